@@ -1,0 +1,23 @@
+# Outside libraries. Required: expat, jansson, PCRE2, utf8proc, zstd is for the store's tiers, xxHash and libsodium for digests. Each optional
+# one is found automatically; -DPC_WITH_X=OFF leaves it out, =ON makes its absence an error.
+find_package(PkgConfig REQUIRED)
+find_package(Threads REQUIRED)
+
+pkg_check_modules(EXPAT REQUIRED IMPORTED_TARGET expat)
+pkg_check_modules(JANSSON REQUIRED IMPORTED_TARGET jansson)
+pkg_check_modules(PCRE2 REQUIRED IMPORTED_TARGET libpcre2-8)
+pkg_check_modules(UTF8PROC REQUIRED IMPORTED_TARGET libutf8proc)
+pkg_check_modules(SODIUM REQUIRED IMPORTED_TARGET libsodium)
+
+set(PC_WITH_ONEDNN AUTO CACHE STRING "linear layers through oneDNN: AUTO, ON or OFF")
+set_property(CACHE PC_WITH_ONEDNN PROPERTY STRINGS AUTO ON OFF)
+set(PC_HAVE_ONEDNN OFF)
+if(NOT PC_WITH_ONEDNN STREQUAL "OFF")
+  find_package(dnnl QUIET CONFIG)
+  if(TARGET DNNL::dnnl)
+    set(PC_HAVE_ONEDNN ON)
+  elseif(PC_WITH_ONEDNN STREQUAL "ON")
+    message(FATAL_ERROR "PC_WITH_ONEDNN=ON, but oneDNN was not found (Debian: libdnnl-dev)")
+  endif()
+endif()
+message(STATUS "promptcache: oneDNN ${PC_HAVE_ONEDNN}")

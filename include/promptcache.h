@@ -1,0 +1,651 @@
+/*
+ * promptcache: stop computing attention state twice.
+ *
+ * Copyright (c) The promptcache authors. SPDX-License-Identifier: Apache-2.0
+ *
+ * The smallest useful program. It answers a prompt of cached modules and prints where its tokens came from
+ * (test/consumer builds and runs exactly this text):
+ *
+ * [example]
+ *   #include <promptcache.h>
+ *   #include <stdio.h>
+ *
+ *   static int32_t print_text(void *user, uint32_t sample, const char *text, size_t size)
+ *   {
+ *       (void)user; (void)sample;
+ *       return fwrite(text, 1, size, stdout) == size ? 0 : 1;
+ *   }
+ *
+ *   int main(int argc, char **argv)
+ *   {
+ *       pc_context *context = NULL; pc_model *model = NULL; pc_cache *cache = NULL;
+ *       pc_schema *schema = NULL; pc_prompt *prompt = NULL;
+ *       pc_generate_options options = PC_GENERATE_OPTIONS_INIT;
+ *       pc_stats stats = PC_STATS_INIT;
+ *       options.on_text = print_text;
+ *       if (argc != 4 || pc_context_new(&context, NULL) || pc_model_load(&model, context, argv[1], NULL)
+ *           || pc_cache_new(&cache, context, NULL) || pc_schema_load(&schema, model, argv[2], NULL)
+ *           || pc_prompt_load(&prompt, &schema, 1, argv[3], NULL)
+ *           || pc_generate(prompt, cache, &options, &stats))
+ *           fprintf(stderr, "%s\n", pc_error_text());
+ *       printf("\n%llu of %llu tokens came from the cache\n", (unsigned long long)stats.tokens_cached,
+ *              (unsigned long long)stats.tokens_prompt);
+ *       pc_prompt_free(prompt); pc_schema_free(schema); pc_cache_free(cache); pc_model_free(model);
+ *       pc_context_free(context);
+ *       return stats.tokens_prompt ? 0 : 1;
+ *   }
+ * [/example]
+ *
+ * Conventions
+ * - Every call that can fail returns pc_status: 0 done, > 0 a normal outcome with another meaning, < 0 an error.
+ *   After an error pc_error_text() gives one line that names place and cause; it belongs to the calling thread and
+ *   holds until that thread's next failing call.
+ * - `pc_x_new/load/parse(&out, ...)` sets *out to NULL on failure. `pc_x_free(NULL)` does nothing. An object keeps
+ *   what it needs alive by reference counts, so objects may be freed in any order.
+ * - Option and result structs start with struct_size; set them up with their INIT macro. Zero means the default.
+ *   NULL for a whole option struct means all defaults. Reserved fields and unknown flag bits must be zero.
+ * - Strings are UTF-8. Token ids are int32_t, positions int64_t, sizes in bytes or tokens as named.
+ *
+ * Caveats
+ * - After fork() only the parent may go on using a context that has worker threads.
+ * - Callbacks run on the calling thread unless said otherwise and must not free the object that called them.
+ * - Do not dlclose() the library while a context lives.
+ */
+#ifndef PROMPTCACHE_H
+#define PROMPTCACHE_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#if defined(PC_BUILDING) && defined(__GNUC__)
+#define PC_API __attribute__((visibility("default")))
+#else
+#define PC_API
+#endif
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/* ---------------------------------------------------------------- version */
+
+#define PC_VERSION_MAJOR 0
+#define PC_VERSION_MINOR 1
+#define PC_VERSION_PATCH 0
+#define PC_ABI_VERSION 1 /* the soname */
+
+/* "0.1.0"; static. Any thread. Since 0.1. */
+PC_API const char *pc_version(void);
+/* PC_ABI_VERSION of the library that runs. Any thread. Since 0.1. */
+PC_API uint32_t pc_abi_version(void);
+
+/* ----------------------------------------------------------------- errors */
+
+typedef int32_t pc_status;
+
+/* name, value, text. Values are never reused. */
+#define PC_STATUS_LIST(X)                                                                             \
+    X(PC_OK, 0, "done")                                                                               \
+    X(PC_MISS, 1, "not in the cache")                                                                 \
+    X(PC_AGAIN, 2, "not finished, call again")                                                        \
+    X(PC_END, 3, "nothing left to do")                                                                \
+    X(PC_ERR_INVALID, -1, "invalid argument")                                                         \
+    X(PC_ERR_NOMEM, -2, "out of memory")                                                              \
+    X(PC_ERR_IO, -3, "input or output failed")                                                        \
+    X(PC_ERR_FORMAT, -4, "damaged or malformed file")                                                 \
+    X(PC_ERR_UNSUPPORTED, -5, "not supported")                                                        \
+    X(PC_ERR_NOT_FOUND, -6, "not found")                                                              \
+    X(PC_ERR_PML, -7, "fault in a schema or prompt")                                                  \
+    X(PC_ERR_LIMIT, -8, "limit exceeded")                                                             \
+    X(PC_ERR_CANCELLED, -9, "cancelled")                                                              \
+    X(PC_ERR_STATE, -10, "not possible in this state")                                                \
+    X(PC_ERR_MISMATCH, -11, "objects do not belong together")                                         \
+    X(PC_ERR_INTERNAL, -12, "internal error")                                                         \
+    X(PC_ERR_DEAD, -900, "handle is unusable, only free it")
+
+#define PC_STATUS_ENUM_(name, value, text) name = value,
+enum { PC_STATUS_LIST(PC_STATUS_ENUM_) PC_STATUS_FORCE_INT_ = 0x7fffffff };
+
+/* "PC_ERR_IO" and "input or output failed"; static, never NULL. Any thread. Since 0.1. */
+PC_API const char *pc_status_name(pc_status status);
+PC_API const char *pc_status_text(pc_status status);
+/* One line about this thread's last failing call: place and cause. Never NULL. Borrowed until the next failing call of
+ * this thread. Read it only right after a negative return. Since 0.1. */
+PC_API const char *pc_error_text(void);
+
+/* ---------------------------------------------------------------- context */
+
+typedef struct pc_context pc_context;
+
+/* Memory of the host. `alloc` returns `size` bytes aligned to `align` (a power of two) or NULL; `free` gets the same size
+ * and alignment back. Called from any thread, never under a lock of ours that a callback could need. */
+typedef struct pc_allocator {
+    void *user;
+    void *(*alloc)(void *user, size_t size, size_t align);
+    void (*free)(void *user, void *ptr, size_t size, size_t align);
+} pc_allocator;
+
+enum { PC_LOG_ERROR = 1, PC_LOG_WARN = 2, PC_LOG_INFO = 3, PC_LOG_DEBUG = 4 };
+/* `line` has no newline at its end and is borrowed for the call. Any thread may call it. */
+typedef void (*pc_log_fn)(void *user, uint32_t level, const char *line);
+
+/* The host's own thread pool: run body(arg, i) for every i < n, return when all are done. Bodies do not block on each
+ * other. */
+typedef void (*pc_parallel_for_fn)(void *user, size_t n, void (*body)(void *arg, size_t i), void *arg);
+
+/* Long work reports here; a non-zero return cancels it (PC_ERR_CANCELLED). total may be 0 when unknown. */
+typedef int32_t (*pc_progress_fn)(void *user, const char *what, uint64_t done, uint64_t total);
+
+typedef struct pc_context_options {
+    size_t struct_size;
+    const pc_allocator *allocator; /* copied; NULL: the C library's */
+    pc_log_fn log;                 /* NULL: silent */
+    void *log_user;
+    pc_parallel_for_fn parallel_for; /* NULL: a pool of our own */
+    void *parallel_user;
+    uint32_t threads; /* of our own pool, or how wide parallel_for is; 0: one per usable core */
+    uint32_t reserved;
+} pc_context_options;
+#define PC_CONTEXT_OPTIONS_INIT {sizeof(pc_context_options), NULL, NULL, NULL, NULL, NULL, 0, 0}
+
+/* Makes a context. PC_ERR_NOMEM, PC_ERR_INVALID. Handle: internally locked. Since 0.1. */
+PC_API pc_status pc_context_new(pc_context **out, const pc_context_options *options);
+PC_API void pc_context_free(pc_context *context);
+
+/* ----------------------------------------------------------------- models */
+
+typedef struct pc_model pc_model;
+typedef struct pc_segment pc_segment;
+
+enum { PC_DTYPE_DEFAULT = 0, PC_DTYPE_F32 = 1, PC_DTYPE_BF16 = 2, PC_DTYPE_F16 = 3 };
+enum { PC_POSITION_NONE = 0, PC_POSITION_ROPE = 1, PC_POSITION_ALIBI = 2, PC_POSITION_LEARNED = 3 };
+
+/* pc_model_options.flags */
+#define PC_MODEL_VOCAB_ONLY UINT64_C(1) /* tokenizer only: layouts and token counts, no forward pass */
+
+typedef struct pc_model_options {
+    size_t struct_size;
+    uint32_t compute;         /* PC_DTYPE_F32 or PC_DTYPE_BF16; default: BF16 where the CPU has bf16 dot products and the
+                                 file is not F32, else F32 */
+    uint32_t reserved;
+    uint64_t flags;           /* PC_MODEL_… */
+    uint64_t seed;            /* of random weights (pc_model_new_shape) */
+    const char *chat_template; /* name of a built-in family ("chatml", "llama2", "llama3", …), or the path of a JSON file
+                                 in the form of doc/pml.md; NULL: the file's own */
+    pc_progress_fn progress;
+    void *progress_user;
+} pc_model_options;
+#define PC_MODEL_OPTIONS_INIT {sizeof(pc_model_options), 0, 0, 0, 0, NULL, NULL, NULL}
+
+typedef struct pc_model_info {
+    size_t struct_size;
+    char architecture[32];  /* "llama", "falcon", … */
+    uint8_t fingerprint[32]; /* digest of everything in the weights that changes K/V */
+    int32_t layers;
+    int32_t heads;
+    int32_t kv_heads;
+    int32_t head_dim;
+    int32_t hidden;
+    int32_t vocab;
+    int32_t context_length; /* largest position + 1 that the model was made for; 0: no limit */
+    uint32_t position_scheme; /* PC_POSITION_… */
+    uint32_t compute;         /* PC_DTYPE_… */
+    uint32_t relocatable;     /* 1: a segment may be placed at any start */
+    int32_t token_bos;        /* -1: none */
+    int32_t token_eos;
+    int32_t token_unk;
+    int32_t token_pad;
+    uint64_t weight_bytes;       /* resident */
+    uint64_t kv_bytes_per_token; /* all layers, K and V */
+} pc_model_info;
+#define PC_MODEL_INFO_INIT {sizeof(pc_model_info), {0}, {0}, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0}
+
+/* Loads a GGUF file, a Hugging Face folder (config.json + safetensors + tokenizer), or a llama2.c checkpoint (with
+ * tokenizer.bin beside it). Blocks; reports progress. PC_ERR_IO, PC_ERR_FORMAT (file, offset or key, cause),
+ * PC_ERR_UNSUPPORTED (what the model needs that we cannot compute exactly). Handle: immutable. Since 0.1. */
+PC_API pc_status pc_model_load(pc_model **out, pc_context *context, const char *path, const pc_model_options *options);
+/* A model of a named shape ("llama-1b", "llama-7b-slice", "llama-8b-slice", …) or of a config.json, with random weights,
+ * for measuring. It has no tokenizer. PC_ERR_NOT_FOUND lists the shapes. Since 0.1. */
+PC_API pc_status pc_model_new_shape(pc_model **out, pc_context *context, const char *shape,
+                                    const pc_model_options *options);
+PC_API void pc_model_free(pc_model *model);
+PC_API pc_status pc_model_get_info(const pc_model *model, pc_model_info *info);
+
+#define PC_TOKENIZE_SPECIAL UINT64_C(1) /* text of special tokens becomes those tokens */
+#define PC_TOKENIZE_BOS UINT64_C(2)     /* add BOS/EOS as the model's own convention wants it */
+
+/* Text to ids. Writes at most `capacity` ids and always sets *count to how many there are; PC_ERR_LIMIT if they did not
+ * fit (tokens may be NULL with capacity 0 to count: then PC_OK). Since 0.1. */
+PC_API pc_status pc_tokenize(const pc_model *model, const char *text, size_t size, uint64_t flags, int32_t *tokens,
+                             size_t capacity, size_t *count);
+/* Ids to text, the same way; no terminating NUL. Flags: PC_TOKENIZE_SPECIAL writes special tokens out, else they are
+ * left out. Since 0.1. */
+PC_API pc_status pc_detokenize(const pc_model *model, const int32_t *tokens, size_t count, uint64_t flags, char *text,
+                               size_t capacity, size_t *size);
+
+/* ------------------------------------------- a host's own model (its weights, its K/V, its kernels stay with it) */
+
+/* Where a segment lies in a sequence: its token j has position start + relative position of j; tokens [lo, hi) of it
+ * take part. */
+typedef struct pc_placement {
+    void *segment; /* the host's handle */
+    int64_t start;
+    uint32_t lo;
+    uint32_t hi;
+} pc_placement;
+
+/* tokens [first, first + count) of an encode call become one segment, whose start is their first position */
+typedef struct pc_cut {
+    size_t first;
+    size_t count;
+} pc_cut;
+
+/* Compute the states of a run of tokens. Token i sees every placement of `visible` (those parts of it with a position
+ * <= its own) and the tokens 0..i of this call. Positions ascend. Tokens outside every cut are computed for the others'
+ * sake and dropped. */
+typedef struct pc_encode_args {
+    size_t struct_size;
+    const int32_t *tokens;
+    const int64_t *positions;
+    size_t count;
+    const pc_placement *visible;
+    size_t visible_count;
+    const pc_cut *cuts;
+    size_t cut_count;
+    uint64_t regime_length; /* context length that decides dynamic NTK and LongRoPE; 0: largest position + 1 */
+    int32_t (*cancelled)(void *user); /* may be NULL; polled now and then */
+    void *cancel_user;
+} pc_encode_args;
+
+enum { PC_SEE_BY_POSITION = 0, PC_SEE_ALL = 1 }; /* what a new token sees of the attached segments */
+
+typedef struct pc_step_row {
+    void *sequence;
+    int64_t position;
+    int32_t token;
+    uint32_t want_logits; /* 1: the next row of `logits` is this row's */
+} pc_step_row;
+
+/* Append rows to their sequences and compute. The rows of one sequence stand in ascending position order; a row sees,
+ * of what is attached and of the sequence's own tokens (earlier steps and this one), what the rule allows: by position,
+ * or all attached keys and the own tokens before it in the order of arrival. */
+typedef struct pc_step_args {
+    size_t struct_size;
+    const pc_step_row *rows;
+    size_t count;
+    float *logits; /* [rows that want them][vocab] */
+    uint32_t see;  /* PC_SEE_… */
+    uint32_t reserved;
+    uint64_t regime_length;
+    int32_t (*cancelled)(void *user);
+    void *cancel_user;
+} pc_step_args;
+
+/* A host's model. Every function gets `user`; a negative return is passed on to the caller of our API. Functions marked
+ * (optional) may be NULL; what needs them is then refused with PC_ERR_UNSUPPORTED. Calls for one model never overlap. */
+typedef struct pc_model_ops {
+    size_t struct_size;
+    pc_status (*describe)(void *user, pc_model_info *info);
+    pc_status (*tokenize)(void *user, const char *text, size_t size, uint64_t flags, int32_t *tokens, size_t capacity,
+                          size_t *count); /* (optional) with the contract of pc_tokenize */
+    pc_status (*detokenize)(void *user, const int32_t *tokens, size_t count, uint64_t flags, char *text, size_t capacity,
+                            size_t *size); /* (optional) */
+    pc_status (*encode)(void *user, const pc_encode_args *args, void **segments /* [cut_count] */);
+    void (*release)(void *user, void *segment);
+    pc_status (*size)(void *user, void *segment, uint64_t *bytes); /* (optional) for budgets */
+    pc_status (*sequence_new)(void *user, void **sequence);
+    pc_status (*attach)(void *user, void *sequence, const pc_placement *placement);
+    pc_status (*fork)(void *user, void *sequence, void **copy); /* (optional) shares all that is there so far */
+    pc_status (*step)(void *user, const pc_step_args *args);
+    void (*drop)(void *user, void *sequence);
+    /* (optional) How far the states of attached tokens are from what a plain prefill gives: score[i] for tokens
+     * [lo, hi) of every placement in order. For repair by deviation. */
+    pc_status (*deviation)(void *user, const int32_t *tokens, const int64_t *positions, size_t count,
+                           const pc_placement *placements, size_t placement_count, float *score);
+} pc_model_ops;
+#define PC_MODEL_OPS_INIT \
+    {sizeof(pc_model_ops), NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL}
+
+/* Wraps a host's model. `ops` is copied, `user` stays the host's until `on_free` (may be NULL) is called with it. All of
+ * PML, layout, cache and serving then works unchanged. PC_ERR_INVALID names a missing function. Since 0.1. */
+PC_API pc_status pc_model_from_ops(pc_model **out, pc_context *context, const pc_model_ops *ops, void *user,
+                                   void (*on_free)(void *user), const pc_model_options *options);
+
+/* ----------------------------------------------------------- cache of segments */
+
+typedef struct pc_cache pc_cache;
+
+typedef struct pc_cache_options {
+    size_t struct_size;
+    uint64_t host_bytes; /* budget of the in-memory tier, pins included; 0: 1 GiB */
+    const void *salt;    /* part of every key: states of one salt are never served to another (tenant isolation) */
+    size_t salt_size;
+    uint64_t flags;      /* none yet */
+} pc_cache_options;
+#define PC_CACHE_OPTIONS_INIT {sizeof(pc_cache_options), 0, NULL, 0, 0}
+
+/* Counters start at zero and balance: hits + misses = lookups; stored = resident + evicted + removed. */
+typedef struct pc_cache_stats {
+    size_t struct_size;
+    uint64_t lookups;
+    uint64_t hits;
+    uint64_t misses;
+    uint64_t stored;
+    uint64_t refused; /* larger than the budget leaves room for */
+    uint64_t evicted;
+    uint64_t removed;
+    uint64_t resident; /* segments */
+    uint64_t resident_bytes;
+    uint64_t pinned_bytes;
+    uint64_t budget_bytes;
+} pc_cache_stats;
+#define PC_CACHE_STATS_INIT {sizeof(pc_cache_stats), 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0}
+
+/* Handle: internally locked; one cache may serve many models and threads. Since 0.1. */
+PC_API pc_status pc_cache_new(pc_cache **out, pc_context *context, const pc_cache_options *options);
+PC_API void pc_cache_free(pc_cache *cache);
+PC_API pc_status pc_cache_get_stats(pc_cache *cache, pc_cache_stats *stats);
+/* Drops everything that is not in use or pinned. Since 0.1. */
+PC_API pc_status pc_cache_clear(pc_cache *cache);
+
+/* ---------------------------------------------------------------- schemas */
+
+typedef struct pc_schema pc_schema;
+
+/* pc_schema_options.flags and pc_prompt_options.flags */
+#define PC_PML_COMPACT UINT64_C(1)       /* every run of blanks becomes one space */
+#define PC_PML_SRC_ANYWHERE UINT64_C(2)  /* src= may leave the folder of the schema file */
+#define PC_PML_OVERLAP UINT64_C(4)       /* several members of a union at once, as the published code allows */
+
+typedef struct pc_schema_options {
+    size_t struct_size;
+    uint64_t flags;           /* PC_PML_… */
+    uint32_t max_tokens;      /* of one text run: keep the first half and the last half of longer ones; 0: all */
+    uint32_t reserved;
+    const char *base_folder;  /* where src= looks; NULL: the schema file's folder, or refused for text from memory */
+} pc_schema_options;
+#define PC_SCHEMA_OPTIONS_INIT {sizeof(pc_schema_options), 0, 0, 0, NULL}
+
+/* Parses a schema (doc/pml.md; Prompt Cache, section 3) and lays it out with the model's tokenizer. PC_ERR_PML with file,
+ * line and column; PC_ERR_LIMIT if it is longer than the model's context. Handle: immutable. Since 0.1. */
+PC_API pc_status pc_schema_load(pc_schema **out, const pc_model *model, const char *path,
+                                const pc_schema_options *options);
+PC_API pc_status pc_schema_parse(pc_schema **out, const pc_model *model, const char *text, size_t size,
+                                 const pc_schema_options *options);
+PC_API void pc_schema_free(pc_schema *schema);
+PC_API const char *pc_schema_name(const pc_schema *schema);  /* borrowed from the schema */
+PC_API int64_t pc_schema_length(const pc_schema *schema);    /* positions that it spans */
+
+enum { PC_ITEM_MODULE = 1, PC_ITEM_UNION = 2, PC_ITEM_TEXT = 3, PC_ITEM_PARAMETER = 4 };
+#define PC_ITEM_UNCACHED UINT64_C(1) /* cache="false" */
+
+/* One element of a layout, in document order. A text's path is its parent's (root: ""), a union's its parent's with
+ * "/union". Strings are borrowed from the schema. */
+typedef struct pc_item {
+    size_t struct_size;
+    uint32_t kind; /* PC_ITEM_… */
+    uint32_t depth;
+    const char *path;
+    const char *text; /* of a text: as it is tokenised; else "" */
+    int64_t start;    /* position */
+    int64_t length;   /* positions */
+    uint64_t flags;
+} pc_item;
+#define PC_ITEM_INIT {sizeof(pc_item), 0, 0, NULL, NULL, 0, 0, 0}
+
+PC_API size_t pc_schema_item_count(const pc_schema *schema);
+PC_API pc_status pc_schema_get_item(const pc_schema *schema, size_t index, pc_item *item);
+
+/* How the states of a module are computed: what it sees while it is encoded. */
+enum {
+    PC_ENCODE_INDEPENDENT = 0, /* itself (Prompt Cache, section 3.3) */
+    PC_ENCODE_SINK = 1,        /* itself and the schema's leading anonymous text */
+    PC_ENCODE_JOINT = 2,       /* the default layout in one pass, one more per union member (the published code) */
+    PC_ENCODE_EXACT = 3        /* all that stands before it in this prompt: reused only behind the same prefix */
+};
+
+typedef struct pc_encode_options {
+    size_t struct_size;
+    uint32_t encoding; /* PC_ENCODE_… */
+    uint32_t reserved;
+    pc_progress_fn progress;
+    void *progress_user;
+} pc_encode_options;
+#define PC_ENCODE_OPTIONS_INIT {sizeof(pc_encode_options), 0, 0, NULL, NULL}
+
+/* Encodes all modules of a schema into the cache ahead of the first request (otherwise each is encoded when first used).
+ * EXACT has nothing to encode ahead: PC_ERR_UNSUPPORTED. PC_ERR_CANCELLED keeps what is finished. Since 0.1. */
+PC_API pc_status pc_schema_encode(const pc_schema *schema, pc_cache *cache, const pc_encode_options *options);
+
+/* ---------------------------------------------------------------- prompts */
+
+typedef struct pc_prompt pc_prompt;
+
+typedef struct pc_prompt_options {
+    size_t struct_size;
+    uint64_t flags; /* PC_PML_… */
+} pc_prompt_options;
+#define PC_PROMPT_OPTIONS_INIT {sizeof(pc_prompt_options), 0}
+
+/* Parses a prompt and resolves it against the schema that it names, out of `count` given ones. The prompt keeps that
+ * schema alive. PC_ERR_PML with line and column, PC_ERR_NOT_FOUND (no such schema), PC_ERR_LIMIT. Handle: immutable.
+ * Since 0.1. */
+PC_API pc_status pc_prompt_load(pc_prompt **out, pc_schema *const *schemas, size_t count, const char *path,
+                                const pc_prompt_options *options);
+PC_API pc_status pc_prompt_parse(pc_prompt **out, pc_schema *const *schemas, size_t count, const char *text, size_t size,
+                                 const pc_prompt_options *options);
+/* A prompt without PML: tokens (or text, tokenised with special tokens and BOS). Any prefix that an earlier prompt of this
+ * kind shares with it is reused (encoding EXACT in blocks of tokens). Since 0.1. */
+PC_API pc_status pc_prompt_from_tokens(pc_prompt **out, const pc_model *model, const int32_t *tokens, size_t count);
+PC_API pc_status pc_prompt_from_text(pc_prompt **out, const pc_model *model, const char *text, size_t size);
+PC_API void pc_prompt_free(pc_prompt *prompt);
+
+enum { PC_PART_CACHED = 1, PC_PART_ARGUMENT = 2, PC_PART_TEXT = 3 };
+
+/* A run of tokens of a resolved prompt, in position order: from the cache, an argument, or new text. Borrowed. */
+typedef struct pc_part {
+    size_t struct_size;
+    uint32_t kind; /* PC_PART_… */
+    uint32_t reserved;
+    const char *path;
+    const int32_t *tokens;
+    size_t count;
+    int64_t start;
+} pc_part;
+#define PC_PART_INIT {sizeof(pc_part), 0, 0, NULL, NULL, 0, 0}
+
+PC_API size_t pc_prompt_part_count(const pc_prompt *prompt);
+PC_API pc_status pc_prompt_get_part(const pc_prompt *prompt, size_t index, pc_part *part);
+
+/* ----------------------------------------------------- requests: generation */
+
+enum {
+    PC_REPAIR_SCAFFOLD = 0, /* use the joint states of a scaffold set that the prompt imports whole (default) */
+    PC_REPAIR_NONE = 1,     /* single states only */
+    PC_REPAIR_FIRST = 2,    /* recompute the first repair_tokens tokens of each module */
+    PC_REPAIR_TOP = 3,      /* recompute the repair_percent of tokens that deviate most */
+    PC_REPAIR_FULL = 4      /* recompute all: bit-equal to PC_BASELINE_PLAN */
+};
+
+enum {
+    PC_BASELINE_NONE = 0,       /* use the cache */
+    PC_BASELINE_PLAN = 1,       /* compute every part of the same plan, in position order, reuse nothing */
+    PC_BASELINE_PREFILL = 2,    /* all tokens at their positions in one ordinary causal prefill */
+    PC_BASELINE_CONTIGUOUS = 3  /* the same with positions 0, 1, 2 … (the published no-cache run) */
+};
+
+typedef struct pc_sampling {
+    float temperature;        /* 0: greedy */
+    float top_p;              /* 0: 1 */
+    float repetition_penalty; /* 0: 1 */
+    uint32_t top_k;           /* 0: all */
+    uint64_t seed;
+} pc_sampling;
+
+/* Text as it becomes final (stop strings are held back until it is certain that they are none). Non-zero return stops
+ * that sample. `sample` counts the samples of the request from 0. */
+typedef int32_t (*pc_text_fn)(void *user, uint32_t sample, const char *text, size_t size);
+
+typedef struct pc_generate_options {
+    size_t struct_size;
+    uint32_t max_tokens; /* 0: 256 */
+    uint32_t samples;    /* 0: 1; all share everything but their tails */
+    uint32_t encoding;   /* PC_ENCODE_… */
+    uint32_t repair;     /* PC_REPAIR_… */
+    uint32_t repair_tokens;
+    float repair_percent;
+    uint32_t baseline; /* PC_BASELINE_… */
+    uint32_t see;      /* PC_SEE_…: what new tokens see */
+    pc_sampling sampling; /* sample i uses seed + i */
+    const int32_t *stop_tokens; /* beside the model's own */
+    size_t stop_token_count;
+    const char *const *stop_strings;
+    size_t stop_string_count;
+    pc_text_fn on_text;
+    void *on_text_user;
+    int32_t (*cancelled)(void *user); /* polled between and inside steps; non-zero: PC_ERR_CANCELLED */
+    void *cancel_user;
+    uint64_t flags; /* none yet */
+} pc_generate_options;
+#define PC_GENERATE_OPTIONS_INIT                                                                         \
+    {sizeof(pc_generate_options), 0, 0, 0, 0, 0, 0, 0, 0, {0, 0, 0, 0, 0}, NULL, 0, NULL, 0, NULL, NULL, \
+     NULL, NULL, 0}
+
+enum { PC_EXACT = 1, PC_REPAIRED = 2, PC_APPROXIMATE = 3 };
+/* why the first part that was not reused was not */
+enum {
+    PC_REASON_NONE = 0,        /* nothing was missing */
+    PC_REASON_FIRST_USE = 1,   /* never encoded, or evicted since */
+    PC_REASON_UNCACHED = 2,    /* cache="false" */
+    PC_REASON_NO_ROOM = 3,     /* encoded, but the budget left no room to keep it */
+    PC_REASON_BASELINE = 4,    /* the caller asked for no reuse */
+    PC_REASON_REPAIR = 5,      /* recomputed by the repair level */
+    PC_REASON_PREFIX = 6       /* EXACT: something before it differs */
+};
+enum { PC_FINISH_NONE = 0, PC_FINISH_STOP_TOKEN = 1, PC_FINISH_STOP_STRING = 2, PC_FINISH_LENGTH = 3, PC_FINISH_CALLBACK = 4 };
+
+/* tokens_prompt = tokens_cached + tokens_encoded + tokens_repaired + tokens_new. Times in seconds. */
+typedef struct pc_stats {
+    size_t struct_size;
+    uint64_t tokens_prompt;
+    uint64_t tokens_cached;    /* taken from the cache (in-memory tier) */
+    uint64_t tokens_encoded;   /* module tokens computed for this request, because they were missing */
+    uint64_t tokens_repaired;  /* cached tokens computed again */
+    uint64_t tokens_new;       /* arguments and free text */
+    uint64_t tokens_generated; /* all samples */
+    uint64_t bytes_reused;     /* K/V taken over */
+    uint32_t exactness;        /* PC_EXACT … */
+    uint32_t repair;           /* level that took effect */
+    uint32_t miss_reason;      /* PC_REASON_… of the first part not reused */
+    uint32_t finish;           /* PC_FINISH_… of sample 0 */
+    double seconds_assemble;   /* look-ups and placement of spans */
+    double seconds_encode;     /* missing modules */
+    double seconds_prefill;    /* new and repaired tokens, until the first logits */
+    double seconds_ttft;       /* from the call to the first sampled token */
+    double seconds_decode;     /* the rest */
+} pc_stats;
+#define PC_STATS_INIT {sizeof(pc_stats), 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0}
+
+/* Answers a prompt: looks its modules up, encodes what is missing, computes the new tokens, samples until a stop. Blocks.
+ * `cache` may be NULL (nothing is kept). `stats` may be NULL; it is written on failure too, as far as the work came.
+ * PC_ERR_CANCELLED, PC_ERR_UNSUPPORTED (e.g. moving a module of a model with learned positions), PC_ERR_LIMIT.
+ * Since 0.1. */
+PC_API pc_status pc_generate(const pc_prompt *prompt, pc_cache *cache, const pc_generate_options *options,
+                             pc_stats *stats);
+
+/* A running request, for stepping many together. Handle: one thread at a time. */
+typedef struct pc_sequence pc_sequence;
+typedef struct pc_batch pc_batch;
+
+/* Looks up, encodes and prefills nothing yet: the first pc_batch_step with it does. Options as for pc_generate
+ * (`samples` must be 0 or 1: use pc_sequence_fork). Since 0.1. */
+PC_API pc_status pc_sequence_new(pc_sequence **out, const pc_prompt *prompt, pc_cache *cache,
+                                 const pc_generate_options *options);
+/* A second continuation of everything that is there so far, read from the same memory. The copy samples with `sampling`
+ * (NULL: as the original). PC_ERR_STATE before the first step. Since 0.1. */
+PC_API pc_status pc_sequence_fork(pc_sequence **out, const pc_sequence *sequence, const pc_sampling *sampling);
+/* Leaves its batch first, if it is in one. */
+PC_API void pc_sequence_free(pc_sequence *sequence);
+/* Tokens sampled so far (borrowed until the next step) and the text that is final so far (likewise). */
+PC_API const int32_t *pc_sequence_tokens(const pc_sequence *sequence, size_t *count);
+PC_API const char *pc_sequence_text(const pc_sequence *sequence, size_t *size);
+/* PC_FINISH_NONE while it runs. */
+PC_API uint32_t pc_sequence_finish(const pc_sequence *sequence);
+PC_API pc_status pc_sequence_get_stats(const pc_sequence *sequence, pc_stats *stats);
+
+typedef struct pc_batch_options {
+    size_t struct_size;
+    uint32_t max_sequences; /* 0: no limit */
+    uint32_t reserved;
+} pc_batch_options;
+#define PC_BATCH_OPTIONS_INIT {sizeof(pc_batch_options), 0, 0}
+
+/* A set of sequences of one model that are stepped together; they may join and leave between steps. One thread at a
+ * time. The batch does not own its sequences. Since 0.1. */
+PC_API pc_status pc_batch_new(pc_batch **out, const pc_model *model, const pc_batch_options *options);
+PC_API void pc_batch_free(pc_batch *batch);
+PC_API pc_status pc_batch_add(pc_batch *batch, pc_sequence *sequence);
+PC_API pc_status pc_batch_remove(pc_batch *batch, pc_sequence *sequence);
+/* One token for every sequence that is not finished (the first one after its prefill). PC_OK: some go on; PC_END: all
+ * are finished. An error of one sequence finishes that one, leaves the others as they were, and is returned. Since 0.1. */
+PC_API pc_status pc_batch_step(pc_batch *batch);
+
+/* ---------------------------------------------------- segments and evaluation by hand */
+
+/* A segment at a place in a sequence; tokens [lo, hi) take part (hi 0: all). */
+typedef struct pc_span {
+    pc_segment *segment;
+    int64_t start;
+    uint32_t lo;
+    uint32_t hi;
+} pc_span;
+
+/* What a forward pass computes on its way, for comparing models. Borrowed for the call. */
+typedef struct pc_trace {
+    size_t struct_size;
+    const char *name; /* "hidden", "k_pre", "k", "v", "probs", "final" */
+    int32_t layer;    /* hidden: i = input of layer i, `layers` = output of the last one */
+    uint32_t lane;
+    uint32_t rank;
+    uint32_t reserved;
+    int64_t shape[4]; /* hidden, final: [token][hidden]; k, v: [kv_head][token][dim]; probs: [head][query][key], keys in
+                         the order of the spans, then the new tokens */
+    const float *data;
+} pc_trace;
+
+/* One sequence of an evaluation: spans that are already there, then new tokens. */
+typedef struct pc_lane {
+    const pc_span *spans;
+    size_t span_count;
+    const int32_t *tokens;
+    const int64_t *positions; /* any order under PC_SEE_ALL, ascending under PC_SEE_BY_POSITION */
+    size_t count;
+} pc_lane;
+
+typedef struct pc_eval_args {
+    size_t struct_size;
+    const pc_lane *lanes;
+    size_t lane_count;
+    uint32_t see; /* PC_SEE_… */
+    uint32_t reserved;
+    uint64_t regime_length; /* 0: largest position + 1 */
+    float *logits;          /* [all tokens of all lanes][vocab], or NULL */
+    pc_segment **segments;  /* [lane_count] the new tokens' states, or NULL */
+    void (*trace)(void *user, const pc_trace *trace);
+    void *trace_user;
+} pc_eval_args;
+#define PC_EVAL_ARGS_INIT {sizeof(pc_eval_args), NULL, 0, 0, 0, 0, NULL, NULL, NULL, NULL}
+
+/* One forward pass over several lanes at once; lanes that share segments share the reading of them. Not for a host's own
+ * model (PC_ERR_UNSUPPORTED). PC_ERR_MISMATCH: a segment of another model or regime. Since 0.1. */
+PC_API pc_status pc_eval(const pc_model *model, const pc_eval_args *args);
+/* The segment's K and V of one layer as they are when placed at `start`: k, v [kv_head][token][head_dim] in fp32; either
+ * may be NULL. PC_ERR_UNSUPPORTED: the model's states cannot be moved there. Since 0.1. */
+PC_API pc_status pc_segment_read(const pc_segment *segment, int32_t layer, int64_t start, float *k, float *v);
+PC_API size_t pc_segment_tokens(const pc_segment *segment, const int32_t **tokens); /* borrowed */
+PC_API void pc_segment_free(pc_segment *segment);
+
+#ifdef __cplusplus
+}
+#endif
+#endif /* PROMPTCACHE_H */

@@ -1,0 +1,94 @@
+#include "base/context.h"
+
+#include <stdarg.h>
+#include <stdio.h>
+#include <unistd.h>
+#include <sched.h>
+
+#include "base/threads.h"
+
+static uint32_t usable_cores(void)
+{
+    cpu_set_t set;
+    CPU_ZERO(&set);
+    if (sched_getaffinity(0, sizeof set, &set))
+        return 1;
+    return CPU_COUNT(&set) > 0 ? (uint32_t)CPU_COUNT(&set) : 1;
+}
+
+static pc_status check(const pc_context_options *o)
+{
+    if (o->reserved)
+        return pc__fail(PC_ERR_INVALID, "pc_context_options: reserved must be zero");
+    if (o->threads > 4096)
+        return pc__fail(PC_ERR_INVALID, "pc_context_options: %u threads are more than 4096", o->threads);
+    if (o->allocator && (!o->allocator->alloc || !o->allocator->free))
+        return pc__fail(PC_ERR_INVALID, "pc_context_options: the allocator needs both alloc and free");
+    return PC_OK;
+}
+
+pc_status pc_context_new(pc_context **out, const pc_context_options *options)
+{
+    pc_context_options o;
+    const pc_allocator *mem;
+    pc_context *context;
+    pc_status status;
+    if (!out)
+        return pc__fail(PC_ERR_INVALID, "pc_context_new: out is NULL");
+    *out = NULL;
+    status = pc__options_read(&o, sizeof o, sizeof(pc_context_options), options, "pc_context_options");
+    if (status < 0 || (status = check(&o)) < 0)
+        return status;
+    mem = o.allocator ? o.allocator : &pc__libc_allocator;
+    context = pc__calloc(mem, 1, sizeof *context);
+    if (!context)
+        return PC_ERR_NOMEM;
+    atomic_init(&context->references, 1);
+    context->mem = *mem;
+    context->log = o.log;
+    context->log_user = o.log_user;
+    context->parallel_for = o.parallel_for;
+    context->parallel_user = o.parallel_user;
+    context->threads = o.threads ? o.threads : usable_cores();
+    if (!context->parallel_for && context->threads > 1) {
+        status = pc__pool_new(&context->pool, &context->mem, context->threads - 1);
+        if (status < 0) {
+            pc__context_unref(context);
+            return status;
+        }
+    }
+    *out = context;
+    return PC_OK;
+}
+
+pc_context *pc__context_ref(pc_context *context)
+{
+    atomic_fetch_add_explicit(&context->references, 1, memory_order_relaxed);
+    return context;
+}
+
+void pc__context_unref(pc_context *context)
+{
+    if (context && atomic_fetch_sub_explicit(&context->references, 1, memory_order_acq_rel) == 1) {
+        pc_allocator mem = context->mem;
+        pc__pool_free(context->pool);
+        pc__free(&mem, context);
+    }
+}
+
+void pc_context_free(pc_context *context)
+{
+    pc__context_unref(context);
+}
+
+void pc__log(const pc_context *context, uint32_t level, const char *format, ...)
+{
+    char line[512];
+    va_list args;
+    if (!context || !context->log)
+        return;
+    va_start(args, format);
+    vsnprintf(line, sizeof line, format, args);
+    va_end(args);
+    context->log(context->log_user, level, line);
+}

@@ -1,0 +1,29 @@
+/* The context's body, its log, and the reference counts that let objects be freed in any order. */
+#ifndef PC_BASE_CONTEXT_H
+#define PC_BASE_CONTEXT_H
+
+#include <stdatomic.h>
+
+#include "base/fail.h"
+#include "base/mem.h"
+#include "base/options.h"
+
+typedef struct pc__pool pc__pool;
+
+struct pc_context {
+    atomic_size_t references;
+    pc_allocator mem;
+    pc_log_fn log;
+    void *log_user;
+    pc_parallel_for_fn parallel_for; /* the host's, or NULL */
+    void *parallel_user;
+    uint32_t threads; /* >= 1 */
+    pc__pool *pool;   /* NULL when the host has its own or threads is 1 */
+};
+
+pc_context *pc__context_ref(pc_context *context); /* returns it */
+void pc__context_unref(pc_context *context);      /* NULL does nothing */
+
+void pc__log(const pc_context *context, uint32_t level, const char *format, ...) __attribute__((format(printf, 3, 4)));
+
+#endif

@@ -1,0 +1,72 @@
+#include "base/digest.h"
+
+#include <sodium.h>
+#include <string.h>
+
+_Static_assert(sizeof(crypto_generichash_state) <= sizeof(((pc__digest *)0)->state), "the state fits");
+
+static crypto_generichash_state *state(pc__digest *digest)
+{
+    return (crypto_generichash_state *)(void *)digest->state;
+}
+
+static void add(pc__digest *digest, const void *data, size_t size)
+{
+    if (size)
+        crypto_generichash_update(state(digest), data, size);
+}
+
+void pc__digest_start(pc__digest *digest, const char *domain)
+{
+    crypto_generichash_init(state(digest), NULL, 0, sizeof(pc__id));
+    pc__digest_text(digest, domain);
+}
+
+void pc__digest_u64(pc__digest *digest, uint64_t value)
+{
+    unsigned char le[8];
+    for (int i = 0; i < 8; i++)
+        le[i] = (unsigned char)(value >> (8 * i));
+    add(digest, le, sizeof le);
+}
+
+void pc__digest_bytes(pc__digest *digest, const void *data, size_t size)
+{
+    pc__digest_u64(digest, size);
+    add(digest, data, size);
+}
+
+void pc__digest_text(pc__digest *digest, const char *text)
+{
+    pc__digest_bytes(digest, text, strlen(text));
+}
+
+void pc__digest_i32(pc__digest *digest, const int32_t *values, size_t count)
+{
+    unsigned char le[4 * 64];
+    pc__digest_u64(digest, count);
+    for (size_t i = 0; i < count; i += 64) {
+        size_t n = count - i < 64 ? count - i : 64;
+        for (size_t j = 0; j < n; j++)
+            for (int b = 0; b < 4; b++)
+                le[4 * j + (size_t)b] = (unsigned char)((uint32_t)values[i + j] >> (8 * b));
+        add(digest, le, 4 * n);
+    }
+}
+
+pc__id pc__digest_end(pc__digest *digest)
+{
+    pc__id id;
+    crypto_generichash_final(state(digest), id.bytes, sizeof id.bytes);
+    return id;
+}
+
+int pc__id_equal(const pc__id *a, const pc__id *b)
+{
+    return memcmp(a->bytes, b->bytes, sizeof a->bytes) == 0;
+}
+
+void pc__id_hex(const pc__id *id, char hex[65])
+{
+    sodium_bin2hex(hex, 65, id->bytes, sizeof id->bytes);
+}

@@ -1,0 +1,76 @@
+#include "base/fail.h"
+
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+
+/* No allocation: an out-of-memory error must be able to say so. */
+static _Thread_local char text[512];
+
+static void one_line(void)
+{
+    for (char *c = text; *c; c++)
+        if ((unsigned char)*c < 32 || *c == 127)
+            *c = ' ';
+}
+
+pc_status pc__fail(pc_status status, const char *format, ...)
+{
+    va_list args;
+    va_start(args, format);
+    vsnprintf(text, sizeof text, format, args);
+    va_end(args);
+    one_line();
+    return status;
+}
+
+pc_status pc__fail_in(pc_status status, const char *format, ...)
+{
+    char prefix[256], old[sizeof text];
+    va_list args;
+    va_start(args, format);
+    vsnprintf(prefix, sizeof prefix, format, args);
+    va_end(args);
+    memcpy(old, text, sizeof old);
+    int n = snprintf(text, sizeof text, "%s: ", prefix);
+    snprintf(text + n, sizeof text - (size_t)n, "%s", old);
+    one_line();
+    return status;
+}
+
+const char *pc_error_text(void)
+{
+    return text;
+}
+
+const char *pc_status_name(pc_status status)
+{
+#define NAME(name, value, words) \
+    if (status == value)         \
+        return #name;
+    PC_STATUS_LIST(NAME)
+#undef NAME
+    return "unknown status";
+}
+
+const char *pc_status_text(pc_status status)
+{
+#define TEXT(name, value, words) \
+    if (status == value)         \
+        return words;
+    PC_STATUS_LIST(TEXT)
+#undef TEXT
+    return "unknown status";
+}
+
+const char *pc_version(void)
+{
+#define STRING_(x) #x
+#define STRING(x) STRING_(x)
+    return STRING(PC_VERSION_MAJOR) "." STRING(PC_VERSION_MINOR) "." STRING(PC_VERSION_PATCH);
+}
+
+uint32_t pc_abi_version(void)
+{
+    return PC_ABI_VERSION;
+}

@@ -1,0 +1,107 @@
+#include "base/file.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "base/fail.h"
+
+static pc_status open_regular(const char *path, int *fd, size_t *size)
+{
+    struct stat st;
+    *fd = open(path, O_RDONLY | O_CLOEXEC);
+    if (*fd < 0)
+        return pc__fail(errno == ENOENT ? PC_ERR_NOT_FOUND : PC_ERR_IO, "%s: %s", path, strerror(errno));
+    if (fstat(*fd, &st) || !S_ISREG(st.st_mode)) {
+        close(*fd);
+        return pc__fail(PC_ERR_IO, "%s: not a regular file", path);
+    }
+    *size = (size_t)st.st_size;
+    return PC_OK;
+}
+
+pc_status pc__file_map(pc__file *out, const char *path)
+{
+    int fd;
+    size_t size;
+    pc_status status = open_regular(path, &fd, &size);
+    memset(out, 0, sizeof *out);
+    if (status < 0)
+        return status;
+    if (size) {
+        void *data = mmap(NULL, size, PROT_READ, MAP_PRIVATE, fd, 0);
+        if (data == MAP_FAILED)
+            status = pc__fail(PC_ERR_IO, "%s: cannot map: %s", path, strerror(errno));
+        else
+            *out = (pc__file){data, size};
+    }
+    close(fd);
+    return status;
+}
+
+void pc__file_unmap(pc__file *file)
+{
+    if (file->data)
+        munmap((void *)(uintptr_t)file->data, file->size);
+    memset(file, 0, sizeof *file);
+}
+
+static pc_status read_all(int fd, const char *path, char *data, size_t size)
+{
+    for (size_t got = 0; got < size;) {
+        ssize_t n = read(fd, data + got, size - got);
+        if (n < 0 && errno == EINTR)
+            continue;
+        if (n <= 0)
+            return pc__fail(PC_ERR_IO, "%s: %s", path, n < 0 ? strerror(errno) : "became shorter while being read");
+        got += (size_t)n;
+    }
+    data[size] = 0;
+    return PC_OK;
+}
+
+pc_status pc__file_read(const pc_allocator *mem, const char *path, size_t limit, char **data, size_t *size)
+{
+    int fd;
+    pc_status status = open_regular(path, &fd, size);
+    *data = NULL;
+    if (status < 0)
+        return status;
+    if (*size > limit)
+        status = pc__fail(PC_ERR_LIMIT, "%s: %zu bytes are more than the limit of %zu", path, *size, limit);
+    else if (!(*data = pc__alloc(mem, *size + 1)))
+        status = PC_ERR_NOMEM;
+    else if ((status = read_all(fd, path, *data, *size)) < 0) {
+        pc__free(mem, *data);
+        *data = NULL;
+    }
+    close(fd);
+    return status;
+}
+
+char *pc__path_join(const pc_allocator *mem, const char *folder, const char *name)
+{
+    size_t n;
+    char *path;
+    if (name[0] == '/' || !folder || !*folder)
+        return pc__strdup(mem, name);
+    n = strlen(folder);
+    path = pc__alloc(mem, n + strlen(name) + 2);
+    if (path) {
+        memcpy(path, folder, n);
+        path[n] = '/';
+        strcpy(path + n + 1, name);
+    }
+    return path;
+}
+
+char *pc__path_folder(const pc_allocator *mem, const char *path)
+{
+    const char *slash = strrchr(path, '/');
+    if (!slash)
+        return pc__strdup(mem, ".");
+    return pc__strndup(mem, path, slash == path ? 1 : (size_t)(slash - path));
+}

@@ -1,0 +1,24 @@
+/* Whole files, read-only: mapped (large weights) or read (small text). */
+#ifndef PC_BASE_FILE_H
+#define PC_BASE_FILE_H
+
+#include "base/mem.h"
+
+typedef struct pc__file {
+    const uint8_t *data;
+    size_t size;
+} pc__file;
+
+/* Maps a regular file. PC_ERR_IO names the path and the system's reason; an empty file has size 0. */
+pc_status pc__file_map(pc__file *out, const char *path);
+void pc__file_unmap(pc__file *file); /* zeroed file: does nothing */
+
+/* Reads a regular file of at most `limit` bytes into a NUL-terminated block of `mem`. */
+pc_status pc__file_read(const pc_allocator *mem, const char *path, size_t limit, char **data, size_t *size);
+
+/* "folder/name", or `name` itself where it is absolute or folder is NULL or "". NULL: out of memory. */
+char *pc__path_join(const pc_allocator *mem, const char *folder, const char *name);
+/* The folder part of a path ("." where there is none). NULL: out of memory. */
+char *pc__path_folder(const pc_allocator *mem, const char *path);
+
+#endif

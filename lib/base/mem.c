@@ -1,0 +1,140 @@
+#include "base/mem.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/fail.h"
+
+/* Stands right before every block. `offset` leads from the block back to what the allocator gave. */
+typedef struct header {
+    size_t size; /* of the block, without the header */
+    uint32_t align;
+    uint32_t offset;
+} header;
+
+static void *libc_alloc(void *user, size_t size, size_t align)
+{
+    void *ptr = NULL;
+    (void)user;
+    if (align <= 16)
+        return malloc(size);
+    return posix_memalign(&ptr, align, size) ? NULL : ptr;
+}
+
+static void libc_free(void *user, void *ptr, size_t size, size_t align)
+{
+    (void)user;
+    (void)size;
+    (void)align;
+    free(ptr);
+}
+
+const pc_allocator pc__libc_allocator = {NULL, libc_alloc, libc_free};
+
+static header *header_of(void *ptr)
+{
+    return (header *)((char *)ptr - sizeof(header));
+}
+
+void *pc__alloc_aligned(const pc_allocator *mem, size_t size, size_t align)
+{
+    size_t offset = align > sizeof(header) ? align : sizeof(header);
+    char *raw = size > SIZE_MAX - offset ? NULL : mem->alloc(mem->user, size + offset, align);
+    if (!raw) {
+        pc__fail(PC_ERR_NOMEM, "out of memory (%zu bytes)", size);
+        return NULL;
+    }
+    header *h = header_of(raw + offset);
+    h->size = size;
+    h->align = (uint32_t)align;
+    h->offset = (uint32_t)offset;
+    return raw + offset;
+}
+
+void *pc__alloc(const pc_allocator *mem, size_t size)
+{
+    return pc__alloc_aligned(mem, size, 16);
+}
+
+void *pc__calloc(const pc_allocator *mem, size_t count, size_t size)
+{
+    size_t bytes;
+    void *ptr;
+    if (__builtin_mul_overflow(count, size, &bytes)) {
+        pc__fail(PC_ERR_NOMEM, "out of memory (%zu elements of %zu bytes)", count, size);
+        return NULL;
+    }
+    ptr = pc__alloc(mem, bytes);
+    return ptr ? memset(ptr, 0, bytes) : NULL;
+}
+
+void pc__free(const pc_allocator *mem, void *ptr)
+{
+    if (ptr) {
+        header h = *header_of(ptr);
+        mem->free(mem->user, (char *)ptr - h.offset, h.size + h.offset, h.align);
+    }
+}
+
+void *pc__realloc(const pc_allocator *mem, void *ptr, size_t size)
+{
+    void *moved = pc__alloc(mem, size);
+    if (moved && ptr) {
+        size_t old = header_of(ptr)->size;
+        memcpy(moved, ptr, old < size ? old : size);
+        pc__free(mem, ptr);
+    }
+    return moved;
+}
+
+char *pc__strndup(const pc_allocator *mem, const char *text, size_t size)
+{
+    char *copy = pc__alloc(mem, size + 1);
+    if (copy) {
+        memcpy(copy, text, size);
+        copy[size] = 0;
+    }
+    return copy;
+}
+
+char *pc__strdup(const pc_allocator *mem, const char *text)
+{
+    return pc__strndup(mem, text, strlen(text));
+}
+
+pc_status pc__grow(const pc_allocator *mem, void **array, size_t *capacity, size_t need, size_t element)
+{
+    size_t want = *capacity + *capacity / 2 + 8, bytes;
+    void *moved;
+    if (need <= *capacity)
+        return PC_OK;
+    if (want < need)
+        want = need;
+    if (__builtin_mul_overflow(want, element, &bytes))
+        return pc__fail(PC_ERR_NOMEM, "out of memory (%zu elements of %zu bytes)", want, element);
+    moved = pc__realloc(mem, *array, bytes);
+    if (!moved)
+        return PC_ERR_NOMEM;
+    *array = moved;
+    *capacity = want;
+    return PC_OK;
+}
+
+pc_status pc__bytes_add(pc__bytes *bytes, const void *data, size_t size)
+{
+    pc_status status = pc__grow(bytes->mem, (void **)&bytes->data, &bytes->capacity, bytes->size + size + 1, 1);
+    if (status < 0)
+        return status;
+    if (size)
+        memcpy(bytes->data + bytes->size, data, size);
+    bytes->size += size;
+    bytes->data[bytes->size] = 0;
+    return PC_OK;
+}
+
+void pc__bytes_free(pc__bytes *bytes)
+{
+    pc__free(bytes->mem, bytes->data);
+    bytes->data = NULL;
+    bytes->size = bytes->capacity = 0;
+}

@@ -1,0 +1,144 @@
+/* A pool of workers that sleep between loops. One loop runs at a time; its items are taken from an atomic counter. A worker
+ * spins for a short while before it sleeps, because the loops of a forward pass follow each other within microseconds. */
+#include "base/threads.h"
+
+#include <pthread.h>
+#include <sched.h>
+
+enum { SPINS = 4000 };
+
+struct pc__pool {
+    pc_allocator mem;
+    pthread_t *threads;
+    uint32_t started;
+    pthread_mutex_t turn; /* one loop at a time */
+    pthread_mutex_t lock; /* guards sleep and wake */
+    pthread_cond_t wake;
+    atomic_uint_fast64_t epoch; /* changes with every loop */
+    atomic_int stop;
+    void (*body)(void *, size_t);
+    void *arg;
+    size_t n;
+    atomic_size_t next;
+    atomic_uint busy; /* workers that have not finished this epoch */
+};
+
+static inline void relax(void)
+{
+#if defined(__x86_64__)
+    __builtin_ia32_pause();
+#endif
+}
+
+static void drain(pc__pool *pool)
+{
+    size_t i;
+    while ((i = atomic_fetch_add_explicit(&pool->next, 1, memory_order_relaxed)) < pool->n)
+        pool->body(pool->arg, i);
+}
+
+static uint64_t wait_for_epoch(pc__pool *pool, uint64_t seen)
+{
+    uint64_t now;
+    for (int i = 0; i < SPINS; i++) {
+        if ((now = atomic_load_explicit(&pool->epoch, memory_order_acquire)) != seen)
+            return now;
+        relax();
+    }
+    pthread_mutex_lock(&pool->lock);
+    while ((now = atomic_load_explicit(&pool->epoch, memory_order_acquire)) == seen)
+        pthread_cond_wait(&pool->wake, &pool->lock);
+    pthread_mutex_unlock(&pool->lock);
+    return now;
+}
+
+static void *work(void *arg)
+{
+    pc__pool *pool = arg;
+    uint64_t epoch = 0;
+    for (;;) {
+        epoch = wait_for_epoch(pool, epoch);
+        if (atomic_load_explicit(&pool->stop, memory_order_acquire))
+            return NULL;
+        drain(pool);
+        atomic_fetch_sub_explicit(&pool->busy, 1, memory_order_release);
+    }
+}
+
+static void next_epoch(pc__pool *pool)
+{
+    pthread_mutex_lock(&pool->lock);
+    atomic_fetch_add_explicit(&pool->epoch, 1, memory_order_release);
+    pthread_cond_broadcast(&pool->wake);
+    pthread_mutex_unlock(&pool->lock);
+}
+
+pc_status pc__pool_new(pc__pool **out, const pc_allocator *mem, uint32_t workers)
+{
+    pc__pool *pool = pc__calloc(mem, 1, sizeof *pool);
+    *out = NULL;
+    if (!pool)
+        return PC_ERR_NOMEM;
+    pool->mem = *mem;
+    pthread_mutex_init(&pool->turn, NULL);
+    pthread_mutex_init(&pool->lock, NULL);
+    pthread_cond_init(&pool->wake, NULL);
+    pool->threads = pc__calloc(mem, workers, sizeof *pool->threads);
+    if (!pool->threads) {
+        pc__pool_free(pool);
+        return PC_ERR_NOMEM;
+    }
+    for (; pool->started < workers; pool->started++)
+        if (pthread_create(&pool->threads[pool->started], NULL, work, pool)) {
+            pc__pool_free(pool);
+            return pc__fail(PC_ERR_LIMIT, "cannot start a worker thread (%u of %u run)", pool->started, workers);
+        }
+    *out = pool;
+    return PC_OK;
+}
+
+void pc__pool_free(pc__pool *pool)
+{
+    if (!pool)
+        return;
+    atomic_store_explicit(&pool->stop, 1, memory_order_release);
+    next_epoch(pool);
+    for (uint32_t i = 0; i < pool->started; i++)
+        pthread_join(pool->threads[i], NULL);
+    pthread_cond_destroy(&pool->wake);
+    pthread_mutex_destroy(&pool->lock);
+    pthread_mutex_destroy(&pool->turn);
+    pc_allocator mem = pool->mem;
+    pc__free(&mem, pool->threads);
+    pc__free(&mem, pool);
+}
+
+static void pool_run(pc__pool *pool, size_t n, void (*body)(void *, size_t), void *arg)
+{
+    pthread_mutex_lock(&pool->turn);
+    pool->body = body;
+    pool->arg = arg;
+    pool->n = n;
+    atomic_store_explicit(&pool->next, 0, memory_order_relaxed);
+    atomic_store_explicit(&pool->busy, pool->started, memory_order_relaxed);
+    next_epoch(pool);
+    drain(pool);
+    for (unsigned spins = 0; atomic_load_explicit(&pool->busy, memory_order_acquire); spins++)
+        if (spins < SPINS)
+            relax();
+        else
+            sched_yield();
+    pthread_mutex_unlock(&pool->turn);
+}
+
+void pc__parallel(const pc_context *context, size_t n, void (*body)(void *arg, size_t i), void *arg)
+{
+    if (n > 1 && context->parallel_for) {
+        context->parallel_for(context->parallel_user, n, body, arg);
+    } else if (n > 1 && context->pool) {
+        pool_run(context->pool, n, body, arg);
+    } else {
+        for (size_t i = 0; i < n; i++)
+            body(arg, i);
+    }
+}

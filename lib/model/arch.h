@@ -1,0 +1,59 @@
+/* What a model is: one row of data drives one forward pass. Filled from config.json (hf_config.c), GGUF metadata (gguf_config.c), a llama2.c header, or a named shape. */
+#ifndef PC_MODEL_ARCH_H
+#define PC_MODEL_ARCH_H
+
+#include "attn/backend.h"
+#include "model/gguf.h"
+
+typedef enum pc__norm { PC__NORM_RMS, PC__NORM_LAYER } pc__norm;
+typedef enum pc__residual {
+    PC__RESIDUAL_SEQUENTIAL,  /* x += attn(norm1 x); x += mlp(norm2 x) */
+    PC__RESIDUAL_PARALLEL,    /* x += attn(norm1 x) + mlp(norm1 x) */
+    PC__RESIDUAL_PARALLEL_2,  /* x += attn(norm1 x) + mlp(norm2 x) */
+    PC__RESIDUAL_POST         /* x = norm1(x + attn x); x = norm2(x + mlp x) */
+} pc__residual;
+typedef enum pc__rope_scaling { PC__ROPE_PLAIN, PC__ROPE_LINEAR, PC__ROPE_DYNAMIC, PC__ROPE_YARN, PC__ROPE_LLAMA3, PC__ROPE_LONG } pc__rope_scaling;
+
+typedef struct pc__rope_config {
+    pc__rope_scaling scaling;
+    double theta;
+    int32_t dims;
+    int32_t interleaved;
+    double factor;
+    double original_length, max_length;
+    double low_freq_factor, high_freq_factor; /* llama3 */
+    double beta_fast, beta_slow, attention_factor, mscale, mscale_all_dim; /* yarn; attention_factor also longrope; 0: default */
+    int32_t truncate;                         /* yarn: correction range rounded to whole dims */
+    double *short_factors, *long_factors;     /* longrope, [dims/2] */
+} pc__rope_config;
+
+enum { PC__MAX_LAYERS = 1024 };
+
+typedef struct pc__arch {
+    char name[32];            /* model_type */
+    int32_t layers, heads, kv_heads, head_dim, v_dim, hidden, ffn, vocab, context_length;
+    pc__norm norm;
+    float norm_eps;
+    pc__residual residual;
+    uint32_t position_scheme; /* PC_POSITION_… */
+    int32_t position_offset;  /* learned: row = position + offset (OPT: 2) */
+    pc__rope_config rope;
+    int32_t alibi_before_scale; /* Falcon: (q.k + bias) * scale */
+    int32_t alibi_mpt;          /* MPT's order of slopes for head counts that are no power of two */
+    float alibi_max;            /* MPT: 8 */
+    int32_t window;             /* sliding window; 0: none */
+    int32_t window_from;        /* Qwen2: layers from this one on have the window */
+    float attention_scale;      /* 0: 1/sqrt(head_dim) */
+    float attention_cap, logit_cap, embedding_scale, logit_scale, residual_scale; /* 0: none */
+    float qkv_clip;             /* MPT clip_qkv; 0: none */
+    pc__activation activation;
+    int32_t gated;
+    int32_t embedding_norm;     /* Bloom */
+    int32_t final_norm;
+    int32_t tied;               /* the head is the embedding */
+    int32_t embedding_dim;      /* OPT word_embed_proj_dim; = hidden elsewhere */
+    int32_t causal;
+    int32_t token_bos, token_eos, token_unk, token_pad; /* from the config; -1: none */
+} pc__arch;
+
+#endif

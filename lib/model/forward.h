@@ -1,0 +1,35 @@
+/* One forward pass over a batch of rows of any number of sequences, for every architecture. */
+#ifndef PC_MODEL_FORWARD_H
+#define PC_MODEL_FORWARD_H
+
+#include "attn/plan.h"
+
+/* One new token: what it is, where it stands, where its K and V go. */
+typedef struct pc__token_row {
+    int32_t token;
+    uint32_t want_logits;
+    int64_t position;
+    pc__kv *run;       /* grown by the caller (pc__kv_append) */
+    size_t slot;       /* token index in the run */
+    int64_t run_start; /* K is stored turned by position - run_start */
+} pc__token_row;
+
+typedef struct pc__pass {
+    const pc__token_row *rows;
+    pc__rows attend;        /* attend.count = number of rows; attend.spans include the runs that this pass writes */
+    uint64_t regime_length; /* see pc_encode_args */
+    float *logits;          /* [rows that want them][vocab], may be NULL if none does */
+    const size_t *lane_first; /* for tracing: [lane_count + 1] rows of each lane; NULL: one lane */
+    size_t lane_count;
+    void (*trace)(void *user, const pc_trace *trace); /* NULL: none */
+    void *trace_user;
+    int32_t (*cancelled)(void *user);
+    void *cancel_user;
+} pc__pass;
+
+/* Rows are worked off in blocks of PC__BLOCK in their order, each block through all layers, so that activations stay small: a row may
+ * only see new rows of its own block or of earlier ones. Results do not depend on where the blocks are cut. */
+enum { PC__BLOCK = 512 };
+pc_status pc__forward(const pc_model *model, const pc__pass *pass);
+
+#endif

@@ -1,0 +1,31 @@
+/* The model handle: a tokenizer and chat template, and the operations that PML, cache and serving use. Our own models implement the same
+ * pc_model_ops that a host does (native_ops.c); nothing above lib/model tells them apart, but for pc_eval. */
+#ifndef PC_MODEL_MODEL_H
+#define PC_MODEL_MODEL_H
+
+#include "base/context.h"
+#include "base/digest.h"
+#include "text/chat.h"
+
+typedef struct pc__native pc__native; /* arch, weights, backend: lib/model/native.h */
+
+struct pc_model {
+    atomic_size_t references;
+    pc_context *context;
+    pc_model_ops ops;
+    void *user;
+    void (*on_free)(void *user);
+    pc_model_info info;
+    pc__tokenizer *tokenizer; /* NULL: ops.tokenize, or none */
+    pc__chat *chat;           /* never NULL */
+    pc__id tokenizer_id;      /* zero where the host tokenises */
+    pc__native *native;       /* NULL: a host's model, or vocabulary only */
+};
+
+pc_model *pc__model_ref(const pc_model *model);
+void pc__model_unref(pc_model *model);
+
+/* Tokens of a text into a block of the context's allocator (never NULL on success). */
+pc_status pc__model_tokens(const pc_model *model, const char *text, size_t size, uint64_t flags, int32_t **tokens, size_t *count);
+
+#endif

@@ -1,0 +1,1 @@
+typedef int pc__model_placeholder;

@@ -31,6 +31,7 @@ typedef struct pc__kv {
     uint8_t **layer;     /* [layers] base of each layer's pages */
     int64_t *relative;   /* [capacity tokens] position of a token minus the run's start, ascending; NULL: 0, 1, 2 … */
     uint64_t regime;     /* frequency regime under which it was computed (0 where the model has only one) */
+    int64_t origin;      /* where its start stood when it was computed (learned positions cannot leave it); 0 from pc__kv_new */
 } pc__kv;
 
 size_t pc__kv_k_bytes(const pc__kv_shape *shape);    /* of the K block of a page */

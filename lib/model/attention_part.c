@@ -1,0 +1,66 @@
+/* The attention part of a layer: queries, keys and values; keys turned relative to their run and stored; the plan gathers;
+ * the output projection. */
+#include "model/forward_work.h"
+
+/* MPT's clip_qkv. */
+static void clip(float *x, size_t count, float limit)
+{
+    for (size_t i = 0; i < count; i++)
+        x[i] = x[i] > limit ? limit : x[i] < -limit ? -limit : x[i];
+}
+
+static pc_status project(pc__work *work, const pc__native_layer *layer)
+{
+    const pc__native *native = work->native;
+    const pc__kv_shape *shape = &native->shape;
+    pc_status status = native->backend->linear_run(layer->q, work->h, work->rows, work->q);
+    if (status >= 0)
+        status = native->backend->linear_run(layer->kv, work->h, work->rows, work->kv);
+    if (status >= 0 && native->arch.qkv_clip > 0) {
+        clip(work->q, work->rows * (size_t)native->arch.heads * (size_t)shape->k_dim, native->arch.qkv_clip);
+        clip(work->kv, work->rows * (size_t)shape->kv_heads * (size_t)(shape->k_dim + shape->v_dim), native->arch.qkv_clip);
+    }
+    return status;
+}
+
+static void store(pc__work *work, int32_t layer)
+{
+    const pc__native *native = work->native;
+    const pc__kv_shape *shape = &native->shape;
+    size_t heads = (size_t)shape->kv_heads, k_dim = (size_t)shape->k_dim;
+    size_t stride = heads * (k_dim + (size_t)shape->v_dim);
+    if (work->rope)
+        native->backend->rotate(native->context, work->rope, work->turns, work->rows, heads, k_dim, stride, work->kv);
+    native->backend->store_kv(native->context, work->runs, work->slots, layer, work->rows, work->kv, stride,
+                              work->kv + heads * k_dim, stride);
+}
+
+static pc__attn_layer describe(const pc__work *work, int32_t layer)
+{
+    const pc__arch *arch = &work->native->arch;
+    pc__attn_layer out = {0};
+    out.layer = layer;
+    out.heads = arch->heads;
+    out.window = layer >= arch->window_from ? arch->window : 0;
+    out.scale = work->native->scale;
+    out.soft_cap = arch->attention_cap;
+    out.slopes = work->native->slopes;
+    out.rope = work->rope;
+    return out;
+}
+
+pc_status pc__attention_part(pc__work *work, int32_t layer)
+{
+    const pc__native *native = work->native;
+    const pc__native_layer *weights = &native->layers[layer];
+    pc__attn_layer what = describe(work, layer);
+    pc_status status;
+    PC__TRY(project(work, weights), done);
+    PC__TRY(pc__trace_keys(work, layer), done);
+    store(work, layer);
+    PC__TRY(native->backend->attend(work->plan, &what, work->q, work->seen, work->lse), done);
+    PC__TRY(pc__trace_maps(work, &what), done);
+    status = native->backend->linear_run(weights->o, work->seen, work->rows, work->y);
+done:
+    return status;
+}

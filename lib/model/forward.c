@@ -1,0 +1,241 @@
+/* The pass: blocks of rows, each through all layers. Which parts a layer has and how they join is data (pc__arch). */
+#include "model/forward.h"
+
+#include <string.h>
+
+#include "model/forward_work.h"
+#include "model/positions.h"
+
+void pc__apply_norm(const pc__work *work, const pc__native_norm *norm, const float *x, size_t rows, float *y)
+{
+    const pc__native *native = work->native;
+    size_t dim = (size_t)native->arch.hidden;
+    if (!norm->gain) {
+        if (x != y)
+            memcpy(y, x, rows * dim * sizeof *y);
+    } else if (native->arch.norm == PC__NORM_RMS) {
+        native->backend->rms_norm(native->context, x, rows, dim, norm->gain, native->arch.norm_eps, y);
+    } else {
+        native->backend->layer_norm(native->context, x, rows, dim, norm->gain, norm->bias, native->arch.norm_eps, y);
+    }
+}
+
+static void add(const pc__work *work, float *part)
+{
+    const pc__native *native = work->native;
+    size_t count = work->rows * (size_t)native->arch.hidden;
+    if (native->arch.residual_scale > 0)
+        for (size_t i = 0; i < count; i++)
+            part[i] *= native->arch.residual_scale;
+    native->backend->add(native->context, work->x, part, count);
+}
+
+static void norm(const pc__work *work, const pc__native_norm *what, float *to)
+{
+    pc__apply_norm(work, what, work->x, work->rows, to);
+}
+
+static pc_status sequential_layer(pc__work *work, int32_t l)
+{
+    const pc__native_layer *layer = &work->native->layers[l];
+    pc_status status;
+    norm(work, &layer->norm1, work->h);
+    PC__TRY(pc__attention_part(work, l), done);
+    add(work, work->y);
+    norm(work, &layer->norm2, work->h);
+    PC__TRY(pc__mlp_part(work, l), done);
+    add(work, work->h);
+done:
+    return status;
+}
+
+static pc_status parallel_layer(pc__work *work, int32_t l)
+{
+    const pc__native_layer *layer = &work->native->layers[l];
+    pc_status status;
+    norm(work, &layer->norm1, work->h);
+    PC__TRY(pc__attention_part(work, l), done);
+    if (work->native->arch.residual == PC__RESIDUAL_PARALLEL_2)
+        norm(work, &layer->norm2, work->h);
+    PC__TRY(pc__mlp_part(work, l), done);
+    add(work, work->y);
+    add(work, work->h);
+done:
+    return status;
+}
+
+static pc_status post_norm_layer(pc__work *work, int32_t l)
+{
+    const pc__native_layer *layer = &work->native->layers[l];
+    size_t bytes = work->rows * (size_t)work->native->arch.hidden * sizeof *work->h;
+    pc_status status;
+    memcpy(work->h, work->x, bytes);
+    PC__TRY(pc__attention_part(work, l), done);
+    add(work, work->y);
+    norm(work, &layer->norm1, work->x);
+    memcpy(work->h, work->x, bytes);
+    PC__TRY(pc__mlp_part(work, l), done);
+    add(work, work->h);
+    norm(work, &layer->norm2, work->x);
+done:
+    return status;
+}
+
+static pc_status run_layer(pc__work *work, int32_t l)
+{
+    const pc__pass *pass = work->pass;
+    if (pass->cancelled && pass->cancelled(pass->cancel_user))
+        return pc__fail(PC_ERR_CANCELLED, "cancelled at layer %d of row %zu", l, work->first);
+    switch (work->native->arch.residual) {
+    case PC__RESIDUAL_PARALLEL:
+    case PC__RESIDUAL_PARALLEL_2:
+        return parallel_layer(work, l);
+    case PC__RESIDUAL_POST:
+        return post_norm_layer(work, l);
+    case PC__RESIDUAL_SEQUENTIAL:
+        break;
+    }
+    return sequential_layer(work, l);
+}
+
+/* The rows of the block as the plan wants them: `first` keeps counting from the start of the pass's spans. */
+static pc_status plan_block(pc__work *work)
+{
+    const pc__pass *pass = work->pass;
+    pc__rows rows = pass->attend;
+    rows.count = work->rows;
+    rows.positions += work->first;
+    rows.first += work->first;
+    for (size_t r = 0; r < work->rows; r++) {
+        const pc__token_row *row = &pass->rows[work->first + r];
+        work->runs[r] = row->run;
+        work->slots[r] = row->slot;
+        work->turns[r] = row->position - row->run_start;
+    }
+    return pc__plan_new(&work->plan, work->native->context, &rows, &work->native->shape, work->native->arch.heads);
+}
+
+static pc_status run_block(pc__work *work)
+{
+    int32_t layers = work->native->arch.layers, l;
+    pc_status status;
+    PC__TRY(pc__embed(work), done);
+    PC__TRY(plan_block(work), done);
+    for (l = 0; l < layers; l++) {
+        PC__TRY(pc__trace_rows(work, "hidden", l, work->x), done);
+        PC__TRY(run_layer(work, l), done);
+    }
+    PC__TRY(pc__trace_rows(work, "hidden", layers, work->x), done);
+    status = pc__head(work);
+done:
+    pc__plan_free(work->plan);
+    work->plan = NULL;
+    return status;
+}
+
+/* Hands out parts of the slab, each aligned to a cache line; with slab NULL it only counts. */
+static float *part(float *slab, size_t *used, size_t count)
+{
+    float *at = slab ? slab + *used : NULL;
+    *used += (count + 15) & ~(size_t)15;
+    return at;
+}
+
+static size_t lay_out(pc__work *work, float *slab)
+{
+    const pc__arch *arch = &work->native->arch;
+    const pc__kv_shape *shape = &work->native->shape;
+    size_t rows = work->capacity, heads = (size_t)arch->heads, used = 0;
+    work->x = part(slab, &used, rows * (size_t)arch->hidden);
+    work->h = part(slab, &used, rows * (size_t)arch->hidden);
+    work->y = part(slab, &used, rows * (size_t)arch->hidden);
+    work->q = part(slab, &used, rows * heads * (size_t)shape->k_dim);
+    work->kv = part(slab, &used, rows * (size_t)shape->kv_heads * (size_t)(shape->k_dim + shape->v_dim));
+    work->seen = part(slab, &used, rows * heads * (size_t)shape->v_dim);
+    work->up = part(slab, &used, rows * (size_t)arch->ffn);
+    if (arch->gated)
+        work->gate = part(slab, &used, rows * (size_t)arch->ffn);
+    if (work->native->project_in)
+        work->narrow = part(slab, &used, rows * work->native->embedding.dim);
+    if (work->pass->trace)
+        work->lse = part(slab, &used, rows * heads);
+    return used;
+}
+
+static pc_status reserve(pc__work *work)
+{
+    const pc_allocator *mem = &work->native->context->mem;
+    work->slab = work->native->backend->allocate(work->native->context, lay_out(work, NULL));
+    work->runs = pc__calloc(mem, work->capacity, sizeof(*work->runs));
+    work->slots = pc__calloc(mem, work->capacity, sizeof *work->slots);
+    work->turns = pc__calloc(mem, work->capacity, sizeof *work->turns);
+    if (!work->slab || !work->runs || !work->slots || !work->turns)
+        return PC_ERR_NOMEM;
+    lay_out(work, work->slab);
+    return PC_OK;
+}
+
+static void release(pc__work *work)
+{
+    const pc_allocator *mem = &work->native->context->mem;
+    if (work->slab)
+        work->native->backend->release(work->native->context, work->slab);
+    pc__free(mem, work->runs);
+    pc__free(mem, work->slots);
+    pc__free(mem, work->turns);
+    pc__rope_free(mem, work->own_rope);
+}
+
+static uint64_t length_of(const pc__pass *pass)
+{
+    int64_t last = 0;
+    for (size_t r = 0; r < pass->attend.count; r++)
+        last = pass->rows[r].position > last ? pass->rows[r].position : last;
+    return pass->regime_length ? pass->regime_length : (uint64_t)last + 1;
+}
+
+/* All runs of a pass share one regime, those that it writes too. */
+static pc_status check_runs(const pc__work *work, uint64_t regime)
+{
+    const pc__rows *rows = &work->pass->attend;
+    const pc__kv *last = NULL;
+    int64_t last_start = 0;
+    pc_status status = PC_OK;
+    for (size_t i = rows->first[0]; i < rows->first[rows->count] && status >= 0; i++) {
+        const pc__row_span *span = &rows->spans[i];
+        if (span->kv == last && span->start == last_start)
+            continue;
+        status = pc__native_may_place(work->native, span->kv, span->start, regime);
+        last = span->kv;
+        last_start = span->start;
+    }
+    for (size_t r = 0; r < rows->count && status >= 0; r++)
+        status = pc__native_may_place(work->native, work->pass->rows[r].run, work->pass->rows[r].run_start, regime);
+    return status;
+}
+
+pc_status pc__forward(const pc_model *model, const pc__pass *pass)
+{
+    pc__work work = {0};
+    size_t count = pass->attend.count;
+    uint64_t regime;
+    pc_status status;
+    if (!model->native)
+        return pc__fail(PC_ERR_UNSUPPORTED, "the model has no weights of its own (a host's model, or vocabulary only)");
+    if (!count)
+        return PC_OK;
+    work.native = model->native;
+    work.pass = pass;
+    work.capacity = pass->trace || count < PC__BLOCK ? count : PC__BLOCK;
+    regime = pc__native_regime(work.native, length_of(pass));
+    PC__TRY(check_runs(&work, regime), done);
+    PC__TRY(pc__native_rope(work.native, regime, &work.rope, &work.own_rope), done);
+    PC__TRY(reserve(&work), done);
+    for (; work.first < count; work.first += work.rows) {
+        work.rows = count - work.first < work.capacity ? count - work.first : work.capacity;
+        PC__TRY(run_block(&work), done);
+    }
+done:
+    release(&work);
+    return status;
+}

@@ -1,0 +1,22 @@
+/* The feed-forward part of a layer: down(act(gate h) * up h), or down(act(up h)). */
+#include "model/forward_work.h"
+
+pc_status pc__mlp_part(pc__work *work, int32_t layer)
+{
+    const pc__native *native = work->native;
+    const pc__native_layer *weights = &native->layers[layer];
+    size_t count = work->rows * (size_t)native->arch.ffn;
+    float *inner = work->up;
+    pc_status status;
+    PC__TRY(native->backend->linear_run(weights->up, work->h, work->rows, work->up), done);
+    if (weights->gate) {
+        PC__TRY(native->backend->linear_run(weights->gate, work->h, work->rows, work->gate), done);
+        native->backend->gate(native->context, native->arch.activation, work->gate, work->up, count);
+        inner = work->gate;
+    } else {
+        native->backend->activate(native->context, native->arch.activation, work->up, count);
+    }
+    status = native->backend->linear_run(weights->down, inner, work->rows, work->h);
+done:
+    return status;
+}

@@ -17,13 +17,14 @@ from tokenizer import ASSIST, BOS, END, SYS, UNK, USER
 
 MODES = ("causal", "causal+gaps", "independent+gaps", "independent+sink")
 LAST = 2048
+NOTHING, ALL, ROOT = 0, 1, 2                            # what an extra token sees of the context
 TEXT, WORDS = -2, -1                                    # `question` of a target that is no answer
 
 
 @dataclass
 class Layout:
     groups: list = field(default_factory=list)          # (ids, positions, visible)
-    extras: list = field(default_factory=list)          # (id, position, sees the context below it)
+    extras: list = field(default_factory=list)          # (id, position, what it sees of the context below it)
     questions: list = field(default_factory=list)       # (kind, ids, index of the first answer token)
     at: int = 0                                         # position of the questions
 
@@ -36,12 +37,13 @@ class Style:
     lead: str                                           # blank at the start and at the end of a module's text
     trail: str
     ask: tuple                                          # blanks before the question and before the answer
+    blank_sees: int                                     # encoded on its own, or after the root's leading text
 
     @staticmethod
     def draw(r):
         inner = r.choices([("", ""), (" ", " "), (" ", ""), ("", " ")], [60, 25, 8, 7])[0]
         ask = r.choices([(0, 0), (1, 0), (1, 1)], [70, 20, 10])[0]
-        return Style(r.random() < 0.9, r.random() < 0.6, *inner, ask)
+        return Style(r.random() < 0.9, r.random() < 0.6, *inner, ask, r.choice((NOTHING, ROOT)))
 
 
 def gap(r, limit, size=50):
@@ -72,8 +74,8 @@ class Builder:
     def separator(self):
         if not self.style.between:
             return
-        if self.indep:                                  # a segment of one token, sees itself only
-            self.out.extras.append((self.blank, self.pos, False))
+        if self.indep:                                  # a segment of one token
+            self.out.extras.append((self.blank, self.pos, self.style.blank_sees))
         else:
             self.out.groups.append(([self.blank], [self.pos], [1]))
         self.pos += 1
@@ -94,7 +96,7 @@ class Builder:
                 put(self.enc(lead + p + (self.style.trail if i == len(m.pieces) - 1 else "")), 1)
             elif self.indep:                            # cached with placeholders, the argument comes at request time
                 t = self.enc(p.value)
-                self.out.extras += [(x, self.pos + j, True) for j, x in enumerate(t)]
+                self.out.extras += [(x, self.pos + j, ALL) for j, x in enumerate(t)]
                 put([UNK] * (len(t) + p.spare), 0)
             else:                                       # ordinary prefill: the argument in place
                 put(self.enc(p.value), 1)
@@ -161,8 +163,9 @@ def make_batch(r, enc, mode, size, n_modules, n_questions, split="train", ctx_fr
             kinds.append(kind)
     qp = np.minimum(qp, LAST - 1)
     below = cp.reshape(B, 1, -1) <= ep[:, :, None]       # extras: visible by position, or themselves only
-    see_c = (cv.reshape(B, 1, -1) > 0) & below & (ea[:, :, None] > 0)
-    see_e = (ev[:, None, :] > 0) & (ep[:, None, :] <= ep[:, :, None]) & (ea[:, :, None] > 0) | np.eye(E, dtype=bool)
+    root = np.arange(G * L)[None, None] < L
+    see_c = (cv.reshape(B, 1, -1) > 0) & below & ((ea[:, :, None] == ALL) | (ea[:, :, None] == ROOT) & root)
+    see_e = (ev[:, None, :] > 0) & (ep[:, None, :] <= ep[:, :, None]) & (ea[:, :, None] == ALL) | np.eye(E, dtype=bool)
     bias = lambda see: torch.from_numpy(np.where(see, np.float32(0), np.float32(-1e4)))
     t = torch.from_numpy
     pick = np.random.RandomState(r.getrandbits(31)).rand(ct.size) < ctx_frac

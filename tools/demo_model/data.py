@@ -16,8 +16,8 @@ from dataclasses import dataclass, field
 
 import words as W
 
-LOOKUP, PARAMETER, YESNO, REVERSE = "lookup", "parameter", "yes/no", "reverse"
-KINDS_OF_QUESTION = (LOOKUP, PARAMETER, YESNO, REVERSE)
+LOOKUP, PARAMETER, TWO_HOP, YESNO, REVERSE = "lookup", "parameter", "two-hop", "yes/no", "reverse"
+KINDS_OF_QUESTION = (LOOKUP, PARAMETER, TWO_HOP, YESNO, REVERSE)
 
 
 def held_out(name):
@@ -147,6 +147,7 @@ KINDS = {
     ], fixed="trip"),
 }
 MAIN = [k for k in KINDS if k != "trip"]
+LINKS = ("city", "goal")                                # attributes whose value may be a city with a module of its own
 
 SYSTEM = ("Answer from the notes.", "Use the notes to answer.", "Read the notes and answer.", "Answer briefly.",
           "Here are the notes.", "You are a helpful guide.", "Answer the question from the notes below.")
@@ -175,21 +176,21 @@ def statement(kind, ent, attr):
     return f"The {attr.word} {attr.prep} {KINDS[kind].the}{ent} is", f"{attr.unit}."
 
 
-def write(m, r, p_param):
-    """Fills in the pieces of a module from its facts."""
+def write(m, r, p_param, join):
+    """Fills in the pieces of a module from its facts; `join` stands between its sentences."""
     cur = r.choice(KINDS[m.kind].heads).format(e=m.ent)
     for word, (attr, v, _) in list(m.facts.items()):
         pre, post = statement(m.kind, m.ent, attr)
         if r.random() < p_param:
             m.facts[word] = (attr, v, True)
-            m.pieces += [f"{cur} {pre} ", Param(v, r.randint(0, 6))]
+            m.pieces += [f"{cur}{join}{pre} ", Param(v, r.randint(0, 6))]
             cur = post
         else:
-            cur += f" {pre} {v}{post}"
+            cur += f"{join}{pre} {v}{post}"
     m.pieces.append(cur)
 
 
-def make_module(r, names, kind, used, p_param, facts):
+def make_module(r, names, kind, used, cities, p_param, facts, join):
     k = KINDS[kind]
     ent = k.fixed
     for _ in range(100 if k.name else 0):
@@ -199,8 +200,9 @@ def make_module(r, names, kind, used, p_param, facts):
     used.add(ent)
     m = Module(kind, ent)
     for a in r.sample(k.attrs, min(r.randint(*facts), len(k.attrs))):
-        m.facts[a.word] = (a, a.make(names), False)
-    write(m, r, 0.5 if kind == "trip" else p_param)
+        linked = a.word in LINKS and cities and r.random() < 0.7
+        m.facts[a.word] = (a, r.choice(cities) if linked else a.make(names), False)
+    write(m, r, 0.5 if kind == "trip" else p_param, join)
     return m
 
 
@@ -224,8 +226,11 @@ class Question:
 def lookup(r, m, word):
     attr, _, is_param = m.facts[word]
     the = KINDS[m.kind].the
-    if attr.ask and r.random() < 0.4:
+    u = r.random()
+    if attr.ask and u < 0.4:
         q = r.choice(attr.ask).format(e=m.ent)
+    elif u < 0.47:
+        q = f"Tell me the {word} {attr.prep} {the}{m.ent}."
     else:
         q = f"What is the {word} {attr.prep} {the}{m.ent}?"
     return Question(PARAMETER if is_param else LOOKUP, q, answer_of(m, word))
@@ -247,14 +252,30 @@ def reverse(r, mods, m, word):
     return Question(REVERSE, f"Which {m.kind} has the {word} {v}{attr.unit}?", answer_of(m, word))
 
 
+def two_hop(r, mods, m, word):
+    """A fact of the city that a fact of another module names; the answer says both."""
+    attr, v, is_param = m.facts[word]
+    city = next((o for o in mods if o.kind == "city" and o.ent == v), None)
+    if word not in LINKS or city is None or is_param:
+        return None
+    second = r.choice(list(city.facts))
+    a = city.facts[second][0]
+    first, after = statement(m.kind, m.ent, attr)
+    rest = answer_of(city, second)
+    q = f"What is the {second} {a.prep} the {word} {attr.prep} {KINDS[m.kind].the}{m.ent}?"
+    return Question(TWO_HOP, q, [f"{first} {v}{after} {rest[0]}"] + rest[1:])
+
+
 def questions(r, mods, n, mix):
-    """`n` questions about different facts; mix: shares of (yes/no, reverse)."""
+    """`n` questions about different facts; mix: shares of (yes/no, reverse, two-hop where there is a link)."""
     facts = [(m, w) for m in mods for w in m.facts]
     r.shuffle(facts)
     out = []
     for m, w in facts[:n]:
         u, q = r.random(), None
-        if u < mix[0] and m.facts[w][0].make not in (Names.person, Names.hotel):
+        if w in LINKS and r.random() < 5 * mix[2]:
+            q = two_hop(r, mods, m, w)
+        elif u < mix[0] and m.facts[w][0].make not in (Names.person, Names.hotel):
             q = yes_no(r, m, w)
         elif mix[0] <= u < mix[0] + mix[1] and m.ent != "trip":
             q = reverse(r, mods, m, w)
@@ -262,17 +283,24 @@ def questions(r, mods, n, mix):
     return out
 
 
-def make_document(r, n_modules, n_questions, split="train", p_param=0.03, facts=(2, 4), mix=(0.05, 0.05),
-                  kinds=None, p_trip=0.4):
+def make_document(r, n_modules, n_questions, split="train", p_param=0.05, facts=(2, 4), mix=(0.05, 0.05, 0.1),
+                  kinds=None, p_trip=0.5):
     """-> (system text, [Module], [Question])"""
     names = Names(r, split)
     if kinds is None:
         kinds = r.sample(MAIN, r.choices([1, 2, 3, 6], [5, 3, 2, 1])[0])
+        if len(kinds) > 1 and r.random() < 0.3:         # documents in which two hops can be made
+            kinds = ["city", r.choice(["person", "train"])] + kinds[2:]
     plan = [r.choice(kinds) for _ in range(n_modules)]
     if n_modules > 1 and r.random() < p_trip:
         plan[r.randrange(n_modules)] = "trip"
-    used = set()
-    mods = [make_module(r, names, k, used, p_param, facts) for k in plan]
+    plan.sort(key=lambda k: k != "city")                # cities first, so that links can point at them
+    used, cities, mods = set(), [], []
+    join = r.choices([" ", "\n", "\n    "], [86, 7, 7])[0]
+    for k in plan:
+        mods.append(make_module(r, names, k, used, cities, p_param, facts, join))
+        cities += [mods[-1].ent] * (k == "city")
+    r.shuffle(mods)
     return r.choice(SYSTEM), mods, questions(r, mods, n_questions, mix)
 
 

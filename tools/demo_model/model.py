@@ -18,8 +18,8 @@ import torch.nn as nn
 import torch.nn.functional as F
 from safetensors.torch import load_file, save_file
 
-CONFIG = dict(vocab_size=3072, hidden_size=256, num_hidden_layers=4, num_attention_heads=8,
-              num_key_value_heads=4, intermediate_size=512, rope_theta=1e6, rms_norm_eps=1e-5,
+CONFIG = dict(vocab_size=3030, hidden_size=256, num_hidden_layers=4, num_attention_heads=4,
+              num_key_value_heads=2, intermediate_size=512, rope_theta=1e8, rms_norm_eps=1e-5,
               max_position_embeddings=2048)
 
 

@@ -17,7 +17,7 @@ SPECIAL = ["<unk>", "<s>", "</s>", "<|system|>", "<|user|>", "<|assistant|>", "<
 UNK, BOS, EOS, SYS, USER, ASSIST, END = range(7)
 CHAT = ("{{ bos_token }}{% for m in messages %}{{ '<|' + m['role'] + '|>' + m['content'] + '<|end|>' }}"
         "{% endfor %}{% if add_generation_prompt %}{{ '<|assistant|>' }}{% endif %}")
-SPLIT = re.compile(r" ?[A-Za-z]+| ?\d+| ?[^\sA-Za-z\d]+|\s+")   # the GPT-2 pattern on the texts of data.py
+SPLIT = re.compile(r" ?[A-Za-z]+| ?\d+| ?[^\sA-Za-z\d]+|\s+(?!\S)|\s+")   # the GPT-2 pattern on the texts of data.py
 
 
 def corpus():
@@ -34,7 +34,7 @@ def corpus():
     for name, k in data.KINDS.items():
         texts = list(data.SYSTEM) + list(k.heads) + [q for a in k.attrs for q in a.ask]
         for a in k.attrs:
-            texts += [f"The {a.word} {a.prep} the is x{a.unit}.", "What is the? Yes. No.",
+            texts += [f"The {a.word} {a.prep} the is x{a.unit}.", "What is the? Yes. No.", "Tell me the",
                       f"Which has the {a.word}? Is the {a.word}", f"Which {name} has the"]
         for t in texts:
             yield t.replace("{e}", "").replace(" x", ""), 50

@@ -17,6 +17,7 @@ import batch as batching
 import tokenizer as tokenizing
 from model import CONFIG, Llama, save_hf
 from muon import Muon
+from start import lay_out
 
 
 def plan(r, done, a):
@@ -45,6 +46,8 @@ class Run:
         shape = {k: v for k, v in vars(a).items() if k in CONFIG}
         self.model = Llama(dict(shape, vocab_size=self.enc.tok.get_vocab_size())).to(a.device)
         self.model.dtype = getattr(torch, a.dtype)
+        if a.start == "laid":
+            lay_out(self.model, a.seed)
         mats = [p for b in self.model.blocks for p in b.parameters() if p.ndim == 2]
         self.rest = [self.model.emb] + [p for p in self.model.parameters() if p.ndim == 1]
         self.muon = Muon(mats, a.lr)
@@ -129,20 +132,21 @@ def options():
     p.add_argument("out")
     p.add_argument("--minutes", type=float, default=60)
     p.add_argument("--tokens", type=int, default=4000, help="tokens of a step, about")
-    p.add_argument("--lr", type=float, default=0.02)
-    p.add_argument("--adam-lr", type=float, default=0.004)
+    p.add_argument("--lr", type=float, default=0.005)
+    p.add_argument("--adam-lr", type=float, default=0.002)
     p.add_argument("--warmup", type=int, default=40)
-    p.add_argument("--tail", type=float, default=0.5, help="share of the time in which the learning rate falls to zero")
+    p.add_argument("--tail", type=float, default=0.6, help="share of the time in which the learning rate falls to zero")
     p.add_argument("--text-weight", type=float, default=0.15)
     p.add_argument("--text-share", type=float, default=0.12, help="share of the context's tokens that are predicted too")
-    p.add_argument("--modules", type=int, nargs=2, default=(6, 20), help="most modules at the start and at the end")
+    p.add_argument("--modules", type=int, nargs=2, default=(12, 20), help="most modules at the start and at the end")
     p.add_argument("--grow", type=float, default=0.3, help="share of the time in which the number of modules grows")
     p.add_argument("--questions", type=int, default=16, help="most questions of a document")
-    p.add_argument("--mix", type=float, nargs=2, default=(0.04, 0.03), help="shares of yes/no and reverse questions")
+    p.add_argument("--mix", type=float, nargs=3, default=(0.08, 0.08, 0.15), help="shares of yes/no, reverse and two-hop questions")
     p.add_argument("--mode-mix", type=float, nargs=4, default=(15, 25, 30, 30))
     for k, v in CONFIG.items():
         if k != "vocab_size":
             p.add_argument("--" + k.replace("_", "-"), type=type(v), default=v)
+    p.add_argument("--start", choices=("laid", "random"), default="laid", help="see start.py")
     p.add_argument("--dtype", default="bfloat16")
     p.add_argument("--threads", type=int, default=2)
     p.add_argument("--device", default="cuda" if torch.cuda.is_available() else "cpu")

@@ -49,18 +49,25 @@ static pc__attn_layer describe(const pc__work *work, int32_t layer)
     return out;
 }
 
+pc_status pc__attention_keys(pc__work *work, int32_t layer)
+{
+    pc_status status = project(work, &work->native->layers[layer]);
+    if (status >= 0)
+        status = pc__trace_keys(work, layer);
+    if (status >= 0)
+        store(work, layer);
+    return status;
+}
+
 pc_status pc__attention_part(pc__work *work, int32_t layer)
 {
     const pc__native *native = work->native;
-    const pc__native_layer *weights = &native->layers[layer];
     pc__attn_layer what = describe(work, layer);
     pc_status status;
-    PC__TRY(project(work, weights), done);
-    PC__TRY(pc__trace_keys(work, layer), done);
-    store(work, layer);
+    PC__TRY(pc__attention_keys(work, layer), done);
     PC__TRY(native->backend->attend(work->plan, &what, work->q, work->seen, work->lse), done);
     PC__TRY(pc__trace_maps(work, &what), done);
-    status = native->backend->linear_run(weights->o, work->seen, work->rows, work->y);
+    status = native->backend->linear_run(native->layers[layer].o, work->seen, work->rows, work->y);
 done:
     return status;
 }

@@ -115,15 +115,37 @@ static pc_status plan_block(pc__work *work)
     return pc__plan_new(&work->plan, work->native->context, &rows, &work->native->shape, work->native->arch.heads);
 }
 
+static int32_t pass_layers(const pc__work *work)
+{
+    int32_t layers = work->native->arch.layers, wanted = work->pass->kv_layers;
+    return wanted > 0 && wanted < layers ? wanted : layers;
+}
+
+/* Where a pass ends at the K and V of a layer. */
+static pc_status last_keys(pc__work *work, int32_t l)
+{
+    if (work->native->arch.residual == PC__RESIDUAL_POST)
+        memcpy(work->h, work->x, work->rows * (size_t)work->native->arch.hidden * sizeof *work->h);
+    else
+        norm(work, &work->native->layers[l].norm1, work->h);
+    return pc__attention_keys(work, l);
+}
+
 static pc_status run_block(pc__work *work)
 {
-    int32_t layers = work->native->arch.layers, l;
+    int32_t layers = pass_layers(work), l;
     pc_status status;
     PC__TRY(pc__embed(work), done);
     PC__TRY(plan_block(work), done);
     for (l = 0; l < layers; l++) {
         PC__TRY(pc__trace_rows(work, "hidden", l, work->x), done);
+        if (l + 1 == work->pass->kv_layers)
+            break;
         PC__TRY(run_layer(work, l), done);
+    }
+    if (work->pass->kv_layers) {
+        status = l < layers ? last_keys(work, l) : PC_OK;
+        goto done;
     }
     PC__TRY(pc__trace_rows(work, "hidden", layers, work->x), done);
     status = pc__head(work);
@@ -197,6 +219,7 @@ static uint64_t length_of(const pc__pass *pass)
 /* All runs of a pass share one regime, those that it writes too. */
 static pc_status check_runs(const pc__work *work, uint64_t regime)
 {
+    int32_t layers = pass_layers(work);
     const pc__rows *rows = &work->pass->attend;
     const pc__kv *last = NULL;
     int64_t last_start = 0;
@@ -205,12 +228,12 @@ static pc_status check_runs(const pc__work *work, uint64_t regime)
         const pc__row_span *span = &rows->spans[i];
         if (span->kv == last && span->start == last_start)
             continue;
-        status = pc__native_may_place(work->native, span->kv, span->start, regime);
+        status = pc__native_may_place(work->native, span->kv, layers, span->start, regime);
         last = span->kv;
         last_start = span->start;
     }
     for (size_t r = 0; r < rows->count && status >= 0; r++)
-        status = pc__native_may_place(work->native, work->pass->rows[r].run, work->pass->rows[r].run_start, regime);
+        status = pc__native_may_place(work->native, work->pass->rows[r].run, layers, work->pass->rows[r].run_start, regime);
     return status;
 }
 

@@ -25,9 +25,13 @@ typedef struct pc__pass {
     void *trace_user;
     int32_t (*cancelled)(void *user);
     void *cancel_user;
+    int32_t kv_layers; /* 0: the whole pass; n: only the K and V of the first n layers (no logits, no maps of the n-th) */
 } pc__pass;
 
-/* Rows are worked off in blocks of PC__BLOCK in their order, each block through all layers, so that activations stay small: a row may
+/* Under `trace` every row of a lane must name the same runs in the same order (lo = hi where it sees none of one): they are the key
+ * axis of "probs". Runs and spans must be of one regime (lib/model/positions.h) and of the model's shape: PC_ERR_MISMATCH.
+ *
+ * Rows are worked off in blocks of PC__BLOCK in their order, each block through all layers, so that activations stay small: a row may
  * only see new rows of its own block or of earlier ones. Results do not depend on where the blocks are cut. */
 enum { PC__BLOCK = 512 };
 pc_status pc__forward(const pc_model *model, const pc__pass *pass);

@@ -38,6 +38,7 @@ pc_status pc__embed(pc__work *work);
 pc_status pc__head(pc__work *work);
 /* attention_part.c: y = attention of h. */
 pc_status pc__attention_part(pc__work *work, int32_t layer);
+pc_status pc__attention_keys(pc__work *work, int32_t layer); /* its first half: queries, and K and V of h into their runs */
 /* mlp_part.c: h = MLP of h. */
 pc_status pc__mlp_part(pc__work *work, int32_t layer);
 

@@ -3,6 +3,8 @@
 #ifndef PC_MODEL_MODEL_H
 #define PC_MODEL_MODEL_H
 
+#include <pthread.h>
+
 #include "base/context.h"
 #include "base/digest.h"
 #include "text/chat.h"
@@ -20,10 +22,21 @@ struct pc_model {
     pc__chat *chat;           /* never NULL */
     pc__id tokenizer_id;      /* zero where the host tokenises */
     pc__native *native;       /* NULL: a host's model, or vocabulary only */
+    pthread_mutex_t turn;     /* pc__model_enter */
+    int can_compute;          /* 0: vocabulary only, ops hold nothing but describe */
 };
 
+/* An empty one that holds a reference to the context. */
+pc_status pc__model_new(pc_model **out, pc_context *context);
 pc_model *pc__model_ref(const pc_model *model);
 void pc__model_unref(pc_model *model);
+
+/* Calls of a host's operations never overlap: whoever calls one stands between these two. They do nothing for models of our
+ * own, whose operations may run at the same time. */
+void pc__model_enter(const pc_model *model);
+void pc__model_leave(const pc_model *model);
+/* PC_OK, or PC_ERR_UNSUPPORTED where the model cannot compute (vocabulary only). */
+pc_status pc__model_can_compute(const pc_model *model);
 
 /* Tokens of a text into a block of the context's allocator (never NULL on success). */
 pc_status pc__model_tokens(const pc_model *model, const char *text, size_t size, uint64_t flags, int32_t **tokens, size_t *count);

@@ -92,6 +92,13 @@ uint64_t pc__native_regime(const pc__native *native, uint64_t length)
     return native->arch.position_scheme == PC_POSITION_ROPE ? pc__rope_regime(&native->arch.rope, length) : 0;
 }
 
+uint64_t pc__native_regime_length(const pc__native *native, uint64_t regime)
+{
+    if (native->arch.rope.scaling == PC__ROPE_LONG)
+        return regime == 2 ? (uint64_t)native->arch.rope.original_length + 1 : 1;
+    return regime ? regime : 1;
+}
+
 pc_status pc__native_rope(const pc__native *native, uint64_t regime, const pc__rope **out, pc__rope **own)
 {
     pc_status status = PC_OK;
@@ -113,12 +120,17 @@ pc_status pc__native_run_new(const pc_model *model, size_t tokens, uint64_t regi
     return status;
 }
 
-pc_status pc__native_may_place(const pc__native *native, const pc__kv *kv, int64_t start, uint64_t regime)
+static int same_shape(const pc__kv_shape *a, const pc__kv_shape *b, int32_t layers)
 {
-    if (memcmp(&kv->shape, &native->shape, sizeof kv->shape))
-        return pc__fail(PC_ERR_MISMATCH, "the segment is of another model (%d layers, %d K/V heads of %d) than this one (%d, %d, %d)",
-                        kv->shape.layers, kv->shape.kv_heads, kv->shape.k_dim, native->shape.layers, native->shape.kv_heads,
-                        native->shape.k_dim);
+    return a->layers >= layers && a->kv_heads == b->kv_heads && a->k_dim == b->k_dim && a->v_dim == b->v_dim && a->dtype == b->dtype;
+}
+
+pc_status pc__native_may_place(const pc__native *native, const pc__kv *kv, int32_t layers, int64_t start, uint64_t regime)
+{
+    if (!same_shape(&kv->shape, &native->shape, layers))
+        return pc__fail(PC_ERR_MISMATCH, "the segment has %d layers of %d K/V heads of %d (dtype %u), this model %d of %d of %d (dtype %u)",
+                        kv->shape.layers, kv->shape.kv_heads, kv->shape.k_dim, kv->shape.dtype, native->shape.layers,
+                        native->shape.kv_heads, native->shape.k_dim, native->shape.dtype);
     if (kv->regime != regime)
         return pc__fail(PC_ERR_MISMATCH, "the segment was computed with the rotary frequencies of regime %llu, this pass uses %llu: "
                         "give both the same regime_length", (unsigned long long)kv->regime, (unsigned long long)regime);
@@ -168,7 +180,7 @@ pc_status pc__native_read(const pc_model *model, const pc__kv *kv, int32_t layer
     pc_status status;
     if (layer < 0 || layer >= native->arch.layers)
         return pc__fail(PC_ERR_INVALID, "layer %d: the model has %d", layer, native->arch.layers);
-    PC__TRY(pc__native_may_place(native, kv, k ? start : kv->origin, kv->regime), done);
+    PC__TRY(pc__native_may_place(native, kv, layer + 1, k ? start : kv->origin, kv->regime), done);
     PC__TRY(pc__native_rope(native, kv->regime, &rope, &own), done);
     scratch = pc__calloc(&native->context->mem, heads * dims + 2 * (size_t)native->shape.k_dim, sizeof *scratch);
     if (!scratch)

@@ -54,6 +54,8 @@ void pc__table_row(const pc__table *table, size_t row, float *out);
 
 /* The regime that a pass over positions below `length` uses. */
 uint64_t pc__native_regime(const pc__native *native, uint64_t length);
+/* A length that is of that regime. */
+uint64_t pc__native_regime_length(const pc__native *native, uint64_t regime);
 /* The frequencies of a regime: *own is set where the caller has to free them (pc__rope_free), else NULL. *out is NULL for
  * models without rotary positions. */
 pc_status pc__native_rope(const pc__native *native, uint64_t regime, const pc__rope **out, pc__rope **own);
@@ -63,8 +65,9 @@ pc_status pc__native_run_new(const pc_model *model, size_t tokens, uint64_t regi
 /* K and V of all tokens of one layer as they are when the run is placed at `start`: [kv_head][token][dim], fp32; either may
  * be NULL. PC_ERR_UNSUPPORTED: learned positions, and `start` is not where the run was computed. */
 pc_status pc__native_read(const pc_model *model, const pc__kv *kv, int32_t layer, int64_t start, float *k, float *v);
-/* PC_OK, or PC_ERR_MISMATCH / PC_ERR_UNSUPPORTED with the reason why this run cannot be read at `start` in that regime. */
-pc_status pc__native_may_place(const pc__native *native, const pc__kv *kv, int64_t start, uint64_t regime);
+/* PC_OK, or PC_ERR_MISMATCH / PC_ERR_UNSUPPORTED with the reason why this run, of which the first `layers` layers are needed, cannot
+ * be read at `start` in that regime. */
+pc_status pc__native_may_place(const pc__native *native, const pc__kv *kv, int32_t layers, int64_t start, uint64_t regime);
 
 /* The pc_model_ops of our own models; their `user` is the pc_model. Segments are pc__kv. Calls may overlap. */
 extern const pc_model_ops pc__native_ops;

@@ -1,0 +1,166 @@
+/* Runs lanes (spans that are there, then new tokens) through the forward pass and keeps what the trace shows. Shared by the golden
+ * tests, which use the functions of lib/model directly, so that a fault shows below sequences, caches and requests. */
+#ifndef PC_GOLDEN_LANES_H
+#define PC_GOLDEN_LANES_H
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "model/native.h"
+#include "model/pass_build.h"
+#include "model/weights.h"
+#include "testing.h"
+
+enum { MAX_SPANS = 8, MAX_LAYERS = 8, MAX_LANES = 8 };
+
+typedef struct lane {
+    pc__row_span spans[MAX_SPANS]; /* lo and hi say what takes part; the rule cuts further */
+    size_t span_count;
+    const int32_t *tokens;
+    const int64_t *positions;
+    size_t count;
+    pc__kv *run; /* new tokens go here; made when NULL */
+    int64_t run_start;
+} lane;
+
+/* What was traced: [lane][layer] blocks. */
+typedef struct traced {
+    float *hidden[MAX_LANES][MAX_LAYERS + 1], *k[MAX_LANES][MAX_LAYERS], *k_pre[MAX_LANES][MAX_LAYERS],
+        *v[MAX_LANES][MAX_LAYERS], *probs[MAX_LANES][MAX_LAYERS], *final[MAX_LANES];
+} traced;
+
+static inline void keep(void *user, const pc_trace *trace)
+{
+    traced *t = user;
+    float **to = NULL;
+    size_t count = 1;
+    if (!strcmp(trace->name, "hidden"))
+        to = &t->hidden[trace->lane][trace->layer];
+    else if (!strcmp(trace->name, "k"))
+        to = &t->k[trace->lane][trace->layer];
+    else if (!strcmp(trace->name, "k_pre"))
+        to = &t->k_pre[trace->lane][trace->layer];
+    else if (!strcmp(trace->name, "v"))
+        to = &t->v[trace->lane][trace->layer];
+    else if (!strcmp(trace->name, "probs"))
+        to = &t->probs[trace->lane][trace->layer];
+    else if (!strcmp(trace->name, "final"))
+        to = &t->final[trace->lane];
+    if (!CHECK(to != NULL))
+        return;
+    for (uint32_t i = 0; i < trace->rank; i++)
+        count *= (size_t)trace->shape[i];
+    *to = malloc(count * sizeof(float));
+    memcpy(*to, trace->data, count * sizeof(float));
+}
+
+static inline void forget(traced *t)
+{
+    float **all = (float **)(void *)t;
+    for (size_t i = 0; i < sizeof *t / sizeof *all; i++)
+        free(all[i]);
+    memset(t, 0, sizeof *t);
+}
+
+static inline uint32_t cut(const pc__kv *kv, int64_t start, int64_t position, uint32_t hi, uint32_t see)
+{
+    size_t upto = pc__kv_upto(kv, position - start);
+    return see == PC_SEE_BY_POSITION && upto < hi ? (uint32_t)upto : hi;
+}
+
+static inline pc_status add_lane(const pc_model *model, pc__pass_build *build, lane *l, uint32_t see, uint64_t length)
+{
+    pc_status status = PC_OK;
+    size_t before;
+    if (!l->run) {
+        status = pc__native_run_new(model, l->count, length, &l->run);
+        l->run_start = l->positions[0];
+        if (status >= 0)
+            l->run->origin = l->run_start;
+    }
+    if (status < 0)
+        return status;
+    before = l->run->tokens;
+    for (size_t i = 0; i < l->count && status >= 0; i++) {
+        int64_t relative = l->positions[i] - l->run_start;
+        status = pc__kv_append(l->run, &relative, 1);
+    }
+    for (size_t i = 0; i < l->count && status >= 0; i++) {
+        pc__token_row row = {l->tokens[i], 1, l->positions[i], l->run, before + i, l->run_start};
+        pc__build_row(build, &row);
+        for (size_t s = 0; s < l->span_count && status >= 0; s++)
+            status = pc__build_span(build, l->spans[s].kv, l->spans[s].start, l->spans[s].lo,
+                                    cut(l->spans[s].kv, l->spans[s].start, l->positions[i], l->spans[s].hi, see));
+        if (status >= 0)
+            status = pc__build_span(build, l->run, l->run_start, 0, before + i + 1);
+    }
+    return status;
+}
+
+/* logits [all rows][vocab] or NULL; t may be NULL. */
+static inline pc_status run_lanes(const pc_model *model, lane *lanes, size_t count, uint32_t see, uint64_t length, float *logits,
+                                  traced *t)
+{
+    pc__pass_build build = {0};
+    pc__pass pass = {0};
+    size_t first[MAX_LANES + 1] = {0};
+    pc_status status;
+    for (size_t i = 0; i < count; i++)
+        first[i + 1] = first[i] + lanes[i].count;
+    status = pc__build_start(&build, &model->context->mem, first[count]);
+    for (size_t i = 0; i < count && status >= 0; i++)
+        status = add_lane(model, &build, &lanes[i], see, length);
+    if (status >= 0) {
+        pc__build_end(&build, &pass);
+        pass.regime_length = length;
+        pass.logits = logits;
+        pass.lane_first = first;
+        pass.lane_count = count;
+        pass.trace = t ? keep : NULL;
+        pass.trace_user = t;
+        status = pc__forward(model, &pass);
+    }
+    pc__build_free(&build);
+    return status;
+}
+
+static inline int32_t largest(const float *logits, size_t count)
+{
+    size_t best = 0;
+    for (size_t i = 1; i < count; i++)
+        if (logits[i] > logits[best])
+            best = i;
+    return (int32_t)best;
+}
+
+static inline void end_lanes(lane *lanes, size_t count)
+{
+    for (size_t i = 0; i < count; i++) {
+        pc__kv_unref(lanes[i].run);
+        lanes[i].run = NULL;
+    }
+}
+
+/* Compares `count` floats; scaled by the largest magnitude of `want` if `relative` (at least 1). Keeps the largest error. */
+static inline int near_all(const char *what, const float *got, const float *want, size_t count, double limit, int relative,
+                           double *worst)
+{
+    double top = 1, apart = 0;
+    for (size_t i = 0; i < count; i++) {
+        double d = fabs((double)got[i] - (double)want[i]);
+        apart = d > apart || d != d ? d : apart;
+        if (relative && fabs((double)want[i]) > top)
+            top = fabs((double)want[i]);
+    }
+    apart /= top;
+    if (worst && !(apart <= *worst))
+        *worst = apart;
+    if (!CHECK(apart <= limit)) {
+        fprintf(stderr, "    %s is %.3g away, the limit is %.3g\n", what, apart, limit);
+        return 0;
+    }
+    return 1;
+}
+
+#endif

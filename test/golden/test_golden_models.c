@@ -548,6 +548,7 @@ static pc_status load(golden *g, pc_context *context, const char *path)
 {
     pc_model_options options = PC_MODEL_OPTIONS_INIT;
     options.compute = PC_DTYPE_F32;
+    g->model = NULL;
     g->worst_logits = g->worst_rest = 0;
     return pc_model_load(&g->model, context, path, &options);
 }

@@ -81,11 +81,16 @@ done:
     return status;
 }
 
-static pc_status run_layer(pc__work *work, int32_t l)
+static pc_status poll(const pc__work *work, int32_t l)
 {
     const pc__pass *pass = work->pass;
     if (pass->cancelled && pass->cancelled(pass->cancel_user))
         return pc__fail(PC_ERR_CANCELLED, "cancelled at layer %d of row %zu", l, work->first);
+    return PC_OK;
+}
+
+static pc_status run_layer(pc__work *work, int32_t l)
+{
     switch (work->native->arch.residual) {
     case PC__RESIDUAL_PARALLEL:
     case PC__RESIDUAL_PARALLEL_2:
@@ -138,6 +143,7 @@ static pc_status run_block(pc__work *work)
     PC__TRY(pc__embed(work), done);
     PC__TRY(plan_block(work), done);
     for (l = 0; l < layers; l++) {
+        PC__TRY(poll(work, l), done);
         PC__TRY(pc__trace_rows(work, "hidden", l, work->x), done);
         if (l + 1 == work->pass->kv_layers)
             break;

@@ -1,0 +1,318 @@
+/* Catches: cuts that change the states, visibility of placements in an encoding, failed steps that leave traces in a sequence, forks
+ * that share what they must not, weights that depend on the number of threads, and leaks or half-made results when memory runs out at
+ * any allocation. */
+#include "model/native_ops.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "model/random_weights.h"
+#include "testing.h"
+
+enum { LAYERS = 3, VOCAB = 97, TOKENS = 20 };
+
+static const int32_t ids[TOKENS] = {3, 14, 15, 92, 65, 35, 89, 79, 32, 38, 46, 26, 43, 38, 32, 79, 50, 28, 84, 19};
+
+static pc_status make(pc_model **out, pc_context *context, uint32_t scheme)
+{
+    pc__arch arch = {.name = "test", .layers = LAYERS, .heads = 4, .kv_heads = 2, .head_dim = 16, .v_dim = 16, .hidden = 64,
+                     .ffn = 96, .vocab = VOCAB, .context_length = 128, .norm = PC__NORM_RMS, .norm_eps = 1e-6f,
+                     .position_scheme = scheme, .activation = PC__ACT_SILU, .gated = 1, .final_norm = 1, .embedding_dim = 64,
+                     .causal = 1, .rope = {.theta = 10000, .dims = 16}};
+    pc__random_weights weights;
+    pc__provider provider;
+    pc__bind_options options = {.compute = PC_DTYPE_F32};
+    pc_status status = pc__model_new(out, context);
+    if (status < 0)
+        return status;
+    pc__random_provider(&weights, &arch, 42, &provider);
+    status = pc__native_bind(&(*out)->native, context, &arch, &provider, &options);
+    if (status < 0) {
+        pc__model_unref(*out);
+        *out = NULL;
+        return status;
+    }
+    (*out)->ops = pc__native_ops;
+    (*out)->user = *out;
+    (*out)->info.vocab = VOCAB;
+    return PC_OK;
+}
+
+static void count_up(int64_t *positions, int64_t from)
+{
+    for (int i = 0; i < TOKENS; i++)
+        positions[i] = from + i;
+}
+
+static pc_encode_args encoding(const int64_t *positions, const pc_cut *cuts, size_t count)
+{
+    pc_encode_args args = {sizeof args, ids, positions, TOKENS, NULL, 0, cuts, count, 0, NULL, NULL};
+    return args;
+}
+
+/* The states of tokens [first, first + count) of one run equal those of another, placed where they belong. */
+static double apart(const pc_model *model, const pc__kv *a, int64_t a_start, size_t a_first, const pc__kv *b, int64_t b_start,
+                    size_t b_first, size_t count)
+{
+    size_t heads = 2, dim = 16;
+    float *ka = calloc(4 * heads * TOKENS * dim, sizeof *ka), *va = ka + heads * TOKENS * dim, *kb = va + heads * TOKENS * dim,
+          *vb = kb + heads * TOKENS * dim;
+    double worst = 0;
+    for (int32_t l = 0; l < LAYERS; l++) {
+        CHECK_OK(pc__native_read(model, a, l, a_start, ka, va));
+        CHECK_OK(pc__native_read(model, b, l, b_start, kb, vb));
+        for (size_t h = 0; h < heads; h++)
+            for (size_t i = 0; i < count * dim; i++) {
+                size_t x = (h * a->tokens + a_first) * dim + i, y = (h * b->tokens + b_first) * dim + i;
+                worst = fmax(worst, fabs((double)ka[x] - (double)kb[y]));
+                worst = fmax(worst, fabs((double)va[x] - (double)vb[y]));
+            }
+    }
+    free(ka);
+    return worst;
+}
+
+static void cuts_and_placements(const pc_model *model)
+{
+    int64_t positions[TOKENS];
+    pc_cut whole = {0, TOKENS}, two[2] = {{12, 8}, {2, 5}}; /* any order, tokens between them in none */
+    void *all = NULL, *parts[2] = {NULL, NULL}, *behind = NULL;
+    count_up(positions, 7);
+    pc_encode_args args = encoding(positions, &whole, 1);
+    CHECK_OK(pc__native_encode(model->user, &args, &all));
+    args = encoding(positions, two, 2);
+    CHECK_OK(pc__native_encode(model->user, &args, parts));
+    CHECK(apart(model, all, 7, 12, parts[0], 19, 0, 8) < 1e-5);
+    CHECK(apart(model, all, 7, 2, parts[1], 9, 0, 5) < 1e-5);
+    /* the last 8 tokens behind the first 12 as a placement */
+    pc_cut last = {0, 8};
+    pc_placement before = {all, 7, 0, 12};
+    pc_encode_args rest = {sizeof rest, ids + 12, positions + 12, 8, &before, 1, &last, 1, 0, NULL, NULL};
+    CHECK_OK(pc__native_encode(model->user, &rest, &behind));
+    CHECK(apart(model, all, 7, 12, behind, 19, 0, 8) < 1e-5);
+    pc__kv_unref(behind);
+    before.hi = 5; /* sees less: differs */
+    CHECK_OK(pc__native_encode(model->user, &rest, &behind));
+    CHECK(apart(model, all, 7, 12, behind, 19, 0, 8) > 1e-3);
+    pc__kv_unref(behind);
+    for (int i = 0; i < 2; i++)
+        pc__kv_unref(parts[i]);
+    pc__kv_unref(all);
+}
+
+static int32_t cancel(void *user)
+{
+    return --*(int *)user < 0;
+}
+
+static void encode_refusals(const pc_model *model)
+{
+    int64_t positions[TOKENS];
+    pc_cut bad[2] = {{0, 10}, {9, 2}}, beyond = {15, 6}, whole = {0, TOKENS};
+    void *out[2] = {positions, positions};
+    int left = 2;
+    count_up(positions, 0);
+    pc_encode_args args = encoding(positions, bad, 2);
+    CHECK_STATUS(pc__native_encode(model->user, &args, out), PC_ERR_INVALID);
+    CHECK_ERROR_HAS("overlap");
+    CHECK(!out[0] && !out[1]);
+    args = encoding(positions, &beyond, 1);
+    CHECK_STATUS(pc__native_encode(model->user, &args, out), PC_ERR_INVALID);
+    args = encoding(positions, &whole, 1);
+    args.cancelled = cancel;
+    args.cancel_user = &left;
+    CHECK_STATUS(pc__native_encode(model->user, &args, out), PC_ERR_CANCELLED);
+    CHECK(!out[0]);
+    positions[5] = positions[4];
+    args = encoding(positions, &whole, 1);
+    CHECK_STATUS(pc__native_encode(model->user, &args, out), PC_ERR_INVALID);
+    CHECK_ERROR_HAS("token 5");
+}
+
+static pc_status step(const pc_model *model, void *sequence, const int32_t *tokens, int64_t position, size_t count, float *logits)
+{
+    pc_step_row rows[TOKENS];
+    pc_step_args args = {sizeof args, rows, count, logits, PC_SEE_BY_POSITION, 0, 0, NULL, NULL};
+    for (size_t i = 0; i < count; i++)
+        rows[i] = (pc_step_row){sequence, position + (int64_t)i, tokens[i], i + 1 == count};
+    return pc__native_step(model->user, &args);
+}
+
+/* An original and its fork go different ways; each must see its own way only. */
+static void forks(const pc_model *model)
+{
+    void *a = NULL, *b = NULL, *plain = NULL;
+    float got[VOCAB], want[VOCAB];
+    int32_t other[TOKENS];
+    CHECK_OK(pc__native_sequence_new(model->user, &a));
+    CHECK_OK(step(model, a, ids, 0, 10, got));
+    CHECK_OK(pc__native_fork(model->user, a, &b));
+    CHECK_OK(step(model, a, ids + 15, 10, 5, got)); /* the original runs ahead with other tokens */
+    CHECK_OK(step(model, b, ids + 10, 10, 5, got));
+    CHECK_OK(pc__native_sequence_new(model->user, &plain));
+    CHECK_OK(step(model, plain, ids, 0, 15, want));
+    for (int i = 0; i < VOCAB; i++)
+        CHECK(fabsf(got[i] - want[i]) < 1e-4f);
+    pc__native_drop(model->user, plain);
+    memcpy(other, ids, sizeof other);
+    memcpy(other + 10, ids + 15, 5 * sizeof *ids);
+    CHECK_OK(pc__native_sequence_new(model->user, &plain));
+    CHECK_OK(step(model, plain, other, 0, 16, want));
+    CHECK_OK(step(model, a, other + 15, 15, 1, got));
+    for (int i = 0; i < VOCAB; i++)
+        CHECK(fabsf(got[i] - want[i]) < 1e-4f);
+    pc__native_drop(model->user, a);
+    pc__native_drop(model->user, b);
+    pc__native_drop(model->user, plain);
+}
+
+/* After any failed step the next one gives what it gives without the failure. */
+static void failed_steps(const pc_model *model)
+{
+    void *sequence = NULL;
+    float got[VOCAB], want[VOCAB];
+    int32_t bad[2] = {5, VOCAB};
+    CHECK_OK(pc__native_sequence_new(model->user, &sequence));
+    CHECK_OK(step(model, sequence, ids, 0, 10, want));
+    CHECK_STATUS(step(model, sequence, bad, 10, 2, got), PC_ERR_INVALID);
+    CHECK_ERROR_HAS("97");
+    pc_step_row down[2] = {{sequence, 12, 1, 0}, {sequence, 11, 1, 1}};
+    pc_step_args args = {sizeof args, down, 2, got, PC_SEE_BY_POSITION, 0, 0, NULL, NULL};
+    CHECK_STATUS(pc__native_step(model->user, &args), PC_ERR_INVALID);
+    CHECK_OK(step(model, sequence, ids + 10, 10, 5, got));
+    pc__native_drop(model->user, sequence);
+    CHECK_OK(pc__native_sequence_new(model->user, &sequence));
+    CHECK_OK(step(model, sequence, ids, 0, 10, want));
+    CHECK_OK(step(model, sequence, ids + 10, 10, 5, want));
+    CHECK(!memcmp(got, want, sizeof got));
+    pc__native_drop(model->user, sequence);
+}
+
+/* Everything once; memory may run out anywhere. */
+static pc_status work(pc_context *context, float *logits)
+{
+    pc_model *model = NULL;
+    int64_t positions[TOKENS];
+    pc_cut two[2] = {{0, 8}, {8, 9}};
+    void *segments[2] = {NULL, NULL}, *sequence = NULL, *copy = NULL;
+    float score[17];
+    pc_status status;
+    count_up(positions, 0);
+    PC__TRY(make(&model, context, PC_POSITION_ROPE), done);
+    pc_encode_args args = encoding(positions, two, 2);
+    PC__TRY(pc__native_encode(model->user, &args, segments), done);
+    pc_placement at[2] = {{segments[0], 0, 0, 8}, {segments[1], 8, 0, 9}};
+    PC__TRY(pc__native_sequence_new(model->user, &sequence), done);
+    for (int i = 0; i < 2; i++)
+        PC__TRY(pc__native_attach(model->user, sequence, &at[i]), done);
+    PC__TRY(step(model, sequence, ids + 17, 17, 2, logits), done);
+    PC__TRY(pc__native_fork(model->user, sequence, &copy), done);
+    PC__TRY(step(model, copy, ids + 19, 19, 1, logits), done);
+    status = pc__native_deviation(model->user, ids, positions, 17, at, 2, score);
+done:
+    if (model) {
+        pc__native_drop(model->user, sequence);
+        pc__native_drop(model->user, copy);
+        pc__kv_unref(segments[0]);
+        pc__kv_unref(segments[1]);
+    }
+    pc__model_unref(model);
+    return status;
+}
+
+static void out_of_memory(void)
+{
+    float logits[VOCAB], want[VOCAB];
+    pc_status status = PC_ERR_NOMEM;
+    for (uint64_t at = 0; status == PC_ERR_NOMEM && at < 5000; at++) {
+        pc_test_memory memory = {0};
+        pc_allocator mem = pc_test_allocator(&memory);
+        pc_context_options options = PC_CONTEXT_OPTIONS_INIT;
+        pc_context *context = NULL;
+        options.allocator = &mem;
+        options.threads = 1;
+        CHECK_OK(pc_context_new(&context, &options));
+        memory.fail_at = at ? memory.calls + at : 0;
+        status = work(context, at ? logits : want);
+        if (!at) {
+            CHECK_OK(status);
+            status = PC_ERR_NOMEM; /* now with failures */
+        } else if (status >= 0) {
+            CHECK(at > 50);
+            CHECK(!memcmp(logits, want, sizeof want));
+        }
+        pc_context_free(context);
+        CHECK_INT(memory.live_blocks, 0);
+    }
+    CHECK_OK(status);
+}
+
+static void threads_do_not_matter(const pc_model *model)
+{
+    pc_context_options options = PC_CONTEXT_OPTIONS_INIT;
+    pc_context *context = NULL;
+    pc_model *other = NULL;
+    void *a = NULL, *b = NULL;
+    float got[VOCAB], want[VOCAB];
+    options.threads = 3;
+    CHECK_OK(pc_context_new(&context, &options));
+    CHECK_OK(make(&other, context, PC_POSITION_ROPE));
+    CHECK_OK(pc__native_sequence_new(model->user, &a));
+    CHECK_OK(pc__native_sequence_new(other->user, &b));
+    CHECK_OK(step(model, a, ids, 0, TOKENS, want));
+    CHECK_OK(step(other, b, ids, 0, TOKENS, got));
+    CHECK(!memcmp(got, want, sizeof got));
+    pc__native_drop(model->user, a);
+    pc__native_drop(other->user, b);
+    pc__model_unref(other);
+    pc_context_free(context);
+}
+
+/* A segment of learned positions stays; where it was computed it is welcome. */
+static void learned(pc_context *context)
+{
+    pc_model *model = NULL;
+    int64_t positions[TOKENS];
+    pc_cut whole = {0, TOKENS};
+    void *segment = NULL, *sequence = NULL;
+    float k[2 * TOKENS * 16];
+    count_up(positions, 4);
+    CHECK_OK(make(&model, context, PC_POSITION_LEARNED));
+    pc_encode_args args = encoding(positions, &whole, 1);
+    CHECK_OK(pc__native_encode(model->user, &args, &segment));
+    CHECK_OK(pc__native_sequence_new(model->user, &sequence));
+    pc_placement at = {segment, 5, 0, TOKENS};
+    CHECK_STATUS(pc__native_attach(model->user, sequence, &at), PC_ERR_UNSUPPORTED);
+    CHECK_ERROR_HAS("learned positions");
+    CHECK_STATUS(pc__native_read(model, segment, 0, 5, k, NULL), PC_ERR_UNSUPPORTED);
+    CHECK_OK(pc__native_read(model, segment, 0, 4, k, NULL));
+    at.start = 4;
+    CHECK_OK(pc__native_attach(model->user, sequence, &at));
+    at.hi = TOKENS + 1;
+    CHECK_STATUS(pc__native_attach(model->user, sequence, &at), PC_ERR_INVALID);
+    pc__native_drop(model->user, sequence);
+    pc__kv_unref(segment);
+    pc__model_unref(model);
+}
+
+int main(void)
+{
+    pc_context_options options = PC_CONTEXT_OPTIONS_INIT;
+    pc_context *context = NULL;
+    pc_model *model = NULL;
+    options.threads = 1;
+    CHECK_OK(pc_context_new(&context, &options));
+    if (CHECK_OK(make(&model, context, PC_POSITION_ROPE))) {
+        cuts_and_placements(model);
+        encode_refusals(model);
+        forks(model);
+        failed_steps(model);
+        threads_do_not_matter(model);
+        learned(context);
+    }
+    pc__model_unref(model);
+    pc_context_free(context);
+    out_of_memory();
+    return pc_test_end();
+}

@@ -39,16 +39,28 @@ class Names:
                 return n
         return n
 
+    def odd(self):
+        """A word of no pool, in several tokens: so that tokens outside the pools are trained too."""
+        r = self.r
+        return "".join(r.choice(W.CONSONANT) + r.choice(W.VOWEL) for _ in range(r.randint(2, 3))) + r.choice(["", "n", "s", "r"])
+
+    def is_odd(self):
+        return not self.test and self.r.random() < 0.08
+
     def syllables(self):
         return self.r.choice(W.START) + self.r.choice(W.END)
 
     def city(self):
         r = self.r
+        if self.is_odd():
+            return self.pick(lambda: self.odd().capitalize())
         if not self.test and r.random() < 0.3:
             return self.pick(lambda: r.choice(W.CITY))
         return self.pick(self.syllables)
 
     def pair(self, first, second):
+        if self.is_odd():
+            return self.pick(lambda: self.odd().capitalize() + " " + self.r.choice(second))
         return self.pick(lambda: self.r.choice(first) + " " + self.r.choice(second))
 
     def person(self):

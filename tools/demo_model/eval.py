@@ -7,7 +7,7 @@ prefix, which is the same as greedy decoding giving exactly that answer.
 import argparse
 import json
 import random
-from collections import Counter
+from collections import defaultdict
 
 import torch
 
@@ -17,22 +17,37 @@ from model import load_hf
 from tokenizer import Encoder
 
 
+# Ordinary documents for the look-ups; for the other kinds, documents in which they come up often.
+PLAIN = dict(mix=(0.0, 0.0, 0.0))
+RICH = dict(mix=(0.35, 0.35, 0.2), p_param=0.1, p_trip=1.0)
+LINKED = ["city", "person", "train"]
+
+
 @torch.no_grad()
+def ask(model, enc, r, mode, modules, counts, **kw):
+    """Asks one batch of documents; counts: {kind: [right, asked]}."""
+    b = batching.make_batch(r, enc, mode, 8, modules, 10, split="test", ctx_frac=0.0, facts=(3, 4), **kw)
+    h = model.hidden(*(b[k] for k in batching.INPUTS))
+    h = h.reshape(-1, h.shape[-1])[b["idx"]]
+    ans = b["question"] >= 0
+    hit = (model.logits(h[ans]).argmax(-1) == b["target"][ans]).float()
+    good = torch.ones(len(b["kinds"])).scatter_reduce(0, b["question"][ans], hit, "amin")
+    for kind, v in zip(b["kinds"], good.tolist()):
+        counts[kind][0] += int(v)
+        counts[kind][1] += 1
+
+
 def cell(model, enc, mode, modules, questions, seed):
-    """-> {kind: (right, asked)} with at least `questions` look-ups."""
+    """-> {kind: (right, asked)} with at least `questions` look-ups and about 100 of each other kind."""
     r = random.Random(f"eval/{seed}/{mode}/{modules}")
-    asked, right = Counter(), Counter()
-    while asked["lookup"] < questions:
-        b = batching.make_batch(r, enc, mode, 8, modules, 10, split="test", ctx_frac=0.0, facts=(3, 4), mix=(0.1, 0.1, 0.1))
-        h = model.hidden(*(b[k] for k in batching.INPUTS))
-        h = h.reshape(-1, h.shape[-1])[b["idx"]]
-        ans = b["question"] >= 0
-        hit = (model.logits(h[ans]).argmax(-1) == b["target"][ans]).float()
-        good = torch.ones(len(b["kinds"])).scatter_reduce(0, b["question"][ans], hit, "amin")
-        for kind, v in zip(b["kinds"], good.tolist()):
-            right[kind] += int(v)
-            asked[kind] += 1
-    return {k: (right[k], asked[k]) for k in asked}
+    plain, rich = (defaultdict(lambda: [0, 0]) for _ in range(2))
+    while plain["lookup"][1] < questions:
+        ask(model, enc, r, mode, modules, plain, **PLAIN)
+    for i in range(40):
+        if min(rich[k][1] for k in KINDS_OF_QUESTION[1:]) >= 100:
+            break
+        ask(model, enc, r, mode, modules, rich, kinds=LINKED if i % 2 else None, **RICH)
+    return {k: plain[k] if k == "lookup" else rich[k] for k in KINDS_OF_QUESTION}
 
 
 def show(hits):

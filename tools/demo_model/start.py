@@ -16,6 +16,7 @@ import torch
 
 TOKEN, SLICE = 95, 40
 OFFSETS = (1, 2, 3, 5)
+PAIRS = 12                                              # quickest rotations used; too few, and far tokens look near by chance
 LEVEL = 0.5                                             # size of an entry of the token's vector
 
 
@@ -45,7 +46,7 @@ def lay_previous(block, c, hd, look):
     rms = math.sqrt((TOKEN * LEVEL ** 2 + 9 * LEVEL ** 2) / d)
     const = 3 * LEVEL / rms                             # what the constant is after the norm
     block.q.zero_(), block.k.zero_(), block.v.zero_(), block.o.zero_()
-    pairs = torch.arange(8)
+    pairs = torch.arange(PAIRS)
     kv = c["num_key_value_heads"]
     rep = len(OFFSETS) // kv
     for h in range(kv):

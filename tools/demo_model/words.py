@@ -54,5 +54,7 @@ cycling gardening swimming singing yoga golf pottery climbing rowing""".split()
 COLOR = "red blue green black white yellow orange purple brown gray pink silver gold beige".split()
 MATERIAL = "wood steel glass plastic leather cotton wool bamboo copper paper clay rubber silk nylon".split()
 DAY = "Monday Tuesday Wednesday Thursday Friday Saturday Sunday".split()
+CONSONANT = "b c d f g h j k l m n p r s t v w z br ch dr gr sh st th tr".split()
+VOWEL = "a e i o u a e o ai ea ou".split()
 MID_SENTENCE = (FIRST, LAST, CITY, START, WORD, HOTEL, PLACE, TRAIN, THING, FOOD, DISH, FLAVOR, SPICE, WEATHER,
                 JOB, TEAM, HOBBY, COLOR, MATERIAL, DAY)

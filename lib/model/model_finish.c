@@ -1,0 +1,103 @@
+#include <string.h>
+
+#include "base/options.h"
+#include "model/load.h"
+#include "model/native.h"
+
+static int multiplies_bf16(void)
+{
+#if defined(__x86_64__)
+    __builtin_cpu_init();
+    return __builtin_cpu_supports("avx512bf16");
+#else
+    return 0;
+#endif
+}
+
+uint32_t pc__choose_compute(uint32_t asked, int weights_are_f32)
+{
+    if (asked != PC_DTYPE_DEFAULT)
+        return asked;
+    return !weights_are_f32 && multiplies_bf16() ? PC_DTYPE_BF16 : PC_DTYPE_F32;
+}
+
+pc_status pc__model_options(pc_model_options *out, const pc_model_options *options)
+{
+    pc_status status = pc__options_read(out, sizeof *out, sizeof(pc_model_options), options, "pc_model_options");
+    if (status < 0)
+        return status;
+    if (out->reserved)
+        return pc__fail(PC_ERR_INVALID, "pc_model_options: reserved must be zero");
+    if (out->flags & ~PC_MODEL_VOCAB_ONLY)
+        return pc__fail(PC_ERR_UNSUPPORTED, "pc_model_options: unknown flags %#llx", (unsigned long long)out->flags);
+    if (out->compute != PC_DTYPE_DEFAULT && out->compute != PC_DTYPE_F32 && out->compute != PC_DTYPE_BF16)
+        return pc__fail(PC_ERR_UNSUPPORTED, "pc_model_options: compute %u is neither F32 nor BF16", out->compute);
+    return PC_OK;
+}
+
+static void arch_info(pc_model_info *info, const pc__arch *arch)
+{
+    memcpy(info->architecture, arch->name, sizeof info->architecture);
+    info->architecture[sizeof info->architecture - 1] = 0;
+    info->layers = arch->layers;
+    info->heads = arch->heads;
+    info->kv_heads = arch->kv_heads;
+    info->head_dim = arch->head_dim;
+    info->hidden = arch->hidden;
+    info->vocab = arch->vocab;
+    info->context_length = arch->context_length;
+    info->position_scheme = arch->position_scheme;
+    info->relocatable = arch->position_scheme != PC_POSITION_LEARNED;
+    info->token_bos = arch->token_bos;
+    info->token_eos = arch->token_eos;
+    info->token_unk = arch->token_unk;
+    info->token_pad = arch->token_pad;
+}
+
+/* The tokenizer's own ids come before those of the config, which often repeats defaults. */
+static void token_info(pc_model_info *info, const pc__tokenizer *tokenizer)
+{
+    int32_t ids[4] = {pc__token_bos(tokenizer), pc__token_eos(tokenizer), pc__token_unk(tokenizer), pc__token_pad(tokenizer)};
+    int32_t *to[4] = {&info->token_bos, &info->token_eos, &info->token_unk, &info->token_pad};
+    for (int i = 0; i < 4; i++)
+        if (ids[i] >= 0)
+            *to[i] = ids[i];
+    if (!info->vocab)
+        info->vocab = (int32_t)pc__tokenizer_count(tokenizer);
+}
+
+static void native_info(pc_model_info *info, const pc__native *native)
+{
+    const pc__kv_shape *shape = &native->shape;
+    uint64_t values = (uint64_t)shape->layers * (uint64_t)shape->kv_heads * (uint64_t)(shape->k_dim + shape->v_dim);
+    info->compute = native->compute;
+    info->weight_bytes = pc__native_weight_bytes(native);
+    info->kv_bytes_per_token = values * (shape->dtype == PC_DTYPE_F32 ? 4 : 2);
+}
+
+pc_status pc__model_finish(pc_model *model, const pc__arch *arch, const pc__id *fingerprint, const char *chat_template)
+{
+    const pc_allocator *mem = &model->context->mem;
+    pc_model_info *info = &model->info;
+    info->struct_size = sizeof *info;
+    info->token_bos = info->token_eos = info->token_unk = info->token_pad = -1;
+    memcpy(info->fingerprint, fingerprint->bytes, sizeof info->fingerprint);
+    if (arch)
+        arch_info(info, arch);
+    if (model->tokenizer) {
+        token_info(info, model->tokenizer);
+        model->tokenizer_id = pc__tokenizer_digest(model->tokenizer);
+    }
+    model->user = model;
+    model->can_compute = model->native != NULL;
+    model->ops.struct_size = sizeof model->ops;
+    model->ops.describe = pc__native_ops.describe;
+    if (model->native) {
+        native_info(info, model->native);
+        model->ops = pc__native_ops;
+    }
+    if (chat_template)
+        return pc__chat_find(&model->chat, mem, model->tokenizer, chat_template);
+    return model->tokenizer ? pc__chat_detect(&model->chat, mem, model->tokenizer)
+                            : pc__chat_find(&model->chat, mem, NULL, "none");
+}

@@ -1,16 +1,10 @@
-/* Packs a model's weights for the backend. Where they come from is a provider: a file (file_weights.c) or a generator
+/* Packs a model's weights for the backend. Where they come from is a provider: a file (names.c) or a generator
  * (random_weights.c). Matrices are fetched row by row while they are packed, so that a quantised file is never expanded whole. */
 #ifndef PC_MODEL_BIND_H
 #define PC_MODEL_BIND_H
 
 #include "model/native.h"
-
-/* The matrices and norms of a model. */
-typedef enum pc__part {
-    PC__PART_EMBEDDING, PC__PART_POSITIONS, PC__PART_PROJECT_IN, PC__PART_PROJECT_OUT, PC__PART_EMBEDDING_NORM,
-    PC__PART_FINAL_NORM, PC__PART_HEAD,
-    PC__PART_NORM1, PC__PART_NORM2, PC__PART_Q, PC__PART_K, PC__PART_V, PC__PART_O, PC__PART_GATE, PC__PART_UP, PC__PART_DOWN
-} pc__part;
+#include "model/part.h"
 
 typedef struct pc__provider {
     void *user;

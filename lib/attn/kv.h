@@ -12,7 +12,10 @@
 
 #include "base/context.h"
 
-enum { PC__PAGE = 64 };
+enum {
+    PC__PAGE = 64,
+    PC__MAX_HEAD = 1024 /* largest k_dim and v_dim */
+};
 
 typedef struct pc__kv_shape {
     int32_t layers;

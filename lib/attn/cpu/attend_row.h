@@ -1,0 +1,32 @@
+/* What the attention kernels of all ISAs share: the visible slice of a page, and the rare score terms. */
+#ifndef PC_ATTN_CPU_ATTEND_ROW_H
+#define PC_ATTN_CPU_ATTEND_ROW_H
+
+#include <math.h>
+
+#include "attn/kernels.h"
+
+/* Tokens [*a, *b) of page `page` are visible to row r; 0: none are. */
+static inline int pc__slice(const pc__attn_task *task, size_t r, size_t page, uint32_t *a, uint32_t *b)
+{
+    size_t base = page * PC__PAGE, lo = task->lo[r], hi = task->hi[r];
+    *a = lo > base ? (uint32_t)(lo - base < PC__PAGE ? lo - base : PC__PAGE) : 0;
+    *b = hi > base ? (uint32_t)(hi - base < PC__PAGE ? hi - base : PC__PAGE) : 0;
+    return *a < *b;
+}
+
+/* Soft cap and ALiBi on the visible scores of one row and page. */
+static inline void pc__score_terms(const pc__attn_task *task, size_t r, size_t page, uint32_t a, uint32_t b, float *s)
+{
+    if (task->soft_cap != 0.0f)
+        for (uint32_t t = a; t < b; t++)
+            s[t] = task->soft_cap * tanhf(s[t] / task->soft_cap);
+    if (task->slope)
+        for (uint32_t t = a; t < b; t++) {
+            size_t token = page * PC__PAGE + t;
+            int64_t key = task->relative ? task->relative[token] : (int64_t)token;
+            s[t] -= task->slope[r] * (float)(task->distance[r] - key);
+        }
+}
+
+#endif

@@ -1,0 +1,189 @@
+/* AVX-512 with bf16 dot products: K/V and linear weights in bf16, sums in fp32. The rest is that of kernels_avx512.c. */
+#include "attn/cpu/softmax512.h"
+
+enum { ROWS = 6 };
+#define INLINE static inline __attribute__((always_inline))
+
+INLINE __m512 dot(__m512 sum, __m512i a, __m512i b)
+{
+    return _mm512_dpbf16_ps(sum, (__m512bh)a, (__m512bh)b);
+}
+
+INLINE __m512i pair(const uint16_t *x)
+{
+    int32_t both;
+    __builtin_memcpy(&both, x, sizeof both);
+    return _mm512_set1_epi32(both);
+}
+
+INLINE void scores(const pc__attn_task *task, const uint16_t *k, size_t row, const int rows, float (*s)[PC__PAGE])
+{
+    __m512 sum[ROWS][4];
+    size_t dim = task->k_dim + task->k_dim % 2;
+    const uint16_t *q = task->q16 + row * dim;
+#pragma GCC unroll 8
+    for (int r = 0; r < rows; r++)
+#pragma GCC unroll 4
+        for (int j = 0; j < 4; j++)
+            sum[r][j] = _mm512_setzero_ps();
+    for (size_t d = 0; d < dim; d += 2, k += 2 * PC__PAGE) {
+        __m512i k0 = _mm512_load_si512(k), k1 = _mm512_load_si512(k + 32), k2 = _mm512_load_si512(k + 64),
+                k3 = _mm512_load_si512(k + 96);
+#pragma GCC unroll 8
+        for (int r = 0; r < rows; r++) {
+            __m512i x = pair(q + (size_t)r * dim + d);
+            sum[r][0] = dot(sum[r][0], x, k0);
+            sum[r][1] = dot(sum[r][1], x, k1);
+            sum[r][2] = dot(sum[r][2], x, k2);
+            sum[r][3] = dot(sum[r][3], x, k3);
+        }
+    }
+#pragma GCC unroll 8
+    for (int r = 0; r < rows; r++)
+#pragma GCC unroll 4
+        for (int j = 0; j < 4; j++)
+            _mm512_storeu_ps(s[r] + 16 * j, sum[r][j]);
+}
+
+INLINE void values(const pc__attn_task *task, const uint16_t *v, size_t row, const int rows, const int vectors, __mmask16 last,
+                   size_t column, uint16_t (*p)[PC__PAGE], const float *scale)
+{
+    __m512 sum[ROWS][4];
+    float *acc = task->acc + row * task->v_dim + column;
+#pragma GCC unroll 8
+    for (int r = 0; r < rows; r++)
+#pragma GCC unroll 4
+        for (int j = 0; j < vectors; j++)
+            sum[r][j] = _mm512_mul_ps(_mm512_set1_ps(scale[r]), _mm512_maskz_loadu_ps(j + 1 < vectors ? 0xffff : last,
+                                                                      acc + (size_t)r * task->v_dim + 16 * j));
+    for (size_t t = 0; t < PC__PAGE; t += 2) {
+        const uint16_t *line = v + t * task->v_dim + 2 * column;
+#pragma GCC unroll 4
+        for (int j = 0; j < vectors; j++) {
+            __m512i x = _mm512_maskz_loadu_epi32(j + 1 < vectors ? 0xffff : last, line + 32 * j);
+#pragma GCC unroll 8
+            for (int r = 0; r < rows; r++)
+                sum[r][j] = dot(sum[r][j], pair(p[r] + t), x);
+        }
+    }
+#pragma GCC unroll 8
+    for (int r = 0; r < rows; r++)
+#pragma GCC unroll 4
+        for (int j = 0; j < vectors; j++)
+            _mm512_mask_storeu_ps(acc + (size_t)r * task->v_dim + 16 * j, j + 1 < vectors ? 0xffff : last, sum[r][j]);
+}
+
+/* Rounds a page of weights to bf16 and returns the sum of the rounded ones, which are those that multiply V. */
+INLINE float round_page(const float *s, uint16_t *p)
+{
+    __m512 sum = _mm512_setzero_ps();
+    for (int t = 0; t < PC__PAGE; t += 16) {
+        __m256i h = (__m256i)_mm512_cvtneps_pbh(_mm512_loadu_ps(s + t));
+        _mm256_storeu_si256((__m256i *)(void *)(p + t), h);
+        sum = _mm512_add_ps(sum, _mm512_castsi512_ps(_mm512_slli_epi32(_mm512_cvtepu16_epi32(h), 16)));
+    }
+    return _mm512_reduce_add_ps(sum);
+}
+
+INLINE void block(const pc__attn_task *task, size_t page, size_t row, const int rows)
+{
+    float s[ROWS][PC__PAGE], scale[ROWS];
+    uint16_t p[ROWS][PC__PAGE];
+    const uint8_t *data = task->pages + page * task->page_stride;
+    const uint16_t *v = (const uint16_t *)(const void *)(data + task->v_offset);
+    size_t column = 0;
+    scores(task, (const uint16_t *)(const void *)data, row, rows, s);
+    for (int r = 0; r < rows; r++) {
+        size_t i = row + (size_t)r;
+        scale[r] = pc__softmax512(task, i, page, s[r]);
+        task->l[i] = task->l[i] * scale[r] + round_page(s[r], p[r]);
+    }
+    for (; column + 64 <= task->v_dim; column += 64)
+        values(task, v, row, rows, 4, 0xffff, column, p, scale);
+    for (; column < task->v_dim; column += 16) {
+        size_t left = task->v_dim - column;
+        values(task, v, row, rows, 1, left < 16 ? (__mmask16)((1u << left) - 1u) : 0xffff, column, p, scale);
+    }
+}
+
+static void attend_bf16(const pc__attn_task *task, size_t first_page, size_t last_page)
+{
+    for (size_t page = first_page; page < last_page; page++)
+        for (size_t row = 0; row < task->rows; row += ROWS) {
+            size_t n = task->rows - row < ROWS ? task->rows - row : ROWS;
+            if (!pc__block_sees(task, row, n, page))
+                continue;
+            switch (n) {
+            case 1: block(task, page, row, 1); break;
+            case 2: block(task, page, row, 2); break;
+            case 3: block(task, page, row, 3); break;
+            case 4: block(task, page, row, 4); break;
+            case 5: block(task, page, row, 5); break;
+            default: block(task, page, row, 6); break;
+            }
+        }
+}
+
+enum { PANEL_ROWS = 12 };
+
+INLINE void panel_block(const uint16_t *w, size_t in, const uint16_t *x, size_t ldx, const int rows, float *y, size_t ldy,
+                        __mmask16 m0, __mmask16 m1)
+{
+    __m512 sum[PANEL_ROWS][2];
+#pragma GCC unroll 12
+    for (int r = 0; r < rows; r++)
+        sum[r][0] = sum[r][1] = _mm512_setzero_ps();
+    for (size_t i = 0; i < in; i += 2, w += 2 * PC__PANEL) {
+        __m512i w0 = _mm512_load_si512(w), w1 = _mm512_load_si512(w + 32);
+        _mm_prefetch((const char *)(w + 16 * 2 * PC__PANEL), _MM_HINT_T0);
+        _mm_prefetch((const char *)(w + 16 * 2 * PC__PANEL + 32), _MM_HINT_T0);
+#pragma GCC unroll 12
+        for (int r = 0; r < rows; r++) {
+            __m512i v = pair(x + (size_t)r * ldx + i);
+            sum[r][0] = dot(sum[r][0], v, w0);
+            sum[r][1] = dot(sum[r][1], v, w1);
+        }
+    }
+#pragma GCC unroll 12
+    for (int r = 0; r < rows; r++) {
+        _mm512_mask_storeu_ps(y + (size_t)r * ldy, m0, sum[r][0]);
+        _mm512_mask_storeu_ps(y + (size_t)r * ldy + 16, m1, sum[r][1]);
+    }
+}
+
+static void panel_bf16(const void *panel, size_t in, const void *x, size_t ldx, size_t rows, float *y, size_t ldy,
+                       size_t width)
+{
+    __mmask16 m0 = pc__lanes(0, (uint32_t)width, 0), m1 = pc__lanes(0, (uint32_t)width, 16);
+    const uint16_t *line = x;
+    for (size_t row = 0; row < rows;) {
+        size_t left = rows - row;
+        const uint16_t *from = line + row * ldx;
+        float *to = y + row * ldy;
+        if (left >= 12)
+            panel_block(panel, in, from, ldx, 12, to, ldy, m0, m1), row += 12;
+        else if (left >= 4)
+            panel_block(panel, in, from, ldx, 4, to, ldy, m0, m1), row += 4;
+        else
+            panel_block(panel, in, from, ldx, 1, to, ldy, m0, m1), row += 1;
+    }
+}
+
+static void to_bf16(const float *x, size_t count, uint16_t *out)
+{
+    size_t i = 0;
+    for (; i + 16 <= count; i += 16)
+        _mm256_storeu_si256((__m256i *)(void *)(out + i), (__m256i)_mm512_cvtneps_pbh(_mm512_loadu_ps(x + i)));
+    pc__to_bf16_c(x + i, count - i, out + i);
+}
+
+const pc__kernels pc__kernels_avx512bf16 = {
+    .name = "avx512bf16",
+    .attend_f32 = pc__attend_f32_avx512,
+    .attend_bf16 = attend_bf16,
+    .panel_f32 = pc__panel_f32_avx512,
+    .panel_bf16 = panel_bf16,
+    .silu_gate = pc__silu_gate_avx512,
+    .to_bf16 = to_bf16,
+    .bf16_dot = 1,
+};

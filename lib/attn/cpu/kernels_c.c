@@ -1,0 +1,133 @@
+/* The reference for attention over pages: plain loops, one row at a time. */
+#include <string.h>
+
+#include "attn/bf16.h"
+#include "attn/cpu/attend_row.h"
+
+typedef struct page_view {
+    const pc__attn_task *task;
+    const uint8_t *data;
+    int bf16;
+} page_view;
+
+static float k_at(const page_view *v, size_t d, size_t t)
+{
+    if (v->bf16)
+        return pc__bf16_to(((const uint16_t *)(const void *)v->data)[(d / 2 * PC__PAGE + t) * 2 + d % 2]);
+    return ((const float *)(const void *)v->data)[d * PC__PAGE + t];
+}
+
+static float v_at(const page_view *v, size_t t, size_t d)
+{
+    const uint8_t *block = v->data + v->task->v_offset;
+    if (v->bf16)
+        return pc__bf16_to(((const uint16_t *)(const void *)block)[(t / 2 * v->task->v_dim + d) * 2 + t % 2]);
+    return ((const float *)(const void *)block)[t * v->task->v_dim + d];
+}
+
+static float q_at(const page_view *v, size_t r, size_t d)
+{
+    size_t dim = v->task->k_dim;
+    return v->bf16 ? pc__bf16_to(v->task->q16[r * (dim + dim % 2) + d]) : v->task->q[r * dim + d];
+}
+
+static void row_page(const page_view *v, size_t r, size_t page, uint32_t a, uint32_t b)
+{
+    const pc__attn_task *task = v->task;
+    float s[PC__PAGE], top = task->m[r], scale, *acc = task->acc + r * task->v_dim;
+    for (uint32_t t = a; t < b; t++) {
+        s[t] = 0.0f;
+        for (size_t d = 0; d < task->k_dim; d++)
+            s[t] += q_at(v, r, d) * k_at(v, d, t);
+    }
+    pc__score_terms(task, r, page, a, b, s);
+    for (uint32_t t = a; t < b; t++)
+        top = fmaxf(top, s[t]);
+    if (top == -INFINITY)
+        return;
+    scale = expf(task->m[r] - top);
+    task->m[r] = top;
+    task->l[r] *= scale;
+    for (size_t d = 0; d < task->v_dim; d++)
+        acc[d] *= scale;
+    for (uint32_t t = a; t < b; t++) {
+        float p = expf(s[t] - top);
+        if (v->bf16)
+            p = pc__bf16_to(pc__bf16_from(p)); /* the sum is of the weights that are used */
+        task->l[r] += p;
+        for (size_t d = 0; d < task->v_dim; d++)
+            acc[d] += p * v_at(v, t, d);
+    }
+}
+
+static void attend(const pc__attn_task *task, size_t first_page, size_t last_page, int bf16)
+{
+    for (size_t page = first_page; page < last_page; page++) {
+        page_view v = {task, task->pages + page * task->page_stride, bf16};
+        for (size_t r = 0; r < task->rows; r++) {
+            uint32_t a, b;
+            if (pc__slice(task, r, page, &a, &b))
+                row_page(&v, r, page, a, b);
+        }
+    }
+}
+
+static void attend_f32(const pc__attn_task *task, size_t first_page, size_t last_page)
+{
+    attend(task, first_page, last_page, 0);
+}
+
+void pc__attend_bf16_c(const pc__attn_task *task, size_t first_page, size_t last_page)
+{
+    attend(task, first_page, last_page, 1);
+}
+
+static void panel_f32(const void *panel, size_t in, const void *x, size_t ldx, size_t rows, float *y, size_t ldy,
+                      size_t width)
+{
+    const float *w = panel, *row = x;
+    for (size_t r = 0; r < rows; r++, row += ldx, y += ldy) {
+        float sum[PC__PANEL] = {0};
+        for (size_t i = 0; i < in; i++)
+            for (size_t n = 0; n < PC__PANEL; n++)
+                sum[n] += row[i] * w[i * PC__PANEL + n];
+        memcpy(y, sum, width * sizeof *y);
+    }
+}
+
+void pc__panel_bf16_c(const void *panel, size_t in, const void *x, size_t ldx, size_t rows, float *y, size_t ldy,
+                      size_t width)
+{
+    const uint16_t *w = panel, *row = x;
+    for (size_t r = 0; r < rows; r++, row += ldx, y += ldy) {
+        float sum[PC__PANEL] = {0};
+        for (size_t i = 0; i < in; i += 2) {
+            float x0 = pc__bf16_to(row[i]), x1 = pc__bf16_to(row[i + 1]);
+            for (size_t n = 0; n < PC__PANEL; n++)
+                sum[n] += x0 * pc__bf16_to(w[(i * PC__PANEL) + 2 * n]) + x1 * pc__bf16_to(w[(i * PC__PANEL) + 2 * n + 1]);
+        }
+        memcpy(y, sum, width * sizeof *y);
+    }
+}
+
+static void silu_gate(float *x, const float *up, size_t count)
+{
+    for (size_t i = 0; i < count; i++)
+        x[i] = x[i] / (1.0f + expf(-x[i])) * up[i];
+}
+
+void pc__to_bf16_c(const float *x, size_t count, uint16_t *out)
+{
+    for (size_t i = 0; i < count; i++)
+        out[i] = pc__bf16_from(x[i]);
+}
+
+const pc__kernels pc__kernels_c = {
+    .name = "c",
+    .attend_f32 = attend_f32,
+    .attend_bf16 = pc__attend_bf16_c,
+    .panel_f32 = panel_f32,
+    .panel_bf16 = pc__panel_bf16_c,
+    .silu_gate = silu_gate,
+    .to_bf16 = pc__to_bf16_c,
+};

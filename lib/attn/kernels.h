@@ -1,0 +1,61 @@
+/* The inner loops, one table of function pointers a CPU level. No allocation, no errors, no globals. Every variant is tested
+ * against the C reference (test/kernel/); a row's result never depends on the other rows of a call. */
+#ifndef PC_ATTN_KERNELS_H
+#define PC_ATTN_KERNELS_H
+
+#include "attn/kv.h"
+
+/* Rows of queries against a run of pages of one K/V head; the state runs on from call to call.
+ * Start: m = -inf, l = 0, acc = 0. End: out = acc / l, LSE = m + ln l (nothing seen: l is 0).
+ * Row r sees tokens [lo[r], hi[r]) of the run; pages outside [first_page, last_page) are not read. Padding of the last page
+ * is read but never used. Scores: q.k, then the soft cap, then - slope * (distance - relative position of the key). */
+typedef struct pc__attn_task {
+    const uint8_t *pages;    /* page 0 of this head and layer, 64-byte aligned */
+    size_t page_stride;      /* bytes */
+    size_t v_offset;         /* bytes from a page's K block to its V block */
+    size_t k_dim, v_dim;     /* 1 … PC__MAX_HEAD */
+    const int64_t *relative; /* of the run's tokens; NULL: 0, 1, 2 … */
+    size_t rows;
+    const float *q;          /* F32: [rows][k_dim], turned and scaled */
+    const uint16_t *q16;     /* BF16: [rows][k_dim rounded up to even], the padding zero */
+    const uint32_t *lo, *hi; /* [rows] */
+    const float *slope;      /* [rows] or NULL */
+    const int64_t *distance; /* [rows] row position - run start; read only with slopes */
+    float soft_cap;          /* 0: none */
+    float *m, *l, *acc;      /* [rows], [rows], [rows][v_dim] */
+} pc__attn_task;
+typedef void (*pc__attend_fn)(const pc__attn_task *task, size_t first_page, size_t last_page);
+
+/* Panels of PC__PANEL output features. F32: [in][PC__PANEL]; BF16: [in rounded up to even / 2][PC__PANEL][2]. 64-byte aligned.
+ * y[r][0 … width) = sum over in of x[r][i] * panel, in ascending i. x: F32 [rows][ldx] floats; BF16 [rows][ldx] bf16 with ldx even,
+ * zero-padded. Only `width` <= PC__PANEL features are written. */
+enum { PC__PANEL = 32 };
+typedef void (*pc__panel_fn)(const void *panel, size_t in, const void *x, size_t ldx, size_t rows, float *y, size_t ldy, size_t width);
+
+typedef struct pc__kernels {
+    const char *name;
+    pc__attend_fn attend_f32, attend_bf16;
+    pc__panel_fn panel_f32, panel_bf16;
+    void (*silu_gate)(float *x, const float *up, size_t count); /* x = x / (1 + exp(-x)) * up */
+    void (*to_bf16)(const float *x, size_t count, uint16_t *out);
+    int bf16_dot; /* 1: bf16 products are faster than fp32 ones here */
+} pc__kernels;
+
+/* The best that this CPU and its operating system support; chosen once. PC_CPU_MASK=c, avx512 or avx512bf16 in the environment sets an upper limit (for tests). */
+const pc__kernels *pc__kernels_get(void);
+/* By name, for tests; NULL: not built or not supported here. */
+const pc__kernels *pc__kernels_named(const char *name);
+
+extern const pc__kernels pc__kernels_c;
+#if defined(__x86_64__)
+extern const pc__kernels pc__kernels_avx512;
+extern const pc__kernels pc__kernels_avx512bf16;
+void pc__attend_f32_avx512(const pc__attn_task *task, size_t first_page, size_t last_page);
+void pc__panel_f32_avx512(const void *panel, size_t in, const void *x, size_t ldx, size_t rows, float *y, size_t ldy, size_t width);
+void pc__silu_gate_avx512(float *x, const float *up, size_t count);
+#endif
+void pc__attend_bf16_c(const pc__attn_task *task, size_t first_page, size_t last_page);
+void pc__panel_bf16_c(const void *panel, size_t in, const void *x, size_t ldx, size_t rows, float *y, size_t ldy, size_t width);
+void pc__to_bf16_c(const float *x, size_t count, uint16_t *out);
+
+#endif

@@ -1,0 +1,251 @@
+#include "attn/kv.h"
+
+#include <string.h>
+
+#include "attn/bf16.h"
+
+static size_t round_up(size_t x, size_t to)
+{
+    return (x + to - 1) / to * to;
+}
+
+static size_t element(const pc__kv_shape *shape)
+{
+    return shape->dtype == PC_DTYPE_BF16 ? 2 : 4;
+}
+
+size_t pc__kv_k_bytes(const pc__kv_shape *shape)
+{
+    size_t dim = (size_t)shape->k_dim;
+    if (shape->dtype == PC_DTYPE_BF16)
+        dim = round_up(dim, 2);
+    return round_up(dim * PC__PAGE * element(shape), 64);
+}
+
+size_t pc__kv_page_bytes(const pc__kv_shape *shape)
+{
+    return pc__kv_k_bytes(shape) + round_up((size_t)shape->v_dim * PC__PAGE * element(shape), 64);
+}
+
+static size_t layer_page_bytes(const pc__kv_shape *shape)
+{
+    return pc__kv_page_bytes(shape) * (size_t)shape->kv_heads;
+}
+
+size_t pc__kv_bytes(const pc__kv *kv)
+{
+    return sizeof *kv + kv->pages * layer_page_bytes(&kv->shape) * (size_t)kv->shape.layers +
+           (kv->relative ? kv->pages * PC__PAGE * sizeof *kv->relative : 0);
+}
+
+static pc_status check_shape(const pc__kv_shape *s)
+{
+    if (s->layers < 1 || s->kv_heads < 1 || s->k_dim < 1 || s->v_dim < 1 || s->k_dim > PC__MAX_HEAD || s->v_dim > PC__MAX_HEAD)
+        return pc__fail(PC_ERR_INVALID, "K/V shape: %d layers, %d heads, dims %d and %d", s->layers, s->kv_heads, s->k_dim,
+                        s->v_dim);
+    if (s->dtype != PC_DTYPE_F32 && s->dtype != PC_DTYPE_BF16)
+        return pc__fail(PC_ERR_UNSUPPORTED, "K/V of dtype %u", s->dtype);
+    return PC_OK;
+}
+
+/* Every layer gets its pages or none does: a layer that already has more than kv->pages says is only larger. */
+static pc_status grow_pages(pc__kv *kv, size_t pages)
+{
+    size_t old = kv->pages * layer_page_bytes(&kv->shape), bytes;
+    if (pages <= kv->pages)
+        return PC_OK;
+    if (__builtin_mul_overflow(pages, layer_page_bytes(&kv->shape), &bytes))
+        return pc__fail(PC_ERR_NOMEM, "out of memory (%zu pages)", pages);
+    if (kv->relative) {
+        int64_t *moved = pc__realloc(&kv->mem, kv->relative, pages * PC__PAGE * sizeof *moved);
+        if (!moved)
+            return PC_ERR_NOMEM;
+        kv->relative = moved;
+    }
+    for (int32_t l = 0; l < kv->shape.layers; l++) {
+        uint8_t *moved = pc__alloc_aligned(&kv->mem, bytes, 64);
+        if (!moved)
+            return PC_ERR_NOMEM;
+        if (old)
+            memcpy(moved, kv->layer[l], old);
+        memset(moved + old, 0, bytes - old); /* kernels read whole pages: padding must be finite */
+        pc__free(&kv->mem, kv->layer[l]);
+        kv->layer[l] = moved;
+    }
+    kv->pages = pages;
+    return PC_OK;
+}
+
+pc_status pc__kv_new(pc__kv **out, const pc_allocator *mem, const pc__kv_shape *shape, size_t capacity_tokens)
+{
+    pc_status status = check_shape(shape);
+    pc__kv *kv = NULL;
+    *out = NULL;
+    if (status < 0)
+        return status;
+    if (!(kv = pc__calloc(mem, 1, sizeof *kv)))
+        return PC_ERR_NOMEM;
+    atomic_init(&kv->references, 1);
+    kv->mem = *mem;
+    kv->shape = *shape;
+    kv->layer = pc__calloc(mem, (size_t)shape->layers, sizeof *kv->layer);
+    status = kv->layer ? grow_pages(kv, (capacity_tokens + PC__PAGE - 1) / PC__PAGE) : PC_ERR_NOMEM;
+    if (status < 0) {
+        pc__kv_unref(kv);
+        return status;
+    }
+    *out = kv;
+    return PC_OK;
+}
+
+pc__kv *pc__kv_ref(pc__kv *kv)
+{
+    atomic_fetch_add_explicit(&kv->references, 1, memory_order_relaxed);
+    return kv;
+}
+
+void pc__kv_unref(pc__kv *kv)
+{
+    if (!kv || atomic_fetch_sub_explicit(&kv->references, 1, memory_order_acq_rel) != 1)
+        return;
+    pc_allocator mem = kv->mem;
+    for (int32_t l = 0; kv->layer && l < kv->shape.layers; l++)
+        pc__free(&mem, kv->layer[l]);
+    pc__free(&mem, kv->layer);
+    pc__free(&mem, kv->relative);
+    pc__free(&mem, kv);
+}
+
+static int contiguous(const int64_t *relative, size_t first, size_t count)
+{
+    for (size_t i = 0; i < count; i++)
+        if (relative[i] != (int64_t)(first + i))
+            return 0;
+    return 1;
+}
+
+static pc_status write_out_positions(pc__kv *kv)
+{
+    kv->relative = pc__alloc(&kv->mem, kv->pages * PC__PAGE * sizeof *kv->relative);
+    if (!kv->relative)
+        return PC_ERR_NOMEM;
+    for (size_t i = 0; i < kv->tokens; i++)
+        kv->relative[i] = (int64_t)i;
+    return PC_OK;
+}
+
+static pc_status check_ascending(const pc__kv *kv, const int64_t *relative, size_t count)
+{
+    int64_t last = kv->tokens ? pc__kv_relative(kv, kv->tokens - 1) : INT64_MIN;
+    for (size_t i = 0; i < count; i++) {
+        if (relative[i] <= last)
+            return pc__fail(PC_ERR_INVALID, "K/V run: relative position %lld does not come after %lld",
+                            (long long)relative[i], (long long)last);
+        last = relative[i];
+    }
+    return PC_OK;
+}
+
+pc_status pc__kv_append(pc__kv *kv, const int64_t *relative, size_t count)
+{
+    size_t need = (kv->tokens + count + PC__PAGE - 1) / PC__PAGE;
+    pc_status status = check_ascending(kv, relative, count);
+    if (status < 0)
+        return status;
+    if (need > kv->pages) {
+        size_t ahead = kv->pages + kv->pages / 2;
+        if ((status = grow_pages(kv, need > ahead ? need : ahead)) < 0)
+            return status;
+    }
+    if (!kv->relative && !contiguous(relative, kv->tokens, count) && (status = write_out_positions(kv)) < 0)
+        return status;
+    if (kv->relative && count)
+        memcpy(kv->relative + kv->tokens, relative, count * sizeof *relative);
+    kv->tokens += count;
+    return PC_OK;
+}
+
+void pc__kv_truncate(pc__kv *kv, size_t tokens)
+{
+    if (tokens < kv->tokens)
+        kv->tokens = tokens;
+}
+
+int64_t pc__kv_relative(const pc__kv *kv, size_t token)
+{
+    return kv->relative ? kv->relative[token] : (int64_t)token;
+}
+
+size_t pc__kv_upto(const pc__kv *kv, int64_t relative)
+{
+    size_t lo = 0, hi = kv->tokens;
+    if (!kv->relative)
+        return relative < 0 ? 0 : relative >= (int64_t)hi ? hi : (size_t)relative + 1;
+    while (lo < hi) {
+        size_t mid = lo + (hi - lo) / 2;
+        if (kv->relative[mid] <= relative)
+            lo = mid + 1;
+        else
+            hi = mid;
+    }
+    return lo;
+}
+
+static uint8_t *page_of(const pc__kv *kv, int32_t layer, size_t token, size_t head)
+{
+    return kv->layer[layer] + (token / PC__PAGE) * layer_page_bytes(&kv->shape) + head * pc__kv_page_bytes(&kv->shape);
+}
+
+/* Index of dimension d of token t in a bf16 block: pairs of dimensions (K) or of tokens (V) stand together. */
+static size_t k_index(size_t d, size_t t)
+{
+    return (d / 2 * PC__PAGE + t) * 2 + d % 2;
+}
+
+static size_t v_index(size_t t, size_t d, size_t v_dim)
+{
+    return (t / 2 * v_dim + d) * 2 + t % 2;
+}
+
+void pc__kv_write(pc__kv *kv, int32_t layer, size_t token, const float *k, const float *v)
+{
+    size_t k_dim = (size_t)kv->shape.k_dim, v_dim = (size_t)kv->shape.v_dim, t = token % PC__PAGE;
+    size_t k_bytes = pc__kv_k_bytes(&kv->shape);
+    for (size_t h = 0; h < (size_t)kv->shape.kv_heads; h++, k += k_dim, v += v_dim) {
+        uint8_t *page = page_of(kv, layer, token, h);
+        if (kv->shape.dtype == PC_DTYPE_F32) {
+            float *pk = (float *)(void *)page, *pv = (float *)(void *)(page + k_bytes);
+            for (size_t d = 0; d < k_dim; d++)
+                pk[d * PC__PAGE + t] = k[d];
+            memcpy(pv + t * v_dim, v, v_dim * sizeof *v);
+        } else {
+            uint16_t *pk = (uint16_t *)(void *)page, *pv = (uint16_t *)(void *)(page + k_bytes);
+            for (size_t d = 0; d < k_dim; d++)
+                pk[k_index(d, t)] = pc__bf16_from(k[d]);
+            for (size_t d = 0; d < v_dim; d++)
+                pv[v_index(t, d, v_dim)] = pc__bf16_from(v[d]);
+        }
+    }
+}
+
+void pc__kv_read(const pc__kv *kv, int32_t layer, size_t token, float *k, float *v)
+{
+    size_t k_dim = (size_t)kv->shape.k_dim, v_dim = (size_t)kv->shape.v_dim, t = token % PC__PAGE;
+    size_t k_bytes = pc__kv_k_bytes(&kv->shape);
+    for (size_t h = 0; h < (size_t)kv->shape.kv_heads; h++, k += k_dim, v += v_dim) {
+        const uint8_t *page = page_of(kv, layer, token, h);
+        if (kv->shape.dtype == PC_DTYPE_F32) {
+            const float *pk = (const float *)(const void *)page;
+            for (size_t d = 0; d < k_dim; d++)
+                k[d] = pk[d * PC__PAGE + t];
+            memcpy(v, (const float *)(const void *)(page + k_bytes) + t * v_dim, v_dim * sizeof *v);
+        } else {
+            const uint16_t *pk = (const uint16_t *)(const void *)page;
+            const uint16_t *pv = (const uint16_t *)(const void *)(page + k_bytes);
+            for (size_t d = 0; d < k_dim; d++)
+                k[d] = pc__bf16_to(pk[k_index(d, t)]);
+            for (size_t d = 0; d < v_dim; d++)
+                v[d] = pc__bf16_to(pv[v_index(t, d, v_dim)]);
+        }
+    }
+}

@@ -1,1 +1,0 @@
-typedef int pc__attn_placeholder;

@@ -101,7 +101,7 @@ static pc_status bind_norm(const binder *b, pc__part part, pc__native_norm *norm
         return PC_ERR_NOMEM;
     found = b->provider->vector(b->provider->user, part, b->layer, 0, dim, norm->gain);
     if (!found)
-        return pc__fail(PC_ERR_FORMAT, "the weights lack a norm (part %d of layer %d)", (int)part, b->layer);
+        return pc__fail(PC_ERR_FORMAT, "the weights lack the %s of layer %d", pc__part_name(part), b->layer);
     if (found < 0)
         return found;
     found = b->provider->vector(b->provider->user, part, b->layer, 1, dim, norm->bias);

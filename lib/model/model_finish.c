@@ -35,6 +35,50 @@ pc_status pc__model_options(pc_model_options *out, const pc_model_options *optio
     return PC_OK;
 }
 
+static void add_double(pc__digest *digest, double value)
+{
+    uint64_t bits;
+    memcpy(&bits, &value, sizeof bits);
+    pc__digest_u64(digest, bits);
+}
+
+static void add_rope(pc__digest *digest, const pc__rope_config *rope)
+{
+    const double values[] = {rope->theta, rope->factor, rope->original_length, rope->max_length, rope->low_freq_factor,
+                             rope->high_freq_factor, rope->beta_fast, rope->beta_slow, rope->attention_factor, rope->mscale,
+                             rope->mscale_all_dim};
+    pc__digest_u64(digest, (uint64_t)rope->scaling);
+    pc__digest_u64(digest, (uint64_t)rope->dims);
+    pc__digest_u64(digest, (uint64_t)rope->interleaved);
+    pc__digest_u64(digest, (uint64_t)rope->truncate);
+    for (size_t i = 0; i < sizeof values / sizeof *values; i++)
+        add_double(digest, values[i]);
+    for (int32_t i = 0; rope->scaling == PC__ROPE_LONG && i < rope->dims / 2; i++) {
+        add_double(digest, rope->short_factors[i]);
+        add_double(digest, rope->long_factors[i]);
+    }
+}
+
+pc__id pc__model_fingerprint(const pc__arch *arch, pc__id weights)
+{
+    const int32_t whole[] = {arch->layers, arch->heads, arch->kv_heads, arch->head_dim, arch->v_dim, arch->hidden, arch->ffn,
+                             arch->vocab, (int32_t)arch->norm, (int32_t)arch->residual, (int32_t)arch->position_scheme,
+                             arch->position_offset, arch->alibi_before_scale, arch->alibi_mpt, arch->window, arch->window_from,
+                             (int32_t)arch->activation, arch->gated, arch->embedding_norm, arch->embedding_dim, arch->causal};
+    const float parts[] = {arch->norm_eps, arch->alibi_max, arch->attention_scale, arch->attention_cap, arch->embedding_scale,
+                           arch->residual_scale, arch->qkv_clip};
+    pc__digest digest;
+    pc__digest_start(&digest, "model/1");
+    pc__digest_bytes(&digest, weights.bytes, sizeof weights.bytes);
+    pc__digest_text(&digest, arch->name);
+    pc__digest_i32(&digest, whole, sizeof whole / sizeof *whole);
+    for (size_t i = 0; i < sizeof parts / sizeof *parts; i++)
+        add_double(&digest, (double)parts[i]);
+    if (arch->position_scheme == PC_POSITION_ROPE)
+        add_rope(&digest, &arch->rope);
+    return pc__digest_end(&digest);
+}
+
 static void arch_info(pc_model_info *info, const pc__arch *arch)
 {
     memcpy(info->architecture, arch->name, sizeof info->architecture);

@@ -1,0 +1,67 @@
+/* Tensor types as ggml and safetensors define them, each turned to fp32. Bit for bit what ggml's reference functions give: every value is
+ * computed in the same order of fp32 operations. */
+#ifndef PC_MODEL_DEQUANT_H
+#define PC_MODEL_DEQUANT_H
+
+#include <string.h>
+
+#include "model/weights.h"
+
+/* `count` blocks to count * (elements of a block) floats. */
+typedef void (*pc__dequant_fn)(const uint8_t *blocks, size_t count, float *out);
+
+/* Blocks of 32 (dequant_32.c). */
+void pc__dequant_q8_0(const uint8_t *blocks, size_t count, float *out);
+void pc__dequant_q4_0(const uint8_t *blocks, size_t count, float *out);
+void pc__dequant_q4_1(const uint8_t *blocks, size_t count, float *out);
+void pc__dequant_q5_0(const uint8_t *blocks, size_t count, float *out);
+void pc__dequant_q5_1(const uint8_t *blocks, size_t count, float *out);
+void pc__dequant_iq4_nl(const uint8_t *blocks, size_t count, float *out);
+/* Blocks of 256 (dequant_256.c). */
+void pc__dequant_q2_k(const uint8_t *blocks, size_t count, float *out);
+void pc__dequant_q3_k(const uint8_t *blocks, size_t count, float *out);
+void pc__dequant_q4_k(const uint8_t *blocks, size_t count, float *out);
+void pc__dequant_q5_k(const uint8_t *blocks, size_t count, float *out);
+void pc__dequant_q6_k(const uint8_t *blocks, size_t count, float *out);
+void pc__dequant_iq4_xs(const uint8_t *blocks, size_t count, float *out);
+
+/* Where fp16 scales lie in a block of a type. */
+typedef struct pc__ttype_info {
+    const char *name;
+    size_t block, block_bytes;
+    pc__dequant_fn dequant;
+    uint32_t scales;          /* how many */
+    uint8_t scale_at[2];      /* byte offsets */
+} pc__ttype_info;
+const pc__ttype_info *pc__ttype_info_of(pc__ttype type);
+
+/* The 16 levels of the non-linear 4-bit types. */
+extern const int8_t pc__iq4_levels[16];
+
+static inline uint16_t pc__load_u16(const uint8_t *from)
+{
+    uint16_t value;
+    memcpy(&value, from, sizeof value);
+    return value;
+}
+
+/* fp16 to fp32, exact, without branches; subnormal halves by way of a normal product, so that a host's flush-to-zero mode does not
+ * change them. */
+static inline float pc__half_to_float(uint16_t half)
+{
+    uint32_t exponent = half & 0x7c00u, sign = (uint32_t)(half & 0x8000u) << 16;
+    uint32_t normal = ((uint32_t)(half & 0x7fffu) << 13) + (112u << 23), bits;
+    float small = (float)(half & 0x3ffu) * 0x1p-24f, value;
+    normal += exponent == 0x7c00u ? 112u << 23 : 0;
+    memcpy(&bits, &small, sizeof bits);
+    bits = (exponent ? normal : bits) | sign;
+    memcpy(&value, &bits, sizeof value);
+    return value;
+}
+
+static inline float pc__load_half(const uint8_t *from)
+{
+    return pc__half_to_float(pc__load_u16(from));
+}
+
+#endif

@@ -1,0 +1,189 @@
+#include "attn/cpu/elementwise.h"
+
+#include <math.h>
+#include <string.h>
+
+#include "attn/kernels.h"
+#include "base/threads.h"
+
+enum { WORTH = 1 << 14 }; /* elements that are worth a thread */
+
+typedef struct norm {
+    const float *x, *gain, *bias;
+    float *y, eps;
+    size_t rows, dim, chunk;
+    int mean; /* layer norm */
+} norm;
+
+static void norm_row(const norm *n, const float *x, float *y)
+{
+    double sum = 0.0, squares = 0.0;
+    float mean = 0.0f, scale;
+    if (n->mean) {
+        for (size_t i = 0; i < n->dim; i++)
+            sum += (double)x[i];
+        mean = (float)(sum / (double)n->dim);
+    }
+    for (size_t i = 0; i < n->dim; i++) {
+        float d = x[i] - mean;
+        squares += (double)d * (double)d;
+    }
+    scale = (float)(1.0 / sqrt(squares / (double)n->dim + (double)n->eps));
+    for (size_t i = 0; i < n->dim; i++) {
+        float value = (x[i] - mean) * scale;
+        if (n->gain)
+            value *= n->gain[i];
+        y[i] = n->bias ? value + n->bias[i] : value;
+    }
+}
+
+static void norm_chunk(void *arg, size_t index)
+{
+    const norm *n = arg;
+    for (size_t r = index * n->chunk; r < (index + 1) * n->chunk && r < n->rows; r++)
+        norm_row(n, n->x + r * n->dim, n->y + r * n->dim);
+}
+
+static void norm_run(pc_context *context, norm *n)
+{
+    n->chunk = WORTH / n->dim + 1;
+    pc__parallel(context, (n->rows + n->chunk - 1) / n->chunk, norm_chunk, n);
+}
+
+void pc__rms_norm(pc_context *context, const float *x, size_t rows, size_t dim, const float *gain, float eps, float *y)
+{
+    norm n = {.x = x, .gain = gain, .y = y, .eps = eps, .rows = rows, .dim = dim};
+    norm_run(context, &n);
+}
+
+void pc__layer_norm(pc_context *context, const float *x, size_t rows, size_t dim, const float *gain, const float *bias,
+                    float eps, float *y)
+{
+    norm n = {.x = x, .gain = gain, .bias = bias, .y = y, .eps = eps, .rows = rows, .dim = dim, .mean = 1};
+    norm_run(context, &n);
+}
+
+static float act(pc__activation activation, float x)
+{
+    switch (activation) {
+    case PC__ACT_RELU:
+        return x > 0.0f ? x : 0.0f;
+    case PC__ACT_GELU:
+        return 0.5f * x * (1.0f + erff(x * 0.70710678118654752f));
+    case PC__ACT_GELU_TANH:
+        return 0.5f * x * (1.0f + tanhf(0.79788456080286536f * (x + 0.044715f * x * x * x)));
+    case PC__ACT_SILU:
+        return x / (1.0f + expf(-x));
+    case PC__ACT_NONE:
+        break;
+    }
+    return x;
+}
+
+typedef struct flat {
+    pc__activation activation;
+    float *x;
+    const float *y; /* gate: up; add: the other; NULL: activation alone */
+    size_t count;
+    void (*body)(const struct flat *f, size_t first, size_t count);
+} flat;
+
+static void flat_chunk(void *arg, size_t index)
+{
+    const flat *f = arg;
+    size_t first = index * WORTH, left = f->count - first;
+    f->body(f, first, left < WORTH ? left : WORTH);
+}
+
+static void flat_run(pc_context *context, flat *f)
+{
+    pc__parallel(context, (f->count + WORTH - 1) / WORTH, flat_chunk, f);
+}
+
+static void activate_body(const flat *f, size_t first, size_t count)
+{
+    for (size_t i = first; i < first + count; i++)
+        f->x[i] = act(f->activation, f->x[i]);
+}
+
+static void gate_body(const flat *f, size_t first, size_t count)
+{
+    if (f->activation == PC__ACT_SILU) {
+        pc__kernels_get()->silu_gate(f->x + first, f->y + first, count);
+        return;
+    }
+    for (size_t i = first; i < first + count; i++)
+        f->x[i] = act(f->activation, f->x[i]) * f->y[i];
+}
+
+static void add_body(const flat *f, size_t first, size_t count)
+{
+    for (size_t i = first; i < first + count; i++)
+        f->x[i] += f->y[i];
+}
+
+void pc__activate(pc_context *context, pc__activation activation, float *x, size_t count)
+{
+    flat f = {activation, x, NULL, count, activate_body};
+    flat_run(context, &f);
+}
+
+void pc__gate(pc_context *context, pc__activation activation, float *x, const float *up, size_t count)
+{
+    flat f = {activation, x, up, count, gate_body};
+    flat_run(context, &f);
+}
+
+void pc__add(pc_context *context, float *x, const float *y, size_t count)
+{
+    flat f = {PC__ACT_NONE, x, y, count, add_body};
+    flat_run(context, &f);
+}
+
+typedef struct rotation {
+    const pc__rope *rope;
+    const int64_t *positions;
+    size_t rows, heads, dim, stride;
+    float *x;
+} rotation;
+
+enum { ROTATE_ROWS = 16 };
+
+static void rotate_chunk(void *arg, size_t index)
+{
+    const rotation *t = arg;
+    float cosine[PC__MAX_HEAD / 2], sine[PC__MAX_HEAD / 2];
+    for (size_t r = index * ROTATE_ROWS; r < (index + 1) * ROTATE_ROWS && r < t->rows; r++) {
+        pc__rope_angles(t->rope, t->positions[r], cosine, sine);
+        pc__rope_turn(t->rope, cosine, sine, t->x + r * t->stride, t->heads, t->dim);
+    }
+}
+
+void pc__rotate(pc_context *context, const pc__rope *rope, const int64_t *positions, size_t rows, size_t heads, size_t dim,
+                size_t stride, float *x)
+{
+    rotation t = {rope, positions, rows, heads, dim, stride, x};
+    pc__parallel(context, (rows + ROTATE_ROWS - 1) / ROTATE_ROWS, rotate_chunk, &t);
+}
+
+typedef struct storing {
+    pc__kv *const *runs;
+    const size_t *slots;
+    int32_t layer;
+    size_t rows, k_stride, v_stride;
+    const float *k, *v;
+} storing;
+
+static void store_chunk(void *arg, size_t index)
+{
+    const storing *s = arg;
+    for (size_t r = index * PC__PAGE; r < (index + 1) * PC__PAGE && r < s->rows; r++)
+        pc__kv_write(s->runs[r], s->layer, s->slots[r], s->k + r * s->k_stride, s->v + r * s->v_stride);
+}
+
+void pc__store_kv(pc_context *context, pc__kv *const *runs, const size_t *slots, int32_t layer, size_t rows, const float *k,
+                  size_t k_stride, const float *v, size_t v_stride)
+{
+    storing s = {runs, slots, layer, rows, k_stride, v_stride, k, v};
+    pc__parallel(context, (rows + PC__PAGE - 1) / PC__PAGE, store_chunk, &s);
+}

@@ -5,7 +5,7 @@
 #include "attn/plan_body.h"
 #include "base/threads.h"
 
-typedef struct run {
+typedef struct attending {
     pc__plan *plan;
     const pc__attn_layer *layer;
     const pc__kernels *kernels;
@@ -14,7 +14,7 @@ typedef struct run {
     float *out, *lse;
     const pc__wave *wave;
     atomic_size_t next;
-} run;
+} attending;
 
 typedef struct lane {
     float *q, *acc, *m, *l, *slope;
@@ -53,7 +53,7 @@ static lane lane_of(const pc__plan *plan, size_t index)
 }
 
 /* Where the result of `pair` for this part goes: [head][v_dim] and [head]. */
-static void target(const run *run, const pc__pair *pair, uint32_t part, float **out, float **lse)
+static void target(const attending *run, const pc__pair *pair, uint32_t part, float **out, float **lse)
 {
     const pc__plan *plan = run->plan;
     size_t v = (size_t)plan->shape.v_dim, slot;
@@ -78,7 +78,7 @@ static void put(float *out, float *lse, size_t head, size_t v_dim, const float *
 }
 
 /* The visible tokens of a pair inside a part, window included; 0: none. */
-static int visible(const run *run, const pc__item *item, const pc__pair *pair, uint32_t *lo, uint32_t *hi)
+static int visible(const attending *run, const pc__item *item, const pc__pair *pair, uint32_t *lo, uint32_t *hi)
 {
     uint32_t from = item->part * PC__PART, to = from + PC__PART;
     *lo = pair->lo > from ? pair->lo : from;
@@ -91,7 +91,7 @@ static int visible(const run *run, const pc__item *item, const pc__pair *pair, u
 }
 
 /* Copies, turns and scales the queries of one token for one K/V head; fills the row tables. */
-static void load_token(const run *run, const pc__item *item, const pc__pair *pair, const lane *s, size_t row, uint32_t lo,
+static void load_token(const attending *run, const pc__item *item, const pc__pair *pair, const lane *s, size_t row, uint32_t lo,
                        uint32_t hi)
 {
     const pc__plan *plan = run->plan;
@@ -116,7 +116,7 @@ static void load_token(const run *run, const pc__item *item, const pc__pair *pai
     }
 }
 
-static void pack_queries(const run *run, const lane *s, size_t rows)
+static void pack_queries(const attending *run, const lane *s, size_t rows)
 {
     size_t k = (size_t)run->plan->shape.k_dim, even = k + k % 2;
     for (size_t r = 0; r < rows; r++) {
@@ -126,7 +126,7 @@ static void pack_queries(const run *run, const lane *s, size_t rows)
     }
 }
 
-static pc__attn_task make_task(const run *run, const pc__item *item, const lane *s, size_t rows)
+static pc__attn_task make_task(const attending *run, const pc__item *item, const lane *s, size_t rows)
 {
     const pc__plan *plan = run->plan;
     size_t page = pc__kv_page_bytes(&plan->shape);
@@ -152,7 +152,7 @@ static pc__attn_task make_task(const run *run, const pc__item *item, const lane 
     return task;
 }
 
-static void attend_item(const run *run, const pc__item *item, const lane *s)
+static void attend_item(const attending *run, const pc__item *item, const lane *s)
 {
     const pc__plan *plan = run->plan;
     size_t tokens = 0, g = plan->group, v = (size_t)plan->shape.v_dim;
@@ -189,14 +189,14 @@ static void attend_item(const run *run, const pc__item *item, const lane *s)
 
 static void run_lane(void *arg, size_t index)
 {
-    run *r = arg;
+    attending *r = arg;
     lane s = lane_of(r->plan, index);
     size_t i;
     while ((i = atomic_fetch_add_explicit(&r->next, 1, memory_order_relaxed)) < r->wave->items)
         attend_item(r, &r->plan->items[r->wave->first_item + i], &s);
 }
 
-static void merge_row(const run *r, const lane *s, size_t row)
+static void merge_row(const attending *r, const lane *s, size_t row)
 {
     const pc__plan *plan = r->plan;
     size_t n = plan->partials[row], v = (size_t)plan->shape.v_dim, heads = plan->heads;
@@ -222,7 +222,7 @@ static void merge_row(const run *r, const lane *s, size_t row)
 
 static void merge_lane(void *arg, size_t index)
 {
-    run *r = arg;
+    attending *r = arg;
     lane s = lane_of(r->plan, index);
     size_t i;
     while ((i = atomic_fetch_add_explicit(&r->next, 8, memory_order_relaxed)) < r->wave->rows)
@@ -259,7 +259,7 @@ static int merges(const pc__plan *plan, const pc__wave *wave)
 
 pc_status pc__plan_attend(pc__plan *plan, const pc__attn_layer *layer, const float *q, float *out, float *lse)
 {
-    run r = {.plan = plan, .layer = layer, .kernels = pc__kernels_get(), .q = q, .out = out, .lse = lse};
+    attending r = {.plan = plan, .layer = layer, .kernels = pc__kernels_get(), .q = q, .out = out, .lse = lse};
     if (layer->rope && layer->rope->dims > plan->shape.k_dim)
         return pc__fail(PC_ERR_INVALID, "attention: %d rotary dims of %d", layer->rope->dims, plan->shape.k_dim);
     if (layer->rope) {

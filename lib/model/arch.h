@@ -54,6 +54,11 @@ typedef struct pc__arch {
     int32_t embedding_dim;      /* OPT word_embed_proj_dim; = hidden elsewhere */
     int32_t causal;
     int32_t token_bos, token_eos, token_unk, token_pad; /* from the config; -1: none */
+    uint32_t bias_parts;        /* bit 1 << PC__PART_x: that matrix or norm has a bias */
+    int32_t bias_by_file;       /* 1: whichever the file has (GGUF says it nowhere else) */
 } pc__arch;
+
+/* Frees what the struct points to and zeroes it. */
+void pc__arch_clear(const pc_allocator *mem, pc__arch *arch);
 
 #endif

@@ -41,4 +41,8 @@ void pc__tensor_floats(const pc__tensor *tensor, uint64_t first, uint64_t count,
 /* PC_ERR_FORMAT where a value or scale is NaN or infinite; names tensor and index. */
 pc_status pc__tensor_check(const pc__tensor *tensor, const char *path);
 
+/* pc__tensor_check of all tensors, and a digest of their names, types, shapes and bytes, in one go on the context's threads. Does
+ * not depend on the file's form, order or path. */
+pc_status pc__weights_digest(const pc__weights *weights, pc_context *context, pc__id *out);
+
 #endif

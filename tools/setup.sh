@@ -1,0 +1,26 @@
+#!/bin/sh
+# Installs what the build needs on Debian and Ubuntu. Does nothing where all of it is there. Run by demo.sh and test.sh.
+set -eu
+
+needed="gcc g++ cmake ninja-build pkg-config libexpat1-dev libjansson-dev libpcre2-dev libutf8proc-dev libsodium-dev python3"
+optional="libdnnl-dev universal-ctags"
+
+missing=""
+for package in $needed; do
+    dpkg-query -W -f='${Status}' "$package" 2>/dev/null | grep -q 'ok installed' || missing="$missing $package"
+done
+extra=""
+for package in $optional; do
+    dpkg-query -W -f='${Status}' "$package" 2>/dev/null | grep -q 'ok installed' || extra="$extra $package"
+done
+[ -n "$missing$extra" ] || exit 0
+
+root=""
+[ "$(id -u)" = 0 ] || root=sudo
+echo "setup: installing$missing$extra"
+export DEBIAN_FRONTEND=noninteractive
+$root apt-get update -qq
+[ -z "$missing" ] || $root apt-get install -y -qq --no-install-recommends $missing >/dev/null
+for package in $extra; do
+    $root apt-get install -y -qq --no-install-recommends "$package" >/dev/null 2>&1 || echo "setup: going on without $package"
+done

@@ -1,0 +1,41 @@
+#!/bin/sh
+# Installs what is missing, builds, runs all tests. The last line counts them.
+#   --sanitize   also under AddressSanitizer and UBSan (a second build)
+#   --long       also the long ones (PC_TEST_LONG=1)
+set -eu
+cd "$(dirname "$0")/.."
+
+sanitize=0
+for option in "$@"; do
+    case $option in
+    --sanitize) sanitize=1 ;;
+    --long) export PC_TEST_LONG=1 ;;
+    *) sed -n '2,4s/^# *//p' "$0"; exit 2 ;;
+    esac
+done
+
+./tools/setup.sh
+jobs=$(nproc)
+passed=0 failed=0 skipped=0
+
+# run FOLDER LABEL CMAKE_ARGUMENTS...: configures, builds, tests, adds to the counts
+run() {
+    folder=$1 label=$2
+    shift 2
+    echo "== $label"
+    cmake -S . -B "$folder" -G Ninja "$@" >"$folder.configure.log" 2>&1 || { cat "$folder.configure.log"; exit 1; }
+    cmake --build "$folder" -j "$jobs" >"$folder.build.log" 2>&1 || { tail -n 60 "$folder.build.log"; exit 1; }
+    report=$(pwd)/$folder/junit.xml
+    ctest --test-dir "$folder" -j "$jobs" --output-on-failure --output-junit "$report" || true
+    count() { sed -n "s/.*[[:space:]]$1=\"\([0-9]*\)\".*/\1/p" "$report" | head -n 1; }
+    total=$(count tests) bad=$(count failures) left=$(count skipped)
+    passed=$((passed + total - bad - left)) failed=$((failed + bad)) skipped=$((skipped + left))
+}
+
+mkdir -p build
+run build/test "all tests"
+if [ "$sanitize" = 1 ]; then
+    run build/sanitize "all tests under AddressSanitizer and UBSan" -DPC_SANITIZE=address,undefined -DCMAKE_BUILD_TYPE=Debug -DCMAKE_C_FLAGS=-O1
+fi
+echo "$passed passed, $failed failed, $skipped skipped"
+[ "$failed" = 0 ] && [ "$passed" -gt 0 ]

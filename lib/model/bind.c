@@ -257,13 +257,6 @@ static pc_status bind_positions(const binder *b)
     return PC_OK;
 }
 
-static void drop_arch(const pc_allocator *mem, pc__arch *arch)
-{
-    pc__free(mem, arch->rope.short_factors);
-    pc__free(mem, arch->rope.long_factors);
-    arch->rope.short_factors = arch->rope.long_factors = NULL;
-}
-
 pc_status pc__native_bind(pc__native **out, pc_context *context, pc__arch *arch, const pc__provider *provider,
                           const pc__bind_options *options)
 {
@@ -272,7 +265,7 @@ pc_status pc__native_bind(pc__native **out, pc_context *context, pc__arch *arch,
     *out = NULL;
     b.native = pc__calloc(b.mem, 1, sizeof *b.native);
     if (!b.native) {
-        drop_arch(b.mem, arch);
+        pc__arch_clear(b.mem, arch);
         return PC_ERR_NOMEM;
     }
     b.native->context = context;
@@ -281,7 +274,7 @@ pc_status pc__native_bind(pc__native **out, pc_context *context, pc__arch *arch,
     b.native->compute = options->compute;
     b.native->shape = (pc__kv_shape){arch->layers, arch->kv_heads, arch->head_dim, arch->v_dim > 0 ? arch->v_dim : arch->head_dim,
                                      options->compute};
-    arch->rope.short_factors = arch->rope.long_factors = NULL;
+    memset(arch, 0, sizeof *arch);
     PC__TRY(bind_positions(&b), done);
     PC__TRY(bind_layers(&b), done);
     PC__TRY(bind_ends(&b), done);

@@ -24,7 +24,7 @@ typedef struct pc__bind_options {
     void *progress_user;
 } pc__bind_options;
 
-/* Takes the arch's own allocations over, on failure too. PC_ERR_FORMAT, PC_ERR_NOMEM, PC_ERR_CANCELLED. */
+/* Takes the arch and its own allocations over and zeroes it, on failure too (a provider must look at another copy). PC_ERR_FORMAT, PC_ERR_NOMEM, PC_ERR_CANCELLED. */
 pc_status pc__native_bind(pc__native **out, pc_context *context, pc__arch *arch, const pc__provider *provider,
                           const pc__bind_options *options);
 

@@ -117,7 +117,8 @@ static pc_status plan_block(pc__work *work)
         work->slots[r] = row->slot;
         work->turns[r] = row->position - row->run_start;
     }
-    return pc__plan_new(&work->plan, work->native->context, &rows, &work->native->shape, work->native->arch.heads);
+    /* the runs of a pass over the first layers only may have no more than those */
+    return pc__plan_new(&work->plan, work->native->context, &rows, &pass->rows[0].run->shape, work->native->arch.heads);
 }
 
 static int32_t pass_layers(const pc__work *work)

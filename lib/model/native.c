@@ -46,8 +46,7 @@ void pc__native_free(pc__native *native)
     pc__free(mem, native->positions.data);
     pc__free(mem, native->slopes);
     pc__rope_free(mem, native->rope);
-    pc__free(mem, native->arch.rope.short_factors);
-    pc__free(mem, native->arch.rope.long_factors);
+    pc__arch_clear(mem, &native->arch);
     pc__free(mem, native);
 }
 

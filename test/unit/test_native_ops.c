@@ -20,6 +20,7 @@ static pc_status make(pc_model **out, pc_context *context, uint32_t scheme)
                      .ffn = 96, .vocab = VOCAB, .context_length = 128, .norm = PC__NORM_RMS, .norm_eps = 1e-6f,
                      .position_scheme = scheme, .activation = PC__ACT_SILU, .gated = 1, .final_norm = 1, .embedding_dim = 64,
                      .causal = 1, .rope = {.theta = 10000, .dims = 16}};
+    pc__arch bound = arch;
     pc__random_weights weights;
     pc__provider provider;
     pc__bind_options options = {.compute = PC_DTYPE_F32};
@@ -27,7 +28,7 @@ static pc_status make(pc_model **out, pc_context *context, uint32_t scheme)
     if (status < 0)
         return status;
     pc__random_provider(&weights, &arch, 42, &provider);
-    status = pc__native_bind(&(*out)->native, context, &arch, &provider, &options);
+    status = pc__native_bind(&(*out)->native, context, &bound, &provider, &options);
     if (status < 0) {
         pc__model_unref(*out);
         *out = NULL;

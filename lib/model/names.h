@@ -27,11 +27,11 @@ typedef struct pc__matrix_source {
     int transposed;
 } pc__matrix_source;
 
-typedef struct pc__name_row pc__name_row;
+typedef struct pc__name_row pc__name_row; /* name_tables.h */
 typedef struct pc__names {
     const pc__weights *weights; /* borrowed */
     const pc__arch *arch;       /* borrowed */
-    const pc__name_row *table;
+    const pc__name_row *rows;   /* static */
     const char *prefix;         /* static */
     pc__matrix_source ring[8];  /* of the provider */
     size_t next;

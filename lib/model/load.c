@@ -1,0 +1,173 @@
+/* pc_model_load: find out what the path is, read what the model is, bind its weights, let go of the file. */
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "base/file.h"
+#include "model/config.h"
+#include "model/load.h"
+#include "model/names.h"
+
+/* A model file or folder, opened. */
+typedef struct opened {
+    const pc_allocator *mem;
+    const char *path;
+    int vocab_only;
+    pc__form form;
+    pc__gguf *gguf;       /* owns the weights where it is set */
+    pc__weights *weights; /* NULL: vocabulary only */
+    pc__arch arch;
+    int has_arch;
+    pc__tokenizer *tokenizer; /* NULL: none */
+} opened;
+
+static void close_file(opened *o)
+{
+    if (o->gguf)
+        pc__gguf_free(o->gguf);
+    else
+        pc__weights_free(o->weights);
+    pc__arch_clear(o->mem, &o->arch);
+    pc__tokenizer_free(o->tokenizer);
+}
+
+/* A model without a tokenizer can still compute; a vocabulary without one is nothing. */
+static pc_status optional_tokenizer(const opened *o, pc_status status)
+{
+    return status == PC_ERR_NOT_FOUND && !o->vocab_only ? PC_OK : status;
+}
+
+/* What a vocabulary-only load cannot tell about the model is left out; only memory counts. */
+static pc_status optional_arch(opened *o, pc_status status)
+{
+    o->has_arch = status >= 0;
+    return o->vocab_only && status != PC_ERR_NOMEM ? PC_OK : status;
+}
+
+static pc_status open_gguf(opened *o)
+{
+    pc_status status;
+    o->form = PC__FORM_GGUF;
+    PC__TRY(pc__gguf_open(&o->gguf, o->mem, o->path), done);
+    o->weights = pc__gguf_weights(o->gguf);
+    PC__TRY(optional_arch(o, pc__arch_from_gguf(&o->arch, o->mem, o->gguf)), done);
+    status = optional_tokenizer(o, pc__gguf_tokenizer(&o->tokenizer, o->mem, o->gguf));
+done:
+    return status;
+}
+
+static pc_status open_folder(opened *o)
+{
+    char *config = pc__path_join(o->mem, o->path, "config.json");
+    pc_status status = PC_ERR_NOMEM;
+    o->form = PC__FORM_HF;
+    if (!config)
+        goto done;
+    PC__TRY(optional_arch(o, pc__arch_from_config(&o->arch, o->mem, config)), done);
+    PC__TRY(optional_tokenizer(o, pc__tokenizer_from_folder(&o->tokenizer, o->mem, o->path)), done);
+    if (!o->vocab_only)
+        status = pc__safetensors_open_folder(&o->weights, o->mem, o->path);
+done:
+    pc__free(o->mem, config);
+    return status;
+}
+
+static pc_status open_llama2c(opened *o)
+{
+    char *folder = NULL, *vocabulary = NULL;
+    pc_status status;
+    o->form = PC__FORM_HF;
+    PC__TRY(pc__llama2c_open(&o->weights, &o->arch, o->mem, o->path), done);
+    o->has_arch = 1;
+    status = PC_ERR_NOMEM;
+    folder = pc__path_folder(o->mem, o->path);
+    vocabulary = folder ? pc__path_join(o->mem, folder, "tokenizer.bin") : NULL;
+    if (!vocabulary)
+        goto done;
+    status = PC_OK;
+    if (!access(vocabulary, R_OK))
+        status = pc__tokenizer_from_llama2c(&o->tokenizer, o->mem, vocabulary, (size_t)o->arch.vocab);
+    else if (o->vocab_only)
+        status = pc__fail(PC_ERR_NOT_FOUND, "%s: there is no tokenizer.bin beside it", o->path);
+done:
+    pc__free(o->mem, folder);
+    pc__free(o->mem, vocabulary);
+    return status;
+}
+
+static pc_status open_any(opened *o)
+{
+    struct stat st;
+    pc__file file = {0};
+    int is_gguf;
+    pc_status status;
+    if (!stat(o->path, &st) && S_ISDIR(st.st_mode))
+        return open_folder(o);
+    status = pc__file_map(&file, o->path);
+    if (status < 0)
+        return status;
+    is_gguf = file.size >= 4 && !memcmp(file.data, "GGUF", 4);
+    pc__file_unmap(&file);
+    return is_gguf ? open_gguf(o) : open_llama2c(o);
+}
+
+/* Whether the largest tensor, as the one that most of the model is like, is fp32. */
+static int is_f32(const pc__weights *weights)
+{
+    const pc__tensor *largest = NULL;
+    for (size_t i = 0; i < pc__weights_count(weights); i++) {
+        const pc__tensor *tensor = pc__weights_at(weights, i);
+        if (!largest || tensor->bytes > largest->bytes)
+            largest = tensor;
+    }
+    return largest && largest->type == PC__T_F32;
+}
+
+static pc_status bind_file(opened *o, const pc_model_options *options, pc_model *model)
+{
+    pc__bind_options how = {pc__choose_compute(options->compute, is_f32(o->weights)), options->progress, options->progress_user};
+    pc__arch arch;
+    pc__names names;
+    pc__provider provider;
+    pc_status status;
+    PC__TRY(pc__names_open(&names, o->weights, &o->arch, o->form), done);
+    pc__names_provider(&names, &provider);
+    arch = o->arch; /* bind takes its allocations over, names goes on looking at the rest */
+    o->arch.rope.short_factors = o->arch.rope.long_factors = NULL;
+    status = pc__native_bind(&model->native, model->context, &arch, &provider, &how);
+done:
+    return status;
+}
+
+pc_status pc_model_load(pc_model **out, pc_context *context, const char *path, const pc_model_options *options)
+{
+    pc_model_options settings;
+    pc_model *model = NULL;
+    opened o = {.path = path};
+    pc__id fingerprint = {{0}};
+    pc_status status;
+    if (!out)
+        return pc__fail(PC_ERR_INVALID, "pc_model_load: out is NULL");
+    *out = NULL;
+    if (!context || !path)
+        return pc__fail(PC_ERR_INVALID, "pc_model_load: context or path is NULL");
+    o.mem = &context->mem;
+    PC__TRY(pc__model_options(&settings, options), done);
+    o.vocab_only = (settings.flags & PC_MODEL_VOCAB_ONLY) != 0;
+    PC__TRY(open_any(&o), done);
+    PC__TRY(pc__model_new(&model, context), done);
+    if (!o.vocab_only) {
+        PC__TRY(pc__weights_digest(o.weights, context, &fingerprint), done);
+        fingerprint = pc__model_fingerprint(&o.arch, fingerprint);
+        PC__TRY(bind_file(&o, &settings, model), done);
+    }
+    model->tokenizer = o.tokenizer;
+    o.tokenizer = NULL;
+    PC__TRY(pc__model_finish(model, o.has_arch ? &o.arch : NULL, &fingerprint, settings.chat_template), done);
+    *out = model;
+    model = NULL;
+done:
+    pc__model_unref(model);
+    close_file(&o);
+    return status;
+}

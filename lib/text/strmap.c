@@ -1,0 +1,118 @@
+#include "text/strmap.h"
+
+#include <string.h>
+
+static size_t hash_bytes(const char *key, size_t size)
+{
+    uint64_t h = UINT64_C(0xcbf29ce484222325);
+    for (size_t i = 0; i < size; i++)
+        h = (h ^ (unsigned char)key[i]) * UINT64_C(0x100000001b3);
+    return (size_t)(h ^ h >> 29);
+}
+
+static size_t table_size(size_t expected)
+{
+    size_t size = 16;
+    while (size < expected * 2)
+        size *= 2;
+    return size;
+}
+
+pc_status pc__strmap_new(pc__strmap *map, const pc_allocator *mem, size_t expected)
+{
+    size_t size = table_size(expected);
+    *map = (pc__strmap){mem, pc__calloc(mem, size, sizeof *map->slots), size - 1, 0};
+    return map->slots ? PC_OK : PC_ERR_NOMEM;
+}
+
+static pc__strmap_slot *find(const pc__strmap *map, const char *key, size_t size)
+{
+    size_t i = hash_bytes(key, size) & map->mask;
+    while (map->slots[i].key && (map->slots[i].size != size || memcmp(map->slots[i].key, key, size)))
+        i = (i + 1) & map->mask;
+    return &map->slots[i];
+}
+
+static pc_status grow(pc__strmap *map)
+{
+    pc__strmap larger;
+    pc_status status = pc__strmap_new(&larger, map->mem, map->count * 2);
+    if (status < 0)
+        return status;
+    for (size_t i = 0; i <= map->mask; i++)
+        if (map->slots[i].key)
+            *find(&larger, map->slots[i].key, map->slots[i].size) = map->slots[i];
+    larger.count = map->count;
+    pc__strmap_free(map);
+    *map = larger;
+    return PC_OK;
+}
+
+pc_status pc__strmap_add(pc__strmap *map, const char *key, size_t size, int32_t value)
+{
+    pc__strmap_slot *slot;
+    if (size > UINT32_MAX)
+        return pc__fail(PC_ERR_LIMIT, "a token of %zu bytes", size);
+    if (map->count * 4 > map->mask * 3) {
+        pc_status status = grow(map);
+        if (status < 0)
+            return status;
+    }
+    slot = find(map, key, size);
+    if (!slot->key) {
+        *slot = (pc__strmap_slot){key, (uint32_t)size, value};
+        map->count++;
+    }
+    return PC_OK;
+}
+
+int32_t pc__strmap_get(const pc__strmap *map, const char *key, size_t size)
+{
+    const pc__strmap_slot *slot = map->slots ? find(map, key, size) : NULL;
+    return slot && slot->key ? slot->value : -1;
+}
+
+void pc__strmap_free(pc__strmap *map)
+{
+    if (map->slots)
+        pc__free(map->mem, map->slots);
+    map->slots = NULL;
+}
+
+pc_status pc__pairmap_new(pc__pairmap *map, const pc_allocator *mem, size_t expected)
+{
+    size_t size = table_size(expected);
+    *map = (pc__pairmap){mem, pc__alloc(mem, size * sizeof *map->slots), size - 1, 0};
+    for (size_t i = 0; map->slots && i < size; i++)
+        map->slots[i].left = -1;
+    return map->slots ? PC_OK : PC_ERR_NOMEM;
+}
+
+static pc__pairmap_slot *find_pair(const pc__pairmap *map, int32_t left, int32_t right)
+{
+    uint64_t h = ((uint64_t)(uint32_t)left << 32 | (uint32_t)right) * UINT64_C(0x9e3779b97f4a7c15);
+    size_t i = (size_t)(h >> 24) & map->mask;
+    while (map->slots[i].left != -1 && (map->slots[i].left != left || map->slots[i].right != right))
+        i = (i + 1) & map->mask;
+    return &map->slots[i];
+}
+
+void pc__pairmap_add(pc__pairmap *map, int32_t left, int32_t right, int32_t rank, int32_t merged)
+{
+    pc__pairmap_slot *slot = find_pair(map, left, right);
+    if (slot->left == -1)
+        *slot = (pc__pairmap_slot){left, right, rank, merged};
+}
+
+const pc__pairmap_slot *pc__pairmap_get(const pc__pairmap *map, int32_t left, int32_t right)
+{
+    const pc__pairmap_slot *slot = find_pair(map, left, right);
+    return slot->left == -1 ? NULL : slot;
+}
+
+void pc__pairmap_free(pc__pairmap *map)
+{
+    if (map->slots)
+        pc__free(map->mem, map->slots);
+    map->slots = NULL;
+}

@@ -62,10 +62,12 @@ static int offer(const joiner *j, int32_t left, candidate *out)
         return 0;
     b = &j->symbols[a->next];
     *out = (candidate){.left = left, .end = b->end};
-    if (j->t->kind == PC__VOCAB_SPM && !j->t->rules.by_rank) {
+    if ((j->t->kind == PC__VOCAB_SPM && !j->t->rules.by_rank) || j->t->rules.raw_bytes) {
         out->merged = pc__strmap_get(&j->t->pieces, j->text + a->start, b->end - a->start);
-        out->cost = out->merged < 0 ? 0.0 : -(double)j->t->tokens[out->merged].score;
-        return out->merged >= 0;
+        if (out->merged < 0)
+            return 0;
+        out->cost = j->t->rules.raw_bytes ? (double)out->merged : -(double)j->t->tokens[out->merged].score;
+        return 1;
     }
     const pc__pairmap_slot *slot = a->id < 0 || b->id < 0 ? NULL : pc__pairmap_get(&j->t->merges, a->id, b->id);
     if (!slot)

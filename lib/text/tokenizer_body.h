@@ -27,6 +27,7 @@ typedef struct pc__token_rules {
     int32_t fuse_unk;         /* a run of unknown characters is one unknown token */
     int32_t ignore_merges;    /* BPE: a word that is a token is that token */
     int32_t by_rank;          /* SPM: merges by rank instead of score */
+    int32_t raw_bytes;        /* BPE: tokens are bytes, not the byte-level alphabet, and join in the order of their ids (tiktoken) */
     int32_t lowercase, strip_accents, split_chinese; /* WORDPIECE */
     int32_t nfc;              /* BPE: normalise first */
 } pc__token_rules;

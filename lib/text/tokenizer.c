@@ -1,0 +1,236 @@
+#include "text/tokenizer.h"
+
+#include <string.h>
+
+#include "text/tokenizer_body.h"
+
+pc_status pc__ids_add(pc__ids *ids, int32_t id)
+{
+    pc_status status = pc__grow(ids->mem, (void **)&ids->data, &ids->capacity, ids->count + 1, sizeof *ids->data);
+    if (status >= 0)
+        ids->data[ids->count++] = id;
+    return status;
+}
+
+void pc__tokenizer_free(pc__tokenizer *t)
+{
+    if (!t)
+        return;
+    pc_allocator mem = t->mem;
+    for (size_t i = 0; i < t->expressions; i++)
+        pcre2_code_free(t->expression[i]);
+    pcre2_general_context_free(t->regex_memory);
+    pc__strmap_free(&t->pieces);
+    pc__strmap_free(&t->specials);
+    pc__pairmap_free(&t->merges);
+    pc__free(&mem, t->tokens);
+    pc__free(&mem, t->raw);
+    pc__free(&mem, t->arena);
+    pc__free(&mem, t->raw_arena);
+    pc__free(&mem, t->chat_template);
+    pc__free(&mem, t);
+}
+
+/* The longest special token at text, if the flags want it: its id, or -1. */
+static int32_t special_at(const pc__tokenizer *t, const char *text, size_t size, uint64_t flags)
+{
+    if (!t->special_first[(unsigned char)*text])
+        return -1;
+    for (size_t n = size < t->special_longest ? size : t->special_longest; n; n--) {
+        int32_t id = pc__strmap_get(&t->specials, text, n);
+        if (id >= 0 && (t->tokens[id].type == PC__TOKEN_USER || flags & PC_TOKENIZE_SPECIAL))
+            return id;
+    }
+    return -1;
+}
+
+static pc_status stretch(const pc__tokenizer *t, const char *text, size_t size, pc__ids *out)
+{
+    if (!size)
+        return PC_OK;
+    switch (t->kind) {
+    case PC__VOCAB_SPM:
+        return pc__spm_encode(t, text, size, out);
+    case PC__VOCAB_BPE:
+        return pc__bpe_encode(t, text, size, out);
+    case PC__VOCAB_WORDPIECE:
+        break;
+    }
+    return pc__wordpiece_encode(t, text, size, out);
+}
+
+static int is_blank(char c)
+{
+    return c == ' ' || c == '\t' || c == '\n' || c == '\r';
+}
+
+static pc_status encode(const pc__tokenizer *t, const char *text, size_t size, uint64_t flags, pc__ids *out)
+{
+    size_t from = 0;
+    pc_status status = PC_OK;
+    for (size_t i = 0; i < size && status >= 0;) {
+        int32_t id = special_at(t, text + i, size - i, flags);
+        size_t end = i;
+        if (id < 0) {
+            i++;
+            continue;
+        }
+        while (t->tokens[id].lstrip && end > from && is_blank(text[end - 1]))
+            end--;
+        status = stretch(t, text + from, end - from, out);
+        if (status >= 0)
+            status = pc__ids_add(out, id);
+        i += t->tokens[id].text.size;
+        while (t->tokens[id].rstrip && i < size && is_blank(text[i]))
+            i++;
+        from = i;
+    }
+    return status < 0 ? status : stretch(t, text + from, size - from, out);
+}
+
+pc_status pc__tokenize(const pc__tokenizer *t, const char *text, size_t size, uint64_t flags, int32_t *tokens, size_t capacity,
+                       size_t *count)
+{
+    pc__ids ids = {.mem = &t->mem};
+    int mark_ends = (flags & PC_TOKENIZE_BOS) != 0;
+    pc_status status = PC_OK;
+    *count = 0;
+    if (mark_ends && t->rules.add_bos && t->bos >= 0)
+        status = pc__ids_add(&ids, t->bos);
+    if (status >= 0)
+        status = encode(t, text, size, flags, &ids);
+    if (status >= 0 && mark_ends && t->rules.add_eos && t->eos >= 0)
+        status = pc__ids_add(&ids, t->eos);
+    if (status >= 0) {
+        *count = ids.count;
+        if (tokens && ids.count)
+            memcpy(tokens, ids.data, (ids.count < capacity ? ids.count : capacity) * sizeof *tokens);
+        if (capacity < ids.count && (tokens || capacity))
+            status = pc__fail(PC_ERR_LIMIT, "text has %zu tokens, there is room for %zu", ids.count, capacity);
+    }
+    pc__free(&t->mem, ids.data);
+    return status;
+}
+
+int pc__token_is_special(const pc__tokenizer *t, int32_t token)
+{
+    return token >= 0 && (size_t)token < t->count &&
+           (t->tokens[token].type == PC__TOKEN_CONTROL || t->tokens[token].type == PC__TOKEN_UNKNOWN);
+}
+
+pc__text pc__token_bytes(const pc__tokenizer *t, int32_t token)
+{
+    return token >= 0 && (size_t)token < t->count ? t->tokens[token].text : (pc__text){"", 0};
+}
+
+static pc_status append(const pc__tokenizer *t, int32_t id, int first, pc__bytes *out)
+{
+    pc__text text = t->tokens[id].text;
+    if (t->kind == PC__VOCAB_WORDPIECE && !pc__token_is_special(t, id)) {
+        if (text.size > 2 && !memcmp(text.data, "##", 2))
+            return pc__bytes_add(out, text.data + 2, text.size - 2);
+        if (!first) {
+            pc_status status = pc__bytes_add(out, " ", 1);
+            if (status < 0)
+                return status;
+        }
+    }
+    if (t->kind == PC__VOCAB_SPM && first && t->rules.space_prefix && text.size && text.data[0] == ' ')
+        return pc__bytes_add(out, text.data + 1, text.size - 1); /* the space that encoding has put in front */
+    return pc__bytes_add(out, text.data, text.size);
+}
+
+pc_status pc__detokenize(const pc__tokenizer *t, const int32_t *tokens, size_t count, uint64_t flags, char *text,
+                         size_t capacity, size_t *size)
+{
+    pc__bytes out = {.mem = &t->mem};
+    pc_status status = PC_OK;
+    int first = 1;
+    *size = 0;
+    for (size_t i = 0; i < count && status >= 0; i++) {
+        if (tokens[i] < 0 || (size_t)tokens[i] >= t->count)
+            status = pc__fail(PC_ERR_INVALID, "token %zu: id %d lies outside of the %zu tokens", i, tokens[i], t->count);
+        else if (pc__token_is_special(t, tokens[i])) {
+            if (flags & PC_TOKENIZE_SPECIAL)
+                status = pc__bytes_add(&out, t->tokens[tokens[i]].text.data, t->tokens[tokens[i]].text.size);
+            first = 1; /* every stretch between special tokens was given its own space */
+        } else {
+            status = append(t, tokens[i], first, &out);
+            first = 0;
+        }
+    }
+    if (status >= 0) {
+        *size = out.size;
+        if (text && out.size)
+            memcpy(text, out.data, out.size < capacity ? out.size : capacity);
+        if (capacity < out.size && (text || capacity))
+            status = pc__fail(PC_ERR_LIMIT, "text has %zu bytes, there is room for %zu", out.size, capacity);
+    }
+    pc__bytes_free(&out);
+    return status;
+}
+
+size_t pc__tokenizer_count(const pc__tokenizer *t)
+{
+    return t->count;
+}
+
+int32_t pc__token_find(const pc__tokenizer *t, const char *text, size_t size)
+{
+    int32_t id = pc__strmap_get(&t->specials, text, size);
+    for (size_t i = 0; i < t->count && id < 0; i++)
+        if (t->tokens[i].text.size == size && !memcmp(t->tokens[i].text.data, text, size))
+            id = (int32_t)i;
+    return id;
+}
+
+int32_t pc__token_bos(const pc__tokenizer *t)
+{
+    return t->bos;
+}
+
+int32_t pc__token_eos(const pc__tokenizer *t)
+{
+    return t->eos;
+}
+
+int32_t pc__token_unk(const pc__tokenizer *t)
+{
+    return t->unk;
+}
+
+int32_t pc__token_pad(const pc__tokenizer *t)
+{
+    return t->pad;
+}
+
+const char *pc__tokenizer_chat_template(const pc__tokenizer *t)
+{
+    return t->chat_template;
+}
+
+pc__id pc__tokenizer_digest(const pc__tokenizer *t)
+{
+    pc__digest digest;
+    pc__digest_start(&digest, "tokenizer/1");
+    pc__digest_u64(&digest, (uint64_t)t->kind);
+    const int32_t rules[] = {t->rules.add_bos, t->rules.add_eos, t->rules.space_prefix, t->rules.fuse_unk,
+                             t->rules.ignore_merges, t->rules.by_rank, t->rules.lowercase, t->rules.strip_accents,
+                             t->rules.split_chinese, t->rules.nfc, t->bos, t->eos, t->unk, t->pad};
+    pc__digest_i32(&digest, rules, sizeof rules / sizeof *rules);
+    pc__digest_u64(&digest, t->count);
+    for (size_t i = 0; i < t->count; i++) {
+        int32_t score;
+        memcpy(&score, &t->tokens[i].score, sizeof score);
+        const int32_t fields[] = {t->tokens[i].type, score};
+        pc__digest_bytes(&digest, t->raw[i].data, t->raw[i].size);
+        pc__digest_i32(&digest, fields, 2);
+    }
+    /* the table's order is that of its keys, so equal merges give equal bytes */
+    for (size_t i = 0; t->merges.slots && i <= t->merges.mask; i++) {
+        const pc__pairmap_slot *s = &t->merges.slots[i];
+        if (s->left >= 0)
+            pc__digest_i32(&digest, (const int32_t[]){s->left, s->right, s->rank, s->merged}, 4);
+    }
+    return pc__digest_end(&digest);
+}

@@ -1,0 +1,384 @@
+/* tokenizer.json of Hugging Face: the parts that decoders in use have. A part that we do not know is refused by its name. */
+#include <jansson.h>
+#include <string.h>
+
+#include "base/file.h"
+#include "text/tokenizer_body.h"
+
+enum { LIMIT = 256 << 20 };
+
+typedef struct reading {
+    const char *where;
+    json_t *root;
+    pc__vocab vocab;
+    pc__token_rules rules;
+    const char *expressions[PC__MAX_EXPRESSIONS];
+    size_t expression_count;
+    int byte_level, metaspace;
+    const pc_allocator *mem;
+    pc__text *tokens;
+    int32_t *types;
+    pc__text *merges;
+    char *merge_arena;
+} reading;
+
+static const char *string_of(const json_t *object, const char *key)
+{
+    const char *s = json_string_value(json_object_get(object, key));
+    return s ? s : "";
+}
+
+static pc_status unknown(const reading *r, const char *part, const json_t *object)
+{
+    return pc__fail(PC_ERR_UNSUPPORTED, "%s: %s of type '%s' is not known", r->where, part, string_of(object, "type"));
+}
+
+static int is(const json_t *object, const char *type)
+{
+    return !strcmp(string_of(object, "type"), type);
+}
+
+static pc_status normalizer(reading *r, const json_t *n)
+{
+    size_t i;
+    json_t *part;
+    pc_status status;
+    if (!json_is_object(n))
+        return PC_OK;
+    if (is(n, "Sequence")) {
+        json_array_foreach(json_object_get(n, "normalizers"), i, part)
+            if ((status = normalizer(r, part)) < 0)
+                return status;
+        return PC_OK;
+    }
+    if (is(n, "Prepend") && !strcmp(string_of(n, "prepend"), "\xe2\x96\x81"))
+        r->rules.space_prefix = r->metaspace = 1;
+    else if (is(n, "Replace") && !strcmp(string_of(json_object_get(n, "pattern"), "String"), " ") &&
+             !strcmp(string_of(n, "content"), "\xe2\x96\x81"))
+        r->metaspace = 1;
+    else if (is(n, "NFC"))
+        r->rules.nfc = 1;
+    else if (is(n, "BertNormalizer")) {
+        r->rules.lowercase = json_is_true(json_object_get(n, "lowercase"));
+        r->rules.split_chinese = json_is_true(json_object_get(n, "handle_chinese_chars"));
+        json_t *strip = json_object_get(n, "strip_accents");
+        r->rules.strip_accents = json_is_boolean(strip) ? json_is_true(strip) : r->rules.lowercase;
+    } else
+        return unknown(r, "normalizer", n);
+    return PC_OK;
+}
+
+static pc_status add_expression(reading *r, const char *expression)
+{
+    if (r->expression_count == PC__MAX_EXPRESSIONS)
+        return pc__fail(PC_ERR_UNSUPPORTED, "%s: more than %d pre-tokenizers", r->where, PC__MAX_EXPRESSIONS);
+    r->expressions[r->expression_count++] = expression;
+    return PC_OK;
+}
+
+static const char gpt2[] = "'s|'t|'re|'ve|'m|'ll|'d| ?\\p{L}+| ?\\p{N}+| ?[^\\s\\p{L}\\p{N}]+|\\s+(?!\\S)|\\s+";
+
+static pc_status pre_tokenizer(reading *r, const json_t *p)
+{
+    size_t i;
+    json_t *part;
+    pc_status status;
+    if (!json_is_object(p))
+        return PC_OK;
+    if (is(p, "Sequence")) {
+        json_array_foreach(json_object_get(p, "pretokenizers"), i, part)
+            if ((status = pre_tokenizer(r, part)) < 0)
+                return status;
+        return PC_OK;
+    }
+    if (is(p, "ByteLevel")) {
+        r->byte_level = 1;
+        if (json_is_true(json_object_get(p, "add_prefix_space")))
+            return pc__fail(PC_ERR_UNSUPPORTED, "%s: ByteLevel with add_prefix_space", r->where);
+        return json_is_false(json_object_get(p, "use_regex")) ? PC_OK : add_expression(r, gpt2);
+    }
+    if (is(p, "Split") && json_is_string(json_object_get(json_object_get(p, "pattern"), "Regex")) &&
+        !strcmp(string_of(p, "behavior"), "Isolated"))
+        return add_expression(r, string_of(json_object_get(p, "pattern"), "Regex"));
+    if (is(p, "Digits"))
+        return add_expression(r, json_is_true(json_object_get(p, "individual_digits")) ? "\\p{N}" : "\\p{N}+");
+    if (is(p, "Metaspace")) {
+        r->metaspace = 1;
+        r->rules.space_prefix = strcmp(string_of(p, "prepend_scheme"), "never") != 0 &&
+                                !json_is_false(json_object_get(p, "add_prefix_space"));
+        return PC_OK;
+    }
+    if (is(p, "BertPreTokenizer"))
+        return PC_OK;
+    return unknown(r, "pre-tokenizer", p);
+}
+
+/* Ids of the vocabulary and of added tokens; every id below the largest must be there. */
+static pc_status place(reading *r, json_int_t id, const char *text, size_t size, int32_t type)
+{
+    if (id < 0 || (size_t)id >= r->vocab.count)
+        return pc__fail(PC_ERR_FORMAT, "%s: token id %lld lies outside of the %zu tokens", r->where, (long long)id, r->vocab.count);
+    r->tokens[id] = (pc__text){text, size};
+    r->types[id] = type;
+    return PC_OK;
+}
+
+static size_t largest_id(const json_t *vocab, const json_t *added)
+{
+    json_int_t top = -1;
+    const char *key;
+    json_t *value;
+    size_t i;
+    json_object_foreach((json_t *)(uintptr_t)vocab, key, value)
+        top = json_integer_value(value) > top ? json_integer_value(value) : top;
+    json_array_foreach(added, i, value) {
+        json_int_t id = json_integer_value(json_object_get(value, "id"));
+        top = id > top ? id : top;
+    }
+    return top < 0 || top > 1 << 24 ? 0 : (size_t)top + 1;
+}
+
+static pc_status tokens(reading *r, const json_t *model)
+{
+    json_t *vocab = json_object_get(model, "vocab"), *added = json_object_get(r->root, "added_tokens"), *value;
+    const char *key;
+    size_t i;
+    pc_status status;
+    int bytes = json_is_true(json_object_get(model, "byte_fallback"));
+    if (!json_is_object(vocab))
+        return pc__fail(PC_ERR_FORMAT, "%s: model.vocab is not an object", r->where);
+    r->vocab.count = largest_id(vocab, added);
+    if (!r->vocab.count)
+        return pc__fail(PC_ERR_FORMAT, "%s: no tokens, or an id beyond 16 million", r->where);
+    r->tokens = pc__calloc(r->mem, r->vocab.count, sizeof *r->tokens);
+    r->types = pc__calloc(r->mem, r->vocab.count, sizeof *r->types);
+    if (!r->tokens || !r->types)
+        return PC_ERR_NOMEM;
+    for (i = 0; i < r->vocab.count; i++) {
+        r->tokens[i].data = "";
+        r->types[i] = PC__TOKEN_UNUSED;
+    }
+    json_object_foreach(vocab, key, value) {
+        int byte = bytes && strlen(key) == 6 && !strncmp(key, "<0x", 3);
+        status = place(r, json_is_integer(value) ? json_integer_value(value) : -1, key, strlen(key),
+                       byte ? PC__TOKEN_BYTE : PC__TOKEN_NORMAL);
+        if (status < 0)
+            return status;
+    }
+    json_array_foreach(added, i, value) {
+        int special = json_is_true(json_object_get(value, "special"));
+        status = place(r, json_integer_value(json_object_get(value, "id")), string_of(value, "content"),
+                       strlen(string_of(value, "content")), special ? PC__TOKEN_CONTROL : PC__TOKEN_USER);
+        if (status < 0)
+            return status;
+    }
+    r->vocab.tokens = r->tokens;
+    r->vocab.types = r->types;
+    return PC_OK;
+}
+
+static pc_status merges(reading *r, const json_t *model)
+{
+    json_t *list = json_object_get(model, "merges"), *m;
+    size_t bytes = 0, i;
+    char *at;
+    json_array_foreach(list, i, m)
+        bytes += json_is_string(m) ? json_string_length(m) + 1
+                                   : json_string_length(json_array_get(m, 0)) + json_string_length(json_array_get(m, 1)) + 2;
+    r->vocab.merge_count = json_array_size(list);
+    r->merges = pc__calloc(r->mem, r->vocab.merge_count, sizeof *r->merges);
+    r->merge_arena = at = pc__alloc(r->mem, bytes);
+    if (!r->merges || !at)
+        return PC_ERR_NOMEM;
+    json_array_foreach(list, i, m) {
+        const char *a = json_string_value(json_is_string(m) ? m : json_array_get(m, 0));
+        const char *b = json_string_value(json_array_get(m, 1));
+        if (!a || (!json_is_string(m) && !b))
+            return pc__fail(PC_ERR_FORMAT, "%s: merge %zu is neither a string nor a pair", r->where, i);
+        char *start = at;
+        at = stpcpy(at, a);
+        if (!json_is_string(m)) {
+            *at++ = ' ';
+            at = stpcpy(at, b);
+        }
+        r->merges[i] = (pc__text){start, (size_t)(at - start)};
+    }
+    r->vocab.merges = r->merges;
+    return PC_OK;
+}
+
+static int32_t find(const reading *r, const char *text)
+{
+    size_t n = strlen(text);
+    for (size_t i = 0; n && i < r->vocab.count; i++)
+        if (r->tokens[i].size == n && !memcmp(r->tokens[i].data, text, n))
+            return (int32_t)i;
+    return -1;
+}
+
+/* {"Sequence"} with special tokens before and behind: those are BOS and EOS. */
+static void post_processor(reading *r, const json_t *p)
+{
+    json_t *single = json_object_get(p, "single"), *part;
+    size_t i, before = 1;
+    if (is(p, "Sequence")) {
+        json_array_foreach(json_object_get(p, "processors"), i, part)
+            post_processor(r, part);
+        return;
+    }
+    json_array_foreach(single, i, part) {
+        json_t *special = json_object_get(part, "SpecialToken");
+        if (!special) {
+            before = 0;
+            continue;
+        }
+        int32_t id = find(r, string_of(special, "id"));
+        if (before) {
+            r->vocab.bos = id;
+            r->rules.add_bos = 1;
+        } else {
+            r->vocab.eos = id;
+            r->rules.add_eos = 1;
+        }
+    }
+}
+
+static pc_status model(reading *r)
+{
+    json_t *m = json_object_get(r->root, "model");
+    const char *type = string_of(m, "type");
+    pc_status status;
+    if (!json_is_object(m))
+        return pc__fail(PC_ERR_FORMAT, "%s: there is no model", r->where);
+    if (!*type)
+        type = json_object_get(m, "merges") ? "BPE" : json_object_get(m, "continuing_subword_prefix") ? "WordPiece" : "";
+    if (strcmp(type, "BPE") && strcmp(type, "WordPiece"))
+        return pc__fail(PC_ERR_UNSUPPORTED, "%s: model of type '%s' is not known", r->where, type);
+    if ((status = normalizer(r, json_object_get(r->root, "normalizer"))) < 0 ||
+        (status = pre_tokenizer(r, json_object_get(r->root, "pre_tokenizer"))) < 0 || (status = tokens(r, m)) < 0 ||
+        (status = merges(r, m)) < 0)
+        return status;
+    r->vocab.kind = !strcmp(type, "WordPiece") ? PC__VOCAB_WORDPIECE : r->byte_level ? PC__VOCAB_BPE : PC__VOCAB_SPM;
+    if (r->vocab.kind == PC__VOCAB_SPM && !r->metaspace)
+        return pc__fail(PC_ERR_UNSUPPORTED, "%s: BPE with neither ByteLevel nor U+2581 for spaces", r->where);
+    r->rules.by_rank = r->vocab.kind == PC__VOCAB_SPM;
+    r->rules.fuse_unk = json_is_true(json_object_get(m, "fuse_unk"));
+    r->rules.ignore_merges = json_is_true(json_object_get(m, "ignore_merges"));
+    r->vocab.unk = find(r, string_of(m, "unk_token"));
+    post_processor(r, json_object_get(r->root, "post_processor"));
+    return PC_OK;
+}
+
+/* A token that tokenizer_config.json names, as a string or as an object with its content. */
+static int32_t named(const reading *r, const json_t *config, const char *key)
+{
+    json_t *value = json_object_get(config, key);
+    return json_is_string(value) ? find(r, json_string_value(value)) : find(r, string_of(value, "content"));
+}
+
+static void configure(reading *r, const json_t *config)
+{
+    int32_t *ids[] = {&r->vocab.bos, &r->vocab.eos, &r->vocab.unk, &r->vocab.pad};
+    static const char *const keys[] = {"bos_token", "eos_token", "unk_token", "pad_token"};
+    for (size_t i = 0; i < 4; i++) {
+        int32_t id = named(r, config, keys[i]);
+        *ids[i] = id >= 0 ? id : *ids[i];
+    }
+    if (!r->vocab.chat_template)
+        r->vocab.chat_template = json_string_value(json_object_get(config, "chat_template"));
+}
+
+static void added_blanks(const reading *r, pc__tokenizer *t)
+{
+    size_t i;
+    json_t *value;
+    json_array_foreach(json_object_get(r->root, "added_tokens"), i, value) {
+        json_int_t id = json_integer_value(json_object_get(value, "id"));
+        t->tokens[id].lstrip = json_is_true(json_object_get(value, "lstrip"));
+        t->tokens[id].rstrip = json_is_true(json_object_get(value, "rstrip"));
+    }
+}
+
+static pc_status parse(const char *data, size_t size, const char *where, json_t **out)
+{
+    json_error_t error;
+    *out = json_loadb(data, size, JSON_REJECT_DUPLICATES | JSON_ALLOW_NUL, &error);
+    if (*out)
+        return PC_OK;
+    return json_error_code(&error) == json_error_out_of_memory
+               ? pc__fail(PC_ERR_NOMEM, "%s: out of memory", where)
+               : pc__fail(PC_ERR_FORMAT, "%s:%d:%d: %s", where, error.line, error.column, error.text);
+}
+
+static pc_status read_json(const pc_allocator *mem, const char *path, json_t **out)
+{
+    char *data;
+    size_t size;
+    pc_status status = pc__file_read(mem, path, LIMIT, &data, &size);
+    *out = NULL;
+    if (status < 0)
+        return status;
+    status = parse(data, size, path, out);
+    pc__free(mem, data);
+    return status;
+}
+
+static pc_status read_optional(const pc_allocator *mem, const char *folder, const char *name, json_t **out)
+{
+    char *path = pc__path_join(mem, folder, name);
+    pc_status status = path ? read_json(mem, path, out) : PC_ERR_NOMEM;
+    pc__free(mem, path);
+    return status == PC_ERR_NOT_FOUND ? PC_OK : status;
+}
+
+static pc_status from_root(pc__tokenizer **out, const pc_allocator *mem, json_t *root, json_t *config, json_t *map, const char *where)
+{
+    reading r = {.where = where, .root = root, .mem = mem};
+    pc_status status;
+    r.vocab = (pc__vocab){.where = where, .bos = -1, .eos = -1, .unk = -1, .pad = -1, .sep = -1, .cls = -1};
+    if ((status = model(&r)) >= 0) {
+        configure(&r, config);
+        configure(&r, map);
+        status = pc__tokenizer_build(out, mem, &r.vocab, &r.rules, r.expressions, r.expression_count);
+    }
+    if (status >= 0)
+        added_blanks(&r, *out);
+    pc__free(mem, r.tokens);
+    pc__free(mem, r.types);
+    pc__free(mem, r.merges);
+    pc__free(mem, r.merge_arena);
+    return status;
+}
+
+pc_status pc__tokenizer_from_json(pc__tokenizer **out, const pc_allocator *mem, const char *path)
+{
+    json_t *root = NULL, *config = NULL, *map = NULL;
+    char *folder = pc__path_folder(mem, path);
+    pc_status status = folder ? read_json(mem, path, &root) : PC_ERR_NOMEM;
+    *out = NULL;
+    if (status >= 0)
+        status = read_optional(mem, folder, "tokenizer_config.json", &config);
+    if (status >= 0)
+        status = read_optional(mem, folder, "special_tokens_map.json", &map);
+    if (status >= 0)
+        status = from_root(out, mem, root, config, map, path);
+    json_decref(root);
+    json_decref(config);
+    json_decref(map);
+    pc__free(mem, folder);
+    return status;
+}
+
+pc_status pc__tokenizer_from_folder(pc__tokenizer **out, const pc_allocator *mem, const char *folder)
+{
+    char *json = pc__path_join(mem, folder, "tokenizer.json"), *model_path = pc__path_join(mem, folder, "tokenizer.model");
+    pc_status status = json && model_path ? pc__tokenizer_from_json(out, mem, json) : PC_ERR_NOMEM;
+    *out = status < 0 ? NULL : *out;
+    if (status == PC_ERR_NOT_FOUND)
+        status = pc__tokenizer_from_sentencepiece(out, mem, model_path);
+    if (status == PC_ERR_NOT_FOUND)
+        pc__fail(status, "%s: neither tokenizer.json nor tokenizer.model", folder);
+    pc__free(mem, json);
+    pc__free(mem, model_path);
+    return status;
+}

@@ -12,7 +12,10 @@ typedef enum pc__residual {
     PC__RESIDUAL_PARALLEL_2,  /* x += attn(norm1 x) + mlp(norm2 x) */
     PC__RESIDUAL_POST         /* x = norm1(x + attn x); x = norm2(x + mlp x) */
 } pc__residual;
-typedef enum pc__rope_scaling { PC__ROPE_PLAIN, PC__ROPE_LINEAR, PC__ROPE_DYNAMIC, PC__ROPE_YARN, PC__ROPE_LLAMA3, PC__ROPE_LONG } pc__rope_scaling;
+typedef enum pc__rope_scaling {
+    PC__ROPE_PLAIN, PC__ROPE_LINEAR, PC__ROPE_DYNAMIC, PC__ROPE_YARN, PC__ROPE_LLAMA3, PC__ROPE_LONG,
+    PC__ROPE_FACTORS /* frequency i divided by short_factors[i], whatever the length (GGUF's form of Llama 3.1) */
+} pc__rope_scaling;
 
 typedef struct pc__rope_config {
     pc__rope_scaling scaling;

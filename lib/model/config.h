@@ -10,7 +10,7 @@ pc_status pc__arch_from_config(pc__arch *out, const pc_allocator *mem, const cha
 /* Its text; `where` stands in error texts. */
 pc_status pc__arch_from_json(pc__arch *out, const pc_allocator *mem, const char *text, size_t size, const char *where);
 
-/* The metadata of a GGUF file (gguf_config.c). PC_ERR_NOT_FOUND: it is a vocabulary only, without block_count. */
+/* The metadata of a GGUF file (gguf_config.c). PC_ERR_NOT_FOUND: it is a vocabulary only, without tensors. */
 pc_status pc__arch_from_gguf(pc__arch *out, const pc_allocator *mem, pc__gguf *gguf);
 
 /* A named shape (shapes.c). PC_ERR_NOT_FOUND lists the names. */

@@ -115,6 +115,9 @@ static void scale_frequencies(pc__rope *rope, const pc__rope_config *config, uin
         long_frequencies(config, regime, rope->frequency);
         rope->factor = (float)long_attention(config);
         break;
+    case PC__ROPE_FACTORS:
+        long_frequencies(config, 1, rope->frequency);
+        break;
     case PC__ROPE_PLAIN:
     case PC__ROPE_DYNAMIC:
         break;

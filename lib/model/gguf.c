@@ -26,7 +26,7 @@ static pc_status take(reader *r, void *out, size_t size, const char *what)
 
 static pc_status take_text(reader *r, pc__text *out, const char *what)
 {
-    uint64_t size;
+    uint64_t size = 0;
     size_t start = r->at;
     pc_status status = take(r, &size, sizeof size, what);
     if (status < 0)

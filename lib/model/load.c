@@ -7,6 +7,7 @@
 #include "model/config.h"
 #include "model/load.h"
 #include "model/names.h"
+#include "model/unweave.h"
 
 /* A model file or folder, opened. */
 typedef struct opened {
@@ -128,12 +129,18 @@ static pc_status bind_file(opened *o, const pc_model_options *options, pc_model 
     pc__bind_options how = {pc__choose_compute(options->compute, is_f32(o->weights)), options->progress, options->progress_user};
     pc__arch arch;
     pc__names names;
-    pc__provider provider;
+    pc__unweave unweave;
+    pc__provider provider, original;
     pc_status status;
     PC__TRY(pc__names_open(&names, o->weights, &o->arch, o->form), done);
     pc__names_provider(&names, &provider);
     arch = o->arch; /* bind takes its allocations over, names goes on looking at the rest */
     o->arch.rope.short_factors = o->arch.rope.long_factors = NULL;
+    if (o->form == PC__FORM_GGUF && pc__is_woven(&arch)) {
+        original = provider;
+        pc__unweave_provider(&unweave, o->mem, &original, &arch, &provider);
+        arch.rope.interleaved = 0;
+    }
     status = pc__native_bind(&model->native, model->context, &arch, &provider, &how);
 done:
     return status;

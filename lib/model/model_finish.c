@@ -53,10 +53,10 @@ static void add_rope(pc__digest *digest, const pc__rope_config *rope)
     pc__digest_u64(digest, (uint64_t)rope->truncate);
     for (size_t i = 0; i < sizeof values / sizeof *values; i++)
         add_double(digest, values[i]);
-    for (int32_t i = 0; rope->scaling == PC__ROPE_LONG && i < rope->dims / 2; i++) {
+    for (int32_t i = 0; rope->short_factors && i < rope->dims / 2; i++)
         add_double(digest, rope->short_factors[i]);
+    for (int32_t i = 0; rope->long_factors && i < rope->dims / 2; i++)
         add_double(digest, rope->long_factors[i]);
-    }
 }
 
 pc__id pc__model_fingerprint(const pc__arch *arch, pc__id weights)

@@ -22,7 +22,7 @@ static void arguments(pc_context *context)
     CHECK_STATUS(pc_model_load(NULL, context, "x", NULL), PC_ERR_INVALID);
     CHECK_STATUS(pc_model_load(&model, context, NULL, NULL), PC_ERR_INVALID);
     CHECK(!model);
-    CHECK_STATUS(pc_model_load(&model, context, "/nonexistent/model.gguf", NULL), PC_ERR_IO);
+    CHECK_STATUS(pc_model_load(&model, context, "/nonexistent/model.gguf", NULL), PC_ERR_NOT_FOUND);
     CHECK_ERROR_HAS("/nonexistent/model.gguf");
     options.flags = UINT64_C(1) << 33;
     CHECK_STATUS(pc_model_load(&model, context, "x", &options), PC_ERR_UNSUPPORTED);
@@ -48,7 +48,7 @@ static void no_models(pc_context *context)
     CHECK_STATUS(pc_model_load(&model, context, path, NULL), PC_ERR_FORMAT);
     pc_test_write(path, "GGUF", 4);
     CHECK_STATUS(pc_model_load(&model, context, path, NULL), PC_ERR_FORMAT);
-    CHECK_STATUS(pc_model_load(&model, context, pc_test_folder(), NULL), PC_ERR_IO);
+    CHECK_STATUS(pc_model_load(&model, context, pc_test_folder(), NULL), PC_ERR_NOT_FOUND);
     CHECK_ERROR_HAS("config.json");
     CHECK(!model);
 }

@@ -1,4 +1,4 @@
-"""Trains the demo model from scratch:  python train.py OUT --minutes 60
+"""Trains the demo model from scratch:  python train.py OUT --minutes 33
 
 The schedule (curriculum, learning rate) follows the clock, not the step count,
 so that a run on a shared machine ends in time.  Resumes from OUT/checkpoint.pt,
@@ -130,7 +130,7 @@ class Run:
 def options():
     p = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     p.add_argument("out")
-    p.add_argument("--minutes", type=float, default=60)
+    p.add_argument("--minutes", type=float, default=33)
     p.add_argument("--tokens", type=int, default=4000, help="tokens of a step, about")
     p.add_argument("--lr", type=float, default=0.005)
     p.add_argument("--adam-lr", type=float, default=0.002)
@@ -141,7 +141,7 @@ def options():
     p.add_argument("--modules", type=int, nargs=2, default=(12, 20), help="most modules at the start and at the end")
     p.add_argument("--grow", type=float, default=0.3, help="share of the time in which the number of modules grows")
     p.add_argument("--questions", type=int, default=16, help="most questions of a document")
-    p.add_argument("--mix", type=float, nargs=3, default=(0.08, 0.08, 0.15), help="shares of yes/no, reverse and two-hop questions")
+    p.add_argument("--mix", type=float, nargs=3, default=(0.10, 0.12, 0.15), help="shares of yes/no, reverse and two-hop questions")
     p.add_argument("--mode-mix", type=float, nargs=4, default=(15, 25, 30, 30))
     for k, v in CONFIG.items():
         if k != "vocab_size":

@@ -299,10 +299,10 @@ static void added_blanks(const reading *r, pc__tokenizer *t)
     }
 }
 
-static pc_status parse(const char *data, size_t size, const char *where, json_t **out)
+static pc_status parse(const char *data, size_t size, size_t flags, const char *where, json_t **out)
 {
     json_error_t error;
-    *out = json_loadb(data, size, JSON_REJECT_DUPLICATES | JSON_ALLOW_NUL, &error);
+    *out = json_loadb(data, size, JSON_REJECT_DUPLICATES | JSON_ALLOW_NUL | flags, &error);
     if (*out)
         return PC_OK;
     return json_error_code(&error) == json_error_out_of_memory
@@ -310,7 +310,7 @@ static pc_status parse(const char *data, size_t size, const char *where, json_t 
                : pc__fail(PC_ERR_FORMAT, "%s:%d:%d: %s", where, error.line, error.column, error.text);
 }
 
-static pc_status read_json(const pc_allocator *mem, const char *path, json_t **out)
+static pc_status read_json(const pc_allocator *mem, const char *path, size_t flags, json_t **out)
 {
     char *data;
     size_t size;
@@ -318,15 +318,16 @@ static pc_status read_json(const pc_allocator *mem, const char *path, json_t **o
     *out = NULL;
     if (status < 0)
         return status;
-    status = parse(data, size, path, out);
+    status = parse(data, size, flags, path, out);
     pc__free(mem, data);
     return status;
 }
 
+/* tokenizer_config.json often holds a model_max_length of 10^30, which is no integer of ours; nothing in these files is read as one. */
 static pc_status read_optional(const pc_allocator *mem, const char *folder, const char *name, json_t **out)
 {
     char *path = pc__path_join(mem, folder, name);
-    pc_status status = path ? read_json(mem, path, out) : PC_ERR_NOMEM;
+    pc_status status = path ? read_json(mem, path, JSON_DECODE_INT_AS_REAL, out) : PC_ERR_NOMEM;
     pc__free(mem, path);
     return status == PC_ERR_NOT_FOUND ? PC_OK : status;
 }
@@ -354,7 +355,7 @@ pc_status pc__tokenizer_from_json(pc__tokenizer **out, const pc_allocator *mem, 
 {
     json_t *root = NULL, *config = NULL, *map = NULL;
     char *folder = pc__path_folder(mem, path);
-    pc_status status = folder ? read_json(mem, path, &root) : PC_ERR_NOMEM;
+    pc_status status = folder ? read_json(mem, path, 0, &root) : PC_ERR_NOMEM;
     *out = NULL;
     if (status >= 0)
         status = read_optional(mem, folder, "tokenizer_config.json", &config);

@@ -17,6 +17,7 @@ typedef struct reader {
 
 static pc_status take(reader *r, void *out, size_t size, const char *what)
 {
+    memset(out, 0, size);
     if (size > r->size - r->at)
         return pc__fail(PC_ERR_FORMAT, "%s: byte %zu: the file ends within %s", r->path, r->at, what);
     memcpy(out, r->data + r->at, size);
@@ -26,7 +27,7 @@ static pc_status take(reader *r, void *out, size_t size, const char *what)
 
 static pc_status take_text(reader *r, pc__text *out, const char *what)
 {
-    uint64_t size = 0;
+    uint64_t size;
     size_t start = r->at;
     pc_status status = take(r, &size, sizeof size, what);
     if (status < 0)
@@ -164,7 +165,7 @@ int pc__gguf_tensor_type(uint32_t number, pc__ttype *type, const char **name)
 static pc_status read_tensor(reader *r, pc__tensor *tensor, pc__text *name, uint64_t *offset)
 {
     uint64_t dims[MAX_RANK];
-    uint32_t number;
+    uint32_t number = 0;
     const char *type_name;
     size_t start = r->at;
     pc_status status;
@@ -223,7 +224,7 @@ done:
 static pc_status read_header(reader *r, uint64_t *tensors, uint64_t *entries)
 {
     uint8_t magic[4];
-    uint32_t version;
+    uint32_t version = 0;
     pc_status status;
     PC__TRY(take(r, magic, sizeof magic, "the magic"), done);
     if (memcmp(magic, "GGUF", 4))
@@ -263,7 +264,7 @@ pc_status pc__gguf_open(pc__gguf **out, const pc_allocator *mem, const char *pat
 {
     pc__gguf *gguf = pc__calloc(mem, 1, sizeof *gguf);
     reader r = {.path = path};
-    uint64_t tensors, entries, alignment;
+    uint64_t tensors = 0, entries = 0, alignment;
     pc__file file;
     pc_status status;
     *out = NULL;

@@ -522,7 +522,14 @@ enum {
     PC_REASON_REPAIR = 5,      /* recomputed by the repair level */
     PC_REASON_PREFIX = 6       /* EXACT: something before it differs */
 };
-enum { PC_FINISH_NONE = 0, PC_FINISH_STOP_TOKEN = 1, PC_FINISH_STOP_STRING = 2, PC_FINISH_LENGTH = 3, PC_FINISH_CALLBACK = 4 };
+enum {
+    PC_FINISH_NONE = 0,
+    PC_FINISH_STOP_TOKEN = 1,
+    PC_FINISH_STOP_STRING = 2,
+    PC_FINISH_LENGTH = 3, /* max_tokens, or the end of the model's context */
+    PC_FINISH_CALLBACK = 4,
+    PC_FINISH_ERROR = 5 /* of a sequence in a batch */
+};
 
 /* tokens_prompt = tokens_cached + tokens_encoded + tokens_repaired + tokens_new. Times in seconds. */
 typedef struct pc_stats {

@@ -1,27 +1,35 @@
-/* What a segment is called: a 256-bit digest over everything that can change its states (doc/format.md, "Identity"). Not its placement, unless
- * the model's states cannot be moved. */
+/* What a segment is called: a 256-bit digest over everything that can change its states (doc/format.md, "Identity", with test
+ * vectors). Not its placement, unless the model's states cannot be moved.
+ *
+ * A name is made in two steps, so that the long common part is digested once a request and not once a segment:
+ *   base    = all that the segments of one model, mode and salt have in common
+ *   segment = base, what it saw, where it was computed (if that matters), its tokens
+ *   seen    = a chain: what was seen before, one more segment, and how far before the seeing one it starts */
 #ifndef PC_STORE_KEY_H
 #define PC_STORE_KEY_H
 
 #include "base/digest.h"
 
-typedef struct pc__key_base { /* common to all segments of one model, mode and salt */
+typedef struct pc__key_base {
     const uint8_t *model;     /* 32 bytes */
     const uint8_t *adapter;   /* 32 bytes or NULL: none */
     const uint8_t *tokenizer; /* 32 bytes */
     uint32_t position_scheme; /* PC_POSITION_… */
-    uint64_t regime;          /* 0 where the model has one regime */
     uint32_t dtype;           /* of K/V */
-    uint32_t layout;          /* 1: lib/attn/kv.h; others: a host's own */
+    uint64_t regime;          /* 0 where the model has one regime */
+    uint32_t layout;          /* 1: lib/attn/kv.h; 0: a host's own */
     uint32_t encoding;        /* PC_ENCODE_… */
     const void *salt;
     size_t salt_size;
 } pc__key_base;
 
-/* `seen`: digest of what the segment saw beside itself (zeros: nothing); `offset`: position at which it was computed if it cannot be moved, else 0;
- * `relative`: positions of its tokens relative to the first, NULL: 0, 1, 2 …. */
-pc__id pc__segment_key(const pc__key_base *base, const pc__id *seen, int64_t offset, const int32_t *tokens, const int64_t *relative, size_t count);
-/* What a following segment saw: the digest of `seen` and one more visible segment at its distance. */
+pc__id pc__base_key(const pc__key_base *base);
+
+/* `seen`: what the segment saw beside itself (zeros: nothing); `offset`: position at which it was computed if it cannot be
+ * moved, else 0; `relative`: positions of its tokens relative to the first, NULL: 0, 1, 2 …. */
+pc__id pc__segment_key(const pc__id *base, const pc__id *seen, int64_t offset, const int32_t *tokens, const int64_t *relative,
+                       size_t count);
+/* What a following segment saw: `seen` and one more segment, which starts `distance` positions before it. */
 pc__id pc__seen_add(const pc__id *seen, const pc__id *segment, int64_t distance);
 
 #endif

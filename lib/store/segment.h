@@ -16,10 +16,14 @@ struct pc_segment {
     int32_t *token_ids;                           /* [tokens] compared on a hit */
 };
 
-/* Takes `payload` (released with the last reference) and, through drop_owner, one reference on `owner`, on success only. Copies ids. */
-pc_status pc__segment_new(pc_segment **out, const pc_allocator *mem, void *payload, void (*release)(void *, void *), void (*drop_owner)(void *),
-                          void *owner, uint64_t bytes, const int32_t *token_ids, size_t tokens);
+/* Takes `payload` (released with the last reference) and, through drop_owner, one reference on `owner`, on success only.
+ * Copies the ids. */
+pc_status pc__segment_new(pc_segment **out, const pc_allocator *mem, void *payload, void (*release)(void *, void *),
+                          void (*drop_owner)(void *), void *owner, uint64_t bytes, const int32_t *token_ids, size_t tokens);
 pc_segment *pc__segment_ref(pc_segment *segment);
+/* Not while a lock is held that `release` or `drop_owner` could need. NULL does nothing. */
 void pc__segment_unref(pc_segment *segment);
+/* Nobody but the caller holds it. */
+int pc__segment_is_single(const pc_segment *segment);
 
 #endif

@@ -1,0 +1,154 @@
+#include "serve/batch.h"
+
+#include <stdio.h>
+#include <string.h>
+
+pc_status pc_batch_new(pc_batch **out, const pc_model *model, const pc_batch_options *options)
+{
+    pc_batch_options o;
+    pc_batch *batch;
+    pc_status status;
+    if (!out)
+        return pc__fail(PC_ERR_INVALID, "pc_batch_new: out is NULL");
+    *out = NULL;
+    if (!model)
+        return pc__fail(PC_ERR_INVALID, "pc_batch_new: model is NULL");
+    status = pc__options_read(&o, sizeof o, sizeof(pc_batch_options), options, "pc_batch_options");
+    if (status < 0)
+        return status;
+    if (o.reserved)
+        return pc__fail(PC_ERR_INVALID, "pc_batch_options: reserved must be zero");
+    if ((status = pc__model_can_compute(model)) < 0)
+        return status;
+    batch = pc__calloc(&model->context->mem, 1, sizeof *batch);
+    if (!batch)
+        return PC_ERR_NOMEM;
+    batch->model = pc__model_ref(model);
+    batch->max_sequences = o.max_sequences;
+    *out = batch;
+    return PC_OK;
+}
+
+void pc_batch_free(pc_batch *batch)
+{
+    pc_model *model;
+    if (!batch)
+        return;
+    model = batch->model;
+    for (size_t i = 0; i < batch->count; i++)
+        batch->items[i]->batch = NULL;
+    pc__free(&model->context->mem, batch->items);
+    pc__free(&model->context->mem, batch);
+    pc__model_unref(model);
+}
+
+pc_status pc_batch_add(pc_batch *batch, pc_sequence *sequence)
+{
+    pc_status status;
+    if (!batch || !sequence)
+        return pc__fail(PC_ERR_INVALID, "pc_batch_add: batch or sequence is NULL");
+    if (sequence->model != batch->model)
+        return pc__fail(PC_ERR_MISMATCH, "pc_batch_add: the sequence is of another model");
+    if (sequence->batch)
+        return pc__fail(PC_ERR_STATE, "pc_batch_add: the sequence is in %s batch already",
+                        sequence->batch == batch ? "this" : "another");
+    if (batch->max_sequences && batch->count >= batch->max_sequences)
+        return pc__fail(PC_ERR_LIMIT, "pc_batch_add: the batch has its %u sequences", batch->max_sequences);
+    status = pc__grow(sequence->mem, (void **)&batch->items, &batch->capacity, batch->count + 1, sizeof(*batch->items));
+    if (status < 0)
+        return status;
+    batch->items[batch->count++] = sequence;
+    sequence->batch = batch;
+    return PC_OK;
+}
+
+pc_status pc_batch_remove(pc_batch *batch, pc_sequence *sequence)
+{
+    size_t i = 0;
+    if (!batch || !sequence)
+        return pc__fail(PC_ERR_INVALID, "pc_batch_remove: batch or sequence is NULL");
+    if (sequence->batch != batch)
+        return pc__fail(PC_ERR_NOT_FOUND, "pc_batch_remove: the sequence is not in this batch");
+    while (batch->items[i] != sequence)
+        i++;
+    memmove(batch->items + i, batch->items + i + 1, (--batch->count - i) * sizeof(*batch->items));
+    sequence->batch = NULL;
+    return PC_OK;
+}
+
+/* The first error of several, with its text. */
+typedef struct trouble {
+    pc_status status;
+    char text[512];
+} trouble;
+
+static void note(trouble *t, pc_status status)
+{
+    if (status < 0 && t->status >= 0) {
+        t->status = status;
+        snprintf(t->text, sizeof t->text, "%s", pc_error_text());
+    }
+}
+
+static pc_status told(const trouble *t, pc_status otherwise)
+{
+    return t->status < 0 ? pc__fail(t->status, "%s", t->text) : otherwise;
+}
+
+/* New sequences are computed one after the other; each gives its first token. */
+static pc_status start_new(pc_batch *batch, pc_sequence *const *list, size_t count, float *logits)
+{
+    trouble t = {0};
+    for (size_t i = 0; i < count; i++) {
+        pc_status status;
+        if (list[i]->batch != batch || list[i]->finish || list[i]->host)
+            continue;
+        status = pc__sequence_prefill(list[i], logits);
+        if (status >= 0)
+            status = pc__sequence_take(list[i], logits);
+        note(&t, status);
+    }
+    return told(&t, PC_OK);
+}
+
+static int any_runs(const pc_batch *batch)
+{
+    for (size_t i = 0; i < batch->count; i++)
+        if (!batch->items[i]->finish)
+            return 1;
+    return 0;
+}
+
+pc_status pc_batch_step(pc_batch *batch)
+{
+    const pc_allocator *mem;
+    pc_sequence **all, **running;
+    pc_step_row *rows;
+    float *logits;
+    size_t count, run = 0;
+    trouble t = {0};
+    if (!batch)
+        return pc__fail(PC_ERR_INVALID, "pc_batch_step: batch is NULL");
+    if (!any_runs(batch))
+        return PC_END;
+    mem = &batch->model->context->mem;
+    count = batch->count;
+    all = pc__calloc(mem, 2 * count, sizeof(*all)); /* callbacks may take sequences out while we go through them */
+    rows = pc__calloc(mem, count, sizeof *rows);
+    logits = pc__calloc(mem, count * (size_t)batch->model->info.vocab, sizeof *logits);
+    if (all && rows && logits) {
+        running = all + count;
+        memcpy(all, batch->items, count * sizeof(*all));
+        for (size_t i = 0; i < count; i++)
+            if (!all[i]->finish && all[i]->host)
+                running[run++] = all[i];
+        note(&t, start_new(batch, all, count, logits));
+        note(&t, pc__decode(running, run, rows, logits));
+    } else {
+        note(&t, PC_ERR_NOMEM);
+    }
+    pc__free(mem, all);
+    pc__free(mem, rows);
+    pc__free(mem, logits);
+    return told(&t, any_runs(batch) ? PC_OK : PC_END);
+}

@@ -1,0 +1,143 @@
+/* One step of running sequences. */
+#include <stdio.h>
+
+#include "serve/sequence.h"
+
+typedef struct group {
+    pc_sequence **list; /* [count] */
+    size_t count;
+} group;
+
+/* Asked by the model within a step: stops it as soon as one of the sequences is no longer wanted. */
+static int32_t any_cancelled(void *user)
+{
+    group *g = user;
+    int32_t any = 0;
+    for (size_t i = 0; i < g->count; i++) {
+        const pc_generate_options *o = &g->list[i]->generation.options;
+        if (o->cancelled && o->cancelled(o->cancel_user))
+            any = g->list[i]->asked_cancel = 1;
+    }
+    return any;
+}
+
+static int can_cancel(const group *g)
+{
+    for (size_t i = 0; i < g->count; i++)
+        if (g->list[i]->generation.options.cancelled)
+            return 1;
+    return 0;
+}
+
+static pc_status compute(group *g, pc_step_row *rows, float *logits)
+{
+    pc_step_args args = {.struct_size = sizeof args};
+    for (size_t i = 0; i < g->count; i++) {
+        const pc_sequence *s = g->list[i];
+        rows[i] = (pc_step_row){s->host, s->next_position, s->tokens[s->count - 1], 1};
+    }
+    args.rows = rows;
+    args.count = g->count;
+    args.logits = logits;
+    args.see = g->list[0]->generation.options.see;
+    args.regime_length = g->list[0]->regime.length;
+    if (can_cancel(g)) {
+        args.cancelled = any_cancelled;
+        args.cancel_user = g;
+    }
+    return pc__host_step(g->list[0]->model, &args);
+}
+
+static pc_status take_all(group *g, float *logits)
+{
+    pc_status first = PC_OK;
+    for (size_t i = 0; i < g->count; i++) {
+        pc_sequence *s = g->list[i];
+        pc_status status;
+        s->next_position++;
+        status = pc__sequence_take(s, logits + i * (size_t)s->model->info.vocab);
+        first = first < 0 ? first : status;
+    }
+    return first;
+}
+
+/* Ends those whose callers want no more and leaves the others in the group. */
+static pc_status drop_cancelled(group *g)
+{
+    pc_status status = PC_OK;
+    size_t left = 0;
+    for (size_t i = 0; i < g->count; i++) {
+        if (g->list[i]->asked_cancel)
+            status = pc__sequence_fail(g->list[i], pc__fail(PC_ERR_CANCELLED, "the caller cancelled the request"));
+        else
+            g->list[left++] = g->list[i];
+    }
+    g->count = left;
+    return status;
+}
+
+/* A failed step has changed nothing (contract of pc_model_ops.step): who was not to blame is computed again, alone. */
+static pc_status step_group(group *g, pc_step_row *rows, float *logits)
+{
+    pc_status first = PC_OK, status = PC_OK;
+    any_cancelled(g);
+    first = drop_cancelled(g);
+    while (g->count && (status = compute(g, rows, logits)) < 0) {
+        size_t before = g->count;
+        pc_status dropped = drop_cancelled(g);
+        first = first < 0 ? first : dropped;
+        if (g->count == before)
+            break;
+    }
+    if (!g->count)
+        return first;
+    if (status >= 0)
+        status = take_all(g, logits);
+    else if (g->count == 1)
+        status = pc__sequence_fail(g->list[0], status);
+    else
+        for (size_t i = 0, n = g->count; i < n; i++) {
+            group alone = {g->list + i, 1};
+            pc_status one = step_group(&alone, rows, logits);
+            status = i && status < 0 ? status : one;
+        }
+    return first < 0 ? first : status;
+}
+
+static int go_together(const pc_sequence *a, const pc_sequence *b)
+{
+    return a->regime.length == b->regime.length && a->generation.options.see == b->generation.options.see;
+}
+
+pc_status pc__decode(pc_sequence *const *sequences, size_t count, pc_step_row *rows, float *logits)
+{
+    pc_status first = PC_OK;
+    pc_sequence **list;
+    const pc_allocator *mem;
+    size_t left = 0;
+    if (!count)
+        return PC_OK;
+    mem = sequences[0]->mem;
+    list = pc__calloc(mem, count, sizeof(*list));
+    if (!list)
+        return PC_ERR_NOMEM;
+    for (size_t i = 0; i < count; i++)
+        if (!sequences[i]->finish && sequences[i]->host)
+            list[left++] = sequences[i];
+    for (size_t from = 0, end; from < left; from = end) {
+        group g = {list + from, 0};
+        pc_status status;
+        end = from;
+        for (size_t i = from; i < left; i++)
+            if (go_together(list[from], list[i])) {
+                pc_sequence *moved = list[i];
+                list[i] = list[end];
+                list[end++] = moved;
+            }
+        g.count = end - from;
+        status = step_group(&g, rows, logits);
+        first = first < 0 ? first : status;
+    }
+    pc__free(mem, list);
+    return first;
+}

@@ -1,0 +1,161 @@
+#include "serve/encoder.h"
+
+static void release_payload(void *owner, void *payload)
+{
+    const pc_model *model = owner;
+    pc__model_enter(model);
+    model->ops.release(model->user, payload);
+    pc__model_leave(model);
+}
+
+static void drop_model(void *owner)
+{
+    pc__model_unref(owner);
+}
+
+const pc_model *pc__segment_model(const pc_segment *segment)
+{
+    return segment->release == release_payload ? segment->owner : NULL;
+}
+
+static pc_status payload_bytes(const pc_model *model, void *payload, size_t count, uint64_t *bytes)
+{
+    pc_status status = PC_OK;
+    *bytes = count * model->info.kv_bytes_per_token;
+    if (model->ops.size) {
+        pc__model_enter(model);
+        status = model->ops.size(model->user, payload, bytes);
+        pc__model_leave(model);
+    }
+    return status < 0 ? pc__fail_in(status, "the model's size") : PC_OK;
+}
+
+pc_status pc__wrap_segment(pc_segment **out, const pc_model *model, void *payload, const int32_t *tokens, size_t count)
+{
+    uint64_t bytes;
+    pc_status status = payload_bytes(model, payload, count, &bytes);
+    *out = NULL;
+    if (status >= 0)
+        status = pc__segment_new(out, &model->context->mem, payload, release_payload, drop_model, (void *)(uintptr_t)model, bytes,
+                                 tokens, count);
+    if (status >= 0)
+        pc__model_ref(model);
+    else
+        release_payload((void *)(uintptr_t)model, payload);
+    return status;
+}
+
+static pc_status check_tokens(const pc_model *model, const int32_t *tokens, size_t count)
+{
+    for (size_t i = 0; i < count; i++)
+        if (tokens[i] < 0 || tokens[i] >= model->info.vocab)
+            return pc__fail(PC_ERR_MISMATCH, "the tokenizer gave id %d, the model's vocabulary has %d", tokens[i],
+                            model->info.vocab);
+    return PC_OK;
+}
+
+/* A host that says OK owes every segment. */
+static pc_status check_payloads(void *const *payloads, size_t count)
+{
+    for (size_t c = 0; c < count; c++)
+        if (!payloads[c])
+            return pc__fail(PC_ERR_INTERNAL, "the model's encode gave no segment for cut %zu", c);
+    return PC_OK;
+}
+
+pc_status pc__encode(const pc_model *model, const pc_encode_args *args, pc_segment **segments)
+{
+    const pc_allocator *mem = &model->context->mem;
+    size_t cuts = args->cut_count;
+    void **payloads;
+    pc_status status;
+    for (size_t c = 0; c < cuts; c++)
+        segments[c] = NULL;
+    if ((status = pc__model_can_compute(model)) < 0 || (status = check_tokens(model, args->tokens, args->count)) < 0)
+        return status;
+    payloads = pc__calloc(mem, cuts, sizeof *payloads);
+    if (!payloads)
+        return PC_ERR_NOMEM;
+    pc__model_enter(model);
+    status = model->ops.encode(model->user, args, payloads);
+    pc__model_leave(model);
+    if (status >= 0)
+        status = check_payloads(payloads, cuts);
+    else
+        cuts = 0;
+    for (size_t c = 0; c < cuts; c++) {
+        if (!payloads[c])
+            continue;
+        if (status >= 0)
+            status = pc__wrap_segment(&segments[c], model, payloads[c], args->tokens + args->cuts[c].first, args->cuts[c].count);
+        else
+            release_payload((void *)(uintptr_t)model, payloads[c]);
+    }
+    for (size_t c = 0; status < 0 && c < cuts; c++) {
+        pc__segment_unref(segments[c]);
+        segments[c] = NULL;
+    }
+    pc__free(mem, payloads);
+    return status;
+}
+
+pc_status pc__host_sequence_new(const pc_model *model, void **sequence)
+{
+    pc_status status = pc__model_can_compute(model);
+    *sequence = NULL;
+    if (status < 0)
+        return status;
+    pc__model_enter(model);
+    status = model->ops.sequence_new(model->user, sequence);
+    pc__model_leave(model);
+    if (status < 0)
+        *sequence = NULL;
+    return status;
+}
+
+pc_status pc__host_attach(const pc_model *model, void *sequence, const pc_segment *segment, int64_t start, uint32_t lo,
+                          uint32_t hi)
+{
+    pc_placement at = {segment->payload, start, lo, hi};
+    pc_status status;
+    pc__model_enter(model);
+    status = model->ops.attach(model->user, sequence, &at);
+    pc__model_leave(model);
+    return status;
+}
+
+pc_status pc__host_fork(const pc_model *model, void *sequence, void **copy)
+{
+    pc_status status;
+    *copy = NULL;
+    if (!model->ops.fork)
+        return pc__fail(PC_ERR_UNSUPPORTED, "the model cannot fork a sequence (no ops.fork)");
+    pc__model_enter(model);
+    status = model->ops.fork(model->user, sequence, copy);
+    pc__model_leave(model);
+    if (status < 0)
+        *copy = NULL;
+    return status;
+}
+
+pc_status pc__host_step(const pc_model *model, const pc_step_args *args)
+{
+    pc_status status = PC_OK;
+    for (size_t i = 0; i < args->count && status >= 0; i++)
+        status = check_tokens(model, &args->rows[i].token, 1);
+    if (status < 0)
+        return status;
+    pc__model_enter(model);
+    status = model->ops.step(model->user, args);
+    pc__model_leave(model);
+    return status;
+}
+
+void pc__host_drop(const pc_model *model, void *sequence)
+{
+    if (!sequence)
+        return;
+    pc__model_enter(model);
+    model->ops.drop(model->user, sequence);
+    pc__model_leave(model);
+}

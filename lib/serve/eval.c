@@ -1,0 +1,239 @@
+/* One forward pass by hand: lanes of spans and new tokens. */
+#include <string.h>
+
+#include "base/options.h"
+#include "model/native.h"
+#include "model/pass_build.h"
+#include "serve/encoder.h"
+
+/* The new tokens of a lane, in runs of ascending positions (one, but where PC_SEE_ALL lets positions go back). */
+typedef struct run {
+    pc__kv *kv;
+    int64_t start;
+    size_t first, count; /* tokens of the lane */
+} run;
+
+typedef struct evaluation {
+    const pc_model *model;
+    const pc_eval_args *args;
+    uint64_t length;
+    size_t tokens; /* of all lanes */
+    size_t *lane_first; /* [lanes + 1] */
+    size_t *run_first;  /* [lanes + 1] */
+    run *runs;          /* [tokens] at most */
+    pc__pass_build build;
+} evaluation;
+
+static pc_status check_span(const pc_model *model, const pc_span *span, size_t lane, size_t s)
+{
+    if (!span->segment)
+        return pc__fail(PC_ERR_INVALID, "pc_eval: lane %zu, span %zu: segment is NULL", lane, s);
+    if (pc__segment_model(span->segment) != model)
+        return pc__fail(PC_ERR_MISMATCH, "pc_eval: lane %zu, span %zu: the segment is of another model", lane, s);
+    if (span->lo > span->hi ? span->hi != 0 : 0)
+        return pc__fail(PC_ERR_INVALID, "pc_eval: lane %zu, span %zu: tokens %u to %u", lane, s, span->lo, span->hi);
+    if (span->hi > span->segment->tokens || span->lo > span->segment->tokens)
+        return pc__fail(PC_ERR_INVALID, "pc_eval: lane %zu, span %zu: tokens %u to %u of %zu", lane, s, span->lo, span->hi,
+                        span->segment->tokens);
+    return PC_OK;
+}
+
+static pc_status check_lane(const pc_model *model, const pc_lane *lane, size_t index, uint32_t see)
+{
+    if (!lane->count || !lane->tokens || !lane->positions || (!lane->spans && lane->span_count))
+        return pc__fail(PC_ERR_INVALID, "pc_eval: lane %zu: no tokens, or tokens, positions or spans is NULL", index);
+    for (size_t i = 0; i < lane->count; i++) {
+        if (lane->tokens[i] < 0 || lane->tokens[i] >= model->info.vocab)
+            return pc__fail(PC_ERR_INVALID, "pc_eval: lane %zu: token %zu is %d, the vocabulary has %d", index, i, lane->tokens[i],
+                            model->info.vocab);
+        if (lane->positions[i] < 0)
+            return pc__fail(PC_ERR_INVALID, "pc_eval: lane %zu: token %zu stands at %lld", index, i, (long long)lane->positions[i]);
+        if (see == PC_SEE_BY_POSITION && i && lane->positions[i] <= lane->positions[i - 1])
+            return pc__fail(PC_ERR_INVALID, "pc_eval: lane %zu: token %zu stands at %lld, not behind its predecessor", index, i,
+                            (long long)lane->positions[i]);
+    }
+    for (size_t s = 0; s < lane->span_count; s++) {
+        pc_status status = check_span(model, &lane->spans[s], index, s);
+        if (status < 0)
+            return status;
+    }
+    return PC_OK;
+}
+
+static pc_status check(const pc_model *model, const pc_eval_args *a)
+{
+    pc_status status = PC_OK;
+    if (!model->native)
+        return pc__fail(PC_ERR_UNSUPPORTED, "pc_eval: only for models that we run ourselves");
+    if (!a->lanes || !a->lane_count)
+        return pc__fail(PC_ERR_INVALID, "pc_eval: no lanes");
+    if (a->see > PC_SEE_ALL || a->reserved)
+        return pc__fail(PC_ERR_INVALID, "pc_eval: unknown rule of visibility %u, or reserved is set", a->see);
+    for (size_t l = 0; l < a->lane_count && status >= 0; l++)
+        status = check_lane(model, &a->lanes[l], l, a->see);
+    return status;
+}
+
+static pc_status reserve(evaluation *e)
+{
+    const pc_allocator *mem = &e->model->context->mem;
+    const pc_eval_args *a = e->args;
+    e->lane_first = pc__calloc(mem, a->lane_count + 1, sizeof *e->lane_first);
+    e->run_first = pc__calloc(mem, a->lane_count + 1, sizeof *e->run_first);
+    if (!e->lane_first || !e->run_first)
+        return PC_ERR_NOMEM;
+    e->length = a->regime_length;
+    for (size_t l = 0; l < a->lane_count; l++) {
+        e->lane_first[l + 1] = e->lane_first[l] + a->lanes[l].count;
+        for (size_t i = 0; i < a->lanes[l].count && !a->regime_length; i++)
+            if ((uint64_t)a->lanes[l].positions[i] + 1 > e->length)
+                e->length = (uint64_t)a->lanes[l].positions[i] + 1;
+    }
+    e->tokens = e->lane_first[a->lane_count];
+    e->runs = pc__calloc(mem, e->tokens, sizeof *e->runs);
+    return e->runs ? PC_OK : PC_ERR_NOMEM;
+}
+
+static pc_status make_runs(evaluation *e, size_t l)
+{
+    const pc_lane *lane = &e->args->lanes[l];
+    size_t n = e->run_first[l];
+    pc_status status = PC_OK;
+    for (size_t i = 0, end; i < lane->count && status >= 0; i = end) {
+        run *r = &e->runs[n++];
+        for (end = i + 1; end < lane->count && lane->positions[end] > lane->positions[end - 1];)
+            end++;
+        e->run_first[l + 1] = n;
+        *r = (run){NULL, lane->positions[i], i, end - i};
+        status = pc__native_run_new(e->model, r->count, e->length, &r->kv);
+        if (status >= 0)
+            r->kv->origin = r->start;
+        for (size_t t = i; t < end && status >= 0; t++) {
+            int64_t relative = lane->positions[t] - r->start;
+            status = pc__kv_append(r->kv, &relative, 1);
+        }
+    }
+    return status;
+}
+
+/* Every row names all runs of its lane, so that a trace can show the whole axis of keys. */
+static pc_status add_spans(evaluation *e, size_t l, size_t token)
+{
+    const pc_lane *lane = &e->args->lanes[l];
+    int64_t position = lane->positions[token];
+    pc_status status = PC_OK;
+    for (size_t s = 0; s < lane->span_count && status >= 0; s++) {
+        const pc_span *span = &lane->spans[s];
+        pc__kv *kv = span->segment->payload;
+        size_t hi = span->hi ? span->hi : kv->tokens, upto = pc__kv_upto(kv, position - span->start);
+        if (e->args->see == PC_SEE_BY_POSITION && upto < hi)
+            hi = upto;
+        if (e->args->trace || hi > span->lo)
+            status = pc__build_span(&e->build, kv, span->start, hi > span->lo ? span->lo : 0, hi > span->lo ? hi : 0);
+    }
+    for (size_t n = e->run_first[l]; n < e->run_first[l + 1] && status >= 0; n++) {
+        const run *r = &e->runs[n];
+        size_t hi = token + 1 > r->first ? token + 1 - r->first : 0;
+        hi = hi < r->count ? hi : r->count;
+        if (e->args->trace || hi)
+            status = pc__build_span(&e->build, r->kv, r->start, 0, hi);
+    }
+    return status;
+}
+
+static pc_status add_lane(evaluation *e, size_t l)
+{
+    const pc_lane *lane = &e->args->lanes[l];
+    pc_status status = make_runs(e, l);
+    for (size_t n = e->run_first[l]; n < e->run_first[l + 1] && status >= 0; n++)
+        for (size_t i = 0; i < e->runs[n].count && status >= 0; i++) {
+            size_t token = e->runs[n].first + i;
+            pc__token_row row = {lane->tokens[token], e->args->logits != NULL, lane->positions[token], e->runs[n].kv, i,
+                                 e->runs[n].start};
+            pc__build_row(&e->build, &row);
+            status = add_spans(e, l, token);
+        }
+    return status;
+}
+
+static pc_status compute(evaluation *e)
+{
+    const pc_eval_args *a = e->args;
+    pc__pass pass = {0};
+    pc_status status = pc__build_start(&e->build, &e->model->context->mem, e->tokens);
+    for (size_t l = 0; l < a->lane_count && status >= 0; l++)
+        status = add_lane(e, l);
+    if (status < 0)
+        return status;
+    for (size_t l = 0; l < a->lane_count && a->segments; l++)
+        if (e->run_first[l + 1] - e->run_first[l] > 1)
+            return pc__fail(PC_ERR_UNSUPPORTED, "pc_eval: lane %zu: a segment needs ascending positions", l);
+    pc__build_end(&e->build, &pass);
+    pass.regime_length = e->length;
+    pass.logits = a->logits;
+    pass.lane_first = e->lane_first;
+    pass.lane_count = a->lane_count;
+    pass.trace = a->trace;
+    pass.trace_user = a->trace_user;
+    return pc__forward(e->model, &pass);
+}
+
+static pc_status hand_out(evaluation *e)
+{
+    const pc_eval_args *a = e->args;
+    pc_status status = PC_OK;
+    for (size_t l = 0; l < a->lane_count && a->segments && status >= 0; l++) {
+        run *r = &e->runs[e->run_first[l]];
+        status = pc__wrap_segment(&a->segments[l], e->model, r->kv, a->lanes[l].tokens, r->count);
+        r->kv = NULL; /* the segment's, or gone */
+    }
+    return status;
+}
+
+static void finish(evaluation *e, pc_status status)
+{
+    const pc_allocator *mem = &e->model->context->mem;
+    for (size_t n = 0; e->runs && n < e->tokens; n++)
+        pc__kv_unref(e->runs[n].kv);
+    for (size_t l = 0; status < 0 && e->args->segments && l < e->args->lane_count; l++) {
+        pc__segment_unref(e->args->segments[l]);
+        e->args->segments[l] = NULL;
+    }
+    pc__free(mem, e->lane_first);
+    pc__free(mem, e->run_first);
+    pc__free(mem, e->runs);
+    pc__build_free(&e->build);
+}
+
+pc_status pc_eval(const pc_model *model, const pc_eval_args *args)
+{
+    pc_eval_args a;
+    evaluation e = {.model = model, .args = &a};
+    pc_status status;
+    if (!model || !args)
+        return pc__fail(PC_ERR_INVALID, "pc_eval: model or args is NULL");
+    status = pc__options_read(&a, sizeof a, sizeof(pc_eval_args), args, "pc_eval_args");
+    if (status < 0)
+        return status;
+    for (size_t l = 0; a.segments && l < a.lane_count; l++)
+        a.segments[l] = NULL;
+    PC__TRY(pc__model_can_compute(model), done);
+    PC__TRY(check(model, &a), done);
+    PC__TRY(reserve(&e), done);
+    PC__TRY(compute(&e), done);
+    status = hand_out(&e);
+done:
+    finish(&e, status);
+    return status;
+}
+
+pc_status pc_segment_read(const pc_segment *segment, int32_t layer, int64_t start, float *k, float *v)
+{
+    const pc_model *model;
+    if (!segment || start < 0)
+        return pc__fail(PC_ERR_INVALID, "pc_segment_read: segment is NULL, or start is negative");
+    model = pc__segment_model(segment);
+    if (!model || !model->native)
+        return pc__fail(PC_ERR_UNSUPPORTED, "pc_segment_read: only for segments of models that we run ourselves");
+    return pc__native_read(model, segment->payload, layer, start, k, v);
+}

@@ -1,0 +1,118 @@
+#include <string.h>
+
+#include "base/options.h"
+#include "serve/sequence.h"
+
+/* The samples of one request. */
+typedef struct generating {
+    const pc_allocator *mem;
+    pc_sequence **samples;
+    uint32_t count;
+    size_t vocab;
+    float *logits; /* [count][vocab] */
+    pc_step_row *rows;
+} generating;
+
+static pc_status reserve(generating *g, uint32_t count)
+{
+    g->samples = pc__calloc(g->mem, count, sizeof(*g->samples));
+    g->rows = pc__calloc(g->mem, count, sizeof *g->rows);
+    g->logits = pc__calloc(g->mem, count * g->vocab, sizeof *g->logits);
+    return g->samples && g->rows && g->logits ? PC_OK : PC_ERR_NOMEM;
+}
+
+/* All samples branch off behind the prompt, then each draws from the same logits. */
+static pc_status branch(generating *g, uint32_t count)
+{
+    const pc_sampling *sampling = &g->samples[0]->generation.options.sampling;
+    pc_status status = PC_OK;
+    for (uint32_t i = 1; i < count; i++) {
+        status = pc__sequence_copy(&g->samples[i], g->samples[0], sampling, i);
+        if (status < 0)
+            return status;
+        g->count++;
+        memcpy(g->logits + i * g->vocab, g->logits, g->vocab * sizeof *g->logits);
+    }
+    for (uint32_t i = 0; i < count && status >= 0; i++)
+        status = pc__sequence_take(g->samples[i], g->logits + i * g->vocab);
+    return status;
+}
+
+static int any_runs(const generating *g)
+{
+    for (uint32_t i = 0; i < g->count; i++)
+        if (!g->samples[i]->finish)
+            return 1;
+    return 0;
+}
+
+static pc_status run(generating *g, uint32_t count)
+{
+    pc_status status = pc__sequence_prefill(g->samples[0], g->logits);
+    if (status >= 0)
+        status = branch(g, count);
+    while (status >= 0 && any_runs(g))
+        status = pc__decode(g->samples, g->count, g->rows, g->logits);
+    return status;
+}
+
+static void sum_up(const generating *g, pc_stats *stats)
+{
+    pc_stats s = g->samples[0]->stats;
+    for (uint32_t i = 1; i < g->count; i++) {
+        s.tokens_generated += g->samples[i]->stats.tokens_generated;
+        if (g->samples[i]->stats.seconds_decode > s.seconds_decode)
+            s.seconds_decode = g->samples[i]->stats.seconds_decode;
+    }
+    pc__result_write(stats, sizeof(pc_stats), &s, sizeof s, "pc_stats");
+}
+
+static void finish(generating *g, pc_stats *stats)
+{
+    if (stats && g->count)
+        sum_up(g, stats);
+    for (uint32_t i = 0; i < g->count; i++)
+        pc_sequence_free(g->samples[i]);
+    pc__free(g->mem, g->samples);
+    pc__free(g->mem, g->rows);
+    pc__free(g->mem, g->logits);
+}
+
+static pc_status check(const pc_prompt *prompt, pc_stats *stats)
+{
+    static const pc_stats nothing = PC_STATS_INIT;
+    if (stats) {
+        pc_status status = pc__result_write(stats, sizeof(pc_stats), &nothing, sizeof nothing, "pc_stats");
+        if (status < 0)
+            return status;
+    }
+    if (!prompt)
+        return pc__fail(PC_ERR_INVALID, "pc_generate: prompt is NULL");
+    return pc__model_can_compute(prompt->model);
+}
+
+pc_status pc_generate(const pc_prompt *prompt, pc_cache *cache, const pc_generate_options *options, pc_stats *stats)
+{
+    generating g = {0};
+    pc__generation generation = {0};
+    uint32_t samples;
+    pc_status status = check(prompt, stats);
+    if (status < 0)
+        return status;
+    g.mem = &prompt->model->context->mem;
+    g.vocab = (size_t)prompt->model->info.vocab;
+    PC__TRY(pc__generation_init(&generation, prompt->model, options, "pc_generate"), done);
+    samples = generation.options.samples;
+    if (samples > 1 && !prompt->model->ops.fork) {
+        status = pc__fail(PC_ERR_UNSUPPORTED, "pc_generate: %u samples need a model that can fork a sequence", samples);
+        goto done;
+    }
+    PC__TRY(reserve(&g, samples), done);
+    PC__TRY(pc__sequence_make(&g.samples[0], prompt, cache, &generation), done);
+    g.count = 1;
+    status = run(&g, samples);
+done:
+    finish(&g, stats);
+    pc__generation_end(&generation, &prompt->model->context->mem);
+    return status;
+}

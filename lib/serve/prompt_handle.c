@@ -1,0 +1,267 @@
+#include "serve/prompt_handle.h"
+
+#include <string.h>
+
+#include "base/file.h"
+
+#define LIMIT_BYTES ((size_t)64 << 20) /* of a PML file */
+
+pc_prompt *pc__prompt_ref(const pc_prompt *prompt)
+{
+    pc_prompt *counted = (pc_prompt *)(uintptr_t)prompt;
+    atomic_fetch_add_explicit(&counted->references, 1, memory_order_relaxed);
+    return counted;
+}
+
+void pc__prompt_unref(pc_prompt *prompt)
+{
+    pc_model *model;
+    if (!prompt || atomic_fetch_sub_explicit(&prompt->references, 1, memory_order_acq_rel) != 1)
+        return;
+    model = prompt->model;
+    if (prompt->resolved)
+        pc__resolved_free(prompt->resolved, &model->context->mem);
+    pc__schema_unref(prompt->schema);
+    pc__free(&model->context->mem, prompt->tokens);
+    pc__free(&model->context->mem, prompt->blocks);
+    pc__free(&model->context->mem, prompt);
+    pc__model_unref(model);
+}
+
+void pc_prompt_free(pc_prompt *prompt)
+{
+    pc__prompt_unref(prompt);
+}
+
+static pc_prompt *empty_prompt(const pc_model *model)
+{
+    pc_prompt *prompt = pc__calloc(&model->context->mem, 1, sizeof *prompt);
+    if (prompt) {
+        atomic_init(&prompt->references, 1);
+        prompt->model = pc__model_ref(model);
+    }
+    return prompt;
+}
+
+static pc_status read_options(pc_prompt_options *o, const pc_prompt_options *options)
+{
+    const uint64_t known = PC_PML_COMPACT | PC_PML_SRC_ANYWHERE | PC_PML_OVERLAP;
+    pc_status status = pc__options_read(o, sizeof *o, sizeof(pc_prompt_options), options, "pc_prompt_options");
+    if (status >= 0 && o->flags & ~known)
+        status = pc__fail(PC_ERR_INVALID, "pc_prompt_options: unknown flags %#llx", (unsigned long long)o->flags);
+    return status;
+}
+
+static pc_status check_schemas(pc_schema *const *schemas, size_t count)
+{
+    if (!schemas || !count)
+        return pc__fail(PC_ERR_INVALID, "pc_prompt: no schema given");
+    for (size_t i = 0; i < count; i++)
+        if (!schemas[i])
+            return pc__fail(PC_ERR_INVALID, "pc_prompt: schema %zu is NULL", i);
+    return PC_OK;
+}
+
+static pc_status choose_schema(const pc__pml_env *env, pc_schema *const *schemas, size_t count, const char *text, size_t size,
+                               const pc_schema **chosen)
+{
+    char *name = NULL;
+    pc_status status = pc__prompt_schema_name(env, text, size, &name);
+    *chosen = NULL;
+    if (status < 0)
+        return status;
+    for (size_t i = 0; i < count && !*chosen; i++)
+        if (!strcmp(schemas[i]->tree->name, name))
+            *chosen = schemas[i];
+    if (!*chosen)
+        status = pc__fail(PC_ERR_NOT_FOUND, "%s: schema '%s' is not among the %zu given (the first is '%s')", env->where, name,
+                          count, schemas[0]->tree->name);
+    pc__free(env->mem, name);
+    return status;
+}
+
+static pc_status resolve(pc_prompt **out, pc_schema *const *schemas, size_t count, const char *text, size_t size,
+                         uint64_t flags, const char *folder, const char *where)
+{
+    const pc_schema *schema;
+    pc_prompt *prompt;
+    pc__pml_env env;
+    pc_status status;
+    pc__serve_env(&env, schemas[0]->model);
+    env.flags = flags;
+    env.base_folder = folder;
+    env.where = where;
+    status = choose_schema(&env, schemas, count, text, size, &schema);
+    if (status < 0)
+        return status;
+    if (schema->model != schemas[0]->model) {
+        pc__serve_env(&env, schema->model);
+        env.flags = flags;
+        env.base_folder = folder;
+        env.where = where;
+    }
+    prompt = empty_prompt(schema->model);
+    if (!prompt)
+        return PC_ERR_NOMEM;
+    status = pc__resolve(&prompt->resolved, &env, schema->tree, text, size);
+    if (status < 0) {
+        prompt->resolved = NULL;
+        pc__prompt_unref(prompt);
+        return status;
+    }
+    prompt->schema = pc__schema_ref(schema);
+    prompt->parts = prompt->resolved->parts;
+    prompt->part_count = prompt->resolved->part_count;
+    prompt->end = prompt->resolved->end;
+    *out = prompt;
+    return PC_OK;
+}
+
+pc_status pc_prompt_parse(pc_prompt **out, pc_schema *const *schemas, size_t count, const char *text, size_t size,
+                          const pc_prompt_options *options)
+{
+    pc_prompt_options o;
+    pc_status status;
+    if (!out)
+        return pc__fail(PC_ERR_INVALID, "pc_prompt_parse: out is NULL");
+    *out = NULL;
+    if (!text && size)
+        return pc__fail(PC_ERR_INVALID, "pc_prompt_parse: text is NULL");
+    if ((status = check_schemas(schemas, count)) < 0 || (status = read_options(&o, options)) < 0)
+        return status;
+    return resolve(out, schemas, count, text ? text : "", size, o.flags, NULL, "prompt");
+}
+
+pc_status pc_prompt_load(pc_prompt **out, pc_schema *const *schemas, size_t count, const char *path,
+                         const pc_prompt_options *options)
+{
+    pc_prompt_options o;
+    const pc_allocator *mem;
+    char *text, *folder;
+    size_t size;
+    pc_status status;
+    if (!out)
+        return pc__fail(PC_ERR_INVALID, "pc_prompt_load: out is NULL");
+    *out = NULL;
+    if (!path)
+        return pc__fail(PC_ERR_INVALID, "pc_prompt_load: path is NULL");
+    if ((status = check_schemas(schemas, count)) < 0 || (status = read_options(&o, options)) < 0)
+        return status;
+    mem = &schemas[0]->model->context->mem;
+    status = pc__file_read(mem, path, LIMIT_BYTES, &text, &size);
+    if (status < 0)
+        return status;
+    folder = pc__path_folder(mem, path);
+    status = folder ? resolve(out, schemas, count, text, size, o.flags, folder, path) : PC_ERR_NOMEM;
+    pc__free(mem, folder);
+    pc__free(mem, text);
+    return status;
+}
+
+/* All full blocks but for the last token, which is always computed. */
+static pc_status cut_blocks(pc_prompt *prompt, size_t count)
+{
+    size_t blocks = (count - 1) / PC__BLOCK_TOKENS;
+    prompt->blocks = pc__calloc(&prompt->model->context->mem, blocks + 1, sizeof *prompt->blocks);
+    if (!prompt->blocks)
+        return PC_ERR_NOMEM;
+    for (size_t i = 0; i <= blocks; i++) {
+        static char no_path[1];
+        size_t first = i * PC__BLOCK_TOKENS;
+        prompt->blocks[i] = (pc__part){.kind = i < blocks ? PC__PART_CACHED : PC__PART_TEXT,
+                                       .path = no_path,
+                                       .tokens = prompt->tokens + first,
+                                       .count = i < blocks ? PC__BLOCK_TOKENS : count - first,
+                                       .start = (int64_t)first};
+    }
+    prompt->parts = prompt->blocks;
+    prompt->part_count = blocks + 1;
+    prompt->end = (int64_t)count;
+    return PC_OK;
+}
+
+static pc_status check_tokens(const pc_model *model, const int32_t *tokens, size_t count)
+{
+    int32_t limit = model->info.context_length;
+    if (!count)
+        return pc__fail(PC_ERR_INVALID, "prompt: no tokens");
+    if (limit && count > (size_t)limit)
+        return pc__fail(PC_ERR_LIMIT, "prompt: %zu tokens, the model's context is %d", count, limit);
+    for (size_t i = 0; i < count; i++)
+        if (tokens[i] < 0 || tokens[i] >= model->info.vocab)
+            return pc__fail(PC_ERR_INVALID, "prompt: token %zu is %d, the vocabulary has %d", i, tokens[i], model->info.vocab);
+    return PC_OK;
+}
+
+/* Takes the block of tokens over. */
+static pc_status from_tokens(pc_prompt **out, const pc_model *model, int32_t *tokens, size_t count)
+{
+    pc_prompt *prompt = NULL;
+    pc_status status = check_tokens(model, tokens, count);
+    if (status >= 0) {
+        prompt = empty_prompt(model);
+        status = prompt ? PC_OK : PC_ERR_NOMEM;
+    }
+    if (status < 0) {
+        pc__free(&model->context->mem, tokens);
+        return status;
+    }
+    prompt->tokens = tokens;
+    status = cut_blocks(prompt, count);
+    if (status < 0)
+        pc__prompt_unref(prompt);
+    else
+        *out = prompt;
+    return status;
+}
+
+pc_status pc_prompt_from_tokens(pc_prompt **out, const pc_model *model, const int32_t *tokens, size_t count)
+{
+    int32_t *copy;
+    if (!out)
+        return pc__fail(PC_ERR_INVALID, "pc_prompt_from_tokens: out is NULL");
+    *out = NULL;
+    if (!model || !tokens)
+        return pc__fail(PC_ERR_INVALID, "pc_prompt_from_tokens: model or tokens is NULL");
+    copy = pc__calloc(&model->context->mem, count, sizeof *copy);
+    if (!copy)
+        return PC_ERR_NOMEM;
+    memcpy(copy, tokens, count * sizeof *copy);
+    return from_tokens(out, model, copy, count);
+}
+
+pc_status pc_prompt_from_text(pc_prompt **out, const pc_model *model, const char *text, size_t size)
+{
+    int32_t *tokens;
+    size_t count;
+    pc_status status;
+    if (!out)
+        return pc__fail(PC_ERR_INVALID, "pc_prompt_from_text: out is NULL");
+    *out = NULL;
+    if (!model || (!text && size))
+        return pc__fail(PC_ERR_INVALID, "pc_prompt_from_text: model or text is NULL");
+    status = pc__model_tokens(model, text ? text : "", size, PC_TOKENIZE_SPECIAL | PC_TOKENIZE_BOS, &tokens, &count);
+    return status < 0 ? status : from_tokens(out, model, tokens, count);
+}
+
+size_t pc_prompt_part_count(const pc_prompt *prompt)
+{
+    return prompt ? prompt->part_count : 0;
+}
+
+pc_status pc_prompt_get_part(const pc_prompt *prompt, size_t index, pc_part *part)
+{
+    pc_part p = PC_PART_INIT;
+    const pc__part *from;
+    if (!prompt || !part)
+        return pc__fail(PC_ERR_INVALID, "pc_prompt_get_part: prompt or part is NULL");
+    if (index >= prompt->part_count)
+        return pc__fail(PC_ERR_NOT_FOUND, "pc_prompt_get_part: part %zu of %zu", index, prompt->part_count);
+    from = &prompt->parts[index];
+    p.kind = (uint32_t)from->kind;
+    p.path = from->path ? from->path : "";
+    p.tokens = from->tokens;
+    p.count = from->count;
+    p.start = from->start;
+    return pc__result_write(part, sizeof(pc_part), &p, sizeof p, "pc_part");
+}

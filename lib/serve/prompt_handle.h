@@ -1,0 +1,31 @@
+/* The prompt handle: parts in position order, resolved against a schema, or the blocks of a run of tokens. */
+#ifndef PC_SERVE_PROMPT_HANDLE_H
+#define PC_SERVE_PROMPT_HANDLE_H
+
+#include "pml/resolve.h"
+#include "serve/schema_handle.h"
+
+enum { PC__BLOCK_TOKENS = 64 }; /* of a prompt without PML; one block is one segment */
+
+struct pc_prompt {
+    atomic_size_t references;
+    pc_model *model;
+    pc_schema *schema;     /* NULL without PML */
+    pc__resolved *resolved; /* NULL without PML */
+    int32_t *tokens;       /* without PML: all of them, cut into `blocks` */
+    pc__part *blocks;
+    const pc__part *parts; /* of either */
+    size_t part_count;
+    int64_t end;           /* where generation starts */
+};
+
+pc_prompt *pc__prompt_ref(const pc_prompt *prompt);
+void pc__prompt_unref(pc_prompt *prompt);
+
+/* Whether a part's states are kept: texts of the schema that are not cache="false", and blocks. */
+static inline int pc__part_is_kept(const pc__part *part)
+{
+    return part->kind == PC__PART_CACHED && !(part->node && part->node->uncached);
+}
+
+#endif

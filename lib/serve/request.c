@@ -1,0 +1,182 @@
+#include "serve/request.h"
+
+#include <string.h>
+#include <time.h>
+
+double pc__now(void)
+{
+    struct timespec t;
+    clock_gettime(CLOCK_MONOTONIC, &t);
+    return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
+}
+
+pc_status pc__request_poll(const pc__request *r)
+{
+    if (r->options->cancelled && r->options->cancelled(r->options->cancel_user))
+        return pc__fail(PC_ERR_CANCELLED, "the caller cancelled the request");
+    return PC_OK;
+}
+
+void pc__request_missed(pc__request *r, size_t part, uint32_t reason)
+{
+    if (part < r->missed_part) {
+        r->missed_part = part;
+        r->stats.miss_reason = reason;
+    }
+}
+
+pc_status pc__request_init(pc__request *r, const pc_prompt *prompt, pc_cache *cache, const pc_generate_options *options)
+{
+    const pc_allocator *mem = &prompt->model->context->mem;
+    memset(r, 0, sizeof *r);
+    r->prompt = prompt;
+    r->model = prompt->model;
+    r->cache = cache;
+    r->options = options;
+    r->regime = pc__serve_regime(r->model, prompt->end);
+    r->missed_part = SIZE_MAX;
+    r->stats.struct_size = sizeof r->stats;
+    r->first = pc__calloc(mem, prompt->part_count + 1, sizeof *r->first);
+    if (!r->first)
+        return PC_ERR_NOMEM;
+    for (size_t p = 0; p < prompt->part_count; p++)
+        r->first[p + 1] = r->first[p] + prompt->parts[p].count;
+    r->tokens = r->first[prompt->part_count];
+    r->stats.tokens_prompt = r->tokens;
+    r->hit = pc__calloc(mem, prompt->part_count, 1);
+    r->segments = pc__calloc(mem, prompt->part_count, sizeof(*r->segments));
+    r->again = pc__calloc(mem, r->tokens, 1);
+    return r->hit && r->segments && r->again ? PC_OK : PC_ERR_NOMEM;
+}
+
+void pc__request_end(pc__request *r)
+{
+    if (!r->model)
+        return;
+    for (size_t p = 0; r->segments && p < r->prompt->part_count; p++)
+        pc__segment_unref(r->segments[p]);
+    pc__free(&r->model->context->mem, r->segments);
+    pc__free(&r->model->context->mem, r->hit);
+    pc__free(&r->model->context->mem, r->first);
+    pc__free(&r->model->context->mem, r->again);
+    memset(r, 0, sizeof *r);
+}
+
+static int reuses_nothing(const pc__request *r)
+{
+    return r->options->baseline == PC_BASELINE_PREFILL || r->options->baseline == PC_BASELINE_CONTIGUOUS;
+}
+
+static int sees_all_before(const pc__request *r)
+{
+    return r->options->baseline == PC_BASELINE_PLAN || r->options->repair == PC_REPAIR_FULL
+        || r->options->encoding == PC_ENCODE_EXACT || !r->prompt->schema;
+}
+
+/* The reason and the level that the caller's wish itself gives. */
+static void judge_wish(pc__request *r)
+{
+    int baseline = r->options->baseline != PC_BASELINE_NONE;
+    if (!baseline && r->options->repair != PC_REPAIR_FULL)
+        return;
+    r->stats.exactness = PC_EXACT;
+    r->stats.repair = baseline ? PC_REPAIR_NONE : PC_REPAIR_FULL;
+    if (r->missed_part != SIZE_MAX)
+        r->stats.miss_reason = baseline ? PC_REASON_BASELINE : PC_REASON_REPAIR;
+}
+
+static pc_status gather(pc__request *r)
+{
+    pc_status status = PC_OK;
+    if (sees_all_before(r)) {
+        int fresh = r->options->baseline == PC_BASELINE_PLAN || r->options->repair == PC_REPAIR_FULL;
+        if (!reuses_nothing(r))
+            status = pc__gather_exact(r, fresh ? NULL : r->cache);
+    } else if (!reuses_nothing(r)) {
+        status = pc__gather_units(r);
+    }
+    for (size_t p = 0; status >= 0 && p < r->prompt->part_count; p++) {
+        const pc__part *part = &r->prompt->parts[p];
+        if (part->kind == PC__PART_CACHED && part->count && (reuses_nothing(r) || !pc__part_is_kept(part)))
+            pc__request_missed(r, p, PC_REASON_UNCACHED);
+    }
+    if (status >= 0)
+        judge_wish(r);
+    return status;
+}
+
+static pc_status repair(pc__request *r)
+{
+    double started = pc__now();
+    pc_status status = PC_OK;
+    if (sees_all_before(r) || reuses_nothing(r))
+        return PC_OK;
+    if (r->options->repair == PC_REPAIR_FIRST)
+        status = pc__repair_first(r);
+    else if (r->options->repair == PC_REPAIR_TOP)
+        status = pc__repair_top(r);
+    r->stats.seconds_prefill += pc__now() - started;
+    return status;
+}
+
+/* The token behind which the answer starts is always computed, even if its states are at hand: its logits are needed. */
+static void need_last_token(pc__request *r)
+{
+    const pc_prompt *prompt = r->prompt;
+    int64_t highest = -1;
+    size_t at = SIZE_MAX;
+    for (size_t p = 0; p < prompt->part_count; p++) {
+        const pc__part *part = &prompt->parts[p];
+        if (part->count && part->start + (int64_t)part->count - 1 >= highest) {
+            highest = part->start + (int64_t)part->count - 1;
+            at = p;
+        }
+    }
+    r->next_position = prompt->end > highest + 1 ? prompt->end : highest + 1;
+    if (at != SIZE_MAX && r->segments[at])
+        r->again[r->first[at + 1] - 1] = 1;
+}
+
+static void count_part(pc__request *r, size_t p)
+{
+    const pc__part *part = &r->prompt->parts[p];
+    pc_stats *s = &r->stats;
+    uint64_t again = 0;
+    for (size_t t = r->first[p]; t < r->first[p + 1]; t++)
+        again += r->again[t];
+    if (part->kind != PC__PART_CACHED) {
+        s->tokens_new += part->count;
+    } else if (!pc__part_is_kept(part) || !r->segments[p]) {
+        s->tokens_encoded += part->count;
+    } else if (s->repair == PC_REPAIR_FULL) {
+        s->tokens_repaired += part->count;
+    } else {
+        s->tokens_repaired += again;
+        *(r->hit[p] ? &s->tokens_cached : &s->tokens_encoded) += part->count - again;
+        if (r->hit[p])
+            s->bytes_reused += part->count ? r->segments[p]->bytes / part->count * (part->count - again) : 0;
+    }
+}
+
+pc_status pc__request_run(pc__request *r, void **sequence, float *logits)
+{
+    int32_t limit = r->model->info.context_length;
+    pc_status status;
+    *sequence = NULL;
+    if (!r->tokens)
+        return pc__fail(PC_ERR_INVALID, "the prompt has no tokens");
+    need_last_token(r);
+    if (limit && r->next_position > limit)
+        return pc__fail(PC_ERR_LIMIT, "the prompt reaches position %lld, the model's context is %d",
+                        (long long)r->next_position, limit);
+    status = gather(r);
+    if (status < 0)
+        return status;
+    need_last_token(r);
+    status = repair(r);
+    if (status < 0)
+        return status;
+    for (size_t p = 0; p < r->prompt->part_count; p++)
+        count_part(r, p);
+    return pc__prefill(r, sequence, logits);
+}

@@ -1,0 +1,235 @@
+#include "serve/sampler.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/fail.h"
+
+#define GREEDY_BELOW 1e-5f
+
+pc_status pc__sampling_check(const pc_sampling *o)
+{
+    if (!(o->temperature >= 0) || isinf(o->temperature))
+        return pc__fail(PC_ERR_INVALID, "sampling: temperature %g", (double)o->temperature);
+    if (!(o->top_p >= 0 && o->top_p <= 1))
+        return pc__fail(PC_ERR_INVALID, "sampling: top_p %g is not in 0 ... 1", (double)o->top_p);
+    if (!(o->repetition_penalty >= 0) || isinf(o->repetition_penalty))
+        return pc__fail(PC_ERR_INVALID, "sampling: repetition_penalty %g", (double)o->repetition_penalty);
+    return PC_OK;
+}
+
+static uint64_t rotate(uint64_t x, int by)
+{
+    return (x << by) | (x >> (64 - by));
+}
+
+static uint64_t next(pc__sampler *s)
+{
+    uint64_t *x = s->state, result = rotate(x[0] + x[3], 23) + x[0], t = x[1] << 17;
+    x[2] ^= x[0];
+    x[3] ^= x[1];
+    x[1] ^= x[2];
+    x[0] ^= x[3];
+    x[2] ^= t;
+    x[3] = rotate(x[3], 45);
+    return result;
+}
+
+/* The state from one word, by splitmix64. */
+static void seed(pc__sampler *s, uint64_t value)
+{
+    for (int i = 0; i < 4; i++) {
+        uint64_t z = (value += UINT64_C(0x9e3779b97f4a7c15));
+        z = (z ^ (z >> 30)) * UINT64_C(0xbf58476d1ce4e5b9);
+        z = (z ^ (z >> 27)) * UINT64_C(0x94d049bb133111eb);
+        s->state[i] = z ^ (z >> 31);
+    }
+}
+
+static int is_greedy(const pc__sampler *s)
+{
+    return s->options.temperature < GREEDY_BELOW || s->options.top_k == 1;
+}
+
+static pc_status reserve(pc__sampler *s)
+{
+    float penalty = s->options.repetition_penalty;
+    if (!is_greedy(s)) {
+        s->candidates = pc__calloc(s->mem, s->vocab, sizeof *s->candidates);
+        if (!s->candidates)
+            return PC_ERR_NOMEM;
+    }
+    if (penalty > 0 && (penalty < 1 || penalty > 1)) {
+        s->penalised = pc__calloc(s->mem, s->vocab, 1);
+        if (!s->penalised)
+            return PC_ERR_NOMEM;
+    }
+    return PC_OK;
+}
+
+pc_status pc__sampler_init(pc__sampler *s, const pc_allocator *mem, const pc_sampling *options, uint64_t seed_offset, size_t vocab)
+{
+    pc_status status;
+    memset(s, 0, sizeof *s);
+    s->mem = mem;
+    s->options = *options;
+    s->vocab = vocab;
+    seed(s, options->seed + seed_offset);
+    status = reserve(s);
+    if (status < 0)
+        pc__sampler_end(s);
+    return status;
+}
+
+pc_status pc__sampler_copy(pc__sampler *to, const pc__sampler *from)
+{
+    pc_status status = pc__sampler_init(to, from->mem, &from->options, 0, from->vocab);
+    if (status < 0)
+        return status;
+    memcpy(to->state, from->state, sizeof to->state);
+    if (from->penalised)
+        memcpy(to->penalised, from->penalised, from->vocab);
+    return PC_OK;
+}
+
+void pc__sampler_end(pc__sampler *s)
+{
+    if (s->mem) {
+        pc__free(s->mem, s->candidates);
+        pc__free(s->mem, s->penalised);
+    }
+    memset(s, 0, sizeof *s);
+}
+
+void pc__sampler_note(pc__sampler *s, int32_t token)
+{
+    if (s->penalised && token >= 0 && (size_t)token < s->vocab)
+        s->penalised[token] = 1;
+}
+
+static void penalise(const pc__sampler *s, float *logits)
+{
+    for (size_t i = 0; s->penalised && i < s->vocab; i++)
+        if (s->penalised[i])
+            logits[i] = logits[i] > 0 ? logits[i] / s->options.repetition_penalty : logits[i] * s->options.repetition_penalty;
+}
+
+static int32_t highest(const pc__sampler *s, const float *logits)
+{
+    int32_t best = -1;
+    float most = -INFINITY;
+    for (size_t i = 0; i < s->vocab; i++)
+        if (logits[i] > most) {
+            most = logits[i];
+            best = (int32_t)i;
+        }
+    return best;
+}
+
+static int before(const pc__candidate *a, const pc__candidate *b)
+{
+    return a->logit > b->logit || (!(b->logit > a->logit) && a->token < b->token);
+}
+
+static int by_logit(const void *a, const void *b)
+{
+    return before(a, b) ? -1 : before(b, a) ? 1 : 0;
+}
+
+/* Brings the `count` first candidates of the order to the front, unsorted (Hoare's selection). */
+static void select_first(pc__candidate *c, size_t n, size_t count)
+{
+    size_t lo = 0, hi = n;
+    while (hi - lo > 1 && count > lo && count < hi) {
+        pc__candidate pivot = c[lo + (hi - lo) / 2];
+        size_t i = lo, j = hi - 1;
+        for (;;) {
+            while (before(&c[i], &pivot))
+                i++;
+            while (before(&pivot, &c[j]))
+                j--;
+            if (i >= j)
+                break;
+            pc__candidate swapped = c[i];
+            c[i++] = c[j];
+            c[j--] = swapped;
+        }
+        if (count <= j + 1)
+            hi = j + 1;
+        else
+            lo = j + 1;
+    }
+}
+
+static size_t usable(pc__sampler *s, const float *logits)
+{
+    size_t n = 0;
+    for (size_t i = 0; i < s->vocab; i++)
+        if (logits[i] > -INFINITY)
+            s->candidates[n++] = (pc__candidate){logits[i], (int32_t)i};
+    return n;
+}
+
+/* The smallest set of likeliest tokens that holds `top_p` of the mass of the `n` candidates; sorts as far as it has to. */
+static size_t nucleus(pc__candidate *c, size_t n, float most, double temperature, double total, double top_p)
+{
+    double mass = 0;
+    size_t sorted = 0;
+    for (size_t want = 256;; want *= 4) {
+        size_t end = want < n ? want : n;
+        if (end < n)
+            select_first(c + sorted, n - sorted, end - sorted);
+        qsort(c + sorted, end - sorted, sizeof *c, by_logit);
+        for (; sorted < end; sorted++) {
+            mass += exp(((double)c[sorted].logit - (double)most) / temperature);
+            if (mass >= top_p * total)
+                return sorted + 1;
+        }
+        if (end == n)
+            return n;
+    }
+}
+
+static double weigh(const pc__candidate *c, size_t n, float most, double temperature)
+{
+    double total = 0;
+    for (size_t i = 0; i < n; i++)
+        total += exp(((double)c[i].logit - (double)most) / temperature);
+    return total;
+}
+
+static int32_t draw(pc__sampler *s, size_t n, float most)
+{
+    double temperature = (double)s->options.temperature, total, left;
+    pc__candidate *c = s->candidates;
+    if (s->options.top_k && s->options.top_k < n) {
+        select_first(c, n, s->options.top_k);
+        n = s->options.top_k;
+        qsort(c, n, sizeof *c, by_logit); /* the draw must not depend on how the selection went */
+    }
+    total = weigh(c, n, most, temperature);
+    if (s->options.top_p > 0 && s->options.top_p < 1) {
+        n = nucleus(c, n, most, temperature, total, (double)s->options.top_p);
+        total = weigh(c, n, most, temperature);
+    }
+    left = (double)(next(s) >> 11) * 0x1.0p-53 * total;
+    for (size_t i = 0; i + 1 < n; i++) {
+        left -= exp(((double)c[i].logit - (double)most) / temperature);
+        if (left < 0)
+            return c[i].token;
+    }
+    return c[n - 1].token;
+}
+
+pc_status pc__sampler_draw(pc__sampler *s, float *logits, int32_t *token)
+{
+    int32_t best;
+    penalise(s, logits);
+    best = highest(s, logits);
+    if (best < 0 || isinf(logits[best]))
+        return pc__fail(PC_ERR_INTERNAL, "sampling: no logit is finite");
+    *token = is_greedy(s) ? best : draw(s, usable(s, logits), logits[best]);
+    pc__sampler_note(s, *token);
+    return PC_OK;
+}

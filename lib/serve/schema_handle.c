@@ -1,0 +1,229 @@
+#include "serve/schema_handle.h"
+
+#include <string.h>
+
+#include "base/file.h"
+#include "model/native.h"
+
+#define LIMIT_BYTES ((size_t)64 << 20) /* of a PML file */
+
+pc_schema *pc__schema_ref(const pc_schema *schema)
+{
+    pc_schema *counted = (pc_schema *)(uintptr_t)schema;
+    atomic_fetch_add_explicit(&counted->references, 1, memory_order_relaxed);
+    return counted;
+}
+
+void pc__schema_unref(pc_schema *schema)
+{
+    pc_model *model;
+    if (!schema || atomic_fetch_sub_explicit(&schema->references, 1, memory_order_acq_rel) != 1)
+        return;
+    model = schema->model;
+    for (size_t i = 0; i < PC__KEPT_KEYS; i++)
+        pc__unit_keys_unref(schema->keys[i]);
+    for (size_t i = 0; i <= PC_ENCODE_JOINT; i++)
+        pc__recipe_free(schema->recipes[i]);
+    pc__schema_tree_free(schema->tree, &model->context->mem);
+    pthread_mutex_destroy(&schema->lock);
+    pc__free(&model->context->mem, schema);
+    pc__model_unref(model);
+}
+
+pc_status pc__schema_recipe(const pc_schema *schema, uint32_t encoding, const pc__recipe **out)
+{
+    pc_schema *s = (pc_schema *)(uintptr_t)schema;
+    pc_status status = PC_OK;
+    pthread_mutex_lock(&s->lock);
+    if (!s->recipes[encoding])
+        status = pc__recipe_new(&s->recipes[encoding], &s->model->context->mem, s->tree, encoding);
+    *out = s->recipes[encoding];
+    pthread_mutex_unlock(&s->lock);
+    return status;
+}
+
+static pc__unit_keys *find_keys(const pc_schema *s, uint32_t encoding, uint64_t regime, const pc__id *salt)
+{
+    for (size_t i = 0; i < PC__KEPT_KEYS; i++) {
+        pc__unit_keys *keys = s->keys[i];
+        if (keys && keys->encoding == encoding && keys->regime == regime && pc__id_equal(&keys->salt, salt)) {
+            atomic_fetch_add_explicit(&keys->references, 1, memory_order_relaxed);
+            return keys;
+        }
+    }
+    return NULL;
+}
+
+pc_status pc__schema_keys(const pc_schema *schema, const pc__recipe *recipe, const pc_cache *cache, uint64_t regime,
+                          pc__unit_keys **out)
+{
+    pc_schema *s = (pc_schema *)(uintptr_t)schema;
+    pc__id salt = pc__salt_id(cache);
+    pc_status status = PC_OK;
+    pthread_mutex_lock(&s->lock);
+    *out = find_keys(s, recipe->encoding, regime, &salt);
+    if (!*out) {
+        status = pc__unit_keys_new(out, s->model, recipe, cache, regime);
+        if (status >= 0) {
+            pc__unit_keys_unref(s->keys[s->next_keys]);
+            atomic_fetch_add_explicit(&(*out)->references, 1, memory_order_relaxed);
+            s->keys[s->next_keys] = *out;
+            s->next_keys = (s->next_keys + 1) % PC__KEPT_KEYS;
+        }
+    }
+    pthread_mutex_unlock(&s->lock);
+    return status;
+}
+
+pc__regime pc__serve_regime(const pc_model *model, int64_t end)
+{
+    pc__regime regime = {(uint64_t)model->info.context_length, 0};
+    if (model->native) {
+        regime.key = pc__native_regime(model->native, end > 0 ? (uint64_t)end : 1);
+        regime.length = pc__native_regime_length(model->native, regime.key);
+    }
+    return regime;
+}
+
+static pc_status tokens_of(void *user, const char *text, size_t size, uint64_t flags, int32_t **tokens, size_t *count)
+{
+    return pc__model_tokens(user, text, size, flags, tokens, count);
+}
+
+void pc__serve_env(pc__pml_env *env, const pc_model *model)
+{
+    const pc_model_info *info = &model->info;
+    memset(env, 0, sizeof *env);
+    env->mem = &model->context->mem;
+    env->chat = model->chat;
+    env->tokens = tokens_of;
+    env->tokens_user = (void *)(uintptr_t)model;
+    /* vocabularies without an unknown token: what fills a parameter is only seen by texts that are encoded with it */
+    env->unk = info->token_unk >= 0 ? info->token_unk : info->token_pad >= 0 ? info->token_pad
+             : info->token_eos >= 0 ? info->token_eos : 0;
+    env->context_length = info->context_length;
+}
+
+static pc_status read_options(pc_schema_options *o, const pc_schema_options *options)
+{
+    const uint64_t known = PC_PML_COMPACT | PC_PML_SRC_ANYWHERE | PC_PML_OVERLAP;
+    pc_status status = pc__options_read(o, sizeof *o, sizeof(pc_schema_options), options, "pc_schema_options");
+    if (status >= 0 && (o->reserved || o->flags & ~known))
+        status = pc__fail(PC_ERR_INVALID, "pc_schema_options: unknown flags %#llx, or reserved is set",
+                          (unsigned long long)o->flags);
+    return status;
+}
+
+static pc_status new_schema(pc_schema **out, const pc_model *model, const pc__pml_env *env, const char *text, size_t size)
+{
+    pc__schema_tree *tree;
+    pc_schema *schema;
+    pc_status status = pc__schema_tree_parse(&tree, env, text, size);
+    if (status < 0)
+        return status;
+    schema = pc__calloc(env->mem, 1, sizeof *schema);
+    if (!schema) {
+        pc__schema_tree_free(tree, env->mem);
+        return PC_ERR_NOMEM;
+    }
+    atomic_init(&schema->references, 1);
+    pthread_mutex_init(&schema->lock, NULL);
+    schema->model = pc__model_ref(model);
+    schema->tree = tree;
+    *out = schema;
+    return PC_OK;
+}
+
+static void set_env(pc__pml_env *env, const pc_model *model, const pc_schema_options *o, const char *folder, const char *where)
+{
+    pc__serve_env(env, model);
+    env->flags = o->flags;
+    env->max_tokens = o->max_tokens;
+    env->base_folder = o->base_folder ? o->base_folder : folder;
+    env->where = where;
+}
+
+pc_status pc_schema_parse(pc_schema **out, const pc_model *model, const char *text, size_t size,
+                          const pc_schema_options *options)
+{
+    pc_schema_options o;
+    pc__pml_env env;
+    pc_status status;
+    if (!out)
+        return pc__fail(PC_ERR_INVALID, "pc_schema_parse: out is NULL");
+    *out = NULL;
+    if (!model || (!text && size))
+        return pc__fail(PC_ERR_INVALID, "pc_schema_parse: model or text is NULL");
+    status = read_options(&o, options);
+    if (status < 0)
+        return status;
+    set_env(&env, model, &o, NULL, "schema");
+    return new_schema(out, model, &env, text ? text : "", size);
+}
+
+pc_status pc_schema_load(pc_schema **out, const pc_model *model, const char *path, const pc_schema_options *options)
+{
+    pc_schema_options o;
+    pc__pml_env env;
+    char *text = NULL, *folder = NULL;
+    size_t size = 0;
+    pc_status status;
+    if (!out)
+        return pc__fail(PC_ERR_INVALID, "pc_schema_load: out is NULL");
+    *out = NULL;
+    if (!model || !path)
+        return pc__fail(PC_ERR_INVALID, "pc_schema_load: model or path is NULL");
+    PC__TRY(read_options(&o, options), done);
+    PC__TRY(pc__file_read(&model->context->mem, path, LIMIT_BYTES, &text, &size), done);
+    status = PC_ERR_NOMEM;
+    folder = pc__path_folder(&model->context->mem, path);
+    if (!folder)
+        goto done;
+    set_env(&env, model, &o, folder, path);
+    status = new_schema(out, model, &env, text, size);
+done:
+    pc__free(&model->context->mem, text);
+    pc__free(&model->context->mem, folder);
+    return status;
+}
+
+void pc_schema_free(pc_schema *schema)
+{
+    pc__schema_unref(schema);
+}
+
+const char *pc_schema_name(const pc_schema *schema)
+{
+    return schema ? schema->tree->name : "";
+}
+
+int64_t pc_schema_length(const pc_schema *schema)
+{
+    return schema ? schema->tree->length : 0;
+}
+
+/* The root is the layout itself, not an item of it. */
+size_t pc_schema_item_count(const pc_schema *schema)
+{
+    return schema ? schema->tree->node_count - 1 : 0;
+}
+
+pc_status pc_schema_get_item(const pc_schema *schema, size_t index, pc_item *item)
+{
+    pc_item i = PC_ITEM_INIT;
+    const pc__node *node;
+    if (!schema || !item)
+        return pc__fail(PC_ERR_INVALID, "pc_schema_get_item: schema or item is NULL");
+    if (index + 1 >= schema->tree->node_count)
+        return pc__fail(PC_ERR_NOT_FOUND, "pc_schema_get_item: item %zu of %zu", index, schema->tree->node_count - 1);
+    node = schema->tree->nodes[index + 1];
+    i.kind = (uint32_t)node->kind;
+    for (const pc__node *up = node->parent; up && up->parent; up = up->parent)
+        i.depth++;
+    i.path = node->path;
+    i.text = node->kind == PC__NODE_TEXT && node->text ? node->text : "";
+    i.start = node->start;
+    i.length = node->length;
+    i.flags = node->uncached ? PC_ITEM_UNCACHED : 0;
+    return pc__result_write(item, sizeof(pc_item), &i, sizeof i, "pc_item");
+}

@@ -1,0 +1,316 @@
+#include "serve/sequence.h"
+
+#include <string.h>
+
+#include "serve/batch.h"
+
+static pc__family *family_new(const pc_allocator *mem)
+{
+    pc__family *family = pc__calloc(mem, 1, sizeof *family);
+    if (family) {
+        atomic_init(&family->references, 1);
+        atomic_init(&family->next, 1);
+    }
+    return family;
+}
+
+static void family_unref(const pc_allocator *mem, pc__family *family)
+{
+    if (family && atomic_fetch_sub_explicit(&family->references, 1, memory_order_acq_rel) == 1)
+        pc__free(mem, family);
+}
+
+/* Takes the options over on success. */
+static pc_sequence *make(const pc_prompt *prompt, pc_cache *cache)
+{
+    const pc_allocator *mem = &prompt->model->context->mem;
+    pc_sequence *s = pc__calloc(mem, 1, sizeof *s);
+    if (!s)
+        return NULL;
+    s->mem = mem;
+    s->prompt = pc__prompt_ref(prompt);
+    s->model = prompt->model;
+    s->cache = cache ? pc__cache_ref(cache) : NULL;
+    s->stats.struct_size = sizeof s->stats;
+    pc__stream_init(&s->text, s->model);
+    return s;
+}
+
+pc_status pc__sequence_make(pc_sequence **out, const pc_prompt *prompt, pc_cache *cache, pc__generation *generation)
+{
+    pc_sequence *s = make(prompt, cache);
+    pc_status status = PC_ERR_NOMEM;
+    *out = NULL;
+    if (!s)
+        return status;
+    s->family = family_new(s->mem);
+    if (s->family)
+        status = pc__sampler_init(&s->sampler, s->mem, &generation->options.sampling, 0, (size_t)s->model->info.vocab);
+    if (status < 0) {
+        pc_sequence_free(s);
+        return status;
+    }
+    s->generation = *generation;
+    memset(generation, 0, sizeof *generation);
+    *out = s;
+    return PC_OK;
+}
+
+/* What the host holds for it goes when it ends, not only when it is freed. */
+static void let_go(pc_sequence *s)
+{
+    pc__host_drop(s->model, s->host);
+    s->host = NULL;
+    pc__request_end(&s->request);
+    for (size_t i = 0; i < s->segment_count; i++)
+        pc__segment_unref(s->segments[i]);
+    pc__free(s->mem, s->segments);
+    s->segments = NULL;
+    s->segment_count = 0;
+}
+
+void pc_sequence_free(pc_sequence *s)
+{
+    pc_model *model;
+    const pc_allocator *mem;
+    if (!s)
+        return;
+    if (s->batch)
+        pc_batch_remove(s->batch, s);
+    model = pc__model_ref(s->model);
+    mem = s->mem;
+    let_go(s);
+    pc__sampler_end(&s->sampler);
+    pc__stream_end(&s->text);
+    pc__generation_end(&s->generation, mem);
+    family_unref(mem, s->family);
+    pc__free(mem, s->tokens);
+    pc__cache_unref(s->cache);
+    pc__prompt_unref(s->prompt);
+    pc__free(mem, s);
+    pc__model_unref(model);
+}
+
+pc_status pc_sequence_new(pc_sequence **out, const pc_prompt *prompt, pc_cache *cache, const pc_generate_options *options)
+{
+    pc__generation generation;
+    pc_status status;
+    if (!out)
+        return pc__fail(PC_ERR_INVALID, "pc_sequence_new: out is NULL");
+    *out = NULL;
+    if (!prompt)
+        return pc__fail(PC_ERR_INVALID, "pc_sequence_new: prompt is NULL");
+    if ((status = pc__model_can_compute(prompt->model)) < 0)
+        return status;
+    status = pc__generation_init(&generation, prompt->model, options, "pc_sequence_new");
+    if (status < 0)
+        return status;
+    if (generation.options.samples > 1)
+        status = pc__fail(PC_ERR_INVALID, "pc_sequence_new: one sample a sequence, use pc_sequence_fork");
+    else
+        status = pc__sequence_make(out, prompt, cache, &generation);
+    pc__generation_end(&generation, &prompt->model->context->mem);
+    return status;
+}
+
+static void note_new_tokens(pc_sequence *s)
+{
+    for (size_t p = 0; p < s->prompt->part_count; p++)
+        for (size_t t = 0; s->prompt->parts[p].kind != PC__PART_CACHED && t < s->prompt->parts[p].count; t++)
+            pc__sampler_note(&s->sampler, s->prompt->parts[p].tokens[t]);
+}
+
+pc_status pc__sequence_prefill(pc_sequence *s, float *logits)
+{
+    pc_status status;
+    s->started = pc__now();
+    status = pc__request_init(&s->request, s->prompt, s->cache, &s->generation.options);
+    if (status >= 0)
+        status = pc__request_poll(&s->request);
+    if (status >= 0)
+        status = pc__request_run(&s->request, &s->host, logits);
+    s->stats = s->request.stats;
+    s->stats.struct_size = sizeof s->stats;
+    s->regime = s->request.regime;
+    s->next_position = s->request.next_position;
+    if (status < 0)
+        return pc__sequence_fail(s, status);
+    note_new_tokens(s);
+    return PC_OK;
+}
+
+static void end(pc_sequence *s, uint32_t finish)
+{
+    s->finish = s->stats.finish = finish;
+    let_go(s);
+}
+
+pc_status pc__sequence_fail(pc_sequence *s, pc_status status)
+{
+    s->status = status;
+    end(s, PC_FINISH_ERROR);
+    return status;
+}
+
+/* Hands out what became final; 0 if the caller wants no more. */
+static int emit(pc_sequence *s, size_t from)
+{
+    const pc_generate_options *o = &s->generation.options;
+    if (!o->on_text || s->text.final == from)
+        return 1;
+    return !o->on_text(o->on_text_user, s->sample, s->text.text.data + from, s->text.final - from);
+}
+
+static uint32_t reason_to_end(pc_sequence *s, int32_t token, int stopped)
+{
+    int32_t limit = s->model->info.context_length;
+    if (stopped)
+        return PC_FINISH_STOP_STRING;
+    if (pc__generation_stops(&s->generation, token))
+        return PC_FINISH_STOP_TOKEN;
+    if (s->count >= s->generation.options.max_tokens || (limit && s->next_position >= limit))
+        return PC_FINISH_LENGTH;
+    return PC_FINISH_NONE;
+}
+
+static void note_times(pc_sequence *s)
+{
+    double now = pc__now();
+    if (s->count == 1) {
+        s->first_token = now;
+        s->stats.seconds_ttft = now - s->started;
+    }
+    s->stats.seconds_decode = now - s->first_token;
+    s->stats.tokens_generated = s->count;
+}
+
+pc_status pc__sequence_take(pc_sequence *s, float *logits)
+{
+    const pc_generate_options *o = &s->generation.options;
+    size_t from = s->text.final;
+    uint32_t finish;
+    int32_t token;
+    int stopped = 0;
+    pc_status status = pc__sampler_draw(&s->sampler, logits, &token);
+    if (status >= 0)
+        status = pc__grow(s->mem, (void **)&s->tokens, &s->capacity, s->count + 1, sizeof *s->tokens);
+    if (status < 0)
+        return pc__sequence_fail(s, status);
+    s->tokens[s->count++] = token;
+    note_times(s);
+    if (!pc__generation_stops(&s->generation, token))
+        status = pc__stream_add(&s->text, s->tokens, s->count, o->stop_strings, o->stop_string_count, &stopped);
+    if (status < 0)
+        return pc__sequence_fail(s, status);
+    finish = reason_to_end(s, token, stopped);
+    if (finish && !stopped)
+        pc__stream_flush(&s->text);
+    if (!emit(s, from) && !finish)
+        finish = PC_FINISH_CALLBACK;
+    if (finish)
+        end(s, finish);
+    return PC_OK;
+}
+
+/* Copies the references to what is attached, whoever held it. */
+static pc_status copy_segments(pc_sequence *to, const pc_sequence *from)
+{
+    size_t parts = from->request.segments ? from->prompt->part_count : 0;
+    to->segments = pc__calloc(to->mem, parts + from->segment_count, sizeof(*to->segments));
+    if (!to->segments)
+        return PC_ERR_NOMEM;
+    for (size_t i = 0; i < parts + from->segment_count; i++) {
+        pc_segment *segment = i < parts ? from->request.segments[i] : from->segments[i - parts];
+        if (segment)
+            to->segments[to->segment_count++] = pc__segment_ref(segment);
+    }
+    return PC_OK;
+}
+
+static pc_status copy_sampler(pc_sequence *to, const pc_sequence *from, const pc_sampling *sampling, uint64_t seed_offset)
+{
+    pc_status status;
+    if (!sampling)
+        return pc__sampler_copy(&to->sampler, &from->sampler);
+    status = pc__sampler_init(&to->sampler, to->mem, sampling, seed_offset, (size_t)to->model->info.vocab);
+    if (status < 0)
+        return status;
+    to->generation.options.sampling = *sampling;
+    note_new_tokens(to);
+    for (size_t i = 0; i < to->count; i++)
+        pc__sampler_note(&to->sampler, to->tokens[i]);
+    return PC_OK;
+}
+
+pc_status pc__sequence_copy(pc_sequence **out, pc_sequence *from, const pc_sampling *sampling, uint64_t seed_offset)
+{
+    pc_sequence *to = make(from->prompt, from->cache);
+    pc_status status = PC_ERR_NOMEM;
+    *out = NULL;
+    if (!to)
+        return status;
+    to->family = from->family;
+    atomic_fetch_add_explicit(&to->family->references, 1, memory_order_relaxed);
+    to->regime = from->regime;
+    to->next_position = from->next_position;
+    to->stats = from->stats;
+    to->started = from->started;
+    to->first_token = from->first_token;
+    PC__TRY(pc__generation_copy(&to->generation, to->model, &from->generation), fail);
+    PC__TRY(copy_segments(to, from), fail);
+    PC__TRY(pc__grow(to->mem, (void **)&to->tokens, &to->capacity, from->count, sizeof *to->tokens), fail);
+    if (from->count)
+        memcpy(to->tokens, from->tokens, from->count * sizeof *to->tokens);
+    to->count = from->count;
+    PC__TRY(pc__stream_copy(&to->text, &from->text), fail);
+    PC__TRY(copy_sampler(to, from, sampling, seed_offset), fail);
+    PC__TRY(pc__host_fork(from->model, from->host, &to->host), fail);
+    to->sample = atomic_fetch_add_explicit(&to->family->next, 1, memory_order_relaxed);
+    *out = to;
+    return PC_OK;
+fail:
+    pc_sequence_free(to);
+    return status;
+}
+
+pc_status pc_sequence_fork(pc_sequence **out, const pc_sequence *sequence, const pc_sampling *sampling)
+{
+    pc_status status;
+    if (!out)
+        return pc__fail(PC_ERR_INVALID, "pc_sequence_fork: out is NULL");
+    *out = NULL;
+    if (!sequence)
+        return pc__fail(PC_ERR_INVALID, "pc_sequence_fork: sequence is NULL");
+    if (sampling && (status = pc__sampling_check(sampling)) < 0)
+        return status;
+    if (!sequence->host)
+        return pc__fail(PC_ERR_STATE, "pc_sequence_fork: the sequence %s",
+                        sequence->finish ? "is finished" : "has not been stepped yet");
+    return pc__sequence_copy(out, (pc_sequence *)(uintptr_t)sequence, sampling, 0);
+}
+
+const int32_t *pc_sequence_tokens(const pc_sequence *sequence, size_t *count)
+{
+    if (count)
+        *count = sequence ? sequence->count : 0;
+    return sequence ? sequence->tokens : NULL;
+}
+
+const char *pc_sequence_text(const pc_sequence *sequence, size_t *size)
+{
+    if (size)
+        *size = sequence ? sequence->text.final : 0;
+    return sequence && sequence->text.text.data ? sequence->text.text.data : "";
+}
+
+uint32_t pc_sequence_finish(const pc_sequence *sequence)
+{
+    return sequence ? sequence->finish : PC_FINISH_NONE;
+}
+
+pc_status pc_sequence_get_stats(const pc_sequence *sequence, pc_stats *stats)
+{
+    if (!sequence || !stats)
+        return pc__fail(PC_ERR_INVALID, "pc_sequence_get_stats: sequence or stats is NULL");
+    return pc__result_write(stats, sizeof(pc_stats), &sequence->stats, sizeof sequence->stats, "pc_stats");
+}

@@ -1,0 +1,58 @@
+/* A running request: what it holds of the host's, what it has sampled, its text. */
+#ifndef PC_SERVE_SEQUENCE_H
+#define PC_SERVE_SEQUENCE_H
+
+#include "serve/generate_options.h"
+#include "serve/request.h"
+#include "serve/sampler.h"
+#include "serve/text_stream.h"
+
+/* Numbers the samples of a request: the sequence that pc_sequence_new made is 0, its copies count up. */
+typedef struct pc__family {
+    atomic_size_t references;
+    atomic_uint next;
+} pc__family;
+
+struct pc_sequence {
+    const pc_allocator *mem;
+    pc_prompt *prompt;
+    pc_model *model; /* the prompt's */
+    pc_cache *cache;
+    pc__generation generation;
+    pc__family *family;
+    uint32_t sample;
+    pc__request request; /* holds the segments that are attached; of a copy: empty, see `segments` */
+    pc_segment **segments; /* [segment_count] of a copy */
+    size_t segment_count;
+    pc__regime regime;
+    void *host;          /* NULL before the first step and after the end */
+    int64_t next_position; /* of the token that was sampled last */
+    pc__sampler sampler;
+    int32_t *tokens;
+    size_t count, capacity;
+    pc__text_stream text;
+    uint32_t finish;     /* PC_FINISH_… */
+    pc_status status;    /* why it ended, if by an error */
+    pc_stats stats;
+    double started;      /* when its first step began */
+    double first_token;
+    int asked_cancel;    /* its callback said so */
+    struct pc_batch *batch;
+};
+
+/* Places, encodes and computes the prompt; logits [vocab] are those behind it. Nothing is sampled yet. */
+pc_status pc__sequence_prefill(pc_sequence *sequence, float *logits);
+/* Samples from logits (which it changes), extends the text, decides whether that was the end. An error ends the sequence. */
+pc_status pc__sequence_take(pc_sequence *sequence, float *logits);
+/* Ends it with an error; returns that. */
+pc_status pc__sequence_fail(pc_sequence *sequence, pc_status status);
+/* A copy that samples on its own: `sampling` NULL keeps the generator's state; else seed + seed_offset. */
+pc_status pc__sequence_copy(pc_sequence **out, pc_sequence *sequence, const pc_sampling *sampling, uint64_t seed_offset);
+pc_status pc__sequence_make(pc_sequence **out, const pc_prompt *prompt, pc_cache *cache, pc__generation *generation);
+
+/* Computes the next logits of sequences that run, all of one model, and takes them: one step of the model for all that agree in
+ * regime and rule of visibility. logits [count][vocab], rows [count]. An error ends the sequences that it concerns, the first one is
+ * returned. */
+pc_status pc__decode(pc_sequence *const *sequences, size_t count, pc_step_row *rows, float *logits);
+
+#endif

@@ -1,0 +1,144 @@
+#include "serve/text_stream.h"
+
+#include <string.h>
+
+void pc__stream_init(pc__text_stream *s, const pc_model *model)
+{
+    memset(s, 0, sizeof *s);
+    s->model = model;
+    s->text.mem = s->scratch.mem = &model->context->mem;
+    s->has_text = model->tokenizer || model->ops.detokenize;
+}
+
+pc_status pc__stream_copy(pc__text_stream *to, const pc__text_stream *from)
+{
+    pc__stream_init(to, from->model);
+    to->final = from->final;
+    to->window = from->window;
+    to->window_size = from->window_size;
+    return pc__bytes_add(&to->text, from->text.data, from->text.size);
+}
+
+void pc__stream_end(pc__text_stream *s)
+{
+    if (s->text.mem) {
+        pc__bytes_free(&s->text);
+        pc__bytes_free(&s->scratch);
+    }
+    memset(s, 0, sizeof *s);
+}
+
+size_t pc__utf8_unfinished(const char *text, size_t size)
+{
+    for (size_t back = 1; back <= 3 && back <= size; back++) {
+        unsigned char c = (unsigned char)text[size - back];
+        size_t length = c >= 0xf0 && c < 0xf8 ? 4 : c >= 0xe0 ? 3 : c >= 0xc0 ? 2 : 1;
+        if (c >= 0x80 && c < 0xc0)
+            continue;
+        return c < 0xf8 && length > back ? back : 0;
+    }
+    return 0;
+}
+
+static int ends_in_replacement(const char *text, size_t size)
+{
+    return size >= 3 && !memcmp(text + size - 3, "\xef\xbf\xbd", 3);
+}
+
+/* Text of the tokens into `scratch`. */
+static pc_status detokenize(pc__text_stream *s, const int32_t *tokens, size_t count)
+{
+    size_t need = 0;
+    pc_status status = pc_detokenize(s->model, tokens, count, 0, NULL, 0, &need);
+    if (status < 0)
+        return status;
+    s->scratch.size = 0;
+    status = pc__grow(s->scratch.mem, (void **)&s->scratch.data, &s->scratch.capacity, need + 1, 1);
+    if (status >= 0 && need)
+        status = pc_detokenize(s->model, tokens, count, 0, s->scratch.data, need, &s->scratch.size);
+    return status;
+}
+
+/* Appends what the newest token adds. The window moves up to the token before it whenever its text is whole. */
+static pc_status append(pc__text_stream *s, const int32_t *tokens, size_t count)
+{
+    size_t size;
+    pc_status status = detokenize(s, tokens + s->window, count - s->window);
+    if (status < 0)
+        return status;
+    size = s->scratch.size;
+    if (ends_in_replacement(s->scratch.data, size) || size < s->window_size)
+        return PC_OK;
+    status = pc__bytes_add(&s->text, s->scratch.data + s->window_size, size - s->window_size);
+    if (status < 0)
+        return status;
+    s->window_size = size;
+    if (count - s->window > 1 && !pc__utf8_unfinished(s->scratch.data, size)) {
+        status = detokenize(s, tokens + count - 1, 1);
+        if (status >= 0 && s->scratch.size) { /* a token without text of its own is no place to start from */
+            s->window = count - 1;
+            s->window_size = s->scratch.size;
+        }
+    }
+    return status;
+}
+
+/* Bytes at the end of the text that begin one of the stop strings. */
+static size_t held_back(const char *text, size_t size, const char *const *stops, size_t stop_count)
+{
+    size_t most = 0;
+    for (size_t i = 0; i < stop_count; i++) {
+        size_t length = strlen(stops[i]), n = length ? length - 1 : 0;
+        for (n = n < size ? n : size; n > most; n--)
+            if (!memcmp(text + size - n, stops[i], n))
+                most = n;
+    }
+    return most;
+}
+
+static const char *first_stop(const char *text, size_t size, const char *const *stops, size_t stop_count)
+{
+    const char *first = NULL;
+    for (size_t i = 0; i < stop_count; i++) {
+        size_t length = strlen(stops[i]);
+        const char *at = length ? memmem(text, size, stops[i], length) : NULL;
+        if (at && (!first || at < first))
+            first = at;
+    }
+    return first;
+}
+
+pc_status pc__stream_add(pc__text_stream *s, const int32_t *tokens, size_t count, const char *const *stops, size_t stop_count,
+                         int *stopped)
+{
+    const char *open, *stop;
+    size_t size, hold, unfinished;
+    pc_status status = s->has_text ? append(s, tokens, count) : PC_OK;
+    *stopped = 0;
+    if (status < 0 || s->text.size == s->final)
+        return status;
+    open = s->text.data + s->final;
+    size = s->text.size - s->final;
+    stop = first_stop(open, size, stops, stop_count);
+    if (stop) {
+        s->text.size = s->final += (size_t)(stop - open);
+        s->text.data[s->text.size] = 0;
+        *stopped = 1;
+        return PC_OK;
+    }
+    hold = held_back(open, size, stops, stop_count);
+    unfinished = pc__utf8_unfinished(open, size);
+    hold = hold > unfinished ? hold : unfinished;
+    size -= hold;
+    s->final += size - pc__utf8_unfinished(open, size);
+    return PC_OK;
+}
+
+void pc__stream_flush(pc__text_stream *s)
+{
+    if (!s->text.size)
+        return;
+    s->text.size -= pc__utf8_unfinished(s->text.data, s->text.size);
+    s->final = s->text.size > s->final ? s->text.size : s->final;
+    s->text.data[s->final] = 0;
+}

@@ -1,0 +1,161 @@
+#include "serve/unit_encode.h"
+
+#include <string.h>
+
+#include "serve/request.h"
+
+pc_status pc__unit_work_start(pc__unit_work *work)
+{
+    if (!work->made)
+        work->made = pc__calloc(&work->model->context->mem, work->recipe->leaf_count, sizeof(*work->made));
+    return work->made ? PC_OK : PC_ERR_NOMEM;
+}
+
+void pc__unit_work_end(pc__unit_work *work)
+{
+    for (size_t l = 0; work->made && l < work->recipe->leaf_count; l++)
+        pc__segment_unref(work->made[l]);
+    pc__free(&work->model->context->mem, work->made);
+    work->made = NULL;
+}
+
+pc_status pc__unit_find(pc__unit_work *work, size_t leaf, pc_segment **out)
+{
+    const pc__node *node = pc__leaf_node(work->recipe, leaf);
+    pc_status status = PC_OK;
+    if (!work->made[leaf])
+        status = work->cache ? pc__cache_get(work->cache, &work->keys->leaves[leaf], node->tokens, node->token_count,
+                                             &work->made[leaf])
+                             : PC_MISS;
+    *out = work->made[leaf];
+    return status;
+}
+
+/* One encode call under way. */
+typedef struct call {
+    int32_t *tokens;
+    int64_t *positions;
+    pc_cut *cuts;
+    size_t *cut_leaf;
+    size_t cut_count;
+    pc_placement *visible;
+    size_t visible_count;
+    pc_segment **segments;
+} call;
+
+static void free_call(const pc_allocator *mem, call *c)
+{
+    for (size_t i = 0; c->segments && i < c->cut_count; i++)
+        pc__segment_unref(c->segments[i]);
+    pc__free(mem, c->tokens);
+    pc__free(mem, c->positions);
+    pc__free(mem, c->cuts);
+    pc__free(mem, c->cut_leaf);
+    pc__free(mem, c->visible);
+    pc__free(mem, c->segments);
+}
+
+static pc_status fill_call(const pc_allocator *mem, call *c, const pc__unit *unit)
+{
+    size_t n = 0;
+    c->tokens = pc__calloc(mem, unit->tokens, sizeof *c->tokens);
+    c->positions = pc__calloc(mem, unit->tokens, sizeof *c->positions);
+    c->cuts = pc__calloc(mem, unit->count, sizeof *c->cuts);
+    c->cut_leaf = pc__calloc(mem, unit->count, sizeof *c->cut_leaf);
+    c->segments = pc__calloc(mem, unit->count, sizeof(*c->segments));
+    if (!c->tokens || !c->positions || !c->cuts || !c->cut_leaf || !c->segments)
+        return PC_ERR_NOMEM;
+    for (size_t i = 0; i < unit->count; i++) {
+        const pc__node *item = unit->items[i];
+        if (unit->leaf[i] != PC__NO_LEAF) {
+            c->cut_leaf[c->cut_count] = unit->leaf[i];
+            c->cuts[c->cut_count++] = (pc_cut){n, item->token_count};
+        }
+        memcpy(c->tokens + n, item->tokens, item->token_count * sizeof *c->tokens);
+        for (size_t t = 0; t < item->token_count; t++)
+            c->positions[n + t] = item->start + (int64_t)t;
+        n += item->token_count;
+    }
+    return PC_OK;
+}
+
+/* The leading texts, encoded first where they are missing. */
+static pc_status show_lead(pc__unit_work *work, call *c)
+{
+    const pc__unit *lead = &work->recipe->units[0];
+    c->visible = pc__calloc(&work->model->context->mem, lead->count, sizeof *c->visible);
+    if (!c->visible)
+        return PC_ERR_NOMEM;
+    for (size_t i = 0; i < lead->count; i++) {
+        pc_segment *segment;
+        pc_status status;
+        if (lead->leaf[i] == PC__NO_LEAF)
+            continue;
+        status = pc__unit_find(work, lead->leaf[i], &segment);
+        if (status == PC_MISS) {
+            status = pc__unit_encode(work, 0);
+            segment = work->made[lead->leaf[i]];
+        }
+        if (status < 0)
+            return status;
+        c->visible[c->visible_count++] =
+            (pc_placement){segment->payload, lead->items[i]->start, 0, (uint32_t)segment->tokens};
+    }
+    return PC_OK;
+}
+
+/* Keeps the segments; where another thread was first, its segment is the one we go on with. */
+static pc_status keep(pc__unit_work *work, call *c, double seconds_per_token)
+{
+    for (size_t i = 0; i < c->cut_count; i++) {
+        pc_segment *mine = c->segments[i], *kept = NULL;
+        size_t leaf = c->cut_leaf[i];
+        if (work->cache) {
+            pc_status status = pc__cache_put(work->cache, &work->keys->leaves[leaf], NULL, mine,
+                                             seconds_per_token * (double)mine->tokens, &kept);
+            if (status < 0)
+                return status;
+            work->refused |= status == PC_MISS;
+        }
+        if (work->made[leaf]) {
+            pc__segment_unref(kept);
+            continue;
+        }
+        work->made[leaf] = kept ? kept : pc__segment_ref(mine);
+    }
+    return PC_OK;
+}
+
+pc_status pc__unit_encode(pc__unit_work *work, size_t index)
+{
+    const pc__unit *unit = &work->recipe->units[index];
+    const pc_allocator *mem = &work->model->context->mem;
+    pc_encode_args args = {.struct_size = sizeof args};
+    call c = {0};
+    double started;
+    pc_status status;
+    PC__TRY(pc__unit_work_start(work), done);
+    PC__TRY(fill_call(mem, &c, unit), done);
+    if (unit->sees_lead)
+        PC__TRY(show_lead(work, &c), done);
+    args.tokens = c.tokens;
+    args.positions = c.positions;
+    args.count = unit->tokens;
+    args.visible = c.visible;
+    args.visible_count = c.visible_count;
+    args.cuts = c.cuts;
+    args.cut_count = c.cut_count;
+    args.regime_length = work->regime_length;
+    args.cancelled = work->cancelled;
+    args.cancel_user = work->cancel_user;
+    started = pc__now();
+    status = pc__encode(work->model, &args, c.segments);
+    if (status < 0) {
+        status = pc__fail_in(status, "encoding %s%s", *unit->name ? "module " : "the schema's texts", unit->name);
+        goto done;
+    }
+    status = keep(work, &c, (pc__now() - started) / (double)unit->tokens);
+done:
+    free_call(mem, &c);
+    return status;
+}

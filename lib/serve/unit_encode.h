@@ -1,0 +1,28 @@
+/* Encodes the units of a schema that are missing in a store. */
+#ifndef PC_SERVE_UNIT_ENCODE_H
+#define PC_SERVE_UNIT_ENCODE_H
+
+#include "serve/encoder.h"
+#include "serve/schema_handle.h"
+
+typedef struct pc__unit_work {
+    const pc_model *model;
+    const pc__recipe *recipe;
+    const pc__unit_keys *keys;
+    pc_cache *cache;        /* NULL: nothing is kept */
+    uint64_t regime_length;
+    int32_t (*cancelled)(void *user);
+    void *cancel_user;
+    pc_segment **made;      /* [leaves] counted; made by pc__unit_work_start */
+    int refused;            /* the store had no room for one */
+} pc__unit_work;
+
+pc_status pc__unit_work_start(pc__unit_work *work); /* allocates `made` if it is not there yet */
+void pc__unit_work_end(pc__unit_work *work);
+
+/* Encodes a unit (and what it sees, if that is missing too) and keeps its leaves, also in `made`. */
+pc_status pc__unit_encode(pc__unit_work *work, size_t unit);
+/* A leaf that was made here or is in the store; PC_MISS. *out is borrowed from `made`. */
+pc_status pc__unit_find(pc__unit_work *work, size_t leaf, pc_segment **out);
+
+#endif

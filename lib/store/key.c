@@ -1,0 +1,42 @@
+#include "store/key.h"
+
+pc__id pc__base_key(const pc__key_base *base)
+{
+    pc__digest d;
+    pc__digest_start(&d, "base/1");
+    pc__digest_bytes(&d, base->model, 32);
+    pc__digest_bytes(&d, base->adapter, base->adapter ? 32 : 0);
+    pc__digest_bytes(&d, base->tokenizer, 32);
+    pc__digest_u64(&d, base->position_scheme);
+    pc__digest_u64(&d, base->regime);
+    pc__digest_u64(&d, base->dtype);
+    pc__digest_u64(&d, base->layout);
+    pc__digest_u64(&d, base->encoding);
+    pc__digest_bytes(&d, base->salt, base->salt_size);
+    return pc__digest_end(&d);
+}
+
+pc__id pc__segment_key(const pc__id *base, const pc__id *seen, int64_t offset, const int32_t *tokens, const int64_t *relative,
+                       size_t count)
+{
+    pc__digest d;
+    pc__digest_start(&d, "segment/1");
+    pc__digest_bytes(&d, base->bytes, sizeof base->bytes);
+    pc__digest_bytes(&d, seen->bytes, sizeof seen->bytes);
+    pc__digest_u64(&d, (uint64_t)offset);
+    pc__digest_i32(&d, tokens, count);
+    pc__digest_u64(&d, relative ? count : 0);
+    for (size_t i = 0; relative && i < count; i++)
+        pc__digest_u64(&d, (uint64_t)relative[i]);
+    return pc__digest_end(&d);
+}
+
+pc__id pc__seen_add(const pc__id *seen, const pc__id *segment, int64_t distance)
+{
+    pc__digest d;
+    pc__digest_start(&d, "seen/1");
+    pc__digest_bytes(&d, seen->bytes, sizeof seen->bytes);
+    pc__digest_bytes(&d, segment->bytes, sizeof segment->bytes);
+    pc__digest_u64(&d, (uint64_t)distance);
+    return pc__digest_end(&d);
+}

@@ -1,1 +1,0 @@
-typedef int pc__store_placeholder;

@@ -33,7 +33,9 @@ pc_status pc__fail_in(pc_status status, const char *format, ...)
     va_end(args);
     memcpy(old, text, sizeof old);
     int n = snprintf(text, sizeof text, "%s: ", prefix);
-    snprintf(text + n, sizeof text - (size_t)n, "%s", old);
+    size_t room = sizeof text - 1 - (size_t)n, size = strnlen(old, room);
+    memcpy(text + n, old, size);
+    text[(size_t)n + size] = 0;
     one_line();
     return status;
 }

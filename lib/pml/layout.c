@@ -1,0 +1,50 @@
+#include "pml/layout.h"
+
+static int64_t place(pc__node *node, int64_t start)
+{
+    int64_t at = start, longest = 0;
+    node->start = start;
+    switch (node->kind) {
+    case PC__NODE_TEXT:
+        node->length = (int64_t)node->token_count;
+        break;
+    case PC__NODE_PARAMETER:
+        break; /* its length is given */
+    case PC__NODE_MODULE:
+        for (size_t i = 0; i < node->child_count; i++)
+            at = place(node->children[i], at);
+        node->length = at - start;
+        break;
+    case PC__NODE_UNION:
+        for (size_t i = 0; i < node->child_count; i++) {
+            int64_t length = place(node->children[i], start) - start;
+            longest = length > longest ? length : longest;
+        }
+        node->length = longest;
+        break;
+    }
+    return start + node->length;
+}
+
+static const char *kind_name(const pc__node *node)
+{
+    static const char *const names[] = {"?", "module", "union", "text", "parameter"};
+    return names[node->kind];
+}
+
+pc_status pc__layout(pc__schema_tree *tree, const pc__pml_env *env)
+{
+    tree->length = place(tree->root, 0);
+    if (env->context_length <= 0 || tree->length <= env->context_length)
+        return PC_OK;
+    for (size_t i = 1; i < tree->node_count; i++) {
+        const pc__node *node = tree->nodes[i];
+        if (!node->child_count && node->start + node->length > env->context_length)
+            return pc__fail(PC_ERR_LIMIT,
+                            "%s:%zu:%zu: the schema spans %lld positions, the model has %lld; the %s '%s' crosses the end",
+                            env->where, node->line, node->column, (long long)tree->length, (long long)env->context_length,
+                            kind_name(node), node->name ? node->name : node->path);
+    }
+    return pc__fail(PC_ERR_LIMIT, "%s: the schema spans %lld positions, the model has %lld", env->where,
+                    (long long)tree->length, (long long)env->context_length);
+}

@@ -1,1 +1,0 @@
-typedef int pc__pml_placeholder;

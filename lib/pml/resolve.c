@@ -1,0 +1,322 @@
+/* A prompt against a schema: references become cached texts, attributes become arguments, the rest is new text. */
+#include "pml/resolve.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "pml/names_rule.h"
+#include "pml/text_run.h"
+#include "pml/xml.h"
+
+typedef struct resolver {
+    const pc__pml_env *env;
+    const pc__schema_tree *tree;
+    pc__resolved *out;
+    size_t part_capacity;
+    unsigned char *imported; /* [node_count] */
+    pc__text_run run;
+    int64_t cursor;   /* where the next text goes: behind the module before it */
+    int referenced;   /* a module came before */
+    int64_t text_end; /* after the last new text; 0: none */
+} resolver;
+
+static pc_status references(resolver *r, const pc__node *module, const pc__xml *e);
+
+static pc_status add_part(resolver *r, pc__part part)
+{
+    pc_status status = pc__grow(r->env->mem, (void **)&r->out->parts, &r->part_capacity, r->out->part_count + 1,
+                                sizeof *r->out->parts);
+    if (status < 0 || !part.path) {
+        pc__free(r->env->mem, part.path);
+        if (part.kind != PC__PART_CACHED)
+            pc__free(r->env->mem, part.tokens);
+        return status < 0 ? status : PC_ERR_NOMEM;
+    }
+    r->out->parts[r->out->part_count++] = part;
+    return PC_OK;
+}
+
+/* Ends the open run of new text: it goes to the cursor, the last run of the prompt behind the whole schema. */
+static pc_status flush(resolver *r, int last)
+{
+    pc__part part = {.kind = PC__PART_TEXT};
+    pc_status status = pc__run_adjust(&r->run, PC__BLANKS_NONE);
+    if (status >= 0 && r->run.text.size)
+        status = pc__run_tokens(&r->run, &part.tokens, &part.count);
+    pc__run_clear(&r->run);
+    if (status < 0 || !part.count) {
+        pc__free(r->env->mem, part.tokens);
+        return status;
+    }
+    part.start = last && r->cursor < r->tree->length ? r->tree->length : r->cursor;
+    part.path = pc__strdup(r->env->mem, "");
+    r->cursor = r->text_end = part.start + (int64_t)part.count;
+    return add_part(r, part);
+}
+
+static const pc__node *child_named(const pc__node *parent, const char *name)
+{
+    for (size_t i = 0; i < parent->child_count; i++) {
+        const pc__node *child = parent->children[i], *member;
+        if (child->kind == PC__NODE_UNION && (member = child_named(child, name)))
+            return member;
+        if (child->kind == PC__NODE_MODULE && !strcmp(child->name, name))
+            return child;
+    }
+    return NULL;
+}
+
+/* A module of that name elsewhere, for a hint. */
+static const pc__node *anywhere(const pc__schema_tree *tree, const char *name)
+{
+    for (size_t i = 1; i < tree->node_count; i++)
+        if (tree->nodes[i]->kind == PC__NODE_MODULE && !strcmp(tree->nodes[i]->name, name))
+            return tree->nodes[i];
+    return NULL;
+}
+
+static void list_names(const pc__node *parent, char *out, size_t size)
+{
+    for (size_t i = 0; i < parent->child_count; i++) {
+        const pc__node *child = parent->children[i];
+        size_t n = strlen(out);
+        if (child->kind == PC__NODE_UNION)
+            list_names(child, out, size);
+        else if (child->kind == PC__NODE_MODULE && n + strlen(child->name) + 8 < size)
+            snprintf(out + n, size - n, "%s%s", n ? ", " : "", child->name);
+        else if (child->kind == PC__NODE_MODULE && n + 6 < size && strcmp(out + n - 3, "..."))
+            strcpy(out + n, ", ...");
+    }
+}
+
+static pc_status no_such_module(const resolver *r, const pc__node *parent, const pc__xml *e)
+{
+    const pc__node *other = anywhere(r->tree, e->name);
+    char names[160] = "";
+    if (other)
+        return pc__xml_fault(r->env->where, e, "'%s' has no module '%.60s'; there is one at '%s': refer to it inside of its parents",
+                             parent->parent ? parent->path : r->tree->name, e->name, other->path);
+    list_names(parent, names, sizeof names);
+    return pc__xml_fault(r->env->where, e, "'%s' has no module '%.60s'%s%s", parent->parent ? parent->path : r->tree->name, e->name,
+                         *names ? "; there are " : "", names);
+}
+
+static pc_status check_union(const resolver *r, const pc__node *module, const pc__xml *e)
+{
+    const pc__node *all = module->parent;
+    if (!all || all->kind != PC__NODE_UNION || r->env->flags & PC_PML_OVERLAP)
+        return PC_OK;
+    for (size_t i = 0; i < all->child_count; i++)
+        if (r->imported[all->children[i]->index])
+            return pc__xml_fault(r->env->where, e, "'%s' and '%s' are members of one union: only one may be used",
+                                 all->children[i]->name, module->name);
+    return PC_OK;
+}
+
+static pc_status argument(resolver *r, const pc__node *module, const pc__xml *e, const pc__xml_attribute *a)
+{
+    const pc__node *p = NULL;
+    pc__part part = {.kind = PC__PART_ARGUMENT};
+    pc_status status;
+    for (size_t i = 0; i < module->child_count; i++)
+        if (module->children[i]->kind == PC__NODE_PARAMETER && !strcmp(module->children[i]->name, a->name))
+            p = module->children[i];
+    if (!p)
+        return pc__xml_fault(r->env->where, e, "module '%s' has no parameter '%.60s'", module->path, a->name);
+    status = r->env->tokens(r->env->tokens_user, a->value, strlen(a->value), 0, &part.tokens, &part.count);
+    if (status >= 0 && (int64_t)part.count > p->length)
+        status = pc__xml_fault(r->env->where, e, "the argument of '%s' has %zu tokens, the parameter takes %lld", a->name,
+                               part.count, (long long)p->length);
+    if (status < 0 || !part.count) {
+        pc__free(r->env->mem, part.tokens);
+        return status;
+    }
+    part.node = p;
+    part.start = p->start;
+    part.path = pc__strdup(r->env->mem, p->path);
+    return add_part(r, part);
+}
+
+static pc_status reference(resolver *r, const pc__node *parent, const pc__xml *e)
+{
+    const pc__node *module = child_named(parent, e->name);
+    pc_status status;
+    if (!module)
+        return no_such_module(r, parent, e);
+    if (r->imported[module->index])
+        return pc__xml_fault(r->env->where, e, "module '%s' is used twice", module->path);
+    if ((status = check_union(r, module, e)) < 0)
+        return status;
+    r->imported[module->index] = 1;
+    for (size_t i = 0; i < e->attribute_count; i++)
+        if ((status = argument(r, module, e, &e->attributes[i])) < 0)
+            return status;
+    r->referenced = 1;
+    r->cursor = module->start + module->length;
+    if ((status = references(r, module, e)) < 0 || (status = flush(r, 0)) < 0)
+        return status;
+    if (r->cursor < module->start + module->length)
+        r->cursor = module->start + module->length;
+    return PC_OK;
+}
+
+static pc_status chat_tag(resolver *r, const pc__node *module, const pc__xml *e)
+{
+    const pc__chat *chat = r->env->chat;
+    const char *open = chat->user_open, *close = chat->user_close;
+    pc_status status = pc__only_attributes(r->env->where, e, " ");
+    if (!strcmp(e->name, "system")) {
+        open = e->child_count ? chat->system_open : chat->system_empty;
+        close = e->child_count ? chat->system_close : "";
+    } else if (!strcmp(e->name, "assistant")) {
+        open = chat->assistant_open;
+        close = chat->assistant_close;
+    }
+    if (status >= 0)
+        status = pc__run_add(&r->run, PC__PIECE_TEMPLATE, open, strlen(open), e->line, e->column);
+    if (status >= 0)
+        status = references(r, module, e);
+    if (status >= 0)
+        status = pc__run_add(&r->run, PC__PIECE_TEMPLATE, close, strlen(close), e->line, e->column);
+    return status;
+}
+
+/* Text that is blank and stands between elements is layout of the file, not text. */
+static pc_status references(resolver *r, const pc__node *module, const pc__xml *e)
+{
+    pc_status status = PC_OK;
+    for (size_t i = 0; i < e->child_count && status >= 0; i++) {
+        const pc__xml *child = e->children[i];
+        if (!child->name) {
+            if (!pc__xml_is_blank(child->text, child->size))
+                status = pc__run_add(&r->run, PC__PIECE_DOCUMENT, child->text, child->size, child->line, child->column);
+        } else if (pc__is_chat_tag(child->name)) {
+            status = chat_tag(r, module, child);
+        } else if ((status = flush(r, 0)) >= 0) {
+            status = reference(r, module, child);
+        }
+    }
+    return status;
+}
+
+static pc_status cached_parts(resolver *r)
+{
+    for (size_t i = 0; i < r->tree->node_count; i++) {
+        const pc__node *node = r->tree->nodes[i];
+        if (node->kind != PC__NODE_TEXT || !node->token_count || !r->imported[node->parent->index])
+            continue;
+        pc__part part = {PC__PART_CACHED, node, pc__strdup(r->env->mem, node->path), node->tokens, node->token_count, node->start};
+        pc_status status = add_part(r, part);
+        if (status < 0)
+            return status;
+    }
+    return PC_OK;
+}
+
+static pc_status import_lists(resolver *r)
+{
+    const pc_allocator *mem = r->env->mem;
+    const pc__schema_tree *tree = r->tree;
+    r->out->modules = pc__calloc(mem, tree->node_count, sizeof *r->out->modules);
+    r->out->scaffolds = pc__calloc(mem, tree->scaffold_count, sizeof *r->out->scaffolds);
+    if (!r->out->modules || !r->out->scaffolds)
+        return PC_ERR_NOMEM;
+    for (size_t i = 0; i < tree->node_count; i++)
+        if (tree->nodes[i]->kind == PC__NODE_MODULE && r->imported[i])
+            r->out->modules[r->out->module_count++] = tree->nodes[i];
+    for (size_t s = 0; s < tree->scaffold_count; s++) {
+        const pc__scaffold *set = &tree->scaffolds[s];
+        size_t n = 0;
+        while (n < set->count && r->imported[set->modules[n]->index])
+            n++;
+        if (n == set->count)
+            r->out->scaffolds[r->out->scaffold_count++] = set;
+    }
+    return PC_OK;
+}
+
+static int compare_parts(const void *a, const void *b)
+{
+    const pc__part *x = a, *y = b;
+    if (x->start != y->start)
+        return x->start < y->start ? -1 : 1;
+    return (x->kind > y->kind) - (x->kind < y->kind);
+}
+
+static pc_status resolve(resolver *r, const pc__xml *root)
+{
+    pc_status status;
+    if (strcmp(root->name, "prompt"))
+        return pc__xml_fault(r->env->where, root, "the root element is <%.60s>, not <prompt>", root->name);
+    if ((status = pc__only_attributes(r->env->where, root, " schema ")) < 0)
+        return status;
+    r->imported[0] = 1;
+    /* text before the first module follows the schema's leading text */
+    for (size_t i = 0; i < r->tree->root->child_count && r->tree->root->children[i]->kind == PC__NODE_TEXT; i++)
+        r->cursor = r->tree->root->children[i]->start + r->tree->root->children[i]->length;
+    if ((status = references(r, r->tree->root, root)) < 0 || (status = flush(r, 1)) < 0)
+        return status;
+    if (!r->referenced && !r->out->part_count)
+        return pc__xml_fault(r->env->where, root, "the prompt is empty");
+    if ((status = cached_parts(r)) < 0 || (status = import_lists(r)) < 0)
+        return status;
+    qsort(r->out->parts, r->out->part_count, sizeof *r->out->parts, compare_parts);
+    r->out->end = r->tree->length > r->text_end ? r->tree->length : r->text_end;
+    if (r->env->context_length > 0 && r->out->end > r->env->context_length)
+        return pc__fail(PC_ERR_LIMIT, "%s: the prompt ends at position %lld, the model has %lld", r->env->where,
+                        (long long)r->out->end, (long long)r->env->context_length);
+    return PC_OK;
+}
+
+pc_status pc__resolve(pc__resolved **out, const pc__pml_env *env, const pc__schema_tree *tree, const char *text, size_t size)
+{
+    pc__xml *xml;
+    pc_status status = pc__xml_parse(&xml, env->mem, env->where, text, size);
+    resolver r = {.env = env, .tree = tree, .run = {.env = env}};
+    *out = NULL;
+    if (status < 0)
+        return status;
+    r.out = pc__calloc(env->mem, 1, sizeof *r.out);
+    r.imported = pc__calloc(env->mem, tree->node_count, 1);
+    status = r.out && r.imported ? resolve(&r, xml) : PC_ERR_NOMEM;
+    pc__run_free(&r.run);
+    pc__free(env->mem, r.imported);
+    pc__xml_free(xml, env->mem);
+    if (status < 0)
+        pc__resolved_free(r.out, env->mem);
+    else
+        *out = r.out;
+    return status;
+}
+
+pc_status pc__prompt_schema_name(const pc__pml_env *env, const char *text, size_t size, char **name)
+{
+    pc__xml *xml;
+    pc_status status = pc__xml_parse(&xml, env->mem, env->where, text, size);
+    *name = NULL;
+    if (status < 0)
+        return status;
+    const char *schema = pc__xml_attribute_of(xml, "schema");
+    if (strcmp(xml->name, "prompt"))
+        status = pc__xml_fault(env->where, xml, "the root element is <%.60s>, not <prompt>", xml->name);
+    else if (!(*name = pc__strdup(env->mem, schema ? schema : "")))
+        status = PC_ERR_NOMEM;
+    pc__xml_free(xml, env->mem);
+    return status;
+}
+
+void pc__resolved_free(pc__resolved *resolved, const pc_allocator *mem)
+{
+    if (!resolved)
+        return;
+    for (size_t i = 0; i < resolved->part_count; i++) {
+        pc__free(mem, resolved->parts[i].path);
+        if (resolved->parts[i].kind != PC__PART_CACHED)
+            pc__free(mem, resolved->parts[i].tokens);
+    }
+    pc__free(mem, resolved->parts);
+    pc__free(mem, resolved->modules);
+    pc__free(mem, resolved->scaffolds);
+    pc__free(mem, resolved);
+}

@@ -1,0 +1,469 @@
+/* From XML to the schema tree: elements, text runs, names, scaffold sets; positions come from layout.c. */
+#include <stdlib.h>
+#include <string.h>
+
+#include "pml/layout.h"
+#include "pml/names_rule.h"
+#include "pml/src_file.h"
+#include "pml/text_run.h"
+#include "pml/xml.h"
+
+typedef struct builder {
+    const pc__pml_env *env;
+    pc__schema_tree *tree;
+    pc__text_run run;
+    const pc__xml **scaffolds;
+    size_t scaffold_count, scaffold_capacity, node_capacity;
+} builder;
+
+static pc_status content(builder *b, pc__node *parent, const pc__xml *element);
+
+static pc_status make_path(const builder *b, pc__node *node)
+{
+    const pc__node *up = node->parent;
+    const char *base = up ? up->path : "", *leaf = NULL;
+    if (up && up->kind == PC__NODE_UNION)
+        base = up->parent->path; /* members count as the parent's own */
+    if (node->kind == PC__NODE_MODULE)
+        leaf = up ? node->name : "";
+    else if (node->kind == PC__NODE_UNION)
+        leaf = "union";
+    else if (node->kind == PC__NODE_PARAMETER)
+        leaf = node->name;
+    size_t n = strlen(base), m = leaf ? strlen(leaf) : 0;
+    if (!(node->path = pc__alloc(b->env->mem, n + m + 2)))
+        return PC_ERR_NOMEM;
+    memcpy(node->path, base, n + 1);
+    if (m) {
+        if (n || node->kind == PC__NODE_UNION)
+            node->path[n++] = '/';
+        memcpy(node->path + n, leaf, m + 1);
+    }
+    return PC_OK;
+}
+
+/* Takes `name` (may be NULL) as a copy. The node belongs to the tree from the first moment. */
+static pc_status add_node(builder *b, pc__node *parent, pc__node_kind kind, const char *name, size_t line, size_t column,
+                          pc__node **out)
+{
+    const pc_allocator *mem = b->env->mem;
+    pc__node *node = pc__calloc(mem, 1, sizeof *node);
+    pc_status status = node ? pc__grow(mem, (void **)&b->tree->nodes, &b->node_capacity, b->tree->node_count + 1,
+                                       sizeof *b->tree->nodes)
+                            : PC_ERR_NOMEM;
+    if (status < 0) {
+        pc__free(mem, node);
+        return status;
+    }
+    node->kind = kind;
+    node->parent = parent;
+    node->line = line;
+    node->column = column;
+    node->uncached = parent && parent->uncached;
+    node->index = b->tree->node_count;
+    b->tree->nodes[b->tree->node_count++] = node;
+    if (name && !(node->name = pc__strdup(mem, name)))
+        return PC_ERR_NOMEM;
+    if (parent) {
+        pc__node **children = pc__realloc(mem, parent->children, (parent->child_count + 1) * sizeof *children);
+        if (!children)
+            return PC_ERR_NOMEM;
+        parent->children = children;
+        children[parent->child_count++] = node;
+    }
+    *out = node;
+    return make_path(b, node);
+}
+
+/* Keeps the first half and the last half of a run that is longer than max_tokens. */
+static void shorten(const builder *b, pc__node *node)
+{
+    size_t most = b->env->max_tokens, head = most / 2, tail = most - head;
+    if (!most || node->token_count <= most)
+        return;
+    memmove(node->tokens + head, node->tokens + node->token_count - tail, tail * sizeof *node->tokens);
+    node->token_count = most;
+}
+
+/* Ends the open text run: it becomes a text node of `parent`. */
+static pc_status flush(builder *b, pc__node *parent)
+{
+    pc__node *node;
+    pc_status status = pc__run_adjust(&b->run, PC__BLANKS_ONE);
+    if (status < 0 || !b->run.text.size) {
+        pc__run_clear(&b->run);
+        return status;
+    }
+    if ((status = add_node(b, parent, PC__NODE_TEXT, NULL, b->run.line, b->run.column, &node)) < 0)
+        return status;
+    for (size_t i = 0; i < b->run.count; i++)
+        node->in_system |= b->run.pieces[i].kind == PC__PIECE_TEMPLATE;
+    if (!(node->text = pc__strndup(b->env->mem, b->run.text.data, b->run.text.size)))
+        return PC_ERR_NOMEM;
+    status = pc__run_tokens(&b->run, &node->tokens, &node->token_count);
+    shorten(b, node);
+    pc__run_clear(&b->run);
+    return status;
+}
+
+static pc_status cache_attribute(const builder *b, const pc__xml *e, pc__node *node)
+{
+    const char *cache = pc__xml_attribute_of(e, "cache");
+    if (cache && strcmp(cache, "true") && strcmp(cache, "false"))
+        return pc__xml_fault(b->env->where, e, "cache='%.40s' is neither 'true' nor 'false'", cache);
+    if (cache && !strcmp(cache, "false"))
+        node->uncached = 1;
+    return PC_OK;
+}
+
+static pc_status source(builder *b, const pc__xml *e)
+{
+    const char *src = pc__xml_attribute_of(e, "src");
+    char *text;
+    size_t size;
+    pc_status status;
+    if (!src)
+        return PC_OK;
+    if ((status = pc__src_read(b->env, e, src, &text, &size)) < 0)
+        return status;
+    status = pc__run_add(&b->run, PC__PIECE_FILE, text, size, e->line, e->column);
+    pc__free(b->env->mem, text);
+    return status;
+}
+
+/* A child module of that name, members of unions included; NULL: none. */
+static const pc__node *module_named(const pc__node *parent, const char *name)
+{
+    for (size_t i = 0; i < parent->child_count; i++) {
+        const pc__node *child = parent->children[i];
+        if (child->kind == PC__NODE_UNION && (child = module_named(child, name)))
+            return child;
+        child = parent->children[i];
+        if (child->kind == PC__NODE_MODULE && !strcmp(child->name, name))
+            return child;
+    }
+    return NULL;
+}
+
+static const pc__node *parameter_named(const pc__node *module, const char *name)
+{
+    for (size_t i = 0; i < module->child_count; i++)
+        if (module->children[i]->kind == PC__NODE_PARAMETER && !strcmp(module->children[i]->name, name))
+            return module->children[i];
+    return NULL;
+}
+
+static pc_status module(builder *b, pc__node *parent, const pc__xml *e)
+{
+    const char *where = b->env->where, *name = pc__name_attribute(where, e, "module", 1);
+    const pc__node *space = parent->kind == PC__NODE_UNION ? parent->parent : parent, *twin;
+    pc__node *node;
+    pc_status status;
+    if (!name)
+        return PC_ERR_PML;
+    if ((twin = module_named(space, name)))
+        return pc__xml_fault(where, e, "a module '%s' is there already (line %zu)", name, twin->line);
+    if ((twin = parameter_named(space, name)))
+        return pc__xml_fault(where, e, "'%s' is already a parameter of the same module (line %zu)", name, twin->line);
+    if ((status = pc__only_attributes(where, e, " name src cache ")) < 0 ||
+        (status = add_node(b, parent, PC__NODE_MODULE, name, e->line, e->column, &node)) < 0 ||
+        (status = cache_attribute(b, e, node)) < 0 || (status = source(b, e)) < 0 || (status = content(b, node, e)) < 0)
+        return status;
+    return flush(b, node);
+}
+
+static pc_status alternatives(builder *b, pc__node *parent, const pc__xml *e)
+{
+    const char *where = b->env->where, *name = pc__xml_attribute_of(e, "scaffold");
+    pc__node *node;
+    pc_status status;
+    if ((status = pc__only_attributes(where, e, " scaffold ")) < 0 ||
+        (status = add_node(b, parent, PC__NODE_UNION, NULL, e->line, e->column, &node)) < 0)
+        return status;
+    for (size_t i = 0; i < e->child_count; i++) {
+        const pc__xml *child = e->children[i];
+        if (!child->name && pc__xml_is_blank(child->text, child->size))
+            continue;
+        if (!child->name || strcmp(child->name, "module"))
+            return pc__xml_fault(where, child, "only <module> may stand in a <union>, not %s%s%s", child->name ? "<" : "text",
+                                 child->name ? child->name : "", child->name ? ">" : "");
+        if ((status = module(b, node, child)) < 0)
+            return status;
+    }
+    for (size_t i = 0; name && i < node->child_count; i++)
+        if (!strcmp(node->children[i]->name, name))
+            node->default_member = node->children[i];
+    if (name && !node->default_member)
+        return pc__xml_fault(where, e, "scaffold='%.60s' names no member of this union", name);
+    return PC_OK;
+}
+
+/* The attribute under either spelling (PML as published, and as the paper writes it). */
+static pc_status parameter_length(const builder *b, const pc__xml *e, int64_t *out)
+{
+    const char *text = pc__xml_attribute_of(e, "length");
+    char *end;
+    long long value;
+    if (!text)
+        text = pc__xml_attribute_of(e, "len");
+    if (!text)
+        return pc__xml_fault(b->env->where, e, "<%s> has no length", e->name);
+    value = strtoll(text, &end, 10);
+    if (end == text || *end || value < 1 || value > 1 << 24)
+        return pc__xml_fault(b->env->where, e, "length='%.40s' is not a number of tokens from 1 to %d", text, 1 << 24);
+    *out = value;
+    return PC_OK;
+}
+
+static pc_status placeholder(const builder *b, const pc__xml *e, pc__node *node)
+{
+    const char *scaffold = pc__xml_attribute_of(e, "scaffold");
+    int32_t *tokens = NULL;
+    size_t n = 0, length = (size_t)node->length;
+    pc_status status = PC_OK;
+    if (scaffold)
+        status = b->env->tokens(b->env->tokens_user, scaffold, strlen(scaffold), 0, &tokens, &n);
+    if (status >= 0 && n > length)
+        status = pc__xml_fault(b->env->where, e, "the scaffold text of parameter '%s' has %zu tokens, its length is %zu",
+                               node->name, n, length);
+    if (status >= 0 && !(node->tokens = pc__alloc(b->env->mem, length * sizeof *node->tokens)))
+        status = PC_ERR_NOMEM;
+    if (status >= 0) {
+        if (n)
+            memcpy(node->tokens, tokens, n * sizeof *tokens);
+        for (; n < length; n++)
+            node->tokens[n] = b->env->unk >= 0 ? b->env->unk : 0;
+        node->token_count = length;
+    }
+    pc__free(b->env->mem, tokens);
+    return status;
+}
+
+static pc_status parameter(builder *b, pc__node *parent, const pc__xml *e)
+{
+    const char *where = b->env->where, *name;
+    int64_t length = 0;
+    pc__node *node;
+    pc_status status;
+    if (!parent->parent)
+        return pc__xml_fault(where, e, "a parameter must stand in a module, not directly in the schema");
+    if (!(name = pc__name_attribute(where, e, "parameter", 0)))
+        return PC_ERR_PML;
+    if (parameter_named(parent, name) || module_named(parent, name))
+        return pc__xml_fault(where, e, "the module has a parameter or module '%s' already", name);
+    if (e->child_count)
+        return pc__xml_fault(where, e, "<%s> must be empty", e->name);
+    if ((status = pc__only_attributes(where, e, " name length len scaffold ")) < 0 ||
+        (status = parameter_length(b, e, &length)) < 0 ||
+        (status = add_node(b, parent, PC__NODE_PARAMETER, name, e->line, e->column, &node)) < 0)
+        return status;
+    node->length = length;
+    return placeholder(b, e, node);
+}
+
+static int no_content(const pc__xml *e)
+{
+    return !e->child_count ||
+           (e->child_count == 1 && !e->children[0]->name && pc__xml_is_blank(e->children[0]->text, e->children[0]->size));
+}
+
+static pc_status chat_tag(builder *b, pc__node *parent, const pc__xml *e)
+{
+    const pc__chat *chat = b->env->chat;
+    const char *open = chat->user_open, *close = chat->user_close;
+    pc_status status = pc__only_attributes(b->env->where, e, " ");
+    if (!strcmp(e->name, "system")) {
+        open = no_content(e) ? chat->system_empty : chat->system_open;
+        close = no_content(e) ? "" : chat->system_close;
+    } else if (!strcmp(e->name, "assistant")) {
+        open = chat->assistant_open;
+        close = chat->assistant_close;
+    }
+    if (status >= 0)
+        status = pc__run_add(&b->run, PC__PIECE_TEMPLATE, open, strlen(open), e->line, e->column);
+    if (status >= 0 && !no_content(e))
+        status = content(b, parent, e);
+    if (status >= 0)
+        status = pc__run_add(&b->run, PC__PIECE_TEMPLATE, close, strlen(close), e->line, e->column);
+    return status;
+}
+
+static pc_status scaffold_element(builder *b, const pc__node *parent, const pc__xml *e)
+{
+    pc_status status;
+    if (parent->parent)
+        return pc__xml_fault(b->env->where, e, "<scaffold> stands directly in the schema");
+    if (!pc__xml_attribute_of(e, "modules"))
+        return pc__xml_fault(b->env->where, e, "<scaffold> has no modules");
+    if (!no_content(e))
+        return pc__xml_fault(b->env->where, e, "<scaffold> must be empty");
+    if ((status = pc__only_attributes(b->env->where, e, " modules ")) < 0 ||
+        (status = pc__grow(b->env->mem, (void **)&b->scaffolds, &b->scaffold_capacity, b->scaffold_count + 1,
+                           sizeof *b->scaffolds)) < 0)
+        return status;
+    b->scaffolds[b->scaffold_count++] = e;
+    return PC_OK;
+}
+
+static pc_status element(builder *b, pc__node *parent, const pc__xml *e)
+{
+    pc_status status;
+    if (pc__is_chat_tag(e->name))
+        return chat_tag(b, parent, e);
+    if (!strcmp(e->name, "scaffold"))
+        return scaffold_element(b, parent, e);
+    if ((status = flush(b, parent)) < 0)
+        return status;
+    if (!strcmp(e->name, "module"))
+        return module(b, parent, e);
+    if (!strcmp(e->name, "union"))
+        return alternatives(b, parent, e);
+    if (!strcmp(e->name, "parameter") || !strcmp(e->name, "param"))
+        return parameter(b, parent, e);
+    return pc__xml_fault(b->env->where, e,
+                         "<%.60s> is not known here; there are module, union, parameter, scaffold, system, user, assistant"
+                         " (text with '<'? write &lt; or use CDATA)", e->name);
+}
+
+/* Blanks right before <system> vanish, as in the published code. */
+static size_t text_size(const pc__xml *parent, size_t index)
+{
+    const pc__xml *t = parent->children[index], *next = index + 1 < parent->child_count ? parent->children[index + 1] : NULL;
+    size_t n = t->size;
+    if (next && next->name && !strcmp(next->name, "system"))
+        while (n && pc__xml_is_blank(t->text + n - 1, 1))
+            n--;
+    return n;
+}
+
+static pc_status content(builder *b, pc__node *parent, const pc__xml *e)
+{
+    pc_status status = PC_OK;
+    for (size_t i = 0; i < e->child_count && status >= 0; i++) {
+        const pc__xml *child = e->children[i];
+        status = child->name ? element(b, parent, child)
+                             : pc__run_add(&b->run, PC__PIECE_DOCUMENT, child->text, text_size(e, i), child->line, child->column);
+    }
+    return status;
+}
+
+/* ------------------------------------------------------------ scaffold sets */
+
+static pc__node *node_at(const pc__schema_tree *tree, const char *path, size_t size)
+{
+    for (size_t i = 1; i < tree->node_count; i++) {
+        pc__node *node = tree->nodes[i];
+        if (node->kind == PC__NODE_MODULE && strlen(node->path) == size && !memcmp(node->path, path, size))
+            return node;
+    }
+    return NULL;
+}
+
+/* Whether no prompt can import both: somewhere above they are different members of one union. */
+static int exclusive(const pc__node *a, const pc__node *b)
+{
+    for (const pc__node *x = a; x; x = x->parent)
+        for (const pc__node *y = b; y; y = y->parent)
+            if (x != y && x->parent && x->parent == y->parent && x->parent->kind == PC__NODE_UNION)
+                return 1;
+    return 0;
+}
+
+static pc_status scaffold_member(const builder *b, const pc__xml *e, pc__scaffold *set, const char *path, size_t size)
+{
+    pc__node *node = node_at(b->tree, path, size), **modules;
+    if (!node)
+        return pc__xml_fault(b->env->where, e, "scaffold: there is no module '%.*s'", (int)(size < 100 ? size : 100), path);
+    for (size_t i = 0; i < set->count; i++) {
+        if (set->modules[i] == node)
+            return pc__xml_fault(b->env->where, e, "scaffold: module '%s' is named twice", node->path);
+        if (exclusive(set->modules[i], node))
+            return pc__xml_fault(b->env->where, e, "scaffold: '%s' and '%s' are members of one union", set->modules[i]->path,
+                                 node->path);
+    }
+    if (!(modules = pc__realloc(b->env->mem, set->modules, (set->count + 1) * sizeof *modules)))
+        return PC_ERR_NOMEM;
+    set->modules = modules;
+    modules[set->count++] = node;
+    return PC_OK;
+}
+
+static pc_status scaffold_set(builder *b, const pc__xml *e)
+{
+    const char *at = pc__xml_attribute_of(e, "modules");
+    pc__scaffold *set = &b->tree->scaffolds[b->tree->scaffold_count++];
+    pc_status status = PC_OK;
+    while (*(at += strspn(at, " \t\r\n")) && status >= 0) {
+        size_t n = strcspn(at, " \t\r\n");
+        status = scaffold_member(b, e, set, at, n);
+        at += n;
+    }
+    if (status >= 0 && set->count < 2)
+        status = pc__xml_fault(b->env->where, e, "a scaffold needs at least two modules");
+    return status;
+}
+
+static pc_status build(builder *b, const pc__xml *root)
+{
+    const char *where = b->env->where, *name;
+    pc_status status;
+    if (strcmp(root->name, "schema"))
+        return pc__xml_fault(where, root, "the root element is <%.60s>, not <schema>", root->name);
+    if (!(name = pc__name_attribute(where, root, "schema", 0)))
+        return PC_ERR_PML;
+    if ((status = pc__only_attributes(where, root, " name src ")) < 0)
+        return status;
+    if (!(b->tree->name = pc__strdup(b->env->mem, name)))
+        return PC_ERR_NOMEM;
+    if ((status = add_node(b, NULL, PC__NODE_MODULE, name, root->line, root->column, &b->tree->root)) < 0 ||
+        (status = source(b, root)) < 0 || (status = content(b, b->tree->root, root)) < 0 ||
+        (status = flush(b, b->tree->root)) < 0)
+        return status;
+    if (!(b->tree->scaffolds = pc__calloc(b->env->mem, b->scaffold_count, sizeof *b->tree->scaffolds)))
+        return PC_ERR_NOMEM;
+    for (size_t i = 0; i < b->scaffold_count; i++)
+        if ((status = scaffold_set(b, b->scaffolds[i])) < 0)
+            return status;
+    return pc__layout(b->tree, b->env);
+}
+
+pc_status pc__schema_tree_parse(pc__schema_tree **out, const pc__pml_env *env, const char *text, size_t size)
+{
+    pc__xml *xml;
+    pc_status status = pc__xml_parse(&xml, env->mem, env->where, text, size);
+    builder b = {.env = env, .run = {.env = env}};
+    *out = NULL;
+    if (status < 0)
+        return status;
+    b.tree = pc__calloc(env->mem, 1, sizeof *b.tree);
+    status = b.tree ? build(&b, xml) : PC_ERR_NOMEM;
+    pc__run_free(&b.run);
+    pc__free(env->mem, b.scaffolds);
+    pc__xml_free(xml, env->mem);
+    if (status < 0)
+        pc__schema_tree_free(b.tree, env->mem);
+    else
+        *out = b.tree;
+    return status;
+}
+
+void pc__schema_tree_free(pc__schema_tree *tree, const pc_allocator *mem)
+{
+    if (!tree)
+        return;
+    for (size_t i = 0; i < tree->node_count; i++) {
+        pc__node *node = tree->nodes[i];
+        pc__free(mem, node->name);
+        pc__free(mem, node->path);
+        pc__free(mem, node->children);
+        pc__free(mem, node->tokens);
+        pc__free(mem, node->text);
+        pc__free(mem, node);
+    }
+    for (size_t i = 0; i < tree->scaffold_count; i++)
+        pc__free(mem, tree->scaffolds[i].modules);
+    pc__free(mem, tree->scaffolds);
+    pc__free(mem, tree->nodes);
+    pc__free(mem, tree->name);
+    pc__free(mem, tree);
+}

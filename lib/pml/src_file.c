@@ -1,0 +1,62 @@
+#include "pml/src_file.h"
+
+#include <limits.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/file.h"
+
+enum { LIMIT = 64 << 20 };
+
+/* Bytes that start no UTF-8 character; SIZE_MAX: there is none. */
+static size_t first_invalid(const char *text, size_t size)
+{
+    const unsigned char *s = (const unsigned char *)text;
+    for (size_t i = 0; i < size;) {
+        size_t n = s[i] < 0x80 ? 1 : s[i] >= 0xf0 ? 4 : s[i] >= 0xe0 ? 3 : 2;
+        if (i + n > size || (s[i] >= 0x80 && s[i] < 0xc2) || s[i] > 0xf4)
+            return i;
+        for (size_t j = 1; j < n; j++)
+            if ((s[i + j] & 0xc0) != 0x80)
+                return i;
+        i += n;
+    }
+    return SIZE_MAX;
+}
+
+/* Both paths resolved, links followed: the file lies in the folder or below. */
+static int inside(const char *folder, const char *path)
+{
+    char root[PATH_MAX], file[PATH_MAX];
+    size_t n;
+    if (!realpath(folder, root) || !realpath(path, file))
+        return 1; /* it cannot be opened: that error is the clearer one */
+    n = strlen(root);
+    return !strcmp(root, "/") || (!strncmp(root, file, n) && file[n] == '/');
+}
+
+pc_status pc__src_read(const pc__pml_env *env, const pc__xml *element, const char *src, char **text, size_t *size)
+{
+    char *path;
+    pc_status status;
+    size_t bad;
+    *text = NULL;
+    if (!env->base_folder)
+        return pc__xml_fault(env->where, element, "src='%.100s': there is no folder to look in (set base_folder)", src);
+    if (!(path = pc__path_join(env->mem, env->base_folder, src)))
+        return PC_ERR_NOMEM;
+    if (!(env->flags & PC_PML_SRC_ANYWHERE) && !inside(env->base_folder, path))
+        status = pc__xml_fault(env->where, element, "src='%.100s' lies outside of the schema's folder", src);
+    else if ((status = pc__file_read(env->mem, path, LIMIT, text, size)) < 0)
+        status = status == PC_ERR_NOMEM
+                     ? status
+                     : pc__fail_in(PC_ERR_PML, "%s:%zu:%zu: src", env->where, element->line, element->column);
+    else if ((bad = first_invalid(*text, *size)) != SIZE_MAX)
+        status = pc__xml_fault(env->where, element, "src='%.100s': byte %zu is not UTF-8", src, bad);
+    if (status < 0) {
+        pc__free(env->mem, *text);
+        *text = NULL;
+    }
+    pc__free(env->mem, path);
+    return status;
+}

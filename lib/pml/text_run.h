@@ -1,0 +1,36 @@
+/* A text run under construction: pieces of document text, of chat templates and of files that stand next to each other, and their tokens. */
+#ifndef PC_PML_TEXT_RUN_H
+#define PC_PML_TEXT_RUN_H
+
+#include "pml/schema.h"
+
+typedef enum pc__piece_kind {
+    PC__PIECE_DOCUMENT, /* blanks at the ends of the run are adjusted */
+    PC__PIECE_TEMPLATE, /* exact; special tokens count */
+    PC__PIECE_FILE      /* exact */
+} pc__piece_kind;
+
+typedef struct pc__piece {
+    size_t end; /* in the run's text */
+    pc__piece_kind kind;
+} pc__piece;
+
+typedef struct pc__text_run {
+    const pc__pml_env *env;
+    pc__bytes text;
+    pc__piece *pieces;
+    size_t count, capacity;
+    size_t line, column;
+} pc__text_run;
+
+enum { PC__BLANKS_ONE = 0, PC__BLANKS_NONE = 1 }; /* what a leading or trailing run of blanks becomes */
+
+pc_status pc__run_add(pc__text_run *run, pc__piece_kind kind, const char *text, size_t size, size_t line, size_t column);
+/* Adjusts the blanks of the run (see doc/pml.md): at its ends, or everywhere with PC_PML_COMPACT. */
+pc_status pc__run_adjust(pc__text_run *run, int ends);
+/* The run's ids. Text of the document that looks like a special token stays text. */
+pc_status pc__run_tokens(const pc__text_run *run, int32_t **tokens, size_t *count);
+void pc__run_clear(pc__text_run *run); /* empty, to be filled again */
+void pc__run_free(pc__text_run *run);
+
+#endif

@@ -1,0 +1,234 @@
+#include "pml/xml.h"
+
+#include <expat.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+
+enum { DEPTH = 128 };
+
+typedef struct parsing {
+    const pc_allocator *mem;
+    const char *where;
+    XML_Parser parser;
+    pc__xml *root, *open;
+    size_t depth;
+    pc_status status; /* negative: a handler has stopped the parser */
+} parsing;
+
+/* expat's memory functions take no user pointer: one parse runs on one thread from start to end. */
+static _Thread_local const pc_allocator *current;
+
+static void *xml_alloc(size_t size)
+{
+    return pc__alloc(current, size);
+}
+
+static void *xml_realloc(void *ptr, size_t size)
+{
+    return pc__realloc(current, ptr, size);
+}
+
+static void xml_free(void *ptr)
+{
+    pc__free(current, ptr);
+}
+
+int pc__xml_is_blank(const char *text, size_t size)
+{
+    for (size_t i = 0; i < size; i++)
+        if (text[i] != ' ' && text[i] != '\t' && text[i] != '\n' && text[i] != '\r')
+            return 0;
+    return 1;
+}
+
+pc_status pc__xml_fault(const char *where, const pc__xml *at, const char *format, ...)
+{
+    char text[400];
+    va_list args;
+    va_start(args, format);
+    vsnprintf(text, sizeof text, format, args);
+    va_end(args);
+    return pc__fail(PC_ERR_PML, "%s:%zu:%zu: %s", where, at->line, at->column, text);
+}
+
+static void stop(parsing *p, pc_status status)
+{
+    p->status = status;
+    XML_StopParser(p->parser, XML_FALSE);
+}
+
+static pc__xml *add_child(parsing *p)
+{
+    pc__xml *node = pc__calloc(p->mem, 1, sizeof *node), *parent = p->open;
+    if (!node)
+        return NULL;
+    node->parent = parent;
+    node->line = XML_GetCurrentLineNumber(p->parser);
+    node->column = XML_GetCurrentColumnNumber(p->parser) + 1;
+    if (!parent) {
+        p->root = node;
+    } else if (pc__grow(p->mem, (void **)&parent->children, &parent->child_capacity, parent->child_count + 1,
+                        sizeof *parent->children) < 0) {
+        pc__free(p->mem, node);
+        return NULL;
+    } else {
+        parent->children[parent->child_count++] = node;
+    }
+    return node;
+}
+
+static pc_status add_attributes(parsing *p, pc__xml *node, const char **attributes)
+{
+    size_t n = 0;
+    while (attributes[2 * n])
+        n++;
+    if (!(node->attributes = pc__calloc(p->mem, n, sizeof *node->attributes)))
+        return PC_ERR_NOMEM;
+    for (size_t i = 0; i < n; i++) {
+        pc__xml_attribute *a = &node->attributes[node->attribute_count++];
+        a->name = pc__strdup(p->mem, attributes[2 * i]);
+        a->value = pc__strdup(p->mem, attributes[2 * i + 1]);
+        if (!a->name || !a->value)
+            return PC_ERR_NOMEM;
+    }
+    return PC_OK;
+}
+
+static void on_start(void *user, const char *name, const char **attributes)
+{
+    parsing *p = user;
+    pc__xml *node;
+    if (p->status < 0)
+        return;
+    node = add_child(p);
+    if (!node || !(node->name = pc__strdup(p->mem, name)) || add_attributes(p, node, attributes) < 0)
+        stop(p, PC_ERR_NOMEM);
+    else if (++p->depth > DEPTH)
+        stop(p, pc__xml_fault(p->where, node, "elements are nested more than %d deep", DEPTH));
+    else
+        p->open = node;
+}
+
+static void on_end(void *user, const char *name)
+{
+    parsing *p = user;
+    (void)name;
+    if (p->status >= 0) {
+        p->open = p->open->parent;
+        p->depth--;
+    }
+}
+
+static void on_text(void *user, const char *text, int size)
+{
+    parsing *p = user;
+    pc__xml *last;
+    char *grown;
+    if (p->status < 0 || !p->open)
+        return;
+    last = p->open->child_count ? p->open->children[p->open->child_count - 1] : NULL;
+    if (!last || last->name)
+        last = add_child(p);
+    if (!last) {
+        stop(p, PC_ERR_NOMEM);
+        return;
+    }
+    size_t capacity = last->text_capacity;
+    pc_status status = pc__grow(p->mem, (void **)&last->text, &capacity, last->size + (size_t)size + 1, 1);
+    last->text_capacity = capacity;
+    grown = last->text;
+    if (status < 0) {
+        stop(p, status);
+        return;
+    }
+    memcpy(grown + last->size, text, (size_t)size);
+    last->size += (size_t)size;
+    grown[last->size] = 0;
+}
+
+static void on_doctype(void *user, const char *name, const char *system_id, const char *public_id, int internal)
+{
+    parsing *p = user;
+    pc__xml at = {.line = XML_GetCurrentLineNumber(p->parser), .column = XML_GetCurrentColumnNumber(p->parser) + 1};
+    (void)name, (void)system_id, (void)public_id, (void)internal;
+    if (p->status >= 0)
+        stop(p, pc__xml_fault(p->where, &at, "a document type (<!DOCTYPE>) is not allowed"));
+}
+
+static pc_status syntax_error(const parsing *p, const char *text, size_t size)
+{
+    enum XML_Error code = XML_GetErrorCode(p->parser);
+    pc__xml at = {.line = XML_GetCurrentLineNumber(p->parser), .column = XML_GetCurrentColumnNumber(p->parser) + 1};
+    XML_Index index = XML_GetCurrentByteIndex(p->parser);
+    const char *hint = "";
+    if (code == XML_ERROR_NO_MEMORY)
+        return PC_ERR_NOMEM;
+    if (code == XML_ERROR_INVALID_TOKEN && index >= 0 && (size_t)index < size)
+        hint = text[index] == '&' || (index > 0 && text[index - 1] == '&')
+                   ? " (a bare '&'? write &amp; or use CDATA)"
+               : text[index] == '<' || (index > 0 && text[index - 1] == '<')
+                   ? " (a bare '<'? write &lt; or use CDATA)"
+                   : " (a bare '<' or '&' before it? write &lt;, &amp; or use CDATA)";
+    if (code == XML_ERROR_TAG_MISMATCH && p->open)
+        return pc__xml_fault(p->where, &at, "mismatched tag: <%s> of line %zu is still open", p->open->name, p->open->line);
+    return pc__xml_fault(p->where, &at, "%s%s", XML_ErrorString(code), hint);
+}
+
+static pc_status feed(parsing *p, const char *text, size_t size)
+{
+    XML_SetUserData(p->parser, p);
+    XML_SetElementHandler(p->parser, on_start, on_end);
+    XML_SetCharacterDataHandler(p->parser, on_text);
+    XML_SetStartDoctypeDeclHandler(p->parser, on_doctype);
+    if (XML_Parse(p->parser, text, (int)size, 1) == XML_STATUS_OK && p->status >= 0)
+        return PC_OK;
+    return p->status < 0 ? p->status : syntax_error(p, text, size);
+}
+
+pc_status pc__xml_parse(pc__xml **out, const pc_allocator *mem, const char *where, const char *text, size_t size)
+{
+    static const XML_Memory_Handling_Suite suite = {xml_alloc, xml_realloc, xml_free};
+    parsing p = {.mem = mem, .where = where};
+    const pc_allocator *outer = current;
+    pc_status status;
+    *out = NULL;
+    if (size > 1 << 28)
+        return pc__fail(PC_ERR_LIMIT, "%s: %zu bytes are more than the limit of %d", where, size, 1 << 28);
+    current = mem;
+    p.parser = XML_ParserCreate_MM("UTF-8", &suite, NULL);
+    status = p.parser ? feed(&p, text, size) : PC_ERR_NOMEM;
+    if (p.parser)
+        XML_ParserFree(p.parser);
+    current = outer;
+    if (status < 0)
+        pc__xml_free(p.root, mem);
+    else
+        *out = p.root;
+    return status;
+}
+
+void pc__xml_free(pc__xml *node, const pc_allocator *mem)
+{
+    if (!node)
+        return;
+    for (size_t i = 0; i < node->child_count; i++)
+        pc__xml_free(node->children[i], mem);
+    for (size_t i = 0; i < node->attribute_count; i++) {
+        pc__free(mem, node->attributes[i].name);
+        pc__free(mem, node->attributes[i].value);
+    }
+    pc__free(mem, node->children);
+    pc__free(mem, node->attributes);
+    pc__free(mem, node->name);
+    pc__free(mem, node->text);
+    pc__free(mem, node);
+}
+
+const char *pc__xml_attribute_of(const pc__xml *element, const char *name)
+{
+    for (size_t i = 0; i < element->attribute_count; i++)
+        if (!strcmp(element->attributes[i].name, name))
+            return element->attributes[i].value;
+    return NULL;
+}

@@ -1,0 +1,35 @@
+/* XML as a small tree with the place of everything, by expat. Strict: no recovery, no document type, no external entities. Comments and
+ * processing instructions vanish; CDATA and entities are text; neighbouring text is one node. */
+#ifndef PC_PML_XML_H
+#define PC_PML_XML_H
+
+#include "base/context.h"
+
+typedef struct pc__xml_attribute {
+    char *name, *value;
+} pc__xml_attribute;
+
+typedef struct pc__xml pc__xml;
+struct pc__xml {
+    char *name; /* element; NULL: text */
+    char *text;
+    size_t size, text_capacity; /* of text */
+    pc__xml_attribute *attributes;
+    size_t attribute_count;
+    pc__xml **children;
+    size_t child_count, child_capacity;
+    pc__xml *parent;
+    size_t line, column; /* from 1 */
+};
+
+/* PC_ERR_PML "where:line:column: cause". `where` stands in error texts. */
+pc_status pc__xml_parse(pc__xml **out, const pc_allocator *mem, const char *where, const char *text, size_t size);
+void pc__xml_free(pc__xml *node, const pc_allocator *mem);
+const char *pc__xml_attribute_of(const pc__xml *element, const char *name); /* NULL: not there */
+int pc__xml_is_blank(const char *text, size_t size);                        /* nothing but XML blanks */
+
+/* PC_ERR_PML with the place of `at` in front. */
+pc_status pc__xml_fault(const char *where, const pc__xml *at, const char *format, ...)
+    __attribute__((format(printf, 3, 4)));
+
+#endif

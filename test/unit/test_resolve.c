@@ -1,0 +1,199 @@
+/* Catches: positions that differ from the published layout (upstream study 1.2, worked example), arguments or texts that land elsewhere, every
+ * fault of a schema or prompt that is let through or named without its place, leaks when an allocation fails. */
+#include <stdlib.h>
+#include <string.h>
+
+#include "pml/resolve.h"
+#include "testing.h"
+
+/* One word, one token: its id is a small hash. Special words <...> count only on request, which here changes nothing. */
+static pc_status words(void *user, const char *text, size_t size, uint64_t flags, int32_t **tokens, size_t *count)
+{
+    const pc_allocator *mem = user;
+    (void)flags;
+    *count = 0;
+    if (!(*tokens = pc__alloc(mem, (size + 1) * sizeof **tokens)))
+        return PC_ERR_NOMEM;
+    for (size_t i = 0; i < size;) {
+        int32_t id = 7;
+        while (i < size && strchr(" \n\t\r", text[i]))
+            i++;
+        size_t start = i;
+        for (; i < size && !strchr(" \n\t\r", text[i]); i++)
+            id = (id * 31 + text[i]) & 0xffff;
+        if (i > start)
+            (*tokens)[(*count)++] = id;
+    }
+    return PC_OK;
+}
+
+static pc__chat chat = {.name = "t", .system_open = "<S> ", .system_close = " </S>", .system_empty = "<E>", .user_open = "<U> ",
+                        .user_close = " </U> <A>", .assistant_open = "", .assistant_close = " </A>"};
+
+static pc__pml_env env_of(const pc_allocator *mem)
+{
+    pc__pml_env env = {.mem = mem, .chat = &chat, .tokens = words, .tokens_user = (void *)(uintptr_t)mem, .unk = 0, .where = "t.pml"};
+    return env;
+}
+
+static const char worked[] =
+    "<schema name='t'>sys one two<module name='plan'>go for<parameter name='dur' length='5'/>days"
+    "<union scaffold='b'><module name='a'>A1 A2<param name='city' len='3'/></module>"
+    "<module name='b'>B1 B2 B3<union><module name='c'>C1</module><module name='c2'>C2 C2b</module></union></module>"
+    "</union>tail words here</module><module name='x'>x1 x2</module>end</schema>";
+
+static void worked_example(void)
+{
+    pc__pml_env env = env_of(&pc__libc_allocator);
+    pc__schema_tree *tree;
+    pc__resolved *r;
+    static const struct { int64_t start, length; const char *path; } want[] = {
+        {0, 3, ""}, {3, 16, "plan"}, {3, 2, "plan"}, {5, 5, "plan/dur"}, {10, 1, "plan"}, {11, 5, "plan/union"}, {11, 5, "plan/a"},
+        {11, 2, "plan/a"}, {13, 3, "plan/a/city"}, {11, 5, "plan/b"}, {11, 3, "plan/b"}, {14, 2, "plan/b/union"},
+        {14, 1, "plan/b/c"}, {14, 1, "plan/b/c"}, {14, 2, "plan/b/c2"}, {14, 2, "plan/b/c2"}, {16, 3, "plan"}, {19, 2, "x"},
+        {19, 2, "x"}, {21, 1, ""}};
+    static const struct { int kind; int64_t start; size_t count; } parts[] = {
+        {1, 0, 3}, {1, 3, 2}, {2, 5, 2}, {1, 10, 1}, {1, 11, 2}, {2, 13, 2}, {1, 16, 3}, {1, 19, 2}, {1, 21, 1}, {3, 22, 2}};
+    if (!CHECK_OK(pc__schema_tree_parse(&tree, &env, worked, sizeof worked - 1)))
+        return;
+    CHECK_INT(tree->length, 22);
+    CHECK_INT(tree->node_count, sizeof want / sizeof *want + 1);
+    for (size_t i = 0; i < sizeof want / sizeof *want && i + 1 < tree->node_count; i++) {
+        CHECK_INT(tree->nodes[i + 1]->start, want[i].start);
+        CHECK_INT(tree->nodes[i + 1]->length, want[i].length);
+        CHECK_STR(tree->nodes[i + 1]->path, want[i].path);
+    }
+    const char *prompt = "<prompt schema='t'><plan dur='3 days'><a city='New York'/></plan><x/>\n final text\n</prompt>";
+    if (CHECK_OK(pc__resolve(&r, &env, tree, prompt, strlen(prompt)))) {
+        CHECK_INT(r->part_count, 10);
+        for (size_t i = 0; i < r->part_count && i < 10; i++) {
+            CHECK_INT(r->parts[i].kind, parts[i].kind);
+            CHECK_INT(r->parts[i].start, parts[i].start);
+            CHECK_INT(r->parts[i].count, parts[i].count);
+        }
+        CHECK_INT(r->end, 24);
+        CHECK_INT(r->module_count, 4);
+    }
+    pc__resolved_free(r, &pc__libc_allocator);
+    pc__schema_tree_free(tree, &pc__libc_allocator);
+}
+
+static void texts(void)
+{
+    pc__pml_env env = env_of(&pc__libc_allocator);
+    pc__schema_tree *tree;
+    pc__resolved *r;
+    const char *schema = "<schema name='s'>\n <system> be <!-- not this --> kind </system>\n <module name='m'>\n a  b &lt; <![CDATA[c & d]]>\n"
+                         "</module><module name='n' cache='false'>n1<module name='k'>k1</module></module>"
+                         "<scaffold modules='m n/k'/></schema>";
+    if (!CHECK_OK(pc__schema_tree_parse(&tree, &env, schema, strlen(schema))))
+        return;
+    CHECK_STR(tree->nodes[1]->text, "<S>  be  kind  </S> ");
+    CHECK_STR(tree->nodes[3]->text, " a  b < c & d ");
+    CHECK(!tree->nodes[3]->uncached && tree->nodes[5]->uncached && tree->nodes[7]->uncached);
+    CHECK_INT(tree->scaffold_count, 1);
+    const char *prompt = "<prompt>first <m/> middle <n><k/></n><user>ask</user></prompt>";
+    if (CHECK_OK(pc__resolve(&r, &env, tree, prompt, strlen(prompt)))) {
+        CHECK_INT(r->scaffold_count, 1);
+        CHECK_INT(r->parts[1].kind, PC__PART_CACHED); /* "first" follows the leading text, where m starts too: cached comes first */
+        CHECK_INT(r->parts[2].start, 4);
+        CHECK_INT(r->parts[3].start, tree->nodes[2]->start + tree->nodes[2]->length);
+        CHECK_INT(r->parts[r->part_count - 1].start, tree->length);
+        CHECK_INT(r->parts[r->part_count - 1].count, 4);
+    }
+    pc__resolved_free(r, &pc__libc_allocator);
+    pc__schema_tree_free(tree, &pc__libc_allocator);
+}
+
+static const struct fault { const char *schema, *prompt, *text; } faults[] = {
+    {"<schema>", NULL, "t.pml:1:"},
+    {"<module name='a'/>", NULL, "not <schema>"},
+    {"<schema/>", NULL, "1:1: <schema> has no name"},
+    {"<schema name='1a'/>", NULL, "'1a' is no schema name"},
+    {"<schema name='s'>a < b</schema>", NULL, "write &lt;"},
+    {"<schema name='s'>a & b</schema>", NULL, "write &amp;"},
+    {"<schema name='s'>\n  <foo/></schema>", NULL, "t.pml:2:3: <foo> is not known"},
+    {"<schema name='s'><module/></schema>", NULL, "<module> has no name"},
+    {"<schema name='s'><module name='a' x='1'/></schema>", NULL, "no attribute 'x'"},
+    {"<schema name='s'><module name='a'/><module name='a'/></schema>", NULL, "'a' is there already"},
+    {"<schema name='s'><union><module name='a'/><module name='a'/></union></schema>", NULL, "'a' is there already"},
+    {"<schema name='s'><union><module name='a'/></union><module name='a'/></schema>", NULL, "'a' is there already"},
+    {"<schema name='s'><module name='user'/></schema>", NULL, "tag of the language"},
+    {"<schema name='s'><union>text</union></schema>", NULL, "only <module> may stand"},
+    {"<schema name='s'><union scaffold='z'><module name='a'/></union></schema>", NULL, "names no member"},
+    {"<schema name='s'><parameter name='p' length='2'/></schema>", NULL, "must stand in a module"},
+    {"<schema name='s'><module name='a'><parameter length='2'/></module></schema>", NULL, "has no name"},
+    {"<schema name='s'><module name='a'><parameter name='p'/></module></schema>", NULL, "has no length"},
+    {"<schema name='s'><module name='a'><parameter name='p' length='0'/></module></schema>", NULL, "length='0'"},
+    {"<schema name='s'><module name='a'><parameter name='p' length='99999999999999999999'/></module></schema>", NULL, "length="},
+    {"<schema name='s'><module name='a'><parameter name='p' length='1' scaffold='x y'/></module></schema>", NULL, "has 2 tokens"},
+    {"<schema name='s'><module name='a'><parameter name='p' length='1'/><param name='p' len='1'/></module></schema>", NULL,
+     "already"},
+    {"<schema name='s'><module name='a' cache='no'/></schema>", NULL, "neither 'true' nor 'false'"},
+    {"<schema name='s'><module name='a' src='x.txt'/></schema>", NULL, "no folder"},
+    {"<schema name='s'><scaffold modules='a'/></schema>", NULL, "no module 'a'"},
+    {"<schema name='s'><module name='a'/><scaffold modules='a'/></schema>", NULL, "at least two"},
+    {"<schema name='s'><union><module name='a'/><module name='b'/></union><scaffold modules='a b'/></schema>", NULL, "one union"},
+    {"<!DOCTYPE x [<!ENTITY e 'v'>]><schema name='s'>&e;</schema>", NULL, "document type"},
+    {"<schema name='s'><user x='1'>u</user></schema>", NULL, "no attribute 'x'"},
+    {"<schema name='s'>t</schema>", "<p/>", "not <prompt>"},
+    {"<schema name='s'>t</schema>", "<prompt/>", "empty"},
+    {"<schema name='s'>t</schema>", "<prompt x='1'>a</prompt>", "no attribute 'x'"},
+    {"<schema name='s'><module name='a'/></schema>", "<prompt><b/></prompt>", "no module 'b'; there are a"},
+    {"<schema name='s'><module name='a'><module name='b'/></module></schema>", "<prompt>\n<b/></prompt>", "t.pml:2:1: 's' has no module 'b'; there is one at 'a/b'"},
+    {"<schema name='s'><module name='a'/></schema>", "<prompt><a/><a/></prompt>", "used twice"},
+    {"<schema name='s'><union><module name='a'/><module name='b'/></union></schema>", "<prompt><a/><b/></prompt>", "one union"},
+    {"<schema name='s'><module name='a'/></schema>", "<prompt><a p='x'/></prompt>", "no parameter 'p'"},
+    {"<schema name='s'><module name='a'><param name='p' len='1'/></module></schema>", "<prompt><a p='x y'/></prompt>",
+     "has 2 tokens, the parameter takes 1"},
+};
+
+static pc_status both(const pc_allocator *mem, const char *schema, const char *prompt)
+{
+    pc__pml_env env = env_of(mem);
+    pc__schema_tree *tree;
+    pc__resolved *r = NULL;
+    pc_status status = pc__schema_tree_parse(&tree, &env, schema, strlen(schema));
+    if (status >= 0 && prompt)
+        status = pc__resolve(&r, &env, tree, prompt, strlen(prompt));
+    pc__resolved_free(r, mem);
+    pc__schema_tree_free(tree, mem);
+    return status;
+}
+
+static void every_fault(void)
+{
+    for (size_t i = 0; i < sizeof faults / sizeof *faults; i++) {
+        if (!CHECK_INT(both(&pc__libc_allocator, faults[i].schema, faults[i].prompt), PC_ERR_PML) |
+            !CHECK_ERROR_HAS(faults[i].text))
+            fprintf(stderr, "    fault %zu: %s\n", i, faults[i].schema);
+    }
+    pc__pml_env env = env_of(&pc__libc_allocator);
+    pc__schema_tree *tree;
+    env.context_length = 20;
+    CHECK_STATUS(pc__schema_tree_parse(&tree, &env, worked, sizeof worked - 1), PC_ERR_LIMIT);
+    CHECK_ERROR_HAS("spans 22 positions, the model has 20");
+}
+
+static void failing_allocations(void)
+{
+    const char *prompt = "<prompt schema='t'>a <plan dur='3 days'><a city='New York'/></plan><x/><user>final text</user></prompt>";
+    for (uint64_t at = 1;; at++) {
+        pc_test_memory memory = {.fail_at = at};
+        pc_allocator allocator = pc_test_allocator(&memory);
+        pc_status status = both(&allocator, worked, prompt);
+        CHECK(status == PC_OK || status == PC_ERR_NOMEM);
+        CHECK_INT(memory.live_blocks, 0);
+        if (memory.calls < at)
+            break;
+    }
+}
+
+int main(void)
+{
+    worked_example();
+    texts();
+    every_fault();
+    failing_allocations();
+    return pc_test_end();
+}

@@ -1,0 +1,309 @@
+/* Catches a store that exceeds its budget, evicts what is pinned or in use, serves other tokens or another tenant's states, loses
+ * count, or is not safe between threads (run under ThreadSanitizer too). */
+#include "store/cache.h"
+
+#include <pthread.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "testing.h"
+
+static atomic_int live; /* payloads */
+
+static void release(void *owner, void *payload)
+{
+    (void)owner;
+    free(payload);
+    atomic_fetch_sub(&live, 1);
+}
+
+static pc_segment *make(int32_t token, uint64_t bytes)
+{
+    pc_segment *segment = NULL;
+    CHECK_OK(pc__segment_new(&segment, &pc__libc_allocator, malloc(1), release, NULL, NULL, bytes, &token, 1));
+    atomic_fetch_add(&live, 1);
+    return segment;
+}
+
+static pc__id key_of(int32_t token)
+{
+    static const pc__id nothing;
+    return pc__segment_key(&nothing, &nothing, 0, &token, NULL, 1);
+}
+
+static pc_status put(pc_cache *cache, int32_t token, uint64_t bytes, double cost)
+{
+    pc_segment *segment = make(token, bytes);
+    pc__id key = key_of(token);
+    pc_status status = pc__cache_put(cache, &key, NULL, segment, cost, NULL);
+    pc__segment_unref(segment);
+    return status;
+}
+
+static int has(pc_cache *cache, int32_t token)
+{
+    pc_segment *segment = NULL;
+    pc__id key = key_of(token);
+    pc_status status = pc__cache_get(cache, &key, &token, 1, &segment);
+    CHECK((status == PC_OK) == (segment != NULL));
+    CHECK(status == PC_OK || status == PC_MISS);
+    pc__segment_unref(segment);
+    return status == PC_OK;
+}
+
+static pc_cache_stats balanced(pc_cache *cache)
+{
+    pc_cache_stats s = PC_CACHE_STATS_INIT;
+    CHECK_OK(pc_cache_get_stats(cache, &s));
+    CHECK_INT(s.hits + s.misses, s.lookups);
+    CHECK_INT(s.resident + s.evicted + s.removed, s.stored);
+    CHECK(s.resident_bytes <= s.budget_bytes);
+    CHECK(s.pinned_bytes <= s.resident_bytes);
+    return s;
+}
+
+static pc_cache *new_cache(pc_context *context, uint64_t bytes)
+{
+    pc_cache_options o = PC_CACHE_OPTIONS_INIT;
+    pc_cache *cache = NULL;
+    o.host_bytes = bytes;
+    CHECK_OK(pc_cache_new(&cache, context, &o));
+    return cache;
+}
+
+static void tokens_are_compared(pc_context *context)
+{
+    pc_cache *cache = new_cache(context, 0);
+    pc__id key = key_of(1);
+    int32_t other = 2;
+    pc_segment *got = NULL;
+    CHECK_OK(put(cache, 1, 10, 1));
+    CHECK(has(cache, 1));
+    CHECK_STATUS(pc__cache_get(cache, &key, &other, 1, &got), PC_MISS);
+    CHECK_STATUS(pc__cache_get(cache, &key, &other, 0, &got), PC_MISS);
+    CHECK(!got);
+    pc_cache_stats s = balanced(cache);
+    CHECK_INT(s.budget_bytes, 1 << 30);
+    CHECK_INT(s.hits, 1);
+    CHECK_INT(s.misses, 2);
+    pc_cache_free(cache);
+}
+
+static void first_one_wins(pc_context *context)
+{
+    pc_cache *cache = new_cache(context, 0);
+    pc__id key = key_of(1), content = key_of(77);
+    pc_segment *a = make(1, 10), *b = make(1, 10), *winner = NULL;
+    CHECK(!pc__cache_knows(cache, &content));
+    CHECK_OK(pc__cache_put(cache, &key, &content, a, 1, &winner));
+    CHECK(winner == a);
+    pc__segment_unref(winner);
+    CHECK_OK(pc__cache_put(cache, &key, &content, b, 1, &winner));
+    CHECK(winner == a);
+    pc__segment_unref(winner);
+    CHECK_INT(balanced(cache).stored, 1);
+    CHECK(pc__cache_knows(cache, &content));
+    pc__segment_unref(a);
+    pc__segment_unref(b);
+    CHECK_OK(pc_cache_clear(cache));
+    CHECK(!pc__cache_knows(cache, &content));
+    pc_cache_free(cache);
+}
+
+/* What is cheap to compute for its size goes first; what is used stays. */
+static void eviction(pc_context *context)
+{
+    pc_cache *cache = new_cache(context, 20000);
+    CHECK_OK(put(cache, 1, 4000, 0.001)); /* cheap */
+    CHECK_OK(put(cache, 2, 4000, 10));
+    CHECK_OK(put(cache, 3, 4000, 0.5));
+    CHECK_OK(put(cache, 4, 4000, 0.6));
+    CHECK_OK(put(cache, 5, 4000, 1));
+    CHECK(!has(cache, 1));
+    CHECK(has(cache, 2));
+    CHECK(has(cache, 3)); /* used once more: now worth more than 4 */
+    CHECK_OK(put(cache, 6, 4000, 5));
+    CHECK(!has(cache, 4));
+    CHECK(has(cache, 3) && has(cache, 2) && has(cache, 5) && has(cache, 6));
+    CHECK_INT(balanced(cache).evicted, 2);
+    CHECK_STATUS(put(cache, 7, 30000, 1), PC_MISS);
+    CHECK_INT(balanced(cache).refused, 1);
+    CHECK_INT(balanced(cache).resident, 4); /* nothing left for what does not fit anyway */
+    /* worth fades: with new ones coming, an old expensive one that is never used goes in the end */
+    for (int32_t t = 100; t < 400; t++)
+        CHECK_OK(put(cache, t, 4000, 2));
+    CHECK(!has(cache, 2));
+    balanced(cache);
+    pc_cache_free(cache);
+}
+
+static void pins_and_use(pc_context *context)
+{
+    pc_cache *cache = new_cache(context, 10000);
+    pc__id one = key_of(1), missing = key_of(99);
+    int32_t token = 2;
+    pc__id two = key_of(2);
+    pc_segment *held = NULL;
+    CHECK_OK(put(cache, 1, 4000, 0));
+    CHECK_OK(put(cache, 2, 4000, 0));
+    CHECK_STATUS(pc__cache_pin(cache, &missing), PC_MISS);
+    CHECK_STATUS(pc__cache_unpin(cache, &one), PC_ERR_STATE);
+    CHECK_OK(pc__cache_pin(cache, &one));
+    CHECK_OK(pc__cache_pin(cache, &one));
+    CHECK(balanced(cache).pinned_bytes > 4000);
+    CHECK_OK(pc__cache_get(cache, &two, &token, 1, &held));
+    CHECK_STATUS(put(cache, 3, 4000, 100), PC_MISS); /* one pinned, one in use */
+    CHECK_OK(pc_cache_clear(cache));
+    CHECK_INT(balanced(cache).resident, 2);
+    pc__segment_unref(held);
+    CHECK_OK(put(cache, 3, 4000, 100));
+    CHECK(has(cache, 1) && !has(cache, 2) && has(cache, 3));
+    CHECK_OK(pc__cache_unpin(cache, &one));
+    CHECK(balanced(cache).pinned_bytes > 0);
+    CHECK_OK(pc__cache_unpin(cache, &one));
+    CHECK_INT(balanced(cache).pinned_bytes, 0);
+    CHECK_OK(pc_cache_clear(cache));
+    CHECK_INT(balanced(cache).resident, 0);
+    CHECK_INT(balanced(cache).resident_bytes, 0);
+    CHECK_INT(balanced(cache).removed, 2);
+    pc_cache_free(cache);
+}
+
+static void random_work(pc_context *context)
+{
+    pc_cache *cache = new_cache(context, 100000);
+    pc_test_rng rng = {5};
+    for (int i = 0; i < 20000; i++) {
+        int32_t token = (int32_t)(pc_test_bits(&rng) % 200);
+        if (!has(cache, token))
+            CHECK(put(cache, token, 100 + pc_test_bits(&rng) % 5000, (double)pc_test_uniform(&rng)) >= 0);
+        if (i % 1000 == 0)
+            balanced(cache);
+    }
+    pc_cache_stats s = balanced(cache);
+    CHECK(s.evicted > 100 && s.hits > 1000);
+    pc_cache_free(cache);
+}
+
+enum { THREADS = 4, ROUNDS = 3000 };
+
+static void *race(void *arg)
+{
+    pc_cache *cache = arg;
+    pc_test_rng rng = {(uint64_t)(uintptr_t)&rng};
+    for (int i = 0; i < ROUNDS; i++) {
+        int32_t token = (int32_t)(pc_test_bits(&rng) % 40);
+        pc__id key = key_of(token);
+        pc_segment *segment = NULL;
+        if (pc__cache_get(cache, &key, &token, 1, &segment) == PC_MISS) {
+            pc_segment *winner = NULL;
+            if (pc__segment_new(&segment, &pc__libc_allocator, malloc(1), release, NULL, NULL, 1000, &token, 1) < 0)
+                return arg;
+            atomic_fetch_add(&live, 1);
+            if (pc__cache_put(cache, &key, NULL, segment, 1, &winner) < 0)
+                return arg;
+            pc__segment_unref(winner);
+        }
+        if (segment->token_ids[0] != token)
+            return arg;
+        if (i % 7 == 0 && pc__cache_pin(cache, &key) == PC_OK && pc__cache_unpin(cache, &key) < 0)
+            return arg;
+        if (i % 500 == 0)
+            pc_cache_clear(cache);
+        pc__segment_unref(segment);
+    }
+    return NULL;
+}
+
+static void threads(pc_context *context)
+{
+    pc_cache *cache = new_cache(context, 30000);
+    pthread_t ids[THREADS];
+    for (int i = 0; i < THREADS; i++)
+        CHECK_INT(pthread_create(&ids[i], NULL, race, cache), 0);
+    for (int i = 0; i < THREADS; i++) {
+        void *wrong = cache;
+        pthread_join(ids[i], &wrong);
+        CHECK(wrong == NULL);
+    }
+    pc_cache_stats s = balanced(cache);
+    CHECK_INT(s.lookups, THREADS * ROUNDS);
+    CHECK_INT(s.pinned_bytes, 0);
+    pc_cache_free(cache);
+}
+
+static void without_memory(void)
+{
+    for (uint64_t at = 0;; at++) {
+        pc_test_memory memory = {0};
+        pc_allocator mem = pc_test_allocator(&memory);
+        pc_context_options o = PC_CONTEXT_OPTIONS_INIT;
+        pc_cache_options c = PC_CACHE_OPTIONS_INIT;
+        pc_context *context = NULL;
+        pc_cache *cache = NULL;
+        uint64_t calls;
+        o.allocator = &mem;
+        o.threads = 1;
+        c.salt = "salt";
+        c.salt_size = 4;
+        CHECK_OK(pc_context_new(&context, &o));
+        calls = memory.calls;
+        memory.fail_at = calls + at;
+        pc_status status = pc_cache_new(&cache, context, &c);
+        for (int32_t t = 0; t < 100 && status >= 0; t++)
+            status = put(cache, t, 10, 1);
+        CHECK(status == PC_OK || status == PC_ERR_NOMEM);
+        CHECK((at == 0) <= (status == PC_OK));
+        if (cache)
+            balanced(cache);
+        int reached = memory.calls >= memory.fail_at;
+        pc_cache_free(cache);
+        pc_context_free(context);
+        CHECK_INT(memory.live_blocks, 0);
+        if (!reached)
+            break;
+    }
+}
+
+static void arguments(pc_context *context)
+{
+    pc_cache *cache = (pc_cache *)context;
+    pc_cache_options o = PC_CACHE_OPTIONS_INIT;
+    pc_cache_stats s = PC_CACHE_STATS_INIT;
+    size_t size = 9;
+    CHECK_STATUS(pc_cache_new(NULL, context, NULL), PC_ERR_INVALID);
+    CHECK_STATUS(pc_cache_new(&cache, NULL, NULL), PC_ERR_INVALID);
+    CHECK(cache == NULL);
+    o.flags = 1;
+    CHECK_STATUS(pc_cache_new(&cache, context, &o), PC_ERR_INVALID);
+    o.flags = 0;
+    o.salt_size = 3;
+    CHECK_STATUS(pc_cache_new(&cache, context, &o), PC_ERR_INVALID);
+    o.salt = "abc";
+    CHECK_OK(pc_cache_new(&cache, context, &o));
+    CHECK(!memcmp(pc__cache_salt(cache, &size), "abc", 3) && size == 3);
+    CHECK_STATUS(pc_cache_get_stats(NULL, &s), PC_ERR_INVALID);
+    CHECK_STATUS(pc_cache_get_stats(cache, NULL), PC_ERR_INVALID);
+    s.struct_size = 8;
+    CHECK_STATUS(pc_cache_get_stats(cache, &s), PC_ERR_INVALID);
+    CHECK_STATUS(pc_cache_clear(NULL), PC_ERR_INVALID);
+    pc_cache_free(cache);
+    pc_cache_free(NULL);
+}
+
+int main(void)
+{
+    pc_context *context = NULL;
+    CHECK_OK(pc_context_new(&context, NULL));
+    tokens_are_compared(context);
+    first_one_wins(context);
+    eviction(context);
+    pins_and_use(context);
+    random_work(context);
+    threads(context);
+    arguments(context);
+    pc_context_free(context);
+    without_memory();
+    CHECK_INT(atomic_load(&live), 0);
+    return pc_test_end();
+}

@@ -81,7 +81,7 @@ static void story(pc_context *context, const char *path, const char *reference_p
     CHECK_OK(run_lanes(model, &l, 1, PC_SEE_BY_POSITION, 0, logits, &t));
     near_numbers(reference, "logits_after_prompt", logits + (count - 1) * vocab, 1e-3);
     size_t dim = (size_t)model->info.head_dim, heads = (size_t)model->info.kv_heads, last = (size_t)model->info.layers - 1;
-    float *row = malloc(heads * dim * sizeof *row);
+    float *row = calloc(heads * dim, sizeof *row);
     for (size_t h = 0; h < heads; h++)
         memcpy(row + h * dim, t.k[0][0] + h * count * dim, dim * sizeof *row);
     near_numbers(reference, "kv_layer0_pos0_k", row, 1e-4);

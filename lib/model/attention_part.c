@@ -1,5 +1,5 @@
-/* The attention part of a layer: queries, keys and values; keys turned relative to their run and stored; the plan gathers;
- * the output projection. */
+/* The attention part of a layer: queries, keys and values; keys turned relative to their run and
+ * stored; the plan gathers; the output projection. */
 #include "model/forward_work.h"
 
 /* MPT's clip_qkv. */
@@ -17,8 +17,10 @@ static pc_status project(pc__work *work, const pc__native_layer *layer)
     if (status >= 0)
         status = native->backend->linear_run(layer->kv, work->h, work->rows, work->kv);
     if (status >= 0 && native->arch.qkv_clip > 0) {
-        clip(work->q, work->rows * (size_t)native->arch.heads * (size_t)shape->k_dim, native->arch.qkv_clip);
-        clip(work->kv, work->rows * (size_t)shape->kv_heads * (size_t)(shape->k_dim + shape->v_dim), native->arch.qkv_clip);
+        clip(work->q, work->rows * (size_t)native->arch.heads * (size_t)shape->k_dim,
+             native->arch.qkv_clip);
+        clip(work->kv, work->rows * (size_t)shape->kv_heads * (size_t)(shape->k_dim + shape->v_dim),
+             native->arch.qkv_clip);
     }
     return status;
 }
@@ -30,9 +32,10 @@ static void store(pc__work *work, int32_t layer)
     size_t heads = (size_t)shape->kv_heads, k_dim = (size_t)shape->k_dim;
     size_t stride = heads * (k_dim + (size_t)shape->v_dim);
     if (work->rope)
-        native->backend->rotate(native->context, work->rope, work->turns, work->rows, heads, k_dim, stride, work->kv);
-    native->backend->store_kv(native->context, work->runs, work->slots, layer, work->rows, work->kv, stride,
-                              work->kv + heads * k_dim, stride);
+        native->backend->rotate(native->context, work->rope, work->turns, work->rows, heads, k_dim,
+                                stride, work->kv);
+    native->backend->store_kv(native->context, work->runs, work->slots, layer, work->rows, work->kv,
+                              stride, work->kv + heads * k_dim, stride);
 }
 
 static pc__attn_layer describe(const pc__work *work, int32_t layer)

@@ -13,7 +13,8 @@ typedef struct binder {
     int32_t layer; /* -1: outside the layers */
 } binder;
 
-/* Rows of several matrices, one below the other: one linear layer computes keys and values together. */
+/* Rows of several matrices, one below the other: one linear layer computes keys and values
+ * together. */
 enum { MAX_PARTS = 2 };
 typedef struct stack {
     size_t parts, rows[MAX_PARTS], cols;
@@ -45,7 +46,8 @@ static size_t total_rows(const stack *s)
     return rows;
 }
 
-/* The biases of a stack, one behind the other; a part without one gets zeros; *out is NULL if none has one. */
+/* The biases of a stack, one behind the other; a part without one gets zeros; *out is NULL if none
+ * has one. */
 static pc_status stack_bias(const binder *b, const pc__part *parts, const stack *s, float **out)
 {
     float *bias = pc__calloc(b->mem, total_rows(s), sizeof *bias);
@@ -55,7 +57,8 @@ static pc_status stack_bias(const binder *b, const pc__part *parts, const stack 
     if (!bias)
         return PC_ERR_NOMEM;
     for (size_t p = 0; p < s->parts; at += s->rows[p++]) {
-        pc_status found = b->provider->vector(b->provider->user, parts[p], b->layer, 1, s->rows[p], bias + at);
+        pc_status found =
+            b->provider->vector(b->provider->user, parts[p], b->layer, 1, s->rows[p], bias + at);
         if (found < 0) {
             pc__free(b->mem, bias);
             return found;
@@ -75,16 +78,19 @@ static pc_status bind_stack(const binder *b, const pc__part *parts, stack *s, pc
     float *bias = NULL;
     pc_status status;
     for (size_t p = 0; p < s->parts; p++)
-        PC__TRY(b->provider->matrix(b->provider->user, parts[p], b->layer, s->rows[p], s->cols, &s->fetch[p], &s->user[p]),
+        PC__TRY(b->provider->matrix(b->provider->user, parts[p], b->layer, s->rows[p], s->cols,
+                                    &s->fetch[p], &s->user[p]),
                 done);
     PC__TRY(stack_bias(b, parts, s, &bias), done);
-    status = native->backend->linear_new(out, native->context, total_rows(s), s->cols, native->compute, stack_rows, s, bias);
+    status = native->backend->linear_new(out, native->context, total_rows(s), s->cols,
+                                         native->compute, stack_rows, s, bias);
 done:
     pc__free(b->mem, bias);
     return status;
 }
 
-static pc_status bind_linear(const binder *b, pc__part part, size_t rows, size_t cols, pc__linear **out)
+static pc_status bind_linear(const binder *b, pc__part part, size_t rows, size_t cols,
+                             pc__linear **out)
 {
     stack s = {.parts = 1, .rows = {rows}, .cols = cols};
     return bind_stack(b, &part, &s, out);
@@ -101,7 +107,8 @@ static pc_status bind_norm(const binder *b, pc__part part, pc__native_norm *norm
         return PC_ERR_NOMEM;
     found = b->provider->vector(b->provider->user, part, b->layer, 0, dim, norm->gain);
     if (!found)
-        return pc__fail(PC_ERR_FORMAT, "the weights lack the %s of layer %d", pc__part_name(part), b->layer);
+        return pc__fail(PC_ERR_FORMAT, "the weights lack the %s of layer %d", pc__part_name(part),
+                        b->layer);
     if (found < 0)
         return found;
     found = b->provider->vector(b->provider->user, part, b->layer, 1, dim, norm->bias);
@@ -146,7 +153,8 @@ static void fill_chunk(void *arg, size_t chunk)
     }
 }
 
-static pc_status bind_table(const binder *b, pc__part part, size_t dim, uint32_t dtype, pc__table *table)
+static pc_status bind_table(const binder *b, pc__part part, size_t dim, uint32_t dtype,
+                            pc__table *table)
 {
     filling f = {.table = table};
     size_t chunks;
@@ -155,7 +163,8 @@ static pc_status bind_table(const binder *b, pc__part part, size_t dim, uint32_t
     table->dim = dim;
     table->dtype = dtype;
     chunks = (table->rows + CHUNK - 1) / CHUNK;
-    PC__TRY(b->provider->matrix(b->provider->user, part, -1, table->rows, dim, &f.fetch, &f.user), done);
+    PC__TRY(b->provider->matrix(b->provider->user, part, -1, table->rows, dim, &f.fetch, &f.user),
+            done);
     table->data = pc__calloc(b->mem, table->rows, dim * (dtype == PC_DTYPE_BF16 ? 2 : 4));
     f.scratch = pc__calloc(b->mem, dtype == PC_DTYPE_BF16 ? chunks : 1, dim * sizeof *f.scratch);
     if (table->data && f.scratch)
@@ -172,8 +181,11 @@ static pc_status bind_attention(const binder *b, pc__native_layer *to)
     static const pc__part kv[2] = {PC__PART_K, PC__PART_V};
     const pc__arch *arch = &b->native->arch;
     const pc__kv_shape *shape = &b->native->shape;
-    size_t hidden = (size_t)arch->hidden, heads = (size_t)arch->heads, kv_heads = (size_t)shape->kv_heads;
-    stack s = {.parts = 2, .rows = {kv_heads * (size_t)shape->k_dim, kv_heads * (size_t)shape->v_dim}, .cols = hidden};
+    size_t hidden = (size_t)arch->hidden, heads = (size_t)arch->heads,
+           kv_heads = (size_t)shape->kv_heads;
+    stack s = {.parts = 2,
+               .rows = {kv_heads * (size_t)shape->k_dim, kv_heads * (size_t)shape->v_dim},
+               .cols = hidden};
     pc_status status;
     PC__TRY(bind_linear(b, PC__PART_Q, heads * (size_t)shape->k_dim, hidden, &to->q), done);
     PC__TRY(bind_stack(b, kv, &s, &to->kv), done);
@@ -209,13 +221,16 @@ static pc_status bind_layers(binder *b)
         return PC_ERR_NOMEM;
     for (b->layer = 0; b->layer < layers && status >= 0; b->layer++) {
         if (b->options->progress
-            && b->options->progress(b->options->progress_user, "loading weights", (uint64_t)b->layer, (uint64_t)layers))
-            return pc__fail(PC_ERR_CANCELLED, "cancelled while loading layer %d of %d", b->layer, layers);
+            && b->options->progress(b->options->progress_user, "loading weights",
+                                    (uint64_t)b->layer, (uint64_t)layers))
+            return pc__fail(PC_ERR_CANCELLED, "cancelled while loading layer %d of %d", b->layer,
+                            layers);
         status = bind_layer(b, &native->layers[b->layer]);
     }
     b->layer = -1;
     if (status >= 0 && b->options->progress)
-        b->options->progress(b->options->progress_user, "loading weights", (uint64_t)layers, (uint64_t)layers);
+        b->options->progress(b->options->progress_user, "loading weights", (uint64_t)layers,
+                             (uint64_t)layers);
     return status;
 }
 
@@ -223,7 +238,8 @@ static pc_status bind_ends(const binder *b)
 {
     pc__native *native = b->native;
     const pc__arch *arch = &native->arch;
-    size_t hidden = (size_t)arch->hidden, narrow = arch->embedding_dim > 0 ? (size_t)arch->embedding_dim : hidden;
+    size_t hidden = (size_t)arch->hidden,
+           narrow = arch->embedding_dim > 0 ? (size_t)arch->embedding_dim : hidden;
     pc_status status;
     PC__TRY(bind_table(b, PC__PART_EMBEDDING, narrow, native->compute, &native->embedding), done);
     if (arch->position_scheme == PC_POSITION_LEARNED)
@@ -236,7 +252,8 @@ static pc_status bind_ends(const binder *b)
         PC__TRY(bind_norm(b, PC__PART_EMBEDDING_NORM, &native->embedding_norm), done);
     if (arch->final_norm)
         PC__TRY(bind_norm(b, PC__PART_FINAL_NORM, &native->final_norm), done);
-    status = bind_linear(b, arch->tied ? PC__PART_EMBEDDING : PC__PART_HEAD, (size_t)arch->vocab, narrow, &native->head);
+    status = bind_linear(b, arch->tied ? PC__PART_EMBEDDING : PC__PART_HEAD, (size_t)arch->vocab,
+                         narrow, &native->head);
 done:
     return status;
 }
@@ -257,8 +274,8 @@ static pc_status bind_positions(const binder *b)
     return PC_OK;
 }
 
-pc_status pc__native_bind(pc__native **out, pc_context *context, pc__arch *arch, const pc__provider *provider,
-                          const pc__bind_options *options)
+pc_status pc__native_bind(pc__native **out, pc_context *context, pc__arch *arch,
+                          const pc__provider *provider, const pc__bind_options *options)
 {
     binder b = {.mem = &context->mem, .provider = provider, .options = options, .layer = -1};
     pc_status status;
@@ -272,8 +289,9 @@ pc_status pc__native_bind(pc__native **out, pc_context *context, pc__arch *arch,
     b.native->backend = pc__cpu_backend();
     b.native->arch = *arch;
     b.native->compute = options->compute;
-    b.native->shape = (pc__kv_shape){arch->layers, arch->kv_heads, arch->head_dim, arch->v_dim > 0 ? arch->v_dim : arch->head_dim,
-                                     options->compute};
+    b.native->shape =
+        (pc__kv_shape){arch->layers, arch->kv_heads, arch->head_dim,
+                       arch->v_dim > 0 ? arch->v_dim : arch->head_dim, options->compute};
     memset(arch, 0, sizeof *arch);
     PC__TRY(bind_positions(&b), done);
     PC__TRY(bind_layers(&b), done);

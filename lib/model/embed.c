@@ -14,12 +14,14 @@ static pc_status check_row(const pc__native *native, const pc__token_row *row)
 {
     int64_t place = row->position + native->arch.position_offset;
     if (row->token < 0 || (size_t)row->token >= native->embedding.rows)
-        return pc__fail(PC_ERR_INVALID, "token %d: the vocabulary has %zu", row->token, native->embedding.rows);
+        return pc__fail(PC_ERR_INVALID, "token %d: the vocabulary has %zu", row->token,
+                        native->embedding.rows);
     if (row->position < 0)
         return pc__fail(PC_ERR_INVALID, "token %d stands at the negative position %lld", row->token,
                         (long long)row->position);
     if (native->positions.rows && (place < 0 || (uint64_t)place >= native->positions.rows))
-        return pc__fail(PC_ERR_LIMIT, "position %lld: the model has learned only %zu", (long long)row->position,
+        return pc__fail(PC_ERR_LIMIT, "position %lld: the model has learned only %zu",
+                        (long long)row->position,
                         native->positions.rows - (size_t)native->arch.position_offset);
     return PC_OK;
 }
@@ -42,12 +44,14 @@ pc_status pc__embed(pc__work *work)
     pc_status status = PC_OK;
     for (size_t r = 0; r < work->rows; r++) {
         PC__TRY(check_row(native, &work->pass->rows[work->first + r]), done);
-        pc__table_row(&native->embedding, (size_t)work->pass->rows[work->first + r].token, to + r * dim);
+        pc__table_row(&native->embedding, (size_t)work->pass->rows[work->first + r].token,
+                      to + r * dim);
     }
     if (native->arch.embedding_scale > 0)
         scale(to, work->rows * dim, native->arch.embedding_scale);
     if (work->narrow)
-        PC__TRY(native->backend->linear_run(native->project_in, work->narrow, work->rows, work->x), done);
+        PC__TRY(native->backend->linear_run(native->project_in, work->narrow, work->rows, work->x),
+                done);
     for (size_t r = 0; native->positions.rows && r < work->rows; r++)
         add_position(work, r, work->h);
     if (native->embedding_norm.gain)

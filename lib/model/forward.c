@@ -1,4 +1,5 @@
-/* The pass: blocks of rows, each through all layers. Which parts a layer has and how they join is data (pc__arch). */
+/* The pass: blocks of rows, each through all layers. Which parts a layer has and how they join is
+ * data (pc__arch). */
 #include "model/forward.h"
 
 #include <string.h>
@@ -6,7 +7,8 @@
 #include "model/forward_work.h"
 #include "model/positions.h"
 
-void pc__apply_norm(const pc__work *work, const pc__native_norm *norm, const float *x, size_t rows, float *y)
+void pc__apply_norm(const pc__work *work, const pc__native_norm *norm, const float *x, size_t rows,
+                    float *y)
 {
     const pc__native *native = work->native;
     size_t dim = (size_t)native->arch.hidden;
@@ -14,9 +16,11 @@ void pc__apply_norm(const pc__work *work, const pc__native_norm *norm, const flo
         if (x != y)
             memcpy(y, x, rows * dim * sizeof *y);
     } else if (native->arch.norm == PC__NORM_RMS) {
-        native->backend->rms_norm(native->context, x, rows, dim, norm->gain, native->arch.norm_eps, y);
+        native->backend->rms_norm(native->context, x, rows, dim, norm->gain, native->arch.norm_eps,
+                                  y);
     } else {
-        native->backend->layer_norm(native->context, x, rows, dim, norm->gain, norm->bias, native->arch.norm_eps, y);
+        native->backend->layer_norm(native->context, x, rows, dim, norm->gain, norm->bias,
+                                    native->arch.norm_eps, y);
     }
 }
 
@@ -103,7 +107,8 @@ static pc_status run_layer(pc__work *work, int32_t l)
     return sequential_layer(work, l);
 }
 
-/* The rows of the block as the plan wants them: `first` keeps counting from the start of the pass's spans. */
+/* The rows of the block as the plan wants them: `first` keeps counting from the start of the pass's
+ * spans. */
 static pc_status plan_block(pc__work *work)
 {
     const pc__pass *pass = work->pass;
@@ -118,7 +123,8 @@ static pc_status plan_block(pc__work *work)
         work->turns[r] = row->position - row->run_start;
     }
     /* the runs of a pass over the first layers only may have no more than those */
-    return pc__plan_new(&work->plan, work->native->context, &rows, &pass->rows[0].run->shape, work->native->arch.heads);
+    return pc__plan_new(&work->plan, work->native->context, &rows, &pass->rows[0].run->shape,
+                        work->native->arch.heads);
 }
 
 static int32_t pass_layers(const pc__work *work)
@@ -179,7 +185,8 @@ static size_t lay_out(pc__work *work, float *slab)
     work->h = part(slab, &used, rows * (size_t)arch->hidden);
     work->y = part(slab, &used, rows * (size_t)arch->hidden);
     work->q = part(slab, &used, rows * heads * (size_t)shape->k_dim);
-    work->kv = part(slab, &used, rows * (size_t)shape->kv_heads * (size_t)(shape->k_dim + shape->v_dim));
+    work->kv =
+        part(slab, &used, rows * (size_t)shape->kv_heads * (size_t)(shape->k_dim + shape->v_dim));
     work->seen = part(slab, &used, rows * heads * (size_t)shape->v_dim);
     work->up = part(slab, &used, rows * (size_t)arch->ffn);
     if (arch->gated)
@@ -240,7 +247,8 @@ static pc_status check_runs(const pc__work *work, uint64_t regime)
         last_start = span->start;
     }
     for (size_t r = 0; r < rows->count && status >= 0; r++)
-        status = pc__native_may_place(work->native, work->pass->rows[r].run, layers, work->pass->rows[r].run_start, regime);
+        status = pc__native_may_place(work->native, work->pass->rows[r].run, layers,
+                                      work->pass->rows[r].run_start, regime);
     return status;
 }
 
@@ -251,7 +259,8 @@ pc_status pc__forward(const pc_model *model, const pc__pass *pass)
     uint64_t regime;
     pc_status status;
     if (!model->native)
-        return pc__fail(PC_ERR_UNSUPPORTED, "the model has no weights of its own (a host's model, or vocabulary only)");
+        return pc__fail(PC_ERR_UNSUPPORTED,
+                        "the model has no weights of its own (a host's model, or vocabulary only)");
     if (!count)
         return PC_OK;
     work.native = model->native;

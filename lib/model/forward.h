@@ -16,23 +16,27 @@ typedef struct pc__token_row {
 
 typedef struct pc__pass {
     const pc__token_row *rows;
-    pc__rows attend;        /* attend.count = number of rows; attend.spans include the runs that this pass writes */
-    uint64_t regime_length; /* see pc_encode_args */
-    float *logits;          /* [rows that want them][vocab], may be NULL if none does */
+    pc__rows attend; /* attend.count = number of rows; attend.spans include the runs that this pass
+                        writes */
+    uint64_t regime_length;   /* see pc_encode_args */
+    float *logits;            /* [rows that want them][vocab], may be NULL if none does */
     const size_t *lane_first; /* for tracing: [lane_count + 1] rows of each lane; NULL: one lane */
     size_t lane_count;
     void (*trace)(void *user, const pc_trace *trace); /* NULL: none */
     void *trace_user;
     int32_t (*cancelled)(void *user);
     void *cancel_user;
-    int32_t kv_layers; /* 0: the whole pass; n: only the K and V of the first n layers (no logits, no maps of the n-th) */
+    int32_t kv_layers; /* 0: the whole pass; n: only the K and V of the first n layers (no logits,
+                          no maps of the n-th) */
 } pc__pass;
 
-/* Under `trace` every row of a lane must name the same runs in the same order (lo = hi where it sees none of one): they are the key
- * axis of "probs". Runs and spans must be of one regime (lib/model/positions.h) and of the model's shape: PC_ERR_MISMATCH.
+/* Under `trace` every row of a lane must name the same runs in the same order (lo = hi where it
+ * sees none of one): they are the key axis of "probs". Runs and spans must be of one regime
+ * (lib/model/positions.h) and of the model's shape: PC_ERR_MISMATCH.
  *
- * Rows are worked off in blocks of PC__BLOCK in their order, each block through all layers, so that activations stay small: a row may
- * only see new rows of its own block or of earlier ones. Results do not depend on where the blocks are cut. */
+ * Rows are worked off in blocks of PC__BLOCK in their order, each block through all layers, so that
+ * activations stay small: a row may only see new rows of its own block or of earlier ones. Results
+ * do not depend on where the blocks are cut. */
 enum { PC__BLOCK = 512 };
 pc_status pc__forward(const pc_model *model, const pc__pass *pass);
 

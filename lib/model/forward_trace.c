@@ -1,4 +1,5 @@
-/* Shows the inside of a pass to the caller, lane by lane. Works on copies only, so that a traced pass computes the same. */
+/* Shows the inside of a pass to the caller, lane by lane. Works on copies only, so that a traced
+ * pass computes the same. */
 #include <string.h>
 
 #include "model/forward_work.h"
@@ -14,8 +15,8 @@ static void lane_rows(const pc__pass *pass, size_t lane, size_t *first, size_t *
     *count = pass->lane_first ? pass->lane_first[lane + 1] - *first : pass->attend.count;
 }
 
-static void show(const pc__pass *pass, const char *name, int32_t layer, size_t lane, const int64_t *shape, uint32_t rank,
-                 const float *data)
+static void show(const pc__pass *pass, const char *name, int32_t layer, size_t lane,
+                 const int64_t *shape, uint32_t rank, const float *data)
 {
     pc_trace trace = {0};
     trace.struct_size = sizeof trace;
@@ -42,13 +43,15 @@ pc_status pc__trace_rows(const pc__work *work, const char *name, int32_t layer, 
 }
 
 /* From the rows of kv, at `offset` floats in each, to [kv_head][token][dim]. */
-static void by_head(const pc__work *work, size_t first, size_t count, size_t offset, size_t dim, float *out)
+static void by_head(const pc__work *work, size_t first, size_t count, size_t offset, size_t dim,
+                    float *out)
 {
     const pc__kv_shape *shape = &work->native->shape;
     size_t heads = (size_t)shape->kv_heads, stride = heads * (size_t)(shape->k_dim + shape->v_dim);
     for (size_t h = 0; h < heads; h++)
         for (size_t t = 0; t < count; t++)
-            memcpy(out + (h * count + t) * dim, work->kv + (first + t) * stride + offset + h * dim, dim * sizeof *out);
+            memcpy(out + (h * count + t) * dim, work->kv + (first + t) * stride + offset + h * dim,
+                   dim * sizeof *out);
 }
 
 /* Keys in the trace are turned at their absolute position, whatever run they live in. */
@@ -59,7 +62,8 @@ static void turn_keys(const pc__work *work, size_t first, size_t count, float *k
     float *sine = cosine + dim;
     for (size_t t = 0; work->rope && t < count; t++) {
         pc__rope_angles(work->rope, work->pass->rows[first + t].position, cosine, sine);
-        pc__rope_turn(work->rope, cosine, sine, keys + t * dim, (size_t)shape->kv_heads, count * dim);
+        pc__rope_turn(work->rope, cosine, sine, keys + t * dim, (size_t)shape->kv_heads,
+                      count * dim);
     }
 }
 
@@ -68,7 +72,8 @@ pc_status pc__trace_keys(const pc__work *work, int32_t layer)
     const pc__pass *pass = work->pass;
     const pc_allocator *mem = &work->native->context->mem;
     const pc__kv_shape *shape = &work->native->shape;
-    size_t heads = (size_t)shape->kv_heads, k_dim = (size_t)shape->k_dim, v_dim = (size_t)shape->v_dim, first, count;
+    size_t heads = (size_t)shape->kv_heads, k_dim = (size_t)shape->k_dim,
+           v_dim = (size_t)shape->v_dim, first, count;
     float *copy;
     if (!pass->trace)
         return PC_OK;
@@ -103,14 +108,17 @@ static size_t keys_of(const pc__rows *rows, size_t row)
 }
 
 /* One lane's maps: [head][query][key]. `one` holds the map of one row. */
-static pc_status lane_map(const pc__work *work, const pc__attn_layer *layer, size_t first, size_t count, size_t keys,
-                          float *map, float *one)
+static pc_status lane_map(const pc__work *work, const pc__attn_layer *layer, size_t first,
+                          size_t count, size_t keys, float *map, float *one)
 {
     size_t heads = (size_t)layer->heads;
     for (size_t t = 0; t < count; t++) {
         pc_status status;
         if (keys_of(&work->pass->attend, first + t) != keys)
-            return pc__fail(PC_ERR_INVALID, "tracing maps needs the same spans in every row of a lane (row %zu differs)", first + t);
+            return pc__fail(
+                PC_ERR_INVALID,
+                "tracing maps needs the same spans in every row of a lane (row %zu differs)",
+                first + t);
         status = pc__plan_map(work->plan, layer, work->q, first + t, work->lse, one);
         if (status < 0)
             return status;

@@ -1,4 +1,5 @@
-/* What the parts of a forward pass share: the block of rows that is being worked on and its activations. */
+/* What the parts of a forward pass share: the block of rows that is being worked on and its
+ * activations. */
 #ifndef PC_MODEL_FORWARD_WORK_H
 #define PC_MODEL_FORWARD_WORK_H
 
@@ -17,20 +18,20 @@ typedef struct pc__work {
     size_t logits_done; /* rows of pass->logits written so far */
     pc__plan *plan;
 
-    float *slab; /* one block of memory for all of these */
-    float *x;    /* [hidden] residual stream */
-    float *h;    /* [hidden] normed input of a part; the MLP leaves its result here */
-    float *y;    /* [hidden] result of the attention part */
-    float *q;    /* [heads][k_dim] */
-    float *kv;   /* [kv_heads][k_dim], [kv_heads][v_dim] */
-    float *seen; /* [heads][v_dim] what attention gathers */
+    float *slab;      /* one block of memory for all of these */
+    float *x;         /* [hidden] residual stream */
+    float *h;         /* [hidden] normed input of a part; the MLP leaves its result here */
+    float *y;         /* [hidden] result of the attention part */
+    float *q;         /* [heads][k_dim] */
+    float *kv;        /* [kv_heads][k_dim], [kv_heads][v_dim] */
+    float *seen;      /* [heads][v_dim] what attention gathers */
     float *gate, *up; /* [ffn] */
     float *narrow;    /* [embedding_dim] where embeddings are projected */
     float *lse;       /* [heads], only while tracing */
 
-    pc__kv **runs;   /* [row] where its K and V go */
+    pc__kv **runs; /* [row] where its K and V go */
     size_t *slots;
-    int64_t *turns;  /* [row] position - start of its run */
+    int64_t *turns; /* [row] position - start of its run */
 } pc__work;
 
 /* embed.c: tokens of the block to x; x to logits of the rows that want them. */
@@ -38,15 +39,19 @@ pc_status pc__embed(pc__work *work);
 pc_status pc__head(pc__work *work);
 /* attention_part.c: y = attention of h. */
 pc_status pc__attention_part(pc__work *work, int32_t layer);
-pc_status pc__attention_keys(pc__work *work, int32_t layer); /* its first half: queries, and K and V of h into their runs */
+pc_status pc__attention_keys(
+    pc__work *work, int32_t layer); /* its first half: queries, and K and V of h into their runs */
 /* mlp_part.c: h = MLP of h. */
 pc_status pc__mlp_part(pc__work *work, int32_t layer);
 
 /* A norm of `rows` rows; a copy where the model has none there. */
-void pc__apply_norm(const pc__work *work, const pc__native_norm *norm, const float *x, size_t rows, float *y);
+void pc__apply_norm(const pc__work *work, const pc__native_norm *norm, const float *x, size_t rows,
+                    float *y);
 
-/* forward_trace.c: what the pass looks like from outside; each does nothing without pass->trace. The block then holds all rows. */
-pc_status pc__trace_rows(const pc__work *work, const char *name, int32_t layer, const float *rows); /* [row][hidden] */
+/* forward_trace.c: what the pass looks like from outside; each does nothing without pass->trace.
+ * The block then holds all rows. */
+pc_status pc__trace_rows(const pc__work *work, const char *name, int32_t layer,
+                         const float *rows);                   /* [row][hidden] */
 pc_status pc__trace_keys(const pc__work *work, int32_t layer); /* work->kv, before it is turned */
 pc_status pc__trace_maps(const pc__work *work, const pc__attn_layer *layer);
 

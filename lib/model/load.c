@@ -1,4 +1,5 @@
-/* pc_model_load: find out what the path is, read what the model is, bind its weights, let go of the file. */
+/* pc_model_load: find out what the path is, read what the model is, bind its weights, let go of the
+ * file. */
 #include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -87,7 +88,8 @@ static pc_status open_llama2c(opened *o)
         goto done;
     status = PC_OK;
     if (!access(vocabulary, R_OK))
-        status = pc__tokenizer_from_llama2c(&o->tokenizer, o->mem, vocabulary, (size_t)o->arch.vocab);
+        status =
+            pc__tokenizer_from_llama2c(&o->tokenizer, o->mem, vocabulary, (size_t)o->arch.vocab);
     else if (o->vocab_only)
         status = pc__fail(PC_ERR_NOT_FOUND, "%s: there is no tokenizer.bin beside it", o->path);
 done:
@@ -126,7 +128,8 @@ static int is_f32(const pc__weights *weights)
 
 static pc_status bind_file(opened *o, const pc_model_options *options, pc_model *model)
 {
-    pc__bind_options how = {pc__choose_compute(options->compute, is_f32(o->weights)), options->progress, options->progress_user};
+    pc__bind_options how = {pc__choose_compute(options->compute, is_f32(o->weights)),
+                            options->progress, options->progress_user};
     pc__arch arch;
     pc__names names;
     pc__unweave unweave;
@@ -146,7 +149,8 @@ done:
     return status;
 }
 
-pc_status pc_model_load(pc_model **out, pc_context *context, const char *path, const pc_model_options *options)
+pc_status pc_model_load(pc_model **out, pc_context *context, const char *path,
+                        const pc_model_options *options)
 {
     pc_model_options settings;
     pc_model *model = NULL;
@@ -170,7 +174,9 @@ pc_status pc_model_load(pc_model **out, pc_context *context, const char *path, c
     }
     model->tokenizer = o.tokenizer;
     o.tokenizer = NULL;
-    PC__TRY(pc__model_finish(model, o.has_arch ? &o.arch : NULL, &fingerprint, settings.chat_template), done);
+    PC__TRY(
+        pc__model_finish(model, o.has_arch ? &o.arch : NULL, &fingerprint, settings.chat_template),
+        done);
     *out = model;
     model = NULL;
 done:

@@ -16,10 +16,12 @@ static pc__id fingerprint_of(const pc__arch *arch, uint64_t seed)
 /* A named shape, or the path of a config.json. */
 static pc_status find_shape(pc__arch *out, const pc_allocator *mem, const char *shape)
 {
-    return strchr(shape, '/') || strstr(shape, ".json") ? pc__arch_from_config(out, mem, shape) : pc__arch_from_shape(out, shape);
+    return strchr(shape, '/') || strstr(shape, ".json") ? pc__arch_from_config(out, mem, shape)
+                                                        : pc__arch_from_shape(out, shape);
 }
 
-pc_status pc_model_new_shape(pc_model **out, pc_context *context, const char *shape, const pc_model_options *options)
+pc_status pc_model_new_shape(pc_model **out, pc_context *context, const char *shape,
+                             const pc_model_options *options)
 {
     pc_model_options settings;
     pc_model *model = NULL;
@@ -40,7 +42,8 @@ pc_status pc_model_new_shape(pc_model **out, pc_context *context, const char *sh
     PC__TRY(pc__model_new(&model, context), done);
     fingerprint = fingerprint_of(&arch, settings.seed);
     pc__random_provider(&weights, &arch, settings.seed, &provider);
-    pc__bind_options how = {pc__choose_compute(settings.compute, 0), settings.progress, settings.progress_user};
+    pc__bind_options how = {pc__choose_compute(settings.compute, 0), settings.progress,
+                            settings.progress_user};
     bound = arch;
     arch.rope.short_factors = arch.rope.long_factors = NULL; /* bind takes them over */
     PC__TRY(pc__native_bind(&model->native, context, &bound, &provider, &how), done);

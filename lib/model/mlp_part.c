@@ -11,7 +11,8 @@ pc_status pc__mlp_part(pc__work *work, int32_t layer)
     PC__TRY(native->backend->linear_run(weights->up, work->h, work->rows, work->up), done);
     if (weights->gate) {
         PC__TRY(native->backend->linear_run(weights->gate, work->h, work->rows, work->gate), done);
-        native->backend->gate(native->context, native->arch.activation, work->gate, work->up, count);
+        native->backend->gate(native->context, native->arch.activation, work->gate, work->up,
+                              count);
         inner = work->gate;
     } else {
         native->backend->activate(native->context, native->arch.activation, work->up, count);

@@ -23,15 +23,19 @@ uint32_t pc__choose_compute(uint32_t asked, int weights_are_f32)
 
 pc_status pc__model_options(pc_model_options *out, const pc_model_options *options)
 {
-    pc_status status = pc__options_read(out, sizeof *out, sizeof(pc_model_options), options, "pc_model_options");
+    pc_status status =
+        pc__options_read(out, sizeof *out, sizeof(pc_model_options), options, "pc_model_options");
     if (status < 0)
         return status;
     if (out->reserved)
         return pc__fail(PC_ERR_INVALID, "pc_model_options: reserved must be zero");
     if (out->flags & ~PC_MODEL_VOCAB_ONLY)
-        return pc__fail(PC_ERR_UNSUPPORTED, "pc_model_options: unknown flags %#llx", (unsigned long long)out->flags);
-    if (out->compute != PC_DTYPE_DEFAULT && out->compute != PC_DTYPE_F32 && out->compute != PC_DTYPE_BF16)
-        return pc__fail(PC_ERR_UNSUPPORTED, "pc_model_options: compute %u is neither F32 nor BF16", out->compute);
+        return pc__fail(PC_ERR_UNSUPPORTED, "pc_model_options: unknown flags %#llx",
+                        (unsigned long long)out->flags);
+    if (out->compute != PC_DTYPE_DEFAULT && out->compute != PC_DTYPE_F32
+        && out->compute != PC_DTYPE_BF16)
+        return pc__fail(PC_ERR_UNSUPPORTED, "pc_model_options: compute %u is neither F32 nor BF16",
+                        out->compute);
     return PC_OK;
 }
 
@@ -44,9 +48,10 @@ static void add_double(pc__digest *digest, double value)
 
 static void add_rope(pc__digest *digest, const pc__rope_config *rope)
 {
-    const double values[] = {rope->theta, rope->factor, rope->original_length, rope->max_length, rope->low_freq_factor,
-                             rope->high_freq_factor, rope->beta_fast, rope->beta_slow, rope->attention_factor, rope->mscale,
-                             rope->mscale_all_dim};
+    const double values[] = {rope->theta,      rope->factor,          rope->original_length,
+                             rope->max_length, rope->low_freq_factor, rope->high_freq_factor,
+                             rope->beta_fast,  rope->beta_slow,       rope->attention_factor,
+                             rope->mscale,     rope->mscale_all_dim};
     pc__digest_u64(digest, (uint64_t)rope->scaling);
     pc__digest_u64(digest, (uint64_t)rope->dims);
     pc__digest_u64(digest, (uint64_t)rope->interleaved);
@@ -61,12 +66,30 @@ static void add_rope(pc__digest *digest, const pc__rope_config *rope)
 
 pc__id pc__model_fingerprint(const pc__arch *arch, pc__id weights)
 {
-    const int32_t whole[] = {arch->layers, arch->heads, arch->kv_heads, arch->head_dim, arch->v_dim, arch->hidden, arch->ffn,
-                             arch->vocab, (int32_t)arch->norm, (int32_t)arch->residual, (int32_t)arch->position_scheme,
-                             arch->position_offset, arch->alibi_before_scale, arch->alibi_mpt, arch->window, arch->window_from,
-                             (int32_t)arch->activation, arch->gated, arch->embedding_norm, arch->embedding_dim, arch->causal};
-    const float parts[] = {arch->norm_eps, arch->alibi_max, arch->attention_scale, arch->attention_cap, arch->embedding_scale,
-                           arch->residual_scale, arch->qkv_clip};
+    const int32_t whole[] = {arch->layers,
+                             arch->heads,
+                             arch->kv_heads,
+                             arch->head_dim,
+                             arch->v_dim,
+                             arch->hidden,
+                             arch->ffn,
+                             arch->vocab,
+                             (int32_t)arch->norm,
+                             (int32_t)arch->residual,
+                             (int32_t)arch->position_scheme,
+                             arch->position_offset,
+                             arch->alibi_before_scale,
+                             arch->alibi_mpt,
+                             arch->window,
+                             arch->window_from,
+                             (int32_t)arch->activation,
+                             arch->gated,
+                             arch->embedding_norm,
+                             arch->embedding_dim,
+                             arch->causal};
+    const float parts[] = {arch->norm_eps,      arch->alibi_max,       arch->attention_scale,
+                           arch->attention_cap, arch->embedding_scale, arch->residual_scale,
+                           arch->qkv_clip};
     pc__digest digest;
     pc__digest_start(&digest, "model/1");
     pc__digest_bytes(&digest, weights.bytes, sizeof weights.bytes);
@@ -101,7 +124,8 @@ static void arch_info(pc_model_info *info, const pc__arch *arch)
 /* The tokenizer's own ids come before those of the config, which often repeats defaults. */
 static void token_info(pc_model_info *info, const pc__tokenizer *tokenizer)
 {
-    int32_t ids[4] = {pc__token_bos(tokenizer), pc__token_eos(tokenizer), pc__token_unk(tokenizer), pc__token_pad(tokenizer)};
+    int32_t ids[4] = {pc__token_bos(tokenizer), pc__token_eos(tokenizer), pc__token_unk(tokenizer),
+                      pc__token_pad(tokenizer)};
     int32_t *to[4] = {&info->token_bos, &info->token_eos, &info->token_unk, &info->token_pad};
     for (int i = 0; i < 4; i++)
         if (ids[i] >= 0)
@@ -113,13 +137,15 @@ static void token_info(pc_model_info *info, const pc__tokenizer *tokenizer)
 static void native_info(pc_model_info *info, const pc__native *native)
 {
     const pc__kv_shape *shape = &native->shape;
-    uint64_t values = (uint64_t)shape->layers * (uint64_t)shape->kv_heads * (uint64_t)(shape->k_dim + shape->v_dim);
+    uint64_t values = (uint64_t)shape->layers * (uint64_t)shape->kv_heads
+                      * (uint64_t)(shape->k_dim + shape->v_dim);
     info->compute = native->compute;
     info->weight_bytes = pc__native_weight_bytes(native);
     info->kv_bytes_per_token = values * (shape->dtype == PC_DTYPE_F32 ? 4 : 2);
 }
 
-pc_status pc__model_finish(pc_model *model, const pc__arch *arch, const pc__id *fingerprint, const char *chat_template)
+pc_status pc__model_finish(pc_model *model, const pc__arch *arch, const pc__id *fingerprint,
+                           const char *chat_template)
 {
     const pc_allocator *mem = &model->context->mem;
     pc_model_info *info = &model->info;

@@ -60,18 +60,21 @@ void pc__model_leave(const pc_model *model)
 
 pc_status pc__model_can_compute(const pc_model *model)
 {
-    return model->can_compute ? PC_OK : pc__fail(PC_ERR_UNSUPPORTED, "the model was loaded for its vocabulary only");
+    return model->can_compute
+               ? PC_OK
+               : pc__fail(PC_ERR_UNSUPPORTED, "the model was loaded for its vocabulary only");
 }
 
 pc_status pc_model_get_info(const pc_model *model, pc_model_info *info)
 {
     if (!model)
         return pc__fail(PC_ERR_INVALID, "pc_model_get_info: model is NULL");
-    return pc__result_write(info, sizeof(pc_model_info), &model->info, sizeof model->info, "pc_model_info");
+    return pc__result_write(info, sizeof(pc_model_info), &model->info, sizeof model->info,
+                            "pc_model_info");
 }
 
-static pc_status host_tokenize(const pc_model *model, const char *text, size_t size, uint64_t flags, int32_t *tokens,
-                               size_t capacity, size_t *count)
+static pc_status host_tokenize(const pc_model *model, const char *text, size_t size, uint64_t flags,
+                               int32_t *tokens, size_t capacity, size_t *count)
 {
     pc_status status;
     if (!model->ops.tokenize)
@@ -82,27 +85,30 @@ static pc_status host_tokenize(const pc_model *model, const char *text, size_t s
     return status;
 }
 
-pc_status pc_tokenize(const pc_model *model, const char *text, size_t size, uint64_t flags, int32_t *tokens, size_t capacity,
-                      size_t *count)
+pc_status pc_tokenize(const pc_model *model, const char *text, size_t size, uint64_t flags,
+                      int32_t *tokens, size_t capacity, size_t *count)
 {
     if (!model || (!text && size) || (!tokens && capacity) || !count)
         return pc__fail(PC_ERR_INVALID, "pc_tokenize: model, text, tokens or count is NULL");
     if (flags & ~(PC_TOKENIZE_SPECIAL | PC_TOKENIZE_BOS))
-        return pc__fail(PC_ERR_INVALID, "pc_tokenize: unknown flags %#llx", (unsigned long long)flags);
+        return pc__fail(PC_ERR_INVALID, "pc_tokenize: unknown flags %#llx",
+                        (unsigned long long)flags);
     *count = 0;
     if (model->tokenizer)
-        return pc__tokenize(model->tokenizer, text ? text : "", size, flags, tokens, capacity, count);
+        return pc__tokenize(model->tokenizer, text ? text : "", size, flags, tokens, capacity,
+                            count);
     return host_tokenize(model, text ? text : "", size, flags, tokens, capacity, count);
 }
 
-pc_status pc_detokenize(const pc_model *model, const int32_t *tokens, size_t count, uint64_t flags, char *text, size_t capacity,
-                        size_t *size)
+pc_status pc_detokenize(const pc_model *model, const int32_t *tokens, size_t count, uint64_t flags,
+                        char *text, size_t capacity, size_t *size)
 {
     pc_status status;
     if (!model || (!tokens && count) || (!text && capacity) || !size)
         return pc__fail(PC_ERR_INVALID, "pc_detokenize: model, tokens, text or size is NULL");
     if (flags & ~PC_TOKENIZE_SPECIAL)
-        return pc__fail(PC_ERR_INVALID, "pc_detokenize: unknown flags %#llx", (unsigned long long)flags);
+        return pc__fail(PC_ERR_INVALID, "pc_detokenize: unknown flags %#llx",
+                        (unsigned long long)flags);
     *size = 0;
     if (model->tokenizer)
         return pc__detokenize(model->tokenizer, tokens, count, flags, text, capacity, size);
@@ -114,7 +120,8 @@ pc_status pc_detokenize(const pc_model *model, const int32_t *tokens, size_t cou
     return status;
 }
 
-pc_status pc__model_tokens(const pc_model *model, const char *text, size_t size, uint64_t flags, int32_t **tokens, size_t *count)
+pc_status pc__model_tokens(const pc_model *model, const char *text, size_t size, uint64_t flags,
+                           int32_t **tokens, size_t *count)
 {
     const pc_allocator *mem = &model->context->mem;
     size_t need = 0;
@@ -137,9 +144,14 @@ pc_status pc__model_tokens(const pc_model *model, const char *text, size_t size,
 
 static pc_status missing(const pc_model_ops *ops)
 {
-    const char *name = !ops->describe ? "describe" : !ops->encode ? "encode" : !ops->release ? "release"
-                     : !ops->sequence_new ? "sequence_new" : !ops->attach ? "attach" : !ops->step ? "step"
-                     : !ops->drop ? "drop" : NULL;
+    const char *name = !ops->describe       ? "describe"
+                       : !ops->encode       ? "encode"
+                       : !ops->release      ? "release"
+                       : !ops->sequence_new ? "sequence_new"
+                       : !ops->attach       ? "attach"
+                       : !ops->step         ? "step"
+                       : !ops->drop         ? "drop"
+                                            : NULL;
     return name ? pc__fail(PC_ERR_INVALID, "pc_model_from_ops: ops.%s is NULL", name) : PC_OK;
 }
 
@@ -152,15 +164,20 @@ static pc_status ask_host(pc_model *model)
     info.struct_size = sizeof info;
     info.architecture[sizeof info.architecture - 1] = 0;
     if (info.vocab <= 0)
-        return pc__fail(PC_ERR_INVALID, "pc_model_from_ops: describe gave a vocabulary of %d", info.vocab);
-    if (info.context_length < 0 || info.position_scheme > PC_POSITION_LEARNED || info.relocatable > 1)
-        return pc__fail(PC_ERR_INVALID, "pc_model_from_ops: describe gave context_length %d, position_scheme %u, relocatable %u",
+        return pc__fail(PC_ERR_INVALID, "pc_model_from_ops: describe gave a vocabulary of %d",
+                        info.vocab);
+    if (info.context_length < 0 || info.position_scheme > PC_POSITION_LEARNED
+        || info.relocatable > 1)
+        return pc__fail(PC_ERR_INVALID,
+                        "pc_model_from_ops: describe gave context_length %d, position_scheme %u, "
+                        "relocatable %u",
                         info.context_length, info.position_scheme, info.relocatable);
     model->info = info;
     return PC_OK;
 }
 
-pc_status pc_model_from_ops(pc_model **out, pc_context *context, const pc_model_ops *ops, void *user, void (*on_free)(void *user),
+pc_status pc_model_from_ops(pc_model **out, pc_context *context, const pc_model_ops *ops,
+                            void *user, void (*on_free)(void *user),
                             const pc_model_options *options)
 {
     pc_model_options o;
@@ -171,15 +188,21 @@ pc_status pc_model_from_ops(pc_model **out, pc_context *context, const pc_model_
     *out = NULL;
     if (!context || !ops)
         return pc__fail(PC_ERR_INVALID, "pc_model_from_ops: context or ops is NULL");
-    PC__TRY(pc__options_read(&o, sizeof o, sizeof(pc_model_options), options, "pc_model_options"), done);
+    PC__TRY(pc__options_read(&o, sizeof o, sizeof(pc_model_options), options, "pc_model_options"),
+            done);
     if (o.reserved || o.flags || o.compute)
-        return pc__fail(PC_ERR_INVALID, "pc_model_from_ops: a host's model takes no compute, flags or reserved");
+        return pc__fail(PC_ERR_INVALID,
+                        "pc_model_from_ops: a host's model takes no compute, flags or reserved");
     PC__TRY(pc__model_new(&model, context), done);
-    PC__TRY(pc__options_read(&model->ops, sizeof model->ops, sizeof(pc_model_ops), ops, "pc_model_ops"), done);
+    PC__TRY(
+        pc__options_read(&model->ops, sizeof model->ops, sizeof(pc_model_ops), ops, "pc_model_ops"),
+        done);
     PC__TRY(missing(&model->ops), done);
     model->user = user;
     PC__TRY(ask_host(model), done);
-    PC__TRY(pc__chat_find(&model->chat, &context->mem, NULL, o.chat_template ? o.chat_template : "none"), done);
+    PC__TRY(pc__chat_find(&model->chat, &context->mem, NULL,
+                          o.chat_template ? o.chat_template : "none"),
+            done);
     model->on_free = on_free; /* not before success: until then `user` stays the caller's */
     *out = model;
     model = NULL;

@@ -67,8 +67,10 @@ uint64_t pc__native_weight_bytes(const pc__native *native)
     bytes += linear_bytes(native, native->head);
     for (int32_t l = 0; l < native->arch.layers; l++) {
         const pc__native_layer *layer = &native->layers[l];
-        bytes += linear_bytes(native, layer->q) + linear_bytes(native, layer->kv) + linear_bytes(native, layer->o);
-        bytes += linear_bytes(native, layer->gate) + linear_bytes(native, layer->up) + linear_bytes(native, layer->down);
+        bytes += linear_bytes(native, layer->q) + linear_bytes(native, layer->kv)
+                 + linear_bytes(native, layer->o);
+        bytes += linear_bytes(native, layer->gate) + linear_bytes(native, layer->up)
+                 + linear_bytes(native, layer->down);
     }
     return bytes;
 }
@@ -88,7 +90,9 @@ void pc__table_row(const pc__table *table, size_t row, float *out)
 
 uint64_t pc__native_regime(const pc__native *native, uint64_t length)
 {
-    return native->arch.position_scheme == PC_POSITION_ROPE ? pc__rope_regime(&native->arch.rope, length) : 0;
+    return native->arch.position_scheme == PC_POSITION_ROPE
+               ? pc__rope_regime(&native->arch.rope, length)
+               : 0;
 }
 
 uint64_t pc__native_regime_length(const pc__native *native, uint64_t regime)
@@ -98,7 +102,8 @@ uint64_t pc__native_regime_length(const pc__native *native, uint64_t regime)
     return regime ? regime : 1;
 }
 
-pc_status pc__native_rope(const pc__native *native, uint64_t regime, const pc__rope **out, pc__rope **own)
+pc_status pc__native_rope(const pc__native *native, uint64_t regime, const pc__rope **out,
+                          pc__rope **own)
 {
     pc_status status = PC_OK;
     *own = NULL;
@@ -110,7 +115,8 @@ pc_status pc__native_rope(const pc__native *native, uint64_t regime, const pc__r
     return status;
 }
 
-pc_status pc__native_run_new(const pc_model *model, size_t tokens, uint64_t regime_length, pc__kv **out)
+pc_status pc__native_run_new(const pc_model *model, size_t tokens, uint64_t regime_length,
+                             pc__kv **out)
 {
     const pc__native *native = model->native;
     pc_status status = pc__kv_new(out, &native->context->mem, &native->shape, tokens);
@@ -121,20 +127,30 @@ pc_status pc__native_run_new(const pc_model *model, size_t tokens, uint64_t regi
 
 static int same_shape(const pc__kv_shape *a, const pc__kv_shape *b, int32_t layers)
 {
-    return a->layers >= layers && a->kv_heads == b->kv_heads && a->k_dim == b->k_dim && a->v_dim == b->v_dim && a->dtype == b->dtype;
+    return a->layers >= layers && a->kv_heads == b->kv_heads && a->k_dim == b->k_dim
+           && a->v_dim == b->v_dim && a->dtype == b->dtype;
 }
 
-pc_status pc__native_may_place(const pc__native *native, const pc__kv *kv, int32_t layers, int64_t start, uint64_t regime)
+pc_status pc__native_may_place(const pc__native *native, const pc__kv *kv, int32_t layers,
+                               int64_t start, uint64_t regime)
 {
     if (!same_shape(&kv->shape, &native->shape, layers))
-        return pc__fail(PC_ERR_MISMATCH, "the segment has %d layers of %d K/V heads of %d (dtype %u), this model %d of %d of %d (dtype %u)",
-                        kv->shape.layers, kv->shape.kv_heads, kv->shape.k_dim, kv->shape.dtype, native->shape.layers,
-                        native->shape.kv_heads, native->shape.k_dim, native->shape.dtype);
+        return pc__fail(PC_ERR_MISMATCH,
+                        "the segment has %d layers of %d K/V heads of %d (dtype %u), this model %d "
+                        "of %d of %d (dtype %u)",
+                        kv->shape.layers, kv->shape.kv_heads, kv->shape.k_dim, kv->shape.dtype,
+                        native->shape.layers, native->shape.kv_heads, native->shape.k_dim,
+                        native->shape.dtype);
     if (kv->regime != regime)
-        return pc__fail(PC_ERR_MISMATCH, "the segment was computed with the rotary frequencies of regime %llu, this pass uses %llu: "
-                        "give both the same regime_length", (unsigned long long)kv->regime, (unsigned long long)regime);
+        return pc__fail(PC_ERR_MISMATCH,
+                        "the segment was computed with the rotary frequencies of regime %llu, this "
+                        "pass uses %llu: "
+                        "give both the same regime_length",
+                        (unsigned long long)kv->regime, (unsigned long long)regime);
     if (native->arch.position_scheme == PC_POSITION_LEARNED && start != kv->origin)
-        return pc__fail(PC_ERR_UNSUPPORTED, "%s has learned positions: a segment computed at position %lld cannot be placed at %lld",
+        return pc__fail(PC_ERR_UNSUPPORTED,
+                        "%s has learned positions: a segment computed at position %lld cannot be "
+                        "placed at %lld",
                         native->arch.name, (long long)kv->origin, (long long)start);
     return PC_OK;
 }
@@ -147,9 +163,11 @@ static void spread(const pc__kv *kv, const float *from, size_t dim, size_t token
 }
 
 /* The cached K carries the factor of YaRN and LongRoPE already; moving it must only turn. */
-static void read_tokens(const pc__kv *kv, int32_t layer, int64_t start, const pc__rope *rope, float *scratch, float *k, float *v)
+static void read_tokens(const pc__kv *kv, int32_t layer, int64_t start, const pc__rope *rope,
+                        float *scratch, float *k, float *v)
 {
-    size_t heads = (size_t)kv->shape.kv_heads, k_dim = (size_t)kv->shape.k_dim, v_dim = (size_t)kv->shape.v_dim;
+    size_t heads = (size_t)kv->shape.kv_heads, k_dim = (size_t)kv->shape.k_dim,
+           v_dim = (size_t)kv->shape.v_dim;
     float *token_k = scratch, *token_v = token_k + heads * k_dim;
     float *cosine = token_v + heads * v_dim, *sine = cosine + k_dim;
     pc__rope turn;
@@ -169,10 +187,12 @@ static void read_tokens(const pc__kv *kv, int32_t layer, int64_t start, const pc
     }
 }
 
-pc_status pc__native_read(const pc_model *model, const pc__kv *kv, int32_t layer, int64_t start, float *k, float *v)
+pc_status pc__native_read(const pc_model *model, const pc__kv *kv, int32_t layer, int64_t start,
+                          float *k, float *v)
 {
     const pc__native *native = model->native;
-    size_t heads = (size_t)native->shape.kv_heads, dims = (size_t)(native->shape.k_dim + native->shape.v_dim);
+    size_t heads = (size_t)native->shape.kv_heads,
+           dims = (size_t)(native->shape.k_dim + native->shape.v_dim);
     const pc__rope *rope;
     pc__rope *own = NULL;
     float *scratch = NULL;
@@ -181,7 +201,8 @@ pc_status pc__native_read(const pc_model *model, const pc__kv *kv, int32_t layer
         return pc__fail(PC_ERR_INVALID, "layer %d: the model has %d", layer, native->arch.layers);
     PC__TRY(pc__native_may_place(native, kv, layer + 1, k ? start : kv->origin, kv->regime), done);
     PC__TRY(pc__native_rope(native, kv->regime, &rope, &own), done);
-    scratch = pc__calloc(&native->context->mem, heads * dims + 2 * (size_t)native->shape.k_dim, sizeof *scratch);
+    scratch = pc__calloc(&native->context->mem, heads * dims + 2 * (size_t)native->shape.k_dim,
+                         sizeof *scratch);
     if (!scratch)
         status = PC_ERR_NOMEM;
     else

@@ -1,5 +1,5 @@
-/* A model of our own: its architecture and its weights, bound to a backend. Immutable once loaded, so that any number of
- * passes may run at the same time. */
+/* A model of our own: its architecture and its weights, bound to a backend. Immutable once loaded,
+ * so that any number of passes may run at the same time. */
 #ifndef PC_MODEL_NATIVE_H
 #define PC_MODEL_NATIVE_H
 
@@ -20,8 +20,8 @@ typedef struct pc__native_layer {
     pc__linear *up, *down;
 } pc__native_layer;
 
-/* Rows that are looked up: embeddings, learned positions. In bf16 where the model computes in bf16 and the file's values
- * are no finer, else fp32. */
+/* Rows that are looked up: embeddings, learned positions. In bf16 where the model computes in bf16
+ * and the file's values are no finer, else fp32. */
 typedef struct pc__table {
     size_t rows;
     size_t dim;
@@ -35,11 +35,11 @@ struct pc__native {
     pc__arch arch; /* its longrope factors are owned here */
     uint32_t compute;
     pc__kv_shape shape;
-    float scale;     /* of the scores */
-    float *slopes;   /* ALiBi, [heads]; else NULL */
-    pc__rope *rope;  /* where the model has one regime only; else made per pass */
+    float scale;    /* of the scores */
+    float *slopes;  /* ALiBi, [heads]; else NULL */
+    pc__rope *rope; /* where the model has one regime only; else made per pass */
     pc__table embedding;
-    pc__table positions; /* rows 0 where positions are not learned */
+    pc__table positions;                  /* rows 0 where positions are not learned */
     pc__linear *project_in, *project_out; /* OPT with narrow embeddings */
     pc__native_norm embedding_norm, final_norm;
     pc__native_layer *layers; /* [arch.layers] */
@@ -56,20 +56,26 @@ void pc__table_row(const pc__table *table, size_t row, float *out);
 uint64_t pc__native_regime(const pc__native *native, uint64_t length);
 /* A length that is of that regime. */
 uint64_t pc__native_regime_length(const pc__native *native, uint64_t regime);
-/* The frequencies of a regime: *own is set where the caller has to free them (pc__rope_free), else NULL. *out is NULL for
- * models without rotary positions. */
-pc_status pc__native_rope(const pc__native *native, uint64_t regime, const pc__rope **out, pc__rope **own);
+/* The frequencies of a regime: *own is set where the caller has to free them (pc__rope_free), else
+ * NULL. *out is NULL for models without rotary positions. */
+pc_status pc__native_rope(const pc__native *native, uint64_t regime, const pc__rope **out,
+                          pc__rope **own);
 
 /* An empty run of K/V for `tokens` tokens, of the regime of that length (0: of length 1). */
-pc_status pc__native_run_new(const pc_model *model, size_t tokens, uint64_t regime_length, pc__kv **out);
-/* K and V of all tokens of one layer as they are when the run is placed at `start`: [kv_head][token][dim], fp32; either may
- * be NULL. PC_ERR_UNSUPPORTED: learned positions, and `start` is not where the run was computed. */
-pc_status pc__native_read(const pc_model *model, const pc__kv *kv, int32_t layer, int64_t start, float *k, float *v);
-/* PC_OK, or PC_ERR_MISMATCH / PC_ERR_UNSUPPORTED with the reason why this run, of which the first `layers` layers are needed, cannot
- * be read at `start` in that regime. */
-pc_status pc__native_may_place(const pc__native *native, const pc__kv *kv, int32_t layers, int64_t start, uint64_t regime);
+pc_status pc__native_run_new(const pc_model *model, size_t tokens, uint64_t regime_length,
+                             pc__kv **out);
+/* K and V of all tokens of one layer as they are when the run is placed at `start`:
+ * [kv_head][token][dim], fp32; either may be NULL. PC_ERR_UNSUPPORTED: learned positions, and
+ * `start` is not where the run was computed. */
+pc_status pc__native_read(const pc_model *model, const pc__kv *kv, int32_t layer, int64_t start,
+                          float *k, float *v);
+/* PC_OK, or PC_ERR_MISMATCH / PC_ERR_UNSUPPORTED with the reason why this run, of which the first
+ * `layers` layers are needed, cannot be read at `start` in that regime. */
+pc_status pc__native_may_place(const pc__native *native, const pc__kv *kv, int32_t layers,
+                               int64_t start, uint64_t regime);
 
-/* The pc_model_ops of our own models; their `user` is the pc_model. Segments are pc__kv. Calls may overlap. */
+/* The pc_model_ops of our own models; their `user` is the pc_model. Segments are pc__kv. Calls may
+ * overlap. */
 extern const pc_model_ops pc__native_ops;
 
 #endif

@@ -18,8 +18,8 @@ typedef struct comparing {
     const pc_placement *placements;
     size_t count; /* placements */
     size_t tokens;
-    int32_t layer; /* that is compared */
-    given *all;    /* [tokens] by position */
+    int32_t layer;  /* that is compared */
+    given *all;     /* [tokens] by position */
     pc__kv **fresh; /* [count] */
     size_t *seen;   /* [count] */
     pc__pass_build build;
@@ -45,9 +45,12 @@ static pc_status check(comparing *c, const int64_t *positions)
             return status;
         for (uint32_t t = at->lo; t < at->hi; t++, n++)
             if (n >= c->tokens || positions[n] != at->start + pc__kv_relative(at->segment, t))
-                return pc__fail(PC_ERR_INVALID, "deviation: token %zu is not token %u of placement %zu", n, t, p);
+                return pc__fail(PC_ERR_INVALID,
+                                "deviation: token %zu is not token %u of placement %zu", n, t, p);
     }
-    return n == c->tokens ? PC_OK : pc__fail(PC_ERR_INVALID, "deviation: %zu tokens for placements of %zu", c->tokens, n);
+    return n == c->tokens ? PC_OK
+                          : pc__fail(PC_ERR_INVALID, "deviation: %zu tokens for placements of %zu",
+                                     c->tokens, n);
 }
 
 /* Empty runs that stand exactly where the cached ones do, so that K is stored turned alike. */
@@ -89,12 +92,15 @@ static pc_status compute(comparing *c, uint64_t regime)
     pc_status status = pc__build_start(&c->build, &c->model->context->mem, c->tokens);
     for (size_t i = 0; i < c->tokens && status >= 0; i++) {
         const given *g = &c->all[i];
-        pc__token_row row = {g->token, 0, g->position, c->fresh[g->placement], g->slot, c->placements[g->placement].start};
+        pc__token_row row = {g->token,    0,
+                             g->position, c->fresh[g->placement],
+                             g->slot,     c->placements[g->placement].start};
         c->seen[g->placement]++;
         pc__build_row(&c->build, &row);
         for (size_t p = 0; p < c->count && status >= 0; p++)
             if (c->seen[p])
-                status = pc__build_span(&c->build, c->fresh[p], c->placements[p].start, 0, c->seen[p]);
+                status =
+                    pc__build_span(&c->build, c->fresh[p], c->placements[p].start, 0, c->seen[p]);
     }
     if (status < 0)
         return status;
@@ -118,7 +124,8 @@ static double relative_distance(const float *fresh, const float *cached, size_t 
 static pc_status compare(const comparing *c, float *score)
 {
     const pc__kv_shape *shape = &c->model->native->shape;
-    size_t heads = (size_t)shape->kv_heads, k = heads * (size_t)shape->k_dim, v = heads * (size_t)shape->v_dim, n = 0;
+    size_t heads = (size_t)shape->kv_heads, k = heads * (size_t)shape->k_dim,
+           v = heads * (size_t)shape->v_dim, n = 0;
     float *states = pc__calloc(&c->model->context->mem, 2 * (k + v), sizeof *states);
     if (!states)
         return PC_ERR_NOMEM;
@@ -126,8 +133,9 @@ static pc_status compare(const comparing *c, float *score)
         for (uint32_t t = c->placements[p].lo; t < c->placements[p].hi; t++, n++) {
             pc__kv_read(c->fresh[p], c->layer, t - c->placements[p].lo, states, states + k);
             pc__kv_read(c->placements[p].segment, c->layer, t, states + k + v, states + k + v + k);
-            score[n] = (float)(0.5 * (relative_distance(states, states + k + v, k)
-                                      + relative_distance(states + k, states + k + v + k, v)));
+            score[n] = (float)(0.5
+                               * (relative_distance(states, states + k + v, k)
+                                  + relative_distance(states + k, states + k + v + k, v)));
         }
     pc__free(&c->model->context->mem, states);
     return PC_OK;
@@ -153,10 +161,12 @@ static void finish(comparing *c)
     pc__build_free(&c->build);
 }
 
-pc_status pc__native_deviation(void *user, const int32_t *tokens, const int64_t *positions, size_t count,
-                               const pc_placement *placements, size_t placement_count, float *score)
+pc_status pc__native_deviation(void *user, const int32_t *tokens, const int64_t *positions,
+                               size_t count, const pc_placement *placements, size_t placement_count,
+                               float *score)
 {
-    comparing c = {.model = user, .placements = placements, .count = placement_count, .tokens = count};
+    comparing c = {
+        .model = user, .placements = placements, .count = placement_count, .tokens = count};
     pc_status status;
     if (!count)
         return PC_OK;

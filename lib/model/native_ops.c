@@ -28,8 +28,8 @@ pc_status pc__native_check_placement(const pc__native *native, const pc_placemen
 {
     const pc__kv *kv = placement->segment;
     if (placement->lo > placement->hi || placement->hi > kv->tokens)
-        return pc__fail(PC_ERR_INVALID, "a placement of tokens %u to %u: the segment has %zu", placement->lo, placement->hi,
-                        kv->tokens);
+        return pc__fail(PC_ERR_INVALID, "a placement of tokens %u to %u: the segment has %zu",
+                        placement->lo, placement->hi, kv->tokens);
     return pc__native_may_place(native, kv, native->arch.layers, placement->start, kv->regime);
 }
 
@@ -50,8 +50,9 @@ static pc_status check(const pc__native *native, const pc_encode_args *args)
     pc_status status = PC_OK;
     for (size_t i = 1; i < args->count; i++)
         if (args->positions[i] <= args->positions[i - 1])
-            return pc__fail(PC_ERR_INVALID, "encode: token %zu stands at %lld, not behind its predecessor's %lld", i,
-                            (long long)args->positions[i], (long long)args->positions[i - 1]);
+            return pc__fail(PC_ERR_INVALID,
+                            "encode: token %zu stands at %lld, not behind its predecessor's %lld",
+                            i, (long long)args->positions[i], (long long)args->positions[i - 1]);
     for (size_t i = 0; i < args->visible_count && status >= 0; i++)
         status = pc__native_check_placement(native, &args->visible[i]);
     return status;
@@ -65,8 +66,8 @@ static pc_status own_tokens(encoding *e)
     for (size_t c = 0; c < args->cut_count; c++) {
         pc_cut cut = args->cuts[c];
         if (!cut.count || cut.first > args->count || cut.count > args->count - cut.first)
-            return pc__fail(PC_ERR_INVALID, "encode: cut %zu (%zu tokens from %zu) of %zu tokens", c, cut.count, cut.first,
-                            args->count);
+            return pc__fail(PC_ERR_INVALID, "encode: cut %zu (%zu tokens from %zu) of %zu tokens",
+                            c, cut.count, cut.first, args->count);
         for (size_t i = cut.first; i < cut.first + cut.count; i++) {
             if (e->owner[i] != args->cut_count)
                 return pc__fail(PC_ERR_INVALID, "encode: cuts %u and %zu overlap", e->owner[i], c);
@@ -80,7 +81,8 @@ static pc_status own_tokens(encoding *e)
 static pc_status make_run(encoding *e, size_t c)
 {
     const pc_encode_args *args = e->args;
-    uint64_t length = args->regime_length ? args->regime_length : (uint64_t)args->positions[args->count - 1] + 1;
+    uint64_t length =
+        args->regime_length ? args->regime_length : (uint64_t)args->positions[args->count - 1] + 1;
     size_t n = 0;
     pc_status status;
     for (size_t i = 0; i < args->count; i++)
@@ -136,7 +138,8 @@ static pc_status run(encoding *e)
     pass.regime_length = args->regime_length;
     pass.cancelled = args->cancelled;
     pass.cancel_user = args->cancel_user;
-    pass.kv_layers = e->model->native->arch.layers; /* nobody asks for logits: end at the last K and V */
+    pass.kv_layers =
+        e->model->native->arch.layers; /* nobody asks for logits: end at the last K and V */
     return pc__forward(e->model, &pass);
 }
 

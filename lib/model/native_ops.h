@@ -1,5 +1,6 @@
-/* The operations of our own models, spread over native_ops.c, native_sequence.c and native_deviation.c. `user` is the pc_model,
- * segments are pc__kv, sequences pc__native_sequence. */
+/* The operations of our own models, spread over native_ops.c, native_sequence.c and
+ * native_deviation.c. `user` is the pc_model, segments are pc__kv, sequences pc__native_sequence.
+ */
 #ifndef PC_MODEL_NATIVE_OPS_H
 #define PC_MODEL_NATIVE_OPS_H
 
@@ -13,12 +14,14 @@ pc_status pc__native_fork(void *user, void *sequence, void **copy);
 pc_status pc__native_step(void *user, const pc_step_args *args);
 void pc__native_drop(void *user, void *sequence);
 
-/* score[i] = half the sum of |K - K'| / |K'| and |V - V'| / |V'| of token i in the second layer (the first whose states
- * depend on what a token saw; the only one of a model with one layer), over all K/V heads, where ' are the states of a
- * pass in which every given token sees all given tokens up to its own position. This is CacheBlend's deviation (section
- * 4.3) with both halves of the cache weighted alike. */
-pc_status pc__native_deviation(void *user, const int32_t *tokens, const int64_t *positions, size_t count,
-                               const pc_placement *placements, size_t placement_count, float *score);
+/* score[i] = half the sum of |K - K'| / |K'| and |V - V'| / |V'| of token i in the second layer
+ * (the first whose states depend on what a token saw; the only one of a model with one layer), over
+ * all K/V heads, where ' are the states of a pass in which every given token sees all given tokens
+ * up to its own position. This is CacheBlend's deviation (section 4.3) with both halves of the
+ * cache weighted alike. */
+pc_status pc__native_deviation(void *user, const int32_t *tokens, const int64_t *positions,
+                               size_t count, const pc_placement *placements, size_t placement_count,
+                               float *score);
 
 /* A placement of one of our runs that names tokens it has and a place where they may stand. */
 pc_status pc__native_check_placement(const pc__native *native, const pc_placement *placement);

@@ -1,5 +1,6 @@
-/* A running request: the segments that are attached, and runs of its own tokens. Only the newest own run grows; a fork freezes
- * it, so that both copies read the same memory and go on in runs of their own. */
+/* A running request: the segments that are attached, and runs of its own tokens. Only the newest
+ * own run grows; a fork freezes it, so that both copies read the same memory and go on in runs of
+ * their own. */
 #include <string.h>
 
 #include "model/native_ops.h"
@@ -50,7 +51,8 @@ void pc__native_drop(void *user, void *dropped)
 /* Takes the reference over. */
 static pc_status add_entry(const pc_model *model, sequence *s, entry what)
 {
-    pc_status status = pc__grow(&model->context->mem, (void **)&s->entries, &s->capacity, s->count + 1, sizeof *s->entries);
+    pc_status status = pc__grow(&model->context->mem, (void **)&s->entries, &s->capacity,
+                                s->count + 1, sizeof *s->entries);
     if (status >= 0)
         s->entries[s->count++] = what;
     else
@@ -64,7 +66,9 @@ pc_status pc__native_attach(void *user, void *to, const pc_placement *placement)
     pc_status status = pc__native_check_placement(model->native, placement);
     if (status < 0)
         return status;
-    return add_entry(model, to, (entry){pc__kv_ref(placement->segment), placement->start, placement->lo, placement->hi, 0});
+    return add_entry(
+        model, to,
+        (entry){pc__kv_ref(placement->segment), placement->start, placement->lo, placement->hi, 0});
 }
 
 pc_status pc__native_fork(void *user, void *original, void **out)
@@ -135,7 +139,8 @@ static pc_status need_tail(step *st, sequence *s, int64_t position, size_t count
     entry fresh = {NULL, position, 0, 0, 1};
     uint64_t regime = pc__native_regime(st->model->native, st->length);
     pc_status status;
-    if (s->tail != NONE && last_position(&s->entries[s->tail]) < position && s->entries[s->tail].kv->regime == regime)
+    if (s->tail != NONE && last_position(&s->entries[s->tail]) < position
+        && s->entries[s->tail].kv->regime == regime)
         return PC_OK;
     status = pc__native_run_new(st->model, count, st->length, &fresh.kv);
     if (status < 0)
@@ -147,7 +152,8 @@ static pc_status need_tail(step *st, sequence *s, int64_t position, size_t count
     return status;
 }
 
-/* What a row at `position` sees of the sequence, own tokens up to those that are in `limit` of the newest run included. */
+/* What a row at `position` sees of the sequence, own tokens up to those that are in `limit` of the
+ * newest run included. */
 static pc_status add_spans(step *st, const sequence *s, int64_t position, size_t limit)
 {
     pc_status status = PC_OK;
@@ -185,8 +191,8 @@ static pc_status add_group(step *st, size_t first, size_t count)
         status = pc__kv_append(run, &relative, 1);
     }
     for (size_t i = 0; i < count && status >= 0; i++) {
-        pc__token_row row = {rows[i].token, rows[i].want_logits, rows[i].position, run, before + i,
-                             s->entries[s->tail].start};
+        pc__token_row row = {rows[i].token, rows[i].want_logits, rows[i].position,
+                             run,           before + i,          s->entries[s->tail].start};
         pc__build_row(&st->build, &row);
         status = add_spans(st, s, rows[i].position, before + i + 1);
     }
@@ -207,10 +213,13 @@ static pc_status add_rows(step *st)
     pc_status status = pc__build_start(&st->build, &st->model->context->mem, st->args->count);
     for (size_t first = 0, n; first < st->args->count && status >= 0; first += n) {
         n = group_size(st->args, first);
-        if (first + n < st->args->count && st->args->rows[first + n].sequence == st->args->rows[first].sequence
+        if (first + n < st->args->count
+            && st->args->rows[first + n].sequence == st->args->rows[first].sequence
             && st->args->see == PC_SEE_BY_POSITION)
-            return pc__fail(PC_ERR_INVALID, "step: row %zu stands at %lld, not behind its predecessor's %lld", first + n,
-                            (long long)st->args->rows[first + n].position, (long long)st->args->rows[first + n - 1].position);
+            return pc__fail(PC_ERR_INVALID,
+                            "step: row %zu stands at %lld, not behind its predecessor's %lld",
+                            first + n, (long long)st->args->rows[first + n].position,
+                            (long long)st->args->rows[first + n - 1].position);
         status = add_group(st, first, n);
     }
     return status;
@@ -220,7 +229,8 @@ static pc_status check(const pc_step_args *args)
 {
     for (size_t i = 0; i < args->count; i++)
         if (args->rows[i].want_logits && !args->logits)
-            return pc__fail(PC_ERR_INVALID, "step: row %zu wants logits, but there is no room for them", i);
+            return pc__fail(PC_ERR_INVALID,
+                            "step: row %zu wants logits, but there is no room for them", i);
     if (args->see > PC_SEE_ALL)
         return pc__fail(PC_ERR_INVALID, "step: unknown rule of visibility %u", args->see);
     return PC_OK;

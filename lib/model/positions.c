@@ -19,7 +19,8 @@ static void plain_frequencies(double theta, int32_t dims, double *frequency)
         frequency[i] = pow(theta, -2.0 * i / dims);
 }
 
-/* NTK-aware scaling of the base; the regime is the length, or 1 where that does not exceed the trained one. */
+/* NTK-aware scaling of the base; the regime is the length, or 1 where that does not exceed the
+ * trained one. */
 static double dynamic_theta(const pc__rope_config *config, uint64_t regime)
 {
     double stretch = config->factor * (double)regime / config->max_length - (config->factor - 1.0);
@@ -28,10 +29,12 @@ static double dynamic_theta(const pc__rope_config *config, uint64_t regime)
     return config->theta * pow(stretch, (double)config->dims / (config->dims - 2));
 }
 
-/* The dimension whose pair turns `turns` times within the original length (YaRN, equation 17 solved for it). */
+/* The dimension whose pair turns `turns` times within the original length (YaRN, equation 17 solved
+ * for it). */
 static double yarn_dimension(const pc__rope_config *config, double turns)
 {
-    return config->dims * log(config->original_length / (turns * two_pi)) / (2.0 * log(config->theta));
+    return config->dims * log(config->original_length / (turns * two_pi))
+           / (2.0 * log(config->theta));
 }
 
 static void yarn_frequencies(const pc__rope_config *config, double *frequency)
@@ -63,7 +66,8 @@ static double yarn_attention(const pc__rope_config *config)
     if (config->attention_factor > 0)
         return config->attention_factor;
     if (config->mscale != 0 && config->mscale_all_dim != 0)
-        return yarn_mscale(config->factor, config->mscale) / yarn_mscale(config->factor, config->mscale_all_dim);
+        return yarn_mscale(config->factor, config->mscale)
+               / yarn_mscale(config->factor, config->mscale_all_dim);
     return yarn_mscale(config->factor, 1.0);
 }
 
@@ -72,7 +76,8 @@ static void llama3_frequencies(const pc__rope_config *config, double *frequency)
 {
     double low = config->low_freq_factor, high = config->high_freq_factor;
     for (int32_t i = 0; i < config->dims / 2; i++) {
-        double turns = config->original_length * frequency[i] / two_pi; /* within the original length */
+        double turns =
+            config->original_length * frequency[i] / two_pi; /* within the original length */
         if (turns < low) {
             frequency[i] /= config->factor;
         } else if (turns <= high && high > low) {
@@ -84,7 +89,8 @@ static void llama3_frequencies(const pc__rope_config *config, double *frequency)
 
 static double long_attention(const pc__rope_config *config)
 {
-    double factor = config->factor > 0 ? config->factor : config->max_length / config->original_length;
+    double factor =
+        config->factor > 0 ? config->factor : config->max_length / config->original_length;
     if (config->attention_factor > 0)
         return config->attention_factor;
     return factor <= 1.0 ? 1.0 : sqrt(1.0 + log(factor) / log(config->original_length));
@@ -124,9 +130,11 @@ static void scale_frequencies(pc__rope *rope, const pc__rope_config *config, uin
     }
 }
 
-pc_status pc__rope_new(pc__rope **out, const pc_allocator *mem, const pc__rope_config *config, uint64_t regime)
+pc_status pc__rope_new(pc__rope **out, const pc_allocator *mem, const pc__rope_config *config,
+                       uint64_t regime)
 {
-    double theta = config->scaling == PC__ROPE_DYNAMIC ? dynamic_theta(config, regime) : config->theta;
+    double theta =
+        config->scaling == PC__ROPE_DYNAMIC ? dynamic_theta(config, regime) : config->theta;
     pc__rope *rope = pc__calloc(mem, 1, sizeof *rope);
     *out = NULL;
     if (!rope)
@@ -154,10 +162,12 @@ void pc__rope_free(const pc_allocator *mem, pc__rope *rope)
 
 float pc__attention_scale(const pc__arch *arch)
 {
-    return arch->attention_scale > 0 ? arch->attention_scale : (float)(1.0 / sqrt((double)arch->head_dim));
+    return arch->attention_scale > 0 ? arch->attention_scale
+                                     : (float)(1.0 / sqrt((double)arch->head_dim));
 }
 
-/* The geometric series of the ALiBi paper for `n` heads (a power of two): 2^(-max/n), 2^(-2 max/n) … */
+/* The geometric series of the ALiBi paper for `n` heads (a power of two): 2^(-max/n), 2^(-2 max/n)
+ * … */
 static double series(int32_t n, int32_t index, double max)
 {
     return exp2(-max * (index + 1) / n);
@@ -171,8 +181,9 @@ static int32_t power_below(int32_t heads)
     return n;
 }
 
-/* A head count that is no power of two: MPT takes every second slope of the next power, the odd ones first; the others
- * take the series of the power below and fill up with every second slope of its doubled series. */
+/* A head count that is no power of two: MPT takes every second slope of the next power, the odd
+ * ones first; the others take the series of the power below and fill up with every second slope of
+ * its doubled series. */
 static double slope_of(const pc__arch *arch, int32_t head)
 {
     int32_t below = power_below(arch->heads);

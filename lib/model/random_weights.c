@@ -27,19 +27,22 @@ void pc__random_rows(void *user, size_t first, size_t count, float *rows)
 
 static uint64_t seed_of(const pc__random_weights *w, pc__part part, int32_t layer, int bias)
 {
-    return mix(w->seed + mix(((uint64_t)(uint32_t)(layer + 1) << 16 | (uint64_t)part << 1 | (uint64_t)bias) + 1));
+    return mix(
+        w->seed
+        + mix(((uint64_t)(uint32_t)(layer + 1) << 16 | (uint64_t)part << 1 | (uint64_t)bias) + 1));
 }
 
 /* Variance 1/cols, as trained matrices have it roughly, so that activations keep their size. */
-static pc_status matrix(void *user, pc__part part, int32_t layer, size_t rows, size_t cols, pc__weight_rows_fn *rows_fn,
-                        void **rows_user)
+static pc_status matrix(void *user, pc__part part, int32_t layer, size_t rows, size_t cols,
+                        pc__weight_rows_fn *rows_fn, void **rows_user)
 {
     pc__random_weights *w = user;
     pc__random_matrix *m = &w->ring[w->next++ % 8];
     (void)rows;
     m->seed = seed_of(w, part, layer, 0);
     m->cols = cols;
-    m->scale = part == PC__PART_EMBEDDING || part == PC__PART_POSITIONS ? 1.0f : sqrtf(3.0f / (float)cols);
+    m->scale =
+        part == PC__PART_EMBEDDING || part == PC__PART_POSITIONS ? 1.0f : sqrtf(3.0f / (float)cols);
     *rows_fn = pc__random_rows;
     *rows_user = m;
     return PC_OK;
@@ -47,11 +50,13 @@ static pc_status matrix(void *user, pc__part part, int32_t layer, size_t rows, s
 
 static int is_norm(pc__part part)
 {
-    return part == PC__PART_NORM1 || part == PC__PART_NORM2 || part == PC__PART_FINAL_NORM || part == PC__PART_EMBEDDING_NORM;
+    return part == PC__PART_NORM1 || part == PC__PART_NORM2 || part == PC__PART_FINAL_NORM
+           || part == PC__PART_EMBEDDING_NORM;
 }
 
 /* Gains are one; nothing has a bias. */
-static pc_status vector(void *user, pc__part part, int32_t layer, int bias, size_t count, float *out)
+static pc_status vector(void *user, pc__part part, int32_t layer, int bias, size_t count,
+                        float *out)
 {
     (void)user;
     (void)layer;
@@ -70,7 +75,8 @@ static size_t table_rows(void *user, pc__part part)
     return (size_t)w->arch->vocab;
 }
 
-void pc__random_provider(pc__random_weights *weights, const pc__arch *arch, uint64_t seed, pc__provider *out)
+void pc__random_provider(pc__random_weights *weights, const pc__arch *arch, uint64_t seed,
+                         pc__provider *out)
 {
     *weights = (pc__random_weights){.arch = arch, .seed = seed};
     *out = (pc__provider){weights, matrix, vector, table_rows};

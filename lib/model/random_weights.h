@@ -1,5 +1,5 @@
-/* Weights out of nothing, for measuring: every value is a function of seed, matrix, row and column alone, so that a model is the same
- * however many threads make it. */
+/* Weights out of nothing, for measuring: every value is a function of seed, matrix, row and column
+ * alone, so that a model is the same however many threads make it. */
 #ifndef PC_MODEL_RANDOM_WEIGHTS_H
 #define PC_MODEL_RANDOM_WEIGHTS_H
 
@@ -19,7 +19,8 @@ typedef struct pc__random_weights {
 } pc__random_weights;
 
 /* `weights` lives as long as the provider, `arch` as long as `weights`. */
-void pc__random_provider(pc__random_weights *weights, const pc__arch *arch, uint64_t seed, pc__provider *out);
+void pc__random_provider(pc__random_weights *weights, const pc__arch *arch, uint64_t seed,
+                         pc__provider *out);
 void pc__random_rows(void *matrix, size_t first, size_t count, float *rows);
 
 #endif

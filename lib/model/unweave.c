@@ -4,7 +4,8 @@
 
 int pc__is_woven(const pc__arch *arch)
 {
-    return arch->position_scheme == PC_POSITION_ROPE && arch->rope.interleaved && arch->rope.dims == arch->head_dim;
+    return arch->position_scheme == PC_POSITION_ROPE && arch->rope.interleaved
+           && arch->rope.dims == arch->head_dim;
 }
 
 /* Where the file has row `row` of the original. */
@@ -21,12 +22,13 @@ static void rows(void *user, size_t first, size_t count, float *out)
         w->fetch(w->user, woven(first + r, w->head_dim), 1, out + r * w->cols);
 }
 
-static pc_status matrix(void *user, pc__part part, int32_t layer, size_t row_count, size_t cols, pc__weight_rows_fn *rows_fn,
-                        void **rows_user)
+static pc_status matrix(void *user, pc__part part, int32_t layer, size_t row_count, size_t cols,
+                        pc__weight_rows_fn *rows_fn, void **rows_user)
 {
     pc__unweave *u = user;
     pc__woven_rows *w = &u->ring[u->next % 8];
-    pc_status status = u->inner.matrix(u->inner.user, part, layer, row_count, cols, rows_fn, rows_user);
+    pc_status status =
+        u->inner.matrix(u->inner.user, part, layer, row_count, cols, rows_fn, rows_user);
     if (status < 0 || (part != PC__PART_Q && part != PC__PART_K))
         return status;
     u->next++;
@@ -36,7 +38,8 @@ static pc_status matrix(void *user, pc__part part, int32_t layer, size_t row_cou
     return PC_OK;
 }
 
-static pc_status vector(void *user, pc__part part, int32_t layer, int bias, size_t count, float *out)
+static pc_status vector(void *user, pc__part part, int32_t layer, int bias, size_t count,
+                        float *out)
 {
     const pc__unweave *u = user;
     pc_status found = u->inner.vector(u->inner.user, part, layer, bias, count, out);
@@ -59,8 +62,8 @@ static size_t table_rows(void *user, pc__part part)
     return u->inner.table_rows(u->inner.user, part);
 }
 
-void pc__unweave_provider(pc__unweave *unweave, const pc_allocator *mem, const pc__provider *inner, const pc__arch *arch,
-                          pc__provider *out)
+void pc__unweave_provider(pc__unweave *unweave, const pc_allocator *mem, const pc__provider *inner,
+                          const pc__arch *arch, pc__provider *out)
 {
     *unweave = (pc__unweave){.inner = *inner, .head_dim = (size_t)arch->head_dim, .mem = mem};
     *out = (pc__provider){unweave, matrix, vector, table_rows};

@@ -1,6 +1,6 @@
-/* GGUF keeps the rows of a Llama's Q and K woven, (2i, 2i+1) where the original model pairs (i, i + head_dim/2). This provider gives
- * them back in the original order, so that the same model has the same K in a GGUF file and in a Hugging Face folder, and one kind
- * of rotation serves both. */
+/* GGUF keeps the rows of a Llama's Q and K woven, (2i, 2i+1) where the original model pairs (i, i +
+ * head_dim/2). This provider gives them back in the original order, so that the same model has the
+ * same K in a GGUF file and in a Hugging Face folder, and one kind of rotation serves both. */
 #ifndef PC_MODEL_UNWEAVE_H
 #define PC_MODEL_UNWEAVE_H
 
@@ -23,7 +23,7 @@ typedef struct pc__unweave {
 /* Whether it applies: pairs are interleaved over whole heads. */
 int pc__is_woven(const pc__arch *arch);
 /* `unweave` lives as long as *out; the arch that is bound must have rope.interleaved 0. */
-void pc__unweave_provider(pc__unweave *unweave, const pc_allocator *mem, const pc__provider *inner, const pc__arch *arch,
-                          pc__provider *out);
+void pc__unweave_provider(pc__unweave *unweave, const pc_allocator *mem, const pc__provider *inner,
+                          const pc__arch *arch, pc__provider *out);
 
 #endif

@@ -1,5 +1,6 @@
-/* Runs lanes (spans that are there, then new tokens) through the forward pass and keeps what the trace shows. Shared by the golden
- * tests, which use the functions of lib/model directly, so that a fault shows below sequences, caches and requests. */
+/* Runs lanes (spans that are there, then new tokens) through the forward pass and keeps what the
+ * trace shows. Shared by the golden tests, which use the functions of lib/model directly, so that a
+ * fault shows below sequences, caches and requests. */
 #ifndef PC_GOLDEN_LANES_H
 #define PC_GOLDEN_LANES_H
 
@@ -26,8 +27,9 @@ typedef struct lane {
 
 /* What was traced: [lane][layer] blocks. */
 typedef struct traced {
-    float *hidden[MAX_LANES][MAX_LAYERS + 1], *k[MAX_LANES][MAX_LAYERS], *k_pre[MAX_LANES][MAX_LAYERS],
-        *v[MAX_LANES][MAX_LAYERS], *probs[MAX_LANES][MAX_LAYERS], *final[MAX_LANES];
+    float *hidden[MAX_LANES][MAX_LAYERS + 1], *k[MAX_LANES][MAX_LAYERS],
+        *k_pre[MAX_LANES][MAX_LAYERS], *v[MAX_LANES][MAX_LAYERS], *probs[MAX_LANES][MAX_LAYERS],
+        *final[MAX_LANES];
 } traced;
 
 static inline void keep(void *user, const pc_trace *trace)
@@ -63,13 +65,15 @@ static inline void forget(traced *t)
     memset(t, 0, sizeof *t);
 }
 
-static inline uint32_t cut(const pc__kv *kv, int64_t start, int64_t position, uint32_t hi, uint32_t see)
+static inline uint32_t cut(const pc__kv *kv, int64_t start, int64_t position, uint32_t hi,
+                           uint32_t see)
 {
     size_t upto = pc__kv_upto(kv, position - start);
     return see == PC_SEE_BY_POSITION && upto < hi ? (uint32_t)upto : hi;
 }
 
-static inline pc_status add_lane(const pc_model *model, pc__pass_build *build, lane *l, uint32_t see, uint64_t length)
+static inline pc_status add_lane(const pc_model *model, pc__pass_build *build, lane *l,
+                                 uint32_t see, uint64_t length)
 {
     pc_status status = PC_OK;
     size_t before;
@@ -90,8 +94,9 @@ static inline pc_status add_lane(const pc_model *model, pc__pass_build *build, l
         pc__token_row row = {l->tokens[i], 1, l->positions[i], l->run, before + i, l->run_start};
         pc__build_row(build, &row);
         for (size_t s = 0; s < l->span_count && status >= 0; s++)
-            status = pc__build_span(build, l->spans[s].kv, l->spans[s].start, l->spans[s].lo,
-                                    cut(l->spans[s].kv, l->spans[s].start, l->positions[i], l->spans[s].hi, see));
+            status = pc__build_span(
+                build, l->spans[s].kv, l->spans[s].start, l->spans[s].lo,
+                cut(l->spans[s].kv, l->spans[s].start, l->positions[i], l->spans[s].hi, see));
         if (status >= 0)
             status = pc__build_span(build, l->run, l->run_start, 0, before + i + 1);
     }
@@ -99,8 +104,8 @@ static inline pc_status add_lane(const pc_model *model, pc__pass_build *build, l
 }
 
 /* logits [all rows][vocab] or NULL; t may be NULL. */
-static inline pc_status run_lanes(const pc_model *model, lane *lanes, size_t count, uint32_t see, uint64_t length, float *logits,
-                                  traced *t)
+static inline pc_status run_lanes(const pc_model *model, lane *lanes, size_t count, uint32_t see,
+                                  uint64_t length, float *logits, traced *t)
 {
     pc__pass_build build = {0};
     pc__pass pass = {0};
@@ -142,9 +147,10 @@ static inline void end_lanes(lane *lanes, size_t count)
     }
 }
 
-/* Compares `count` floats; scaled by the largest magnitude of `want` if `relative` (at least 1). Keeps the largest error. */
-static inline int near_all(const char *what, const float *got, const float *want, size_t count, double limit, int relative,
-                           double *worst)
+/* Compares `count` floats; scaled by the largest magnitude of `want` if `relative` (at least 1).
+ * Keeps the largest error. */
+static inline int near_all(const char *what, const float *got, const float *want, size_t count,
+                           double limit, int relative, double *worst)
 {
     double top = 1, apart = 0;
     for (size_t i = 0; i < count; i++) {

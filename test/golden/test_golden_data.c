@@ -1,5 +1,6 @@
-/* Catches: faults in the readers and the graph that random weights may hide, on small trained models: both versions of llama2.c files
- * (interleaved rotary pairs), a Hugging Face folder with its tokenizer, and a GPT-2 whose inner stages were published by others. */
+/* Catches: faults in the readers and the graph that random weights may hide, on small trained
+ * models: both versions of llama2.c files (interleaved rotary pairs), a Hugging Face folder with
+ * its tokenizer, and a GPT-2 whose inner stages were published by others. */
 #include <jansson.h>
 
 #include "golden_lanes.h"
@@ -43,7 +44,8 @@ static void near_numbers(const json_t *json, const char *key, const float *got, 
     free(want);
 }
 
-static void tokenizer(const pc_model *model, const json_t *reference, const int32_t *ids, size_t count)
+static void tokenizer(const pc_model *model, const json_t *reference, const int32_t *ids,
+                      size_t count)
 {
     const char *prompt = json_string_value(json_object_get(reference, "prompt"));
     const char *text = json_string_value(json_object_get(reference, "greedy_text"));
@@ -55,7 +57,8 @@ static void tokenizer(const pc_model *model, const json_t *reference, const int3
     CHECK(!memcmp(got, ids, count * sizeof *ids));
     n = ids_of(reference, "greedy_ids", greedy);
     if (CHECK_OK(pc_detokenize(model, greedy, n, 0, written, sizeof written, &size))) {
-        size_t same = strcspn(text, "<"); /* the reference writes newlines and special tokens out, <0x0A> */
+        size_t same =
+            strcspn(text, "<"); /* the reference writes newlines and special tokens out, <0x0A> */
         CHECK(same > 100 && size >= same && !strncmp(written, text, same));
     }
 }
@@ -67,7 +70,8 @@ static void story(pc_context *context, const char *path, const char *reference_p
     json_t *reference = load_json(reference_path);
     int32_t ids[MAX_IDS], greedy[MAX_IDS];
     int64_t positions[MAX_IDS];
-    size_t count = ids_of(reference, "prompt_ids", ids), greedy_count = ids_of(reference, "greedy_ids", greedy), vocab, equal;
+    size_t count = ids_of(reference, "prompt_ids", ids),
+           greedy_count = ids_of(reference, "greedy_ids", greedy), vocab, equal;
     traced t = {0};
     options.compute = PC_DTYPE_F32;
     for (size_t i = 0; i < MAX_IDS; i++)
@@ -80,7 +84,8 @@ static void story(pc_context *context, const char *path, const char *reference_p
     lane l = {.tokens = ids, .positions = positions, .count = count};
     CHECK_OK(run_lanes(model, &l, 1, PC_SEE_BY_POSITION, 0, logits, &t));
     near_numbers(reference, "logits_after_prompt", logits + (count - 1) * vocab, 1e-3);
-    size_t dim = (size_t)model->info.head_dim, heads = (size_t)model->info.kv_heads, last = (size_t)model->info.layers - 1;
+    size_t dim = (size_t)model->info.head_dim, heads = (size_t)model->info.kv_heads,
+           last = (size_t)model->info.layers - 1;
     float *row = calloc(heads * dim, sizeof *row);
     for (size_t h = 0; h < heads; h++)
         memcpy(row + h * dim, t.k[0][0] + h * count * dim, dim * sizeof *row);
@@ -111,7 +116,8 @@ static void story(pc_context *context, const char *path, const char *reference_p
 
 static size_t decode64(const char *text, uint8_t *out)
 {
-    static const char alphabet[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
+    static const char alphabet[] =
+        "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
     uint32_t bits = 0, have = 0;
     size_t n = 0;
     for (; *text && *text != '='; text++) {
@@ -137,10 +143,12 @@ static float *stage(const json_t *all, const char *name, size_t *count)
     return out;
 }
 
-/* Hugging Face's GPT-2 stores its Conv1D matrices as [in][out]; the published ones are [out][in]. */
+/* Hugging Face's GPT-2 stores its Conv1D matrices as [in][out]; the published ones are [out][in].
+ */
 static int is_conv(const char *name)
 {
-    return strstr(name, "c_attn.weight") || strstr(name, "c_proj.weight") || strstr(name, "c_fc.weight");
+    return strstr(name, "c_attn.weight") || strstr(name, "c_proj.weight")
+           || strstr(name, "c_fc.weight");
 }
 
 static void transpose(float *data, size_t rows, size_t cols)
@@ -160,7 +168,8 @@ static void write_gpt2(const json_t *source, const char *to)
     size_t used = 0;
     const char *name;
     char path[4096];
-    json_object_foreach((json_t *)(uintptr_t)source, name, item) {
+    json_object_foreach((json_t *)(uintptr_t)source, name, item)
+    {
         json_t *shape = json_object_get(item, "shape");
         size_t n, at = used;
         if (!shape || strstr(name, ".attn.bias") != NULL)
@@ -177,8 +186,9 @@ static void write_gpt2(const json_t *source, const char *to)
         memcpy(body + used, data, n * sizeof *data);
         used += n * sizeof *data;
         free(data);
-        json_object_set_new(header, name, json_pack("{s:s, s:o, s:[I,I]}", "dtype", "F32", "shape", dims, "data_offsets",
-                                                    (json_int_t)at, (json_int_t)used));
+        json_object_set_new(header, name,
+                            json_pack("{s:s, s:o, s:[I,I]}", "dtype", "F32", "shape", dims,
+                                      "data_offsets", (json_int_t)at, (json_int_t)used));
     }
     char *text = json_dumps(header, JSON_COMPACT);
     uint64_t size = strlen(text);
@@ -190,8 +200,10 @@ static void write_gpt2(const json_t *source, const char *to)
     pc_test_write(path, file, 8 + size + used);
     snprintf(path, sizeof path, "%s/config.json", to);
     static const char config[] =
-        "{\"architectures\": [\"GPT2LMHeadModel\"], \"model_type\": \"gpt2\", \"n_layer\": 3, \"n_head\": 3, \"n_embd\": 48,"
-        " \"vocab_size\": 3, \"n_positions\": 11, \"activation_function\": \"gelu_new\", \"layer_norm_epsilon\": 1e-05,"
+        "{\"architectures\": [\"GPT2LMHeadModel\"], \"model_type\": \"gpt2\", \"n_layer\": 3, "
+        "\"n_head\": 3, \"n_embd\": 48,"
+        " \"vocab_size\": 3, \"n_positions\": 11, \"activation_function\": \"gelu_new\", "
+        "\"layer_norm_epsilon\": 1e-05,"
         " \"tie_word_embeddings\": false}";
     pc_test_write(path, config, sizeof config - 1);
     free(text);
@@ -201,7 +213,8 @@ static void write_gpt2(const json_t *source, const char *to)
 }
 
 /* The stage `name` [batch]... against one traced block per lane. */
-static void near_stage(const json_t *partials, const char *name, float *const *got, size_t lanes, double limit)
+static void near_stage(const json_t *partials, const char *name, float *const *got, size_t lanes,
+                       double limit)
 {
     size_t n;
     float *want = stage(partials, name, &n);

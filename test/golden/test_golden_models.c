@@ -1,5 +1,6 @@
-/* Catches: any mistake in the graph of an architecture (norms, residuals, biases, scales, rotary and ALiBi, windows), in placing
- * cached segments, in visibility, in regimes, in the readers. The values are those of an independent double-precision pass. */
+/* Catches: any mistake in the graph of an architecture (norms, residuals, biases, scales, rotary
+ * and ALiBi, windows), in placing cached segments, in visibility, in regimes, in the readers. The
+ * values are those of an independent double-precision pass. */
 #include <jansson.h>
 
 #include "golden_lanes.h"
@@ -89,7 +90,8 @@ static int has_case(const golden *g, const char *name)
     return json_object_get(json_object_get(g->info, "cases"), name) != NULL;
 }
 
-/* One traced layer list against a golden tensor [layer]...; absent tensors are skipped (no k_pre without rotary). */
+/* One traced layer list against a golden tensor [layer]...; absent tensors are skipped (no k_pre
+ * without rotary). */
 static void compare_layers(golden *g, const char *name, float *const *layers, size_t count)
 {
     float *want = floats(g, name);
@@ -116,7 +118,8 @@ static void compare_flat(golden *g, const char *name, const float *got, int logi
 }
 
 /* The lane has just been run; `token` is what its last logits say. */
-static void greedy(golden *g, const char *name, lane *l, uint32_t see, uint64_t length, int32_t token)
+static void greedy(golden *g, const char *name, lane *l, uint32_t see, uint64_t length,
+                   int32_t token)
 {
     int32_t want[16];
     size_t n = integers(g, name, want), vocab = (size_t)g->model->info.vocab;
@@ -152,7 +155,8 @@ static void plain(golden *g)
         compare_layers(g, "plain/probs", t.probs[0], layers);
         compare_flat(g, "plain/final", t.final[0], 0);
         if (find(g, "plain/greedy"))
-            greedy(g, "plain/greedy", &l, PC_SEE_BY_POSITION, length, largest(logits + (r.count - 1) * vocab, vocab));
+            greedy(g, "plain/greedy", &l, PC_SEE_BY_POSITION, length,
+                   largest(logits + (r.count - 1) * vocab, vocab));
     }
     forget(&t);
     end_lanes(&l, 1);
@@ -195,7 +199,8 @@ static void modular(golden *g, const char *name, uint32_t see)
     char tensor[64];
     if (modules(g, runs, lanes, length, see == PC_SEE_ALL)) {
         for (int m = 0; m < 3; m++)
-            l.spans[m] = (pc__row_span){lanes[m].run, lanes[m].run_start, 0, (uint32_t)lanes[m].run->tokens};
+            l.spans[m] =
+                (pc__row_span){lanes[m].run, lanes[m].run_start, 0, (uint32_t)lanes[m].run->tokens};
         l.span_count = 3;
         if (CHECK_OK(run_lanes(g->model, &l, 1, see, length, logits, &t))) {
             snprintf(tensor, sizeof tensor, "%s/logits", name);
@@ -233,7 +238,8 @@ static void modular_by_ops(golden *g, const char *name, uint32_t see)
         snprintf(tensor, sizeof tensor, "modular/m%d", m);
         run_of r = read_run(g, tensor);
         pc_cut whole = {0, r.count};
-        pc_encode_args args = {sizeof args, r.ids, r.positions, r.count, NULL, 0, &whole, 1, rope_len(g, name), NULL, NULL};
+        pc_encode_args args = {sizeof args, r.ids, r.positions,       r.count, NULL, 0,
+                               &whole,      1,     rope_len(g, name), NULL,    NULL};
         ok = CHECK_OK(ops->encode(g->model->user, &args, &placements[m].segment));
         placements[m].start = r.positions[0];
         placements[m].hi = (uint32_t)r.count;
@@ -241,7 +247,8 @@ static void modular_by_ops(golden *g, const char *name, uint32_t see)
     }
     for (size_t i = 0; i < fresh.count; i++)
         rows[i] = (pc_step_row){sequence, fresh.positions[i], fresh.ids[i], 1};
-    pc_step_args args = {sizeof args, rows, fresh.count, logits, see, 0, rope_len(g, name), NULL, NULL};
+    pc_step_args args = {sizeof args,       rows, fresh.count, logits, see, 0,
+                         rope_len(g, name), NULL, NULL};
     if (ok && CHECK_OK(ops->step(g->model->user, &args))) {
         snprintf(tensor, sizeof tensor, "%s/logits", name);
         compare_flat(g, tensor, logits, 1);
@@ -249,7 +256,8 @@ static void modular_by_ops(golden *g, const char *name, uint32_t see)
         n = integers(g, tensor, want);
         token = largest(logits + (fresh.count - 1) * vocab, vocab);
         int64_t position = fresh.positions[fresh.count - 1];
-        /* one token by the original, the rest by a fork, while the original repeats the last one beside it */
+        /* one token by the original, the rest by a fork, while the original repeats the last one
+         * beside it */
         for (size_t i = 0; i < n && ok; i++) {
             CHECK_INT(token, want[i]);
             if (i == 1)
@@ -276,7 +284,8 @@ static void joint(golden *g)
     traced t = {0};
     size_t vocab = (size_t)g->model->info.vocab, layers = (size_t)g->model->info.layers;
     float *logits = malloc(r.count * vocab * sizeof *logits);
-    if (CHECK_OK(run_lanes(g->model, &l, 1, PC_SEE_BY_POSITION, rope_len(g, "joint"), logits, &t))) {
+    if (CHECK_OK(
+            run_lanes(g->model, &l, 1, PC_SEE_BY_POSITION, rope_len(g, "joint"), logits, &t))) {
         size_t ends = (size_t)find(g, "joint/logits")->shape[0];
         compare_flat(g, "joint/logits", logits + (r.count - ends) * vocab, 1);
         compare_layers(g, "joint/k", t.k[0], layers);
@@ -295,8 +304,12 @@ static void count_up(run_of *r, int64_t from)
 
 static size_t parent_of(const golden *g, size_t leaf)
 {
-    json_t *leaves = json_object_get(json_object_get(json_object_get(g->info, "inputs"), "shared"), "leaves");
-    return strcmp(json_string_value(json_object_get(json_array_get(leaves, leaf), "parent")), "mid1") ? 0 : 1;
+    json_t *leaves =
+        json_object_get(json_object_get(json_object_get(g->info, "inputs"), "shared"), "leaves");
+    return strcmp(json_string_value(json_object_get(json_array_get(leaves, leaf), "parent")),
+                  "mid1")
+               ? 0
+               : 1;
 }
 
 /* K and V of root, middle and leaf 0, read where they are placed, one behind the other. */
@@ -306,7 +319,8 @@ static void leaf_states(golden *g, const lane *leaf)
     size_t dim = (size_t)g->model->info.head_dim, total = 0, done;
     const pc__kv *parts[3] = {leaf->spans[0].kv, leaf->spans[1].kv, leaf->run};
     int64_t starts[3] = {leaf->spans[0].start, leaf->spans[1].start, leaf->run_start};
-    float *k[MAX_LAYERS] = {0}, *v[MAX_LAYERS] = {0}, *one = malloc(2 * heads * 128 * dim * sizeof *one);
+    float *k[MAX_LAYERS] = {0}, *v[MAX_LAYERS] = {0},
+          *one = malloc(2 * heads * 128 * dim * sizeof *one);
     for (int p = 0; p < 3; p++)
         total += parts[p]->tokens;
     for (size_t l = 0; l < layers; l++) {
@@ -315,10 +329,12 @@ static void leaf_states(golden *g, const lane *leaf)
         done = 0;
         for (int p = 0; p < 3; done += parts[p++]->tokens) {
             size_t n = parts[p]->tokens;
-            CHECK_OK(pc__native_read(g->model, parts[p], (int32_t)l, starts[p], one, one + heads * n * dim));
+            CHECK_OK(pc__native_read(g->model, parts[p], (int32_t)l, starts[p], one,
+                                     one + heads * n * dim));
             for (size_t h = 0; h < heads; h++) {
                 memcpy(k[l] + (h * total + done) * dim, one + h * n * dim, n * dim * sizeof *one);
-                memcpy(v[l] + (h * total + done) * dim, one + (heads + h) * n * dim, n * dim * sizeof *one);
+                memcpy(v[l] + (h * total + done) * dim, one + (heads + h) * n * dim,
+                       n * dim * sizeof *one);
             }
         }
     }
@@ -335,7 +351,8 @@ static void hang(lane *child, const lane *parent)
 {
     memcpy(child->spans, parent->spans, sizeof child->spans);
     child->span_count = parent->span_count;
-    child->spans[child->span_count++] = (pc__row_span){parent->run, parent->run_start, 0, (uint32_t)parent->run->tokens};
+    child->spans[child->span_count++] =
+        (pc__row_span){parent->run, parent->run_start, 0, (uint32_t)parent->run->tokens};
 }
 
 static void shared(golden *g)
@@ -354,13 +371,15 @@ static void shared(golden *g)
     int ok = CHECK_OK(run_lanes(g->model, lanes, 1, PC_SEE_BY_POSITION, length, NULL, NULL));
     for (size_t i = 1; i < 8 && ok; i++) {
         const lane *parent = i < 3 ? &lanes[0] : &lanes[1 + parent_of(g, i - 3)];
-        snprintf(name, sizeof name, i < 3 ? "shared/mid%zu_ids" : "shared/leaf%zu_ids", i < 3 ? i - 1 : i - 3);
+        snprintf(name, sizeof name, i < 3 ? "shared/mid%zu_ids" : "shared/leaf%zu_ids",
+                 i < 3 ? i - 1 : i - 3);
         runs[i].count = integers(g, name, runs[i].ids);
         count_up(&runs[i], parent->run_start + (int64_t)parent->run->tokens);
         lanes[i] = lane_of(&runs[i]);
         hang(&lanes[i], parent);
         if (i == 2) /* both middles in one pass */
-            ok = CHECK_OK(run_lanes(g->model, lanes + 1, 2, PC_SEE_BY_POSITION, length, NULL, NULL));
+            ok =
+                CHECK_OK(run_lanes(g->model, lanes + 1, 2, PC_SEE_BY_POSITION, length, NULL, NULL));
     }
     if (ok && CHECK_OK(run_lanes(g->model, lanes + 3, 5, PC_SEE_BY_POSITION, length, logits, &t))) {
         for (size_t i = 0; i < 5; i++) {
@@ -392,7 +411,8 @@ static void relocate(golden *g)
     r.count = integers(g, "relocate/ids", r.ids);
     count_up(&r, from);
     lane l = lane_of(&r);
-    if (!CHECK_OK(run_lanes(g->model, &l, 1, PC_SEE_BY_POSITION, rope_len(g, "relocate"), NULL, &t)))
+    if (!CHECK_OK(
+            run_lanes(g->model, &l, 1, PC_SEE_BY_POSITION, rope_len(g, "relocate"), NULL, &t)))
         return;
     for (size_t i = 0; i < layers; i++) {
         size_t n = (size_t)g->model->info.kv_heads * r.count * (size_t)g->model->info.head_dim;
@@ -416,7 +436,8 @@ static void relocate(golden *g)
     end_lanes(&l, 1);
 }
 
-/* Rows cut into passes (and so into blocks) anywhere give the same bits; 600 rows are two blocks in one pass. */
+/* Rows cut into passes (and so into blocks) anywhere give the same bits; 600 rows are two blocks in
+ * one pass. */
 static void cuts(golden *g)
 {
     enum { ROWS = 600, CUT = 217 };
@@ -446,7 +467,8 @@ static void cuts(golden *g)
     free(b);
 }
 
-/* A module of learned positions stays where it was computed; one of another regime is not mixed in. */
+/* A module of learned positions stays where it was computed; one of another regime is not mixed in.
+ */
 static void refusals(golden *g)
 {
     const pc_model_ops *ops = &g->model->ops;
@@ -488,7 +510,8 @@ static void refusals(golden *g)
     free(logits);
 }
 
-/* States of an ordinary prefill deviate by nothing; a module that was encoded alone does, but for its first token's. */
+/* States of an ordinary prefill deviate by nothing; a module that was encoded alone does, but for
+ * its first token's. */
 static void deviation(golden *g)
 {
     const pc_model_ops *ops = &g->model->ops;
@@ -496,19 +519,30 @@ static void deviation(golden *g)
     pc_cut halves[2] = {{0, r.count / 2}, {r.count / 2, r.count - r.count / 2}};
     pc_placement at[2] = {{0}}, alone[2] = {{0}};
     float score[128];
-    pc_encode_args args = {sizeof args, r.ids, r.positions, r.count, NULL, 0, halves, 2, 64, NULL, NULL};
+    pc_encode_args args = {sizeof args, r.ids, r.positions, r.count, NULL, 0,
+                           halves,      2,     64,          NULL,    NULL};
     void *segments[2];
     double sum = 0;
     CHECK_OK(ops->encode(g->model->user, &args, segments));
     for (int i = 0; i < 2; i++)
-        at[i] = (pc_placement){segments[i], r.positions[halves[i].first], 0, (uint32_t)halves[i].count};
+        at[i] =
+            (pc_placement){segments[i], r.positions[halves[i].first], 0, (uint32_t)halves[i].count};
     CHECK_OK(ops->deviation(g->model->user, r.ids, r.positions, r.count, at, 2, score));
     for (size_t i = 0; i < r.count; i++)
         CHECK(score[i] < 1e-5f);
     memcpy(alone, at, sizeof at);
     pc_cut second = {0, halves[1].count};
-    pc_encode_args by_itself = {sizeof args, r.ids + halves[1].first, r.positions + halves[1].first, halves[1].count, NULL, 0,
-                                &second, 1, 64, NULL, NULL};
+    pc_encode_args by_itself = {sizeof args,
+                                r.ids + halves[1].first,
+                                r.positions + halves[1].first,
+                                halves[1].count,
+                                NULL,
+                                0,
+                                &second,
+                                1,
+                                64,
+                                NULL,
+                                NULL};
     CHECK_OK(ops->encode(g->model->user, &by_itself, &alone[1].segment));
     CHECK_OK(ops->deviation(g->model->user, r.ids, r.positions, r.count, alone, 2, score));
     for (size_t i = 0; i < r.count; i++) {
@@ -538,7 +572,8 @@ static void all_cases(golden *g)
         shared(g);
     if (has_case(g, "relocate"))
         relocate(g);
-    if (!strcmp(g->name, "llama_gqa") || !strcmp(g->name, "mistral_swa") || !strcmp(g->name, "bloom"))
+    if (!strcmp(g->name, "llama_gqa") || !strcmp(g->name, "mistral_swa")
+        || !strcmp(g->name, "bloom"))
         cuts(g);
     refusals(g);
     deviation(g);
@@ -585,8 +620,9 @@ static double distance(const float *got, const float *want, size_t count)
     return sqrt(apart / size);
 }
 
-/* In bf16 (weights, inputs of linear layers, K and V) the logits are rounded, not wrong: eight bits of mantissa lose 0.2 to 0.4 % at
- * every step, which random weights of two or three layers add up to 1 to 3 %; a wrong layout or graph changes logits by their own size. */
+/* In bf16 (weights, inputs of linear layers, K and V) the logits are rounded, not wrong: eight bits
+ * of mantissa lose 0.2 to 0.4 % at every step, which random weights of two or three layers add up
+ * to 1 to 3 %; a wrong layout or graph changes logits by their own size. */
 static void rounded(pc_context *context, const golden *exact, const char *folder, double *worst)
 {
     golden g = *exact;
@@ -601,7 +637,8 @@ static void rounded(pc_context *context, const golden *exact, const char *folder
     CHECK_INT(g.model->info.compute, PC_DTYPE_BF16);
     if (modules(&g, runs, lanes, length, 0)) {
         for (int m = 0; m < 3; m++)
-            l.spans[m] = (pc__row_span){lanes[m].run, lanes[m].run_start, 0, (uint32_t)lanes[m].run->tokens};
+            l.spans[m] =
+                (pc__row_span){lanes[m].run, lanes[m].run_start, 0, (uint32_t)lanes[m].run->tokens};
         l.span_count = 3;
         if (CHECK_OK(run_lanes(g.model, &l, 1, PC_SEE_BY_POSITION, length, logits, NULL)))
             CHECK((*worst = distance(logits, want, count)) < 0.05);
@@ -632,7 +669,8 @@ static void folder(pc_context *context, const char *name)
         legacy(context, &g, at);
         double bf16 = 0;
         rounded(context, &g, at, &bf16);
-        printf("%-20s logits %.1e  rest %.1e  bf16 logits %.1e\n", name, g.worst_logits, g.worst_rest, bf16);
+        printf("%-20s logits %.1e  rest %.1e  bf16 logits %.1e\n", name, g.worst_logits,
+               g.worst_rest, bf16);
     }
     pc_model_free(g.model);
     pc__weights_free(g.file);
@@ -661,12 +699,29 @@ static void gguf(pc_context *context, const char *name)
 
 int main(int argc, char **argv)
 {
-    static const char *const folders[] = {
-        "llama_mha", "llama_gqa", "llama_rope_linear", "llama_rope_dynamic", "llama_rope_yarn", "llama_rope_llama3",
-        "phi3_longrope_short", "phi3_longrope_long", "mistral_swa", "qwen2", "phi", "opt", "opt_postnorm_proj", "gpt2",
-        "falcon_new", "falcon_new_1ln", "falcon_mq", "falcon_rw", "mpt", "bloom"};
-    static const char *const ggufs[] = {"f32", "f16", "bf16", "q8_0", "q4_0", "q4_1", "q5_0", "q5_1", "q2_k", "q3_k", "q4_k",
-                                        "q4_k_m", "q5_k", "q6_k", "iq4_nl", "iq4_xs"};
+    static const char *const folders[] = {"llama_mha",
+                                          "llama_gqa",
+                                          "llama_rope_linear",
+                                          "llama_rope_dynamic",
+                                          "llama_rope_yarn",
+                                          "llama_rope_llama3",
+                                          "phi3_longrope_short",
+                                          "phi3_longrope_long",
+                                          "mistral_swa",
+                                          "qwen2",
+                                          "phi",
+                                          "opt",
+                                          "opt_postnorm_proj",
+                                          "gpt2",
+                                          "falcon_new",
+                                          "falcon_new_1ln",
+                                          "falcon_mq",
+                                          "falcon_rw",
+                                          "mpt",
+                                          "bloom"};
+    static const char *const ggufs[] = {"f32",  "f16",  "bf16",   "q8_0",  "q4_0", "q4_1",
+                                        "q5_0", "q5_1", "q2_k",   "q3_k",  "q4_k", "q4_k_m",
+                                        "q5_k", "q6_k", "iq4_nl", "iq4_xs"};
     pc_context *context;
     if (!pc_test_data("golden/llama_mha"))
         pc_test_skip("no golden vectors (PC_TEST_DATA)");

@@ -1,5 +1,6 @@
-/* Catches: parts of a stacked matrix in the wrong order or place, biases lost when only one part has one, tables rounded wrongly, faults of
- * the provider that do not come through, a cancelled load that leaks. */
+/* Catches: parts of a stacked matrix in the wrong order or place, biases lost when only one part
+ * has one, tables rounded wrongly, faults of the provider that do not come through, a cancelled
+ * load that leaks. */
 #include "model/bind.h"
 
 #include <math.h>
@@ -9,7 +10,8 @@
 
 enum { HIDDEN = 32, KV = 16, VOCAB = 300, FAIL_NOTHING = -1 };
 
-/* Element (row, column) of a matrix is part + row / 1024 + column / 2^20: exact in fp32, and every place is recognisable. */
+/* Element (row, column) of a matrix is part + row / 1024 + column / 2^20: exact in fp32, and every
+ * place is recognisable. */
 typedef struct source {
     int fail_part; /* this part's matrix is missing */
     int current[8];
@@ -23,11 +25,12 @@ static void rows(void *user, size_t first, size_t count, float *out)
     size_t at = (size_t)((int *)user - the_source.current), cols = the_source.cols[at];
     for (size_t r = 0; r < count; r++)
         for (size_t c = 0; c < cols; c++)
-            out[r * cols + c] = (float)*(int *)user + (float)(first + r) / 1024.0f + (float)c / 1048576.0f;
+            out[r * cols + c] =
+                (float)*(int *)user + (float)(first + r) / 1024.0f + (float)c / 1048576.0f;
 }
 
-static pc_status matrix(void *user, pc__part part, int32_t layer, size_t row_count, size_t cols, pc__weight_rows_fn *rows_fn,
-                        void **rows_user)
+static pc_status matrix(void *user, pc__part part, int32_t layer, size_t row_count, size_t cols,
+                        pc__weight_rows_fn *rows_fn, void **rows_user)
 {
     source *s = user;
     size_t at = s->next++ % 8;
@@ -42,7 +45,8 @@ static pc_status matrix(void *user, pc__part part, int32_t layer, size_t row_cou
 }
 
 /* V alone has a bias. */
-static pc_status vector(void *user, pc__part part, int32_t layer, int bias, size_t count, float *out)
+static pc_status vector(void *user, pc__part part, int32_t layer, int bias, size_t count,
+                        float *out)
 {
     (void)user;
     (void)layer;
@@ -67,10 +71,21 @@ static int32_t stop(void *user, const char *what, uint64_t done, uint64_t total)
     return done >= *(uint64_t *)user;
 }
 
-static pc_status bind(pc__native **out, pc_context *context, int fail_part, uint32_t compute, uint64_t stop_at)
+static pc_status bind(pc__native **out, pc_context *context, int fail_part, uint32_t compute,
+                      uint64_t stop_at)
 {
-    pc__arch arch = {.name = "test", .layers = 2, .heads = 4, .kv_heads = 2, .head_dim = 8, .hidden = HIDDEN, .ffn = 48,
-                     .vocab = VOCAB, .norm_eps = 1e-6f, .final_norm = 1, .position_scheme = PC_POSITION_ALIBI, .causal = 1};
+    pc__arch arch = {.name = "test",
+                     .layers = 2,
+                     .heads = 4,
+                     .kv_heads = 2,
+                     .head_dim = 8,
+                     .hidden = HIDDEN,
+                     .ffn = 48,
+                     .vocab = VOCAB,
+                     .norm_eps = 1e-6f,
+                     .final_norm = 1,
+                     .position_scheme = PC_POSITION_ALIBI,
+                     .causal = 1};
     pc__provider provider = {&the_source, matrix, vector, table_rows};
     pc__bind_options options = {compute, stop, &stop_at};
     the_source = (source){.fail_part = fail_part};
@@ -87,7 +102,10 @@ static void stacked(pc_context *context)
     CHECK_OK(native->backend->linear_run(native->layers[1].kv, x, 1, y));
     for (int i = 0; i < KV; i++) {
         CHECK(fabsf(y[i] - ((float)PC__PART_K + (float)i / 1024.0f + 3.0f / 1048576.0f)) < 1e-5f);
-        CHECK(fabsf(y[KV + i] - ((float)PC__PART_V + (float)i / 1024.0f + 3.0f / 1048576.0f + 100.0f + (float)i)) < 1e-4f);
+        CHECK(fabsf(y[KV + i]
+                    - ((float)PC__PART_V + (float)i / 1024.0f + 3.0f / 1048576.0f + 100.0f
+                       + (float)i))
+              < 1e-4f);
     }
     CHECK(native->slopes != NULL && native->rope == NULL);
     CHECK(pc__native_weight_bytes(native) > 0);
@@ -99,9 +117,11 @@ static void tables(pc_context *context)
     pc__native *native = NULL;
     float row[HIDDEN];
     for (int rounded = 0; rounded < 2; rounded++) {
-        if (!CHECK_OK(bind(&native, context, FAIL_NOTHING, rounded ? PC_DTYPE_BF16 : PC_DTYPE_F32, 9)))
+        if (!CHECK_OK(
+                bind(&native, context, FAIL_NOTHING, rounded ? PC_DTYPE_BF16 : PC_DTYPE_F32, 9)))
             return;
-        pc__table_row(&native->embedding, 257, row); /* bf16 steps by 2/1024 there: a tie, and a little above it */
+        pc__table_row(&native->embedding, 257,
+                      row); /* bf16 steps by 2/1024 there: a tie, and a little above it */
         CHECK(row[0] == (rounded ? 256.0f : 257.0f) / 1024.0f);
         CHECK(row[1] == (rounded ? 258.0f / 1024.0f : 257.0f / 1024.0f + 1.0f / 1048576.0f));
         pc__table_row(&native->embedding, 299, row); /* in the last, partial chunk */
@@ -122,8 +142,9 @@ static void faults(void)
     int64_t before = memory.live_blocks;
     for (int part = PC__PART_EMBEDDING; part <= PC__PART_DOWN; part++) {
         pc__native *native = (pc__native *)&memory;
-        int used = part != PC__PART_POSITIONS && part != PC__PART_PROJECT_IN && part != PC__PART_PROJECT_OUT
-                   && part != PC__PART_EMBEDDING_NORM && part != PC__PART_FINAL_NORM && part != PC__PART_NORM1
+        int used = part != PC__PART_POSITIONS && part != PC__PART_PROJECT_IN
+                   && part != PC__PART_PROJECT_OUT && part != PC__PART_EMBEDDING_NORM
+                   && part != PC__PART_FINAL_NORM && part != PC__PART_NORM1
                    && part != PC__PART_NORM2 && part != PC__PART_GATE;
         pc_status status = bind(&native, context, part, PC_DTYPE_F32, 9);
         CHECK_STATUS(status, used ? PC_ERR_FORMAT : PC_OK);

@@ -1,5 +1,6 @@
-/* Catches: files that are taken for what they are not, weights with NaN let in, information that differs from the file, a vocabulary
- * that pretends to compute, chat templates that get lost, and leaks or half-loaded models when memory runs out anywhere. */
+/* Catches: files that are taken for what they are not, weights with NaN let in, information that
+ * differs from the file, a vocabulary that pretends to compute, chat templates that get lost, and
+ * leaks or half-loaded models when memory runs out anywhere. */
 #include "model/load.h"
 
 #include <stdlib.h>
@@ -7,7 +8,8 @@
 
 #include "testing.h"
 
-static pc_status load(pc_model **out, pc_context *context, const char *path, uint64_t flags, uint32_t compute)
+static pc_status load(pc_model **out, pc_context *context, const char *path, uint64_t flags,
+                      uint32_t compute)
 {
     pc_model_options options = PC_MODEL_OPTIONS_INIT;
     options.flags = flags;
@@ -61,7 +63,8 @@ static void compute_dtype(void)
     CHECK(pc__choose_compute(PC_DTYPE_DEFAULT, 0) != PC_DTYPE_DEFAULT);
 }
 
-/* A file and the same file with other rotary settings are different models; loading twice gives the same fingerprint. */
+/* A file and the same file with other rotary settings are different models; loading twice gives the
+ * same fingerprint. */
 static void information(pc_context *context)
 {
     const char *path = pc_test_data("golden/llama_gqa"), *other = pc_test_data("golden/llama_mha");
@@ -109,7 +112,8 @@ static void vocabulary(pc_context *context)
     CHECK_STATUS(pc__model_can_compute(model), PC_ERR_UNSUPPORTED);
     CHECK(model->chat != NULL);
     pc_model_free(model);
-    CHECK_STATUS(load(&model, context, pc_test_data("golden/llama_gqa"), PC_MODEL_VOCAB_ONLY, 0), PC_ERR_NOT_FOUND);
+    CHECK_STATUS(load(&model, context, pc_test_data("golden/llama_gqa"), PC_MODEL_VOCAB_ONLY, 0),
+                 PC_ERR_NOT_FOUND);
 }
 
 static void copy(const char *from, const char *to, int spoil)

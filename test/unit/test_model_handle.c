@@ -1,5 +1,5 @@
-/* Catches: a host's model taken with functions missing, its user freed twice or on failure, calls of a model without a tokenizer that
- * do anything but refuse, argument checks that are missing. */
+/* Catches: a host's model taken with functions missing, its user freed twice or on failure, calls
+ * of a model without a tokenizer that do anything but refuse, argument checks that are missing. */
 #include "model/model.h"
 
 #include <string.h>
@@ -57,7 +57,8 @@ static pc_status step(void *user, const pc_step_args *args)
 }
 
 /* one token a byte */
-static pc_status tokenize(void *user, const char *text, size_t size, uint64_t flags, int32_t *tokens, size_t capacity, size_t *count)
+static pc_status tokenize(void *user, const char *text, size_t size, uint64_t flags,
+                          int32_t *tokens, size_t capacity, size_t *count)
 {
     (void)user;
     (void)flags;

@@ -1,6 +1,6 @@
-/* Catches: cuts that change the states, visibility of placements in an encoding, failed steps that leave traces in a sequence, forks
- * that share what they must not, weights that depend on the number of threads, and leaks or half-made results when memory runs out at
- * any allocation. */
+/* Catches: cuts that change the states, visibility of placements in an encoding, failed steps that
+ * leave traces in a sequence, forks that share what they must not, weights that depend on the
+ * number of threads, and leaks or half-made results when memory runs out at any allocation. */
 #include "model/native_ops.h"
 
 #include <math.h>
@@ -12,14 +12,30 @@
 
 enum { LAYERS = 3, VOCAB = 97, TOKENS = 20 };
 
-static const int32_t ids[TOKENS] = {3, 14, 15, 92, 65, 35, 89, 79, 32, 38, 46, 26, 43, 38, 32, 79, 50, 28, 84, 19};
+static const int32_t ids[TOKENS] = {3,  14, 15, 92, 65, 35, 89, 79, 32, 38,
+                                    46, 26, 43, 38, 32, 79, 50, 28, 84, 19};
 
 static pc_status make(pc_model **out, pc_context *context, uint32_t scheme)
 {
-    pc__arch arch = {.name = "test", .layers = LAYERS, .heads = 4, .kv_heads = 2, .head_dim = 16, .v_dim = 16, .hidden = 64,
-                     .ffn = 96, .vocab = VOCAB, .context_length = 128, .norm = PC__NORM_RMS, .norm_eps = 1e-6f,
-                     .position_scheme = scheme, .activation = PC__ACT_SILU, .gated = 1, .final_norm = 1, .embedding_dim = 64,
-                     .causal = 1, .rope = {.theta = 10000, .dims = 16}};
+    pc__arch arch = {.name = "test",
+                     .layers = LAYERS,
+                     .heads = 4,
+                     .kv_heads = 2,
+                     .head_dim = 16,
+                     .v_dim = 16,
+                     .hidden = 64,
+                     .ffn = 96,
+                     .vocab = VOCAB,
+                     .context_length = 128,
+                     .norm = PC__NORM_RMS,
+                     .norm_eps = 1e-6f,
+                     .position_scheme = scheme,
+                     .activation = PC__ACT_SILU,
+                     .gated = 1,
+                     .final_norm = 1,
+                     .embedding_dim = 64,
+                     .causal = 1,
+                     .rope = {.theta = 10000, .dims = 16}};
     pc__arch bound = arch;
     pc__random_weights weights;
     pc__provider provider;
@@ -48,24 +64,27 @@ static void count_up(int64_t *positions, int64_t from)
 
 static pc_encode_args encoding(const int64_t *positions, const pc_cut *cuts, size_t count)
 {
-    pc_encode_args args = {sizeof args, ids, positions, TOKENS, NULL, 0, cuts, count, 0, NULL, NULL};
+    pc_encode_args args = {sizeof args, ids,   positions, TOKENS, NULL, 0,
+                           cuts,        count, 0,         NULL,   NULL};
     return args;
 }
 
-/* The states of tokens [first, first + count) of one run equal those of another, placed where they belong. */
-static double apart(const pc_model *model, const pc__kv *a, int64_t a_start, size_t a_first, const pc__kv *b, int64_t b_start,
-                    size_t b_first, size_t count)
+/* The states of tokens [first, first + count) of one run equal those of another, placed where they
+ * belong. */
+static double apart(const pc_model *model, const pc__kv *a, int64_t a_start, size_t a_first,
+                    const pc__kv *b, int64_t b_start, size_t b_first, size_t count)
 {
     size_t heads = 2, dim = 16;
-    float *ka = calloc(4 * heads * TOKENS * dim, sizeof *ka), *va = ka + heads * TOKENS * dim, *kb = va + heads * TOKENS * dim,
-          *vb = kb + heads * TOKENS * dim;
+    float *ka = calloc(4 * heads * TOKENS * dim, sizeof *ka), *va = ka + heads * TOKENS * dim,
+          *kb = va + heads * TOKENS * dim, *vb = kb + heads * TOKENS * dim;
     double worst = 0;
     for (int32_t l = 0; l < LAYERS; l++) {
         CHECK_OK(pc__native_read(model, a, l, a_start, ka, va));
         CHECK_OK(pc__native_read(model, b, l, b_start, kb, vb));
         for (size_t h = 0; h < heads; h++)
             for (size_t i = 0; i < count * dim; i++) {
-                size_t x = (h * a->tokens + a_first) * dim + i, y = (h * b->tokens + b_first) * dim + i;
+                size_t x = (h * a->tokens + a_first) * dim + i,
+                       y = (h * b->tokens + b_first) * dim + i;
                 worst = fmax(worst, fabs((double)ka[x] - (double)kb[y]));
                 worst = fmax(worst, fabs((double)va[x] - (double)vb[y]));
             }
@@ -77,7 +96,8 @@ static double apart(const pc_model *model, const pc__kv *a, int64_t a_start, siz
 static void cuts_and_placements(const pc_model *model)
 {
     int64_t positions[TOKENS];
-    pc_cut whole = {0, TOKENS}, two[2] = {{12, 8}, {2, 5}}; /* any order, tokens between them in none */
+    pc_cut whole = {0, TOKENS},
+           two[2] = {{12, 8}, {2, 5}}; /* any order, tokens between them in none */
     void *all = NULL, *parts[2] = {NULL, NULL}, *behind = NULL;
     count_up(positions, 7);
     pc_encode_args args = encoding(positions, &whole, 1);
@@ -89,7 +109,8 @@ static void cuts_and_placements(const pc_model *model)
     /* the last 8 tokens behind the first 12 as a placement */
     pc_cut last = {0, 8};
     pc_placement before = {all, 7, 0, 12};
-    pc_encode_args rest = {sizeof rest, ids + 12, positions + 12, 8, &before, 1, &last, 1, 0, NULL, NULL};
+    pc_encode_args rest = {sizeof rest, ids + 12, positions + 12, 8,   &before, 1, &last,
+                           1,           0,        NULL,           NULL};
     CHECK_OK(pc__native_encode(model->user, &rest, &behind));
     CHECK(apart(model, all, 7, 12, behind, 19, 0, 8) < 1e-5);
     pc__kv_unref(behind);
@@ -131,7 +152,8 @@ static void encode_refusals(const pc_model *model)
     CHECK_ERROR_HAS("token 5");
 }
 
-static pc_status step(const pc_model *model, void *sequence, const int32_t *tokens, int64_t position, size_t count, float *logits)
+static pc_status step(const pc_model *model, void *sequence, const int32_t *tokens,
+                      int64_t position, size_t count, float *logits)
 {
     pc_step_row rows[TOKENS];
     pc_step_args args = {sizeof args, rows, count, logits, PC_SEE_BY_POSITION, 0, 0, NULL, NULL};

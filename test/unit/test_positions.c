@@ -1,5 +1,6 @@
-/* Catches: wrong frequencies of a rotary scaling, a wrong attention factor, a wrong regime at its border, wrong ALiBi slopes for head
- * counts that are no power of two. Expected values: the published formulas evaluated apart from this code. */
+/* Catches: wrong frequencies of a rotary scaling, a wrong attention factor, a wrong regime at its
+ * border, wrong ALiBi slopes for head counts that are no power of two. Expected values: the
+ * published formulas evaluated apart from this code. */
 #include "model/positions.h"
 
 #include <math.h>
@@ -7,7 +8,8 @@
 
 #include "testing.h"
 
-static void frequencies(const pc__rope_config *config, uint64_t regime, const double *want, float factor)
+static void frequencies(const pc__rope_config *config, uint64_t regime, const double *want,
+                        float factor)
 {
     pc__rope *rope = NULL;
     if (!CHECK_OK(pc__rope_new(&rope, &pc__libc_allocator, config, regime)))
@@ -32,21 +34,34 @@ static void plain_and_linear(void)
 
 static void dynamic(void)
 {
-    pc__rope_config config = {.scaling = PC__ROPE_DYNAMIC, .theta = 10000, .dims = 8, .factor = 2, .max_length = 16};
+    pc__rope_config config = {
+        .scaling = PC__ROPE_DYNAMIC, .theta = 10000, .dims = 8, .factor = 2, .max_length = 16};
     CHECK_INT(pc__rope_regime(&config, 16), 1);
     CHECK_INT(pc__rope_regime(&config, 17), 17);
     frequencies(&config, 1, (const double[]){1, 0.1, 0.01, 0.001}, 1);
-    frequencies(&config, 40, (const double[]){1, 0.06299605249474366, 0.003968502629920499, 0.00025}, 1);
+    frequencies(&config, 40,
+                (const double[]){1, 0.06299605249474366, 0.003968502629920499, 0.00025}, 1);
 }
 
 static void yarn(void)
 {
-    pc__rope_config config = {.scaling = PC__ROPE_YARN, .theta = 10000, .dims = 16, .factor = 4, .original_length = 4096,
-                              .max_length = 16384, .truncate = 1};
-    static const double whole[] = {1.0, 0.31622776601683794, 0.1, 0.02569350598886808, 0.00625, 0.001383496476323666, 0.00025,
+    pc__rope_config config = {.scaling = PC__ROPE_YARN,
+                              .theta = 10000,
+                              .dims = 16,
+                              .factor = 4,
+                              .original_length = 4096,
+                              .max_length = 16384,
+                              .truncate = 1};
+    static const double whole[] = {1.0,     0.31622776601683794,  0.1,     0.02569350598886808,
+                                   0.00625, 0.001383496476323666, 0.00025, 7.905694150420948e-05};
+    static const double parts[] = {1.0,
+                                   0.31622776601683794,
+                                   0.1,
+                                   0.02861360881198889,
+                                   0.006556971521129435,
+                                   0.0012856320307266882,
+                                   0.00025,
                                    7.905694150420948e-05};
-    static const double parts[] = {1.0, 0.31622776601683794, 0.1, 0.02861360881198889, 0.006556971521129435,
-                                   0.0012856320307266882, 0.00025, 7.905694150420948e-05};
     frequencies(&config, 0, whole, 1.138629436111989f);
     config.truncate = 0;
     config.attention_factor = 0.5;
@@ -59,18 +74,34 @@ static void yarn(void)
 
 static void llama3(void)
 {
-    pc__rope_config config = {.scaling = PC__ROPE_LLAMA3, .theta = 500000, .dims = 16, .factor = 8, .low_freq_factor = 1,
-                              .high_freq_factor = 4, .original_length = 8192};
-    static const double want[] = {1.0, 0.19392274474868576, 0.03760603093086393, 0.007292664737217109, 0.0005248461609929547,
-                                  3.428102195952591e-05, 6.647869871181235e-06, 1.2891731721515574e-06};
+    pc__rope_config config = {.scaling = PC__ROPE_LLAMA3,
+                              .theta = 500000,
+                              .dims = 16,
+                              .factor = 8,
+                              .low_freq_factor = 1,
+                              .high_freq_factor = 4,
+                              .original_length = 8192};
+    static const double want[] = {1.0,
+                                  0.19392274474868576,
+                                  0.03760603093086393,
+                                  0.007292664737217109,
+                                  0.0005248461609929547,
+                                  3.428102195952591e-05,
+                                  6.647869871181235e-06,
+                                  1.2891731721515574e-06};
     frequencies(&config, 0, want, 1);
 }
 
 static void longrope(void)
 {
     double shorter[2] = {1, 2}, longer[2] = {4, 5};
-    pc__rope_config config = {.scaling = PC__ROPE_LONG, .theta = 10000, .dims = 4, .original_length = 4096,
-                              .max_length = 131072, .short_factors = shorter, .long_factors = longer};
+    pc__rope_config config = {.scaling = PC__ROPE_LONG,
+                              .theta = 10000,
+                              .dims = 4,
+                              .original_length = 4096,
+                              .max_length = 131072,
+                              .short_factors = shorter,
+                              .long_factors = longer};
     CHECK_INT(pc__rope_regime(&config, 4096), 1);
     CHECK_INT(pc__rope_regime(&config, 4097), 2);
     frequencies(&config, 1, (const double[]){1, 0.005}, 1.1902380714238083f);

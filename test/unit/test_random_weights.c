@@ -1,4 +1,5 @@
-/* Catches: values that depend on how rows are fetched, matrices that repeat each other, a spread that makes activations grow or die. */
+/* Catches: values that depend on how rows are fetched, matrices that repeat each other, a spread
+ * that makes activations grow or die. */
 #include "model/random_weights.h"
 
 #include <math.h>
@@ -23,7 +24,8 @@ static void fetched_alike(void)
         squares += (double)whole[i] * (double)whole[i];
     }
     CHECK(fabs(sum / (ROWS * COLS)) < 0.01);
-    CHECK(fabs(squares / (ROWS * COLS) * 3 / 0.0625 - 1) < 0.1); /* variance of a uniform distribution: width^2 / 3 */
+    CHECK(fabs(squares / (ROWS * COLS) * 3 / 0.0625 - 1)
+          < 0.1); /* variance of a uniform distribution: width^2 / 3 */
 }
 
 static void matrices_differ(void)

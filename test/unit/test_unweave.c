@@ -1,4 +1,5 @@
-/* Catches: rows or biases of Q and K in another order than the original model's, and other parts that are touched. */
+/* Catches: rows or biases of Q and K in another order than the original model's, and other parts
+ * that are touched. */
 #include "model/unweave.h"
 
 #include "testing.h"
@@ -13,8 +14,8 @@ static void numbered(void *user, size_t first, size_t count, float *out)
         out[i] = (float)(first + i / COLS);
 }
 
-static pc_status matrix(void *user, pc__part part, int32_t layer, size_t rows, size_t cols, pc__weight_rows_fn *rows_fn,
-                        void **rows_user)
+static pc_status matrix(void *user, pc__part part, int32_t layer, size_t rows, size_t cols,
+                        pc__weight_rows_fn *rows_fn, void **rows_user)
 {
     (void)part;
     (void)layer;
@@ -25,7 +26,8 @@ static pc_status matrix(void *user, pc__part part, int32_t layer, size_t rows, s
     return PC_OK;
 }
 
-static pc_status vector(void *user, pc__part part, int32_t layer, int bias, size_t count, float *out)
+static pc_status vector(void *user, pc__part part, int32_t layer, int bias, size_t count,
+                        float *out)
 {
     (void)user;
     (void)part;
@@ -44,7 +46,9 @@ static size_t table_rows(void *user, pc__part part)
 int main(void)
 {
     static const float want[HEAD * HEADS] = {0, 2, 4, 1, 3, 5, 6, 8, 10, 7, 9, 11};
-    pc__arch arch = {.head_dim = HEAD, .position_scheme = PC_POSITION_ROPE, .rope = {.dims = HEAD, .interleaved = 1}};
+    pc__arch arch = {.head_dim = HEAD,
+                     .position_scheme = PC_POSITION_ROPE,
+                     .rope = {.dims = HEAD, .interleaved = 1}};
     pc__provider inner = {NULL, matrix, vector, table_rows}, outer;
     pc__unweave unweave;
     pc__weight_rows_fn fetch;

@@ -358,6 +358,7 @@ static pc_status read_mpt_attention(const pc__config *config, pc__arch *arch)
         return pc__config_refuse(config, "attn_config");
     if (pc__config_find(&inner, "attn_type") && (!type || strcmp(type, "multihead_attention")))
         return pc__config_refuse(&inner, "attn_type");
+    PC__TRY(pc__config_none(&inner, "kv_n_heads"), done);
     PC__TRY(pc__config_only(&inner, "alibi", 1), done);
     PC__TRY(pc__config_only(&inner, "prefix_lm", 0), done);
     PC__TRY(pc__config_only(&inner, "qk_ln", 0), done);

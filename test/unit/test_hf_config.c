@@ -237,6 +237,7 @@ static void mpt(void)
     if (parsed(&a, MPT))
         CHECK(a.alibi_max == 8 && a.qkv_clip == 0 && a.ffn == 256 && a.tied && a.activation == PC__ACT_GELU);
     refused(MPT ",\"attn_config\":{\"alibi\":false}", PC_ERR_UNSUPPORTED, "'alibi': false");
+    refused(MPT ",\"attn_config\":{\"kv_n_heads\":2}", PC_ERR_UNSUPPORTED, "kv_n_heads");
     refused(MPT ",\"attn_config\":{\"prefix_lm\":true}", PC_ERR_UNSUPPORTED, "prefix_lm");
     refused(MPT ",\"attn_config\":{\"qk_ln\":true}", PC_ERR_UNSUPPORTED, "qk_ln");
     refused(MPT ",\"attn_config\":{\"attn_type\":\"multiquery_attention\"}", PC_ERR_UNSUPPORTED, "multiquery_attention");

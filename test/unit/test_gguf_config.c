@@ -1,0 +1,341 @@
+/* Catches: GGUF metadata that is read wrongly, ignored though it changes the result, or believed without a check, for every architecture and
+ * every kind of rotary scaling; leaks when memory runs out. */
+#include "base/mem.h"
+#include "gguf_bytes.h"
+#include "model/config.h"
+
+#include <math.h>
+
+/* A model of 2 layers, width 64, 8 heads (2 of K/V), whose keys `more` adds. */
+typedef void (*more_fn)(gguf_bytes *g);
+
+static void key(gguf_bytes *g, const char *architecture, const char *name, uint32_t value)
+{
+    char full[96];
+    snprintf(full, sizeof full, "%s.%s", architecture, name);
+    gguf_u32(g, full, value);
+}
+
+static void number(gguf_bytes *g, const char *architecture, const char *name, float value)
+{
+    char full[96];
+    snprintf(full, sizeof full, "%s.%s", architecture, name);
+    gguf_f32(g, full, value);
+}
+
+static pc_status parse(pc__arch *out, const pc_allocator *mem, const char *architecture, more_fn keys, more_fn tensors)
+{
+    static gguf_bytes g;
+    pc__gguf *gguf;
+    pc_status status;
+    gguf_start(&g, 3);
+    gguf_text(&g, "general.architecture", architecture);
+    key(&g, architecture, "block_count", 2);
+    key(&g, architecture, "embedding_length", 64);
+    key(&g, architecture, "feed_forward_length", 96);
+    key(&g, architecture, "context_length", 4096);
+    key(&g, architecture, "attention.head_count", 8);
+    number(&g, architecture, "attention.layer_norm_rms_epsilon", 1e-5f);
+    number(&g, architecture, "attention.layer_norm_epsilon", 2e-5f);
+    if (keys)
+        keys(&g);
+    gguf_tensor(&g, "token_embd.weight", 1, 100, 64, NULL, 12800);
+    if (tensors)
+        tensors(&g);
+    gguf_end(&g);
+    status = pc__gguf_open(&gguf, mem, gguf_file(&g));
+    if (status >= 0)
+        status = pc__arch_from_gguf(out, mem, gguf);
+    pc__gguf_free(gguf);
+    return status;
+}
+
+static int parsed(pc__arch *out, const char *architecture, more_fn keys, more_fn tensors)
+{
+    return CHECK_OK(parse(out, &pc__libc_allocator, architecture, keys, tensors));
+}
+
+static void refused(const char *architecture, more_fn keys, more_fn tensors, pc_status want, const char *text)
+{
+    static const pc__arch zero;
+    pc__arch arch;
+    memset(&arch, 0xa5, sizeof arch);
+    CHECK_STATUS(parse(&arch, &pc__libc_allocator, architecture, keys, tensors), want);
+    CHECK_ERROR_HAS(text);
+    CHECK_ERROR_HAS("model.gguf");
+    CHECK(!memcmp(&arch, &zero, sizeof zero));
+}
+
+static void some_keys(gguf_bytes *g)
+{
+    gguf_u32(g, "llama.attention.head_count_kv", 2);
+    gguf_f32(g, "llama.rope.freq_base", 500000.0f);
+    gguf_u32(g, "llama.rope.dimension_count", 4);
+    gguf_u32(g, "llama.attention.sliding_window", 20);
+    gguf_u32(g, "tokenizer.ggml.bos_token_id", 1);
+    gguf_u32(g, "tokenizer.ggml.eos_token_id", 1000);
+}
+
+static void output(gguf_bytes *g)
+{
+    gguf_tensor(g, "output.weight", 1, 100, 64, NULL, 12800);
+}
+
+static void llama(void)
+{
+    pc__arch a;
+    if (parsed(&a, "llama", some_keys, output)) {
+        CHECK_STR(a.name, "llama");
+        CHECK(a.layers == 2 && a.heads == 8 && a.kv_heads == 2 && a.head_dim == 8 && a.v_dim == 8 && a.hidden == 64 && a.ffn == 96);
+        CHECK(a.vocab == 100 && a.context_length == 4096 && a.norm == PC__NORM_RMS && a.norm_eps == 1e-5f && a.gated && !a.tied);
+        CHECK(a.rope.theta == 500000 && a.rope.dims == 4 && a.rope.interleaved && a.rope.scaling == PC__ROPE_PLAIN);
+        CHECK(a.window == 20 && a.token_bos == 1 && a.token_eos == -1 && a.token_unk == -1 && a.bias_by_file && a.causal);
+    }
+    if (parsed(&a, "llama", NULL, NULL))
+        CHECK(a.tied && a.kv_heads == 8 && a.rope.theta == 10000 && a.rope.dims == 8 && a.window == 0);
+}
+
+static void norm_2(gguf_bytes *g)
+{
+    gguf_tensor(g, "blk.0.attn_norm_2.weight", 0, 0, 64, NULL, 256);
+}
+
+static void mpt_keys(gguf_bytes *g)
+{
+    gguf_f32(g, "mpt.attention.max_alibi_bias", 16);
+    gguf_f32(g, "mpt.attention.clamp_kqv", 6);
+}
+
+static void others(void)
+{
+    pc__arch a;
+    if (parsed(&a, "qwen2", NULL, NULL))
+        CHECK(!a.rope.interleaved && a.norm == PC__NORM_RMS);
+    if (parsed(&a, "phi2", NULL, NULL))
+        CHECK(a.residual == PC__RESIDUAL_PARALLEL && a.norm == PC__NORM_LAYER && a.norm_eps == 2e-5f && !a.gated);
+    if (parsed(&a, "falcon", NULL, NULL))
+        CHECK(a.residual == PC__RESIDUAL_PARALLEL && a.activation == PC__ACT_GELU);
+    if (parsed(&a, "falcon", NULL, norm_2))
+        CHECK(a.residual == PC__RESIDUAL_PARALLEL_2);
+    if (parsed(&a, "mpt", mpt_keys, NULL))
+        CHECK(a.position_scheme == PC_POSITION_ALIBI && a.alibi_max == 16 && a.qkv_clip == 6 && a.alibi_mpt && !a.embedding_norm);
+    if (parsed(&a, "bloom", NULL, NULL))
+        CHECK(a.embedding_norm && a.alibi_max == 8 && !a.alibi_mpt && a.activation == PC__ACT_GELU_TANH);
+    if (parsed(&a, "gpt2", NULL, NULL))
+        CHECK(a.position_scheme == PC_POSITION_LEARNED && a.position_offset == 0);
+    refused("gemma", NULL, NULL, PC_ERR_UNSUPPORTED, "'gemma'");
+}
+
+static void linear(gguf_bytes *g)
+{
+    gguf_text(g, "llama.rope.scaling.type", "linear");
+    gguf_f32(g, "llama.rope.scaling.factor", 4);
+}
+
+static void old_linear(gguf_bytes *g)
+{
+    gguf_f32(g, "llama.rope.scale_linear", 2);
+}
+
+static void no_scaling(gguf_bytes *g)
+{
+    gguf_text(g, "llama.rope.scaling.type", "none");
+    gguf_f32(g, "llama.rope.scaling.factor", 4);
+}
+
+static void yarn(gguf_bytes *g)
+{
+    gguf_text(g, "llama.rope.scaling.type", "yarn");
+    gguf_f32(g, "llama.rope.scaling.factor", 4);
+    gguf_u32(g, "llama.rope.scaling.original_context_length", 1024);
+    gguf_f32(g, "llama.rope.scaling.attn_factor", 2);
+}
+
+static void log_yarn(gguf_bytes *g)
+{
+    yarn(g);
+    gguf_f32(g, "llama.rope.scaling.yarn_log_multiplier", 0.1f);
+}
+
+static void odd_scaling(gguf_bytes *g)
+{
+    gguf_text(g, "llama.rope.scaling.type", "odd");
+}
+
+static void factors(gguf_bytes *g)
+{
+    static const float f[4] = {1, 2, 4, 8};
+    gguf_tensor(g, "rope_freqs.weight", 0, 0, 4, f, sizeof f);
+}
+
+static void bad_factors(gguf_bytes *g)
+{
+    static const float f[4] = {1, 2, 0, 8};
+    gguf_tensor(g, "rope_freqs.weight", 0, 0, 4, f, sizeof f);
+}
+
+static void few_factors(gguf_bytes *g)
+{
+    gguf_tensor(g, "rope_freqs.weight", 0, 0, 3, NULL, 12);
+}
+
+static void long_keys(gguf_bytes *g)
+{
+    gguf_u32(g, "phi3.rope.scaling.original_context_length", 1024);
+    gguf_f32(g, "phi3.rope.scaling.attn_factor", 1.5f);
+}
+
+static void long_factors(gguf_bytes *g)
+{
+    static const float low[4] = {1, 1, 1, 2}, high[4] = {3, 4, 5, 6};
+    gguf_tensor(g, "rope_factors_long.weight", 0, 0, 4, high, sizeof high);
+    gguf_tensor(g, "rope_factors_short.weight", 0, 0, 4, low, sizeof low);
+}
+
+static void half_long(gguf_bytes *g)
+{
+    gguf_tensor(g, "rope_factors_long.weight", 0, 0, 4, NULL, 16);
+}
+
+static void scalings(void)
+{
+    pc__arch a;
+    if (parsed(&a, "llama", linear, NULL))
+        CHECK(a.rope.scaling == PC__ROPE_LINEAR && a.rope.factor == 4);
+    if (parsed(&a, "llama", old_linear, NULL))
+        CHECK(a.rope.scaling == PC__ROPE_LINEAR && a.rope.factor == 2);
+    if (parsed(&a, "llama", no_scaling, NULL))
+        CHECK(a.rope.scaling == PC__ROPE_PLAIN);
+    if (parsed(&a, "llama", yarn, NULL)) {
+        CHECK(a.rope.scaling == PC__ROPE_YARN && a.rope.original_length == 1024 && a.rope.beta_fast == 32 && a.rope.truncate);
+        CHECK(fabs(a.rope.attention_factor - 2 * (1 + 0.1 * log(4))) < 1e-12);
+    }
+    if (parsed(&a, "llama", NULL, factors)) {
+        CHECK(a.rope.scaling == PC__ROPE_FACTORS && a.rope.short_factors && a.rope.short_factors[3] == 8 && !a.rope.long_factors);
+        pc__arch_clear(&pc__libc_allocator, &a);
+    }
+    if (parsed(&a, "phi3", long_keys, long_factors)) {
+        CHECK(a.rope.scaling == PC__ROPE_LONG && a.rope.short_factors[3] == 2 && a.rope.long_factors[0] == 3);
+        CHECK(a.rope.attention_factor == 1.5 && a.rope.original_length == 1024);
+        pc__arch_clear(&pc__libc_allocator, &a);
+    }
+    refused("llama", log_yarn, NULL, PC_ERR_UNSUPPORTED, "yarn_log_multiplier");
+    refused("llama", odd_scaling, NULL, PC_ERR_UNSUPPORTED, "'odd'");
+    refused("llama", linear, factors, PC_ERR_UNSUPPORTED, "together");
+    refused("llama", NULL, bad_factors, PC_ERR_FORMAT, "factor 2");
+    refused("llama", NULL, few_factors, PC_ERR_FORMAT, "rope_freqs.weight");
+    refused("phi3", long_keys, half_long, PC_ERR_UNSUPPORTED, "missing");
+}
+
+static void experts(gguf_bytes *g)
+{
+    gguf_u32(g, "llama.expert_count", 8);
+}
+
+static void capped(gguf_bytes *g)
+{
+    gguf_f32(g, "llama.attn_logit_softcapping", 50);
+}
+
+static void per_layer(gguf_bytes *g)
+{
+    gguf_array(g, "llama.attention.head_count_kv", 4, 2);
+    put_u32(g, 2);
+    put_u32(g, 4);
+}
+
+static void same_per_layer(gguf_bytes *g)
+{
+    gguf_array(g, "llama.attention.head_count_kv", 4, 2);
+    put_u32(g, 4);
+    put_u32(g, 4);
+}
+
+static void narrow_values(gguf_bytes *g)
+{
+    gguf_u32(g, "llama.attention.key_length", 16);
+    gguf_u32(g, "llama.attention.value_length", 8);
+}
+
+static void odd_heads(gguf_bytes *g)
+{
+    gguf_u32(g, "llama.attention.head_count_kv", 3);
+}
+
+static void odd_turn(gguf_bytes *g)
+{
+    gguf_u32(g, "llama.rope.dimension_count", 10);
+}
+
+static void refusals(void)
+{
+    static gguf_bytes g;
+    pc__gguf *gguf;
+    pc__arch a;
+    refused("llama", experts, NULL, PC_ERR_UNSUPPORTED, "expert_count");
+    refused("llama", capped, NULL, PC_ERR_UNSUPPORTED, "softcapping");
+    refused("llama", per_layer, NULL, PC_ERR_UNSUPPORTED, "different sizes");
+    refused("llama", narrow_values, NULL, PC_ERR_UNSUPPORTED, "16 and values of 8");
+    refused("llama", odd_heads, NULL, PC_ERR_FORMAT, "multiple");
+    refused("llama", odd_turn, NULL, PC_ERR_FORMAT, "10 of 8");
+    if (parsed(&a, "llama", same_per_layer, NULL))
+        CHECK(a.kv_heads == 4);
+    gguf_start(&g, 3);
+    gguf_text(&g, "general.architecture", "llama");
+    gguf_end(&g);
+    if (CHECK_OK(pc__gguf_open(&gguf, &pc__libc_allocator, gguf_file(&g))))
+        CHECK_STATUS(pc__arch_from_gguf(&a, &pc__libc_allocator, gguf), PC_ERR_NOT_FOUND); /* a vocabulary only */
+    pc__gguf_free(gguf);
+    gguf_start(&g, 3);
+    gguf_text(&g, "general.architecture", "llama");
+    gguf_tensor(&g, "token_embd.weight", 1, 100, 64, NULL, 12800);
+    gguf_end(&g);
+    if (CHECK_OK(pc__gguf_open(&gguf, &pc__libc_allocator, gguf_file(&g))))
+        CHECK_STATUS(pc__arch_from_gguf(&a, &pc__libc_allocator, gguf), PC_ERR_FORMAT);
+    CHECK_ERROR_HAS("llama.block_count");
+    pc__gguf_free(gguf);
+}
+
+static void without_memory(void)
+{
+    for (uint64_t at = 1;; at++) {
+        pc_test_memory memory = {.fail_at = at};
+        pc_allocator mem = pc_test_allocator(&memory);
+        pc__arch a = {0};
+        pc_status status = parse(&a, &mem, "phi3", long_keys, long_factors);
+        pc__arch_clear(&mem, &a);
+        CHECK_INT(memory.live_blocks, 0);
+        if (status == PC_OK)
+            break;
+        CHECK_STATUS(status, PC_ERR_NOMEM);
+    }
+}
+
+/* The real files: same sizes in all of them. */
+static void golden(void)
+{
+    static const char *const names[] = {"f32", "q4_k_m", "iq4_xs"};
+    char name[64];
+    for (size_t i = 0; i < 3; i++) {
+        pc__gguf *gguf;
+        pc__arch a;
+        snprintf(name, sizeof name, "golden/gguf/llama-%s.gguf", names[i]);
+        const char *path = pc_test_data(name);
+        if (!path || !CHECK_OK(pc__gguf_open(&gguf, &pc__libc_allocator, path)))
+            return;
+        if (CHECK_OK(pc__arch_from_gguf(&a, &pc__libc_allocator, gguf)))
+            CHECK(a.layers == 2 && a.hidden == 256 && a.heads == 8 && a.kv_heads == 4 && a.vocab == 512 && a.rope.dims == 32);
+        pc__gguf_free(gguf);
+    }
+}
+
+int main(void)
+{
+    llama();
+    others();
+    scalings();
+    refusals();
+    without_memory();
+    golden();
+    return pc_test_end();
+}

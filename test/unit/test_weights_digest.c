@@ -1,0 +1,144 @@
+/* Catches: a change of weights that leaves the digest alone (a bit, a name, a type, a shape), a digest that depends on file form, order or
+ * number of threads, numbers that are not finite and go unseen, leaks when memory runs out. */
+#include <math.h>
+#include <string.h>
+
+#include "model/weight_table.h"
+#include "testing.h"
+
+static float one[64], two[64];
+
+/* Two tensors, added in either order. */
+static pc__weights *table(const pc_allocator *mem, int turned)
+{
+    pc__tensor tensors[2] = {
+        {.type = PC__T_F32, .rank = 2, .shape = {8, 8}, .data = (const uint8_t *)one, .bytes = sizeof one},
+        {.type = PC__T_F32, .rank = 1, .shape = {64}, .data = (const uint8_t *)two, .bytes = sizeof two}};
+    pc__weights *w = NULL;
+    CHECK_OK(pc__weights_new(&w, mem, turned ? "b.gguf" : "a.safetensors"));
+    for (int i = 0; i < 2; i++) {
+        int which = turned ? 1 - i : i;
+        CHECK_OK(pc__weights_add(w, &tensors[which], which ? "second" : "first", which ? 6 : 5));
+    }
+    CHECK_OK(pc__weights_seal(w));
+    return w;
+}
+
+static pc__id digest(pc_context *context, const pc__weights *w)
+{
+    pc__id id;
+    CHECK_OK(pc__weights_digest(w, context, &id));
+    return id;
+}
+
+/* Whether changing a bit of *byte changes the digest. */
+static int matters(pc_context *context, const pc__weights *w, void *byte)
+{
+    pc__id before = digest(context, w), after;
+    uint8_t *at = byte;
+    *at ^= 1;
+    after = digest(context, w);
+    *at ^= 1;
+    return !pc__id_equal(&before, &after);
+}
+
+static void changes(pc_context *context)
+{
+    pc__weights *w = table(&pc__libc_allocator, 0), *turned = table(&pc__libc_allocator, 1);
+    pc__id a = digest(context, w), b = digest(context, turned);
+    CHECK(pc__id_equal(&a, &b));
+    CHECK(matters(context, w, (uint8_t *)one + 100));
+    CHECK(matters(context, w, (uint8_t *)two + 255));
+    CHECK(matters(context, w, (char *)(uintptr_t)w->tensors[0].name));
+    CHECK(matters(context, w, &w->tensors[0].shape[0]));
+    CHECK(matters(context, w, &w->tensors[1].shape[0]));
+    w->tensors[1].type = PC__T_I32;
+    a = digest(context, w);
+    CHECK(!pc__id_equal(&a, &b));
+    pc__weights_free(w);
+    pc__weights_free(turned);
+}
+
+/* More than one piece, and one that ends exactly at a piece's end. */
+static void pieces(pc_context *context)
+{
+    enum { PIECE = 32 << 20 };
+    static uint8_t large[2 * PIECE + 5];
+    pc__tensor tensor = {.type = PC__T_U8, .rank = 1, .shape = {0}, .data = large};
+    pc__weights *w = NULL;
+    pc__id ids[3];
+    static const size_t sizes[3] = {PIECE, 2 * PIECE, sizeof large};
+    for (int i = 0; i < 3; i++) {
+        tensor.shape[0] = tensor.bytes = sizes[i];
+        CHECK_OK(pc__weights_new(&w, &pc__libc_allocator, "large"));
+        CHECK_OK(pc__weights_add(w, &tensor, "t", 1));
+        ids[i] = digest(context, w);
+        CHECK(matters(context, w, large + sizes[i] - 1));
+        pc__weights_free(w);
+    }
+    CHECK(!pc__id_equal(&ids[0], &ids[1]) && !pc__id_equal(&ids[1], &ids[2]));
+}
+
+static void not_finite(pc_context *context)
+{
+    static const pc__id zero;
+    pc__weights *w = table(&pc__libc_allocator, 0);
+    pc__id id;
+    two[9] = NAN;
+    CHECK_STATUS(pc__weights_digest(w, context, &id), PC_ERR_FORMAT);
+    CHECK_ERROR_HAS("a.safetensors: tensor 'second'");
+    CHECK_ERROR_HAS("element 9 ");
+    CHECK(pc__id_equal(&id, &zero));
+    two[9] = -9;
+    pc__weights_free(w);
+}
+
+static void without_memory(void)
+{
+    pc_test_memory memory = {0};
+    pc_context_options options = PC_CONTEXT_OPTIONS_INIT;
+    pc_context *context;
+    pc__weights *w = table(&pc__libc_allocator, 0);
+    pc_allocator mem = pc_test_allocator(&memory);
+    pc__id id;
+    options.allocator = &mem;
+    options.threads = 1;
+    if (!CHECK_OK(pc_context_new(&context, &options)))
+        return;
+    int64_t before = memory.live_blocks;
+    memory.fail_at = memory.calls + 1;
+    CHECK_STATUS(pc__weights_digest(w, context, &id), PC_ERR_NOMEM);
+    CHECK_OK(pc__weights_digest(w, context, &id));
+    CHECK_INT(memory.live_blocks, before);
+    pc_context_free(context);
+    CHECK_INT(memory.live_blocks, 0);
+    pc__weights_free(w);
+}
+
+int main(void)
+{
+    static const uint32_t threads[2] = {1, 4};
+    pc__id ids[2];
+    for (int i = 0; i < 64; i++) {
+        one[i] = (float)i;
+        two[i] = (float)-i;
+    }
+    for (int i = 0; i < 2; i++) {
+        pc_context_options options = PC_CONTEXT_OPTIONS_INIT;
+        pc_context *context;
+        pc__weights *w = table(&pc__libc_allocator, 0);
+        options.threads = threads[i];
+        if (!CHECK_OK(pc_context_new(&context, &options)))
+            return pc_test_end();
+        ids[i] = digest(context, w);
+        if (i)
+            pieces(context);
+        changes(context);
+        not_finite(context);
+        pc__weights_free(w);
+        pc_context_free(context);
+    }
+    CHECK(pc__id_equal(&ids[0], &ids[1]));
+    without_memory();
+    return pc_test_end();
+}

@@ -40,6 +40,15 @@ size_t pc__utf8_unfinished(const char *text, size_t size)
     return 0;
 }
 
+/* The size without unfinished code points at its end (several, where the bytes are no UTF-8 at all). */
+static size_t whole(const char *text, size_t size)
+{
+    size_t n;
+    while ((n = pc__utf8_unfinished(text, size)))
+        size -= n;
+    return size;
+}
+
 static int ends_in_replacement(const char *text, size_t size)
 {
     return size >= 3 && !memcmp(text + size - 3, "\xef\xbf\xbd", 3);
@@ -112,7 +121,7 @@ pc_status pc__stream_add(pc__text_stream *s, const int32_t *tokens, size_t count
                          int *stopped)
 {
     const char *open, *stop;
-    size_t size, hold, unfinished;
+    size_t size, hold;
     pc_status status = s->has_text ? append(s, tokens, count) : PC_OK;
     *stopped = 0;
     if (status < 0 || s->text.size == s->final)
@@ -121,16 +130,13 @@ pc_status pc__stream_add(pc__text_stream *s, const int32_t *tokens, size_t count
     size = s->text.size - s->final;
     stop = first_stop(open, size, stops, stop_count);
     if (stop) {
-        s->text.size = s->final += (size_t)(stop - open);
+        s->text.size = s->final += whole(open, (size_t)(stop - open));
         s->text.data[s->text.size] = 0;
         *stopped = 1;
         return PC_OK;
     }
     hold = held_back(open, size, stops, stop_count);
-    unfinished = pc__utf8_unfinished(open, size);
-    hold = hold > unfinished ? hold : unfinished;
-    size -= hold;
-    s->final += size - pc__utf8_unfinished(open, size);
+    s->final += whole(open, size - hold);
     return PC_OK;
 }
 
@@ -138,7 +144,7 @@ void pc__stream_flush(pc__text_stream *s)
 {
     if (!s->text.size)
         return;
-    s->text.size -= pc__utf8_unfinished(s->text.data, s->text.size);
+    s->text.size = whole(s->text.data, s->text.size);
     s->final = s->text.size > s->final ? s->text.size : s->final;
     s->text.data[s->final] = 0;
 }

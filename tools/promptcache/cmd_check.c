@@ -1,0 +1,483 @@
+/* check: runs a model through the cases of golden vectors and compares every tensor. */
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "golden_file.h"
+#include "program.h"
+
+static const double logits_limit = 2e-4; /* relative to the tensor's largest magnitude */
+static const double other_limit = 1e-4;
+
+typedef struct stage { /* a traced tensor, all layers */
+    float *data[256];
+    int64_t shape[4];
+    uint32_t rank;
+    int layers;
+} stage;
+
+typedef struct checking {
+    golden_file golden;
+    pc_model *model;
+    pc_model_info info;
+    int json, missed, code;
+    stage stages[6];
+} checking;
+
+static const char *const stage_names[] = {"hidden", "k_pre", "k", "v", "probs", "final"};
+
+/* ----------------------------------------------------------------- comparing */
+
+static void report(checking *c, const char *name, double max_abs, double max_rel, double limit, int ok)
+{
+    c->missed += !ok;
+    if (c->json)
+        print_json(json_pack("{s:s,s:f,s:f,s:f,s:b}", "tensor", name, "max_abs", max_abs, "max_rel", max_rel, "limit", limit, "ok", ok));
+    else
+        printf("%-28s abs %9.2e  rel %9.2e  limit %7.0e  %s\n", name, max_abs, max_rel, limit, ok ? "ok" : "MISSED");
+}
+
+static void compare(checking *c, const golden_tensor *want, const float *got, size_t count)
+{
+    double worst = 0.0, largest = 0.0, limit;
+    int logits = strstr(want->name, "logits") != NULL, finite = 1;
+    if (count != want->count) {
+        fprintf(stderr, "promptcache: %s: %zu values, computed %zu\n", want->name, want->count, count);
+        report(c, want->name, INFINITY > 1e30 ? 1e30 : 0, 1e30, 0, 0);
+        return;
+    }
+    for (size_t i = 0; i < count; i++) {
+        double w = (double)((const float *)want->data)[i], d = fabs(w - (double)got[i]);
+        largest = fmax(largest, fabs(w));
+        finite = finite && isfinite(got[i]);
+        worst = fmax(worst, d);
+    }
+    limit = logits ? logits_limit : other_limit;
+    double relative = largest > 0 ? worst / largest : worst;
+    report(c, want->name, worst, relative, limit, finite && (logits ? relative : worst) <= limit);
+}
+
+static void compare_ids(checking *c, const golden_tensor *want, const int32_t *got)
+{
+    int equal = !memcmp(want->data, got, want->count * sizeof *got);
+    report(c, want->name, equal ? 0 : 1, equal ? 0 : 1, 0, equal);
+}
+
+/* ------------------------------------------------------------------- tracing */
+
+static void keep(void *user, const pc_trace *t)
+{
+    checking *c = user;
+    size_t count = 1;
+    if (t->lane)
+        return;
+    for (uint32_t i = 0; i < t->rank; i++)
+        count *= (size_t)t->shape[i];
+    for (size_t s = 0; s < 6; s++) {
+        stage *to = &c->stages[s];
+        int layer = !strcmp(t->name, "final") ? 0 : t->layer;
+        if (strcmp(stage_names[s], t->name) || layer < 0 || layer >= 256)
+            continue;
+        free(to->data[layer]);
+        to->data[layer] = malloc(count * sizeof(float));
+        memcpy(to->data[layer], t->data, count * sizeof(float));
+        memcpy(to->shape, t->shape, sizeof to->shape);
+        to->rank = t->rank;
+        to->layers = layer + 1 > to->layers ? layer + 1 : to->layers;
+    }
+}
+
+static void forget(checking *c)
+{
+    for (size_t s = 0; s < 6; s++) {
+        for (int i = 0; i < 256; i++)
+            free(c->stages[s].data[i]);
+        memset(&c->stages[s], 0, sizeof c->stages[s]);
+    }
+}
+
+/* Layers of a stage one behind the other, against `case/stage`. */
+static void compare_stage(checking *c, const char *prefix, size_t s)
+{
+    golden_tensor *want = golden_find(&c->golden, "%s/%s", prefix, stage_names[s]);
+    const stage *got = &c->stages[s];
+    size_t one = 1;
+    if (!want)
+        return;
+    for (uint32_t i = 0; i < got->rank; i++)
+        one *= (size_t)got->shape[i];
+    float *all = malloc((size_t)got->layers * one * sizeof *all + 4);
+    for (int l = 0; l < got->layers; l++)
+        if (got->data[l])
+            memcpy(all + (size_t)l * one, got->data[l], one * sizeof *all);
+    compare(c, want, all, (size_t)got->layers * one);
+    free(all);
+}
+
+/* The output of the last layer, against `case/hidden_last`. */
+static void compare_last(checking *c, const char *prefix)
+{
+    golden_tensor *want = golden_find(&c->golden, "%s/hidden_last", prefix);
+    const stage *got = &c->stages[0];
+    if (want && got->layers)
+        compare(c, want, got->data[got->layers - 1], (size_t)(got->shape[0] * got->shape[1]));
+}
+
+/* ------------------------------------------------------------------- running */
+
+typedef struct tokens {
+    const int32_t *ids;
+    int64_t *positions;
+    size_t count;
+} tokens;
+
+static tokens tokens_of(checking *c, const char *prefix)
+{
+    golden_tensor *ids = golden_find(&c->golden, "%s/ids", prefix), *pos = golden_find(&c->golden, "%s/pos", prefix);
+    tokens t = {0};
+    if (!ids || !pos || ids->count != pos->count)
+        return t;
+    t.ids = ids->data;
+    t.count = ids->count;
+    t.positions = malloc((t.count + 1) * sizeof *t.positions);
+    for (size_t i = 0; i < t.count; i++)
+        t.positions[i] = ((const int32_t *)pos->data)[i];
+    return t;
+}
+
+static int eval(checking *c, const pc_lane *lanes, size_t count, uint32_t see, uint64_t regime, float *logits, pc_segment **segments,
+                int trace)
+{
+    pc_eval_args args = PC_EVAL_ARGS_INIT;
+    args.lanes = lanes;
+    args.lane_count = count;
+    args.see = see;
+    args.regime_length = regime;
+    args.logits = logits;
+    args.segments = segments;
+    args.trace = trace ? keep : NULL;
+    args.trace_user = c;
+    if (c->code || pc_eval(c->model, &args) >= 0)
+        return !c->code;
+    c->code = input_error("evaluation", NULL);
+    return 0;
+}
+
+static float *new_logits(const checking *c, size_t rows)
+{
+    return calloc(rows * (size_t)c->info.vocab + 1, sizeof(float));
+}
+
+static int32_t largest(const float *logits, size_t count)
+{
+    size_t best = 0;
+    for (size_t i = 1; i < count; i++)
+        best = logits[i] > logits[best] ? i : best;
+    return (int32_t)best;
+}
+
+/* Greedy ids from `spans` (the last one ends with the given position), one token a pass; `first` follows from the logits already there. */
+static void greedy(checking *c, const char *prefix, pc_span *spans, size_t span_count, int32_t first, int64_t position, uint64_t regime,
+                   uint32_t see)
+{
+    golden_tensor *want = golden_find(&c->golden, "%s/greedy", prefix);
+    int32_t ids[64];
+    float *logits = new_logits(c, 1);
+    size_t given = span_count;
+    if (!want || want->count > 64) {
+        free(logits);
+        return;
+    }
+    ids[0] = first;
+    for (size_t i = 1; i < want->count; i++) {
+        int64_t at = position + (int64_t)i;
+        pc_segment *segment = NULL;
+        pc_lane lane = {spans, span_count, &ids[i - 1], &at, 1};
+        if (!eval(c, &lane, 1, see, regime, logits, &segment, 0))
+            break;
+        spans[span_count++] = (pc_span){segment, at, 0, 0};
+        ids[i] = largest(logits, (size_t)c->info.vocab);
+    }
+    if (!c->code)
+        compare_ids(c, want, ids);
+    for (size_t i = given; i < span_count; i++)
+        pc_segment_free(spans[i].segment);
+    free(logits);
+}
+
+/* One lane of new tokens over given spans, everything traced and compared. `skip`: leading tokens whose logits the file leaves out. */
+static void run_case(checking *c, const char *prefix, pc_span *spans, size_t span_count, const tokens *t, uint32_t see, uint64_t regime)
+{
+    golden_tensor *want = golden_find(&c->golden, "%s/logits", prefix);
+    float *logits = new_logits(c, t->count);
+    pc_segment *segment = NULL;
+    pc_lane lane = {spans, span_count, t->ids, t->positions, t->count};
+    size_t vocab = (size_t)c->info.vocab, rows = want ? want->count / vocab : 0;
+    if (eval(c, &lane, 1, see, regime, logits, &segment, 1)) {
+        for (size_t s = 0; s < 6; s++)
+            compare_stage(c, prefix, s);
+        if (want && rows <= t->count)
+            compare(c, want, logits + (t->count - rows) * vocab, rows * vocab);
+        spans[span_count] = (pc_span){segment, t->positions[0], 0, 0};
+        greedy(c, prefix, spans, span_count + 1, largest(logits + (t->count - 1) * vocab, vocab), t->positions[t->count - 1], regime, see);
+    }
+    pc_segment_free(segment);
+    free(logits);
+    forget(c);
+}
+
+static void plain(checking *c, const char *prefix)
+{
+    tokens t = tokens_of(c, prefix);
+    pc_span spans[80];
+    if (t.count)
+        run_case(c, prefix, spans, 0, &t, PC_SEE_BY_POSITION, golden_regime(&c->golden, prefix));
+    free(t.positions);
+}
+
+static pc_segment *module(checking *c, const char *prefix, uint64_t regime, int64_t *start)
+{
+    tokens t = tokens_of(c, prefix);
+    pc_segment *segment = NULL;
+    pc_lane lane = {NULL, 0, t.ids, t.positions, t.count};
+    if (t.count && eval(c, &lane, 1, PC_SEE_BY_POSITION, regime, NULL, &segment, 1)) {
+        *start = t.positions[0];
+        compare_stage(c, prefix, 2);
+        compare_stage(c, prefix, 3);
+        compare_last(c, prefix);
+    }
+    forget(c);
+    free(t.positions);
+    return segment;
+}
+
+static void modular(checking *c)
+{
+    tokens t = tokens_of(c, "modular/new");
+    pc_span spans[80];
+    size_t count = 0;
+    uint64_t regime = golden_regime(&c->golden, "modular_all");
+    for (char name[] = "modular/m0"; count < 8; name[9]++, count++) {
+        int64_t start = 0;
+        pc_segment *segment = module(c, name, regime, &start);
+        if (!segment)
+            break;
+        spans[count] = (pc_span){segment, start, 0, 0};
+    }
+    if (t.count && count && !c->code) {
+        run_case(c, "modular_all", spans, count, &t, PC_SEE_ALL, regime);
+        run_case(c, "modular_pos", spans, count, &t, PC_SEE_BY_POSITION, golden_regime(&c->golden, "modular_pos"));
+    }
+    for (size_t i = 0; i < count; i++)
+        pc_segment_free(spans[i].segment);
+    free(t.positions);
+}
+
+/* ---------------------------------------------- the tree: a root, middles, leaves */
+
+static pc_segment *extend(checking *c, const pc_span *spans, size_t count, const golden_tensor *ids, int64_t start, size_t length, uint64_t regime)
+{
+    int64_t positions[4096];
+    pc_segment *segment = NULL;
+    pc_lane lane = {spans, count, ids->data, positions, length};
+    for (size_t i = 0; i < length && i < 4096; i++)
+        positions[i] = start + (int64_t)i;
+    eval(c, &lane, 1, PC_SEE_BY_POSITION, regime, NULL, &segment, 0);
+    return segment;
+}
+
+typedef struct leaf {
+    pc_span spans[3];
+    size_t count;
+    int64_t position;
+    int32_t query;
+} leaf;
+
+/* The stored K and V of leaf 0's whole chain, query token included. */
+static void leaf_states(checking *c, const leaf *l, pc_segment *query)
+{
+    golden_tensor *k = golden_find(&c->golden, "shared/leaf0_k"), *v = golden_find(&c->golden, "shared/leaf0_v");
+    size_t heads = (size_t)c->info.kv_heads, total = k ? (size_t)k->shape[2] : 0;
+    if (!k || !v)
+        return;
+    for (int which = 0; which < 2; which++) {
+        const golden_tensor *want = which ? v : k;
+        size_t dim = (size_t)want->shape[3], at = 0;
+        float *all = calloc(want->count + 1, sizeof *all), *part = calloc(want->count + 1, sizeof *part);
+        for (size_t s = 0; s <= l->count; s++) {
+            pc_segment *segment = s < l->count ? l->spans[s].segment : query;
+            int64_t start = s < l->count ? l->spans[s].start : l->position;
+            size_t n = pc_segment_tokens(segment, NULL);
+            for (int32_t layer = 0; layer < c->info.layers && at + n <= total; layer++) {
+                if (pc_segment_read(segment, layer, start, which ? NULL : part, which ? part : NULL) < 0)
+                    c->code = input_error("segment", NULL);
+                for (size_t h = 0; h < heads; h++)
+                    memcpy(all + (((size_t)layer * heads + h) * total + at) * dim, part + h * n * dim, n * dim * sizeof *all);
+            }
+            at += n;
+        }
+        compare(c, want, all, want->count);
+        free(all);
+        free(part);
+    }
+}
+
+static void shared(checking *c)
+{
+    golden_tensor *root_ids = golden_find(&c->golden, "shared/root_ids"), *want = golden_find(&c->golden, "shared/logits");
+    json_t *leaves = json_object_get(json_object_get(json_object_get(c->golden.about, "inputs"), "shared"), "leaves"), *row;
+    uint64_t regime = golden_regime(&c->golden, "shared");
+    pc_segment *root, *mid[8] = {0}, *suffix[16] = {0}, *query[16] = {0};
+    leaf leaf_rows[16] = {0};
+    pc_lane lanes[16];
+    size_t i, count = json_array_size(leaves);
+    if (!root_ids || !want || !count || count > 16)
+        return;
+    root = extend(c, NULL, 0, root_ids, 0, root_ids->count, regime);
+    pc_span root_span = {root, 0, 0, 0};
+    int64_t root_end = (int64_t)root_ids->count;
+    json_array_foreach(leaves, i, row) {
+        const char *parent = json_string_value(json_object_get(row, "parent"));
+        size_t m = parent ? (size_t)(parent[3] - '0') : 8;
+        golden_tensor *mid_ids = m < 8 ? golden_find(&c->golden, "shared/mid%zu_ids", m) : NULL;
+        golden_tensor *ids = golden_find(&c->golden, "shared/leaf%zu_ids", i);
+        if (!mid_ids || !ids || !ids->count || c->code)
+            continue;
+        if (!mid[m])
+            mid[m] = extend(c, &root_span, 1, mid_ids, root_end, mid_ids->count, regime);
+        leaf *l = &leaf_rows[i];
+        l->spans[l->count++] = root_span;
+        l->spans[l->count++] = (pc_span){mid[m], root_end, 0, 0};
+        l->position = root_end + (int64_t)mid_ids->count;
+        if (ids->count > 1) {
+            suffix[i] = extend(c, l->spans, 2, ids, l->position, ids->count - 1, regime);
+            l->spans[l->count++] = (pc_span){suffix[i], l->position, 0, 0};
+            l->position += (int64_t)ids->count - 1;
+        }
+        l->query = ((const int32_t *)ids->data)[ids->count - 1];
+        lanes[i] = (pc_lane){l->spans, l->count, &l->query, &l->position, 1};
+    }
+    float *logits = new_logits(c, count);
+    if (eval(c, lanes, count, PC_SEE_BY_POSITION, regime, logits, query, 0)) {
+        compare(c, want, logits, count * (size_t)c->info.vocab);
+        leaf_states(c, &leaf_rows[0], query[0]);
+    }
+    free(logits);
+    golden_find(&c->golden, "shared/final"); /* the head's input: its logits are compared */
+    pc_segment_free(root);
+    for (i = 0; i < 16; i++) {
+        pc_segment_free(i < 8 ? mid[i] : NULL);
+        pc_segment_free(suffix[i]);
+        pc_segment_free(query[i]);
+    }
+}
+
+/* ----------------------------------------------------------------- relocation */
+
+static void read_and_compare(checking *c, const pc_segment *segment, int64_t start, const char *name, int values)
+{
+    golden_tensor *want = golden_find(&c->golden, "relocate/%s", name);
+    size_t one = want && c->info.layers ? want->count / (size_t)c->info.layers : 0;
+    float *all = want ? calloc(want->count + 1, sizeof *all) : NULL;
+    for (int32_t l = 0; want && l < c->info.layers && !c->code; l++)
+        if (pc_segment_read(segment, l, start, values ? NULL : all + (size_t)l * one, values ? all + (size_t)l * one : NULL) < 0)
+            c->code = input_error("segment", NULL);
+    if (want && !c->code)
+        compare(c, want, all, want->count);
+    free(all);
+}
+
+static void relocate(checking *c)
+{
+    golden_tensor *ids = golden_find(&c->golden, "relocate/ids");
+    json_t *about = json_object_get(json_object_get(c->golden.about, "inputs"), "relocate");
+    int64_t from = json_integer_value(json_object_get(about, "from_pos")), to = json_integer_value(json_object_get(about, "to_pos"));
+    int64_t positions[1024];
+    uint64_t regime = golden_regime(&c->golden, "relocate");
+    if (!ids || !about || ids->count > 1024)
+        return;
+    for (int pass = 0; pass < 2; pass++) {
+        pc_segment *segment = NULL;
+        pc_lane lane = {NULL, 0, ids->data, positions, ids->count};
+        for (size_t i = 0; i < ids->count; i++)
+            positions[i] = (pass ? to : from) + (int64_t)i;
+        if (eval(c, &lane, 1, PC_SEE_BY_POSITION, regime, NULL, &segment, 1)) {
+            read_and_compare(c, segment, pass ? to : from, pass ? "k_fresh" : "k_from", 0);
+            if (!pass && c->info.relocatable) {
+                read_and_compare(c, segment, to, "k_moved", 0);
+                read_and_compare(c, segment, to, "v", 1);
+                compare_last(c, "relocate");
+            }
+        }
+        pc_segment_free(segment);
+        forget(c);
+    }
+}
+
+static void leftover(checking *c)
+{
+    for (size_t i = 0; i < c->golden.count; i++) {
+        const golden_tensor *t = &c->golden.tensors[i];
+        if (t->used)
+            continue;
+        if (!strncmp(t->name, "mapreuse/", 9)) {
+            if (!c->json)
+                printf("%-28s not yet: maps cannot be taken over so far\n", t->name);
+        } else if (!(c->info.relocatable == 0 && !strncmp(t->name, "relocate/", 9))) {
+            fprintf(stderr, "promptcache: tensor '%s' belongs to no case that is known here\n", t->name);
+            c->code = EXIT_INPUT;
+        }
+    }
+}
+
+static int check_model(const char *model, const char *golden, long compute, int json)
+{
+    checking *c = calloc(1, sizeof *c);
+    pc_context *context = NULL;
+    pc_model_options options = PC_MODEL_OPTIONS_INIT;
+    int code = c ? golden_open(&c->golden, golden) : EXIT_INPUT;
+    options.compute = compute ? (uint32_t)compute : PC_DTYPE_F32;
+    if (code == EXIT_OK && (pc_context_new(&context, NULL) < 0 || pc_model_load(&c->model, context, model, &options) < 0))
+        code = input_error("model", NULL);
+    if (code == EXIT_OK) {
+        c->json = json;
+        c->info = (pc_model_info)PC_MODEL_INFO_INIT;
+        pc_model_get_info(c->model, &c->info);
+        plain(c, "plain");
+        modular(c);
+        plain(c, "joint");
+        shared(c);
+        relocate(c);
+        leftover(c);
+        code = c->code ? c->code : c->missed ? EXIT_CHECK : EXIT_OK;
+    }
+    if (c) {
+        golden_close(&c->golden);
+        pc_model_free(c->model);
+    }
+    free(c);
+    pc_context_free(context);
+    return code;
+}
+
+static int run(int argc, char **argv)
+{
+    const char *model = NULL, *golden = NULL, *others[1];
+    long compute = 0;
+    int json = 0, code;
+    size_t count;
+    const option_row rows[] = {
+        {"model", OPTION_TEXT, &model, "Hugging Face folder or GGUF file", NULL},
+        {"golden", OPTION_TEXT, &golden, "golden.safetensors (golden.json beside it says more)", NULL},
+        {"compute", OPTION_CHOICE, &compute, "number format (f32)", COMPUTE_CHOICES},
+        {"json", OPTION_FLAG, &json, "one JSON object a tensor", NULL},
+    };
+    code = read_options(&check_command, argc, argv, rows, sizeof rows / sizeof *rows, others, 0, &count);
+    if (code >= 0)
+        return code;
+    if (!model || !golden)
+        return usage_error(&check_command, "--model and --golden are needed");
+    return check_model(model, golden, compute, json);
+}
+
+const command check_command = {"check", "check --model DIR --golden FILE [--json]", "compares a model with golden vectors", run};

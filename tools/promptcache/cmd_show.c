@@ -1,0 +1,85 @@
+/* show: the layout of a schema as a table, as JSON or as a picture. */
+#include <string.h>
+
+#include "program.h"
+
+static const char *const kinds[] = {"?", "module", "union", "text", "parameter"};
+
+static void print_table(const pc_schema *schema)
+{
+    printf("schema %s: %lld positions\n\n%8s %8s  %-10s %s\n", pc_schema_name(schema), (long long)pc_schema_length(schema), "start",
+           "length", "kind", "path");
+    for (size_t i = 0; i < pc_schema_item_count(schema); i++) {
+        pc_item item = PC_ITEM_INIT;
+        pc_schema_get_item(schema, i, &item);
+        printf("%8lld %8lld  %-10s %*s%s%s", (long long)item.start, (long long)item.length, kinds[item.kind], 2 * (int)item.depth, "",
+               item.path, item.flags & PC_ITEM_UNCACHED ? " (not cached)" : "");
+        if (item.kind == PC_ITEM_TEXT) {
+            printf(" \"");
+            for (const char *c = item.text; *c && c - item.text < 48; c++)
+                putchar((unsigned char)*c < 32 ? ' ' : *c);
+            printf("%s\"", strlen(item.text) > 48 ? "..." : "");
+        }
+        putchar('\n');
+    }
+}
+
+static void print_items(const pc_schema *schema)
+{
+    json_t *items = json_array();
+    for (size_t i = 0; i < pc_schema_item_count(schema); i++) {
+        pc_item item = PC_ITEM_INIT;
+        pc_schema_get_item(schema, i, &item);
+        json_array_append_new(items, json_pack("{s:s,s:s,s:I,s:I,s:b}", "path", item.path, "kind", kinds[item.kind], "start",
+                                               (json_int_t)item.start, "length", (json_int_t)item.length, "cached",
+                                               !(item.flags & PC_ITEM_UNCACHED)));
+    }
+    print_json(json_pack("{s:s,s:I,s:o}", "schema", pc_schema_name(schema), "length", (json_int_t)pc_schema_length(schema), "items",
+                         items));
+}
+
+static int show_schema(const char *path, const char *model_path, const char *svg, int json)
+{
+    pc_context *context = NULL;
+    pc_model *model = NULL;
+    pc_schema *schema = NULL;
+    pc_model_options options = PC_MODEL_OPTIONS_INIT;
+    int code = EXIT_OK;
+    options.flags = PC_MODEL_VOCAB_ONLY;
+    if (pc_context_new(&context, NULL) < 0)
+        code = input_error("set-up", NULL);
+    else if (pc_model_load(&model, context, model_path, &options) < 0)
+        code = input_error("model", "a vocabulary is enough: a GGUF file without tensors will do");
+    else if (pc_schema_load(&schema, model, path, NULL) < 0)
+        code = input_error("schema", "doc/pml.md describes the language");
+    else if (svg)
+        code = write_layout_svg(schema, svg);
+    if (code == EXIT_OK && json)
+        print_items(schema);
+    else if (code == EXIT_OK)
+        print_table(schema);
+    pc_schema_free(schema);
+    pc_model_free(model);
+    pc_context_free(context);
+    return code;
+}
+
+static int run(int argc, char **argv)
+{
+    const char *model = NULL, *svg = NULL, *others[1];
+    int json = 0, code;
+    size_t count;
+    const option_row rows[] = {
+        {"model", OPTION_TEXT, &model, "whose tokenizer counts; a vocabulary-only GGUF is enough", NULL},
+        {"svg", OPTION_TEXT, &svg, "also draws the layout into this file", NULL},
+        {"json", OPTION_FLAG, &json, "one JSON object", NULL},
+    };
+    code = read_options(&show_command, argc, argv, rows, sizeof rows / sizeof *rows, others, 1, &count);
+    if (code >= 0)
+        return code;
+    if (!count || !model)
+        return usage_error(&show_command, "a schema and --model are needed");
+    return show_schema(others[0], model, svg, json);
+}
+
+const command show_command = {"show", "show S.pml --model M [--svg out.svg] [--json]", "shows the layout of a schema", run};

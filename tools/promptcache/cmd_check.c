@@ -22,6 +22,7 @@ typedef struct checking {
     pc_model_info info;
     int json, missed, code;
     stage stages[6];
+    float *finals; /* [lane][hidden] of a pass of one token a lane; NULL: not wanted */
 } checking;
 
 static const char *const stage_names[] = {"hidden", "k_pre", "k", "v", "probs", "final"};
@@ -69,6 +70,8 @@ static void keep(void *user, const pc_trace *t)
 {
     checking *c = user;
     size_t count = 1;
+    if (c->finals && !strcmp(t->name, "final"))
+        memcpy(c->finals + t->lane * (size_t)c->info.hidden, t->data, (size_t)c->info.hidden * sizeof(float));
     if (t->lane)
         return;
     for (uint32_t i = 0; i < t->rank; i++)
@@ -357,13 +360,19 @@ static void shared(checking *c)
         l->query = ((const int32_t *)ids->data)[ids->count - 1];
         lanes[i] = (pc_lane){l->spans, l->count, &l->query, &l->position, 1};
     }
+    golden_tensor *finals = golden_find(&c->golden, "shared/final");
     float *logits = new_logits(c, count);
-    if (eval(c, lanes, count, PC_SEE_BY_POSITION, regime, logits, query, 0)) {
+    c->finals = finals ? calloc(count * (size_t)c->info.hidden + finals->count, sizeof *c->finals) : NULL;
+    if (eval(c, lanes, count, PC_SEE_BY_POSITION, regime, logits, query, finals != NULL)) {
         compare(c, want, logits, count * (size_t)c->info.vocab);
         leaf_states(c, &leaf_rows[0], query[0]);
+        if (finals)
+            compare(c, finals, c->finals, finals->count);
     }
     free(logits);
-    golden_find(&c->golden, "shared/final"); /* the head's input: its logits are compared */
+    free(c->finals);
+    c->finals = NULL;
+    forget(c);
     pc_segment_free(root);
     for (i = 0; i < 16; i++) {
         pc_segment_free(i < 8 ? mid[i] : NULL);

@@ -20,17 +20,22 @@ static pc_status check_sizes(const pc__arch *arch, const char *where)
     const struct {
         const char *name;
         int64_t value, most;
-    } sizes[] = {{"layers", arch->layers, PC__MAX_LAYERS}, {"heads", arch->heads, MAX_WIDTH},
-                 {"K/V heads", arch->kv_heads, MAX_WIDTH}, {"head_dim", arch->head_dim, 1 << 16},
-                 {"width", arch->hidden, MAX_WIDTH},       {"MLP width", arch->ffn, MAX_WIDTH},
-                 {"vocabulary", arch->vocab, INT32_MAX},   {"embedding width", arch->embedding_dim, MAX_WIDTH},
+    } sizes[] = {{"layers", arch->layers, PC__MAX_LAYERS},
+                 {"heads", arch->heads, MAX_WIDTH},
+                 {"K/V heads", arch->kv_heads, MAX_WIDTH},
+                 {"head_dim", arch->head_dim, 1 << 16},
+                 {"width", arch->hidden, MAX_WIDTH},
+                 {"MLP width", arch->ffn, MAX_WIDTH},
+                 {"vocabulary", arch->vocab, INT32_MAX},
+                 {"embedding width", arch->embedding_dim, MAX_WIDTH},
                  {"query width", (int64_t)arch->heads * arch->head_dim, MAX_WIDTH}};
     for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++)
         if (sizes[i].value < 1 || sizes[i].value > sizes[i].most)
-            return pc__fail(PC_ERR_FORMAT, "%s: %s: %lld is outside 1 to %lld", where, sizes[i].name, (long long)sizes[i].value,
-                            (long long)sizes[i].most);
+            return pc__fail(PC_ERR_FORMAT, "%s: %s: %lld is outside 1 to %lld", where,
+                            sizes[i].name, (long long)sizes[i].value, (long long)sizes[i].most);
     if (arch->heads % arch->kv_heads)
-        return pc__fail(PC_ERR_FORMAT, "%s: %d heads are no multiple of %d K/V heads", where, arch->heads, arch->kv_heads);
+        return pc__fail(PC_ERR_FORMAT, "%s: %d heads are no multiple of %d K/V heads", where,
+                        arch->heads, arch->kv_heads);
     return PC_OK;
 }
 
@@ -40,11 +45,13 @@ pc_status pc__arch_check(const pc__arch *arch, const char *where)
     if (status < 0)
         return status;
     if (!(arch->norm_eps >= 0) || arch->norm_eps > 1)
-        return pc__fail(PC_ERR_FORMAT, "%s: the norms' epsilon is %g", where, (double)arch->norm_eps);
+        return pc__fail(PC_ERR_FORMAT, "%s: the norms' epsilon is %g", where,
+                        (double)arch->norm_eps);
     if (arch->position_scheme == PC_POSITION_ROPE
-        && (arch->rope.dims < 2 || arch->rope.dims % 2 || arch->rope.dims > arch->head_dim || !(arch->rope.theta > 1)))
-        return pc__fail(PC_ERR_FORMAT, "%s: rotary positions with base %g on %d of %d dimensions", where, arch->rope.theta,
-                        arch->rope.dims, arch->head_dim);
+        && (arch->rope.dims < 2 || arch->rope.dims % 2 || arch->rope.dims > arch->head_dim
+            || !(arch->rope.theta > 1)))
+        return pc__fail(PC_ERR_FORMAT, "%s: rotary positions with base %g on %d of %d dimensions",
+                        where, arch->rope.theta, arch->rope.dims, arch->head_dim);
     if (arch->position_scheme == PC_POSITION_LEARNED && arch->context_length < 1)
         return pc__fail(PC_ERR_FORMAT, "%s: learned positions without a context length", where);
     return PC_OK;

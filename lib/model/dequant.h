@@ -1,5 +1,5 @@
-/* Tensor types as ggml and safetensors define them, each turned to fp32. Bit for bit what ggml's reference functions give: every value is
- * computed in the same order of fp32 operations. */
+/* Tensor types as ggml and safetensors define them, each turned to fp32. Bit for bit what ggml's
+ * reference functions give: every value is computed in the same order of fp32 operations. */
 #ifndef PC_MODEL_DEQUANT_H
 #define PC_MODEL_DEQUANT_H
 
@@ -30,8 +30,8 @@ typedef struct pc__ttype_info {
     const char *name;
     size_t block, block_bytes;
     pc__dequant_fn dequant;
-    uint32_t scales;          /* how many */
-    uint8_t scale_at[2];      /* byte offsets */
+    uint32_t scales;     /* how many */
+    uint8_t scale_at[2]; /* byte offsets */
 } pc__ttype_info;
 const pc__ttype_info *pc__ttype_info_of(pc__ttype type);
 
@@ -45,16 +45,19 @@ static inline uint16_t pc__load_u16(const uint8_t *from)
     return value;
 }
 
-/* fp16 to fp32, exact, without branches; subnormal halves by way of a normal product, so that a host's flush-to-zero mode does not
- * change them. */
+/* fp16 to fp32, exact. Written without branches so that loops over it become vectors; subnormal
+ * halves by way of a normal product, so that a host's flush-to-zero mode does not change them. */
 static inline float pc__half_to_float(uint16_t half)
 {
-    uint32_t exponent = half & 0x7c00u, sign = (uint32_t)(half & 0x8000u) << 16;
-    uint32_t normal = ((uint32_t)(half & 0x7fffu) << 13) + (112u << 23), bits;
-    float small = (float)(half & 0x3ffu) * 0x1p-24f, value;
-    normal += exponent == 0x7c00u ? 112u << 23 : 0;
+    uint32_t exponent = half & 0x7c00u;
+    uint32_t small_mask = 0u - ((exponent - 1u) >> 31);       /* all ones: zero or subnormal */
+    uint32_t special_mask = 0u - ((exponent + 0x400u) >> 15); /* all ones: infinite or NaN */
+    uint32_t normal =
+                 ((uint32_t)(half & 0x7fffu) << 13) + (112u << 23) + (special_mask & 112u << 23),
+             bits;
+    float small = (float)(int32_t)(half & 0x3ffu) * 0x1p-24f, value;
     memcpy(&bits, &small, sizeof bits);
-    bits = (exponent ? normal : bits) | sign;
+    bits = (bits & small_mask) | (normal & ~small_mask) | (uint32_t)(half & 0x8000u) << 16;
     memcpy(&value, &bits, sizeof value);
     return value;
 }

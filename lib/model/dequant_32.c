@@ -1,5 +1,5 @@
-/* Blocks of 32 values with one fp16 scale d, some with an fp16 minimum m. The low four bits of byte j are value j, the high four are
- * value j + 16. */
+/* Blocks of 32 values with one fp16 scale d, some with an fp16 minimum m. The low four bits of byte
+ * j are value j, the high four are value j + 16. */
 #include "model/dequant.h"
 
 /* d, 32 signed bytes */
@@ -74,7 +74,8 @@ void pc__dequant_q5_1(const uint8_t *in, size_t count, float *out)
     }
 }
 
-const int8_t pc__iq4_levels[16] = {-127, -104, -83, -65, -49, -35, -22, -10, 1, 13, 25, 38, 53, 69, 89, 113};
+const int8_t pc__iq4_levels[16] = {-127, -104, -83, -65, -49, -35, -22, -10,
+                                   1,    13,   25,  38,  53,  69,  89,  113};
 
 /* d, 16 bytes; value = level[q] d */
 void pc__dequant_iq4_nl(const uint8_t *in, size_t count, float *out)

@@ -19,7 +19,8 @@ static pc_status take(reader *r, void *out, size_t size, const char *what)
 {
     memset(out, 0, size);
     if (size > r->size - r->at)
-        return pc__fail(PC_ERR_FORMAT, "%s: byte %zu: the file ends within %s", r->path, r->at, what);
+        return pc__fail(PC_ERR_FORMAT, "%s: byte %zu: the file ends within %s", r->path, r->at,
+                        what);
     memcpy(out, r->data + r->at, size);
     r->at += size;
     return PC_OK;
@@ -33,8 +34,9 @@ static pc_status take_text(reader *r, pc__text *out, const char *what)
     if (status < 0)
         return status;
     if (size > r->size - r->at)
-        return pc__fail(PC_ERR_FORMAT, "%s: byte %zu: %s of %llu bytes is longer than the rest of the file", r->path, start,
-                        what, (unsigned long long)size);
+        return pc__fail(PC_ERR_FORMAT,
+                        "%s: byte %zu: %s of %llu bytes is longer than the rest of the file",
+                        r->path, start, what, (unsigned long long)size);
     *out = (pc__text){(const char *)r->data + r->at, (size_t)size};
     r->at += (size_t)size;
     return PC_OK;
@@ -48,9 +50,11 @@ static pc_status take_name(reader *r, pc__text *out, const char *what)
     if (status < 0)
         return status;
     if (!out->size || out->size > MAX_NAME)
-        return pc__fail(PC_ERR_FORMAT, "%s: byte %zu: %s of %zu bytes", r->path, start, what, out->size);
+        return pc__fail(PC_ERR_FORMAT, "%s: byte %zu: %s of %zu bytes", r->path, start, what,
+                        out->size);
     if (memchr(out->data, 0, out->size))
-        return pc__fail(PC_ERR_FORMAT, "%s: byte %zu: %s with a NUL byte in it", r->path, start, what);
+        return pc__fail(PC_ERR_FORMAT, "%s: byte %zu: %s with a NUL byte in it", r->path, start,
+                        what);
     return PC_OK;
 }
 
@@ -62,15 +66,18 @@ static pc_status skip_values(reader *r, const char *key, uint32_t type, uint64_t
     pc_status status = PC_OK;
     pc__text text;
     if (type == PC__GGUF_ARRAY || type >= sizeof width)
-        return pc__fail(PC_ERR_UNSUPPORTED, "%s: byte %zu: key '%s' has values of type %u", r->path, start, key, type);
+        return pc__fail(PC_ERR_UNSUPPORTED, "%s: byte %zu: key '%s' has values of type %u", r->path,
+                        start, key, type);
     if (type == PC__GGUF_STRING) {
         for (uint64_t i = 0; i < count && status >= 0; i++)
             status = take_text(r, &text, "a string");
         return status < 0 ? pc__fail_in(status, "key '%s'", key) : PC_OK;
     }
     if (count > (r->size - r->at) / width[type])
-        return pc__fail(PC_ERR_FORMAT, "%s: byte %zu: key '%s': %llu values of %u bytes are more than the rest of the file",
-                        r->path, start, key, (unsigned long long)count, (unsigned)width[type]);
+        return pc__fail(
+            PC_ERR_FORMAT,
+            "%s: byte %zu: key '%s': %llu values of %u bytes are more than the rest of the file",
+            r->path, start, key, (unsigned long long)count, (unsigned)width[type]);
     r->at += (size_t)count * width[type];
     return PC_OK;
 }
@@ -91,7 +98,8 @@ static pc_status read_value(const pc_allocator *mem, reader *r, pc__gguf_entry *
     PC__TRY(skip_values(r, entry->key, entry->type, entry->count), done);
     if (entry->type == PC__GGUF_STRING && !entry->is_array) {
         text = pc__gguf_next_text(&at);
-        if (!memchr(text.data, 0, text.size) && !(entry->text = pc__strndup(mem, text.data, text.size)))
+        if (!memchr(text.data, 0, text.size)
+            && !(entry->text = pc__strndup(mem, text.data, text.size)))
             status = PC_ERR_NOMEM;
     }
 done:
@@ -103,7 +111,9 @@ static pc_status read_entry(pc__gguf *gguf, reader *r)
     pc__gguf_entry entry = {0};
     pc__text key;
     pc_status status;
-    PC__TRY(pc__grow(&gguf->mem, (void **)&gguf->entries, &gguf->capacity, gguf->count + 1, sizeof entry), done);
+    PC__TRY(pc__grow(&gguf->mem, (void **)&gguf->entries, &gguf->capacity, gguf->count + 1,
+                     sizeof entry),
+            done);
     PC__TRY(take_name(r, &key, "a key"), done);
     entry.key = pc__strndup(&gguf->mem, key.data, key.size);
     status = entry.key ? read_value(&gguf->mem, r, &entry) : PC_ERR_NOMEM;
@@ -128,7 +138,8 @@ static pc_status read_entries(pc__gguf *gguf, reader *r, uint64_t count)
         qsort(gguf->entries, gguf->count, sizeof *gguf->entries, by_key);
     for (size_t i = 1; i < gguf->count; i++)
         if (!by_key(&gguf->entries[i - 1], &gguf->entries[i]))
-            return pc__fail(PC_ERR_FORMAT, "%s: key '%s' stands in it twice", r->path, gguf->entries[i].key);
+            return pc__fail(PC_ERR_FORMAT, "%s: key '%s' stands in it twice", r->path,
+                            gguf->entries[i].key);
     return PC_OK;
 }
 
@@ -138,17 +149,38 @@ static const struct {
     int readable;
     pc__ttype type;
 } tensor_types[] = {
-    [0] = {"F32", 1, PC__T_F32},       [1] = {"F16", 1, PC__T_F16},         [2] = {"Q4_0", 1, PC__T_Q4_0},
-    [3] = {"Q4_1", 1, PC__T_Q4_1},     [6] = {"Q5_0", 1, PC__T_Q5_0},       [7] = {"Q5_1", 1, PC__T_Q5_1},
-    [8] = {"Q8_0", 1, PC__T_Q8_0},     [9] = {"Q8_1", 0, 0},                [10] = {"Q2_K", 1, PC__T_Q2_K},
-    [11] = {"Q3_K", 1, PC__T_Q3_K},    [12] = {"Q4_K", 1, PC__T_Q4_K},      [13] = {"Q5_K", 1, PC__T_Q5_K},
-    [14] = {"Q6_K", 1, PC__T_Q6_K},    [15] = {"Q8_K", 0, 0},               [16] = {"IQ2_XXS", 0, 0},
-    [17] = {"IQ2_XS", 0, 0},           [18] = {"IQ3_XXS", 0, 0},            [19] = {"IQ1_S", 0, 0},
-    [20] = {"IQ4_NL", 1, PC__T_IQ4_NL}, [21] = {"IQ3_S", 0, 0},             [22] = {"IQ2_S", 0, 0},
-    [23] = {"IQ4_XS", 1, PC__T_IQ4_XS}, [24] = {"I8", 1, PC__T_I8},         [25] = {"I16", 1, PC__T_I16},
-    [26] = {"I32", 1, PC__T_I32},      [27] = {"I64", 1, PC__T_I64},        [28] = {"F64", 1, PC__T_F64},
-    [29] = {"IQ1_M", 0, 0},            [30] = {"BF16", 1, PC__T_BF16},      [34] = {"TQ1_0", 0, 0},
-    [35] = {"TQ2_0", 0, 0},            [39] = {"MXFP4", 0, 0},
+    [0] = {"F32", 1, PC__T_F32},
+    [1] = {"F16", 1, PC__T_F16},
+    [2] = {"Q4_0", 1, PC__T_Q4_0},
+    [3] = {"Q4_1", 1, PC__T_Q4_1},
+    [6] = {"Q5_0", 1, PC__T_Q5_0},
+    [7] = {"Q5_1", 1, PC__T_Q5_1},
+    [8] = {"Q8_0", 1, PC__T_Q8_0},
+    [9] = {"Q8_1", 0, 0},
+    [10] = {"Q2_K", 1, PC__T_Q2_K},
+    [11] = {"Q3_K", 1, PC__T_Q3_K},
+    [12] = {"Q4_K", 1, PC__T_Q4_K},
+    [13] = {"Q5_K", 1, PC__T_Q5_K},
+    [14] = {"Q6_K", 1, PC__T_Q6_K},
+    [15] = {"Q8_K", 0, 0},
+    [16] = {"IQ2_XXS", 0, 0},
+    [17] = {"IQ2_XS", 0, 0},
+    [18] = {"IQ3_XXS", 0, 0},
+    [19] = {"IQ1_S", 0, 0},
+    [20] = {"IQ4_NL", 1, PC__T_IQ4_NL},
+    [21] = {"IQ3_S", 0, 0},
+    [22] = {"IQ2_S", 0, 0},
+    [23] = {"IQ4_XS", 1, PC__T_IQ4_XS},
+    [24] = {"I8", 1, PC__T_I8},
+    [25] = {"I16", 1, PC__T_I16},
+    [26] = {"I32", 1, PC__T_I32},
+    [27] = {"I64", 1, PC__T_I64},
+    [28] = {"F64", 1, PC__T_F64},
+    [29] = {"IQ1_M", 0, 0},
+    [30] = {"BF16", 1, PC__T_BF16},
+    [34] = {"TQ1_0", 0, 0},
+    [35] = {"TQ2_0", 0, 0},
+    [39] = {"MXFP4", 0, 0},
 };
 
 int pc__gguf_tensor_type(uint32_t number, pc__ttype *type, const char **name)
@@ -161,7 +193,8 @@ int pc__gguf_tensor_type(uint32_t number, pc__ttype *type, const char **name)
     return 1;
 }
 
-/* A tensor's description; `bytes` is set, `data` not yet. *offset counts from the start of the data. */
+/* A tensor's description; `bytes` is set, `data` not yet. *offset counts from the start of the
+ * data. */
 static pc_status read_tensor(reader *r, pc__tensor *tensor, pc__text *name, uint64_t *offset)
 {
     uint64_t dims[MAX_RANK];
@@ -172,24 +205,27 @@ static pc_status read_tensor(reader *r, pc__tensor *tensor, pc__text *name, uint
     PC__TRY(take_name(r, name, "the name of a tensor"), done);
     PC__TRY(take(r, &tensor->rank, sizeof tensor->rank, "a tensor's rank"), done);
     if (!tensor->rank || tensor->rank > MAX_RANK)
-        return pc__fail(PC_ERR_FORMAT, "%s: byte %zu: tensor '%.*s' has %u dimensions", r->path, start, (int)name->size,
-                        name->data, tensor->rank);
+        return pc__fail(PC_ERR_FORMAT, "%s: byte %zu: tensor '%.*s' has %u dimensions", r->path,
+                        start, (int)name->size, name->data, tensor->rank);
     PC__TRY(take(r, dims, tensor->rank * sizeof *dims, "a tensor's dimensions"), done);
     PC__TRY(take(r, &number, sizeof number, "a tensor's type"), done);
     PC__TRY(take(r, offset, sizeof *offset, "a tensor's offset"), done);
     for (uint32_t i = 0; i < tensor->rank; i++)
         tensor->shape[i] = dims[tensor->rank - 1 - i];
     if (!pc__gguf_tensor_type(number, &tensor->type, &type_name))
-        return pc__fail(PC_ERR_UNSUPPORTED, "%s: byte %zu: tensor '%.*s' has the type %s (%u), which is not read", r->path,
-                        start, (int)name->size, name->data, type_name, number);
+        return pc__fail(PC_ERR_UNSUPPORTED,
+                        "%s: byte %zu: tensor '%.*s' has the type %s (%u), which is not read",
+                        r->path, start, (int)name->size, name->data, type_name, number);
     if (!pc__tensor_size(tensor, &tensor->bytes))
-        return pc__fail(PC_ERR_FORMAT, "%s: byte %zu: tensor '%.*s' of type %s has an impossible shape", r->path, start,
-                        (int)name->size, name->data, type_name);
+        return pc__fail(PC_ERR_FORMAT,
+                        "%s: byte %zu: tensor '%.*s' of type %s has an impossible shape", r->path,
+                        start, (int)name->size, name->data, type_name);
 done:
     return status;
 }
 
-/* Reads the descriptions, keeping offsets in `data` terms until the start of the data is known: two walks over the same bytes. */
+/* Reads the descriptions, keeping offsets in `data` terms until the start of the data is known: two
+ * walks over the same bytes. */
 static pc_status read_tensors(pc__gguf *gguf, reader *r, uint64_t count, uint64_t alignment)
 {
     reader second = *r;
@@ -201,17 +237,21 @@ static pc_status read_tensors(pc__gguf *gguf, reader *r, uint64_t count, uint64_
         PC__TRY(read_tensor(r, &tensor, &name, &offset), done);
     size_t start = (r->at + (size_t)alignment - 1) & ~((size_t)alignment - 1);
     if (count && start > r->size)
-        return pc__fail(PC_ERR_FORMAT, "%s: byte %zu: the file ends before its tensors", r->path, r->at);
+        return pc__fail(PC_ERR_FORMAT, "%s: byte %zu: the file ends before its tensors", r->path,
+                        r->at);
     room = count ? r->size - start : 0;
     for (uint64_t i = 0; i < count; i++) {
         PC__TRY(read_tensor(&second, &tensor, &name, &offset), done);
         if (offset % alignment || offset < end)
-            return pc__fail(PC_ERR_FORMAT, "%s: tensor '%.*s': offset %llu is %s", r->path, (int)name.size, name.data,
-                            (unsigned long long)offset, offset < end ? "inside another tensor" : "not aligned");
+            return pc__fail(PC_ERR_FORMAT, "%s: tensor '%.*s': offset %llu is %s", r->path,
+                            (int)name.size, name.data, (unsigned long long)offset,
+                            offset < end ? "inside another tensor" : "not aligned");
         if (offset > room || tensor.bytes > room - offset)
-            return pc__fail(PC_ERR_FORMAT, "%s: tensor '%.*s': offset %llu with %llu bytes lies beyond the end of the file",
-                            r->path, (int)name.size, name.data, (unsigned long long)offset,
-                            (unsigned long long)tensor.bytes);
+            return pc__fail(
+                PC_ERR_FORMAT,
+                "%s: tensor '%.*s': offset %llu with %llu bytes lies beyond the end of the file",
+                r->path, (int)name.size, name.data, (unsigned long long)offset,
+                (unsigned long long)tensor.bytes);
         tensor.data = r->data + start + offset;
         end = offset + tensor.bytes;
         PC__TRY(pc__weights_add(gguf->weights, &tensor, name.data, name.size), done);
@@ -233,7 +273,8 @@ static pc_status read_header(reader *r, uint64_t *tensors, uint64_t *entries)
     if (version == UINT32_C(0x02000000) || version == UINT32_C(0x03000000))
         return pc__fail(PC_ERR_UNSUPPORTED, "%s: byte 4: a big-endian file", r->path);
     if (version != 2 && version != 3)
-        return pc__fail(PC_ERR_UNSUPPORTED, "%s: byte 4: version %u is neither 2 nor 3", r->path, version);
+        return pc__fail(PC_ERR_UNSUPPORTED, "%s: byte 4: version %u is neither 2 nor 3", r->path,
+                        version);
     PC__TRY(take(r, tensors, sizeof *tensors, "the number of tensors"), done);
     status = take(r, entries, sizeof *entries, "the number of keys");
 done:
@@ -245,9 +286,10 @@ static pc_status check_alignment(const pc__gguf *gguf, const char *path, uint64_
     *alignment = 32;
     if (!pc__gguf_find(gguf, "general.alignment"))
         return PC_OK;
-    if (!pc__gguf_u64(gguf, "general.alignment", alignment) || !*alignment || *alignment > MAX_ALIGNMENT
-        || *alignment & (*alignment - 1))
-        return pc__fail(PC_ERR_FORMAT, "%s: key 'general.alignment' is no power of two up to %d", path, MAX_ALIGNMENT);
+    if (!pc__gguf_u64(gguf, "general.alignment", alignment) || !*alignment
+        || *alignment > MAX_ALIGNMENT || *alignment & (*alignment - 1))
+        return pc__fail(PC_ERR_FORMAT, "%s: key 'general.alignment' is no power of two up to %d",
+                        path, MAX_ALIGNMENT);
     return PC_OK;
 }
 
@@ -255,7 +297,8 @@ static pc_status check_split(const pc__gguf *gguf, const char *path)
 {
     uint64_t parts;
     if (pc__gguf_u64(gguf, "split.count", &parts) && parts > 1)
-        return pc__fail(PC_ERR_UNSUPPORTED, "%s: one of %llu files of a split model; join them first", path,
+        return pc__fail(PC_ERR_UNSUPPORTED,
+                        "%s: one of %llu files of a split model; join them first", path,
                         (unsigned long long)parts);
     return PC_OK;
 }

@@ -1,8 +1,9 @@
 /* The inside of a pc__gguf, for the reader and for what walks its string arrays.
  *
- * The file, little-endian: "GGUF", u32 version, u64 tensors, u64 keys; the keys, each a string (u64 length, bytes), u32 type, value;
- * the tensors' descriptions, each a name, u32 rank, u64 dimensions (fastest first), u32 type, u64 offset; zeros up to a
- * multiple of general.alignment; the data, to which offsets relate. */
+ * The file, little-endian: "GGUF", u32 version, u64 tensors, u64 keys; the keys, each a string (u64
+ * length, bytes), u32 type, value; the tensors' descriptions, each a name, u32 rank, u64 dimensions
+ * (fastest first), u32 type, u64 offset; zeros up to a multiple of general.alignment; the data, to
+ * which offsets relate. */
 #ifndef PC_MODEL_GGUF_BODY_H
 #define PC_MODEL_GGUF_BODY_H
 
@@ -11,8 +12,19 @@
 
 /* Types of values, as the format numbers them. */
 typedef enum pc__gguf_type {
-    PC__GGUF_U8, PC__GGUF_I8, PC__GGUF_U16, PC__GGUF_I16, PC__GGUF_U32, PC__GGUF_I32, PC__GGUF_F32, PC__GGUF_BOOL,
-    PC__GGUF_STRING, PC__GGUF_ARRAY, PC__GGUF_U64, PC__GGUF_I64, PC__GGUF_F64
+    PC__GGUF_U8,
+    PC__GGUF_I8,
+    PC__GGUF_U16,
+    PC__GGUF_I16,
+    PC__GGUF_U32,
+    PC__GGUF_I32,
+    PC__GGUF_F32,
+    PC__GGUF_BOOL,
+    PC__GGUF_STRING,
+    PC__GGUF_ARRAY,
+    PC__GGUF_U64,
+    PC__GGUF_I64,
+    PC__GGUF_F64
 } pc__gguf_type;
 
 typedef struct pc__gguf_entry {
@@ -26,7 +38,7 @@ typedef struct pc__gguf_entry {
 
 struct pc__gguf {
     pc_allocator mem;
-    pc__weights *weights; /* holds the path and the mapping */
+    pc__weights *weights;    /* holds the path and the mapping */
     pc__gguf_entry *entries; /* by key */
     size_t count, capacity;
 };

@@ -1,4 +1,5 @@
-/* GGUF metadata to pc__arch. What an architecture is beyond its sizes stands in a table here, as GGUF leaves it to the reader. */
+/* GGUF metadata to pc__arch. What an architecture is beyond its sizes stands in a table here, as
+ * GGUF leaves it to the reader. */
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
@@ -42,7 +43,8 @@ static const char *key_of(const source *s, const char *name, char key[MAX_KEY])
     return key;
 }
 
-/* A size; 0 and PC_OK where the key is absent and not `wanted`. Some models give one value a layer: all must be the same. */
+/* A size; 0 and PC_OK where the key is absent and not `wanted`. Some models give one value a layer:
+ * all must be the same. */
 static pc_status read_size(const source *s, const char *name, int wanted, int32_t *out)
 {
     char key[MAX_KEY];
@@ -54,16 +56,21 @@ static pc_status read_size(const source *s, const char *name, int wanted, int32_
         if (!pc__gguf_array_i64(s->gguf, key, i, &each) || each < 0 || each > INT32_MAX)
             return pc__fail(PC_ERR_FORMAT, "%s: key '%s': value %zu is no size", s->path, key, i);
         if (i && each != first)
-            return pc__fail(PC_ERR_UNSUPPORTED, "%s: key '%s': layers of different sizes are not implemented", s->path, key);
+            return pc__fail(PC_ERR_UNSUPPORTED,
+                            "%s: key '%s': layers of different sizes are not implemented", s->path,
+                            key);
         first = each;
     }
     *out = (int32_t)first;
     if (count)
         return PC_OK;
     if (!pc__gguf_u64(s->gguf, key, &value))
-        return wanted ? pc__fail(PC_ERR_FORMAT, "%s: there is no key '%s' with a size", s->path, key) : PC_OK;
+        return wanted
+                   ? pc__fail(PC_ERR_FORMAT, "%s: there is no key '%s' with a size", s->path, key)
+                   : PC_OK;
     if (value > INT32_MAX)
-        return pc__fail(PC_ERR_FORMAT, "%s: key '%s' is %llu", s->path, key, (unsigned long long)value);
+        return pc__fail(PC_ERR_FORMAT, "%s: key '%s' is %llu", s->path, key,
+                        (unsigned long long)value);
     *out = (int32_t)value;
     return PC_OK;
 }
@@ -89,7 +96,8 @@ static pc_status read_only(const source *s, const char *name, double neutral)
     pc_status status = read_number(s, name, &value);
     if (status < 0 || value == neutral)
         return status;
-    return pc__fail(PC_ERR_UNSUPPORTED, "%s: key '%s': %g is not implemented", s->path, key_of(s, name, key), value);
+    return pc__fail(PC_ERR_UNSUPPORTED, "%s: key '%s': %g is not implemented", s->path,
+                    key_of(s, name, key), value);
 }
 
 /* Keys of models that are more than their architecture's name says. */
@@ -98,10 +106,17 @@ static pc_status refuse_extras(const source *s)
     static const struct {
         const char *name;
         double neutral;
-    } extras[] = {{"expert_count", 0},           {"attn_logit_softcapping", 0},  {"final_logit_softcapping", 0},
-                  {"logit_scale", 0},            {"embedding_scale", 0},         {"residual_scale", 0},
-                  {"attention.causal", 1},       {"attention.q_lora_rank", 0},   {"attention.kv_lora_rank", 0},
-                  {"use_parallel_residual", 0},  {"attention.temperature_scale", 0}};
+    } extras[] = {{"expert_count", 0},
+                  {"attn_logit_softcapping", 0},
+                  {"final_logit_softcapping", 0},
+                  {"logit_scale", 0},
+                  {"embedding_scale", 0},
+                  {"residual_scale", 0},
+                  {"attention.causal", 1},
+                  {"attention.q_lora_rank", 0},
+                  {"attention.kv_lora_rank", 0},
+                  {"use_parallel_residual", 0},
+                  {"attention.temperature_scale", 0}};
     pc_status status = PC_OK;
     for (size_t i = 0; i < sizeof extras / sizeof *extras && status >= 0; i++)
         status = read_only(s, extras[i].name, extras[i].neutral);
@@ -114,10 +129,12 @@ static const pc__tensor *find_tensor(const source *s, const char *name)
 }
 
 /* A vector of `count` factors above zero, from a tensor. */
-static pc_status read_factors(const source *s, const pc_allocator *mem, const pc__tensor *tensor, int32_t count, double **out)
+static pc_status read_factors(const source *s, const pc_allocator *mem, const pc__tensor *tensor,
+                              int32_t count, double **out)
 {
     if (tensor->rank != 1 || tensor->shape[0] != (uint64_t)count || tensor->type != PC__T_F32)
-        return pc__fail(PC_ERR_FORMAT, "%s: tensor '%s' is no F32 vector of %d factors", s->path, tensor->name, count);
+        return pc__fail(PC_ERR_FORMAT, "%s: tensor '%s' is no F32 vector of %d factors", s->path,
+                        tensor->name, count);
     *out = pc__calloc(mem, (size_t)count, sizeof **out);
     if (!*out)
         return PC_ERR_NOMEM;
@@ -125,7 +142,8 @@ static pc_status read_factors(const source *s, const pc_allocator *mem, const pc
         float factor;
         pc__tensor_floats(tensor, (uint64_t)i, 1, &factor);
         if (!(factor > 0) || !isfinite(factor))
-            return pc__fail(PC_ERR_FORMAT, "%s: tensor '%s': factor %d is not above zero", s->path, tensor->name, i);
+            return pc__fail(PC_ERR_FORMAT, "%s: tensor '%s': factor %d is not above zero", s->path,
+                            tensor->name, i);
         (*out)[i] = (double)factor;
     }
     return PC_OK;
@@ -136,13 +154,17 @@ static pc_status read_scaling_kind(const source *s, pc__rope_config *rope)
     static const struct {
         const char *name;
         pc__rope_scaling scaling;
-    } kinds[] = {{"none", PC__ROPE_PLAIN}, {"linear", PC__ROPE_LINEAR}, {"yarn", PC__ROPE_YARN}, {"longrope", PC__ROPE_LONG}};
+    } kinds[] = {{"none", PC__ROPE_PLAIN},
+                 {"linear", PC__ROPE_LINEAR},
+                 {"yarn", PC__ROPE_YARN},
+                 {"longrope", PC__ROPE_LONG}};
     char key[MAX_KEY];
     const char *name = "linear"; /* as older files mean it, where they have a factor */
     pc_status status;
     PC__TRY(read_number(s, "rope.scale_linear", &rope->factor), done);
     PC__TRY(read_number(s, "rope.scaling.factor", &rope->factor), done);
-    if (!pc__gguf_string(s->gguf, key_of(s, "rope.scaling.type", key), &name) && (rope->factor == 0 || rope->factor == 1))
+    if (!pc__gguf_string(s->gguf, key_of(s, "rope.scaling.type", key), &name)
+        && (rope->factor == 0 || rope->factor == 1))
         name = "none";
     for (size_t i = 0; i < sizeof kinds / sizeof *kinds; i++) {
         if (!strcmp(name, kinds[i].name)) {
@@ -150,7 +172,8 @@ static pc_status read_scaling_kind(const source *s, pc__rope_config *rope)
             goto done;
         }
     }
-    status = pc__fail(PC_ERR_UNSUPPORTED, "%s: key '%s': '%s' is not implemented", s->path, key, name);
+    status =
+        pc__fail(PC_ERR_UNSUPPORTED, "%s: key '%s': '%s' is not implemented", s->path, key, name);
 done:
     return status;
 }
@@ -188,7 +211,9 @@ static pc_status read_scaling(const source *s, pc__rope_config *rope)
     if ((rope->scaling == PC__ROPE_LINEAR || rope->scaling == PC__ROPE_YARN) && !(rope->factor > 0))
         return pc__fail(PC_ERR_FORMAT, "%s: the factor of rope.scaling is not above zero", s->path);
     if (rope->scaling != PC__ROPE_PLAIN && !(rope->original_length > 1))
-        return pc__fail(PC_ERR_FORMAT, "%s: rope.scaling without the length that the model was trained for", s->path);
+        return pc__fail(PC_ERR_FORMAT,
+                        "%s: rope.scaling without the length that the model was trained for",
+                        s->path);
     if (rope->scaling == PC__ROPE_YARN)
         status = read_yarn(s, rope);
 done:
@@ -196,19 +221,26 @@ done:
 }
 
 /* Factors of single frequencies: one vector (Llama 3), or a short and a long one (LongRoPE). */
-static pc_status read_factor_tensors(const source *s, const pc_allocator *mem, pc__rope_config *rope)
+static pc_status read_factor_tensors(const source *s, const pc_allocator *mem,
+                                     pc__rope_config *rope)
 {
     const pc__tensor *one = find_tensor(s, "rope_freqs.weight");
-    const pc__tensor *low = find_tensor(s, "rope_factors_short.weight"), *high = find_tensor(s, "rope_factors_long.weight");
+    const pc__tensor *low = find_tensor(s, "rope_factors_short.weight"),
+                     *high = find_tensor(s, "rope_factors_long.weight");
     int is_long = low && high;
     pc_status status = PC_OK;
     if (!one && !low && !high)
         return rope->scaling == PC__ROPE_LONG
-                   ? pc__fail(PC_ERR_FORMAT, "%s: longrope without rope_factors_short and rope_factors_long", s->path)
+                   ? pc__fail(PC_ERR_FORMAT,
+                              "%s: longrope without rope_factors_short and rope_factors_long",
+                              s->path)
                    : PC_OK;
-    if (is_long == (one != NULL) || (rope->scaling != PC__ROPE_PLAIN && !(is_long && rope->scaling == PC__ROPE_LONG)))
-        return pc__fail(PC_ERR_UNSUPPORTED, "%s: frequency factors together with another scaling, or with one half of them missing",
-                        s->path);
+    if (is_long == (one != NULL)
+        || (rope->scaling != PC__ROPE_PLAIN && !(is_long && rope->scaling == PC__ROPE_LONG)))
+        return pc__fail(
+            PC_ERR_UNSUPPORTED,
+            "%s: frequency factors together with another scaling, or with one half of them missing",
+            s->path);
     rope->scaling = is_long ? PC__ROPE_LONG : PC__ROPE_FACTORS;
     PC__TRY(read_factors(s, mem, is_long ? low : one, rope->dims / 2, &rope->short_factors), done);
     if (is_long) {
@@ -216,7 +248,8 @@ static pc_status read_factor_tensors(const source *s, const pc_allocator *mem, p
         rope->attention_factor = 1;
         PC__TRY(read_number(s, "rope.scaling.attn_factor", &rope->attention_factor), done);
         if (!(rope->attention_factor > 0) || !(rope->original_length > 1))
-            status = pc__fail(PC_ERR_FORMAT, "%s: a number of rope.scaling is not above zero", s->path);
+            status =
+                pc__fail(PC_ERR_FORMAT, "%s: a number of rope.scaling is not above zero", s->path);
     }
 done:
     return status;
@@ -250,12 +283,14 @@ static pc_status read_heads(const source *s, pc__arch *arch)
     if (!arch->kv_heads)
         arch->kv_heads = arch->heads;
     if (!arch->head_dim && (arch->heads < 1 || arch->hidden % arch->heads))
-        return pc__fail(PC_ERR_FORMAT, "%s: a width of %d is no multiple of %d heads", s->path, arch->hidden, arch->heads);
+        return pc__fail(PC_ERR_FORMAT, "%s: a width of %d is no multiple of %d heads", s->path,
+                        arch->hidden, arch->heads);
     if (!arch->head_dim)
         arch->head_dim = arch->hidden / arch->heads;
     arch->v_dim = v_dim ? v_dim : arch->head_dim;
     if (arch->v_dim != arch->head_dim)
-        return pc__fail(PC_ERR_UNSUPPORTED, "%s: keys of %d and values of %d dimensions are not implemented", s->path,
+        return pc__fail(PC_ERR_UNSUPPORTED,
+                        "%s: keys of %d and values of %d dimensions are not implemented", s->path,
                         arch->head_dim, arch->v_dim);
 done:
     return status;
@@ -274,7 +309,8 @@ static pc_status read_sizes(const source *s, pc__arch *arch)
     PC__TRY(read_heads(s, arch), done);
     PC__TRY(read_number(s, "attention.scale", &scale), done);
     if (scale < 0)
-        return pc__fail(PC_ERR_FORMAT, "%s: key '%s.attention.scale' is below zero", s->path, s->architecture);
+        return pc__fail(PC_ERR_FORMAT, "%s: key '%s.attention.scale' is below zero", s->path,
+                        s->architecture);
     arch->attention_scale = (float)scale;
     if (!embedding || embedding->rank != 2 || embedding->shape[0] > INT32_MAX)
         return pc__fail(PC_ERR_FORMAT, "%s: there is no matrix 'token_embd.weight'", s->path);
@@ -288,10 +324,12 @@ done:
 static pc_status read_eps(const source *s, pc__arch *arch)
 {
     double eps = -1;
-    const char *name = arch->norm == PC__NORM_RMS ? "attention.layer_norm_rms_epsilon" : "attention.layer_norm_epsilon";
+    const char *name = arch->norm == PC__NORM_RMS ? "attention.layer_norm_rms_epsilon"
+                                                  : "attention.layer_norm_epsilon";
     pc_status status = read_number(s, name, &eps);
     if (status >= 0 && eps < 0)
-        return pc__fail(PC_ERR_FORMAT, "%s: there is no key '%s.%s'", s->path, s->architecture, name);
+        return pc__fail(PC_ERR_FORMAT, "%s: there is no key '%s.%s'", s->path, s->architecture,
+                        name);
     arch->norm_eps = (float)eps;
     return status;
 }
@@ -304,7 +342,8 @@ static pc_status read_alibi(const source *s, pc__arch *arch)
     PC__TRY(read_number(s, "attention.max_alibi_bias", &most), done);
     PC__TRY(read_number(s, "attention.clamp_kqv", &clip), done);
     if (!(most > 0) || clip < 0)
-        return pc__fail(PC_ERR_UNSUPPORTED, "%s: an ALiBi exponent of %g, a clamp of %g", s->path, most, clip);
+        return pc__fail(PC_ERR_UNSUPPORTED, "%s: an ALiBi exponent of %g, a clamp of %g", s->path,
+                        most, clip);
     arch->alibi_max = (float)most;
     arch->qkv_clip = (float)clip;
     arch->alibi_mpt = !strcmp(s->architecture, "mpt");
@@ -315,8 +354,10 @@ done:
 
 static void read_tokens(const source *s, pc__arch *arch)
 {
-    static const char *const keys[4] = {"tokenizer.ggml.bos_token_id", "tokenizer.ggml.eos_token_id",
-                                        "tokenizer.ggml.unknown_token_id", "tokenizer.ggml.padding_token_id"};
+    static const char *const keys[4] = {"tokenizer.ggml.bos_token_id",
+                                        "tokenizer.ggml.eos_token_id",
+                                        "tokenizer.ggml.unknown_token_id",
+                                        "tokenizer.ggml.padding_token_id"};
     int32_t *ids[4] = {&arch->token_bos, &arch->token_eos, &arch->token_unk, &arch->token_pad};
     for (int i = 0; i < 4; i++) {
         int64_t id = -1;
@@ -325,7 +366,8 @@ static void read_tokens(const source *s, pc__arch *arch)
     }
 }
 
-static pc_status read_arch(const source *s, const family *f, const pc_allocator *mem, pc__arch *arch)
+static pc_status read_arch(const source *s, const family *f, const pc_allocator *mem,
+                           pc__arch *arch)
 {
     pc_status status;
     strcpy(arch->name, f->name);
@@ -355,7 +397,9 @@ done:
 
 pc_status pc__arch_from_gguf(pc__arch *out, const pc_allocator *mem, pc__gguf *gguf)
 {
-    source s = {.gguf = gguf, .weights = pc__gguf_weights(gguf), .path = pc__weights_path(pc__gguf_weights(gguf))};
+    source s = {.gguf = gguf,
+                .weights = pc__gguf_weights(gguf),
+                .path = pc__weights_path(pc__gguf_weights(gguf))};
     const family *found = NULL;
     pc_status status;
     memset(out, 0, sizeof *out);
@@ -368,8 +412,9 @@ pc_status pc__arch_from_gguf(pc__arch *out, const pc_allocator *mem, pc__gguf *g
             found = &families[i];
     if (!found)
         return pc__fail(PC_ERR_UNSUPPORTED,
-                        "%s: key 'general.architecture': '%s' is none of llama, qwen2, phi3, phi2, falcon, mpt, bloom, gpt2", s.path,
-                        s.architecture);
+                        "%s: key 'general.architecture': '%s' is none of llama, qwen2, phi3, phi2, "
+                        "falcon, mpt, bloom, gpt2",
+                        s.path, s.architecture);
     status = read_arch(&s, found, mem, out);
     if (status < 0)
         pc__arch_clear(mem, out);

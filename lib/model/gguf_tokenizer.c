@@ -1,11 +1,12 @@
-/* tokenizer.ggml.* in the neutral form of lib/text. Strings of GGUF's vocabularies lie in the mapped file; only the arrays that point
- * at them are allocated, for the time of the call. */
+/* tokenizer.ggml.* in the neutral form of lib/text. Strings of GGUF's vocabularies lie in the
+ * mapped file; only the arrays that point at them are allocated, for the time of the call. */
 #include <string.h>
 
 #include "model/gguf_body.h"
 
 /* All strings of an array, borrowed. */
-static pc_status read_texts(const pc_allocator *mem, const pc__gguf *gguf, const char *key, pc__text **out, size_t *count)
+static pc_status read_texts(const pc_allocator *mem, const pc__gguf *gguf, const char *key,
+                            pc__text **out, size_t *count)
 {
     const pc__gguf_entry *entry = pc__gguf_find(gguf, key);
     const uint8_t *at;
@@ -15,7 +16,8 @@ static pc_status read_texts(const pc_allocator *mem, const pc__gguf *gguf, const
     if (!entry)
         return PC_OK;
     if (!entry->is_array || entry->type != PC__GGUF_STRING)
-        return pc__fail(PC_ERR_FORMAT, "%s: key '%s' is no array of strings", gguf->weights->path, key);
+        return pc__fail(PC_ERR_FORMAT, "%s: key '%s' is no array of strings", gguf->weights->path,
+                        key);
     texts = pc__calloc(mem, (size_t)entry->count, sizeof *texts);
     if (!texts)
         return PC_ERR_NOMEM;
@@ -31,11 +33,13 @@ static pc_status check_count(const pc__gguf *gguf, const char *key, size_t want)
 {
     size_t have = pc__gguf_array(gguf, key);
     if (have != want)
-        return pc__fail(PC_ERR_FORMAT, "%s: key '%s' has %zu values for %zu tokens", gguf->weights->path, key, have, want);
+        return pc__fail(PC_ERR_FORMAT, "%s: key '%s' has %zu values for %zu tokens",
+                        gguf->weights->path, key, have, want);
     return PC_OK;
 }
 
-static pc_status read_scores(const pc_allocator *mem, const pc__gguf *gguf, size_t count, float **out)
+static pc_status read_scores(const pc_allocator *mem, const pc__gguf *gguf, size_t count,
+                             float **out)
 {
     static const char key[] = "tokenizer.ggml.scores";
     double value;
@@ -49,13 +53,15 @@ static pc_status read_scores(const pc_allocator *mem, const pc__gguf *gguf, size
         return PC_ERR_NOMEM;
     for (size_t i = 0; i < count; i++) {
         if (!pc__gguf_array_f64(gguf, key, i, &value) || value != value)
-            return pc__fail(PC_ERR_FORMAT, "%s: key '%s': value %zu is no number", gguf->weights->path, key, i);
+            return pc__fail(PC_ERR_FORMAT, "%s: key '%s': value %zu is no number",
+                            gguf->weights->path, key, i);
         (*out)[i] = (float)value;
     }
     return PC_OK;
 }
 
-static pc_status read_types(const pc_allocator *mem, const pc__gguf *gguf, size_t count, int32_t **out)
+static pc_status read_types(const pc_allocator *mem, const pc__gguf *gguf, size_t count,
+                            int32_t **out)
 {
     static const char key[] = "tokenizer.ggml.token_type";
     int64_t value;
@@ -69,14 +75,17 @@ static pc_status read_types(const pc_allocator *mem, const pc__gguf *gguf, size_
         return PC_ERR_NOMEM;
     for (size_t i = 0; i < count; i++) {
         if (!pc__gguf_array_i64(gguf, key, i, &value) || value < 0 || value > PC__TOKEN_BYTE)
-            return pc__fail(PC_ERR_FORMAT, "%s: key '%s': value %zu is no token type", gguf->weights->path, key, i);
+            return pc__fail(PC_ERR_FORMAT, "%s: key '%s': value %zu is no token type",
+                            gguf->weights->path, key, i);
         (*out)[i] = (int32_t)value;
     }
     return PC_OK;
 }
 
-/* The first of `keys` that is there; -1 is "none" in some files, and so is the largest 32-bit number. */
-static pc_status read_id(const pc__gguf *gguf, size_t count, const char *const keys[2], int32_t *out)
+/* The first of `keys` that is there; -1 is "none" in some files, and so is the largest 32-bit
+ * number. */
+static pc_status read_id(const pc__gguf *gguf, size_t count, const char *const keys[2],
+                         int32_t *out)
 {
     int64_t value;
     *out = -1;
@@ -84,12 +93,13 @@ static pc_status read_id(const pc__gguf *gguf, size_t count, const char *const k
         if (!pc__gguf_find(gguf, keys[i]))
             continue;
         if (!pc__gguf_i64(gguf, keys[i], &value))
-            return pc__fail(PC_ERR_FORMAT, "%s: key '%s' is no integer", gguf->weights->path, keys[i]);
+            return pc__fail(PC_ERR_FORMAT, "%s: key '%s' is no integer", gguf->weights->path,
+                            keys[i]);
         if (value == -1 || value == UINT32_MAX)
             return PC_OK;
         if (value < 0 || (uint64_t)value >= count)
-            return pc__fail(PC_ERR_FORMAT, "%s: key '%s': there is no token %lld among %zu", gguf->weights->path, keys[i],
-                            (long long)value, count);
+            return pc__fail(PC_ERR_FORMAT, "%s: key '%s': there is no token %lld among %zu",
+                            gguf->weights->path, keys[i], (long long)value, count);
         *out = (int32_t)value;
         return PC_OK;
     }
@@ -103,10 +113,12 @@ static pc_status read_ids(const pc__gguf *gguf, pc__vocab *vocab)
         {"tokenizer.ggml.eos_token_id", NULL},
         {"tokenizer.ggml.unknown_token_id", NULL},
         {"tokenizer.ggml.padding_token_id", NULL},
-        {"tokenizer.ggml.seperator_token_id", "tokenizer.ggml.separator_token_id"}, /* the format's own spelling first */
+        {"tokenizer.ggml.seperator_token_id",
+         "tokenizer.ggml.separator_token_id"}, /* the format's own spelling first */
         {"tokenizer.ggml.cls_token_id", NULL},
     };
-    int32_t *ids[6] = {&vocab->bos, &vocab->eos, &vocab->unk, &vocab->pad, &vocab->sep, &vocab->cls};
+    int32_t *ids[6] = {&vocab->bos, &vocab->eos, &vocab->unk,
+                       &vocab->pad, &vocab->sep, &vocab->cls};
     pc_status status = PC_OK;
     for (int i = 0; i < 6 && status >= 0; i++)
         status = read_id(gguf, vocab->count, keys[i], ids[i]);
@@ -123,7 +135,8 @@ static pc_status read_kind(const pc__gguf *gguf, pc__vocab_kind *kind)
 {
     const char *model;
     if (!pc__gguf_string(gguf, "tokenizer.ggml.model", &model))
-        return pc__fail(PC_ERR_NOT_FOUND, "%s: no tokenizer (key 'tokenizer.ggml.model')", gguf->weights->path);
+        return pc__fail(PC_ERR_NOT_FOUND, "%s: no tokenizer (key 'tokenizer.ggml.model')",
+                        gguf->weights->path);
     if (!strcmp(model, "llama"))
         *kind = PC__VOCAB_SPM;
     else if (!strcmp(model, "gpt2"))
@@ -131,10 +144,13 @@ static pc_status read_kind(const pc__gguf *gguf, pc__vocab_kind *kind)
     else if (!strcmp(model, "bert"))
         *kind = PC__VOCAB_WORDPIECE;
     else if (!strcmp(model, "no_vocab") || !strcmp(model, "none"))
-        return pc__fail(PC_ERR_NOT_FOUND, "%s: no tokenizer (key 'tokenizer.ggml.model' is '%s')", gguf->weights->path, model);
-    else
-        return pc__fail(PC_ERR_UNSUPPORTED, "%s: key 'tokenizer.ggml.model': tokenizers of kind '%s' are not implemented",
+        return pc__fail(PC_ERR_NOT_FOUND, "%s: no tokenizer (key 'tokenizer.ggml.model' is '%s')",
                         gguf->weights->path, model);
+    else
+        return pc__fail(
+            PC_ERR_UNSUPPORTED,
+            "%s: key 'tokenizer.ggml.model': tokenizers of kind '%s' are not implemented",
+            gguf->weights->path, model);
     return PC_OK;
 }
 
@@ -149,7 +165,8 @@ pc_status pc__gguf_tokenizer(pc__tokenizer **out, const pc_allocator *mem, const
     PC__TRY(read_kind(gguf, &vocab.kind), done);
     PC__TRY(read_texts(mem, gguf, "tokenizer.ggml.tokens", &tokens, &vocab.count), done);
     if (!vocab.count || vocab.count > INT32_MAX) {
-        status = pc__fail(PC_ERR_FORMAT, "%s: key 'tokenizer.ggml.tokens' holds %zu tokens", vocab.where, vocab.count);
+        status = pc__fail(PC_ERR_FORMAT, "%s: key 'tokenizer.ggml.tokens' holds %zu tokens",
+                          vocab.where, vocab.count);
         goto done;
     }
     PC__TRY(read_texts(mem, gguf, "tokenizer.ggml.merges", &merges, &vocab.merge_count), done);

@@ -11,7 +11,8 @@ static int by_key(const void *key, const void *entry)
 
 const pc__gguf_entry *pc__gguf_find(const pc__gguf *gguf, const char *key)
 {
-    return gguf->count ? bsearch(key, gguf->entries, gguf->count, sizeof *gguf->entries, by_key) : NULL;
+    return gguf->count ? bsearch(key, gguf->entries, gguf->count, sizeof *gguf->entries, by_key)
+                       : NULL;
 }
 
 pc__text pc__gguf_next_text(const uint8_t **at)
@@ -24,13 +25,14 @@ pc__text pc__gguf_next_text(const uint8_t **at)
     return text;
 }
 
-/* An integer element as 64 bits of two's complement; *negative tells whether it is below zero. 0: no integer. */
+/* An integer element as 64 bits of two's complement; *negative tells whether it is below zero. 0:
+ * no integer. */
 static int integer_at(const pc__gguf_entry *entry, uint64_t index, uint64_t *bits, int *negative)
 {
     static const uint8_t width[] = {1, 1, 2, 2, 4, 4, 0, 1, 0, 0, 8, 8, 0};
     size_t n = width[entry->type];
-    int is_signed = entry->type == PC__GGUF_I8 || entry->type == PC__GGUF_I16 || entry->type == PC__GGUF_I32
-                    || entry->type == PC__GGUF_I64;
+    int is_signed = entry->type == PC__GGUF_I8 || entry->type == PC__GGUF_I16
+                    || entry->type == PC__GGUF_I32 || entry->type == PC__GGUF_I64;
     if (!n || index >= entry->count)
         return 0;
     *bits = 0;

@@ -1,11 +1,14 @@
-/* The rotary keys of a config.json, in both spellings: `rope_parameters`, or `rope_theta` with `rope_scaling`. */
+/* The rotary keys of a config.json, in both spellings: `rope_parameters`, or `rope_theta` with
+ * `rope_scaling`. */
 #ifndef PC_MODEL_HF_ROPE_H
 #define PC_MODEL_HF_ROPE_H
 
 #include "model/arch.h"
 #include "model/json_config.h"
 
-/* Fills arch->rope; head_dim and context_length are known. `partial` is the architecture's default share of a head that turns. */
-pc_status pc__read_rope(const pc__config *config, const pc_allocator *mem, double partial, pc__arch *arch);
+/* Fills arch->rope; head_dim and context_length are known. `partial` is the architecture's default
+ * share of a head that turns. */
+pc_status pc__read_rope(const pc__config *config, const pc_allocator *mem, double partial,
+                        pc__arch *arch);
 
 #endif

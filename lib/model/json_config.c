@@ -24,19 +24,20 @@ static pc_status wrong(const pc__config *config, const char *key, const char *wa
 {
     char text[80];
     show(json_object_get(config->object, key), text, sizeof text);
-    return pc__fail(PC_ERR_FORMAT, "%s: key '%s' is %s, where %s was expected", config->where, key, *text ? text : "missing",
-                    want);
+    return pc__fail(PC_ERR_FORMAT, "%s: key '%s' is %s, where %s was expected", config->where, key,
+                    *text ? text : "missing", want);
 }
 
 pc_status pc__config_refuse(const pc__config *config, const char *key)
 {
     char text[80];
     show(json_object_get(config->object, key), text, sizeof text);
-    return pc__fail(PC_ERR_UNSUPPORTED, "%s: key '%s': %s is not implemented for model_type '%s'", config->where, key, text,
-                    config->model);
+    return pc__fail(PC_ERR_UNSUPPORTED, "%s: key '%s': %s is not implemented for model_type '%s'",
+                    config->where, key, text, config->model);
 }
 
-static pc_status read_integer(const pc__config *config, const char *key, json_int_t least, int32_t *out)
+static pc_status read_integer(const pc__config *config, const char *key, json_int_t least,
+                              int32_t *out)
 {
     json_t *value = json_object_get(config->object, key);
     json_int_t number = json_integer_value(value);

@@ -1,4 +1,5 @@
-/* Keys of a configuration in JSON. Null is as good as absent. Every function names file, key and value in its error. */
+/* Keys of a configuration in JSON. Null is as good as absent. Every function names file, key and
+ * value in its error. */
 #ifndef PC_MODEL_JSON_CONFIG_H
 #define PC_MODEL_JSON_CONFIG_H
 

@@ -8,7 +8,8 @@ typedef enum pc__layout { PC__PLAIN, PC__STACKED, PC__GROUPED, PC__HALVES } pc__
 
 /* Several rows of one part are tried in their order. */
 struct pc__name_row {
-    const char *name; /* without .weight and .bias; "%d" is the layer; a leading '=': no prefix. NULL ends a table. */
+    const char *name; /* without .weight and .bias; "%d" is the layer; a leading '=': no prefix.
+                         NULL ends a table. */
     pc__part part;
     pc__layout layout;
     int transposed;

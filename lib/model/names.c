@@ -31,18 +31,23 @@ static int has_part(const pc__arch *arch, pc__part part)
     }
 }
 
-static void spell(const pc__names *names, const pc__name_row *row, int32_t layer, int bias, char out[MAX_NAME])
+static void spell(const pc__names *names, const pc__name_row *row, int32_t layer, int bias,
+                  char out[MAX_NAME])
 {
-    const char *prefix = row->name[0] == '=' ? "" : names->prefix, *name = row->name + (row->name[0] == '=');
+    const char *prefix = row->name[0] == '=' ? "" : names->prefix,
+               *name = row->name + (row->name[0] == '=');
     const char *number = strstr(name, "%d"), *end = bias ? ".bias" : ".weight";
     if (number)
-        snprintf(out, MAX_NAME, "%s%.*s%d%s%s", prefix, (int)(number - name), name, layer, number + 2, end);
+        snprintf(out, MAX_NAME, "%s%.*s%d%s%s", prefix, (int)(number - name), name, layer,
+                 number + 2, end);
     else
         snprintf(out, MAX_NAME, "%s%s%s", prefix, name, end);
 }
 
-/* The row whose tensor is in the file; *tensor is NULL if none is (the last row tried is returned then, NULL without any). */
-static const pc__name_row *find(const pc__names *names, pc__part part, int32_t layer, int bias, const pc__tensor **tensor)
+/* The row whose tensor is in the file; *tensor is NULL if none is (the last row tried is returned
+ * then, NULL without any). */
+static const pc__name_row *find(const pc__names *names, pc__part part, int32_t layer, int bias,
+                                const pc__tensor **tensor)
 {
     const pc__name_row *last = NULL;
     char name[MAX_NAME];
@@ -69,15 +74,18 @@ static pc_status missing(const pc__names *names, pc__part part, int32_t layer)
         if (row->part != part)
             continue;
         spell(names, row, layer, 0, name);
-        used += (size_t)snprintf(list + used, sizeof list - used, "%s'%s'", used ? " or " : "", name);
+        used +=
+            (size_t)snprintf(list + used, sizeof list - used, "%s'%s'", used ? " or " : "", name);
         used = used < sizeof list ? used : sizeof list - 1;
     }
-    return pc__fail(PC_ERR_NOT_FOUND, "%s: no %s: there is no tensor %s", pc__weights_path(names->weights),
-                    pc__part_name(part), used ? list : "for it in this architecture");
+    return pc__fail(PC_ERR_NOT_FOUND, "%s: no %s: there is no tensor %s",
+                    pc__weights_path(names->weights), pc__part_name(part),
+                    used ? list : "for it in this architecture");
 }
 
 /* Sets how the rows of a part lie among the `*total` rows of the file's matrix. */
-static void place(const pc__arch *arch, pc__part part, pc__layout layout, pc__matrix_source *source, size_t *total)
+static void place(const pc__arch *arch, pc__part part, pc__layout layout, pc__matrix_source *source,
+                  size_t *total)
 {
     size_t k = (size_t)arch->head_dim, v = arch->v_dim > 0 ? (size_t)arch->v_dim : k;
     size_t heads = (size_t)arch->heads, groups = (size_t)arch->kv_heads, q = heads / groups * k;
@@ -90,7 +98,9 @@ static void place(const pc__arch *arch, pc__part part, pc__layout layout, pc__ma
         break;
     case PC__STACKED:
         *total = heads * k + groups * (k + v);
-        source->first = part == PC__PART_Q ? 0 : part == PC__PART_K ? heads * k : heads * k + groups * k;
+        source->first = part == PC__PART_Q   ? 0
+                        : part == PC__PART_K ? heads * k
+                                             : heads * k + groups * k;
         break;
     case PC__GROUPED:
         source->stride = q + k + v;
@@ -109,7 +119,8 @@ static void shape_text(const pc__tensor *tensor, char *out, size_t size)
 {
     size_t used = (size_t)snprintf(out, size, "[");
     for (uint32_t i = 0; i < tensor->rank; i++)
-        used += (size_t)snprintf(out + used, size - used, "%s%llu", i ? ", " : "", (unsigned long long)tensor->shape[i]);
+        used += (size_t)snprintf(out + used, size - used, "%s%llu", i ? ", " : "",
+                                 (unsigned long long)tensor->shape[i]);
     snprintf(out + used, size - used, "]");
 }
 
@@ -118,12 +129,15 @@ static pc_status check_type(const pc__names *names, const pc__tensor *tensor, in
 {
     int whole = tensor->type >= PC__T_I8 && tensor->type <= PC__T_U8;
     if (whole || (single && pc__ttype_block(tensor->type) != 1))
-        return pc__fail(PC_ERR_UNSUPPORTED, "%s: tensor '%s' has the type %s, which cannot be used there",
-                        pc__weights_path(names->weights), tensor->name, pc__ttype_name(tensor->type));
+        return pc__fail(PC_ERR_UNSUPPORTED,
+                        "%s: tensor '%s' has the type %s, which cannot be used there",
+                        pc__weights_path(names->weights), tensor->name,
+                        pc__ttype_name(tensor->type));
     return PC_OK;
 }
 
-pc_status pc__names_matrix(const pc__names *names, pc__part part, int32_t layer, size_t rows, size_t cols, pc__matrix_source *out)
+pc_status pc__names_matrix(const pc__names *names, pc__part part, int32_t layer, size_t rows,
+                           size_t cols, pc__matrix_source *out)
 {
     const pc__tensor *tensor;
     const pc__name_row *row = find(names, part, layer, 0, &tensor);
@@ -135,11 +149,14 @@ pc_status pc__names_matrix(const pc__names *names, pc__part part, int32_t layer,
     place(names->arch, part, row->layout, out, &total);
     out->transposed = row->transposed;
     out->file_cols = row->transposed ? total : cols;
-    if (tensor->rank != 2 || tensor->shape[0] != (row->transposed ? cols : total) || tensor->shape[1] != out->file_cols
-        || (rows && (rows - 1) / out->run * out->stride + out->first + (rows - 1) % out->run >= total)) {
+    if (tensor->rank != 2 || tensor->shape[0] != (row->transposed ? cols : total)
+        || tensor->shape[1] != out->file_cols
+        || (rows
+            && (rows - 1) / out->run * out->stride + out->first + (rows - 1) % out->run >= total)) {
         shape_text(tensor, found, sizeof found);
         return pc__fail(PC_ERR_FORMAT, "%s: tensor '%s': shape %s, where [%zu, %zu] was expected",
-                        pc__weights_path(names->weights), tensor->name, found, row->transposed ? cols : total, out->file_cols);
+                        pc__weights_path(names->weights), tensor->name, found,
+                        row->transposed ? cols : total, out->file_cols);
     }
     return check_type(names, tensor, out->transposed);
 }
@@ -175,11 +192,13 @@ void pc__source_rows(void *user, size_t first, size_t count, float *out)
         if (source->transposed)
             columns(source, at, n, out);
         else
-            pc__tensor_floats(source->tensor, (uint64_t)at * source->cols, (uint64_t)n * source->cols, out);
+            pc__tensor_floats(source->tensor, (uint64_t)at * source->cols,
+                              (uint64_t)n * source->cols, out);
     }
 }
 
-pc_status pc__names_vector(const pc__names *names, pc__part part, int32_t layer, int bias, size_t count, float *out)
+pc_status pc__names_vector(const pc__names *names, pc__part part, int32_t layer, int bias,
+                           size_t count, float *out)
 {
     const pc__tensor *tensor;
     const pc__name_row *row = find(names, part, layer, bias, &tensor);
@@ -209,9 +228,11 @@ size_t pc__names_table_rows(const pc__names *names, pc__part part)
 }
 
 /* Whether `name` is that of a row, with any layer; sets layer (-1: none) and bias. */
-static int matches(const pc__names *names, const pc__name_row *row, const char *name, int32_t *layer, int *bias)
+static int matches(const pc__names *names, const pc__name_row *row, const char *name,
+                   int32_t *layer, int *bias)
 {
-    const char *prefix = row->name[0] == '=' ? "" : names->prefix, *want = row->name + (row->name[0] == '=');
+    const char *prefix = row->name[0] == '=' ? "" : names->prefix,
+               *want = row->name + (row->name[0] == '=');
     *layer = -1;
     if (strncmp(name, prefix, strlen(prefix)))
         return 0;
@@ -266,7 +287,8 @@ static pc_status check_unused(const pc__names *names, const pc__name_family *fam
         for (size_t e = 0; e < 4 && family->ignored[e]; e++)
             ignored |= ends_with(tensor->name, family->ignored[e]);
         if (!ignored && !is_used(names, tensor))
-            return pc__fail(PC_ERR_UNSUPPORTED, "%s: tensor '%s' is no part of a %s model as configured",
+            return pc__fail(PC_ERR_UNSUPPORTED,
+                            "%s: tensor '%s' is no part of a %s model as configured",
                             pc__weights_path(names->weights), tensor->name, names->arch->name);
     }
     return PC_OK;
@@ -315,14 +337,17 @@ static int fits(const pc__names *names)
     return 0;
 }
 
-pc_status pc__names_open(pc__names *out, const pc__weights *weights, const pc__arch *arch, pc__form form)
+pc_status pc__names_open(pc__names *out, const pc__weights *weights, const pc__arch *arch,
+                         pc__form form)
 {
     const pc__name_family *family = pc__name_family_of(arch->name, form);
     pc_status status;
     *out = (pc__names){.weights = weights, .arch = arch};
     if (!family)
-        return pc__fail(PC_ERR_UNSUPPORTED, "%s: the tensor names of architecture '%s' are not known in this kind of file",
-                        pc__weights_path(weights), arch->name);
+        return pc__fail(
+            PC_ERR_UNSUPPORTED,
+            "%s: the tensor names of architecture '%s' are not known in this kind of file",
+            pc__weights_path(weights), arch->name);
     out->rows = family->rows;
     for (size_t i = 0; i < 4 && family->prefixes[i]; i++) {
         out->prefix = family->prefixes[i];
@@ -338,8 +363,8 @@ pc_status pc__names_open(pc__names *out, const pc__weights *weights, const pc__a
     return check_unused(out, family);
 }
 
-static pc_status provide_matrix(void *user, pc__part part, int32_t layer, size_t rows, size_t cols, pc__weight_rows_fn *rows_fn,
-                                void **rows_user)
+static pc_status provide_matrix(void *user, pc__part part, int32_t layer, size_t rows, size_t cols,
+                                pc__weight_rows_fn *rows_fn, void **rows_user)
 {
     pc__names *names = user;
     pc__matrix_source *source = &names->ring[names->next++ % 8];
@@ -348,7 +373,8 @@ static pc_status provide_matrix(void *user, pc__part part, int32_t layer, size_t
     return pc__names_matrix(names, part, layer, rows, cols, source);
 }
 
-static pc_status provide_vector(void *user, pc__part part, int32_t layer, int bias, size_t count, float *out)
+static pc_status provide_vector(void *user, pc__part part, int32_t layer, int bias, size_t count,
+                                float *out)
 {
     return pc__names_vector(user, part, layer, bias, count, out);
 }

@@ -1,15 +1,14 @@
 /* Which tensors of a weight file hold which part of a model, and where in them.
  *
- * A table row per part and architecture family gives the tensor's name (Hugging Face's or GGUF's; optional prefixes are found out) and
- * how the part lies in it:
- *   plain      the whole tensor
- *   stacked    rows [q; k; v] one below the other (GPT-2, MPT, Phi-3, every fused GGUF tensor)
- *   grouped    per K/V head: its query heads, its key head, its value head (Falcon; with one K/V head per head this is Bloom's and
- *              falcon-rw's per-head order, with a single one Falcon-7B's [q; k; v])
- *   halves     rows [gate; up] (Phi-3)
- * and whether the file has it transposed, [in][out] (GPT-2's Conv1D in safetensors). All of these are one rule: row r of the part is row
- * first + (r / run) * stride + r % run of the file's matrix. GGUF's Llama keeps the rows of Q and K reordered for interleaved rotation; they
- * stay so, and arch.rope.interleaved says it. */
+ * A table row per part and architecture family gives the tensor's name (Hugging Face's or GGUF's;
+ * optional prefixes are found out) and how the part lies in it: plain      the whole tensor stacked
+ * rows [q; k; v] one below the other (GPT-2, MPT, Phi-3, every fused GGUF tensor) grouped    per
+ * K/V head: its query heads, its key head, its value head (Falcon; with one K/V head per head this
+ * is Bloom's and falcon-rw's per-head order, with a single one Falcon-7B's [q; k; v]) halves rows
+ * [gate; up] (Phi-3) and whether the file has it transposed, [in][out] (GPT-2's Conv1D in
+ * safetensors). All of these are one rule: row r of the part is row first + (r / run) * stride + r
+ * % run of the file's matrix. GGUF's Llama keeps the rows of Q and K reordered for interleaved
+ * rotation; they stay so, and arch.rope.interleaved says it. */
 #ifndef PC_MODEL_NAMES_H
 #define PC_MODEL_NAMES_H
 
@@ -17,7 +16,10 @@
 #include "model/bind.h"
 #include "model/part.h"
 
-typedef enum pc__form { PC__FORM_HF, PC__FORM_GGUF } pc__form; /* llama2.c checkpoints are given Hugging Face's names */
+typedef enum pc__form {
+    PC__FORM_HF,
+    PC__FORM_GGUF
+} pc__form; /* llama2.c checkpoints are given Hugging Face's names */
 
 typedef struct pc__matrix_source {
     const pc__tensor *tensor;
@@ -37,18 +39,24 @@ typedef struct pc__names {
     size_t next;
 } pc__names;
 
-/* Chooses the table by arch->name and form, and looks through all tensors: PC_ERR_UNSUPPORTED names a tensor that no part accounts for
- * (but for those known to hold no weights: rotary tables, causal masks), PC_ERR_FORMAT a bias that the configuration wants and the
- * file lacks, or the other way round. Allocates nothing. */
-pc_status pc__names_open(pc__names *out, const pc__weights *weights, const pc__arch *arch, pc__form form);
+/* Chooses the table by arch->name and form, and looks through all tensors: PC_ERR_UNSUPPORTED names
+ * a tensor that no part accounts for (but for those known to hold no weights: rotary tables, causal
+ * masks), PC_ERR_FORMAT a bias that the configuration wants and the file lacks, or the other way
+ * round. Allocates nothing. */
+pc_status pc__names_open(pc__names *out, const pc__weights *weights, const pc__arch *arch,
+                         pc__form form);
 
-/* A matrix [rows][cols] of a layer (-1 outside the layers). PC_ERR_NOT_FOUND names what was looked for, PC_ERR_FORMAT the expected and
- * the found shape. */
-pc_status pc__names_matrix(const pc__names *names, pc__part part, int32_t layer, size_t rows, size_t cols, pc__matrix_source *out);
-/* Rows [first, first + count) of a source (a const pc__matrix_source), [count][cols]: a pc__weight_rows_fn; any thread. */
+/* A matrix [rows][cols] of a layer (-1 outside the layers). PC_ERR_NOT_FOUND names what was looked
+ * for, PC_ERR_FORMAT the expected and the found shape. */
+pc_status pc__names_matrix(const pc__names *names, pc__part part, int32_t layer, size_t rows,
+                           size_t cols, pc__matrix_source *out);
+/* Rows [first, first + count) of a source (a const pc__matrix_source), [count][cols]: a
+ * pc__weight_rows_fn; any thread. */
 void pc__source_rows(void *source, size_t first, size_t count, float *out);
-/* The gain of a norm (bias 0) or a bias: 1 and the values [count], 0 if the file has none, or PC_ERR_FORMAT. */
-pc_status pc__names_vector(const pc__names *names, pc__part part, int32_t layer, int bias, size_t count, float *out);
+/* The gain of a norm (bias 0) or a bias: 1 and the values [count], 0 if the file has none, or
+ * PC_ERR_FORMAT. */
+pc_status pc__names_vector(const pc__names *names, pc__part part, int32_t layer, int bias,
+                           size_t count, float *out);
 /* How many rows a table (embedding, positions) has; 0: not there. */
 size_t pc__names_table_rows(const pc__names *names, pc__part part);
 

@@ -1,6 +1,7 @@
-/* Safetensors: u64 length of a JSON header, the header {name: {dtype, shape, data_offsets: [begin, end]}, "__metadata__": {…}}, the data,
- * to which offsets relate; the tensors fill it without gap or overlap. A folder holds model.safetensors, or shards that
- * model.safetensors.index.json lists ({"weight_map": {tensor: file}}). */
+/* Safetensors: u64 length of a JSON header, the header {name: {dtype, shape, data_offsets: [begin,
+ * end]}, "__metadata__": {…}}, the data, to which offsets relate; the tensors fill it without gap
+ * or overlap. A folder holds model.safetensors, or shards that model.safetensors.index.json lists
+ * ({"weight_map": {tensor: file}}). */
 #include <jansson.h>
 #include <stdlib.h>
 #include <string.h>
@@ -13,8 +14,9 @@ static const struct {
     const char *name;
     pc__ttype type;
 } dtypes[] = {
-    {"F32", PC__T_F32}, {"F16", PC__T_F16}, {"BF16", PC__T_BF16}, {"F64", PC__T_F64}, {"I8", PC__T_I8},
-    {"I16", PC__T_I16}, {"I32", PC__T_I32}, {"I64", PC__T_I64},   {"U8", PC__T_U8},   {"BOOL", PC__T_U8},
+    {"F32", PC__T_F32}, {"F16", PC__T_F16}, {"BF16", PC__T_BF16}, {"F64", PC__T_F64},
+    {"I8", PC__T_I8},   {"I16", PC__T_I16}, {"I32", PC__T_I32},   {"I64", PC__T_I64},
+    {"U8", PC__T_U8},   {"BOOL", PC__T_U8},
 };
 
 static pc_status read_dtype(const char *path, const char *name, json_t *info, pc__ttype *type)
@@ -28,7 +30,8 @@ static pc_status read_dtype(const char *path, const char *name, json_t *info, pc
             return PC_OK;
         }
     }
-    return pc__fail(PC_ERR_UNSUPPORTED, "%s: tensor '%s': dtype '%s' is not read", path, name, dtype);
+    return pc__fail(PC_ERR_UNSUPPORTED, "%s: tensor '%s': dtype '%s' is not read", path, name,
+                    dtype);
 }
 
 /* An array of `count` integers that are not negative. */
@@ -43,7 +46,8 @@ static int read_numbers(json_t *array, size_t count, uint64_t *out)
     return 1;
 }
 
-static pc_status read_tensor(const char *path, const char *name, json_t *info, pc__tensor *tensor, uint64_t offsets[2])
+static pc_status read_tensor(const char *path, const char *name, json_t *info, pc__tensor *tensor,
+                             uint64_t offsets[2])
 {
     json_t *shape = json_object_get(info, "shape"), *at = json_object_get(info, "data_offsets");
     size_t rank = json_array_size(shape);
@@ -51,32 +55,39 @@ static pc_status read_tensor(const char *path, const char *name, json_t *info, p
     if (status < 0)
         return status;
     if (rank > MAX_RANK)
-        return pc__fail(PC_ERR_UNSUPPORTED, "%s: tensor '%s' has %zu dimensions, more than %d", path, name, rank, MAX_RANK);
+        return pc__fail(PC_ERR_UNSUPPORTED, "%s: tensor '%s' has %zu dimensions, more than %d",
+                        path, name, rank, MAX_RANK);
     if (!json_is_array(shape) || !read_numbers(shape, rank, tensor->shape))
         return pc__fail(PC_ERR_FORMAT, "%s: tensor '%s': shape is no list of sizes", path, name);
     tensor->rank = (uint32_t)rank;
     if (json_array_size(at) != 2 || !read_numbers(at, 2, offsets) || offsets[1] < offsets[0])
-        return pc__fail(PC_ERR_FORMAT, "%s: tensor '%s': data_offsets is no [begin, end]", path, name);
+        return pc__fail(PC_ERR_FORMAT, "%s: tensor '%s': data_offsets is no [begin, end]", path,
+                        name);
     if (!pc__tensor_size(tensor, &tensor->bytes) || tensor->bytes != offsets[1] - offsets[0])
-        return pc__fail(PC_ERR_FORMAT, "%s: tensor '%s': offsets %llu to %llu do not fit its shape and dtype", path, name,
-                        (unsigned long long)offsets[0], (unsigned long long)offsets[1]);
+        return pc__fail(PC_ERR_FORMAT,
+                        "%s: tensor '%s': offsets %llu to %llu do not fit its shape and dtype",
+                        path, name, (unsigned long long)offsets[0], (unsigned long long)offsets[1]);
     return PC_OK;
 }
 
-static pc_status add_tensors(pc__weights *weights, const char *path, json_t *header, const uint8_t *data, size_t room)
+static pc_status add_tensors(pc__weights *weights, const char *path, json_t *header,
+                             const uint8_t *data, size_t room)
 {
     const char *name;
     json_t *info;
     pc_status status = PC_OK;
-    json_object_foreach(header, name, info) {
+    json_object_foreach(header, name, info)
+    {
         pc__tensor tensor = {0};
         uint64_t offsets[2];
         if (!strcmp(name, "__metadata__"))
             continue;
         PC__TRY(read_tensor(path, name, info, &tensor, offsets), done);
         if (offsets[1] > room)
-            return pc__fail(PC_ERR_FORMAT, "%s: tensor '%s': offset %llu lies beyond the end of the file (%zu bytes of data)",
-                            path, name, (unsigned long long)offsets[1], room);
+            return pc__fail(
+                PC_ERR_FORMAT,
+                "%s: tensor '%s': offset %llu lies beyond the end of the file (%zu bytes of data)",
+                path, name, (unsigned long long)offsets[1], room);
         tensor.data = data + offsets[0];
         PC__TRY(pc__weights_add(weights, &tensor, name, strlen(name)), done);
     }
@@ -93,7 +104,8 @@ static int by_place(const void *a, const void *b)
 }
 
 /* The tensors from index `first` on fill the data exactly. */
-static pc_status check_places(pc__weights *weights, const char *path, size_t first, const uint8_t *data, size_t room)
+static pc_status check_places(pc__weights *weights, const char *path, size_t first,
+                              const uint8_t *data, size_t room)
 {
     const uint8_t *end = data;
     if (weights->count > first)
@@ -101,29 +113,35 @@ static pc_status check_places(pc__weights *weights, const char *path, size_t fir
     for (size_t i = first; i < weights->count; i++) {
         const pc__tensor *tensor = &weights->tensors[i];
         if (tensor->data != end)
-            return pc__fail(PC_ERR_FORMAT, "%s: tensor '%s': offset %zu, where %zu was expected: %s", path, tensor->name,
-                            (size_t)(tensor->data - data), (size_t)(end - data),
+            return pc__fail(PC_ERR_FORMAT,
+                            "%s: tensor '%s': offset %zu, where %zu was expected: %s", path,
+                            tensor->name, (size_t)(tensor->data - data), (size_t)(end - data),
                             tensor->data < end ? "tensors overlap" : "there is a gap");
         end += tensor->bytes;
     }
     if ((size_t)(end - data) != room)
-        return pc__fail(PC_ERR_FORMAT, "%s: %zu bytes of data, of which tensors fill %zu", path, room, (size_t)(end - data));
+        return pc__fail(PC_ERR_FORMAT, "%s: %zu bytes of data, of which tensors fill %zu", path,
+                        room, (size_t)(end - data));
     return PC_OK;
 }
 
-static pc_status parse_header(const char *path, const pc__file *file, json_t **header, size_t *data_start)
+static pc_status parse_header(const char *path, const pc__file *file, json_t **header,
+                              size_t *data_start)
 {
     json_error_t error;
     uint64_t size;
     if (file->size < 8)
-        return pc__fail(PC_ERR_FORMAT, "%s: byte 0: the file ends within the length of its header", path);
+        return pc__fail(PC_ERR_FORMAT, "%s: byte 0: the file ends within the length of its header",
+                        path);
     memcpy(&size, file->data, sizeof size);
     if (size > MAX_HEADER || size > file->size - 8)
-        return pc__fail(PC_ERR_FORMAT, "%s: byte 0: a header of %llu bytes, in a file of %zu", path, (unsigned long long)size,
-                        file->size);
-    *header = json_loadb((const char *)file->data + 8, (size_t)size, JSON_REJECT_DUPLICATES, &error);
+        return pc__fail(PC_ERR_FORMAT, "%s: byte 0: a header of %llu bytes, in a file of %zu", path,
+                        (unsigned long long)size, file->size);
+    *header =
+        json_loadb((const char *)file->data + 8, (size_t)size, JSON_REJECT_DUPLICATES, &error);
     if (!*header)
-        return pc__fail(PC_ERR_FORMAT, "%s: byte %d: header: %s", path, error.position + 8, error.text);
+        return pc__fail(PC_ERR_FORMAT, "%s: byte %d: header: %s", path, error.position + 8,
+                        error.text);
     if (!json_is_object(*header))
         return pc__fail(PC_ERR_FORMAT, "%s: byte 8: the header is no object", path);
     *data_start = (size_t)size + 8;
@@ -172,11 +190,13 @@ static pc_status list_shards(const char *path, json_t *map, const char **shards,
     const char *tensor;
     json_t *file;
     *count = 0;
-    json_object_foreach(map, tensor, file) {
+    json_object_foreach(map, tensor, file)
+    {
         const char *name = json_string_value(file);
         size_t i = 0;
         if (!name || !is_plain(name))
-            return pc__fail(PC_ERR_FORMAT, "%s: tensor '%s' is not in a file of this folder", path, tensor);
+            return pc__fail(PC_ERR_FORMAT, "%s: tensor '%s' is not in a file of this folder", path,
+                            tensor);
         while (i < *count && strcmp(shards[i], name))
             i++;
         if (i < *count)
@@ -189,18 +209,21 @@ static pc_status list_shards(const char *path, json_t *map, const char **shards,
 }
 
 /* Every tensor of the map is in the file that the map names. */
-static pc_status check_map(const pc__weights *weights, const char *path, json_t *map, const char *const *shards, size_t count)
+static pc_status check_map(const pc__weights *weights, const char *path, json_t *map,
+                           const char *const *shards, size_t count)
 {
     const char *name;
     json_t *file;
-    json_object_foreach(map, name, file) {
+    json_object_foreach(map, name, file)
+    {
         const pc__tensor *tensor = pc__weights_find(weights, name);
         size_t i = 0;
         while (i < count && strcmp(shards[i], json_string_value(file)))
             i++;
         if (!tensor || tensor->data < weights->files[i].data
             || tensor->data > weights->files[i].data + weights->files[i].size)
-            return pc__fail(PC_ERR_FORMAT, "%s: tensor '%s' is not in %s", path, name, json_string_value(file));
+            return pc__fail(PC_ERR_FORMAT, "%s: tensor '%s' is not in %s", path, name,
+                            json_string_value(file));
     }
     return PC_OK;
 }
@@ -246,7 +269,8 @@ done:
     return status;
 }
 
-pc_status pc__safetensors_open_folder(pc__weights **out, const pc_allocator *mem, const char *folder)
+pc_status pc__safetensors_open_folder(pc__weights **out, const pc_allocator *mem,
+                                      const char *folder)
 {
     char *single = pc__path_join(mem, folder, "model.safetensors");
     char *index = pc__path_join(mem, folder, "model.safetensors.index.json");
@@ -262,7 +286,8 @@ pc_status pc__safetensors_open_folder(pc__weights **out, const pc_allocator *mem
     else if (status == PC_ERR_NOT_FOUND)
         status = open_index(weights, index, folder);
     if (status == PC_ERR_NOT_FOUND)
-        status = pc__fail_in(status, "%s: neither model.safetensors nor all files of an index", folder);
+        status =
+            pc__fail_in(status, "%s: neither model.safetensors nor all files of an index", folder);
     if (status >= 0) {
         *out = weights;
         weights = NULL;

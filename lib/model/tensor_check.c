@@ -1,5 +1,5 @@
-/* NaN and infinite numbers in weights, found before they are used. A quantised value is finite when its block's scales are: the largest,
- * 65504 * 63 * 127, fits fp32. */
+/* NaN and infinite numbers in weights, found before they are used. A quantised value is finite when
+ * its block's scales are: the largest, 65504 * 63 * 127, fits fp32. */
 #include <float.h>
 #include <math.h>
 
@@ -62,7 +62,9 @@ pc_status pc__tensor_check(const pc__tensor *tensor, const char *path)
         at = found < at ? found : at;
     }
     if (at < count)
-        return pc__fail(PC_ERR_FORMAT, "%s: tensor '%s' (%s): %s element %llu is NaN or infinite", path, tensor->name, info->name,
-                        info->scales ? "the scale of" : "the value of", (unsigned long long)(at * info->block));
+        return pc__fail(PC_ERR_FORMAT, "%s: tensor '%s' (%s): %s element %llu is NaN or infinite",
+                        path, tensor->name, info->name,
+                        info->scales ? "the scale of" : "the value of",
+                        (unsigned long long)(at * info->block));
     return PC_OK;
 }

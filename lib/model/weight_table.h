@@ -19,12 +19,13 @@ pc_status pc__weights_new(pc__weights **out, const pc_allocator *mem, const char
 /* Maps a file for as long as the table lives. */
 pc_status pc__weights_map(pc__weights *weights, const char *path, pc__file *out);
 /* Adds a tensor; its name (of `name_size` bytes, not NUL-terminated) is copied. */
-pc_status pc__weights_add(pc__weights *weights, const pc__tensor *tensor, const char *name, size_t name_size);
+pc_status pc__weights_add(pc__weights *weights, const pc__tensor *tensor, const char *name,
+                          size_t name_size);
 /* Sorts by name. PC_ERR_FORMAT: a name stands twice. */
 pc_status pc__weights_seal(pc__weights *weights);
 
-/* Elements of a shape and bytes of that many of a type. 0: overflow, or (for bytes) the last dimension is no multiple of
- * the type's block. */
+/* Elements of a shape and bytes of that many of a type. 0: overflow, or (for bytes) the last
+ * dimension is no multiple of the type's block. */
 int pc__shape_elements(const uint64_t *shape, uint32_t rank, uint64_t *elements);
 int pc__tensor_size(const pc__tensor *tensor, uint64_t *bytes);
 

@@ -38,8 +38,8 @@ void pc__weights_free(pc__weights *weights)
 pc_status pc__weights_map(pc__weights *weights, const char *path, pc__file *out)
 {
     pc_status status;
-    PC__TRY(pc__grow(&weights->mem, (void **)&weights->files, &weights->file_capacity, weights->file_count + 1,
-                     sizeof *weights->files),
+    PC__TRY(pc__grow(&weights->mem, (void **)&weights->files, &weights->file_capacity,
+                     weights->file_count + 1, sizeof *weights->files),
             done);
     PC__TRY(pc__file_map(out, path), done);
     weights->files[weights->file_count++] = *out;
@@ -47,11 +47,12 @@ done:
     return status;
 }
 
-pc_status pc__weights_add(pc__weights *weights, const pc__tensor *tensor, const char *name, size_t name_size)
+pc_status pc__weights_add(pc__weights *weights, const pc__tensor *tensor, const char *name,
+                          size_t name_size)
 {
     pc__tensor *to;
-    pc_status status = pc__grow(&weights->mem, (void **)&weights->tensors, &weights->capacity, weights->count + 1,
-                                sizeof *weights->tensors);
+    pc_status status = pc__grow(&weights->mem, (void **)&weights->tensors, &weights->capacity,
+                                weights->count + 1, sizeof *weights->tensors);
     if (status < 0)
         return status;
     to = &weights->tensors[weights->count];
@@ -74,14 +75,16 @@ pc_status pc__weights_seal(pc__weights *weights)
         qsort(weights->tensors, weights->count, sizeof *weights->tensors, by_name);
     for (size_t i = 1; i < weights->count; i++)
         if (!by_name(&weights->tensors[i - 1], &weights->tensors[i]))
-            return pc__fail(PC_ERR_FORMAT, "%s: tensor '%s' stands in it twice", weights->path, weights->tensors[i].name);
+            return pc__fail(PC_ERR_FORMAT, "%s: tensor '%s' stands in it twice", weights->path,
+                            weights->tensors[i].name);
     return PC_OK;
 }
 
 const pc__tensor *pc__weights_find(const pc__weights *weights, const char *name)
 {
     pc__tensor key = {.name = name};
-    return weights->count ? bsearch(&key, weights->tensors, weights->count, sizeof key, by_name) : NULL;
+    return weights->count ? bsearch(&key, weights->tensors, weights->count, sizeof key, by_name)
+                          : NULL;
 }
 
 size_t pc__weights_count(const pc__weights *weights)
@@ -111,8 +114,10 @@ int pc__shape_elements(const uint64_t *shape, uint32_t rank, uint64_t *elements)
 
 int pc__tensor_size(const pc__tensor *tensor, uint64_t *bytes)
 {
-    uint64_t elements, block = pc__ttype_block(tensor->type), row = tensor->rank ? tensor->shape[tensor->rank - 1] : 1;
+    uint64_t elements, block = pc__ttype_block(tensor->type),
+                       row = tensor->rank ? tensor->shape[tensor->rank - 1] : 1;
     if (row % block || !pc__shape_elements(tensor->shape, tensor->rank, &elements))
         return 0;
-    return !__builtin_mul_overflow(elements / block, (uint64_t)pc__ttype_block_bytes(tensor->type), bytes);
+    return !__builtin_mul_overflow(elements / block, (uint64_t)pc__ttype_block_bytes(tensor->type),
+                                   bytes);
 }

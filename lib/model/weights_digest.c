@@ -1,5 +1,6 @@
-/* The digest of weights: BLAKE2b over pieces of fixed size, in parallel, then over names, types, shapes and the pieces' digests in the order
- * of names. Reading everything once is also the moment to look for numbers that are not finite. */
+/* The digest of weights: BLAKE2b over pieces of fixed size, in parallel, then over names, types,
+ * shapes and the pieces' digests in the order of names. Reading everything once is also the moment
+ * to look for numbers that are not finite. */
 #include "base/threads.h"
 #include "model/weights.h"
 
@@ -33,7 +34,8 @@ static void digest_piece(void *arg, size_t index)
     uint64_t rest = p->tensor->bytes - p->first;
     pc__digest digest;
     pc__digest_start(&digest, "weights-piece/1");
-    pc__digest_bytes(&digest, p->tensor->data + p->first, (size_t)(rest < piece_bytes ? rest : piece_bytes));
+    pc__digest_bytes(&digest, p->tensor->data + p->first,
+                     (size_t)(rest < piece_bytes ? rest : piece_bytes));
     p->id = pc__digest_end(&digest);
     p->status = p->first_of_tensor ? pc__tensor_check(p->tensor, w->path) : PC_OK;
 }
@@ -45,7 +47,8 @@ static size_t cut(const pc__weights *weights, piece *pieces)
         const pc__tensor *tensor = pc__weights_at(weights, t);
         for (size_t i = 0; i < pieces_of(tensor); i++, n++)
             if (pieces)
-                pieces[n] = (piece){.tensor = tensor, .first = i * piece_bytes, .first_of_tensor = i == 0};
+                pieces[n] =
+                    (piece){.tensor = tensor, .first = i * piece_bytes, .first_of_tensor = i == 0};
     }
     return n;
 }

@@ -1,4 +1,5 @@
-/* Writes small GGUF files for tests. Keys first, then tensors, then gguf_end. Counts are filled in at the end. */
+/* Writes small GGUF files for tests. Keys first, then tensors, then gguf_end. Counts are filled in
+ * at the end. */
 #ifndef PC_GGUF_BYTES_H
 #define PC_GGUF_BYTES_H
 
@@ -82,7 +83,8 @@ static inline void gguf_array(gguf_bytes *g, const char *key, uint32_t type, uin
 }
 
 /* A tensor of `bytes` bytes whose dimensions are given as PyTorch prints them; rows 0: a vector. */
-static inline void gguf_tensor(gguf_bytes *g, const char *name, uint32_t type, uint64_t rows, uint64_t cols, const void *data, size_t bytes)
+static inline void gguf_tensor(gguf_bytes *g, const char *name, uint32_t type, uint64_t rows,
+                               uint64_t cols, const void *data, size_t bytes)
 {
     put_text(g, name);
     put_u32(g, rows ? 2 : 1);

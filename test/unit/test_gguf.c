@@ -1,5 +1,6 @@
-/* Catches: a GGUF field that is believed before it is checked (every length, count, type, rank, offset), a file cut off anywhere, wrong
- * values of any metadata type, shapes or offsets that are turned round wrongly, duplicates, leaks when memory runs out. */
+/* Catches: a GGUF field that is believed before it is checked (every length, count, type, rank,
+ * offset), a file cut off anywhere, wrong values of any metadata type, shapes or offsets that are
+ * turned round wrongly, duplicates, leaks when memory runs out. */
 #include "base/mem.h"
 #include "gguf_bytes.h"
 #include "model/gguf.h"
@@ -78,11 +79,13 @@ static void check_numbers(const pc__gguf *g)
     CHECK(pc__gguf_f64(g, "f64", &f) && f == 0.5);
     CHECK(pc__gguf_string(g, "text", &text));
     CHECK_STR(text, "h\xc3\xa9llo");
-    CHECK(!pc__gguf_string(g, "u8", &text) && !pc__gguf_string(g, "texts", &text) && !pc__gguf_u64(g, "nowhere", &u));
+    CHECK(!pc__gguf_string(g, "u8", &text) && !pc__gguf_string(g, "texts", &text)
+          && !pc__gguf_u64(g, "nowhere", &u));
     CHECK_INT(pc__gguf_array(g, "list"), 3);
     CHECK(pc__gguf_array_i64(g, "list", 2, &i) && i == -1);
     CHECK(pc__gguf_array_f64(g, "list", 1, &f) && f == 2);
-    CHECK(!pc__gguf_array_i64(g, "list", 3, &i) && !pc__gguf_u64(g, "list", &u) && !pc__gguf_array_i64(g, "u8", 0, &i));
+    CHECK(!pc__gguf_array_i64(g, "list", 3, &i) && !pc__gguf_u64(g, "list", &u)
+          && !pc__gguf_array_i64(g, "u8", 0, &i));
     CHECK_INT(pc__gguf_array(g, "texts"), 2);
     CHECK_INT(pc__gguf_array(g, "empty"), 0);
 }
@@ -95,7 +98,8 @@ static void check_tensors(pc__gguf *g)
     CHECK_INT(pc__weights_count(w), 3);
     CHECK_STR(pc__weights_at(w, 0)->name, "a.vector");
     CHECK(!pc__weights_at(w, 3) && !pc__weights_find(w, "b.matri"));
-    CHECK(matrix && matrix->rank == 2 && matrix->shape[0] == 2 && matrix->shape[1] == 3 && matrix->bytes == 24);
+    CHECK(matrix && matrix->rank == 2 && matrix->shape[0] == 2 && matrix->shape[1] == 3
+          && matrix->bytes == 24);
     pc__tensor_floats(matrix, 3, 3, values);
     CHECK(values[0] == 4 && values[2] == 6);
     CHECK(q8 && q8->type == PC__T_Q8_0 && q8->bytes == 68);
@@ -141,7 +145,8 @@ static void cut_off(void)
     }
 }
 
-/* Every field, whichever it is, at its largest and with single bits turned over: refused or harmless, never believed. */
+/* Every field, whichever it is, at its largest and with single bits turned over: refused or
+ * harmless, never believed. */
 static void blown_up(void)
 {
     static gguf_bytes g, copy;
@@ -149,10 +154,10 @@ static void blown_up(void)
     model(&g, 3);
     for (size_t at = 0; at < g.size - 32 * 5; at++) {
         static const uint8_t patterns[5][8] = {{0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff},
-                                              {0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0x7f},
-                                              {0, 0, 0, 0, 0, 0, 0, 0x80},
-                                              {0, 0, 0, 0, 1, 0, 0, 0},
-                                              {0}};
+                                               {0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0x7f},
+                                               {0, 0, 0, 0, 0, 0, 0, 0x80},
+                                               {0, 0, 0, 0, 1, 0, 0, 0},
+                                               {0}};
         for (size_t p = 0; p < 5; p++) {
             memcpy(&copy, &g, sizeof g);
             memcpy(copy.data + at, patterns[p], p % 2 ? 8 : 4);
@@ -219,14 +224,16 @@ static void named_errors(void)
     g.tensors++; /* more tensors than there are */
     gguf_end(&g);
     CHECK_STATUS(touch(&g), PC_ERR_FORMAT);
-    CHECK_STATUS(pc__gguf_open(&(pc__gguf *){NULL}, &pc__libc_allocator, "/nowhere/model.gguf"), PC_ERR_NOT_FOUND);
+    CHECK_STATUS(pc__gguf_open(&(pc__gguf *){NULL}, &pc__libc_allocator, "/nowhere/model.gguf"),
+                 PC_ERR_NOT_FOUND);
 }
 
 /* offsets: beyond the end, into another tensor, not aligned */
 static void bad_offsets(void)
 {
     static const uint64_t offsets[] = {1 << 20, 0, 33, UINT64_MAX - 31};
-    static const char *const words[] = {"beyond the end", "inside another", "not aligned", "beyond the end"};
+    static const char *const words[] = {"beyond the end", "inside another", "not aligned",
+                                        "beyond the end"};
     static gguf_bytes g;
     float some[16] = {0};
     for (size_t i = 0; i < 4; i++) {

@@ -1,5 +1,6 @@
-/* Catches: GGUF metadata that is read wrongly, ignored though it changes the result, or believed without a check, for every architecture and
- * every kind of rotary scaling; leaks when memory runs out. */
+/* Catches: GGUF metadata that is read wrongly, ignored though it changes the result, or believed
+ * without a check, for every architecture and every kind of rotary scaling; leaks when memory runs
+ * out. */
 #include "base/mem.h"
 #include "gguf_bytes.h"
 #include "model/config.h"
@@ -23,7 +24,8 @@ static void number(gguf_bytes *g, const char *architecture, const char *name, fl
     gguf_f32(g, full, value);
 }
 
-static pc_status parse(pc__arch *out, const pc_allocator *mem, const char *architecture, more_fn keys, more_fn tensors)
+static pc_status parse(pc__arch *out, const pc_allocator *mem, const char *architecture,
+                       more_fn keys, more_fn tensors)
 {
     static gguf_bytes g;
     pc__gguf *gguf;
@@ -55,7 +57,8 @@ static int parsed(pc__arch *out, const char *architecture, more_fn keys, more_fn
     return CHECK_OK(parse(out, &pc__libc_allocator, architecture, keys, tensors));
 }
 
-static void refused(const char *architecture, more_fn keys, more_fn tensors, pc_status want, const char *text)
+static void refused(const char *architecture, more_fn keys, more_fn tensors, pc_status want,
+                    const char *text)
 {
     static const pc__arch zero;
     pc__arch arch;
@@ -86,13 +89,18 @@ static void llama(void)
     pc__arch a;
     if (parsed(&a, "llama", some_keys, output)) {
         CHECK_STR(a.name, "llama");
-        CHECK(a.layers == 2 && a.heads == 8 && a.kv_heads == 2 && a.head_dim == 8 && a.v_dim == 8 && a.hidden == 64 && a.ffn == 96);
-        CHECK(a.vocab == 100 && a.context_length == 4096 && a.norm == PC__NORM_RMS && a.norm_eps == 1e-5f && a.gated && !a.tied);
-        CHECK(a.rope.theta == 500000 && a.rope.dims == 4 && a.rope.interleaved && a.rope.scaling == PC__ROPE_PLAIN);
-        CHECK(a.window == 20 && a.token_bos == 1 && a.token_eos == -1 && a.token_unk == -1 && a.bias_by_file && a.causal);
+        CHECK(a.layers == 2 && a.heads == 8 && a.kv_heads == 2 && a.head_dim == 8 && a.v_dim == 8
+              && a.hidden == 64 && a.ffn == 96);
+        CHECK(a.vocab == 100 && a.context_length == 4096 && a.norm == PC__NORM_RMS
+              && a.norm_eps == 1e-5f && a.gated && !a.tied);
+        CHECK(a.rope.theta == 500000 && a.rope.dims == 4 && a.rope.interleaved
+              && a.rope.scaling == PC__ROPE_PLAIN);
+        CHECK(a.window == 20 && a.token_bos == 1 && a.token_eos == -1 && a.token_unk == -1
+              && a.bias_by_file && a.causal);
     }
     if (parsed(&a, "llama", NULL, NULL))
-        CHECK(a.tied && a.kv_heads == 8 && a.rope.theta == 10000 && a.rope.dims == 8 && a.window == 0);
+        CHECK(a.tied && a.kv_heads == 8 && a.rope.theta == 10000 && a.rope.dims == 8
+              && a.window == 0);
 }
 
 static void norm_2(gguf_bytes *g)
@@ -112,15 +120,18 @@ static void others(void)
     if (parsed(&a, "qwen2", NULL, NULL))
         CHECK(!a.rope.interleaved && a.norm == PC__NORM_RMS);
     if (parsed(&a, "phi2", NULL, NULL))
-        CHECK(a.residual == PC__RESIDUAL_PARALLEL && a.norm == PC__NORM_LAYER && a.norm_eps == 2e-5f && !a.gated);
+        CHECK(a.residual == PC__RESIDUAL_PARALLEL && a.norm == PC__NORM_LAYER && a.norm_eps == 2e-5f
+              && !a.gated);
     if (parsed(&a, "falcon", NULL, NULL))
         CHECK(a.residual == PC__RESIDUAL_PARALLEL && a.activation == PC__ACT_GELU);
     if (parsed(&a, "falcon", NULL, norm_2))
         CHECK(a.residual == PC__RESIDUAL_PARALLEL_2);
     if (parsed(&a, "mpt", mpt_keys, NULL))
-        CHECK(a.position_scheme == PC_POSITION_ALIBI && a.alibi_max == 16 && a.qkv_clip == 6 && a.alibi_mpt && !a.embedding_norm);
+        CHECK(a.position_scheme == PC_POSITION_ALIBI && a.alibi_max == 16 && a.qkv_clip == 6
+              && a.alibi_mpt && !a.embedding_norm);
     if (parsed(&a, "bloom", NULL, NULL))
-        CHECK(a.embedding_norm && a.alibi_max == 8 && !a.alibi_mpt && a.activation == PC__ACT_GELU_TANH);
+        CHECK(a.embedding_norm && a.alibi_max == 8 && !a.alibi_mpt
+              && a.activation == PC__ACT_GELU_TANH);
     if (parsed(&a, "gpt2", NULL, NULL))
         CHECK(a.position_scheme == PC_POSITION_LEARNED && a.position_offset == 0);
     refused("gemma", NULL, NULL, PC_ERR_UNSUPPORTED, "'gemma'");
@@ -207,15 +218,18 @@ static void scalings(void)
     if (parsed(&a, "llama", no_scaling, NULL))
         CHECK(a.rope.scaling == PC__ROPE_PLAIN);
     if (parsed(&a, "llama", yarn, NULL)) {
-        CHECK(a.rope.scaling == PC__ROPE_YARN && a.rope.original_length == 1024 && a.rope.beta_fast == 32 && a.rope.truncate);
+        CHECK(a.rope.scaling == PC__ROPE_YARN && a.rope.original_length == 1024
+              && a.rope.beta_fast == 32 && a.rope.truncate);
         CHECK(fabs(a.rope.attention_factor - 2 * (1 + 0.1 * log(4))) < 1e-12);
     }
     if (parsed(&a, "llama", NULL, factors)) {
-        CHECK(a.rope.scaling == PC__ROPE_FACTORS && a.rope.short_factors && a.rope.short_factors[3] == 8 && !a.rope.long_factors);
+        CHECK(a.rope.scaling == PC__ROPE_FACTORS && a.rope.short_factors
+              && a.rope.short_factors[3] == 8 && !a.rope.long_factors);
         pc__arch_clear(&pc__libc_allocator, &a);
     }
     if (parsed(&a, "phi3", long_keys, long_factors)) {
-        CHECK(a.rope.scaling == PC__ROPE_LONG && a.rope.short_factors[3] == 2 && a.rope.long_factors[0] == 3);
+        CHECK(a.rope.scaling == PC__ROPE_LONG && a.rope.short_factors[3] == 2
+              && a.rope.long_factors[0] == 3);
         CHECK(a.rope.attention_factor == 1.5 && a.rope.original_length == 1024);
         pc__arch_clear(&pc__libc_allocator, &a);
     }
@@ -284,7 +298,8 @@ static void refusals(void)
     gguf_text(&g, "general.architecture", "llama");
     gguf_end(&g);
     if (CHECK_OK(pc__gguf_open(&gguf, &pc__libc_allocator, gguf_file(&g))))
-        CHECK_STATUS(pc__arch_from_gguf(&a, &pc__libc_allocator, gguf), PC_ERR_NOT_FOUND); /* a vocabulary only */
+        CHECK_STATUS(pc__arch_from_gguf(&a, &pc__libc_allocator, gguf),
+                     PC_ERR_NOT_FOUND); /* a vocabulary only */
     pc__gguf_free(gguf);
     gguf_start(&g, 3);
     gguf_text(&g, "general.architecture", "llama");
@@ -324,7 +339,8 @@ static void golden(void)
         if (!path || !CHECK_OK(pc__gguf_open(&gguf, &pc__libc_allocator, path)))
             return;
         if (CHECK_OK(pc__arch_from_gguf(&a, &pc__libc_allocator, gguf)))
-            CHECK(a.layers == 2 && a.hidden == 256 && a.heads == 8 && a.kv_heads == 4 && a.vocab == 512 && a.rope.dims == 32);
+            CHECK(a.layers == 2 && a.hidden == 256 && a.heads == 8 && a.kv_heads == 4
+                  && a.vocab == 512 && a.rope.dims == 32);
         pc__gguf_free(gguf);
     }
 }

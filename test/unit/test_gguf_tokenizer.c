@@ -1,10 +1,18 @@
-/* Catches: vocabulary keys of a GGUF file that are read wrongly or believed without a check: kinds, ids outside the vocabulary, arrays of
- * another length or type; leaks when memory runs out. */
+/* Catches: vocabulary keys of a GGUF file that are read wrongly or believed without a check: kinds,
+ * ids outside the vocabulary, arrays of another length or type; leaks when memory runs out. */
 #include "base/mem.h"
 #include "gguf_bytes.h"
 #include "model/gguf.h"
 
-static const char *const pieces[] = {"<unk>", "<s>", "</s>", "\xe2\x96\x81", "a", "b", "\xe2\x96\x81" "a", "ab"};
+static const char *const pieces[] = {"<unk>",
+                                     "<s>",
+                                     "</s>",
+                                     "\xe2\x96\x81",
+                                     "a",
+                                     "b",
+                                     "\xe2\x96\x81"
+                                     "a",
+                                     "ab"};
 enum { PIECES = sizeof pieces / sizeof *pieces };
 
 typedef void (*more_fn)(gguf_bytes *g);
@@ -59,7 +67,8 @@ static void good(gguf_bytes *g)
     gguf_u32(g, "tokenizer.ggml.bos_token_id", 1);
     gguf_u32(g, "tokenizer.ggml.eos_token_id", 2);
     gguf_u32(g, "tokenizer.ggml.unknown_token_id", 0);
-    gguf_u32(g, "tokenizer.ggml.padding_token_id", UINT32_MAX); /* some files write "none" like this */
+    gguf_u32(g, "tokenizer.ggml.padding_token_id",
+             UINT32_MAX); /* some files write "none" like this */
     gguf_text(g, "tokenizer.chat_template", "{{ messages }}");
 }
 
@@ -71,10 +80,12 @@ static void reads(void)
     if (!CHECK_OK(parse(&t, &pc__libc_allocator, "llama", good)))
         return;
     CHECK_INT(pc__tokenizer_count(t), PIECES);
-    CHECK(pc__token_bos(t) == 1 && pc__token_eos(t) == 2 && pc__token_unk(t) == 0 && pc__token_pad(t) == -1);
+    CHECK(pc__token_bos(t) == 1 && pc__token_eos(t) == 2 && pc__token_unk(t) == 0
+          && pc__token_pad(t) == -1);
     CHECK_STR(pc__tokenizer_chat_template(t), "{{ messages }}");
     CHECK(pc__token_is_special(t, 1) && !pc__token_is_special(t, 4));
-    if (CHECK_OK(pc__tokenize(t, "ab", 2, 0, ids, 8, &count)) && CHECK_INT(count, 2)) /* " a" scores above "ab" */
+    if (CHECK_OK(pc__tokenize(t, "ab", 2, 0, ids, 8, &count))
+        && CHECK_INT(count, 2)) /* " a" scores above "ab" */
         CHECK(ids[0] == 6 && ids[1] == 5);
     pc__tokenizer_free(t);
 }
@@ -147,7 +158,8 @@ static void real(void)
     static const struct {
         const char *name;
         size_t count;
-    } known[] = {{"llama-spm", 32000}, {"gpt-2", 50257}, {"bert-bge", 30522}, {"falcon", 65024}, {"phi-3", 32064}, {"mpt", 50432}};
+    } known[] = {{"llama-spm", 32000}, {"gpt-2", 50257}, {"bert-bge", 30522},
+                 {"falcon", 65024},    {"phi-3", 32064}, {"mpt", 50432}};
     char name[96];
     for (size_t i = 0; i < sizeof known / sizeof *known; i++) {
         pc__gguf *gguf;

@@ -1,5 +1,6 @@
-/* Catches: a key of config.json that is read wrongly, has the wrong default, is silently ignored though it changes the result, or is believed
- * without a check; a difference between the two spellings of the rotary keys; leaks when memory runs out. */
+/* Catches: a key of config.json that is read wrongly, has the wrong default, is silently ignored
+ * though it changes the result, or is believed without a check; a difference between the two
+ * spellings of the rotary keys; leaks when memory runs out. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -8,9 +9,13 @@
 #include "model/part.h"
 #include "testing.h"
 
-#define SIZES "\"hidden_size\":64,\"num_hidden_layers\":4,\"num_attention_heads\":8,\"intermediate_size\":96,\"vocab_size\":320,"
-#define LLAMA SIZES "\"model_type\":\"llama\",\"max_position_embeddings\":4096,\"num_key_value_heads\":2"
-#define KIN(type) SIZES "\"model_type\":\"" type "\",\"max_position_embeddings\":4096,\"num_key_value_heads\":2"
+#define SIZES                                                                                      \
+    "\"hidden_size\":64,\"num_hidden_layers\":4,\"num_attention_heads\":8,\"intermediate_size\":"  \
+    "96,\"vocab_size\":320,"
+#define LLAMA                                                                                      \
+    SIZES "\"model_type\":\"llama\",\"max_position_embeddings\":4096,\"num_key_value_heads\":2"
+#define KIN(type)                                                                                  \
+    SIZES "\"model_type\":\"" type "\",\"max_position_embeddings\":4096,\"num_key_value_heads\":2"
 
 static pc_status parse(pc__arch *arch, const char *body)
 {
@@ -38,29 +43,41 @@ static void refused(const char *body, pc_status want, const char *text)
 static void llama(void)
 {
     pc__arch a;
-    if (parsed(&a, LLAMA ",\"rms_norm_eps\":1e-5,\"bos_token_id\":1,\"eos_token_id\":[2,3],\"pad_token_id\":null")) {
+    if (parsed(&a, LLAMA ",\"rms_norm_eps\":1e-5,\"bos_token_id\":1,\"eos_token_id\":[2,3],\"pad_"
+                         "token_id\":null")) {
         CHECK_STR(a.name, "llama");
-        CHECK(a.layers == 4 && a.heads == 8 && a.kv_heads == 2 && a.head_dim == 8 && a.v_dim == 8 && a.hidden == 64 && a.ffn == 96);
-        CHECK(a.vocab == 320 && a.context_length == 4096 && a.embedding_dim == 64 && a.norm == PC__NORM_RMS && a.norm_eps == 1e-5f);
-        CHECK(a.residual == PC__RESIDUAL_SEQUENTIAL && a.position_scheme == PC_POSITION_ROPE && a.activation == PC__ACT_SILU);
-        CHECK(a.gated && a.final_norm && !a.tied && a.causal && !a.bias_parts && !a.bias_by_file && !a.window);
-        CHECK(a.rope.scaling == PC__ROPE_PLAIN && a.rope.theta == 10000 && a.rope.dims == 8 && !a.rope.interleaved);
+        CHECK(a.layers == 4 && a.heads == 8 && a.kv_heads == 2 && a.head_dim == 8 && a.v_dim == 8
+              && a.hidden == 64 && a.ffn == 96);
+        CHECK(a.vocab == 320 && a.context_length == 4096 && a.embedding_dim == 64
+              && a.norm == PC__NORM_RMS && a.norm_eps == 1e-5f);
+        CHECK(a.residual == PC__RESIDUAL_SEQUENTIAL && a.position_scheme == PC_POSITION_ROPE
+              && a.activation == PC__ACT_SILU);
+        CHECK(a.gated && a.final_norm && !a.tied && a.causal && !a.bias_parts && !a.bias_by_file
+              && !a.window);
+        CHECK(a.rope.scaling == PC__ROPE_PLAIN && a.rope.theta == 10000 && a.rope.dims == 8
+              && !a.rope.interleaved);
         CHECK(a.token_bos == 1 && a.token_eos == 2 && a.token_pad == -1 && a.token_unk == -1);
     }
-    if (parsed(&a, LLAMA ",\"head_dim\":16,\"attention_bias\":true,\"tie_word_embeddings\":true,\"rope_theta\":5e5")) {
-        CHECK(a.head_dim == 16 && a.rope.dims == 16 && a.rope.theta == 5e5 && a.tied && a.norm_eps == 1e-6f);
-        CHECK(a.bias_parts == (1u << PC__PART_Q | 1u << PC__PART_K | 1u << PC__PART_V | 1u << PC__PART_O));
+    if (parsed(&a, LLAMA ",\"head_dim\":16,\"attention_bias\":true,\"tie_word_embeddings\":true,"
+                         "\"rope_theta\":5e5")) {
+        CHECK(a.head_dim == 16 && a.rope.dims == 16 && a.rope.theta == 5e5 && a.tied
+              && a.norm_eps == 1e-6f);
+        CHECK(a.bias_parts
+              == (1u << PC__PART_Q | 1u << PC__PART_K | 1u << PC__PART_V | 1u << PC__PART_O));
     }
     refused(LLAMA ",\"hidden_act\":\"quick_gelu\"", PC_ERR_UNSUPPORTED, "\"quick_gelu\"");
-    refused(LLAMA ",\"quantization_config\":{\"bits\":4}", PC_ERR_UNSUPPORTED, "quantization_config");
-    refused(LLAMA ",\"layer_types\":[\"full_attention\",\"full_attention\",\"full_attention\",\"sliding_attention\"]",
+    refused(LLAMA ",\"quantization_config\":{\"bits\":4}", PC_ERR_UNSUPPORTED,
+            "quantization_config");
+    refused(LLAMA ",\"layer_types\":[\"full_attention\",\"full_attention\",\"full_attention\","
+                  "\"sliding_attention\"]",
             PC_ERR_UNSUPPORTED, "layer_types");
     refused(LLAMA ",\"rms_norm_eps\":\"x\"", PC_ERR_FORMAT, "rms_norm_eps");
     refused(LLAMA ",\"rms_norm_eps\":-1", PC_ERR_FORMAT, "epsilon");
     refused(LLAMA ",\"tie_word_embeddings\":1", PC_ERR_FORMAT, "true or false");
     refused(LLAMA ",\"head_dim\":7", PC_ERR_UNSUPPORTED, "rotary");
     refused(LLAMA ",\"vocab_size\":1", PC_ERR_FORMAT, "duplicate");
-    refused(SIZES "\"model_type\":\"llama\"", PC_ERR_FORMAT, "'max_position_embeddings' is missing");
+    refused(SIZES "\"model_type\":\"llama\"", PC_ERR_FORMAT,
+            "'max_position_embeddings' is missing");
     refused(SIZES "\"x\":1", PC_ERR_FORMAT, "model_type");
     refused(KIN("qwen3"), PC_ERR_UNSUPPORTED, "'qwen3'");
     refused("\"model_type\":", PC_ERR_FORMAT, "line 1");
@@ -68,16 +85,19 @@ static void llama(void)
 
 static void bad_sizes(void)
 {
-    static const char *const keys[] = {"hidden_size", "num_hidden_layers", "num_attention_heads", "intermediate_size", "vocab_size",
-                                       "max_position_embeddings"};
-    static const char *const values[] = {"0", "-1", "4294967296", "1.5", "\"8\"", "null", "true", "2147483647"};
+    static const char *const keys[] = {"hidden_size",         "num_hidden_layers",
+                                       "num_attention_heads", "intermediate_size",
+                                       "vocab_size",          "max_position_embeddings"};
+    static const char *const values[] = {"0",     "-1",   "4294967296", "1.5",
+                                         "\"8\"", "null", "true",       "2147483647"};
     char body[512];
     pc__arch a;
     for (size_t k = 0; k < 6; k++) {
         for (size_t v = 0; v < 8; v++) {
             size_t at = 0;
             for (size_t i = 0; i < 6; i++)
-                at += (size_t)snprintf(body + at, sizeof body - at, "\"%s\":%s,", keys[i], i == k ? values[v] : "64");
+                at += (size_t)snprintf(body + at, sizeof body - at, "\"%s\":%s,", keys[i],
+                                       i == k ? values[v] : "64");
             snprintf(body + at, sizeof body - at, "\"model_type\":\"llama\",\"head_dim\":8");
             if (v == 7 && k > 3) /* a large vocabulary or context is fine */
                 CHECK_OK(parse(&a, body));
@@ -85,7 +105,9 @@ static void bad_sizes(void)
                 CHECK_STATUS(parse(&a, body), PC_ERR_FORMAT);
         }
     }
-    refused(SIZES "\"model_type\":\"llama\",\"max_position_embeddings\":4,\"num_key_value_heads\":3", PC_ERR_FORMAT, "multiple");
+    refused(SIZES
+            "\"model_type\":\"llama\",\"max_position_embeddings\":4,\"num_key_value_heads\":3",
+            PC_ERR_FORMAT, "multiple");
 }
 
 /* The two spellings of a scaling, the same but for its place. */
@@ -93,14 +115,17 @@ static void both(pc__arch *newer, const char *scaling)
 {
     char body[2048];
     pc__arch older;
-    snprintf(body, sizeof body, LLAMA ",\"rope_parameters\":{\"rope_theta\":5000.0,\"rope_type\":%s}", scaling);
+    snprintf(body, sizeof body,
+             LLAMA ",\"rope_parameters\":{\"rope_theta\":5000.0,\"rope_type\":%s}", scaling);
     if (!parsed(newer, body))
         return;
-    snprintf(body, sizeof body, LLAMA ",\"rope_theta\":5000.0,\"rope_scaling\":{\"type\":%s}", scaling);
+    snprintf(body, sizeof body, LLAMA ",\"rope_theta\":5000.0,\"rope_scaling\":{\"type\":%s}",
+             scaling);
     if (parsed(&older, body)) {
         CHECK(newer->rope.theta == 5000 && older.rope.theta == 5000);
         for (int32_t i = 0; newer->rope.short_factors && i < newer->rope.dims / 2; i++)
-            CHECK(newer->rope.short_factors[i] == older.rope.short_factors[i] && newer->rope.long_factors[i] == older.rope.long_factors[i]);
+            CHECK(newer->rope.short_factors[i] == older.rope.short_factors[i]
+                  && newer->rope.long_factors[i] == older.rope.long_factors[i]);
         pc__free(&pc__libc_allocator, older.rope.short_factors);
         pc__free(&pc__libc_allocator, older.rope.long_factors);
         older.rope.short_factors = newer->rope.short_factors;
@@ -117,19 +142,27 @@ static void scalings(void)
     both(&a, "\"dynamic\",\"factor\":2.5");
     CHECK(a.rope.scaling == PC__ROPE_DYNAMIC && a.rope.factor == 2.5 && a.rope.max_length == 4096);
     both(&a, "\"yarn\",\"factor\":4,\"original_max_position_embeddings\":1024");
-    CHECK(a.rope.scaling == PC__ROPE_YARN && a.rope.factor == 4 && a.rope.original_length == 1024 && a.rope.beta_fast == 32);
+    CHECK(a.rope.scaling == PC__ROPE_YARN && a.rope.factor == 4 && a.rope.original_length == 1024
+          && a.rope.beta_fast == 32);
     CHECK(a.rope.beta_slow == 1 && a.rope.truncate == 1 && a.rope.attention_factor == 0);
-    both(&a, "\"yarn\",\"factor\":8,\"beta_fast\":16,\"beta_slow\":2,\"mscale\":0.7,\"mscale_all_dim\":0.6,\"truncate\":false,"
+    both(&a, "\"yarn\",\"factor\":8,\"beta_fast\":16,\"beta_slow\":2,\"mscale\":0.7,\"mscale_all_"
+             "dim\":0.6,\"truncate\":false,"
              "\"attention_factor\":1.25");
-    CHECK(a.rope.factor == 8 && a.rope.beta_fast == 16 && a.rope.beta_slow == 2 && a.rope.mscale == 0.7);
-    CHECK(a.rope.mscale_all_dim == 0.6 && !a.rope.truncate && a.rope.attention_factor == 1.25 && a.rope.original_length == 4096);
+    CHECK(a.rope.factor == 8 && a.rope.beta_fast == 16 && a.rope.beta_slow == 2
+          && a.rope.mscale == 0.7);
+    CHECK(a.rope.mscale_all_dim == 0.6 && !a.rope.truncate && a.rope.attention_factor == 1.25
+          && a.rope.original_length == 4096);
     both(&a, "\"yarn\",\"factor\":null,\"original_max_position_embeddings\":512");
     CHECK(a.rope.factor == 8);
-    both(&a, "\"llama3\",\"factor\":8,\"low_freq_factor\":1,\"high_freq_factor\":4,\"original_max_position_embeddings\":2048");
-    CHECK(a.rope.scaling == PC__ROPE_LLAMA3 && a.rope.low_freq_factor == 1 && a.rope.high_freq_factor == 4);
+    both(&a, "\"llama3\",\"factor\":8,\"low_freq_factor\":1,\"high_freq_factor\":4,\"original_max_"
+             "position_embeddings\":2048");
+    CHECK(a.rope.scaling == PC__ROPE_LLAMA3 && a.rope.low_freq_factor == 1
+          && a.rope.high_freq_factor == 4);
     CHECK(a.rope.original_length == 2048);
-    both(&a, "\"su\",\"short_factor\":[1,2,3,4],\"long_factor\":[5,6,7,8],\"original_max_position_embeddings\":1024");
-    CHECK(a.rope.scaling == PC__ROPE_LONG && a.rope.factor == 4 && a.rope.short_factors && a.rope.short_factors[3] == 4);
+    both(&a, "\"su\",\"short_factor\":[1,2,3,4],\"long_factor\":[5,6,7,8],\"original_max_position_"
+             "embeddings\":1024");
+    CHECK(a.rope.scaling == PC__ROPE_LONG && a.rope.factor == 4 && a.rope.short_factors
+          && a.rope.short_factors[3] == 4);
     CHECK(a.rope.long_factors && a.rope.long_factors[0] == 5);
     pc__arch_clear(&pc__libc_allocator, &a);
     CHECK(!a.rope.long_factors && !a.layers);
@@ -141,15 +174,20 @@ static void bad_scalings(void)
     refused(SCALED("\"rope_type\":\"mrope\""), PC_ERR_UNSUPPORTED, "\"mrope\"");
     refused(SCALED("\"rope_type\":7"), PC_ERR_UNSUPPORTED, "rope_type");
     refused(LLAMA ",\"rope_scaling\":[1]", PC_ERR_UNSUPPORTED, "rope_scaling");
-    refused(LLAMA ",\"rope_parameters\":{\"full_attention\":{\"rope_theta\":1e4}}", PC_ERR_UNSUPPORTED, "full_attention");
+    refused(LLAMA ",\"rope_parameters\":{\"full_attention\":{\"rope_theta\":1e4}}",
+            PC_ERR_UNSUPPORTED, "full_attention");
     refused(SCALED("\"type\":\"linear\""), PC_ERR_FORMAT, "'factor'");
     refused(SCALED("\"type\":\"linear\",\"factor\":0"), PC_ERR_FORMAT, "'factor'");
     refused(SCALED("\"type\":\"dynamic\",\"factor\":\"2\""), PC_ERR_FORMAT, "'factor'");
-    refused(SCALED("\"type\":\"llama3\",\"factor\":8,\"low_freq_factor\":1"), PC_ERR_FORMAT, "'high_freq_factor'");
-    refused(SCALED("\"type\":\"llama3\",\"factor\":8,\"low_freq_factor\":4,\"high_freq_factor\":4"), PC_ERR_FORMAT, "high_freq");
+    refused(SCALED("\"type\":\"llama3\",\"factor\":8,\"low_freq_factor\":1"), PC_ERR_FORMAT,
+            "'high_freq_factor'");
+    refused(SCALED("\"type\":\"llama3\",\"factor\":8,\"low_freq_factor\":4,\"high_freq_factor\":4"),
+            PC_ERR_FORMAT, "high_freq");
     refused(SCALED("\"type\":\"yarn\",\"factor\":8,\"beta_fast\":-1"), PC_ERR_FORMAT, "below zero");
-    refused(SCALED("\"type\":\"longrope\",\"short_factor\":[1,2,3,4],\"long_factor\":[5,6,7]"), PC_ERR_FORMAT, "'long_factor' has 3");
-    refused(SCALED("\"type\":\"longrope\",\"short_factor\":[1,2,0,4],\"long_factor\":[5,6,7,8]"), PC_ERR_FORMAT, "value 2");
+    refused(SCALED("\"type\":\"longrope\",\"short_factor\":[1,2,3,4],\"long_factor\":[5,6,7]"),
+            PC_ERR_FORMAT, "'long_factor' has 3");
+    refused(SCALED("\"type\":\"longrope\",\"short_factor\":[1,2,0,4],\"long_factor\":[5,6,7,8]"),
+            PC_ERR_FORMAT, "value 2");
     refused(LLAMA ",\"rope_theta\":0.5", PC_ERR_UNSUPPORTED, "base 0.5");
     refused(LLAMA ",\"partial_rotary_factor\":1.5", PC_ERR_UNSUPPORTED, "1.5");
 }
@@ -166,81 +204,114 @@ static void windows(void)
     if (parsed(&a, KIN("phi3") ",\"sliding_window\":7,\"tie_word_embeddings\":false"))
         CHECK(a.window == 7 && a.norm_eps == 1e-5f);
     if (parsed(&a, KIN("qwen2") ",\"sliding_window\":9,\"use_sliding_window\":false"))
-        CHECK(a.window == 0 && a.bias_parts == (1u << PC__PART_Q | 1u << PC__PART_K | 1u << PC__PART_V));
-    if (parsed(&a, KIN("qwen2") ",\"sliding_window\":9,\"use_sliding_window\":true,\"max_window_layers\":3"))
+        CHECK(a.window == 0
+              && a.bias_parts == (1u << PC__PART_Q | 1u << PC__PART_K | 1u << PC__PART_V));
+    if (parsed(&a, KIN("qwen2") ",\"sliding_window\":9,\"use_sliding_window\":true,\"max_window_"
+                                "layers\":3"))
         CHECK(a.window == 9 && a.window_from == 3);
-    if (parsed(&a, KIN("qwen2") ",\"sliding_window\":9,\"use_sliding_window\":true,\"max_window_layers\":3,\"layer_types\":"
-                                "[\"full_attention\",\"sliding_attention\",\"sliding_attention\",\"sliding_attention\"]"))
+    if (parsed(&a, KIN("qwen2") ",\"sliding_window\":9,\"use_sliding_window\":true,\"max_window_"
+                                "layers\":3,\"layer_types\":"
+                                "[\"full_attention\",\"sliding_attention\",\"sliding_attention\","
+                                "\"sliding_attention\"]"))
         CHECK(a.window == 9 && a.window_from == 1);
     refused(KIN("qwen2") ",\"sliding_window\":9,\"use_sliding_window\":true,\"layer_types\":"
-                         "[\"sliding_attention\",\"full_attention\",\"sliding_attention\",\"sliding_attention\"]",
+                         "[\"sliding_attention\",\"full_attention\",\"sliding_attention\","
+                         "\"sliding_attention\"]",
             PC_ERR_UNSUPPORTED, "layer_types");
-    refused(SIZES "\"model_type\":\"qwen2\",\"max_position_embeddings\":4", PC_ERR_FORMAT, "num_key_value_heads");
+    refused(SIZES "\"model_type\":\"qwen2\",\"max_position_embeddings\":4", PC_ERR_FORMAT,
+            "num_key_value_heads");
 }
 
 static void others(void)
 {
     pc__arch a;
     if (parsed(&a, SIZES "\"model_type\":\"phi\",\"max_position_embeddings\":64"))
-        CHECK(a.residual == PC__RESIDUAL_PARALLEL && a.rope.dims == 4 && a.activation == PC__ACT_GELU_TANH && !a.gated
-              && a.kv_heads == 8 && (a.bias_parts >> PC__PART_HEAD & 1));
+        CHECK(a.residual == PC__RESIDUAL_PARALLEL && a.rope.dims == 4
+              && a.activation == PC__ACT_GELU_TANH && !a.gated && a.kv_heads == 8
+              && (a.bias_parts >> PC__PART_HEAD & 1));
     refused(KIN("phi") ",\"qk_layernorm\":true", PC_ERR_UNSUPPORTED, "qk_layernorm");
-#define OPT "\"model_type\":\"opt\",\"hidden_size\":64,\"num_hidden_layers\":2,\"num_attention_heads\":4,\"ffn_dim\":128," \
-            "\"max_position_embeddings\":32,\"vocab_size\":100"
+#define OPT                                                                                        \
+    "\"model_type\":\"opt\",\"hidden_size\":64,\"num_hidden_layers\":2,\"num_attention_heads\":4," \
+    "\"ffn_dim\":128,"                                                                             \
+    "\"max_position_embeddings\":32,\"vocab_size\":100"
     if (parsed(&a, OPT))
-        CHECK(a.position_scheme == PC_POSITION_LEARNED && a.position_offset == 2 && a.tied && a.final_norm
-              && a.residual == PC__RESIDUAL_SEQUENTIAL && a.activation == PC__ACT_RELU && a.norm == PC__NORM_LAYER);
-    if (parsed(&a, OPT ",\"do_layer_norm_before\":false,\"word_embed_proj_dim\":32,\"enable_bias\":false"))
-        CHECK(a.residual == PC__RESIDUAL_POST && !a.final_norm && a.embedding_dim == 32 && !(a.bias_parts >> PC__PART_Q & 1));
+        CHECK(a.position_scheme == PC_POSITION_LEARNED && a.position_offset == 2 && a.tied
+              && a.final_norm && a.residual == PC__RESIDUAL_SEQUENTIAL
+              && a.activation == PC__ACT_RELU && a.norm == PC__NORM_LAYER);
+    if (parsed(&a, OPT
+               ",\"do_layer_norm_before\":false,\"word_embed_proj_dim\":32,\"enable_bias\":false"))
+        CHECK(a.residual == PC__RESIDUAL_POST && !a.final_norm && a.embedding_dim == 32
+              && !(a.bias_parts >> PC__PART_Q & 1));
     if (parsed(&a, OPT ",\"_remove_final_layer_norm\":true"))
         CHECK(!a.final_norm);
-    refused(OPT ",\"layer_norm_elementwise_affine\":false", PC_ERR_UNSUPPORTED, "layer_norm_elementwise_affine");
-#define GPT2 "\"model_type\":\"gpt2\",\"n_embd\":64,\"n_layer\":2,\"n_head\":4,\"n_positions\":32,\"vocab_size\":100"
+    refused(OPT ",\"layer_norm_elementwise_affine\":false", PC_ERR_UNSUPPORTED,
+            "layer_norm_elementwise_affine");
+#define GPT2                                                                                       \
+    "\"model_type\":\"gpt2\",\"n_embd\":64,\"n_layer\":2,\"n_head\":4,\"n_positions\":32,\"vocab_" \
+    "size\":100"
     if (parsed(&a, GPT2 ",\"scale_attn_weights\":false"))
-        CHECK(a.ffn == 256 && a.attention_scale == 1.0f && a.tied && a.activation == PC__ACT_GELU_TANH && a.position_offset == 0);
+        CHECK(a.ffn == 256 && a.attention_scale == 1.0f && a.tied
+              && a.activation == PC__ACT_GELU_TANH && a.position_offset == 0);
     if (parsed(&a, GPT2 ",\"n_inner\":100,\"activation_function\":\"relu\""))
         CHECK(a.ffn == 100 && a.attention_scale == 0 && a.activation == PC__ACT_RELU);
-    refused(GPT2 ",\"scale_attn_by_inverse_layer_idx\":true", PC_ERR_UNSUPPORTED, "scale_attn_by_inverse_layer_idx");
+    refused(GPT2 ",\"scale_attn_by_inverse_layer_idx\":true", PC_ERR_UNSUPPORTED,
+            "scale_attn_by_inverse_layer_idx");
     refused(GPT2 ",\"add_cross_attention\":true", PC_ERR_UNSUPPORTED, "add_cross_attention");
 #define BLOOM "\"model_type\":\"bloom\",\"n_layer\":2,\"n_head\":4,\"vocab_size\":100"
     if (parsed(&a, BLOOM ",\"n_embed\":64"))
-        CHECK(a.hidden == 64 && a.ffn == 256 && a.embedding_norm && a.position_scheme == PC_POSITION_ALIBI && !a.alibi_before_scale);
-    refused(BLOOM ",\"hidden_size\":64,\"apply_residual_connection_post_layernorm\":true", PC_ERR_UNSUPPORTED, "post_layernorm");
+        CHECK(a.hidden == 64 && a.ffn == 256 && a.embedding_norm
+              && a.position_scheme == PC_POSITION_ALIBI && !a.alibi_before_scale);
+    refused(BLOOM ",\"hidden_size\":64,\"apply_residual_connection_post_layernorm\":true",
+            PC_ERR_UNSUPPORTED, "post_layernorm");
     refused(BLOOM ",\"hidden_size\":66", PC_ERR_FORMAT, "no multiple");
 }
 
-#define FALCON "\"model_type\":\"falcon\",\"hidden_size\":64,\"num_hidden_layers\":2,\"num_attention_heads\":8,\"vocab_size\":100"
+#define FALCON                                                                                     \
+    "\"model_type\":\"falcon\",\"hidden_size\":64,\"num_hidden_layers\":2,\"num_attention_"        \
+    "heads\":8,\"vocab_size\":100"
 static void falcon(void)
 {
     pc__arch a;
     if (parsed(&a, FALCON))
-        CHECK(a.kv_heads == 1 && a.residual == PC__RESIDUAL_PARALLEL && a.tied && a.ffn == 256 && a.activation == PC__ACT_GELU
-              && a.position_scheme == PC_POSITION_ROPE && a.context_length == 2048);
+        CHECK(a.kv_heads == 1 && a.residual == PC__RESIDUAL_PARALLEL && a.tied && a.ffn == 256
+              && a.activation == PC__ACT_GELU && a.position_scheme == PC_POSITION_ROPE
+              && a.context_length == 2048);
     if (parsed(&a, FALCON ",\"new_decoder_architecture\":true,\"num_kv_heads\":2"))
         CHECK(a.kv_heads == 2 && a.residual == PC__RESIDUAL_PARALLEL_2);
-    if (parsed(&a, FALCON ",\"new_decoder_architecture\":true,\"num_kv_heads\":2,\"num_ln_in_parallel_attn\":1"))
+    if (parsed(
+            &a, FALCON
+            ",\"new_decoder_architecture\":true,\"num_kv_heads\":2,\"num_ln_in_parallel_attn\":1"))
         CHECK(a.residual == PC__RESIDUAL_PARALLEL);
-    if (parsed(&a, FALCON ",\"multi_query\":false,\"parallel_attn\":false,\"alibi\":true,\"bias\":true"))
-        CHECK(a.kv_heads == 8 && a.residual == PC__RESIDUAL_SEQUENTIAL && a.position_scheme == PC_POSITION_ALIBI
-              && a.alibi_before_scale && (a.bias_parts >> PC__PART_UP & 1));
-    refused(FALCON ",\"new_decoder_architecture\":true,\"parallel_attn\":false", PC_ERR_UNSUPPORTED, "parallel_attn");
+    if (parsed(&a, FALCON
+               ",\"multi_query\":false,\"parallel_attn\":false,\"alibi\":true,\"bias\":true"))
+        CHECK(a.kv_heads == 8 && a.residual == PC__RESIDUAL_SEQUENTIAL
+              && a.position_scheme == PC_POSITION_ALIBI && a.alibi_before_scale
+              && (a.bias_parts >> PC__PART_UP & 1));
+    refused(FALCON ",\"new_decoder_architecture\":true,\"parallel_attn\":false", PC_ERR_UNSUPPORTED,
+            "parallel_attn");
     refused(FALCON ",\"num_ln_in_parallel_attn\":2", PC_ERR_UNSUPPORTED, "num_ln_in_parallel_attn");
     refused(FALCON ",\"multi_query\":false,\"num_kv_heads\":4", PC_ERR_UNSUPPORTED, "num_kv_heads");
 }
 
-#define MPT "\"model_type\":\"mpt\",\"d_model\":64,\"n_layers\":2,\"n_heads\":4,\"max_seq_len\":128,\"vocab_size\":100"
+#define MPT                                                                                        \
+    "\"model_type\":\"mpt\",\"d_model\":64,\"n_layers\":2,\"n_heads\":4,\"max_seq_len\":128,"      \
+    "\"vocab_size\":100"
 static void mpt(void)
 {
     pc__arch a;
-    if (parsed(&a, MPT ",\"attn_config\":{\"clip_qkv\":6,\"softmax_scale\":0.3,\"alibi_bias_max\":16},\"expansion_ratio\":2"))
-        CHECK(a.qkv_clip == 6 && a.attention_scale == 0.3f && a.alibi_max == 16 && a.ffn == 128 && a.alibi_mpt && !a.bias_parts);
+    if (parsed(&a, MPT ",\"attn_config\":{\"clip_qkv\":6,\"softmax_scale\":0.3,\"alibi_bias_max\":"
+                       "16},\"expansion_ratio\":2"))
+        CHECK(a.qkv_clip == 6 && a.attention_scale == 0.3f && a.alibi_max == 16 && a.ffn == 128
+              && a.alibi_mpt && !a.bias_parts);
     if (parsed(&a, MPT))
-        CHECK(a.alibi_max == 8 && a.qkv_clip == 0 && a.ffn == 256 && a.tied && a.activation == PC__ACT_GELU);
+        CHECK(a.alibi_max == 8 && a.qkv_clip == 0 && a.ffn == 256 && a.tied
+              && a.activation == PC__ACT_GELU);
     refused(MPT ",\"attn_config\":{\"alibi\":false}", PC_ERR_UNSUPPORTED, "'alibi': false");
     refused(MPT ",\"attn_config\":{\"kv_n_heads\":2}", PC_ERR_UNSUPPORTED, "kv_n_heads");
     refused(MPT ",\"attn_config\":{\"prefix_lm\":true}", PC_ERR_UNSUPPORTED, "prefix_lm");
     refused(MPT ",\"attn_config\":{\"qk_ln\":true}", PC_ERR_UNSUPPORTED, "qk_ln");
-    refused(MPT ",\"attn_config\":{\"attn_type\":\"multiquery_attention\"}", PC_ERR_UNSUPPORTED, "multiquery_attention");
+    refused(MPT ",\"attn_config\":{\"attn_type\":\"multiquery_attention\"}", PC_ERR_UNSUPPORTED,
+            "multiquery_attention");
     refused(MPT ",\"logit_scale\":\"inv_sqrt_d_model\"", PC_ERR_UNSUPPORTED, "logit_scale");
     refused(MPT ",\"no_bias\":false", PC_ERR_UNSUPPORTED, "no_bias");
     refused(MPT ",\"expansion_ratio\":-1", PC_ERR_UNSUPPORTED, "expansion_ratio");
@@ -248,7 +319,8 @@ static void mpt(void)
 
 static void without_memory(void)
 {
-    static const char text[] = "{" LLAMA ",\"rope_scaling\":{\"type\":\"longrope\",\"short_factor\":[1,2,3,4],\"long_factor\":[5,6,7,8],"
+    static const char text[] = "{" LLAMA ",\"rope_scaling\":{\"type\":\"longrope\",\"short_"
+                                         "factor\":[1,2,3,4],\"long_factor\":[5,6,7,8],"
                                "\"original_max_position_embeddings\":1024}}";
     for (uint64_t at = 1;; at++) {
         pc_test_memory memory = {.fail_at = at};
@@ -278,6 +350,7 @@ int main(void)
     falcon();
     mpt();
     without_memory();
-    CHECK_STATUS(pc__arch_from_config(&a, &pc__libc_allocator, "/nowhere/config.json"), PC_ERR_NOT_FOUND);
+    CHECK_STATUS(pc__arch_from_config(&a, &pc__libc_allocator, "/nowhere/config.json"),
+                 PC_ERR_NOT_FOUND);
     return pc_test_end();
 }

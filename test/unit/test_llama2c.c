@@ -1,5 +1,6 @@
-/* Catches: matrices of a llama2.c checkpoint taken from the wrong place (both versions, head of its own or not), a header that is believed
- * before it is checked, a file cut off or too long, leaks when memory runs out. */
+/* Catches: matrices of a llama2.c checkpoint taken from the wrong place (both versions, head of its
+ * own or not), a header that is believed before it is checked, a file cut off or too long, leaks
+ * when memory runs out. */
 #include "base/mem.h"
 #include "model/config.h"
 #include "model/names.h"
@@ -8,10 +9,13 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* 2 layers, width 8, 4 heads (2 of K/V) of 2, MLP 6, vocabulary 5, length 3. Float i of the data is i. */
+/* 2 layers, width 8, 4 heads (2 of K/V) of 2, MLP 6, vocabulary 5, length 3. Float i of the data is
+ * i. */
 enum { DIM = 8, FFN = 6, LAYERS = 2, HEADS = 4, KV = 2, VOCAB = 5, LENGTH = 3 };
 static const int32_t sizes[7] = {DIM, FFN, LAYERS, HEADS, KV, VOCAB, LENGTH};
-enum { MATRICES = VOCAB * DIM + LAYERS * (2 * DIM + 2 * DIM * DIM + 2 * DIM * 4 + 3 * DIM * FFN) + DIM };
+enum {
+    MATRICES = VOCAB * DIM + LAYERS * (2 * DIM + 2 * DIM * DIM + 2 * DIM * 4 + 3 * DIM * FFN) + DIM
+};
 
 typedef struct checkpoint {
     uint8_t data[8192];
@@ -40,7 +44,8 @@ static void compose(checkpoint *c, int version, int tied)
     }
 }
 
-static pc_status open_it(const checkpoint *c, const pc_allocator *mem, pc__weights **weights, pc__arch *arch)
+static pc_status open_it(const checkpoint *c, const pc_allocator *mem, pc__weights **weights,
+                         pc__arch *arch)
 {
     static char path[256];
     snprintf(path, sizeof path, "%s/model.bin", pc_test_folder());
@@ -73,8 +78,10 @@ static void places(int version, int tied)
     compose(&c, version, tied);
     if (!CHECK_OK(open_it(&c, &pc__libc_allocator, &w, &a)))
         return;
-    CHECK(a.hidden == DIM && a.ffn == FFN && a.layers == LAYERS && a.heads == HEADS && a.kv_heads == KV && a.head_dim == 2);
-    CHECK(a.vocab == VOCAB && a.context_length == LENGTH && a.tied == tied && a.rope.interleaved && a.rope.dims == 2);
+    CHECK(a.hidden == DIM && a.ffn == FFN && a.layers == LAYERS && a.heads == HEADS
+          && a.kv_heads == KV && a.head_dim == 2);
+    CHECK(a.vocab == VOCAB && a.context_length == LENGTH && a.tied == tied && a.rope.interleaved
+          && a.rope.dims == 2);
     CHECK(a.norm_eps == 1e-5f && a.gated && a.rope.theta == 10000);
     CHECK(first_of(w, "model.embed_tokens.weight") == embedding);
     CHECK(first_of(w, "model.layers.1.input_layernorm.weight") == norms + DIM);
@@ -86,7 +93,8 @@ static void places(int version, int tied)
     CHECK(first_of(w, "model.layers.1.mlp.down_proj.weight") == mlp + 3 * MLP);
     CHECK(first_of(w, "model.layers.1.mlp.up_proj.weight") == mlp + 5 * MLP);
     CHECK(first_of(w, "model.norm.weight") == (version ? 2 * LAYERS * DIM : mlp + 6 * MLP));
-    CHECK(first_of(w, "model.layers.0.post_attention_layernorm.weight") == (version ? LAYERS * DIM : mlp - LAYERS * DIM));
+    CHECK(first_of(w, "model.layers.0.post_attention_layernorm.weight")
+          == (version ? LAYERS * DIM : mlp - LAYERS * DIM));
     if (!tied)
         CHECK(first_of(w, "lm_head.weight") == (version ? MATRICES : MATRICES + 2 * LENGTH));
     CHECK_OK(pc__names_open(&n, w, &a, PC__FORM_HF)); /* every tensor has a part */
@@ -165,11 +173,13 @@ static void trained(void)
         return;
     if (CHECK_OK(pc__llama2c_open(&w[0], &a[0], &pc__libc_allocator, old))
         && CHECK_OK(pc__llama2c_open(&w[1], &a[1], &pc__libc_allocator, newer))) {
-        CHECK(!memcmp(&a[0], &a[1], sizeof *a) && a[0].hidden == 64 && a[0].layers == 5 && a[0].vocab == 512);
+        CHECK(!memcmp(&a[0], &a[1], sizeof *a) && a[0].hidden == 64 && a[0].layers == 5
+              && a[0].vocab == 512);
         CHECK_INT(pc__weights_count(w[0]), pc__weights_count(w[1]));
         for (size_t i = 0; i < pc__weights_count(w[0]); i++) {
             const pc__tensor *x = pc__weights_at(w[0], i), *y = pc__weights_at(w[1], i);
-            CHECK(!strcmp(x->name, y->name) && x->bytes == y->bytes && !memcmp(x->data, y->data, x->bytes));
+            CHECK(!strcmp(x->name, y->name) && x->bytes == y->bytes
+                  && !memcmp(x->data, y->data, x->bytes));
         }
     }
     pc__weights_free(w[0]);

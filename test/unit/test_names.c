@@ -1,5 +1,6 @@
-/* Catches: rows of a fused tensor given to the wrong part, a transposed matrix read straight, a tensor that changes the result and is silently
- * ignored, a missing tensor or bias that goes unseen, a wrong shape that is read anyway, a prefix that is not found. */
+/* Catches: rows of a fused tensor given to the wrong part, a transposed matrix read straight, a
+ * tensor that changes the result and is silently ignored, a missing tensor or bias that goes
+ * unseen, a wrong shape that is read anyway, a prefix that is not found. */
 #include "base/mem.h"
 #include "model/names.h"
 #include "model/weight_table.h"
@@ -20,7 +21,10 @@ static pc__weights *table(void)
 /* rows 0: a vector. Values count up from 0. */
 static void add(pc__weights *w, const char *name, uint64_t rows, uint64_t cols)
 {
-    pc__tensor t = {.type = PC__T_F32, .rank = rows ? 2 : 1, .shape = {rows ? rows : cols, cols}, .data = (const uint8_t *)numbers};
+    pc__tensor t = {.type = PC__T_F32,
+                    .rank = rows ? 2 : 1,
+                    .shape = {rows ? rows : cols, cols},
+                    .data = (const uint8_t *)numbers};
     CHECK(pc__tensor_size(&t, &t.bytes) && t.bytes <= sizeof numbers);
     CHECK_OK(pc__weights_add(w, &t, name, strlen(name)));
 }
@@ -28,8 +32,18 @@ static void add(pc__weights *w, const char *name, uint64_t rows, uint64_t cols)
 /* heads 4 of 2, one layer, width 8, MLP 6. */
 static pc__arch arch_of(const char *name, int32_t kv_heads)
 {
-    pc__arch a = {.layers = 1, .heads = 4, .kv_heads = kv_heads, .head_dim = 2, .v_dim = 2, .hidden = 8, .ffn = 6, .vocab = 5,
-                  .embedding_dim = 8, .tied = 1, .final_norm = 1, .gated = 1};
+    pc__arch a = {.layers = 1,
+                  .heads = 4,
+                  .kv_heads = kv_heads,
+                  .head_dim = 2,
+                  .v_dim = 2,
+                  .hidden = 8,
+                  .ffn = 6,
+                  .vocab = 5,
+                  .embedding_dim = 8,
+                  .tied = 1,
+                  .final_norm = 1,
+                  .gated = 1};
     strcpy(a.name, name);
     a.bias_by_file = 1;
     return a;
@@ -41,11 +55,17 @@ static pc__weights *llama(const char *prefix, const char *leave_out, const char 
     static const struct {
         const char *name;
         uint64_t rows, cols;
-    } all[] = {{"embed_tokens.weight", 5, 8}, {"norm.weight", 0, 8}, {"layers.0.input_layernorm.weight", 0, 8},
-               {"layers.0.post_attention_layernorm.weight", 0, 8}, {"layers.0.self_attn.q_proj.weight", 8, 8},
-               {"layers.0.self_attn.k_proj.weight", 4, 8}, {"layers.0.self_attn.v_proj.weight", 4, 8},
-               {"layers.0.self_attn.o_proj.weight", 8, 8}, {"layers.0.mlp.gate_proj.weight", 6, 8},
-               {"layers.0.mlp.up_proj.weight", 6, 8}, {"layers.0.mlp.down_proj.weight", 8, 6}};
+    } all[] = {{"embed_tokens.weight", 5, 8},
+               {"norm.weight", 0, 8},
+               {"layers.0.input_layernorm.weight", 0, 8},
+               {"layers.0.post_attention_layernorm.weight", 0, 8},
+               {"layers.0.self_attn.q_proj.weight", 8, 8},
+               {"layers.0.self_attn.k_proj.weight", 4, 8},
+               {"layers.0.self_attn.v_proj.weight", 4, 8},
+               {"layers.0.self_attn.o_proj.weight", 8, 8},
+               {"layers.0.mlp.gate_proj.weight", 6, 8},
+               {"layers.0.mlp.up_proj.weight", 6, 8},
+               {"layers.0.mlp.down_proj.weight", 8, 6}};
     pc__weights *w = table();
     char name[128];
     for (size_t i = 0; i < sizeof all / sizeof *all; i++) {
@@ -60,7 +80,8 @@ static pc__weights *llama(const char *prefix, const char *leave_out, const char 
     return w;
 }
 
-static pc_status open_llama(const char *prefix, const char *leave_out, const char *extra, const pc__arch *arch)
+static pc_status open_llama(const char *prefix, const char *leave_out, const char *extra,
+                            const pc__arch *arch)
 {
     pc__weights *w = llama(prefix, leave_out, extra);
     pc__names n;
@@ -76,10 +97,13 @@ static void accounts(void)
     CHECK_OK(open_llama("", NULL, NULL, &a));
     CHECK_OK(open_llama("model.", NULL, "lm_head.weight", &a)); /* tied: a copy */
     CHECK_OK(open_llama("model.", NULL, "model.layers.0.self_attn.rotary_emb.inv_freq", &a));
-    CHECK_OK(open_llama("model.", "embed_tokens", "lm_head.weight", &a)); /* tied under the head's name */
-    CHECK_STATUS(open_llama("model.", NULL, "model.layers.0.self_attn.q_norm.weight", &a), PC_ERR_UNSUPPORTED);
+    CHECK_OK(open_llama("model.", "embed_tokens", "lm_head.weight",
+                        &a)); /* tied under the head's name */
+    CHECK_STATUS(open_llama("model.", NULL, "model.layers.0.self_attn.q_norm.weight", &a),
+                 PC_ERR_UNSUPPORTED);
     CHECK_ERROR_HAS("q_norm");
-    CHECK_STATUS(open_llama("model.", NULL, "model.layers.1.input_layernorm.weight", &a), PC_ERR_UNSUPPORTED);
+    CHECK_STATUS(open_llama("model.", NULL, "model.layers.1.input_layernorm.weight", &a),
+                 PC_ERR_UNSUPPORTED);
     CHECK_STATUS(open_llama("model.", NULL, "lm_head.bias", &a), PC_ERR_UNSUPPORTED);
     CHECK_STATUS(open_llama("other.", NULL, NULL, &a), PC_ERR_NOT_FOUND);
     CHECK_ERROR_HAS("'model.embed_tokens.weight'");
@@ -118,7 +142,8 @@ static void lookups(void)
     pc__source_rows(&s, 1, 3, rows);
     CHECK(rows[0] == 8 && rows[23] == 31);
     CHECK_STATUS(pc__names_matrix(&n, PC__PART_UP, 0, 6, 8, &s), PC_ERR_NOT_FOUND);
-    CHECK_ERROR_HAS("model.file: no MLP up: there is no tensor 'model.layers.0.mlp.up_proj.weight'");
+    CHECK_ERROR_HAS(
+        "model.file: no MLP up: there is no tensor 'model.layers.0.mlp.up_proj.weight'");
     CHECK_STATUS(pc__names_matrix(&n, PC__PART_K, 0, 5, 8, &s), PC_ERR_FORMAT);
     CHECK_ERROR_HAS("shape [4, 8], where [5, 8] was expected");
     CHECK_STATUS(pc__names_matrix(&n, PC__PART_PROJECT_IN, -1, 8, 8, &s), PC_ERR_NOT_FOUND);
@@ -133,9 +158,10 @@ static void lookups(void)
     pc__weights_free(w);
 }
 
-/* Row r of a fused matrix holds r * 8 …, its bias r: which rows a part is given, one by one and all together. */
-static void fused(const char *architecture, pc__form form, int32_t kv_heads, const char *name, uint64_t file_rows, pc__part part,
-                  size_t count, const size_t *want)
+/* Row r of a fused matrix holds r * 8 …, its bias r: which rows a part is given, one by one and all
+ * together. */
+static void fused(const char *architecture, pc__form form, int32_t kv_heads, const char *name,
+                  uint64_t file_rows, pc__part part, size_t count, const size_t *want)
 {
     pc__arch a = arch_of(architecture, kv_heads);
     pc__weights *w = table();
@@ -147,18 +173,22 @@ static void fused(const char *architecture, pc__form form, int32_t kv_heads, con
     add(w, full, file_rows, 8);
     snprintf(full, sizeof full, "%s.bias", name);
     add(w, full, 0, file_rows);
-    add(w, form == PC__FORM_GGUF ? "token_embd.weight" : !strcmp(architecture, "phi3") ? "embed_tokens.weight"
-           : !strcmp(architecture, "mpt")                                             ? "wte.weight"
-                                                                                      : "word_embeddings.weight",
+    add(w,
+        form == PC__FORM_GGUF           ? "token_embd.weight"
+        : !strcmp(architecture, "phi3") ? "embed_tokens.weight"
+        : !strcmp(architecture, "mpt")  ? "wte.weight"
+                                        : "word_embeddings.weight",
         5, 8);
     CHECK_OK(pc__weights_seal(w));
     a.residual = strcmp(architecture, "falcon") ? PC__RESIDUAL_SEQUENTIAL : PC__RESIDUAL_PARALLEL;
-    if (CHECK_OK(pc__names_open(&n, w, &a, form)) && CHECK_OK(pc__names_matrix(&n, part, 0, count, 8, &s))) {
+    if (CHECK_OK(pc__names_open(&n, w, &a, form))
+        && CHECK_OK(pc__names_matrix(&n, part, 0, count, 8, &s))) {
         pc__source_rows(&s, 0, count, rows);
         CHECK_INT(pc__names_vector(&n, part, 0, 1, count, bias), 1);
         for (size_t r = 0; r < count; r++) {
             pc__source_rows(&s, r, 1, one);
-            CHECK(rows[r * 8] == (float)(want[r] * 8) && !memcmp(one, rows + r * 8, sizeof one) && bias[r] == (float)want[r]);
+            CHECK(rows[r * 8] == (float)(want[r] * 8) && !memcmp(one, rows + r * 8, sizeof one)
+                  && bias[r] == (float)want[r]);
         }
         CHECK_STATUS(pc__names_matrix(&n, part, 0, count, 7, &s), PC_ERR_FORMAT);
     }
@@ -167,14 +197,18 @@ static void fused(const char *architecture, pc__form form, int32_t kv_heads, con
 
 static void layouts(void)
 {
-    static const size_t first8[] = {0, 1, 2, 3, 4, 5, 6, 7}, from8[] = {8, 9, 10, 11}, from12[] = {12, 13, 14, 15};
+    static const size_t first8[] = {0, 1, 2, 3, 4, 5, 6, 7}, from8[] = {8, 9, 10, 11},
+                        from12[] = {12, 13, 14, 15};
     /* grouped, two K/V heads: q0 q1 k v | q2 q3 k v of two rows each */
-    static const size_t group_q[] = {0, 1, 2, 3, 8, 9, 10, 11}, group_k[] = {4, 5, 12, 13}, group_v[] = {6, 7, 14, 15};
+    static const size_t group_q[] = {0, 1, 2, 3, 8, 9, 10, 11}, group_k[] = {4, 5, 12, 13},
+                        group_v[] = {6, 7, 14, 15};
     /* per head: q k v */
-    static const size_t head_q[] = {0, 1, 6, 7, 12, 13, 18, 19}, head_k[] = {2, 3, 8, 9, 14, 15, 20, 21},
+    static const size_t head_q[] = {0, 1, 6, 7, 12, 13, 18, 19},
+                        head_k[] = {2, 3, 8, 9, 14, 15, 20, 21},
                         head_v[] = {4, 5, 10, 11, 16, 17, 22, 23};
     static const size_t second[] = {6, 7, 8, 9, 10, 11};
-    static const char qkv[] = "layers.0.self_attn.qkv_proj", falcon[] = "h.0.self_attention.query_key_value";
+    static const char qkv[] = "layers.0.self_attn.qkv_proj",
+                      falcon[] = "h.0.self_attention.query_key_value";
     fused("phi3", PC__FORM_HF, 2, qkv, 16, PC__PART_Q, 8, first8);
     fused("phi3", PC__FORM_HF, 2, qkv, 16, PC__PART_K, 4, from8);
     fused("phi3", PC__FORM_HF, 2, qkv, 16, PC__PART_V, 4, from12);

@@ -1,5 +1,6 @@
-/* Catches: a safetensors header or shard index that is believed before it is checked (length, offsets, shapes, dtypes, gaps, overlaps,
- * duplicates, files outside the folder), a file cut off anywhere, leaks when memory runs out. */
+/* Catches: a safetensors header or shard index that is believed before it is checked (length,
+ * offsets, shapes, dtypes, gaps, overlaps, duplicates, files outside the folder), a file cut off
+ * anywhere, leaks when memory runs out. */
 #include "base/mem.h"
 #include "model/weights.h"
 #include "testing.h"
@@ -35,11 +36,12 @@ static void write_file(const char *name, const char *header, size_t size)
     pc_test_write(path_of(name), data, n);
 }
 
-static const char good[] = "{\"__metadata__\":{\"format\":\"pt\"},"
-                           "\"b\":{\"dtype\":\"F32\",\"shape\":[2,3],\"data_offsets\":[4,28]},"
-                           "\"a\":{\"dtype\":\"U8\",\"shape\":[4],\"data_offsets\":[0,4]},"
-                           "\"one\":{\"dtype\":\"BF16\",\"shape\":[],\"data_offsets\":[28,30]},"
-                           "\"none\":{\"dtype\":\"F16\",\"shape\":[0,5],\"data_offsets\":[28,28]}}   ";
+static const char good[] =
+    "{\"__metadata__\":{\"format\":\"pt\"},"
+    "\"b\":{\"dtype\":\"F32\",\"shape\":[2,3],\"data_offsets\":[4,28]},"
+    "\"a\":{\"dtype\":\"U8\",\"shape\":[4],\"data_offsets\":[0,4]},"
+    "\"one\":{\"dtype\":\"BF16\",\"shape\":[],\"data_offsets\":[28,30]},"
+    "\"none\":{\"dtype\":\"F16\",\"shape\":[0,5],\"data_offsets\":[28,28]}}   ";
 
 static void reads(void)
 {
@@ -50,8 +52,10 @@ static void reads(void)
         return;
     CHECK_INT(pc__weights_count(w), 4);
     CHECK_STR(pc__weights_at(w, 0)->name, "a");
-    const pc__tensor *a = pc__weights_find(w, "a"), *b = pc__weights_find(w, "b"), *one = pc__weights_find(w, "one");
-    CHECK(b && b->rank == 2 && b->shape[0] == 2 && b->shape[1] == 3 && b->bytes == 24 && b->data[0] == 4);
+    const pc__tensor *a = pc__weights_find(w, "a"), *b = pc__weights_find(w, "b"),
+                     *one = pc__weights_find(w, "one");
+    CHECK(b && b->rank == 2 && b->shape[0] == 2 && b->shape[1] == 3 && b->bytes == 24
+          && b->data[0] == 4);
     CHECK(one && one->rank == 0 && one->bytes == 2 && one->data[0] == 28);
     CHECK(a != NULL);
     pc__tensor_floats(a, 1, 3, values);
@@ -79,14 +83,15 @@ static void refused(const char *header, size_t size, pc_status want, const char 
     CHECK_ERROR_HAS("x.safetensors");
 }
 
-#define ONE(name, dtype, shape, offsets) \
+#define ONE(name, dtype, shape, offsets)                                                           \
     "\"" name "\":{\"dtype\":\"" dtype "\",\"shape\":" shape ",\"data_offsets\":" offsets "}"
 
 static void bad_headers(void)
 {
     refused("{" ONE("t", "F32", "[2]", "[0,8]"), 8, PC_ERR_FORMAT, "byte");
     refused("[]", 0, PC_ERR_FORMAT, "no object");
-    refused("{" ONE("t", "F32", "[2]", "[0,8]") "," ONE("t", "F32", "[2]", "[8,16]") "}", 16, PC_ERR_FORMAT, "duplicate");
+    refused("{" ONE("t", "F32", "[2]", "[0,8]") "," ONE("t", "F32", "[2]", "[8,16]") "}", 16,
+            PC_ERR_FORMAT, "duplicate");
     refused("{" ONE("t", "F8_E4M3", "[2]", "[0,2]") "}", 2, PC_ERR_UNSUPPORTED, "F8_E4M3");
     refused("{\"t\":{\"shape\":[2],\"data_offsets\":[0,8]}}", 8, PC_ERR_FORMAT, "'t': no dtype");
     refused("{\"t\":5}", 8, PC_ERR_FORMAT, "'t'");
@@ -102,7 +107,8 @@ static void bad_headers(void)
     refused("{" ONE("t", "F32", "[2]", "[8,16]") "}", 8, PC_ERR_FORMAT, "beyond the end");
     refused("{" ONE("t", "F32", "[2]", "[0,8]") "}", 9, PC_ERR_FORMAT, "9 bytes of data");
     refused("{" ONE("t", "F32", "[2]", "[8,16]") "}", 16, PC_ERR_FORMAT, "gap");
-    refused("{" ONE("t", "F32", "[2]", "[0,8]") "," ONE("u", "F32", "[2]", "[4,12]") "}", 12, PC_ERR_FORMAT, "overlap");
+    refused("{" ONE("t", "F32", "[2]", "[0,8]") "," ONE("u", "F32", "[2]", "[4,12]") "}", 12,
+            PC_ERR_FORMAT, "overlap");
 }
 
 static void cut_off(void)
@@ -176,11 +182,13 @@ static void shards(void)
     index_says("{\"t\":\"one.safetensors\",\"t\":\"one.safetensors\"}");
     CHECK_STATUS(open_folder(), PC_ERR_FORMAT);
     CHECK_ERROR_HAS("duplicate");
-    write_file("two.safetensors", "{" ONE("t", "F32", "[2]", "[0,8]") "," ONE("u", "F32", "[2]", "[8,16]") "}", 16);
+    write_file("two.safetensors",
+               "{" ONE("t", "F32", "[2]", "[0,8]") "," ONE("u", "F32", "[2]", "[8,16]") "}", 16);
     index_says("{\"t\":\"one.safetensors\",\"u\":\"two.safetensors\"}");
     CHECK_STATUS(open_folder(), PC_ERR_FORMAT);
     CHECK_ERROR_HAS("'t' stands in it twice");
-    write_file("model.safetensors", "{" ONE("t", "F32", "[2]", "[0,8]") "," ONE("u", "F32", "[2]", "[8,16]") "}", 16);
+    write_file("model.safetensors",
+               "{" ONE("t", "F32", "[2]", "[0,8]") "," ONE("u", "F32", "[2]", "[8,16]") "}", 16);
     CHECK_OK(open_folder()); /* a single file goes before an index */
     remove(path_of("model.safetensors"));
 }

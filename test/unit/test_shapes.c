@@ -1,5 +1,6 @@
-/* Catches: a named shape with wrong sizes (checked by the number of parameters that the model is known for), a shape that does not pass the
- * readers' own checks, an unknown name that is not answered with the list. */
+/* Catches: a named shape with wrong sizes (checked by the number of parameters that the model is
+ * known for), a shape that does not pass the readers' own checks, an unknown name that is not
+ * answered with the list. */
 #include "model/config.h"
 #include "testing.h"
 
@@ -7,7 +8,8 @@
 
 static double parameters(const pc__arch *a)
 {
-    double hidden = a->hidden, q = (double)a->heads * a->head_dim, kv = (double)a->kv_heads * a->head_dim;
+    double hidden = a->hidden, q = (double)a->heads * a->head_dim,
+           kv = (double)a->kv_heads * a->head_dim;
     double layer = hidden * (2 * q + 2 * kv) + hidden * a->ffn * (a->gated ? 3 : 2);
     double positions = a->position_scheme == PC_POSITION_LEARNED ? hidden * a->context_length : 0;
     return a->layers * layer + hidden * a->vocab * (a->tied ? 1 : 2) + positions;
@@ -20,8 +22,9 @@ int main(void)
         const char *name;
         double millions;
         int32_t heads, kv_heads, head_dim;
-    } known[] = {{"llama-1b", 1100, 32, 4, 64},      {"llama-7b", 6738, 32, 32, 128}, {"llama-8b", 8030, 32, 8, 128},
-                 {"mistral-7b", 7242, 32, 8, 128},   {"qwen2-0.5b", 494, 14, 2, 64},  {"gpt2", 124.4, 12, 12, 64},
+    } known[] = {{"llama-1b", 1100, 32, 4, 64},        {"llama-7b", 6738, 32, 32, 128},
+                 {"llama-8b", 8030, 32, 8, 128},       {"mistral-7b", 7242, 32, 8, 128},
+                 {"qwen2-0.5b", 494, 14, 2, 64},       {"gpt2", 124.4, 12, 12, 64},
                  {"llama-7b-slice", 667, 32, 32, 128}, {"llama-8b-slice", 1487, 32, 8, 128}};
     pc__arch a;
     for (size_t i = 0; i < sizeof known / sizeof *known; i++) {
@@ -30,8 +33,10 @@ int main(void)
         double ratio = parameters(&a) / 1e6 / known[i].millions;
         if (!CHECK(ratio > 0.995 && ratio < 1.005))
             fprintf(stderr, "    %s: %.1f million\n", known[i].name, parameters(&a) / 1e6);
-        CHECK(a.heads == known[i].heads && a.kv_heads == known[i].kv_heads && a.head_dim == known[i].head_dim);
-        CHECK(a.v_dim == a.head_dim && a.embedding_dim == a.hidden && a.causal && a.final_norm && a.context_length > 0);
+        CHECK(a.heads == known[i].heads && a.kv_heads == known[i].kv_heads
+              && a.head_dim == known[i].head_dim);
+        CHECK(a.v_dim == a.head_dim && a.embedding_dim == a.hidden && a.causal && a.final_norm
+              && a.context_length > 0);
         CHECK_OK(pc__arch_check(&a, known[i].name));
     }
     CHECK_OK(pc__arch_from_shape(&a, "tiny"));

@@ -1,5 +1,6 @@
-/* Catches: a change of weights that leaves the digest alone (a bit, a name, a type, a shape), a digest that depends on file form, order or
- * number of threads, numbers that are not finite and go unseen, leaks when memory runs out. */
+/* Catches: a change of weights that leaves the digest alone (a bit, a name, a type, a shape), a
+ * digest that depends on file form, order or number of threads, numbers that are not finite and go
+ * unseen, leaks when memory runs out. */
 #include <math.h>
 #include <string.h>
 
@@ -11,9 +12,16 @@ static float one[64], two[64];
 /* Two tensors, added in either order. */
 static pc__weights *table(const pc_allocator *mem, int turned)
 {
-    pc__tensor tensors[2] = {
-        {.type = PC__T_F32, .rank = 2, .shape = {8, 8}, .data = (const uint8_t *)one, .bytes = sizeof one},
-        {.type = PC__T_F32, .rank = 1, .shape = {64}, .data = (const uint8_t *)two, .bytes = sizeof two}};
+    pc__tensor tensors[2] = {{.type = PC__T_F32,
+                              .rank = 2,
+                              .shape = {8, 8},
+                              .data = (const uint8_t *)one,
+                              .bytes = sizeof one},
+                             {.type = PC__T_F32,
+                              .rank = 1,
+                              .shape = {64},
+                              .data = (const uint8_t *)two,
+                              .bytes = sizeof two}};
     pc__weights *w = NULL;
     CHECK_OK(pc__weights_new(&w, mem, turned ? "b.gguf" : "a.safetensors"));
     for (int i = 0; i < 2; i++) {

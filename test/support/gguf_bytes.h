@@ -8,11 +8,16 @@
 
 #include "testing.h"
 
+#ifndef GGUF_ROOM
+#define GGUF_ROOM                                                                                  \
+    (1 << 16) /* bytes of keys, and of data; a test may define more before it includes this */
+#endif
+
 typedef struct gguf_bytes {
-    uint8_t data[1 << 16];
+    uint8_t data[2 * GGUF_ROOM];
     size_t size;
     uint64_t keys, tensors, offset; /* offset: of the next tensor's data */
-    uint8_t tail[1 << 16];
+    uint8_t tail[GGUF_ROOM];
 } gguf_bytes;
 
 static inline void put(gguf_bytes *g, const void *data, size_t size)

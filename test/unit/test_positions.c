@@ -134,6 +134,17 @@ static void alibi(void)
     CHECK(fabsf(pc__attention_scale(&arch) - 0.125f) < 1e-7f);
 }
 
+/* Factors of a GGUF file: one regime, no attention factor. */
+static void factors(void)
+{
+    pc__rope_config config = {.scaling = PC__ROPE_FACTORS,
+                              .theta = 10000,
+                              .dims = 4,
+                              .short_factors = (double[]){1, 8}};
+    frequencies(&config, 0, (const double[]){1, 0.00125}, 1);
+    CHECK_INT(pc__rope_regime(&config, 1000000), 0);
+}
+
 static void out_of_memory(void)
 {
     pc__rope_config config = {.theta = 10000, .dims = 4};
@@ -154,6 +165,7 @@ int main(void)
     yarn();
     llama3();
     longrope();
+    factors();
     alibi();
     out_of_memory();
     return pc_test_end();

@@ -7,8 +7,9 @@
  * is Bloom's and falcon-rw's per-head order, with a single one Falcon-7B's [q; k; v]) halves rows
  * [gate; up] (Phi-3) and whether the file has it transposed, [in][out] (GPT-2's Conv1D in
  * safetensors). All of these are one rule: row r of the part is row first + (r / run) * stride + r
- * % run of the file's matrix. GGUF's Llama keeps the rows of Q and K reordered for interleaved
- * rotation; they stay so, and arch.rope.interleaved says it. */
+ * % run of the file's matrix. GGUF's Llama keeps the rows of Q and K
+ * reordered for interleaved rotation; they are given as they lie there (unweave.h turns them back).
+ */
 #ifndef PC_MODEL_NAMES_H
 #define PC_MODEL_NAMES_H
 

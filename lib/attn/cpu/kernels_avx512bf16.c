@@ -102,7 +102,7 @@ INLINE void block(const pc__attn_task *task, size_t page, size_t row, const int 
         values(task, v, row, rows, 4, 0xffff, column, p, scale);
     for (; column < task->v_dim; column += 16) {
         size_t left = task->v_dim - column;
-        values(task, v, row, rows, 1, left < 16 ? (__mmask16)((1u << left) - 1u) : 0xffff, column, p, scale);
+        values(task, v, row, rows, 1, pc__lanes(0, left < 16 ? (uint32_t)left : 16, 0), column, p, scale);
     }
 }
 

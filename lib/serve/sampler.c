@@ -137,29 +137,34 @@ static int by_logit(const void *a, const void *b)
     return before(a, b) ? -1 : before(b, a) ? 1 : 0;
 }
 
-/* Brings the `count` first candidates of the order to the front, unsorted (Hoare's selection). */
+/* Restores the heap below `i`: every candidate comes after its children in the order. */
+static void sift(pc__candidate *heap, size_t count, size_t i)
+{
+    pc__candidate moved = heap[i];
+    for (size_t child = 2 * i + 1; child < count; child = 2 * i + 1) {
+        if (child + 1 < count && before(&heap[child], &heap[child + 1]))
+            child++;
+        if (!before(&moved, &heap[child]))
+            break;
+        heap[i] = heap[child];
+        i = child;
+    }
+    heap[i] = moved;
+}
+
+/* Brings the `count` first candidates of the order to the front, unsorted: a heap of the best so far, its last one on top, which
+ * most of the others fail to beat. */
 static void select_first(pc__candidate *c, size_t n, size_t count)
 {
-    size_t lo = 0, hi = n;
-    while (hi - lo > 1 && count > lo && count < hi) {
-        pc__candidate pivot = c[lo + (hi - lo) / 2];
-        size_t i = lo, j = hi - 1;
-        for (;;) {
-            while (before(&c[i], &pivot))
-                i++;
-            while (before(&pivot, &c[j]))
-                j--;
-            if (i >= j)
-                break;
-            pc__candidate swapped = c[i];
-            c[i++] = c[j];
-            c[j--] = swapped;
+    for (size_t i = count / 2; i--;)
+        sift(c, count, i);
+    for (size_t i = count; i < n && count; i++)
+        if (before(&c[i], &c[0])) {
+            pc__candidate out = c[0];
+            c[0] = c[i];
+            c[i] = out;
+            sift(c, count, 0);
         }
-        if (count <= j + 1)
-            hi = j + 1;
-        else
-            lo = j + 1;
-    }
 }
 
 static size_t usable(pc__sampler *s, const float *logits)

@@ -115,6 +115,25 @@ static void top_k_is_a_set(void)
     pc__sampler_end(&s);
 }
 
+/* Any number of candidates, many of them equal, in any order: the selection ends, and is right. */
+static void selection(void)
+{
+    pc_test_rng rng = {8};
+    for (int round = 0; round < 2000; round++) {
+        size_t vocab = 2 + pc_test_bits(&rng) % 60;
+        uint32_t k = 2 + (uint32_t)(pc_test_bits(&rng) % vocab), better = 0;
+        float logits[64];
+        pc__sampler s = start(1, k, 0, 0, (uint64_t)round, vocab);
+        for (size_t i = 0; i < vocab; i++)
+            logits[i] = (float)(pc_test_bits(&rng) % 8);
+        int32_t token = draw(&s, logits);
+        for (size_t i = 0; i < vocab; i++)
+            better += logits[i] > logits[token] || (logits[i] >= logits[token] && (int32_t)i < token);
+        CHECK(better < k);
+        pc__sampler_end(&s);
+    }
+}
+
 static void reproducible(void)
 {
     float logits[VOCAB] = {0};
@@ -192,6 +211,7 @@ int main(void)
     distributions();
     large_nucleus();
     top_k_is_a_set();
+    selection();
     reproducible();
     greedy_and_penalty();
     arguments();

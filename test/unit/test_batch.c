@@ -1,0 +1,297 @@
+/* Catches sequences that influence each other: in a batch that others join and leave, after forks, with different options, next to
+ * ones that fail or are cancelled, each must give exactly what it gives alone. */
+#include <stdlib.h>
+
+#include "toy_schema.h"
+
+enum { REQUESTS = 24, MAX_TOKENS = 64 };
+
+static const char *const prompts[] = {
+    "<prompt schema=\"t\"><a x=\"some\"/><b/><u2/>what is it?</prompt>",
+    "<prompt schema=\"t\"><b/>and what is that?</prompt>",
+    "<prompt schema=\"t\"><a/><b/><u1/><n><in/></n><c/> then?</prompt>",
+    "<prompt schema=\"t\">only this</prompt>",
+};
+
+typedef struct request {
+    pc_prompt *prompt;
+    pc_generate_options options;
+    int32_t alone[MAX_TOKENS];
+    size_t alone_count;
+    uint32_t alone_finish;
+    pc_sequence *sequence;
+    int joined;
+} request;
+
+static pc_generate_options random_options(pc_test_rng *rng)
+{
+    pc_generate_options o = PC_GENERATE_OPTIONS_INIT;
+    o.max_tokens = 1 + (uint32_t)(pc_test_bits(rng) % 30);
+    o.encoding = (uint32_t)(pc_test_bits(rng) % 4);
+    o.see = (uint32_t)(pc_test_bits(rng) % 2);
+    o.sampling.temperature = pc_test_bits(rng) % 2 ? 1.2f : 0;
+    o.sampling.top_k = pc_test_bits(rng) % 2 ? 20 : 0;
+    o.sampling.repetition_penalty = pc_test_bits(rng) % 2 ? 1.3f : 0;
+    o.sampling.seed = pc_test_bits(rng);
+    return o;
+}
+
+static void run_alone(const toy_world *w, request *r)
+{
+    pc_batch *batch = NULL;
+    pc_sequence *s = NULL;
+    const int32_t *tokens;
+    pc_status status = PC_OK;
+    CHECK_OK(pc_batch_new(&batch, w->model, NULL));
+    CHECK_OK(pc_sequence_new(&s, r->prompt, NULL, &r->options));
+    CHECK_OK(pc_batch_add(batch, s));
+    CHECK_INT(pc_sequence_finish(s), PC_FINISH_NONE);
+    while (status == PC_OK)
+        status = pc_batch_step(batch);
+    CHECK_STATUS(status, PC_END);
+    tokens = pc_sequence_tokens(s, &r->alone_count);
+    memcpy(r->alone, tokens, r->alone_count * sizeof *tokens);
+    r->alone_finish = pc_sequence_finish(s);
+    pc_batch_free(batch);
+    pc_sequence_free(s);
+}
+
+static void check_done(request *r)
+{
+    size_t count;
+    const int32_t *tokens = pc_sequence_tokens(r->sequence, &count);
+    CHECK_INT(count, r->alone_count);
+    CHECK(count == r->alone_count && !memcmp(tokens, r->alone, count * sizeof *tokens));
+    CHECK_INT(pc_sequence_finish(r->sequence), r->alone_finish);
+    pc_sequence_free(r->sequence); /* leaves its batch */
+    r->sequence = NULL;
+}
+
+/* Sequences join, leave, come back, and are freed while others run. */
+static void join_and_leave(uint64_t seed)
+{
+    toy_world w;
+    request requests[REQUESTS];
+    pc_test_rng rng = {seed};
+    pc_batch *batch = NULL;
+    int done = 0;
+    memset(requests, 0, sizeof requests);
+    if (!CHECK(toy_start(&w, NULL, 0, 0, toy_schema)))
+        return;
+    CHECK_OK(pc_batch_new(&batch, w.model, NULL));
+    for (int i = 0; i < REQUESTS; i++) {
+        requests[i].prompt = toy_prompt(&w, prompts[pc_test_bits(&rng) % 4]);
+        requests[i].options = random_options(&rng);
+        run_alone(&w, &requests[i]);
+        CHECK_OK(pc_sequence_new(&requests[i].sequence, requests[i].prompt, w.cache, &requests[i].options));
+    }
+    for (int round = 0; done < REQUESTS && round < 5000; round++) {
+        request *r = &requests[pc_test_bits(&rng) % REQUESTS];
+        if (r->sequence && pc_test_bits(&rng) % 2) {
+            CHECK_OK(r->joined ? pc_batch_remove(batch, r->sequence) : pc_batch_add(batch, r->sequence));
+            r->joined = !r->joined;
+        }
+        CHECK(pc_batch_step(batch) >= 0);
+        for (int i = 0; i < REQUESTS; i++)
+            if (requests[i].sequence && pc_sequence_finish(requests[i].sequence)) {
+                check_done(&requests[i]);
+                done++;
+            }
+    }
+    CHECK_INT(done, REQUESTS);
+    CHECK(pc_toy_count(w.toy)->largest_step > 3);
+    CHECK_INT(pc_toy_count(w.toy)->live_sequences, 0);
+    for (int i = 0; i < REQUESTS; i++)
+        pc_prompt_free(requests[i].prompt);
+    pc_batch_free(batch);
+    toy_end(&w);
+}
+
+static void forks(void)
+{
+    toy_world w;
+    pc_batch *batch = NULL;
+    pc_sequence *s = NULL, *same = NULL, *other = NULL, *late = NULL;
+    pc_generate_options o = PC_GENERATE_OPTIONS_INIT;
+    pc_sampling sampling = {1, 0, 0, 0, 99};
+    size_t n, m;
+    if (!CHECK(toy_start(&w, NULL, 0, 0, toy_schema)))
+        return;
+    pc_prompt *prompt = toy_prompt(&w, prompts[0]);
+    o.max_tokens = 20;
+    o.sampling.temperature = 1;
+    o.sampling.seed = 3;
+    o.sampling.repetition_penalty = 1.2f;
+    CHECK_OK(pc_batch_new(&batch, w.model, NULL));
+    CHECK_OK(pc_sequence_new(&s, prompt, w.cache, &o));
+    CHECK_STATUS(pc_sequence_fork(&same, s, NULL), PC_ERR_STATE);
+    CHECK(same == NULL);
+    CHECK_OK(pc_batch_add(batch, s));
+    for (int i = 0; i < 5; i++)
+        CHECK_OK(pc_batch_step(batch));
+    CHECK_OK(pc_sequence_fork(&same, s, NULL));
+    CHECK_OK(pc_sequence_fork(&other, s, &sampling));
+    CHECK_OK(pc_batch_add(batch, same));
+    CHECK_OK(pc_batch_add(batch, other));
+    CHECK_OK(pc_batch_step(batch));
+    CHECK_OK(pc_sequence_fork(&late, other, NULL));
+    CHECK_OK(pc_batch_add(batch, late));
+    while (pc_batch_step(batch) == PC_OK)
+        ;
+    const int32_t *a = pc_sequence_tokens(s, &n), *b = pc_sequence_tokens(same, &m);
+    CHECK(n == m && n == 20 && !memcmp(a, b, n * sizeof *a));
+    b = pc_sequence_tokens(other, &m);
+    CHECK(!memcmp(a, b, 5 * sizeof *a) && memcmp(a, b, n * sizeof *a));
+    a = pc_sequence_tokens(late, &n);
+    CHECK(n == m && !memcmp(a, b, n * sizeof *a));
+    const char *x = pc_sequence_text(late, &n), *y = pc_sequence_text(other, &m);
+    CHECK(n == m && n > 0 && !memcmp(x, y, n));
+    pc_sequence_free(late);
+    CHECK_STATUS(pc_sequence_fork(&late, s, NULL), PC_ERR_STATE); /* finished */
+    CHECK(late == NULL);
+    pc_sequence_free(s);
+    pc_sequence_free(same);
+    pc_sequence_free(other);
+    pc_batch_free(batch);
+    pc_prompt_free(prompt);
+    CHECK_INT(pc_toy_count(w.toy)->live_sequences, 0);
+    toy_end(&w);
+}
+
+typedef struct cancelling {
+    int after;
+} cancelling;
+
+static int32_t cancel(void *user)
+{
+    cancelling *c = user;
+    return c->after >= 0 && c->after-- == 0;
+}
+
+/* One of five is cancelled at a poll, or the host fails a step: the others go on. */
+static void one_fails(void)
+{
+    for (int at = 0; at < 60; at++)
+        for (int by_host = 0; by_host <= 1; by_host++) {
+            toy_world w;
+            request r[5];
+            pc_batch *batch = NULL;
+            cancelling c = {at};
+            int errors = 0, steps = 0;
+            pc_status status = PC_OK;
+            pc_test_rng rng = {4};
+            memset(r, 0, sizeof r);
+            if (!CHECK(toy_start(&w, NULL, 0, 0, toy_schema)))
+                return;
+            CHECK_OK(pc_batch_new(&batch, w.model, NULL));
+            for (int i = 0; i < 5; i++) {
+                r[i].prompt = toy_prompt(&w, prompts[i % 4]);
+                r[i].options = random_options(&rng);
+                r[i].options.max_tokens = 6;
+                run_alone(&w, &r[i]);
+                if (i == 2 && !by_host) {
+                    r[i].options.cancelled = cancel;
+                    r[i].options.cancel_user = &c;
+                }
+                CHECK_OK(pc_sequence_new(&r[i].sequence, r[i].prompt, w.cache, &r[i].options));
+                CHECK_OK(pc_batch_add(batch, r[i].sequence));
+            }
+            if (by_host)
+                pc_toy_count(w.toy)->fail_step_at = pc_toy_count(w.toy)->step_calls + 1 + (uint64_t)at;
+            for (; status != PC_END && steps < 100; steps++) {
+                status = pc_batch_step(batch);
+                errors += status < 0;
+                CHECK(status >= 0 || status == (by_host ? PC_ERR_IO : PC_ERR_CANCELLED));
+            }
+            CHECK(errors <= 1 && steps < 100);
+            for (int i = 0; i < 5; i++) {
+                if (pc_sequence_finish(r[i].sequence) == PC_FINISH_ERROR) {
+                    CHECK(by_host || i == 2);
+                    CHECK_INT(errors, 1);
+                    errors = 0;
+                    pc_sequence_free(r[i].sequence);
+                } else {
+                    check_done(&r[i]);
+                }
+                pc_prompt_free(r[i].prompt);
+            }
+            CHECK_INT(pc_toy_count(w.toy)->live_sequences, 0);
+            pc_batch_free(batch);
+            toy_end(&w);
+        }
+}
+
+static void arguments(void)
+{
+    toy_world w, v;
+    pc_batch *batch = NULL, *second = NULL;
+    pc_batch_options o = PC_BATCH_OPTIONS_INIT;
+    pc_sequence *s = NULL, *t = NULL;
+    pc_generate_options g = PC_GENERATE_OPTIONS_INIT;
+    pc_stats stats = PC_STATS_INIT;
+    size_t n = 7;
+    if (!CHECK(toy_start(&w, NULL, 0, 0, toy_schema)) || !CHECK(toy_start(&v, NULL, 0, 0, toy_schema)))
+        return;
+    pc_prompt *p = toy_prompt(&w, prompts[1]), *q = toy_prompt(&v, prompts[1]);
+    CHECK_STATUS(pc_batch_new(NULL, w.model, NULL), PC_ERR_INVALID);
+    CHECK_STATUS(pc_batch_new(&batch, NULL, NULL), PC_ERR_INVALID);
+    o.reserved = 1;
+    CHECK_STATUS(pc_batch_new(&batch, w.model, &o), PC_ERR_INVALID);
+    o.reserved = 0;
+    o.max_sequences = 1;
+    CHECK_OK(pc_batch_new(&batch, w.model, &o));
+    CHECK_STATUS(pc_batch_step(batch), PC_END);
+    CHECK_STATUS(pc_batch_step(NULL), PC_ERR_INVALID);
+    CHECK_STATUS(pc_sequence_new(NULL, p, NULL, NULL), PC_ERR_INVALID);
+    CHECK_STATUS(pc_sequence_new(&s, NULL, NULL, NULL), PC_ERR_INVALID);
+    g.samples = 2;
+    CHECK_STATUS(pc_sequence_new(&s, p, NULL, &g), PC_ERR_INVALID);
+    CHECK_OK(pc_sequence_new(&s, q, NULL, NULL));
+    CHECK_STATUS(pc_batch_add(batch, s), PC_ERR_MISMATCH);
+    pc_sequence_free(s);
+    CHECK_OK(pc_sequence_new(&s, p, NULL, NULL));
+    CHECK_OK(pc_sequence_new(&t, p, NULL, NULL));
+    CHECK_STATUS(pc_batch_remove(batch, s), PC_ERR_NOT_FOUND);
+    CHECK_OK(pc_batch_add(batch, s));
+    CHECK_STATUS(pc_batch_add(batch, s), PC_ERR_STATE);
+    CHECK_STATUS(pc_batch_add(batch, t), PC_ERR_LIMIT);
+    CHECK_OK(pc_batch_new(&second, w.model, NULL));
+    CHECK_STATUS(pc_batch_add(second, s), PC_ERR_STATE);
+    CHECK_STATUS(pc_batch_add(NULL, s), PC_ERR_INVALID);
+    CHECK_STATUS(pc_batch_add(batch, NULL), PC_ERR_INVALID);
+    CHECK_OK(pc_batch_remove(batch, s));
+    CHECK_OK(pc_batch_add(second, s));
+    pc_batch_free(second); /* the sequence lives on */
+    CHECK_OK(pc_batch_add(batch, s));
+    CHECK_OK(pc_batch_step(batch));
+    CHECK_OK(pc_sequence_get_stats(s, &stats));
+    CHECK(stats.tokens_prompt > 0 && stats.tokens_generated == 1);
+    CHECK_STATUS(pc_sequence_get_stats(NULL, &stats), PC_ERR_INVALID);
+    CHECK_STATUS(pc_sequence_get_stats(s, NULL), PC_ERR_INVALID);
+    CHECK(pc_sequence_tokens(NULL, &n) == NULL && n == 0);
+    CHECK_STR(pc_sequence_text(NULL, NULL), "");
+    CHECK_INT(pc_sequence_finish(NULL), PC_FINISH_NONE);
+    pc_sequence_free(NULL);
+    pc_batch_free(NULL);
+    pc_prompt_free(p); /* whatever order: everything keeps what it needs */
+    pc_model *model = w.model;
+    w.model = NULL;
+    pc_model_free(model);
+    toy_end(&w);
+    CHECK_OK(pc_batch_step(batch));
+    pc_batch_free(batch);
+    pc_sequence_free(s);
+    pc_sequence_free(t);
+    pc_prompt_free(q);
+    toy_end(&v);
+}
+
+int main(void)
+{
+    join_and_leave(1);
+    join_and_leave(2);
+    forks();
+    one_fails();
+    arguments();
+    return pc_test_end();
+}

@@ -1,15 +1,18 @@
 /* Which tensors of a weight file hold which part of a model, and where in them.
  *
  * A table row per part and architecture family gives the tensor's name (Hugging Face's or GGUF's;
- * optional prefixes are found out) and how the part lies in it: plain      the whole tensor stacked
- * rows [q; k; v] one below the other (GPT-2, MPT, Phi-3, every fused GGUF tensor) grouped    per
- * K/V head: its query heads, its key head, its value head (Falcon; with one K/V head per head this
- * is Bloom's and falcon-rw's per-head order, with a single one Falcon-7B's [q; k; v]) halves rows
- * [gate; up] (Phi-3) and whether the file has it transposed, [in][out] (GPT-2's Conv1D in
- * safetensors). All of these are one rule: row r of the part is row first + (r / run) * stride + r
- * % run of the file's matrix. GGUF's Llama keeps the rows of Q and K
- * reordered for interleaved rotation; they are given as they lie there (unweave.h turns them back).
- */
+ * optional prefixes are found out) and how the part lies in it:
+ *
+ *   plain    the whole tensor
+ *   stacked  rows [q; k; v] one below the other (GPT-2, MPT, Phi-3, every fused GGUF tensor)
+ *   grouped  per K/V head: its query heads, its key head, its value head (Falcon; with one K/V head
+ *            a head this is Bloom's and falcon-rw's order, with a single one Falcon-7B's)
+ *   halves   rows [gate; up] (Phi-3)
+ *
+ * and whether the file has it transposed, [in][out] (GPT-2's Conv1D in safetensors). All of these
+ * are one rule: row r of the part is row first + (r / run) * stride + r % run of the file's matrix.
+ * GGUF's Llama keeps the rows of Q and K reordered for interleaved rotation; they are given as they
+ * lie there (unweave.h turns them back). */
 #ifndef PC_MODEL_NAMES_H
 #define PC_MODEL_NAMES_H
 

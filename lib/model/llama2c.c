@@ -4,9 +4,11 @@
  * Version 0: seven int32 (dim, hidden_dim, layers, heads, kv_heads, vocabulary, length; a negative
  * vocabulary: the head is a matrix of its own), then embedding, attention norms, q, k, v, o, MLP
  * norms, w1, w2, w3, final norm, two tables of length * head_dim / 2 (cos and sin, which nobody
- * needs), head. Version 1: "24ka", int32 1, the seven numbers, a byte that is 1 where the head is
- * the embedding, zeros up to byte 256; then attention norms, MLP norms, final norm, embedding, q,
- * k, v, o, w1, w2, w3, head. */
+ * needs), head.
+ *
+ * Version 1: "24ka", int32 1, the seven numbers, a byte that is 1 where the head is the embedding,
+ * zeros up to byte 256; then attention norms, MLP norms, final norm, embedding, q, k, v, o, w1, w2,
+ * w3, head. */
 #include <stdio.h>
 #include <string.h>
 

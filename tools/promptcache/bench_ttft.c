@@ -97,13 +97,14 @@ static int print_result(const arguments *a, const bench *b, double *full, double
 {
     size_t n = (size_t)a->repeats;
     double full_ms = 1e3 * median(full, n), cached_ms = 1e3 * median(cached, n), assemble_us = 1e6 * median(assemble, n);
+    double resident = resident_bytes(); /* before the buffer of the next line counts too */
     double ctx = (double)a->context, fresh = (double)a->fresh, rate = read_rate();
     double full_flops = 2 * weights_of(b) * ctx + attention_flops(b, ctx / 2) * ctx;
     double new_flops = 2 * weights_of(b) * fresh + attention_flops(b, ctx - fresh / 2) * fresh;
     double by_flops = new_flops / full_flops * full_ms, by_bytes = 1e3 * (double)b->info.weight_bytes / rate;
     double bound = by_flops > by_bytes ? by_flops : by_bytes;
     double kv = (double)b->info.kv_bytes_per_token * ctx;
-    double beyond = resident_bytes() - (double)b->info.weight_bytes - 2 * kv;
+    double beyond = resident - (double)b->info.weight_bytes - 2 * kv;
     if (a->json) {
         print_json(json_pack("{s:I,s:I,s:f,s:f,s:f,s:f,s:f,s:f,s:f,s:f,s:f}", "context", (json_int_t)a->context, "new_tokens",
                              (json_int_t)a->fresh, "full_ms", full_ms, "cached_ms", cached_ms, "ratio", full_ms / cached_ms, "bound_ms",

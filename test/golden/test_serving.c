@@ -1,0 +1,363 @@
+/* Serving over our own models. Catches, through the public calls: evaluation by hand that is not the golden one, generation that is
+ * not the golden continuation, segments that read wrong where they are placed; and through the request itself, bit for bit: exact
+ * states, warm or cold, and full repair that are not the plan's. */
+#include <stdlib.h>
+
+#include "golden_lanes.h"
+#include "serve/generate_options.h"
+#include "serve/request.h"
+
+static const char *const models[] = {
+    "llama_mha", "llama_gqa", "llama_rope_linear", "llama_rope_dynamic", "llama_rope_yarn", "llama_rope_llama3",
+    "phi3_longrope_short", "phi3_longrope_long", "mistral_swa", "qwen2", "phi", "opt", "opt_postnorm_proj", "gpt2",
+    "falcon_new", "falcon_mq", "falcon_rw", "mpt", "bloom"};
+
+typedef struct world {
+    pc_context *context;
+    pc_model *model;
+    pc_model_info info;
+    pc__weights *file;
+} world;
+
+typedef struct tokens {
+    int32_t ids[256];
+    int64_t positions[256];
+    size_t count;
+} tokens;
+
+static float *floats(const world *w, const char *name, size_t *count)
+{
+    const pc__tensor *t = pc__weights_find(w->file, name);
+    float *out;
+    *count = t != NULL;
+    for (uint32_t i = 0; t && i < t->rank; i++)
+        *count *= (size_t)t->shape[i];
+    if (!t)
+        return NULL;
+    out = malloc((*count + 1) * sizeof *out);
+    pc__tensor_floats(t, 0, *count, out);
+    return out;
+}
+
+static size_t integers(const world *w, const char *prefix, const char *what, int64_t *out)
+{
+    char name[64];
+    size_t n;
+    snprintf(name, sizeof name, "%s/%s", prefix, what);
+    float *values = floats(w, name, &n);
+    for (size_t i = 0; i < n; i++)
+        out[i] = (int64_t)values[i];
+    free(values);
+    return n;
+}
+
+static tokens read_tokens(const world *w, const char *prefix)
+{
+    tokens t = {0};
+    int64_t ids[256];
+    t.count = integers(w, prefix, "ids", ids);
+    for (size_t i = 0; i < t.count; i++) {
+        t.ids[i] = (int32_t)ids[i];
+        t.positions[i] = (int64_t)i;
+    }
+    integers(w, prefix, "pos", t.positions);
+    return t;
+}
+
+static pc_lane lane_of_tokens(const tokens *t)
+{
+    return (pc_lane){NULL, 0, t->ids, t->positions, t->count};
+}
+
+static void compare(const world *w, const char *name, const float *got, size_t count, double limit)
+{
+    size_t n;
+    float *want = floats(w, name, &n);
+    CHECK_INT(n, count);
+    if (want && n == count)
+        near_all(name, got, want, n, limit, 1, NULL);
+    free(want);
+}
+
+/* Modules encoded alone, each in a lane of one call, then new tokens over them; both rules. */
+static void modular(const world *w)
+{
+    tokens m[3], fresh = read_tokens(w, "modular/new");
+    pc_lane lanes[3], one;
+    pc_span spans[3];
+    pc_segment *segments[3] = {NULL};
+    pc_eval_args a = PC_EVAL_ARGS_INIT;
+    float *logits = calloc(fresh.count * (size_t)w->info.vocab, sizeof *logits);
+    for (int i = 0; i < 3; i++) {
+        char name[32];
+        snprintf(name, sizeof name, "modular/m%d", i);
+        m[i] = read_tokens(w, name);
+        lanes[i] = lane_of_tokens(&m[i]);
+    }
+    a.lanes = lanes;
+    a.lane_count = 3;
+    a.segments = segments;
+    a.regime_length = (uint64_t)fresh.positions[fresh.count - 1] + 1;
+    if (CHECK_OK(pc_eval(w->model, &a))) {
+        for (int i = 0; i < 3; i++) {
+            char name[32];
+            size_t n = (size_t)w->info.kv_heads * m[i].count * (size_t)w->info.head_dim, all;
+            float *k = malloc(n * sizeof *k), *want;
+            snprintf(name, sizeof name, "modular/m%d/k", i);
+            want = floats(w, name, &all);
+            CHECK_OK(pc_segment_read(segments[i], 0, m[i].positions[0], k, NULL));
+            if (CHECK(want && all == n * (size_t)w->info.layers))
+                near_all(name, k, want, n, 1e-4, 1, NULL);
+            free(want);
+            free(k);
+            spans[i] = (pc_span){segments[i], m[i].positions[0], 0, 0};
+        }
+        one = (pc_lane){spans, 3, fresh.ids, fresh.positions, fresh.count};
+        a.lanes = &one;
+        a.lane_count = 1;
+        a.segments = NULL;
+        a.logits = logits;
+        a.see = PC_SEE_ALL;
+        CHECK_OK(pc_eval(w->model, &a));
+        compare(w, "modular_all/logits", logits, fresh.count * (size_t)w->info.vocab, 2e-4);
+        a.see = PC_SEE_BY_POSITION;
+        CHECK_OK(pc_eval(w->model, &a));
+        compare(w, "modular_pos/logits", logits, fresh.count * (size_t)w->info.vocab, 2e-4);
+    }
+    for (int i = 0; i < 3; i++)
+        pc_segment_free(segments[i]);
+    free(logits);
+}
+
+/* Under PC_SEE_ALL the order of arrival counts, whatever the positions: the later half given first, over a segment. */
+static void any_order(const world *w)
+{
+    tokens t = read_tokens(w, "plain"), turned = t;
+    pc_lane one = lane_of_tokens(&t);
+    pc_eval_args a = PC_EVAL_ARGS_INIT;
+    pc_segment *segment = NULL;
+    float *logits = calloc(t.count * (size_t)w->info.vocab, sizeof *logits);
+    a.lanes = &one;
+    a.lane_count = 1;
+    a.see = PC_SEE_ALL;
+    a.logits = logits;
+    a.regime_length = t.count;
+    CHECK_OK(pc_eval(w->model, &a));
+    compare(w, "plain/logits", logits, t.count * (size_t)w->info.vocab, 2e-4);
+    for (size_t i = 0; i < t.count; i++)
+        turned.positions[i] = t.positions[(i + t.count / 2) % t.count];
+    one = lane_of_tokens(&turned);
+    CHECK_OK(pc_eval(w->model, &a));
+    a.segments = &segment;
+    CHECK_STATUS(pc_eval(w->model, &a), PC_ERR_UNSUPPORTED); /* positions of a segment ascend */
+    CHECK(segment == NULL);
+    a.see = PC_SEE_BY_POSITION;
+    CHECK_STATUS(pc_eval(w->model, &a), PC_ERR_INVALID);
+    free(logits);
+}
+
+static void relocation(const world *w)
+{
+    tokens t = read_tokens(w, "relocate");
+    pc_lane one = lane_of_tokens(&t);
+    pc_eval_args a = PC_EVAL_ARGS_INIT;
+    pc_segment *segment = NULL;
+    size_t n = (size_t)w->info.kv_heads * t.count * (size_t)w->info.head_dim, all;
+    float *k = malloc(n * sizeof *k), *want = floats(w, "relocate/k_moved", &all);
+    for (size_t i = 0; i < t.count; i++)
+        t.positions[i] = 10 + (int64_t)i;
+    a.lanes = &one;
+    a.lane_count = 1;
+    a.segments = &segment;
+    a.regime_length = 57 + t.count;
+    if (t.count && CHECK_OK(pc_eval(w->model, &a))) {
+        if (!w->info.relocatable)
+            CHECK_STATUS(pc_segment_read(segment, 0, 57, k, NULL), PC_ERR_UNSUPPORTED);
+        else if (CHECK_OK(pc_segment_read(segment, 0, 57, k, NULL)) && want && all == n * (size_t)w->info.layers
+                 && w->info.position_scheme == PC_POSITION_ROPE && strncmp(w->info.architecture, "phi3", 4) != 0)
+            near_all("relocate/k_moved", k, want, n, 1e-4, 1, NULL);
+        CHECK_STATUS(pc_segment_read(segment, w->info.layers, 10, k, NULL), PC_ERR_INVALID);
+    }
+    pc_segment_free(segment);
+    free(want);
+    free(k);
+}
+
+static void greedy(const world *w)
+{
+    tokens t = read_tokens(w, "plain");
+    int64_t want[64];
+    size_t n = integers(w, "plain", "greedy", want), count;
+    pc_prompt *prompt = NULL;
+    pc_sequence *s = NULL;
+    pc_batch *batch = NULL;
+    pc_generate_options o = PC_GENERATE_OPTIONS_INIT;
+    if (w->info.context_length && t.count + n > (size_t)w->info.context_length)
+        return; /* golden cases of dynamic NTK go beyond the trained length, requests do not */
+    o.max_tokens = (uint32_t)n;
+    CHECK_OK(pc_prompt_from_tokens(&prompt, w->model, t.ids, t.count));
+    CHECK_OK(pc_sequence_new(&s, prompt, NULL, &o));
+    CHECK_OK(pc_batch_new(&batch, w->model, NULL));
+    CHECK_OK(pc_batch_add(batch, s));
+    while (pc_batch_step(batch) == PC_OK)
+        ;
+    const int32_t *got = pc_sequence_tokens(s, &count);
+    CHECK(count == n || pc_sequence_finish(s) == PC_FINISH_STOP_TOKEN);
+    for (size_t i = 0; i < count && i < n; i++)
+        CHECK_INT(got[i], want[i]);
+    pc_batch_free(batch);
+    pc_sequence_free(s);
+    pc_prompt_free(prompt);
+}
+
+/* The logits behind the prompt. */
+static float *logits_of(const pc_prompt *prompt, pc_cache *cache, uint32_t encoding, uint32_t repair, uint32_t baseline,
+                        pc_stats *stats)
+{
+    pc__generation g;
+    pc__request r = {0};
+    pc_generate_options o = PC_GENERATE_OPTIONS_INIT;
+    float *logits = calloc((size_t)prompt->model->info.vocab, sizeof *logits);
+    void *sequence = NULL;
+    o.encoding = encoding;
+    o.repair = repair;
+    o.baseline = baseline;
+    CHECK_OK(pc__generation_init(&g, prompt->model, &o, "test"));
+    CHECK_OK(pc__request_init(&r, prompt, cache, &g.options));
+    CHECK_OK(pc__request_run(&r, &sequence, logits));
+    if (stats)
+        *stats = r.stats;
+    pc__host_drop(prompt->model, sequence);
+    pc__request_end(&r);
+    pc__generation_end(&g, &prompt->model->context->mem);
+    return logits;
+}
+
+static int same_bits(float *a, float *b, size_t count)
+{
+    int same = !memcmp(a, b, count * sizeof *a);
+    free(b);
+    return same;
+}
+
+static void check_exact(const pc_prompt *prompt, pc_cache *cache, const char *what)
+{
+    size_t vocab = (size_t)prompt->model->info.vocab;
+    pc_stats cold = PC_STATS_INIT, warm = PC_STATS_INIT;
+    float *plan = logits_of(prompt, cache, 0, 0, PC_BASELINE_PLAN, NULL);
+    int ok = CHECK(same_bits(plan, logits_of(prompt, cache, 0, PC_REPAIR_FULL, 0, NULL), vocab));
+    ok &= CHECK(same_bits(plan, logits_of(prompt, cache, PC_ENCODE_EXACT, 0, 0, &cold), vocab));
+    ok &= CHECK(same_bits(plan, logits_of(prompt, cache, PC_ENCODE_EXACT, 0, 0, &warm), vocab));
+    ok &= CHECK(same_bits(plan, logits_of(prompt, NULL, PC_ENCODE_EXACT, 0, 0, NULL), vocab));
+    float *prefill = logits_of(prompt, cache, 0, 0, PC_BASELINE_PREFILL, NULL);
+    ok &= near_all("prefill beside plan", plan, prefill, vocab, prompt->model->info.compute == PC_DTYPE_F32 ? 2e-4 : 3e-2, 1, NULL);
+    CHECK(warm.tokens_cached > 0 && warm.tokens_encoded == 0);
+    if (!ok)
+        fprintf(stderr, "    %s\n", what);
+    free(prefill);
+    free(plan);
+}
+
+static void bit_equal(const world *w)
+{
+    int32_t ids[200];
+    pc_prompt *prompt = NULL;
+    pc_cache *cache = NULL;
+    size_t count = 200;
+    pc_test_rng rng = {1};
+    if (w->info.context_length && count > (size_t)w->info.context_length)
+        count = (size_t)w->info.context_length;
+    for (size_t i = 0; i < count; i++)
+        ids[i] = (int32_t)(pc_test_bits(&rng) % (uint64_t)w->info.vocab);
+    if (count < 70)
+        return;
+    CHECK_OK(pc_cache_new(&cache, w->context, NULL));
+    CHECK_OK(pc_prompt_from_tokens(&prompt, w->model, ids, count - 40)); /* a prefix of the next one */
+    check_exact(prompt, cache, "prefix");
+    pc_prompt_free(prompt);
+    CHECK_OK(pc_prompt_from_tokens(&prompt, w->model, ids, count));
+    check_exact(prompt, cache, "all");
+    pc_prompt_free(prompt);
+    pc_cache_free(cache);
+}
+
+static void golden_model(const char *name)
+{
+    world w = {0};
+    char path[256];
+    pc_model_options o = PC_MODEL_OPTIONS_INIT;
+    const char *found;
+    snprintf(path, sizeof path, "golden/%s", name);
+    found = pc_test_data(path);
+    o.compute = PC_DTYPE_F32;
+    w.info = (pc_model_info)PC_MODEL_INFO_INIT;
+    CHECK_OK(pc_context_new(&w.context, NULL));
+    if (CHECK_OK(pc_model_load(&w.model, w.context, found, &o)) && CHECK_OK(pc_model_get_info(w.model, &w.info))) {
+        snprintf(path, sizeof path, "%s/golden.safetensors", found);
+        CHECK_OK(pc__safetensors_open(&w.file, &w.context->mem, path));
+        modular(&w);
+        any_order(&w);
+        relocation(&w);
+        greedy(&w);
+        bit_equal(&w);
+    } else {
+        fprintf(stderr, "    %s\n", name);
+    }
+    pc__weights_free(w.file);
+    pc_model_free(w.model);
+    pc_context_free(w.context);
+}
+
+static const char schema_text[] =
+    "<schema name=\"s\">You are a helpful guide. "
+    "<module name=\"a\">Alice lives in Paris and has a red <parameter name=\"x\" length=\"4\"/> in the garden.</module> "
+    "<module name=\"b\">Bob lives in Rome, where it is warm most of the year and the food is good.</module>"
+    "<union><module name=\"u\">They met in spring.</module><module name=\"v\">They have never met each other.</module></union>"
+    "<module name=\"c\">Carol has three cats and a small blue boat on the lake.</module></schema>";
+static const char prompt_text[] = "<prompt schema=\"s\"><a x=\"tree\"/><b/><v/><c/>Who has a boat?</prompt>";
+
+/* With PML, in both types of K and V: the project's own demo model. */
+static void demo_model(uint32_t compute)
+{
+    pc_context *context = NULL;
+    pc_model *model = NULL;
+    pc_cache *cache = NULL;
+    pc_schema *schema = NULL;
+    pc_prompt *prompt = NULL;
+    pc_model_options o = PC_MODEL_OPTIONS_INIT;
+    o.compute = compute;
+    CHECK_OK(pc_context_new(&context, NULL));
+    if (CHECK_OK(pc_model_load(&model, context, PC_SOURCE_DIR "/models/demo/demo.gguf", &o))) {
+        CHECK_OK(pc_cache_new(&cache, context, NULL));
+        CHECK_OK(pc_schema_parse(&schema, model, schema_text, sizeof schema_text - 1, NULL));
+        if (CHECK_OK(pc_prompt_parse(&prompt, &schema, 1, prompt_text, sizeof prompt_text - 1, NULL))) {
+            check_exact(prompt, cache, compute == PC_DTYPE_F32 ? "PML, f32" : "PML, bf16");
+            for (uint32_t encoding = 0; encoding < PC_ENCODE_EXACT; encoding++) {
+                pc_stats cold = PC_STATS_INIT, warm = PC_STATS_INIT;
+                float *a = logits_of(prompt, cache, encoding, 0, 0, &cold);
+                CHECK(same_bits(a, logits_of(prompt, cache, encoding, 0, 0, &warm), (size_t)model->info.vocab));
+                CHECK(warm.tokens_cached > 0 && !cold.tokens_cached);
+                free(a);
+            }
+        }
+    }
+    pc_prompt_free(prompt);
+    pc_schema_free(schema);
+    pc_cache_free(cache);
+    pc_model_free(model);
+    pc_context_free(context);
+}
+
+int main(void)
+{
+    demo_model(PC_DTYPE_F32);
+    demo_model(PC_DTYPE_BF16);
+    if (!pc_test_data("golden/llama_gqa"))
+        pc_test_skip("no golden models");
+    for (size_t i = 0; i < sizeof models / sizeof *models; i++) {
+        printf("%s\n", models[i]);
+        fflush(stdout);
+        golden_model(models[i]);
+    }
+    return pc_test_end();
+}

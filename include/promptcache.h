@@ -268,7 +268,8 @@ typedef struct pc_step_row {
 
 /* Append rows to their sequences and compute. The rows of one sequence stand in ascending position order; a row sees,
  * of what is attached and of the sequence's own tokens (earlier steps and this one), what the rule allows: by position,
- * or all attached keys and the own tokens before it in the order of arrival. */
+ * or all attached keys and the own tokens before it in the order of arrival. A failed call leaves the sequences as they
+ * were. */
 typedef struct pc_step_args {
     size_t struct_size;
     const pc_step_row *rows;

@@ -29,23 +29,18 @@ def base(model, adapter, tokenizer, scheme, regime, dtype, layout, encoding, sal
                   u64(encoding), run(salt))
 
 
-def segment(base_id, seen, offset, tokens, relative=()):
-    return digest("segment/1", run(base_id), run(seen), u64(offset), u64(len(tokens)),
+def segment(base_id, before, distance, offset, tokens, relative=()):
+    return digest("seg/1", run(base_id), run(before), u64(distance), u64(offset), u64(len(tokens)),
                   b"".join(struct.pack("<i", t) for t in tokens), u64(len(relative)), b"".join(u64(r) for r in relative))
-
-
-def seen_add(seen, segment_id, distance):
-    return digest("seen/1", run(seen), run(segment_id), u64(distance))
 
 
 def vectors():
     a = base(bytes(range(32)), b"", bytes(range(32, 64)), 1, 0, 1, 1, 0, b"")
     b = base(bytes(range(32)), bytes(range(64, 96)), ZERO, 3, 4096, 2, 0, 3, b"tenant-7")
-    a1 = segment(a, ZERO, 0, [1, 2, 3])
-    seen1 = seen_add(ZERO, a1, 3)
-    a2 = segment(a, seen1, 0, [4, -1, 2147483647, 0])
-    return {"base-a": a, "base-b": b, "segment-a1": a1, "seen-a1": seen1, "segment-a2": a2, "seen-a2": seen_add(seen1, a2, -2),
-            "segment-gap": segment(a, ZERO, 0, [1, 2, 3], [0, 1, 5]), "segment-empty": segment(b, ZERO, 17, [])}
+    a1 = segment(a, ZERO, 0, 0, [1, 2, 3])
+    a2 = segment(a, a1, 3, 0, [4, -1, 2147483647, 0])
+    return {"base-a": a, "base-b": b, "segment-a1": a1, "segment-a2": a2, "segment-a3": segment(a, a2, -2, 0, [1]),
+            "segment-gap": segment(a, ZERO, 0, 0, [1, 2, 3], [0, 1, 5]), "segment-empty": segment(b, ZERO, 0, 17, [])}
 
 
 def main():

@@ -41,10 +41,15 @@ void pc__digest_text(pc__digest *digest, const char *text)
     pc__digest_bytes(digest, text, strlen(text));
 }
 
-void pc__digest_i32(pc__digest *digest, const int32_t *values, size_t count)
+#if defined(__BYTE_ORDER__) && __BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__
+static void add_i32(pc__digest *digest, const int32_t *values, size_t count)
+{
+    add(digest, values, 4 * count); /* they lie as they are to be digested */
+}
+#else
+static void add_i32(pc__digest *digest, const int32_t *values, size_t count)
 {
     unsigned char le[4 * 64];
-    pc__digest_u64(digest, count);
     for (size_t i = 0; i < count; i += 64) {
         size_t n = count - i < 64 ? count - i : 64;
         for (size_t j = 0; j < n; j++)
@@ -52,6 +57,13 @@ void pc__digest_i32(pc__digest *digest, const int32_t *values, size_t count)
                 le[4 * j + (size_t)b] = (unsigned char)((uint32_t)values[i + j] >> (8 * b));
         add(digest, le, 4 * n);
     }
+}
+#endif
+
+void pc__digest_i32(pc__digest *digest, const int32_t *values, size_t count)
+{
+    pc__digest_u64(digest, count);
+    add_i32(digest, values, count);
 }
 
 pc__id pc__digest_end(pc__digest *digest)

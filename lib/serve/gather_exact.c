@@ -22,7 +22,7 @@ static void name_parts(chain *c)
 {
     const pc_prompt *prompt = c->request->prompt;
     const pc__part *last = NULL;
-    pc__id seen = {{0}}, last_key = {{0}};
+    pc__id last_key;
     for (size_t p = 0; p < prompt->part_count; p++)
         if (prompt->parts[p].count && pc__part_is_kept(&prompt->parts[p]))
             c->needed = p + 1;
@@ -30,19 +30,16 @@ static void name_parts(chain *c)
         const pc__part *part = &prompt->parts[p];
         if (!part->count)
             continue;
-        if (last)
-            seen = pc__seen_add(&seen, &last_key, part->start - last->start);
+        c->keys[p] = pc__segment_key(&c->base, last ? &last_key : NULL, last ? part->start - last->start : 0,
+                                     pc__key_offset(c->request->model, part->start), part->tokens, NULL, part->count);
+        last_key = c->keys[p];
         last = part;
-        last_key = pc__segment_key(&c->base, &seen, pc__key_offset(c->request->model, part->start), part->tokens, NULL,
-                                   part->count);
-        c->keys[p] = last_key;
     }
 }
 
 static pc__id content_key(const chain *c, const pc__part *part)
 {
-    static const pc__id nothing;
-    return pc__segment_key(&c->base, &nothing, 0, part->tokens, NULL, part->count);
+    return pc__segment_key(&c->base, NULL, 0, 0, part->tokens, NULL, part->count);
 }
 
 static pc_status look_up(chain *c)

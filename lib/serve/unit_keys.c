@@ -35,18 +35,17 @@ int64_t pc__key_offset(const pc_model *model, int64_t start)
 /* Goes on with the chain of what is seen, over the items of one unit. */
 typedef struct chain {
     const pc_model *model;
-    pc__id base, seen, last;
+    pc__id base, last;
     int64_t last_start;
     int started;
 } chain;
 
 static pc__id next_key(chain *c, const pc__node *item)
 {
-    if (c->started)
-        c->seen = pc__seen_add(&c->seen, &c->last, item->start - c->last_start);
+    c->last = pc__segment_key(&c->base, c->started ? &c->last : NULL, item->start - c->last_start,
+                              pc__key_offset(c->model, item->start), item->tokens, NULL, item->token_count);
     c->started = 1;
     c->last_start = item->start;
-    c->last = pc__segment_key(&c->base, &c->seen, pc__key_offset(c->model, item->start), item->tokens, NULL, item->token_count);
     return c->last;
 }
 

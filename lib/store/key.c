@@ -16,27 +16,19 @@ pc__id pc__base_key(const pc__key_base *base)
     return pc__digest_end(&d);
 }
 
-pc__id pc__segment_key(const pc__id *base, const pc__id *seen, int64_t offset, const int32_t *tokens, const int64_t *relative,
-                       size_t count)
+pc__id pc__segment_key(const pc__id *base, const pc__id *before, int64_t distance, int64_t offset, const int32_t *tokens,
+                       const int64_t *relative, size_t count)
 {
+    static const pc__id nothing;
     pc__digest d;
-    pc__digest_start(&d, "segment/1");
+    pc__digest_start(&d, "seg/1"); /* so short that a block of 64 tokens makes three blocks of BLAKE2b */
     pc__digest_bytes(&d, base->bytes, sizeof base->bytes);
-    pc__digest_bytes(&d, seen->bytes, sizeof seen->bytes);
+    pc__digest_bytes(&d, before ? before->bytes : nothing.bytes, sizeof nothing.bytes);
+    pc__digest_u64(&d, before ? (uint64_t)distance : 0);
     pc__digest_u64(&d, (uint64_t)offset);
     pc__digest_i32(&d, tokens, count);
     pc__digest_u64(&d, relative ? count : 0);
     for (size_t i = 0; relative && i < count; i++)
         pc__digest_u64(&d, (uint64_t)relative[i]);
-    return pc__digest_end(&d);
-}
-
-pc__id pc__seen_add(const pc__id *seen, const pc__id *segment, int64_t distance)
-{
-    pc__digest d;
-    pc__digest_start(&d, "seen/1");
-    pc__digest_bytes(&d, seen->bytes, sizeof seen->bytes);
-    pc__digest_bytes(&d, segment->bytes, sizeof segment->bytes);
-    pc__digest_u64(&d, (uint64_t)distance);
     return pc__digest_end(&d);
 }

@@ -4,7 +4,8 @@
  * A name is made in two steps, so that the long common part is digested once a request and not once a segment:
  *   base    = all that the segments of one model, mode and salt have in common
  *   segment = base, what it saw, where it was computed (if that matters), its tokens
- *   seen    = a chain: what was seen before, one more segment, and how far before the seeing one it starts */
+ * What it saw is named by the last segment before it and how far before it that starts: in every mode a segment sees whatever
+ * the one before it saw, and that one's name tells it in turn. */
 #ifndef PC_STORE_KEY_H
 #define PC_STORE_KEY_H
 
@@ -25,11 +26,10 @@ typedef struct pc__key_base {
 
 pc__id pc__base_key(const pc__key_base *base);
 
-/* `seen`: what the segment saw beside itself (zeros: nothing); `offset`: position at which it was computed if it cannot be
- * moved, else 0; `relative`: positions of its tokens relative to the first, NULL: 0, 1, 2 …. */
-pc__id pc__segment_key(const pc__id *base, const pc__id *seen, int64_t offset, const int32_t *tokens, const int64_t *relative,
-                       size_t count);
-/* What a following segment saw: `seen` and one more segment, which starts `distance` positions before it. */
-pc__id pc__seen_add(const pc__id *seen, const pc__id *segment, int64_t distance);
+/* `before`: the last segment that it saw (NULL: it saw nothing but itself), which starts `distance` positions before it;
+ * `offset`: position at which it was computed if it cannot be moved, else 0; `relative`: positions of its tokens relative to
+ * the first, NULL: 0, 1, 2 …. */
+pc__id pc__segment_key(const pc__id *base, const pc__id *before, int64_t distance, int64_t offset, const int32_t *tokens,
+                       const int64_t *relative, size_t count);
 
 #endif

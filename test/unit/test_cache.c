@@ -28,7 +28,7 @@ static pc_segment *make(int32_t token, uint64_t bytes)
 static pc__id key_of(int32_t token)
 {
     static const pc__id nothing;
-    return pc__segment_key(&nothing, &nothing, 0, &token, NULL, 1);
+    return pc__segment_key(&nothing, NULL, 0, 0, &token, NULL, 1);
 }
 
 static pc_status put(pc_cache *cache, int32_t token, uint64_t bytes, double cost)

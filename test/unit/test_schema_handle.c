@@ -1,0 +1,201 @@
+/* Catches schema handles that show a wrong layout, leak or crash on bad arguments, or go with the wrong file. */
+#include <stdlib.h>
+
+#include "serve/schema_handle.h"
+#include "toy_schema.h"
+
+static void items(void)
+{
+    toy_world w;
+    pc_item item = PC_ITEM_INIT;
+    int64_t end = 0;
+    size_t modules = 0, unions = 0, texts = 0, parameters = 0, uncached = 0;
+    if (!CHECK(toy_start(&w, NULL, 0, 0, toy_schema)))
+        return;
+    CHECK_STR(pc_schema_name(w.schema), "t");
+    for (size_t i = 0; i < pc_schema_item_count(w.schema); i++) {
+        CHECK_OK(pc_schema_get_item(w.schema, i, &item));
+        modules += item.kind == PC_ITEM_MODULE;
+        unions += item.kind == PC_ITEM_UNION;
+        texts += item.kind == PC_ITEM_TEXT;
+        parameters += item.kind == PC_ITEM_PARAMETER;
+        uncached += item.kind == PC_ITEM_MODULE && item.flags & PC_ITEM_UNCACHED;
+        end = item.start + item.length > end ? item.start + item.length : end;
+        CHECK(item.path && item.text && (item.kind == PC_ITEM_TEXT) == (item.text[0] != 0));
+        if (!strcmp(item.path, "n/in") && item.kind == PC_ITEM_MODULE)
+            CHECK_INT(item.depth, 1);
+        if (!strcmp(item.path, "union"))
+            CHECK_INT(item.depth, 0);
+        if (!strcmp(item.path, "u2") && item.kind == PC_ITEM_TEXT)
+            CHECK_STR(item.text, "they had his word for it but not as they are");
+    }
+    CHECK_INT(modules, 7);
+    CHECK_INT(unions, 1);
+    CHECK_INT(parameters, 1);
+    CHECK_INT(texts, 11);
+    CHECK_INT(uncached, 1);
+    CHECK_INT(end, pc_schema_length(w.schema));
+    CHECK_STATUS(pc_schema_get_item(w.schema, pc_schema_item_count(w.schema), &item), PC_ERR_NOT_FOUND);
+    CHECK_STATUS(pc_schema_get_item(NULL, 0, &item), PC_ERR_INVALID);
+    CHECK_STATUS(pc_schema_get_item(w.schema, 0, NULL), PC_ERR_INVALID);
+    toy_end(&w);
+}
+
+static void files(void)
+{
+    toy_world w;
+    char path[256], prompt_path[256];
+    const char *text = "<schema name=\"t\"><module name=\"m\" src=\"m.txt\"/></schema>";
+    const char *prompt = "<prompt schema=\"t\"><m/>what?</prompt>";
+    pc_schema *schema = NULL;
+    pc_prompt *p = NULL;
+    pc_part part = PC_PART_INIT;
+    if (!CHECK(toy_start(&w, NULL, 0, 0, toy_schema)))
+        return;
+    snprintf(path, sizeof path, "%s/s.pml", pc_test_folder());
+    pc_test_write(path, text, strlen(text));
+    CHECK_STATUS(pc_schema_load(&schema, w.model, path, NULL), PC_ERR_PML); /* m.txt is missing */
+    CHECK_ERROR_HAS("m.txt");
+    CHECK(schema == NULL);
+    snprintf(prompt_path, sizeof prompt_path, "%s/m.txt", pc_test_folder());
+    pc_test_write(prompt_path, "some word", 9);
+    CHECK_OK(pc_schema_load(&schema, w.model, path, NULL)); /* src= is relative to the file */
+    CHECK(pc_schema_parse(&w.schema, w.model, text, strlen(text), NULL) < 0); /* text from memory has no folder */
+    CHECK(w.schema == NULL);
+    snprintf(prompt_path, sizeof prompt_path, "%s/p.pml", pc_test_folder());
+    pc_test_write(prompt_path, prompt, strlen(prompt));
+    CHECK_OK(pc_prompt_load(&p, &schema, 1, prompt_path, NULL));
+    CHECK_INT(pc_prompt_part_count(p), 2);
+    CHECK_OK(pc_prompt_get_part(p, 0, &part));
+    CHECK_INT(part.kind, PC_PART_CACHED);
+    CHECK_STR(part.path, "m");
+    CHECK_OK(pc_prompt_get_part(p, 1, &part));
+    CHECK_INT(part.kind, PC_PART_TEXT);
+    CHECK_INT(part.start, pc_schema_length(schema));
+    CHECK_STATUS(pc_prompt_get_part(p, 2, &part), PC_ERR_NOT_FOUND);
+    pc_prompt_free(p);
+    CHECK_STATUS(pc_prompt_load(&p, &schema, 1, "/nonexistent/p.pml", NULL), PC_ERR_NOT_FOUND);
+    pc_schema_free(schema);
+    CHECK_STATUS(pc_schema_load(&schema, w.model, "/nonexistent/s.pml", NULL), PC_ERR_NOT_FOUND);
+    toy_end(&w);
+}
+
+/* A prompt finds its schema by name; schemas of two models are told apart. */
+static void several(void)
+{
+    toy_world w, v;
+    pc_schema *list[3] = {NULL};
+    pc_prompt *p = NULL;
+    const char *const named[2] = {"<schema name=\"x\"><module name=\"m\">he</module></schema>",
+                                  "<schema name=\"y\"><module name=\"m\">they</module></schema>"};
+    if (!CHECK(toy_start(&w, NULL, 0, 0, toy_schema)) || !CHECK(toy_start(&v, NULL, 0, 0, toy_schema)))
+        return;
+    CHECK_OK(pc_schema_parse(&list[0], w.model, named[0], strlen(named[0]), NULL));
+    CHECK_OK(pc_schema_parse(&list[1], v.model, named[1], strlen(named[1]), NULL));
+    CHECK_OK(pc_prompt_parse(&p, list, 2, "<prompt schema=\"y\"><m/></prompt>", 32, NULL));
+    toy_answer a = toy_generate(p, v.cache, (pc_generate_options)PC_GENERATE_OPTIONS_INIT);
+    CHECK_OK(a.status);
+    CHECK(pc_toy_count(v.toy)->step_calls > 0);
+    CHECK_INT(pc_toy_count(w.toy)->step_calls, 0);
+    pc_prompt_free(p);
+    CHECK_STATUS(pc_prompt_parse(&p, list, 2, "<prompt schema=\"z\"><m/></prompt>", 32, NULL), PC_ERR_NOT_FOUND);
+    CHECK_ERROR_HAS("'z'");
+    CHECK(p == NULL);
+    CHECK_STATUS(pc_prompt_parse(&p, list, 3, "<prompt schema=\"x\"><m/></prompt>", 32, NULL), PC_ERR_INVALID); /* one is NULL */
+    CHECK_STATUS(pc_prompt_parse(&p, list, 0, "<prompt/>", 9, NULL), PC_ERR_INVALID);
+    CHECK_STATUS(pc_prompt_parse(&p, NULL, 1, "<prompt/>", 9, NULL), PC_ERR_INVALID);
+    CHECK_STATUS(pc_prompt_parse(&p, list, 1, NULL, 9, NULL), PC_ERR_INVALID);
+    CHECK_STATUS(pc_prompt_parse(NULL, list, 1, "<prompt/>", 9, NULL), PC_ERR_INVALID);
+    CHECK_STATUS(pc_prompt_parse(&p, list, 1, "<prompt schema=\"x\"><nope/></prompt>", 35, NULL), PC_ERR_PML);
+    pc_schema_free(list[0]);
+    pc_schema_free(list[1]);
+    toy_end(&w);
+    toy_end(&v);
+}
+
+static void arguments(void)
+{
+    toy_world w;
+    pc_schema_options o = PC_SCHEMA_OPTIONS_INIT;
+    pc_prompt_options po = PC_PROMPT_OPTIONS_INIT;
+    pc_schema *schema = NULL;
+    pc_prompt *p = NULL;
+    pc_part part = PC_PART_INIT;
+    if (!CHECK(toy_start(&w, NULL, 0, 30, NULL)))
+        return;
+    CHECK_STATUS(pc_schema_parse(NULL, w.model, "", 0, NULL), PC_ERR_INVALID);
+    CHECK_STATUS(pc_schema_parse(&schema, NULL, "", 0, NULL), PC_ERR_INVALID);
+    CHECK_STATUS(pc_schema_parse(&schema, w.model, NULL, 4, NULL), PC_ERR_INVALID);
+    CHECK_STATUS(pc_schema_parse(&schema, w.model, NULL, 0, NULL), PC_ERR_PML);
+    CHECK_STATUS(pc_schema_load(&schema, w.model, NULL, NULL), PC_ERR_INVALID);
+    o.flags = UINT64_C(1) << 40;
+    CHECK_STATUS(pc_schema_parse(&schema, w.model, toy_schema, strlen(toy_schema), &o), PC_ERR_INVALID);
+    o.flags = 0;
+    o.reserved = 1;
+    CHECK_STATUS(pc_schema_parse(&schema, w.model, toy_schema, strlen(toy_schema), &o), PC_ERR_INVALID);
+    CHECK_STATUS(pc_schema_parse(&schema, w.model, toy_schema, strlen(toy_schema), NULL), PC_ERR_LIMIT); /* context of 30 */
+    CHECK(schema == NULL);
+    po.flags = UINT64_C(1) << 40;
+    CHECK_OK(pc_schema_parse(&schema, w.model, "<schema name=\"t\">he</schema>", 28, NULL));
+    CHECK_STATUS(pc_prompt_parse(&p, &schema, 1, "<prompt schema=\"t\"/>", 20, &po), PC_ERR_INVALID);
+    CHECK_STATUS(pc_prompt_get_part(NULL, 0, &part), PC_ERR_INVALID);
+    CHECK_STATUS(pc_prompt_from_tokens(&p, NULL, NULL, 0), PC_ERR_INVALID);
+    CHECK_STATUS(pc_prompt_from_tokens(NULL, w.model, NULL, 0), PC_ERR_INVALID);
+    CHECK_STATUS(pc_prompt_from_text(&p, w.model, NULL, 3), PC_ERR_INVALID);
+    CHECK_STATUS(pc_prompt_from_text(NULL, w.model, "a", 1), PC_ERR_INVALID);
+    CHECK_INT(pc_prompt_part_count(NULL), 0);
+    CHECK_INT(pc_schema_item_count(NULL), 0);
+    CHECK_INT(pc_schema_length(NULL), 0);
+    CHECK_STR(pc_schema_name(NULL), "");
+    pc_prompt_free(NULL);
+    pc_schema_free(NULL);
+    pc_schema_free(schema);
+    toy_end(&w);
+}
+
+/* Key tables are kept for a few salts and regimes; one more pushes the oldest out, and using it makes the same again. */
+static void many_salts(void)
+{
+    toy_world w;
+    const pc__recipe *recipe;
+    pc__unit_keys *first = NULL;
+    pc__id id;
+    if (!CHECK(toy_start(&w, NULL, 0, 0, toy_schema)))
+        return;
+    CHECK_OK(pc__schema_recipe(w.schema, PC_ENCODE_SINK, &recipe));
+    CHECK_OK(pc__schema_keys(w.schema, recipe, w.cache, 0, &first));
+    id = first->leaves[2];
+    for (int salt = 0; salt < 2 * PC__KEPT_KEYS; salt++) {
+        pc_cache_options o = PC_CACHE_OPTIONS_INIT;
+        pc_cache *cache = NULL;
+        pc__unit_keys *a = NULL, *b = NULL;
+        o.salt = &salt;
+        o.salt_size = sizeof salt;
+        CHECK_OK(pc_cache_new(&cache, w.context, &o));
+        CHECK_OK(pc__schema_keys(w.schema, recipe, cache, 0, &a));
+        CHECK_OK(pc__schema_keys(w.schema, recipe, cache, 0, &b));
+        CHECK(a == b && !pc__id_equal(&a->leaves[2], &id));
+        pc__unit_keys_unref(a);
+        pc__unit_keys_unref(b);
+        pc_cache_free(cache);
+    }
+    CHECK(pc__id_equal(&first->leaves[2], &id)); /* ours as long as we hold it */
+    pc__unit_keys_unref(first);
+    CHECK_OK(pc__schema_keys(w.schema, recipe, w.cache, 0, &first));
+    CHECK(pc__id_equal(&first->leaves[2], &id));
+    pc__unit_keys_unref(first);
+    CHECK_OK(pc__schema_keys(w.schema, recipe, w.cache, 1, &first));
+    CHECK(!pc__id_equal(&first->leaves[2], &id));
+    pc__unit_keys_unref(first);
+    toy_end(&w);
+}
+
+int main(void)
+{
+    items();
+    files();
+    several();
+    arguments();
+    many_salts();
+    return pc_test_end();
+}

@@ -26,6 +26,10 @@ if(PC_HAVE_ONEDNN)
   target_link_libraries(pc_attn PUBLIC DNNL::dnnl gomp)
 endif()
 
+# Short loops over heads and dimensions that the compiler vectorises only here.
+set_source_files_properties(lib/attn/rope.c lib/attn/merge.c lib/attn/plan_attend.c lib/attn/cpu/elementwise.c
+  PROPERTIES COMPILE_OPTIONS "-O3")
+
 # ISA flags per source file, never global.
 if(CMAKE_SYSTEM_PROCESSOR MATCHES "x86_64|AMD64")
   file(GLOB avx2 ${PROJECT_SOURCE_DIR}/lib/attn/cpu/*_avx2.c)

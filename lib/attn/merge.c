@@ -4,6 +4,12 @@
 
 #include "attn/plan.h"
 
+static void add_scaled(float *restrict out, float weight, const float *restrict part, size_t count)
+{
+    for (size_t d = 0; d < count; d++)
+        out[d] += weight * part[d];
+}
+
 static void merge_vector(size_t n, const float *const *outs, const float *const *lses, size_t vector, size_t v_dim,
                          float *out, float *lse)
 {
@@ -22,8 +28,7 @@ static void merge_vector(size_t n, const float *const *outs, const float *const 
         float weight = expf(lses[i][vector] - top) / sum;
         const float *part = outs[i] + vector * v_dim;
         if (weight != 0.0f)
-            for (size_t d = 0; d < v_dim; d++)
-                out[d] += weight * part[d];
+            add_scaled(out, weight, part, v_dim);
     }
     *lse = total;
 }

@@ -11,14 +11,32 @@ void pc__rope_angles(const pc__rope *rope, int64_t position, float *cosine, floa
     }
 }
 
+/* Pairs (i, i + half): two streams that the compiler turns into vectors. */
+static void turn_halves(size_t half, const float *restrict cosine, const float *restrict sine, float *restrict low,
+                        float *restrict high)
+{
+    for (size_t i = 0; i < half; i++) {
+        float a = low[i], b = high[i];
+        low[i] = a * cosine[i] - b * sine[i];
+        high[i] = a * sine[i] + b * cosine[i];
+    }
+}
+
+static void turn_pairs(size_t half, const float *restrict cosine, const float *restrict sine, float *restrict x)
+{
+    for (size_t i = 0; i < half; i++) {
+        float a = x[2 * i], b = x[2 * i + 1];
+        x[2 * i] = a * cosine[i] - b * sine[i];
+        x[2 * i + 1] = a * sine[i] + b * cosine[i];
+    }
+}
+
 void pc__rope_turn(const pc__rope *rope, const float *cosine, const float *sine, float *x, size_t heads, size_t stride)
 {
     size_t half = (size_t)rope->dims / 2;
-    size_t step = rope->interleaved ? 2 : 1, other = rope->interleaved ? 1 : half;
     for (size_t h = 0; h < heads; h++, x += stride)
-        for (size_t i = 0; i < half; i++) {
-            float a = x[i * step], b = x[i * step + other];
-            x[i * step] = a * cosine[i] - b * sine[i];
-            x[i * step + other] = a * sine[i] + b * cosine[i];
-        }
+        if (rope->interleaved)
+            turn_pairs(half, cosine, sine, x);
+        else
+            turn_halves(half, cosine, sine, x, x + half);
 }

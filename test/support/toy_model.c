@@ -437,6 +437,8 @@ static pc_status step(void *user, const pc_step_args *args)
     float *logits = args->logits;
     size_t done = 0, sequences = 0;
     pc_status status = ++toy->counts.step_calls == toy->counts.fail_step_at ? PC_ERR_IO : PC_OK;
+    for (size_t i = 0; i < args->count && status < 0; i++)
+        toy->counts.failed_step += !i || args->rows[i].sequence != args->rows[i - 1].sequence;
     for (; done < args->count && status >= 0; done++) {
         const pc_step_row *row = &args->rows[done];
         int follows = done && args->rows[done - 1].sequence == row->sequence;

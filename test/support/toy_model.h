@@ -15,6 +15,7 @@ typedef struct pc_toy_counts {
     uint64_t encode_calls, encoded_tokens, step_calls, stepped_rows, attached, polls;
     uint64_t fail_encode_at, fail_step_at; /* the call with this number (from 1) fails; 0: none */
     uint64_t largest_step; /* sequences in one step */
+    uint64_t failed_step;  /* sequences in the step that was made to fail */
 } pc_toy_counts;
 
 /* learned: 1 adds absolute positions, so that segments cannot be moved. context_length 0: no limit. */

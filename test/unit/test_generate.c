@@ -191,6 +191,48 @@ static void statistics(void)
     toy_end(&w);
 }
 
+/* What a reused segment saw decides whether it is exact, mode by mode; what is called exact answers as the plan does. */
+static void exactness(void)
+{
+    static const char schema[] = "<schema name=\"t\">they had <module name=\"a\">some hot word</module>"
+                                 "<module name=\"b\">from there</module><union scaffold=\"u\"><module name=\"u\">out</module>"
+                                 "<module name=\"v\">in it</module></union></schema>";
+    static const struct {
+        const char *prompt;
+        uint32_t want[3]; /* independent, sink, joint */
+    } cases[] = {
+        {"<prompt schema=\"t\">we</prompt>", {PC_EXACT, PC_EXACT, PC_EXACT}},
+        {"<prompt schema=\"t\"><a/>we</prompt>", {PC_APPROXIMATE, PC_EXACT, PC_EXACT}},
+        {"<prompt schema=\"t\"><b/>we</prompt>", {PC_APPROXIMATE, PC_EXACT, PC_APPROXIMATE}},
+        {"<prompt schema=\"t\"><a/><b/>we</prompt>", {PC_APPROXIMATE, PC_APPROXIMATE, PC_EXACT}},
+        {"<prompt schema=\"t\"><a/><b/><u/>we</prompt>", {PC_APPROXIMATE, PC_APPROXIMATE, PC_EXACT}},
+        {"<prompt schema=\"t\"><a/><b/><v/>we</prompt>", {PC_APPROXIMATE, PC_APPROXIMATE, PC_EXACT}},
+        {"<prompt schema=\"t\"><b/><v/>we</prompt>", {PC_APPROXIMATE, PC_APPROXIMATE, PC_APPROXIMATE}},
+        /* the text starts where b does, and comes after it in the plan: b misses nothing */
+        {"<prompt schema=\"t\"><a/> we <b/>we</prompt>", {PC_APPROXIMATE, PC_APPROXIMATE, PC_EXACT}},
+    };
+    toy_world w;
+    if (!CHECK(toy_start(&w, NULL, 0, 0, schema)))
+        return;
+    for (size_t c = 0; c < sizeof cases / sizeof *cases; c++) {
+        pc_prompt *prompt = toy_prompt(&w, cases[c].prompt);
+        for (uint32_t encoding = 0; encoding < PC_ENCODE_EXACT; encoding++) {
+            int same = 1;
+            for (uint64_t seed = 0; seed < 6; seed++) {
+                pc_generate_options o = options(encoding, 0, 0), p = options(0, 0, PC_BASELINE_PREFILL);
+                o.sampling.temperature = p.sampling.temperature = 3;
+                o.sampling.seed = p.sampling.seed = seed;
+                toy_answer a = toy_generate(prompt, w.cache, o), b = toy_generate(prompt, NULL, p);
+                CHECK_INT(a.stats.exactness, cases[c].want[encoding]);
+                same &= equal(&a, &b);
+            }
+            CHECK_INT(same, cases[c].want[encoding] == PC_EXACT);
+        }
+        pc_prompt_free(prompt);
+    }
+    toy_end(&w);
+}
+
 /* Recomputing more brings the logits nearer to the plan's; TOP needs the model to tell deviations. */
 static void repair_levels(void)
 {
@@ -358,6 +400,11 @@ static void samples_and_stops(void)
         const char *at = strstr(free_run.text[0], stop);
         CHECK(at && stopped.size[0] == (size_t)(at - free_run.text[0]));
         CHECK(!memcmp(stopped.text[0], free_run.text[0], stopped.size[0]));
+        /* held back to the very end, then let go */
+        snprintf(stop, sizeof stop, "%czz", free_run.text[0][free_run.size[0] - 1]);
+        stopped = toy_generate(prompt, w.cache, o);
+        CHECK_INT(stopped.stats.finish, PC_FINISH_LENGTH);
+        CHECK(equal(&stopped, &free_run));
         o.stop_string_count = 0;
     }
     free_run.stop_after = 0;
@@ -648,6 +695,7 @@ int main(void)
     exact_is_the_plan();
     prefill_is_a_prefill();
     statistics();
+    exactness();
     repair_levels();
     relocation_and_salt();
     prefixes_without_pml();

@@ -190,6 +190,30 @@ static void many_salts(void)
     toy_end(&w);
 }
 
+/* The same two texts of a module, once further apart: the second one's states differ, so must its key. */
+static void distance_counts(void)
+{
+    static const char *const schemas[2] = {
+        "<schema name=\"t\"><module name=\"a\">he was<module name=\"in\">x</module>out there</module></schema>",
+        "<schema name=\"t\"><module name=\"a\">he was<module name=\"in\">xyz</module>out there</module></schema>"};
+    pc__id keys[2][3];
+    for (int s = 0; s < 2; s++) {
+        toy_world w;
+        const pc__recipe *recipe;
+        pc__unit_keys *k = NULL;
+        if (!CHECK(toy_start(&w, NULL, 0, 0, schemas[s])))
+            return;
+        CHECK_OK(pc__schema_recipe(w.schema, PC_ENCODE_INDEPENDENT, &recipe));
+        CHECK_OK(pc__schema_keys(w.schema, recipe, w.cache, 0, &k));
+        CHECK_INT(k->count, 3);
+        memcpy(keys[s], k->leaves, sizeof keys[s]);
+        pc__unit_keys_unref(k);
+        toy_end(&w);
+    }
+    CHECK(pc__id_equal(&keys[0][0], &keys[1][0]));
+    CHECK(!pc__id_equal(&keys[0][1], &keys[1][1]));
+}
+
 int main(void)
 {
     items();
@@ -197,5 +221,6 @@ int main(void)
     several();
     arguments();
     many_salts();
+    distance_counts();
     return pc_test_end();
 }

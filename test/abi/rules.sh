@@ -1,0 +1,41 @@
+#!/bin/sh
+# Catches: a folder that uses one it may not, a program or example that reaches into lib/, files and functions that have grown too long, file names that
+# are not unique, memory taken past lib/base/mem.c.
+set -eu
+cd "$1"
+bad=0
+fault() { echo "$1"; bad=1; }
+
+# allowed FOLDER "FOLDERS": what its includes may start with
+allowed() {
+    for file in $(find "lib/$1" -name '*.[ch]'); do
+        for used in $(sed -n 's|^#include "\([a-z]*\)/.*|\1|p' "$file"); do
+            case " $2 " in *" $used "*) ;; *) fault "$file includes from $used/" ;; esac
+        done
+    done
+}
+allowed base "base"
+allowed text "base text"
+allowed pml "base text pml"
+allowed attn "base attn"
+allowed model "base text attn model"
+allowed store "base store"
+allowed serve "base text pml attn model store serve"
+
+inside=$(grep -lE '#include "(base|text|pml|attn|model|store|serve)/' $(find tools examples -name '*.[ch]') 2>/dev/null || true)
+[ -z "$inside" ] || fault "public header only: $inside"
+
+for file in $(find lib tools test include examples -name '*.[ch]'); do
+    [ "$(wc -l <"$file")" -le 800 ] || fault "$file has over 800 lines"
+done
+twins=$(find lib tools -name '*.c' -exec basename {} .c \; | sort | uniq -d)
+[ -z "$twins" ] || fault "file names that are not unique: $twins"
+taken=$(grep -rnE '(^|[^_a-zA-Z>.])(malloc|calloc|realloc|free)\(' lib --include='*.c' | grep -v '^lib/base/mem.c:' || true)
+[ -z "$taken" ] || fault "memory not through lib/base/mem.h: $taken"
+if ctags --version 2>/dev/null | grep -q Universal; then
+    long=$(ctags -R --languages=C --c-kinds=f --fields=+ne -f - lib tools | awk -F'\t' '{ s = e = 0
+        for (i = 4; i <= NF; i++) { if ($i ~ /^line:/) s = substr($i, 6); if ($i ~ /^end:/) e = substr($i, 5) }
+        if (e && e - s + 1 > 100) print $2 ": " $1 " has " e - s + 1 " lines" }')
+    [ -z "$long" ] || fault "$long"
+fi
+[ "$bad" = 0 ] && echo "the rules hold"

@@ -51,7 +51,14 @@ pc_status pc__plan_attend(pc__plan *plan, const pc__attn_layer *layer, const flo
  * (0 where it is not seen). For looking at, not for speed. */
 pc_status pc__plan_map(pc__plan *plan, const pc__attn_layer *layer, const float *q, size_t row, const float *lse, float *prob);
 
-/* Joins n partial results of `rows` x `heads` vectors of v_dim: part i has out[i], lse[i]. Writes the first one's place or anywhere else. Public for tests. */
-void pc__merge(size_t n, const float *const *outs, const float *const *lses, size_t vectors, size_t v_dim, float *out, float *lse);
+/* The softmax state of one query vector over some of its keys: acc [v_dim] = sum of exp(score - m) times value, l = sum of exp(score - m).
+ * A normalised result with its LSE is the state (result, LSE, 1); nothing seen: l = 0. */
+typedef struct pc__state {
+    const float *acc;
+    float m, l;
+} pc__state;
+
+/* out [v_dim] = the values over the keys of all n states together; no state's acc may be `out`. Nothing seen: zeros, LSE -inf. */
+void pc__merge(size_t n, const pc__state *states, size_t v_dim, float *out, float *lse);
 
 #endif

@@ -1,4 +1,4 @@
-/* Running a plan: every lane (a thread) takes work items until a wave is empty; then the wave's rows are merged. */
+/* Running a plan: every lane (a thread) takes work items until a wave is empty; then the states of the wave's rows are merged. */
 #include <math.h>
 #include <string.h>
 
@@ -17,12 +17,11 @@ typedef struct attending {
 } attending;
 
 typedef struct lane {
-    float *q, *acc, *m, *l, *slope;
+    float *q, *slope; /* of the queries of a call: [slot][group] */
     uint16_t *q16;
     uint32_t *lo, *hi;
     int64_t *distance;
-    const pc__pair **pair; /* [rows / group] the pair of each token of the tile */
-    const float **outs, **lses; /* [most_partials] */
+    pc__state *states; /* [most_slots] */
 } lane;
 
 static void *take(uint8_t **at, size_t bytes)
@@ -35,88 +34,33 @@ static void *take(uint8_t **at, size_t bytes)
 static lane lane_of(const pc__plan *plan, size_t index)
 {
     uint8_t *at = plan->scratch + index * plan->lane_bytes;
-    size_t rows = plan->tile_rows, k = (size_t)plan->shape.k_dim, v = (size_t)plan->shape.v_dim;
+    size_t rows = plan->tile_slots * plan->group, k = (size_t)plan->shape.k_dim;
     lane s;
     s.q = take(&at, rows * k * 4);
-    s.acc = take(&at, rows * v * 4);
-    s.m = take(&at, rows * 4);
-    s.l = take(&at, rows * 4);
     s.slope = take(&at, rows * 4);
     s.q16 = take(&at, rows * (k + k % 2) * 2);
     s.lo = take(&at, rows * 4);
     s.hi = take(&at, rows * 4);
     s.distance = take(&at, rows * 8);
-    s.outs = take(&at, plan->most_partials * sizeof *s.outs);
-    s.lses = take(&at, plan->most_partials * sizeof *s.lses);
-    s.pair = take(&at, rows * sizeof *s.pair);
+    s.states = take(&at, plan->most_slots * sizeof *s.states);
     return s;
 }
 
-/* Where the result of `pair` for this part goes: [head][v_dim] and [head]. */
-static void target(const attending *run, const pc__pair *pair, uint32_t part, float **out, float **lse)
+/* Copies, turns and scales the queries of a pair for one K/V head. */
+static void load_queries(const attending *run, const pc__pair *pair, size_t head, float *q)
 {
     const pc__plan *plan = run->plan;
-    size_t v = (size_t)plan->shape.v_dim, slot;
-    if (plan->partials[pair->row] == 1) {
-        *out = run->out + pair->row * plan->heads * v;
-        *lse = run->lse ? run->lse + pair->row * plan->heads : NULL;
-        return;
-    }
-    slot = pair->partial + part - pair->lo / PC__PART;
-    *out = plan->partial_out + slot * plan->heads * v;
-    *lse = plan->partial_lse + slot * plan->heads;
-}
-
-static void put(float *out, float *lse, size_t head, size_t v_dim, const float *acc, float m, float l)
-{
-    float scale = l > 0.0f ? 1.0f / l : 0.0f;
-    out += head * v_dim;
-    for (size_t d = 0; d < v_dim; d++)
-        out[d] = l > 0.0f ? acc[d] * scale : 0.0f;
-    if (lse)
-        lse[head] = l > 0.0f ? m + logf(l) : -INFINITY;
-}
-
-/* The visible tokens of a pair inside a part, window included; 0: none. */
-static int visible(const attending *run, const pc__item *item, const pc__pair *pair, uint32_t *lo, uint32_t *hi)
-{
-    uint32_t from = item->part * PC__PART, to = from + PC__PART;
-    *lo = pair->lo > from ? pair->lo : from;
-    *hi = pair->hi < to ? pair->hi : to;
-    if (run->layer->window > 0) {
-        uint32_t outside = (uint32_t)pc__kv_upto(item->kv, pair->distance - run->layer->window);
-        *lo = outside > *lo ? outside : *lo;
-    }
-    return *lo < *hi;
-}
-
-/* Copies, turns and scales the queries of one token for one K/V head; fills the row tables. */
-static void load_token(const attending *run, const pc__item *item, const pc__pair *pair, const lane *s, size_t row, uint32_t lo,
-                       uint32_t hi)
-{
-    const pc__plan *plan = run->plan;
-    size_t k = (size_t)plan->shape.k_dim, v = (size_t)plan->shape.v_dim, g = plan->group, first = item->head * g;
-    float *q = s->q + row * k;
-    memcpy(q, run->q + (pair->row * plan->heads + first) * k, g * k * sizeof *q);
+    size_t k = (size_t)plan->shape.k_dim, g = plan->group;
+    memcpy(q, run->q + (pair->row * plan->heads + head * g) * k, g * k * sizeof *q);
     if (run->angles) {
         size_t half = (size_t)run->angles->rope->dims / 2;
-        pc__rope_turn(run->angles->rope, run->angles->cosine + pair->angle * half, run->angles->sine + pair->angle * half, q,
-                      g, k);
+        pc__rope_turn(run->angles->rope, run->angles->cosine + pair->angle * half, run->angles->sine + pair->angle * half, q, g, k);
     }
     for (size_t i = 0; i < g * k; i++)
         q[i] *= run->layer->scale;
-    memset(s->acc + row * v, 0, g * v * sizeof *s->acc);
-    for (size_t i = row; i < row + g; i++) {
-        s->m[i] = -INFINITY;
-        s->l[i] = 0.0f;
-        s->lo[i] = lo;
-        s->hi[i] = hi;
-        s->distance[i] = pair->distance;
-        s->slope[i] = run->layer->slopes ? run->layer->slopes[first + i - row] : 0.0f;
-    }
 }
 
-static void pack_queries(const attending *run, const lane *s, size_t rows)
+static void round_queries(const attending *run, const lane *s, size_t rows)
 {
     size_t k = (size_t)run->plan->shape.k_dim, even = k + k % 2;
     for (size_t r = 0; r < rows; r++) {
@@ -126,18 +70,61 @@ static void pack_queries(const attending *run, const lane *s, size_t rows)
     }
 }
 
-static pc__attn_task make_task(const attending *run, const pc__item *item, const lane *s, size_t rows)
+/* Fills the lane's tables for a call; the pages that any of its rows sees are [*from, *to). */
+static void load_call(const attending *run, const pc__call *call, size_t head, const lane *s, size_t *from, size_t *to)
 {
     const pc__plan *plan = run->plan;
-    size_t page = pc__kv_page_bytes(&plan->shape);
+    const pc__attn_layer *layer = run->layer;
+    size_t g = plan->group;
+    uint32_t least = UINT32_MAX, most = 0;
+    for (size_t i = 0; i < call->slots; i++) {
+        const pc__pair *pair = &plan->pairs[call->first + i];
+        uint32_t lo = pair->lo, hi = pair->hi;
+        if (layer->window > 0) {
+            uint32_t outside = (uint32_t)pc__kv_upto(call->kv, pair->distance - layer->window);
+            lo = outside > lo ? outside : lo;
+        }
+        if (lo < hi) {
+            least = lo < least ? lo : least;
+            most = hi > most ? hi : most;
+        }
+        for (size_t r = i * g; r < (i + 1) * g; r++) {
+            s->lo[r] = lo;
+            s->hi[r] = hi;
+            s->distance[r] = pair->distance;
+            s->slope[r] = layer->slopes ? layer->slopes[head * g + r - i * g] : 0.0f;
+        }
+    }
+    *from = least == UINT32_MAX ? 0 : least / PC__PAGE;
+    *to = (most + PC__PAGE - 1) / PC__PAGE;
+}
+
+static void turn_call(const attending *run, const pc__call *call, size_t head, const lane *s)
+{
+    const pc__plan *plan = run->plan;
+    for (size_t i = 0; i < call->slots; i++)
+        load_queries(run, &plan->pairs[call->first + i], head, s->q + i * plan->group * (size_t)plan->shape.k_dim);
+    if (plan->shape.dtype == PC_DTYPE_BF16)
+        round_queries(run, s, call->slots * plan->group);
+}
+
+static size_t state_at(const attending *run, size_t head, size_t slot)
+{
+    return (head * run->wave->slots + slot) * run->plan->group;
+}
+
+static pc__attn_task make_task(const attending *run, const pc__call *call, size_t head, const lane *s)
+{
+    const pc__plan *plan = run->plan;
+    size_t page = pc__kv_page_bytes(&plan->shape), state = state_at(run, head, call->slot);
     pc__attn_task task = {
-        .pages = item->kv->layer[run->layer->layer] + item->head * page,
+        .pages = call->kv->layer[run->layer->layer] + head * page,
         .page_stride = page * (size_t)plan->shape.kv_heads,
         .v_offset = pc__kv_k_bytes(&plan->shape),
         .k_dim = (size_t)plan->shape.k_dim,
         .v_dim = (size_t)plan->shape.v_dim,
-        .relative = item->kv->relative,
-        .rows = rows,
+        .relative = call->kv->relative,
+        .rows = call->slots * plan->group,
         .q = s->q,
         .q16 = s->q16,
         .lo = s->lo,
@@ -145,78 +132,67 @@ static pc__attn_task make_task(const attending *run, const pc__item *item, const
         .slope = run->layer->slopes ? s->slope : NULL,
         .distance = s->distance,
         .soft_cap = run->layer->soft_cap,
-        .m = s->m,
-        .l = s->l,
-        .acc = s->acc,
+        .m = plan->m + state,
+        .l = plan->l + state,
+        .acc = plan->acc + state * (size_t)plan->shape.v_dim,
     };
     return task;
 }
 
-static void attend_item(const attending *run, const pc__item *item, const lane *s)
+static void clear_states(const attending *run, const pc__unit *unit, size_t head)
 {
     const pc__plan *plan = run->plan;
-    size_t tokens = 0, g = plan->group, v = (size_t)plan->shape.v_dim;
-    uint32_t lo, hi, least = UINT32_MAX, most = 0;
-    float *out, *lse;
-    for (size_t i = item->first; i < item->first + item->count; i++) {
-        const pc__pair *pair = &plan->pairs[i];
-        if (item->part < pair->lo / PC__PART || item->part > (pair->hi - 1) / PC__PART)
-            continue;
-        if (!visible(run, item, pair, &lo, &hi)) {
-            target(run, pair, item->part, &out, &lse);
-            for (size_t h = 0; h < g; h++)
-                put(out, lse, item->head * g + h, v, NULL, 0.0f, 0.0f);
-            continue;
-        }
-        load_token(run, item, pair, s, tokens * g, lo, hi);
-        s->pair[tokens++] = pair;
-        least = lo < least ? lo : least;
-        most = hi > most ? hi : most;
+    size_t first = state_at(run, head, unit->slot), count = unit->slots * plan->group, v = (size_t)plan->shape.v_dim;
+    for (size_t i = first; i < first + count; i++) {
+        plan->m[i] = -INFINITY;
+        plan->l[i] = 0.0f;
     }
-    if (!tokens)
-        return;
-    pc__attn_task task = make_task(run, item, s, tokens * g);
-    if (plan->shape.dtype == PC_DTYPE_BF16)
-        pack_queries(run, s, tokens * g);
-    (plan->shape.dtype == PC_DTYPE_BF16 ? run->kernels->attend_bf16 : run->kernels->attend_f32)(
-        &task, least / PC__PAGE, (most + PC__PAGE - 1) / PC__PAGE);
-    for (size_t t = 0; t < tokens; t++) {
-        target(run, s->pair[t], item->part, &out, &lse);
-        for (size_t h = 0; h < g; h++)
-            put(out, lse, item->head * g + h, v, s->acc + (t * g + h) * v, s->m[t * g + h], s->l[t * g + h]);
+    memset(plan->acc + first * v, 0, count * v * sizeof *plan->acc);
+}
+
+static void attend_unit(const attending *run, const pc__unit *unit, size_t head, const lane *s)
+{
+    const pc__plan *plan = run->plan;
+    pc__attend_fn attend = plan->shape.dtype == PC_DTYPE_BF16 ? run->kernels->attend_bf16 : run->kernels->attend_f32;
+    int turned = 0; /* the queries of the call before are those of the lane */
+    clear_states(run, unit, head);
+    for (size_t i = unit->first; i < unit->first + unit->calls; i++) {
+        const pc__call *call = &plan->calls[i];
+        pc__attn_task task = make_task(run, call, head, s);
+        size_t from, to;
+        load_call(run, call, head, s, &from, &to);
+        turned = turned && call->turned;
+        if (from >= to)
+            continue;
+        if (!turned)
+            turn_call(run, call, head, s);
+        turned = 1;
+        attend(&task, from, to);
     }
 }
 
 static void run_lane(void *arg, size_t index)
 {
     attending *r = arg;
+    size_t heads = (size_t)r->plan->shape.kv_heads, i;
     lane s = lane_of(r->plan, index);
-    size_t i;
-    while ((i = atomic_fetch_add_explicit(&r->next, 1, memory_order_relaxed)) < r->wave->items)
-        attend_item(r, &r->plan->items[r->wave->first_item + i], &s);
+    while ((i = atomic_fetch_add_explicit(&r->next, 1, memory_order_relaxed)) < r->wave->units * heads)
+        attend_unit(r, &r->plan->units[r->wave->first_unit + i / heads], i % heads, &s);
 }
 
 static void merge_row(const attending *r, const lane *s, size_t row)
 {
     const pc__plan *plan = r->plan;
-    size_t n = plan->partials[row], v = (size_t)plan->shape.v_dim, heads = plan->heads;
-    float *out = r->out + row * heads * v, sink[1];
-    if (n == 1)
-        return;
-    for (size_t i = 0; i < n; i++) {
-        s->outs[i] = plan->partial_out + (plan->partial_first[row] + i) * heads * v;
-        s->lses[i] = plan->partial_lse + (plan->partial_first[row] + i) * heads;
-    }
-    if (r->lse) {
-        pc__merge(n, s->outs, s->lses, heads, v, out, r->lse + row * heads);
-        return;
-    }
-    for (size_t h = 0; h < heads; h++) {
-        pc__merge(n, s->outs, s->lses, 1, v, out + h * v, sink);
+    size_t v = (size_t)plan->shape.v_dim, g = plan->group, first = plan->slot_first[row], n = plan->slot_first[row + 1] - first;
+    float lse;
+    for (size_t h = 0; h < plan->heads; h++) {
         for (size_t i = 0; i < n; i++) {
-            s->outs[i] += v;
-            s->lses[i]++;
+            size_t at = state_at(r, h / g, plan->slots[first + i]) + h % g;
+            s->states[i] = (pc__state){plan->acc + at * v, plan->m[at], plan->l[at]};
         }
+        pc__merge(n, s->states, v, r->out + (row * plan->heads + h) * v, &lse);
+        if (r->lse)
+            r->lse[row * plan->heads + h] = lse;
     }
 }
 
@@ -249,14 +225,6 @@ static pc_status find_angles(pc__plan *plan, const pc__rope *rope, const pc__ang
     return PC_OK;
 }
 
-static int merges(const pc__plan *plan, const pc__wave *wave)
-{
-    for (size_t row = wave->first_row; row < wave->first_row + wave->rows; row++)
-        if (plan->partials[row] != 1)
-            return 1;
-    return 0;
-}
-
 pc_status pc__plan_attend(pc__plan *plan, const pc__attn_layer *layer, const float *q, float *out, float *lse)
 {
     attending r = {.plan = plan, .layer = layer, .kernels = pc__kernels_get(), .q = q, .out = out, .lse = lse};
@@ -268,79 +236,13 @@ pc_status pc__plan_attend(pc__plan *plan, const pc__attn_layer *layer, const flo
             return status;
     }
     for (size_t w = 0; w < plan->wave_count; w++) {
+        size_t items;
         r.wave = &plan->waves[w];
+        items = r.wave->units * (size_t)plan->shape.kv_heads;
         atomic_store(&r.next, 0);
-        pc__parallel(plan->context, r.wave->items < plan->lanes ? r.wave->items : plan->lanes, run_lane, &r);
+        pc__parallel(plan->context, items < plan->lanes ? items : plan->lanes, run_lane, &r);
         atomic_store(&r.next, 0);
-        if (merges(plan, r.wave))
-            pc__parallel(plan->context, plan->lanes, merge_lane, &r);
+        pc__parallel(plan->context, plan->lanes, merge_lane, &r);
     }
-    return PC_OK;
-}
-
-/* Score of one key as the kernels compute it, in plain C. */
-static float score(const pc__attn_layer *layer, const float *q, const float *k, size_t dim, size_t head, int64_t distance)
-{
-    float s = 0.0f;
-    for (size_t d = 0; d < dim; d++)
-        s += q[d] * k[d];
-    if (layer->soft_cap != 0.0f)
-        s = layer->soft_cap * tanhf(s / layer->soft_cap);
-    return layer->slopes ? s - layer->slopes[head] * (float)distance : s;
-}
-
-typedef struct map_work {
-    const pc__plan *plan;
-    const pc__attn_layer *layer;
-    float *turned, *k, *v; /* [heads][k_dim], [kv_heads][k_dim], [kv_heads][v_dim] */
-} map_work;
-
-/* One span's columns of a row's map: prob + column, `keys` columns in all. */
-static void map_span(const map_work *w, const pc__row_span *span, int64_t position, const float *lse, float *prob, size_t keys)
-{
-    size_t dim = (size_t)w->plan->shape.k_dim, heads = w->plan->heads;
-    for (size_t t = 0; t < span->kv->tokens; t++) {
-        int64_t distance = position - span->start - pc__kv_relative(span->kv, t);
-        int seen = t >= span->lo && t < span->hi && (w->layer->window <= 0 || distance < w->layer->window);
-        if (seen)
-            pc__kv_read(span->kv, w->layer->layer, t, w->k, w->v);
-        for (size_t h = 0; h < heads; h++) {
-            const float *k = w->k + h / w->plan->group * dim;
-            prob[h * keys + t] = seen ? expf(score(w->layer, w->turned + h * dim, k, dim, h, distance) - lse[h]) : 0.0f;
-        }
-    }
-}
-
-static void turn_row(const map_work *w, const float *q, int64_t distance, float *angles)
-{
-    size_t dim = (size_t)w->plan->shape.k_dim, heads = w->plan->heads;
-    memcpy(w->turned, q, heads * dim * sizeof *q);
-    if (w->layer->rope) {
-        float *sine = angles + w->layer->rope->dims / 2;
-        pc__rope_angles(w->layer->rope, distance, angles, sine);
-        pc__rope_turn(w->layer->rope, angles, sine, w->turned, heads, dim);
-    }
-    for (size_t i = 0; i < heads * dim; i++)
-        w->turned[i] *= w->layer->scale;
-}
-
-pc_status pc__plan_map(pc__plan *plan, const pc__attn_layer *layer, const float *q, size_t row, const float *lse, float *prob)
-{
-    size_t dim = (size_t)plan->shape.k_dim, kv = (size_t)plan->shape.kv_heads, keys = 0, column = 0;
-    float *block = pc__calloc(&plan->context->mem, (plan->heads + kv + 2) * dim + kv * (size_t)plan->shape.v_dim, sizeof *block);
-    map_work w = {plan, layer, block, NULL, NULL};
-    if (!block)
-        return PC_ERR_NOMEM;
-    w.k = block + plan->heads * dim;
-    w.v = w.k + (kv + 2) * dim;
-    for (size_t i = plan->first[row]; i < plan->first[row + 1]; i++)
-        keys += plan->spans[i].kv->tokens;
-    for (size_t i = plan->first[row]; i < plan->first[row + 1]; i++) {
-        const pc__row_span *span = &plan->spans[i];
-        turn_row(&w, q + row * plan->heads * dim, plan->positions[row] - span->start, w.k + kv * dim);
-        map_span(&w, span, plan->positions[row], lse + row * plan->heads, prob + column, keys);
-        column += span->kv->tokens;
-    }
-    pc__free(&plan->context->mem, block);
     return PC_OK;
 }

@@ -1,9 +1,14 @@
 /* Inside of a plan.
  *
- * Rows are cut into waves (so that the partial results of a wave fit a fixed budget); inside a wave, the (row, span) pairs are
- * grouped by K/V run. A work item is (run, part of it, tile of pairs, K/V head): the part's pages are read once for all rows
- * of the tile. Parts are cut at fixed multiples of PC__PART tokens from the run's start, so that the partial results of a
- * row, and the order in which they join, depend on nothing but that row. */
+ * Terms. A *part* is PC__PART tokens of a K/V run, cut at fixed multiples from its start. A row's parts, in its own order, are strung into
+ * *chunks* of at most PC__PART visible tokens; a chunk has one running softmax state a query head, its *slot*, that goes through its parts
+ * one after the other, and the slots of a row are merged at the end. What a row computes so depends on nothing but that row.
+ *
+ * Sharing. A *pair* is (slot, part). Slots that are joined by common parts form a component; a component, cut into tiles of slots, is a
+ * *unit*: a list of *calls*, each reading one part once for neighbouring slots that are ready for it. A unit's slots are neighbours in
+ * memory, so that kernels work on the states in place. (Unit, K/V head) is the work item of a thread.
+ *
+ * Waves. Rows are cut into waves, so that the states of a wave fit a fixed budget. */
 #ifndef PC_ATTN_PLAN_BODY_H
 #define PC_ATTN_PLAN_BODY_H
 
@@ -11,27 +16,36 @@
 #include "attn/plan.h"
 
 enum {
-    PC__PART = 1024,         /* tokens; a multiple of PC__PAGE */
-    PC__TILE_ROWS = 256,     /* query vectors of a work item */
-    PC__PARTIAL_FLOATS = 1 << 23 /* of the partial results of a wave */
+    PC__PART = 1024,           /* tokens; a multiple of PC__PAGE */
+    PC__TILE_ROWS = 256,       /* query vectors of a unit */
+    PC__STATE_FLOATS = 1 << 23 /* of a wave */
 };
 
-typedef struct pc__pair { /* a row and one of its spans */
-    uint32_t row, lo, hi;
-    uint32_t angle; /* index of `distance` among the plan's distances */
+typedef struct pc__pair {
+    uint32_t row, slot;
+    uint32_t lo, hi; /* tokens of the run, inside one part */
+    uint32_t angle;  /* index of `distance` among the plan's distances */
+    uint32_t part;   /* index among the parts of the wave */
     int64_t distance;
-    size_t partial; /* the first of its partial results among those of its wave; unused where the row has one in all */
 } pc__pair;
 
-typedef struct pc__item {
+typedef struct pc__call {
     const pc__kv *kv;
-    uint32_t part, head;
-    size_t first, count; /* pairs */
-} pc__item;
+    size_t first; /* pairs [first, first + slots) are those of slots [slot, slot + slots) */
+    uint32_t slot, slots;
+    int turned; /* 1: same slots and distances as the call before, whose turned queries serve again */
+} pc__call;
+
+typedef struct pc__unit {
+    size_t first, calls;
+    uint32_t slot, slots;
+    size_t keys; /* visible ones, over its pairs: its cost */
+} pc__unit;
 
 typedef struct pc__wave {
     size_t first_row, rows;
-    size_t first_item, items;
+    size_t first_unit, units;
+    size_t slots;
 } pc__wave;
 
 typedef struct pc__angles { /* of one rope object, for all distances of the plan */
@@ -45,31 +59,51 @@ struct pc__plan {
     pc__kv_shape shape;
     size_t heads, group; /* query heads, and those of one K/V head */
     size_t rows;
-    int64_t *positions;       /* [rows] */
-    size_t *first;            /* [rows + 1] */
+    int64_t *positions;    /* [rows] */
+    size_t *first;         /* [rows + 1] */
     pc__row_span *spans;
-    uint32_t *partials;       /* [rows] how many partial results a row has */
-    size_t *partial_first;    /* [rows] its first one in its wave */
-    pc__pair *pairs;          /* by wave and run */
+    size_t *slot_first;    /* [rows + 1] a row's slots are slots[slot_first[r]] … */
+    uint32_t *slots;       /* place of a slot among the states of its wave */
+    pc__pair *pairs;       /* in the order of the calls */
     size_t pair_count;
-    pc__item *items;
-    size_t item_count, item_capacity;
+    pc__call *calls;
+    size_t call_count, call_capacity;
+    pc__unit *units;       /* of each wave, the longest first */
+    size_t unit_count, unit_capacity;
     pc__wave *waves;
     size_t wave_count, wave_capacity;
-    int64_t *distances;       /* ascending, unique */
+    int64_t *distances;    /* ascending, unique */
     size_t distance_count;
     pc__angles *angles;
-    size_t most_partials;     /* of one row */
-    size_t tile_rows;         /* query vectors that the scratch of a lane holds */
+    size_t most_slots;     /* of one row */
+    size_t most_states;    /* slots of the largest wave */
+    size_t tile_slots;     /* of the longest call */
     size_t lanes, lane_bytes;
-    uint8_t *scratch;         /* [lanes][lane_bytes] */
-    float *partial_out, *partial_lse; /* of the wave that runs: [partial][heads][v_dim], [partial][heads] */
+    uint8_t *scratch;      /* [lanes][lane_bytes] */
+    float *acc, *m, *l;    /* states of the wave that runs: [kv_head][slot][group][v_dim], [kv_head][slot][group] */
 };
 
-/* How many parts the tokens [lo, hi) touch. */
+/* The parts that tokens [lo, hi) touch. */
 static inline uint32_t pc__parts(uint32_t lo, uint32_t hi)
 {
     return hi > lo ? (hi - 1) / PC__PART - lo / PC__PART + 1 : 0;
 }
+
+/* A wave while its units are made: its rows cut into pairs and slots. */
+typedef struct pc__draft {
+    const pc_allocator *mem;
+    size_t pair_count, slot_count, part_count;
+    pc__pair *pairs;      /* [pairs] in the order of the rows: those of a slot are neighbours */
+    size_t *pair_first;   /* [slots + 1] */
+    const pc__kv **runs;  /* [parts] */
+    uint32_t *part_index; /* [parts] which part of its run */
+} pc__draft;
+
+/* plan_rows.c: counts the slots of every row; cuts the rows of a wave. */
+pc_status pc__plan_count_slots(pc__plan *plan);
+pc_status pc__draft_new(pc__draft *draft, pc__plan *plan, const pc__wave *wave);
+void pc__draft_free(pc__draft *draft);
+/* plan_units.c: units, calls and the order of pairs of a wave. */
+pc_status pc__plan_units(pc__plan *plan, pc__draft *draft, pc__wave *wave);
 
 #endif

@@ -1,0 +1,140 @@
+/* Rows into slots and pairs. */
+#include <stdlib.h>
+#include <string.h>
+
+#include "attn/plan_body.h"
+
+/* A row's parts one after the other. */
+typedef struct walk {
+    const pc__plan *plan;
+    size_t span, end;
+    uint32_t at;    /* tokens of the span before `at` are done */
+    uint32_t taken; /* visible tokens of the chunk so far */
+    int opens;      /* the part begins a chunk */
+    uint32_t lo, hi;
+} walk;
+
+static walk walk_row(const pc__plan *plan, size_t row)
+{
+    return (walk){.plan = plan, .span = plan->first[row], .end = plan->first[row + 1]};
+}
+
+/* 0: no part is left. */
+static int next_part(walk *w)
+{
+    const pc__row_span *s;
+    for (; w->span < w->end; w->span++, w->at = 0) {
+        uint32_t cut;
+        s = &w->plan->spans[w->span];
+        w->lo = w->at > s->lo ? w->at : s->lo;
+        if (w->lo >= s->hi)
+            continue;
+        cut = (w->lo / PC__PART + 1) * PC__PART;
+        w->hi = s->hi < cut ? s->hi : cut;
+        w->at = w->hi;
+        w->opens = !w->taken || w->taken + (w->hi - w->lo) > PC__PART;
+        w->taken = (w->opens ? 0 : w->taken) + (w->hi - w->lo);
+        return 1;
+    }
+    return 0;
+}
+
+pc_status pc__plan_count_slots(pc__plan *plan)
+{
+    for (size_t row = 0; row < plan->rows; row++) {
+        size_t slots = 0;
+        for (walk w = walk_row(plan, row); next_part(&w);)
+            slots += (size_t)w.opens;
+        plan->slot_first[row + 1] = plan->slot_first[row] + slots;
+        plan->most_slots = slots > plan->most_slots ? slots : plan->most_slots;
+    }
+    plan->slots = pc__calloc(&plan->context->mem, plan->slot_first[plan->rows], sizeof *plan->slots);
+    return plan->slots ? PC_OK : PC_ERR_NOMEM;
+}
+
+/* An open hash from (run, part) to the part's number in the wave. */
+typedef struct numbers {
+    uint32_t *id; /* 1 + number; 0: free */
+    size_t mask;
+} numbers;
+
+static uint32_t number_of(numbers *n, pc__draft *draft, const pc__kv *kv, uint32_t part)
+{
+    uint64_t mixed = ((uint64_t)(uintptr_t)kv >> 4) + part * UINT64_C(0xff51afd7ed558ccd);
+    size_t slot = (size_t)(mixed * UINT64_C(0x9e3779b97f4a7c15) >> 20) & n->mask;
+    for (; n->id[slot]; slot = (slot + 1) & n->mask)
+        if (draft->runs[n->id[slot] - 1] == kv && draft->part_index[n->id[slot] - 1] == part)
+            return n->id[slot] - 1;
+    draft->runs[draft->part_count] = kv;
+    draft->part_index[draft->part_count] = part;
+    n->id[slot] = (uint32_t)++draft->part_count;
+    return n->id[slot] - 1;
+}
+
+static size_t count_pairs(const pc__plan *plan, const pc__wave *wave)
+{
+    size_t pairs = 0;
+    for (size_t i = plan->first[wave->first_row]; i < plan->first[wave->first_row + wave->rows]; i++)
+        pairs += pc__parts(plan->spans[i].lo, plan->spans[i].hi);
+    return pairs;
+}
+
+static int compare_distance(const void *a, const void *b)
+{
+    int64_t x = *(const int64_t *)a, y = *(const int64_t *)b;
+    return (x > y) - (x < y);
+}
+
+static void add_pair(pc__draft *draft, numbers *n, const walk *w, size_t row)
+{
+    const pc__plan *plan = w->plan;
+    const pc__row_span *s = &plan->spans[w->span];
+    pc__pair *pair = &draft->pairs[draft->pair_count++];
+    const int64_t *at;
+    *pair = (pc__pair){.row = (uint32_t)row, .lo = w->lo, .hi = w->hi, .distance = plan->positions[row] - s->start};
+    at = bsearch(&pair->distance, plan->distances, plan->distance_count, sizeof *at, compare_distance);
+    pair->angle = (uint32_t)(at - plan->distances);
+    pair->part = number_of(n, draft, s->kv, w->lo / PC__PART);
+}
+
+static void cut_rows(pc__draft *draft, numbers *n, const pc__plan *plan, const pc__wave *wave)
+{
+    for (size_t row = wave->first_row; row < wave->first_row + wave->rows; row++)
+        for (walk w = walk_row(plan, row); next_part(&w);) {
+            if (w.opens)
+                draft->pair_first[draft->slot_count++] = draft->pair_count;
+            add_pair(draft, n, &w, row);
+            draft->pairs[draft->pair_count - 1].slot = (uint32_t)draft->slot_count - 1;
+        }
+    draft->pair_first[draft->slot_count] = draft->pair_count;
+}
+
+pc_status pc__draft_new(pc__draft *draft, pc__plan *plan, const pc__wave *wave)
+{
+    size_t pairs = count_pairs(plan, wave), size = 16;
+    numbers n;
+    while (size < 2 * pairs)
+        size *= 2;
+    memset(draft, 0, sizeof *draft);
+    draft->mem = &plan->context->mem;
+    n = (numbers){pc__calloc(draft->mem, size, sizeof *n.id), size - 1};
+    draft->pairs = pc__calloc(draft->mem, pairs, sizeof *draft->pairs);
+    draft->pair_first = pc__calloc(draft->mem, wave->slots + 1, sizeof *draft->pair_first);
+    draft->runs = pc__calloc(draft->mem, pairs, sizeof *draft->runs);
+    draft->part_index = pc__calloc(draft->mem, pairs, sizeof *draft->part_index);
+    if (n.id && draft->pairs && draft->pair_first && draft->runs && draft->part_index)
+        cut_rows(draft, &n, plan, wave);
+    else
+        pc__draft_free(draft);
+    pc__free(&plan->context->mem, n.id);
+    return draft->pairs ? PC_OK : PC_ERR_NOMEM;
+}
+
+void pc__draft_free(pc__draft *draft)
+{
+    pc__free(draft->mem, draft->pairs);
+    pc__free(draft->mem, draft->pair_first);
+    pc__free(draft->mem, draft->runs);
+    pc__free(draft->mem, draft->part_index);
+    draft->pairs = NULL;
+}

@@ -25,22 +25,28 @@ int pc__is_chat_tag(const char *name)
 
 static int reserved(const char *name)
 {
-    static const char *const tags[] = {"schema", "module", "union", "parameter", "param", "scaffold", "prompt"};
+    static const char *const tags[] = {"schema", "module",   "union", "parameter",
+                                       "param",  "scaffold", "prompt"};
     for (size_t i = 0; i < sizeof tags / sizeof *tags; i++)
         if (!strcmp(tags[i], name))
             return 1;
     return pc__is_chat_tag(name);
 }
 
-const char *pc__name_attribute(const char *where, const pc__xml *element, const char *what, int as_tag)
+const char *pc__name_attribute(const char *where, const pc__xml *element, const char *what,
+                               int as_tag)
 {
     const char *name = pc__xml_attribute_of(element, "name");
     if (!name)
         pc__xml_fault(where, element, "<%s> has no name", what);
     else if (!well_formed(name))
-        pc__xml_fault(where, element, "'%.60s' is no %s name (a letter or '_', then letters, digits, '_', '.', '-')", name, what);
+        pc__xml_fault(where, element,
+                      "'%.60s' is no %s name (a letter or '_', then letters, digits, '_', '.',"
+                      " '-')",
+                      name, what);
     else if (as_tag && reserved(name))
-        pc__xml_fault(where, element, "'%s' is a tag of the language and cannot name a %s", name, what);
+        pc__xml_fault(where, element, "'%s' is a tag of the language and cannot name a %s", name,
+                      what);
     else
         return name;
     return NULL;
@@ -52,7 +58,8 @@ pc_status pc__only_attributes(const char *where, const pc__xml *element, const c
         char padded[128];
         snprintf(padded, sizeof padded, " %s ", element->attributes[i].name);
         if (!strstr(allowed, padded))
-            return pc__xml_fault(where, element, "<%s> knows no attribute '%.60s'%s%s", element->name, element->attributes[i].name,
+            return pc__xml_fault(where, element, "<%s> knows no attribute '%.60s'%s%s",
+                                 element->name, element->attributes[i].name,
                                  allowed[1] ? "; it has" : "", allowed[1] ? allowed : "");
     }
     return PC_OK;

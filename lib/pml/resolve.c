@@ -1,4 +1,5 @@
-/* A prompt against a schema: references become cached texts, attributes become arguments, the rest is new text. */
+/* A prompt against a schema: references become cached texts, attributes become arguments, the rest
+ * is new text. */
 #include "pml/resolve.h"
 
 #include <stdio.h>
@@ -25,8 +26,8 @@ static pc_status references(resolver *r, const pc__node *module, const pc__xml *
 
 static pc_status add_part(resolver *r, pc__part part)
 {
-    pc_status status = pc__grow(r->env->mem, (void **)&r->out->parts, &r->part_capacity, r->out->part_count + 1,
-                                sizeof *r->out->parts);
+    pc_status status = pc__grow(r->env->mem, (void **)&r->out->parts, &r->part_capacity,
+                                r->out->part_count + 1, sizeof *r->out->parts);
     if (status < 0 || !part.path) {
         pc__free(r->env->mem, part.path);
         if (part.kind != PC__PART_CACHED)
@@ -37,7 +38,8 @@ static pc_status add_part(resolver *r, pc__part part)
     return PC_OK;
 }
 
-/* Ends the open run of new text: it goes to the cursor, the last run of the prompt behind the whole schema. */
+/* Ends the open run of new text: it goes to the cursor, the last run of the prompt behind the whole
+ * schema. */
 static pc_status flush(resolver *r, int last)
 {
     pc__part part = {.kind = PC__PART_TEXT};
@@ -95,10 +97,13 @@ static pc_status no_such_module(const resolver *r, const pc__node *parent, const
     const pc__node *other = anywhere(r->tree, e->name);
     char names[160] = "";
     if (other)
-        return pc__xml_fault(r->env->where, e, "'%s' has no module '%.60s'; there is one at '%s': refer to it inside of its parents",
-                             parent->parent ? parent->path : r->tree->name, e->name, other->path);
+        return pc__xml_fault(
+            r->env->where, e,
+            "'%s' has no module '%.60s'; there is one at '%s': refer to it inside of its parents",
+            parent->parent ? parent->path : r->tree->name, e->name, other->path);
     list_names(parent, names, sizeof names);
-    return pc__xml_fault(r->env->where, e, "'%s' has no module '%.60s'%s%s", parent->parent ? parent->path : r->tree->name, e->name,
+    return pc__xml_fault(r->env->where, e, "'%s' has no module '%.60s'%s%s",
+                         parent->parent ? parent->path : r->tree->name, e->name,
                          *names ? "; there are " : "", names);
 }
 
@@ -109,25 +114,31 @@ static pc_status check_union(const resolver *r, const pc__node *module, const pc
         return PC_OK;
     for (size_t i = 0; i < all->child_count; i++)
         if (r->imported[all->children[i]->index])
-            return pc__xml_fault(r->env->where, e, "'%s' and '%s' are members of one union: only one may be used",
+            return pc__xml_fault(r->env->where, e,
+                                 "'%s' and '%s' are members of one union: only one may be used",
                                  all->children[i]->name, module->name);
     return PC_OK;
 }
 
-static pc_status argument(resolver *r, const pc__node *module, const pc__xml *e, const pc__xml_attribute *a)
+static pc_status argument(resolver *r, const pc__node *module, const pc__xml *e,
+                          const pc__xml_attribute *a)
 {
     const pc__node *p = NULL;
     pc__part part = {.kind = PC__PART_ARGUMENT};
     pc_status status;
     for (size_t i = 0; i < module->child_count; i++)
-        if (module->children[i]->kind == PC__NODE_PARAMETER && !strcmp(module->children[i]->name, a->name))
+        if (module->children[i]->kind == PC__NODE_PARAMETER &&
+            !strcmp(module->children[i]->name, a->name))
             p = module->children[i];
     if (!p)
-        return pc__xml_fault(r->env->where, e, "module '%s' has no parameter '%.60s'", module->path, a->name);
-    status = r->env->tokens(r->env->tokens_user, a->value, strlen(a->value), 0, &part.tokens, &part.count);
+        return pc__xml_fault(r->env->where, e, "module '%s' has no parameter '%.60s'", module->path,
+                             a->name);
+    status = r->env->tokens(r->env->tokens_user, a->value, strlen(a->value), 0, &part.tokens,
+                            &part.count);
     if (status >= 0 && (int64_t)part.count > p->length)
-        status = pc__xml_fault(r->env->where, e, "the argument of '%s' has %zu tokens, the parameter takes %lld", a->name,
-                               part.count, (long long)p->length);
+        status = pc__xml_fault(r->env->where, e,
+                               "the argument of '%s' has %zu tokens, the parameter takes %lld",
+                               a->name, part.count, (long long)p->length);
     if (status < 0 || !part.count) {
         pc__free(r->env->mem, part.tokens);
         return status;
@@ -190,7 +201,8 @@ static pc_status references(resolver *r, const pc__node *module, const pc__xml *
         const pc__xml *child = e->children[i];
         if (!child->name) {
             if (!pc__xml_is_blank(child->text, child->size))
-                status = pc__run_add(&r->run, PC__PIECE_DOCUMENT, child->text, child->size, child->line, child->column);
+                status = pc__run_add(&r->run, PC__PIECE_DOCUMENT, child->text, child->size,
+                                     child->line, child->column);
         } else if (pc__is_chat_tag(child->name)) {
             status = chat_tag(r, module, child);
         } else if ((status = flush(r, 0)) >= 0) {
@@ -206,7 +218,12 @@ static pc_status cached_parts(resolver *r)
         const pc__node *node = r->tree->nodes[i];
         if (node->kind != PC__NODE_TEXT || !node->token_count || !r->imported[node->parent->index])
             continue;
-        pc__part part = {PC__PART_CACHED, node, pc__strdup(r->env->mem, node->path), node->tokens, node->token_count, node->start};
+        pc__part part = {.kind = PC__PART_CACHED,
+                         .node = node,
+                         .path = pc__strdup(r->env->mem, node->path),
+                         .tokens = node->tokens,
+                         .count = node->token_count,
+                         .start = node->start};
         pc_status status = add_part(r, part);
         if (status < 0)
             return status;
@@ -248,12 +265,14 @@ static pc_status resolve(resolver *r, const pc__xml *root)
 {
     pc_status status;
     if (strcmp(root->name, "prompt"))
-        return pc__xml_fault(r->env->where, root, "the root element is <%.60s>, not <prompt>", root->name);
+        return pc__xml_fault(r->env->where, root, "the root element is <%.60s>, not <prompt>",
+                             root->name);
     if ((status = pc__only_attributes(r->env->where, root, " schema ")) < 0)
         return status;
     r->imported[0] = 1;
     /* text before the first module follows the schema's leading text */
-    for (size_t i = 0; i < r->tree->root->child_count && r->tree->root->children[i]->kind == PC__NODE_TEXT; i++)
+    for (size_t i = 0;
+         i < r->tree->root->child_count && r->tree->root->children[i]->kind == PC__NODE_TEXT; i++)
         r->cursor = r->tree->root->children[i]->start + r->tree->root->children[i]->length;
     if ((status = references(r, r->tree->root, root)) < 0 || (status = flush(r, 1)) < 0)
         return status;
@@ -264,12 +283,13 @@ static pc_status resolve(resolver *r, const pc__xml *root)
     qsort(r->out->parts, r->out->part_count, sizeof *r->out->parts, compare_parts);
     r->out->end = r->tree->length > r->text_end ? r->tree->length : r->text_end;
     if (r->env->context_length > 0 && r->out->end > r->env->context_length)
-        return pc__fail(PC_ERR_LIMIT, "%s: the prompt ends at position %lld, the model has %lld", r->env->where,
-                        (long long)r->out->end, (long long)r->env->context_length);
+        return pc__fail(PC_ERR_LIMIT, "%s: the prompt ends at position %lld, the model has %lld",
+                        r->env->where, (long long)r->out->end, (long long)r->env->context_length);
     return PC_OK;
 }
 
-pc_status pc__resolve(pc__resolved **out, const pc__pml_env *env, const pc__schema_tree *tree, const char *text, size_t size)
+pc_status pc__resolve(pc__resolved **out, const pc__pml_env *env, const pc__schema_tree *tree,
+                      const char *text, size_t size)
 {
     pc__xml *xml;
     pc_status status = pc__xml_parse(&xml, env->mem, env->where, text, size);
@@ -299,7 +319,8 @@ pc_status pc__prompt_schema_name(const pc__pml_env *env, const char *text, size_
         return status;
     const char *schema = pc__xml_attribute_of(xml, "schema");
     if (strcmp(xml->name, "prompt"))
-        status = pc__xml_fault(env->where, xml, "the root element is <%.60s>, not <prompt>", xml->name);
+        status = pc__xml_fault(env->where, xml, "the root element is <%.60s>, not <prompt>",
+                               xml->name);
     else if (!(*name = pc__strdup(env->mem, schema ? schema : "")))
         status = PC_ERR_NOMEM;
     pc__xml_free(xml, env->mem);

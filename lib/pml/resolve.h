@@ -1,10 +1,12 @@
-/* A prompt resolved against a schema: which texts of the schema take part, and which tokens are new. */
+/* A prompt resolved against a schema: which texts of the schema take part, and which tokens are
+ * new. */
 #ifndef PC_PML_RESOLVE_H
 #define PC_PML_RESOLVE_H
 
 #include "pml/schema.h"
 
-typedef enum pc__part_kind { PC__PART_CACHED = 1, PC__PART_ARGUMENT, PC__PART_TEXT } pc__part_kind; /* = PC_PART_… */
+/* = PC_PART_… */
+typedef enum pc__part_kind { PC__PART_CACHED = 1, PC__PART_ARGUMENT, PC__PART_TEXT } pc__part_kind;
 
 typedef struct pc__part {
     pc__part_kind kind;
@@ -16,7 +18,8 @@ typedef struct pc__part {
 } pc__part;
 
 typedef struct pc__resolved {
-    pc__part *parts;        /* ascending start; cached before argument before text where starts are equal */
+    /* ascending start; cached before argument before text where starts are equal */
+    pc__part *parts;
     size_t part_count;
     const pc__node **modules; /* imported modules, document order (the root is the first) */
     size_t module_count;
@@ -25,9 +28,12 @@ typedef struct pc__resolved {
     int64_t end;            /* position after the last new token: where generation starts */
 } pc__resolved;
 
-/* The schema name in a prompt's root element, for choosing the schema. `name` is owned by the caller. */
-pc_status pc__prompt_schema_name(const pc__pml_env *env, const char *text, size_t size, char **name);
-pc_status pc__resolve(pc__resolved **out, const pc__pml_env *env, const pc__schema_tree *tree, const char *text, size_t size);
+/* The schema name in a prompt's root element, for choosing the schema. `name` is owned by the
+ * caller. */
+pc_status pc__prompt_schema_name(const pc__pml_env *env, const char *text, size_t size,
+                                 char **name);
+pc_status pc__resolve(pc__resolved **out, const pc__pml_env *env, const pc__schema_tree *tree,
+                      const char *text, size_t size);
 void pc__resolved_free(pc__resolved *resolved, const pc_allocator *mem);
 
 #endif

@@ -1,4 +1,5 @@
-/* A schema as a tree with a layout (Prompt Cache, section 3; upstream study 1.1-1.3). No model code: tokens come through a function. */
+/* A schema as a tree with a layout (Prompt Cache, section 3; upstream study 1.1-1.3). No model
+ * code: tokens come through a function. */
 #ifndef PC_PML_SCHEMA_H
 #define PC_PML_SCHEMA_H
 
@@ -6,8 +7,10 @@
 #include "base/digest.h"
 #include "text/chat.h"
 
-/* Text to ids in a block of `mem`. PC_TOKENIZE_SPECIAL is set for runs that come from chat templates. */
-typedef pc_status (*pc__tokens_fn)(void *user, const char *text, size_t size, uint64_t flags, int32_t **tokens, size_t *count);
+/* Text to ids in a block of `mem`. PC_TOKENIZE_SPECIAL is set for runs that come from chat
+ * templates. */
+typedef pc_status (*pc__tokens_fn)(void *user, const char *text, size_t size, uint64_t flags,
+                                   int32_t **tokens, size_t *count);
 
 typedef struct pc__pml_env {
     const pc_allocator *mem;
@@ -19,21 +22,29 @@ typedef struct pc__pml_env {
     uint64_t flags;          /* PC_PML_… */
     uint32_t max_tokens;     /* of one text run; 0: all */
     const char *base_folder; /* of src=; NULL: refused */
-    const char *where;       /* file name for error texts; "schema" or "prompt" for text from memory */
+    const char *where; /* file name for error texts; "schema" or "prompt" for text from memory */
 } pc__pml_env;
 
-typedef enum pc__node_kind { PC__NODE_MODULE = 1, PC__NODE_UNION, PC__NODE_TEXT, PC__NODE_PARAMETER } pc__node_kind; /* = PC_ITEM_… */
+/* = PC_ITEM_… */
+typedef enum pc__node_kind {
+    PC__NODE_MODULE = 1,
+    PC__NODE_UNION,
+    PC__NODE_TEXT,
+    PC__NODE_PARAMETER
+} pc__node_kind;
 
 typedef struct pc__node pc__node;
 struct pc__node {
     pc__node_kind kind;
     char *name;           /* module, parameter */
-    char *path;           /* "" root, "a/b/c"; text: its parent's; union: parent's + "/union" (root: "union") */
+    /* "" root, "a/b/c"; text: its parent's; union: parent's + "/union" (root: "/union") */
+    char *path;
     pc__node *parent;
     pc__node **children;
     size_t child_count;
     int64_t start, length; /* positions; union: the longest member */
-    int32_t *tokens;       /* text: its tokens; parameter: placeholder (scaffold text, then unk up to length) */
+    /* text: its tokens; parameter: placeholder (scaffold text, then unk up to length) */
+    int32_t *tokens;
     size_t token_count;
     char *text;            /* text: as tokenised */
     int uncached;          /* cache="false" here or above */
@@ -43,7 +54,8 @@ struct pc__node {
     size_t line, column;
 };
 
-/* A set of modules that is encoded jointly and overrides their single states where a prompt imports all of them (PC-25). */
+/* A set of modules that is encoded jointly and overrides their single states where a prompt imports
+ * all of them (PC-25). */
 typedef struct pc__scaffold {
     pc__node **modules;
     size_t count;
@@ -59,7 +71,8 @@ typedef struct pc__schema_tree {
     int64_t length;
 } pc__schema_tree;
 
-pc_status pc__schema_tree_parse(pc__schema_tree **out, const pc__pml_env *env, const char *text, size_t size);
+pc_status pc__schema_tree_parse(pc__schema_tree **out, const pc__pml_env *env, const char *text,
+                                size_t size);
 void pc__schema_tree_free(pc__schema_tree *tree, const pc_allocator *mem);
 
 #endif

@@ -1,4 +1,5 @@
-/* From XML to the schema tree: elements, text runs, names, scaffold sets; positions come from layout.c. */
+/* From XML to the schema tree: elements, text runs, names, scaffold sets; positions come from
+ * layout.c. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -43,13 +44,13 @@ static pc_status make_path(const builder *b, pc__node *node)
 }
 
 /* Takes `name` (may be NULL) as a copy. The node belongs to the tree from the first moment. */
-static pc_status add_node(builder *b, pc__node *parent, pc__node_kind kind, const char *name, size_t line, size_t column,
-                          pc__node **out)
+static pc_status add_node(builder *b, pc__node *parent, pc__node_kind kind, const char *name,
+                          size_t line, size_t column, pc__node **out)
 {
     const pc_allocator *mem = b->env->mem;
     pc__node *node = pc__calloc(mem, 1, sizeof *node);
-    pc_status status = node ? pc__grow(mem, (void **)&b->tree->nodes, &b->node_capacity, b->tree->node_count + 1,
-                                       sizeof *b->tree->nodes)
+    pc_status status = node ? pc__grow(mem, (void **)&b->tree->nodes, &b->node_capacity,
+                                       b->tree->node_count + 1, sizeof *b->tree->nodes)
                             : PC_ERR_NOMEM;
     if (status < 0) {
         pc__free(mem, node);
@@ -65,7 +66,8 @@ static pc_status add_node(builder *b, pc__node *parent, pc__node_kind kind, cons
     if (name && !(node->name = pc__strdup(mem, name)))
         return PC_ERR_NOMEM;
     if (parent) {
-        pc__node **children = pc__realloc(mem, parent->children, (parent->child_count + 1) * sizeof *children);
+        pc__node **children = pc__realloc(mem, parent->children,
+                                          (parent->child_count + 1) * sizeof *children);
         if (!children)
             return PC_ERR_NOMEM;
         parent->children = children;
@@ -81,7 +83,8 @@ static void shorten(const builder *b, pc__node *node)
     size_t most = b->env->max_tokens, head = most / 2, tail = most - head;
     if (!most || node->token_count <= most)
         return;
-    memmove(node->tokens + head, node->tokens + node->token_count - tail, tail * sizeof *node->tokens);
+    memmove(node->tokens + head, node->tokens + node->token_count - tail,
+            tail * sizeof *node->tokens);
     node->token_count = most;
 }
 
@@ -110,7 +113,8 @@ static pc_status cache_attribute(const builder *b, const pc__xml *e, pc__node *n
 {
     const char *cache = pc__xml_attribute_of(e, "cache");
     if (cache && strcmp(cache, "true") && strcmp(cache, "false"))
-        return pc__xml_fault(b->env->where, e, "cache='%.40s' is neither 'true' nor 'false'", cache);
+        return pc__xml_fault(b->env->where, e, "cache='%.40s' is neither 'true' nor 'false'",
+                             cache);
     if (cache && !strcmp(cache, "false"))
         node->uncached = 1;
     return PC_OK;
@@ -148,7 +152,8 @@ static const pc__node *module_named(const pc__node *parent, const char *name)
 static const pc__node *parameter_named(const pc__node *module, const char *name)
 {
     for (size_t i = 0; i < module->child_count; i++)
-        if (module->children[i]->kind == PC__NODE_PARAMETER && !strcmp(module->children[i]->name, name))
+        if (module->children[i]->kind == PC__NODE_PARAMETER &&
+            !strcmp(module->children[i]->name, name))
             return module->children[i];
     return NULL;
 }
@@ -162,12 +167,15 @@ static pc_status module(builder *b, pc__node *parent, const pc__xml *e)
     if (!name)
         return PC_ERR_PML;
     if ((twin = module_named(space, name)))
-        return pc__xml_fault(where, e, "a module '%s' is there already (line %zu)", name, twin->line);
+        return pc__xml_fault(where, e, "a module '%s' is there already (line %zu)", name,
+                             twin->line);
     if ((twin = parameter_named(space, name)))
-        return pc__xml_fault(where, e, "'%s' is already a parameter of the same module (line %zu)", name, twin->line);
+        return pc__xml_fault(where, e, "'%s' is already a parameter of the same module (line %zu)",
+                             name, twin->line);
     if ((status = pc__only_attributes(where, e, " name src cache ")) < 0 ||
         (status = add_node(b, parent, PC__NODE_MODULE, name, e->line, e->column, &node)) < 0 ||
-        (status = cache_attribute(b, e, node)) < 0 || (status = source(b, e)) < 0 || (status = content(b, node, e)) < 0)
+        (status = cache_attribute(b, e, node)) < 0 || (status = source(b, e)) < 0 ||
+        (status = content(b, node, e)) < 0)
         return status;
     return flush(b, node);
 }
@@ -185,8 +193,9 @@ static pc_status alternatives(builder *b, pc__node *parent, const pc__xml *e)
         if (!child->name && pc__xml_is_blank(child->text, child->size))
             continue;
         if (!child->name || strcmp(child->name, "module"))
-            return pc__xml_fault(where, child, "only <module> may stand in a <union>, not %s%s%s", child->name ? "<" : "text",
-                                 child->name ? child->name : "", child->name ? ">" : "");
+            return pc__xml_fault(where, child, "only <module> may stand in a <union>, not %s%s%s",
+                                 child->name ? "<" : "text", child->name ? child->name : "",
+                                 child->name ? ">" : "");
         if ((status = module(b, node, child)) < 0)
             return status;
     }
@@ -210,7 +219,9 @@ static pc_status parameter_length(const builder *b, const pc__xml *e, int64_t *o
         return pc__xml_fault(b->env->where, e, "<%s> has no length", e->name);
     value = strtoll(text, &end, 10);
     if (end == text || *end || value < 1 || value > 1 << 24)
-        return pc__xml_fault(b->env->where, e, "length='%.40s' is not a number of tokens from 1 to %d", text, 1 << 24);
+        return pc__xml_fault(b->env->where, e,
+                             "length='%.40s' is not a number of tokens from 1 to %d", text,
+                             1 << 24);
     *out = value;
     return PC_OK;
 }
@@ -224,8 +235,10 @@ static pc_status placeholder(const builder *b, const pc__xml *e, pc__node *node)
     if (scaffold)
         status = b->env->tokens(b->env->tokens_user, scaffold, strlen(scaffold), 0, &tokens, &n);
     if (status >= 0 && n > length)
-        status = pc__xml_fault(b->env->where, e, "the scaffold text of parameter '%s' has %zu tokens, its length is %zu",
-                               node->name, n, length);
+        status = pc__xml_fault(
+            b->env->where, e,
+            "the scaffold text of parameter '%s' has %zu tokens, its length is %zu", node->name, n,
+            length);
     if (status >= 0 && !(node->tokens = pc__alloc(b->env->mem, length * sizeof *node->tokens)))
         status = PC_ERR_NOMEM;
     if (status >= 0) {
@@ -246,7 +259,8 @@ static pc_status parameter(builder *b, pc__node *parent, const pc__xml *e)
     pc__node *node;
     pc_status status;
     if (!parent->parent)
-        return pc__xml_fault(where, e, "a parameter must stand in a module, not directly in the schema");
+        return pc__xml_fault(where, e,
+                             "a parameter must stand in a module, not directly in the schema");
     if (!(name = pc__name_attribute(where, e, "parameter", 0)))
         return PC_ERR_PML;
     if (parameter_named(parent, name) || module_named(parent, name))
@@ -263,8 +277,8 @@ static pc_status parameter(builder *b, pc__node *parent, const pc__xml *e)
 
 static int no_content(const pc__xml *e)
 {
-    return !e->child_count ||
-           (e->child_count == 1 && !e->children[0]->name && pc__xml_is_blank(e->children[0]->text, e->children[0]->size));
+    return !e->child_count || (e->child_count == 1 && !e->children[0]->name &&
+                               pc__xml_is_blank(e->children[0]->text, e->children[0]->size));
 }
 
 static pc_status chat_tag(builder *b, pc__node *parent, const pc__xml *e)
@@ -298,8 +312,8 @@ static pc_status scaffold_element(builder *b, const pc__node *parent, const pc__
     if (!no_content(e))
         return pc__xml_fault(b->env->where, e, "<scaffold> must be empty");
     if ((status = pc__only_attributes(b->env->where, e, " modules ")) < 0 ||
-        (status = pc__grow(b->env->mem, (void **)&b->scaffolds, &b->scaffold_capacity, b->scaffold_count + 1,
-                           sizeof *b->scaffolds)) < 0)
+        (status = pc__grow(b->env->mem, (void **)&b->scaffolds, &b->scaffold_capacity,
+                           b->scaffold_count + 1, sizeof *b->scaffolds)) < 0)
         return status;
     b->scaffolds[b->scaffold_count++] = e;
     return PC_OK;
@@ -321,14 +335,17 @@ static pc_status element(builder *b, pc__node *parent, const pc__xml *e)
     if (!strcmp(e->name, "parameter") || !strcmp(e->name, "param"))
         return parameter(b, parent, e);
     return pc__xml_fault(b->env->where, e,
-                         "<%.60s> is not known here; there are module, union, parameter, scaffold, system, user, assistant"
-                         " (text with '<'? write &lt; or use CDATA)", e->name);
+                         "<%.60s> is not known here; there are module, union, parameter, scaffold, "
+                         "system, user, assistant"
+                         " (text with '<'? write &lt; or use CDATA)",
+                         e->name);
 }
 
 /* Blanks right before <system> vanish, as in the published code. */
 static size_t text_size(const pc__xml *parent, size_t index)
 {
-    const pc__xml *t = parent->children[index], *next = index + 1 < parent->child_count ? parent->children[index + 1] : NULL;
+    const pc__xml *t = parent->children[index],
+                  *next = index + 1 < parent->child_count ? parent->children[index + 1] : NULL;
     size_t n = t->size;
     if (next && next->name && !strcmp(next->name, "system"))
         while (n && pc__xml_is_blank(t->text + n - 1, 1))
@@ -342,7 +359,8 @@ static pc_status content(builder *b, pc__node *parent, const pc__xml *e)
     for (size_t i = 0; i < e->child_count && status >= 0; i++) {
         const pc__xml *child = e->children[i];
         status = child->name ? element(b, parent, child)
-                             : pc__run_add(&b->run, PC__PIECE_DOCUMENT, child->text, text_size(e, i), child->line, child->column);
+                             : pc__run_add(&b->run, PC__PIECE_DOCUMENT, child->text,
+                                           text_size(e, i), child->line, child->column);
     }
     return status;
 }
@@ -353,7 +371,8 @@ static pc__node *node_at(const pc__schema_tree *tree, const char *path, size_t s
 {
     for (size_t i = 1; i < tree->node_count; i++) {
         pc__node *node = tree->nodes[i];
-        if (node->kind == PC__NODE_MODULE && strlen(node->path) == size && !memcmp(node->path, path, size))
+        if (node->kind == PC__NODE_MODULE && strlen(node->path) == size &&
+            !memcmp(node->path, path, size))
             return node;
     }
     return NULL;
@@ -369,17 +388,21 @@ static int exclusive(const pc__node *a, const pc__node *b)
     return 0;
 }
 
-static pc_status scaffold_member(const builder *b, const pc__xml *e, pc__scaffold *set, const char *path, size_t size)
+static pc_status scaffold_member(const builder *b, const pc__xml *e, pc__scaffold *set,
+                                 const char *path, size_t size)
 {
     pc__node *node = node_at(b->tree, path, size), **modules;
     if (!node)
-        return pc__xml_fault(b->env->where, e, "scaffold: there is no module '%.*s'", (int)(size < 100 ? size : 100), path);
+        return pc__xml_fault(b->env->where, e, "scaffold: there is no module '%.*s'",
+                             (int)(size < 100 ? size : 100), path);
     for (size_t i = 0; i < set->count; i++) {
         if (set->modules[i] == node)
-            return pc__xml_fault(b->env->where, e, "scaffold: module '%s' is named twice", node->path);
-        if (exclusive(set->modules[i], node))
-            return pc__xml_fault(b->env->where, e, "scaffold: '%s' and '%s' are members of one union", set->modules[i]->path,
+            return pc__xml_fault(b->env->where, e, "scaffold: module '%s' is named twice",
                                  node->path);
+        if (exclusive(set->modules[i], node))
+            return pc__xml_fault(b->env->where, e,
+                                 "scaffold: '%s' and '%s' are members of one union",
+                                 set->modules[i]->path, node->path);
     }
     if (!(modules = pc__realloc(b->env->mem, set->modules, (set->count + 1) * sizeof *modules)))
         return PC_ERR_NOMEM;
@@ -415,11 +438,13 @@ static pc_status build(builder *b, const pc__xml *root)
         return status;
     if (!(b->tree->name = pc__strdup(b->env->mem, name)))
         return PC_ERR_NOMEM;
-    if ((status = add_node(b, NULL, PC__NODE_MODULE, name, root->line, root->column, &b->tree->root)) < 0 ||
+    if ((status = add_node(b, NULL, PC__NODE_MODULE, name, root->line, root->column,
+                           &b->tree->root)) < 0 ||
         (status = source(b, root)) < 0 || (status = content(b, b->tree->root, root)) < 0 ||
         (status = flush(b, b->tree->root)) < 0)
         return status;
-    if (!(b->tree->scaffolds = pc__calloc(b->env->mem, b->scaffold_count, sizeof *b->tree->scaffolds)))
+    if (!(b->tree->scaffolds = pc__calloc(b->env->mem, b->scaffold_count,
+                                          sizeof *b->tree->scaffolds)))
         return PC_ERR_NOMEM;
     for (size_t i = 0; i < b->scaffold_count; i++)
         if ((status = scaffold_set(b, b->scaffolds[i])) < 0)
@@ -427,7 +452,8 @@ static pc_status build(builder *b, const pc__xml *root)
     return pc__layout(b->tree, b->env);
 }
 
-pc_status pc__schema_tree_parse(pc__schema_tree **out, const pc__pml_env *env, const char *text, size_t size)
+pc_status pc__schema_tree_parse(pc__schema_tree **out, const pc__pml_env *env, const char *text,
+                                size_t size)
 {
     pc__xml *xml;
     pc_status status = pc__xml_parse(&xml, env->mem, env->where, text, size);

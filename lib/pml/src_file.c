@@ -35,24 +35,28 @@ static int inside(const char *folder, const char *path)
     return !strcmp(root, "/") || (!strncmp(root, file, n) && file[n] == '/');
 }
 
-pc_status pc__src_read(const pc__pml_env *env, const pc__xml *element, const char *src, char **text, size_t *size)
+pc_status pc__src_read(const pc__pml_env *env, const pc__xml *element, const char *src, char **text,
+                       size_t *size)
 {
     char *path;
     pc_status status;
     size_t bad;
     *text = NULL;
     if (!env->base_folder)
-        return pc__xml_fault(env->where, element, "src='%.100s': there is no folder to look in (set base_folder)", src);
+        return pc__xml_fault(env->where, element,
+                             "src='%.100s': there is no folder to look in (set base_folder)", src);
     if (!(path = pc__path_join(env->mem, env->base_folder, src)))
         return PC_ERR_NOMEM;
     if (!(env->flags & PC_PML_SRC_ANYWHERE) && !inside(env->base_folder, path))
-        status = pc__xml_fault(env->where, element, "src='%.100s' lies outside of the schema's folder", src);
+        status = pc__xml_fault(env->where, element,
+                               "src='%.100s' lies outside of the schema's folder", src);
     else if ((status = pc__file_read(env->mem, path, LIMIT, text, size)) < 0)
-        status = status == PC_ERR_NOMEM
-                     ? status
-                     : pc__fail_in(PC_ERR_PML, "%s:%zu:%zu: src", env->where, element->line, element->column);
+        status = status == PC_ERR_NOMEM ? status
+                                        : pc__fail_in(PC_ERR_PML, "%s:%zu:%zu: src", env->where,
+                                                      element->line, element->column);
     else if ((bad = first_invalid(*text, *size)) != SIZE_MAX)
-        status = pc__xml_fault(env->where, element, "src='%.100s': byte %zu is not UTF-8", src, bad);
+        status = pc__xml_fault(env->where, element, "src='%.100s': byte %zu is not UTF-8", src,
+                               bad);
     if (status < 0) {
         pc__free(env->mem, *text);
         *text = NULL;

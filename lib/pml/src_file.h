@@ -5,6 +5,7 @@
 #include "pml/schema.h"
 #include "pml/xml.h"
 
-pc_status pc__src_read(const pc__pml_env *env, const pc__xml *element, const char *src, char **text, size_t *size);
+pc_status pc__src_read(const pc__pml_env *env, const pc__xml *element, const char *src, char **text,
+                       size_t *size);
 
 #endif

@@ -2,13 +2,15 @@
 
 #include <string.h>
 
-pc_status pc__run_add(pc__text_run *run, pc__piece_kind kind, const char *text, size_t size, size_t line, size_t column)
+pc_status pc__run_add(pc__text_run *run, pc__piece_kind kind, const char *text, size_t size,
+                      size_t line, size_t column)
 {
     pc_status status;
     if (!size)
         return PC_OK;
     run->text.mem = run->env->mem;
-    status = pc__grow(run->env->mem, (void **)&run->pieces, &run->capacity, run->count + 1, sizeof *run->pieces);
+    status = pc__grow(run->env->mem, (void **)&run->pieces, &run->capacity, run->count + 1,
+                      sizeof *run->pieces);
     if (status >= 0)
         status = pc__bytes_add(&run->text, text, size);
     if (status < 0)
@@ -30,7 +32,8 @@ static int blank(char c)
 }
 
 /* Copies one piece of document text, with its blanks adjusted, to out; returns the new end. */
-static size_t adjust_piece(const char *from, size_t size, int first, int last, int ends, int compact, char *out, size_t at)
+static size_t adjust_piece(const char *from, size_t size, int first, int last, int ends,
+                           int compact, char *out, size_t at)
 {
     size_t lead = 0, tail = 0;
     while (first && lead < size && blank(from[lead]))
@@ -62,7 +65,8 @@ pc_status pc__run_adjust(pc__text_run *run, int ends)
         size_t size = piece.end - from;
         from = piece.end;
         if (piece.kind == PC__PIECE_DOCUMENT) {
-            at = adjust_piece(text, size, i == 0, i + 1 == run->count, ends, compact, run->text.data, at);
+            at = adjust_piece(text, size, i == 0, i + 1 == run->count, ends, compact,
+                              run->text.data, at);
         } else {
             memmove(run->text.data + at, text, size);
             at += size;
@@ -112,10 +116,12 @@ static pc_status piecewise(const pc__text_run *run, int32_t **tokens, size_t *co
         int32_t *part = NULL;
         size_t n = 0;
         status = env->tokens(env->tokens_user, run->text.data + from, run->pieces[i].end - from,
-                             run->pieces[i].kind == PC__PIECE_TEMPLATE ? PC_TOKENIZE_SPECIAL : 0, &part, &n);
+                             run->pieces[i].kind == PC__PIECE_TEMPLATE ? PC_TOKENIZE_SPECIAL : 0,
+                             &part, &n);
         from = run->pieces[i].end;
         if (status >= 0)
-            status = pc__grow(env->mem, (void **)tokens, &capacity, *count + n + 1, sizeof **tokens);
+            status = pc__grow(env->mem, (void **)tokens, &capacity, *count + n + 1,
+                              sizeof **tokens);
         if (status >= 0 && n)
             memcpy(*tokens + *count, part, n * sizeof *part);
         *count += status >= 0 ? n : 0;
@@ -124,8 +130,8 @@ static pc_status piecewise(const pc__text_run *run, int32_t **tokens, size_t *co
     return status;
 }
 
-/* One call for the whole run gives what the model was trained on (words across the border of a tag); that needs special tokens on, so text
- * that looks like one forces the pieces apart. */
+/* One call for the whole run gives what the model was trained on (words across the border of a
+ * tag); that needs special tokens on, so text that looks like one forces the pieces apart. */
 pc_status pc__run_tokens(const pc__text_run *run, int32_t **tokens, size_t *count)
 {
     int templated = 0, whole;
@@ -138,8 +144,9 @@ pc_status pc__run_tokens(const pc__text_run *run, int32_t **tokens, size_t *coun
     if (whole < 0)
         return whole;
     if (whole)
-        status = run->env->tokens(run->env->tokens_user, run->text.data ? run->text.data : "", run->text.size,
-                                  templated ? PC_TOKENIZE_SPECIAL : 0, tokens, count);
+        status = run->env->tokens(run->env->tokens_user, run->text.data ? run->text.data : "",
+                                  run->text.size, templated ? PC_TOKENIZE_SPECIAL : 0, tokens,
+                                  count);
     else
         status = piecewise(run, tokens, count);
     if (status < 0) {

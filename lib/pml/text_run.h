@@ -1,4 +1,5 @@
-/* A text run under construction: pieces of document text, of chat templates and of files that stand next to each other, and their tokens. */
+/* A text run under construction: pieces of document text, of chat templates and of files that stand
+ * next to each other, and their tokens. */
 #ifndef PC_PML_TEXT_RUN_H
 #define PC_PML_TEXT_RUN_H
 
@@ -23,10 +24,13 @@ typedef struct pc__text_run {
     size_t line, column;
 } pc__text_run;
 
-enum { PC__BLANKS_ONE = 0, PC__BLANKS_NONE = 1 }; /* what a leading or trailing run of blanks becomes */
+/* what a leading or trailing run of blanks becomes */
+enum { PC__BLANKS_ONE = 0, PC__BLANKS_NONE = 1 };
 
-pc_status pc__run_add(pc__text_run *run, pc__piece_kind kind, const char *text, size_t size, size_t line, size_t column);
-/* Adjusts the blanks of the run (see doc/pml.md): at its ends, or everywhere with PC_PML_COMPACT. */
+pc_status pc__run_add(pc__text_run *run, pc__piece_kind kind, const char *text, size_t size,
+                      size_t line, size_t column);
+/* Adjusts the blanks of the run (see doc/pml.md): at its ends, or everywhere
+ * with PC_PML_COMPACT. */
 pc_status pc__run_adjust(pc__text_run *run, int ends);
 /* The run's ids. Text of the document that looks like a special token stays text. */
 pc_status pc__run_tokens(const pc__text_run *run, int32_t **tokens, size_t *count);

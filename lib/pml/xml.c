@@ -68,8 +68,8 @@ static pc__xml *add_child(parsing *p)
     node->column = XML_GetCurrentColumnNumber(p->parser) + 1;
     if (!parent) {
         p->root = node;
-    } else if (pc__grow(p->mem, (void **)&parent->children, &parent->child_capacity, parent->child_count + 1,
-                        sizeof *parent->children) < 0) {
+    } else if (pc__grow(p->mem, (void **)&parent->children, &parent->child_capacity,
+                        parent->child_count + 1, sizeof *parent->children) < 0) {
         pc__free(p->mem, node);
         return NULL;
     } else {
@@ -102,7 +102,8 @@ static void on_start(void *user, const char *name, const char **attributes)
     if (p->status < 0)
         return;
     node = add_child(p);
-    if (!node || !(node->name = pc__strdup(p->mem, name)) || add_attributes(p, node, attributes) < 0)
+    if (!node || !(node->name = pc__strdup(p->mem, name)) ||
+        add_attributes(p, node, attributes) < 0)
         stop(p, PC_ERR_NOMEM);
     else if (++p->depth > DEPTH)
         stop(p, pc__xml_fault(p->where, node, "elements are nested more than %d deep", DEPTH));
@@ -135,7 +136,8 @@ static void on_text(void *user, const char *text, int size)
         return;
     }
     size_t capacity = last->text_capacity;
-    pc_status status = pc__grow(p->mem, (void **)&last->text, &capacity, last->size + (size_t)size + 1, 1);
+    pc_status status = pc__grow(p->mem, (void **)&last->text, &capacity,
+                                last->size + (size_t)size + 1, 1);
     last->text_capacity = capacity;
     grown = last->text;
     if (status < 0) {
@@ -147,10 +149,12 @@ static void on_text(void *user, const char *text, int size)
     grown[last->size] = 0;
 }
 
-static void on_doctype(void *user, const char *name, const char *system_id, const char *public_id, int internal)
+static void on_doctype(void *user, const char *name, const char *system_id, const char *public_id,
+                       int internal)
 {
     parsing *p = user;
-    pc__xml at = {.line = XML_GetCurrentLineNumber(p->parser), .column = XML_GetCurrentColumnNumber(p->parser) + 1};
+    pc__xml at = {.line = XML_GetCurrentLineNumber(p->parser),
+                  .column = XML_GetCurrentColumnNumber(p->parser) + 1};
     (void)name, (void)system_id, (void)public_id, (void)internal;
     if (p->status >= 0)
         stop(p, pc__xml_fault(p->where, &at, "a document type (<!DOCTYPE>) is not allowed"));
@@ -159,7 +163,8 @@ static void on_doctype(void *user, const char *name, const char *system_id, cons
 static pc_status syntax_error(const parsing *p, const char *text, size_t size)
 {
     enum XML_Error code = XML_GetErrorCode(p->parser);
-    pc__xml at = {.line = XML_GetCurrentLineNumber(p->parser), .column = XML_GetCurrentColumnNumber(p->parser) + 1};
+    pc__xml at = {.line = XML_GetCurrentLineNumber(p->parser),
+                  .column = XML_GetCurrentColumnNumber(p->parser) + 1};
     XML_Index index = XML_GetCurrentByteIndex(p->parser);
     const char *hint = "";
     if (code == XML_ERROR_NO_MEMORY)
@@ -171,7 +176,8 @@ static pc_status syntax_error(const parsing *p, const char *text, size_t size)
                    ? " (a bare '<'? write &lt; or use CDATA)"
                    : " (a bare '<' or '&' before it? write &lt;, &amp; or use CDATA)";
     if (code == XML_ERROR_TAG_MISMATCH && p->open)
-        return pc__xml_fault(p->where, &at, "mismatched tag: <%s> of line %zu is still open", p->open->name, p->open->line);
+        return pc__xml_fault(p->where, &at, "mismatched tag: <%s> of line %zu is still open",
+                             p->open->name, p->open->line);
     return pc__xml_fault(p->where, &at, "%s%s", XML_ErrorString(code), hint);
 }
 
@@ -186,7 +192,8 @@ static pc_status feed(parsing *p, const char *text, size_t size)
     return p->status < 0 ? p->status : syntax_error(p, text, size);
 }
 
-pc_status pc__xml_parse(pc__xml **out, const pc_allocator *mem, const char *where, const char *text, size_t size)
+pc_status pc__xml_parse(pc__xml **out, const pc_allocator *mem, const char *where, const char *text,
+                        size_t size)
 {
     static const XML_Memory_Handling_Suite suite = {xml_alloc, xml_realloc, xml_free};
     parsing p = {.mem = mem, .where = where};
@@ -194,7 +201,8 @@ pc_status pc__xml_parse(pc__xml **out, const pc_allocator *mem, const char *wher
     pc_status status;
     *out = NULL;
     if (size > 1 << 28)
-        return pc__fail(PC_ERR_LIMIT, "%s: %zu bytes are more than the limit of %d", where, size, 1 << 28);
+        return pc__fail(PC_ERR_LIMIT, "%s: %zu bytes are more than the limit of %d", where, size,
+                        1 << 28);
     current = mem;
     p.parser = XML_ParserCreate_MM("UTF-8", &suite, NULL);
     status = p.parser ? feed(&p, text, size) : PC_ERR_NOMEM;

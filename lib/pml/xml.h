@@ -1,5 +1,6 @@
-/* XML as a small tree with the place of everything, by expat. Strict: no recovery, no document type, no external entities. Comments and
- * processing instructions vanish; CDATA and entities are text; neighbouring text is one node. */
+/* XML as a small tree with the place of everything, by expat. Strict: no recovery, no document
+ * type, no external entities. Comments and processing instructions vanish; CDATA and entities are
+ * text; neighbouring text is one node. */
 #ifndef PC_PML_XML_H
 #define PC_PML_XML_H
 
@@ -23,10 +24,12 @@ struct pc__xml {
 };
 
 /* PC_ERR_PML "where:line:column: cause". `where` stands in error texts. */
-pc_status pc__xml_parse(pc__xml **out, const pc_allocator *mem, const char *where, const char *text, size_t size);
+pc_status pc__xml_parse(pc__xml **out, const pc_allocator *mem, const char *where, const char *text,
+                        size_t size);
 void pc__xml_free(pc__xml *node, const pc_allocator *mem);
 const char *pc__xml_attribute_of(const pc__xml *element, const char *name); /* NULL: not there */
-int pc__xml_is_blank(const char *text, size_t size);                        /* nothing but XML blanks */
+/* nothing but XML blanks */
+int pc__xml_is_blank(const char *text, size_t size);
 
 /* PC_ERR_PML with the place of `at` in front. */
 pc_status pc__xml_fault(const char *where, const pc__xml *at, const char *format, ...)

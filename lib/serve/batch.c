@@ -53,8 +53,10 @@ pc_status pc_batch_add(pc_batch *batch, pc_sequence *sequence)
         return pc__fail(PC_ERR_STATE, "pc_batch_add: the sequence is in %s batch already",
                         sequence->batch == batch ? "this" : "another");
     if (batch->max_sequences && batch->count >= batch->max_sequences)
-        return pc__fail(PC_ERR_LIMIT, "pc_batch_add: the batch has its %u sequences", batch->max_sequences);
-    status = pc__grow(sequence->mem, (void **)&batch->items, &batch->capacity, batch->count + 1, sizeof(*batch->items));
+        return pc__fail(PC_ERR_LIMIT, "pc_batch_add: the batch has its %u sequences",
+                        batch->max_sequences);
+    status = pc__grow(sequence->mem, (void **)&batch->items, &batch->capacity, batch->count + 1,
+                      sizeof(*batch->items));
     if (status < 0)
         return status;
     batch->items[batch->count++] = sequence;
@@ -133,7 +135,8 @@ pc_status pc_batch_step(pc_batch *batch)
         return PC_END;
     mem = &batch->model->context->mem;
     count = batch->count;
-    all = pc__calloc(mem, 2 * count, sizeof(*all)); /* callbacks may take sequences out while we go through them */
+    /* callbacks may take sequences out while we go through them */
+    all = pc__calloc(mem, 2 * count, sizeof(*all));
     rows = pc__calloc(mem, count, sizeof *rows);
     logits = pc__calloc(mem, count * (size_t)batch->model->info.vocab, sizeof *logits);
     if (all && rows && logits) {

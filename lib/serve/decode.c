@@ -8,7 +8,9 @@ typedef struct group {
     size_t count;
 } group;
 
-/* Asked by the model within a step: stops it as soon as one of the sequences is no longer wanted. */
+/* Asked by the model within a step: stops it as soon as one of the sequences is no
+
+ * longer wanted. */
 static int32_t any_cancelled(void *user)
 {
     group *g = user;
@@ -68,7 +70,8 @@ static pc_status drop_cancelled(group *g)
     size_t left = 0;
     for (size_t i = 0; i < g->count; i++) {
         if (g->list[i]->asked_cancel)
-            status = pc__sequence_fail(g->list[i], pc__fail(PC_ERR_CANCELLED, "the caller cancelled the request"));
+            status = pc__sequence_fail(
+                g->list[i], pc__fail(PC_ERR_CANCELLED, "the caller cancelled the request"));
         else
             g->list[left++] = g->list[i];
     }
@@ -76,7 +79,8 @@ static pc_status drop_cancelled(group *g)
     return status;
 }
 
-/* A failed step has changed nothing (contract of pc_model_ops.step): who was not to blame is computed again, alone. */
+/* A failed step has changed nothing (contract of pc_model_ops.step): who was not to blame is
+ * computed again, alone. */
 static pc_status step_group(group *g, pc_step_row *rows, float *logits)
 {
     pc_status first = PC_OK, status = PC_OK;
@@ -106,7 +110,8 @@ static pc_status step_group(group *g, pc_step_row *rows, float *logits)
 
 static int go_together(const pc_sequence *a, const pc_sequence *b)
 {
-    return a->regime.length == b->regime.length && a->generation.options.see == b->generation.options.see;
+    return a->regime.length == b->regime.length &&
+           a->generation.options.see == b->generation.options.see;
 }
 
 pc_status pc__decode(pc_sequence *const *sequences, size_t count, pc_step_row *rows, float *logits)

@@ -30,14 +30,15 @@ static pc_status payload_bytes(const pc_model *model, void *payload, size_t coun
     return status < 0 ? pc__fail_in(status, "the model's size") : PC_OK;
 }
 
-pc_status pc__wrap_segment(pc_segment **out, const pc_model *model, void *payload, const int32_t *tokens, size_t count)
+pc_status pc__wrap_segment(pc_segment **out, const pc_model *model, void *payload,
+                           const int32_t *tokens, size_t count)
 {
     uint64_t bytes;
     pc_status status = payload_bytes(model, payload, count, &bytes);
     *out = NULL;
     if (status >= 0)
-        status = pc__segment_new(out, &model->context->mem, payload, release_payload, drop_model, (void *)(uintptr_t)model, bytes,
-                                 tokens, count);
+        status = pc__segment_new(out, &model->context->mem, payload, release_payload, drop_model,
+                                 (void *)(uintptr_t)model, bytes, tokens, count);
     if (status >= 0)
         pc__model_ref(model);
     else
@@ -49,7 +50,8 @@ static pc_status check_tokens(const pc_model *model, const int32_t *tokens, size
 {
     for (size_t i = 0; i < count; i++)
         if (tokens[i] < 0 || tokens[i] >= model->info.vocab)
-            return pc__fail(PC_ERR_MISMATCH, "the tokenizer gave id %d, the model's vocabulary has %d", tokens[i],
+            return pc__fail(PC_ERR_MISMATCH,
+                            "the tokenizer gave id %d, the model's vocabulary has %d", tokens[i],
                             model->info.vocab);
     return PC_OK;
 }
@@ -71,7 +73,8 @@ pc_status pc__encode(const pc_model *model, const pc_encode_args *args, pc_segme
     pc_status status;
     for (size_t c = 0; c < cuts; c++)
         segments[c] = NULL;
-    if ((status = pc__model_can_compute(model)) < 0 || (status = check_tokens(model, args->tokens, args->count)) < 0)
+    if ((status = pc__model_can_compute(model)) < 0 ||
+        (status = check_tokens(model, args->tokens, args->count)) < 0)
         return status;
     payloads = pc__calloc(mem, cuts, sizeof *payloads);
     if (!payloads)
@@ -87,7 +90,8 @@ pc_status pc__encode(const pc_model *model, const pc_encode_args *args, pc_segme
         if (!payloads[c])
             continue;
         if (status >= 0)
-            status = pc__wrap_segment(&segments[c], model, payloads[c], args->tokens + args->cuts[c].first, args->cuts[c].count);
+            status = pc__wrap_segment(&segments[c], model, payloads[c],
+                                      args->tokens + args->cuts[c].first, args->cuts[c].count);
         else
             release_payload((void *)(uintptr_t)model, payloads[c]);
     }
@@ -113,8 +117,8 @@ pc_status pc__host_sequence_new(const pc_model *model, void **sequence)
     return status;
 }
 
-pc_status pc__host_attach(const pc_model *model, void *sequence, const pc_segment *segment, int64_t start, uint32_t lo,
-                          uint32_t hi)
+pc_status pc__host_attach(const pc_model *model, void *sequence, const pc_segment *segment,
+                          int64_t start, uint32_t lo, uint32_t hi)
 {
     pc_placement at = {segment->payload, start, lo, hi};
     pc_status status;

@@ -1,17 +1,19 @@
-/* Calls of a model's operations, with the turn that a host's model needs and with what comes back wrapped. */
+/* Calls of a model's operations, with the turn that a host's model needs and with what comes back
+ * wrapped. */
 #ifndef PC_SERVE_ENCODER_H
 #define PC_SERVE_ENCODER_H
 
 #include "model/model.h"
 #include "store/segment.h"
 
-/* Runs ops->encode; segments [cut_count] become counted segments with the tokens of their cuts. All or none. */
+/* Runs ops->encode; segments [cut_count] become counted segments with the tokens of their cuts. All
+ * or none. */
 pc_status pc__encode(const pc_model *model, const pc_encode_args *args, pc_segment **segments);
 
 /* The rest, under the model's turn. drop(NULL) does nothing. */
 pc_status pc__host_sequence_new(const pc_model *model, void **sequence);
-pc_status pc__host_attach(const pc_model *model, void *sequence, const pc_segment *segment, int64_t start, uint32_t lo,
-                          uint32_t hi);
+pc_status pc__host_attach(const pc_model *model, void *sequence, const pc_segment *segment,
+                          int64_t start, uint32_t lo, uint32_t hi);
 pc_status pc__host_fork(const pc_model *model, void *sequence, void **copy);
 pc_status pc__host_step(const pc_model *model, const pc_step_args *args);
 void pc__host_drop(const pc_model *model, void *sequence);
@@ -19,6 +21,7 @@ void pc__host_drop(const pc_model *model, void *sequence);
 /* The model whose states a segment holds; NULL if it did not come from here. */
 const pc_model *pc__segment_model(const pc_segment *segment);
 /* Wraps a payload of the model's (released in any case). */
-pc_status pc__wrap_segment(pc_segment **out, const pc_model *model, void *payload, const int32_t *tokens, size_t count);
+pc_status pc__wrap_segment(pc_segment **out, const pc_model *model, void *payload,
+                           const int32_t *tokens, size_t count);
 
 #endif

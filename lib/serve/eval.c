@@ -6,7 +6,8 @@
 #include "model/pass_build.h"
 #include "serve/encoder.h"
 
-/* The new tokens of a lane, in runs of ascending positions (one, but where PC_SEE_ALL lets positions go back). */
+/* The new tokens of a lane, in runs of ascending positions (one, but where PC_SEE_ALL lets
+ * positions go back). */
 typedef struct run {
     pc__kv *kv;
     int64_t start;
@@ -29,28 +30,36 @@ static pc_status check_span(const pc_model *model, const pc_span *span, size_t l
     if (!span->segment)
         return pc__fail(PC_ERR_INVALID, "pc_eval: lane %zu, span %zu: segment is NULL", lane, s);
     if (pc__segment_model(span->segment) != model)
-        return pc__fail(PC_ERR_MISMATCH, "pc_eval: lane %zu, span %zu: the segment is of another model", lane, s);
+        return pc__fail(PC_ERR_MISMATCH,
+                        "pc_eval: lane %zu, span %zu: the segment is of another model", lane, s);
     if (span->lo > span->hi ? span->hi != 0 : 0)
-        return pc__fail(PC_ERR_INVALID, "pc_eval: lane %zu, span %zu: tokens %u to %u", lane, s, span->lo, span->hi);
+        return pc__fail(PC_ERR_INVALID, "pc_eval: lane %zu, span %zu: tokens %u to %u", lane, s,
+                        span->lo, span->hi);
     if (span->hi > span->segment->tokens || span->lo > span->segment->tokens)
-        return pc__fail(PC_ERR_INVALID, "pc_eval: lane %zu, span %zu: tokens %u to %u of %zu", lane, s, span->lo, span->hi,
-                        span->segment->tokens);
+        return pc__fail(PC_ERR_INVALID, "pc_eval: lane %zu, span %zu: tokens %u to %u of %zu", lane,
+                        s, span->lo, span->hi, span->segment->tokens);
     return PC_OK;
 }
 
 static pc_status check_lane(const pc_model *model, const pc_lane *lane, size_t index, uint32_t see)
 {
     if (!lane->count || !lane->tokens || !lane->positions || (!lane->spans && lane->span_count))
-        return pc__fail(PC_ERR_INVALID, "pc_eval: lane %zu: no tokens, or tokens, positions or spans is NULL", index);
+        return pc__fail(PC_ERR_INVALID,
+                        "pc_eval: lane %zu: no tokens, or tokens, positions or spans is NULL",
+                        index);
     for (size_t i = 0; i < lane->count; i++) {
         if (lane->tokens[i] < 0 || lane->tokens[i] >= model->info.vocab)
-            return pc__fail(PC_ERR_INVALID, "pc_eval: lane %zu: token %zu is %d, the vocabulary has %d", index, i, lane->tokens[i],
-                            model->info.vocab);
+            return pc__fail(PC_ERR_INVALID,
+                            "pc_eval: lane %zu: token %zu is %d, the vocabulary has %d", index, i,
+                            lane->tokens[i], model->info.vocab);
         if (lane->positions[i] < 0)
-            return pc__fail(PC_ERR_INVALID, "pc_eval: lane %zu: token %zu stands at %lld", index, i, (long long)lane->positions[i]);
-        if (see == PC_SEE_BY_POSITION && i && lane->positions[i] <= lane->positions[i - 1])
-            return pc__fail(PC_ERR_INVALID, "pc_eval: lane %zu: token %zu stands at %lld, not behind its predecessor", index, i,
+            return pc__fail(PC_ERR_INVALID, "pc_eval: lane %zu: token %zu stands at %lld", index, i,
                             (long long)lane->positions[i]);
+        if (see == PC_SEE_BY_POSITION && i && lane->positions[i] <= lane->positions[i - 1])
+            return pc__fail(
+                PC_ERR_INVALID,
+                "pc_eval: lane %zu: token %zu stands at %lld, not behind its predecessor", index, i,
+                (long long)lane->positions[i]);
     }
     for (size_t s = 0; s < lane->span_count; s++) {
         pc_status status = check_span(model, &lane->spans[s], index, s);
@@ -68,7 +77,8 @@ static pc_status check(const pc_model *model, const pc_eval_args *a)
     if (!a->lanes || !a->lane_count)
         return pc__fail(PC_ERR_INVALID, "pc_eval: no lanes");
     if (a->see > PC_SEE_ALL || a->reserved)
-        return pc__fail(PC_ERR_INVALID, "pc_eval: unknown rule of visibility %u, or reserved is set", a->see);
+        return pc__fail(PC_ERR_INVALID,
+                        "pc_eval: unknown rule of visibility %u, or reserved is set", a->see);
     for (size_t l = 0; l < a->lane_count && status >= 0; l++)
         status = check_lane(model, &a->lanes[l], l, a->see);
     return status;
@@ -125,11 +135,13 @@ static pc_status add_spans(evaluation *e, size_t l, size_t token)
     for (size_t s = 0; s < lane->span_count && status >= 0; s++) {
         const pc_span *span = &lane->spans[s];
         pc__kv *kv = span->segment->payload;
-        size_t hi = span->hi ? span->hi : kv->tokens, upto = pc__kv_upto(kv, position - span->start);
+        size_t hi = span->hi ? span->hi : kv->tokens,
+               upto = pc__kv_upto(kv, position - span->start);
         if (e->args->see == PC_SEE_BY_POSITION && upto < hi)
             hi = upto;
         if (e->args->trace || hi > span->lo)
-            status = pc__build_span(&e->build, kv, span->start, hi > span->lo ? span->lo : 0, hi > span->lo ? hi : 0);
+            status = pc__build_span(&e->build, kv, span->start, hi > span->lo ? span->lo : 0,
+                                    hi > span->lo ? hi : 0);
     }
     for (size_t n = e->run_first[l]; n < e->run_first[l + 1] && status >= 0; n++) {
         const run *r = &e->runs[n];
@@ -148,7 +160,11 @@ static pc_status add_lane(evaluation *e, size_t l)
     for (size_t n = e->run_first[l]; n < e->run_first[l + 1] && status >= 0; n++)
         for (size_t i = 0; i < e->runs[n].count && status >= 0; i++) {
             size_t token = e->runs[n].first + i;
-            pc__token_row row = {lane->tokens[token], e->args->logits != NULL, lane->positions[token], e->runs[n].kv, i,
+            pc__token_row row = {lane->tokens[token],
+                                 e->args->logits != NULL,
+                                 lane->positions[token],
+                                 e->runs[n].kv,
+                                 i,
                                  e->runs[n].start};
             pc__build_row(&e->build, &row);
             status = add_spans(e, l, token);
@@ -167,7 +183,8 @@ static pc_status compute(evaluation *e)
         return status;
     for (size_t l = 0; l < a->lane_count && a->segments; l++)
         if (e->run_first[l + 1] - e->run_first[l] > 1)
-            return pc__fail(PC_ERR_UNSUPPORTED, "pc_eval: lane %zu: a segment needs ascending positions", l);
+            return pc__fail(PC_ERR_UNSUPPORTED,
+                            "pc_eval: lane %zu: a segment needs ascending positions", l);
     pc__build_end(&e->build, &pass);
     pass.regime_length = e->length;
     pass.logits = a->logits;
@@ -227,13 +244,15 @@ done:
     return status;
 }
 
-pc_status pc_segment_read(const pc_segment *segment, int32_t layer, int64_t start, float *k, float *v)
+pc_status pc_segment_read(const pc_segment *segment, int32_t layer, int64_t start, float *k,
+                          float *v)
 {
     const pc_model *model;
     if (!segment || start < 0)
         return pc__fail(PC_ERR_INVALID, "pc_segment_read: segment is NULL, or start is negative");
     model = pc__segment_model(segment);
     if (!model || !model->native)
-        return pc__fail(PC_ERR_UNSUPPORTED, "pc_segment_read: only for segments of models that we run ourselves");
+        return pc__fail(PC_ERR_UNSUPPORTED,
+                        "pc_segment_read: only for segments of models that we run ourselves");
     return pc__native_read(model, segment->payload, layer, start, k, v);
 }

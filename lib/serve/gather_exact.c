@@ -1,6 +1,7 @@
-/* Segments that saw all that stands before them in this prompt: mode EXACT, PC_BASELINE_PLAN, repair FULL, and the blocks of a
- * prompt without PML. All of them come through here, so that they are the same computation: one segment for every part up to the
- * last one whose states are kept, cut and placed alike, whether a part comes from the store or not. */
+/* Segments that saw all that stands before them in this prompt: mode EXACT, PC_BASELINE_PLAN,
+ * repair FULL, and the blocks of a prompt without PML. All of them come through here, so that they
+ * are the same computation: one segment for every part up to the last one whose states are kept,
+ * cut and placed alike, whether a part comes from the store or not. */
 #include <string.h>
 
 #include "serve/request.h"
@@ -30,8 +31,9 @@ static void name_parts(chain *c)
         const pc__part *part = &prompt->parts[p];
         if (!part->count)
             continue;
-        c->keys[p] = pc__segment_key(&c->base, last ? &last_key : NULL, last ? part->start - last->start : 0,
-                                     pc__key_offset(c->request->model, part->start), part->tokens, NULL, part->count);
+        c->keys[p] = pc__segment_key(
+            &c->base, last ? &last_key : NULL, last ? part->start - last->start : 0,
+            pc__key_offset(c->request->model, part->start), part->tokens, NULL, part->count);
         last_key = c->keys[p];
         last = part;
     }
@@ -56,13 +58,15 @@ static pc_status look_up(chain *c)
         r->hit[p] = status == PC_OK;
         if (!r->hit[p] && p < r->missed_part) {
             pc__id content = content_key(c, part);
-            pc__request_missed(r, p, pc__cache_knows(c->cache, &content) ? PC_REASON_PREFIX : PC_REASON_FIRST_USE);
+            pc__request_missed(
+                r, p, pc__cache_knows(c->cache, &content) ? PC_REASON_PREFIX : PC_REASON_FIRST_USE);
         }
     }
     return PC_OK;
 }
 
-/* Missing parts in a row whose positions ascend are one call; the rows of it see what separate calls would show them. */
+/* Missing parts in a row whose positions ascend are one call; the rows of it see what separate
+ * calls would show them. */
 static size_t group_end(const chain *c, size_t first)
 {
     const pc__part *parts = c->request->prompt->parts;
@@ -87,8 +91,8 @@ static pc_status encode_group(chain *c, size_t first, size_t end, double *second
     pc_status status;
     for (size_t p = 0; p < first; p++)
         if (r->segments[p])
-            c->visible[args.visible_count++] =
-                (pc_placement){r->segments[p]->payload, parts[p].start, 0, (uint32_t)r->segments[p]->tokens};
+            c->visible[args.visible_count++] = (pc_placement){
+                r->segments[p]->payload, parts[p].start, 0, (uint32_t)r->segments[p]->tokens};
     for (size_t p = first; p < end; p++) {
         if (!parts[p].count)
             continue;
@@ -123,7 +127,8 @@ static pc_status keep(chain *c, size_t first, size_t end, double seconds_per_tok
         if (!part->count || !pc__part_is_kept(part))
             continue;
         content = content_key(c, part);
-        status = pc__cache_put(c->cache, &c->keys[p], &content, r->segments[p], seconds_per_token * (double)part->count, &winner);
+        status = pc__cache_put(c->cache, &c->keys[p], &content, r->segments[p],
+                               seconds_per_token * (double)part->count, &winner);
         if (status < 0)
             return status;
         if (status == PC_MISS && r->missed_part == p)

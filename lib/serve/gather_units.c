@@ -20,7 +20,8 @@ static size_t choose_leaf(gathering *g, const pc__node *text)
         return best;
     for (size_t s = 0; s < resolved->scaffold_count; s++) {
         const pc__scaffold *set = resolved->scaffolds[s];
-        size_t leaf = pc__recipe_scaffold_leaf(g->work.recipe, (size_t)(set - tree->scaffolds), text);
+        size_t leaf = pc__recipe_scaffold_leaf(g->work.recipe, (size_t)(set - tree->scaffolds),
+                                               text);
         if (leaf != PC__NO_LEAF && set->count > best_count) {
             best = leaf;
             best_count = set->count;
@@ -41,7 +42,8 @@ static pc_status look_up(gathering *g)
         g->leaf[p] = choose_leaf(g, part->node);
         if (g->leaf[p] == PC__NO_LEAF || !r->cache)
             continue;
-        pc_status status = pc__cache_get(r->cache, &g->keys->leaves[g->leaf[p]], part->tokens, part->count, &r->segments[p]);
+        pc_status status = pc__cache_get(r->cache, &g->keys->leaves[g->leaf[p]], part->tokens,
+                                         part->count, &r->segments[p]);
         if (status < 0)
             return status;
         r->hit[p] = status == PC_OK;
@@ -60,7 +62,8 @@ static pc_status encode_missing(gathering *g)
         if ((status = pc__request_poll(r)) < 0 || (status = pc__unit_work_start(&g->work)) < 0)
             return status;
         g->work.refused = 0;
-        if (!g->work.made[leaf] && (status = pc__unit_encode(&g->work, g->work.recipe->leaves[leaf].unit)) < 0)
+        if (!g->work.made[leaf] &&
+            (status = pc__unit_encode(&g->work, g->work.recipe->leaves[leaf].unit)) < 0)
             return status;
         r->segments[p] = pc__segment_ref(g->work.made[leaf]);
         pc__request_missed(r, p, g->work.refused ? PC_REASON_NO_ROOM : PC_REASON_FIRST_USE);
@@ -68,7 +71,8 @@ static pc_status encode_missing(gathering *g)
     return PC_OK;
 }
 
-/* What part p's states saw, item by item: is it just what stands before it in this prompt? Then they are those of a prefill. */
+/* What part p's states saw, item by item: is it just what stands before it in this prompt? Then
+ * they are those of a prefill. */
 static int saw_the_prompt(const gathering *g, size_t p)
 {
     const pc__recipe *recipe = g->work.recipe;

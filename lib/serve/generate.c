@@ -82,7 +82,8 @@ static pc_status check(const pc_prompt *prompt, pc_stats *stats)
 {
     static const pc_stats nothing = PC_STATS_INIT;
     if (stats) {
-        pc_status status = pc__result_write(stats, sizeof(pc_stats), &nothing, sizeof nothing, "pc_stats");
+        pc_status status = pc__result_write(stats, sizeof(pc_stats), &nothing, sizeof nothing,
+                                            "pc_stats");
         if (status < 0)
             return status;
     }
@@ -91,7 +92,8 @@ static pc_status check(const pc_prompt *prompt, pc_stats *stats)
     return pc__model_can_compute(prompt->model);
 }
 
-pc_status pc_generate(const pc_prompt *prompt, pc_cache *cache, const pc_generate_options *options, pc_stats *stats)
+pc_status pc_generate(const pc_prompt *prompt, pc_cache *cache, const pc_generate_options *options,
+                      pc_stats *stats)
 {
     generating g = {0};
     pc__generation generation = {0};
@@ -104,7 +106,8 @@ pc_status pc_generate(const pc_prompt *prompt, pc_cache *cache, const pc_generat
     PC__TRY(pc__generation_init(&generation, prompt->model, options, "pc_generate"), done);
     samples = generation.options.samples;
     if (samples > 1 && !prompt->model->ops.fork) {
-        status = pc__fail(PC_ERR_UNSUPPORTED, "pc_generate: %u samples need a model that can fork a sequence", samples);
+        status = pc__fail(PC_ERR_UNSUPPORTED,
+                          "pc_generate: %u samples need a model that can fork a sequence", samples);
         goto done;
     }
     PC__TRY(reserve(&g, samples), done);

@@ -8,13 +8,15 @@ enum { DEFAULT_TOKENS = 256, MAX_SAMPLES = 4096 };
 
 static pc_status check_levels(const pc_generate_options *o, const char *call)
 {
-    if (o->encoding > PC_ENCODE_EXACT || o->repair > PC_REPAIR_FULL || o->baseline > PC_BASELINE_CONTIGUOUS || o->see > PC_SEE_ALL)
-        return pc__fail(PC_ERR_INVALID, "%s: unknown encoding %u, repair %u, baseline %u or see %u", call, o->encoding, o->repair,
-                        o->baseline, o->see);
+    if (o->encoding > PC_ENCODE_EXACT || o->repair > PC_REPAIR_FULL ||
+        o->baseline > PC_BASELINE_CONTIGUOUS || o->see > PC_SEE_ALL)
+        return pc__fail(PC_ERR_INVALID, "%s: unknown encoding %u, repair %u, baseline %u or see %u",
+                        call, o->encoding, o->repair, o->baseline, o->see);
     if (o->repair == PC_REPAIR_FIRST && !o->repair_tokens)
         return pc__fail(PC_ERR_INVALID, "%s: PC_REPAIR_FIRST needs repair_tokens", call);
     if (o->repair == PC_REPAIR_TOP && !(o->repair_percent > 0 && o->repair_percent <= 100))
-        return pc__fail(PC_ERR_INVALID, "%s: PC_REPAIR_TOP needs a repair_percent in (0, 100], not %g", call,
+        return pc__fail(PC_ERR_INVALID,
+                        "%s: PC_REPAIR_TOP needs a repair_percent in (0, 100], not %g", call,
                         (double)o->repair_percent);
     return PC_OK;
 }
@@ -22,7 +24,8 @@ static pc_status check_levels(const pc_generate_options *o, const char *call)
 static pc_status check(const pc_generate_options *o, const char *call)
 {
     if (o->flags)
-        return pc__fail(PC_ERR_INVALID, "%s: unknown flags %#llx", call, (unsigned long long)o->flags);
+        return pc__fail(PC_ERR_INVALID, "%s: unknown flags %#llx", call,
+                        (unsigned long long)o->flags);
     if (o->samples > MAX_SAMPLES)
         return pc__fail(PC_ERR_LIMIT, "%s: %u samples, at most %d", call, o->samples, MAX_SAMPLES);
     if ((!o->stop_tokens && o->stop_token_count) || (!o->stop_strings && o->stop_string_count))
@@ -34,10 +37,12 @@ static pc_status check(const pc_generate_options *o, const char *call)
     return status < 0 ? status : pc__sampling_check(&o->sampling);
 }
 
-static pc_status copy_stops(pc__generation *g, const pc_model *model, const pc_generate_options *o, const pc__chat *chat)
+static pc_status copy_stops(pc__generation *g, const pc_model *model, const pc_generate_options *o,
+                            const pc__chat *chat)
 {
     const pc_allocator *mem = &model->context->mem;
-    size_t more_tokens = chat ? chat->stop_token_count : 0, more_strings = chat ? chat->stop_string_count : 0, n = 0;
+    size_t more_tokens = chat ? chat->stop_token_count : 0,
+           more_strings = chat ? chat->stop_string_count : 0, n = 0;
     int32_t *tokens = pc__calloc(mem, o->stop_token_count + more_tokens + 1, sizeof *tokens);
     g->options.stop_tokens = tokens;
     g->options.stop_token_count = 0;
@@ -56,7 +61,8 @@ static pc_status copy_stops(pc__generation *g, const pc_model *model, const pc_g
         tokens[n++] = model->info.token_eos;
     g->options.stop_token_count = n;
     for (size_t i = 0; i < o->stop_string_count + more_strings; i++) {
-        const char *from = i < o->stop_string_count ? o->stop_strings[i] : chat->stop_strings[i - o->stop_string_count];
+        const char *from = i < o->stop_string_count ? o->stop_strings[i]
+                                                    : chat->stop_strings[i - o->stop_string_count];
         g->strings[g->options.stop_string_count] = pc__strdup(mem, from);
         if (!g->strings[g->options.stop_string_count++])
             return PC_ERR_NOMEM;
@@ -64,12 +70,14 @@ static pc_status copy_stops(pc__generation *g, const pc_model *model, const pc_g
     return PC_OK;
 }
 
-pc_status pc__generation_init(pc__generation *g, const pc_model *model, const pc_generate_options *options, const char *call)
+pc_status pc__generation_init(pc__generation *g, const pc_model *model,
+                              const pc_generate_options *options, const char *call)
 {
     pc_generate_options o;
     pc_status status;
     memset(g, 0, sizeof *g);
-    status = pc__options_read(&o, sizeof o, sizeof(pc_generate_options), options, "pc_generate_options");
+    status = pc__options_read(&o, sizeof o, sizeof(pc_generate_options), options,
+                              "pc_generate_options");
     if (status < 0 || (status = check(&o, call)) < 0)
         return status;
     g->options = o;

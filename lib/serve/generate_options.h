@@ -5,16 +5,19 @@
 #include "model/model.h"
 
 typedef struct pc__generation {
-    pc_generate_options options; /* its arrays are ours; stops of the chat template and the model's end included */
+    /* its arrays are ours; stops of the chat template and the model's end included */
+    pc_generate_options options;
     char **strings;
 } pc__generation;
 
 /* PC_ERR_INVALID / PC_ERR_UNSUPPORTED name the field. */
-pc_status pc__generation_init(pc__generation *generation, const pc_model *model, const pc_generate_options *options,
-                              const char *call);
+pc_status pc__generation_init(pc__generation *generation, const pc_model *model,
+                              const pc_generate_options *options, const char *call);
 /* The same options once more. */
-pc_status pc__generation_copy(pc__generation *to, const pc_model *model, const pc__generation *from);
-void pc__generation_end(pc__generation *generation, const pc_allocator *mem); /* zeroed: does nothing */
+pc_status pc__generation_copy(pc__generation *to, const pc_model *model,
+                              const pc__generation *from);
+/* zeroed: does nothing */
+void pc__generation_end(pc__generation *generation, const pc_allocator *mem);
 int pc__generation_stops(const pc__generation *generation, int32_t token);
 
 #endif

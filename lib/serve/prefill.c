@@ -13,7 +13,8 @@ typedef struct prefill {
     pc__request *request;
     row *rows;
     size_t count;
-    size_t last; /* the row behind which the answer starts: the highest position, of equal ones the last */
+    /* the row behind which the answer starts: the highest position, of equal ones the last */
+    size_t last;
     pc_step_row *step_rows;
     float *logits;
 } prefill;
@@ -50,7 +51,8 @@ static int by_part(const void *a, const void *b)
     return x->position < y->position ? -1 : x->position > y->position;
 }
 
-/* Sorts the rows by position; 0 if two claim the same one (text between modules may run into the next module's range). */
+/* Sorts the rows by position; 0 if two claim the same one (text between modules may run into the
+ * next module's range). */
 static int order_rows(prefill *f)
 {
     int distinct = 1;
@@ -92,7 +94,8 @@ static pc_status attach_part(pc__request *r, void *sequence, size_t p)
         for (hi = lo; hi < count && !again[hi];)
             hi++;
         if (hi > lo)
-            status = pc__host_attach(r->model, sequence, r->segments[p], r->prompt->parts[p].start, (uint32_t)lo, (uint32_t)hi);
+            status = pc__host_attach(r->model, sequence, r->segments[p], r->prompt->parts[p].start,
+                                     (uint32_t)lo, (uint32_t)hi);
     }
     return status;
 }
@@ -112,7 +115,8 @@ static pc_status step(prefill *f, void *sequence, size_t first, size_t end)
     pc_step_args args = {.struct_size = sizeof args};
     pc_status status = pc__request_poll(r);
     for (size_t i = first; i < end; i++)
-        f->step_rows[i] = (pc_step_row){sequence, f->rows[i].position, f->rows[i].token, i == f->last};
+        f->step_rows[i] = (pc_step_row){sequence, f->rows[i].position, f->rows[i].token,
+                                        i == f->last};
     args.rows = f->step_rows + first;
     args.count = end - first;
     args.logits = f->logits;

@@ -46,9 +46,11 @@ static pc_prompt *empty_prompt(const pc_model *model)
 static pc_status read_options(pc_prompt_options *o, const pc_prompt_options *options)
 {
     const uint64_t known = PC_PML_COMPACT | PC_PML_SRC_ANYWHERE | PC_PML_OVERLAP;
-    pc_status status = pc__options_read(o, sizeof *o, sizeof(pc_prompt_options), options, "pc_prompt_options");
+    pc_status status = pc__options_read(o, sizeof *o, sizeof(pc_prompt_options), options,
+                                        "pc_prompt_options");
     if (status >= 0 && o->flags & ~known)
-        status = pc__fail(PC_ERR_INVALID, "pc_prompt_options: unknown flags %#llx", (unsigned long long)o->flags);
+        status = pc__fail(PC_ERR_INVALID, "pc_prompt_options: unknown flags %#llx",
+                          (unsigned long long)o->flags);
     return status;
 }
 
@@ -62,8 +64,8 @@ static pc_status check_schemas(pc_schema *const *schemas, size_t count)
     return PC_OK;
 }
 
-static pc_status choose_schema(const pc__pml_env *env, pc_schema *const *schemas, size_t count, const char *text, size_t size,
-                               const pc_schema **chosen)
+static pc_status choose_schema(const pc__pml_env *env, pc_schema *const *schemas, size_t count,
+                               const char *text, size_t size, const pc_schema **chosen)
 {
     char *name = NULL;
     pc_status status = pc__prompt_schema_name(env, text, size, &name);
@@ -74,14 +76,15 @@ static pc_status choose_schema(const pc__pml_env *env, pc_schema *const *schemas
         if (!strcmp(schemas[i]->tree->name, name))
             *chosen = schemas[i];
     if (!*chosen)
-        status = pc__fail(PC_ERR_NOT_FOUND, "%s: schema '%s' is not among the %zu given (the first is '%s')", env->where, name,
-                          count, schemas[0]->tree->name);
+        status = pc__fail(PC_ERR_NOT_FOUND,
+                          "%s: schema '%s' is not among the %zu given (the first is '%s')",
+                          env->where, name, count, schemas[0]->tree->name);
     pc__free(env->mem, name);
     return status;
 }
 
-static pc_status resolve(pc_prompt **out, pc_schema *const *schemas, size_t count, const char *text, size_t size,
-                         uint64_t flags, const char *folder, const char *where)
+static pc_status resolve(pc_prompt **out, pc_schema *const *schemas, size_t count, const char *text,
+                         size_t size, uint64_t flags, const char *folder, const char *where)
 {
     const pc_schema *schema;
     pc_prompt *prompt;
@@ -117,8 +120,8 @@ static pc_status resolve(pc_prompt **out, pc_schema *const *schemas, size_t coun
     return PC_OK;
 }
 
-pc_status pc_prompt_parse(pc_prompt **out, pc_schema *const *schemas, size_t count, const char *text, size_t size,
-                          const pc_prompt_options *options)
+pc_status pc_prompt_parse(pc_prompt **out, pc_schema *const *schemas, size_t count,
+                          const char *text, size_t size, const pc_prompt_options *options)
 {
     pc_prompt_options o;
     pc_status status;
@@ -152,7 +155,8 @@ pc_status pc_prompt_load(pc_prompt **out, pc_schema *const *schemas, size_t coun
     if (status < 0)
         return status;
     folder = pc__path_folder(mem, path);
-    status = folder ? resolve(out, schemas, count, text, size, o.flags, folder, path) : PC_ERR_NOMEM;
+    status = folder ? resolve(out, schemas, count, text, size, o.flags, folder, path)
+                    : PC_ERR_NOMEM;
     pc__free(mem, folder);
     pc__free(mem, text);
     return status;
@@ -186,10 +190,12 @@ static pc_status check_tokens(const pc_model *model, const int32_t *tokens, size
     if (!count)
         return pc__fail(PC_ERR_INVALID, "prompt: no tokens");
     if (limit && count > (size_t)limit)
-        return pc__fail(PC_ERR_LIMIT, "prompt: %zu tokens, the model's context is %d", count, limit);
+        return pc__fail(PC_ERR_LIMIT, "prompt: %zu tokens, the model's context is %d", count,
+                        limit);
     for (size_t i = 0; i < count; i++)
         if (tokens[i] < 0 || tokens[i] >= model->info.vocab)
-            return pc__fail(PC_ERR_INVALID, "prompt: token %zu is %d, the vocabulary has %d", i, tokens[i], model->info.vocab);
+            return pc__fail(PC_ERR_INVALID, "prompt: token %zu is %d, the vocabulary has %d", i,
+                            tokens[i], model->info.vocab);
     return PC_OK;
 }
 
@@ -215,7 +221,8 @@ static pc_status from_tokens(pc_prompt **out, const pc_model *model, int32_t *to
     return status;
 }
 
-pc_status pc_prompt_from_tokens(pc_prompt **out, const pc_model *model, const int32_t *tokens, size_t count)
+pc_status pc_prompt_from_tokens(pc_prompt **out, const pc_model *model, const int32_t *tokens,
+                                size_t count)
 {
     int32_t *copy;
     if (!out)
@@ -240,7 +247,8 @@ pc_status pc_prompt_from_text(pc_prompt **out, const pc_model *model, const char
     *out = NULL;
     if (!model || (!text && size))
         return pc__fail(PC_ERR_INVALID, "pc_prompt_from_text: model or text is NULL");
-    status = pc__model_tokens(model, text ? text : "", size, PC_TOKENIZE_SPECIAL | PC_TOKENIZE_BOS, &tokens, &count);
+    status = pc__model_tokens(model, text ? text : "", size, PC_TOKENIZE_SPECIAL | PC_TOKENIZE_BOS,
+                              &tokens, &count);
     return status < 0 ? status : from_tokens(out, model, tokens, count);
 }
 
@@ -256,7 +264,8 @@ pc_status pc_prompt_get_part(const pc_prompt *prompt, size_t index, pc_part *par
     if (!prompt || !part)
         return pc__fail(PC_ERR_INVALID, "pc_prompt_get_part: prompt or part is NULL");
     if (index >= prompt->part_count)
-        return pc__fail(PC_ERR_NOT_FOUND, "pc_prompt_get_part: part %zu of %zu", index, prompt->part_count);
+        return pc__fail(PC_ERR_NOT_FOUND, "pc_prompt_get_part: part %zu of %zu", index,
+                        prompt->part_count);
     from = &prompt->parts[index];
     p.kind = (uint32_t)from->kind;
     p.path = from->path ? from->path : "";

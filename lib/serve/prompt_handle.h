@@ -1,4 +1,5 @@
-/* The prompt handle: parts in position order, resolved against a schema, or the blocks of a run of tokens. */
+/* The prompt handle: parts in position order, resolved against a schema, or the blocks of a run of
+ * tokens. */
 #ifndef PC_SERVE_PROMPT_HANDLE_H
 #define PC_SERVE_PROMPT_HANDLE_H
 

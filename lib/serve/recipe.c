@@ -11,7 +11,8 @@ typedef struct builder {
 
 static pc_status add_unit(pc__recipe *r, const char *name, int sees_lead, pc__unit **out)
 {
-    pc_status status = pc__grow(&r->mem, (void **)&r->units, &r->unit_capacity, r->unit_count + 1, sizeof *r->units);
+    pc_status status = pc__grow(&r->mem, (void **)&r->units, &r->unit_capacity, r->unit_count + 1,
+                                sizeof *r->units);
     if (status < 0)
         return status;
     *out = &r->units[r->unit_count++];
@@ -27,13 +28,16 @@ static pc_status add_item(pc__recipe *r, pc__unit *unit, const pc__node *node, i
     pc_status status;
     if (!node->token_count)
         return PC_OK;
-    status = pc__grow(&r->mem, (void **)&unit->leaf, &capacity, unit->count + 1, sizeof *unit->leaf);
+    status = pc__grow(&r->mem, (void **)&unit->leaf, &capacity, unit->count + 1,
+                      sizeof *unit->leaf);
     if (status >= 0)
-        status = pc__grow(&r->mem, (void **)&unit->items, &unit->capacity, unit->count + 1, sizeof(*unit->items));
+        status = pc__grow(&r->mem, (void **)&unit->items, &unit->capacity, unit->count + 1,
+                          sizeof(*unit->items));
     if (status < 0)
         return status;
     if (keep && node->kind == PC__NODE_TEXT && !node->uncached) {
-        status = pc__grow(&r->mem, (void **)&r->leaves, &r->leaf_capacity, r->leaf_count + 1, sizeof *r->leaves);
+        status = pc__grow(&r->mem, (void **)&r->leaves, &r->leaf_capacity, r->leaf_count + 1,
+                          sizeof *r->leaves);
         if (status < 0)
             return status;
         leaf = r->leaf_count++;
@@ -62,7 +66,8 @@ static int holds_tokens(const pc__node *node)
     return node->kind == PC__NODE_TEXT || node->kind == PC__NODE_PARAMETER;
 }
 
-/* The texts of the root, one unit for each run without a module in it. With `lead_only` the first run, if it opens the schema. */
+/* The texts of the root, one unit for each run without a module in it. With `lead_only` the first
+ * run, if it opens the schema. */
 static pc_status root_units(builder *b, int lead_only, int skip_lead, int sees_lead)
 {
     const pc__node *root = b->tree->root;
@@ -150,9 +155,10 @@ static int keep_for_set(const pc__scaffold *set, const pc__node *node)
     return 0;
 }
 
-/* All of `module` as the layout has it, with the chosen members (else the default ones) of its unions. Kept: what lies inside
- * `member`, or belongs to a module of `set`. */
-static pc_status walk(builder *b, size_t unit, const pc__node *module, const pc__node *member, const pc__scaffold *set)
+/* All of `module` as the layout has it, with the chosen members (else the default ones) of its
+ * unions. Kept: what lies inside `member`, or belongs to a module of `set`. */
+static pc_status walk(builder *b, size_t unit, const pc__node *module, const pc__node *member,
+                      const pc__scaffold *set)
 {
     pc_status status = PC_OK;
     for (size_t c = 0; c < module->child_count && status >= 0; c++) {
@@ -203,7 +209,8 @@ static pc_status joint_units(builder *b)
     pc_status status = layout_unit(b, b->tree->root, NULL);
     for (size_t n = 0; n < b->tree->node_count && status >= 0; n++) {
         const pc__node *node = b->tree->nodes[n];
-        if (node->parent && node->parent->kind == PC__NODE_UNION && node->parent->default_member != node)
+        if (node->parent && node->parent->kind == PC__NODE_UNION &&
+            node->parent->default_member != node)
             status = layout_unit(b, node, NULL);
     }
     return status;
@@ -233,11 +240,13 @@ static pc_status build(builder *b)
     r->first_scaffold = r->unit_count;
     r->scaffold_count = b->tree->scaffold_count;
     for (size_t s = 0; s < b->tree->scaffold_count && status >= 0; s++)
-        status = joint ? layout_unit(b, b->tree->root, &b->tree->scaffolds[s]) : set_unit(b, &b->tree->scaffolds[s], r->has_lead);
+        status = joint ? layout_unit(b, b->tree->root, &b->tree->scaffolds[s])
+                       : set_unit(b, &b->tree->scaffolds[s], r->has_lead);
     return status;
 }
 
-pc_status pc__recipe_new(pc__recipe **out, const pc_allocator *mem, const pc__schema_tree *tree, uint32_t encoding)
+pc_status pc__recipe_new(pc__recipe **out, const pc_allocator *mem, const pc__schema_tree *tree,
+                         uint32_t encoding)
 {
     builder b = {pc__calloc(mem, 1, sizeof *b.recipe), tree, NULL};
     pc_status status = PC_ERR_NOMEM;

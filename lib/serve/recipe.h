@@ -1,12 +1,14 @@
-/* Which parts of a schema are encoded together, for one mode (PC_ENCODE_INDEPENDENT, SINK or JOINT; EXACT depends on the prompt).
+/* Which parts of a schema are encoded together, for one mode (PC_ENCODE_INDEPENDENT, SINK or JOINT;
+ * EXACT depends on the prompt).
  *
- * A *unit* is one encode call: the texts and parameter placeholders of some modules in position order. Its *leaves* are the
- * texts that are kept from it, one segment each; the rest is computed for their sake.
- *   independent  every module (its own texts and placeholders, without what is nested in it), every run of texts of the root
- *   sink         the same, but all see the leading texts of the schema, which are encoded alone
- *   joint        the default layout at once; for every other member of a union once more, with that member switched in, of
- *                which that member's texts are kept (upstream study 1.3)
- * and one unit for every scaffold set, whose leaves stand in for the single ones where a prompt imports the whole set. */
+ * A *unit* is one encode call: the texts and parameter placeholders of some modules in position
+ * order. Its *leaves* are the texts that are kept from it, one segment each; the rest is computed
+ * for their sake. independent  every module (its own texts and placeholders, without what is nested
+ * in it), every run of texts of the root sink         the same, but all see the leading texts of
+ * the schema, which are encoded alone joint        the default layout at once; for every other
+ * member of a union once more, with that member switched in, of which that member's texts are kept
+ * (upstream study 1.3) and one unit for every scaffold set, whose leaves stand in for the single
+ * ones where a prompt imports the whole set. */
 #ifndef PC_SERVE_RECIPE_H
 #define PC_SERVE_RECIPE_H
 
@@ -40,7 +42,8 @@ typedef struct pc__recipe {
     size_t scaffold_count;
 } pc__recipe;
 
-pc_status pc__recipe_new(pc__recipe **out, const pc_allocator *mem, const pc__schema_tree *tree, uint32_t encoding);
+pc_status pc__recipe_new(pc__recipe **out, const pc_allocator *mem, const pc__schema_tree *tree,
+                         uint32_t encoding);
 void pc__recipe_free(pc__recipe *recipe);
 
 /* The leaf of a text that the unit of scaffold set `scaffold` makes, or PC__NO_LEAF. */

@@ -1,9 +1,11 @@
-/* Which tokens of reused segments are computed again, so that they see what stands before them in this prompt. */
+/* Which tokens of reused segments are computed again, so that they see what stands before them in
+ * this prompt. */
 #include <stdlib.h>
 
 #include "serve/request.h"
 
-/* The unit of repair is a module, or a run of texts of the root without a module in between: its first text stands for it. */
+/* The unit of repair is a module, or a run of texts of the root without a module in between: its
+ * first text stands for it. */
 static const pc__node *module_of(const pc__schema_tree *tree, const pc__node *text)
 {
     const pc__node *root = tree->root, *first = NULL;
@@ -27,7 +29,8 @@ static void took_effect(pc__request *r, uint32_t level)
         r->stats.exactness = PC_REPAIRED;
 }
 
-/* The module that opens the prompt is left alone: with nothing before it, its states are right as they are. */
+/* The module that opens the prompt is left alone: with nothing before it, its states are right as
+ * they are. */
 pc_status pc__repair_first(pc__request *r)
 {
     const pc_allocator *mem = &r->model->context->mem;
@@ -86,7 +89,8 @@ static pc_status reserve(comparison *c, const pc__request *r)
     c->placements = pc__calloc(mem, r->prompt->part_count, sizeof *c->placements);
     c->scores = pc__calloc(mem, r->tokens, sizeof *c->scores);
     c->ranking = pc__calloc(mem, r->tokens, sizeof *c->ranking);
-    return c->tokens && c->positions && c->placements && c->scores && c->ranking ? PC_OK : PC_ERR_NOMEM;
+    return c->tokens && c->positions && c->placements && c->scores && c->ranking ? PC_OK
+                                                                                 : PC_ERR_NOMEM;
 }
 
 static void add_reused(comparison *c, const pc__request *r)
@@ -111,8 +115,8 @@ static pc_status ask_model(comparison *c, const pc__request *r)
     if (status < 0)
         return status;
     pc__model_enter(r->model);
-    status = r->model->ops.deviation(r->model->user, c->tokens, c->positions, c->count, c->placements, c->placement_count,
-                                     c->scores);
+    status = r->model->ops.deviation(r->model->user, c->tokens, c->positions, c->count,
+                                     c->placements, c->placement_count, c->scores);
     pc__model_leave(r->model);
     for (size_t i = 0; i < c->count; i++)
         c->ranking[i].score = c->scores[i] >= 0 ? c->scores[i] : 0; /* a NaN ranks last */
@@ -126,7 +130,8 @@ pc_status pc__repair_top(pc__request *r)
     pc_status status;
     size_t again;
     if (!r->model->ops.deviation)
-        return pc__fail(PC_ERR_UNSUPPORTED, "repair by deviation: the model cannot tell deviations (no ops.deviation)");
+        return pc__fail(PC_ERR_UNSUPPORTED,
+                        "repair by deviation: the model cannot tell deviations (no ops.deviation)");
     PC__TRY(reserve(&c, r), done);
     add_reused(&c, r);
     if (!c.count)

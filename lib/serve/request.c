@@ -25,7 +25,8 @@ void pc__request_missed(pc__request *r, size_t part, uint32_t reason)
     }
 }
 
-pc_status pc__request_init(pc__request *r, const pc_prompt *prompt, pc_cache *cache, const pc_generate_options *options)
+pc_status pc__request_init(pc__request *r, const pc_prompt *prompt, pc_cache *cache,
+                           const pc_generate_options *options)
 {
     const pc_allocator *mem = &prompt->model->context->mem;
     memset(r, 0, sizeof *r);
@@ -64,7 +65,8 @@ void pc__request_end(pc__request *r)
 
 static int reuses_nothing(const pc__request *r)
 {
-    return r->options->baseline == PC_BASELINE_PREFILL || r->options->baseline == PC_BASELINE_CONTIGUOUS;
+    return r->options->baseline == PC_BASELINE_PREFILL ||
+           r->options->baseline == PC_BASELINE_CONTIGUOUS;
 }
 
 static int sees_all_before(const pc__request *r)
@@ -89,7 +91,8 @@ static pc_status gather(pc__request *r)
 {
     pc_status status = PC_OK;
     if (sees_all_before(r)) {
-        int fresh = r->options->baseline == PC_BASELINE_PLAN || r->options->repair == PC_REPAIR_FULL;
+        int fresh = r->options->baseline == PC_BASELINE_PLAN ||
+                    r->options->repair == PC_REPAIR_FULL;
         if (!reuses_nothing(r))
             status = pc__gather_exact(r, fresh ? NULL : r->cache);
     } else if (!reuses_nothing(r)) {
@@ -97,7 +100,8 @@ static pc_status gather(pc__request *r)
     }
     for (size_t p = 0; status >= 0 && p < r->prompt->part_count; p++) {
         const pc__part *part = &r->prompt->parts[p];
-        if (part->kind == PC__PART_CACHED && part->count && (reuses_nothing(r) || !pc__part_is_kept(part)))
+        if (part->kind == PC__PART_CACHED && part->count &&
+            (reuses_nothing(r) || !pc__part_is_kept(part)))
             pc__request_missed(r, p, PC_REASON_UNCACHED);
     }
     if (status >= 0)
@@ -119,7 +123,8 @@ static pc_status repair(pc__request *r)
     return status;
 }
 
-/* The token behind which the answer starts is always computed, even if its states are at hand: its logits are needed. */
+/* The token behind which the answer starts is always computed, even if its states are at hand: its
+ * logits are needed. */
 static void need_last_token(pc__request *r)
 {
     const pc_prompt *prompt = r->prompt;
@@ -154,7 +159,9 @@ static void count_part(pc__request *r, size_t p)
         s->tokens_repaired += again;
         *(r->hit[p] ? &s->tokens_cached : &s->tokens_encoded) += part->count - again;
         if (r->hit[p])
-            s->bytes_reused += part->count ? r->segments[p]->bytes / part->count * (part->count - again) : 0;
+            s->bytes_reused += part->count
+                                   ? r->segments[p]->bytes / part->count * (part->count - again)
+                                   : 0;
     }
 }
 

@@ -1,8 +1,8 @@
 /* One request on its way from a resolved prompt to its first logits.
  *
- * Gathering gives every part either a segment (from the store, or encoded now) or none (its tokens are computed as new rows). Repair
- * marks single tokens of segments to be computed again. Then the prefill attaches what is not marked and computes the rest, in
- * position order, in one step. */
+ * Gathering gives every part either a segment (from the store, or encoded now) or none (its tokens
+ * are computed as new rows). Repair marks single tokens of segments to be computed again. Then the
+ * prefill attaches what is not marked and computes the rest, in position order, in one step. */
 #ifndef PC_SERVE_REQUEST_H
 #define PC_SERVE_REQUEST_H
 
@@ -27,11 +27,12 @@ typedef struct pc__request {
 
 double pc__now(void); /* monotonic, seconds */
 
-pc_status pc__request_init(pc__request *request, const pc_prompt *prompt, pc_cache *cache, const pc_generate_options *options);
+pc_status pc__request_init(pc__request *request, const pc_prompt *prompt, pc_cache *cache,
+                           const pc_generate_options *options);
 void pc__request_end(pc__request *request); /* zeroed: does nothing */
 
-/* Looks up, encodes, places and computes: *sequence is the host's sequence, logits [vocab] those behind the last token. The
- * request's segments must outlive the sequence. */
+/* Looks up, encodes, places and computes: *sequence is the host's sequence, logits [vocab] those
+ * behind the last token. The request's segments must outlive the sequence. */
 pc_status pc__request_run(pc__request *request, void **sequence, float *logits);
 
 /* PC_ERR_CANCELLED if the caller wants no more. */
@@ -39,7 +40,8 @@ pc_status pc__request_poll(const pc__request *request);
 /* Part `part` was not reused; the first such part gives the reason. */
 void pc__request_missed(pc__request *request, size_t part, uint32_t reason);
 
-/* Fill in segments: independent, sink and joint states (gather_units.c); states that saw all before them (gather_exact.c). */
+/* Fill in segments: independent, sink and joint states (gather_units.c); states that saw all before
+ * them (gather_exact.c). */
 pc_status pc__gather_units(pc__request *request);
 pc_status pc__gather_exact(pc__request *request, pc_cache *cache);
 /* Attaches and computes (prefill.c). */

@@ -15,7 +15,8 @@ pc_status pc__sampling_check(const pc_sampling *o)
     if (!(o->top_p >= 0 && o->top_p <= 1))
         return pc__fail(PC_ERR_INVALID, "sampling: top_p %g is not in 0 ... 1", (double)o->top_p);
     if (!(o->repetition_penalty >= 0) || isinf(o->repetition_penalty))
-        return pc__fail(PC_ERR_INVALID, "sampling: repetition_penalty %g", (double)o->repetition_penalty);
+        return pc__fail(PC_ERR_INVALID, "sampling: repetition_penalty %g",
+                        (double)o->repetition_penalty);
     return PC_OK;
 }
 
@@ -68,7 +69,8 @@ static pc_status reserve(pc__sampler *s)
     return PC_OK;
 }
 
-pc_status pc__sampler_init(pc__sampler *s, const pc_allocator *mem, const pc_sampling *options, uint64_t seed_offset, size_t vocab)
+pc_status pc__sampler_init(pc__sampler *s, const pc_allocator *mem, const pc_sampling *options,
+                           uint64_t seed_offset, size_t vocab)
 {
     pc_status status;
     memset(s, 0, sizeof *s);
@@ -112,7 +114,8 @@ static void penalise(const pc__sampler *s, float *logits)
 {
     for (size_t i = 0; s->penalised && i < s->vocab; i++)
         if (s->penalised[i])
-            logits[i] = logits[i] > 0 ? logits[i] / s->options.repetition_penalty : logits[i] * s->options.repetition_penalty;
+            logits[i] = logits[i] > 0 ? logits[i] / s->options.repetition_penalty
+                                      : logits[i] * s->options.repetition_penalty;
 }
 
 static int32_t highest(const pc__sampler *s, const float *logits)
@@ -152,8 +155,8 @@ static void sift(pc__candidate *heap, size_t count, size_t i)
     heap[i] = moved;
 }
 
-/* Brings the `count` first candidates of the order to the front, unsorted: a heap of the best so far, its last one on top, which
- * most of the others fail to beat. */
+/* Brings the `count` first candidates of the order to the front, unsorted: a heap of the best so
+ * far, its last one on top, which most of the others fail to beat. */
 static void select_first(pc__candidate *c, size_t n, size_t count)
 {
     for (size_t i = count / 2; i--;)
@@ -176,8 +179,10 @@ static size_t usable(pc__sampler *s, const float *logits)
     return n;
 }
 
-/* The smallest set of likeliest tokens that holds `top_p` of the mass of the `n` candidates; sorts as far as it has to. */
-static size_t nucleus(pc__candidate *c, size_t n, float most, double temperature, double total, double top_p)
+/* The smallest set of likeliest tokens that holds `top_p` of the mass of the `n` candidates; sorts
+ * as far as it has to. */
+static size_t nucleus(pc__candidate *c, size_t n, float most, double temperature, double total,
+                      double top_p)
 {
     double mass = 0;
     size_t sorted = 0;

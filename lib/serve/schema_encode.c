@@ -20,7 +20,8 @@ static int32_t report(void *user)
     const char *what = e->done < recipe->unit_count ? recipe->units[e->done].name : "";
     if (!e->options.progress || e->cancelled)
         return e->cancelled;
-    e->cancelled = e->options.progress(e->options.progress_user, what, e->done, recipe->unit_count) != 0;
+    e->cancelled = e->options.progress(e->options.progress_user, what, e->done,
+                                       recipe->unit_count) != 0;
     return e->cancelled;
 }
 
@@ -52,8 +53,8 @@ static pc_status run(encoding *e)
     for (; e->done < e->work.recipe->unit_count; e->done++) {
         pc_status status;
         if (report(e))
-            return pc__fail(PC_ERR_CANCELLED, "pc_schema_encode: cancelled after %zu of %zu", e->done,
-                            e->work.recipe->unit_count);
+            return pc__fail(PC_ERR_CANCELLED, "pc_schema_encode: cancelled after %zu of %zu",
+                            e->done, e->work.recipe->unit_count);
         status = encode_unit(e, e->done);
         if (status < 0)
             return status;
@@ -67,17 +68,21 @@ static pc_status check(const pc_schema *schema, pc_cache *cache, const pc_encode
     if (!schema || !cache)
         return pc__fail(PC_ERR_INVALID, "pc_schema_encode: schema or cache is NULL");
     if (o->reserved || o->encoding > PC_ENCODE_EXACT)
-        return pc__fail(PC_ERR_INVALID, "pc_schema_encode: unknown encoding %u, or reserved is set", o->encoding);
+        return pc__fail(PC_ERR_INVALID, "pc_schema_encode: unknown encoding %u, or reserved is set",
+                        o->encoding);
     if (o->encoding == PC_ENCODE_EXACT)
-        return pc__fail(PC_ERR_UNSUPPORTED, "pc_schema_encode: exact states depend on the prompt, there is nothing to encode ahead");
+        return pc__fail(PC_ERR_UNSUPPORTED, "pc_schema_encode: exact states depend on the prompt, "
+                                            "there is nothing to encode ahead");
     return pc__model_can_compute(schema->model);
 }
 
-pc_status pc_schema_encode(const pc_schema *schema, pc_cache *cache, const pc_encode_options *options)
+pc_status pc_schema_encode(const pc_schema *schema, pc_cache *cache,
+                           const pc_encode_options *options)
 {
     encoding e = {0};
     pc__regime regime;
-    pc_status status = pc__options_read(&e.options, sizeof e.options, sizeof(pc_encode_options), options, "pc_encode_options");
+    pc_status status = pc__options_read(&e.options, sizeof e.options, sizeof(pc_encode_options),
+                                        options, "pc_encode_options");
     if (status < 0 || (status = check(schema, cache, &e.options)) < 0)
         return status;
     regime = pc__serve_regime(schema->model, schema->tree->length);

@@ -42,11 +42,13 @@ pc_status pc__schema_recipe(const pc_schema *schema, uint32_t encoding, const pc
     return status;
 }
 
-static pc__unit_keys *find_keys(const pc_schema *s, uint32_t encoding, uint64_t regime, const pc__id *salt)
+static pc__unit_keys *find_keys(const pc_schema *s, uint32_t encoding, uint64_t regime,
+                                const pc__id *salt)
 {
     for (size_t i = 0; i < PC__KEPT_KEYS; i++) {
         pc__unit_keys *keys = s->keys[i];
-        if (keys && keys->encoding == encoding && keys->regime == regime && pc__id_equal(&keys->salt, salt)) {
+        if (keys && keys->encoding == encoding && keys->regime == regime &&
+            pc__id_equal(&keys->salt, salt)) {
             atomic_fetch_add_explicit(&keys->references, 1, memory_order_relaxed);
             return keys;
         }
@@ -54,8 +56,8 @@ static pc__unit_keys *find_keys(const pc_schema *s, uint32_t encoding, uint64_t 
     return NULL;
 }
 
-pc_status pc__schema_keys(const pc_schema *schema, const pc__recipe *recipe, const pc_cache *cache, uint64_t regime,
-                          pc__unit_keys **out)
+pc_status pc__schema_keys(const pc_schema *schema, const pc__recipe *recipe, const pc_cache *cache,
+                          uint64_t regime, pc__unit_keys **out)
 {
     pc_schema *s = (pc_schema *)(uintptr_t)schema;
     pc__id salt = pc__salt_id(cache);
@@ -85,7 +87,8 @@ pc__regime pc__serve_regime(const pc_model *model, int64_t end)
     return regime;
 }
 
-static pc_status tokens_of(void *user, const char *text, size_t size, uint64_t flags, int32_t **tokens, size_t *count)
+static pc_status tokens_of(void *user, const char *text, size_t size, uint64_t flags,
+                           int32_t **tokens, size_t *count)
 {
     return pc__model_tokens(user, text, size, flags, tokens, count);
 }
@@ -98,7 +101,8 @@ void pc__serve_env(pc__pml_env *env, const pc_model *model)
     env->chat = model->chat;
     env->tokens = tokens_of;
     env->tokens_user = (void *)(uintptr_t)model;
-    /* vocabularies without an unknown token: what fills a parameter is only seen by texts that are encoded with it */
+    /* vocabularies without an unknown token: what fills a parameter is only seen by texts that are
+     * encoded with it */
     env->unk = info->token_unk >= 0 ? info->token_unk : info->token_pad >= 0 ? info->token_pad
              : info->token_eos >= 0 ? info->token_eos : 0;
     env->context_length = info->context_length;
@@ -107,14 +111,17 @@ void pc__serve_env(pc__pml_env *env, const pc_model *model)
 static pc_status read_options(pc_schema_options *o, const pc_schema_options *options)
 {
     const uint64_t known = PC_PML_COMPACT | PC_PML_SRC_ANYWHERE | PC_PML_OVERLAP;
-    pc_status status = pc__options_read(o, sizeof *o, sizeof(pc_schema_options), options, "pc_schema_options");
+    pc_status status = pc__options_read(o, sizeof *o, sizeof(pc_schema_options), options,
+                                        "pc_schema_options");
     if (status >= 0 && (o->reserved || o->flags & ~known))
-        status = pc__fail(PC_ERR_INVALID, "pc_schema_options: unknown flags %#llx, or reserved is set",
+        status = pc__fail(PC_ERR_INVALID,
+                          "pc_schema_options: unknown flags %#llx, or reserved is set",
                           (unsigned long long)o->flags);
     return status;
 }
 
-static pc_status new_schema(pc_schema **out, const pc_model *model, const pc__pml_env *env, const char *text, size_t size)
+static pc_status new_schema(pc_schema **out, const pc_model *model, const pc__pml_env *env,
+                            const char *text, size_t size)
 {
     pc__schema_tree *tree;
     pc_schema *schema;
@@ -134,7 +141,8 @@ static pc_status new_schema(pc_schema **out, const pc_model *model, const pc__pm
     return PC_OK;
 }
 
-static void set_env(pc__pml_env *env, const pc_model *model, const pc_schema_options *o, const char *folder, const char *where)
+static void set_env(pc__pml_env *env, const pc_model *model, const pc_schema_options *o,
+                    const char *folder, const char *where)
 {
     pc__serve_env(env, model);
     env->flags = o->flags;
@@ -161,7 +169,8 @@ pc_status pc_schema_parse(pc_schema **out, const pc_model *model, const char *te
     return new_schema(out, model, &env, text ? text : "", size);
 }
 
-pc_status pc_schema_load(pc_schema **out, const pc_model *model, const char *path, const pc_schema_options *options)
+pc_status pc_schema_load(pc_schema **out, const pc_model *model, const char *path,
+                         const pc_schema_options *options)
 {
     pc_schema_options o;
     pc__pml_env env;
@@ -215,7 +224,8 @@ pc_status pc_schema_get_item(const pc_schema *schema, size_t index, pc_item *ite
     if (!schema || !item)
         return pc__fail(PC_ERR_INVALID, "pc_schema_get_item: schema or item is NULL");
     if (index + 1 >= schema->tree->node_count)
-        return pc__fail(PC_ERR_NOT_FOUND, "pc_schema_get_item: item %zu of %zu", index, schema->tree->node_count - 1);
+        return pc__fail(PC_ERR_NOT_FOUND, "pc_schema_get_item: item %zu of %zu", index,
+                        schema->tree->node_count - 1);
     node = schema->tree->nodes[index + 1];
     i.kind = (uint32_t)node->kind;
     for (const pc__node *up = node->parent; up && up->parent; up = up->parent)

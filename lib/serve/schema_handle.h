@@ -1,4 +1,5 @@
-/* The schema handle: a layout bound to a model, and what serving keeps with it: how its parts are encoded and under which keys. */
+/* The schema handle: a layout bound to a model, and what serving keeps with it: how its parts are
+ * encoded and under which keys. */
 #ifndef PC_SERVE_SCHEMA_HANDLE_H
 #define PC_SERVE_SCHEMA_HANDLE_H
 
@@ -22,14 +23,15 @@ void pc__schema_unref(pc_schema *schema);
 /* The recipe of a mode (not EXACT), borrowed from the schema. */
 pc_status pc__schema_recipe(const pc_schema *schema, uint32_t encoding, const pc__recipe **out);
 /* Its keys in this cache, a counted reference. */
-pc_status pc__schema_keys(const pc_schema *schema, const pc__recipe *recipe, const pc_cache *cache, uint64_t regime,
-                          pc__unit_keys **out);
+pc_status pc__schema_keys(const pc_schema *schema, const pc__recipe *recipe, const pc_cache *cache,
+                          uint64_t regime, pc__unit_keys **out);
 
 /* What PML needs to know of a model. */
 void pc__serve_env(pc__pml_env *env, const pc_model *model);
 
-/* Frequencies that depend on the context's length (dynamic NTK, LongRoPE) are fixed per request by the length of its prompt; a
- * host's model gets its full context length, so that all its segments go together. */
+/* Frequencies that depend on the context's length (dynamic NTK, LongRoPE) are fixed per request by
+ * the length of its prompt; a host's model gets its full context length, so that all its segments
+ * go together. */
 typedef struct pc__regime {
     uint64_t length; /* for regime_length of the model's operations */
     uint64_t key;    /* for store keys */

@@ -36,7 +36,8 @@ static pc_sequence *make(const pc_prompt *prompt, pc_cache *cache)
     return s;
 }
 
-pc_status pc__sequence_make(pc_sequence **out, const pc_prompt *prompt, pc_cache *cache, pc__generation *generation)
+pc_status pc__sequence_make(pc_sequence **out, const pc_prompt *prompt, pc_cache *cache,
+                            pc__generation *generation)
 {
     pc_sequence *s = make(prompt, cache);
     pc_status status = PC_ERR_NOMEM;
@@ -45,7 +46,8 @@ pc_status pc__sequence_make(pc_sequence **out, const pc_prompt *prompt, pc_cache
         return status;
     s->family = family_new(s->mem);
     if (s->family)
-        status = pc__sampler_init(&s->sampler, s->mem, &generation->options.sampling, 0, (size_t)s->model->info.vocab);
+        status = pc__sampler_init(&s->sampler, s->mem, &generation->options.sampling, 0,
+                                  (size_t)s->model->info.vocab);
     if (status < 0) {
         pc_sequence_free(s);
         return status;
@@ -91,7 +93,8 @@ void pc_sequence_free(pc_sequence *s)
     pc__model_unref(model);
 }
 
-pc_status pc_sequence_new(pc_sequence **out, const pc_prompt *prompt, pc_cache *cache, const pc_generate_options *options)
+pc_status pc_sequence_new(pc_sequence **out, const pc_prompt *prompt, pc_cache *cache,
+                          const pc_generate_options *options)
 {
     pc__generation generation;
     pc_status status;
@@ -106,7 +109,8 @@ pc_status pc_sequence_new(pc_sequence **out, const pc_prompt *prompt, pc_cache *
     if (status < 0)
         return status;
     if (generation.options.samples > 1)
-        status = pc__fail(PC_ERR_INVALID, "pc_sequence_new: one sample a sequence, use pc_sequence_fork");
+        status = pc__fail(PC_ERR_INVALID,
+                          "pc_sequence_new: one sample a sequence, use pc_sequence_fork");
     else
         status = pc__sequence_make(out, prompt, cache, &generation);
     pc__generation_end(&generation, &prompt->model->context->mem);
@@ -116,7 +120,8 @@ pc_status pc_sequence_new(pc_sequence **out, const pc_prompt *prompt, pc_cache *
 static void note_new_tokens(pc_sequence *s)
 {
     for (size_t p = 0; p < s->prompt->part_count; p++)
-        for (size_t t = 0; s->prompt->parts[p].kind != PC__PART_CACHED && t < s->prompt->parts[p].count; t++)
+        for (size_t t = 0;
+             s->prompt->parts[p].kind != PC__PART_CACHED && t < s->prompt->parts[p].count; t++)
             pc__sampler_note(&s->sampler, s->prompt->parts[p].tokens[t]);
 }
 
@@ -193,13 +198,15 @@ pc_status pc__sequence_take(pc_sequence *s, float *logits)
     int stopped = 0;
     pc_status status = pc__sampler_draw(&s->sampler, logits, &token);
     if (status >= 0)
-        status = pc__grow(s->mem, (void **)&s->tokens, &s->capacity, s->count + 1, sizeof *s->tokens);
+        status = pc__grow(s->mem, (void **)&s->tokens, &s->capacity, s->count + 1,
+                          sizeof *s->tokens);
     if (status < 0)
         return pc__sequence_fail(s, status);
     s->tokens[s->count++] = token;
     note_times(s);
     if (!pc__generation_stops(&s->generation, token))
-        status = pc__stream_add(&s->text, s->tokens, s->count, o->stop_strings, o->stop_string_count, &stopped);
+        status = pc__stream_add(&s->text, s->tokens, s->count, o->stop_strings,
+                                o->stop_string_count, &stopped);
     if (status < 0)
         return pc__sequence_fail(s, status);
     finish = reason_to_end(s, token, stopped);
@@ -227,12 +234,14 @@ static pc_status copy_segments(pc_sequence *to, const pc_sequence *from)
     return PC_OK;
 }
 
-static pc_status copy_sampler(pc_sequence *to, const pc_sequence *from, const pc_sampling *sampling, uint64_t seed_offset)
+static pc_status copy_sampler(pc_sequence *to, const pc_sequence *from, const pc_sampling *sampling,
+                              uint64_t seed_offset)
 {
     pc_status status;
     if (!sampling)
         return pc__sampler_copy(&to->sampler, &from->sampler);
-    status = pc__sampler_init(&to->sampler, to->mem, sampling, seed_offset, (size_t)to->model->info.vocab);
+    status = pc__sampler_init(&to->sampler, to->mem, sampling, seed_offset,
+                              (size_t)to->model->info.vocab);
     if (status < 0)
         return status;
     to->generation.options.sampling = *sampling;
@@ -242,7 +251,8 @@ static pc_status copy_sampler(pc_sequence *to, const pc_sequence *from, const pc
     return PC_OK;
 }
 
-pc_status pc__sequence_copy(pc_sequence **out, pc_sequence *from, const pc_sampling *sampling, uint64_t seed_offset)
+pc_status pc__sequence_copy(pc_sequence **out, pc_sequence *from, const pc_sampling *sampling,
+                            uint64_t seed_offset)
 {
     pc_sequence *to = make(from->prompt, from->cache);
     pc_status status = PC_ERR_NOMEM;
@@ -258,7 +268,8 @@ pc_status pc__sequence_copy(pc_sequence **out, pc_sequence *from, const pc_sampl
     to->first_token = from->first_token;
     PC__TRY(pc__generation_copy(&to->generation, to->model, &from->generation), fail);
     PC__TRY(copy_segments(to, from), fail);
-    PC__TRY(pc__grow(to->mem, (void **)&to->tokens, &to->capacity, from->count, sizeof *to->tokens), fail);
+    PC__TRY(pc__grow(to->mem, (void **)&to->tokens, &to->capacity, from->count, sizeof *to->tokens),
+            fail);
     if (from->count)
         memcpy(to->tokens, from->tokens, from->count * sizeof *to->tokens);
     to->count = from->count;
@@ -273,7 +284,8 @@ fail:
     return status;
 }
 
-pc_status pc_sequence_fork(pc_sequence **out, const pc_sequence *sequence, const pc_sampling *sampling)
+pc_status pc_sequence_fork(pc_sequence **out, const pc_sequence *sequence,
+                           const pc_sampling *sampling)
 {
     pc_status status;
     if (!out)
@@ -312,5 +324,6 @@ pc_status pc_sequence_get_stats(const pc_sequence *sequence, pc_stats *stats)
 {
     if (!sequence || !stats)
         return pc__fail(PC_ERR_INVALID, "pc_sequence_get_stats: sequence or stats is NULL");
-    return pc__result_write(stats, sizeof(pc_stats), &sequence->stats, sizeof sequence->stats, "pc_stats");
+    return pc__result_write(stats, sizeof(pc_stats), &sequence->stats, sizeof sequence->stats,
+                            "pc_stats");
 }

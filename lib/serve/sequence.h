@@ -7,7 +7,8 @@
 #include "serve/sampler.h"
 #include "serve/text_stream.h"
 
-/* Numbers the samples of a request: the sequence that pc_sequence_new made is 0, its copies count up. */
+/* Numbers the samples of a request: the sequence that pc_sequence_new made is 0, its copies count
+ * up. */
 typedef struct pc__family {
     atomic_size_t references;
     atomic_uint next;
@@ -21,7 +22,8 @@ struct pc_sequence {
     pc__generation generation;
     pc__family *family;
     uint32_t sample;
-    pc__request request; /* holds the segments that are attached; of a copy: empty, see `segments` */
+    /* holds the segments that are attached; of a copy: empty, see `segments` */
+    pc__request request;
     pc_segment **segments; /* [segment_count] of a copy */
     size_t segment_count;
     pc__regime regime;
@@ -40,19 +42,24 @@ struct pc_sequence {
     struct pc_batch *batch;
 };
 
-/* Places, encodes and computes the prompt; logits [vocab] are those behind it. Nothing is sampled yet. */
+/* Places, encodes and computes the prompt; logits [vocab] are those behind it. Nothing is sampled
+ * yet. */
 pc_status pc__sequence_prefill(pc_sequence *sequence, float *logits);
-/* Samples from logits (which it changes), extends the text, decides whether that was the end. An error ends the sequence. */
+/* Samples from logits (which it changes), extends the text, decides whether that was the end. An
+ * error ends the sequence. */
 pc_status pc__sequence_take(pc_sequence *sequence, float *logits);
 /* Ends it with an error; returns that. */
 pc_status pc__sequence_fail(pc_sequence *sequence, pc_status status);
-/* A copy that samples on its own: `sampling` NULL keeps the generator's state; else seed + seed_offset. */
-pc_status pc__sequence_copy(pc_sequence **out, pc_sequence *sequence, const pc_sampling *sampling, uint64_t seed_offset);
-pc_status pc__sequence_make(pc_sequence **out, const pc_prompt *prompt, pc_cache *cache, pc__generation *generation);
+/* A copy that samples on its own: `sampling` NULL keeps the generator's state; else seed +
+ * seed_offset. */
+pc_status pc__sequence_copy(pc_sequence **out, pc_sequence *sequence, const pc_sampling *sampling,
+                            uint64_t seed_offset);
+pc_status pc__sequence_make(pc_sequence **out, const pc_prompt *prompt, pc_cache *cache,
+                            pc__generation *generation);
 
-/* Computes the next logits of sequences that run, all of one model, and takes them: one step of the model for all that agree in
- * regime and rule of visibility. logits [count][vocab], rows [count]. An error ends the sequences that it concerns, the first one is
- * returned. */
+/* Computes the next logits of sequences that run, all of one model, and takes them: one step of the
+ * model for all that agree in regime and rule of visibility. logits [count][vocab], rows [count].
+ * An error ends the sequences that it concerns, the first one is returned. */
 pc_status pc__decode(pc_sequence *const *sequences, size_t count, pc_step_row *rows, float *logits);
 
 #endif

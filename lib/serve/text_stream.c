@@ -40,7 +40,8 @@ size_t pc__utf8_unfinished(const char *text, size_t size)
     return 0;
 }
 
-/* The size without unfinished code points at its end (several, where the bytes are no UTF-8 at all). */
+/* The size without unfinished code points at its end (several, where the bytes are no UTF-8 at
+ * all). */
 static size_t whole(const char *text, size_t size)
 {
     size_t n;
@@ -68,7 +69,8 @@ static pc_status detokenize(pc__text_stream *s, const int32_t *tokens, size_t co
     return status;
 }
 
-/* Appends what the newest token adds. The window moves up to the token before it whenever its text is whole. */
+/* Appends what the newest token adds. The window moves up to the token before it whenever its text
+ * is whole. */
 static pc_status append(pc__text_stream *s, const int32_t *tokens, size_t count)
 {
     size_t size;
@@ -84,7 +86,8 @@ static pc_status append(pc__text_stream *s, const int32_t *tokens, size_t count)
     s->window_size = size;
     if (count - s->window > 1 && !pc__utf8_unfinished(s->scratch.data, size)) {
         status = detokenize(s, tokens + count - 1, 1);
-        if (status >= 0 && s->scratch.size) { /* a token without text of its own is no place to start from */
+        /* a token without text of its own is no place to start from */
+        if (status >= 0 && s->scratch.size) {
             s->window = count - 1;
             s->window_size = s->scratch.size;
         }
@@ -105,7 +108,8 @@ static size_t held_back(const char *text, size_t size, const char *const *stops,
     return most;
 }
 
-static const char *first_stop(const char *text, size_t size, const char *const *stops, size_t stop_count)
+static const char *first_stop(const char *text, size_t size, const char *const *stops,
+                              size_t stop_count)
 {
     const char *first = NULL;
     for (size_t i = 0; i < stop_count; i++) {
@@ -117,8 +121,8 @@ static const char *first_stop(const char *text, size_t size, const char *const *
     return first;
 }
 
-pc_status pc__stream_add(pc__text_stream *s, const int32_t *tokens, size_t count, const char *const *stops, size_t stop_count,
-                         int *stopped)
+pc_status pc__stream_add(pc__text_stream *s, const int32_t *tokens, size_t count,
+                         const char *const *stops, size_t stop_count, int *stopped)
 {
     const char *open, *stop;
     size_t size, hold;

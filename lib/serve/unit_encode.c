@@ -7,7 +7,8 @@
 pc_status pc__unit_work_start(pc__unit_work *work)
 {
     if (!work->made)
-        work->made = pc__calloc(&work->model->context->mem, work->recipe->leaf_count, sizeof(*work->made));
+        work->made = pc__calloc(&work->model->context->mem, work->recipe->leaf_count,
+                                sizeof(*work->made));
     return work->made ? PC_OK : PC_ERR_NOMEM;
 }
 
@@ -24,8 +25,8 @@ pc_status pc__unit_find(pc__unit_work *work, size_t leaf, pc_segment **out)
     const pc__node *node = pc__leaf_node(work->recipe, leaf);
     pc_status status = PC_OK;
     if (!work->made[leaf])
-        status = work->cache ? pc__cache_get(work->cache, &work->keys->leaves[leaf], node->tokens, node->token_count,
-                                             &work->made[leaf])
+        status = work->cache ? pc__cache_get(work->cache, &work->keys->leaves[leaf], node->tokens,
+                                             node->token_count, &work->made[leaf])
                              : PC_MISS;
     *out = work->made[leaf];
     return status;
@@ -151,7 +152,8 @@ pc_status pc__unit_encode(pc__unit_work *work, size_t index)
     started = pc__now();
     status = pc__encode(work->model, &args, c.segments);
     if (status < 0) {
-        status = pc__fail_in(status, "encoding %s%s", *unit->name ? "module " : "the schema's texts", unit->name);
+        status = pc__fail_in(status, "encoding %s%s",
+                             *unit->name ? "module " : "the schema's texts", unit->name);
         goto done;
     }
     status = keep(work, &c, (pc__now() - started) / (double)unit->tokens);

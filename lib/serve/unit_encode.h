@@ -20,7 +20,9 @@ typedef struct pc__unit_work {
 pc_status pc__unit_work_start(pc__unit_work *work); /* allocates `made` if it is not there yet */
 void pc__unit_work_end(pc__unit_work *work);
 
-/* Encodes a unit (and what it sees, if that is missing too) and keeps its leaves, also in `made`. */
+/* Encodes a unit (and what it sees, if that is missing too) and keeps its leaves, also
+
+ * in `made`. */
 pc_status pc__unit_encode(pc__unit_work *work, size_t unit);
 /* A leaf that was made here or is in the store; PC_MISS. *out is borrowed from `made`. */
 pc_status pc__unit_find(pc__unit_work *work, size_t leaf, pc_segment **out);

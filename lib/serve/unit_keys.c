@@ -2,7 +2,8 @@
 
 #include <string.h>
 
-pc__id pc__serve_base(const pc_model *model, const pc_cache *cache, uint32_t encoding, uint64_t regime)
+pc__id pc__serve_base(const pc_model *model, const pc_cache *cache, uint32_t encoding,
+                      uint64_t regime)
 {
     pc__key_base base = {0};
     base.model = model->info.fingerprint;
@@ -43,17 +44,19 @@ typedef struct chain {
 static pc__id next_key(chain *c, const pc__node *item)
 {
     c->last = pc__segment_key(&c->base, c->started ? &c->last : NULL, item->start - c->last_start,
-                              pc__key_offset(c->model, item->start), item->tokens, NULL, item->token_count);
+                              pc__key_offset(c->model, item->start), item->tokens, NULL,
+                              item->token_count);
     c->started = 1;
     c->last_start = item->start;
     return c->last;
 }
 
-pc_status pc__unit_keys_new(pc__unit_keys **out, const pc_model *model, const pc__recipe *recipe, const pc_cache *cache,
-                            uint64_t regime)
+pc_status pc__unit_keys_new(pc__unit_keys **out, const pc_model *model, const pc__recipe *recipe,
+                            const pc_cache *cache, uint64_t regime)
 {
     const pc_allocator *mem = &model->context->mem;
-    pc__unit_keys *keys = pc__calloc(mem, 1, sizeof *keys + recipe->leaf_count * sizeof keys->leaves[0]);
+    pc__unit_keys *keys = pc__calloc(mem, 1,
+                                     sizeof *keys + recipe->leaf_count * sizeof keys->leaves[0]);
     pc__id base = pc__serve_base(model, cache, recipe->encoding, regime);
     *out = keys;
     if (!keys)
@@ -65,7 +68,8 @@ pc_status pc__unit_keys_new(pc__unit_keys **out, const pc_model *model, const pc
     keys->salt = pc__salt_id(cache);
     keys->count = recipe->leaf_count;
     for (size_t u = 0; u < recipe->unit_count; u++) {
-        const pc__unit *unit = &recipe->units[u], *lead = unit->sees_lead ? &recipe->units[0] : NULL;
+        const pc__unit *unit = &recipe->units[u],
+                       *lead = unit->sees_lead ? &recipe->units[0] : NULL;
         chain c = {.model = model, .base = base};
         for (size_t i = 0; lead && i < lead->count; i++)
             if (lead->leaf[i] != PC__NO_LEAF) {

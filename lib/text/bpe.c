@@ -1,4 +1,5 @@
-/* Byte-level BPE: words by regular expressions, then the bytes of a word are joined by the ranks of the merges. */
+/* Byte-level BPE: words by regular expressions, then the bytes of a word are joined by the ranks of
+ * the merges. */
 #include <string.h>
 #include <utf8proc.h>
 
@@ -60,7 +61,8 @@ static pc_status encode(const pc__tokenizer *t, const char *text, size_t size, p
 static pc_status encode_nfc(const pc__tokenizer *t, const char *text, size_t size, pc__ids *out)
 {
     const utf8proc_option_t options = UTF8PROC_STABLE | UTF8PROC_COMPOSE;
-    utf8proc_ssize_t n = utf8proc_decompose((const utf8proc_uint8_t *)text, (utf8proc_ssize_t)size, NULL, 0, options);
+    utf8proc_ssize_t n = utf8proc_decompose((const utf8proc_uint8_t *)text, (utf8proc_ssize_t)size,
+                                            NULL, 0, options);
     utf8proc_int32_t *runes;
     pc_status status;
     if (n < 0) /* not UTF-8: nothing to normalise */

@@ -1,4 +1,5 @@
-/* Byte-pair joining with a heap: a pair that has changed since it was put in is recognised by its symbols' end and dropped. */
+/* Byte-pair joining with a heap: a pair that has changed since it was put in is recognised by its
+ * symbols' end and dropped. */
 #include <string.h>
 
 #include "text/tokenizer_body.h"
@@ -66,10 +67,13 @@ static int offer(const joiner *j, int32_t left, candidate *out)
         out->merged = pc__strmap_get(&j->t->pieces, j->text + a->start, b->end - a->start);
         if (out->merged < 0)
             return 0;
-        out->cost = j->t->rules.raw_bytes ? (double)out->merged : -(double)j->t->tokens[out->merged].score;
+        out->cost = j->t->rules.raw_bytes ? (double)out->merged
+                                          : -(double)j->t->tokens[out->merged].score;
         return 1;
     }
-    const pc__pairmap_slot *slot = a->id < 0 || b->id < 0 ? NULL : pc__pairmap_get(&j->t->merges, a->id, b->id);
+    const pc__pairmap_slot *slot = a->id < 0 || b->id < 0
+                                       ? NULL
+                                       : pc__pairmap_get(&j->t->merges, a->id, b->id);
     if (!slot)
         return 0;
     out->cost = slot->rank;
@@ -102,7 +106,8 @@ static void join_all(joiner *j)
     }
 }
 
-pc_status pc__bpe_join(const pc__tokenizer *t, const char *text, uint32_t *starts, int32_t *ids, size_t *count)
+pc_status pc__bpe_join(const pc__tokenizer *t, const char *text, uint32_t *starts, int32_t *ids,
+                       size_t *count)
 {
     size_t n = *count, kept = 0;
     joiner j = {.t = t, .text = text};
@@ -117,7 +122,8 @@ pc_status pc__bpe_join(const pc__tokenizer *t, const char *text, uint32_t *start
         return PC_ERR_NOMEM;
     }
     for (size_t i = 0; i < n; i++)
-        j.symbols[i] = (symbol){starts[i], starts[i + 1], ids[i], (int32_t)i - 1, i + 1 < n ? (int32_t)i + 1 : -1};
+        j.symbols[i] = (symbol){starts[i], starts[i + 1], ids[i], (int32_t)i - 1,
+                                i + 1 < n ? (int32_t)i + 1 : -1};
     for (size_t i = 0; i + 1 < n; i++)
         if (offer(&j, (int32_t)i, &c))
             push(&j, c);

@@ -8,29 +8,40 @@
 
 typedef struct family {
     const char *name;
-    const char *system_open, *system_close, *system_empty, *user_open, *user_close, *assistant_open, *assistant_close;
+    const char *system_open, *system_close, *system_empty, *user_open, *user_close;
+    const char *assistant_open, *assistant_close;
     const char *stop_strings[3], *stop_tokens[3];
 } family;
 
+#define DEEPSEEK_END "<\xef\xbd\x9c" "end\xe2\x96\x81of\xe2\x96\x81sentence\xef\xbd\x9c>"
+
 static const family families[] = {
     {"none", "", "", "", "", "", "", "", {0}, {0}},
-    {"llama2", "<s>[INST] <<SYS>>\n", "<</SYS>>\n\n", "<s>[INST] ", "", "[/INST]", "", "</s><s> [INST] ", {"</s>"}, {"</s>"}},
-    {"mistral", "<s>[INST] ", "\n\n", "<s>[INST] ", "", "[/INST]", "", "</s>[INST] ", {0}, {"</s>"}},
-    {"llama3", "<|begin_of_text|><|start_header_id|>system<|end_header_id|>\n\n", "<|eot_id|>", "<|begin_of_text|>",
-     "<|start_header_id|>user<|end_header_id|>\n\n", "<|eot_id|><|start_header_id|>assistant<|end_header_id|>\n\n", "",
-     "<|eot_id|>", {0}, {"<|eot_id|>", "<|end_of_text|>"}},
-    {"chatml", "<|im_start|>system\n", "<|im_end|>\n", "", "<|im_start|>user\n", "<|im_end|>\n<|im_start|>assistant\n", "",
-     "<|im_end|>\n", {0}, {"<|im_end|>", "<|endoftext|>"}},
-    {"falcon", "", "\n\n", "", "User: ", "\n\nAssistant:", " ", "\n\n", {"<|endoftext|>", "\nUser"}, {"<|endoftext|>"}},
-    {"phi3", "<|system|>\n", "<|end|>\n", "", "<|user|>\n", "<|end|>\n<|assistant|>\n", "", "<|end|>\n", {0},
-     {"<|end|>", "<|endoftext|>"}},
+    {"llama2", "<s>[INST] <<SYS>>\n", "<</SYS>>\n\n", "<s>[INST] ", "", "[/INST]", "",
+     "</s><s> [INST] ", {"</s>"}, {"</s>"}},
+    {"mistral", "<s>[INST] ", "\n\n", "<s>[INST] ", "", "[/INST]", "", "</s>[INST] ", {0},
+     {"</s>"}},
+    {"llama3", "<|begin_of_text|><|start_header_id|>system<|end_header_id|>\n\n", "<|eot_id|>",
+     "<|begin_of_text|>", "<|start_header_id|>user<|end_header_id|>\n\n",
+     "<|eot_id|><|start_header_id|>assistant<|end_header_id|>\n\n", "", "<|eot_id|>", {0},
+     {"<|eot_id|>", "<|end_of_text|>"}},
+    {"chatml", "<|im_start|>system\n", "<|im_end|>\n", "", "<|im_start|>user\n",
+     "<|im_end|>\n<|im_start|>assistant\n", "", "<|im_end|>\n", {0},
+     {"<|im_end|>", "<|endoftext|>"}},
+    {"falcon", "", "\n\n", "", "User: ", "\n\nAssistant:", " ", "\n\n",
+     {"<|endoftext|>", "\nUser"}, {"<|endoftext|>"}},
+    {"phi3", "<|system|>\n", "<|end|>\n", "", "<|user|>\n", "<|end|>\n<|assistant|>\n", "",
+     "<|end|>\n", {0}, {"<|end|>", "<|endoftext|>"}},
     {"gemma", "<bos><start_of_turn>user\n", "\n\n", "<bos>", "<start_of_turn>user\n",
-     "<end_of_turn>\n<start_of_turn>model\n", "", "<end_of_turn>\n", {0}, {"<end_of_turn>", "<eos>"}},
-    {"zephyr", "<|system|>\n", "</s>\n", "", "<|user|>\n", "</s>\n<|assistant|>\n", "", "</s>\n", {0}, {"</s>"}},
+     "<end_of_turn>\n<start_of_turn>model\n", "", "<end_of_turn>\n", {0},
+     {"<end_of_turn>", "<eos>"}},
+    {"zephyr", "<|system|>\n", "</s>\n", "", "<|user|>\n", "</s>\n<|assistant|>\n", "",
+     "</s>\n", {0}, {"</s>"}},
     {"vicuna", "", " ", "", "USER: ", " ASSISTANT:", " ", "</s>", {"USER:"}, {"</s>"}},
-    {"alpaca", "", "\n\n", "", "### Instruction:\n", "\n\n### Response:\n", "", "\n\n", {"### Instruction:"}, {"</s>"}},
-    {"deepseek", "", "\n\n", "", "User: ", "\n\nAssistant:", "", "<\xef\xbd\x9c" "end\xe2\x96\x81of\xe2\x96\x81sentence\xef\xbd\x9c>", {0},
-     {"<\xef\xbd\x9c" "end\xe2\x96\x81of\xe2\x96\x81sentence\xef\xbd\x9c>"}},
+    {"alpaca", "", "\n\n", "", "### Instruction:\n", "\n\n### Response:\n", "", "\n\n",
+     {"### Instruction:"}, {"</s>"}},
+    {"deepseek", "", "\n\n", "", "User: ", "\n\nAssistant:", "", DEEPSEEK_END, {0},
+     {DEEPSEEK_END}},
 };
 enum { FAMILIES = sizeof families / sizeof *families };
 
@@ -38,7 +49,8 @@ void pc__chat_free(pc__chat *chat, const pc_allocator *mem)
 {
     if (!chat)
         return;
-    char *texts[] = {chat->name, chat->system_open, chat->system_close, chat->system_empty, chat->user_open, chat->user_close,
+    char *texts[] = {chat->name,           chat->system_open,    chat->system_close,
+                     chat->system_empty,   chat->user_open,      chat->user_close,
                      chat->assistant_open, chat->assistant_close};
     for (size_t i = 0; i < sizeof texts / sizeof *texts; i++)
         pc__free(mem, texts[i]);
@@ -52,16 +64,18 @@ void pc__chat_free(pc__chat *chat, const pc_allocator *mem)
 /* Copies texts in the order of pc__chat: name first. */
 static pc_status copy_texts(pc__chat *chat, const pc_allocator *mem, const char *const text[8])
 {
-    char **to[] = {&chat->name, &chat->system_open, &chat->system_close, &chat->system_empty, &chat->user_open,
-                   &chat->user_close, &chat->assistant_open, &chat->assistant_close};
+    char **to[] = {&chat->name,           &chat->system_open,    &chat->system_close,
+                   &chat->system_empty,   &chat->user_open,      &chat->user_close,
+                   &chat->assistant_open, &chat->assistant_close};
     for (size_t i = 0; i < 8; i++)
         if (!(*to[i] = pc__strdup(mem, text[i])))
             return PC_ERR_NOMEM;
     return PC_OK;
 }
 
-static pc_status copy_stops(pc__chat *chat, const pc_allocator *mem, const pc__tokenizer *tokenizer, const char *const *strings,
-                            size_t string_count, const char *const *tokens, size_t token_count)
+static pc_status copy_stops(pc__chat *chat, const pc_allocator *mem, const pc__tokenizer *tokenizer,
+                            const char *const *strings, size_t string_count,
+                            const char *const *tokens, size_t token_count)
 {
     chat->stop_strings = pc__calloc(mem, string_count, sizeof *chat->stop_strings);
     chat->stop_tokens = pc__calloc(mem, token_count, sizeof *chat->stop_tokens);
@@ -78,9 +92,11 @@ static pc_status copy_stops(pc__chat *chat, const pc_allocator *mem, const pc__t
     return PC_OK;
 }
 
-static pc_status make(pc__chat **out, const pc_allocator *mem, const pc__tokenizer *tokenizer, const family *f)
+static pc_status make(pc__chat **out, const pc_allocator *mem, const pc__tokenizer *tokenizer,
+                      const family *f)
 {
-    const char *const text[] = {f->name, f->system_open, f->system_close, f->system_empty, f->user_open, f->user_close,
+    const char *const text[] = {f->name,           f->system_open,    f->system_close,
+                                f->system_empty,   f->user_open,      f->user_close,
                                 f->assistant_open, f->assistant_close};
     size_t strings = 0, tokens = 0;
     pc__chat *chat = pc__calloc(mem, 1, sizeof *chat);
@@ -100,22 +116,26 @@ static pc_status make(pc__chat **out, const pc_allocator *mem, const pc__tokeniz
     return PC_OK;
 }
 
-static pc_status string_list(const json_t *root, const char *key, const char *path, const char **out, size_t *count)
+static pc_status string_list(const json_t *root, const char *key, const char *path,
+                             const char **out, size_t *count)
 {
     json_t *list = json_object_get(root, key), *item;
     size_t i;
     *count = 0;
     json_array_foreach(list, i, item) {
         if (!json_is_string(item) || i >= 16)
-            return pc__fail(PC_ERR_FORMAT, "%s: %s: item %zu is not a string, or more than 16", path, key, i);
+            return pc__fail(PC_ERR_FORMAT, "%s: %s: item %zu is not a string, or more than 16",
+                            path, key, i);
         out[(*count)++] = json_string_value(item);
     }
     return PC_OK;
 }
 
-static pc_status from_json(pc__chat *chat, const pc_allocator *mem, const pc__tokenizer *tokenizer, const json_t *root, const char *path)
+static pc_status from_json(pc__chat *chat, const pc_allocator *mem, const pc__tokenizer *tokenizer,
+                           const json_t *root, const char *path)
 {
-    static const char *const keys[] = {"name", "system_open", "system_close", "system_empty", "user_open", "user_close",
+    static const char *const keys[] = {"name",           "system_open",    "system_close",
+                                       "system_empty",   "user_open",      "user_close",
                                        "assistant_open", "assistant_close"};
     const char *text[8], *strings[16], *tokens[16], *key;
     size_t n, m;
@@ -133,15 +153,18 @@ static pc_status from_json(pc__chat *chat, const pc_allocator *mem, const pc__to
         text[i] = value ? json_string_value(value) : i ? "" : path;
     }
     if ((status = string_list(root, "stop_strings", path, strings, &n)) < 0 ||
-        (status = string_list(root, "stop_tokens", path, tokens, &m)) < 0 || (status = copy_texts(chat, mem, text)) < 0)
+        (status = string_list(root, "stop_tokens", path, tokens, &m)) < 0 ||
+        (status = copy_texts(chat, mem, text)) < 0)
         return status;
     for (size_t i = 0; i < m && tokenizer; i++)
         if (pc__token_find(tokenizer, tokens[i], strlen(tokens[i])) < 0)
-            return pc__fail(PC_ERR_FORMAT, "%s: stop token '%s' is no token of the model", path, tokens[i]);
+            return pc__fail(PC_ERR_FORMAT, "%s: stop token '%s' is no token of the model", path,
+                            tokens[i]);
     return copy_stops(chat, mem, tokenizer, strings, n, tokens, m);
 }
 
-static pc_status load(pc__chat **out, const pc_allocator *mem, const pc__tokenizer *tokenizer, const char *path)
+static pc_status load(pc__chat **out, const pc_allocator *mem, const pc__tokenizer *tokenizer,
+                      const char *path)
 {
     char *data;
     size_t size;
@@ -155,7 +178,8 @@ static pc_status load(pc__chat **out, const pc_allocator *mem, const pc__tokeniz
     pc__free(mem, data);
     if (!json_is_object(root)) {
         json_decref(root);
-        return pc__fail(PC_ERR_FORMAT, "%s:%d:%d: %s", path, error.line, error.column, root ? "not an object" : error.text);
+        return pc__fail(PC_ERR_FORMAT, "%s:%d:%d: %s", path, error.line, error.column,
+                        root ? "not an object" : error.text);
     }
     chat = pc__calloc(mem, 1, sizeof *chat);
     status = chat ? from_json(chat, mem, tokenizer, root, path) : PC_ERR_NOMEM;
@@ -168,7 +192,8 @@ static pc_status load(pc__chat **out, const pc_allocator *mem, const pc__tokeniz
     return PC_OK;
 }
 
-pc_status pc__chat_find(pc__chat **out, const pc_allocator *mem, const pc__tokenizer *tokenizer, const char *name)
+pc_status pc__chat_find(pc__chat **out, const pc_allocator *mem, const pc__tokenizer *tokenizer,
+                        const char *name)
 {
     size_t n = strlen(name);
     char list[256] = "";
@@ -176,19 +201,25 @@ pc_status pc__chat_find(pc__chat **out, const pc_allocator *mem, const pc__token
     if (n > 5 && !strcmp(name + n - 5, ".json"))
         return load(out, mem, tokenizer, name);
     for (size_t i = 0; i < FAMILIES; i++)
-        if (!strcmp(families[i].name, name) || (i == 1 && !strcmp(name, "codellama")) || (i == 4 && !strcmp(name, "qwen2")))
+        if (!strcmp(families[i].name, name) || (i == 1 && !strcmp(name, "codellama")) ||
+            (i == 4 && !strcmp(name, "qwen2")))
             return make(out, mem, tokenizer, &families[i]);
     for (size_t i = 0; i < FAMILIES; i++) {
         strncat(list, i ? ", " : "", sizeof list - strlen(list) - 1);
         strncat(list, families[i].name, sizeof list - strlen(list) - 1);
     }
-    return pc__fail(PC_ERR_NOT_FOUND, "chat template '%s' is not known; there are %s, or the path of a .json file", name, list);
+    return pc__fail(PC_ERR_NOT_FOUND,
+                    "chat template '%s' is not known; there are %s, or the path of a .json file",
+                    name, list);
 }
 
-/* Templates that write each message as <|role|>CONTENT<|end|> (one literal before, one behind): what stands there is read off. */
-static pc_status role_tags(pc__chat **out, const pc_allocator *mem, const pc__tokenizer *tokenizer, const char *jinja)
+/* Templates that write each message as <|role|>CONTENT<|end|> (one literal before, one behind):
+ * what stands there is read off. */
+static pc_status role_tags(pc__chat **out, const pc_allocator *mem, const pc__tokenizer *tokenizer,
+                           const char *jinja)
 {
-    const char *close = strstr(jinja, "['content'] + '"), *end = close ? strchr(close + 15, '\'') : NULL;
+    const char *close = strstr(jinja, "['content'] + '"),
+               *end = close ? strchr(close + 15, '\'') : NULL;
     char open[3][64], tail[32], user_close[96], system[96], bos[32] = "";
     static const char *const roles[] = {"system", "user", "assistant"};
     if (!end || (size_t)(end - close - 15) >= sizeof tail)
@@ -210,9 +241,11 @@ pc_status pc__chat_detect(pc__chat **out, const pc_allocator *mem, const pc__tok
 {
     static const struct {
         const char *mark, *family;
-    } marks[] = {{"<|im_start|>", "chatml"}, {"<|start_header_id|>", "llama3"}, {"<start_of_turn>", "gemma"},
-                 {"<<SYS>>", "llama2"}, {"[INST]", "mistral"}, {"<|user|>\\n", "phi3"}, {"### Instruction:", "alpaca"},
-                 {"USER: ", "vicuna"}, {"User: ", "deepseek"}};
+    } marks[] = {{"<|im_start|>", "chatml"},     {"<|start_header_id|>", "llama3"},
+                 {"<start_of_turn>", "gemma"},   {"<<SYS>>", "llama2"},
+                 {"[INST]", "mistral"},          {"<|user|>\\n", "phi3"},
+                 {"### Instruction:", "alpaca"}, {"USER: ", "vicuna"},
+                 {"User: ", "deepseek"}};
     const char *jinja = tokenizer ? pc__tokenizer_chat_template(tokenizer) : NULL;
     pc_status status;
     *out = NULL;

@@ -1,5 +1,5 @@
-/* tokenizer.model: SentencePiece's protobuf (field 1: pieces, 2: trainer, 3: normalizer), or, under the same name, the text form of tiktoken
- * (a line a token: base64, blank, rank) of Llama 3. */
+/* tokenizer.model: SentencePiece's protobuf (field 1: pieces, 2: trainer, 3: normalizer), or, under
+ * the same name, the text form of tiktoken (a line a token: base64, blank, rank) of Llama 3. */
 #include <sodium.h>
 #include <stdlib.h>
 #include <string.h>
@@ -78,11 +78,14 @@ typedef struct model_file {
 
 static pc_status add_token(model_file *m, pc__text text, float score, int32_t type)
 {
-    pc_status status = pc__grow(m->mem, (void **)&m->tokens, &m->tokens_room, m->count + 1, sizeof *m->tokens);
+    pc_status status = pc__grow(m->mem, (void **)&m->tokens, &m->tokens_room, m->count + 1,
+                                sizeof *m->tokens);
     if (status >= 0)
-        status = pc__grow(m->mem, (void **)&m->scores, &m->scores_room, m->count + 1, sizeof *m->scores);
+        status = pc__grow(m->mem, (void **)&m->scores, &m->scores_room, m->count + 1,
+                          sizeof *m->scores);
     if (status >= 0)
-        status = pc__grow(m->mem, (void **)&m->types, &m->types_room, m->count + 1, sizeof *m->types);
+        status = pc__grow(m->mem, (void **)&m->types, &m->types_room, m->count + 1,
+                          sizeof *m->types);
     if (status < 0)
         return status;
     m->tokens[m->count] = text;
@@ -93,7 +96,8 @@ static pc_status add_token(model_file *m, pc__text text, float score, int32_t ty
 
 static pc_status damaged(const model_file *m, const uint8_t *at, const uint8_t *start)
 {
-    return pc__fail(PC_ERR_FORMAT, "%s: damaged protobuf near byte %zu", m->path, (size_t)(at - start));
+    return pc__fail(PC_ERR_FORMAT, "%s: damaged protobuf near byte %zu", m->path,
+                    (size_t)(at - start));
 }
 
 static pc_status piece(model_file *m, const field *whole)
@@ -127,12 +131,14 @@ static pc_status trainer(model_file *m, const field *whole)
         if (f.number == 3)
             kind = f.value;
         else if (f.number >= 40 && f.number <= 43)
-            *(int32_t *[]){&m->vocab.unk, &m->vocab.bos, &m->vocab.eos, &m->vocab.pad}[f.number - 40] = id;
+            *(int32_t *[]){&m->vocab.unk, &m->vocab.bos, &m->vocab.eos,
+                           &m->vocab.pad}[f.number - 40] = id;
     }
     if (more < 0)
         return pc__fail(PC_ERR_FORMAT, "%s: the trainer's settings are damaged", m->path);
     if (kind != 2)
-        return pc__fail(PC_ERR_UNSUPPORTED, "%s: SentencePiece model of kind %llu (only BPE, 2, is read)", m->path,
+        return pc__fail(PC_ERR_UNSUPPORTED,
+                        "%s: SentencePiece model of kind %llu (only BPE, 2, is read)", m->path,
                         (unsigned long long)kind);
     return PC_OK;
 }
@@ -145,7 +151,8 @@ static pc_status normaliser(model_file *m, const field *whole)
     while ((more = next_field(&w, &f)) > 0)
         if (f.number == 3)
             m->rules.space_prefix = f.value != 0;
-    return more < 0 ? pc__fail(PC_ERR_FORMAT, "%s: the normalizer's settings are damaged", m->path) : PC_OK;
+    return more < 0 ? pc__fail(PC_ERR_FORMAT, "%s: the normalizer's settings are damaged", m->path)
+                    : PC_OK;
 }
 
 static pc_status read_protobuf(model_file *m, const pc__file *file)
@@ -177,17 +184,19 @@ static pc_status read_line(model_file *m, const char *line, size_t size, char **
 {
     const char *blank = memchr(line, ' ', size);
     size_t n = 0;
-    if (!blank || sodium_base642bin((unsigned char *)*arena, size, line, (size_t)(blank - line), NULL, &n, NULL,
-                                    sodium_base64_VARIANT_ORIGINAL) ||
+    if (!blank ||
+        sodium_base642bin((unsigned char *)*arena, size, line, (size_t)(blank - line), NULL, &n,
+                          NULL, sodium_base64_VARIANT_ORIGINAL) ||
         strtoul(blank + 1, NULL, 10) != m->count)
-        return pc__fail(PC_ERR_FORMAT, "%s:%zu: not base64, blank, rank %zu", m->path, m->count + 1, m->count);
+        return pc__fail(PC_ERR_FORMAT, "%s:%zu: not base64, blank, rank %zu", m->path, m->count + 1,
+                        m->count);
     char *bytes = *arena;
     *arena += n;
     return add_token(m, (pc__text){bytes, n}, 0.0f, PC__TOKEN_NORMAL);
 }
 
-/* Merges are not written down: the parts of a token are what joining all lower ranks leaves of it. The tokenizer joins by the rank of the
- * result, which is the same. */
+/* Merges are not written down: the parts of a token are what joining all lower ranks leaves of it.
+ * The tokenizer joins by the rank of the result, which is the same. */
 static pc_status read_tiktoken(model_file *m, const pc__file *file)
 {
     const char *at = (const char *)file->data, *end = at + file->size;
@@ -203,8 +212,9 @@ static pc_status read_tiktoken(model_file *m, const pc__file *file)
     return status;
 }
 
-static const char *const llama3_specials[] = {"<|begin_of_text|>", "<|end_of_text|>", NULL, NULL, NULL, NULL,
-                                              "<|start_header_id|>", "<|end_header_id|>", NULL, "<|eot_id|>"};
+static const char *const llama3_specials[] = {
+    "<|begin_of_text|>",   "<|end_of_text|>",   NULL, NULL,        NULL, NULL,
+    "<|start_header_id|>", "<|end_header_id|>", NULL, "<|eot_id|>"};
 
 /* Llama 3 keeps 256 special tokens behind the ranks; their names are not in the file. */
 static pc_status add_llama3_specials(model_file *m, char *names)
@@ -252,7 +262,8 @@ static pc_status finish_protobuf(pc__tokenizer **out, model_file *m)
 }
 
 /* A protobuf starts with byte 0x0a (field 1), base64 never does. */
-pc_status pc__tokenizer_from_sentencepiece(pc__tokenizer **out, const pc_allocator *mem, const char *path)
+pc_status pc__tokenizer_from_sentencepiece(pc__tokenizer **out, const pc_allocator *mem,
+                                           const char *path)
 {
     model_file m = {.mem = mem, .path = path};
     pc__file file;
@@ -260,10 +271,12 @@ pc_status pc__tokenizer_from_sentencepiece(pc__tokenizer **out, const pc_allocat
     *out = NULL;
     if (status < 0)
         return status;
-    m.vocab = (pc__vocab){.where = path, .bos = -1, .eos = -1, .unk = -1, .pad = -1, .sep = -1, .cls = -1};
+    m.vocab = (pc__vocab){
+        .where = path, .bos = -1, .eos = -1, .unk = -1, .pad = -1, .sep = -1, .cls = -1};
     int text = file.size && file.data[0] != 0x0a;
     if (file.size > LIMIT)
-        status = pc__fail(PC_ERR_LIMIT, "%s: %zu bytes are more than a vocabulary has", path, file.size);
+        status = pc__fail(PC_ERR_LIMIT, "%s: %zu bytes are more than a vocabulary has", path,
+                          file.size);
     else
         status = text ? read_tiktoken(&m, &file) : read_protobuf(&m, &file);
     if (status >= 0)

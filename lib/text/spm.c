@@ -1,4 +1,5 @@
-/* SentencePiece BPE: spaces become U+2581, characters are joined by score (or rank), what is unknown becomes byte tokens. */
+/* SentencePiece BPE: spaces become U+2581, characters are joined by score (or rank), what is
+ * unknown becomes byte tokens. */
 #include <string.h>
 
 #include "text/tokenizer_body.h"
@@ -7,7 +8,8 @@ static const char mark[] = "\xe2\x96\x81"; /* U+2581 */
 
 static pc_status normalise(const pc__tokenizer *t, const char *text, size_t size, pc__bytes *out)
 {
-    pc_status status = t->rules.space_prefix ? pc__bytes_add(out, mark, 3) : pc__bytes_add(out, "", 0);
+    pc_status status = t->rules.space_prefix ? pc__bytes_add(out, mark, 3)
+                                             : pc__bytes_add(out, "", 0);
     for (size_t i = 0, n; i < size && status >= 0; i += n) {
         const char *space = memchr(text + i, ' ', size - i);
         n = space ? (size_t)(space - text) - i : size - i;
@@ -20,7 +22,8 @@ static pc_status normalise(const pc__tokenizer *t, const char *text, size_t size
     return status;
 }
 
-static pc_status emit(const pc__tokenizer *t, const char *text, size_t size, int32_t id, int *unknown, pc__ids *out)
+static pc_status emit(const pc__tokenizer *t, const char *text, size_t size, int32_t id,
+                      int *unknown, pc__ids *out)
 {
     pc_status status = PC_OK;
     int bytes = id < 0;
@@ -40,7 +43,8 @@ static pc_status emit(const pc__tokenizer *t, const char *text, size_t size, int
     return status;
 }
 
-static pc_status encode_normalised(const pc__tokenizer *t, const char *text, size_t size, pc__ids *out)
+static pc_status encode_normalised(const pc__tokenizer *t, const char *text, size_t size,
+                                   pc__ids *out)
 {
     uint32_t *starts = pc__alloc(&t->mem, (size + 1) * sizeof *starts);
     int32_t *ids = pc__alloc(&t->mem, (size + 1) * sizeof *ids);

@@ -28,7 +28,8 @@ pc_status pc__strmap_new(pc__strmap *map, const pc_allocator *mem, size_t expect
 static pc__strmap_slot *find(const pc__strmap *map, const char *key, size_t size)
 {
     size_t i = hash_bytes(key, size) & map->mask;
-    while (map->slots[i].key && (map->slots[i].size != size || memcmp(map->slots[i].key, key, size)))
+    while (map->slots[i].key &&
+           (map->slots[i].size != size || memcmp(map->slots[i].key, key, size)))
         i = (i + 1) & map->mask;
     return &map->slots[i];
 }

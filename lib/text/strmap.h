@@ -1,4 +1,5 @@
-/* A map from byte strings to numbers, and one from pairs of numbers: open addressing, filled once, then read by any thread. */
+/* A map from byte strings to numbers, and one from pairs of numbers: open addressing, filled once,
+ * then read by any thread. */
 #ifndef PC_TEXT_STRMAP_H
 #define PC_TEXT_STRMAP_H
 
@@ -34,8 +35,10 @@ typedef struct pc__pairmap {
 } pc__pairmap;
 
 pc_status pc__pairmap_new(pc__pairmap *map, const pc_allocator *mem, size_t expected);
-void pc__pairmap_add(pc__pairmap *map, int32_t left, int32_t right, int32_t rank, int32_t merged); /* within `expected` */
-const pc__pairmap_slot *pc__pairmap_get(const pc__pairmap *map, int32_t left, int32_t right); /* NULL: not there */
+/* within `expected` */
+void pc__pairmap_add(pc__pairmap *map, int32_t left, int32_t right, int32_t rank, int32_t merged);
+/* NULL: not there */
+const pc__pairmap_slot *pc__pairmap_get(const pc__pairmap *map, int32_t left, int32_t right);
 void pc__pairmap_free(pc__pairmap *map);
 
 #endif

@@ -6,7 +6,8 @@
 
 pc_status pc__ids_add(pc__ids *ids, int32_t id)
 {
-    pc_status status = pc__grow(ids->mem, (void **)&ids->data, &ids->capacity, ids->count + 1, sizeof *ids->data);
+    pc_status status = pc__grow(ids->mem, (void **)&ids->data, &ids->capacity, ids->count + 1,
+                                sizeof *ids->data);
     if (status >= 0)
         ids->data[ids->count++] = id;
     return status;
@@ -64,7 +65,8 @@ static int is_blank(char c)
     return c == ' ' || c == '\t' || c == '\n' || c == '\r';
 }
 
-static pc_status encode(const pc__tokenizer *t, const char *text, size_t size, uint64_t flags, pc__ids *out)
+static pc_status encode(const pc__tokenizer *t, const char *text, size_t size, uint64_t flags,
+                        pc__ids *out)
 {
     size_t from = 0;
     pc_status status = PC_OK;
@@ -88,8 +90,8 @@ static pc_status encode(const pc__tokenizer *t, const char *text, size_t size, u
     return status < 0 ? status : stretch(t, text + from, size - from, out);
 }
 
-pc_status pc__tokenize(const pc__tokenizer *t, const char *text, size_t size, uint64_t flags, int32_t *tokens, size_t capacity,
-                       size_t *count)
+pc_status pc__tokenize(const pc__tokenizer *t, const char *text, size_t size, uint64_t flags,
+                       int32_t *tokens, size_t capacity, size_t *count)
 {
     pc__ids ids = {.mem = &t->mem};
     int mark_ends = (flags & PC_TOKENIZE_BOS) != 0;
@@ -104,9 +106,11 @@ pc_status pc__tokenize(const pc__tokenizer *t, const char *text, size_t size, ui
     if (status >= 0) {
         *count = ids.count;
         if (tokens && ids.count)
-            memcpy(tokens, ids.data, (ids.count < capacity ? ids.count : capacity) * sizeof *tokens);
+            memcpy(tokens, ids.data,
+                   (ids.count < capacity ? ids.count : capacity) * sizeof *tokens);
         if (capacity < ids.count && (tokens || capacity))
-            status = pc__fail(PC_ERR_LIMIT, "text has %zu tokens, there is room for %zu", ids.count, capacity);
+            status = pc__fail(PC_ERR_LIMIT, "text has %zu tokens, there is room for %zu", ids.count,
+                              capacity);
     }
     pc__free(&t->mem, ids.data);
     return status;
@@ -115,7 +119,8 @@ pc_status pc__tokenize(const pc__tokenizer *t, const char *text, size_t size, ui
 int pc__token_is_special(const pc__tokenizer *t, int32_t token)
 {
     return token >= 0 && (size_t)token < t->count &&
-           (t->tokens[token].type == PC__TOKEN_CONTROL || t->tokens[token].type == PC__TOKEN_UNKNOWN);
+           (t->tokens[token].type == PC__TOKEN_CONTROL ||
+            t->tokens[token].type == PC__TOKEN_UNKNOWN);
 }
 
 pc__text pc__token_bytes(const pc__tokenizer *t, int32_t token)
@@ -135,13 +140,15 @@ static pc_status append(const pc__tokenizer *t, int32_t id, int first, pc__bytes
                 return status;
         }
     }
-    if (t->kind == PC__VOCAB_SPM && first && t->rules.space_prefix && text.size && text.data[0] == ' ')
-        return pc__bytes_add(out, text.data + 1, text.size - 1); /* the space that encoding has put in front */
+    if (t->kind == PC__VOCAB_SPM && first && t->rules.space_prefix && text.size &&
+        text.data[0] == ' ')
+        /* the space that encoding has put in front */
+        return pc__bytes_add(out, text.data + 1, text.size - 1);
     return pc__bytes_add(out, text.data, text.size);
 }
 
-pc_status pc__detokenize(const pc__tokenizer *t, const int32_t *tokens, size_t count, uint64_t flags, char *text,
-                         size_t capacity, size_t *size)
+pc_status pc__detokenize(const pc__tokenizer *t, const int32_t *tokens, size_t count,
+                         uint64_t flags, char *text, size_t capacity, size_t *size)
 {
     pc__bytes out = {.mem = &t->mem};
     pc_status status = PC_OK;
@@ -149,10 +156,12 @@ pc_status pc__detokenize(const pc__tokenizer *t, const int32_t *tokens, size_t c
     *size = 0;
     for (size_t i = 0; i < count && status >= 0; i++) {
         if (tokens[i] < 0 || (size_t)tokens[i] >= t->count)
-            status = pc__fail(PC_ERR_INVALID, "token %zu: id %d lies outside of the %zu tokens", i, tokens[i], t->count);
+            status = pc__fail(PC_ERR_INVALID, "token %zu: id %d lies outside of the %zu tokens", i,
+                              tokens[i], t->count);
         else if (pc__token_is_special(t, tokens[i])) {
             if (flags & PC_TOKENIZE_SPECIAL)
-                status = pc__bytes_add(&out, t->tokens[tokens[i]].text.data, t->tokens[tokens[i]].text.size);
+                status = pc__bytes_add(&out, t->tokens[tokens[i]].text.data,
+                                       t->tokens[tokens[i]].text.size);
             first = 1; /* every stretch between special tokens was given its own space */
         } else {
             status = append(t, tokens[i], first, &out);
@@ -164,7 +173,8 @@ pc_status pc__detokenize(const pc__tokenizer *t, const int32_t *tokens, size_t c
         if (text && out.size)
             memcpy(text, out.data, out.size < capacity ? out.size : capacity);
         if (capacity < out.size && (text || capacity))
-            status = pc__fail(PC_ERR_LIMIT, "text has %zu bytes, there is room for %zu", out.size, capacity);
+            status = pc__fail(PC_ERR_LIMIT, "text has %zu bytes, there is room for %zu", out.size,
+                              capacity);
     }
     pc__bytes_free(&out);
     return status;
@@ -214,9 +224,20 @@ pc__id pc__tokenizer_digest(const pc__tokenizer *t)
     pc__digest digest;
     pc__digest_start(&digest, "tokenizer/1");
     pc__digest_u64(&digest, (uint64_t)t->kind);
-    const int32_t rules[] = {t->rules.add_bos, t->rules.add_eos, t->rules.space_prefix, t->rules.fuse_unk,
-                             t->rules.ignore_merges, t->rules.by_rank, t->rules.lowercase, t->rules.strip_accents,
-                             t->rules.split_chinese, t->rules.nfc, t->bos, t->eos, t->unk, t->pad};
+    const int32_t rules[] = {t->rules.add_bos,
+                             t->rules.add_eos,
+                             t->rules.space_prefix,
+                             t->rules.fuse_unk,
+                             t->rules.ignore_merges,
+                             t->rules.by_rank,
+                             t->rules.lowercase,
+                             t->rules.strip_accents,
+                             t->rules.split_chinese,
+                             t->rules.nfc,
+                             t->bos,
+                             t->eos,
+                             t->unk,
+                             t->pad};
     pc__digest_i32(&digest, rules, sizeof rules / sizeof *rules);
     pc__digest_u64(&digest, t->count);
     for (size_t i = 0; i < t->count; i++) {

@@ -1,5 +1,5 @@
-/* Text to token ids and back: SentencePiece BPE with byte fallback, byte-level BPE, WordPiece, from every file form in use.
- * Immutable after loading; any thread. */
+/* Text to token ids and back: SentencePiece BPE with byte fallback, byte-level BPE, WordPiece, from
+ * every file form in use. Immutable after loading; any thread. */
 #ifndef PC_TEXT_TOKENIZER_H
 #define PC_TEXT_TOKENIZER_H
 
@@ -15,17 +15,27 @@ typedef enum pc__vocab_kind {
 } pc__vocab_kind;
 
 /* as GGUF numbers them */
-enum { PC__TOKEN_NORMAL = 1, PC__TOKEN_UNKNOWN = 2, PC__TOKEN_CONTROL = 3, PC__TOKEN_USER = 4, PC__TOKEN_UNUSED = 5, PC__TOKEN_BYTE = 6 };
+enum {
+    PC__TOKEN_NORMAL = 1,
+    PC__TOKEN_UNKNOWN = 2,
+    PC__TOKEN_CONTROL = 3,
+    PC__TOKEN_USER = 4,
+    PC__TOKEN_UNUSED = 5,
+    PC__TOKEN_BYTE = 6
+};
 
 typedef struct pc__text { /* borrowed, not NUL-terminated */
     const char *data;
     size_t size;
 } pc__text;
 
-/* A vocabulary in neutral form, as the GGUF reader finds it. Everything is borrowed for the call. */
+/* A vocabulary in neutral form, as the GGUF reader finds it. Everything is borrowed for
+
+ * the call. */
 typedef struct pc__vocab {
     pc__vocab_kind kind;
-    const char *pre;          /* pre-tokenizer family ("llama-bpe", "gpt-2", "qwen2", "falcon", …); NULL: default */
+    /* pre-tokenizer family ("llama-bpe", "gpt-2", "qwen2", "falcon", …); NULL: default */
+    const char *pre;
     const char *where;        /* file name for error texts */
     size_t count;
     const pc__text *tokens;   /* [count] SPM: pieces with U+2581; BPE: in the byte-level alphabet */
@@ -39,23 +49,32 @@ typedef struct pc__vocab {
     const char *chat_template;            /* Jinja text of the file, or NULL */
 } pc__vocab;
 
-pc_status pc__tokenizer_from_vocab(pc__tokenizer **out, const pc_allocator *mem, const pc__vocab *vocab);
-/* tokenizer.json (with tokenizer_config.json and special_tokens_map.json beside it where they are), else tokenizer.model, of a Hugging Face folder. PC_ERR_NOT_FOUND: none. */
-pc_status pc__tokenizer_from_folder(pc__tokenizer **out, const pc_allocator *mem, const char *folder);
+pc_status pc__tokenizer_from_vocab(pc__tokenizer **out, const pc_allocator *mem,
+                                   const pc__vocab *vocab);
+/* tokenizer.json (with tokenizer_config.json and special_tokens_map.json beside it where they are),
+ * else tokenizer.model, of a Hugging Face folder. PC_ERR_NOT_FOUND: none. */
+pc_status pc__tokenizer_from_folder(pc__tokenizer **out, const pc_allocator *mem,
+                                    const char *folder);
 pc_status pc__tokenizer_from_json(pc__tokenizer **out, const pc_allocator *mem, const char *path);
-pc_status pc__tokenizer_from_sentencepiece(pc__tokenizer **out, const pc_allocator *mem, const char *path);
-pc_status pc__tokenizer_from_llama2c(pc__tokenizer **out, const pc_allocator *mem, const char *path, size_t vocab_size);
+pc_status pc__tokenizer_from_sentencepiece(pc__tokenizer **out, const pc_allocator *mem,
+                                           const char *path);
+pc_status pc__tokenizer_from_llama2c(pc__tokenizer **out, const pc_allocator *mem, const char *path,
+                                     size_t vocab_size);
 void pc__tokenizer_free(pc__tokenizer *tokenizer);
 
 /* With the contract of pc_tokenize and pc_detokenize. */
-pc_status pc__tokenize(const pc__tokenizer *tokenizer, const char *text, size_t size, uint64_t flags, int32_t *tokens, size_t capacity, size_t *count);
-pc_status pc__detokenize(const pc__tokenizer *tokenizer, const int32_t *tokens, size_t count, uint64_t flags, char *text, size_t capacity, size_t *size);
+pc_status pc__tokenize(const pc__tokenizer *tokenizer, const char *text, size_t size,
+                       uint64_t flags, int32_t *tokens, size_t capacity, size_t *count);
+pc_status pc__detokenize(const pc__tokenizer *tokenizer, const int32_t *tokens, size_t count,
+                         uint64_t flags, char *text, size_t capacity, size_t *size);
 
 size_t pc__tokenizer_count(const pc__tokenizer *tokenizer);
-/* Bytes of one token as they appear in running text (a byte token: that byte; special: its text); borrowed. */
+/* Bytes of one token as they appear in running text (a byte token: that byte; special: its text);
+ * borrowed. */
 pc__text pc__token_bytes(const pc__tokenizer *tokenizer, int32_t token);
 int pc__token_is_special(const pc__tokenizer *tokenizer, int32_t token);
-int32_t pc__token_find(const pc__tokenizer *tokenizer, const char *text, size_t size); /* -1: none; text as it appears, special tokens included */
+/* -1: none; text as it appears, special tokens included */
+int32_t pc__token_find(const pc__tokenizer *tokenizer, const char *text, size_t size);
 int32_t pc__token_bos(const pc__tokenizer *tokenizer); /* -1: none; so the others */
 int32_t pc__token_eos(const pc__tokenizer *tokenizer);
 int32_t pc__token_unk(const pc__tokenizer *tokenizer);

@@ -1,7 +1,7 @@
-/* Inside of a tokenizer. Text is cut at special and user-defined tokens; what lies between goes, by kind, through
- *   SPM        normalisation (U+2581 for spaces, one in front), BPE over characters, bytes for what is unknown
- *   BPE        regular expressions, then BPE over bytes
- *   WORDPIECE  BERT's normalisation and cuts, then the longest pieces from the left */
+/* Inside of a tokenizer. Text is cut at special and user-defined tokens; what lies between goes, by
+ * kind, through SPM        normalisation (U+2581 for spaces, one in front), BPE over characters,
+ * bytes for what is unknown BPE        regular expressions, then BPE over bytes WORDPIECE  BERT's
+ * normalisation and cuts, then the longest pieces from the left */
 #ifndef PC_TEXT_TOKENIZER_BODY_H
 #define PC_TEXT_TOKENIZER_BODY_H
 
@@ -27,7 +27,9 @@ typedef struct pc__token_rules {
     int32_t fuse_unk;         /* a run of unknown characters is one unknown token */
     int32_t ignore_merges;    /* BPE: a word that is a token is that token */
     int32_t by_rank;          /* SPM: merges by rank instead of score */
-    int32_t raw_bytes;        /* BPE: tokens are bytes, not the byte-level alphabet, and join in the order of their ids (tiktoken) */
+    /* BPE: tokens are bytes, not the byte-level alphabet, and join in the order of their ids
+     * (tiktoken) */
+    int32_t raw_bytes;
     int32_t lowercase, strip_accents, split_chinese; /* WORDPIECE */
     int32_t nfc;              /* BPE: normalise first */
 } pc__token_rules;
@@ -62,33 +64,39 @@ typedef struct pc__ids {
 } pc__ids;
 pc_status pc__ids_add(pc__ids *ids, int32_t id);
 
-/* Each appends the ids of a stretch without special tokens. `first`: nothing but special tokens stands before it. */
+/* Each appends the ids of a stretch without special tokens. `first`: nothing but special tokens
+ * stands before it. */
 pc_status pc__spm_encode(const pc__tokenizer *t, const char *text, size_t size, pc__ids *out);
 pc_status pc__bpe_encode(const pc__tokenizer *t, const char *text, size_t size, pc__ids *out);
 pc_status pc__wordpiece_encode(const pc__tokenizer *t, const char *text, size_t size, pc__ids *out);
 
-/* BPE over symbols of `text`: `starts` are the byte offsets of the initial symbols, `ids` their tokens (-1: unknown). Joins the best
- * pair (lowest rank, or highest score; the leftmost of equals) until none is left: O(n log n). On return the first
- * *count entries are the symbols that remain; entry i spans starts[i] … starts[i + 1]. */
-pc_status pc__bpe_join(const pc__tokenizer *t, const char *text, uint32_t *starts, int32_t *ids, size_t *count);
+/* BPE over symbols of `text`: `starts` are the byte offsets of the initial symbols, `ids` their
+ * tokens (-1: unknown). Joins the best pair (lowest rank, or highest score; the leftmost of equals)
+ * until none is left: O(n log n). On return the first *count entries are the symbols that remain;
+ * entry i spans starts[i] … starts[i + 1]. */
+pc_status pc__bpe_join(const pc__tokenizer *t, const char *text, uint32_t *starts, int32_t *ids,
+                       size_t *count);
 
 /* Compiles the expressions of a pre-tokenizer family; PC_ERR_UNSUPPORTED names an unknown one. */
 pc_status pc__expressions_of(pc__tokenizer *t, const char *family, const char *where);
 pc_status pc__expression_add(pc__tokenizer *t, const char *expression, const char *where);
 /* Cuts text by all expressions in turn; calls piece() for each part in order. */
 pc_status pc__expressions_cut(const pc__tokenizer *t, const char *text, size_t size,
-                              pc_status (*piece)(void *user, const char *text, size_t size), void *user);
+                              pc_status (*piece)(void *user, const char *text, size_t size),
+                              void *user);
 
 /* The byte-level alphabet: bytes to code points and back. */
 uint32_t pc__byte_to_rune(uint8_t byte);
 int32_t pc__rune_to_byte(uint32_t rune); /* -1: not of the alphabet */
 
-/* UTF-8: length of the character at text (1 for a byte that starts none), and its code point (that byte's value then, *valid 0). */
+/* UTF-8: length of the character at text (1 for a byte that starts none), and its code point (that
+ * byte's value then, *valid 0). */
 size_t pc__rune(const char *text, size_t size, uint32_t *rune, int *valid);
 size_t pc__rune_write(uint32_t rune, char out[4]);
 
 /* Rules beyond what pc__vocab says. */
-pc_status pc__tokenizer_build(pc__tokenizer **out, const pc_allocator *mem, const pc__vocab *vocab, const pc__token_rules *rules,
-                              const char *const *expressions, size_t expression_count);
+pc_status pc__tokenizer_build(pc__tokenizer **out, const pc_allocator *mem, const pc__vocab *vocab,
+                              const pc__token_rules *rules, const char *const *expressions,
+                              size_t expression_count);
 
 #endif

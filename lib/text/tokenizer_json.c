@@ -1,4 +1,5 @@
-/* tokenizer.json of Hugging Face: the parts that decoders in use have. A part that we do not know is refused by its name. */
+/* tokenizer.json of Hugging Face: the parts that decoders in use have. A part that we do not know
+ * is refused by its name. */
 #include <jansson.h>
 #include <string.h>
 
@@ -30,7 +31,8 @@ static const char *string_of(const json_t *object, const char *key)
 
 static pc_status unknown(const reading *r, const char *part, const json_t *object)
 {
-    return pc__fail(PC_ERR_UNSUPPORTED, "%s: %s of type '%s' is not known", r->where, part, string_of(object, "type"));
+    return pc__fail(PC_ERR_UNSUPPORTED, "%s: %s of type '%s' is not known", r->where, part,
+                    string_of(object, "type"));
 }
 
 static int is(const json_t *object, const char *type)
@@ -71,12 +73,14 @@ static pc_status normalizer(reading *r, const json_t *n)
 static pc_status add_expression(reading *r, const char *expression)
 {
     if (r->expression_count == PC__MAX_EXPRESSIONS)
-        return pc__fail(PC_ERR_UNSUPPORTED, "%s: more than %d pre-tokenizers", r->where, PC__MAX_EXPRESSIONS);
+        return pc__fail(PC_ERR_UNSUPPORTED, "%s: more than %d pre-tokenizers", r->where,
+                        PC__MAX_EXPRESSIONS);
     r->expressions[r->expression_count++] = expression;
     return PC_OK;
 }
 
-static const char gpt2[] = "'s|'t|'re|'ve|'m|'ll|'d| ?\\p{L}+| ?\\p{N}+| ?[^\\s\\p{L}\\p{N}]+|\\s+(?!\\S)|\\s+";
+static const char gpt2[] =
+    "'s|'t|'re|'ve|'m|'ll|'d| ?\\p{L}+| ?\\p{N}+| ?[^\\s\\p{L}\\p{N}]+|\\s+(?!\\S)|\\s+";
 
 static pc_status pre_tokenizer(reading *r, const json_t *p)
 {
@@ -101,7 +105,8 @@ static pc_status pre_tokenizer(reading *r, const json_t *p)
         !strcmp(string_of(p, "behavior"), "Isolated"))
         return add_expression(r, string_of(json_object_get(p, "pattern"), "Regex"));
     if (is(p, "Digits"))
-        return add_expression(r, json_is_true(json_object_get(p, "individual_digits")) ? "\\p{N}" : "\\p{N}+");
+        return add_expression(r, json_is_true(json_object_get(p, "individual_digits")) ? "\\p{N}"
+                                                                                       : "\\p{N}+");
     if (is(p, "Metaspace")) {
         r->metaspace = 1;
         r->rules.space_prefix = strcmp(string_of(p, "prepend_scheme"), "never") != 0 &&
@@ -117,7 +122,8 @@ static pc_status pre_tokenizer(reading *r, const json_t *p)
 static pc_status place(reading *r, json_int_t id, const char *text, size_t size, int32_t type)
 {
     if (id < 0 || (size_t)id >= r->vocab.count)
-        return pc__fail(PC_ERR_FORMAT, "%s: token id %lld lies outside of the %zu tokens", r->where, (long long)id, r->vocab.count);
+        return pc__fail(PC_ERR_FORMAT, "%s: token id %lld lies outside of the %zu tokens", r->where,
+                        (long long)id, r->vocab.count);
     r->tokens[id] = (pc__text){text, size};
     r->types[id] = type;
     return PC_OK;
@@ -140,7 +146,8 @@ static size_t largest_id(const json_t *vocab, const json_t *added)
 
 static pc_status tokens(reading *r, const json_t *model)
 {
-    json_t *vocab = json_object_get(model, "vocab"), *added = json_object_get(r->root, "added_tokens"), *value;
+    json_t *vocab = json_object_get(model, "vocab"),
+           *added = json_object_get(r->root, "added_tokens"), *value;
     const char *key;
     size_t i;
     pc_status status;
@@ -167,8 +174,9 @@ static pc_status tokens(reading *r, const json_t *model)
     }
     json_array_foreach(added, i, value) {
         int special = json_is_true(json_object_get(value, "special"));
-        status = place(r, json_integer_value(json_object_get(value, "id")), string_of(value, "content"),
-                       strlen(string_of(value, "content")), special ? PC__TOKEN_CONTROL : PC__TOKEN_USER);
+        status = place(r, json_integer_value(json_object_get(value, "id")),
+                       string_of(value, "content"), strlen(string_of(value, "content")),
+                       special ? PC__TOKEN_CONTROL : PC__TOKEN_USER);
         if (status < 0)
             return status;
     }
@@ -182,9 +190,10 @@ static pc_status merges(reading *r, const json_t *model)
     json_t *list = json_object_get(model, "merges"), *m;
     size_t bytes = 0, i;
     char *at;
-    json_array_foreach(list, i, m)
-        bytes += json_is_string(m) ? json_string_length(m) + 1
-                                   : json_string_length(json_array_get(m, 0)) + json_string_length(json_array_get(m, 1)) + 2;
+    json_array_foreach(list, i, m) bytes += json_is_string(m)
+                                                ? json_string_length(m) + 1
+                                                : json_string_length(json_array_get(m, 0)) +
+                                                      json_string_length(json_array_get(m, 1)) + 2;
     r->vocab.merge_count = json_array_size(list);
     r->merges = pc__calloc(r->mem, r->vocab.merge_count, sizeof *r->merges);
     r->merge_arena = at = pc__alloc(r->mem, bytes);
@@ -194,7 +203,8 @@ static pc_status merges(reading *r, const json_t *model)
         const char *a = json_string_value(json_is_string(m) ? m : json_array_get(m, 0));
         const char *b = json_string_value(json_array_get(m, 1));
         if (!a || (!json_is_string(m) && !b))
-            return pc__fail(PC_ERR_FORMAT, "%s: merge %zu is neither a string nor a pair", r->where, i);
+            return pc__fail(PC_ERR_FORMAT, "%s: merge %zu is neither a string nor a pair", r->where,
+                            i);
         char *start = at;
         at = stpcpy(at, a);
         if (!json_is_string(m)) {
@@ -251,16 +261,21 @@ static pc_status model(reading *r)
     if (!json_is_object(m))
         return pc__fail(PC_ERR_FORMAT, "%s: there is no model", r->where);
     if (!*type)
-        type = json_object_get(m, "merges") ? "BPE" : json_object_get(m, "continuing_subword_prefix") ? "WordPiece" : "";
+        type = json_object_get(m, "merges")                      ? "BPE"
+               : json_object_get(m, "continuing_subword_prefix") ? "WordPiece"
+                                                                 : "";
     if (strcmp(type, "BPE") && strcmp(type, "WordPiece"))
         return pc__fail(PC_ERR_UNSUPPORTED, "%s: model of type '%s' is not known", r->where, type);
     if ((status = normalizer(r, json_object_get(r->root, "normalizer"))) < 0 ||
-        (status = pre_tokenizer(r, json_object_get(r->root, "pre_tokenizer"))) < 0 || (status = tokens(r, m)) < 0 ||
-        (status = merges(r, m)) < 0)
+        (status = pre_tokenizer(r, json_object_get(r->root, "pre_tokenizer"))) < 0 ||
+        (status = tokens(r, m)) < 0 || (status = merges(r, m)) < 0)
         return status;
-    r->vocab.kind = !strcmp(type, "WordPiece") ? PC__VOCAB_WORDPIECE : r->byte_level ? PC__VOCAB_BPE : PC__VOCAB_SPM;
+    r->vocab.kind = !strcmp(type, "WordPiece") ? PC__VOCAB_WORDPIECE
+                    : r->byte_level            ? PC__VOCAB_BPE
+                                               : PC__VOCAB_SPM;
     if (r->vocab.kind == PC__VOCAB_SPM && !r->metaspace)
-        return pc__fail(PC_ERR_UNSUPPORTED, "%s: BPE with neither ByteLevel nor U+2581 for spaces", r->where);
+        return pc__fail(PC_ERR_UNSUPPORTED, "%s: BPE with neither ByteLevel nor U+2581 for spaces",
+                        r->where);
     r->rules.by_rank = r->vocab.kind == PC__VOCAB_SPM;
     r->rules.fuse_unk = json_is_true(json_object_get(m, "fuse_unk"));
     r->rules.ignore_merges = json_is_true(json_object_get(m, "ignore_merges"));
@@ -273,7 +288,8 @@ static pc_status model(reading *r)
 static int32_t named(const reading *r, const json_t *config, const char *key)
 {
     json_t *value = json_object_get(config, key);
-    return json_is_string(value) ? find(r, json_string_value(value)) : find(r, string_of(value, "content"));
+    return json_is_string(value) ? find(r, json_string_value(value))
+                                 : find(r, string_of(value, "content"));
 }
 
 static void configure(reading *r, const json_t *config)
@@ -307,7 +323,8 @@ static pc_status parse(const char *data, size_t size, size_t flags, const char *
         return PC_OK;
     return json_error_code(&error) == json_error_out_of_memory
                ? pc__fail(PC_ERR_NOMEM, "%s: out of memory", where)
-               : pc__fail(PC_ERR_FORMAT, "%s:%d:%d: %s", where, error.line, error.column, error.text);
+               : pc__fail(PC_ERR_FORMAT, "%s:%d:%d: %s", where, error.line, error.column,
+                          error.text);
 }
 
 static pc_status read_json(const pc_allocator *mem, const char *path, size_t flags, json_t **out)
@@ -323,8 +340,10 @@ static pc_status read_json(const pc_allocator *mem, const char *path, size_t fla
     return status;
 }
 
-/* tokenizer_config.json often holds a model_max_length of 10^30, which is no integer of ours; nothing in these files is read as one. */
-static pc_status read_optional(const pc_allocator *mem, const char *folder, const char *name, json_t **out)
+/* tokenizer_config.json often holds a model_max_length of 10^30, which is no integer of ours;
+ * nothing in these files is read as one. */
+static pc_status read_optional(const pc_allocator *mem, const char *folder, const char *name,
+                               json_t **out)
 {
     char *path = pc__path_join(mem, folder, name);
     pc_status status = path ? read_json(mem, path, JSON_DECODE_INT_AS_REAL, out) : PC_ERR_NOMEM;
@@ -332,15 +351,18 @@ static pc_status read_optional(const pc_allocator *mem, const char *folder, cons
     return status == PC_ERR_NOT_FOUND ? PC_OK : status;
 }
 
-static pc_status from_root(pc__tokenizer **out, const pc_allocator *mem, json_t *root, json_t *config, json_t *map, const char *where)
+static pc_status from_root(pc__tokenizer **out, const pc_allocator *mem, json_t *root,
+                           json_t *config, json_t *map, const char *where)
 {
     reading r = {.where = where, .root = root, .mem = mem};
     pc_status status;
-    r.vocab = (pc__vocab){.where = where, .bos = -1, .eos = -1, .unk = -1, .pad = -1, .sep = -1, .cls = -1};
+    r.vocab = (pc__vocab){
+        .where = where, .bos = -1, .eos = -1, .unk = -1, .pad = -1, .sep = -1, .cls = -1};
     if ((status = model(&r)) >= 0) {
         configure(&r, config);
         configure(&r, map);
-        status = pc__tokenizer_build(out, mem, &r.vocab, &r.rules, r.expressions, r.expression_count);
+        status = pc__tokenizer_build(out, mem, &r.vocab, &r.rules, r.expressions,
+                                     r.expression_count);
     }
     if (status >= 0)
         added_blanks(&r, *out);
@@ -370,9 +392,11 @@ pc_status pc__tokenizer_from_json(pc__tokenizer **out, const pc_allocator *mem, 
     return status;
 }
 
-pc_status pc__tokenizer_from_folder(pc__tokenizer **out, const pc_allocator *mem, const char *folder)
+pc_status pc__tokenizer_from_folder(pc__tokenizer **out, const pc_allocator *mem,
+                                    const char *folder)
 {
-    char *json = pc__path_join(mem, folder, "tokenizer.json"), *model_path = pc__path_join(mem, folder, "tokenizer.model");
+    char *json = pc__path_join(mem, folder, "tokenizer.json"),
+         *model_path = pc__path_join(mem, folder, "tokenizer.model");
     pc_status status = json && model_path ? pc__tokenizer_from_json(out, mem, json) : PC_ERR_NOMEM;
     *out = status < 0 ? NULL : *out;
     if (status == PC_ERR_NOT_FOUND)

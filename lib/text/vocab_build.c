@@ -9,13 +9,17 @@ static const char mark[] = "\xe2\x96\x81";
 
 static int hex(char c)
 {
-    return c >= '0' && c <= '9' ? c - '0' : c >= 'A' && c <= 'F' ? c - 'A' + 10 : c >= 'a' && c <= 'f' ? c - 'a' + 10 : -1;
+    return c >= '0' && c <= '9'   ? c - '0'
+           : c >= 'A' && c <= 'F' ? c - 'A' + 10
+           : c >= 'a' && c <= 'f' ? c - 'a' + 10
+                                  : -1;
 }
 
 /* "<0x0A>" -> 10; -1: not of that form */
 static int byte_of(pc__text piece)
 {
-    if (piece.size != 6 || memcmp(piece.data, "<0x", 3) || piece.data[5] != '>' || hex(piece.data[3]) < 0 || hex(piece.data[4]) < 0)
+    if (piece.size != 6 || memcmp(piece.data, "<0x", 3) || piece.data[5] != '>' ||
+        hex(piece.data[3]) < 0 || hex(piece.data[4]) < 0)
         return -1;
     return hex(piece.data[3]) * 16 + hex(piece.data[4]);
 }
@@ -25,7 +29,8 @@ static int plain(uint8_t type)
     return type == PC__TOKEN_NORMAL || type == PC__TOKEN_UNUSED;
 }
 
-/* A piece as text: U+2581 is a space (SPM), the byte-level alphabet is bytes (BPE), "##" joins (WordPiece). Returns its size. */
+/* A piece as text: U+2581 is a space (SPM), the byte-level alphabet is bytes (BPE), "##" joins
+ * (WordPiece). Returns its size. */
 static size_t appearance(pc__vocab_kind kind, const pc__token *token, pc__text piece, char *out)
 {
     size_t n = 0;
@@ -54,8 +59,10 @@ static size_t appearance(pc__vocab_kind kind, const pc__token *token, pc__text p
     return n;
 }
 
-/* A piece as the map knows it: BPE in bytes, WordPiece with "##" on what continues a word, SPM as it is. */
-static size_t raw_form(const pc__vocab *vocab, const pc__token *token, pc__text piece, int gguf_wordpiece, char *out)
+/* A piece as the map knows it: BPE in bytes, WordPiece with "##" on what continues a word, SPM as
+ * it is. */
+static size_t raw_form(const pc__vocab *vocab, const pc__token *token, pc__text piece,
+                       int gguf_wordpiece, char *out)
 {
     if (vocab->kind == PC__VOCAB_BPE)
         return appearance(PC__VOCAB_BPE, token, piece, out);
@@ -80,12 +87,14 @@ static pc_status check(const pc__vocab *v)
         if (v->scores && !isfinite(v->scores[i]))
             return pc__fail(PC_ERR_FORMAT, "%s: token %zu: its score is not a number", v->where, i);
         if (v->types && (v->types[i] < 0 || v->types[i] > PC__TOKEN_BYTE))
-            return pc__fail(PC_ERR_FORMAT, "%s: token %zu: type %d is not known", v->where, i, v->types[i]);
+            return pc__fail(PC_ERR_FORMAT, "%s: token %zu: type %d is not known", v->where, i,
+                            v->types[i]);
     }
     const int32_t ids[] = {v->bos, v->eos, v->unk, v->pad, v->sep, v->cls};
     for (size_t i = 0; i < sizeof ids / sizeof *ids; i++)
         if (ids[i] < -1 || (ids[i] >= 0 && (size_t)ids[i] >= v->count))
-            return pc__fail(PC_ERR_FORMAT, "%s: special token id %d lies outside of the %zu tokens", v->where, ids[i], v->count);
+            return pc__fail(PC_ERR_FORMAT, "%s: special token id %d lies outside of the %zu tokens",
+                            v->where, ids[i], v->count);
     return PC_OK;
 }
 
@@ -110,7 +119,8 @@ static pc_status texts(pc__tokenizer *t, const pc__vocab *v)
     int gguf_wordpiece = 0;
     for (size_t i = 0; i < v->count; i++) {
         bytes += v->tokens[i].size + 3;
-        gguf_wordpiece |= v->kind == PC__VOCAB_WORDPIECE && v->tokens[i].size > 3 && !memcmp(v->tokens[i].data, mark, 3);
+        gguf_wordpiece |= v->kind == PC__VOCAB_WORDPIECE && v->tokens[i].size > 3 &&
+                          !memcmp(v->tokens[i].data, mark, 3);
     }
     t->tokens = pc__calloc(&t->mem, v->count, sizeof *t->tokens);
     t->raw = pc__calloc(&t->mem, v->count, sizeof *t->raw);
@@ -150,12 +160,14 @@ static pc_status maps(pc__tokenizer *t)
             t->byte_token[token->byte] = (int32_t)i;
         } else if (plain(token->type)) {
             status = pc__strmap_add(&t->pieces, raw.data, raw.size, (int32_t)i);
-            if (t->kind == PC__VOCAB_BPE && raw.size == 1 && t->byte_token[(unsigned char)raw.data[0]] < 0)
+            if (t->kind == PC__VOCAB_BPE && raw.size == 1 &&
+                t->byte_token[(unsigned char)raw.data[0]] < 0)
                 t->byte_token[(unsigned char)raw.data[0]] = (int32_t)i;
         } else if (token->text.size) {
             status = pc__strmap_add(&t->specials, token->text.data, token->text.size, (int32_t)i);
             t->special_first[(unsigned char)token->text.data[0]] = 1;
-            t->special_longest = token->text.size > t->special_longest ? token->text.size : t->special_longest;
+            t->special_longest = token->text.size > t->special_longest ? token->text.size
+                                                                       : t->special_longest;
         }
     }
     return status;
@@ -189,14 +201,16 @@ static pc_status add_merge(pc__tokenizer *t, const pc__vocab *v, size_t index)
     if (!space || space + 1 == m.data + m.size)
         return pc__fail(PC_ERR_FORMAT, "%s: merge %zu has no two sides", v->where, index);
     if (merge_bytes(t, (pc__text){m.data, (size_t)(space - m.data)}, both, &left) < 0 ||
-        merge_bytes(t, (pc__text){space + 1, m.size - (size_t)(space - m.data) - 1}, both + left, &right) < 0)
+        merge_bytes(t, (pc__text){space + 1, m.size - (size_t)(space - m.data) - 1}, both + left,
+                    &right) < 0)
         return pc__fail(PC_ERR_FORMAT, "%s: merge %zu is longer than any token", v->where, index);
     a = side_id(t, both, left);
     b = side_id(t, both + left, right);
     c = side_id(t, both, left + right);
     if (a < 0 || b < 0 || c < 0)
-        return pc__fail(PC_ERR_FORMAT, "%s: merge %zu (\"%.*s\") names a token that the vocabulary lacks", v->where, index,
-                        (int)(m.size < 60 ? m.size : 60), m.data);
+        return pc__fail(PC_ERR_FORMAT,
+                        "%s: merge %zu (\"%.*s\") names a token that the vocabulary lacks",
+                        v->where, index, (int)(m.size < 60 ? m.size : 60), m.data);
     pc__pairmap_add(&t->merges, a, b, (int32_t)index, c);
     return PC_OK;
 }
@@ -209,14 +223,16 @@ static pc_status merges(pc__tokenizer *t, const pc__vocab *v)
     return status;
 }
 
-static pc_status build(pc__tokenizer *t, const pc__vocab *v, const char *const *expressions, size_t count)
+static pc_status build(pc__tokenizer *t, const pc__vocab *v, const char *const *expressions,
+                       size_t count)
 {
     pc_status status = texts(t, v);
     if (status >= 0)
         status = maps(t);
     if (status >= 0)
         status = merges(t, v);
-    if (status >= 0 && v->chat_template && !(t->chat_template = pc__strdup(&t->mem, v->chat_template)))
+    if (status >= 0 && v->chat_template &&
+        !(t->chat_template = pc__strdup(&t->mem, v->chat_template)))
         status = PC_ERR_NOMEM;
     for (size_t i = 0; i < count && status >= 0; i++)
         status = pc__expression_add(t, expressions[i], v->where);
@@ -225,8 +241,9 @@ static pc_status build(pc__tokenizer *t, const pc__vocab *v, const char *const *
     return status;
 }
 
-pc_status pc__tokenizer_build(pc__tokenizer **out, const pc_allocator *mem, const pc__vocab *vocab, const pc__token_rules *rules,
-                              const char *const *expressions, size_t expression_count)
+pc_status pc__tokenizer_build(pc__tokenizer **out, const pc_allocator *mem, const pc__vocab *vocab,
+                              const pc__token_rules *rules, const char *const *expressions,
+                              size_t expression_count)
 {
     pc_status status = check(vocab);
     pc__tokenizer *t;
@@ -255,11 +272,13 @@ static int32_t choice(int32_t given, int32_t otherwise)
     return given < 0 ? otherwise : given;
 }
 
-pc_status pc__tokenizer_from_vocab(pc__tokenizer **out, const pc_allocator *mem, const pc__vocab *vocab)
+pc_status pc__tokenizer_from_vocab(pc__tokenizer **out, const pc_allocator *mem,
+                                   const pc__vocab *vocab)
 {
     pc__token_rules rules = {0};
     int spm = vocab->kind == PC__VOCAB_SPM, wordpiece = vocab->kind == PC__VOCAB_WORDPIECE;
-    rules.add_bos = choice(vocab->add_bos, spm || wordpiece || (vocab->pre && strstr(vocab->pre, "llama") != NULL));
+    rules.add_bos = choice(vocab->add_bos,
+                           spm || wordpiece || (vocab->pre && strstr(vocab->pre, "llama") != NULL));
     rules.add_eos = choice(vocab->add_eos, wordpiece);
     rules.space_prefix = choice(vocab->add_space_prefix, spm);
     rules.lowercase = rules.strip_accents = rules.split_chinese = wordpiece;

@@ -1,5 +1,6 @@
-/* BERT's WordPiece: clean, decompose, strip accents, lower the case, cut at blanks, punctuation and Chinese characters; then the longest
- * pieces from the left; a word that cannot be made of pieces is one unknown token. */
+/* BERT's WordPiece: clean, decompose, strip accents, lower the case, cut at blanks, punctuation and
+ * Chinese characters; then the longest pieces from the left; a word that cannot be made of pieces
+ * is one unknown token. */
 #include <string.h>
 #include <utf8proc.h>
 
@@ -9,28 +10,30 @@ enum { LONGEST_WORD = 100 }; /* characters; longer words are unknown */
 
 static int chinese(uint32_t c)
 {
-    return (c >= 0x4e00 && c <= 0x9fff) || (c >= 0x3400 && c <= 0x4dbf) || (c >= 0x20000 && c <= 0x2a6df) ||
-           (c >= 0x2a700 && c <= 0x2b73f) || (c >= 0x2b740 && c <= 0x2b81f) || (c >= 0x2b820 && c <= 0x2ceaf) ||
+    return (c >= 0x4e00 && c <= 0x9fff) || (c >= 0x3400 && c <= 0x4dbf) ||
+           (c >= 0x20000 && c <= 0x2a6df) || (c >= 0x2a700 && c <= 0x2b73f) ||
+           (c >= 0x2b740 && c <= 0x2b81f) || (c >= 0x2b820 && c <= 0x2ceaf) ||
            (c >= 0xf900 && c <= 0xfaff) || (c >= 0x2f800 && c <= 0x2fa1f);
 }
 
 static int punctuation(uint32_t c)
 {
     utf8proc_category_t k = utf8proc_category((utf8proc_int32_t)c);
-    return (c >= 33 && c <= 47) || (c >= 58 && c <= 64) || (c >= 91 && c <= 96) || (c >= 123 && c <= 126) ||
-           (k >= UTF8PROC_CATEGORY_PC && k <= UTF8PROC_CATEGORY_PO);
+    return (c >= 33 && c <= 47) || (c >= 58 && c <= 64) || (c >= 91 && c <= 96) ||
+           (c >= 123 && c <= 126) || (k >= UTF8PROC_CATEGORY_PC && k <= UTF8PROC_CATEGORY_PO);
 }
 
 static int blank(uint32_t c)
 {
-    return c == ' ' || c == '\t' || c == '\n' || c == '\r' || utf8proc_category((utf8proc_int32_t)c) == UTF8PROC_CATEGORY_ZS;
+    return c == ' ' || c == '\t' || c == '\n' || c == '\r' ||
+           utf8proc_category((utf8proc_int32_t)c) == UTF8PROC_CATEGORY_ZS;
 }
 
 static int dropped(uint32_t c)
 {
     utf8proc_category_t k = utf8proc_category((utf8proc_int32_t)c);
-    return c == 0 || c == 0xfffd || k == UTF8PROC_CATEGORY_CC || k == UTF8PROC_CATEGORY_CF || k == UTF8PROC_CATEGORY_CO ||
-           k == UTF8PROC_CATEGORY_CS;
+    return c == 0 || c == 0xfffd || k == UTF8PROC_CATEGORY_CC || k == UTF8PROC_CATEGORY_CF ||
+           k == UTF8PROC_CATEGORY_CO || k == UTF8PROC_CATEGORY_CS;
 }
 
 static pc_status encode_word(const pc__tokenizer *t, const pc__bytes *word, pc__ids *out)
@@ -46,7 +49,8 @@ static pc_status encode_word(const pc__tokenizer *t, const pc__bytes *word, pc__
             if (end < word->size && (word->data[end] & 0xc0) == 0x80)
                 continue;
             memcpy(piece + 2, word->data + at, end - at);
-            id = at ? pc__strmap_get(&t->pieces, piece, end - at + 2) : pc__strmap_get(&t->pieces, piece + 2, end);
+            id = at ? pc__strmap_get(&t->pieces, piece, end - at + 2)
+                    : pc__strmap_get(&t->pieces, piece + 2, end);
             if (id >= 0)
                 break;
         }
@@ -77,7 +81,8 @@ static pc_status add_rune(const pc__tokenizer *t, uint32_t c, pc__bytes *word, p
     pc_status status;
     if (blank(c))
         return flush(t, word, out);
-    if (dropped(c) || (t->rules.strip_accents && utf8proc_category((utf8proc_int32_t)c) == UTF8PROC_CATEGORY_MN))
+    if (dropped(c) ||
+        (t->rules.strip_accents && utf8proc_category((utf8proc_int32_t)c) == UTF8PROC_CATEGORY_MN))
         return PC_OK;
     if (t->rules.lowercase)
         c = (uint32_t)utf8proc_tolower((utf8proc_int32_t)c);

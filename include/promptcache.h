@@ -201,8 +201,10 @@ typedef struct pc_model_info {
 #define PC_MODEL_INFO_INIT {sizeof(pc_model_info), {0}, {0}, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0}
 
 /* Loads a GGUF file, a Hugging Face folder (config.json + safetensors + tokenizer), or a llama2.c checkpoint (with
- * tokenizer.bin beside it). Blocks; reports progress. PC_ERR_IO, PC_ERR_FORMAT (file, offset or key, cause),
- * PC_ERR_UNSUPPORTED (what the model needs that we cannot compute exactly). Handle: immutable. Since 0.1. */
+ * tokenizer.bin beside it). Blocks; reports progress. PC_ERR_NOT_FOUND (no such file, or a file, tensor, tokenizer or
+ * chat template that belongs to the model is not there), PC_ERR_IO, PC_ERR_FORMAT (file, offset or key, cause),
+ * PC_ERR_UNSUPPORTED (what the model needs that we cannot compute exactly), PC_ERR_CANCELLED. Handle: immutable.
+ * Since 0.1. */
 PC_API pc_status pc_model_load(pc_model **out, pc_context *context, const char *path, const pc_model_options *options);
 /* A model of a named shape ("llama-1b", "llama-7b-slice", "llama-8b-slice", …) or of a config.json, with random weights,
  * for measuring. It has no tokenizer. PC_ERR_NOT_FOUND lists the shapes. Since 0.1. */
@@ -429,8 +431,9 @@ typedef struct pc_prompt_options {
 #define PC_PROMPT_OPTIONS_INIT {sizeof(pc_prompt_options), 0}
 
 /* Parses a prompt and resolves it against the schema that it names, out of `count` given ones. The prompt keeps that
- * schema alive. PC_ERR_PML with line and column, PC_ERR_NOT_FOUND (no such schema), PC_ERR_LIMIT. Handle: immutable.
- * Since 0.1. */
+ * schema alive. A prompt that names none takes the given one if there is just one. PC_ERR_PML with line and column,
+ * PC_ERR_NOT_FOUND (no such file, or the schema that it names is not among the given; it names none of several),
+ * PC_ERR_LIMIT. Handle: immutable. Since 0.1. */
 PC_API pc_status pc_prompt_load(pc_prompt **out, pc_schema *const *schemas, size_t count, const char *path,
                                 const pc_prompt_options *options);
 PC_API pc_status pc_prompt_parse(pc_prompt **out, pc_schema *const *schemas, size_t count, const char *text, size_t size,

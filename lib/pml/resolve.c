@@ -321,7 +321,7 @@ pc_status pc__prompt_schema_name(const pc__pml_env *env, const char *text, size_
     if (strcmp(xml->name, "prompt"))
         status = pc__xml_fault(env->where, xml, "the root element is <%.60s>, not <prompt>",
                                xml->name);
-    else if (!(*name = pc__strdup(env->mem, schema ? schema : "")))
+    else if (schema && !(*name = pc__strdup(env->mem, schema)))
         status = PC_ERR_NOMEM;
     pc__xml_free(xml, env->mem);
     return status;

@@ -28,8 +28,8 @@ typedef struct pc__resolved {
     int64_t end;            /* position after the last new token: where generation starts */
 } pc__resolved;
 
-/* The schema name in a prompt's root element, for choosing the schema. `name` is owned by the
- * caller. */
+/* The schema name in a prompt's root element, for choosing the schema; NULL where it names none.
+ * `name` is owned by the caller. */
 pc_status pc__prompt_schema_name(const pc__pml_env *env, const char *text, size_t size,
                                  char **name);
 pc_status pc__resolve(pc__resolved **out, const pc__pml_env *env, const pc__schema_tree *tree,

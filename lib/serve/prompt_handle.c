@@ -1,5 +1,6 @@
 #include "serve/prompt_handle.h"
 
+#include <stdio.h>
 #include <string.h>
 
 #include "base/file.h"
@@ -64,21 +65,45 @@ static pc_status check_schemas(pc_schema *const *schemas, size_t count)
     return PC_OK;
 }
 
+/* The names between commas, cut with "..." where `size` is used up. */
+static void list_schemas(pc_schema *const *schemas, size_t count, char *out, size_t size)
+{
+    size_t n = 0;
+    *out = 0;
+    for (size_t i = 0; i < count; i++) {
+        const char *name = schemas[i]->tree->name;
+        if (n + strlen(name) + 8 > size) {
+            snprintf(out + n, size - n, ", ...");
+            return;
+        }
+        n += (size_t)snprintf(out + n, size - n, "%s'%s'", i ? ", " : "", name);
+    }
+}
+
+/* A prompt that names no schema takes the only one there is. */
 static pc_status choose_schema(const pc__pml_env *env, pc_schema *const *schemas, size_t count,
                                const char *text, size_t size, const pc_schema **chosen)
 {
-    char *name = NULL;
+    char *name = NULL, list[256];
     pc_status status = pc__prompt_schema_name(env, text, size, &name);
     *chosen = NULL;
     if (status < 0)
         return status;
-    for (size_t i = 0; i < count && !*chosen; i++)
+    if (!name && count == 1)
+        *chosen = schemas[0];
+    for (size_t i = 0; name && i < count && !*chosen; i++)
         if (!strcmp(schemas[i]->tree->name, name))
             *chosen = schemas[i];
-    if (!*chosen)
+    list_schemas(schemas, count, list, sizeof list);
+    if (!*chosen && name)
         status = pc__fail(PC_ERR_NOT_FOUND,
-                          "%s: schema '%s' is not among the %zu given (the first is '%s')",
-                          env->where, name, count, schemas[0]->tree->name);
+                          "%s: the prompt is for schema '%.100s', which is not among the given: %s",
+                          env->where, name, list);
+    else if (!*chosen)
+        status = pc__fail(PC_ERR_NOT_FOUND,
+                          "%s: the prompt names no schema and %zu are given: write"
+                          " <prompt schema=\"...\"> with one of %s",
+                          env->where, count, list);
     pc__free(env->mem, name);
     return status;
 }

@@ -80,6 +80,27 @@ static void files(void)
     toy_end(&w);
 }
 
+/* A prompt that names no schema: the only one that is given, and no guess among several. */
+static void unnamed(pc_schema **list)
+{
+    static const char prompt[] = "<prompt><m/></prompt>", empty[] = "<prompt schema=\"\"><m/></prompt>";
+    pc_prompt *p = NULL;
+    for (size_t i = 0; i < 2; i++) {
+        pc_part part = PC_PART_INIT;
+        CHECK_OK(pc_prompt_parse(&p, &list[i], 1, prompt, sizeof prompt - 1, NULL));
+        CHECK_OK(pc_prompt_get_part(p, 0, &part));
+        CHECK_STR(part.path, "m");
+        pc_prompt_free(p);
+    }
+    CHECK_STATUS(pc_prompt_parse(&p, list, 2, prompt, sizeof prompt - 1, NULL), PC_ERR_NOT_FOUND);
+    CHECK_ERROR_HAS("names no schema and 2 are given");
+    CHECK_ERROR_HAS("'x', 'y'");
+    CHECK(p == NULL);
+    /* an empty name is a name */
+    CHECK_STATUS(pc_prompt_parse(&p, list, 1, empty, sizeof empty - 1, NULL), PC_ERR_NOT_FOUND);
+    CHECK_ERROR_HAS("schema ''");
+}
+
 /* A prompt finds its schema by name; schemas of two models are told apart. */
 static void several(void)
 {
@@ -100,7 +121,9 @@ static void several(void)
     pc_prompt_free(p);
     CHECK_STATUS(pc_prompt_parse(&p, list, 2, "<prompt schema=\"z\"><m/></prompt>", 32, NULL), PC_ERR_NOT_FOUND);
     CHECK_ERROR_HAS("'z'");
+    CHECK_ERROR_HAS("'x', 'y'");
     CHECK(p == NULL);
+    unnamed(list);
     CHECK_STATUS(pc_prompt_parse(&p, list, 3, "<prompt schema=\"x\"><m/></prompt>", 32, NULL), PC_ERR_INVALID); /* one is NULL */
     CHECK_STATUS(pc_prompt_parse(&p, list, 0, "<prompt/>", 9, NULL), PC_ERR_INVALID);
     CHECK_STATUS(pc_prompt_parse(&p, NULL, 1, "<prompt/>", 9, NULL), PC_ERR_INVALID);

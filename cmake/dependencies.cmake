@@ -13,9 +13,15 @@ set(PC_WITH_ONEDNN AUTO CACHE STRING "linear layers through oneDNN: AUTO, ON or 
 set_property(CACHE PC_WITH_ONEDNN PROPERTY STRINGS AUTO ON OFF)
 set(PC_HAVE_ONEDNN OFF)
 if(NOT PC_WITH_ONEDNN STREQUAL "OFF")
-  find_package(dnnl QUIET CONFIG)
-  if(TARGET DNNL::dnnl)
+  # Not by its CMake package: Debian's asks for OpenCL, which the CPU part does not need.
+  find_path(PC_ONEDNN_INCLUDE dnnl.h)
+  find_library(PC_ONEDNN_LIBRARY dnnl)
+  mark_as_advanced(PC_ONEDNN_INCLUDE PC_ONEDNN_LIBRARY)
+  if(PC_ONEDNN_INCLUDE AND PC_ONEDNN_LIBRARY)
     set(PC_HAVE_ONEDNN ON)
+    add_library(DNNL::dnnl UNKNOWN IMPORTED)
+    set_target_properties(DNNL::dnnl PROPERTIES IMPORTED_LOCATION ${PC_ONEDNN_LIBRARY}
+      INTERFACE_INCLUDE_DIRECTORIES ${PC_ONEDNN_INCLUDE})
   elseif(PC_WITH_ONEDNN STREQUAL "ON")
     message(FATAL_ERROR "PC_WITH_ONEDNN=ON, but oneDNN was not found (Debian: libdnnl-dev)")
   endif()

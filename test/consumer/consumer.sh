@@ -3,6 +3,8 @@
 # example of the header that does not compile, run and answer.
 set -eu
 source=$1 build=$2
+CMAKE_GENERATOR=$(sed -n 's/^CMAKE_GENERATOR:INTERNAL=//p' "$build/CMakeCache.txt") # a new machine may have no make
+export CMAKE_GENERATOR
 grep -q 'fsanitize' "$build/CMakeCache.txt" && { echo "skipped: a sanitizer build is not installed"; exit 77; }
 grep -q '^PC_SANITIZE:STRING=.' "$build/CMakeCache.txt" && { echo "skipped: a sanitizer build is not installed"; exit 77; }
 folder=$(mktemp -d)

@@ -36,7 +36,8 @@ pc_status pc_context_new(pc_context **out, const pc_context_options *options)
     if (!out)
         return pc__fail(PC_ERR_INVALID, "pc_context_new: out is NULL");
     *out = NULL;
-    status = pc__options_read(&o, sizeof o, sizeof(pc_context_options), options, "pc_context_options");
+    status = pc__options_read(&o, sizeof o, PC__V1_SIZE(pc_context_options, reserved), options,
+                              "pc_context_options");
     if (status < 0 || (status = check(&o)) < 0)
         return status;
     mem = o.allocator ? o.allocator : &pc__libc_allocator;

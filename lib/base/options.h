@@ -2,7 +2,12 @@
 #ifndef PC_BASE_OPTIONS_H
 #define PC_BASE_OPTIONS_H
 
+#include <stddef.h>
 #include <promptcache.h>
+
+/* The size of a struct in version 1 of the ABI, given its last field then. Not sizeof: the struct may grow, and who was compiled
+ * before must still be read. */
+#define PC__V1_SIZE(type, last) (offsetof(type, last) + sizeof(((type *)0)->last))
 
 /* Copies a caller's option struct: NULL means all defaults (zeros), a shorter one is filled up with zeros, one shorter than
  * version 1 (`v1_size`) is PC_ERR_INVALID, a longer one must be zero where we know nothing of it, else

@@ -23,14 +23,15 @@ uint32_t pc__choose_compute(uint32_t asked, int weights_are_f32)
 
 pc_status pc__model_options(pc_model_options *out, const pc_model_options *options)
 {
-    pc_status status =
-        pc__options_read(out, sizeof *out, sizeof(pc_model_options), options, "pc_model_options");
+    pc_status status = pc__options_read(out, sizeof *out,
+                                        PC__V1_SIZE(pc_model_options, progress_user), options,
+                                        "pc_model_options");
     if (status < 0)
         return status;
     if (out->reserved)
         return pc__fail(PC_ERR_INVALID, "pc_model_options: reserved must be zero");
     if (out->flags & ~PC_MODEL_VOCAB_ONLY)
-        return pc__fail(PC_ERR_UNSUPPORTED, "pc_model_options: unknown flags %#llx",
+        return pc__fail(PC_ERR_INVALID, "pc_model_options: unknown flags %#llx",
                         (unsigned long long)out->flags);
     if (out->compute != PC_DTYPE_DEFAULT && out->compute != PC_DTYPE_F32
         && out->compute != PC_DTYPE_BF16)

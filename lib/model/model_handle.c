@@ -69,8 +69,8 @@ pc_status pc_model_get_info(const pc_model *model, pc_model_info *info)
 {
     if (!model)
         return pc__fail(PC_ERR_INVALID, "pc_model_get_info: model is NULL");
-    return pc__result_write(info, sizeof(pc_model_info), &model->info, sizeof model->info,
-                            "pc_model_info");
+    return pc__result_write(info, PC__V1_SIZE(pc_model_info, kv_bytes_per_token), &model->info,
+                            sizeof model->info, "pc_model_info");
 }
 
 static pc_status host_tokenize(const pc_model *model, const char *text, size_t size, uint64_t flags,
@@ -188,15 +188,16 @@ pc_status pc_model_from_ops(pc_model **out, pc_context *context, const pc_model_
     *out = NULL;
     if (!context || !ops)
         return pc__fail(PC_ERR_INVALID, "pc_model_from_ops: context or ops is NULL");
-    PC__TRY(pc__options_read(&o, sizeof o, sizeof(pc_model_options), options, "pc_model_options"),
+    PC__TRY(pc__options_read(&o, sizeof o, PC__V1_SIZE(pc_model_options, progress_user), options,
+                             "pc_model_options"),
             done);
     if (o.reserved || o.flags || o.compute)
         return pc__fail(PC_ERR_INVALID,
                         "pc_model_from_ops: a host's model takes no compute, flags or reserved");
     PC__TRY(pc__model_new(&model, context), done);
-    PC__TRY(
-        pc__options_read(&model->ops, sizeof model->ops, sizeof(pc_model_ops), ops, "pc_model_ops"),
-        done);
+    PC__TRY(pc__options_read(&model->ops, sizeof model->ops, PC__V1_SIZE(pc_model_ops, deviation),
+                             ops, "pc_model_ops"),
+            done);
     PC__TRY(missing(&model->ops), done);
     model->user = user;
     PC__TRY(ask_host(model), done);

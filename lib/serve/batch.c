@@ -13,7 +13,8 @@ pc_status pc_batch_new(pc_batch **out, const pc_model *model, const pc_batch_opt
     *out = NULL;
     if (!model)
         return pc__fail(PC_ERR_INVALID, "pc_batch_new: model is NULL");
-    status = pc__options_read(&o, sizeof o, sizeof(pc_batch_options), options, "pc_batch_options");
+    status = pc__options_read(&o, sizeof o, PC__V1_SIZE(pc_batch_options, reserved), options,
+                              "pc_batch_options");
     if (status < 0)
         return status;
     if (o.reserved)

@@ -229,7 +229,8 @@ pc_status pc_eval(const pc_model *model, const pc_eval_args *args)
     pc_status status;
     if (!model || !args)
         return pc__fail(PC_ERR_INVALID, "pc_eval: model or args is NULL");
-    status = pc__options_read(&a, sizeof a, sizeof(pc_eval_args), args, "pc_eval_args");
+    status = pc__options_read(&a, sizeof a, PC__V1_SIZE(pc_eval_args, trace_user), args,
+                              "pc_eval_args");
     if (status < 0)
         return status;
     for (size_t l = 0; a.segments && l < a.lane_count; l++)

@@ -64,7 +64,7 @@ static void sum_up(const generating *g, pc_stats *stats)
         if (g->samples[i]->stats.seconds_decode > s.seconds_decode)
             s.seconds_decode = g->samples[i]->stats.seconds_decode;
     }
-    pc__result_write(stats, sizeof(pc_stats), &s, sizeof s, "pc_stats");
+    pc__result_write(stats, PC__V1_SIZE(pc_stats, seconds_decode), &s, sizeof s, "pc_stats");
 }
 
 static void finish(generating *g, pc_stats *stats)
@@ -82,8 +82,8 @@ static pc_status check(const pc_prompt *prompt, pc_stats *stats)
 {
     static const pc_stats nothing = PC_STATS_INIT;
     if (stats) {
-        pc_status status = pc__result_write(stats, sizeof(pc_stats), &nothing, sizeof nothing,
-                                            "pc_stats");
+        pc_status status = pc__result_write(stats, PC__V1_SIZE(pc_stats, seconds_decode), &nothing,
+                                            sizeof nothing, "pc_stats");
         if (status < 0)
             return status;
     }

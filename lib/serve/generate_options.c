@@ -76,7 +76,7 @@ pc_status pc__generation_init(pc__generation *g, const pc_model *model,
     pc_generate_options o;
     pc_status status;
     memset(g, 0, sizeof *g);
-    status = pc__options_read(&o, sizeof o, sizeof(pc_generate_options), options,
+    status = pc__options_read(&o, sizeof o, PC__V1_SIZE(pc_generate_options, flags), options,
                               "pc_generate_options");
     if (status < 0 || (status = check(&o, call)) < 0)
         return status;

@@ -47,8 +47,8 @@ static pc_prompt *empty_prompt(const pc_model *model)
 static pc_status read_options(pc_prompt_options *o, const pc_prompt_options *options)
 {
     const uint64_t known = PC_PML_COMPACT | PC_PML_SRC_ANYWHERE | PC_PML_OVERLAP;
-    pc_status status = pc__options_read(o, sizeof *o, sizeof(pc_prompt_options), options,
-                                        "pc_prompt_options");
+    pc_status status = pc__options_read(o, sizeof *o, PC__V1_SIZE(pc_prompt_options, flags),
+                                        options, "pc_prompt_options");
     if (status >= 0 && o->flags & ~known)
         status = pc__fail(PC_ERR_INVALID, "pc_prompt_options: unknown flags %#llx",
                           (unsigned long long)o->flags);
@@ -297,5 +297,5 @@ pc_status pc_prompt_get_part(const pc_prompt *prompt, size_t index, pc_part *par
     p.tokens = from->tokens;
     p.count = from->count;
     p.start = from->start;
-    return pc__result_write(part, sizeof(pc_part), &p, sizeof p, "pc_part");
+    return pc__result_write(part, PC__V1_SIZE(pc_part, start), &p, sizeof p, "pc_part");
 }

@@ -81,8 +81,9 @@ pc_status pc_schema_encode(const pc_schema *schema, pc_cache *cache,
 {
     encoding e = {0};
     pc__regime regime;
-    pc_status status = pc__options_read(&e.options, sizeof e.options, sizeof(pc_encode_options),
-                                        options, "pc_encode_options");
+    pc_status status = pc__options_read(&e.options, sizeof e.options,
+                                        PC__V1_SIZE(pc_encode_options, progress_user), options,
+                                        "pc_encode_options");
     if (status < 0 || (status = check(schema, cache, &e.options)) < 0)
         return status;
     regime = pc__serve_regime(schema->model, schema->tree->length);

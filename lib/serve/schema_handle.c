@@ -111,8 +111,8 @@ void pc__serve_env(pc__pml_env *env, const pc_model *model)
 static pc_status read_options(pc_schema_options *o, const pc_schema_options *options)
 {
     const uint64_t known = PC_PML_COMPACT | PC_PML_SRC_ANYWHERE | PC_PML_OVERLAP;
-    pc_status status = pc__options_read(o, sizeof *o, sizeof(pc_schema_options), options,
-                                        "pc_schema_options");
+    pc_status status = pc__options_read(o, sizeof *o, PC__V1_SIZE(pc_schema_options, base_folder),
+                                        options, "pc_schema_options");
     if (status >= 0 && (o->reserved || o->flags & ~known))
         status = pc__fail(PC_ERR_INVALID,
                           "pc_schema_options: unknown flags %#llx, or reserved is set",
@@ -235,5 +235,5 @@ pc_status pc_schema_get_item(const pc_schema *schema, size_t index, pc_item *ite
     i.start = node->start;
     i.length = node->length;
     i.flags = node->uncached ? PC_ITEM_UNCACHED : 0;
-    return pc__result_write(item, sizeof(pc_item), &i, sizeof i, "pc_item");
+    return pc__result_write(item, PC__V1_SIZE(pc_item, flags), &i, sizeof i, "pc_item");
 }

@@ -71,7 +71,8 @@ void pc__cache_unref(pc_cache *cache)
 
 static pc_status read_options(pc_cache_options *o, const pc_cache_options *options)
 {
-    pc_status status = pc__options_read(o, sizeof *o, sizeof(pc_cache_options), options, "pc_cache_options");
+    pc_status status = pc__options_read(o, sizeof *o, PC__V1_SIZE(pc_cache_options, flags), options,
+                                        "pc_cache_options");
     if (status < 0)
         return status;
     if (o->flags)
@@ -129,7 +130,8 @@ pc_status pc_cache_get_stats(pc_cache *cache, pc_cache_stats *stats)
     s.hits = atomic_load_explicit(&cache->hits, memory_order_relaxed);
     s.misses = atomic_load_explicit(&cache->misses, memory_order_relaxed);
     s.lookups = s.hits + s.misses;
-    return pc__result_write(stats, sizeof(pc_cache_stats), &s, sizeof s, "pc_cache_stats");
+    return pc__result_write(stats, PC__V1_SIZE(pc_cache_stats, budget_bytes), &s, sizeof s,
+                            "pc_cache_stats");
 }
 
 pc_status pc_cache_clear(pc_cache *cache)

@@ -27,7 +27,7 @@ static void arguments(pc_context *context)
     CHECK_STATUS(pc_model_load(&model, context, "/nonexistent/model.gguf", NULL), PC_ERR_NOT_FOUND);
     CHECK_ERROR_HAS("/nonexistent/model.gguf");
     options.flags = UINT64_C(1) << 33;
-    CHECK_STATUS(pc_model_load(&model, context, "x", &options), PC_ERR_UNSUPPORTED);
+    CHECK_STATUS(pc_model_load(&model, context, "x", &options), PC_ERR_INVALID);
     options.flags = 0;
     options.compute = PC_DTYPE_F16;
     CHECK_STATUS(pc_model_load(&model, context, "x", &options), PC_ERR_UNSUPPORTED);

@@ -1,14 +1,14 @@
 #!/bin/sh
 # Installs what is missing, builds, runs all tests. The last line counts them.
-#   --sanitize   also under AddressSanitizer and UBSan (a second build)
+#   --all        also under AddressSanitizer and UBSan, under ThreadSanitizer, and built without the optional libraries
 #   --long       also the long ones (PC_TEST_LONG=1)
 set -eu
 cd "$(dirname "$0")/.."
 
-sanitize=0
+all=0
 for option in "$@"; do
     case $option in
-    --sanitize) sanitize=1 ;;
+    --all) all=1 ;;
     --long) export PC_TEST_LONG=1 ;;
     *) sed -n '2,4s/^# *//p' "$0"; exit 2 ;;
     esac
@@ -34,8 +34,10 @@ run() {
 
 mkdir -p build
 run build/test "all tests"
-if [ "$sanitize" = 1 ]; then
-    run build/sanitize "all tests under AddressSanitizer and UBSan" -DPC_SANITIZE=address,undefined -DCMAKE_BUILD_TYPE=Debug -DCMAKE_C_FLAGS=-O1
+if [ "$all" = 1 ]; then
+    run build/bare "without the optional libraries" -DPC_WITH_ONEDNN=OFF
+    run build/sanitize "under AddressSanitizer and UBSan" -DPC_SANITIZE=address,undefined -DCMAKE_BUILD_TYPE=Debug -DCMAKE_C_FLAGS=-O1
+    run build/thread "under ThreadSanitizer" -DPC_SANITIZE=thread -DCMAKE_BUILD_TYPE=Debug -DCMAKE_C_FLAGS=-O1
 fi
 echo "$passed passed, $failed failed, $skipped skipped"
 [ "$failed" = 0 ] && [ "$passed" -gt 0 ]

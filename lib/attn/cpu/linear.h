@@ -1,13 +1,22 @@
-/* Linear layers of the CPU backend; the contract is that of lib/attn/backend.h. */
+/* Linear layers of the CPU backend; the contract is that of lib/attn/backend.h.
+ *
+ * A layer is computed in one of two ways, chosen when it is made: our own panels (linear_panels.c)
+ * or oneDNN (linear_onednn.c). oneDNN is taken where it is clearly faster: for bf16 on CPUs with
+ * AMX, and where our panel kernel of the layer's dtype is the plain C one. It is left where it
+ * cannot keep the contract: then, and without PC_HAVE_ONEDNN, all is ours. PC_LINEAR=own or
+ * PC_LINEAR=onednn in the environment overrides the choice (for tests; read whenever a layer is
+ * made); PC_CPU_MASK (attn/kernels.h) limits our own kernels only, oneDNN has DNNL_MAX_CPU_ISA. */
 #ifndef PC_ATTN_CPU_LINEAR_H
 #define PC_ATTN_CPU_LINEAR_H
 
 #include "attn/backend.h"
 
-pc_status pc__linear_new(pc__linear **out, pc_context *context, size_t out_features, size_t in_features, uint32_t compute,
-                         pc__weight_rows_fn rows, void *user, const float *bias);
+pc_status pc__linear_new(pc__linear **out, pc_context *context, size_t out_features,
+                         size_t in_features, uint32_t compute, pc__weight_rows_fn rows, void *user,
+                         const float *bias);
 void pc__linear_free(pc__linear *linear); /* NULL does nothing */
 size_t pc__linear_bytes(const pc__linear *linear);
 pc_status pc__linear_run(const pc__linear *linear, const float *x, size_t rows, float *y);
+const char *pc__linear_way_name(const pc__linear *linear); /* "own" or "onednn" */
 
 #endif

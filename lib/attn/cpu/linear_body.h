@@ -1,0 +1,44 @@
+/* What the ways of computing a linear layer share: its body, the table of a way, the inputs in the
+ * layer's dtype. */
+#ifndef PC_ATTN_CPU_LINEAR_BODY_H
+#define PC_ATTN_CPU_LINEAR_BODY_H
+
+#include "attn/cpu/linear.h"
+
+typedef struct pc__linear_way {
+    const char *name;
+    /* Packs the weights into linear->packed. PC_ERR_UNSUPPORTED: this way cannot compute such a
+     * layer here. What it has made by a failure is left to `drop`. */
+    pc_status (*make)(pc__linear *linear, pc__weight_rows_fn rows, void *user);
+    void (*drop)(pc__linear *linear); /* also of what was never made */
+    size_t (*bytes)(const pc__linear *linear);
+    pc_status (*run)(const pc__linear *linear, const float *x, size_t rows,
+                     float *y); /* rows > 0; adds the bias */
+} pc__linear_way;
+
+extern const pc__linear_way pc__linear_panels;
+#if defined(PC_HAVE_ONEDNN)
+extern const pc__linear_way pc__linear_onednn;
+int pc__linear_onednn_amx(void); /* 1: the CPU has AMX with bf16, and oneDNN uses it */
+#endif
+
+struct pc__linear {
+    pc_context *context;
+    size_t out, in;
+    uint32_t compute;
+    float *bias; /* NULL: none */
+    const pc__linear_way *way;
+    void *packed; /* the way's own */
+};
+
+static inline size_t pc__linear_element(const pc__linear *linear)
+{
+    return linear->compute == PC_DTYPE_F32 ? sizeof(float) : sizeof(uint16_t);
+}
+
+/* x in the layer's dtype, [padded_rows][padded]; the padding is zero. Runs on the context's
+ * threads. */
+void pc__linear_input(const pc__linear *linear, const float *x, size_t rows, size_t padded_rows,
+                      size_t padded, void *to);
+
+#endif

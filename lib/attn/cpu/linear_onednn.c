@@ -1,0 +1,275 @@
+/* The way through oneDNN: the weights stand in slices of PC__SLICE output features, reordered once
+ * to the format that oneDNN asks for; inputs and outputs are padded with zeros to whole tiles. An
+ * item of work is one slice times a group of row tiles. oneDNN itself runs in one thread; the
+ * threads are the context's. */
+#if defined(__x86_64__)
+#include <cpuid.h>
+#endif
+#include <string.h>
+
+#include "attn/cpu/linear_body.h"
+#include "attn/cpu/tiles_onednn.h"
+#include "attn/kernels.h"
+#include "base/threads.h"
+
+enum {
+    GROUP_ROWS = 256
+}; /* of an item: their inputs stay in a core's cache, their slice is fetched once */
+
+typedef struct slices {
+    pc__tiles tiles;
+    size_t count, bytes;
+    uint8_t *weights;
+    dnnl_memory_t *memory; /* [count] on the weights; only read while running */
+} slices;
+
+int pc__linear_onednn_amx(void)
+{
+#if defined(__x86_64__)
+    const unsigned amx_bf16 = 1u << 22, need = dnnl_cpu_isa_avx512_core_amx;
+    unsigned a, b, c, d;
+    return __get_cpuid_count(7, 0, &a, &b, &c, &d) && (d & amx_bf16) &&
+           ((unsigned)dnnl_get_effective_cpu_isa() & need) == need;
+#else
+    return 0;
+#endif
+}
+
+static uint8_t *take(uint8_t **at, size_t bytes)
+{
+    uint8_t *p = *at;
+    *at += (bytes + 63) / 64 * 64;
+    return p;
+}
+
+typedef struct packing {
+    const pc__linear *linear;
+    const slices *to;
+    pc__weight_rows_fn rows;
+    void *user;
+    uint8_t *scratch; /* [threads][lane_bytes]: rows as given, plain slice, oneDNN's scratch */
+    size_t lane_bytes;
+    atomic_size_t next;
+    atomic_int failure; /* a dnnl_status_t */
+} packing;
+
+static void plain_slice(const pc__linear *linear, const pc__tiles *tiles, const float *rows,
+                        size_t count, uint8_t *plain)
+{
+    size_t line = tiles->inputs * tiles->element;
+    memset(plain, 0, PC__SLICE * line);
+    for (size_t n = 0; n < count; n++)
+        if (linear->compute == PC_DTYPE_F32)
+            memcpy(plain + n * line, rows + n * linear->in, linear->in * sizeof *rows);
+        else
+            pc__kernels_get()->to_bf16(rows + n * linear->in, linear->in,
+                                       (uint16_t *)(void *)(plain + n * line));
+}
+
+static void pack_lane(void *arg, size_t index)
+{
+    packing *p = arg;
+    const pc__linear *linear = p->linear;
+    const pc__tiles *tiles = &p->to->tiles;
+    uint8_t *at = p->scratch + index * p->lane_bytes;
+    float *rows = (float *)(void *)take(&at, PC__SLICE * linear->in * sizeof *rows);
+    uint8_t *plain = take(&at, PC__SLICE * tiles->inputs * tiles->element);
+    int before = pc__onednn_enter();
+    size_t i;
+    while (!atomic_load(&p->failure) && (i = atomic_fetch_add(&p->next, 1)) < p->to->count) {
+        size_t first = i * PC__SLICE, left = linear->out - first,
+               count = left < PC__SLICE ? left : PC__SLICE;
+        p->rows(p->user, first, count, rows);
+        plain_slice(linear, tiles, rows, count, plain);
+        dnnl_status_t failure = pc__tiles_reorder(tiles, plain, p->to->memory[i], at);
+        if (failure)
+            atomic_store(&p->failure, (int)failure);
+    }
+    pc__onednn_leave(before);
+}
+
+static pc_status pack(const pc__linear *linear, const slices *to, pc__weight_rows_fn rows,
+                      void *user)
+{
+    packing p = {.linear = linear, .to = to, .rows = rows, .user = user};
+    const pc_allocator *mem = &linear->context->mem;
+    size_t line = linear->in * sizeof(float) + to->tiles.inputs * to->tiles.element,
+           threads = linear->context->threads;
+    p.lane_bytes = (PC__SLICE * line + to->tiles.scratch_bytes + 2 * 63) / 64 * 64 + 64;
+    p.scratch = pc__alloc_aligned(mem, threads * p.lane_bytes, 64);
+    if (!p.scratch)
+        return PC_ERR_NOMEM;
+    pc__parallel(linear->context, threads, pack_lane, &p);
+    pc__free(mem, p.scratch);
+    int failure = atomic_load(&p.failure);
+    return failure ? pc__onednn_fail((dnnl_status_t)failure, "packing weights") : PC_OK;
+}
+
+static pc_status make_slices(slices *s, const pc_allocator *mem)
+{
+    size_t bytes;
+    s->bytes = (dnnl_memory_desc_get_size(&s->tiles.packed) + 63) / 64 * 64;
+    s->memory = pc__calloc(mem, s->count, sizeof *s->memory);
+    if (!s->memory)
+        return PC_ERR_NOMEM;
+    if (__builtin_mul_overflow(s->count, s->bytes, &bytes))
+        return pc__fail(PC_ERR_NOMEM, "out of memory (%zu slices of %zu bytes)", s->count,
+                        s->bytes);
+    if (!(s->weights = pc__alloc_aligned(mem, bytes, 64)))
+        return PC_ERR_NOMEM;
+    for (size_t i = 0; i < s->count; i++) {
+        dnnl_status_t failure = dnnl_memory_create(&s->memory[i], &s->tiles.packed, s->tiles.engine,
+                                                   s->weights + i * s->bytes);
+        if (failure)
+            return pc__onednn_fail(failure, "describing weights");
+    }
+    return PC_OK;
+}
+
+static pc_status make(pc__linear *linear, pc__weight_rows_fn rows, void *user)
+{
+    const pc_allocator *mem = &linear->context->mem;
+    slices *s = pc__calloc(mem, 1, sizeof *s);
+    pc_status status;
+    if (!(linear->packed = s))
+        return PC_ERR_NOMEM;
+    PC__TRY(pc__tiles_make(&s->tiles, mem, linear->compute, linear->in), done);
+    s->count = (linear->out + PC__SLICE - 1) / PC__SLICE;
+    PC__TRY(make_slices(s, mem), done);
+    status = pack(linear, s, rows, user);
+done:
+    return status;
+}
+
+static void drop(pc__linear *linear)
+{
+    const pc_allocator *mem = &linear->context->mem;
+    slices *s = linear->packed;
+    if (!s)
+        return;
+    for (size_t i = 0; s->memory && i < s->count; i++)
+        dnnl_memory_destroy(s->memory[i]);
+    pc__tiles_drop(&s->tiles);
+    pc__free(mem, s->memory);
+    pc__free(mem, s->weights);
+    pc__free(mem, s);
+}
+
+static size_t bytes(const pc__linear *linear)
+{
+    const slices *s = linear->packed;
+    return s->count * s->bytes;
+}
+
+/* The rows are cut into `whole` tiles of the largest size and at most one of size `last`. */
+typedef struct product {
+    const pc__linear *linear;
+    const slices *w;
+    size_t rows, whole, last, tiles, groups;
+    uint8_t *x;     /* [padded rows][inputs] */
+    uint8_t *lanes; /* [threads][lane_bytes]: y of a tile, oneDNN's scratch memory */
+    size_t lane_bytes;
+    float *y;
+    atomic_size_t next;
+    atomic_int failure; /* a dnnl_status_t */
+} product;
+
+static size_t most_rows(const slices *w)
+{
+    return w->tiles.rows[w->tiles.count - 1];
+}
+
+static void cut_rows(product *p)
+{
+    size_t most = most_rows(p->w), rest = p->rows % most, group = GROUP_ROWS / most;
+    p->whole = p->rows / most;
+    while (rest && p->w->tiles.rows[p->last] < rest)
+        p->last++;
+    p->tiles = p->whole + (rest ? 1 : 0);
+    p->groups = (p->tiles + group - 1) / group;
+}
+
+/* What the tile gave for `count` rows and `width` features to its place, with the bias. */
+static void put(const product *p, const float *from, size_t tile_rows, size_t row, size_t count,
+                size_t feature)
+{
+    const pc__linear *linear = p->linear;
+    size_t left = linear->out - feature, width = left < PC__SLICE ? left : PC__SLICE;
+    int crosswise = p->w->tiles.crosswise;
+    size_t down = crosswise ? 1 : PC__SLICE, along = crosswise ? tile_rows : 1;
+    for (size_t r = 0; r < count; r++) {
+        float *to = p->y + (row + r) * linear->out + feature;
+        for (size_t n = 0; n < width; n++)
+            to[n] = from[r * down + n * along];
+        for (size_t n = 0; linear->bias && n < width; n++)
+            to[n] += linear->bias[feature + n];
+    }
+}
+
+static dnnl_status_t run_item(const product *p, const pc__desk *desk, const float *tile,
+                              size_t index)
+{
+    size_t slice = index / p->groups, most = most_rows(p->w), group = GROUP_ROWS / most;
+    size_t first = index % p->groups * group,
+           end = first + group < p->tiles ? first + group : p->tiles;
+    for (size_t t = first; t < end; t++) {
+        const pc__desk *at = &desk[t < p->whole ? 0 : 1];
+        size_t row = t * most, rows = p->w->tiles.rows[at->tile], left = p->rows - row;
+        dnnl_status_t failure = pc__desk_multiply(
+            at, p->x + row * p->w->tiles.inputs * p->w->tiles.element, p->w->memory[slice]);
+        if (failure)
+            return failure;
+        put(p, tile, rows, row, left < rows ? left : rows, slice * PC__SLICE);
+    }
+    return dnnl_success;
+}
+
+static void run_lane(void *arg, size_t index)
+{
+    product *p = arg;
+    const pc__tiles *tiles = &p->w->tiles;
+    uint8_t *at = p->lanes + index * p->lane_bytes;
+    float *tile = (float *)(void *)take(&at, most_rows(p->w) * PC__SLICE * sizeof *tile);
+    pc__desk desk[2] = {{0}, {0}};
+    int before = pc__onednn_enter();
+    dnnl_status_t failure = dnnl_success;
+    size_t i;
+    if (p->whole)
+        failure = pc__desk_open(&desk[0], tiles, tiles->count - 1, tile, at);
+    if (!failure && p->tiles > p->whole)
+        failure = pc__desk_open(&desk[1], tiles, p->last, tile, at);
+    while (!failure && !atomic_load(&p->failure) &&
+           (i = atomic_fetch_add(&p->next, 1)) < p->w->count * p->groups)
+        failure = run_item(p, desk, tile, i);
+    if (failure)
+        atomic_store(&p->failure, (int)failure);
+    pc__desk_close(&desk[0]);
+    pc__desk_close(&desk[1]);
+    pc__onednn_leave(before);
+}
+
+static pc_status run(const pc__linear *linear, const float *x, size_t rows, float *y)
+{
+    const slices *w = linear->packed;
+    product p = {.linear = linear, .w = w, .rows = rows, .y = y};
+    size_t line = w->tiles.inputs * w->tiles.element, lanes = linear->context->threads, padded;
+    uint8_t *at;
+    cut_rows(&p);
+    padded = p.whole * most_rows(w) + (p.tiles > p.whole ? w->tiles.rows[p.last] : 0);
+    if (lanes > w->count * p.groups)
+        lanes = w->count * p.groups;
+    p.lane_bytes = most_rows(w) * PC__SLICE * sizeof(float) +
+                   (w->tiles.scratch_bytes + 63) / 64 * 64;
+    at = pc__alloc_aligned(&linear->context->mem, padded * line + lanes * p.lane_bytes, 64);
+    if (!at)
+        return PC_ERR_NOMEM;
+    p.x = at;
+    p.lanes = at + padded * line;
+    pc__linear_input(linear, x, rows, padded, w->tiles.inputs, p.x);
+    pc__parallel(linear->context, lanes, run_lane, &p);
+    pc__free(&linear->context->mem, at);
+    int failure = atomic_load(&p.failure);
+    return failure ? pc__onednn_fail((dnnl_status_t)failure, "multiplying") : PC_OK;
+}
+
+const pc__linear_way pc__linear_onednn = {"onednn", make, drop, bytes, run};

@@ -1,0 +1,70 @@
+/* Products of a tile of rows with a slice of PC__SLICE output features, as oneDNN primitives.
+ *
+ * A row's result may depend on nothing but the row. oneDNN does not promise that: how it sums can
+ * differ with the number of rows of a call and with the row's place in it (its AVX2 code does).
+ * Therefore only fixed numbers of rows are computed, and for every layer it is tried out, on random
+ * numbers of the layer's own shape, that all places of all tile sizes give the same bits: the order
+ * of a sum does not depend on the numbers, so different orders show. Tile sizes that differ are not
+ * used. Where places of the largest tile differ, the product is tried crosswise (y^T = W x^T: a row
+ * is a column then), and else refused.
+ *
+ * Primitives are immutable: several threads may run one, each at a desk of its own. */
+#ifndef PC_ATTN_CPU_TILES_ONEDNN_H
+#define PC_ATTN_CPU_TILES_ONEDNN_H
+
+#include <oneapi/dnnl/dnnl.h>
+
+#include "base/mem.h"
+
+enum {
+    PC__SLICE = 64,       /* output features of a product */
+    PC__INPUTS_STEP = 32, /* inputs are padded with zeros to a multiple: AMX's depth in bf16 */
+    PC__TILE_SIZES = 6
+};
+
+typedef struct pc__tiles {
+    dnnl_engine_t engine;
+    int crosswise;
+    size_t inputs, element;    /* padded; bytes of an element */
+    dnnl_memory_desc_t plain;  /* of a slice of weights: [PC__SLICE][inputs] */
+    dnnl_memory_desc_t packed; /* of the same in the format that oneDNN wants */
+    dnnl_primitive_t reorder;
+    size_t count;
+    size_t rows[PC__TILE_SIZES]; /* ascending */
+    dnnl_primitive_t product[PC__TILE_SIZES];
+    size_t scratch_bytes; /* the largest of all these primitives */
+} pc__tiles;
+
+/* Zero-initialise; `drop` frees what a failed `make` has left. PC_ERR_UNSUPPORTED: oneDNN has no
+ * (or only reference) code for this here, or none that keeps rows apart. */
+pc_status pc__tiles_make(pc__tiles *tiles, const pc_allocator *mem, uint32_t compute,
+                         size_t inputs);
+void pc__tiles_drop(pc__tiles *tiles);
+
+/* What one thread needs to run one tile size. Zero-initialise. y: [rows][PC__SLICE], crosswise
+ * [PC__SLICE][rows]. */
+typedef struct pc__desk {
+    const pc__tiles *tiles;
+    size_t tile; /* index of its size */
+    dnnl_stream_t stream;
+    dnnl_memory_t x, y, scratch;
+} pc__desk;
+
+dnnl_status_t pc__desk_open(pc__desk *desk, const pc__tiles *tiles, size_t tile, float *y,
+                            void *scratch);
+void pc__desk_close(pc__desk *desk);
+/* x [rows][inputs] */
+dnnl_status_t pc__desk_multiply(const pc__desk *desk, const void *x, dnnl_memory_t weights);
+
+/* plain (of tiles->plain) into packed */
+dnnl_status_t pc__tiles_reorder(const pc__tiles *tiles, void *plain, dnnl_memory_t packed,
+                                void *scratch);
+
+/* oneDNN's build for OpenMP takes as many threads as the calling thread is set to have: one inside
+ * our loops. `leave` restores what `enter` has returned. Every call of oneDNN that makes or runs a
+ * primitive stands between the two. */
+int pc__onednn_enter(void);
+void pc__onednn_leave(int before);
+pc_status pc__onednn_fail(dnnl_status_t failure, const char *doing);
+
+#endif

@@ -29,13 +29,17 @@ static const char *const stage_names[] = {"hidden", "k_pre", "k", "v", "probs", 
 
 /* ----------------------------------------------------------------- comparing */
 
-static void report(checking *c, const char *name, double max_abs, double max_rel, double limit, int ok)
+static void report(checking *c, const char *name, double max_abs, double max_rel, double limit,
+                   int ok)
 {
     c->missed += !ok;
     if (c->json)
-        print_json(json_pack("{s:s,s:f,s:f,s:f,s:b}", "tensor", name, "max_abs", max_abs, "max_rel", max_rel, "limit", limit, "ok", ok));
+        print_json(json_pack("{s:s,s:o,s:o,s:f,s:b}", "tensor", name, "max_abs",
+                             json_number(max_abs), "max_rel", json_number(max_rel), "limit", limit,
+                             "ok", ok));
     else
-        printf("%-28s abs %9.2e  rel %9.2e  limit %7.0e  %s\n", name, max_abs, max_rel, limit, ok ? "ok" : "MISSED");
+        printf("%-28s abs %9.2e  rel %9.2e  limit %7.0e  %s\n", name, max_abs, max_rel, limit,
+               ok ? "ok" : "MISSED");
 }
 
 static void compare(checking *c, const golden_tensor *want, const float *got, size_t count)
@@ -43,8 +47,9 @@ static void compare(checking *c, const golden_tensor *want, const float *got, si
     double worst = 0.0, largest = 0.0, limit;
     int logits = strstr(want->name, "logits") != NULL, finite = 1;
     if (count != want->count) {
-        fprintf(stderr, "promptcache: %s: %zu values, computed %zu\n", want->name, want->count, count);
-        report(c, want->name, INFINITY > 1e30 ? 1e30 : 0, 1e30, 0, 0);
+        fprintf(stderr, "promptcache: %s: %zu values, computed %zu\n", want->name, want->count,
+                count);
+        report(c, want->name, INFINITY, INFINITY, logits ? logits_limit : other_limit, 0);
         return;
     }
     for (size_t i = 0; i < count; i++) {
@@ -71,7 +76,8 @@ static void keep(void *user, const pc_trace *t)
     checking *c = user;
     size_t count = 1;
     if (c->finals && !strcmp(t->name, "final"))
-        memcpy(c->finals + t->lane * (size_t)c->info.hidden, t->data, (size_t)c->info.hidden * sizeof(float));
+        memcpy(c->finals + t->lane * (size_t)c->info.hidden, t->data,
+               (size_t)c->info.hidden * sizeof(float));
     if (t->lane)
         return;
     for (uint32_t i = 0; i < t->rank; i++)
@@ -82,7 +88,10 @@ static void keep(void *user, const pc_trace *t)
         if (strcmp(stage_names[s], t->name) || layer < 0 || layer >= 256)
             continue;
         free(to->data[layer]);
-        to->data[layer] = malloc(count * sizeof(float));
+        if (!(to->data[layer] = malloc((count + 1) * sizeof(float)))) {
+            c->code = plain_error("out of memory for %s", t->name);
+            return;
+        }
         memcpy(to->data[layer], t->data, count * sizeof(float));
         memcpy(to->shape, t->shape, sizeof to->shape);
         to->rank = t->rank;
@@ -109,7 +118,11 @@ static void compare_stage(checking *c, const char *prefix, size_t s)
         return;
     for (uint32_t i = 0; i < got->rank; i++)
         one *= (size_t)got->shape[i];
-    float *all = malloc((size_t)got->layers * one * sizeof *all + 4);
+    float *all = calloc((size_t)got->layers * one + 1, sizeof *all);
+    if (!all) {
+        c->code = plain_error("out of memory for %s", want->name);
+        return;
+    }
     for (int l = 0; l < got->layers; l++)
         if (got->data[l])
             memcpy(all + (size_t)l * one, got->data[l], one * sizeof *all);
@@ -122,7 +135,7 @@ static void compare_last(checking *c, const char *prefix)
 {
     golden_tensor *want = golden_find(&c->golden, "%s/hidden_last", prefix);
     const stage *got = &c->stages[0];
-    if (want && got->layers)
+    if (want && got->layers && got->data[got->layers - 1])
         compare(c, want, got->data[got->layers - 1], (size_t)(got->shape[0] * got->shape[1]));
 }
 
@@ -136,20 +149,23 @@ typedef struct tokens {
 
 static tokens tokens_of(checking *c, const char *prefix)
 {
-    golden_tensor *ids = golden_find(&c->golden, "%s/ids", prefix), *pos = golden_find(&c->golden, "%s/pos", prefix);
+    golden_tensor *ids = golden_find(&c->golden, "%s/ids", prefix),
+                  *pos = golden_find(&c->golden, "%s/pos", prefix);
     tokens t = {0};
     if (!ids || !pos || ids->count != pos->count)
         return t;
     t.ids = ids->data;
     t.count = ids->count;
     t.positions = malloc((t.count + 1) * sizeof *t.positions);
+    if (!t.positions)
+        t.count = 0;
     for (size_t i = 0; i < t.count; i++)
         t.positions[i] = ((const int32_t *)pos->data)[i];
     return t;
 }
 
-static int eval(checking *c, const pc_lane *lanes, size_t count, uint32_t see, uint64_t regime, float *logits, pc_segment **segments,
-                int trace)
+static int eval(checking *c, const pc_lane *lanes, size_t count, uint32_t see, uint64_t regime,
+                float *logits, pc_segment **segments, int trace)
 {
     pc_eval_args args = PC_EVAL_ARGS_INIT;
     args.lanes = lanes;
@@ -160,6 +176,8 @@ static int eval(checking *c, const pc_lane *lanes, size_t count, uint32_t see, u
     args.segments = segments;
     args.trace = trace ? keep : NULL;
     args.trace_user = c;
+    if (!c->code && is_interrupted(NULL))
+        c->code = input_error("evaluation", NULL);
     if (c->code || pc_eval(c->model, &args) >= 0)
         return !c->code;
     c->code = input_error("evaluation", NULL);
@@ -179,15 +197,18 @@ static int32_t largest(const float *logits, size_t count)
     return (int32_t)best;
 }
 
-/* Greedy ids from `spans` (the last one ends with the given position), one token a pass; `first` follows from the logits already there. */
-static void greedy(checking *c, const char *prefix, pc_span *spans, size_t span_count, int32_t first, int64_t position, uint64_t regime,
-                   uint32_t see)
+/* Greedy ids from `spans` (the last one ends with the given position), one token a pass; `first`
+ * follows from the logits already there. */
+static void greedy(checking *c, const char *prefix, pc_span *spans, size_t span_count,
+                   int32_t first, int64_t position, uint64_t regime, uint32_t see)
 {
     golden_tensor *want = golden_find(&c->golden, "%s/greedy", prefix);
     int32_t ids[64];
     float *logits = new_logits(c, 1);
     size_t given = span_count;
-    if (!want || want->count > 64) {
+    if (want && want->count > 64)
+        c->code = plain_error("%s: more than 64 ids", want->name);
+    if (!want || c->code || !logits) {
         free(logits);
         return;
     }
@@ -208,8 +229,10 @@ static void greedy(checking *c, const char *prefix, pc_span *spans, size_t span_
     free(logits);
 }
 
-/* One lane of new tokens over given spans, everything traced and compared. `skip`: leading tokens whose logits the file leaves out. */
-static void run_case(checking *c, const char *prefix, pc_span *spans, size_t span_count, const tokens *t, uint32_t see, uint64_t regime)
+/* One lane of new tokens over given spans, everything traced and compared. `skip`: leading tokens
+ * whose logits the file leaves out. */
+static void run_case(checking *c, const char *prefix, pc_span *spans, size_t span_count,
+                     const tokens *t, uint32_t see, uint64_t regime)
 {
     golden_tensor *want = golden_find(&c->golden, "%s/logits", prefix);
     float *logits = new_logits(c, t->count);
@@ -219,10 +242,12 @@ static void run_case(checking *c, const char *prefix, pc_span *spans, size_t spa
     if (eval(c, &lane, 1, see, regime, logits, &segment, 1)) {
         for (size_t s = 0; s < 6; s++)
             compare_stage(c, prefix, s);
-        if (want && rows <= t->count)
-            compare(c, want, logits + (t->count - rows) * vocab, rows * vocab);
+        if (want)
+            compare(c, want, logits + (rows <= t->count ? t->count - rows : 0) * vocab,
+                    (rows <= t->count ? rows : t->count) * vocab);
         spans[span_count] = (pc_span){segment, t->positions[0], 0, 0};
-        greedy(c, prefix, spans, span_count + 1, largest(logits + (t->count - 1) * vocab, vocab), t->positions[t->count - 1], regime, see);
+        greedy(c, prefix, spans, span_count + 1, largest(logits + (t->count - 1) * vocab, vocab),
+               t->positions[t->count - 1], regime, see);
     }
     pc_segment_free(segment);
     free(logits);
@@ -269,7 +294,8 @@ static void modular(checking *c)
     }
     if (t.count && count && !c->code) {
         run_case(c, "modular_all", spans, count, &t, PC_SEE_ALL, regime);
-        run_case(c, "modular_pos", spans, count, &t, PC_SEE_BY_POSITION, golden_regime(&c->golden, "modular_pos"));
+        run_case(c, "modular_pos", spans, count, &t, PC_SEE_BY_POSITION,
+                 golden_regime(&c->golden, "modular_pos"));
     }
     for (size_t i = 0; i < count; i++)
         pc_segment_free(spans[i].segment);
@@ -278,11 +304,14 @@ static void modular(checking *c)
 
 /* ---------------------------------------------- the tree: a root, middles, leaves */
 
-static pc_segment *extend(checking *c, const pc_span *spans, size_t count, const golden_tensor *ids, int64_t start, size_t length, uint64_t regime)
+static pc_segment *extend(checking *c, const pc_span *spans, size_t count, const golden_tensor *ids,
+                          int64_t start, size_t length, uint64_t regime)
 {
     int64_t positions[4096];
     pc_segment *segment = NULL;
     pc_lane lane = {spans, count, ids->data, positions, length};
+    if (length > 4096 && !c->code)
+        c->code = plain_error("%s: more than 4096 ids", ids->name);
     for (size_t i = 0; i < length && i < 4096; i++)
         positions[i] = start + (int64_t)i;
     eval(c, &lane, 1, PC_SEE_BY_POSITION, regime, NULL, &segment, 0);
@@ -299,23 +328,27 @@ typedef struct leaf {
 /* The stored K and V of leaf 0's whole chain, query token included. */
 static void leaf_states(checking *c, const leaf *l, pc_segment *query)
 {
-    golden_tensor *k = golden_find(&c->golden, "shared/leaf0_k"), *v = golden_find(&c->golden, "shared/leaf0_v");
+    golden_tensor *k = golden_find(&c->golden, "shared/leaf0_k"),
+                  *v = golden_find(&c->golden, "shared/leaf0_v");
     size_t heads = (size_t)c->info.kv_heads, total = k ? (size_t)k->shape[2] : 0;
-    if (!k || !v)
+    if (!k || !v || v->shape[2] != k->shape[2])
         return;
     for (int which = 0; which < 2; which++) {
         const golden_tensor *want = which ? v : k;
         size_t dim = (size_t)want->shape[3], at = 0;
-        float *all = calloc(want->count + 1, sizeof *all), *part = calloc(want->count + 1, sizeof *part);
+        float *all = calloc(want->count + 1, sizeof *all),
+              *part = calloc(want->count + 1, sizeof *part);
         for (size_t s = 0; s <= l->count; s++) {
             pc_segment *segment = s < l->count ? l->spans[s].segment : query;
             int64_t start = s < l->count ? l->spans[s].start : l->position;
             size_t n = pc_segment_tokens(segment, NULL);
             for (int32_t layer = 0; layer < c->info.layers && at + n <= total; layer++) {
-                if (pc_segment_read(segment, layer, start, which ? NULL : part, which ? part : NULL) < 0)
+                if (pc_segment_read(segment, layer, start, which ? NULL : part,
+                                    which ? part : NULL) < 0)
                     c->code = input_error("segment", NULL);
                 for (size_t h = 0; h < heads; h++)
-                    memcpy(all + (((size_t)layer * heads + h) * total + at) * dim, part + h * n * dim, n * dim * sizeof *all);
+                    memcpy(all + (((size_t)layer * heads + h) * total + at) * dim,
+                           part + h * n * dim, n * dim * sizeof *all);
             }
             at += n;
         }
@@ -327,8 +360,11 @@ static void leaf_states(checking *c, const leaf *l, pc_segment *query)
 
 static void shared(checking *c)
 {
-    golden_tensor *root_ids = golden_find(&c->golden, "shared/root_ids"), *want = golden_find(&c->golden, "shared/logits");
-    json_t *leaves = json_object_get(json_object_get(json_object_get(c->golden.about, "inputs"), "shared"), "leaves"), *row;
+    golden_tensor *root_ids = golden_find(&c->golden, "shared/root_ids"),
+                  *want = golden_find(&c->golden, "shared/logits");
+    json_t *leaves = json_object_get(
+               json_object_get(json_object_get(c->golden.about, "inputs"), "shared"), "leaves"),
+           *row;
     uint64_t regime = golden_regime(&c->golden, "shared");
     pc_segment *root, *mid[8] = {0}, *suffix[16] = {0}, *query[16] = {0};
     leaf leaf_rows[16] = {0};
@@ -341,11 +377,13 @@ static void shared(checking *c)
     int64_t root_end = (int64_t)root_ids->count;
     json_array_foreach(leaves, i, row) {
         const char *parent = json_string_value(json_object_get(row, "parent"));
-        size_t m = parent ? (size_t)(parent[3] - '0') : 8;
+        size_t m = parent && strlen(parent) == 4 ? (size_t)(parent[3] - '0') : 8;
         golden_tensor *mid_ids = m < 8 ? golden_find(&c->golden, "shared/mid%zu_ids", m) : NULL;
         golden_tensor *ids = golden_find(&c->golden, "shared/leaf%zu_ids", i);
-        if (!mid_ids || !ids || !ids->count || c->code)
-            continue;
+        if ((!mid_ids || !ids || !ids->count) && !c->code)
+            c->code = plain_error("golden: leaf %zu or the middle it hangs on is missing", i);
+        if (c->code)
+            break;
         if (!mid[m])
             mid[m] = extend(c, &root_span, 1, mid_ids, root_end, mid_ids->count, regime);
         leaf *l = &leaf_rows[i];
@@ -362,7 +400,8 @@ static void shared(checking *c)
     }
     golden_tensor *finals = golden_find(&c->golden, "shared/final");
     float *logits = new_logits(c, count);
-    c->finals = finals ? calloc(count * (size_t)c->info.hidden + finals->count, sizeof *c->finals) : NULL;
+    c->finals = finals ? calloc(count * (size_t)c->info.hidden + finals->count, sizeof *c->finals)
+                       : NULL;
     if (eval(c, lanes, count, PC_SEE_BY_POSITION, regime, logits, query, finals != NULL)) {
         compare(c, want, logits, count * (size_t)c->info.vocab);
         leaf_states(c, &leaf_rows[0], query[0]);
@@ -383,13 +422,17 @@ static void shared(checking *c)
 
 /* ----------------------------------------------------------------- relocation */
 
-static void read_and_compare(checking *c, const pc_segment *segment, int64_t start, const char *name, int values)
+static void read_and_compare(checking *c, const pc_segment *segment, int64_t start,
+                             const char *name, int values)
 {
     golden_tensor *want = golden_find(&c->golden, "relocate/%s", name);
     size_t one = want && c->info.layers ? want->count / (size_t)c->info.layers : 0;
     float *all = want ? calloc(want->count + 1, sizeof *all) : NULL;
+    if (want && (size_t)want->shape[2] != pc_segment_tokens(segment, NULL))
+        c->code = plain_error("%s: not as many tokens as relocate/ids", want->name);
     for (int32_t l = 0; want && l < c->info.layers && !c->code; l++)
-        if (pc_segment_read(segment, l, start, values ? NULL : all + (size_t)l * one, values ? all + (size_t)l * one : NULL) < 0)
+        if (pc_segment_read(segment, l, start, values ? NULL : all + (size_t)l * one,
+                            values ? all + (size_t)l * one : NULL) < 0)
             c->code = input_error("segment", NULL);
     if (want && !c->code)
         compare(c, want, all, want->count);
@@ -400,7 +443,8 @@ static void relocate(checking *c)
 {
     golden_tensor *ids = golden_find(&c->golden, "relocate/ids");
     json_t *about = json_object_get(json_object_get(c->golden.about, "inputs"), "relocate");
-    int64_t from = json_integer_value(json_object_get(about, "from_pos")), to = json_integer_value(json_object_get(about, "to_pos"));
+    int64_t from = json_integer_value(json_object_get(about, "from_pos")),
+            to = json_integer_value(json_object_get(about, "to_pos"));
     int64_t positions[1024];
     uint64_t regime = golden_regime(&c->golden, "relocate");
     if (!ids || !about || ids->count > 1024)
@@ -425,18 +469,87 @@ static void relocate(checking *c)
 
 static void leftover(checking *c)
 {
+    const golden_tensor *first = NULL;
+    size_t count = 0;
     for (size_t i = 0; i < c->golden.count; i++) {
         const golden_tensor *t = &c->golden.tensors[i];
-        if (t->used)
+        if (t->used || (!c->info.relocatable && !strncmp(t->name, "relocate/", 9)))
             continue;
         if (!strncmp(t->name, "mapreuse/", 9)) {
             if (!c->json)
                 printf("%-28s not yet: maps cannot be taken over so far\n", t->name);
-        } else if (!(c->info.relocatable == 0 && !strncmp(t->name, "relocate/", 9))) {
-            fprintf(stderr, "promptcache: tensor '%s' belongs to no case that is known here\n", t->name);
-            c->code = EXIT_INPUT;
+        } else if (!count++) {
+            first = t;
         }
     }
+    if (first && !c->code)
+        c->code = plain_error("tensor '%s'%s of the golden file: no case that is known here%s",
+                              first->name, count > 1 ? " and others" : "",
+                              c->golden.about ? "" : " (there is no golden.json beside it)");
+}
+
+/* ------------------------------------------------- is the file about this model? */
+
+static int ends_with(const char *text, const char *end)
+{
+    size_t n = strlen(text), m = strlen(end);
+    return n >= m && !strcmp(text + n - m, end);
+}
+
+static int is_states(const char *name)
+{
+    static const char *const ends[] = {"/k", "/v", "/k_pre", "_k", "_v", "/k_from", "/k_moved",
+                                       "/k_fresh"};
+    for (size_t i = 0; i < sizeof ends / sizeof *ends; i++)
+        if (ends_with(name, ends[i]))
+            return 1;
+    return 0;
+}
+
+/* Whether a tensor has the model's sizes; the numbers of tokens are compared case by case. */
+static int fits(const checking *c, const golden_tensor *t)
+{
+    const pc_model_info *m = &c->info;
+    int64_t last = t->rank ? t->shape[t->rank - 1] : 0;
+    if (is_states(t->name))
+        return t->rank == 4 && t->shape[0] == m->layers && t->shape[1] == m->kv_heads &&
+               last == m->head_dim;
+    if (ends_with(t->name, "logits"))
+        return t->rank == 2 && last == m->vocab;
+    if (ends_with(t->name, "/hidden"))
+        return t->rank == 3 && t->shape[0] == m->layers + 1 && last == m->hidden;
+    if (ends_with(t->name, "/hidden_last") || ends_with(t->name, "/final"))
+        return t->rank == 2 && last == m->hidden;
+    if (ends_with(t->name, "ids") || ends_with(t->name, "/pos") || ends_with(t->name, "/greedy"))
+        return t->integers;
+    return 1;
+}
+
+static int check_fit(const checking *c, const char *path)
+{
+    for (size_t i = 0; i < c->golden.count; i++)
+        if (!fits(c, &c->golden.tensors[i]))
+            return plain_error("%s: tensor '%s' does not fit the model (%d layers, %d K/V heads of"
+                               " %d, width %d, vocabulary %d): golden vectors of another model?",
+                               path, c->golden.tensors[i].name, c->info.layers, c->info.kv_heads,
+                               c->info.head_dim, c->info.hidden, c->info.vocab);
+    return EXIT_OK;
+}
+
+static int run_cases(checking *c, const char *path)
+{
+    int code;
+    c->info = (pc_model_info)PC_MODEL_INFO_INIT;
+    pc_model_get_info(c->model, &c->info);
+    if ((code = check_fit(c, path)) != EXIT_OK)
+        return code;
+    plain(c, "plain");
+    modular(c);
+    plain(c, "joint");
+    shared(c);
+    relocate(c);
+    leftover(c);
+    return c->code ? c->code : c->missed ? EXIT_CHECK : EXIT_OK;
 }
 
 static int check_model(const char *model, const char *golden, long compute, int json)
@@ -446,19 +559,15 @@ static int check_model(const char *model, const char *golden, long compute, int 
     pc_model_options options = PC_MODEL_OPTIONS_INIT;
     int code = c ? golden_open(&c->golden, golden) : EXIT_INPUT;
     options.compute = compute ? (uint32_t)compute : PC_DTYPE_F32;
-    if (code == EXIT_OK && (pc_context_new(&context, NULL) < 0 || pc_model_load(&c->model, context, model, &options) < 0))
-        code = input_error("model", NULL);
+    options.progress = stop_loading;
+    watch_interrupt();
+    if (code == EXIT_OK && pc_context_new(&context, NULL) < 0)
+        code = input_error("set-up", NULL);
+    if (code == EXIT_OK && pc_model_load(&c->model, context, model, &options) < 0)
+        code = input_error("model", MODEL_HINT);
     if (code == EXIT_OK) {
         c->json = json;
-        c->info = (pc_model_info)PC_MODEL_INFO_INIT;
-        pc_model_get_info(c->model, &c->info);
-        plain(c, "plain");
-        modular(c);
-        plain(c, "joint");
-        shared(c);
-        relocate(c);
-        leftover(c);
-        code = c->code ? c->code : c->missed ? EXIT_CHECK : EXIT_OK;
+        code = run_cases(c, golden);
     }
     if (c) {
         golden_close(&c->golden);
@@ -476,17 +585,23 @@ static int run(int argc, char **argv)
     int json = 0, code;
     size_t count;
     const option_row rows[] = {
-        {"model", OPTION_TEXT, &model, "Hugging Face folder or GGUF file", NULL},
-        {"golden", OPTION_TEXT, &golden, "golden.safetensors (golden.json beside it says more)", NULL},
-        {"compute", OPTION_CHOICE, &compute, "number format (f32)", COMPUTE_CHOICES},
-        {"json", OPTION_FLAG, &json, "one JSON object a tensor", NULL},
+        {"model", OPTION_FILE, &model, "Hugging Face folder or GGUF file", NULL, 0, 0},
+        {"golden", OPTION_FILE, &golden, "golden.safetensors (golden.json beside it says more)",
+         NULL, 0, 0},
+        {"compute", OPTION_CHOICE, &compute, "number format (f32)", COMPUTE_CHOICES, 0, 0},
+        {"json", OPTION_FLAG, &json, "one JSON object a tensor", NULL, 0, 0},
     };
-    code = read_options(&check_command, argc, argv, rows, sizeof rows / sizeof *rows, others, 0, &count);
+    code = read_options(&check_command, argc, argv, rows, sizeof rows / sizeof *rows, others, 0,
+                        &count);
     if (code >= 0)
         return code;
     if (!model || !golden)
-        return usage_error(&check_command, "--model and --golden are needed");
+        return usage_error(&check_command, "%s needed",
+                           model    ? "--golden is"
+                           : golden ? "--model is"
+                                    : "--model and --golden are");
     return check_model(model, golden, compute, json);
 }
 
-const command check_command = {"check", "check --model DIR --golden FILE [--json]", "compares a model with golden vectors", run};
+const command check_command = {"check", "check --model DIR --golden FILE [--json]",
+                               "compares a model with golden vectors", run};

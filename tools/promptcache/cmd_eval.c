@@ -1,6 +1,7 @@
 /* eval: questions over modules in several modes: accuracy beside the time to the first token. */
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "program.h"
 
@@ -10,18 +11,21 @@ typedef struct mode {
 } mode;
 
 static const mode modes[] = {
-    {"causal", PC_ENCODE_INDEPENDENT, PC_BASELINE_CONTIGUOUS}, {"gaps", PC_ENCODE_INDEPENDENT, PC_BASELINE_PREFILL},
-    {"independent", PC_ENCODE_INDEPENDENT, PC_BASELINE_NONE},  {"sink", PC_ENCODE_SINK, PC_BASELINE_NONE},
-    {"joint", PC_ENCODE_JOINT, PC_BASELINE_NONE},              {"exact", PC_ENCODE_EXACT, PC_BASELINE_NONE},
+    {"causal", PC_ENCODE_INDEPENDENT, PC_BASELINE_CONTIGUOUS},
+    {"gaps", PC_ENCODE_INDEPENDENT, PC_BASELINE_PREFILL},
+    {"independent", PC_ENCODE_INDEPENDENT, PC_BASELINE_NONE},
+    {"sink", PC_ENCODE_SINK, PC_BASELINE_NONE},
+    {"joint", PC_ENCODE_JOINT, PC_BASELINE_NONE},
+    {"exact", PC_ENCODE_EXACT, PC_BASELINE_NONE},
 };
-enum { MODES = sizeof modes / sizeof *modes, CELLS = 128 };
+enum { MODES = sizeof modes / sizeof *modes, CELLS = 1024 };
 
 typedef struct cell {
     size_t mode;
-    long modules;
-    char kind[32];
-    size_t asked, right, times;
-    double *ttft;
+    json_int_t modules;
+    char *kind;
+    size_t asked, right, room;
+    double *ttft; /* [asked], ms */
 } cell;
 
 typedef struct evaluation {
@@ -32,8 +36,10 @@ typedef struct evaluation {
     size_t cell_count;
     json_t *named; /* id -> text of a schema */
     pc_schema *schema;
-    char schema_id[64];
-    const char *modes;
+    char *schema_id; /* of `schema`; NULL: it has none */
+    unsigned wanted; /* bit m: modes[m] */
+    const char *path;
+    size_t line; /* that is being read, from 1 */
 } evaluation;
 
 typedef struct reply {
@@ -41,47 +47,72 @@ typedef struct reply {
     size_t size;
 } reply;
 
+static int line_error(const evaluation *e, const char *cause)
+{
+    return plain_error("%s:%zu: %s", e->path, e->line, cause);
+}
+
+/* An error of the library, with the line that it is about. */
+static int call_error(const evaluation *e, const char *doing)
+{
+    char where[4200];
+    snprintf(where, sizeof where, "%s:%zu: %s", e->path, e->line, doing);
+    return input_error(where, NULL);
+}
+
 static int32_t collect(void *user, uint32_t sample, const char *text, size_t size)
 {
     reply *r = user;
     (void)sample;
-    if (r->size + size >= sizeof r->text)
+    if (r->size + size > sizeof r->text)
         return 1;
     memcpy(r->text + r->size, text, size);
     r->size += size;
-    r->text[r->size] = 0;
     return 0;
 }
 
-static cell *cell_of(evaluation *e, size_t m, long modules, const char *kind)
+/* NULL: no more room. */
+static cell *cell_of(evaluation *e, size_t m, json_int_t modules, const char *kind)
 {
+    cell *c;
     for (size_t i = 0; i < e->cell_count; i++)
-        if (e->cells[i].mode == m && e->cells[i].modules == modules && !strcmp(e->cells[i].kind, kind))
+        if (e->cells[i].mode == m && e->cells[i].modules == modules &&
+            !strcmp(e->cells[i].kind, kind))
             return &e->cells[i];
-    if (e->cell_count == CELLS)
+    c = &e->cells[e->cell_count];
+    if (e->cell_count == CELLS || !(c->kind = strdup(kind)))
         return NULL;
-    cell *c = &e->cells[e->cell_count++];
     c->mode = m;
     c->modules = modules;
-    snprintf(c->kind, sizeof c->kind, "%s", kind);
+    e->cell_count++;
     return c;
 }
 
-static const char *trimmed(const char *text, size_t *size)
+static int add_time(cell *c, double ms)
 {
-    *size = strlen(text);
-    while (*size && strchr(" \n\t\r", *text))
-        text++, --*size;
-    while (*size && strchr(" \n\t\r", text[*size - 1]))
-        --*size;
-    return text;
+    if (c->asked == c->room) {
+        double *grown = realloc(c->ttft, (c->room = 2 * c->room + 16) * sizeof *grown);
+        if (!grown)
+            return 0;
+        c->ttft = grown;
+    }
+    c->ttft[c->asked++] = ms;
+    return 1;
 }
 
-static int equal(const char *a, const char *b)
+/* Whether both texts are the same but for blanks at their ends. */
+static int equal(const char *a, size_t n, const char *b, size_t m)
 {
-    size_t n, m;
-    const char *x = trimmed(a, &n), *y = trimmed(b, &m);
-    return n == m && !memcmp(x, y, n);
+    static const char blanks[] = " \n\t\r";
+    for (; n && strchr(blanks, *a); n--)
+        a++;
+    for (; m && strchr(blanks, *b); m--)
+        b++;
+    while (n && strchr(blanks, a[n - 1]))
+        n--;
+    while (m && strchr(blanks, b[m - 1]))
+        m--;
+    return n == m && !memcmp(a, b, n);
 }
 
 static int ask(evaluation *e, const pc_prompt *prompt, size_t m, const json_t *line)
@@ -90,99 +121,131 @@ static int ask(evaluation *e, const pc_prompt *prompt, size_t m, const json_t *l
     pc_stats stats = PC_STATS_INIT;
     reply r = {.size = 0};
     const char *kind = json_string_value(json_object_get(line, "kind"));
-    cell *c = cell_of(e, m, (long)json_integer_value(json_object_get(line, "modules")), kind ? kind : "");
+    const json_t *expect = json_object_get(line, "expect");
+    cell *c =
+        cell_of(e, m, json_integer_value(json_object_get(line, "modules")), kind ? kind : "");
+    if (!c)
+        return line_error(e, "too many combinations of mode, modules and kind, or out of memory");
     options.max_tokens = 64;
     options.encoding = modes[m].encoding;
     options.baseline = modes[m].baseline;
     options.on_text = collect;
     options.on_text_user = &r;
+    options.cancelled = is_interrupted;
     if (pc_generate(prompt, e->cache, &options, &stats) < 0)
-        return input_error("generate", NULL);
-    if (!c)
-        return EXIT_OK;
-    double *grown = realloc(c->ttft, (c->times + 1) * sizeof *grown);
-    if (grown) {
-        c->ttft = grown;
-        c->ttft[c->times++] = 1e3 * stats.seconds_ttft;
-    }
-    c->asked++;
-    c->right += (size_t)equal(r.text, json_string_value(json_object_get(line, "expect")));
+        return call_error(e, modes[m].name);
+    if (!add_time(c, 1e3 * stats.seconds_ttft))
+        return line_error(e, "out of memory");
+    c->right +=
+        (size_t)equal(r.text, r.size, json_string_value(expect), json_string_length(expect));
     return EXIT_OK;
+}
+
+/* A path of a line is relative to the file that holds the line. */
+static pc_status load_schema(evaluation *e, const char *name)
+{
+    const char *slash = name[0] == '/' ? NULL : strrchr(e->path, '/');
+    size_t folder = slash ? (size_t)(slash - e->path + 1) : 0;
+    char *path = malloc(folder + strlen(name) + 1);
+    pc_status status = PC_ERR_NOMEM;
+    if (path) {
+        memcpy(path, e->path, folder);
+        strcpy(path + folder, name);
+        status = pc_schema_load(&e->schema, e->model, path, NULL);
+    }
+    free(path);
+    return status;
 }
 
 /* The schema of a line: by id (kept while the id stays), as text, or from a file. */
 static int set_schema(evaluation *e, const json_t *line)
 {
-    const char *id = json_string_value(json_object_get(line, "schema_id")), *text = json_string_value(json_object_get(line, "schema"));
+    const char *id = json_string_value(json_object_get(line, "schema_id"));
+    const char *text = json_string_value(json_object_get(line, "schema"));
     const char *path = json_string_value(json_object_get(line, "schema_file"));
     pc_status status;
-    if (id && e->schema && !strcmp(id, e->schema_id))
+    if (id && e->schema && e->schema_id && !strcmp(id, e->schema_id))
         return EXIT_OK;
-    if (id)
-        text = json_string_value(json_object_get(e->named, id));
+    if (id && !(text = json_string_value(json_object_get(e->named, id))))
+        return line_error(e, "schema_id: no line before has this id and a schema");
     pc_schema_free(e->schema);
     e->schema = NULL;
-    snprintf(e->schema_id, sizeof e->schema_id, "%s", id ? id : "");
-    if (!text && !path) {
-        fprintf(stderr, "promptcache: a line names no schema that is known\n");
-        return EXIT_INPUT;
-    }
-    status = path ? pc_schema_load(&e->schema, e->model, path, NULL) : pc_schema_parse(&e->schema, e->model, text, strlen(text), NULL);
-    return status < 0 ? input_error("schema", NULL) : EXIT_OK;
+    free(e->schema_id);
+    e->schema_id = id ? strdup(id) : NULL;
+    if (!text && !path)
+        return line_error(e, "no schema: one of the keys schema_id, schema (text) and schema_file"
+                             " is needed");
+    status = text ? pc_schema_parse(&e->schema, e->model, text, strlen(text), NULL)
+                  : load_schema(e, path);
+    return status < 0 ? call_error(e, "schema") : EXIT_OK;
 }
 
 static int question(evaluation *e, const json_t *line)
 {
     const char *text = json_string_value(json_object_get(line, "prompt"));
     pc_prompt *prompt = NULL;
-    int code = set_schema(e, line);
-    if (code == EXIT_OK && (!text || !json_is_string(json_object_get(line, "expect")))) {
-        fprintf(stderr, "promptcache: a line has no prompt or no expect\n");
-        return EXIT_INPUT;
-    }
+    int code;
+    if (!text || !json_is_string(json_object_get(line, "expect")))
+        return line_error(e, "a question needs the keys prompt and expect, both strings");
+    code = set_schema(e, line);
     if (code == EXIT_OK && pc_prompt_parse(&prompt, &e->schema, 1, text, strlen(text), NULL) < 0)
-        code = input_error("prompt", NULL);
-    for (size_t m = 0; m < MODES && code == EXIT_OK; m++) {
-        char padded[32];
-        snprintf(padded, sizeof padded, ",%s,", modes[m].name);
-        if (strstr(e->modes, padded))
+        code = call_error(e, "prompt");
+    for (size_t m = 0; m < MODES && code == EXIT_OK; m++)
+        if (e->wanted >> m & 1)
             code = ask(e, prompt, m, line);
-    }
     pc_prompt_free(prompt);
     return code;
 }
 
-static int all_lines(evaluation *e, char *text, const char *path, long limit)
+/* 1 was a question, 0 was none, -1 an error (*code). */
+static int one_line(evaluation *e, const char *text, int *code)
 {
-    size_t number = 0;
+    json_error_t error;
+    json_t *row;
+    const char *id;
+    int asked = 0;
+    if (!text[strspn(text, " \t\r")])
+        return 0;
+    row = json_loads(text, 0, &error);
+    id = json_string_value(json_object_get(row, "id"));
+    if (!row)
+        *code = line_error(e, error.text);
+    else if (!json_is_object(row))
+        *code = line_error(e, "not a JSON object");
+    else if (id && !json_object_get(row, "prompt")) {
+        if (!json_is_string(json_object_get(row, "schema")))
+            *code = line_error(e, "neither a question (no prompt) nor a schema (no text)");
+        else
+            json_object_set(e->named, id, json_object_get(row, "schema"));
+    } else {
+        *code = question(e, row);
+        asked = 1;
+    }
+    json_decref(row);
+    return *code != EXIT_OK ? -1 : asked;
+}
+
+static int all_lines(evaluation *e, char *text, long limit)
+{
     long asked = 0;
-    int code = EXIT_OK;
-    for (char *line = text, *next; line && *line && code == EXIT_OK && (!limit || asked < limit); line = next) {
-        json_error_t error;
+    int code = EXIT_OK, progress = isatty(2);
+    if (!strncmp(text, "\xef\xbb\xbf", 3)) /* a byte order mark */
+        text += 3;
+    for (char *line = text, *next; line && *line && (!limit || asked < limit); line = next) {
+        int result;
         next = strchr(line, '\n');
         if (next)
             *next++ = 0;
-        number++;
-        if (!*line)
-            continue;
-        json_t *row = json_loads(line, 0, &error);
-        const char *id = json_string_value(json_object_get(row, "id"));
-        if (!row) {
-            fprintf(stderr, "promptcache: %s:%zu: %s\n", path, number, error.text);
-            return EXIT_INPUT;
-        }
-        if (id && !json_object_get(row, "prompt"))
-            json_object_set(e->named, id, json_object_get(row, "schema"));
-        else {
-            code = question(e, row);
-            asked++;
-            if (asked % 50 == 0)
-                fprintf(stderr, "\r%ld questions", asked);
-        }
-        json_decref(row);
+        e->line++;
+        if ((result = one_line(e, line, &code)) < 0)
+            return code;
+        asked += result;
+        if (progress && result && asked % 50 == 0)
+            fprintf(stderr, "\r%ld questions", asked);
     }
-    fprintf(stderr, "\r%ld questions\n", asked);
-    return code;
+    if (progress)
+        fprintf(stderr, "\r%ld questions\n", asked);
+    return asked ? EXIT_OK : plain_error("%s: there is no question in it", e->path);
 }
 
 static int by_mode(const void *a, const void *b)
@@ -190,69 +253,116 @@ static int by_mode(const void *a, const void *b)
     const cell *x = a, *y = b;
     if (x->mode != y->mode)
         return x->mode < y->mode ? -1 : 1;
-    return x->modules != y->modules ? (x->modules > y->modules) - (x->modules < y->modules) : strcmp(x->kind, y->kind);
+    if (x->modules != y->modules)
+        return x->modules < y->modules ? -1 : 1;
+    return strcmp(x->kind, y->kind);
 }
 
 static void print_cells(evaluation *e, int json)
 {
     qsort(e->cells, e->cell_count, sizeof *e->cells, by_mode);
     if (!json)
-        printf("%-12s %7s %-10s %9s %9s %9s\n", "mode", "modules", "kind", "questions", "accuracy", "TTFT ms");
+        printf("%-12s %7s %-10s %9s %9s %9s\n", "mode", "modules", "kind", "questions", "accuracy",
+               "TTFT ms");
     for (size_t i = 0; i < e->cell_count; i++) {
         cell *c = &e->cells[i];
-        double accuracy = c->asked ? (double)c->right / (double)c->asked : 0, ttft = median(c->ttft, c->times);
+        double accuracy = (double)c->right / (double)c->asked, ttft = median(c->ttft, c->asked);
         if (json)
-            print_json(json_pack("{s:s,s:I,s:s,s:I,s:f,s:f}", "mode", modes[c->mode].name, "modules", (json_int_t)c->modules, "kind",
-                                 c->kind, "questions", (json_int_t)c->asked, "accuracy", accuracy, "ttft_ms", ttft));
+            print_json(json_pack("{s:s,s:I,s:s,s:I,s:f,s:f}", "mode", modes[c->mode].name,
+                                 "modules", c->modules, "kind", c->kind, "questions",
+                                 (json_int_t)c->asked, "accuracy", accuracy, "ttft_ms", ttft));
         else
-            printf("%-12s %7ld %-10s %9zu %8.1f%% %9.2f\n", modes[c->mode].name, c->modules, c->kind, c->asked, 100 * accuracy, ttft);
-        free(c->ttft);
+            printf("%-12s %7lld %-10s %9zu %8.1f%% %9.2f\n", modes[c->mode].name,
+                   (long long)c->modules, c->kind, c->asked, 100 * accuracy, ttft);
+    }
+}
+
+static int evaluate(evaluation *e, const char *model, char *text, long limit, uint32_t compute)
+{
+    pc_model_options options = PC_MODEL_OPTIONS_INIT;
+    options.compute = compute;
+    options.progress = stop_loading;
+    watch_interrupt();
+    if (pc_context_new(&e->context, NULL) < 0 || pc_cache_new(&e->cache, e->context, NULL) < 0)
+        return input_error("set-up", NULL);
+    if (pc_model_load(&e->model, e->context, model, &options) < 0)
+        return input_error("model", MODEL_HINT);
+    return all_lines(e, text, limit);
+}
+
+static void end(evaluation *e)
+{
+    for (size_t i = 0; i < e->cell_count; i++) {
+        free(e->cells[i].kind);
+        free(e->cells[i].ttft);
+    }
+    pc_schema_free(e->schema);
+    pc_cache_free(e->cache);
+    pc_model_free(e->model);
+    pc_context_free(e->context);
+    json_decref(e->named);
+    free(e->schema_id);
+    free(e);
+}
+
+/* "a,b" to bits; 0 after a message. */
+static unsigned read_modes(const char *list)
+{
+    unsigned wanted = 0;
+    for (const char *at = list;; at++) {
+        size_t n = strcspn(at, ","), m = 0;
+        while (m < MODES && (strlen(modes[m].name) != n || strncmp(modes[m].name, at, n)))
+            m++;
+        if (m == MODES) {
+            usage_error(&eval_command,
+                        "--modes '%.*s' is none of: causal,gaps,independent,sink,joint,exact",
+                        (int)n, at);
+            return 0;
+        }
+        wanted |= 1u << m;
+        if (!*(at += n))
+            return wanted;
     }
 }
 
 static int run(int argc, char **argv)
 {
-    const char *model = NULL, *wanted = "causal,gaps,independent,sink", *others[1];
+    const char *model = NULL, *list = "causal,gaps,independent,sink", *others[1];
     long limit = 0, compute = 0;
     int json = 0, code;
     size_t count, size;
+    unsigned wanted;
     const option_row rows[] = {
-        {"model", OPTION_TEXT, &model, "the model that is asked", NULL},
-        {"modes", OPTION_TEXT, &wanted, "of causal,gaps,independent,sink,joint,exact (the first four)", NULL},
-        {"limit", OPTION_NUMBER, &limit, "questions at most; 0: all", NULL},
-        {"compute", OPTION_CHOICE, &compute, "number format", COMPUTE_CHOICES},
-        {"json", OPTION_FLAG, &json, "one JSON object a row", NULL},
+        {"model", OPTION_FILE, &model, "the model that is asked", NULL, 0, 0},
+        {"modes", OPTION_TEXT, &list,
+         "of causal,gaps,independent,sink,joint,exact (the first four)", NULL, 0, 0},
+        {"limit", OPTION_NUMBER, &limit, "questions at most; 0: all", NULL, 0, 1e15},
+        {"compute", OPTION_CHOICE, &compute, "number format", COMPUTE_CHOICES, 0, 0},
+        {"json", OPTION_FLAG, &json, "one JSON object a row", NULL, 0, 0},
     };
-    char padded[256];
-    pc_model_options options = PC_MODEL_OPTIONS_INIT;
-    code = read_options(&eval_command, argc, argv, rows, sizeof rows / sizeof *rows, others, 1, &count);
+    code = read_options(&eval_command, argc, argv, rows, sizeof rows / sizeof *rows, others, 1,
+                        &count);
     if (code >= 0)
         return code;
     if (!model || !count)
-        return usage_error(&eval_command, "a JSONL file and --model are needed");
+        return usage_error(&eval_command, "%s needed",
+                           model   ? "a JSONL file is"
+                           : count ? "--model is"
+                                   : "a JSONL file and --model are");
+    if (!(wanted = read_modes(list)))
+        return EXIT_USAGE;
     evaluation *e = calloc(1, sizeof *e);
-    char *text = read_text(others[0], &size);
-    snprintf(padded, sizeof padded, ",%s,", wanted);
-    options.compute = (uint32_t)compute;
+    char *text = e ? read_text(others[0], &size) : NULL;
     code = EXIT_INPUT;
-    if (e && text) {
-        e->modes = padded;
-        e->named = json_object();
-        if (pc_context_new(&e->context, NULL) < 0 || pc_cache_new(&e->cache, e->context, NULL) < 0 ||
-            pc_model_load(&e->model, e->context, model, &options) < 0)
-            input_error("model", NULL);
-        else if ((code = all_lines(e, text, others[0], limit)) == EXIT_OK)
+    if (text && (e->named = json_object())) {
+        e->wanted = wanted;
+        e->path = others[0];
+        if ((code = evaluate(e, model, text, limit, (uint32_t)compute)) == EXIT_OK)
             print_cells(e, json);
-        pc_schema_free(e->schema);
-        pc_cache_free(e->cache);
-        pc_model_free(e->model);
-        pc_context_free(e->context);
-        json_decref(e->named);
-    } else {
-        perror(others[0]);
     }
     free(text);
-    free(e);
+    if (e)
+        end(e);
     return code;
 }
 

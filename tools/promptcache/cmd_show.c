@@ -5,23 +5,44 @@
 
 static const char *const kinds[] = {"?", "module", "union", "text", "parameter"};
 
+enum { SHOWN = 48 }; /* bytes of a text in the table */
+
+/* The start of a text on one line, cut between characters. */
+static void print_start(const char *text)
+{
+    size_t n = strlen(text), cut = n < SHOWN ? n : SHOWN;
+    while (cut < n && cut && ((unsigned char)text[cut] & 0xc0) == 0x80)
+        cut--;
+    printf(" \"");
+    for (size_t i = 0; i < cut; i++)
+        putchar((unsigned char)text[i] < 32 || text[i] == 127 ? ' ' : text[i]);
+    printf("%s\"", cut < n ? "..." : "");
+}
+
 static void print_table(const pc_schema *schema)
 {
-    printf("schema %s: %lld positions\n\n%8s %8s  %-10s %s\n", pc_schema_name(schema), (long long)pc_schema_length(schema), "start",
-           "length", "kind", "path");
+    printf("schema %s: %lld positions\n\n%8s %8s  %-10s %s\n", pc_schema_name(schema),
+           (long long)pc_schema_length(schema), "start", "length", "kind", "path");
     for (size_t i = 0; i < pc_schema_item_count(schema); i++) {
         pc_item item = PC_ITEM_INIT;
         pc_schema_get_item(schema, i, &item);
-        printf("%8lld %8lld  %-10s %*s%s%s", (long long)item.start, (long long)item.length, kinds[item.kind], 2 * (int)item.depth, "",
-               item.path, item.flags & PC_ITEM_UNCACHED ? " (not cached)" : "");
-        if (item.kind == PC_ITEM_TEXT) {
-            printf(" \"");
-            for (const char *c = item.text; *c && c - item.text < 48; c++)
-                putchar((unsigned char)*c < 32 ? ' ' : *c);
-            printf("%s\"", strlen(item.text) > 48 ? "..." : "");
-        }
+        printf("%8lld %8lld  %-10s %*s%s%s", (long long)item.start, (long long)item.length,
+               kinds[item.kind], 2 * (int)item.depth, "", item.path,
+               item.flags & PC_ITEM_UNCACHED ? " (not cached)" : "");
+        if (item.kind == PC_ITEM_TEXT)
+            print_start(item.text);
         putchar('\n');
     }
+}
+
+static json_t *item_json(const pc_item *item)
+{
+    json_t *row = json_pack("{s:s,s:s,s:I,s:I,s:b}", "path", item->path, "kind", kinds[item->kind],
+                            "start", (json_int_t)item->start, "length", (json_int_t)item->length,
+                            "cached", !(item->flags & PC_ITEM_UNCACHED));
+    if (item->kind == PC_ITEM_TEXT)
+        json_object_set_new(row, "text", json_text(item->text, strlen(item->text)));
+    return row;
 }
 
 static void print_items(const pc_schema *schema)
@@ -30,12 +51,10 @@ static void print_items(const pc_schema *schema)
     for (size_t i = 0; i < pc_schema_item_count(schema); i++) {
         pc_item item = PC_ITEM_INIT;
         pc_schema_get_item(schema, i, &item);
-        json_array_append_new(items, json_pack("{s:s,s:s,s:I,s:I,s:b}", "path", item.path, "kind", kinds[item.kind], "start",
-                                               (json_int_t)item.start, "length", (json_int_t)item.length, "cached",
-                                               !(item.flags & PC_ITEM_UNCACHED)));
+        json_array_append_new(items, item_json(&item));
     }
-    print_json(json_pack("{s:s,s:I,s:o}", "schema", pc_schema_name(schema), "length", (json_int_t)pc_schema_length(schema), "items",
-                         items));
+    print_json(json_pack("{s:s,s:I,s:o}", "schema", pc_schema_name(schema), "length",
+                         (json_int_t)pc_schema_length(schema), "items", items));
 }
 
 static int show_schema(const char *path, const char *model_path, const char *svg, int json)
@@ -44,14 +63,15 @@ static int show_schema(const char *path, const char *model_path, const char *svg
     pc_model *model = NULL;
     pc_schema *schema = NULL;
     pc_model_options options = PC_MODEL_OPTIONS_INIT;
+    pc_status status;
     int code = EXIT_OK;
     options.flags = PC_MODEL_VOCAB_ONLY;
     if (pc_context_new(&context, NULL) < 0)
         code = input_error("set-up", NULL);
     else if (pc_model_load(&model, context, model_path, &options) < 0)
         code = input_error("model", "a vocabulary is enough: a GGUF file without tensors will do");
-    else if (pc_schema_load(&schema, model, path, NULL) < 0)
-        code = input_error("schema", "doc/pml.md describes the language");
+    else if ((status = pc_schema_load(&schema, model, path, NULL)) < 0)
+        code = pml_error("schema", status);
     else if (svg)
         code = write_layout_svg(schema, svg);
     if (code == EXIT_OK && json)
@@ -70,16 +90,22 @@ static int run(int argc, char **argv)
     int json = 0, code;
     size_t count;
     const option_row rows[] = {
-        {"model", OPTION_TEXT, &model, "whose tokenizer counts; a vocabulary-only GGUF is enough", NULL},
-        {"svg", OPTION_TEXT, &svg, "also draws the layout into this file", NULL},
-        {"json", OPTION_FLAG, &json, "one JSON object", NULL},
+        {"model", OPTION_FILE, &model, "whose tokenizer counts; a vocabulary-only GGUF is enough",
+         NULL, 0, 0},
+        {"svg", OPTION_FILE, &svg, "also draws the layout into this file", NULL, 0, 0},
+        {"json", OPTION_FLAG, &json, "one JSON object", NULL, 0, 0},
     };
-    code = read_options(&show_command, argc, argv, rows, sizeof rows / sizeof *rows, others, 1, &count);
+    code = read_options(&show_command, argc, argv, rows, sizeof rows / sizeof *rows, others, 1,
+                        &count);
     if (code >= 0)
         return code;
     if (!count || !model)
-        return usage_error(&show_command, "a schema and --model are needed");
+        return usage_error(&show_command, "%s needed",
+                           model   ? "a schema is"
+                           : count ? "--model is"
+                                   : "a schema and --model are");
     return show_schema(others[0], model, svg, json);
 }
 
-const command show_command = {"show", "show S.pml --model M [--svg out.svg] [--json]", "shows the layout of a schema", run};
+const command show_command = {"show", "show S.pml --model M [--svg out.svg] [--json]",
+                              "shows the layout of a schema", run};

@@ -10,7 +10,9 @@ static int encode(const pc_model *model, const char *text, size_t size, uint64_t
     if (pc_tokenize(model, text, size, flags, NULL, 0, &count) < 0)
         return input_error("tokenize", NULL);
     ids = malloc((count + 1) * sizeof *ids);
-    if (!ids || pc_tokenize(model, text, size, flags, ids, count, &count) < 0) {
+    if (!ids)
+        return plain_error("tokenize: out of memory for %zu ids", count);
+    if (pc_tokenize(model, text, size, flags, ids, count, &count) < 0) {
         free(ids);
         return input_error("tokenize", NULL);
     }
@@ -22,29 +24,78 @@ static int encode(const pc_model *model, const char *text, size_t size, uint64_t
     return EXIT_OK;
 }
 
-static int decode(const pc_model *model, const char *text, size_t size, uint64_t flags)
+/* The ids of a JSON array, in a block of the caller's; NULL after a message. */
+static int32_t *read_ids(const char *text, size_t size, size_t *count)
 {
     json_error_t error;
-    json_t *list = json_loadb(text, size, 0, &error), *item;
-    size_t count = json_array_size(list), bytes, i;
-    int32_t *ids = malloc((count + 1) * sizeof *ids);
+    json_t *list = json_loadb(text, size, JSON_DECODE_ANY, &error);
+    int32_t *ids = NULL;
+    *count = json_array_size(list);
+    if (!list)
+        plain_error("standard input:%d:%d: %s; --decode takes a JSON array of ids", error.line,
+                    error.column, error.text);
+    else if (!json_is_array(list))
+        plain_error("standard input: not a JSON array of ids");
+    else if (!(ids = malloc((*count + 1) * sizeof *ids)))
+        plain_error("decode: out of memory for %zu ids", *count);
+    for (size_t i = 0; ids && i < *count; i++) {
+        json_t *item = json_array_get(list, i);
+        json_int_t id = json_integer_value(item);
+        if (!json_is_integer(item) || id < 0 || id > INT32_MAX) {
+            plain_error("standard input: item %zu of the array is no token id", i);
+            free(ids);
+            ids = NULL;
+            break;
+        }
+        ids[i] = (int32_t)id;
+    }
+    json_decref(list);
+    return ids;
+}
+
+static int decode(const pc_model *model, const char *text, size_t size, uint64_t flags, int json)
+{
+    size_t count, bytes;
+    int32_t *ids = read_ids(text, size, &count);
     char *out = NULL;
     int code = EXIT_OK;
-    if (!json_is_array(list) || !ids) {
-        fprintf(stderr, "promptcache: standard input:%d:%d: %s\n", error.line, error.column, list ? "not an array" : error.text);
-        code = EXIT_INPUT;
-    }
-    if (code == EXIT_OK)
-        json_array_foreach(list, i, item)
-            ids[i] = json_is_integer(item) ? (int32_t)json_integer_value(item) : -1;
-    if (code == EXIT_OK && (pc_detokenize(model, ids, count, flags, NULL, 0, &bytes) < 0 || !(out = malloc(bytes + 1)) ||
-                            pc_detokenize(model, ids, count, flags, out, bytes, &bytes) < 0))
+    if (!ids)
+        return EXIT_INPUT;
+    if (pc_detokenize(model, ids, count, flags, NULL, 0, &bytes) < 0)
         code = input_error("decode", NULL);
-    if (code == EXIT_OK)
+    else if (!(out = malloc(bytes + 1)))
+        code = plain_error("decode: out of memory for %zu bytes", bytes);
+    else if (pc_detokenize(model, ids, count, flags, out, bytes, &bytes) < 0)
+        code = input_error("decode", NULL);
+    else if (json)
+        print_json(json_pack("{s:o}", "text", json_text(out, bytes)));
+    else
         fwrite(out, 1, bytes, stdout);
     free(out);
     free(ids);
-    json_decref(list);
+    return code;
+}
+
+static int convert(const char *path, int special, int back, int json)
+{
+    pc_context *context = NULL;
+    pc_model *model = NULL;
+    pc_model_options options = PC_MODEL_OPTIONS_INIT;
+    size_t size = 0;
+    char *text = NULL;
+    int code = EXIT_INPUT;
+    options.flags = PC_MODEL_VOCAB_ONLY;
+    if (pc_context_new(&context, NULL) < 0)
+        code = input_error("set-up", NULL);
+    else if (pc_model_load(&model, context, path, &options) < 0)
+        code = input_error("model", MODEL_HINT);
+    else if ((text = read_text("-", &size)) && back)
+        code = decode(model, text, size, special ? PC_TOKENIZE_SPECIAL : 0, json);
+    else if (text)
+        code = encode(model, text, size, special ? PC_TOKENIZE_SPECIAL | PC_TOKENIZE_BOS : 0);
+    free(text);
+    pc_model_free(model);
+    pc_context_free(context);
     return code;
 }
 
@@ -52,32 +103,25 @@ static int run(int argc, char **argv)
 {
     const char *path = NULL, *others[1];
     int special = 0, back = 0, json = 0, code;
-    size_t count, size = 0;
+    size_t count;
     const option_row rows[] = {
-        {"model", OPTION_TEXT, &path, "whose tokenizer; a vocabulary-only GGUF is enough", NULL},
-        {"special", OPTION_FLAG, &special, "text of special tokens counts, BOS and EOS by the model's convention", NULL},
-        {"decode", OPTION_FLAG, &back, "ids to text", NULL},
-        {"json", OPTION_FLAG, &json, "(the output always is)", NULL},
+        {"model", OPTION_FILE, &path, "whose tokenizer; a vocabulary-only GGUF is enough", NULL, 0,
+         0},
+        {"special", OPTION_FLAG, &special,
+         "text of special tokens counts, BOS and EOS by the model's convention", NULL, 0, 0},
+        {"decode", OPTION_FLAG, &back, "ids to text", NULL, 0, 0},
+        {"json", OPTION_FLAG, &json, "with --decode: {\"text\": ...}; ids are JSON in any case",
+         NULL, 0, 0},
     };
-    pc_context *context = NULL;
-    pc_model *model = NULL;
-    pc_model_options options = PC_MODEL_OPTIONS_INIT;
-    code = read_options(&tokenize_command, argc, argv, rows, sizeof rows / sizeof *rows, others, 0, &count);
+    code = read_options(&tokenize_command, argc, argv, rows, sizeof rows / sizeof *rows, others, 0,
+                        &count);
     if (code >= 0)
         return code;
     if (!path)
         return usage_error(&tokenize_command, "--model is needed");
-    options.flags = PC_MODEL_VOCAB_ONLY;
-    char *text = read_text("-", &size);
-    if (pc_context_new(&context, NULL) < 0 || pc_model_load(&model, context, path, &options) < 0)
-        code = input_error("model", NULL);
-    else if (text)
-        code = back ? decode(model, text, size, special ? PC_TOKENIZE_SPECIAL : 0)
-                    : encode(model, text, size, special ? PC_TOKENIZE_SPECIAL | PC_TOKENIZE_BOS : 0);
-    free(text);
-    pc_model_free(model);
-    pc_context_free(context);
-    return code < 0 ? EXIT_INPUT : code;
+    return convert(path, special, back, json);
 }
 
-const command tokenize_command = {"tokenize", "tokenize --model M [--special] [--decode] <TEXT", "text to token ids and back", run};
+const command tokenize_command = {
+    "tokenize", "tokenize --model M [--special] [--decode] [--json] <TEXT",
+    "text to token ids and back", run};

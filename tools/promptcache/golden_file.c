@@ -1,6 +1,5 @@
 #include "golden_file.h"
 
-#include <errno.h>
 #include <stdarg.h>
 #include <stdlib.h>
 #include <string.h>
@@ -13,11 +12,14 @@ static int bad(const char *path, const char *cause)
     return EXIT_INPUT;
 }
 
-static int read_tensor(golden_tensor *t, const char *name, const json_t *row, const char *data, size_t size)
+static int read_tensor(golden_tensor *t, const char *name, const json_t *row, const char *data,
+                       size_t size)
 {
     const char *type = json_string_value(json_object_get(row, "dtype"));
-    json_t *shape = json_object_get(row, "shape"), *offsets = json_object_get(row, "data_offsets"), *dim;
-    json_int_t from = json_integer_value(json_array_get(offsets, 0)), to = json_integer_value(json_array_get(offsets, 1));
+    json_t *shape = json_object_get(row, "shape"), *offsets = json_object_get(row, "data_offsets"),
+           *dim;
+    json_int_t from = json_integer_value(json_array_get(offsets, 0)),
+               to = json_integer_value(json_array_get(offsets, 1));
     size_t i;
     *t = (golden_tensor){.name = name, .count = 1, .rank = json_array_size(shape)};
     if (!type || t->rank > 8 || from < 0 || to < from || (uint64_t)to > size)
@@ -30,8 +32,12 @@ static int read_tensor(golden_tensor *t, const char *name, const json_t *row, co
         if (t->shape[i] < 0 || t->shape[i] > 1 << 28)
             return 0;
         t->count *= (size_t)t->shape[i];
+        if (t->count > size) /* keeps the product from running over */
+            return 0;
     }
     t->data = data + from;
+    if ((uintptr_t)t->data % 4)
+        return 0;
     return t->count * 4 == (size_t)(to - from);
 }
 
@@ -52,7 +58,7 @@ int golden_open(golden_file *file, const char *path)
     memset(file, 0, sizeof *file);
     file->data = read_text(path, &size);
     if (!file->data)
-        return bad(path, strerror(errno));
+        return EXIT_INPUT;
     memcpy(&header, file->data, size < 8 ? 0 : 8);
     if (size < 8 || header > size - 8)
         return bad(path, "not a safetensors file");
@@ -63,8 +69,10 @@ int golden_open(golden_file *file, const char *path)
     json_object_foreach(file->header, name, row) {
         if (!strcmp(name, "__metadata__"))
             continue;
-        if (!read_tensor(&file->tensors[file->count++], name, row, file->data + 8 + header, size - 8 - header)) {
-            fprintf(stderr, "promptcache: %s: tensor '%s' has a bad type, shape or place\n", path, name);
+        if (!read_tensor(&file->tensors[file->count++], name, row, file->data + 8 + header,
+                         size - 8 - header)) {
+            fprintf(stderr, "promptcache: %s: tensor '%s' has a bad type, shape or place\n", path,
+                    name);
             return EXIT_INPUT;
         }
     }

@@ -25,7 +25,9 @@ typedef struct golden_file {
 
 int golden_open(golden_file *file, const char *path); /* 0, or an exit code after a message */
 void golden_close(golden_file *file);
-golden_tensor *golden_find(golden_file *file, const char *format, ...) __attribute__((format(printf, 2, 3)));
-uint64_t golden_regime(const golden_file *file, const char *name); /* rope_len of a case; 0: not given */
+golden_tensor *golden_find(golden_file *file, const char *format, ...)
+    __attribute__((format(printf, 2, 3)));
+/* rope_len of a case; 0: not given */
+uint64_t golden_regime(const golden_file *file, const char *name);
 
 #endif

@@ -1,142 +1,146 @@
+/* Input, output and errors of the commands. */
 #include "program.h"
 
 #include <errno.h>
+#include <math.h>
+#include <signal.h>
 #include <stdarg.h>
 #include <stdlib.h>
 #include <string.h>
 
-int usage_error(const command *about, const char *format, ...)
+/* ------------------------------------------------------------------ Ctrl-C */
+
+static volatile sig_atomic_t interrupted;
+
+static void on_interrupt(int number)
 {
-    va_list args;
-    va_start(args, format);
-    fprintf(stderr, "promptcache %s: ", about->name);
-    vfprintf(stderr, format, args);
-    va_end(args);
-    fprintf(stderr, "\nusage: promptcache %s\n`promptcache %s --help` tells more.\n", about->usage, about->name);
-    return EXIT_USAGE;
+    (void)number;
+    interrupted = 1;
 }
+
+void watch_interrupt(void)
+{
+    struct sigaction now, action = {.sa_handler = on_interrupt, .sa_flags = (int)SA_RESETHAND};
+    /* who has it ignored (nohup, background jobs of a script) wants it ignored */
+    if (!sigaction(SIGINT, NULL, &now) && now.sa_handler != SIG_IGN)
+        sigaction(SIGINT, &action, NULL);
+}
+
+int32_t is_interrupted(void *user)
+{
+    (void)user;
+    return interrupted;
+}
+
+int32_t stop_loading(void *user, const char *what, uint64_t done, uint64_t total)
+{
+    (void)what, (void)done, (void)total;
+    return is_interrupted(user);
+}
+
+/* ------------------------------------------------------------------ errors */
 
 int input_error(const char *doing, const char *next)
 {
-    fprintf(stderr, "promptcache: %s: %s\n", doing, pc_error_text());
+    const char *text = pc_error_text();
+    size_t n = strlen(doing);
+    if (interrupted) {
+        fprintf(stderr, "promptcache: interrupted\n");
+        return EXIT_INTERRUPTED;
+    }
+    /* a text that begins with the same word needs no second one */
+    if (strncmp(text, doing, n) || text[n] != ':')
+        fprintf(stderr, "promptcache: %s: %s\n", doing, text);
+    else
+        fprintf(stderr, "promptcache: %s\n", text);
     if (next)
         fprintf(stderr, "  %s\n", next);
     return EXIT_INPUT;
 }
 
-static int help(const command *about, const option_row *rows, size_t count)
+int pml_error(const char *doing, pc_status status)
 {
-    printf("usage: promptcache %s\n%s\n\n", about->usage, about->summary);
-    for (size_t i = 0; i < count; i++) {
-        static const char *const values[] = {"", " TEXT", " N", " X", " NAME"};
-        char left[64];
-        snprintf(left, sizeof left, "--%s%s", rows[i].name, values[rows[i].kind]);
-        printf("  %-24s %s", left, rows[i].help);
-        if (rows[i].choices)
-            printf(": %s", rows[i].choices);
-        printf("\n");
-    }
-    return EXIT_OK;
+    const char *next = NULL;
+    if (status == PC_ERR_PML)
+        next =
+            !strcmp(doing, "prompt")
+                ? "`promptcache show` lists a schema's modules; doc/pml.md describes the language"
+                : "doc/pml.md describes the language";
+    else if (status == PC_ERR_LIMIT)
+        next = "shorten it, or take a model with a longer context";
+    return input_error(doing, next);
 }
 
-static int choose(const command *about, const option_row *row, const char *value)
+int plain_error(const char *format, ...)
 {
-    long index = 0;
-    size_t n = strlen(value);
-    for (const char *at = row->choices; *at; index++) {
-        size_t size = strcspn(at, " ");
-        if (size == n && !strncmp(at, value, n)) {
-            *(long *)row->target = index;
-            return -1;
-        }
-        at += size + strspn(at + size, " ");
-    }
-    return usage_error(about, "--%s '%s' is none of: %s", row->name, value, row->choices);
+    va_list args;
+    va_start(args, format);
+    fputs("promptcache: ", stderr);
+    vfprintf(stderr, format, args);
+    va_end(args);
+    fputc('\n', stderr);
+    return EXIT_INPUT;
 }
 
-static int store(const command *about, const option_row *row, const char *value)
-{
-    char *end = NULL;
-    errno = 0;
-    switch (row->kind) {
-    case OPTION_FLAG:
-        *(int *)row->target = 1;
-        return -1;
-    case OPTION_TEXT:
-        *(const char **)row->target = value;
-        return -1;
-    case OPTION_NUMBER:
-        *(long *)row->target = strtol(value, &end, 10);
-        break;
-    case OPTION_REAL:
-        *(double *)row->target = strtod(value, &end);
-        break;
-    case OPTION_CHOICE:
-        return choose(about, row, value);
-    }
-    return errno || end == value || *end || value[0] == '-' ? usage_error(about, "--%s '%s' is not a number", row->name, value) : -1;
-}
+/* ------------------------------------------------------------------ output */
 
-/* Length of the common start, for a hint at the nearest option. */
-static const char *nearest(const option_row *rows, size_t count, const char *name)
-{
-    const char *best = NULL;
-    size_t most = 1;
-    for (size_t i = 0; i < count; i++) {
-        size_t n = 0;
-        while (rows[i].name[n] && rows[i].name[n] == name[n])
-            n++;
-        if (n > most) {
-            most = n;
-            best = rows[i].name;
-        }
-    }
-    return best;
-}
+static int output_failed; /* something could not be turned into JSON */
 
-static int unknown_option(const command *about, const option_row *rows, size_t count, const char *name)
+int finish_output(int code)
 {
-    const char *near = nearest(rows, count, name);
-    return usage_error(about, "there is no option --%s%s%s%s", name, near ? " (did you mean --" : "", near ? near : "", near ? "?)" : "");
-}
-
-int read_options(const command *about, int argc, char **argv, const option_row *rows, size_t count, const char **others,
-                 size_t most, size_t *other_count)
-{
-    *other_count = 0;
-    for (int i = 1; i < argc; i++) {
-        const char *name = argv[i] + 2, *equals = strchr(argv[i], '=');
-        const option_row *row = NULL;
-        int code;
-        if (strncmp(argv[i], "--", 2)) {
-            if (*other_count == most)
-                return usage_error(about, "'%s' is one argument too many", argv[i]);
-            others[(*other_count)++] = argv[i];
-            continue;
-        }
-        if (!strcmp(name, "help"))
-            return help(about, rows, count);
-        size_t size = equals ? (size_t)(equals - name) : strlen(name);
-        for (size_t r = 0; r < count; r++)
-            if (strlen(rows[r].name) == size && !strncmp(rows[r].name, name, size))
-                row = &rows[r];
-        if (!row)
-            return unknown_option(about, rows, count, name);
-        if (row->kind != OPTION_FLAG && !equals && i + 1 == argc)
-            return usage_error(about, "--%s needs a value", row->name);
-        code = store(about, row, row->kind == OPTION_FLAG ? NULL : equals ? equals + 1 : argv[++i]);
-        if (code >= 0)
-            return code;
+    int failed = fflush(stdout);
+    if (output_failed)
+        return plain_error("a result could not be written as JSON: out of memory");
+    if (failed || ferror(stdout)) {
+        plain_error("standard output: %s", failed ? strerror(errno) : "not all could be written");
+        return code == EXIT_OK || code == EXIT_CHECK ? EXIT_INPUT : code;
     }
-    return -1;
+    return code;
 }
 
 void print_json(json_t *object)
 {
     char *text = json_dumps(object, JSON_COMPACT | JSON_PRESERVE_ORDER | JSON_REAL_PRECISION(9));
-    puts(text ? text : "{}");
+    if (text)
+        puts(text);
+    else
+        output_failed = 1;
     free(text);
     json_decref(object);
+}
+
+/* Bytes of the UTF-8 character at the start of `text`; 0: there is none. */
+static size_t character(const unsigned char *text, size_t size)
+{
+    size_t n = text[0] < 0x80 ? 1 : text[0] >= 0xf0 ? 4 : text[0] >= 0xe0 ? 3 : 2;
+    json_t *valid;
+    if (n > size || (text[0] >= 0x80 && text[0] < 0xc2))
+        return 0;
+    valid = n > 1 ? json_stringn((const char *)text, n) : NULL;
+    json_decref(valid);
+    return n == 1 || valid ? n : 0;
+}
+
+json_t *json_text(const char *text, size_t size)
+{
+    json_t *json = json_stringn(text, size);
+    char *clean;
+    size_t at = 0;
+    if (json || !(clean = malloc(3 * size + 1)))
+        return json;
+    for (size_t i = 0, n; i < size; i += n ? n : 1) {
+        n = character((const unsigned char *)text + i, size - i);
+        memcpy(clean + at, n ? text + i : "\xef\xbf\xbd", n ? n : 3);
+        at += n ? n : 3;
+    }
+    json = json_stringn(clean, at);
+    free(clean);
+    return json;
+}
+
+json_t *json_number(double value)
+{
+    return isfinite(value) ? json_real(value) : json_null();
 }
 
 static int compare(const void *a, const void *b)
@@ -153,27 +157,46 @@ double median(double *values, size_t count)
     return count % 2 ? values[count / 2] : 0.5 * (values[count / 2 - 1] + values[count / 2]);
 }
 
-char *read_text(const char *path, size_t *size)
+/* ------------------------------------------------------------------- input */
+
+static char *read_stream(FILE *file, size_t *size)
 {
-    FILE *file = strcmp(path, "-") ? fopen(path, "rb") : stdin;
     char *data = NULL;
     size_t capacity = 0, n;
-    *size = 0;
-    if (!file)
-        return NULL;
     do {
         if (*size + 65536 > capacity) {
             char *grown = realloc(data, capacity = 2 * capacity + 65537);
-            if (!grown)
-                break;
+            if (!grown) {
+                free(data);
+                return NULL;
+            }
             data = grown;
         }
         n = fread(data + *size, 1, 65536, file);
         *size += n;
     } while (n);
+    data[*size] = 0;
+    return data;
+}
+
+char *read_text(const char *path, size_t *size)
+{
+    FILE *file = strcmp(path, "-") ? fopen(path, "rb") : stdin;
+    const char *name = file == stdin ? "standard input" : path;
+    char *data;
+    *size = 0;
+    if (!file) {
+        plain_error("%s: %s", name, strerror(errno));
+        return NULL;
+    }
+    errno = 0;
+    data = read_stream(file, size);
+    if (!data || ferror(file)) {
+        plain_error("%s: %s", name, strerror(errno ? errno : ENOMEM));
+        free(data);
+        data = NULL;
+    }
     if (file != stdin)
         fclose(file);
-    if (data)
-        data[*size] = 0;
     return data;
 }

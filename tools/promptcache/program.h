@@ -1,4 +1,4 @@
-/* What the commands share: options from a table, exit codes, JSON out, medians. */
+/* What the commands share: options from a table, exit codes, input and output with errors told. */
 #ifndef PROGRAM_H
 #define PROGRAM_H
 
@@ -6,40 +6,82 @@
 #include <promptcache.h>
 #include <stdio.h>
 
-enum { EXIT_OK = 0, EXIT_CHECK = 1, EXIT_USAGE = 2, EXIT_INPUT = 3 };
+enum { EXIT_OK = 0, EXIT_CHECK = 1, EXIT_USAGE = 2, EXIT_INPUT = 3, EXIT_INTERRUPTED = 130 };
 
-typedef enum option_kind { OPTION_FLAG, OPTION_TEXT, OPTION_NUMBER, OPTION_REAL, OPTION_CHOICE } option_kind;
+/* ------------------------------------------------------------- arguments.c */
+
+typedef enum option_kind {
+    OPTION_FLAG,   /* int */
+    OPTION_TEXT,   /* const char * */
+    OPTION_FILE,   /* const char *, not empty */
+    OPTION_FILES,  /* file_list; may be given several times */
+    OPTION_NUMBER, /* long, low to high */
+    OPTION_REAL,   /* double, low to high */
+    OPTION_CHOICE  /* long: index into the choices */
+} option_kind;
 
 typedef struct option_row {
     const char *name; /* without the dashes */
     option_kind kind;
-    void *target;          /* int, const char *, long, double, long */
-    const char *help;      /* for --help; NAME in it stands for the value */
-    const char *choices;   /* OPTION_CHOICE: "a b c"; the target gets the index */
+    void *target;
+    const char *help;
+    const char *choices; /* OPTION_CHOICE: "a b c" */
+    double low, high;
 } option_row;
+
+enum { MOST_FILES = 16, MOST_OPTIONS = 32 };
+typedef struct file_list {
+    const char *items[MOST_FILES];
+    size_t count;
+} file_list;
 
 typedef struct command {
     const char *name, *usage, *summary;
     int (*run)(int argc, char **argv); /* argv[0] is the command */
 } command;
 
-/* Reads options (--name value, --name=value) and up to `most` other arguments. -1: go on; else the exit code (0 after --help). */
-int read_options(const command *about, int argc, char **argv, const option_row *rows, size_t count, const char **others,
-                 size_t most, size_t *other_count);
+/* Reads options (--name value, --name=value; "--" ends them) and up to `most` other arguments. -1:
+ * go on; else the exit code (0 after --help). */
+int read_options(const command *about, int argc, char **argv, const option_row *rows, size_t count,
+                 const char **others, size_t most, size_t *other_count);
+int usage_error(const command *about, const char *format, ...)
+    __attribute__((format(printf, 2, 3)));
 
-/* Prints the library's error text with what to do next; EXIT_INPUT. */
+/* --------------------------------------------------------------- program.c */
+
+/* Prints the library's error text with what to do next (may be NULL). EXIT_INPUT, or
+ * EXIT_INTERRUPTED where Ctrl-C was the cause. */
 int input_error(const char *doing, const char *next);
-int usage_error(const command *about, const char *format, ...) __attribute__((format(printf, 2, 3)));
+/* The same for a schema or prompt: what to do next follows from `status`. */
+int pml_error(const char *doing, pc_status status);
+/* "promptcache: " and one line; EXIT_INPUT. */
+int plain_error(const char *format, ...) __attribute__((format(printf, 1, 2)));
+/* Flushes standard output: `code`, or EXIT_INPUT with a message if something could not be written.
+ */
+int finish_output(int code);
 
 void print_json(json_t *object); /* one line; takes the reference */
+/* Text of a model or file may hold bytes that are no UTF-8: they become U+FFFD. */
+json_t *json_text(const char *text, size_t size);
+json_t *json_number(double value); /* null where it is not finite */
 double median(double *values, size_t count);
-char *read_text(const char *path, size_t *size); /* NULL: cannot be read, errno says why */
-/* "bf16" and so on for --compute; shared by several commands */
+/* A whole file, "-": standard input; a NUL stands behind it. NULL after a message. */
+char *read_text(const char *path, size_t *size);
+
+/* Makes Ctrl-C end the work at the next chance instead of killing the program; a second one kills.
+ */
+void watch_interrupt(void);
+int32_t is_interrupted(void *user); /* for `cancelled` of the library's options */
+int32_t stop_loading(void *user, const char *what, uint64_t done, uint64_t total);
+
+/* shared by several commands */
 #define COMPUTE_CHOICES "default f32 bf16"
 #define ENCODING_CHOICES "independent sink joint exact"
 #define REPAIR_CHOICES "scaffold none first top full"
+#define MODEL_HINT "--model takes a GGUF file, a Hugging Face folder or a llama2.c checkpoint"
 
-extern const command run_command, show_command, check_command, eval_command, bench_command, tokenize_command;
+extern const command run_command, show_command, check_command, eval_command, bench_command,
+    tokenize_command;
 int write_layout_svg(const pc_schema *schema, const char *path); /* 0, or an exit code */
 int bench_ttft(int argc, char **argv);
 

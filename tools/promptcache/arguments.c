@@ -1,0 +1,196 @@
+/* Options of a command line from a table. */
+#include <errno.h>
+#include <stdarg.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "program.h"
+
+int usage_error(const command *about, const char *format, ...)
+{
+    va_list args;
+    va_start(args, format);
+    fprintf(stderr, "promptcache %s: ", about->name);
+    vfprintf(stderr, format, args);
+    va_end(args);
+    fprintf(stderr, "\nusage: promptcache %s\n`promptcache %s --help` tells more.\n", about->usage,
+            about->name);
+    return EXIT_USAGE;
+}
+
+static int help(const command *about, const option_row *rows, size_t count)
+{
+    printf("usage: promptcache %s\n%s\n\n", about->usage, about->summary);
+    for (size_t i = 0; i < count; i++) {
+        static const char *const values[] = {"", " TEXT", " FILE", " FILE", " N", " X", " NAME"};
+        char left[64];
+        snprintf(left, sizeof left, "--%s%s", rows[i].name, values[rows[i].kind]);
+        printf("  %-22s %s", left, rows[i].help);
+        if (rows[i].choices)
+            printf(": %s", rows[i].choices);
+        printf("\n");
+    }
+    printf("  %-22s %s\n", "--help", "this text");
+    return EXIT_OK;
+}
+
+static int choose(const command *about, const option_row *row, const char *value)
+{
+    long index = 0;
+    size_t n = strlen(value);
+    for (const char *at = row->choices; *at; index++) {
+        size_t size = strcspn(at, " ");
+        if (size == n && !strncmp(at, value, n)) {
+            *(long *)row->target = index;
+            return -1;
+        }
+        at += size + strspn(at + size, " ");
+    }
+    return usage_error(about, "--%s '%s' is none of: %s", row->name, value, row->choices);
+}
+
+static int store_number(const command *about, const option_row *row, const char *value)
+{
+    char *end = NULL;
+    long number;
+    errno = 0;
+    number = strtol(value, &end, 10);
+    if (errno || end == value || *end || (double)number < row->low || (double)number > row->high)
+        return usage_error(about, "--%s '%s' is not a whole number from %.0f to %.0f", row->name,
+                           value, row->low, row->high);
+    *(long *)row->target = number;
+    return -1;
+}
+
+static int store_real(const command *about, const option_row *row, const char *value)
+{
+    char *end = NULL;
+    double number = strtod(value, &end);
+    if (end == value || *end || !(number >= row->low && number <= row->high))
+        return usage_error(about, "--%s '%s' is not a number from %g to %g", row->name, value,
+                           row->low, row->high);
+    *(double *)row->target = number;
+    return -1;
+}
+
+static int store_file(const command *about, const option_row *row, const char *value)
+{
+    file_list *list = row->target;
+    if (!*value)
+        return usage_error(about, "--%s is empty: a path is needed", row->name);
+    if (row->kind == OPTION_FILE) {
+        *(const char **)row->target = value;
+        return -1;
+    }
+    if (list->count == MOST_FILES)
+        return usage_error(about, "--%s is given more than %d times", row->name, MOST_FILES);
+    list->items[list->count++] = value;
+    return -1;
+}
+
+static int store(const command *about, const option_row *row, const char *value)
+{
+    switch (row->kind) {
+    case OPTION_FLAG:
+        *(int *)row->target = 1;
+        break;
+    case OPTION_TEXT:
+        *(const char **)row->target = value;
+        break;
+    case OPTION_FILE:
+    case OPTION_FILES:
+        return store_file(about, row, value);
+    case OPTION_NUMBER:
+        return store_number(about, row, value);
+    case OPTION_REAL:
+        return store_real(about, row, value);
+    case OPTION_CHOICE:
+        return choose(about, row, value);
+    }
+    return -1;
+}
+
+/* The option that shares the longest start with what was written, for a hint. */
+static const char *nearest(const option_row *rows, size_t count, const char *name)
+{
+    const char *best = NULL;
+    size_t most = 1;
+    for (size_t i = 0; i < count; i++) {
+        size_t n = 0;
+        while (rows[i].name[n] && rows[i].name[n] == name[n])
+            n++;
+        if (n > most) {
+            most = n;
+            best = rows[i].name;
+        }
+    }
+    return best;
+}
+
+static int unknown_option(const command *about, const option_row *rows, size_t count,
+                          const char *argument)
+{
+    const char *near;
+    if (strncmp(argument, "--", 2))
+        return usage_error(about, "there is no option %s (options start with two dashes)",
+                           argument);
+    near = nearest(rows, count, argument + 2);
+    return usage_error(about, "there is no option %s%s%s%s", argument,
+                       near ? " (did you mean --" : "", near ? near : "", near ? "?)" : "");
+}
+
+/* Value of an option at argv[*i]: behind '=', or the next argument. NULL after a message. */
+static const char *value_of(const command *about, const option_row *row, int argc, char **argv,
+                            int *i)
+{
+    const char *equals = strchr(argv[*i], '=');
+    if (equals)
+        return equals + 1;
+    if (*i + 1 == argc)
+        usage_error(about, "--%s needs a value", row->name);
+    else if (!strncmp(argv[*i + 1], "--", 2))
+        usage_error(about, "--%s needs a value; '%s' looks like an option (--%s=%s if it is meant)",
+                    row->name, argv[*i + 1], row->name, argv[*i + 1]);
+    else
+        return argv[++*i];
+    return NULL;
+}
+
+static int read_option(const command *about, int argc, char **argv, int *i, const option_row *rows,
+                       size_t count, unsigned char *given)
+{
+    const char *name = argv[*i] + 2, *equals = strchr(name, '='), *value = "";
+    size_t size = equals ? (size_t)(equals - name) : strlen(name), r = 0;
+    while (r < count && (strlen(rows[r].name) != size || strncmp(rows[r].name, name, size)))
+        r++;
+    if (r == count || strncmp(argv[*i], "--", 2))
+        return unknown_option(about, rows, count, argv[*i]);
+    if (rows[r].kind == OPTION_FLAG && equals)
+        return usage_error(about, "--%s takes no value", rows[r].name);
+    if (given[r]++ && rows[r].kind != OPTION_FILES && rows[r].kind != OPTION_FLAG)
+        return usage_error(about, "--%s is given twice", rows[r].name);
+    if (rows[r].kind != OPTION_FLAG && !(value = value_of(about, &rows[r], argc, argv, i)))
+        return EXIT_USAGE;
+    return store(about, &rows[r], value);
+}
+
+int read_options(const command *about, int argc, char **argv, const option_row *rows, size_t count,
+                 const char **others, size_t most, size_t *other_count)
+{
+    unsigned char given[MOST_OPTIONS] = {0};
+    int code = -1, only_others = 0;
+    *other_count = 0;
+    for (int i = 1; i < argc && code < 0; i++) {
+        if (!only_others && !strcmp(argv[i], "--"))
+            only_others = 1;
+        else if (!only_others && (!strcmp(argv[i], "--help") || !strcmp(argv[i], "-h")))
+            return help(about, rows, count);
+        else if (!only_others && argv[i][0] == '-' && argv[i][1])
+            code = read_option(about, argc, argv, &i, rows, count, given);
+        else if (*other_count == most)
+            code = usage_error(about, "'%s' is one argument too many", argv[i]);
+        else
+            others[(*other_count)++] = argv[i];
+    }
+    return code;
+}

@@ -23,7 +23,7 @@ int pc__is_chat_tag(const char *name)
     return !strcmp(name, "system") || !strcmp(name, "user") || !strcmp(name, "assistant");
 }
 
-static int reserved(const char *name)
+int pc__is_tag(const char *name)
 {
     static const char *const tags[] = {"schema", "module",   "union", "parameter",
                                        "param",  "scaffold", "prompt"};
@@ -44,7 +44,7 @@ const char *pc__name_attribute(const char *where, const pc__xml *element, const 
                       "'%.60s' is no %s name (a letter or '_', then letters, digits, '_', '.',"
                       " '-')",
                       name, what);
-    else if (as_tag && reserved(name))
+    else if (as_tag && pc__is_tag(name))
         pc__xml_fault(where, element, "'%s' is a tag of the language and cannot name a %s", name,
                       what);
     else
@@ -57,10 +57,11 @@ pc_status pc__only_attributes(const char *where, const pc__xml *element, const c
     for (size_t i = 0; i < element->attribute_count; i++) {
         char padded[128];
         snprintf(padded, sizeof padded, " %s ", element->attributes[i].name);
-        if (!strstr(allowed, padded))
-            return pc__xml_fault(where, element, "<%s> knows no attribute '%.60s'%s%s",
+        if (!strstr(allowed, padded)) /* `allowed` without the blanks around it, if it has any */
+            return pc__xml_fault(where, element, "<%.60s> knows no attribute '%.60s'%s%.*s",
                                  element->name, element->attributes[i].name,
-                                 allowed[1] ? "; it has" : "", allowed[1] ? allowed : "");
+                                 allowed[1] ? "; it has " : "",
+                                 allowed[1] ? (int)strlen(allowed) - 2 : 0, allowed + 1);
     }
     return PC_OK;
 }

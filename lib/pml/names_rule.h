@@ -12,5 +12,6 @@ const char *pc__name_attribute(const char *where, const pc__xml *element, const 
 /* PC_ERR_PML for an attribute that is none of `allowed` (names between blanks, " name src "). */
 pc_status pc__only_attributes(const char *where, const pc__xml *element, const char *allowed);
 int pc__is_chat_tag(const char *name);
+int pc__is_tag(const char *name); /* of the language, chat tags included */
 
 #endif

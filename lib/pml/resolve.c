@@ -78,33 +78,56 @@ static const pc__node *anywhere(const pc__schema_tree *tree, const char *name)
     return NULL;
 }
 
-static void list_names(const pc__node *parent, char *out, size_t size)
+/* One more name in a list between commas; "..." where it does not fit. */
+static void list_name(char *out, size_t size, const char *name)
+{
+    size_t n = strlen(out);
+    if (n + strlen(name) + 8 < size)
+        snprintf(out + n, size - n, "%s%s", n ? ", " : "", name);
+    else if (n < 3 || strcmp(out + n - 3, "..."))
+        snprintf(out + n, size - n, "%s...", n ? ", " : "");
+}
+
+static void list_modules(const pc__node *parent, char *out, size_t size)
 {
     for (size_t i = 0; i < parent->child_count; i++) {
         const pc__node *child = parent->children[i];
-        size_t n = strlen(out);
         if (child->kind == PC__NODE_UNION)
-            list_names(child, out, size);
-        else if (child->kind == PC__NODE_MODULE && n + strlen(child->name) + 8 < size)
-            snprintf(out + n, size - n, "%s%s", n ? ", " : "", child->name);
-        else if (child->kind == PC__NODE_MODULE && n + 6 < size && strcmp(out + n - 3, "..."))
-            strcpy(out + n, ", ...");
+            list_modules(child, out, size);
+        else if (child->kind == PC__NODE_MODULE)
+            list_name(out, size, child->name);
     }
 }
 
 static pc_status no_such_module(const resolver *r, const pc__node *parent, const pc__xml *e)
 {
     const pc__node *other = anywhere(r->tree, e->name);
+    const char *of = parent->parent ? parent->path : r->tree->name;
     char names[160] = "";
     if (other)
-        return pc__xml_fault(
-            r->env->where, e,
-            "'%s' has no module '%.60s'; there is one at '%s': refer to it inside of its parents",
-            parent->parent ? parent->path : r->tree->name, e->name, other->path);
-    list_names(parent, names, sizeof names);
-    return pc__xml_fault(r->env->where, e, "'%s' has no module '%.60s'%s%s",
-                         parent->parent ? parent->path : r->tree->name, e->name,
-                         *names ? "; there are " : "", names);
+        return pc__xml_fault(r->env->where, e,
+                             "'%s' has no module '%.60s'; there is one at '%s': refer to it inside"
+                             " of its parents",
+                             of, e->name, other->path);
+    if (pc__is_tag(e->name))
+        return pc__xml_fault(r->env->where, e,
+                             "<%s> belongs in a schema; a prompt refers to a module by its name,"
+                             " as in <name/>",
+                             e->name);
+    list_modules(parent, names, sizeof names);
+    return pc__xml_fault(r->env->where, e, "'%s' has no module '%.60s'; there %s%s", of, e->name,
+                         *names ? "are " : "is none", names);
+}
+
+static pc_status no_such_parameter(const resolver *r, const pc__node *module, const pc__xml *e,
+                                   const char *name)
+{
+    char names[160] = "";
+    for (size_t i = 0; i < module->child_count; i++)
+        if (module->children[i]->kind == PC__NODE_PARAMETER)
+            list_name(names, sizeof names, module->children[i]->name);
+    return pc__xml_fault(r->env->where, e, "module '%s' has no parameter '%.60s'; it has %s",
+                         module->path, name, *names ? names : "none");
 }
 
 static pc_status check_union(const resolver *r, const pc__node *module, const pc__xml *e)
@@ -131,8 +154,7 @@ static pc_status argument(resolver *r, const pc__node *module, const pc__xml *e,
             !strcmp(module->children[i]->name, a->name))
             p = module->children[i];
     if (!p)
-        return pc__xml_fault(r->env->where, e, "module '%s' has no parameter '%.60s'", module->path,
-                             a->name);
+        return no_such_parameter(r, module, e, a->name);
     status = r->env->tokens(r->env->tokens_user, a->value, strlen(a->value), 0, &part.tokens,
                             &part.count);
     if (status >= 0 && (int64_t)part.count > p->length)
@@ -277,14 +299,18 @@ static pc_status resolve(resolver *r, const pc__xml *root)
     if ((status = references(r, r->tree->root, root)) < 0 || (status = flush(r, 1)) < 0)
         return status;
     if (!r->referenced && !r->out->part_count)
-        return pc__xml_fault(r->env->where, root, "the prompt is empty");
+        return pc__xml_fault(r->env->where, root,
+                             "the prompt is empty: name modules of the schema, or write text");
     if ((status = cached_parts(r)) < 0 || (status = import_lists(r)) < 0)
         return status;
     qsort(r->out->parts, r->out->part_count, sizeof *r->out->parts, compare_parts);
     r->out->end = r->tree->length > r->text_end ? r->tree->length : r->text_end;
     if (r->env->context_length > 0 && r->out->end > r->env->context_length)
-        return pc__fail(PC_ERR_LIMIT, "%s: the prompt ends at position %lld, the model has %lld",
-                        r->env->where, (long long)r->out->end, (long long)r->env->context_length);
+        return pc__fail(PC_ERR_LIMIT,
+                        "%s: the prompt ends at position %lld (the schema takes %lld), the model"
+                        " has %lld",
+                        r->env->where, (long long)r->out->end, (long long)r->tree->length,
+                        (long long)r->env->context_length);
     return PC_OK;
 }
 

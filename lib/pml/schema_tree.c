@@ -9,10 +9,14 @@
 #include "pml/text_run.h"
 #include "pml/xml.h"
 
+/* Of all parameters together: they take memory without a text of that size. */
+enum { MOST_POSITIONS = 1 << 24 };
+
 typedef struct builder {
     const pc__pml_env *env;
     pc__schema_tree *tree;
     pc__text_run run;
+    int64_t parameter_positions;
     const pc__xml **scaffolds;
     size_t scaffold_count, scaffold_capacity, node_capacity;
 } builder;
@@ -208,7 +212,7 @@ static pc_status alternatives(builder *b, pc__node *parent, const pc__xml *e)
 }
 
 /* The attribute under either spelling (PML as published, and as the paper writes it). */
-static pc_status parameter_length(const builder *b, const pc__xml *e, int64_t *out)
+static pc_status parameter_length(builder *b, const pc__xml *e, int64_t *out)
 {
     const char *text = pc__xml_attribute_of(e, "length");
     char *end;
@@ -218,10 +222,18 @@ static pc_status parameter_length(const builder *b, const pc__xml *e, int64_t *o
     if (!text)
         return pc__xml_fault(b->env->where, e, "<%s> has no length", e->name);
     value = strtoll(text, &end, 10);
-    if (end == text || *end || value < 1 || value > 1 << 24)
+    if (end == text || *end || value < 1 || value > MOST_POSITIONS)
         return pc__xml_fault(b->env->where, e,
                              "length='%.40s' is not a number of tokens from 1 to %d", text,
-                             1 << 24);
+                             MOST_POSITIONS);
+    if (b->env->context_length > 0 && value > b->env->context_length)
+        return pc__fail(PC_ERR_LIMIT, "%s:%zu:%zu: a parameter of %lld positions, the model has %lld",
+                        b->env->where, e->line, e->column, value,
+                        (long long)b->env->context_length);
+    b->parameter_positions += value;
+    if (b->parameter_positions > MOST_POSITIONS)
+        return pc__fail(PC_ERR_LIMIT, "%s:%zu:%zu: parameters of more than %d positions in all",
+                        b->env->where, e->line, e->column, MOST_POSITIONS);
     *out = value;
     return PC_OK;
 }

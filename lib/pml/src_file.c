@@ -24,6 +24,15 @@ static size_t first_invalid(const char *text, size_t size)
     return SIZE_MAX;
 }
 
+/* A byte order mark says how the file is written; it is no text of it. */
+static void drop_mark(char *text, size_t *size)
+{
+    if (*size >= 3 && !memcmp(text, "\xef\xbb\xbf", 3)) {
+        *size -= 3;
+        memmove(text, text + 3, *size + 1);
+    }
+}
+
 /* Both paths resolved, links followed: the file lies in the folder or below. */
 static int inside(const char *folder, const char *path)
 {
@@ -57,6 +66,8 @@ pc_status pc__src_read(const pc__pml_env *env, const pc__xml *element, const cha
     else if ((bad = first_invalid(*text, *size)) != SIZE_MAX)
         status = pc__xml_fault(env->where, element, "src='%.100s': byte %zu is not UTF-8", src,
                                bad);
+    else
+        drop_mark(*text, size);
     if (status < 0) {
         pc__free(env->mem, *text);
         *text = NULL;

@@ -160,25 +160,53 @@ static void on_doctype(void *user, const char *name, const char *system_id, cons
         stop(p, pc__xml_fault(p->where, &at, "a document type (<!DOCTYPE>) is not allowed"));
 }
 
+/* What is wrong with the byte at `index`, which expat calls an invalid token. */
+static void invalid_token(char *out, size_t room, const char *text, size_t index)
+{
+    unsigned char here = (unsigned char)text[index];
+    char before = index ? text[index - 1] : 0;
+    if (here >= 0x80)
+        snprintf(out, room, "byte 0x%02X is no UTF-8 that XML allows: save the file as UTF-8", here);
+    else if (here < 32 && !pc__xml_is_blank(text + index, 1))
+        snprintf(out, room, "control character 0x%02X: XML allows none", here);
+    else if (here == '&' || before == '&')
+        snprintf(out, room, "not well-formed: a bare '&' (write &amp; or use CDATA)");
+    else if (here == '<' || before == '<')
+        snprintf(out, room, "not well-formed: a bare '<' (write &lt; or use CDATA)");
+    else if (before == '=')
+        snprintf(out, room, "not well-formed: the value of an attribute needs quotes");
+    else
+        snprintf(out, room, "not well-formed: '%c' cannot stand here", here);
+}
+
 static pc_status syntax_error(const parsing *p, const char *text, size_t size)
 {
     enum XML_Error code = XML_GetErrorCode(p->parser);
     pc__xml at = {.line = XML_GetCurrentLineNumber(p->parser),
                   .column = XML_GetCurrentColumnNumber(p->parser) + 1};
     XML_Index index = XML_GetCurrentByteIndex(p->parser);
-    const char *hint = "";
+    char cause[160];
+    snprintf(cause, sizeof cause, "%s", XML_ErrorString(code));
     if (code == XML_ERROR_NO_MEMORY)
         return PC_ERR_NOMEM;
     if (code == XML_ERROR_INVALID_TOKEN && index >= 0 && (size_t)index < size)
-        hint = text[index] == '&' || (index > 0 && text[index - 1] == '&')
-                   ? " (a bare '&'? write &amp; or use CDATA)"
-               : text[index] == '<' || (index > 0 && text[index - 1] == '<')
-                   ? " (a bare '<'? write &lt; or use CDATA)"
-                   : " (a bare '<' or '&' before it? write &lt;, &amp; or use CDATA)";
-    if (code == XML_ERROR_TAG_MISMATCH && p->open)
-        return pc__xml_fault(p->where, &at, "mismatched tag: <%s> of line %zu is still open",
-                             p->open->name, p->open->line);
-    return pc__xml_fault(p->where, &at, "%s%s", XML_ErrorString(code), hint);
+        invalid_token(cause, sizeof cause, text, (size_t)index);
+    else if (code == XML_ERROR_UNDEFINED_ENTITY)
+        snprintf(cause, sizeof cause,
+                 "undefined entity: there are &amp; &lt; &gt; &quot; &apos; and numbers (&#233;)");
+    else if (code == XML_ERROR_SYNTAX && !p->root)
+        snprintf(cause, sizeof cause, "text outside of the root element");
+    else if (code == XML_ERROR_JUNK_AFTER_DOC_ELEMENT)
+        snprintf(cause, sizeof cause, "something stands behind the end of the root element");
+    else if (code == XML_ERROR_NO_ELEMENTS && !p->root)
+        snprintf(cause, sizeof cause, "there is no element in it: a schema or prompt is needed");
+    else if (code == XML_ERROR_NO_ELEMENTS && p->open)
+        snprintf(cause, sizeof cause, "the end comes while <%.60s> of line %zu is still open",
+                 p->open->name, p->open->line);
+    else if (code == XML_ERROR_TAG_MISMATCH && p->open)
+        snprintf(cause, sizeof cause, "mismatched tag: <%.60s> of line %zu is still open",
+                 p->open->name, p->open->line);
+    return pc__xml_fault(p->where, &at, "%s", cause);
 }
 
 static pc_status feed(parsing *p, const char *text, size_t size)

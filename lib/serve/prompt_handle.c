@@ -213,7 +213,7 @@ static pc_status check_tokens(const pc_model *model, const int32_t *tokens, size
 {
     int32_t limit = model->info.context_length;
     if (!count)
-        return pc__fail(PC_ERR_INVALID, "prompt: no tokens");
+        return pc__fail(PC_ERR_INVALID, "prompt: it is empty (no tokens)");
     if (limit && count > (size_t)limit)
         return pc__fail(PC_ERR_LIMIT, "prompt: %zu tokens, the model's context is %d", count,
                         limit);

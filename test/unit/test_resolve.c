@@ -1,5 +1,6 @@
 /* Catches: positions that differ from the published layout (upstream study 1.2, worked example), arguments or texts that land elsewhere, every
  * fault of a schema or prompt that is let through or named without its place, leaks when an allocation fails. */
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -146,6 +147,23 @@ static const struct fault { const char *schema, *prompt, *text; } faults[] = {
     {"<schema name='s'><module name='a'/></schema>", "<prompt><a p='x'/></prompt>", "no parameter 'p'"},
     {"<schema name='s'><module name='a'><param name='p' len='1'/></module></schema>", "<prompt><a p='x y'/></prompt>",
      "has 2 tokens, the parameter takes 1"},
+    {"<schema name='s'><module name='a'><param name='p' len='1'/></module></schema>", "<prompt><a q='x'/></prompt>",
+     "no parameter 'q'; it has p"},
+    {"<schema name='s'><module name='a'/></schema>", "<prompt><a p='x'/></prompt>", "it has none"},
+    {"<schema name='s'><module name='a'/></schema>", "<prompt><module name='a'/></prompt>", "<module> belongs in a schema"},
+    {"<schema name='s'>t</schema>", "<prompt><b/></prompt>", "no module 'b'; there is none"},
+    {"<schema name='s'>t</schema>", "<prompt x='1'>a</prompt>", "it has schema"},
+    {"", NULL, "t.pml:1:1: there is no element in it"},
+    {" \n", NULL, "there is no element in it"},
+    {"plain text", NULL, "t.pml:1:1: text outside of the root element"},
+    {"<schema name='s'/><schema name='t'/>", NULL, "t.pml:1:19: something stands behind the end"},
+    {"<schema name='s'>\n<module name='a'>", NULL, "while <module> of line 2 is still open"},
+    {"<schema name='s'><module name='a'></schema>", NULL, "mismatched tag: <module> of line 1"},
+    {"<schema name=s/>", NULL, "t.pml:1:14: not well-formed: the value of an attribute needs quotes"},
+    {"<schema name='s'>caf\xe9</schema>", NULL, "t.pml:1:21: byte 0xE9 is no UTF-8"},
+    {"<?xml version='1.0' encoding='ISO-8859-1'?><schema name='s'>\xe9</schema>", NULL, "byte 0xE9 is no UTF-8"},
+    {"<schema name='s'>a\x01</schema>", NULL, "control character 0x01"},
+    {"<schema name='s'>&nbsp;</schema>", NULL, "undefined entity: there are &amp;"},
 };
 
 static pc_status both(const pc_allocator *mem, const char *schema, const char *prompt)
@@ -175,6 +193,23 @@ static void every_fault(void)
     CHECK_ERROR_HAS("spans 22 positions, the model has 20");
 }
 
+/* A byte order mark is no text, at the start of a document or of a file that src= names. */
+static void byte_order_marks(void)
+{
+    static const char marked[] = "\xef\xbb\xbf<schema name='s'><module name='m' src='marked.txt'/></schema>";
+    pc__pml_env env = env_of(&pc__libc_allocator);
+    pc__schema_tree *tree = NULL;
+    char path[512];
+    snprintf(path, sizeof path, "%s/marked.txt", pc_test_folder());
+    pc_test_write(path, "\xef\xbb\xbfone two", 10);
+    env.base_folder = pc_test_folder();
+    if (CHECK_OK(pc__schema_tree_parse(&tree, &env, marked, sizeof marked - 1))) {
+        CHECK_INT(tree->length, 2);
+        CHECK_STR(tree->nodes[2]->text, "one two");
+    }
+    pc__schema_tree_free(tree, &pc__libc_allocator);
+}
+
 static void failing_allocations(void)
 {
     const char *prompt = "<prompt schema='t'>a <plan dur='3 days'><a city='New York'/></plan><x/><user>final text</user></prompt>";
@@ -194,6 +229,7 @@ int main(void)
     worked_example();
     texts();
     every_fault();
+    byte_order_marks();
     failing_allocations();
     return pc_test_end();
 }

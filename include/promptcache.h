@@ -656,6 +656,101 @@ PC_API pc_status pc_segment_read(const pc_segment *segment, int32_t layer, int64
 PC_API size_t pc_segment_tokens(const pc_segment *segment, const int32_t **tokens); /* borrowed */
 PC_API void pc_segment_free(pc_segment *segment);
 
+/* --------------------------------------------- attention by hand: a host's own queries, keys and values */
+
+/* Segmented attention (RelayAttention, section 3; Hydragen, section 3) over a host's memory. K and V lie in *runs*: any number of tokens of one
+ * layer in pages of PC_PAGE_TOKENS tokens, [page][kv_head][page of one head], 64-byte aligned, page of one head = K block, then V block:
+ *   PC_DTYPE_F32   K [k_dim][PC_PAGE_TOKENS], V [PC_PAGE_TOKENS][v_dim]
+ *   PC_DTYPE_BF16  K [k_dim / 2][PC_PAGE_TOKENS][2] (k_dim rounded up to even), V [PC_PAGE_TOKENS / 2][v_dim][2]
+ * A row (one query token) holds spans: runs, or parts of them, each placed at a start position. Runs that several rows hold are read once for
+ * all of them, whatever the tree they form. Partial results are joined in fp32; a row that sees nothing gives zeros and LSE -infinity. */
+#define PC_PAGE_TOKENS 64
+
+typedef struct pc_attend_shape {
+    size_t struct_size;
+    int32_t heads;    /* of the queries; a multiple of kv_heads */
+    int32_t kv_heads;
+    int32_t k_dim;    /* 1 … 1024 */
+    int32_t v_dim;
+    uint32_t dtype;   /* of K and V: PC_DTYPE_F32 or PC_DTYPE_BF16 */
+    uint32_t reserved;
+} pc_attend_shape;
+#define PC_ATTEND_SHAPE_INIT {sizeof(pc_attend_shape), 0, 0, 0, 0, 0, 0}
+
+/* Memory of a run of `tokens` tokens; 0: the shape is not one. Since 0.1. */
+PC_API size_t pc_pages_bytes(const pc_attend_shape *shape, size_t tokens);
+/* Writes tokens [first, first + count) of a run of one layer: k [count][kv_heads][k_dim], v [count][kv_heads][v_dim], fp32, K already turned
+ * at the positions relative to the run's start if it is to be moved. Zero the memory before its first use (the end of the last page is read, not
+ * used). Different tokens may be written by different threads if they are in different pages. PC_ERR_INVALID. Since 0.1. */
+PC_API pc_status pc_pages_write(const pc_attend_shape *shape, void *pages, size_t first, size_t count, const float *k, const float *v);
+
+typedef struct pc_run {
+    size_t tokens;
+    const int64_t *relative; /* [tokens] ascending position of each token minus the run's start; NULL: 0, 1, 2 … */
+} pc_run;
+
+/* Tokens [lo, hi) of a run, which starts at position `start` in this row's sequence. */
+typedef struct pc_row_span {
+    int64_t start;
+    uint32_t run;
+    uint32_t lo;
+    uint32_t hi;
+    uint32_t reserved;
+} pc_row_span;
+
+#define PC_PLAN_PER_ROW UINT64_C(1) /* every row reads for itself: for comparing */
+
+/* All is copied. spans[first[r]] … spans[first[r + 1] - 1] are those of row r; the keys that a row sees come once each. What a row may see
+ * is said by lo and hi: causality by position, holes. */
+typedef struct pc_plan_args {
+    size_t struct_size;
+    const pc_attend_shape *shape;
+    const pc_run *runs;
+    size_t run_count;
+    const int64_t *positions; /* [row_count] */
+    const uint32_t *first;    /* [row_count + 1], ascending from 0 */
+    const pc_row_span *spans;
+    size_t row_count;
+    uint64_t flags; /* PC_PLAN_… */
+} pc_plan_args;
+#define PC_PLAN_ARGS_INIT {sizeof(pc_plan_args), NULL, NULL, 0, NULL, NULL, NULL, 0, 0}
+
+/* Who reads what with whom: made once for a batch composition, used by all layers. Handle: one thread at a time (the work itself runs on the
+ * context's threads). PC_ERR_INVALID, PC_ERR_LIMIT, PC_ERR_NOMEM. Since 0.1. */
+typedef struct pc_plan pc_plan;
+PC_API pc_status pc_plan_new(pc_plan **out, pc_context *context, const pc_plan_args *args);
+PC_API void pc_plan_free(pc_plan *plan);
+
+/* Turns queries by (row position - start) of each span, so that one stored run serves every place (pairs (i, i + dims/2), or (2i, 2i + 1) if
+ * interleaved; the angle of pair i at distance d is d * frequency[i]; cosine and sine times factor). */
+typedef struct pc_rope {
+    size_t struct_size;
+    int32_t dims; /* even, <= k_dim */
+    uint32_t interleaved;
+    float factor; /* 0: 1 */
+    uint32_t reserved;
+    const double *frequency; /* [dims / 2] */
+} pc_rope;
+#define PC_ROPE_INIT {sizeof(pc_rope), 0, 0, 0, 0, NULL}
+
+typedef struct pc_attend_args {
+    size_t struct_size;
+    const void *const *pages; /* [run_count] of this layer; NULL where no row holds the run */
+    const float *q;           /* [row][head][k_dim] */
+    float *out;               /* [row][head][v_dim]; apart from q */
+    float *lse;               /* [row][head] natural log-sum-exp of the scores, or NULL */
+    const pc_rope *rope;      /* NULL: queries are as they shall be */
+    const float *slopes;      /* [heads] ALiBi: score - slope * (row position - key position); NULL: none */
+    int64_t window;           /* sees keys with row position - key position < window; 0: all */
+    float scale;              /* 0: 1 / sqrt(k_dim) */
+    float soft_cap;           /* cap * tanh(score / cap); 0: none */
+} pc_attend_args;
+#define PC_ATTEND_ARGS_INIT {sizeof(pc_attend_args), NULL, NULL, NULL, NULL, NULL, NULL, 0, 0, 0}
+
+/* One layer's attention of all rows. The result of a row does not depend on the others, bit for bit. PC_ERR_INVALID, PC_ERR_NOMEM (at a
+ * plan's first use of a rope). Since 0.1. */
+PC_API pc_status pc_attend(pc_plan *plan, const pc_attend_args *args);
+
 #ifdef __cplusplus
 }
 #endif

@@ -26,6 +26,7 @@ static pc_status copy_rows(pc__plan *plan, const pc__rows *rows)
     for (size_t i = 0; i < spans; i++)
         pairs += pc__parts(rows->spans[i].lo, rows->spans[i].hi);
     plan->rows = n;
+    plan->per_row = rows->per_row;
     plan->positions = pc__calloc(mem, n, sizeof *plan->positions);
     plan->first = pc__calloc(mem, n + 1, sizeof *plan->first);
     plan->spans = pc__calloc(mem, spans, sizeof *plan->spans);

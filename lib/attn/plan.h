@@ -24,6 +24,7 @@ typedef struct pc__rows {
     const int64_t *positions;  /* [count] */
     const size_t *first;       /* [count + 1] row r holds spans[first[r]] … spans[first[r + 1] - 1] */
     const pc__row_span *spans; /* no two spans of a row overlap in keys */
+    int per_row;               /* 1: nothing is shared, for comparing */
 } pc__rows;
 
 typedef struct pc__attn_layer {

@@ -58,6 +58,7 @@ struct pc__plan {
     pc_context *context;
     pc__kv_shape shape;
     size_t heads, group; /* query heads, and those of one K/V head */
+    int per_row;
     size_t rows;
     int64_t *positions;    /* [rows] */
     size_t *first;         /* [rows + 1] */

@@ -56,13 +56,14 @@ pc_status pc__plan_count_slots(pc__plan *plan)
 typedef struct numbers {
     uint32_t *id; /* 1 + number; 0: free */
     size_t mask;
+    int apart; /* every pair has a part of its own */
 } numbers;
 
 static uint32_t number_of(numbers *n, pc__draft *draft, const pc__kv *kv, uint32_t part)
 {
     uint64_t mixed = ((uint64_t)(uintptr_t)kv >> 4) + part * UINT64_C(0xff51afd7ed558ccd);
     size_t slot = (size_t)(mixed * UINT64_C(0x9e3779b97f4a7c15) >> 20) & n->mask;
-    for (; n->id[slot]; slot = (slot + 1) & n->mask)
+    for (; n->id[slot] && !n->apart; slot = (slot + 1) & n->mask)
         if (draft->runs[n->id[slot] - 1] == kv && draft->part_index[n->id[slot] - 1] == part)
             return n->id[slot] - 1;
     draft->runs[draft->part_count] = kv;
@@ -117,7 +118,7 @@ pc_status pc__draft_new(pc__draft *draft, pc__plan *plan, const pc__wave *wave)
         size *= 2;
     memset(draft, 0, sizeof *draft);
     draft->mem = &plan->context->mem;
-    n = (numbers){pc__calloc(draft->mem, size, sizeof *n.id), size - 1};
+    n = (numbers){pc__calloc(draft->mem, size, sizeof *n.id), size - 1, plan->per_row};
     draft->pairs = pc__calloc(draft->mem, pairs, sizeof *draft->pairs);
     draft->pair_first = pc__calloc(draft->mem, wave->slots + 1, sizeof *draft->pair_first);
     draft->runs = pc__calloc(draft->mem, pairs, sizeof *draft->runs);

@@ -164,7 +164,7 @@ static double worst(const world *w, const float *out, const float *lse)
 
 static void attend(pc_context *context, const world *w, size_t first, size_t count, float *out, float *lse)
 {
-    pc__rows rows = {count, w->position + first, w->first + first, w->spans};
+    pc__rows rows = {count, w->position + first, w->first + first, w->spans, 0};
     pc__attn_layer layer = layer_of(w);
     size_t shifted[MAX_ROWS + 1], vectors = (size_t)w->heads;
     pc__plan *plan;
@@ -236,7 +236,7 @@ static void check_map(pc_context *context)
     world w;
     pc__plan *plan;
     make_world(&w, &rng, PC_DTYPE_F32);
-    pc__rows rows = {w.rows, w.position, w.first, w.spans};
+    pc__rows rows = {w.rows, w.position, w.first, w.spans, 0};
     pc__attn_layer layer = layer_of(&w);
     float *out = malloc(w.rows * (size_t)(w.heads * w.shape.v_dim) * 4), *lse = malloc(w.rows * (size_t)w.heads * 4);
     CHECK_OK(pc__plan_new(&plan, context, &rows, &w.shape, w.heads));
@@ -265,7 +265,7 @@ static void fail_everywhere(void)
     pc_test_rng rng = {5};
     world w;
     make_world(&w, &rng, PC_DTYPE_F32);
-    pc__rows rows = {w.rows, w.position, w.first, w.spans};
+    pc__rows rows = {w.rows, w.position, w.first, w.spans, 0};
     for (uint64_t at = 1;; at++) {
         pc_test_memory memory = {.fail_at = at};
         pc_allocator allocator = pc_test_allocator(&memory);

@@ -1,0 +1,269 @@
+/* pc_plan and pc_attend: the primitive over a host's memory. */
+#include <math.h>
+#include <string.h>
+
+#include "attn/plan.h"
+#include "base/options.h"
+
+typedef struct owned_rope {
+    pc__rope rope;
+    struct owned_rope *next;
+    double frequency[];
+} owned_rope;
+
+struct pc_plan {
+    pc_context *context;
+    pc_attend_shape shape;
+    pc__plan *plan;
+    size_t run_count;
+    pc__kv *runs;     /* views: one layer, pages set by every pc_attend */
+    uint8_t **pages;  /* [run_count] their layer tables */
+    uint8_t *held;    /* [run_count] 1: some row sees some of it */
+    int64_t *relative; /* of all runs */
+    owned_rope *ropes; /* seen so far: angles are kept by their address */
+};
+
+static pc_status read_shape(const pc_attend_shape *from, pc_attend_shape *to, pc__kv_shape *kv)
+{
+    pc_status status = pc__options_read(to, sizeof *to, PC__V1_SIZE(pc_attend_shape, reserved), from, "pc_attend_shape");
+    if (status < 0)
+        return status;
+    if (!from || to->reserved || to->kv_heads < 1 || to->heads < 1 || to->heads % to->kv_heads || to->k_dim < 1 ||
+        to->k_dim > PC__MAX_HEAD || to->v_dim < 1 || to->v_dim > PC__MAX_HEAD || to->heads > 1 << 20)
+        return pc__fail(PC_ERR_INVALID, "pc_attend_shape: %d heads over %d K/V heads of %d and %d dimensions", to->heads,
+                        to->kv_heads, to->k_dim, to->v_dim);
+    if (to->dtype != PC_DTYPE_F32 && to->dtype != PC_DTYPE_BF16)
+        return pc__fail(PC_ERR_UNSUPPORTED, "pc_attend_shape: K and V of dtype %u (F32 and BF16 are read)", to->dtype);
+    *kv = (pc__kv_shape){1, to->kv_heads, to->k_dim, to->v_dim, to->dtype};
+    return PC_OK;
+}
+
+size_t pc_pages_bytes(const pc_attend_shape *shape, size_t tokens)
+{
+    pc_attend_shape read;
+    pc__kv_shape kv;
+    size_t page;
+    if (read_shape(shape, &read, &kv) < 0)
+        return 0;
+    page = pc__kv_page_bytes(&kv) * (size_t)kv.kv_heads;
+    return tokens > SIZE_MAX / page - 1 ? 0 : (tokens + PC__PAGE - 1) / PC__PAGE * page;
+}
+
+pc_status pc_pages_write(const pc_attend_shape *shape, void *pages, size_t first, size_t count, const float *k, const float *v)
+{
+    pc_attend_shape read;
+    pc__kv view = {0};
+    uint8_t *layer = pages;
+    pc_status status = read_shape(shape, &read, &view.shape);
+    if (status < 0)
+        return status;
+    if (count && (!pages || !k || !v))
+        return pc__fail(PC_ERR_INVALID, "pc_pages_write: pages, k or v is NULL");
+    view.layer = &layer;
+    for (size_t i = 0; i < count; i++)
+        pc__kv_write(&view, 0, first + i, k + i * (size_t)(read.kv_heads * read.k_dim), v + i * (size_t)(read.kv_heads * read.v_dim));
+    return PC_OK;
+}
+
+static pc_status copy_relative(const pc_run *run, size_t index, int64_t *to)
+{
+    for (size_t t = 0; t < run->tokens; t++) {
+        if (t && run->relative[t] <= run->relative[t - 1])
+            return pc__fail(PC_ERR_INVALID, "pc_plan_new: run %zu: relative position %lld of token %zu does not come after %lld", index,
+                            (long long)run->relative[t], t, (long long)run->relative[t - 1]);
+        to[t] = run->relative[t];
+    }
+    return PC_OK;
+}
+
+static pc_status copy_runs(pc_plan *plan, const pc_plan_args *args, const pc__kv_shape *shape)
+{
+    const pc_allocator *mem = &plan->context->mem;
+    size_t written_out = 0;
+    pc_status status = PC_OK;
+    for (size_t i = 0; i < args->run_count; i++) {
+        if (args->runs[i].tokens >= UINT32_MAX)
+            return pc__fail(PC_ERR_LIMIT, "pc_plan_new: run %zu has %zu tokens", i, args->runs[i].tokens);
+        written_out += args->runs[i].relative ? args->runs[i].tokens : 0;
+    }
+    plan->run_count = args->run_count;
+    plan->runs = pc__calloc(mem, args->run_count, sizeof *plan->runs);
+    plan->pages = pc__calloc(mem, args->run_count, sizeof *plan->pages);
+    plan->held = pc__calloc(mem, args->run_count, 1);
+    plan->relative = pc__calloc(mem, written_out, sizeof *plan->relative);
+    if (!plan->runs || !plan->pages || !plan->held || !plan->relative)
+        return PC_ERR_NOMEM;
+    written_out = 0;
+    for (size_t i = 0; i < args->run_count && status >= 0; i++) {
+        const pc_run *run = &args->runs[i];
+        plan->runs[i] = (pc__kv){.shape = *shape, .tokens = run->tokens, .layer = &plan->pages[i]};
+        if (!run->relative)
+            continue;
+        plan->runs[i].relative = plan->relative + written_out;
+        status = copy_relative(run, i, plan->runs[i].relative);
+        written_out += run->tokens;
+    }
+    return status;
+}
+
+static pc_status check_rows(const pc_plan_args *args)
+{
+    if (args->first[0])
+        return pc__fail(PC_ERR_INVALID, "pc_plan_new: first[0] is %u", args->first[0]);
+    for (size_t r = 0; r < args->row_count; r++)
+        if (args->first[r + 1] < args->first[r])
+            return pc__fail(PC_ERR_INVALID, "pc_plan_new: row %zu has spans %u to %u", r, args->first[r], args->first[r + 1]);
+    if (args->first[args->row_count] && !args->spans)
+        return pc__fail(PC_ERR_INVALID, "pc_plan_new: spans is NULL");
+    for (size_t i = 0; i < args->first[args->row_count]; i++) {
+        const pc_row_span *s = &args->spans[i];
+        if (s->run >= args->run_count || s->lo > s->hi || s->hi > args->runs[s->run].tokens || s->reserved)
+            return pc__fail(PC_ERR_INVALID, "pc_plan_new: span %zu wants tokens [%u, %u) of run %u (of %zu runs)", i, s->lo, s->hi,
+                            s->run, args->run_count);
+    }
+    return PC_OK;
+}
+
+/* The rows in the planner's own form, for the call only. */
+static pc_status make_plan(pc_plan *plan, const pc_plan_args *args, const pc__kv_shape *shape)
+{
+    const pc_allocator *mem = &plan->context->mem;
+    size_t spans = args->first[args->row_count];
+    pc__row_span *to = pc__calloc(mem, spans, sizeof *to);
+    size_t *first = pc__calloc(mem, args->row_count + 1, sizeof *first);
+    pc_status status = to && first ? PC_OK : PC_ERR_NOMEM;
+    for (size_t i = 0; status >= 0 && i < spans; i++) {
+        const pc_row_span *s = &args->spans[i];
+        to[i] = (pc__row_span){&plan->runs[s->run], s->start, s->lo, s->hi};
+        plan->held[s->run] |= s->lo < s->hi;
+    }
+    for (size_t r = 0; status >= 0 && r <= args->row_count; r++)
+        first[r] = args->first[r];
+    if (status >= 0) {
+        pc__rows rows = {args->row_count, args->positions, first, to, (args->flags & PC_PLAN_PER_ROW) != 0};
+        status = pc__plan_new(&plan->plan, plan->context, &rows, shape, plan->shape.heads);
+    }
+    pc__free(mem, to);
+    pc__free(mem, first);
+    return status;
+}
+
+static pc_status build(pc_plan *plan, const pc_plan_args *args)
+{
+    pc__kv_shape shape;
+    pc_status status = read_shape(args->shape, &plan->shape, &shape);
+    if (status >= 0)
+        status = check_rows(args);
+    if (status >= 0)
+        status = copy_runs(plan, args, &shape);
+    return status < 0 ? status : make_plan(plan, args, &shape);
+}
+
+pc_status pc_plan_new(pc_plan **out, pc_context *context, const pc_plan_args *args)
+{
+    pc_plan_args read;
+    pc_plan *plan;
+    pc_status status;
+    if (!out)
+        return pc__fail(PC_ERR_INVALID, "pc_plan_new: out is NULL");
+    *out = NULL;
+    status = pc__options_read(&read, sizeof read, PC__V1_SIZE(pc_plan_args, flags), args, "pc_plan_args");
+    if (status < 0)
+        return status;
+    if (!context || !args || !read.shape || !read.first || (read.run_count && !read.runs) || (read.row_count && !read.positions))
+        return pc__fail(PC_ERR_INVALID, "pc_plan_new: context, args, shape, runs, positions or first is NULL");
+    if (read.flags & ~PC_PLAN_PER_ROW)
+        return pc__fail(PC_ERR_INVALID, "pc_plan_args: unknown flags 0x%llx", (unsigned long long)read.flags);
+    if (!(plan = pc__calloc(&context->mem, 1, sizeof *plan)))
+        return PC_ERR_NOMEM;
+    plan->context = pc__context_ref(context);
+    if ((status = build(plan, &read)) < 0)
+        pc_plan_free(plan);
+    else
+        *out = plan;
+    return status;
+}
+
+void pc_plan_free(pc_plan *plan)
+{
+    if (!plan)
+        return;
+    pc_context *context = plan->context;
+    pc__plan_free(plan->plan);
+    while (plan->ropes) {
+        owned_rope *next = plan->ropes->next;
+        pc__free(&context->mem, plan->ropes);
+        plan->ropes = next;
+    }
+    pc__free(&context->mem, plan->runs);
+    pc__free(&context->mem, plan->pages);
+    pc__free(&context->mem, plan->held);
+    pc__free(&context->mem, plan->relative);
+    pc__free(&context->mem, plan);
+    pc__context_unref(context);
+}
+
+static int same_rope(const pc__rope *own, const pc_rope *host)
+{
+    return own->dims == host->dims && own->interleaved == (int32_t)host->interleaved && own->factor == host->factor &&
+           !memcmp(own->frequency, host->frequency, (size_t)host->dims / 2 * sizeof *host->frequency);
+}
+
+/* The plan's own copy of a host's rope: what was turned by an equal one before need not be worked out again. */
+static pc_status find_rope(pc_plan *plan, const pc_rope *from, const pc__rope **out)
+{
+    pc_rope read;
+    owned_rope *own = plan->ropes;
+    pc_status status = pc__options_read(&read, sizeof read, PC__V1_SIZE(pc_rope, frequency), from, "pc_rope");
+    if (status < 0)
+        return status;
+    if (read.dims < 2 || read.dims % 2 || read.dims > plan->shape.k_dim || read.interleaved > 1 || read.reserved || !read.frequency)
+        return pc__fail(PC_ERR_INVALID, "pc_rope: %d dims of %d, interleaved %u, frequency %s", read.dims, plan->shape.k_dim,
+                        read.interleaved, read.frequency ? "given" : "NULL");
+    read.factor = read.factor == 0.0f ? 1.0f : read.factor;
+    while (own && !same_rope(&own->rope, &read))
+        own = own->next;
+    if (!own) {
+        size_t bytes = (size_t)read.dims / 2 * sizeof *read.frequency;
+        if (!(own = pc__alloc(&plan->context->mem, sizeof *own + bytes)))
+            return PC_ERR_NOMEM;
+        memcpy(own->frequency, read.frequency, bytes);
+        own->rope = (pc__rope){read.dims, (int32_t)read.interleaved, read.factor, own->frequency};
+        own->next = plan->ropes;
+        plan->ropes = own;
+    }
+    *out = &own->rope;
+    return PC_OK;
+}
+
+static pc_status set_pages(pc_plan *plan, const pc_attend_args *args)
+{
+    for (size_t i = 0; i < plan->run_count; i++) {
+        const void *pages = args->pages[i];
+        if (plan->held[i] && (!pages || (uintptr_t)pages % 64))
+            return pc__fail(PC_ERR_INVALID, "pc_attend: pages of run %zu are %s", i, pages ? "not 64-byte aligned" : "NULL");
+        plan->pages[i] = (uint8_t *)(uintptr_t)pages; /* a view that is only read */
+    }
+    return PC_OK;
+}
+
+pc_status pc_attend(pc_plan *plan, const pc_attend_args *args)
+{
+    pc_attend_args read;
+    pc__attn_layer layer = {0};
+    pc_status status = pc__options_read(&read, sizeof read, PC__V1_SIZE(pc_attend_args, soft_cap), args, "pc_attend_args");
+    if (status < 0)
+        return status;
+    if (!plan || !args || !read.q || !read.out || (plan->run_count && !read.pages))
+        return pc__fail(PC_ERR_INVALID, "pc_attend: plan, args, q, out or pages is NULL");
+    if (read.window < 0 || !(read.soft_cap >= 0.0f))
+        return pc__fail(PC_ERR_INVALID, "pc_attend: window %lld, soft cap %g", (long long)read.window, (double)read.soft_cap);
+    if ((status = set_pages(plan, &read)) < 0 || (read.rope && (status = find_rope(plan, read.rope, &layer.rope)) < 0))
+        return status;
+    layer.heads = plan->shape.heads;
+    layer.window = read.window;
+    layer.scale = read.scale == 0.0f ? 1.0f / sqrtf((float)plan->shape.k_dim) : read.scale;
+    layer.soft_cap = read.soft_cap;
+    layer.slopes = read.slopes;
+    return pc__plan_attend(plan->plan, &layer, read.q, read.out, read.lse);
+}

@@ -1,0 +1,334 @@
+/* Catches: attention by hand whose numbers differ from ordinary attention over the keys one after the other (a tree of three levels in two dtypes,
+ * moved by a rope, ALiBi, window, soft cap), sharing that changes a bit of the result, a plan that cannot go on to the next layer's pages, bad
+ * arguments that are let through, leaks when an allocation fails. */
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "testing.h"
+
+enum { HEADS = 6, KV_HEADS = 2, K_DIM = 24, V_DIM = 20, RUNS = 8, ROWS = 9, LAYERS = 2, LONGEST = 1300, SPANS = 3 * ROWS };
+
+typedef struct world {
+    pc_attend_shape shape;
+    size_t tokens[RUNS];
+    void *pages[LAYERS][RUNS];
+    float *k[LAYERS][RUNS], *v[LAYERS][RUNS]; /* as rounded to the dtype, [token][kv_head][dim] */
+    pc_run runs[RUNS];
+    int64_t relative[LONGEST];
+    int64_t positions[ROWS];
+    uint32_t first[ROWS + 1];
+    pc_row_span spans[SPANS];
+    float q[ROWS * HEADS * K_DIM];
+    double frequency[K_DIM / 2];
+    float slopes[HEADS];
+} world;
+
+static float rounded(float x, uint32_t dtype)
+{
+    uint32_t u;
+    if (dtype == PC_DTYPE_F32)
+        return x;
+    memcpy(&u, &x, sizeof u);
+    u = (u + 0x7fffu + (u >> 16 & 1u)) & 0xffff0000u;
+    memcpy(&x, &u, sizeof x);
+    return x;
+}
+
+static void fill_run(world *w, pc_test_rng *rng, size_t layer, size_t run)
+{
+    size_t n = w->tokens[run], bytes = pc_pages_bytes(&w->shape, n);
+    float *k = malloc(n * KV_HEADS * K_DIM * sizeof *k), *v = malloc(n * KV_HEADS * V_DIM * sizeof *v);
+    for (size_t i = 0; i < n * KV_HEADS * K_DIM; i++)
+        k[i] = rounded(pc_test_normal(rng), w->shape.dtype);
+    for (size_t i = 0; i < n * KV_HEADS * V_DIM; i++)
+        v[i] = rounded(pc_test_normal(rng), w->shape.dtype);
+    w->pages[layer][run] = aligned_alloc(64, bytes);
+    memset(w->pages[layer][run], 0, bytes);
+    CHECK_OK(pc_pages_write(&w->shape, w->pages[layer][run], 0, n / 2, k, v)); /* in two goes */
+    CHECK_OK(pc_pages_write(&w->shape, w->pages[layer][run], n / 2, n - n / 2, k + n / 2 * KV_HEADS * K_DIM, v + n / 2 * KV_HEADS * V_DIM));
+    w->k[layer][run] = k;
+    w->v[layer][run] = v;
+}
+
+/* Run 0 is everybody's, runs 1 and 2 are those of two groups, 3 … 7 of single rows, some of which hold none; run 2 has holes. */
+static void make_world(world *w, uint32_t dtype)
+{
+    static const size_t tokens[RUNS] = {LONGEST, 130, 77, 1, 64, 65, 20, 9};
+    pc_test_rng rng = {11 + dtype};
+    uint32_t n = 0;
+    memset(w, 0, sizeof *w);
+    w->shape = (pc_attend_shape){sizeof w->shape, HEADS, KV_HEADS, K_DIM, V_DIM, dtype, 0};
+    for (size_t i = 0; i < RUNS; i++) {
+        w->tokens[i] = tokens[i];
+        w->runs[i] = (pc_run){tokens[i], i == 2 ? w->relative : NULL};
+        for (size_t l = 0; l < LAYERS; l++)
+            fill_run(w, &rng, l, i);
+    }
+    for (int64_t t = 0; t < LONGEST; t++)
+        w->relative[t] = 2 * t;
+    for (uint32_t r = 0; r < ROWS; r++) {
+        uint32_t own = 3 + r % 7, middle = 1 + r % 2;
+        w->positions[r] = 3000 + r;
+        w->first[r] = n;
+        w->spans[n++] = (pc_row_span){10 * (int64_t)(r % 2), 0, r == 5 ? 100 : 0, r == 4 ? 700 : LONGEST, 0};
+        w->spans[n++] = (pc_row_span){LONGEST + 20, middle, 0, (uint32_t)tokens[middle], 0};
+        if (own < RUNS)
+            w->spans[n++] = (pc_row_span){LONGEST + 400, own, 0, (uint32_t)tokens[own], 0};
+    }
+    w->first[ROWS] = n;
+    for (size_t i = 0; i < ROWS * HEADS * K_DIM; i++)
+        w->q[i] = pc_test_normal(&rng);
+    for (size_t i = 0; i < K_DIM / 2; i++)
+        w->frequency[i] = pow(10000.0, -(double)i / (K_DIM / 2));
+    for (size_t h = 0; h < HEADS; h++)
+        w->slopes[h] = 0.002f * (float)(h + 1);
+}
+
+static void free_world(world *w)
+{
+    for (size_t l = 0; l < LAYERS; l++)
+        for (size_t i = 0; i < RUNS; i++) {
+            free(w->pages[l][i]);
+            free(w->k[l][i]);
+            free(w->v[l][i]);
+        }
+}
+
+static pc_plan_args plan_args(const world *w, uint64_t flags)
+{
+    pc_plan_args args = PC_PLAN_ARGS_INIT;
+    args.shape = &w->shape;
+    args.runs = w->runs;
+    args.run_count = RUNS;
+    args.positions = w->positions;
+    args.first = w->first;
+    args.spans = w->spans;
+    args.row_count = ROWS;
+    args.flags = flags;
+    return args;
+}
+
+static double key_score(const world *w, const pc_attend_args *a, size_t layer, size_t r, size_t h, const pc_row_span *s, size_t t)
+{
+    const float *q = w->q + (r * HEADS + h) * K_DIM, *k = w->k[layer][s->run] + (t * KV_HEADS + h / (HEADS / KV_HEADS)) * K_DIM;
+    double score = 0.0, turned[K_DIM];
+    int64_t relative = w->runs[s->run].relative ? w->runs[s->run].relative[t] : (int64_t)t;
+    int64_t distance = w->positions[r] - s->start;
+    for (size_t d = 0; d < K_DIM; d++)
+        turned[d] = (double)q[d];
+    for (size_t i = 0; a->rope && i < (size_t)a->rope->dims / 2; i++) {
+        size_t x = a->rope->interleaved ? 2 * i : i, y = a->rope->interleaved ? x + 1 : i + (size_t)a->rope->dims / 2;
+        double c = cos((double)distance * w->frequency[i]), n = sin((double)distance * w->frequency[i]);
+        turned[x] = (double)q[x] * c - (double)q[y] * n;
+        turned[y] = (double)q[x] * n + (double)q[y] * c;
+    }
+    for (size_t d = 0; d < K_DIM; d++)
+        score += turned[d] * (double)k[d];
+    score /= sqrt((double)K_DIM);
+    if (a->soft_cap > 0.0f)
+        score = (double)a->soft_cap * tanh(score / (double)a->soft_cap);
+    if (a->slopes)
+        score -= (double)a->slopes[h] * (double)(distance - relative);
+    return a->window && distance - relative >= a->window ? -INFINITY : score;
+}
+
+static double worst_of_row(const world *w, const pc_attend_args *a, size_t layer, size_t r, size_t h)
+{
+    double top = -INFINITY, sum = 0.0, out[V_DIM] = {0}, worst = 0.0;
+    for (int pass = 0; pass < 2; pass++)
+        for (uint32_t i = w->first[r]; i < w->first[r + 1]; i++)
+            for (size_t t = w->spans[i].lo; t < w->spans[i].hi; t++) {
+                double s = key_score(w, a, layer, r, h, &w->spans[i], t);
+                const float *v = w->v[layer][w->spans[i].run] + (t * KV_HEADS + h / (HEADS / KV_HEADS)) * V_DIM;
+                top = pass ? top : fmax(top, s);
+                sum += pass ? exp(s - top) : 0.0;
+                for (size_t d = 0; pass && d < V_DIM; d++)
+                    out[d] += exp(s - top) * (double)v[d];
+            }
+    for (size_t d = 0; d < V_DIM; d++)
+        worst = fmax(worst, fabs(out[d] / sum - (double)a->out[(r * HEADS + h) * V_DIM + d]));
+    return fmax(worst, fabs(top + log(sum) - (double)a->lse[r * HEADS + h]));
+}
+
+static void attend_layers(const world *w, pc_context *context, const pc_attend_args *how, double limit)
+{
+    enum { OUT = ROWS * HEADS * V_DIM, LSE = ROWS * HEADS };
+    float out[2][OUT], lse[2][LSE];
+    pc_plan *shared, *apart;
+    pc_plan_args a = plan_args(w, 0), b = plan_args(w, PC_PLAN_PER_ROW);
+    CHECK_OK(pc_plan_new(&shared, context, &a));
+    CHECK_OK(pc_plan_new(&apart, context, &b));
+    for (size_t l = 0; l < LAYERS; l++) {
+        pc_attend_args args = *how;
+        double worst = 0.0;
+        args.pages = (const void *const *)w->pages[l];
+        args.q = w->q;
+        for (int i = 0; i < 2; i++) {
+            memset(out[i], 0xa5, sizeof out[i]);
+            args.out = out[i];
+            args.lse = lse[i];
+            CHECK_OK(pc_attend(i ? apart : shared, &args));
+        }
+        for (size_t r = 0; r < ROWS; r++)
+            for (size_t h = 0; h < HEADS; h++)
+                worst = fmax(worst, worst_of_row(w, &args, l, r, h));
+        if (!CHECK(worst <= limit))
+            fprintf(stderr, "    layer %zu dtype %u: %g\n", l, w->shape.dtype, worst);
+        CHECK(!memcmp(out[0], out[1], sizeof out[0]) && !memcmp(lse[0], lse[1], sizeof lse[0]));
+    }
+    pc_plan_free(shared);
+    pc_plan_free(apart);
+}
+
+static void compare(pc_context *context, uint32_t dtype)
+{
+    static world w;
+    pc_attend_args plain = PC_ATTEND_ARGS_INIT, moved = PC_ATTEND_ARGS_INIT, alibi = PC_ATTEND_ARGS_INIT;
+    pc_rope rope = PC_ROPE_INIT;
+    double limit = dtype == PC_DTYPE_F32 ? 2e-5 : 3e-2;
+    make_world(&w, dtype);
+    attend_layers(&w, context, &plain, limit);
+    rope.dims = K_DIM - 4;
+    rope.frequency = w.frequency;
+    moved.rope = &rope;
+    moved.window = 2500;
+    attend_layers(&w, context, &moved, limit);
+    rope.interleaved = 1;
+    moved.soft_cap = 3.0f;
+    attend_layers(&w, context, &moved, limit);
+    alibi.slopes = w.slopes;
+    attend_layers(&w, context, &alibi, limit);
+    free_world(&w);
+}
+
+static void refused(pc_context *context, pc_plan_args *args, const char *cause)
+{
+    pc_plan *plan = (pc_plan *)args;
+    CHECK(pc_plan_new(&plan, context, args) < 0);
+    CHECK(!plan);
+    CHECK_ERROR_HAS(cause);
+}
+
+static void faults(pc_context *context)
+{
+    static world w;
+    make_world(&w, PC_DTYPE_F32);
+    pc_plan_args args = plan_args(&w, 0);
+    pc_attend_shape shape = w.shape;
+    args.flags = 2;
+    refused(context, &args, "flags 0x2");
+    args = plan_args(&w, 0);
+    args.shape = &shape;
+    shape.heads = 5;
+    refused(context, &args, "5 heads over 2");
+    shape = w.shape;
+    shape.dtype = PC_DTYPE_F16;
+    refused(context, &args, "dtype 3");
+    CHECK_INT(pc_pages_bytes(&shape, 10), 0);
+    shape = w.shape;
+    shape.k_dim = 1025;
+    refused(context, &args, "1025");
+    args = plan_args(&w, 0);
+    w.spans[3].hi = 5000;
+    refused(context, &args, "span 3");
+    w.spans[3].hi = 1;
+    w.spans[4].run = RUNS;
+    refused(context, &args, "run 8 (of 8");
+    w.spans[4].run = 1;
+    w.first[2] = w.first[1] - 1;
+    refused(context, &args, "row 1");
+    free_world(&w);
+    make_world(&w, PC_DTYPE_F32);
+    w.relative[30] = w.relative[29];
+    args = plan_args(&w, 0);
+    refused(context, &args, "token 30");
+    free_world(&w);
+}
+
+static void bad_calls(pc_context *context)
+{
+    static world w;
+    static float out[ROWS * HEADS * V_DIM];
+    pc_attend_args args = PC_ATTEND_ARGS_INIT;
+    pc_rope rope = PC_ROPE_INIT;
+    const void *pages[RUNS];
+    pc_plan *plan;
+    make_world(&w, PC_DTYPE_F32);
+    pc_plan_args from = plan_args(&w, 0);
+    CHECK_OK(pc_plan_new(&plan, context, &from));
+    memcpy(pages, w.pages[0], sizeof pages);
+    args.pages = pages;
+    args.q = w.q;
+    args.out = out;
+    pages[1] = NULL;
+    CHECK_STATUS(pc_attend(plan, &args), PC_ERR_INVALID);
+    CHECK_ERROR_HAS("run 1 are NULL");
+    pages[1] = (const char *)w.pages[0][1] + 4;
+    CHECK_STATUS(pc_attend(plan, &args), PC_ERR_INVALID);
+    CHECK_ERROR_HAS("not 64-byte aligned");
+    pages[1] = w.pages[0][1];
+    rope.dims = K_DIM + 2;
+    rope.frequency = w.frequency;
+    args.rope = &rope;
+    CHECK_STATUS(pc_attend(plan, &args), PC_ERR_INVALID);
+    CHECK_ERROR_HAS("26 dims of 24");
+    args.rope = NULL;
+    args.window = -1;
+    CHECK_STATUS(pc_attend(plan, &args), PC_ERR_INVALID);
+    args.window = 0;
+    CHECK_OK(pc_attend(plan, &args));
+    pc_plan_free(plan);
+    free_world(&w);
+}
+
+static void fail_everywhere(void)
+{
+    static world w;
+    static float out[ROWS * HEADS * V_DIM];
+    pc_rope rope = PC_ROPE_INIT;
+    make_world(&w, PC_DTYPE_BF16);
+    rope.dims = K_DIM;
+    rope.frequency = w.frequency;
+    for (uint64_t at = 1;; at++) {
+        pc_test_memory memory = {.fail_at = at};
+        pc_allocator allocator = pc_test_allocator(&memory);
+        pc_context_options options = PC_CONTEXT_OPTIONS_INIT;
+        pc_plan_args from = plan_args(&w, 0);
+        pc_attend_args args = PC_ATTEND_ARGS_INIT;
+        pc_context *context;
+        pc_plan *plan = NULL;
+        options.allocator = &allocator;
+        options.threads = 1;
+        args.pages = (const void *const *)w.pages[0];
+        args.q = w.q;
+        args.out = out;
+        args.rope = &rope;
+        if (pc_context_new(&context, &options) == PC_OK && pc_plan_new(&plan, context, &from) == PC_OK) {
+            pc_status status = pc_attend(plan, &args);
+            CHECK(status == PC_OK || status == PC_ERR_NOMEM);
+            CHECK_OK(pc_attend(plan, &args)); /* a failure before leaves the plan whole */
+        }
+        pc_plan_free(plan);
+        pc_context_free(context);
+        CHECK_INT(memory.live_blocks, 0);
+        if (memory.calls < at)
+            break;
+    }
+    free_world(&w);
+}
+
+int main(void)
+{
+    pc_context_options options = PC_CONTEXT_OPTIONS_INIT;
+    pc_context *context;
+    options.threads = 3;
+    CHECK_OK(pc_context_new(&context, &options));
+    compare(context, PC_DTYPE_F32);
+    compare(context, PC_DTYPE_BF16);
+    faults(context);
+    bad_calls(context);
+    fail_everywhere();
+    pc_context_free(context);
+    return pc_test_end();
+}

@@ -89,7 +89,7 @@ void *pc__realloc(const pc_allocator *mem, void *ptr, size_t size)
 
 char *pc__strndup(const pc_allocator *mem, const char *text, size_t size)
 {
-    char *copy = pc__alloc(mem, size + 1);
+    char *copy = pc__alloc(mem, size < SIZE_MAX ? size + 1 : size);
     if (copy) {
         memcpy(copy, text, size);
         copy[size] = 0;
@@ -122,7 +122,10 @@ pc_status pc__grow(const pc_allocator *mem, void **array, size_t *capacity, size
 
 pc_status pc__bytes_add(pc__bytes *bytes, const void *data, size_t size)
 {
-    pc_status status = pc__grow(bytes->mem, (void **)&bytes->data, &bytes->capacity, bytes->size + size + 1, 1);
+    pc_status status;
+    if (size >= SIZE_MAX - bytes->size)
+        return pc__fail(PC_ERR_NOMEM, "out of memory (%zu bytes and %zu more)", bytes->size, size);
+    status = pc__grow(bytes->mem, (void **)&bytes->data, &bytes->capacity, bytes->size + size + 1, 1);
     if (status < 0)
         return status;
     if (size)

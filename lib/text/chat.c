@@ -122,6 +122,8 @@ static pc_status string_list(const json_t *root, const char *key, const char *pa
     json_t *list = json_object_get(root, key), *item;
     size_t i;
     *count = 0;
+    if (list && !json_is_array(list))
+        return pc__fail(PC_ERR_FORMAT, "%s: %s is not a list", path, key);
     json_array_foreach(list, i, item) {
         if (!json_is_string(item) || i >= 16)
             return pc__fail(PC_ERR_FORMAT, "%s: %s: item %zu is not a string, or more than 16",

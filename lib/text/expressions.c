@@ -115,8 +115,12 @@ pc_status pc__expressions_of(pc__tokenizer *t, const char *family, const char *w
     return pc__fail(PC_ERR_UNSUPPORTED, "%s: pre-tokenizer '%s' is not known", where, family);
 }
 
+/* Of a match without JIT, in KiB. How long a match may search is limited by PCRE2 itself. */
+enum { HEAP_LIMIT = 64 << 10 };
+
 typedef struct cutter {
     const pc__tokenizer *t;
+    pcre2_match_context *limits;
     pcre2_match_data *match[PC__MAX_EXPRESSIONS];
     pc_status (*piece)(void *, const char *, size_t);
     void *user;
@@ -130,7 +134,7 @@ static pc_status cut(const cutter *c, size_t level, const char *text, size_t siz
         return size ? c->piece(c->user, text, size) : PC_OK;
     while (at < size && status >= 0) {
         int n = pcre2_match(c->t->expression[level], (PCRE2_SPTR)text, size, at, 0, c->match[level],
-                            NULL);
+                            c->limits);
         const PCRE2_SIZE *span = pcre2_get_ovector_pointer(c->match[level]);
         size_t from, to;
         if (n == PCRE2_ERROR_NOMATCH)
@@ -140,7 +144,7 @@ static pc_status cut(const cutter *c, size_t level, const char *text, size_t siz
                        ? PC_ERR_NOMEM
                        : pc__fail(PC_ERR_LIMIT, "pre-tokenizer: PCRE2 error %d", n);
         from = span[0], to = span[1];
-        if (to == from)
+        if (to <= from || from < at) /* empty, or moved by \K */
             break;
         if (from > at)
             status = cut(c, level + 1, text + at, from - at);
@@ -157,6 +161,11 @@ pc_status pc__expressions_cut(const pc__tokenizer *t, const char *text, size_t s
 {
     cutter c = {.t = t, .piece = piece, .user = user};
     pc_status status = PC_OK;
+    if (!t->expressions)
+        return size ? piece(user, text, size) : PC_OK;
+    if (!(c.limits = pcre2_match_context_create(t->regex_memory)))
+        return PC_ERR_NOMEM;
+    pcre2_set_heap_limit(c.limits, HEAP_LIMIT);
     for (size_t i = 0; i < t->expressions && status >= 0; i++)
         if (!(c.match[i] = pcre2_match_data_create_from_pattern(t->expression[i], t->regex_memory)))
             status = PC_ERR_NOMEM;
@@ -164,5 +173,6 @@ pc_status pc__expressions_cut(const pc__tokenizer *t, const char *text, size_t s
         status = cut(&c, 0, text, size);
     for (size_t i = 0; i < t->expressions; i++)
         pcre2_match_data_free(c.match[i]);
+    pcre2_match_context_free(c.limits);
     return status;
 }

@@ -1,7 +1,6 @@
 /* tokenizer.model: SentencePiece's protobuf (field 1: pieces, 2: trainer, 3: normalizer), or, under
  * the same name, the text form of tiktoken (a line a token: base64, blank, rank) of Llama 3. */
 #include <sodium.h>
-#include <stdlib.h>
 #include <string.h>
 
 #include "base/file.h"
@@ -12,6 +11,8 @@ enum { LIMIT = 64 << 20 };
 typedef struct wire {
     const uint8_t *at, *end;
 } wire;
+
+enum { VARINT = 0, FIXED64 = 1, BYTES = 2, FIXED32 = 5 }; /* types on the wire */
 
 typedef struct field {
     uint64_t number, value; /* value: varint, or size of `bytes` */
@@ -31,29 +32,41 @@ static int varint(wire *w, uint64_t *out)
     return 0;
 }
 
+/* Whether a field has the type that the format gives it. `types`: pairs of number and type, ended
+ * by 0. */
+static int has_type(const uint8_t *types, uint64_t number, uint64_t type)
+{
+    for (; *types; types += 2)
+        if (*types == number)
+            return types[1] == type;
+    return 1; /* one that nobody reads */
+}
+
 /* 1: a field; 0: the end; -1: damaged */
-static int next_field(wire *w, field *f)
+static int next_field(wire *w, const uint8_t *types, field *f)
 {
     uint64_t tag;
     if (w->at == w->end)
         return 0;
     memset(f, 0, sizeof *f);
-    if (!varint(w, &tag))
+    if (!varint(w, &tag) || !has_type(types, tag >> 3, tag & 7))
         return -1;
     f->number = tag >> 3;
     switch (tag & 7) {
-    case 0:
+    case VARINT:
         return varint(w, &f->value) ? 1 : -1;
-    case 1:
-        w->at += w->end - w->at < 8 ? w->end - w->at : 8;
+    case FIXED64:
+        if (w->end - w->at < 8)
+            return -1;
+        w->at += 8;
         return 1;
-    case 2:
+    case BYTES:
         if (!varint(w, &f->value) || f->value > (uint64_t)(w->end - w->at))
             return -1;
         f->bytes = w->at;
         w->at += f->value;
         return 1;
-    case 5:
+    case FIXED32:
         if (w->end - w->at < 4)
             return -1;
         memcpy(&f->fixed, w->at, 4);
@@ -107,9 +120,10 @@ static pc_status piece(model_file *m, const field *whole)
     pc__text text = {"", 0};
     float score = 0.0f;
     int32_t type = PC__TOKEN_NORMAL;
+    static const uint8_t types[] = {1, BYTES, 2, FIXED32, 3, VARINT, 0};
     int more;
-    while ((more = next_field(&w, &f)) > 0)
-        if (f.number == 1 && f.bytes)
+    while ((more = next_field(&w, types, &f)) > 0)
+        if (f.number == 1)
             text = (pc__text){(const char *)f.bytes, (size_t)f.value};
         else if (f.number == 2)
             memcpy(&score, &f.fixed, sizeof score);
@@ -126,13 +140,16 @@ static pc_status trainer(model_file *m, const field *whole)
     field f;
     int more;
     uint64_t kind = 1;
-    while ((more = next_field(&w, &f)) > 0) {
-        int32_t id = (int32_t)f.value;
+    static const uint8_t types[] = {3, VARINT, 40, VARINT, 41, VARINT, 42, VARINT, 43, VARINT, 0};
+    while ((more = next_field(&w, types, &f)) > 0) {
+        int64_t id = (int64_t)f.value; /* -1 stands there with its sign in 64 bits */
         if (f.number == 3)
             kind = f.value;
+        else if (f.number >= 40 && f.number <= 43 && (id < -1 || id > INT32_MAX))
+            return pc__fail(PC_ERR_FORMAT, "%s: special token id %lld", m->path, (long long)id);
         else if (f.number >= 40 && f.number <= 43)
             *(int32_t *[]){&m->vocab.unk, &m->vocab.bos, &m->vocab.eos,
-                           &m->vocab.pad}[f.number - 40] = id;
+                           &m->vocab.pad}[f.number - 40] = (int32_t)id;
     }
     if (more < 0)
         return pc__fail(PC_ERR_FORMAT, "%s: the trainer's settings are damaged", m->path);
@@ -147,8 +164,9 @@ static pc_status normaliser(model_file *m, const field *whole)
 {
     wire w = {whole->bytes, whole->bytes + whole->value};
     field f;
+    static const uint8_t types[] = {3, VARINT, 0};
     int more;
-    while ((more = next_field(&w, &f)) > 0)
+    while ((more = next_field(&w, types, &f)) > 0)
         if (f.number == 3)
             m->rules.space_prefix = f.value != 0;
     return more < 0 ? pc__fail(PC_ERR_FORMAT, "%s: the normalizer's settings are damaged", m->path)
@@ -158,36 +176,56 @@ static pc_status normaliser(model_file *m, const field *whole)
 static pc_status read_protobuf(model_file *m, const pc__file *file)
 {
     wire w = {file->data, file->data + file->size};
+    static const uint8_t types[] = {1, BYTES, 2, BYTES, 3, BYTES, 0};
     field f;
     pc_status status = PC_OK;
-    int more = 1, trained = 0;
+    int more = 1, trained = 0, normalised = 0;
     m->vocab.kind = PC__VOCAB_SPM;
     m->vocab.unk = 0, m->vocab.bos = 1, m->vocab.eos = 2;
     m->rules.space_prefix = m->rules.add_bos = 1;
-    while (status >= 0 && (more = next_field(&w, &f)) > 0) {
-        if (f.number == 1 && f.bytes)
+    while (status >= 0 && (more = next_field(&w, types, &f)) > 0) {
+        if (f.number == 1)
             status = piece(m, &f);
-        else if (f.number == 2 && f.bytes) {
+        else if (f.number == 2) {
             status = trainer(m, &f);
             trained = 1;
-        } else if (f.number == 3 && f.bytes)
+        } else if (f.number == 3) {
             status = normaliser(m, &f);
+            normalised = 1;
+        }
     }
-    if (status >= 0 && (more < 0 || !trained))
-        status = damaged(m, w.at, file->data);
+    if (status >= 0 && more < 0)
+        return damaged(m, w.at, file->data);
+    if (status >= 0 && (!trained || !normalised)) /* every trainer writes both */
+        return pc__fail(PC_ERR_FORMAT, "%s: ends before the %s's settings", m->path,
+                        trained ? "normalizer" : "trainer");
     return status;
 }
 
 /* ------------------------------------------------------------------ tiktoken */
 
+/* Whether a text is nothing but the digits of a rank. */
+static int is_rank(const char *text, size_t size, size_t rank)
+{
+    size_t value = 0;
+    if (size && text[size - 1] == '\r')
+        size--;
+    for (size_t i = 0; i < size; i++) {
+        if (text[i] < '0' || text[i] > '9' || value > rank)
+            return 0;
+        value = value * 10 + (size_t)(text[i] - '0');
+    }
+    return size && value == rank;
+}
+
 static pc_status read_line(model_file *m, const char *line, size_t size, char **arena)
 {
     const char *blank = memchr(line, ' ', size);
     size_t n = 0;
-    if (!blank ||
+    if (!blank || blank == line ||
         sodium_base642bin((unsigned char *)*arena, size, line, (size_t)(blank - line), NULL, &n,
                           NULL, sodium_base64_VARIANT_ORIGINAL) ||
-        strtoul(blank + 1, NULL, 10) != m->count)
+        !is_rank(blank + 1, size - (size_t)(blank + 1 - line), m->count))
         return pc__fail(PC_ERR_FORMAT, "%s:%zu: not base64, blank, rank %zu", m->path, m->count + 1,
                         m->count);
     char *bytes = *arena;
@@ -207,7 +245,7 @@ static pc_status read_tiktoken(model_file *m, const pc__file *file)
         size_t n = (size_t)((line ? line : end) - at);
         if (n)
             status = read_line(m, at, n, &arena);
-        at += n + 1;
+        at = line ? line + 1 : end;
     }
     return status;
 }
@@ -274,7 +312,9 @@ pc_status pc__tokenizer_from_sentencepiece(pc__tokenizer **out, const pc_allocat
     m.vocab = (pc__vocab){
         .where = path, .bos = -1, .eos = -1, .unk = -1, .pad = -1, .sep = -1, .cls = -1};
     int text = file.size && file.data[0] != 0x0a;
-    if (file.size > LIMIT)
+    if (!file.size)
+        status = pc__fail(PC_ERR_FORMAT, "%s: the file is empty", path);
+    else if (file.size > LIMIT)
         status = pc__fail(PC_ERR_LIMIT, "%s: %zu bytes are more than a vocabulary has", path,
                           file.size);
     else

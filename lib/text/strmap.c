@@ -2,12 +2,25 @@
 
 #include <string.h>
 
+/* FNV-1a, one byte at a time, and its end. */
+#define HASH_START UINT64_C(0xcbf29ce484222325)
+
+static uint64_t hash_step(uint64_t h, char byte)
+{
+    return (h ^ (unsigned char)byte) * UINT64_C(0x100000001b3);
+}
+
+static size_t hash_end(uint64_t h)
+{
+    return (size_t)(h ^ h >> 29);
+}
+
 static size_t hash_bytes(const char *key, size_t size)
 {
-    uint64_t h = UINT64_C(0xcbf29ce484222325);
+    uint64_t h = HASH_START;
     for (size_t i = 0; i < size; i++)
-        h = (h ^ (unsigned char)key[i]) * UINT64_C(0x100000001b3);
-    return (size_t)(h ^ h >> 29);
+        h = hash_step(h, key[i]);
+    return hash_end(h);
 }
 
 static size_t table_size(size_t expected)
@@ -25,13 +38,19 @@ pc_status pc__strmap_new(pc__strmap *map, const pc_allocator *mem, size_t expect
     return map->slots ? PC_OK : PC_ERR_NOMEM;
 }
 
-static pc__strmap_slot *find(const pc__strmap *map, const char *key, size_t size)
+static pc__strmap_slot *find_hashed(const pc__strmap *map, size_t hash, const char *key,
+                                    size_t size)
 {
-    size_t i = hash_bytes(key, size) & map->mask;
+    size_t i = hash & map->mask;
     while (map->slots[i].key &&
            (map->slots[i].size != size || memcmp(map->slots[i].key, key, size)))
         i = (i + 1) & map->mask;
     return &map->slots[i];
+}
+
+static pc__strmap_slot *find(const pc__strmap *map, const char *key, size_t size)
+{
+    return find_hashed(map, hash_bytes(key, size), key, size);
 }
 
 static pc_status grow(pc__strmap *map)
@@ -71,6 +90,20 @@ int32_t pc__strmap_get(const pc__strmap *map, const char *key, size_t size)
 {
     const pc__strmap_slot *slot = map->slots ? find(map, key, size) : NULL;
     return slot && slot->key ? slot->value : -1;
+}
+
+int32_t pc__strmap_longest(const pc__strmap *map, const char *text, size_t size,
+                           int (*accept)(const void *user, int32_t value), const void *user)
+{
+    uint64_t h = HASH_START;
+    int32_t best = -1;
+    for (size_t n = 1; map->slots && n <= size; n++) {
+        h = hash_step(h, text[n - 1]);
+        const pc__strmap_slot *slot = find_hashed(map, hash_end(h), text, n);
+        if (slot->key && accept(user, slot->value))
+            best = slot->value;
+    }
+    return best;
 }
 
 void pc__strmap_free(pc__strmap *map)

@@ -21,6 +21,10 @@ pc_status pc__strmap_new(pc__strmap *map, const pc_allocator *mem, size_t expect
 /* Keeps the first value of a key. The key must outlive the map. */
 pc_status pc__strmap_add(pc__strmap *map, const char *key, size_t size, int32_t value);
 int32_t pc__strmap_get(const pc__strmap *map, const char *key, size_t size); /* -1: not there */
+/* The value of the longest key that `text` starts with, of those that `accept` returns 1 for; -1:
+ * none. Time linear in `size`. */
+int32_t pc__strmap_longest(const pc__strmap *map, const char *text, size_t size,
+                           int (*accept)(const void *user, int32_t value), const void *user);
 void pc__strmap_free(pc__strmap *map);
 
 typedef struct pc__pairmap_slot {

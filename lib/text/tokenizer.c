@@ -32,17 +32,27 @@ void pc__tokenizer_free(pc__tokenizer *t)
     pc__free(&mem, t);
 }
 
+static int any(const void *tokenizer, int32_t id)
+{
+    (void)tokenizer;
+    (void)id;
+    return 1;
+}
+
+static int is_user(const void *tokenizer, int32_t id)
+{
+    return ((const pc__tokenizer *)tokenizer)->tokens[id].type == PC__TOKEN_USER;
+}
+
 /* The longest special token at text, if the flags want it: its id, or -1. */
 static int32_t special_at(const pc__tokenizer *t, const char *text, size_t size, uint64_t flags)
 {
     if (!t->special_first[(unsigned char)*text])
         return -1;
-    for (size_t n = size < t->special_longest ? size : t->special_longest; n; n--) {
-        int32_t id = pc__strmap_get(&t->specials, text, n);
-        if (id >= 0 && (t->tokens[id].type == PC__TOKEN_USER || flags & PC_TOKENIZE_SPECIAL))
-            return id;
-    }
-    return -1;
+    if (size > t->special_longest)
+        size = t->special_longest;
+    return pc__strmap_longest(&t->specials, text, size,
+                              flags & PC_TOKENIZE_SPECIAL ? any : is_user, t);
 }
 
 static pc_status stretch(const pc__tokenizer *t, const char *text, size_t size, pc__ids *out)

@@ -40,15 +40,37 @@ static int is(const json_t *object, const char *type)
     return !strcmp(string_of(object, "type"), type);
 }
 
+/* A part that may be left out. PC_MISS: it is. */
+static pc_status present(const reading *r, const char *part, const json_t *object)
+{
+    if (!object || json_is_null(object))
+        return PC_MISS;
+    return json_is_object(object)
+               ? PC_OK
+               : pc__fail(PC_ERR_FORMAT, "%s: %s is not an object", r->where, part);
+}
+
+/* The parts of a sequence. NULL and an error: it has none. */
+static json_t *sequence(const reading *r, const json_t *object, const char *key)
+{
+    json_t *list = json_object_get(object, key);
+    if (json_is_array(list))
+        return list;
+    pc__fail(PC_ERR_FORMAT, "%s: %s of a sequence is not a list", r->where, key);
+    return NULL;
+}
+
 static pc_status normalizer(reading *r, const json_t *n)
 {
     size_t i;
-    json_t *part;
-    pc_status status;
-    if (!json_is_object(n))
-        return PC_OK;
+    json_t *part, *list;
+    pc_status status = present(r, "normalizer", n);
+    if (status != PC_OK)
+        return status;
     if (is(n, "Sequence")) {
-        json_array_foreach(json_object_get(n, "normalizers"), i, part)
+        if (!(list = sequence(r, n, "normalizers")))
+            return PC_ERR_FORMAT;
+        json_array_foreach(list, i, part)
             if ((status = normalizer(r, part)) < 0)
                 return status;
         return PC_OK;
@@ -85,12 +107,14 @@ static const char gpt2[] =
 static pc_status pre_tokenizer(reading *r, const json_t *p)
 {
     size_t i;
-    json_t *part;
-    pc_status status;
-    if (!json_is_object(p))
-        return PC_OK;
+    json_t *part, *list;
+    pc_status status = present(r, "pre_tokenizer", p);
+    if (status != PC_OK)
+        return status;
     if (is(p, "Sequence")) {
-        json_array_foreach(json_object_get(p, "pretokenizers"), i, part)
+        if (!(list = sequence(r, p, "pretokenizers")))
+            return PC_ERR_FORMAT;
+        json_array_foreach(list, i, part)
             if ((status = pre_tokenizer(r, part)) < 0)
                 return status;
         return PC_OK;
@@ -118,18 +142,26 @@ static pc_status pre_tokenizer(reading *r, const json_t *p)
     return unknown(r, "pre-tokenizer", p);
 }
 
-/* Ids of the vocabulary and of added tokens; every id below the largest must be there. */
+/* A token of the vocabulary or an added one; an added one may repeat one of the vocabulary. */
 static pc_status place(reading *r, json_int_t id, const char *text, size_t size, int32_t type)
 {
     if (id < 0 || (size_t)id >= r->vocab.count)
         return pc__fail(PC_ERR_FORMAT, "%s: token id %lld lies outside of the %zu tokens", r->where,
                         (long long)id, r->vocab.count);
+    if (r->types[id] != PC__TOKEN_UNUSED &&
+        (r->tokens[id].size != size || memcmp(r->tokens[id].data, text, size)))
+        return pc__fail(PC_ERR_FORMAT, "%s: token id %lld is given to '%.40s' and to '%.40s'",
+                        r->where, (long long)id, r->tokens[id].data, text);
     r->tokens[id] = (pc__text){text, size};
     r->types[id] = type;
     return PC_OK;
 }
 
-static size_t largest_id(const json_t *vocab, const json_t *added)
+/* Ids may leave gaps, but a small file must not ask for much memory. */
+enum { MOST_GAPS = 65536 };
+
+/* The largest id + 1; 0: none, or beyond what so many tokens may have. */
+static size_t id_range(const json_t *vocab, const json_t *added)
 {
     json_int_t top = -1;
     const char *key;
@@ -141,7 +173,8 @@ static size_t largest_id(const json_t *vocab, const json_t *added)
         json_int_t id = json_integer_value(json_object_get(value, "id"));
         top = id > top ? id : top;
     }
-    return top < 0 || top > 1 << 24 ? 0 : (size_t)top + 1;
+    i = json_object_size(vocab) + json_array_size(added);
+    return top < 0 || top > 1 << 24 || (size_t)top > 4 * i + MOST_GAPS ? 0 : (size_t)top + 1;
 }
 
 static pc_status tokens(reading *r, const json_t *model)
@@ -154,9 +187,12 @@ static pc_status tokens(reading *r, const json_t *model)
     int bytes = json_is_true(json_object_get(model, "byte_fallback"));
     if (!json_is_object(vocab))
         return pc__fail(PC_ERR_FORMAT, "%s: model.vocab is not an object", r->where);
-    r->vocab.count = largest_id(vocab, added);
+    if (added && !json_is_array(added))
+        return pc__fail(PC_ERR_FORMAT, "%s: added_tokens is not a list", r->where);
+    r->vocab.count = id_range(vocab, added);
     if (!r->vocab.count)
-        return pc__fail(PC_ERR_FORMAT, "%s: no tokens, or an id beyond 16 million", r->where);
+        return pc__fail(PC_ERR_FORMAT,
+                        "%s: model.vocab: no tokens, or an id far beyond their number", r->where);
     r->tokens = pc__calloc(r->mem, r->vocab.count, sizeof *r->tokens);
     r->types = pc__calloc(r->mem, r->vocab.count, sizeof *r->types);
     if (!r->tokens || !r->types)
@@ -173,10 +209,13 @@ static pc_status tokens(reading *r, const json_t *model)
             return status;
     }
     json_array_foreach(added, i, value) {
+        json_t *id = json_object_get(value, "id"), *content = json_object_get(value, "content");
         int special = json_is_true(json_object_get(value, "special"));
-        status = place(r, json_integer_value(json_object_get(value, "id")),
-                       string_of(value, "content"), strlen(string_of(value, "content")),
-                       special ? PC__TOKEN_CONTROL : PC__TOKEN_USER);
+        if (!json_is_integer(id) || !json_string_length(content))
+            return pc__fail(PC_ERR_FORMAT, "%s: added token %zu has no id or no content", r->where,
+                            i);
+        status = place(r, json_integer_value(id), json_string_value(content),
+                       json_string_length(content), special ? PC__TOKEN_CONTROL : PC__TOKEN_USER);
         if (status < 0)
             return status;
     }
@@ -185,32 +224,46 @@ static pc_status tokens(reading *r, const json_t *model)
     return PC_OK;
 }
 
-static pc_status merges(reading *r, const json_t *model)
+/* Copies a side of a merge; NULL: it is no string. */
+static char *copy_side(char *out, const json_t *side)
+{
+    if (!json_is_string(side))
+        return NULL;
+    memcpy(out, json_string_value(side), json_string_length(side));
+    return out + json_string_length(side);
+}
+
+/* "left right", or ["left", "right"]; the former after the latter. NULL: neither. */
+static char *copy_merge(char *out, const json_t *m)
+{
+    if (json_is_string(m))
+        return copy_side(out, m);
+    if (json_array_size(m) != 2 || !(out = copy_side(out, json_array_get(m, 0))))
+        return NULL;
+    *out++ = ' ';
+    return copy_side(out, json_array_get(m, 1));
+}
+
+static pc_status merges(reading *r, const json_t *model, int wanted)
 {
     json_t *list = json_object_get(model, "merges"), *m;
     size_t bytes = 0, i;
     char *at;
-    json_array_foreach(list, i, m) bytes += json_is_string(m)
-                                                ? json_string_length(m) + 1
-                                                : json_string_length(json_array_get(m, 0)) +
-                                                      json_string_length(json_array_get(m, 1)) + 2;
+    if (!json_is_array(list) && (list || wanted))
+        return pc__fail(PC_ERR_FORMAT, "%s: model.merges is not a list", r->where);
+    json_array_foreach(list, i, m)
+        bytes += json_string_length(m) + json_string_length(json_array_get(m, 0)) +
+                 json_string_length(json_array_get(m, 1)) + 1;
     r->vocab.merge_count = json_array_size(list);
     r->merges = pc__calloc(r->mem, r->vocab.merge_count, sizeof *r->merges);
     r->merge_arena = at = pc__alloc(r->mem, bytes);
     if (!r->merges || !at)
         return PC_ERR_NOMEM;
     json_array_foreach(list, i, m) {
-        const char *a = json_string_value(json_is_string(m) ? m : json_array_get(m, 0));
-        const char *b = json_string_value(json_array_get(m, 1));
-        if (!a || (!json_is_string(m) && !b))
+        char *start = at;
+        if (!(at = copy_merge(start, m)))
             return pc__fail(PC_ERR_FORMAT, "%s: merge %zu is neither a string nor a pair", r->where,
                             i);
-        char *start = at;
-        at = stpcpy(at, a);
-        if (!json_is_string(m)) {
-            *at++ = ' ';
-            at = stpcpy(at, b);
-        }
         r->merges[i] = (pc__text){start, (size_t)(at - start)};
     }
     r->vocab.merges = r->merges;
@@ -227,14 +280,20 @@ static int32_t find(const reading *r, const char *text)
 }
 
 /* {"Sequence"} with special tokens before and behind: those are BOS and EOS. */
-static void post_processor(reading *r, const json_t *p)
+static pc_status post_processor(reading *r, const json_t *p)
 {
-    json_t *single = json_object_get(p, "single"), *part;
+    json_t *single = json_object_get(p, "single"), *part, *list;
     size_t i, before = 1;
+    pc_status status = present(r, "post_processor", p);
+    if (status != PC_OK)
+        return status;
     if (is(p, "Sequence")) {
-        json_array_foreach(json_object_get(p, "processors"), i, part)
-            post_processor(r, part);
-        return;
+        if (!(list = sequence(r, p, "processors")))
+            return PC_ERR_FORMAT;
+        json_array_foreach(list, i, part)
+            if ((status = post_processor(r, part)) < 0)
+                return status;
+        return PC_OK;
     }
     json_array_foreach(single, i, part) {
         json_t *special = json_object_get(part, "SpecialToken");
@@ -243,6 +302,9 @@ static void post_processor(reading *r, const json_t *p)
             continue;
         }
         int32_t id = find(r, string_of(special, "id"));
+        if (id < 0)
+            return pc__fail(PC_ERR_FORMAT, "%s: post_processor: '%.40s' is no token", r->where,
+                            string_of(special, "id"));
         if (before) {
             r->vocab.bos = id;
             r->rules.add_bos = 1;
@@ -251,6 +313,7 @@ static void post_processor(reading *r, const json_t *p)
             r->rules.add_eos = 1;
         }
     }
+    return PC_OK;
 }
 
 static pc_status model(reading *r)
@@ -268,7 +331,7 @@ static pc_status model(reading *r)
         return pc__fail(PC_ERR_UNSUPPORTED, "%s: model of type '%s' is not known", r->where, type);
     if ((status = normalizer(r, json_object_get(r->root, "normalizer"))) < 0 ||
         (status = pre_tokenizer(r, json_object_get(r->root, "pre_tokenizer"))) < 0 ||
-        (status = tokens(r, m)) < 0 || (status = merges(r, m)) < 0)
+        (status = tokens(r, m)) < 0 || (status = merges(r, m, !strcmp(type, "BPE"))) < 0)
         return status;
     r->vocab.kind = !strcmp(type, "WordPiece") ? PC__VOCAB_WORDPIECE
                     : r->byte_level            ? PC__VOCAB_BPE
@@ -280,8 +343,11 @@ static pc_status model(reading *r)
     r->rules.fuse_unk = json_is_true(json_object_get(m, "fuse_unk"));
     r->rules.ignore_merges = json_is_true(json_object_get(m, "ignore_merges"));
     r->vocab.unk = find(r, string_of(m, "unk_token"));
-    post_processor(r, json_object_get(r->root, "post_processor"));
-    return PC_OK;
+    if (r->vocab.unk < 0 && *string_of(m, "unk_token"))
+        return pc__fail(PC_ERR_FORMAT, "%s: model.unk_token: '%.40s' is no token", r->where,
+                        string_of(m, "unk_token"));
+    status = post_processor(r, json_object_get(r->root, "post_processor"));
+    return status < 0 ? status : PC_OK;
 }
 
 /* A token that tokenizer_config.json names, as a string or as an object with its content. */

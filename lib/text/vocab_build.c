@@ -5,6 +5,9 @@
 
 #include "text/tokenizer_body.h"
 
+/* Of a special token: at every place of a text that one may start, so many bytes are looked at. */
+enum { LONGEST_SPECIAL = 1024 };
+
 static const char mark[] = "\xe2\x96\x81";
 
 static int hex(char c)
@@ -147,7 +150,18 @@ static pc_status texts(pc__tokenizer *t, const pc__vocab *v)
     return PC_OK;
 }
 
-static pc_status maps(pc__tokenizer *t)
+static pc_status add_special(pc__tokenizer *t, int32_t id, const char *where)
+{
+    pc__text text = t->tokens[id].text;
+    if (text.size > LONGEST_SPECIAL)
+        return pc__fail(PC_ERR_LIMIT, "%s: token %d: a special token of %zu bytes, more than %d",
+                        where, id, text.size, LONGEST_SPECIAL);
+    t->special_first[(unsigned char)text.data[0]] = 1;
+    t->special_longest = text.size > t->special_longest ? text.size : t->special_longest;
+    return pc__strmap_add(&t->specials, text.data, text.size, id);
+}
+
+static pc_status maps(pc__tokenizer *t, const char *where)
 {
     pc_status status = pc__strmap_new(&t->pieces, &t->mem, t->count);
     if (status >= 0)
@@ -164,10 +178,7 @@ static pc_status maps(pc__tokenizer *t)
                 t->byte_token[(unsigned char)raw.data[0]] < 0)
                 t->byte_token[(unsigned char)raw.data[0]] = (int32_t)i;
         } else if (token->text.size) {
-            status = pc__strmap_add(&t->specials, token->text.data, token->text.size, (int32_t)i);
-            t->special_first[(unsigned char)token->text.data[0]] = 1;
-            t->special_longest = token->text.size > t->special_longest ? token->text.size
-                                                                       : t->special_longest;
+            status = add_special(t, (int32_t)i, where);
         }
     }
     return status;
@@ -228,7 +239,7 @@ static pc_status build(pc__tokenizer *t, const pc__vocab *v, const char *const *
 {
     pc_status status = texts(t, v);
     if (status >= 0)
-        status = maps(t);
+        status = maps(t, v->where);
     if (status >= 0)
         status = merges(t, v);
     if (status >= 0 && v->chat_template &&

@@ -36,6 +36,16 @@ static int dropped(uint32_t c)
            k == UTF8PROC_CATEGORY_CO || k == UTF8PROC_CATEGORY_CS;
 }
 
+static int starts_word(const void *tokenizer, int32_t id)
+{
+    return ((const pc__tokenizer *)tokenizer)->raw[id].size > 0;
+}
+
+static int goes_on(const void *tokenizer, int32_t id)
+{
+    return ((const pc__tokenizer *)tokenizer)->raw[id].size > 2; /* more than its "##" */
+}
+
 static pc_status encode_word(const pc__tokenizer *t, const pc__bytes *word, pc__ids *out)
 {
     size_t before = out->count, at = 0, runes = 0;
@@ -43,23 +53,16 @@ static pc_status encode_word(const pc__tokenizer *t, const pc__bytes *word, pc__
     for (size_t i = 0; i < word->size; i++)
         runes += (word->data[i] & 0xc0) != 0x80;
     while (at < word->size && runes <= LONGEST_WORD) {
-        size_t end = word->size;
-        int32_t id = -1;
-        for (; end > at; end--) {
-            if (end < word->size && (word->data[end] & 0xc0) == 0x80)
-                continue;
-            memcpy(piece + 2, word->data + at, end - at);
-            id = at ? pc__strmap_get(&t->pieces, piece, end - at + 2)
-                    : pc__strmap_get(&t->pieces, piece + 2, end);
-            if (id >= 0)
-                break;
-        }
+        size_t rest = word->size - at;
+        memcpy(piece + 2, word->data + at, rest);
+        int32_t id = at ? pc__strmap_longest(&t->pieces, piece, rest + 2, goes_on, t)
+                        : pc__strmap_longest(&t->pieces, piece + 2, rest, starts_word, t);
         if (id < 0)
             break;
         pc_status status = pc__ids_add(out, id);
         if (status < 0)
             return status;
-        at = end;
+        at += t->raw[id].size - (at ? 2 : 0);
     }
     if (at == word->size)
         return PC_OK;

@@ -1,0 +1,264 @@
+#include "fuzz.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include "model/model.h"
+
+void fuzz_fault(const char *what, const char *file, int line)
+{
+    fprintf(stderr, "%s:%d: does not hold: %s\n    last error: %s\n", file, line, what,
+            pc_error_text());
+    abort();
+}
+
+static size_t live_bytes, live_blocks;
+
+static void *take(void *user, size_t size, size_t align)
+{
+    void *ptr = NULL;
+    (void)user;
+    FUZZ_CHECK(size <= FUZZ_MEMORY && live_bytes + size <= FUZZ_MEMORY);
+    if (posix_memalign(&ptr, align < sizeof ptr ? sizeof ptr : align,
+                       size + 1)) /* the leak checker sees no pointer behind a block */
+        return NULL;
+    memset(ptr, 0xA5, size < 4096 ? size : 4096);
+    live_bytes += size;
+    live_blocks++;
+    return ptr;
+}
+
+static void give(void *user, void *ptr, size_t size, size_t align)
+{
+    (void)user;
+    (void)align;
+    live_bytes -= size;
+    live_blocks--;
+    free(ptr);
+}
+
+const pc_allocator fuzz_memory = {NULL, take, give};
+
+size_t fuzz_blocks(void)
+{
+    return live_blocks;
+}
+
+void fuzz_no_leak(size_t blocks)
+{
+    FUZZ_CHECK(live_blocks == blocks);
+}
+
+/* One file for the life of the process; a symbolic link gives it a name where the ending matters.
+ */
+const char *fuzz_file(const uint8_t *data, size_t size, const char *ending)
+{
+    static int fd = -1;
+    static char path[64], link_path[96];
+    if (fd < 0) {
+        fd = memfd_create("fuzz", MFD_CLOEXEC);
+        FUZZ_CHECK(fd >= 0);
+        snprintf(path, sizeof path, "/proc/%d/fd/%d", (int)getpid(), fd);
+    }
+    FUZZ_CHECK(!ftruncate(fd, 0));
+    for (size_t at = 0; at < size;) {
+        ssize_t n = pwrite(fd, data + at, size - at, (off_t)at);
+        FUZZ_CHECK(n > 0);
+        at += (size_t)n;
+    }
+    if (!*ending)
+        return path;
+    snprintf(link_path, sizeof link_path, "/tmp/pc-fuzz-%d%s", (int)getpid(), ending);
+    unlink(link_path);
+    FUZZ_CHECK(!symlink(path, link_path));
+    return link_path;
+}
+
+int fuzz_ok(pc_status status)
+{
+    const char *text = pc_error_text();
+    if (status >= 0)
+        return 1;
+    FUZZ_CHECK(*text && !strpbrk(text, "\r\n"));
+    FUZZ_CHECK(strcmp(pc_status_name(status), "unknown status"));
+    return 0;
+}
+
+/* ------------------------------------------------------------ vocabularies */
+
+enum { SPECIALS = 6, BYTES = 256, MOST = 512 };
+
+static const char *const specials[SPECIALS] = {"<unk>",        "<s>",        "</s>",
+                                               "<|im_start|>", "<|im_end|>", "<|x|>"};
+/* '_' is the blank of the vocabulary's kind */
+static const char *const words[] = {
+    "_",    "a",  "b",  "e",  "t",  "h",  "th",       "the",          "_th",
+    "_the", "_a", "ab", "__", "\n", "he", "\xc3\xa9", "\xe4\xb8\xad", "\xe4\xb8\xad\xe6\x96\x87",
+    "12",   "1",  "2"};
+static const char *const merges[] = {"t h",        "th e",        "h e",
+                                     "a b",        "\xc4\xa0 th", "\xc4\xa0th e",
+                                     "\xc4\xa0 a", "1 2",         "\xc3\x83 \xc2\xa9"};
+
+typedef struct vocabulary {
+    pc__text tokens[MOST];
+    int32_t types[MOST];
+    float scores[MOST];
+    char arena[MOST * 16];
+    size_t count, used;
+} vocabulary;
+
+static void add(vocabulary *v, const char *text, size_t size, int32_t type)
+{
+    FUZZ_CHECK(v->count < MOST && v->used + size < sizeof v->arena);
+    memcpy(v->arena + v->used, text, size);
+    v->tokens[v->count] = (pc__text){v->arena + v->used, size};
+    v->types[v->count] = type;
+    v->scores[v->count] = -(float)v->count;
+    v->used += size;
+    v->count++;
+}
+
+/* Code point of a byte in the byte-level alphabet, as two bytes of UTF-8 or one. */
+static size_t byte_level(unsigned byte, char *out)
+{
+    unsigned rune = byte, next = 256;
+    for (unsigned b = 0; b <= byte; b++) {
+        int printable = (b >= 33 && b <= 126) || (b >= 161 && b <= 172) || b >= 174;
+        rune = printable ? b : next;
+        next += !printable;
+    }
+    if (rune < 0x80) {
+        out[0] = (char)rune;
+        return 1;
+    }
+    out[0] = (char)(0xc0 | rune >> 6);
+    out[1] = (char)(0x80 | (rune & 0x3f));
+    return 2;
+}
+
+static void add_bytes(vocabulary *v, pc__vocab_kind kind)
+{
+    char text[8];
+    for (unsigned b = 0; b < BYTES; b++) {
+        if (kind == PC__VOCAB_SPM)
+            add(v, text, (size_t)snprintf(text, sizeof text, "<0x%02X>", b), PC__TOKEN_BYTE);
+        else if (kind == PC__VOCAB_BPE)
+            add(v, text, byte_level(b, text), PC__TOKEN_NORMAL);
+        else if (b > 32 && b < 127) /* WordPiece has no bytes: printable characters, at the start of
+                                       a word and inside */
+            add(v, text, (size_t)snprintf(text, sizeof text, b % 2 ? "%c" : "##%c", (int)b),
+                PC__TOKEN_NORMAL);
+    }
+}
+
+static void add_words(vocabulary *v, pc__vocab_kind kind)
+{
+    static const char *const blank[] = {"\xe2\x96\x81", "\xc4\xa0", "##"};
+    for (size_t i = 0; i < sizeof words / sizeof *words; i++) {
+        char text[32] = "";
+        if (kind == PC__VOCAB_BPE && (words[i][0] == '\n' || (words[i][0] & 0x80)))
+            continue;
+        for (const char *c = words[i]; *c; c++)
+            if (*c == '_')
+                strcat(text, blank[kind]);
+            else
+                strncat(text, c, 1);
+        add(v, text, strlen(text), PC__TOKEN_NORMAL);
+    }
+    if (kind == PC__VOCAB_BPE)
+        add(v, "\xc3\x83\xc2\xa9", 4, PC__TOKEN_NORMAL); /* bytes c3 a9 */
+}
+
+pc__tokenizer *fuzz_tokenizer(pc__vocab_kind kind, const char *pre, const char *chat_template)
+{
+    static vocabulary v;
+    pc__text pairs[sizeof merges / sizeof *merges];
+    pc__tokenizer *tokenizer;
+    v.count = v.used = 0;
+    for (size_t i = 0; i < SPECIALS; i++)
+        add(&v, specials[i], strlen(specials[i]), i ? PC__TOKEN_CONTROL : PC__TOKEN_UNKNOWN);
+    add_bytes(&v, kind);
+    add_words(&v, kind);
+    for (size_t i = 0; i < sizeof merges / sizeof *merges; i++)
+        pairs[i] = (pc__text){merges[i], strlen(merges[i])};
+    pc__vocab vocab = {.kind = kind,
+                       .pre = pre,
+                       .where = "fuzz",
+                       .count = v.count,
+                       .tokens = v.tokens,
+                       .types = v.types,
+                       .scores = kind == PC__VOCAB_SPM ? v.scores : NULL,
+                       .merges = pairs,
+                       .merge_count = kind == PC__VOCAB_BPE ? sizeof merges / sizeof *merges : 0,
+                       .bos = 1,
+                       .eos = 2,
+                       .unk = 0,
+                       .pad = -1,
+                       .sep = -1,
+                       .cls = -1,
+                       .add_bos = -1,
+                       .add_eos = -1,
+                       .add_space_prefix = -1,
+                       .chat_template = chat_template};
+    FUZZ_CHECK(fuzz_ok(pc__tokenizer_from_vocab(&tokenizer, &fuzz_memory, &vocab)));
+    return tokenizer;
+}
+
+const pc_model *fuzz_model(void)
+{
+    static pc_model *model;
+    pc_context_options options = PC_CONTEXT_OPTIONS_INIT;
+    pc_context *context;
+    if (model)
+        return model;
+    options.allocator = &fuzz_memory;
+    options.threads = 1;
+    FUZZ_CHECK(fuzz_ok(pc_context_new(&context, &options)));
+    FUZZ_CHECK(fuzz_ok(pc__model_new(&model, context)));
+    pc_context_free(context);
+    model->tokenizer = fuzz_tokenizer(PC__VOCAB_SPM, NULL, "<|im_start|>");
+    model->tokenizer_id = pc__tokenizer_digest(model->tokenizer);
+    FUZZ_CHECK(fuzz_ok(pc__chat_detect(&model->chat, &fuzz_memory, model->tokenizer)));
+    model->info = (pc_model_info)PC_MODEL_INFO_INIT;
+    model->info.token_unk = 0;
+    model->can_compute = 0;
+    return model;
+}
+
+/* ---------------------------------------------------------------- round trip */
+
+static void check_ids(const pc__tokenizer *t, const int32_t *ids, size_t count)
+{
+    for (size_t i = 0; i < count; i++)
+        FUZZ_CHECK(ids[i] >= 0 && (size_t)ids[i] < pc__tokenizer_count(t));
+}
+
+void fuzz_round(const pc__tokenizer *t, const char *text, size_t size, uint64_t flags, int exact)
+{
+    size_t need = 0, count = 0, bytes = 0, again = 0;
+    int32_t *ids;
+    char *back;
+    pc_status status = pc__tokenize(t, text, size, flags, NULL, 0, &need);
+    if (!fuzz_ok(status))
+        return;
+    ids = malloc((need + 1) * sizeof *ids);
+    FUZZ_CHECK(ids && pc__tokenize(t, text, size, flags, ids, need, &count) == PC_OK &&
+               count == need);
+    check_ids(t, ids, count);
+    if (need > 1)
+        FUZZ_CHECK(pc__tokenize(t, text, size, flags, ids, need - 1, &count) == PC_ERR_LIMIT &&
+                   count == need);
+    FUZZ_CHECK(pc__detokenize(t, ids, count, flags & PC_TOKENIZE_SPECIAL, NULL, 0, &bytes) ==
+               PC_OK);
+    back = malloc(bytes + 1);
+    FUZZ_CHECK(back && pc__detokenize(t, ids, count, flags & PC_TOKENIZE_SPECIAL, back, bytes,
+                                      &again) == PC_OK);
+    FUZZ_CHECK(again == bytes);
+    if (exact)
+        FUZZ_CHECK(bytes == size && (!size || !memcmp(back, text, size)));
+    free(back);
+    free(ids);
+}

@@ -1,0 +1,66 @@
+/* Catches: chat templates (our JSON form, and the Jinja text of a model, from which the family is
+ * guessed) that crash or leak, and schemas that cannot be laid out with a template that was
+ * accepted. The input is taken as both. */
+#include <stdlib.h>
+#include <string.h>
+
+#include "fuzz.h"
+#include "pml/schema.h"
+
+static pc_status tokens_of(void *user, const char *text, size_t size, uint64_t flags,
+                           int32_t **tokens, size_t *count)
+{
+    pc_status status = pc__tokenize(user, text, size, flags, NULL, 0, count);
+    *tokens = status < 0 ? NULL : pc__alloc(&fuzz_memory, (*count + 1) * sizeof **tokens);
+    return status < 0 || !*tokens
+               ? status
+               : pc__tokenize(user, text, size, flags, *tokens, *count + 1, count);
+}
+
+static void render(const pc__chat *chat, pc__tokenizer *tokenizer)
+{
+    static const char text[] =
+        "<schema name=\"s\"><system>the <module name=\"m\">a</module></system><system/>"
+        "<user>b</user><assistant>ab</assistant></schema>";
+    pc__pml_env env = {.mem = &fuzz_memory,
+                       .chat = chat,
+                       .tokens = tokens_of,
+                       .tokens_user = tokenizer,
+                       .where = "schema"};
+    pc__schema_tree *tree;
+    if (fuzz_ok(pc__schema_tree_parse(&tree, &env, text, sizeof text - 1)))
+        FUZZ_CHECK(tree->length > 0);
+    pc__schema_tree_free(tree, &fuzz_memory);
+}
+
+static void use(pc__chat *chat, pc__tokenizer *tokenizer)
+{
+    FUZZ_CHECK(chat->name && chat->system_open && chat->assistant_close);
+    for (size_t i = 0; i < chat->stop_token_count; i++)
+        FUZZ_CHECK(chat->stop_tokens[i] >= 0 &&
+                   (size_t)chat->stop_tokens[i] < pc__tokenizer_count(tokenizer));
+    render(chat, tokenizer);
+    pc__chat_free(chat, &fuzz_memory);
+}
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
+{
+    size_t blocks = fuzz_blocks();
+    char *jinja = calloc(size + 1, 1);
+    pc__tokenizer *tokenizer;
+    pc__chat *chat;
+    FUZZ_CHECK(jinja);
+    if (size)
+        memcpy(jinja, data, size);
+    tokenizer = fuzz_tokenizer(PC__VOCAB_SPM, NULL, jinja);
+    free(jinja);
+    if (fuzz_ok(pc__chat_detect(&chat, &fuzz_memory, tokenizer)))
+        use(chat, tokenizer);
+    if (fuzz_ok(pc__chat_find(&chat, &fuzz_memory, tokenizer, fuzz_file(data, size, ".json"))))
+        use(chat, tokenizer);
+    else
+        FUZZ_CHECK(!chat);
+    pc__tokenizer_free(tokenizer);
+    fuzz_no_leak(blocks);
+    return 0;
+}

@@ -1,13 +1,14 @@
 # Outside libraries. Required: expat, jansson, PCRE2, utf8proc, zstd is for the store's tiers, xxHash and libsodium for digests. Each optional
 # one is found automatically; -DPC_WITH_X=OFF leaves it out, =ON makes its absence an error.
 find_package(PkgConfig REQUIRED)
+set(CMAKE_FIND_PACKAGE_TARGETS_GLOBAL ON) # a project around this one links the static library against them
 find_package(Threads REQUIRED)
 
-pkg_check_modules(EXPAT REQUIRED IMPORTED_TARGET expat)
-pkg_check_modules(JANSSON REQUIRED IMPORTED_TARGET jansson)
-pkg_check_modules(PCRE2 REQUIRED IMPORTED_TARGET libpcre2-8)
-pkg_check_modules(UTF8PROC REQUIRED IMPORTED_TARGET libutf8proc)
-pkg_check_modules(SODIUM REQUIRED IMPORTED_TARGET libsodium)
+pkg_check_modules(EXPAT REQUIRED IMPORTED_TARGET GLOBAL expat)
+pkg_check_modules(JANSSON REQUIRED IMPORTED_TARGET GLOBAL jansson)
+pkg_check_modules(PCRE2 REQUIRED IMPORTED_TARGET GLOBAL libpcre2-8)
+pkg_check_modules(UTF8PROC REQUIRED IMPORTED_TARGET GLOBAL libutf8proc)
+pkg_check_modules(SODIUM REQUIRED IMPORTED_TARGET GLOBAL libsodium)
 
 set(PC_WITH_ONEDNN AUTO CACHE STRING "linear layers through oneDNN: AUTO, ON or OFF")
 set_property(CACHE PC_WITH_ONEDNN PROPERTY STRINGS AUTO ON OFF)
@@ -19,7 +20,7 @@ if(NOT PC_WITH_ONEDNN STREQUAL "OFF")
   mark_as_advanced(PC_ONEDNN_INCLUDE PC_ONEDNN_LIBRARY)
   if(PC_ONEDNN_INCLUDE AND PC_ONEDNN_LIBRARY)
     set(PC_HAVE_ONEDNN ON)
-    add_library(DNNL::dnnl UNKNOWN IMPORTED)
+    add_library(DNNL::dnnl UNKNOWN IMPORTED GLOBAL)
     set_target_properties(DNNL::dnnl PROPERTIES IMPORTED_LOCATION ${PC_ONEDNN_LIBRARY}
       INTERFACE_INCLUDE_DIRECTORIES ${PC_ONEDNN_INCLUDE})
   elseif(PC_WITH_ONEDNN STREQUAL "ON")

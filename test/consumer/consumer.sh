@@ -1,52 +1,80 @@
 #!/bin/sh
-# Catches: an installation that programs outside of the tree cannot build against, a header that is no C11 or C++17 by itself, and an opening
-# example of the header that does not compile, run and answer.
+# Catches: an installation that programs outside of the tree cannot build against or that does not work after it was moved, a static library
+# whose needs are not named, a header that is no C11 or C++17 by itself, an opening example of the header that does not compile and answer, an
+# installed program that does not run or finds its library no more. Every answer is checked, and how many of its tokens came from the cache.
 set -eu
 source=$1 build=$2
+here=$source/test/consumer
 CMAKE_GENERATOR=$(sed -n 's/^CMAKE_GENERATOR:INTERNAL=//p' "$build/CMakeCache.txt") # a new machine may have no make
 export CMAKE_GENERATOR
 grep -q 'fsanitize' "$build/CMakeCache.txt" && { echo "skipped: a sanitizer build is not installed"; exit 77; }
 grep -q '^PC_SANITIZE:STRING=.' "$build/CMakeCache.txt" && { echo "skipped: a sanitizer build is not installed"; exit 77; }
 folder=$(mktemp -d)
 trap 'rm -rf "$folder"' EXIT
-cmake --install "$build" --prefix "$folder/usr" >"$folder/log" || { cat "$folder/log"; exit 1; }
-library=$(dirname "$(find "$folder/usr" -name libpromptcache.so)")
-sed -i "s|^prefix=.*|prefix=$folder/usr|" "$library/pkgconfig/promptcache.pc"
-strict="-Wall -Wextra -Wpedantic -Werror"
-
-sed -n '/\[example\]/,/\[\/example\]/p' "$source/include/promptcache.h" |
-    sed -e '/\[.*example\]/d' -e 's/^ \* \{0,1\}//' >"$folder/example.c"
-export PKG_CONFIG_PATH="$library/pkgconfig" LD_LIBRARY_PATH="$library"
-cc -std=c11 $strict "$folder/example.c" -o "$folder/example" $(pkg-config --cflags --libs promptcache)
-answer=$("$folder/example" "$source/models/demo/demo.gguf" "$source/examples/pml/employees.pml" "$source/examples/pml/employees-prompt.pml")
-echo "$answer"
-case $answer in *"Peter Novak"*) ;; *) echo "the example has not answered"; exit 1 ;; esac
-
-mkdir "$folder/cxx"
-cat >"$folder/cxx/CMakeLists.txt" <<'END'
-cmake_minimum_required(VERSION 3.16)
-project(consumer CXX)
-set(CMAKE_CXX_STANDARD 17)
-find_package(promptcache 0.1 REQUIRED)
-add_executable(consumer main.cc)
-target_compile_options(consumer PRIVATE -Wall -Wextra -Wpedantic -Werror)
-target_link_libraries(consumer PRIVATE promptcache::promptcache)
-END
-cat >"$folder/cxx/main.cc" <<'END'
-#include <promptcache.h>
-int main()
-{
-    pc_context_options options = PC_CONTEXT_OPTIONS_INIT;
-    pc_context *context = nullptr;
-    const bool ok = pc_context_new(&context, &options) == PC_OK && pc_abi_version() == PC_ABI_VERSION;
-    pc_context_free(context);
-    return ok ? 0 : 1;
+fail() { echo "$1"; exit 1; }
+quietly() { "$@" >"$folder/log" 2>&1 || { cat "$folder/log"; fail "failed: $*"; }; }
+# holds TEXT PART: the part is in the text
+holds() { case $1 in *"$2"*) ;; *) fail "'$2' is not in: $1" ;; esac; }
+# needs FILE yes|no: whether it wants the shared library at run time
+needs() {
+    found=no
+    readelf -d "$1" | grep -q 'NEEDED.*libpromptcache' && found=yes
+    [ $found = "$2" ] || fail "$1 needs the shared library: $found, expected $2"
 }
-END
-cmake -S "$folder/cxx" -B "$folder/cxx/build" -DCMAKE_PREFIX_PATH="$folder/usr" >"$folder/log" 2>&1 || { cat "$folder/log"; exit 1; }
-cmake --build "$folder/cxx/build" >"$folder/log" 2>&1 || { cat "$folder/log"; exit 1; }
-"$folder/cxx/build/consumer"
-echo '#include <promptcache.h>' >"$folder/alone.c"
-cc -std=c11 $strict -fsyntax-only -I"$source/include" "$folder/alone.c"
-c++ -std=c++17 $strict -fsyntax-only -x c++ -I"$source/include" "$folder/alone.c"
-echo "consumers build and run"
+
+quietly cmake --install "$build" --prefix "$folder/first"
+mv "$folder/first" "$folder/usr" # nothing installed may know where it was
+library=$(dirname "$(find "$folder/usr" -name libpromptcache.so)")
+data=$folder/usr/share/promptcache
+ask="$data/demo.gguf $data/pml/employees.pml $data/pml/employees-prompt.pml"
+export PKG_CONFIG_PATH="$library/pkgconfig"
+strict="-Wall -Wextra -Wpedantic -Werror"
+pc_version=$(sed -n 's/^#define PC_VERSION_M[AI][JN]OR //p; s/^#define PC_VERSION_PATCH //p' "$source/include/promptcache.h" |
+    paste -s -d .)
+
+echo "== the header's example"
+sed -n '/\[example\]/,/\[\/example\]/p' "$folder/usr/include/promptcache.h" |
+    sed -e '/\[.*example\]/d' -e 's/^ \* \{0,1\}//' >"$folder/example.c"
+cc -std=c11 $strict "$folder/example.c" -o "$folder/example" $(pkg-config --cflags --libs promptcache)
+answer=$(LD_LIBRARY_PATH=$library "$folder/example" $ask)
+holds "$answer" "The desk of Peter Novak is 368."
+holds "$answer" "0 of 601 tokens came from the cache"
+
+echo "== pkg-config $(pkg-config --modversion promptcache)"
+[ "$(pkg-config --modversion promptcache)" = "$pc_version" ] || fail "the header says $pc_version"
+cc -std=c11 $strict "$here/consumer.c" -o "$folder/shared" $(pkg-config --cflags --libs promptcache)
+needs "$folder/shared" yes
+LD_LIBRARY_PATH=$library "$folder/shared" $ask
+mkdir "$folder/static" # the linker prefers a shared library that lies beside a static one
+cp "$library/libpromptcache.a" "$folder/static"
+cc -std=c11 $strict "$here/consumer.c" -o "$folder/alone" -L"$folder/static" $(pkg-config --static --cflags --libs promptcache)
+needs "$folder/alone" no
+"$folder/alone" $ask
+
+echo "== CMake package"
+quietly cmake -S "$here/package" -B "$folder/package" -DCMAKE_PREFIX_PATH="$folder/usr"
+quietly cmake --build "$folder/package"
+needs "$folder/package/shared_c" yes
+needs "$folder/package/static_c" no
+for consumer in shared_c static_c shared_cxx; do
+    "$folder/package/$consumer" $ask || fail "$consumer has failed"
+done
+
+echo "== header alone"
+echo '#include <promptcache.h>' >"$folder/header.c"
+cc -std=c11 $strict -fsyntax-only -I"$folder/usr/include" "$folder/header.c"
+c++ -std=c++17 $strict -fsyntax-only -x c++ -I"$folder/usr/include" "$folder/header.c"
+
+if grep -q '^PC_BUILD_TOOLS:BOOL=ON' "$build/CMakeCache.txt"; then
+    echo "== installed program"
+    program=$folder/usr/bin/promptcache
+    cd "$folder"
+    holds "$("$program" --version)" "$pc_version"
+    holds "$("$program" --help)" "usage: promptcache"
+    answer=$("$program" run --model "$data/demo.gguf" --schema "$data/pml/employees.pml" --prompt "$data/pml/employees-prompt.pml")
+    holds "$answer" "The desk of Peter Novak is 368."
+fi
+for file in README.md LICENSE abi.md errors.md format.md pml.md threading.md design.md examples/answer.c; do
+    [ -s "$folder/usr/share/doc/promptcache/$file" ] || fail "$file is not installed"
+done
+echo "consumers build, run and reuse"

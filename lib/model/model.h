@@ -35,6 +35,8 @@ void pc__model_unref(pc_model *model);
  * own, whose operations may run at the same time. */
 void pc__model_enter(const pc_model *model);
 void pc__model_leave(const pc_model *model);
+/* Gives `status` of operation `name` on. A host cannot set the error text: of its failures this says what is known. */
+pc_status pc__model_told(const pc_model *model, const char *name, pc_status status);
 /* PC_OK, or PC_ERR_UNSUPPORTED where the model cannot compute (vocabulary only). */
 pc_status pc__model_can_compute(const pc_model *model);
 

@@ -58,6 +58,14 @@ void pc__model_leave(const pc_model *model)
         pthread_mutex_unlock(&((pc_model *)(uintptr_t)model)->turn);
 }
 
+pc_status pc__model_told(const pc_model *model, const char *name, pc_status status)
+{
+    if (status >= 0 || model->native)
+        return status;
+    return pc__fail(status, "the host's model: %s: %s (%s)", name, pc_status_text(status),
+                    pc_status_name(status));
+}
+
 pc_status pc__model_can_compute(const pc_model *model)
 {
     return model->can_compute
@@ -82,7 +90,7 @@ static pc_status host_tokenize(const pc_model *model, const char *text, size_t s
     pc__model_enter(model);
     status = model->ops.tokenize(model->user, text, size, flags, tokens, capacity, count);
     pc__model_leave(model);
-    return status;
+    return pc__model_told(model, "tokenize", status);
 }
 
 pc_status pc_tokenize(const pc_model *model, const char *text, size_t size, uint64_t flags,
@@ -117,7 +125,7 @@ pc_status pc_detokenize(const pc_model *model, const int32_t *tokens, size_t cou
     pc__model_enter(model);
     status = model->ops.detokenize(model->user, tokens, count, flags, text, capacity, size);
     pc__model_leave(model);
-    return status;
+    return pc__model_told(model, "detokenize", status);
 }
 
 pc_status pc__model_tokens(const pc_model *model, const char *text, size_t size, uint64_t flags,
@@ -160,7 +168,7 @@ static pc_status ask_host(pc_model *model)
     pc_model_info info = PC_MODEL_INFO_INIT;
     pc_status status = model->ops.describe(model->user, &info);
     if (status < 0)
-        return pc__fail_in(status, "pc_model_from_ops: describe");
+        return pc__model_told(model, "describe", status);
     info.struct_size = sizeof info;
     info.architecture[sizeof info.architecture - 1] = 0;
     if (info.vocab <= 0)

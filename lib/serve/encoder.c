@@ -27,7 +27,7 @@ static pc_status payload_bytes(const pc_model *model, void *payload, size_t coun
         status = model->ops.size(model->user, payload, bytes);
         pc__model_leave(model);
     }
-    return status < 0 ? pc__fail_in(status, "the model's size") : PC_OK;
+    return pc__model_told(model, "size", status);
 }
 
 pc_status pc__wrap_segment(pc_segment **out, const pc_model *model, void *payload,
@@ -80,7 +80,7 @@ pc_status pc__encode(const pc_model *model, const pc_encode_args *args, pc_segme
     if (!payloads)
         return PC_ERR_NOMEM;
     pc__model_enter(model);
-    status = model->ops.encode(model->user, args, payloads);
+    status = pc__model_told(model, "encode", model->ops.encode(model->user, args, payloads));
     pc__model_leave(model);
     if (status >= 0)
         status = check_payloads(payloads, cuts);
@@ -110,7 +110,7 @@ pc_status pc__host_sequence_new(const pc_model *model, void **sequence)
     if (status < 0)
         return status;
     pc__model_enter(model);
-    status = model->ops.sequence_new(model->user, sequence);
+    status = pc__model_told(model, "sequence_new", model->ops.sequence_new(model->user, sequence));
     pc__model_leave(model);
     if (status < 0)
         *sequence = NULL;
@@ -123,7 +123,7 @@ pc_status pc__host_attach(const pc_model *model, void *sequence, const pc_segmen
     pc_placement at = {segment->payload, start, lo, hi};
     pc_status status;
     pc__model_enter(model);
-    status = model->ops.attach(model->user, sequence, &at);
+    status = pc__model_told(model, "attach", model->ops.attach(model->user, sequence, &at));
     pc__model_leave(model);
     return status;
 }
@@ -135,7 +135,7 @@ pc_status pc__host_fork(const pc_model *model, void *sequence, void **copy)
     if (!model->ops.fork)
         return pc__fail(PC_ERR_UNSUPPORTED, "the model cannot fork a sequence (no ops.fork)");
     pc__model_enter(model);
-    status = model->ops.fork(model->user, sequence, copy);
+    status = pc__model_told(model, "fork", model->ops.fork(model->user, sequence, copy));
     pc__model_leave(model);
     if (status < 0)
         *copy = NULL;
@@ -150,7 +150,7 @@ pc_status pc__host_step(const pc_model *model, const pc_step_args *args)
     if (status < 0)
         return status;
     pc__model_enter(model);
-    status = model->ops.step(model->user, args);
+    status = pc__model_told(model, "step", model->ops.step(model->user, args));
     pc__model_leave(model);
     return status;
 }

@@ -1,0 +1,27 @@
+"""What stands in the public header: structs with their fields, constants, codes, functions. For the checks beside this file."""
+import re
+
+# Filled by the library and handed to a callback, never set up by the caller: they need no INIT macro.
+GIVEN_BY_LIBRARY = {"pc_encode_args", "pc_step_args", "pc_trace"}
+
+
+class Header:
+    def __init__(self, path):
+        with open(path, encoding="utf-8") as file:
+            self.code = re.sub(r"/\*.*?\*/", "", file.read(), flags=re.S)
+        self.structs = {}
+        for name, body in re.findall(r"typedef struct (pc_\w+) \{(.*?)\n\} \1;", self.code, flags=re.S):
+            self.structs[name] = [self._field(line) for line in body.split(";") if line.strip()]
+        enums = re.findall(r"enum \{(.*?)\}", self.code, flags=re.S)
+        self.constants = [name for body in enums for name in re.findall(r"(PC_\w+) =", body)]
+        self.constants += re.findall(r"#define (PC_\w+) UINT64_C\(", self.code)
+        self.codes = {name: (int(value), text) for name, value, text in
+                      re.findall(r'X\((PC_\w+), (-?\d+), "(.*?)"\)', self.code)}
+        self.inits = set(re.findall(r"#define (PC_\w+_INIT)\b", self.code))
+        self.version = tuple(int(v) for v in re.findall(r"#define PC_VERSION_M(?:AJOR|INOR) (\d+)", self.code))
+
+    @staticmethod
+    def _field(line):
+        pointer = re.search(r"\(\*(\w+)\)\(", line)
+        plain = re.search(r"(\w+)(\[\w+\])*\s*$", line)
+        return (pointer or plain).group(1)

@@ -1,0 +1,55 @@
+#!/usr/bin/env python3
+"""Catches: a header that breaks what a release has frozen, a struct or constant of this release that nobody has frozen, padding that the
+compiler adds. It also moves, widens and renumbers things in a copy of the header, to see that the frozen file notices."""
+import glob
+import os
+import subprocess
+import sys
+import tempfile
+
+from freeze import freeze
+from public_header import Header
+
+here = os.path.dirname(os.path.abspath(__file__))
+header_path, compiler = sys.argv[1], sys.argv[2]
+frozen = sorted(glob.glob(os.path.join(here, "layout_v*.c")))
+failures = []
+
+
+def compiles(source, folder):
+    command = [compiler, "-std=c11", "-Wall", "-Wextra", "-Wpadded", "-Werror", "-fsyntax-only", "-I", folder, source]
+    return subprocess.run(command, capture_output=True, text=True)
+
+
+for source in frozen:
+    result = compiles(source, os.path.dirname(header_path))
+    if result.returncode:
+        failures.append(f"{os.path.basename(source)}: {result.stderr}")
+
+want = [line for line in freeze(header_path, compiler).splitlines() if line.startswith(("FIXED", "GROWS", "AT", "SAME"))]
+have = set(open(frozen[-1], encoding="utf-8").read().splitlines())
+new = [line for line in want if line not in have]
+if new:
+    failures += [f"not frozen by {os.path.basename(frozen[-1])}: {line}" for line in new]
+    failures.append("until the release is out: test/abi/freeze.py include/promptcache.h cc >test/abi/" + os.path.basename(frozen[-1]))
+
+text = open(header_path, encoding="utf-8").read()
+for old, new in [
+    ("    int32_t layers;\n    int32_t heads;\n", "    int32_t heads;\n    int32_t layers;\n"),
+    ("    uint64_t hits;\n", "    uint64_t added;\n    uint64_t hits;\n"),
+    ("    uint32_t top_k; ", "    uint64_t top_k; "),
+    ("PC_REASON_PREFIX = 6", "PC_REASON_PREFIX = 7"),
+    ("X(PC_ERR_IO, -3,", "X(PC_ERR_IO, -33,"),
+    ("#define PC_PML_OVERLAP UINT64_C(4)", "#define PC_PML_OVERLAP UINT64_C(8)"),
+]:
+    if text.count(old) != 1:
+        failures.append(f"the header has no single '{old.strip()}' to change")
+        continue
+    with tempfile.TemporaryDirectory() as folder:
+        with open(os.path.join(folder, "promptcache.h"), "w", encoding="utf-8") as file:
+            file.write(text.replace(old, new))
+        if not compiles(frozen[-1], folder).returncode:
+            failures.append(f"nobody notices '{new.strip()}'")
+
+print("\n".join(failures) or f"{len(want)} sizes, offsets and values are as frozen; {len(Header(header_path).structs)} structs")
+sys.exit(bool(failures))

@@ -1,0 +1,398 @@
+/* Every struct that a caller sets up, through the calls that read or fill it. Catches: a struct of
+ * an older caller that is refused or read past its end, one of a newer caller whose unknown fields
+ * are ignored though they are set, a reserved field or an unknown flag that is let through, an INIT
+ * macro that does not give the defaults, a result that is written past the caller's size, an object
+ * that is handed out together with an error. The sizes are those of version 1 (layout_v1.c), by
+ * number. */
+#include <stdlib.h>
+#include <string.h>
+
+#include "testing.h"
+#include "toy_model.h"
+
+enum { ROOM = 512, NONE = -1 };
+
+static struct {
+    pc_context *context;
+    pc_model *model; /* the demo model: pc_eval is only for our own */
+    pc_cache *cache;
+    pc_schema *schema;
+    pc_prompt *prompt;
+    pc_sequence *sequence;
+    pc_toy *toy;
+} world;
+
+static const char schema_text[] =
+    "<schema name=\"s\"><module name=\"m\">Anna Reed.</module></schema>";
+static const char prompt_text[] = "<prompt schema=\"s\"><m/>Who?</prompt>";
+
+/* How a struct is given to the library. Whatever is made is freed again; a failing call must have
+ * set its out to NULL. */
+typedef pc_status (*use_fn)(const void *options);
+
+static pc_status use_context(const void *options)
+{
+    pc_context *out = world.context;
+    pc_status status = pc_context_new(&out, options);
+    CHECK((status >= 0) == (out != NULL));
+    pc_context_free(out);
+    return status;
+}
+
+static pc_status use_cache(const void *options)
+{
+    pc_cache *out = world.cache;
+    pc_status status = pc_cache_new(&out, world.context, options);
+    CHECK((status >= 0) == (out != NULL));
+    pc_cache_free(out);
+    return status;
+}
+
+static pc_status finish_model(pc_status status, pc_model *out)
+{
+    CHECK((status >= 0) == (out != NULL));
+    pc_model_free(out);
+    return status;
+}
+
+static pc_status use_load(const void *options)
+{
+    pc_model *out = world.model;
+    pc_status status = pc_model_load(&out, world.context, PC_SOURCE_DIR "/models/demo/demo.gguf",
+                                     options);
+    return finish_model(status, out);
+}
+
+static pc_status use_host(const void *options)
+{
+    pc_model_ops ops = pc_toy_ops();
+    pc_model *out = world.model;
+    pc_status status = pc_model_from_ops(&out, world.context, &ops, world.toy, NULL, options);
+    return finish_model(status, out);
+}
+
+static pc_status use_ops(const void *options)
+{
+    pc_model *out = world.model;
+    pc_status status = pc_model_from_ops(&out, world.context, options, world.toy, NULL, NULL);
+    return finish_model(status, out);
+}
+
+static pc_status use_schema(const void *options)
+{
+    pc_schema *out = world.schema;
+    pc_status status = pc_schema_parse(&out, world.model, schema_text, sizeof schema_text - 1,
+                                       options);
+    CHECK((status >= 0) == (out != NULL));
+    pc_schema_free(out);
+    return status;
+}
+
+static pc_status use_encode(const void *options)
+{
+    return pc_schema_encode(world.schema, world.cache, options);
+}
+
+static pc_status use_prompt(const void *options)
+{
+    pc_prompt *out = world.prompt;
+    pc_status status = pc_prompt_parse(&out, &world.schema, 1, prompt_text, sizeof prompt_text - 1,
+                                       options);
+    CHECK((status >= 0) == (out != NULL));
+    pc_prompt_free(out);
+    return status;
+}
+
+static pc_status use_generate(const void *options)
+{
+    return pc_generate(world.prompt, world.cache, options, NULL);
+}
+
+static pc_status use_sequence(const void *options)
+{
+    pc_sequence *out = world.sequence;
+    pc_status status = pc_sequence_new(&out, world.prompt, world.cache, options);
+    CHECK((status >= 0) == (out != NULL));
+    pc_sequence_free(out);
+    return status;
+}
+
+static pc_status use_batch(const void *options)
+{
+    pc_batch *out = (pc_batch *)(void *)&world;
+    pc_status status = pc_batch_new(&out, world.model, options);
+    CHECK((status >= 0) == (out != NULL));
+    pc_batch_free(out);
+    return status;
+}
+
+static pc_status use_eval(const void *options)
+{
+    return pc_eval(world.model, options);
+}
+
+static const pc_context_options context_init = PC_CONTEXT_OPTIONS_INIT;
+static const pc_cache_options cache_init = PC_CACHE_OPTIONS_INIT;
+static const pc_model_options model_init = PC_MODEL_OPTIONS_INIT;
+static const pc_schema_options schema_init = PC_SCHEMA_OPTIONS_INIT;
+static const pc_encode_options encode_init = PC_ENCODE_OPTIONS_INIT;
+static const pc_prompt_options prompt_init = PC_PROMPT_OPTIONS_INIT;
+static const pc_generate_options generate_init = PC_GENERATE_OPTIONS_INIT;
+static const pc_batch_options batch_init = PC_BATCH_OPTIONS_INIT;
+static pc_model_ops ops_init;
+static pc_eval_args eval_init = PC_EVAL_ARGS_INIT;
+
+typedef struct read_case {
+    const char *name; /* as the error text has it */
+    use_fn use;
+    const void *init;
+    size_t size, v1_size;
+    int32_t reserved, flags; /* where, or NONE */
+    uint64_t known_flags;
+    int nullable;
+} read_case;
+
+#define CASE(type, use, init, v1_size, reserved, flags, known, nullable)                           \
+    {                                                                                              \
+#type, use, init, sizeof(type), v1_size, reserved, flags, known, nullable                  \
+    }
+#define AT(type, field) (int32_t) offsetof(type, field)
+
+static const read_case read_cases[] = {
+    CASE(pc_context_options, use_context, &context_init, 56, AT(pc_context_options, reserved), NONE,
+         0, 1),
+    CASE(pc_model_options, use_load, &model_init, 56, AT(pc_model_options, reserved),
+         AT(pc_model_options, flags), 1, 1),
+    CASE(pc_model_options, use_host, &model_init, 56, AT(pc_model_options, reserved),
+         AT(pc_model_options, flags), 0, 1),
+    CASE(pc_model_ops, use_ops, &ops_init, 104, NONE, NONE, 0, 0),
+    CASE(pc_cache_options, use_cache, &cache_init, 40, NONE, AT(pc_cache_options, flags), 0, 1),
+    CASE(pc_schema_options, use_schema, &schema_init, 32, AT(pc_schema_options, reserved),
+         AT(pc_schema_options, flags), 7, 1),
+    CASE(pc_encode_options, use_encode, &encode_init, 32, AT(pc_encode_options, reserved), NONE, 0,
+         1),
+    CASE(pc_prompt_options, use_prompt, &prompt_init, 16, NONE, AT(pc_prompt_options, flags), 7, 1),
+    CASE(pc_generate_options, use_generate, &generate_init, 136, NONE,
+         AT(pc_generate_options, flags), 0, 1),
+    CASE(pc_generate_options, use_sequence, &generate_init, 136, NONE,
+         AT(pc_generate_options, flags), 0, 1),
+    CASE(pc_batch_options, use_batch, &batch_init, 16, AT(pc_batch_options, reserved), NONE, 0, 1),
+    CASE(pc_eval_args, use_eval, &eval_init, 72, AT(pc_eval_args, reserved), NONE, 0, 0),
+};
+
+/* A fresh block of exactly `size` bytes, so that a sanitizer sees every read past its end. */
+static unsigned char *block(const read_case *c, size_t size)
+{
+    unsigned char *bytes = calloc(1, size);
+    if (!bytes)
+        abort();
+    memcpy(bytes, c->init, size < c->size ? size : c->size);
+    memcpy(bytes, &size, sizeof size);
+    return bytes;
+}
+
+static void refused(const read_case *c, unsigned char *bytes, pc_status want)
+{
+    if (!CHECK_STATUS(c->use(bytes), want))
+        fprintf(stderr, "  in %s\n", c->name);
+    CHECK(strlen(pc_error_text()) > 10);
+}
+
+static void sizes(const read_case *c)
+{
+    const size_t small[] = {0, 1, sizeof(size_t), c->v1_size / 2, c->v1_size - 1};
+    CHECK(c->size >= c->v1_size);
+    for (size_t i = 0; i < sizeof small / sizeof *small; i++) {
+        unsigned char *bytes = block(c, c->v1_size);
+        memcpy(bytes, &small[i], sizeof small[i]);
+        refused(c, bytes, small[i] < c->v1_size ? PC_ERR_INVALID : PC_OK);
+        CHECK_ERROR_HAS(c->name);
+        CHECK_ERROR_HAS("INIT");
+        free(bytes);
+    }
+    for (size_t size = c->v1_size; size <= c->size;
+         size += 8) { /* what an older caller does not have is the default */
+        unsigned char *bytes = block(c, size);
+        CHECK(c->use(bytes) >= 0);
+        free(bytes);
+    }
+}
+
+static void newer_callers(const read_case *c)
+{
+    for (size_t more = 8; more <= 64; more *= 2) {
+        unsigned char *bytes = block(c, c->size + more);
+        CHECK(c->use(bytes) >= 0);
+        for (size_t at = 0; at < more; at += more - 1) { /* the first and the last unknown byte */
+            bytes[c->size + at] = 1;
+            refused(c, bytes, PC_ERR_UNSUPPORTED);
+            CHECK_ERROR_HAS(c->name);
+            bytes[c->size + at] = 0;
+        }
+        free(bytes);
+    }
+}
+
+static void bits(const read_case *c)
+{
+    unsigned char *bytes = block(c, c->size);
+    for (int bit = 0; bit < 64 && c->flags != NONE; bit++) {
+        uint64_t flags = UINT64_C(1) << bit;
+        if (c->known_flags & flags)
+            continue;
+        memcpy(bytes + c->flags, &flags, sizeof flags);
+        refused(c, bytes, PC_ERR_INVALID);
+    }
+    memcpy(bytes, c->init, c->size);
+    for (int bit = 0; bit < 32 && c->reserved != NONE; bit++) {
+        uint32_t reserved = UINT32_C(1) << bit;
+        memcpy(bytes + c->reserved, &reserved, sizeof reserved);
+        refused(c, bytes, PC_ERR_INVALID);
+    }
+    free(bytes);
+}
+
+static void known_flags(const read_case *c)
+{
+    unsigned char *bytes = block(c, c->size);
+    for (int bit = 0; bit < 64 && c->flags != NONE; bit++) {
+        uint64_t flags = UINT64_C(1) << bit & c->known_flags;
+        memcpy(bytes + c->flags, &flags, sizeof flags);
+        if (flags)
+            CHECK(c->use(bytes) >= 0);
+    }
+    free(bytes);
+}
+
+/* How a result is asked for. */
+typedef pc_status (*fill_fn)(void *result);
+
+static pc_status fill_info(void *result)
+{
+    return pc_model_get_info(world.model, result);
+}
+
+static pc_status fill_cache_stats(void *result)
+{
+    return pc_cache_get_stats(world.cache, result);
+}
+
+static pc_status fill_item(void *result)
+{
+    return pc_schema_get_item(world.schema, 0, result);
+}
+
+static pc_status fill_part(void *result)
+{
+    return pc_prompt_get_part(world.prompt, 0, result);
+}
+
+static pc_status fill_stats(void *result)
+{
+    return pc_generate(world.prompt, world.cache, &generate_init, result);
+}
+
+static pc_status fill_sequence_stats(void *result)
+{
+    return pc_sequence_get_stats(world.sequence, result);
+}
+
+typedef struct write_case {
+    const char *name;
+    fill_fn fill;
+    size_t size, v1_size;
+} write_case;
+
+static const write_case write_cases[] = {
+    {"pc_model_info", fill_info, sizeof(pc_model_info), 144},
+    {"pc_cache_stats", fill_cache_stats, sizeof(pc_cache_stats), 96},
+    {"pc_item", fill_item, sizeof(pc_item), 56},
+    {"pc_part", fill_part, sizeof(pc_part), 48},
+    {"pc_stats", fill_stats, sizeof(pc_stats), 120},
+    {"pc_stats", fill_sequence_stats, sizeof(pc_stats), 120},
+};
+
+/* `room` bytes of which the library is told `size`. */
+static pc_status fill(const write_case *c, unsigned char *bytes, size_t room, size_t size)
+{
+    memset(bytes, 0xa5, room);
+    memcpy(bytes, &size, sizeof size);
+    return c->fill(bytes);
+}
+
+static int all(const unsigned char *bytes, size_t from, size_t to, unsigned char value)
+{
+    for (size_t i = from; i < to; i++)
+        if (bytes[i] != value)
+            return 0;
+    return 1;
+}
+
+static void results(const write_case *c)
+{
+    unsigned char bytes[ROOM];
+    size_t kept;
+    CHECK(c->size >= c->v1_size);
+    for (size_t size = 0; size < c->v1_size; size += 8) {
+        CHECK_STATUS(fill(c, bytes, ROOM, size), PC_ERR_INVALID);
+        CHECK_ERROR_HAS(c->name);
+        CHECK(all(bytes, sizeof size, ROOM, 0xa5));
+    }
+    for (size_t size = c->v1_size; size <= c->size + 64; size += 8) {
+        if (!CHECK(fill(c, bytes, ROOM, size) >= 0))
+            fprintf(stderr, "  in %s\n", c->name);
+        memcpy(&kept, bytes, sizeof kept);
+        CHECK_INT(kept, size);
+        CHECK(!all(bytes, sizeof size, size < c->size ? size : c->size, 0xa5));
+        CHECK(size <= c->size ||
+              all(bytes, c->size, size, 0)); /* what the library does not know is zero */
+        CHECK(all(bytes, size, ROOM, 0xa5));
+    }
+}
+
+static int start(void)
+{
+    static const pc_span none;
+    static const int32_t token = 1;
+    static const int64_t position = 0;
+    static const pc_lane lane = {&none, 0, &token, &position, 1};
+    pc_generate_options one = PC_GENERATE_OPTIONS_INIT;
+    one.max_tokens = 1;
+    eval_init.lanes = &lane;
+    eval_init.lane_count = 1;
+    ops_init = pc_toy_ops();
+    world.toy = pc_toy_new(1, 0, 0);
+    return CHECK_OK(pc_context_new(&world.context, NULL)) &&
+           CHECK_OK(pc_model_load(&world.model, world.context,
+                                  PC_SOURCE_DIR "/models/demo/demo.gguf", NULL)) &&
+           CHECK_OK(pc_cache_new(&world.cache, world.context, NULL)) &&
+           CHECK_OK(pc_schema_parse(&world.schema, world.model, schema_text, sizeof schema_text - 1,
+                                    NULL)) &&
+           CHECK_OK(pc_prompt_parse(&world.prompt, &world.schema, 1, prompt_text,
+                                    sizeof prompt_text - 1, NULL)) &&
+           CHECK_OK(pc_sequence_new(&world.sequence, world.prompt, world.cache, &one));
+}
+
+int main(void)
+{
+    int started = start();
+    for (size_t i = 0; i < sizeof read_cases / sizeof *read_cases && started; i++) {
+        const read_case *c = &read_cases[i];
+        CHECK(!c->nullable || c->use(NULL) >= 0);
+        CHECK(c->use(c->init) >= 0);
+        sizes(c);
+        newer_callers(c);
+        bits(c);
+        known_flags(c);
+    }
+    for (size_t i = 0; i < sizeof write_cases / sizeof *write_cases && started; i++)
+        results(&write_cases[i]);
+    pc_sequence_free(world.sequence);
+    pc_prompt_free(world.prompt);
+    pc_schema_free(world.schema);
+    pc_cache_free(world.cache);
+    pc_model_free(world.model);
+    pc_context_free(world.context);
+    pc_toy_free(world.toy);
+    return pc_test_end();
+}

@@ -1,0 +1,125 @@
+/* Calls of a host's operations. Catches: the failure of a host's function that comes back with the text of some earlier error, or with a
+ * text that does not say which function it was. */
+#include "toy_schema.h"
+
+static const char prompt_text[] = "<prompt schema=\"t\"><b/>what is it?</prompt>";
+
+static pc_status fail_size(void *user, void *segment, uint64_t *bytes)
+{
+    (void)user, (void)segment, (void)bytes;
+    return PC_ERR_NOMEM;
+}
+
+static pc_status fail_attach(void *user, void *sequence, const pc_placement *placement)
+{
+    (void)user, (void)sequence, (void)placement;
+    return PC_ERR_LIMIT;
+}
+
+static pc_status fail_sequence(void *user, void **sequence)
+{
+    (void)user, (void)sequence;
+    return PC_ERR_NOMEM;
+}
+
+static pc_status fail_fork(void *user, void *sequence, void **copy)
+{
+    (void)user, (void)sequence, (void)copy;
+    return PC_ERR_UNSUPPORTED;
+}
+
+static pc_status fail_deviation(void *user, const int32_t *tokens, const int64_t *positions,
+                                size_t count, const pc_placement *placements,
+                                size_t placement_count, float *score)
+{
+    (void)user, (void)tokens, (void)positions, (void)placements, (void)placement_count;
+    for (size_t i = 0; i < count; i++)
+        score[i] = 0;
+    return PC_ERR_STATE;
+}
+
+static pc_status fail_tokenize(void *user, const char *text, size_t size, uint64_t flags,
+                               int32_t *tokens, size_t capacity, size_t *count)
+{
+    (void)user, (void)text, (void)size, (void)flags, (void)tokens, (void)capacity;
+    *count = 0;
+    return PC_ERR_FORMAT;
+}
+
+static pc_status fail_describe(void *user, pc_model_info *info)
+{
+    (void)user, (void)info;
+    return PC_ERR_DEAD;
+}
+
+/* A model of these operations answers a prompt; whatever comes first fails. */
+static pc_status answer(const pc_model_ops *ops, uint64_t fail_encode, uint64_t fail_step,
+                        uint32_t samples)
+{
+    pc_generate_options o = PC_GENERATE_OPTIONS_INIT;
+    pc_context *context = NULL;
+    pc_model *model = NULL;
+    pc_schema *schema = NULL;
+    pc_prompt *prompt = NULL;
+    pc_toy *toy = pc_toy_new(3, 0, 0);
+    pc_toy_count(toy)->fail_encode_at = fail_encode;
+    pc_toy_count(toy)->fail_step_at = fail_step;
+    o.max_tokens = 2;
+    o.samples = samples;
+    o.repair = PC_REPAIR_TOP;
+    o.repair_percent = 50;
+    CHECK_STATUS(pc_cache_new(NULL, NULL, NULL), PC_ERR_INVALID); /* leaves a text of its own */
+    pc_status status = pc_context_new(&context, NULL);
+    if (status >= 0)
+        status = pc_model_from_ops(&model, context, ops, toy, NULL, NULL);
+    if (status >= 0)
+        status = pc_schema_parse(&schema, model, toy_schema, strlen(toy_schema), NULL);
+    if (status >= 0)
+        status = pc_prompt_parse(&prompt, &schema, 1, prompt_text, strlen(prompt_text), NULL);
+    if (status >= 0)
+        status = pc_generate(prompt, NULL, &o, NULL);
+    pc_prompt_free(prompt);
+    pc_schema_free(schema);
+    pc_model_free(model);
+    pc_context_free(context);
+    pc_toy_free(toy);
+    return status;
+}
+
+static void failure(const pc_model_ops *ops, const char *name, pc_status want)
+{
+    CHECK_STATUS(answer(ops, 0, 0, 2), want);
+    CHECK_ERROR_HAS(name);
+    CHECK_ERROR_HAS(pc_status_name(want));
+}
+
+int main(void)
+{
+    pc_model_ops ops = pc_toy_ops();
+    CHECK_OK(answer(&ops, 0, 0, 2));
+    CHECK_STATUS(answer(&ops, 1, 0, 1), PC_ERR_IO);
+    CHECK_ERROR_HAS("encode: input or output failed (PC_ERR_IO)");
+    CHECK_STATUS(answer(&ops, 0, 1, 1), PC_ERR_IO);
+    CHECK_ERROR_HAS("step: input or output failed (PC_ERR_IO)");
+    ops.describe = fail_describe;
+    failure(&ops, "describe", PC_ERR_DEAD);
+    ops = pc_toy_ops();
+    ops.tokenize = fail_tokenize;
+    failure(&ops, "tokenize", PC_ERR_FORMAT);
+    ops = pc_toy_ops();
+    ops.size = fail_size;
+    failure(&ops, "size", PC_ERR_NOMEM);
+    ops = pc_toy_ops();
+    ops.sequence_new = fail_sequence;
+    failure(&ops, "sequence_new", PC_ERR_NOMEM);
+    ops = pc_toy_ops();
+    ops.attach = fail_attach;
+    failure(&ops, "attach", PC_ERR_LIMIT);
+    ops = pc_toy_ops();
+    ops.fork = fail_fork;
+    failure(&ops, "fork", PC_ERR_UNSUPPORTED);
+    ops = pc_toy_ops();
+    ops.deviation = fail_deviation;
+    failure(&ops, "deviation", PC_ERR_STATE);
+    return pc_test_end();
+}

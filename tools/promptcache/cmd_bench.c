@@ -3,20 +3,35 @@
 
 #include "program.h"
 
-static int run(int argc, char **argv)
+typedef struct benchmark {
+    const char *name, *summary;
+    int (*run)(int argc, char **argv);
+} benchmark;
+
+static const benchmark all[] = {
+    {"attend", "attention of a batch over a shared prefix, against reading it for every row", bench_attend},
+    {"ttft", "time to the first token, cached against full prefill", bench_ttft},
+};
+
+static int help(void)
 {
-    if (argc > 1 && !strcmp(argv[1], "ttft"))
-        return bench_ttft(argc - 1, argv + 1);
-    if (argc > 1 && (!strcmp(argv[1], "--help") || !strcmp(argv[1], "-h"))) {
-        printf("usage: promptcache %s\n\n"
-               "  ttft   time to the first token, cached against full prefill\n\n"
-               "`promptcache bench ttft --help` tells more.\n",
-               bench_command.usage);
-        return EXIT_OK;
-    }
-    if (argc > 1)
-        return usage_error(&bench_command, "there is no benchmark '%s'; there is ttft", argv[1]);
-    return usage_error(&bench_command, "which benchmark? There is ttft");
+    printf("usage: promptcache %s\n\n", bench_command.usage);
+    for (size_t i = 0; i < sizeof all / sizeof *all; i++)
+        printf("  %-8s %s\n", all[i].name, all[i].summary);
+    printf("\n`promptcache bench NAME --help` tells more.\n");
+    return EXIT_OK;
 }
 
-const command bench_command = {"bench", "bench ttft [options]", "measures", run};
+static int run(int argc, char **argv)
+{
+    if (argc < 2)
+        return usage_error(&bench_command, "which benchmark? `promptcache bench --help` lists them");
+    if (!strcmp(argv[1], "--help") || !strcmp(argv[1], "-h"))
+        return help();
+    for (size_t i = 0; i < sizeof all / sizeof *all; i++)
+        if (!strcmp(argv[1], all[i].name))
+            return all[i].run(argc - 1, argv + 1);
+    return usage_error(&bench_command, "there is no benchmark '%s'; `promptcache bench --help` lists them", argv[1]);
+}
+
+const command bench_command = {"bench", "bench NAME [options]", "measures", run};

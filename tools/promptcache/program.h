@@ -83,6 +83,7 @@ int32_t stop_loading(void *user, const char *what, uint64_t done, uint64_t total
 extern const command run_command, show_command, check_command, eval_command, bench_command,
     tokenize_command;
 int write_layout_svg(const pc_schema *schema, const char *path); /* 0, or an exit code */
+int bench_attend(int argc, char **argv);
 int bench_ttft(int argc, char **argv);
 
 #endif

@@ -1,16 +1,12 @@
-/* Every struct that a caller sets up, through the calls that read or fill it. Catches: a struct of
- * an older caller that is refused or read past its end, one of a newer caller whose unknown fields
- * are ignored though they are set, a reserved field or an unknown flag that is let through, an INIT
- * macro that does not give the defaults, a result that is written past the caller's size, an object
- * that is handed out together with an error. The sizes are those of version 1 (layout_v1.c), by
- * number. */
-#include <stdlib.h>
-#include <string.h>
-
+/* Every struct that a caller of the engine sets up, through the calls that read or fill it.
+ * Catches: a struct of an older caller that is refused or read past its end, one of a newer caller
+ * whose unknown fields are ignored though they are set, a reserved field or an unknown flag that is
+ * let through, an INIT macro that does not give the defaults, a result that is written past the
+ * caller's size, an object that is handed out together with an error. The sizes are those of
+ * version 1 (layout_v1.c), by number. */
+#include "options_rules.h"
 #include "testing.h"
 #include "toy_model.h"
-
-enum { ROOM = 512, NONE = -1 };
 
 static struct {
     pc_context *context;
@@ -142,130 +138,31 @@ static const pc_batch_options batch_init = PC_BATCH_OPTIONS_INIT;
 static pc_model_ops ops_init;
 static pc_eval_args eval_init = PC_EVAL_ARGS_INIT;
 
-typedef struct read_case {
-    const char *name; /* as the error text has it */
-    use_fn use;
-    const void *init;
-    size_t size, v1_size;
-    int32_t reserved, flags; /* where, or NONE */
-    uint64_t known_flags;
-    int nullable;
-} read_case;
-
-#define CASE(type, use, init, v1_size, reserved, flags, known, nullable)                           \
-    {                                                                                              \
-#type, use, init, sizeof(type), v1_size, reserved, flags, known, nullable                  \
-    }
-#define AT(type, field) (int32_t) offsetof(type, field)
-
-static const read_case read_cases[] = {
-    CASE(pc_context_options, use_context, &context_init, 56, AT(pc_context_options, reserved), NONE,
-         0, 1),
-    CASE(pc_model_options, use_load, &model_init, 56, AT(pc_model_options, reserved),
-         AT(pc_model_options, flags), 1, 1),
-    CASE(pc_model_options, use_host, &model_init, 56, AT(pc_model_options, reserved),
-         AT(pc_model_options, flags), 0, 1),
-    CASE(pc_model_ops, use_ops, &ops_init, 104, NONE, NONE, 0, 0),
-    CASE(pc_cache_options, use_cache, &cache_init, 40, NONE, AT(pc_cache_options, flags), 0, 1),
-    CASE(pc_schema_options, use_schema, &schema_init, 32, AT(pc_schema_options, reserved),
-         AT(pc_schema_options, flags), 7, 1),
-    CASE(pc_encode_options, use_encode, &encode_init, 32, AT(pc_encode_options, reserved), NONE, 0,
-         1),
-    CASE(pc_prompt_options, use_prompt, &prompt_init, 16, NONE, AT(pc_prompt_options, flags), 7, 1),
-    CASE(pc_generate_options, use_generate, &generate_init, 136, NONE,
-         AT(pc_generate_options, flags), 0, 1),
-    CASE(pc_generate_options, use_sequence, &generate_init, 136, NONE,
-         AT(pc_generate_options, flags), 0, 1),
-    CASE(pc_batch_options, use_batch, &batch_init, 16, AT(pc_batch_options, reserved), NONE, 0, 1),
-    CASE(pc_eval_args, use_eval, &eval_init, 72, AT(pc_eval_args, reserved), NONE, 0, 0),
+static const pc_read_case read_cases[] = {
+    PC_READ_CASE(pc_context_options, use_context, &context_init, 56,
+                 PC_FIELD(pc_context_options, reserved), PC_NO_FIELD, 0, 1),
+    PC_READ_CASE(pc_model_options, use_load, &model_init, 56, PC_FIELD(pc_model_options, reserved),
+                 PC_FIELD(pc_model_options, flags), 1, 1),
+    PC_READ_CASE(pc_model_options, use_host, &model_init, 56, PC_FIELD(pc_model_options, reserved),
+                 PC_FIELD(pc_model_options, flags), 0, 1),
+    PC_READ_CASE(pc_model_ops, use_ops, &ops_init, 104, PC_NO_FIELD, PC_NO_FIELD, 0, 0),
+    PC_READ_CASE(pc_cache_options, use_cache, &cache_init, 40, PC_NO_FIELD,
+                 PC_FIELD(pc_cache_options, flags), 0, 1),
+    PC_READ_CASE(pc_schema_options, use_schema, &schema_init, 32,
+                 PC_FIELD(pc_schema_options, reserved), PC_FIELD(pc_schema_options, flags), 7, 1),
+    PC_READ_CASE(pc_encode_options, use_encode, &encode_init, 32,
+                 PC_FIELD(pc_encode_options, reserved), PC_NO_FIELD, 0, 1),
+    PC_READ_CASE(pc_prompt_options, use_prompt, &prompt_init, 16, PC_NO_FIELD,
+                 PC_FIELD(pc_prompt_options, flags), 7, 1),
+    PC_READ_CASE(pc_generate_options, use_generate, &generate_init, 136, PC_NO_FIELD,
+                 PC_FIELD(pc_generate_options, flags), 0, 1),
+    PC_READ_CASE(pc_generate_options, use_sequence, &generate_init, 136, PC_NO_FIELD,
+                 PC_FIELD(pc_generate_options, flags), 0, 1),
+    PC_READ_CASE(pc_batch_options, use_batch, &batch_init, 16, PC_FIELD(pc_batch_options, reserved),
+                 PC_NO_FIELD, 0, 1),
+    PC_READ_CASE(pc_eval_args, use_eval, &eval_init, 72, PC_FIELD(pc_eval_args, reserved),
+                 PC_NO_FIELD, 0, 0),
 };
-
-/* A fresh block of exactly `size` bytes, so that a sanitizer sees every read past its end. */
-static unsigned char *block(const read_case *c, size_t size)
-{
-    unsigned char *bytes = calloc(1, size);
-    if (!bytes)
-        abort();
-    memcpy(bytes, c->init, size < c->size ? size : c->size);
-    memcpy(bytes, &size, sizeof size);
-    return bytes;
-}
-
-static void refused(const read_case *c, unsigned char *bytes, pc_status want)
-{
-    if (!CHECK_STATUS(c->use(bytes), want))
-        fprintf(stderr, "  in %s\n", c->name);
-    CHECK(strlen(pc_error_text()) > 10);
-}
-
-static void sizes(const read_case *c)
-{
-    const size_t small[] = {0, 1, sizeof(size_t), c->v1_size / 2, c->v1_size - 1};
-    CHECK(c->size >= c->v1_size);
-    for (size_t i = 0; i < sizeof small / sizeof *small; i++) {
-        unsigned char *bytes = block(c, c->v1_size);
-        memcpy(bytes, &small[i], sizeof small[i]);
-        refused(c, bytes, small[i] < c->v1_size ? PC_ERR_INVALID : PC_OK);
-        CHECK_ERROR_HAS(c->name);
-        CHECK_ERROR_HAS("INIT");
-        free(bytes);
-    }
-    for (size_t size = c->v1_size; size <= c->size;
-         size += 8) { /* what an older caller does not have is the default */
-        unsigned char *bytes = block(c, size);
-        CHECK(c->use(bytes) >= 0);
-        free(bytes);
-    }
-}
-
-static void newer_callers(const read_case *c)
-{
-    for (size_t more = 8; more <= 64; more *= 2) {
-        unsigned char *bytes = block(c, c->size + more);
-        CHECK(c->use(bytes) >= 0);
-        for (size_t at = 0; at < more; at += more - 1) { /* the first and the last unknown byte */
-            bytes[c->size + at] = 1;
-            refused(c, bytes, PC_ERR_UNSUPPORTED);
-            CHECK_ERROR_HAS(c->name);
-            bytes[c->size + at] = 0;
-        }
-        free(bytes);
-    }
-}
-
-static void bits(const read_case *c)
-{
-    unsigned char *bytes = block(c, c->size);
-    for (int bit = 0; bit < 64 && c->flags != NONE; bit++) {
-        uint64_t flags = UINT64_C(1) << bit;
-        if (c->known_flags & flags)
-            continue;
-        memcpy(bytes + c->flags, &flags, sizeof flags);
-        refused(c, bytes, PC_ERR_INVALID);
-    }
-    memcpy(bytes, c->init, c->size);
-    for (int bit = 0; bit < 32 && c->reserved != NONE; bit++) {
-        uint32_t reserved = UINT32_C(1) << bit;
-        memcpy(bytes + c->reserved, &reserved, sizeof reserved);
-        refused(c, bytes, PC_ERR_INVALID);
-    }
-    free(bytes);
-}
-
-static void known_flags(const read_case *c)
-{
-    unsigned char *bytes = block(c, c->size);
-    for (int bit = 0; bit < 64 && c->flags != NONE; bit++) {
-        uint64_t flags = UINT64_C(1) << bit & c->known_flags;
-        memcpy(bytes + c->flags, &flags, sizeof flags);
-        if (flags)
-            CHECK(c->use(bytes) >= 0);
-    }
-    free(bytes);
-}
-
-/* How a result is asked for. */
-typedef pc_status (*fill_fn)(void *result);
 
 static pc_status fill_info(void *result)
 {
@@ -297,13 +194,7 @@ static pc_status fill_sequence_stats(void *result)
     return pc_sequence_get_stats(world.sequence, result);
 }
 
-typedef struct write_case {
-    const char *name;
-    fill_fn fill;
-    size_t size, v1_size;
-} write_case;
-
-static const write_case write_cases[] = {
+static const pc_write_case write_cases[] = {
     {"pc_model_info", fill_info, sizeof(pc_model_info), 144},
     {"pc_cache_stats", fill_cache_stats, sizeof(pc_cache_stats), 96},
     {"pc_item", fill_item, sizeof(pc_item), 56},
@@ -311,44 +202,6 @@ static const write_case write_cases[] = {
     {"pc_stats", fill_stats, sizeof(pc_stats), 120},
     {"pc_stats", fill_sequence_stats, sizeof(pc_stats), 120},
 };
-
-/* `room` bytes of which the library is told `size`. */
-static pc_status fill(const write_case *c, unsigned char *bytes, size_t room, size_t size)
-{
-    memset(bytes, 0xa5, room);
-    memcpy(bytes, &size, sizeof size);
-    return c->fill(bytes);
-}
-
-static int all(const unsigned char *bytes, size_t from, size_t to, unsigned char value)
-{
-    for (size_t i = from; i < to; i++)
-        if (bytes[i] != value)
-            return 0;
-    return 1;
-}
-
-static void results(const write_case *c)
-{
-    unsigned char bytes[ROOM];
-    size_t kept;
-    CHECK(c->size >= c->v1_size);
-    for (size_t size = 0; size < c->v1_size; size += 8) {
-        CHECK_STATUS(fill(c, bytes, ROOM, size), PC_ERR_INVALID);
-        CHECK_ERROR_HAS(c->name);
-        CHECK(all(bytes, sizeof size, ROOM, 0xa5));
-    }
-    for (size_t size = c->v1_size; size <= c->size + 64; size += 8) {
-        if (!CHECK(fill(c, bytes, ROOM, size) >= 0))
-            fprintf(stderr, "  in %s\n", c->name);
-        memcpy(&kept, bytes, sizeof kept);
-        CHECK_INT(kept, size);
-        CHECK(!all(bytes, sizeof size, size < c->size ? size : c->size, 0xa5));
-        CHECK(size <= c->size ||
-              all(bytes, c->size, size, 0)); /* what the library does not know is zero */
-        CHECK(all(bytes, size, ROOM, 0xa5));
-    }
-}
 
 static int start(void)
 {
@@ -376,17 +229,10 @@ static int start(void)
 int main(void)
 {
     int started = start();
-    for (size_t i = 0; i < sizeof read_cases / sizeof *read_cases && started; i++) {
-        const read_case *c = &read_cases[i];
-        CHECK(!c->nullable || c->use(NULL) >= 0);
-        CHECK(c->use(c->init) >= 0);
-        sizes(c);
-        newer_callers(c);
-        bits(c);
-        known_flags(c);
-    }
+    for (size_t i = 0; i < sizeof read_cases / sizeof *read_cases && started; i++)
+        pc_check_read(&read_cases[i]);
     for (size_t i = 0; i < sizeof write_cases / sizeof *write_cases && started; i++)
-        results(&write_cases[i]);
+        pc_check_write(&write_cases[i]);
     pc_sequence_free(world.sequence);
     pc_prompt_free(world.prompt);
     pc_schema_free(world.schema);

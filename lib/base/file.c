@@ -12,7 +12,7 @@
 static pc_status open_regular(const char *path, int *fd, size_t *size)
 {
     struct stat st;
-    *fd = open(path, O_RDONLY | O_CLOEXEC);
+    *fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK); /* a pipe must not hold us up */
     if (*fd < 0)
         return pc__fail(errno == ENOENT ? PC_ERR_NOT_FOUND : PC_ERR_IO, "%s: %s", path, strerror(errno));
     if (fstat(*fd, &st) || !S_ISREG(st.st_mode)) {

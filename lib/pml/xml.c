@@ -166,7 +166,8 @@ static void invalid_token(char *out, size_t room, const char *text, size_t index
     unsigned char here = (unsigned char)text[index];
     char before = index ? text[index - 1] : 0;
     if (here >= 0x80)
-        snprintf(out, room, "byte 0x%02X is no UTF-8 that XML allows: save the file as UTF-8", here);
+        snprintf(out, room, "byte 0x%02X is no UTF-8 that XML allows (save the file as UTF-8)",
+                 here);
     else if (here < 32 && !pc__xml_is_blank(text + index, 1))
         snprintf(out, room, "control character 0x%02X: XML allows none", here);
     else if (here == '&' || before == '&')

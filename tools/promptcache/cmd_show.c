@@ -1,5 +1,6 @@
 /* show: the layout of a schema as a table, as JSON or as a picture. */
 #include <string.h>
+#include <sys/stat.h>
 
 #include "program.h"
 
@@ -57,6 +58,12 @@ static void print_items(const pc_schema *schema)
                          (json_int_t)pc_schema_length(schema), "items", items));
 }
 
+static int is_same_file(const char *a, const char *b)
+{
+    struct stat x, y;
+    return !stat(a, &x) && !stat(b, &y) && x.st_dev == y.st_dev && x.st_ino == y.st_ino;
+}
+
 static int show_schema(const char *path, const char *model_path, const char *svg, int json)
 {
     pc_context *context = NULL;
@@ -104,6 +111,8 @@ static int run(int argc, char **argv)
                            model   ? "a schema is"
                            : count ? "--model is"
                                    : "a schema and --model are");
+    if (svg && (is_same_file(svg, others[0]) || is_same_file(svg, model)))
+        return usage_error(&show_command, "--svg '%s' would overwrite what is read", svg);
     return show_schema(others[0], model, svg, json);
 }
 

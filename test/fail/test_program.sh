@@ -1,0 +1,333 @@
+#!/bin/sh
+# Catches: a wrong exit code of the program, an error text that lost its place or cause, a crash or silence on wrong options,
+# damaged or strange files, output that cannot be written, Ctrl-C, JSON without its keys.
+set -u
+source=$1 program=$2
+model=$source/models/demo/demo.gguf
+guide=$source/examples/pml/city-guide.pml
+data=${PC_TEST_DATA:-$source/../shared}
+work=$(mktemp -d)
+trap 'chmod -R u+w "$work"; rm -rf "$work"' EXIT
+cd "$work" || exit 1
+: >runs
+: >faults
+
+# Counted in files: some of it happens behind a pipe.
+fault() {
+    echo "failed: $1"
+    echo "$1" >>"$work/faults"
+    sed 's/^/    /' err | head -n 4
+}
+
+# judge CODE TEXT WHAT: of the run that has left `code`, `out` and `err`
+judge() {
+    echo "$3" >>"$work/runs"
+    if [ "$code" != "$1" ]; then
+        fault "$3: exit code $code, not $1"
+    elif ! cat out err | grep -qF -e "$2"; then
+        fault "$3: neither output has '$2'"
+    elif [ "$1" -ge 2 ] && [ "$1" != 130 ] && [ -s out ]; then
+        fault "$3: an error that also writes to standard output"
+    fi
+}
+
+# expect CODE TEXT ARGUMENTS...: standard input is ./in
+expect() {
+    wanted=$1 text=$2
+    shift 2
+    timeout 120 "$program" "$@" <in >out 2>err
+    code=$?
+    judge "$wanted" "$text" "$*"
+}
+
+# schema CODE TEXT: what `show` says about the schema on standard input; prompt: what `run` says about such a prompt
+schema() {
+    cat >s.pml
+    expect "$1" "$2" show s.pml --model "$model"
+}
+prompt() {
+    cat >p.pml
+    expect "$1" "$2" run --model "$model" --schema "$guide" --prompt p.pml --max-tokens 8
+}
+: >in
+
+# ---- help and usage
+expect 2 "usage: promptcache COMMAND"
+expect 0 "130 interrupted" --help
+expect 0 "." --version
+expect 2 "no command 'answer'" answer
+for command in run show check eval tokenize "bench ttft"; do
+    for help in --help -h; do
+        # shellcheck disable=SC2086
+        expect 0 "usage: promptcache $command" $command $help
+    done
+    # shellcheck disable=SC2086
+    expect 2 "there is no option --nope" $command --nope
+    # shellcheck disable=SC2086
+    expect 2 "there is no option -x (options start with two dashes)" $command -x
+    # shellcheck disable=SC2086
+    expect 2 "--model needs a value" $command --model
+    # shellcheck disable=SC2086
+    expect 2 "'--json' looks like an option" $command --model --json
+    # shellcheck disable=SC2086
+    expect 2 "--model is empty" $command --model ""
+    # shellcheck disable=SC2086
+    expect 2 "--json takes no value" $command --json=yes
+    # shellcheck disable=SC2086
+    expect 2 "--model is given twice" $command --model a --model b
+done
+expect 0 "usage: promptcache show" help show
+expect 0 "ttft" bench --help
+expect 2 "no benchmark 'nope'" bench nope
+expect 2 "which benchmark" bench
+expect 2 "did you mean --max-tokens" run --max-token 3
+expect 2 "--model is needed" run
+expect 2 "--schema and --prompt, or --text, are needed" run --model "$model"
+expect 2 "--prompt is needed" run --model "$model" --schema "$guide"
+expect 2 "--schema is needed" run --model "$model" --prompt p.pml
+expect 2 "exclude each other" run --model "$model" --text a --schema "$guide"
+expect 2 "one argument too many" run --model "$model" stray
+expect 2 "a schema and --model are needed" show
+expect 2 "--golden is needed" check --model "$model"
+expect 2 "a JSONL file is needed" eval --model "$model"
+expect 2 "'fast' is none of" eval x.jsonl --model "$model" --modes sink,fast
+expect 2 "--model is needed" tokenize
+expect 2 "exclude each other" bench ttft --shape tiny --model "$model"
+expect 2 "leaves nothing" bench ttft --shape tiny --context 64 --new 64
+
+# ---- numbers
+for value in 1e9 -1 0 4294967296 99999999999999999999 "" x 1.5; do
+    expect 2 "'$value' is not a whole number from 1 to 4294967295" run --model "$model" --text a --max-tokens "$value"
+done
+for value in nan inf -1 "" x; do
+    expect 2 "'$value' is not a number from 0" run --model "$model" --text a --temperature "$value"
+done
+expect 2 "is not a number from 0 to 1" run --model "$model" --text a --top-p 1.5
+expect 2 "from 1 to 64" run --model "$model" --text a --repeats 65
+expect 2 "is none of: default f32 bf16" run --model "$model" --text a --compute f8
+expect 2 "from 2 to 16777216" bench ttft --shape tiny --context 99999999999
+expect 0 "answer: " run --model "$model" --text "The" --max-tokens 1000000000
+
+# ---- files that are not there, not files, not what they should be
+mkdir folder
+: >empty
+expect 3 "nope: No such file or directory" run --model nope --text a
+expect 3 "--model takes" run --model nope --text a
+expect 3 "folder/config.json: No such file" run --model folder --text a
+expect 3 "empty" run --model empty --text a
+expect 3 "not a regular file" run --model /dev/null --text a
+expect 3 "no GGUF file" run --model "$guide" --text a
+expect 3 "nope: No such file or directory" show nope --model "$model"
+expect 3 "folder: not a regular file" show folder --model "$model"
+expect 3 "nope: No such file or directory" run --model "$model" --schema nope --prompt nope
+expect 3 "folder: not a regular file" run --model "$model" --schema "$guide" --prompt folder
+expect 3 "nope: No such file or directory" run --model "$model" --text-file nope
+expect 3 "folder: Is a directory" run --model "$model" --text-file folder
+expect 3 "folder: Is a directory" eval folder --model "$model"
+expect 3 "nope: No such file or directory" eval nope --model "$model"
+expect 3 "empty: there is no question in it" eval empty --model "$model"
+expect 3 "folder: Is a directory" check --model "$model" --golden folder
+expect 3 "empty: not a safetensors file" check --model "$model" --golden empty
+expect 3 "there is no shape 'nope'; there are tiny" bench ttft --shape nope
+expect 3 "the model's context is 2048" bench ttft --model "$model" --context 4096
+expect 3 "no/such/out.svg: No such file" show "$guide" --model "$model" --svg no/such/out.svg
+expect 3 "folder: Is a directory" show "$guide" --model "$model" --svg folder
+expect 3 "/dev/full: No space left" show "$guide" --model "$model" --svg /dev/full
+cp "$guide" own.pml
+expect 2 "would overwrite what is read" show own.pml --model "$model" --svg ./own.pml
+cmp -s own.pml "$guide" || fault "show --svg has overwritten the schema"
+if [ "$(id -u)" != 0 ]; then # root may write anywhere
+    chmod a-w folder
+    expect 3 "Permission denied" show "$guide" --model "$model" --svg folder/out.svg
+fi
+
+# ---- schemas
+: | schema 3 "s.pml:1:1: there is no element in it"
+printf '\357\273\277<schema name="s"><module name="a">caf\303\251</module></schema>' | schema 0 "schema s: "
+sed 's/$/\r/' "$guide" | schema 0 "schema city-guide: 233 positions"
+printf '<schema name="s"><module name="a">caf\351</module></schema>' | schema 3 "s.pml:1:38: byte 0xE9 is no UTF-8"
+echo '<schema name="s">a & b</schema>' | schema 3 "s.pml:1:21: not well-formed: a bare '&' (write &amp;"
+echo '<schema name="s">&#65;&amp;&lt;<![CDATA[<b>&c]]> t<!-- not said -->ext</schema>' | schema 0 '"A&<<b>&c text"'
+echo '<schema name="s">&nbsp;</schema>' | schema 3 "undefined entity"
+echo '<!DOCTYPE x><schema name="s"/>' | schema 3 "document type"
+echo 'Hello' | schema 3 "s.pml:1:1: text outside of the root element"
+echo '<prompt/>' | schema 3 "the root element is <prompt>, not <schema>"
+echo '<schema name="s"/>' | schema 0 "schema s: 0 positions"
+echo '<schema name="s"><module name="a"><parameter name="p" length="1e9"/></module></schema>' | schema 3 "length='1e9'"
+echo '<schema name="s"><module name="a"><parameter name="p" length="999999"/></module></schema>' |
+    schema 3 "positions, the model has 2048"
+nested() {
+    printf '<schema name="s">'
+    i=0
+    while [ $((i += 1)) -le "$1" ]; do printf '<module name="m%d">' $i; done
+    printf 'x'
+    while [ $((i -= 1)) -ge 1 ]; do printf '</module>'; done
+    echo '</schema>'
+}
+nested 100 | schema 0 "/m100"
+nested 200 | schema 3 "nested more than 128 deep"
+words() { awk -v n="$1" 'BEGIN { while (n--) printf "hotel " }'; }
+(printf '<schema name="s">'; words 20000; echo '</schema>') | schema 3 "s.pml:1:18: the schema spans"
+
+# ---- prompts
+echo '<prompt><lisbon/><user>What is the hotel in Lisbon?</user></prompt>' | prompt 0 "Harbor House"
+echo '<prompt schema="city-guide"><trip days="12"/><oslo/></prompt>' | prompt 0 "tokens of the prompt: "
+echo '<prompt schema="employees"><trip/></prompt>' |
+    prompt 3 "p.pml: the prompt is for schema 'employees', which is not among the given: 'city-guide'"
+: | prompt 3 "p.pml:1:1: there is no element in it"
+echo '<prompt/>' | prompt 3 "p.pml:1:1: the prompt is empty: name modules of the schema"
+echo '<prompt>  </prompt>' | prompt 3 "the prompt is empty"
+echo '<prompt><hotel/></prompt>' | prompt 3 "p.pml:1:9: 'city-guide' has no module 'hotel'; there are trip, lisbon"
+echo '<prompt><module name="trip"/></prompt>' | prompt 3 "<module> belongs in a schema"
+echo '<prompt><lisbon/><oslo/></prompt>' | prompt 3 "p.pml:1:18: 'lisbon' and 'oslo' are members of one union"
+echo '<prompt><trip/><trip/></prompt>' | prompt 3 "module 'trip' is used twice"
+echo '<prompt><trip days=""/>x</prompt>' | prompt 0 "tokens of the prompt: "
+echo '<prompt><trip day="5"/></prompt>' | prompt 3 "module 'trip' has no parameter 'day'; it has days"
+echo '<prompt><lisbon day="5"/></prompt>' | prompt 3 "it has none"
+echo '<prompt><trip days="many more days than fit"/></prompt>' | prompt 3 "the parameter takes 4"
+echo '<prompt><trip days="1" days="2"/></prompt>' | prompt 3 "duplicate attribute"
+printf '<prompt><user>caf\351</user></prompt>' | prompt 3 "byte 0xE9 is no UTF-8"
+printf '\357\273\277<prompt>\r\n<lisbon/>\r\n<user>What is the hotel in Lisbon?</user>\r\n</prompt>\r\n' | prompt 0 "Harbor House"
+(printf '<prompt>'; words 20000; echo '</prompt>') | prompt 3 "p.pml: the prompt ends at position"
+expect 3 "shorten it" run --model "$model" --schema "$guide" --prompt p.pml
+words 20000 >words
+expect 3 "the model's context is 2048" run --model "$model" --text-file words
+expect 3 "prompt: it is empty" run --model "$model" --text ""
+expect 3 "empty: prompt: it is empty" run --model "$model" --text-file empty
+echo '<prompt><lisbon/></prompt>' >p.pml
+expect 3 "names no schema and 2 are given: write <prompt schema=\"...\"> with one of 'city-guide', 'employees'" \
+    run --model "$model" --schema "$guide" --schema "$source/examples/pml/employees.pml" --prompt p.pml
+expect 0 "Peter Novak" run --model "$model" --schema "$guide" --schema "$source/examples/pml/employees.pml" \
+    --prompt "$source/examples/pml/employees-prompt.pml"
+echo '<prompt><lisbon/><user>What is the hotel in Lisbon?</user></prompt>' >in
+expect 0 "Harbor House" run --model "$model" --schema "$guide" --prompt -
+printf 'caf\351 \377' >in
+expect 0 "answer: " run --model "$model" --text-file - --max-tokens 4
+
+# ---- another working directory, relative paths, a folder that may not be written
+mkdir -p below/deep
+cp "$guide" below/guide.pml
+printf '\357\273\277of a file' >below/deep/text.txt
+echo '<schema name="s"><module name="a" src="deep/text.txt"/></schema>' >below/src.pml
+echo '<schema name="s"><module name="a" src="../empty"/></schema>' >below/outside.pml
+chmod a-w below
+expect 0 '"of a file"' show below/src.pml --model "$model"
+expect 3 "lies outside of the schema's folder" show below/outside.pml --model "$model"
+(cd below/deep && "$program" show ../src.pml --model "$model" >../../out 2>../../err)
+code=$?
+judge 0 '"of a file"' "show from another folder"
+
+# ---- eval
+question() { echo "$1" >q.jsonl; }
+question 'not JSON'
+expect 3 "q.jsonl:1: " eval q.jsonl --model "$model"
+question '[1]'
+expect 3 "q.jsonl:1: not a JSON object" eval q.jsonl --model "$model"
+question '{"prompt": "<prompt>x</prompt>"}'
+expect 3 "q.jsonl:1: a question needs the keys prompt and expect" eval q.jsonl --model "$model"
+question '{"prompt": "<prompt>x</prompt>", "expect": "y"}'
+expect 3 "q.jsonl:1: no schema" eval q.jsonl --model "$model"
+question '{"prompt": "<prompt>x</prompt>", "expect": "y", "schema_id": "a"}'
+expect 3 "q.jsonl:1: schema_id" eval q.jsonl --model "$model"
+question '{"prompt": "<prompt><b/></prompt>", "expect": "y", "schema": "<schema name=\"s\"/>"}'
+expect 3 "q.jsonl:1: prompt: prompt:1:9: 's' has no module 'b'" eval q.jsonl --model "$model"
+printf '\357\273\277{"prompt": "<prompt><lisbon/><user>What is the hotel in Lisbon?</user></prompt>", "schema_file": "below/guide.pml", "expect": " The hotel in Lisbon is Harbor House.", "kind": "\303\251"}\r\n\r\n' >q.jsonl
+for path in ../../q.jsonl "$work/q.jsonl"; do
+    (cd below/deep && "$program" eval "$path" --model "$model" --modes sink --json >../../out 2>../../err)
+    code=$?
+    judge 0 '{"mode":"sink","modules":0,"kind":"é","questions":1,"accuracy":1.0,"ttft_ms":' "eval: schema_file beside the JSONL file"
+done
+
+# ---- tokenize
+printf 'caf\351' >in
+expect 0 "[" tokenize --model "$model"
+: >in
+expect 0 "[]" tokenize --model "$model"
+expect 3 "--decode takes a JSON array" tokenize --model "$model" --decode
+echo '[1, "x"]' >in
+expect 3 "item 1 of the array is no token id" tokenize --model "$model" --decode
+echo '[4294967301]' >in
+expect 3 "item 0 of the array is no token id" tokenize --model "$model" --decode
+echo '[99999999]' >in
+expect 3 "id 99999999 lies outside" tokenize --model "$model" --decode
+echo '{"a": 1}' >in
+expect 3 "not a JSON array" tokenize --model "$model" --decode
+echo '[172]' >in # a lone byte 0xE9
+expect 0 '{"text":"' tokenize --model "$model" --decode --json
+"$program" tokenize --model "$model" <folder >out 2>err
+code=$?
+judge 3 "standard input: Is a directory" "tokenize <folder"
+"$program" tokenize --model "$model" <&- >out 2>err
+code=$?
+judge 3 "standard input: Bad file descriptor" "tokenize <&-"
+
+# ---- output that cannot be written
+: >out
+for command in "run --model $model --text The --max-tokens 3" "run --model $model --text The --max-tokens 3 --json" \
+    "show $guide --model $model" "show $guide --model $model --json" "--help" "run --help"; do
+    # shellcheck disable=SC2086
+    "$program" $command >/dev/full 2>err
+    code=$?
+    judge 3 "standard output: No space left" "$command >/dev/full"
+    # shellcheck disable=SC2086
+    "$program" $command >&- 2>err
+    code=$?
+    judge 3 "standard output: Bad file descriptor" "$command >&-"
+done
+"$program" show "$guide" --model "$model" --svg closed.svg >&- 2>err
+code=$?
+judge 3 "standard output" "show --svg >&-"
+[ "$(tail -n 1 closed.svg)" = "</svg>" ] || fault "show --svg >&-: the table has gone into the picture"
+
+# ---- Ctrl-C in the middle of work of a minute
+interrupt() {
+    seconds=$1
+    shift
+    timeout --preserve-status -s INT "$seconds" "$program" "$@" >out 2>err </dev/null
+    code=$?
+    judge 130 "promptcache: interrupted" "Ctrl-C: $*"
+}
+interrupt 1 eval "$source/examples/pml/demo-eval.jsonl" --model "$model"
+interrupt 1 run --model "$model" --text The --max-tokens 2000 --compare --repeats 64
+
+# ---- JSON: one object with its keys
+# keys "NAMES": each is in the line of ./out
+keys() {
+    for key in $1; do
+        grep -q "^{.*\"$key\":.*}\$" out || fault "--json: no key '$key'"
+    done
+    [ "$(wc -l <out)" = 1 ] || fault "--json: not one line"
+}
+stats="tokens_prompt tokens_cached tokens_encoded tokens_repaired tokens_new tokens_generated bytes_reused exactness repair
+    miss_reason finish seconds_assemble seconds_encode seconds_prefill seconds_ttft seconds_decode"
+expect 0 '"text":"The hotel in Lisbon' run --model "$model" --schema "$guide" --prompt "$source/examples/pml/city-guide-prompt.pml" \
+    --compare --repeats 1 --json
+keys "text equal full_ms cached_ms ratio $stats"
+expect 0 '"finish":"length"' run --model "$model" --text The --max-tokens 3 --json
+keys "text $stats"
+expect 0 '{"schema":"city-guide","length":233,"items":[{"path":"","kind":"text","start":0,"length":9,' show "$guide" --model "$model" --json
+keys "schema length items path kind start"
+expect 0 '{"context":128,"new_tokens":32,' bench ttft --model "$model" --context 128 --new 32 --repeats 1 --json
+keys "context new_tokens full_ms cached_ms ratio bound_ms bound_share assemble_us"
+
+# ---- golden vectors
+golden=$data/golden
+if [ -d "$golden/llama_gqa" ]; then
+    expect 3 "golden vectors of another model?" check --model "$model" --golden "$golden/llama_gqa/golden.safetensors"
+    expect 3 "golden vectors of another model?" check --model "$golden/llama_gqa" --golden "$golden/llama_mha/golden.safetensors"
+    expect 3 "no case that is known here" check --model "$golden/llama_gqa" --golden "$golden/llama_gqa/model.safetensors"
+    timeout 60 "$program" check --model "$golden/llama_gqa" --golden "$golden/llama_gqa/golden.safetensors" --json >out 2>err
+    code=$?
+    judge 0 '{"tensor":"plain/logits","max_abs":' "check --json"
+    grep -qv '^{"tensor":".*","max_abs":.*,"max_rel":.*,"limit":.*,"ok":true}$' out && fault "check --json: a line is not its object"
+    size=$(wc -c <"$golden/llama_gqa/golden.safetensors")
+    for cut in 7 8 100 5000 $((size - 1)); do
+        head -c "$cut" "$golden/llama_gqa/golden.safetensors" >cut.safetensors
+        expect 3 "cut.safetensors: " check --model "$golden/llama_gqa" --golden cut.safetensors
+    done
+else
+    echo "without the golden vectors: $golden is not there"
+fi
+
+echo "checks: $(wc -l <runs) runs, $(wc -l <faults) failed"
+[ ! -s faults ]

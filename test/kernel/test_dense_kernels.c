@@ -1,0 +1,191 @@
+/* Catches: a panel, gate or rounding kernel of any level that differs from its meaning, reads past
+ * the end of an array, writes outside its columns, or lets a row depend on the rows beside it. */
+#include <float.h>
+#include <math.h>
+
+#include "attn/bf16.h"
+#include "attn/kernels.h"
+#include "guarded.h"
+#include "testing.h"
+
+static const char *const levels[] = {"c", "avx2", "avx512", "avx512bf16"};
+enum { LEVELS = sizeof levels / sizeof *levels, MOST = 300 };
+
+/* x / (1 + exp(-x)) * up. Results below the normal numbers may be zero. */
+static void silu_gate(const pc__kernels *kernels, size_t count, pc_test_rng *rng)
+{
+    static const float special[] = {0.0f,  -0.0f,  1e-30f, -1e-30f, 30.0f, -30.0f,
+                                    87.0f, -87.0f, -95.0f, 1e30f,   -1e30f};
+    guarded x = guarded_new(count * 4), up = guarded_new(count * 4);
+    float *gx = (float *)(void *)x.data, *gu = (float *)(void *)up.data, before[MOST];
+    double worst = 0.0;
+    for (size_t i = 0; i < count; i++) {
+        gx[i] = before[i] = i % 3 == 1 ? special[i / 3 % 11] : 4.0f * pc_test_normal(rng);
+        gu[i] = pc_test_normal(rng);
+    }
+    if (count > 4)
+        gx[4] = before[4] = NAN;
+    kernels->silu_gate(gx, gu, count);
+    for (size_t i = 0; i < count; i++) {
+        double want = (double)before[i] / (1.0 + exp(-(double)before[i])) * (double)gu[i];
+        double error = fabs((double)gx[i] - want) /
+                       (8.0 * 0x1p-24 * fabs(want) + 100.0 * (double)FLT_MIN);
+        if (i == 4)
+            CHECK(isnan(gx[i]));
+        else if (!(error <= worst))
+            worst = isnan(error) ? INFINITY : error;
+    }
+    if (!CHECK(worst <= 1.0))
+        fprintf(stderr, "    %s, %zu values: %.3g of the limit\n", kernels->name, count, worst);
+    CHECK(guarded_intact(&x) && guarded_intact(&up));
+    guarded_free(&x);
+    guarded_free(&up);
+}
+
+/* Bit for bit; only numbers below the normal ones may become zeros of their sign (AVX-512 rounds
+ * so). */
+static void to_bf16(const pc__kernels *kernels, size_t count, pc_test_rng *rng)
+{
+    static const uint32_t special[] = {0x00000000, 0x80000000, 0x3f808000, 0x3f818000, 0x3f808001,
+                                       0x3f807fff, 0x7f7fffff, 0x7f800000, 0xff800000, 0x7f800001,
+                                       0x7fc00000, 0xffbfffff, 0x00000001, 0x807fffff};
+    guarded x = guarded_new(count * 4), out = guarded_new(count * 2);
+    const uint16_t *got = (const uint16_t *)(const void *)out.data;
+    int same = 1;
+    for (size_t i = 0; i < count; i++) {
+        uint32_t bits = i % 2 ? special[i / 2 % 14] : (uint32_t)pc_test_bits(rng);
+        memcpy(x.data + 4 * i, &bits, sizeof bits);
+    }
+    kernels->to_bf16((const float *)(const void *)x.data, count, (uint16_t *)(void *)out.data);
+    for (size_t i = 0; i < count; i++) {
+        float value = ((const float *)(const void *)x.data)[i];
+        int small = fpclassify(value) == FP_SUBNORMAL;
+        same &= got[i] == pc__bf16_from(value) ||
+                (small && got[i] == (signbit(value) ? 0x8000 : 0));
+    }
+    if (!CHECK(same))
+        fprintf(stderr, "    %s, %zu values\n", kernels->name, count);
+    CHECK(guarded_intact(&out));
+    guarded_free(&x);
+    guarded_free(&out);
+}
+
+typedef struct product {
+    int bf16;
+    size_t in, even, rows, width, ldx, ldy;
+    guarded panel, x;  /* packed */
+    float *w, *values; /* [PC__PANEL][in], [rows][in] in the dtype's values */
+} product;
+
+static float rounded(const product *p, float x)
+{
+    return p->bf16 ? pc__bf16_to(pc__bf16_from(x)) : x;
+}
+
+static product make_product(int bf16, size_t in, size_t rows, size_t width, pc_test_rng *rng)
+{
+    product p = {.bf16 = bf16,
+                 .in = in,
+                 .even = bf16 ? in + in % 2 : in,
+                 .rows = rows,
+                 .width = width,
+                 .ldy = width + 3};
+    size_t element = bf16 ? 2 : 4;
+    p.ldx = p.even + (rows % 2 ? 6 : 0);
+    p.panel = guarded_new((p.even * PC__PANEL * element + 63) / 64 * 64);
+    p.x = guarded_new(((rows - 1) * p.ldx + p.even) * element);
+    p.w = malloc(PC__PANEL * in * sizeof *p.w);
+    p.values = malloc(rows * in * sizeof *p.values);
+    memset(p.panel.data, 0, p.panel.bytes);
+    for (size_t n = 0; n < PC__PANEL; n++)
+        for (size_t i = 0; i < in; i++) {
+            float v = p.w[n * in + i] = rounded(&p, pc_test_normal(rng));
+            if (bf16)
+                ((uint16_t *)(void *)
+                     p.panel.data)[(i / 2 * PC__PANEL + n) * 2 + i % 2] = pc__bf16_from(v);
+            else
+                ((float *)(void *)p.panel.data)[i * PC__PANEL + n] = v;
+        }
+    for (size_t r = 0; r < rows; r++)
+        for (size_t i = 0; i < p.even; i++) {
+            float v = i < in ? rounded(&p, pc_test_normal(rng)) : 0.0f;
+            if (i < in)
+                p.values[r * in + i] = v;
+            if (bf16)
+                ((uint16_t *)(void *)p.x.data)[r * p.ldx + i] = pc__bf16_from(v);
+            else
+                ((float *)(void *)p.x.data)[r * p.ldx + i] = v;
+        }
+    return p;
+}
+
+static double off(const product *p, size_t r, size_t n, float got)
+{
+    double sum = 0.0, size = 0.0;
+    for (size_t i = 0; i < p->in; i++) {
+        double term = (double)p->w[n * p->in + i] * (double)p->values[r * p->in + i];
+        sum += term;
+        size += fabs(term);
+    }
+    double error = fabs((double)got - sum) / ((4.0 * sqrt((double)p->in) + 4.0) * 0x1p-24 * size);
+    return isnan(error) ? INFINITY : error;
+}
+
+static void panel(const pc__kernels *kernels, const product *p)
+{
+    size_t element = p->bf16 ? 2 : 4, last = (p->rows - 1) * p->ldy + p->width;
+    guarded y = guarded_new(last * 4), one = guarded_new(p->width * 4);
+    pc__panel_fn multiply = p->bf16 ? kernels->panel_bf16 : kernels->panel_f32;
+    const float *got = (const float *)(const void *)y.data;
+    double worst = 0.0;
+    int alone = 1, gaps = 1;
+    multiply(p->panel.data, p->even, p->x.data, p->ldx, p->rows, (float *)(void *)y.data, p->ldy,
+             p->width);
+    for (size_t r = 0; r < p->rows; r++) {
+        for (size_t n = 0; n < p->width; n++)
+            worst = fmax(worst, off(p, r, n, got[r * p->ldy + n]));
+        for (size_t b = p->width * 4; r + 1 < p->rows && b < p->ldy * 4; b++)
+            gaps &= y.data[r * p->ldy * 4 + b] == GUARDED_POISON;
+        multiply(p->panel.data, p->even, p->x.data + r * p->ldx * element, p->ldx, 1,
+                 (float *)(void *)one.data, p->ldy, p->width);
+        alone &= !memcmp(one.data, got + r * p->ldy, p->width * 4);
+    }
+    if (!CHECK(worst <= 1.0))
+        fprintf(stderr, "    %s %s, %zu inputs, %zu rows, %zu wide: %.3g of the limit\n",
+                kernels->name, p->bf16 ? "bf16" : "f32", p->in, p->rows, p->width, worst);
+    CHECK(alone);
+    CHECK(gaps && guarded_intact(&y) && guarded_intact(&one));
+    guarded_free(&y);
+    guarded_free(&one);
+}
+
+static void panels(pc_test_rng *rng)
+{
+    static const size_t ins[] = {1, 2, 3, 16, 33, 130};
+    for (int bf16 = 0; bf16 < 2; bf16++)
+        for (size_t i = 0; i < 6; i++)
+            for (size_t rows = 1; rows <= 30; rows++) {
+                product p = make_product(bf16, ins[i], rows, 1 + (rows * 7 + i) % PC__PANEL, rng);
+                for (size_t l = 0; l < LEVELS; l++)
+                    if (pc__kernels_named(levels[l]))
+                        panel(pc__kernels_named(levels[l]), &p);
+                guarded_free(&p.panel);
+                guarded_free(&p.x);
+                free(p.w);
+                free(p.values);
+            }
+}
+
+int main(void)
+{
+    pc_test_rng rng = {3};
+    for (size_t l = 0; l < LEVELS; l++) {
+        const pc__kernels *kernels = pc__kernels_named(levels[l]);
+        for (size_t count = 0; kernels && count <= MOST; count += count < 70 ? 1 : 23) {
+            silu_gate(kernels, count, &rng);
+            to_bf16(kernels, count, &rng);
+        }
+    }
+    panels(&rng);
+    return pc_test_end();
+}

@@ -13,7 +13,8 @@ typedef struct attending {
     const float *q;
     float *out, *lse;
     const pc__wave *wave;
-    atomic_size_t next;
+    atomic_size_t taken; /* work items of the wave, or rows to merge, that a lane has claimed */
+    atomic_size_t front, back; /* of the items, from either end */
 } attending;
 
 typedef struct lane {
@@ -171,13 +172,18 @@ static void attend_unit(const attending *run, const pc__unit *unit, size_t head,
     }
 }
 
+/* Units come longest first: those that many rows share, bound by arithmetic, stand in front, rows' own ones, bound by memory, at the back. Lanes take
+ * from both ends, so that each kind of work runs beside the other. */
 static void run_lane(void *arg, size_t index)
 {
     attending *r = arg;
-    size_t heads = (size_t)r->plan->shape.kv_heads, i;
+    size_t heads = (size_t)r->plan->shape.kv_heads, items = r->wave->units * heads;
     lane s = lane_of(r->plan, index);
-    while ((i = atomic_fetch_add_explicit(&r->next, 1, memory_order_relaxed)) < r->wave->units * heads)
+    while (atomic_fetch_add_explicit(&r->taken, 1, memory_order_relaxed) < items) {
+        size_t i = index % 2 ? items - 1 - atomic_fetch_add_explicit(&r->back, 1, memory_order_relaxed)
+                             : atomic_fetch_add_explicit(&r->front, 1, memory_order_relaxed);
         attend_unit(r, &r->plan->units[r->wave->first_unit + i / heads], i % heads, &s);
+    }
 }
 
 static void merge_row(const attending *r, const lane *s, size_t row)
@@ -201,7 +207,7 @@ static void merge_lane(void *arg, size_t index)
     attending *r = arg;
     lane s = lane_of(r->plan, index);
     size_t i;
-    while ((i = atomic_fetch_add_explicit(&r->next, 8, memory_order_relaxed)) < r->wave->rows)
+    while ((i = atomic_fetch_add_explicit(&r->taken, 8, memory_order_relaxed)) < r->wave->rows)
         for (size_t row = i; row < i + 8 && row < r->wave->rows; row++)
             merge_row(r, &s, r->wave->first_row + row);
 }
@@ -239,9 +245,11 @@ pc_status pc__plan_attend(pc__plan *plan, const pc__attn_layer *layer, const flo
         size_t items;
         r.wave = &plan->waves[w];
         items = r.wave->units * (size_t)plan->shape.kv_heads;
-        atomic_store(&r.next, 0);
+        atomic_store(&r.taken, 0);
+        atomic_store(&r.front, 0);
+        atomic_store(&r.back, 0);
         pc__parallel(plan->context, items < plan->lanes ? items : plan->lanes, run_lane, &r);
-        atomic_store(&r.next, 0);
+        atomic_store(&r.taken, 0);
         pc__parallel(plan->context, plan->lanes, merge_lane, &r);
     }
     return PC_OK;

@@ -1,4 +1,6 @@
 /* AVX-512 with bf16 dot products: K/V and linear weights in bf16, sums in fp32. The rest is that of kernels_avx512.c. */
+#include <string.h>
+
 #include "attn/cpu/softmax512.h"
 
 enum { ROWS = 6 };
@@ -16,7 +18,20 @@ INLINE __m512i pair(const uint16_t *x)
     return _mm512_set1_epi32(both);
 }
 
-INLINE void scores(const pc__attn_task *task, const uint16_t *k, size_t row, const int rows, float (*s)[PC__PAGE])
+/* While a page is worked on, the one after it is fetched: pages of one head are far apart, which no hardware prefetcher follows. `ahead`: bytes
+ * from a page to the next one; 0: fetch nothing. */
+INLINE void fetch(const uint16_t *line, size_t ahead)
+{
+    const char *at = (const char *)line + ahead;
+    if (!ahead)
+        return;
+    _mm_prefetch(at, _MM_HINT_T1);
+    _mm_prefetch(at + 64, _MM_HINT_T1);
+    _mm_prefetch(at + 128, _MM_HINT_T1);
+    _mm_prefetch(at + 192, _MM_HINT_T1);
+}
+
+INLINE void scores(const pc__attn_task *task, const uint16_t *k, size_t row, const int rows, size_t ahead, float (*s)[PC__PAGE])
 {
     __m512 sum[ROWS][4];
     size_t dim = task->k_dim + task->k_dim % 2;
@@ -29,6 +44,7 @@ INLINE void scores(const pc__attn_task *task, const uint16_t *k, size_t row, con
     for (size_t d = 0; d < dim; d += 2, k += 2 * PC__PAGE) {
         __m512i k0 = _mm512_load_si512(k), k1 = _mm512_load_si512(k + 32), k2 = _mm512_load_si512(k + 64),
                 k3 = _mm512_load_si512(k + 96);
+        fetch(k, ahead);
 #pragma GCC unroll 8
         for (int r = 0; r < rows; r++) {
             __m512i x = pair(q + (size_t)r * dim + d);
@@ -46,7 +62,7 @@ INLINE void scores(const pc__attn_task *task, const uint16_t *k, size_t row, con
 }
 
 INLINE void values(const pc__attn_task *task, const uint16_t *v, size_t row, const int rows, const int vectors, __mmask16 last,
-                   size_t column, uint16_t (*p)[PC__PAGE], const float *scale)
+                   size_t column, size_t ahead, uint16_t (*p)[PC__PAGE], const float *scale)
 {
     __m512 sum[ROWS][4];
     float *acc = task->acc + row * task->v_dim + column;
@@ -58,6 +74,7 @@ INLINE void values(const pc__attn_task *task, const uint16_t *v, size_t row, con
                                                                       acc + (size_t)r * task->v_dim + 16 * j));
     for (size_t t = 0; t < PC__PAGE; t += 2) {
         const uint16_t *line = v + t * task->v_dim + 2 * column;
+        fetch(line, ahead);
 #pragma GCC unroll 4
         for (int j = 0; j < vectors; j++) {
             __m512i x = _mm512_maskz_loadu_epi32(j + 1 < vectors ? 0xffff : last, line + 32 * j);
@@ -85,43 +102,79 @@ INLINE float round_page(const float *s, uint16_t *p)
     return _mm512_reduce_add_ps(sum);
 }
 
-INLINE void block(const pc__attn_task *task, size_t page, size_t row, const int rows)
+/* The common case in registers: all of the page is visible, and scores are plain products. Weights to p, the row's m and l updated; returns
+ * what the row's old sums are to be multiplied by. */
+INLINE float whole_page(const pc__attn_task *task, size_t row, const float *s, uint16_t *p)
+{
+    __m512 x0 = _mm512_loadu_ps(s), x1 = _mm512_loadu_ps(s + 16), x2 = _mm512_loadu_ps(s + 32), x3 = _mm512_loadu_ps(s + 48);
+    __m512 sum = _mm512_setzero_ps(), top;
+    float old = task->m[row], most = _mm512_reduce_max_ps(_mm512_max_ps(_mm512_max_ps(x0, x1), _mm512_max_ps(x2, x3))), scale;
+    __m512i ones = _mm512_set1_epi16(0x3f80), low, high;
+    most = most > old ? most : old;
+    if (most == -INFINITY) {
+        memset(p, 0, PC__PAGE * sizeof *p);
+        return 1.0f;
+    }
+    top = _mm512_set1_ps(most);
+    low = (__m512i)_mm512_cvtne2ps_pbh(pc__exp512(_mm512_sub_ps(x1, top)), pc__exp512(_mm512_sub_ps(x0, top)));
+    high = (__m512i)_mm512_cvtne2ps_pbh(pc__exp512(_mm512_sub_ps(x3, top)), pc__exp512(_mm512_sub_ps(x2, top)));
+    _mm512_storeu_si512(p, low);
+    _mm512_storeu_si512(p + 32, high);
+    sum = dot(dot(sum, low, ones), high, ones); /* of the rounded weights, those that multiply V */
+    scale = old == most ? 1.0f : _mm512_cvtss_f32(pc__exp512(_mm512_set1_ps(old - most)));
+    task->m[row] = most;
+    task->l[row] = task->l[row] * scale + _mm512_reduce_add_ps(sum);
+    return scale;
+}
+
+INLINE float weights(const pc__attn_task *task, size_t row, size_t page, float *s, uint16_t *p)
+{
+    uint32_t a, b;
+    float scale;
+    if (!task->slope && task->soft_cap == 0.0f && pc__slice(task, row, page, &a, &b) && a == 0 && b == PC__PAGE)
+        return whole_page(task, row, s, p);
+    scale = pc__softmax512(task, row, page, s);
+    task->l[row] = task->l[row] * scale + round_page(s, p);
+    return scale;
+}
+
+INLINE void block(const pc__attn_task *task, size_t page, size_t row, const int rows, size_t ahead)
 {
     float s[ROWS][PC__PAGE], scale[ROWS];
     uint16_t p[ROWS][PC__PAGE];
     const uint8_t *data = task->pages + page * task->page_stride;
     const uint16_t *v = (const uint16_t *)(const void *)(data + task->v_offset);
     size_t column = 0;
-    scores(task, (const uint16_t *)(const void *)data, row, rows, s);
-    for (int r = 0; r < rows; r++) {
-        size_t i = row + (size_t)r;
-        scale[r] = pc__softmax512(task, i, page, s[r]);
-        task->l[i] = task->l[i] * scale[r] + round_page(s[r], p[r]);
-    }
+    scores(task, (const uint16_t *)(const void *)data, row, rows, ahead, s);
+    for (int r = 0; r < rows; r++)
+        scale[r] = weights(task, row + (size_t)r, page, s[r], p[r]);
     for (; column + 64 <= task->v_dim; column += 64)
-        values(task, v, row, rows, 4, 0xffff, column, p, scale);
+        values(task, v, row, rows, 4, 0xffff, column, ahead, p, scale);
     for (; column < task->v_dim; column += 16) {
         size_t left = task->v_dim - column;
-        values(task, v, row, rows, 1, pc__lanes(0, left < 16 ? (uint32_t)left : 16, 0), column, p, scale);
+        values(task, v, row, rows, 1, pc__lanes(0, left < 16 ? (uint32_t)left : 16, 0), column, ahead, p, scale);
     }
 }
 
 static void attend_bf16(const pc__attn_task *task, size_t first_page, size_t last_page)
 {
-    for (size_t page = first_page; page < last_page; page++)
+    for (size_t page = first_page; page < last_page; page++) {
+        size_t ahead = page + 1 < last_page ? task->page_stride : 0;
         for (size_t row = 0; row < task->rows; row += ROWS) {
             size_t n = task->rows - row < ROWS ? task->rows - row : ROWS;
             if (!pc__block_sees(task, row, n, page))
                 continue;
             switch (n) {
-            case 1: block(task, page, row, 1); break;
-            case 2: block(task, page, row, 2); break;
-            case 3: block(task, page, row, 3); break;
-            case 4: block(task, page, row, 4); break;
-            case 5: block(task, page, row, 5); break;
-            default: block(task, page, row, 6); break;
+            case 1: block(task, page, row, 1, ahead); break;
+            case 2: block(task, page, row, 2, ahead); break;
+            case 3: block(task, page, row, 3, ahead); break;
+            case 4: block(task, page, row, 4, ahead); break;
+            case 5: block(task, page, row, 5, ahead); break;
+            default: block(task, page, row, 6, ahead); break;
             }
+            ahead = 0; /* the first block of rows has fetched it */
         }
+    }
 }
 
 enum { PANEL_ROWS = 12 };

@@ -210,9 +210,10 @@ pc_status pc__chat_find(pc__chat **out, const pc_allocator *mem, const pc__token
         strncat(list, i ? ", " : "", sizeof list - strlen(list) - 1);
         strncat(list, families[i].name, sizeof list - strlen(list) - 1);
     }
-    return pc__fail(PC_ERR_NOT_FOUND,
-                    "chat template '%s' is not known; there are %s, or the path of a .json file",
-                    name, list);
+    return pc__fail(
+        PC_ERR_NOT_FOUND,
+        "chat template '%s' is not known; known names: %s; or give the path of a .json file", name,
+        list);
 }
 
 /* Templates that write each message as <|role|>CONTENT<|end|> (one literal before, one behind):

@@ -564,7 +564,7 @@ static int check_model(const char *model, const char *golden, long compute, int 
     if (code == EXIT_OK && pc_context_new(&context, NULL) < 0)
         code = input_error("set-up", NULL);
     if (code == EXIT_OK && pc_model_load(&c->model, context, model, &options) < 0)
-        code = input_error("model", MODEL_HINT);
+        code = model_error(model, MODEL_HINT);
     if (code == EXIT_OK) {
         c->json = json;
         code = run_cases(c, golden);

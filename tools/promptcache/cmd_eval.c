@@ -38,6 +38,7 @@ typedef struct evaluation {
     pc_schema *schema;
     char *schema_id; /* of `schema`; NULL: it has none */
     unsigned wanted; /* bit m: modes[m] */
+    pml_options pml;
     const char *path;
     size_t line; /* that is being read, from 1 */
 } evaluation;
@@ -147,11 +148,13 @@ static pc_status load_schema(evaluation *e, const char *name)
     const char *slash = name[0] == '/' ? NULL : strrchr(e->path, '/');
     size_t folder = slash ? (size_t)(slash - e->path + 1) : 0;
     char *path = malloc(folder + strlen(name) + 1);
+    pc_schema_options options = PC_SCHEMA_OPTIONS_INIT;
     pc_status status = PC_ERR_NOMEM;
+    options.flags = pml_flags(&e->pml);
     if (path) {
         memcpy(path, e->path, folder);
         strcpy(path + folder, name);
-        status = pc_schema_load(&e->schema, e->model, path, NULL);
+        status = pc_schema_load(&e->schema, e->model, path, &options);
     }
     free(path);
     return status;
@@ -163,7 +166,9 @@ static int set_schema(evaluation *e, const json_t *line)
     const char *id = json_string_value(json_object_get(line, "schema_id"));
     const char *text = json_string_value(json_object_get(line, "schema"));
     const char *path = json_string_value(json_object_get(line, "schema_file"));
+    pc_schema_options options = PC_SCHEMA_OPTIONS_INIT;
     pc_status status;
+    options.flags = pml_flags(&e->pml);
     if (id && e->schema && e->schema_id && !strcmp(id, e->schema_id))
         return EXIT_OK;
     if (id && !(text = json_string_value(json_object_get(e->named, id))))
@@ -175,7 +180,7 @@ static int set_schema(evaluation *e, const json_t *line)
     if (!text && !path)
         return line_error(e, "no schema: one of the keys schema_id, schema (text) and schema_file"
                              " is needed");
-    status = text ? pc_schema_parse(&e->schema, e->model, text, strlen(text), NULL)
+    status = text ? pc_schema_parse(&e->schema, e->model, text, strlen(text), &options)
                   : load_schema(e, path);
     return status < 0 ? call_error(e, "schema") : EXIT_OK;
 }
@@ -184,11 +189,14 @@ static int question(evaluation *e, const json_t *line)
 {
     const char *text = json_string_value(json_object_get(line, "prompt"));
     pc_prompt *prompt = NULL;
+    pc_prompt_options options = PC_PROMPT_OPTIONS_INIT;
     int code;
+    options.flags = pml_flags(&e->pml);
     if (!text || !json_is_string(json_object_get(line, "expect")))
         return line_error(e, "a question needs the keys prompt and expect, both strings");
     code = set_schema(e, line);
-    if (code == EXIT_OK && pc_prompt_parse(&prompt, &e->schema, 1, text, strlen(text), NULL) < 0)
+    if (code == EXIT_OK &&
+        pc_prompt_parse(&prompt, &e->schema, 1, text, strlen(text), &options) < 0)
         code = call_error(e, "prompt");
     for (size_t m = 0; m < MODES && code == EXIT_OK; m++)
         if (e->wanted >> m & 1)
@@ -281,12 +289,13 @@ static int evaluate(evaluation *e, const char *model, char *text, long limit, ui
 {
     pc_model_options options = PC_MODEL_OPTIONS_INIT;
     options.compute = compute;
+    options.chat_template = e->pml.chat;
     options.progress = stop_loading;
     watch_interrupt();
     if (pc_context_new(&e->context, NULL) < 0 || pc_cache_new(&e->cache, e->context, NULL) < 0)
         return input_error("set-up", NULL);
     if (pc_model_load(&e->model, e->context, model, &options) < 0)
-        return input_error("model", MODEL_HINT);
+        return model_error(model, MODEL_HINT);
     return all_lines(e, text, limit);
 }
 
@@ -332,11 +341,13 @@ static int run(int argc, char **argv)
     int json = 0, code;
     size_t count, size;
     unsigned wanted;
+    pml_options pml = {0};
     const option_row rows[] = {
         {"model", OPTION_FILE, &model, "the model that is asked", NULL, 0, 0},
         {"modes", OPTION_TEXT, &list,
          "of causal,gaps,independent,sink,joint,exact (the first four)", NULL, 0, 0},
         {"limit", OPTION_NUMBER, &limit, "questions at most; 0: all", NULL, 0, 1e15},
+        PML_OPTION_ROWS(pml),
         {"compute", OPTION_CHOICE, &compute, "number format", COMPUTE_CHOICES, 0, 0},
         {"json", OPTION_FLAG, &json, "one JSON object a row", NULL, 0, 0},
     };
@@ -356,6 +367,7 @@ static int run(int argc, char **argv)
     code = EXIT_INPUT;
     if (text && (e->named = json_object())) {
         e->wanted = wanted;
+        e->pml = pml;
         e->path = others[0];
         if ((code = evaluate(e, model, text, limit, (uint32_t)compute)) == EXIT_OK)
             print_cells(e, json);

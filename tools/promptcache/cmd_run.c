@@ -11,6 +11,7 @@ typedef struct arguments {
     long encoding, repair, max_tokens, repair_tokens, top_k, seed, repeats, compute;
     double repair_percent, temperature, top_p, penalty;
     int compare, json;
+    pml_options pml;
 } arguments;
 
 typedef struct answer {
@@ -68,16 +69,19 @@ static int load_prompt(const arguments *a, objects *o)
 {
     size_t size, count = a->schemas.count;
     char *text;
+    pc_schema_options schema = PC_SCHEMA_OPTIONS_INIT;
+    pc_prompt_options prompt = PC_PROMPT_OPTIONS_INIT;
     pc_status status;
+    schema.flags = prompt.flags = pml_flags(&a->pml);
     for (size_t i = 0; i < count; i++)
-        if ((status = pc_schema_load(&o->schemas[i], o->model, a->schemas.items[i], NULL)) < 0)
+        if ((status = pc_schema_load(&o->schemas[i], o->model, a->schemas.items[i], &schema)) < 0)
             return pml_error("schema", status);
     if (strcmp(a->prompt, "-")) {
-        status = pc_prompt_load(&o->prompt, o->schemas, count, a->prompt, NULL);
+        status = pc_prompt_load(&o->prompt, o->schemas, count, a->prompt, &prompt);
     } else {
         if (!(text = read_text("-", &size)))
             return EXIT_INPUT;
-        status = pc_prompt_parse(&o->prompt, o->schemas, count, text, size, NULL);
+        status = pc_prompt_parse(&o->prompt, o->schemas, count, text, size, &prompt);
         free(text);
     }
     return status < 0 ? pml_error("prompt", status) : -1;
@@ -88,10 +92,11 @@ static int load(const arguments *a, objects *o)
     pc_model_options options = PC_MODEL_OPTIONS_INIT;
     options.compute = (uint32_t)a->compute;
     options.progress = stop_loading;
+    options.chat_template = a->pml.chat;
     if (pc_context_new(&o->context, NULL) < 0 || pc_cache_new(&o->cache, o->context, NULL) < 0)
         return input_error("set-up", NULL);
     if (pc_model_load(&o->model, o->context, a->model, &options) < 0)
-        return input_error("model", MODEL_HINT);
+        return model_error(a->model, MODEL_HINT);
     return a->text || a->text_file ? load_text(a, o) : load_prompt(a, o);
 }
 
@@ -319,6 +324,7 @@ static int run(int argc, char **argv)
         {"text", OPTION_TEXT, &a.text, "a plain prompt instead of schema and prompt", NULL, 0, 0},
         {"text-file", OPTION_FILE, &a.text_file, "the same from a file; -: standard input", NULL, 0,
          0},
+        PML_OPTION_ROWS(a.pml),
         {"compare", OPTION_FLAG, &a.compare,
          "also the full prefill; exit code 1 if the answers differ", NULL, 0, 0},
         {"repeats", OPTION_NUMBER, &a.repeats, "runs of each for --compare, 1 to 64 (5)", NULL, 1,

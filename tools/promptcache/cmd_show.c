@@ -64,20 +64,25 @@ static int is_same_file(const char *a, const char *b)
     return !stat(a, &x) && !stat(b, &y) && x.st_dev == y.st_dev && x.st_ino == y.st_ino;
 }
 
-static int show_schema(const char *path, const char *model_path, const char *svg, int json)
+static int show_schema(const char *path, const char *model_path, const char *svg, int json,
+                       const pml_options *pml)
 {
     pc_context *context = NULL;
     pc_model *model = NULL;
     pc_schema *schema = NULL;
     pc_model_options options = PC_MODEL_OPTIONS_INIT;
+    pc_schema_options schema_options = PC_SCHEMA_OPTIONS_INIT;
     pc_status status;
     int code = EXIT_OK;
     options.flags = PC_MODEL_VOCAB_ONLY;
+    options.chat_template = pml->chat;
+    schema_options.flags = pml_flags(pml);
     if (pc_context_new(&context, NULL) < 0)
         code = input_error("set-up", NULL);
     else if (pc_model_load(&model, context, model_path, &options) < 0)
-        code = input_error("model", "a vocabulary is enough: a GGUF file without tensors will do");
-    else if ((status = pc_schema_load(&schema, model, path, NULL)) < 0)
+        code = model_error(model_path,
+                           "a vocabulary is enough: a GGUF file without tensors will do");
+    else if ((status = pc_schema_load(&schema, model, path, &schema_options)) < 0)
         code = pml_error("schema", status);
     else if (svg)
         code = write_layout_svg(schema, svg);
@@ -94,12 +99,14 @@ static int show_schema(const char *path, const char *model_path, const char *svg
 static int run(int argc, char **argv)
 {
     const char *model = NULL, *svg = NULL, *others[1];
+    pml_options pml = {0};
     int json = 0, code;
     size_t count;
     const option_row rows[] = {
         {"model", OPTION_FILE, &model, "whose tokenizer counts; a vocabulary-only GGUF is enough",
          NULL, 0, 0},
         {"svg", OPTION_FILE, &svg, "also draws the layout into this file", NULL, 0, 0},
+        PML_OPTION_ROWS(pml),
         {"json", OPTION_FLAG, &json, "one JSON object", NULL, 0, 0},
     };
     code = read_options(&show_command, argc, argv, rows, sizeof rows / sizeof *rows, others, 1,
@@ -113,8 +120,8 @@ static int run(int argc, char **argv)
                                    : "a schema and --model are");
     if (svg && (is_same_file(svg, others[0]) || is_same_file(svg, model)))
         return usage_error(&show_command, "--svg '%s' would overwrite what is read", svg);
-    return show_schema(others[0], model, svg, json);
+    return show_schema(others[0], model, svg, json, &pml);
 }
 
-const command show_command = {"show", "show S.pml --model M [--svg out.svg] [--json]",
+const command show_command = {"show", "show S.pml --model M [--svg out.svg] [--json] [options]",
                               "shows the layout of a schema", run};

@@ -88,7 +88,7 @@ static int convert(const char *path, int special, int back, int json)
     if (pc_context_new(&context, NULL) < 0)
         code = input_error("set-up", NULL);
     else if (pc_model_load(&model, context, path, &options) < 0)
-        code = input_error("model", MODEL_HINT);
+        code = model_error(path, MODEL_HINT);
     else if ((text = read_text("-", &size)) && back)
         code = decode(model, text, size, special ? PC_TOKENIZE_SPECIAL : 0, json);
     else if (text)

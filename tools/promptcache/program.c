@@ -58,6 +58,11 @@ int input_error(const char *doing, const char *next)
     return EXIT_INPUT;
 }
 
+int model_error(const char *path, const char *next)
+{
+    return input_error("model", strncmp(pc_error_text(), path, strlen(path)) ? NULL : next);
+}
+
 int pml_error(const char *doing, pc_status status)
 {
     const char *next = NULL;
@@ -69,6 +74,12 @@ int pml_error(const char *doing, pc_status status)
     else if (status == PC_ERR_LIMIT)
         next = "shorten it, or take a model with a longer context";
     return input_error(doing, next);
+}
+
+uint64_t pml_flags(const pml_options *options)
+{
+    return (options->compact ? PC_PML_COMPACT : 0) | (options->anywhere ? PC_PML_SRC_ANYWHERE : 0) |
+           (options->overlap ? PC_PML_OVERLAP : 0);
 }
 
 int plain_error(const char *format, ...)

@@ -52,6 +52,8 @@ int usage_error(const command *about, const char *format, ...)
 /* Prints the library's error text with what to do next (may be NULL). EXIT_INPUT, or
  * EXIT_INTERRUPTED where Ctrl-C was the cause. */
 int input_error(const char *doing, const char *next);
+/* The same for a model at `path`; the hint only where the error is about that file. */
+int model_error(const char *path, const char *next);
 /* The same for a schema or prompt: what to do next follows from `status`. */
 int pml_error(const char *doing, pc_status status);
 /* "promptcache: " and one line; EXIT_INPUT. */
@@ -73,6 +75,23 @@ char *read_text(const char *path, size_t *size);
 void watch_interrupt(void);
 int32_t is_interrupted(void *user); /* for `cancelled` of the library's options */
 int32_t stop_loading(void *user, const char *what, uint64_t done, uint64_t total);
+
+/* How PML is read; shared by several commands. */
+typedef struct pml_options {
+    const char *chat;
+    int compact, anywhere, overlap;
+} pml_options;
+#define PML_OPTION_ROWS(o)                                                                         \
+    {"chat-template", OPTION_TEXT, &(o).chat,                                                      \
+     "name of a family (chatml, llama3, ...) or a .json file (doc/pml.md)", NULL, 0, 0},           \
+        {"compact", OPTION_FLAG, &(o).compact, "every run of blanks becomes one space", NULL, 0,   \
+         0},                                                                                       \
+        {"src-anywhere", OPTION_FLAG, &(o).anywhere,                                               \
+         "src= may leave the folder of the schema", NULL, 0, 0},                                   \
+    {                                                                                              \
+        "overlap", OPTION_FLAG, &(o).overlap, "several members of a union at once", NULL, 0, 0     \
+    }
+uint64_t pml_flags(const pml_options *options);
 
 /* shared by several commands */
 #define COMPUTE_CHOICES "default f32 bf16"

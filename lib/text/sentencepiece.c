@@ -273,10 +273,26 @@ static pc_status add_llama3_specials(model_file *m, char *names)
     return status;
 }
 
+/* Without a token for every byte, text would get lost. */
+static pc_status check_bytes(const model_file *m)
+{
+    uint8_t there[256] = {0};
+    for (size_t i = 0; i < m->count; i++)
+        if (m->tokens[i].size == 1)
+            there[(unsigned char)m->tokens[i].data[0]] = 1;
+    for (unsigned byte = 0; byte < 256; byte++)
+        if (!there[byte])
+            return pc__fail(PC_ERR_FORMAT, "%s: byte 0x%02x has no token among %zu", m->path, byte,
+                            m->count);
+    return PC_OK;
+}
+
 static pc_status finish_tiktoken(pc__tokenizer **out, model_file *m)
 {
     char *names = pc__alloc(m->mem, 256 * 40);
-    pc_status status = names ? add_llama3_specials(m, names) : PC_ERR_NOMEM;
+    pc_status status = names ? check_bytes(m) : PC_ERR_NOMEM;
+    if (status >= 0)
+        status = add_llama3_specials(m, names);
     m->vocab.kind = PC__VOCAB_BPE;
     m->vocab.pre = "llama-bpe";
     if (status >= 0) {

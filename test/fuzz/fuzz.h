@@ -29,6 +29,11 @@ void fuzz_no_leak(size_t blocks);
 /* The bytes as a file (in memory); the path ends with `ending`, "" or ".json", and holds until the
  * next call. */
 const char *fuzz_file(const uint8_t *data, size_t size, const char *ending);
+/* A folder with config.json and model.safetensors, likewise. */
+const char *fuzz_folder(const uint8_t *config, size_t config_size, const uint8_t *weights,
+                        size_t weights_size);
+/* Loads a model; what is accepted must be able to compute two tokens. */
+void fuzz_load(const char *path);
 
 /* Whether a call went well; after an error there must be one line of text about it. */
 int fuzz_ok(pc_status status);

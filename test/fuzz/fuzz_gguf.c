@@ -1,7 +1,6 @@
 /* Catches: GGUF files whose counts, types, offsets or metadata crash the reader, the vocabulary,
  * the configuration, the check of the weights or a first forward pass of a model that was accepted.
  */
-#include <stdlib.h>
 #include <string.h>
 
 #include "fuzz.h"
@@ -41,51 +40,13 @@ static void read_parts(const char *path)
     pc__gguf_free(gguf);
 }
 
-/* Two tokens through a model that has been accepted; no weight of it is NaN, so no result may read
- * foreign memory. */
-static void compute(const pc_model *model)
-{
-    static const int64_t positions[] = {0, 1};
-    pc_model_info info = PC_MODEL_INFO_INIT;
-    pc_eval_args args = PC_EVAL_ARGS_INIT;
-    FUZZ_CHECK(pc_model_get_info(model, &info) == PC_OK);
-    if (info.vocab > 1 << 16)
-        return;
-    const int32_t tokens[] = {0, info.vocab - 1};
-    pc_lane lane = {NULL, 0, tokens, positions, 2};
-    args.lanes = &lane;
-    args.lane_count = 1;
-    args.logits = malloc(2 * (size_t)info.vocab * sizeof(float));
-    if (args.logits)
-        (void)fuzz_ok(pc_eval(model, &args));
-    free(args.logits);
-}
-
-static void load(const char *path)
-{
-    pc_context_options options = PC_CONTEXT_OPTIONS_INIT;
-    pc_model_options model_options = PC_MODEL_OPTIONS_INIT;
-    pc_context *context;
-    pc_model *model;
-    options.allocator = &fuzz_memory;
-    options.threads = 1;
-    model_options.compute = PC_DTYPE_F32;
-    FUZZ_CHECK(fuzz_ok(pc_context_new(&context, &options)));
-    if (fuzz_ok(pc_model_load(&model, context, path, &model_options)))
-        compute(model);
-    else
-        FUZZ_CHECK(!model);
-    pc_model_free(model);
-    pc_context_free(context);
-}
-
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
     size_t blocks = fuzz_blocks();
     const char *path = fuzz_file(data, size, "");
     read_parts(path);
     if (size > 4 && !memcmp(data, "GGUF", 4))
-        load(path);
+        fuzz_load(path);
     fuzz_no_leak(blocks);
     return 0;
 }

@@ -134,7 +134,6 @@ def gpt2():
 
 
 def make_gguf():
-    save("gguf", "llama_f16", gguf(llama_keys(), *weights(llama_shapes("F16"), gentle)))
     save("gguf", "llama_q8_0", gguf(llama_keys(), *weights(llama_shapes("Q8_0"), gentle)))
     good = gguf(llama_keys() + vocabulary(), *weights(llama_shapes("Q4_0"), gentle))
     save("gguf", "llama_q4_0", good)
@@ -325,11 +324,103 @@ def make_config():
     case("tokens", {"bos_token_id": [1, 2], "eos_token_id": 1 << 40, "pad_token_id": -1})
     save("config", "empty", "")
     save("config", "array", "[]")
-    save("config", "deep", "[" * 4000)
+    save("config", "deep", "[" * 2500)
     save("config", "truncated", json.dumps(LLAMA)[:60])
     save("config", "twice", '{"model_type":"llama","model_type":"phi"}')
     save("config", "int_overflow", '{"model_type":"llama","vocab_size":99999999999999999999}')
     save("config", "bad_utf8", b'{"model_type":"ll\xffama"}')
+
+
+# -------------------------------------------------------------------- folder
+
+def norms(*names):
+    return [(n + part, [8]) for n in names for part in (".weight", ".bias")]
+
+
+def linear(names, bias=True, turned=False):
+    out = []
+    for name, rows, cols in names:
+        out += [(name + ".weight", [cols, rows] if turned else [rows, cols])] + ([(name + ".bias", [rows])] if bias else [])
+    return out
+
+
+SIZES = {"vocab_size": 4, "hidden_size": 8, "num_hidden_layers": 1, "num_attention_heads": 2, "num_key_value_heads": 1,
+         "intermediate_size": 8, "max_position_embeddings": 8, "rms_norm_eps": 1e-5}
+
+
+def folder_models():
+    """name -> (config, [(tensor, shape)]), one layer of width 8 each."""
+    layer = "model.layers.0."
+    llama = [("model.embed_tokens.weight", [4, 8]), ("model.norm.weight", [8]), ("lm_head.weight", [4, 8]),
+             (layer + "input_layernorm.weight", [8]), (layer + "post_attention_layernorm.weight", [8])]
+    apart = [(layer + "self_attn.q_proj", 8, 8), (layer + "self_attn.k_proj", 4, 8), (layer + "self_attn.v_proj", 4, 8)]
+    mlp = [(layer + "self_attn.o_proj", 8, 8), (layer + "mlp.gate_proj", 8, 8), (layer + "mlp.up_proj", 8, 8),
+           (layer + "mlp.down_proj", 8, 8)]
+    yield "llama", dict(SIZES, model_type="llama"), llama + linear(apart + mlp, False)
+    yield "qwen2", dict(SIZES, model_type="qwen2"), llama + linear(apart) + linear(mlp, False)
+    fused = [(layer + "self_attn.qkv_proj", 16, 8), (layer + "self_attn.o_proj", 8, 8), (layer + "mlp.gate_up_proj", 16, 8),
+             (layer + "mlp.down_proj", 8, 8)]
+    yield "phi3", dict(SIZES, model_type="phi3"), llama + linear(fused, False)
+    h = "transformer.h.0."
+    yield ("gpt2", {"model_type": "gpt2", "vocab_size": 4, "n_embd": 8, "n_layer": 1, "n_head": 2, "n_positions": 8},
+           [("transformer.wte.weight", [4, 8]), ("transformer.wpe.weight", [8, 8])]
+           + norms("transformer.ln_f", h + "ln_1", h + "ln_2")
+           + linear([(h + "attn.c_attn", 24, 8), (h + "attn.c_proj", 8, 8), (h + "mlp.c_fc", 32, 8), (h + "mlp.c_proj", 8, 32)],
+                    turned=True))
+    attention = [(h + "self_attention.query_key_value", 24, 8), (h + "self_attention.dense", 8, 8),
+                 (h + "mlp.dense_h_to_4h", 32, 8), (h + "mlp.dense_4h_to_h", 8, 32)]
+    yield ("bloom", {"model_type": "bloom", "vocab_size": 4, "hidden_size": 8, "n_layer": 1, "n_head": 2},
+           [("transformer.word_embeddings.weight", [4, 8])] + norms("transformer.word_embeddings_layernorm", "transformer.ln_f",
+                                                                   h + "input_layernorm", h + "post_attention_layernorm")
+           + linear(attention))
+    falcon = [(h + "self_attention.query_key_value", 16, 8)] + attention[1:]
+    yield ("falcon", {"model_type": "falcon", "vocab_size": 4, "hidden_size": 8, "num_hidden_layers": 1, "num_attention_heads": 2,
+                      "multi_query": True, "parallel_attn": True, "new_decoder_architecture": False, "bias": False, "alibi": False},
+           [("transformer.word_embeddings.weight", [4, 8])] + norms("transformer.ln_f", h + "input_layernorm")
+           + linear(falcon, False))
+    block = "transformer.blocks.0."
+    yield ("mpt", {"model_type": "mpt", "vocab_size": 4, "d_model": 8, "n_layers": 1, "n_heads": 2, "expansion_ratio": 1,
+                   "max_seq_len": 8, "no_bias": True, "attn_config": {"alibi": True}},
+           [("transformer.wte.weight", [4, 8]), ("transformer.norm_f.weight", [8]), (block + "norm_1.weight", [8]),
+            (block + "norm_2.weight", [8])]
+           + linear([(block + "attn.Wqkv", 24, 8), (block + "attn.out_proj", 8, 8), (block + "ffn.up_proj", 8, 8),
+                     (block + "ffn.down_proj", 8, 8)], False))
+    o = "model.decoder."
+    yield ("opt", {"model_type": "opt", "vocab_size": 4, "hidden_size": 8, "num_hidden_layers": 1, "num_attention_heads": 2,
+                   "ffn_dim": 8, "max_position_embeddings": 8, "word_embed_proj_dim": 8, "do_layer_norm_before": True},
+           [(o + "embed_tokens.weight", [4, 8]), (o + "embed_positions.weight", [10, 8])]
+           + norms(o + "final_layer_norm", o + "layers.0.self_attn_layer_norm", o + "layers.0.final_layer_norm")
+           + linear([(o + "layers.0." + n, 8, 8) for n in ("self_attn.q_proj", "self_attn.k_proj", "self_attn.v_proj",
+                                                           "self_attn.out_proj", "fc1", "fc2")]))
+
+
+def folder(config, shapes, change=None):
+    header, data = {}, b""
+    for name, shape in shapes:
+        shape = (change or {}).get(name, shape)
+        size = 2
+        for n in shape:
+            size *= n
+        header[name] = entry("F16", shape, len(data), len(data) + size)
+        data += gentle("F16", size)
+    return json.dumps(config).encode() + b"\0" + safetensors(header, data)
+
+
+def make_folder():
+    for name, config, shapes in folder_models():
+        save("folder", name, folder(config, shapes))
+        if name != "llama":
+            continue
+        layer = "model.layers.0.self_attn."
+        save("folder", "wide_q", folder(config, shapes, {layer + "q_proj.weight": [16, 8]}))
+        save("folder", "narrow_k", folder(config, shapes, {layer + "k_proj.weight": [2, 8]}))
+        save("folder", "vector_v", folder(config, shapes, {layer + "v_proj.weight": [32]}))
+        save("folder", "empty_o", folder(config, shapes, {layer + "o_proj.weight": [0, 8]}))
+        save("folder", "missing", folder(config, shapes[:-1]))
+        save("folder", "extra", folder(config, shapes + [("model.nobody.weight", [2])]))
+        save("folder", "two_layers", folder(dict(config, num_hidden_layers=2), shapes))
+        save("folder", "large_vocabulary", folder(dict(config, vocab_size=1 << 30), shapes))
+        save("folder", "no_weights", json.dumps(config))
 
 
 # ------------------------------------------------------------ tokenizer.json
@@ -376,9 +467,9 @@ def make_tokenizer_json():
     good = json.dumps(BPE)
     for end in (0, 1, 100, len(good) // 2, len(good) - 1):
         save("tokenizer_json", "truncated_%d" % end, good[:end])
-    save("tokenizer_json", "deep", "[" * 5000)
+    save("tokenizer_json", "deep", "[" * 2500)
     save("tokenizer_json", "deep_sequence", json.dumps(dict(BPE, normalizer=None)).replace(
-        '"normalizer": null', '"normalizer": ' + '{"type":"Sequence","normalizers":[' * 300 + "]}" * 300))
+        '"normalizer": null', '"normalizer": ' + '{"type":"Sequence","normalizers":[' * 200 + "]}" * 200))
     model("type_unknown", type="Unigram")
     model("no_vocab", vocab={})
     model("vocab_list", vocab=["a", "b"])
@@ -579,7 +670,7 @@ def make_chat():
     save("chat", "key_null", json.dumps({"user_open": None}))
     save("chat", "array", "[]")
     save("chat", "deep", "[" * 3000)
-    save("chat", "long", json.dumps({"user_open": "the " * 2000}))
+    save("chat", "long", json.dumps({"user_open": "the " * 500}))
     save("chat", "nul", '{"name":"a\\u0000b"}')
     save("chat", "bad_utf8", b'{"name":"\xff"}')
     for name, jinja in (("chatml", "{% for m in messages %}<|im_start|>{{ m.role }}{% endfor %}"), ("llama2", "[INST] <<SYS>>"),
@@ -632,7 +723,7 @@ def make_pml():
     body("control", "&#1;&#0;")
     body("surrogate", "&#xD800;")
     body("blanks", " \n\t <user> \n </user> \n ")
-    body("long_text", "the ab " * 800)
+    body("long_text", "the ab " * 300)
     save("schema", "no_xml", "hello")
     save("schema", "other_root", "<prompt/>")
     save("schema", "laughs", '<!DOCTYPE x [<!ENTITY a "aaaaaaaaaa"><!ENTITY b "&a;&a;&a;&a;">]><schema name="s">&b;</schema>')
@@ -684,6 +775,6 @@ def make_tokenize():
         save("tokenize", name, data)
 
 
-for make in (make_gguf, make_safetensors, make_config, make_tokenizer_json, make_tokenizer_model, make_llama2c, make_options,
+for make in (make_gguf, make_safetensors, make_config, make_folder, make_tokenizer_json, make_tokenizer_model, make_llama2c, make_options,
              make_chat, make_pml, make_tokenize):
     make()

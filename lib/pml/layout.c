@@ -41,11 +41,11 @@ pc_status pc__layout(pc__schema_tree *tree, const pc__pml_env *env)
         const pc__node *node = tree->nodes[i];
         if (!node->child_count && node->start + node->length > env->context_length)
             return pc__fail(PC_ERR_LIMIT,
-                            "%s:%zu:%zu: the schema spans %lld positions, the model has %lld; the "
-                            "%s '%s' crosses the end",
+                            "%s:%zu:%zu: the schema spans %lld positions, the model has %lld; the"
+                            " %s of '%s' crosses the end",
                             env->where, node->line, node->column, (long long)tree->length,
                             (long long)env->context_length, kind_name(node),
-                            node->name ? node->name : node->path);
+                            *node->path ? node->path : tree->name);
     }
     return pc__fail(PC_ERR_LIMIT, "%s: the schema spans %lld positions, the model has %lld",
                     env->where, (long long)tree->length, (long long)env->context_length);

@@ -138,6 +138,7 @@ static const char *const exactness[] = {"?", "exact", "repaired", "approximate"}
 static const char *const reasons[] = {"nothing missing",      "first use", "cache=\"false\"",
                                       "no room in the cache", "baseline",  "repair",
                                       "another prefix"};
+static const char *const repairs[] = {"scaffold", "none", "first", "top", "full"};
 static const char *const finishes[] = {"none",   "stop token", "stop string",
                                        "length", "callback",   "error"};
 
@@ -161,6 +162,7 @@ static json_t *stats_json(const pc_stats *s)
         json_object_set_new(row, counts[i].name, json_integer((json_int_t)counts[i].value));
     json_object_set_new(row, "exactness", json_string(exactness[s->exactness % 4]));
     json_object_set_new(row, "repair", json_integer(s->repair));
+    json_object_set_new(row, "repair_level", json_string(repairs[s->repair % 5]));
     json_object_set_new(row, "miss_reason", json_string(reasons[s->miss_reason % 7]));
     json_object_set_new(row, "finish", json_string(finishes[s->finish % 6]));
     for (size_t i = 0; i < sizeof times / sizeof *times; i++)
@@ -183,9 +185,10 @@ static void print_stats(const pc_stats *s)
     bar("encoded", s->tokens_encoded, s->tokens_prompt);
     bar("repaired", s->tokens_repaired, s->tokens_prompt);
     bar("new", s->tokens_new, s->tokens_prompt);
-    printf("states: %s (%s); first token after %.2f ms (look-up %.3f, prefill %.2f)\n",
-           exactness[s->exactness % 4], reasons[s->miss_reason % 7], 1e3 * s->seconds_ttft,
-           1e3 * s->seconds_assemble, 1e3 * s->seconds_prefill);
+    printf("states: %s%s%s (%s); first token after %.2f ms (look-up %.3f, prefill %.2f)\n",
+           exactness[s->exactness % 4], s->exactness == PC_REPAIRED ? " by " : "",
+           s->exactness == PC_REPAIRED ? repairs[s->repair % 5] : "", reasons[s->miss_reason % 7],
+           1e3 * s->seconds_ttft, 1e3 * s->seconds_assemble, 1e3 * s->seconds_prefill);
     printf("answer: %llu tokens, ended by %s%s\n", (unsigned long long)s->tokens_generated,
            s->finish == PC_FINISH_LENGTH ? "its " : "a ", finishes[s->finish % 6]);
 }

@@ -109,7 +109,7 @@ done:
 static pc_status read_entry(pc__gguf *gguf, reader *r)
 {
     pc__gguf_entry entry = {0};
-    pc__text key;
+    pc__text key = {NULL, 0};
     pc_status status;
     PC__TRY(pc__grow(&gguf->mem, (void **)&gguf->entries, &gguf->capacity, gguf->count + 1,
                      sizeof entry),

@@ -202,15 +202,14 @@ static void add_words(vocabulary *v, pc__vocab_kind kind)
 {
     static const char *const blank[] = {"\xe2\x96\x81", "\xc4\xa0", "##"};
     for (size_t i = 0; i < sizeof words / sizeof *words; i++) {
-        char text[32] = "";
+        char text[32];
+        int size = 0;
         if (kind == PC__VOCAB_BPE && (words[i][0] == '\n' || (words[i][0] & 0x80)))
             continue;
         for (const char *c = words[i]; *c; c++)
-            if (*c == '_')
-                strcat(text, blank[kind]);
-            else
-                strncat(text, c, 1);
-        add(v, text, strlen(text), PC__TOKEN_NORMAL);
+            size += snprintf(text + size, sizeof text - (size_t)size, "%.*s",
+                             *c == '_' ? 3 : 1, *c == '_' ? blank[kind] : c);
+        add(v, text, (size_t)size, PC__TOKEN_NORMAL);
     }
     if (kind == PC__VOCAB_BPE)
         add(v, "\xc3\x83\xc2\xa9", 4, PC__TOKEN_NORMAL); /* bytes c3 a9 */

@@ -1,8 +1,10 @@
-/* bench attend: one step of attention, rows of a batch over a shared prefix and their own suffixes, three ways: shared (pc_attend as it is), per
- * row (one copy of the prefix, read once for every row) and unshared (every row has its own copy, as in an engine without sharing).
+/* bench attend: one step of attention, rows of a batch over a shared prefix and their own suffixes,
+ * three ways: shared (pc_attend as it is), per row (one copy of the prefix, read once for every
+ * row) and unshared (every row has its own copy, as in an engine without sharing).
  *
- * As many layers as exceed any cache are gone through in each pass, since a model's other layers stand between two uses of the same K and V. The
- * bound is the larger of the bytes of all K and V once at the bandwidth, and of the arithmetic at the peak, both measured at the start. */
+ * As many layers as exceed any cache are gone through in each pass, since a model's other layers
+ * stand between two uses of the same K and V. The bound is the larger of the bytes of all K and V
+ * once at the bandwidth, and of the arithmetic at the peak, both measured at the start. */
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -27,7 +29,8 @@ typedef struct bench {
     size_t rows, prefix, suffix;
     size_t layers;
     uint8_t *memory;      /* all pages */
-    const void **pages;   /* [layer][run]: run 0 the prefix, 1 … the suffixes, then the rows' own copies of the prefix */
+    /* [layer][run]: run 0 the prefix, 1 … the suffixes, then the rows' own copies of the prefix */
+    const void **pages;
     size_t runs, copies;
     float *q, *out;
     pc_plan *plan[ARMS];
@@ -62,26 +65,30 @@ static void fill(const bench *b, uint8_t *memory, size_t bytes)
     for (size_t i = 0; i + 8 <= bytes; i += 8) {
         uint64_t bits;
         x ^= x << 13, x ^= x >> 7, x ^= x << 17;
-        bits = b->shape.dtype == PC_DTYPE_BF16 ? (x & UINT64_C(0x807f807f807f807f)) | UINT64_C(0x3f003f003f003f00)
-                                               : (x & UINT64_C(0x807fffff807fffff)) | UINT64_C(0x3f0000003f000000);
+        bits = b->shape.dtype == PC_DTYPE_BF16
+                   ? (x & UINT64_C(0x807f807f807f807f)) | UINT64_C(0x3f003f003f003f00)
+                   : (x & UINT64_C(0x807fffff807fffff)) | UINT64_C(0x3f0000003f000000);
         memcpy(memory + i, &bits, sizeof bits);
     }
 }
 
 static int lay_out(bench *b)
 {
-    size_t shared = run_bytes(b, b->prefix), own = run_bytes(b, b->suffix), layer = shared + b->rows * own, at = 0;
+    size_t shared = run_bytes(b, b->prefix), own = run_bytes(b, b->suffix),
+           layer = shared + b->rows * own, at = 0;
     size_t room = (size_t)b->a->memory << 20, enough = (size_t)256 << 20;
     b->layers = layer ? (enough + layer - 1) / layer : 1;
     b->layers = b->layers > MOST_LAYERS ? MOST_LAYERS : b->layers;
-    while (b->layers > 1 && b->layers * (layer + b->rows * shared) > room && b->layers * layer > enough / 2)
+    while (b->layers > 1 && b->layers * (layer + b->rows * shared) > room &&
+           b->layers * layer > enough / 2)
         b->layers--;
     b->copies = b->layers * (layer + b->rows * shared) <= room ? b->rows : 0;
     b->runs = 1 + b->rows + b->copies;
     b->memory = aligned_alloc(64, b->layers * (layer + b->copies * shared) + 64);
     b->pages = calloc(b->layers * b->runs, sizeof *b->pages);
     if (!b->memory || !b->pages)
-        return plain_error("no memory for %zu layers of %zu rows; --memory limits it", b->layers, b->rows);
+        return plain_error("no memory for %zu layers of %zu rows; --memory limits it", b->layers,
+                           b->rows);
     fill(b, b->memory, b->layers * (layer + b->copies * shared));
     for (size_t l = 0; l < b->layers; l++)
         for (size_t i = 0; i < b->runs; i++) {
@@ -105,7 +112,8 @@ static int make_plan(bench *b, int arm)
         for (size_t r = 0; r < b->rows; r++) {
             uint32_t prefix = arm == UNSHARED ? (uint32_t)(1 + b->rows + r) : 0;
             spans[2 * r] = (pc_row_span){0, prefix, 0, (uint32_t)b->prefix, 0};
-            spans[2 * r + 1] = (pc_row_span){(int64_t)b->prefix, (uint32_t)(1 + r), 0, (uint32_t)b->suffix, 0};
+            spans[2 * r + 1] = (pc_row_span){(int64_t)b->prefix, (uint32_t)(1 + r), 0,
+                                             (uint32_t)b->suffix, 0};
             first[r + 1] = (uint32_t)(2 * r + 2);
             positions[r] = (int64_t)(b->prefix + b->suffix);
         }
@@ -143,7 +151,8 @@ static double bound_of(const bench *b, double *by_bytes, double *by_flops)
 {
     double page = (double)run_bytes(b, PC_PAGE_TOKENS) / PC_PAGE_TOKENS;
     double bytes = page * (double)(b->prefix + b->rows * b->suffix);
-    double flops = 4.0 * (double)b->shape.heads * (double)b->shape.k_dim * (double)b->rows * (double)(b->prefix + b->suffix);
+    double flops = 4.0 * (double)b->shape.heads * (double)b->shape.k_dim * (double)b->rows *
+                   (double)(b->prefix + b->suffix);
     *by_bytes = bytes / b->read_rate;
     *by_flops = flops / b->flop_rate;
     return *by_bytes > *by_flops ? *by_bytes : *by_flops;
@@ -153,23 +162,27 @@ static void print_row(const bench *b, const double *us)
 {
     double by_bytes, by_flops, bound = 1e6 * bound_of(b, &by_bytes, &by_flops);
     if (b->a->json) {
-        print_json(json_pack("{s:I,s:I,s:I,s:I,s:I,s:I,s:s,s:o,s:f,s:f,s:f,s:o,s:f,s:f,s:f,s:s,s:I}", "rows", (json_int_t)b->rows, "prefix",
-                             (json_int_t)b->prefix, "suffix", (json_int_t)b->suffix, "heads", (json_int_t)b->shape.heads, "kv_heads",
-                             (json_int_t)b->shape.kv_heads, "head_dim", (json_int_t)b->shape.k_dim, "dtype",
-                             b->shape.dtype == PC_DTYPE_BF16 ? "bf16" : "f32", "unshared_us", json_number(us[UNSHARED]), "per_row_us",
-                             us[PER_ROW], "shared_us", us[SHARED], "chosen_us", us[SHARED], "speedup",
-                             json_number(us[UNSHARED] / us[SHARED]), "speedup_per_row", us[PER_ROW] / us[SHARED], "bound_us", bound,
-                             "bound_share", bound / us[SHARED], "bound_by", by_bytes > by_flops ? "bytes" : "flops", "layers",
-                             (json_int_t)b->layers));
+        print_json(
+            json_pack("{s:I,s:I,s:I,s:I,s:I,s:I,s:s,s:o,s:f,s:f,s:f,s:o,s:f,s:f,s:f,s:s,s:I}",
+                      "rows", (json_int_t)b->rows, "prefix", (json_int_t)b->prefix, "suffix",
+                      (json_int_t)b->suffix, "heads", (json_int_t)b->shape.heads, "kv_heads",
+                      (json_int_t)b->shape.kv_heads, "head_dim", (json_int_t)b->shape.k_dim,
+                      "dtype", b->shape.dtype == PC_DTYPE_BF16 ? "bf16" : "f32", "unshared_us",
+                      json_number(us[UNSHARED]), "per_row_us", us[PER_ROW], "shared_us", us[SHARED],
+                      "chosen_us", us[SHARED], "speedup", json_number(us[UNSHARED] / us[SHARED]),
+                      "speedup_per_row", us[PER_ROW] / us[SHARED], "bound_us", bound, "bound_share",
+                      bound / us[SHARED], "bound_by", by_bytes > by_flops ? "bytes" : "flops",
+                      "layers", (json_int_t)b->layers));
         return;
     }
     printf("%5zu %7zu %7zu ", b->rows, b->prefix, b->suffix);
     if (isnan(us[UNSHARED]))
         printf("%12s %12.1f %12.1f %9s", "-", us[PER_ROW], us[SHARED], "-");
     else
-        printf("%12.1f %12.1f %12.1f %8.2fx", us[UNSHARED], us[PER_ROW], us[SHARED], us[UNSHARED] / us[SHARED]);
-    printf(" %8.2fx %10.1f  %3.0f %% of %s\n", us[PER_ROW] / us[SHARED], bound, 100 * bound / us[SHARED],
-           by_bytes > by_flops ? "bandwidth" : "arithmetic");
+        printf("%12.1f %12.1f %12.1f %8.2fx", us[UNSHARED], us[PER_ROW], us[SHARED],
+               us[UNSHARED] / us[SHARED]);
+    printf(" %8.2fx %10.1f  %3.0f %% of %s\n", us[PER_ROW] / us[SHARED], bound,
+           100 * bound / us[SHARED], by_bytes > by_flops ? "bandwidth" : "arithmetic");
     fflush(stdout);
 }
 
@@ -226,10 +239,12 @@ static int grid(bench *b, const command *about)
 {
     const arguments *a = b->a;
     long rows[MOST], prefix[MOST], suffix[MOST];
-    size_t nr = read_list(a->rows, rows), np = read_list(a->prefix, prefix), ns = read_list(a->suffix, suffix);
+    size_t nr = read_list(a->rows, rows), np = read_list(a->prefix, prefix),
+           ns = read_list(a->suffix, suffix);
     int code = EXIT_OK;
     if (!nr || !np || !ns)
-        return usage_error(about, "--rows, --prefix and --suffix take up to %d numbers, as in 1,8,32", MOST);
+        return usage_error(
+            about, "--rows, --prefix and --suffix take up to %d numbers, as in 1,8,32", MOST);
     for (size_t i = 0; i < nr; i++)
         if (rows[i] < 1)
             return usage_error(about, "--rows: at least 1");
@@ -238,43 +253,54 @@ static int grid(bench *b, const command *about)
     b->read_rate = machine_read_rate(machine_threads());
     b->flop_rate = machine_flop_rate(machine_threads(), b->shape.dtype);
     if (!a->json) {
-        printf("%u threads, %.1f GB/s, %.0f GFLOP/s; %ld query heads, %ld K/V heads of %ld, %s; microseconds of a layer\n", machine_threads(),
-               b->read_rate / 1e9, b->flop_rate / 1e9, a->heads, a->kv_heads, a->head_dim, a->dtype ? "bf16" : "f32");
-        printf(" rows  prefix  suffix     unshared      per row       shared  unsh/sh.  row/sh.      bound\n");
+        printf("%u threads, %.1f GB/s, %.0f GFLOP/s; %ld query heads, %ld K/V heads of %ld, %s; "
+               "microseconds of a layer\n",
+               machine_threads(), b->read_rate / 1e9, b->flop_rate / 1e9, a->heads, a->kv_heads,
+               a->head_dim, a->dtype ? "bf16" : "f32");
+        printf(" rows  prefix  suffix     unshared      per row       shared  unsh/sh.  row/sh.    "
+               "  bound\n");
     }
     for (size_t i = 0; i < nr && code == EXIT_OK; i++)
         for (size_t j = 0; j < np && code == EXIT_OK; j++)
             for (size_t k = 0; k < ns && code == EXIT_OK; k++)
-                code = prefix[j] + suffix[k] ? one_shape(b, rows[i], prefix[j], suffix[k]) : EXIT_OK;
+                code = prefix[j] + suffix[k] ? one_shape(b, rows[i], prefix[j], suffix[k])
+                                             : EXIT_OK;
     pc_context_free(b->context);
     return code;
 }
 
 int bench_attend(int argc, char **argv)
 {
-    static const command about = {"bench attend", "bench attend [--rows LIST] [--prefix LIST] [--suffix LIST] [options]",
-                                  "attention of a batch over a shared prefix, against reading it for every row", NULL};
+    static const command about = {
+        "bench attend", "bench attend [--rows LIST] [--prefix LIST] [--suffix LIST] [options]",
+        "attention of a batch over a shared prefix, against reading it for every row", NULL};
     arguments a = {"1,4,16,32", "1024,2048,8192", "128", 32, 32, 128, 1, 9, 6000, 0};
     const option_row options[] = {
         {"rows", OPTION_TEXT, &a.rows, "rows of the batch (1,4,16,32)", NULL, 0, 0},
-        {"prefix", OPTION_TEXT, &a.prefix, "tokens that all rows share (1024,2048,8192)", NULL, 0, 0},
+        {"prefix", OPTION_TEXT, &a.prefix, "tokens that all rows share (1024,2048,8192)", NULL, 0,
+         0},
         {"suffix", OPTION_TEXT, &a.suffix, "tokens of each row's own (128)", NULL, 0, 0},
         {"heads", OPTION_NUMBER, &a.heads, "query heads (32)", NULL, 1, 1024},
         {"kv-heads", OPTION_NUMBER, &a.kv_heads, "K/V heads (32)", NULL, 1, 1024},
         {"head-dim", OPTION_NUMBER, &a.head_dim, "dimensions of a head (128)", NULL, 1, 1024},
         {"dtype", OPTION_CHOICE, &a.dtype, "of K and V (bf16)", "f32 bf16", 0, 0},
-        {"repeats", OPTION_NUMBER, &a.repeats, "runs of each way, in turn; the median counts (9)", NULL, 1, MOST_TIMES},
-        {"memory", OPTION_NUMBER, &a.memory, "MiB at most; where the copies do not fit, unshared is left out (6000)", NULL, 64, 1 << 20},
+        {"repeats", OPTION_NUMBER, &a.repeats, "runs of each way, in turn; the median counts (9)",
+         NULL, 1, MOST_TIMES},
+        {"memory", OPTION_NUMBER, &a.memory,
+         "MiB at most; where the copies do not fit, unshared is left out (6000)", NULL, 64,
+         1 << 20},
         {"json", OPTION_FLAG, &a.json, "one JSON object a row", NULL, 0, 0},
     };
     const char *others[1];
     size_t count;
     bench b = {.a = &a};
-    int code = read_options(&about, argc, argv, options, sizeof options / sizeof *options, others, 0, &count);
+    int code = read_options(&about, argc, argv, options, sizeof options / sizeof *options, others,
+                            0, &count);
     if (code >= 0)
         return code;
     if (a.heads % a.kv_heads)
-        return usage_error(&about, "--heads %ld is no multiple of --kv-heads %ld", a.heads, a.kv_heads);
+        return usage_error(&about, "--heads %ld is no multiple of --kv-heads %ld", a.heads,
+                           a.kv_heads);
     b.shape = (pc_attend_shape)PC_ATTEND_SHAPE_INIT;
     b.shape.heads = (int32_t)a.heads;
     b.shape.kv_heads = (int32_t)a.kv_heads;

@@ -9,7 +9,8 @@ typedef struct benchmark {
 } benchmark;
 
 static const benchmark all[] = {
-    {"attend", "attention of a batch over a shared prefix, against reading it for every row", bench_attend},
+    {"attend", "attention of a batch over a shared prefix, against reading it for every row",
+     bench_attend},
     {"ttft", "time to the first token, cached against full prefill", bench_ttft},
 };
 
@@ -25,13 +26,16 @@ static int help(void)
 static int run(int argc, char **argv)
 {
     if (argc < 2)
-        return usage_error(&bench_command, "which benchmark? `promptcache bench --help` lists them");
+        return usage_error(&bench_command,
+                           "which benchmark? `promptcache bench --help` lists them");
     if (!strcmp(argv[1], "--help") || !strcmp(argv[1], "-h"))
         return help();
     for (size_t i = 0; i < sizeof all / sizeof *all; i++)
         if (!strcmp(argv[1], all[i].name))
             return all[i].run(argc - 1, argv + 1);
-    return usage_error(&bench_command, "there is no benchmark '%s'; `promptcache bench --help` lists them", argv[1]);
+    return usage_error(&bench_command,
+                       "there is no benchmark '%s'; `promptcache bench --help` lists them",
+                       argv[1]);
 }
 
 const command bench_command = {"bench", "bench NAME [options]", "measures", run};

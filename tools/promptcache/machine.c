@@ -49,7 +49,8 @@ static void *run_lane(void *arg)
     return NULL;
 }
 
-/* Runs body on `threads` threads at once: the amounts of all over the seconds of the fastest pass. */
+/* Runs body on `threads` threads at once: the amounts of all over the seconds of the fastest
+ * pass. */
 static double rate(unsigned threads, void (*body)(lane *lane), size_t amount, size_t bytes)
 {
     static lane lanes[MOST_THREADS];
@@ -60,7 +61,8 @@ static double rate(unsigned threads, void (*body)(lane *lane), size_t amount, si
     threads = threads > MOST_THREADS ? MOST_THREADS : threads ? threads : 1;
     pthread_barrier_init(&start, NULL, threads);
     for (unsigned i = 0; i < threads; i++) {
-        lanes[i] = (lane){.start = &start, .body = body, .amount = amount, .data = bytes ? malloc(bytes) : NULL};
+        lanes[i] = (lane){
+            .start = &start, .body = body, .amount = amount, .data = bytes ? malloc(bytes) : NULL};
         if (bytes && !lanes[i].data)
             amount = 0;
         else if (bytes)

@@ -1,14 +1,17 @@
-/* What this machine can do at best, measured by loops of our own, apart from the library's kernels: the bounds of the benchmarks. */
+/* What this machine can do at best, measured by loops of our own, apart from the library's kernels:
+ * the bounds of the benchmarks. */
 #ifndef MACHINE_H
 #define MACHINE_H
 
 #include <stdint.h>
 
 unsigned machine_threads(void); /* usable cores */
-/* Bytes a second that `threads` threads read together from memory too large for any cache. 0: no memory for it. */
+/* Bytes a second that `threads` threads read together from memory too large for any cache. 0: no
+ * memory for it. */
 double machine_read_rate(unsigned threads);
-/* Floating point operations a second (a multiply-add counts two) of `threads` threads, all operands in registers. dtype: PC_DTYPE_F32 or
- * PC_DTYPE_BF16 (products of bf16 with fp32 sums where the CPU has them, else as fp32). */
+/* Floating point operations a second (a multiply-add counts two) of `threads` threads, all operands
+ * in registers. dtype: PC_DTYPE_F32 or PC_DTYPE_BF16 (products of bf16 with fp32 sums where the CPU
+ * has them, else as fp32). */
 double machine_flop_rate(unsigned threads, uint32_t dtype);
 double machine_now(void); /* seconds */
 

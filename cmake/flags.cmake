@@ -2,7 +2,8 @@
 add_library(pc_flags INTERFACE)
 target_compile_options(pc_flags INTERFACE
   -Wall -Wextra -Wpedantic -Wconversion -Wshadow -Wstrict-prototypes -Wmissing-prototypes)
-if(PROJECT_IS_TOP_LEVEL AND NOT PC_BUILD_FUZZ) # fuzzers need clang; warnings are errors for gcc
+option(PC_WERROR "warnings are errors (for developers: other compilers have other warnings)" ${PROJECT_IS_TOP_LEVEL})
+if(PC_WERROR AND NOT PC_BUILD_FUZZ) # fuzzers need clang; warnings are errors for gcc
   target_compile_options(pc_flags INTERFACE -Werror)
 endif()
 # Results must not depend on which expression the compiler fuses: the kernels say fma where they mean it.

@@ -17,6 +17,7 @@ typedef struct resolver {
     size_t part_capacity;
     unsigned char *imported; /* [node_count] */
     pc__text_run run;
+    pc__bytes key;    /* of a look-up by path */
     int64_t cursor;   /* where the next text goes: behind the module before it */
     int referenced;   /* a module came before */
     int64_t text_end; /* after the last new text; 0: none */
@@ -57,16 +58,23 @@ static pc_status flush(resolver *r, int last)
     return add_part(r, part);
 }
 
-static const pc__node *child_named(const pc__node *parent, const char *name)
+/* The module or parameter of that name in a module (members of its unions included); *out NULL: there is
+ * none of that kind. */
+static pc_status child_named(resolver *r, const pc__node *parent, const char *name,
+                             pc__node_kind kind, const pc__node **out)
 {
-    for (size_t i = 0; i < parent->child_count; i++) {
-        const pc__node *child = parent->children[i], *member;
-        if (child->kind == PC__NODE_UNION && (member = child_named(child, name)))
-            return member;
-        if (child->kind == PC__NODE_MODULE && !strcmp(child->name, name))
-            return child;
-    }
-    return NULL;
+    pc_status status;
+    *out = NULL;
+    r->key.size = 0;
+    PC__TRY(pc__bytes_add(&r->key, parent->path, strlen(parent->path)), done);
+    if (r->key.size)
+        PC__TRY(pc__bytes_add(&r->key, "/", 1), done);
+    PC__TRY(pc__bytes_add(&r->key, name, strlen(name)), done);
+    *out = pc__schema_node_at(r->tree, r->key.data, r->key.size);
+    if (*out && (*out)->kind != kind)
+        *out = NULL;
+done:
+    return status;
 }
 
 /* A module of that name elsewhere, for a hint. */
@@ -146,13 +154,11 @@ static pc_status check_union(const resolver *r, const pc__node *module, const pc
 static pc_status argument(resolver *r, const pc__node *module, const pc__xml *e,
                           const pc__xml_attribute *a)
 {
-    const pc__node *p = NULL;
+    const pc__node *p;
     pc__part part = {.kind = PC__PART_ARGUMENT};
-    pc_status status;
-    for (size_t i = 0; i < module->child_count; i++)
-        if (module->children[i]->kind == PC__NODE_PARAMETER &&
-            !strcmp(module->children[i]->name, a->name))
-            p = module->children[i];
+    pc_status status = child_named(r, module, a->name, PC__NODE_PARAMETER, &p);
+    if (status < 0)
+        return status;
     if (!p)
         return no_such_parameter(r, module, e, a->name);
     status = r->env->tokens(r->env->tokens_user, a->value, strlen(a->value), 0, &part.tokens,
@@ -173,8 +179,10 @@ static pc_status argument(resolver *r, const pc__node *module, const pc__xml *e,
 
 static pc_status reference(resolver *r, const pc__node *parent, const pc__xml *e)
 {
-    const pc__node *module = child_named(parent, e->name);
-    pc_status status;
+    const pc__node *module;
+    pc_status status = child_named(r, parent, e->name, PC__NODE_MODULE, &module);
+    if (status < 0)
+        return status;
     if (!module)
         return no_such_module(r, parent, e);
     if (r->imported[module->index])
@@ -319,7 +327,7 @@ pc_status pc__resolve(pc__resolved **out, const pc__pml_env *env, const pc__sche
 {
     pc__xml *xml;
     pc_status status = pc__xml_parse(&xml, env->mem, env->where, text, size);
-    resolver r = {.env = env, .tree = tree, .run = {.env = env}};
+    resolver r = {.env = env, .tree = tree, .run = {.env = env}, .key = {.mem = env->mem}};
     *out = NULL;
     if (status < 0)
         return status;
@@ -327,6 +335,7 @@ pc_status pc__resolve(pc__resolved **out, const pc__pml_env *env, const pc__sche
     r.imported = pc__calloc(env->mem, tree->node_count, 1);
     status = r.out && r.imported ? resolve(&r, xml) : PC_ERR_NOMEM;
     pc__run_free(&r.run);
+    pc__bytes_free(&r.key);
     pc__free(env->mem, r.imported);
     pc__xml_free(xml, env->mem);
     if (status < 0)

@@ -6,6 +6,7 @@
 #include "base/context.h"
 #include "base/digest.h"
 #include "text/chat.h"
+#include "text/strmap.h"
 
 /* Text to ids in a block of `mem`. PC_TOKENIZE_SPECIAL is set for runs that come from chat
  * templates. */
@@ -41,7 +42,7 @@ struct pc__node {
     char *path;
     pc__node *parent;
     pc__node **children;
-    size_t child_count;
+    size_t child_count, child_capacity;
     int64_t start, length; /* positions; union: the longest member */
     /* text: its tokens; parameter: placeholder (scaffold text, then unk up to length) */
     int32_t *tokens;
@@ -66,6 +67,7 @@ typedef struct pc__schema_tree {
     pc__node *root;        /* a module */
     pc__node **nodes;      /* document order, root first */
     size_t node_count;
+    pc__strmap paths;      /* of modules and parameters, to their index */
     pc__scaffold *scaffolds;
     size_t scaffold_count;
     int64_t length;
@@ -74,5 +76,7 @@ typedef struct pc__schema_tree {
 pc_status pc__schema_tree_parse(pc__schema_tree **out, const pc__pml_env *env, const char *text,
                                 size_t size);
 void pc__schema_tree_free(pc__schema_tree *tree, const pc_allocator *mem);
+/* The module or parameter at a path; NULL: there is none. */
+const pc__node *pc__schema_node_at(const pc__schema_tree *tree, const char *path, size_t size);
 
 #endif

@@ -9,8 +9,10 @@
 #include "pml/text_run.h"
 #include "pml/xml.h"
 
-/* Of all parameters together: they take memory without a text of that size. */
-enum { MOST_POSITIONS = 1 << 24 };
+enum {
+    MOST_POSITIONS = 1 << 24, /* of all parameters: they take memory without a text of that size */
+    MOST_IN_SCAFFOLD = 256    /* each is compared with every other */
+};
 
 typedef struct builder {
     const pc__pml_env *env;
@@ -22,6 +24,12 @@ typedef struct builder {
 } builder;
 
 static pc_status content(builder *b, pc__node *parent, const pc__xml *element);
+
+const pc__node *pc__schema_node_at(const pc__schema_tree *tree, const char *path, size_t size)
+{
+    int32_t index = pc__strmap_get(&tree->paths, path, size);
+    return index < 0 ? NULL : tree->nodes[index];
+}
 
 static pc_status make_path(const builder *b, pc__node *node)
 {
@@ -70,12 +78,11 @@ static pc_status add_node(builder *b, pc__node *parent, pc__node_kind kind, cons
     if (name && !(node->name = pc__strdup(mem, name)))
         return PC_ERR_NOMEM;
     if (parent) {
-        pc__node **children = pc__realloc(mem, parent->children,
-                                          (parent->child_count + 1) * sizeof *children);
-        if (!children)
-            return PC_ERR_NOMEM;
-        parent->children = children;
-        children[parent->child_count++] = node;
+        status = pc__grow(mem, (void **)&parent->children, &parent->child_capacity,
+                          parent->child_count + 1, sizeof *parent->children);
+        if (status < 0)
+            return status;
+        parent->children[parent->child_count++] = node;
     }
     *out = node;
     return make_path(b, node);
@@ -139,46 +146,34 @@ static pc_status source(builder *b, const pc__xml *e)
     return status;
 }
 
-/* A child module of that name, members of unions included; NULL: none. */
-static const pc__node *module_named(const pc__node *parent, const char *name)
+/* Gives a new module or parameter its path; *twin: the one that has it already, or NULL. */
+static pc_status claim_path(builder *b, const pc__node *node, const pc__node **twin)
 {
-    for (size_t i = 0; i < parent->child_count; i++) {
-        const pc__node *child = parent->children[i];
-        if (child->kind == PC__NODE_UNION && (child = module_named(child, name)))
-            return child;
-        child = parent->children[i];
-        if (child->kind == PC__NODE_MODULE && !strcmp(child->name, name))
-            return child;
-    }
-    return NULL;
-}
-
-static const pc__node *parameter_named(const pc__node *module, const char *name)
-{
-    for (size_t i = 0; i < module->child_count; i++)
-        if (module->children[i]->kind == PC__NODE_PARAMETER &&
-            !strcmp(module->children[i]->name, name))
-            return module->children[i];
-    return NULL;
+    size_t size = strlen(node->path);
+    *twin = pc__schema_node_at(b->tree, node->path, size);
+    return *twin ? PC_OK
+                 : pc__strmap_add(&b->tree->paths, node->path, size, (int32_t)node->index);
 }
 
 static pc_status module(builder *b, pc__node *parent, const pc__xml *e)
 {
     const char *where = b->env->where, *name = pc__name_attribute(where, e, "module", 1);
-    const pc__node *space = parent->kind == PC__NODE_UNION ? parent->parent : parent, *twin;
+    const pc__node *twin;
     pc__node *node;
     pc_status status;
     if (!name)
         return PC_ERR_PML;
-    if ((twin = module_named(space, name)))
-        return pc__xml_fault(where, e, "a module '%s' is there already (line %zu)", name,
-                             twin->line);
-    if ((twin = parameter_named(space, name)))
-        return pc__xml_fault(where, e, "'%s' is already a parameter of the same module (line %zu)",
-                             name, twin->line);
     if ((status = pc__only_attributes(where, e, " name src cache ")) < 0 ||
         (status = add_node(b, parent, PC__NODE_MODULE, name, e->line, e->column, &node)) < 0 ||
-        (status = cache_attribute(b, e, node)) < 0 || (status = source(b, e)) < 0 ||
+        (status = claim_path(b, node, &twin)) < 0)
+        return status;
+    if (twin && twin->kind == PC__NODE_MODULE)
+        return pc__xml_fault(where, e, "a module '%s' is there already (line %zu)", name,
+                             twin->line);
+    if (twin)
+        return pc__xml_fault(where, e, "'%s' is already a parameter of the same module (line %zu)",
+                             name, twin->line);
+    if ((status = cache_attribute(b, e, node)) < 0 || (status = source(b, e)) < 0 ||
         (status = content(b, node, e)) < 0)
         return status;
     return flush(b, node);
@@ -227,7 +222,8 @@ static pc_status parameter_length(builder *b, const pc__xml *e, int64_t *out)
                              "length='%.40s' is not a number of tokens from 1 to %d", text,
                              MOST_POSITIONS);
     if (b->env->context_length > 0 && value > b->env->context_length)
-        return pc__fail(PC_ERR_LIMIT, "%s:%zu:%zu: a parameter of %lld positions, the model has %lld",
+        return pc__fail(PC_ERR_LIMIT,
+                        "%s:%zu:%zu: a parameter of %lld positions, the model has %lld",
                         b->env->where, e->line, e->column, value,
                         (long long)b->env->context_length);
     b->parameter_positions += value;
@@ -267,6 +263,7 @@ static pc_status placeholder(const builder *b, const pc__xml *e, pc__node *node)
 static pc_status parameter(builder *b, pc__node *parent, const pc__xml *e)
 {
     const char *where = b->env->where, *name;
+    const pc__node *twin;
     int64_t length = 0;
     pc__node *node;
     pc_status status;
@@ -275,14 +272,15 @@ static pc_status parameter(builder *b, pc__node *parent, const pc__xml *e)
                              "a parameter must stand in a module, not directly in the schema");
     if (!(name = pc__name_attribute(where, e, "parameter", 0)))
         return PC_ERR_PML;
-    if (parameter_named(parent, name) || module_named(parent, name))
-        return pc__xml_fault(where, e, "the module has a parameter or module '%s' already", name);
     if (e->child_count)
         return pc__xml_fault(where, e, "<%s> must be empty", e->name);
     if ((status = pc__only_attributes(where, e, " name length len scaffold ")) < 0 ||
         (status = parameter_length(b, e, &length)) < 0 ||
-        (status = add_node(b, parent, PC__NODE_PARAMETER, name, e->line, e->column, &node)) < 0)
+        (status = add_node(b, parent, PC__NODE_PARAMETER, name, e->line, e->column, &node)) < 0 ||
+        (status = claim_path(b, node, &twin)) < 0)
         return status;
+    if (twin)
+        return pc__xml_fault(where, e, "the module has a parameter or module '%s' already", name);
     node->length = length;
     return placeholder(b, e, node);
 }
@@ -379,17 +377,6 @@ static pc_status content(builder *b, pc__node *parent, const pc__xml *e)
 
 /* ------------------------------------------------------------ scaffold sets */
 
-static pc__node *node_at(const pc__schema_tree *tree, const char *path, size_t size)
-{
-    for (size_t i = 1; i < tree->node_count; i++) {
-        pc__node *node = tree->nodes[i];
-        if (node->kind == PC__NODE_MODULE && strlen(node->path) == size &&
-            !memcmp(node->path, path, size))
-            return node;
-    }
-    return NULL;
-}
-
 /* Whether no prompt can import both: somewhere above they are different members of one union. */
 static int exclusive(const pc__node *a, const pc__node *b)
 {
@@ -403,10 +390,14 @@ static int exclusive(const pc__node *a, const pc__node *b)
 static pc_status scaffold_member(const builder *b, const pc__xml *e, pc__scaffold *set,
                                  const char *path, size_t size)
 {
-    pc__node *node = node_at(b->tree, path, size), **modules;
-    if (!node)
+    int32_t index = pc__strmap_get(&b->tree->paths, path, size);
+    pc__node *node = index < 0 ? NULL : b->tree->nodes[index], **modules;
+    if (!node || node->kind != PC__NODE_MODULE)
         return pc__xml_fault(b->env->where, e, "scaffold: there is no module '%.*s'",
                              (int)(size < 100 ? size : 100), path);
+    if (set->count == MOST_IN_SCAFFOLD)
+        return pc__fail(PC_ERR_LIMIT, "%s:%zu:%zu: a scaffold of more than %d modules",
+                        b->env->where, e->line, e->column, MOST_IN_SCAFFOLD);
     for (size_t i = 0; i < set->count; i++) {
         if (set->modules[i] == node)
             return pc__xml_fault(b->env->where, e, "scaffold: module '%s' is named twice",
@@ -448,7 +439,8 @@ static pc_status build(builder *b, const pc__xml *root)
         return PC_ERR_PML;
     if ((status = pc__only_attributes(where, root, " name src ")) < 0)
         return status;
-    if (!(b->tree->name = pc__strdup(b->env->mem, name)))
+    if (!(b->tree->name = pc__strdup(b->env->mem, name)) ||
+        pc__strmap_new(&b->tree->paths, b->env->mem, 0) < 0)
         return PC_ERR_NOMEM;
     if ((status = add_node(b, NULL, PC__NODE_MODULE, name, root->line, root->column,
                            &b->tree->root)) < 0 ||
@@ -500,6 +492,8 @@ void pc__schema_tree_free(pc__schema_tree *tree, const pc_allocator *mem)
     }
     for (size_t i = 0; i < tree->scaffold_count; i++)
         pc__free(mem, tree->scaffolds[i].modules);
+    tree->paths.mem = mem;
+    pc__strmap_free(&tree->paths);
     pc__free(mem, tree->scaffolds);
     pc__free(mem, tree->nodes);
     pc__free(mem, tree->name);

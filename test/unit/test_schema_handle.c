@@ -60,7 +60,9 @@ static void files(void)
     snprintf(prompt_path, sizeof prompt_path, "%s/m.txt", pc_test_folder());
     pc_test_write(prompt_path, "some word", 9);
     CHECK_OK(pc_schema_load(&schema, w.model, path, NULL)); /* src= is relative to the file */
-    CHECK(pc_schema_parse(&w.schema, w.model, text, strlen(text), NULL) < 0); /* text from memory has no folder */
+    pc_schema_free(w.schema);
+    /* text from memory has no folder */
+    CHECK(pc_schema_parse(&w.schema, w.model, text, strlen(text), NULL) < 0);
     CHECK(w.schema == NULL);
     snprintf(prompt_path, sizeof prompt_path, "%s/p.pml", pc_test_folder());
     pc_test_write(prompt_path, prompt, strlen(prompt));

@@ -284,8 +284,8 @@ typedef struct pc_step_args {
     void *cancel_user;
 } pc_step_args;
 
-/* A host's model. Every function gets `user`; a negative return is passed on to the caller of our API. Functions marked
- * (optional) may be NULL; what needs them is then refused with PC_ERR_UNSUPPORTED. Calls for one model never overlap. */
+/* A host's model. Every function gets `user`; a negative return is passed on to the caller of our API, with an
+ * error text that names the function. Functions marked (optional) may be NULL; what needs them is then refused with PC_ERR_UNSUPPORTED. Calls for one model never overlap. */
 typedef struct pc_model_ops {
     size_t struct_size;
     pc_status (*describe)(void *user, pc_model_info *info);
@@ -417,7 +417,8 @@ typedef struct pc_encode_options {
 #define PC_ENCODE_OPTIONS_INIT {sizeof(pc_encode_options), 0, 0, NULL, NULL}
 
 /* Encodes all modules of a schema into the cache ahead of the first request (otherwise each is encoded when first used).
- * EXACT has nothing to encode ahead: PC_ERR_UNSUPPORTED. PC_ERR_CANCELLED keeps what is finished. Since 0.1. */
+ * PC_MISS: all was encoded, but the budget has not kept all of it. EXACT has nothing to encode ahead: PC_ERR_UNSUPPORTED.
+ * PC_ERR_CANCELLED keeps what is finished. Since 0.1. */
 PC_API pc_status pc_schema_encode(const pc_schema *schema, pc_cache *cache, const pc_encode_options *options);
 
 /* ---------------------------------------------------------------- prompts */

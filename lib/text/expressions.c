@@ -89,6 +89,11 @@ pc_status pc__expression_add(pc__tokenizer *t, const char *expression, const cha
     /* without it the matcher is slower, no more */
     (void)pcre2_jit_compile(t->expression[t->expressions], PCRE2_JIT_COMPLETE);
     t->expressions++;
+    pc__digest digest;
+    pc__digest_start(&digest, "expression/1");
+    pc__digest_bytes(&digest, t->expressions_id.bytes, sizeof t->expressions_id.bytes);
+    pc__digest_text(&digest, expression);
+    t->expressions_id = pc__digest_end(&digest);
     return PC_OK;
 }
 

@@ -164,13 +164,26 @@ static pc_status normaliser(model_file *m, const field *whole)
 {
     wire w = {whole->bytes, whole->bytes + whole->value};
     field f;
-    static const uint8_t types[] = {3, VARINT, 0};
-    int more;
-    while ((more = next_field(&w, types, &f)) > 0)
-        if (f.number == 3)
+    static const uint8_t types[] = {2, BYTES, 3, VARINT, 4, VARINT, 5, VARINT, 0};
+    int more, charsmap = 0, one_blank = 1, blanks_as_mark = 1; /* as where a field is absent */
+    while ((more = next_field(&w, types, &f)) > 0) {
+        if (f.number == 2)
+            charsmap = f.value != 0;
+        else if (f.number == 3)
             m->rules.space_prefix = f.value != 0;
-    return more < 0 ? pc__fail(PC_ERR_FORMAT, "%s: the normalizer's settings are damaged", m->path)
-                    : PC_OK;
+        else if (f.number == 4)
+            one_blank = f.value != 0;
+        else if (f.number == 5)
+            blanks_as_mark = f.value != 0;
+    }
+    if (more < 0)
+        return pc__fail(PC_ERR_FORMAT, "%s: the normalizer's settings are damaged", m->path);
+    if (charsmap || one_blank || !blanks_as_mark)
+        return pc__fail(PC_ERR_UNSUPPORTED, "%s: a normalizer that %s is not implemented", m->path,
+                        charsmap    ? "replaces characters"
+                        : one_blank ? "removes blanks"
+                                    : "keeps blanks as they are");
+    return PC_OK;
 }
 
 static pc_status read_protobuf(model_file *m, const pc__file *file)

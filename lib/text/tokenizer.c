@@ -240,6 +240,7 @@ pc__id pc__tokenizer_digest(const pc__tokenizer *t)
                              t->rules.fuse_unk,
                              t->rules.ignore_merges,
                              t->rules.by_rank,
+                             t->rules.raw_bytes,
                              t->rules.lowercase,
                              t->rules.strip_accents,
                              t->rules.split_chinese,
@@ -249,13 +250,15 @@ pc__id pc__tokenizer_digest(const pc__tokenizer *t)
                              t->unk,
                              t->pad};
     pc__digest_i32(&digest, rules, sizeof rules / sizeof *rules);
+    pc__digest_bytes(&digest, t->expressions_id.bytes, sizeof t->expressions_id.bytes);
     pc__digest_u64(&digest, t->count);
     for (size_t i = 0; i < t->count; i++) {
         int32_t score;
         memcpy(&score, &t->tokens[i].score, sizeof score);
-        const int32_t fields[] = {t->tokens[i].type, score};
+        const int32_t fields[] = {t->tokens[i].type, score, t->tokens[i].lstrip,
+                                  t->tokens[i].rstrip};
         pc__digest_bytes(&digest, t->raw[i].data, t->raw[i].size);
-        pc__digest_i32(&digest, fields, 2);
+        pc__digest_i32(&digest, fields, 4);
     }
     /* the table's order is that of its keys, so equal merges give equal bytes */
     for (size_t i = 0; t->merges.slots && i <= t->merges.mask; i++) {

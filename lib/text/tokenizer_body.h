@@ -53,6 +53,7 @@ struct pc__tokenizer {
     pcre2_general_context *regex_memory;
     pcre2_code *expression[PC__MAX_EXPRESSIONS];
     size_t expressions;
+    pc__id expressions_id; /* digest of their texts */
     char *chat_template;
 };
 

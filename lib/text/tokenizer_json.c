@@ -285,7 +285,7 @@ static pc_status post_processor(reading *r, const json_t *p)
     json_t *single = json_object_get(p, "single"), *part, *list;
     size_t i, before = 1;
     pc_status status = present(r, "post_processor", p);
-    if (status != PC_OK)
+    if (status != PC_OK || is(p, "ByteLevel")) /* that one changes offsets only */
         return status;
     if (is(p, "Sequence")) {
         if (!(list = sequence(r, p, "processors")))
@@ -295,6 +295,8 @@ static pc_status post_processor(reading *r, const json_t *p)
                 return status;
         return PC_OK;
     }
+    if (!is(p, "TemplateProcessing"))
+        return unknown(r, "post-processor", p);
     json_array_foreach(single, i, part) {
         json_t *special = json_object_get(part, "SpecialToken");
         if (!special) {

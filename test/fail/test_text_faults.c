@@ -148,7 +148,7 @@ static const char json_parts[] =
     "\"normalizer\":{\"type\":\"NFC\"},\"pre_tokenizer\":{\"type\":\"Sequence\",\"pretokenizers\":["
     "{\"type\":\"Split\",\"pattern\":{\"Regex\":\" ?[a-z]+\"},\"behavior\":\"Isolated\"},"
     "{\"type\":\"ByteLevel\",\"use_regex\":false}]},"
-    "\"post_processor\":{\"single\":[{\"SpecialToken\":{\"id\":\"<s>\"}},{\"Sequence\":{}}]},";
+    "\"post_processor\":{\"type\":\"TemplateProcessing\",\"single\":[{\"SpecialToken\":{\"id\":\"<s>\"}},{\"Sequence\":{}}]},";
 static const char json_model[] =
     "\"model\":{\"type\":\"BPE\",\"unk_token\":null,\"vocab\":{\"a\":0,\"b\":1,\"ab\":2,\"t\":3,"
     "\"h\":4,\"e\":5,\"th\":6,\"the\":7,\"\\u0120\":8},\"merges\":[\"a b\",\"t h\",[\"th\",\"e\"]]}}";
@@ -256,10 +256,13 @@ static void json_pipeline(void)
         {PC_ERR_UNSUPPORTED, "", "neither ByteLevel nor U+2581"},
         {PC_ERR_FORMAT,
          "\"pre_tokenizer\":{\"type\":\"ByteLevel\"},"
-         "\"post_processor\":{\"single\":[{\"SpecialToken\":{\"id\":\"<nobody>\"}}]},",
+         "\"post_processor\":{\"type\":\"TemplateProcessing\",\"single\":[{\"SpecialToken\":{\"id\":\"<nobody>\"}}]},",
          "<nobody>"},
         {PC_ERR_FORMAT, "\"pre_tokenizer\":{\"type\":\"ByteLevel\"},\"post_processor\":7,",
          "post_processor"},
+        {PC_ERR_UNSUPPORTED,
+         "\"pre_tokenizer\":{\"type\":\"ByteLevel\"},\"post_processor\":{\"type\":\"BertProcessing\"},",
+         "'BertProcessing'"},
     };
     for (size_t i = 0; i < sizeof faults / sizeof *faults; i++)
         json_fault(NULL, faults[i].parts, NULL, faults[i].want, faults[i].cause);
@@ -340,6 +343,7 @@ static void settings(wire *w, uint64_t kind, uint64_t bos)
     number(&trainer, 43, (uint64_t)-1);
     blob(w, 2, trainer.data, trainer.size);
     number(&normal, 3, 1);
+    number(&normal, 4, 0);
     blob(w, 3, normal.data, normal.size);
 }
 
@@ -432,6 +436,39 @@ static void model_faults(void)
     blob(&w, 1, p.data, p.size);
     settings(&w, 2, 1);
     model_fault(&w, PC_ERR_FORMAT, "piece 8");
+}
+
+/* What a normalizer would do to the text and we do not. */
+static void normalisers(void)
+{
+    static const struct {
+        unsigned number;
+        uint64_t value;
+        const char *cause;
+    } faults[] = {{4, 1, "removes blanks"}, {5, 0, "keeps blanks"}, {9, 0, "removes blanks"}};
+    wire w;
+    for (size_t i = 0; i < 3; i++) {
+        wire normal = {.size = 0};
+        if (faults[i].number != 4 &&
+            faults[i].number != 9) /* 9: nothing is said, and that means 1 */
+            number(&normal, 4, 0);
+        number(&normal, faults[i].number, faults[i].value);
+        w = (wire){.size = 0};
+        pieces(&w);
+        wire trainer = {.size = 0};
+        number(&trainer, 3, 2);
+        blob(&w, 2, trainer.data, trainer.size);
+        blob(&w, 3, normal.data, normal.size);
+        model_fault(&w, PC_ERR_UNSUPPORTED, faults[i].cause);
+    }
+    wire normal = {.size = 0};
+    blob(&normal, 2, "map", 3);
+    number(&normal, 4, 0);
+    w = (wire){.size = 0};
+    pieces(&w);
+    settings(&w, 2, 1);
+    blob(&w, 3, normal.data, normal.size);
+    model_fault(&w, PC_ERR_UNSUPPORTED, "replaces characters");
 }
 
 /* A line for every byte; the form's own line breaks. */
@@ -673,6 +710,37 @@ static void calls(void)
     pc__tokenizer_free(t);
 }
 
+static pc__id digest_of(const form *f)
+{
+    pc__tokenizer *t = NULL;
+    pc__id id = {{0}};
+    if (CHECK_OK(f->read(&t, &pc__libc_allocator, write_file(f->name, f->data, f->size))))
+        id = pc__tokenizer_digest(t);
+    pc__tokenizer_free(t);
+    return id;
+}
+
+/* The digest tells apart what changes ids, and nothing else. */
+static void identity(void)
+{
+    const char *const other[] = {"a", "b", "ab", "\xc4\xa0", "t", "h", "x", "<s>", "1", "2"};
+    const form forms[] = {gguf_form("gpt2", "gpt-2", few, FEW, "a b"),
+                          gguf_form("gpt2", "llama-bpe", few, FEW, "a b"),
+                          gguf_form("gpt2", "qwen2", few, FEW, "a b"),
+                          gguf_form("gpt2", "gpt-2", few, FEW, NULL),
+                          gguf_form("gpt2", "gpt-2", other, FEW, "a b"),
+                          gguf_form("llama", NULL, few, FEW, NULL),
+                          gguf_form("bert", NULL, few, FEW, NULL)};
+    const size_t n = sizeof forms / sizeof *forms;
+    pc__id ids[sizeof forms / sizeof *forms], again = digest_of(&forms[0]);
+    for (size_t i = 0; i < n; i++)
+        ids[i] = digest_of(&forms[i]);
+    CHECK(pc__id_equal(&ids[0], &again));
+    for (size_t i = 0; i < n; i++)
+        for (size_t j = 0; j < i; j++)
+            CHECK(!pc__id_equal(&ids[i], &ids[j]));
+}
+
 /* An expression that tries every way to cut a text is stopped. */
 static void endless_expression(void)
 {
@@ -718,12 +786,14 @@ int main(void)
     json_pipeline();
     json_neighbours();
     model_faults();
+    normalisers();
     tiktoken_faults();
     llama2c_faults();
     gguf_faults();
     odd_bytes();
     vocab_faults();
     calls();
+    identity();
     endless_expression();
     return pc_test_end();
 }

@@ -286,8 +286,10 @@ void fuzz_round(const pc__tokenizer *t, const char *text, size_t size, uint64_t 
     int32_t *ids;
     char *back;
     pc_status status = pc__tokenize(t, text, size, flags, NULL, 0, &need);
-    if (!fuzz_ok(status))
+    if (!fuzz_ok(status)) {
+        FUZZ_CHECK(!exact); /* only an expression of the input's own may search too long */
         return;
+    }
     ids = malloc((need + 1) * sizeof *ids);
     FUZZ_CHECK(ids && pc__tokenize(t, text, size, flags, ids, need, &count) == PC_OK &&
                count == need);

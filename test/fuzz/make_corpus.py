@@ -503,7 +503,8 @@ def make_tokenizer_json():
     case("normalizer_unknown", normalizer={"type": "NFKD"})
     case("normalizer_text", normalizer="NFC")
     case("metaspace", SPM, normalizer=None, pre_tokenizer={"type": "Metaspace", "replacement": MARK, "prepend_scheme": "first"})
-    case("post_odd", post_processor={"type": "Sequence", "processors": [5, {"single": [1, {"SpecialToken": {"id": "nobody"}}]}]})
+    case("post_odd", post_processor={"type": "Sequence", "processors": [
+        {"type": "ByteLevel"}, {"type": "TemplateProcessing", "single": [1, {"SpecialToken": {"id": "nobody"}}]}]})
     save("tokenizer_json", "array", "[1]")
     save("tokenizer_json", "bad_utf8", b'{"model":{"type":"BPE","vocab":{"\xff":0}}}')
     save("tokenizer_json", "nul_content", json.dumps(dict(BPE, added_tokens=[{"id": 10, "content": "a\0b", "special": True}])))

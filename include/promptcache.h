@@ -285,7 +285,8 @@ typedef struct pc_step_args {
 } pc_step_args;
 
 /* A host's model. Every function gets `user`; a negative return is passed on to the caller of our API, with an
- * error text that names the function. Functions marked (optional) may be NULL; what needs them is then refused with PC_ERR_UNSUPPORTED. Calls for one model never overlap. */
+ * error text that names the function. Functions marked (optional) may be NULL; what needs them is then refused with
+ * PC_ERR_UNSUPPORTED. Calls for one model never overlap. */
 typedef struct pc_model_ops {
     size_t struct_size;
     pc_status (*describe)(void *user, pc_model_info *info);

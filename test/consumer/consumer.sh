@@ -1,6 +1,6 @@
 #!/bin/sh
 # Catches: an installation that programs outside of the tree cannot build against or that does not work after it was moved, a static library
-# whose needs are not named, a header that is no C11 or C++17 by itself, an opening example of the header that does not compile and answer, an
+# whose needs are not named, a header that is no C11 or C++17 by itself, an opening example of header or README that does not compile and answer, an
 # installed program that does not run or finds its library no more. Every answer is checked, and how many of its tokens came from the cache.
 set -eu
 source=$1 build=$2
@@ -32,13 +32,16 @@ strict="-Wall -Wextra -Wpedantic -Werror"
 pc_version=$(sed -n 's/^#define PC_VERSION_M[AI][JN]OR //p; s/^#define PC_VERSION_PATCH //p' "$source/include/promptcache.h" |
     paste -s -d .)
 
-echo "== the header's example"
+echo "== the examples of header and README"
 sed -n '/\[example\]/,/\[\/example\]/p' "$folder/usr/include/promptcache.h" |
     sed -e '/\[.*example\]/d' -e 's/^ \* \{0,1\}//' >"$folder/example.c"
-cc -std=c11 $strict "$folder/example.c" -o "$folder/example" $(pkg-config --cflags --libs promptcache)
-answer=$(LD_LIBRARY_PATH=$library "$folder/example" $ask)
-holds "$answer" "The desk of Peter Novak is 368."
-holds "$answer" "0 of 601 tokens came from the cache"
+sed -n '/^```c$/,/^```$/p' "$folder/usr/share/doc/promptcache/README.md" | sed '/^```/d' >"$folder/readme.c"
+for program in example readme; do # the README's is the same with another layout
+    cc -std=c11 $strict "$folder/$program.c" -o "$folder/$program" $(pkg-config --cflags --libs promptcache)
+    answer=$(LD_LIBRARY_PATH=$library "$folder/$program" $ask)
+    holds "$answer" "The desk of Peter Novak is 368."
+    holds "$answer" "0 of 601 tokens came from the cache"
+done
 
 echo "== pkg-config $(pkg-config --modversion promptcache)"
 [ "$(pkg-config --modversion promptcache)" = "$pc_version" ] || fail "the header says $pc_version"

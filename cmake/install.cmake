@@ -17,6 +17,12 @@ endif()
 
 # The folder that was installed may be moved: both files find it from where they stand themselves.
 file(RELATIVE_PATH PC_FROM_PKGCONFIG ${CMAKE_INSTALL_FULL_LIBDIR}/pkgconfig ${CMAKE_INSTALL_PREFIX})
+foreach(what LIBDIR INCLUDEDIR) # a packager may have given absolute ones
+  set(PC_${what} ${CMAKE_INSTALL_${what}})
+  if(NOT IS_ABSOLUTE "${PC_${what}}")
+    set(PC_${what} "\${prefix}/${PC_${what}}")
+  endif()
+endforeach()
 set(PC_STATIC_LIBS "-lpthread -lm")
 if(PC_HAVE_ONEDNN)
   set(PC_STATIC_LIBS "-ldnnl -lgomp ${PC_STATIC_LIBS}")

@@ -17,6 +17,7 @@ endif()
 
 # The folder that was installed may be moved: both files find it from where they stand themselves.
 file(RELATIVE_PATH PC_FROM_PKGCONFIG ${CMAKE_INSTALL_FULL_LIBDIR}/pkgconfig ${CMAKE_INSTALL_PREFIX})
+string(REGEX REPLACE "/$" "" PC_FROM_PKGCONFIG "${PC_FROM_PKGCONFIG}")
 foreach(what LIBDIR INCLUDEDIR) # a packager may have given absolute ones
   set(PC_${what} ${CMAKE_INSTALL_${what}})
   if(NOT IS_ABSOLUTE "${PC_${what}}")

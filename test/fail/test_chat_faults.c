@@ -19,7 +19,8 @@ static const char *write_file(const void *data, size_t size)
 
 static const char chat_text[] =
     "{\"name\":\"own\",\"system_open\":\"<s>a\",\"system_close\":\"b\",\"system_empty\":\"<s>\","
-    "\"user_open\":\"t\",\"user_close\":\"h<x>\",\"assistant_open\":\"e\",\"assistant_close\":\"ab\","
+    "\"user_open\":\"t\",\"user_close\":\"h<x>\",\"assistant_open\":\"e\","
+    "\"assistant_close\":\"ab\","
     "\"stop_strings\":[\"a\",\"b\"],\"stop_tokens\":[\"<s>\"]}";
 
 static pc__tokenizer *small_vocabulary(const pc_allocator *mem)

@@ -15,10 +15,12 @@ static const char json_parts[] =
     "\"normalizer\":{\"type\":\"NFC\"},\"pre_tokenizer\":{\"type\":\"Sequence\",\"pretokenizers\":["
     "{\"type\":\"Split\",\"pattern\":{\"Regex\":\" ?[a-z]+\"},\"behavior\":\"Isolated\"},"
     "{\"type\":\"ByteLevel\",\"use_regex\":false}]},"
-    "\"post_processor\":{\"type\":\"TemplateProcessing\",\"single\":[{\"SpecialToken\":{\"id\":\"<s>\"}},{\"Sequence\":{}}]},";
+    "\"post_processor\":{\"type\":\"TemplateProcessing\",\"single\":[{\"SpecialToken\":{"
+    "\"id\":\"<s>\"}},{\"Sequence\":{}}]},";
 static const char json_model[] =
     "\"model\":{\"type\":\"BPE\",\"unk_token\":null,\"vocab\":{\"a\":0,\"b\":1,\"ab\":2,\"t\":3,"
-    "\"h\":4,\"e\":5,\"th\":6,\"the\":7,\"\\u0120\":8},\"merges\":[\"a b\",\"t h\",[\"th\",\"e\"]]}}";
+    "\"h\":4,\"e\":5,\"th\":6,\"the\":7,\"\\u0120\":8},\"merges\":[\"a b\",\"t h\",[\"th\","
+    "\"e\"]]}}";
 
 static form json_form(const char *head, const char *parts, const char *model)
 {
@@ -118,17 +120,20 @@ static void json_pipeline(void)
          "{\"type\":\"Split\",\"pattern\":{\"Regex\":\"(a\"},\"behavior\":\"Isolated\"}]},",
          "expression, character 2"},
         {PC_ERR_UNSUPPORTED,
-         "\"pre_tokenizer\":{\"type\":\"Split\",\"pattern\":{\"Regex\":\"a\"},\"behavior\":\"Removed\"},",
+         "\"pre_tokenizer\":{\"type\":\"Split\",\"pattern\":{\"Regex\":\"a\"},\"behavior\":"
+         "\"Removed\"},",
          "'Split'"},
         {PC_ERR_UNSUPPORTED, "", "neither ByteLevel nor U+2581"},
         {PC_ERR_FORMAT,
          "\"pre_tokenizer\":{\"type\":\"ByteLevel\"},"
-         "\"post_processor\":{\"type\":\"TemplateProcessing\",\"single\":[{\"SpecialToken\":{\"id\":\"<nobody>\"}}]},",
+         "\"post_processor\":{\"type\":\"TemplateProcessing\",\"single\":[{\"SpecialToken\":{"
+         "\"id\":\"<nobody>\"}}]},",
          "<nobody>"},
         {PC_ERR_FORMAT, "\"pre_tokenizer\":{\"type\":\"ByteLevel\"},\"post_processor\":7,",
          "post_processor"},
         {PC_ERR_UNSUPPORTED,
-         "\"pre_tokenizer\":{\"type\":\"ByteLevel\"},\"post_processor\":{\"type\":\"BertProcessing\"},",
+         "\"pre_tokenizer\":{\"type\":\"ByteLevel\"},\"post_processor\":{\"type\":"
+         "\"BertProcessing\"},",
          "'BertProcessing'"},
     };
     for (size_t i = 0; i < sizeof faults / sizeof *faults; i++)
@@ -222,7 +227,8 @@ static void vocab_faults(void)
 static void endless_expression(void)
 {
     static const char parts[] =
-        "\"pre_tokenizer\":{\"type\":\"Sequence\",\"pretokenizers\":[{\"type\":\"Split\",\"pattern\":"
+        "\"pre_tokenizer\":{\"type\":\"Sequence\",\"pretokenizers\":[{\"type\":\"Split\","
+        "\"pattern\":"
         "{\"Regex\":\"(a+)+$|((a|aa)+)+b\"},\"behavior\":\"Isolated\"},"
         "{\"type\":\"ByteLevel\",\"use_regex\":false}]},";
     const form f = json_form(json_head, parts, json_model);

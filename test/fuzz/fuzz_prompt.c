@@ -7,10 +7,12 @@
 static const char text[] =
     "<schema name=\"s\">the start "
     "<system>the a b</system>"
-    "<module name=\"m\">the <parameter name=\"x\" length=\"5\"/> ab <param name=\"y\" len=\"2\" scaffold=\"a\"/></module>"
+    "<module name=\"m\">the <parameter name=\"x\" length=\"5\"/> ab <param name=\"y\" len=\""
+    "2\" scaffold=\"a\"/></module>"
     "<union scaffold=\"u2\"><module name=\"u1\">a</module><module name=\"u2\">the the"
     "<union><module name=\"v\">b</module><module name=\"w\">ab ab</module></union></module></union>"
-    "<module name=\"n\">a<module name=\"o\">b<module name=\"p\"><parameter name=\"z\" length=\"1\"/></module></module></module>"
+    "<module name=\"n\">a<module name=\"o\">b<module name=\"p\"><parameter name=\"z\" "
+    "length=\"1\"/></module></module></module>"
     "<module name=\"c\" cache=\"false\">12</module>the end"
     "<scaffold modules=\"m n\"/><scaffold modules=\"m n/o u2\"/></schema>";
 

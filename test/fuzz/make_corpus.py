@@ -776,6 +776,17 @@ def make_tokenize():
         save("tokenize", name, data)
 
 
+def make_serve():
+    """Three bytes (encoding, repair and what is seen; how much is repaired; length, sampling, budget), then a prompt."""
+    prompts = ['<a x="some"/><b/><u2/>what is it?', "<b/>and what is that?", "<a/><b/><u1/><n><in/></n><c/> then?",
+               '<a x="one of"/><n/>', "<a/> well, <b/> so what is it", "only this", "<b/>", "<n>we <in/> can</n><u1/>",
+               "<system>a</system><u2/><user>it</user><c/>", "<c/>", "<n/>" + "all of it " * 15]
+    for i, prompt in enumerate(prompts):
+        for mode in range(4):
+            how = bytes([mode | (i + mode) % 5 << 2 | (i & 1) << 7, 37 * (i + 1) % 256, (i * 5 + mode * 3) % 16])
+            save("serve", "%02d_%d" % (i, mode), how + b'<prompt schema="t">' + prompt.encode() + b"</prompt>")
+
+
 for make in (make_gguf, make_safetensors, make_config, make_folder, make_tokenizer_json, make_tokenizer_model, make_llama2c, make_options,
-             make_chat, make_pml, make_tokenize):
+             make_chat, make_pml, make_serve, make_tokenize):
     make()

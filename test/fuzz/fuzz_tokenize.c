@@ -5,18 +5,21 @@
 #include <string.h>
 
 #include "fuzz.h"
+#include "text/tokenizer_body.h"
 
 static const char *const families[] = {"gpt-2",        "llama-bpe", "qwen2",
                                        "falcon",       "starcoder", "deepseek-coder",
                                        "deepseek-llm", "default",   "bloom"};
 enum { FAMILIES = sizeof families / sizeof *families };
 
-static pc__tokenizer *spm, *wordpiece, *bpe[FAMILIES];
+static pc__tokenizer *spm, *wordpiece, *normalised, *bpe[FAMILIES];
 
 static void start(void)
 {
     spm = fuzz_tokenizer(PC__VOCAB_SPM, NULL, NULL);
     wordpiece = fuzz_tokenizer(PC__VOCAB_WORDPIECE, NULL, NULL);
+    normalised = fuzz_tokenizer(PC__VOCAB_BPE, "qwen2", NULL);
+    normalised->rules.nfc = 1;
     for (size_t i = 0; i < FAMILIES; i++)
         bpe[i] = fuzz_tokenizer(PC__VOCAB_BPE, families[i], NULL);
 }
@@ -42,6 +45,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     fuzz_round(spm, text, size, PC_TOKENIZE_SPECIAL, spm_is_exact(text, size));
     fuzz_round(spm, text, size, PC_TOKENIZE_BOS, spm_is_exact(text, size));
     fuzz_round(wordpiece, text, size, PC_TOKENIZE_SPECIAL, 0);
+    fuzz_round(normalised, text, size, PC_TOKENIZE_SPECIAL, 0);
     for (size_t i = 0; i < FAMILIES; i++) {
         fuzz_round(bpe[i], text, size, 0, 1);
         fuzz_round(bpe[i], text, size, PC_TOKENIZE_SPECIAL, 1);

@@ -2,12 +2,13 @@
  *
  * A layer is computed in one of two ways, chosen when it is made: our own panels (linear_panels.c)
  * or oneDNN (linear_onednn.c). oneDNN is taken for bf16 on CPUs with AMX, and where our panel
- * kernel of the layer's dtype is the plain C one: from 16 rows on it is three to four times as fast
- * there (a single row takes up to twice as long where memory is not the limit). It is left where it
- * cannot keep the contract: then, and without PC_HAVE_ONEDNN, all is ours.
- * PC_LINEAR=own or
- * PC_LINEAR=onednn in the environment overrides the choice (for tests; read whenever a layer is
- * made); PC_CPU_MASK (attn/kernels.h) limits our own kernels only, oneDNN has DNNL_MAX_CPU_ISA. */
+ * kernel of the layer's dtype is the plain C one: there three rows take the same time, sixteen a
+ * third of it, and a single one up to 2.3 times as long where memory is not the limit. It is left
+ * where it cannot keep the contract: then, and without PC_HAVE_ONEDNN, all is ours.
+ *
+ * PC_LINEAR=own or PC_LINEAR=onednn in the environment overrides the choice (for tests; read
+ * whenever a layer is made). PC_CPU_MASK (attn/kernels.h) limits our own kernels only, oneDNN has
+ * DNNL_MAX_CPU_ISA. */
 #ifndef PC_ATTN_CPU_LINEAR_H
 #define PC_ATTN_CPU_LINEAR_H
 

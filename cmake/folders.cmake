@@ -27,16 +27,19 @@ if(PC_HAVE_ONEDNN)
 endif()
 
 # Short loops over heads and dimensions that the compiler vectorises only here.
-set_source_files_properties(lib/attn/rope.c lib/attn/merge.c lib/attn/plan_attend.c lib/attn/cpu/elementwise.c
+set_source_files_properties(lib/attn/rope.c lib/attn/merge.c lib/attn/plan_attend.c lib/attn/cpu/elementwise.c lib/attn/cpu/linear_grid.c
   PROPERTIES COMPILE_OPTIONS "-O3")
 
 # ISA flags per source file, never global.
 if(CMAKE_SYSTEM_PROCESSOR MATCHES "x86_64|AMD64")
   file(GLOB avx2 ${PROJECT_SOURCE_DIR}/lib/attn/cpu/*_avx2.c)
   file(GLOB avx512 ${PROJECT_SOURCE_DIR}/lib/attn/cpu/*_avx512.c)
+  file(GLOB avx512vnni ${PROJECT_SOURCE_DIR}/lib/attn/cpu/*_avx512vnni.c)
   file(GLOB avx512bf16 ${PROJECT_SOURCE_DIR}/lib/attn/cpu/*_avx512bf16.c)
   set_source_files_properties(${avx2} PROPERTIES COMPILE_OPTIONS "-mavx2;-mfma;-mf16c")
   set_source_files_properties(${avx512} PROPERTIES COMPILE_OPTIONS "-mavx512f;-mavx512bw;-mavx512dq;-mavx512vl;-mfma")
+  set_source_files_properties(${avx512vnni} PROPERTIES
+    COMPILE_OPTIONS "-mavx512f;-mavx512bw;-mavx512dq;-mavx512vl;-mavx512vnni;-mfma")
   set_source_files_properties(${avx512bf16} PROPERTIES
     COMPILE_OPTIONS "-mavx512f;-mavx512bw;-mavx512dq;-mavx512vl;-mavx512bf16;-mfma")
 endif()

@@ -3,12 +3,20 @@
 #ifndef PC_ATTN_BACKEND_H
 #define PC_ATTN_BACKEND_H
 
+#include "attn/grid.h"
 #include "attn/plan.h"
 
 typedef struct pc__linear pc__linear; /* packed weights of y = x W^T + b, W [out][in] */
 
 /* Gives `count` rows of W from `first` on, in fp32, [count][in]. Called while packing, from any of the context's threads, for disjoint rows. */
 typedef void (*pc__weight_rows_fn)(void *user, size_t first, size_t count, float *rows);
+
+typedef struct pc__weight_source {
+    void *user;
+    pc__weight_rows_fn rows;
+    pc__grid grid; /* bits 0: rows only */
+    pc__grid_rows_fn grid_rows;
+} pc__weight_source;
 
 typedef enum pc__activation { PC__ACT_NONE, PC__ACT_RELU, PC__ACT_GELU, PC__ACT_GELU_TANH, PC__ACT_SILU } pc__activation;
 
@@ -17,10 +25,12 @@ typedef struct pc__backend {
     void *(*allocate)(pc_context *context, size_t floats); /* NULL: out of memory, error text set */
     void (*release)(pc_context *context, void *memory);
 
-    /* Linear layers. compute: PC_DTYPE_F32 or PC_DTYPE_BF16 (weights and inputs rounded to bf16, fp32 sums). bias [out] or NULL, copied.
+    /* Linear layers. compute: PC_DTYPE_F32 or PC_DTYPE_BF16 (weights and inputs rounded to bf16, fp32 sums). A source on a grid is computed on it,
+     * whatever `compute` is: exact integer products with inputs of 16 bits a group, fp32 sums over the groups. bias [out] or NULL, copied.
      * Row r of y depends on row r of x alone, bit for bit, however many rows are computed together. */
     pc_status (*linear_new)(pc__linear **out, pc_context *context, size_t out_features, size_t in_features, uint32_t compute,
-                            pc__weight_rows_fn rows, void *user, const float *bias);
+                            const pc__weight_source *source, const float *bias);
+    int (*grids)(void); /* 1: computing on a grid is faster here than with expanded weights */
     void (*linear_free)(pc__linear *linear);
     size_t (*linear_bytes)(const pc__linear *linear);
     pc_status (*linear_run)(const pc__linear *linear, const float *x, size_t rows, float *y);

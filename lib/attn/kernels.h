@@ -3,6 +3,7 @@
 #ifndef PC_ATTN_KERNELS_H
 #define PC_ATTN_KERNELS_H
 
+#include "attn/grid.h"
 #include "attn/kv.h"
 
 /* Rows of queries against a run of pages of one K/V head; the state runs on from call to call.
@@ -32,10 +33,45 @@ typedef void (*pc__attend_fn)(const pc__attn_task *task, size_t first_page, size
 enum { PC__PANEL = 32 };
 typedef void (*pc__panel_fn)(const void *panel, size_t in, const void *x, size_t ldx, size_t rows, float *y, size_t ldy, size_t width);
 
+/* Panels on a grid. Of each group of inputs, one after the other: q, scale, minimum.
+ *   8 bits: q [group / 4][PC__PANEL][4]; 4 bits: q [group / 8][PC__PANEL][4], in the low half of each byte inputs 0 … group / 2 - 1, in the high half
+ *   the others; scale [PC__PANEL] fp16 or fp32 (grid.half); minimum [PC__PANEL] fp32 (grid.minimum). 64-byte aligned.
+ * An input is step * x, x = 256 * high + low with signed bytes. Per group and feature: product = sum of (q - zero) x, exact in 32 bits;
+ * y = fma(product, scale * step, y); with minimums y = fma(-(step * sum of x), minimum, y). Same bits in every variant. */
+typedef struct pc__grid_task {
+    const uint8_t *panel;
+    pc__grid grid;
+    size_t groups;
+    const int8_t *high, *low; /* [rows][groups * group] */
+    const float *step;        /* [rows][groups] */
+    const int32_t *sum;       /* [rows][groups] of x */
+    size_t rows;
+    float *y; /* [rows][ldy], `width` <= PC__PANEL features are written */
+    size_t ldy, width;
+} pc__grid_task;
+typedef void (*pc__grid_fn)(const pc__grid_task *task);
+
+/* Bytes of a group of a panel, and where its scales and minimums begin. */
+static inline size_t pc__grid_scale_at(const pc__grid *grid)
+{
+    return (size_t)grid->group * grid->bits / 8 * PC__PANEL;
+}
+
+static inline size_t pc__grid_minimum_at(const pc__grid *grid)
+{
+    return pc__grid_scale_at(grid) + PC__PANEL * (grid->half ? 2u : 4u);
+}
+
+static inline size_t pc__grid_group_bytes(const pc__grid *grid)
+{
+    return pc__grid_minimum_at(grid) + (grid->minimum ? PC__PANEL * 4u : 0);
+}
+
 typedef struct pc__kernels {
     const char *name;
     pc__attend_fn attend_f32, attend_bf16;
     pc__panel_fn panel_f32, panel_bf16;
+    pc__grid_fn grid;
     void (*silu_gate)(float *x, const float *up, size_t count); /* x = x / (1 + exp(-x)) * up */
     void (*to_bf16)(const float *x, size_t count, uint16_t *out);
     int bf16_dot; /* 1: bf16 products are faster than fp32 ones here */
@@ -52,10 +88,12 @@ extern const pc__kernels pc__kernels_avx512;
 extern const pc__kernels pc__kernels_avx512bf16;
 void pc__attend_f32_avx512(const pc__attn_task *task, size_t first_page, size_t last_page);
 void pc__panel_f32_avx512(const void *panel, size_t in, const void *x, size_t ldx, size_t rows, float *y, size_t ldy, size_t width);
+void pc__grid_avx512vnni(const pc__grid_task *task);
 void pc__silu_gate_avx512(float *x, const float *up, size_t count);
 #endif
 void pc__attend_bf16_c(const pc__attn_task *task, size_t first_page, size_t last_page);
 void pc__panel_bf16_c(const void *panel, size_t in, const void *x, size_t ldx, size_t rows, float *y, size_t ldy, size_t width);
+void pc__grid_c(const pc__grid_task *task);
 void pc__to_bf16_c(const float *x, size_t count, uint16_t *out);
 
 #endif

@@ -18,24 +18,50 @@ typedef struct binder {
 enum { MAX_PARTS = 2 };
 typedef struct stack {
     size_t parts, rows[MAX_PARTS], cols;
-    pc__weight_rows_fn fetch[MAX_PARTS];
-    void *user[MAX_PARTS];
+    pc__weight_source from[MAX_PARTS];
 } stack;
+
+/* The part that row *first of the stack lies in; *first and *count become those inside it, as far as it reaches. */
+static const pc__weight_source *part_at(const stack *s, size_t *first, size_t *count)
+{
+    size_t p = 0;
+    while (*first >= s->rows[p])
+        *first -= s->rows[p++];
+    *count = s->rows[p] - *first < *count ? s->rows[p] - *first : *count;
+    return &s->from[p];
+}
 
 static void stack_rows(void *user, size_t first, size_t count, float *out)
 {
     const stack *s = user;
-    size_t base = 0;
-    for (size_t p = 0; p < s->parts && count; base += s->rows[p++]) {
-        size_t end = base + s->rows[p], n;
-        if (first >= end)
-            continue;
-        n = end - first < count ? end - first : count;
-        s->fetch[p](s->user[p], first - base, n, out);
-        first += n;
-        count -= n;
-        out += n * s->cols;
+    for (size_t n; count; first += n, count -= n, out += n * s->cols) {
+        size_t at = first;
+        n = count;
+        const pc__weight_source *from = part_at(s, &at, &n);
+        from->rows(from->user, at, n, out);
     }
+}
+
+static void stack_grid(void *user, size_t first, size_t count, uint8_t *q, float *scale, float *minimum)
+{
+    const stack *s = user;
+    size_t groups = s->cols / s->from[0].grid.group;
+    for (size_t n; count; first += n, count -= n, q += n * s->cols, scale += n * groups, minimum += n * groups) {
+        size_t at = first;
+        n = count;
+        const pc__weight_source *from = part_at(s, &at, &n);
+        from->grid_rows(from->user, at, n, q, scale, minimum);
+    }
+}
+
+/* The grid that all parts lie on; bits 0: there is none. */
+static pc__grid common_grid(const binder *b, const stack *s)
+{
+    pc__grid grid = s->from[0].grid;
+    for (size_t p = 1; p < s->parts; p++)
+        if (memcmp(&s->from[p].grid, &grid, sizeof grid))
+            return (pc__grid){0};
+    return b->options->grids && grid.bits && s->cols % grid.group == 0 ? grid : (pc__grid){0};
 }
 
 static size_t total_rows(const stack *s)
@@ -79,11 +105,12 @@ static pc_status bind_stack(const binder *b, const pc__part *parts, stack *s, pc
     pc_status status;
     for (size_t p = 0; p < s->parts; p++)
         PC__TRY(b->provider->matrix(b->provider->user, parts[p], b->layer, s->rows[p], s->cols,
-                                    &s->fetch[p], &s->user[p]),
+                                    &s->from[p]),
                 done);
     PC__TRY(stack_bias(b, parts, s, &bias), done);
+    pc__weight_source source = {s, stack_rows, common_grid(b, s), stack_grid};
     status = native->backend->linear_new(out, native->context, total_rows(s), s->cols,
-                                         native->compute, stack_rows, s, bias);
+                                         native->compute, &source, bias);
 done:
     pc__free(b->mem, bias);
     return status;
@@ -123,7 +150,7 @@ static pc_status bind_norm(const binder *b, pc__part part, pc__native_norm *norm
 enum { CHUNK = 256 };
 typedef struct filling {
     pc__table *table;
-    pc__weight_rows_fn fetch;
+    pc__weight_source from;
     void *user;
     float *scratch; /* [chunks][dim], only where rows are rounded */
 } filling;
@@ -141,13 +168,13 @@ static void fill_chunk(void *arg, size_t chunk)
     size_t dim = f->table->dim, first = chunk * CHUNK, end = first + CHUNK;
     end = end < f->table->rows ? end : f->table->rows;
     if (f->table->dtype == PC_DTYPE_F32) {
-        f->fetch(f->user, first, end - first, (float *)f->table->data + first * dim);
+        f->from.rows(f->from.user, first, end - first, (float *)f->table->data + first * dim);
         return;
     }
     for (size_t row = first; row < end; row++) {
         float *from = f->scratch + chunk * dim;
         uint16_t *to = (uint16_t *)f->table->data + row * dim;
-        f->fetch(f->user, row, 1, from);
+        f->from.rows(f->from.user, row, 1, from);
         for (size_t i = 0; i < dim; i++)
             to[i] = to_bf16(from[i]);
     }
@@ -163,7 +190,7 @@ static pc_status bind_table(const binder *b, pc__part part, size_t dim, uint32_t
     table->dim = dim;
     table->dtype = dtype;
     chunks = (table->rows + CHUNK - 1) / CHUNK;
-    PC__TRY(b->provider->matrix(b->provider->user, part, -1, table->rows, dim, &f.fetch, &f.user),
+    PC__TRY(b->provider->matrix(b->provider->user, part, -1, table->rows, dim, &f.from),
             done);
     table->data = pc__calloc(b->mem, table->rows, dim * (dtype == PC_DTYPE_BF16 ? 2 : 4));
     f.scratch = pc__calloc(b->mem, dtype == PC_DTYPE_BF16 ? chunks : 1, dim * sizeof *f.scratch);

@@ -9,11 +9,11 @@
 
 typedef struct pc__provider {
     void *user;
-    /* Looks a matrix up: *rows_fn gives its rows with *rows_user, which lives until eight more are
-     * looked up. Its shape must be [rows][cols], else PC_ERR_FORMAT that names the tensor;
+    /* Looks a matrix up: *out gives its rows; what it refers to lives until eight more are looked
+     * up. Its shape must be [rows][cols], else PC_ERR_FORMAT that names the tensor;
      * PC_ERR_NOT_FOUND if the model lacks it. */
     pc_status (*matrix)(void *user, pc__part part, int32_t layer, size_t rows, size_t cols,
-                        pc__weight_rows_fn *rows_fn, void **rows_user);
+                        pc__weight_source *out);
     /* The bias of a matrix or norm, or the gain of a norm, into out [count]. Returns 1: it is
      * there, 0: it is not, or an error. */
     pc_status (*vector)(void *user, pc__part part, int32_t layer, int bias, size_t count,
@@ -24,6 +24,7 @@ typedef struct pc__provider {
 
 typedef struct pc__bind_options {
     uint32_t compute; /* PC_DTYPE_F32 or PC_DTYPE_BF16 */
+    int grids;        /* 1: quantised matrices are computed with as they are, else in `compute` */
     pc_progress_fn progress;
     void *progress_user;
 } pc__bind_options;

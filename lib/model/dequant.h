@@ -35,6 +35,18 @@ typedef struct pc__ttype_info {
 } pc__ttype_info;
 const pc__ttype_info *pc__ttype_info_of(pc__ttype type);
 
+/* 6-bit scale and minimum of sub-block j of eight, out of 12 bytes. */
+static inline void pc__k4_scale(const uint8_t *packed, int j, int *scale, int *minimum)
+{
+    if (j < 4) {
+        *scale = packed[j] & 63;
+        *minimum = packed[j + 4] & 63;
+    } else {
+        *scale = (packed[j + 4] & 15) | (packed[j - 4] >> 6) << 4;
+        *minimum = packed[j + 4] >> 4 | (packed[j] >> 6) << 4;
+    }
+}
+
 /* The 16 levels of the non-linear 4-bit types. */
 extern const int8_t pc__iq4_levels[16];
 

@@ -53,18 +53,6 @@ void pc__dequant_q3_k(const uint8_t *in, size_t count, float *out)
     }
 }
 
-/* 6-bit scale and minimum of sub-block j of eight, out of 12 bytes. */
-static void k4_scale(const uint8_t *packed, int j, int *scale, int *minimum)
-{
-    if (j < 4) {
-        *scale = packed[j] & 63;
-        *minimum = packed[j + 4] & 63;
-    } else {
-        *scale = (packed[j + 4] & 15) | (packed[j - 4] >> 6) << 4;
-        *minimum = packed[j + 4] >> 4 | (packed[j] >> 6) << 4;
-    }
-}
-
 static void q4_run(const uint8_t *q, int shift, float scale, float minimum, float *out)
 {
     for (int l = 0; l < 32; l++)
@@ -79,7 +67,7 @@ void pc__dequant_q4_k(const uint8_t *in, size_t count, float *out)
         float d = pc__load_half(in), dmin = pc__load_half(in + 2);
         for (int j = 0; j < 8; j++, out += 32) {
             int scale, minimum;
-            k4_scale(in + 4, j, &scale, &minimum);
+            pc__k4_scale(in + 4, j, &scale, &minimum);
             q4_run(in + 16 + j / 2 * 32, j % 2 * 4, d * (float)scale, dmin * (float)minimum, out);
         }
     }
@@ -99,7 +87,7 @@ void pc__dequant_q5_k(const uint8_t *in, size_t count, float *out)
         float d = pc__load_half(in), dmin = pc__load_half(in + 2);
         for (int j = 0; j < 8; j++, out += 32) {
             int scale, minimum;
-            k4_scale(in + 4, j, &scale, &minimum);
+            pc__k4_scale(in + 4, j, &scale, &minimum);
             q5_run(in + 48 + j / 2 * 32, j % 2 * 4, in + 16, j, d * (float)scale,
                    dmin * (float)minimum, out);
         }

@@ -6,6 +6,7 @@
 
 #include "base/file.h"
 #include "model/config.h"
+#include "model/grid_rows.h"
 #include "model/load.h"
 #include "model/names.h"
 #include "model/unweave.h"
@@ -126,9 +127,29 @@ static int is_f32(const pc__weights *weights)
     return largest && largest->type == PC__T_F32;
 }
 
-static pc_status bind_file(opened *o, const pc_model_options *options, pc_model *model)
+/* Quantised matrices are computed with as they are, unless the caller asks for a number format. */
+static int on_grids(const pc__weights *weights, const pc_model_options *options)
 {
-    pc__bind_options how = {pc__choose_compute(options->compute, is_f32(o->weights)),
+    if (options->compute != PC_DTYPE_DEFAULT || !pc__cpu_backend()->grids())
+        return 0;
+    for (size_t i = 0; i < pc__weights_count(weights); i++)
+        if (pc__ttype_grid(pc__weights_at(weights, i)->type).bits)
+            return 1;
+    return 0;
+}
+
+/* The same weights expanded and on their grids round differently: their states are not each other's. */
+static pc__id on_grid_fingerprint(pc__id fingerprint)
+{
+    pc__digest digest;
+    pc__digest_start(&digest, "on-grid/1");
+    pc__digest_bytes(&digest, fingerprint.bytes, sizeof fingerprint.bytes);
+    return pc__digest_end(&digest);
+}
+
+static pc_status bind_file(opened *o, const pc_model_options *options, int grids, pc_model *model)
+{
+    pc__bind_options how = {pc__choose_compute(options->compute, is_f32(o->weights)), grids,
                             options->progress, options->progress_user};
     pc__arch arch;
     pc__names names;
@@ -169,8 +190,11 @@ pc_status pc_model_load(pc_model **out, pc_context *context, const char *path,
     PC__TRY(pc__model_new(&model, context), done);
     if (!o.vocab_only) {
         PC__TRY(pc__weights_digest(o.weights, context, &fingerprint), done);
+        int grids = on_grids(o.weights, &settings);
         fingerprint = pc__model_fingerprint(&o.arch, fingerprint);
-        PC__TRY(bind_file(&o, &settings, model), done);
+        if (grids)
+            fingerprint = on_grid_fingerprint(fingerprint);
+        PC__TRY(bind_file(&o, &settings, grids, model), done);
     }
     model->tokenizer = o.tokenizer;
     o.tokenizer = NULL;

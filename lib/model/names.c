@@ -3,6 +3,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "model/grid_rows.h"
 #include "model/name_tables.h"
 
 enum { MAX_NAME = 160 };
@@ -197,6 +198,18 @@ void pc__source_rows(void *user, size_t first, size_t count, float *out)
     }
 }
 
+static void source_grid(void *user, size_t first, size_t count, uint8_t *q, float *scale,
+                        float *minimum)
+{
+    const pc__matrix_source *source = user;
+    size_t groups = source->cols / pc__ttype_grid(source->tensor->type).group;
+    for (size_t done = 0, n, at; done < count; done += n) {
+        n = together(source, first + done, count - done, &at);
+        pc__tensor_grid(source->tensor, (uint64_t)at * source->cols, (uint64_t)n * source->cols,
+                        q + done * source->cols, scale + done * groups, minimum + done * groups);
+    }
+}
+
 pc_status pc__names_vector(const pc__names *names, pc__part part, int32_t layer, int bias,
                            size_t count, float *out)
 {
@@ -364,13 +377,18 @@ pc_status pc__names_open(pc__names *out, const pc__weights *weights, const pc__a
 }
 
 static pc_status provide_matrix(void *user, pc__part part, int32_t layer, size_t rows, size_t cols,
-                                pc__weight_rows_fn *rows_fn, void **rows_user)
+                                pc__weight_source *out)
 {
     pc__names *names = user;
     pc__matrix_source *source = &names->ring[names->next++ % 8];
-    *rows_fn = pc__source_rows;
-    *rows_user = source;
-    return pc__names_matrix(names, part, layer, rows, cols, source);
+    pc_status status = pc__names_matrix(names, part, layer, rows, cols, source);
+    *out = (pc__weight_source){.user = source, .rows = pc__source_rows};
+    if (status >= 0 && !source->transposed
+        && source->cols % pc__ttype_block(source->tensor->type) == 0) {
+        out->grid = pc__ttype_grid(source->tensor->type);
+        out->grid_rows = source_grid;
+    }
+    return status;
 }
 
 static pc_status provide_vector(void *user, pc__part part, int32_t layer, int bias, size_t count,

@@ -34,7 +34,7 @@ static uint64_t seed_of(const pc__random_weights *w, pc__part part, int32_t laye
 
 /* Variance 1/cols, as trained matrices have it roughly, so that activations keep their size. */
 static pc_status matrix(void *user, pc__part part, int32_t layer, size_t rows, size_t cols,
-                        pc__weight_rows_fn *rows_fn, void **rows_user)
+                        pc__weight_source *out)
 {
     pc__random_weights *w = user;
     pc__random_matrix *m = &w->ring[w->next++ % 8];
@@ -43,8 +43,7 @@ static pc_status matrix(void *user, pc__part part, int32_t layer, size_t rows, s
     m->cols = cols;
     m->scale =
         part == PC__PART_EMBEDDING || part == PC__PART_POSITIONS ? 1.0f : sqrtf(3.0f / (float)cols);
-    *rows_fn = pc__random_rows;
-    *rows_user = m;
+    *out = (pc__weight_source){.user = m, .rows = pc__random_rows};
     return PC_OK;
 }
 

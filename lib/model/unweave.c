@@ -19,22 +19,31 @@ static void rows(void *user, size_t first, size_t count, float *out)
 {
     const pc__woven_rows *w = user;
     for (size_t r = 0; r < count; r++)
-        w->fetch(w->user, woven(first + r, w->head_dim), 1, out + r * w->cols);
+        w->from.rows(w->from.user, woven(first + r, w->head_dim), 1, out + r * w->cols);
+}
+
+static void grid_rows(void *user, size_t first, size_t count, uint8_t *q, float *scale,
+                      float *minimum)
+{
+    const pc__woven_rows *w = user;
+    size_t groups = w->cols / w->from.grid.group;
+    for (size_t r = 0; r < count; r++)
+        w->from.grid_rows(w->from.user, woven(first + r, w->head_dim), 1, q + r * w->cols,
+                          scale + r * groups, minimum + r * groups);
 }
 
 static pc_status matrix(void *user, pc__part part, int32_t layer, size_t row_count, size_t cols,
-                        pc__weight_rows_fn *rows_fn, void **rows_user)
+                        pc__weight_source *out)
 {
     pc__unweave *u = user;
     pc__woven_rows *w = &u->ring[u->next % 8];
     pc_status status =
-        u->inner.matrix(u->inner.user, part, layer, row_count, cols, rows_fn, rows_user);
+        u->inner.matrix(u->inner.user, part, layer, row_count, cols, out);
     if (status < 0 || (part != PC__PART_Q && part != PC__PART_K))
         return status;
     u->next++;
-    *w = (pc__woven_rows){*rows_fn, *rows_user, u->head_dim, cols};
-    *rows_fn = rows;
-    *rows_user = w;
+    *w = (pc__woven_rows){*out, u->head_dim, cols};
+    *out = (pc__weight_source){w, rows, w->from.grid, grid_rows};
     return PC_OK;
 }
 

@@ -7,8 +7,7 @@
 #include "model/bind.h"
 
 typedef struct pc__woven_rows {
-    pc__weight_rows_fn fetch;
-    void *user;
+    pc__weight_source from;
     size_t head_dim, cols;
 } pc__woven_rows;
 

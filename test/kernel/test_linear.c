@@ -176,10 +176,11 @@ static void other_threads(const layer *l, const float *bias, uint32_t threads, i
 {
     static const size_t rows[] = {1, 33, ROWS};
     pc_context *context = context_of(threads, loops);
+    pc__weight_source from = {.user = (void *)l, .rows = give_rows};
     pc__linear *linear = NULL;
     float *y = malloc(ROWS * l->out * sizeof *y);
     CHECK_OK(
-        pc__linear_new(&linear, context, l->out, l->in, l->compute, give_rows, (void *)l, bias));
+        pc__linear_new(&linear, context, l->out, l->in, l->compute, &from, bias));
     for (size_t i = 0; linear && i < sizeof rows / sizeof *rows; i++) {
         run(linear, l, l->x, rows[i], y);
         CHECK(same_bits(y, want, rows[i] * l->out));
@@ -227,10 +228,11 @@ static void one_layer(pc_context *context, size_t in, size_t out, uint32_t compu
 {
     layer l = make_layer(in, out, compute);
     const float *bias = (in + out) % 2 ? l.bias : NULL;
+    pc__weight_source from = {.user = &l, .rows = give_rows};
     pc__linear *linear = NULL;
     float *y = malloc(ROWS * out * sizeof *y), none = 3.0f;
     int loops = 0, once = 1;
-    if (CHECK_OK(pc__linear_new(&linear, context, out, in, compute, give_rows, &l, bias))) {
+    if (CHECK_OK(pc__linear_new(&linear, context, out, in, compute, &from, bias))) {
         for (size_t n = 0; n < out; n++)
             once &= l.given[n] == 1;
         CHECK(once);
@@ -254,9 +256,9 @@ static void one_layer(pc_context *context, size_t in, size_t out, uint32_t compu
 
 static pc_status new_and_run(pc_context *context, layer *l, float *y)
 {
+    pc__weight_source from = {.user = l, .rows = give_rows};
     pc__linear *linear = (pc__linear *)(void *)y; /* must be cleared by a failure */
-    pc_status status = pc__linear_new(&linear, context, l->out, l->in, l->compute, give_rows, l,
-                                      l->bias);
+    pc_status status = pc__linear_new(&linear, context, l->out, l->in, l->compute, &from, l->bias);
     if (status < 0)
         CHECK(linear == NULL);
     else
@@ -302,9 +304,10 @@ static void out_of_memory(uint32_t compute)
 static const char *way_of(pc_context *context, const way *w, uint32_t compute)
 {
     layer l = make_layer(5, 3, compute);
+    pc__weight_source from = {.user = &l, .rows = give_rows};
     pc__linear *linear = NULL;
     const char *name = NULL;
-    pc_status status = pc__linear_new(&linear, context, l.out, l.in, compute, give_rows, &l, NULL);
+    pc_status status = pc__linear_new(&linear, context, l.out, l.in, compute, &from, NULL);
     if (status == PC_ERR_UNSUPPORTED && w->linear && !strcmp(w->linear, "onednn")) {
         CHECK_ERROR_HAS("linear layer of 5 to 3 features: oneDNN: ");
     } else if (CHECK_OK(status)) {

@@ -30,7 +30,7 @@ static void rows(void *user, size_t first, size_t count, float *out)
 }
 
 static pc_status matrix(void *user, pc__part part, int32_t layer, size_t row_count, size_t cols,
-                        pc__weight_rows_fn *rows_fn, void **rows_user)
+                        pc__weight_source *out)
 {
     source *s = user;
     size_t at = s->next++ % 8;
@@ -39,8 +39,7 @@ static pc_status matrix(void *user, pc__part part, int32_t layer, size_t row_cou
         return pc__fail(PC_ERR_FORMAT, "part %d of layer %d is missing", (int)part, layer);
     s->current[at] = (int)part;
     s->cols[at] = cols;
-    *rows_fn = rows;
-    *rows_user = &s->current[at];
+    *out = (pc__weight_source){.user = &s->current[at], .rows = rows};
     return PC_OK;
 }
 
@@ -87,7 +86,7 @@ static pc_status bind(pc__native **out, pc_context *context, int fail_part, uint
                      .position_scheme = PC_POSITION_ALIBI,
                      .causal = 1};
     pc__provider provider = {&the_source, matrix, vector, table_rows};
-    pc__bind_options options = {compute, stop, &stop_at};
+    pc__bind_options options = {compute, 0, stop, &stop_at};
     the_source = (source){.fail_part = fail_part};
     return pc__native_bind(out, context, &arch, &provider, &options);
 }

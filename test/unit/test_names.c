@@ -283,16 +283,15 @@ static void provider(void)
     pc__weights *w = llama("model.", NULL, NULL);
     pc__names n;
     pc__provider p;
-    pc__weight_rows_fn fetch[2];
-    void *user[2];
+    pc__weight_source from[2];
     float row[8];
     CHECK_OK(pc__names_open(&n, w, &a, PC__FORM_HF));
     pc__names_provider(&n, &p);
-    CHECK_OK(p.matrix(p.user, PC__PART_K, 0, 4, 8, &fetch[0], &user[0]));
+    CHECK_OK(p.matrix(p.user, PC__PART_K, 0, 4, 8, &from[0]));
     for (int i = 0; i < 7; i++)
-        CHECK_OK(p.matrix(p.user, PC__PART_GATE, 0, 6, 8, &fetch[1], &user[1]));
-    fetch[0](user[0], 3, 1, row);
-    CHECK(row[0] == 24 && user[0] != user[1]);
+        CHECK_OK(p.matrix(p.user, PC__PART_GATE, 0, 6, 8, &from[1]));
+    from[0].rows(from[0].user, 3, 1, row);
+    CHECK(row[0] == 24 && from[0].user != from[1].user && !from[0].grid.bits);
     CHECK_INT(p.vector(p.user, PC__PART_NORM2, 0, 0, 8, row), 1);
     CHECK_INT(p.table_rows(p.user, PC__PART_EMBEDDING), 5);
     pc__weights_free(w);

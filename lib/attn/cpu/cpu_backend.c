@@ -16,6 +16,7 @@ static const pc__backend cpu = {
     .allocate = allocate,
     .release = release,
     .linear_new = pc__linear_new,
+    .grids = pc__linear_grids,
     .linear_free = pc__linear_free,
     .linear_bytes = pc__linear_bytes,
     .linear_run = pc__linear_run,

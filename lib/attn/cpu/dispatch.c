@@ -15,7 +15,9 @@ static const pc__kernels *supported(size_t i)
     int avx512 = __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") &&
                  __builtin_cpu_supports("avx512dq") && __builtin_cpu_supports("avx512vl");
     const pc__kernels *level[] = {
-        avx512 && __builtin_cpu_supports("avx512bf16") ? &pc__kernels_avx512bf16 : NULL,
+        avx512 && __builtin_cpu_supports("avx512bf16") && __builtin_cpu_supports("avx512vnni")
+            ? &pc__kernels_avx512bf16 /* whoever has the first has the second */
+            : NULL,
         avx512 ? &pc__kernels_avx512 : NULL,
         &pc__kernels_c,
     };

@@ -158,6 +158,7 @@ const pc__kernels pc__kernels_avx512 = {
     .attend_bf16 = pc__attend_bf16_c,
     .panel_f32 = pc__panel_f32_avx512,
     .panel_bf16 = pc__panel_bf16_c,
+    .grid = pc__grid_c,
     .silu_gate = pc__silu_gate_avx512,
     .to_bf16 = pc__to_bf16_c,
 };

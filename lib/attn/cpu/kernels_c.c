@@ -128,6 +128,7 @@ const pc__kernels pc__kernels_c = {
     .attend_bf16 = pc__attend_bf16_c,
     .panel_f32 = panel_f32,
     .panel_bf16 = pc__panel_bf16_c,
+    .grid = pc__grid_c,
     .silu_gate = silu_gate,
     .to_bf16 = pc__to_bf16_c,
 };

@@ -35,17 +35,17 @@ static const pc__linear_way *choose(uint32_t compute, int *only)
 }
 #endif
 
-static pc_status make(pc__linear *linear, pc__weight_rows_fn rows, void *user)
+static pc_status make(pc__linear *linear, const pc__weight_source *source)
 {
-    int only;
+    int only = 1;
     pc_status status;
-    linear->way = choose(linear->compute, &only);
-    status = linear->way->make(linear, rows, user);
+    linear->way = source->grid.bits ? &pc__linear_grid : choose(linear->compute, &only);
+    status = linear->way->make(linear, source);
     if (status == PC_ERR_UNSUPPORTED && !only && linear->way != &pc__linear_panels) {
         linear->way->drop(linear);
         linear->packed = NULL;
         linear->way = &pc__linear_panels;
-        status = linear->way->make(linear, rows, user);
+        status = linear->way->make(linear, source);
     }
     return status;
 }
@@ -62,7 +62,7 @@ static pc_status copy_bias(pc__linear *linear, const float *bias)
 }
 
 pc_status pc__linear_new(pc__linear **out, pc_context *context, size_t out_features,
-                         size_t in_features, uint32_t compute, pc__weight_rows_fn rows, void *user,
+                         size_t in_features, uint32_t compute, const pc__weight_source *source,
                          const float *bias)
 {
     pc__linear *linear = pc__calloc(&context->mem, 1, sizeof *linear);
@@ -74,13 +74,18 @@ pc_status pc__linear_new(pc__linear **out, pc_context *context, size_t out_featu
     linear->out = out_features;
     linear->in = in_features;
     linear->compute = compute;
-    PC__TRY(make(linear, rows, user), fail);
+    PC__TRY(make(linear, source), fail);
     PC__TRY(copy_bias(linear, bias), fail);
     *out = linear;
     return PC_OK;
 fail:
     pc__linear_free(linear);
     return pc__fail_in(status, "linear layer of %zu to %zu features", in_features, out_features);
+}
+
+int pc__linear_grids(void)
+{
+    return pc__kernels_get()->grid != pc__kernels_c.grid;
 }
 
 void pc__linear_free(pc__linear *linear)

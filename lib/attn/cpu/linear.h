@@ -1,7 +1,7 @@
 /* Linear layers of the CPU backend; the contract is that of lib/attn/backend.h.
  *
- * A layer is computed in one of two ways, chosen when it is made: our own panels (linear_panels.c)
- * or oneDNN (linear_onednn.c). oneDNN is taken for bf16 on CPUs with AMX, and where our panel
+ * A layer is computed in one of three ways, chosen when it is made: quantised weights on their grid
+ * (linear_grid.c), others by our own panels (linear_panels.c) or oneDNN (linear_onednn.c). oneDNN is taken for bf16 on CPUs with AMX, and where our panel
  * kernel of the layer's dtype is the plain C one: there three rows take the same time, sixteen a
  * third of it, and a single one up to 2.3 times as long where memory is not the limit. It is left
  * where it cannot keep the contract: then, and without PC_HAVE_ONEDNN, all is ours.
@@ -15,11 +15,12 @@
 #include "attn/backend.h"
 
 pc_status pc__linear_new(pc__linear **out, pc_context *context, size_t out_features,
-                         size_t in_features, uint32_t compute, pc__weight_rows_fn rows, void *user,
+                         size_t in_features, uint32_t compute, const pc__weight_source *source,
                          const float *bias);
+int pc__linear_grids(void);
 void pc__linear_free(pc__linear *linear); /* NULL does nothing */
 size_t pc__linear_bytes(const pc__linear *linear);
 pc_status pc__linear_run(const pc__linear *linear, const float *x, size_t rows, float *y);
-const char *pc__linear_way_name(const pc__linear *linear); /* "own" or "onednn" */
+const char *pc__linear_way_name(const pc__linear *linear); /* "grid", "own" or "onednn" */
 
 #endif

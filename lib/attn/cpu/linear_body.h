@@ -9,14 +9,14 @@ typedef struct pc__linear_way {
     const char *name;
     /* Packs the weights into linear->packed. PC_ERR_UNSUPPORTED: this way cannot compute such a
      * layer here. What it has made by a failure is left to `drop`. */
-    pc_status (*make)(pc__linear *linear, pc__weight_rows_fn rows, void *user);
+    pc_status (*make)(pc__linear *linear, const pc__weight_source *source);
     void (*drop)(pc__linear *linear); /* also of what was never made */
     size_t (*bytes)(const pc__linear *linear);
     pc_status (*run)(const pc__linear *linear, const float *x, size_t rows,
                      float *y); /* rows > 0; adds the bias */
 } pc__linear_way;
 
-extern const pc__linear_way pc__linear_panels;
+extern const pc__linear_way pc__linear_grid, pc__linear_panels;
 #if defined(PC_HAVE_ONEDNN)
 extern const pc__linear_way pc__linear_onednn;
 int pc__linear_onednn_amx(void); /* 1: the CPU has AMX with bf16, and oneDNN uses it */

@@ -45,8 +45,7 @@ static uint8_t *take(uint8_t **at, size_t bytes)
 typedef struct packing {
     const pc__linear *linear;
     const slices *to;
-    pc__weight_rows_fn rows;
-    void *user;
+    const pc__weight_source *source;
     uint8_t *scratch; /* [threads][lane_bytes]: rows as given, plain slice, oneDNN's scratch */
     size_t lane_bytes;
     atomic_size_t next;
@@ -79,7 +78,7 @@ static void pack_lane(void *arg, size_t index)
     while (!atomic_load(&p->failure) && (i = atomic_fetch_add(&p->next, 1)) < p->to->count) {
         size_t first = i * PC__SLICE, left = linear->out - first,
                count = left < PC__SLICE ? left : PC__SLICE;
-        p->rows(p->user, first, count, rows);
+        p->source->rows(p->source->user, first, count, rows);
         plain_slice(linear, tiles, rows, count, plain);
         dnnl_status_t failure = pc__tiles_reorder(tiles, plain, p->to->memory[i], at);
         if (failure)
@@ -88,10 +87,9 @@ static void pack_lane(void *arg, size_t index)
     pc__onednn_leave(before);
 }
 
-static pc_status pack(const pc__linear *linear, const slices *to, pc__weight_rows_fn rows,
-                      void *user)
+static pc_status pack(const pc__linear *linear, const slices *to, const pc__weight_source *source)
 {
-    packing p = {.linear = linear, .to = to, .rows = rows, .user = user};
+    packing p = {.linear = linear, .to = to, .source = source};
     const pc_allocator *mem = &linear->context->mem;
     size_t line = linear->in * sizeof(float) + to->tiles.inputs * to->tiles.element,
            threads = linear->context->threads;
@@ -126,7 +124,7 @@ static pc_status make_slices(slices *s, const pc_allocator *mem)
     return PC_OK;
 }
 
-static pc_status make(pc__linear *linear, pc__weight_rows_fn rows, void *user)
+static pc_status make(pc__linear *linear, const pc__weight_source *source)
 {
     const pc_allocator *mem = &linear->context->mem;
     slices *s = pc__calloc(mem, 1, sizeof *s);
@@ -136,7 +134,7 @@ static pc_status make(pc__linear *linear, pc__weight_rows_fn rows, void *user)
     PC__TRY(pc__tiles_make(&s->tiles, mem, linear->compute, linear->in), done);
     s->count = (linear->out + PC__SLICE - 1) / PC__SLICE;
     PC__TRY(make_slices(s, mem), done);
-    status = pack(linear, s, rows, user);
+    status = pack(linear, s, source);
 done:
     return status;
 }

@@ -17,8 +17,7 @@ typedef struct panels {
 typedef struct packing {
     const pc__linear *linear;
     const panels *to;
-    pc__weight_rows_fn rows;
-    void *user;
+    const pc__weight_source *source;
     float *scratch; /* [threads][PC__PANEL][in] */
     atomic_size_t next;
 } packing;
@@ -44,15 +43,14 @@ static void pack_lane(void *arg, size_t index)
     while ((i = atomic_fetch_add(&p->next, 1)) < p->to->count) {
         size_t first = i * PC__PANEL, left = linear->out - first,
                count = left < PC__PANEL ? left : PC__PANEL;
-        p->rows(p->user, first, count, rows);
+        p->source->rows(p->source->user, first, count, rows);
         pack_panel(linear, rows, count, p->to->weights + i * p->to->bytes);
     }
 }
 
-static pc_status pack(const pc__linear *linear, const panels *to, pc__weight_rows_fn rows,
-                      void *user)
+static pc_status pack(const pc__linear *linear, const panels *to, const pc__weight_source *source)
 {
-    packing p = {.linear = linear, .to = to, .rows = rows, .user = user};
+    packing p = {.linear = linear, .to = to, .source = source};
     const pc_allocator *mem = &linear->context->mem;
     p.scratch = pc__alloc_aligned(
         mem, linear->context->threads * PC__PANEL * linear->in * sizeof(float), 64);
@@ -63,7 +61,7 @@ static pc_status pack(const pc__linear *linear, const panels *to, pc__weight_row
     return PC_OK;
 }
 
-static pc_status make(pc__linear *linear, pc__weight_rows_fn rows, void *user)
+static pc_status make(pc__linear *linear, const pc__weight_source *source)
 {
     const pc_allocator *mem = &linear->context->mem;
     panels *p = pc__calloc(mem, 1, sizeof *p);
@@ -80,7 +78,7 @@ static pc_status make(pc__linear *linear, pc__weight_rows_fn rows, void *user)
         memset(p->weights + (p->count - 1) * p->bytes, 0, p->bytes);
     for (size_t i = 0; p->even > linear->in && i < p->count; i++)
         memset(p->weights + (i + 1) * p->bytes - 4 * PC__PANEL, 0, 4 * PC__PANEL);
-    return pack(linear, p, rows, user);
+    return pack(linear, p, source);
 }
 
 static void drop(pc__linear *linear)

@@ -1,0 +1,120 @@
+/* Products on a grid with byte dot products: unsigned q against the two signed bytes of an input, exact in 32 bits. */
+#include <immintrin.h>
+
+#include "attn/kernels.h"
+
+enum { ROWS = 4, AHEAD = 1024 };
+#define INLINE static inline __attribute__((always_inline))
+
+INLINE __m512i four(const int8_t *x)
+{
+    int32_t bytes;
+    __builtin_memcpy(&bytes, x, sizeof bytes);
+    return _mm512_set1_epi32(bytes);
+}
+
+typedef struct sums {
+    __m512i high[ROWS][2], low[ROWS][2];
+} sums;
+
+/* Four inputs of 32 features against `rows` rows. */
+INLINE void multiply(sums *s, __m512i w0, __m512i w1, const int8_t *high, const int8_t *low, size_t stride, const int rows)
+{
+#pragma GCC unroll 4
+    for (int r = 0; r < rows; r++) {
+        __m512i h = four(high + (size_t)r * stride), l = four(low + (size_t)r * stride);
+        s->high[r][0] = _mm512_dpbusd_epi32(s->high[r][0], w0, h);
+        s->high[r][1] = _mm512_dpbusd_epi32(s->high[r][1], w1, h);
+        s->low[r][0] = _mm512_dpbusd_epi32(s->low[r][0], w0, l);
+        s->low[r][1] = _mm512_dpbusd_epi32(s->low[r][1], w1, l);
+    }
+}
+
+INLINE void group_products(sums *s, const uint8_t *q, const int8_t *high, const int8_t *low, size_t stride, size_t group, const int bits,
+                           const int rows)
+{
+    const __m512i half = _mm512_set1_epi8(15);
+#pragma GCC unroll 4
+    for (int r = 0; r < rows; r++)
+        s->high[r][0] = s->high[r][1] = s->low[r][0] = s->low[r][1] = _mm512_setzero_si512();
+    for (size_t k = 0; k < (bits == 8 ? group : group / 2); k += 4, q += 4 * PC__PANEL) {
+        __m512i w0 = _mm512_load_si512(q), w1 = _mm512_load_si512(q + 64);
+        _mm_prefetch((const char *)q + AHEAD, _MM_HINT_T0);
+        _mm_prefetch((const char *)q + AHEAD + 64, _MM_HINT_T0);
+        if (bits == 8) {
+            multiply(s, w0, w1, high + k, low + k, stride, rows);
+        } else {
+            size_t second = k + group / 2;
+            multiply(s, _mm512_and_si512(w0, half), _mm512_and_si512(w1, half), high + k, low + k, stride, rows);
+            multiply(s, _mm512_and_si512(_mm512_srli_epi16(w0, 4), half), _mm512_and_si512(_mm512_srli_epi16(w1, 4), half),
+                     high + second, low + second, stride, rows);
+        }
+    }
+}
+
+INLINE __m512 scales(const uint8_t *from, int j, const int half)
+{
+    return half ? _mm512_cvtph_ps(_mm256_load_si256((const __m256i *)(const void *)(from + 32 * j)))
+                : _mm512_load_ps((const float *)(const void *)(from + 64 * j));
+}
+
+INLINE void block(const pc__grid_task *task, size_t row, const int rows, const int bits, const int half, const int minimum)
+{
+    const pc__grid *grid = &task->grid;
+    size_t bytes = pc__grid_group_bytes(grid), scale_at = pc__grid_scale_at(grid), minimum_at = pc__grid_minimum_at(grid);
+    size_t stride = task->groups * grid->group, at = row * task->groups;
+    const int8_t *high = task->high + row * stride, *low = task->low + row * stride;
+    const uint8_t *group = task->panel;
+    __mmask16 mask[2];
+    __m512 y[ROWS][2];
+#pragma GCC unroll 4
+    for (int r = 0; r < rows; r++)
+        y[r][0] = y[r][1] = _mm512_setzero_ps();
+    for (size_t g = 0; g < task->groups; g++, group += bytes, high += grid->group, low += grid->group) {
+        sums s;
+        group_products(&s, group, high, low, stride, grid->group, bits, rows);
+#pragma GCC unroll 4
+        for (int r = 0; r < rows; r++) {
+            size_t i = at + (size_t)r * task->groups + g;
+            __m512 step = _mm512_set1_ps(task->step[i]), less = _mm512_set1_ps(-(task->step[i] * (float)task->sum[i]));
+            __m512i zero = _mm512_set1_epi32(grid->zero * task->sum[i]);
+#pragma GCC unroll 2
+            for (int j = 0; j < 2; j++) {
+                __m512i product = _mm512_sub_epi32(_mm512_add_epi32(_mm512_slli_epi32(s.high[r][j], 8), s.low[r][j]), zero);
+                y[r][j] = _mm512_fmadd_ps(_mm512_cvtepi32_ps(product), _mm512_mul_ps(scales(group + scale_at, j, half), step), y[r][j]);
+                if (minimum)
+                    y[r][j] = _mm512_fmadd_ps(less, _mm512_load_ps((const float *)(const void *)(group + minimum_at + 64 * (size_t)j)), y[r][j]);
+            }
+        }
+    }
+    mask[0] = task->width >= 16 ? 0xffff : (__mmask16)((1u << task->width) - 1);
+    mask[1] = task->width >= 32 ? 0xffff : task->width <= 16 ? 0 : (__mmask16)((1u << (task->width - 16)) - 1);
+    for (int r = 0; r < rows; r++)
+        for (int j = 0; j < 2; j++)
+            _mm512_mask_storeu_ps(task->y + (row + (size_t)r) * task->ldy + 16 * j, mask[j], y[r][j]);
+}
+
+INLINE void all_rows(const pc__grid_task *task, const int bits, const int half, const int minimum)
+{
+    for (size_t row = 0; row < task->rows; row += ROWS)
+        switch (task->rows - row) {
+        case 1: block(task, row, 1, bits, half, minimum); break;
+        case 2: block(task, row, 2, bits, half, minimum); break;
+        case 3: block(task, row, 3, bits, half, minimum); break;
+        default: block(task, row, 4, bits, half, minimum); break;
+        }
+}
+
+void pc__grid_avx512vnni(const pc__grid_task *task)
+{
+    if (task->grid.bits == 8 && task->grid.half && !task->grid.minimum)
+        all_rows(task, 8, 1, 0);
+    else if (task->grid.bits == 4 && task->grid.half && !task->grid.minimum)
+        all_rows(task, 4, 1, 0);
+    else if (task->grid.bits == 4 && !task->grid.half && task->grid.minimum)
+        all_rows(task, 4, 0, 1);
+    else if (task->grid.bits == 8 && !task->grid.half && !task->grid.minimum)
+        all_rows(task, 8, 0, 0);
+    else
+        pc__grid_c(task);
+}

@@ -1,0 +1,191 @@
+/* Quantised weights on their grid, in panels of PC__PANEL output features (layout: attn/kernels.h). An input is cut, group by group of inputs, into
+ * 16-bit steps of its largest value: finer than bf16, and what is then summed inside a group is exact. */
+#include <math.h>
+#include <string.h>
+
+#include "attn/cpu/linear_body.h"
+#include "attn/half.h"
+#include "attn/kernels.h"
+#include "base/threads.h"
+
+enum { LARGEST = 32512, ROWS_AT_ONCE = 4 }; /* 127 * 256: both of its bytes are signed ones */
+
+typedef struct panels {
+    pc__grid grid;
+    size_t groups, count, bytes;
+    uint8_t *weights;
+} panels;
+
+typedef struct packing {
+    const pc__linear *linear;
+    const panels *to;
+    const pc__weight_source *source;
+    uint8_t *scratch; /* [threads][lane_bytes]: scale, minimum, q of a panel's rows */
+    size_t lane_bytes;
+    atomic_size_t next;
+} packing;
+
+static void pack_group(const panels *to, const uint8_t *q, float scale, float minimum, size_t n, uint8_t *group)
+{
+    const pc__grid *grid = &to->grid;
+    uint16_t half = pc__half_of(scale);
+    for (size_t k = 0; k < grid->group; k++) {
+        size_t middle = grid->group / 2, at = grid->bits == 8 ? k : k % middle;
+        uint8_t *byte = &group[(at / 4 * PC__PANEL + n) * 4 + at % 4];
+        *byte = grid->bits == 8 ? q[k] : k < middle ? q[k] : (uint8_t)(*byte | q[k] << 4);
+    }
+    if (grid->half)
+        memcpy(group + pc__grid_scale_at(grid) + 2 * n, &half, sizeof half);
+    else
+        memcpy(group + pc__grid_scale_at(grid) + 4 * n, &scale, sizeof scale);
+    if (grid->minimum)
+        memcpy(group + pc__grid_minimum_at(grid) + 4 * n, &minimum, sizeof minimum);
+}
+
+static void pack_lane(void *arg, size_t index)
+{
+    packing *p = arg;
+    const panels *to = p->to;
+    size_t in = p->linear->in, group_bytes = pc__grid_group_bytes(&to->grid), i;
+    float *scale = (float *)(void *)(p->scratch + index * p->lane_bytes), *minimum = scale + PC__PANEL * to->groups;
+    uint8_t *q = (uint8_t *)(minimum + PC__PANEL * to->groups);
+    while ((i = atomic_fetch_add(&p->next, 1)) < to->count) {
+        size_t first = i * PC__PANEL, left = p->linear->out - first, count = left < PC__PANEL ? left : PC__PANEL;
+        uint8_t *panel = to->weights + i * to->bytes;
+        p->source->grid_rows(p->source->user, first, count, q, scale, minimum);
+        for (size_t n = 0; n < count; n++)
+            for (size_t g = 0; g < to->groups; g++)
+                pack_group(to, q + n * in + g * to->grid.group, scale[n * to->groups + g],
+                           to->grid.minimum ? minimum[n * to->groups + g] : 0.0f, n, panel + g * group_bytes);
+    }
+}
+
+static pc_status pack(const pc__linear *linear, const panels *to, const pc__weight_source *source)
+{
+    const pc_allocator *mem = &linear->context->mem;
+    packing p = {.linear = linear, .to = to, .source = source};
+    p.lane_bytes = (PC__PANEL * (to->groups * 2 * sizeof(float) + linear->in) + 63) / 64 * 64;
+    p.scratch = pc__alloc_aligned(mem, linear->context->threads * p.lane_bytes, 64);
+    if (!p.scratch)
+        return PC_ERR_NOMEM;
+    pc__parallel(linear->context, linear->context->threads, pack_lane, &p);
+    pc__free(mem, p.scratch);
+    return PC_OK;
+}
+
+static pc_status make(pc__linear *linear, const pc__weight_source *source)
+{
+    const pc_allocator *mem = &linear->context->mem;
+    panels *p = pc__calloc(mem, 1, sizeof *p);
+    if (!(linear->packed = p))
+        return PC_ERR_NOMEM;
+    p->grid = source->grid;
+    p->groups = linear->in / p->grid.group;
+    p->count = (linear->out + PC__PANEL - 1) / PC__PANEL;
+    p->bytes = p->groups * pc__grid_group_bytes(&p->grid);
+    p->weights = pc__alloc_aligned(mem, p->count * p->bytes + 4096, 64); /* prefetch may look past the end */
+    if (!p->weights)
+        return PC_ERR_NOMEM;
+    if (p->count)
+        memset(p->weights + (p->count - 1) * p->bytes, 0, p->bytes);
+    return pack(linear, p, source);
+}
+
+static void drop(pc__linear *linear)
+{
+    panels *p = linear->packed;
+    if (p)
+        pc__free(&linear->context->mem, p->weights);
+    pc__free(&linear->context->mem, p);
+}
+
+static size_t bytes(const pc__linear *linear)
+{
+    const panels *p = linear->packed;
+    return p->count * p->bytes;
+}
+
+typedef struct product {
+    const pc__linear *linear;
+    const panels *w;
+    const float *x;
+    size_t rows;
+    float *y;
+    int8_t *high, *low; /* [rows][in] */
+    float *step;        /* [rows][groups] */
+    int32_t *sum;
+    pc__grid_fn kernel;
+} product;
+
+/* Values that are no numbers make the whole group none, and through it the row's results. */
+static void cut_group(const float *x, size_t count, int8_t *high, int8_t *low, float *step, int32_t *sum)
+{
+    const float magic = 12582912.0f; /* 1.5 * 2^23: adding it rounds to a whole number */
+    float most = 0.0f, check = 0.0f, inverse;
+    int32_t total = 0;
+    for (size_t i = 0; i < count; i++) {
+        float size = fabsf(x[i]);
+        most = size > most ? size : most;
+        check += x[i] * 0.0f;
+    }
+    inverse = most > 0.0f ? (float)LARGEST / most : 0.0f;
+    *step = check == 0.0f ? most / (float)LARGEST : NAN;
+    *sum = 0;
+    if (check != 0.0f || !(inverse < INFINITY)) { /* or too small to be told from zero */
+        memset(high, 0, count);
+        memset(low, 0, count);
+        return;
+    }
+    for (size_t i = 0; i < count; i++) {
+        int32_t whole = (int32_t)((x[i] * inverse + magic) - magic), top = (whole + 128) >> 8;
+        high[i] = (int8_t)top;
+        low[i] = (int8_t)(whole - top * 256);
+        total += whole;
+    }
+    *sum = total;
+}
+
+static void cut_rows(void *arg, size_t index)
+{
+    const product *p = arg;
+    size_t group = p->w->grid.group, groups = p->w->groups, in = p->linear->in, first = index * ROWS_AT_ONCE;
+    for (size_t r = first; r < first + ROWS_AT_ONCE && r < p->rows; r++)
+        for (size_t g = 0; g < groups; g++) {
+            size_t at = r * in + g * group;
+            cut_group(p->x + at, group, p->high + at, p->low + at, &p->step[r * groups + g], &p->sum[r * groups + g]);
+        }
+}
+
+static void run_panel(void *arg, size_t index)
+{
+    const product *p = arg;
+    const pc__linear *linear = p->linear;
+    size_t first = index * PC__PANEL, left = linear->out - first, width = left < PC__PANEL ? left : PC__PANEL;
+    pc__grid_task task = {p->w->weights + index * p->w->bytes, p->w->grid, p->w->groups, p->high, p->low, p->step, p->sum, p->rows,
+                          p->y + first, linear->out, width};
+    p->kernel(&task);
+    for (size_t r = 0; linear->bias && r < p->rows; r++)
+        for (size_t n = 0; n < width; n++)
+            p->y[r * linear->out + first + n] += linear->bias[first + n];
+}
+
+static pc_status run(const pc__linear *linear, const float *x, size_t rows, float *y)
+{
+    const pc_allocator *mem = &linear->context->mem;
+    const panels *w = linear->packed;
+    product p = {.linear = linear, .w = w, .x = x, .rows = rows, .y = y, .kernel = pc__kernels_get()->grid};
+    size_t values = (rows * linear->in + 63) / 64 * 64, cut = rows * w->groups;
+    uint8_t *scratch = pc__alloc_aligned(mem, 2 * values + cut * (sizeof *p.step + sizeof *p.sum), 64);
+    if (!scratch)
+        return PC_ERR_NOMEM;
+    p.high = (int8_t *)scratch;
+    p.low = p.high + values;
+    p.step = (float *)(void *)(scratch + 2 * values);
+    p.sum = (int32_t *)(void *)(p.step + cut);
+    pc__parallel(linear->context, (rows + ROWS_AT_ONCE - 1) / ROWS_AT_ONCE, cut_rows, &p);
+    pc__parallel(linear->context, w->count, run_panel, &p);
+    pc__free(mem, scratch);
+    return PC_OK;
+}
+
+const pc__linear_way pc__linear_grid = {"grid", make, drop, bytes, run};

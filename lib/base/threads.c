@@ -1,11 +1,15 @@
 /* A pool of workers that sleep between loops. One loop runs at a time; its items are taken from an atomic counter. A worker
- * spins for a short while before it sleeps, because the loops of a forward pass follow each other within microseconds. */
+ * spins for a short while before it sleeps, because the loops of a forward pass follow each other within microseconds.
+ *
+ * Workers join a loop through a gate, which the calling thread shuts when no item is left. It then waits for those that are inside, not for
+ * those that never came: on a busy machine a worker that is not scheduled holds up nobody. */
 #include "base/threads.h"
 
 #include <pthread.h>
 #include <sched.h>
 
 enum { SPINS = 4000 };
+static const unsigned SHUT = 1u << 31;
 
 struct pc__pool {
     pc_allocator mem;
@@ -20,7 +24,7 @@ struct pc__pool {
     void *arg;
     size_t n;
     atomic_size_t next;
-    atomic_uint busy; /* workers that have not finished this epoch */
+    atomic_uint gate; /* workers inside; SHUT: nobody may join */
 };
 
 static inline void relax(void)
@@ -52,6 +56,17 @@ static uint64_t wait_for_epoch(pc__pool *pool, uint64_t seen)
     return now;
 }
 
+/* body, arg and n may be read from here to the leaving only. */
+static int join_loop(pc__pool *pool)
+{
+    unsigned gate = atomic_load_explicit(&pool->gate, memory_order_relaxed);
+    do {
+        if (gate & SHUT)
+            return 0;
+    } while (!atomic_compare_exchange_weak_explicit(&pool->gate, &gate, gate + 1, memory_order_acquire, memory_order_relaxed));
+    return 1;
+}
+
 static void *work(void *arg)
 {
     pc__pool *pool = arg;
@@ -60,8 +75,10 @@ static void *work(void *arg)
         epoch = wait_for_epoch(pool, epoch);
         if (atomic_load_explicit(&pool->stop, memory_order_acquire))
             return NULL;
+        if (!join_loop(pool))
+            continue;
         drain(pool);
-        atomic_fetch_sub_explicit(&pool->busy, 1, memory_order_release);
+        atomic_fetch_sub_explicit(&pool->gate, 1, memory_order_release);
     }
 }
 
@@ -80,6 +97,7 @@ pc_status pc__pool_new(pc__pool **out, const pc_allocator *mem, uint32_t workers
     if (!pool)
         return PC_ERR_NOMEM;
     pool->mem = *mem;
+    atomic_init(&pool->gate, SHUT);
     pthread_mutex_init(&pool->turn, NULL);
     pthread_mutex_init(&pool->lock, NULL);
     pthread_cond_init(&pool->wake, NULL);
@@ -120,10 +138,11 @@ static void pool_run(pc__pool *pool, size_t n, void (*body)(void *, size_t), voi
     pool->arg = arg;
     pool->n = n;
     atomic_store_explicit(&pool->next, 0, memory_order_relaxed);
-    atomic_store_explicit(&pool->busy, pool->started, memory_order_relaxed);
+    atomic_store_explicit(&pool->gate, 0, memory_order_release);
     next_epoch(pool);
     drain(pool);
-    for (unsigned spins = 0; atomic_load_explicit(&pool->busy, memory_order_acquire); spins++)
+    atomic_fetch_or_explicit(&pool->gate, SHUT, memory_order_relaxed);
+    for (unsigned spins = 0; atomic_load_explicit(&pool->gate, memory_order_acquire) != SHUT; spins++)
         if (spins < SPINS)
             relax();
         else

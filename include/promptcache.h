@@ -166,7 +166,9 @@ enum { PC_POSITION_NONE = 0, PC_POSITION_ROPE = 1, PC_POSITION_ALIBI = 2, PC_POS
 typedef struct pc_model_options {
     size_t struct_size;
     uint32_t compute;         /* PC_DTYPE_F32 or PC_DTYPE_BF16; default: BF16 where the CPU has bf16 dot products and the
-                                 file is not F32, else F32 */
+                                 file is not F32, else F32; and Q8_0, Q4_0, Q4_K, Q6_K matrices are
+                                 computed with as they are where the CPU has fast byte products. With
+                                 a format asked for, all matrices are expanded to it. */
     uint32_t reserved;
     uint64_t flags;           /* PC_MODEL_… */
     uint64_t seed;            /* of random weights (pc_model_new_shape) */

@@ -13,6 +13,7 @@
 typedef struct pc__attn_task {
     const uint8_t *pages;    /* page 0 of this head and layer, 64-byte aligned */
     size_t page_stride;      /* bytes */
+    const uint8_t *next;     /* page that will be wanted after the last one of this call, or NULL: may be fetched ahead */
     size_t v_offset;         /* bytes from a page's K block to its V block */
     size_t k_dim, v_dim;     /* 1 … PC__MAX_HEAD */
     const int64_t *relative; /* of the run's tokens; NULL: 0, 1, 2 … */

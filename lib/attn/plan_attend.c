@@ -114,13 +114,27 @@ static size_t state_at(const attending *run, size_t head, size_t slot)
     return (head * run->wave->slots + slot) * run->plan->group;
 }
 
+/* Page 0 of a run for one K/V head. */
+static const uint8_t *pages_of(const attending *run, const pc__call *call, size_t head)
+{
+    return call->kv->layer[run->layer->layer] + head * pc__kv_page_bytes(&run->plan->shape);
+}
+
+/* The page that a call begins with, as good as is known without the window. */
+static const uint8_t *first_page(const attending *run, const pc__call *call, size_t head)
+{
+    const pc__plan *plan = run->plan;
+    return pages_of(run, call, head) +
+           plan->pairs[call->first].lo / PC__PAGE * pc__kv_page_bytes(&plan->shape) * (size_t)plan->shape.kv_heads;
+}
+
 static pc__attn_task make_task(const attending *run, const pc__call *call, size_t head, const lane *s)
 {
     const pc__plan *plan = run->plan;
-    size_t page = pc__kv_page_bytes(&plan->shape), state = state_at(run, head, call->slot);
+    size_t state = state_at(run, head, call->slot);
     pc__attn_task task = {
-        .pages = call->kv->layer[run->layer->layer] + head * page,
-        .page_stride = page * (size_t)plan->shape.kv_heads,
+        .pages = pages_of(run, call, head),
+        .page_stride = pc__kv_page_bytes(&plan->shape) * (size_t)plan->shape.kv_heads,
         .v_offset = pc__kv_k_bytes(&plan->shape),
         .k_dim = (size_t)plan->shape.k_dim,
         .v_dim = (size_t)plan->shape.v_dim,
@@ -151,7 +165,8 @@ static void clear_states(const attending *run, const pc__unit *unit, size_t head
     memset(plan->acc + first * v, 0, count * v * sizeof *plan->acc);
 }
 
-static void attend_unit(const attending *run, const pc__unit *unit, size_t head, const lane *s)
+/* `next`: what this lane is likely to read afterwards, or NULL. */
+static void attend_unit(const attending *run, const pc__unit *unit, size_t head, const uint8_t *next, const lane *s)
 {
     const pc__plan *plan = run->plan;
     pc__attend_fn attend = plan->shape.dtype == PC_DTYPE_BF16 ? run->kernels->attend_bf16 : run->kernels->attend_f32;
@@ -168,6 +183,7 @@ static void attend_unit(const attending *run, const pc__unit *unit, size_t head,
         if (!turned)
             turn_call(run, call, head, s);
         turned = 1;
+        task.next = i + 1 < unit->first + unit->calls ? first_page(run, call + 1, head) : next;
         attend(&task, from, to);
     }
 }
@@ -177,12 +193,15 @@ static void attend_unit(const attending *run, const pc__unit *unit, size_t head,
 static void run_lane(void *arg, size_t index)
 {
     attending *r = arg;
-    size_t heads = (size_t)r->plan->shape.kv_heads, items = r->wave->units * heads;
+    const pc__unit *units = r->plan->units + r->wave->first_unit;
+    size_t heads = (size_t)r->plan->shape.kv_heads, items = r->wave->units * heads, beside = (r->plan->lanes + 1) / 2;
     lane s = lane_of(r->plan, index);
     while (atomic_fetch_add_explicit(&r->taken, 1, memory_order_relaxed) < items) {
         size_t i = index % 2 ? items - 1 - atomic_fetch_add_explicit(&r->back, 1, memory_order_relaxed)
                              : atomic_fetch_add_explicit(&r->front, 1, memory_order_relaxed);
-        attend_unit(r, &r->plan->units[r->wave->first_unit + i / heads], i % heads, &s);
+        size_t guess = index % 2 ? i - beside : i + beside; /* as many lanes go the same way; it wraps where nothing is left */
+        const uint8_t *next = guess < items ? first_page(r, &r->plan->calls[units[guess / heads].first], guess % heads) : NULL;
+        attend_unit(r, &units[i / heads], i % heads, next, &s);
     }
 }
 

@@ -13,6 +13,11 @@ INLINE __m512i four(const int8_t *x)
     return _mm512_set1_epi32(bytes);
 }
 
+INLINE __mmask16 lanes(size_t width)
+{
+    return (__mmask16)(width >= 16 ? 0xffffu : (1u << width) - 1u);
+}
+
 typedef struct sums {
     __m512i high[ROWS][2], low[ROWS][2];
 } sums;
@@ -87,8 +92,8 @@ INLINE void block(const pc__grid_task *task, size_t row, const int rows, const i
             }
         }
     }
-    mask[0] = task->width >= 16 ? 0xffff : (__mmask16)((1u << task->width) - 1);
-    mask[1] = task->width >= 32 ? 0xffff : task->width <= 16 ? 0 : (__mmask16)((1u << (task->width - 16)) - 1);
+    mask[0] = lanes(task->width);
+    mask[1] = lanes(task->width > 16 ? task->width - 16 : 0);
     for (int r = 0; r < rows; r++)
         for (int j = 0; j < 2; j++)
             _mm512_mask_storeu_ps(task->y + (row + (size_t)r) * task->ldy + 16 * j, mask[j], y[r][j]);

@@ -20,7 +20,7 @@ INLINE __m512i pair(const uint16_t *x)
 
 /* While a page is worked on, the one after it is fetched: pages of one head are far apart, which no hardware prefetcher follows. `ahead`: bytes
  * from a page to the next one; 0: fetch nothing. */
-INLINE void fetch(const uint16_t *line, size_t ahead)
+INLINE void fetch(const uint16_t *line, ptrdiff_t ahead)
 {
     const char *at = (const char *)line + ahead;
     if (!ahead)
@@ -31,7 +31,7 @@ INLINE void fetch(const uint16_t *line, size_t ahead)
     _mm_prefetch(at + 192, _MM_HINT_T1);
 }
 
-INLINE void scores(const pc__attn_task *task, const uint16_t *k, size_t row, const int rows, size_t ahead, float (*s)[PC__PAGE])
+INLINE void scores(const pc__attn_task *task, const uint16_t *k, size_t row, const int rows, ptrdiff_t ahead, float (*s)[PC__PAGE])
 {
     __m512 sum[ROWS][4];
     size_t dim = task->k_dim + task->k_dim % 2;
@@ -62,7 +62,7 @@ INLINE void scores(const pc__attn_task *task, const uint16_t *k, size_t row, con
 }
 
 INLINE void values(const pc__attn_task *task, const uint16_t *v, size_t row, const int rows, const int vectors, __mmask16 last,
-                   size_t column, size_t ahead, uint16_t (*p)[PC__PAGE], const float *scale)
+                   size_t column, ptrdiff_t ahead, uint16_t (*p)[PC__PAGE], const float *scale)
 {
     __m512 sum[ROWS][4];
     float *acc = task->acc + row * task->v_dim + column;
@@ -138,7 +138,7 @@ INLINE float weights(const pc__attn_task *task, size_t row, size_t page, float *
     return scale;
 }
 
-INLINE void block(const pc__attn_task *task, size_t page, size_t row, const int rows, size_t ahead)
+INLINE void block(const pc__attn_task *task, size_t page, size_t row, const int rows, ptrdiff_t ahead)
 {
     float s[ROWS][PC__PAGE], scale[ROWS];
     uint16_t p[ROWS][PC__PAGE];
@@ -159,7 +159,8 @@ INLINE void block(const pc__attn_task *task, size_t page, size_t row, const int 
 static void attend_bf16(const pc__attn_task *task, size_t first_page, size_t last_page)
 {
     for (size_t page = first_page; page < last_page; page++) {
-        size_t ahead = page + 1 < last_page ? task->page_stride : 0;
+        const uint8_t *data = task->pages + page * task->page_stride;
+        ptrdiff_t ahead = page + 1 < last_page ? (ptrdiff_t)task->page_stride : task->next ? task->next - data : 0;
         for (size_t row = 0; row < task->rows; row += ROWS) {
             size_t n = task->rows - row < ROWS ? task->rows - row : ROWS;
             if (!pc__block_sees(task, row, n, page))

@@ -32,7 +32,7 @@ static void pack_group(const panels *to, const uint8_t *q, float scale, float mi
     for (size_t k = 0; k < grid->group; k++) {
         size_t middle = grid->group / 2, at = grid->bits == 8 ? k : k % middle;
         uint8_t *byte = &group[(at / 4 * PC__PANEL + n) * 4 + at % 4];
-        *byte = grid->bits == 8 ? q[k] : k < middle ? q[k] : (uint8_t)(*byte | q[k] << 4);
+        *byte = (uint8_t)(grid->bits == 8 || k < middle ? q[k] : *byte | q[k] << 4);
     }
     if (grid->half)
         memcpy(group + pc__grid_scale_at(grid) + 2 * n, &half, sizeof half);

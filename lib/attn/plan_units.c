@@ -4,7 +4,7 @@
 
 #include "attn/plan_body.h"
 
-enum { NONE = UINT32_MAX };
+static const uint32_t NONE = UINT32_MAX;
 
 typedef struct maker {
     pc__plan *plan;

@@ -6,8 +6,8 @@
  * reach here, not the machine's peak), whichever takes longer. */
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 
+#include "machine.h"
 #include "program.h"
 
 typedef struct arguments {
@@ -23,39 +23,6 @@ typedef struct bench {
     pc_model_info info;
     int32_t *tokens;
 } bench;
-
-static double now(void)
-{
-    struct timespec t;
-    clock_gettime(CLOCK_MONOTONIC, &t);
-    return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
-}
-
-/* Bytes a second that one thread reads from memory too large for any cache; with two threads more
- * is possible. */
-static double read_rate(void)
-{
-    size_t count = (size_t)64 << 20, passes = 3;
-    uint64_t *data = malloc(count * sizeof *data), sum = 0;
-    double best = 0;
-    if (!data)
-        return 1e10;
-    memset(data, 1, count * sizeof *data);
-    for (size_t p = 0; p < passes; p++) {
-        double start = now(), seconds;
-        for (size_t i = 0; i < count; i += 8)
-            sum += data[i] ^ data[i + 1] ^ data[i + 2] ^ data[i + 3] ^ data[i + 4] ^ data[i + 5] ^
-                   data[i + 6] ^ data[i + 7];
-        seconds = now() - start;
-        best = (double)(count * sizeof *data) / seconds > best
-                   ? (double)(count * sizeof *data) / seconds
-                   : best;
-    }
-    if (sum == 1)
-        puts("");
-    free(data);
-    return best;
-}
 
 static double resident_bytes(void)
 {
@@ -109,7 +76,7 @@ static int print_result(const arguments *a, const bench *b, double *full, double
     double full_ms = 1e3 * median(full, n), cached_ms = 1e3 * median(cached, n),
            assemble_us = 1e6 * median(assemble, n);
     double resident = resident_bytes(); /* before the buffer of the next line counts too */
-    double ctx = (double)a->context, fresh = (double)a->fresh, rate = read_rate();
+    double ctx = (double)a->context, fresh = (double)a->fresh, rate = machine_read_rate(machine_threads());
     double full_flops = 2 * weights_of(b) * ctx + attention_flops(b, ctx / 2) * ctx;
     double new_flops = 2 * weights_of(b) * fresh + attention_flops(b, ctx - fresh / 2) * fresh;
     double by_flops = new_flops / full_flops * full_ms,
@@ -131,7 +98,7 @@ static int print_result(const arguments *a, const bench *b, double *full, double
     printf("cached        %10.1f ms  (%.1f … %.1f)\n", cached_ms, 1e3 * low, 1e3 * high);
     printf("ratio         %10.1f\n", full_ms / cached_ms);
     printf("bound         %10.1f ms  %.0f %% reached (the larger of FLOPs at the full prefill's "
-           "rate, %.1f ms, and weights at %.1f GB/s on one thread, %.1f ms)\n",
+           "rate, %.1f ms, and weights at %.1f GB/s, %.1f ms)\n",
            bound, 100 * bound / cached_ms, by_flops, rate / 1e9, by_bytes);
     printf("assembling    %10.1f us\n", assemble_us);
     printf("resident beyond weights and K/V (of the cache and of one private run): %.0f MB\n",

@@ -3,26 +3,22 @@
 #include <math.h>
 #include <string.h>
 
-#include "attn/cpu/linear_body.h"
+#include "attn/cpu/panel_set.h"
 #include "attn/half.h"
-#include "attn/kernels.h"
 #include "base/threads.h"
 
 enum { LARGEST = 32512, ROWS_AT_ONCE = 4 }; /* 127 * 256: both of its bytes are signed ones */
 
 typedef struct panels {
+    pc__panel_set set;
     pc__grid grid;
-    size_t groups, count, bytes;
-    uint8_t *weights;
+    size_t groups;
 } panels;
 
 typedef struct packing {
     const pc__linear *linear;
     const panels *to;
     const pc__weight_source *source;
-    uint8_t *scratch; /* [threads][lane_bytes]: scale, minimum, q of a panel's rows */
-    size_t lane_bytes;
-    atomic_size_t next;
 } packing;
 
 static void pack_group(const panels *to, const uint8_t *q, float scale, float minimum, size_t n, uint8_t *group)
@@ -42,67 +38,48 @@ static void pack_group(const panels *to, const uint8_t *q, float scale, float mi
         memcpy(group + pc__grid_minimum_at(grid) + 4 * n, &minimum, sizeof minimum);
 }
 
-static void pack_lane(void *arg, size_t index)
+/* Scratch: scales, minimums, q of the panel's rows. */
+static void pack_panel(void *arg, size_t first, size_t count, void *scratch, uint8_t *panel)
 {
-    packing *p = arg;
+    const packing *p = arg;
     const panels *to = p->to;
-    size_t in = p->linear->in, group_bytes = pc__grid_group_bytes(&to->grid), i;
-    float *scale = (float *)(void *)(p->scratch + index * p->lane_bytes), *minimum = scale + PC__PANEL * to->groups;
+    size_t in = p->linear->in, group_bytes = pc__grid_group_bytes(&to->grid);
+    float *scale = scratch, *minimum = scale + PC__PANEL * to->groups;
     uint8_t *q = (uint8_t *)(minimum + PC__PANEL * to->groups);
-    while ((i = atomic_fetch_add(&p->next, 1)) < to->count) {
-        size_t first = i * PC__PANEL, left = p->linear->out - first, count = left < PC__PANEL ? left : PC__PANEL;
-        uint8_t *panel = to->weights + i * to->bytes;
-        p->source->grid_rows(p->source->user, first, count, q, scale, minimum);
-        for (size_t n = 0; n < count; n++)
-            for (size_t g = 0; g < to->groups; g++)
-                pack_group(to, q + n * in + g * to->grid.group, scale[n * to->groups + g],
-                           to->grid.minimum ? minimum[n * to->groups + g] : 0.0f, n, panel + g * group_bytes);
-    }
-}
-
-static pc_status pack(const pc__linear *linear, const panels *to, const pc__weight_source *source)
-{
-    const pc_allocator *mem = &linear->context->mem;
-    packing p = {.linear = linear, .to = to, .source = source};
-    p.lane_bytes = (PC__PANEL * (to->groups * 2 * sizeof(float) + linear->in) + 63) / 64 * 64;
-    p.scratch = pc__alloc_aligned(mem, linear->context->threads * p.lane_bytes, 64);
-    if (!p.scratch)
-        return PC_ERR_NOMEM;
-    pc__parallel(linear->context, linear->context->threads, pack_lane, &p);
-    pc__free(mem, p.scratch);
-    return PC_OK;
+    p->source->grid_rows(p->source->user, first, count, q, scale, minimum);
+    for (size_t n = 0; n < count; n++)
+        for (size_t g = 0; g < to->groups; g++)
+            pack_group(to, q + n * in + g * to->grid.group, scale[n * to->groups + g],
+                       to->grid.minimum ? minimum[n * to->groups + g] : 0.0f, n, panel + g * group_bytes);
 }
 
 static pc_status make(pc__linear *linear, const pc__weight_source *source)
 {
-    const pc_allocator *mem = &linear->context->mem;
-    panels *p = pc__calloc(mem, 1, sizeof *p);
+    panels *p = pc__calloc(&linear->context->mem, 1, sizeof *p);
+    packing what = {linear, p, source};
+    pc_status status;
     if (!(linear->packed = p))
         return PC_ERR_NOMEM;
     p->grid = source->grid;
     p->groups = linear->in / p->grid.group;
-    p->count = (linear->out + PC__PANEL - 1) / PC__PANEL;
-    p->bytes = p->groups * pc__grid_group_bytes(&p->grid);
-    p->weights = pc__alloc_aligned(mem, p->count * p->bytes + 4096, 64); /* prefetch may look past the end */
-    if (!p->weights)
-        return PC_ERR_NOMEM;
-    if (p->count)
-        memset(p->weights + (p->count - 1) * p->bytes, 0, p->bytes);
-    return pack(linear, p, source);
+    status = pc__panel_set_new(&p->set, linear, p->groups * pc__grid_group_bytes(&p->grid));
+    return status < 0 ? status
+                      : pc__panel_set_pack(&p->set, linear, PC__PANEL * (p->groups * 2 * sizeof(float) + linear->in), pack_panel,
+                                           &what);
 }
 
 static void drop(pc__linear *linear)
 {
     panels *p = linear->packed;
     if (p)
-        pc__free(&linear->context->mem, p->weights);
+        pc__panel_set_drop(&p->set, linear);
     pc__free(&linear->context->mem, p);
 }
 
 static size_t bytes(const pc__linear *linear)
 {
     const panels *p = linear->packed;
-    return p->count * p->bytes;
+    return p->set.count * p->set.bytes;
 }
 
 typedef struct product {
@@ -160,13 +137,11 @@ static void run_panel(void *arg, size_t index)
 {
     const product *p = arg;
     const pc__linear *linear = p->linear;
-    size_t first = index * PC__PANEL, left = linear->out - first, width = left < PC__PANEL ? left : PC__PANEL;
-    pc__grid_task task = {p->w->weights + index * p->w->bytes, p->w->grid, p->w->groups, p->high, p->low, p->step, p->sum, p->rows,
-                          p->y + first, linear->out, width};
+    size_t first = index * PC__PANEL, width = pc__panel_width(linear, index);
+    pc__grid_task task = {p->w->set.weights + index * p->w->set.bytes, p->w->grid, p->w->groups, p->high, p->low, p->step, p->sum,
+                          p->rows, p->y + first, linear->out, width};
     p->kernel(&task);
-    for (size_t r = 0; linear->bias && r < p->rows; r++)
-        for (size_t n = 0; n < width; n++)
-            p->y[r * linear->out + first + n] += linear->bias[first + n];
+    pc__panel_add_bias(linear, first, width, p->rows, p->y);
 }
 
 static pc_status run(const pc__linear *linear, const float *x, size_t rows, float *y)
@@ -183,7 +158,7 @@ static pc_status run(const pc__linear *linear, const float *x, size_t rows, floa
     p.step = (float *)(void *)(scratch + 2 * values);
     p.sum = (int32_t *)(void *)(p.step + cut);
     pc__parallel(linear->context, (rows + ROWS_AT_ONCE - 1) / ROWS_AT_ONCE, cut_rows, &p);
-    pc__parallel(linear->context, w->count, run_panel, &p);
+    pc__parallel(linear->context, w->set.count, run_panel, &p);
     pc__free(mem, scratch);
     return PC_OK;
 }

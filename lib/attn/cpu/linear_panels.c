@@ -4,28 +4,26 @@
 #include <string.h>
 
 #include "attn/bf16.h"
-#include "attn/cpu/linear_body.h"
-#include "attn/kernels.h"
+#include "attn/cpu/panel_set.h"
 #include "base/threads.h"
 
 typedef struct panels {
+    pc__panel_set set;
     size_t even; /* inputs, in bf16 rounded up to an even number */
-    size_t bytes, count;
-    uint8_t *weights;
 } panels;
 
 typedef struct packing {
     const pc__linear *linear;
-    const panels *to;
     const pc__weight_source *source;
-    float *scratch; /* [threads][PC__PANEL][in] */
-    atomic_size_t next;
 } packing;
 
-static void pack_panel(const pc__linear *linear, const float *rows, size_t count, uint8_t *panel)
+static void pack_panel(void *arg, size_t first, size_t count, void *scratch, uint8_t *panel)
 {
-    float *f = (float *)(void *)panel;
+    const packing *p = arg;
+    const pc__linear *linear = p->linear;
+    float *rows = scratch, *f = (float *)(void *)panel;
     uint16_t *h = (uint16_t *)(void *)panel;
+    p->source->rows(p->source->user, first, count, rows);
     for (size_t n = 0; n < count; n++)
         for (size_t i = 0; i < linear->in; i++)
             if (linear->compute == PC_DTYPE_F32)
@@ -34,65 +32,34 @@ static void pack_panel(const pc__linear *linear, const float *rows, size_t count
                 h[(i / 2 * PC__PANEL + n) * 2 + i % 2] = pc__bf16_from(rows[n * linear->in + i]);
 }
 
-static void pack_lane(void *arg, size_t index)
-{
-    packing *p = arg;
-    const pc__linear *linear = p->linear;
-    float *rows = p->scratch + index * PC__PANEL * linear->in;
-    size_t i;
-    while ((i = atomic_fetch_add(&p->next, 1)) < p->to->count) {
-        size_t first = i * PC__PANEL, left = linear->out - first,
-               count = left < PC__PANEL ? left : PC__PANEL;
-        p->source->rows(p->source->user, first, count, rows);
-        pack_panel(linear, rows, count, p->to->weights + i * p->to->bytes);
-    }
-}
-
-static pc_status pack(const pc__linear *linear, const panels *to, const pc__weight_source *source)
-{
-    packing p = {.linear = linear, .to = to, .source = source};
-    const pc_allocator *mem = &linear->context->mem;
-    p.scratch = pc__alloc_aligned(
-        mem, linear->context->threads * PC__PANEL * linear->in * sizeof(float), 64);
-    if (!p.scratch)
-        return PC_ERR_NOMEM;
-    pc__parallel(linear->context, linear->context->threads, pack_lane, &p);
-    pc__free(mem, p.scratch);
-    return PC_OK;
-}
-
 static pc_status make(pc__linear *linear, const pc__weight_source *source)
 {
-    const pc_allocator *mem = &linear->context->mem;
-    panels *p = pc__calloc(mem, 1, sizeof *p);
+    panels *p = pc__calloc(&linear->context->mem, 1, sizeof *p);
+    packing what = {linear, source};
+    pc_status status;
     if (!(linear->packed = p))
         return PC_ERR_NOMEM;
     p->even = linear->compute == PC_DTYPE_F32 ? linear->in : linear->in + linear->in % 2;
-    p->count = (linear->out + PC__PANEL - 1) / PC__PANEL;
-    p->bytes = p->even * PC__PANEL * pc__linear_element(linear);
-    p->weights = pc__alloc_aligned(mem, p->count * p->bytes + 4096,
-                                   64); /* prefetch may look past the end */
-    if (!p->weights)
-        return PC_ERR_NOMEM;
-    if (p->count)
-        memset(p->weights + (p->count - 1) * p->bytes, 0, p->bytes);
-    for (size_t i = 0; p->even > linear->in && i < p->count; i++)
-        memset(p->weights + (i + 1) * p->bytes - 4 * PC__PANEL, 0, 4 * PC__PANEL);
-    return pack(linear, p, source);
+    status = pc__panel_set_new(&p->set, linear, p->even * PC__PANEL * pc__linear_element(linear));
+    for (size_t i = 0; status >= 0 && p->even > linear->in && i < p->set.count; i++)
+        memset(p->set.weights + (i + 1) * p->set.bytes - 4 * PC__PANEL, 0, 4 * PC__PANEL);
+    return status < 0 ? status
+                      : pc__panel_set_pack(&p->set, linear, PC__PANEL * linear->in * sizeof(float),
+                                           pack_panel, &what);
 }
 
 static void drop(pc__linear *linear)
 {
     panels *p = linear->packed;
     if (p)
-        pc__free(&linear->context->mem, p->weights);
+        pc__panel_set_drop(&p->set, linear);
     pc__free(&linear->context->mem, p);
 }
 
 static size_t bytes(const pc__linear *linear)
 {
     const panels *p = linear->packed;
-    return p->count * p->bytes;
+    return p->set.count * p->set.bytes;
 }
 
 typedef struct product {
@@ -108,13 +75,10 @@ static void run_panel(void *arg, size_t index)
     const product *p = arg;
     const pc__linear *linear = p->linear;
     const panels *w = linear->packed;
-    size_t first = index * PC__PANEL, left = linear->out - first,
-           width = left < PC__PANEL ? left : PC__PANEL;
-    float *y = p->y + first;
-    p->panel(w->weights + index * w->bytes, w->even, p->x, w->even, p->rows, y, linear->out, width);
-    for (size_t r = 0; linear->bias && r < p->rows; r++)
-        for (size_t n = 0; n < width; n++)
-            y[r * linear->out + n] += linear->bias[first + n];
+    size_t first = index * PC__PANEL, width = pc__panel_width(linear, index);
+    p->panel(w->set.weights + index * w->set.bytes, w->even, p->x, w->even, p->rows, p->y + first,
+             linear->out, width);
+    pc__panel_add_bias(linear, first, width, p->rows, p->y);
 }
 
 static pc_status run(const pc__linear *linear, const float *x, size_t rows, float *y)
@@ -131,7 +95,7 @@ static pc_status run(const pc__linear *linear, const float *x, size_t rows, floa
         p.panel = kernels->panel_bf16;
         p.x = rounded;
     }
-    pc__parallel(linear->context, w->count, run_panel, &p);
+    pc__parallel(linear->context, w->set.count, run_panel, &p);
     pc__free(&linear->context->mem, rounded);
     return PC_OK;
 }

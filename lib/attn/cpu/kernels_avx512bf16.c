@@ -3,7 +3,7 @@
 
 #include "attn/cpu/softmax512.h"
 
-enum { ROWS = 6 };
+enum { ROWS = 6, GROUP = 24 };
 #define INLINE static inline __attribute__((always_inline))
 
 INLINE __m512 dot(__m512 sum, __m512i a, __m512i b)
@@ -102,6 +102,18 @@ INLINE float round_page(const float *s, uint16_t *p)
     return _mm512_reduce_add_ps(sum);
 }
 
+/* exp of what is at most 0, to 3e-6: the weights are rounded to bf16. */
+INLINE __m512 weight(__m512 x)
+{
+    __m512 t = _mm512_mul_ps(_mm512_max_ps(x, _mm512_set1_ps(-104.0f)), _mm512_set1_ps(1.44269504f)), n = _mm512_roundscale_ps(t, 8), p;
+    t = _mm512_sub_ps(t, n);
+    p = _mm512_fmadd_ps(t, _mm512_set1_ps(9.56051e-3f), _mm512_set1_ps(5.591704e-2f));
+    p = _mm512_fmadd_ps(p, t, _mm512_set1_ps(2.4024981e-1f));
+    p = _mm512_fmadd_ps(p, t, _mm512_set1_ps(6.9312197e-1f));
+    p = _mm512_fmadd_ps(p, t, _mm512_set1_ps(9.9999919e-1f));
+    return _mm512_scalef_ps(p, n);
+}
+
 /* The common case in registers: all of the page is visible, and scores are plain products. Weights to p, the row's m and l updated; returns
  * what the row's old sums are to be multiplied by. */
 INLINE float whole_page(const pc__attn_task *task, size_t row, const float *s, uint16_t *p)
@@ -116,8 +128,8 @@ INLINE float whole_page(const pc__attn_task *task, size_t row, const float *s, u
         return 1.0f;
     }
     top = _mm512_set1_ps(most);
-    low = (__m512i)_mm512_cvtne2ps_pbh(pc__exp512(_mm512_sub_ps(x1, top)), pc__exp512(_mm512_sub_ps(x0, top)));
-    high = (__m512i)_mm512_cvtne2ps_pbh(pc__exp512(_mm512_sub_ps(x3, top)), pc__exp512(_mm512_sub_ps(x2, top)));
+    low = (__m512i)_mm512_cvtne2ps_pbh(weight(_mm512_sub_ps(x1, top)), weight(_mm512_sub_ps(x0, top)));
+    high = (__m512i)_mm512_cvtne2ps_pbh(weight(_mm512_sub_ps(x3, top)), weight(_mm512_sub_ps(x2, top)));
     _mm512_storeu_si512(p, low);
     _mm512_storeu_si512(p + 32, high);
     sum = dot(dot(sum, low, ones), high, ones); /* of the rounded weights, those that multiply V */
@@ -138,42 +150,71 @@ INLINE float weights(const pc__attn_task *task, size_t row, size_t page, float *
     return scale;
 }
 
-INLINE void block(const pc__attn_task *task, size_t page, size_t row, const int rows, ptrdiff_t ahead)
+/* A page for up to GROUP rows: K for all of them while it lies in the first-level cache, then the weights, then V. */
+typedef struct group {
+    const pc__attn_task *task;
+    const uint16_t *k, *v;
+    size_t page, row, rows;
+    float s[GROUP][PC__PAGE], scale[GROUP];
+    uint16_t p[GROUP][PC__PAGE];
+} group;
+
+INLINE void block_scores(group *g, size_t at, const int rows, ptrdiff_t ahead)
 {
-    float s[ROWS][PC__PAGE], scale[ROWS];
-    uint16_t p[ROWS][PC__PAGE];
-    const uint8_t *data = task->pages + page * task->page_stride;
-    const uint16_t *v = (const uint16_t *)(const void *)(data + task->v_offset);
+    scores(g->task, g->k, g->row + at, rows, ahead, g->s + at);
+}
+
+INLINE void block_values(group *g, size_t at, const int rows, ptrdiff_t ahead)
+{
     size_t column = 0;
-    scores(task, (const uint16_t *)(const void *)data, row, rows, ahead, s);
-    for (int r = 0; r < rows; r++)
-        scale[r] = weights(task, row + (size_t)r, page, s[r], p[r]);
-    for (; column + 64 <= task->v_dim; column += 64)
-        values(task, v, row, rows, 4, 0xffff, column, ahead, p, scale);
-    for (; column < task->v_dim; column += 16) {
-        size_t left = task->v_dim - column;
-        values(task, v, row, rows, 1, pc__lanes(0, left < 16 ? (uint32_t)left : 16, 0), column, ahead, p, scale);
+    for (; column + 64 <= g->task->v_dim; column += 64)
+        values(g->task, g->v, g->row + at, rows, 4, 0xffff, column, ahead, g->p + at, g->scale + at);
+    for (; column < g->task->v_dim; column += 16) {
+        size_t left = g->task->v_dim - column;
+        values(g->task, g->v, g->row + at, rows, 1, pc__lanes(0, left < 16 ? (uint32_t)left : 16, 0), column, ahead, g->p + at,
+               g->scale + at);
     }
+}
+
+#define FOR_ROWS(what, g, at, ahead)                      \
+    switch ((g)->rows - (at)) {                           \
+    case 1: what(g, at, 1, ahead); break;                 \
+    case 2: what(g, at, 2, ahead); break;                 \
+    case 3: what(g, at, 3, ahead); break;                 \
+    case 4: what(g, at, 4, ahead); break;                 \
+    case 5: what(g, at, 5, ahead); break;                 \
+    default: what(g, at, 6, ahead); break;                \
+    }
+
+/* Blocks of rows that see nothing of the page are left out, as they are in a causal prefill. */
+static void group_page(group *g, ptrdiff_t ahead)
+{
+    int sees[GROUP / ROWS];
+    for (size_t at = 0; at < g->rows; at += ROWS) {
+        size_t n = g->rows - at < ROWS ? g->rows - at : ROWS;
+        if ((sees[at / ROWS] = pc__block_sees(g->task, g->row + at, n, g->page)))
+            FOR_ROWS(block_scores, g, at, at ? 0 : ahead)
+    }
+    for (size_t r = 0; r < g->rows; r++)
+        if (sees[r / ROWS])
+            g->scale[r] = weights(g->task, g->row + r, g->page, g->s[r], g->p[r]);
+    for (size_t at = 0; at < g->rows; at += ROWS)
+        if (sees[at / ROWS])
+            FOR_ROWS(block_values, g, at, at ? 0 : ahead)
 }
 
 static void attend_bf16(const pc__attn_task *task, size_t first_page, size_t last_page)
 {
+    group g = {.task = task};
     for (size_t page = first_page; page < last_page; page++) {
         const uint8_t *data = task->pages + page * task->page_stride;
         ptrdiff_t ahead = page + 1 < last_page ? (ptrdiff_t)task->page_stride : task->next ? task->next - data : 0;
-        for (size_t row = 0; row < task->rows; row += ROWS) {
-            size_t n = task->rows - row < ROWS ? task->rows - row : ROWS;
-            if (!pc__block_sees(task, row, n, page))
-                continue;
-            switch (n) {
-            case 1: block(task, page, row, 1, ahead); break;
-            case 2: block(task, page, row, 2, ahead); break;
-            case 3: block(task, page, row, 3, ahead); break;
-            case 4: block(task, page, row, 4, ahead); break;
-            case 5: block(task, page, row, 5, ahead); break;
-            default: block(task, page, row, 6, ahead); break;
-            }
-            ahead = 0; /* the first block of rows has fetched it */
+        g.k = (const uint16_t *)(const void *)data;
+        g.v = (const uint16_t *)(const void *)(data + task->v_offset);
+        g.page = page;
+        for (g.row = 0; g.row < task->rows; g.row += GROUP) {
+            g.rows = task->rows - g.row < GROUP ? task->rows - g.row : GROUP;
+            group_page(&g, g.row ? 0 : ahead); /* the first group of rows fetches */
         }
     }
 }

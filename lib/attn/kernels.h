@@ -13,7 +13,9 @@
 typedef struct pc__attn_task {
     const uint8_t *pages;    /* page 0 of this head and layer, 64-byte aligned */
     size_t page_stride;      /* bytes */
-    const uint8_t *next;     /* page that will be wanted after the last one of this call, or NULL: may be fetched ahead */
+    const uint8_t *const *fetch; /* pages of one head that will be wanted after this call, which may fetch them ahead; NULL if fetches is 0 */
+    size_t fetches;
+    int goes_on; /* 1: the next call reads on behind this one's last page */
     size_t v_offset;         /* bytes from a page's K block to its V block */
     size_t k_dim, v_dim;     /* 1 … PC__MAX_HEAD */
     const int64_t *relative; /* of the run's tokens; NULL: 0, 1, 2 … */

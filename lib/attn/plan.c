@@ -97,11 +97,16 @@ static pc_status make_wave(pc__plan *plan, size_t first_row)
     return status;
 }
 
-/* Bytes of a lane's arrays, each on lines of its own: see lane_of in plan_attend.c. */
+/* Bytes of the tables of `rows` query vectors, each array on lines of its own: see tables_of in plan_attend.c. */
+static size_t table_bytes(const pc__plan *plan, size_t rows)
+{
+    size_t k = (size_t)plan->shape.k_dim;
+    return rows * (k * 4 + (k + 1) * 2 + 4 + 4 + 4 + 8) + 7 * 64;
+}
+
 static size_t lane_bytes(const pc__plan *plan)
 {
-    size_t k = (size_t)plan->shape.k_dim, rows = plan->tile_slots * plan->group;
-    return rows * (k * 4 + (k + 1) * 2 + 4 + 4 + 4 + 8) + plan->most_slots * 16 + 8 * 64;
+    return table_bytes(plan, plan->tile_slots * plan->group) + table_bytes(plan, PC__LIGHT_ROWS) + plan->most_slots * 16 + 64;
 }
 
 static pc_status make_scratch(pc__plan *plan)

@@ -1,27 +1,24 @@
-/* Running a plan: every lane (a thread) takes work items until a wave is empty; then the states of the wave's rows are merged. */
+/* Running a plan: every lane (a thread) takes work items, (unit, K/V head), until a wave is empty; then the states of the wave's rows are merged.
+ *
+ * Calls of many rows wait for arithmetic, calls of few rows for memory. Units stand longest first, so that the former are in front and the latter at the
+ * back. A lane that works on a heavy unit claims light ones from the back, lets the heavy call fetch their pages while it multiplies, and does them in
+ * between, out of its cache: both kinds of work go on at once. */
 #include <math.h>
 #include <string.h>
 
-#include "attn/plan_body.h"
+#include "attn/plan_run.h"
 #include "base/threads.h"
 
-typedef struct attending {
-    pc__plan *plan;
-    const pc__attn_layer *layer;
-    const pc__kernels *kernels;
-    const pc__angles *angles; /* NULL: no rotation */
-    const float *q;
-    float *out, *lse;
-    const pc__wave *wave;
-    atomic_size_t taken; /* work items of the wave, or rows to merge, that a lane has claimed */
-    atomic_size_t front, back; /* of the items, from either end */
-} attending;
+enum { BATCH_ITEMS = 8, BATCH_PAGES = 8 }; /* light work at a time: its pages fit the second-level cache beside a heavy call */
+
+typedef struct batch {
+    size_t item[BATCH_ITEMS], items;
+    const uint8_t *page[BATCH_PAGES];
+    size_t pages;
+} batch;
 
 typedef struct lane {
-    float *q, *slope; /* of the queries of a call: [slot][group] */
-    uint16_t *q16;
-    uint32_t *lo, *hi;
-    int64_t *distance;
+    pc__tables heavy, light;
     pc__state *states; /* [most_slots] */
 } lane;
 
@@ -32,187 +29,172 @@ static void *take(uint8_t **at, size_t bytes)
     return p;
 }
 
+static pc__tables tables_of(const pc__plan *plan, uint8_t **at, size_t rows)
+{
+    size_t k = (size_t)plan->shape.k_dim;
+    pc__tables t = {0};
+    t.q = take(at, rows * k * 4);
+    t.slope = take(at, rows * 4);
+    t.q16 = take(at, rows * (k + k % 2) * 2);
+    t.lo = take(at, rows * 4);
+    t.hi = take(at, rows * 4);
+    t.distance = take(at, rows * 8);
+    return t;
+}
+
 static lane lane_of(const pc__plan *plan, size_t index)
 {
     uint8_t *at = plan->scratch + index * plan->lane_bytes;
-    size_t rows = plan->tile_slots * plan->group, k = (size_t)plan->shape.k_dim;
     lane s;
-    s.q = take(&at, rows * k * 4);
-    s.slope = take(&at, rows * 4);
-    s.q16 = take(&at, rows * (k + k % 2) * 2);
-    s.lo = take(&at, rows * 4);
-    s.hi = take(&at, rows * 4);
-    s.distance = take(&at, rows * 8);
+    s.heavy = tables_of(plan, &at, plan->tile_slots * plan->group);
+    s.light = tables_of(plan, &at, PC__LIGHT_ROWS);
     s.states = take(&at, plan->most_slots * sizeof *s.states);
     return s;
 }
 
-/* Copies, turns and scales the queries of a pair for one K/V head. */
-static void load_queries(const attending *run, const pc__pair *pair, size_t head, float *q)
+static const pc__unit *unit_of(const pc__attending *run, size_t item, size_t *head)
 {
-    const pc__plan *plan = run->plan;
-    size_t k = (size_t)plan->shape.k_dim, g = plan->group;
-    memcpy(q, run->q + (pair->row * plan->heads + head * g) * k, g * k * sizeof *q);
-    if (run->angles) {
-        size_t half = (size_t)run->angles->rope->dims / 2;
-        pc__rope_turn(run->angles->rope, run->angles->cosine + pair->angle * half, run->angles->sine + pair->angle * half, q, g, k);
-    }
-    for (size_t i = 0; i < g * k; i++)
-        q[i] *= run->layer->scale;
+    size_t heads = (size_t)run->plan->shape.kv_heads;
+    *head = item % heads;
+    return &run->plan->units[run->wave->first_unit + item / heads];
 }
 
-static void round_queries(const attending *run, const lane *s, size_t rows)
+static size_t rows_of(const pc__attending *run, const pc__unit *unit)
 {
-    size_t k = (size_t)run->plan->shape.k_dim, even = k + k % 2;
-    for (size_t r = 0; r < rows; r++) {
-        run->kernels->to_bf16(s->q + r * k, k, s->q16 + r * even);
-        if (even > k)
-            s->q16[r * even + k] = 0;
+    return unit->widest * run->plan->group;
+}
+
+static void add_page(batch *b, const uint8_t *page)
+{
+    if (b->pages < BATCH_PAGES)
+        b->page[b->pages++] = page;
+}
+
+/* All pages of an item, or only its first. */
+static void add_pages(const pc__attending *run, batch *b, size_t item, int all)
+{
+    size_t head, count, stride;
+    const pc__unit *unit = unit_of(run, item, &head);
+    for (size_t c = unit->first; c < unit->first + (all ? unit->calls : 1); c++) {
+        const uint8_t *page = pc__call_pages(run, &run->plan->calls[c], head, &count, &stride);
+        for (size_t i = 0; i < (all ? count : 1); i++)
+            add_page(b, page + i * stride);
     }
 }
 
-/* Fills the lane's tables for a call; the pages that any of its rows sees are [*from, *to). */
-static void load_call(const attending *run, const pc__call *call, size_t head, const lane *s, size_t *from, size_t *to)
+static size_t items_of(const pc__attending *run)
 {
-    const pc__plan *plan = run->plan;
-    const pc__attn_layer *layer = run->layer;
-    size_t g = plan->group;
-    uint32_t least = UINT32_MAX, most = 0;
-    for (size_t i = 0; i < call->slots; i++) {
-        const pc__pair *pair = &plan->pairs[call->first + i];
-        uint32_t lo = pair->lo, hi = pair->hi;
-        if (layer->window > 0) {
-            uint32_t outside = (uint32_t)pc__kv_upto(call->kv, pair->distance - layer->window);
-            lo = outside > lo ? outside : lo;
+    return run->wave->units * (size_t)run->plan->shape.kv_heads;
+}
+
+/* Claims the next item from the front; 0: none is left. */
+static int claim(pc__attending *run, size_t *item)
+{
+    uint64_t ends = atomic_load_explicit(&run->ends, memory_order_relaxed);
+    do {
+        *item = (uint32_t)ends;
+        if (*item + (ends >> 32) >= items_of(run))
+            return 0;
+    } while (!atomic_compare_exchange_weak_explicit(&run->ends, &ends, ends + 1, memory_order_relaxed, memory_order_relaxed));
+    return 1;
+}
+
+/* The same from the back, if that one is light. */
+static int claim_light(pc__attending *run, size_t *item)
+{
+    uint64_t ends = atomic_load_explicit(&run->ends, memory_order_relaxed);
+    size_t items = items_of(run), head;
+    do {
+        if ((uint32_t)ends + (ends >> 32) >= items)
+            return 0;
+        *item = items - 1 - (size_t)(ends >> 32);
+        if (rows_of(run, unit_of(run, *item, &head)) > PC__LIGHT_ROWS)
+            return 0;
+    } while (!atomic_compare_exchange_weak_explicit(&run->ends, &ends, ends + (UINT64_C(1) << 32), memory_order_relaxed,
+                                                    memory_order_relaxed));
+    return 1;
+}
+
+static void claim_batch(pc__attending *run, batch *b)
+{
+    b->items = b->pages = 0;
+    while (b->items < BATCH_ITEMS && b->pages < BATCH_PAGES / 2 && claim_light(run, &b->item[b->items]))
+        add_pages(run, b, b->item[b->items++], 1);
+}
+
+/* A call of many rows in slices of its pages; after each the light work whose pages the slice has fetched. */
+static void attend_heavy(pc__attending *run, pc__loaded *call, lane *s);
+
+/* `fetch`: what the lane is likely to read after this item. */
+static void attend_item(pc__attending *run, size_t item, const batch *fetch, lane *s, pc__tables *tables)
+{
+    size_t head, count, stride;
+    const pc__unit *unit = unit_of(run, item, &head);
+    pc__clear_states(run, unit, head);
+    tables->turned = 0;
+    for (size_t c = unit->first; c < unit->first + unit->calls; c++) {
+        pc__loaded call = pc__load_call(run, &run->plan->calls[c], head, tables);
+        batch next = {.pages = 0};
+        if (c + 1 < unit->first + unit->calls)
+            add_page(&next, pc__call_pages(run, &run->plan->calls[c + 1], head, &count, &stride));
+        else if (fetch)
+            next = *fetch;
+        call.task.fetch = next.page;
+        call.task.fetches = next.pages;
+        if (call.task.rows >= PC__HEAVY_ROWS)
+            attend_heavy(run, &call, s);
+        else if (call.from < call.to)
+            pc__attend_pages(run, &call.task, call.from, call.to);
+    }
+}
+
+static void attend_heavy(pc__attending *run, pc__loaded *call, lane *s)
+{
+    size_t halves = (call->task.rows + 5) / 6 - 2; /* half pages that are fetched while one is multiplied, beside the run's own next one */
+    pc__attn_task task = call->task;
+    batch light;
+    while (call->from < call->to) {
+        size_t left = call->to - call->from, slice = left;
+        claim_batch(run, &light);
+        if (light.items) {
+            slice = (2 * light.pages + halves - 1) / halves;
+            slice = slice < left ? slice : left;
+            task.fetch = light.page;
+            task.fetches = light.pages;
+        } else {
+            task.fetch = call->task.fetch;
+            task.fetches = call->task.fetches;
         }
-        if (lo < hi) {
-            least = lo < least ? lo : least;
-            most = hi > most ? hi : most;
-        }
-        for (size_t r = i * g; r < (i + 1) * g; r++) {
-            s->lo[r] = lo;
-            s->hi[r] = hi;
-            s->distance[r] = pair->distance;
-            s->slope[r] = layer->slopes ? layer->slopes[head * g + r - i * g] : 0.0f;
-        }
-    }
-    *from = least == UINT32_MAX ? 0 : least / PC__PAGE;
-    *to = (most + PC__PAGE - 1) / PC__PAGE;
-}
-
-static void turn_call(const attending *run, const pc__call *call, size_t head, const lane *s)
-{
-    const pc__plan *plan = run->plan;
-    for (size_t i = 0; i < call->slots; i++)
-        load_queries(run, &plan->pairs[call->first + i], head, s->q + i * plan->group * (size_t)plan->shape.k_dim);
-    if (plan->shape.dtype == PC_DTYPE_BF16)
-        round_queries(run, s, call->slots * plan->group);
-}
-
-static size_t state_at(const attending *run, size_t head, size_t slot)
-{
-    return (head * run->wave->slots + slot) * run->plan->group;
-}
-
-/* Page 0 of a run for one K/V head. */
-static const uint8_t *pages_of(const attending *run, const pc__call *call, size_t head)
-{
-    return call->kv->layer[run->layer->layer] + head * pc__kv_page_bytes(&run->plan->shape);
-}
-
-/* The page that a call begins with, as good as is known without the window. */
-static const uint8_t *first_page(const attending *run, const pc__call *call, size_t head)
-{
-    const pc__plan *plan = run->plan;
-    return pages_of(run, call, head) +
-           plan->pairs[call->first].lo / PC__PAGE * pc__kv_page_bytes(&plan->shape) * (size_t)plan->shape.kv_heads;
-}
-
-static pc__attn_task make_task(const attending *run, const pc__call *call, size_t head, const lane *s)
-{
-    const pc__plan *plan = run->plan;
-    size_t state = state_at(run, head, call->slot);
-    pc__attn_task task = {
-        .pages = pages_of(run, call, head),
-        .page_stride = pc__kv_page_bytes(&plan->shape) * (size_t)plan->shape.kv_heads,
-        .v_offset = pc__kv_k_bytes(&plan->shape),
-        .k_dim = (size_t)plan->shape.k_dim,
-        .v_dim = (size_t)plan->shape.v_dim,
-        .relative = call->kv->relative,
-        .rows = call->slots * plan->group,
-        .q = s->q,
-        .q16 = s->q16,
-        .lo = s->lo,
-        .hi = s->hi,
-        .slope = run->layer->slopes ? s->slope : NULL,
-        .distance = s->distance,
-        .soft_cap = run->layer->soft_cap,
-        .m = plan->m + state,
-        .l = plan->l + state,
-        .acc = plan->acc + state * (size_t)plan->shape.v_dim,
-    };
-    return task;
-}
-
-static void clear_states(const attending *run, const pc__unit *unit, size_t head)
-{
-    const pc__plan *plan = run->plan;
-    size_t first = state_at(run, head, unit->slot), count = unit->slots * plan->group, v = (size_t)plan->shape.v_dim;
-    for (size_t i = first; i < first + count; i++) {
-        plan->m[i] = -INFINITY;
-        plan->l[i] = 0.0f;
-    }
-    memset(plan->acc + first * v, 0, count * v * sizeof *plan->acc);
-}
-
-/* `next`: what this lane is likely to read afterwards, or NULL. */
-static void attend_unit(const attending *run, const pc__unit *unit, size_t head, const uint8_t *next, const lane *s)
-{
-    const pc__plan *plan = run->plan;
-    pc__attend_fn attend = plan->shape.dtype == PC_DTYPE_BF16 ? run->kernels->attend_bf16 : run->kernels->attend_f32;
-    int turned = 0; /* the queries of the call before are those of the lane */
-    clear_states(run, unit, head);
-    for (size_t i = unit->first; i < unit->first + unit->calls; i++) {
-        const pc__call *call = &plan->calls[i];
-        pc__attn_task task = make_task(run, call, head, s);
-        size_t from, to;
-        load_call(run, call, head, s, &from, &to);
-        turned = turned && call->turned;
-        if (from >= to)
-            continue;
-        if (!turned)
-            turn_call(run, call, head, s);
-        turned = 1;
-        task.next = i + 1 < unit->first + unit->calls ? first_page(run, call + 1, head) : next;
-        attend(&task, from, to);
+        task.goes_on = slice < left;
+        pc__attend_pages(run, &task, call->from, call->from + slice);
+        for (size_t i = 0; i < light.items; i++)
+            attend_item(run, light.item[i], NULL, s, &s->light);
+        call->from += slice;
     }
 }
 
-/* Units come longest first: those that many rows share, bound by arithmetic, stand in front, rows' own ones, bound by memory, at the back. Lanes take
- * from both ends, so that each kind of work runs beside the other. */
 static void run_lane(void *arg, size_t index)
 {
-    attending *r = arg;
-    const pc__unit *units = r->plan->units + r->wave->first_unit;
-    size_t heads = (size_t)r->plan->shape.kv_heads, items = r->wave->units * heads, beside = (r->plan->lanes + 1) / 2;
-    lane s = lane_of(r->plan, index);
-    while (atomic_fetch_add_explicit(&r->taken, 1, memory_order_relaxed) < items) {
-        size_t i = index % 2 ? items - 1 - atomic_fetch_add_explicit(&r->back, 1, memory_order_relaxed)
-                             : atomic_fetch_add_explicit(&r->front, 1, memory_order_relaxed);
-        size_t guess = index % 2 ? i - beside : i + beside; /* as many lanes go the same way; it wraps where nothing is left */
-        const uint8_t *next = guess < items ? first_page(r, &r->plan->calls[units[guess / heads].first], guess % heads) : NULL;
-        attend_unit(r, &units[i / heads], i % heads, next, &s);
+    pc__attending *run = arg;
+    lane s = lane_of(run->plan, index);
+    size_t item;
+    while (claim(run, &item)) {
+        batch next = {.pages = 0};
+        size_t guess = item + run->plan->lanes; /* as many lanes go the same way */
+        if (guess < items_of(run))
+            add_pages(run, &next, guess, 0);
+        attend_item(run, item, &next, &s, &s.heavy);
     }
 }
 
-static void merge_row(const attending *r, const lane *s, size_t row)
+static void merge_row(const pc__attending *r, const lane *s, size_t row)
 {
     const pc__plan *plan = r->plan;
     size_t v = (size_t)plan->shape.v_dim, g = plan->group, first = plan->slot_first[row], n = plan->slot_first[row + 1] - first;
     float lse;
     for (size_t h = 0; h < plan->heads; h++) {
         for (size_t i = 0; i < n; i++) {
-            size_t at = state_at(r, h / g, plan->slots[first + i]) + h % g;
+            size_t at = pc__state_at(r, h / g, plan->slots[first + i]) + h % g;
             s->states[i] = (pc__state){plan->acc + at * v, plan->m[at], plan->l[at]};
         }
         pc__merge(n, s->states, v, r->out + (row * plan->heads + h) * v, &lse);
@@ -223,10 +205,10 @@ static void merge_row(const attending *r, const lane *s, size_t row)
 
 static void merge_lane(void *arg, size_t index)
 {
-    attending *r = arg;
+    pc__attending *r = arg;
     lane s = lane_of(r->plan, index);
     size_t i;
-    while ((i = atomic_fetch_add_explicit(&r->taken, 8, memory_order_relaxed)) < r->wave->rows)
+    while ((i = atomic_fetch_add_explicit(&r->rows_taken, 8, memory_order_relaxed)) < r->wave->rows)
         for (size_t row = i; row < i + 8 && row < r->wave->rows; row++)
             merge_row(r, &s, r->wave->first_row + row);
 }
@@ -252,7 +234,7 @@ static pc_status find_angles(pc__plan *plan, const pc__rope *rope, const pc__ang
 
 pc_status pc__plan_attend(pc__plan *plan, const pc__attn_layer *layer, const float *q, float *out, float *lse)
 {
-    attending r = {.plan = plan, .layer = layer, .kernels = pc__kernels_get(), .q = q, .out = out, .lse = lse};
+    pc__attending r = {.plan = plan, .layer = layer, .kernels = pc__kernels_get(), .q = q, .out = out, .lse = lse};
     if (layer->rope && layer->rope->dims > plan->shape.k_dim)
         return pc__fail(PC_ERR_INVALID, "attention: %d rotary dims of %d", layer->rope->dims, plan->shape.k_dim);
     if (layer->rope) {
@@ -263,12 +245,10 @@ pc_status pc__plan_attend(pc__plan *plan, const pc__attn_layer *layer, const flo
     for (size_t w = 0; w < plan->wave_count; w++) {
         size_t items;
         r.wave = &plan->waves[w];
-        items = r.wave->units * (size_t)plan->shape.kv_heads;
-        atomic_store(&r.taken, 0);
-        atomic_store(&r.front, 0);
-        atomic_store(&r.back, 0);
+        items = items_of(&r);
+        atomic_store(&r.ends, 0);
+        atomic_store(&r.rows_taken, 0);
         pc__parallel(plan->context, items < plan->lanes ? items : plan->lanes, run_lane, &r);
-        atomic_store(&r.taken, 0);
         pc__parallel(plan->context, plan->lanes, merge_lane, &r);
     }
     return PC_OK;

@@ -18,6 +18,8 @@
 enum {
     PC__PART = 1024,           /* tokens; a multiple of PC__PAGE */
     PC__TILE_ROWS = 256,       /* query vectors of a unit */
+    PC__LIGHT_ROWS = 8,        /* query vectors of a call that waits for memory rather than for arithmetic, and from which on … */
+    PC__HEAVY_ROWS = 18,       /* … it is the other way round */
     PC__STATE_FLOATS = 1 << 23 /* of a wave */
 };
 
@@ -39,7 +41,8 @@ typedef struct pc__call {
 typedef struct pc__unit {
     size_t first, calls;
     uint32_t slot, slots;
-    size_t keys; /* visible ones, over its pairs: its cost */
+    uint32_t widest; /* slots of its longest call */
+    size_t keys;     /* visible ones, over its pairs: its cost */
 } pc__unit;
 
 typedef struct pc__wave {

@@ -115,10 +115,11 @@ static int same_turn(const pc__plan *plan, const pc__call *a, const pc__call *b)
     return 1;
 }
 
-static void close_call(pc__plan *plan, const pc__unit *unit)
+static void close_call(pc__plan *plan, pc__unit *unit)
 {
     pc__call *call = &plan->calls[plan->call_count - 1];
     call->turned = plan->call_count - 1 > unit->first && same_turn(plan, call - 1, call);
+    unit->widest = call->slots > unit->widest ? call->slots : unit->widest;
     plan->tile_slots = call->slots > plan->tile_slots ? call->slots : plan->tile_slots;
 }
 
@@ -187,7 +188,7 @@ static pc_status make_unit(maker *m, pc__wave *wave, size_t first, size_t count)
     if (status < 0)
         return status;
     unit = &plan->units[plan->unit_count++];
-    *unit = (pc__unit){plan->call_count, 0, (uint32_t)first, (uint32_t)count, 0};
+    *unit = (pc__unit){.first = plan->call_count, .slot = (uint32_t)first, .slots = (uint32_t)count};
     open_unit(m, first, count);
     status = fill_unit(m, unit);
     unit->calls = plan->call_count - unit->first;

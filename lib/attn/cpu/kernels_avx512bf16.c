@@ -18,20 +18,29 @@ INLINE __m512i pair(const uint16_t *x)
     return _mm512_set1_epi32(both);
 }
 
-/* While a page is worked on, the one after it is fetched: pages of one head are far apart, which no hardware prefetcher follows. `ahead`: bytes
- * from a page to the next one; 0: fetch nothing. */
-INLINE void fetch(const uint16_t *line, ptrdiff_t ahead)
+/* While a page is worked on, others are fetched: pages of one head are far apart, which no hardware prefetcher follows. Bytes from this page to that
+ * one (0: fetch nothing), and which half of each 256 bytes. */
+typedef struct ahead {
+    ptrdiff_t by;
+    int first, second;
+} ahead;
+
+INLINE void fetch(const uint16_t *line, ahead a)
 {
-    const char *at = (const char *)line + ahead;
-    if (!ahead)
+    const char *at = (const char *)line + a.by;
+    if (!a.by)
         return;
-    _mm_prefetch(at, _MM_HINT_T1);
-    _mm_prefetch(at + 64, _MM_HINT_T1);
-    _mm_prefetch(at + 128, _MM_HINT_T1);
-    _mm_prefetch(at + 192, _MM_HINT_T1);
+    if (a.first) {
+        _mm_prefetch(at, _MM_HINT_T1);
+        _mm_prefetch(at + 64, _MM_HINT_T1);
+    }
+    if (a.second) {
+        _mm_prefetch(at + 128, _MM_HINT_T1);
+        _mm_prefetch(at + 192, _MM_HINT_T1);
+    }
 }
 
-INLINE void scores(const pc__attn_task *task, const uint16_t *k, size_t row, const int rows, ptrdiff_t ahead, float (*s)[PC__PAGE])
+INLINE void scores(const pc__attn_task *task, const uint16_t *k, size_t row, const int rows, ahead a, float (*s)[PC__PAGE])
 {
     __m512 sum[ROWS][4];
     size_t dim = task->k_dim + task->k_dim % 2;
@@ -44,7 +53,7 @@ INLINE void scores(const pc__attn_task *task, const uint16_t *k, size_t row, con
     for (size_t d = 0; d < dim; d += 2, k += 2 * PC__PAGE) {
         __m512i k0 = _mm512_load_si512(k), k1 = _mm512_load_si512(k + 32), k2 = _mm512_load_si512(k + 64),
                 k3 = _mm512_load_si512(k + 96);
-        fetch(k, ahead);
+        fetch(k, a);
 #pragma GCC unroll 8
         for (int r = 0; r < rows; r++) {
             __m512i x = pair(q + (size_t)r * dim + d);
@@ -62,7 +71,7 @@ INLINE void scores(const pc__attn_task *task, const uint16_t *k, size_t row, con
 }
 
 INLINE void values(const pc__attn_task *task, const uint16_t *v, size_t row, const int rows, const int vectors, __mmask16 last,
-                   size_t column, ptrdiff_t ahead, uint16_t (*p)[PC__PAGE], const float *scale)
+                   size_t column, ahead a, uint16_t (*p)[PC__PAGE], const float *scale)
 {
     __m512 sum[ROWS][4];
     float *acc = task->acc + row * task->v_dim + column;
@@ -74,7 +83,7 @@ INLINE void values(const pc__attn_task *task, const uint16_t *v, size_t row, con
                                                                       acc + (size_t)r * task->v_dim + 16 * j));
     for (size_t t = 0; t < PC__PAGE; t += 2) {
         const uint16_t *line = v + t * task->v_dim + 2 * column;
-        fetch(line, ahead);
+        fetch(line, a);
 #pragma GCC unroll 4
         for (int j = 0; j < vectors; j++) {
             __m512i x = _mm512_maskz_loadu_epi32(j + 1 < vectors ? 0xffff : last, line + 32 * j);
@@ -155,52 +164,72 @@ typedef struct group {
     const pc__attn_task *task;
     const uint16_t *k, *v;
     size_t page, row, rows;
+    size_t halves; /* of the pages of task->fetch: fetched so far */
     float s[GROUP][PC__PAGE], scale[GROUP];
     uint16_t p[GROUP][PC__PAGE];
 } group;
 
-INLINE void block_scores(group *g, size_t at, const int rows, ptrdiff_t ahead)
+INLINE void block_scores(group *g, size_t at, const int rows, ahead a)
 {
-    scores(g->task, g->k, g->row + at, rows, ahead, g->s + at);
+    scores(g->task, g->k, g->row + at, rows, a, g->s + at);
 }
 
-INLINE void block_values(group *g, size_t at, const int rows, ptrdiff_t ahead)
+INLINE void block_values(group *g, size_t at, const int rows, ahead a)
 {
     size_t column = 0;
     for (; column + 64 <= g->task->v_dim; column += 64)
-        values(g->task, g->v, g->row + at, rows, 4, 0xffff, column, ahead, g->p + at, g->scale + at);
+        values(g->task, g->v, g->row + at, rows, 4, 0xffff, column, a, g->p + at, g->scale + at);
     for (; column < g->task->v_dim; column += 16) {
         size_t left = g->task->v_dim - column;
-        values(g->task, g->v, g->row + at, rows, 1, pc__lanes(0, left < 16 ? (uint32_t)left : 16, 0), column, ahead, g->p + at,
+        values(g->task, g->v, g->row + at, rows, 1, pc__lanes(0, left < 16 ? (uint32_t)left : 16, 0), column, a, g->p + at,
                g->scale + at);
     }
 }
 
-#define FOR_ROWS(what, g, at, ahead)                      \
+#define FOR_ROWS(what, g, at, a)                          \
     switch ((g)->rows - (at)) {                           \
-    case 1: what(g, at, 1, ahead); break;                 \
-    case 2: what(g, at, 2, ahead); break;                 \
-    case 3: what(g, at, 3, ahead); break;                 \
-    case 4: what(g, at, 4, ahead); break;                 \
-    case 5: what(g, at, 5, ahead); break;                 \
-    default: what(g, at, 6, ahead); break;                \
+    case 1: what(g, at, 1, a);     break;                 \
+    case 2: what(g, at, 2, a);     break;                 \
+    case 3: what(g, at, 3, a);     break;                 \
+    case 4: what(g, at, 4, a);     break;                 \
+    case 5: what(g, at, 5, a);     break;                 \
+    default: what(g, at, 6, a);     break;                \
     }
 
+/* What block `block` of a page's rows fetches: half a page at a time, so that the fetching keeps pace with the work, the run's next page first, then pages
+ * that are wanted later; a single block has to fetch a whole one. */
+static ahead fetched_by(group *g, size_t block, int last_page)
+{
+    const uint8_t *data = (const uint8_t *)g->k;
+    int only = g->task->rows <= ROWS, half = (int)(g->halves % 2);
+    if (!last_page && block < 2)
+        return (ahead){(ptrdiff_t)g->task->page_stride, only || !block, only || block};
+    if (g->halves / 2 >= g->task->fetches)
+        return (ahead){0, 0, 0};
+    ahead a = {g->task->fetch[g->halves / 2] - data, only || !half, only || half};
+    g->halves += only ? 2 : 1;
+    return a;
+}
+
 /* Blocks of rows that see nothing of the page are left out, as they are in a causal prefill. */
-static void group_page(group *g, ptrdiff_t ahead)
+static void group_page(group *g, int last_page)
 {
     int sees[GROUP / ROWS];
+    ahead a[GROUP / ROWS];
     for (size_t at = 0; at < g->rows; at += ROWS) {
-        size_t n = g->rows - at < ROWS ? g->rows - at : ROWS;
-        if ((sees[at / ROWS] = pc__block_sees(g->task, g->row + at, n, g->page)))
-            FOR_ROWS(block_scores, g, at, at ? 0 : ahead)
+        size_t n = g->rows - at < ROWS ? g->rows - at : ROWS, block = at / ROWS;
+        sees[block] = pc__block_sees(g->task, g->row + at, n, g->page);
+        if (!sees[block])
+            continue;
+        a[block] = fetched_by(g, (g->row + at) / ROWS, last_page);
+        FOR_ROWS(block_scores, g, at, a[block])
     }
     for (size_t r = 0; r < g->rows; r++)
         if (sees[r / ROWS])
             g->scale[r] = weights(g->task, g->row + r, g->page, g->s[r], g->p[r]);
     for (size_t at = 0; at < g->rows; at += ROWS)
         if (sees[at / ROWS])
-            FOR_ROWS(block_values, g, at, at ? 0 : ahead)
+            FOR_ROWS(block_values, g, at, a[at / ROWS])
 }
 
 static void attend_bf16(const pc__attn_task *task, size_t first_page, size_t last_page)
@@ -208,13 +237,12 @@ static void attend_bf16(const pc__attn_task *task, size_t first_page, size_t las
     group g = {.task = task};
     for (size_t page = first_page; page < last_page; page++) {
         const uint8_t *data = task->pages + page * task->page_stride;
-        ptrdiff_t ahead = page + 1 < last_page ? (ptrdiff_t)task->page_stride : task->next ? task->next - data : 0;
         g.k = (const uint16_t *)(const void *)data;
         g.v = (const uint16_t *)(const void *)(data + task->v_offset);
         g.page = page;
         for (g.row = 0; g.row < task->rows; g.row += GROUP) {
             g.rows = task->rows - g.row < GROUP ? task->rows - g.row : GROUP;
-            group_page(&g, g.row ? 0 : ahead); /* the first group of rows fetches */
+            group_page(&g, page + 1 == last_page && !task->goes_on);
         }
     }
 }

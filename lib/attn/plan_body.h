@@ -19,7 +19,7 @@ enum {
     PC__PART = 1024,           /* tokens; a multiple of PC__PAGE */
     PC__TILE_ROWS = 256,       /* query vectors of a unit */
     PC__LIGHT_ROWS = 8,        /* query vectors of a call that waits for memory rather than for arithmetic, and from which on … */
-    PC__HEAVY_ROWS = 18,       /* … it is the other way round */
+    PC__HEAVY_ROWS = 13,       /* … it is the other way round */
     PC__STATE_FLOATS = 1 << 23 /* of a wave */
 };
 

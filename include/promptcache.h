@@ -657,6 +657,9 @@ PC_API pc_status pc_eval(const pc_model *model, const pc_eval_args *args);
 /* The segment's K and V of one layer as they are when placed at `start`: k, v [kv_head][token][head_dim] in fp32; either
  * may be NULL. PC_ERR_UNSUPPORTED: the model's states cannot be moved there. Since 0.1. */
 PC_API pc_status pc_segment_read(const pc_segment *segment, int32_t layer, int64_t start, float *k, float *v);
+/* The same states in memory of their own, as an engine that does not share would hold them: for measuring what sharing
+ * saves. PC_ERR_UNSUPPORTED: a host's segment. Since 0.1. */
+PC_API pc_status pc_segment_copy(pc_segment **out, const pc_segment *segment);
 PC_API size_t pc_segment_tokens(const pc_segment *segment, const int32_t **tokens); /* borrowed */
 PC_API void pc_segment_free(pc_segment *segment);
 

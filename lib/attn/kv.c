@@ -98,6 +98,28 @@ pc_status pc__kv_new(pc__kv **out, const pc_allocator *mem, const pc__kv_shape *
     return PC_OK;
 }
 
+pc_status pc__kv_copy(pc__kv **out, const pc__kv *kv)
+{
+    pc__kv *copy;
+    pc_status status = pc__kv_new(out, &kv->mem, &kv->shape, kv->tokens);
+    if (status < 0)
+        return status;
+    copy = *out;
+    if (kv->relative && !(copy->relative = pc__alloc(&copy->mem, copy->pages * PC__PAGE * sizeof *copy->relative))) {
+        pc__kv_unref(copy);
+        *out = NULL;
+        return PC_ERR_NOMEM;
+    }
+    if (kv->relative)
+        memcpy(copy->relative, kv->relative, kv->tokens * sizeof *kv->relative);
+    for (int32_t l = 0; l < kv->shape.layers; l++)
+        memcpy(copy->layer[l], kv->layer[l], copy->pages * layer_page_bytes(&kv->shape));
+    copy->tokens = kv->tokens;
+    copy->regime = kv->regime;
+    copy->origin = kv->origin;
+    return PC_OK;
+}
+
 pc__kv *pc__kv_ref(pc__kv *kv)
 {
     atomic_fetch_add_explicit(&kv->references, 1, memory_order_relaxed);

@@ -42,6 +42,8 @@ size_t pc__kv_page_bytes(const pc__kv_shape *shape); /* of one page of one head:
 size_t pc__kv_bytes(const pc__kv *kv);               /* all that it holds */
 
 pc_status pc__kv_new(pc__kv **out, const pc_allocator *mem, const pc__kv_shape *shape, size_t capacity_tokens);
+/* The same tokens in memory of their own. */
+pc_status pc__kv_copy(pc__kv **out, const pc__kv *kv);
 pc__kv *pc__kv_ref(pc__kv *kv);
 void pc__kv_unref(pc__kv *kv);
 /* Adds `count` tokens at the given relative positions (ascending, above the last); their K and V are undefined until

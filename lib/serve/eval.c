@@ -245,6 +245,25 @@ done:
     return status;
 }
 
+pc_status pc_segment_copy(pc_segment **out, const pc_segment *segment)
+{
+    const pc_model *model;
+    pc__kv *copy;
+    pc_status status;
+    if (!out)
+        return pc__fail(PC_ERR_INVALID, "pc_segment_copy: out is NULL");
+    *out = NULL;
+    if (!segment)
+        return pc__fail(PC_ERR_INVALID, "pc_segment_copy: segment is NULL");
+    model = pc__segment_model(segment);
+    if (!model || !model->native)
+        return pc__fail(PC_ERR_UNSUPPORTED,
+                        "pc_segment_copy: only for segments of models that we run ourselves");
+    status = pc__kv_copy(&copy, segment->payload);
+    return status < 0 ? status
+                      : pc__wrap_segment(out, model, copy, segment->token_ids, segment->tokens);
+}
+
 pc_status pc_segment_read(const pc_segment *segment, int32_t layer, int64_t start, float *k,
                           float *v)
 {

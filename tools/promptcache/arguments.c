@@ -194,3 +194,18 @@ int read_options(const command *about, int argc, char **argv, const option_row *
     }
     return code;
 }
+
+size_t read_numbers(const char *text, long *values, size_t most)
+{
+    for (size_t n = 0; n < most;) {
+        char *end;
+        values[n] = strtol(text, &end, 10);
+        if (end == text || values[n] < 0 || (*end && *end != ','))
+            return 0;
+        n++;
+        if (!*end)
+            return n;
+        text = end + 1;
+    }
+    return 0;
+}

@@ -36,23 +36,6 @@ typedef struct bench {
     pc_plan *plan[ARMS];
 } bench;
 
-/* "1,8,32" */
-static size_t read_list(const char *text, long *values)
-{
-    size_t n = 0;
-    while (n < MOST) {
-        char *end;
-        values[n] = strtol(text, &end, 10);
-        if (end == text || values[n] < 0 || (*end && *end != ','))
-            return 0;
-        n++;
-        if (!*end)
-            return n;
-        text = end + 1;
-    }
-    return 0;
-}
-
 static size_t run_bytes(const bench *b, size_t tokens)
 {
     return pc_pages_bytes(&b->shape, tokens);
@@ -239,8 +222,8 @@ static int grid(bench *b, const command *about)
 {
     const arguments *a = b->a;
     long rows[MOST], prefix[MOST], suffix[MOST];
-    size_t nr = read_list(a->rows, rows), np = read_list(a->prefix, prefix),
-           ns = read_list(a->suffix, suffix);
+    size_t nr = read_numbers(a->rows, rows, MOST), np = read_numbers(a->prefix, prefix, MOST),
+           ns = read_numbers(a->suffix, suffix, MOST);
     int code = EXIT_OK;
     if (!nr || !np || !ns)
         return usage_error(

@@ -11,6 +11,7 @@ typedef struct benchmark {
 static const benchmark all[] = {
     {"attend", "attention of a batch over a shared prefix, against reading it for every row",
      bench_attend},
+    {"decode", "a step of a batch over a shared prefix, against copies of it", bench_decode},
     {"ttft", "time to the first token, cached against full prefill", bench_ttft},
 };
 

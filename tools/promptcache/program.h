@@ -44,6 +44,8 @@ typedef struct command {
  * go on; else the exit code (0 after --help). */
 int read_options(const command *about, int argc, char **argv, const option_row *rows, size_t count,
                  const char **others, size_t most, size_t *other_count);
+/* "1,8,32": how many there are, 0: it is no such list or has more than `most`. */
+size_t read_numbers(const char *text, long *values, size_t most);
 int usage_error(const command *about, const char *format, ...)
     __attribute__((format(printf, 2, 3)));
 
@@ -103,6 +105,7 @@ extern const command run_command, show_command, check_command, eval_command, ben
     tokenize_command;
 int write_layout_svg(const pc_schema *schema, const char *path); /* 0, or an exit code */
 int bench_attend(int argc, char **argv);
+int bench_decode(int argc, char **argv);
 int bench_ttft(int argc, char **argv);
 
 #endif

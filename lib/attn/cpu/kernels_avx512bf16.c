@@ -279,16 +279,26 @@ static void panel_bf16(const void *panel, size_t in, const void *x, size_t ldx, 
 {
     __mmask16 m0 = pc__lanes(0, (uint32_t)width, 0), m1 = pc__lanes(0, (uint32_t)width, 16);
     const uint16_t *line = x;
-    for (size_t row = 0; row < rows;) {
-        size_t left = rows - row;
+    size_t blocks = (rows + PANEL_ROWS - 1) / PANEL_ROWS;
+    for (size_t i = 0, row = 0; i < blocks; i++) {
+        size_t n = (rows - row) / (blocks - i); /* blocks alike: a short one is slow */
         const uint16_t *from = line + row * ldx;
         float *to = y + row * ldy;
-        if (left >= 12)
-            panel_block(panel, in, from, ldx, 12, to, ldy, m0, m1), row += 12;
-        else if (left >= 4)
-            panel_block(panel, in, from, ldx, 4, to, ldy, m0, m1), row += 4;
-        else
-            panel_block(panel, in, from, ldx, 1, to, ldy, m0, m1), row += 1;
+        switch (n) {
+        case 1: panel_block(panel, in, from, ldx, 1, to, ldy, m0, m1); break;
+        case 2: panel_block(panel, in, from, ldx, 2, to, ldy, m0, m1); break;
+        case 3: panel_block(panel, in, from, ldx, 3, to, ldy, m0, m1); break;
+        case 4: panel_block(panel, in, from, ldx, 4, to, ldy, m0, m1); break;
+        case 5: panel_block(panel, in, from, ldx, 5, to, ldy, m0, m1); break;
+        case 6: panel_block(panel, in, from, ldx, 6, to, ldy, m0, m1); break;
+        case 7: panel_block(panel, in, from, ldx, 7, to, ldy, m0, m1); break;
+        case 8: panel_block(panel, in, from, ldx, 8, to, ldy, m0, m1); break;
+        case 9: panel_block(panel, in, from, ldx, 9, to, ldy, m0, m1); break;
+        case 10: panel_block(panel, in, from, ldx, 10, to, ldy, m0, m1); break;
+        case 11: panel_block(panel, in, from, ldx, 11, to, ldy, m0, m1); break;
+        default: panel_block(panel, in, from, ldx, 12, to, ldy, m0, m1); break;
+        }
+        row += n;
     }
 }
 

@@ -1,0 +1,273 @@
+/* bench decode: one decoding step of a batch whose sequences share a prefix, as the engine does it, against the same step where every sequence has its own
+ * copy of the prefix.
+ *
+ * The prefix is one encoded stretch of tokens placed again and again, each time in memory of its own, so that long ones need no long prefill. The bound of a
+ * step is that of its two kinds of work, one after the other: linear layers (the larger of their weights' bytes at the bandwidth and their arithmetic at the
+ * peak) and attention (the same for K and V, the shared ones once). Peaks are measured at the start. */
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "machine.h"
+#include "program.h"
+
+enum { MOST = 16, STRETCH = 1024, MOST_TIMES = 99, ARMS = 2 };
+enum { SHARED, UNSHARED };
+
+typedef struct arguments {
+    const char *model, *shape, *batch, *prefix;
+    long suffix, repeats, compute, memory;
+    int json;
+} arguments;
+
+typedef struct bench {
+    const arguments *a;
+    pc_context *context;
+    pc_model *model;
+    pc_model_info info;
+    double read_rate, flop_rate;
+    pc_segment *stretch, *tail; /* what all others are copies of */
+} bench;
+
+/* The sequences of one measurement. */
+typedef struct work {
+    const bench *b;
+    size_t batch, prefix, stretches, copies; /* copies: batch, or 1 where there is no room for more */
+    pc_segment **prefixes;                   /* [copies][stretches] */
+    pc_segment **tails;                      /* [batch] */
+    pc_span *spans[ARMS];                    /* [batch][stretches + 1] */
+    pc_lane *lanes[ARMS];                    /* [batch] */
+    int32_t *tokens;
+    int64_t *positions;
+    float *logits;
+} work;
+
+static int encode(const bench *b, size_t count, pc_segment **segment)
+{
+    pc_eval_args args = PC_EVAL_ARGS_INIT;
+    int32_t *tokens = malloc(count * sizeof *tokens);
+    int64_t *positions = malloc(count * sizeof *positions);
+    pc_lane lane = {NULL, 0, tokens, positions, count};
+    pc_status status = PC_ERR_NOMEM;
+    for (size_t i = 0; tokens && positions && i < count; i++) {
+        tokens[i] = (int32_t)((i * 7919 + 13) % (size_t)b->info.vocab);
+        positions[i] = (int64_t)i;
+    }
+    args.lanes = &lane;
+    args.lane_count = 1;
+    args.segments = segment;
+    if (tokens && positions)
+        status = pc_eval(b->model, &args);
+    free(tokens);
+    free(positions);
+    return status < 0 ? input_error("encode", NULL) : EXIT_OK;
+}
+
+static size_t bytes_of(const work *w)
+{
+    return (w->copies * w->prefix + w->batch * (size_t)w->b->a->suffix) * (size_t)w->b->info.kv_bytes_per_token;
+}
+
+static int copy_segments(work *w)
+{
+    for (size_t i = 0; i < w->copies * w->stretches; i++)
+        if (pc_segment_copy(&w->prefixes[i], w->b->stretch) < 0)
+            return input_error("copy", "--memory limits the copies");
+    for (size_t i = 0; w->b->tail && i < w->batch; i++)
+        if (pc_segment_copy(&w->tails[i], w->b->tail) < 0)
+            return input_error("copy", "--memory limits the copies");
+    return EXIT_OK;
+}
+
+static void lay_spans(work *w, int arm)
+{
+    size_t per = w->stretches + 1;
+    for (size_t i = 0; i < w->batch; i++) {
+        pc_span *spans = w->spans[arm] + i * per;
+        size_t n = 0;
+        for (; n < w->stretches; n++)
+            spans[n] = (pc_span){w->prefixes[(arm == UNSHARED ? i : 0) * w->stretches + n], (int64_t)(n * STRETCH), 0, 0};
+        if (w->tails[i])
+            spans[n++] = (pc_span){w->tails[i], (int64_t)w->prefix, 0, 0};
+        w->tokens[i] = (int32_t)((i * 31 + 7) % (size_t)w->b->info.vocab);
+        w->positions[i] = (int64_t)w->prefix + w->b->a->suffix;
+        w->lanes[arm][i] = (pc_lane){spans, n, &w->tokens[i], &w->positions[i], 1};
+    }
+}
+
+static int work_new(work *w, const bench *b, size_t batch, size_t prefix)
+{
+    size_t room = (size_t)b->a->memory << 20;
+    *w = (work){.b = b, .batch = batch, .prefix = prefix, .stretches = prefix / STRETCH, .copies = batch};
+    w->copies = bytes_of(w) <= room ? batch : 1;
+    w->prefixes = calloc(w->copies * w->stretches + 1, sizeof(pc_segment *));
+    w->tails = calloc(batch, sizeof(pc_segment *));
+    w->tokens = calloc(batch, sizeof *w->tokens);
+    w->positions = calloc(batch, sizeof *w->positions);
+    w->logits = malloc(batch * (size_t)b->info.vocab * sizeof *w->logits);
+    for (int arm = 0; arm < ARMS; arm++) {
+        w->spans[arm] = calloc(batch * (w->stretches + 1), sizeof *w->spans[arm]);
+        w->lanes[arm] = calloc(batch, sizeof *w->lanes[arm]);
+        if (!w->spans[arm] || !w->lanes[arm])
+            return plain_error("no memory for %zu sequences", batch);
+    }
+    if (!w->prefixes || !w->tails || !w->tokens || !w->positions || !w->logits)
+        return plain_error("no memory for %zu sequences", batch);
+    int code = copy_segments(w);
+    if (code != EXIT_OK)
+        return code;
+    lay_spans(w, SHARED);
+    if (w->copies == batch)
+        lay_spans(w, UNSHARED);
+    return EXIT_OK;
+}
+
+static void work_free(work *w)
+{
+    for (size_t i = 0; w->prefixes && i < w->copies * w->stretches; i++)
+        pc_segment_free(w->prefixes[i]);
+    for (size_t i = 0; w->tails && i < w->batch; i++)
+        pc_segment_free(w->tails[i]);
+    for (int arm = 0; arm < ARMS; arm++) {
+        free(w->spans[arm]);
+        free(w->lanes[arm]);
+    }
+    free(w->prefixes), free(w->tails), free(w->tokens), free(w->positions), free(w->logits);
+}
+
+static int step(const work *w, int arm, double *seconds)
+{
+    pc_eval_args args = PC_EVAL_ARGS_INIT;
+    double began = machine_now();
+    args.lanes = w->lanes[arm];
+    args.lane_count = w->batch;
+    args.logits = w->logits;
+    if (pc_eval(w->b->model, &args) < 0)
+        return input_error("step", NULL);
+    *seconds = machine_now() - began;
+    return EXIT_OK;
+}
+
+static double larger(double bytes, double flops, const bench *b)
+{
+    double x = bytes / b->read_rate, y = flops / b->flop_rate;
+    return x > y ? x : y;
+}
+
+static double bound_of(const work *w)
+{
+    const pc_model_info *info = &w->b->info;
+    double batch = (double)w->batch, prefix = (double)w->prefix, suffix = (double)w->b->a->suffix;
+    double weights = (double)info->weight_bytes / (info->compute == PC_DTYPE_BF16 ? 2 : 4);
+    double attention = 4.0 * batch * (prefix + suffix) * info->heads * info->head_dim * info->layers;
+    return larger((double)info->weight_bytes, 2 * weights * batch, w->b) +
+           larger((double)info->kv_bytes_per_token * (prefix + batch * suffix), attention, w->b);
+}
+
+static void print_row(const work *w, double shared, double unshared)
+{
+    double bound = bound_of(w), batch = (double)w->batch;
+    if (w->b->a->json) {
+        print_json(json_pack("{s:I,s:I,s:I,s:f,s:o,s:f,s:f,s:f}", "batch", (json_int_t)w->batch, "prefix", (json_int_t)w->prefix,
+                             "suffix", (json_int_t)w->b->a->suffix, "tokens_per_s", batch / shared, "unshared_tokens_per_s",
+                             json_number(batch / unshared), "step_ms", 1e3 * shared, "bound_ms", 1e3 * bound, "bound_share",
+                             bound / shared));
+        return;
+    }
+    printf("%5zu %7zu %7ld %10.1f %10.1f", w->batch, w->prefix, w->b->a->suffix, 1e3 * shared, batch / shared);
+    if (isnan(unshared))
+        printf(" %10s %9s", "-", "-");
+    else
+        printf(" %10.1f %8.2fx", batch / unshared, unshared / shared);
+    printf(" %10.1f   %3.0f %%\n", 1e3 * bound, 100 * bound / shared);
+    fflush(stdout);
+}
+
+static int measure(const bench *b, size_t batch, size_t prefix)
+{
+    double times[ARMS][MOST_TIMES], once;
+    work w;
+    int code = work_new(&w, b, batch, prefix), arms = w.copies == batch ? ARMS : 1;
+    for (int arm = 0; arm < arms && code == EXIT_OK; arm++)
+        code = step(&w, arm, &once); /* warms */
+    for (long i = 0; i < b->a->repeats && code == EXIT_OK; i++)
+        for (int arm = 0; arm < arms && code == EXIT_OK; arm++)
+            code = step(&w, arm, &times[arm][i]);
+    if (code == EXIT_OK)
+        print_row(&w, median(times[SHARED], (size_t)b->a->repeats),
+                  arms == ARMS ? median(times[UNSHARED], (size_t)b->a->repeats) : (double)NAN);
+    work_free(&w);
+    return code;
+}
+
+static int load(bench *b)
+{
+    const arguments *a = b->a;
+    pc_model_options options = PC_MODEL_OPTIONS_INIT;
+    int code;
+    options.compute = (uint32_t)a->compute;
+    b->info = (pc_model_info)PC_MODEL_INFO_INIT;
+    if (pc_context_new(&b->context, NULL) < 0)
+        return input_error("set-up", NULL);
+    if ((a->model ? pc_model_load(&b->model, b->context, a->model, &options)
+                  : pc_model_new_shape(&b->model, b->context, a->shape, &options)) < 0)
+        return input_error("model", MODEL_HINT);
+    pc_model_get_info(b->model, &b->info);
+    b->read_rate = machine_read_rate(machine_threads());
+    b->flop_rate = machine_flop_rate(machine_threads(), b->info.compute);
+    code = encode(b, STRETCH, &b->stretch);
+    return code == EXIT_OK && a->suffix ? encode(b, (size_t)a->suffix, &b->tail) : code;
+}
+
+static int grid(bench *b, const command *about)
+{
+    long batch[MOST], prefix[MOST];
+    size_t batches = read_numbers(b->a->batch, batch, MOST), prefixes = read_numbers(b->a->prefix, prefix, MOST);
+    int code;
+    if (!batches || !prefixes)
+        return usage_error(about, "--batch and --prefix take up to %d numbers, as in 1,8,32", MOST);
+    for (size_t i = 0; i < batches; i++)
+        if (!batch[i] || batch[i] > 4096)
+            return usage_error(about, "--batch: 1 to 4096");
+    for (size_t i = 0; i < prefixes; i++)
+        if (prefix[i] % STRETCH)
+            return usage_error(about, "--prefix: multiples of %d", STRETCH);
+    code = load(b);
+    if (code == EXIT_OK && !b->a->json)
+        printf("%u threads, %.1f GB/s, %.0f GFLOP/s\nbatch  prefix  suffix    step ms   tokens/s   unshared   speedup   bound ms  reached\n",
+               machine_threads(), b->read_rate / 1e9, b->flop_rate / 1e9);
+    for (size_t i = 0; i < batches && code == EXIT_OK; i++)
+        for (size_t j = 0; j < prefixes && code == EXIT_OK; j++)
+            code = measure(b, (size_t)batch[i], (size_t)prefix[j]);
+    return code;
+}
+
+int bench_decode(int argc, char **argv)
+{
+    static const command about = {"bench decode", "bench decode [--shape NAME | --model M] [--batch LIST] [--prefix LIST] [options]",
+                                  "a step of a batch over a shared prefix, against copies of it", NULL};
+    arguments a = {NULL, "llama-1b", "1,8,32", "1024,2048,4096", 128, 5, 0, 8000, 0};
+    const option_row rows[] = {
+        {"shape", OPTION_TEXT, &a.shape, "named shape or config.json, random weights (llama-1b)", NULL, 0, 0},
+        {"model", OPTION_FILE, &a.model, "a real model instead", NULL, 0, 0},
+        {"batch", OPTION_TEXT, &a.batch, "sequences (1,8,32)", NULL, 0, 0},
+        {"prefix", OPTION_TEXT, &a.prefix, "tokens that all share, multiples of 1024 (1024,2048,4096)", NULL, 0, 0},
+        {"suffix", OPTION_NUMBER, &a.suffix, "tokens of each sequence's own (128)", NULL, 0, 1 << 20},
+        {"repeats", OPTION_NUMBER, &a.repeats, "steps of each way, in turn; the median counts (5)", NULL, 1, MOST_TIMES},
+        {"compute", OPTION_CHOICE, &a.compute, "number format (default)", COMPUTE_CHOICES, 0, 0},
+        {"memory", OPTION_NUMBER, &a.memory, "MiB for K and V; without room for copies unshared is left out (8000)", NULL, 64, 1 << 20},
+        {"json", OPTION_FLAG, &a.json, "one JSON object a row", NULL, 0, 0},
+    };
+    const char *others[1];
+    size_t count;
+    bench b = {.a = &a};
+    int code = read_options(&about, argc, argv, rows, sizeof rows / sizeof *rows, others, 0, &count);
+    if (code >= 0)
+        return code;
+    code = grid(&b, &about);
+    pc_segment_free(b.stretch);
+    pc_segment_free(b.tail);
+    pc_model_free(b.model);
+    pc_context_free(b.context);
+    return code;
+}

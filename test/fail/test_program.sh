@@ -56,7 +56,7 @@ expect 2 "usage: promptcache COMMAND"
 expect 0 "130 interrupted" --help
 expect 0 "." --version
 expect 2 "no command 'answer'" answer
-for command in run show check eval tokenize "bench ttft"; do
+for command in run show check eval tokenize "bench ttft" "bench decode"; do
     for help in --help -h; do
         # shellcheck disable=SC2086
         expect 0 "usage: promptcache $command" $command $help
@@ -129,6 +129,10 @@ expect 3 "empty: there is no question in it" eval empty --model "$model"
 expect 3 "folder: Is a directory" check --model "$model" --golden folder
 expect 3 "empty: not a safetensors file" check --model "$model" --golden empty
 expect 3 "there is no shape 'nope'; there are tiny" bench ttft --shape nope
+expect 2 "batch: 1 to 4096" bench decode --batch 0
+expect 2 "multiples of 1024" bench decode --prefix 7
+expect 2 "as in 1,8,32" bench attend --rows x
+expect 2 "is no multiple of --kv-heads" bench attend --heads 5 --kv-heads 2
 expect 3 "the model's context is 2048" bench ttft --model "$model" --context 4096
 expect 3 "no/such/out.svg: No such file" show "$guide" --model "$model" --svg no/such/out.svg
 expect 3 "folder: Is a directory" show "$guide" --model "$model" --svg folder
@@ -307,6 +311,9 @@ expect 0 '"finish":"length"' run --model "$model" --text The --max-tokens 3 --js
 keys "text $stats"
 expect 0 '{"schema":"city-guide","length":233,"items":[{"path":"","kind":"text","start":0,"length":9,' show "$guide" --model "$model" --json
 keys "schema length items path kind start"
+expect 0 '{"batch":2,"prefix":1024,"suffix":16,' bench decode --model "$model" --batch 2 --prefix 1024 --suffix 16 --repeats 1 --json
+expect 0 '{"rows":3,"prefix":130,"suffix":16,"heads":4,"kv_heads":2,"head_dim":33,"dtype":"bf16",' \
+    bench attend --rows 3 --prefix 130 --suffix 16 --heads 4 --kv-heads 2 --head-dim 33 --repeats 1 --json
 expect 0 '{"context":128,"new_tokens":32,' bench ttft --model "$model" --context 128 --new 32 --repeats 1 --json
 keys "context new_tokens full_ms cached_ms ratio bound_ms bound_share assemble_us"
 

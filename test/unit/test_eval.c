@@ -1,8 +1,11 @@
 /* Catches evaluation by hand that takes bad arguments, or a host's model, for good ones. (What it computes is checked by
  * test/golden/test_serving.c.) */
 #include <stdlib.h>
+#include <string.h>
 
 #include "toy_schema.h"
+
+enum { N = 4 };
 
 static void host_model(void)
 {
@@ -14,9 +17,32 @@ static void host_model(void)
     toy_end(&w);
 }
 
+/* A copy has the same states and lives on without what it was made of. */
+static void copies(const pc_segment *segment, const pc_model_info *info)
+{
+    size_t count = (size_t)(info->kv_heads * info->head_dim) * N;
+    float *want = malloc(2 * count * sizeof *want), *got = malloc(2 * count * sizeof *got);
+    const int32_t *tokens;
+    pc_segment *first, *second = NULL;
+    CHECK_OK(pc_segment_copy(&first, segment));
+    CHECK_OK(pc_segment_copy(&second, first));
+    pc_segment_free(first);
+    CHECK_INT(pc_segment_tokens(second, &tokens), N);
+    CHECK_INT(tokens[3], 4);
+    for (int32_t l = 0; l < info->layers; l++) {
+        CHECK_OK(pc_segment_read(segment, l, 5, want, want + count));
+        CHECK_OK(pc_segment_read(second, l, 5, got, got + count));
+        CHECK(!memcmp(want, got, 2 * count * sizeof *want));
+    }
+    pc_segment_free(second);
+    CHECK_STATUS(pc_segment_copy(&second, NULL), PC_ERR_INVALID);
+    CHECK(!second);
+    free(want);
+    free(got);
+}
+
 static void arguments(pc_model *model, pc_model *other, const pc_model_info *info)
 {
-    enum { N = 4 };
     int32_t tokens[N] = {1, 2, 3, 4}, bad_tokens[N] = {1, 2, info->vocab, 4};
     int64_t positions[N] = {5, 6, 9, 10}, level[N] = {5, 6, 6, 7}, negative[N] = {-1, 0, 1, 2};
     float *k = malloc((size_t)(info->kv_heads * info->head_dim) * N * sizeof *k), *logits[3];
@@ -33,6 +59,7 @@ static void arguments(pc_model *model, pc_model *other, const pc_model_info *inf
     CHECK_STATUS(pc_segment_read(segment, -1, 5, k, NULL), PC_ERR_INVALID);
     CHECK_STATUS(pc_segment_read(segment, 0, -5, k, NULL), PC_ERR_INVALID);
     CHECK_STATUS(pc_segment_read(NULL, 0, 0, k, NULL), PC_ERR_INVALID);
+    copies(segment, info);
     a.segments = NULL;
     good = a;
     CHECK_STATUS(pc_eval(NULL, &a), PC_ERR_INVALID);

@@ -9,11 +9,11 @@
 #include "attn/plan_run.h"
 #include "base/threads.h"
 
-enum { BATCH_ITEMS = 8, BATCH_PAGES = 8 }; /* light work at a time: its pages fit the second-level cache beside a heavy call */
+enum { BATCH_ITEMS = 8, LEAST_PAGES = 4, MOST_PAGES = 12 }; /* light work at a time: its pages fit the second-level cache beside a heavy call */
 
 typedef struct batch {
     size_t item[BATCH_ITEMS], items;
-    const uint8_t *page[BATCH_PAGES];
+    const uint8_t *page[MOST_PAGES];
     size_t pages;
 } batch;
 
@@ -66,7 +66,7 @@ static size_t rows_of(const pc__attending *run, const pc__unit *unit)
 
 static void add_page(batch *b, const uint8_t *page)
 {
-    if (b->pages < BATCH_PAGES)
+    if (b->pages < MOST_PAGES)
         b->page[b->pages++] = page;
 }
 
@@ -115,10 +115,12 @@ static int claim_light(pc__attending *run, size_t *item)
     return 1;
 }
 
-static void claim_batch(pc__attending *run, batch *b)
+/* As many light items as have about `pages` pages. */
+static void claim_batch(pc__attending *run, batch *b, size_t pages)
 {
+    pages = pages < LEAST_PAGES ? LEAST_PAGES : pages > MOST_PAGES - 2 ? MOST_PAGES - 2 : pages;
     b->items = b->pages = 0;
-    while (b->items < BATCH_ITEMS && b->pages < BATCH_PAGES / 2 && claim_light(run, &b->item[b->items]))
+    while (b->items < BATCH_ITEMS && b->pages < pages && claim_light(run, &b->item[b->items]))
         add_pages(run, b, b->item[b->items++], 1);
 }
 
@@ -155,7 +157,7 @@ static void attend_heavy(pc__attending *run, pc__loaded *call, lane *s)
     batch light;
     while (call->from < call->to) {
         size_t left = call->to - call->from, slice = left;
-        claim_batch(run, &light);
+        claim_batch(run, &light, halves / 2);
         if (light.items) {
             slice = (2 * light.pages + halves - 1) / halves;
             slice = slice < left ? slice : left;

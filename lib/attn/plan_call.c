@@ -1,0 +1,136 @@
+/* One call of a plan for one K/V head: queries copied, turned, scaled and rounded; what its rows see; its task for the kernels. */
+#include <math.h>
+#include <string.h>
+
+#include "attn/plan_run.h"
+
+size_t pc__state_at(const pc__attending *run, size_t head, size_t slot)
+{
+    return (head * run->wave->slots + slot) * run->plan->group;
+}
+
+void pc__clear_states(const pc__attending *run, const pc__unit *unit, size_t head)
+{
+    const pc__plan *plan = run->plan;
+    size_t first = pc__state_at(run, head, unit->slot), count = unit->slots * plan->group, v = (size_t)plan->shape.v_dim;
+    for (size_t i = first; i < first + count; i++) {
+        plan->m[i] = -INFINITY;
+        plan->l[i] = 0.0f;
+    }
+    memset(plan->acc + first * v, 0, count * v * sizeof *plan->acc);
+}
+
+static void load_queries(const pc__attending *run, const pc__pair *pair, size_t head, float *q)
+{
+    const pc__plan *plan = run->plan;
+    size_t k = (size_t)plan->shape.k_dim, g = plan->group;
+    memcpy(q, run->q + (pair->row * plan->heads + head * g) * k, g * k * sizeof *q);
+    if (run->angles) {
+        size_t half = (size_t)run->angles->rope->dims / 2;
+        pc__rope_turn(run->angles->rope, run->angles->cosine + pair->angle * half, run->angles->sine + pair->angle * half, q, g, k);
+    }
+    for (size_t i = 0; i < g * k; i++)
+        q[i] *= run->layer->scale;
+}
+
+static void round_queries(const pc__attending *run, const pc__tables *t, size_t rows)
+{
+    size_t k = (size_t)run->plan->shape.k_dim, even = k + k % 2;
+    for (size_t r = 0; r < rows; r++) {
+        run->kernels->to_bf16(t->q + r * k, k, t->q16 + r * even);
+        if (even > k)
+            t->q16[r * even + k] = 0;
+    }
+}
+
+static void turn_queries(const pc__attending *run, const pc__call *call, size_t head, const pc__tables *t)
+{
+    const pc__plan *plan = run->plan;
+    for (size_t i = 0; i < call->slots; i++)
+        load_queries(run, &plan->pairs[call->first + i], head, t->q + i * plan->group * (size_t)plan->shape.k_dim);
+    if (plan->shape.dtype == PC_DTYPE_BF16)
+        round_queries(run, t, call->slots * plan->group);
+}
+
+/* The tokens that a pair's rows see, the window included. */
+static void load_range(const pc__attending *run, const pc__call *call, const pc__pair *pair, uint32_t *lo, uint32_t *hi)
+{
+    *lo = pair->lo;
+    *hi = pair->hi;
+    if (run->layer->window > 0) {
+        uint32_t outside = (uint32_t)pc__kv_upto(call->kv, pair->distance - run->layer->window);
+        *lo = outside > *lo ? outside : *lo;
+    }
+}
+
+static void load_ranges(const pc__attending *run, const pc__call *call, size_t head, const pc__tables *t, size_t *from, size_t *to)
+{
+    size_t g = run->plan->group;
+    uint32_t least = UINT32_MAX, most = 0, lo, hi;
+    for (size_t i = 0; i < call->slots; i++) {
+        const pc__pair *pair = &run->plan->pairs[call->first + i];
+        load_range(run, call, pair, &lo, &hi);
+        if (lo < hi) {
+            least = lo < least ? lo : least;
+            most = hi > most ? hi : most;
+        }
+        for (size_t r = i * g; r < (i + 1) * g; r++) {
+            t->lo[r] = lo;
+            t->hi[r] = hi;
+            t->distance[r] = pair->distance;
+            t->slope[r] = run->layer->slopes ? run->layer->slopes[head * g + r - i * g] : 0.0f;
+        }
+    }
+    *from = least == UINT32_MAX ? 0 : least / PC__PAGE;
+    *to = (most + PC__PAGE - 1) / PC__PAGE;
+}
+
+static const uint8_t *page_zero(const pc__attending *run, const pc__call *call, size_t head)
+{
+    return call->kv->layer[run->layer->layer] + head * pc__kv_page_bytes(&run->plan->shape);
+}
+
+static size_t page_stride(const pc__attending *run)
+{
+    return pc__kv_page_bytes(&run->plan->shape) * (size_t)run->plan->shape.kv_heads;
+}
+
+const uint8_t *pc__call_pages(const pc__attending *run, const pc__call *call, size_t head, size_t *count, size_t *stride)
+{
+    const pc__pair *pair = &run->plan->pairs[call->first];
+    *stride = page_stride(run);
+    *count = (pair->hi - 1) / PC__PAGE - pair->lo / PC__PAGE + 1;
+    return page_zero(run, call, head) + pair->lo / PC__PAGE * *stride;
+}
+
+pc__loaded pc__load_call(const pc__attending *run, const pc__call *call, size_t head, pc__tables *t)
+{
+    const pc__plan *plan = run->plan;
+    size_t state = pc__state_at(run, head, call->slot);
+    pc__loaded loaded = {.task = {
+        .pages = page_zero(run, call, head),
+        .page_stride = page_stride(run),
+        .v_offset = pc__kv_k_bytes(&plan->shape),
+        .k_dim = (size_t)plan->shape.k_dim,
+        .v_dim = (size_t)plan->shape.v_dim,
+        .relative = call->kv->relative,
+        .rows = call->slots * plan->group,
+        .q = t->q,
+        .q16 = t->q16,
+        .lo = t->lo,
+        .hi = t->hi,
+        .slope = run->layer->slopes ? t->slope : NULL,
+        .distance = t->distance,
+        .soft_cap = run->layer->soft_cap,
+        .m = plan->m + state,
+        .l = plan->l + state,
+        .acc = plan->acc + state * (size_t)plan->shape.v_dim,
+    }};
+    load_ranges(run, call, head, t, &loaded.from, &loaded.to);
+    t->turned = t->turned && call->turned;
+    if (loaded.from < loaded.to && !t->turned) {
+        turn_queries(run, call, head, t);
+        t->turned = 1;
+    }
+    return loaded;
+}

@@ -1,0 +1,48 @@
+/* What the files that run a plan share: the run, and the tables of a call's queries. */
+#ifndef PC_ATTN_PLAN_RUN_H
+#define PC_ATTN_PLAN_RUN_H
+
+#include "attn/plan_body.h"
+
+typedef struct pc__attending {
+    pc__plan *plan;
+    const pc__attn_layer *layer;
+    const pc__kernels *kernels;
+    const pc__angles *angles; /* NULL: no rotation */
+    const float *q;
+    float *out, *lse;
+    const pc__wave *wave;
+    atomic_uint_fast64_t ends; /* work items of the wave that are claimed: from the front in the low half, from the back in the high one */
+    atomic_size_t rows_taken;  /* rows whose merging is claimed */
+} pc__attending;
+
+/* The queries of one call for one K/V head: [slot][group]. */
+typedef struct pc__tables {
+    float *q, *slope;
+    uint16_t *q16;
+    uint32_t *lo, *hi;
+    int64_t *distance;
+    int turned; /* the queries are those of the call before */
+} pc__tables;
+
+/* Pages [from, to) of a call; from >= to: none of its rows sees anything. */
+typedef struct pc__loaded {
+    pc__attn_task task;
+    size_t from, to;
+} pc__loaded;
+
+/* The states of a unit's slots for one head, before its first call. */
+void pc__clear_states(const pc__attending *run, const pc__unit *unit, size_t head);
+/* Where the states of a slot begin: [kv_head][slot][group]. */
+size_t pc__state_at(const pc__attending *run, size_t head, size_t slot);
+/* Fills the tables for a call and describes it. */
+pc__loaded pc__load_call(const pc__attending *run, const pc__call *call, size_t head, pc__tables *tables);
+/* Its pages as far as they are known without a window: *count from the first on, `stride` apart. */
+const uint8_t *pc__call_pages(const pc__attending *run, const pc__call *call, size_t head, size_t *count, size_t *stride);
+
+static inline void pc__attend_pages(const pc__attending *run, const pc__attn_task *task, size_t from, size_t to)
+{
+    (run->plan->shape.dtype == PC_DTYPE_BF16 ? run->kernels->attend_bf16 : run->kernels->attend_f32)(task, from, to);
+}
+
+#endif

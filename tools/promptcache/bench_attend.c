@@ -10,13 +10,14 @@
 #include <string.h>
 
 #include "machine.h"
+#include "plot.h"
 #include "program.h"
 
 enum { MOST = 16, MOST_LAYERS = 64, MOST_TIMES = 99, ARMS = 3 };
 enum { SHARED, PER_ROW, UNSHARED };
 
 typedef struct arguments {
-    const char *rows, *prefix, *suffix;
+    const char *rows, *prefix, *suffix, *picture;
     long heads, kv_heads, head_dim, dtype, repeats, memory;
     int json;
 } arguments;
@@ -34,6 +35,7 @@ typedef struct bench {
     size_t runs, copies;
     float *q, *out;
     pc_plan *plan[ARMS];
+    plot *plot;
 } bench;
 
 static size_t run_bytes(const bench *b, size_t tokens)
@@ -141,9 +143,24 @@ static double bound_of(const bench *b, double *by_bytes, double *by_flops)
     return *by_bytes > *by_flops ? *by_bytes : *by_flops;
 }
 
+static void draw_row(const bench *b, const double *us, double bound)
+{
+    static const char *const names[] = {"shared", "per row", "own copies", "bound"};
+    const double values[] = {us[SHARED], us[PER_ROW], us[UNSHARED], bound};
+    int colour = 0;
+    for (size_t rows = b->rows; rows > 1; rows /= 2)
+        colour++;
+    for (int i = 0; i < 4; i++) {
+        char name[48];
+        snprintf(name, sizeof name, "%zu + %zu: %s", b->rows, b->suffix, names[i]);
+        plot_point(b->plot, name, colour, i, (double)b->prefix, values[i]);
+    }
+}
+
 static void print_row(const bench *b, const double *us)
 {
     double by_bytes, by_flops, bound = 1e6 * bound_of(b, &by_bytes, &by_flops);
+    draw_row(b, us, bound);
     if (b->a->json) {
         print_json(
             json_pack("{s:I,s:I,s:I,s:I,s:I,s:I,s:s,s:o,s:f,s:f,s:f,s:o,s:f,s:f,s:f,s:s,s:I}",
@@ -257,7 +274,7 @@ int bench_attend(int argc, char **argv)
     static const command about = {
         "bench attend", "bench attend [--rows LIST] [--prefix LIST] [--suffix LIST] [options]",
         "attention of a batch over a shared prefix, against reading it for every row", NULL};
-    arguments a = {"1,4,16,32", "1024,2048,8192", "128", 32, 32, 128, 1, 9, 6000, 0};
+    arguments a = {"1,4,16,32", "1024,2048,8192", "128", NULL, 32, 32, 128, 1, 9, 6000, 0};
     const option_row options[] = {
         {"rows", OPTION_TEXT, &a.rows, "rows of the batch (1,4,16,32)", NULL, 0, 0},
         {"prefix", OPTION_TEXT, &a.prefix, "tokens that all rows share (1024,2048,8192)", NULL, 0,
@@ -272,11 +289,15 @@ int bench_attend(int argc, char **argv)
         {"memory", OPTION_NUMBER, &a.memory,
          "MiB at most; where the copies do not fit, unshared is left out (6000)", NULL, 64,
          1 << 20},
+        {"plot", OPTION_FILE, &a.picture, "writes the curves as SVG", NULL, 0, 0},
         {"json", OPTION_FLAG, &a.json, "one JSON object a row", NULL, 0, 0},
     };
     const char *others[1];
     size_t count;
-    bench b = {.a = &a};
+    static plot curves = {.title = "One layer of attention over a shared prefix",
+                          .x_label = "tokens of the prefix",
+                          .y_label = "microseconds"};
+    bench b = {.a = &a, .plot = &curves};
     int code = read_options(&about, argc, argv, options, sizeof options / sizeof *options, others,
                             0, &count);
     if (code >= 0)
@@ -289,5 +310,8 @@ int bench_attend(int argc, char **argv)
     b.shape.kv_heads = (int32_t)a.kv_heads;
     b.shape.k_dim = b.shape.v_dim = (int32_t)a.head_dim;
     b.shape.dtype = a.dtype ? PC_DTYPE_BF16 : PC_DTYPE_F32;
-    return grid(&b, &about);
+    code = plot_may_write(a.picture);
+    if (code == EXIT_OK)
+        code = grid(&b, &about);
+    return code == EXIT_OK && a.picture ? plot_write(&curves, a.picture) : code;
 }

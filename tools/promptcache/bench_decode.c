@@ -9,13 +9,14 @@
 #include <string.h>
 
 #include "machine.h"
+#include "plot.h"
 #include "program.h"
 
 enum { MOST = 16, STRETCH = 1024, MOST_TIMES = 99, ARMS = 2 };
 enum { SHARED, UNSHARED };
 
 typedef struct arguments {
-    const char *model, *shape, *batch, *prefix;
+    const char *model, *shape, *batch, *prefix, *picture;
     long suffix, repeats, compute, memory;
     int json;
 } arguments;
@@ -27,6 +28,7 @@ typedef struct bench {
     pc_model_info info;
     double read_rate, flop_rate;
     pc_segment *stretch, *tail; /* what all others are copies of */
+    plot *plot;
 } bench;
 
 /* The sequences of one measurement. */
@@ -164,9 +166,24 @@ static double bound_of(const work *w)
            larger((double)info->kv_bytes_per_token * (prefix + batch * suffix), attention, w->b);
 }
 
+static void draw_row(const work *w, double shared, double unshared)
+{
+    static const char *const names[] = {"shared", "own copies", "bound"};
+    const double seconds[] = {shared, unshared, bound_of(w)};
+    int colour = 0;
+    for (size_t batch = w->batch; batch > 1; batch /= 2)
+        colour++;
+    for (int i = 0; i < 3; i++) {
+        char name[48];
+        snprintf(name, sizeof name, "%zu: %s", w->batch, names[i]);
+        plot_point(w->b->plot, name, colour, i, (double)w->prefix, (double)w->batch / seconds[i]);
+    }
+}
+
 static void print_row(const work *w, double shared, double unshared)
 {
     double bound = bound_of(w), batch = (double)w->batch;
+    draw_row(w, shared, unshared);
     if (w->b->a->json) {
         print_json(json_pack("{s:I,s:I,s:I,s:f,s:o,s:f,s:f,s:f}", "batch", (json_int_t)w->batch, "prefix", (json_int_t)w->prefix,
                              "suffix", (json_int_t)w->b->a->suffix, "tokens_per_s", batch / shared, "unshared_tokens_per_s",
@@ -246,7 +263,7 @@ int bench_decode(int argc, char **argv)
 {
     static const command about = {"bench decode", "bench decode [--shape NAME | --model M] [--batch LIST] [--prefix LIST] [options]",
                                   "a step of a batch over a shared prefix, against copies of it", NULL};
-    arguments a = {NULL, "llama-1b", "1,8,32", "1024,2048,4096", 128, 5, 0, 8000, 0};
+    arguments a = {NULL, "llama-1b", "1,8,32", "1024,2048,4096", NULL, 128, 5, 0, 8000, 0};
     const option_row rows[] = {
         {"shape", OPTION_TEXT, &a.shape, "named shape or config.json, random weights (llama-1b)", NULL, 0, 0},
         {"model", OPTION_FILE, &a.model, "a real model instead", NULL, 0, 0},
@@ -256,15 +273,23 @@ int bench_decode(int argc, char **argv)
         {"repeats", OPTION_NUMBER, &a.repeats, "steps of each way, in turn; the median counts (5)", NULL, 1, MOST_TIMES},
         {"compute", OPTION_CHOICE, &a.compute, "number format (default)", COMPUTE_CHOICES, 0, 0},
         {"memory", OPTION_NUMBER, &a.memory, "MiB for K and V; without room for copies unshared is left out (8000)", NULL, 64, 1 << 20},
+        {"plot", OPTION_FILE, &a.picture, "writes the curves as SVG", NULL, 0, 0},
         {"json", OPTION_FLAG, &a.json, "one JSON object a row", NULL, 0, 0},
     };
     const char *others[1];
     size_t count;
-    bench b = {.a = &a};
+    static plot curves = {.title = "Decoding over a shared prefix",
+                          .x_label = "tokens of the prefix",
+                          .y_label = "tokens a second"};
+    bench b = {.a = &a, .plot = &curves};
     int code = read_options(&about, argc, argv, rows, sizeof rows / sizeof *rows, others, 0, &count);
     if (code >= 0)
         return code;
-    code = grid(&b, &about);
+    code = plot_may_write(a.picture);
+    if (code == EXIT_OK)
+        code = grid(&b, &about);
+    if (code == EXIT_OK && a.picture)
+        code = plot_write(&curves, a.picture);
     pc_segment_free(b.stretch);
     pc_segment_free(b.tail);
     pc_model_free(b.model);

@@ -287,7 +287,8 @@ judge 3 "standard output" "show --svg >&-"
 interrupt() {
     seconds=$1
     shift
-    timeout --preserve-status -s INT "$seconds" "$program" "$@" >out 2>err </dev/null
+    # in the foreground: otherwise the whole group gets the signal too, and a second one kills
+    timeout --foreground --preserve-status -s INT "$seconds" "$program" "$@" >out 2>err </dev/null
     code=$?
     judge 130 "promptcache: interrupted" "Ctrl-C: $*"
 }

@@ -5,16 +5,19 @@
 #include <stdint.h>
 #include <string.h>
 
-/* Exact. */
+/* fp16 to fp32, exact. Written without branches so that loops over it become vectors; subnormal
+ * halves by way of a normal product, so that a host's flush-to-zero mode does not change them. */
 static inline float pc__half_to(uint16_t half)
 {
-    uint32_t sign = (uint32_t)(half & 0x8000u) << 16, exponent = half >> 10 & 31u, fraction = half & 0x3ffu, bits;
-    float value;
-    if (!exponent) {
-        value = (float)fraction * 0x1p-24f;
-        return sign ? -value : value;
-    }
-    bits = sign | (exponent == 31 ? 0x7f800000u : (exponent + 112u) << 23) | fraction << 13;
+    uint32_t exponent = half & 0x7c00u;
+    uint32_t small_mask = 0u - ((exponent - 1u) >> 31);       /* all ones: zero or subnormal */
+    uint32_t special_mask = 0u - ((exponent + 0x400u) >> 15); /* all ones: infinite or NaN */
+    uint32_t normal =
+                 ((uint32_t)(half & 0x7fffu) << 13) + (112u << 23) + (special_mask & 112u << 23),
+             bits;
+    float small = (float)(int32_t)(half & 0x3ffu) * 0x1p-24f, value;
+    memcpy(&bits, &small, sizeof bits);
+    bits = (bits & small_mask) | (normal & ~small_mask) | (uint32_t)(half & 0x8000u) << 16;
     memcpy(&value, &bits, sizeof value);
     return value;
 }

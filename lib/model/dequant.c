@@ -15,7 +15,7 @@ static void from_f16(const uint8_t *in, size_t count, float *out)
         float values[WIDE];
         memcpy(halves, in + 2 * i, sizeof halves);
         for (int j = 0; j < WIDE; j++)
-            values[j] = pc__half_to_float(halves[j]);
+            values[j] = pc__half_to(halves[j]);
         memcpy(out + i, values, sizeof values);
     }
     for (; i < count; i++)

@@ -5,6 +5,7 @@
 
 #include <string.h>
 
+#include "attn/half.h"
 #include "model/weights.h"
 
 /* `count` blocks to count * (elements of a block) floats. */
@@ -57,26 +58,9 @@ static inline uint16_t pc__load_u16(const uint8_t *from)
     return value;
 }
 
-/* fp16 to fp32, exact. Written without branches so that loops over it become vectors; subnormal
- * halves by way of a normal product, so that a host's flush-to-zero mode does not change them. */
-static inline float pc__half_to_float(uint16_t half)
-{
-    uint32_t exponent = half & 0x7c00u;
-    uint32_t small_mask = 0u - ((exponent - 1u) >> 31);       /* all ones: zero or subnormal */
-    uint32_t special_mask = 0u - ((exponent + 0x400u) >> 15); /* all ones: infinite or NaN */
-    uint32_t normal =
-                 ((uint32_t)(half & 0x7fffu) << 13) + (112u << 23) + (special_mask & 112u << 23),
-             bits;
-    float small = (float)(int32_t)(half & 0x3ffu) * 0x1p-24f, value;
-    memcpy(&bits, &small, sizeof bits);
-    bits = (bits & small_mask) | (normal & ~small_mask) | (uint32_t)(half & 0x8000u) << 16;
-    memcpy(&value, &bits, sizeof value);
-    return value;
-}
-
 static inline float pc__load_half(const uint8_t *from)
 {
-    return pc__half_to_float(pc__load_u16(from));
+    return pc__half_to(pc__load_u16(from));
 }
 
 #endif

@@ -28,6 +28,7 @@ typedef struct pc__attn_task {
     float soft_cap;          /* 0: none */
     float *m, *l, *acc;      /* [rows], [rows], [rows][v_dim] */
 } pc__attn_task;
+enum { PC__BLOCK_ROWS = 6 }; /* rows that the bf16 kernel works on together: per block it fetches half a page of `fetch` while it multiplies one */
 typedef void (*pc__attend_fn)(const pc__attn_task *task, size_t first_page, size_t last_page);
 
 /* Panels of PC__PANEL output features. F32: [in][PC__PANEL]; BF16: [in rounded up to even / 2][PC__PANEL][2]. 64-byte aligned.

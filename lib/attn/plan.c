@@ -1,4 +1,3 @@
-#include <stdlib.h>
 #include <string.h>
 
 #include "attn/plan_body.h"
@@ -40,28 +39,6 @@ static pc_status copy_rows(pc__plan *plan, const pc__rows *rows)
     if (spans)
         memcpy(plan->spans, rows->spans, spans * sizeof *plan->spans);
     return PC_OK;
-}
-
-static int compare_i64(const void *a, const void *b)
-{
-    int64_t x = *(const int64_t *)a, y = *(const int64_t *)b;
-    return (x > y) - (x < y);
-}
-
-/* The distinct (row position - span start), for which angles are computed once. */
-static void collect_distances(pc__plan *plan)
-{
-    size_t n = 0, unique = 0;
-    for (size_t r = 0; r < plan->rows; r++)
-        for (size_t i = plan->first[r]; i < plan->first[r + 1]; i++)
-            if (plan->spans[i].lo < plan->spans[i].hi)
-                plan->distances[n++] = plan->positions[r] - plan->spans[i].start;
-    if (n)
-        qsort(plan->distances, n, sizeof *plan->distances, compare_i64);
-    for (size_t i = 0; i < n; i++)
-        if (!unique || plan->distances[unique - 1] != plan->distances[i])
-            plan->distances[unique++] = plan->distances[i];
-    plan->distance_count = unique;
 }
 
 /* Rows [wave->first_row, ...) until their states fill the budget; at least one row. */
@@ -127,7 +104,7 @@ static pc_status build(pc__plan *plan, const pc__rows *rows)
     pc_status status = copy_rows(plan, rows);
     if (status < 0 || (status = pc__plan_count_slots(plan)) < 0)
         return status;
-    collect_distances(plan);
+    pc__plan_collect_distances(plan);
     for (size_t row = 0; row < plan->rows; row += plan->waves[plan->wave_count - 1].rows)
         if ((status = make_wave(plan, row)) < 0)
             return status;

@@ -22,23 +22,16 @@ typedef struct lane {
     pc__state *states; /* [most_slots] */
 } lane;
 
-static void *take(uint8_t **at, size_t bytes)
-{
-    void *p = *at;
-    *at += (bytes + 63) / 64 * 64;
-    return p;
-}
-
 static pc__tables tables_of(const pc__plan *plan, uint8_t **at, size_t rows)
 {
     size_t k = (size_t)plan->shape.k_dim;
     pc__tables t = {0};
-    t.q = take(at, rows * k * 4);
-    t.slope = take(at, rows * 4);
-    t.q16 = take(at, rows * (k + k % 2) * 2);
-    t.lo = take(at, rows * 4);
-    t.hi = take(at, rows * 4);
-    t.distance = take(at, rows * 8);
+    t.q = pc__carve(at, rows * k * 4);
+    t.slope = pc__carve(at, rows * 4);
+    t.q16 = pc__carve(at, rows * (k + k % 2) * 2);
+    t.lo = pc__carve(at, rows * 4);
+    t.hi = pc__carve(at, rows * 4);
+    t.distance = pc__carve(at, rows * 8);
     return t;
 }
 
@@ -48,7 +41,7 @@ static lane lane_of(const pc__plan *plan, size_t index)
     lane s;
     s.heavy = tables_of(plan, &at, plan->tile_slots * plan->group);
     s.light = tables_of(plan, &at, PC__LIGHT_ROWS);
-    s.states = take(&at, plan->most_slots * sizeof *s.states);
+    s.states = pc__carve(&at, plan->most_slots * sizeof *s.states);
     return s;
 }
 
@@ -152,7 +145,7 @@ static void attend_item(pc__attending *run, size_t item, const batch *fetch, lan
 
 static void attend_heavy(pc__attending *run, pc__loaded *call, lane *s)
 {
-    size_t halves = (call->task.rows + 5) / 6 - 2; /* half pages that are fetched while one is multiplied, beside the run's own next one */
+    size_t halves = (call->task.rows + PC__BLOCK_ROWS - 1) / PC__BLOCK_ROWS - 2; /* half pages that are fetched while one is multiplied, beside the run's own next one */
     pc__attn_task task = call->task;
     batch light;
     while (call->from < call->to) {

@@ -19,7 +19,7 @@ enum {
     PC__PART = 1024,           /* tokens; a multiple of PC__PAGE */
     PC__TILE_ROWS = 256,       /* query vectors of a unit */
     PC__LIGHT_ROWS = 8,        /* query vectors of a call that waits for memory rather than for arithmetic, and from which on … */
-    PC__HEAVY_ROWS = 13,       /* … it is the other way round */
+    PC__HEAVY_ROWS = 2 * PC__BLOCK_ROWS + 1,       /* … it is the other way round */
     PC__STATE_FLOATS = 1 << 23 /* of a wave */
 };
 
@@ -103,8 +103,9 @@ typedef struct pc__draft {
     uint32_t *part_index; /* [parts] which part of its run */
 } pc__draft;
 
-/* plan_rows.c: counts the slots of every row; cuts the rows of a wave. */
+/* plan_rows.c: counts the slots of every row; collects the distinct distances; cuts the rows of a wave. */
 pc_status pc__plan_count_slots(pc__plan *plan);
+void pc__plan_collect_distances(pc__plan *plan);
 pc_status pc__draft_new(pc__draft *draft, pc__plan *plan, const pc__wave *wave);
 void pc__draft_free(pc__draft *draft);
 /* plan_units.c: units, calls and the order of pairs of a wave. */

@@ -52,6 +52,28 @@ pc_status pc__plan_count_slots(pc__plan *plan)
     return plan->slots ? PC_OK : PC_ERR_NOMEM;
 }
 
+static int compare_distance(const void *a, const void *b)
+{
+    int64_t x = *(const int64_t *)a, y = *(const int64_t *)b;
+    return (x > y) - (x < y);
+}
+
+/* The distinct (row position - span start), for which angles are computed once. */
+void pc__plan_collect_distances(pc__plan *plan)
+{
+    size_t n = 0, unique = 0;
+    for (size_t r = 0; r < plan->rows; r++)
+        for (size_t i = plan->first[r]; i < plan->first[r + 1]; i++)
+            if (plan->spans[i].lo < plan->spans[i].hi)
+                plan->distances[n++] = plan->positions[r] - plan->spans[i].start;
+    if (n)
+        qsort(plan->distances, n, sizeof *plan->distances, compare_distance);
+    for (size_t i = 0; i < n; i++)
+        if (!unique || plan->distances[unique - 1] != plan->distances[i])
+            plan->distances[unique++] = plan->distances[i];
+    plan->distance_count = unique;
+}
+
 /* An open hash from (run, part) to the part's number in the wave. */
 typedef struct numbers {
     uint32_t *id; /* 1 + number; 0: free */
@@ -78,12 +100,6 @@ static size_t count_pairs(const pc__plan *plan, const pc__wave *wave)
     for (size_t i = plan->first[wave->first_row]; i < plan->first[wave->first_row + wave->rows]; i++)
         pairs += pc__parts(plan->spans[i].lo, plan->spans[i].hi);
     return pairs;
-}
-
-static int compare_distance(const void *a, const void *b)
-{
-    int64_t x = *(const int64_t *)a, y = *(const int64_t *)b;
-    return (x > y) - (x < y);
 }
 
 static void add_pair(pc__draft *draft, numbers *n, const walk *w, size_t row)

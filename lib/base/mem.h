@@ -13,6 +13,13 @@ void *pc__alloc_aligned(const pc_allocator *mem, size_t size, size_t align); /* 
 void *pc__calloc(const pc_allocator *mem, size_t count, size_t size);        /* zeroed; overflow is out of memory */
 void *pc__realloc(const pc_allocator *mem, void *ptr, size_t size);          /* of pc__alloc; NULL ptr allocates */
 void pc__free(const pc_allocator *mem, void *ptr);                           /* any of these; NULL does nothing */
+/* The next `bytes` of a block that was allocated for several things, each on cache lines of its own: *at starts 64-byte aligned. */
+static inline void *pc__carve(uint8_t **at, size_t bytes)
+{
+    void *p = *at;
+    *at += (bytes + 63) / 64 * 64;
+    return p;
+}
 char *pc__strdup(const pc_allocator *mem, const char *text);
 char *pc__strndup(const pc_allocator *mem, const char *text, size_t size);   /* adds the NUL */
 

@@ -2,6 +2,7 @@
 
 #include <string.h>
 
+#include "attn/bf16.h"
 #include "base/threads.h"
 #include "model/positions.h"
 
@@ -151,16 +152,8 @@ enum { CHUNK = 256 };
 typedef struct filling {
     pc__table *table;
     pc__weight_source from;
-    void *user;
     float *scratch; /* [chunks][dim], only where rows are rounded */
 } filling;
-
-static uint16_t to_bf16(float value)
-{
-    uint32_t bits;
-    memcpy(&bits, &value, sizeof bits);
-    return (uint16_t)((bits + 0x7fff + (bits >> 16 & 1)) >> 16); /* the values are finite */
-}
 
 static void fill_chunk(void *arg, size_t chunk)
 {
@@ -176,7 +169,7 @@ static void fill_chunk(void *arg, size_t chunk)
         uint16_t *to = (uint16_t *)f->table->data + row * dim;
         f->from.rows(f->from.user, row, 1, from);
         for (size_t i = 0; i < dim; i++)
-            to[i] = to_bf16(from[i]);
+            to[i] = pc__bf16_from(from[i]);
     }
 }
 

@@ -1,5 +1,7 @@
 #include "model/dequant.h"
 
+#include "attn/bf16.h"
+
 static void from_f32(const uint8_t *in, size_t count, float *out)
 {
     memcpy(out, in, count * sizeof *out);
@@ -24,10 +26,8 @@ static void from_f16(const uint8_t *in, size_t count, float *out)
 
 static void from_bf16(const uint8_t *in, size_t count, float *out)
 {
-    for (size_t i = 0; i < count; i++) {
-        uint32_t bits = (uint32_t)pc__load_u16(in + 2 * i) << 16;
-        memcpy(&out[i], &bits, sizeof bits);
-    }
+    for (size_t i = 0; i < count; i++)
+        out[i] = pc__bf16_to(pc__load_u16(in + 2 * i));
 }
 
 /* A plain number type: each value rounded to fp32 once. */

@@ -2,6 +2,7 @@
 
 #include <string.h>
 
+#include "attn/bf16.h"
 #include "model/positions.h"
 
 static void free_norm(const pc_allocator *mem, pc__native_norm *norm)
@@ -82,10 +83,8 @@ void pc__table_row(const pc__table *table, size_t row, float *out)
         return;
     }
     const uint16_t *from = (const uint16_t *)table->data + row * table->dim;
-    for (size_t i = 0; i < table->dim; i++) {
-        uint32_t bits = (uint32_t)from[i] << 16;
-        memcpy(&out[i], &bits, sizeof bits);
-    }
+    for (size_t i = 0; i < table->dim; i++)
+        out[i] = pc__bf16_to(from[i]);
 }
 
 uint64_t pc__native_regime(const pc__native *native, uint64_t length)

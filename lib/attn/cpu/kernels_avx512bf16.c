@@ -3,7 +3,7 @@
 
 #include "attn/cpu/softmax512.h"
 
-enum { ROWS = 6, GROUP = 24 };
+enum { ROWS = PC__BLOCK_ROWS, GROUP = 4 * ROWS };
 #define INLINE static inline __attribute__((always_inline))
 
 INLINE __m512 dot(__m512 sum, __m512i a, __m512i b)

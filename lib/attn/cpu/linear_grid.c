@@ -10,7 +10,7 @@
 enum { LARGEST = 32512, ROWS_AT_ONCE = 4 }; /* 127 * 256: both of its bytes are signed ones */
 
 typedef struct panels {
-    pc__panel_set set;
+    pc__panel_set set; /* first: see panel_set.h */
     pc__grid grid;
     size_t groups;
 } panels;
@@ -66,20 +66,6 @@ static pc_status make(pc__linear *linear, const pc__weight_source *source)
     return status < 0 ? status
                       : pc__panel_set_pack(&p->set, linear, PC__PANEL * (p->groups * 2 * sizeof(float) + linear->in), pack_panel,
                                            &what);
-}
-
-static void drop(pc__linear *linear)
-{
-    panels *p = linear->packed;
-    if (p)
-        pc__panel_set_drop(&p->set, linear);
-    pc__free(&linear->context->mem, p);
-}
-
-static size_t bytes(const pc__linear *linear)
-{
-    const panels *p = linear->packed;
-    return p->set.count * p->set.bytes;
 }
 
 typedef struct product {
@@ -163,4 +149,4 @@ static pc_status run(const pc__linear *linear, const float *x, size_t rows, floa
     return PC_OK;
 }
 
-const pc__linear_way pc__linear_grid = {"grid", make, drop, bytes, run};
+const pc__linear_way pc__linear_grid = {"grid", make, pc__panel_set_drop, pc__panel_set_bytes, run};

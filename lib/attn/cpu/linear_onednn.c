@@ -35,13 +35,6 @@ int pc__linear_onednn_amx(void)
 #endif
 }
 
-static uint8_t *take(uint8_t **at, size_t bytes)
-{
-    uint8_t *p = *at;
-    *at += (bytes + 63) / 64 * 64;
-    return p;
-}
-
 typedef struct packing {
     const pc__linear *linear;
     const slices *to;
@@ -71,8 +64,8 @@ static void pack_lane(void *arg, size_t index)
     const pc__linear *linear = p->linear;
     const pc__tiles *tiles = &p->to->tiles;
     uint8_t *at = p->scratch + index * p->lane_bytes;
-    float *rows = (float *)(void *)take(&at, PC__SLICE * linear->in * sizeof *rows);
-    uint8_t *plain = take(&at, PC__SLICE * tiles->inputs * tiles->element);
+    float *rows = pc__carve(&at, PC__SLICE * linear->in * sizeof *rows);
+    uint8_t *plain = pc__carve(&at, PC__SLICE * tiles->inputs * tiles->element);
     int before = pc__onednn_enter();
     size_t i;
     while (!atomic_load(&p->failure) && (i = atomic_fetch_add(&p->next, 1)) < p->to->count) {
@@ -227,7 +220,7 @@ static void run_lane(void *arg, size_t index)
     product *p = arg;
     const pc__tiles *tiles = &p->w->tiles;
     uint8_t *at = p->lanes + index * p->lane_bytes;
-    float *tile = (float *)(void *)take(&at, most_rows(p->w) * PC__SLICE * sizeof *tile);
+    float *tile = pc__carve(&at, most_rows(p->w) * PC__SLICE * sizeof *tile);
     pc__desk desk[2] = {{0}, {0}};
     int before = pc__onednn_enter();
     dnnl_status_t failure = dnnl_success;

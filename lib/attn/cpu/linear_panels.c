@@ -8,7 +8,7 @@
 #include "base/threads.h"
 
 typedef struct panels {
-    pc__panel_set set;
+    pc__panel_set set; /* first: see panel_set.h */
     size_t even; /* inputs, in bf16 rounded up to an even number */
 } panels;
 
@@ -46,20 +46,6 @@ static pc_status make(pc__linear *linear, const pc__weight_source *source)
     return status < 0 ? status
                       : pc__panel_set_pack(&p->set, linear, PC__PANEL * linear->in * sizeof(float),
                                            pack_panel, &what);
-}
-
-static void drop(pc__linear *linear)
-{
-    panels *p = linear->packed;
-    if (p)
-        pc__panel_set_drop(&p->set, linear);
-    pc__free(&linear->context->mem, p);
-}
-
-static size_t bytes(const pc__linear *linear)
-{
-    const panels *p = linear->packed;
-    return p->set.count * p->set.bytes;
 }
 
 typedef struct product {
@@ -100,4 +86,4 @@ static pc_status run(const pc__linear *linear, const float *x, size_t rows, floa
     return PC_OK;
 }
 
-const pc__linear_way pc__linear_panels = {"own", make, drop, bytes, run};
+const pc__linear_way pc__linear_panels = {"own", make, pc__panel_set_drop, pc__panel_set_bytes, run};

@@ -18,9 +18,18 @@ pc_status pc__panel_set_new(pc__panel_set *set, const pc__linear *linear, size_t
     return PC_OK;
 }
 
-void pc__panel_set_drop(pc__panel_set *set, const pc__linear *linear)
+void pc__panel_set_drop(pc__linear *linear)
 {
-    pc__free(&linear->context->mem, set->weights);
+    pc__panel_set *set = linear->packed;
+    if (set)
+        pc__free(&linear->context->mem, set->weights);
+    pc__free(&linear->context->mem, set);
+}
+
+size_t pc__panel_set_bytes(const pc__linear *linear)
+{
+    const pc__panel_set *set = linear->packed;
+    return set->count * set->bytes;
 }
 
 typedef struct packing {

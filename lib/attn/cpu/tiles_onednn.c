@@ -301,13 +301,6 @@ static dnnl_status_t keep_equal(pc__tiles *tiles, const trial *t, int *kept)
     return failure;
 }
 
-static uint8_t *take(uint8_t **at, size_t bytes)
-{
-    uint8_t *p = *at;
-    *at += (bytes + 63) / 64 * 64;
-    return p;
-}
-
 static pc_status prove(pc__tiles *tiles, const pc_allocator *mem, int *kept)
 {
     size_t line = tiles->inputs * tiles->element,
@@ -323,12 +316,12 @@ static pc_status prove(pc__tiles *tiles, const pc_allocator *mem, int *kept)
     dnnl_status_t failure;
     if (!block)
         return PC_ERR_NOMEM;
-    t.plain = take(&at, PC__SLICE * line);
-    t.packed = take(&at, packed);
-    t.x = take(&at, most * line);
-    t.scratch = take(&at, tiles->scratch_bytes);
-    t.y = (float *)(void *)take(&at, floats);
-    t.want = (float *)(void *)take(&at, PC__SLICE * sizeof(float));
+    t.plain = pc__carve(&at, PC__SLICE * line);
+    t.packed = pc__carve(&at, packed);
+    t.x = pc__carve(&at, most * line);
+    t.scratch = pc__carve(&at, tiles->scratch_bytes);
+    t.y = pc__carve(&at, floats);
+    t.want = pc__carve(&at, PC__SLICE * sizeof(float));
     fill(tiles, 1, t.plain, PC__SLICE * tiles->inputs);
     fill(tiles, 2, t.x, tiles->inputs);
     for (size_t r = 1; r < most; r++)

@@ -270,6 +270,9 @@ typedef struct pc_step_row {
     uint32_t want_logits; /* 1: the next row of `logits` is this row's */
 } pc_step_row;
 
+/* pc_step_args.flags */
+#define PC_STEP_PER_ROW UINT32_C(1) /* every row reads for itself what it shares with others: a wish, for comparing */
+
 /* Append rows to their sequences and compute. The rows of one sequence stand in ascending position order; a row sees,
  * of what is attached and of the sequence's own tokens (earlier steps and this one), what the rule allows: by position,
  * or all attached keys and the own tokens before it in the order of arrival. A failed call leaves the sequences as they
@@ -279,8 +282,8 @@ typedef struct pc_step_args {
     const pc_step_row *rows;
     size_t count;
     float *logits; /* [rows that want them][vocab] */
-    uint32_t see;  /* PC_SEE_… */
-    uint32_t reserved;
+    uint32_t see;   /* PC_SEE_… */
+    uint32_t flags; /* PC_STEP_… */
     uint64_t regime_length;
     int32_t (*cancelled)(void *user);
     void *cancel_user;
@@ -479,7 +482,10 @@ enum {
     PC_BASELINE_NONE = 0,       /* use the cache */
     PC_BASELINE_PLAN = 1,       /* compute every part of the same plan, in position order, reuse nothing */
     PC_BASELINE_PREFILL = 2,    /* all tokens at their positions in one ordinary causal prefill */
-    PC_BASELINE_CONTIGUOUS = 3  /* the same with positions 0, 1, 2 … (the published no-cache run) */
+    PC_BASELINE_CONTIGUOUS = 3, /* the same with positions 0, 1, 2 … (the published no-cache run) */
+    /* use the cache, for measuring what sharing saves: */
+    PC_BASELINE_COPIES = 4,     /* but take what it has into memory of this sequence's own. PC_ERR_UNSUPPORTED: a host's model */
+    PC_BASELINE_PER_ROW = 5     /* but in a batch's steps every sequence reads the shared states for itself */
 };
 
 typedef struct pc_sampling {
@@ -514,10 +520,11 @@ typedef struct pc_generate_options {
     int32_t (*cancelled)(void *user); /* polled between and inside steps; non-zero: PC_ERR_CANCELLED */
     void *cancel_user;
     uint64_t flags; /* none yet */
+    uint64_t shared_tokens; /* PC_BASELINE_COPIES: parts of the prompt within its first tokens, this many, are shared all the same */
 } pc_generate_options;
 #define PC_GENERATE_OPTIONS_INIT                                                                         \
     {sizeof(pc_generate_options), 0, 0, 0, 0, 0, 0, 0, 0, {0, 0, 0, 0, 0}, NULL, 0, NULL, 0, NULL, NULL, \
-     NULL, NULL, 0}
+     NULL, NULL, 0, 0}
 
 enum { PC_EXACT = 1, PC_REPAIRED = 2, PC_APPROXIMATE = 3 };
 /* why the first part that was not reused was not */

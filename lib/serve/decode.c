@@ -31,6 +31,11 @@ static int can_cancel(const group *g)
     return 0;
 }
 
+static uint32_t flags_of(const pc_sequence *s)
+{
+    return s->generation.options.baseline == PC_BASELINE_PER_ROW ? PC_STEP_PER_ROW : 0;
+}
+
 static pc_status compute(group *g, pc_step_row *rows, float *logits)
 {
     pc_step_args args = {.struct_size = sizeof args};
@@ -42,6 +47,7 @@ static pc_status compute(group *g, pc_step_row *rows, float *logits)
     args.count = g->count;
     args.logits = logits;
     args.see = g->list[0]->generation.options.see;
+    args.flags = flags_of(g->list[0]);
     args.regime_length = g->list[0]->regime.length;
     if (can_cancel(g)) {
         args.cancelled = any_cancelled;
@@ -111,7 +117,7 @@ static pc_status step_group(group *g, pc_step_row *rows, float *logits)
 static int go_together(const pc_sequence *a, const pc_sequence *b)
 {
     return a->regime.length == b->regime.length &&
-           a->generation.options.see == b->generation.options.see;
+           a->generation.options.see == b->generation.options.see && flags_of(a) == flags_of(b);
 }
 
 pc_status pc__decode(pc_sequence *const *sequences, size_t count, pc_step_row *rows, float *logits)

@@ -9,7 +9,7 @@ enum { DEFAULT_TOKENS = 256, MAX_SAMPLES = 4096 };
 static pc_status check_levels(const pc_generate_options *o, const char *call)
 {
     if (o->encoding > PC_ENCODE_EXACT || o->repair > PC_REPAIR_FULL ||
-        o->baseline > PC_BASELINE_CONTIGUOUS || o->see > PC_SEE_ALL)
+        o->baseline > PC_BASELINE_PER_ROW || o->see > PC_SEE_ALL)
         return pc__fail(PC_ERR_INVALID, "%s: unknown encoding %u, repair %u, baseline %u or see %u",
                         call, o->encoding, o->repair, o->baseline, o->see);
     if (o->repair == PC_REPAIR_FIRST && !o->repair_tokens)
@@ -18,6 +18,8 @@ static pc_status check_levels(const pc_generate_options *o, const char *call)
         return pc__fail(PC_ERR_INVALID,
                         "%s: PC_REPAIR_TOP needs a repair_percent in (0, 100], not %g", call,
                         (double)o->repair_percent);
+    if (o->shared_tokens && o->baseline != PC_BASELINE_COPIES)
+        return pc__fail(PC_ERR_INVALID, "%s: shared_tokens is for PC_BASELINE_COPIES", call);
     return PC_OK;
 }
 

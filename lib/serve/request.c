@@ -78,13 +78,30 @@ static int sees_all_before(const pc__request *r)
 /* The reason and the level that the caller's wish itself gives. */
 static void judge_wish(pc__request *r)
 {
-    int baseline = r->options->baseline != PC_BASELINE_NONE;
+    int baseline = reuses_nothing(r) || r->options->baseline == PC_BASELINE_PLAN;
     if (!baseline && r->options->repair != PC_REPAIR_FULL)
         return;
     r->stats.exactness = PC_EXACT;
     r->stats.repair = baseline ? PC_REPAIR_NONE : PC_REPAIR_FULL;
     if (r->missed_part != SIZE_MAX)
         r->stats.miss_reason = baseline ? PC_REASON_BASELINE : PC_REASON_REPAIR;
+}
+
+/* PC_BASELINE_COPIES: what the store has given becomes memory of this request's own. */
+static pc_status take_copies(pc__request *r)
+{
+    pc_status status = PC_OK;
+    for (size_t p = 0; p < r->prompt->part_count && status >= 0; p++) {
+        pc_segment *copy;
+        if (!r->segments[p] || !r->hit[p] || r->first[p + 1] <= r->options->shared_tokens)
+            continue;
+        status = pc_segment_copy(&copy, r->segments[p]);
+        if (status >= 0) {
+            pc__segment_unref(r->segments[p]);
+            r->segments[p] = copy;
+        }
+    }
+    return status;
 }
 
 static pc_status gather(pc__request *r)
@@ -106,6 +123,8 @@ static pc_status gather(pc__request *r)
     }
     if (status >= 0)
         judge_wish(r);
+    if (status >= 0 && r->options->baseline == PC_BASELINE_COPIES)
+        status = take_copies(r);
     return status;
 }
 

@@ -558,6 +558,14 @@ static void arguments(void)
     for (int i = 0; i < 16; i++)
         if (!CHECK_STATUS(pc_generate(p, w.cache, &bad[i], &stats), PC_ERR_INVALID))
             fprintf(stderr, "    case %d\n", i);
+    good.baseline = PC_BASELINE_COPIES; /* the states are the host's, nobody here can copy them */
+    CHECK_OK(pc_generate(p, NULL, &good, &stats));
+    pc_generate(p, w.cache, &good, &stats); /* fills the cache */
+    CHECK_STATUS(pc_generate(p, w.cache, &good, &stats), PC_ERR_UNSUPPORTED);
+    good.baseline = PC_BASELINE_PER_ROW; /* a wish that the host may leave unheard */
+    CHECK_OK(pc_generate(p, w.cache, &good, &stats));
+    CHECK_OK(pc_cache_clear(w.cache));
+    good.baseline = PC_BASELINE_NONE;
     good.samples = 100000;
     CHECK_STATUS(pc_generate(p, w.cache, &good, NULL), PC_ERR_LIMIT);
     CHECK_STATUS(pc_generate(NULL, w.cache, NULL, &stats), PC_ERR_INVALID);

@@ -69,7 +69,7 @@ static int lay_out(bench *b)
         b->layers--;
     b->copies = b->layers * (layer + b->rows * shared) <= room ? b->rows : 0;
     b->runs = 1 + b->rows + b->copies;
-    b->memory = aligned_alloc(64, b->layers * (layer + b->copies * shared) + 64);
+    b->memory = machine_memory(b->layers * (layer + b->copies * shared));
     b->pages = calloc(b->layers * b->runs, sizeof *b->pages);
     if (!b->memory || !b->pages)
         return plain_error("no memory for %zu layers of %zu rows; --memory limits it", b->layers,

@@ -5,6 +5,7 @@
 #include <sched.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <time.h>
 
 enum { MOST_THREADS = 256, PASSES = 5 };
@@ -15,6 +16,17 @@ double machine_now(void)
     struct timespec t;
     clock_gettime(CLOCK_MONOTONIC, &t);
     return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
+}
+
+void *machine_memory(size_t bytes)
+{
+    const size_t huge = (size_t)2 << 20;
+    void *memory = aligned_alloc(huge, (bytes + huge - 1) / huge * huge + huge);
+#if defined(MADV_HUGEPAGE)
+    if (memory)
+        madvise(memory, (bytes + huge - 1) / huge * huge, MADV_HUGEPAGE);
+#endif
+    return memory;
 }
 
 unsigned machine_threads(void)
@@ -62,7 +74,7 @@ static double rate(unsigned threads, void (*body)(lane *lane), size_t amount, si
     pthread_barrier_init(&start, NULL, threads);
     for (unsigned i = 0; i < threads; i++) {
         lanes[i] = (lane){
-            .start = &start, .body = body, .amount = amount, .data = bytes ? malloc(bytes) : NULL};
+            .start = &start, .body = body, .amount = amount, .data = bytes ? machine_memory(bytes) : NULL};
         if (bytes && !lanes[i].data)
             amount = 0;
         else if (bytes)

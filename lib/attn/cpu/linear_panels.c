@@ -10,7 +10,12 @@
 typedef struct panels {
     pc__panel_set set; /* first: see panel_set.h */
     size_t even; /* inputs, in bf16 rounded up to an even number */
+    size_t line; /* elements from a row of inputs to the next */
 } panels;
+
+/* Rounded rows whose distance is a multiple of the size of a way of the first-level cache would
+ * all fall into one of its sets. */
+enum { WAY_BYTES = 4096 };
 
 typedef struct packing {
     const pc__linear *linear;
@@ -40,6 +45,9 @@ static pc_status make(pc__linear *linear, const pc__weight_source *source)
     if (!(linear->packed = p))
         return PC_ERR_NOMEM;
     p->even = linear->compute == PC_DTYPE_F32 ? linear->in : linear->in + linear->in % 2;
+    p->line = p->even;
+    if (linear->compute != PC_DTYPE_F32 && p->line * sizeof(uint16_t) % WAY_BYTES == 0)
+        p->line += 32;
     status = pc__panel_set_new(&p->set, linear, p->even * PC__PANEL * pc__linear_element(linear));
     for (size_t i = 0; status >= 0 && p->even > linear->in && i < p->set.count; i++)
         memset(p->set.weights + (i + 1) * p->set.bytes - 4 * PC__PANEL, 0, 4 * PC__PANEL);
@@ -62,7 +70,7 @@ static void run_panel(void *arg, size_t index)
     const pc__linear *linear = p->linear;
     const panels *w = linear->packed;
     size_t first = index * PC__PANEL, width = pc__panel_width(linear, index);
-    p->panel(w->set.weights + index * w->set.bytes, w->even, p->x, w->even, p->rows, p->y + first,
+    p->panel(w->set.weights + index * w->set.bytes, w->even, p->x, w->line, p->rows, p->y + first,
              linear->out, width);
     pc__panel_add_bias(linear, first, width, p->rows, p->y);
 }
@@ -74,10 +82,10 @@ static pc_status run(const pc__linear *linear, const float *x, size_t rows, floa
     product p = {linear, kernels->panel_f32, x, rows, y};
     uint16_t *rounded = NULL;
     if (linear->compute != PC_DTYPE_F32) {
-        rounded = pc__alloc_aligned(&linear->context->mem, rows * w->even * sizeof *rounded, 64);
+        rounded = pc__alloc_aligned(&linear->context->mem, rows * w->line * sizeof *rounded, 64);
         if (!rounded)
             return PC_ERR_NOMEM;
-        pc__linear_input(linear, x, rows, rows, w->even, rounded);
+        pc__linear_input(linear, x, rows, rows, w->line, rounded);
         p.panel = kernels->panel_bf16;
         p.x = rounded;
     }

@@ -81,7 +81,7 @@ typedef struct pc__kernels {
     int bf16_dot; /* 1: bf16 products are faster than fp32 ones here */
 } pc__kernels;
 
-/* The best that this CPU and its operating system support; chosen once. PC_CPU_MASK=c, avx512 or avx512bf16 in the environment sets an upper limit (for tests). */
+/* The best that this CPU and its operating system support; chosen once. PC_CPU_MASK=c, avx512, avx512bf16 or amx in the environment sets an upper limit (for tests). */
 const pc__kernels *pc__kernels_get(void);
 /* By name, for tests; NULL: not built or not supported here. */
 const pc__kernels *pc__kernels_named(const char *name);

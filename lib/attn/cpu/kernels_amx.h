@@ -1,0 +1,10 @@
+/* The kernels in tiles of AMX; contracts: attn/kernels.h. */
+#ifndef PC_ATTN_CPU_KERNELS_AMX_H
+#define PC_ATTN_CPU_KERNELS_AMX_H
+
+#include "attn/kernels.h"
+
+void pc__attend_bf16_amx(const pc__attn_task *task, size_t first_page, size_t last_page);
+void pc__panel_bf16_amx(const void *panel, size_t in, const void *x, size_t ldx, size_t rows, float *y, size_t ldy, size_t width);
+
+#endif

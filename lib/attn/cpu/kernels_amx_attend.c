@@ -1,0 +1,272 @@
+/* Attention over bf16 pages in tiles of AMX: the pages lie in memory as the products want their second operand.
+ *
+ * Rows are taken 16 at a time. A page for such a block: scores into memory, weights by vectors (those of the other AVX-512 kernels), weights times V into
+ * memory 64 columns at a time, and from there, scaled sums and page joined by vectors, into the row's sums. So tiles are always whole but for their number
+ * of rows: no state of a row that does not see the page is touched, and what is left over at the end of a head dimension is copied beside zeros.
+ *
+ * Every number of rows goes this way, one as well. Tiles add in another order than vectors do, and a row's bits must not depend on how many stand beside
+ * it. It costs a single row nothing that shows: a page of 128 + 128 dimensions is 32 products of 16 cycles however few rows there are, about 500 cycles
+ * for 32 KiB; the same page is 512 vector products for the vector kernel, and takes 1000 cycles or more to come from the second-level cache, 6000 from
+ * memory. */
+#include <string.h>
+
+#include "attn/cpu/amx_tiles.h"
+#include "attn/cpu/kernels_amx.h"
+#include "attn/cpu/weights512bf16.h"
+
+enum { SIDE = PC__TILE_SIDE, STEP = 32, CHUNK = 64, LINE = 64 };
+#define INLINE static inline __attribute__((always_inline))
+
+/* While a page is worked on, others are fetched, a few lines after each piece of work: the run's next page, then pages that are wanted later. Pages of one
+ * head are far apart, which no hardware prefetcher follows. */
+typedef struct ahead {
+    const pc__attn_task *task;
+    const char *next, *later;
+    size_t next_left, later_left; /* lines */
+    size_t begun;                 /* of task->fetch */
+    size_t page_lines, pace;      /* pace: lines after each piece of work */
+} ahead;
+
+typedef struct work {
+    const pc__attn_task *task;
+    size_t page, even; /* even: k_dim with its padding */
+    const uint16_t *k, *v;
+    size_t base, own, rows; /* tile row 0 is row `base` of the task; tile rows [own, rows) are the block's, those before were another's */
+    uint32_t sees;          /* a bit for each tile row */
+    ahead ahead;
+    _Alignas(64) float s[SIDE][PC__PAGE];
+    float o[2][SIDE][CHUNK], scale[SIDE];
+    uint16_t p[SIDE][PC__PAGE];
+    uint16_t q_tail[SIDE][STEP], k_tail[STEP / 2][2 * PC__PAGE], v_tail[PC__PAGE / 2][2 * SIDE]; /* of the last step, the last columns */
+} work;
+
+/* As many pages as the planner counts on (plan_attend.c): half a page for six rows, a whole one at least. */
+static size_t lines_ahead(const ahead *a)
+{
+    size_t halves = (a->task->rows + 5) / 6;
+    return (halves < 2 ? 2 : halves) * a->page_lines / 2;
+}
+
+static void start_fetching(ahead *a, const pc__attn_task *task, size_t even)
+{
+    size_t blocks = (task->rows + SIDE - 1) / SIDE, rows = task->rows < SIDE ? task->rows : SIDE;
+    size_t pieces = (even + STEP - 1) / STEP * 4 + rows + (task->v_dim + SIDE - 1) / SIDE * 2; /* of a block: score tiles, rows, value tiles */
+    *a = (ahead){.task = task, .page_lines = (task->v_offset + task->v_dim * PC__PAGE * sizeof(uint16_t) + LINE - 1) / LINE};
+    a->pace = (lines_ahead(a) + blocks * pieces - 1) / (blocks * pieces);
+}
+
+static void fetch_later(ahead *a, size_t lines)
+{
+    for (; lines; lines--, a->later_left--, a->later += LINE) {
+        if (!a->later_left) {
+            if (a->begun == a->task->fetches)
+                return;
+            a->later = (const char *)a->task->fetch[a->begun++];
+            a->later_left = a->page_lines;
+        }
+        _mm_prefetch(a->later, _MM_HINT_T1);
+    }
+}
+
+INLINE void fetch(ahead *a)
+{
+    size_t lines = a->next_left < a->pace ? a->next_left : a->pace;
+    for (size_t i = 0; i < lines; i++, a->next += LINE)
+        _mm_prefetch(a->next, _MM_HINT_T1);
+    a->next_left -= lines;
+    if (lines < a->pace && (a->later_left || a->begun < a->task->fetches))
+        fetch_later(a, a->pace - lines);
+}
+
+/* 32 inputs of the rows against all keys of the page. */
+INLINE void score_step(work *w, const uint16_t *q, size_t stride, const uint16_t *k)
+{
+    enum { K_STRIDE = 4 * PC__PAGE };
+    _tile_loadd(4, q, stride);
+    _tile_loadd(6, k, K_STRIDE);
+    _tile_dpbf16ps(0, 4, 6);
+    fetch(&w->ahead);
+    _tile_loadd(7, k + 2 * SIDE, K_STRIDE);
+    _tile_dpbf16ps(1, 4, 7);
+    fetch(&w->ahead);
+    _tile_loadd(6, k + 4 * SIDE, K_STRIDE);
+    _tile_dpbf16ps(2, 4, 6);
+    fetch(&w->ahead);
+    _tile_loadd(7, k + 6 * SIDE, K_STRIDE);
+    _tile_dpbf16ps(3, 4, 7);
+    fetch(&w->ahead);
+}
+
+static void scores(work *w)
+{
+    const uint16_t *q = w->task->q16 + w->base * w->even, *k = w->k;
+    size_t whole = w->even / STEP, left = w->even % STEP;
+    for (size_t r = 0; left && r < w->rows; r++)
+        _mm512_store_si512(w->q_tail[r], _mm512_maskz_loadu_epi16((1u << left) - 1u, q + r * w->even + whole * STEP));
+    pc__tiles_fence();
+    _tile_zero(0);
+    _tile_zero(1);
+    _tile_zero(2);
+    _tile_zero(3);
+    for (size_t i = 0; i < whole; i++, q += STEP, k += STEP * PC__PAGE)
+        score_step(w, q, w->even * sizeof *q, k);
+    if (left)
+        score_step(w, w->q_tail[0], sizeof w->q_tail[0], w->k_tail[0]);
+    _tile_stored(0, w->s[0], sizeof w->s[0]);
+    _tile_stored(1, w->s[0] + SIDE, sizeof w->s[0]);
+    _tile_stored(2, w->s[0] + 2 * SIDE, sizeof w->s[0]);
+    _tile_stored(3, w->s[0] + 3 * SIDE, sizeof w->s[0]);
+    pc__tiles_fence();
+}
+
+static void weights(work *w)
+{
+    uint32_t a, b;
+    memset(w->p, 0, w->own * sizeof w->p[0]);
+    w->sees = 0;
+    for (size_t r = w->own; r < w->rows; r++) {
+        if (pc__slice(w->task, w->base + r, w->page, &a, &b)) {
+            w->scale[r] = pc__weights512(w->task, w->base + r, w->page, w->s[r], w->p[r]);
+            w->sees |= 1u << r;
+        } else {
+            memset(w->p[r], 0, sizeof w->p[r]);
+        }
+        fetch(&w->ahead);
+    }
+    pc__tiles_fence();
+}
+
+/* Where 16 columns of V stand for tokens 0 … 31 (half 0) or 32 … 63 of the page. */
+INLINE const uint16_t *value_tile(const work *w, size_t column, size_t half, size_t *stride)
+{
+    size_t v_dim = w->task->v_dim;
+    if (column + SIDE > v_dim) {
+        *stride = sizeof w->v_tail[0];
+        return w->v_tail[half * SIDE];
+    }
+    *stride = 2 * v_dim * sizeof(uint16_t);
+    return w->v + (half * SIDE * v_dim + column) * 2;
+}
+
+#define VALUES(sum, weight, b, half)                                               \
+    if (tiles > sum) {                                                             \
+        size_t stride;                                                             \
+        const uint16_t *v = value_tile(w, column + sum * SIDE, half, &stride);     \
+        _tile_loadd(b, v, stride);                                                 \
+        _tile_dpbf16ps(sum, weight, b);                                            \
+        fetch(&w->ahead);                                                          \
+    }
+
+/* Columns [column, column + CHUNK) of weights times V, as far as there are so many. The weights are in tiles 4 and 5. */
+static void multiply_chunk(work *w, size_t column, float (*o)[CHUNK])
+{
+    size_t left = w->task->v_dim - column, tiles = left < CHUNK ? (left + SIDE - 1) / SIDE : CHUNK / SIDE;
+    _tile_zero(0);
+    _tile_zero(1);
+    _tile_zero(2);
+    _tile_zero(3);
+    VALUES(0, 4, 6, 0)
+    VALUES(1, 4, 7, 0)
+    VALUES(2, 4, 6, 0)
+    VALUES(3, 4, 7, 0)
+    VALUES(0, 5, 6, 1)
+    VALUES(1, 5, 7, 1)
+    VALUES(2, 5, 6, 1)
+    VALUES(3, 5, 7, 1)
+    _tile_stored(0, o[0], sizeof o[0]);
+    if (tiles > 1)
+        _tile_stored(1, o[0] + SIDE, sizeof o[0]);
+    if (tiles > 2)
+        _tile_stored(2, o[0] + 2 * SIDE, sizeof o[0]);
+    if (tiles > 3)
+        _tile_stored(3, o[0] + 3 * SIDE, sizeof o[0]);
+    pc__tiles_fence();
+}
+
+/* acc = acc * scale + o */
+static void add_chunk(const work *w, size_t column, float (*o)[CHUNK])
+{
+    size_t v_dim = w->task->v_dim, left = v_dim - column, width = left < CHUNK ? left : CHUNK;
+    for (size_t r = w->own; r < w->rows; r++) {
+        float *acc = w->task->acc + (w->base + r) * v_dim + column;
+        __m512 scale = _mm512_set1_ps(w->scale[r]);
+        if (!(w->sees >> r & 1u))
+            continue;
+        for (size_t c = 0; c < width; c += 16) {
+            __mmask16 lanes = pc__lanes(0, (uint32_t)width, (uint32_t)c);
+            __m512 sum = _mm512_fmadd_ps(_mm512_maskz_loadu_ps(lanes, acc + c), scale, _mm512_load_ps(o[r] + c));
+            _mm512_mask_storeu_ps(acc + c, lanes, sum);
+        }
+    }
+}
+
+/* A chunk is added while the next one is multiplied. */
+static void values(work *w)
+{
+    size_t v_dim = w->task->v_dim, column = 0, chunk = 0;
+    _tile_loadd(4, w->p[0], sizeof w->p[0]);
+    _tile_loadd(5, w->p[0] + STEP, sizeof w->p[0]);
+    for (; column < v_dim; column += CHUNK, chunk++) {
+        multiply_chunk(w, column, w->o[chunk % 2]);
+        if (chunk)
+            add_chunk(w, column - CHUNK, w->o[(chunk - 1) % 2]);
+    }
+    add_chunk(w, column - CHUNK, w->o[(chunk - 1) % 2]);
+}
+
+/* What is left over of K and V at the end of their dimensions, beside zeros. */
+static void copy_tails(work *w)
+{
+    size_t k_left = w->even % STEP, v_dim = w->task->v_dim, v_left = v_dim % SIDE;
+    memcpy(w->k_tail, w->k + w->even / STEP * STEP * PC__PAGE, k_left / 2 * sizeof w->k_tail[0]);
+    for (size_t t = 0; v_left && t < PC__PAGE / 2; t++)
+        _mm512_store_si512(w->v_tail[t],
+                           _mm512_maskz_loadu_epi32(pc__lanes(0, (uint32_t)v_left, 0), w->v + (t * v_dim + v_dim - v_left) * 2));
+}
+
+static void open_tiles(size_t rows)
+{
+    pc__tile_config config = {0};
+    for (size_t tile = 0; tile < 6; tile++)
+        pc__tiles_shape(&config, tile, rows, PC__TILE_BYTES);
+    pc__tiles_shape(&config, 6, SIDE, PC__TILE_BYTES);
+    pc__tiles_shape(&config, 7, SIDE, PC__TILE_BYTES);
+    pc__tiles_open(&config);
+}
+
+/* The last block of several reaches back into the rows before it rather than past the end; those keep what they have. */
+static void all_blocks(work *w)
+{
+    size_t rows = w->task->rows;
+    for (size_t row = 0; row < rows; row += SIDE) {
+        size_t own = rows - row < SIDE ? rows - row : SIDE;
+        if (!pc__block_sees(w->task, row, own, w->page))
+            continue;
+        w->base = row + own - w->rows;
+        w->own = w->rows - own;
+        scores(w);
+        weights(w);
+        values(w);
+    }
+}
+
+void pc__attend_bf16_amx(const pc__attn_task *task, size_t first_page, size_t last_page)
+{
+    work w;
+    w.task = task;
+    w.even = task->k_dim + task->k_dim % 2;
+    w.rows = task->rows < SIDE ? task->rows : SIDE;
+    memset(w.k_tail, 0, sizeof w.k_tail);
+    start_fetching(&w.ahead, task, w.even);
+    open_tiles(w.rows);
+    for (w.page = first_page; w.page < last_page; w.page++) {
+        const uint8_t *data = task->pages + w.page * task->page_stride;
+        w.k = (const uint16_t *)(const void *)data;
+        w.v = (const uint16_t *)(const void *)(data + task->v_offset);
+        w.ahead.next = (const char *)data + task->page_stride;
+        w.ahead.next_left = w.page + 1 < last_page || task->goes_on ? w.ahead.page_lines : 0;
+        copy_tails(&w);
+        all_blocks(&w);
+    }
+    pc__tiles_close();
+}

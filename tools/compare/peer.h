@@ -1,0 +1,88 @@
+/* What both sides of the comparison share: the same tokens, the same clock, the same small protocol.
+ *
+ * A side loads its model once, then answers commands, one line each, on standard input; every answer is one line of JSON on standard output:
+ *   {"seconds": [..]}   wall time of each repetition or step
+ *   {"error": ".."}     the command was not done
+ * so that a script can let the sides take turns measurement by measurement, with all set-up outside the timed part. */
+#ifndef PEER_H
+#define PEER_H
+
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+enum { MOST_STEPS = 256, MOST_BATCH = 64, MOST_WORDS = 8 };
+
+typedef struct peer_command {
+    char line[4096];
+    char *words[MOST_WORDS];
+    int count;
+} peer_command;
+
+static inline double peer_now(void)
+{
+    struct timespec t;
+    clock_gettime(CLOCK_MONOTONIC, &t);
+    return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
+}
+
+/* Token `i` of text number `text`; the first three ids are special and stay out. */
+static inline int32_t peer_token(int64_t text, int64_t i, int32_t vocab)
+{
+    uint64_t x = (uint64_t)text * UINT64_C(0x9e3779b97f4a7c15) + (uint64_t)i * UINT64_C(0xbf58476d1ce4e5b9) + 1;
+    x = (x ^ (x >> 31)) * UINT64_C(0x94d049bb133111eb);
+    return 3 + (int32_t)((x >> 33) % (uint64_t)(vocab - 3));
+}
+
+static inline int peer_read(peer_command *c)
+{
+    if (!fgets(c->line, sizeof c->line, stdin))
+        return 0;
+    c->count = 0;
+    for (char *at = strtok(c->line, " \n"); at && c->count < MOST_WORDS; at = strtok(NULL, " \n"))
+        c->words[c->count++] = at;
+    return 1;
+}
+
+/* Word `i` as a number from low to high; what is missing or outside becomes low - 1. */
+static inline int peer_number(const peer_command *c, int i, int low, int high)
+{
+    long value = i < c->count ? strtol(c->words[i], NULL, 10) : low - 1L;
+    return value < low || value > high ? low - 1 : (int)value;
+}
+
+static inline void peer_times(const double *seconds, int count)
+{
+    printf("{\"seconds\": [");
+    for (int i = 0; i < count; i++)
+        printf("%s%.9f", i ? ", " : "", seconds[i]);
+    printf("]}\n");
+    fflush(stdout);
+}
+
+static inline int peer_error(const char *text)
+{
+    printf("{\"error\": \"");
+    for (; *text; text++)
+        if (*text == '"' || *text == '\\')
+            printf("\\%c", *text);
+        else
+            putchar((unsigned char)*text < 32 ? ' ' : *text);
+    printf("\"}\n");
+    fflush(stdout);
+    return 0;
+}
+
+/* Logits [rows][vocab], fp32 of this machine, for the script to compare. */
+static inline int peer_write_logits(const char *path, const float *logits, size_t count)
+{
+    FILE *file = fopen(path, "wb");
+    int good = file && fwrite(logits, sizeof *logits, count, file) == count;
+    if (file && fclose(file))
+        good = 0;
+    return good;
+}
+
+#endif

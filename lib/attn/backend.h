@@ -6,6 +6,7 @@
 #include "attn/grid.h"
 #include "attn/plan.h"
 
+enum { PC__LINEARS_AT_ONCE = 4 };
 typedef struct pc__linear pc__linear; /* packed weights of y = x W^T + b, W [out][in] */
 
 /* Gives `count` rows of W from `first` on, in fp32, [count][in]. Called while packing, from any of the context's threads, for disjoint rows. */
@@ -34,6 +35,8 @@ typedef struct pc__backend {
     void (*linear_free)(pc__linear *linear);
     size_t (*linear_bytes)(const pc__linear *linear);
     pc_status (*linear_run)(const pc__linear *linear, const float *x, size_t rows, float *y);
+    /* Layers with the same inputs, 1 … PC__LINEARS_AT_ONCE of them, each with a y of its own. */
+    pc_status (*linear_run_all)(const pc__linear *const *linears, size_t count, const float *x, size_t rows, float *const *y);
 
     /* y may be x. gain, bias [dim]; bias NULL: none. */
     void (*rms_norm)(pc_context *context, const float *x, size_t rows, size_t dim, const float *gain, float eps, float *y);

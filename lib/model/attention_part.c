@@ -13,9 +13,9 @@ static pc_status project(pc__work *work, const pc__native_layer *layer)
 {
     const pc__native *native = work->native;
     const pc__kv_shape *shape = &native->shape;
-    pc_status status = native->backend->linear_run(layer->q, work->h, work->rows, work->q);
-    if (status >= 0)
-        status = native->backend->linear_run(layer->kv, work->h, work->rows, work->kv);
+    const pc__linear *const both[] = {layer->q, layer->kv};
+    float *const to[] = {work->q, work->kv};
+    pc_status status = native->backend->linear_run_all(both, 2, work->h, work->rows, to);
     if (status >= 0 && native->arch.qkv_clip > 0) {
         clip(work->q, work->rows * (size_t)native->arch.heads * (size_t)shape->k_dim,
              native->arch.qkv_clip);

@@ -5,12 +5,14 @@ pc_status pc__mlp_part(pc__work *work, int32_t layer)
 {
     const pc__native *native = work->native;
     const pc__native_layer *weights = &native->layers[layer];
+    const pc__linear *const both[] = {weights->up, weights->gate};
+    float *const to[] = {work->up, work->gate};
     size_t count = work->rows * (size_t)native->arch.ffn;
     float *inner = work->up;
     pc_status status;
-    PC__TRY(native->backend->linear_run(weights->up, work->h, work->rows, work->up), done);
+    PC__TRY(native->backend->linear_run_all(both, weights->gate ? 2 : 1, work->h, work->rows, to),
+            done);
     if (weights->gate) {
-        PC__TRY(native->backend->linear_run(weights->gate, work->h, work->rows, work->gate), done);
         native->backend->gate(native->context, native->arch.activation, work->gate, work->up,
                               count);
         inner = work->gate;

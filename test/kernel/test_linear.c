@@ -254,6 +254,35 @@ static void one_layer(pc_context *context, size_t in, size_t out, uint32_t compu
     free_layer(&l);
 }
 
+/* Layers of two formats that take the same inputs, at once and one by one. */
+static void side_by_side(pc_context *context)
+{
+    static const uint32_t computes[] = {PC_DTYPE_BF16, PC_DTYPE_F32, PC_DTYPE_BF16};
+    static const size_t outs[] = {70, 33, 1};
+    enum { COUNT = 3, IN = 50, AT = 9 };
+    layer l[COUNT];
+    pc__linear *linear[COUNT] = {NULL};
+    float *together[COUNT], *alone[COUNT];
+    for (int i = 0; i < COUNT; i++) {
+        l[i] = make_layer(IN, outs[i], computes[i]);
+        pc__weight_source from = {.user = &l[i], .rows = give_rows};
+        CHECK_OK(pc__linear_new(&linear[i], context, outs[i], IN, computes[i], &from, l[i].bias));
+        together[i] = malloc(AT * outs[i] * sizeof(float));
+        alone[i] = malloc(AT * outs[i] * sizeof(float));
+    }
+    CHECK_OK(pc__linear_run_all((const pc__linear *const *)linear, COUNT, l[0].x, AT, together));
+    for (int i = 0; i < COUNT; i++) {
+        CHECK_OK(pc__linear_run(linear[i], l[0].x, AT, alone[i]));
+        CHECK(same_bits(together[i], alone[i], AT * outs[i]));
+    }
+    for (int i = 0; i < COUNT; i++) {
+        pc__linear_free(linear[i]);
+        free(together[i]);
+        free(alone[i]);
+        free_layer(&l[i]);
+    }
+}
+
 static pc_status new_and_run(pc_context *context, layer *l, float *y)
 {
     pc__weight_source from = {.user = l, .rows = give_rows};
@@ -338,6 +367,8 @@ static int run_way(const way *w)
                 one_layer(context, ins[i], outs[o], compute);
         if (name)
             out_of_memory(compute);
+        if (name && d)
+            side_by_side(context);
     }
 #if defined(PC_HAVE_ONEDNN)
     CHECK_INT(omp_get_max_threads(), 5);

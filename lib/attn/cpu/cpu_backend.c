@@ -20,6 +20,7 @@ static const pc__backend cpu = {
     .linear_free = pc__linear_free,
     .linear_bytes = pc__linear_bytes,
     .linear_run = pc__linear_run,
+    .linear_run_all = pc__linear_run_all,
     .rms_norm = pc__rms_norm,
     .layer_norm = pc__layer_norm,
     .activate = pc__activate,

@@ -104,14 +104,6 @@ size_t pc__linear_bytes(const pc__linear *linear)
     return linear->way->bytes(linear) + (linear->bias ? linear->out * sizeof *linear->bias : 0);
 }
 
-pc_status pc__linear_run(const pc__linear *linear, const float *x, size_t rows, float *y)
-{
-    pc_status status = rows ? linear->way->run(linear, x, rows, y) : PC_OK;
-    if (status < 0)
-        return pc__fail_in(status, "linear layer of %zu to %zu features", linear->in, linear->out);
-    return PC_OK;
-}
-
 const char *pc__linear_way_name(const pc__linear *linear)
 {
     return linear->way->name;

@@ -21,6 +21,8 @@ int pc__linear_grids(void);
 void pc__linear_free(pc__linear *linear); /* NULL does nothing */
 size_t pc__linear_bytes(const pc__linear *linear);
 pc_status pc__linear_run(const pc__linear *linear, const float *x, size_t rows, float *y);
+pc_status pc__linear_run_all(const pc__linear *const *linears, size_t count, const float *x,
+                             size_t rows, float *const *y);
 const char *pc__linear_way_name(const pc__linear *linear); /* "grid", "own" or "onednn" */
 
 #endif

@@ -5,6 +5,12 @@
 
 #include "attn/cpu/linear.h"
 
+typedef struct pc__linear_input {
+    const float *x;
+    size_t rows;
+    void *taken; /* x in the way's form */
+} pc__linear_input;
+
 typedef struct pc__linear_way {
     const char *name;
     /* Packs the weights into linear->packed. PC_ERR_UNSUPPORTED: this way cannot compute such a
@@ -12,8 +18,15 @@ typedef struct pc__linear_way {
     pc_status (*make)(pc__linear *linear, const pc__weight_source *source);
     void (*drop)(pc__linear *linear); /* also of what was never made */
     size_t (*bytes)(const pc__linear *linear);
-    pc_status (*run)(const pc__linear *linear, const float *x, size_t rows,
-                     float *y); /* rows > 0; adds the bias */
+    /* A product is made panel by panel, in any order, on any thread: the inputs are brought into
+     * the way's own form once, for all layers that take them in the same one; rows > 0. */
+    size_t (*input_bytes)(const pc__linear *linear, size_t rows);
+    int (*same_input)(const pc__linear *a, const pc__linear *b); /* of one way and one `in` */
+    void (*take_input)(const pc__linear *linear, const float *x, size_t rows, void *input);
+    void (*run_panel)(const pc__linear *linear, const pc__linear_input *input, float *y,
+                      size_t index); /* adds the bias */
+    /* Or all at once, where panels are not the way's unit of work. */
+    pc_status (*run)(const pc__linear *linear, const float *x, size_t rows, float *y);
 } pc__linear_way;
 
 extern const pc__linear_way pc__linear_grid, pc__linear_panels;
@@ -38,7 +51,7 @@ static inline size_t pc__linear_element(const pc__linear *linear)
 
 /* x in the layer's dtype, [padded_rows][padded]; the padding is zero. Runs on the context's
  * threads. */
-void pc__linear_input(const pc__linear *linear, const float *x, size_t rows, size_t padded_rows,
+void pc__linear_round(const pc__linear *linear, const float *x, size_t rows, size_t padded_rows,
                       size_t padded, void *to);
 
 #endif

@@ -68,17 +68,36 @@ static pc_status make(pc__linear *linear, const pc__weight_source *source)
                                            &what);
 }
 
-typedef struct product {
-    const pc__linear *linear;
-    const panels *w;
-    const float *x;
-    size_t rows;
-    float *y;
+/* The inputs cut, in one block of memory. */
+typedef struct cut {
     int8_t *high, *low; /* [rows][in] */
     float *step;        /* [rows][groups] */
     int32_t *sum;
-    pc__grid_fn kernel;
-} product;
+} cut;
+
+static cut cut_in(const pc__linear *linear, size_t rows, void *input)
+{
+    const panels *w = linear->packed;
+    uint8_t *at = input;
+    cut c;
+    c.high = pc__carve(&at, rows * linear->in);
+    c.low = pc__carve(&at, rows * linear->in);
+    c.step = pc__carve(&at, rows * w->groups * sizeof *c.step);
+    c.sum = pc__carve(&at, rows * w->groups * sizeof *c.sum);
+    return c;
+}
+
+static size_t input_bytes(const pc__linear *linear, size_t rows)
+{
+    const panels *w = linear->packed;
+    return 2 * rows * linear->in + 2 * rows * w->groups * sizeof(float) + 4 * 64;
+}
+
+static int same_input(const pc__linear *a, const pc__linear *b)
+{
+    const panels *x = a->packed, *y = b->packed;
+    return x->grid.group == y->grid.group;
+}
 
 /* Values that are no numbers make the whole group none, and through it the row's results. */
 static void cut_group(const float *x, size_t count, int8_t *high, int8_t *low, float *step, int32_t *sum)
@@ -108,45 +127,47 @@ static void cut_group(const float *x, size_t count, int8_t *high, int8_t *low, f
     *sum = total;
 }
 
+typedef struct cutting {
+    const float *x;
+    size_t rows, in, groups;
+    cut to;
+} cutting;
+
 static void cut_rows(void *arg, size_t index)
 {
-    const product *p = arg;
-    size_t group = p->w->grid.group, groups = p->w->groups, in = p->linear->in, first = index * ROWS_AT_ONCE;
-    for (size_t r = first; r < first + ROWS_AT_ONCE && r < p->rows; r++)
-        for (size_t g = 0; g < groups; g++) {
-            size_t at = r * in + g * group;
-            cut_group(p->x + at, group, p->high + at, p->low + at, &p->step[r * groups + g], &p->sum[r * groups + g]);
+    const cutting *c = arg;
+    size_t group = c->in / c->groups, first = index * ROWS_AT_ONCE;
+    for (size_t r = first; r < first + ROWS_AT_ONCE && r < c->rows; r++)
+        for (size_t g = 0; g < c->groups; g++) {
+            size_t at = r * c->in + g * group;
+            cut_group(c->x + at, group, c->to.high + at, c->to.low + at, &c->to.step[r * c->groups + g],
+                      &c->to.sum[r * c->groups + g]);
         }
 }
 
-static void run_panel(void *arg, size_t index)
+static void take_input(const pc__linear *linear, const float *x, size_t rows, void *input)
 {
-    const product *p = arg;
-    const pc__linear *linear = p->linear;
-    size_t first = index * PC__PANEL, width = pc__panel_width(linear, index);
-    pc__grid_task task = {p->w->set.weights + index * p->w->set.bytes, p->w->grid, p->w->groups, p->high, p->low, p->step, p->sum,
-                          p->rows, p->y + first, linear->out, width};
-    p->kernel(&task);
-    pc__panel_add_bias(linear, first, width, p->rows, p->y);
-}
-
-static pc_status run(const pc__linear *linear, const float *x, size_t rows, float *y)
-{
-    const pc_allocator *mem = &linear->context->mem;
     const panels *w = linear->packed;
-    product p = {.linear = linear, .w = w, .x = x, .rows = rows, .y = y, .kernel = pc__kernels_get()->grid};
-    size_t values = (rows * linear->in + 63) / 64 * 64, cut = rows * w->groups;
-    uint8_t *scratch = pc__alloc_aligned(mem, 2 * values + cut * (sizeof *p.step + sizeof *p.sum), 64);
-    if (!scratch)
-        return PC_ERR_NOMEM;
-    p.high = (int8_t *)scratch;
-    p.low = p.high + values;
-    p.step = (float *)(void *)(scratch + 2 * values);
-    p.sum = (int32_t *)(void *)(p.step + cut);
-    pc__parallel(linear->context, (rows + ROWS_AT_ONCE - 1) / ROWS_AT_ONCE, cut_rows, &p);
-    pc__parallel(linear->context, w->set.count, run_panel, &p);
-    pc__free(mem, scratch);
-    return PC_OK;
+    cutting c = {x, rows, linear->in, w->groups, cut_in(linear, rows, input)};
+    pc__parallel(linear->context, (rows + ROWS_AT_ONCE - 1) / ROWS_AT_ONCE, cut_rows, &c);
 }
 
-const pc__linear_way pc__linear_grid = {"grid", make, pc__panel_set_drop, pc__panel_set_bytes, run};
+static void run_panel(const pc__linear *linear, const pc__linear_input *input, float *y, size_t index)
+{
+    const panels *w = linear->packed;
+    size_t first = index * PC__PANEL, width = pc__panel_width(linear, index);
+    cut c = cut_in(linear, input->rows, input->taken);
+    pc__grid_task task = {w->set.weights + index * w->set.bytes, w->grid, w->groups, c.high, c.low, c.step, c.sum,
+                          input->rows, y + first, linear->out, width};
+    pc__kernels_get()->grid(&task);
+    pc__panel_add_bias(linear, first, width, input->rows, y);
+}
+
+const pc__linear_way pc__linear_grid = {.name = "grid",
+                                        .make = make,
+                                        .drop = pc__panel_set_drop,
+                                        .bytes = pc__panel_set_bytes,
+                                        .input_bytes = input_bytes,
+                                        .same_input = same_input,
+                                        .take_input = take_input,
+                                        .run_panel = run_panel};

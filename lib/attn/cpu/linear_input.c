@@ -31,7 +31,7 @@ static void take_rows(void *arg, size_t index)
     }
 }
 
-void pc__linear_input(const pc__linear *linear, const float *x, size_t rows, size_t padded_rows,
+void pc__linear_round(const pc__linear *linear, const float *x, size_t rows, size_t padded_rows,
                       size_t padded, void *to)
 {
     input n = {linear, x, rows, padded_rows, padded, to, pc__kernels_get()->to_bf16};

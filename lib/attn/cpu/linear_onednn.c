@@ -256,11 +256,12 @@ static pc_status run(const pc__linear *linear, const float *x, size_t rows, floa
         return PC_ERR_NOMEM;
     p.x = at;
     p.lanes = at + padded * line;
-    pc__linear_input(linear, x, rows, padded, w->tiles.inputs, p.x);
+    pc__linear_round(linear, x, rows, padded, w->tiles.inputs, p.x);
     pc__parallel(linear->context, lanes, run_lane, &p);
     pc__free(&linear->context->mem, at);
     int failure = atomic_load(&p.failure);
     return failure ? pc__onednn_fail((dnnl_status_t)failure, "multiplying") : PC_OK;
 }
 
-const pc__linear_way pc__linear_onednn = {"onednn", make, drop, bytes, run};
+const pc__linear_way pc__linear_onednn = {
+    .name = "onednn", .make = make, .drop = drop, .bytes = bytes, .run = run};

@@ -56,42 +56,41 @@ static pc_status make(pc__linear *linear, const pc__weight_source *source)
                                            pack_panel, &what);
 }
 
-typedef struct product {
-    const pc__linear *linear;
-    pc__panel_fn panel;
-    const void *x;
-    size_t rows;
-    float *y;
-} product;
-
-static void run_panel(void *arg, size_t index)
+static size_t input_bytes(const pc__linear *linear, size_t rows)
 {
-    const product *p = arg;
-    const pc__linear *linear = p->linear;
     const panels *w = linear->packed;
-    size_t first = index * PC__PANEL, width = pc__panel_width(linear, index);
-    p->panel(w->set.weights + index * w->set.bytes, w->even, p->x, w->line, p->rows, p->y + first,
-             linear->out, width);
-    pc__panel_add_bias(linear, first, width, p->rows, p->y);
+    return linear->compute == PC_DTYPE_F32 ? 0 : rows * w->line * sizeof(uint16_t);
 }
 
-static pc_status run(const pc__linear *linear, const float *x, size_t rows, float *y)
+static int same_input(const pc__linear *a, const pc__linear *b)
+{
+    return a->compute == b->compute;
+}
+
+static void take_input(const pc__linear *linear, const float *x, size_t rows, void *input)
+{
+    const panels *w = linear->packed;
+    if (linear->compute != PC_DTYPE_F32)
+        pc__linear_round(linear, x, rows, rows, w->line, input);
+}
+
+static void run_panel(const pc__linear *linear, const pc__linear_input *input, float *y, size_t index)
 {
     const pc__kernels *kernels = pc__kernels_get();
     const panels *w = linear->packed;
-    product p = {linear, kernels->panel_f32, x, rows, y};
-    uint16_t *rounded = NULL;
-    if (linear->compute != PC_DTYPE_F32) {
-        rounded = pc__alloc_aligned(&linear->context->mem, rows * w->line * sizeof *rounded, 64);
-        if (!rounded)
-            return PC_ERR_NOMEM;
-        pc__linear_input(linear, x, rows, rows, w->line, rounded);
-        p.panel = kernels->panel_bf16;
-        p.x = rounded;
-    }
-    pc__parallel(linear->context, w->set.count, run_panel, &p);
-    pc__free(&linear->context->mem, rounded);
-    return PC_OK;
+    int whole = linear->compute == PC_DTYPE_F32;
+    size_t first = index * PC__PANEL, width = pc__panel_width(linear, index);
+    (whole ? kernels->panel_f32 : kernels->panel_bf16)(
+        w->set.weights + index * w->set.bytes, w->even, whole ? input->x : input->taken, w->line,
+        input->rows, y + first, linear->out, width);
+    pc__panel_add_bias(linear, first, width, input->rows, y);
 }
 
-const pc__linear_way pc__linear_panels = {"own", make, pc__panel_set_drop, pc__panel_set_bytes, run};
+const pc__linear_way pc__linear_panels = {.name = "own",
+                                          .make = make,
+                                          .drop = pc__panel_set_drop,
+                                          .bytes = pc__panel_set_bytes,
+                                          .input_bytes = input_bytes,
+                                          .same_input = same_input,
+                                          .take_input = take_input,
+                                          .run_panel = run_panel};

@@ -8,7 +8,7 @@ enum { BEHIND = 4096 }; /* prefetches may look past the end */
 
 pc_status pc__panel_set_new(pc__panel_set *set, const pc__linear *linear, size_t bytes)
 {
-    set->count = (linear->out + PC__PANEL - 1) / PC__PANEL;
+    set->count = pc__panel_count(linear);
     set->bytes = bytes;
     set->weights = pc__alloc_aligned(&linear->context->mem, set->count * bytes + BEHIND, 64);
     if (!set->weights)

@@ -24,6 +24,11 @@ size_t pc__panel_set_bytes(const pc__linear *linear);
 /* Adds the bias of features [first, first + width) to y [rows][linear->out]. */
 void pc__panel_add_bias(const pc__linear *linear, size_t first, size_t width, size_t rows, float *y);
 
+static inline size_t pc__panel_count(const pc__linear *linear)
+{
+    return (linear->out + PC__PANEL - 1) / PC__PANEL;
+}
+
 static inline size_t pc__panel_width(const pc__linear *linear, size_t panel)
 {
     size_t left = linear->out - panel * PC__PANEL;

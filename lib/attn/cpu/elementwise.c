@@ -15,20 +15,31 @@ typedef struct norm {
     int mean; /* layer norm */
 } norm;
 
+enum { SUMS = 8 };
+
+/* Sum of (x - mean)^power, power 1 or 2: in several partial sums, of which the machine adds some at a time. */
+static double sum_of(const float *x, size_t dim, float mean, int power)
+{
+    double sums[SUMS] = {0.0}, sum = 0.0;
+    size_t whole = dim / SUMS * SUMS;
+    for (size_t i = 0; i < whole; i += SUMS)
+        for (size_t j = 0; j < SUMS; j++) {
+            double d = (double)(x[i + j] - mean);
+            sums[j] += power == 2 ? d * d : d;
+        }
+    for (size_t i = whole; i < dim; i++) {
+        double d = (double)(x[i] - mean);
+        sum += power == 2 ? d * d : d;
+    }
+    for (size_t j = 0; j < SUMS; j++)
+        sum += sums[j];
+    return sum;
+}
+
 static void norm_row(const norm *n, const float *x, float *y)
 {
-    double sum = 0.0, squares = 0.0;
-    float mean = 0.0f, scale;
-    if (n->mean) {
-        for (size_t i = 0; i < n->dim; i++)
-            sum += (double)x[i];
-        mean = (float)(sum / (double)n->dim);
-    }
-    for (size_t i = 0; i < n->dim; i++) {
-        float d = x[i] - mean;
-        squares += (double)d * (double)d;
-    }
-    scale = (float)(1.0 / sqrt(squares / (double)n->dim + (double)n->eps));
+    float mean = n->mean ? (float)(sum_of(x, n->dim, 0.0f, 1) / (double)n->dim) : 0.0f, scale;
+    scale = (float)(1.0 / sqrt(sum_of(x, n->dim, mean, 2) / (double)n->dim + (double)n->eps));
     for (size_t i = 0; i < n->dim; i++) {
         float value = (x[i] - mean) * scale;
         if (n->gain)

@@ -11,5 +11,6 @@ const pc__kernels *amx_emulated(void)
     table.name = "amx, emulated";
     table.attend_bf16 = pc__attend_bf16_amx;
     table.panel_bf16 = pc__panel_bf16_amx;
+    table.grid = pc__grid_amx;
     return &table;
 }

@@ -54,6 +54,7 @@ static void fill(void)
     table.name = "amx";
     table.attend_bf16 = pc__attend_bf16_amx;
     table.panel_bf16 = pc__panel_bf16_amx;
+    table.grid = pc__grid_amx;
 }
 
 const pc__kernels *pc__kernels_amx(void)

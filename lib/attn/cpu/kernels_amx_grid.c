@@ -1,0 +1,179 @@
+/* Products on a grid in tiles of AMX: of a group of inputs, 16 rows by the panel's 32 features, for both bytes of the inputs: four tiles of exact sums,
+ * which vectors join, scale and add up, while the tiles of the next 16 rows or the next group are multiplied. Whole numbers are exact in every order, so a
+ * few rows, which do not fill a tile, may go to the vector kernel. */
+#include "attn/cpu/amx_tiles.h"
+#include "attn/cpu/kernels_amx.h"
+
+enum { SIDE = PC__TILE_SIDE, FEWEST_ROWS = 8, AHEAD = 2048 /* bytes of the panel */ };
+#define INLINE static inline __attribute__((always_inline))
+
+/* 16 rows of one group. */
+typedef struct portion {
+    size_t base, own, group; /* tile row 0 is row `base` of the task; of a last portion that reaches back, rows before `own` are another's */
+    int32_t high[2][SIDE][SIDE], low[2][SIDE][SIDE];
+} portion;
+
+typedef struct grid_work {
+    const pc__grid_task *task;
+    size_t group_bytes, stride, rows; /* rows: of a tile */
+    _Alignas(64) uint8_t q[32 / 4][4 * PC__PANEL]; /* 4 bits: the group as bytes */
+    _Alignas(64) portion portion[2];
+    float y[2 * SIDE][PC__PANEL];
+} grid_work;
+
+/* The group's q into tiles 6 and 7. */
+INLINE void load_group(grid_work *w, const uint8_t *q, const int bits)
+{
+    enum { Q_STRIDE = 4 * PC__PANEL };
+    const __m512i low = _mm512_set1_epi8(15);
+    size_t lines = w->task->grid.group / 4;
+    if (bits == 8) {
+        _tile_loadd(6, q, Q_STRIDE);
+        _tile_loadd(7, q + 4 * SIDE, Q_STRIDE);
+    } else {
+        for (size_t i = 0; i < lines / 2; i++)
+            for (size_t j = 0; j < 2; j++) {
+                __m512i both = _mm512_load_si512(q + i * Q_STRIDE + 64 * j);
+                _mm512_store_si512(w->q[i] + 64 * j, _mm512_and_si512(both, low));
+                _mm512_store_si512(w->q[lines / 2 + i] + 64 * j, _mm512_and_si512(_mm512_srli_epi16(both, 4), low));
+            }
+        pc__tiles_fence();
+        _tile_loadd(6, w->q[0], Q_STRIDE);
+        _tile_loadd(7, w->q[0] + 4 * SIDE, Q_STRIDE);
+    }
+}
+
+INLINE void multiply(const grid_work *w, portion *p)
+{
+    size_t at = p->base * w->stride + p->group * w->task->grid.group;
+    _tile_zero(0);
+    _tile_zero(1);
+    _tile_zero(2);
+    _tile_zero(3);
+    _tile_loadd(4, w->task->high + at, w->stride);
+    _tile_dpbsud(0, 4, 6);
+    _tile_dpbsud(1, 4, 7);
+    _tile_loadd(5, w->task->low + at, w->stride);
+    _tile_dpbsud(2, 5, 6);
+    _tile_dpbsud(3, 5, 7);
+    _tile_stored(0, p->high[0], sizeof p->high[0][0]);
+    _tile_stored(1, p->high[1], sizeof p->high[0][0]);
+    _tile_stored(2, p->low[0], sizeof p->low[0][0]);
+    _tile_stored(3, p->low[1], sizeof p->low[0][0]);
+    pc__tiles_fence();
+}
+
+INLINE __m512 scales(const uint8_t *from, size_t j, const int half)
+{
+    return half ? _mm512_cvtph_ps(_mm256_load_si256((const __m256i *)(const void *)(from + 32 * j)))
+                : _mm512_load_ps((const float *)(const void *)(from + 64 * j));
+}
+
+/* Into y, whose row 0 is row `first` of the task. */
+INLINE void add_portion(grid_work *w, const portion *p, size_t first, const int half, const int minimum)
+{
+    const pc__grid_task *task = w->task;
+    const uint8_t *group = task->panel + p->group * w->group_bytes;
+    const float *minimums = (const float *)(const void *)(group + pc__grid_minimum_at(&task->grid));
+    __m512 scale[2] = {scales(group + pc__grid_scale_at(&task->grid), 0, half), scales(group + pc__grid_scale_at(&task->grid), 1, half)};
+    for (size_t r = p->own; r < w->rows; r++) {
+        size_t i = (p->base + r) * task->groups + p->group;
+        float *y = w->y[p->base + r - first];
+        __m512 step = _mm512_set1_ps(task->step[i]), less = _mm512_set1_ps(-(task->step[i] * (float)task->sum[i]));
+        __m512i zero = _mm512_set1_epi32(task->grid.zero * task->sum[i]);
+#pragma GCC unroll 2
+        for (size_t j = 0; j < 2; j++) {
+            __m512i high = _mm512_load_si512(p->high[j][r]), low = _mm512_load_si512(p->low[j][r]);
+            __m512i product = _mm512_sub_epi32(_mm512_add_epi32(_mm512_slli_epi32(high, 8), low), zero);
+            __m512 sum = _mm512_fmadd_ps(_mm512_cvtepi32_ps(product), _mm512_mul_ps(scale[j], step), _mm512_load_ps(y + 16 * j));
+            if (minimum)
+                sum = _mm512_fmadd_ps(less, _mm512_load_ps(minimums + 16 * j), sum);
+            _mm512_store_ps(y + 16 * j, sum);
+        }
+    }
+}
+
+/* Rows [first, first + count), at most two tiles of them. */
+INLINE void block(grid_work *w, size_t first, size_t count, const int bits, const int half, const int minimum)
+{
+    const pc__grid_task *task = w->task;
+    size_t done = 0;
+    for (size_t r = 0; r < count; r++)
+        for (size_t j = 0; j < PC__PANEL; j += 16)
+            _mm512_store_ps(w->y[r] + j, _mm512_setzero_ps());
+    for (size_t g = 0; g < task->groups; g++) {
+        const uint8_t *group = task->panel + g * w->group_bytes;
+        for (size_t line = 0; line < w->group_bytes; line += 64)
+            _mm_prefetch((const char *)group + AHEAD + line, _MM_HINT_T0);
+        load_group(w, group, bits);
+        for (size_t row = 0; row < count; row += SIDE, done++) {
+            size_t own = count - row < SIDE ? count - row : SIDE;
+            portion *p = &w->portion[done % 2];
+            p->base = first + row + own - w->rows;
+            p->own = w->rows - own;
+            p->group = g;
+            multiply(w, p);
+            if (done)
+                add_portion(w, &w->portion[(done - 1) % 2], first, half, minimum);
+        }
+    }
+    if (done)
+        add_portion(w, &w->portion[(done - 1) % 2], first, half, minimum);
+}
+
+INLINE __mmask16 lanes(size_t width)
+{
+    return (__mmask16)(width >= 16 ? 0xffffu : (1u << width) - 1u);
+}
+
+INLINE void all_rows(grid_work *w, const int bits, const int half, const int minimum)
+{
+    const pc__grid_task *task = w->task;
+    __mmask16 m0 = lanes(task->width), m1 = lanes(task->width > 16 ? task->width - 16 : 0);
+    for (size_t row = 0; row < task->rows; row += 2 * SIDE) {
+        size_t count = task->rows - row < 2 * SIDE ? task->rows - row : 2 * SIDE;
+        block(w, row, count, bits, half, minimum);
+        for (size_t r = 0; r < count; r++) {
+            float *y = task->y + (row + r) * task->ldy;
+            _mm512_mask_storeu_ps(y, m0, _mm512_load_ps(w->y[r]));
+            _mm512_mask_storeu_ps(y + 16, m1, _mm512_load_ps(w->y[r] + 16));
+        }
+    }
+}
+
+static void open_tiles(size_t rows, size_t group)
+{
+    pc__tile_config config = {0};
+    for (size_t tile = 0; tile < 4; tile++)
+        pc__tiles_shape(&config, tile, rows, PC__TILE_BYTES);
+    pc__tiles_shape(&config, 4, rows, group);
+    pc__tiles_shape(&config, 5, rows, group);
+    pc__tiles_shape(&config, 6, group / 4, PC__TILE_BYTES);
+    pc__tiles_shape(&config, 7, group / 4, PC__TILE_BYTES);
+    pc__tiles_open(&config);
+}
+
+void pc__grid_amx(const pc__grid_task *task)
+{
+    const pc__grid *grid = &task->grid;
+    int known = grid->bits == 8 ? !grid->minimum : grid->half != grid->minimum;
+    grid_work w;
+    if (task->rows < FEWEST_ROWS || !known) {
+        pc__grid_avx512vnni(task);
+        return;
+    }
+    w.task = task;
+    w.group_bytes = pc__grid_group_bytes(grid);
+    w.stride = task->groups * grid->group;
+    w.rows = task->rows < SIDE ? task->rows : SIDE;
+    open_tiles(w.rows, grid->group);
+    if (grid->bits == 8 && grid->half)
+        all_rows(&w, 8, 1, 0);
+    else if (grid->bits == 8)
+        all_rows(&w, 8, 0, 0);
+    else if (grid->half)
+        all_rows(&w, 4, 1, 0);
+    else
+        all_rows(&w, 4, 0, 1);
+    pc__tiles_close();
+}

@@ -9,16 +9,17 @@ enum { SIDE = PC__TILE_SIDE, FEWEST_ROWS = 8, AHEAD = 2048 /* bytes of the panel
 
 /* 16 rows of one group. */
 typedef struct portion {
+    _Alignas(64) int32_t high[2][SIDE][SIDE];
+    int32_t low[2][SIDE][SIDE];
     size_t base, own, group; /* tile row 0 is row `base` of the task; of a last portion that reaches back, rows before `own` are another's */
-    int32_t high[2][SIDE][SIDE], low[2][SIDE][SIDE];
 } portion;
 
 typedef struct grid_work {
     const pc__grid_task *task;
     size_t group_bytes, stride, rows; /* rows: of a tile */
-    _Alignas(64) uint8_t q[32 / 4][4 * PC__PANEL]; /* 4 bits: the group as bytes */
-    _Alignas(64) portion portion[2];
-    float y[2 * SIDE][PC__PANEL];
+    _Alignas(64) float y[2 * SIDE][PC__PANEL];
+    portion portion[2];
+    uint8_t q[32 / 4][4 * PC__PANEL]; /* 4 bits: the group as bytes */
 } grid_work;
 
 /* The group's q into tiles 6 and 7. */

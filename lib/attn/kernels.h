@@ -40,7 +40,7 @@ typedef void (*pc__panel_fn)(const void *panel, size_t in, const void *x, size_t
 /* Panels on a grid. Of each group of inputs, one after the other: q, scale, minimum.
  *   8 bits: q [group / 4][PC__PANEL][4]; 4 bits: q [group / 8][PC__PANEL][4], in the low half of each byte inputs 0 … group / 2 - 1, in the high half
  *   the others; scale [PC__PANEL] fp16 or fp32 (grid.half); minimum [PC__PANEL] fp32 (grid.minimum). 64-byte aligned.
- * An input is step * x, x = 256 * high + low with signed bytes. Per group and feature: product = sum of (q - zero) x, exact in 32 bits;
+ * An input is step * x, x = 256 * high + low with signed bytes, |x| < 2^15. Per group and feature: product = sum of (q - zero) x, exact in 32 bits;
  * y = fma(product, scale * step, y); with minimums y = fma(-(step * sum of x), minimum, y). Same bits in every variant. */
 typedef struct pc__grid_task {
     const uint8_t *panel;
@@ -81,17 +81,22 @@ typedef struct pc__kernels {
     int bf16_dot; /* 1: bf16 products are faster than fp32 ones here */
 } pc__kernels;
 
-/* The best that this CPU and its operating system support; chosen once. PC_CPU_MASK=c, avx512, avx512bf16 or amx in the environment sets an upper limit (for tests). */
+/* The best that this CPU and its operating system support; chosen once. PC_CPU_MASK=c, avx2, avx512, avx512vnni, avx512bf16 or amx in the environment sets an
+ * upper limit (for tests). */
 const pc__kernels *pc__kernels_get(void);
 /* By name, for tests; NULL: not built or not supported here. */
 const pc__kernels *pc__kernels_named(const char *name);
 
 extern const pc__kernels pc__kernels_c;
 #if defined(__x86_64__)
+extern const pc__kernels pc__kernels_avx2;
 extern const pc__kernels pc__kernels_avx512;
+extern const pc__kernels pc__kernels_avx512vnni;
 extern const pc__kernels pc__kernels_avx512bf16;
 void pc__attend_f32_avx512(const pc__attn_task *task, size_t first_page, size_t last_page);
 void pc__panel_f32_avx512(const void *panel, size_t in, const void *x, size_t ldx, size_t rows, float *y, size_t ldy, size_t width);
+void pc__grid_avx2(const pc__grid_task *task);
+void pc__to_bf16_avx2(const float *x, size_t count, uint16_t *out);
 void pc__grid_avx512vnni(const pc__grid_task *task);
 void pc__silu_gate_avx512(float *x, const float *up, size_t count);
 #endif

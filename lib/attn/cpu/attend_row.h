@@ -15,6 +15,16 @@ static inline int pc__slice(const pc__attn_task *task, size_t r, size_t page, ui
     return *a < *b;
 }
 
+/* 1 if any row of [row, row + n) sees anything of the page */
+static inline int pc__block_sees(const pc__attn_task *task, size_t row, size_t n, size_t page)
+{
+    uint32_t a, b;
+    for (size_t r = row; r < row + n; r++)
+        if (pc__slice(task, r, page, &a, &b))
+            return 1;
+    return 0;
+}
+
 /* Soft cap and ALiBi on the visible scores of one row and page. */
 static inline void pc__score_terms(const pc__attn_task *task, size_t r, size_t page, uint32_t a, uint32_t b, float *s)
 {

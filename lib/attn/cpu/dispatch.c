@@ -5,41 +5,73 @@
 
 #include "attn/cpu/amx_level.h"
 #include "attn/kernels.h"
+#if defined(__x86_64__)
+#include <cpuid.h>
+#endif
+
+typedef struct level {
+    const char *name;
+    const pc__kernels *(*here)(void); /* NULL: not on this machine */
+} level;
 
 static const pc__kernels *chosen;
 static pthread_once_t once = PTHREAD_ONCE_INIT;
 
-/* Best first. __builtin_cpu_supports asks CPUID and XCR0. */
-static const pc__kernels *supported(size_t i)
+static const pc__kernels *plain(void)
 {
-#if defined(__x86_64__)
-    int avx512 = __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") &&
-                 __builtin_cpu_supports("avx512dq") && __builtin_cpu_supports("avx512vl");
-    int bf16 = avx512 && __builtin_cpu_supports("avx512bf16") && __builtin_cpu_supports("avx512vnni"); /* whoever has the first has the second */
-    const pc__kernels *level[] = {
-        bf16 && i == 0 ? pc__kernels_amx() : NULL, /* which asks for permission */
-        bf16 ? &pc__kernels_avx512bf16 : NULL,
-        avx512 ? &pc__kernels_avx512 : NULL,
-        &pc__kernels_c,
-    };
-#else
-    const pc__kernels *level[] = {NULL, NULL, NULL, &pc__kernels_c};
-#endif
-    return level[i];
+    return &pc__kernels_c;
 }
+
+/* __builtin_cpu_supports asks CPUID and XCR0. */
+#if defined(__x86_64__)
+static const pc__kernels *avx2(void)
+{
+    unsigned a, b, c, d; /* not every compiler's __builtin_cpu_supports knows F16C */
+    int f16c = __get_cpuid(1, &a, &b, &c, &d) && (c & bit_F16C);
+    return f16c && __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma") ? &pc__kernels_avx2 : NULL;
+}
+
+static const pc__kernels *avx512(void)
+{
+    int all = __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") && __builtin_cpu_supports("avx512dq") &&
+              __builtin_cpu_supports("avx512vl");
+    return all && avx2() ? &pc__kernels_avx512 : NULL;
+}
+
+static const pc__kernels *avx512vnni(void)
+{
+    return avx512() && __builtin_cpu_supports("avx512vnni") ? &pc__kernels_avx512vnni : NULL;
+}
+
+static const pc__kernels *avx512bf16(void)
+{
+    return avx512vnni() && __builtin_cpu_supports("avx512bf16") ? &pc__kernels_avx512bf16 : NULL;
+}
+
+static const pc__kernels *amx(void)
+{
+    return avx512bf16() ? pc__kernels_amx() : NULL; /* which asks for permission */
+}
+#endif
+
+/* Best first. */
+static const level levels[] = {
+#if defined(__x86_64__)
+    {"amx", amx}, {"avx512bf16", avx512bf16}, {"avx512vnni", avx512vnni}, {"avx512", avx512}, {"avx2", avx2},
+#endif
+    {"c", plain},
+};
+enum { LEVELS = sizeof levels / sizeof *levels };
 
 static void choose(void)
 {
     const char *mask = getenv("PC_CPU_MASK");
-    size_t from = 0;
-    if (mask && !strcmp(mask, "avx512bf16"))
-        from = 1;
-    else if (mask && !strcmp(mask, "avx512"))
-        from = 2;
-    else if (mask && !strcmp(mask, "c"))
-        from = 3;
-    while (!(chosen = supported(from)))
-        from++;
+    size_t at = 0;
+    for (size_t i = 0; mask && i < LEVELS; i++)
+        if (!strcmp(mask, levels[i].name))
+            at = i;
+    while (!(chosen = levels[at].here()))
+        at++;
 }
 
 const pc__kernels *pc__kernels_get(void)
@@ -50,8 +82,8 @@ const pc__kernels *pc__kernels_get(void)
 
 const pc__kernels *pc__kernels_named(const char *name)
 {
-    for (size_t i = 0; i < 4; i++)
-        if (supported(i) && !strcmp(supported(i)->name, name))
-            return supported(i);
+    for (size_t i = 0; i < LEVELS; i++)
+        if (!strcmp(levels[i].name, name))
+            return levels[i].here();
     return NULL;
 }

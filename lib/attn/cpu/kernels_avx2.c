@@ -1,0 +1,36 @@
+/* AVX2 with FMA: fp32 arithmetic 8 lanes wide. */
+#include "attn/cpu/vec256.h"
+
+#include "attn/cpu/kernels_vec.h"
+
+/* Rounded to nearest even, a NaN stays one: bits as in pc__bf16_from(), in the lower half of each lane. */
+INLINE __m256i round_lanes(const float *x)
+{
+    __m256 value = _mm256_loadu_ps(x);
+    __m256i bits = _mm256_castps_si256(value), high = _mm256_srli_epi32(bits, 16);
+    __m256i odd = _mm256_and_si256(high, _mm256_set1_epi32(1));
+    __m256i near = _mm256_srli_epi32(_mm256_add_epi32(bits, _mm256_add_epi32(odd, _mm256_set1_epi32(0x7fff))), 16);
+    __m256i quiet = _mm256_or_si256(high, _mm256_set1_epi32(0x40));
+    return _mm256_blendv_epi8(near, quiet, _mm256_castps_si256(_mm256_cmp_ps(value, value, _CMP_UNORD_Q)));
+}
+
+void pc__to_bf16_avx2(const float *x, size_t count, uint16_t *out)
+{
+    size_t i = 0;
+    for (; i + 16 <= count; i += 16) {
+        __m256i both = _mm256_packus_epi32(round_lanes(x + i), round_lanes(x + i + 8));
+        _mm256_storeu_si256((__m256i *)(void *)(out + i), _mm256_permute4x64_epi64(both, 0xd8));
+    }
+    pc__to_bf16_c(x + i, count - i, out + i);
+}
+
+const pc__kernels pc__kernels_avx2 = {
+    .name = "avx2",
+    .attend_f32 = attend_f32,
+    .attend_bf16 = attend_bf16,
+    .panel_f32 = panel_f32,
+    .panel_bf16 = panel_bf16,
+    .grid = pc__grid_avx2,
+    .silu_gate = silu_gate,
+    .to_bf16 = pc__to_bf16_avx2,
+};

@@ -1,0 +1,144 @@
+/* Attention, linear layers and the gate in fp32 arithmetic, for any width of vector: included by one file a width, after vec256.h or
+ * vec512.h. K, V and weights in bf16 are widened in registers; weights of attention are not rounded. */
+#ifndef PC_ATTN_CPU_KERNELS_VEC_H
+#define PC_ATTN_CPU_KERNELS_VEC_H
+
+#include "attn/cpu/softmax_vec.h"
+
+#include "attn/cpu/product_vec.h"
+
+enum { GROUP = 24 };
+
+/* A page for up to GROUP rows: K for all of them while it lies in the first-level cache, then the weights, then V. */
+typedef struct group {
+    const pc__attn_task *task;
+    const uint8_t *data; /* the page */
+    size_t page, row, rows;
+    size_t fetched; /* pages of task->fetch */
+    float s[GROUP][PC__PAGE], scale[GROUP];
+} group;
+
+/* Rows of a call in blocks alike: a short one is slow. */
+INLINE size_t block_rows(size_t rows)
+{
+    size_t blocks = (rows + VEC_ROWS - 1) / VEC_ROWS;
+    return (rows + blocks - 1) / blocks;
+}
+
+/* While a page is worked on, another is fetched, by each block of rows that works on it: the run's next one by the first block, pages that are
+ * wanted later by the others. Pages of one head are far apart, which no hardware prefetcher follows. */
+INLINE ptrdiff_t fetched_by(group *g, size_t row, int last_page)
+{
+    if (row == 0 && !last_page)
+        return (ptrdiff_t)g->task->page_stride;
+    return g->fetched < g->task->fetches ? g->task->fetch[g->fetched++] - g->data : 0;
+}
+
+INLINE void block_scores(group *g, size_t at, size_t rows, const int bf16, ptrdiff_t fetch)
+{
+    const pc__attn_task *task = g->task;
+    size_t dim = bf16 ? task->k_dim + task->k_dim % 2 : task->k_dim, row = g->row + at;
+    product p = {.b = g->data, .line = PC__PAGE, .steps = dim, .ldx = dim, .y = g->s[at], .ldy = PC__PAGE, .width = PC__PAGE,
+                 .fetch = fetch};
+    if (bf16) {
+        multiply_rounded(&p, task->q16 + row * dim, dim, rows);
+    } else {
+        p.x = task->q + row * dim;
+        multiply_f32(&p, rows);
+    }
+}
+
+INLINE void block_values(group *g, size_t at, size_t rows, const int bf16, ptrdiff_t fetch)
+{
+    const pc__attn_task *task = g->task;
+    product p = {.b = g->data + task->v_offset, .line = task->v_dim, .steps = PC__PAGE, .x = g->s[at], .ldx = PC__PAGE,
+                 .scale = g->scale + at, .y = task->acc + (g->row + at) * task->v_dim, .ldy = task->v_dim, .width = task->v_dim,
+                 .fetch = fetch};
+    (bf16 ? multiply_bf16 : multiply_f32)(&p, rows);
+}
+
+INLINE void row_weights(group *g, size_t at)
+{
+    size_t row = g->row + at;
+    float *l = &g->task->l[row];
+    g->scale[at] = vec_softmax(g->task, row, g->page, g->s[at]);
+    *l = *l * g->scale[at] + vec_sum_page(g->s[at]);
+}
+
+/* Blocks of rows that see nothing of the page are left out, as they are in a causal prefill. */
+INLINE void group_page(group *g, int last_page, const int bf16)
+{
+    size_t step_rows = block_rows(g->rows);
+    int sees[GROUP];
+    ptrdiff_t fetch[GROUP];
+    for (size_t at = 0; at < g->rows; at += step_rows) {
+        size_t n = g->rows - at < step_rows ? g->rows - at : step_rows;
+        if (!(sees[at] = pc__block_sees(g->task, g->row + at, n, g->page)))
+            continue;
+        fetch[at] = fetched_by(g, g->row + at, last_page);
+        block_scores(g, at, n, bf16, fetch[at]);
+        for (size_t r = at; r < at + n; r++)
+            row_weights(g, r);
+    }
+    for (size_t at = 0; at < g->rows; at += step_rows)
+        if (sees[at])
+            block_values(g, at, g->rows - at < step_rows ? g->rows - at : step_rows, bf16, fetch[at]);
+}
+
+INLINE void attend(const pc__attn_task *task, size_t first_page, size_t last_page, const int bf16)
+{
+    group g = {.task = task};
+    for (g.page = first_page; g.page < last_page; g.page++) {
+        g.data = task->pages + g.page * task->page_stride;
+        for (g.row = 0; g.row < task->rows; g.row += GROUP) {
+            g.rows = task->rows - g.row < GROUP ? task->rows - g.row : GROUP;
+            group_page(&g, g.page + 1 == last_page && !task->goes_on, bf16);
+        }
+    }
+}
+
+static void attend_f32(const pc__attn_task *task, size_t first_page, size_t last_page)
+{
+    attend(task, first_page, last_page, 0);
+}
+
+static void attend_bf16(const pc__attn_task *task, size_t first_page, size_t last_page)
+{
+    attend(task, first_page, last_page, 1);
+}
+
+enum { PANEL_AHEAD = 2048 }; /* bytes: panels are longer than what the hardware fetches of its own */
+
+static void panel_f32(const void *panel, size_t in, const void *x, size_t ldx, size_t rows, float *y, size_t ldy, size_t width)
+{
+    size_t n;
+    for (size_t row = 0; row < rows; row += n) {
+        product p = {.b = panel, .line = PC__PANEL, .steps = in, .x = (const float *)x + row * ldx, .ldx = ldx, .y = y + row * ldy,
+                     .ldy = ldy, .width = width, .fetch = PANEL_AHEAD};
+        n = block_rows(rows - row);
+        multiply_f32(&p, n);
+    }
+}
+
+static void panel_bf16(const void *panel, size_t in, const void *x, size_t ldx, size_t rows, float *y, size_t ldy, size_t width)
+{
+    size_t n;
+    for (size_t row = 0; row < rows; row += n) {
+        product p = {.b = panel, .line = PC__PANEL, .steps = in + in % 2, .y = y + row * ldy, .ldy = ldy, .width = width,
+                     .fetch = PANEL_AHEAD};
+        n = block_rows(rows - row);
+        multiply_rounded(&p, (const uint16_t *)x + row * ldx, ldx, n);
+    }
+}
+
+static void silu_gate(float *x, const float *up, size_t count)
+{
+    for (size_t i = 0; i < count; i += VEC) {
+        vec_mask lanes = vec_lanes(0, count - i < VEC ? (uint32_t)(count - i) : VEC, 0);
+        vec v = vec_load_lanes(lanes, x + i), e = vec_exp(vec_sub(vec_zero(), v));
+        v = vec_mul(vec_div(v, vec_add(vec_set(1.0f), e)), vec_load_lanes(lanes, up + i));
+        vec_store_lanes(lanes, x + i, v);
+    }
+}
+
+#endif

@@ -1,0 +1,182 @@
+/* The one inner loop of all fp32 arithmetic here: y = scale * y + x B, a few rows of x against a wide matrix B in fp32 or bf16.
+ * Scores are queries times K, outputs are weights times V, linear layers are inputs times panels: a page's K and V and a panel have
+ * the same form. Sums of VEC_ROWS rows stay in registers; every column's sum runs over the steps in order, so that a row's result
+ * is the same whatever rows and columns are taken with it. */
+#ifndef PC_ATTN_CPU_PRODUCT_VEC_H
+#define PC_ATTN_CPU_PRODUCT_VEC_H
+
+#include <string.h>
+
+typedef struct product {
+    const void *b;      /* fp32 [steps][line], or bf16 [steps / 2][line][2]; columns [0, width) are read */
+    size_t line, steps; /* steps is even in bf16 */
+    const float *x;     /* [rows][ldx] */
+    size_t ldx;
+    const float *scale; /* [rows]; NULL: 0, whatever y holds */
+    float *y;           /* [rows][ldy] */
+    size_t ldy, width;
+    ptrdiff_t fetch; /* what is read of B is fetched that many bytes further on; 0: nothing is */
+} product;
+
+enum { ROUNDED_STEPS = 256 }; /* of x in bf16, which are turned into fp32 before */
+
+INLINE void fetch_ahead(const float *b, const int vectors, ptrdiff_t by)
+{
+    const char *at = (const char *)b + by;
+    if (!by)
+        return;
+#pragma GCC unroll 4
+    for (int bytes = 0; bytes < vectors * VEC * 4; bytes += 64)
+        _mm_prefetch(at + bytes, _MM_HINT_T1);
+}
+
+INLINE vec load_b(const float *b, int j, const int vectors, const int partial, vec_mask last)
+{
+    return partial && j + 1 == vectors ? vec_load_lanes(last, b + VEC * j) : vec_load(b + VEC * j);
+}
+
+/* One step in fp32 or one half of a step of two in bf16: `part` is 0 (fp32), 1 or 2. */
+INLINE void step(vec (*sum)[8], const float *b, const float *x, size_t ldx, const int part, const int rows, const int vectors,
+                 const int partial, vec_mask last)
+{
+    vec w[8], v[12];
+    if (rows <= vectors) {
+#pragma GCC unroll 12
+        for (int r = 0; r < rows; r++)
+            v[r] = vec_broadcast(x + (size_t)r * ldx);
+    } else {
+#pragma GCC unroll 8
+        for (int j = 0; j < vectors; j++) {
+            w[j] = load_b(b, j, vectors, partial, last);
+            w[j] = part == 0 ? w[j] : part == 1 ? vec_first(w[j]) : vec_second(w[j]);
+        }
+    }
+    if (rows <= vectors) {
+#pragma GCC unroll 8
+        for (int j = 0; j < vectors; j++) {
+            vec wide = load_b(b, j, vectors, partial, last);
+            wide = part == 0 ? wide : part == 1 ? vec_first(wide) : vec_second(wide);
+#pragma GCC unroll 12
+            for (int r = 0; r < rows; r++)
+                sum[r][j] = vec_fma(v[r], wide, sum[r][j]);
+        }
+    } else {
+#pragma GCC unroll 12
+        for (int r = 0; r < rows; r++) {
+            vec one = vec_broadcast(x + (size_t)r * ldx);
+#pragma GCC unroll 8
+            for (int j = 0; j < vectors; j++)
+                sum[r][j] = vec_fma(one, w[j], sum[r][j]);
+        }
+    }
+}
+
+/* `vectors` of columns, the last of which is cut to some lanes if `partial`. */
+INLINE void tile(const product *p, size_t column, const int bf16, const int rows, const int vectors, const int partial, vec_mask last)
+{
+    const float *b = (const float *)p->b + column, *x = p->x; /* a pair of bf16 is as wide as a float */
+    size_t line = p->line, steps = p->steps, ldx = p->ldx;
+    ptrdiff_t fetch = p->fetch;
+    float *y = p->y + column;
+    vec sum[12][8];
+#pragma GCC unroll 12
+    for (int r = 0; r < rows; r++, y += p->ldy)
+#pragma GCC unroll 8
+        for (int j = 0; j < vectors; j++)
+            sum[r][j] = p->scale ? vec_mul(vec_set(p->scale[r]), load_b(y, j, vectors, partial, last)) : vec_zero();
+    for (size_t i = 0; i < steps; i += bf16 ? 2 : 1, b += line) {
+        fetch_ahead(b, vectors, fetch);
+        step(sum, b, x + i, ldx, bf16, rows, vectors, partial, last);
+        if (bf16)
+            step(sum, b, x + i + 1, ldx, 2, rows, vectors, partial, last);
+    }
+    y = p->y + column;
+#pragma GCC unroll 12
+    for (int r = 0; r < rows; r++, y += p->ldy)
+#pragma GCC unroll 8
+        for (int j = 0; j < vectors; j++)
+            if (partial && j + 1 == vectors)
+                vec_store_lanes(last, y + VEC * j, sum[r][j]);
+            else
+                vec_store(y + VEC * j, sum[r][j]);
+}
+
+INLINE void all_columns(const product *p, const int bf16, const int rows)
+{
+    const int most = vec_columns(rows);
+    const vec_mask all = vec_lanes(0, VEC, 0);
+    size_t column = 0, left;
+    for (; column + (size_t)most * VEC <= p->width; column += (size_t)most * VEC)
+        tile(p, column, bf16, rows, most, 0, all);
+    left = p->width - column;
+    if (most > 4 && left >= 4 * VEC)
+        tile(p, column, bf16, rows, 4, 0, all), column += 4 * VEC, left -= 4 * VEC;
+    if (most > 2 && left >= 2 * VEC)
+        tile(p, column, bf16, rows, 2, 0, all), column += 2 * VEC, left -= 2 * VEC;
+    if (left >= VEC)
+        tile(p, column, bf16, rows, 1, 0, all), column += VEC, left -= VEC;
+    if (left)
+        tile(p, column, bf16, rows, 1, 1, vec_lanes(0, (uint32_t)left, 0));
+}
+
+/* 1 to VEC_ROWS rows */
+INLINE void any_rows(const product *p, const int bf16, size_t rows)
+{
+    switch (rows) {
+    case 1: all_columns(p, bf16, 1); break;
+    case 2: all_columns(p, bf16, 2); break;
+    case 3: all_columns(p, bf16, 3); break;
+    case 4: all_columns(p, bf16, 4); break;
+    case 5: all_columns(p, bf16, 5); break;
+#if defined(__AVX512F__)
+    case 7: all_columns(p, bf16, 7); break;
+    case 8: all_columns(p, bf16, 8); break;
+    case 9: all_columns(p, bf16, 9); break;
+    case 10: all_columns(p, bf16, 10); break;
+    case 11: all_columns(p, bf16, 11); break;
+    case 12: all_columns(p, bf16, 12); break;
+#endif
+    default: all_columns(p, bf16, 6); break;
+    }
+}
+
+static void multiply_f32(const product *p, size_t rows)
+{
+    any_rows(p, 0, rows);
+}
+
+static void multiply_bf16(const product *p, size_t rows)
+{
+    any_rows(p, 1, rows);
+}
+
+static void widen(const uint16_t *from, size_t count, float *to)
+{
+    size_t i = 0;
+    for (; i + VEC <= count; i += VEC)
+        vec_store(to + i, vec_from_bf16(from + i));
+    for (; i < count; i++) {
+        uint32_t bits = (uint32_t)from[i] << 16;
+        memcpy(to + i, &bits, sizeof bits);
+    }
+}
+
+/* x in bf16 too: [rows][ldx], used instead of p->x. */
+static void multiply_rounded(const product *p, const uint16_t *x, size_t ldx, size_t rows)
+{
+    static const float ones[12] = {1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1};
+    float wide[VEC_ROWS][ROUNDED_STEPS];
+    product piece = *p;
+    piece.x = wide[0];
+    piece.ldx = ROUNDED_STEPS;
+    for (size_t at = 0; at < p->steps; at += ROUNDED_STEPS) {
+        piece.steps = p->steps - at < ROUNDED_STEPS ? p->steps - at : ROUNDED_STEPS;
+        for (size_t r = 0; r < rows; r++)
+            widen(x + r * ldx + at, piece.steps, wide[r]);
+        multiply_bf16(&piece, rows);
+        piece.b = (const float *)piece.b + piece.steps / 2 * p->line;
+        piece.scale = ones;
+    }
+}
+
+#endif

@@ -1,0 +1,172 @@
+/* Eight floats at a time: AVX2 with FMA. The same names as in vec512.h; what is built of them is the
+ * same text for both widths (product_vec.h, softmax_vec.h, kernels_vec.h). */
+#ifndef PC_ATTN_CPU_VEC256_H
+#define PC_ATTN_CPU_VEC256_H
+
+#include <immintrin.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#define INLINE static inline __attribute__((always_inline))
+
+typedef __m256 vec;
+typedef __m256i vec_mask; /* all bits of a lane */
+
+enum {
+    VEC = 8,
+    VEC_ROWS = 6, /* rows of a product whose sums the 16 registers hold … */
+};
+
+/* … and how many vectors of each row. */
+INLINE int vec_columns(const int rows)
+{
+    return rows == 1 ? 8 : rows <= 3 ? 4 : 2;
+}
+
+INLINE vec vec_zero(void)
+{
+    return _mm256_setzero_ps();
+}
+
+INLINE vec vec_set(float x)
+{
+    return _mm256_set1_ps(x);
+}
+
+INLINE vec vec_broadcast(const float *x)
+{
+    return _mm256_broadcast_ss(x);
+}
+
+INLINE vec vec_load(const float *p)
+{
+    return _mm256_loadu_ps(p);
+}
+
+INLINE void vec_store(float *p, vec x)
+{
+    _mm256_storeu_ps(p, x);
+}
+
+/* Lanes [a, b) of those that begin at `base`. */
+INLINE vec_mask vec_lanes(uint32_t a, uint32_t b, uint32_t base)
+{
+    __m256i lane = _mm256_add_epi32(_mm256_setr_epi32(0, 1, 2, 3, 4, 5, 6, 7), _mm256_set1_epi32((int32_t)base));
+    return _mm256_andnot_si256(_mm256_cmpgt_epi32(_mm256_set1_epi32((int32_t)a), lane),
+                               _mm256_cmpgt_epi32(_mm256_set1_epi32((int32_t)b), lane));
+}
+
+/* Lanes that are left out are not touched in memory, and zero when loaded. */
+INLINE vec vec_load_lanes(vec_mask m, const float *p)
+{
+    return _mm256_maskload_ps(p, m);
+}
+
+INLINE void vec_store_lanes(vec_mask m, float *p, vec x)
+{
+    _mm256_maskstore_ps(p, m, x);
+}
+
+INLINE vec vec_keep(vec_mask m, vec x)
+{
+    return _mm256_and_ps(_mm256_castsi256_ps(m), x);
+}
+
+INLINE vec vec_choose(vec_mask m, vec x, vec otherwise)
+{
+    return _mm256_blendv_ps(otherwise, x, _mm256_castsi256_ps(m));
+}
+
+/* Of pairs of bf16, the first and the second. */
+INLINE vec vec_first(vec pairs)
+{
+    return _mm256_castsi256_ps(_mm256_slli_epi32(_mm256_castps_si256(pairs), 16));
+}
+
+INLINE vec vec_second(vec pairs)
+{
+    return _mm256_and_ps(pairs, _mm256_castsi256_ps(_mm256_set1_epi32((int32_t)0xffff0000u)));
+}
+
+INLINE vec vec_from_bf16(const uint16_t *p)
+{
+    __m256i wide = _mm256_cvtepu16_epi32(_mm_loadu_si128((const __m128i *)(const void *)p));
+    return _mm256_castsi256_ps(_mm256_slli_epi32(wide, 16));
+}
+
+INLINE vec vec_add(vec a, vec b)
+{
+    return _mm256_add_ps(a, b);
+}
+
+INLINE vec vec_sub(vec a, vec b)
+{
+    return _mm256_sub_ps(a, b);
+}
+
+INLINE vec vec_mul(vec a, vec b)
+{
+    return _mm256_mul_ps(a, b);
+}
+
+INLINE vec vec_div(vec a, vec b)
+{
+    return _mm256_div_ps(a, b);
+}
+
+/* A NaN in b stays one. */
+INLINE vec vec_max(vec a, vec b)
+{
+    return _mm256_max_ps(a, b);
+}
+
+INLINE vec vec_min(vec a, vec b)
+{
+    return _mm256_min_ps(a, b);
+}
+
+/* a * b + c, and c - a * b */
+INLINE vec vec_fma(vec a, vec b, vec c)
+{
+    return _mm256_fmadd_ps(a, b, c);
+}
+
+INLINE vec vec_fnma(vec a, vec b, vec c)
+{
+    return _mm256_fnmadd_ps(a, b, c);
+}
+
+INLINE vec vec_whole(vec x)
+{
+    return _mm256_round_ps(x, _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC);
+}
+
+/* x * 2^n for whole n of -252 … 252, by two factors that are normal numbers. */
+INLINE vec vec_scale(vec x, vec n)
+{
+    const __m256i bias = _mm256_set1_epi32(127);
+    __m256i all = _mm256_cvtps_epi32(n), half = _mm256_srai_epi32(all, 1), rest = _mm256_sub_epi32(all, half);
+    x = _mm256_mul_ps(x, _mm256_castsi256_ps(_mm256_slli_epi32(_mm256_add_epi32(half, bias), 23)));
+    return _mm256_mul_ps(x, _mm256_castsi256_ps(_mm256_slli_epi32(_mm256_add_epi32(rest, bias), 23)));
+}
+
+INLINE float vec_get(vec x)
+{
+    return _mm256_cvtss_f32(x);
+}
+
+INLINE float vec_sum(vec x)
+{
+    __m128 s = _mm_add_ps(_mm256_castps256_ps128(x), _mm256_extractf128_ps(x, 1));
+    s = _mm_add_ps(s, _mm_movehl_ps(s, s));
+    return _mm_cvtss_f32(_mm_add_ss(s, _mm_movehdup_ps(s)));
+}
+
+INLINE float vec_most(vec x)
+{
+    __m128 s = _mm_max_ps(_mm256_castps256_ps128(x), _mm256_extractf128_ps(x, 1));
+    s = _mm_max_ps(s, _mm_movehl_ps(s, s));
+    return _mm_cvtss_f32(_mm_max_ss(s, _mm_movehdup_ps(s)));
+}
+
+#endif

@@ -1,0 +1,163 @@
+/* Sixteen floats at a time: AVX-512. The same names as in vec256.h. */
+#ifndef PC_ATTN_CPU_VEC512_H
+#define PC_ATTN_CPU_VEC512_H
+
+#include <immintrin.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#define INLINE static inline __attribute__((always_inline))
+
+typedef __m512 vec;
+typedef __mmask16 vec_mask;
+
+enum {
+    VEC = 16,
+    VEC_ROWS = 12, /* rows of a product whose sums the 32 registers hold … */
+};
+
+/* … and how many vectors of each row. */
+INLINE int vec_columns(const int rows)
+{
+    return rows <= 6 ? 4 : 2;
+}
+
+INLINE vec vec_zero(void)
+{
+    return _mm512_setzero_ps();
+}
+
+INLINE vec vec_set(float x)
+{
+    return _mm512_set1_ps(x);
+}
+
+INLINE vec vec_broadcast(const float *x)
+{
+    return _mm512_set1_ps(*x);
+}
+
+INLINE vec vec_load(const float *p)
+{
+    return _mm512_loadu_ps(p);
+}
+
+INLINE void vec_store(float *p, vec x)
+{
+    _mm512_storeu_ps(p, x);
+}
+
+/* Lanes [a, b) of those that begin at `base`. */
+INLINE vec_mask vec_lanes(uint32_t a, uint32_t b, uint32_t base)
+{
+    uint32_t lo = a > base ? (a - base < 16 ? a - base : 16) : 0, hi = b > base ? (b - base < 16 ? b - base : 16) : 0;
+    return (__mmask16)(((1u << hi) - 1u) & ~((1u << lo) - 1u));
+}
+
+/* Lanes that are left out are not touched in memory, and zero when loaded. */
+INLINE vec vec_load_lanes(vec_mask m, const float *p)
+{
+    return _mm512_maskz_loadu_ps(m, p);
+}
+
+INLINE void vec_store_lanes(vec_mask m, float *p, vec x)
+{
+    _mm512_mask_storeu_ps(p, m, x);
+}
+
+INLINE vec vec_keep(vec_mask m, vec x)
+{
+    return _mm512_maskz_mov_ps(m, x);
+}
+
+INLINE vec vec_choose(vec_mask m, vec x, vec otherwise)
+{
+    return _mm512_mask_mov_ps(otherwise, m, x);
+}
+
+/* Of pairs of bf16, the first and the second. */
+INLINE vec vec_first(vec pairs)
+{
+    return _mm512_castsi512_ps(_mm512_slli_epi32(_mm512_castps_si512(pairs), 16));
+}
+
+INLINE vec vec_second(vec pairs)
+{
+    return _mm512_castsi512_ps(_mm512_and_si512(_mm512_castps_si512(pairs), _mm512_set1_epi32((int32_t)0xffff0000u)));
+}
+
+INLINE vec vec_from_bf16(const uint16_t *p)
+{
+    __m512i wide = _mm512_cvtepu16_epi32(_mm256_loadu_si256((const __m256i *)(const void *)p));
+    return _mm512_castsi512_ps(_mm512_slli_epi32(wide, 16));
+}
+
+INLINE vec vec_add(vec a, vec b)
+{
+    return _mm512_add_ps(a, b);
+}
+
+INLINE vec vec_sub(vec a, vec b)
+{
+    return _mm512_sub_ps(a, b);
+}
+
+INLINE vec vec_mul(vec a, vec b)
+{
+    return _mm512_mul_ps(a, b);
+}
+
+INLINE vec vec_div(vec a, vec b)
+{
+    return _mm512_div_ps(a, b);
+}
+
+/* A NaN in b stays one. */
+INLINE vec vec_max(vec a, vec b)
+{
+    return _mm512_max_ps(a, b);
+}
+
+INLINE vec vec_min(vec a, vec b)
+{
+    return _mm512_min_ps(a, b);
+}
+
+/* a * b + c, and c - a * b */
+INLINE vec vec_fma(vec a, vec b, vec c)
+{
+    return _mm512_fmadd_ps(a, b, c);
+}
+
+INLINE vec vec_fnma(vec a, vec b, vec c)
+{
+    return _mm512_fnmadd_ps(a, b, c);
+}
+
+INLINE vec vec_whole(vec x)
+{
+    return _mm512_roundscale_ps(x, 8);
+}
+
+/* x * 2^n for whole n. */
+INLINE vec vec_scale(vec x, vec n)
+{
+    return _mm512_scalef_ps(x, n);
+}
+
+INLINE float vec_get(vec x)
+{
+    return _mm512_cvtss_f32(x);
+}
+
+INLINE float vec_sum(vec x)
+{
+    return _mm512_reduce_add_ps(x);
+}
+
+INLINE float vec_most(vec x)
+{
+    return _mm512_reduce_max_ps(x);
+}
+
+#endif

@@ -18,13 +18,6 @@ typedef struct group {
     float s[GROUP][PC__PAGE], scale[GROUP];
 } group;
 
-/* Rows of a call in blocks alike: a short one is slow. */
-INLINE size_t block_rows(size_t rows)
-{
-    size_t blocks = (rows + VEC_ROWS - 1) / VEC_ROWS;
-    return (rows + blocks - 1) / blocks;
-}
-
 /* While a page is worked on, another is fetched, by each block of rows that works on it: the run's next one by the first block, pages that are
  * wanted later by the others. Pages of one head are far apart, which no hardware prefetcher follows. */
 INLINE ptrdiff_t fetched_by(group *g, size_t row, int last_page)
@@ -38,14 +31,9 @@ INLINE void block_scores(group *g, size_t at, size_t rows, const int bf16, ptrdi
 {
     const pc__attn_task *task = g->task;
     size_t dim = bf16 ? task->k_dim + task->k_dim % 2 : task->k_dim, row = g->row + at;
-    product p = {.b = g->data, .line = PC__PAGE, .steps = dim, .ldx = dim, .y = g->s[at], .ldy = PC__PAGE, .width = PC__PAGE,
-                 .fetch = fetch};
-    if (bf16) {
-        multiply_rounded(&p, task->q16 + row * dim, dim, rows);
-    } else {
-        p.x = task->q + row * dim;
-        multiply_f32(&p, rows);
-    }
+    product p = {.b = g->data, .line = PC__PAGE, .steps = dim, .y = g->s[at], .ldy = PC__PAGE, .width = PC__PAGE, .fetch = fetch};
+    const void *q = bf16 ? (const void *)(task->q16 + row * dim) : task->q + row * dim;
+    multiply_all(&p, q, dim, rows, bf16);
 }
 
 INLINE void block_values(group *g, size_t at, size_t rows, const int bf16, ptrdiff_t fetch)
@@ -107,28 +95,21 @@ static void attend_bf16(const pc__attn_task *task, size_t first_page, size_t las
     attend(task, first_page, last_page, 1);
 }
 
-enum { PANEL_AHEAD = 2048 }; /* bytes: panels are longer than what the hardware fetches of its own */
+/* Bytes by which several rows' work is ahead of what the hardware fetches of its own; a single row reads faster than it can be told. */
+enum { PANEL_AHEAD = 2048 };
 
 static void panel_f32(const void *panel, size_t in, const void *x, size_t ldx, size_t rows, float *y, size_t ldy, size_t width)
 {
-    size_t n;
-    for (size_t row = 0; row < rows; row += n) {
-        product p = {.b = panel, .line = PC__PANEL, .steps = in, .x = (const float *)x + row * ldx, .ldx = ldx, .y = y + row * ldy,
-                     .ldy = ldy, .width = width, .fetch = PANEL_AHEAD};
-        n = block_rows(rows - row);
-        multiply_f32(&p, n);
-    }
+    product p = {.b = panel, .line = PC__PANEL, .steps = in, .y = y, .ldy = ldy, .width = width,
+                 .fetch = rows > 1 ? PANEL_AHEAD : 0};
+    multiply_all(&p, x, ldx, rows, 0);
 }
 
 static void panel_bf16(const void *panel, size_t in, const void *x, size_t ldx, size_t rows, float *y, size_t ldy, size_t width)
 {
-    size_t n;
-    for (size_t row = 0; row < rows; row += n) {
-        product p = {.b = panel, .line = PC__PANEL, .steps = in + in % 2, .y = y + row * ldy, .ldy = ldy, .width = width,
-                     .fetch = PANEL_AHEAD};
-        n = block_rows(rows - row);
-        multiply_rounded(&p, (const uint16_t *)x + row * ldx, ldx, n);
-    }
+    product p = {.b = panel, .line = PC__PANEL, .steps = in, .y = y, .ldy = ldy, .width = width,
+                 .fetch = rows > 1 ? PANEL_AHEAD : 0};
+    multiply_all(&p, x, ldx, rows, 1);
 }
 
 static void silu_gate(float *x, const float *up, size_t count)

@@ -18,7 +18,7 @@ typedef struct product {
     ptrdiff_t fetch; /* what is read of B is fetched that many bytes further on; 0: nothing is */
 } product;
 
-enum { ROUNDED_STEPS = 256 }; /* of x in bf16, which are turned into fp32 before */
+enum { PIECE = 256 }; /* steps of a panel that stay in the first-level cache while several rows use them */
 
 INLINE void fetch_ahead(const float *b, const int vectors, ptrdiff_t by)
 {
@@ -161,22 +161,47 @@ static void widen(const uint16_t *from, size_t count, float *to)
     }
 }
 
-/* x in bf16 too: [rows][ldx], used instead of p->x. */
-static void multiply_rounded(const product *p, const uint16_t *x, size_t ldx, size_t rows)
+/* Rows in blocks alike: a short one is slow. */
+INLINE size_t block_rows(size_t rows)
 {
-    static const float ones[12] = {1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1};
-    float wide[VEC_ROWS][ROUNDED_STEPS];
-    product piece = *p;
-    piece.x = wide[0];
-    piece.ldx = ROUNDED_STEPS;
-    for (size_t at = 0; at < p->steps; at += ROUNDED_STEPS) {
-        piece.steps = p->steps - at < ROUNDED_STEPS ? p->steps - at : ROUNDED_STEPS;
-        for (size_t r = 0; r < rows; r++)
-            widen(x + r * ldx + at, piece.steps, wide[r]);
-        multiply_bf16(&piece, rows);
-        piece.b = (const float *)piece.b + piece.steps / 2 * p->line;
-        piece.scale = ones;
-    }
+    size_t blocks = (rows + VEC_ROWS - 1) / VEC_ROWS;
+    return (rows + blocks - 1) / blocks;
+}
+
+static void multiply_widened(const product *p, const uint16_t *x, size_t ldx, size_t rows)
+{
+    float wide[VEC_ROWS][PIECE];
+    product own = *p;
+    own.x = wide[0];
+    own.ldx = PIECE;
+    for (size_t r = 0; r < rows; r++)
+        widen(x + r * ldx, p->steps, wide[r]);
+    multiply_bf16(&own, rows);
+}
+
+/* y = x B for any number of rows: x [rows][ldx] is of B's dtype (p->x and p->scale are not used). */
+INLINE void multiply_all(const product *p, const void *x, size_t ldx, size_t rows, const int bf16)
+{
+    static const float ones[8] = {1, 1, 1, 1, 1, 1, 1, 1};
+    size_t n;
+    for (size_t at = 0; at < p->steps; at += PIECE)
+        for (size_t row = 0; row < rows; row += n) {
+            product piece = *p;
+            size_t first = row * ldx + at;
+            n = block_rows(rows - row);
+            piece.b = (const float *)p->b + (bf16 ? at / 2 : at) * p->line;
+            piece.steps = p->steps - at < PIECE ? p->steps - at : PIECE;
+            piece.scale = at ? ones : NULL;
+            piece.y += row * p->ldy;
+            piece.fetch = row == 0 ? p->fetch : 0;
+            if (bf16) {
+                multiply_widened(&piece, (const uint16_t *)x + first, ldx, n);
+            } else {
+                piece.x = (const float *)x + first;
+                piece.ldx = ldx;
+                multiply_f32(&piece, n);
+            }
+        }
 }
 
 #endif

@@ -13,7 +13,7 @@ typedef __mmask16 vec_mask;
 
 enum {
     VEC = 16,
-    VEC_ROWS = 12, /* rows of a product whose sums the 32 registers hold … */
+    VEC_ROWS = 8, /* rows of a product whose sums the 32 registers hold … */
 };
 
 /* … and how many vectors of each row. */

@@ -379,7 +379,7 @@ typedef struct options {
 
 static void try_scene(scene *s, options o, uint64_t seed)
 {
-    static const char *const levels[] = {"c", "avx2", "avx512", "avx512vnni", "avx512bf16"};
+    static const char *const levels[] = {"c", "avx2", "avx512", "avx512vnni", "avx512bf16", "amx"};
     pc_test_rng rng = {seed};
     size_t pages = (s->tokens + PC__PAGE - 1) / PC__PAGE;
     s->heads = 1 + seed % 3;
@@ -481,7 +481,7 @@ static void nothing_seen(const pc__kernels *kernels, int bf16)
 
 int main(void)
 {
-    static const char *const levels[] = {"c", "avx2", "avx512", "avx512vnni", "avx512bf16"};
+    static const char *const levels[] = {"c", "avx2", "avx512", "avx512vnni", "avx512bf16", "amx"};
     for (int bf16 = 0; bf16 < 2; bf16++) {
         dims_and_rows(bf16);
         tails(bf16);

@@ -8,7 +8,7 @@
 #include "guarded.h"
 #include "testing.h"
 
-static const char *const levels[] = {"c", "avx2", "avx512", "avx512vnni", "avx512bf16"};
+static const char *const levels[] = {"c", "avx2", "avx512", "avx512vnni", "avx512bf16", "amx"};
 enum { LEVELS = sizeof levels / sizeof *levels, MOST = 300 };
 
 /* x / (1 + exp(-x)) * up. Results below the normal numbers may be zero. */

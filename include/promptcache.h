@@ -157,7 +157,8 @@ PC_API void pc_context_free(pc_context *context);
 typedef struct pc_model pc_model;
 typedef struct pc_segment pc_segment;
 
-enum { PC_DTYPE_DEFAULT = 0, PC_DTYPE_F32 = 1, PC_DTYPE_BF16 = 2, PC_DTYPE_F16 = 3 };
+/* F16 and I8 are formats of K and V, not of computing. I8: scale * int8, K with a scale a channel of each page, V with one a token. */
+enum { PC_DTYPE_DEFAULT = 0, PC_DTYPE_F32 = 1, PC_DTYPE_BF16 = 2, PC_DTYPE_F16 = 3, PC_DTYPE_I8 = 4 };
 enum { PC_POSITION_NONE = 0, PC_POSITION_ROPE = 1, PC_POSITION_ALIBI = 2, PC_POSITION_LEARNED = 3 };
 
 /* pc_model_options.flags */
@@ -169,7 +170,11 @@ typedef struct pc_model_options {
                                  file is not F32, else F32; and Q8_0, Q4_0, Q4_K, Q6_K matrices are
                                  computed with as they are where the CPU has fast byte products. With
                                  a format asked for, all matrices are expanded to it. */
-    uint32_t reserved;
+    uint32_t kv;              /* format of K and V; default: that of computing. F32, BF16, F16: of all of them. I8: encoded
+                                 segments are kept so, a bit more than half the bytes of BF16, while tokens of a running
+                                 request stay in the format of computing. What I8 states take part in is
+                                 PC_APPROXIMATE, however they were encoded. Segments of one format are never served
+                                 as those of another. */
     uint64_t flags;           /* PC_MODEL_… */
     uint64_t seed;            /* of random weights (pc_model_new_shape) */
     const char *chat_template; /* name of a built-in family ("chatml", "llama2", "llama3", …), or the path of a JSON file
@@ -198,7 +203,7 @@ typedef struct pc_model_info {
     int32_t token_unk;
     int32_t token_pad;
     uint64_t weight_bytes;       /* resident */
-    uint64_t kv_bytes_per_token; /* all layers, K and V */
+    uint64_t kv_bytes_per_token; /* all layers, K and V, of encoded segments; I8: the scales of a full page included */
 } pc_model_info;
 #define PC_MODEL_INFO_INIT {sizeof(pc_model_info), {0}, {0}, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0}
 
@@ -526,6 +531,8 @@ typedef struct pc_generate_options {
     {sizeof(pc_generate_options), 0, 0, 0, 0, 0, 0, 0, 0, {0, 0, 0, 0, 0}, NULL, 0, NULL, 0, NULL, NULL, \
      NULL, NULL, 0, 0}
 
+/* Are the states those of a plain prefill? PC_EXACT: yes. PC_APPROXIMATE: modules have not seen what stands before them, or I8 segments took part.
+ * PC_REPAIRED: of the former, what the repair level computes again is right. */
 enum { PC_EXACT = 1, PC_REPAIRED = 2, PC_APPROXIMATE = 3 };
 /* why the first part that was not reused was not */
 enum {
@@ -675,7 +682,9 @@ PC_API void pc_segment_free(pc_segment *segment);
 /* Segmented attention (RelayAttention, section 3; Hydragen, section 3) over a host's memory. K and V lie in *runs*: any number of tokens of one
  * layer in pages of PC_PAGE_TOKENS tokens, [page][kv_head][page of one head], 64-byte aligned, page of one head = K block, then V block:
  *   PC_DTYPE_F32   K [k_dim][PC_PAGE_TOKENS], V [PC_PAGE_TOKENS][v_dim]
- *   PC_DTYPE_BF16  K [k_dim / 2][PC_PAGE_TOKENS][2] (k_dim rounded up to even), V [PC_PAGE_TOKENS / 2][v_dim][2]
+ *   PC_DTYPE_BF16, PC_DTYPE_F16  K [k_dim / 2][PC_PAGE_TOKENS][2] (k_dim rounded up to even), V [PC_PAGE_TOKENS / 2][v_dim][2]
+ *   PC_DTYPE_I8    K [k_dim / 4][PC_PAGE_TOKENS][4] (k_dim rounded up to a multiple of 4), bf16 scales [k_dim], zeros up to 64 bytes;
+ *                  V [PC_PAGE_TOKENS / 4][v_dim][4], bf16 scales [PC_PAGE_TOKENS], zeros up to 64 bytes
  * A row (one query token) holds spans: runs, or parts of them, each placed at a start position. Runs that several rows hold are read once for
  * all of them, whatever the tree they form. Partial results are joined in fp32; a row that sees nothing gives zeros and LSE -infinity. */
 #define PC_PAGE_TOKENS 64
@@ -686,7 +695,7 @@ typedef struct pc_attend_shape {
     int32_t kv_heads;
     int32_t k_dim;    /* 1 … 1024 */
     int32_t v_dim;
-    uint32_t dtype;   /* of K and V: PC_DTYPE_F32 or PC_DTYPE_BF16 */
+    uint32_t dtype;   /* of K and V: PC_DTYPE_F32, BF16, F16 or I8 */
     uint32_t reserved;
 } pc_attend_shape;
 #define PC_ATTEND_SHAPE_INIT {sizeof(pc_attend_shape), 0, 0, 0, 0, 0, 0}
@@ -695,7 +704,10 @@ typedef struct pc_attend_shape {
 PC_API size_t pc_pages_bytes(const pc_attend_shape *shape, size_t tokens);
 /* Writes tokens [first, first + count) of a run of one layer: k [count][kv_heads][k_dim], v [count][kv_heads][v_dim], fp32, K already turned
  * at the positions relative to the run's start if it is to be moved. Zero the memory before its first use (the end of the last page is read, not
- * used). Different tokens may be written by different threads if they are in different pages. PC_ERR_INVALID. Since 0.1. */
+ * used). Different tokens may be written by different threads if they are in different pages. F16: what is larger than 65504 becomes that.
+ * I8: pages are written whole, for their scales depend on all their tokens: `first` is a multiple of PC_PAGE_TOKENS, and if `count` is none, the last
+ * page is that of the run's end (to add to it, write it again from its first token); no zeroing is needed, infinite values become the largest finite one,
+ * NaNs zero. PC_ERR_INVALID. Since 0.1. */
 PC_API pc_status pc_pages_write(const pc_attend_shape *shape, void *pages, size_t first, size_t count, const float *k, const float *v);
 
 typedef struct pc_run {
@@ -726,8 +738,9 @@ typedef struct pc_plan_args {
     const pc_row_span *spans;
     size_t row_count;
     uint64_t flags; /* PC_PLAN_… */
+    const uint32_t *dtypes; /* [run_count] of each run, PC_DTYPE_DEFAULT: that of the shape; NULL: all as the shape says */
 } pc_plan_args;
-#define PC_PLAN_ARGS_INIT {sizeof(pc_plan_args), NULL, NULL, 0, NULL, NULL, NULL, 0, 0}
+#define PC_PLAN_ARGS_INIT {sizeof(pc_plan_args), NULL, NULL, 0, NULL, NULL, NULL, 0, 0, NULL}
 
 /* Who reads what with whom: made once for a batch composition, used by all layers. Handle: one thread at a time (the work itself runs on the
  * context's threads). PC_ERR_INVALID, PC_ERR_LIMIT, PC_ERR_NOMEM. Since 0.1. */

@@ -34,4 +34,25 @@ static inline uint16_t pc__half_of(float value)
     return (uint16_t)((bits >> 16 & 0x8000u) | (exponent - 112u) << 10 | (bits >> 13 & 0x3ffu));
 }
 
+/* fp32 to fp16, to the nearest, ties to even. What is larger than 65504, infinity too, becomes that; a NaN stays one. */
+static inline uint16_t pc__half_from(float value)
+{
+    uint32_t bits, sign, magnitude;
+    memcpy(&bits, &value, sizeof bits);
+    sign = bits >> 16 & 0x8000u;
+    magnitude = bits & 0x7fffffffu;
+    if (magnitude > 0x7f800000u)
+        return (uint16_t)(sign | 0x7e00u);
+    if (magnitude >= 0x477fe000u)
+        return (uint16_t)(sign | 0x7bffu);
+    if (magnitude < 0x38800000u) { /* below the smallest normal half: steps of 2^-24, rounded by adding 2^-1 to where such a step is the last place */
+        float moved;
+        memcpy(&moved, &magnitude, sizeof moved);
+        moved += 0.5f;
+        memcpy(&bits, &moved, sizeof bits);
+        return (uint16_t)(sign | (bits - 0x3f000000u));
+    }
+    return (uint16_t)(sign | ((magnitude + 0xfffu + (magnitude >> 13 & 1u) - (112u << 23)) >> 13));
+}
+
 #endif

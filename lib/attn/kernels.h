@@ -9,7 +9,8 @@
 /* Rows of queries against a run of pages of one K/V head; the state runs on from call to call.
  * Start: m = -inf, l = 0, acc = 0. End: out = acc / l, LSE = m + ln l (nothing seen: l is 0).
  * Row r sees tokens [lo[r], hi[r]) of the run; pages outside [first_page, last_page) are not read. Padding of the last page
- * is read but never used. Scores: q.k, then the soft cap, then - slope * (distance - relative position of the key). */
+ * is read but never used. Queries and weights of I8 may be taken to 16 bits of the largest of their row and page, after the scales of K and V are
+ * multiplied in: no result is farther off than by that. Scores: q.k, then the soft cap, then - slope * (distance - relative position of the key). */
 typedef struct pc__attn_task {
     const uint8_t *pages;    /* page 0 of this head and layer, 64-byte aligned */
     size_t page_stride;      /* bytes */
@@ -20,7 +21,7 @@ typedef struct pc__attn_task {
     size_t k_dim, v_dim;     /* 1 … PC__MAX_HEAD */
     const int64_t *relative; /* of the run's tokens; NULL: 0, 1, 2 … */
     size_t rows;
-    const float *q;          /* F32: [rows][k_dim], turned and scaled */
+    const float *q;          /* but for BF16: [rows][k_dim], turned and scaled */
     const uint16_t *q16;     /* BF16: [rows][k_dim rounded up to even], the padding zero */
     const uint32_t *lo, *hi; /* [rows] */
     const float *slope;      /* [rows] or NULL */
@@ -73,7 +74,7 @@ static inline size_t pc__grid_group_bytes(const pc__grid *grid)
 
 typedef struct pc__kernels {
     const char *name;
-    pc__attend_fn attend_f32, attend_bf16;
+    pc__attend_fn attend_f32, attend_bf16, attend_f16, attend_i8; /* by the dtype of K and V; see pc__attend_of */
     pc__panel_fn panel_f32, panel_bf16;
     pc__grid_fn grid;
     void (*silu_gate)(float *x, const float *up, size_t count); /* x = x / (1 + exp(-x)) * up */
@@ -86,6 +87,9 @@ typedef struct pc__kernels {
 const pc__kernels *pc__kernels_get(void);
 /* By name, for tests; NULL: not built or not supported here. */
 const pc__kernels *pc__kernels_named(const char *name);
+
+/* The kernel for K and V of a format: the table's, or the reference where it has none. */
+pc__attend_fn pc__attend_of(const pc__kernels *kernels, uint32_t dtype);
 
 extern const pc__kernels pc__kernels_c;
 #if defined(__x86_64__)
@@ -101,6 +105,8 @@ void pc__grid_avx512vnni(const pc__grid_task *task);
 void pc__silu_gate_avx512(float *x, const float *up, size_t count);
 #endif
 void pc__attend_bf16_c(const pc__attn_task *task, size_t first_page, size_t last_page);
+void pc__attend_f16_c(const pc__attn_task *task, size_t first_page, size_t last_page);
+void pc__attend_i8_c(const pc__attn_task *task, size_t first_page, size_t last_page);
 void pc__panel_bf16_c(const void *panel, size_t in, const void *x, size_t ldx, size_t rows, float *y, size_t ldy, size_t width);
 void pc__grid_c(const pc__grid_task *task);
 void pc__to_bf16_c(const float *x, size_t count, uint16_t *out);

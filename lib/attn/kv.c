@@ -2,29 +2,39 @@
 
 #include <string.h>
 
-#include "attn/bf16.h"
-
 static size_t round_up(size_t x, size_t to)
 {
     return (x + to - 1) / to * to;
 }
 
-static size_t element(const pc__kv_shape *shape)
+int pc__kv_dtype_known(uint32_t dtype)
 {
-    return shape->dtype == PC_DTYPE_BF16 ? 2 : 4;
+    return dtype >= PC_DTYPE_F32 && dtype <= PC_DTYPE_I8;
 }
 
 size_t pc__kv_k_bytes(const pc__kv_shape *shape)
 {
     size_t dim = (size_t)shape->k_dim;
-    if (shape->dtype == PC_DTYPE_BF16)
-        dim = round_up(dim, 2);
-    return round_up(dim * PC__PAGE * element(shape), 64);
+    switch (shape->dtype) {
+    case PC_DTYPE_F32: return round_up(dim * PC__PAGE * 4, 64);
+    case PC_DTYPE_I8: return round_up(pc__i8_k_scales(dim) + 2 * dim, 64);
+    default: return round_up(round_up(dim, 2) * PC__PAGE * 2, 64);
+    }
+}
+
+static size_t v_bytes(const pc__kv_shape *shape)
+{
+    size_t dim = (size_t)shape->v_dim;
+    switch (shape->dtype) {
+    case PC_DTYPE_F32: return round_up(dim * PC__PAGE * 4, 64);
+    case PC_DTYPE_I8: return round_up(pc__i8_v_scales(dim) + 2 * PC__PAGE, 64);
+    default: return round_up(dim * PC__PAGE * 2, 64);
+    }
 }
 
 size_t pc__kv_page_bytes(const pc__kv_shape *shape)
 {
-    return pc__kv_k_bytes(shape) + round_up((size_t)shape->v_dim * PC__PAGE * element(shape), 64);
+    return pc__kv_k_bytes(shape) + v_bytes(shape);
 }
 
 static size_t layer_page_bytes(const pc__kv_shape *shape)
@@ -43,7 +53,7 @@ static pc_status check_shape(const pc__kv_shape *s)
     if (s->layers < 1 || s->kv_heads < 1 || s->k_dim < 1 || s->v_dim < 1 || s->k_dim > PC__MAX_HEAD || s->v_dim > PC__MAX_HEAD)
         return pc__fail(PC_ERR_INVALID, "K/V shape: %d layers, %d heads, dims %d and %d", s->layers, s->kv_heads, s->k_dim,
                         s->v_dim);
-    if (s->dtype != PC_DTYPE_F32 && s->dtype != PC_DTYPE_BF16)
+    if (!pc__kv_dtype_known(s->dtype))
         return pc__fail(PC_ERR_UNSUPPORTED, "K/V of dtype %u", s->dtype);
     return PC_OK;
 }
@@ -98,11 +108,13 @@ pc_status pc__kv_new(pc__kv **out, const pc_allocator *mem, const pc__kv_shape *
     return PC_OK;
 }
 
-pc_status pc__kv_copy(pc__kv **out, const pc__kv *kv)
+pc_status pc__kv_like(pc__kv **out, const pc__kv *kv, uint32_t dtype)
 {
     pc__kv *copy;
-    pc_status status = pc__kv_new(out, &kv->mem, &kv->shape, kv->tokens);
-    if (status < 0)
+    pc__kv_shape shape = kv->shape;
+    pc_status status;
+    shape.dtype = dtype;
+    if ((status = pc__kv_new(out, &kv->mem, &shape, kv->tokens)) < 0)
         return status;
     copy = *out;
     if (kv->relative && !(copy->relative = pc__alloc(&copy->mem, copy->pages * PC__PAGE * sizeof *copy->relative))) {
@@ -112,12 +124,18 @@ pc_status pc__kv_copy(pc__kv **out, const pc__kv *kv)
     }
     if (kv->relative)
         memcpy(copy->relative, kv->relative, kv->tokens * sizeof *kv->relative);
-    for (int32_t l = 0; l < kv->shape.layers; l++)
-        memcpy(copy->layer[l], kv->layer[l], copy->pages * layer_page_bytes(&kv->shape));
     copy->tokens = kv->tokens;
     copy->regime = kv->regime;
     copy->origin = kv->origin;
     return PC_OK;
+}
+
+pc_status pc__kv_copy(pc__kv **out, const pc__kv *kv)
+{
+    pc_status status = pc__kv_like(out, kv, kv->shape.dtype);
+    for (int32_t l = 0; status >= 0 && l < kv->shape.layers; l++)
+        memcpy((*out)->layer[l], kv->layer[l], (*out)->pages * layer_page_bytes(&kv->shape));
+    return status;
 }
 
 pc__kv *pc__kv_ref(pc__kv *kv)
@@ -174,6 +192,8 @@ pc_status pc__kv_append(pc__kv *kv, const int64_t *relative, size_t count)
     pc_status status = check_ascending(kv, relative, count);
     if (status < 0)
         return status;
+    if (kv->shape.dtype == PC_DTYPE_I8)
+        return pc__fail(PC_ERR_STATE, "K/V run: an int8 run does not grow");
     if (need > kv->pages) {
         size_t ahead = kv->pages + kv->pages / 2;
         if ((status = grow_pages(kv, need > ahead ? need : ahead)) < 0)
@@ -211,63 +231,4 @@ size_t pc__kv_upto(const pc__kv *kv, int64_t relative)
             hi = mid;
     }
     return lo;
-}
-
-static uint8_t *page_of(const pc__kv *kv, int32_t layer, size_t token, size_t head)
-{
-    return kv->layer[layer] + (token / PC__PAGE) * layer_page_bytes(&kv->shape) + head * pc__kv_page_bytes(&kv->shape);
-}
-
-/* Index of dimension d of token t in a bf16 block: pairs of dimensions (K) or of tokens (V) stand together. */
-static size_t k_index(size_t d, size_t t)
-{
-    return (d / 2 * PC__PAGE + t) * 2 + d % 2;
-}
-
-static size_t v_index(size_t t, size_t d, size_t v_dim)
-{
-    return (t / 2 * v_dim + d) * 2 + t % 2;
-}
-
-void pc__kv_write(pc__kv *kv, int32_t layer, size_t token, const float *k, const float *v)
-{
-    size_t k_dim = (size_t)kv->shape.k_dim, v_dim = (size_t)kv->shape.v_dim, t = token % PC__PAGE;
-    size_t k_bytes = pc__kv_k_bytes(&kv->shape);
-    for (size_t h = 0; h < (size_t)kv->shape.kv_heads; h++, k += k_dim, v += v_dim) {
-        uint8_t *page = page_of(kv, layer, token, h);
-        if (kv->shape.dtype == PC_DTYPE_F32) {
-            float *pk = (float *)(void *)page, *pv = (float *)(void *)(page + k_bytes);
-            for (size_t d = 0; d < k_dim; d++)
-                pk[d * PC__PAGE + t] = k[d];
-            memcpy(pv + t * v_dim, v, v_dim * sizeof *v);
-        } else {
-            uint16_t *pk = (uint16_t *)(void *)page, *pv = (uint16_t *)(void *)(page + k_bytes);
-            for (size_t d = 0; d < k_dim; d++)
-                pk[k_index(d, t)] = pc__bf16_from(k[d]);
-            for (size_t d = 0; d < v_dim; d++)
-                pv[v_index(t, d, v_dim)] = pc__bf16_from(v[d]);
-        }
-    }
-}
-
-void pc__kv_read(const pc__kv *kv, int32_t layer, size_t token, float *k, float *v)
-{
-    size_t k_dim = (size_t)kv->shape.k_dim, v_dim = (size_t)kv->shape.v_dim, t = token % PC__PAGE;
-    size_t k_bytes = pc__kv_k_bytes(&kv->shape);
-    for (size_t h = 0; h < (size_t)kv->shape.kv_heads; h++, k += k_dim, v += v_dim) {
-        const uint8_t *page = page_of(kv, layer, token, h);
-        if (kv->shape.dtype == PC_DTYPE_F32) {
-            const float *pk = (const float *)(const void *)page;
-            for (size_t d = 0; d < k_dim; d++)
-                k[d] = pk[d * PC__PAGE + t];
-            memcpy(v, (const float *)(const void *)(page + k_bytes) + t * v_dim, v_dim * sizeof *v);
-        } else {
-            const uint16_t *pk = (const uint16_t *)(const void *)page;
-            const uint16_t *pv = (const uint16_t *)(const void *)(page + k_bytes);
-            for (size_t d = 0; d < k_dim; d++)
-                k[d] = pc__bf16_to(pk[k_index(d, t)]);
-            for (size_t d = 0; d < v_dim; d++)
-                v[d] = pc__bf16_to(pv[v_index(t, d, v_dim)]);
-        }
-    }
 }

@@ -2,8 +2,12 @@
  *
  * Page: PC__PAGE tokens of one K/V head of one layer, K block then V block, each 64-byte aligned; the last page of a run is padded with zeros.
  *   PC_DTYPE_F32:  K [k_dim][PC__PAGE], V [PC__PAGE][v_dim]
- *   PC_DTYPE_BF16: K [k_dim/2][PC__PAGE][2] (k_dim rounded up to even), V [PC__PAGE/2][v_dim][2]
+ *   PC_DTYPE_BF16, PC_DTYPE_F16: K [k_dim/2][PC__PAGE][2] (k_dim rounded up to even), V [PC__PAGE/2][v_dim][2]
+ *   PC_DTYPE_I8:   K [k_dim/4][PC__PAGE][4] (k_dim rounded up to a multiple of 4), then a bf16 scale a channel, [k_dim];
+ *                  V [PC__PAGE/4][v_dim][4], then a bf16 scale a token, [PC__PAGE]. A value is scale * int8, which fp32 holds exactly.
  * Layer-major: every layer has one allocation, [page][kv_head][page bytes].
+ * A run grows token by token in the first three formats. The scales of an int8 page are known once its tokens are: int8 runs are made out of
+ * finished ones (pc__kv_convert) and never grow.
  * K is stored as turned (RoPE) at positions relative to the start of the run; nothing ever turns it again.
  *
  * Threads: immutable once filled (counted references, any thread); while it grows, one thread at a time. */
@@ -22,7 +26,7 @@ typedef struct pc__kv_shape {
     int32_t kv_heads;
     int32_t k_dim;
     int32_t v_dim;
-    uint32_t dtype; /* PC_DTYPE_F32 or PC_DTYPE_BF16 */
+    uint32_t dtype; /* PC_DTYPE_F32, BF16, F16 or I8 */
 } pc__kv_shape;
 
 typedef struct pc__kv {
@@ -41,13 +45,27 @@ size_t pc__kv_k_bytes(const pc__kv_shape *shape);    /* of the K block of a page
 size_t pc__kv_page_bytes(const pc__kv_shape *shape); /* of one page of one head: K block + V block */
 size_t pc__kv_bytes(const pc__kv *kv);               /* all that it holds */
 
+int pc__kv_dtype_known(uint32_t dtype);
+/* Of an int8 page: where the scales begin, from the start of the K block and from that of the V block. */
+static inline size_t pc__i8_k_scales(size_t k_dim)
+{
+    return (k_dim + 3) / 4 * 4 * PC__PAGE;
+}
+
+static inline size_t pc__i8_v_scales(size_t v_dim)
+{
+    return v_dim * PC__PAGE;
+}
+
 pc_status pc__kv_new(pc__kv **out, const pc_allocator *mem, const pc__kv_shape *shape, size_t capacity_tokens);
+/* Room for the tokens of `kv` in a format, their positions, regime and origin, and no values yet. */
+pc_status pc__kv_like(pc__kv **out, const pc__kv *kv, uint32_t dtype);
 /* The same tokens in memory of their own. */
 pc_status pc__kv_copy(pc__kv **out, const pc__kv *kv);
 pc__kv *pc__kv_ref(pc__kv *kv);
 void pc__kv_unref(pc__kv *kv);
 /* Adds `count` tokens at the given relative positions (ascending, above the last); their K and V are undefined until
- * written. Failure leaves it as it was. */
+ * written. Failure leaves it as it was. PC_ERR_STATE: an int8 run. */
 pc_status pc__kv_append(pc__kv *kv, const int64_t *relative, size_t count);
 /* Takes the last `count` tokens off again (after a failed pass). */
 void pc__kv_truncate(pc__kv *kv, size_t tokens);
@@ -56,8 +74,16 @@ int64_t pc__kv_relative(const pc__kv *kv, size_t token);
 /* How many tokens have a relative position <= `relative` (by binary search). */
 size_t pc__kv_upto(const pc__kv *kv, int64_t relative);
 
-/* One token of one layer: k [kv_heads][k_dim] as turned, v [kv_heads][v_dim], fp32; pack rounds to the dtype. */
+/* One token of one layer: k [kv_heads][k_dim] as turned, v [kv_heads][v_dim], fp32; writing rounds to the dtype (F16: what is larger than
+ * 65504 becomes that). Not for int8 runs, which are only read. */
 void pc__kv_write(pc__kv *kv, int32_t layer, size_t token, const float *k, const float *v);
 void pc__kv_read(const pc__kv *kv, int32_t layer, size_t token, float *k, float *v);
+
+/* Page `page` of an int8 layer, all heads: the first `tokens` (1 … PC__PAGE) tokens of it, k [tokens][kv_heads][k_dim], v likewise; the rest is
+ * padding. Infinite values become the largest finite one, NaNs zero. */
+void pc__kv_write_i8(const pc__kv_shape *shape, uint8_t *layer, size_t page, size_t tokens, const float *k, const float *v);
+/* The same tokens, positions, regime and origin in another format; in a format of their own: a copy. F32 of BF16 is exact, and so on. Runs on
+ * the context's threads. */
+pc_status pc__kv_convert(pc__kv **out, pc_context *context, const pc__kv *kv, uint32_t dtype);
 
 #endif

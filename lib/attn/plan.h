@@ -40,7 +40,7 @@ typedef struct pc__attn_layer {
 typedef struct pc__plan pc__plan;
 
 /* Copies what it needs of `rows` except the K/V runs, which must live and not shrink until the plan is freed (their
- * contents may still be written before pc__plan_attend). */
+ * contents may still be written before pc__plan_attend). Runs may be of any formats; the shape's dtype is not looked at. */
 pc_status pc__plan_new(pc__plan **out, pc_context *context, const pc__rows *rows, const pc__kv_shape *shape, int32_t heads);
 void pc__plan_free(pc__plan *plan);
 

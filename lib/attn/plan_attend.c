@@ -139,7 +139,7 @@ static void attend_item(pc__attending *run, size_t item, const batch *fetch, lan
         if (call.task.rows >= PC__HEAVY_ROWS)
             attend_heavy(run, &call, s);
         else if (call.from < call.to)
-            pc__attend_pages(run, &call.task, call.from, call.to);
+            call.attend(&call.task, call.from, call.to);
     }
 }
 
@@ -161,7 +161,7 @@ static void attend_heavy(pc__attending *run, pc__loaded *call, lane *s)
             task.fetches = call->task.fetches;
         }
         task.goes_on = slice < left;
-        pc__attend_pages(run, &task, call->from, call->from + slice);
+        call->attend(&task, call->from, call->from + slice);
         for (size_t i = 0; i < light.items; i++)
             attend_item(run, light.item[i], NULL, s, &s->light);
         call->from += slice;

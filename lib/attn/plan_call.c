@@ -48,8 +48,6 @@ static void turn_queries(const pc__attending *run, const pc__call *call, size_t 
     const pc__plan *plan = run->plan;
     for (size_t i = 0; i < call->slots; i++)
         load_queries(run, &plan->pairs[call->first + i], head, t->q + i * plan->group * (size_t)plan->shape.k_dim);
-    if (plan->shape.dtype == PC_DTYPE_BF16)
-        round_queries(run, t, call->slots * plan->group);
 }
 
 /* The tokens that a pair's rows see, the window included. */
@@ -87,18 +85,18 @@ static void load_ranges(const pc__attending *run, const pc__call *call, size_t h
 
 static const uint8_t *page_zero(const pc__attending *run, const pc__call *call, size_t head)
 {
-    return call->kv->layer[run->layer->layer] + head * pc__kv_page_bytes(&run->plan->shape);
+    return call->kv->layer[run->layer->layer] + head * pc__kv_page_bytes(&call->kv->shape);
 }
 
-static size_t page_stride(const pc__attending *run)
+static size_t page_stride(const pc__call *call)
 {
-    return pc__kv_page_bytes(&run->plan->shape) * (size_t)run->plan->shape.kv_heads;
+    return pc__kv_page_bytes(&call->kv->shape) * (size_t)call->kv->shape.kv_heads;
 }
 
 const uint8_t *pc__call_pages(const pc__attending *run, const pc__call *call, size_t head, size_t *count, size_t *stride)
 {
     const pc__pair *pair = &run->plan->pairs[call->first];
-    *stride = page_stride(run);
+    *stride = page_stride(call);
     *count = (pair->hi - 1) / PC__PAGE - pair->lo / PC__PAGE + 1;
     return page_zero(run, call, head) + pair->lo / PC__PAGE * *stride;
 }
@@ -107,10 +105,10 @@ pc__loaded pc__load_call(const pc__attending *run, const pc__call *call, size_t 
 {
     const pc__plan *plan = run->plan;
     size_t state = pc__state_at(run, head, call->slot);
-    pc__loaded loaded = {.task = {
+    pc__loaded loaded = {.attend = pc__attend_of(run->kernels, call->kv->shape.dtype), .task = {
         .pages = page_zero(run, call, head),
-        .page_stride = page_stride(run),
-        .v_offset = pc__kv_k_bytes(&plan->shape),
+        .page_stride = page_stride(call),
+        .v_offset = pc__kv_k_bytes(&call->kv->shape),
         .k_dim = (size_t)plan->shape.k_dim,
         .v_dim = (size_t)plan->shape.v_dim,
         .relative = call->kv->relative,
@@ -131,6 +129,11 @@ pc__loaded pc__load_call(const pc__attending *run, const pc__call *call, size_t 
     if (loaded.from < loaded.to && !t->turned) {
         turn_queries(run, call, head, t);
         t->turned = 1;
+        t->rounded = 0;
+    }
+    if (loaded.from < loaded.to && call->kv->shape.dtype == PC_DTYPE_BF16 && !t->rounded) {
+        round_queries(run, t, call->slots * plan->group);
+        t->rounded = 1;
     }
     return loaded;
 }

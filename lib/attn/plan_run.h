@@ -22,12 +22,14 @@ typedef struct pc__tables {
     uint16_t *q16;
     uint32_t *lo, *hi;
     int64_t *distance;
-    int turned; /* the queries are those of the call before */
+    int turned;  /* the queries are those of the call before */
+    int rounded; /* q16 is of these queries */
 } pc__tables;
 
 /* Pages [from, to) of a call; from >= to: none of its rows sees anything. */
 typedef struct pc__loaded {
     pc__attn_task task;
+    pc__attend_fn attend;
     size_t from, to;
 } pc__loaded;
 
@@ -39,10 +41,5 @@ size_t pc__state_at(const pc__attending *run, size_t head, size_t slot);
 pc__loaded pc__load_call(const pc__attending *run, const pc__call *call, size_t head, pc__tables *tables);
 /* Its pages as far as they are known without a window: *count from the first on, `stride` apart. */
 const uint8_t *pc__call_pages(const pc__attending *run, const pc__call *call, size_t head, size_t *count, size_t *stride);
-
-static inline void pc__attend_pages(const pc__attending *run, const pc__attn_task *task, size_t from, size_t to)
-{
-    (run->plan->shape.dtype == PC_DTYPE_BF16 ? run->kernels->attend_bf16 : run->kernels->attend_f32)(task, from, to);
-}
 
 #endif

@@ -87,3 +87,13 @@ const pc__kernels *pc__kernels_named(const char *name)
             return levels[i].here();
     return NULL;
 }
+
+pc__attend_fn pc__attend_of(const pc__kernels *kernels, uint32_t dtype)
+{
+    switch (dtype) {
+    case PC_DTYPE_F32: return kernels->attend_f32;
+    case PC_DTYPE_BF16: return kernels->attend_bf16;
+    case PC_DTYPE_F16: return kernels->attend_f16 ? kernels->attend_f16 : pc__attend_f16_c;
+    default: return kernels->attend_i8 ? kernels->attend_i8 : pc__attend_i8_c;
+    }
+}

@@ -98,6 +98,8 @@ extern const pc__kernels pc__kernels_avx512;
 extern const pc__kernels pc__kernels_avx512vnni;
 extern const pc__kernels pc__kernels_avx512bf16;
 void pc__attend_f32_avx512(const pc__attn_task *task, size_t first_page, size_t last_page);
+void pc__attend_f16_avx512(const pc__attn_task *task, size_t first_page, size_t last_page);
+void pc__attend_i8_avx512vnni(const pc__attn_task *task, size_t first_page, size_t last_page);
 void pc__panel_f32_avx512(const void *panel, size_t in, const void *x, size_t ldx, size_t rows, float *y, size_t ldy, size_t width);
 void pc__grid_avx2(const pc__grid_task *task);
 void pc__to_bf16_avx2(const float *x, size_t count, uint16_t *out);

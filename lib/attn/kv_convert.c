@@ -10,7 +10,7 @@
 #include "attn/kv.h"
 #include "base/threads.h"
 
-static float finite(float x)
+static float bounded(float x)
 {
     if (isnan(x))
         return 0.0f;
@@ -34,11 +34,11 @@ static uint16_t quantise(const float *x, size_t count, size_t from, int8_t *out,
     float most = 0.0f, inverse;
     uint16_t scale;
     for (size_t i = 0; i < count; i++)
-        most = fmaxf(most, fabsf(finite(x[i * from])));
+        most = fmaxf(most, fabsf(bounded(x[i * from])));
     scale = scale_of(most);
     inverse = scale ? 1.0f / pc__bf16_to(scale) : 0.0f;
     for (size_t i = 0; i < count; i++)
-        out[i * to] = (int8_t)lrintf(finite(x[i * from]) * inverse);
+        out[i * to] = (int8_t)lrintf(bounded(x[i * from]) * inverse);
     return scale;
 }
 

@@ -32,8 +32,8 @@ static pc_status read_shape(const pc_attend_shape *from, pc_attend_shape *to, pc
         to->k_dim > PC__MAX_HEAD || to->v_dim < 1 || to->v_dim > PC__MAX_HEAD || to->heads > 1 << 20)
         return pc__fail(PC_ERR_INVALID, "pc_attend_shape: %d heads over %d K/V heads of %d and %d dimensions", to->heads,
                         to->kv_heads, to->k_dim, to->v_dim);
-    if (to->dtype != PC_DTYPE_F32 && to->dtype != PC_DTYPE_BF16)
-        return pc__fail(PC_ERR_UNSUPPORTED, "pc_attend_shape: K and V of dtype %u (F32 and BF16 are read)", to->dtype);
+    if (!pc__kv_dtype_known(to->dtype))
+        return pc__fail(PC_ERR_UNSUPPORTED, "pc_attend_shape: K and V of dtype %u (F32, BF16, F16 and I8 are read)", to->dtype);
     *kv = (pc__kv_shape){1, to->kv_heads, to->k_dim, to->v_dim, to->dtype};
     return PC_OK;
 }
@@ -49,6 +49,18 @@ size_t pc_pages_bytes(const pc_attend_shape *shape, size_t tokens)
     return tokens > SIZE_MAX / page - 1 ? 0 : (tokens + PC__PAGE - 1) / PC__PAGE * page;
 }
 
+static pc_status write_i8(const pc__kv_shape *shape, uint8_t *layer, size_t first, size_t count, const float *k, const float *v)
+{
+    size_t k_row = (size_t)shape->kv_heads * (size_t)shape->k_dim, v_row = (size_t)shape->kv_heads * (size_t)shape->v_dim;
+    if (first % PC__PAGE)
+        return pc__fail(PC_ERR_INVALID, "pc_pages_write: I8 pages are written whole, token %zu is not the first of one", first);
+    for (size_t i = 0; i < count; i += PC__PAGE) {
+        size_t left = count - i;
+        pc__kv_write_i8(shape, layer, (first + i) / PC__PAGE, left < PC__PAGE ? left : PC__PAGE, k + i * k_row, v + i * v_row);
+    }
+    return PC_OK;
+}
+
 pc_status pc_pages_write(const pc_attend_shape *shape, void *pages, size_t first, size_t count, const float *k, const float *v)
 {
     pc_attend_shape read;
@@ -59,6 +71,8 @@ pc_status pc_pages_write(const pc_attend_shape *shape, void *pages, size_t first
         return status;
     if (count && (!pages || !k || !v))
         return pc__fail(PC_ERR_INVALID, "pc_pages_write: pages, k or v is NULL");
+    if (read.dtype == PC_DTYPE_I8)
+        return write_i8(&view.shape, layer, first, count, k, v);
     view.layer = &layer;
     for (size_t i = 0; i < count; i++)
         pc__kv_write(&view, 0, first + i, k + i * (size_t)(read.kv_heads * read.k_dim), v + i * (size_t)(read.kv_heads * read.v_dim));
@@ -73,6 +87,17 @@ static pc_status copy_relative(const pc_run *run, size_t index, int64_t *to)
                             (long long)run->relative[t], t, (long long)run->relative[t - 1]);
         to[t] = run->relative[t];
     }
+    return PC_OK;
+}
+
+static pc_status set_dtype(pc__kv *run, const pc_plan_args *args, size_t index)
+{
+    uint32_t dtype = args->dtypes ? args->dtypes[index] : PC_DTYPE_DEFAULT;
+    if (dtype == PC_DTYPE_DEFAULT)
+        return PC_OK;
+    if (!pc__kv_dtype_known(dtype))
+        return pc__fail(PC_ERR_UNSUPPORTED, "pc_plan_new: run %zu has K and V of dtype %u (F32, BF16, F16 and I8 are read)", index, dtype);
+    run->shape.dtype = dtype;
     return PC_OK;
 }
 
@@ -97,6 +122,8 @@ static pc_status copy_runs(pc_plan *plan, const pc_plan_args *args, const pc__kv
     for (size_t i = 0; i < args->run_count && status >= 0; i++) {
         const pc_run *run = &args->runs[i];
         plan->runs[i] = (pc__kv){.shape = *shape, .tokens = run->tokens, .layer = &plan->pages[i]};
+        if ((status = set_dtype(&plan->runs[i], args, i)) < 0)
+            break;
         if (!run->relative)
             continue;
         plan->runs[i].relative = plan->relative + written_out;

@@ -298,6 +298,7 @@ pc_status pc__native_bind(pc__native **out, pc_context *context, pc__arch *arch,
                           const pc__provider *provider, const pc__bind_options *options)
 {
     binder b = {.mem = &context->mem, .provider = provider, .options = options, .layer = -1};
+    int grows_as_kept = options->kv != PC_DTYPE_DEFAULT && options->kv != PC_DTYPE_I8;
     pc_status status;
     *out = NULL;
     b.native = pc__calloc(b.mem, 1, sizeof *b.native);
@@ -311,7 +312,9 @@ pc_status pc__native_bind(pc__native **out, pc_context *context, pc__arch *arch,
     b.native->compute = options->compute;
     b.native->shape =
         (pc__kv_shape){arch->layers, arch->kv_heads, arch->head_dim,
-                       arch->v_dim > 0 ? arch->v_dim : arch->head_dim, options->compute};
+                       arch->v_dim > 0 ? arch->v_dim : arch->head_dim,
+                       grows_as_kept ? options->kv : options->compute};
+    b.native->kept = options->kv == PC_DTYPE_I8 ? PC_DTYPE_I8 : b.native->shape.dtype;
     memset(arch, 0, sizeof *arch);
     PC__TRY(bind_positions(&b), done);
     PC__TRY(bind_layers(&b), done);

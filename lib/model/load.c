@@ -149,8 +149,8 @@ static pc__id on_grid_fingerprint(pc__id fingerprint)
 
 static pc_status bind_file(opened *o, const pc_model_options *options, int grids, pc_model *model)
 {
-    pc__bind_options how = {pc__choose_compute(options->compute, is_f32(o->weights)), grids,
-                            options->progress, options->progress_user};
+    pc__bind_options how = {pc__choose_compute(options->compute, is_f32(o->weights)), options->kv,
+                            grids, options->progress, options->progress_user};
     pc__arch arch;
     pc__names names;
     pc__unweave unweave;

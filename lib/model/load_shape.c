@@ -42,8 +42,8 @@ pc_status pc_model_new_shape(pc_model **out, pc_context *context, const char *sh
     PC__TRY(pc__model_new(&model, context), done);
     fingerprint = fingerprint_of(&arch, settings.seed);
     pc__random_provider(&weights, &arch, settings.seed, &provider);
-    pc__bind_options how = {pc__choose_compute(settings.compute, 0), 0, settings.progress,
-                            settings.progress_user};
+    pc__bind_options how = {pc__choose_compute(settings.compute, 0), settings.kv, 0,
+                            settings.progress, settings.progress_user};
     bound = arch;
     arch.rope.short_factors = arch.rope.long_factors = NULL; /* bind takes them over */
     PC__TRY(pc__native_bind(&model->native, context, &bound, &provider, &how), done);

@@ -28,8 +28,9 @@ pc_status pc__model_options(pc_model_options *out, const pc_model_options *optio
                                         "pc_model_options");
     if (status < 0)
         return status;
-    if (out->reserved)
-        return pc__fail(PC_ERR_INVALID, "pc_model_options: reserved must be zero");
+    if (out->kv > PC_DTYPE_I8)
+        return pc__fail(PC_ERR_UNSUPPORTED, "pc_model_options: K and V in dtype %u (F32, BF16, F16 and I8 are known)",
+                        out->kv);
     if (out->flags & ~PC_MODEL_VOCAB_ONLY)
         return pc__fail(PC_ERR_INVALID, "pc_model_options: unknown flags %#llx",
                         (unsigned long long)out->flags);
@@ -138,11 +139,15 @@ static void token_info(pc_model_info *info, const pc__tokenizer *tokenizer)
 static void native_info(pc_model_info *info, const pc__native *native)
 {
     const pc__kv_shape *shape = &native->shape;
-    uint64_t values = (uint64_t)shape->layers * (uint64_t)shape->kv_heads
-                      * (uint64_t)(shape->k_dim + shape->v_dim);
+    uint64_t heads = (uint64_t)shape->layers * (uint64_t)shape->kv_heads;
+    pc__kv_shape kept = *shape;
+    kept.dtype = native->kept;
     info->compute = native->compute;
     info->weight_bytes = pc__native_weight_bytes(native);
-    info->kv_bytes_per_token = values * (shape->dtype == PC_DTYPE_F32 ? 4 : 2);
+    info->kv_bytes_per_token =
+        native->kept == PC_DTYPE_I8
+            ? (heads * pc__kv_page_bytes(&kept) + PC__PAGE - 1) / PC__PAGE
+            : heads * (uint64_t)(shape->k_dim + shape->v_dim) * (native->kept == PC_DTYPE_F32 ? 4 : 2);
 }
 
 pc_status pc__model_finish(pc_model *model, const pc__arch *arch, const pc__id *fingerprint,

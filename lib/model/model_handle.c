@@ -199,9 +199,9 @@ pc_status pc_model_from_ops(pc_model **out, pc_context *context, const pc_model_
     PC__TRY(pc__options_read(&o, sizeof o, PC__V1_SIZE(pc_model_options, progress_user), options,
                              "pc_model_options"),
             done);
-    if (o.reserved || o.flags || o.compute)
+    if (o.kv || o.flags || o.compute)
         return pc__fail(PC_ERR_INVALID,
-                        "pc_model_from_ops: a host's model takes no compute, flags or reserved");
+                        "pc_model_from_ops: a host's model takes no compute, kv or flags");
     PC__TRY(pc__model_new(&model, context), done);
     PC__TRY(pc__options_read(&model->ops, sizeof model->ops, PC__V1_SIZE(pc_model_ops, deviation),
                              ops, "pc_model_ops"),

@@ -124,16 +124,36 @@ pc_status pc__native_run_new(const pc_model *model, size_t tokens, uint64_t regi
     return status;
 }
 
+pc_status pc__native_keep(const pc__native *native, pc__kv **kv)
+{
+    pc__kv *kept;
+    pc_status status;
+    if ((*kv)->shape.dtype == native->kept)
+        return PC_OK;
+    status = pc__kv_convert(&kept, native->context, *kv, native->kept);
+    if (status >= 0) {
+        pc__kv_unref(*kv);
+        *kv = kept;
+    }
+    return status;
+}
+
+uint32_t pc__native_format(const pc__native *native)
+{
+    return native->compute + (native->kept == native->compute ? 0 : 256 * native->kept);
+}
+
 static int same_shape(const pc__kv_shape *a, const pc__kv_shape *b, int32_t layers)
 {
     return a->layers >= layers && a->kv_heads == b->kv_heads && a->k_dim == b->k_dim
-           && a->v_dim == b->v_dim && a->dtype == b->dtype;
+           && a->v_dim == b->v_dim;
 }
 
 pc_status pc__native_may_place(const pc__native *native, const pc__kv *kv, int32_t layers,
                                int64_t start, uint64_t regime)
 {
-    if (!same_shape(&kv->shape, &native->shape, layers))
+    if (!same_shape(&kv->shape, &native->shape, layers)
+        || (kv->shape.dtype != native->shape.dtype && kv->shape.dtype != native->kept))
         return pc__fail(PC_ERR_MISMATCH,
                         "the segment has %d layers of %d K/V heads of %d (dtype %u), this model %d "
                         "of %d of %d (dtype %u)",

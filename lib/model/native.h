@@ -34,7 +34,8 @@ struct pc__native {
     const pc__backend *backend;
     pc__arch arch; /* its longrope factors are owned here */
     uint32_t compute;
-    pc__kv_shape shape;
+    pc__kv_shape shape; /* of runs that grow */
+    uint32_t kept;      /* format of encoded segments: that of the runs, or I8 */
     float scale;    /* of the scores */
     float *slopes;  /* ALiBi, [heads]; else NULL */
     pc__rope *rope; /* where the model has one regime only; else made per pass */
@@ -69,6 +70,11 @@ pc_status pc__native_run_new(const pc_model *model, size_t tokens, uint64_t regi
  * `start` is not where the run was computed. */
 pc_status pc__native_read(const pc_model *model, const pc__kv *kv, int32_t layer, int64_t start,
                           float *k, float *v);
+/* Brings a finished run into the format in which segments are kept. Failure leaves it as it was. */
+pc_status pc__native_keep(const pc__native *native, pc__kv **kv);
+/* The format of segments, as keys and refusals name it: that of computing, where K and V have another
+ * one with 256 times that added. */
+uint32_t pc__native_format(const pc__native *native);
 /* PC_OK, or PC_ERR_MISMATCH / PC_ERR_UNSUPPORTED with the reason why this run, of which the first
  * `layers` layers are needed, cannot be read at `start` in that regime. */
 pc_status pc__native_may_place(const pc__native *native, const pc__kv *kv, int32_t layers,

@@ -1,5 +1,7 @@
 #include "serve/encoder.h"
 
+#include "model/native.h"
+
 static void release_payload(void *owner, void *payload)
 {
     const pc_model *model = owner;
@@ -65,7 +67,20 @@ static pc_status check_payloads(void *const *payloads, size_t count)
     return PC_OK;
 }
 
-pc_status pc__encode(const pc_model *model, const pc_encode_args *args, pc_segment **segments)
+/* Wraps a payload of encode, in the format that is asked for. Released in any case. */
+static pc_status take_payload(pc_segment **out, const pc_model *model, void *payload, int kept,
+                              const int32_t *tokens, size_t count)
+{
+    pc__kv *run = payload;
+    pc_status status = kept && model->native ? pc__native_keep(model->native, &run) : PC_OK;
+    if (status >= 0)
+        return pc__wrap_segment(out, model, run, tokens, count);
+    release_payload((void *)(uintptr_t)model, payload);
+    return status;
+}
+
+static pc_status encode(const pc_model *model, const pc_encode_args *args, int kept,
+                        pc_segment **segments)
 {
     const pc_allocator *mem = &model->context->mem;
     size_t cuts = args->cut_count;
@@ -90,8 +105,8 @@ pc_status pc__encode(const pc_model *model, const pc_encode_args *args, pc_segme
         if (!payloads[c])
             continue;
         if (status >= 0)
-            status = pc__wrap_segment(&segments[c], model, payloads[c],
-                                      args->tokens + args->cuts[c].first, args->cuts[c].count);
+            status = take_payload(&segments[c], model, payloads[c], kept,
+                                  args->tokens + args->cuts[c].first, args->cuts[c].count);
         else
             release_payload((void *)(uintptr_t)model, payloads[c]);
     }
@@ -101,6 +116,24 @@ pc_status pc__encode(const pc_model *model, const pc_encode_args *args, pc_segme
     }
     pc__free(mem, payloads);
     return status;
+}
+
+pc_status pc__encode(const pc_model *model, const pc_encode_args *args, pc_segment **segments)
+{
+    return encode(model, args, 1, segments);
+}
+
+pc_status pc__encode_as_computed(const pc_model *model, const pc_encode_args *args,
+                                 pc_segment **segments)
+{
+    return encode(model, args, 0, segments);
+}
+
+int pc__segment_is_lossy(const pc_segment *segment)
+{
+    const pc_model *model = pc__segment_model(segment);
+    return model && model->native
+           && ((const pc__kv *)segment->payload)->shape.dtype == PC_DTYPE_I8;
 }
 
 pc_status pc__host_sequence_new(const pc_model *model, void **sequence)

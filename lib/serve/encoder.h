@@ -6,9 +6,14 @@
 #include "model/model.h"
 #include "store/segment.h"
 
-/* Runs ops->encode; segments [cut_count] become counted segments with the tokens of their cuts. All
- * or none. */
+/* Runs ops->encode; segments [cut_count] become counted segments with the tokens of their cuts, in
+ * the format in which the model's segments are kept. All or none. */
 pc_status pc__encode(const pc_model *model, const pc_encode_args *args, pc_segment **segments);
+/* The same in the format in which they are computed: for those that are not kept. */
+pc_status pc__encode_as_computed(const pc_model *model, const pc_encode_args *args,
+                                 pc_segment **segments);
+/* Its states are less than what was computed. */
+int pc__segment_is_lossy(const pc_segment *segment);
 
 /* The rest, under the model's turn. drop(NULL) does nothing. */
 pc_status pc__host_sequence_new(const pc_model *model, void **sequence);

@@ -201,6 +201,8 @@ static pc_status hand_out(evaluation *e)
     pc_status status = PC_OK;
     for (size_t l = 0; l < a->lane_count && a->segments && status >= 0; l++) {
         run *r = &e->runs[e->run_first[l]];
+        if ((status = pc__native_keep(e->model->native, &r->kv)) < 0)
+            break;
         status = pc__wrap_segment(&a->segments[l], e->model, r->kv, a->lanes[l].tokens, r->count);
         r->kv = NULL; /* the segment's, or gone */
     }

@@ -108,7 +108,8 @@ static pc_status encode_group(chain *c, size_t first, size_t end, double *second
     args.regime_length = r->regime.length;
     args.cancelled = r->options->cancelled;
     args.cancel_user = r->options->cancel_user;
-    status = pc__encode(r->model, &args, c->made);
+    status = pc__request_is_fresh(r) ? pc__encode_as_computed(r->model, &args, c->made)
+                                     : pc__encode(r->model, &args, c->made);
     for (size_t p = first, cut = 0; status >= 0 && p < end; p++)
         if (parts[p].count)
             r->segments[p] = c->made[cut++];

@@ -69,10 +69,15 @@ static int reuses_nothing(const pc__request *r)
            r->options->baseline == PC_BASELINE_CONTIGUOUS;
 }
 
+int pc__request_is_fresh(const pc__request *r)
+{
+    return r->options->baseline == PC_BASELINE_PLAN || r->options->repair == PC_REPAIR_FULL;
+}
+
 static int sees_all_before(const pc__request *r)
 {
-    return r->options->baseline == PC_BASELINE_PLAN || r->options->repair == PC_REPAIR_FULL
-        || r->options->encoding == PC_ENCODE_EXACT || !r->prompt->schema;
+    return pc__request_is_fresh(r) || r->options->encoding == PC_ENCODE_EXACT
+        || !r->prompt->schema;
 }
 
 /* The reason and the level that the caller's wish itself gives. */
@@ -108,10 +113,8 @@ static pc_status gather(pc__request *r)
 {
     pc_status status = PC_OK;
     if (sees_all_before(r)) {
-        int fresh = r->options->baseline == PC_BASELINE_PLAN ||
-                    r->options->repair == PC_REPAIR_FULL;
         if (!reuses_nothing(r))
-            status = pc__gather_exact(r, fresh ? NULL : r->cache);
+            status = pc__gather_exact(r, pc__request_is_fresh(r) ? NULL : r->cache);
     } else if (!reuses_nothing(r)) {
         status = pc__gather_units(r);
     }
@@ -161,6 +164,18 @@ static void need_last_token(pc__request *r)
         r->again[r->first[at + 1] - 1] = 1;
 }
 
+/* States that were rounded for keeping are not those of a prefill, whatever they have seen. */
+static void judge_format(pc__request *r)
+{
+    for (size_t p = 0; p < r->prompt->part_count; p++) {
+        if (!r->segments[p] || !pc__segment_is_lossy(r->segments[p]))
+            continue;
+        for (size_t t = r->first[p]; t < r->first[p + 1]; t++)
+            if (!r->again[t])
+                r->stats.exactness = PC_APPROXIMATE;
+    }
+}
+
 static void count_part(pc__request *r, size_t p)
 {
     const pc__part *part = &r->prompt->parts[p];
@@ -202,6 +217,7 @@ pc_status pc__request_run(pc__request *r, void **sequence, float *logits)
     status = repair(r);
     if (status < 0)
         return status;
+    judge_format(r);
     for (size_t p = 0; p < r->prompt->part_count; p++)
         count_part(r, p);
     return pc__prefill(r, sequence, logits);

@@ -35,6 +35,8 @@ void pc__request_end(pc__request *request); /* zeroed: does nothing */
  * behind the last token. The request's segments must outlive the sequence. */
 pc_status pc__request_run(pc__request *request, void **sequence, float *logits);
 
+/* Nothing of it is taken from the store or kept: PC_BASELINE_PLAN, repair FULL. */
+int pc__request_is_fresh(const pc__request *request);
 /* PC_ERR_CANCELLED if the caller wants no more. */
 pc_status pc__request_poll(const pc__request *request);
 /* Part `part` was not reused; the first such part gives the reason. */

@@ -2,6 +2,8 @@
 
 #include <string.h>
 
+#include "model/native.h"
+
 pc__id pc__serve_base(const pc_model *model, const pc_cache *cache, uint32_t encoding,
                       uint64_t regime)
 {
@@ -10,7 +12,7 @@ pc__id pc__serve_base(const pc_model *model, const pc_cache *cache, uint32_t enc
     base.tokenizer = model->tokenizer_id.bytes;
     base.position_scheme = model->info.position_scheme;
     base.regime = regime;
-    base.dtype = model->info.compute;
+    base.dtype = model->native ? pc__native_format(model->native) : model->info.compute;
     base.layout = model->native ? 1 : 0;
     base.encoding = encoding;
     if (cache)

@@ -16,6 +16,15 @@
 enum { MOST = 16, MOST_LAYERS = 64, MOST_TIMES = 99, ARMS = 3 };
 enum { SHARED, PER_ROW, UNSHARED };
 
+/* In the order of --dtype; the products that the bound counts: int8 is multiplied by 16 bits, at the rate of bf16. */
+static const struct {
+    const char *name;
+    uint32_t dtype, products;
+} dtypes[] = {{"f32", PC_DTYPE_F32, PC_DTYPE_F32},
+              {"bf16", PC_DTYPE_BF16, PC_DTYPE_BF16},
+              {"f16", PC_DTYPE_F16, PC_DTYPE_F32},
+              {"int8", PC_DTYPE_I8, PC_DTYPE_BF16}};
+
 typedef struct arguments {
     const char *rows, *prefix, *suffix, *picture;
     long heads, kv_heads, head_dim, dtype, repeats, memory;
@@ -43,18 +52,23 @@ static size_t run_bytes(const bench *b, size_t tokens)
     return pc_pages_bytes(&b->shape, tokens);
 }
 
-/* Values of both signs between 0.5 and 1: any bits would do, but for NaN and denormal numbers. */
-static void fill(const bench *b, uint8_t *memory, size_t bytes)
+/* The same page of values between -1 and 1 again and again: what is read is not what takes time. */
+static int fill(const bench *b, uint8_t *memory, size_t bytes)
 {
-    uint64_t x = 88172645463325252u;
-    for (size_t i = 0; i + 8 <= bytes; i += 8) {
-        uint64_t bits;
-        x ^= x << 13, x ^= x >> 7, x ^= x << 17;
-        bits = b->shape.dtype == PC_DTYPE_BF16
-                   ? (x & UINT64_C(0x807f807f807f807f)) | UINT64_C(0x3f003f003f003f00)
-                   : (x & UINT64_C(0x807fffff807fffff)) | UINT64_C(0x3f0000003f000000);
-        memcpy(memory + i, &bits, sizeof bits);
-    }
+    size_t page = run_bytes(b, PC_PAGE_TOKENS),
+           floats = (size_t)b->shape.kv_heads * (size_t)b->shape.k_dim * PC_PAGE_TOKENS;
+    float *values = malloc(floats * sizeof *values);
+    int code = EXIT_OK;
+    for (size_t i = 0; values && i < floats; i++)
+        values[i] = (float)(i * 2654435761u % 2001) * 1e-3f - 1.0f;
+    if (!values)
+        code = plain_error("no memory for a page");
+    else if (bytes && pc_pages_write(&b->shape, memory, 0, PC_PAGE_TOKENS, values, values) < 0)
+        code = input_error("pages", NULL);
+    for (size_t i = page; code == EXIT_OK && i < bytes; i += page)
+        memcpy(memory + i, memory, page);
+    free(values);
+    return code;
 }
 
 static int lay_out(bench *b)
@@ -62,6 +76,7 @@ static int lay_out(bench *b)
     size_t shared = run_bytes(b, b->prefix), own = run_bytes(b, b->suffix),
            layer = shared + b->rows * own, at = 0;
     size_t room = (size_t)b->a->memory << 20, enough = (size_t)256 << 20;
+    int code;
     b->layers = layer ? (enough + layer - 1) / layer : 1;
     b->layers = b->layers > MOST_LAYERS ? MOST_LAYERS : b->layers;
     while (b->layers > 1 && b->layers * (layer + b->rows * shared) > room &&
@@ -74,7 +89,8 @@ static int lay_out(bench *b)
     if (!b->memory || !b->pages)
         return plain_error("no memory for %zu layers of %zu rows; --memory limits it", b->layers,
                            b->rows);
-    fill(b, b->memory, b->layers * (layer + b->copies * shared));
+    if ((code = fill(b, b->memory, b->layers * (layer + b->copies * shared))) != EXIT_OK)
+        return code;
     for (size_t l = 0; l < b->layers; l++)
         for (size_t i = 0; i < b->runs; i++) {
             b->pages[l * b->runs + i] = b->memory + at;
@@ -167,7 +183,7 @@ static void print_row(const bench *b, const double *us)
                       "rows", (json_int_t)b->rows, "prefix", (json_int_t)b->prefix, "suffix",
                       (json_int_t)b->suffix, "heads", (json_int_t)b->shape.heads, "kv_heads",
                       (json_int_t)b->shape.kv_heads, "head_dim", (json_int_t)b->shape.k_dim,
-                      "dtype", b->shape.dtype == PC_DTYPE_BF16 ? "bf16" : "f32", "unshared_us",
+                      "dtype", dtypes[b->a->dtype].name, "unshared_us",
                       json_number(us[UNSHARED]), "per_row_us", us[PER_ROW], "shared_us", us[SHARED],
                       "chosen_us", us[SHARED], "speedup", json_number(us[UNSHARED] / us[SHARED]),
                       "speedup_per_row", us[PER_ROW] / us[SHARED], "bound_us", bound, "bound_share",
@@ -251,12 +267,12 @@ static int grid(bench *b, const command *about)
     if (pc_context_new(&b->context, NULL) < 0)
         return input_error("set-up", NULL);
     b->read_rate = machine_read_rate(machine_threads());
-    b->flop_rate = machine_flop_rate(machine_threads(), b->shape.dtype);
+    b->flop_rate = machine_flop_rate(machine_threads(), dtypes[a->dtype].products);
     if (!a->json) {
         printf("%u threads, %.1f GB/s, %.0f GFLOP/s; %ld query heads, %ld K/V heads of %ld, %s; "
                "microseconds of a layer\n",
                machine_threads(), b->read_rate / 1e9, b->flop_rate / 1e9, a->heads, a->kv_heads,
-               a->head_dim, a->dtype ? "bf16" : "f32");
+               a->head_dim, dtypes[a->dtype].name);
         printf(" rows  prefix  suffix     unshared      per row       shared  unsh/sh.  row/sh.    "
                "  bound\n");
     }
@@ -283,7 +299,7 @@ int bench_attend(int argc, char **argv)
         {"heads", OPTION_NUMBER, &a.heads, "query heads (32)", NULL, 1, 1024},
         {"kv-heads", OPTION_NUMBER, &a.kv_heads, "K/V heads (32)", NULL, 1, 1024},
         {"head-dim", OPTION_NUMBER, &a.head_dim, "dimensions of a head (128)", NULL, 1, 1024},
-        {"dtype", OPTION_CHOICE, &a.dtype, "of K and V (bf16)", "f32 bf16", 0, 0},
+        {"dtype", OPTION_CHOICE, &a.dtype, "of K and V (bf16)", "f32 bf16 f16 int8", 0, 0},
         {"repeats", OPTION_NUMBER, &a.repeats, "runs of each way, in turn; the median counts (9)",
          NULL, 1, MOST_TIMES},
         {"memory", OPTION_NUMBER, &a.memory,
@@ -309,7 +325,7 @@ int bench_attend(int argc, char **argv)
     b.shape.heads = (int32_t)a.heads;
     b.shape.kv_heads = (int32_t)a.kv_heads;
     b.shape.k_dim = b.shape.v_dim = (int32_t)a.head_dim;
-    b.shape.dtype = a.dtype ? PC_DTYPE_BF16 : PC_DTYPE_F32;
+    b.shape.dtype = dtypes[a.dtype].dtype;
     code = plot_may_write(a.picture);
     if (code == EXIT_OK)
         code = grid(&b, &about);

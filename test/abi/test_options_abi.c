@@ -141,9 +141,9 @@ static pc_eval_args eval_init = PC_EVAL_ARGS_INIT;
 static const pc_read_case read_cases[] = {
     PC_READ_CASE(pc_context_options, use_context, &context_init, 56,
                  PC_FIELD(pc_context_options, reserved), PC_NO_FIELD, 0, 1),
-    PC_READ_CASE(pc_model_options, use_load, &model_init, 56, PC_FIELD(pc_model_options, reserved),
+    PC_READ_CASE(pc_model_options, use_load, &model_init, 56, PC_NO_FIELD,
                  PC_FIELD(pc_model_options, flags), 1, 1),
-    PC_READ_CASE(pc_model_options, use_host, &model_init, 56, PC_FIELD(pc_model_options, reserved),
+    PC_READ_CASE(pc_model_options, use_host, &model_init, 56, PC_FIELD(pc_model_options, kv),
                  PC_FIELD(pc_model_options, flags), 0, 1),
     PC_READ_CASE(pc_model_ops, use_ops, &ops_init, 104, PC_NO_FIELD, PC_NO_FIELD, 0, 0),
     PC_READ_CASE(pc_cache_options, use_cache, &cache_init, 40, PC_NO_FIELD,

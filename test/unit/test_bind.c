@@ -86,7 +86,7 @@ static pc_status bind(pc__native **out, pc_context *context, int fail_part, uint
                      .position_scheme = PC_POSITION_ALIBI,
                      .causal = 1};
     pc__provider provider = {&the_source, matrix, vector, table_rows};
-    pc__bind_options options = {compute, 0, stop, &stop_at};
+    pc__bind_options options = {compute, 0, 0, stop, &stop_at};
     the_source = (source){.fail_part = fail_part};
     return pc__native_bind(out, context, &arch, &provider, &options);
 }

@@ -223,8 +223,8 @@ static void faults(pc_context *context)
     shape.heads = 5;
     refused(context, &args, "5 heads over 2");
     shape = w.shape;
-    shape.dtype = PC_DTYPE_F16;
-    refused(context, &args, "dtype 3");
+    shape.dtype = 5;
+    refused(context, &args, "dtype 5");
     CHECK_INT(pc_pages_bytes(&shape, 10), 0);
     shape = w.shape;
     shape.k_dim = 1025;

@@ -347,7 +347,7 @@ static void check_loss(const scene *s)
     }
 }
 
-static const char *const levels[] = {"c", "avx2", "avx512", "avx512bf16", "amx"};
+static const char *const levels[] = {"c", "avx2", "avx512", "avx512vnni", "avx512bf16", "amx"};
 enum { LEVELS = sizeof levels / sizeof *levels };
 
 static void try_scene(scene *s, int terms, uint64_t seed)

@@ -4,7 +4,6 @@
 #include "attn/cpu/softmax512.h"
 
 enum { ROWS = 6 };
-#define INLINE static inline __attribute__((always_inline))
 
 /* 16 pairs: the first of each, the second of each. */
 INLINE void open_pairs(__m512i pairs, __m512i order, __m512 *first, __m512 *second)
@@ -102,7 +101,7 @@ INLINE void block(const pc__attn_task *task, size_t page, size_t row, const int 
     for (int r = 0; r < rows; r++) {
         size_t i = row + (size_t)r;
         scale[r] = pc__softmax512(task, i, page, s[r]);
-        task->l[i] = task->l[i] * scale[r] + pc__sum_page512(s[r]);
+        task->l[i] = task->l[i] * scale[r] + vec_sum_page(s[r]);
     }
     for (; column + 64 <= task->v_dim; column += 64)
         values(task, v, row, rows, 4, 0xffff, column, ahead, fetch, s, scale);

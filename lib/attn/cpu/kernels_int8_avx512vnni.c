@@ -8,7 +8,6 @@
 #include "attn/cpu/softmax512.h"
 
 enum { ROWS = 6, SPLIT = 3 /* rows up to which 64 keys or columns fit the registers, beyond that 32 do */ };
-#define INLINE static inline __attribute__((always_inline))
 
 typedef struct block {
     const pc__attn_task *task;
@@ -164,7 +163,7 @@ INLINE float whole_page(const pc__attn_task *task, size_t row, __m512 *x)
 static float part_page(const pc__attn_task *task, size_t row, size_t page, float *s)
 {
     float scale = pc__softmax512(task, row, page, s);
-    task->l[row] = task->l[row] * scale + pc__sum_page512(s);
+    task->l[row] = task->l[row] * scale + vec_sum_page(s);
     return scale;
 }
 

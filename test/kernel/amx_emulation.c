@@ -7,7 +7,7 @@
 #include <unistd.h>
 #include <xmmintrin.h>
 
-amx_machine amx;
+_Thread_local amx_machine amx;
 
 static void refuse(const char *what)
 {

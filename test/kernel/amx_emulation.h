@@ -18,13 +18,13 @@ typedef struct amx_tile {
     } at;
 } amx_tile;
 
-/* Of the thread that runs the kernels: there is one. */
+/* A processor of every thread. */
 typedef struct amx_machine {
     amx_tile tile[8];
     int open; /* between LDTILECFG and TILERELEASE */
     uint64_t configurations, loads, stores, zeros, bf16_products, int8_products, releases;
 } amx_machine;
-extern amx_machine amx;
+extern _Thread_local amx_machine amx;
 
 void amx_load_config(const void *config);
 void amx_release(void);

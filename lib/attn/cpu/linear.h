@@ -6,6 +6,9 @@
  * third of it, and a single one up to 2.3 times as long where memory is not the limit. It is left
  * where it cannot keep the contract: then, and without PC_HAVE_ONEDNN, all is ours.
  *
+ * With AMX our own panels are tiles too (PC_LINEAR=own; kernels_amx_panel.c). oneDNN stays the default there because its times are known from such a
+ * machine and those of our tiles are not: nobody has measured them yet. They need no copy of inputs and outputs, and one configuration a panel.
+ *
  * PC_LINEAR=own or PC_LINEAR=onednn in the environment overrides the choice (for tests; read
  * whenever a layer is made). PC_CPU_MASK (attn/kernels.h) limits our own kernels only, oneDNN has
  * DNNL_MAX_CPU_ISA. */

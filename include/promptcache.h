@@ -778,6 +778,41 @@ typedef struct pc_attend_args {
  * plan's first use of a rope). Since 0.1. */
 PC_API pc_status pc_attend(pc_plan *plan, const pc_attend_args *args);
 
+/* ------------------------------------------------------------ costs of this machine */
+
+/* How many rows read a run together follows from what a pass over it costs. Estimates are built in; measured ones (pc_calibrate) are kept in a
+ * file that every context of the user reads when it first needs them: $PC_COSTS if set ("builtin": no file), else promptcache/costs in
+ * $XDG_CACHE_HOME or ~/.cache. A file of another CPU is not used. */
+#define PC_COST_COUNT 9
+enum { PC_COSTS_BUILT_IN = 0, PC_COSTS_FROM_FILE = 1, PC_COSTS_MEASURED = 2 };
+
+typedef struct pc_costs {
+    size_t struct_size;
+    char cpu[64];
+    char kernels[16]; /* of the CPU: "avx512bf16", … */
+    uint32_t source;  /* PC_COSTS_… */
+    uint32_t reserved;
+    double cached_ns[PC_COST_COUNT]; /* [i]: 2^i query vectors over one token of one K/V head of 128 dimensions, K and V from the
+                                        second-level cache, one thread */
+    double memory_ns[PC_COST_COUNT]; /* the same from memory */
+} pc_costs;
+#define PC_COSTS_INIT {sizeof(pc_costs), {0}, {0}, 0, 0, {0}, {0}}
+
+/* The costs that plans of this context are made by. Since 0.1. */
+PC_API pc_status pc_costs_get(pc_context *context, pc_costs *costs);
+
+typedef struct pc_calibrate_options {
+    size_t struct_size;
+    const char *path; /* where to keep them; NULL: as above; "": nowhere */
+    pc_progress_fn progress;
+    void *progress_user;
+} pc_calibrate_options;
+#define PC_CALIBRATE_OPTIONS_INIT {sizeof(pc_calibrate_options), NULL, NULL, NULL}
+
+/* Measures (one thread, well under a second, 128 MiB), puts the costs in force for this context and keeps them. Results do not depend on costs, only
+ * times do. PC_ERR_NOMEM, PC_ERR_CANCELLED: nothing has changed. PC_ERR_IO: in force, but not kept. Since 0.1. */
+PC_API pc_status pc_calibrate(pc_context *context, const pc_calibrate_options *options);
+
 #ifdef __cplusplus
 }
 #endif

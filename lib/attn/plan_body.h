@@ -20,7 +20,8 @@ enum {
     PC__TILE_ROWS = 256,       /* query vectors of a unit */
     PC__LIGHT_ROWS = 8,        /* query vectors of a call that waits for memory rather than for arithmetic, and from which on … */
     PC__HEAVY_ROWS = 2 * PC__BLOCK_ROWS + 1,       /* … it is the other way round */
-    PC__STATE_FLOATS = 1 << 23 /* of a wave */
+    PC__STATE_FLOATS = 1 << 23, /* of a wave */
+    PC__CACHED_BYTES = 1 << 19 /* a part of one head up to this size is taken to stay in the second-level cache for the next who reads it */
 };
 
 typedef struct pc__pair {

@@ -2,6 +2,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "attn/costs.h"
 #include "attn/plan_body.h"
 
 static const uint32_t NONE = UINT32_MAX;
@@ -206,9 +207,13 @@ static int longest_first(const void *a, const void *b)
 
 static pc_status make_units(maker *m, pc__wave *wave)
 {
-    size_t tile = m->plan->group < PC__TILE_ROWS ? PC__TILE_ROWS / m->plan->group : 1, first = 0;
+    const pc__plan *plan = m->plan;
+    const pc__costs *costs = pc__costs_of(plan->context);
+    size_t most = plan->group < PC__TILE_ROWS ? PC__TILE_ROWS / plan->group : 1, first = 0;
+    int cached = PC__PART / PC__PAGE * pc__kv_page_bytes(&plan->shape) <= PC__CACHED_BYTES;
     sort_slots(m);
-    for (size_t p = 0; p < m->draft->part_count; p++) /* fill[p] is now where the slots of component p end */
+    for (size_t p = 0; p < m->draft->part_count; p++) { /* fill[p] is now where the slots of component p end */
+        size_t slots = m->fill[p] - first, tile = slots > 1 ? pc__cost_tile(costs, slots, plan->group, most, cached) : 1;
         while (first < m->fill[p]) {
             size_t count = m->fill[p] - first < tile ? m->fill[p] - first : tile;
             pc_status status = make_unit(m, wave, first, count);
@@ -216,6 +221,7 @@ static pc_status make_units(maker *m, pc__wave *wave)
                 return status;
             first += count;
         }
+    }
     if (wave->units)
         qsort(m->plan->units + wave->first_unit, wave->units, sizeof *m->plan->units, longest_first);
     return PC_OK;

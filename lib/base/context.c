@@ -2,6 +2,7 @@
 
 #include <stdarg.h>
 #include <stdio.h>
+#include <string.h>
 #include <unistd.h>
 #include <sched.h>
 
@@ -72,7 +73,12 @@ void pc__context_unref(pc_context *context)
 {
     if (context && atomic_fetch_sub_explicit(&context->references, 1, memory_order_acq_rel) == 1) {
         pc_allocator mem = context->mem;
+        void *next;
         pc__pool_free(context->pool);
+        for (void *block = atomic_load(&context->own_costs); block; block = next) {
+            memcpy(&next, block, sizeof next);
+            pc__free(&mem, block);
+        }
         pc__free(&mem, context);
     }
 }

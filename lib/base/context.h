@@ -19,6 +19,8 @@ struct pc_context {
     void *parallel_user;
     uint32_t threads; /* >= 1 */
     pc__pool *pool;   /* NULL when the host has its own or threads is 1 */
+    _Atomic(const struct pc__costs *) costs; /* attn/costs.h; NULL: not looked for yet */
+    _Atomic(void *) own_costs; /* list of blocks to free, each begins with a pointer to the next */
 };
 
 pc_context *pc__context_ref(pc_context *context); /* returns it */

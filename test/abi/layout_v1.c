@@ -313,6 +313,21 @@ AT(pc_attend_args, window, 56);
 AT(pc_attend_args, scale, 64);
 AT(pc_attend_args, soft_cap, 68);
 
+GROWS(pc_costs, 240);
+AT(pc_costs, struct_size, 0);
+AT(pc_costs, cpu, 8);
+AT(pc_costs, kernels, 72);
+AT(pc_costs, source, 88);
+AT(pc_costs, reserved, 92);
+AT(pc_costs, cached_ns, 96);
+AT(pc_costs, memory_ns, 168);
+
+GROWS(pc_calibrate_options, 32);
+AT(pc_calibrate_options, struct_size, 0);
+AT(pc_calibrate_options, path, 8);
+AT(pc_calibrate_options, progress, 16);
+AT(pc_calibrate_options, progress_user, 24);
+
 #endif
 
 SAME(PC_OK, 0);
@@ -386,6 +401,9 @@ SAME(PC_FINISH_STOP_STRING, 2);
 SAME(PC_FINISH_LENGTH, 3);
 SAME(PC_FINISH_CALLBACK, 4);
 SAME(PC_FINISH_ERROR, 5);
+SAME(PC_COSTS_BUILT_IN, 0);
+SAME(PC_COSTS_FROM_FILE, 1);
+SAME(PC_COSTS_MEASURED, 2);
 SAME(PC_MODEL_VOCAB_ONLY, 1);
 SAME(PC_TOKENIZE_SPECIAL, 1);
 SAME(PC_TOKENIZE_BOS, 2);

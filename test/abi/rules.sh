@@ -26,7 +26,9 @@ inside=$(grep -lE '#include "(base|text|pml|attn|model|store|serve)/' $(find too
 [ -z "$inside" ] || fault "public header only: $inside"
 
 for file in $(find lib tools test include examples -name '*.[ch]'); do
-    [ "$(wc -l <"$file")" -le 800 ] || fault "$file has over 800 lines"
+    most=800
+    [ "$file" = include/promptcache.h ] && most=1400 # the one header there is
+    [ "$(wc -l <"$file")" -le $most ] || fault "$file has over $most lines"
 done
 twins=$(find lib tools -name '*.c' -exec basename {} .c \; | sort | uniq -d)
 [ -z "$twins" ] || fault "file names that are not unique: $twins"

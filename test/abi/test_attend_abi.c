@@ -50,6 +50,20 @@ static pc_status use_rope(const void *options)
     return pc_attend(plan, &args);
 }
 
+static pc_calibrate_options calibrate_args = PC_CALIBRATE_OPTIONS_INIT;
+
+static pc_status use_calibrate(const void *options)
+{
+    return pc_calibrate(context, options); /* keeps nothing: PC_COSTS is "builtin" in the tests */
+}
+
+static pc_status fill_costs(void *costs)
+{
+    return pc_costs_get(context, costs);
+}
+
+static const pc_write_case costs_case = {"pc_costs", fill_costs, sizeof(pc_costs), 240};
+
 static const pc_read_case cases[] = {
     PC_READ_CASE(pc_attend_shape, use_shape, &shape, 32, PC_FIELD(pc_attend_shape, reserved),
                  PC_NO_FIELD, 0, 0),
@@ -57,6 +71,7 @@ static const pc_read_case cases[] = {
                  PC_PLAN_PER_ROW, 0),
     PC_READ_CASE(pc_attend_args, use_attend, &attend_args, 72, PC_NO_FIELD, PC_NO_FIELD, 0, 0),
     PC_READ_CASE(pc_rope, use_rope, &rope, 32, PC_FIELD(pc_rope, reserved), PC_NO_FIELD, 0, 1),
+    PC_READ_CASE(pc_calibrate_options, use_calibrate, &calibrate_args, 32, PC_NO_FIELD, PC_NO_FIELD, 0, 1),
 };
 
 static int start(void)
@@ -86,6 +101,8 @@ int main(void)
     int started = start();
     for (size_t i = 0; i < sizeof cases / sizeof *cases && started; i++)
         pc_check_read(&cases[i]);
+    if (started)
+        pc_check_write(&costs_case);
     pc_plan_free(plan);
     pc_context_free(context);
     return pc_test_end();

@@ -12,6 +12,12 @@
 static long passed, failed;
 static pthread_mutex_t memory_lock = PTHREAD_MUTEX_INITIALIZER;
 
+/* What someone has measured on this machine shall not decide what is tested. */
+__attribute__((constructor)) static void without_measured_costs(void)
+{
+    setenv("PC_COSTS", "builtin", 0);
+}
+
 int pc_test_check(int ok, const char *file, int line, const char *what)
 {
     if (ok) {

@@ -11,6 +11,7 @@ typedef struct benchmark {
 static const benchmark all[] = {
     {"attend", "attention of a batch over a shared prefix, against reading it for every row",
      bench_attend},
+    {"calibrate", "what passes of attention cost on this machine; kept for all programs", bench_calibrate},
     {"decode", "a step of a batch over a shared prefix, against copies of it", bench_decode},
     {"ttft", "time to the first token, cached against full prefill", bench_ttft},
 };
@@ -19,7 +20,7 @@ static int help(void)
 {
     printf("usage: promptcache %s\n\n", bench_command.usage);
     for (size_t i = 0; i < sizeof all / sizeof *all; i++)
-        printf("  %-8s %s\n", all[i].name, all[i].summary);
+        printf("  %-11s %s\n", all[i].name, all[i].summary);
     printf("\n`promptcache bench NAME --help` tells more.\n");
     return EXIT_OK;
 }

@@ -105,6 +105,7 @@ extern const command run_command, show_command, check_command, eval_command, ben
     tokenize_command;
 int write_layout_svg(const pc_schema *schema, const char *path); /* 0, or an exit code */
 int bench_attend(int argc, char **argv);
+int bench_calibrate(int argc, char **argv);
 int bench_decode(int argc, char **argv);
 int bench_ttft(int argc, char **argv);
 

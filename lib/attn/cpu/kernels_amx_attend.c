@@ -15,7 +15,6 @@
 #include "attn/cpu/weights512bf16.h"
 
 enum { SIDE = PC__TILE_SIDE, STEP = 32, CHUNK = 64, LINE = 64 };
-#define INLINE static inline __attribute__((always_inline))
 
 /* While a page is worked on, others are fetched, a few lines after each piece of work: the run's next page, then pages that are wanted later. Pages of one
  * head are far apart, which no hardware prefetcher follows. */
@@ -40,10 +39,10 @@ typedef struct work {
     uint16_t q_tail[SIDE][STEP], k_tail[STEP / 2][2 * PC__PAGE], v_tail[PC__PAGE / 2][2 * SIDE]; /* of the last step, the last columns */
 } work;
 
-/* As many pages as the planner counts on (plan_attend.c): half a page for six rows, a whole one at least. */
+/* As many pages as the planner counts on (plan_attend.c): half a page for PC__BLOCK_ROWS rows, a whole one at least. */
 static size_t lines_ahead(const ahead *a)
 {
-    size_t halves = (a->task->rows + 5) / 6;
+    size_t halves = (a->task->rows + PC__BLOCK_ROWS - 1) / PC__BLOCK_ROWS;
     return (halves < 2 ? 2 : halves) * a->page_lines / 2;
 }
 

@@ -7,10 +7,8 @@
 
 #include "attn/cpu/softmax512.h"
 
-#define PC__INLINE static inline __attribute__((always_inline)) /* into the loop over rows */
-
 /* Rounds a page of weights to bf16 and returns the sum of the rounded ones, which are those that multiply V. */
-PC__INLINE float pc__round_page512(const float *s, uint16_t *p)
+INLINE float pc__round_page512(const float *s, uint16_t *p)
 {
     __m512 sum = _mm512_setzero_ps();
     for (int t = 0; t < PC__PAGE; t += 16) {
@@ -22,7 +20,7 @@ PC__INLINE float pc__round_page512(const float *s, uint16_t *p)
 }
 
 /* exp of what is at most 0, to 3e-6: the weights are rounded to bf16. */
-PC__INLINE __m512 pc__weight512(__m512 x)
+INLINE __m512 pc__weight512(__m512 x)
 {
     __m512 t = _mm512_mul_ps(_mm512_max_ps(x, _mm512_set1_ps(-104.0f)), _mm512_set1_ps(1.44269504f)), n = _mm512_roundscale_ps(t, 8), p;
     t = _mm512_sub_ps(t, n);
@@ -34,7 +32,7 @@ PC__INLINE __m512 pc__weight512(__m512 x)
 }
 
 /* The common case in registers: all of the page is visible, and scores are plain products. */
-PC__INLINE float pc__whole_page512(const pc__attn_task *task, size_t row, const float *s, uint16_t *p)
+INLINE float pc__whole_page512(const pc__attn_task *task, size_t row, const float *s, uint16_t *p)
 {
     __m512 x0 = _mm512_loadu_ps(s), x1 = _mm512_loadu_ps(s + 16), x2 = _mm512_loadu_ps(s + 32), x3 = _mm512_loadu_ps(s + 48);
     __m512 sum = _mm512_setzero_ps(), top;
@@ -60,7 +58,7 @@ PC__INLINE float pc__whole_page512(const pc__attn_task *task, size_t row, const 
 
 /* s[PC__PAGE]: scores of the row in, changed. Its weights to p (0 where it does not see), its m and l updated; returns what its old sums are to be
  * multiplied by. */
-PC__INLINE float pc__weights512(const pc__attn_task *task, size_t row, size_t page, float *s, uint16_t *p)
+INLINE float pc__weights512(const pc__attn_task *task, size_t row, size_t page, float *s, uint16_t *p)
 {
     uint32_t a, b;
     float scale;

@@ -13,6 +13,10 @@ static const benchmark all[] = {
      bench_attend},
     {"calibrate", "what passes of attention cost on this machine; kept for all programs", bench_calibrate},
     {"decode", "a step of a batch over a shared prefix, against copies of it", bench_decode},
+    {"mmlu", "short questions behind worked examples, computed once or every time", bench_mmlu},
+    {"needles", "many questions about long documents", bench_needles},
+    {"samples", "many answers to each question behind few-shot examples", bench_samples},
+    {"serve", "requests with the lengths of real traffic behind one system prompt", bench_serve},
     {"ttft", "time to the first token, cached against full prefill", bench_ttft},
 };
 

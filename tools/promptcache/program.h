@@ -107,6 +107,10 @@ int write_layout_svg(const pc_schema *schema, const char *path); /* 0, or an exi
 int bench_attend(int argc, char **argv);
 int bench_calibrate(int argc, char **argv);
 int bench_decode(int argc, char **argv);
+int bench_mmlu(int argc, char **argv);
+int bench_needles(int argc, char **argv);
+int bench_samples(int argc, char **argv);
+int bench_serve(int argc, char **argv);
 int bench_ttft(int argc, char **argv);
 
 #endif

@@ -1,0 +1,52 @@
+/* The model that a benchmark runs, and what the machine could do with it at best. */
+#ifndef BENCH_MODEL_H
+#define BENCH_MODEL_H
+
+#include "program.h"
+
+typedef struct bench_model_options {
+    const char *model, *shape, *tokenizer; /* NULL: none given */
+    long compute;
+} bench_model_options;
+#define BENCH_MODEL_ROWS(o)                                                                        \
+    {"shape", OPTION_FILE, &(o).shape,                                                             \
+     "named shape or config.json, random weights (llama-1b)", NULL, 0, 0},                         \
+        {"model", OPTION_FILE, &(o).model, "a real model instead", NULL, 0, 0},                    \
+    {                                                                                              \
+        "compute", OPTION_CHOICE, &(o).compute, "number format (default)", COMPUTE_CHOICES, 0, 0   \
+    }
+
+#define TOKENIZER_ROW(o)                                                                           \
+    {                                                                                              \
+        "tokenizer", OPTION_FILE, &(o).tokenizer,                                                  \
+            "a model whose vocabulary cuts the text (--model's own)", NULL, 0, 0                   \
+    }
+
+typedef struct bench_model {
+    pc_context *context;
+    pc_model *model;
+    pc_model *tokenizer; /* NULL: the model itself */
+    pc_model_info info;
+    double read_rate, flop_rate; /* measured (machine.h) */
+} bench_model;
+
+/* An exit code; after any of them the model is to be closed. */
+int bench_model_open(bench_model *b, const bench_model_options *options, const command *about);
+void bench_model_close(bench_model *b);
+
+/* One pass of the model. Sums are doubles: they count whole workloads too. */
+typedef struct pass_work {
+    double rows;   /* new tokens */
+    double logits; /* of them with logits */
+    double keys;   /* tokens whose K and V must be read, each once */
+    double pairs;  /* (row, key) that see each other */
+} pass_work;
+
+/* Weights of one token's way through the layers, without embedding and head. Where embedding and
+ * head are one table this is too few by that table: what is made of it stays a bound. */
+double bench_layer_weights(const bench_model *b);
+/* No way of computing the pass takes fewer seconds: linear layers (the larger of their bytes at the
+ * bandwidth and their arithmetic at the peak), then attention (the same for K and V). */
+double bench_bound(const bench_model *b, const pass_work *work);
+
+#endif

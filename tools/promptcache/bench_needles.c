@@ -1,0 +1,144 @@
+/* bench needles: many short questions about long documents (Hydragen, section 4.3). Every question
+ * is a request: an instruction that all share, a document that the questions about it share, the
+ * question, a short answer. */
+#include <stdlib.h>
+
+#include "workload.h"
+
+enum { MOST = 16 };
+
+typedef struct arguments {
+    workload_options common;
+    const char *questions, *text;
+    long document, documents, instruction, question, answer;
+} arguments;
+
+typedef struct bench {
+    const arguments *a;
+    bench_model model;
+    char *text;
+    size_t text_size;
+    comparison c;
+} bench;
+
+/* Pieces: the instruction, then the documents. */
+static int make_pieces(const bench *b, workload *w)
+{
+    const arguments *a = b->a;
+    size_t documents = w->piece_count - 1, part = b->text_size / documents;
+    uint64_t stream = (uint64_t)a->common.seed << 32;
+    int code = piece_fill(&w->pieces[0], &b->model, (size_t)a->instruction, stream);
+    for (size_t i = 0; i < documents && code == EXIT_OK; i++) {
+        piece *p = &w->pieces[i + 1];
+        if (!b->text) {
+            code = piece_fill(p, &b->model, (size_t)a->document, stream + i + 1);
+            continue;
+        }
+        code = piece_from_text(p, &b->model, b->text + i * part, part, (size_t)a->document);
+        if (code == EXIT_OK && p->count < (size_t)a->document)
+            code = plain_error("%s: %zu tokens for a document, --document says %ld", a->text,
+                               p->count, a->document);
+    }
+    return code;
+}
+
+static int make(const bench *b, workload *w, size_t questions)
+{
+    const arguments *a = b->a;
+    uint64_t stream = ((uint64_t)a->common.seed << 32) + (1 << 20);
+    int code = workload_new(w, (size_t)a->documents + 1, questions, (size_t)a->common.batch);
+    if (code == EXIT_OK)
+        code = make_pieces(b, w);
+    for (size_t i = 0; i < questions && code == EXIT_OK; i++) {
+        request *r = &w->requests[i];
+        if (a->instruction)
+            r->shared[r->levels++] = &w->pieces[0];
+        r->shared[r->levels++] = &w->pieces[1 + i % (size_t)a->documents];
+        r->output = (size_t)a->answer;
+        code = piece_fill(&r->own, &b->model, (size_t)a->question, stream + i);
+    }
+    return code;
+}
+
+static int run(bench *b, const long *questions, size_t count, const command *about)
+{
+    int code = bench_model_open(&b->model, &b->a->common.model, about);
+    if (code == EXIT_OK && b->a->text && !(b->text = read_text(b->a->text, &b->text_size)))
+        code = EXIT_INPUT;
+    if (code == EXIT_OK && !b->a->common.json)
+        printf("%ld document(s) of %ld tokens behind an instruction of %ld; questions of %ld, "
+               "answers of %ld\n",
+               b->a->documents, b->a->document, b->a->instruction, b->a->question, b->a->answer);
+    if (code == EXIT_OK)
+        print_head(&b->c);
+    for (size_t i = 0; i < count && code == EXIT_OK; i++) {
+        workload w;
+        code = make(b, &w, (size_t)questions[i]);
+        if (code == EXIT_OK)
+            code = compare_ways(&b->c, &w, (double)questions[i]);
+        workload_free(&w);
+    }
+    free(b->text);
+    close_comparison(&b->c);
+    bench_model_close(&b->model);
+    return code;
+}
+
+static int start(const arguments *a, const command *about)
+{
+    static plot curves = {.title = "Questions about a long document",
+                          .x_label = "questions",
+                          .y_label = "questions a second"};
+    long questions[MOST];
+    size_t count = read_numbers(a->questions, questions, MOST);
+    bench b = {.a = a, .c = {.name = "needles", .x_name = "questions", .plot = &curves}};
+    int code;
+    b.c.options = &a->common;
+    b.c.model = &b.model;
+    if (!count)
+        return usage_error(about, "--questions takes up to %d numbers, as in 1,8,32", MOST);
+    for (size_t i = 0; i < count; i++)
+        if (questions[i] < 1 || questions[i] > 100000)
+            return usage_error(about, "--questions: 1 to 100000");
+    if ((code = choose_ways(&b.c, usual_ways, WAYS, about)) != EXIT_OK ||
+        (code = plot_may_write(a->common.picture)) != EXIT_OK)
+        return code;
+    code = run(&b, questions, count, about);
+    return code == EXIT_OK && a->common.picture ? plot_write(&curves, a->common.picture) : code;
+}
+
+int bench_needles(int argc, char **argv)
+{
+    static const command about = {
+        "bench needles",
+        "bench needles [--shape NAME | --model M] [--document N] [--questions LIST] [options]",
+        "Short questions about long documents: seconds against the number of questions.\n" WAYS_HELP,
+        NULL};
+    arguments a = {.common = WORKLOAD_DEFAULTS(64, "shared,per-row,copies"),
+                   .questions = "1,4,16",
+                   .document = 2048,
+                   .documents = 1,
+                   .question = 24,
+                   .answer = 10};
+    const option_row rows[] = {
+        WORKLOAD_ROWS(a.common, "64", "shared,per-row,copies"),
+        {"document", OPTION_NUMBER, &a.document, "tokens of a document (2048)", NULL, 1, 1 << 24},
+        {"documents", OPTION_NUMBER, &a.documents, "how many, asked about in turn (1)", NULL, 1,
+         4096},
+        {"instruction", OPTION_NUMBER, &a.instruction,
+         "tokens that stand before every document (0)", NULL, 0, 1 << 24},
+        {"questions", OPTION_TEXT, &a.questions, "how many (1,4,16)", NULL, 0, 0},
+        {"question", OPTION_NUMBER, &a.question, "tokens of a question (24)", NULL, 1, 1 << 20},
+        {"answer", OPTION_NUMBER, &a.answer, "tokens of an answer (10)", NULL, 1, 1 << 20},
+        {"text", OPTION_FILE, &a.text, "a text that the documents are cut from", NULL, 0, 0},
+        TOKENIZER_ROW(a.common.model),
+    };
+    const char *others[1];
+    size_t count;
+    int code;
+    code = read_options(&about, argc, argv, rows, sizeof rows / sizeof *rows, others, 0, &count);
+    if (code >= 0)
+        return code;
+    watch_interrupt();
+    return start(&a, &about);
+}

@@ -169,15 +169,15 @@ int bench_serve(int argc, char **argv)
         WAYS_HELP,
         NULL};
     arguments a = {.common = WORKLOAD_DEFAULTS(8, "shared,per-row,copies"),
-                   .prefix = "256,1024", .scale = 0.25, .requests = 12};
+                   .prefix = "256,1024", .scale = 0.2, .requests = 10};
     const option_row rows[] = {
         WORKLOAD_ROWS(a.common, "8", "shared,per-row,copies"),
         {"prefix", OPTION_TEXT, &a.prefix, "tokens of the system prompt (256,1024)", NULL, 0, 0},
-        {"requests", OPTION_NUMBER, &a.requests, "how many (12)", NULL, 1, 100000},
+        {"requests", OPTION_NUMBER, &a.requests, "how many (10)", NULL, 1, 100000},
         {"lengths", OPTION_FILE, &a.lengths,
          "lines prompt,output to draw from, instead of the built-in ShareGPT statistics", NULL, 0,
          0},
-        {"scale", OPTION_REAL, &a.scale, "factor of those lengths (0.25)", NULL, 1e-3, 100},
+        {"scale", OPTION_REAL, &a.scale, "factor of those lengths (0.2)", NULL, 1e-3, 100},
         {"rate", OPTION_TEXT, &a.rate, "requests a second that come, as in 0.5,1,2", NULL, 0, 0},
         {"limit", OPTION_REAL, &a.limit, "seconds a token from arrival to end, mean of requests",
          NULL, 1e-6, 1e6},

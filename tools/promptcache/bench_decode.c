@@ -3,30 +3,28 @@
  *
  * The prefix is one encoded stretch of tokens placed again and again, each time in memory of its own, so that long ones need no long prefill. The bound of a
  * step is that of its two kinds of work, one after the other: linear layers (the larger of their weights' bytes at the bandwidth and their arithmetic at the
- * peak) and attention (the same for K and V, the shared ones once). Peaks are measured at the start. */
+ * peak; the embedding is looked up, not read) and attention (the same for K and V, the shared ones once). Peaks are measured at the start. */
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
+#include "bench_model.h"
 #include "machine.h"
 #include "plot.h"
-#include "program.h"
 
 enum { MOST = 16, STRETCH = 1024, MOST_TIMES = 99, ARMS = 2 };
 enum { SHARED, UNSHARED };
 
 typedef struct arguments {
-    const char *model, *shape, *batch, *prefix, *picture;
-    long suffix, repeats, compute, memory;
+    bench_model_options model;
+    const char *batch, *prefix, *picture;
+    long suffix, repeats, memory;
     int json;
 } arguments;
 
 typedef struct bench {
     const arguments *a;
-    pc_context *context;
-    pc_model *model;
-    pc_model_info info;
-    double read_rate, flop_rate;
+    bench_model m;
     pc_segment *stretch, *tail; /* what all others are copies of */
     plot *plot;
 } bench;
@@ -52,14 +50,14 @@ static int encode(const bench *b, size_t count, pc_segment **segment)
     pc_lane lane = {NULL, 0, tokens, positions, count};
     pc_status status = PC_ERR_NOMEM;
     for (size_t i = 0; tokens && positions && i < count; i++) {
-        tokens[i] = (int32_t)((i * 7919 + 13) % (size_t)b->info.vocab);
+        tokens[i] = (int32_t)((i * 7919 + 13) % (size_t)b->m.info.vocab);
         positions[i] = (int64_t)i;
     }
     args.lanes = &lane;
     args.lane_count = 1;
     args.segments = segment;
     if (tokens && positions)
-        status = pc_eval(b->model, &args);
+        status = pc_eval(b->m.model, &args);
     free(tokens);
     free(positions);
     return status < 0 ? input_error("encode", NULL) : EXIT_OK;
@@ -67,7 +65,7 @@ static int encode(const bench *b, size_t count, pc_segment **segment)
 
 static size_t bytes_of(const work *w)
 {
-    return (w->copies * w->prefix + w->batch * (size_t)w->b->a->suffix) * (size_t)w->b->info.kv_bytes_per_token;
+    return (w->copies * w->prefix + w->batch * (size_t)w->b->a->suffix) * (size_t)w->b->m.info.kv_bytes_per_token;
 }
 
 static int copy_segments(work *w)
@@ -91,7 +89,7 @@ static void lay_spans(work *w, int arm)
             spans[n] = (pc_span){w->prefixes[(arm == UNSHARED ? i : 0) * w->stretches + n], (int64_t)(n * STRETCH), 0, 0};
         if (w->tails[i])
             spans[n++] = (pc_span){w->tails[i], (int64_t)w->prefix, 0, 0};
-        w->tokens[i] = (int32_t)((i * 31 + 7) % (size_t)w->b->info.vocab);
+        w->tokens[i] = (int32_t)((i * 31 + 7) % (size_t)w->b->m.info.vocab);
         w->positions[i] = (int64_t)w->prefix + w->b->a->suffix;
         w->lanes[arm][i] = (pc_lane){spans, n, &w->tokens[i], &w->positions[i], 1};
     }
@@ -106,7 +104,7 @@ static int work_new(work *w, const bench *b, size_t batch, size_t prefix)
     w->tails = calloc(batch, sizeof(pc_segment *));
     w->tokens = calloc(batch, sizeof *w->tokens);
     w->positions = calloc(batch, sizeof *w->positions);
-    w->logits = malloc(batch * (size_t)b->info.vocab * sizeof *w->logits);
+    w->logits = malloc(batch * (size_t)b->m.info.vocab * sizeof *w->logits);
     for (int arm = 0; arm < ARMS; arm++) {
         w->spans[arm] = calloc(batch * (w->stretches + 1), sizeof *w->spans[arm]);
         w->lanes[arm] = calloc(batch, sizeof *w->lanes[arm]);
@@ -144,26 +142,17 @@ static int step(const work *w, int arm, double *seconds)
     args.lanes = w->lanes[arm];
     args.lane_count = w->batch;
     args.logits = w->logits;
-    if (pc_eval(w->b->model, &args) < 0)
+    if (pc_eval(w->b->m.model, &args) < 0)
         return input_error("step", NULL);
     *seconds = machine_now() - began;
     return EXIT_OK;
 }
 
-static double larger(double bytes, double flops, const bench *b)
-{
-    double x = bytes / b->read_rate, y = flops / b->flop_rate;
-    return x > y ? x : y;
-}
-
 static double bound_of(const work *w)
 {
-    const pc_model_info *info = &w->b->info;
     double batch = (double)w->batch, prefix = (double)w->prefix, suffix = (double)w->b->a->suffix;
-    double weights = (double)info->weight_bytes / (info->compute == PC_DTYPE_BF16 ? 2 : 4);
-    double attention = 4.0 * batch * (prefix + suffix) * info->heads * info->head_dim * info->layers;
-    return larger((double)info->weight_bytes, 2 * weights * batch, w->b) +
-           larger((double)info->kv_bytes_per_token * (prefix + batch * suffix), attention, w->b);
+    pass_work pass = {batch, batch, prefix + batch * suffix, batch * (prefix + suffix)};
+    return bench_bound(&w->b->m, &pass);
 }
 
 static void draw_row(const work *w, double shared, double unshared)
@@ -217,23 +206,12 @@ static int measure(const bench *b, size_t batch, size_t prefix)
     return code;
 }
 
-static int load(bench *b)
+static int load(bench *b, const command *about)
 {
-    const arguments *a = b->a;
-    pc_model_options options = PC_MODEL_OPTIONS_INIT;
-    int code;
-    options.compute = (uint32_t)a->compute;
-    b->info = (pc_model_info)PC_MODEL_INFO_INIT;
-    if (pc_context_new(&b->context, NULL) < 0)
-        return input_error("set-up", NULL);
-    if ((a->model ? pc_model_load(&b->model, b->context, a->model, &options)
-                  : pc_model_new_shape(&b->model, b->context, a->shape, &options)) < 0)
-        return input_error("model", MODEL_HINT);
-    pc_model_get_info(b->model, &b->info);
-    b->read_rate = machine_read_rate(machine_threads());
-    b->flop_rate = machine_flop_rate(machine_threads(), b->info.compute);
-    code = encode(b, STRETCH, &b->stretch);
-    return code == EXIT_OK && a->suffix ? encode(b, (size_t)a->suffix, &b->tail) : code;
+    int code = bench_model_open(&b->m, &b->a->model, about);
+    if (code == EXIT_OK)
+        code = encode(b, STRETCH, &b->stretch);
+    return code == EXIT_OK && b->a->suffix ? encode(b, (size_t)b->a->suffix, &b->tail) : code;
 }
 
 static int grid(bench *b, const command *about)
@@ -249,10 +227,10 @@ static int grid(bench *b, const command *about)
     for (size_t i = 0; i < prefixes; i++)
         if (prefix[i] % STRETCH)
             return usage_error(about, "--prefix: multiples of %d", STRETCH);
-    code = load(b);
+    code = load(b, about);
     if (code == EXIT_OK && !b->a->json)
         printf("%u threads, %.1f GB/s, %.0f GFLOP/s\nbatch  prefix  suffix    step ms   tokens/s   unshared   speedup   bound ms  reached\n",
-               machine_threads(), b->read_rate / 1e9, b->flop_rate / 1e9);
+               machine_threads(), b->m.read_rate / 1e9, b->m.flop_rate / 1e9);
     for (size_t i = 0; i < batches && code == EXIT_OK; i++)
         for (size_t j = 0; j < prefixes && code == EXIT_OK; j++)
             code = measure(b, (size_t)batch[i], (size_t)prefix[j]);
@@ -263,15 +241,13 @@ int bench_decode(int argc, char **argv)
 {
     static const command about = {"bench decode", "bench decode [--shape NAME | --model M] [--batch LIST] [--prefix LIST] [options]",
                                   "a step of a batch over a shared prefix, against copies of it", NULL};
-    arguments a = {NULL, "llama-1b", "1,8,32", "1024,2048,4096", NULL, 128, 5, 0, 8000, 0};
+    arguments a = {.batch = "1,8,32", .prefix = "1024,2048,4096", .suffix = 128, .repeats = 5, .memory = 8000};
     const option_row rows[] = {
-        {"shape", OPTION_TEXT, &a.shape, "named shape or config.json, random weights (llama-1b)", NULL, 0, 0},
-        {"model", OPTION_FILE, &a.model, "a real model instead", NULL, 0, 0},
+        BENCH_MODEL_ROWS(a.model),
         {"batch", OPTION_TEXT, &a.batch, "sequences (1,8,32)", NULL, 0, 0},
         {"prefix", OPTION_TEXT, &a.prefix, "tokens that all share, multiples of 1024 (1024,2048,4096)", NULL, 0, 0},
         {"suffix", OPTION_NUMBER, &a.suffix, "tokens of each sequence's own (128)", NULL, 0, 1 << 20},
         {"repeats", OPTION_NUMBER, &a.repeats, "steps of each way, in turn; the median counts (5)", NULL, 1, MOST_TIMES},
-        {"compute", OPTION_CHOICE, &a.compute, "number format (default)", COMPUTE_CHOICES, 0, 0},
         {"memory", OPTION_NUMBER, &a.memory, "MiB for K and V; without room for copies unshared is left out (8000)", NULL, 64, 1 << 20},
         {"plot", OPTION_FILE, &a.picture, "writes the curves as SVG", NULL, 0, 0},
         {"json", OPTION_FLAG, &a.json, "one JSON object a row", NULL, 0, 0},
@@ -292,7 +268,6 @@ int bench_decode(int argc, char **argv)
         code = plot_write(&curves, a.picture);
     pc_segment_free(b.stretch);
     pc_segment_free(b.tail);
-    pc_model_free(b.model);
-    pc_context_free(b.context);
+    bench_model_close(&b.m);
     return code;
 }

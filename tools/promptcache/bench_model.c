@@ -9,6 +9,7 @@ int bench_model_open(bench_model *b, const bench_model_options *options, const c
     if (options->shape && options->model)
         return usage_error(about, "--shape and --model exclude each other");
     o.compute = (uint32_t)options->compute;
+    o.kv = (uint32_t)options->kv;
     o.progress = stop_loading;
     if (pc_context_new(&b->context, NULL) < 0)
         return input_error("set-up", NULL);

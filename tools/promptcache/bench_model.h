@@ -4,16 +4,19 @@
 
 #include "program.h"
 
+#define KV_CHOICES "default f32 bf16 f16 int8" /* PC_DTYPE_… */
+
 typedef struct bench_model_options {
     const char *model, *shape, *tokenizer; /* NULL: none given */
-    long compute;
+    long compute, kv;
 } bench_model_options;
 #define BENCH_MODEL_ROWS(o)                                                                        \
     {"shape", OPTION_FILE, &(o).shape,                                                             \
      "named shape or config.json, random weights (llama-1b)", NULL, 0, 0},                         \
         {"model", OPTION_FILE, &(o).model, "a real model instead", NULL, 0, 0},                    \
+        {"compute", OPTION_CHOICE, &(o).compute, "number format (default)", COMPUTE_CHOICES, 0, 0}, \
     {                                                                                              \
-        "compute", OPTION_CHOICE, &(o).compute, "number format (default)", COMPUTE_CHOICES, 0, 0   \
+        "kv", OPTION_CHOICE, &(o).kv, "number format of K and V (default)", KV_CHOICES, 0, 0       \
     }
 
 #define TOKENIZER_ROW(o)                                                                           \

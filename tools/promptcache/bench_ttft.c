@@ -7,8 +7,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "bench_model.h"
 #include "machine.h"
-#include "program.h"
 
 typedef struct arguments {
     const char *model, *shape;
@@ -64,9 +64,18 @@ static double attention_flops(const bench *b, double keys)
     return 4.0 * keys * b->info.heads * b->info.head_dim * b->info.layers;
 }
 
-static double weights_of(const bench *b)
+/* Of `tokens` tokens in the layers and of one in the head: only the last one's logits are needed. */
+static double linear_flops(const bench *b, double tokens)
 {
-    return (double)b->info.weight_bytes / (b->info.compute == PC_DTYPE_BF16 ? 2 : 4);
+    bench_model m = {.info = b->info};
+    return 2 * (bench_layer_weights(&m) * tokens + (double)b->info.vocab * b->info.hidden);
+}
+
+/* The embedding is looked up, not read. */
+static double read_bytes(const bench *b)
+{
+    return (double)b->info.weight_bytes - (double)b->info.vocab * b->info.hidden *
+                                              (b->info.compute == PC_DTYPE_BF16 ? 2 : 4);
 }
 
 static int print_result(const arguments *a, const bench *b, double *full, double *cached,
@@ -77,10 +86,10 @@ static int print_result(const arguments *a, const bench *b, double *full, double
            assemble_us = 1e6 * median(assemble, n);
     double resident = resident_bytes(); /* before the buffer of the next line counts too */
     double ctx = (double)a->context, fresh = (double)a->fresh, rate = machine_read_rate(machine_threads());
-    double full_flops = 2 * weights_of(b) * ctx + attention_flops(b, ctx / 2) * ctx;
-    double new_flops = 2 * weights_of(b) * fresh + attention_flops(b, ctx - fresh / 2) * fresh;
+    double full_flops = linear_flops(b, ctx) + attention_flops(b, ctx / 2) * ctx;
+    double new_flops = linear_flops(b, fresh) + attention_flops(b, ctx - fresh / 2) * fresh;
     double by_flops = new_flops / full_flops * full_ms,
-           by_bytes = 1e3 * (double)b->info.weight_bytes / rate;
+           by_bytes = 1e3 * read_bytes(b) / rate;
     double bound = by_flops > by_bytes ? by_flops : by_bytes;
     double kv = (double)b->info.kv_bytes_per_token * ctx;
     double beyond = resident - (double)b->info.weight_bytes - 2 * kv;

@@ -79,6 +79,7 @@ typedef struct run_result {
     double latency; /* seconds a token from arrival to the end, mean of the requests */
     double first_median, first_most; /* seconds to the first token: median, 99 of 100 */
     size_t finished, generated, passes;
+    uint64_t prompt, cached; /* tokens of the prompts, and of them taken from the cache */
     int stopped; /* at the limit of seconds */
 } run_result;
 

@@ -101,8 +101,11 @@ static void note_first(runner *n, request *r)
 {
     pc_stats stats = PC_STATS_INIT;
     r->first = n->out->seconds;
-    if (pc_sequence_get_stats(r->sequence, &stats) >= 0)
-        n->out->prefill += stats.seconds_assemble + stats.seconds_encode + stats.seconds_prefill;
+    if (pc_sequence_get_stats(r->sequence, &stats) < 0)
+        return;
+    n->out->prefill += stats.seconds_assemble + stats.seconds_encode + stats.seconds_prefill;
+    n->out->prompt += stats.tokens_prompt;
+    n->out->cached += stats.tokens_cached;
 }
 
 static void leave(runner *n, size_t i)

@@ -58,8 +58,10 @@ static void print_json_row(const comparison *c, const workload *w, double x, con
         "requests_per_s", requests_a_second(c, r, prepared), "tokens_per_s",
         (double)r->generated / r->seconds, "bound_s", r->bound, "bound_share", r->bound / r->busy,
         "stopped", r->stopped);
-    json_t *more = json_pack("{s:I,s:I,s:I,s:f,s:f,s:f}", "finished", (json_int_t)r->finished,
-                             "tokens", (json_int_t)r->generated, "passes", (json_int_t)r->passes,
+    json_t *more = json_pack("{s:I,s:I,s:I,s:I,s:I,s:f,s:f,s:f}", "finished",
+                             (json_int_t)r->finished, "tokens", (json_int_t)r->generated, "passes",
+                             (json_int_t)r->passes, "prompt_tokens", (json_int_t)r->prompt,
+                             "cached_tokens", (json_int_t)r->cached,
                              "latency_s_per_token", r->latency, "ttft_p50_s", r->first_median,
                              "ttft_p99_s", r->first_most);
     json_object_update(row, more);

@@ -390,7 +390,31 @@ PC_API void pc_schema_free(pc_schema *schema);
 PC_API const char *pc_schema_name(const pc_schema *schema);  /* borrowed from the schema */
 PC_API int64_t pc_schema_length(const pc_schema *schema);    /* positions that it spans */
 
-enum { PC_ITEM_MODULE = 1, PC_ITEM_UNION = 2, PC_ITEM_TEXT = 3, PC_ITEM_PARAMETER = 4 };
+/* The same from RelayAttention's schema string: text with "{__SYS_PROMPT}" and, behind it, "{__USR_PROMPT}"; a brace of
+ * the text itself is doubled. All up to the user slot is shared by the requests of this schema and encoded once, as one
+ * text of the root; each request's text takes the positions right after it, with what follows the slot (pc_prompt_fill). What
+ * looks like a special token counts as one in the schema string, not in the system prompt or a request. Where the
+ * model's convention wants a BOS, it is the first token of all and stands nowhere else. */
+typedef struct pc_relay {
+    size_t struct_size;
+    const char *name;        /* of the schema; NULL: "system" */
+    const char *format;      /* the schema string; NULL: "{__SYS_PROMPT}{__USR_PROMPT}" */
+    size_t format_size;
+    const char *format_file; /* or a file with it, but for a line break at its end */
+    const char *system;      /* the system prompt; blanks at its ends are dropped */
+    size_t system_size;
+    const char *system_file; /* or a file with it */
+    const int32_t *tokens;   /* or, as tokens and taken as they are, all that stands before the user slot */
+    size_t token_count;
+    uint64_t flags; /* none yet */
+} pc_relay;
+#define PC_RELAY_INIT {sizeof(pc_relay), NULL, NULL, 0, NULL, NULL, 0, NULL, NULL, 0, 0}
+
+/* PC_ERR_PML names line and column of a slot that is missing, unknown, there twice or in the wrong order, and of a single
+ * brace; PC_ERR_LIMIT if it is longer than the model's context; PC_ERR_NOT_FOUND and PC_ERR_IO of the files. Since 0.1. */
+PC_API pc_status pc_schema_from_relay(pc_schema **out, const pc_model *model, const pc_relay *relay);
+
+enum { PC_ITEM_MODULE = 1, PC_ITEM_UNION = 2, PC_ITEM_TEXT = 3, PC_ITEM_PARAMETER = 4, PC_ITEM_SLOT = 5 };
 #define PC_ITEM_UNCACHED UINT64_C(1) /* cache="false" */
 
 /* One element of a layout, in document order. A text's path is its parent's (root: ""), a union's its parent's with
@@ -400,7 +424,7 @@ typedef struct pc_item {
     uint32_t kind; /* PC_ITEM_… */
     uint32_t depth;
     const char *path;
-    const char *text; /* of a text: as it is tokenised; else "" */
+    const char *text; /* of a text: as it is tokenised; of a slot: what follows each request's text; else "" */
     int64_t start;    /* position */
     int64_t length;   /* positions */
     uint64_t flags;
@@ -454,6 +478,11 @@ PC_API pc_status pc_prompt_parse(pc_prompt **out, pc_schema *const *schemas, siz
  * kind shares with it is reused (encoding EXACT in blocks of tokens). Since 0.1. */
 PC_API pc_status pc_prompt_from_tokens(pc_prompt **out, const pc_model *model, const int32_t *tokens, size_t count);
 PC_API pc_status pc_prompt_from_text(pc_prompt **out, const pc_model *model, const char *text, size_t size);
+/* A prompt of a schema without writing PML: its anonymous texts, then this text in its user slot or, where it has none, at
+ * its end. Blanks at the ends of the text are dropped. Tokens are taken as they are; what follows the slot follows them too.
+ * PC_ERR_LIMIT. Since 0.1. */
+PC_API pc_status pc_prompt_fill(pc_prompt **out, const pc_schema *schema, const char *text, size_t size);
+PC_API pc_status pc_prompt_fill_tokens(pc_prompt **out, const pc_schema *schema, const int32_t *tokens, size_t count);
 PC_API void pc_prompt_free(pc_prompt *prompt);
 
 enum { PC_PART_CACHED = 1, PC_PART_ARGUMENT = 2, PC_PART_TEXT = 3 };

@@ -9,6 +9,7 @@ static int64_t place(pc__node *node, int64_t start)
         node->length = (int64_t)node->token_count;
         break;
     case PC__NODE_PARAMETER:
+    case PC__NODE_SLOT:
         break; /* its length is given */
     case PC__NODE_MODULE:
         for (size_t i = 0; i < node->child_count; i++)
@@ -28,7 +29,7 @@ static int64_t place(pc__node *node, int64_t start)
 
 static const char *kind_name(const pc__node *node)
 {
-    static const char *const names[] = {"?", "module", "union", "text", "parameter"};
+    static const char *const names[] = {"?", "module", "union", "text", "parameter", "slot"};
     return names[node->kind];
 }
 

@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "pml/names_rule.h"
+#include "pml/relay.h"
 #include "pml/text_run.h"
 #include "pml/xml.h"
 
@@ -45,7 +46,10 @@ static pc_status flush(resolver *r, int last)
 {
     pc__part part = {.kind = PC__PART_TEXT};
     pc_status status = pc__run_adjust(&r->run, PC__BLANKS_NONE);
-    if (status >= 0 && r->run.text.size)
+    if (status >= 0 && last && r->tree->slot)
+        status = pc__relay_user(r->env, r->tree, r->run.text.data ? r->run.text.data : "",
+                                r->run.text.size, &part.tokens, &part.count);
+    else if (status >= 0 && r->run.text.size)
         status = pc__run_tokens(&r->run, &part.tokens, &part.count);
     pc__run_clear(&r->run);
     if (status < 0 || !part.count) {
@@ -207,6 +211,10 @@ static pc_status chat_tag(resolver *r, const pc__node *module, const pc__xml *e)
     const pc__chat *chat = r->env->chat;
     const char *open = chat->user_open, *close = chat->user_close;
     pc_status status = pc__only_attributes(r->env->where, e, " ");
+    if (status >= 0 && r->tree->slot)
+        return pc__xml_fault(r->env->where, e,
+                             "<%s>: the schema string is the template; write the text as it is",
+                             e->name);
     if (!strcmp(e->name, "system")) {
         open = e->child_count ? chat->system_open : chat->system_empty;
         close = e->child_count ? chat->system_close : "";
@@ -291,6 +299,23 @@ static int compare_parts(const void *a, const void *b)
     return (x->kind > y->kind) - (x->kind < y->kind);
 }
 
+/* New tokens are there, imported modules are marked. */
+static pc_status put_together(resolver *r)
+{
+    pc_status status = cached_parts(r);
+    if (status < 0 || (status = import_lists(r)) < 0)
+        return status;
+    qsort(r->out->parts, r->out->part_count, sizeof *r->out->parts, compare_parts);
+    r->out->end = r->tree->length > r->text_end ? r->tree->length : r->text_end;
+    if (r->env->context_length > 0 && r->out->end > r->env->context_length)
+        return pc__fail(PC_ERR_LIMIT,
+                        "%s: the prompt ends at position %lld (the schema takes %lld), the model"
+                        " has %lld",
+                        r->env->where, (long long)r->out->end, (long long)r->tree->length,
+                        (long long)r->env->context_length);
+    return PC_OK;
+}
+
 static pc_status resolve(resolver *r, const pc__xml *root)
 {
     pc_status status;
@@ -309,17 +334,7 @@ static pc_status resolve(resolver *r, const pc__xml *root)
     if (!r->referenced && !r->out->part_count)
         return pc__xml_fault(r->env->where, root,
                              "the prompt is empty: name modules of the schema, or write text");
-    if ((status = cached_parts(r)) < 0 || (status = import_lists(r)) < 0)
-        return status;
-    qsort(r->out->parts, r->out->part_count, sizeof *r->out->parts, compare_parts);
-    r->out->end = r->tree->length > r->text_end ? r->tree->length : r->text_end;
-    if (r->env->context_length > 0 && r->out->end > r->env->context_length)
-        return pc__fail(PC_ERR_LIMIT,
-                        "%s: the prompt ends at position %lld (the schema takes %lld), the model"
-                        " has %lld",
-                        r->env->where, (long long)r->out->end, (long long)r->tree->length,
-                        (long long)r->env->context_length);
-    return PC_OK;
+    return put_together(r);
 }
 
 pc_status pc__resolve(pc__resolved **out, const pc__pml_env *env, const pc__schema_tree *tree,
@@ -338,6 +353,38 @@ pc_status pc__resolve(pc__resolved **out, const pc__pml_env *env, const pc__sche
     pc__bytes_free(&r.key);
     pc__free(env->mem, r.imported);
     pc__xml_free(xml, env->mem);
+    if (status < 0)
+        pc__resolved_free(r.out, env->mem);
+    else
+        *out = r.out;
+    return status;
+}
+
+pc_status pc__resolve_slot(pc__resolved **out, const pc__pml_env *env, const pc__schema_tree *tree,
+                           int32_t *tokens, size_t count)
+{
+    resolver r = {.env = env, .tree = tree};
+    pc__part part = {.kind = PC__PART_TEXT, .tokens = tokens, .count = count};
+    pc_status status = PC_OK;
+    *out = NULL;
+    r.out = pc__calloc(env->mem, 1, sizeof *r.out);
+    r.imported = pc__calloc(env->mem, tree->node_count, 1);
+    if (!r.out || !r.imported) {
+        pc__free(env->mem, tokens);
+        status = PC_ERR_NOMEM;
+    } else if (count) {
+        part.start = tree->length;
+        part.path = pc__strdup(env->mem, "");
+        r.text_end = part.start + (int64_t)count;
+        status = add_part(&r, part);
+    } else {
+        pc__free(env->mem, tokens);
+    }
+    if (status >= 0) {
+        r.imported[0] = 1;
+        status = put_together(&r);
+    }
+    pc__free(env->mem, r.imported);
     if (status < 0)
         pc__resolved_free(r.out, env->mem);
     else

@@ -34,6 +34,10 @@ pc_status pc__prompt_schema_name(const pc__pml_env *env, const char *text, size_
                                  char **name);
 pc_status pc__resolve(pc__resolved **out, const pc__pml_env *env, const pc__schema_tree *tree,
                       const char *text, size_t size);
+/* A prompt of the schema's anonymous texts, and these tokens behind all of it. Takes the block of
+ * tokens over, on failure too. */
+pc_status pc__resolve_slot(pc__resolved **out, const pc__pml_env *env, const pc__schema_tree *tree,
+                           int32_t *tokens, size_t count);
 void pc__resolved_free(pc__resolved *resolved, const pc_allocator *mem);
 
 #endif

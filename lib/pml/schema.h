@@ -19,6 +19,7 @@ typedef struct pc__pml_env {
     pc__tokens_fn tokens;
     void *tokens_user;
     int32_t unk;             /* filler of parameters */
+    int32_t bos;             /* -1: none */
     int64_t context_length;  /* 0: no limit */
     uint64_t flags;          /* PC_PML_… */
     uint32_t max_tokens;     /* of one text run; 0: all */
@@ -31,7 +32,8 @@ typedef enum pc__node_kind {
     PC__NODE_MODULE = 1,
     PC__NODE_UNION,
     PC__NODE_TEXT,
-    PC__NODE_PARAMETER
+    PC__NODE_PARAMETER,
+    PC__NODE_SLOT /* of a schema string: where each request's text goes (relay.h) */
 } pc__node_kind;
 
 typedef struct pc__node pc__node;
@@ -47,7 +49,7 @@ struct pc__node {
     /* text: its tokens; parameter: placeholder (scaffold text, then unk up to length) */
     int32_t *tokens;
     size_t token_count;
-    char *text;            /* text: as tokenised */
+    char *text;            /* text: as tokenised; slot: what follows each request's text */
     int uncached;          /* cache="false" here or above */
     int in_system;         /* text that a chat tag made or holds: special tokens count */
     pc__node *default_member; /* union: its scaffold= member, or NULL */
@@ -71,6 +73,10 @@ typedef struct pc__schema_tree {
     pc__scaffold *scaffolds;
     size_t scaffold_count;
     int64_t length;
+    pc__node *slot;        /* of a schema string, else NULL */
+    char *slot_lead;       /* what stands right before the slot, and its tokens */
+    int32_t *lead_tokens;
+    size_t lead_count;
 } pc__schema_tree;
 
 pc_status pc__schema_tree_parse(pc__schema_tree **out, const pc__pml_env *env, const char *text,

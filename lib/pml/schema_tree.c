@@ -495,6 +495,8 @@ void pc__schema_tree_free(pc__schema_tree *tree, const pc_allocator *mem)
     tree->paths.mem = mem;
     pc__strmap_free(&tree->paths);
     pc__free(mem, tree->scaffolds);
+    pc__free(mem, tree->slot_lead);
+    pc__free(mem, tree->lead_tokens);
     pc__free(mem, tree->nodes);
     pc__free(mem, tree->name);
     pc__free(mem, tree);

@@ -44,6 +44,23 @@ static pc_prompt *empty_prompt(const pc_model *model)
     return prompt;
 }
 
+pc_status pc__prompt_from_resolved(pc_prompt **out, const pc_schema *schema,
+                                   pc__resolved *resolved)
+{
+    pc_prompt *prompt = empty_prompt(schema->model);
+    if (!prompt) {
+        pc__resolved_free(resolved, &schema->model->context->mem);
+        return PC_ERR_NOMEM;
+    }
+    prompt->resolved = resolved;
+    prompt->schema = pc__schema_ref(schema);
+    prompt->parts = resolved->parts;
+    prompt->part_count = resolved->part_count;
+    prompt->end = resolved->end;
+    *out = prompt;
+    return PC_OK;
+}
+
 static pc_status read_options(pc_prompt_options *o, const pc_prompt_options *options)
 {
     const uint64_t known = PC_PML_COMPACT | PC_PML_SRC_ANYWHERE | PC_PML_OVERLAP;
@@ -112,7 +129,7 @@ static pc_status resolve(pc_prompt **out, pc_schema *const *schemas, size_t coun
                          size_t size, uint64_t flags, const char *folder, const char *where)
 {
     const pc_schema *schema;
-    pc_prompt *prompt;
+    pc__resolved *resolved;
     pc__pml_env env;
     pc_status status;
     pc__serve_env(&env, schemas[0]->model);
@@ -128,21 +145,8 @@ static pc_status resolve(pc_prompt **out, pc_schema *const *schemas, size_t coun
         env.base_folder = folder;
         env.where = where;
     }
-    prompt = empty_prompt(schema->model);
-    if (!prompt)
-        return PC_ERR_NOMEM;
-    status = pc__resolve(&prompt->resolved, &env, schema->tree, text, size);
-    if (status < 0) {
-        prompt->resolved = NULL;
-        pc__prompt_unref(prompt);
-        return status;
-    }
-    prompt->schema = pc__schema_ref(schema);
-    prompt->parts = prompt->resolved->parts;
-    prompt->part_count = prompt->resolved->part_count;
-    prompt->end = prompt->resolved->end;
-    *out = prompt;
-    return PC_OK;
+    status = pc__resolve(&resolved, &env, schema->tree, text, size);
+    return status < 0 ? status : pc__prompt_from_resolved(out, schema, resolved);
 }
 
 pc_status pc_prompt_parse(pc_prompt **out, pc_schema *const *schemas, size_t count,

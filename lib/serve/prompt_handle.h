@@ -23,6 +23,10 @@ struct pc_prompt {
 pc_prompt *pc__prompt_ref(const pc_prompt *prompt);
 void pc__prompt_unref(pc_prompt *prompt);
 
+/* Takes `resolved` over, on failure too. */
+pc_status pc__prompt_from_resolved(pc_prompt **out, const pc_schema *schema,
+                                   pc__resolved *resolved);
+
 /* Whether a part's states are kept: texts of the schema that are not cache="false", and blocks. */
 static inline int pc__part_is_kept(const pc__part *part)
 {

@@ -105,6 +105,7 @@ void pc__serve_env(pc__pml_env *env, const pc_model *model)
      * encoded with it */
     env->unk = info->token_unk >= 0 ? info->token_unk : info->token_pad >= 0 ? info->token_pad
              : info->token_eos >= 0 ? info->token_eos : 0;
+    env->bos = info->token_bos;
     env->context_length = info->context_length;
 }
 
@@ -120,17 +121,12 @@ static pc_status read_options(pc_schema_options *o, const pc_schema_options *opt
     return status;
 }
 
-static pc_status new_schema(pc_schema **out, const pc_model *model, const pc__pml_env *env,
-                            const char *text, size_t size)
+pc_status pc__schema_from_tree(pc_schema **out, const pc_model *model, pc__schema_tree *tree)
 {
-    pc__schema_tree *tree;
-    pc_schema *schema;
-    pc_status status = pc__schema_tree_parse(&tree, env, text, size);
-    if (status < 0)
-        return status;
-    schema = pc__calloc(env->mem, 1, sizeof *schema);
+    const pc_allocator *mem = &model->context->mem;
+    pc_schema *schema = pc__calloc(mem, 1, sizeof *schema);
     if (!schema) {
-        pc__schema_tree_free(tree, env->mem);
+        pc__schema_tree_free(tree, mem);
         return PC_ERR_NOMEM;
     }
     atomic_init(&schema->references, 1);
@@ -139,6 +135,14 @@ static pc_status new_schema(pc_schema **out, const pc_model *model, const pc__pm
     schema->tree = tree;
     *out = schema;
     return PC_OK;
+}
+
+static pc_status new_schema(pc_schema **out, const pc_model *model, const pc__pml_env *env,
+                            const char *text, size_t size)
+{
+    pc__schema_tree *tree;
+    pc_status status = pc__schema_tree_parse(&tree, env, text, size);
+    return status < 0 ? status : pc__schema_from_tree(out, model, tree);
 }
 
 static void set_env(pc__pml_env *env, const pc_model *model, const pc_schema_options *o,
@@ -231,7 +235,7 @@ pc_status pc_schema_get_item(const pc_schema *schema, size_t index, pc_item *ite
     for (const pc__node *up = node->parent; up && up->parent; up = up->parent)
         i.depth++;
     i.path = node->path;
-    i.text = node->kind == PC__NODE_TEXT && node->text ? node->text : "";
+    i.text = node->text ? node->text : "";
     i.start = node->start;
     i.length = node->length;
     i.flags = node->uncached ? PC_ITEM_UNCACHED : 0;

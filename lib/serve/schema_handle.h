@@ -20,6 +20,9 @@ struct pc_schema {
 pc_schema *pc__schema_ref(const pc_schema *schema);
 void pc__schema_unref(pc_schema *schema);
 
+/* Takes the tree over, on failure too. */
+pc_status pc__schema_from_tree(pc_schema **out, const pc_model *model, pc__schema_tree *tree);
+
 /* The recipe of a mode (not EXACT), borrowed from the schema. */
 pc_status pc__schema_recipe(const pc_schema *schema, uint32_t encoding, const pc__recipe **out);
 /* Its keys in this cache, a counted reference. */

@@ -1,0 +1,284 @@
+#include "pml/relay.h"
+
+#include <string.h>
+
+#include "pml/layout.h"
+#include "pml/text_run.h"
+
+/* A schema string taken apart: what stands before, between and behind its two slots. */
+typedef struct template {
+    const pc__relay_source *source;
+    pc__bytes part[3];
+    size_t slots; /* seen so far */
+} template;
+
+/* PC_ERR_PML with the place of a byte of the schema string. */
+static pc_status fault(const template *t, size_t at, const char *cause, const char *what,
+                       size_t what_size)
+{
+    size_t line = 1, column = 1;
+    for (size_t i = 0; i < at; i++) {
+        column = t->source->format[i] == '\n' ? 1 : column + 1;
+        line += t->source->format[i] == '\n';
+    }
+    return pc__fail(PC_ERR_PML, "%s:%zu:%zu: %s%.*s", t->source->where, line, column, cause,
+                    (int)(what_size < 40 ? what_size : 40), what);
+}
+
+static int starts(const char *text, size_t size, const char *with)
+{
+    size_t n = strlen(with);
+    return size >= n && !memcmp(text, with, n);
+}
+
+/* A slot begins at `at`. */
+static pc_status slot(template *t, size_t at, size_t *size)
+{
+    const char *text = t->source->format + at, *close;
+    size_t left = t->source->format_size - at;
+    if (starts(text, left, PC__RELAY_SYSTEM)) {
+        *size = strlen(PC__RELAY_SYSTEM);
+        if (t->slots)
+            return fault(t, at, "a second " PC__RELAY_SYSTEM, "", 0);
+    } else if (starts(text, left, PC__RELAY_USER)) {
+        *size = strlen(PC__RELAY_USER);
+        if (t->slots != 1)
+            return fault(t, at,
+                         t->slots ? "a second " PC__RELAY_USER
+                                  : PC__RELAY_USER " stands before " PC__RELAY_SYSTEM,
+                         "", 0);
+    } else {
+        close = memchr(text, '}', left);
+        return close && starts(text, left, "{__")
+                   ? fault(t, at, "there is no such slot: ", text, (size_t)(close - text) + 1)
+                   : fault(t, at, "a brace of the text must be doubled: ", text, 1);
+    }
+    t->slots++;
+    return PC_OK;
+}
+
+static pc_status take_apart(template *t)
+{
+    const char *text = t->source->format;
+    size_t size = t->source->format_size, n;
+    for (size_t i = 0; i < size; i += n) {
+        pc_status status;
+        int brace = text[i] == '{' || text[i] == '}';
+        n = brace && i + 1 < size && text[i + 1] == text[i] ? 2 : 1;
+        if (brace && n == 1 && text[i] == '}')
+            return fault(t, i, "a brace of the text must be doubled: ", text + i, 1);
+        status = brace && n == 1 ? slot(t, i, &n) : pc__bytes_add(&t->part[t->slots], text + i, 1);
+        if (status < 0)
+            return status;
+    }
+    if (t->slots < 2)
+        return fault(t, size, "it ends without ", t->slots ? PC__RELAY_USER : PC__RELAY_SYSTEM,
+                     strlen(PC__RELAY_USER));
+    return PC_OK;
+}
+
+static int is_blank(char c)
+{
+    return c == ' ' || c == '\t' || c == '\n' || c == '\r';
+}
+
+static const char *strip(const char *text, size_t *size)
+{
+    while (*size && is_blank(text[*size - 1]))
+        --*size;
+    while (*size && is_blank(*text)) {
+        text++;
+        --*size;
+    }
+    return text;
+}
+
+/* Tokens of template text, document text, template text, as one run. */
+static pc_status run_of(pc__text_run *run, const char *before, const char *text, size_t size,
+                        const char *behind, int32_t **tokens, size_t *count)
+{
+    pc_status status;
+    *tokens = NULL;
+    *count = 0;
+    PC__TRY(pc__run_add(run, PC__PIECE_TEMPLATE, before, strlen(before), 1, 1), done);
+    PC__TRY(pc__run_add(run, PC__PIECE_DOCUMENT, text, size, 1, 1), done);
+    PC__TRY(pc__run_add(run, PC__PIECE_TEMPLATE, behind, strlen(behind), 1, 1), done);
+    PC__TRY(pc__run_adjust(run, PC__BLANKS_NONE), done);
+    status = pc__run_tokens(run, tokens, count);
+done:
+    return status;
+}
+
+/* Puts the model's BOS in front, if its convention wants one and the text has not begun with it. */
+static pc_status add_bos(const pc__pml_env *env, int32_t **tokens, size_t *count)
+{
+    int32_t *ends = NULL, *longer;
+    size_t n = 0;
+    pc_status status = env->tokens(env->tokens_user, "", 0, PC_TOKENIZE_BOS, &ends, &n);
+    int wanted = status >= 0 && n && env->bos >= 0 && ends[0] == env->bos;
+    pc__free(env->mem, ends);
+    if (!wanted || (*count && (*tokens)[0] == env->bos))
+        return status;
+    longer = pc__alloc(env->mem, (*count + 1) * sizeof *longer);
+    if (!longer)
+        return PC_ERR_NOMEM;
+    longer[0] = env->bos;
+    if (*count)
+        memcpy(longer + 1, *tokens, *count * sizeof *longer);
+    pc__free(env->mem, *tokens);
+    *tokens = longer;
+    ++*count;
+    return PC_OK;
+}
+
+/* The text that all requests share. */
+static pc_status fill_text(const pc__pml_env *env, const template *t, pc__node *node)
+{
+    const pc__relay_source *s = t->source;
+    size_t size = s->system_size;
+    const char *system = strip(s->system, &size);
+    pc__text_run run = {.env = env};
+    pc_status status = PC_OK;
+    if (s->tokens) {
+        node->token_count = s->token_count;
+        node->tokens = pc__calloc(env->mem, s->token_count, sizeof *node->tokens);
+        node->text = pc__strdup(env->mem, "");
+        if (!node->tokens || !node->text)
+            return PC_ERR_NOMEM;
+        memcpy(node->tokens, s->tokens, s->token_count * sizeof *node->tokens);
+        return PC_OK;
+    }
+    PC__TRY(run_of(&run, t->part[0].data ? t->part[0].data : "", system, size,
+                   t->part[1].data ? t->part[1].data : "", &node->tokens, &node->token_count),
+            done);
+    PC__TRY(add_bos(env, &node->tokens, &node->token_count), done);
+    node->text = pc__strndup(env->mem, run.text.data ? run.text.data : "", run.text.size);
+    if (!node->text)
+        status = PC_ERR_NOMEM;
+done:
+    pc__run_free(&run);
+    return status;
+}
+
+static pc_status add_node(pc__schema_tree *tree, const pc__pml_env *env, pc__node_kind kind,
+                          const char *path, pc__node **out)
+{
+    pc__node *node = pc__calloc(env->mem, 1, sizeof *node);
+    if (!node)
+        return PC_ERR_NOMEM;
+    node->kind = kind;
+    node->index = tree->node_count;
+    node->line = node->column = 1;
+    tree->nodes[tree->node_count++] = node;
+    if (tree->root) {
+        node->parent = tree->root;
+        tree->root->children[tree->root->child_count++] = node;
+    }
+    *out = node;
+    return (node->path = pc__strdup(env->mem, path)) ? PC_OK : PC_ERR_NOMEM;
+}
+
+static pc_status build(pc__schema_tree *tree, const pc__pml_env *env, const template *t)
+{
+    const char *between = t->part[1].data ? t->part[1].data : "";
+    pc__text_run run = {.env = env};
+    pc__node *text;
+    pc_status status = PC_ERR_NOMEM;
+    tree->nodes = pc__calloc(env->mem, 3, sizeof *tree->nodes);
+    tree->name = pc__strdup(env->mem, t->source->name);
+    tree->slot_lead = pc__strdup(env->mem, between);
+    if (!tree->nodes || !tree->name || !tree->slot_lead)
+        return status;
+    PC__TRY(pc__strmap_new(&tree->paths, env->mem, 0), done);
+    PC__TRY(add_node(tree, env, PC__NODE_MODULE, "", &tree->root), done);
+    status = PC_ERR_NOMEM;
+    tree->root->name = pc__strdup(env->mem, t->source->name);
+    tree->root->children = pc__calloc(env->mem, 2, sizeof *tree->root->children);
+    if (!tree->root->name || !tree->root->children)
+        goto done;
+    PC__TRY(add_node(tree, env, PC__NODE_TEXT, "", &text), done);
+    text->in_system = 1;
+    PC__TRY(fill_text(env, t, text), done);
+    PC__TRY(add_node(tree, env, PC__NODE_SLOT, "/user", &tree->slot), done);
+    tree->slot->text = pc__strdup(env->mem, t->part[2].data ? t->part[2].data : "");
+    status = tree->slot->text ? PC_OK : PC_ERR_NOMEM;
+    if (status >= 0)
+        status = run_of(&run, between, "", 0, "", &tree->lead_tokens, &tree->lead_count);
+    if (status >= 0)
+        status = pc__layout(tree, env);
+done:
+    pc__run_free(&run);
+    return status;
+}
+
+pc_status pc__relay_tree(pc__schema_tree **out, const pc__pml_env *env,
+                         const pc__relay_source *source)
+{
+    template t = {.source = source};
+    pc__schema_tree *tree = NULL;
+    pc_status status;
+    *out = NULL;
+    for (size_t i = 0; i < 3; i++)
+        t.part[i].mem = env->mem;
+    status = take_apart(&t);
+    if (status >= 0) {
+        tree = pc__calloc(env->mem, 1, sizeof *tree);
+        status = tree ? build(tree, env, &t) : PC_ERR_NOMEM;
+    }
+    for (size_t i = 0; i < 3; i++)
+        pc__bytes_free(&t.part[i]);
+    if (status < 0)
+        pc__schema_tree_free(tree, env->mem);
+    else
+        *out = tree;
+    return status;
+}
+
+/* What the tokenizer gives for the text behind the slot's lead, if it cuts there; else the text by
+ * itself. So a SentencePiece vocabulary puts no blank in front of the user's first word. */
+pc_status pc__relay_user(const pc__pml_env *env, const pc__schema_tree *tree, const char *text,
+                         size_t size, int32_t **tokens, size_t *count)
+{
+    const char *behind = tree->slot ? tree->slot->text : "";
+    size_t lead = tree->lead_count;
+    pc__text_run run = {.env = env};
+    pc_status status;
+    text = strip(text, &size);
+    status = run_of(&run, tree->slot_lead ? tree->slot_lead : "", text, size, behind, tokens,
+                    count);
+    if (status >= 0 && *count >= lead &&
+        (!lead || !memcmp(*tokens, tree->lead_tokens, lead * sizeof **tokens))) {
+        memmove(*tokens, *tokens + lead, (*count - lead) * sizeof **tokens);
+        *count -= lead;
+    } else if (status >= 0) {
+        pc__free(env->mem, *tokens);
+        pc__run_clear(&run);
+        status = run_of(&run, "", text, size, behind, tokens, count);
+    }
+    pc__run_free(&run);
+    return status;
+}
+
+pc_status pc__relay_user_tokens(const pc__pml_env *env, const pc__schema_tree *tree,
+                                const int32_t *given, size_t given_count, int32_t **tokens,
+                                size_t *count)
+{
+    pc__text_run run = {.env = env};
+    int32_t *behind = NULL;
+    size_t n = 0;
+    pc_status status = run_of(&run, tree->slot ? tree->slot->text : "", "", 0, "", &behind, &n);
+    *tokens = NULL;
+    *count = 0;
+    if (status >= 0 && !(*tokens = pc__calloc(env->mem, given_count + n, sizeof **tokens)))
+        status = PC_ERR_NOMEM;
+    if (status >= 0) {
+        if (given_count)
+            memcpy(*tokens, given, given_count * sizeof **tokens);
+        if (n)
+            memcpy(*tokens + given_count, behind, n * sizeof **tokens);
+        *count = given_count + n;
+    }
+    pc__free(env->mem, behind);
+    pc__run_free(&run);
+    return status;
+}

@@ -1,0 +1,42 @@
+/* RelayAttention's schema string as a schema (upstream study 3.2): text with `{__SYS_PROMPT}` and,
+ * behind it, `{__USR_PROMPT}`. Braces of the text itself are doubled.
+ *
+ * It becomes the tree that PML becomes: one text of the root, which is all that stands before the
+ * user slot, and the slot. One text, so that it is tokenised as a whole and its states are those of
+ * a prefill of the prompt, whatever the mode of encoding. BOS, where the model's convention wants
+ * it, is the first token of that text and stands nowhere else; the published code adds it to both
+ * parts and drops the first token of the second, whatever it is. */
+#ifndef PC_PML_RELAY_H
+#define PC_PML_RELAY_H
+
+#include "pml/schema.h"
+
+typedef struct pc__relay_source {
+    const char *name;   /* of the schema */
+    const char *format; /* the schema string */
+    size_t format_size;
+    const char *where;  /* file name of the schema string, for error texts */
+    const char *system; /* the system prompt; blanks at its ends are dropped */
+    size_t system_size;
+    const int32_t *tokens; /* or, not NULL: all that stands before the slot, as it is */
+    size_t token_count;
+} pc__relay_source;
+
+#define PC__RELAY_SYSTEM "{__SYS_PROMPT}"
+#define PC__RELAY_USER "{__USR_PROMPT}"
+
+/* PC_ERR_PML with place and cause; PC_ERR_LIMIT. */
+pc_status pc__relay_tree(pc__schema_tree **out, const pc__pml_env *env,
+                         const pc__relay_source *source);
+
+/* The tokens of a user's text in its slot, with what follows the slot: those that the tokenizer
+ * gives behind what stands before it. Of a schema without slot: the text's own. `tokens` is a block
+ * of the environment's allocator. */
+pc_status pc__relay_user(const pc__pml_env *env, const pc__schema_tree *tree, const char *text,
+                         size_t size, int32_t **tokens, size_t *count);
+/* The same for a user's part that is tokens already. */
+pc_status pc__relay_user_tokens(const pc__pml_env *env, const pc__schema_tree *tree,
+                                const int32_t *given, size_t given_count, int32_t **tokens,
+                                size_t *count);
+
+#endif

@@ -1,0 +1,156 @@
+/* Schemas from RelayAttention's schema string, and prompts without PML over any schema. */
+#include <string.h>
+
+#include "base/file.h"
+#include "base/options.h"
+#include "pml/relay.h"
+#include "serve/prompt_handle.h"
+
+#define LIMIT_BYTES ((size_t)64 << 20) /* of a file */
+
+static const char plain_format[] = PC__RELAY_SYSTEM PC__RELAY_USER;
+
+/* A text from memory or from a file. */
+typedef struct text {
+    const char *data;
+    size_t size;
+    char *own; /* of a file; to be freed */
+} text;
+
+static pc_status read_text(text *out, const pc_allocator *mem, const char *what, const char *data,
+                           size_t size, const char *path)
+{
+    pc_status status;
+    if (path && data)
+        return pc__fail(PC_ERR_INVALID, "pc_relay: %s and %s_file exclude each other", what, what);
+    if (!data && size)
+        return pc__fail(PC_ERR_INVALID, "pc_relay: %s is NULL", what);
+    *out = (text){data ? data : "", size, NULL};
+    if (!path)
+        return PC_OK;
+    if ((status = pc__file_read(mem, path, LIMIT_BYTES, &out->own, &out->size)) < 0)
+        return status;
+    out->data = out->own;
+    if (out->size >= 3 && !memcmp(out->data, "\xef\xbb\xbf", 3)) {
+        out->data += 3;
+        out->size -= 3;
+    }
+    return PC_OK;
+}
+
+/* An editor ends the last line of a file; that is no part of the template. */
+static void drop_line_end(text *t)
+{
+    if (t->own && t->size && t->data[t->size - 1] == '\n')
+        t->size--;
+    if (t->own && t->size && t->data[t->size - 1] == '\r')
+        t->size--;
+}
+
+static pc_status check_ids(const pc_model *model, const char *what, const int32_t *tokens,
+                           size_t count)
+{
+    if (!tokens && count)
+        return pc__fail(PC_ERR_INVALID, "%s: tokens is NULL", what);
+    for (size_t i = 0; i < count; i++)
+        if (tokens[i] < 0 || tokens[i] >= model->info.vocab)
+            return pc__fail(PC_ERR_INVALID, "%s: token %zu is %d, the vocabulary has %d", what, i,
+                            tokens[i], model->info.vocab);
+    return PC_OK;
+}
+
+static pc_status check(const pc_model *model, const pc_relay *r)
+{
+    if (r->flags)
+        return pc__fail(PC_ERR_INVALID, "pc_relay: unknown flags %#llx",
+                        (unsigned long long)r->flags);
+    if (r->tokens && (r->system || r->system_file))
+        return pc__fail(PC_ERR_INVALID, "pc_relay: system and tokens exclude each other");
+    if (r->name && !*r->name)
+        return pc__fail(PC_ERR_INVALID, "pc_relay: name is empty");
+    return check_ids(model, "pc_relay", r->tokens, r->token_count);
+}
+
+pc_status pc_schema_from_relay(pc_schema **out, const pc_model *model, const pc_relay *relay)
+{
+    pc_relay r;
+    pc__relay_source source = {0};
+    pc__schema_tree *tree;
+    pc__pml_env env;
+    text format = {0}, system = {0};
+    const pc_allocator *mem;
+    pc_status status;
+    if (!out)
+        return pc__fail(PC_ERR_INVALID, "pc_schema_from_relay: out is NULL");
+    *out = NULL;
+    if (!model || !relay)
+        return pc__fail(PC_ERR_INVALID, "pc_schema_from_relay: model or relay is NULL");
+    mem = &model->context->mem;
+    PC__TRY(pc__options_read(&r, sizeof r, PC__V1_SIZE(pc_relay, flags), relay, "pc_relay"), done);
+    PC__TRY(check(model, &r), done);
+    PC__TRY(read_text(&format, mem, "format", r.format, r.format_size, r.format_file), done);
+    PC__TRY(read_text(&system, mem, "system", r.system, r.system_size, r.system_file), done);
+    drop_line_end(&format);
+    source.name = r.name ? r.name : "system";
+    source.where = r.format_file ? r.format_file : "schema string";
+    source.format = r.format || r.format_file ? format.data : plain_format;
+    source.format_size = r.format || r.format_file ? format.size : strlen(plain_format);
+    source.system = system.data;
+    source.system_size = system.size;
+    source.tokens = r.tokens;
+    source.token_count = r.token_count;
+    pc__serve_env(&env, model);
+    env.where = source.where;
+    PC__TRY(pc__relay_tree(&tree, &env, &source), done);
+    status = pc__schema_from_tree(out, model, tree);
+done:
+    pc__free(mem, format.own);
+    pc__free(mem, system.own);
+    return status;
+}
+
+/* Takes the block of tokens over. */
+static pc_status fill(pc_prompt **out, const pc_schema *schema, const pc__pml_env *env,
+                      int32_t *tokens, size_t count)
+{
+    pc__resolved *resolved;
+    pc_status status = pc__resolve_slot(&resolved, env, schema->tree, tokens, count);
+    return status < 0 ? status : pc__prompt_from_resolved(out, schema, resolved);
+}
+
+pc_status pc_prompt_fill(pc_prompt **out, const pc_schema *schema, const char *given, size_t size)
+{
+    pc__pml_env env;
+    int32_t *tokens;
+    size_t count;
+    pc_status status;
+    if (!out)
+        return pc__fail(PC_ERR_INVALID, "pc_prompt_fill: out is NULL");
+    *out = NULL;
+    if (!schema || (!given && size))
+        return pc__fail(PC_ERR_INVALID, "pc_prompt_fill: schema or text is NULL");
+    pc__serve_env(&env, schema->model);
+    env.where = "prompt";
+    status = pc__relay_user(&env, schema->tree, given ? given : "", size, &tokens, &count);
+    return status < 0 ? status : fill(out, schema, &env, tokens, count);
+}
+
+pc_status pc_prompt_fill_tokens(pc_prompt **out, const pc_schema *schema, const int32_t *given,
+                                size_t given_count)
+{
+    pc__pml_env env;
+    int32_t *tokens;
+    size_t count;
+    pc_status status;
+    if (!out)
+        return pc__fail(PC_ERR_INVALID, "pc_prompt_fill_tokens: out is NULL");
+    *out = NULL;
+    if (!schema)
+        return pc__fail(PC_ERR_INVALID, "pc_prompt_fill_tokens: schema is NULL");
+    if ((status = check_ids(schema->model, "pc_prompt_fill_tokens", given, given_count)) < 0)
+        return status;
+    pc__serve_env(&env, schema->model);
+    env.where = "prompt";
+    status = pc__relay_user_tokens(&env, schema->tree, given, given_count, &tokens, &count);
+    return status < 0 ? status : fill(out, schema, &env, tokens, count);
+}

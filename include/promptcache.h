@@ -316,9 +316,12 @@ typedef struct pc_model_ops {
      * [lo, hi) of every placement in order. For repair by deviation. */
     pc_status (*deviation)(void *user, const int32_t *tokens, const int64_t *positions, size_t count,
                            const pc_placement *placements, size_t placement_count, float *score);
+    /* (optional) Takes the last `count` tokens off again that steps have appended; there are that many. For
+     * pc_sequence_truncate. */
+    pc_status (*truncate)(void *user, void *sequence, size_t count);
 } pc_model_ops;
 #define PC_MODEL_OPS_INIT \
-    {sizeof(pc_model_ops), NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL}
+    {sizeof(pc_model_ops), NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL}
 
 /* Wraps a host's model. `ops` is copied, `user` stays the host's until `on_free` (may be NULL) is called with it. All of
  * PML, layout, cache and serving then works unchanged. PC_ERR_INVALID names a missing function. Since 0.1. */
@@ -534,9 +537,13 @@ typedef struct pc_sampling {
  * that sample. `sample` counts the samples of the request from 0. */
 typedef int32_t (*pc_text_fn)(void *user, uint32_t sample, const char *text, size_t size);
 
+/* pc_generate_options.flags, of sequences */
+#define PC_GENERATE_KEEP UINT64_C(1)   /* when it has finished it keeps what it holds: it can be forked, cut and go on */
+#define PC_GENERATE_LOGITS UINT64_C(2) /* for pc_sequence_logits */
+
 typedef struct pc_generate_options {
     size_t struct_size;
-    uint32_t max_tokens; /* 0: 256 */
+    uint32_t max_tokens; /* 0: 256; of a sequence: since the last push */
     uint32_t samples;    /* 0: 1; all share everything but their tails */
     uint32_t encoding;   /* PC_ENCODE_… */
     uint32_t repair;     /* PC_REPAIR_… */
@@ -553,7 +560,7 @@ typedef struct pc_generate_options {
     void *on_text_user;
     int32_t (*cancelled)(void *user); /* polled between and inside steps; non-zero: PC_ERR_CANCELLED */
     void *cancel_user;
-    uint64_t flags; /* none yet */
+    uint64_t flags; /* PC_GENERATE_… */
     uint64_t shared_tokens; /* PC_BASELINE_COPIES: parts of the prompt within its first tokens, this many, are shared all the same */
 } pc_generate_options;
 #define PC_GENERATE_OPTIONS_INIT                                                                         \
@@ -620,16 +627,34 @@ typedef struct pc_batch pc_batch;
 PC_API pc_status pc_sequence_new(pc_sequence **out, const pc_prompt *prompt, pc_cache *cache,
                                  const pc_generate_options *options);
 /* A second continuation of everything that is there so far, read from the same memory. The copy samples with `sampling`
- * (NULL: as the original). PC_ERR_STATE before the first step. Since 0.1. */
+ * (NULL: as the original). Neither of the two changes what the other reads, whatever happens to it. PC_ERR_STATE before the first
+ * step, and when it has finished without PC_GENERATE_KEEP. Since 0.1. */
 PC_API pc_status pc_sequence_fork(pc_sequence **out, const pc_sequence *sequence, const pc_sampling *sampling);
 /* Leaves its batch first, if it is in one. */
 PC_API void pc_sequence_free(pc_sequence *sequence);
-/* Tokens sampled so far (borrowed until the next step) and the text that is final so far (likewise). */
+/* The tokens behind the prompt so far, sampled and pushed ones, and the text that is final of those sampled since the last
+ * push. Borrowed until the next step or change. */
 PC_API const int32_t *pc_sequence_tokens(const pc_sequence *sequence, size_t *count);
 PC_API const char *pc_sequence_text(const pc_sequence *sequence, size_t *size);
 /* PC_FINISH_NONE while it runs. */
 PC_API uint32_t pc_sequence_finish(const pc_sequence *sequence);
 PC_API pc_status pc_sequence_get_stats(const pc_sequence *sequence, pc_stats *stats);
+/* Appends given tokens: forced ones, or a further turn. They are computed with the next step, which samples behind them. A
+ * finished sequence (of PC_GENERATE_KEEP) goes on; max_tokens counts anew, also with no tokens at all. PC_ERR_STATE: it has
+ * finished and kept nothing. PC_ERR_LIMIT: beyond the model's context. Since 0.1. */
+PC_API pc_status pc_sequence_push(pc_sequence *sequence, const int32_t *tokens, size_t count);
+/* The same with a user's text as the model's chat template has it behind an answer: closes that (but for the stop token
+ * that has just been sampled), holds the text, opens the next answer. Since 0.1. */
+PC_API pc_status pc_sequence_push_turn(pc_sequence *sequence, const char *text, size_t size);
+/* Keeps the first `count` tokens behind the prompt and forgets the others with their states; what was handed to on_text
+ * stays said. The next step samples anew behind what is left, which is computed as if there had never been more. The
+ * sequence is no longer finished. To override the token that was sampled last: truncate to one less, push another.
+ * PC_ERR_UNSUPPORTED: a host's model without ops.truncate; or count is 0 and the prompt's highest position was not its last
+ * to be computed. PC_ERR_STATE as for push. Since 0.1. */
+PC_API pc_status pc_sequence_truncate(pc_sequence *sequence, size_t count);
+/* The logits [*count = vocab] behind all tokens but the one sampled last, as the model gave them. Needs
+ * PC_GENERATE_LOGITS, else NULL; so before the first step. Borrowed until the next step. Since 0.1. */
+PC_API const float *pc_sequence_logits(const pc_sequence *sequence, size_t *count);
 
 typedef struct pc_batch_options {
     size_t struct_size;

@@ -202,5 +202,6 @@ const pc_model_ops pc__native_ops = {
     .fork = pc__native_fork,
     .step = pc__native_step,
     .drop = pc__native_drop,
+    .truncate = pc__native_truncate,
     .deviation = pc__native_deviation,
 };

@@ -13,6 +13,7 @@ pc_status pc__native_attach(void *user, void *sequence, const pc_placement *plac
 pc_status pc__native_fork(void *user, void *sequence, void **copy);
 pc_status pc__native_step(void *user, const pc_step_args *args);
 void pc__native_drop(void *user, void *sequence);
+pc_status pc__native_truncate(void *user, void *sequence, size_t count);
 
 /* score[i] = half the sum of |K - K'| / |K'| and |V - V'| / |V'| of token i in the second layer
  * (the first whose states depend on what a token saw; the only one of a model with one layer), over

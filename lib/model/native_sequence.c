@@ -9,8 +9,8 @@
 typedef struct entry {
     pc__kv *kv; /* a counted reference */
     int64_t start;
-    uint32_t lo, hi; /* of an attached one */
-    int own;         /* our tokens: all of the run so far */
+    uint32_t lo, hi; /* of an own one: 0, and at most so many of what is in it */
+    int own;         /* our tokens */
 } entry;
 
 typedef struct sequence {
@@ -24,6 +24,11 @@ typedef struct sequence {
 } sequence;
 
 #define NONE ((size_t)-1)
+
+static size_t tokens_of(const entry *e)
+{
+    return e->hi < e->kv->tokens ? e->hi : e->kv->tokens;
+}
 
 pc_status pc__native_sequence_new(void *user, void **out)
 {
@@ -93,6 +98,25 @@ pc_status pc__native_fork(void *user, void *original, void **out)
     return PC_OK;
 }
 
+/* The growing run gets shorter; of one that a fork has frozen we see less. */
+pc_status pc__native_truncate(void *user, void *of, size_t count)
+{
+    sequence *s = of;
+    (void)user;
+    for (size_t i = s->count; i-- && count;) {
+        entry *e = &s->entries[i];
+        size_t have = tokens_of(e), less = have < count ? have : count;
+        if (!e->own)
+            continue;
+        if (i == s->tail)
+            pc__kv_truncate(e->kv, have - less);
+        else
+            e->hi = (uint32_t)(have - less);
+        count -= less;
+    }
+    return PC_OK;
+}
+
 /* A step under way. */
 typedef struct step {
     const pc_model *model;
@@ -136,7 +160,7 @@ static int64_t last_position(const entry *e)
 /* The run for the next `count` own tokens, of which the first stands at `position`. */
 static pc_status need_tail(step *st, sequence *s, int64_t position, size_t count)
 {
-    entry fresh = {NULL, position, 0, 0, 1};
+    entry fresh = {NULL, position, 0, UINT32_MAX, 1};
     uint64_t regime = pc__native_regime(st->model->native, st->length);
     pc_status status;
     if (s->tail != NONE && last_position(&s->entries[s->tail]) < position
@@ -159,7 +183,7 @@ static pc_status add_spans(step *st, const sequence *s, int64_t position, size_t
     pc_status status = PC_OK;
     for (size_t i = 0; i < s->count && status >= 0; i++) {
         const entry *e = &s->entries[i];
-        size_t lo = e->own ? 0 : e->lo, hi = e->own ? e->kv->tokens : e->hi;
+        size_t lo = e->lo, hi = tokens_of(e);
         if (i == s->tail && hi > limit)
             hi = limit;
         if (st->args->see == PC_SEE_BY_POSITION) {

@@ -25,7 +25,7 @@ static pc_status check_levels(const pc_generate_options *o, const char *call)
 
 static pc_status check(const pc_generate_options *o, const char *call)
 {
-    if (o->flags)
+    if (o->flags & ~(PC_GENERATE_KEEP | PC_GENERATE_LOGITS))
         return pc__fail(PC_ERR_INVALID, "%s: unknown flags %#llx", call,
                         (unsigned long long)o->flags);
     if (o->samples > MAX_SAMPLES)

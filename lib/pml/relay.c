@@ -93,22 +93,6 @@ static const char *strip(const char *text, size_t *size)
     return text;
 }
 
-/* Tokens of template text, document text, template text, as one run. */
-static pc_status run_of(pc__text_run *run, const char *before, const char *text, size_t size,
-                        const char *behind, int32_t **tokens, size_t *count)
-{
-    pc_status status;
-    *tokens = NULL;
-    *count = 0;
-    PC__TRY(pc__run_add(run, PC__PIECE_TEMPLATE, before, strlen(before), 1, 1), done);
-    PC__TRY(pc__run_add(run, PC__PIECE_DOCUMENT, text, size, 1, 1), done);
-    PC__TRY(pc__run_add(run, PC__PIECE_TEMPLATE, behind, strlen(behind), 1, 1), done);
-    PC__TRY(pc__run_adjust(run, PC__BLANKS_NONE), done);
-    status = pc__run_tokens(run, tokens, count);
-done:
-    return status;
-}
-
 /* Puts the model's BOS in front, if its convention wants one and the text has not begun with it. */
 static pc_status add_bos(const pc__pml_env *env, int32_t **tokens, size_t *count)
 {
@@ -148,7 +132,7 @@ static pc_status fill_text(const pc__pml_env *env, const template *t, pc__node *
         memcpy(node->tokens, s->tokens, s->token_count * sizeof *node->tokens);
         return PC_OK;
     }
-    PC__TRY(run_of(&run, t->part[0].data ? t->part[0].data : "", system, size,
+    PC__TRY(pc__run_around(&run, t->part[0].data ? t->part[0].data : "", system, size,
                    t->part[1].data ? t->part[1].data : "", &node->tokens, &node->token_count),
             done);
     PC__TRY(add_bos(env, &node->tokens, &node->token_count), done);
@@ -203,7 +187,7 @@ static pc_status build(pc__schema_tree *tree, const pc__pml_env *env, const temp
     tree->slot->text = pc__strdup(env->mem, t->part[2].data ? t->part[2].data : "");
     status = tree->slot->text ? PC_OK : PC_ERR_NOMEM;
     if (status >= 0)
-        status = run_of(&run, between, "", 0, "", &tree->lead_tokens, &tree->lead_count);
+        status = pc__run_around(&run, between, "", 0, "", &tree->lead_tokens, &tree->lead_count);
     if (status >= 0)
         status = pc__layout(tree, env);
 done:
@@ -244,7 +228,7 @@ pc_status pc__relay_user(const pc__pml_env *env, const pc__schema_tree *tree, co
     pc__text_run run = {.env = env};
     pc_status status;
     text = strip(text, &size);
-    status = run_of(&run, tree->slot_lead ? tree->slot_lead : "", text, size, behind, tokens,
+    status = pc__run_around(&run, tree->slot_lead ? tree->slot_lead : "", text, size, behind, tokens,
                     count);
     if (status >= 0 && *count >= lead &&
         (!lead || !memcmp(*tokens, tree->lead_tokens, lead * sizeof **tokens))) {
@@ -253,7 +237,7 @@ pc_status pc__relay_user(const pc__pml_env *env, const pc__schema_tree *tree, co
     } else if (status >= 0) {
         pc__free(env->mem, *tokens);
         pc__run_clear(&run);
-        status = run_of(&run, "", text, size, behind, tokens, count);
+        status = pc__run_around(&run, "", text, size, behind, tokens, count);
     }
     pc__run_free(&run);
     return status;
@@ -266,7 +250,7 @@ pc_status pc__relay_user_tokens(const pc__pml_env *env, const pc__schema_tree *t
     pc__text_run run = {.env = env};
     int32_t *behind = NULL;
     size_t n = 0;
-    pc_status status = run_of(&run, tree->slot ? tree->slot->text : "", "", 0, "", &behind, &n);
+    pc_status status = pc__run_around(&run, tree->slot ? tree->slot->text : "", "", 0, "", &behind, &n);
     *tokens = NULL;
     *count = 0;
     if (status >= 0 && !(*tokens = pc__calloc(env->mem, given_count + n, sizeof **tokens)))

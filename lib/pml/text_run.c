@@ -158,6 +158,21 @@ pc_status pc__run_tokens(const pc__text_run *run, int32_t **tokens, size_t *coun
     return status;
 }
 
+pc_status pc__run_around(pc__text_run *run, const char *before, const char *text, size_t size,
+                         const char *behind, int32_t **tokens, size_t *count)
+{
+    pc_status status;
+    *tokens = NULL;
+    *count = 0;
+    PC__TRY(pc__run_add(run, PC__PIECE_TEMPLATE, before, strlen(before), 1, 1), done);
+    PC__TRY(pc__run_add(run, PC__PIECE_DOCUMENT, text, size, 1, 1), done);
+    PC__TRY(pc__run_add(run, PC__PIECE_TEMPLATE, behind, strlen(behind), 1, 1), done);
+    PC__TRY(pc__run_adjust(run, PC__BLANKS_NONE), done);
+    status = pc__run_tokens(run, tokens, count);
+done:
+    return status;
+}
+
 void pc__run_clear(pc__text_run *run)
 {
     run->text.size = 0;

@@ -34,6 +34,9 @@ pc_status pc__run_add(pc__text_run *run, pc__piece_kind kind, const char *text, 
 pc_status pc__run_adjust(pc__text_run *run, int ends);
 /* The run's ids. Text of the document that looks like a special token stays text. */
 pc_status pc__run_tokens(const pc__text_run *run, int32_t **tokens, size_t *count);
+/* The ids of template text, document text and template text as one run, through an empty `run`. */
+pc_status pc__run_around(pc__text_run *run, const char *before, const char *text, size_t size,
+                         const char *behind, int32_t **tokens, size_t *count);
 void pc__run_clear(pc__text_run *run); /* empty, to be filled again */
 void pc__run_free(pc__text_run *run);
 

@@ -98,8 +98,10 @@ static pc_status told(const trouble *t, pc_status otherwise)
     return t->status < 0 ? pc__fail(t->status, "%s", t->text) : otherwise;
 }
 
-/* New sequences are computed one after the other; each gives its first token. */
-static pc_status start_new(pc_batch *batch, pc_sequence *const *list, size_t count, float *logits)
+/* New sequences are computed one after the other; each gives its first token, but for those that
+ * have had tokens pushed already: they join the ones that run. */
+static pc_status start_new(pc_batch *batch, pc_sequence *const *list, size_t count, float *logits,
+                           pc_sequence **running, size_t *run)
 {
     trouble t = {0};
     for (size_t i = 0; i < count; i++) {
@@ -107,7 +109,9 @@ static pc_status start_new(pc_batch *batch, pc_sequence *const *list, size_t cou
         if (list[i]->batch != batch || list[i]->finish || list[i]->host)
             continue;
         status = pc__sequence_prefill(list[i], logits);
-        if (status >= 0)
+        if (status >= 0 && list[i]->pending)
+            running[(*run)++] = list[i];
+        else if (status >= 0)
             status = pc__sequence_take(list[i], logits);
         note(&t, status);
     }
@@ -146,7 +150,7 @@ pc_status pc_batch_step(pc_batch *batch)
         for (size_t i = 0; i < count; i++)
             if (!all[i]->finish && all[i]->host)
                 running[run++] = all[i];
-        note(&t, start_new(batch, all, count, logits));
+        note(&t, start_new(batch, all, count, logits, running, &run));
         note(&t, pc__decode(running, run, rows, logits));
     } else {
         note(&t, PC_ERR_NOMEM);

@@ -39,12 +39,9 @@ static uint32_t flags_of(const pc_sequence *s)
 static pc_status compute(group *g, pc_step_row *rows, float *logits)
 {
     pc_step_args args = {.struct_size = sizeof args};
-    for (size_t i = 0; i < g->count; i++) {
-        const pc_sequence *s = g->list[i];
-        rows[i] = (pc_step_row){s->host, s->next_position, s->tokens[s->count - 1], 1};
-    }
+    for (size_t i = 0; i < g->count; i++)
+        args.count += pc__sequence_rows(g->list[i], rows + args.count);
     args.rows = rows;
-    args.count = g->count;
     args.logits = logits;
     args.see = g->list[0]->generation.options.see;
     args.flags = flags_of(g->list[0]);
@@ -62,7 +59,7 @@ static pc_status take_all(group *g, float *logits)
     for (size_t i = 0; i < g->count; i++) {
         pc_sequence *s = g->list[i];
         pc_status status;
-        s->next_position++;
+        pc__sequence_rows_done(s);
         status = pc__sequence_take(s, logits + i * (size_t)s->model->info.vocab);
         first = first < 0 ? first : status;
     }
@@ -124,8 +121,9 @@ pc_status pc__decode(pc_sequence *const *sequences, size_t count, pc_step_row *r
 {
     pc_status first = PC_OK;
     pc_sequence **list;
+    pc_step_row *more = NULL; /* where a sequence has several rows */
     const pc_allocator *mem;
-    size_t left = 0;
+    size_t left = 0, row_count = 0;
     if (!count)
         return PC_OK;
     mem = sequences[0]->mem;
@@ -134,7 +132,11 @@ pc_status pc__decode(pc_sequence *const *sequences, size_t count, pc_step_row *r
         return PC_ERR_NOMEM;
     for (size_t i = 0; i < count; i++)
         if (!sequences[i]->finish && sequences[i]->host)
-            list[left++] = sequences[i];
+            row_count += pc__sequence_row_count(list[left++] = sequences[i]);
+    if (row_count > count && !(more = pc__calloc(mem, row_count, sizeof *more))) {
+        pc__free(mem, list);
+        return PC_ERR_NOMEM;
+    }
     for (size_t from = 0, end; from < left; from = end) {
         group g = {list + from, 0};
         pc_status status;
@@ -146,9 +148,10 @@ pc_status pc__decode(pc_sequence *const *sequences, size_t count, pc_step_row *r
                 list[end++] = moved;
             }
         g.count = end - from;
-        status = step_group(&g, rows, logits);
+        status = step_group(&g, more ? more : rows, logits);
         first = first < 0 ? first : status;
     }
+    pc__free(mem, more);
     pc__free(mem, list);
     return first;
 }

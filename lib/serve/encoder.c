@@ -175,6 +175,19 @@ pc_status pc__host_fork(const pc_model *model, void *sequence, void **copy)
     return status;
 }
 
+pc_status pc__host_truncate(const pc_model *model, void *sequence, size_t count)
+{
+    pc_status status;
+    if (!model->ops.truncate)
+        return pc__fail(PC_ERR_UNSUPPORTED,
+                        "the model cannot shorten a sequence (no ops.truncate)");
+    pc__model_enter(model);
+    status = pc__model_told(model, "truncate",
+                            model->ops.truncate(model->user, sequence, count));
+    pc__model_leave(model);
+    return status;
+}
+
 pc_status pc__host_step(const pc_model *model, const pc_step_args *args)
 {
     pc_status status = PC_OK;

@@ -20,6 +20,7 @@ pc_status pc__host_sequence_new(const pc_model *model, void **sequence);
 pc_status pc__host_attach(const pc_model *model, void *sequence, const pc_segment *segment,
                           int64_t start, uint32_t lo, uint32_t hi);
 pc_status pc__host_fork(const pc_model *model, void *sequence, void **copy);
+pc_status pc__host_truncate(const pc_model *model, void *sequence, size_t count);
 pc_status pc__host_step(const pc_model *model, const pc_step_args *args);
 void pc__host_drop(const pc_model *model, void *sequence);
 

@@ -140,6 +140,20 @@ static pc_status step_all(prefill *f, void *sequence, int distinct)
     return status;
 }
 
+/* What the sequence has of its own, for those who shorten it or look at it. */
+static pc_status note_own(const prefill *f)
+{
+    pc__request *r = f->request;
+    r->own = pc__calloc(&r->model->context->mem, f->count, sizeof *r->own);
+    if (!r->own)
+        return PC_ERR_NOMEM;
+    for (size_t i = 0; i < f->count; i++)
+        r->own[i] = f->rows[i].token;
+    r->own_count = f->count;
+    r->own_last = f->count && f->last + 1 == f->count ? f->rows[f->last].position : -1;
+    return PC_OK;
+}
+
 pc_status pc__prefill(pc__request *r, void **sequence, float *logits)
 {
     prefill f = {.request = r, .logits = logits};
@@ -150,6 +164,7 @@ pc_status pc__prefill(pc__request *r, void **sequence, float *logits)
     PC__TRY(collect_rows(&f), done);
     distinct = order_rows(&f);
     judge_order(&f);
+    PC__TRY(note_own(&f), done);
     PC__TRY(pc__host_sequence_new(r->model, sequence), done);
     PC__TRY(attach_all(r, *sequence), done);
     r->stats.seconds_assemble += pc__now() - started;

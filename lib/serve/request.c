@@ -60,6 +60,7 @@ void pc__request_end(pc__request *r)
     pc__free(&r->model->context->mem, r->hit);
     pc__free(&r->model->context->mem, r->first);
     pc__free(&r->model->context->mem, r->again);
+    pc__free(&r->model->context->mem, r->own);
     memset(r, 0, sizeof *r);
 }
 

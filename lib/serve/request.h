@@ -22,6 +22,9 @@ typedef struct pc__request {
     uint8_t *again;          /* [tokens] 1: compute this token of a segment again */
     size_t missed_part;      /* the first part that was not reused: stats.miss_reason is its */
     int64_t next_position;   /* of the first generated token */
+    int32_t *own;            /* [own_count] tokens that the prefill computed, in its order */
+    size_t own_count;
+    int64_t own_last;        /* position of the last one; -1: not the one behind which all goes on */
     pc_stats stats;          /* seconds_ttft and what follows are the sequence's */
 } pc__request;
 

@@ -104,6 +104,12 @@ void pc__sampler_end(pc__sampler *s)
     memset(s, 0, sizeof *s);
 }
 
+void pc__sampler_forget(pc__sampler *s)
+{
+    if (s->penalised)
+        memset(s->penalised, 0, s->vocab);
+}
+
 void pc__sampler_note(pc__sampler *s, int32_t token)
 {
     if (s->penalised && token >= 0 && (size_t)token < s->vocab)

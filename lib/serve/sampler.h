@@ -32,6 +32,7 @@ pc_status pc__sampler_init(pc__sampler *sampler, const pc_allocator *mem,
 pc_status pc__sampler_copy(pc__sampler *to, const pc__sampler *from);
 void pc__sampler_end(pc__sampler *sampler); /* zeroed: does nothing */
 void pc__sampler_note(pc__sampler *sampler, int32_t token); /* counts for the penalty */
+void pc__sampler_forget(pc__sampler *sampler);              /* nothing counts for it */
 
 /* logits [vocab] are changed. PC_ERR_INTERNAL: no logit is a number above -infinity. */
 pc_status pc__sampler_draw(pc__sampler *sampler, float *logits, int32_t *token);

@@ -36,6 +36,14 @@ static pc_sequence *make(const pc_prompt *prompt, pc_cache *cache)
     return s;
 }
 
+static pc_status make_logits(pc_sequence *s, const pc_generate_options *o)
+{
+    if (!(o->flags & PC_GENERATE_LOGITS))
+        return PC_OK;
+    s->logits = pc__calloc(s->mem, (size_t)s->model->info.vocab, sizeof *s->logits);
+    return s->logits ? PC_OK : PC_ERR_NOMEM;
+}
+
 pc_status pc__sequence_make(pc_sequence **out, const pc_prompt *prompt, pc_cache *cache,
                             pc__generation *generation)
 {
@@ -45,7 +53,7 @@ pc_status pc__sequence_make(pc_sequence **out, const pc_prompt *prompt, pc_cache
     if (!s)
         return status;
     s->family = family_new(s->mem);
-    if (s->family)
+    if (s->family && make_logits(s, &generation->options) >= 0)
         status = pc__sampler_init(&s->sampler, s->mem, &generation->options.sampling, 0,
                                   (size_t)s->model->info.vocab);
     if (status < 0) {
@@ -69,6 +77,9 @@ static void let_go(pc_sequence *s)
     pc__free(s->mem, s->segments);
     s->segments = NULL;
     s->segment_count = 0;
+    pc__free(s->mem, s->own);
+    s->own = NULL;
+    s->own_count = 0;
 }
 
 void pc_sequence_free(pc_sequence *s)
@@ -87,6 +98,7 @@ void pc_sequence_free(pc_sequence *s)
     pc__generation_end(&s->generation, mem);
     family_unref(mem, s->family);
     pc__free(mem, s->tokens);
+    pc__free(mem, s->logits);
     pc__cache_unref(s->cache);
     pc__prompt_unref(s->prompt);
     pc__free(mem, s);
@@ -117,7 +129,7 @@ pc_status pc_sequence_new(pc_sequence **out, const pc_prompt *prompt, pc_cache *
     return status;
 }
 
-static void note_new_tokens(pc_sequence *s)
+void pc__sequence_note_prompt(pc_sequence *s)
 {
     for (size_t p = 0; p < s->prompt->part_count; p++)
         for (size_t t = 0;
@@ -140,14 +152,21 @@ pc_status pc__sequence_prefill(pc_sequence *s, float *logits)
     s->next_position = s->request.next_position;
     if (status < 0)
         return pc__sequence_fail(s, status);
-    note_new_tokens(s);
+    s->stats.tokens_prompt += s->count; /* pushed already */
+    s->stats.tokens_new += s->count;
+    s->own = s->request.own;
+    s->own_count = s->request.own_count;
+    s->own_last = s->request.own_last;
+    s->request.own = NULL;
+    pc__sequence_note_prompt(s);
     return PC_OK;
 }
 
 static void end(pc_sequence *s, uint32_t finish)
 {
     s->finish = s->stats.finish = finish;
-    let_go(s);
+    if (finish == PC_FINISH_ERROR || !(s->generation.options.flags & PC_GENERATE_KEEP))
+        let_go(s);
 }
 
 pc_status pc__sequence_fail(pc_sequence *s, pc_status status)
@@ -166,6 +185,15 @@ static int emit(pc_sequence *s, size_t from)
     return !o->on_text(o->on_text_user, s->sample, s->text.text.data + from, s->text.final - from);
 }
 
+void pc__sequence_end_turn(pc_sequence *s)
+{
+    size_t from = s->text.final;
+    pc__stream_flush(&s->text);
+    emit(s, from);
+    pc__stream_end(&s->text);
+    pc__stream_init(&s->text, s->model);
+}
+
 static uint32_t reason_to_end(pc_sequence *s, int32_t token, int stopped)
 {
     int32_t limit = s->model->info.context_length;
@@ -173,7 +201,7 @@ static uint32_t reason_to_end(pc_sequence *s, int32_t token, int stopped)
         return PC_FINISH_STOP_STRING;
     if (pc__generation_stops(&s->generation, token))
         return PC_FINISH_STOP_TOKEN;
-    if (s->count >= s->generation.options.max_tokens || (limit && s->next_position >= limit))
+    if (s->count - s->turn >= s->generation.options.max_tokens || (limit && s->next_position >= limit))
         return PC_FINISH_LENGTH;
     return PC_FINISH_NONE;
 }
@@ -181,12 +209,12 @@ static uint32_t reason_to_end(pc_sequence *s, int32_t token, int stopped)
 static void note_times(pc_sequence *s)
 {
     double now = pc__now();
-    if (s->count == 1) {
+    if (++s->sampled == 1) {
         s->first_token = now;
         s->stats.seconds_ttft = now - s->started;
     }
     s->stats.seconds_decode = now - s->first_token;
-    s->stats.tokens_generated = s->count;
+    s->stats.tokens_generated = s->sampled;
 }
 
 pc_status pc__sequence_take(pc_sequence *s, float *logits)
@@ -196,17 +224,22 @@ pc_status pc__sequence_take(pc_sequence *s, float *logits)
     uint32_t finish;
     int32_t token;
     int stopped = 0;
-    pc_status status = pc__sampler_draw(&s->sampler, logits, &token);
+    pc_status status;
+    if (s->logits)
+        memcpy(s->logits, logits, (size_t)s->model->info.vocab * sizeof *logits);
+    s->has_logits = s->logits != NULL;
+    status = pc__sampler_draw(&s->sampler, logits, &token);
     if (status >= 0)
         status = pc__grow(s->mem, (void **)&s->tokens, &s->capacity, s->count + 1,
                           sizeof *s->tokens);
     if (status < 0)
         return pc__sequence_fail(s, status);
     s->tokens[s->count++] = token;
+    s->pending = 1;
     note_times(s);
     if (!pc__generation_stops(&s->generation, token))
-        status = pc__stream_add(&s->text, s->tokens, s->count, o->stop_strings,
-                                o->stop_string_count, &stopped);
+        status = pc__stream_add(&s->text, s->tokens + s->turn, s->count - s->turn,
+                                o->stop_strings, o->stop_string_count, &stopped);
     if (status < 0)
         return pc__sequence_fail(s, status);
     finish = reason_to_end(s, token, stopped);
@@ -234,6 +267,20 @@ static pc_status copy_segments(pc_sequence *to, const pc_sequence *from)
     return PC_OK;
 }
 
+static pc_status copy_own(pc_sequence *to, const pc_sequence *from)
+{
+    to->own = pc__calloc(to->mem, from->own_count, sizeof *to->own);
+    if (!to->own || make_logits(to, &from->generation.options) < 0)
+        return PC_ERR_NOMEM;
+    if (from->own_count)
+        memcpy(to->own, from->own, from->own_count * sizeof *to->own);
+    to->own_count = from->own_count;
+    to->has_logits = from->has_logits;
+    if (from->has_logits)
+        memcpy(to->logits, from->logits, (size_t)to->model->info.vocab * sizeof *to->logits);
+    return PC_OK;
+}
+
 static pc_status copy_sampler(pc_sequence *to, const pc_sequence *from, const pc_sampling *sampling,
                               uint64_t seed_offset)
 {
@@ -245,7 +292,7 @@ static pc_status copy_sampler(pc_sequence *to, const pc_sequence *from, const pc
     if (status < 0)
         return status;
     to->generation.options.sampling = *sampling;
-    note_new_tokens(to);
+    pc__sequence_note_prompt(to);
     for (size_t i = 0; i < to->count; i++)
         pc__sampler_note(&to->sampler, to->tokens[i]);
     return PC_OK;
@@ -263,6 +310,12 @@ pc_status pc__sequence_copy(pc_sequence **out, pc_sequence *from, const pc_sampl
     atomic_fetch_add_explicit(&to->family->references, 1, memory_order_relaxed);
     to->regime = from->regime;
     to->next_position = from->next_position;
+    to->pending = from->pending;
+    to->turn = from->turn;
+    to->again = from->again;
+    to->own_last = from->own_last;
+    to->sampled = from->sampled;
+    to->finish = from->finish;
     to->stats = from->stats;
     to->started = from->started;
     to->first_token = from->first_token;
@@ -273,6 +326,7 @@ pc_status pc__sequence_copy(pc_sequence **out, pc_sequence *from, const pc_sampl
     if (from->count)
         memcpy(to->tokens, from->tokens, from->count * sizeof *to->tokens);
     to->count = from->count;
+    PC__TRY(copy_own(to, from), fail);
     PC__TRY(pc__stream_copy(&to->text, &from->text), fail);
     PC__TRY(copy_sampler(to, from, sampling, seed_offset), fail);
     PC__TRY(pc__host_fork(from->model, from->host, &to->host), fail);

@@ -28,10 +28,21 @@ struct pc_sequence {
     size_t segment_count;
     pc__regime regime;
     void *host;          /* NULL before the first step and after the end */
-    int64_t next_position; /* of the token that was sampled last */
     pc__sampler sampler;
-    int32_t *tokens;
+    int32_t *tokens;     /* behind the prompt: sampled and pushed */
     size_t count, capacity;
+    /* the last of them that are not computed yet: usually the one that was sampled last */
+    size_t pending;
+    int64_t next_position; /* of the first of those; between steps, of the next token */
+    size_t turn;         /* tokens [turn, count) came after the last push: the text is theirs */
+    int again;           /* before them, the prompt's last token is to be computed once more */
+    int32_t *own;        /* [own_count] tokens of the prompt that were computed as rows of this
+                            sequence, in the order of their arrival */
+    size_t own_count;
+    int64_t own_last;    /* position of the prompt's last token; -1: it was not the last to come */
+    float *logits;       /* [vocab] with PC_GENERATE_LOGITS */
+    int has_logits;
+    size_t sampled;
     pc__text_stream text;
     uint32_t finish;     /* PC_FINISH_… */
     pc_status status;    /* why it ended, if by an error */
@@ -56,6 +67,16 @@ pc_status pc__sequence_copy(pc_sequence **out, pc_sequence *sequence, const pc_s
                             uint64_t seed_offset);
 pc_status pc__sequence_make(pc_sequence **out, const pc_prompt *prompt, pc_cache *cache,
                             pc__generation *generation);
+
+/* The rows that its next step computes: how many, and what they are. */
+size_t pc__sequence_row_count(const pc_sequence *sequence);
+size_t pc__sequence_rows(const pc_sequence *sequence, pc_step_row *rows);
+/* They have been computed. */
+void pc__sequence_rows_done(pc_sequence *sequence);
+/* Its text becomes final and is handed out; the text of the next turn is empty. */
+void pc__sequence_end_turn(pc_sequence *sequence);
+/* Tokens of the prompt that the penalty counts. */
+void pc__sequence_note_prompt(pc_sequence *sequence);
 
 /* Computes the next logits of sequences that run, all of one model, and takes them: one step of the
  * model for all that agree in regime and rule of visibility. logits [count][vocab], rows [count].

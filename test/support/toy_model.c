@@ -459,6 +459,16 @@ static pc_status step(void *user, const pc_step_args *args)
     return status;
 }
 
+static pc_status truncate_sequence(void *user, void *shortened, size_t count)
+{
+    sequence *s = shortened;
+    (void)user;
+    if (count > s->count)
+        return PC_ERR_INVALID;
+    s->count -= count;
+    return PC_OK;
+}
+
 /* Every token as if all given tokens up to its position stood in one prefill. */
 static pc_status deviation(void *user, const int32_t *tokens, const int64_t *positions, size_t count,
                            const pc_placement *placements, size_t placement_count, float *scores)
@@ -511,5 +521,6 @@ pc_model_ops pc_toy_ops(void)
     ops.step = step;
     ops.drop = drop;
     ops.deviation = deviation;
+    ops.truncate = truncate_sequence;
     return ops;
 }

@@ -537,7 +537,7 @@ static void arguments(void)
     bad[1].repair = 9;
     bad[2].baseline = 9;
     bad[3].see = 9;
-    bad[4].flags = 1;
+    bad[4].flags = UINT64_C(1) << 40;
     bad[5].repair = PC_REPAIR_FIRST;
     bad[5].repair_tokens = 0;
     bad[6].repair = PC_REPAIR_TOP;

@@ -1,0 +1,195 @@
+/* A running sequence gets tokens that were not sampled, or loses the last ones. */
+#include <string.h>
+
+#include "pml/text_run.h"
+#include "serve/sequence.h"
+
+size_t pc__sequence_row_count(const pc_sequence *s)
+{
+    return s->pending + (s->again != 0);
+}
+
+size_t pc__sequence_rows(const pc_sequence *s, pc_step_row *rows)
+{
+    size_t n = 0;
+    if (s->again)
+        rows[n++] = (pc_step_row){s->host, s->own_last, s->own[s->own_count - 1], 0};
+    for (size_t i = 0; i < s->pending; i++)
+        rows[n++] = (pc_step_row){s->host, s->next_position + (int64_t)i,
+                                  s->tokens[s->count - s->pending + i], 0};
+    rows[n - 1].want_logits = 1;
+    return n;
+}
+
+void pc__sequence_rows_done(pc_sequence *s)
+{
+    s->next_position += (int64_t)s->pending;
+    s->pending = 0;
+    s->again = 0;
+}
+
+static pc_status can_go_on(const pc_sequence *s, const char *call)
+{
+    if (s->finish == PC_FINISH_ERROR)
+        return pc__fail(PC_ERR_STATE, "%s: the sequence has ended with an error", call);
+    if (s->finish && !s->host)
+        return pc__fail(PC_ERR_STATE,
+                        "%s: the sequence has finished and kept nothing (PC_GENERATE_KEEP)", call);
+    return PC_OK;
+}
+
+static pc_status check_tokens(const pc_sequence *s, const char *call, const int32_t *tokens,
+                              size_t count)
+{
+    int64_t limit = s->model->info.context_length;
+    int64_t end = (s->host ? s->next_position : s->prompt->end) + (int64_t)s->pending;
+    for (size_t i = 0; i < count; i++)
+        if (tokens[i] < 0 || tokens[i] >= s->model->info.vocab)
+            return pc__fail(PC_ERR_INVALID, "%s: token %zu is %d, the vocabulary has %d", call, i,
+                            tokens[i], s->model->info.vocab);
+    if (limit && (count > (size_t)limit || end + (int64_t)count > limit))
+        return pc__fail(PC_ERR_LIMIT,
+                        "%s: %zu tokens behind position %lld, the model's context is %lld", call,
+                        count, (long long)end, (long long)limit);
+    return PC_OK;
+}
+
+static pc_status push(pc_sequence *s, const char *call, const int32_t *tokens, size_t count)
+{
+    pc_status status = can_go_on(s, call);
+    if (status < 0 || (status = check_tokens(s, call, tokens, count)) < 0)
+        return status;
+    status = pc__grow(s->mem, (void **)&s->tokens, &s->capacity, s->count + count,
+                      sizeof *s->tokens);
+    if (status < 0)
+        return status;
+    pc__sequence_end_turn(s);
+    for (size_t i = 0; i < count; i++) {
+        s->tokens[s->count++] = tokens[i];
+        pc__sampler_note(&s->sampler, tokens[i]);
+    }
+    s->pending += count;
+    s->turn = s->count;
+    s->finish = s->stats.finish = PC_FINISH_NONE;
+    if (s->host) {
+        s->stats.tokens_prompt += count;
+        s->stats.tokens_new += count;
+    }
+    return PC_OK;
+}
+
+pc_status pc_sequence_push(pc_sequence *sequence, const int32_t *tokens, size_t count)
+{
+    if (!sequence || (!tokens && count))
+        return pc__fail(PC_ERR_INVALID, "pc_sequence_push: sequence or tokens is NULL");
+    return push(sequence, "pc_sequence_push", tokens, count);
+}
+
+pc_status pc_sequence_push_turn(pc_sequence *sequence, const char *text, size_t size)
+{
+    static const char call[] = "pc_sequence_push_turn";
+    const pc__chat *chat;
+    pc__pml_env env;
+    pc__text_run run = {.env = &env};
+    pc__bytes open = {0};
+    int32_t *tokens = NULL, last;
+    size_t count = 0, skip;
+    pc_status status;
+    if (!sequence || (!text && size))
+        return pc__fail(PC_ERR_INVALID, "pc_sequence_push_turn: sequence or text is NULL");
+    chat = sequence->model->chat;
+    pc__serve_env(&env, sequence->model);
+    env.where = call;
+    open.mem = env.mem;
+    PC__TRY(can_go_on(sequence, call), done);
+    PC__TRY(pc__bytes_add(&open, chat->assistant_close, strlen(chat->assistant_close)), done);
+    PC__TRY(pc__bytes_add(&open, chat->user_open, strlen(chat->user_open)), done);
+    PC__TRY(pc__run_around(&run, open.data ? open.data : "", text ? text : "", size,
+                           chat->user_close, &tokens, &count),
+            done);
+    last = sequence->count ? sequence->tokens[sequence->count - 1] : -1;
+    skip = count && *chat->assistant_close && tokens[0] == last &&
+           pc__generation_stops(&sequence->generation, last);
+    status = push(sequence, call, tokens + skip, count - skip);
+done:
+    pc__free(env.mem, tokens);
+    pc__bytes_free(&open);
+    pc__run_free(&run);
+    return status;
+}
+
+/* The text of tokens [turn, count), as if no more had come. */
+static pc_status make_text(pc_sequence *s, size_t turn, size_t count, pc__text_stream *out)
+{
+    const pc_generate_options *o = &s->generation.options;
+    pc_status status = PC_OK;
+    int stopped = 0;
+    pc__stream_init(out, s->model);
+    for (size_t i = turn; i < count && status >= 0 && !stopped; i++)
+        if (!pc__generation_stops(&s->generation, s->tokens[i]))
+            status = pc__stream_add(out, s->tokens + turn, i + 1 - turn, o->stop_strings,
+                                    o->stop_string_count, &stopped);
+    return status;
+}
+
+/* Takes computed tokens off the host's sequence, so that `kept` of those behind the prompt are left
+ * there; -1: nor the prompt's last one. */
+static pc_status shorten(pc_sequence *s, int64_t kept)
+{
+    size_t computed = s->count - s->pending;
+    size_t less = kept < 0 ? computed + !s->again : computed - (size_t)kept;
+    if (kept < 0 && s->own_last < 0)
+        return pc__fail(PC_ERR_UNSUPPORTED,
+                        "pc_sequence_truncate: the prompt's last position was not its last to be "
+                        "computed, it cannot go on from there");
+    return less ? pc__host_truncate(s->model, s->host, less) : PC_OK;
+}
+
+pc_status pc_sequence_truncate(pc_sequence *s, size_t count)
+{
+    pc__text_stream text;
+    size_t computed, turn;
+    pc_status status;
+    if (!s)
+        return pc__fail(PC_ERR_INVALID, "pc_sequence_truncate: sequence is NULL");
+    if ((status = can_go_on(s, "pc_sequence_truncate")) < 0)
+        return status;
+    if (count > s->count)
+        return pc__fail(PC_ERR_INVALID, "pc_sequence_truncate: %zu tokens of %zu", count, s->count);
+    turn = s->turn < count ? s->turn : count;
+    computed = s->count - s->pending;
+    status = make_text(s, turn, count, &text);
+    /* the last token that stays is computed once more: what is sampled next needs its logits */
+    if (status >= 0 && s->host && count <= computed)
+        status = shorten(s, (int64_t)count - 1);
+    if (status < 0) {
+        pc__stream_end(&text);
+        return status;
+    }
+    pc__stream_end(&s->text);
+    s->text = text;
+    if (!s->host || count > computed) {
+        s->pending -= s->count - count;
+    } else {
+        s->pending = count != 0;
+        s->next_position -= (int64_t)(computed - count + s->pending);
+        s->again = !count;
+    }
+    s->count = count;
+    s->turn = turn;
+    s->has_logits = 0;
+    s->finish = s->stats.finish = PC_FINISH_NONE;
+    pc__sampler_forget(&s->sampler);
+    pc__sequence_note_prompt(s);
+    for (size_t i = 0; i < count; i++)
+        pc__sampler_note(&s->sampler, s->tokens[i]);
+    return PC_OK;
+}
+
+const float *pc_sequence_logits(const pc_sequence *sequence, size_t *count)
+{
+    int there = sequence && sequence->has_logits;
+    if (count)
+        *count = there ? (size_t)sequence->model->info.vocab : 0;
+    return there ? sequence->logits : NULL;
+}

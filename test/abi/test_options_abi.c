@@ -84,6 +84,15 @@ static pc_status use_schema(const void *options)
     return status;
 }
 
+static pc_status use_relay(const void *options)
+{
+    pc_schema *out = world.schema;
+    pc_status status = pc_schema_from_relay(&out, world.model, options);
+    CHECK((status >= 0) == (out != NULL));
+    pc_schema_free(out);
+    return status;
+}
+
 static pc_status use_encode(const void *options)
 {
     return pc_schema_encode(world.schema, world.cache, options);
@@ -131,6 +140,7 @@ static const pc_context_options context_init = PC_CONTEXT_OPTIONS_INIT;
 static const pc_cache_options cache_init = PC_CACHE_OPTIONS_INIT;
 static const pc_model_options model_init = PC_MODEL_OPTIONS_INIT;
 static const pc_schema_options schema_init = PC_SCHEMA_OPTIONS_INIT;
+static const pc_relay relay_init = PC_RELAY_INIT;
 static const pc_encode_options encode_init = PC_ENCODE_OPTIONS_INIT;
 static const pc_prompt_options prompt_init = PC_PROMPT_OPTIONS_INIT;
 static const pc_generate_options generate_init = PC_GENERATE_OPTIONS_INIT;
@@ -150,14 +160,15 @@ static const pc_read_case read_cases[] = {
                  PC_FIELD(pc_cache_options, flags), 0, 1),
     PC_READ_CASE(pc_schema_options, use_schema, &schema_init, 32,
                  PC_FIELD(pc_schema_options, reserved), PC_FIELD(pc_schema_options, flags), 7, 1),
+    PC_READ_CASE(pc_relay, use_relay, &relay_init, 88, PC_NO_FIELD, PC_FIELD(pc_relay, flags), 0, 0),
     PC_READ_CASE(pc_encode_options, use_encode, &encode_init, 32,
                  PC_FIELD(pc_encode_options, reserved), PC_NO_FIELD, 0, 1),
     PC_READ_CASE(pc_prompt_options, use_prompt, &prompt_init, 16, PC_NO_FIELD,
                  PC_FIELD(pc_prompt_options, flags), 7, 1),
     PC_READ_CASE(pc_generate_options, use_generate, &generate_init, 136, PC_NO_FIELD,
-                 PC_FIELD(pc_generate_options, flags), 0, 1),
+                 PC_FIELD(pc_generate_options, flags), 3, 1),
     PC_READ_CASE(pc_generate_options, use_sequence, &generate_init, 136, PC_NO_FIELD,
-                 PC_FIELD(pc_generate_options, flags), 0, 1),
+                 PC_FIELD(pc_generate_options, flags), 3, 1),
     PC_READ_CASE(pc_batch_options, use_batch, &batch_init, 16, PC_FIELD(pc_batch_options, reserved),
                  PC_NO_FIELD, 0, 1),
     PC_READ_CASE(pc_eval_args, use_eval, &eval_init, 72, PC_FIELD(pc_eval_args, reserved),

@@ -184,6 +184,7 @@ static pc_status build(pc__schema_tree *tree, const pc__pml_env *env, const temp
     text->in_system = 1;
     PC__TRY(fill_text(env, t, text), done);
     PC__TRY(add_node(tree, env, PC__NODE_SLOT, "/user", &tree->slot), done);
+    tree->slot->uncached = 1;
     tree->slot->text = pc__strdup(env->mem, t->part[2].data ? t->part[2].data : "");
     status = tree->slot->text ? PC_OK : PC_ERR_NOMEM;
     if (status >= 0)

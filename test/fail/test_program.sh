@@ -87,6 +87,19 @@ expect 2 "--prompt is needed" run --model "$model" --schema "$guide"
 expect 2 "--schema is needed" run --model "$model" --prompt p.pml
 expect 2 "exclude each other" run --model "$model" --text a --schema "$guide"
 expect 2 "one argument too many" run --model "$model" stray
+expect 2 "exclude each other" run --model "$model" --text a --relay-schema a --system b --user c
+expect 2 "needs --user or --user-file" run --model "$model" --relay-schema a --system b
+expect 2 "needs one of --user and --user-file" run --model "$model" --relay-schema a --system b --user c --user-file d
+expect 2 "needs --system or --system-file" run --model "$model" --relay-schema a --user b
+expect 2 "--relay-schema and --relay-schema-file exclude" run --model "$model" --relay-schema a --relay-schema-file a --system b --user c
+expect 2 "--system and --system-file exclude" run --model "$model" --system a --system-file b --user c
+expect 2 "a PML schema and a schema string exclude" show "$guide" --model "$model" --relay-schema a
+expect 2 "--model is needed" show --relay-schema a --system b
+expect 3 "schema string:1:1: a brace of the text must be doubled: {" run --model "$model" --relay-schema "{" --system b --user c
+expect 3 "nope: No such file or directory" run --model "$model" --system-file nope --user c
+expect 3 "nope: No such file or directory" run --model "$model" --system b --user-file nope
+expect 0 "answer: " run --model "$model" --system The --user hotel --max-tokens 2
+expect 0 '"kind":"slot"' show --json --model "$model" --system The
 expect 2 "a schema and --model are needed" show
 expect 2 "--golden is needed" check --model "$model"
 expect 2 "a JSONL file is needed" eval --model "$model"

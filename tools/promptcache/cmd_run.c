@@ -6,12 +6,13 @@
 #include "program.h"
 
 typedef struct arguments {
-    const char *model, *prompt, *text, *text_file;
+    const char *model, *prompt, *text, *text_file, *user, *user_file;
     file_list schemas;
     long encoding, repair, max_tokens, repair_tokens, top_k, seed, repeats, compute;
     double repair_percent, temperature, top_p, penalty;
     int compare, json;
     pml_options pml;
+    relay_options relay;
 } arguments;
 
 typedef struct answer {
@@ -65,6 +66,19 @@ static int load_text(const arguments *a, objects *o)
     return code;
 }
 
+static int load_user(const arguments *a, objects *o)
+{
+    size_t size = a->user ? strlen(a->user) : 0;
+    char *read = a->user ? NULL : read_text(a->user_file, &size);
+    pc_status status;
+    if (!a->user && !read)
+        return EXIT_INPUT;
+    if ((status = load_relay(&o->schemas[0], o->model, &a->relay)) >= 0)
+        status = pc_prompt_fill(&o->prompt, o->schemas[0], a->user ? a->user : read, size);
+    free(read);
+    return status < 0 ? pml_error(o->schemas[0] ? "prompt" : "schema string", status) : -1;
+}
+
 static int load_prompt(const arguments *a, objects *o)
 {
     size_t size, count = a->schemas.count;
@@ -97,6 +111,8 @@ static int load(const arguments *a, objects *o)
         return input_error("set-up", NULL);
     if (pc_model_load(&o->model, o->context, a->model, &options) < 0)
         return model_error(a->model, MODEL_HINT);
+    if (relay_given(&a->relay))
+        return load_user(a, o);
     return a->text || a->text_file ? load_text(a, o) : load_prompt(a, o);
 }
 
@@ -302,11 +318,19 @@ static int answer_prompt(const arguments *a)
 static int check_arguments(const arguments *a)
 {
     int plain = (a->text != NULL) + (a->text_file != NULL), pml = a->schemas.count || a->prompt;
+    int users = (a->user != NULL) + (a->user_file != NULL);
+    int relay = relay_given(&a->relay) || users;
     if (!a->model)
         return usage_error(&run_command, "--model is needed");
-    if (plain + pml > 1)
-        return usage_error(&run_command,
-                           "--text, --text-file, and --schema with --prompt exclude each other");
+    if (plain + pml + relay > 1)
+        return usage_error(&run_command, "--text, --text-file, --schema with --prompt, and "
+                                         "--relay-schema with --system and --user exclude each "
+                                         "other");
+    if (relay && users != 1)
+        return usage_error(&run_command, "a schema string needs %s",
+                           users ? "one of --user and --user-file" : "--user or --user-file");
+    if (relay)
+        return check_relay(&run_command, &a->relay);
     if (!plain && (!a->schemas.count || !a->prompt))
         return usage_error(&run_command, "%s needed", !pml ? "--schema and --prompt, or --text, are"
                                                       : a->prompt ? "--schema is"
@@ -328,6 +352,10 @@ static int run(int argc, char **argv)
         {"text-file", OPTION_FILE, &a.text_file, "the same from a file; -: standard input", NULL, 0,
          0},
         PML_OPTION_ROWS(a.pml),
+        RELAY_OPTION_ROWS(a.relay),
+        {"user", OPTION_TEXT, &a.user, "the request's text in its user slot", NULL, 0, 0},
+        {"user-file", OPTION_FILE, &a.user_file, "the same from a file; -: standard input", NULL,
+         0, 0},
         {"compare", OPTION_FLAG, &a.compare,
          "also the full prefill; exit code 1 if the answers differ", NULL, 0, 0},
         {"repeats", OPTION_NUMBER, &a.repeats, "runs of each for --compare, 1 to 64 (5)", NULL, 1,

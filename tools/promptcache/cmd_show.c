@@ -4,7 +4,7 @@
 
 #include "program.h"
 
-static const char *const kinds[] = {"?", "module", "union", "text", "parameter"};
+static const char *const kinds[] = {"?", "module", "union", "text", "parameter", "slot"};
 
 enum { SHOWN = 48 }; /* bytes of a text in the table */
 
@@ -30,7 +30,7 @@ static void print_table(const pc_schema *schema)
         printf("%8lld %8lld  %-10s %*s%s%s", (long long)item.start, (long long)item.length,
                kinds[item.kind], 2 * (int)item.depth, "", item.path,
                item.flags & PC_ITEM_UNCACHED ? " (not cached)" : "");
-        if (item.kind == PC_ITEM_TEXT)
+        if (item.kind == PC_ITEM_TEXT || item.kind == PC_ITEM_SLOT)
             print_start(item.text);
         putchar('\n');
     }
@@ -41,7 +41,7 @@ static json_t *item_json(const pc_item *item)
     json_t *row = json_pack("{s:s,s:s,s:I,s:I,s:b}", "path", item->path, "kind", kinds[item->kind],
                             "start", (json_int_t)item->start, "length", (json_int_t)item->length,
                             "cached", !(item->flags & PC_ITEM_UNCACHED));
-    if (item->kind == PC_ITEM_TEXT)
+    if (item->kind == PC_ITEM_TEXT || item->kind == PC_ITEM_SLOT)
         json_object_set_new(row, "text", json_text(item->text, strlen(item->text)));
     return row;
 }
@@ -65,7 +65,7 @@ static int is_same_file(const char *a, const char *b)
 }
 
 static int show_schema(const char *path, const char *model_path, const char *svg, int json,
-                       const pml_options *pml)
+                       const pml_options *pml, const relay_options *relay)
 {
     pc_context *context = NULL;
     pc_model *model = NULL;
@@ -82,8 +82,9 @@ static int show_schema(const char *path, const char *model_path, const char *svg
     else if (pc_model_load(&model, context, model_path, &options) < 0)
         code = model_error(model_path,
                            "a vocabulary is enough: a GGUF file without tensors will do");
-    else if ((status = pc_schema_load(&schema, model, path, &schema_options)) < 0)
-        code = pml_error("schema", status);
+    else if ((status = path ? pc_schema_load(&schema, model, path, &schema_options)
+                            : load_relay(&schema, model, relay)) < 0)
+        code = pml_error(path ? "schema" : "schema string", status);
     else if (svg)
         code = write_layout_svg(schema, svg);
     if (code == EXIT_OK && json)
@@ -100,6 +101,7 @@ static int run(int argc, char **argv)
 {
     const char *model = NULL, *svg = NULL, *others[1];
     pml_options pml = {0};
+    relay_options relay = {0};
     int json = 0, code;
     size_t count;
     const option_row rows[] = {
@@ -107,20 +109,27 @@ static int run(int argc, char **argv)
          NULL, 0, 0},
         {"svg", OPTION_FILE, &svg, "also draws the layout into this file", NULL, 0, 0},
         PML_OPTION_ROWS(pml),
+        RELAY_OPTION_ROWS(relay),
         {"json", OPTION_FLAG, &json, "one JSON object", NULL, 0, 0},
     };
     code = read_options(&show_command, argc, argv, rows, sizeof rows / sizeof *rows, others, 1,
                         &count);
     if (code >= 0)
         return code;
+    if (relay_given(&relay) && count)
+        return usage_error(&show_command, "a PML schema and a schema string exclude each other");
+    if (relay_given(&relay) && (code = check_relay(&show_command, &relay)) >= 0)
+        return code;
+    if (relay_given(&relay))
+        others[count++] = NULL;
     if (!count || !model)
         return usage_error(&show_command, "%s needed",
                            model   ? "a schema is"
                            : count ? "--model is"
                                    : "a schema and --model are");
-    if (svg && (is_same_file(svg, others[0]) || is_same_file(svg, model)))
+    if (svg && ((others[0] && is_same_file(svg, others[0])) || is_same_file(svg, model)))
         return usage_error(&show_command, "--svg '%s' would overwrite what is read", svg);
-    return show_schema(others[0], model, svg, json, &pml);
+    return show_schema(others[0], model, svg, json, &pml, &relay);
 }
 
 const command show_command = {"show", "show S.pml --model M [--svg out.svg] [--json] [options]",

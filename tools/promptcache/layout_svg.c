@@ -143,7 +143,8 @@ static void put_range(FILE *out, int right, int y, const pc_item *item)
 
 static int is_leaf(const box *b)
 {
-    return b->item.kind == PC_ITEM_TEXT || b->item.kind == PC_ITEM_PARAMETER;
+    return b->item.kind == PC_ITEM_TEXT || b->item.kind == PC_ITEM_PARAMETER ||
+           b->item.kind == PC_ITEM_SLOT;
 }
 
 static int is_thin(const box *b)
@@ -211,7 +212,7 @@ static void set_size(drawing *d, box *b, int width)
         b->height = is_thin(b) ? BLANK : line_count(b) * LINE + PAD;
         return;
     }
-    b->height = b->item.kind == PC_ITEM_PARAMETER ? LINE + PAD : HEAD;
+    b->height = is_leaf(b) ? LINE + PAD : HEAD;
     if (b->item.kind == PC_ITEM_UNION) {
         b->height += union_height(d, b);
         return;
@@ -226,8 +227,8 @@ static void set_size(drawing *d, box *b, int width)
 
 static void put_rectangle(const drawing *d, const box *b, int x, int y)
 {
-    static const char *const classes[] = {"", "module", "union", "text", "parameter"};
-    static const char *const kinds[] = {"", "module ", "one of", "text of ", "parameter "};
+    static const char *const classes[] = {"", "module", "union", "text", "parameter", "parameter"};
+    static const char *const kinds[] = {"", "module ", "one of", "text of ", "parameter ", "slot "};
     fprintf(d->out,
             "<rect x=\"%d\" y=\"%d\" width=\"%d\" height=\"%d\" rx=\"3\" class=\"%s%s\"><title>", x,
             y, b->width, b->height, classes[b->item.kind],
@@ -275,6 +276,8 @@ static void put_name(const drawing *d, const box *b, int x, int y)
     else if (b->item.kind == PC_ITEM_PARAMETER)
         snprintf(label, sizeof label, "%.180s: up to %lld", b->name,
                  (long long)b->item.length);
+    else if (b->item.kind == PC_ITEM_SLOT)
+        snprintf(label, sizeof label, "%.180s: each request's text", b->name);
     else
         snprintf(label, sizeof label, "%.200s", b->name);
     if (ranged) {

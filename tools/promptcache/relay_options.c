@@ -1,0 +1,32 @@
+/* Schemas from RelayAttention's schema string, for the commands that take PML. */
+#include <string.h>
+
+#include "program.h"
+
+int relay_given(const relay_options *o)
+{
+    return o->format || o->format_file || o->system || o->system_file;
+}
+
+int check_relay(const command *about, const relay_options *o)
+{
+    if (o->format && o->format_file)
+        return usage_error(about, "--relay-schema and --relay-schema-file exclude each other");
+    if (o->system && o->system_file)
+        return usage_error(about, "--system and --system-file exclude each other");
+    if (!o->system && !o->system_file)
+        return usage_error(about, "a schema string needs --system or --system-file");
+    return -1;
+}
+
+pc_status load_relay(pc_schema **out, const pc_model *model, const relay_options *o)
+{
+    pc_relay relay = PC_RELAY_INIT;
+    relay.format = o->format;
+    relay.format_size = o->format ? strlen(o->format) : 0;
+    relay.format_file = o->format_file;
+    relay.system = o->system;
+    relay.system_size = o->system ? strlen(o->system) : 0;
+    relay.system_file = o->system_file;
+    return pc_schema_from_relay(out, model, &relay);
+}

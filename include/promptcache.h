@@ -505,6 +505,53 @@ typedef struct pc_part {
 PC_API size_t pc_prompt_part_count(const pc_prompt *prompt);
 PC_API pc_status pc_prompt_get_part(const pc_prompt *prompt, size_t index, pc_part *part);
 
+/* ------------------------------- system prompts of several applications, by name, changed at run time */
+
+/* A server's applications: name -> schema, whose states are encoded when it is filled in and stay in the cache while it is
+ * listed. Requests go on with what they have found, whatever becomes of the name. Handle: internally locked; encoding runs
+ * outside of the lock. */
+typedef struct pc_systems pc_systems;
+
+typedef struct pc_systems_options {
+    size_t struct_size;
+    const char *format; /* schema string (pc_relay) of what is filled in as text or tokens; NULL: "{__SYS_PROMPT}{__USR_PROMPT}" */
+    size_t format_size;
+    const char *format_file; /* or a file with it */
+    uint32_t encoding;       /* PC_ENCODE_… of the requests that will come; not EXACT */
+    uint32_t reserved;
+    uint64_t flags; /* none yet */
+} pc_systems_options;
+#define PC_SYSTEMS_OPTIONS_INIT {sizeof(pc_systems_options), NULL, 0, NULL, 0, 0, 0}
+
+typedef struct pc_system_info {
+    size_t struct_size;
+    char name[64];
+    int64_t length;  /* positions */
+    uint64_t kept;   /* segments that are pinned in the cache */
+    uint64_t filled; /* how often the name has been filled in since it was not there */
+} pc_system_info;
+#define PC_SYSTEM_INFO_INIT {sizeof(pc_system_info), {0}, 0, 0, 0}
+
+/* Since 0.1. */
+PC_API pc_status pc_systems_new(pc_systems **out, const pc_model *model, pc_cache *cache,
+                                const pc_systems_options *options);
+PC_API void pc_systems_free(pc_systems *systems);
+/* Fills a name in, or replaces what it had: by the text of a system prompt, by the tokens of all that stands before the user
+ * slot, or by any schema of the same model. Blocks while it encodes; until then the old one answers. A name has 1 to 63 bytes.
+ * PC_MISS: it is there, but the cache has not room for all of its states. PC_ERR_LIMIT, PC_ERR_MISMATCH; after an
+ * error all is as before. Since 0.1. */
+PC_API pc_status pc_systems_fill(pc_systems *systems, const char *name, const char *text, size_t size);
+PC_API pc_status pc_systems_fill_tokens(pc_systems *systems, const char *name, const int32_t *tokens, size_t count);
+PC_API pc_status pc_systems_fill_schema(pc_systems *systems, const char *name, const pc_schema *schema);
+/* Takes a name off the list; what it kept in the cache may go. PC_ERR_NOT_FOUND. Since 0.1. */
+PC_API pc_status pc_systems_drop(pc_systems *systems, const char *name);
+/* The schema of a name as it is now, a reference that the caller frees: pc_prompt_fill makes requests of it.
+ * PC_ERR_NOT_FOUND lists the names. Since 0.1. */
+PC_API pc_status pc_systems_find(pc_schema **out, pc_systems *systems, const char *name);
+/* The list, in the order in which names came; PC_ERR_NOT_FOUND beyond its end. Since 0.1. */
+PC_API size_t pc_systems_count(pc_systems *systems);
+PC_API pc_status pc_systems_get(pc_systems *systems, size_t index, pc_system_info *info);
+
 /* ----------------------------------------------------- requests: generation */
 
 enum {

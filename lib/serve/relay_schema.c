@@ -5,10 +5,27 @@
 #include "base/options.h"
 #include "pml/relay.h"
 #include "serve/prompt_handle.h"
+#include "serve/relay_schema.h"
 
 #define LIMIT_BYTES ((size_t)64 << 20) /* of a file */
 
 static const char plain_format[] = PC__RELAY_SYSTEM PC__RELAY_USER;
+
+pc_status pc__relay_file(const pc_allocator *mem, const char *path, char **format, size_t *size)
+{
+    pc_status status = pc__file_read(mem, path, LIMIT_BYTES, format, size);
+    if (status < 0)
+        return status;
+    if (*size >= 3 && !memcmp(*format, "\xef\xbb\xbf", 3)) {
+        *size -= 3;
+        memmove(*format, *format + 3, *size);
+    }
+    if (*size && (*format)[*size - 1] == '\n')
+        --*size;
+    if (*size && (*format)[*size - 1] == '\r')
+        --*size;
+    return PC_OK;
+}
 
 /* A text from memory or from a file. */
 typedef struct text {
@@ -20,31 +37,15 @@ typedef struct text {
 static pc_status read_text(text *out, const pc_allocator *mem, const char *what, const char *data,
                            size_t size, const char *path)
 {
-    pc_status status;
+    pc_status status = PC_OK;
     if (path && data)
         return pc__fail(PC_ERR_INVALID, "pc_relay: %s and %s_file exclude each other", what, what);
     if (!data && size)
         return pc__fail(PC_ERR_INVALID, "pc_relay: %s is NULL", what);
     *out = (text){data ? data : "", size, NULL};
-    if (!path)
-        return PC_OK;
-    if ((status = pc__file_read(mem, path, LIMIT_BYTES, &out->own, &out->size)) < 0)
-        return status;
-    out->data = out->own;
-    if (out->size >= 3 && !memcmp(out->data, "\xef\xbb\xbf", 3)) {
-        out->data += 3;
-        out->size -= 3;
-    }
-    return PC_OK;
-}
-
-/* An editor ends the last line of a file; that is no part of the template. */
-static void drop_line_end(text *t)
-{
-    if (t->own && t->size && t->data[t->size - 1] == '\n')
-        t->size--;
-    if (t->own && t->size && t->data[t->size - 1] == '\r')
-        t->size--;
+    if (path && (status = pc__relay_file(mem, path, &out->own, &out->size)) >= 0)
+        out->data = out->own;
+    return status;
 }
 
 static pc_status check_ids(const pc_model *model, const char *what, const int32_t *tokens,
@@ -90,7 +91,6 @@ pc_status pc_schema_from_relay(pc_schema **out, const pc_model *model, const pc_
     PC__TRY(check(model, &r), done);
     PC__TRY(read_text(&format, mem, "format", r.format, r.format_size, r.format_file), done);
     PC__TRY(read_text(&system, mem, "system", r.system, r.system_size, r.system_file), done);
-    drop_line_end(&format);
     source.name = r.name ? r.name : "system";
     source.where = r.format_file ? r.format_file : "schema string";
     source.format = r.format || r.format_file ? format.data : plain_format;

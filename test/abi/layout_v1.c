@@ -187,6 +187,22 @@ AT(pc_part, tokens, 24);
 AT(pc_part, count, 32);
 AT(pc_part, start, 40);
 
+GROWS(pc_systems_options, 48);
+AT(pc_systems_options, struct_size, 0);
+AT(pc_systems_options, format, 8);
+AT(pc_systems_options, format_size, 16);
+AT(pc_systems_options, format_file, 24);
+AT(pc_systems_options, encoding, 32);
+AT(pc_systems_options, reserved, 36);
+AT(pc_systems_options, flags, 40);
+
+GROWS(pc_system_info, 96);
+AT(pc_system_info, struct_size, 0);
+AT(pc_system_info, name, 8);
+AT(pc_system_info, length, 72);
+AT(pc_system_info, kept, 80);
+AT(pc_system_info, filled, 88);
+
 FIXED(pc_sampling, 24);
 AT(pc_sampling, temperature, 0);
 AT(pc_sampling, top_p, 4);

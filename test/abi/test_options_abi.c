@@ -15,6 +15,7 @@ static struct {
     pc_schema *schema;
     pc_prompt *prompt;
     pc_sequence *sequence;
+    pc_systems *systems;
     pc_toy *toy;
 } world;
 
@@ -93,6 +94,15 @@ static pc_status use_relay(const void *options)
     return status;
 }
 
+static pc_status use_systems(const void *options)
+{
+    pc_systems *out = (pc_systems *)(void *)&world;
+    pc_status status = pc_systems_new(&out, world.model, world.cache, options);
+    CHECK((status >= 0) == (out != NULL));
+    pc_systems_free(out);
+    return status;
+}
+
 static pc_status use_encode(const void *options)
 {
     return pc_schema_encode(world.schema, world.cache, options);
@@ -141,6 +151,7 @@ static const pc_cache_options cache_init = PC_CACHE_OPTIONS_INIT;
 static const pc_model_options model_init = PC_MODEL_OPTIONS_INIT;
 static const pc_schema_options schema_init = PC_SCHEMA_OPTIONS_INIT;
 static const pc_relay relay_init = PC_RELAY_INIT;
+static const pc_systems_options systems_init = PC_SYSTEMS_OPTIONS_INIT;
 static const pc_encode_options encode_init = PC_ENCODE_OPTIONS_INIT;
 static const pc_prompt_options prompt_init = PC_PROMPT_OPTIONS_INIT;
 static const pc_generate_options generate_init = PC_GENERATE_OPTIONS_INIT;
@@ -161,6 +172,8 @@ static const pc_read_case read_cases[] = {
     PC_READ_CASE(pc_schema_options, use_schema, &schema_init, 32,
                  PC_FIELD(pc_schema_options, reserved), PC_FIELD(pc_schema_options, flags), 7, 1),
     PC_READ_CASE(pc_relay, use_relay, &relay_init, 88, PC_NO_FIELD, PC_FIELD(pc_relay, flags), 0, 0),
+    PC_READ_CASE(pc_systems_options, use_systems, &systems_init, 48,
+                 PC_FIELD(pc_systems_options, reserved), PC_FIELD(pc_systems_options, flags), 0, 1),
     PC_READ_CASE(pc_encode_options, use_encode, &encode_init, 32,
                  PC_FIELD(pc_encode_options, reserved), PC_NO_FIELD, 0, 1),
     PC_READ_CASE(pc_prompt_options, use_prompt, &prompt_init, 16, PC_NO_FIELD,
@@ -205,10 +218,16 @@ static pc_status fill_sequence_stats(void *result)
     return pc_sequence_get_stats(world.sequence, result);
 }
 
+static pc_status fill_system_info(void *result)
+{
+    return pc_systems_get(world.systems, 0, result);
+}
+
 static const pc_write_case write_cases[] = {
     {"pc_model_info", fill_info, sizeof(pc_model_info), 144},
     {"pc_cache_stats", fill_cache_stats, sizeof(pc_cache_stats), 96},
     {"pc_item", fill_item, sizeof(pc_item), 56},
+    {"pc_system_info", fill_system_info, sizeof(pc_system_info), 96},
     {"pc_part", fill_part, sizeof(pc_part), 48},
     {"pc_stats", fill_stats, sizeof(pc_stats), 120},
     {"pc_stats", fill_sequence_stats, sizeof(pc_stats), 120},
@@ -232,6 +251,8 @@ static int start(void)
            CHECK_OK(pc_cache_new(&world.cache, world.context, NULL)) &&
            CHECK_OK(pc_schema_parse(&world.schema, world.model, schema_text, sizeof schema_text - 1,
                                     NULL)) &&
+           CHECK_OK(pc_systems_new(&world.systems, world.model, world.cache, NULL)) &&
+           CHECK_OK(pc_systems_fill(world.systems, "a", "The", 3)) &&
            CHECK_OK(pc_prompt_parse(&world.prompt, &world.schema, 1, prompt_text,
                                     sizeof prompt_text - 1, NULL)) &&
            CHECK_OK(pc_sequence_new(&world.sequence, world.prompt, world.cache, &one));
@@ -246,6 +267,7 @@ int main(void)
         pc_check_write(&write_cases[i]);
     pc_sequence_free(world.sequence);
     pc_prompt_free(world.prompt);
+    pc_systems_free(world.systems);
     pc_schema_free(world.schema);
     pc_cache_free(world.cache);
     pc_model_free(world.model);

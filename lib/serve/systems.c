@@ -1,0 +1,336 @@
+/* System prompts by name.
+ *
+ * An entry is a schema and the pins that hold its states in the cache. Everything that may take long
+ * (tokenising, encoding) is done before the lock is taken; under it a finished entry is swapped in, and what it
+ * replaces is let go behind it. */
+#include <pthread.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "base/options.h"
+#include "serve/relay_schema.h"
+
+typedef struct entry {
+    char name[64];
+    pc_schema *schema;
+    pc__unit_keys *keys;
+    uint8_t *pinned; /* [keys->count] */
+    size_t pin_count;
+    uint64_t filled;
+} entry;
+
+struct pc_systems {
+    pc_model *model;
+    pc_cache *cache;
+    char *format; /* NULL: none was given */
+    size_t format_size;
+    uint32_t encoding;
+    pthread_mutex_t lock; /* of the rest */
+    entry *items;
+    size_t count, capacity;
+};
+
+static void let_go(const pc_systems *s, entry *e)
+{
+    for (size_t i = 0; e->pinned && i < e->keys->count; i++)
+        if (e->pinned[i])
+            pc__cache_unpin(s->cache, &e->keys->leaves[i]);
+    pc__free(&s->model->context->mem, e->pinned);
+    pc__unit_keys_unref(e->keys);
+    pc__schema_unref(e->schema);
+    memset(e, 0, sizeof *e);
+}
+
+void pc_systems_free(pc_systems *s)
+{
+    pc_model *model;
+    if (!s)
+        return;
+    model = s->model;
+    for (size_t i = 0; i < s->count; i++)
+        let_go(s, &s->items[i]);
+    pc__free(&model->context->mem, s->items);
+    pc__free(&model->context->mem, s->format);
+    pc__cache_unref(s->cache);
+    pthread_mutex_destroy(&s->lock);
+    pc__free(&model->context->mem, s);
+    pc__model_unref(model);
+}
+
+static pc_status check_options(const pc_systems_options *o)
+{
+    if (o->flags || o->reserved)
+        return pc__fail(PC_ERR_INVALID, "pc_systems_options: unknown flags %#llx, or reserved is set",
+                        (unsigned long long)o->flags);
+    if (o->encoding > PC_ENCODE_JOINT)
+        return pc__fail(o->encoding == PC_ENCODE_EXACT ? PC_ERR_UNSUPPORTED : PC_ERR_INVALID,
+                        "pc_systems_options: nothing can be encoded ahead in encoding %u",
+                        o->encoding);
+    if (o->format && o->format_file)
+        return pc__fail(PC_ERR_INVALID,
+                        "pc_systems_options: format and format_file exclude each other");
+    if (!o->format && o->format_size)
+        return pc__fail(PC_ERR_INVALID, "pc_systems_options: format is NULL");
+    return PC_OK;
+}
+
+static pc_status make_schema(const pc_systems *s, const char *name, const char *text, size_t size,
+                             const int32_t *tokens, size_t count, pc_schema **out)
+{
+    pc_relay relay = PC_RELAY_INIT;
+    relay.name = name;
+    relay.format = s->format;
+    relay.format_size = s->format_size;
+    relay.system = text;
+    relay.system_size = size;
+    relay.tokens = tokens;
+    relay.token_count = count;
+    return pc_schema_from_relay(out, s->model, &relay);
+}
+
+/* A fault in the schema string shows now, not with the first name. */
+static pc_status read_format(pc_systems *s, const pc_systems_options *o)
+{
+    const pc_allocator *mem = &s->model->context->mem;
+    pc_relay relay = PC_RELAY_INIT;
+    pc_schema *tried;
+    pc_status status = PC_OK;
+    if (o->format && !(s->format = pc__strndup(mem, o->format, o->format_size)))
+        return PC_ERR_NOMEM;
+    s->format_size = o->format_size;
+    if (o->format_file)
+        status = pc__relay_file(mem, o->format_file, &s->format, &s->format_size);
+    if (status < 0 || !s->format)
+        return status;
+    relay.format = s->format;
+    relay.format_size = s->format_size;
+    status = pc_schema_from_relay(&tried, s->model, &relay);
+    pc_schema_free(tried);
+    return status < 0 && o->format_file ? pc__fail_in(status, "%s", o->format_file) : status;
+}
+
+pc_status pc_systems_new(pc_systems **out, const pc_model *model, pc_cache *cache,
+                         const pc_systems_options *options)
+{
+    pc_systems_options o;
+    pc_systems *s;
+    pc_status status;
+    if (!out)
+        return pc__fail(PC_ERR_INVALID, "pc_systems_new: out is NULL");
+    *out = NULL;
+    if (!model || !cache)
+        return pc__fail(PC_ERR_INVALID, "pc_systems_new: model or cache is NULL");
+    status = pc__options_read(&o, sizeof o, PC__V1_SIZE(pc_systems_options, flags), options,
+                              "pc_systems_options");
+    if (status < 0 || (status = check_options(&o)) < 0 ||
+        (status = pc__model_can_compute(model)) < 0)
+        return status;
+    s = pc__calloc(&model->context->mem, 1, sizeof *s);
+    if (!s)
+        return PC_ERR_NOMEM;
+    s->model = pc__model_ref(model);
+    s->cache = pc__cache_ref(cache);
+    s->encoding = o.encoding;
+    pthread_mutex_init(&s->lock, NULL);
+    status = read_format(s, &o);
+    if (status < 0)
+        pc_systems_free(s);
+    else
+        *out = s;
+    return status;
+}
+
+static pc_status check_name(const char *call, const pc_systems *s, const char *name)
+{
+    if (!s || !name)
+        return pc__fail(PC_ERR_INVALID, "%s: systems or name is NULL", call);
+    if (!*name || strlen(name) >= sizeof ((entry *)0)->name)
+        return pc__fail(PC_ERR_INVALID, "%s: a name has 1 to %zu bytes, not %zu", call,
+                        sizeof ((entry *)0)->name - 1, strlen(name));
+    return PC_OK;
+}
+
+static entry *find(const pc_systems *s, const char *name)
+{
+    for (size_t i = 0; i < s->count; i++)
+        if (!strcmp(s->items[i].name, name))
+            return &s->items[i];
+    return NULL;
+}
+
+/* Pins what is in the cache; PC_MISS: not all of it. */
+static pc_status pin(const pc_systems *s, entry *e)
+{
+    e->pinned = pc__calloc(&s->model->context->mem, e->keys->count, 1);
+    if (!e->pinned)
+        return PC_ERR_NOMEM;
+    for (size_t i = 0; i < e->keys->count; i++) {
+        e->pinned[i] = pc__cache_pin(s->cache, &e->keys->leaves[i]) == PC_OK;
+        e->pin_count += e->pinned[i];
+    }
+    return e->pin_count == e->keys->count ? PC_OK : PC_MISS;
+}
+
+static pc_status encode(const pc_systems *s, entry *e)
+{
+    pc_encode_options o = PC_ENCODE_OPTIONS_INIT;
+    const pc__recipe *recipe;
+    pc__regime regime = pc__serve_regime(s->model, e->schema->tree->length);
+    pc_status status;
+    o.encoding = s->encoding;
+    if ((status = pc_schema_encode(e->schema, s->cache, &o)) < 0 ||
+        (status = pc__schema_recipe(e->schema, s->encoding, &recipe)) < 0 ||
+        (status = pc__schema_keys(e->schema, recipe, s->cache, regime.key, &e->keys)) < 0)
+        return status;
+    return pin(s, e);
+}
+
+/* Takes the reference to the schema over. */
+static pc_status fill(pc_systems *s, const char *name, pc_schema *schema)
+{
+    entry e = {.schema = schema, .filled = 1}, old = {0}, *at;
+    pc_status status = encode(s, &e), grown = PC_OK;
+    snprintf(e.name, sizeof e.name, "%s", name);
+    if (status < 0) {
+        let_go(s, &e);
+        return status;
+    }
+    pthread_mutex_lock(&s->lock);
+    if ((at = find(s, name))) {
+        e.filled = at->filled + 1;
+        old = *at;
+        *at = e;
+    } else if ((grown = pc__grow(&s->model->context->mem, (void **)&s->items, &s->capacity,
+                                 s->count + 1, sizeof *s->items)) >= 0) {
+        s->items[s->count++] = e;
+    }
+    pthread_mutex_unlock(&s->lock);
+    if (grown < 0)
+        let_go(s, &e);
+    else if (old.schema)
+        let_go(s, &old);
+    return grown < 0 ? grown : status;
+}
+
+pc_status pc_systems_fill(pc_systems *systems, const char *name, const char *text, size_t size)
+{
+    pc_schema *schema;
+    pc_status status = check_name("pc_systems_fill", systems, name);
+    if (status < 0 || (status = make_schema(systems, name, text, size, NULL, 0, &schema)) < 0)
+        return status;
+    return fill(systems, name, schema);
+}
+
+pc_status pc_systems_fill_tokens(pc_systems *systems, const char *name, const int32_t *tokens,
+                                 size_t count)
+{
+    pc_schema *schema;
+    pc_status status = check_name("pc_systems_fill_tokens", systems, name);
+    if (status < 0)
+        return status;
+    if (!tokens)
+        return pc__fail(PC_ERR_INVALID, "pc_systems_fill_tokens: tokens is NULL");
+    status = make_schema(systems, name, NULL, 0, tokens, count, &schema);
+    return status < 0 ? status : fill(systems, name, schema);
+}
+
+pc_status pc_systems_fill_schema(pc_systems *systems, const char *name, const pc_schema *schema)
+{
+    pc_status status = check_name("pc_systems_fill_schema", systems, name);
+    if (status < 0)
+        return status;
+    if (!schema)
+        return pc__fail(PC_ERR_INVALID, "pc_systems_fill_schema: schema is NULL");
+    if (schema->model != systems->model)
+        return pc__fail(PC_ERR_MISMATCH, "pc_systems_fill_schema: the schema is of another model");
+    return fill(systems, name, pc__schema_ref(schema));
+}
+
+pc_status pc_systems_drop(pc_systems *s, const char *name)
+{
+    entry old = {0}, *at;
+    pc_status status = check_name("pc_systems_drop", s, name);
+    if (status < 0)
+        return status;
+    pthread_mutex_lock(&s->lock);
+    at = find(s, name);
+    if (at) {
+        old = *at;
+        memmove(at, at + 1, (size_t)(s->items + s->count - at - 1) * sizeof *at);
+        s->count--;
+    }
+    pthread_mutex_unlock(&s->lock);
+    if (!old.schema)
+        return pc__fail(PC_ERR_NOT_FOUND, "pc_systems_drop: there is no '%s'", name);
+    let_go(s, &old);
+    return PC_OK;
+}
+
+/* The names between commas, cut with "..." where `size` is used up. */
+static void list_names(const pc_systems *s, char *out, size_t size)
+{
+    size_t n = 0;
+    *out = 0;
+    for (size_t i = 0; i < s->count; i++) {
+        if (n + sizeof s->items[i].name + 8 > size) {
+            snprintf(out + n, size - n, ", ...");
+            return;
+        }
+        n += (size_t)snprintf(out + n, size - n, "%s'%s'", i ? ", " : "", s->items[i].name);
+    }
+}
+
+pc_status pc_systems_find(pc_schema **out, pc_systems *s, const char *name)
+{
+    char names[256];
+    const entry *at;
+    pc_status status;
+    if (!out)
+        return pc__fail(PC_ERR_INVALID, "pc_systems_find: out is NULL");
+    *out = NULL;
+    if ((status = check_name("pc_systems_find", s, name)) < 0)
+        return status;
+    pthread_mutex_lock(&s->lock);
+    at = find(s, name);
+    if (at)
+        *out = pc__schema_ref(at->schema);
+    else
+        list_names(s, names, sizeof names);
+    pthread_mutex_unlock(&s->lock);
+    return *out ? PC_OK
+                : pc__fail(PC_ERR_NOT_FOUND, "pc_systems_find: there is no '%s'; there %s%s", name,
+                           *names ? "are " : "is none", names);
+}
+
+size_t pc_systems_count(pc_systems *s)
+{
+    size_t count;
+    if (!s)
+        return 0;
+    pthread_mutex_lock(&s->lock);
+    count = s->count;
+    pthread_mutex_unlock(&s->lock);
+    return count;
+}
+
+pc_status pc_systems_get(pc_systems *s, size_t index, pc_system_info *info)
+{
+    pc_system_info i = PC_SYSTEM_INFO_INIT;
+    size_t count;
+    if (!s || !info)
+        return pc__fail(PC_ERR_INVALID, "pc_systems_get: systems or info is NULL");
+    pthread_mutex_lock(&s->lock);
+    count = s->count;
+    if (index < count) {
+        const entry *e = &s->items[index];
+        memcpy(i.name, e->name, sizeof i.name);
+        i.length = e->schema->tree->length;
+        i.kept = e->pin_count;
+        i.filled = e->filled;
+    }
+    pthread_mutex_unlock(&s->lock);
+    if (index >= count)
+        return pc__fail(PC_ERR_NOT_FOUND, "pc_systems_get: system %zu of %zu", index, count);
+    return pc__result_write(info, PC__V1_SIZE(pc_system_info, filled), &i, sizeof i,
+                            "pc_system_info");
+}

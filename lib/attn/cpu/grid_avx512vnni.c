@@ -3,7 +3,7 @@
 
 #include "attn/kernels.h"
 
-enum { ROWS = 4, AHEAD = 1024 };
+enum { ROWS = 6, AHEAD = 1024 };
 #define INLINE static inline __attribute__((always_inline))
 
 INLINE __m512i four(const int8_t *x)
@@ -18,41 +18,34 @@ INLINE __mmask16 lanes(size_t width)
     return (__mmask16)(width >= 16 ? 0xffffu : (1u << width) - 1u);
 }
 
-typedef struct sums {
-    __m512i high[ROWS][2], low[ROWS][2];
-} sums;
-
 /* Four inputs of 32 features against `rows` rows. */
-INLINE void multiply(sums *s, __m512i w0, __m512i w1, const int8_t *high, const int8_t *low, size_t stride, const int rows)
+INLINE void multiply(__m512i sum[ROWS][2], __m512i w0, __m512i w1, const int8_t *x, size_t stride, const int rows)
 {
-#pragma GCC unroll 4
+#pragma GCC unroll 6
     for (int r = 0; r < rows; r++) {
-        __m512i h = four(high + (size_t)r * stride), l = four(low + (size_t)r * stride);
-        s->high[r][0] = _mm512_dpbusd_epi32(s->high[r][0], w0, h);
-        s->high[r][1] = _mm512_dpbusd_epi32(s->high[r][1], w1, h);
-        s->low[r][0] = _mm512_dpbusd_epi32(s->low[r][0], w0, l);
-        s->low[r][1] = _mm512_dpbusd_epi32(s->low[r][1], w1, l);
+        __m512i v = four(x + (size_t)r * stride);
+        sum[r][0] = _mm512_dpbusd_epi32(sum[r][0], w0, v);
+        sum[r][1] = _mm512_dpbusd_epi32(sum[r][1], w1, v);
     }
 }
 
-INLINE void group_products(sums *s, const uint8_t *q, const int8_t *high, const int8_t *low, size_t stride, size_t group, const int bits,
-                           const int rows)
+/* Adds the products of one group with one byte of the inputs. */
+INLINE void group_products(__m512i sum[ROWS][2], const uint8_t *q, const int8_t *x, size_t stride, size_t group, const int bits, const int rows,
+                           const int ahead)
 {
     const __m512i half = _mm512_set1_epi8(15);
-#pragma GCC unroll 4
-    for (int r = 0; r < rows; r++)
-        s->high[r][0] = s->high[r][1] = s->low[r][0] = s->low[r][1] = _mm512_setzero_si512();
     for (size_t k = 0; k < (bits == 8 ? group : group / 2); k += 4, q += 4 * PC__PANEL) {
         __m512i w0 = _mm512_load_si512(q), w1 = _mm512_load_si512(q + 64);
-        _mm_prefetch((const char *)q + AHEAD, _MM_HINT_T0);
-        _mm_prefetch((const char *)q + AHEAD + 64, _MM_HINT_T0);
+        if (ahead) {
+            _mm_prefetch((const char *)q + AHEAD, _MM_HINT_T0);
+            _mm_prefetch((const char *)q + AHEAD + 64, _MM_HINT_T0);
+        }
         if (bits == 8) {
-            multiply(s, w0, w1, high + k, low + k, stride, rows);
+            multiply(sum, w0, w1, x + k, stride, rows);
         } else {
-            size_t second = k + group / 2;
-            multiply(s, _mm512_and_si512(w0, half), _mm512_and_si512(w1, half), high + k, low + k, stride, rows);
-            multiply(s, _mm512_and_si512(_mm512_srli_epi16(w0, 4), half), _mm512_and_si512(_mm512_srli_epi16(w1, 4), half),
-                     high + second, low + second, stride, rows);
+            multiply(sum, _mm512_and_si512(w0, half), _mm512_and_si512(w1, half), x + k, stride, rows);
+            multiply(sum, _mm512_and_si512(_mm512_srli_epi16(w0, 4), half), _mm512_and_si512(_mm512_srli_epi16(w1, 4), half),
+                     x + k + group / 2, stride, rows);
         }
     }
 }
@@ -72,21 +65,29 @@ INLINE void block(const pc__grid_task *task, size_t row, const int rows, const i
     const uint8_t *group = task->panel;
     __mmask16 mask[2];
     __m512 y[ROWS][2];
-#pragma GCC unroll 4
+#pragma GCC unroll 6
     for (int r = 0; r < rows; r++)
         y[r][0] = y[r][1] = _mm512_setzero_ps();
     for (size_t g = 0; g < task->groups; g++, group += bytes, high += grid->group, low += grid->group) {
-        sums s;
-        group_products(&s, group, high, low, stride, grid->group, bits, rows);
-#pragma GCC unroll 4
+        __m512i sum[ROWS][2];
+#pragma GCC unroll 6
+        for (int r = 0; r < rows; r++)
+            sum[r][0] = sum[r][1] = _mm512_setzero_si512();
+        group_products(sum, group, high, stride, grid->group, bits, rows, 1);
+#pragma GCC unroll 6
+        for (int r = 0; r < rows; r++) { /* the high bytes count 256 times; the zero point comes off */
+            __m512i zero = _mm512_set1_epi32(grid->zero * task->sum[at + (size_t)r * task->groups + g]);
+            sum[r][0] = _mm512_sub_epi32(_mm512_slli_epi32(sum[r][0], 8), zero);
+            sum[r][1] = _mm512_sub_epi32(_mm512_slli_epi32(sum[r][1], 8), zero);
+        }
+        group_products(sum, group, low, stride, grid->group, bits, rows, 0);
+#pragma GCC unroll 6
         for (int r = 0; r < rows; r++) {
             size_t i = at + (size_t)r * task->groups + g;
             __m512 step = _mm512_set1_ps(task->step[i]), less = _mm512_set1_ps(-(task->step[i] * (float)task->sum[i]));
-            __m512i zero = _mm512_set1_epi32(grid->zero * task->sum[i]);
 #pragma GCC unroll 2
             for (int j = 0; j < 2; j++) {
-                __m512i product = _mm512_sub_epi32(_mm512_add_epi32(_mm512_slli_epi32(s.high[r][j], 8), s.low[r][j]), zero);
-                y[r][j] = _mm512_fmadd_ps(_mm512_cvtepi32_ps(product), _mm512_mul_ps(scales(group + scale_at, j, half), step), y[r][j]);
+                y[r][j] = _mm512_fmadd_ps(_mm512_cvtepi32_ps(sum[r][j]), _mm512_mul_ps(scales(group + scale_at, j, half), step), y[r][j]);
                 if (minimum)
                     y[r][j] = _mm512_fmadd_ps(less, _mm512_load_ps((const float *)(const void *)(group + minimum_at + 64 * (size_t)j)), y[r][j]);
             }
@@ -101,13 +102,19 @@ INLINE void block(const pc__grid_task *task, size_t row, const int rows, const i
 
 INLINE void all_rows(const pc__grid_task *task, const int bits, const int half, const int minimum)
 {
-    for (size_t row = 0; row < task->rows; row += ROWS)
-        switch (task->rows - row) {
+    size_t blocks = (task->rows + ROWS - 1) / ROWS; /* alike: a short one is slow */
+    for (size_t i = 0, row = 0; i < blocks; i++) {
+        size_t n = (task->rows - row) / (blocks - i);
+        switch (n) {
         case 1: block(task, row, 1, bits, half, minimum); break;
         case 2: block(task, row, 2, bits, half, minimum); break;
         case 3: block(task, row, 3, bits, half, minimum); break;
-        default: block(task, row, 4, bits, half, minimum); break;
+        case 4: block(task, row, 4, bits, half, minimum); break;
+        case 5: block(task, row, 5, bits, half, minimum); break;
+        default: block(task, row, 6, bits, half, minimum); break;
         }
+        row += n;
+    }
 }
 
 void pc__grid_avx512vnni(const pc__grid_task *task)

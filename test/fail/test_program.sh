@@ -118,6 +118,10 @@ done
 expect 2 "is not a number from 0 to 1" run --model "$model" --text a --top-p 1.5
 expect 2 "from 1 to 64" run --model "$model" --text a --repeats 65
 expect 2 "is none of: default f32 bf16" run --model "$model" --text a --compute f8
+expect 2 "is none of: default f32 bf16 f16 int8" run --model "$model" --text a --kv int4
+for kv in f32 bf16 f16 int8; do
+    expect 0 "" run --model "$model" --text "The" --max-tokens 2 --kv $kv
+done
 expect 2 "from 2 to 16777216" bench ttft --shape tiny --context 99999999999
 expect 0 "answer: " run --model "$model" --text "The" --max-tokens 1000000000
 

@@ -4,8 +4,6 @@
 
 #include "program.h"
 
-#define KV_CHOICES "default f32 bf16 f16 int8" /* PC_DTYPE_… */
-
 typedef struct bench_model_options {
     const char *model, *shape, *tokenizer; /* NULL: none given */
     long compute, kv;

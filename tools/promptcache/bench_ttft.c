@@ -12,7 +12,7 @@
 
 typedef struct arguments {
     const char *model, *shape;
-    long context, fresh, repeats, compute;
+    long context, fresh, repeats, compute, kv;
     int json;
 } arguments;
 
@@ -148,6 +148,7 @@ static int load(const arguments *a, bench *b)
     pc_model_options options = PC_MODEL_OPTIONS_INIT;
     pc_cache_options cache = PC_CACHE_OPTIONS_INIT;
     options.compute = (uint32_t)a->compute;
+    options.kv = (uint32_t)a->kv;
     options.progress = stop_loading;
     cache.host_bytes = UINT64_C(8) << 30;
     if (pc_context_new(&b->context, NULL) < 0 || pc_cache_new(&b->cache, b->context, &cache) < 0)
@@ -195,6 +196,7 @@ int bench_ttft(int argc, char **argv)
          "of them not cached, at its end (64; whole blocks of 64 are reused)", NULL, 1, 1 << 24},
         {"repeats", OPTION_NUMBER, &a.repeats, "1 to 64 (3)", NULL, 1, 64},
         {"compute", OPTION_CHOICE, &a.compute, "number format", COMPUTE_CHOICES, 0, 0},
+        {"kv", OPTION_CHOICE, &a.kv, "format in which K and V are kept", KV_CHOICES, 0, 0},
         {"json", OPTION_FLAG, &a.json, "one JSON object", NULL, 0, 0},
     };
     const char *others[1];

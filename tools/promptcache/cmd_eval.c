@@ -285,10 +285,11 @@ static void print_cells(evaluation *e, int json)
     }
 }
 
-static int evaluate(evaluation *e, const char *model, char *text, long limit, uint32_t compute)
+static int evaluate(evaluation *e, const char *model, char *text, long limit, long compute, long kv)
 {
     pc_model_options options = PC_MODEL_OPTIONS_INIT;
-    options.compute = compute;
+    options.compute = (uint32_t)compute;
+    options.kv = (uint32_t)kv;
     options.chat_template = e->pml.chat;
     options.progress = stop_loading;
     watch_interrupt();
@@ -337,7 +338,7 @@ static unsigned read_modes(const char *list)
 static int run(int argc, char **argv)
 {
     const char *model = NULL, *list = "causal,gaps,independent,sink", *others[1];
-    long limit = 0, compute = 0;
+    long limit = 0, compute = 0, kv = 0;
     int json = 0, code;
     size_t count, size;
     unsigned wanted;
@@ -349,6 +350,7 @@ static int run(int argc, char **argv)
         {"limit", OPTION_NUMBER, &limit, "questions at most; 0: all", NULL, 0, 1e15},
         PML_OPTION_ROWS(pml),
         {"compute", OPTION_CHOICE, &compute, "number format", COMPUTE_CHOICES, 0, 0},
+        {"kv", OPTION_CHOICE, &kv, "format in which K and V are kept", KV_CHOICES, 0, 0},
         {"json", OPTION_FLAG, &json, "one JSON object a row", NULL, 0, 0},
     };
     code = read_options(&eval_command, argc, argv, rows, sizeof rows / sizeof *rows, others, 1,
@@ -369,7 +371,7 @@ static int run(int argc, char **argv)
         e->wanted = wanted;
         e->pml = pml;
         e->path = others[0];
-        if ((code = evaluate(e, model, text, limit, (uint32_t)compute)) == EXIT_OK)
+        if ((code = evaluate(e, model, text, limit, compute, kv)) == EXIT_OK)
             print_cells(e, json);
     }
     free(text);

@@ -8,7 +8,7 @@
 typedef struct arguments {
     const char *model, *prompt, *text, *text_file, *user, *user_file;
     file_list schemas;
-    long encoding, repair, max_tokens, repair_tokens, top_k, seed, repeats, compute;
+    long encoding, repair, max_tokens, repair_tokens, top_k, seed, repeats, compute, kv;
     double repair_percent, temperature, top_p, penalty;
     int compare, json;
     pml_options pml;
@@ -105,6 +105,7 @@ static int load(const arguments *a, objects *o)
 {
     pc_model_options options = PC_MODEL_OPTIONS_INIT;
     options.compute = (uint32_t)a->compute;
+    options.kv = (uint32_t)a->kv;
     options.progress = stop_loading;
     options.chat_template = a->pml.chat;
     if (pc_context_new(&o->context, NULL) < 0 || pc_cache_new(&o->cache, o->context, NULL) < 0)
@@ -375,6 +376,7 @@ static int run(int argc, char **argv)
         {"penalty", OPTION_REAL, &a.penalty, "for repetition; 0: none", NULL, 0, 1000},
         {"seed", OPTION_NUMBER, &a.seed, "of the sampling", NULL, 0, 9.2e18},
         {"compute", OPTION_CHOICE, &a.compute, "number format", COMPUTE_CHOICES, 0, 0},
+        {"kv", OPTION_CHOICE, &a.kv, "format in which K and V are kept", KV_CHOICES, 0, 0},
         {"json", OPTION_FLAG, &a.json, "one JSON object", NULL, 0, 0},
     };
     const char *others[1];

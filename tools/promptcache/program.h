@@ -113,6 +113,7 @@ pc_status load_relay(pc_schema **out, const pc_model *model, const relay_options
 
 /* shared by several commands */
 #define COMPUTE_CHOICES "default f32 bf16"
+#define KV_CHOICES "default f32 bf16 f16 int8" /* PC_DTYPE_… */
 #define ENCODING_CHOICES "independent sink joint exact"
 #define REPAIR_CHOICES "scaffold none first top full"
 #define MODEL_HINT "--model takes a GGUF file, a Hugging Face folder or a llama2.c checkpoint"

@@ -23,6 +23,7 @@ const pc__kernels pc__kernels_avx512 = {
     .attend_f32 = attend_f32,
     .attend_bf16 = attend_bf16,
     .attend_f16 = pc__attend_f16_avx512,
+    .attend_i8 = pc__attend_i8_avx512,
     .panel_f32 = panel_f32,
     .panel_bf16 = panel_bf16,
     .grid = pc__grid_avx2,

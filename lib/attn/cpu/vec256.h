@@ -94,6 +94,21 @@ INLINE vec vec_from_bf16(const uint16_t *p)
     return _mm256_castsi256_ps(_mm256_slli_epi32(wide, 16));
 }
 
+/* The same of pairs of fp16, exact. */
+INLINE void vec_halves(vec pairs, vec *first, vec *second)
+{
+    const __m256i apart = _mm256_setr_epi8(0, 1, 4, 5, 8, 9, 12, 13, 2, 3, 6, 7, 10, 11, 14, 15, 0, 1, 4, 5, 8, 9, 12, 13, 2, 3, 6, 7, 10, 11, 14, 15);
+    __m256i x = _mm256_permute4x64_epi64(_mm256_shuffle_epi8(_mm256_castps_si256(pairs), apart), 0xd8);
+    *first = _mm256_cvtph_ps(_mm256_castsi256_si128(x));
+    *second = _mm256_cvtph_ps(_mm256_extracti128_si256(x, 1));
+}
+
+/* Of fours of signed bytes, byte i. */
+INLINE vec vec_byte(vec fours, const int i)
+{
+    return _mm256_cvtepi32_ps(_mm256_srai_epi32(_mm256_slli_epi32(_mm256_castps_si256(fours), 24 - 8 * i), 24));
+}
+
 INLINE vec vec_add(vec a, vec b)
 {
     return _mm256_add_ps(a, b);

@@ -92,6 +92,22 @@ INLINE vec vec_from_bf16(const uint16_t *p)
     return _mm512_castsi512_ps(_mm512_slli_epi32(wide, 16));
 }
 
+/* The same of pairs of fp16, exact. */
+INLINE void vec_halves(vec pairs, vec *first, vec *second)
+{
+    const __m512i even = _mm512_set_epi32(0x001e001c, 0x001a0018, 0x00160014, 0x00120010, 0x000e000c, 0x000a0008, 0x00060004, 0x00020000,
+                                          0x001e001c, 0x001a0018, 0x00160014, 0x00120010, 0x000e000c, 0x000a0008, 0x00060004, 0x00020000);
+    __m512i x = _mm512_permutexvar_epi16(_mm512_mask_add_epi16(even, 0xffff0000u, even, _mm512_set1_epi16(1)), _mm512_castps_si512(pairs));
+    *first = _mm512_cvtph_ps(_mm512_castsi512_si256(x));
+    *second = _mm512_cvtph_ps(_mm512_extracti64x4_epi64(x, 1));
+}
+
+/* Of fours of signed bytes, byte i. */
+INLINE vec vec_byte(vec fours, const int i)
+{
+    return _mm512_cvtepi32_ps(_mm512_srai_epi32(_mm512_slli_epi32(_mm512_castps_si512(fours), (unsigned)(24 - 8 * i)), 24));
+}
+
 INLINE vec vec_add(vec a, vec b)
 {
     return _mm512_add_ps(a, b);

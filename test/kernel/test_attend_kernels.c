@@ -11,9 +11,17 @@
 #include "guarded.h"
 #include "testing.h"
 
-enum { MAX_ROWS = 13, MAX_TOKENS = 200, MAX_DIM = 256, KINDS = 5 };
+enum { MAX_ROWS = 13, MAX_TOKENS = 200, MAX_DIM = 257, KINDS = 6 };
 
-typedef enum kind { NORMAL, WHOLE, LARGE, SPREAD, EQUAL } kind; /* of the scores */
+typedef enum kind { NORMAL, WHOLE, LARGE, SPREAD, EQUAL, TINY } kind; /* of the scores */
+
+/* One row in double precision, with the error that fp32 may make of it. */
+typedef struct truth {
+    double out[MAX_DIM], lse, top;
+    double slack; /* of the scores that count */
+    double size;  /* of the largest visible value */
+    int seen;
+} truth;
 
 typedef struct scene {
     int bf16;
@@ -22,6 +30,7 @@ typedef struct scene {
     float *q, *k, *v; /* [rows][k_dim], [tokens][k_dim], [tokens][v_dim], in the dtype's values */
     guarded pages, q_in, q16_in, lo, hi, slope, distance, relative;
     pc__attn_task task; /* but for m, l and acc */
+    truth *truths;      /* [rows] */
 } scene;
 
 typedef struct state {
@@ -35,7 +44,7 @@ static uint32_t below(pc_test_rng *rng, uint32_t n)
 
 /* Scores of WHOLE and LARGE are sums of whole numbers, so that every order of summing gives the
  * same. LARGE: far apart, one key takes all. SPREAD: some keys at minus infinity or close. EQUAL:
- * all keys alike. */
+ * all keys alike. TINY: a third of all numbers is below the normal ones. */
 static float draw(kind of, int is_query, int low_token, pc_test_rng *rng)
 {
     switch (of) {
@@ -48,7 +57,7 @@ static float draw(kind of, int is_query, int low_token, pc_test_rng *rng)
     case EQUAL:
         return is_query ? 1.0f : 0.5f;
     default:
-        return pc_test_normal(rng) * (is_query ? 0.5f : 1.0f);
+        return pc_test_normal(rng) * (is_query ? 0.5f : 1.0f) * (of == TINY && below(rng, 3) == 0 ? 1e-39f : 1.0f);
     }
 }
 
@@ -172,7 +181,7 @@ static void fill(scene *s, pc_test_rng *rng)
             s->k[t * s->k_dim + d] = in_dtype(s, draw(s->kind, 0, low, rng));
     }
     for (size_t i = 0; i < s->tokens * s->v_dim; i++)
-        s->v[i] = in_dtype(s, pc_test_normal(rng));
+        s->v[i] = in_dtype(s, draw(s->kind == TINY ? TINY : NORMAL, 0, 0, rng));
 }
 
 static state new_state(const scene *s)
@@ -215,14 +224,6 @@ static void attend(const scene *s, const pc__kernels *kernels, const state *st, 
     (s->bf16 ? kernels->attend_bf16 : kernels->attend_f32)(&task, first, last);
 }
 
-/* One row in double precision, with the error that fp32 may make of it. */
-typedef struct truth {
-    double out[MAX_DIM], lse, top;
-    double slack; /* of the scores that count */
-    double size;  /* of the largest visible value */
-    int seen;
-} truth;
-
 static double score(const scene *s, size_t r, size_t t, double *slack)
 {
     const double unit = 0x1p-24;
@@ -232,7 +233,8 @@ static double score(const scene *s, size_t r, size_t t, double *slack)
         sum += term;
         size += fabs(term);
     }
-    *slack = s->kind == NORMAL ? (4.0 * sqrt((double)s->k_dim) + 4.0) * unit * size : 0.0;
+    *slack = s->kind == NORMAL || s->kind == TINY ? (4.0 * sqrt((double)s->k_dim) + 4.0) * unit * size : 0.0;
+    *slack += s->kind == TINY ? (double)s->k_dim * (double)FLT_MIN : 0.0; /* such numbers may count as zero */
     sum = sum < -(double)FLT_MAX ? -INFINITY : sum;
     if (s->task.soft_cap != 0.0f) {
         sum = (double)s->task.soft_cap * tanh(sum / (double)s->task.soft_cap);
@@ -284,6 +286,12 @@ static double weight_error(const scene *s, const truth *w)
     return expm1(2.0 * w->slack) + 64.0 * 0x1p-24 + (s->bf16 ? 0x1p-8 : 0.0);
 }
 
+/* What sums of products with numbers below the normal ones may lose. */
+static double nothing(const scene *s)
+{
+    return s->kind == TINY ? (double)s->tokens * (double)FLT_MIN : 0.0;
+}
+
 /* A NaN is the largest. */
 static double larger(double a, double b)
 {
@@ -292,22 +300,22 @@ static double larger(double a, double b)
 
 static double check_row(const scene *s, const state *st, size_t r)
 {
-    truth w = truth_of(s, r);
+    const truth *w = &s->truths[r];
     const float *acc = (const float *)(const void *)st->acc.data + r * s->v_dim;
     double m = (double)((const float *)(const void *)st->m.data)[r];
     double l = (double)((const float *)(const void *)st->l.data)[r];
-    double limit = weight_error(s, &w), worst = 0.0;
-    if (!w.seen) {
+    double limit = weight_error(s, w), worst = 0.0;
+    if (!w->seen) {
         int untouched = isinf(m) && m < 0.0 && l == 0.0;
         for (size_t d = 0; d < s->v_dim; d++)
             untouched &= acc[d] == 0.0f;
         return untouched ? 0.0 : INFINITY;
     }
-    if (!(fabs(m - w.top) <= 2.0 * w.slack + 4.0 * 0x1p-24 * fabs(w.top)))
+    if (!(fabs(m - w->top) <= 2.0 * w->slack + 4.0 * 0x1p-24 * fabs(w->top)))
         return INFINITY;
-    worst = larger(worst, fabs(m + log(l) - w.lse) / (limit + 0x1p-22 * fabs(w.lse)));
+    worst = larger(worst, fabs(m + log(l) - w->lse) / (limit + 0x1p-22 * fabs(w->lse)));
     for (size_t d = 0; d < s->v_dim; d++) {
-        double error = fabs((double)acc[d] / l - w.out[d]) / (2.0 * limit * w.size);
+        double error = fabs((double)acc[d] / l - w->out[d]) / (2.0 * limit * w->size + nothing(s));
         worst = larger(worst, error);
     }
     return worst;
@@ -316,14 +324,14 @@ static double check_row(const scene *s, const state *st, size_t r)
 /* The same row of two states, normalised. */
 static double apart(const scene *s, const state *a, const state *b, size_t r)
 {
-    truth w = truth_of(s, r);
+    const truth *w = &s->truths[r];
     const float *x = (const float *)(const void *)a->acc.data + r * s->v_dim;
     const float *y = (const float *)(const void *)b->acc.data + r * s->v_dim;
     double lx = (double)((const float *)(const void *)a->l.data)[r];
     double ly = (double)((const float *)(const void *)b->l.data)[r], worst = 0.0;
-    for (size_t d = 0; w.seen && d < s->v_dim; d++) {
+    for (size_t d = 0; w->seen && d < s->v_dim; d++) {
         double error = fabs((double)x[d] / lx - (double)y[d] / ly) /
-                       (2.0 * weight_error(s, &w) * w.size);
+                       (2.0 * weight_error(s, w) * w->size + nothing(s));
         worst = larger(worst, error);
     }
     return worst;
@@ -371,6 +379,7 @@ static void free_scene(scene *s)
     free(s->q);
     free(s->k);
     free(s->v);
+    free(s->truths);
 }
 
 typedef struct options {
@@ -390,6 +399,9 @@ static void try_scene(scene *s, options o, uint64_t seed)
     make_queries(s);
     make_ranges(s, o.all, &rng);
     make_terms(s, o.cap, o.slopes, o.holes, &rng);
+    s->truths = malloc(s->rows * sizeof *s->truths);
+    for (size_t r = 0; r < s->rows; r++)
+        s->truths[r] = truth_of(s, r);
     state reference = new_state(s);
     attend(s, pc__kernels_named("c"), &reference, 0, s->rows, s->first_page, s->last_page);
     for (size_t i = 0; i < sizeof levels / sizeof *levels; i++)
@@ -420,6 +432,20 @@ static void dims_and_rows(int bf16)
                                 bits / 16 % 4 == 3},
                       seed);
         }
+}
+
+/* More rows than any kernel takes at a time, dimensions that no vector divides, and where the longest pieces of a product end. */
+static void odd_and_tall(int bf16)
+{
+    static const size_t dims[] = {257, 3, 127, 31, 65, 129, 255, 7, 95, 1, 47, 256, 193};
+    enum { DIMS = sizeof dims / sizeof *dims };
+    for (size_t rows = 1; rows <= 40; rows += rows < 14 ? 3 : 1) {
+        pc_test_rng rng = {rows * 991 + (uint64_t)bf16};
+        scene s = {.bf16 = bf16, .kind = (kind)(rows % KINDS), .rows = rows, .tokens = 1 + below(&rng, 140)};
+        s.k_dim = dims[rows % DIMS];
+        s.v_dim = dims[(rows / DIMS + 3 * rows) % DIMS];
+        try_scene(&s, (options){.all = rows % 3 == 0, .cap = rows % 7 == 1, .slopes = rows % 5 == 1, .holes = rows % 10 == 1}, rows);
+    }
 }
 
 /* Every length of the last page, every kind of scores. */
@@ -485,6 +511,7 @@ int main(void)
     for (int bf16 = 0; bf16 < 2; bf16++) {
         dims_and_rows(bf16);
         tails(bf16);
+        odd_and_tall(bf16);
         for (size_t i = 0; i < sizeof levels / sizeof *levels; i++)
             if (pc__kernels_named(levels[i]))
                 nothing_seen(pc__kernels_named(levels[i]), bf16);

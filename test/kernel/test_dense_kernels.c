@@ -159,21 +159,30 @@ static void panel(const pc__kernels *kernels, const product *p)
     guarded_free(&one);
 }
 
+static void every_level(int bf16, size_t in, size_t rows, pc_test_rng *rng)
+{
+    product p = make_product(bf16, in, rows, 1 + (rows * 7 + in) % PC__PANEL, rng);
+    for (size_t l = 0; l < LEVELS; l++)
+        if (pc__kernels_named(levels[l]))
+            panel(pc__kernels_named(levels[l]), &p);
+    guarded_free(&p.panel);
+    guarded_free(&p.x);
+    free(p.w);
+    free(p.values);
+}
+
+/* The longer ones end and begin where sums are put down and taken up again. */
 static void panels(pc_test_rng *rng)
 {
-    static const size_t ins[] = {1, 2, 3, 16, 33, 130};
-    for (int bf16 = 0; bf16 < 2; bf16++)
+    static const size_t ins[] = {1, 2, 3, 16, 33, 130}, long_ins[] = {255, 256, 257, 515, 1026};
+    for (int bf16 = 0; bf16 < 2; bf16++) {
         for (size_t i = 0; i < 6; i++)
-            for (size_t rows = 1; rows <= 30; rows++) {
-                product p = make_product(bf16, ins[i], rows, 1 + (rows * 7 + i) % PC__PANEL, rng);
-                for (size_t l = 0; l < LEVELS; l++)
-                    if (pc__kernels_named(levels[l]))
-                        panel(pc__kernels_named(levels[l]), &p);
-                guarded_free(&p.panel);
-                guarded_free(&p.x);
-                free(p.w);
-                free(p.values);
-            }
+            for (size_t rows = 1; rows <= 40; rows += rows < 30 ? 1 : 3)
+                every_level(bf16, ins[i], rows, rng);
+        for (size_t i = 0; i < 5; i++)
+            for (size_t rows = 1; rows <= 25; rows += 4)
+                every_level(bf16, long_ins[i], rows, rng);
+    }
 }
 
 int main(void)

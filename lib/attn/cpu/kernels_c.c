@@ -69,8 +69,6 @@ static void row_page(const page_view *v, size_t r, size_t page, uint32_t a, uint
         acc[d] *= scale;
     for (uint32_t t = a; t < b; t++) {
         float p = expf(s[t] - top);
-        if (v->dtype == PC_DTYPE_BF16)
-            p = pc__bf16_to(pc__bf16_from(p)); /* the sum is of the weights that are used */
         task->l[r] += p;
         for (size_t d = 0; d < task->v_dim; d++)
             acc[d] += p * v_at(v, t, d);

@@ -8,6 +8,7 @@
 #define GGUF_ROOM (1 << 20)
 #include "gguf_bytes.h"
 #include "golden_lanes.h"
+#include "levels.h"
 #include "model/config.h"
 #include "model/names.h"
 
@@ -318,6 +319,7 @@ int main(void)
                   {"mpt", "mpt", 1, 0},
                   {"bloom", "bloom", 1, 0}};
     pc_context *context;
+    pc_test_need_level();
     if (!pc_test_data("golden/llama_gqa"))
         pc_test_skip("no golden vectors (PC_TEST_DATA)");
     if (!CHECK_OK(pc_context_new(&context, NULL)))

@@ -7,6 +7,7 @@
 
 #include "model/weights.h"
 #include "testing.h"
+#include "levels.h"
 
 static pc_model *load(pc_context *context, const char *path, uint32_t compute, pc_model_info *info)
 {
@@ -88,6 +89,7 @@ int main(void)
 {
     static const char *const types[] = {"q8_0", "q4_0", "q4_k", "q6_k", "q4_k_m"};
     pc_context *context;
+    pc_test_need_level();
     if (!pc_test_data("golden/gguf/llama-q8_0.gguf"))
         pc_test_skip("no golden/gguf");
     CHECK_OK(pc_context_new(&context, NULL));

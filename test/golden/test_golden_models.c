@@ -4,6 +4,7 @@
 #include <jansson.h>
 
 #include "golden_lanes.h"
+#include "levels.h"
 
 typedef struct golden {
     const char *name;
@@ -723,6 +724,7 @@ int main(int argc, char **argv)
                                         "q5_0", "q5_1", "q2_k",   "q3_k",  "q4_k", "q4_k_m",
                                         "q5_k", "q6_k", "iq4_nl", "iq4_xs"};
     pc_context *context;
+    pc_test_need_level();
     if (!pc_test_data("golden/llama_mha"))
         pc_test_skip("no golden vectors (PC_TEST_DATA)");
     if (!CHECK_OK(pc_context_new(&context, NULL)))

@@ -8,6 +8,7 @@
 #include "attn/cpu/linear.h"
 #include "attn/half.h"
 #include "attn/kernels.h"
+#include "levels.h"
 #include "testing.h"
 
 enum { MOST_IN = 448, MOST_OUT = 100, MOST_ROWS = 35 };
@@ -206,6 +207,7 @@ int main(void)
     pc_context_options options = PC_CONTEXT_OPTIONS_INIT;
     pc_context *one, *three;
     pc_test_rng rng = {77};
+    pc_test_need_level();
     options.threads = 1;
     CHECK_OK(pc_context_new(&one, &options));
     options.threads = 3;

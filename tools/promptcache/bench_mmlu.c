@@ -51,7 +51,7 @@ static int list_subjects(bench *b)
     return EXIT_OK;
 }
 
-/* Cuts the next row of CSV in place; *at moves behind it. The number of its fields, 0 at the end. */
+/* Cuts the next row of CSV in place; *at moves behind it. Number of its fields, 0 at the end. */
 static size_t cut_row(char **at, char *fields[FIELDS])
 {
     size_t count = 0;
@@ -275,7 +275,8 @@ int bench_mmlu(int argc, char **argv)
     };
     const char *others[1];
     size_t count;
-    int code = read_options(&about, argc, argv, rows, sizeof rows / sizeof *rows, others, 0, &count);
+    int code;
+    code = read_options(&about, argc, argv, rows, sizeof rows / sizeof *rows, others, 0, &count);
     if (code >= 0)
         return code;
     watch_interrupt();

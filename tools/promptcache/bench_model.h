@@ -12,7 +12,8 @@ typedef struct bench_model_options {
     {"shape", OPTION_FILE, &(o).shape,                                                             \
      "named shape or config.json, random weights (llama-1b)", NULL, 0, 0},                         \
         {"model", OPTION_FILE, &(o).model, "a real model instead", NULL, 0, 0},                    \
-        {"compute", OPTION_CHOICE, &(o).compute, "number format (default)", COMPUTE_CHOICES, 0, 0}, \
+        {"compute", OPTION_CHOICE, &(o).compute, "number format (default)", COMPUTE_CHOICES, 0,    \
+         0},                                                                                       \
     {                                                                                              \
         "kv", OPTION_CHOICE, &(o).kv, "number format of K and V (default)", KV_CHOICES, 0, 0       \
     }

@@ -112,7 +112,7 @@ int bench_needles(int argc, char **argv)
     static const command about = {
         "bench needles",
         "bench needles [--shape NAME | --model M] [--document N] [--questions LIST] [options]",
-        "Short questions about long documents: seconds against the number of questions.\n" WAYS_HELP,
+        "Short questions about long documents, against the number of questions.\n" WAYS_HELP,
         NULL};
     arguments a = {.common = WORKLOAD_DEFAULTS(64, "shared,per-row,copies"),
                    .questions = "1,4,16",

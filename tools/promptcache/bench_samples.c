@@ -150,23 +150,26 @@ int bench_samples(int argc, char **argv)
     static const command about = {
         "bench samples",
         "bench samples [--shape NAME | --model M] [--few-shot N] [--samples LIST] [options]",
-        "Many answers to each question behind few-shot examples: self-consistency (GSM8K: --shots 8\n"
-        "--samples 40), programming contests (APPS: --few-shot 2400 --samples 128 --answer 512).\n"
-        "Ways: two-levels (what the library does), one-level (the examples are shared, every answer\n"
-        "has a copy of its question), no-level (copies of both), per-row (both are stored once, but\n"
-        "read for every answer), recompute (every prompt is computed whole).\n",
+        "Many answers to each question behind few-shot examples: self-consistency (GSM8K:\n"
+        "--shots 8 --samples 40), programming contests (APPS: --few-shot 2400 --samples 128\n"
+        "--answer 512). Ways: two-levels (what the library does), one-level (the examples are\n"
+        "shared, every answer has a copy of its question), no-level (copies of both), per-row\n"
+        "(both are stored once, but read for every answer), recompute (every prompt is computed\n"
+        "whole).\n",
         NULL};
     arguments a = {.common = WORKLOAD_DEFAULTS(64, "two-levels,one-level,no-level,per-row"),
                    .samples = "4,16",
                    .few_shot = 1024,
                    .shots = 8,
-                   .question = 192,
+                   .question = 193,
                    .questions = 1,
                    .answer = 32};
     const option_row rows[] = {
         WORKLOAD_ROWS(a.common, "64", "two-levels,one-level,no-level,per-row"),
         {"few-shot", OPTION_NUMBER, &a.few_shot, "tokens of the examples (1024)", NULL, 0, 1 << 24},
-        {"question", OPTION_NUMBER, &a.question, "tokens of a question (192)", NULL, 1, 1 << 20},
+        {"question", OPTION_NUMBER, &a.question,
+         "tokens of a question (193: behind the examples, whole blocks of 64 and the last token)",
+         NULL, 1, 1 << 20},
         {"questions", OPTION_NUMBER, &a.questions, "how many (1)", NULL, 1, 4096},
         {"samples", OPTION_TEXT, &a.samples, "answers to each (4,16)", NULL, 0, 0},
         {"answer", OPTION_NUMBER, &a.answer, "tokens of an answer (32)", NULL, 1, 1 << 20},
@@ -179,7 +182,8 @@ int bench_samples(int argc, char **argv)
     };
     const char *others[1];
     size_t count;
-    int code = read_options(&about, argc, argv, rows, sizeof rows / sizeof *rows, others, 0, &count);
+    int code;
+    code = read_options(&about, argc, argv, rows, sizeof rows / sizeof *rows, others, 0, &count);
     if (code >= 0)
         return code;
     watch_interrupt();

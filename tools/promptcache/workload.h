@@ -67,9 +67,9 @@ typedef struct way {
 enum { WAY_SHARED, WAY_PER_ROW, WAY_COPIES, WAY_RECOMPUTE, WAYS };
 extern const way usual_ways[WAYS];
 #define WAYS_HELP                                                                                  \
-    "Ways: shared (what the library does), per-row (the shared states are stored once, but every\n" \
-    "sequence reads them for itself), copies (every sequence has its own), recompute (every\n"      \
-    "prompt is computed whole).\n"
+    "Ways: shared (what the library does), per-row (the shared states are stored once, but\n"      \
+    "every sequence reads them for itself), copies (every sequence has its own), recompute\n"      \
+    "(every prompt is computed whole).\n"
 
 typedef struct run_result {
     double seconds; /* by the clock */

@@ -28,6 +28,7 @@ static size_t prompt_tokens(const request *r)
  * behind it. */
 static size_t write_prompt(const request *r, const bench_model *b, uint64_t run, int32_t *tokens)
 {
+    uint64_t vocab = (uint64_t)b->info.vocab;
     size_t n = 0;
     for (size_t i = 0; i < r->levels; i++) {
         memcpy(tokens + n, r->shared[i]->tokens, r->shared[i]->count * sizeof *tokens);
@@ -35,7 +36,9 @@ static size_t write_prompt(const request *r, const bench_model *b, uint64_t run,
     }
     if (r->own.count) {
         memcpy(tokens + n, r->own.tokens, r->own.count * sizeof *tokens);
-        tokens[n] = (int32_t)(((uint64_t)tokens[n] + run) % (uint64_t)b->info.vocab);
+        tokens[n] = (int32_t)(((uint64_t)tokens[n] + run) % vocab);
+        if (r->own.count > 1) /* small vocabularies have soon been through the first */
+            tokens[n + 1] = (int32_t)(((uint64_t)tokens[n + 1] + run / vocab) % vocab);
     }
     return n + r->own.count;
 }

@@ -41,8 +41,8 @@ void print_head(const comparison *c)
            c->model->flop_rate / 1e9);
     if (c->fixed_name)
         printf("%-9s ", c->fixed_name);
-    printf("%-9s %-10s %9s %9s %10s %9s", c->x_name, "way", "seconds", "prepared", "requests/s",
-           "tokens/s");
+    printf("%-9s %-10s %9s %9s %9s %10s %9s", c->x_name, "way", "prepared", "seconds", "prefill",
+           "requests/s", "tokens/s");
     if (c->arrivals)
         printf(" %9s %11s %9s", "ms/token", "TTFT ms p50", "p99");
     printf(" %9s  %s\n", "bound s", "reached");
@@ -86,7 +86,7 @@ static void print_row(const comparison *c, const workload *w, double x, const wa
         print_json_row(c, w, x, how, r, prepared);
     } else {
         print_start(c, x, how);
-        printf("%9.3f %9.3f %10.3f %9.1f", r->seconds, prepared,
+        printf("%9.3f %9.3f %9.3f %10.3f %9.1f", prepared, r->seconds, r->prefill,
                requests_a_second(c, r, prepared), (double)r->generated / r->seconds);
         if (c->arrivals)
             printf(" %9.1f %11.1f %9.1f", 1e3 * r->latency, 1e3 * r->first_median,
@@ -97,19 +97,20 @@ static void print_row(const comparison *c, const workload *w, double x, const wa
     fflush(stdout);
 }
 
-static void draw(const comparison *c, double x, const way *how, const run_result *r,
-                 double prepared, int dashed)
+/* Curves of one group have one colour and several dashes; without groups, several colours. */
+static void draw(const comparison *c, double x, size_t index, const run_result *r, double prepared)
 {
-    char name[48], group[24] = "";
+    enum { GREY = 5 };
+    char name[48];
     double y = c->arrivals ? r->latency : requests_a_second(c, r, prepared);
-    if (c->fixed_name)
-        snprintf(group, sizeof group, "%g: ", c->fixed);
-    snprintf(name, sizeof name, "%s%s", group, how->label);
-    plot_point(c->plot, name, c->colour, dashed, x, y);
-    if (c->arrivals || c->with_prepared || dashed)
+    if (c->fixed_name) {
+        snprintf(name, sizeof name, "%g: %s", c->fixed, c->ways[index]->label);
+        plot_point(c->plot, name, c->colour, (int)index, x, y);
         return;
-    snprintf(name, sizeof name, "%sbound", group);
-    plot_point(c->plot, name, c->colour, 3, x, (double)r->finished / r->bound);
+    }
+    plot_point(c->plot, c->ways[index]->label, (int)index, 0, x, y);
+    if (index == 0 && !c->with_prepared)
+        plot_point(c->plot, "bound", GREY, 1, x, (double)r->finished / r->bound);
 }
 
 /* -------------------------------------------------------------------- runs */
@@ -143,7 +144,7 @@ static int run_once(comparison *c, workload *w, const way *how, run_result *out)
 }
 
 /* Two requests and two tokens of each, so that the first way does not pay for what is done once. */
-static int warm(comparison *c, const workload *w)
+static int warm(comparison *c, workload *w)
 {
     request few[2];
     workload start = *w;
@@ -161,6 +162,7 @@ static int warm(comparison *c, const workload *w)
             run_args args = {c->model, c->cache, c->ways[i], c->options->seconds, ++c->runs};
             code = workload_run(&start, &args, &result);
         }
+    w->stamp = start.stamp;
     return code;
 }
 
@@ -201,7 +203,7 @@ int compare_ways(comparison *c, workload *w, double x)
             continue;
         qsort(results[i], n, sizeof *results[i], by_seconds);
         print_row(c, w, x, c->ways[i], r, before);
-        draw(c, x, c->ways[i], r, before, (int)i);
+        draw(c, x, i, r, before);
     }
     return code;
 }

@@ -118,7 +118,7 @@ expect 0 '"limit_s_per_token":1.0,"rate":1024.0,"rate_beyond":null' \
 expect 0 "beyond 1e-06 s a token at every rate tried" \
     serve --shape tiny --prefix 64 --requests 3 --scale 0.02 --rate 2000 --limit 1e-6 --ways shared
 expect 0 "copies" serve --shape tiny --prefix 64 --requests 3 --scale 0.02 --rate 50,100 --plot rates.svg
-for part in "64: shared" "64: own copies" "seconds a token" "</svg>"; do
+for part in "64: shared" "64: own copies" "milliseconds a token" "</svg>"; do
     grep -qF "$part" rates.svg || fault "--rate --plot: the picture lacks $part"
 done
 

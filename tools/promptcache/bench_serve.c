@@ -147,7 +147,7 @@ static int start(const arguments *a, const command *about)
     if (a->limit > 0 && a->common.picture)
         return usage_error(about, "--limit gives no curve for --plot");
     curves.x_label = b.rate_count ? "requests a second that come" : "tokens of the prefix";
-    curves.y_label = b.rate_count ? "seconds a token" : "requests a second";
+    curves.y_label = b.rate_count ? "milliseconds a token" : "requests a second";
     if (b.rate_count && a->limit <= 0) {
         b.c.arrivals = 1;
         b.c.x_name = "rate";

@@ -64,7 +64,7 @@ static void number(double v, char *text, size_t size)
     if (v >= 1024 && fmod(v, 1024) == 0)
         snprintf(text, size, "%gk", v / 1024);
     else
-        snprintf(text, size, "%g", v);
+        snprintf(text, size, v < 1 ? "%.2g" : "%g", v);
 }
 
 static void write_axes(FILE *f, const plot *p, range x, range y)

@@ -102,14 +102,14 @@ static void draw(const comparison *c, double x, size_t index, const run_result *
 {
     enum { GREY = 5 };
     char name[48];
-    double y = c->arrivals ? r->latency : requests_a_second(c, r, prepared);
+    double y = c->arrivals ? 1e3 * r->latency : requests_a_second(c, r, prepared);
     if (c->fixed_name) {
         snprintf(name, sizeof name, "%g: %s", c->fixed, c->ways[index]->label);
         plot_point(c->plot, name, c->colour, (int)index, x, y);
         return;
     }
     plot_point(c->plot, c->ways[index]->label, (int)index, 0, x, y);
-    if (index == 0 && !c->with_prepared)
+    if (index + 1 == c->way_count && !c->with_prepared)
         plot_point(c->plot, "bound", GREY, 1, x, (double)r->finished / r->bound);
 }
 

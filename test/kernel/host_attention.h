@@ -25,27 +25,22 @@ typedef struct host {
     float *q, *out, *lse;
 } host;
 
-static inline float host_rounded(uint32_t dtype, float x)
-{
-    uint32_t u;
-    if (dtype == PC_DTYPE_F32)
-        return x;
-    memcpy(&u, &x, sizeof u);
-    u = (u + 0x7fffu + (u >> 16 & 1u)) & 0xffff0000u;
-    memcpy(&x, &u, sizeof x);
-    return x;
-}
-
-/* Of mean 0 and variance 1; evenly spread, as there are many to be drawn. */
+/* Of mean 0 and variance 1, evenly spread, as there are many to be drawn; numbers that are exact in the dtype. */
 static inline float *host_values(uint32_t dtype, size_t count, pc_test_rng *rng)
 {
-    float *x = malloc((count + 1) * sizeof *x);
+    int32_t largest = dtype == PC_DTYPE_BF16 ? 222 : 1773;
+    float step = dtype == PC_DTYPE_BF16 ? 0x1p-7f : 0x1p-10f, *x = malloc((count + 1) * sizeof *x);
     uint64_t bits = 0;
     for (size_t i = 0; i < count; i++, bits >>= 16) {
         bits = i % 4 ? bits : pc_test_bits(rng);
-        x[i] = host_rounded(dtype, ((float)(bits & 0xffff) - 32767.5f) * (3.4641016f / 65536.0f));
+        x[i] = (float)((int32_t)((bits & 0xffff) * (uint32_t)(2 * largest + 1) >> 16) - largest) * step;
     }
     return x;
+}
+
+static inline const char *host_dtype(const host *h)
+{
+    return h->shape.dtype == PC_DTYPE_F32 ? "f32" : h->shape.dtype == PC_DTYPE_F16 ? "f16" : "bf16";
 }
 
 /* The pages of a run whose K and V are already there. */

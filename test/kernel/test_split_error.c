@@ -53,7 +53,7 @@ static uint32_t joined(host *h, size_t row)
 /* The query heads of one K/V head in one call over the whole run. */
 static void in_one_call(const host *h, uint32_t run, size_t row, size_t kv, float *out)
 {
-    int bf16 = h->shape.dtype == PC_DTYPE_BF16;
+    size_t element = h->shape.dtype == PC_DTYPE_F32 ? 4 : 2;
     size_t tokens = h->run[run].tokens, pages = (tokens + PC_PAGE_TOKENS - 1) / PC_PAGE_TOKENS;
     size_t page = pc_pages_bytes(&h->shape, PC_PAGE_TOKENS) / KV_HEADS;
     const float *q = h->q + (row * HEADS + kv * GROUP) * K_DIM;
@@ -61,7 +61,7 @@ static void in_one_call(const host *h, uint32_t run, size_t row, size_t kv, floa
     uint16_t rounded[GROUP * K_DIM];
     uint32_t lo[GROUP] = {0}, hi[GROUP];
     pc__attn_task task = {.pages = (const uint8_t *)h->pages[run] + kv * page, .page_stride = page * KV_HEADS, .k_dim = K_DIM, .v_dim = V_DIM,
-                          .v_offset = K_DIM * PC_PAGE_TOKENS * (bf16 ? 2u : 4u), .rows = GROUP, .q = scaled, .q16 = rounded, .lo = lo, .hi = hi,
+                          .v_offset = K_DIM * PC_PAGE_TOKENS * element, .rows = GROUP, .q = scaled, .q16 = rounded, .lo = lo, .hi = hi,
                           .m = m, .l = l, .acc = acc};
     for (size_t i = 0; i < GROUP * K_DIM; i++)
         rounded[i] = pc__bf16_from(scaled[i] = q[i] * h->scale);
@@ -69,7 +69,7 @@ static void in_one_call(const host *h, uint32_t run, size_t row, size_t kv, floa
         m[g] = -INFINITY;
         hi[g] = (uint32_t)tokens;
     }
-    (bf16 ? pc__kernels_get()->attend_bf16 : pc__kernels_get()->attend_f32)(&task, 0, pages);
+    pc__attend_of(pc__kernels_get(), h->shape.dtype)(&task, 0, pages);
     for (size_t i = 0; i < GROUP * V_DIM; i++)
         out[i] = acc[i] / l[i / V_DIM];
 }
@@ -135,7 +135,7 @@ static void no_less_accurate(pc_context *context, uint32_t dtype, uint32_t most,
     int fine = rms(&plan) <= 1.05 * rms(&whole) && plan.worst <= 2.0 * whole.worst;
     if (!CHECK(fine) || getenv("PC_TEST_VERBOSE"))
         fprintf(stderr, "    %s %s, runs up to %u: RMS %.3g, in one call %.3g; largest %.3g, in one call %.3g (%zu values)\n",
-                pc__kernels_get()->name, dtype == PC_DTYPE_F32 ? "f32" : "bf16", most, rms(&plan), rms(&whole), plan.worst, whole.worst, plan.count);
+                pc__kernels_get()->name, dtype == PC_DTYPE_F32 ? "f32" : dtype == PC_DTYPE_F16 ? "f16" : "bf16", most, rms(&plan), rms(&whole), plan.worst, whole.worst, plan.count);
 }
 
 static int nothing_seen(const host *h, size_t row)
@@ -252,12 +252,13 @@ static void memory_used_twice(pc_context *context, uint32_t dtype)
 
 int main(void)
 {
+    static const uint32_t dtypes[] = {PC_DTYPE_F32, PC_DTYPE_BF16, PC_DTYPE_F16};
     pc_context *context;
     pc_test_need_level();
     if (!CHECK_OK(pc_context_new(&context, NULL)))
         return pc_test_end();
-    for (int i = 0; i < 2; i++) {
-        uint32_t dtype = i ? PC_DTYPE_BF16 : PC_DTYPE_F32;
+    for (size_t i = 0; i < sizeof dtypes / sizeof *dtypes; i++) {
+        uint32_t dtype = dtypes[i];
         no_less_accurate(context, dtype, 30, 100);
         no_less_accurate(context, dtype, 300, 60);
         no_less_accurate(context, dtype, 3000, 12);

@@ -17,13 +17,13 @@ static const pc__kernels *amx_level(const char *name)
     return !strcmp(name, "avx512bf16") ? level : NULL;
 }
 
-/* Blocks of 32 rows, in inputs on both sides of a step. */
+/* Blocks of 32 rows, in inputs on both sides of a step and of a piece, of full width and less. */
 static void many_rows(pc_test_rng *rng)
 {
-    static const size_t ins[] = {30, 31, 32, 64, 65, 320};
+    static const size_t ins[] = {30, 31, 32, 65, 256, 257, 520};
     for (size_t rows = 31; rows <= 81; rows += rows % 16 < 2 ? 1 : 14)
         for (size_t i = 0; i < sizeof ins / sizeof *ins; i++) {
-            product p = make_product(1, ins[i], rows, 1 + (rows * 7 + i) % PC__PANEL, rng);
+            product p = make_product(1, ins[i], rows, (rows + i) % 3 ? PC__PANEL : 1 + (rows * 7 + i) % PC__PANEL, rng);
             panel(level, &p);
             guarded_free(&p.panel);
             guarded_free(&p.x);

@@ -1,19 +1,29 @@
 /* Linear layers over bf16 panels in tiles of AMX: 32 rows by the panel's 32 features in four tiles of sums. Inputs are summed 32 at a time in ascending
  * order, so that a row's result is the same in every block. A block of fewer rows has tiles of fewer rows; what is left over of the inputs is copied
- * beside zeros. */
+ * beside zeros.
+ *
+ * Of many rows the whole blocks go over the panel in pieces, their sums waiting in y: a step of 64 cycles reads 2 KiB of the panel and 2 KiB of the rows,
+ * and the second-level cache gives no more than about 3 KiB in that time; a piece stays in the first-level cache while all blocks use it. */
 #include <string.h>
 
 #include "attn/cpu/amx_tiles.h"
 #include "attn/cpu/kernels_amx.h"
 
-enum { SIDE = PC__TILE_SIDE, STEP = 32, BLOCK = 2 * SIDE, AHEAD = 8192 /* bytes of the panel */ };
+enum { SIDE = PC__TILE_SIDE, STEP = 32, BLOCK = 2 * SIDE, PIECE = 256 /* inputs */, AHEAD = 8192 /* bytes of the panel */ };
 #define INLINE static inline __attribute__((always_inline))
 
 typedef struct panel_work {
+    const uint16_t *w, *x;
     size_t in, ldx;
     _Alignas(64) uint16_t w_tail[STEP / 2][2 * PC__PANEL], x_tail[BLOCK][STEP];
     float y[BLOCK][PC__PANEL];
 } panel_work;
+
+/* Where a block's sums are: [rows][stride bytes]. */
+typedef struct sums {
+    float *at;
+    size_t stride;
+} sums;
 
 INLINE void fetch(const uint16_t *w)
 {
@@ -37,28 +47,48 @@ INLINE void step(const uint16_t *x, size_t stride, const uint16_t *w, const int 
     }
 }
 
-INLINE void multiply(panel_work *p, const uint16_t *x, const uint16_t *w, const int two)
+INLINE void start_sums(sums y, const int two, const int more)
 {
-    size_t whole = p->in / STEP;
+    if (more) {
+        float *second = y.at + SIDE * y.stride / sizeof *y.at;
+        _tile_loadd(0, y.at, y.stride);
+        _tile_loadd(1, y.at + SIDE, y.stride);
+        _tile_loadd(2, second, y.stride);
+        _tile_loadd(3, second + SIDE, y.stride);
+        return;
+    }
     _tile_zero(0);
     _tile_zero(1);
     if (two) {
         _tile_zero(2);
         _tile_zero(3);
     }
-    for (size_t i = 0; i < whole; i++, x += STEP, w += STEP * PC__PANEL) {
-        step(x, p->ldx * sizeof *x, w, two);
-        fetch(w);
-    }
-    if (p->in % STEP)
-        step(p->x_tail[0], sizeof p->x_tail[0], p->w_tail[0], two);
-    _tile_stored(0, p->y[0], sizeof p->y[0]);
-    _tile_stored(1, p->y[0] + SIDE, sizeof p->y[0]);
+}
+
+INLINE void store_sums(sums y, const int two)
+{
+    _tile_stored(0, y.at, y.stride);
+    _tile_stored(1, y.at + SIDE, y.stride);
     if (two) {
-        _tile_stored(2, p->y[SIDE], sizeof p->y[0]);
-        _tile_stored(3, p->y[SIDE] + SIDE, sizeof p->y[0]);
+        float *second = y.at + SIDE * y.stride / sizeof *y.at;
+        _tile_stored(2, second, y.stride);
+        _tile_stored(3, second + SIDE, y.stride);
     }
     pc__tiles_fence();
+}
+
+/* Inputs [from, to) of the rows from `row` on; the last ones with what is left over. more: their sums go on. */
+INLINE void multiply(panel_work *p, size_t row, size_t from, size_t to, sums y, const int two, const int more)
+{
+    const uint16_t *x = p->x + row * p->ldx, *w = p->w;
+    start_sums(y, two, more);
+    for (; from + STEP <= to; from += STEP) {
+        step(x + from, p->ldx * sizeof *x, w + from * PC__PANEL, two);
+        fetch(w + from * PC__PANEL);
+    }
+    if (from < to)
+        step(p->x_tail[0], sizeof p->x_tail[0], p->w_tail[0], two);
+    store_sums(y, two);
 }
 
 static void open_tiles(size_t rows)
@@ -76,16 +106,39 @@ static void open_tiles(size_t rows)
     pc__tiles_open(&config);
 }
 
-static void multiply_block(panel_work *p, const uint16_t *x, const uint16_t *w, size_t rows)
+static void copy_x_tail(panel_work *p, size_t row, size_t rows)
 {
     size_t left = p->in % STEP;
     for (size_t r = 0; left && r < rows; r++)
-        _mm512_store_si512(p->x_tail[r], _mm512_maskz_loadu_epi16((1u << left) - 1u, x + r * p->ldx + p->in - left));
+        _mm512_store_si512(p->x_tail[r], _mm512_maskz_loadu_epi16((1u << left) - 1u, p->x + (row + r) * p->ldx + p->in - left));
     pc__tiles_fence();
+}
+
+/* Rows [0, rows), whole blocks, of a panel of full width. */
+static void in_pieces(panel_work *p, size_t rows, float *y, size_t ldy)
+{
+    open_tiles(BLOCK);
+    for (size_t from = 0; from < p->in; from += PIECE)
+        for (size_t row = 0; row < rows; row += BLOCK) {
+            size_t to = p->in - from < PIECE ? p->in : from + PIECE;
+            sums at = {y + row * ldy, ldy * sizeof *y};
+            if (to == p->in)
+                copy_x_tail(p, row, BLOCK);
+            if (from)
+                multiply(p, row, from, to, at, 1, 1);
+            else
+                multiply(p, row, from, to, at, 1, 0);
+        }
+}
+
+static void at_once(panel_work *p, size_t row, size_t rows)
+{
+    sums at = {p->y[0], sizeof p->y[0]};
+    copy_x_tail(p, row, rows);
     if (rows > SIDE)
-        multiply(p, x, w, 1);
+        multiply(p, row, 0, p->in, at, 1, 0);
     else
-        multiply(p, x, w, 0);
+        multiply(p, row, 0, p->in, at, 0, 0);
 }
 
 INLINE __mmask16 lanes(size_t width)
@@ -95,26 +148,32 @@ INLINE __mmask16 lanes(size_t width)
 
 void pc__panel_bf16_amx(const void *panel, size_t in, const void *x, size_t ldx, size_t rows, float *y, size_t ldy, size_t width)
 {
-    const uint16_t *w = panel, *from = x;
     __mmask16 m0 = lanes(width), m1 = lanes(width > 16 ? width - 16 : 0);
-    size_t left = in % STEP, open = 0;
+    size_t left = in % STEP, row = 0, open = 0;
     panel_work p;
+    p.w = panel;
+    p.x = x;
     p.in = in;
     p.ldx = ldx;
     if (left) {
         memset(p.w_tail, 0, sizeof p.w_tail);
-        memcpy(p.w_tail, w + (in - left) * PC__PANEL, left * PC__PANEL * sizeof *w);
+        memcpy(p.w_tail, p.w + (in - left) * PC__PANEL, left * PC__PANEL * sizeof *p.w);
     }
-    for (size_t row = 0; row < rows; row += BLOCK) {
+    if (rows > BLOCK && width == PC__PANEL) {
+        row = rows / BLOCK * BLOCK;
+        in_pieces(&p, row, y, ldy);
+        open = BLOCK;
+    }
+    for (; row < rows; row += BLOCK) {
         size_t n = rows - row < BLOCK ? rows - row : BLOCK;
         if (n != open)
             open_tiles(open = n);
-        multiply_block(&p, from + row * ldx, w, n);
+        at_once(&p, row, n);
         for (size_t r = 0; r < n; r++) {
             _mm512_mask_storeu_ps(y + (row + r) * ldy, m0, _mm512_load_ps(p.y[r]));
             _mm512_mask_storeu_ps(y + (row + r) * ldy + 16, m1, _mm512_load_ps(p.y[r] + 16));
         }
     }
-    if (rows)
+    if (open)
         pc__tiles_close();
 }

@@ -168,7 +168,8 @@ pc_status pc__run_around(pc__text_run *run, const char *before, const char *text
     PC__TRY(pc__run_add(run, PC__PIECE_DOCUMENT, text, size, 1, 1), done);
     PC__TRY(pc__run_add(run, PC__PIECE_TEMPLATE, behind, strlen(behind), 1, 1), done);
     PC__TRY(pc__run_adjust(run, PC__BLANKS_NONE), done);
-    status = pc__run_tokens(run, tokens, count);
+    if (run->text.size) /* a model without a tokenizer can do without */
+        status = pc__run_tokens(run, tokens, count);
 done:
     return status;
 }

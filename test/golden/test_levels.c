@@ -1,0 +1,278 @@
+/* Catches, on real models of every way to tell positions: system prompts by name, forks, pushed and forgotten tokens whose logits are not those of one
+ * plain prefill of all tokens that are there; a sequence that was cut and goes on otherwise (by one bit) than one that never had more; two
+ * applications that share a batch and disturb each other; a conversation of the demo model over a shared system prompt that says something
+ * else than the same conversation as one prompt. */
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "testing.h"
+
+enum { SHARED = 23, NEW = 5, MOST = 96 };
+
+static const char *const models[] = {"llama_gqa", "llama_rope_yarn", "phi3_longrope_short", "mistral_swa", "qwen2", "opt", "gpt2", "falcon_rw", "mpt", "bloom"};
+
+typedef struct world {
+    pc_context *context;
+    pc_model *model;
+    pc_model_info info;
+    pc_cache *cache;
+    pc_systems *systems;
+    pc_batch *batch;
+    int32_t ids[2][MOST]; /* of two applications: shared tokens, then those of a request and what is pushed */
+} world;
+
+typedef struct talk {
+    pc_sequence *s;
+    int32_t all[MOST]; /* shared and new tokens of its prompt */
+    size_t prompt;
+} talk;
+
+static void start(world *w, pc_context *context, const char *path)
+{
+    pc_test_rng rng = {11};
+    memset(w, 0, sizeof *w);
+    w->context = context;
+    w->info = (pc_model_info)PC_MODEL_INFO_INIT;
+    CHECK_OK(pc_model_load(&w->model, context, path, NULL));
+    CHECK_OK(pc_model_get_info(w->model, &w->info));
+    CHECK_OK(pc_cache_new(&w->cache, context, NULL));
+    CHECK_OK(pc_systems_new(&w->systems, w->model, w->cache, NULL));
+    CHECK_OK(pc_batch_new(&w->batch, w->model, NULL));
+    for (int a = 0; a < 2; a++)
+        for (int i = 0; i < MOST; i++)
+            w->ids[a][i] = (int32_t)(pc_test_bits(&rng) % (uint64_t)w->info.vocab);
+    CHECK_OK(pc_systems_fill_tokens(w->systems, "a", w->ids[0], SHARED));
+    CHECK_OK(pc_systems_fill_tokens(w->systems, "b", w->ids[1], SHARED - 4));
+}
+
+static void end(world *w)
+{
+    pc_batch_free(w->batch);
+    pc_systems_free(w->systems);
+    pc_cache_free(w->cache);
+    pc_model_free(w->model);
+}
+
+static talk request(world *w, int application, size_t from)
+{
+    pc_generate_options o = PC_GENERATE_OPTIONS_INIT;
+    pc_schema *schema = NULL;
+    pc_prompt *prompt = NULL;
+    talk t = {0};
+    size_t shared = application ? SHARED - 4 : SHARED;
+    memcpy(t.all, w->ids[application], shared * sizeof *t.all);
+    memcpy(t.all + shared, w->ids[application] + from, NEW * sizeof *t.all);
+    t.prompt = shared + NEW;
+    o.flags = PC_GENERATE_KEEP | PC_GENERATE_LOGITS;
+    CHECK_OK(pc_systems_find(&schema, w->systems, application ? "b" : "a"));
+    CHECK_OK(pc_prompt_fill_tokens(&prompt, schema, w->ids[application] + from, NEW));
+    CHECK_OK(pc_sequence_new(&t.s, prompt, w->cache, &o));
+    CHECK_OK(pc_batch_add(w->batch, t.s));
+    pc_prompt_free(prompt);
+    pc_schema_free(schema);
+    return t;
+}
+
+static size_t count_of(const talk *t)
+{
+    size_t count;
+    pc_sequence_tokens(t->s, &count);
+    return count;
+}
+
+/* Its logits against those of one prefill of everything but the token sampled last. */
+static void is_prefill(const world *w, const talk *t)
+{
+    size_t vocab, count, n, worst = 0;
+    const int32_t *behind = pc_sequence_tokens(t->s, &count);
+    const float *got = pc_sequence_logits(t->s, &vocab);
+    int32_t ids[MOST];
+    int64_t positions[MOST];
+    pc_eval_args args = PC_EVAL_ARGS_INIT;
+    double apart = 0, top = 1;
+    n = t->prompt + count - 1;
+    if (!CHECK(got && n <= MOST))
+        return;
+    memcpy(ids, t->all, t->prompt * sizeof *ids);
+    memcpy(ids + t->prompt, behind, (count - 1) * sizeof *ids);
+    for (size_t i = 0; i < n; i++)
+        positions[i] = (int64_t)i;
+    pc_lane lane = {NULL, 0, ids, positions, n};
+    float *logits = calloc(n * vocab, sizeof *logits);
+    args.lanes = &lane;
+    args.lane_count = 1;
+    args.regime_length = t->prompt; /* frequencies that depend on the length are those of the prompt */
+    args.logits = logits;
+    if (CHECK_OK(pc_eval(w->model, &args)))
+        for (size_t i = 0; i < vocab; i++) {
+            double want = (double)logits[(n - 1) * vocab + i], d = fabs((double)got[i] - want);
+            worst = d > apart ? i : worst;
+            apart = d > apart || d != d ? d : apart;
+            top = fabs(want) > top ? fabs(want) : top;
+        }
+    if (!CHECK(apart / top <= 2e-4))
+        fprintf(stderr, "    %s: logit %zu is %.3g away after %zu tokens\n", w->info.architecture, worst, apart / top, n);
+    free(logits);
+}
+
+static void steps(world *w, int count)
+{
+    for (int i = 0; i < count; i++)
+        CHECK(pc_batch_step(w->batch) >= 0);
+}
+
+/* Two applications, two requests of each, tokens pushed to some, some cut back, one replaced under its requests. */
+static void applications(world *w)
+{
+    talk t[5];
+    for (int i = 0; i < 4; i++)
+        t[i] = request(w, i % 2, (size_t)(30 + 6 * i));
+    steps(w, 3);
+    CHECK_OK(pc_sequence_push(t[0].s, w->ids[0] + 60, 7));
+    CHECK_OK(pc_sequence_truncate(t[1].s, 1));
+    CHECK_OK(pc_systems_fill_tokens(w->systems, "b", w->ids[1] + 50, SHARED - 4));
+    CHECK_OK(pc_systems_drop(w->systems, "a"));
+    CHECK_OK(pc_cache_clear(w->cache));
+    steps(w, 2);
+    for (int i = 0; i < 4; i++)
+        is_prefill(w, &t[i]);
+    CHECK_OK(pc_sequence_truncate(t[2].s, 0));
+    CHECK_OK(pc_sequence_truncate(t[0].s, 5)); /* in the middle of what was pushed */
+    CHECK_OK(pc_sequence_fork(&t[4].s, t[3].s, NULL));
+    memcpy(t[4].all, t[3].all, sizeof t[3].all);
+    t[4].prompt = t[3].prompt;
+    CHECK_OK(pc_batch_add(w->batch, t[4].s));
+    CHECK_OK(pc_sequence_truncate(t[4].s, 2)); /* of what both share */
+    CHECK_OK(pc_sequence_push(t[4].s, w->ids[1] + 80, 3));
+    steps(w, 3);
+    for (int i = 0; i < 5; i++)
+        is_prefill(w, &t[i]);
+    for (int i = 0; i < 5; i++)
+        pc_sequence_free(t[i].s);
+    CHECK_OK(pc_systems_fill_tokens(w->systems, "a", w->ids[0], SHARED));
+    CHECK_OK(pc_systems_fill_tokens(w->systems, "b", w->ids[1], SHARED - 4));
+}
+
+/* Bit for bit: cut to k tokens and gone on, against one that has had no more than k. */
+static void never_had_more(world *w)
+{
+    for (size_t k = 0; k < 5; k++) {
+        talk cut = request(w, 0, 40), plain = request(w, 0, 40);
+        size_t vocab;
+        steps(w, 2);
+        CHECK_OK(pc_sequence_push(cut.s, w->ids[0] + 70, 4));
+        steps(w, 1);
+        CHECK_OK(pc_sequence_truncate(cut.s, k));
+        CHECK_OK(pc_sequence_truncate(plain.s, k < 2 ? k : 2));
+        if (k > 2) /* what the other got by hand */
+            CHECK_OK(pc_sequence_push(plain.s, w->ids[0] + 70, k - 2));
+        CHECK_INT(count_of(&cut), count_of(&plain));
+        CHECK_OK(pc_sequence_push(cut.s, w->ids[0] + 85, 2));
+        CHECK_OK(pc_sequence_push(plain.s, w->ids[0] + 85, 2));
+        for (int i = 0; i < 3; i++) {
+            steps(w, 1);
+            const float *a = pc_sequence_logits(cut.s, &vocab), *b = pc_sequence_logits(plain.s, NULL);
+            CHECK(a && b && !memcmp(a, b, vocab * sizeof *a));
+        }
+        is_prefill(w, &cut);
+        pc_sequence_free(cut.s);
+        pc_sequence_free(plain.s);
+    }
+}
+
+/* The demo model: three turns over a shared system prompt against the same text as one prompt. */
+static void conversation(pc_context *context)
+{
+    static const char system[] = "Answer from the notes. The desk of Peter Novak is 368. The job of Rosa Silva is nurse. The desk of Rosa Silva is 205.";
+    static const char format[] = "<s><|system|>{__SYS_PROMPT}<|end|><|user|>{__USR_PROMPT}<|end|><|assistant|>";
+    static const char *const asked[] = {"What is the desk of Peter Novak?", "What is the job of Rosa Silva?", "What is the desk of Rosa Silva?"};
+    pc_systems_options so = PC_SYSTEMS_OPTIONS_INIT;
+    pc_generate_options o = PC_GENERATE_OPTIONS_INIT;
+    pc_model *model = NULL;
+    pc_cache *cache = NULL;
+    pc_systems *systems = NULL;
+    pc_schema *schema = NULL;
+    pc_prompt *prompt = NULL;
+    pc_batch *batch = NULL;
+    pc_sequence *s = NULL;
+    char whole[2048];
+    size_t n;
+    so.format = format;
+    so.format_size = strlen(format);
+    o.flags = PC_GENERATE_KEEP;
+    o.max_tokens = 24;
+    CHECK_OK(pc_model_load(&model, context, PC_SOURCE_DIR "/models/demo/demo.gguf", NULL));
+    CHECK_OK(pc_cache_new(&cache, context, NULL));
+    CHECK_OK(pc_batch_new(&batch, model, NULL));
+    CHECK_OK(pc_systems_new(&systems, model, cache, &so));
+    CHECK_OK(pc_systems_fill(systems, "desk", system, strlen(system)));
+    CHECK_OK(pc_systems_find(&schema, systems, "desk"));
+    CHECK_OK(pc_prompt_fill(&prompt, schema, asked[0], strlen(asked[0])));
+    CHECK_OK(pc_sequence_new(&s, prompt, cache, &o));
+    CHECK_OK(pc_batch_add(batch, s));
+    n = (size_t)snprintf(whole, sizeof whole, "<s><|system|>%s<|end|><|user|>%s<|end|><|assistant|>", system, asked[0]);
+    for (int turn = 0; turn < 3; turn++) {
+        pc_prompt *plain = NULL;
+        pc_sequence *once = NULL;
+        pc_batch *other = NULL;
+        size_t size, same;
+        const char *text, *answer;
+        if (turn) {
+            CHECK_OK(pc_sequence_push_turn(s, asked[turn], strlen(asked[turn])));
+            n += (size_t)snprintf(whole + n, sizeof whole - n, "<|end|><|user|>%s<|end|><|assistant|>", asked[turn]);
+        }
+        while (pc_batch_step(batch) == PC_OK)
+            ;
+        CHECK_INT(pc_sequence_finish(s), PC_FINISH_STOP_TOKEN);
+        CHECK_OK(pc_prompt_from_text(&plain, model, whole, n));
+        CHECK_OK(pc_sequence_new(&once, plain, NULL, &o));
+        CHECK_OK(pc_batch_new(&other, model, NULL));
+        CHECK_OK(pc_batch_add(other, once));
+        while (pc_batch_step(other) == PC_OK)
+            ;
+        text = pc_sequence_text(s, &size);
+        answer = pc_sequence_text(once, &same);
+        if (!CHECK(size && size == same && !memcmp(text, answer, size)))
+            fprintf(stderr, "    \"%.*s\", as one prompt \"%.*s\"\n", (int)size, text, (int)same, answer);
+        n += (size_t)snprintf(whole + n, sizeof whole - n, "%.*s", (int)size, text);
+        pc_batch_free(other);
+        pc_sequence_free(once);
+        pc_prompt_free(plain);
+    }
+    pc_batch_free(batch);
+    pc_sequence_free(s);
+    pc_prompt_free(prompt);
+    pc_schema_free(schema);
+    pc_systems_free(systems);
+    pc_cache_free(cache);
+    pc_model_free(model);
+}
+
+int main(void)
+{
+    pc_test_memory memory = {0};
+    pc_allocator mem = pc_test_allocator(&memory);
+    pc_context_options options = PC_CONTEXT_OPTIONS_INIT;
+    pc_context *context = NULL;
+    world w;
+    options.allocator = &mem;
+    options.threads = 2;
+    CHECK_OK(pc_context_new(&context, &options));
+    conversation(context);
+    for (size_t m = 0; m < sizeof models / sizeof *models; m++) {
+        char path[256];
+        snprintf(path, sizeof path, "golden/%s", models[m]);
+        if (!pc_test_data(path)) {
+            printf("not there: %s\n", path);
+            continue;
+        }
+        start(&w, context, pc_test_data(path));
+        applications(&w);
+        never_had_more(&w);
+        end(&w);
+    }
+    pc_context_free(context);
+    CHECK_INT(memory.live_blocks, 0);
+    return pc_test_end();
+}

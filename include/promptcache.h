@@ -716,6 +716,18 @@ PC_API pc_status pc_batch_new(pc_batch **out, const pc_model *model, const pc_ba
 PC_API void pc_batch_free(pc_batch *batch);
 PC_API pc_status pc_batch_add(pc_batch *batch, pc_sequence *sequence);
 PC_API pc_status pc_batch_remove(pc_batch *batch, pc_sequence *sequence);
+/* What the next step has to read: of the running sequences of a batch, the tokens that they see, each counted for every one that
+ * sees it, and counted once where several share its memory. */
+typedef struct pc_batch_stats {
+    size_t struct_size;
+    uint64_t sequences;
+    uint64_t running;       /* those that are not finished; what follows is theirs */
+    uint64_t tokens_seen;   /* over all of them */
+    uint64_t tokens_stored; /* in memory: what sharing leaves to be read */
+} pc_batch_stats;
+#define PC_BATCH_STATS_INIT {sizeof(pc_batch_stats), 0, 0, 0, 0}
+/* Since 0.1. */
+PC_API pc_status pc_batch_get_stats(const pc_batch *batch, pc_batch_stats *stats);
 /* One token for every sequence that is not finished (the first one after its prefill). PC_OK: some go on; PC_END: all
  * are finished. An error of one sequence finishes that one, leaves the others as they were, and is returned. Since 0.1. */
 PC_API pc_status pc_batch_step(pc_batch *batch);
@@ -729,6 +741,21 @@ typedef struct pc_span {
     uint32_t lo;
     uint32_t hi;
 } pc_span;
+
+/* Levels by hand (Hydragen, section 3.4: any number of them, any tree). A prompt of segments that are there, wherever they came
+ * from (pc_eval, pc_sequence_spans), and of new tokens that stand at `start`, behind all of them. The segments are kept alive.
+ * A sequence of it reads what others of its batch hold too once for all of them; encoding and cache do not matter to it, repair
+ * and the baselines that compute anew are refused (PC_ERR_UNSUPPORTED), its states count as approximate, because nobody
+ * knows what the segments have seen. PC_ERR_MISMATCH: of another model. PC_ERR_INVALID: no new tokens, or something stands at `start`
+ * or behind it. Since 0.1. */
+PC_API pc_status pc_prompt_from_spans(pc_prompt **out, const pc_model *model, const pc_span *spans, size_t span_count,
+                                      int64_t start, const int32_t *tokens, size_t token_count);
+/* What a sequence has computed and what it was given, as segments in place, so that it can become a level for others: all but the
+ * tokens that are still to be computed (usually the one sampled last), in order. Each segment is a reference that the caller
+ * frees. The sequence goes on with the same memory, and writes what comes next elsewhere. *count is always set to how many there are;
+ * PC_ERR_LIMIT if they do not fit. PC_ERR_STATE before the first step and when it holds nothing any more; PC_ERR_UNSUPPORTED: a host's
+ * model. Since 0.1. */
+PC_API pc_status pc_sequence_spans(pc_sequence *sequence, pc_span *spans, size_t capacity, size_t *count);
 
 /* What a forward pass computes on its way, for comparing models. Borrowed for the call. */
 typedef struct pc_trace {

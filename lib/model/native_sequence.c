@@ -98,6 +98,21 @@ pc_status pc__native_fork(void *user, void *original, void **out)
     return PC_OK;
 }
 
+size_t pc__native_spans(const void *of, pc__native_span *spans)
+{
+    const sequence *s = of;
+    for (size_t i = 0; spans && i < s->count; i++) {
+        const entry *e = &s->entries[i];
+        spans[i] = (pc__native_span){e->kv, e->start, e->lo, (uint32_t)tokens_of(e), e->own};
+    }
+    return s->count;
+}
+
+void pc__native_freeze(void *frozen)
+{
+    ((sequence *)frozen)->tail = NONE;
+}
+
 /* The growing run gets shorter; of one that a fork has frozen we see less. */
 pc_status pc__native_truncate(void *user, void *of, size_t count)
 {

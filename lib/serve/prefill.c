@@ -87,9 +87,13 @@ static void judge_order(prefill *f)
 /* The stretches of a segment that are not computed again. */
 static pc_status attach_part(pc__request *r, void *sequence, size_t p)
 {
+    const pc_span *given = p < r->prompt->given_count ? &r->prompt->given[p] : NULL;
     size_t count = r->prompt->parts[p].count;
     const uint8_t *again = r->again + r->first[p];
     pc_status status = PC_OK;
+    if (given)
+        return pc__host_attach(r->model, sequence, r->segments[p], given->start, given->lo,
+                               given->hi);
     for (size_t lo = 0, hi; lo < count && status >= 0; lo = hi + 1) {
         for (hi = lo; hi < count && !again[hi];)
             hi++;

@@ -23,6 +23,9 @@ void pc__prompt_unref(pc_prompt *prompt)
     if (prompt->resolved)
         pc__resolved_free(prompt->resolved, &model->context->mem);
     pc__schema_unref(prompt->schema);
+    for (size_t i = 0; i < prompt->given_count; i++)
+        pc__segment_unref(prompt->given[i].segment);
+    pc__free(&model->context->mem, prompt->given);
     pc__free(&model->context->mem, prompt->tokens);
     pc__free(&model->context->mem, prompt->blocks);
     pc__free(&model->context->mem, prompt);
@@ -34,7 +37,7 @@ void pc_prompt_free(pc_prompt *prompt)
     pc__prompt_unref(prompt);
 }
 
-static pc_prompt *empty_prompt(const pc_model *model)
+pc_prompt *pc__prompt_new(const pc_model *model)
 {
     pc_prompt *prompt = pc__calloc(&model->context->mem, 1, sizeof *prompt);
     if (prompt) {
@@ -47,7 +50,7 @@ static pc_prompt *empty_prompt(const pc_model *model)
 pc_status pc__prompt_from_resolved(pc_prompt **out, const pc_schema *schema,
                                    pc__resolved *resolved)
 {
-    pc_prompt *prompt = empty_prompt(schema->model);
+    pc_prompt *prompt = pc__prompt_new(schema->model);
     if (!prompt) {
         pc__resolved_free(resolved, &schema->model->context->mem);
         return PC_ERR_NOMEM;
@@ -234,7 +237,7 @@ static pc_status from_tokens(pc_prompt **out, const pc_model *model, int32_t *to
     pc_prompt *prompt = NULL;
     pc_status status = check_tokens(model, tokens, count);
     if (status >= 0) {
-        prompt = empty_prompt(model);
+        prompt = pc__prompt_new(model);
         status = prompt ? PC_OK : PC_ERR_NOMEM;
     }
     if (status < 0) {

@@ -15,11 +15,14 @@ struct pc_prompt {
     pc__resolved *resolved; /* NULL without PML */
     int32_t *tokens;       /* without PML: all of them, cut into `blocks` */
     pc__part *blocks;
+    pc_span *given;        /* [given_count] levels by hand: what the first parts are taken from */
+    size_t given_count;
     const pc__part *parts; /* of either */
     size_t part_count;
     int64_t end;           /* where generation starts */
 };
 
+pc_prompt *pc__prompt_new(const pc_model *model); /* with nothing in it */
 pc_prompt *pc__prompt_ref(const pc_prompt *prompt);
 void pc__prompt_unref(pc_prompt *prompt);
 

@@ -110,10 +110,29 @@ static pc_status take_copies(pc__request *r)
     return status;
 }
 
+/* Levels by hand are what they are. */
+static pc_status take_given(pc__request *r)
+{
+    if (reuses_nothing(r) || pc__request_is_fresh(r) || r->options->repair > PC_REPAIR_NONE)
+        return pc__fail(PC_ERR_UNSUPPORTED,
+                        "the prompt is made of segments: baseline %u or repair %u cannot compute "
+                        "them anew",
+                        r->options->baseline, r->options->repair);
+    for (size_t p = 0; p < r->prompt->given_count; p++) {
+        r->segments[p] = pc__segment_ref(r->prompt->given[p].segment);
+        r->hit[p] = 1;
+    }
+    r->stats.exactness = PC_APPROXIMATE;
+    r->stats.repair = PC_REPAIR_NONE;
+    return PC_OK;
+}
+
 static pc_status gather(pc__request *r)
 {
     pc_status status = PC_OK;
-    if (sees_all_before(r)) {
+    if (r->prompt->given) {
+        status = take_given(r);
+    } else if (sees_all_before(r)) {
         if (!reuses_nothing(r))
             status = pc__gather_exact(r, pc__request_is_fresh(r) ? NULL : r->cache);
     } else if (!reuses_nothing(r)) {

@@ -256,6 +256,13 @@ AT(pc_batch_options, struct_size, 0);
 AT(pc_batch_options, max_sequences, 8);
 AT(pc_batch_options, reserved, 12);
 
+GROWS(pc_batch_stats, 40);
+AT(pc_batch_stats, struct_size, 0);
+AT(pc_batch_stats, sequences, 8);
+AT(pc_batch_stats, running, 16);
+AT(pc_batch_stats, tokens_seen, 24);
+AT(pc_batch_stats, tokens_stored, 32);
+
 FIXED(pc_span, 24);
 AT(pc_span, segment, 0);
 AT(pc_span, start, 8);

@@ -16,6 +16,7 @@ static struct {
     pc_prompt *prompt;
     pc_sequence *sequence;
     pc_systems *systems;
+    pc_batch *batch;
     pc_toy *toy;
 } world;
 
@@ -223,11 +224,17 @@ static pc_status fill_system_info(void *result)
     return pc_systems_get(world.systems, 0, result);
 }
 
+static pc_status fill_batch_stats(void *result)
+{
+    return pc_batch_get_stats(world.batch, result);
+}
+
 static const pc_write_case write_cases[] = {
     {"pc_model_info", fill_info, sizeof(pc_model_info), 144},
     {"pc_cache_stats", fill_cache_stats, sizeof(pc_cache_stats), 96},
     {"pc_item", fill_item, sizeof(pc_item), 56},
     {"pc_system_info", fill_system_info, sizeof(pc_system_info), 96},
+    {"pc_batch_stats", fill_batch_stats, sizeof(pc_batch_stats), 40},
     {"pc_part", fill_part, sizeof(pc_part), 48},
     {"pc_stats", fill_stats, sizeof(pc_stats), 120},
     {"pc_stats", fill_sequence_stats, sizeof(pc_stats), 120},
@@ -252,6 +259,7 @@ static int start(void)
            CHECK_OK(pc_schema_parse(&world.schema, world.model, schema_text, sizeof schema_text - 1,
                                     NULL)) &&
            CHECK_OK(pc_systems_new(&world.systems, world.model, world.cache, NULL)) &&
+           CHECK_OK(pc_batch_new(&world.batch, world.model, NULL)) &&
            CHECK_OK(pc_systems_fill(world.systems, "a", "The", 3)) &&
            CHECK_OK(pc_prompt_parse(&world.prompt, &world.schema, 1, prompt_text,
                                     sizeof prompt_text - 1, NULL)) &&
@@ -268,6 +276,7 @@ int main(void)
     pc_sequence_free(world.sequence);
     pc_prompt_free(world.prompt);
     pc_systems_free(world.systems);
+    pc_batch_free(world.batch);
     pc_schema_free(world.schema);
     pc_cache_free(world.cache);
     pc_model_free(world.model);

@@ -1,5 +1,5 @@
 /* Catches, on real models of every way to tell positions: system prompts by name, forks, pushed and forgotten tokens whose logits are not those of one
- * plain prefill of all tokens that are there; a sequence that was cut and goes on otherwise (by one bit) than one that never had more; two
+ * plain prefill of all tokens that are there; a sequence that was cut and goes on otherwise (by one bit) than one that never had more; levels by hand or out of a sequence that are not those of a prefill; two
  * applications that share a batch and disturb each other; a conversation of the demo model over a shared system prompt that says something
  * else than the same conversation as one prompt. */
 #include <math.h>
@@ -181,6 +181,156 @@ static void never_had_more(world *w)
     }
 }
 
+static int counted, tried;
+
+/* Levels as one makes them by hand: two computed by pc_eval, the third generated and then shared by three that go different ways. */
+static void levels(world *w)
+{
+    pc_span spans[8];
+    pc_segment *made[2] = {NULL};
+    int64_t positions[MOST];
+    pc_generate_options o = PC_GENERATE_OPTIONS_INIT;
+    pc_batch_stats stats = PC_BATCH_STATS_INIT;
+    talk root = {0}, child[3];
+    size_t count = 0;
+    for (size_t i = 0; i < MOST; i++)
+        positions[i] = (int64_t)i;
+    for (int level = 0; level < 2; level++) { /* 12 tokens, then 9 that see them */
+        pc_eval_args args = PC_EVAL_ARGS_INIT;
+        pc_lane lane = {spans, (size_t)level, w->ids[0] + 12 * level, positions + 12 * level, level ? 9 : 12};
+        args.lanes = &lane;
+        args.lane_count = 1;
+        args.segments = &made[level];
+        args.regime_length = 30;
+        CHECK_OK(pc_eval(w->model, &args));
+        spans[level] = (pc_span){made[level], 12 * level, 0, 0};
+    }
+    o.flags = PC_GENERATE_KEEP | PC_GENERATE_LOGITS;
+    pc_prompt *prompt = NULL;
+    CHECK_OK(pc_prompt_from_spans(&prompt, w->model, spans, 2, 21, w->ids[0] + 21, 3));
+    pc_segment_free(made[0]);
+    pc_segment_free(made[1]);
+    CHECK_OK(pc_sequence_new(&root.s, prompt, NULL, &o));
+    pc_prompt_free(prompt);
+    memcpy(root.all, w->ids[0], 24 * sizeof *root.all);
+    root.prompt = 24;
+    CHECK_STATUS(pc_sequence_spans(root.s, spans, 8, &count), PC_ERR_STATE);
+    CHECK_OK(pc_batch_add(w->batch, root.s));
+    steps(w, 6);
+    is_prefill(w, &root);
+    CHECK_OK(pc_sequence_spans(root.s, NULL, 0, &count)); /* extend: what it has said so far becomes a level */
+    CHECK_INT(count, 3);
+    CHECK_STATUS(pc_sequence_spans(root.s, spans, 2, &count), PC_ERR_LIMIT);
+    CHECK_OK(pc_sequence_spans(root.s, spans, 8, &count));
+    CHECK(count == 3 && spans[2].hi == 3 + 5 && spans[2].start == 21);
+    const int32_t *said = pc_sequence_tokens(root.s, NULL), *ids;
+    CHECK_INT(pc_segment_tokens(spans[2].segment, &ids), 8);
+    CHECK(!memcmp(ids, w->ids[0] + 21, 3 * sizeof *ids) && !memcmp(ids + 3, said, 5 * sizeof *ids));
+    for (int i = 0; i < 3; i++) {
+        memcpy(child[i].all, w->ids[0], 24 * sizeof *child[i].all);
+        memcpy(child[i].all + 24, said, 5 * sizeof *said);
+        memcpy(child[i].all + 29, w->ids[1] + 10 * i, (size_t)(i + 1) * sizeof *said);
+        child[i].prompt = (size_t)(30 + i);
+        CHECK_OK(pc_prompt_from_spans(&prompt, w->model, spans, 3, 29, w->ids[1] + 10 * i, (size_t)(i + 1)));
+        CHECK_OK(pc_sequence_new(&child[i].s, prompt, NULL, &o));
+        CHECK_OK(pc_batch_add(w->batch, child[i].s));
+        pc_prompt_free(prompt);
+    }
+    for (size_t i = 0; i < count; i++)
+        pc_segment_free(spans[i].segment);
+    steps(w, 3);
+    is_prefill(w, &root); /* preserve: it goes on as if nobody had asked */
+    for (int i = 0; i < 3; i++)
+        is_prefill(w, &child[i]);
+    CHECK_OK(pc_batch_get_stats(w->batch, &stats));
+    size_t own = 3 + (1 + 2) + (2 + 2) + (3 + 2); /* behind the level: 3 of the root's, new and computed ones of the children */
+    if (stats.running == 4) { /* random weights may say the stop token */
+        CHECK_INT(stats.tokens_seen, 4 * 29 + own);
+        CHECK_INT(stats.tokens_stored, 29 + own);
+        counted++;
+    }
+    CHECK_OK(pc_sequence_truncate(root.s, 2)); /* wipe, of the root: its children still hold the level */
+    CHECK_OK(pc_sequence_spans(root.s, spans, 8, &count));
+    CHECK(count == 3 && pc_segment_tokens(spans[2].segment, NULL) == 3 + 1);
+    for (size_t i = 0; i < count; i++)
+        pc_segment_free(spans[i].segment);
+    steps(w, 2);
+    is_prefill(w, &root);
+    for (int i = 0; i < 3; i++)
+        is_prefill(w, &child[i]);
+    for (int i = 0; i < 3; i++)
+        pc_sequence_free(child[i].s);
+    pc_sequence_free(root.s);
+}
+
+/* Wrong uses of spans, and an allocation that fails. */
+static void spans_faults(world *w, pc_test_memory *memory)
+{
+    pc_generate_options o = PC_GENERATE_OPTIONS_INIT;
+    pc_segment *segment = NULL;
+    int64_t positions[8] = {0, 1, 2, 3, 5, 6, 7, 9};
+    pc_eval_args args = PC_EVAL_ARGS_INIT;
+    pc_lane lane = {NULL, 0, w->ids[0], positions, 8};
+    pc_prompt *prompt = NULL;
+    pc_stats stats = PC_STATS_INIT;
+    args.lanes = &lane;
+    args.lane_count = 1;
+    args.segments = &segment;
+    CHECK_OK(pc_eval(w->model, &args));
+    pc_span span = {segment, 0, 0, 0}, bad = span, nobody = {NULL, 0, 0, 0};
+    CHECK_STATUS(pc_prompt_from_spans(NULL, w->model, &span, 1, 10, w->ids[0], 1), PC_ERR_INVALID);
+    CHECK_STATUS(pc_prompt_from_spans(&prompt, NULL, &span, 1, 10, w->ids[0], 1), PC_ERR_INVALID);
+    CHECK_STATUS(pc_prompt_from_spans(&prompt, w->model, NULL, 1, 10, w->ids[0], 1), PC_ERR_INVALID);
+    CHECK_STATUS(pc_prompt_from_spans(&prompt, w->model, &span, 1, 10, NULL, 1), PC_ERR_INVALID);
+    CHECK_STATUS(pc_prompt_from_spans(&prompt, w->model, &span, 1, 10, w->ids[0], 0), PC_ERR_INVALID);
+    CHECK_STATUS(pc_prompt_from_spans(&prompt, w->model, &nobody, 1, 10, w->ids[0], 1), PC_ERR_INVALID);
+    CHECK_STATUS(pc_prompt_from_spans(&prompt, w->model, &span, 1, 9, w->ids[0], 1), PC_ERR_INVALID); /* its last token stands there */
+    CHECK_ERROR_HAS("span 0 starts at 0 and ends at 9, the new tokens stand at 9");
+    bad.hi = 9;
+    CHECK_STATUS(pc_prompt_from_spans(&prompt, w->model, &bad, 1, 20, w->ids[0], 1), PC_ERR_INVALID);
+    bad.hi = bad.lo = 3;
+    CHECK_STATUS(pc_prompt_from_spans(&prompt, w->model, &bad, 1, 20, w->ids[0], 1), PC_ERR_INVALID);
+    CHECK_STATUS(pc_prompt_from_spans(&prompt, w->model, &span, 1, INT64_MAX, w->ids[0], 1), w->info.context_length ? PC_ERR_LIMIT : PC_OK);
+    pc_prompt_free(prompt);
+    CHECK_OK(pc_prompt_from_spans(&prompt, w->model, &span, 1, 10, w->ids[0], 4));
+    CHECK_INT(pc_prompt_part_count(prompt), 2);
+    o.max_tokens = 3;
+    for (o.baseline = PC_BASELINE_PLAN; o.baseline <= PC_BASELINE_CONTIGUOUS; o.baseline++)
+        CHECK_STATUS(pc_generate(prompt, w->cache, &o, &stats), PC_ERR_UNSUPPORTED);
+    o.baseline = 0;
+    o.repair = PC_REPAIR_FULL;
+    CHECK_STATUS(pc_generate(prompt, w->cache, &o, &stats), PC_ERR_UNSUPPORTED);
+    o.repair = 0;
+    CHECK_OK(pc_generate(prompt, w->cache, &o, &stats));
+    CHECK(stats.tokens_cached == 8 && stats.tokens_new == 4 && stats.exactness == PC_APPROXIMATE);
+    pc_prompt_free(prompt);
+    for (uint64_t at = 1, more = 1; more; at++) {
+        talk t = request(w, 0, 40);
+        pc_span spans[8];
+        pc_batch_stats sum = PC_BATCH_STATS_INIT;
+        size_t count = 0, made = 0;
+        steps(w, 3);
+        memory->fail_at = memory->calls + at;
+        prompt = NULL;
+        pc_status status = pc_prompt_from_spans(&prompt, w->model, &span, 1, 10, w->ids[0], 4);
+        if (status >= 0)
+            status = pc_sequence_spans(t.s, spans, 8, &count);
+        made = status < 0 ? 0 : count;
+        if (status >= 0)
+            status = pc_batch_get_stats(w->batch, &sum);
+        more = memory->calls >= memory->fail_at;
+        CHECK_STATUS(status, more ? PC_ERR_NOMEM : PC_OK);
+        memory->fail_at = 0;
+        for (size_t i = 0; i < made; i++)
+            pc_segment_free(spans[i].segment);
+        pc_prompt_free(prompt);
+        steps(w, 1);
+        is_prefill(w, &t);
+        pc_sequence_free(t.s);
+    }
+    pc_segment_free(segment);
+}
+
 /* The demo model: three turns over a shared system prompt against the same text as one prompt. */
 static void conversation(pc_context *context)
 {
@@ -270,8 +420,12 @@ int main(void)
         start(&w, context, pc_test_data(path));
         applications(&w);
         never_had_more(&w);
+        levels(&w);
+        tried++;
+        spans_faults(&w, &memory);
         end(&w);
     }
+    CHECK(counted + 2 >= tried);
     pc_context_free(context);
     CHECK_INT(memory.live_blocks, 0);
     return pc_test_end();

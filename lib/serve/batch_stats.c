@@ -1,0 +1,103 @@
+/* What the sequences of a batch share. */
+#include <stdlib.h>
+
+#include "base/options.h"
+#include "model/native_ops.h"
+#include "serve/batch.h"
+
+/* Tokens [lo, hi) of some memory; of a host's sequence, its own tokens are its own memory. */
+typedef struct stretch {
+    const void *memory;
+    size_t lo, hi;
+} stretch;
+
+typedef struct survey {
+    const pc_allocator *mem;
+    stretch *items;
+    size_t count, capacity;
+} survey;
+
+static pc_status note(survey *v, const void *memory, size_t lo, size_t hi)
+{
+    pc_status status = PC_OK;
+    if (hi <= lo)
+        return PC_OK;
+    status = pc__grow(v->mem, (void **)&v->items, &v->capacity, v->count + 1, sizeof *v->items);
+    if (status >= 0)
+        v->items[v->count++] = (stretch){memory, lo, hi};
+    return status;
+}
+
+static pc_status note_native(survey *v, const pc_sequence *s)
+{
+    size_t n = pc__native_spans(s->host, NULL);
+    pc__native_span *seen = pc__calloc(v->mem, n, sizeof *seen);
+    pc_status status = seen ? PC_OK : PC_ERR_NOMEM;
+    if (seen)
+        pc__native_spans(s->host, seen);
+    for (size_t i = 0; i < n && status >= 0; i++)
+        status = note(v, seen[i].kv, seen[i].lo, seen[i].hi);
+    pc__free(v->mem, seen);
+    return status;
+}
+
+static pc_status note_host(survey *v, const pc_sequence *s)
+{
+    size_t parts = s->request.segments ? s->prompt->part_count : 0;
+    pc_status status = note(v, s, 0, s->own_count - (s->again != 0) + s->count - s->pending);
+    for (size_t i = 0; i < parts && status >= 0; i++)
+        if (s->request.segments[i])
+            status = note(v, s->request.segments[i]->payload, 0, s->request.segments[i]->tokens);
+    for (size_t i = 0; i < s->segment_count && status >= 0; i++)
+        status = note(v, s->segments[i]->payload, 0, s->segments[i]->tokens);
+    return status;
+}
+
+static int by_place(const void *a, const void *b)
+{
+    const stretch *x = a, *y = b;
+    if (x->memory != y->memory)
+        return (uintptr_t)x->memory < (uintptr_t)y->memory ? -1 : 1;
+    return x->lo < y->lo ? -1 : x->lo > y->lo;
+}
+
+static void sum_up(survey *v, pc_batch_stats *out)
+{
+    size_t end = 0;
+    if (v->count)
+        qsort(v->items, v->count, sizeof *v->items, by_place);
+    for (size_t i = 0; i < v->count; i++) {
+        const stretch *s = &v->items[i];
+        if (!i || s->memory != s[-1].memory)
+            end = 0;
+        out->tokens_seen += s->hi - s->lo;
+        if (s->hi > end)
+            out->tokens_stored += s->hi - (s->lo > end ? s->lo : end);
+        end = s->hi > end ? s->hi : end;
+    }
+}
+
+pc_status pc_batch_get_stats(const pc_batch *batch, pc_batch_stats *stats)
+{
+    pc_batch_stats sum = PC_BATCH_STATS_INIT;
+    survey v = {0};
+    pc_status status = PC_OK;
+    if (!batch || !stats)
+        return pc__fail(PC_ERR_INVALID, "pc_batch_get_stats: batch or stats is NULL");
+    v.mem = &batch->model->context->mem;
+    sum.sequences = batch->count;
+    for (size_t i = 0; i < batch->count && status >= 0; i++) {
+        const pc_sequence *s = batch->items[i];
+        if (s->finish)
+            continue;
+        sum.running++;
+        if (s->host)
+            status = s->model->native ? note_native(&v, s) : note_host(&v, s);
+    }
+    if (status >= 0)
+        sum_up(&v, &sum);
+    pc__free(v.mem, v.items);
+    return status < 0 ? status
+                      : pc__result_write(stats, PC__V1_SIZE(pc_batch_stats, tokens_stored), &sum,
+                                         sizeof sum, "pc_batch_stats");
+}

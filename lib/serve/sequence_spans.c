@@ -1,0 +1,111 @@
+/* What a sequence holds, as segments in place. */
+#include "attn/kv.h"
+#include "model/native_ops.h"
+#include "serve/sequence.h"
+
+/* A reference to the segment that was attached. */
+static pc_segment *attached(const pc_sequence *s, const pc__kv *kv)
+{
+    size_t parts = s->request.segments ? s->prompt->part_count : 0;
+    for (size_t i = 0; i < parts; i++)
+        if (s->request.segments[i] && s->request.segments[i]->payload == kv)
+            return pc__segment_ref(s->request.segments[i]);
+    for (size_t i = 0; i < s->segment_count; i++)
+        if (s->segments[i]->payload == kv)
+            return pc__segment_ref(s->segments[i]);
+    return NULL;
+}
+
+/* Own token number `n`, counted from the first of the prompt that was computed here. */
+static int32_t own_token(const pc_sequence *s, size_t n)
+{
+    size_t prompt = s->own_count - (s->again != 0);
+    return n < prompt ? s->own[n] : s->tokens[n - prompt];
+}
+
+/* An own run as a segment. Where a cut has left more in its memory than we see, a copy of what we see. */
+static pc_status own_segment(const pc_sequence *s, const pc__native_span *span, size_t first,
+                             pc_segment **out)
+{
+    const pc_allocator *mem = s->mem;
+    int32_t *ids = pc__calloc(mem, span->hi, sizeof *ids);
+    pc__kv *kv = NULL;
+    pc_status status = ids ? PC_OK : PC_ERR_NOMEM;
+    if (status >= 0 && span->hi == span->kv->tokens)
+        kv = pc__kv_ref(span->kv);
+    else if (status >= 0 && (status = pc__kv_copy(&kv, span->kv)) >= 0)
+        pc__kv_truncate(kv, span->hi);
+    for (uint32_t i = 0; status >= 0 && i < span->hi; i++)
+        ids[i] = own_token(s, first + i);
+    if (status >= 0)
+        status = pc__wrap_segment(out, s->model, kv, ids, span->hi);
+    pc__free(mem, ids);
+    return status;
+}
+
+static pc_status hand_out(const pc_sequence *s, const pc__native_span *seen, size_t n,
+                          pc_span *spans)
+{
+    size_t own = 0, made = 0;
+    pc_status status = PC_OK;
+    for (size_t i = 0; i < n && status >= 0; i++) {
+        pc_segment *segment = NULL;
+        if (seen[i].hi <= seen[i].lo)
+            continue;
+        if (!seen[i].own)
+            segment = attached(s, seen[i].kv);
+        else
+            status = own_segment(s, &seen[i], own, &segment);
+        own += seen[i].own ? seen[i].hi : 0;
+        if (status >= 0 && !segment)
+            status = pc__fail(PC_ERR_INTERNAL, "pc_sequence_spans: span %zu is nobody's", i);
+        if (status >= 0)
+            spans[made++] = (pc_span){segment, seen[i].start, seen[i].lo, seen[i].hi};
+    }
+    for (; status < 0 && made; made--)
+        pc__segment_unref(spans[made - 1].segment);
+    return status;
+}
+
+static pc_status check_sequence(const pc_sequence *s, const pc_span *spans, size_t capacity,
+                                const size_t *count)
+{
+    if (!s || !count || (!spans && capacity))
+        return pc__fail(PC_ERR_INVALID, "pc_sequence_spans: sequence, spans or count is NULL");
+    if (!s->model->native)
+        return pc__fail(PC_ERR_UNSUPPORTED,
+                        "pc_sequence_spans: only for models that we run ourselves");
+    if (!s->host)
+        return pc__fail(PC_ERR_STATE, "pc_sequence_spans: the sequence %s",
+                        s->finish ? "has finished and kept nothing (PC_GENERATE_KEEP)"
+                                  : "has not been stepped yet");
+    return PC_OK;
+}
+
+pc_status pc_sequence_spans(pc_sequence *sequence, pc_span *spans, size_t capacity, size_t *count)
+{
+    pc__native_span *seen;
+    size_t n, full = 0;
+    pc_status status;
+    if (count)
+        *count = 0;
+    if ((status = check_sequence(sequence, spans, capacity, count)) < 0)
+        return status;
+    n = pc__native_spans(sequence->host, NULL);
+    seen = pc__calloc(sequence->mem, n, sizeof *seen);
+    if (!seen)
+        return PC_ERR_NOMEM;
+    pc__native_spans(sequence->host, seen);
+    for (size_t i = 0; i < n; i++)
+        full += seen[i].hi > seen[i].lo;
+    *count = full;
+    if (spans && full > capacity) {
+        status = pc__fail(PC_ERR_LIMIT, "pc_sequence_spans: %zu spans, there is room for %zu", full,
+                          capacity);
+    } else if (spans) {
+        pc__native_freeze(sequence->host);
+        status = hand_out(sequence, seen, n, spans);
+    }
+    pc__free(sequence->mem, seen);
+    return status;
+}

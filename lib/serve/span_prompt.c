@@ -1,0 +1,108 @@
+/* Prompts of segments that are there: levels by hand. */
+#include <string.h>
+
+#include "attn/kv.h"
+#include "serve/encoder.h"
+#include "serve/prompt_handle.h"
+
+static pc_status check_span(const pc_model *model, const pc_span *span, size_t s, int64_t start)
+{
+    size_t tokens = span->segment ? span->segment->tokens : 0, hi = span->hi ? span->hi : tokens;
+    int64_t last;
+    if (!span->segment)
+        return pc__fail(PC_ERR_INVALID, "pc_prompt_from_spans: span %zu: segment is NULL", s);
+    if (pc__segment_model(span->segment) != model)
+        return pc__fail(PC_ERR_MISMATCH,
+                        "pc_prompt_from_spans: span %zu: the segment is of another model", s);
+    if (span->lo >= hi || hi > tokens)
+        return pc__fail(PC_ERR_INVALID, "pc_prompt_from_spans: span %zu: tokens %u to %zu of %zu",
+                        s, span->lo, hi, tokens);
+    last = model->native ? pc__kv_relative(span->segment->payload, hi - 1) : (int64_t)hi - 1;
+    if (span->start < 0 || span->start > start || last >= start - span->start)
+        return pc__fail(PC_ERR_INVALID,
+                        "pc_prompt_from_spans: span %zu starts at %lld and ends at %lld, the new "
+                        "tokens stand at %lld",
+                        s, (long long)span->start, (long long)(span->start + last),
+                        (long long)start);
+    return PC_OK;
+}
+
+static pc_status check_tokens(const pc_model *model, int64_t start, const int32_t *tokens,
+                              size_t count)
+{
+    int32_t limit = model->info.context_length;
+    if (!count)
+        return pc__fail(PC_ERR_INVALID, "pc_prompt_from_spans: no new tokens");
+    if (start < 0)
+        return pc__fail(PC_ERR_INVALID, "pc_prompt_from_spans: start is %lld", (long long)start);
+    if (limit && (count > (size_t)limit || start > limit - (int64_t)count))
+        return pc__fail(PC_ERR_LIMIT,
+                        "pc_prompt_from_spans: %zu tokens from position %lld, the model's context "
+                        "is %d",
+                        count, (long long)start, limit);
+    for (size_t i = 0; i < count; i++)
+        if (tokens[i] < 0 || tokens[i] >= model->info.vocab)
+            return pc__fail(PC_ERR_INVALID,
+                            "pc_prompt_from_spans: token %zu is %d, the vocabulary has %d", i,
+                            tokens[i], model->info.vocab);
+    return PC_OK;
+}
+
+static void fill_parts(pc_prompt *prompt, const pc_span *spans, int64_t start, size_t token_count)
+{
+    static char no_path[1];
+    for (size_t s = 0; s < prompt->given_count; s++) {
+        pc_span *span = &prompt->given[s];
+        *span = spans[s];
+        span->hi = span->hi ? span->hi : (uint32_t)span->segment->tokens;
+        pc__segment_ref(span->segment);
+        prompt->blocks[s] = (pc__part){.kind = PC__PART_CACHED,
+                                       .path = no_path,
+                                       .tokens = span->segment->token_ids + span->lo,
+                                       .count = span->hi - span->lo,
+                                       .start = span->start + span->lo};
+    }
+    prompt->blocks[prompt->given_count] = (pc__part){.kind = PC__PART_TEXT,
+                                                     .path = no_path,
+                                                     .tokens = prompt->tokens,
+                                                     .count = token_count,
+                                                     .start = start};
+    prompt->parts = prompt->blocks;
+    prompt->part_count = prompt->given_count + 1;
+    prompt->end = start + (int64_t)token_count;
+}
+
+pc_status pc_prompt_from_spans(pc_prompt **out, const pc_model *model, const pc_span *spans,
+                               size_t span_count, int64_t start, const int32_t *tokens,
+                               size_t token_count)
+{
+    const pc_allocator *mem;
+    pc_prompt *prompt;
+    pc_status status;
+    if (!out)
+        return pc__fail(PC_ERR_INVALID, "pc_prompt_from_spans: out is NULL");
+    *out = NULL;
+    if (!model || (!spans && span_count) || (!tokens && token_count))
+        return pc__fail(PC_ERR_INVALID, "pc_prompt_from_spans: model, spans or tokens is NULL");
+    status = check_tokens(model, start, tokens, token_count);
+    for (size_t s = 0; s < span_count && status >= 0; s++)
+        status = check_span(model, &spans[s], s, start);
+    if (status < 0)
+        return status;
+    mem = &model->context->mem;
+    prompt = pc__prompt_new(model);
+    if (!prompt)
+        return PC_ERR_NOMEM;
+    prompt->given = pc__calloc(mem, span_count, sizeof *prompt->given);
+    prompt->blocks = pc__calloc(mem, span_count + 1, sizeof *prompt->blocks);
+    prompt->tokens = pc__calloc(mem, token_count, sizeof *prompt->tokens);
+    if (!prompt->given || !prompt->blocks || !prompt->tokens) {
+        pc__prompt_unref(prompt);
+        return PC_ERR_NOMEM;
+    }
+    memcpy(prompt->tokens, tokens, token_count * sizeof *tokens);
+    prompt->given_count = span_count;
+    fill_parts(prompt, spans, start, token_count);
+    *out = prompt;
+    return PC_OK;
+}

@@ -14,16 +14,16 @@
 #include "attn/cpu/kernels_amx.h"
 #include "attn/cpu/weights512bf16.h"
 
-enum { SIDE = PC__TILE_SIDE, STEP = 32, CHUNK = 64, LINE = 64 };
+enum { SIDE = PC__TILE_SIDE, STEP = 32, CHUNK = 64, STRETCH = 256 /* bytes fetched at a time */ };
 
-/* While a page is worked on, others are fetched, a few lines after each piece of work: the run's next page, then pages that are wanted later. Pages of one
- * head are far apart, which no hardware prefetcher follows. */
+/* While a page is worked on, others are fetched, a few stretches after each piece of work: the run's next page, then pages that are wanted later. Pages of
+ * one head are far apart, which no hardware prefetcher follows. */
 typedef struct ahead {
     const pc__attn_task *task;
     const char *next, *later;
-    size_t next_left, later_left; /* lines */
+    size_t next_left, later_left; /* stretches */
     size_t begun;                 /* of task->fetch */
-    size_t page_lines, pace;      /* pace: lines after each piece of work */
+    size_t page_stretches, pace;  /* pace: stretches after each piece of work */
 } ahead;
 
 typedef struct work {
@@ -40,41 +40,49 @@ typedef struct work {
 } work;
 
 /* As many pages as the planner counts on (plan_attend.c): half a page for PC__BLOCK_ROWS rows, a whole one at least. */
-static size_t lines_ahead(const ahead *a)
+static size_t stretches_ahead(const ahead *a)
 {
     size_t halves = (a->task->rows + PC__BLOCK_ROWS - 1) / PC__BLOCK_ROWS;
-    return (halves < 2 ? 2 : halves) * a->page_lines / 2;
+    return (halves < 2 ? 2 : halves) * a->page_stretches / 2;
 }
 
 static void start_fetching(ahead *a, const pc__attn_task *task, size_t even)
 {
     size_t blocks = (task->rows + SIDE - 1) / SIDE, rows = task->rows < SIDE ? task->rows : SIDE;
     size_t pieces = (even + STEP - 1) / STEP * 4 + rows + (task->v_dim + SIDE - 1) / SIDE * 2; /* of a block: score tiles, rows, value tiles */
-    *a = (ahead){.task = task, .page_lines = (task->v_offset + task->v_dim * PC__PAGE * sizeof(uint16_t) + LINE - 1) / LINE};
-    a->pace = (lines_ahead(a) + blocks * pieces - 1) / (blocks * pieces);
+    *a = (ahead){.task = task, .page_stretches = (task->v_offset + task->v_dim * PC__PAGE * sizeof(uint16_t) + STRETCH - 1) / STRETCH};
+    a->pace = (stretches_ahead(a) + blocks * pieces - 1) / (blocks * pieces);
 }
 
-static void fetch_later(ahead *a, size_t lines)
+INLINE void fetch_stretch(const char *at)
 {
-    for (; lines; lines--, a->later_left--, a->later += LINE) {
+    _mm_prefetch(at, _MM_HINT_T1);
+    _mm_prefetch(at + 64, _MM_HINT_T1);
+    _mm_prefetch(at + 128, _MM_HINT_T1);
+    _mm_prefetch(at + 192, _MM_HINT_T1);
+}
+
+static void fetch_later(ahead *a, size_t count)
+{
+    for (; count; count--, a->later_left--, a->later += STRETCH) {
         if (!a->later_left) {
             if (a->begun == a->task->fetches)
                 return;
             a->later = (const char *)a->task->fetch[a->begun++];
-            a->later_left = a->page_lines;
+            a->later_left = a->page_stretches;
         }
-        _mm_prefetch(a->later, _MM_HINT_T1);
+        fetch_stretch(a->later);
     }
 }
 
 INLINE void fetch(ahead *a)
 {
-    size_t lines = a->next_left < a->pace ? a->next_left : a->pace;
-    for (size_t i = 0; i < lines; i++, a->next += LINE)
-        _mm_prefetch(a->next, _MM_HINT_T1);
-    a->next_left -= lines;
-    if (lines < a->pace && (a->later_left || a->begun < a->task->fetches))
-        fetch_later(a, a->pace - lines);
+    size_t count = a->next_left < a->pace ? a->next_left : a->pace;
+    for (size_t i = 0; i < count; i++, a->next += STRETCH)
+        fetch_stretch(a->next);
+    a->next_left -= count;
+    if (count < a->pace && (a->later_left || a->begun < a->task->fetches))
+        fetch_later(a, a->pace - count);
 }
 
 /* 32 inputs of the rows against all keys of the page. */
@@ -263,7 +271,7 @@ void pc__attend_bf16_amx(const pc__attn_task *task, size_t first_page, size_t la
         w.k = (const uint16_t *)(const void *)data;
         w.v = (const uint16_t *)(const void *)(data + task->v_offset);
         w.ahead.next = (const char *)data + task->page_stride;
-        w.ahead.next_left = w.page + 1 < last_page || task->goes_on ? w.ahead.page_lines : 0;
+        w.ahead.next_left = w.page + 1 < last_page || task->goes_on ? w.ahead.page_stretches : 0;
         copy_tails(&w);
         all_blocks(&w);
     }

@@ -6,7 +6,7 @@
     llama_cpp.py run     --work DIR --build BUILD      measures; can be stopped and started again
     llama_cpp.py table   --work DIR [--json]           the records as a table
 
-DIR takes about 8 GB. BUILD is a build folder of promptcache with its shared library. llama.cpp comes from PyPI's llama-cpp-python source package
+DIR takes about 4 GB, the two sides together up to 8 GB of memory. BUILD is a build folder of promptcache with its shared library. llama.cpp comes from PyPI's llama-cpp-python source package
 (pip, or --package FILE) and is built for this CPU (GGML_NATIVE, Release). Models have the shape of a 1.1 B Llama with random weights, unless --model
 names others. Needs cmake, a C++ compiler, numpy. llama.cpp's modes (flash attention on and off, one shared buffer or a stream a sequence) are all
 measured in the first round; those more than 25 % behind the best one are left out of the rounds that follow, and the best one counts.

@@ -688,7 +688,7 @@ PC_API uint32_t pc_sequence_finish(const pc_sequence *sequence);
 PC_API pc_status pc_sequence_get_stats(const pc_sequence *sequence, pc_stats *stats);
 /* Appends given tokens: forced ones, or a further turn. They are computed with the next step, which samples behind them. A
  * finished sequence (of PC_GENERATE_KEEP) goes on; max_tokens counts anew, also with no tokens at all. PC_ERR_STATE: it has
- * finished and kept nothing. PC_ERR_LIMIT: beyond the model's context. Since 0.1. */
+ * finished and kept nothing, or a step of it is under way (in a callback). PC_ERR_LIMIT: beyond the model's context. Since 0.1. */
 PC_API pc_status pc_sequence_push(pc_sequence *sequence, const int32_t *tokens, size_t count);
 /* The same with a user's text as the model's chat template has it behind an answer: closes that (but for the stop token
  * that has just been sampled), holds the text, opens the next answer. Since 0.1. */

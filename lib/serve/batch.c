@@ -147,11 +147,15 @@ pc_status pc_batch_step(pc_batch *batch)
     if (all && rows && logits) {
         running = all + count;
         memcpy(all, batch->items, count * sizeof(*all));
-        for (size_t i = 0; i < count; i++)
+        for (size_t i = 0; i < count; i++) {
+            all[i]->stepping = 1;
             if (!all[i]->finish && all[i]->host)
                 running[run++] = all[i];
+        }
         note(&t, start_new(batch, all, count, logits, running, &run));
         note(&t, pc__decode(running, run, rows, logits));
+        for (size_t i = 0; i < count; i++)
+            all[i]->stepping = 0;
     } else {
         note(&t, PC_ERR_NOMEM);
     }

@@ -51,6 +51,7 @@ struct pc_sequence {
     double first_token;
     int asked_cancel;    /* its callback said so */
     struct pc_batch *batch;
+    int stepping;        /* a step of its batch is under way */
 };
 
 /* Places, encodes and computes the prompt; logits [vocab] are those behind it. Nothing is sampled

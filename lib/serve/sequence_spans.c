@@ -75,6 +75,8 @@ static pc_status check_sequence(const pc_sequence *s, const pc_span *spans, size
     if (!s->model->native)
         return pc__fail(PC_ERR_UNSUPPORTED,
                         "pc_sequence_spans: only for models that we run ourselves");
+    if (s->stepping)
+        return pc__fail(PC_ERR_STATE, "pc_sequence_spans: a step of the sequence is under way");
     if (!s->host)
         return pc__fail(PC_ERR_STATE, "pc_sequence_spans: the sequence %s",
                         s->finish ? "has finished and kept nothing (PC_GENERATE_KEEP)"

@@ -30,6 +30,8 @@ void pc__sequence_rows_done(pc_sequence *s)
 
 static pc_status can_go_on(const pc_sequence *s, const char *call)
 {
+    if (s->stepping)
+        return pc__fail(PC_ERR_STATE, "%s: a step of the sequence is under way", call);
     if (s->finish == PC_FINISH_ERROR)
         return pc__fail(PC_ERR_STATE, "%s: the sequence has ended with an error", call);
     if (s->finish && !s->host)

@@ -275,6 +275,41 @@ static void states(void)
     stop(&t);
 }
 
+/* A callback in the middle of a step must not change what the step works on. */
+static int32_t meddle(void *user, uint32_t sample, const char *text, size_t size)
+{
+    talk *t = user;
+    int32_t id = 270;
+    (void)sample, (void)text, (void)size;
+    CHECK_STATUS(pc_sequence_push(t->s, &id, 1), PC_ERR_STATE);
+    CHECK_ERROR_HAS("a step of the sequence is under way");
+    CHECK_STATUS(pc_sequence_truncate(t->s, 0), PC_ERR_STATE);
+    return 0;
+}
+
+static void callbacks(void)
+{
+    pc_generate_options o = options(PC_GENERATE_KEEP | PC_GENERATE_LOGITS);
+    talk t;
+    size_t count;
+    pc_span span;
+    pc_batch_stats stats = PC_BATCH_STATS_INIT;
+    o.on_text = meddle;
+    o.on_text_user = &t;
+    if (!start(&t, NULL, 0, &o))
+        return;
+    steps(&t, 3);
+    CHECK_INT(count_of(t.s), 3);
+    is_prefill(&t, t.s);
+    CHECK_STATUS(pc_sequence_spans(t.s, &span, 1, &count), PC_ERR_UNSUPPORTED); /* of a host's model */
+    CHECK_OK(pc_batch_get_stats(t.batch, &stats));
+    CHECK_INT(stats.tokens_seen, pc_schema_length(t.schema) + 7 + 2);
+    CHECK_INT(stats.tokens_stored, stats.tokens_seen);
+    CHECK_STATUS(pc_batch_get_stats(NULL, &stats), PC_ERR_INVALID);
+    CHECK_STATUS(pc_batch_get_stats(t.batch, NULL), PC_ERR_INVALID);
+    stop(&t);
+}
+
 static void limits(void)
 {
     pc_generate_options o = options(PC_GENERATE_KEEP);
@@ -375,6 +410,7 @@ int main(void)
     turns();
     tree();
     states();
+    callbacks();
     limits();
     no_truncate();
     no_memory();

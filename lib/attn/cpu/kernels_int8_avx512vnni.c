@@ -45,7 +45,7 @@ INLINE __m512 scales(const uint16_t *bf16, __mmask16 lanes)
 
 INLINE __mmask16 first_lanes(size_t count)
 {
-    return count < 16 ? (__mmask16)((1u << count) - 1u) : (__mmask16)0xffff;
+    return (__mmask16)(count < 16 ? (1u << count) - 1u : 0xffffu);
 }
 
 /* x * by + from as unsigned 16 bits, 64 of them, in two bytes. */

@@ -246,7 +246,14 @@ static void attend_bf16(const pc__attn_task *task, size_t first_page, size_t las
     }
 }
 
-enum { PANEL_ROWS = 12 };
+enum { PANEL_ROWS = 12, AHEAD = 4096 };
+
+/* Weights come in one stream, which the hardware's prefetchers follow faster than any instruction, as long as the loop does not hold them up:
+ * a single row gains by a little help, many rows by much. Prefetching into the first-level cache is slower than nothing. */
+INLINE int helps_to_fetch(const int rows)
+{
+    return rows == 1 || rows > 7;
+}
 
 INLINE void panel_block(const uint16_t *w, size_t in, const uint16_t *x, size_t ldx, const int rows, float *y, size_t ldy,
                         __mmask16 m0, __mmask16 m1)
@@ -257,8 +264,10 @@ INLINE void panel_block(const uint16_t *w, size_t in, const uint16_t *x, size_t 
         sum[r][0] = sum[r][1] = _mm512_setzero_ps();
     for (size_t i = 0; i < in; i += 2, w += 2 * PC__PANEL) {
         __m512i w0 = _mm512_load_si512(w), w1 = _mm512_load_si512(w + 32);
-        _mm_prefetch((const char *)(w + 16 * 2 * PC__PANEL), _MM_HINT_T0);
-        _mm_prefetch((const char *)(w + 16 * 2 * PC__PANEL + 32), _MM_HINT_T0);
+        if (helps_to_fetch(rows)) {
+            _mm_prefetch((const char *)w + AHEAD, _MM_HINT_T1);
+            _mm_prefetch((const char *)w + AHEAD + 64, _MM_HINT_T1);
+        }
 #pragma GCC unroll 12
         for (int r = 0; r < rows; r++) {
             __m512i v = pair(x + (size_t)r * ldx + i);

@@ -1,9 +1,12 @@
-/* Catches: a model whose logits over a forest of shared levels differ from those of every sequence computed alone from its first token, in the
- * shapes in which the published implementation of Hydragen tests itself end to end (four forced tokens, one and two completions a leaf, levels that are
- * longer than what their sequences see of them), or that change when sharing is turned off or the hierarchy is left out. The demo model and
- * random weights in fp32, far narrower than the published tolerances; random weights in bf16 (whose attention is spread, as that of the published
- * test's model is; the demo model looks keys up, which turns on single bits) within those for fp16, although bf16 has three bits less: logits 0.75,
- * mean relative 0.05. (0.02 without hierarchy is kept in fp32 only: in bf16, keys turned at other places round to about 0.026.) Run once a CPU
+/* Catches: a model whose logits over a forest of shared levels differ from those of every sequence
+ * computed alone from its first token, in the shapes in which the published implementation of
+ * Hydragen tests itself end to end (four forced tokens, one and two completions a leaf, levels that
+ * are longer than what their sequences see of them), or that change when sharing is turned off or
+ * the hierarchy is left out. The demo model and random weights in fp32, far narrower than the
+ * published tolerances; random weights in bf16 (whose attention is spread, as that of the published
+ * test's model is; the demo model looks keys up, which turns on single bits) within those for fp16,
+ * although bf16 has three bits less: logits 0.75, mean relative 0.05. (0.02 without hierarchy is
+ * kept in fp32 only: in bf16, keys turned at other places round to about 0.026.) Run once a CPU
  * level. */
 #include <math.h>
 
@@ -61,11 +64,13 @@ static pc_placement placed(const node *n)
 }
 
 /* tokens from `from` on, which see the placements. */
-static void *encode(forest *f, const int32_t *tokens, int64_t from, size_t count, const pc_placement *visible, size_t visible_count)
+static void *encode(forest *f, const int32_t *tokens, int64_t from, size_t count,
+                    const pc_placement *visible, size_t visible_count)
 {
     int64_t positions[MOST_TOKENS];
     pc_cut whole = {0, count};
-    pc_encode_args args = {sizeof args, tokens, positions, count, visible, visible_count, &whole, 1, 512, NULL, NULL};
+    pc_encode_args args = {sizeof args, tokens, positions, count, visible, visible_count,
+                           &whole,      1,      512,       NULL,  NULL};
     void *segment = NULL;
     for (size_t i = 0; i < count; i++)
         positions[i] = from + (int64_t)i;
@@ -120,7 +125,8 @@ static void run_steps(forest *f, void *const *sequences, size_t count, uint32_t 
     float *logits = malloc(count * f->vocab * sizeof *logits);
     for (size_t t = 0; t < STEPS; t++) {
         pc_step_row rows[MOST_SEQUENCES];
-        pc_step_args args = {sizeof args, rows, count, logits, PC_SEE_BY_POSITION, flags, 512, NULL, NULL};
+        pc_step_args args = {sizeof args, rows, count, logits, PC_SEE_BY_POSITION,
+                             flags,       512,  NULL,  NULL};
         for (size_t s = 0; s < count; s++)
             rows[s] = (pc_step_row){sequences[s], path_length(f) + (int64_t)t, f->forced[s][t], 1};
         CHECK_OK(ops_of(f)->step(f->model->user, &args));
@@ -218,14 +224,21 @@ static void take_apart(apart *a, const float *got, const float *want, size_t cou
 static void check_apart(const forest *f, const char *what, apart a, double worst, double mean)
 {
     if (!CHECK(a.worst <= worst && a.mean <= mean) || getenv("PC_TEST_VERBOSE"))
-        fprintf(stderr, "    %s, %zu completions, compute %u, %s: largest %.3g of %.3g, mean relative %.3g of %.3g\n", f->of->name, f->completions,
-                f->model->info.compute, what, a.worst, worst, a.mean, mean);
+        fprintf(
+            stderr,
+            "    %s, %zu completions, compute %u, %s: largest %.3g of %.3g, mean relative %.3g of %.3g\n",
+            f->of->name, f->completions, f->model->info.compute, what, a.worst, worst, a.mean,
+            mean);
 }
 
 static void run_case(const pc_model *model, const forest_case *of, size_t completions)
 {
     static forest f;
-    f = (forest){.of = of, .model = model, .vocab = (size_t)model->info.vocab, .leaves = of->counts[of->levels - 1], .completions = completions};
+    f = (forest){.of = of,
+                 .model = model,
+                 .vocab = (size_t)model->info.vocab,
+                 .leaves = of->counts[of->levels - 1],
+                 .completions = completions};
     pc_test_rng rng = {of->levels * 10 + completions};
     int exact = model->info.compute == PC_DTYPE_F32;
     size_t n = f.leaves * completions, values = STEPS * f.vocab;
@@ -245,7 +258,8 @@ static void run_case(const pc_model *model, const forest_case *of, size_t comple
     check_apart(&f, "against each alone", whole, exact ? 2e-4 : 0.75, exact ? 2e-3 : 0.05);
     run_shared(&f, PC_STEP_PER_ROW);
     for (size_t s = 0; s < n; s++)
-        CHECK(!memcmp(f.logits[s], shared + s * values, values * sizeof *shared)); /* sharing changes no bit */
+        CHECK(!memcmp(f.logits[s], shared + s * values,
+                      values * sizeof *shared)); /* sharing changes no bit */
     if (of->hierarchy) {
         run_flat(&f);
         for (size_t s = 0; s < n; s++) {
@@ -289,7 +303,8 @@ int main(void)
         options.compute = i == 2 ? PC_DTYPE_BF16 : PC_DTYPE_F32;
         options.seed = 7;
         if (CHECK_OK(i ? pc_model_new_shape(&model, context, path, &options)
-                       : pc_model_load(&model, context, PC_SOURCE_DIR "/models/demo/demo.gguf", &options)))
+                       : pc_model_load(&model, context, PC_SOURCE_DIR "/models/demo/demo.gguf",
+                                       &options)))
             run_cases(model, i ? CASES : 3); /* the larger model takes long under sanitizers */
     }
     pc_context_free(context);

@@ -1,4 +1,5 @@
-/* Attention over a host's pages through pc_attend, and what it should have given, in double precision. */
+/* Attention over a host's pages through pc_attend, and what it should have given, in double
+ * precision. */
 #ifndef PC_TEST_HOST_ATTENTION_H
 #define PC_TEST_HOST_ATTENTION_H
 
@@ -10,8 +11,9 @@
 
 enum { HOST_RUNS = 64, HOST_ROWS = 64, HOST_SPANS = 512 };
 
-/* Runs of K and V (values as stored in the dtype), rows and what they hold. Queries are such that they stay what they are when they
- * are scaled and rounded to the dtype: what is measured is attention. */
+/* Runs of K and V (values as stored in the dtype), rows and what they hold. Queries are such that
+ * they stay what they are when they are scaled and rounded to the dtype: what is measured is
+ * attention. */
 typedef struct host {
     pc_attend_shape shape;
     float scale; /* a power of two */
@@ -25,7 +27,8 @@ typedef struct host {
     float *q, *out, *lse;
 } host;
 
-/* Of mean 0 and variance 1, evenly spread, as there are many to be drawn; numbers that are exact in the dtype. */
+/* Of mean 0 and variance 1, evenly spread, as there are many to be drawn; numbers that are exact in
+ * the dtype. */
 static inline float *host_values(uint32_t dtype, size_t count, pc_test_rng *rng)
 {
     int32_t largest = dtype == PC_DTYPE_BF16 ? 222 : 1773;
@@ -33,7 +36,8 @@ static inline float *host_values(uint32_t dtype, size_t count, pc_test_rng *rng)
     uint64_t bits = 0;
     for (size_t i = 0; i < count; i++, bits >>= 16) {
         bits = i % 4 ? bits : pc_test_bits(rng);
-        x[i] = (float)((int32_t)((bits & 0xffff) * (uint32_t)(2 * largest + 1) >> 16) - largest) * step;
+        x[i] = (float)((int32_t)((bits & 0xffff) * (uint32_t)(2 * largest + 1) >> 16) - largest) *
+               step;
     }
     return x;
 }
@@ -135,17 +139,19 @@ static inline double host_score(const host *h, size_t row, size_t head, uint32_t
     return score * (double)h->scale;
 }
 
-/* out [v_dim] of a row and head over its spans, in double precision, in one go: what is there is made less whenever a larger score comes.
- * Returns the LSE. */
+/* out [v_dim] of a row and head over its spans, in double precision, in one go: what is there is
+ * made less whenever a larger score comes. Returns the LSE. */
 static inline double host_truth(const host *h, size_t row, size_t head, double *out)
 {
-    size_t vd = (size_t)h->shape.v_dim, heads = (size_t)h->shape.kv_heads, kv = head / ((size_t)h->shape.heads / heads);
+    size_t vd = (size_t)h->shape.v_dim, heads = (size_t)h->shape.kv_heads,
+           kv = head / ((size_t)h->shape.heads / heads);
     double top = -INFINITY, sum = 0.0;
     memset(out, 0, vd * sizeof *out);
     for (uint32_t s = h->first[row]; s < h->first[row + 1]; s++)
         for (size_t t = h->spans[s].lo; t < h->spans[s].hi; t++) {
             const float *v = h->v[h->spans[s].run] + (t * heads + kv) * vd;
-            double score = host_score(h, row, head, h->spans[s].run, t), less = score > top ? exp(top - score) : 1.0;
+            double score = host_score(h, row, head, h->spans[s].run, t),
+                   less = score > top ? exp(top - score) : 1.0;
             top = fmax(top, score);
             double weight = exp(score - top);
             sum = sum * less + weight;

@@ -1,8 +1,10 @@
-/* Catches: shared attention that differs from attention over the keys one behind the other, in the shapes in which the published
- * implementation of Hydragen tests itself: levels of shared and own keys from 1 to 16384 long, one and eight K/V heads, partial
- * results of every small shape joined. The tolerances are those of its tests, which are in fp16: largest 2e-3, mean relative 5e-3. They
- * hold for K and V in bf16 too at levels that multiply in fp32; where weights are rounded to bf16, which has three bits less than fp16, they
- * are 8 times as wide. In fp32 they are far narrower. Run once a CPU level. */
+/* Catches: shared attention that differs from attention over the keys one behind the other, in the
+ * shapes in which the published implementation of Hydragen tests itself: levels of shared and own
+ * keys from 1 to 16384 long, one and eight K/V heads, partial results of every small shape joined.
+ * The tolerances are those of its tests, which are in fp16: largest 2e-3, mean relative 5e-3. They
+ * hold for K and V in bf16 too at levels that multiply in fp32; where weights are rounded to bf16,
+ * which has three bits less than fp16, they are 8 times as wide. In fp32 they are far narrower. Run
+ * once a CPU level. */
 #include "attn/plan.h"
 #include "host_attention.h"
 #include "levels.h"
@@ -17,7 +19,7 @@ static double relative(double a, double b)
     return 2.0 * fabs(a - b) / (fabs(a) + fabs(b) + 1e-8);
 }
 
-/* A row a run of the last level; the runs of a level are spread evenly over those of the one above. */
+/* A row for a run of the last level; a level's runs are spread evenly over those above. */
 static void grow(host *h, const levels *tree, pc_test_rng *rng)
 {
     uint32_t run[3][8];
@@ -49,15 +51,21 @@ static void attention(pc_context *context, const levels *tree, int32_t kv_heads,
             double lse = host_truth(&h, r, head, want);
             worst_lse = fmax(worst_lse, fabs((double)h.lse[r * HEADS + head] - lse));
             for (size_t d = 0; d < DIM; d++) {
-                double got = (double)h.out[(r * HEADS + head) * DIM + d], error = fabs(got - want[d]);
+                double got = (double)h.out[(r * HEADS + head) * DIM + d],
+                       error = fabs(got - want[d]);
                 worst = isnan(got) ? INFINITY : fmax(worst, error);
                 mean += relative(got, want[d]) / (double)(h.rows * HEADS * DIM);
             }
         }
-    double eps = dtype == PC_DTYPE_F32 ? 0.01 : dtype == PC_DTYPE_BF16 && pc__kernels_get()->bf16_dot ? 8.0 : 1.0;
-    if (!CHECK(worst <= 2e-3 * eps && mean <= 5e-3 * eps && worst_lse <= 2e-3 * eps) || getenv("PC_TEST_VERBOSE"))
-        fprintf(stderr, "    %zu levels, %zu rows, %d K/V heads, %s: largest %.2e, mean relative %.2e, LSE %.2e\n", tree->count, h.rows, kv_heads,
-                host_dtype(&h), worst, mean, worst_lse);
+    double eps = dtype == PC_DTYPE_F32                                   ? 0.01
+                 : dtype == PC_DTYPE_BF16 && pc__kernels_get()->bf16_dot ? 8.0
+                                                                         : 1.0;
+    if (!CHECK(worst <= 2e-3 * eps && mean <= 5e-3 * eps && worst_lse <= 2e-3 * eps) ||
+        getenv("PC_TEST_VERBOSE"))
+        fprintf(
+            stderr,
+            "    %zu levels, %zu rows, %d K/V heads, %s: largest %.2e, mean relative %.2e, LSE %.2e\n",
+            tree->count, h.rows, kv_heads, host_dtype(&h), worst, mean, worst_lse);
     host_free(&h);
 }
 

@@ -1,6 +1,8 @@
-/* Catches: attention that loses accuracy by being shared, cut and merged: against attention in double precision its error must be no larger than
- * that of the kernel which goes through all keys of a row in one call. Also what is there at the edges: plans and rows that hold nothing, rows
- * that see nothing, single rows, and memory that is used twice as the header allows it. Run once a CPU level. */
+/* Catches: attention that loses accuracy by being shared, cut and merged: against attention in
+ * double precision its error must be no larger than that of the kernel which goes through all keys
+ * of a row in one call. Also what is there at the edges: plans and rows that hold nothing, rows
+ * that see nothing, single rows, and memory that is used twice as the header allows it. Run once a
+ * CPU level. */
 #include "attn/bf16.h"
 #include "host_attention.h"
 #include "levels.h"
@@ -42,8 +44,10 @@ static uint32_t joined(host *h, size_t row)
     for (uint32_t s = h->first[row]; s < h->first[row + 1]; s++) {
         const pc_row_span *span = &h->spans[s];
         size_t count = span->hi - span->lo;
-        memcpy(h->k[run] + n * k_token, h->k[span->run] + span->lo * k_token, count * k_token * sizeof(float));
-        memcpy(h->v[run] + n * v_token, h->v[span->run] + span->lo * v_token, count * v_token * sizeof(float));
+        memcpy(h->k[run] + n * k_token, h->k[span->run] + span->lo * k_token,
+               count * k_token * sizeof(float));
+        memcpy(h->v[run] + n * v_token, h->v[span->run] + span->lo * v_token,
+               count * v_token * sizeof(float));
         n += count;
     }
     host_pack(h, run);
@@ -60,9 +64,19 @@ static void in_one_call(const host *h, uint32_t run, size_t row, size_t kv, floa
     float scaled[GROUP * K_DIM], m[GROUP], l[GROUP] = {0}, acc[GROUP * V_DIM] = {0};
     uint16_t rounded[GROUP * K_DIM];
     uint32_t lo[GROUP] = {0}, hi[GROUP];
-    pc__attn_task task = {.pages = (const uint8_t *)h->pages[run] + kv * page, .page_stride = page * KV_HEADS, .k_dim = K_DIM, .v_dim = V_DIM,
-                          .v_offset = K_DIM * PC_PAGE_TOKENS * element, .rows = GROUP, .q = scaled, .q16 = rounded, .lo = lo, .hi = hi,
-                          .m = m, .l = l, .acc = acc};
+    pc__attn_task task = {.pages = (const uint8_t *)h->pages[run] + kv * page,
+                          .page_stride = page * KV_HEADS,
+                          .k_dim = K_DIM,
+                          .v_dim = V_DIM,
+                          .v_offset = K_DIM * PC_PAGE_TOKENS * element,
+                          .rows = GROUP,
+                          .q = scaled,
+                          .q16 = rounded,
+                          .lo = lo,
+                          .hi = hi,
+                          .m = m,
+                          .l = l,
+                          .acc = acc};
     for (size_t i = 0; i < GROUP * K_DIM; i++)
         rounded[i] = pc__bf16_from(scaled[i] = q[i] * h->scale);
     for (size_t g = 0; g < GROUP; g++) {
@@ -92,9 +106,15 @@ static void compare_row(host *h, size_t row, errors *plan, errors *whole)
     }
 }
 
+static const char *dtype_name(uint32_t dtype)
+{
+    return dtype == PC_DTYPE_F32 ? "f32" : dtype == PC_DTYPE_F16 ? "f16" : "bf16";
+}
+
 static host new_host(uint32_t dtype)
 {
-    return (host){.shape = {sizeof(pc_attend_shape), HEADS, KV_HEADS, K_DIM, V_DIM, dtype, 0}, .scale = 0.25f};
+    return (host){.shape = {sizeof(pc_attend_shape), HEADS, KV_HEADS, K_DIM, V_DIM, dtype, 0},
+                  .scale = 0.25f};
 }
 
 /* Rows over parts of some shared runs and one of their own; `most` is about the longest run. */
@@ -107,7 +127,8 @@ static host random_host(uint32_t dtype, uint32_t most, pc_test_rng *rng)
     for (uint32_t r = 0; r < rows; r++) {
         host_start_row(&h);
         for (uint32_t i = 0; i < shared; i++) {
-            uint32_t tokens = (uint32_t)h.run[i].tokens, lo = below(rng, 3) ? 0 : below(rng, tokens);
+            uint32_t tokens = (uint32_t)h.run[i].tokens,
+                     lo = below(rng, 3) ? 0 : below(rng, tokens);
             if (i == 0 || below(rng, 3))
                 host_hold(&h, i, lo, below(rng, 3) ? tokens : lo + 1 + below(rng, tokens - lo));
         }
@@ -119,7 +140,8 @@ static host random_host(uint32_t dtype, uint32_t most, pc_test_rng *rng)
     return h;
 }
 
-/* Root mean square at most 5 % above that of one call, which is what chance makes of them; the largest error of as many not twice as large. */
+/* Root mean square at most 5 % above that of one call, which is what chance makes of them; the
+ * largest error of as many not twice as large. */
 static void no_less_accurate(pc_context *context, uint32_t dtype, uint32_t most, size_t cases)
 {
     errors plan = {0}, whole = {0};
@@ -134,8 +156,12 @@ static void no_less_accurate(pc_context *context, uint32_t dtype, uint32_t most,
     }
     int fine = rms(&plan) <= 1.05 * rms(&whole) && plan.worst <= 2.0 * whole.worst;
     if (!CHECK(fine) || getenv("PC_TEST_VERBOSE"))
-        fprintf(stderr, "    %s %s, runs up to %u: RMS %.3g, in one call %.3g; largest %.3g, in one call %.3g (%zu values)\n",
-                pc__kernels_get()->name, dtype == PC_DTYPE_F32 ? "f32" : dtype == PC_DTYPE_F16 ? "f16" : "bf16", most, rms(&plan), rms(&whole), plan.worst, whole.worst, plan.count);
+        fprintf(
+            stderr,
+            "    %s %s, runs up to %u: RMS %.3g, in one call %.3g; largest %.3g, in one call %.3g (%zu values)\n",
+            pc__kernels_get()->name,
+            dtype_name(dtype),
+            most, rms(&plan), rms(&whole), plan.worst, whole.worst, plan.count);
 }
 
 static int nothing_seen(const host *h, size_t row)
@@ -148,7 +174,8 @@ static int nothing_seen(const host *h, size_t row)
     return ok;
 }
 
-/* No rows; rows without spans, or whose spans are empty, beside one that sees something; a window that hides all. */
+/* No rows; rows without spans, or whose spans are empty, beside one that sees something; a window
+ * that hides all. */
 static void edges(pc_context *context, uint32_t dtype)
 {
     pc_test_rng rng = {3};
@@ -169,7 +196,8 @@ static void edges(pc_context *context, uint32_t dtype)
     }
     host_queries(&h, &rng);
     host_attend(&h, context, 0);
-    CHECK(nothing_seen(&h, 0) && nothing_seen(&h, 1) && !nothing_seen(&h, 2) && nothing_seen(&h, 3));
+    CHECK(nothing_seen(&h, 0) && nothing_seen(&h, 1) && !nothing_seen(&h, 2) &&
+          nothing_seen(&h, 3));
     CHECK(isfinite(h.lse[2 * HEADS]) && isfinite(h.out[2 * HEADS * V_DIM]));
     pc_plan_args plan_args = host_plan_args(&h, 0);
     pc_attend_args args = host_attend_args(&h);
@@ -210,7 +238,8 @@ static void one_row(pc_context *context, uint32_t dtype)
     host_free(&h);
 }
 
-/* Two runs in the same pages, one page held twice by a row at other places, rows with the same query, results that begin where the queries end. */
+/* Two runs in the same pages, one page held twice by a row at other places, rows with the same
+ * query, results that begin where the queries end. */
 static void memory_used_twice(pc_context *context, uint32_t dtype)
 {
     pc_test_rng rng = {21};
@@ -236,12 +265,14 @@ static void memory_used_twice(pc_context *context, uint32_t dtype)
     h.lse = h.out + 3 * out;
     host_attend(&h, context, 0);
     CHECK(!memcmp(h.out, h.out + out, out * sizeof *h.out)); /* the other run, the same keys */
-    float most = 0.0f, most_lse = 0.0f, rounding = dtype == PC_DTYPE_BF16 && pc__kernels_get()->bf16_dot ? 0x1p-8f : 1e-5f;
+    float most = 0.0f, most_lse = 0.0f,
+          rounding = dtype == PC_DTYPE_BF16 && pc__kernels_get()->bf16_dot ? 0x1p-8f : 1e-5f;
     for (size_t i = 0; i < out; i++)
         most = fmaxf(most, fabsf(h.out[2 * out + i] - h.out[i]));
     for (size_t i = 0; i < HEADS; i++)
         most_lse = fmaxf(most_lse, fabsf(h.lse[2 * HEADS + i] - h.lse[i] - 0.693147f));
-    CHECK(most <= rounding && most_lse <= rounding); /* every key twice changes no mean and doubles the sum */
+    CHECK(most <= rounding &&
+          most_lse <= rounding); /* every key twice changes no mean and doubles the sum */
     for (size_t i = q; i < 3 * q; i++)
         CHECK(all[i] == all[i % q]); /* the queries are as they were */
     free(all);

@@ -8,14 +8,16 @@
 #include "attn/kernels.h"
 #include "testing.h"
 
-/* Skips the test where the level that it is to run at is not there, so that none passes by running at another. */
+/* Skips the test where the level that it is to run at is not there, so that none passes by running
+ * at another. */
 static inline void pc_test_need_level(void)
 {
     const char *mask = getenv("PC_CPU_MASK");
     static char reason[128];
     if (!mask || !*mask || !strcmp(pc__kernels_get()->name, mask))
         return;
-    snprintf(reason, sizeof reason, "this CPU has no %.40s, it would run as %s", mask, pc__kernels_get()->name);
+    snprintf(reason, sizeof reason, "this CPU has no %.40s, it would run as %s", mask,
+             pc__kernels_get()->name);
     pc_test_skip(reason);
 }
 

@@ -1,4 +1,5 @@
-/* Chooses the kernels once: what was built, what the CPU has, what the operating system saves, what PC_CPU_MASK allows. */
+/* Chooses the kernels once: what was built, what the CPU has, what the operating system saves, what
+ * PC_CPU_MASK allows. */
 #include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
@@ -28,13 +29,15 @@ static const pc__kernels *avx2(void)
 {
     unsigned a, b, c, d; /* not every compiler's __builtin_cpu_supports knows F16C */
     int f16c = __get_cpuid(1, &a, &b, &c, &d) && (c & bit_F16C);
-    return f16c && __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma") ? &pc__kernels_avx2 : NULL;
+    return f16c && __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma")
+               ? &pc__kernels_avx2
+               : NULL;
 }
 
 static const pc__kernels *avx512(void)
 {
-    int all = __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") && __builtin_cpu_supports("avx512dq") &&
-              __builtin_cpu_supports("avx512vl");
+    int all = __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") &&
+              __builtin_cpu_supports("avx512dq") && __builtin_cpu_supports("avx512vl");
     return all && avx2() ? &pc__kernels_avx512 : NULL;
 }
 
@@ -57,7 +60,8 @@ static const pc__kernels *amx(void)
 /* Best first. */
 static const level levels[] = {
 #if defined(__x86_64__)
-    {"amx", amx}, {"avx512bf16", avx512bf16}, {"avx512vnni", avx512vnni}, {"avx512", avx512}, {"avx2", avx2},
+    {"amx", amx},   {"avx512bf16", avx512bf16}, {"avx512vnni", avx512vnni}, {"avx512", avx512},
+    {"avx2", avx2},
 #endif
     {"c", plain},
 };
@@ -91,9 +95,13 @@ const pc__kernels *pc__kernels_named(const char *name)
 pc__attend_fn pc__attend_of(const pc__kernels *kernels, uint32_t dtype)
 {
     switch (dtype) {
-    case PC_DTYPE_F32: return kernels->attend_f32;
-    case PC_DTYPE_BF16: return kernels->attend_bf16;
-    case PC_DTYPE_F16: return kernels->attend_f16 ? kernels->attend_f16 : pc__attend_f16_c;
-    default: return kernels->attend_i8 ? kernels->attend_i8 : pc__attend_i8_c;
+    case PC_DTYPE_F32:
+        return kernels->attend_f32;
+    case PC_DTYPE_BF16:
+        return kernels->attend_bf16;
+    case PC_DTYPE_F16:
+        return kernels->attend_f16 ? kernels->attend_f16 : pc__attend_f16_c;
+    default:
+        return kernels->attend_i8 ? kernels->attend_i8 : pc__attend_i8_c;
     }
 }

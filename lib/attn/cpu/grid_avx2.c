@@ -1,4 +1,5 @@
-/* Products on a grid with 16-bit multiplications: q and inputs widened, products of neighbouring inputs added in 32 bits, all of it exact. */
+/* Products on a grid with 16-bit multiplications: q and inputs widened, products of neighbouring
+ * inputs added in 32 bits, all of it exact. */
 #include <immintrin.h>
 #include <string.h>
 
@@ -11,9 +12,11 @@ enum { ROWS = 4, AHEAD = 1024, MOST_GROUP = 32, EIGHT = 8 };
 INLINE void join(const int8_t *high, const int8_t *low, size_t group, int16_t *x)
 {
     for (size_t i = 0; i < group; i += 16) {
-        __m256i h = _mm256_cvtepi8_epi16(_mm_loadu_si128((const __m128i *)(const void *)(high + i)));
+        __m256i h = _mm256_cvtepi8_epi16(
+            _mm_loadu_si128((const __m128i *)(const void *)(high + i)));
         __m256i l = _mm256_cvtepi8_epi16(_mm_loadu_si128((const __m128i *)(const void *)(low + i)));
-        _mm256_storeu_si256((__m256i *)(void *)(x + i), _mm256_add_epi16(_mm256_slli_epi16(h, 8), l));
+        _mm256_storeu_si256((__m256i *)(void *)(x + i),
+                            _mm256_add_epi16(_mm256_slli_epi16(h, 8), l));
     }
 }
 
@@ -30,7 +33,8 @@ INLINE __m256i widened(const uint8_t *q)
 }
 
 /* Four inputs of eight features, as two vectors of four features, against `rows` rows. */
-INLINE void multiply(__m256i (*sum)[2], __m256i w0, __m256i w1, int16_t (*x)[MOST_GROUP], size_t k, const int rows)
+INLINE void multiply(__m256i (*sum)[2], __m256i w0, __m256i w1, int16_t (*x)[MOST_GROUP], size_t k,
+                     const int rows)
 {
 #pragma GCC unroll 4
     for (int r = 0; r < rows; r++) {
@@ -41,7 +45,8 @@ INLINE void multiply(__m256i (*sum)[2], __m256i w0, __m256i w1, int16_t (*x)[MOS
 }
 
 /* Sums of q x of eight features over a group. */
-INLINE void products(const uint8_t *q, int16_t (*x)[MOST_GROUP], size_t group, const int bits, const int rows, __m256i *out)
+INLINE void products(const uint8_t *q, int16_t (*x)[MOST_GROUP], size_t group, const int bits,
+                     const int rows, __m256i *out)
 {
     const __m256i half = _mm256_set1_epi16(15);
     __m256i sum[ROWS][2];
@@ -55,7 +60,8 @@ INLINE void products(const uint8_t *q, int16_t (*x)[MOST_GROUP], size_t group, c
             multiply(sum, w0, w1, x, k, rows);
         } else {
             multiply(sum, _mm256_and_si256(w0, half), _mm256_and_si256(w1, half), x, k, rows);
-            multiply(sum, _mm256_srli_epi16(w0, 4), _mm256_srli_epi16(w1, 4), x, k + group / 2, rows);
+            multiply(sum, _mm256_srli_epi16(w0, 4), _mm256_srli_epi16(w1, 4), x, k + group / 2,
+                     rows);
         }
     }
 #pragma GCC unroll 4
@@ -76,7 +82,8 @@ typedef struct position {
 } position;
 
 /* Adds a group's part of `rows` rows to y. */
-INLINE void add_group(const position *at, float (*y)[PC__PANEL], const int rows, const int bits, const int half, const int minimum)
+INLINE void add_group(const position *at, float (*y)[PC__PANEL], const int rows, const int bits,
+                      const int half, const int minimum)
 {
     const pc__grid_task *task = at->task;
     const pc__grid *grid = &task->grid;
@@ -94,18 +101,22 @@ INLINE void add_group(const position *at, float (*y)[PC__PANEL], const int rows,
         for (int r = 0; r < rows; r++) {
             size_t i = (at->row + (size_t)r) * task->groups + at->group;
             __m256 step = _mm256_set1_ps(task->step[i]), sum = _mm256_loadu_ps(y[r] + n);
-            __m256i whole = _mm256_sub_epi32(product[r], _mm256_set1_epi32(grid->zero * task->sum[i]));
+            __m256i whole = _mm256_sub_epi32(product[r],
+                                             _mm256_set1_epi32(grid->zero * task->sum[i]));
             sum = _mm256_fmadd_ps(_mm256_cvtepi32_ps(whole), _mm256_mul_ps(scale, step), sum);
             if (minimum) {
-                const float *less = (const float *)(const void *)(at->data + pc__grid_minimum_at(grid));
-                sum = _mm256_fmadd_ps(_mm256_set1_ps(-(task->step[i] * (float)task->sum[i])), _mm256_load_ps(less + n), sum);
+                const float *less = (const float *)(const void *)(at->data +
+                                                                  pc__grid_minimum_at(grid));
+                sum = _mm256_fmadd_ps(_mm256_set1_ps(-(task->step[i] * (float)task->sum[i])),
+                                      _mm256_load_ps(less + n), sum);
             }
             _mm256_storeu_ps(y[r] + n, sum);
         }
     }
 }
 
-INLINE void block(const pc__grid_task *task, size_t row, const int rows, const int bits, const int half, const int minimum)
+INLINE void block(const pc__grid_task *task, size_t row, const int rows, const int bits,
+                  const int half, const int minimum)
 {
     float y[ROWS][PC__PANEL] = {{0}};
     position at = {task, row, 0, task->panel};
@@ -119,10 +130,18 @@ INLINE void all_rows(const pc__grid_task *task, const int bits, const int half, 
 {
     for (size_t row = 0; row < task->rows; row += ROWS)
         switch (task->rows - row) {
-        case 1: block(task, row, 1, bits, half, minimum); break;
-        case 2: block(task, row, 2, bits, half, minimum); break;
-        case 3: block(task, row, 3, bits, half, minimum); break;
-        default: block(task, row, 4, bits, half, minimum); break;
+        case 1:
+            block(task, row, 1, bits, half, minimum);
+            break;
+        case 2:
+            block(task, row, 2, bits, half, minimum);
+            break;
+        case 3:
+            block(task, row, 3, bits, half, minimum);
+            break;
+        default:
+            block(task, row, 4, bits, half, minimum);
+            break;
         }
 }
 

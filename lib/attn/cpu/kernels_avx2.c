@@ -3,15 +3,18 @@
 
 #include "attn/cpu/kernels_vec.h"
 
-/* Rounded to nearest even, a NaN stays one: bits as in pc__bf16_from(), in the lower half of each lane. */
+/* Rounded to nearest even, a NaN stays one: bits as in pc__bf16_from(), in the lower half of each
+ * lane. */
 INLINE __m256i round_lanes(const float *x)
 {
     __m256 value = _mm256_loadu_ps(x);
     __m256i bits = _mm256_castps_si256(value), high = _mm256_srli_epi32(bits, 16);
     __m256i odd = _mm256_and_si256(high, _mm256_set1_epi32(1));
-    __m256i near = _mm256_srli_epi32(_mm256_add_epi32(bits, _mm256_add_epi32(odd, _mm256_set1_epi32(0x7fff))), 16);
+    __m256i near = _mm256_srli_epi32(
+        _mm256_add_epi32(bits, _mm256_add_epi32(odd, _mm256_set1_epi32(0x7fff))), 16);
     __m256i quiet = _mm256_or_si256(high, _mm256_set1_epi32(0x40));
-    return _mm256_blendv_epi8(near, quiet, _mm256_castps_si256(_mm256_cmp_ps(value, value, _CMP_UNORD_Q)));
+    return _mm256_blendv_epi8(near, quiet,
+                              _mm256_castps_si256(_mm256_cmp_ps(value, value, _CMP_UNORD_Q)));
 }
 
 void pc__to_bf16_avx2(const float *x, size_t count, uint16_t *out)

@@ -1,5 +1,6 @@
-/* Attention, linear layers and the gate in fp32 arithmetic, for any width of vector: included by one file a width, after vec256.h or
- * vec512.h. K, V and weights in bf16 are widened in registers; weights of attention are not rounded. */
+/* Attention, linear layers and the gate in fp32 arithmetic, for any width of vector: included by
+ * one file a width, after vec256.h or vec512.h. K, V and weights in bf16 are widened in registers;
+ * weights of attention are not rounded. */
 #ifndef PC_ATTN_CPU_KERNELS_VEC_H
 #define PC_ATTN_CPU_KERNELS_VEC_H
 
@@ -9,7 +10,8 @@
 
 enum { GROUP = 24 };
 
-/* A page for up to GROUP rows: K for all of them while it lies in the first-level cache, then the weights, then V. */
+/* A page for up to GROUP rows: K for all of them while it lies in the first-level cache, then the
+ * weights, then V. */
 typedef struct group {
     const pc__attn_task *task;
     const uint8_t *data; /* the page */
@@ -18,8 +20,9 @@ typedef struct group {
     float s[GROUP][PC__PAGE], scale[GROUP];
 } group;
 
-/* While a page is worked on, another is fetched, by each block of rows that works on it: the run's next one by the first block, pages that are
- * wanted later by the others. Pages of one head are far apart, which no hardware prefetcher follows. */
+/* While a page is worked on, another is fetched, by each block of rows that works on it: the run's
+ * next one by the first block, pages that are wanted later by the others. Pages of one head are far
+ * apart, which no hardware prefetcher follows. */
 INLINE ptrdiff_t fetched_by(group *g, size_t row, int last_page)
 {
     if (row == 0 && !last_page)
@@ -31,7 +34,13 @@ INLINE void block_scores(group *g, size_t at, size_t rows, const int bf16, ptrdi
 {
     const pc__attn_task *task = g->task;
     size_t dim = bf16 ? task->k_dim + task->k_dim % 2 : task->k_dim, row = g->row + at;
-    product p = {.b = g->data, .line = PC__PAGE, .steps = dim, .y = g->s[at], .ldy = PC__PAGE, .width = PC__PAGE, .fetch = fetch};
+    product p = {.b = g->data,
+                 .line = PC__PAGE,
+                 .steps = dim,
+                 .y = g->s[at],
+                 .ldy = PC__PAGE,
+                 .width = PC__PAGE,
+                 .fetch = fetch};
     const void *q = bf16 ? (const void *)(task->q16 + row * dim) : task->q + row * dim;
     multiply_all(&p, q, dim, rows, bf16);
 }
@@ -39,8 +48,15 @@ INLINE void block_scores(group *g, size_t at, size_t rows, const int bf16, ptrdi
 INLINE void block_values(group *g, size_t at, size_t rows, const int bf16, ptrdiff_t fetch)
 {
     const pc__attn_task *task = g->task;
-    product p = {.b = g->data + task->v_offset, .line = task->v_dim, .steps = PC__PAGE, .x = g->s[at], .ldx = PC__PAGE,
-                 .scale = g->scale + at, .y = task->acc + (g->row + at) * task->v_dim, .ldy = task->v_dim, .width = task->v_dim,
+    product p = {.b = g->data + task->v_offset,
+                 .line = task->v_dim,
+                 .steps = PC__PAGE,
+                 .x = g->s[at],
+                 .ldx = PC__PAGE,
+                 .scale = g->scale + at,
+                 .y = task->acc + (g->row + at) * task->v_dim,
+                 .ldy = task->v_dim,
+                 .width = task->v_dim,
                  .fetch = fetch};
     (bf16 ? multiply_bf16 : multiply_f32)(&p, rows);
 }
@@ -70,7 +86,8 @@ INLINE void group_page(group *g, int last_page, const int bf16)
     }
     for (size_t at = 0; at < g->rows; at += step_rows)
         if (sees[at])
-            block_values(g, at, g->rows - at < step_rows ? g->rows - at : step_rows, bf16, fetch[at]);
+            block_values(g, at, g->rows - at < step_rows ? g->rows - at : step_rows, bf16,
+                         fetch[at]);
 }
 
 INLINE void attend(const pc__attn_task *task, size_t first_page, size_t last_page, const int bf16)
@@ -95,19 +112,32 @@ static void attend_bf16(const pc__attn_task *task, size_t first_page, size_t las
     attend(task, first_page, last_page, 1);
 }
 
-/* Bytes by which several rows' work is ahead of what the hardware fetches of its own; a single row reads faster than it can be told. */
+/* Bytes by which several rows' work is ahead of what the hardware fetches of its own; a single row
+ * reads faster than it can be told. */
 enum { PANEL_AHEAD = 2048 };
 
-static void panel_f32(const void *panel, size_t in, const void *x, size_t ldx, size_t rows, float *y, size_t ldy, size_t width)
+static void panel_f32(const void *panel, size_t in, const void *x, size_t ldx, size_t rows,
+                      float *y, size_t ldy, size_t width)
 {
-    product p = {.b = panel, .line = PC__PANEL, .steps = in, .y = y, .ldy = ldy, .width = width,
+    product p = {.b = panel,
+                 .line = PC__PANEL,
+                 .steps = in,
+                 .y = y,
+                 .ldy = ldy,
+                 .width = width,
                  .fetch = rows > 1 ? PANEL_AHEAD : 0};
     multiply_all(&p, x, ldx, rows, 0);
 }
 
-static void panel_bf16(const void *panel, size_t in, const void *x, size_t ldx, size_t rows, float *y, size_t ldy, size_t width)
+static void panel_bf16(const void *panel, size_t in, const void *x, size_t ldx, size_t rows,
+                       float *y, size_t ldy, size_t width)
 {
-    product p = {.b = panel, .line = PC__PANEL, .steps = in, .y = y, .ldy = ldy, .width = width,
+    product p = {.b = panel,
+                 .line = PC__PANEL,
+                 .steps = in,
+                 .y = y,
+                 .ldy = ldy,
+                 .width = width,
                  .fetch = rows > 1 ? PANEL_AHEAD : 0};
     multiply_all(&p, x, ldx, rows, 1);
 }

@@ -1,6 +1,7 @@
-/* The one inner loop of all fp32 arithmetic here: y = scale * y + x B, a few rows of x against a wide matrix B in fp32 or bf16.
- * Scores are queries times K, outputs are weights times V, linear layers are inputs times panels: a page's K and V and a panel have
- * the same form. Sums of VEC_ROWS rows stay in registers; every column's sum runs over the steps in order, so that a row's result
+/* The one inner loop of all fp32 arithmetic here: y = scale * y + x B, a few rows of x against a
+ * wide matrix B in fp32 or bf16. Scores are queries times K, outputs are weights times V, linear
+ * layers are inputs times panels: a page's K and V and a panel have the same form. Sums of VEC_ROWS
+ * rows stay in registers; every column's sum runs over the steps in order, so that a row's result
  * is the same whatever rows and columns are taken with it. */
 #ifndef PC_ATTN_CPU_PRODUCT_VEC_H
 #define PC_ATTN_CPU_PRODUCT_VEC_H
@@ -8,7 +9,7 @@
 #include <string.h>
 
 typedef struct product {
-    const void *b;      /* fp32 [steps][line], or bf16 [steps / 2][line][2]; columns [0, width) are read */
+    const void *b;      /* fp32 [steps][line], bf16 [steps / 2][line][2]; columns [0, width) */
     size_t line, steps; /* steps is even in bf16 */
     const float *x;     /* [rows][ldx] */
     size_t ldx;
@@ -18,7 +19,8 @@ typedef struct product {
     ptrdiff_t fetch; /* what is read of B is fetched that many bytes further on; 0: nothing is */
 } product;
 
-enum { PIECE = 256 }; /* steps of a panel that stay in the first-level cache while several rows use them */
+/* Steps of a panel that stay in the first-level cache while several rows use them. */
+enum { PIECE = 256 };
 
 INLINE void fetch_ahead(const float *b, const int vectors, ptrdiff_t by)
 {
@@ -36,8 +38,8 @@ INLINE vec load_b(const float *b, int j, const int vectors, const int partial, v
 }
 
 /* One step in fp32 or one half of a step of two in bf16: `part` is 0 (fp32), 1 or 2. */
-INLINE void step(vec (*sum)[8], const float *b, const float *x, size_t ldx, const int part, const int rows, const int vectors,
-                 const int partial, vec_mask last)
+INLINE void step(vec (*sum)[8], const float *b, const float *x, size_t ldx, const int part,
+                 const int rows, const int vectors, const int partial, vec_mask last)
 {
     vec w[8], v[12];
     if (rows <= vectors) {
@@ -72,9 +74,11 @@ INLINE void step(vec (*sum)[8], const float *b, const float *x, size_t ldx, cons
 }
 
 /* `vectors` of columns, the last of which is cut to some lanes if `partial`. */
-INLINE void tile(const product *p, size_t column, const int bf16, const int rows, const int vectors, const int partial, vec_mask last)
+INLINE void tile(const product *p, size_t column, const int bf16, const int rows, const int vectors,
+                 const int partial, vec_mask last)
 {
-    const float *b = (const float *)p->b + column, *x = p->x; /* a pair of bf16 is as wide as a float */
+    const float *b = (const float *)p->b + column; /* a pair of bf16 is as wide as a float */
+    const float *x = p->x;
     size_t line = p->line, steps = p->steps, ldx = p->ldx;
     ptrdiff_t fetch = p->fetch;
     float *y = p->y + column;
@@ -83,7 +87,9 @@ INLINE void tile(const product *p, size_t column, const int bf16, const int rows
     for (int r = 0; r < rows; r++, y += p->ldy)
 #pragma GCC unroll 8
         for (int j = 0; j < vectors; j++)
-            sum[r][j] = p->scale ? vec_mul(vec_set(p->scale[r]), load_b(y, j, vectors, partial, last)) : vec_zero();
+            sum[r][j] = p->scale
+                            ? vec_mul(vec_set(p->scale[r]), load_b(y, j, vectors, partial, last))
+                            : vec_zero();
     for (size_t i = 0; i < steps; i += bf16 ? 2 : 1, b += line) {
         fetch_ahead(b, vectors, fetch);
         step(sum, b, x + i, ldx, bf16, rows, vectors, partial, last);
@@ -123,20 +129,44 @@ INLINE void all_columns(const product *p, const int bf16, const int rows)
 INLINE void any_rows(const product *p, const int bf16, size_t rows)
 {
     switch (rows) {
-    case 1: all_columns(p, bf16, 1); break;
-    case 2: all_columns(p, bf16, 2); break;
-    case 3: all_columns(p, bf16, 3); break;
-    case 4: all_columns(p, bf16, 4); break;
-    case 5: all_columns(p, bf16, 5); break;
+    case 1:
+        all_columns(p, bf16, 1);
+        break;
+    case 2:
+        all_columns(p, bf16, 2);
+        break;
+    case 3:
+        all_columns(p, bf16, 3);
+        break;
+    case 4:
+        all_columns(p, bf16, 4);
+        break;
+    case 5:
+        all_columns(p, bf16, 5);
+        break;
 #if defined(__AVX512F__)
-    case 7: all_columns(p, bf16, 7); break;
-    case 8: all_columns(p, bf16, 8); break;
-    case 9: all_columns(p, bf16, 9); break;
-    case 10: all_columns(p, bf16, 10); break;
-    case 11: all_columns(p, bf16, 11); break;
-    case 12: all_columns(p, bf16, 12); break;
+    case 7:
+        all_columns(p, bf16, 7);
+        break;
+    case 8:
+        all_columns(p, bf16, 8);
+        break;
+    case 9:
+        all_columns(p, bf16, 9);
+        break;
+    case 10:
+        all_columns(p, bf16, 10);
+        break;
+    case 11:
+        all_columns(p, bf16, 11);
+        break;
+    case 12:
+        all_columns(p, bf16, 12);
+        break;
 #endif
-    default: all_columns(p, bf16, 6); break;
+    default:
+        all_columns(p, bf16, 6);
+        break;
     }
 }
 
@@ -179,7 +209,7 @@ static void multiply_widened(const product *p, const uint16_t *x, size_t ldx, si
     multiply_bf16(&own, rows);
 }
 
-/* y = x B for any number of rows: x [rows][ldx] is of B's dtype (p->x and p->scale are not used). */
+/* y = x B for any number of rows: x [rows][ldx] is of B's dtype; p->x, p->scale are not used. */
 INLINE void multiply_all(const product *p, const void *x, size_t ldx, size_t rows, const int bf16)
 {
     static const float ones[8] = {1, 1, 1, 1, 1, 1, 1, 1};

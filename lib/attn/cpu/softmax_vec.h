@@ -30,8 +30,9 @@ INLINE float no_weights(float *s)
     return 1.0f;
 }
 
-/* s[PC__PAGE] scores in, weights relative to the new maximum out (0 where not visible); returns what the row's old sums are to be
- * multiplied by. The row's m is updated, its l is the caller's (who may round the weights before). */
+/* s[PC__PAGE] scores in, weights relative to the new maximum out (0 where not visible); returns
+ * what the row's old sums are to be multiplied by. The row's m is updated, its l is the caller's
+ * (who may round the weights before). */
 INLINE float vec_softmax(const pc__attn_task *task, size_t r, size_t page, float *s)
 {
     uint32_t a, b;

@@ -1,5 +1,5 @@
-/* Eight floats at a time: AVX2 with FMA. The same names as in vec512.h; what is built of them is the
- * same text for both widths (product_vec.h, softmax_vec.h, kernels_vec.h). */
+/* Eight floats at a time: AVX2 with FMA. The same names as in vec512.h; what is built of them is
+ * the same text for both widths (product_vec.h, softmax_vec.h, kernels_vec.h). */
 #ifndef PC_ATTN_CPU_VEC256_H
 #define PC_ATTN_CPU_VEC256_H
 
@@ -51,7 +51,8 @@ INLINE void vec_store(float *p, vec x)
 /* Lanes [a, b) of those that begin at `base`. */
 INLINE vec_mask vec_lanes(uint32_t a, uint32_t b, uint32_t base)
 {
-    __m256i lane = _mm256_add_epi32(_mm256_setr_epi32(0, 1, 2, 3, 4, 5, 6, 7), _mm256_set1_epi32((int32_t)base));
+    __m256i lane = _mm256_add_epi32(_mm256_setr_epi32(0, 1, 2, 3, 4, 5, 6, 7),
+                                    _mm256_set1_epi32((int32_t)base));
     return _mm256_andnot_si256(_mm256_cmpgt_epi32(_mm256_set1_epi32((int32_t)a), lane),
                                _mm256_cmpgt_epi32(_mm256_set1_epi32((int32_t)b), lane));
 }
@@ -97,8 +98,10 @@ INLINE vec vec_from_bf16(const uint16_t *p)
 /* The same of pairs of fp16, exact. */
 INLINE void vec_halves(vec pairs, vec *first, vec *second)
 {
-    const __m256i apart = _mm256_setr_epi8(0, 1, 4, 5, 8, 9, 12, 13, 2, 3, 6, 7, 10, 11, 14, 15, 0, 1, 4, 5, 8, 9, 12, 13, 2, 3, 6, 7, 10, 11, 14, 15);
-    __m256i x = _mm256_permute4x64_epi64(_mm256_shuffle_epi8(_mm256_castps_si256(pairs), apart), 0xd8);
+    const __m256i apart = _mm256_setr_epi8(0, 1, 4, 5, 8, 9, 12, 13, 2, 3, 6, 7, 10, 11, 14, 15, 0,
+                                           1, 4, 5, 8, 9, 12, 13, 2, 3, 6, 7, 10, 11, 14, 15);
+    __m256i x = _mm256_permute4x64_epi64(_mm256_shuffle_epi8(_mm256_castps_si256(pairs), apart),
+                                         0xd8);
     *first = _mm256_cvtph_ps(_mm256_castsi256_si128(x));
     *second = _mm256_cvtph_ps(_mm256_extracti128_si256(x, 1));
 }
@@ -106,7 +109,8 @@ INLINE void vec_halves(vec pairs, vec *first, vec *second)
 /* Of fours of signed bytes, byte i. */
 INLINE vec vec_byte(vec fours, const int i)
 {
-    return _mm256_cvtepi32_ps(_mm256_srai_epi32(_mm256_slli_epi32(_mm256_castps_si256(fours), 24 - 8 * i), 24));
+    return _mm256_cvtepi32_ps(
+        _mm256_srai_epi32(_mm256_slli_epi32(_mm256_castps_si256(fours), 24 - 8 * i), 24));
 }
 
 INLINE vec vec_add(vec a, vec b)
@@ -160,9 +164,11 @@ INLINE vec vec_whole(vec x)
 INLINE vec vec_scale(vec x, vec n)
 {
     const __m256i bias = _mm256_set1_epi32(127);
-    __m256i all = _mm256_cvtps_epi32(n), half = _mm256_srai_epi32(all, 1), rest = _mm256_sub_epi32(all, half);
+    __m256i all = _mm256_cvtps_epi32(n), half = _mm256_srai_epi32(all, 1),
+            rest = _mm256_sub_epi32(all, half);
     x = _mm256_mul_ps(x, _mm256_castsi256_ps(_mm256_slli_epi32(_mm256_add_epi32(half, bias), 23)));
-    return _mm256_mul_ps(x, _mm256_castsi256_ps(_mm256_slli_epi32(_mm256_add_epi32(rest, bias), 23)));
+    return _mm256_mul_ps(x,
+                         _mm256_castsi256_ps(_mm256_slli_epi32(_mm256_add_epi32(rest, bias), 23)));
 }
 
 INLINE float vec_get(vec x)

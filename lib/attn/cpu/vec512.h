@@ -50,7 +50,8 @@ INLINE void vec_store(float *p, vec x)
 /* Lanes [a, b) of those that begin at `base`. */
 INLINE vec_mask vec_lanes(uint32_t a, uint32_t b, uint32_t base)
 {
-    uint32_t lo = a > base ? (a - base < 16 ? a - base : 16) : 0, hi = b > base ? (b - base < 16 ? b - base : 16) : 0;
+    uint32_t lo = a > base ? (a - base < 16 ? a - base : 16) : 0,
+             hi = b > base ? (b - base < 16 ? b - base : 16) : 0;
     return (__mmask16)(((1u << hi) - 1u) & ~((1u << lo) - 1u));
 }
 
@@ -83,7 +84,8 @@ INLINE vec vec_first(vec pairs)
 
 INLINE vec vec_second(vec pairs)
 {
-    return _mm512_castsi512_ps(_mm512_and_si512(_mm512_castps_si512(pairs), _mm512_set1_epi32((int32_t)0xffff0000u)));
+    return _mm512_castsi512_ps(
+        _mm512_and_si512(_mm512_castps_si512(pairs), _mm512_set1_epi32((int32_t)0xffff0000u)));
 }
 
 INLINE vec vec_from_bf16(const uint16_t *p)
@@ -95,9 +97,13 @@ INLINE vec vec_from_bf16(const uint16_t *p)
 /* The same of pairs of fp16, exact. */
 INLINE void vec_halves(vec pairs, vec *first, vec *second)
 {
-    const __m512i even = _mm512_set_epi32(0x001e001c, 0x001a0018, 0x00160014, 0x00120010, 0x000e000c, 0x000a0008, 0x00060004, 0x00020000,
-                                          0x001e001c, 0x001a0018, 0x00160014, 0x00120010, 0x000e000c, 0x000a0008, 0x00060004, 0x00020000);
-    __m512i x = _mm512_permutexvar_epi16(_mm512_mask_add_epi16(even, 0xffff0000u, even, _mm512_set1_epi16(1)), _mm512_castps_si512(pairs));
+    const __m512i even = _mm512_set_epi32(0x001e001c, 0x001a0018, 0x00160014, 0x00120010,
+                                          0x000e000c, 0x000a0008, 0x00060004, 0x00020000,
+                                          0x001e001c, 0x001a0018, 0x00160014, 0x00120010,
+                                          0x000e000c, 0x000a0008, 0x00060004, 0x00020000);
+    __m512i x = _mm512_permutexvar_epi16(
+        _mm512_mask_add_epi16(even, 0xffff0000u, even, _mm512_set1_epi16(1)),
+        _mm512_castps_si512(pairs));
     *first = _mm512_cvtph_ps(_mm512_castsi512_si256(x));
     *second = _mm512_cvtph_ps(_mm512_extracti64x4_epi64(x, 1));
 }
@@ -105,7 +111,8 @@ INLINE void vec_halves(vec pairs, vec *first, vec *second)
 /* Of fours of signed bytes, byte i. */
 INLINE vec vec_byte(vec fours, const int i)
 {
-    return _mm512_cvtepi32_ps(_mm512_srai_epi32(_mm512_slli_epi32(_mm512_castps_si512(fours), (unsigned)(24 - 8 * i)), 24));
+    return _mm512_cvtepi32_ps(_mm512_srai_epi32(
+        _mm512_slli_epi32(_mm512_castps_si512(fours), (unsigned)(24 - 8 * i)), 24));
 }
 
 INLINE vec vec_add(vec a, vec b)

@@ -157,7 +157,7 @@ PC_API void pc_context_free(pc_context *context);
 typedef struct pc_model pc_model;
 typedef struct pc_segment pc_segment;
 
-/* F16 and I8 are formats of K and V, not of computing. I8: scale * int8, K with a scale a channel of each page, V with one a token. */
+/* F16 is a format of K and V, not of computing. I8 of K and V: scale * int8, K with a scale a channel of each page, V with one a token. */
 enum { PC_DTYPE_DEFAULT = 0, PC_DTYPE_F32 = 1, PC_DTYPE_BF16 = 2, PC_DTYPE_F16 = 3, PC_DTYPE_I8 = 4 };
 enum { PC_POSITION_NONE = 0, PC_POSITION_ROPE = 1, PC_POSITION_ALIBI = 2, PC_POSITION_LEARNED = 3 };
 
@@ -168,8 +168,11 @@ typedef struct pc_model_options {
     size_t struct_size;
     uint32_t compute;         /* PC_DTYPE_F32 or PC_DTYPE_BF16; default: BF16 where the CPU has bf16 dot products and the
                                  file is not F32, else F32; and Q8_0, Q4_0, Q4_K, Q6_K matrices are
-                                 computed with as they are where the CPU has fast byte products. With
-                                 a format asked for, all matrices are expanded to it. */
+                                 computed with as they are where the CPU has fast byte products (inputs
+                                 rounded to 16 bits a group). With F32 or BF16 asked for, all matrices
+                                 are expanded to it. I8: as by default, but the inputs of quantised
+                                 matrices are rounded to 8 bits a group, as most runtimes do: half the
+                                 products, about twice the error of BF16. */
     uint32_t kv;              /* format of K and V; default: that of computing. F32, BF16, F16: of all of them. I8: encoded
                                  segments are kept so, a bit more than half the bytes of BF16, while tokens of a running
                                  request stay in the format of computing. What I8 states take part in is

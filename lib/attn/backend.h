@@ -27,7 +27,7 @@ typedef struct pc__backend {
     void (*release)(pc_context *context, void *memory);
 
     /* Linear layers. compute: PC_DTYPE_F32 or PC_DTYPE_BF16 (weights and inputs rounded to bf16, fp32 sums). A source on a grid is computed on it,
-     * whatever `compute` is: exact integer products with inputs of 16 bits a group, fp32 sums over the groups. bias [out] or NULL, copied.
+     * whatever `compute` is: exact integer products with inputs of 16 bits a group (of 8 if it is PC_DTYPE_I8), fp32 sums over the groups. bias [out] or NULL, copied.
      * Row r of y depends on row r of x alone, bit for bit, however many rows are computed together. */
     pc_status (*linear_new)(pc__linear **out, pc_context *context, size_t out_features, size_t in_features, uint32_t compute,
                             const pc__weight_source *source, const float *bias);

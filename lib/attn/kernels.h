@@ -41,13 +41,13 @@ typedef void (*pc__panel_fn)(const void *panel, size_t in, const void *x, size_t
 /* Panels on a grid. Of each group of inputs, one after the other: q, scale, minimum.
  *   8 bits: q [group / 4][PC__PANEL][4]; 4 bits: q [group / 8][PC__PANEL][4], in the low half of each byte inputs 0 … group / 2 - 1, in the high half
  *   the others; scale [PC__PANEL] fp16 or fp32 (grid.half); minimum [PC__PANEL] fp32 (grid.minimum). 64-byte aligned.
- * An input is step * x, x = 256 * high + low with signed bytes, |x| < 2^15. Per group and feature: product = sum of (q - zero) x, exact in 32 bits;
+ * An input is step * x, x = 256 * high + low with signed bytes, |x| < 2^15, or x = high where low is NULL. Per group and feature: product = sum of (q - zero) x, exact in 32 bits;
  * y = fma(product, scale * step, y); with minimums y = fma(-(step * sum of x), minimum, y). Same bits in every variant. */
 typedef struct pc__grid_task {
     const uint8_t *panel;
     pc__grid grid;
     size_t groups;
-    const int8_t *high, *low; /* [rows][groups * group] */
+    const int8_t *high, *low; /* [rows][groups * group]; low NULL: inputs of 8 bits */
     const float *step;        /* [rows][groups] */
     const int32_t *sum;       /* [rows][groups] of x */
     size_t rows;

@@ -111,7 +111,7 @@ static pc_status bind_stack(const binder *b, const pc__part *parts, stack *s, pc
     PC__TRY(stack_bias(b, parts, s, &bias), done);
     pc__weight_source source = {s, stack_rows, common_grid(b, s), stack_grid};
     status = native->backend->linear_new(out, native->context, total_rows(s), s->cols,
-                                         native->compute, &source, bias);
+                                         source.grid.bits && b->options->grids == 8 ? PC_DTYPE_I8 : native->compute, &source, bias);
 done:
     pc__free(b->mem, bias);
     return status;

@@ -127,27 +127,28 @@ static int is_f32(const pc__weights *weights)
     return largest && largest->type == PC__T_F32;
 }
 
-/* Quantised matrices are computed with as they are, unless the caller asks for a number format. */
-static int on_grids(const pc__weights *weights, const pc_model_options *options)
+/* Quantised matrices are computed with as they are, unless the caller asks for a number format: bits of their inputs, or 0. */
+static uint32_t on_grids(const pc__weights *weights, const pc_model_options *options)
 {
-    if (options->compute != PC_DTYPE_DEFAULT || !pc__cpu_backend()->grids())
+    int narrow = options->compute == PC_DTYPE_I8;
+    if (!narrow && (options->compute != PC_DTYPE_DEFAULT || !pc__cpu_backend()->grids()))
         return 0;
     for (size_t i = 0; i < pc__weights_count(weights); i++)
         if (pc__ttype_grid(pc__weights_at(weights, i)->type).bits)
-            return 1;
+            return narrow ? 8 : 16;
     return 0;
 }
 
-/* The same weights expanded and on their grids round differently: their states are not each other's. */
-static pc__id on_grid_fingerprint(pc__id fingerprint)
+/* The same weights expanded and on their grids, with inputs of 16 and of 8 bits, round differently: their states are not each other's. */
+static pc__id on_grid_fingerprint(pc__id fingerprint, uint32_t bits)
 {
     pc__digest digest;
-    pc__digest_start(&digest, "on-grid/1");
+    pc__digest_start(&digest, bits == 8 ? "on-grid-8/1" : "on-grid/1");
     pc__digest_bytes(&digest, fingerprint.bytes, sizeof fingerprint.bytes);
     return pc__digest_end(&digest);
 }
 
-static pc_status bind_file(opened *o, const pc_model_options *options, int grids, pc_model *model)
+static pc_status bind_file(opened *o, const pc_model_options *options, uint32_t grids, pc_model *model)
 {
     pc__bind_options how = {pc__choose_compute(options->compute, is_f32(o->weights)), options->kv,
                             grids, options->progress, options->progress_user};
@@ -190,10 +191,10 @@ pc_status pc_model_load(pc_model **out, pc_context *context, const char *path,
     PC__TRY(pc__model_new(&model, context), done);
     if (!o.vocab_only) {
         PC__TRY(pc__weights_digest(o.weights, context, &fingerprint), done);
-        int grids = on_grids(o.weights, &settings);
+        uint32_t grids = on_grids(o.weights, &settings);
         fingerprint = pc__model_fingerprint(&o.arch, fingerprint);
         if (grids)
-            fingerprint = on_grid_fingerprint(fingerprint);
+            fingerprint = on_grid_fingerprint(fingerprint, grids);
         PC__TRY(bind_file(&o, &settings, grids, model), done);
     }
     model->tokenizer = o.tokenizer;

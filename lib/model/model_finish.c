@@ -16,7 +16,7 @@ static int multiplies_bf16(void)
 
 uint32_t pc__choose_compute(uint32_t asked, int weights_are_f32)
 {
-    if (asked != PC_DTYPE_DEFAULT)
+    if (asked == PC_DTYPE_F32 || asked == PC_DTYPE_BF16)
         return asked;
     return !weights_are_f32 && multiplies_bf16() ? PC_DTYPE_BF16 : PC_DTYPE_F32;
 }
@@ -35,8 +35,8 @@ pc_status pc__model_options(pc_model_options *out, const pc_model_options *optio
         return pc__fail(PC_ERR_INVALID, "pc_model_options: unknown flags %#llx",
                         (unsigned long long)out->flags);
     if (out->compute != PC_DTYPE_DEFAULT && out->compute != PC_DTYPE_F32
-        && out->compute != PC_DTYPE_BF16)
-        return pc__fail(PC_ERR_UNSUPPORTED, "pc_model_options: compute %u is neither F32 nor BF16",
+        && out->compute != PC_DTYPE_BF16 && out->compute != PC_DTYPE_I8)
+        return pc__fail(PC_ERR_UNSUPPORTED, "pc_model_options: compute %u is neither F32 nor BF16 nor I8",
                         out->compute);
     return PC_OK;
 }

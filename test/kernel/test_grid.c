@@ -59,7 +59,7 @@ typedef struct inputs {
     int32_t sum[MOST_ROWS * MOST_IN / 16];
 } inputs;
 
-static void make_inputs(inputs *x, const pc__grid *grid, size_t in, size_t rows, int extreme, pc_test_rng *rng)
+static void make_inputs(inputs *x, const pc__grid *grid, size_t in, size_t rows, int extreme, int wide, pc_test_rng *rng)
 {
     size_t groups = in / grid->group;
     for (size_t g = 0; g < rows * groups; g++) {
@@ -68,12 +68,12 @@ static void make_inputs(inputs *x, const pc__grid *grid, size_t in, size_t rows,
         for (size_t i = g * grid->group; i < (g + 1) * grid->group; i++) {
             x->high[i] = extreme ? (int8_t)(extreme > 0 ? 127 : -127) : (int8_t)((int)(pc_test_bits(rng) % 255) - 127);
             x->low[i] = extreme ? 0 : (int8_t)((int)(pc_test_bits(rng) % 256) - 128);
-            x->sum[g] += 256 * x->high[i] + x->low[i];
+            x->sum[g] += wide ? 256 * x->high[i] + x->low[i] : x->high[i];
         }
     }
 }
 
-static void same_as_reference(pc__grid grid, size_t groups, size_t rows, size_t width, int extreme, pc_test_rng *rng)
+static void same_as_reference(pc__grid grid, size_t groups, size_t rows, size_t width, int extreme, int wide, pc_test_rng *rng)
 {
     enum { LD = PC__PANEL + 3 };
     static inputs x;
@@ -95,10 +95,10 @@ static void same_as_reference(pc__grid grid, size_t groups, size_t rows, size_t 
             if (grid.minimum)
                 memcpy(group + pc__grid_minimum_at(&grid) + 4 * n, &minimum, sizeof minimum);
         }
-    make_inputs(&x, &grid, groups * grid.group, rows, extreme, rng);
+    make_inputs(&x, &grid, groups * grid.group, rows, extreme, wide, rng);
     memset(want, 0xa5, sizeof want);
     memset(got, 0xa5, sizeof got);
-    pc__grid_task task = {panel, grid, groups, x.high, x.low, x.step, x.sum, rows, want, LD, width};
+    pc__grid_task task = {panel, grid, groups, x.high, wide ? x.low : NULL, x.step, x.sum, rows, want, LD, width};
     pc__grid_c(&task);
     task.y = got;
     best->grid(&task);
@@ -112,14 +112,16 @@ static void kernels(pc_test_rng *rng)
     for (size_t i = 0; i < GRIDS; i++)
         for (size_t rows = 1; rows <= MOST_ROWS; rows += rows < 9 || rows >= 14 ? 1 : 5)
             for (size_t w = 0; w < sizeof widths / sizeof *widths; w++) {
-                same_as_reference(grids[i], 1 + rows % 5, rows, widths[w], 0, rng);
-                same_as_reference(grids[i], 2, rows, widths[w], w % 2 ? 1 : -1, rng);
+                same_as_reference(grids[i], 1 + rows % 5, rows, widths[w], 0, 1, rng);
+                same_as_reference(grids[i], 2, rows, widths[w], w % 2 ? 1 : -1, 1, rng);
+                same_as_reference(grids[i], 1 + rows % 5, rows, widths[w], 0, 0, rng);
+                same_as_reference(grids[i], 2, rows, widths[w], w % 2 ? -1 : 1, 0, rng);
             }
 }
 
 /* -------------------------------------------------------------------- the layer */
 
-static void check_layer(const matrix *m, const float *x, const float *bias, const float *y, size_t rows)
+static void check_layer(const matrix *m, const float *x, const float *bias, const float *y, size_t rows, double steps)
 {
     double worst = 0.0;
     for (size_t r = 0; r < rows; r++)
@@ -133,20 +135,20 @@ static void check_layer(const matrix *m, const float *x, const float *bias, cons
                     most = fmax(most, fabs((double)x[r * m->in + k]));
                     sum += fabs(w) + fabs((double)m->scale[(n * m->in + g) / m->grid.group]) * 256;
                 }
-                room += most * sum * (0.5 / 32512 + 1e-6); /* half a step an input, and fp32 sums */
+                room += most * sum * (0.5 / steps + 1e-6); /* half a step an input, and fp32 sums */
             }
             worst = fmax(worst, fabs((double)y[r * m->out + n] - exact) / room);
         }
     CHECK(worst <= 1.0);
 }
 
-static pc_status new_layer(pc__linear **out, pc_context *context, matrix *m, const float *bias)
+static pc_status new_layer(pc__linear **out, pc_context *context, matrix *m, uint32_t compute, const float *bias)
 {
     pc__weight_source source = {.user = m, .grid = m->grid, .grid_rows = give_grid};
-    return pc__linear_new(out, context, m->out, m->in, PC_DTYPE_BF16, &source, bias);
+    return pc__linear_new(out, context, m->out, m->in, compute, &source, bias);
 }
 
-static void layer(pc_context *one, pc_context *three, pc__grid grid, size_t in, size_t out, pc_test_rng *rng)
+static void layer(pc_context *one, pc_context *three, pc__grid grid, size_t in, size_t out, uint32_t compute, pc_test_rng *rng)
 {
     static matrix m;
     static float x[MOST_ROWS * MOST_IN], y[2][MOST_ROWS * MOST_OUT], bias[MOST_OUT];
@@ -157,11 +159,11 @@ static void layer(pc_context *one, pc_context *three, pc__grid grid, size_t in, 
     memset(x + in, 0, grid.group * sizeof *x); /* a group of zeros */
     for (size_t n = 0; n < out; n++)
         bias[n] = pc_test_normal(rng);
-    CHECK_OK(new_layer(&a, one, &m, bias));
-    CHECK_OK(new_layer(&b, three, &m, bias));
+    CHECK_OK(new_layer(&a, one, &m, compute, bias));
+    CHECK_OK(new_layer(&b, three, &m, compute, bias));
     CHECK_STR(pc__linear_way_name(a), "grid");
     CHECK_OK(pc__linear_run(a, x, MOST_ROWS, y[0]));
-    check_layer(&m, x, bias, y[0], MOST_ROWS);
+    check_layer(&m, x, bias, y[0], MOST_ROWS, compute == PC_DTYPE_I8 ? 127 : 32512);
     CHECK_OK(pc__linear_run(b, x, MOST_ROWS, y[1]));
     CHECK(!memcmp(y[0], y[1], MOST_ROWS * out * sizeof(float)));
     for (size_t r = 0; r < MOST_ROWS; r++) {
@@ -189,7 +191,7 @@ static void fail_everywhere(pc_test_rng *rng)
         pc__linear *linear = NULL;
         options.allocator = &allocator;
         options.threads = 1;
-        if (pc_context_new(&context, &options) == PC_OK && new_layer(&linear, context, &m, y) == PC_OK) {
+        if (pc_context_new(&context, &options) == PC_OK && new_layer(&linear, context, &m, at % 2 ? PC_DTYPE_BF16 : PC_DTYPE_I8, y) == PC_OK) {
             pc_status status = pc__linear_run(linear, x, 1, y);
             CHECK(status == PC_OK || status == PC_ERR_NOMEM);
         }
@@ -215,7 +217,8 @@ int main(void)
     kernels(&rng);
     for (size_t i = 0; i < GRIDS; i++)
         for (size_t s = 0; s < sizeof sizes / sizeof *sizes; s++)
-            layer(one, three, grids[i], sizes[s][0], sizes[s][1], &rng);
+            for (int narrow = 0; narrow < 2; narrow++)
+                layer(one, three, grids[i], sizes[s][0], sizes[s][1], narrow ? PC_DTYPE_I8 : PC_DTYPE_BF16, &rng);
     fail_everywhere(&rng);
     pc_context_free(one);
     pc_context_free(three);

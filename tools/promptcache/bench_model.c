@@ -8,7 +8,7 @@ int bench_model_open(bench_model *b, const bench_model_options *options, const c
     *b = (bench_model){.info = PC_MODEL_INFO_INIT};
     if (options->shape && options->model)
         return usage_error(about, "--shape and --model exclude each other");
-    o.compute = (uint32_t)options->compute;
+    o.compute = COMPUTE_DTYPE(options->compute);
     o.kv = (uint32_t)options->kv;
     o.progress = stop_loading;
     if (pc_context_new(&b->context, NULL) < 0)

@@ -147,7 +147,7 @@ static int load(const arguments *a, bench *b)
 {
     pc_model_options options = PC_MODEL_OPTIONS_INIT;
     pc_cache_options cache = PC_CACHE_OPTIONS_INIT;
-    options.compute = (uint32_t)a->compute;
+    options.compute = COMPUTE_DTYPE(a->compute);
     options.kv = (uint32_t)a->kv;
     options.progress = stop_loading;
     cache.host_bytes = UINT64_C(8) << 30;

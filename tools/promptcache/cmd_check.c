@@ -558,7 +558,7 @@ static int check_model(const char *model, const char *golden, long compute, int 
     pc_context *context = NULL;
     pc_model_options options = PC_MODEL_OPTIONS_INIT;
     int code = c ? golden_open(&c->golden, golden) : EXIT_INPUT;
-    options.compute = compute ? (uint32_t)compute : PC_DTYPE_F32;
+    options.compute = compute ? COMPUTE_DTYPE(compute) : PC_DTYPE_F32;
     options.progress = stop_loading;
     watch_interrupt();
     if (code == EXIT_OK && pc_context_new(&context, NULL) < 0)

@@ -288,7 +288,7 @@ static void print_cells(evaluation *e, int json)
 static int evaluate(evaluation *e, const char *model, char *text, long limit, long compute, long kv)
 {
     pc_model_options options = PC_MODEL_OPTIONS_INIT;
-    options.compute = (uint32_t)compute;
+    options.compute = COMPUTE_DTYPE(compute);
     options.kv = (uint32_t)kv;
     options.chat_template = e->pml.chat;
     options.progress = stop_loading;

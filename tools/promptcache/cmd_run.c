@@ -104,7 +104,7 @@ static int load_prompt(const arguments *a, objects *o)
 static int load(const arguments *a, objects *o)
 {
     pc_model_options options = PC_MODEL_OPTIONS_INIT;
-    options.compute = (uint32_t)a->compute;
+    options.compute = COMPUTE_DTYPE(a->compute);
     options.kv = (uint32_t)a->kv;
     options.progress = stop_loading;
     options.chat_template = a->pml.chat;

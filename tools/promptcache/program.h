@@ -112,7 +112,8 @@ int check_relay(const command *about, const relay_options *options); /* -1: righ
 pc_status load_relay(pc_schema **out, const pc_model *model, const relay_options *options);
 
 /* shared by several commands */
-#define COMPUTE_CHOICES "default f32 bf16"
+#define COMPUTE_CHOICES "default f32 bf16 int8"
+#define COMPUTE_DTYPE(choice) ((choice) == 3 ? (uint32_t)PC_DTYPE_I8 : (uint32_t)(choice))
 #define KV_CHOICES "default f32 bf16 f16 int8" /* PC_DTYPE_… */
 #define ENCODING_CHOICES "independent sink joint exact"
 #define REPAIR_CHOICES "scaffold none first top full"

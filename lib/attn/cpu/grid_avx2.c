@@ -8,15 +8,18 @@
 enum { ROWS = 4, AHEAD = 1024, MOST_GROUP = 32, EIGHT = 8 };
 #define INLINE static inline __attribute__((always_inline))
 
-/* The inputs of a group, both bytes joined. */
+/* The inputs of a group, both bytes joined if there are two. */
 INLINE void join(const int8_t *high, const int8_t *low, size_t group, int16_t *x)
 {
     for (size_t i = 0; i < group; i += 16) {
         __m256i h = _mm256_cvtepi8_epi16(
             _mm_loadu_si128((const __m128i *)(const void *)(high + i)));
-        __m256i l = _mm256_cvtepi8_epi16(_mm_loadu_si128((const __m128i *)(const void *)(low + i)));
-        _mm256_storeu_si256((__m256i *)(void *)(x + i),
-                            _mm256_add_epi16(_mm256_slli_epi16(h, 8), l));
+        if (low) {
+            __m256i l =
+                _mm256_cvtepi8_epi16(_mm_loadu_si128((const __m128i *)(const void *)(low + i)));
+            h = _mm256_add_epi16(_mm256_slli_epi16(h, 8), l);
+        }
+        _mm256_storeu_si256((__m256i *)(void *)(x + i), h);
     }
 }
 
@@ -91,7 +94,7 @@ INLINE void add_group(const position *at, float (*y)[PC__PANEL], const int rows,
     int16_t x[ROWS][MOST_GROUP];
     for (int r = 0; r < rows; r++) {
         size_t first = (at->row + (size_t)r) * stride + at->group * grid->group;
-        join(task->high + first, task->low + first, grid->group, x[r]);
+        join(task->high + first, task->low ? task->low + first : NULL, grid->group, x[r]);
     }
     for (size_t n = 0; n < PC__PANEL; n += EIGHT) {
         __m256i product[ROWS];

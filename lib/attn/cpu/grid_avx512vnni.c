@@ -52,31 +52,32 @@ INLINE __m512 scales(const uint8_t *from, int j, const int half)
                 : _mm512_load_ps((const float *)(const void *)(from + 64 * j));
 }
 
-INLINE void block(const pc__grid_task *task, size_t row, const int rows, const int bits, const int half, const int minimum)
+INLINE void block(const pc__grid_task *task, size_t row, const int rows, const int bits, const int half, const int minimum, const int wide)
 {
     const pc__grid *grid = &task->grid;
     size_t bytes = pc__grid_group_bytes(grid), scale_at = pc__grid_scale_at(grid), minimum_at = pc__grid_minimum_at(grid);
     size_t stride = task->groups * grid->group, at = row * task->groups;
-    const int8_t *high = task->high + row * stride, *low = task->low + row * stride;
+    const int8_t *high = task->high + row * stride, *low = wide ? task->low + row * stride : NULL;
     const uint8_t *group = task->panel;
     __mmask16 mask[2];
     __m512 y[ROWS][2];
 #pragma GCC unroll 6
     for (int r = 0; r < rows; r++)
         y[r][0] = y[r][1] = _mm512_setzero_ps();
-    for (size_t g = 0; g < task->groups; g++, group += bytes, high += grid->group, low += grid->group) {
+    for (size_t g = 0; g < task->groups; g++, group += bytes, high += grid->group, low = wide ? low + grid->group : NULL) {
         __m512i sum[ROWS][2];
 #pragma GCC unroll 6
         for (int r = 0; r < rows; r++)
             sum[r][0] = sum[r][1] = _mm512_setzero_si512();
         group_products(sum, group, high, stride, grid->group, bits, rows);
 #pragma GCC unroll 6
-        for (int r = 0; r < rows; r++) { /* the high bytes count 256 times; the zero point comes off */
+        for (int r = 0; r < rows; r++) { /* of two bytes the high one counts 256 times; the zero point comes off */
             __m512i zero = _mm512_set1_epi32(grid->zero * task->sum[at + (size_t)r * task->groups + g]);
-            sum[r][0] = _mm512_sub_epi32(_mm512_slli_epi32(sum[r][0], 8), zero);
-            sum[r][1] = _mm512_sub_epi32(_mm512_slli_epi32(sum[r][1], 8), zero);
+            sum[r][0] = _mm512_sub_epi32(wide ? _mm512_slli_epi32(sum[r][0], 8) : sum[r][0], zero);
+            sum[r][1] = _mm512_sub_epi32(wide ? _mm512_slli_epi32(sum[r][1], 8) : sum[r][1], zero);
         }
-        group_products(sum, group, low, stride, grid->group, bits, rows);
+        if (wide)
+            group_products(sum, group, low, stride, grid->group, bits, rows);
 #pragma GCC unroll 6
         for (int r = 0; r < rows; r++) {
             size_t i = at + (size_t)r * task->groups + g;
@@ -96,33 +97,40 @@ INLINE void block(const pc__grid_task *task, size_t row, const int rows, const i
             _mm512_mask_storeu_ps(task->y + (row + (size_t)r) * task->ldy + 16 * j, mask[j], y[r][j]);
 }
 
-INLINE void all_rows(const pc__grid_task *task, const int bits, const int half, const int minimum)
+INLINE void all_rows(const pc__grid_task *task, const int bits, const int half, const int minimum, const int wide)
 {
     size_t blocks = (task->rows + ROWS - 1) / ROWS; /* alike: a short one is slow */
     for (size_t i = 0, row = 0; i < blocks; i++) {
         size_t n = (task->rows - row) / (blocks - i);
         switch (n) {
-        case 1: block(task, row, 1, bits, half, minimum); break;
-        case 2: block(task, row, 2, bits, half, minimum); break;
-        case 3: block(task, row, 3, bits, half, minimum); break;
-        case 4: block(task, row, 4, bits, half, minimum); break;
-        case 5: block(task, row, 5, bits, half, minimum); break;
-        default: block(task, row, 6, bits, half, minimum); break;
+        case 1: block(task, row, 1, bits, half, minimum, wide); break;
+        case 2: block(task, row, 2, bits, half, minimum, wide); break;
+        case 3: block(task, row, 3, bits, half, minimum, wide); break;
+        case 4: block(task, row, 4, bits, half, minimum, wide); break;
+        case 5: block(task, row, 5, bits, half, minimum, wide); break;
+        default: block(task, row, 6, bits, half, minimum, wide); break;
         }
         row += n;
     }
 }
 
+#define ALL_ROWS(task, bits, half, minimum)       \
+    if ((task)->low)                              \
+        all_rows(task, bits, half, minimum, 1);   \
+    else                                          \
+        all_rows(task, bits, half, minimum, 0)
+
 void pc__grid_avx512vnni(const pc__grid_task *task)
 {
-    if (task->grid.bits == 8 && task->grid.half && !task->grid.minimum)
-        all_rows(task, 8, 1, 0);
-    else if (task->grid.bits == 4 && task->grid.half && !task->grid.minimum)
-        all_rows(task, 4, 1, 0);
-    else if (task->grid.bits == 4 && !task->grid.half && task->grid.minimum)
-        all_rows(task, 4, 0, 1);
-    else if (task->grid.bits == 8 && !task->grid.half && !task->grid.minimum)
-        all_rows(task, 8, 0, 0);
-    else
+    if (task->grid.bits == 8 && task->grid.half && !task->grid.minimum) {
+        ALL_ROWS(task, 8, 1, 0);
+    } else if (task->grid.bits == 4 && task->grid.half && !task->grid.minimum) {
+        ALL_ROWS(task, 4, 1, 0);
+    } else if (task->grid.bits == 4 && !task->grid.half && task->grid.minimum) {
+        ALL_ROWS(task, 4, 0, 1);
+    } else if (task->grid.bits == 8 && !task->grid.half && !task->grid.minimum) {
+        ALL_ROWS(task, 8, 0, 0);
+    } else {
         pc__grid_c(task);
+    }
 }

@@ -34,7 +34,8 @@ static float add_group(const pc__grid_task *task, size_t row, size_t g, size_t n
     float step = task->step[row * task->groups + g], minimum;
     int32_t product = 0, sum = task->sum[row * task->groups + g];
     for (size_t k = 0; k < grid->group; k++)
-        product += (q_at(grid, group, k, n) - grid->zero) * (256 * task->high[x + k] + task->low[x + k]);
+        product += (q_at(grid, group, k, n) - grid->zero) *
+                   (task->low ? 256 * task->high[x + k] + task->low[x + k] : task->high[x + k]);
     y = fmaf((float)product, scale_at(grid, group, n) * step, y);
     if (!grid->minimum)
         return y;

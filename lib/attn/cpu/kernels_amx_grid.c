@@ -1,4 +1,4 @@
-/* Products on a grid in tiles of AMX: of a group of inputs, 16 rows by the panel's 32 features, for both bytes of the inputs: four tiles of exact sums,
+/* Products on a grid in tiles of AMX: of a group of inputs, 16 rows by the panel's 32 features, for each byte of the inputs: two or four tiles of exact sums,
  * which vectors join, scale and add up, while the tiles of the next 16 rows or the next group are multiplied. Whole numbers are exact in every order, so a
  * few rows, which do not fill a tile, may go to the vector kernel. */
 #include "attn/cpu/amx_tiles.h"
@@ -49,18 +49,20 @@ INLINE void multiply(const grid_work *w, portion *p)
     size_t at = p->base * w->stride + p->group * w->task->grid.group;
     _tile_zero(0);
     _tile_zero(1);
-    _tile_zero(2);
-    _tile_zero(3);
     _tile_loadd(4, w->task->high + at, w->stride);
     _tile_dpbsud(0, 4, 6);
     _tile_dpbsud(1, 4, 7);
-    _tile_loadd(5, w->task->low + at, w->stride);
-    _tile_dpbsud(2, 5, 6);
-    _tile_dpbsud(3, 5, 7);
+    if (w->task->low) {
+        _tile_zero(2);
+        _tile_zero(3);
+        _tile_loadd(5, w->task->low + at, w->stride);
+        _tile_dpbsud(2, 5, 6);
+        _tile_dpbsud(3, 5, 7);
+        _tile_stored(2, p->low[0], sizeof p->low[0][0]);
+        _tile_stored(3, p->low[1], sizeof p->low[0][0]);
+    }
     _tile_stored(0, p->high[0], sizeof p->high[0][0]);
     _tile_stored(1, p->high[1], sizeof p->high[0][0]);
-    _tile_stored(2, p->low[0], sizeof p->low[0][0]);
-    _tile_stored(3, p->low[1], sizeof p->low[0][0]);
     pc__tiles_fence();
 }
 
@@ -84,8 +86,10 @@ INLINE void add_portion(grid_work *w, const portion *p, size_t first, const int 
         __m512i zero = _mm512_set1_epi32(task->grid.zero * task->sum[i]);
 #pragma GCC unroll 2
         for (size_t j = 0; j < 2; j++) {
-            __m512i high = _mm512_load_si512(p->high[j][r]), low = _mm512_load_si512(p->low[j][r]);
-            __m512i product = _mm512_sub_epi32(_mm512_add_epi32(_mm512_slli_epi32(high, 8), low), zero);
+            __m512i product = _mm512_load_si512(p->high[j][r]);
+            if (task->low)
+                product = _mm512_add_epi32(_mm512_slli_epi32(product, 8), _mm512_load_si512(p->low[j][r]));
+            product = _mm512_sub_epi32(product, zero);
             __m512 sum = _mm512_fmadd_ps(_mm512_cvtepi32_ps(product), _mm512_mul_ps(scale[j], step), _mm512_load_ps(y + 16 * j));
             if (minimum)
                 sum = _mm512_fmadd_ps(less, _mm512_load_ps(minimums + 16 * j), sum);

@@ -1,5 +1,6 @@
 /* Quantised weights on their grid, in panels of PC__PANEL output features (layout: attn/kernels.h). An input is cut, group by group of inputs, into
- * 16-bit steps of its largest value: finer than bf16, and what is then summed inside a group is exact. */
+ * steps of its largest value, of 16 bits: finer than bf16; or, if asked for (PC_DTYPE_I8), of 8, which takes half the products. What is then summed inside a
+ * group is exact. */
 #include <math.h>
 #include <string.h>
 
@@ -7,7 +8,7 @@
 #include "attn/half.h"
 #include "base/threads.h"
 
-enum { LARGEST = 32512, ROWS_AT_ONCE = 4 }; /* 127 * 256: both of its bytes are signed ones */
+enum { ROWS_AT_ONCE = 4, LARGEST = 32512 /* 127 * 256: both of its bytes are signed ones */, LARGEST_NARROW = 127 };
 
 typedef struct panels {
     pc__panel_set set; /* first: see panel_set.h */
@@ -70,7 +71,7 @@ static pc_status make(pc__linear *linear, const pc__weight_source *source)
 
 /* The inputs cut, in one block of memory. */
 typedef struct cut {
-    int8_t *high, *low; /* [rows][in] */
+    int8_t *high, *low; /* [rows][in]; low NULL: 8 bits */
     float *step;        /* [rows][groups] */
     int32_t *sum;
 } cut;
@@ -81,7 +82,7 @@ static cut cut_in(const pc__linear *linear, size_t rows, void *input)
     uint8_t *at = input;
     cut c;
     c.high = pc__carve(&at, rows * linear->in);
-    c.low = pc__carve(&at, rows * linear->in);
+    c.low = linear->compute == PC_DTYPE_I8 ? NULL : pc__carve(&at, rows * linear->in);
     c.step = pc__carve(&at, rows * w->groups * sizeof *c.step);
     c.sum = pc__carve(&at, rows * w->groups * sizeof *c.sum);
     return c;
@@ -96,13 +97,14 @@ static size_t input_bytes(const pc__linear *linear, size_t rows)
 static int same_input(const pc__linear *a, const pc__linear *b)
 {
     const panels *x = a->packed, *y = b->packed;
-    return x->grid.group == y->grid.group;
+    return x->grid.group == y->grid.group && a->compute == b->compute;
 }
 
 /* Values that are no numbers make the whole group none, and through it the row's results. */
 static void cut_group(const float *x, size_t count, int8_t *high, int8_t *low, float *step, int32_t *sum)
 {
     const float magic = 12582912.0f; /* 1.5 * 2^23: adding it rounds to a whole number */
+    const float largest = low ? LARGEST : LARGEST_NARROW;
     float most = 0.0f, check = 0.0f, inverse;
     int32_t total = 0;
     for (size_t i = 0; i < count; i++) {
@@ -110,18 +112,24 @@ static void cut_group(const float *x, size_t count, int8_t *high, int8_t *low, f
         most = size > most ? size : most;
         check += x[i] * 0.0f;
     }
-    inverse = most > 0.0f ? (float)LARGEST / most : 0.0f;
-    *step = check == 0.0f ? most / (float)LARGEST : NAN;
+    inverse = most > 0.0f ? largest / most : 0.0f;
+    *step = check == 0.0f ? most / largest : NAN;
     *sum = 0;
     if (check != 0.0f || !(inverse < INFINITY)) { /* or too small to be told from zero */
         memset(high, 0, count);
-        memset(low, 0, count);
+        if (low)
+            memset(low, 0, count);
         return;
     }
-    for (size_t i = 0; i < count; i++) {
+    for (size_t i = 0; i < count && low; i++) {
         int32_t whole = (int32_t)((x[i] * inverse + magic) - magic), top = (whole + 128) >> 8;
         high[i] = (int8_t)top;
         low[i] = (int8_t)(whole - top * 256);
+        total += whole;
+    }
+    for (size_t i = 0; i < count && !low; i++) {
+        int32_t whole = (int32_t)((x[i] * inverse + magic) - magic);
+        high[i] = (int8_t)whole;
         total += whole;
     }
     *sum = total;
@@ -140,7 +148,7 @@ static void cut_rows(void *arg, size_t index)
     for (size_t r = first; r < first + ROWS_AT_ONCE && r < c->rows; r++)
         for (size_t g = 0; g < c->groups; g++) {
             size_t at = r * c->in + g * group;
-            cut_group(c->x + at, group, c->to.high + at, c->to.low + at, &c->to.step[r * c->groups + g],
+            cut_group(c->x + at, group, c->to.high + at, c->to.low ? c->to.low + at : NULL, &c->to.step[r * c->groups + g],
                       &c->to.sum[r * c->groups + g]);
         }
 }

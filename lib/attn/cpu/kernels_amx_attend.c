@@ -1,7 +1,8 @@
 /* Attention over bf16 pages in tiles of AMX: the pages lie in memory as the products want their second operand.
  *
  * Rows are taken 16 at a time. A page for such a block: scores into memory, weights by vectors (those of the other AVX-512 kernels), weights times V into
- * memory 64 columns at a time, and from there, scaled sums and page joined by vectors, into the row's sums. So tiles are always whole but for their number
+ * memory 64 columns at a time, and from there, scaled sums and page joined by vectors, into the row's sums. The vectors have more to do than the tiles:
+ * the scores of a block are multiplied before the weights of the block before it are made, so that tiles and vectors are not each other's wait. Tiles are always whole but for their number
  * of rows: no state of a row that does not see the page is touched, and what is left over at the end of a head dimension is copied beside zeros.
  *
  * Every number of rows goes this way, one as well. Tiles add in another order than vectors do, and a row's bits must not depend on how many stand beside
@@ -26,15 +27,20 @@ typedef struct ahead {
     size_t page_stretches, pace;  /* pace: stretches after each piece of work */
 } ahead;
 
+typedef struct block {
+    _Alignas(64) float s[SIDE][PC__PAGE];
+    size_t base, own; /* tile row 0 is row `base` of the task; tile rows from `own` on are the block's, those before were another's */
+    uint32_t sees;    /* a bit for each tile row */
+} block;
+
 typedef struct work {
     const pc__attn_task *task;
-    size_t page, even; /* even: k_dim with its padding */
+    size_t page, even, rows; /* even: k_dim with its padding; rows: of a tile */
     const uint16_t *k, *v;
-    size_t base, own, rows; /* tile row 0 is row `base` of the task; tile rows [own, rows) are the block's, those before were another's */
-    uint32_t sees;          /* a bit for each tile row */
     ahead ahead;
-    _Alignas(64) float s[SIDE][PC__PAGE];
-    float o[2][SIDE][CHUNK], scale[SIDE];
+    block blocks[2];
+    _Alignas(64) float o[2][SIDE][CHUNK];
+    float scale[SIDE];
     uint16_t p[SIDE][PC__PAGE];
     uint16_t q_tail[SIDE][STEP], k_tail[STEP / 2][2 * PC__PAGE], v_tail[PC__PAGE / 2][2 * SIDE]; /* of the last step, the last columns */
 } work;
@@ -104,9 +110,9 @@ INLINE void score_step(work *w, const uint16_t *q, size_t stride, const uint16_t
     fetch(&w->ahead);
 }
 
-static void scores(work *w)
+static void scores(work *w, block *b)
 {
-    const uint16_t *q = w->task->q16 + w->base * w->even, *k = w->k;
+    const uint16_t *q = w->task->q16 + b->base * w->even, *k = w->k;
     size_t whole = w->even / STEP, left = w->even % STEP;
     for (size_t r = 0; left && r < w->rows; r++)
         _mm512_store_si512(w->q_tail[r], _mm512_maskz_loadu_epi16((1u << left) - 1u, q + r * w->even + whole * STEP));
@@ -119,22 +125,22 @@ static void scores(work *w)
         score_step(w, q, w->even * sizeof *q, k);
     if (left)
         score_step(w, w->q_tail[0], sizeof w->q_tail[0], w->k_tail[0]);
-    _tile_stored(0, w->s[0], sizeof w->s[0]);
-    _tile_stored(1, w->s[0] + SIDE, sizeof w->s[0]);
-    _tile_stored(2, w->s[0] + 2 * SIDE, sizeof w->s[0]);
-    _tile_stored(3, w->s[0] + 3 * SIDE, sizeof w->s[0]);
+    _tile_stored(0, b->s[0], sizeof b->s[0]);
+    _tile_stored(1, b->s[0] + SIDE, sizeof b->s[0]);
+    _tile_stored(2, b->s[0] + 2 * SIDE, sizeof b->s[0]);
+    _tile_stored(3, b->s[0] + 3 * SIDE, sizeof b->s[0]);
     pc__tiles_fence();
 }
 
-static void weights(work *w)
+static void weights(work *w, block *b)
 {
-    uint32_t a, b;
-    memset(w->p, 0, w->own * sizeof w->p[0]);
-    w->sees = 0;
-    for (size_t r = w->own; r < w->rows; r++) {
-        if (pc__slice(w->task, w->base + r, w->page, &a, &b)) {
-            w->scale[r] = pc__weights512(w->task, w->base + r, w->page, w->s[r], w->p[r]);
-            w->sees |= 1u << r;
+    uint32_t from, to;
+    memset(w->p, 0, b->own * sizeof w->p[0]);
+    b->sees = 0;
+    for (size_t r = b->own; r < w->rows; r++) {
+        if (pc__slice(w->task, b->base + r, w->page, &from, &to)) {
+            w->scale[r] = pc__weights512(w->task, b->base + r, w->page, b->s[r], w->p[r]);
+            b->sees |= 1u << r;
         } else {
             memset(w->p[r], 0, sizeof w->p[r]);
         }
@@ -191,13 +197,13 @@ static void multiply_chunk(work *w, size_t column, float (*o)[CHUNK])
 }
 
 /* acc = acc * scale + o */
-static void add_chunk(const work *w, size_t column, float (*o)[CHUNK])
+static void add_chunk(const work *w, const block *b, size_t column, float (*o)[CHUNK])
 {
     size_t v_dim = w->task->v_dim, left = v_dim - column, width = left < CHUNK ? left : CHUNK;
-    for (size_t r = w->own; r < w->rows; r++) {
-        float *acc = w->task->acc + (w->base + r) * v_dim + column;
+    for (size_t r = b->own; r < w->rows; r++) {
+        float *acc = w->task->acc + (b->base + r) * v_dim + column;
         __m512 scale = _mm512_set1_ps(w->scale[r]);
-        if (!(w->sees >> r & 1u))
+        if (!(b->sees >> r & 1u))
             continue;
         for (size_t c = 0; c < width; c += 16) {
             __mmask16 lanes = pc__lanes(0, (uint32_t)width, (uint32_t)c);
@@ -208,7 +214,7 @@ static void add_chunk(const work *w, size_t column, float (*o)[CHUNK])
 }
 
 /* A chunk is added while the next one is multiplied. */
-static void values(work *w)
+static void values(work *w, const block *b)
 {
     size_t v_dim = w->task->v_dim, column = 0, chunk = 0;
     _tile_loadd(4, w->p[0], sizeof w->p[0]);
@@ -216,9 +222,9 @@ static void values(work *w)
     for (; column < v_dim; column += CHUNK, chunk++) {
         multiply_chunk(w, column, w->o[chunk % 2]);
         if (chunk)
-            add_chunk(w, column - CHUNK, w->o[(chunk - 1) % 2]);
+            add_chunk(w, b, column - CHUNK, w->o[(chunk - 1) % 2]);
     }
-    add_chunk(w, column - CHUNK, w->o[(chunk - 1) % 2]);
+    add_chunk(w, b, column - CHUNK, w->o[(chunk - 1) % 2]);
 }
 
 /* What is left over of K and V at the end of their dimensions, beside zeros. */
@@ -241,20 +247,32 @@ static void open_tiles(size_t rows)
     pc__tiles_open(&config);
 }
 
+static void finish(work *w, block *b)
+{
+    weights(w, b);
+    values(w, b);
+}
+
 /* The last block of several reaches back into the rows before it rather than past the end; those keep what they have. */
 static void all_blocks(work *w)
 {
-    size_t rows = w->task->rows;
+    size_t rows = w->task->rows, turn = 0;
+    block *before = NULL;
     for (size_t row = 0; row < rows; row += SIDE) {
         size_t own = rows - row < SIDE ? rows - row : SIDE;
+        block *b = &w->blocks[turn];
         if (!pc__block_sees(w->task, row, own, w->page))
             continue;
-        w->base = row + own - w->rows;
-        w->own = w->rows - own;
-        scores(w);
-        weights(w);
-        values(w);
+        b->base = row + own - w->rows;
+        b->own = w->rows - own;
+        scores(w, b);
+        if (before)
+            finish(w, before);
+        before = b;
+        turn = !turn;
     }
+    if (before)
+        finish(w, before);
 }
 
 void pc__attend_bf16_amx(const pc__attn_task *task, size_t first_page, size_t last_page)

@@ -184,7 +184,7 @@ class Side:
 def sides(options, path, patient=False):
     work, threads = options.work, str(options.threads)
     return {
-        OURS: Side(os.path.join(work, "peer_promptcache"), path, threads, "default"),
+        OURS: Side(os.path.join(work, "peer_promptcache"), path, threads, options.compute),
         THEIRS: Side(os.path.join(work, "peer_llama_cpp"), path, threads, states(options, path), patient=patient),
     }
 
@@ -284,6 +284,7 @@ def run(options):
     records, names = read_records(options), models(options)
     ends, began = time.monotonic() + 60 * options.minutes, time.monotonic()
     for left, (name, path) in zip(range(len(names), 0, -1), names.items()):
+        name += "" if options.compute == "default" else f", ours {options.compute}"
         peers, share = sides(options, path), time.monotonic() + (ends - time.monotonic()) / left
         longest = 0.0
         for turn in range(options.rounds):
@@ -312,7 +313,7 @@ def row_of(records, name, case):
     a, b = list(ours.values()), list(modes[best].values())
     ratios = [modes[best][r] / ours[r] for r in ours if r in modes[best]] or [statistics.median(b) / statistics.median(a)]
     busy = [r.get("others", 0) for r in records if r.get("weights") == name and r.get("case") == case[0]]
-    goal = case[6].get(name)
+    goal = case[6].get(name.split(",")[0])
     ratio = statistics.median(ratios)
     return {
         "weights": name, "case": case[0], "batch": case[4], "rounds": len(ratios),
@@ -376,6 +377,8 @@ def main():
     parser.add_argument("--model", action="append", help="a GGUF file to measure instead of random weights; may be repeated")
     parser.add_argument("--shape", default="llama-1b", help="of random weights: llama-1b, or tiny to try the script (llama-1b)")
     parser.add_argument("--weights", default="q8_0,bf16", help="formats of random weights (q8_0,bf16)")
+    parser.add_argument("--compute", choices=("default", "f32", "bf16", "int8"), default="default",
+                        help="how our side computes; int8: inputs of quantised matrices in 8 bits, as llama.cpp's are (default)")
     parser.add_argument("--threads", type=int, default=len(os.sched_getaffinity(0)), help="of both sides (usable cores)")
     parser.add_argument("--rounds", type=int, default=5, help="at most (5)")
     parser.add_argument("--minutes", type=float, default=14, help="no new round is begun that would end later (14)")

@@ -1,6 +1,6 @@
 /* promptcache's side of the comparison, through its public header only, as an application would do it: prompts of tokens, sequences, a batch.
  *
- *   peer_promptcache MODEL.gguf THREADS default|f32|bf16
+ *   peer_promptcache MODEL.gguf THREADS default|f32|bf16|int8
  *
  * Commands:
  *   prefill TOKENS                      all tokens of a prompt until the first sampled one, nothing reused
@@ -216,7 +216,10 @@ static int load(char **argv)
     pc_model_options model = PC_MODEL_OPTIONS_INIT;
     pc_cache_options cache = PC_CACHE_OPTIONS_INIT;
     context.threads = (uint32_t)atoi(argv[2]);
-    model.compute = !strcmp(argv[3], "f32") ? PC_DTYPE_F32 : !strcmp(argv[3], "bf16") ? PC_DTYPE_BF16 : PC_DTYPE_DEFAULT;
+    model.compute = !strcmp(argv[3], "f32") ? PC_DTYPE_F32
+                    : !strcmp(argv[3], "bf16") ? PC_DTYPE_BF16
+                    : !strcmp(argv[3], "int8") ? PC_DTYPE_I8
+                                               : PC_DTYPE_DEFAULT;
     cache.host_bytes = UINT64_C(4) << 30;
     side.info = (pc_model_info)PC_MODEL_INFO_INIT;
     if (pc_context_new(&side.context, &context) < 0 || pc_model_load(&side.model, side.context, argv[1], &model) < 0 ||
@@ -234,7 +237,7 @@ int main(int argc, char **argv)
     static peer_command cmd;
     int ready;
     if (argc != 4) {
-        fprintf(stderr, "usage: peer_promptcache MODEL.gguf THREADS default|f32|bf16\n");
+        fprintf(stderr, "usage: peer_promptcache MODEL.gguf THREADS default|f32|bf16|int8\n");
         return 2;
     }
     if ((ready = load(argv)))

@@ -401,6 +401,8 @@ PC_API int64_t pc_schema_length(const pc_schema *schema);    /* positions that i
  * text of the root; each request's text takes the positions right after it, with what follows the slot (pc_prompt_fill). What
  * looks like a special token counts as one in the schema string, not in the system prompt or a request. Where the
  * model's convention wants a BOS, it is the first token of all and stands nowhere else. */
+#define PC_RELAY_CHAT UINT64_C(1) /* no schema string: the model's chat template stands around system prompt and request */
+
 typedef struct pc_relay {
     size_t struct_size;
     const char *name;        /* of the schema; NULL: "system" */
@@ -412,7 +414,7 @@ typedef struct pc_relay {
     const char *system_file; /* or a file with it */
     const int32_t *tokens;   /* or, as tokens and taken as they are, all that stands before the user slot */
     size_t token_count;
-    uint64_t flags; /* none yet */
+    uint64_t flags; /* PC_RELAY_… */
 } pc_relay;
 #define PC_RELAY_INIT {sizeof(pc_relay), NULL, NULL, 0, NULL, NULL, 0, NULL, NULL, 0, 0}
 
@@ -522,7 +524,7 @@ typedef struct pc_systems_options {
     const char *format_file; /* or a file with it */
     uint32_t encoding;       /* PC_ENCODE_… of the requests that will come; not EXACT */
     uint32_t reserved;
-    uint64_t flags; /* none yet */
+    uint64_t flags; /* PC_RELAY_… */
 } pc_systems_options;
 #define PC_SYSTEMS_OPTIONS_INIT {sizeof(pc_systems_options), NULL, 0, NULL, 0, 0, 0}
 

@@ -93,6 +93,23 @@ static const char *strip(const char *text, size_t *size)
     return text;
 }
 
+/* The chat template says the same in parts. */
+static pc_status from_chat(template *t, const pc__chat *chat)
+{
+    size_t size = t->source->system_size;
+    int empty = !t->source->tokens && (strip(t->source->system, &size), !size);
+    const char *before = empty ? chat->system_empty : chat->system_open;
+    const char *between = empty ? "" : chat->system_close;
+    pc_status status = pc__bytes_add(&t->part[0], before, strlen(before));
+    if (status >= 0)
+        status = pc__bytes_add(&t->part[1], between, strlen(between));
+    if (status >= 0)
+        status = pc__bytes_add(&t->part[1], chat->user_open, strlen(chat->user_open));
+    if (status >= 0)
+        status = pc__bytes_add(&t->part[2], chat->user_close, strlen(chat->user_close));
+    return status;
+}
+
 /* Puts the model's BOS in front, if its convention wants one and the text has not begun with it. */
 static pc_status add_bos(const pc__pml_env *env, int32_t **tokens, size_t *count)
 {
@@ -205,7 +222,7 @@ pc_status pc__relay_tree(pc__schema_tree **out, const pc__pml_env *env,
     *out = NULL;
     for (size_t i = 0; i < 3; i++)
         t.part[i].mem = env->mem;
-    status = take_apart(&t);
+    status = source->format ? take_apart(&t) : from_chat(&t, env->chat);
     if (status >= 0) {
         tree = pc__calloc(env->mem, 1, sizeof *tree);
         status = tree ? build(tree, env, &t) : PC_ERR_NOMEM;
@@ -229,8 +246,8 @@ pc_status pc__relay_user(const pc__pml_env *env, const pc__schema_tree *tree, co
     pc__text_run run = {.env = env};
     pc_status status;
     text = strip(text, &size);
-    status = pc__run_around(&run, tree->slot_lead ? tree->slot_lead : "", text, size, behind, tokens,
-                    count);
+    status = pc__run_around(&run, tree->slot_lead ? tree->slot_lead : "", text, size, behind,
+                            tokens, count);
     if (status >= 0 && *count >= lead &&
         (!lead || !memcmp(*tokens, tree->lead_tokens, lead * sizeof **tokens))) {
         memmove(*tokens, *tokens + lead, (*count - lead) * sizeof **tokens);
@@ -251,7 +268,8 @@ pc_status pc__relay_user_tokens(const pc__pml_env *env, const pc__schema_tree *t
     pc__text_run run = {.env = env};
     int32_t *behind = NULL;
     size_t n = 0;
-    pc_status status = pc__run_around(&run, tree->slot ? tree->slot->text : "", "", 0, "", &behind, &n);
+    pc_status status = pc__run_around(&run, tree->slot ? tree->slot->text : "", "", 0, "", &behind,
+                                      &n);
     *tokens = NULL;
     *count = 0;
     if (status >= 0 && !(*tokens = pc__calloc(env->mem, given_count + n, sizeof **tokens)))

@@ -13,7 +13,7 @@
 
 typedef struct pc__relay_source {
     const char *name;   /* of the schema */
-    const char *format; /* the schema string */
+    const char *format; /* the schema string; NULL: the environment's chat template instead */
     size_t format_size;
     const char *where;  /* file name of the schema string, for error texts */
     const char *system; /* the system prompt; blanks at its ends are dropped */

@@ -62,9 +62,12 @@ static pc_status check_ids(const pc_model *model, const char *what, const int32_
 
 static pc_status check(const pc_model *model, const pc_relay *r)
 {
-    if (r->flags)
+    if (r->flags & ~PC_RELAY_CHAT)
         return pc__fail(PC_ERR_INVALID, "pc_relay: unknown flags %#llx",
                         (unsigned long long)r->flags);
+    if (r->flags && (r->format || r->format_file))
+        return pc__fail(PC_ERR_INVALID, "pc_relay: a schema string and PC_RELAY_CHAT exclude each "
+                                        "other");
     if (r->tokens && (r->system || r->system_file))
         return pc__fail(PC_ERR_INVALID, "pc_relay: system and tokens exclude each other");
     if (r->name && !*r->name)
@@ -81,6 +84,7 @@ pc_status pc_schema_from_relay(pc_schema **out, const pc_model *model, const pc_
     text format = {0}, system = {0};
     const pc_allocator *mem;
     pc_status status;
+    int given;
     if (!out)
         return pc__fail(PC_ERR_INVALID, "pc_schema_from_relay: out is NULL");
     *out = NULL;
@@ -92,9 +96,11 @@ pc_status pc_schema_from_relay(pc_schema **out, const pc_model *model, const pc_
     PC__TRY(read_text(&format, mem, "format", r.format, r.format_size, r.format_file), done);
     PC__TRY(read_text(&system, mem, "system", r.system, r.system_size, r.system_file), done);
     source.name = r.name ? r.name : "system";
-    source.where = r.format_file ? r.format_file : "schema string";
-    source.format = r.format || r.format_file ? format.data : plain_format;
-    source.format_size = r.format || r.format_file ? format.size : strlen(plain_format);
+    source.where = r.format_file ? r.format_file : r.flags ? "chat template" : "schema string";
+    given = r.format || r.format_file;
+    if (!r.flags)
+        source.format = given ? format.data : plain_format;
+    source.format_size = given ? format.size : strlen(plain_format);
     source.system = system.data;
     source.system_size = system.size;
     source.tokens = r.tokens;

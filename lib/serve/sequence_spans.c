@@ -23,7 +23,8 @@ static int32_t own_token(const pc_sequence *s, size_t n)
     return n < prompt ? s->own[n] : s->tokens[n - prompt];
 }
 
-/* An own run as a segment. Where a cut has left more in its memory than we see, a copy of what we see. */
+/* An own run as a segment. Where a cut has left more in its memory than we see, a copy of what we
+ * see. */
 static pc_status own_segment(const pc_sequence *s, const pc__native_span *span, size_t first,
                              pc_segment **out)
 {

@@ -30,16 +30,16 @@ static pc_status check_span(const pc_model *model, const pc_span *span, size_t s
 static pc_status check_tokens(const pc_model *model, int64_t start, const int32_t *tokens,
                               size_t count)
 {
-    int32_t limit = model->info.context_length;
+    int64_t limit = model->info.context_length ? model->info.context_length : INT64_MAX / 2;
     if (!count)
         return pc__fail(PC_ERR_INVALID, "pc_prompt_from_spans: no new tokens");
     if (start < 0)
         return pc__fail(PC_ERR_INVALID, "pc_prompt_from_spans: start is %lld", (long long)start);
-    if (limit && (count > (size_t)limit || start > limit - (int64_t)count))
+    if (count > (size_t)limit || start > limit - (int64_t)count)
         return pc__fail(PC_ERR_LIMIT,
                         "pc_prompt_from_spans: %zu tokens from position %lld, the model's context "
-                        "is %d",
-                        count, (long long)start, limit);
+                        "is %lld",
+                        count, (long long)start, (long long)limit);
     for (size_t i = 0; i < count; i++)
         if (tokens[i] < 0 || tokens[i] >= model->info.vocab)
             return pc__fail(PC_ERR_INVALID,

@@ -1,8 +1,8 @@
 /* System prompts by name.
  *
- * An entry is a schema and the pins that hold its states in the cache. Everything that may take long
- * (tokenising, encoding) is done before the lock is taken; under it a finished entry is swapped in, and what it
- * replaces is let go behind it. */
+ * An entry is a schema and the pins that hold its states in the cache. Everything that may take
+ * long (tokenising, encoding) is done before the lock is taken; under it a finished entry is
+ * swapped in, and what it replaces is let go behind it. */
 #include <pthread.h>
 #include <stdio.h>
 #include <string.h>
@@ -25,6 +25,7 @@ struct pc_systems {
     char *format; /* NULL: none was given */
     size_t format_size;
     uint32_t encoding;
+    uint64_t flags; /* PC_RELAY_… */
     pthread_mutex_t lock; /* of the rest */
     entry *items;
     size_t count, capacity;
@@ -59,9 +60,13 @@ void pc_systems_free(pc_systems *s)
 
 static pc_status check_options(const pc_systems_options *o)
 {
-    if (o->flags || o->reserved)
-        return pc__fail(PC_ERR_INVALID, "pc_systems_options: unknown flags %#llx, or reserved is set",
+    if (o->flags & ~PC_RELAY_CHAT || o->reserved)
+        return pc__fail(PC_ERR_INVALID,
+                        "pc_systems_options: unknown flags %#llx, or reserved is set",
                         (unsigned long long)o->flags);
+    if (o->flags && (o->format || o->format_file))
+        return pc__fail(PC_ERR_INVALID, "pc_systems_options: a schema string and PC_RELAY_CHAT "
+                                        "exclude each other");
     if (o->encoding > PC_ENCODE_JOINT)
         return pc__fail(o->encoding == PC_ENCODE_EXACT ? PC_ERR_UNSUPPORTED : PC_ERR_INVALID,
                         "pc_systems_options: nothing can be encoded ahead in encoding %u",
@@ -85,6 +90,7 @@ static pc_status make_schema(const pc_systems *s, const char *name, const char *
     relay.system_size = size;
     relay.tokens = tokens;
     relay.token_count = count;
+    relay.flags = s->flags;
     return pc_schema_from_relay(out, s->model, &relay);
 }
 
@@ -131,6 +137,7 @@ pc_status pc_systems_new(pc_systems **out, const pc_model *model, pc_cache *cach
     s->model = pc__model_ref(model);
     s->cache = pc__cache_ref(cache);
     s->encoding = o.encoding;
+    s->flags = o.flags;
     pthread_mutex_init(&s->lock, NULL);
     status = read_format(s, &o);
     if (status < 0)

@@ -1,6 +1,6 @@
 /* Catches, with real vocabularies (SentencePiece and byte-level BPE, with BOS and without): a schema string whose shared part and request part are not
  * together the tokens of the whole text (a blank that SentencePiece puts in front of the request, a BOS inside, a first token that is
- * dropped); and with the demo model: answers that depend on whether the shared part came from the cache. */
+ * dropped); and with the demo model: answers that depend on whether the shared part came from the cache; a chat template that is not the one of PML. */
 #include <string.h>
 
 #include "testing.h"
@@ -186,11 +186,49 @@ static void demo_answers(pc_context *context)
     pc_model_free(model);
 }
 
+/* The chat template instead of a schema string: the same tokens as PML's own tags give, with and without a system prompt. */
+static void chat_template(pc_context *context)
+{
+    static const char *const families[] = {"llama2", "llama3", "chatml", "phi3", "falcon", "gemma", "none"};
+    for (size_t f = 0; f < sizeof families / sizeof *families; f++) {
+        pc_model_options options = PC_MODEL_OPTIONS_INIT;
+        pc_model *model = NULL;
+        options.flags = PC_MODEL_VOCAB_ONLY;
+        options.chat_template = families[f];
+        if (!CHECK_OK(pc_model_load(&model, context, PC_SOURCE_DIR "/models/demo/demo.gguf", &options)))
+            return;
+        for (int empty = 0; empty <= 1; empty++) {
+            const char *pml = empty ? "<schema name=\"s\"><system/></schema>" : "<schema name=\"s\"><system>Answer from the notes.</system></schema>";
+            const char *asked = "<prompt schema=\"s\"><user>What is the hotel in Oslo?</user></prompt>";
+            pc_relay relay = PC_RELAY_INIT;
+            pc_schema *mine = NULL, *theirs = NULL;
+            pc_prompt *a = NULL, *b = NULL;
+            int32_t got[256], want[256];
+            relay.flags = PC_RELAY_CHAT;
+            relay.system = empty ? " " : "Answer from the notes.";
+            relay.system_size = strlen(relay.system);
+            CHECK_OK(pc_schema_from_relay(&mine, model, &relay));
+            CHECK_OK(pc_schema_parse(&theirs, model, pml, strlen(pml), NULL));
+            CHECK_OK(pc_prompt_fill(&a, mine, "What is the hotel in Oslo?", 26));
+            CHECK_OK(pc_prompt_parse(&b, &theirs, 1, asked, strlen(asked), NULL));
+            size_t n = all_tokens(a, got), m = all_tokens(b, want), bos = n != m; /* PML adds no BOS of its own */
+            if (!CHECK(n == m + bos && !memcmp(got + bos, want, m * sizeof *want)))
+                fprintf(stderr, "    %s: %zu tokens, by PML %zu\n", families[f], n, m);
+            pc_prompt_free(a);
+            pc_prompt_free(b);
+            pc_schema_free(mine);
+            pc_schema_free(theirs);
+        }
+        pc_model_free(model);
+    }
+}
+
 int main(void)
 {
     pc_context *context = NULL;
     CHECK_OK(pc_context_new(&context, NULL));
     demo_answers(context);
+    chat_template(context);
     for (size_t i = 0; i < sizeof forms / sizeof *forms; i++) {
         char path[256];
         const char *there;

@@ -215,7 +215,9 @@ static void arguments(void)
     CHECK_STATUS(pc_schema_from_relay(NULL, w.model, &r), PC_ERR_INVALID);
     CHECK_STATUS(pc_schema_from_relay(&schema, NULL, &r), PC_ERR_INVALID);
     CHECK_STATUS(pc_schema_from_relay(&schema, w.model, NULL), PC_ERR_INVALID);
-    r.flags = 1;
+    r.flags = 2;
+    CHECK_STATUS(pc_schema_from_relay(&schema, w.model, &r), PC_ERR_INVALID);
+    r.flags = PC_RELAY_CHAT; /* and a schema string */
     CHECK_STATUS(pc_schema_from_relay(&schema, w.model, &r), PC_ERR_INVALID);
     r.flags = 0;
     r.format_file = "somewhere";

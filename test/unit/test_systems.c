@@ -196,6 +196,9 @@ static void faults(void)
     o.format_size = 5;
     CHECK_STATUS(pc_systems_new(&systems, w.model, w.cache, &o), PC_ERR_PML);
     CHECK_ERROR_HAS("schema string:2:1");
+    o.flags = PC_RELAY_CHAT;
+    CHECK_STATUS(pc_systems_new(&systems, w.model, w.cache, &o), PC_ERR_INVALID);
+    o.flags = 0;
     o.format_file = "somewhere";
     CHECK_STATUS(pc_systems_new(&systems, w.model, w.cache, &o), PC_ERR_INVALID);
     o.format = NULL;

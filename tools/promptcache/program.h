@@ -101,14 +101,16 @@ typedef struct relay_options {
 } relay_options;
 #define RELAY_OPTION_ROWS(o)                                                                       \
     {"relay-schema", OPTION_TEXT, &(o).format,                                                     \
-     "a schema string with {__SYS_PROMPT} and {__USR_PROMPT} instead of PML", NULL, 0, 0},         \
+     "{__SYS_PROMPT} and {__USR_PROMPT} in a text, instead of PML", NULL, 0, 0},         \
         {"relay-schema-file", OPTION_FILE, &(o).format_file, "the same from a file", NULL, 0, 0},  \
-        {"system", OPTION_TEXT, &(o).system, "the system prompt of a schema string", NULL, 0, 0},  \
+        {"system", OPTION_TEXT, &(o).system,                                                       \
+         "its system prompt; without a schema string: in the chat template", NULL, 0, 0},          \
     {                                                                                              \
         "system-file", OPTION_FILE, &(o).system_file, "the same from a file", NULL, 0, 0           \
     }
 int relay_given(const relay_options *options);
-int check_relay(const command *about, const relay_options *options); /* -1: right; else the exit code */
+/* -1: right; else the exit code */
+int check_relay(const command *about, const relay_options *options);
 pc_status load_relay(pc_schema **out, const pc_model *model, const relay_options *options);
 
 /* shared by several commands */

@@ -22,6 +22,8 @@ int check_relay(const command *about, const relay_options *o)
 pc_status load_relay(pc_schema **out, const pc_model *model, const relay_options *o)
 {
     pc_relay relay = PC_RELAY_INIT;
+    if (!o->format && !o->format_file)
+        relay.flags = PC_RELAY_CHAT;
     relay.format = o->format;
     relay.format_size = o->format ? strlen(o->format) : 0;
     relay.format_file = o->format_file;

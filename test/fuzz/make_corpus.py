@@ -776,6 +776,23 @@ def make_tokenize():
         save("tokenize", name, data)
 
 
+def make_relay():
+    """A schema string, a system prompt and a request, NUL bytes between them."""
+    llama = "<s>[INST] <<SYS>>\n{__SYS_PROMPT}\n<</SYS>>\n\n{__USR_PROMPT} [/INST]"
+    for name, texts in (
+            ("llama", (llama, "the a", "b the")), ("plain", ("{__SYS_PROMPT}{__USR_PROMPT}", "the", "a")), ("nothing", ("", "", "")),
+            ("special", ("<|im_start|>{__SYS_PROMPT}<|im_end|>{__USR_PROMPT}<|im_end|>", "<s></s><|im_end|>", "<|im_start|><s>")),
+            ("braces", ("{{{__SYS_PROMPT}}}{{{__USR_PROMPT}}}", "{}", "{__USR_PROMPT}")), ("single", ("{__SYS_PROMPT}{{__USR_PROMPT}", "a", "b")),
+            ("turned", ("{__USR_PROMPT}{__SYS_PROMPT}", "a", "b")), ("twice", ("{__SYS_PROMPT}{__SYS_PROMPT}{__USR_PROMPT}", "a", "b")),
+            ("unknown", ("{__SYS_PROMPT}{__OTHER}", "a", "b")), ("cut", ("{__SYS_PROMPT}{__USR_PROMPT", "a", "b")),
+            ("one", ("{__SYS_PROMPT}", "a", "b")), ("lines", ("a\n\n{__SYS_PROMPT}\n}", "a", "b")),
+            ("blanks", (" {__SYS_PROMPT} \n\t{__USR_PROMPT} ", " \n ", "\t \n")), ("long", ("the{__SYS_PROMPT}a{__USR_PROMPT}b", "the " * 300, "a " * 300)),
+            ("unicode", ("\u00e9{__SYS_PROMPT}\u4e2d{__USR_PROMPT}", "\u2581 a\u0301", "\U0001f600"))):
+        save("relay", name, "\0".join(texts))
+    save("relay", "broken", b"\xff{__SYS_PROMPT}\xe4\xb8{__USR_PROMPT}\0\xc3\0\xf0\x9f")
+    save("relay", "more_nul", b"{__SYS_PROMPT}{__USR_PROMPT}\0a\0b\0\0c")
+
+
 def make_serve():
     """Three bytes (encoding, repair and what is seen; how much is repaired; length, sampling, budget), then a prompt."""
     prompts = ['<a x="some"/><b/><u2/>what is it?', "<b/>and what is that?", "<a/><b/><u1/><n><in/></n><c/> then?",
@@ -788,5 +805,5 @@ def make_serve():
 
 
 for make in (make_gguf, make_safetensors, make_config, make_folder, make_tokenizer_json, make_tokenizer_model, make_llama2c, make_options,
-             make_chat, make_pml, make_serve, make_tokenize):
+             make_chat, make_pml, make_relay, make_serve, make_tokenize):
     make()

@@ -2,8 +2,9 @@
  *
  * Rows are taken 16 at a time. A page for such a block: scores into memory, weights by vectors (those of the other AVX-512 kernels), weights times V into
  * memory 64 columns at a time, and from there, scaled sums and page joined by vectors, into the row's sums. The vectors have more to do than the tiles:
- * the scores of a block are multiplied before the weights of the block before it are made, so that tiles and vectors are not each other's wait. Tiles are always whole but for their number
- * of rows: no state of a row that does not see the page is touched, and what is left over at the end of a head dimension is copied beside zeros.
+ * the scores of a block are multiplied before the weights of the block before it are made, so that neither waits for the other. Tiles are always whole
+ * but for their number of rows: no state of a row that does not see the page is touched, and what is left over at the end of a head dimension is copied
+ * beside zeros.
  *
  * Every number of rows goes this way, one as well. Tiles add in another order than vectors do, and a row's bits must not depend on how many stand beside
  * it. It costs a single row nothing that shows: a page of 128 + 128 dimensions is 32 products of 16 cycles however few rows there are, about 500 cycles

@@ -19,39 +19,38 @@ INLINE float pc__round_page512(const float *s, uint16_t *p)
     return _mm512_reduce_add_ps(sum);
 }
 
-/* exp of what is at most 0, to 3e-6: the weights are rounded to bf16. */
-INLINE __m512 pc__weight512(__m512 x)
+/* exp(x - top), x <= top, to 3e-6 (the weights are rounded to bf16): 2 to the whole and to the broken part of t = (x - top) / ln 2. */
+INLINE __m512 pc__weight512(__m512 x, __m512 less)
 {
-    __m512 t = _mm512_mul_ps(_mm512_max_ps(x, _mm512_set1_ps(-104.0f)), _mm512_set1_ps(1.44269504f)), n = _mm512_roundscale_ps(t, 8), p;
-    t = _mm512_sub_ps(t, n);
-    p = _mm512_fmadd_ps(t, _mm512_set1_ps(9.56051e-3f), _mm512_set1_ps(5.591704e-2f));
-    p = _mm512_fmadd_ps(p, t, _mm512_set1_ps(2.4024981e-1f));
-    p = _mm512_fmadd_ps(p, t, _mm512_set1_ps(6.9312197e-1f));
-    p = _mm512_fmadd_ps(p, t, _mm512_set1_ps(9.9999919e-1f));
-    return _mm512_scalef_ps(p, n);
+    __m512 t = _mm512_fmadd_ps(x, _mm512_set1_ps(1.44269504f), less), f = _mm512_reduce_ps(t, 1), p;
+    p = _mm512_fmadd_ps(f, _mm512_set1_ps(1.3534167e-2f), _mm512_set1_ps(5.2011464e-2f));
+    p = _mm512_fmadd_ps(p, f, _mm512_set1_ps(2.4145062e-1f));
+    p = _mm512_fmadd_ps(p, f, _mm512_set1_ps(6.9300383e-1f));
+    p = _mm512_fmadd_ps(p, f, _mm512_set1_ps(1.0000026f));
+    return _mm512_scalef_ps(p, t);
 }
 
 /* The common case in registers: all of the page is visible, and scores are plain products. */
 INLINE float pc__whole_page512(const pc__attn_task *task, size_t row, const float *s, uint16_t *p)
 {
     __m512 x0 = _mm512_loadu_ps(s), x1 = _mm512_loadu_ps(s + 16), x2 = _mm512_loadu_ps(s + 32), x3 = _mm512_loadu_ps(s + 48);
-    __m512 sum = _mm512_setzero_ps(), top;
-    float old = task->m[row], most = _mm512_reduce_max_ps(_mm512_max_ps(_mm512_max_ps(x0, x1), _mm512_max_ps(x2, x3))), scale;
+    __m512 most = _mm512_max_ps(_mm512_max_ps(x0, x1), _mm512_max_ps(x2, x3)), sum, less;
+    float old = task->m[row], scale = 1.0f;
     __m512i ones = _mm512_set1_epi16(0x3f80), low, high;
-    most = most > old ? most : old;
-    if (most == -INFINITY) {
+    if (_mm512_cmp_ps_mask(most, _mm512_set1_ps(old), _CMP_GT_OQ)) {
+        task->m[row] = _mm512_reduce_max_ps(most);
+        scale = _mm512_cvtss_f32(pc__exp512(_mm512_set1_ps(old - task->m[row])));
+    } else if (old == -INFINITY) {
         memset(p, 0, PC__PAGE * sizeof *p);
         return 1.0f;
     }
-    top = _mm512_set1_ps(most);
-    low = (__m512i)_mm512_cvtne2ps_pbh(pc__weight512(_mm512_sub_ps(x1, top)), pc__weight512(_mm512_sub_ps(x0, top)));
-    high = (__m512i)_mm512_cvtne2ps_pbh(pc__weight512(_mm512_sub_ps(x3, top)), pc__weight512(_mm512_sub_ps(x2, top)));
+    less = _mm512_set1_ps(task->m[row] * -1.44269504f);
+    low = (__m512i)_mm512_cvtne2ps_pbh(pc__weight512(x1, less), pc__weight512(x0, less));
+    high = (__m512i)_mm512_cvtne2ps_pbh(pc__weight512(x3, less), pc__weight512(x2, less));
     _mm512_storeu_si512(p, low);
     _mm512_storeu_si512(p + 32, high);
-    sum = _mm512_dpbf16_ps(sum, (__m512bh)low, (__m512bh)ones); /* of the rounded weights, those that multiply V */
+    sum = _mm512_dpbf16_ps(_mm512_setzero_ps(), (__m512bh)low, (__m512bh)ones); /* of the rounded weights, those that multiply V */
     sum = _mm512_dpbf16_ps(sum, (__m512bh)high, (__m512bh)ones);
-    scale = old == most ? 1.0f : _mm512_cvtss_f32(pc__exp512(_mm512_set1_ps(old - most)));
-    task->m[row] = most;
     task->l[row] = task->l[row] * scale + _mm512_reduce_add_ps(sum);
     return scale;
 }

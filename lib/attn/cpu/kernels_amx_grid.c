@@ -108,8 +108,8 @@ INLINE void block(grid_work *w, size_t first, size_t count, const int bits, cons
             _mm512_store_ps(w->y[r] + j, _mm512_setzero_ps());
     for (size_t g = 0; g < task->groups; g++) {
         const uint8_t *group = task->panel + g * w->group_bytes;
-        for (size_t line = 0; line < w->group_bytes; line += 64)
-            _mm_prefetch((const char *)group + AHEAD + line, _MM_HINT_T0);
+        for (size_t line = 0; !first && line < w->group_bytes; line += 64)
+            _mm_prefetch((const char *)group + AHEAD + line, _MM_HINT_T1);
         load_group(w, group, bits);
         for (size_t row = 0; row < count; row += SIDE, done++) {
             size_t own = count - row < SIDE ? count - row : SIDE;

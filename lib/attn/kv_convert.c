@@ -10,36 +10,70 @@
 #include "attn/kv.h"
 #include "base/threads.h"
 
-static float bounded(float x)
+/* |x|, the largest finite number for an infinite one, 0 for a NaN. Written for loops that become vectors. */
+static inline float size_of(float x)
 {
-    if (isnan(x))
-        return 0.0f;
-    return fminf(fmaxf(x, -FLT_MAX), FLT_MAX);
+    float size = fabsf(x);
+    size = size > FLT_MAX ? FLT_MAX : size;
+    return size == size ? size : 0.0f;
+}
+
+/* x * inverse to the nearest whole number, ties to even: 1.5 * 2^23 moves it into the last places. */
+static inline int8_t steps_of(float x, float inverse)
+{
+    float moved = copysignf(size_of(x), x) * inverse + 0x1.8p23f;
+    uint32_t bits;
+    memcpy(&bits, &moved, sizeof bits);
+    return (int8_t)(uint8_t)bits;
 }
 
 /* bf16 bits of a scale by which 127 steps reach `most`; what is smaller than any real state is nothing. */
-static uint16_t scale_of(float most)
+static uint16_t scale_of(float most, float *inverse)
 {
     uint32_t bits;
+    uint16_t scale;
     most /= 127.0f;
-    if (most < 0x1p-100f)
-        return 0;
     memcpy(&bits, &most, sizeof bits);
-    return (uint16_t)((bits + 0xffffu) >> 16);
+    scale = most < 0x1p-100f ? 0 : (uint16_t)((bits + 0xffffu) >> 16);
+    *inverse = scale ? 1.0f / pc__bf16_to(scale) : 0.0f;
+    return scale;
 }
 
-/* `count` values, `from` floats apart and `to` bytes apart, on the grid of the scale that suits them. */
-static uint16_t quantise(const float *x, size_t count, size_t from, int8_t *out, size_t to)
+/* K of one head: k [tokens], `stride` floats apart. */
+static void write_k(int8_t *to, uint16_t *scale, size_t dim, size_t tokens, const float *k, size_t stride)
 {
-    float most = 0.0f, inverse;
-    uint16_t scale;
-    for (size_t i = 0; i < count; i++)
-        most = fmaxf(most, fabsf(bounded(x[i * from])));
-    scale = scale_of(most);
-    inverse = scale ? 1.0f / pc__bf16_to(scale) : 0.0f;
-    for (size_t i = 0; i < count; i++)
-        out[i * to] = (int8_t)lrintf(bounded(x[i * from]) * inverse);
-    return scale;
+    float most[PC__MAX_HEAD] = {0}, inverse[PC__MAX_HEAD];
+    int8_t row[PC__MAX_HEAD + 3] = {0};
+    for (size_t t = 0; t < tokens; t++)
+        for (size_t d = 0; d < dim; d++) {
+            float size = size_of(k[t * stride + d]);
+            most[d] = size > most[d] ? size : most[d];
+        }
+    for (size_t d = 0; d < dim; d++)
+        scale[d] = scale_of(most[d], &inverse[d]);
+    for (size_t t = 0; t < tokens; t++) {
+        for (size_t d = 0; d < dim; d++)
+            row[d] = steps_of(k[t * stride + d], inverse[d]);
+        for (size_t d = 0; d < dim; d += 4)
+            memcpy(to + (d / 4 * PC__PAGE + t) * 4, row + d, 4);
+    }
+}
+
+static void write_v(int8_t *to, uint16_t *scale, size_t dim, size_t tokens, const float *v, size_t stride)
+{
+    int8_t row[PC__MAX_HEAD];
+    for (size_t t = 0; t < tokens; t++, v += stride) {
+        float most = 0.0f, inverse;
+        for (size_t d = 0; d < dim; d++) {
+            float size = size_of(v[d]);
+            most = size > most ? size : most;
+        }
+        scale[t] = scale_of(most, &inverse);
+        for (size_t d = 0; d < dim; d++)
+            row[d] = steps_of(v[d], inverse);
+        for (size_t d = 0; d < dim; d++)
+            to[(t / 4 * dim + d) * 4 + t % 4] = row[d];
+    }
 }
 
 /* One head: k, v [tokens] of it, `k_stride` and `v_stride` floats apart. */
@@ -48,13 +82,9 @@ static void write_head(const pc__kv_shape *shape, uint8_t *page, size_t tokens, 
 {
     size_t k_dim = (size_t)shape->k_dim, v_dim = (size_t)shape->v_dim;
     uint8_t *block = page + pc__kv_k_bytes(shape);
-    uint16_t *k_scale = (uint16_t *)(void *)(page + pc__i8_k_scales(k_dim));
-    uint16_t *v_scale = (uint16_t *)(void *)(block + pc__i8_v_scales(v_dim));
     memset(page, 0, pc__kv_page_bytes(shape));
-    for (size_t d = 0; d < k_dim; d++)
-        k_scale[d] = quantise(k + d, tokens, k_stride, (int8_t *)page + d / 4 * 4 * PC__PAGE + d % 4, 4);
-    for (size_t t = 0; t < tokens; t++)
-        v_scale[t] = quantise(v + t * v_stride, v_dim, 1, (int8_t *)block + t / 4 * 4 * v_dim + t % 4, 4);
+    write_k((int8_t *)page, (uint16_t *)(void *)(page + pc__i8_k_scales(k_dim)), k_dim, tokens, k, k_stride);
+    write_v((int8_t *)block, (uint16_t *)(void *)(block + pc__i8_v_scales(v_dim)), v_dim, tokens, v, v_stride);
 }
 
 void pc__kv_write_i8(const pc__kv_shape *shape, uint8_t *layer, size_t page, size_t tokens, const float *k, const float *v)

@@ -332,6 +332,9 @@ keys "schema length items path kind start"
 expect 0 '{"batch":2,"prefix":1024,"suffix":16,' bench decode --model "$model" --batch 2 --prefix 1024 --suffix 16 --repeats 1 --json
 expect 0 "microseconds" bench attend --rows 1,3 --prefix 64,130 --suffix 16 --heads 4 --kv-heads 2 --head-dim 33 --repeats 1 --plot plot.svg
 grep -q '3 + 16: shared' plot.svg || fault "bench attend --plot: the picture lacks a curve"
+for dtype in f32 f16 int8; do
+    expect 0 ", $dtype;" bench attend --rows 3 --prefix 130 --suffix 16 --heads 4 --kv-heads 2 --head-dim 33 --repeats 1 --dtype $dtype
+done
 expect 3 "cannot be written" bench attend --rows 1 --prefix 64 --suffix 0 --heads 1 --kv-heads 1 --head-dim 8 --repeats 1 --plot /nowhere/plot.svg
 expect 0 '{"rows":3,"prefix":130,"suffix":16,"heads":4,"kv_heads":2,"head_dim":33,"dtype":"bf16",' \
     bench attend --rows 3 --prefix 130 --suffix 16 --heads 4 --kv-heads 2 --head-dim 33 --repeats 1 --json

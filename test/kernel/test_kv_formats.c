@@ -1,7 +1,7 @@
 /* Catches: an attention kernel for fp16 or int8 K and V, of any level, that differs from double-precision attention over the stored values (channels and
  * tokens of very different sizes, one key that takes all, all keys alike, masks, tails, soft cap, slopes), that uses padding, reads past the end of an
  * array, writes outside its state, or lets a row depend on the others or on how pages are cut into calls; rounding that loses more than is documented;
- * plans over runs of different formats that give anything but the attention over all their keys, or in which sharing changes a bit. */
+ * plans over runs of different formats that give anything but the attention over all their keys, or in which sharing changes a bit, parts of int8 pages that a host may write. */
 #include <float.h>
 #include <math.h>
 
@@ -591,6 +591,29 @@ static void mixed_plan(void)
     pc_context_free(context);
 }
 
+/* Pages of a host: their sizes, and int8 ones whole only. */
+static void host_pages(void)
+{
+    pc_attend_shape shape = {sizeof shape, 1, 1, 128, 128, PC_DTYPE_F16, 0};
+    static float values[PC_PAGE_TOKENS * 128];
+    CHECK_INT(pc_pages_bytes(&shape, 65), 2 * 32768);
+    shape.dtype = PC_DTYPE_I8;
+    CHECK_INT(pc_pages_bytes(&shape, 64), 16768);
+    CHECK_INT(pc_pages_bytes(&shape, 65), 2 * 16768);
+    guarded pages = guarded_new(2 * 16768);
+    CHECK_OK(pc_pages_write(&shape, pages.data, 0, 64, values, values));
+    CHECK_INT(pages.data[16768], GUARDED_POISON);
+    CHECK_STATUS(pc_pages_write(&shape, pages.data, 65, 1, values, values), PC_ERR_INVALID);
+    CHECK_ERROR_HAS("token 65 is not the first");
+    CHECK_STATUS(pc_pages_write(&shape, pages.data, 1, 64, values, values), PC_ERR_INVALID);
+    CHECK_OK(pc_pages_write(&shape, pages.data, 64, 1, values, values));
+    CHECK(guarded_intact(&pages));
+    guarded_free(&pages);
+    shape.dtype = PC_DTYPE_I8 + 1;
+    CHECK_INT(pc_pages_bytes(&shape, 64), 0);
+    CHECK_ERROR_HAS("dtype 5");
+}
+
 int main(void)
 {
     static const uint32_t dtypes[] = {PC_DTYPE_F16, PC_DTYPE_I8};
@@ -601,5 +624,6 @@ int main(void)
         nothing_seen(dtypes[i]);
     }
     mixed_plan();
+    host_pages();
     return pc_test_end();
 }

@@ -1,5 +1,6 @@
-/* The kernels of AMX where there is none: compiled from their source over the software model of the tile instructions, or the library's own object code
- * with every tile instruction trapped and carried out by the model. */
+/* The kernels of AMX where there is none: compiled from their source over the software model of the
+ * tile instructions, or the library's own object code with every tile instruction trapped and
+ * carried out by the model. */
 #ifndef PC_TEST_AMX_EMULATED_H
 #define PC_TEST_AMX_EMULATED_H
 
@@ -7,7 +8,8 @@
 
 /* NULL: this processor lacks the vectors. */
 const pc__kernels *amx_emulated(void);
-/* NULL: likewise, or it has AMX, which traps nothing. From the first call on, SIGILL is the model's. */
+/* NULL: likewise, or it has AMX, which traps nothing. From the first call on, SIGILL is the
+ * model's. */
 const pc__kernels *amx_trapped(void);
 
 #endif

@@ -88,8 +88,10 @@ void amx_store(int tile, void *base, ptrdiff_t stride)
 static void need_shapes(const amx_tile *sum, const amx_tile *a, const amx_tile *b)
 {
     need(sum != a && sum != b && a != b, "a product with a tile twice");
-    need(!(sum->bytes % 4) && !(a->bytes % 4) && !(b->bytes % 4), "a product of tiles that hold no whole groups");
-    need(sum->rows == a->rows && sum->bytes == b->bytes && a->bytes / 4 == b->rows, "a product of shapes that do not fit");
+    need(!(sum->bytes % 4) && !(a->bytes % 4) && !(b->bytes % 4),
+         "a product of tiles that hold no whole groups");
+    need(sum->rows == a->rows && sum->bytes == b->bytes && a->bytes / 4 == b->rows,
+         "a product of shapes that do not fit");
 }
 
 static float bf16(uint16_t h)
@@ -100,7 +102,8 @@ static float bf16(uint16_t h)
     return x;
 }
 
-/* Even and odd inputs are summed apart from zero, each by fused multiply-adds, then joined, then added to what was there. */
+/* Even and odd inputs are summed apart from zero, each by fused multiply-adds, then joined, then
+ * added to what was there. */
 __attribute__((noinline)) static void bf16_rows(amx_tile *sum, const amx_tile *a, const amx_tile *b)
 {
     for (size_t m = 0; m < sum->rows; m++) {
@@ -119,7 +122,8 @@ __attribute__((noinline)) static void bf16_rows(amx_tile *sum, const amx_tile *a
     }
 }
 
-/* Round to nearest even, numbers below the normal ones are zero as input and as result, no exceptions, whatever MXCSR says. */
+/* Round to nearest even, numbers below the normal ones are zero as input and as result, no
+ * exceptions, whatever MXCSR says. */
 void amx_multiply_bf16(int sum, int a, int b)
 {
     const unsigned masked = 0x1f80, flush = 1u << 15, zeros = 1u << 6;
@@ -146,7 +150,8 @@ void amx_multiply_int8(int sum, int a, int b, int a_signed, int b_signed)
     for (size_t m = 0; m < c->rows; m++)
         for (size_t k = 0; k < x->bytes; k++)
             for (size_t n = 0; n < c->bytes / 4; n++) {
-                int32_t product = byte_of(x->at.byte[m][k], a_signed) * byte_of(y->at.byte[k / 4][4 * n + k % 4], b_signed);
+                int32_t product = byte_of(x->at.byte[m][k], a_signed) *
+                                  byte_of(y->at.byte[k / 4][4 * n + k % 4], b_signed);
                 c->at.whole[m][n] = (int32_t)((uint32_t)c->at.whole[m][n] + (uint32_t)product);
             }
     amx.int8_products++;

@@ -1,7 +1,9 @@
-/* A software model of the tile instructions, by the operation sections of Intel's Software Developer's Manual (volume 2: LDTILECFG, TILELOADD, TILESTORED,
- * TILEZERO, TDPBF16PS, TDPBSSD and its kin). What the processor would refuse (#UD, #GP) ends the test with a message.
+/* A software model of the tile instructions, by the operation sections of Intel's Software
+ * Developer's Manual (volume 2: LDTILECFG, TILELOADD, TILESTORED, TILEZERO, TDPBF16PS, TDPBSSD and
+ * its kin). What the processor would refuse (#UD, #GP) ends the test with a message.
  *
- * With AMX_INTRINSICS defined before it is included, it takes the place of the compiler's tile intrinsics in the code that follows. */
+ * With AMX_INTRINSICS defined before it is included, it takes the place of the compiler's tile
+ * intrinsics in the code that follows. */
 #ifndef PC_TEST_AMX_EMULATION_H
 #define PC_TEST_AMX_EMULATION_H
 

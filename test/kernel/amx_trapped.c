@@ -1,5 +1,7 @@
-/* The library's own object code on a processor without AMX: a tile instruction raises SIGILL there; the handler reads the instruction, lets the model carry
- * it out and goes on behind it. So the instructions themselves are tested, their operands and their order among the stores around them. */
+/* The library's own object code on a processor without AMX: a tile instruction raises SIGILL there;
+ * the handler reads the instruction, lets the model carry it out and goes on behind it. So the
+ * instructions themselves are tested, their operands and their order among the stores around
+ * them. */
 #include <signal.h>
 #include <stdio.h>
 #include <string.h>
@@ -14,17 +16,18 @@
 /* One instruction in the three-byte VEX form that all tile instructions have. */
 typedef struct instruction {
     const uint8_t *at;
-    int prefix;        /* 0 none, 1 66, 2 F3, 3 F2 */
+    int prefix; /* 0 none, 1 66, 2 F3, 3 F2 */
     int opcode, mod, reg, rm, v;
-    uint8_t *address;  /* of a memory operand */
-    ptrdiff_t stride;  /* its index register, scaled */
+    uint8_t *address; /* of a memory operand */
+    ptrdiff_t stride; /* its index register, scaled */
     size_t length;
 } instruction;
 
 static uint8_t *gpr(const ucontext_t *context, int number)
 {
-    static const int order[16] = {REG_RAX, REG_RCX, REG_RDX, REG_RBX, REG_RSP, REG_RBP, REG_RSI, REG_RDI,
-                                  REG_R8,  REG_R9,  REG_R10, REG_R11, REG_R12, REG_R13, REG_R14, REG_R15};
+    static const int order[16] = {REG_RAX, REG_RCX, REG_RDX, REG_RBX, REG_RSP, REG_RBP,
+                                  REG_RSI, REG_RDI, REG_R8,  REG_R9,  REG_R10, REG_R11,
+                                  REG_R12, REG_R13, REG_R14, REG_R15};
     uint8_t *value;
     memcpy(&value, &context->uc_mcontext.gregs[order[number]], sizeof value);
     return value;
@@ -39,7 +42,8 @@ static ptrdiff_t displacement(const uint8_t *at, size_t bytes)
     return wide;
 }
 
-/* The memory operand. A tile load counts rows with the index register; elsewhere it is part of the address. */
+/* The memory operand. A tile load counts rows with the index register; elsewhere it is part of the
+ * address. */
 static void read_address(instruction *i, const ucontext_t *context, int base_high, int index_high)
 {
     const uint8_t *next = i->at + 5;
@@ -125,13 +129,15 @@ static void trap(int signal_number, siginfo_t *info, void *user)
     ucontext_t *context = user;
     instruction i = {0};
     (void)info;
-    if (decode(&i, context) &&
-        (i.opcode == 0x49 ? tile_control(&i) : i.opcode == 0x4b ? tile_memory(&i) : tile_product(&i))) {
+    if (decode(&i, context) && (i.opcode == 0x49   ? tile_control(&i)
+                                : i.opcode == 0x4b ? tile_memory(&i)
+                                                   : tile_product(&i))) {
         context->uc_mcontext.gregs[REG_RIP] += (greg_t)i.length;
         return;
     }
-    fprintf(stderr, "signal %d at an instruction that is none of the tiles': %02x %02x %02x %02x %02x\n", signal_number, i.at[0], i.at[1], i.at[2],
-            i.at[3], i.at[4]);
+    fprintf(stderr,
+            "signal %d at an instruction that is none of the tiles': %02x %02x %02x %02x %02x\n",
+            signal_number, i.at[0], i.at[1], i.at[2], i.at[3], i.at[4]);
     _exit(1);
 }
 

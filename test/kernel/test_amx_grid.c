@@ -1,4 +1,5 @@
-/* Catches: what test_grid.c catches, in the products on a grid of AMX, on processors that have none as well (see test_amx_attend.c). */
+/* Catches: what test_grid.c catches, in the products on a grid of AMX, on processors that have none
+ * as well (see test_amx_attend.c). */
 #include "amx_emulated.h"
 #include "attn/cpu/amx_level.h"
 
@@ -19,7 +20,8 @@ static const pc__kernels *amx_level(void)
 
 int main(void)
 {
-    const pc__kernels *all[] = {amx_emulated(), pc__kernels_amx() ? pc__kernels_named("amx") : amx_trapped()};
+    const pc__kernels *all[] = {amx_emulated(),
+                                pc__kernels_amx() ? pc__kernels_named("amx") : amx_trapped()};
     pc_test_rng rng = {77};
     if (!all[0])
         pc_test_skip("no AVX-512 with bf16");

@@ -1,6 +1,8 @@
-/* Catches: AMX offered where the processor, its tiles or the operating system do not allow it, or under a lower PC_CPU_MASK; tile code that leaves tiles
- * open, configures them more than once a call, or takes more products, loads or stores than its shape needs; a model of the tile instructions that rounds,
- * orders or signs otherwise than Intel describes, which would make the other tests of AMX worthless. */
+/* Catches: AMX offered where the processor, its tiles or the operating system do not allow it, or
+ * under a lower PC_CPU_MASK; tile code that leaves tiles open, configures them more than once a
+ * call, or takes more products, loads or stores than its shape needs; a model of the tile
+ * instructions that rounds, orders or signs otherwise than Intel describes, which would make the
+ * other tests of AMX worthless. */
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -17,7 +19,11 @@
 
 static void presence(void)
 {
-    const pc__amx_facts all = {.leaf7_edx = 1u << 22 | 1u << 24 | 1u << 25, .tile_row_bytes = 64, .tiles = 8, .tile_rows = 16, .xcr0 = 7u << 17 | 0xe7};
+    const pc__amx_facts all = {.leaf7_edx = 1u << 22 | 1u << 24 | 1u << 25,
+                               .tile_row_bytes = 64,
+                               .tiles = 8,
+                               .tile_rows = 16,
+                               .xcr0 = 7u << 17 | 0xe7};
     pc__amx_facts less;
     CHECK(pc__amx_present(&all));
     for (int bit = 22; bit <= 25; bit += bit == 22 ? 2 : 1) {
@@ -88,7 +94,8 @@ static void model_bf16(void)
         a[0][k] = a[1][k] = 0;
         b[k / 2][k % 2] = one;
     }
-    a[0][0] = pc__bf16_from(0x1p24f); /* even: 2^24 + 1 stays 2^24; odd: 1 + 1. One after the other: 2^24; exactly: 2^24 + 4 */
+    /* even: 2^24 + 1 stays 2^24; odd: 1 + 1. One after the other: 2^24; exactly: 2^24 + 4 */
+    a[0][0] = pc__bf16_from(0x1p24f);
     a[0][1] = a[0][2] = a[0][3] = one;
     a[1][0] = tiny; /* zero as an input, whatever multiplies it */
     b[0][0] = one;
@@ -117,7 +124,8 @@ static void model_bf16(void)
 
 static void model_int8(void)
 {
-    static const int32_t want[2][2] = {{(-1 * 255 + 2 * 3) + 10, 255 * 255 + 2 * 3 + 10}, {-1 * -1 + 2 * 3 + 10, 255 * -1 + 2 * 3 + 10}};
+    static const int32_t want[2][2] = {{(-1 * 255 + 2 * 3) + 10, 255 * 255 + 2 * 3 + 10},
+                                       {-1 * -1 + 2 * 3 + 10, 255 * -1 + 2 * 3 + 10}};
     const uint8_t a[4] = {255, 2, 0, 0}, b[4] = {255, 3, 0, 0};
     for (int b_signed = 0; b_signed < 2; b_signed++)
         for (int a_unsigned = 0; a_unsigned < 2; a_unsigned++) {
@@ -133,7 +141,8 @@ static void model_int8(void)
         }
 }
 
-/* Of the library's object code, for a page of 128 + 128 dimensions: what its speed was estimated from. */
+/* Of the library's object code, for a page of 128 + 128 dimensions: what its speed was estimated
+ * from. */
 static void attend_counts(const pc__kernels *kernels, size_t rows, uint64_t blocks)
 {
     enum { DIM = 128, MOST = 48, BYTES = 4 * DIM * PC__PAGE };
@@ -141,8 +150,18 @@ static void attend_counts(const pc__kernels *kernels, size_t rows, uint64_t bloc
     static uint16_t q[MOST * DIM];
     static float m[MOST], l[MOST], acc[MOST * DIM];
     static uint32_t lo[MOST], hi[MOST];
-    pc__attn_task task = {.pages = page, .page_stride = BYTES, .v_offset = BYTES / 2, .k_dim = DIM, .v_dim = DIM, .rows = rows,
-                          .q16 = q, .lo = lo, .hi = hi, .m = m, .l = l, .acc = acc};
+    pc__attn_task task = {.pages = page,
+                          .page_stride = BYTES,
+                          .v_offset = BYTES / 2,
+                          .k_dim = DIM,
+                          .v_dim = DIM,
+                          .rows = rows,
+                          .q16 = q,
+                          .lo = lo,
+                          .hi = hi,
+                          .m = m,
+                          .l = l,
+                          .acc = acc};
     for (size_t r = 0; r < rows; r++) {
         m[r] = -INFINITY;
         hi[r] = PC__PAGE;
@@ -157,7 +176,8 @@ static void attend_counts(const pc__kernels *kernels, size_t rows, uint64_t bloc
     CHECK(!amx.open);
 }
 
-static void panel_counts(const pc__kernels *kernels, size_t rows, uint64_t configurations, uint64_t sums, uint64_t loads)
+static void panel_counts(const pc__kernels *kernels, size_t rows, uint64_t configurations,
+                         uint64_t sums, uint64_t loads)
 {
     enum { IN = 128, MOST = 80 };
     static _Alignas(64) uint16_t panel[IN * PC__PANEL], x[MOST * IN];

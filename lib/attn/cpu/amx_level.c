@@ -1,5 +1,6 @@
-/* The level of AMX: that of AVX-512 with bf16, with tiles where they are faster. It is there if the CPU has tiles of the size that the kernels count
- * on, if the operating system saves them, and if it lets this process use them: Linux wants to be asked once per process. */
+/* The level of AMX: that of AVX-512 with bf16, with tiles where they are faster. It is there if the
+ * CPU has tiles of the size that the kernels count on, if the operating system saves them, and if
+ * it lets this process use them: Linux wants to be asked once per process. */
 #include "attn/cpu/amx_level.h"
 
 #if defined(__x86_64__) && defined(__linux__)
@@ -13,7 +14,7 @@
 int pc__amx_present(const pc__amx_facts *facts)
 {
     const uint32_t instructions = 1u << 22 | 1u << 24 | 1u << 25; /* AMX-BF16, AMX-TILE, AMX-INT8 */
-    const uint64_t saved = 3u << 17;                              /* tile configuration, tile data */
+    const uint64_t saved = 3u << 17; /* tile configuration, tile data */
     return (facts->leaf7_edx & instructions) == instructions && (facts->xcr0 & saved) == saved &&
            facts->tile_row_bytes >= 64 && facts->tiles >= 8 && facts->tile_rows >= 16;
 }
@@ -38,7 +39,8 @@ static pc__amx_facts ask(void)
 
 static int permitted(void)
 {
-    enum { REQUEST_PERMISSION = 0x1023, TILE_DATA = 18 }; /* ARCH_REQ_XCOMP_PERM, XFEATURE_XTILEDATA of Linux 5.16 */
+    /* ARCH_REQ_XCOMP_PERM, XFEATURE_XTILEDATA of Linux 5.16 */
+    enum { REQUEST_PERMISSION = 0x1023, TILE_DATA = 18 };
     return syscall(SYS_arch_prctl, REQUEST_PERMISSION, TILE_DATA) == 0;
 }
 

@@ -7,14 +7,15 @@
 #if defined(__x86_64__)
 /* What the processor says of itself; zero where it does not say. */
 typedef struct pc__amx_facts {
-    uint32_t leaf7_edx;                         /* CPUID leaf 7 */
-    uint32_t tile_row_bytes, tiles, tile_rows;  /* CPUID leaf 0x1d, palette 1 */
+    uint32_t leaf7_edx;                        /* CPUID leaf 7 */
+    uint32_t tile_row_bytes, tiles, tile_rows; /* CPUID leaf 0x1d, palette 1 */
     uint64_t xcr0;
 } pc__amx_facts;
 int pc__amx_present(const pc__amx_facts *facts);
 #endif
 
-/* NULL: not here. The first call asks the operating system for permission. Needs the level of AVX-512 with bf16, which is not asked for here. */
+/* NULL: not here. The first call asks the operating system for permission. Needs the level of
+ * AVX-512 with bf16, which is not asked for here. */
 const pc__kernels *pc__kernels_amx(void);
 
 #endif

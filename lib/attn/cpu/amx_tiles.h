@@ -1,12 +1,15 @@
 /* The tile registers of AMX: what shapes they have, and what the compiler must be told about them.
  *
- * A tile is up to 16 rows of up to 64 bytes. Which number has which shape is loaded at the start of a kernel and given back at its end; a product
- * multiplies a tile of rows (16 x 32 bf16 or 16 x 64 bytes) with a tile of B (16 x 16 pairs of bf16, 16 x 16 groups of four bytes: one row for two or
- * four inputs of 16 columns, as pages and panels lie in memory) and adds to a tile of 16 x 16 sums. By Intel's description of it (Software Developer's
- * Manual, TDPBF16PS) row r of the sums is made from row r of the first tile alone, in an order that does not depend on how many rows there are.
+ * A tile is up to 16 rows of up to 64 bytes. Which number has which shape is loaded at the start of
+ * a kernel and given back at its end; a product multiplies a tile of rows (16 x 32 bf16 or 16 x 64
+ * bytes) with a tile of B (16 x 16 pairs of bf16, 16 x 16 groups of four bytes: one row for two or
+ * four inputs of 16 columns, as pages and panels lie in memory) and adds to a tile of 16 x 16 sums.
+ * By Intel's description of it (Software Developer's Manual, TDPBF16PS) row r of the sums is made
+ * from row r of the first tile alone, in an order that does not depend on how many rows there are.
  *
- * The tile intrinsics of GCC are assembly that does not say which memory it reads: GCC 12 names the first 8 bytes of a configuration, and none of a tile
- * that is loaded. Stores to them could be dropped or moved behind. Hence the fences. */
+ * The tile intrinsics of GCC are assembly that does not say which memory it reads: GCC 12 names the
+ * first 8 bytes of a configuration, and none of a tile that is loaded. Stores to them could be
+ * dropped or moved behind. Hence the fences. */
 #ifndef PC_ATTN_CPU_AMX_TILES_H
 #define PC_ATTN_CPU_AMX_TILES_H
 
@@ -23,7 +26,8 @@ typedef struct pc__tile_config {
 } pc__tile_config;
 _Static_assert(sizeof(pc__tile_config) == 64, "the layout that the processor reads");
 
-/* Before tiles are loaded from memory that was written, and before memory is read that tiles were stored to. */
+/* Before tiles are loaded from memory that was written, and before memory is read that tiles were
+ * stored to. */
 static inline void pc__tiles_fence(void)
 {
     __asm__ volatile("" ::: "memory");

@@ -1,15 +1,19 @@
-/* Attention over bf16 pages in tiles of AMX: the pages lie in memory as the products want their second operand.
+/* Attention over bf16 pages in tiles of AMX: the pages lie in memory as the products want their
+ * second operand.
  *
- * Rows are taken 16 at a time. A page for such a block: scores into memory, weights by vectors (those of the other AVX-512 kernels), weights times V into
- * memory 64 columns at a time, and from there, scaled sums and page joined by vectors, into the row's sums. The vectors have more to do than the tiles:
- * the scores of a block are multiplied before the weights of the block before it are made, so that neither waits for the other. Tiles are always whole
- * but for their number of rows: no state of a row that does not see the page is touched, and what is left over at the end of a head dimension is copied
- * beside zeros.
+ * Rows are taken 16 at a time. A page for such a block: scores into memory, weights by vectors
+ * (those of the other AVX-512 kernels), weights times V into memory 64 columns at a time, and from
+ * there, scaled sums and page joined by vectors, into the row's sums. The vectors have more to do
+ * than the tiles: the scores of a block are multiplied before the weights of the block before it
+ * are made, so that neither waits for the other. Tiles are always whole but for their number of
+ * rows: no state of a row that does not see the page is touched, and what is left over at the end
+ * of a head dimension is copied beside zeros.
  *
- * Every number of rows goes this way, one as well. Tiles add in another order than vectors do, and a row's bits must not depend on how many stand beside
- * it. It costs a single row nothing that shows: a page of 128 + 128 dimensions is 32 products of 16 cycles however few rows there are, about 500 cycles
- * for 32 KiB; the same page is 512 vector products for the vector kernel, and takes 1000 cycles or more to come from the second-level cache, 6000 from
- * memory. */
+ * Every number of rows goes this way, one as well. Tiles add in another order than vectors do, and
+ * a row's bits must not depend on how many stand beside it. It costs a single row nothing that
+ * shows: a page of 128 + 128 dimensions is 32 products of 16 cycles however few rows there are,
+ * about 500 cycles for 32 KiB; the same page is 512 vector products for the vector kernel, and
+ * takes 1000 cycles or more to come from the second-level cache, 6000 from memory. */
 #include <string.h>
 
 #include "attn/cpu/amx_tiles.h"
@@ -18,8 +22,9 @@
 
 enum { SIDE = PC__TILE_SIDE, STEP = 32, CHUNK = 64, STRETCH = 256 /* bytes fetched at a time */ };
 
-/* While a page is worked on, others are fetched, a few stretches after each piece of work: the run's next page, then pages that are wanted later. Pages of
- * one head are far apart, which no hardware prefetcher follows. */
+/* While a page is worked on, others are fetched, a few stretches after each piece of work: the
+ * run's next page, then pages that are wanted later. Pages of one head are far apart, which no
+ * hardware prefetcher follows. */
 typedef struct ahead {
     const pc__attn_task *task;
     const char *next, *later;
@@ -28,10 +33,12 @@ typedef struct ahead {
     size_t page_stretches, pace;  /* pace: stretches after each piece of work */
 } ahead;
 
+/* Tile row 0 is row `base` of the task; tile rows from `own` on are the block's, those before were
+ * another's. */
 typedef struct block {
     _Alignas(64) float s[SIDE][PC__PAGE];
-    size_t base, own; /* tile row 0 is row `base` of the task; tile rows from `own` on are the block's, those before were another's */
-    uint32_t sees;    /* a bit for each tile row */
+    size_t base, own;
+    uint32_t sees; /* a bit for each tile row */
 } block;
 
 typedef struct work {
@@ -43,10 +50,12 @@ typedef struct work {
     _Alignas(64) float o[2][SIDE][CHUNK];
     float scale[SIDE];
     uint16_t p[SIDE][PC__PAGE];
-    uint16_t q_tail[SIDE][STEP], k_tail[STEP / 2][2 * PC__PAGE], v_tail[PC__PAGE / 2][2 * SIDE]; /* of the last step, the last columns */
+    uint16_t q_tail[SIDE][STEP], k_tail[STEP / 2][2 * PC__PAGE]; /* of the last step */
+    uint16_t v_tail[PC__PAGE / 2][2 * SIDE];                     /* of the last columns */
 } work;
 
-/* As many pages as the planner counts on (plan_attend.c): half a page for PC__BLOCK_ROWS rows, a whole one at least. */
+/* As many pages as the planner counts on (plan_attend.c): half a page for PC__BLOCK_ROWS rows, a
+ * whole one at least. */
 static size_t stretches_ahead(const ahead *a)
 {
     size_t halves = (a->task->rows + PC__BLOCK_ROWS - 1) / PC__BLOCK_ROWS;
@@ -55,9 +64,12 @@ static size_t stretches_ahead(const ahead *a)
 
 static void start_fetching(ahead *a, const pc__attn_task *task, size_t even)
 {
+    size_t bytes = task->v_offset + task->v_dim * PC__PAGE * sizeof(uint16_t);
     size_t blocks = (task->rows + SIDE - 1) / SIDE, rows = task->rows < SIDE ? task->rows : SIDE;
-    size_t pieces = (even + STEP - 1) / STEP * 4 + rows + (task->v_dim + SIDE - 1) / SIDE * 2; /* of a block: score tiles, rows, value tiles */
-    *a = (ahead){.task = task, .page_stretches = (task->v_offset + task->v_dim * PC__PAGE * sizeof(uint16_t) + STRETCH - 1) / STRETCH};
+    size_t score_tiles = (even + STEP - 1) / STEP * 4,
+           value_tiles = (task->v_dim + SIDE - 1) / SIDE * 2;
+    size_t pieces = score_tiles + rows + value_tiles; /* of work, in a block */
+    *a = (ahead){.task = task, .page_stretches = (bytes + STRETCH - 1) / STRETCH};
     a->pace = (stretches_ahead(a) + blocks * pieces - 1) / (blocks * pieces);
 }
 
@@ -116,7 +128,8 @@ static void scores(work *w, block *b)
     const uint16_t *q = w->task->q16 + b->base * w->even, *k = w->k;
     size_t whole = w->even / STEP, left = w->even % STEP;
     for (size_t r = 0; left && r < w->rows; r++)
-        _mm512_store_si512(w->q_tail[r], _mm512_maskz_loadu_epi16((1u << left) - 1u, q + r * w->even + whole * STEP));
+        _mm512_store_si512(w->q_tail[r], _mm512_maskz_loadu_epi16((1u << left) - 1u,
+                                                                  q + r * w->even + whole * STEP));
     pc__tiles_fence();
     _tile_zero(0);
     _tile_zero(1);
@@ -162,19 +175,21 @@ INLINE const uint16_t *value_tile(const work *w, size_t column, size_t half, siz
     return w->v + (half * SIDE * v_dim + column) * 2;
 }
 
-#define VALUES(sum, weight, b, half)                                               \
-    if (tiles > sum) {                                                             \
-        size_t stride;                                                             \
-        const uint16_t *v = value_tile(w, column + sum * SIDE, half, &stride);     \
-        _tile_loadd(b, v, stride);                                                 \
-        _tile_dpbf16ps(sum, weight, b);                                            \
-        fetch(&w->ahead);                                                          \
+#define VALUES(sum, weight, b, half)                                                               \
+    if (tiles > sum) {                                                                             \
+        size_t stride;                                                                             \
+        const uint16_t *v = value_tile(w, column + sum * SIDE, half, &stride);                     \
+        _tile_loadd(b, v, stride);                                                                 \
+        _tile_dpbf16ps(sum, weight, b);                                                            \
+        fetch(&w->ahead);                                                                          \
     }
 
-/* Columns [column, column + CHUNK) of weights times V, as far as there are so many. The weights are in tiles 4 and 5. */
+/* Columns [column, column + CHUNK) of weights times V, as far as there are so many. The weights are
+ * in tiles 4 and 5. */
 static void multiply_chunk(work *w, size_t column, float (*o)[CHUNK])
 {
-    size_t left = w->task->v_dim - column, tiles = left < CHUNK ? (left + SIDE - 1) / SIDE : CHUNK / SIDE;
+    size_t left = w->task->v_dim - column,
+           tiles = left < CHUNK ? (left + SIDE - 1) / SIDE : CHUNK / SIDE;
     _tile_zero(0);
     _tile_zero(1);
     _tile_zero(2);
@@ -208,7 +223,8 @@ static void add_chunk(const work *w, const block *b, size_t column, float (*o)[C
             continue;
         for (size_t c = 0; c < width; c += 16) {
             __mmask16 lanes = pc__lanes(0, (uint32_t)width, (uint32_t)c);
-            __m512 sum = _mm512_fmadd_ps(_mm512_maskz_loadu_ps(lanes, acc + c), scale, _mm512_load_ps(o[r] + c));
+            __m512 sum = _mm512_fmadd_ps(_mm512_maskz_loadu_ps(lanes, acc + c), scale,
+                                         _mm512_load_ps(o[r] + c));
             _mm512_mask_storeu_ps(acc + c, lanes, sum);
         }
     }
@@ -235,7 +251,8 @@ static void copy_tails(work *w)
     memcpy(w->k_tail, w->k + w->even / STEP * STEP * PC__PAGE, k_left / 2 * sizeof w->k_tail[0]);
     for (size_t t = 0; v_left && t < PC__PAGE / 2; t++)
         _mm512_store_si512(w->v_tail[t],
-                           _mm512_maskz_loadu_epi32(pc__lanes(0, (uint32_t)v_left, 0), w->v + (t * v_dim + v_dim - v_left) * 2));
+                           _mm512_maskz_loadu_epi32(pc__lanes(0, (uint32_t)v_left, 0),
+                                                    w->v + (t * v_dim + v_dim - v_left) * 2));
 }
 
 static void open_tiles(size_t rows)
@@ -254,7 +271,8 @@ static void finish(work *w, block *b)
     values(w, b);
 }
 
-/* The last block of several reaches back into the rows before it rather than past the end; those keep what they have. */
+/* The last block of several reaches back into the rows before it rather than past the end; those
+ * keep what they have. */
 static void all_blocks(work *w)
 {
     size_t rows = w->task->rows, turn = 0;

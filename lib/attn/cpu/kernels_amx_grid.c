@@ -1,17 +1,19 @@
-/* Products on a grid in tiles of AMX: of a group of inputs, 16 rows by the panel's 32 features, for each byte of the inputs: two or four tiles of exact sums,
- * which vectors join, scale and add up, while the tiles of the next 16 rows or the next group are multiplied. Whole numbers are exact in every order, so a
- * few rows, which do not fill a tile, may go to the vector kernel. */
+/* Products on a grid in tiles of AMX: of a group of inputs, 16 rows by the panel's 32 features, for
+ * each byte of the inputs: two or four tiles of exact sums, which vectors join, scale and add up,
+ * while the tiles of the next 16 rows or the next group are multiplied. Whole numbers are exact in
+ * every order, so a few rows, which do not fill a tile, may go to the vector kernel. */
 #include "attn/cpu/amx_tiles.h"
 #include "attn/cpu/kernels_amx.h"
 
 enum { SIDE = PC__TILE_SIDE, FEWEST_ROWS = 8, AHEAD = 2048 /* bytes of the panel */ };
 #define INLINE static inline __attribute__((always_inline))
 
-/* 16 rows of one group. */
+/* 16 rows of one group. Tile row 0 is row `base` of the task; of a last portion that reaches back,
+ * rows before `own` are another's. */
 typedef struct portion {
     _Alignas(64) int32_t high[2][SIDE][SIDE];
     int32_t low[2][SIDE][SIDE];
-    size_t base, own, group; /* tile row 0 is row `base` of the task; of a last portion that reaches back, rows before `own` are another's */
+    size_t base, own, group;
 } portion;
 
 typedef struct grid_work {
@@ -36,7 +38,8 @@ INLINE void load_group(grid_work *w, const uint8_t *q, const int bits)
             for (size_t j = 0; j < 2; j++) {
                 __m512i both = _mm512_load_si512(q + i * Q_STRIDE + 64 * j);
                 _mm512_store_si512(w->q[i] + 64 * j, _mm512_and_si512(both, low));
-                _mm512_store_si512(w->q[lines / 2 + i] + 64 * j, _mm512_and_si512(_mm512_srli_epi16(both, 4), low));
+                _mm512_store_si512(w->q[lines / 2 + i] + 64 * j,
+                                   _mm512_and_si512(_mm512_srli_epi16(both, 4), low));
             }
         pc__tiles_fence();
         _tile_loadd(6, w->q[0], Q_STRIDE);
@@ -73,24 +76,29 @@ INLINE __m512 scales(const uint8_t *from, size_t j, const int half)
 }
 
 /* Into y, whose row 0 is row `first` of the task. */
-INLINE void add_portion(grid_work *w, const portion *p, size_t first, const int half, const int minimum)
+INLINE void add_portion(grid_work *w, const portion *p, size_t first, const int half,
+                        const int minimum)
 {
     const pc__grid_task *task = w->task;
     const uint8_t *group = task->panel + p->group * w->group_bytes;
     const float *minimums = (const float *)(const void *)(group + pc__grid_minimum_at(&task->grid));
-    __m512 scale[2] = {scales(group + pc__grid_scale_at(&task->grid), 0, half), scales(group + pc__grid_scale_at(&task->grid), 1, half)};
+    __m512 scale[2] = {scales(group + pc__grid_scale_at(&task->grid), 0, half),
+                       scales(group + pc__grid_scale_at(&task->grid), 1, half)};
     for (size_t r = p->own; r < w->rows; r++) {
         size_t i = (p->base + r) * task->groups + p->group;
         float *y = w->y[p->base + r - first];
-        __m512 step = _mm512_set1_ps(task->step[i]), less = _mm512_set1_ps(-(task->step[i] * (float)task->sum[i]));
+        __m512 step = _mm512_set1_ps(task->step[i]),
+               less = _mm512_set1_ps(-(task->step[i] * (float)task->sum[i]));
         __m512i zero = _mm512_set1_epi32(task->grid.zero * task->sum[i]);
 #pragma GCC unroll 2
         for (size_t j = 0; j < 2; j++) {
             __m512i product = _mm512_load_si512(p->high[j][r]);
             if (task->low)
-                product = _mm512_add_epi32(_mm512_slli_epi32(product, 8), _mm512_load_si512(p->low[j][r]));
+                product = _mm512_add_epi32(_mm512_slli_epi32(product, 8),
+                                           _mm512_load_si512(p->low[j][r]));
             product = _mm512_sub_epi32(product, zero);
-            __m512 sum = _mm512_fmadd_ps(_mm512_cvtepi32_ps(product), _mm512_mul_ps(scale[j], step), _mm512_load_ps(y + 16 * j));
+            __m512 sum = _mm512_fmadd_ps(_mm512_cvtepi32_ps(product), _mm512_mul_ps(scale[j], step),
+                                         _mm512_load_ps(y + 16 * j));
             if (minimum)
                 sum = _mm512_fmadd_ps(less, _mm512_load_ps(minimums + 16 * j), sum);
             _mm512_store_ps(y + 16 * j, sum);
@@ -99,7 +107,8 @@ INLINE void add_portion(grid_work *w, const portion *p, size_t first, const int 
 }
 
 /* Rows [first, first + count), at most two tiles of them. */
-INLINE void block(grid_work *w, size_t first, size_t count, const int bits, const int half, const int minimum)
+INLINE void block(grid_work *w, size_t first, size_t count, const int bits, const int half,
+                  const int minimum)
 {
     const pc__grid_task *task = w->task;
     size_t done = 0;

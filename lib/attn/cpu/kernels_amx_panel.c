@@ -1,15 +1,23 @@
-/* Linear layers over bf16 panels in tiles of AMX: 32 rows by the panel's 32 features in four tiles of sums. Inputs are summed 32 at a time in ascending
- * order, so that a row's result is the same in every block. A block of fewer rows has tiles of fewer rows; what is left over of the inputs is copied
- * beside zeros.
+/* Linear layers over bf16 panels in tiles of AMX: 32 rows by the panel's 32 features in four tiles
+ * of sums. Inputs are summed 32 at a time in ascending order, so that a row's result is the same in
+ * every block. A block of fewer rows has tiles of fewer rows; what is left over of the inputs is
+ * copied beside zeros.
  *
- * Of many rows the whole blocks go over the panel in pieces, their sums waiting in y: a step of 64 cycles reads 2 KiB of the panel and 2 KiB of the rows,
- * and the second-level cache gives no more than about 3 KiB in that time; a piece stays in the first-level cache while all blocks use it. */
+ * Of many rows the whole blocks go over the panel in pieces, their sums waiting in y: a step of 64
+ * cycles reads 2 KiB of the panel and 2 KiB of the rows, and the second-level cache gives no more
+ * than about 3 KiB in that time; a piece stays in the first-level cache while all blocks use it. */
 #include <string.h>
 
 #include "attn/cpu/amx_tiles.h"
 #include "attn/cpu/kernels_amx.h"
 
-enum { SIDE = PC__TILE_SIDE, STEP = 32, BLOCK = 2 * SIDE, PIECE = 256 /* inputs */, AHEAD = 8192 /* bytes of the panel */ };
+enum {
+    SIDE = PC__TILE_SIDE,
+    STEP = 32,
+    BLOCK = 2 * SIDE,
+    PIECE = 256 /* inputs */,
+    AHEAD = 8192 /* bytes of the panel */
+};
 #define INLINE static inline __attribute__((always_inline))
 
 typedef struct panel_work {
@@ -78,8 +86,10 @@ INLINE void store_sums(sums y, const int two)
     pc__tiles_fence();
 }
 
-/* Inputs [from, to) of the rows from `row` on; the last ones with what is left over. more: their sums go on. */
-INLINE void multiply(panel_work *p, size_t row, size_t from, size_t to, sums y, const int two, const int more)
+/* Inputs [from, to) of the rows from `row` on; the last ones with what is left over. more: their
+ * sums go on. */
+INLINE void multiply(panel_work *p, size_t row, size_t from, size_t to, sums y, const int two,
+                     const int more)
 {
     const uint16_t *x = p->x + row * p->ldx, *w = p->w;
     start_sums(y, two, more);
@@ -112,7 +122,9 @@ static void copy_x_tail(panel_work *p, size_t row, size_t rows)
 {
     size_t left = p->in % STEP;
     for (size_t r = 0; left && r < rows; r++)
-        _mm512_store_si512(p->x_tail[r], _mm512_maskz_loadu_epi16((1u << left) - 1u, p->x + (row + r) * p->ldx + p->in - left));
+        _mm512_store_si512(
+            p->x_tail[r],
+            _mm512_maskz_loadu_epi16((1u << left) - 1u, p->x + (row + r) * p->ldx + p->in - left));
     pc__tiles_fence();
 }
 
@@ -148,7 +160,8 @@ INLINE __mmask16 lanes(size_t width)
     return (__mmask16)(width >= 16 ? 0xffffu : (1u << width) - 1u);
 }
 
-void pc__panel_bf16_amx(const void *panel, size_t in, const void *x, size_t ldx, size_t rows, float *y, size_t ldy, size_t width)
+void pc__panel_bf16_amx(const void *panel, size_t in, const void *x, size_t ldx, size_t rows,
+                        float *y, size_t ldy, size_t width)
 {
     __mmask16 m0 = lanes(width), m1 = lanes(width > 16 ? width - 16 : 0);
     size_t left = in % STEP, row = 0, open = 0;

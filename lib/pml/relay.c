@@ -250,8 +250,9 @@ pc_status pc__relay_user(const pc__pml_env *env, const pc__schema_tree *tree, co
                             tokens, count);
     if (status >= 0 && *count >= lead &&
         (!lead || !memcmp(*tokens, tree->lead_tokens, lead * sizeof **tokens))) {
-        memmove(*tokens, *tokens + lead, (*count - lead) * sizeof **tokens);
         *count -= lead;
+        if (lead && *count)
+            memmove(*tokens, *tokens + lead, *count * sizeof **tokens);
     } else if (status >= 0) {
         pc__free(env->mem, *tokens);
         pc__run_clear(&run);

@@ -11,7 +11,7 @@
 #include "guarded.h"
 #include "testing.h"
 
-enum { MAX_TOKENS = 200, MAX_DIM = 256, KINDS = 4 };
+enum { MAX_TOKENS = 200, MAX_DIM = PC__MAX_HEAD, KINDS = 4 };
 
 typedef enum kind { NORMAL, UNEVEN, PEAKED, EQUAL } kind;
 
@@ -387,6 +387,15 @@ static void tails(uint32_t dtype)
         }
 }
 
+/* The largest heads: sums of bytes are the longest. */
+static void largest(uint32_t dtype)
+{
+    for (int k = 0; k < KINDS; k++) {
+        scene s = {.dtype = dtype, .kind = (kind)k, .rows = 8, .tokens = 100, .k_dim = MAX_DIM, .v_dim = MAX_DIM - (size_t)k};
+        try_scene(&s, 0, (uint64_t)k);
+    }
+}
+
 /* Queries and values at the end of their range, zeros: nothing that is not a number may come of them. */
 static void extremes(uint32_t dtype)
 {
@@ -620,6 +629,7 @@ int main(void)
     for (int i = 0; i < 2; i++) {
         dims_and_rows(dtypes[i]);
         tails(dtypes[i]);
+        largest(dtypes[i]);
         extremes(dtypes[i]);
         nothing_seen(dtypes[i]);
     }

@@ -128,7 +128,7 @@ pc_status pc_calibrate(pc_context *context, const pc_calibrate_options *options)
 {
     pc_calibrate_options o;
     pc_costs costs = PC_COSTS_INIT;
-    char *path = NULL;
+    char kept[PC__COSTS_PATH];
     pc_status status;
     if (!context)
         return pc__fail(PC_ERR_INVALID, "pc_calibrate: context is NULL");
@@ -137,15 +137,12 @@ pc_status pc_calibrate(pc_context *context, const pc_calibrate_options *options)
         return status;
     costs.source = PC_COSTS_MEASURED;
     PC__TRY(measure(context, &o, &costs), done);
-    if (o.path)
-        status = (path = pc__strdup(&context->mem, o.path)) ? PC_OK : PC_ERR_NOMEM;
-    else
-        status = pc__costs_path(&context->mem, &path);
-    if (status >= 0)
-        status = pc__costs_use(context, &costs);
-    if (status >= 0 && *path)
-        status = pc__costs_write(&context->mem, path, &costs);
+    pc__costs_path(kept, sizeof kept);
+    PC__TRY(pc__costs_use(context, &costs), done);
+    if (!o.path)
+        o.path = kept;
+    if (*o.path)
+        status = pc__costs_write(&context->mem, o.path, &costs);
 done:
-    pc__free(&context->mem, path);
     return status;
 }

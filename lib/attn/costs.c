@@ -50,19 +50,19 @@ pc_status pc__costs_use(pc_context *context, const pc_costs *costs)
 /* Whatever is wrong with the file: the estimates do. */
 static void look(pc_context *context)
 {
-    char *path = NULL;
+    char path[PC__COSTS_PATH];
     pc_costs costs;
-    pc_status status = pc__costs_path(&context->mem, &path);
-    if (status >= 0 && *path)
+    pc_status status = PC_ERR_NOT_FOUND;
+    pc__costs_path(path, sizeof path);
+    if (*path)
         status = pc__costs_read(&context->mem, path, pc__kernels_get()->name, &costs);
-    if (status >= 0 && *path && pc__costs_use(context, &costs) >= 0) {
+    if (status >= 0 && pc__costs_use(context, &costs) >= 0) {
         pc__log(context, PC_LOG_DEBUG, "costs of attention from %s", path);
-    } else {
-        if (status < 0 && status != PC_ERR_NOT_FOUND)
-            pc__log(context, PC_LOG_WARN, "costs of attention: %s; estimates are used", pc_error_text());
-        atomic_store(&context->costs, estimate());
+        return;
     }
-    pc__free(&context->mem, path);
+    if (status != PC_ERR_NOT_FOUND)
+        pc__log(context, PC_LOG_WARN, "costs of attention: %s; estimates are used", pc_error_text());
+    atomic_store(&context->costs, estimate());
 }
 
 const pc__costs *pc__costs_of(pc_context *context)

@@ -20,9 +20,10 @@ double pc__cost(const pc__costs *costs, size_t rows, int cached);
  * are clearly cheaper. 1: every row reads for itself. `cached`: the stretch stays in the cache for the next who reads it. */
 size_t pc__cost_tile(const pc__costs *costs, size_t slots, size_t group, size_t most, int cached);
 
-/* costs_file.c: where they are kept ("" if there is no such place), reading and writing. A file of another CPU or other kernels is
+/* costs_file.c: where they are kept ("" if there is no such place, or its path is longer than `size`), reading and writing. A file of another CPU or other kernels is
  * PC_ERR_MISMATCH. */
-pc_status pc__costs_path(const pc_allocator *mem, char **path);
+enum { PC__COSTS_PATH = 4096 };
+void pc__costs_path(char *path, size_t size);
 pc_status pc__costs_read(const pc_allocator *mem, const char *path, const char *kernels, pc_costs *costs);
 pc_status pc__costs_write(const pc_allocator *mem, const char *path, const pc_costs *costs);
 void pc__cpu_name(char *name, size_t size);

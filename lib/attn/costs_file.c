@@ -34,18 +34,19 @@ void pc__cpu_name(char *name, size_t size)
         name[--n] = 0;
 }
 
-pc_status pc__costs_path(const pc_allocator *mem, char **path)
+void pc__costs_path(char *path, size_t size)
 {
     const char *asked = getenv("PC_COSTS"), *cache = getenv("XDG_CACHE_HOME"), *home = getenv("HOME");
-    if (asked)
-        *path = pc__strdup(mem, strcmp(asked, "builtin") ? asked : "");
-    else if (cache && *cache == '/')
-        *path = pc__path_join(mem, cache, "promptcache/costs");
-    else if (home && *home == '/')
-        *path = pc__path_join(mem, home, ".cache/promptcache/costs");
-    else
-        *path = pc__strdup(mem, "");
-    return *path ? PC_OK : PC_ERR_NOMEM;
+    int length = 0;
+    *path = 0;
+    if (asked && strcmp(asked, "builtin"))
+        length = snprintf(path, size, "%s", asked);
+    else if (!asked && cache && *cache == '/')
+        length = snprintf(path, size, "%s/promptcache/costs", cache);
+    else if (!asked && home && *home == '/')
+        length = snprintf(path, size, "%s/.cache/promptcache/costs", home);
+    if (length < 0 || (size_t)length >= size)
+        *path = 0;
 }
 
 /* The rest of the line at *at behind `word` and a blank, cut to `size`; 0: it begins otherwise. */

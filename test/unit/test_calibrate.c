@@ -54,7 +54,7 @@ int main(void)
     CHECK_STATUS(pc_calibrate(NULL, NULL), PC_ERR_INVALID);
     pc_context_free(context);
 
-    for (uint64_t at = 1; at <= 4; at++) {
+    for (uint64_t at = 1; at <= 3; at++) {
         pc_test_memory memory = {0};
         pc_allocator mem = pc_test_allocator(&memory);
         pc_context_options with = PC_CONTEXT_OPTIONS_INIT;

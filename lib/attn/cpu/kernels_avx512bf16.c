@@ -1,7 +1,5 @@
 /* AVX-512 with bf16 dot products: K/V and linear weights in bf16, sums in fp32. The rest is that of kernels_avx512.c. */
-#include <string.h>
-
-#include "attn/cpu/softmax512.h"
+#include "attn/cpu/weights512bf16.h"
 
 enum { ROWS = PC__BLOCK_ROWS, GROUP = 4 * ROWS };
 #define INLINE static inline __attribute__((always_inline))
@@ -99,65 +97,6 @@ INLINE void values(const pc__attn_task *task, const uint16_t *v, size_t row, con
             _mm512_mask_storeu_ps(acc + (size_t)r * task->v_dim + 16 * j, j + 1 < vectors ? 0xffff : last, sum[r][j]);
 }
 
-/* Rounds a page of weights to bf16 and returns the sum of the rounded ones, which are those that multiply V. */
-INLINE float round_page(const float *s, uint16_t *p)
-{
-    __m512 sum = _mm512_setzero_ps();
-    for (int t = 0; t < PC__PAGE; t += 16) {
-        __m256i h = (__m256i)_mm512_cvtneps_pbh(_mm512_loadu_ps(s + t));
-        _mm256_storeu_si256((__m256i *)(void *)(p + t), h);
-        sum = _mm512_add_ps(sum, _mm512_castsi512_ps(_mm512_slli_epi32(_mm512_cvtepu16_epi32(h), 16)));
-    }
-    return _mm512_reduce_add_ps(sum);
-}
-
-/* exp(x - top), x <= top, to 3e-6 (the weights are rounded to bf16): 2 to the whole and to the broken part of t = (x - top) / ln 2. */
-INLINE __m512 weight(__m512 x, __m512 less)
-{
-    __m512 t = _mm512_fmadd_ps(x, _mm512_set1_ps(1.44269504f), less), f = _mm512_reduce_ps(t, 1), p;
-    p = _mm512_fmadd_ps(f, _mm512_set1_ps(1.3534167e-2f), _mm512_set1_ps(5.2011464e-2f));
-    p = _mm512_fmadd_ps(p, f, _mm512_set1_ps(2.4145062e-1f));
-    p = _mm512_fmadd_ps(p, f, _mm512_set1_ps(6.9300383e-1f));
-    p = _mm512_fmadd_ps(p, f, _mm512_set1_ps(1.0000026f));
-    return _mm512_scalef_ps(p, t);
-}
-
-/* The common case in registers: all of the page is visible, and scores are plain products. Weights to p, the row's m and l updated; returns
- * what the row's old sums are to be multiplied by. */
-INLINE float whole_page(const pc__attn_task *task, size_t row, const float *s, uint16_t *p)
-{
-    __m512 x0 = _mm512_loadu_ps(s), x1 = _mm512_loadu_ps(s + 16), x2 = _mm512_loadu_ps(s + 32), x3 = _mm512_loadu_ps(s + 48);
-    __m512 most = _mm512_max_ps(_mm512_max_ps(x0, x1), _mm512_max_ps(x2, x3)), sum, less;
-    float old = task->m[row], scale = 1.0f;
-    __m512i ones = _mm512_set1_epi16(0x3f80), low, high;
-    if (_mm512_cmp_ps_mask(most, _mm512_set1_ps(old), _CMP_GT_OQ)) {
-        task->m[row] = _mm512_reduce_max_ps(most);
-        scale = _mm512_cvtss_f32(pc__exp512(_mm512_set1_ps(old - task->m[row])));
-    } else if (old == -INFINITY) {
-        memset(p, 0, PC__PAGE * sizeof *p);
-        return 1.0f;
-    }
-    less = _mm512_set1_ps(task->m[row] * -1.44269504f);
-    low = (__m512i)_mm512_cvtne2ps_pbh(weight(x1, less), weight(x0, less));
-    high = (__m512i)_mm512_cvtne2ps_pbh(weight(x3, less), weight(x2, less));
-    _mm512_storeu_si512(p, low);
-    _mm512_storeu_si512(p + 32, high);
-    sum = dot(dot(_mm512_setzero_ps(), low, ones), high, ones); /* of the rounded weights, those that multiply V */
-    task->l[row] = task->l[row] * scale + _mm512_reduce_add_ps(sum);
-    return scale;
-}
-
-INLINE float weights(const pc__attn_task *task, size_t row, size_t page, float *s, uint16_t *p)
-{
-    uint32_t a, b;
-    float scale;
-    if (!task->slope && task->soft_cap == 0.0f && pc__slice(task, row, page, &a, &b) && a == 0 && b == PC__PAGE)
-        return whole_page(task, row, s, p);
-    scale = pc__softmax512(task, row, page, s);
-    task->l[row] = task->l[row] * scale + round_page(s, p);
-    return scale;
-}
-
 /* A page for up to GROUP rows: K for all of them while it lies in the first-level cache, then the weights, then V. */
 typedef struct group {
     const pc__attn_task *task;
@@ -225,7 +164,7 @@ static void group_page(group *g, int last_page)
     }
     for (size_t r = 0; r < g->rows; r++)
         if (sees[r / ROWS])
-            g->scale[r] = weights(g->task, g->row + r, g->page, g->s[r], g->p[r]);
+            g->scale[r] = pc__weights512(g->task, g->row + r, g->page, g->s[r], g->p[r]);
     for (size_t at = 0; at < g->rows; at += ROWS)
         if (sees[at / ROWS])
             FOR_ROWS(block_values, g, at, a[at / ROWS])

@@ -19,8 +19,9 @@
 static const pc__costs built_in[] = {
     ESTIMATE("amx", 1.0, 30),
     ESTIMATE("avx512bf16", 2.5, 30),
+    ESTIMATE("avx512vnni", 6.0, 30),
     ESTIMATE("avx512", 6.0, 30),
-    ESTIMATE("avx2", 10.0, 30),
+    ESTIMATE("avx2", 6.0, 30),
     ESTIMATE("c", 100.0, 60),
 };
 

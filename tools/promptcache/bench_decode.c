@@ -1,4 +1,4 @@
-/* bench decode: one decoding step of a batch whose sequences share a prefix, as the engine does it, against the same step where every sequence has its own
+/* bench decode: one decoding step of a batch (pc_batch_step) whose sequences share a prefix, against the same step where every sequence has its own
  * copy of the prefix.
  *
  * The prefix is one encoded stretch of tokens placed again and again, each time in memory of its own, so that long ones need no long prefill. The bound of a
@@ -35,11 +35,9 @@ typedef struct work {
     size_t batch, prefix, stretches, copies; /* copies: batch, or 1 where there is no room for more */
     pc_segment **prefixes;                   /* [copies][stretches] */
     pc_segment **tails;                      /* [batch] */
-    pc_span *spans[ARMS];                    /* [batch][stretches + 1] */
-    pc_lane *lanes[ARMS];                    /* [batch] */
-    int32_t *tokens;
-    int64_t *positions;
-    float *logits;
+    pc_span *spans;                          /* [stretches + 1] of one sequence */
+    pc_sequence **sequences[ARMS];           /* [batch] */
+    pc_batch *batches[ARMS];
 } work;
 
 static int encode(const bench *b, size_t count, pc_segment **segment)
@@ -79,20 +77,34 @@ static int copy_segments(work *w)
     return EXIT_OK;
 }
 
-static void lay_spans(work *w, int arm)
+/* Sequence i of an arm: the prefix, a suffix of its own, one token to begin with. */
+static int start_sequence(work *w, int arm, size_t i)
 {
-    size_t per = w->stretches + 1;
-    for (size_t i = 0; i < w->batch; i++) {
-        pc_span *spans = w->spans[arm] + i * per;
-        size_t n = 0;
-        for (; n < w->stretches; n++)
-            spans[n] = (pc_span){w->prefixes[(arm == UNSHARED ? i : 0) * w->stretches + n], (int64_t)(n * STRETCH), 0, 0};
-        if (w->tails[i])
-            spans[n++] = (pc_span){w->tails[i], (int64_t)w->prefix, 0, 0};
-        w->tokens[i] = (int32_t)((i * 31 + 7) % (size_t)w->b->m.info.vocab);
-        w->positions[i] = (int64_t)w->prefix + w->b->a->suffix;
-        w->lanes[arm][i] = (pc_lane){spans, n, &w->tokens[i], &w->positions[i], 1};
-    }
+    pc_generate_options options = PC_GENERATE_OPTIONS_INIT;
+    int32_t token = (int32_t)((i * 31 + 7) % (size_t)w->b->m.info.vocab);
+    pc_prompt *prompt = NULL;
+    size_t n = 0;
+    pc_status status;
+    for (; n < w->stretches; n++)
+        w->spans[n] = (pc_span){w->prefixes[(arm == UNSHARED ? i : 0) * w->stretches + n], (int64_t)(n * STRETCH), 0, 0};
+    if (w->tails[i])
+        w->spans[n++] = (pc_span){w->tails[i], (int64_t)w->prefix, 0, 0};
+    options.max_tokens = MOST_TIMES + 2;
+    status = pc_prompt_from_spans(&prompt, w->b->m.model, w->spans, n, (int64_t)w->prefix + w->b->a->suffix, &token, 1);
+    if (status >= 0)
+        status = pc_sequence_new(&w->sequences[arm][i], prompt, NULL, &options);
+    if (status >= 0)
+        status = pc_batch_add(w->batches[arm], w->sequences[arm][i]);
+    pc_prompt_free(prompt);
+    return status < 0 ? input_error("sequence", NULL) : EXIT_OK;
+}
+
+static int start_arm(work *w, int arm)
+{
+    int code = pc_batch_new(&w->batches[arm], w->b->m.model, NULL) < 0 ? input_error("batch", NULL) : EXIT_OK;
+    for (size_t i = 0; i < w->batch && code == EXIT_OK; i++)
+        code = start_sequence(w, arm, i);
+    return code;
 }
 
 static int work_new(work *w, const bench *b, size_t batch, size_t prefix)
@@ -102,50 +114,41 @@ static int work_new(work *w, const bench *b, size_t batch, size_t prefix)
     w->copies = bytes_of(w) <= room ? batch : 1;
     w->prefixes = calloc(w->copies * w->stretches + 1, sizeof(pc_segment *));
     w->tails = calloc(batch, sizeof(pc_segment *));
-    w->tokens = calloc(batch, sizeof *w->tokens);
-    w->positions = calloc(batch, sizeof *w->positions);
-    w->logits = malloc(batch * (size_t)b->m.info.vocab * sizeof *w->logits);
-    for (int arm = 0; arm < ARMS; arm++) {
-        w->spans[arm] = calloc(batch * (w->stretches + 1), sizeof *w->spans[arm]);
-        w->lanes[arm] = calloc(batch, sizeof *w->lanes[arm]);
-        if (!w->spans[arm] || !w->lanes[arm])
+    w->spans = calloc(w->stretches + 1, sizeof *w->spans);
+    for (int arm = 0; arm < ARMS; arm++)
+        if (!(w->sequences[arm] = calloc(batch, sizeof *w->sequences[arm])))
             return plain_error("no memory for %zu sequences", batch);
-    }
-    if (!w->prefixes || !w->tails || !w->tokens || !w->positions || !w->logits)
+    if (!w->prefixes || !w->tails || !w->spans)
         return plain_error("no memory for %zu sequences", batch);
     int code = copy_segments(w);
-    if (code != EXIT_OK)
-        return code;
-    lay_spans(w, SHARED);
-    if (w->copies == batch)
-        lay_spans(w, UNSHARED);
-    return EXIT_OK;
+    if (code == EXIT_OK)
+        code = start_arm(w, SHARED);
+    return code == EXIT_OK && w->copies == batch ? start_arm(w, UNSHARED) : code;
 }
 
 static void work_free(work *w)
 {
+    for (int arm = 0; arm < ARMS; arm++) {
+        for (size_t i = 0; w->sequences[arm] && i < w->batch; i++)
+            pc_sequence_free(w->sequences[arm][i]);
+        pc_batch_free(w->batches[arm]);
+        free(w->sequences[arm]);
+    }
     for (size_t i = 0; w->prefixes && i < w->copies * w->stretches; i++)
         pc_segment_free(w->prefixes[i]);
     for (size_t i = 0; w->tails && i < w->batch; i++)
         pc_segment_free(w->tails[i]);
-    for (int arm = 0; arm < ARMS; arm++) {
-        free(w->spans[arm]);
-        free(w->lanes[arm]);
-    }
-    free(w->prefixes), free(w->tails), free(w->tokens), free(w->positions), free(w->logits);
+    free(w->prefixes), free(w->tails), free(w->spans);
 }
 
 static int step(const work *w, int arm, double *seconds)
 {
-    pc_eval_args args = PC_EVAL_ARGS_INIT;
     double began = machine_now();
-    args.lanes = w->lanes[arm];
-    args.lane_count = w->batch;
-    args.logits = w->logits;
-    if (pc_eval(w->b->m.model, &args) < 0)
-        return input_error("step", NULL);
+    pc_status status = pc_batch_step(w->batches[arm]);
     *seconds = machine_now() - began;
-    return EXIT_OK;
+    if (status == PC_END)
+        return plain_error("the context of the model, %d tokens, ends before the steps do", w->b->m.info.context_length);
+    return status < 0 ? input_error("step", NULL) : EXIT_OK;
 }
 
 static double bound_of(const work *w)

@@ -145,17 +145,18 @@ INLINE void scores(block *b, const int rows, const int vectors, size_t key, pc__
 /* The common case in registers: all of the page is visible, and scores are plain products. Returns what the row's old sums are to be multiplied by. */
 INLINE float whole_page(const pc__attn_task *task, size_t row, __m512 *x)
 {
-    float old = task->m[row], most = _mm512_reduce_max_ps(_mm512_max_ps(_mm512_max_ps(x[0], x[1]), _mm512_max_ps(x[2], x[3]))), scale;
-    most = most > old ? most : old;
-    if (most == -INFINITY) {
+    __m512 most = _mm512_max_ps(_mm512_max_ps(x[0], x[1]), _mm512_max_ps(x[2], x[3]));
+    float old = task->m[row], scale = 1.0f;
+    if (_mm512_cmp_ps_mask(most, _mm512_set1_ps(old), _CMP_GT_OQ)) {
+        task->m[row] = _mm512_reduce_max_ps(most);
+        scale = _mm512_cvtss_f32(pc__exp512(_mm512_set1_ps(old - task->m[row])));
+    } else if (old == -INFINITY) {
         x[0] = x[1] = x[2] = x[3] = _mm512_setzero_ps();
         return 1.0f;
     }
 #pragma GCC unroll 4
     for (int j = 0; j < 4; j++)
-        x[j] = pc__exp512(_mm512_sub_ps(x[j], _mm512_set1_ps(most)));
-    scale = old == most ? 1.0f : _mm512_cvtss_f32(pc__exp512(_mm512_set1_ps(old - most)));
-    task->m[row] = most;
+        x[j] = pc__exp512(_mm512_sub_ps(x[j], _mm512_set1_ps(task->m[row])));
     task->l[row] = task->l[row] * scale + _mm512_reduce_add_ps(_mm512_add_ps(_mm512_add_ps(x[0], x[1]), _mm512_add_ps(x[2], x[3])));
     return scale;
 }

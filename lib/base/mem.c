@@ -13,27 +13,68 @@ typedef struct header {
     uint32_t offset;
 } header;
 
-enum { HUGE_PAGE = 2 << 20 };
-
 /* Weights and K/V are read from end to end, pass after pass: with pages of 4 KiB the translation of addresses takes a quarter of the
- * memory's bandwidth. */
-static void *huge_alloc(size_t size, size_t align)
+ * memory's bandwidth. Large blocks are mappings of their own, so that huge pages neither stay behind in the heap nor grow under small
+ * blocks. AddressSanitizer sees nothing of mappings and keeps to malloc. */
+#if defined(MADV_HUGEPAGE) && !defined(__SANITIZE_ADDRESS__)
+enum { HUGE_PAGE = 2 << 20, SMALL_PAGE = 1 << 16 }; /* a multiple of every small page there is */
+
+static int is_large(size_t size)
 {
-    void *ptr = NULL;
-    if (posix_memalign(&ptr, align > HUGE_PAGE ? align : HUGE_PAGE, size))
-        return NULL;
-#if defined(MADV_HUGEPAGE)
-    madvise(ptr, size / HUGE_PAGE * HUGE_PAGE, MADV_HUGEPAGE); /* no harm where it is refused */
-#endif
-    return ptr;
+    return size >= 2 * (size_t)HUGE_PAGE;
 }
+
+static size_t mapped_size(size_t size)
+{
+    return (size + SMALL_PAGE - 1) / SMALL_PAGE * SMALL_PAGE;
+}
+
+static void *map_large(size_t size)
+{
+    size_t length = mapped_size(size), room = length + HUGE_PAGE, before;
+    char *base = size > SIZE_MAX - 2 * HUGE_PAGE ? MAP_FAILED
+                                                 : mmap(NULL, room, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    if (base == MAP_FAILED)
+        return NULL;
+    before = (HUGE_PAGE - (uintptr_t)base % HUGE_PAGE) % HUGE_PAGE;
+    if (before)
+        munmap(base, before);
+    if (before < HUGE_PAGE)
+        munmap(base + before + length, HUGE_PAGE - before);
+    madvise(base + before, length, MADV_HUGEPAGE); /* no harm where it is refused */
+    return base + before;
+}
+
+static void unmap_large(void *ptr, size_t size)
+{
+    munmap(ptr, mapped_size(size));
+}
+#else
+static int is_large(size_t size)
+{
+    (void)size;
+    return 0;
+}
+
+static void *map_large(size_t size)
+{
+    (void)size;
+    return NULL;
+}
+
+static void unmap_large(void *ptr, size_t size)
+{
+    (void)ptr;
+    (void)size;
+}
+#endif
 
 static void *libc_alloc(void *user, size_t size, size_t align)
 {
     void *ptr = NULL;
     (void)user;
-    if (size >= 2 * (size_t)HUGE_PAGE)
-        return huge_alloc(size, align);
+    if (is_large(size))
+        return map_large(size);
     if (align <= 16)
         return malloc(size);
     return posix_memalign(&ptr, align, size) ? NULL : ptr;
@@ -42,9 +83,11 @@ static void *libc_alloc(void *user, size_t size, size_t align)
 static void libc_free(void *user, void *ptr, size_t size, size_t align)
 {
     (void)user;
-    (void)size;
     (void)align;
-    free(ptr);
+    if (is_large(size))
+        unmap_large(ptr, size);
+    else
+        free(ptr);
 }
 
 const pc_allocator pc__libc_allocator = {NULL, libc_alloc, libc_free};

@@ -8,7 +8,7 @@
 #include "attn/half.h"
 #include "base/threads.h"
 
-enum { ROWS_AT_ONCE = 4, LARGEST = 32512 /* 127 * 256: both of its bytes are signed ones */, LARGEST_NARROW = 127 };
+enum { ROWS_AT_ONCE = 4, SIDE_BY_SIDE = 16, LARGEST = 32512 /* 127 * 256: both of its bytes are signed ones */, LARGEST_NARROW = 127 };
 
 typedef struct panels {
     pc__panel_set set; /* first: see panel_set.h */
@@ -105,12 +105,17 @@ static void cut_group(const float *x, size_t count, int8_t *high, int8_t *low, f
 {
     const float magic = 12582912.0f; /* 1.5 * 2^23: adding it rounds to a whole number */
     const float largest = low ? LARGEST : LARGEST_NARROW;
-    float most = 0.0f, check = 0.0f, inverse;
+    float mosts[SIDE_BY_SIDE] = {0.0f}, checks[SIDE_BY_SIDE] = {0.0f}, most = 0.0f, check = 0.0f, inverse;
     int32_t total = 0;
-    for (size_t i = 0; i < count; i++) {
-        float size = fabsf(x[i]);
-        most = size > most ? size : most;
-        check += x[i] * 0.0f;
+    for (size_t i = 0; i < count; i += SIDE_BY_SIDE) /* groups are multiples of it */
+        for (size_t j = 0; j < SIDE_BY_SIDE; j++) {
+            float size = fabsf(x[i + j]);
+            mosts[j] = size > mosts[j] ? size : mosts[j];
+            checks[j] += x[i + j] * 0.0f;
+        }
+    for (size_t j = 0; j < SIDE_BY_SIDE; j++) {
+        most = mosts[j] > most ? mosts[j] : most;
+        check += checks[j];
     }
     inverse = most > 0.0f ? largest / most : 0.0f;
     *step = check == 0.0f ? most / largest : NAN;

@@ -24,13 +24,14 @@ static void load_queries(const pc__attending *run, const pc__pair *pair, size_t 
 {
     const pc__plan *plan = run->plan;
     size_t k = (size_t)plan->shape.k_dim, g = plan->group;
-    memcpy(q, run->q + (pair->row * plan->heads + head * g) * k, g * k * sizeof *q);
+    const float *from = run->q + (pair->row * plan->heads + head * g) * k;
+    const float scale = run->layer->scale;
+    for (size_t i = 0; i < g * k; i++)
+        q[i] = from[i] * scale;
     if (run->angles) {
         size_t half = (size_t)run->angles->rope->dims / 2;
         pc__rope_turn(run->angles->rope, run->angles->cosine + pair->angle * half, run->angles->sine + pair->angle * half, q, g, k);
     }
-    for (size_t i = 0; i < g * k; i++)
-        q[i] *= run->layer->scale;
 }
 
 static void round_queries(const pc__attending *run, const pc__tables *t, size_t rows)

@@ -1,21 +1,14 @@
 /* Products on a grid with byte dot products: unsigned q against the two signed bytes of an input, exact in 32 bits. */
-#include <immintrin.h>
-
+#include "attn/cpu/grid512.h"
 #include "attn/kernels.h"
 
 enum { ROWS = 6 };
-#define INLINE static inline __attribute__((always_inline))
 
 INLINE __m512i four(const int8_t *x)
 {
     int32_t bytes;
     __builtin_memcpy(&bytes, x, sizeof bytes);
     return _mm512_set1_epi32(bytes);
-}
-
-INLINE __mmask16 lanes(size_t width)
-{
-    return (__mmask16)(width >= 16 ? 0xffffu : (1u << width) - 1u);
 }
 
 /* Four inputs of 32 features against `rows` rows. */
@@ -44,12 +37,6 @@ INLINE void group_products(__m512i sum[ROWS][2], const uint8_t *q, const int8_t 
                      x + k + group / 2, stride, rows);
         }
     }
-}
-
-INLINE __m512 scales(const uint8_t *from, int j, const int half)
-{
-    return half ? _mm512_cvtph_ps(_mm256_load_si256((const __m256i *)(const void *)(from + 32 * j)))
-                : _mm512_load_ps((const float *)(const void *)(from + 64 * j));
 }
 
 INLINE void block(const pc__grid_task *task, size_t row, const int rows, const int bits, const int half, const int minimum, const int wide)
@@ -84,14 +71,14 @@ INLINE void block(const pc__grid_task *task, size_t row, const int rows, const i
             __m512 step = _mm512_set1_ps(task->step[i]), less = _mm512_set1_ps(-(task->step[i] * (float)task->sum[i]));
 #pragma GCC unroll 2
             for (int j = 0; j < 2; j++) {
-                y[r][j] = _mm512_fmadd_ps(_mm512_cvtepi32_ps(sum[r][j]), _mm512_mul_ps(scales(group + scale_at, j, half), step), y[r][j]);
+                y[r][j] = _mm512_fmadd_ps(_mm512_cvtepi32_ps(sum[r][j]), _mm512_mul_ps(pc__grid_scales512(group + scale_at, (size_t)j, half), step), y[r][j]);
                 if (minimum)
                     y[r][j] = _mm512_fmadd_ps(less, _mm512_load_ps((const float *)(const void *)(group + minimum_at + 64 * (size_t)j)), y[r][j]);
             }
         }
     }
-    mask[0] = lanes(task->width);
-    mask[1] = lanes(task->width > 16 ? task->width - 16 : 0);
+    mask[0] = vec_lanes(0, (uint32_t)task->width, 0);
+    mask[1] = vec_lanes(0, (uint32_t)task->width, 16);
     for (int r = 0; r < rows; r++)
         for (int j = 0; j < 2; j++)
             _mm512_mask_storeu_ps(task->y + (row + (size_t)r) * task->ldy + 16 * j, mask[j], y[r][j]);

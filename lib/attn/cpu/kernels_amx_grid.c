@@ -3,10 +3,10 @@
  * while the tiles of the next 16 rows or the next group are multiplied. Whole numbers are exact in
  * every order, so a few rows, which do not fill a tile, may go to the vector kernel. */
 #include "attn/cpu/amx_tiles.h"
+#include "attn/cpu/grid512.h"
 #include "attn/cpu/kernels_amx.h"
 
 enum { SIDE = PC__TILE_SIDE, FEWEST_ROWS = 8, AHEAD = 2048 /* bytes of the panel */ };
-#define INLINE static inline __attribute__((always_inline))
 
 /* 16 rows of one group. Tile row 0 is row `base` of the task; of a last portion that reaches back,
  * rows before `own` are another's. */
@@ -69,12 +69,6 @@ INLINE void multiply(const grid_work *w, portion *p)
     pc__tiles_fence();
 }
 
-INLINE __m512 scales(const uint8_t *from, size_t j, const int half)
-{
-    return half ? _mm512_cvtph_ps(_mm256_load_si256((const __m256i *)(const void *)(from + 32 * j)))
-                : _mm512_load_ps((const float *)(const void *)(from + 64 * j));
-}
-
 /* Into y, whose row 0 is row `first` of the task. */
 INLINE void add_portion(grid_work *w, const portion *p, size_t first, const int half,
                         const int minimum)
@@ -82,8 +76,8 @@ INLINE void add_portion(grid_work *w, const portion *p, size_t first, const int 
     const pc__grid_task *task = w->task;
     const uint8_t *group = task->panel + p->group * w->group_bytes;
     const float *minimums = (const float *)(const void *)(group + pc__grid_minimum_at(&task->grid));
-    __m512 scale[2] = {scales(group + pc__grid_scale_at(&task->grid), 0, half),
-                       scales(group + pc__grid_scale_at(&task->grid), 1, half)};
+    __m512 scale[2] = {pc__grid_scales512(group + pc__grid_scale_at(&task->grid), 0, half),
+                       pc__grid_scales512(group + pc__grid_scale_at(&task->grid), 1, half)};
     for (size_t r = p->own; r < w->rows; r++) {
         size_t i = (p->base + r) * task->groups + p->group;
         float *y = w->y[p->base + r - first];
@@ -135,15 +129,10 @@ INLINE void block(grid_work *w, size_t first, size_t count, const int bits, cons
         add_portion(w, &w->portion[(done - 1) % 2], first, half, minimum);
 }
 
-INLINE __mmask16 lanes(size_t width)
-{
-    return (__mmask16)(width >= 16 ? 0xffffu : (1u << width) - 1u);
-}
-
 INLINE void all_rows(grid_work *w, const int bits, const int half, const int minimum)
 {
     const pc__grid_task *task = w->task;
-    __mmask16 m0 = lanes(task->width), m1 = lanes(task->width > 16 ? task->width - 16 : 0);
+    __mmask16 m0 = vec_lanes(0, (uint32_t)task->width, 0), m1 = vec_lanes(0, (uint32_t)task->width, 16);
     for (size_t row = 0; row < task->rows; row += 2 * SIDE) {
         size_t count = task->rows - row < 2 * SIDE ? task->rows - row : 2 * SIDE;
         block(w, row, count, bits, half, minimum);

@@ -10,6 +10,7 @@
 
 #include "attn/cpu/amx_tiles.h"
 #include "attn/cpu/kernels_amx.h"
+#include "attn/cpu/vec512.h"
 
 enum {
     SIDE = PC__TILE_SIDE,
@@ -18,7 +19,6 @@ enum {
     PIECE = 256 /* inputs */,
     AHEAD = 8192 /* bytes of the panel */
 };
-#define INLINE static inline __attribute__((always_inline))
 
 typedef struct panel_work {
     const uint16_t *w, *x;
@@ -155,15 +155,10 @@ static void at_once(panel_work *p, size_t row, size_t rows)
         multiply(p, row, 0, p->in, at, 0, 0);
 }
 
-INLINE __mmask16 lanes(size_t width)
-{
-    return (__mmask16)(width >= 16 ? 0xffffu : (1u << width) - 1u);
-}
-
 void pc__panel_bf16_amx(const void *panel, size_t in, const void *x, size_t ldx, size_t rows,
                         float *y, size_t ldy, size_t width)
 {
-    __mmask16 m0 = lanes(width), m1 = lanes(width > 16 ? width - 16 : 0);
+    __mmask16 m0 = vec_lanes(0, (uint32_t)width, 0), m1 = vec_lanes(0, (uint32_t)width, 16);
     size_t left = in % STEP, row = 0, open = 0;
     panel_work p;
     p.w = panel;

@@ -43,11 +43,6 @@ INLINE __m512 scales(const uint16_t *bf16, __mmask16 lanes)
     return _mm512_castsi512_ps(_mm512_slli_epi32(_mm512_cvtepu16_epi32(bits), 16));
 }
 
-INLINE __mmask16 first_lanes(size_t count)
-{
-    return (__mmask16)(count < 16 ? (1u << count) - 1u : 0xffffu);
-}
-
 /* x * by + from as unsigned 16 bits, 64 of them, in two bytes. */
 INLINE void split(const __m512 *x, float by, float from, uint8_t *high, uint8_t *low)
 {
@@ -72,7 +67,7 @@ INLINE void split_query(block *b, size_t r)
     float x[PC__MAX_HEAD], most;
     __m512 top = _mm512_setzero_ps();
     for (size_t d = 0; d < dim; d += 16) {
-        __mmask16 lanes = first_lanes(dim - d);
+        __mmask16 lanes = pc__lanes(0, (uint32_t)(dim - d), 0);
         __m512 v = _mm512_mul_ps(_mm512_maskz_loadu_ps(lanes, q + d), scales(b->k_scale + d, lanes));
         _mm512_storeu_ps(x + d, v);
         top = _mm512_max_ps(top, _mm512_abs_ps(v));
@@ -246,7 +241,7 @@ INLINE void run(block *b, const int rows, pc__ahead *ahead, const int fetch)
     for (; column + wide <= dim; column += wide)
         values(b, rows, vectors, 0xffff, column, ahead, fetch);
     for (; column < dim; column += 16)
-        values(b, rows, 1, first_lanes(dim - column), column, ahead, fetch);
+        values(b, rows, 1, pc__lanes(0, (uint32_t)(dim - column), 0), column, ahead, fetch);
 }
 
 void pc__attend_i8_avx512vnni(const pc__attn_task *task, size_t first_page, size_t last_page)

@@ -116,8 +116,8 @@ static void attend_bf16(const pc__attn_task *task, size_t first_page, size_t las
  * reads faster than it can be told. */
 enum { PANEL_AHEAD = 2048 };
 
-static void panel_f32(const void *panel, size_t in, const void *x, size_t ldx, size_t rows,
-                      float *y, size_t ldy, size_t width)
+INLINE void panel_of(const void *panel, size_t in, const void *x, size_t ldx, size_t rows, float *y,
+                     size_t ldy, size_t width, const int bf16)
 {
     product p = {.b = panel,
                  .line = PC__PANEL,
@@ -126,20 +126,19 @@ static void panel_f32(const void *panel, size_t in, const void *x, size_t ldx, s
                  .ldy = ldy,
                  .width = width,
                  .fetch = rows > 1 ? PANEL_AHEAD : 0};
-    multiply_all(&p, x, ldx, rows, 0);
+    multiply_all(&p, x, ldx, rows, bf16);
+}
+
+static void panel_f32(const void *panel, size_t in, const void *x, size_t ldx, size_t rows,
+                      float *y, size_t ldy, size_t width)
+{
+    panel_of(panel, in, x, ldx, rows, y, ldy, width, 0);
 }
 
 static void panel_bf16(const void *panel, size_t in, const void *x, size_t ldx, size_t rows,
                        float *y, size_t ldy, size_t width)
 {
-    product p = {.b = panel,
-                 .line = PC__PANEL,
-                 .steps = in,
-                 .y = y,
-                 .ldy = ldy,
-                 .width = width,
-                 .fetch = rows > 1 ? PANEL_AHEAD : 0};
-    multiply_all(&p, x, ldx, rows, 1);
+    panel_of(panel, in, x, ldx, rows, y, ldy, width, 1);
 }
 
 static void silu_gate(float *x, const float *up, size_t count)

@@ -42,7 +42,8 @@ static void write_f32(const place *p, const float *k, const float *v)
     memcpy(pv + p->t * p->v_dim, v, p->v_dim * sizeof *v);
 }
 
-static void write_16(const place *p, const float *k, const float *v, uint16_t (*from)(float))
+/* Inline, so that the conversion is part of the loop. */
+static inline __attribute__((always_inline)) void write_16(const place *p, const float *k, const float *v, uint16_t (*from)(float))
 {
     uint16_t *pk = (uint16_t *)(void *)p->k, *pv = (uint16_t *)(void *)p->v;
     for (size_t d = 0; d < p->k_dim; d++)
@@ -74,7 +75,7 @@ static void read_f32(const place *p, float *k, float *v)
     memcpy(v, (const float *)(const void *)p->v + p->t * p->v_dim, p->v_dim * sizeof *v);
 }
 
-static void read_16(const place *p, float *k, float *v, float (*to)(uint16_t))
+static inline __attribute__((always_inline)) void read_16(const place *p, float *k, float *v, float (*to)(uint16_t))
 {
     const uint16_t *pk = (const uint16_t *)(const void *)p->k, *pv = (const uint16_t *)(const void *)p->v;
     for (size_t d = 0; d < p->k_dim; d++)

@@ -152,11 +152,6 @@ static int subject_from_file(const bench *b, workload *w, size_t index, long sho
 
 /* --------------------------------------------------------------- workloads */
 
-static size_t scaled(double length, double scale)
-{
-    return length * scale < 1 ? 1 : (size_t)(length * scale + 0.5);
-}
-
 /* By the published lengths of five examples, a fifth of them each. */
 static int subject_from_lengths(const bench *b, workload *w, size_t index, long shots)
 {
@@ -164,20 +159,22 @@ static int subject_from_lengths(const bench *b, workload *w, size_t index, long 
     size_t per = (size_t)a->questions;
     uint64_t stream = ((uint64_t)a->common.seed << 32) + index * (per + 1), state = stream;
     double examples = (double)lengths_mmlu_examples(&state) * (double)shots / 5;
-    int code = piece_fill(&w->pieces[index], &b->model, scaled(examples, a->scale), stream);
+    int code = piece_fill(&w->pieces[index], &b->model, lengths_scaled(examples, a->scale), stream);
     for (size_t i = 0; i < per && code == EXIT_OK; i++)
         code = piece_fill(&w->requests[index * per + i].own, &b->model,
-                          scaled((double)lengths_mmlu_question(&state), a->scale), stream + i + 1);
+                          lengths_scaled((double)lengths_mmlu_question(&state), a->scale),
+                          stream + i + 1);
     return code;
 }
 
-static int make(const bench *b, workload *w, long shots)
+static int make(const void *bench_, workload *w, size_t shots)
 {
+    const bench *b = bench_;
     size_t subjects = (size_t)b->a->subjects, per = (size_t)b->a->questions;
     int code = workload_new(w, subjects, subjects * per, (size_t)b->a->common.batch);
     for (size_t s = 0; s < subjects && code == EXIT_OK; s++) {
-        code = b->a->folder ? subject_from_file(b, w, s, shots)
-                            : subject_from_lengths(b, w, s, shots);
+        code = b->a->folder ? subject_from_file(b, w, s, (long)shots)
+                            : subject_from_lengths(b, w, s, (long)shots);
         for (size_t i = s * per; i < (s + 1) * per && code == EXIT_OK; i++) {
             w->requests[i].shared[0] = &w->pieces[s];
             w->requests[i].levels = 1;
@@ -187,39 +184,32 @@ static int make(const bench *b, workload *w, long shots)
     return code;
 }
 
-static void print_sizes(const bench *b, const workload *w)
+static void tell(const void *bench_, const workload *w, size_t index)
 {
+    const bench *b = bench_;
     double examples = 0, questions = 0;
+    (void)index;
     for (size_t i = 0; i < w->piece_count; i++)
         examples += (double)w->pieces[i].count / (double)w->piece_count;
     for (size_t i = 0; i < w->count; i++)
         questions += (double)w->requests[i].own.count / (double)w->count;
-    if (!b->a->common.json)
-        printf("%zu subjects of %ld questions, lengths of %s: examples of %.0f tokens, questions "
-               "of %.0f on average\n",
-               w->piece_count, b->a->questions,
-               b->a->folder ? b->a->folder : "the published MMLU quantiles", examples, questions);
+    printf("%zu subjects of %ld questions, lengths of %s: examples of %.0f tokens, questions of "
+           "%.0f on average\n",
+           w->piece_count, b->a->questions,
+           b->a->folder ? b->a->folder : "the published MMLU quantiles", examples, questions);
 }
 
 static int run(bench *b, const long *shots, size_t count, const command *about)
 {
+    const workload_maker maker = {make, tell, b};
     int code = b->a->folder ? list_subjects(b) : EXIT_OK;
     if (code == EXIT_OK)
         code = bench_model_open(&b->model, &b->a->common.model, about);
-    for (size_t i = 0; i < count && code == EXIT_OK; i++) {
-        workload w;
-        code = make(b, &w, shots[i]);
-        if (code == EXIT_OK)
-            print_sizes(b, &w);
-        if (code == EXIT_OK && !i)
-            print_head(&b->c);
-        if (code == EXIT_OK)
-            code = compare_ways(&b->c, &w, (double)shots[i]);
-        workload_free(&w);
-    }
+    if (code == EXIT_OK)
+        code = compare_list(&b->c, &maker, shots, count);
     for (size_t i = 0; i < b->name_count; i++)
         free(b->names[i]);
-    close_comparison(&b->c);
+    code = close_comparison(&b->c, code);
     bench_model_close(&b->model);
     return code;
 }
@@ -241,11 +231,8 @@ static int start(const arguments *a, const command *about)
     for (size_t i = 0; i < count; i++)
         if (shots[i] > MOST)
             return usage_error(about, "--shots: 0 to %d", MOST);
-    if ((code = choose_ways(&b.c, usual_ways, WAYS, about)) != EXIT_OK ||
-        (code = plot_may_write(a->common.picture)) != EXIT_OK)
-        return code;
-    code = run(&b, shots, count, about);
-    return code == EXIT_OK && a->common.picture ? plot_write(&curves, a->common.picture) : code;
+    code = open_comparison(&b.c, usual_ways, WAYS, about);
+    return code == EXIT_OK ? run(&b, shots, count, about) : code;
 }
 
 int bench_mmlu(int argc, char **argv)

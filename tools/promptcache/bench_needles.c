@@ -42,8 +42,9 @@ static int make_pieces(const bench *b, workload *w)
     return code;
 }
 
-static int make(const bench *b, workload *w, size_t questions)
+static int make(const void *bench_, workload *w, size_t questions)
 {
+    const bench *b = bench_;
     const arguments *a = b->a;
     uint64_t stream = ((uint64_t)a->common.seed << 32) + (1 << 20);
     int code = workload_new(w, (size_t)a->documents + 1, questions, (size_t)a->common.batch);
@@ -60,26 +61,26 @@ static int make(const bench *b, workload *w, size_t questions)
     return code;
 }
 
-static int run(bench *b, const long *questions, size_t count, const command *about)
+static void tell(const void *bench_, const workload *w, size_t index)
 {
-    int code = bench_model_open(&b->model, &b->a->common.model, about);
-    if (code == EXIT_OK && b->a->text && !(b->text = read_text(b->a->text, &b->text_size)))
-        code = EXIT_INPUT;
-    if (code == EXIT_OK && !b->a->common.json)
+    const bench *b = bench_;
+    (void)w;
+    if (!index)
         printf("%ld document(s) of %ld tokens behind an instruction of %ld; questions of %ld, "
                "answers of %ld\n",
                b->a->documents, b->a->document, b->a->instruction, b->a->question, b->a->answer);
+}
+
+static int run(bench *b, const long *questions, size_t count, const command *about)
+{
+    const workload_maker maker = {make, tell, b};
+    int code = bench_model_open(&b->model, &b->a->common.model, about);
+    if (code == EXIT_OK && b->a->text && !(b->text = read_text(b->a->text, &b->text_size)))
+        code = EXIT_INPUT;
     if (code == EXIT_OK)
-        print_head(&b->c);
-    for (size_t i = 0; i < count && code == EXIT_OK; i++) {
-        workload w;
-        code = make(b, &w, (size_t)questions[i]);
-        if (code == EXIT_OK)
-            code = compare_ways(&b->c, &w, (double)questions[i]);
-        workload_free(&w);
-    }
+        code = compare_list(&b->c, &maker, questions, count);
     free(b->text);
-    close_comparison(&b->c);
+    code = close_comparison(&b->c, code);
     bench_model_close(&b->model);
     return code;
 }
@@ -100,11 +101,8 @@ static int start(const arguments *a, const command *about)
     for (size_t i = 0; i < count; i++)
         if (questions[i] < 1 || questions[i] > 100000)
             return usage_error(about, "--questions: 1 to 100000");
-    if ((code = choose_ways(&b.c, usual_ways, WAYS, about)) != EXIT_OK ||
-        (code = plot_may_write(a->common.picture)) != EXIT_OK)
-        return code;
-    code = run(&b, questions, count, about);
-    return code == EXIT_OK && a->common.picture ? plot_write(&curves, a->common.picture) : code;
+    code = open_comparison(&b.c, usual_ways, WAYS, about);
+    return code == EXIT_OK ? run(&b, questions, count, about) : code;
 }
 
 int bench_needles(int argc, char **argv)

@@ -83,8 +83,9 @@ static int make_pieces(const bench *b, workload *w)
     return code;
 }
 
-static int make(const bench *b, workload *w, size_t samples)
+static int make(const void *bench_, workload *w, size_t samples)
 {
+    const bench *b = bench_;
     size_t questions = (size_t)b->a->questions;
     int code = workload_new(w, questions + 1, questions * samples, (size_t)b->a->common.batch);
     if (code == EXIT_OK)
@@ -99,25 +100,24 @@ static int make(const bench *b, workload *w, size_t samples)
     return code;
 }
 
+static void tell(const void *bench_, const workload *w, size_t index)
+{
+    const bench *b = bench_;
+    if (!index)
+        printf("examples of %zu tokens, %ld question(s) (the first of %zu), answers of %ld\n",
+               w->pieces[0].count, b->a->questions, w->pieces[1].count, b->a->answer);
+}
+
 static int run(bench *b, const long *samples, size_t count, const command *about)
 {
+    const workload_maker maker = {make, tell, b};
     int code = bench_model_open(&b->model, &b->a->common.model, about);
     if (code == EXIT_OK && b->a->problems && !(b->problems = read_text(b->a->problems, &b->size)))
         code = EXIT_INPUT;
-    for (size_t i = 0; i < count && code == EXIT_OK; i++) {
-        workload w;
-        code = make(b, &w, (size_t)samples[i]);
-        if (code == EXIT_OK && !i && !b->a->common.json)
-            printf("examples of %zu tokens, %ld question(s) (the first of %zu), answers of %ld\n",
-                   w.pieces[0].count, b->a->questions, w.pieces[1].count, b->a->answer);
-        if (code == EXIT_OK && !i)
-            print_head(&b->c);
-        if (code == EXIT_OK)
-            code = compare_ways(&b->c, &w, (double)samples[i]);
-        workload_free(&w);
-    }
+    if (code == EXIT_OK)
+        code = compare_list(&b->c, &maker, samples, count);
     free(b->problems);
-    close_comparison(&b->c);
+    code = close_comparison(&b->c, code);
     bench_model_close(&b->model);
     return code;
 }
@@ -138,11 +138,8 @@ static int start(const arguments *a, const command *about)
     for (size_t i = 0; i < count; i++)
         if (samples[i] < 1 || samples[i] > 10000)
             return usage_error(about, "--samples: 1 to 10000");
-    if ((code = choose_ways(&b.c, ways, sizeof ways / sizeof *ways, about)) != EXIT_OK ||
-        (code = plot_may_write(a->common.picture)) != EXIT_OK)
-        return code;
-    code = run(&b, samples, count, about);
-    return code == EXIT_OK && a->common.picture ? plot_write(&curves, a->common.picture) : code;
+    code = open_comparison(&b.c, ways, sizeof ways / sizeof *ways, about);
+    return code == EXIT_OK ? run(&b, samples, count, about) : code;
 }
 
 int bench_samples(int argc, char **argv)

@@ -24,12 +24,6 @@ typedef struct bench {
     int said; /* what is common to all rows */
 } bench;
 
-static size_t scaled(long length, double scale)
-{
-    double value = (double)length * scale + 0.5;
-    return value < 1 ? 1 : (size_t)value;
-}
-
 /* The same requests behind every prefix. */
 static int make(const bench *b, workload *w, size_t prefix)
 {
@@ -43,8 +37,8 @@ static int make(const bench *b, workload *w, size_t prefix)
         length_pair pair = lengths_draw(&b->lengths, &state);
         r->shared[0] = &w->pieces[0];
         r->levels = prefix ? 1 : 0;
-        r->output = scaled(pair.output, a->scale);
-        code = piece_fill(&r->own, &b->model, scaled(pair.prompt, a->scale),
+        r->output = lengths_scaled((double)pair.output, a->scale);
+        code = piece_fill(&r->own, &b->model, lengths_scaled((double)pair.prompt, a->scale),
                           ((uint64_t)a->common.seed << 20) + i + 1);
     }
     return code;
@@ -107,7 +101,7 @@ static int run(bench *b, const long *prefixes, size_t count, const command *abou
         code = bench_model_open(&b->model, &b->a->common.model, about);
     for (size_t i = 0; i < count && code == EXIT_OK; i++)
         code = one_prefix(b, (size_t)prefixes[i]);
-    close_comparison(&b->c);
+    code = close_comparison(&b->c, code);
     bench_model_close(&b->model);
     lengths_close(&b->lengths);
     return code;
@@ -153,11 +147,8 @@ static int start(const arguments *a, const command *about)
         b.c.x_name = "rate";
         b.c.fixed_name = "prefix";
     }
-    if ((code = choose_ways(&b.c, usual_ways, WAYS, about)) != EXIT_OK ||
-        (code = plot_may_write(a->common.picture)) != EXIT_OK)
-        return code;
-    code = run(&b, prefixes, count, about);
-    return code == EXIT_OK && a->common.picture ? plot_write(&curves, a->common.picture) : code;
+    code = open_comparison(&b.c, usual_ways, WAYS, about);
+    return code == EXIT_OK ? run(&b, prefixes, count, about) : code;
 }
 
 int bench_serve(int argc, char **argv)

@@ -149,3 +149,9 @@ void lengths_close(lengths *l)
     free(l->pairs);
     *l = (lengths){NULL, 0};
 }
+
+size_t lengths_scaled(double length, double scale)
+{
+    double value = length * scale + 0.5;
+    return value < 1 ? 1 : (size_t)value;
+}

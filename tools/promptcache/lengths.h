@@ -26,6 +26,9 @@ int lengths_open(lengths *l, const char *path);
 void lengths_close(lengths *l);
 length_pair lengths_draw(const lengths *l, uint64_t *state);
 
+/* A length times a factor, rounded, at least 1. */
+size_t lengths_scaled(double length, double scale);
+
 /* Lengths of MMLU from their published quantiles: five examples of a subject, one question. */
 long lengths_mmlu_examples(uint64_t *state);
 long lengths_mmlu_question(uint64_t *state);

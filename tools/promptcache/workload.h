@@ -146,12 +146,22 @@ typedef struct comparison {
     pc_cache *cache; /* of all workloads; made when first used */
 } comparison;
 
-/* The ways that the list names, of those in `all`; EXIT_OK or a usage error. */
-int choose_ways(comparison *c, const way *all, size_t count, const command *about);
-void close_comparison(comparison *c);
+/* Before any work: the ways that the list names, of those in `all`, and whether the picture may be
+ * written. An exit code. */
+int open_comparison(comparison *c, const way *all, size_t count, const command *about);
+/* Gives the cache back and, if `code` is EXIT_OK, writes the picture that was asked for. `code`, or
+ * that of the writing. */
+int close_comparison(comparison *c, int code);
 void print_head(const comparison *c);
 /* One row a way. */
 int compare_ways(comparison *c, workload *w, double x);
+typedef struct workload_maker {
+    int (*make)(const void *bench, workload *w, size_t x);
+    void (*tell)(const void *bench, const workload *w, size_t index); /* what is in it, as text */
+    const void *bench;
+} workload_maker;
+/* A workload for every x, made, told about, compared, freed. */
+int compare_list(comparison *c, const workload_maker *maker, const long *xs, size_t count);
 /* The highest rate of arrivals (requests a second, from `rate` on) at which the mean latency stays
  * within `limit`, for every way; rates are tried by doubling and halving, then between. */
 int find_rates(comparison *c, workload *w, double x, double rate, double limit);

@@ -6,7 +6,7 @@
 #include "machine.h"
 #include "workload.h"
 
-int choose_ways(comparison *c, const way *all, size_t count, const command *about)
+static int choose_ways(comparison *c, const way *all, size_t count, const command *about)
 {
     const char *at = c->options->ways;
     c->way_count = 0;
@@ -24,6 +24,19 @@ int choose_ways(comparison *c, const way *all, size_t count, const command *abou
         at += size + (at[size] == ',');
     }
     return c->way_count ? EXIT_OK : usage_error(about, "--ways names none");
+}
+
+int open_comparison(comparison *c, const way *all, size_t count, const command *about)
+{
+    int code = choose_ways(c, all, count, about);
+    return code == EXIT_OK ? plot_may_write(c->options->picture) : code;
+}
+
+int close_comparison(comparison *c, int code)
+{
+    pc_cache_free(c->cache);
+    c->cache = NULL;
+    return code == EXIT_OK && c->options->picture ? plot_write(c->plot, c->options->picture) : code;
 }
 
 /* ------------------------------------------------------------------ output */
@@ -124,12 +137,6 @@ static int prepare(comparison *c, workload *w, double *seconds)
     return workload_prepare(w, c->model, c->cache, seconds);
 }
 
-void close_comparison(comparison *c)
-{
-    pc_cache_free(c->cache);
-    c->cache = NULL;
-}
-
 /* What the ones before have pushed out of the cache is computed again, before the clock starts. */
 static int run_once(comparison *c, workload *w, const way *how, run_result *out)
 {
@@ -204,6 +211,23 @@ int compare_ways(comparison *c, workload *w, double x)
         qsort(results[i], n, sizeof *results[i], by_seconds);
         print_row(c, w, x, c->ways[i], r, before);
         draw(c, x, i, r, before);
+    }
+    return code;
+}
+
+int compare_list(comparison *c, const workload_maker *maker, const long *xs, size_t count)
+{
+    int code = EXIT_OK;
+    for (size_t i = 0; i < count && code == EXIT_OK; i++) {
+        workload w;
+        code = maker->make(maker->bench, &w, (size_t)xs[i]);
+        if (code == EXIT_OK && !c->options->json)
+            maker->tell(maker->bench, &w, i);
+        if (code == EXIT_OK && !i)
+            print_head(c);
+        if (code == EXIT_OK)
+            code = compare_ways(c, &w, (double)xs[i]);
+        workload_free(&w);
     }
     return code;
 }

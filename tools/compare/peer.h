@@ -75,6 +75,27 @@ static inline int peer_error(const char *text)
     return 0;
 }
 
+typedef struct peer_job {
+    const char *name;
+    int (*run)(const peer_command *);
+} peer_job;
+
+/* Says that the side is ready, then answers until the input ends. */
+static inline void peer_serve(const peer_job *jobs, size_t count)
+{
+    static peer_command cmd;
+    peer_times(NULL, 0);
+    while (peer_read(&cmd)) {
+        size_t i = 0;
+        while (i < count && (!cmd.count || strcmp(jobs[i].name, cmd.words[0])))
+            i++;
+        if (i < count)
+            jobs[i].run(&cmd);
+        else
+            peer_error("no such command");
+    }
+}
+
 /* Logits [rows][vocab], fp32 of this machine, for the script to compare. */
 static inline int peer_write_logits(const char *path, const float *logits, size_t count)
 {

@@ -267,11 +267,7 @@ static void quiet(enum ggml_log_level level, const char *text, void *user)
 
 int main(int argc, char **argv)
 {
-    static const struct {
-        const char *name;
-        int (*run)(const peer_command *);
-    } table[] = {{"prefill", prefill}, {"ttft", ttft}, {"decode", decode}, {"shared", shared}, {"logits", logits}};
-    static peer_command cmd;
+    static const peer_job jobs[] = {{"prefill", prefill}, {"ttft", ttft}, {"decode", decode}, {"shared", shared}, {"logits", logits}};
     if (argc != 4) {
         fprintf(stderr, "usage: peer_llama_cpp MODEL.gguf THREADS STATE_FOLDER\n");
         return 2;
@@ -285,16 +281,7 @@ int main(int argc, char **argv)
         return 3;
     side.vocab = llama_vocab_n_tokens(llama_model_get_vocab(side.model));
     side.batch = llama_batch_init(CHUNK, 0, 1);
-    peer_times(NULL, 0); /* ready */
-    while (peer_read(&cmd)) {
-        size_t i = 0;
-        while (i < sizeof table / sizeof *table && (!cmd.count || strcmp(table[i].name, cmd.words[0])))
-            i++;
-        if (i < sizeof table / sizeof *table)
-            table[i].run(&cmd);
-        else
-            peer_error("no such command");
-    }
+    peer_serve(jobs, sizeof jobs / sizeof *jobs);
     for (int i = 0; i < 2 * KINDS; i++)
         llama_free(side.contexts[i / KINDS][i % KINDS]);
     llama_batch_free(side.batch);

@@ -230,27 +230,14 @@ static int load(char **argv)
 
 int main(int argc, char **argv)
 {
-    static const struct {
-        const char *name;
-        int (*run)(const peer_command *);
-    } table[] = {{"prefill", prefill}, {"ttft", ttft}, {"decode", decode}, {"shared", shared}, {"logits", logits}};
-    static peer_command cmd;
+    static const peer_job jobs[] = {{"prefill", prefill}, {"ttft", ttft}, {"decode", decode}, {"shared", shared}, {"logits", logits}};
     int ready;
     if (argc != 4) {
         fprintf(stderr, "usage: peer_promptcache MODEL.gguf THREADS default|f32|bf16|int8\n");
         return 2;
     }
     if ((ready = load(argv)))
-        peer_times(NULL, 0);
-    while (ready && peer_read(&cmd)) {
-        size_t i = 0;
-        while (i < sizeof table / sizeof *table && (!cmd.count || strcmp(table[i].name, cmd.words[0])))
-            i++;
-        if (i < sizeof table / sizeof *table)
-            table[i].run(&cmd);
-        else
-            peer_error("no such command");
-    }
+        peer_serve(jobs, sizeof jobs / sizeof *jobs);
     for (int i = 0; i < side.count; i++)
         running_free(&side.all[i]);
     pc_cache_free(side.cache);

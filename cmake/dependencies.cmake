@@ -1,4 +1,4 @@
-# Outside libraries. Required: expat, jansson, PCRE2, utf8proc, zstd is for the store's tiers, xxHash and libsodium for digests. Each optional
+# Outside libraries. Required: expat (PML), jansson, PCRE2 and utf8proc (tokenizers), zstd and xxHash (records), libsodium (digests, seals). Each optional
 # one is found automatically; -DPC_WITH_X=OFF leaves it out, =ON makes its absence an error.
 find_package(PkgConfig REQUIRED)
 set(CMAKE_FIND_PACKAGE_TARGETS_GLOBAL ON) # a project around this one links the static library against them
@@ -9,6 +9,21 @@ pkg_check_modules(JANSSON REQUIRED IMPORTED_TARGET GLOBAL jansson)
 pkg_check_modules(PCRE2 REQUIRED IMPORTED_TARGET GLOBAL libpcre2-8)
 pkg_check_modules(UTF8PROC REQUIRED IMPORTED_TARGET GLOBAL libutf8proc)
 pkg_check_modules(SODIUM REQUIRED IMPORTED_TARGET GLOBAL libsodium)
+pkg_check_modules(ZSTD REQUIRED IMPORTED_TARGET GLOBAL libzstd)
+pkg_check_modules(XXHASH REQUIRED IMPORTED_TARGET GLOBAL libxxhash)
+
+set(PC_WITH_HIREDIS AUTO CACHE STRING "the tier REMOTE through hiredis: AUTO, ON or OFF")
+set_property(CACHE PC_WITH_HIREDIS PROPERTY STRINGS AUTO ON OFF)
+set(PC_HAVE_HIREDIS OFF)
+if(NOT PC_WITH_HIREDIS STREQUAL "OFF")
+  pkg_check_modules(HIREDIS IMPORTED_TARGET GLOBAL hiredis)
+  if(HIREDIS_FOUND)
+    set(PC_HAVE_HIREDIS ON)
+  elseif(PC_WITH_HIREDIS STREQUAL "ON")
+    message(FATAL_ERROR "PC_WITH_HIREDIS=ON, but hiredis was not found (Debian: libhiredis-dev)")
+  endif()
+endif()
+message(STATUS "promptcache: hiredis ${PC_HAVE_HIREDIS}")
 
 set(PC_WITH_ONEDNN AUTO CACHE STRING "linear layers through oneDNN: AUTO, ON or OFF")
 set_property(CACHE PC_WITH_ONEDNN PROPERTY STRINGS AUTO ON OFF)

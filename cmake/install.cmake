@@ -28,6 +28,10 @@ set(PC_STATIC_LIBS "-lpthread -lm")
 if(PC_HAVE_ONEDNN)
   set(PC_STATIC_LIBS "-ldnnl -lgomp ${PC_STATIC_LIBS}")
 endif()
+set(PC_PKGCONFIG_HIREDIS "")
+if(PC_HAVE_HIREDIS)
+  set(PC_PKGCONFIG_HIREDIS " hiredis")
+endif()
 configure_file(pkgconfig/promptcache.pc.in promptcache.pc @ONLY)
 configure_package_config_file(pkgconfig/promptcacheConfig.cmake.in promptcacheConfig.cmake
   INSTALL_DESTINATION ${CMAKE_INSTALL_LIBDIR}/cmake/promptcache

@@ -322,9 +322,13 @@ typedef struct pc_model_ops {
     /* (optional) Takes the last `count` tokens off again that steps have appended; there are that many. For
      * pc_sequence_truncate. */
     pc_status (*truncate)(void *user, void *sequence, size_t count);
+    /* (optional, both or none) A segment as bytes, for the tiers below HOST: writes at most `capacity` and always sets *size
+     * (data NULL with capacity 0 measures); and back. The bytes are only ever given to a model with the same fingerprint. */
+    pc_status (*export_segment)(void *user, void *segment, void *data, size_t capacity, size_t *size);
+    pc_status (*import_segment)(void *user, const void *data, size_t size, const int32_t *tokens, size_t count, void **segment);
 } pc_model_ops;
 #define PC_MODEL_OPS_INIT \
-    {sizeof(pc_model_ops), NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL}
+    {sizeof(pc_model_ops), NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL}
 
 /* Wraps a host's model. `ops` is copied, `user` stays the host's until `on_free` (may be NULL) is called with it. All of
  * PML, layout, cache and serving then works unchanged. PC_ERR_INVALID names a missing function. Since 0.1. */
@@ -335,20 +339,104 @@ PC_API pc_status pc_model_from_ops(pc_model **out, pc_context *context, const pc
 
 typedef struct pc_cache pc_cache;
 
+/* Where states are kept, the nearest first. HOST holds segments as they are used; the others hold *records* (doc/format.md): PACKED in memory,
+ * compressed; DISK files in a folder; REMOTE values of a Redis or Valkey server. */
+enum { PC_TIER_NONE = 0, PC_TIER_DEVICE = 1, PC_TIER_HOST = 2, PC_TIER_PACKED = 3, PC_TIER_DISK = 4, PC_TIER_REMOTE = 5 };
+#define PC_TIER_COUNT 6 /* length of arrays by tier */
+
+/* How the states are written in a record. RAW and ZSTD (byte planes, compressed) give back every bit. I8 and I4 (K with a scale a channel of each page,
+ * V with one a token) do not: what was read from them is PC_APPROXIMATE ever after. */
+enum { PC_CODEC_DEFAULT = 0, PC_CODEC_RAW = 1, PC_CODEC_ZSTD = 2, PC_CODEC_I8 = 3, PC_CODEC_I4 = 4, PC_CODEC_HOST = 256 /* a host's own from here */ };
+
+/* One block of a record: the states of one layer of a segment (layout 0 and a host's layouts: whatever its owner took for one). */
+typedef struct pc_codec_block {
+    size_t struct_size;
+    uint32_t layout; /* PC_LAYOUT_… */
+    uint32_t dtype;  /* PC_DTYPE_…, as stored */
+    int32_t kv_heads;
+    int32_t k_dim;
+    int32_t v_dim;
+    uint32_t index;  /* of the block: the layer */
+    uint64_t tokens;
+    uint64_t bytes;  /* as the segment holds it */
+} pc_codec_block;
+
+/* A codec of the host's. Called from any thread, from several at once, also for the same segment. What decode gets was written by encode and has
+ * passed its checksum, but may be of another version of the codec: it checks for itself. */
+typedef struct pc_codec_ops {
+    size_t struct_size;
+    uint32_t id;      /* PC_CODEC_HOST or above; in the record */
+    uint32_t lossy;   /* 1: what comes back is not what went in */
+    const char *name; /* at most 31 bytes */
+    /* Most bytes that encode may write for this block; 0: it cannot take such a block, which is then stored RAW. */
+    size_t (*bound)(void *user, const pc_codec_block *block);
+    pc_status (*encode)(void *user, const pc_codec_block *block, const void *data, void *out, size_t capacity, size_t *size);
+    pc_status (*decode)(void *user, const pc_codec_block *block, const void *in, size_t size, void *out /* [block->bytes] */);
+    void *user;
+} pc_codec_ops;
+#define PC_CODEC_OPS_INIT {sizeof(pc_codec_ops), 0, 0, NULL, NULL, NULL, NULL, NULL}
+
+/* What happens in a cache. Called from the thread where it happens, never under a lock; must not call into this cache. */
+enum {
+    PC_EVENT_STORE = 1,        /* a tier keeps something new */
+    PC_EVENT_HIT = 2,          /* a tier has served it */
+    PC_EVENT_EVICT = 3,        /* gave way to something else */
+    PC_EVENT_REMOVE = 4,       /* cleared, expired, or removed by hand */
+    PC_EVENT_LOAD_FAILED = 5,  /* a tier that has it did not give it: reason */
+    PC_EVENT_STORE_FAILED = 6  /* a tier did not take it: reason */
+};
+typedef struct pc_event {
+    size_t struct_size;
+    uint32_t kind;   /* PC_EVENT_… */
+    uint32_t tier;   /* PC_TIER_… */
+    uint32_t reason; /* PC_REASON_… */
+    uint32_t tokens;
+    uint8_t key[32];
+    uint64_t bytes;   /* in this tier */
+    double seconds;   /* that it took */
+} pc_event;
+typedef void (*pc_event_fn)(void *user, const pc_event *event);
+
+/* pc_cache_options.flags */
+#define PC_CACHE_WIPE UINT64_C(1)        /* states are overwritten with zeros when they are given back */
+#define PC_CACHE_MAP UINT64_C(2)         /* RAW records of the folder are mapped, not read: no memory of our own, but a file that is cut short by others
+                                            while it is mapped ends the process (SIGBUS) */
+#define PC_CACHE_PREFETCH UINT64_C(4)    /* members of a union of which one was used, and what follows in the schema, are loaded ahead into free room */
+#define PC_CACHE_READ_ONLY UINT64_C(8)   /* nothing is written to DISK and REMOTE */
+#define PC_CACHE_ALWAYS_LOAD UINT64_C(16) /* for measuring and tests: load whatever is there, however long it takes (deadlines hold) */
+
 typedef struct pc_cache_options {
     size_t struct_size;
-    uint64_t host_bytes; /* budget of the in-memory tier, pins included; 0: 1 GiB */
+    uint64_t host_bytes; /* budget of the in-memory tier, pins and what is being loaded included; 0: 1 GiB */
     const void *salt;    /* part of every key: states of one salt are never served to another (tenant isolation) */
     size_t salt_size;
-    uint64_t flags;      /* none yet */
+    uint64_t flags;      /* PC_CACHE_… */
+    uint64_t packed_bytes;   /* budget of PACKED; 0: none */
+    const char *disk_path;   /* folder of DISK, made if it is not there; NULL: none. Several processes may share it */
+    uint64_t disk_bytes;     /* its budget; 0: 16 GiB */
+    const char *remote;      /* "redis://[user:password@]host[:port][/db]", several nodes of a cluster separated by commas; NULL: none */
+    uint32_t packed_codec;   /* PC_CODEC_…; default: ZSTD */
+    uint32_t disk_codec;     /* default: RAW */
+    uint32_t remote_codec;   /* default: ZSTD */
+    uint32_t io_threads;     /* of our own, for tiers below HOST; 0: 2 if there are any. They end with the cache */
+    const pc_codec_ops *codecs; /* [codec_count] copied */
+    size_t codec_count;
+    const uint8_t *seal_key; /* 32 bytes: records of DISK and REMOTE are sealed with it (XChaCha20-Poly1305); copied, wiped with the cache. NULL: not */
+    double ttl_seconds;      /* of what is stored, counted from its last hit; 0: no end */
+    double deadline_seconds; /* for one load or store, connecting included; after it the request computes. 0: 2 s */
+    pc_event_fn on_event;
+    void *event_user;
+    void (*on_bytes)(void *user, uint32_t tier, uint64_t bytes, uint64_t budget); /* told when what a tier takes has changed; as on_event */
+    void *bytes_user;
 } pc_cache_options;
-#define PC_CACHE_OPTIONS_INIT {sizeof(pc_cache_options), 0, NULL, 0, 0}
+#define PC_CACHE_OPTIONS_INIT \
+    {sizeof(pc_cache_options), 0, NULL, 0, 0, 0, NULL, 0, NULL, 0, 0, 0, 0, NULL, 0, NULL, 0, 0, NULL, NULL, NULL, NULL}
 
-/* Counters start at zero and balance: hits + misses = lookups; stored = resident + evicted + removed. */
+/* Counters start at zero and balance: hits + misses = lookups. The others are of HOST: stored = resident + evicted + removed. */
 typedef struct pc_cache_stats {
     size_t struct_size;
     uint64_t lookups;
-    uint64_t hits;
+    uint64_t hits; /* of any tier */
     uint64_t misses;
     uint64_t stored;
     uint64_t refused; /* larger than the budget leaves room for */
@@ -361,12 +449,202 @@ typedef struct pc_cache_stats {
 } pc_cache_stats;
 #define PC_CACHE_STATS_INIT {sizeof(pc_cache_stats), 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0}
 
-/* Handle: internally locked; one cache may serve many models and threads. Since 0.1. */
+/* One tier. offered = stored + refused + failed + known (was there already); stored = resident + evicted + removed + lost (found gone or damaged); a
+ * folder that others use too starts with what it holds as `adopted`, and stored + adopted is what balances. lookups = hits + misses + load_failed. */
+typedef struct pc_tier_stats {
+    size_t struct_size;
+    uint64_t offered;
+    uint64_t stored;
+    uint64_t adopted;
+    uint64_t known;
+    uint64_t refused;
+    uint64_t failed;
+    uint64_t evicted;
+    uint64_t removed;
+    uint64_t lost;
+    uint64_t resident;
+    uint64_t resident_bytes;
+    uint64_t pinned_bytes;
+    uint64_t budget_bytes;
+    uint64_t staging_bytes; /* of resident_bytes: being loaded or written */
+    uint64_t lookups;
+    uint64_t hits;
+    uint64_t misses;
+    uint64_t load_failed;
+    uint64_t not_worth;     /* it was there, but computing was expected to be faster: counted as a miss */
+    uint64_t bytes_read;
+    uint64_t bytes_written;
+    double seconds_read;
+    double seconds_written;
+} pc_tier_stats;
+#define PC_TIER_STATS_INIT {sizeof(pc_tier_stats), 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0}
+
+/* Handle: internally locked; one cache may serve many models and threads. PC_ERR_IO, PC_ERR_STATE: the folder cannot be used (an unreachable server is
+ * no error: it is tried again). PC_ERR_UNSUPPORTED: built without what a tier needs. Since 0.1. */
 PC_API pc_status pc_cache_new(pc_cache **out, pc_context *context, const pc_cache_options *options);
+/* Finishes what is being written first (each within its deadline). */
 PC_API void pc_cache_free(pc_cache *cache);
 PC_API pc_status pc_cache_get_stats(pc_cache *cache, pc_cache_stats *stats);
-/* Drops everything that is not in use or pinned. Since 0.1. */
+PC_API pc_status pc_cache_get_tier_stats(pc_cache *cache, uint32_t tier, pc_tier_stats *stats);
+/* All counters in Prometheus' text format; writes at most `capacity` bytes and always sets *size, PC_ERR_LIMIT if they did not fit (text may be NULL with
+ * capacity 0 to measure: then PC_OK). Since 0.1. */
+PC_API pc_status pc_cache_prometheus(pc_cache *cache, char *text, size_t capacity, size_t *size);
+/* Drops everything in memory (HOST, PACKED) that is not in use or pinned. Since 0.1. */
 PC_API pc_status pc_cache_clear(pc_cache *cache);
+/* Waits until everything that was stored before has reached its tiers, or has failed to. PC_ERR_CANCELLED never; blocks at most as long as the deadlines
+ * of what is queued. Since 0.1. */
+PC_API pc_status pc_cache_flush(pc_cache *cache);
+/* A tenant's share of HOST: what is stored under this salt (the cache's own, or one of pc_salt) takes at most so many bytes; 0: no limit of its
+ * own. Since 0.1. */
+PC_API pc_status pc_cache_set_quota(pc_cache *cache, const void *salt, size_t salt_size, uint64_t host_bytes);
+
+/* Pins hold an entry in HOST for an owner (any number of the host's) until they are taken off or `seconds` have passed (0: no end; pinning again as the
+ * same owner moves the end). PC_MISS: not there. Since 0.1. */
+PC_API pc_status pc_cache_pin(pc_cache *cache, const uint8_t key[32], uint64_t owner, double seconds);
+PC_API pc_status pc_cache_unpin(pc_cache *cache, const uint8_t key[32], uint64_t owner);
+PC_API pc_status pc_cache_unpin_owner(pc_cache *cache, uint64_t owner); /* all of its */
+
+/* ---------------------------- states of a host's own runtime in the cache, without our engine */
+
+/* Who lays K and V out. A layout of the host's own is opaque to us: codecs RAW, ZSTD and the host's take it, I8 and I4 do not. */
+enum { PC_LAYOUT_MODEL = 0 /* what ops.export_segment gave */, PC_LAYOUT_PAGES = 1 /* doc/format.md */, PC_LAYOUT_HOST = 256 /* a host's own from here */ };
+
+/* What can change K and V, for keys (doc/format.md, "Identity"). */
+typedef struct pc_key_parts {
+    size_t struct_size;
+    const uint8_t *model;     /* 32 bytes */
+    const uint8_t *adapter;   /* 32 bytes, or NULL: none */
+    const uint8_t *tokenizer; /* 32 bytes, or NULL: zeros */
+    uint32_t position_scheme; /* PC_POSITION_… */
+    uint32_t dtype;
+    uint64_t regime;
+    uint32_t layout;
+    uint32_t encoding; /* PC_ENCODE_… */
+    const void *salt;
+    size_t salt_size;
+} pc_key_parts;
+#define PC_KEY_PARTS_INIT {sizeof(pc_key_parts), NULL, NULL, NULL, 0, 0, 0, 0, 0, NULL, 0}
+
+PC_API pc_status pc_key_base(uint8_t base[32], const pc_key_parts *parts);
+/* `before`: key of the last segment that this one saw, `distance` positions before it, or NULL; `offset`: where it was computed if it cannot be moved,
+ * else 0; `relative` [count]: positions minus that of the first, NULL: 0, 1, 2 …. Since 0.1. */
+PC_API pc_status pc_key_segment(uint8_t key[32], const uint8_t base[32], const uint8_t *before, int64_t distance, int64_t offset,
+                                const int32_t *tokens, const int64_t *relative, size_t count);
+
+/* Attention states as memory: one block a layer (or as the host likes). */
+typedef struct pc_raw {
+    size_t struct_size;
+    const uint8_t *model; /* 32 bytes: fingerprint */
+    char architecture[32];
+    uint32_t position_scheme;
+    uint32_t dtype;
+    uint32_t layout; /* PC_LAYOUT_PAGES or a host's own */
+    uint32_t lossy;  /* 1: not what a model computed, but near it */
+    int32_t layers;
+    int32_t kv_heads;
+    int32_t k_dim;
+    int32_t v_dim;
+    uint64_t regime;
+    const int32_t *tokens; /* [token_count] */
+    const int64_t *relative; /* [token_count] or NULL: 0, 1, 2 … */
+    size_t token_count;
+    void *const *blocks; /* [block_count] */
+    const uint64_t *block_bytes;
+    size_t block_count;
+} pc_raw;
+#define PC_RAW_INIT {sizeof(pc_raw), NULL, {0}, 0, 0, 0, 0, 0, 0, 0, 0, 0, NULL, NULL, 0, NULL, NULL, 0}
+
+/* A segment around a host's memory, which stays where it is until the last reference is gone and `release` (may be NULL) is called with `user`; what
+ * `raw` points to beside the blocks is copied. For the cache and pc_segment_raw, not for our own models' sequences. Since 0.1. */
+PC_API pc_status pc_segment_wrap(pc_segment **out, pc_context *context, const pc_raw *raw, void (*release)(void *user), void *user);
+/* The memory of a segment: of one that was wrapped or came back from pc_cache_get, or of our own models (PC_LAYOUT_PAGES). All pointers are borrowed from the
+ * segment. PC_ERR_UNSUPPORTED: a host's model keeps its states to itself. Since 0.1. */
+PC_API pc_status pc_segment_raw(const pc_segment *segment, pc_raw *raw);
+
+typedef struct pc_put_options {
+    size_t struct_size;
+    double cost_seconds; /* what computing it took */
+    double ttl_seconds;  /* 0: the cache's */
+    int32_t priority;    /* entries of lower priority are evicted first; 0 */
+    uint32_t reserved;
+    const uint8_t *before; /* key of what it saw, or NULL: evicted before that */
+    const void *salt;      /* whose quota it counts for; NULL: the cache's */
+    size_t salt_size;
+} pc_put_options;
+#define PC_PUT_OPTIONS_INIT {sizeof(pc_put_options), 0, 0, 0, 0, NULL, NULL, 0}
+
+/* Keeps a reference. PC_MISS: no room in memory (tiers below may still take it). A key that is there keeps what it has. Since 0.1. */
+PC_API pc_status pc_cache_put(pc_cache *cache, const uint8_t key[32], pc_segment *segment, const pc_put_options *options);
+
+typedef struct pc_get_info {
+    size_t struct_size;
+    uint32_t tier;   /* that it came from */
+    uint32_t reason; /* PC_REASON_… of a miss */
+    uint32_t lossy;
+    uint32_t reserved;
+    double seconds;
+} pc_get_info;
+#define PC_GET_INFO_INIT {sizeof(pc_get_info), 0, 0, 0, 0, 0}
+
+/* Finds a segment of a host's runtime in any tier. `expect` says what it must be: model, position scheme, dtype, layout, shape, regime, tokens and block
+ * sizes all have to agree (blocks are not looked at); cost_seconds, if it is not 0, is what computing would take: loading is given up when it takes
+ * longer. PC_MISS with a reason in `info` (may be NULL). Since 0.1. */
+PC_API pc_status pc_cache_get(pc_segment **out, pc_cache *cache, const uint8_t key[32], const pc_raw *expect, double cost_seconds, pc_get_info *info);
+
+/* ------------------------------------------------------- folders of records, without a model */
+
+/* For looking after a folder of DISK; caches may use it at the same time. Handle: one thread at a time. */
+typedef struct pc_folder pc_folder;
+
+typedef struct pc_folder_options {
+    size_t struct_size;
+    const uint8_t *seal_key; /* 32 bytes, to verify sealed records to their content; NULL: their frame only */
+    uint64_t flags;          /* none yet */
+} pc_folder_options;
+#define PC_FOLDER_OPTIONS_INIT {sizeof(pc_folder_options), NULL, 0}
+
+typedef struct pc_record_info {
+    size_t struct_size;
+    uint8_t key[32];
+    uint8_t model[32];
+    char architecture[32];
+    uint32_t codec;
+    uint32_t lossy;
+    uint32_t sealed;
+    uint32_t position_scheme;
+    uint32_t dtype;
+    uint32_t layout;
+    uint32_t encoding;
+    int32_t layers;
+    int32_t kv_heads;
+    int32_t k_dim;
+    int32_t v_dim;
+    uint32_t version;      /* of the format: major * 256 + minor */
+    uint64_t tokens;
+    uint64_t state_bytes;  /* as a segment */
+    uint64_t file_bytes;
+    double cost_seconds;   /* of computing it */
+    int64_t written;       /* seconds since 1970 */
+    int64_t expires;       /* 0: no end */
+} pc_record_info;
+#define PC_RECORD_INFO_INIT {sizeof(pc_record_info), {0}, {0}, {0}, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0}
+
+/* PC_ERR_NOT_FOUND, PC_ERR_IO, PC_ERR_FORMAT (not a folder of ours). Reads the headers of what is there. Since 0.1. */
+PC_API pc_status pc_folder_open(pc_folder **out, pc_context *context, const char *path, const pc_folder_options *options);
+PC_API void pc_folder_free(pc_folder *folder);
+PC_API size_t pc_folder_count(const pc_folder *folder);
+/* The record at `index` as it was when the folder was opened, in the order of keys. PC_ERR_FORMAT: its header is damaged (key and file_bytes are set all
+ * the same). Since 0.1. */
+PC_API pc_status pc_folder_get(const pc_folder *folder, size_t index, pc_record_info *info);
+/* Tokens of a record: at most `capacity` are written, *count is always set. Since 0.1. */
+PC_API pc_status pc_folder_tokens(pc_folder *folder, size_t index, int32_t *tokens, size_t capacity, size_t *count);
+/* Reads a record whole and checks everything that can be. PC_OK; PC_ERR_FORMAT names what is wrong; PC_ERR_NOT_FOUND: gone meanwhile. Since 0.1. */
+PC_API pc_status pc_folder_verify(pc_folder *folder, size_t index);
+/* Removes a record. PC_ERR_NOT_FOUND. Since 0.1. */
+PC_API pc_status pc_folder_remove(pc_folder *folder, size_t index);
+/* Removes the least worth until at most `bytes` are taken, what has expired first of all, and what writers left behind that were killed. *removed and
+ * *freed (may be NULL) count. Since 0.1. */
+PC_API pc_status pc_folder_trim(pc_folder *folder, uint64_t bytes, uint64_t *removed, uint64_t *freed);
 
 /* ---------------------------------------------------------------- schemas */
 
@@ -456,13 +734,21 @@ typedef struct pc_encode_options {
     uint32_t reserved;
     pc_progress_fn progress;
     void *progress_user;
+    double ttl_seconds;   /* of what is stored; 0: the cache's */
+    int32_t priority;     /* entries of lower priority are evicted first; 0 */
+    uint32_t pin;         /* 1: what is encoded is pinned for pin_owner */
+    uint64_t pin_owner;
+    double pin_seconds;   /* 0: no end */
 } pc_encode_options;
-#define PC_ENCODE_OPTIONS_INIT {sizeof(pc_encode_options), 0, 0, NULL, NULL}
+#define PC_ENCODE_OPTIONS_INIT {sizeof(pc_encode_options), 0, 0, NULL, NULL, 0, 0, 0, 0, 0}
 
 /* Encodes all modules of a schema into the cache ahead of the first request (otherwise each is encoded when first used).
  * PC_MISS: all was encoded, but the budget has not kept all of it. EXACT has nothing to encode ahead: PC_ERR_UNSUPPORTED.
  * PC_ERR_CANCELLED keeps what is finished. Since 0.1. */
 PC_API pc_status pc_schema_encode(const pc_schema *schema, pc_cache *cache, const pc_encode_options *options);
+/* Starts to load what the tiers below HOST have of a schema, in its order, into free room of HOST, and does not wait for it. *started (may be NULL): how
+ * many segments. Since 0.1. */
+PC_API pc_status pc_schema_prefetch(const pc_schema *schema, pc_cache *cache, const pc_encode_options *options, uint64_t *started);
 
 /* ---------------------------------------------------------------- prompts */
 
@@ -589,6 +875,14 @@ typedef struct pc_sampling {
  * that sample. `sample` counts the samples of the request from 0. */
 typedef int32_t (*pc_text_fn)(void *user, uint32_t sample, const char *text, size_t size);
 
+/* From position `first` on, states belong to the tenant of this salt instead of the cache's: a system prompt is shared by all, and what comes behind
+ * it by nobody else. A part of the prompt belongs as a whole to the salt at its first token. */
+typedef struct pc_salt {
+    int64_t first;
+    const void *data;
+    size_t size;
+} pc_salt;
+
 /* pc_generate_options.flags, of sequences */
 #define PC_GENERATE_KEEP UINT64_C(1)   /* when it has finished it keeps what it holds: it can be forked, cut and go on */
 #define PC_GENERATE_LOGITS UINT64_C(2) /* for pc_sequence_logits */
@@ -614,10 +908,12 @@ typedef struct pc_generate_options {
     void *cancel_user;
     uint64_t flags; /* PC_GENERATE_… */
     uint64_t shared_tokens; /* PC_BASELINE_COPIES: parts of the prompt within its first tokens, this many, are shared all the same */
+    const pc_salt *salts; /* [salt_count] ascending by `first`: whose the parts of the prompt are */
+    size_t salt_count;
 } pc_generate_options;
 #define PC_GENERATE_OPTIONS_INIT                                                                         \
     {sizeof(pc_generate_options), 0, 0, 0, 0, 0, 0, 0, 0, {0, 0, 0, 0, 0}, NULL, 0, NULL, 0, NULL, NULL, \
-     NULL, NULL, 0, 0}
+     NULL, NULL, 0, 0, NULL, 0}
 
 /* Are the states those of a plain prefill? PC_EXACT: yes. PC_APPROXIMATE: modules have not seen what stands before them, or I8 segments took part.
  * PC_REPAIRED: of the former, what the repair level computes again is right. */
@@ -630,7 +926,17 @@ enum {
     PC_REASON_NO_ROOM = 3,     /* encoded, but the budget left no room to keep it */
     PC_REASON_BASELINE = 4,    /* the caller asked for no reuse */
     PC_REASON_REPAIR = 5,      /* recomputed by the repair level */
-    PC_REASON_PREFIX = 6       /* EXACT: something before it differs */
+    PC_REASON_PREFIX = 6,      /* EXACT: something before it differs */
+    /* a tier below HOST had it, or could have: */
+    PC_REASON_SLOW = 7,        /* computing was expected to be, or was, faster than loading */
+    PC_REASON_DEADLINE = 8,    /* loading took longer than its deadline */
+    PC_REASON_DAMAGED = 9,     /* a checksum, the seal or the frame is wrong */
+    PC_REASON_FOREIGN = 10,    /* it is of another model, format, version or salt than its name says */
+    PC_REASON_IO = 11,         /* reading failed */
+    PC_REASON_UNREACHABLE = 12, /* the server is not there (asked again after a while) */
+    PC_REASON_EXPIRED = 13,
+    PC_REASON_QUOTA = 14,      /* its tenant's quota leaves no room to keep it */
+    PC_REASON_NOT_ADMITTED = 15 /* seen too seldom to be worth writing */
 };
 enum {
     PC_FINISH_NONE = 0,
@@ -645,7 +951,7 @@ enum {
 typedef struct pc_stats {
     size_t struct_size;
     uint64_t tokens_prompt;
-    uint64_t tokens_cached;    /* taken from the cache (in-memory tier) */
+    uint64_t tokens_cached;    /* taken from the cache, from whatever tier */
     uint64_t tokens_encoded;   /* module tokens computed for this request, because they were missing */
     uint64_t tokens_repaired;  /* cached tokens computed again */
     uint64_t tokens_new;       /* arguments and free text */
@@ -660,8 +966,13 @@ typedef struct pc_stats {
     double seconds_prefill;    /* new and repaired tokens, until the first logits */
     double seconds_ttft;       /* from the call to the first sampled token */
     double seconds_decode;     /* the rest */
+    uint64_t tokens_tier[PC_TIER_COUNT]; /* tokens_cached by the tier that they came from */
+    uint64_t bytes_loaded;     /* read from tiers below HOST */
+    double seconds_load;       /* waiting for them */
+    uint32_t lossy;            /* 1: some states went through a codec that does not give back every bit */
+    uint32_t reserved;
 } pc_stats;
-#define PC_STATS_INIT {sizeof(pc_stats), 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0}
+#define PC_STATS_INIT {sizeof(pc_stats), 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, {0, 0, 0, 0, 0, 0}, 0, 0, 0, 0}
 
 /* Answers a prompt: looks its modules up, encodes what is missing, computes the new tokens, samples until a stop. Blocks.
  * `cache` may be NULL (nothing is kept). `stats` may be NULL; it is written on failure too, as far as the work came.

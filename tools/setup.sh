@@ -2,8 +2,8 @@
 # Installs what the build needs on Debian and Ubuntu. Does nothing where all of it is there. Run by demo.sh and test.sh.
 set -eu
 
-needed="gcc g++ cmake ninja-build pkg-config libexpat1-dev libjansson-dev libpcre2-dev libutf8proc-dev libsodium-dev python3"
-optional="libdnnl-dev universal-ctags"
+needed="gcc g++ cmake ninja-build pkg-config libexpat1-dev libjansson-dev libpcre2-dev libutf8proc-dev libsodium-dev libzstd-dev libxxhash-dev python3"
+optional="libdnnl-dev libhiredis-dev redis-server universal-ctags"
 
 missing=""
 for package in $needed; do

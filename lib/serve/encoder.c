@@ -15,9 +15,11 @@ static void drop_model(void *owner)
     pc__model_unref(owner);
 }
 
+static const pc__payload_ops model_payload = {.release = release_payload, .drop_owner = drop_model};
+
 const pc_model *pc__segment_model(const pc_segment *segment)
 {
-    return segment->release == release_payload ? segment->owner : NULL;
+    return segment->ops == &model_payload ? segment->owner : NULL;
 }
 
 static pc_status payload_bytes(const pc_model *model, void *payload, size_t count, uint64_t *bytes)
@@ -39,8 +41,8 @@ pc_status pc__wrap_segment(pc_segment **out, const pc_model *model, void *payloa
     pc_status status = payload_bytes(model, payload, count, &bytes);
     *out = NULL;
     if (status >= 0)
-        status = pc__segment_new(out, &model->context->mem, payload, release_payload, drop_model,
-                                 (void *)(uintptr_t)model, bytes, tokens, count);
+        status = pc__segment_new(out, &model->context->mem, &model_payload, payload, (void *)(uintptr_t)model, bytes,
+                                 tokens, count);
     if (status >= 0)
         pc__model_ref(model);
     else

@@ -128,8 +128,12 @@ static pc_status keep(chain *c, size_t first, size_t end, double seconds_per_tok
         if (!part->count || !pc__part_is_kept(part))
             continue;
         content = content_key(c, part);
-        status = pc__cache_put(c->cache, &c->keys[p], &content, r->segments[p],
-                               seconds_per_token * (double)part->count, &winner);
+        status = pc__cache_put(c->cache,
+                               &(pc__naming){.key = c->keys[p],
+                                             .content = &content,
+                                             .before = p ? &c->keys[p - 1] : NULL,
+                                             .cost = seconds_per_token * (double)part->count},
+                               NULL, r->segments[p], &winner, NULL);
         if (status < 0)
             return status;
         if (status == PC_MISS && r->missed_part == p)

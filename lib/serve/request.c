@@ -1,14 +1,6 @@
 #include "serve/request.h"
 
 #include <string.h>
-#include <time.h>
-
-double pc__now(void)
-{
-    struct timespec t;
-    clock_gettime(CLOCK_MONOTONIC, &t);
-    return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
-}
 
 pc_status pc__request_poll(const pc__request *r)
 {

@@ -6,6 +6,7 @@
 #ifndef PC_SERVE_REQUEST_H
 #define PC_SERVE_REQUEST_H
 
+#include "base/clock.h"
 #include "serve/encoder.h"
 #include "serve/prompt_handle.h"
 
@@ -28,7 +29,6 @@ typedef struct pc__request {
     pc_stats stats;          /* seconds_ttft and what follows are the sequence's */
 } pc__request;
 
-double pc__now(void); /* monotonic, seconds */
 
 pc_status pc__request_init(pc__request *request, const pc_prompt *prompt, pc_cache *cache,
                            const pc_generate_options *options);

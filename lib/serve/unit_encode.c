@@ -112,8 +112,11 @@ static pc_status keep(pc__unit_work *work, call *c, double seconds_per_token)
         pc_segment *mine = c->segments[i], *kept = NULL;
         size_t leaf = c->cut_leaf[i];
         if (work->cache) {
-            pc_status status = pc__cache_put(work->cache, &work->keys->leaves[leaf], NULL, mine,
-                                             seconds_per_token * (double)mine->tokens, &kept);
+            pc_status status =
+                pc__cache_put(work->cache,
+                              &(pc__naming){.key = work->keys->leaves[leaf],
+                                            .cost = seconds_per_token * (double)mine->tokens},
+                              NULL, mine, &kept, NULL);
             if (status < 0)
                 return status;
             work->refused |= status == PC_MISS;

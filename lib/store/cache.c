@@ -3,12 +3,11 @@
 #include <string.h>
 
 #include "base/options.h"
-#include "store/tier.h"
 
 struct pc_cache {
     atomic_size_t references;
     pc_context *context;
-    pc__tier *host;
+    pc__resident *host;
     unsigned char *salt;
     size_t salt_size;
     atomic_uint_fast64_t hits, misses;
@@ -18,30 +17,36 @@ struct pc_cache {
 
 pc_status pc__cache_get(pc_cache *cache, const pc__id *key, const int32_t *tokens, size_t count, pc_segment **out)
 {
-    pc_status status = cache->host->ops->get(cache->host, key, tokens, count, out);
+    uint32_t reason;
+    pc_status status = pc__resident_get(cache->host, key, tokens, count, out, &reason);
     atomic_fetch_add_explicit(status == PC_OK ? &cache->hits : &cache->misses, 1, memory_order_relaxed);
     return status;
 }
 
-pc_status pc__cache_put(pc_cache *cache, const pc__id *key, const pc__id *content, pc_segment *segment, double cost,
-                        pc_segment **winner)
+pc_status pc__cache_put(pc_cache *cache, const pc__naming *naming, const pc__image *image, pc_segment *segment, pc_segment **winner,
+                        uint32_t *reason)
 {
-    return cache->host->ops->put(cache->host, key, content, segment, cost, winner);
+    uint32_t why = PC_REASON_NONE;
+    pc_status status = pc__resident_put(cache->host, naming, segment, winner, &why);
+    (void)image;
+    if (reason)
+        *reason = why;
+    return status;
 }
 
 int pc__cache_knows(pc_cache *cache, const pc__id *content)
 {
-    return cache->host->ops->knows(cache->host, content);
+    return pc__resident_knows(cache->host, content);
 }
 
 pc_status pc__cache_pin(pc_cache *cache, const pc__id *key)
 {
-    return cache->host->ops->pin(cache->host, key, 1);
+    return pc__resident_pin(cache->host, key, PC__PIN_INTERNAL, 0);
 }
 
 pc_status pc__cache_unpin(pc_cache *cache, const pc__id *key)
 {
-    return cache->host->ops->pin(cache->host, key, -1);
+    return pc__resident_unpin(cache->host, key, PC__PIN_INTERNAL);
 }
 
 const void *pc__cache_salt(const pc_cache *cache, size_t *size)
@@ -62,8 +67,7 @@ void pc__cache_unref(pc_cache *cache)
     if (!cache || atomic_fetch_sub_explicit(&cache->references, 1, memory_order_acq_rel) != 1)
         return;
     context = cache->context;
-    if (cache->host)
-        cache->host->ops->free(cache->host);
+    pc__resident_free(cache->host);
     pc__free(&context->mem, cache->salt);
     pc__free(&context->mem, cache);
     pc__context_unref(context);
@@ -85,6 +89,7 @@ static pc_status read_options(pc_cache_options *o, const pc_cache_options *optio
 pc_status pc_cache_new(pc_cache **out, pc_context *context, const pc_cache_options *options)
 {
     pc_cache_options o;
+    pc__resident_options host = {0};
     pc_cache *cache = NULL;
     pc_status status;
     if (!out)
@@ -99,7 +104,8 @@ pc_status pc_cache_new(pc_cache **out, pc_context *context, const pc_cache_optio
         goto done;
     atomic_init(&cache->references, 1);
     cache->context = pc__context_ref(context);
-    PC__TRY(pc__tier_host_new(&cache->host, &context->mem, o.host_bytes ? o.host_bytes : DEFAULT_BYTES), done);
+    host.budget = o.host_bytes ? o.host_bytes : DEFAULT_BYTES;
+    PC__TRY(pc__resident_new(&cache->host, &context->mem, &host), done);
     if (o.salt_size) {
         status = PC_ERR_NOMEM;
         cache->salt = pc__alloc(&context->mem, o.salt_size);
@@ -124,9 +130,18 @@ void pc_cache_free(pc_cache *cache)
 pc_status pc_cache_get_stats(pc_cache *cache, pc_cache_stats *stats)
 {
     pc_cache_stats s = PC_CACHE_STATS_INIT;
+    pc_tier_stats host = PC_TIER_STATS_INIT;
     if (!cache || !stats)
         return pc__fail(PC_ERR_INVALID, "pc_cache_get_stats: cache or stats is NULL");
-    cache->host->ops->add_stats(cache->host, &s);
+    pc__resident_stats(cache->host, &host);
+    s.stored = host.stored;
+    s.refused = host.refused;
+    s.evicted = host.evicted;
+    s.removed = host.removed;
+    s.resident = host.resident;
+    s.resident_bytes = host.resident_bytes;
+    s.pinned_bytes = host.pinned_bytes;
+    s.budget_bytes = host.budget_bytes;
     s.hits = atomic_load_explicit(&cache->hits, memory_order_relaxed);
     s.misses = atomic_load_explicit(&cache->misses, memory_order_relaxed);
     s.lookups = s.hits + s.misses;
@@ -138,6 +153,6 @@ pc_status pc_cache_clear(pc_cache *cache)
 {
     if (!cache)
         return pc__fail(PC_ERR_INVALID, "pc_cache_clear: cache is NULL");
-    cache->host->ops->clear(cache->host);
+    pc__resident_clear(cache->host);
     return PC_OK;
 }

@@ -1,20 +1,54 @@
-/* The store of segments by key: tiers behind one interface (store/tier.h), asked in order. Now one, in host memory. */
+/* The store of segments by key: HOST (store/resident.h) and the tiers of records below it (store/tier.h), asked in order.
+ *
+ * A request looks in HOST with pc__cache_get. What is not there it may seek below: pc__cache_seek starts a load on the cache's I/O threads, or joins
+ * one that is under way. The request waits a little, and computes if that is not enough; whichever is there first is used (pc__load_wait, polled
+ * from the encoder's `cancelled`). So a slow or broken tier never costs more than the little waiting. */
 #ifndef PC_STORE_CACHE_H
 #define PC_STORE_CACHE_H
 
 #include "store/key.h"
+#include "store/resident.h"
 #include "store/segment.h"
+
+typedef struct pc__load pc__load;
 
 /* PC_OK: *out is a new reference, and its tokens equal the given ones. PC_MISS. */
 pc_status pc__cache_get(pc_cache *cache, const pc__id *key, const int32_t *tokens, size_t count, pc_segment **out);
-/* Keeps a reference (cost: what computing it took, in seconds, for eviction). PC_MISS: no room within the budget, not kept
- * (no error). A key that is already there keeps the first segment, and *winner (if not NULL) gets a reference to the kept
- * one. `content` (or NULL) names the tokens without what they saw, for pc__cache_knows. */
-pc_status pc__cache_put(pc_cache *cache, const pc__id *key, const pc__id *content, pc_segment *segment, double cost,
-                        pc_segment **winner);
+
+/* What a request seeks below HOST. */
+typedef struct pc__want {
+    const pc__image *image;     /* what it has to be, without blocks (pc__image_match); key and tokens are part of it. Copied */
+    const pc__payload_ops *ops; /* who makes a payload of it */
+    void *owner;                /* a reference is taken by pc__load as long as it runs: take_owner(owner) */
+    void (*take_owner)(void *owner);
+    uint64_t bytes;             /* of the segment in HOST */
+    const pc__naming *naming;   /* under which it goes into HOST */
+    double cost;                /* seconds that computing it is expected to take; 0: unknown */
+} pc__want;
+/* PC_OK: *out is a reference on a load. PC_MISS: no tier has it, or *reason says why it is not worth it. */
+pc_status pc__cache_seek(pc_cache *cache, const pc__want *want, pc__load **out, uint32_t *reason);
+/* Until `until` (pc__now clock; 0: only looks). PC_OK: *out is a new reference on the segment, complete. PC_AGAIN: not yet. PC_MISS with *reason: it has
+ * failed. */
+pc_status pc__load_wait(pc__load *load, double until, pc_segment **out, uint32_t *reason);
+int pc__load_is_done(const pc__load *load);   /* pc__load_wait would not give PC_AGAIN. Any thread, at once */
+double pc__load_expected(const pc__load *load); /* seconds that it should take in all */
+uint32_t pc__load_tier(const pc__load *load);
+uint64_t pc__load_bytes(const pc__load *load);  /* read */
+/* Nobody here waits for it any more. What is already being read goes on and into HOST if there is room. NULL does nothing. */
+void pc__load_drop(pc__load *load);
+/* Loads into free room, without anybody waiting. PC_OK: started; PC_MISS. */
+pc_status pc__cache_prefetch(pc_cache *cache, const pc__want *want);
+int pc__cache_has_lower(const pc_cache *cache); /* whether pc__cache_seek could ever find anything */
+uint64_t pc__cache_flags(const pc_cache *cache);
+
+/* Keeps a reference in HOST and writes behind to the tiers below. PC_MISS: not kept in HOST, *reason (may be NULL) says why. A key that is already
+ * there keeps the first segment, and *winner (if not NULL) gets a reference to the kept one. `image`: what describes the segment beyond its payload (model,
+ * architecture, encoding …; pc__payload_ops.describe adds shape and blocks); NULL: for HOST only. */
+pc_status pc__cache_put(pc_cache *cache, const pc__naming *naming, const pc__image *image, pc_segment *segment, pc_segment **winner,
+                        uint32_t *reason);
 /* Whether something with this content is kept, behind whatever prefix. Counts as no look-up. */
 int pc__cache_knows(pc_cache *cache, const pc__id *content);
-/* Pinned segments are not evicted; pins are counted. PC_MISS: not there. */
+/* Pins of the library's own, counted. PC_MISS: not there. */
 pc_status pc__cache_pin(pc_cache *cache, const pc__id *key);
 pc_status pc__cache_unpin(pc_cache *cache, const pc__id *key);
 const void *pc__cache_salt(const pc_cache *cache, size_t *size);

@@ -2,8 +2,8 @@
 
 #include <string.h>
 
-pc_status pc__segment_new(pc_segment **out, const pc_allocator *mem, void *payload, void (*release)(void *, void *),
-                          void (*drop_owner)(void *), void *owner, uint64_t bytes, const int32_t *token_ids, size_t tokens)
+pc_status pc__segment_new(pc_segment **out, const pc_allocator *mem, const pc__payload_ops *ops, void *payload, void *owner,
+                          uint64_t bytes, const int32_t *token_ids, size_t tokens)
 {
     pc_segment *segment = pc__calloc(mem, 1, sizeof *segment);
     int32_t *ids = pc__calloc(mem, tokens, sizeof *ids);
@@ -17,9 +17,10 @@ pc_status pc__segment_new(pc_segment **out, const pc_allocator *mem, void *paylo
         memcpy(ids, token_ids, tokens * sizeof *ids);
     atomic_init(&segment->references, 1);
     segment->mem = *mem;
+    atomic_init(&segment->wipe, 0);
+    atomic_init(&segment->tier, PC_TIER_HOST);
+    segment->ops = ops;
     segment->payload = payload;
-    segment->release = release;
-    segment->drop_owner = drop_owner;
     segment->owner = owner;
     segment->bytes = bytes;
     segment->tokens = tokens;
@@ -40,8 +41,10 @@ void pc__segment_unref(pc_segment *segment)
         return;
     pc_allocator mem = segment->mem;
     void *owner = segment->owner;
-    void (*drop_owner)(void *) = segment->drop_owner;
-    segment->release(owner, segment->payload);
+    void (*drop_owner)(void *) = segment->ops->drop_owner;
+    if (atomic_load_explicit(&segment->wipe, memory_order_relaxed) && segment->ops->wipe)
+        segment->ops->wipe(owner, segment->payload);
+    segment->ops->release(owner, segment->payload);
     pc__free(&mem, segment->token_ids);
     pc__free(&mem, segment);
     if (drop_owner)

@@ -1,25 +1,47 @@
-/* A counted reference to the attention states of a run of tokens, whoever computed them. Immutable. */
+/* A counted reference to the attention states of a run of tokens, whoever computed them. Immutable once its states are there
+ * (pc__segment_await). */
 #ifndef PC_STORE_SEGMENT_H
 #define PC_STORE_SEGMENT_H
 
 #include "base/context.h"
+#include "store/image.h"
+
+/* What its owner can do with a payload. All but `release` may be NULL. */
+typedef struct pc__payload_ops {
+    void (*release)(void *owner, void *payload);  /* gives it back */
+    void (*drop_owner)(void *owner);              /* and the reference on the owner */
+    /* The payload as an image (blocks borrowed from the payload; names, cost and times are left alone). *release_me (may stay NULL): memory that the caller
+     * frees with pc__free when it is done with the image: pointer tables, or bytes that a host exported. */
+    pc_status (*describe)(void *owner, void *payload, pc__image *image, void **release_me);
+    /* Memory for the states that `image` describes (without blocks): *payload, and in blocks [image->block_count] where each is to be written. The payload
+     * becomes usable with `finish`; `release` gives it back in any case. PC_ERR_MISMATCH: this owner cannot use such states. */
+    pc_status (*create)(void *owner, const pc__image *image, void **payload, uint8_t **blocks);
+    /* The same around blocks that stay where they are, read-only, until the payload is released and drop_lender(lender) is called. */
+    pc_status (*adopt)(void *owner, const pc__image *image, const void *const *blocks, void *lender, void (*drop_lender)(void *lender),
+                       void **payload);
+    /* All blocks are written. May replace the payload. On failure the payload stays to be released. */
+    pc_status (*finish)(void *owner, const pc__image *image, void **payload);
+    void (*wipe)(void *owner, void *payload); /* overwrites the states; nobody reads them any more */
+} pc__payload_ops;
 
 struct pc_segment {
     atomic_size_t references;
     pc_allocator mem;
-    void *payload;                                /* the model's handle */
-    void (*release)(void *owner, void *payload);  /* gives it back */
-    void (*drop_owner)(void *owner);              /* and the reference on the owner; may be NULL */
-    void *owner;
+    const pc__payload_ops *ops;
+    void *payload;                                /* the owner's handle */
+    void *owner;                                  /* model, or context */
     uint64_t bytes;                               /* counted against budgets */
     size_t tokens;
     int32_t *token_ids;                           /* [tokens] compared on a hit */
+    uint32_t lossy;                               /* its states went through a codec that does not give back every bit */
+    atomic_uint wipe;                             /* overwrite before release */
+    atomic_uint tier;                             /* PC_TIER_… that it last came from; HOST if it was computed here */
 };
 
 /* Takes `payload` (released with the last reference) and, through drop_owner, one reference on `owner`, on success only.
  * Copies the ids. */
-pc_status pc__segment_new(pc_segment **out, const pc_allocator *mem, void *payload, void (*release)(void *, void *),
-                          void (*drop_owner)(void *), void *owner, uint64_t bytes, const int32_t *token_ids, size_t tokens);
+pc_status pc__segment_new(pc_segment **out, const pc_allocator *mem, const pc__payload_ops *ops, void *payload, void *owner,
+                          uint64_t bytes, const int32_t *token_ids, size_t tokens);
 pc_segment *pc__segment_ref(pc_segment *segment);
 /* Not while a lock is held that `release` or `drop_owner` could need. NULL does nothing. */
 void pc__segment_unref(pc_segment *segment);

@@ -1,29 +1,61 @@
-/* One tier of the store. A tier locks itself; it releases segments only after it has unlocked, because a release may call the
- * host. */
+/* A tier that keeps records: PACKED, DISK, REMOTE. A tier locks itself, calls nobody under its lock, never blocks longer than the deadline that it
+ * is given (PACKED: never blocks), and keeps its own counters, which balance (pc_tier_stats). Budgets include what is being written. */
 #ifndef PC_STORE_TIER_H
 #define PC_STORE_TIER_H
 
+#include "base/clock.h"
 #include "store/key.h"
-#include "store/segment.h"
+#include "store/record.h"
 
 typedef struct pc__tier pc__tier;
 
 typedef struct pc__tier_ops {
-    /* the contracts of pc__cache_get, _put, _knows; pin by +1 or -1 */
-    pc_status (*get)(pc__tier *tier, const pc__id *key, const int32_t *tokens, size_t count, pc_segment **out);
-    pc_status (*put)(pc__tier *tier, const pc__id *key, const pc__id *content, pc_segment *segment, double cost,
-                     pc_segment **winner);
-    int (*knows)(pc__tier *tier, const pc__id *content);
-    pc_status (*pin)(pc__tier *tier, const pc__id *key, int by);
-    void (*clear)(pc__tier *tier); /* what is neither in use nor pinned */
-    void (*add_stats)(pc__tier *tier, pc_cache_stats *stats);
+    uint32_t id; /* PC_TIER_… */
+    /* Is it worth asking? Answers at once, from what is known here: 1 (likely) there, 0 not, with *bytes as stored (0: unknown). REMOTE may say 1 to
+     * everything while the server answers. Counts nothing. */
+    int (*may_have)(pc__tier *tier, const pc__id *key, uint64_t *bytes);
+    /* Opens a record for reading; it stays readable until closed, whatever becomes of the entry. PC_MISS: not there. PC_ERR_IO (source timed
+     * out: *timed_out). `deadline` by pc__now() clock, seconds; it holds for all that is read from the source. Counts a look-up. */
+    pc_status (*open)(pc__tier *tier, const pc__id *key, double deadline, pc__source **out, int *timed_out);
+    /* What became of it, for counters and worth: seconds that reading took, bytes read; status < 0: failed. PC_ERR_FORMAT and PC_ERR_MISMATCH: the
+     * record is damaged or foreign, the tier gets rid of it. */
+    void (*read_done)(pc__tier *tier, const pc__id *key, pc_status status, uint64_t bytes, double seconds);
+    /* Writes the record of an image. PC_OK: published; PC_MISS with *reason (PC_REASON_…): not taken (no room, known already: PC_REASON_NONE); errors:
+     * nothing is left of it. */
+    pc_status (*put)(pc__tier *tier, const pc__image *image, double deadline, uint32_t *reason);
+    int (*knows)(pc__tier *tier, const pc__id *content); /* pc__cache_knows, from what is known here */
+    void (*remove)(pc__tier *tier, const pc__id *key);
+    void (*clear)(pc__tier *tier);
+    void (*sweep)(pc__tier *tier); /* now and then, from an I/O thread: what has expired goes, the index is written … */
+    void (*stats)(pc__tier *tier, pc_tier_stats *stats);
     void (*free)(pc__tier *tier);
 } pc__tier_ops;
+
+/* How a tier tells what happened, never under its lock. May be NULL. */
+typedef struct pc__tier_watch {
+    void (*event)(void *user, const pc_event *event);
+    void (*bytes)(void *user, uint32_t tier, uint64_t bytes, uint64_t budget);
+    void *user;
+} pc__tier_watch;
 
 struct pc__tier {
     const pc__tier_ops *ops;
 };
 
-pc_status pc__tier_host_new(pc__tier **out, const pc_allocator *mem, uint64_t budget);
+typedef struct pc__tier_common {
+    const pc_allocator *mem;
+    const pc_context *context;   /* for its log */
+    pc__record_options record;   /* how records are written and read */
+    pc__tier_watch watch;        /* copied */
+    uint64_t budget;
+    uint32_t read_only;
+    uint32_t map;                /* PC_CACHE_MAP */
+} pc__tier_common;
+
+pc_status pc__tier_packed_new(pc__tier **out, const pc__tier_common *common);
+/* PC_ERR_IO, PC_ERR_STATE name the folder and what is wrong. */
+pc_status pc__tier_disk_new(pc__tier **out, const pc__tier_common *common, const char *path);
+/* Does not connect yet. PC_ERR_INVALID: not such an address; PC_ERR_UNSUPPORTED: built without hiredis. */
+pc_status pc__tier_remote_new(pc__tier **out, const pc__tier_common *common, const char *address);
 
 #endif

@@ -2,7 +2,7 @@
 import re
 
 # Filled by the library and handed to a callback, never set up by the caller: they need no INIT macro.
-GIVEN_BY_LIBRARY = {"pc_encode_args", "pc_step_args", "pc_trace"}
+GIVEN_BY_LIBRARY = {"pc_codec_block", "pc_encode_args", "pc_event", "pc_step_args", "pc_trace"}
 
 
 class Header:

@@ -17,10 +17,12 @@ static void release(void *owner, void *payload)
     atomic_fetch_sub(&live, 1);
 }
 
+static const pc__payload_ops ops = {.release = release};
+
 static pc_segment *make(int32_t token, uint64_t bytes)
 {
     pc_segment *segment = NULL;
-    CHECK_OK(pc__segment_new(&segment, &pc__libc_allocator, malloc(1), release, NULL, NULL, bytes, &token, 1));
+    CHECK_OK(pc__segment_new(&segment, &pc__libc_allocator, &ops, malloc(1), NULL, bytes, &token, 1));
     atomic_fetch_add(&live, 1);
     return segment;
 }
@@ -35,7 +37,7 @@ static pc_status put(pc_cache *cache, int32_t token, uint64_t bytes, double cost
 {
     pc_segment *segment = make(token, bytes);
     pc__id key = key_of(token);
-    pc_status status = pc__cache_put(cache, &key, NULL, segment, cost, NULL);
+    pc_status status = pc__cache_put(cache, &(pc__naming){.key = key, .cost = cost}, NULL, segment, NULL, NULL);
     pc__segment_unref(segment);
     return status;
 }
@@ -95,10 +97,10 @@ static void first_one_wins(pc_context *context)
     pc__id key = key_of(1), content = key_of(77);
     pc_segment *a = make(1, 10), *b = make(1, 10), *winner = NULL;
     CHECK(!pc__cache_knows(cache, &content));
-    CHECK_OK(pc__cache_put(cache, &key, &content, a, 1, &winner));
+    CHECK_OK(pc__cache_put(cache, &(pc__naming){.key = key, .content = &content, .cost = 1}, NULL, a, &winner, NULL));
     CHECK(winner == a);
     pc__segment_unref(winner);
-    CHECK_OK(pc__cache_put(cache, &key, &content, b, 1, &winner));
+    CHECK_OK(pc__cache_put(cache, &(pc__naming){.key = key, .content = &content, .cost = 1}, NULL, b, &winner, NULL));
     CHECK(winner == a);
     pc__segment_unref(winner);
     CHECK_INT(balanced(cache).stored, 1);
@@ -197,10 +199,10 @@ static void *race(void *arg)
         pc_segment *segment = NULL;
         if (pc__cache_get(cache, &key, &token, 1, &segment) == PC_MISS) {
             pc_segment *winner = NULL;
-            if (pc__segment_new(&segment, &pc__libc_allocator, malloc(1), release, NULL, NULL, 1000, &token, 1) < 0)
+            if (pc__segment_new(&segment, &pc__libc_allocator, &ops, malloc(1), NULL, 1000, &token, 1) < 0)
                 return arg;
             atomic_fetch_add(&live, 1);
-            if (pc__cache_put(cache, &key, NULL, segment, 1, &winner) < 0)
+            if (pc__cache_put(cache, &(pc__naming){.key = key, .cost = 1}, NULL, segment, &winner, NULL) < 0)
                 return arg;
             pc__segment_unref(winner);
         }

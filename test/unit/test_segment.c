@@ -21,6 +21,8 @@ static void drop(void *owner)
     dropped++;
 }
 
+static const pc__payload_ops ops = {.release = release, .drop_owner = drop};
+
 static void life(void)
 {
     pc_test_memory memory = {0};
@@ -28,7 +30,7 @@ static void life(void)
     int32_t ids[3] = {7, 8, 9};
     const int32_t *tokens = NULL;
     pc_segment *segment = NULL;
-    if (!CHECK_OK(pc__segment_new(&segment, &mem, &released, release, drop, &dropped, 100, ids, 3)))
+    if (!CHECK_OK(pc__segment_new(&segment, &mem, &ops, &released, &dropped, 100, ids, 3)))
         return;
     ids[0] = 1; /* copied */
     CHECK_INT(pc_segment_tokens(segment, &tokens), 3);
@@ -52,7 +54,7 @@ static void without_memory(void)
         pc_test_memory memory = {.fail_at = at};
         pc_allocator mem = pc_test_allocator(&memory);
         pc_segment *segment = (pc_segment *)ids;
-        CHECK_STATUS(pc__segment_new(&segment, &mem, &released, release, drop, &dropped, 100, ids, 3), PC_ERR_NOMEM);
+        CHECK_STATUS(pc__segment_new(&segment, &mem, &ops, &released, &dropped, 100, ids, 3), PC_ERR_NOMEM);
         CHECK(segment == NULL);
         CHECK_INT(memory.live_blocks, 0);
     }

@@ -2,7 +2,7 @@
  *     clock at its last use + uses * seconds to compute it / its bytes,
  * the cheapest goes first, and the clock moves up to what was evicted, so that old worth fades. Entries that somebody holds, or that
  * are pinned, stay: taking them out would free nothing. */
-#include "store/tier.h"
+#include "store/resident.h"
 
 #include <pthread.h>
 #include <string.h>
@@ -20,8 +20,7 @@ typedef struct entry {
     struct entry *next, *next_content; /* of the same bucket */
 } entry;
 
-typedef struct host_tier {
-    pc__tier tier;
+struct pc__resident {
     pc_allocator mem;
     pthread_mutex_t lock;
     uint64_t budget, bytes, pinned_bytes;
@@ -31,16 +30,16 @@ typedef struct host_tier {
     entry **heap; /* [count] the least worth first */
     size_t count, capacity;
     uint64_t stored, refused, evicted, removed;
-} host_tier;
+};
 
-static size_t bucket_of(const host_tier *t, const pc__id *id)
+static size_t bucket_of(const pc__resident *t, const pc__id *id)
 {
     uint64_t low;
     memcpy(&low, id->bytes, sizeof low); /* digests are uniform */
     return (size_t)low & (t->bucket_count - 1);
 }
 
-static entry *find(const host_tier *t, const pc__id *key)
+static entry *find(const pc__resident *t, const pc__id *key)
 {
     entry *e = t->bucket_count ? t->buckets[bucket_of(t, key)] : NULL;
     while (e && !pc__id_equal(&e->key, key))
@@ -48,13 +47,13 @@ static entry *find(const host_tier *t, const pc__id *key)
     return e;
 }
 
-static void heap_set(host_tier *t, size_t i, entry *e)
+static void heap_set(pc__resident *t, size_t i, entry *e)
 {
     t->heap[i] = e;
     e->heap_index = i;
 }
 
-static void heap_fix(host_tier *t, size_t i)
+static void heap_fix(pc__resident *t, size_t i)
 {
     entry *e = t->heap[i];
     for (; i && t->heap[(i - 1) / 2]->worth > e->worth; i = (i - 1) / 2)
@@ -70,7 +69,7 @@ static void heap_fix(host_tier *t, size_t i)
     heap_set(t, i, e);
 }
 
-static void heap_remove(host_tier *t, entry *e)
+static void heap_remove(pc__resident *t, entry *e)
 {
     size_t i = e->heap_index;
     entry *last = t->heap[--t->count];
@@ -80,14 +79,14 @@ static void heap_remove(host_tier *t, entry *e)
     }
 }
 
-static void touch(host_tier *t, entry *e)
+static void touch(pc__resident *t, entry *e)
 {
     e->uses++;
     e->worth = t->clock + (double)e->uses * e->cost_per_byte;
     heap_fix(t, e->heap_index);
 }
 
-static pc_status grow_buckets(host_tier *t)
+static pc_status grow_buckets(pc__resident *t)
 {
     size_t count = t->bucket_count ? t->bucket_count * 2 : 64;
     entry **buckets, **contents;
@@ -119,7 +118,7 @@ static pc_status grow_buckets(host_tier *t)
 }
 
 /* Out of the table and the heap; its reference is the caller's. */
-static void unlink_entry(host_tier *t, entry *e)
+static void unlink_entry(pc__resident *t, entry *e)
 {
     entry **at = &t->buckets[bucket_of(t, &e->key)];
     while (*at != e)
@@ -140,13 +139,13 @@ static int may_leave(const entry *e)
     return !e->pins && pc__segment_is_single(e->segment);
 }
 
-static int leaves_room(const host_tier *t, uint64_t need)
+static int leaves_room(const pc__resident *t, uint64_t need)
 {
     return need <= t->budget && t->bytes <= t->budget - need;
 }
 
 /* Takes the least worth entries out until `need` bytes fit, onto *victims. All or none. */
-static int make_room(host_tier *t, uint64_t need, entry **victims)
+static int make_room(pc__resident *t, uint64_t need, entry **victims)
 {
     uint64_t free_bytes = 0, have = t->budget - t->bytes;
     size_t pick;
@@ -178,7 +177,7 @@ static int make_room(host_tier *t, uint64_t need, entry **victims)
     return 1;
 }
 
-static void release_all(host_tier *t, entry *list)
+static void release_all(pc__resident *t, entry *list)
 {
     while (list) {
         entry *next = list->next;
@@ -188,7 +187,7 @@ static void release_all(host_tier *t, entry *list)
     }
 }
 
-static void insert(host_tier *t, entry *e)
+static void insert(pc__resident *t, entry *e)
 {
     entry **at = &t->buckets[bucket_of(t, &e->key)];
     e->next = *at;
@@ -205,12 +204,12 @@ static void insert(host_tier *t, entry *e)
     t->stored++;
 }
 
-static pc_status get(pc__tier *tier, const pc__id *key, const int32_t *tokens, size_t count, pc_segment **out)
+pc_status pc__resident_get(pc__resident *t, const pc__id *key, const int32_t *tokens, size_t count, pc_segment **out, uint32_t *reason)
 {
-    host_tier *t = (host_tier *)tier;
     pc_status status = PC_MISS;
     entry *e;
     *out = NULL;
+    *reason = PC_REASON_FIRST_USE;
     pthread_mutex_lock(&t->lock);
     e = find(t, key);
     if (e && e->segment->tokens == count && !(count && memcmp(e->segment->token_ids, tokens, count * sizeof *tokens))) {
@@ -222,27 +221,26 @@ static pc_status get(pc__tier *tier, const pc__id *key, const int32_t *tokens, s
     return status;
 }
 
-static entry *make_entry(host_tier *t, const pc__id *key, const pc__id *content, pc_segment *segment, double cost)
+static entry *make_entry(pc__resident *t, const pc__naming *naming, pc_segment *segment)
 {
     entry *e = pc__calloc(&t->mem, 1, sizeof *e);
     if (!e)
         return NULL;
-    e->key = *key;
-    e->has_content = content != NULL;
-    if (content)
-        e->content = *content;
+    e->key = naming->key;
+    e->has_content = naming->content != NULL;
+    if (naming->content)
+        e->content = *naming->content;
     e->segment = pc__segment_ref(segment);
     e->bytes = segment->bytes + segment->tokens * sizeof *segment->token_ids + sizeof *segment + sizeof *e;
     e->uses = 1;
-    e->cost_per_byte = (cost > 0 ? cost : 0) / (double)e->bytes;
+    e->cost_per_byte = (naming->cost > 0 ? naming->cost : 0) / (double)e->bytes;
     return e;
 }
 
-static pc_status put(pc__tier *tier, const pc__id *key, const pc__id *content, pc_segment *segment, double cost,
-                     pc_segment **winner)
+pc_status pc__resident_put(pc__resident *t, const pc__naming *naming, pc_segment *segment, pc_segment **winner, uint32_t *reason)
 {
-    host_tier *t = (host_tier *)tier;
-    entry *fresh = make_entry(t, key, content, segment, cost), *there, *victims = NULL;
+    const pc__id *key = &naming->key;
+    entry *fresh = make_entry(t, naming, segment), *there, *victims = NULL;
     pc_status status = fresh ? PC_OK : PC_ERR_NOMEM;
     if (winner)
         *winner = NULL;
@@ -257,6 +255,7 @@ static pc_status put(pc__tier *tier, const pc__id *key, const pc__id *content, p
         if (status >= 0 && !make_room(t, fresh->bytes, &victims)) {
             t->refused++;
             status = PC_MISS;
+            *reason = PC_REASON_NO_ROOM;
         }
         if (status == PC_OK) {
             insert(t, fresh);
@@ -274,9 +273,8 @@ static pc_status put(pc__tier *tier, const pc__id *key, const pc__id *content, p
     return status;
 }
 
-static int knows(pc__tier *tier, const pc__id *content)
+int pc__resident_knows(pc__resident *t, const pc__id *content)
 {
-    host_tier *t = (host_tier *)tier;
     entry *e;
     pthread_mutex_lock(&t->lock);
     e = t->bucket_count ? t->content_buckets[bucket_of(t, content)] : NULL;
@@ -286,9 +284,8 @@ static int knows(pc__tier *tier, const pc__id *content)
     return e != NULL;
 }
 
-static pc_status pin(pc__tier *tier, const pc__id *key, int by)
+static pc_status pin(pc__resident *t, const pc__id *key, int by)
 {
-    host_tier *t = (host_tier *)tier;
     pc_status status = PC_OK;
     entry *e;
     pthread_mutex_lock(&t->lock);
@@ -306,9 +303,8 @@ static pc_status pin(pc__tier *tier, const pc__id *key, int by)
     return status;
 }
 
-static void clear(pc__tier *tier)
+void pc__resident_clear(pc__resident *t)
 {
-    host_tier *t = (host_tier *)tier;
     entry *victims = NULL;
     pthread_mutex_lock(&t->lock);
     for (size_t b = 0; b < t->bucket_count; b++)
@@ -325,9 +321,8 @@ static void clear(pc__tier *tier)
     release_all(t, victims);
 }
 
-static void add_stats(pc__tier *tier, pc_cache_stats *stats)
+void pc__resident_stats(pc__resident *t, pc_tier_stats *stats)
 {
-    host_tier *t = (host_tier *)tier;
     pthread_mutex_lock(&t->lock);
     stats->stored += t->stored;
     stats->refused += t->refused;
@@ -340,9 +335,32 @@ static void add_stats(pc__tier *tier, pc_cache_stats *stats)
     pthread_mutex_unlock(&t->lock);
 }
 
-static void free_tier(pc__tier *tier)
+int pc__resident_has(pc__resident *t, const pc__id *key)
 {
-    host_tier *t = (host_tier *)tier;
+    int there;
+    pthread_mutex_lock(&t->lock);
+    there = find(t, key) != NULL;
+    pthread_mutex_unlock(&t->lock);
+    return there;
+}
+
+pc_status pc__resident_pin(pc__resident *t, const pc__id *key, uint64_t owner, double seconds)
+{
+    (void)owner;
+    (void)seconds;
+    return pin(t, key, 1);
+}
+
+pc_status pc__resident_unpin(pc__resident *t, const pc__id *key, uint64_t owner)
+{
+    (void)owner;
+    return pin(t, key, -1);
+}
+
+void pc__resident_free(pc__resident *t)
+{
+    if (!t)
+        return;
     pc_allocator mem = t->mem;
     for (size_t i = 0; i < t->count; i++) {
         pc__segment_unref(t->heap[i]->segment);
@@ -355,18 +373,15 @@ static void free_tier(pc__tier *tier)
     pc__free(&mem, t);
 }
 
-static const pc__tier_ops host_ops = {get, put, knows, pin, clear, add_stats, free_tier};
-
-pc_status pc__tier_host_new(pc__tier **out, const pc_allocator *mem, uint64_t budget)
+pc_status pc__resident_new(pc__resident **out, const pc_allocator *mem, const pc__resident_options *options)
 {
-    host_tier *t = pc__calloc(mem, 1, sizeof *t);
+    pc__resident *t = pc__calloc(mem, 1, sizeof *t);
     *out = NULL;
     if (!t)
         return PC_ERR_NOMEM;
-    t->tier.ops = &host_ops;
     t->mem = *mem;
-    t->budget = budget;
+    t->budget = options->budget;
     pthread_mutex_init(&t->lock, NULL);
-    *out = &t->tier;
+    *out = t;
     return PC_OK;
 }

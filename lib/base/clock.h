@@ -1,0 +1,10 @@
+/* Time. */
+#ifndef PC_BASE_CLOCK_H
+#define PC_BASE_CLOCK_H
+
+#include <stdint.h>
+
+double pc__now(void);          /* monotonic, seconds */
+int64_t pc__now_date(void);    /* seconds since 1970 */
+
+#endif

@@ -19,7 +19,7 @@ allowed text "base text"
 allowed pml "base text pml"
 allowed attn "base attn"
 allowed model "base text attn model"
-allowed store "base store"
+allowed store "base attn store"
 allowed serve "base text pml attn model store serve"
 
 inside=$(grep -lE '#include "(base|text|pml|attn|model|store|serve)/' $(find tools examples -name '*.[ch]') 2>/dev/null || true)

@@ -1,4 +1,4 @@
-#include "attn/kv.h"
+#include "attn/kv_tail.h"
 
 #include <string.h>
 
@@ -42,9 +42,21 @@ static size_t layer_page_bytes(const pc__kv_shape *shape)
     return pc__kv_page_bytes(shape) * (size_t)shape->kv_heads;
 }
 
+static size_t pages_of(size_t tokens)
+{
+    return tokens / PC__PAGE + (tokens % PC__PAGE != 0);
+}
+
+size_t pc__kv_layer_bytes(const pc__kv_shape *shape, size_t tokens)
+{
+    size_t bytes;
+    return __builtin_mul_overflow(pages_of(tokens), layer_page_bytes(shape), &bytes) ? 0 : bytes;
+}
+
 size_t pc__kv_bytes(const pc__kv *kv)
 {
-    return sizeof *kv + kv->pages * layer_page_bytes(&kv->shape) * (size_t)kv->shape.layers +
+    size_t own = kv->drop_lender ? 0 : kv->pages * layer_page_bytes(&kv->shape);
+    return sizeof *kv + own * (size_t)kv->shape.layers +
            (kv->relative ? kv->pages * PC__PAGE * sizeof *kv->relative : 0);
 }
 
@@ -59,7 +71,7 @@ static pc_status check_shape(const pc__kv_shape *s)
 }
 
 /* Every layer gets its pages or none does: a layer that already has more than kv->pages says is only larger. */
-static pc_status grow_pages(pc__kv *kv, size_t pages)
+static pc_status grow_pages(pc__kv *kv, size_t pages, int zeroed)
 {
     size_t old = kv->pages * layer_page_bytes(&kv->shape), bytes;
     if (pages <= kv->pages)
@@ -78,7 +90,8 @@ static pc_status grow_pages(pc__kv *kv, size_t pages)
             return PC_ERR_NOMEM;
         if (old)
             memcpy(moved, kv->layer[l], old);
-        memset(moved + old, 0, bytes - old); /* kernels read whole pages: padding must be finite */
+        if (zeroed)
+            memset(moved + old, 0, bytes - old); /* kernels read whole pages: padding must be finite */
         pc__free(&kv->mem, kv->layer[l]);
         kv->layer[l] = moved;
     }
@@ -86,7 +99,7 @@ static pc_status grow_pages(pc__kv *kv, size_t pages)
     return PC_OK;
 }
 
-pc_status pc__kv_new(pc__kv **out, const pc_allocator *mem, const pc__kv_shape *shape, size_t capacity_tokens)
+static pc_status new_empty(pc__kv **out, const pc_allocator *mem, const pc__kv_shape *shape)
 {
     pc_status status = check_shape(shape);
     pc__kv *kv = NULL;
@@ -98,14 +111,85 @@ pc_status pc__kv_new(pc__kv **out, const pc_allocator *mem, const pc__kv_shape *
     atomic_init(&kv->references, 1);
     kv->mem = *mem;
     kv->shape = *shape;
+    atomic_init(&kv->wipe, 0);
     kv->layer = pc__calloc(mem, (size_t)shape->layers, sizeof *kv->layer);
-    status = kv->layer ? grow_pages(kv, (capacity_tokens + PC__PAGE - 1) / PC__PAGE) : PC_ERR_NOMEM;
-    if (status < 0) {
+    if (!kv->layer) {
         pc__kv_unref(kv);
-        return status;
+        return PC_ERR_NOMEM;
     }
     *out = kv;
     return PC_OK;
+}
+
+static pc_status keep_or_drop(pc__kv **out, pc_status status)
+{
+    if (status < 0) {
+        pc__kv_unref(*out);
+        *out = NULL;
+    }
+    return status;
+}
+
+pc_status pc__kv_new(pc__kv **out, const pc_allocator *mem, const pc__kv_shape *shape, size_t capacity_tokens)
+{
+    pc_status status = new_empty(out, mem, shape);
+    return status < 0 ? status : keep_or_drop(out, grow_pages(*out, pages_of(capacity_tokens), 1));
+}
+
+/* Positions as they are given: ascending from 0 or above. */
+static pc_status set_positions(pc__kv *kv, size_t tokens, const int64_t *relative)
+{
+    for (size_t i = 0; relative && i < tokens; i++)
+        if (relative[i] < 0 || (i && relative[i] <= relative[i - 1]))
+            return pc__fail(PC_ERR_MISMATCH, "K/V run: token %zu stands at relative position %lld", i, (long long)relative[i]);
+    kv->tokens = tokens;
+    if (relative) {
+        kv->relative = pc__alloc(&kv->mem, kv->pages * PC__PAGE * sizeof *kv->relative);
+        if (!kv->relative)
+            return PC_ERR_NOMEM;
+        memcpy(kv->relative, relative, tokens * sizeof *relative);
+    }
+    return PC_OK;
+}
+
+pc_status pc__kv_new_unset(pc__kv **out, const pc_allocator *mem, const pc__kv_shape *shape, size_t tokens, const int64_t *relative)
+{
+    pc_status status = new_empty(out, mem, shape);
+    if (status >= 0)
+        status = keep_or_drop(out, grow_pages(*out, pages_of(tokens), 0));
+    if (status >= 0)
+        status = keep_or_drop(out, set_positions(*out, tokens, relative));
+    return status;
+}
+
+pc_status pc__kv_adopt(pc__kv **out, const pc_allocator *mem, const pc__kv_shape *shape, size_t tokens, const int64_t *relative,
+                       const void *const *pages, void *lender, void (*drop_lender)(void *lender))
+{
+    pc_status status = new_empty(out, mem, shape);
+    pc__kv *kv = *out;
+    if (status < 0)
+        return status;
+    kv->pages = pages_of(tokens);
+    status = set_positions(kv, tokens, relative);
+    for (int32_t l = 0; status >= 0 && l < shape->layers; l++)
+        if ((uintptr_t)pages[l] % 64)
+            status = pc__fail(PC_ERR_MISMATCH, "K/V run: the pages of layer %d are not aligned to 64 bytes", l);
+    for (int32_t l = 0; status >= 0 && l < shape->layers; l++)
+        kv->layer[l] = (uint8_t *)(uintptr_t)pages[l]; /* never written through */
+    if (status >= 0 && !pc__kv_tail_is_clear(kv))
+        status = pc__fail(PC_ERR_MISMATCH, "K/V run: its last page is not zero beyond its %zu tokens", tokens);
+    if (status < 0) {
+        memset(kv->layer, 0, (size_t)shape->layers * sizeof *kv->layer); /* they are not ours */
+    } else {
+        kv->lender = lender;
+        kv->drop_lender = drop_lender;
+    }
+    return keep_or_drop(out, status);
+}
+
+void pc__kv_wipe(pc__kv *kv)
+{
+    atomic_store_explicit(&kv->wipe, 1, memory_order_relaxed);
 }
 
 pc_status pc__kv_like(pc__kv **out, const pc__kv *kv, uint32_t dtype)
@@ -149,8 +233,14 @@ void pc__kv_unref(pc__kv *kv)
     if (!kv || atomic_fetch_sub_explicit(&kv->references, 1, memory_order_acq_rel) != 1)
         return;
     pc_allocator mem = kv->mem;
-    for (int32_t l = 0; kv->layer && l < kv->shape.layers; l++)
+    int own = !kv->drop_lender, wiped = own && atomic_load_explicit(&kv->wipe, memory_order_relaxed);
+    for (int32_t l = 0; own && kv->layer && l < kv->shape.layers; l++) {
+        if (wiped && kv->layer[l])
+            memset(kv->layer[l], 0, kv->pages * layer_page_bytes(&kv->shape));
         pc__free(&mem, kv->layer[l]);
+    }
+    if (!own)
+        kv->drop_lender(kv->lender);
     pc__free(&mem, kv->layer);
     pc__free(&mem, kv->relative);
     pc__free(&mem, kv);
@@ -194,9 +284,11 @@ pc_status pc__kv_append(pc__kv *kv, const int64_t *relative, size_t count)
         return status;
     if (kv->shape.dtype == PC_DTYPE_I8)
         return pc__fail(PC_ERR_STATE, "K/V run: an int8 run does not grow");
+    if (kv->drop_lender)
+        return pc__fail(PC_ERR_STATE, "K/V run: one in lent memory does not grow");
     if (need > kv->pages) {
         size_t ahead = kv->pages + kv->pages / 2;
-        if ((status = grow_pages(kv, need > ahead ? need : ahead)) < 0)
+        if ((status = grow_pages(kv, need > ahead ? need : ahead, 1)) < 0)
             return status;
     }
     if (!kv->relative && !contiguous(relative, kv->tokens, count) && (status = write_out_positions(kv)) < 0)
@@ -209,8 +301,12 @@ pc_status pc__kv_append(pc__kv *kv, const int64_t *relative, size_t count)
 
 void pc__kv_truncate(pc__kv *kv, size_t tokens)
 {
-    if (tokens < kv->tokens)
-        kv->tokens = tokens;
+    size_t old = kv->tokens;
+    if (tokens >= old)
+        return;
+    kv->tokens = tokens;
+    if (!kv->drop_lender)
+        pc__kv_clear_tokens(kv, tokens, old);
 }
 
 int64_t pc__kv_relative(const pc__kv *kv, size_t token)

@@ -10,6 +10,9 @@
  * finished ones (pc__kv_convert) and never grow.
  * K is stored as turned (RoPE) at positions relative to the start of the run; nothing ever turns it again.
  *
+ * What stands beyond the last token is zero in every run, however it came about, so that equal runs are equal bytes.
+ * A run may lie in memory that somebody lends, read-only: such a one never grows.
+ *
  * Threads: immutable once filled (counted references, any thread); while it grows, one thread at a time. */
 #ifndef PC_ATTN_KV_H
 #define PC_ATTN_KV_H
@@ -39,11 +42,15 @@ typedef struct pc__kv {
     int64_t *relative;   /* [capacity tokens] position of a token minus the run's start, ascending; NULL: 0, 1, 2 … */
     uint64_t regime;     /* frequency regime under which it was computed (0 where the model has only one) */
     int64_t origin;      /* where its start stood when it was computed (learned positions cannot leave it); 0 from pc__kv_new */
+    atomic_uint wipe;    /* its pages are overwritten before they are given back */
+    void *lender;        /* whose memory the pages are; drop_lender NULL: our own */
+    void (*drop_lender)(void *lender);
 } pc__kv;
 
 size_t pc__kv_k_bytes(const pc__kv_shape *shape);    /* of the K block of a page */
 size_t pc__kv_page_bytes(const pc__kv_shape *shape); /* of one page of one head: K block + V block */
-size_t pc__kv_bytes(const pc__kv *kv);               /* all that it holds */
+size_t pc__kv_layer_bytes(const pc__kv_shape *shape, size_t tokens); /* of the pages of a layer that hold so many tokens; 0: too many */
+size_t pc__kv_bytes(const pc__kv *kv);               /* all that it holds; lent pages are not counted */
 
 int pc__kv_dtype_known(uint32_t dtype);
 /* Of an int8 page: where the scales begin, from the start of the K block and from that of the V block. */
@@ -62,10 +69,18 @@ pc_status pc__kv_new(pc__kv **out, const pc_allocator *mem, const pc__kv_shape *
 pc_status pc__kv_like(pc__kv **out, const pc__kv *kv, uint32_t dtype);
 /* The same tokens in memory of their own. */
 pc_status pc__kv_copy(pc__kv **out, const pc__kv *kv);
+/* `tokens` tokens whose pages the caller writes next, all of them, and then calls pc__kv_clear_tail. `relative` [tokens] is copied; NULL: 0, 1, 2 …. */
+pc_status pc__kv_new_unset(pc__kv **out, const pc_allocator *mem, const pc__kv_shape *shape, size_t tokens, const int64_t *relative);
+/* A run around pages that stay where they are, 64-byte aligned [layers], until drop_lender(lender), which is called with the last reference (of a run that
+ * was made: not on failure). PC_ERR_MISMATCH: not aligned, or not zero beyond the last token. */
+pc_status pc__kv_adopt(pc__kv **out, const pc_allocator *mem, const pc__kv_shape *shape, size_t tokens, const int64_t *relative,
+                       const void *const *pages, void *lender, void (*drop_lender)(void *lender));
+void pc__kv_clear_tail(pc__kv *kv); /* zeros what stands beyond the last token of the last page in use */
+void pc__kv_wipe(pc__kv *kv);       /* overwrites the pages with zeros once the last reference goes. Lent ones are the lender's affair */
 pc__kv *pc__kv_ref(pc__kv *kv);
 void pc__kv_unref(pc__kv *kv);
 /* Adds `count` tokens at the given relative positions (ascending, above the last); their K and V are undefined until
- * written. Failure leaves it as it was. PC_ERR_STATE: an int8 run. */
+ * written. Failure leaves it as it was. PC_ERR_STATE: an int8 run, or one in lent memory. */
 pc_status pc__kv_append(pc__kv *kv, const int64_t *relative, size_t count);
 /* Takes the last `count` tokens off again (after a failed pass). */
 void pc__kv_truncate(pc__kv *kv, size_t tokens);

@@ -23,6 +23,8 @@ struct pc_model {
     pc__id tokenizer_id;      /* zero where the host tokenises */
     pc__native *native;       /* NULL: a host's model, or vocabulary only */
     pthread_mutex_t turn;     /* pc__model_enter */
+    pthread_mutex_t imports_lock;
+    struct pc__import *imports; /* states that are on their way into a host's model (serve/segment_image.c) */
     int can_compute;          /* 0: vocabulary only, ops hold nothing but describe */
 };
 

@@ -14,6 +14,7 @@ pc_status pc__model_new(pc_model **out, pc_context *context)
     model->context = pc__context_ref(context);
     model->can_compute = 1;
     pthread_mutex_init(&model->turn, NULL);
+    pthread_mutex_init(&model->imports_lock, NULL);
     *out = model;
     return PC_OK;
 }
@@ -37,6 +38,7 @@ void pc__model_unref(pc_model *model)
     if (model->on_free)
         model->on_free(model->user);
     pthread_mutex_destroy(&model->turn);
+    pthread_mutex_destroy(&model->imports_lock);
     pc__free(&context->mem, model);
     pc__context_unref(context);
 }
@@ -160,7 +162,12 @@ static pc_status missing(const pc_model_ops *ops)
                        : !ops->step         ? "step"
                        : !ops->drop         ? "drop"
                                             : NULL;
-    return name ? pc__fail(PC_ERR_INVALID, "pc_model_from_ops: ops.%s is NULL", name) : PC_OK;
+    if (name)
+        return pc__fail(PC_ERR_INVALID, "pc_model_from_ops: ops.%s is NULL", name);
+    if (!ops->export_segment != !ops->import_segment)
+        return pc__fail(PC_ERR_INVALID, "pc_model_from_ops: ops.%s is NULL, its counterpart is not",
+                        ops->export_segment ? "import_segment" : "export_segment");
+    return PC_OK;
 }
 
 static pc_status ask_host(pc_model *model)

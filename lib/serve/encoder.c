@@ -1,25 +1,16 @@
 #include "serve/encoder.h"
 
 #include "model/native.h"
+#include "serve/segment_image.h"
 
-static void release_payload(void *owner, void *payload)
+static void release_payload(const pc_model *model, void *payload)
 {
-    const pc_model *model = owner;
-    pc__model_enter(model);
-    model->ops.release(model->user, payload);
-    pc__model_leave(model);
+    pc__model_payload.release((void *)(uintptr_t)model, payload);
 }
-
-static void drop_model(void *owner)
-{
-    pc__model_unref(owner);
-}
-
-static const pc__payload_ops model_payload = {.release = release_payload, .drop_owner = drop_model};
 
 const pc_model *pc__segment_model(const pc_segment *segment)
 {
-    return segment->ops == &model_payload ? segment->owner : NULL;
+    return segment->ops == &pc__model_payload ? segment->owner : NULL;
 }
 
 static pc_status payload_bytes(const pc_model *model, void *payload, size_t count, uint64_t *bytes)
@@ -41,12 +32,12 @@ pc_status pc__wrap_segment(pc_segment **out, const pc_model *model, void *payloa
     pc_status status = payload_bytes(model, payload, count, &bytes);
     *out = NULL;
     if (status >= 0)
-        status = pc__segment_new(out, &model->context->mem, &model_payload, payload, (void *)(uintptr_t)model, bytes,
-                                 tokens, count);
+        status = pc__segment_new(out, &model->context->mem, &pc__model_payload, payload,
+                                 (void *)(uintptr_t)model, bytes, tokens, count);
     if (status >= 0)
         pc__model_ref(model);
     else
-        release_payload((void *)(uintptr_t)model, payload);
+        release_payload(model, payload);
     return status;
 }
 
@@ -77,7 +68,7 @@ static pc_status take_payload(pc_segment **out, const pc_model *model, void *pay
     pc_status status = kept && model->native ? pc__native_keep(model->native, &run) : PC_OK;
     if (status >= 0)
         return pc__wrap_segment(out, model, run, tokens, count);
-    release_payload((void *)(uintptr_t)model, payload);
+    release_payload(model, payload);
     return status;
 }
 
@@ -110,7 +101,7 @@ static pc_status encode(const pc_model *model, const pc_encode_args *args, int k
             status = take_payload(&segments[c], model, payloads[c], kept,
                                   args->tokens + args->cuts[c].first, args->cuts[c].count);
         else
-            release_payload((void *)(uintptr_t)model, payloads[c]);
+            release_payload(model, payloads[c]);
     }
     for (size_t c = 0; status < 0 && c < cuts; c++) {
         pc__segment_unref(segments[c]);
@@ -134,8 +125,9 @@ pc_status pc__encode_as_computed(const pc_model *model, const pc_encode_args *ar
 int pc__segment_is_lossy(const pc_segment *segment)
 {
     const pc_model *model = pc__segment_model(segment);
-    return model && model->native
-           && ((const pc__kv *)segment->payload)->shape.dtype == PC_DTYPE_I8;
+    return segment->lossy
+           || (model && model->native
+               && ((const pc__kv *)segment->payload)->shape.dtype == PC_DTYPE_I8);
 }
 
 pc_status pc__host_sequence_new(const pc_model *model, void **sequence)

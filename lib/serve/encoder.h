@@ -12,7 +12,7 @@ pc_status pc__encode(const pc_model *model, const pc_encode_args *args, pc_segme
 /* The same in the format in which they are computed: for those that are not kept. */
 pc_status pc__encode_as_computed(const pc_model *model, const pc_encode_args *args,
                                  pc_segment **segments);
-/* Its states are less than what was computed. */
+/* Its states are less than what was computed: kept in I8, or through a lossy codec. */
 int pc__segment_is_lossy(const pc_segment *segment);
 
 /* The rest, under the model's turn. drop(NULL) does nothing. */

@@ -35,13 +35,14 @@ typedef struct pc__image {
     const int64_t *relative;  /* [tokens] or NULL: 0, 1, 2 … */
     size_t block_count;       /* at most PC__MAX_BLOCKS */
     uint8_t *const *blocks;   /* [block_count]; NULL in the image of a record that is only described */
-    const uint64_t *block_bytes; /* [block_count] */
+    const uint64_t *block_bytes; /* [block_count]; NULL in an image of what is wanted: any (the owner checks them when it makes a payload) */
 } pc__image;
 
 enum { PC__MAX_BLOCKS = 65536 };
 
 /* PC_ERR_MISMATCH names the first field in which `have` cannot stand for `want`: key, salt, model, architecture, position scheme, dtype,
- * layout, regime, origin, shape, tokens, relative positions, number and sizes of blocks. Not looked at: lossy, cost, priority, times. */
+ * layout, regime, origin, shape, tokens, relative positions, number and sizes of blocks. Not looked at: lossy, cost, priority, times, and the sizes if
+ * want->block_bytes is NULL. */
 pc_status pc__image_match(const pc__image *want, const pc__image *have);
 
 /* Digest by which records and quotas name a salt without telling it. */

@@ -1,0 +1,347 @@
+#include "serve/segment_image.h"
+
+#include <string.h>
+
+#include "model/native.h"
+#include "serve/unit_keys.h"
+
+/* States on their way into a host's model: the bytes for ops.import_segment. A host's handle may
+ * look like anything, so which payloads are still such bytes is known by this list. */
+struct pc__import {
+    struct pc__import *next;
+    uint8_t *bytes;
+    size_t size;
+};
+
+typedef struct pc__import import;
+
+static void drop_model(void *owner)
+{
+    pc__model_unref(owner);
+}
+
+void pc__model_take(void *owner)
+{
+    pc__model_ref(owner);
+}
+
+/* Takes it off the list; NULL: `payload` is the host's own. */
+static import *take_import(pc_model *model, const void *payload)
+{
+    import **at, *found;
+    pthread_mutex_lock(&model->imports_lock);
+    for (at = &model->imports; *at && *at != payload;)
+        at = &(*at)->next;
+    found = *at;
+    if (found)
+        *at = found->next;
+    pthread_mutex_unlock(&model->imports_lock);
+    return found;
+}
+
+static void free_import(const pc_model *model, import *i)
+{
+    memset(i->bytes, 0, i->size); /* a tenant's states in memory that anybody may get next */
+    pc__free(&model->context->mem, i->bytes);
+    pc__free(&model->context->mem, i);
+}
+
+static void release(void *owner, void *payload)
+{
+    pc_model *model = owner;
+    import *pending = model->native ? NULL : take_import(model, payload);
+    if (pending) {
+        free_import(model, pending);
+        return;
+    }
+    pc__model_enter(model);
+    model->ops.release(model->user, payload);
+    pc__model_leave(model);
+}
+
+static void set_model(pc__image *image, const pc_model *model)
+{
+    const pc_model_info *info = &model->info;
+    memcpy(image->model, info->fingerprint, sizeof image->model);
+    memset(image->architecture, 0, sizeof image->architecture);
+    memcpy(image->architecture, info->architecture,
+           strnlen(info->architecture, sizeof image->architecture - 1));
+    image->position_scheme = info->position_scheme;
+    image->layout = model->native ? PC_LAYOUT_PAGES : PC_LAYOUT_MODEL;
+    image->dtype = model->native ? model->native->kept : info->compute;
+}
+
+static void set_shape(pc__image *image, const pc__kv_shape *shape)
+{
+    image->dtype = shape->dtype;
+    image->layers = shape->layers;
+    image->kv_heads = shape->kv_heads;
+    image->k_dim = shape->k_dim;
+    image->v_dim = shape->v_dim;
+}
+
+void pc__segment_image(pc__image *image, const pc_model *model, const pc__segment_facts *facts)
+{
+    memset(image, 0, sizeof *image);
+    set_model(image, model);
+    if (model->native) {
+        pc__kv_shape shape = model->native->shape;
+        shape.dtype = model->native->kept;
+        set_shape(image, &shape);
+    }
+    image->block_count = model->native ? (size_t)model->native->shape.layers : 1;
+    image->key = *facts->key;
+    image->salt = *facts->salt;
+    image->has_content = facts->content != NULL;
+    if (facts->content)
+        image->content = *facts->content;
+    image->has_before = facts->before != NULL;
+    if (facts->before)
+        image->before = *facts->before;
+    image->encoding = facts->encoding;
+    image->regime = facts->regime;
+    image->origin = pc__key_offset(model, facts->start);
+    image->tokens = facts->count;
+    image->token_ids = facts->tokens;
+}
+
+uint64_t pc__segment_bytes(const pc_model *model, size_t tokens)
+{
+    pc__kv_shape shape;
+    if (!model->native)
+        return tokens * model->info.kv_bytes_per_token;
+    shape = model->native->shape;
+    shape.dtype = model->native->kept;
+    return sizeof(pc__kv) + pc__kv_layer_bytes(&shape, tokens) * (uint64_t)shape.layers;
+}
+
+static pc_status describe_run(const pc_model *model, const pc__kv *kv, pc__image *image,
+                              void **release_me)
+{
+    size_t layers = (size_t)kv->shape.layers;
+    uint64_t *bytes = pc__alloc(&model->context->mem, layers * (sizeof *bytes + sizeof(uint8_t *)));
+    uint8_t **blocks;
+    if (!bytes)
+        return PC_ERR_NOMEM;
+    blocks = (uint8_t **)(void *)(bytes + layers);
+    for (size_t l = 0; l < layers; l++) {
+        blocks[l] = kv->layer[l];
+        bytes[l] = pc__kv_layer_bytes(&kv->shape, kv->tokens);
+    }
+    set_shape(image, &kv->shape);
+    image->regime = kv->regime;
+    image->origin = pc__key_offset(model, kv->origin);
+    image->tokens = kv->tokens;
+    image->relative = kv->relative;
+    image->block_count = layers;
+    image->blocks = blocks;
+    image->block_bytes = bytes;
+    *release_me = bytes;
+    return PC_OK;
+}
+
+/* One block: the table, its size, then the host's bytes. */
+typedef struct exported {
+    uint8_t *block;
+    uint64_t bytes;
+} exported;
+
+static pc_status export_host(const pc_model *model, void *payload, exported **out)
+{
+    const pc_allocator *mem = &model->context->mem;
+    size_t size = 0, written = 0;
+    pc_status status;
+    *out = NULL;
+    pc__model_enter(model);
+    status = model->ops.export_segment(model->user, payload, NULL, 0, &size);
+    if (status >= 0 && size > SIZE_MAX / 2)
+        status = PC_ERR_LIMIT;
+    if (status >= 0 && !(*out = pc__alloc(mem, 64 + size)))
+        status = PC_ERR_NOMEM;
+    if (*out) {
+        (*out)->block = (uint8_t *)*out + 64;
+        (*out)->bytes = size;
+        status = model->ops.export_segment(model->user, payload, (*out)->block, size, &written);
+        if (status >= 0 && written != size)
+            status = PC_ERR_LIMIT;
+    }
+    pc__model_leave(model);
+    if (status < 0) {
+        pc__free(mem, *out);
+        *out = NULL;
+    }
+    return pc__model_told(model, "export_segment", status);
+}
+
+static pc_status describe(void *owner, void *payload, pc__image *image, void **release_me)
+{
+    const pc_model *model = owner;
+    exported *e;
+    pc_status status;
+    *release_me = NULL;
+    if (!model->native && !model->ops.export_segment)
+        return pc__fail(PC_ERR_UNSUPPORTED, "the model's states cannot leave it (no ops.export_segment)");
+    set_model(image, model);
+    if (model->native)
+        return describe_run(model, payload, image, release_me);
+    status = export_host(model, payload, &e);
+    if (status < 0)
+        return status;
+    image->layers = image->kv_heads = image->k_dim = image->v_dim = 0;
+    image->block_count = 1;
+    image->blocks = &e->block;
+    image->block_bytes = &e->bytes;
+    *release_me = e;
+    return PC_OK;
+}
+
+/* Can this model use such states at all? The rest is what a name and pc__image_match tell. */
+static pc_status check_image(const pc_model *model, const pc__image *image, pc__kv_shape *shape)
+{
+    const pc_model_info *info = &model->info;
+    const char *wrong = NULL;
+    size_t bytes;
+    if (memcmp(image->model, info->fingerprint, sizeof image->model) != 0)
+        wrong = "model";
+    else if (image->layout != (uint32_t)(model->native ? PC_LAYOUT_PAGES : PC_LAYOUT_MODEL))
+        wrong = "layout";
+    else if (!image->tokens || image->tokens > UINT32_MAX || !image->block_bytes)
+        wrong = "number of tokens";
+    if (!wrong && model->native) {
+        *shape = model->native->shape;
+        shape->dtype = model->native->kept;
+        bytes = pc__kv_layer_bytes(shape, image->tokens);
+        if (image->dtype != shape->dtype || image->layers != shape->layers
+            || image->kv_heads != shape->kv_heads || image->k_dim != shape->k_dim
+            || image->v_dim != shape->v_dim || image->block_count != (size_t)shape->layers)
+            wrong = "shape";
+        for (size_t b = 0; !wrong && b < image->block_count; b++)
+            wrong = !bytes || image->block_bytes[b] != bytes ? "size of a block" : NULL;
+    } else if (!wrong) {
+        wrong = image->block_count != 1 || image->block_bytes[0] > SIZE_MAX / 2 ? "number of blocks" : NULL;
+    }
+    return wrong ? pc__fail(PC_ERR_MISMATCH, "the states of a record are not those of this model: %s", wrong)
+                 : PC_OK;
+}
+
+static pc_status create_import(pc_model *model, const pc__image *image, void **payload, uint8_t **blocks)
+{
+    const pc_allocator *mem = &model->context->mem;
+    import *i;
+    if (!model->ops.import_segment)
+        return pc__fail(PC_ERR_UNSUPPORTED, "the model takes no states (no ops.import_segment)");
+    i = pc__calloc(mem, 1, sizeof *i);
+    if (!i)
+        return PC_ERR_NOMEM;
+    i->size = (size_t)image->block_bytes[0];
+    i->bytes = pc__alloc_aligned(mem, i->size, 64);
+    if (!i->bytes) {
+        pc__free(mem, i);
+        return PC_ERR_NOMEM;
+    }
+    pthread_mutex_lock(&model->imports_lock);
+    i->next = model->imports;
+    model->imports = i;
+    pthread_mutex_unlock(&model->imports_lock);
+    blocks[0] = i->bytes;
+    *payload = i;
+    return PC_OK;
+}
+
+static void set_run(pc__kv *kv, const pc__image *image)
+{
+    kv->regime = image->regime;
+    kv->origin = image->origin;
+}
+
+static pc_status create(void *owner, const pc__image *image, void **payload, uint8_t **blocks)
+{
+    pc_model *model = owner;
+    pc__kv_shape shape;
+    pc__kv *kv;
+    pc_status status = check_image(model, image, &shape);
+    *payload = NULL;
+    if (status < 0)
+        return status;
+    if (!model->native)
+        return create_import(model, image, payload, blocks);
+    status = pc__kv_new_unset(&kv, &model->context->mem, &shape, image->tokens, image->relative);
+    if (status < 0)
+        return status;
+    set_run(kv, image);
+    memcpy(blocks, kv->layer, image->block_count * sizeof(*blocks));
+    *payload = kv;
+    return PC_OK;
+}
+
+static pc_status adopt(void *owner, const pc__image *image, const void *const *blocks, void *lender,
+                       void (*drop_lender)(void *lender), void **payload)
+{
+    const pc_model *model = owner;
+    pc__kv_shape shape;
+    pc__kv *kv;
+    pc_status status = check_image(model, image, &shape);
+    *payload = NULL;
+    if (status >= 0 && !model->native)
+        status = pc__fail(PC_ERR_UNSUPPORTED, "a host's model imports its states");
+    if (status >= 0)
+        status = pc__kv_adopt(&kv, &model->context->mem, &shape, image->tokens, image->relative, blocks,
+                              lender, drop_lender);
+    if (status < 0)
+        return status;
+    set_run(kv, image);
+    *payload = kv;
+    return PC_OK;
+}
+
+static pc_status finish_import(pc_model *model, const pc__image *image, void **payload)
+{
+    import *i = take_import(model, *payload);
+    void *made = NULL;
+    pc_status status;
+    if (!i)
+        return PC_OK; /* the host's already */
+    pc__model_enter(model);
+    status = model->ops.import_segment(model->user, i->bytes, i->size, image->token_ids, image->tokens, &made);
+    pc__model_leave(model);
+    status = pc__model_told(model, "import_segment", status);
+    if (status >= 0 && !made)
+        status = pc__fail(PC_ERR_INTERNAL, "the model's import_segment gave no segment");
+    if (status < 0) {
+        pthread_mutex_lock(&model->imports_lock);
+        i->next = model->imports;
+        model->imports = i; /* still to be released */
+        pthread_mutex_unlock(&model->imports_lock);
+        return status;
+    }
+    free_import(model, i);
+    *payload = made;
+    return PC_OK;
+}
+
+static pc_status finish(void *owner, const pc__image *image, void **payload)
+{
+    pc_model *model = owner;
+    if (!model->native)
+        return finish_import(model, image, payload);
+    pc__kv_clear_tail(*payload); /* lossy codecs, and other writers, may have left something there */
+    return PC_OK;
+}
+
+/* A host's states are the host's to overwrite. */
+static void wipe(void *owner, void *payload)
+{
+    const pc_model *model = owner;
+    if (model->native)
+        pc__kv_wipe(payload);
+}
+
+const pc__payload_ops pc__model_payload = {
+    .release = release,
+    .drop_owner = drop_model,
+    .describe = describe,
+    .create = create,
+    .adopt = adopt,
+    .finish = finish,
+    .wipe = wipe,
+};

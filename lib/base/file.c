@@ -82,6 +82,35 @@ pc_status pc__file_read(const pc_allocator *mem, const char *path, size_t limit,
     return status;
 }
 
+int64_t pc__read_at(int fd, void *data, size_t size, uint64_t at)
+{
+    size_t got = 0;
+    while (got < size) {
+        ssize_t n = pread(fd, (char *)data + got, size - got, (off_t)(at + got));
+        if (n < 0 && errno == EINTR)
+            continue;
+        if (n < 0)
+            return -1;
+        if (!n)
+            break;
+        got += (size_t)n;
+    }
+    return (int64_t)got;
+}
+
+int pc__write_at(int fd, const void *data, size_t size, uint64_t at)
+{
+    for (size_t done = 0; done < size;) {
+        ssize_t n = pwrite(fd, (const char *)data + done, size - done, (off_t)(at + done));
+        if (n < 0 && errno == EINTR)
+            continue;
+        if (n <= 0)
+            return n ? errno : ENOSPC;
+        done += (size_t)n;
+    }
+    return 0;
+}
+
 char *pc__path_join(const pc_allocator *mem, const char *folder, const char *name)
 {
     size_t n;

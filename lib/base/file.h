@@ -1,4 +1,4 @@
-/* Whole files, read-only: mapped (large weights) or read (small text). */
+/* Whole files, read-only: mapped (large weights) or read (small text). Parts of open files. */
 #ifndef PC_BASE_FILE_H
 #define PC_BASE_FILE_H
 
@@ -15,6 +15,11 @@ void pc__file_unmap(pc__file *file); /* zeroed file: does nothing */
 
 /* Reads a regular file of at most `limit` bytes into a NUL-terminated block of `mem`. */
 pc_status pc__file_read(const pc_allocator *mem, const char *path, size_t limit, char **data, size_t *size);
+
+/* Bytes [at, at + size) of an open file. Read: how many there were (less only at the end of the file), -1 with errno. Write: 0, or the errno of what
+ * kept it from writing all. */
+int64_t pc__read_at(int fd, void *data, size_t size, uint64_t at);
+int pc__write_at(int fd, const void *data, size_t size, uint64_t at);
 
 /* "folder/name", or `name` itself where it is absolute or folder is NULL or "". NULL: out of memory. */
 char *pc__path_join(const pc_allocator *mem, const char *folder, const char *name);

@@ -1,5 +1,6 @@
 #include "store/segment.h"
 
+#include <sched.h>
 #include <string.h>
 
 pc_status pc__segment_new(pc_segment **out, const pc_allocator *mem, const pc__payload_ops *ops, void *payload, void *owner,
@@ -19,6 +20,9 @@ pc_status pc__segment_new(pc_segment **out, const pc_allocator *mem, const pc__p
     segment->mem = *mem;
     atomic_init(&segment->wipe, 0);
     atomic_init(&segment->tier, PC_TIER_HOST);
+    atomic_init(&segment->about, NULL);
+    atomic_init(&segment->unwritten, 0);
+    atomic_init(&segment->watcher, NULL);
     segment->ops = ops;
     segment->payload = payload;
     segment->owner = owner;
@@ -35,9 +39,43 @@ pc_segment *pc__segment_ref(pc_segment *segment)
     return segment;
 }
 
+/* Flags above the count. WATCHED: who gives up the last reference but the watcher's puts the segment into the watcher's list. It does so while it still
+ * holds its reference, so that the segment lives, and gives that up last; BUSY stands in between, and who takes segments from the list, or takes the list
+ * away, waits for that (a few instructions of the other thread). */
+#define WATCHED ((SIZE_MAX >> 1) + 1)
+#define BUSY (WATCHED >> 1)
+#define COUNT (BUSY - 1)
+
+static void put_into_list(pc_segment *segment)
+{
+    pc__releases *releases = atomic_load_explicit(&segment->watcher, memory_order_relaxed);
+    pc_segment *first = atomic_load_explicit(&releases->first, memory_order_relaxed);
+    do
+        segment->next_release = first;
+    while (!atomic_compare_exchange_weak_explicit(&releases->first, &first, segment, memory_order_acq_rel, memory_order_relaxed));
+}
+
+/* How many references are left. */
+static size_t give_up(pc_segment *segment)
+{
+    size_t seen = atomic_load_explicit(&segment->references, memory_order_relaxed);
+    for (;;) {
+        if (seen == (WATCHED | 2)) {
+            if (!atomic_compare_exchange_weak_explicit(&segment->references, &seen, seen | BUSY, memory_order_acq_rel,
+                                                       memory_order_relaxed))
+                continue;
+            put_into_list(segment);
+            atomic_fetch_and_explicit(&segment->references, ~WATCHED, memory_order_acq_rel);
+            return (atomic_fetch_sub_explicit(&segment->references, BUSY + 1, memory_order_acq_rel) & COUNT) - 1;
+        }
+        if (atomic_compare_exchange_weak_explicit(&segment->references, &seen, seen - 1, memory_order_acq_rel, memory_order_relaxed))
+            return (seen - 1) & COUNT;
+    }
+}
+
 void pc__segment_unref(pc_segment *segment)
 {
-    if (!segment || atomic_fetch_sub_explicit(&segment->references, 1, memory_order_acq_rel) != 1)
+    if (!segment || give_up(segment))
         return;
     pc_allocator mem = segment->mem;
     void *owner = segment->owner;
@@ -45,15 +83,89 @@ void pc__segment_unref(pc_segment *segment)
     if (atomic_load_explicit(&segment->wipe, memory_order_relaxed) && segment->ops->wipe)
         segment->ops->wipe(owner, segment->payload);
     segment->ops->release(owner, segment->payload);
+    pc__free(&mem, atomic_load_explicit(&segment->about, memory_order_relaxed));
     pc__free(&mem, segment->token_ids);
     pc__free(&mem, segment);
     if (drop_owner)
         drop_owner(owner); /* last: it may take the allocator's owner with it */
 }
 
+pc_status pc__segment_tell(pc_segment *segment, const pc__image *image)
+{
+    size_t places = image->relative ? segment->tokens : 0;
+    pc__image *about, *none = NULL;
+    if (atomic_load_explicit(&segment->about, memory_order_acquire))
+        return PC_OK;
+    about = pc__alloc(&segment->mem, sizeof *about + places * sizeof *image->relative);
+    if (!about)
+        return PC_ERR_NOMEM;
+    *about = *image;
+    about->tokens = segment->tokens;
+    about->token_ids = NULL; /* the segment's own */
+    about->relative = NULL;
+    about->block_count = 0;
+    about->blocks = NULL;
+    about->block_bytes = NULL;
+    if (places)
+        about->relative = memcpy(about + 1, image->relative, places * sizeof *image->relative);
+    if (!atomic_compare_exchange_strong_explicit(&segment->about, &none, about, memory_order_acq_rel, memory_order_acquire))
+        pc__free(&segment->mem, about);
+    return PC_OK;
+}
+
 int pc__segment_is_single(const pc_segment *segment)
 {
-    return atomic_load_explicit(&((pc_segment *)(uintptr_t)segment)->references, memory_order_acquire) == 1;
+    return (atomic_load_explicit(&((pc_segment *)(uintptr_t)segment)->references, memory_order_acquire) & COUNT) == 1;
+}
+
+int pc__segment_claim(pc_segment *segment, pc__releases *releases, void *tag)
+{
+    pc__releases *nobody = NULL;
+    if (!atomic_compare_exchange_strong_explicit(&segment->watcher, &nobody, releases, memory_order_acq_rel, memory_order_relaxed))
+        return 0;
+    segment->watch_tag = tag;
+    return 1;
+}
+
+void pc__segment_disclaim(pc_segment *segment)
+{
+    atomic_store_explicit(&segment->watcher, NULL, memory_order_release);
+}
+
+int pc__segment_watch(pc_segment *segment)
+{
+    size_t seen = atomic_load_explicit(&segment->references, memory_order_acquire);
+    while ((seen & COUNT) > 1)
+        if (atomic_compare_exchange_weak_explicit(&segment->references, &seen, seen | WATCHED, memory_order_acq_rel,
+                                                  memory_order_acquire))
+            return 1;
+    return 0;
+}
+
+/* Until the one who puts it into the list is done. */
+static size_t when_not_busy(pc_segment *segment)
+{
+    size_t seen = atomic_load_explicit(&segment->references, memory_order_acquire);
+    for (; seen & BUSY; seen = atomic_load_explicit(&segment->references, memory_order_acquire))
+        sched_yield();
+    return seen;
+}
+
+int pc__segment_unwatch(pc_segment *segment)
+{
+    for (size_t seen = when_not_busy(segment); seen & WATCHED; seen = when_not_busy(segment))
+        if (atomic_compare_exchange_weak_explicit(&segment->references, &seen, seen & ~WATCHED, memory_order_acq_rel,
+                                                  memory_order_relaxed))
+            return 1;
+    return 0;
+}
+
+pc_segment *pc__releases_take(pc__releases *releases)
+{
+    pc_segment *list = atomic_exchange_explicit(&releases->first, NULL, memory_order_acq_rel);
+    for (pc_segment *s = list; s; s = s->next_release)
+        when_not_busy(s);
+    return list;
 }
 
 size_t pc_segment_tokens(const pc_segment *segment, const int32_t **tokens)

@@ -24,8 +24,13 @@ typedef struct pc__payload_ops {
     void (*wipe)(void *owner, void *payload); /* overwrites the states; nobody reads them any more */
 } pc__payload_ops;
 
+/* Segments of which a watcher holds the last reference, put there by whoever gave up the last but one. Nobody needs a lock for it. */
+typedef struct pc__releases {
+    _Atomic(pc_segment *) first;
+} pc__releases;
+
 struct pc_segment {
-    atomic_size_t references;
+    atomic_size_t references;                     /* the count and, above it, the two flags of pc__segment_watch */
     pc_allocator mem;
     const pc__payload_ops *ops;
     void *payload;                                /* the owner's handle */
@@ -36,6 +41,11 @@ struct pc_segment {
     uint32_t lossy;                               /* its states went through a codec that does not give back every bit */
     atomic_uint wipe;                             /* overwrite before release */
     atomic_uint tier;                             /* PC_TIER_… that it last came from; HOST if it was computed here */
+    _Atomic(pc__image *) about;                   /* how records of it are headed, without blocks and tokens; NULL: it goes to no record */
+    atomic_uint unwritten;                        /* 1: the tiers below get it when it is used once more */
+    _Atomic(pc__releases *) watcher;              /* who may watch it; NULL: anybody */
+    void *watch_tag;                              /* the watcher's own */
+    pc_segment *next_release;                     /* in pc__releases */
 };
 
 /* Takes `payload` (released with the last reference) and, through drop_owner, one reference on `owner`, on success only.
@@ -45,7 +55,22 @@ pc_status pc__segment_new(pc_segment **out, const pc_allocator *mem, const pc__p
 pc_segment *pc__segment_ref(pc_segment *segment);
 /* Not while a lock is held that `release` or `drop_owner` could need. NULL does nothing. */
 void pc__segment_unref(pc_segment *segment);
+/* Keeps a copy of `image` (names, model, times, relative positions) with the segment, for the first caller; later ones change nothing. */
+pc_status pc__segment_tell(pc_segment *segment, const pc__image *image);
 /* Nobody but the caller holds it. */
 int pc__segment_is_single(const pc_segment *segment);
+
+/* Who keeps a segment for others, and wants to know when they are done with it without looking again and again, watches it. All of these are called by
+ * the watcher, who has a reference and lets nobody else call them at the same time. */
+
+/* 1: this one may watch from now on; 0: another one does already. */
+int pc__segment_claim(pc_segment *segment, pc__releases *releases, void *tag);
+/* 1: others hold it; it will be in `releases`, once, when the last of them has given it back (perhaps it has been taken up again by then). 0: nobody else does. */
+int pc__segment_watch(pc_segment *segment);
+/* Before a watcher goes: undoes pc__segment_watch. 0: it is in `releases` by now, and has to be taken from there first. */
+int pc__segment_unwatch(pc_segment *segment);
+void pc__segment_disclaim(pc_segment *segment); /* neither watched nor in `releases` */
+/* What is in the list, linked by next_release; it is empty then. */
+pc_segment *pc__releases_take(pc__releases *releases);
 
 #endif

@@ -1,0 +1,185 @@
+#include "store/estimate.h"
+
+#include <string.h>
+
+enum { DISTRUST = 3 };
+static const double SLOWER = 0.2, FASTER = 0.4;  /* weight of a new observation */
+static const double LARGEST = 4;                 /* times what was expected that one observation counts for */
+static const double FIRST_PROBE = 0.25, LAST_PROBE = 8;
+static const double START_BYTES = 1 << 20;
+
+static void start_tier(pc__tier_estimate *t, double latency, double per_byte)
+{
+    t->latency = latency;
+    t->per_byte = per_byte;
+    t->mean_bytes = START_BYTES;
+    t->mean_seconds = latency + per_byte * START_BYTES;
+    t->probe_every = FIRST_PROBE;
+}
+
+void pc__estimate_init(pc__estimate *e)
+{
+    memset(e, 0, sizeof *e);
+    pthread_mutex_init(&e->lock, NULL);
+    start_tier(&e->tiers[PC_TIER_PACKED], 20e-6, 1 / 1.0e9);
+    start_tier(&e->tiers[PC_TIER_DISK], 150e-6, 1 / 1.5e9);
+    start_tier(&e->tiers[PC_TIER_REMOTE], 500e-6, 1 / 0.4e9);
+}
+
+void pc__estimate_end(pc__estimate *e)
+{
+    pthread_mutex_destroy(&e->lock);
+}
+
+static double predict(const pc__tier_estimate *t, double bytes)
+{
+    double start = t->latency + t->per_byte * t->mean_bytes, slope, latency;
+    if (start <= 0)
+        return 0;
+    slope = t->per_byte * t->mean_seconds / start;
+    if (t->var_bytes > 0.04 * t->mean_bytes * t->mean_bytes) { /* sizes differ by a fifth: enough to see a slope */
+        double most = t->mean_seconds / t->mean_bytes;
+        slope = t->covariance / t->var_bytes;
+        slope = slope < 0 ? 0 : slope > most ? most : slope;
+    }
+    latency = t->mean_seconds - slope * t->mean_bytes;
+    return latency + slope * bytes;
+}
+
+static void observe(pc__tier_estimate *t, double bytes, double seconds)
+{
+    double expected = predict(t, bytes), w, db, ds;
+    if (seconds > LARGEST * expected)
+        seconds = LARGEST * expected;
+    w = seconds > expected ? SLOWER : FASTER;
+    db = bytes - t->mean_bytes;
+    ds = seconds - t->mean_seconds;
+    t->mean_bytes += w * db;
+    t->mean_seconds += w * ds;
+    t->var_bytes = (1 - w) * (t->var_bytes + w * db * db);
+    t->covariance = (1 - w) * (t->covariance + w * db * ds);
+}
+
+double pc__estimate_load(pc__estimate *e, uint32_t tier, uint64_t bytes)
+{
+    double seconds;
+    pthread_mutex_lock(&e->lock);
+    seconds = predict(&e->tiers[tier], (double)bytes);
+    pthread_mutex_unlock(&e->lock);
+    return seconds;
+}
+
+static void next_probe(pc__tier_estimate *t, int good)
+{
+    t->probe_every = good ? FIRST_PROBE : t->probe_every * 2;
+    if (t->probe_every > LAST_PROBE)
+        t->probe_every = LAST_PROBE;
+}
+
+void pc__estimate_loaded(pc__estimate *e, uint32_t tier, uint64_t bytes, double seconds)
+{
+    pc__tier_estimate *t = &e->tiers[tier];
+    pthread_mutex_lock(&e->lock);
+    next_probe(t, seconds <= predict(t, (double)bytes));
+    observe(t, (double)bytes, seconds);
+    t->failures = 0;
+    pthread_mutex_unlock(&e->lock);
+}
+
+void pc__estimate_failed(pc__estimate *e, uint32_t tier, uint64_t bytes, double seconds, uint32_t reason)
+{
+    pc__tier_estimate *t = &e->tiers[tier];
+    pthread_mutex_lock(&e->lock);
+    next_probe(t, 0);
+    if (reason == PC_REASON_DEADLINE)
+        observe(t, (double)bytes, seconds);
+    t->failures++;
+    t->reason = reason;
+    pthread_mutex_unlock(&e->lock);
+}
+
+uint32_t pc__estimate_distrusts(pc__estimate *e, uint32_t tier)
+{
+    uint32_t reason;
+    pthread_mutex_lock(&e->lock);
+    reason = e->tiers[tier].failures >= DISTRUST ? e->tiers[tier].reason : PC_REASON_NONE;
+    pthread_mutex_unlock(&e->lock);
+    return reason;
+}
+
+int pc__estimate_probe(pc__estimate *e, uint32_t tier, double now)
+{
+    pc__tier_estimate *t = &e->tiers[tier];
+    int due;
+    pthread_mutex_lock(&e->lock);
+    due = now >= t->probe_after;
+    if (due)
+        t->probe_after = now + t->probe_every;
+    pthread_mutex_unlock(&e->lock);
+    return due;
+}
+
+static size_t size_class(size_t tokens)
+{
+    size_t c = 0;
+    while (tokens > 1 && c + 1 < PC__EST_SIZES) {
+        tokens >>= 1;
+        c++;
+    }
+    return c;
+}
+
+static pc__model_estimate *find(pc__estimate *e, const uint8_t model[32])
+{
+    for (size_t i = 0; i < PC__EST_MODELS; i++)
+        if (e->models[i].used && !memcmp(e->models[i].model, model, 32))
+            return &e->models[i];
+    return NULL;
+}
+
+/* The place of the model that was used longest ago becomes this one's. */
+static pc__model_estimate *claim(pc__estimate *e, const uint8_t model[32])
+{
+    pc__model_estimate *m = &e->models[0];
+    for (size_t i = 1; i < PC__EST_MODELS; i++)
+        if (e->models[i].used < m->used)
+            m = &e->models[i];
+    memset(m, 0, sizeof *m);
+    memcpy(m->model, model, 32);
+    return m;
+}
+
+void pc__estimate_computed(pc__estimate *e, const uint8_t model[32], size_t tokens, double seconds)
+{
+    pc__model_estimate *m;
+    double *rate, now;
+    if (!tokens || !(seconds > 0))
+        return;
+    now = seconds / (double)tokens;
+    pthread_mutex_lock(&e->lock);
+    m = find(e, model);
+    if (!m)
+        m = claim(e, model);
+    m->used = ++e->clock;
+    rate = &m->per_token[size_class(tokens)];
+    /* downwards at once: what it can be done in counts; upwards slowly, it may have been disturbed */
+    *rate = *rate <= 0 || now < *rate ? now : *rate + 0.1 * (now - *rate);
+    pthread_mutex_unlock(&e->lock);
+}
+
+double pc__estimate_compute(pc__estimate *e, const uint8_t model[32], size_t tokens)
+{
+    const pc__model_estimate *m;
+    size_t at = size_class(tokens);
+    double rate = 0;
+    pthread_mutex_lock(&e->lock);
+    m = find(e, model);
+    for (size_t d = 0; m && rate <= 0 && d < PC__EST_SIZES; d++) {
+        if (at + d < PC__EST_SIZES)
+            rate = m->per_token[at + d];
+        if (rate <= 0 && d <= at)
+            rate = m->per_token[at - d];
+    }
+    pthread_mutex_unlock(&e->lock);
+    return rate * (double)tokens;
+}

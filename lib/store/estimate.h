@@ -1,0 +1,62 @@
+/* What loading and computing are expected to take, from what they took lately.
+ *
+ * Loading n bytes from a tier: latency + n * seconds a byte, decoding included. Both follow from exponentially weighted means, variance and
+ * covariance of (bytes, seconds); where sizes hardly differ, only their sum is known, and the two keep the proportion that they started with. One slow load counts as
+ * at most four times what was expected, so that a single stall does not close a tier; loads that are faster count more than those that are slower, so that it opens again soon.
+ * A tier that has failed DISTRUST times in a row, or that seems slower than computing, is asked again by single probes, at intervals that double from a
+ * quarter of a second up to eight.
+ *
+ *   start values     latency     bytes a second
+ *   PACKED           20 us       1.0e9      (decompression)
+ *   DISK             150 us      1.5e9
+ *   REMOTE           500 us      0.4e9
+ *
+ * Computing n tokens by a model: seconds a token, by power of two of the number of tokens in one call, because small calls are less efficient. */
+#ifndef PC_STORE_ESTIMATE_H
+#define PC_STORE_ESTIMATE_H
+
+#include <pthread.h>
+#include <promptcache.h>
+
+enum { PC__EST_MODELS = 8, PC__EST_SIZES = 20 };
+
+typedef struct pc__tier_estimate {
+    double mean_bytes, mean_seconds, var_bytes, covariance;
+    double latency, per_byte; /* as they started: for the proportion */
+    uint32_t failures;        /* in a row */
+    uint32_t reason;          /* of the last one */
+    double probe_after, probe_every;
+} pc__tier_estimate;
+
+typedef struct pc__model_estimate {
+    uint8_t model[32];
+    uint64_t used;
+    double per_token[PC__EST_SIZES]; /* 0: not measured */
+} pc__model_estimate;
+
+/* Locks itself. */
+typedef struct pc__estimate {
+    pthread_mutex_t lock;
+    pc__tier_estimate tiers[PC_TIER_COUNT];
+    pc__model_estimate models[PC__EST_MODELS];
+    uint64_t clock;
+} pc__estimate;
+
+void pc__estimate_init(pc__estimate *estimate);
+void pc__estimate_end(pc__estimate *estimate);
+
+/* Seconds that a load of so many bytes should take. */
+double pc__estimate_load(pc__estimate *estimate, uint32_t tier, uint64_t bytes);
+void pc__estimate_loaded(pc__estimate *estimate, uint32_t tier, uint64_t bytes, double seconds);
+/* It failed after so long; `reason` PC_REASON_…. */
+void pc__estimate_failed(pc__estimate *estimate, uint32_t tier, uint64_t bytes, double seconds, uint32_t reason);
+/* PC_REASON_NONE: use it; else why not: it has failed too often. */
+uint32_t pc__estimate_distrusts(pc__estimate *estimate, uint32_t tier);
+/* 1: it is time to try a tier that is not used otherwise (and the next time is set). */
+int pc__estimate_probe(pc__estimate *estimate, uint32_t tier, double now);
+
+void pc__estimate_computed(pc__estimate *estimate, const uint8_t model[32], size_t tokens, double seconds);
+/* Seconds that one call of so many tokens should take; 0: nothing has been measured. */
+double pc__estimate_compute(pc__estimate *estimate, const uint8_t model[32], size_t tokens);
+
+#endif

@@ -1,0 +1,295 @@
+#include "store/io_threads.h"
+
+#include <pthread.h>
+#include <signal.h>
+#include <time.h>
+#ifdef __linux__
+#include <sys/resource.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+#endif
+
+#include "base/clock.h"
+
+enum { MAX_QUEUED = 8192, LOWEST_PRIORITY = 19 };
+static const double IO_PATIENCE = 1.0; /* seconds that a write waits for a pause of the requests */
+static const double SWEEP_EVERY = 5.0;
+
+typedef struct queue {
+    pc__io_job *head, *tail;
+    size_t count, running;
+} queue;
+
+typedef struct worker {
+    struct pc__io *io;
+    pthread_t id;
+    uint32_t index;
+} worker;
+
+struct pc__io {
+    pc_allocator mem;
+    pthread_mutex_t lock;
+    pthread_cond_t wake; /* there may be something to do */
+    pthread_cond_t idle; /* a write has ended */
+    queue queues[PC__IO_CLASSES];
+    int working, flushing, started;
+    atomic_int ending;
+    void (*sweep)(void *user);
+    void *user;
+    double swept;
+    uint32_t threads;
+    worker workers[];
+};
+
+static pc__io_job *pop(queue *q)
+{
+    pc__io_job *job = q->head;
+    q->head = job->next;
+    if (!q->head)
+        q->tail = NULL;
+    q->count--;
+    q->running++;
+    return job;
+}
+
+static void push(queue *q, pc__io_job *job)
+{
+    job->next = NULL;
+    if (q->tail)
+        q->tail->next = job;
+    else
+        q->head = job;
+    q->tail = job;
+    q->count++;
+}
+
+static int is_background(const worker *w)
+{
+    return w->index == 0;
+}
+
+/* May the oldest write go now? */
+static int write_is_due(const pc__io *io)
+{
+    const queue *q = &io->queues[PC__IO_WRITE];
+    return q->head && (io->working <= 0 || io->flushing || io->ending || pc__now() - q->head->queued >= IO_PATIENCE);
+}
+
+/* The class of the next job for this thread; -1: none. */
+static int choose(const worker *w)
+{
+    const pc__io *io = w->io;
+    int alone = io->threads == 1;
+    if (io->queues[PC__IO_LOAD].head && (alone || !is_background(w) || io->working <= 0 || io->ending))
+        return PC__IO_LOAD;
+    if (!is_background(w))
+        return -1;
+    if (write_is_due(io))
+        return PC__IO_WRITE;
+    return io->queues[PC__IO_PREFETCH].head && (io->working <= 0 || io->ending) ? PC__IO_PREFETCH : -1;
+}
+
+static struct timespec at(double when)
+{
+    struct timespec t;
+    t.tv_sec = (time_t)when;
+    t.tv_nsec = (long)((when - (double)t.tv_sec) * 1e9);
+    return t;
+}
+
+/* Sleeps until something may have changed for this thread. */
+static void rest(worker *w)
+{
+    pc__io *io = w->io;
+    const pc__io_job *write = io->queues[PC__IO_WRITE].head;
+    double until = io->swept + SWEEP_EVERY;
+    struct timespec t;
+    if (!is_background(w)) {
+        pthread_cond_wait(&io->wake, &io->lock);
+        return;
+    }
+    if (write && write->queued + IO_PATIENCE < until)
+        until = write->queued + IO_PATIENCE;
+    t = at(until);
+    pthread_cond_timedwait(&io->wake, &io->lock, &t);
+}
+
+static void run_one(worker *w, int class)
+{
+    pc__io *io = w->io;
+    pc__io_job *job = pop(&io->queues[class]);
+    int give_up = io->ending && class != PC__IO_WRITE;
+    pthread_mutex_unlock(&io->lock);
+    job->run(job, give_up);
+    pthread_mutex_lock(&io->lock);
+    io->queues[class].running--;
+    if (class == PC__IO_WRITE)
+        pthread_cond_broadcast(&io->idle);
+}
+
+static void sweep_if_due(worker *w)
+{
+    pc__io *io = w->io;
+    double now = pc__now();
+    if (!is_background(w) || now < io->swept + SWEEP_EVERY || io->working > 0 || io->ending)
+        return;
+    io->swept = now;
+    pthread_mutex_unlock(&io->lock);
+    io->sweep(io->user);
+    pthread_mutex_lock(&io->lock);
+}
+
+static void *work(void *arg)
+{
+    worker *w = arg;
+    pc__io *io = w->io;
+#ifdef __linux__
+    if (is_background(w) && io->threads > 1)
+        setpriority(PRIO_PROCESS, (id_t)syscall(SYS_gettid), LOWEST_PRIORITY); /* may be refused: then it is as the others */
+#endif
+    pthread_mutex_lock(&io->lock);
+    for (;;) {
+        int class = choose(w);
+        if (class >= 0)
+            run_one(w, class);
+        else if (io->ending)
+            break;
+        else {
+            sweep_if_due(w);
+            if (choose(w) < 0 && !io->ending)
+                rest(w);
+        }
+    }
+    pthread_mutex_unlock(&io->lock);
+    return NULL;
+}
+
+/* Signals of the host's are not for these threads. */
+static pc_status start(pc__io *io)
+{
+    sigset_t all, before;
+    pc_status status = PC_OK;
+    sigfillset(&all);
+    pthread_sigmask(SIG_SETMASK, &all, &before);
+    for (uint32_t i = 0; i < io->threads && status >= 0; i++) {
+        io->workers[i] = (worker){.io = io, .index = i};
+        if (pthread_create(&io->workers[i].id, NULL, work, &io->workers[i]))
+            status = pc__fail(PC_ERR_NOMEM, "cache: I/O thread %u of %u could not be started", i + 1, io->threads);
+        else
+            io->started++;
+    }
+    pthread_sigmask(SIG_SETMASK, &before, NULL);
+    return status;
+}
+
+pc_status pc__io_new(pc__io **out, const pc_allocator *mem, uint32_t threads, void (*sweep)(void *user), void *user)
+{
+    pc__io *io = pc__calloc(mem, 1, sizeof *io + threads * sizeof io->workers[0]);
+    pthread_condattr_t monotonic;
+    pc_status status;
+    *out = NULL;
+    if (!io)
+        return PC_ERR_NOMEM;
+    io->mem = *mem;
+    io->sweep = sweep;
+    io->user = user;
+    io->swept = pc__now();
+    io->threads = threads;
+    atomic_init(&io->ending, 0);
+    pthread_mutex_init(&io->lock, NULL);
+    pthread_condattr_init(&monotonic);
+    pthread_condattr_setclock(&monotonic, CLOCK_MONOTONIC);
+    pthread_cond_init(&io->wake, &monotonic);
+    pthread_cond_init(&io->idle, &monotonic);
+    pthread_condattr_destroy(&monotonic);
+    status = start(io);
+    if (status < 0)
+        pc__io_free(io);
+    else
+        *out = io;
+    return status;
+}
+
+void pc__io_free(pc__io *io)
+{
+    pc_allocator mem;
+    if (!io)
+        return;
+    pthread_mutex_lock(&io->lock);
+    atomic_store(&io->ending, 1);
+    pthread_cond_broadcast(&io->wake);
+    pthread_mutex_unlock(&io->lock);
+    for (int i = 0; i < io->started; i++)
+        pthread_join(io->workers[i].id, NULL);
+    pthread_cond_destroy(&io->wake);
+    pthread_cond_destroy(&io->idle);
+    pthread_mutex_destroy(&io->lock);
+    mem = io->mem;
+    pc__free(&mem, io);
+}
+
+int pc__io_add(pc__io *io, int class, pc__io_job *job)
+{
+    int added;
+    pthread_mutex_lock(&io->lock);
+    added = !io->ending && io->queues[class].count < MAX_QUEUED;
+    if (added) {
+        job->queued = pc__now();
+        push(&io->queues[class], job);
+        pthread_cond_broadcast(&io->wake);
+    }
+    pthread_mutex_unlock(&io->lock);
+    return added;
+}
+
+int pc__io_hurry(pc__io *io, pc__io_job *job)
+{
+    queue *q = &io->queues[PC__IO_PREFETCH];
+    pc__io_job **link, *before = NULL;
+    int found;
+    pthread_mutex_lock(&io->lock);
+    for (link = &q->head; *link && *link != job; link = &(*link)->next)
+        before = *link;
+    found = *link == job && !io->ending;
+    if (found) {
+        *link = job->next;
+        if (q->tail == job)
+            q->tail = before;
+        q->count--;
+        push(&io->queues[PC__IO_LOAD], job);
+        pthread_cond_broadcast(&io->wake);
+    }
+    pthread_mutex_unlock(&io->lock);
+    return found;
+}
+
+void pc__io_flush(pc__io *io)
+{
+    queue *q = &io->queues[PC__IO_WRITE];
+    pthread_mutex_lock(&io->lock);
+    io->flushing++;
+    pthread_cond_broadcast(&io->wake);
+    while (q->count || q->running)
+        pthread_cond_wait(&io->idle, &io->lock);
+    io->flushing--;
+    pthread_mutex_unlock(&io->lock);
+}
+
+void pc__io_working(pc__io *io, int by)
+{
+    pthread_mutex_lock(&io->lock);
+    io->working += by;
+    if (io->working <= 0 && (io->queues[PC__IO_WRITE].head || io->queues[PC__IO_PREFETCH].head || io->queues[PC__IO_LOAD].head))
+        pthread_cond_broadcast(&io->wake);
+    pthread_mutex_unlock(&io->lock);
+}
+
+int pc__io_is_ending(const pc__io *io)
+{
+    return atomic_load_explicit(&((pc__io *)(uintptr_t)io)->ending, memory_order_relaxed);
+}
+
+uint32_t pc__io_threads(const pc__io *io)
+{
+    return io->threads;
+}

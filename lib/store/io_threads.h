@@ -1,0 +1,37 @@
+/* The cache's own threads, for the tiers below HOST: a bounded queue of jobs in three classes. Loads go before writes, writes before prefetches.
+ *
+ * Requests compute while these threads work, often on the same few cores. So thread 0, the background thread, has the lowest priority of the system's
+ * scheduler (if there is another one for the loads); only it writes and prefetches, one job at a time, and not while a request computes (pc__io_working), unless
+ * a write has waited for IO_PATIENCE seconds or somebody waits for it. */
+#ifndef PC_STORE_IO_THREADS_H
+#define PC_STORE_IO_THREADS_H
+
+#include "base/context.h"
+
+enum { PC__IO_LOAD = 0, PC__IO_WRITE = 1, PC__IO_PREFETCH = 2, PC__IO_CLASSES = 3, PC__IO_MAX_THREADS = 64 };
+
+typedef struct pc__io pc__io;
+
+/* Part of what is to be done, which it lives as long as: run() disposes of it. */
+typedef struct pc__io_job {
+    struct pc__io_job *next;
+    void (*run)(struct pc__io_job *job, int give_up); /* give_up: the threads end, only dispose */
+    double queued; /* pc__now() */
+} pc__io_job;
+
+/* `sweep` is called now and then from the background thread. PC_ERR_NOMEM also if no thread could be started. */
+pc_status pc__io_new(pc__io **out, const pc_allocator *mem, uint32_t threads, void (*sweep)(void *user), void *user);
+/* Runs the writes that are queued, gives up the rest, ends the threads. NULL does nothing. */
+void pc__io_free(pc__io *io);
+/* 0: the queue is full or the threads end; the job stays the caller's. */
+int pc__io_add(pc__io *io, int class, pc__io_job *job);
+/* A queued prefetch becomes a load; 0: it is not queued any more. */
+int pc__io_hurry(pc__io *io, pc__io_job *job);
+/* Until no write is queued or under way. */
+void pc__io_flush(pc__io *io);
+/* A request begins (+1) or ends (-1) to compute. */
+void pc__io_working(pc__io *io, int by);
+int pc__io_is_ending(const pc__io *io);
+uint32_t pc__io_threads(const pc__io *io);
+
+#endif

@@ -9,7 +9,7 @@
 typedef struct chain {
     pc__request *request;
     pc_cache *cache;
-    pc__id base;
+    pc__scopes scopes;
     pc__id *keys;  /* [parts] */
     size_t needed; /* parts [0, needed) get a segment */
     int32_t *tokens;
@@ -32,7 +32,7 @@ static void name_parts(chain *c)
         if (!part->count)
             continue;
         c->keys[p] = pc__segment_key(
-            &c->base, last ? &last_key : NULL, last ? part->start - last->start : 0,
+            &pc__scope_at(&c->scopes, part->start)->base, last ? &last_key : NULL, last ? part->start - last->start : 0,
             pc__key_offset(c->request->model, part->start), part->tokens, NULL, part->count);
         last_key = c->keys[p];
         last = part;
@@ -41,7 +41,8 @@ static void name_parts(chain *c)
 
 static pc__id content_key(const chain *c, const pc__part *part)
 {
-    return pc__segment_key(&c->base, NULL, 0, 0, part->tokens, NULL, part->count);
+    return pc__segment_key(&pc__scope_at(&c->scopes, part->start)->base, NULL, 0, 0, part->tokens, NULL,
+                           part->count);
 }
 
 static pc_status look_up(chain *c)
@@ -132,6 +133,7 @@ static pc_status keep(chain *c, size_t first, size_t end, double seconds_per_tok
                                &(pc__naming){.key = c->keys[p],
                                              .content = &content,
                                              .before = p ? &c->keys[p - 1] : NULL,
+                                             .salt = &pc__scope_at(&c->scopes, part->start)->salt,
                                              .cost = seconds_per_token * (double)part->count},
                                NULL, r->segments[p], &winner, NULL);
         if (status < 0)
@@ -197,6 +199,7 @@ static pc_status reserve_calls(chain *c)
 static void finish(chain *c)
 {
     const pc_allocator *mem = &c->request->model->context->mem;
+    pc__scopes_end(&c->scopes, mem);
     pc__free(mem, c->keys);
     pc__free(mem, c->tokens);
     pc__free(mem, c->positions);
@@ -218,8 +221,10 @@ pc_status pc__gather_exact(pc__request *r, pc_cache *cache)
     chain c = {.request = r, .cache = cache};
     double started = pc__now();
     pc_status status = reserve(&c);
+    if (status >= 0)
+        status = pc__scopes_init(&c.scopes, r->model, cache, PC_ENCODE_EXACT, r->regime.key,
+                                 r->options->salts, r->options->salt_count);
     if (status >= 0) {
-        c.base = pc__serve_base(r->model, cache, PC_ENCODE_EXACT, r->regime.key);
         name_parts(&c);
         status = look_up(&c);
     }

@@ -117,7 +117,9 @@ pc_status pc__gather_units(pc__request *r)
     g.work.cancelled = r->options->cancelled;
     g.work.cancel_user = r->options->cancel_user;
     PC__TRY(pc__schema_recipe(schema, r->options->encoding, &g.work.recipe), done);
-    PC__TRY(pc__schema_keys(schema, g.work.recipe, r->cache, r->regime.key, &g.keys), done);
+    PC__TRY(pc__schema_keys(schema, g.work.recipe, r->cache, r->regime.key, r->options->salts,
+                            r->options->salt_count, &g.keys),
+            done);
     g.work.keys = g.keys;
     g.leaf = pc__calloc(mem, r->prompt->part_count, sizeof *g.leaf);
     status = g.leaf ? PC_OK : PC_ERR_NOMEM;

@@ -23,6 +23,22 @@ static pc_status check_levels(const pc_generate_options *o, const char *call)
     return PC_OK;
 }
 
+static pc_status check_salts(const pc_generate_options *o, const char *call)
+{
+    if (!o->salts && o->salt_count)
+        return pc__fail(PC_ERR_INVALID, "%s: salts is NULL", call);
+    for (size_t i = 0; i < o->salt_count; i++) {
+        const pc_salt *salt = &o->salts[i];
+        if (!salt->data || !salt->size)
+            return pc__fail(PC_ERR_INVALID, "%s: salt %zu is empty", call, i);
+        if (salt->first < 0 || (i && salt->first <= o->salts[i - 1].first))
+            return pc__fail(PC_ERR_INVALID,
+                            "%s: salt %zu begins at position %lld, not behind the one before it",
+                            call, i, (long long)salt->first);
+    }
+    return PC_OK;
+}
+
 static pc_status check(const pc_generate_options *o, const char *call)
 {
     if (o->flags & ~(PC_GENERATE_KEEP | PC_GENERATE_LOGITS))
@@ -36,6 +52,8 @@ static pc_status check(const pc_generate_options *o, const char *call)
         if (!o->stop_strings[i] || !*o->stop_strings[i])
             return pc__fail(PC_ERR_INVALID, "%s: stop string %zu is empty", call, i);
     pc_status status = check_levels(o, call);
+    if (status >= 0)
+        status = check_salts(o, call);
     return status < 0 ? status : pc__sampling_check(&o->sampling);
 }
 
@@ -72,6 +90,30 @@ static pc_status copy_stops(pc__generation *g, const pc_model *model, const pc_g
     return PC_OK;
 }
 
+/* One block: the ranges, then their salts. */
+static pc_status copy_salts(pc__generation *g, const pc_model *model, const pc_generate_options *o)
+{
+    size_t bytes = o->salt_count * sizeof *o->salts;
+    uint8_t *at;
+    g->options.salts = NULL;
+    g->options.salt_count = 0;
+    if (!o->salt_count)
+        return PC_OK;
+    for (size_t i = 0; i < o->salt_count; i++)
+        bytes += o->salts[i].size;
+    g->salts = pc__alloc(&model->context->mem, bytes);
+    if (!g->salts)
+        return PC_ERR_NOMEM;
+    at = (uint8_t *)(g->salts + o->salt_count);
+    for (size_t i = 0; i < o->salt_count; at += o->salts[i++].size) {
+        memcpy(at, o->salts[i].data, o->salts[i].size);
+        g->salts[i] = (pc_salt){o->salts[i].first, at, o->salts[i].size};
+    }
+    g->options.salts = g->salts;
+    g->options.salt_count = o->salt_count;
+    return PC_OK;
+}
+
 pc_status pc__generation_init(pc__generation *g, const pc_model *model,
                               const pc_generate_options *options, const char *call)
 {
@@ -86,6 +128,8 @@ pc_status pc__generation_init(pc__generation *g, const pc_model *model,
     g->options.max_tokens = o.max_tokens ? o.max_tokens : DEFAULT_TOKENS;
     g->options.samples = o.samples ? o.samples : 1;
     status = copy_stops(g, model, &o, model->chat);
+    if (status >= 0)
+        status = copy_salts(g, model, &o);
     if (status < 0)
         pc__generation_end(g, &model->context->mem);
     return status;
@@ -97,6 +141,8 @@ pc_status pc__generation_copy(pc__generation *to, const pc_model *model, const p
     memset(to, 0, sizeof *to);
     to->options = from->options;
     status = copy_stops(to, model, &from->options, NULL);
+    if (status >= 0)
+        status = copy_salts(to, model, &from->options);
     if (status < 0)
         pc__generation_end(to, &model->context->mem);
     return status;
@@ -107,6 +153,7 @@ void pc__generation_end(pc__generation *g, const pc_allocator *mem)
     for (size_t i = 0; g->strings && i < g->options.stop_string_count; i++)
         pc__free(mem, g->strings[i]);
     pc__free(mem, g->strings);
+    pc__free(mem, g->salts);
     pc__free(mem, (void *)(uintptr_t)g->options.stop_tokens);
     memset(g, 0, sizeof *g);
 }

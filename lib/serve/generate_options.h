@@ -8,6 +8,7 @@ typedef struct pc__generation {
     /* its arrays are ours; stops of the chat template and the model's end included */
     pc_generate_options options;
     char **strings;
+    pc_salt *salts;
 } pc__generation;
 
 /* PC_ERR_INVALID / PC_ERR_UNSUPPORTED name the field. */

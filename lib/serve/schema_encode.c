@@ -95,7 +95,7 @@ pc_status pc_schema_encode(const pc_schema *schema, pc_cache *cache,
         e.work.cancel_user = &e;
     }
     PC__TRY(pc__schema_recipe(schema, e.options.encoding, &e.work.recipe), done);
-    PC__TRY(pc__schema_keys(schema, e.work.recipe, cache, regime.key, &e.keys), done);
+    PC__TRY(pc__schema_keys(schema, e.work.recipe, cache, regime.key, NULL, 0, &e.keys), done);
     e.work.keys = e.keys;
     status = run(&e);
 done:

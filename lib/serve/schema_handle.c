@@ -43,12 +43,12 @@ pc_status pc__schema_recipe(const pc_schema *schema, uint32_t encoding, const pc
 }
 
 static pc__unit_keys *find_keys(const pc_schema *s, uint32_t encoding, uint64_t regime,
-                                const pc__id *salt)
+                                const pc__id *scopes)
 {
     for (size_t i = 0; i < PC__KEPT_KEYS; i++) {
         pc__unit_keys *keys = s->keys[i];
         if (keys && keys->encoding == encoding && keys->regime == regime &&
-            pc__id_equal(&keys->salt, salt)) {
+            pc__id_equal(&keys->scopes, scopes)) {
             atomic_fetch_add_explicit(&keys->references, 1, memory_order_relaxed);
             return keys;
         }
@@ -57,15 +57,22 @@ static pc__unit_keys *find_keys(const pc_schema *s, uint32_t encoding, uint64_t 
 }
 
 pc_status pc__schema_keys(const pc_schema *schema, const pc__recipe *recipe, const pc_cache *cache,
-                          uint64_t regime, pc__unit_keys **out)
+                          uint64_t regime, const pc_salt *salts, size_t salt_count,
+                          pc__unit_keys **out)
 {
     pc_schema *s = (pc_schema *)(uintptr_t)schema;
-    pc__id salt = pc__salt_id(cache);
-    pc_status status = PC_OK;
+    pc__scopes scopes;
+    pc__id id;
+    pc_status status = pc__scopes_init(&scopes, s->model, cache, recipe->encoding, regime, salts,
+                                       salt_count);
+    *out = NULL;
+    if (status < 0)
+        return status;
+    id = pc__scopes_id(&scopes, s->tree->length);
     pthread_mutex_lock(&s->lock);
-    *out = find_keys(s, recipe->encoding, regime, &salt);
+    *out = find_keys(s, recipe->encoding, regime, &id);
     if (!*out) {
-        status = pc__unit_keys_new(out, s->model, recipe, cache, regime);
+        status = pc__unit_keys_new(out, s->model, recipe, &scopes, regime, &id);
         if (status >= 0) {
             pc__unit_keys_unref(s->keys[s->next_keys]);
             atomic_fetch_add_explicit(&(*out)->references, 1, memory_order_relaxed);
@@ -74,6 +81,7 @@ pc_status pc__schema_keys(const pc_schema *schema, const pc__recipe *recipe, con
         }
     }
     pthread_mutex_unlock(&s->lock);
+    pc__scopes_end(&scopes, &s->model->context->mem);
     return status;
 }
 

@@ -5,7 +5,7 @@
 
 #include "serve/unit_keys.h"
 
-enum { PC__KEPT_KEYS = 16 }; /* key tables (mode, salt, regime) that a schema remembers */
+enum { PC__KEPT_KEYS = 16 }; /* key tables (mode, salts, regime) that a schema remembers */
 
 struct pc_schema {
     atomic_size_t references;
@@ -25,9 +25,11 @@ pc_status pc__schema_from_tree(pc_schema **out, const pc_model *model, pc__schem
 
 /* The recipe of a mode (not EXACT), borrowed from the schema. */
 pc_status pc__schema_recipe(const pc_schema *schema, uint32_t encoding, const pc__recipe **out);
-/* Its keys in this cache, a counted reference. */
+/* Its keys in this cache, a counted reference; from some positions on, as `salts` say, other
+ * tenants'. */
 pc_status pc__schema_keys(const pc_schema *schema, const pc__recipe *recipe, const pc_cache *cache,
-                          uint64_t regime, pc__unit_keys **out);
+                          uint64_t regime, const pc_salt *salts, size_t salt_count,
+                          pc__unit_keys **out);
 
 /* What PML needs to know of a model. */
 void pc__serve_env(pc__pml_env *env, const pc_model *model);

@@ -187,7 +187,7 @@ static pc_status encode(const pc_systems *s, entry *e)
     o.encoding = s->encoding;
     if ((status = pc_schema_encode(e->schema, s->cache, &o)) < 0 ||
         (status = pc__schema_recipe(e->schema, s->encoding, &recipe)) < 0 ||
-        (status = pc__schema_keys(e->schema, recipe, s->cache, regime.key, &e->keys)) < 0)
+        (status = pc__schema_keys(e->schema, recipe, s->cache, regime.key, NULL, 0, &e->keys)) < 0)
         return status;
     return pin(s, e);
 }

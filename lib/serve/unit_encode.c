@@ -115,6 +115,7 @@ static pc_status keep(pc__unit_work *work, call *c, double seconds_per_token)
             pc_status status =
                 pc__cache_put(work->cache,
                               &(pc__naming){.key = work->keys->leaves[leaf],
+                                            .salt = &work->keys->salts[leaf],
                                             .cost = seconds_per_token * (double)mine->tokens},
                               NULL, mine, &kept, NULL);
             if (status < 0)

@@ -12,7 +12,7 @@ typedef struct pc__image {
     uint32_t has_content;
     pc__id before;        /* key of the last segment that it saw */
     uint32_t has_before;
-    pc__id salt;          /* pc__salt_digest of its tenant's salt */
+    pc__id salt;          /* pc__salt_digest of its tenant's salt; zeros in an image of what is wanted: anybody's (the key says whose) */
 
     /* what may use it */
     uint8_t model[32];    /* fingerprint */

@@ -22,6 +22,8 @@ typedef struct pc__payload_ops {
     /* All blocks are written. May replace the payload. On failure the payload stays to be released. */
     pc_status (*finish)(void *owner, const pc__image *image, void **payload);
     void (*wipe)(void *owner, void *payload); /* overwrites the states; nobody reads them any more */
+    /* The payload as a host sees it, all but tokens and lossy; pointers are borrowed from the payload. NULL, PC_ERR_UNSUPPORTED: it shows it to nobody. */
+    pc_status (*raw)(void *owner, void *payload, pc_raw *raw);
 } pc__payload_ops;
 
 /* Segments of which a watcher holds the last reference, put there by whoever gave up the last but one. Nobody needs a lock for it. */

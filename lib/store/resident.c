@@ -1,374 +1,352 @@
-/* The tier in host memory. Eviction is GreedyDual-Size-Frequency (Cherkasova 1998): an entry is worth
- *     clock at its last use + uses * seconds to compute it / its bytes,
- * the cheapest goes first, and the clock moves up to what was evicted, so that old worth fades. Entries that somebody holds, or that
- * are pinned, stay: taking them out would free nothing. */
 #include "store/resident.h"
 
-#include <pthread.h>
+#include <math.h>
 #include <string.h>
 
-typedef struct entry {
-    pc__id key, content;
-    int has_content;
-    pc_segment *segment;
-    uint64_t bytes;
-    uint64_t uses;
-    uint64_t pins;
-    double cost_per_byte;
-    double worth;
-    size_t heap_index;
-    struct entry *next, *next_content; /* of the same bucket */
-} entry;
+#include "base/clock.h"
+#include "base/fail.h"
+#include "base/mem.h"
+#include "store/resident_body.h"
 
-struct pc__resident {
-    pc_allocator mem;
-    pthread_mutex_t lock;
-    uint64_t budget, bytes, pinned_bytes;
-    double clock;
-    entry **buckets, **content_buckets; /* [bucket_count], a power of two */
-    size_t bucket_count;
-    entry **heap; /* [count] the least worth first */
-    size_t count, capacity;
-    uint64_t stored, refused, evicted, removed;
-};
+/* ----------------------------------------------- after the lock is given back */
 
-static size_t bucket_of(const pc__resident *t, const pc__id *id)
+static void tell(const pc__resident *t, uint32_t kind, uint32_t reason, const pc__id *key, size_t tokens, uint64_t bytes)
 {
-    uint64_t low;
-    memcpy(&low, id->bytes, sizeof low); /* digests are uniform */
-    return (size_t)low & (t->bucket_count - 1);
+    pc_event event = {.struct_size = sizeof event, .kind = kind, .tier = PC_TIER_HOST, .reason = reason};
+    if (!t->options.event)
+        return;
+    event.tokens = tokens > UINT32_MAX ? UINT32_MAX : (uint32_t)tokens;
+    event.bytes = bytes;
+    memcpy(event.key, key->bytes, sizeof event.key);
+    t->options.event(t->options.user, &event);
 }
 
-static entry *find(const pc__resident *t, const pc__id *key)
+static void say_farewell(const pc__resident *t, const pc__entry *e)
 {
-    entry *e = t->bucket_count ? t->buckets[bucket_of(t, key)] : NULL;
-    while (e && !pc__id_equal(&e->key, key))
-        e = e->next;
-    return e;
+    pc__naming naming = {.key = e->item.key, .salt = &e->salt, .cost = e->item.cost, .ttl = e->ttl, .priority = e->item.priority};
+    naming.content = e->has_content ? &e->content : NULL;
+    naming.before = e->item.has_before ? &e->item.before : NULL;
+    if (e->gone == PC_EVENT_EVICT && t->options.evicting)
+        t->options.evicting(t->options.user, &naming, e->segment);
+    tell(t, e->gone, PC_REASON_NONE, &e->item.key, e->segment->tokens, e->item.bytes);
 }
 
-static void heap_set(pc__resident *t, size_t i, entry *e)
+static void free_entry(const pc_allocator *mem, pc__entry *e)
 {
-    t->heap[i] = e;
-    e->heap_index = i;
+    if (!e)
+        return;
+    pc__segment_unref(e->segment);
+    pc__free(mem, e);
 }
 
-static void heap_fix(pc__resident *t, size_t i)
+/* Gives the lock back, lets go what is gone, tells how many bytes are taken now if that has changed. */
+static void leave(pc__resident *t, pc__entry *gone)
 {
-    entry *e = t->heap[i];
-    for (; i && t->heap[(i - 1) / 2]->worth > e->worth; i = (i - 1) / 2)
-        heap_set(t, i, t->heap[(i - 1) / 2]);
-    for (size_t child = 2 * i + 1; child < t->count; child = 2 * i + 1) {
-        if (child + 1 < t->count && t->heap[child + 1]->worth < t->heap[child]->worth)
-            child++;
-        if (t->heap[child]->worth >= e->worth)
-            break;
-        heap_set(t, i, t->heap[child]);
-        i = child;
+    uint64_t now = pc__resident_used(t);
+    int has_changed = now != t->told;
+    t->told = now;
+    pthread_mutex_unlock(&t->lock);
+    for (pc__entry *next; gone; gone = next) {
+        next = gone->next;
+        say_farewell(t, gone);
+        free_entry(&t->mem, gone);
     }
-    heap_set(t, i, e);
+    if (has_changed && t->options.bytes)
+        t->options.bytes(t->options.user, PC_TIER_HOST, now, t->options.budget);
 }
 
-static void heap_remove(pc__resident *t, entry *e)
+/* ------------------------------------------------------------- get and put */
+
+static int has_tokens(const pc_segment *segment, const int32_t *tokens, size_t count)
 {
-    size_t i = e->heap_index;
-    entry *last = t->heap[--t->count];
-    if (last != e) {
-        heap_set(t, i, last);
-        heap_fix(t, i);
-    }
+    return segment->tokens == count && (!count || !memcmp(segment->token_ids, tokens, count * sizeof *tokens));
 }
 
-static void touch(pc__resident *t, entry *e)
+static int is_expired(const pc__entry *e, double now)
 {
-    e->uses++;
-    e->worth = t->clock + (double)e->uses * e->cost_per_byte;
-    heap_fix(t, e->heap_index);
-}
-
-static pc_status grow_buckets(pc__resident *t)
-{
-    size_t count = t->bucket_count ? t->bucket_count * 2 : 64;
-    entry **buckets, **contents;
-    if (t->count < t->bucket_count)
-        return PC_OK;
-    buckets = pc__calloc(&t->mem, count, sizeof(*buckets));
-    contents = pc__calloc(&t->mem, count, sizeof(*contents));
-    if (!buckets || !contents) {
-        pc__free(&t->mem, buckets);
-        pc__free(&t->mem, contents);
-        return t->bucket_count ? PC_OK : PC_ERR_NOMEM; /* longer chains are no error */
-    }
-    pc__free(&t->mem, t->buckets);
-    pc__free(&t->mem, t->content_buckets);
-    t->buckets = buckets;
-    t->content_buckets = contents;
-    t->bucket_count = count;
-    for (size_t i = 0; i < t->count; i++) {
-        entry *e = t->heap[i], **at = &buckets[bucket_of(t, &e->key)];
-        e->next = *at;
-        *at = e;
-        if (e->has_content) {
-            at = &contents[bucket_of(t, &e->content)];
-            e->next_content = *at;
-            *at = e;
-        }
-    }
-    return PC_OK;
-}
-
-/* Out of the table and the heap; its reference is the caller's. */
-static void unlink_entry(pc__resident *t, entry *e)
-{
-    entry **at = &t->buckets[bucket_of(t, &e->key)];
-    while (*at != e)
-        at = &(*at)->next;
-    *at = e->next;
-    if (e->has_content) {
-        at = &t->content_buckets[bucket_of(t, &e->content)];
-        while (*at != e)
-            at = &(*at)->next_content;
-        *at = e->next_content;
-    }
-    heap_remove(t, e);
-    t->bytes -= e->bytes;
-}
-
-static int may_leave(const entry *e)
-{
-    return !e->pins && pc__segment_is_single(e->segment);
-}
-
-static int leaves_room(const pc__resident *t, uint64_t need)
-{
-    return need <= t->budget && t->bytes <= t->budget - need;
-}
-
-/* Takes the least worth entries out until `need` bytes fit, onto *victims. All or none. */
-static int make_room(pc__resident *t, uint64_t need, entry **victims)
-{
-    uint64_t free_bytes = 0, have = t->budget - t->bytes;
-    size_t pick;
-    if (leaves_room(t, need))
-        return 1;
-    if (need > t->budget)
-        return 0;
-    for (size_t i = 0; i < t->count && have + free_bytes < need; i++)
-        free_bytes += may_leave(t->heap[i]) ? t->heap[i]->bytes : 0;
-    if (have + free_bytes < need)
-        return 0;
-    while (!leaves_room(t, need)) {
-        entry *least = NULL;
-        if (may_leave(t->heap[0])) {
-            least = t->heap[0];
-        } else { /* the top is in use: look for the least among the others */
-            for (pick = 1; pick < t->count; pick++)
-                if (may_leave(t->heap[pick]) && (!least || t->heap[pick]->worth < least->worth))
-                    least = t->heap[pick];
-        }
-        if (!least)
-            return 0; /* cannot be: references only grow through us or through their holders */
-        t->clock = least->worth > t->clock ? least->worth : t->clock;
-        unlink_entry(t, least);
-        t->evicted++;
-        least->next = *victims;
-        *victims = least;
-    }
-    return 1;
-}
-
-static void release_all(pc__resident *t, entry *list)
-{
-    while (list) {
-        entry *next = list->next;
-        pc__segment_unref(list->segment);
-        pc__free(&t->mem, list);
-        list = next;
-    }
-}
-
-static void insert(pc__resident *t, entry *e)
-{
-    entry **at = &t->buckets[bucket_of(t, &e->key)];
-    e->next = *at;
-    *at = e;
-    if (e->has_content) {
-        at = &t->content_buckets[bucket_of(t, &e->content)];
-        e->next_content = *at;
-        *at = e;
-    }
-    e->worth = t->clock + e->cost_per_byte;
-    heap_set(t, t->count++, e);
-    heap_fix(t, t->count - 1);
-    t->bytes += e->bytes;
-    t->stored++;
+    return e->ttl > 0 && !e->pins && e->expires <= now;
 }
 
 pc_status pc__resident_get(pc__resident *t, const pc__id *key, const int32_t *tokens, size_t count, pc_segment **out, uint32_t *reason)
 {
-    pc_status status = PC_MISS;
-    entry *e;
+    pc__entry *gone = NULL, *e;
+    uint64_t bytes = 0;
     *out = NULL;
     *reason = PC_REASON_FIRST_USE;
     pthread_mutex_lock(&t->lock);
-    e = find(t, key);
-    if (e && e->segment->tokens == count && !(count && memcmp(e->segment->token_ids, tokens, count * sizeof *tokens))) {
-        *out = pc__segment_ref(e->segment);
-        touch(t, e);
-        status = PC_OK;
+    e = pc__resident_find(t, key);
+    if (e && e->ttl > 0) {
+        double now = pc__now();
+        pc__pins_end(t, now);
+        if (is_expired(e, now)) {
+            *reason = PC_REASON_EXPIRED;
+            pc__resident_take_out(t, e, PC_EVENT_REMOVE, &gone);
+            e = NULL;
+        } else {
+            e->expires = now + e->ttl;
+        }
     }
-    pthread_mutex_unlock(&t->lock);
-    return status;
+    if (e && has_tokens(e->segment, tokens, count)) {
+        *out = pc__resident_reference(t, e);
+        pc__worth_hit(&t->worth, &e->item);
+        *reason = PC_REASON_NONE;
+        bytes = e->item.bytes;
+    }
+    t->stats.lookups++;
+    t->stats.hits += *out != NULL;
+    t->stats.misses += *out == NULL;
+    leave(t, gone);
+    if (*out)
+        tell(t, PC_EVENT_HIT, PC_REASON_NONE, key, count, bytes);
+    return *out ? PC_OK : PC_MISS;
 }
 
-static entry *make_entry(pc__resident *t, const pc__naming *naming, pc_segment *segment)
+static void count_put(pc__resident *t, pc_status status, int was_known)
 {
-    entry *e = pc__calloc(&t->mem, 1, sizeof *e);
-    if (!e)
-        return NULL;
-    e->key = naming->key;
-    e->has_content = naming->content != NULL;
-    if (naming->content)
-        e->content = *naming->content;
-    e->segment = pc__segment_ref(segment);
-    e->bytes = segment->bytes + segment->tokens * sizeof *segment->token_ids + sizeof *segment + sizeof *e;
-    e->uses = 1;
-    e->cost_per_byte = (naming->cost > 0 ? naming->cost : 0) / (double)e->bytes;
-    return e;
+    t->stats.offered++;
+    if (status < 0)
+        t->stats.failed++;
+    else if (was_known)
+        t->stats.known++;
+    else if (status == PC_MISS)
+        t->stats.refused++;
+    else
+        t->stats.stored++;
 }
 
 pc_status pc__resident_put(pc__resident *t, const pc__naming *naming, pc_segment *segment, pc_segment **winner, uint32_t *reason)
 {
-    const pc__id *key = &naming->key;
-    entry *fresh = make_entry(t, naming, segment), *there, *victims = NULL;
+    pc__entry *fresh = pc__entry_new(t, naming, segment), *there = NULL, *gone = NULL;
     pc_status status = fresh ? PC_OK : PC_ERR_NOMEM;
+    uint64_t bytes = fresh ? fresh->item.bytes : 0;
+    *reason = PC_REASON_NONE;
     if (winner)
         *winner = NULL;
-    if (!fresh)
-        return status;
+    if (t->options.wipe)
+        atomic_store_explicit(&segment->wipe, 1, memory_order_relaxed);
     pthread_mutex_lock(&t->lock);
-    there = find(t, key);
-    if (!there) {
-        status = grow_buckets(t);
-        if (status >= 0)
-            status = pc__grow(&t->mem, (void **)&t->heap, &t->capacity, t->count + 1, sizeof(*t->heap));
-        if (status >= 0 && !make_room(t, fresh->bytes, &victims)) {
-            t->refused++;
-            status = PC_MISS;
-            *reason = PC_REASON_NO_ROOM;
-        }
-        if (status == PC_OK) {
-            insert(t, fresh);
-            there = fresh;
-            fresh = NULL;
-        }
+    pc__resident_keep_time(t, &gone);
+    pc__resident_take_releases(t);
+    if (fresh) {
+        there = pc__resident_find(t, &naming->key);
+        if (!there)
+            status = pc__resident_bring_in(t, fresh, &gone, reason);
+        if (status == PC_OK && winner)
+            *winner = there ? pc__resident_reference(t, there) : pc__segment_ref(segment);
     }
-    if (there && winner)
-        *winner = pc__segment_ref(there->segment);
-    pthread_mutex_unlock(&t->lock);
-    if (fresh)
-        fresh->next = NULL;
-    release_all(t, fresh);
-    release_all(t, victims);
+    count_put(t, status, there != NULL);
+    leave(t, gone);
+    if (there || status != PC_OK)
+        free_entry(&t->mem, fresh);
+    if (status != PC_OK)
+        tell(t, PC_EVENT_STORE_FAILED, *reason, &naming->key, segment->tokens, bytes);
+    else if (!there)
+        tell(t, PC_EVENT_STORE, PC_REASON_NONE, &naming->key, segment->tokens, bytes);
     return status;
 }
+
+/* ------------------------------------------------------- room without an entry */
+
+static int has_room(const pc__resident *t, uint64_t bytes)
+{
+    uint64_t used = pc__resident_used(t), budget = t->options.budget;
+    return used <= budget && bytes <= budget - used;
+}
+
+static uint32_t take(pc__resident *t, const pc__naming *naming, uint64_t bytes, int free_only)
+{
+    pc__entry *gone = NULL, *picked = NULL;
+    pc__tenant *tenant;
+    uint32_t reason = PC_REASON_NONE;
+    pthread_mutex_lock(&t->lock);
+    pc__resident_keep_time(t, &gone);
+    tenant = naming ? pc__tenant_find(t, naming->salt ? naming->salt : &t->options.salt) : NULL;
+    if (tenant && tenant->quota && bytes > tenant->quota)
+        reason = PC_REASON_QUOTA;
+    else if (free_only)
+        reason = has_room(t, bytes) ? PC_REASON_NONE : PC_REASON_NO_ROOM;
+    else {
+        pc__resident_take_releases(t);
+        reason = pc__resident_make_room(t, bytes, naming ? naming->priority : INT32_MAX, NULL, &picked);
+        pc__resident_evict(t, picked, &gone);
+    }
+    t->taken += reason ? 0 : bytes;
+    leave(t, gone);
+    return reason;
+}
+
+pc_status pc__resident_take_for(pc__resident *t, const pc__naming *naming, uint64_t bytes, int free_only, uint32_t *reason)
+{
+    uint32_t why = take(t, naming, bytes, free_only);
+    if (reason)
+        *reason = why;
+    return why ? PC_MISS : PC_OK;
+}
+
+pc_status pc__resident_take(pc__resident *t, uint64_t bytes, int free_only)
+{
+    return take(t, NULL, bytes, free_only) ? PC_MISS : PC_OK;
+}
+
+void pc__resident_give(pc__resident *t, uint64_t bytes)
+{
+    pthread_mutex_lock(&t->lock);
+    t->taken -= bytes < t->taken ? bytes : t->taken;
+    leave(t, NULL);
+}
+
+/* ------------------------------------------------------------ what is there */
 
 int pc__resident_knows(pc__resident *t, const pc__id *content)
 {
-    entry *e;
+    pc__link *link;
     pthread_mutex_lock(&t->lock);
-    e = t->bucket_count ? t->content_buckets[bucket_of(t, content)] : NULL;
-    while (e && !pc__id_equal(&e->content, content))
-        e = e->next_content;
+    link = pc__table_find(&t->contents, pc__id_hash(content));
+    while (link && !pc__id_equal(&PC__AROUND(link, pc__entry, by_content)->content, content))
+        link = pc__table_again(link);
     pthread_mutex_unlock(&t->lock);
-    return e != NULL;
-}
-
-static pc_status pin(pc__resident *t, const pc__id *key, int by)
-{
-    pc_status status = PC_OK;
-    entry *e;
-    pthread_mutex_lock(&t->lock);
-    e = find(t, key);
-    if (!e) {
-        status = PC_MISS;
-    } else if (by > 0) {
-        t->pinned_bytes += e->pins++ ? 0 : e->bytes;
-    } else if (!e->pins) {
-        status = pc__fail(PC_ERR_STATE, "cache: a segment that is not pinned cannot be unpinned");
-    } else {
-        t->pinned_bytes -= --e->pins ? 0 : e->bytes;
-    }
-    pthread_mutex_unlock(&t->lock);
-    return status;
-}
-
-void pc__resident_clear(pc__resident *t)
-{
-    entry *victims = NULL;
-    pthread_mutex_lock(&t->lock);
-    for (size_t b = 0; b < t->bucket_count; b++)
-        for (entry *e = t->buckets[b], *next; e; e = next) {
-            next = e->next;
-            if (!may_leave(e))
-                continue;
-            unlink_entry(t, e);
-            t->removed++;
-            e->next = victims;
-            victims = e;
-        }
-    pthread_mutex_unlock(&t->lock);
-    release_all(t, victims);
-}
-
-void pc__resident_stats(pc__resident *t, pc_tier_stats *stats)
-{
-    pthread_mutex_lock(&t->lock);
-    stats->stored += t->stored;
-    stats->refused += t->refused;
-    stats->evicted += t->evicted;
-    stats->removed += t->removed;
-    stats->resident += t->count;
-    stats->resident_bytes += t->bytes;
-    stats->pinned_bytes += t->pinned_bytes;
-    stats->budget_bytes += t->budget;
-    pthread_mutex_unlock(&t->lock);
+    return link != NULL;
 }
 
 int pc__resident_has(pc__resident *t, const pc__id *key)
 {
+    pc__entry *e;
     int there;
     pthread_mutex_lock(&t->lock);
-    there = find(t, key) != NULL;
+    e = pc__resident_find(t, key);
+    there = e && (e->ttl <= 0 || !is_expired(e, pc__now()));
     pthread_mutex_unlock(&t->lock);
     return there;
 }
 
 pc_status pc__resident_pin(pc__resident *t, const pc__id *key, uint64_t owner, double seconds)
 {
-    (void)owner;
-    (void)seconds;
-    return pin(t, key, 1);
+    pc_status status = PC_MISS;
+    pc__entry *gone = NULL, *e;
+    pthread_mutex_lock(&t->lock);
+    pc__resident_keep_time(t, &gone);
+    e = pc__resident_find(t, key);
+    if (e)
+        status = pc__pins_set(t, e, owner, seconds > 0 ? pc__now() + seconds : (double)INFINITY);
+    leave(t, gone);
+    return status;
 }
 
 pc_status pc__resident_unpin(pc__resident *t, const pc__id *key, uint64_t owner)
 {
-    (void)owner;
-    return pin(t, key, -1);
+    pc_status status = PC_MISS;
+    pc__entry *gone = NULL, *e;
+    pthread_mutex_lock(&t->lock);
+    e = pc__resident_find(t, key);
+    if (e)
+        status = pc__pins_take_off(t, e, owner);
+    pc__resident_keep_time(t, &gone);
+    leave(t, gone);
+    if (e && status == PC_MISS && owner == PC__PIN_INTERNAL)
+        status = pc__fail(PC_ERR_STATE, "cache: a segment that is not pinned cannot be unpinned");
+    return status;
 }
+
+void pc__resident_unpin_owner(pc__resident *t, uint64_t owner)
+{
+    pc__entry *gone = NULL;
+    pthread_mutex_lock(&t->lock);
+    pc__pins_take_off_owner(t, owner);
+    pc__resident_keep_time(t, &gone);
+    leave(t, gone);
+}
+
+pc_status pc__resident_set_quota(pc__resident *t, const pc__id *salt, uint64_t bytes)
+{
+    pc__entry *gone = NULL, *picked = NULL;
+    pc__tenant *tenant;
+    pc_status status = PC_ERR_NOMEM;
+    pthread_mutex_lock(&t->lock);
+    tenant = pc__tenant_need(t, salt);
+    if (tenant && pc__worth_order_group(&t->worth, &tenant->group) == PC_OK) {
+        tenant->quota = bytes;
+        status = PC_OK;
+        pc__resident_take_releases(t);
+        pc__resident_shrink(t, tenant, &picked);
+        pc__resident_evict(t, picked, &gone);
+    }
+    pc__tenant_drop(t, tenant);
+    leave(t, gone);
+    return status;
+}
+
+void pc__resident_clear(pc__resident *t)
+{
+    pc__entry *gone = NULL;
+    pthread_mutex_lock(&t->lock);
+    pc__resident_take_releases(t);
+    for (pc__worth_item *item = pc__worth_next(&t->worth, NULL), *next; item; item = next) {
+        next = pc__worth_next(&t->worth, item);
+        if (!item->holds)
+            pc__resident_take_out(t, PC__AROUND(item, pc__entry, item), PC_EVENT_REMOVE, &gone);
+    }
+    leave(t, gone);
+}
+
+void pc__resident_sweep(pc__resident *t)
+{
+    pc__entry *gone = NULL;
+    pthread_mutex_lock(&t->lock);
+    pc__resident_keep_time(t, &gone);
+    leave(t, gone);
+}
+
+void pc__resident_stats(pc__resident *t, pc_tier_stats *stats)
+{
+    pthread_mutex_lock(&t->lock);
+    stats->offered += t->stats.offered;
+    stats->stored += t->stats.stored;
+    stats->known += t->stats.known;
+    stats->refused += t->stats.refused;
+    stats->failed += t->stats.failed;
+    stats->evicted += t->stats.evicted;
+    stats->removed += t->stats.removed;
+    stats->resident += t->worth.items.count;
+    stats->resident_bytes += pc__resident_used(t);
+    stats->pinned_bytes += t->pins.bytes;
+    stats->budget_bytes += t->options.budget;
+    stats->staging_bytes += t->taken;
+    stats->lookups += t->stats.lookups;
+    stats->hits += t->stats.hits;
+    stats->misses += t->stats.misses;
+    pthread_mutex_unlock(&t->lock);
+}
+
+/* ----------------------------------------------------------- life of the tier */
 
 void pc__resident_free(pc__resident *t)
 {
+    pc__entry *gone = NULL;
+    pc_allocator mem;
     if (!t)
         return;
-    pc_allocator mem = t->mem;
-    for (size_t i = 0; i < t->count; i++) {
-        pc__segment_unref(t->heap[i]->segment);
-        pc__free(&mem, t->heap[i]);
+    mem = t->mem;
+    pthread_mutex_lock(&t->lock);
+    for (pc__worth_item *item = pc__worth_next(&t->worth, NULL), *next; item; item = next) {
+        next = pc__worth_next(&t->worth, item);
+        pc__resident_take_out(t, PC__AROUND(item, pc__entry, item), PC_EVENT_REMOVE, &gone);
     }
-    pc__free(&mem, t->heap);
-    pc__free(&mem, t->buckets);
-    pc__free(&mem, t->content_buckets);
+    for (pc__link *link = pc__table_next(&t->tenants, NULL), *next; link; link = next) {
+        pc__tenant *tenant = PC__AROUND(link, pc__tenant, by_salt);
+        next = pc__table_next(&t->tenants, link);
+        tenant->quota = 0;
+        pc__tenant_drop(t, tenant);
+    }
+    pthread_mutex_unlock(&t->lock);
+    for (pc__entry *next; gone; gone = next) { /* nobody is told: it is the host's own doing */
+        next = gone->next;
+        free_entry(&mem, gone);
+    }
+    pc__worth_free(&t->worth);
+    pc__pins_free(&t->pins, &mem);
+    pc__table_free(&t->contents, &mem);
+    pc__table_free(&t->tenants, &mem);
+    pc__heap_free(&t->expiries, &mem);
     pthread_mutex_destroy(&t->lock);
     pc__free(&mem, t);
 }
@@ -380,7 +358,9 @@ pc_status pc__resident_new(pc__resident **out, const pc_allocator *mem, const pc
     if (!t)
         return PC_ERR_NOMEM;
     t->mem = *mem;
-    t->budget = options->budget;
+    t->worth.mem = *mem;
+    t->options = *options;
+    atomic_init(&t->releases.first, NULL);
     pthread_mutex_init(&t->lock, NULL);
     *out = t;
     return PC_OK;

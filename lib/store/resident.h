@@ -1,5 +1,6 @@
 /* The tier HOST: segments in memory, as they are used. Locks itself; releases segments, and tells what happened, only after it has unlocked, because
- * both may call the host. */
+ * both may call the host. What goes first is decided by store/worth.h: entries that somebody holds or pins stay, and so does what they saw; nothing gives
+ * way to what has a lower priority; a tenant over its quota makes room among its own entries. Pinned entries do not expire. */
 #ifndef PC_STORE_RESIDENT_H
 #define PC_STORE_RESIDENT_H
 
@@ -42,6 +43,9 @@ pc_status pc__resident_put(pc__resident *resident, const pc__naming *naming, pc_
 /* Room for something that is being loaded, before its memory is taken: counts against the budget, evicts as a put would. PC_MISS: there is none.
  * `free_only`: takes free room, evicts nothing. Given back by pc__resident_give, at the latest right before the put. */
 pc_status pc__resident_take(pc__resident *resident, uint64_t bytes, int free_only);
+/* The same for something whose name is known: nothing of a higher priority is evicted for it, and what is larger than its tenant's quota is refused.
+ * *reason (may be NULL): PC_REASON_NO_ROOM or PC_REASON_QUOTA. */
+pc_status pc__resident_take_for(pc__resident *resident, const pc__naming *naming, uint64_t bytes, int free_only, uint32_t *reason);
 void pc__resident_give(pc__resident *resident, uint64_t bytes);
 int pc__resident_knows(pc__resident *resident, const pc__id *content);
 int pc__resident_has(pc__resident *resident, const pc__id *key); /* counts nothing */

@@ -1,0 +1,274 @@
+#include "store/worth.h"
+
+#include "base/mem.h"
+
+struct pc__family {
+    pc__link by_id;
+    pc__id id;
+    pc__worth_item *seen; /* the item that they saw; NULL: it is not here */
+    size_t members;
+    size_t count; /* of them: not picked */
+    size_t held;  /* of those: held, or seen by one that is */
+};
+
+static pc__family *find_family(const pc__worth *w, const pc__id *id)
+{
+    for (pc__link *l = pc__table_find(&w->families, pc__id_hash(id)); l; l = pc__table_again(l))
+        if (pc__id_equal(&PC__AROUND(l, pc__family, by_id)->id, id))
+            return PC__AROUND(l, pc__family, by_id);
+    return NULL;
+}
+
+pc__worth_item *pc__worth_find(const pc__worth *w, const pc__id *key)
+{
+    for (pc__link *l = pc__table_find(&w->items, pc__id_hash(key)); l; l = pc__table_again(l))
+        if (pc__id_equal(&PC__AROUND(l, pc__worth_item, by_key)->key, key))
+            return PC__AROUND(l, pc__worth_item, by_key);
+    return NULL;
+}
+
+pc__worth_item *pc__worth_next(const pc__worth *w, const pc__worth_item *item)
+{
+    pc__link *link = pc__table_next(&w->items, item ? &item->by_key : NULL);
+    return link ? PC__AROUND(link, pc__worth_item, by_key) : NULL;
+}
+
+/* ------------------------------------------------------------------ order */
+
+static void enter(pc__worth *w, pc__worth_item *item)
+{
+    if (item->holds || (item->seen_by && item->seen_by->count))
+        return;
+    pc__heap_add(&w->order, &item->place, item->priority, item->score);
+    if (item->group && item->group->is_ordered)
+        pc__heap_add(&item->group->order, &item->group_place, item->priority, item->score);
+}
+
+static void leave(pc__worth *w, pc__worth_item *item)
+{
+    pc__heap_remove(&w->order, &item->place);
+    if (item->group)
+        pc__heap_remove(&item->group->order, &item->group_place);
+}
+
+pc__worth_item *pc__worth_least(const pc__worth *w, const pc__worth_group *group)
+{
+    const pc__heap *order = group ? &group->order : &w->order;
+    if (!order->count)
+        return NULL;
+    return group ? PC__AROUND(order->slots[0].node, pc__worth_item, group_place)
+                 : PC__AROUND(order->slots[0].node, pc__worth_item, place);
+}
+
+pc_status pc__worth_order_group(pc__worth *w, pc__worth_group *group)
+{
+    if (group->is_ordered)
+        return PC_OK;
+    if (pc__heap_reserve(&group->order, &w->mem, group->items) < 0)
+        return PC_ERR_NOMEM;
+    group->is_ordered = 1;
+    for (size_t i = 0; i < w->order.count; i++) {
+        pc__worth_item *item = PC__AROUND(w->order.slots[i].node, pc__worth_item, place);
+        if (item->group == group)
+            pc__heap_add(&group->order, &item->group_place, item->priority, item->score);
+    }
+    return PC_OK;
+}
+
+/* ------------------------------------------------------------------ holds */
+
+static int is_held(const pc__worth_item *item)
+{
+    return item->holds || (item->seen_by && item->seen_by->held);
+}
+
+/* An item's is_held has become `held`: tells it to what it saw, and so on as long as that changes too. */
+static void spread(pc__worth *w, pc__worth_item *item, int held)
+{
+    for (;;) {
+        pc__family *saw = item->saw;
+        int before;
+        w->held_bytes += held ? item->bytes : -item->bytes;
+        if (item->group)
+            item->group->held_bytes += held ? item->bytes : -item->bytes;
+        if (!saw)
+            return;
+        before = saw->seen && is_held(saw->seen);
+        saw->held += held ? 1 : (size_t)-1;
+        if (!saw->seen || is_held(saw->seen) == before)
+            return;
+        item = saw->seen;
+    }
+}
+
+void pc__worth_hold(pc__worth *w, pc__worth_item *item)
+{
+    int before = is_held(item);
+    leave(w, item);
+    item->holds++;
+    if (!before)
+        spread(w, item, 1);
+}
+
+void pc__worth_drop(pc__worth *w, pc__worth_item *item)
+{
+    item->holds--;
+    if (!is_held(item))
+        spread(w, item, 0);
+    enter(w, item);
+}
+
+/* ------------------------------------------------------------------ worth */
+
+static double worth_of(const pc__worth *w, const pc__worth_item *item)
+{
+    return w->clock + item->uses * (item->cost > 0 ? item->cost : 0) / (double)(item->bytes ? item->bytes : 1);
+}
+
+void pc__worth_hit(pc__worth *w, pc__worth_item *item)
+{
+    int is_candidate = item->place.place != 0;
+    item->uses++;
+    item->score = worth_of(w, item);
+    if (is_candidate)
+        enter(w, item);
+}
+
+/* ---------------------------------------------------------- coming, going */
+
+/* Whether making `item` see what it saw would close a ring, which only names made by hand can. */
+static int closes_ring(const pc__worth *w, const pc__worth_item *item)
+{
+    const pc__worth_item *up = item->seen_by ? pc__worth_find(w, &item->before) : NULL;
+    if (pc__id_equal(&item->key, &item->before))
+        return 1;
+    while (up && up->saw && up->saw != item->seen_by)
+        up = up->saw->seen;
+    return up && up->saw;
+}
+
+static pc__family *join_family(pc__worth *w, pc__worth_item *item)
+{
+    pc__family *f = find_family(w, &item->before);
+    if (!f) {
+        f = pc__table_reserve(&w->families, &w->mem) < 0 ? NULL : pc__calloc(&w->mem, 1, sizeof *f);
+        if (!f)
+            return NULL;
+        f->id = item->before;
+        f->seen = pc__worth_find(w, &item->before);
+        if (f->seen)
+            f->seen->seen_by = f;
+        pc__table_add(&w->families, &f->by_id, pc__id_hash(&f->id));
+    }
+    f->members++;
+    return f;
+}
+
+static void leave_family(pc__worth *w, pc__family *f)
+{
+    if (--f->members)
+        return;
+    if (f->seen)
+        f->seen->seen_by = NULL;
+    pc__table_remove(&w->families, &f->by_id);
+    pc__free(&w->mem, f);
+}
+
+/* What it saw is no candidate any more. */
+static void attach(pc__worth *w, pc__worth_item *item)
+{
+    if (!item->saw)
+        return;
+    item->saw->count++;
+    if (item->saw->seen)
+        leave(w, item->saw->seen);
+}
+
+static void detach(pc__worth *w, pc__worth_item *item)
+{
+    if (item->saw && !--item->saw->count && item->saw->seen)
+        enter(w, item->saw->seen);
+}
+
+pc_status pc__worth_add(pc__worth *w, pc__worth_item *item)
+{
+    size_t in_group = item->group && item->group->is_ordered ? item->group->items + 1 : 0;
+    item->saw = NULL;
+    item->seen_by = find_family(w, &item->key);
+    if (pc__table_reserve(&w->items, &w->mem) < 0 || pc__heap_reserve(&w->order, &w->mem, w->items.count + 1) < 0
+        || (in_group && pc__heap_reserve(&item->group->order, &w->mem, in_group) < 0))
+        return PC_ERR_NOMEM;
+    if (item->has_before && !closes_ring(w, item)) {
+        item->saw = join_family(w, item);
+        if (!item->saw)
+            return PC_ERR_NOMEM;
+    }
+    if (item->seen_by)
+        item->seen_by->seen = item;
+    pc__table_add(&w->items, &item->by_key, pc__id_hash(&item->key));
+    w->bytes += item->bytes;
+    if (item->group) {
+        item->group->items++;
+        item->group->bytes += item->bytes;
+    }
+    item->uses = 1;
+    item->score = worth_of(w, item);
+    attach(w, item);
+    if (is_held(item))
+        spread(w, item, 1);
+    enter(w, item);
+    return PC_OK;
+}
+
+/* One that is in no order and counts for nothing it saw. */
+static void forget(pc__worth *w, pc__worth_item *item)
+{
+    pc__table_remove(&w->items, &item->by_key);
+    if (item->seen_by)
+        item->seen_by->seen = NULL;
+    if (item->saw)
+        leave_family(w, item->saw);
+    w->bytes -= item->bytes;
+    if (item->group) {
+        item->group->items--;
+        item->group->bytes -= item->bytes;
+    }
+}
+
+void pc__worth_remove(pc__worth *w, pc__worth_item *item)
+{
+    leave(w, item);
+    if (is_held(item))
+        spread(w, item, 0);
+    detach(w, item);
+    forget(w, item);
+}
+
+void pc__worth_pick(pc__worth *w, pc__worth_item *item)
+{
+    leave(w, item);
+    detach(w, item);
+}
+
+void pc__worth_put_back(pc__worth *w, pc__worth_item *item)
+{
+    attach(w, item);
+    enter(w, item);
+}
+
+void pc__worth_evict(pc__worth *w, pc__worth_item *item)
+{
+    w->clock = item->score > w->clock ? item->score : w->clock;
+    forget(w, item);
+}
+
+void pc__worth_free(pc__worth *w)
+{
+    for (pc__link *l = pc__table_next(&w->families, NULL), *next; l; l = next) {
+        next = pc__table_next(&w->families, l);
+        pc__free(&w->mem, PC__AROUND(l, pc__family, by_id));
+    }
+    pc__table_free(&w->families, &w->mem);
+    pc__table_free(&w->items, &w->mem);
+    pc__heap_free(&w->order, &w->mem);
+}

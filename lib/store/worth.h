@@ -1,0 +1,77 @@
+/* What a tier keeps and what it gives up first; shared by HOST, PACKED and DISK.
+ *
+ * An item is worth clock at its last use + uses * seconds to make it / bytes (GreedyDual-Size-Frequency, Cherkasova 1998): the least worth goes
+ * first, and the clock moves up to what went, so that old worth fades.
+ *
+ * Chains. An item that saw another one (`before`) can be used only behind it, so the tail of a chain goes first: an item is no candidate as
+ * long as one that saw it is there. It does not matter in which order they come.
+ *
+ * Holds. Who pins an item, or has its memory in use, holds it: then neither it nor what it saw is a candidate. So the heap has candidates only, the least worth
+ * on top, and how many bytes could be freed at all is known at any time. All is O(log n); holding and dropping may walk up the chain.
+ *
+ * Nothing here locks. */
+#ifndef PC_STORE_WORTH_H
+#define PC_STORE_WORTH_H
+
+#include "store/heap.h"
+#include "store/table.h"
+
+typedef struct pc__family pc__family; /* those that saw the same item */
+
+/* A share of the items (one tenant's) that is also kept in order for itself, once pc__worth_order_group was called. Zero-initialised. */
+typedef struct pc__worth_group {
+    pc__heap order;
+    int is_ordered;
+    size_t items;
+    uint64_t bytes, held_bytes;
+} pc__worth_group;
+
+typedef struct pc__worth_item {
+    /* set by the owner before pc__worth_add, never changed after */
+    pc__id key;
+    pc__id before;
+    uint32_t has_before;
+    int32_t priority; /* the lower goes first, whatever it is worth */
+    uint64_t bytes;
+    double cost;      /* seconds to make it anew */
+    pc__worth_group *group; /* or NULL */
+    uint32_t holds;   /* reasons to stay that there are from the start; later on by pc__worth_hold */
+    /* of worth.c */
+    uint32_t uses;
+    double score;
+    pc__heap_node place, group_place;
+    pc__link by_key;
+    pc__family *seen_by; /* those that saw this one; NULL: nobody */
+    pc__family *saw;     /* this one's `before`; NULL: nothing */
+} pc__worth_item;
+
+typedef struct pc__worth { /* zero-initialised but for mem: empty */
+    pc_allocator mem;
+    pc__table items, families;
+    pc__heap order;
+    uint64_t bytes;      /* of all items */
+    uint64_t held_bytes; /* of those that are held, or seen by one that is */
+    double clock;
+} pc__worth;
+
+void pc__worth_free(pc__worth *worth); /* the items are not its own */
+pc__worth_item *pc__worth_find(const pc__worth *worth, const pc__id *key);
+/* PC_ERR_NOMEM: nothing has changed. The key must not be there yet. */
+pc_status pc__worth_add(pc__worth *worth, pc__worth_item *item);
+void pc__worth_hit(pc__worth *worth, pc__worth_item *item); /* it was used */
+void pc__worth_hold(pc__worth *worth, pc__worth_item *item);
+void pc__worth_drop(pc__worth *worth, pc__worth_item *item); /* undoes a hold */
+pc_status pc__worth_order_group(pc__worth *worth, pc__worth_group *group);
+
+/* The candidate that goes first, of all or of a group; NULL: there is none. */
+pc__worth_item *pc__worth_least(const pc__worth *worth, const pc__worth_group *group);
+/* Takes a candidate out of the order, so that the next one (perhaps what it saw) stands first. It is still found by its key. Then either
+ * pc__worth_evict, or pc__worth_put_back as if nothing had been. */
+void pc__worth_pick(pc__worth *worth, pc__worth_item *item);
+void pc__worth_put_back(pc__worth *worth, pc__worth_item *item);
+void pc__worth_evict(pc__worth *worth, pc__worth_item *item); /* one that was picked is gone */
+/* Takes any item out, for another reason than room. */
+void pc__worth_remove(pc__worth *worth, pc__worth_item *item);
+pc__worth_item *pc__worth_next(const pc__worth *worth, const pc__worth_item *item); /* all: NULL starts (pc__table_next) */
+
+#endif

@@ -112,6 +112,7 @@ static pc_status new_empty(pc__kv **out, const pc_allocator *mem, const pc__kv_s
     kv->mem = *mem;
     kv->shape = *shape;
     atomic_init(&kv->wipe, 0);
+    atomic_init(&kv->sizes, NULL);
     kv->layer = pc__calloc(mem, (size_t)shape->layers, sizeof *kv->layer);
     if (!kv->layer) {
         pc__kv_unref(kv);
@@ -187,6 +188,20 @@ pc_status pc__kv_adopt(pc__kv **out, const pc_allocator *mem, const pc__kv_shape
     return keep_or_drop(out, status);
 }
 
+const uint64_t *pc__kv_sizes(pc__kv *kv)
+{
+    size_t layers = (size_t)kv->shape.layers;
+    uint64_t *sizes = atomic_load_explicit(&kv->sizes, memory_order_acquire), *none = NULL;
+    if (sizes || !(sizes = pc__alloc(&kv->mem, layers * sizeof *sizes)))
+        return sizes;
+    for (size_t l = 0; l < layers; l++)
+        sizes[l] = pc__kv_layer_bytes(&kv->shape, kv->tokens);
+    if (atomic_compare_exchange_strong_explicit(&kv->sizes, &none, sizes, memory_order_acq_rel, memory_order_acquire))
+        return sizes;
+    pc__free(&kv->mem, sizes);
+    return none;
+}
+
 void pc__kv_wipe(pc__kv *kv)
 {
     atomic_store_explicit(&kv->wipe, 1, memory_order_relaxed);
@@ -242,6 +257,7 @@ void pc__kv_unref(pc__kv *kv)
     if (!own)
         kv->drop_lender(kv->lender);
     pc__free(&mem, kv->layer);
+    pc__free(&mem, atomic_load_explicit(&kv->sizes, memory_order_relaxed));
     pc__free(&mem, kv->relative);
     pc__free(&mem, kv);
 }

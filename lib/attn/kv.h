@@ -42,6 +42,7 @@ typedef struct pc__kv {
     int64_t *relative;   /* [capacity tokens] position of a token minus the run's start, ascending; NULL: 0, 1, 2 … */
     uint64_t regime;     /* frequency regime under which it was computed (0 where the model has only one) */
     int64_t origin;      /* where its start stood when it was computed (learned positions cannot leave it); 0 from pc__kv_new */
+    _Atomic(uint64_t *) sizes; /* pc__kv_sizes; NULL: nobody has asked */
     atomic_uint wipe;    /* its pages are overwritten before they are given back */
     void *lender;        /* whose memory the pages are; drop_lender NULL: our own */
     void (*drop_lender)(void *lender);
@@ -50,6 +51,7 @@ typedef struct pc__kv {
 size_t pc__kv_k_bytes(const pc__kv_shape *shape);    /* of the K block of a page */
 size_t pc__kv_page_bytes(const pc__kv_shape *shape); /* of one page of one head: K block + V block */
 size_t pc__kv_layer_bytes(const pc__kv_shape *shape, size_t tokens); /* of the pages of a layer that hold so many tokens; 0: too many */
+const uint64_t *pc__kv_sizes(pc__kv *kv); /* [layers] of each layer's pages in use, of a run that grows no more; NULL: out of memory */
 size_t pc__kv_bytes(const pc__kv *kv);               /* all that it holds; lent pages are not counted */
 
 int pc__kv_dtype_known(uint32_t dtype);

@@ -336,6 +336,34 @@ static void wipe(void *owner, void *payload)
         pc__kv_wipe(payload);
 }
 
+static pc_status show(void *owner, void *payload, pc_raw *raw)
+{
+    const pc_model *model = owner;
+    pc__kv *kv = payload;
+    pc__image image;
+    if (!model->native)
+        return pc__fail(PC_ERR_UNSUPPORTED, "the host's model keeps its states to itself");
+    set_model(&image, model);
+    raw->block_bytes = pc__kv_sizes(kv);
+    if (!raw->block_bytes)
+        return PC_ERR_NOMEM;
+    raw->model = model->info.fingerprint;
+    memcpy(raw->architecture, image.architecture, sizeof raw->architecture);
+    raw->position_scheme = image.position_scheme;
+    raw->layout = image.layout;
+    raw->lossy = kv->shape.dtype == PC_DTYPE_I8;
+    raw->dtype = kv->shape.dtype;
+    raw->layers = kv->shape.layers;
+    raw->kv_heads = kv->shape.kv_heads;
+    raw->k_dim = kv->shape.k_dim;
+    raw->v_dim = kv->shape.v_dim;
+    raw->regime = kv->regime;
+    raw->relative = kv->relative;
+    raw->blocks = (void *const *)(void *)kv->layer;
+    raw->block_count = (size_t)kv->shape.layers;
+    return PC_OK;
+}
+
 const pc__payload_ops pc__model_payload = {
     .release = release,
     .drop_owner = drop_model,
@@ -344,4 +372,5 @@ const pc__payload_ops pc__model_payload = {
     .adopt = adopt,
     .finish = finish,
     .wipe = wipe,
+    .raw = show,
 };

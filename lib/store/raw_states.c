@@ -1,0 +1,307 @@
+#include "store/raw_states.h"
+
+#include <string.h>
+
+#include "attn/kv.h"
+
+/* One block of memory holds this, the tables and, where we own them, the states. */
+typedef struct states {
+    pc_allocator mem;
+    pc__image image;       /* views into this block; names are not set */
+    uint8_t *own;          /* the states in our memory, each block on cache lines of its own; NULL: elsewhere */
+    size_t own_bytes;
+    atomic_uint wipe;
+    void (*release)(void *user); /* of elsewhere; may be NULL */
+    void *user;
+} states;
+
+static void free_states(void *owner, void *payload)
+{
+    states *s = payload;
+    pc_allocator mem = s->mem;
+    void (*release)(void *) = s->release;
+    void *user = s->user;
+    (void)owner;
+    if (s->own && atomic_load_explicit(&s->wipe, memory_order_relaxed))
+        memset(s->own, 0, s->own_bytes);
+    pc__free(&mem, s->own);
+    pc__free(&mem, s);
+    if (release)
+        release(user);
+}
+
+static void drop_context(void *owner)
+{
+    pc__context_unref(owner);
+}
+
+static size_t round_64(size_t size)
+{
+    return (size + 63) / 64 * 64;
+}
+
+/* Everything but the states: the tables of blocks are there, and empty. */
+static pc_status new_states(states **out, const pc_allocator *mem, const pc__image *image)
+{
+    size_t places = image->relative ? image->tokens : 0, blocks = image->block_count;
+    uint8_t **table;
+    uint64_t *sizes;
+    states *s = pc__calloc(mem, 1, sizeof *s + places * sizeof *image->relative + blocks * (sizeof *sizes + sizeof(*table)));
+    *out = s;
+    if (!s)
+        return PC_ERR_NOMEM;
+    s->mem = *mem;
+    atomic_init(&s->wipe, 0);
+    s->image = *image;
+    s->image.token_ids = NULL; /* the segment's */
+    sizes = (uint64_t *)(void *)(s + 1);
+    table = (uint8_t **)(void *)(sizes + blocks);
+    memcpy(sizes, image->block_bytes, blocks * sizeof *sizes);
+    s->image.block_bytes = sizes;
+    s->image.blocks = table;
+    if (places)
+        s->image.relative = memcpy(table + blocks, image->relative, places * sizeof *image->relative);
+    return PC_OK;
+}
+
+static void set_blocks(states *s, const void *const *blocks)
+{
+    memcpy((void *)(uintptr_t)s->image.blocks, blocks, s->image.block_count * sizeof *blocks);
+}
+
+static pc_status describe(void *owner, void *payload, pc__image *image, void **release_me)
+{
+    const states *s = payload;
+    (void)owner;
+    *release_me = NULL;
+    memcpy(image->model, s->image.model, sizeof image->model);
+    memcpy(image->architecture, s->image.architecture, sizeof image->architecture);
+    image->position_scheme = s->image.position_scheme;
+    image->dtype = s->image.dtype;
+    image->layout = s->image.layout;
+    image->regime = s->image.regime;
+    image->origin = s->image.origin;
+    image->layers = s->image.layers;
+    image->kv_heads = s->image.kv_heads;
+    image->k_dim = s->image.k_dim;
+    image->v_dim = s->image.v_dim;
+    image->tokens = s->image.tokens;
+    image->relative = s->image.relative;
+    image->block_count = s->image.block_count;
+    image->blocks = s->image.blocks;
+    image->block_bytes = s->image.block_bytes;
+    return PC_OK;
+}
+
+static pc_status states_bytes(const pc__image *image, size_t *total)
+{
+    *total = 0;
+    for (size_t b = 0; b < image->block_count; b++)
+        if (image->block_bytes[b] > SIZE_MAX / 2 || __builtin_add_overflow(*total, round_64((size_t)image->block_bytes[b]), total))
+            return pc__fail(PC_ERR_MISMATCH, "states of a record: block %zu of %llu bytes", b,
+                            (unsigned long long)image->block_bytes[b]);
+    return PC_OK;
+}
+
+static pc_status create(void *owner, const pc__image *image, void **payload, uint8_t **blocks)
+{
+    const pc_context *context = owner;
+    size_t total;
+    states *s;
+    uint8_t *at;
+    pc_status status = states_bytes(image, &total);
+    *payload = NULL;
+    if (status < 0 || (status = new_states(&s, &context->mem, image)) < 0)
+        return status;
+    s->own = at = pc__alloc_aligned(&context->mem, total, 64);
+    s->own_bytes = total;
+    if (!s->own) {
+        free_states(owner, s);
+        return PC_ERR_NOMEM;
+    }
+    for (size_t b = 0; b < image->block_count; b++)
+        blocks[b] = pc__carve(&at, (size_t)image->block_bytes[b]);
+    set_blocks(s, (const void *const *)blocks);
+    *payload = s;
+    return PC_OK;
+}
+
+static pc_status adopt(void *owner, const pc__image *image, const void *const *blocks, void *lender, void (*drop_lender)(void *lender),
+                       void **payload)
+{
+    const pc_context *context = owner;
+    states *s;
+    pc_status status = new_states(&s, &context->mem, image);
+    *payload = s;
+    if (status < 0)
+        return status;
+    set_blocks(s, blocks);
+    s->release = drop_lender;
+    s->user = lender;
+    return PC_OK;
+}
+
+/* All that is needed was there from the beginning. */
+static pc_status finish(void *owner, const pc__image *image, void **payload)
+{
+    (void)owner, (void)image, (void)payload;
+    return PC_OK;
+}
+
+/* What lies in a host's memory is its own affair. */
+static void wipe(void *owner, void *payload)
+{
+    (void)owner;
+    atomic_store_explicit(&((states *)payload)->wipe, 1, memory_order_relaxed);
+}
+
+static pc_status show(void *owner, void *payload, pc_raw *raw)
+{
+    const pc__image *i = &((states *)payload)->image;
+    (void)owner;
+    raw->model = i->model;
+    memcpy(raw->architecture, i->architecture, sizeof raw->architecture);
+    raw->position_scheme = i->position_scheme;
+    raw->dtype = i->dtype;
+    raw->layout = i->layout;
+    raw->layers = i->layers;
+    raw->kv_heads = i->kv_heads;
+    raw->k_dim = i->k_dim;
+    raw->v_dim = i->v_dim;
+    raw->regime = i->regime;
+    raw->relative = i->relative;
+    raw->blocks = (void *const *)(const void *)i->blocks;
+    raw->block_bytes = i->block_bytes;
+    raw->block_count = i->block_count;
+    return PC_OK;
+}
+
+const pc__payload_ops pc__raw_payload = {
+    .release = free_states,
+    .drop_owner = drop_context,
+    .describe = describe,
+    .create = create,
+    .adopt = adopt,
+    .finish = finish,
+    .wipe = wipe,
+    .raw = show,
+};
+
+static pc_status check_pages(const pc_raw *r, const char *call)
+{
+    pc__kv_shape shape = {r->layers, r->kv_heads, r->k_dim, r->v_dim, r->dtype};
+    if (r->layers < 1 || r->kv_heads < 1 || r->k_dim < 1 || r->v_dim < 1 || r->k_dim > PC__MAX_HEAD || r->v_dim > PC__MAX_HEAD
+        || !pc__kv_dtype_known(r->dtype))
+        return pc__fail(PC_ERR_INVALID, "%s: pages of %d layers, %d K/V heads, dimensions %d and %d, dtype %u", call, r->layers,
+                        r->kv_heads, r->k_dim, r->v_dim, r->dtype);
+    if (r->block_count != (size_t)r->layers)
+        return pc__fail(PC_ERR_INVALID, "%s: %zu blocks of pages, %d layers", call, r->block_count, r->layers);
+    for (size_t b = 0; b < r->block_count; b++)
+        if (r->block_bytes[b] != pc__kv_layer_bytes(&shape, r->token_count))
+            return pc__fail(PC_ERR_INVALID, "%s: block %zu has %llu bytes, the pages of its %zu tokens %zu", call, b,
+                            (unsigned long long)r->block_bytes[b], r->token_count, pc__kv_layer_bytes(&shape, r->token_count));
+    return PC_OK;
+}
+
+static pc_status check_blocks(const pc_raw *r, int expected, const char *call)
+{
+    if (!r->block_count || r->block_count > PC__MAX_BLOCKS || !r->block_bytes || (!expected && !r->blocks))
+        return pc__fail(PC_ERR_INVALID, "%s: %zu blocks (at most %d), or blocks or block_bytes is NULL", call, r->block_count,
+                        PC__MAX_BLOCKS);
+    for (size_t b = 0; b < r->block_count; b++)
+        if (!r->block_bytes[b] || r->block_bytes[b] > SIZE_MAX / 2 || (!expected && !r->blocks[b]))
+            return pc__fail(PC_ERR_INVALID, "%s: block %zu is NULL or has %llu bytes", call, b,
+                            (unsigned long long)r->block_bytes[b]);
+    return PC_OK;
+}
+
+static pc_status check_raw(const pc_raw *r, int expected, const char *call)
+{
+    pc_status status;
+    if (!r->model || !r->tokens || !r->token_count || r->token_count > UINT32_MAX)
+        return pc__fail(PC_ERR_INVALID, "%s: raw.model or raw.tokens is NULL, or there are %zu tokens", call, r->token_count);
+    if (!memchr(r->architecture, 0, sizeof r->architecture) || r->position_scheme > PC_POSITION_LEARNED || r->lossy > 1)
+        return pc__fail(PC_ERR_INVALID, "%s: raw.architecture does not end, or position_scheme %u or lossy %u is unknown", call,
+                        r->position_scheme, r->lossy);
+    if (r->layout != PC_LAYOUT_PAGES && r->layout < PC_LAYOUT_HOST)
+        return pc__fail(PC_ERR_INVALID, "%s: layout %u is neither PC_LAYOUT_PAGES nor a host's own", call, r->layout);
+    if (r->layers < 0 || r->kv_heads < 0 || r->k_dim < 0 || r->v_dim < 0)
+        return pc__fail(PC_ERR_INVALID, "%s: a shape of %d, %d, %d, %d", call, r->layers, r->kv_heads, r->k_dim, r->v_dim);
+    for (size_t i = 0; r->relative && i < r->token_count; i++)
+        if (r->relative[i] < 0 || (i && r->relative[i] <= r->relative[i - 1]))
+            return pc__fail(PC_ERR_INVALID, "%s: token %zu stands at relative position %lld", call, i, (long long)r->relative[i]);
+    status = check_blocks(r, expected, call);
+    return status < 0 || r->layout != PC_LAYOUT_PAGES ? status : check_pages(r, call);
+}
+
+pc_status pc__raw_image(pc__image *image, const pc_raw *raw, int expected, const char *call)
+{
+    pc_status status = check_raw(raw, expected, call);
+    memset(image, 0, sizeof *image);
+    if (status < 0)
+        return status;
+    memcpy(image->model, raw->model, sizeof image->model);
+    strcpy(image->architecture, raw->architecture);
+    image->position_scheme = raw->position_scheme;
+    image->dtype = raw->dtype;
+    image->layout = raw->layout;
+    image->lossy = raw->lossy;
+    image->regime = raw->regime;
+    image->layers = raw->layers;
+    image->kv_heads = raw->kv_heads;
+    image->k_dim = raw->k_dim;
+    image->v_dim = raw->v_dim;
+    image->tokens = raw->token_count;
+    image->token_ids = raw->tokens;
+    image->relative = raw->relative;
+    image->block_count = raw->block_count;
+    image->block_bytes = raw->block_bytes;
+    return PC_OK;
+}
+
+pc_status pc_segment_wrap(pc_segment **out, pc_context *context, const pc_raw *raw, void (*release)(void *user), void *user)
+{
+    pc_raw r;
+    pc__image image;
+    states *s = NULL;
+    uint64_t bytes = 0;
+    pc_status status;
+    if (!out)
+        return pc__fail(PC_ERR_INVALID, "pc_segment_wrap: out is NULL");
+    *out = NULL;
+    if (!context || !raw)
+        return pc__fail(PC_ERR_INVALID, "pc_segment_wrap: context or raw is NULL");
+    PC__TRY(pc__options_read(&r, sizeof r, PC__V1_SIZE(pc_raw, block_count), raw, "pc_raw"), done);
+    PC__TRY(pc__raw_image(&image, &r, 0, "pc_segment_wrap"), done);
+    PC__TRY(new_states(&s, &context->mem, &image), done);
+    set_blocks(s, (const void *const *)r.blocks);
+    for (size_t b = 0; b < r.block_count; b++)
+        bytes += r.block_bytes[b];
+    PC__TRY(pc__segment_new(out, &context->mem, &pc__raw_payload, s, context, bytes, r.tokens, r.token_count), done);
+    pc__context_ref(context);
+    (*out)->lossy = r.lossy;
+    s->release = release; /* not before success: until then the memory is the caller's */
+    s->user = user;
+    s = NULL;
+done:
+    if (s)
+        free_states(NULL, s);
+    return status;
+}
+
+pc_status pc_segment_raw(const pc_segment *segment, pc_raw *raw)
+{
+    pc_raw r = PC_RAW_INIT;
+    pc_status status;
+    if (!segment || !raw)
+        return pc__fail(PC_ERR_INVALID, "pc_segment_raw: segment or raw is NULL");
+    if (!segment->ops->raw)
+        return pc__fail(PC_ERR_UNSUPPORTED, "pc_segment_raw: its owner shows its states to nobody");
+    status = segment->ops->raw(segment->owner, segment->payload, &r);
+    if (status < 0)
+        return status;
+    r.lossy |= segment->lossy;
+    r.tokens = segment->token_ids;
+    r.token_count = segment->tokens;
+    return pc__result_write(raw, PC__V1_SIZE(pc_raw, block_count), &r, sizeof r, "pc_raw");
+}

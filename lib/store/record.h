@@ -5,6 +5,8 @@
 #ifndef PC_STORE_RECORD_H
 #define PC_STORE_RECORD_H
 
+#include <stdatomic.h>
+
 #include "store/codec.h"
 
 typedef struct pc__record pc__record; /* the header of one that is being read. Immutable: blocks may be read by several threads */
@@ -40,6 +42,9 @@ uint64_t pc__record_bound(const pc__image *image, const pc__record_options *opti
 /* Reads and checks the header. Keeps `source` (not owned) and what options point to. PC_ERR_FORMAT (damaged, says what and where), PC_ERR_UNSUPPORTED (a later major version, a codec
  * or seal that is not there), PC_ERR_IO. */
 pc_status pc__record_open(pc__record **out, const pc_allocator *mem, const pc__record_options *options, pc__source *source);
+/* The same of a record whose seal or codec this caller has not got, or that is not sealed though a key is given: then only key, salt, content, before, lossy, cost,
+ * times, number of tokens (without ids) and sizes of blocks are known, the other fields are zero. */
+pc_status pc__record_open_frame(pc__record **out, const pc_allocator *mem, const pc__record_options *options, pc__source *source);
 void pc__record_free(pc__record *record); /* NULL does nothing; the source stays open */
 const pc__image *pc__record_image(const pc__record *record); /* without blocks; lossy is set too if the codec is */
 void pc__record_describe(const pc__record *record, pc_record_info *info); /* all but file_bytes */
@@ -47,5 +52,8 @@ void pc__record_describe(const pc__record *record, pc_record_info *info); /* all
 pc_status pc__record_block(const pc__record *record, size_t index, void *out);
 /* The block as it lies in the source, checked, without copying: only of RAW blocks that are not sealed, of sources that lend; else NULL with PC_OK. */
 pc_status pc__record_borrow(const pc__record *record, size_t index, const void **data);
+/* Reads all and checks all that can be, decoding included where codec and key are there; of a source that is one file (`bytes` known) also that nothing is
+ * stored between the pieces. */
+pc_status pc__record_verify(const pc__record *record);
 
 #endif

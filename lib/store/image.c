@@ -1,0 +1,93 @@
+#include "store/image.h"
+
+#include <string.h>
+
+#include "base/fail.h"
+
+pc__id pc__salt_digest(const void *salt, size_t size)
+{
+    pc__digest d;
+    pc__digest_start(&d, "salt/1");
+    pc__digest_bytes(&d, salt, size);
+    return pc__digest_end(&d);
+}
+
+static pc_status differs(const char *field, int64_t want, int64_t have)
+{
+    return pc__fail(PC_ERR_MISMATCH, "%s: %lld is wanted, it has %lld", field, (long long)want, (long long)have);
+}
+
+static pc_status match_names(const pc__image *want, const pc__image *have)
+{
+    static const pc__id anybody;
+    if (!pc__id_equal(&want->key, &have->key))
+        return pc__fail(PC_ERR_MISMATCH, "key: it has another");
+    if (!pc__id_equal(&want->salt, &anybody) && !pc__id_equal(&want->salt, &have->salt))
+        return pc__fail(PC_ERR_MISMATCH, "salt: it belongs to another tenant");
+    if (memcmp(want->model, have->model, sizeof want->model))
+        return pc__fail(PC_ERR_MISMATCH, "model: the fingerprint is another");
+    if (strncmp(want->architecture, have->architecture, sizeof want->architecture))
+        return pc__fail(PC_ERR_MISMATCH, "architecture: %.31s is wanted, it has %.31s", want->architecture, have->architecture);
+    return PC_OK;
+}
+
+static pc_status match_numbers(const pc__image *want, const pc__image *have)
+{
+    const struct {
+        const char *name;
+        int64_t want, have;
+    } fields[] = {
+        {"position scheme", want->position_scheme, have->position_scheme},
+        {"dtype", want->dtype, have->dtype},
+        {"layout", want->layout, have->layout},
+        {"regime", (int64_t)want->regime, (int64_t)have->regime},
+        {"origin", want->origin, have->origin},
+        {"layers", want->layers, have->layers},
+        {"K/V heads", want->kv_heads, have->kv_heads},
+        {"dimensions of K", want->k_dim, have->k_dim},
+        {"dimensions of V", want->v_dim, have->v_dim},
+        {"tokens", (int64_t)want->tokens, (int64_t)have->tokens},
+    };
+    for (size_t i = 0; i < sizeof fields / sizeof fields[0]; i++)
+        if (fields[i].want != fields[i].have)
+            return differs(fields[i].name, fields[i].want, fields[i].have);
+    return PC_OK;
+}
+
+static int64_t relative_of(const pc__image *image, size_t token)
+{
+    return image->relative ? image->relative[token] : (int64_t)token;
+}
+
+static pc_status match_tokens(const pc__image *want, const pc__image *have)
+{
+    if (want->tokens && memcmp(want->token_ids, have->token_ids, want->tokens * sizeof *want->token_ids))
+        return pc__fail(PC_ERR_MISMATCH, "tokens: they are others");
+    for (size_t i = 0; (want->relative || have->relative) && i < want->tokens; i++)
+        if (relative_of(want, i) != relative_of(have, i))
+            return pc__fail(PC_ERR_MISMATCH, "relative position of token %zu: %lld is wanted, it has %lld", i,
+                            (long long)relative_of(want, i), (long long)relative_of(have, i));
+    return PC_OK;
+}
+
+static pc_status match_blocks(const pc__image *want, const pc__image *have)
+{
+    if (want->block_count != have->block_count)
+        return differs("blocks", (int64_t)want->block_count, (int64_t)have->block_count);
+    for (size_t i = 0; want->block_bytes && i < want->block_count; i++)
+        if (want->block_bytes[i] != have->block_bytes[i])
+            return pc__fail(PC_ERR_MISMATCH, "block %zu: %llu bytes are wanted, it has %llu", i,
+                            (unsigned long long)want->block_bytes[i], (unsigned long long)have->block_bytes[i]);
+    return PC_OK;
+}
+
+pc_status pc__image_match(const pc__image *want, const pc__image *have)
+{
+    pc_status status;
+    PC__TRY(match_names(want, have), done);
+    PC__TRY(match_numbers(want, have), done);
+    PC__TRY(match_tokens(want, have), done);
+    PC__TRY(match_blocks(want, have), done);
+done:
+    return status;
+}

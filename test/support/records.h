@@ -1,0 +1,217 @@
+/* Records in memory: where they are written to and read from, images by formula, a codec that is easily followed. */
+#ifndef PC_TEST_RECORDS_H
+#define PC_TEST_RECORDS_H
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/fail.h"
+#include "base/mem.h"
+#include "store/record.h"
+
+/* ------------------------------------------------------------------ memory */
+
+typedef struct record_file {
+    pc__sink sink; /* first, so that the callbacks find the rest */
+    uint8_t *data;
+    size_t size;
+    size_t writes;
+    size_t fail_at; /* this write (from 1) fails; 0: none */
+    size_t last_piece;
+    int alone; /* pieces arrive whole, at 4096's multiples, the header last: 0 as soon as one does not */
+} record_file;
+
+static inline pc_status record_file_write(pc__sink *sink, size_t piece, uint64_t offset, const void *data, size_t size)
+{
+    record_file *f = (record_file *)(void *)sink;
+    if (++f->writes == f->fail_at)
+        return pc__fail(PC_ERR_IO, "no room");
+    if (offset % 4096 || (piece == 0) != (offset == 0 && size > 0))
+        f->alone = 0;
+    if (f->last_piece == 0 && f->writes > 1)
+        f->alone = 0;
+    f->last_piece = piece;
+    if (offset + size > f->size) {
+        uint8_t *grown = realloc(f->data, offset + size);
+        if (!grown)
+            return pc__fail(PC_ERR_NOMEM, "out of memory");
+        memset(grown + f->size, 0, offset + size - f->size);
+        f->data = grown;
+        f->size = offset + size;
+    }
+    if (size)
+        memcpy(f->data + offset, data, size);
+    return PC_OK;
+}
+
+static inline record_file record_file_new(void)
+{
+    return (record_file){.sink = {record_file_write}, .alone = 1, .last_piece = 1};
+}
+
+static inline void record_file_free(record_file *f)
+{
+    free(f->data);
+    *f = record_file_new();
+}
+
+typedef struct record_bytes {
+    pc__source source;
+    const uint8_t *data;
+    size_t size;
+    atomic_size_t reads, lent;
+} record_bytes;
+
+static inline pc_status record_bytes_read(pc__source *source, size_t piece, uint64_t offset, uint64_t at, void *data, size_t size)
+{
+    record_bytes *b = (record_bytes *)(void *)source;
+    (void)piece;
+    atomic_fetch_add(&b->reads, 1);
+    if (offset > b->size || at > b->size - offset || size > b->size - offset - at)
+        return pc__fail(PC_ERR_FORMAT, "cut short");
+    memcpy(data, b->data + offset + at, size);
+    return PC_OK;
+}
+
+static inline const void *record_bytes_borrow(pc__source *source, size_t piece, uint64_t offset, uint64_t at, size_t size)
+{
+    record_bytes *b = (record_bytes *)(void *)source;
+    (void)piece;
+    if (offset > b->size || at > b->size - offset || size > b->size - offset - at)
+        return NULL;
+    atomic_fetch_add(&b->lent, 1);
+    return b->data + offset + at;
+}
+
+/* known: it tells its size, as a file does. */
+static inline record_bytes record_bytes_of(const void *data, size_t size, int known, int lends)
+{
+    record_bytes b = {.data = data, .size = size};
+    b.source.read = record_bytes_read;
+    b.source.borrow = lends ? record_bytes_borrow : NULL;
+    b.source.bytes = known ? size : 0;
+    return b;
+}
+
+/* ------------------------------------------------------------------ images */
+
+enum { TOY_TOKENS = 70, TOY_BLOCKS = 3 };
+
+/* An image whose every field follows from `seed`. Block i: `bytes` + 8 i bytes, the second half like the first where `twice`. */
+typedef struct toy_image {
+    pc__image image;
+    int32_t ids[TOY_TOKENS];
+    int64_t relative[TOY_TOKENS];
+    uint8_t *blocks[TOY_BLOCKS];
+    uint64_t block_bytes[TOY_BLOCKS];
+} toy_image;
+
+static inline uint8_t toy_byte(uint32_t seed, size_t block, size_t at)
+{
+    uint32_t x = (uint32_t)at * 2654435761u + (uint32_t)block * 40503u + seed * 97u;
+    return (uint8_t)(x >> 24 ^ x >> 13);
+}
+
+static inline void toy_names(pc__image *image, uint32_t seed)
+{
+    for (int i = 0; i < 32; i++) {
+        image->key.bytes[i] = (uint8_t)(seed + 3 * (uint32_t)i);
+        image->salt.bytes[i] = (uint8_t)(seed + 5 * (uint32_t)i + 1);
+        image->model[i] = (uint8_t)(seed + 7 * (uint32_t)i + 2);
+        image->content.bytes[i] = (uint8_t)(seed % 2 ? seed + 11 * (uint32_t)i : 0);
+        image->before.bytes[i] = (uint8_t)(seed % 3 ? seed + 13 * (uint32_t)i : 0);
+    }
+    image->has_content = seed % 2;
+    image->has_before = seed % 3 != 0;
+}
+
+static inline void toy_image_make(toy_image *t, uint32_t seed, size_t tokens, size_t bytes, int twice)
+{
+    pc__image *image = &t->image;
+    memset(t, 0, sizeof *t);
+    toy_names(image, seed);
+    snprintf(image->architecture, sizeof image->architecture, "toy-%u", seed);
+    image->position_scheme = PC_POSITION_ROPE;
+    image->dtype = PC_DTYPE_BF16;
+    image->layout = PC_LAYOUT_HOST + seed;
+    image->encoding = PC_ENCODE_SINK;
+    image->regime = UINT64_C(0x1122334455667788) + seed;
+    image->origin = -5 - (int64_t)seed;
+    image->layers = TOY_BLOCKS;
+    image->kv_heads = 2;
+    image->k_dim = 16;
+    image->v_dim = 24;
+    image->cost = 0.125 * seed;
+    image->ttl = 60.5;
+    image->priority = -7;
+    image->expires = 1900000000 + (int64_t)seed;
+    image->tokens = tokens;
+    image->token_ids = t->ids;
+    image->relative = seed % 2 ? t->relative : NULL;
+    for (size_t i = 0; i < tokens; i++) {
+        t->ids[i] = (int32_t)(seed * 1000 + i * i) - 3;
+        t->relative[i] = (int64_t)(i + i / 3);
+    }
+    image->block_count = TOY_BLOCKS;
+    image->blocks = t->blocks;
+    image->block_bytes = t->block_bytes;
+    for (size_t b = 0; b < TOY_BLOCKS; b++) {
+        size_t n = bytes + 8 * b;
+        t->block_bytes[b] = n;
+        t->blocks[b] = malloc(n ? n : 1);
+        for (size_t i = 0; t->blocks[b] && i < n; i++)
+            t->blocks[b][i] = toy_byte(seed, b, twice ? i % (n / 2) : i);
+    }
+}
+
+static inline void toy_image_free(toy_image *t)
+{
+    for (size_t b = 0; b < TOY_BLOCKS; b++)
+        free(t->blocks[b]);
+}
+
+/* ------------------------------------------------------------------ a codec */
+
+/* Takes blocks whose second half is like the first, and stores one half. Of `user`: what it says of itself instead. */
+typedef struct half_codec {
+    pc_status answer; /* of encode, where it is not PC_OK */
+    size_t bound;     /* where it is not 0 */
+} half_codec;
+
+static inline size_t half_bound(void *user, const pc_codec_block *block)
+{
+    const half_codec *c = user;
+    return c && c->bound ? c->bound : block->bytes % 2 ? 0 : (size_t)block->bytes;
+}
+
+static inline pc_status half_encode(void *user, const pc_codec_block *block, const void *data, void *out, size_t capacity, size_t *size)
+{
+    const half_codec *c = user;
+    size_t half = (size_t)block->bytes / 2;
+    if (c && c->answer)
+        return c->answer < 0 ? pc__fail(c->answer, "the codec does not want") : c->answer;
+    *size = memcmp(data, (const uint8_t *)data + half, half) ? (size_t)block->bytes : half;
+    if (*size > capacity)
+        return pc__fail(PC_ERR_LIMIT, "no room");
+    memcpy(out, data, *size);
+    return PC_OK;
+}
+
+static inline pc_status half_decode(void *user, const pc_codec_block *block, const void *in, size_t size, void *out)
+{
+    (void)user;
+    if (size != block->bytes / 2 || block->bytes % 2)
+        return pc__fail(PC_ERR_FORMAT, "%zu bytes are no half", size);
+    memcpy(out, in, size);
+    memcpy((uint8_t *)out + size, in, size);
+    return PC_OK;
+}
+
+enum { HALF = PC_CODEC_HOST + 1 };
+
+static inline pc_codec_ops half_ops(half_codec *user)
+{
+    return (pc_codec_ops){sizeof(pc_codec_ops), HALF, 0, "half", half_bound, half_encode, half_decode, user};
+}
+
+#endif

@@ -1,42 +1,98 @@
-#include "store/cache.h"
+#include "store/cache_body.h"
 
 #include <string.h>
-
-#include "base/options.h"
-
-struct pc_cache {
-    atomic_size_t references;
-    pc_context *context;
-    pc__resident *host;
-    unsigned char *salt;
-    size_t salt_size;
-    atomic_uint_fast64_t hits, misses;
-};
-
-#define DEFAULT_BYTES (UINT64_C(1) << 30)
 
 pc_status pc__cache_get(pc_cache *cache, const pc__id *key, const int32_t *tokens, size_t count, pc_segment **out)
 {
     uint32_t reason;
     pc_status status = pc__resident_get(cache->host, key, tokens, count, out, &reason);
-    atomic_fetch_add_explicit(status == PC_OK ? &cache->hits : &cache->misses, 1, memory_order_relaxed);
-    return status;
+    atomic_fetch_add_explicit(&cache->counts.lookups, 1, memory_order_relaxed);
+    if (status != PC_OK)
+        return status;
+    atomic_fetch_add_explicit(&cache->counts.hits, 1, memory_order_relaxed);
+    if (cache->has_lower && atomic_load_explicit(&(*out)->unwritten, memory_order_relaxed))
+        pc__write_used(cache, key, *out);
+    return PC_OK;
+}
+
+/* `image` with the names that the segment is stored under. */
+static pc_status keep_about(pc_cache *cache, const pc__naming *naming, const pc__image *image, pc_segment *segment)
+{
+    pc__image about = *image;
+    about.key = naming->key;
+    about.salt = naming->salt ? *naming->salt : cache->salt_id;
+    about.has_content = naming->content != NULL;
+    if (naming->content)
+        about.content = *naming->content;
+    about.has_before = naming->before != NULL;
+    if (naming->before)
+        about.before = *naming->before;
+    about.cost = naming->cost;
+    about.ttl = naming->ttl > 0 ? naming->ttl : cache->ttl;
+    about.priority = naming->priority;
+    return pc__segment_tell(segment, &about);
 }
 
 pc_status pc__cache_put(pc_cache *cache, const pc__naming *naming, const pc__image *image, pc_segment *segment, pc_segment **winner,
                         uint32_t *reason)
 {
     uint32_t why = PC_REASON_NONE;
-    pc_status status = pc__resident_put(cache->host, naming, segment, winner, &why);
-    (void)image;
+    pc_segment *kept = NULL;
+    pc_status status;
+    int admitted = 0, lower = image && cache->has_lower;
+    if (winner)
+        *winner = NULL;
+    if (lower) {
+        if ((status = keep_about(cache, naming, image, segment)) < 0)
+            return status;
+        admitted = pc__admit(cache, naming);
+        if (!admitted)
+            atomic_store_explicit(&segment->unwritten, 1, memory_order_relaxed);
+    }
+    status = pc__resident_put(cache->host, naming, segment, &kept, &why);
     if (reason)
         *reason = why;
+    if (status >= 0 && admitted && (!kept || kept == segment))
+        pc__write_behind(cache, naming, segment, kept != NULL);
+    if (winner)
+        *winner = kept;
+    else
+        pc__segment_unref(kept);
     return status;
 }
 
 int pc__cache_knows(pc_cache *cache, const pc__id *content)
 {
-    return pc__resident_knows(cache->host, content);
+    int knows = pc__resident_knows(cache->host, content);
+    for (uint32_t t = 0; !knows && t < PC_TIER_COUNT; t++)
+        knows = cache->tiers[t] && cache->tiers[t]->ops->knows(cache->tiers[t], content);
+    return knows;
+}
+
+int pc__cache_has_lower(const pc_cache *cache)
+{
+    return cache->has_lower != 0;
+}
+
+uint64_t pc__cache_flags(const pc_cache *cache)
+{
+    return cache->flags;
+}
+
+void pc__cache_working(pc_cache *cache, int by)
+{
+    if (cache->io)
+        pc__io_working(cache->io, by);
+}
+
+void pc__cache_computed(pc_cache *cache, const uint8_t model[32], size_t tokens, double seconds)
+{
+    pc__estimate_computed(&cache->estimate, model, tokens, seconds);
+}
+
+double pc__cache_compute_cost(pc_cache *cache, const uint8_t model[32], size_t tokens)
+{
+    return pc__estimate_compute(&cache->estimate, model, tokens);
 }
 
 pc_status pc__cache_pin(pc_cache *cache, const pc__id *key)
@@ -49,82 +105,65 @@ pc_status pc__cache_unpin(pc_cache *cache, const pc__id *key)
     return pc__resident_unpin(cache->host, key, PC__PIN_INTERNAL);
 }
 
+static pc_status check_pin(const pc_cache *cache, const uint8_t key[32], uint64_t owner, pc__id *id, const char *call)
+{
+    if (!cache || !key)
+        return pc__fail(PC_ERR_INVALID, "%s: cache or key is NULL", call);
+    if (owner == PC__PIN_INTERNAL)
+        return pc__fail(PC_ERR_INVALID, "%s: owner %#llx is the library's own", call, (unsigned long long)owner);
+    memcpy(id->bytes, key, sizeof id->bytes);
+    return PC_OK;
+}
+
+pc_status pc_cache_pin(pc_cache *cache, const uint8_t key[32], uint64_t owner, double seconds)
+{
+    pc__id id;
+    pc_status status = check_pin(cache, key, owner, &id, "pc_cache_pin");
+    if (status >= 0 && !(seconds >= 0))
+        status = pc__fail(PC_ERR_INVALID, "pc_cache_pin: seconds is %g", seconds);
+    return status < 0 ? status : pc__resident_pin(cache->host, &id, owner, seconds);
+}
+
+pc_status pc_cache_unpin(pc_cache *cache, const uint8_t key[32], uint64_t owner)
+{
+    pc__id id;
+    pc_status status = check_pin(cache, key, owner, &id, "pc_cache_unpin");
+    return status < 0 ? status : pc__resident_unpin(cache->host, &id, owner);
+}
+
+pc_status pc_cache_unpin_owner(pc_cache *cache, uint64_t owner)
+{
+    static const uint8_t any[32];
+    pc__id id;
+    pc_status status = check_pin(cache, any, owner, &id, "pc_cache_unpin_owner");
+    if (status >= 0)
+        pc__resident_unpin_owner(cache->host, owner);
+    return status;
+}
+
+pc_status pc_cache_set_quota(pc_cache *cache, const void *salt, size_t salt_size, uint64_t host_bytes)
+{
+    pc__id id;
+    if (!cache)
+        return pc__fail(PC_ERR_INVALID, "pc_cache_set_quota: cache is NULL");
+    if (!salt != !salt_size)
+        return pc__fail(PC_ERR_INVALID, "pc_cache_set_quota: salt and salt_size do not go together");
+    id = pc__salt_digest(salt, salt_size);
+    return pc__resident_set_quota(cache->host, &id, host_bytes);
+}
+
 const void *pc__cache_salt(const pc_cache *cache, size_t *size)
 {
     *size = cache->salt_size;
     return cache->salt;
 }
 
-pc_cache *pc__cache_ref(pc_cache *cache)
+/* Of HOST, with what is on its way to a tier below and counted beside it. */
+static void host_stats(pc_cache *cache, pc_tier_stats *s)
 {
-    atomic_fetch_add_explicit(&cache->references, 1, memory_order_relaxed);
-    return cache;
-}
-
-void pc__cache_unref(pc_cache *cache)
-{
-    pc_context *context;
-    if (!cache || atomic_fetch_sub_explicit(&cache->references, 1, memory_order_acq_rel) != 1)
-        return;
-    context = cache->context;
-    pc__resident_free(cache->host);
-    pc__free(&context->mem, cache->salt);
-    pc__free(&context->mem, cache);
-    pc__context_unref(context);
-}
-
-static pc_status read_options(pc_cache_options *o, const pc_cache_options *options)
-{
-    pc_status status = pc__options_read(o, sizeof *o, PC__V1_SIZE(pc_cache_options, flags), options,
-                                        "pc_cache_options");
-    if (status < 0)
-        return status;
-    if (o->flags)
-        return pc__fail(PC_ERR_INVALID, "pc_cache_new: unknown flags %#llx", (unsigned long long)o->flags);
-    if (!o->salt != !o->salt_size)
-        return pc__fail(PC_ERR_INVALID, "pc_cache_new: salt and salt_size do not go together");
-    return PC_OK;
-}
-
-pc_status pc_cache_new(pc_cache **out, pc_context *context, const pc_cache_options *options)
-{
-    pc_cache_options o;
-    pc__resident_options host = {0};
-    pc_cache *cache = NULL;
-    pc_status status;
-    if (!out)
-        return pc__fail(PC_ERR_INVALID, "pc_cache_new: out is NULL");
-    *out = NULL;
-    if (!context)
-        return pc__fail(PC_ERR_INVALID, "pc_cache_new: context is NULL");
-    PC__TRY(read_options(&o, options), done);
-    status = PC_ERR_NOMEM;
-    cache = pc__calloc(&context->mem, 1, sizeof *cache);
-    if (!cache)
-        goto done;
-    atomic_init(&cache->references, 1);
-    cache->context = pc__context_ref(context);
-    host.budget = o.host_bytes ? o.host_bytes : DEFAULT_BYTES;
-    PC__TRY(pc__resident_new(&cache->host, &context->mem, &host), done);
-    if (o.salt_size) {
-        status = PC_ERR_NOMEM;
-        cache->salt = pc__alloc(&context->mem, o.salt_size);
-        if (!cache->salt)
-            goto done;
-        memcpy(cache->salt, o.salt, o.salt_size);
-        cache->salt_size = o.salt_size;
-    }
-    *out = cache;
-    cache = NULL;
-    status = PC_OK;
-done:
-    pc__cache_unref(cache);
-    return status;
-}
-
-void pc_cache_free(pc_cache *cache)
-{
-    pc__cache_unref(cache);
+    uint64_t outside = atomic_load_explicit(&cache->outside, memory_order_relaxed);
+    pc__resident_stats(cache->host, s);
+    s->staging_bytes += outside + atomic_load_explicit(&cache->inside, memory_order_relaxed);
 }
 
 pc_status pc_cache_get_stats(pc_cache *cache, pc_cache_stats *stats)
@@ -133,7 +172,7 @@ pc_status pc_cache_get_stats(pc_cache *cache, pc_cache_stats *stats)
     pc_tier_stats host = PC_TIER_STATS_INIT;
     if (!cache || !stats)
         return pc__fail(PC_ERR_INVALID, "pc_cache_get_stats: cache or stats is NULL");
-    pc__resident_stats(cache->host, &host);
+    host_stats(cache, &host);
     s.stored = host.stored;
     s.refused = host.refused;
     s.evicted = host.evicted;
@@ -142,11 +181,35 @@ pc_status pc_cache_get_stats(pc_cache *cache, pc_cache_stats *stats)
     s.resident_bytes = host.resident_bytes;
     s.pinned_bytes = host.pinned_bytes;
     s.budget_bytes = host.budget_bytes;
-    s.hits = atomic_load_explicit(&cache->hits, memory_order_relaxed);
-    s.misses = atomic_load_explicit(&cache->misses, memory_order_relaxed);
-    s.lookups = s.hits + s.misses;
+    s.hits = atomic_load_explicit(&cache->counts.hits, memory_order_relaxed);
+    s.lookups = atomic_load_explicit(&cache->counts.lookups, memory_order_relaxed);
+    s.lookups = s.lookups > s.hits ? s.lookups : s.hits; /* hits were read first: others may have come in between */
+    s.misses = s.lookups - s.hits;
     return pc__result_write(stats, PC__V1_SIZE(pc_cache_stats, budget_bytes), &s, sizeof s,
                             "pc_cache_stats");
+}
+
+void pc__cache_tier_stats(pc_cache *cache, uint32_t tier, pc_tier_stats *stats)
+{
+    uint64_t not_worth = atomic_load_explicit(&cache->counts.not_worth[tier], memory_order_relaxed);
+    if (tier == PC_TIER_HOST)
+        host_stats(cache, stats);
+    else if (cache->tiers[tier])
+        cache->tiers[tier]->ops->stats(cache->tiers[tier], stats);
+    stats->not_worth += not_worth;
+    stats->misses += not_worth;
+    stats->lookups += not_worth;
+}
+
+pc_status pc_cache_get_tier_stats(pc_cache *cache, uint32_t tier, pc_tier_stats *stats)
+{
+    pc_tier_stats s = PC_TIER_STATS_INIT;
+    if (!cache || !stats)
+        return pc__fail(PC_ERR_INVALID, "pc_cache_get_tier_stats: cache or stats is NULL");
+    if (tier == PC_TIER_NONE || tier >= PC_TIER_COUNT)
+        return pc__fail(PC_ERR_INVALID, "pc_cache_get_tier_stats: there is no tier %u", tier);
+    pc__cache_tier_stats(cache, tier, &s);
+    return pc__result_write(stats, PC__V1_SIZE(pc_tier_stats, seconds_written), &s, sizeof s, "pc_tier_stats");
 }
 
 pc_status pc_cache_clear(pc_cache *cache)
@@ -154,5 +217,16 @@ pc_status pc_cache_clear(pc_cache *cache)
     if (!cache)
         return pc__fail(PC_ERR_INVALID, "pc_cache_clear: cache is NULL");
     pc__resident_clear(cache->host);
+    if (cache->tiers[PC_TIER_PACKED])
+        cache->tiers[PC_TIER_PACKED]->ops->clear(cache->tiers[PC_TIER_PACKED]);
+    return PC_OK;
+}
+
+pc_status pc_cache_flush(pc_cache *cache)
+{
+    if (!cache)
+        return pc__fail(PC_ERR_INVALID, "pc_cache_flush: cache is NULL");
+    if (cache->io)
+        pc__io_flush(cache->io);
     return PC_OK;
 }

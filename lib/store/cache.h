@@ -15,7 +15,8 @@ typedef struct pc__load pc__load;
 /* PC_OK: *out is a new reference, and its tokens equal the given ones. PC_MISS. */
 pc_status pc__cache_get(pc_cache *cache, const pc__id *key, const int32_t *tokens, size_t count, pc_segment **out);
 
-/* What a request seeks below HOST. */
+/* What a request seeks below HOST. Whether it is worth it is decided by what loading took lately (store/estimate.h) against `cost`; a tier that seems too slow,
+ * or has failed, is tried again now and then all the same. */
 typedef struct pc__want {
     const pc__image *image;     /* what it has to be, without blocks (pc__image_match); key and tokens are part of it. Copied */
     const pc__payload_ops *ops; /* who makes a payload of it */
@@ -24,12 +25,15 @@ typedef struct pc__want {
     uint64_t bytes;             /* of the segment in HOST */
     const pc__naming *naming;   /* under which it goes into HOST */
     double cost;                /* seconds that computing it is expected to take; 0: unknown */
+    double cost_before;         /* and what the same request has to compute before it comes to this; the load has that long, too */
+    const pc_allocator *mem;    /* of the segment; NULL: the cache's context's */
 } pc__want;
 /* PC_OK: *out is a reference on a load. PC_MISS: no tier has it, or *reason says why it is not worth it. */
 pc_status pc__cache_seek(pc_cache *cache, const pc__want *want, pc__load **out, uint32_t *reason);
-/* Until `until` (pc__now clock; 0: only looks). PC_OK: *out is a new reference on the segment, complete. PC_AGAIN: not yet. PC_MISS with *reason: it has
- * failed. */
+/* Until `until` (pc__now clock; 0: only looks). PC_OK: *out is a new reference on the segment, complete (and the look-up that missed it in HOST was a hit after
+ * all, so that each seek ends with one of these). PC_AGAIN: not yet. PC_MISS with *reason: it has failed. */
 pc_status pc__load_wait(pc__load *load, double until, pc_segment **out, uint32_t *reason);
+int pc__load_is_good(const pc__load *load);   /* pc__load_wait would give PC_OK. Any thread, at once */
 int pc__load_is_done(const pc__load *load);   /* pc__load_wait would not give PC_AGAIN. Any thread, at once */
 double pc__load_expected(const pc__load *load); /* seconds that it should take in all */
 uint32_t pc__load_tier(const pc__load *load);
@@ -40,6 +44,11 @@ void pc__load_drop(pc__load *load);
 pc_status pc__cache_prefetch(pc_cache *cache, const pc__want *want);
 int pc__cache_has_lower(const pc_cache *cache); /* whether pc__cache_seek could ever find anything */
 uint64_t pc__cache_flags(const pc_cache *cache);
+/* A request begins (+1) or ends (-1) to compute: threads of the cache that write behind keep still meanwhile. */
+void pc__cache_working(pc_cache *cache, int by);
+/* What computing took, by the model's fingerprint, for decisions to come; and what so many tokens in one call should take, 0: nothing is known yet. */
+void pc__cache_computed(pc_cache *cache, const uint8_t model[32], size_t tokens, double seconds);
+double pc__cache_compute_cost(pc_cache *cache, const uint8_t model[32], size_t tokens);
 
 /* Keeps a reference in HOST and writes behind to the tiers below. PC_MISS: not kept in HOST, *reason (may be NULL) says why. A key that is already
  * there keeps the first segment, and *winner (if not NULL) gets a reference to the kept one. `image`: what describes the segment beyond its payload (model,

@@ -18,6 +18,7 @@ typedef struct pc__naming {
     double cost;           /* seconds that computing it took */
     double ttl;            /* seconds from the last hit; 0: the cache's */
     int32_t priority;
+    uint32_t on_reuse;     /* 1: the tiers below HOST are to have it only when it is used a second time */
 } pc__naming;
 
 typedef struct pc__resident_options {

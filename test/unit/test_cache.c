@@ -276,7 +276,7 @@ static void arguments(pc_context *context)
     CHECK_STATUS(pc_cache_new(NULL, context, NULL), PC_ERR_INVALID);
     CHECK_STATUS(pc_cache_new(&cache, NULL, NULL), PC_ERR_INVALID);
     CHECK(cache == NULL);
-    o.flags = 1;
+    o.flags = UINT64_C(1) << 40;
     CHECK_STATUS(pc_cache_new(&cache, context, &o), PC_ERR_INVALID);
     o.flags = 0;
     o.salt_size = 3;

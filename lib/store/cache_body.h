@@ -1,0 +1,118 @@
+/* The cache's body, for the files that make it up: cache_new.c (options, tiers, end), cache.c (HOST, pins, statistics), loading.c and load_read.c (what is
+ * sought below HOST), write_behind.c, metrics.c.
+ *
+ * Memory. HOST has host_bytes; with tiers below it a sixteenth of them (at least 1 MiB, which stands beside a budget of less than 16 MiB) is kept
+ * for what is on its way to a lower tier and is in HOST no more: evicted entries that PACKED is to get, and what HOST had no room for. What is in HOST and on its way is
+ * counted there (it cannot be evicted meanwhile), and is at most a quarter of it. What does not fit into these is not written. */
+#ifndef PC_STORE_CACHE_BODY_H
+#define PC_STORE_CACHE_BODY_H
+
+#include <pthread.h>
+
+#include "base/clock.h"
+#include "store/cache.h"
+#include "store/estimate.h"
+#include "store/io_threads.h"
+#include "store/tier.h"
+
+enum { PC__LOAD_BUCKETS = 256, PC__SEEN = 4096 };
+
+/* Beside what HOST and the tiers count for themselves. */
+typedef struct pc__cache_counts {
+    atomic_uint_fast64_t lookups, hits; /* of any tier */
+    atomic_uint_fast64_t not_worth[PC_TIER_COUNT];
+    atomic_uint_fast64_t joined;       /* seeks that found a load under way */
+    atomic_uint_fast64_t loads;        /* started, prefetches included */
+    atomic_uint_fast64_t prefetches;
+    atomic_uint_fast64_t load_seconds_n; /* nanoseconds that loads took which succeeded */
+    atomic_uint_fast64_t not_admitted; /* not written: not used again yet */
+    atomic_uint_fast64_t unwritten;    /* not written: no room on the way, or the tier does not answer */
+    atomic_uint_fast64_t promoted;     /* written to a tier above that it came from */
+} pc__cache_counts;
+
+struct pc_cache {
+    atomic_size_t references;
+    pc_context *context;
+    pc__resident *host;
+    pc__tier *tiers[PC_TIER_COUNT]; /* PACKED, DISK, REMOTE; NULL: none */
+    uint32_t has_lower;
+    pc__io *io;                     /* NULL: no tiers below HOST */
+    pc__codecs *codecs;
+    uint8_t *seal_key;              /* NULL: not sealed */
+    unsigned char *salt;
+    size_t salt_size;
+    pc__id salt_id;
+    uint64_t flags;
+    double deadline, ttl;           /* seconds */
+    pc_event_fn on_event;
+    void *event_user;
+    void (*on_bytes)(void *user, uint32_t tier, uint64_t bytes, uint64_t budget);
+    void *bytes_user;
+    pc__estimate estimate;
+    pc__cache_counts counts;
+
+    pthread_mutex_t load_lock;      /* of the loads' fields, too */
+    pthread_cond_t load_done;
+    pc__load *loads[PC__LOAD_BUCKETS]; /* under way, by key */
+    double backlog;                 /* seconds that those should take that have not ended */
+
+    uint64_t room_inside, room_outside; /* bytes that may be on their way: counted in HOST; in HOST no more */
+    atomic_uint_fast64_t inside, outside;
+    atomic_uint_fast64_t seen[PC__SEEN]; /* beginnings of keys that were stored once without being written */
+};
+
+/* Makes a cache over tiers that are there already (NULL: not), which it owns on success. */
+pc_status pc__cache_new_over(pc_cache **out, pc_context *context, const pc_cache_options *options, pc__tier *const tiers[PC_TIER_COUNT]);
+
+void pc__cache_tell(const pc_cache *cache, uint32_t kind, uint32_t tier, uint32_t reason, const pc__id *key, const pc_segment *segment);
+
+void pc__cache_tier_stats(pc_cache *cache, uint32_t tier, pc_tier_stats *stats); /* adds to zeros */
+
+/* Writes what the tiers below HOST are to have of a segment. `in_host`: HOST keeps it. */
+void pc__write_behind(pc_cache *cache, const pc__naming *naming, pc_segment *segment, int in_host);
+/* May it be written at its first use? Notes that it was seen. */
+int pc__admit(pc_cache *cache, const pc__naming *naming);
+/* It has been used once more. */
+void pc__write_used(pc_cache *cache, const pc__id *key, pc_segment *segment);
+/* HOST is about to let it go (pc__resident_options.evicting). */
+void pc__write_evicted(void *cache, const pc__naming *naming, pc_segment *segment);
+/* It came from `from`: the tiers between may have it, too. */
+void pc__promote(pc_cache *cache, uint32_t from, pc_segment *segment);
+
+struct pc__load {
+    pc__io_job job; /* first: the job is the load */
+    atomic_size_t references;
+    pc_cache *cache;
+    pc__load *next; /* of the same bucket */
+    pc_allocator mem; /* of the segment */
+    pc__image *image; /* what it has to be; owns its tokens, relative positions and block sizes */
+    pc__naming naming; /* its pointers are into image */
+    const pc__payload_ops *ops;
+    void *owner; /* a reference, until it has ended */
+    uint64_t bytes;
+    double cost, expected, deadline, begun;
+    uint32_t first_tier; /* where it was expected */
+    int prefetch;        /* takes free room only */
+
+    /* under load_lock */
+    size_t waiters;
+    int listed;          /* in cache->loads */
+    pc_segment *segment;
+    uint32_t reason, tier;
+    uint64_t bytes_read;
+    atomic_int done;
+
+    /* the record that is being read; under load_lock, too */
+    const pc__record *record;
+    uint8_t **blocks;
+    size_t block_count, next_block, readers;
+    pc_status failed; /* of a block */
+};
+
+void pc__load_unref(pc__load *load);
+/* Reads a load from one tier. PC_OK: the segment is in load->segment; PC_MISS: not there; else load->reason says why. */
+pc_status pc__load_read(pc__load *load, uint32_t tier);
+/* Reads blocks of a load's record until none is left. */
+void pc__load_help(pc__load *load);
+
+#endif

@@ -1,0 +1,293 @@
+/* A cache's options, its tiers, its end. */
+#include "store/cache_body.h"
+
+#include <string.h>
+#include <time.h>
+
+#pragma weak pc__tier_packed_new
+#pragma weak pc__tier_disk_new
+#pragma weak pc__tier_remote_new
+
+#define DEFAULT_BYTES (UINT64_C(1) << 30)
+#define DEFAULT_DISK_BYTES (UINT64_C(16) << 30)
+#define LEAST_ROOM (UINT64_C(1) << 20)
+static const double DEFAULT_DEADLINE = 2, LONGEST = 1e9; /* seconds */
+enum { DEFAULT_IO_THREADS = 2 };
+
+static const uint64_t KNOWN_FLAGS = PC_CACHE_WIPE | PC_CACHE_MAP | PC_CACHE_PREFETCH | PC_CACHE_READ_ONLY | PC_CACHE_ALWAYS_LOAD;
+
+static pc_status check_seconds(double seconds, const char *name)
+{
+    if (seconds >= 0 && seconds <= LONGEST)
+        return PC_OK;
+    return pc__fail(PC_ERR_INVALID, "pc_cache_new: %s is %g; 0 to %g seconds", name, seconds, LONGEST);
+}
+
+static pc_status check_options(const pc_cache_options *o)
+{
+    pc_status status;
+    if (o->flags & ~KNOWN_FLAGS)
+        return pc__fail(PC_ERR_INVALID, "pc_cache_new: unknown flags %#llx", (unsigned long long)(o->flags & ~KNOWN_FLAGS));
+    if (!o->salt != !o->salt_size)
+        return pc__fail(PC_ERR_INVALID, "pc_cache_new: salt and salt_size do not go together");
+    if (!o->codecs != !o->codec_count)
+        return pc__fail(PC_ERR_INVALID, "pc_cache_new: codecs and codec_count do not go together");
+    if (o->io_threads > PC__IO_MAX_THREADS)
+        return pc__fail(PC_ERR_INVALID, "pc_cache_new: io_threads is %u, at most %d", o->io_threads, PC__IO_MAX_THREADS);
+    if (o->disk_path && !*o->disk_path)
+        return pc__fail(PC_ERR_INVALID, "pc_cache_new: disk_path is empty");
+    if (o->remote && !*o->remote)
+        return pc__fail(PC_ERR_INVALID, "pc_cache_new: remote is empty");
+    if (o->disk_bytes && !o->disk_path)
+        return pc__fail(PC_ERR_INVALID, "pc_cache_new: disk_bytes without disk_path");
+    if ((status = check_seconds(o->ttl_seconds, "ttl_seconds")) < 0)
+        return status;
+    return check_seconds(o->deadline_seconds, "deadline_seconds");
+}
+
+static pc_status read_options(pc_cache_options *o, const pc_cache_options *options)
+{
+    pc_status status = pc__options_read(o, sizeof *o, PC__V1_SIZE(pc_cache_options, flags), options, "pc_cache_options");
+    return status < 0 ? status : check_options(o);
+}
+
+static void tell_event(void *user, const pc_event *event)
+{
+    const pc_cache *cache = user;
+    if (cache->on_event)
+        cache->on_event(cache->event_user, event);
+}
+
+static void tell_bytes(void *user, uint32_t tier, uint64_t bytes, uint64_t budget)
+{
+    const pc_cache *cache = user;
+    if (cache->on_bytes)
+        cache->on_bytes(cache->bytes_user, tier, bytes, budget);
+}
+
+void pc__cache_tell(const pc_cache *cache, uint32_t kind, uint32_t tier, uint32_t reason, const pc__id *key, const pc_segment *segment)
+{
+    pc_event event = {.struct_size = sizeof event, .kind = kind, .tier = tier, .reason = reason};
+    if (!cache->on_event)
+        return;
+    memcpy(event.key, key->bytes, sizeof event.key);
+    if (segment) {
+        event.tokens = (uint32_t)segment->tokens;
+        event.bytes = segment->bytes;
+    }
+    cache->on_event(cache->event_user, &event);
+}
+
+static void sweep(void *user)
+{
+    pc_cache *cache = user;
+    pc__resident_sweep(cache->host);
+    for (uint32_t t = 0; t < PC_TIER_COUNT; t++)
+        if (cache->tiers[t])
+            cache->tiers[t]->ops->sweep(cache->tiers[t]);
+}
+
+static pc_status set_salt(pc_cache *cache, const pc_cache_options *o)
+{
+    cache->salt_id = pc__salt_digest(o->salt, o->salt_size);
+    if (!o->salt_size)
+        return PC_OK;
+    cache->salt = pc__alloc(&cache->context->mem, o->salt_size);
+    if (!cache->salt)
+        return PC_ERR_NOMEM;
+    memcpy(cache->salt, o->salt, o->salt_size);
+    cache->salt_size = o->salt_size;
+    return PC_OK;
+}
+
+static pc_status set_host(pc_cache *cache, const pc_cache_options *o, int lower)
+{
+    pc__resident_options host = {0};
+    uint64_t bytes = o->host_bytes ? o->host_bytes : DEFAULT_BYTES, outside = bytes / 16;
+    host.budget = bytes;
+    if (lower && outside >= LEAST_ROOM)
+        host.budget -= outside;
+    if (lower) {
+        cache->room_outside = outside >= LEAST_ROOM ? outside : LEAST_ROOM;
+        cache->room_inside = host.budget / 4;
+    }
+    host.ttl = o->ttl_seconds;
+    host.wipe = (o->flags & PC_CACHE_WIPE) != 0;
+    host.salt = cache->salt_id;
+    host.event = o->on_event ? tell_event : NULL;
+    host.bytes = o->on_bytes ? tell_bytes : NULL;
+    host.evicting = lower ? pc__write_evicted : NULL;
+    host.user = cache;
+    return pc__resident_new(&cache->host, &cache->context->mem, &host);
+}
+
+static pc_status set_codecs(pc_cache *cache, const pc_cache_options *o)
+{
+    const uint32_t asked[] = {o->packed_codec, o->disk_codec, o->remote_codec};
+    static const char *const names[] = {"packed_codec", "disk_codec", "remote_codec"};
+    pc_status status = pc__codecs_new(&cache->codecs, &cache->context->mem, o->codecs, o->codec_count);
+    for (size_t i = 0; status >= 0 && i < 3; i++)
+        if (asked[i] != PC_CODEC_DEFAULT && !pc__codecs_find(cache->codecs, asked[i]))
+            status = pc__fail(PC_ERR_INVALID, "pc_cache_new: %s is %u, which is no codec of this cache", names[i], asked[i]);
+    if (status >= 0 && o->seal_key) {
+        cache->seal_key = pc__alloc(&cache->context->mem, 32);
+        if (!cache->seal_key)
+            return PC_ERR_NOMEM;
+        memcpy(cache->seal_key, o->seal_key, 32);
+    }
+    return status;
+}
+
+static pc__tier_common common_of(const pc_cache *cache, const pc_cache_options *o, uint32_t codec, int sealed)
+{
+    pc__tier_common common = {.mem = &cache->context->mem, .context = cache->context};
+    common.record.codecs = cache->codecs;
+    common.record.codec = codec;
+    common.record.seal_key = sealed ? cache->seal_key : NULL;
+    common.watch.event = o->on_event ? tell_event : NULL;
+    common.watch.bytes = o->on_bytes ? tell_bytes : NULL;
+    common.watch.user = (void *)(uintptr_t)cache;
+    common.read_only = sealed && (o->flags & PC_CACHE_READ_ONLY) ? 1 : 0;
+    common.map = (o->flags & PC_CACHE_MAP) != 0;
+    return common;
+}
+
+/* `sealed`: it leaves this process, so it is sealed and may be read-only. */
+static pc_status make_tiers(pc_cache *cache, const pc_cache_options *o)
+{
+    pc_status status = PC_OK;
+    if ((o->packed_bytes && !pc__tier_packed_new) || (o->disk_path && !pc__tier_disk_new) || (o->remote && !pc__tier_remote_new))
+        return pc__fail(PC_ERR_UNSUPPORTED, "pc_cache_new: this tier is not built in");
+    if (o->packed_bytes) {
+        pc__tier_common c = common_of(cache, o, o->packed_codec ? o->packed_codec : PC_CODEC_ZSTD, 0);
+        c.budget = o->packed_bytes;
+        status = pc__tier_packed_new(&cache->tiers[PC_TIER_PACKED], &c);
+    }
+    if (status >= 0 && o->disk_path) {
+        pc__tier_common c = common_of(cache, o, o->disk_codec ? o->disk_codec : PC_CODEC_RAW, 1);
+        c.budget = o->disk_bytes ? o->disk_bytes : DEFAULT_DISK_BYTES;
+        status = pc__tier_disk_new(&cache->tiers[PC_TIER_DISK], &c, o->disk_path);
+    }
+    if (status >= 0 && o->remote) {
+        pc__tier_common c = common_of(cache, o, o->remote_codec ? o->remote_codec : PC_CODEC_ZSTD, 1);
+        status = pc__tier_remote_new(&cache->tiers[PC_TIER_REMOTE], &c, o->remote);
+    }
+    return status;
+}
+
+static void init_locks(pc_cache *cache)
+{
+    pthread_condattr_t monotonic;
+    pthread_condattr_init(&monotonic);
+    pthread_condattr_setclock(&monotonic, CLOCK_MONOTONIC);
+    pthread_mutex_init(&cache->load_lock, NULL);
+    pthread_cond_init(&cache->load_done, &monotonic);
+    pthread_condattr_destroy(&monotonic);
+    pc__estimate_init(&cache->estimate);
+}
+
+static pc_cache *start(pc_context *context, const pc_cache_options *o)
+{
+    pc_cache *cache = pc__calloc(&context->mem, 1, sizeof *cache);
+    if (!cache)
+        return NULL;
+    atomic_init(&cache->references, 1);
+    cache->context = pc__context_ref(context);
+    cache->flags = o->flags;
+    cache->deadline = o->deadline_seconds > 0 ? o->deadline_seconds : DEFAULT_DEADLINE;
+    cache->ttl = o->ttl_seconds;
+    cache->on_event = o->on_event;
+    cache->event_user = o->event_user;
+    cache->on_bytes = o->on_bytes;
+    cache->bytes_user = o->bytes_user;
+    init_locks(cache);
+    return cache;
+}
+
+static void forget_key(pc_cache *cache)
+{
+    volatile uint8_t *key = cache->seal_key;
+    for (size_t i = 0; key && i < 32; i++)
+        key[i] = 0;
+    pc__free(&cache->context->mem, cache->seal_key);
+}
+
+pc_cache *pc__cache_ref(pc_cache *cache)
+{
+    atomic_fetch_add_explicit(&cache->references, 1, memory_order_relaxed);
+    return cache;
+}
+
+/* The threads end first: what they still do needs the tiers. Then HOST, whose segments may lie in files of the folder. */
+void pc__cache_unref(pc_cache *cache)
+{
+    pc_context *context;
+    if (!cache || atomic_fetch_sub_explicit(&cache->references, 1, memory_order_acq_rel) != 1)
+        return;
+    context = cache->context;
+    pc__io_free(cache->io);
+    cache->io = NULL;
+    pc__resident_free(cache->host);
+    for (uint32_t t = 0; t < PC_TIER_COUNT; t++)
+        if (cache->tiers[t])
+            cache->tiers[t]->ops->free(cache->tiers[t]);
+    pc__codecs_free(cache->codecs);
+    forget_key(cache);
+    pc__estimate_end(&cache->estimate);
+    pthread_mutex_destroy(&cache->load_lock);
+    pthread_cond_destroy(&cache->load_done);
+    pc__free(&context->mem, cache->salt);
+    pc__free(&context->mem, cache);
+    pc__context_unref(context);
+}
+
+/* `tiers` NULL: as the options ask. */
+static pc_status make(pc_cache **out, pc_context *context, const pc_cache_options *options, pc__tier *const *tiers)
+{
+    pc_cache_options o;
+    pc_cache *cache = NULL;
+    pc_status status;
+    int lower;
+    PC__TRY(read_options(&o, options), done);
+    lower = tiers || o.packed_bytes || o.disk_path || o.remote;
+    status = PC_ERR_NOMEM;
+    cache = start(context, &o);
+    if (!cache)
+        goto done;
+    PC__TRY(set_salt(cache, &o), done);
+    PC__TRY(set_host(cache, &o, lower), done);
+    PC__TRY(set_codecs(cache, &o), done);
+    PC__TRY(tiers ? PC_OK : make_tiers(cache, &o), done);
+    if (lower)
+        PC__TRY(pc__io_new(&cache->io, &context->mem, o.io_threads ? o.io_threads : DEFAULT_IO_THREADS, sweep, cache), done);
+    for (uint32_t t = 0; tiers && t < PC_TIER_COUNT; t++)
+        cache->tiers[t] = tiers[t];
+    cache->has_lower = lower ? 1 : 0;
+    *out = cache;
+    cache = NULL;
+    status = PC_OK;
+done:
+    pc__cache_unref(cache);
+    return status;
+}
+
+pc_status pc__cache_new_over(pc_cache **out, pc_context *context, const pc_cache_options *options, pc__tier *const tiers[PC_TIER_COUNT])
+{
+    *out = NULL;
+    return make(out, context, options, tiers);
+}
+
+pc_status pc_cache_new(pc_cache **out, pc_context *context, const pc_cache_options *options)
+{
+    if (!out)
+        return pc__fail(PC_ERR_INVALID, "pc_cache_new: out is NULL");
+    *out = NULL;
+    if (!context)
+        return pc__fail(PC_ERR_INVALID, "pc_cache_new: context is NULL");
+    return make(out, context, options, NULL);
+}
+
+void pc_cache_free(pc_cache *cache)
+{
+    pc__cache_unref(cache);
+}

@@ -1,0 +1,348 @@
+/* One load from one tier: the record's header is read and compared with what is wanted, room is taken, the owner makes memory, the blocks are read, checked and decoded by
+ * several threads, the owner takes them over. Whatever fails, nothing is left behind.
+ *
+ * Room is taken in HOST before memory is. If HOST has none, a load that somebody waits for goes on all the same: its memory is then the request's own, as that of a
+ * segment which it computes would be, and goes with it. A prefetch ends. */
+#include "store/cache_body.h"
+
+#include <string.h>
+
+enum { HELP_BYTES = 1 << 18 }; /* less is read by one thread */
+
+typedef struct reading {
+    pc__load *load;
+    pc__tier *tier;
+    pc__source *source;
+    pc__record *record;
+    const pc__image *image; /* of the record */
+    void *payload;
+    uint8_t **blocks;
+    int room;               /* taken in HOST */
+    int lent;               /* the payload closes the source */
+    double started;
+} reading;
+
+static uint32_t reason_of(const reading *r, pc_status status)
+{
+    if (r->source && atomic_load_explicit(&r->source->timed_out, memory_order_relaxed))
+        return PC_REASON_DEADLINE;
+    switch (status) {
+    case PC_ERR_FORMAT: return PC_REASON_DAMAGED;
+    case PC_ERR_MISMATCH:
+    case PC_ERR_UNSUPPORTED: return PC_REASON_FOREIGN;
+    case PC_ERR_NOMEM: return PC_REASON_NO_ROOM;
+    case PC_ERR_CANCELLED: return PC_REASON_SLOW;
+    default: return PC_REASON_IO;
+    }
+}
+
+/* Nobody waits any more, and it is in HOST meanwhile or never will be. */
+static int is_needless(pc__load *load)
+{
+    if (pc__io_is_ending(load->cache->io))
+        return 1;
+    return !load->waiters && !load->prefetch && pc__resident_has(load->cache->host, &load->image->key);
+}
+
+/* The next block; SIZE_MAX: none is left. */
+static size_t claim(pc__load *load)
+{
+    size_t index = SIZE_MAX;
+    pthread_mutex_lock(&load->cache->load_lock);
+    if (load->failed >= 0 && load->next_block < load->block_count) {
+        if (is_needless(load))
+            load->failed = PC_ERR_CANCELLED;
+        else if (pc__now() > load->deadline)
+            load->failed = PC_AGAIN; /* told apart by the one who asked for help */
+        if (load->failed == PC_OK)
+            index = load->next_block++;
+    }
+    pthread_mutex_unlock(&load->cache->load_lock);
+    return index;
+}
+
+static void read_blocks(pc__load *load)
+{
+    size_t index;
+    while ((index = claim(load)) != SIZE_MAX) {
+        pc_status status = pc__record_block(load->record, index, load->blocks[index]);
+        if (status < 0) {
+            pthread_mutex_lock(&load->cache->load_lock);
+            load->failed = load->failed < 0 ? load->failed : status;
+            pthread_mutex_unlock(&load->cache->load_lock);
+        }
+    }
+}
+
+void pc__load_help(pc__load *load)
+{
+    pc_cache *cache = load->cache;
+    int join;
+    pthread_mutex_lock(&cache->load_lock);
+    join = load->record && load->next_block < load->block_count;
+    load->readers += join ? 1 : 0;
+    pthread_mutex_unlock(&cache->load_lock);
+    if (!join)
+        return;
+    read_blocks(load);
+    pthread_mutex_lock(&cache->load_lock);
+    if (!--load->readers)
+        pthread_cond_broadcast(&cache->load_done);
+    pthread_mutex_unlock(&cache->load_lock);
+}
+
+typedef struct helper {
+    pc__io_job job;
+    pc__load *load; /* a reference */
+} helper;
+
+static void run_helper(pc__io_job *job, int give_up)
+{
+    helper *h = (helper *)job;
+    pc_allocator mem = h->load->cache->context->mem;
+    pc__load *load = h->load;
+    if (!give_up)
+        pc__load_help(load);
+    pc__load_unref(load);
+    pc__free(&mem, h);
+}
+
+/* Other threads come if they are free; it is no fault if they do not. */
+static void call_help(pc__load *load, const pc__image *image)
+{
+    const pc_allocator *mem = &load->cache->context->mem;
+    uint64_t bytes = 0;
+    size_t most = pc__io_threads(load->cache->io) - 1;
+    for (size_t b = 0; b < image->block_count; b++)
+        bytes += image->block_bytes[b];
+    if (most > bytes / HELP_BYTES)
+        most = (size_t)(bytes / HELP_BYTES);
+    for (size_t i = 0; i < most && i + 1 < image->block_count && !load->prefetch; i++) {
+        helper *h = pc__calloc(mem, 1, sizeof *h);
+        if (!h)
+            return;
+        h->job.run = run_helper;
+        h->load = load;
+        atomic_fetch_add_explicit(&load->references, 1, memory_order_relaxed);
+        if (!pc__io_add(load->cache->io, PC__IO_LOAD, &h->job)) {
+            atomic_fetch_sub_explicit(&load->references, 1, memory_order_relaxed); /* ours is another one */
+            pc__free(mem, h);
+            return;
+        }
+    }
+}
+
+static pc_status copy_blocks(reading *r)
+{
+    pc__load *load = r->load;
+    pc_cache *cache = load->cache;
+    pc_status status;
+    pthread_mutex_lock(&cache->load_lock);
+    load->record = r->record;
+    load->blocks = r->blocks;
+    load->block_count = r->image->block_count;
+    load->next_block = 0;
+    load->failed = PC_OK;
+    pthread_mutex_unlock(&cache->load_lock);
+    call_help(load, r->image);
+    read_blocks(load);
+    pthread_mutex_lock(&cache->load_lock);
+    while (load->readers)
+        pthread_cond_wait(&cache->load_done, &cache->load_lock);
+    load->record = NULL;
+    status = load->failed;
+    pthread_mutex_unlock(&cache->load_lock);
+    if (status == PC_AGAIN) {
+        atomic_store(&r->source->timed_out, 1);
+        status = pc__fail(PC_ERR_IO, "cache: a load took longer than its deadline");
+    }
+    return status;
+}
+
+static pc_status make_room(reading *r)
+{
+    pc__load *load = r->load;
+    pc_status status = PC_MISS;
+    for (size_t b = 0; b < r->image->block_count && !load->bytes; b++)
+        load->bytes += r->image->block_bytes[b]; /* only the record can tell */
+    status = pc__resident_take_for(load->cache->host, &load->naming, load->bytes, load->prefetch, NULL);
+    r->room = status == PC_OK;
+    if (status == PC_MISS && load->prefetch)
+        return pc__fail(PC_ERR_CANCELLED, "cache: no free room for what was to be loaded ahead");
+    return status < 0 ? status : PC_OK;
+}
+
+static void give_room(reading *r)
+{
+    if (r->room)
+        pc__resident_give(r->load->cache->host, r->load->bytes);
+    r->room = 0;
+}
+
+static void close_lender(void *lender)
+{
+    pc__source *source = lender;
+    source->close(source);
+}
+
+/* The payload lies where the record does. PC_MISS: it cannot. */
+static pc_status borrow(reading *r)
+{
+    pc__load *load = r->load;
+    const pc_allocator *mem = &load->cache->context->mem;
+    const void **blocks;
+    pc_status status = PC_OK;
+    if (!(load->cache->flags & PC_CACHE_MAP) || r->tier->ops->id != PC_TIER_DISK || !load->ops->adopt || !r->source->borrow)
+        return PC_MISS;
+    blocks = pc__calloc(mem, r->image->block_count, sizeof *blocks);
+    if (!blocks)
+        return PC_ERR_NOMEM;
+    for (size_t b = 0; b < r->image->block_count && status == PC_OK; b++) {
+        status = pc__record_borrow(r->record, b, &blocks[b]);
+        if (status == PC_OK && !blocks[b])
+            status = PC_MISS;
+    }
+    if (status == PC_OK) {
+        status = load->ops->adopt(load->owner, r->image, blocks, r->source, close_lender, &r->payload);
+        r->lent = status >= 0;
+        if (status == PC_ERR_UNSUPPORTED)
+            status = PC_MISS;
+    }
+    pc__free(mem, blocks);
+    return status;
+}
+
+static pc_status copy(reading *r)
+{
+    pc__load *load = r->load;
+    pc_status status;
+    r->blocks = pc__calloc(&load->cache->context->mem, r->image->block_count, sizeof(*r->blocks));
+    if (!r->blocks)
+        return PC_ERR_NOMEM;
+    if (!load->ops->create || !load->ops->finish)
+        return pc__fail(PC_ERR_UNSUPPORTED, "cache: who owns these states cannot take them back");
+    PC__TRY(load->ops->create(load->owner, r->image, &r->payload, r->blocks), done);
+    PC__TRY(copy_blocks(r), done);
+    status = load->ops->finish(load->owner, r->image, &r->payload);
+done:
+    return status;
+}
+
+/* From here on the payload belongs to a segment, which goes into HOST if there is room. */
+static pc_status hand_over(reading *r)
+{
+    pc__load *load = r->load;
+    pc_cache *cache = load->cache;
+    pc_segment *segment, *kept = NULL;
+    uint32_t why;
+    pc_status status = pc__segment_new(&segment, &load->mem, load->ops, r->payload, load->owner, load->bytes, load->image->token_ids,
+                                       load->image->tokens);
+    if (status < 0)
+        return status;
+    r->payload = NULL;
+    load->owner = NULL; /* its reference is the segment's now */
+    segment->lossy = r->image->lossy;
+    atomic_store_explicit(&segment->tier, r->tier->ops->id, memory_order_relaxed);
+    if (cache->flags & PC_CACHE_WIPE)
+        atomic_store_explicit(&segment->wipe, 1, memory_order_relaxed);
+    status = pc__segment_tell(segment, r->image);
+    load->naming.cost = r->image->cost > 0 ? r->image->cost : load->naming.cost;
+    load->naming.ttl = r->image->ttl > 0 ? r->image->ttl : load->naming.ttl;
+    if (!load->naming.priority)
+        load->naming.priority = r->image->priority;
+    give_room(r);
+    if (status >= 0)
+        status = pc__resident_put(cache->host, &load->naming, segment, &kept, &why);
+    if (status >= 0 && kept) {
+        pc__segment_unref(segment);
+        segment = kept;
+    }
+    load->segment = segment;
+    return PC_OK; /* it is there, whether HOST could keep it or not */
+}
+
+static pc_status open_record(reading *r)
+{
+    pc__load *load = r->load;
+    pc_cache *cache = load->cache;
+    const pc__record_options options = {.codecs = cache->codecs,
+                                        .codec = PC_CODEC_RAW,
+                                        .seal_key = r->tier->ops->id == PC_TIER_PACKED ? NULL : cache->seal_key};
+    pc_status status = pc__record_open(&r->record, &cache->context->mem, &options, r->source);
+    if (status < 0)
+        return status;
+    r->image = pc__record_image(r->record);
+    return pc__image_match(load->image, r->image);
+}
+
+static uint64_t bytes_of(const reading *r)
+{
+    uint64_t bytes = r->source ? r->source->bytes : 0;
+    for (size_t b = 0; r->image && !bytes && b < r->image->block_count; b++)
+        bytes += r->image->block_bytes[b];
+    return bytes ? bytes : r->load->bytes;
+}
+
+static void learn(const reading *r, pc_status status, uint64_t bytes, double seconds)
+{
+    pc_cache *cache = r->load->cache;
+    uint32_t t = r->tier->ops->id;
+    if (status >= 0) {
+        pc__estimate_loaded(&cache->estimate, t, bytes, seconds);
+        atomic_fetch_add_explicit(&cache->counts.load_seconds_n, (uint_fast64_t)(seconds * 1e9), memory_order_relaxed);
+    } else if (status != PC_ERR_CANCELLED && status != PC_ERR_NOMEM) {
+        pc__estimate_failed(&cache->estimate, t, bytes, seconds, r->load->reason);
+    }
+}
+
+static pc_status open_source(reading *r)
+{
+    pc__load *load = r->load;
+    int timed_out = 0;
+    pc_status status = r->tier->ops->open(r->tier, &load->image->key, load->deadline, &r->source, &timed_out);
+    if (status < 0) {
+        uint32_t t = r->tier->ops->id;
+        load->reason = timed_out ? PC_REASON_DEADLINE : t == PC_TIER_REMOTE && status == PC_ERR_IO ? PC_REASON_UNREACHABLE : reason_of(r, status);
+        pc__estimate_failed(&load->cache->estimate, t, load->bytes, pc__now() - r->started, load->reason);
+    }
+    return status;
+}
+
+static void close_all(reading *r)
+{
+    if (r->payload)
+        r->load->ops->release(r->load->owner, r->payload);
+    give_room(r);
+    pc__record_free(r->record);
+    if (r->source && !r->lent)
+        r->source->close(r->source);
+    pc__free(&r->load->cache->context->mem, r->blocks);
+}
+
+pc_status pc__load_read(pc__load *load, uint32_t tier)
+{
+    reading r = {.load = load, .tier = load->cache->tiers[tier], .started = pc__now()};
+    uint64_t bytes;
+    double seconds;
+    pc_status status = open_source(&r);
+    if (status != PC_OK)
+        return status;
+    PC__TRY(open_record(&r), done);
+    PC__TRY(make_room(&r), done);
+    status = borrow(&r);
+    if (status == PC_MISS)
+        status = copy(&r);
+    if (status >= 0)
+        status = hand_over(&r);
+done:
+    bytes = bytes_of(&r);
+    seconds = pc__now() - r.started;
+    if (status < 0)
+        load->reason = reason_of(&r, status);
+    load->tier = tier;
+    load->bytes_read += bytes;
+    learn(&r, status, bytes, seconds);
+    r.tier->ops->read_done(r.tier, &load->image->key, status, bytes, seconds);
+    close_all(&r);
+    return status;
+}

@@ -1,0 +1,383 @@
+/* What requests seek below HOST. A load is one job of the I/O threads; requests that seek the same key share it. It asks the tiers in order until one gives what is
+ * wanted, puts the segment into HOST and keeps it for those who wait. */
+#include "store/cache_body.h"
+
+#include <string.h>
+#include <time.h>
+
+static pc__load **bucket(pc_cache *cache, const pc__id *key)
+{
+    return &cache->loads[key->bytes[0] % PC__LOAD_BUCKETS];
+}
+
+static pc__load *find(pc_cache *cache, const pc__id *key)
+{
+    pc__load *l = *bucket(cache, key);
+    while (l && !pc__id_equal(&l->image->key, key))
+        l = l->next;
+    return l;
+}
+
+static void unlist(pc__load *load)
+{
+    pc_cache *cache = load->cache;
+    pc__load **at = bucket(cache, &load->image->key);
+    while (*at != load)
+        at = &(*at)->next;
+    *at = load->next;
+    load->listed = 0;
+    cache->backlog -= load->expected < cache->backlog ? load->expected : cache->backlog;
+}
+
+void pc__load_unref(pc__load *load)
+{
+    pc_allocator mem;
+    if (atomic_fetch_sub_explicit(&load->references, 1, memory_order_acq_rel) != 1)
+        return;
+    mem = load->cache->context->mem;
+    pc__segment_unref(load->segment);
+    if (load->owner && load->ops->drop_owner)
+        load->ops->drop_owner(load->owner);
+    pc__free(&mem, load->image);
+    pc__free(&mem, load);
+}
+
+/* The tier from which it should be there first, and when; PC_TIER_NONE: no tier may have it. Tiers that fail are left out, *reason says so. */
+static uint32_t best_tier(pc_cache *cache, const pc__want *want, double *expected, uint32_t *reason)
+{
+    uint32_t best = PC_TIER_NONE, distrust;
+    for (uint32_t t = PC_TIER_PACKED; t < PC_TIER_COUNT; t++) {
+        pc__tier *tier = cache->tiers[t];
+        uint64_t bytes = 0;
+        double seconds;
+        if (!tier || !tier->ops->may_have(tier, &want->image->key, &bytes))
+            continue;
+        distrust = pc__estimate_distrusts(&cache->estimate, t);
+        if (distrust && !(cache->flags & PC_CACHE_ALWAYS_LOAD) && !pc__estimate_probe(&cache->estimate, t, pc__now())) {
+            *reason = distrust;
+            continue;
+        }
+        seconds = pc__estimate_load(&cache->estimate, t, bytes ? bytes : want->bytes);
+        if (best == PC_TIER_NONE || seconds < *expected) {
+            best = t;
+            *expected = seconds;
+        }
+    }
+    return best;
+}
+
+/* Is it there before it is computed? If not: is it time to look whether that has changed? */
+static int is_worth(pc_cache *cache, const pc__want *want, uint32_t tier, double expected)
+{
+    double ahead;
+    if ((cache->flags & PC_CACHE_ALWAYS_LOAD) || want->cost <= 0)
+        return 1;
+    pthread_mutex_lock(&cache->load_lock);
+    ahead = cache->backlog / (double)pc__io_threads(cache->io);
+    pthread_mutex_unlock(&cache->load_lock);
+    if (expected < want->cost && ahead + expected < want->cost_before + want->cost)
+        return 1;
+    return pc__estimate_probe(&cache->estimate, tier, pc__now());
+}
+
+static size_t carve(size_t *at, size_t bytes)
+{
+    size_t here = *at;
+    *at += (bytes + 15) / 16 * 16;
+    return here;
+}
+
+/* A copy that owns what it points to, in one block. */
+static pc__image *copy_image(const pc_allocator *mem, const pc__image *from)
+{
+    size_t size = 0, head = carve(&size, sizeof *from), ids = carve(&size, from->tokens * sizeof *from->token_ids),
+           relative = carve(&size, from->relative ? from->tokens * sizeof *from->relative : 0),
+           bytes = carve(&size, from->block_bytes ? from->block_count * sizeof *from->block_bytes : 0);
+    uint8_t *block = pc__alloc(mem, size);
+    pc__image *image = (pc__image *)(void *)block;
+    (void)head;
+    if (!block)
+        return NULL;
+    *image = *from;
+    image->blocks = NULL;
+    if (from->tokens)
+        image->token_ids = memcpy(block + ids, from->token_ids, from->tokens * sizeof *from->token_ids);
+    if (from->relative)
+        image->relative = memcpy(block + relative, from->relative, from->tokens * sizeof *from->relative);
+    if (from->block_bytes)
+        image->block_bytes = memcpy(block + bytes, from->block_bytes, from->block_count * sizeof *from->block_bytes);
+    return image;
+}
+
+static void set_naming(pc__load *load, const pc__naming *naming)
+{
+    pc__image *image = load->image;
+    load->naming = *naming;
+    load->naming.key = image->key;
+    if (naming->content) {
+        image->content = *naming->content;
+        image->has_content = 1;
+    }
+    if (naming->before) {
+        image->before = *naming->before;
+        image->has_before = 1;
+    }
+    if (naming->salt)
+        image->salt = *naming->salt;
+    load->naming.content = image->has_content ? &image->content : NULL;
+    load->naming.before = image->has_before ? &image->before : NULL;
+    load->naming.salt = naming->salt ? &image->salt : NULL;
+}
+
+/* What belongs to the reading thread is given back before anybody learns that it is done. */
+static void end(pc__load *load, uint32_t reason)
+{
+    pc_cache *cache = load->cache;
+    pthread_mutex_lock(&cache->load_lock);
+    load->reason = reason;
+    unlist(load);
+    atomic_store_explicit(&load->done, load->segment ? 1 : -1, memory_order_release);
+    pthread_cond_broadcast(&cache->load_done);
+    pthread_mutex_unlock(&cache->load_lock);
+    pc__load_unref(load);
+}
+
+/* The tiers in order, the one it is expected in first; the reason of the first that failed stays. */
+static void run(pc__io_job *job, int give_up)
+{
+    pc__load *load = (pc__load *)job;
+    pc_cache *cache = load->cache;
+    uint32_t reason = PC_REASON_FIRST_USE;
+    uint64_t bytes;
+    for (uint32_t i = PC_TIER_NONE; !give_up && !load->segment && i < PC_TIER_COUNT; i++) {
+        uint32_t t = i == PC_TIER_NONE ? load->first_tier : i;
+        pc__tier *tier = cache->tiers[t];
+        if (!tier || (i && (t == load->first_tier || pc__now() > load->deadline)))
+            continue;
+        if (i && (!tier->ops->may_have(tier, &load->image->key, &bytes) || pc__estimate_distrusts(&cache->estimate, t)))
+            continue;
+        if (pc__load_read(load, t) < 0 && reason == PC_REASON_FIRST_USE)
+            reason = load->reason;
+    }
+    if (give_up)
+        reason = PC_REASON_SLOW;
+    else if (load->segment)
+        pc__promote(cache, load->tier, load->segment);
+    end(load, load->segment ? PC_REASON_NONE : reason);
+}
+
+static pc__load *make(pc_cache *cache, const pc__want *want)
+{
+    const pc_allocator *mem = &cache->context->mem;
+    pc__load *load = pc__calloc(mem, 1, sizeof *load);
+    pc__image *image = load ? copy_image(mem, want->image) : NULL;
+    if (!image) {
+        pc__free(mem, load);
+        return NULL;
+    }
+    load->job.run = run;
+    atomic_init(&load->references, 1); /* the I/O threads' */
+    atomic_init(&load->done, 0);
+    load->cache = cache;
+    load->mem = want->mem ? *want->mem : *mem;
+    load->image = image;
+    set_naming(load, want->naming);
+    load->ops = want->ops;
+    load->owner = want->owner;
+    load->bytes = want->bytes;
+    load->cost = want->cost;
+    load->begun = pc__now();
+    load->deadline = load->begun + cache->deadline;
+    if (want->take_owner)
+        want->take_owner(want->owner);
+    return load;
+}
+
+/* Another one waits for it. Under the lock. PC_MISS: it is not what this one wants. */
+static pc_status join(pc__load *load, const pc__want *want, pc__load **out)
+{
+    const pc__image *image = load->image;
+    if (image->tokens != want->image->tokens
+        || (image->tokens && memcmp(image->token_ids, want->image->token_ids, image->tokens * sizeof *image->token_ids) != 0))
+        return PC_MISS;
+    load->waiters++;
+    atomic_fetch_add_explicit(&load->references, 1, memory_order_relaxed);
+    atomic_fetch_add_explicit(&load->cache->counts.joined, 1, memory_order_relaxed);
+    *out = load;
+    return PC_OK;
+}
+
+/* PC_AGAIN: there is none under way. */
+static pc_status join_any(pc_cache *cache, const pc__want *want, pc__load **out)
+{
+    pc_status status = PC_AGAIN;
+    pc__load *load;
+    int hurry = 0;
+    pthread_mutex_lock(&cache->load_lock);
+    load = find(cache, &want->image->key);
+    if (load) {
+        status = join(load, want, out);
+        hurry = status == PC_OK && load->prefetch;
+        load->prefetch = status == PC_OK ? 0 : load->prefetch;
+    }
+    pthread_mutex_unlock(&cache->load_lock);
+    if (hurry)
+        pc__io_hurry(cache->io, &load->job); /* it lives: *out is a reference */
+    return status;
+}
+
+/* Into the table and the queue. PC_AGAIN: another one was faster; PC_MISS: the queue is full. */
+static pc_status start(pc_cache *cache, pc__load *load, size_t waiters)
+{
+    pc_status status = PC_OK;
+    pthread_mutex_lock(&cache->load_lock);
+    if (find(cache, &load->image->key)) {
+        status = PC_AGAIN;
+    } else {
+        pc__load **at = bucket(cache, &load->image->key);
+        load->next = *at;
+        *at = load;
+        load->listed = 1;
+        cache->backlog += load->expected;
+        load->waiters = waiters;
+        atomic_fetch_add_explicit(&load->references, waiters, memory_order_relaxed);
+        if (!pc__io_add(cache->io, load->prefetch ? PC__IO_PREFETCH : PC__IO_LOAD, &load->job)) {
+            atomic_fetch_sub_explicit(&load->references, waiters, memory_order_relaxed);
+            unlist(load);
+            status = PC_MISS;
+        }
+    }
+    pthread_mutex_unlock(&cache->load_lock);
+    if (status == PC_OK) {
+        atomic_fetch_add_explicit(&cache->counts.loads, 1, memory_order_relaxed);
+        if (!waiters)
+            atomic_fetch_add_explicit(&cache->counts.prefetches, 1, memory_order_relaxed);
+    }
+    return status;
+}
+
+pc_status pc__cache_seek(pc_cache *cache, const pc__want *want, pc__load **out, uint32_t *reason)
+{
+    double expected = 0;
+    uint32_t tier;
+    pc_status status;
+    *out = NULL;
+    *reason = PC_REASON_FIRST_USE;
+    if (!cache->has_lower)
+        return PC_MISS;
+    do {
+        pc__load *load;
+        status = join_any(cache, want, out);
+        if (status != PC_AGAIN)
+            return status;
+        tier = best_tier(cache, want, &expected, reason);
+        if (tier == PC_TIER_NONE)
+            return PC_MISS;
+        *reason = PC_REASON_SLOW;
+        if (!is_worth(cache, want, tier, expected)) {
+            atomic_fetch_add_explicit(&cache->counts.not_worth[tier], 1, memory_order_relaxed);
+            return PC_MISS;
+        }
+        load = make(cache, want);
+        if (!load)
+            return PC_ERR_NOMEM;
+        load->first_tier = tier;
+        load->expected = expected;
+        status = start(cache, load, 1);
+        if (status == PC_OK)
+            *out = load;
+        else
+            pc__load_unref(load);
+    } while (status == PC_AGAIN);
+    return status;
+}
+
+pc_status pc__cache_prefetch(pc_cache *cache, const pc__want *want)
+{
+    uint32_t reason, tier;
+    double expected = 0;
+    pc__load *load;
+    pc_status status;
+    if (!cache->has_lower || pc__resident_has(cache->host, &want->image->key))
+        return PC_MISS;
+    tier = best_tier(cache, want, &expected, &reason);
+    if (tier == PC_TIER_NONE)
+        return PC_MISS;
+    load = make(cache, want);
+    if (!load)
+        return PC_ERR_NOMEM;
+    load->first_tier = tier;
+    load->expected = expected;
+    load->prefetch = 1;
+    status = start(cache, load, 0);
+    if (status != PC_OK)
+        pc__load_unref(load);
+    return status == PC_AGAIN ? PC_MISS : status;
+}
+
+static struct timespec at(double when)
+{
+    struct timespec t;
+    t.tv_sec = (time_t)when;
+    t.tv_nsec = (long)((when - (double)t.tv_sec) * 1e9);
+    return t;
+}
+
+pc_status pc__load_wait(pc__load *load, double until, pc_segment **out, uint32_t *reason)
+{
+    pc_cache *cache = load->cache;
+    struct timespec t = at(until);
+    *out = NULL;
+    *reason = PC_REASON_NONE;
+    if (until > 0 && !pc__load_is_done(load)) {
+        pthread_mutex_lock(&cache->load_lock);
+        while (!pc__load_is_done(load) && pc__now() < until)
+            pthread_cond_timedwait(&cache->load_done, &cache->load_lock, &t);
+        pthread_mutex_unlock(&cache->load_lock);
+    }
+    if (!pc__load_is_done(load))
+        return PC_AGAIN;
+    *reason = load->reason;
+    if (!load->segment)
+        return PC_MISS;
+    *out = pc__segment_ref(load->segment);
+    atomic_fetch_add_explicit(&cache->counts.hits, 1, memory_order_relaxed);
+    return PC_OK;
+}
+
+int pc__load_is_done(const pc__load *load)
+{
+    return atomic_load_explicit(&((pc__load *)(uintptr_t)load)->done, memory_order_acquire) != 0;
+}
+
+int pc__load_is_good(const pc__load *load)
+{
+    return atomic_load_explicit(&((pc__load *)(uintptr_t)load)->done, memory_order_acquire) > 0;
+}
+
+double pc__load_expected(const pc__load *load)
+{
+    return load->expected;
+}
+
+uint32_t pc__load_tier(const pc__load *load)
+{
+    return pc__load_is_done(load) ? load->tier : load->first_tier;
+}
+
+uint64_t pc__load_bytes(const pc__load *load)
+{
+    return pc__load_is_done(load) ? load->bytes_read : 0;
+}
+
+void pc__load_drop(pc__load *load)
+{
+    pc_cache *cache;
+    if (!load)
+        return;
+    cache = load->cache;
+    pthread_mutex_lock(&cache->load_lock);
+    load->waiters--;
+    pthread_mutex_unlock(&cache->load_lock);
+    pc__load_unref(load);
+}

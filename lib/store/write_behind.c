@@ -1,0 +1,216 @@
+/* What reaches the tiers below HOST, and when.
+ *
+ * DISK and REMOTE get a segment when it is stored, PACKED when HOST evicts it: what is in HOST would be in memory twice. Modules of schemas are written at once, because
+ * somebody wrote them to be used again. Blocks of a prompt without PML (naming->on_reuse) are written when they are used a second time, in HOST or by being stored
+ * again after they were evicted (PC__SEEN keys are remembered); a long prompt's come without on_reuse (serve/gather_exact.c).
+ *
+ * Each write is a job of the background thread with a reference on the segment, one for each tier. How many bytes may be on their way: store/cache_body.h. What does
+ * not fit, and what a tier that has failed several times in a row would get, is not written (STORE_FAILED, counted as unwritten): it can be computed again. */
+#include "store/cache_body.h"
+
+#include <string.h>
+
+typedef struct write {
+    pc__io_job job; /* first: the job is the write */
+    pc_cache *cache;
+    uint32_t tier;
+    pc_segment *segment; /* a reference */
+    pc__image image;     /* names and times; the rest follows when it is written */
+    atomic_uint_fast64_t *counter; /* that counts its bytes */
+} write;
+
+static void unwritten(pc_cache *cache, uint32_t tier, uint32_t reason, const pc__id *key, const pc_segment *segment)
+{
+    atomic_fetch_add_explicit(&cache->counts.unwritten, 1, memory_order_relaxed);
+    pc__cache_tell(cache, PC_EVENT_STORE_FAILED, tier, reason, key, segment);
+}
+
+static void dispose(write *w)
+{
+    pc_allocator mem = w->cache->context->mem;
+    atomic_fetch_sub_explicit(w->counter, w->segment->bytes, memory_order_relaxed);
+    pc__segment_unref(w->segment);
+    pc__free(&mem, w);
+}
+
+static uint32_t reason_of(pc_status status, double deadline)
+{
+    if (status == PC_ERR_NOMEM)
+        return PC_REASON_NO_ROOM;
+    return pc__now() >= deadline ? PC_REASON_DEADLINE : PC_REASON_IO;
+}
+
+static void write_image(write *w)
+{
+    pc_cache *cache = w->cache;
+    pc__tier *tier = cache->tiers[w->tier];
+    pc_segment *segment = w->segment;
+    double begun = pc__now(), deadline = begun + cache->deadline;
+    void *release_me = NULL;
+    uint32_t reason = PC_REASON_NONE;
+    pc_status status;
+    w->image.tokens = segment->tokens;
+    w->image.token_ids = segment->token_ids;
+    status = segment->ops->describe(segment->owner, segment->payload, &w->image, &release_me);
+    if (status < 0) {
+        unwritten(cache, w->tier, reason_of(status, deadline), &w->image.key, segment);
+        return;
+    }
+    w->image.lossy |= segment->lossy;
+    status = tier->ops->put(tier, &w->image, deadline, &reason);
+    if (status < 0 && status != PC_ERR_NOMEM) /* reads are told, too: it is the same folder or server */
+        pc__estimate_failed(&cache->estimate, w->tier, segment->bytes, pc__now() - begun, reason_of(status, deadline));
+    pc__free(&segment->mem, release_me);
+}
+
+static void run(pc__io_job *job, int give_up)
+{
+    write *w = (write *)job;
+    pc_cache *cache = w->cache;
+    uint32_t distrust = pc__estimate_distrusts(&cache->estimate, w->tier);
+    if (distrust && pc__estimate_probe(&cache->estimate, w->tier, pc__now()))
+        distrust = PC_REASON_NONE;
+    if (give_up || distrust)
+        unwritten(cache, w->tier, distrust ? distrust : PC_REASON_DEADLINE, &w->image.key, w->segment);
+    else if (!(w->tier == PC_TIER_PACKED && pc__io_is_ending(cache->io))) /* which ends with the process */
+        write_image(w);
+    dispose(w);
+}
+
+/* `bytes` more on their way, if that many may be. */
+static int count(atomic_uint_fast64_t *counter, uint64_t bytes, uint64_t room)
+{
+    uint64_t before = atomic_fetch_add_explicit(counter, bytes, memory_order_relaxed);
+    if (before + bytes <= room)
+        return 1;
+    atomic_fetch_sub_explicit(counter, bytes, memory_order_relaxed);
+    return 0;
+}
+
+static void set_names(pc__image *image, const pc__image *about, const pc__naming *naming, const pc_cache *cache)
+{
+    *image = *about;
+    image->key = naming->key;
+    image->has_content = naming->content != NULL;
+    if (naming->content)
+        image->content = *naming->content;
+    image->has_before = naming->before != NULL;
+    if (naming->before)
+        image->before = *naming->before;
+    image->salt = naming->salt ? *naming->salt : cache->salt_id;
+    image->cost = naming->cost;
+    image->priority = naming->priority;
+    image->ttl = naming->ttl;
+    image->expires = naming->ttl > 0 ? pc__now_date() + (int64_t)naming->ttl : 0;
+}
+
+static void queue(pc_cache *cache, uint32_t tier, const pc__naming *naming, pc_segment *segment, int in_host)
+{
+    const pc__image *about = atomic_load_explicit(&segment->about, memory_order_acquire);
+    atomic_uint_fast64_t *counter = in_host ? &cache->inside : &cache->outside;
+    uint64_t room = in_host ? cache->room_inside : cache->room_outside;
+    write *w;
+    if (!about || !segment->ops->describe)
+        return;
+    if (!count(counter, segment->bytes, room)) {
+        unwritten(cache, tier, PC_REASON_NO_ROOM, &naming->key, segment);
+        return;
+    }
+    w = pc__calloc(&cache->context->mem, 1, sizeof *w);
+    if (!w) {
+        atomic_fetch_sub_explicit(counter, segment->bytes, memory_order_relaxed);
+        unwritten(cache, tier, PC_REASON_NO_ROOM, &naming->key, segment);
+        return;
+    }
+    w->job.run = run;
+    w->cache = cache;
+    w->tier = tier;
+    w->segment = pc__segment_ref(segment);
+    w->counter = counter;
+    set_names(&w->image, about, naming, cache);
+    if (!pc__io_add(cache->io, PC__IO_WRITE, &w->job)) {
+        unwritten(cache, tier, PC_REASON_NO_ROOM, &naming->key, segment);
+        dispose(w);
+    }
+}
+
+static void queue_below(pc_cache *cache, const pc__naming *naming, pc_segment *segment, int in_host)
+{
+    for (uint32_t t = PC_TIER_DISK; t <= PC_TIER_REMOTE; t++)
+        if (cache->tiers[t] && !(cache->flags & PC_CACHE_READ_ONLY))
+            queue(cache, t, naming, segment, in_host);
+}
+
+/* HOST is told the cache's ttl by 0; records hold what it is. */
+static pc__naming with_ttl(const pc_cache *cache, const pc__naming *naming)
+{
+    pc__naming n = *naming;
+    n.ttl = naming->ttl > 0 ? naming->ttl : cache->ttl;
+    return n;
+}
+
+void pc__write_behind(pc_cache *cache, const pc__naming *naming, pc_segment *segment, int in_host)
+{
+    pc__naming n = with_ttl(cache, naming);
+    queue_below(cache, &n, segment, in_host);
+    if (!in_host && cache->tiers[PC_TIER_PACKED])
+        queue(cache, PC_TIER_PACKED, &n, segment, 0);
+}
+
+int pc__admit(pc_cache *cache, const pc__naming *naming)
+{
+    uint64_t begin, before;
+    if (!naming->on_reuse)
+        return 1;
+    memcpy(&begin, naming->key.bytes, sizeof begin); /* digests are uniform */
+    before = atomic_exchange_explicit(&cache->seen[begin % PC__SEEN], begin, memory_order_relaxed);
+    if (before == begin)
+        return 1;
+    atomic_fetch_add_explicit(&cache->counts.not_admitted, 1, memory_order_relaxed);
+    return 0;
+}
+
+/* The names as the segment was stored under. */
+static pc__naming naming_of(const pc__image *about, const pc__id *key)
+{
+    return (pc__naming){.key = *key,
+                        .content = about->has_content ? &about->content : NULL,
+                        .before = about->has_before ? &about->before : NULL,
+                        .salt = &about->salt,
+                        .cost = about->cost,
+                        .ttl = about->ttl,
+                        .priority = about->priority};
+}
+
+void pc__write_used(pc_cache *cache, const pc__id *key, pc_segment *segment)
+{
+    const pc__image *about = atomic_load_explicit(&segment->about, memory_order_acquire);
+    pc__naming naming;
+    if (!about || !atomic_exchange_explicit(&segment->unwritten, 0, memory_order_relaxed))
+        return;
+    naming = naming_of(about, key);
+    queue_below(cache, &naming, segment, 1);
+}
+
+void pc__promote(pc_cache *cache, uint32_t from, pc_segment *segment)
+{
+    const pc__image *about = atomic_load_explicit(&segment->about, memory_order_acquire);
+    pc__naming naming;
+    if (!about || from != PC_TIER_REMOTE || !cache->tiers[PC_TIER_DISK] || (cache->flags & PC_CACHE_READ_ONLY))
+        return;
+    naming = naming_of(about, &about->key);
+    atomic_fetch_add_explicit(&cache->counts.promoted, 1, memory_order_relaxed);
+    queue(cache, PC_TIER_DISK, &naming, segment, pc__resident_has(cache->host, &about->key));
+}
+
+void pc__write_evicted(void *user, const pc__naming *naming, pc_segment *segment)
+{
+    pc_cache *cache = user;
+    pc__naming n = with_ttl(cache, naming);
+    uint64_t bytes;
+    pc__tier *packed = cache->tiers[PC_TIER_PACKED];
+    if (!packed || !cache->io || atomic_load_explicit(&segment->unwritten, memory_order_relaxed)
+        || packed->ops->may_have(packed, &naming->key, &bytes))
+        return;
+    queue(cache, PC_TIER_PACKED, &n, segment, 0);
+}

@@ -506,6 +506,52 @@ void pc_toy_reference(pc_toy *toy, const int32_t *tokens, const int64_t *positio
     free(keys);
 }
 
+/* count, origin, then the relative positions and the states */
+static pc_status export_segment(void *user, void *payload, void *data, size_t capacity, size_t *size)
+{
+    const segment *s = payload;
+    uint64_t head[2] = {s->count, (uint64_t)s->origin};
+    size_t places = s->count * sizeof *s->relative, states = s->count * sizeof *s->states;
+    uint8_t *to = data;
+    *size = sizeof head + places + states;
+    if (!to)
+        return PC_OK;
+    if (capacity < *size)
+        return PC_ERR_LIMIT;
+    ((pc_toy *)user)->counts.exports++;
+    memcpy(to, head, sizeof head);
+    memcpy(to + sizeof head, s->relative, places);
+    memcpy(to + sizeof head + places, s->states, states);
+    return PC_OK;
+}
+
+static pc_status import_segment(void *user, const void *data, size_t size, const int32_t *tokens, size_t count, void **out)
+{
+    pc_toy *toy = user;
+    const uint8_t *from = data;
+    uint64_t head[2];
+    segment *s;
+    (void)tokens;
+    if (++toy->counts.import_calls == toy->counts.fail_import_at)
+        return PC_ERR_IO;
+    if (size < sizeof head)
+        return PC_ERR_FORMAT;
+    memcpy(head, from, sizeof head);
+    if (head[0] != count || size != sizeof head + count * (sizeof *s->relative + sizeof *s->states))
+        return PC_ERR_FORMAT;
+    s = must(calloc(1, sizeof *s));
+    s->references = 1;
+    s->count = count;
+    s->origin = (int64_t)head[1];
+    s->relative = must(malloc((count + 1) * sizeof *s->relative));
+    s->states = must(malloc((count + 1) * sizeof *s->states));
+    memcpy(s->relative, from + sizeof head, count * sizeof *s->relative);
+    memcpy(s->states, from + sizeof head + count * sizeof *s->relative, count * sizeof *s->states);
+    toy->counts.live_segments++;
+    *out = s;
+    return PC_OK;
+}
+
 pc_model_ops pc_toy_ops(void)
 {
     pc_model_ops ops = PC_MODEL_OPS_INIT;
@@ -522,5 +568,7 @@ pc_model_ops pc_toy_ops(void)
     ops.drop = drop;
     ops.deviation = deviation;
     ops.truncate = truncate_sequence;
+    ops.export_segment = export_segment;
+    ops.import_segment = import_segment;
     return ops;
 }

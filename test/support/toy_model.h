@@ -13,7 +13,8 @@ typedef struct pc_toy pc_toy;
 typedef struct pc_toy_counts {
     int64_t live_segments, live_sequences;
     uint64_t encode_calls, encoded_tokens, step_calls, stepped_rows, attached, polls;
-    uint64_t fail_encode_at, fail_step_at; /* the call with this number (from 1) fails; 0: none */
+    uint64_t exports, import_calls;
+    uint64_t fail_encode_at, fail_step_at, fail_import_at; /* the call with this number (from 1) fails; 0: none */
     uint64_t largest_step; /* sequences in one step */
     uint64_t failed_step;  /* sequences in the step that was made to fail */
 } pc_toy_counts;

@@ -6,6 +6,9 @@ function(pc_folder name)
   if(NOT PC_HAVE_ONEDNN)
     list(FILTER sources EXCLUDE REGEX "_onednn\\.c$")
   endif()
+  if(NOT PC_HAVE_HIREDIS)
+    list(FILTER sources EXCLUDE REGEX "_redis\\.c$")
+  endif()
   add_library(pc_${name} STATIC ${sources})
   target_compile_definitions(pc_${name} PRIVATE PC_BUILDING)
   target_include_directories(pc_${name} PUBLIC ${PROJECT_SOURCE_DIR}/lib)
@@ -31,7 +34,7 @@ if(PC_HAVE_ONEDNN)
 endif()
 
 # Short loops over heads and dimensions that the compiler vectorises only here.
-set_source_files_properties(lib/attn/rope.c lib/attn/merge.c lib/attn/kv_convert.c lib/attn/kv_token.c lib/attn/plan_attend.c lib/attn/plan_call.c lib/attn/cpu/elementwise.c lib/attn/cpu/linear_grid.c
+set_source_files_properties(lib/attn/rope.c lib/attn/merge.c lib/attn/kv_convert.c lib/attn/kv_token.c lib/store/codec_planes.c lib/store/codec_pages.c lib/attn/plan_attend.c lib/attn/plan_call.c lib/attn/cpu/elementwise.c lib/attn/cpu/linear_grid.c
   PROPERTIES COMPILE_OPTIONS "-O3")
 
 # ISA flags per source file, never global.

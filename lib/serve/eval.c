@@ -261,9 +261,13 @@ pc_status pc_segment_copy(pc_segment **out, const pc_segment *segment)
     if (!model || !model->native)
         return pc__fail(PC_ERR_UNSUPPORTED,
                         "pc_segment_copy: only for segments of models that we run ourselves");
-    status = pc__kv_copy(&copy, segment->payload);
-    return status < 0 ? status
-                      : pc__wrap_segment(out, model, copy, segment->token_ids, segment->tokens);
+    PC__TRY(pc__kv_copy(&copy, segment->payload), done);
+    PC__TRY(pc__wrap_segment(out, model, copy, segment->token_ids, segment->tokens), done);
+    (*out)->lossy = segment->lossy;
+    atomic_store_explicit(&(*out)->tier, atomic_load_explicit(&segment->tier, memory_order_relaxed),
+                          memory_order_relaxed);
+done:
+    return status;
 }
 
 pc_status pc_segment_read(const pc_segment *segment, int32_t layer, int64_t start, float *k,

@@ -72,6 +72,8 @@ static pc_status match_tokens(const pc__image *want, const pc__image *have)
 
 static pc_status match_blocks(const pc__image *want, const pc__image *have)
 {
+    if (!want->block_bytes && !want->block_count)
+        return PC_OK;
     if (want->block_count != have->block_count)
         return differs("blocks", (int64_t)want->block_count, (int64_t)have->block_count);
     for (size_t i = 0; want->block_bytes && i < want->block_count; i++)

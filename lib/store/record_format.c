@@ -4,24 +4,10 @@
 #include <string.h>
 
 #include "base/fail.h"
+#include "base/le.h"
 
 /* The first byte is no text, the line ends show a transfer as text. */
 static const uint8_t magic[8] = {0x89, 'P', 'C', 'R', '\r', '\n', 0x1a, '\n'};
-
-static void put_double(uint8_t *at, double value)
-{
-    uint64_t bits;
-    memcpy(&bits, &value, sizeof bits);
-    pc__put64(at, bits);
-}
-
-static double get_double(const uint8_t *at)
-{
-    uint64_t bits = pc__get64(at);
-    double value;
-    memcpy(&value, &bits, sizeof value);
-    return value;
-}
 
 void pc__record_head_put(const pc__record_head *h, uint8_t at[PC__RECORD_PROLOGUE + PC__RECORD_FACE])
 {
@@ -30,26 +16,26 @@ void pc__record_head_put(const pc__record_head *h, uint8_t at[PC__RECORD_PROLOGU
     memcpy(at, magic, sizeof magic);
     at[8] = PC__RECORD_MAJOR;
     at[10] = PC__RECORD_MINOR;
-    pc__put32(at + 12, h->header_bytes);
-    pc__put64(at + 16, h->bytes);
-    pc__put32(at + 24, h->flags);
-    pc__put32(at + 28, PC__RECORD_FACE);
-    pc__put32(at + 32, h->blocks);
-    pc__put32(at + 36, PC__RECORD_ENTRY);
-    pc__put32(at + 40, h->body_bytes);
+    pc__put_u32(at + 12, h->header_bytes);
+    pc__put_u64(at + 16, h->bytes);
+    pc__put_u32(at + 24, h->flags);
+    pc__put_u32(at + 28, PC__RECORD_FACE);
+    pc__put_u32(at + 32, h->blocks);
+    pc__put_u32(at + 36, PC__RECORD_ENTRY);
+    pc__put_u32(at + 40, h->body_bytes);
     memcpy(face, h->key.bytes, 32);
     memcpy(face + 32, h->salt.bytes, 32);
     memcpy(face + 64, h->content.bytes, 32);
     memcpy(face + 96, h->before.bytes, 32);
-    pc__put32(face + 128, h->bits);
-    pc__put32(face + 132, (uint32_t)h->priority);
-    put_double(face + 136, h->cost);
-    put_double(face + 144, h->ttl);
-    pc__put64(face + 152, (uint64_t)h->expires);
-    pc__put64(face + 160, (uint64_t)h->written);
-    pc__put64(face + 168, h->state_bytes);
-    pc__put64(face + 176, h->tokens);
-    pc__put32(face + 184, h->codec);
+    pc__put_u32(face + 128, h->bits);
+    pc__put_u32(face + 132, (uint32_t)h->priority);
+    pc__put_f64(face + 136, h->cost);
+    pc__put_f64(face + 144, h->ttl);
+    pc__put_u64(face + 152, (uint64_t)h->expires);
+    pc__put_u64(face + 160, (uint64_t)h->written);
+    pc__put_u64(face + 168, h->state_bytes);
+    pc__put_u64(face + 176, h->tokens);
+    pc__put_u32(face + 184, h->codec);
     memcpy(face + 192, h->key_id, sizeof h->key_id);
     memcpy(face + 208, h->nonce, sizeof h->nonce);
 }
@@ -82,13 +68,13 @@ pc_status pc__record_prologue_get(pc__record_head *h, const uint8_t at[PC__RECOR
     if (major < PC__RECORD_MAJOR)
         return pc__fail(PC_ERR_FORMAT, "record of format %u, which there never was", major);
     h->minor = at[10] | (uint32_t)at[11] << 8;
-    h->header_bytes = pc__get32(at + 12);
-    h->bytes = pc__get64(at + 16);
-    h->flags = pc__get32(at + 24);
-    h->face_bytes = pc__get32(at + 28);
-    h->blocks = pc__get32(at + 32);
-    h->entry_bytes = pc__get32(at + 36);
-    h->body_bytes = pc__get32(at + 40);
+    h->header_bytes = pc__get_u32(at + 12);
+    h->bytes = pc__get_u64(at + 16);
+    h->flags = pc__get_u32(at + 24);
+    h->face_bytes = pc__get_u32(at + 28);
+    h->blocks = pc__get_u32(at + 32);
+    h->entry_bytes = pc__get_u32(at + 36);
+    h->body_bytes = pc__get_u32(at + 40);
     if (h->flags & 0xffff & ~PC__RECORD_SEALED)
         return pc__fail(PC_ERR_UNSUPPORTED, "record with flags %#x, of which this library does not know all", h->flags & 0xffff);
     return check_sizes(h, available);
@@ -105,15 +91,15 @@ pc_status pc__record_face_get(pc__record_head *h, const uint8_t *face)
     memcpy(h->salt.bytes, face + 32, 32);
     memcpy(h->content.bytes, face + 64, 32);
     memcpy(h->before.bytes, face + 96, 32);
-    h->bits = pc__get32(face + 128);
-    h->priority = (int32_t)pc__get32(face + 132);
-    h->cost = get_double(face + 136);
-    h->ttl = get_double(face + 144);
-    h->expires = (int64_t)pc__get64(face + 152);
-    h->written = (int64_t)pc__get64(face + 160);
-    h->state_bytes = pc__get64(face + 168);
-    h->tokens = pc__get64(face + 176);
-    h->codec = pc__get32(face + 184);
+    h->bits = pc__get_u32(face + 128);
+    h->priority = (int32_t)pc__get_u32(face + 132);
+    h->cost = pc__get_f64(face + 136);
+    h->ttl = pc__get_f64(face + 144);
+    h->expires = (int64_t)pc__get_u64(face + 152);
+    h->written = (int64_t)pc__get_u64(face + 160);
+    h->state_bytes = pc__get_u64(face + 168);
+    h->tokens = pc__get_u64(face + 176);
+    h->codec = pc__get_u32(face + 184);
     memcpy(h->key_id, face + 192, sizeof h->key_id);
     memcpy(h->nonce, face + 208, sizeof h->nonce);
     if (!is_duration(h->cost) || !is_duration(h->ttl))
@@ -126,10 +112,10 @@ pc_status pc__record_face_get(pc__record_head *h, const uint8_t *face)
 void pc__record_entry_put(const pc__record_entry *e, uint8_t at[PC__RECORD_ENTRY])
 {
     memset(at, 0, PC__RECORD_ENTRY);
-    pc__put64(at, e->offset);
-    pc__put64(at + 8, e->stored);
-    pc__put64(at + 16, e->raw);
-    pc__put32(at + 24, e->codec);
+    pc__put_u64(at, e->offset);
+    pc__put_u64(at + 8, e->stored);
+    pc__put_u64(at + 16, e->raw);
+    pc__put_u32(at + 24, e->codec);
     memcpy(at + 32, e->sum, sizeof e->sum);
     memcpy(at + 48, e->nonce, sizeof e->nonce);
 }
@@ -137,10 +123,10 @@ void pc__record_entry_put(const pc__record_entry *e, uint8_t at[PC__RECORD_ENTRY
 pc_status pc__record_entry_get(pc__record_entry *e, const pc__record_head *h, const uint8_t *at, size_t index, uint64_t from)
 {
     uint64_t tag = h->flags & PC__RECORD_SEALED ? PC__SEAL_TAG : 0;
-    e->offset = pc__get64(at);
-    e->stored = pc__get64(at + 8);
-    e->raw = pc__get64(at + 16);
-    e->codec = pc__get32(at + 24);
+    e->offset = pc__get_u64(at);
+    e->stored = pc__get_u64(at + 8);
+    e->raw = pc__get_u64(at + 16);
+    e->codec = pc__get_u32(at + 24);
     memcpy(e->sum, at + 32, sizeof e->sum);
     memcpy(e->nonce, at + 48, sizeof e->nonce);
     if (e->raw > PC__RECORD_MAX_BLOCK || e->stored < tag || e->stored - tag > e->raw
@@ -175,8 +161,8 @@ void pc__record_beside(const pc__record_head *h, const pc__record_entry *e, size
     memset(out, 0, PC__RECORD_BESIDE);
     memcpy(out, magic, sizeof magic);
     out[8] = PC__RECORD_MAJOR;
-    pc__put32(out + 12, (uint32_t)index + 1); /* the piece */
+    pc__put_u32(out + 12, (uint32_t)index + 1); /* the piece */
     memcpy(out + 16, h->key.bytes, 32);
-    pc__put64(out + 48, e->raw);
-    pc__put32(out + 56, e->codec);
+    pc__put_u64(out + 48, e->raw);
+    pc__put_u32(out + 56, e->codec);
 }

@@ -69,28 +69,6 @@ static inline uint64_t pc__record_align(uint64_t bytes)
     return (bytes + PC__RECORD_ALIGN - 1) / PC__RECORD_ALIGN * PC__RECORD_ALIGN;
 }
 
-static inline uint32_t pc__get32(const uint8_t *at)
-{
-    return (uint32_t)at[0] | (uint32_t)at[1] << 8 | (uint32_t)at[2] << 16 | (uint32_t)at[3] << 24;
-}
-
-static inline uint64_t pc__get64(const uint8_t *at)
-{
-    return pc__get32(at) | (uint64_t)pc__get32(at + 4) << 32;
-}
-
-static inline void pc__put32(uint8_t *at, uint32_t value)
-{
-    for (int i = 0; i < 4; i++)
-        at[i] = (uint8_t)(value >> (8 * i));
-}
-
-static inline void pc__put64(uint8_t *at, uint64_t value)
-{
-    for (int i = 0; i < 8; i++)
-        at[i] = (uint8_t)(value >> (8 * i));
-}
-
 /* Prologue (its checksum is left zero) and face. */
 void pc__record_head_put(const pc__record_head *head, uint8_t at[PC__RECORD_PROLOGUE + PC__RECORD_FACE]);
 /* `available`: bytes of the file, 0: unknown. PC_ERR_FORMAT, PC_ERR_UNSUPPORTED; what it accepts is consistent in itself. */

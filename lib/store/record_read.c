@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "base/fail.h"
+#include "base/le.h"
 #include "base/mem.h"
 #include "store/record_body.h"
 
@@ -116,16 +117,16 @@ static pc_status take_description(pc__record *r, uint8_t *at, uint64_t size)
         return pc__fail(PC_ERR_FORMAT, "header of a record: a description of %" PRIu64 " bytes", size);
     memcpy(image->model, at, 32);
     memcpy(image->architecture, at + 32, 32);
-    image->position_scheme = pc__get32(at + 64);
-    image->dtype = pc__get32(at + 68);
-    image->layout = pc__get32(at + 72);
-    image->encoding = pc__get32(at + 76);
-    image->regime = pc__get64(at + 80);
-    image->origin = (int64_t)pc__get64(at + 88);
-    image->layers = (int32_t)pc__get32(at + 96);
-    image->kv_heads = (int32_t)pc__get32(at + 100);
-    image->k_dim = (int32_t)pc__get32(at + 104);
-    image->v_dim = (int32_t)pc__get32(at + 108);
+    image->position_scheme = pc__get_u32(at + 64);
+    image->dtype = pc__get_u32(at + 68);
+    image->layout = pc__get_u32(at + 72);
+    image->encoding = pc__get_u32(at + 76);
+    image->regime = pc__get_u64(at + 80);
+    image->origin = (int64_t)pc__get_u64(at + 88);
+    image->layers = (int32_t)pc__get_u32(at + 96);
+    image->kv_heads = (int32_t)pc__get_u32(at + 100);
+    image->k_dim = (int32_t)pc__get_u32(at + 104);
+    image->v_dim = (int32_t)pc__get_u32(at + 108);
     return PC_OK;
 }
 
@@ -136,7 +137,7 @@ static pc_status take_tokens(pc__record *r, uint8_t *at, uint64_t size)
     if (size != 4 * r->head.tokens)
         return pc__fail(PC_ERR_FORMAT, "header of a record: %" PRIu64 " bytes of ids for %" PRIu64 " tokens", size, r->head.tokens);
     for (size_t i = 0; i < r->head.tokens; i++)
-        ids[i] = (int32_t)pc__get32(at + 4 * i);
+        ids[i] = (int32_t)pc__get_u32(at + 4 * i);
     r->image.token_ids = ids;
     return PC_OK;
 }
@@ -147,7 +148,7 @@ static pc_status take_relative(pc__record *r, uint8_t *at, uint64_t size)
     if (size != 8 * r->head.tokens)
         return pc__fail(PC_ERR_FORMAT, "header of a record: %" PRIu64 " bytes of positions for %" PRIu64 " tokens", size, r->head.tokens);
     for (size_t i = 0; i < r->head.tokens; i++)
-        relative[i] = (int64_t)pc__get64(at + 8 * i);
+        relative[i] = (int64_t)pc__get_u64(at + 8 * i);
     r->image.relative = relative;
     return PC_OK;
 }
@@ -190,8 +191,8 @@ static pc_status read_body(pc__record *r)
         pc_status status;
         if (left < PC__RECORD_TAG_LENGTH)
             return pc__fail(PC_ERR_FORMAT, "header of a record: %" PRIu64 " bytes behind its last field", left);
-        tag = pc__get32(at);
-        size = pc__get64(at + 8);
+        tag = pc__get_u32(at);
+        size = pc__get_u64(at + 8);
         at += PC__RECORD_TAG_LENGTH;
         left -= PC__RECORD_TAG_LENGTH;
         if (size > left || (size + 7) / 8 * 8 > left || (int64_t)tag <= last)

@@ -3,6 +3,7 @@
 #include <time.h>
 
 #include "base/fail.h"
+#include "base/le.h"
 #include "base/mem.h"
 #include "store/record.h"
 #include "store/record_format.h"
@@ -159,8 +160,8 @@ done:
 static uint8_t *put_field(uint8_t **at, uint32_t tag, uint64_t size)
 {
     uint8_t *bytes = *at + PC__RECORD_TAG_LENGTH;
-    pc__put32(*at, tag);
-    pc__put64(*at + 8, size);
+    pc__put_u32(*at, tag);
+    pc__put_u64(*at + 8, size);
     *at += field_bytes(size);
     return bytes;
 }
@@ -169,16 +170,16 @@ static void put_description(uint8_t *at, const pc__image *image)
 {
     memcpy(at, image->model, 32);
     memcpy(at + 32, image->architecture, strlen(image->architecture));
-    pc__put32(at + 64, image->position_scheme);
-    pc__put32(at + 68, image->dtype);
-    pc__put32(at + 72, image->layout);
-    pc__put32(at + 76, image->encoding);
-    pc__put64(at + 80, image->regime);
-    pc__put64(at + 88, (uint64_t)image->origin);
-    pc__put32(at + 96, (uint32_t)image->layers);
-    pc__put32(at + 100, (uint32_t)image->kv_heads);
-    pc__put32(at + 104, (uint32_t)image->k_dim);
-    pc__put32(at + 108, (uint32_t)image->v_dim);
+    pc__put_u32(at + 64, image->position_scheme);
+    pc__put_u32(at + 68, image->dtype);
+    pc__put_u32(at + 72, image->layout);
+    pc__put_u32(at + 76, image->encoding);
+    pc__put_u64(at + 80, image->regime);
+    pc__put_u64(at + 88, (uint64_t)image->origin);
+    pc__put_u32(at + 96, (uint32_t)image->layers);
+    pc__put_u32(at + 100, (uint32_t)image->kv_heads);
+    pc__put_u32(at + 104, (uint32_t)image->k_dim);
+    pc__put_u32(at + 108, (uint32_t)image->v_dim);
 }
 
 static void put_body(const writer *w, uint8_t *at)
@@ -189,11 +190,11 @@ static void put_body(const writer *w, uint8_t *at)
     put_description(put_field(&at, PC__RECORD_TAG_DESCRIPTION, PC__RECORD_DESCRIPTION), image);
     field = put_field(&at, PC__RECORD_TAG_TOKENS, 4 * (uint64_t)image->tokens);
     for (size_t i = 0; i < image->tokens; i++)
-        pc__put32(field + 4 * i, (uint32_t)image->token_ids[i]);
+        pc__put_u32(field + 4 * i, (uint32_t)image->token_ids[i]);
     if (image->relative) {
         field = put_field(&at, PC__RECORD_TAG_RELATIVE, 8 * (uint64_t)image->tokens);
         for (size_t i = 0; i < image->tokens; i++)
-            pc__put64(field + 8 * i, (uint64_t)image->relative[i]);
+            pc__put_u64(field + 8 * i, (uint64_t)image->relative[i]);
     }
     memcpy(put_field(&at, PC__RECORD_TAG_CODEC, strlen(name)), name, strlen(name));
 }

@@ -1,0 +1,121 @@
+/* Catches: states that are taken for what they are not because a field was forgotten, or refused because one that may differ does; an error that names
+ * the wrong field; a digest of salts that is not the documented one. */
+#include <stddef.h>
+
+#include "records.h"
+#include "testing.h"
+
+typedef struct change {
+    const char *name; /* in the error; NULL: may differ */
+    size_t at, size;
+} change;
+
+#define FIELD(text, field) {text, offsetof(pc__image, field), sizeof(((pc__image *)0)->field)}
+
+static const change changes[] = {
+    FIELD("key", key), FIELD("salt", salt), FIELD("model", model), FIELD("architecture", architecture),
+    FIELD("position scheme", position_scheme), FIELD("dtype", dtype), FIELD("layout", layout), FIELD("regime", regime),
+    FIELD("origin", origin), FIELD("layers", layers), FIELD("K/V heads", kv_heads), FIELD("dimensions of K", k_dim),
+    FIELD("dimensions of V", v_dim), FIELD(NULL, content), FIELD(NULL, has_content), FIELD(NULL, before), FIELD(NULL, has_before),
+    FIELD(NULL, lossy), FIELD(NULL, cost), FIELD(NULL, priority), FIELD(NULL, expires), FIELD(NULL, ttl), FIELD(NULL, blocks)};
+
+/* Every byte of every field, one bit each time. */
+static void test_fields(void)
+{
+    toy_image a, b;
+    toy_image_make(&a, 1, 6, 64, 0);
+    toy_image_make(&b, 1, 6, 64, 0);
+    CHECK_OK(pc__image_match(&a.image, &b.image));
+    for (size_t c = 0; c < sizeof changes / sizeof changes[0]; c++)
+        for (size_t i = 0; i < changes[c].size; i++) {
+            uint8_t *byte = (uint8_t *)&b.image + changes[c].at + i;
+            const int behind = changes[c].at == offsetof(pc__image, architecture) && i > strlen(a.image.architecture);
+            *byte ^= 1;
+            CHECK_STATUS(pc__image_match(&a.image, &b.image), changes[c].name && !behind ? PC_ERR_MISMATCH : PC_OK);
+            if (changes[c].name && !behind)
+                CHECK_ERROR_HAS(changes[c].name);
+            *byte ^= 1;
+        }
+    CHECK_OK(pc__image_match(&a.image, &b.image));
+    toy_image_free(&a);
+    toy_image_free(&b);
+}
+
+static void test_arrays(void)
+{
+    toy_image a, b;
+    toy_image_make(&a, 1, 6, 64, 0);
+    toy_image_make(&b, 1, 6, 64, 0);
+    b.image.tokens--;
+    CHECK_STATUS(pc__image_match(&a.image, &b.image), PC_ERR_MISMATCH);
+    CHECK_ERROR_HAS("tokens: 6 is wanted");
+    b.image.tokens++;
+    for (size_t i = 0; i < 6; i++) {
+        b.ids[i] ^= 1 << (5 * i);
+        CHECK_STATUS(pc__image_match(&a.image, &b.image), PC_ERR_MISMATCH);
+        CHECK_ERROR_HAS("tokens: they are others");
+        b.ids[i] ^= 1 << (5 * i);
+        b.relative[i]++;
+        CHECK_STATUS(pc__image_match(&a.image, &b.image), PC_ERR_MISMATCH);
+        CHECK_ERROR_HAS("relative position of token");
+        b.relative[i]--;
+    }
+    b.block_bytes[2]++;
+    CHECK_STATUS(pc__image_match(&a.image, &b.image), PC_ERR_MISMATCH);
+    CHECK_ERROR_HAS("block 2");
+    a.image.block_bytes = NULL;
+    CHECK_OK(pc__image_match(&a.image, &b.image));
+    b.image.block_count--;
+    CHECK_STATUS(pc__image_match(&a.image, &b.image), PC_ERR_MISMATCH);
+    CHECK_ERROR_HAS("blocks");
+    a.image.block_count = 0;
+    CHECK_OK(pc__image_match(&a.image, &b.image));
+    toy_image_free(&a);
+    toy_image_free(&b);
+}
+
+/* Positions 0, 1, 2 … are the same whether they are written out or not. */
+static void test_plain_positions(void)
+{
+    toy_image a, b;
+    toy_image_make(&a, 1, 6, 64, 0);
+    toy_image_make(&b, 1, 6, 64, 0);
+    a.image.relative = NULL;
+    CHECK_STATUS(pc__image_match(&a.image, &b.image), PC_ERR_MISMATCH);
+    CHECK_STATUS(pc__image_match(&b.image, &a.image), PC_ERR_MISMATCH);
+    for (int i = 0; i < 6; i++)
+        b.relative[i] = i;
+    CHECK_OK(pc__image_match(&a.image, &b.image));
+    CHECK_OK(pc__image_match(&b.image, &a.image));
+    toy_image_free(&a);
+    toy_image_free(&b);
+}
+
+static void test_salts(void)
+{
+    static const char want[] = "8576171af6f06bd9cc0a5ba3c29c4525cd48a05ad5cdac2b1728e9c26ce2e97c", none[] = "2a308999eb837f29e29dbc66dd2fa69bdeaaaf2e8a08a1e505ddb5504dc875c2";
+    toy_image a, b;
+    char hex[65];
+    pc__id id = pc__salt_digest("tenant-7", 8);
+    pc__id_hex(&id, hex);
+    CHECK_STR(hex, want);
+    id = pc__salt_digest(NULL, 0);
+    pc__id_hex(&id, hex);
+    CHECK_STR(hex, none);
+    toy_image_make(&a, 1, 6, 64, 0);
+    toy_image_make(&b, 1, 6, 64, 0);
+    memset(&a.image.salt, 0, sizeof a.image.salt); /* whose it is does not matter */
+    CHECK_OK(pc__image_match(&a.image, &b.image));
+    CHECK_STATUS(pc__image_match(&b.image, &a.image), PC_ERR_MISMATCH);
+    toy_image_free(&a);
+    toy_image_free(&b);
+}
+
+int main(void)
+{
+    test_fields();
+    test_arrays();
+    test_plain_positions();
+    test_salts();
+    return pc_test_end();
+}

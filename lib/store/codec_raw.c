@@ -32,6 +32,5 @@ static pc_status decode(void *user, const pc_codec_block *block, const void *in,
 
 pc_codec_ops pc__codec_raw(const pc_allocator *mem)
 {
-    union { const pc_allocator *in; void *out; } user = {mem};
-    return (pc_codec_ops){sizeof(pc_codec_ops), PC_CODEC_RAW, 0, "raw", bound, encode, decode, user.out};
+    return (pc_codec_ops){sizeof(pc_codec_ops), PC_CODEC_RAW, 0, "raw", bound, encode, decode, (void *)(uintptr_t)mem};
 }

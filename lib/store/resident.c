@@ -359,6 +359,7 @@ pc_status pc__resident_new(pc__resident **out, const pc_allocator *mem, const pc
         return PC_ERR_NOMEM;
     t->mem = *mem;
     t->worth.mem = *mem;
+    t->worth.budget = options->budget;
     t->options = *options;
     atomic_init(&t->releases.first, NULL);
     pthread_mutex_init(&t->lock, NULL);

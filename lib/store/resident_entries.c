@@ -3,8 +3,9 @@
 #include "base/mem.h"
 #include "store/resident_body.h"
 
-/* What an entry takes beside its segment: its slots in tables and heaps, the family of its chain, and what allocators put around blocks. */
-enum { AROUND_ENTRY = 256 };
+/* What an entry takes beside its segment: its slots in tables and heaps, the family of its chain, what is remembered of others
+ * when it has gone, and what allocators put around blocks. */
+enum { AROUND_ENTRY = 384 };
 
 static pc__entry *entry_of(pc__worth_item *item)
 {

@@ -1,6 +1,15 @@
 #include "store/worth.h"
 
+#include <math.h>
+
 #include "base/mem.h"
+
+#define HALF_LIFE 0.4    /* of the budget */
+#define COST_WEIGHT 0.25
+#define FIRST_USE -1.0   /* log2 of what it counts */
+#define LEAST_COST 1e-6  /* seconds; also of what nobody has timed */
+
+enum { PAST_WAYS = 4, PAST_TIMES = 4 /* as many items as there are */ };
 
 struct pc__family {
     pc__link by_id;
@@ -39,9 +48,9 @@ static void enter(pc__worth *w, pc__worth_item *item)
 {
     if (item->holds || (item->seen_by && item->seen_by->count))
         return;
-    pc__heap_add(&w->order, &item->place, item->priority, item->score);
+    pc__heap_add(&w->order, &item->place, item->priority, item->heat + item->value);
     if (item->group && item->group->is_ordered)
-        pc__heap_add(&item->group->order, &item->group_place, item->priority, item->score);
+        pc__heap_add(&item->group->order, &item->group_place, item->priority, item->heat + item->value);
 }
 
 static void leave(pc__worth *w, pc__worth_item *item)
@@ -70,7 +79,7 @@ pc_status pc__worth_order_group(pc__worth *w, pc__worth_group *group)
     for (size_t i = 0; i < w->order.count; i++) {
         pc__worth_item *item = PC__AROUND(w->order.slots[i].node, pc__worth_item, place);
         if (item->group == group)
-            pc__heap_add(&group->order, &item->group_place, item->priority, item->score);
+            pc__heap_add(&group->order, &item->group_place, item->priority, item->heat + item->value);
     }
     return PC_OK;
 }
@@ -120,17 +129,81 @@ void pc__worth_drop(pc__worth *w, pc__worth_item *item)
 
 /* ------------------------------------------------------------------ worth */
 
-static double worth_of(const pc__worth *w, const pc__worth_item *item)
+static double time_now(const pc__worth *w)
 {
-    return w->clock + item->uses * (item->cost > 0 ? item->cost : 0) / (double)(item->bytes ? item->bytes : 1);
+    return w->brought_in / (HALF_LIFE * (double)(w->budget ? w->budget : 1));
+}
+
+/* log2(2^heat + 2^now) */
+static double warmed(double heat, double now)
+{
+    double more = heat > now ? heat : now, less = heat > now ? now : heat;
+    return more + log2(1 + exp2(less - more));
+}
+
+static pc__worth_past *past_of(const pc__worth *w, uint64_t hash)
+{
+    return &w->past[(hash & (w->past_sets - 1)) * PAST_WAYS];
+}
+
+/* In place of the coldest of its set. */
+static void remember(pc__worth *w, uint64_t hash, double heat)
+{
+    pc__worth_past *set = w->past_sets ? past_of(w, hash) : NULL, *coldest = set;
+    if (!set)
+        return;
+    for (size_t i = 1; i < PAST_WAYS; i++)
+        if (set[i].heat < coldest->heat)
+            coldest = &set[i];
+    if (heat > coldest->heat)
+        *coldest = (pc__worth_past){hash, heat};
+}
+
+/* Its heat, forgotten here; -INFINITY: it is not remembered. */
+static double recall(pc__worth *w, uint64_t hash)
+{
+    pc__worth_past *set = w->past_sets ? past_of(w, hash) : NULL;
+    for (size_t i = 0; set && i < PAST_WAYS; i++)
+        if (set[i].hash == hash && set[i].heat > (double)-INFINITY) {
+            double heat = set[i].heat;
+            set[i].heat = (double)-INFINITY;
+            return heat;
+        }
+    return (double)-INFINITY;
+}
+
+/* Grows with the items. Without memory for it less is remembered. */
+static void widen_past(pc__worth *w)
+{
+    pc__worth old = *w;
+    size_t sets = old.past_sets ? old.past_sets * 2 : 16;
+    if (w->items.count * PAST_TIMES <= old.past_sets * PAST_WAYS)
+        return;
+    w->past = pc__alloc_aligned(&w->mem, sets * PAST_WAYS * sizeof *w->past, 64);
+    if (!w->past) {
+        w->past = old.past;
+        return;
+    }
+    w->past_sets = sets;
+    for (size_t i = 0; i < sets * PAST_WAYS; i++)
+        w->past[i] = (pc__worth_past){0, (double)-INFINITY};
+    for (size_t i = 0; i < old.past_sets * PAST_WAYS; i++)
+        remember(w, old.past[i].hash, old.past[i].heat);
+    pc__free(&w->mem, old.past);
+}
+
+static void value_item(pc__worth *w, pc__worth_item *item)
+{
+    double cost = item->cost > LEAST_COST ? item->cost : LEAST_COST, now = time_now(w);
+    double past = recall(w, pc__id_hash(&item->key));
+    item->value = COST_WEIGHT * log2(cost / (double)(item->bytes ? item->bytes : 1));
+    item->heat = isinf(past) ? now + FIRST_USE : warmed(past, now);
 }
 
 void pc__worth_hit(pc__worth *w, pc__worth_item *item)
 {
-    int is_candidate = item->place.place != 0;
-    item->uses++;
-    item->score = worth_of(w, item);
-    if (is_candidate)
+    item->heat = warmed(item->heat, time_now(w));
+    if (item->place.place)
         enter(w, item);
 }
 
@@ -211,8 +284,9 @@ pc_status pc__worth_add(pc__worth *w, pc__worth_item *item)
         item->group->items++;
         item->group->bytes += item->bytes;
     }
-    item->uses = 1;
-    item->score = worth_of(w, item);
+    widen_past(w);
+    w->brought_in += (double)item->bytes;
+    value_item(w, item);
     attach(w, item);
     if (is_held(item))
         spread(w, item, 1);
@@ -258,7 +332,7 @@ void pc__worth_put_back(pc__worth *w, pc__worth_item *item)
 
 void pc__worth_evict(pc__worth *w, pc__worth_item *item)
 {
-    w->clock = item->score > w->clock ? item->score : w->clock;
+    remember(w, item->by_key.hash, item->heat);
     forget(w, item);
 }
 
@@ -271,4 +345,5 @@ void pc__worth_free(pc__worth *w)
     pc__table_free(&w->families, &w->mem);
     pc__table_free(&w->items, &w->mem);
     pc__heap_free(&w->order, &w->mem);
+    pc__free(&w->mem, w->past);
 }

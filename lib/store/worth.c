@@ -48,9 +48,9 @@ static void enter(pc__worth *w, pc__worth_item *item)
 {
     if (item->holds || (item->seen_by && item->seen_by->count))
         return;
-    pc__heap_add(&w->order, &item->place, item->priority, item->heat + item->value);
+    pc__heap_add(&w->order, &item->place, item->priority, item->score);
     if (item->group && item->group->is_ordered)
-        pc__heap_add(&item->group->order, &item->group_place, item->priority, item->heat + item->value);
+        pc__heap_add(&item->group->order, &item->group_place, item->priority, item->score);
 }
 
 static void leave(pc__worth *w, pc__worth_item *item)
@@ -79,7 +79,7 @@ pc_status pc__worth_order_group(pc__worth *w, pc__worth_group *group)
     for (size_t i = 0; i < w->order.count; i++) {
         pc__worth_item *item = PC__AROUND(w->order.slots[i].node, pc__worth_item, place);
         if (item->group == group)
-            pc__heap_add(&group->order, &item->group_place, item->priority, item->heat + item->value);
+            pc__heap_add(&group->order, &item->group_place, item->priority, item->score);
     }
     return PC_OK;
 }
@@ -128,11 +128,6 @@ void pc__worth_drop(pc__worth *w, pc__worth_item *item)
 }
 
 /* ------------------------------------------------------------------ worth */
-
-static double time_now(const pc__worth *w)
-{
-    return w->brought_in / (HALF_LIFE * (double)(w->budget ? w->budget : 1));
-}
 
 /* log2(2^heat + 2^now) */
 static double warmed(double heat, double now)
@@ -194,17 +189,32 @@ static void widen_past(pc__worth *w)
 
 static void value_item(pc__worth *w, pc__worth_item *item)
 {
-    double cost = item->cost > LEAST_COST ? item->cost : LEAST_COST, now = time_now(w);
+    double cost = item->cost > LEAST_COST ? item->cost : LEAST_COST;
     double past = recall(w, pc__id_hash(&item->key));
     item->value = COST_WEIGHT * log2(cost / (double)(item->bytes ? item->bytes : 1));
-    item->heat = isinf(past) ? now + FIRST_USE : warmed(past, now);
+    item->heat = isinf(past) ? w->clock + FIRST_USE : warmed(past, w->clock);
+    item->score = item->heat + item->value;
+    item->uses = 1;
+}
+
+static void set_heat(pc__worth *w, pc__worth_item *item, double heat)
+{
+    item->heat = heat;
+    item->score = heat + item->value;
+    if (item->place.place)
+        enter(w, item);
 }
 
 void pc__worth_hit(pc__worth *w, pc__worth_item *item)
 {
-    item->heat = warmed(item->heat, time_now(w));
-    if (item->place.place)
-        enter(w, item);
+    item->uses++;
+    set_heat(w, item, warmed(item->heat, w->clock));
+}
+
+void pc__worth_restore(pc__worth *w, pc__worth_item *item, double heat, uint32_t uses)
+{
+    item->uses = uses;
+    set_heat(w, item, heat);
 }
 
 /* ---------------------------------------------------------- coming, going */
@@ -285,7 +295,7 @@ pc_status pc__worth_add(pc__worth *w, pc__worth_item *item)
         item->group->bytes += item->bytes;
     }
     widen_past(w);
-    w->brought_in += (double)item->bytes;
+    w->clock += (double)item->bytes / (HALF_LIFE * (double)(w->budget ? w->budget : 1));
     value_item(w, item);
     attach(w, item);
     if (is_held(item))

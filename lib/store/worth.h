@@ -43,7 +43,9 @@ typedef struct pc__worth_item {
     pc__worth_group *group; /* or NULL */
     uint32_t holds;   /* reasons to stay that there are from the start; later on by pc__worth_hold */
     /* of worth.c */
-    double heat, value; /* the two terms of its worth; times in half-lives */
+    uint32_t uses;
+    double heat, value; /* the two terms of its worth */
+    double score;       /* their sum */
     pc__heap_node place, group_place;
     pc__link by_key;
     pc__family *seen_by; /* those that saw this one; NULL: nobody */
@@ -62,7 +64,7 @@ typedef struct pc__worth { /* zero-initialised but for the first two: empty */
     pc__heap order;
     uint64_t bytes;      /* of all items */
     uint64_t held_bytes; /* of those that are held, or seen by one that is */
-    double brought_in; /* bytes, ever */
+    double clock;      /* half-lives: what was ever brought in / (0.4 budget) */
     pc__worth_past *past; /* [past_sets][4] */
     size_t past_sets;     /* a power of two */
 } pc__worth;
@@ -72,6 +74,8 @@ pc__worth_item *pc__worth_find(const pc__worth *worth, const pc__id *key);
 /* PC_ERR_NOMEM: nothing has changed. The key must not be there yet. */
 pc_status pc__worth_add(pc__worth *worth, pc__worth_item *item);
 void pc__worth_hit(pc__worth *worth, pc__worth_item *item); /* it was used */
+/* Worth of another run of the program, which kept clock, heat and uses: once the clock is set, after pc__worth_add. */
+void pc__worth_restore(pc__worth *worth, pc__worth_item *item, double heat, uint32_t uses);
 void pc__worth_hold(pc__worth *worth, pc__worth_item *item);
 void pc__worth_drop(pc__worth *worth, pc__worth_item *item); /* undoes a hold */
 pc_status pc__worth_order_group(pc__worth *worth, pc__worth_group *group);

@@ -45,9 +45,9 @@ typedef struct pc__into {
  * answers, the server is left alone for a while. */
 pc_status pc__nodes_call(pc__nodes *nodes, uint32_t slot, const pc__request *request, const pc__into *into, pc__limit *limit, pc__answer *answer);
 /* The next bytes of a stream, at most stream->left. After a failure it is none any more. */
-pc_status pc__stream_read(pc__nodes *nodes, pc__stream *stream, void *data, size_t size, pc__limit *limit);
+pc_status pc__nodes_stream_read(pc__nodes *nodes, pc__stream *stream, void *data, size_t size, pc__limit *limit);
 /* Wherever it stands. */
-void pc__stream_end(pc__nodes *nodes, pc__stream *stream);
+void pc__nodes_stream_end(pc__nodes *nodes, pc__stream *stream);
 /* Closes connections that have rested for a while. */
 void pc__nodes_sweep(pc__nodes *nodes);
 

@@ -603,7 +603,7 @@ pc_status pc__nodes_call(pc__nodes *nodes, uint32_t slot, const pc__request *req
     return pc__fail(PC_ERR_IO, "%s: redirected more than %d times", e.at->name, MAX_HOPS);
 }
 
-pc_status pc__stream_read(pc__nodes *nodes, pc__stream *stream, void *data, size_t size, pc__limit *limit)
+pc_status pc__nodes_stream_read(pc__nodes *nodes, pc__stream *stream, void *data, size_t size, pc__limit *limit)
 {
     pc_status status = pc__wire_bulk_part(stream->wire, data, size, limit);
     stream->left -= size;
@@ -622,7 +622,7 @@ pc_status pc__stream_read(pc__nodes *nodes, pc__stream *stream, void *data, size
     return status;
 }
 
-void pc__stream_end(pc__nodes *nodes, pc__stream *stream)
+void pc__nodes_stream_end(pc__nodes *nodes, pc__stream *stream)
 {
     (void)nodes;
     pc__wire_close(stream->wire); /* what is still to come on it is of no use */

@@ -108,9 +108,9 @@ static pc_status read_flow(remote_source *s, flow *f, size_t piece, uint64_t at,
     if (status < 0)
         return status;
     if (f->stream.left >= size)
-        return pc__stream_read(s->remote->nodes, &f->stream, data, size, limit);
+        return pc__nodes_stream_read(s->remote->nodes, &f->stream, data, size, limit);
     status = pc__fail(PC_ERR_FORMAT, "remote: piece %zu is cut short: it ends at %llu", piece, (unsigned long long)at + f->stream.left);
-    pc__stream_end(s->remote->nodes, &f->stream);
+    pc__nodes_stream_end(s->remote->nodes, &f->stream);
     return status;
 }
 
@@ -153,7 +153,7 @@ static void close_source(pc__source *source)
     pc_allocator mem = s->remote->mem;
     for (size_t i = 0; i < STREAMS; i++)
         if (s->flows[i].stream.wire)
-            pc__stream_end(s->remote->nodes, &s->flows[i].stream);
+            pc__nodes_stream_end(s->remote->nodes, &s->flows[i].stream);
     pthread_mutex_destroy(&s->lock);
     pc__free(&mem, s->first);
     pc__free(&mem, s);

@@ -40,19 +40,11 @@ int pc__disk_table_knows(const pc__disk_table *table, const pc__id *content)
     return 0;
 }
 
-/* Uses and worth as they were when the index was written. A hit makes worth of clock and uses: with the clock of then, the worth of then. */
+/* Uses and worth as they were when the index was written. */
 static void restore(pc__worth *worth, pc__worth_item *item, const pc__disk_facts *facts)
 {
-    double clock = worth->clock, gain = (double)facts->uses * (facts->cost > 0 ? facts->cost : 0) / (double)(facts->bytes ? facts->bytes : 1);
-    if (facts->uses < 2 && facts->score <= 0)
-        return;
-    item->uses = (uint32_t)(facts->uses < UINT32_MAX ? facts->uses : UINT32_MAX) - 1;
-    if (facts->score > gain)
-        worth->clock = facts->score - gain;
-    else if (facts->score > 0)
-        worth->clock = 0;
-    pc__worth_hit(worth, item);
-    worth->clock = clock;
+    if (facts->score < 0 || facts->score > 0)
+        pc__worth_restore(worth, item, facts->score, (uint32_t)(facts->uses < UINT32_MAX ? facts->uses : UINT32_MAX));
 }
 
 pc_status pc__disk_table_add(pc__disk_table *table, const pc__disk_facts *facts, pc__disk_entry **out)
@@ -115,7 +107,7 @@ void pc__disk_table_facts(const pc__disk_entry *entry, pc__disk_facts *facts)
 {
     *facts = entry->facts;
     facts->uses = entry->item.uses;
-    facts->score = entry->item.score;
+    facts->score = entry->item.heat;
 }
 
 void pc__disk_table_free(pc__disk_table *table)

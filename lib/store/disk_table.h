@@ -25,7 +25,7 @@ typedef struct pc__disk_facts {
     int64_t expires;  /* seconds since 1970; 0: no end */
     int64_t last;     /* use, or writing */
     uint64_t uses;
-    double score;     /* as of store/worth.h; 0: to be computed */
+    double score;     /* heat, as of store/worth.h; 0: to be computed */
 } pc__disk_facts;
 
 typedef struct pc__disk_entry {

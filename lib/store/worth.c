@@ -129,6 +129,13 @@ void pc__worth_drop(pc__worth *w, pc__worth_item *item)
 
 /* ------------------------------------------------------------------ worth */
 
+/* Without a budget, of what is there. */
+static double half_lives(const pc__worth *w, uint64_t bytes)
+{
+    uint64_t all = w->budget ? w->budget : w->bytes;
+    return (double)bytes / (HALF_LIFE * (double)(all ? all : 1));
+}
+
 /* log2(2^heat + 2^now) */
 static double warmed(double heat, double now)
 {
@@ -213,6 +220,7 @@ void pc__worth_hit(pc__worth *w, pc__worth_item *item)
 
 void pc__worth_restore(pc__worth *w, pc__worth_item *item, double heat, uint32_t uses)
 {
+    w->clock -= half_lives(w, item->bytes); /* it was brought in then, not now */
     item->uses = uses;
     set_heat(w, item, heat);
 }
@@ -295,7 +303,7 @@ pc_status pc__worth_add(pc__worth *w, pc__worth_item *item)
         item->group->bytes += item->bytes;
     }
     widen_past(w);
-    w->clock += (double)item->bytes / (HALF_LIFE * (double)(w->budget ? w->budget : 1));
+    w->clock += half_lives(w, item->bytes);
     value_item(w, item);
     attach(w, item);
     if (is_held(item))

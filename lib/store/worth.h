@@ -59,7 +59,7 @@ typedef struct pc__worth_past { /* of one that was evicted */
 
 typedef struct pc__worth { /* zero-initialised but for the first two: empty */
     pc_allocator mem;
-    uint64_t budget; /* bytes; the measure of time */
+    uint64_t budget; /* bytes; the measure of time. 0: what is there */
     pc__table items, families;
     pc__heap order;
     uint64_t bytes;      /* of all items */
@@ -74,7 +74,7 @@ pc__worth_item *pc__worth_find(const pc__worth *worth, const pc__id *key);
 /* PC_ERR_NOMEM: nothing has changed. The key must not be there yet. */
 pc_status pc__worth_add(pc__worth *worth, pc__worth_item *item);
 void pc__worth_hit(pc__worth *worth, pc__worth_item *item); /* it was used */
-/* Worth of another run of the program, which kept clock, heat and uses: once the clock is set, after pc__worth_add. */
+/* Worth of another run of the program, which kept clock, heat and uses: right after pc__worth_add. The clock is set from what was kept, too. */
 void pc__worth_restore(pc__worth *worth, pc__worth_item *item, double heat, uint32_t uses);
 void pc__worth_hold(pc__worth *worth, pc__worth_item *item);
 void pc__worth_drop(pc__worth *worth, pc__worth_item *item); /* undoes a hold */

@@ -1,0 +1,27 @@
+/* A redis-server of the test's own: a child process on a free port of 127.0.0.1, which ends with the test however that ends. */
+#ifndef PC_REDIS_SERVER_H
+#define PC_REDIS_SERVER_H
+
+#include <stddef.h>
+#include <sys/types.h>
+
+typedef struct pc_redis {
+    pid_t pid; /* 0: not running */
+    int port;
+    char arguments[512]; /* what it was started with beside the port, split at blanks */
+    char folder[256];
+} pc_redis;
+
+/* Ends the test as skipped if redis-server is not installed; as failed if it does not start. */
+pc_redis pc_redis_start(const char *arguments);
+void pc_redis_again(pc_redis *server);  /* on the same port, empty */
+void pc_redis_kill(pc_redis *server);   /* SIGKILL, waits */
+void pc_redis_freeze(pc_redis *server); /* SIGSTOP */
+void pc_redis_thaw(pc_redis *server);
+int pc_redis_free_port(void);
+
+/* Sends a command as a line (no blanks within its words) and gives the answer as text: a status, a number, a run of bytes, "(nil)", an error with its "-", or the
+ * elements of an array joined by blanks. A static ring of buffers. */
+const char *pc_redis_ask(const pc_redis *server, const char *format, ...) __attribute__((format(printf, 2, 3)));
+
+#endif

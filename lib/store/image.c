@@ -61,6 +61,8 @@ static int64_t relative_of(const pc__image *image, size_t token)
 
 static pc_status match_tokens(const pc__image *want, const pc__image *have)
 {
+    if (want->tokens && (!want->token_ids || !have->token_ids)) /* of a record whose seal is closed */
+        return pc__fail(PC_ERR_MISMATCH, "tokens: they are not known");
     if (want->tokens && memcmp(want->token_ids, have->token_ids, want->tokens * sizeof *want->token_ids))
         return pc__fail(PC_ERR_MISMATCH, "tokens: they are others");
     for (size_t i = 0; (want->relative || have->relative) && i < want->tokens; i++)

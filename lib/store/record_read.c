@@ -299,7 +299,7 @@ void pc__record_describe(const pc__record *r, pc_record_info *info)
         .kv_heads = image->kv_heads,
         .k_dim = image->k_dim,
         .v_dim = image->v_dim,
-        .version = PC__RECORD_MAJOR * 256 + r->head.minor,
+        .version = PC__RECORD_MAJOR * 256 + (r->head.minor < 255 ? r->head.minor : 255),
         .tokens = r->head.tokens,
         .state_bytes = r->head.state_bytes,
         .file_bytes = file_bytes,

@@ -1,0 +1,169 @@
+/* The images of test/golden/records, by formula: what those files must give for ever. Values are small whole numbers times a power of two, the largest of
+ * every channel and token among them, so that the lossy codecs too must give back every bit. */
+#ifndef PC_GOLDEN_RECORDS_H
+#define PC_GOLDEN_RECORDS_H
+
+#include "records.h"
+
+enum { GOLDEN_LAYERS = 2, GOLDEN_HEADS = 2, GOLDEN_K = 8, GOLDEN_V = 8, GOLDEN_PAGE = 64, GOLDEN_MOST = 96 };
+
+typedef struct golden_case {
+    const char *name; /* of the file */
+    uint32_t codec, layout, dtype;
+    uint32_t sealed, relative, lossy;
+    size_t tokens;
+    int most; /* largest whole number: what a step of the codec can hold exactly */
+} golden_case;
+
+static const golden_case golden_cases[] = {
+    {"raw-bf16", PC_CODEC_RAW, PC_LAYOUT_PAGES, PC_DTYPE_BF16, 0, 0, 0, 70, 100},
+    {"raw-f32-relative", PC_CODEC_RAW, PC_LAYOUT_PAGES, PC_DTYPE_F32, 0, 1, 0, 3, 100},
+    {"raw-bf16-sealed", PC_CODEC_RAW, PC_LAYOUT_PAGES, PC_DTYPE_BF16, 1, 1, 0, 70, 100},
+    {"raw-host", PC_CODEC_RAW, PC_LAYOUT_HOST + 7, PC_DTYPE_F16, 0, 0, 1, 5, 100},
+    {"zstd-bf16", PC_CODEC_ZSTD, PC_LAYOUT_PAGES, PC_DTYPE_BF16, 0, 0, 0, 70, 100},
+    {"zstd-f32-sealed", PC_CODEC_ZSTD, PC_LAYOUT_PAGES, PC_DTYPE_F32, 1, 1, 0, 70, 100},
+    {"zstd-f16", PC_CODEC_ZSTD, PC_LAYOUT_PAGES, PC_DTYPE_F16, 0, 0, 0, 64, 100},
+    {"zstd-host", PC_CODEC_ZSTD, PC_LAYOUT_HOST + 7, PC_DTYPE_F32, 0, 1, 0, 9, 100},
+    {"i8-bf16", PC_CODEC_I8, PC_LAYOUT_PAGES, PC_DTYPE_BF16, 0, 0, 1, 70, 127},
+    {"i8-f32-sealed", PC_CODEC_I8, PC_LAYOUT_PAGES, PC_DTYPE_F32, 1, 1, 1, 70, 127},
+    {"i4-bf16", PC_CODEC_I4, PC_LAYOUT_PAGES, PC_DTYPE_BF16, 0, 0, 1, 70, 7},
+    {"i4-f16-sealed", PC_CODEC_I4, PC_LAYOUT_PAGES, PC_DTYPE_F16, 1, 1, 1, 70, 7},
+};
+
+enum { GOLDEN_CASES = sizeof golden_cases / sizeof golden_cases[0] };
+
+static inline const uint8_t *golden_key(void)
+{
+    static uint8_t key[32];
+    for (int i = 0; i < 32; i++)
+        key[i] = (uint8_t)(0xa0 + i);
+    return key;
+}
+
+typedef struct golden_image {
+    pc__image image;
+    int32_t ids[GOLDEN_MOST];
+    int64_t relative[GOLDEN_MOST];
+    uint8_t *blocks[GOLDEN_LAYERS];
+    uint64_t block_bytes[GOLDEN_LAYERS];
+} golden_image;
+
+/* K or V of a token: a whole number of at most `most`, times 1/16. */
+static inline float golden_value(const golden_case *c, int v, size_t layer, size_t head, size_t t, size_t d)
+{
+    size_t x = t * 5 + d * 3 + layer * 11 + head * 7 + (size_t)v * 13;
+    int n = (int)(x % (2 * (size_t)c->most + 1)) - c->most;
+    if ((!v && t % GOLDEN_PAGE == 0) || (v && d == 0))
+        n = (t + d) % 2 ? -c->most : c->most;
+    return (float)n / 16;
+}
+
+static inline uint32_t golden_f32(float value)
+{
+    uint32_t bits;
+    memcpy(&bits, &value, sizeof bits);
+    return bits;
+}
+
+/* Exact for the values that there are. */
+static inline uint32_t golden_f16(float value)
+{
+    uint32_t bits = golden_f32(value), sign = bits >> 16 & 0x8000;
+    if (!(bits & 0x7fffffff))
+        return sign;
+    return sign | (((bits >> 23 & 0xff) - 127 + 15) << 10 & 0x7c00) | (bits >> 13 & 0x3ff);
+}
+
+static inline size_t golden_element(uint32_t dtype)
+{
+    return dtype == PC_DTYPE_F32 ? 4 : 2;
+}
+
+/* doc/format.md, "K/V pages": where K or V [t][d] stands in the page, in elements. */
+static inline size_t golden_place(uint32_t dtype, int v, size_t t, size_t d)
+{
+    if (dtype == PC_DTYPE_F32)
+        return v ? (size_t)GOLDEN_K * GOLDEN_PAGE + GOLDEN_V * t + d : GOLDEN_PAGE * d + t;
+    return v ? (size_t)GOLDEN_K * GOLDEN_PAGE + 2 * (GOLDEN_V * (t / 2) + d) + t % 2 : 2 * (GOLDEN_PAGE * (d / 2) + t) + d % 2;
+}
+
+static inline void golden_put(uint8_t *at, uint32_t dtype, float value)
+{
+    uint32_t bits = dtype == PC_DTYPE_F32 ? golden_f32(value) : dtype == PC_DTYPE_BF16 ? golden_f32(value) >> 16 : golden_f16(value);
+    for (size_t i = 0; i < golden_element(dtype); i++)
+        at[i] = (uint8_t)(bits >> (8 * i));
+}
+
+static inline void golden_pages(const golden_case *c, size_t layer, uint8_t *block)
+{
+    const size_t element = golden_element(c->dtype), page = (GOLDEN_K + GOLDEN_V) * GOLDEN_PAGE * element;
+    for (size_t t = 0; t < c->tokens; t++)
+        for (size_t head = 0; head < GOLDEN_HEADS; head++)
+            for (size_t d = 0; d < GOLDEN_K; d++)
+                for (int v = 0; v < 2; v++) {
+                    uint8_t *at = block + (t / GOLDEN_PAGE * GOLDEN_HEADS + head) * page;
+                    golden_put(at + element * golden_place(c->dtype, v, t % GOLDEN_PAGE, d), c->dtype, golden_value(c, v, layer, head, t, d));
+                }
+}
+
+static inline size_t golden_bytes(const golden_case *c, size_t layer)
+{
+    if (c->layout != PC_LAYOUT_PAGES)
+        return c->tokens * (12 + layer); /* a host's: odd sizes too */
+    return (c->tokens + GOLDEN_PAGE - 1) / GOLDEN_PAGE * GOLDEN_HEADS * (GOLDEN_K + GOLDEN_V) * GOLDEN_PAGE * golden_element(c->dtype);
+}
+
+static inline void golden_describe(const golden_case *c, golden_image *g)
+{
+    pc__image *image = &g->image;
+    memset(g, 0, sizeof *g);
+    toy_names(image, (uint32_t)(c - golden_cases));
+    snprintf(image->architecture, sizeof image->architecture, "golden");
+    image->position_scheme = PC_POSITION_ROPE;
+    image->dtype = c->dtype;
+    image->layout = c->layout;
+    image->encoding = PC_ENCODE_JOINT;
+    image->regime = c->relative ? 4096 : 0;
+    image->origin = c->relative ? -3 : 0;
+    image->layers = GOLDEN_LAYERS;
+    image->kv_heads = GOLDEN_HEADS;
+    image->k_dim = GOLDEN_K;
+    image->v_dim = GOLDEN_V;
+    image->lossy = c->lossy;
+    image->cost = 0.0625;
+    image->ttl = c->relative ? 3600 : 0;
+    image->priority = c->relative ? -2 : 3;
+    image->expires = c->relative ? INT64_C(4102444800) : 0;
+    image->tokens = c->tokens;
+    image->token_ids = g->ids;
+    image->relative = c->relative ? g->relative : NULL;
+    image->block_count = GOLDEN_LAYERS;
+    image->blocks = g->blocks;
+    image->block_bytes = g->block_bytes;
+}
+
+static inline void golden_make(const golden_case *c, golden_image *g)
+{
+    golden_describe(c, g);
+    for (size_t i = 0; i < c->tokens; i++) {
+        g->ids[i] = (int32_t)(i * 257) - 2;
+        g->relative[i] = (int64_t)(i + i / 7);
+    }
+    for (size_t layer = 0; layer < GOLDEN_LAYERS; layer++) {
+        size_t bytes = golden_bytes(c, layer);
+        g->block_bytes[layer] = bytes;
+        g->blocks[layer] = calloc(1, bytes);
+        if (c->layout == PC_LAYOUT_PAGES)
+            golden_pages(c, layer, g->blocks[layer]);
+        for (size_t i = 0; c->layout != PC_LAYOUT_PAGES && i < bytes; i++)
+            g->blocks[layer][i] = (uint8_t)(i % 4 < 2 ? i * 37 : 64 + layer);
+    }
+}
+
+static inline void golden_free(golden_image *g)
+{
+    for (size_t layer = 0; layer < GOLDEN_LAYERS; layer++)
+        free(g->blocks[layer]);
+}
+
+#endif

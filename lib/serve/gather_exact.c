@@ -1,10 +1,18 @@
 /* Segments that saw all that stands before them in this prompt: mode EXACT, PC_BASELINE_PLAN,
  * repair FULL, and the blocks of a prompt without PML. All of them come through here, so that they
  * are the same computation: one segment for every part up to the last one whose states are kept,
- * cut and placed alike, whether a part comes from the store or not. */
+ * cut and placed alike, whether a part comes from the store or not.
+ *
+ * What HOST does not have is sought in the tiers below; what has not come when it is needed is
+ * computed, unless it comes meanwhile and saves more than has been spent on it by then. */
 #include <string.h>
 
+#include "serve/fetch.h"
 #include "serve/request.h"
+
+/* The tiers below HOST get blocks of a prompt without PML at once if it has so many tokens: to compute
+ * them again would take long, and a text that long is likely to be gone on with. */
+enum { LONG_PROMPT = 512 };
 
 typedef struct chain {
     pc__request *request;
@@ -12,6 +20,14 @@ typedef struct chain {
     pc__scopes scopes;
     pc__id *keys;  /* [parts] */
     size_t needed; /* parts [0, needed) get a segment */
+    size_t kept_tokens;
+    pc__fetch fetch; /* by part */
+    uint32_t *reasons; /* [parts] why it was not reused */
+    double cost; /* seconds a token, as expected */
+    /* the group under way */
+    size_t first, end;
+    double group_started;
+    int overtaken;
     int32_t *tokens;
     int64_t *positions;
     pc_cut *cuts;
@@ -27,6 +43,8 @@ static void name_parts(chain *c)
     for (size_t p = 0; p < prompt->part_count; p++)
         if (prompt->parts[p].count && pc__part_is_kept(&prompt->parts[p]))
             c->needed = p + 1;
+    for (size_t p = 0; p < prompt->part_count; p++)
+        c->kept_tokens += pc__part_is_kept(&prompt->parts[p]) ? prompt->parts[p].count : 0;
     for (size_t p = 0; p < c->needed; p++) {
         const pc__part *part = &prompt->parts[p];
         if (!part->count)
@@ -57,17 +75,94 @@ static pc_status look_up(chain *c)
         if (status < 0)
             return status;
         r->hit[p] = status == PC_OK;
-        if (!r->hit[p] && p < r->missed_part) {
-            pc__id content = content_key(c, part);
-            pc__request_missed(
-                r, p, pc__cache_knows(c->cache, &content) ? PC_REASON_PREFIX : PC_REASON_FIRST_USE);
-        }
+        r->tier[p] = PC_TIER_HOST;
     }
     return PC_OK;
 }
 
+static int is_missing(const chain *c, size_t p)
+{
+    const pc__part *part = &c->request->prompt->parts[p];
+    return p < c->needed && part->count && !c->request->segments[p];
+}
+
+static const pc__id *key_before(const chain *c, size_t p)
+{
+    while (p--)
+        if (c->request->prompt->parts[p].count)
+            return &c->keys[p];
+    return NULL;
+}
+
+static pc__segment_facts facts_of(const chain *c, size_t p, const pc__id *content)
+{
+    const pc__part *part = &c->request->prompt->parts[p];
+    return (pc__segment_facts){.key = &c->keys[p],
+                               .content = content,
+                               .before = key_before(c, p),
+                               .salt = &pc__scope_at(&c->scopes, part->start)->salt,
+                               .encoding = PC_ENCODE_EXACT,
+                               .regime = c->request->regime.key,
+                               .start = part->start,
+                               .tokens = part->tokens,
+                               .count = part->count};
+}
+
+static pc_status seek(chain *c)
+{
+    pc__request *r = c->request;
+    size_t tokens = 0;
+    pc_status status = pc__fetch_start(&c->fetch, r->model, c->cache, c->needed);
+    for (size_t p = 0; p < c->needed; p++)
+        tokens += is_missing(c, p) ? r->prompt->parts[p].count : 0;
+    if (c->cache && tokens)
+        c->cost = pc__fetch_cost(r->model, c->cache, tokens) / (double)tokens;
+    for (size_t p = 0; status >= 0 && c->fetch.count && p < c->needed; p++) {
+        const pc__part *part = &r->prompt->parts[p];
+        pc__segment_facts facts;
+        pc__id content;
+        if (!is_missing(c, p) || !pc__part_is_kept(part))
+            continue;
+        content = content_key(c, part);
+        facts = facts_of(c, p, &content);
+        status = pc__fetch_seek(&c->fetch, p, &facts, c->cost * (double)part->count);
+    }
+    return status;
+}
+
+static void take_all(chain *c)
+{
+    pc__request *r = c->request;
+    for (size_t p = 0; c->fetch.pending && p < c->needed; p++) {
+        uint32_t tier;
+        if (!is_missing(c, p) || !c->fetch.loads[p])
+            continue;
+        tier = pc__load_tier(c->fetch.loads[p]);
+        if (pc__fetch_take(&c->fetch, p, &r->segments[p]) != PC_OK)
+            continue;
+        r->hit[p] = 1;
+        r->tier[p] = (uint8_t)tier;
+    }
+}
+
+/* Of the first part that is missing: has something before it changed? Asked before anything new is
+ * kept. */
+static void judge_prefix(chain *c)
+{
+    for (size_t p = 0; c->cache && p < c->needed; p++) {
+        const pc__part *part = &c->request->prompt->parts[p];
+        pc__id content;
+        if (!is_missing(c, p) || !pc__part_is_kept(part))
+            continue;
+        content = content_key(c, part);
+        if (pc__cache_knows(c->cache, &content))
+            c->reasons[p] = PC_REASON_PREFIX;
+        return;
+    }
+}
+
 /* Missing parts in a row whose positions ascend are one call; the rows of it see what separate
- * calls would show them. */
+ * calls would show them. It ends before parts that are being loaded, which may be there by then. */
 static size_t group_end(const chain *c, size_t first)
 {
     const pc__part *parts = c->request->prompt->parts;
@@ -76,11 +171,33 @@ static size_t group_end(const chain *c, size_t first)
     for (; p < c->needed && !c->request->segments[p]; p++) {
         if (!parts[p].count)
             continue;
-        if (parts[p].start <= last)
+        if (parts[p].start <= last || (pc__fetch_is_pending(&c->fetch, p) && !pc__fetch_is_pending(&c->fetch, first)))
             break;
         last = parts[p].start + (int64_t)parts[p].count - 1;
     }
     return p;
+}
+
+/* Loads of the group have come, and save more than has been spent on it. */
+static int is_overtaken(const chain *c)
+{
+    size_t tokens = 0;
+    for (size_t p = c->first; c->fetch.pending && p < c->end; p++) {
+        if (pc__fetch_is_there(&c->fetch, p))
+            tokens += c->request->prompt->parts[p].count;
+        else if (pc__fetch_is_pending(&c->fetch, p))
+            return 0;
+    }
+    return tokens && c->cost * (double)tokens > pc__now() - c->group_started;
+}
+
+/* Asked by the model now and then. */
+static int32_t must_stop(void *user)
+{
+    chain *c = user;
+    const pc_generate_options *o = c->request->options;
+    c->overtaken |= is_overtaken(c);
+    return c->overtaken || (o->cancelled && o->cancelled(o->cancel_user));
 }
 
 static pc_status encode_group(chain *c, size_t first, size_t end, double *seconds_per_token)
@@ -107,10 +224,20 @@ static pc_status encode_group(chain *c, size_t first, size_t end, double *second
     args.visible = c->visible;
     args.cuts = c->cuts;
     args.regime_length = r->regime.length;
-    args.cancelled = r->options->cancelled;
-    args.cancel_user = r->options->cancel_user;
+    args.cancelled = must_stop;
+    args.cancel_user = c;
+    c->first = first;
+    c->end = end;
+    c->group_started = started;
+    c->overtaken = 0;
+    if (c->cache)
+        pc__cache_working(c->cache, 1);
     status = pc__request_is_fresh(r) ? pc__encode_as_computed(r->model, &args, c->made)
                                      : pc__encode(r->model, &args, c->made);
+    if (c->cache)
+        pc__cache_working(c->cache, -1);
+    if (status >= 0 && c->cache)
+        pc__cache_computed(c->cache, r->model->info.fingerprint, args.count, pc__now() - started);
     for (size_t p = first, cut = 0; status >= 0 && p < end; p++)
         if (parts[p].count)
             r->segments[p] = c->made[cut++];
@@ -118,34 +245,43 @@ static pc_status encode_group(chain *c, size_t first, size_t end, double *second
     return status;
 }
 
-static pc_status keep(chain *c, size_t first, size_t end, double seconds_per_token)
+static pc_status keep_part(chain *c, size_t p, double seconds_per_token)
 {
     pc__request *r = c->request;
-    for (size_t p = first; c->cache && p < end; p++) {
-        const pc__part *part = &r->prompt->parts[p];
-        pc_segment *winner = NULL;
-        pc__id content;
-        pc_status status;
-        if (!part->count || !pc__part_is_kept(part))
-            continue;
-        content = content_key(c, part);
-        status = pc__cache_put(c->cache,
-                               &(pc__naming){.key = c->keys[p],
-                                             .content = &content,
-                                             .before = p ? &c->keys[p - 1] : NULL,
-                                             .salt = &pc__scope_at(&c->scopes, part->start)->salt,
-                                             .cost = seconds_per_token * (double)part->count},
-                               NULL, r->segments[p], &winner, NULL);
-        if (status < 0)
-            return status;
-        if (status == PC_MISS && r->missed_part == p)
-            r->stats.miss_reason = PC_REASON_NO_ROOM;
-        if (winner) {
-            pc__segment_unref(r->segments[p]);
-            r->segments[p] = winner;
+    const pc__part *part = &r->prompt->parts[p];
+    pc__id content = content_key(c, part);
+    pc__segment_facts facts = facts_of(c, p, &content);
+    const pc__naming naming = {.key = *facts.key,
+                               .content = facts.content,
+                               .before = facts.before,
+                               .salt = facts.salt,
+                               .cost = seconds_per_token * (double)part->count,
+                               .on_reuse = !r->prompt->schema && c->kept_tokens < LONG_PROMPT};
+    pc__image image;
+    pc_segment *winner = NULL;
+    pc_status status = pc__cache_put(c->cache, &naming, pc__fetch_image(&image, r->model, c->cache, &facts),
+                                     r->segments[p], &winner, NULL);
+    if (status == PC_MISS)
+        c->reasons[p] = PC_REASON_NO_ROOM;
+    if (winner) {
+        pc__segment_unref(r->segments[p]);
+        r->segments[p] = winner;
+    }
+    return status;
+}
+
+static pc_status keep(chain *c, size_t first, size_t end, double seconds_per_token)
+{
+    pc_status status = PC_OK;
+    for (size_t p = first; c->cache && p < end && status >= 0; p++) {
+        const pc__part *part = &c->request->prompt->parts[p];
+        if (part->count && pc__part_is_kept(part)) {
+            if (c->reasons[p] == PC_REASON_NONE)
+                c->reasons[p] = pc__fetch_reason(&c->fetch, p);
+            status = keep_part(c, p, seconds_per_token);
         }
     }
-    return PC_OK;
+    return status;
 }
 
 static pc_status encode_missing(chain *c)
@@ -153,14 +289,20 @@ static pc_status encode_missing(chain *c)
     for (size_t p = 0, end; p < c->needed; p = end) {
         double seconds_per_token;
         pc_status status;
+        take_all(c);
         end = group_end(c, p);
         if (end == p || !c->request->prompt->parts[p].count) {
             end = p + 1;
             continue;
         }
-        if ((status = pc__request_poll(c->request)) < 0
-            || (status = encode_group(c, p, end, &seconds_per_token)) < 0
-            || (status = keep(c, p, end, seconds_per_token)) < 0)
+        if ((status = pc__request_poll(c->request)) < 0)
+            return status;
+        status = encode_group(c, p, end, &seconds_per_token);
+        if (status < 0 && c->overtaken) {
+            end = p; /* once more, with what has come */
+            continue;
+        }
+        if (status < 0 || (status = keep(c, p, end, seconds_per_token)) < 0)
             return status;
     }
     return PC_OK;
@@ -171,7 +313,7 @@ static void judge(chain *c)
     pc__request *r = c->request;
     for (size_t p = 0; p < c->needed; p++)
         if (r->prompt->parts[p].count && pc__part_is_kept(&r->prompt->parts[p]) && !r->hit[p])
-            pc__request_missed(r, p, PC_REASON_FIRST_USE);
+            pc__request_missed(r, p, c->reasons[p] ? c->reasons[p] : PC_REASON_FIRST_USE);
     r->stats.exactness = PC_EXACT;
     r->stats.repair = PC_REPAIR_NONE;
 }
@@ -181,7 +323,8 @@ static pc_status reserve(chain *c)
     const pc_allocator *mem = &c->request->model->context->mem;
     size_t parts = c->request->prompt->part_count;
     c->keys = pc__calloc(mem, parts, sizeof *c->keys);
-    return c->keys ? PC_OK : PC_ERR_NOMEM;
+    c->reasons = pc__calloc(mem, parts, sizeof *c->reasons);
+    return c->keys && c->reasons ? PC_OK : PC_ERR_NOMEM;
 }
 
 static pc_status reserve_calls(chain *c)
@@ -200,7 +343,9 @@ static void finish(chain *c)
 {
     const pc_allocator *mem = &c->request->model->context->mem;
     pc__scopes_end(&c->scopes, mem);
+    pc__fetch_end(&c->fetch);
     pc__free(mem, c->keys);
+    pc__free(mem, c->reasons);
     pc__free(mem, c->tokens);
     pc__free(mem, c->positions);
     pc__free(mem, c->cuts);
@@ -216,6 +361,27 @@ static int all_there(const chain *c)
     return 1;
 }
 
+static pc_status fill_missing(chain *c)
+{
+    pc__request *r = c->request;
+    double started = pc__now(), waited = 0;
+    pc_status status = seek(c);
+    if (status >= 0) {
+        waited = pc__fetch_wait(&c->fetch);
+        take_all(c);
+        judge_prefix(c);
+        if (!all_there(c)) {
+            status = reserve_calls(c);
+            if (status >= 0)
+                status = encode_missing(c);
+        }
+    }
+    r->stats.bytes_loaded += c->fetch.bytes;
+    r->stats.seconds_load += waited;
+    r->stats.seconds_encode += pc__now() - started - waited;
+    return status;
+}
+
 pc_status pc__gather_exact(pc__request *r, pc_cache *cache)
 {
     chain c = {.request = r, .cache = cache};
@@ -229,13 +395,8 @@ pc_status pc__gather_exact(pc__request *r, pc_cache *cache)
         status = look_up(&c);
     }
     r->stats.seconds_assemble += pc__now() - started;
-    started = pc__now();
-    if (status >= 0 && !all_there(&c)) {
-        status = reserve_calls(&c);
-        if (status >= 0)
-            status = encode_missing(&c);
-    }
-    r->stats.seconds_encode += pc__now() - started;
+    if (status >= 0 && !all_there(&c))
+        status = fill_missing(&c);
     if (status >= 0)
         judge(&c);
     finish(&c);

@@ -1,5 +1,9 @@
-/* Segments for the modes in which a module's states do not depend on the prompt. */
+/* Segments for the modes in which a module's states do not depend on the prompt. What HOST does not
+ * have is sought in the tiers below and computed meanwhile, the last part first: loads come in the
+ * order of the parts, so that the two meet. */
+#include "serve/fetch.h"
 #include "serve/request.h"
+#include "serve/schema_prefetch.h"
 #include "serve/unit_encode.h"
 
 typedef struct gathering {
@@ -7,6 +11,9 @@ typedef struct gathering {
     pc__unit_work work;
     pc__unit_keys *keys;
     size_t *leaf; /* [parts] */
+    pc__fetch fetch; /* by part */
+    size_t unit;  /* that is being computed */
+    int overtaken; /* its loads have come meanwhile */
     int scaffolded;
 } gathering;
 
@@ -47,28 +54,173 @@ static pc_status look_up(gathering *g)
         if (status < 0)
             return status;
         r->hit[p] = status == PC_OK;
+        r->tier[p] = PC_TIER_HOST;
     }
     return PC_OK;
 }
 
-static pc_status encode_missing(gathering *g)
+static int is_missing(const gathering *g, size_t p)
+{
+    return g->leaf[p] != PC__NO_LEAF && !g->request->segments[p];
+}
+
+/* Of a part's unit: the tokens that this request misses. */
+static size_t missing_tokens(const gathering *g, size_t unit)
+{
+    size_t tokens = 0;
+    for (size_t p = 0; p < g->request->prompt->part_count; p++)
+        if (is_missing(g, p) && g->work.recipe->leaves[g->leaf[p]].unit == unit)
+            tokens += g->request->prompt->parts[p].count;
+    return tokens;
+}
+
+static pc_status seek(gathering *g)
 {
     pc__request *r = g->request;
-    for (size_t p = 0; p < r->prompt->part_count; p++) {
-        pc_status status;
-        size_t leaf = g->leaf[p];
-        if (leaf == PC__NO_LEAF || r->segments[p])
+    pc_status status = pc__fetch_start(&g->fetch, r->model, r->cache, r->prompt->part_count);
+    for (size_t p = 0; status >= 0 && g->fetch.count && p < r->prompt->part_count; p++) {
+        const pc__part *part = &r->prompt->parts[p];
+        pc__segment_facts facts;
+        size_t unit;
+        double cost;
+        if (!is_missing(g, p))
             continue;
-        if ((status = pc__request_poll(r)) < 0 || (status = pc__unit_work_start(&g->work)) < 0)
-            return status;
-        g->work.refused = 0;
-        if (!g->work.made[leaf] &&
-            (status = pc__unit_encode(&g->work, g->work.recipe->leaves[leaf].unit)) < 0)
-            return status;
-        r->segments[p] = pc__segment_ref(g->work.made[leaf]);
-        pc__request_missed(r, p, g->work.refused ? PC_REASON_NO_ROOM : PC_REASON_FIRST_USE);
+        unit = g->work.recipe->leaves[g->leaf[p]].unit;
+        cost = pc__fetch_cost(r->model, r->cache, g->work.recipe->units[unit].tokens);
+        facts = pc__unit_facts(&g->work, g->leaf[p]);
+        status = pc__fetch_seek(&g->fetch, p, &facts,
+                                cost * (double)part->count / (double)missing_tokens(g, unit));
     }
+    return status;
+}
+
+/* A segment that a load has brought. */
+static void take_part(gathering *g, size_t p)
+{
+    pc__request *r = g->request;
+    size_t leaf = g->leaf[p];
+    uint32_t tier;
+    if (!is_missing(g, p) || !g->fetch.count || !g->fetch.loads[p])
+        return;
+    tier = pc__load_tier(g->fetch.loads[p]);
+    if (pc__fetch_take(&g->fetch, p, &r->segments[p]) != PC_OK)
+        return;
+    r->hit[p] = 1;
+    r->tier[p] = (uint8_t)tier;
+    if (!g->work.made[leaf])
+        g->work.made[leaf] = pc__segment_ref(r->segments[p]);
+}
+
+static void take_all(gathering *g)
+{
+    for (size_t p = 0; p < g->request->prompt->part_count; p++)
+        take_part(g, p);
+}
+
+/* All that the request wants of the unit under way has been loaded. */
+static int is_overtaken(const gathering *g)
+{
+    size_t there = 0;
+    for (size_t p = 0; g->fetch.pending && p < g->request->prompt->part_count; p++) {
+        if (!is_missing(g, p) || g->work.recipe->leaves[g->leaf[p]].unit != g->unit)
+            continue;
+        if (!pc__fetch_is_there(&g->fetch, p))
+            return 0;
+        there++;
+    }
+    return there > 0;
+}
+
+/* Asked by the model now and then. */
+static int32_t must_stop(void *user)
+{
+    gathering *g = user;
+    const pc_generate_options *o = g->request->options;
+    g->overtaken |= is_overtaken(g);
+    return g->overtaken || (o->cancelled && o->cancelled(o->cancel_user));
+}
+
+static pc_status encode_part(gathering *g, size_t p)
+{
+    pc__request *r = g->request;
+    size_t leaf = g->leaf[p];
+    pc_status status;
+    take_part(g, p);
+    if (!is_missing(g, p))
+        return PC_OK;
+    if ((status = pc__request_poll(r)) < 0)
+        return status;
+    g->unit = g->work.recipe->leaves[leaf].unit;
+    g->overtaken = 0;
+    if (!g->work.made[leaf]) {
+        status = pc__unit_encode(&g->work, g->unit);
+        if (g->overtaken) { /* even if it was finished all the same: as well */
+            take_all(g);
+            if (!is_missing(g, p))
+                return PC_OK;
+        }
+        if (status < 0)
+            return status;
+    }
+    r->segments[p] = pc__segment_ref(g->work.made[leaf]);
+    pc__request_missed(r, p, g->work.unkept[leaf] ? PC_REASON_NO_ROOM : pc__fetch_reason(&g->fetch, p));
     return PC_OK;
+}
+
+/* What the others see comes first. */
+static int is_lead(const gathering *g, size_t p)
+{
+    return is_missing(g, p) && g->work.recipe->has_lead && !g->work.recipe->leaves[g->leaf[p]].unit;
+}
+
+static pc_status encode_missing(gathering *g)
+{
+    size_t parts = g->request->prompt->part_count;
+    pc_status status = PC_OK;
+    for (size_t p = 0; p < parts && status >= 0; p++)
+        if (is_lead(g, p))
+            status = encode_part(g, p);
+    for (size_t p = parts; p-- && status >= 0;)
+        if (is_missing(g, p))
+            status = encode_part(g, p);
+    return status;
+}
+
+static int misses_any(const gathering *g)
+{
+    for (size_t p = 0; p < g->request->prompt->part_count; p++)
+        if (is_missing(g, p))
+            return 1;
+    return 0;
+}
+
+/* The segments that HOST has had stand in for those of their units, so that nothing is computed for
+ * the sake of what is there. */
+static pc_status note_hits(gathering *g)
+{
+    pc_status status = pc__unit_work_start(&g->work);
+    for (size_t p = 0; status >= 0 && p < g->request->prompt->part_count; p++)
+        if (g->leaf[p] != PC__NO_LEAF && g->request->segments[p] && !g->work.made[g->leaf[p]])
+            g->work.made[g->leaf[p]] = pc__segment_ref(g->request->segments[p]);
+    return status;
+}
+
+static pc_status fill_missing(gathering *g)
+{
+    pc__request *r = g->request;
+    double started = pc__now(), waited = 0;
+    pc_status status = note_hits(g);
+    if (status >= 0)
+        status = seek(g);
+    if (status >= 0) {
+        waited = pc__fetch_wait(&g->fetch);
+        take_all(g);
+        status = encode_missing(g);
+    }
+    r->stats.bytes_loaded += g->fetch.bytes;
+    r->stats.seconds_load += waited;
+    r->stats.seconds_encode += pc__now() - started - waited;
+    return status;
 }
 
 /* What part p's states saw, item by item: is it just what stands before it in this prompt? Then
@@ -114,8 +266,8 @@ pc_status pc__gather_units(pc__request *r)
     g.work.model = r->model;
     g.work.cache = r->cache;
     g.work.regime_length = r->regime.length;
-    g.work.cancelled = r->options->cancelled;
-    g.work.cancel_user = r->options->cancel_user;
+    g.work.cancelled = must_stop;
+    g.work.cancel_user = &g;
     PC__TRY(pc__schema_recipe(schema, r->options->encoding, &g.work.recipe), done);
     PC__TRY(pc__schema_keys(schema, g.work.recipe, r->cache, r->regime.key, r->options->salts,
                             r->options->salt_count, &g.keys),
@@ -128,12 +280,15 @@ pc_status pc__gather_units(pc__request *r)
     r->stats.seconds_assemble += pc__now() - started;
     if (status < 0)
         goto done;
-    started = pc__now();
-    status = encode_missing(&g);
-    r->stats.seconds_encode += pc__now() - started;
-    if (status >= 0)
+    if (misses_any(&g))
+        status = fill_missing(&g);
+    if (status >= 0) {
         judge(&g);
+        if (r->cache && (pc__cache_flags(r->cache) & PC_CACHE_PREFETCH))
+            pc__prefetch_around(&g.work, schema, r->prompt);
+    }
 done:
+    pc__fetch_end(&g.fetch);
     pc__unit_work_end(&g.work);
     pc__unit_keys_unref(g.keys);
     pc__free(mem, g.leaf);

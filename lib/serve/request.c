@@ -37,9 +37,10 @@ pc_status pc__request_init(pc__request *r, const pc_prompt *prompt, pc_cache *ca
     r->tokens = r->first[prompt->part_count];
     r->stats.tokens_prompt = r->tokens;
     r->hit = pc__calloc(mem, prompt->part_count, 1);
+    r->tier = pc__calloc(mem, prompt->part_count, 1);
     r->segments = pc__calloc(mem, prompt->part_count, sizeof(*r->segments));
     r->again = pc__calloc(mem, r->tokens, 1);
-    return r->hit && r->segments && r->again ? PC_OK : PC_ERR_NOMEM;
+    return r->hit && r->tier && r->segments && r->again ? PC_OK : PC_ERR_NOMEM;
 }
 
 void pc__request_end(pc__request *r)
@@ -50,6 +51,7 @@ void pc__request_end(pc__request *r)
         pc__segment_unref(r->segments[p]);
     pc__free(&r->model->context->mem, r->segments);
     pc__free(&r->model->context->mem, r->hit);
+    pc__free(&r->model->context->mem, r->tier);
     pc__free(&r->model->context->mem, r->first);
     pc__free(&r->model->context->mem, r->again);
     pc__free(&r->model->context->mem, r->own);
@@ -113,6 +115,7 @@ static pc_status take_given(pc__request *r)
     for (size_t p = 0; p < r->prompt->given_count; p++) {
         r->segments[p] = pc__segment_ref(r->prompt->given[p].segment);
         r->hit[p] = 1;
+        r->tier[p] = PC_TIER_HOST;
     }
     r->stats.exactness = PC_APPROXIMATE;
     r->stats.repair = PC_REPAIR_NONE;
@@ -183,8 +186,10 @@ static void judge_format(pc__request *r)
         if (!r->segments[p] || !pc__segment_is_lossy(r->segments[p]))
             continue;
         for (size_t t = r->first[p]; t < r->first[p + 1]; t++)
-            if (!r->again[t])
+            if (!r->again[t]) {
                 r->stats.exactness = PC_APPROXIMATE;
+                r->stats.lossy |= r->segments[p]->lossy;
+            }
     }
 }
 
@@ -204,6 +209,8 @@ static void count_part(pc__request *r, size_t p)
     } else {
         s->tokens_repaired += again;
         *(r->hit[p] ? &s->tokens_cached : &s->tokens_encoded) += part->count - again;
+        if (r->hit[p])
+            s->tokens_tier[r->tier[p] % PC_TIER_COUNT] += part->count - again;
         if (r->hit[p])
             s->bytes_reused += part->count
                                    ? r->segments[p]->bytes / part->count * (part->count - again)
@@ -232,5 +239,10 @@ pc_status pc__request_run(pc__request *r, void **sequence, float *logits)
     judge_format(r);
     for (size_t p = 0; p < r->prompt->part_count; p++)
         count_part(r, p);
-    return pc__prefill(r, sequence, logits);
+    if (r->cache)
+        pc__cache_working(r->cache, 1);
+    status = pc__prefill(r, sequence, logits);
+    if (r->cache)
+        pc__cache_working(r->cache, -1);
+    return status;
 }

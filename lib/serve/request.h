@@ -19,6 +19,7 @@ typedef struct pc__request {
     size_t tokens;           /* of all parts */
     pc_segment **segments;   /* [parts] counted, or NULL */
     uint8_t *hit;            /* [parts] its segment came from the store */
+    uint8_t *tier;           /* [parts] PC_TIER_… that it came from, of hits */
     size_t *first;           /* [parts + 1] a part's first token in `again` */
     uint8_t *again;          /* [tokens] 1: compute this token of a segment again */
     size_t missed_part;      /* the first part that was not reused: stats.miss_reason is its */

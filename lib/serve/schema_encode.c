@@ -1,6 +1,7 @@
 #include <stdio.h>
 
 #include "base/options.h"
+#include "serve/fetch.h"
 #include "serve/request.h"
 #include "serve/unit_encode.h"
 
@@ -28,22 +29,73 @@ static int32_t report(void *user)
 /* PC_MISS: something of the unit is not in the store yet. */
 static pc_status is_there(encoding *e, size_t unit)
 {
-    pc_status status = pc__unit_work_start(&e->work);
-    for (size_t i = 0; i < e->work.recipe->units[unit].count && status == PC_OK; i++) {
+    pc_status status = pc__unit_work_start(&e->work), all = PC_OK;
+    for (size_t i = 0; i < e->work.recipe->units[unit].count && status >= 0; i++) {
         pc_segment *segment;
         size_t leaf = e->work.recipe->units[unit].leaf[i];
         if (leaf != PC__NO_LEAF)
             status = pc__unit_find(&e->work, leaf, &segment);
+        all = status == PC_MISS ? PC_MISS : all;
     }
+    return status < 0 ? status : all;
+}
+
+/* What the tiers below HOST have of the unit, if that is faster. */
+static pc_status load_unit(encoding *e, const pc__unit *unit)
+{
+    pc__fetch fetch;
+    pc_status status = pc__fetch_start(&fetch, e->work.model, e->work.cache, unit->count);
+    double cost = fetch.count ? pc__fetch_cost(e->work.model, e->work.cache, unit->tokens) : 0;
+    for (size_t i = 0; i < fetch.count && status >= 0; i++) {
+        pc__segment_facts facts;
+        if (unit->leaf[i] == PC__NO_LEAF || e->work.made[unit->leaf[i]])
+            continue;
+        facts = pc__unit_facts(&e->work, unit->leaf[i]);
+        status = pc__fetch_seek(&fetch, i, &facts, cost * (double)facts.count / (double)unit->tokens);
+    }
+    if (status >= 0)
+        pc__fetch_wait_long(&fetch);
+    for (size_t i = 0; i < fetch.count && status >= 0; i++)
+        if (unit->leaf[i] != PC__NO_LEAF && !e->work.made[unit->leaf[i]])
+            pc__fetch_take(&fetch, i, &e->work.made[unit->leaf[i]]);
+    pc__fetch_end(&fetch);
     return status;
 }
 
-/* Nothing stays referenced beyond its unit: what is held here could not be evicted. */
-static pc_status encode_unit(encoding *e, size_t unit)
+static int is_made(const encoding *e, const pc__unit *unit)
 {
-    pc_status status = is_there(e, unit);
+    for (size_t i = 0; i < unit->count; i++)
+        if (unit->leaf[i] != PC__NO_LEAF && !e->work.made[unit->leaf[i]])
+            return 0;
+    return 1;
+}
+
+/* PC_MISS: not all of it stayed in HOST. */
+static pc_status pin_unit(encoding *e, const pc__unit *unit)
+{
+    pc_status status = PC_OK, all = PC_OK;
+    for (size_t i = 0; e->options.pin && i < unit->count && status >= 0; i++) {
+        if (unit->leaf[i] == PC__NO_LEAF)
+            continue;
+        status = pc_cache_pin(e->work.cache, e->work.keys->leaves[unit->leaf[i]].bytes, e->options.pin_owner,
+                              e->options.pin_seconds);
+        all = status == PC_OK ? all : status;
+    }
+    return all;
+}
+
+/* Nothing stays referenced beyond its unit: what is held here could not be evicted. */
+static pc_status encode_unit(encoding *e, size_t index)
+{
+    const pc__unit *unit = &e->work.recipe->units[index];
+    pc_status status = is_there(e, index);
     if (status == PC_MISS)
-        status = pc__unit_encode(&e->work, unit);
+        status = load_unit(e, unit);
+    if (status >= 0 && !is_made(e, unit))
+        status = pc__unit_encode(&e->work, index);
+    if (status >= 0)
+        status = pin_unit(e, unit);
+    e->work.refused |= status == PC_MISS;
     pc__unit_work_end(&e->work);
     return status;
 }
@@ -70,6 +122,9 @@ static pc_status check(const pc_schema *schema, pc_cache *cache, const pc_encode
     if (o->reserved || o->encoding > PC_ENCODE_EXACT)
         return pc__fail(PC_ERR_INVALID, "pc_schema_encode: unknown encoding %u, or reserved is set",
                         o->encoding);
+    if (o->pin > 1 || !(o->ttl_seconds >= 0) || !(o->pin_seconds >= 0))
+        return pc__fail(PC_ERR_INVALID, "pc_schema_encode: pin is %u, ttl_seconds %g, pin_seconds %g", o->pin,
+                        o->ttl_seconds, o->pin_seconds);
     if (o->encoding == PC_ENCODE_EXACT)
         return pc__fail(PC_ERR_UNSUPPORTED, "pc_schema_encode: exact states depend on the prompt, "
                                             "there is nothing to encode ahead");
@@ -90,6 +145,8 @@ pc_status pc_schema_encode(const pc_schema *schema, pc_cache *cache,
     e.work.model = schema->model;
     e.work.cache = cache;
     e.work.regime_length = regime.length;
+    e.work.ttl = e.options.ttl_seconds;
+    e.work.priority = e.options.priority;
     if (e.options.progress) {
         e.work.cancelled = report;
         e.work.cancel_user = &e;

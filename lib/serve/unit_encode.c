@@ -2,13 +2,17 @@
 
 #include <string.h>
 
+#include "serve/fetch.h"
 #include "serve/request.h"
 
 pc_status pc__unit_work_start(pc__unit_work *work)
 {
-    if (!work->made)
-        work->made = pc__calloc(&work->model->context->mem, work->recipe->leaf_count,
-                                sizeof(*work->made));
+    size_t leaves = work->recipe->leaf_count;
+    if (work->made)
+        return PC_OK;
+    work->made = pc__calloc(&work->model->context->mem, leaves, sizeof(*work->made) + 1);
+    if (work->made)
+        work->unkept = (uint8_t *)(work->made + leaves);
     return work->made ? PC_OK : PC_ERR_NOMEM;
 }
 
@@ -105,6 +109,31 @@ static pc_status show_lead(pc__unit_work *work, call *c)
     return PC_OK;
 }
 
+pc__segment_facts pc__unit_facts(const pc__unit_work *work, size_t leaf)
+{
+    const pc__node *node = pc__leaf_node(work->recipe, leaf);
+    return (pc__segment_facts){.key = &work->keys->leaves[leaf],
+                               .salt = &work->keys->salts[leaf],
+                               .encoding = work->recipe->encoding,
+                               .regime = work->keys->regime,
+                               .start = node->start,
+                               .tokens = node->tokens,
+                               .count = node->token_count};
+}
+
+static pc_status keep_one(pc__unit_work *work, size_t leaf, pc_segment *mine, double cost, pc_segment **kept)
+{
+    pc__segment_facts facts = pc__unit_facts(work, leaf);
+    const pc__naming naming = {.key = *facts.key,
+                               .salt = facts.salt,
+                               .cost = cost,
+                               .ttl = work->ttl,
+                               .priority = work->priority};
+    pc__image image;
+    return pc__cache_put(work->cache, &naming, pc__fetch_image(&image, work->model, work->cache, &facts), mine,
+                         kept, NULL);
+}
+
 /* Keeps the segments; where another thread was first, its segment is the one we go on with. */
 static pc_status keep(pc__unit_work *work, call *c, double seconds_per_token)
 {
@@ -112,14 +141,10 @@ static pc_status keep(pc__unit_work *work, call *c, double seconds_per_token)
         pc_segment *mine = c->segments[i], *kept = NULL;
         size_t leaf = c->cut_leaf[i];
         if (work->cache) {
-            pc_status status =
-                pc__cache_put(work->cache,
-                              &(pc__naming){.key = work->keys->leaves[leaf],
-                                            .salt = &work->keys->salts[leaf],
-                                            .cost = seconds_per_token * (double)mine->tokens},
-                              NULL, mine, &kept, NULL);
+            pc_status status = keep_one(work, leaf, mine, seconds_per_token * (double)mine->tokens, &kept);
             if (status < 0)
                 return status;
+            work->unkept[leaf] = status == PC_MISS;
             work->refused |= status == PC_MISS;
         }
         if (work->made[leaf]) {
@@ -131,13 +156,34 @@ static pc_status keep(pc__unit_work *work, call *c, double seconds_per_token)
     return PC_OK;
 }
 
+/* The threads of the cache keep still meanwhile; it learns what computing takes. */
+static pc_status compute(pc__unit_work *work, const pc__unit *unit, const pc_encode_args *args, pc_segment **segments,
+                         double *seconds_per_token)
+{
+    double started = pc__now(), seconds;
+    pc_status status;
+    if (work->cache)
+        pc__cache_working(work->cache, 1);
+    status = pc__encode(work->model, args, segments);
+    if (work->cache)
+        pc__cache_working(work->cache, -1);
+    seconds = pc__now() - started;
+    *seconds_per_token = unit->tokens ? seconds / (double)unit->tokens : 0;
+    if (status < 0)
+        return pc__fail_in(status, "encoding %s%s", *unit->name ? "module " : "the schema's texts",
+                           unit->name);
+    if (work->cache)
+        pc__cache_computed(work->cache, work->model->info.fingerprint, unit->tokens, seconds);
+    return status;
+}
+
 pc_status pc__unit_encode(pc__unit_work *work, size_t index)
 {
     const pc__unit *unit = &work->recipe->units[index];
     const pc_allocator *mem = &work->model->context->mem;
     pc_encode_args args = {.struct_size = sizeof args};
     call c = {0};
-    double started;
+    double seconds_per_token;
     pc_status status;
     PC__TRY(pc__unit_work_start(work), done);
     PC__TRY(fill_call(mem, &c, unit), done);
@@ -153,14 +199,8 @@ pc_status pc__unit_encode(pc__unit_work *work, size_t index)
     args.regime_length = work->regime_length;
     args.cancelled = work->cancelled;
     args.cancel_user = work->cancel_user;
-    started = pc__now();
-    status = pc__encode(work->model, &args, c.segments);
-    if (status < 0) {
-        status = pc__fail_in(status, "encoding %s%s",
-                             *unit->name ? "module " : "the schema's texts", unit->name);
-        goto done;
-    }
-    status = keep(work, &c, (pc__now() - started) / (double)unit->tokens);
+    PC__TRY(compute(work, unit, &args, c.segments, &seconds_per_token), done);
+    status = keep(work, &c, seconds_per_token);
 done:
     free_call(mem, &c);
     return status;

@@ -4,6 +4,7 @@
 
 #include "serve/encoder.h"
 #include "serve/schema_handle.h"
+#include "serve/segment_image.h"
 
 typedef struct pc__unit_work {
     const pc_model *model;
@@ -14,15 +15,18 @@ typedef struct pc__unit_work {
     int32_t (*cancelled)(void *user);
     void *cancel_user;
     pc_segment **made;      /* [leaves] counted; made by pc__unit_work_start */
-    int refused;            /* the store had no room for one */
+    uint8_t *unkept;        /* [leaves] the store had no room for it; in the memory of `made` */
+    int refused;            /* for one of them since the work began */
+    double ttl;             /* of what is kept; 0: the cache's */
+    int32_t priority;
 } pc__unit_work;
 
 pc_status pc__unit_work_start(pc__unit_work *work); /* allocates `made` if it is not there yet */
 void pc__unit_work_end(pc__unit_work *work);
 
-/* Encodes a unit (and what it sees, if that is missing too) and keeps its leaves, also
-
- * in `made`. */
+/* What a leaf is. Borrowed from the schema and the keys. */
+pc__segment_facts pc__unit_facts(const pc__unit_work *work, size_t leaf);
+/* Encodes a unit (and what it sees, if that is missing too) and keeps its leaves, also in `made`. */
 pc_status pc__unit_encode(pc__unit_work *work, size_t unit);
 /* A leaf that was made here or is in the store; PC_MISS. *out is borrowed from `made`. */
 pc_status pc__unit_find(pc__unit_work *work, size_t leaf, pc_segment **out);

@@ -79,6 +79,11 @@ uint64_t pc__cache_flags(const pc_cache *cache)
     return cache->flags;
 }
 
+double pc__cache_deadline(const pc_cache *cache)
+{
+    return cache->deadline;
+}
+
 void pc__cache_working(pc_cache *cache, int by)
 {
     if (cache->io)

@@ -33,6 +33,7 @@ pc_status pc__cache_seek(pc_cache *cache, const pc__want *want, pc__load **out, 
 /* Until `until` (pc__now clock; 0: only looks). PC_OK: *out is a new reference on the segment, complete (and the look-up that missed it in HOST was a hit after
  * all, so that each seek ends with one of these). PC_AGAIN: not yet. PC_MISS with *reason: it has failed. */
 pc_status pc__load_wait(pc__load *load, double until, pc_segment **out, uint32_t *reason);
+int pc__load_await(pc__load *load, double until); /* only waits; 1: it is done */
 int pc__load_is_good(const pc__load *load);   /* pc__load_wait would give PC_OK. Any thread, at once */
 int pc__load_is_done(const pc__load *load);   /* pc__load_wait would not give PC_AGAIN. Any thread, at once */
 double pc__load_expected(const pc__load *load); /* seconds that it should take in all */
@@ -44,6 +45,7 @@ void pc__load_drop(pc__load *load);
 pc_status pc__cache_prefetch(pc_cache *cache, const pc__want *want);
 int pc__cache_has_lower(const pc_cache *cache); /* whether pc__cache_seek could ever find anything */
 uint64_t pc__cache_flags(const pc_cache *cache);
+double pc__cache_deadline(const pc_cache *cache); /* seconds */
 /* A request begins (+1) or ends (-1) to compute: threads of the cache that write behind keep still meanwhile. */
 void pc__cache_working(pc_cache *cache, int by);
 /* What computing took, by the model's fingerprint, for decisions to come; and what so many tokens in one call should take, 0: nothing is known yet. */

@@ -323,19 +323,25 @@ static struct timespec at(double when)
     return t;
 }
 
-pc_status pc__load_wait(pc__load *load, double until, pc_segment **out, uint32_t *reason)
+int pc__load_await(pc__load *load, double until)
 {
     pc_cache *cache = load->cache;
     struct timespec t = at(until);
-    *out = NULL;
-    *reason = PC_REASON_NONE;
     if (until > 0 && !pc__load_is_done(load)) {
         pthread_mutex_lock(&cache->load_lock);
         while (!pc__load_is_done(load) && pc__now() < until)
             pthread_cond_timedwait(&cache->load_done, &cache->load_lock, &t);
         pthread_mutex_unlock(&cache->load_lock);
     }
-    if (!pc__load_is_done(load))
+    return pc__load_is_done(load);
+}
+
+pc_status pc__load_wait(pc__load *load, double until, pc_segment **out, uint32_t *reason)
+{
+    pc_cache *cache = load->cache;
+    *out = NULL;
+    *reason = PC_REASON_NONE;
+    if (!pc__load_await(load, until))
         return PC_AGAIN;
     *reason = load->reason;
     if (!load->segment)

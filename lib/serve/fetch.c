@@ -1,0 +1,170 @@
+#include "serve/fetch.h"
+
+#include "base/clock.h"
+
+static const double GRACE = 0.04;        /* of the computing that loading saves */
+static const double UNKNOWN_GRACE = 0.01; /* seconds, where nothing is known of the computing */
+static const double MARGIN = 1.5;        /* times what loads should take: what comes a little late is waited for */
+static const double FLOPS = 1e11;        /* a core's, at most: before anything is measured, computing counts as fast */
+
+pc_status pc__fetch_start(pc__fetch *f, const pc_model *model, pc_cache *cache, size_t count)
+{
+    const pc_allocator *mem = &model->context->mem;
+    *f = (pc__fetch){.model = model, .cache = cache};
+    if (!cache || !pc__cache_has_lower(cache) || (!model->native && !model->ops.import_segment))
+        return PC_OK;
+    f->loads = pc__calloc(mem, count, sizeof(*f->loads));
+    f->reasons = pc__calloc(mem, count, sizeof *f->reasons);
+    if (!f->loads || !f->reasons) {
+        pc__fetch_end(f);
+        return PC_ERR_NOMEM;
+    }
+    f->count = count;
+    return PC_OK;
+}
+
+void pc__fetch_end(pc__fetch *f)
+{
+    if (!f->model)
+        return;
+    for (size_t i = 0; f->loads && i < f->count; i++)
+        pc__load_drop(f->loads[i]);
+    pc__free(&f->model->context->mem, f->loads);
+    pc__free(&f->model->context->mem, f->reasons);
+    *f = (pc__fetch){0};
+}
+
+double pc__fetch_cost(const pc_model *model, pc_cache *cache, size_t tokens)
+{
+    double seconds = pc__cache_compute_cost(cache, model->info.fingerprint, tokens);
+    if (seconds > 0 || !model->native)
+        return seconds;
+    /* a multiplication and an addition for every weight; at least a byte each */
+    return (double)tokens * (double)model->info.weight_bytes / (FLOPS * (double)model->context->threads);
+}
+
+const pc__image *pc__fetch_image(pc__image *image, const pc_model *model, const pc_cache *cache, const pc__segment_facts *facts)
+{
+    if (!pc__cache_has_lower(cache) || (!model->native && !model->ops.export_segment))
+        return NULL;
+    pc__segment_image(image, model, facts);
+    return image;
+}
+
+static pc__want want_of(const pc_model *model, const pc__segment_facts *facts, const pc__image *image, const pc__naming *naming)
+{
+    return (pc__want){.image = image,
+                      .ops = &pc__model_payload,
+                      .owner = (void *)(uintptr_t)model,
+                      .take_owner = pc__model_take,
+                      .bytes = pc__segment_bytes(model, facts->count),
+                      .naming = naming,
+                      .mem = &model->context->mem};
+}
+
+static pc__naming naming_of(const pc__segment_facts *facts, double cost)
+{
+    return (pc__naming){.key = *facts->key,
+                        .content = facts->content,
+                        .before = facts->before,
+                        .salt = facts->salt,
+                        .cost = cost};
+}
+
+pc_status pc__fetch_seek(pc__fetch *f, size_t index, const pc__segment_facts *facts, double cost)
+{
+    pc__image image;
+    pc__naming naming = naming_of(facts, cost);
+    pc__want want;
+    pc_status status;
+    if (!f->count)
+        return PC_OK;
+    pc__segment_image(&image, f->model, facts);
+    want = want_of(f->model, facts, &image, &naming);
+    want.cost = cost;
+    want.cost_before = f->cost;
+    status = pc__cache_seek(f->cache, &want, &f->loads[index], &f->reasons[index]);
+    f->cost += cost;
+    if (status == PC_OK) {
+        f->pending++;
+        f->expected += pc__load_expected(f->loads[index]);
+        f->reasons[index] = PC_REASON_SLOW; /* until it is there */
+    }
+    return status < 0 ? status : PC_OK;
+}
+
+static void wait_for_all(pc__fetch *f, double until)
+{
+    for (size_t i = 0; i < f->count; i++)
+        if (f->loads[i] && !pc__load_await(f->loads[i], until))
+            return;
+}
+
+static double wait_at_most(pc__fetch *f, double grace)
+{
+    double started = pc__now(), patience = MARGIN * f->expected;
+    if (!f->pending)
+        return 0;
+    if (pc__cache_flags(f->cache) & PC_CACHE_ALWAYS_LOAD)
+        patience = grace = pc__cache_deadline(f->cache);
+    wait_for_all(f, started + (patience < grace ? patience : grace));
+    return pc__now() - started;
+}
+
+double pc__fetch_wait(pc__fetch *f)
+{
+    return wait_at_most(f, f->cost > 0 ? GRACE * f->cost : UNKNOWN_GRACE);
+}
+
+double pc__fetch_wait_long(pc__fetch *f)
+{
+    return wait_at_most(f, f->cost > 0 ? f->cost : UNKNOWN_GRACE);
+}
+
+pc_status pc__fetch_take(pc__fetch *f, size_t index, pc_segment **out)
+{
+    pc__load *load = f->count ? f->loads[index] : NULL;
+    uint32_t reason;
+    pc_status status;
+    *out = NULL;
+    if (!load)
+        return PC_MISS;
+    status = pc__load_wait(load, 0, out, &reason);
+    if (status == PC_AGAIN)
+        return status;
+    f->reasons[index] = reason;
+    f->bytes += status == PC_OK ? pc__load_bytes(load) : 0;
+    f->loads[index] = NULL;
+    f->pending--;
+    pc__load_drop(load);
+    return status;
+}
+
+int pc__fetch_is_pending(const pc__fetch *f, size_t index)
+{
+    const pc__load *load = f->count ? f->loads[index] : NULL;
+    return load && (!pc__load_is_done(load) || pc__load_is_good(load));
+}
+
+int pc__fetch_is_there(const pc__fetch *f, size_t index)
+{
+    return f->count && f->loads[index] && pc__load_is_good(f->loads[index]);
+}
+
+uint32_t pc__fetch_reason(const pc__fetch *f, size_t index)
+{
+    uint32_t reason = f->count ? f->reasons[index] : PC_REASON_NONE;
+    return reason ? reason : PC_REASON_FIRST_USE;
+}
+
+pc_status pc__fetch_ahead(const pc_model *model, pc_cache *cache, const pc__segment_facts *facts)
+{
+    pc__image image;
+    pc__naming naming = naming_of(facts, 0);
+    pc__want want;
+    if (!pc__cache_has_lower(cache) || (!model->native && !model->ops.import_segment))
+        return PC_MISS;
+    pc__segment_image(&image, model, facts);
+    want = want_of(model, facts, &image, &naming);
+    return pc__cache_prefetch(cache, &want);
+}

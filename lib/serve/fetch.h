@@ -1,0 +1,51 @@
+/* What a request seeks below HOST, beside what it computes meanwhile.
+ *
+ * All that HOST does not have is sought at once (pc__fetch_seek). Then the request waits, once, for at most GRACE of what computing all of it is expected to take, and not longer than the
+ * loads are expected to. What is not there by then it computes, and looks at the loads from the model's `cancelled`: whichever comes first is used. So a tier that is slow, stalled or
+ * broken costs a request that part of its computing and no more. */
+#ifndef PC_SERVE_FETCH_H
+#define PC_SERVE_FETCH_H
+
+#include "serve/segment_image.h"
+#include "store/cache.h"
+
+typedef struct pc__fetch {
+    const pc_model *model;
+    pc_cache *cache;
+    size_t count;
+    pc__load **loads;   /* [count] NULL: not sought, or taken */
+    uint32_t *reasons;  /* [count] PC_REASON_… why it has not come; NONE: not sought */
+    double cost;        /* seconds that computing all that was sought should take */
+    double expected;    /* seconds until all of it should be there */
+    size_t pending;     /* loads that have not been taken */
+    uint64_t bytes;     /* that the loads which were taken have read */
+} pc__fetch;
+
+/* Nothing is sought where the cache has no tiers below HOST: then it costs nothing and pc__fetch_take says PC_MISS. */
+pc_status pc__fetch_start(pc__fetch *fetch, const pc_model *model, pc_cache *cache, size_t count);
+void pc__fetch_end(pc__fetch *fetch); /* zeroed: does nothing */
+
+/* Item `index`, by what it has to be; `cost`: seconds of computing it. */
+pc_status pc__fetch_seek(pc__fetch *fetch, size_t index, const pc__segment_facts *facts, double cost);
+/* Waits. Returns the seconds that it took. */
+double pc__fetch_wait(pc__fetch *fetch);
+/* The same without computing beside it: as long as that would take. */
+double pc__fetch_wait_long(pc__fetch *fetch);
+/* PC_OK: *out is a reference. PC_AGAIN: not there yet. PC_MISS: it will not come. */
+pc_status pc__fetch_take(pc__fetch *fetch, size_t index, pc_segment **out);
+/* At once, from any callback. */
+int pc__fetch_is_pending(const pc__fetch *fetch, size_t index); /* sought, and not failed so far */
+int pc__fetch_is_there(const pc__fetch *fetch, size_t index);   /* pc__fetch_take would give it */
+/* Why it was not there: PC_REASON_FIRST_USE if nobody has it, PC_REASON_SLOW if computing was faster. */
+uint32_t pc__fetch_reason(const pc__fetch *fetch, size_t index);
+
+/* Starts to load without waiting. PC_OK: started; PC_MISS. */
+pc_status pc__fetch_ahead(const pc_model *model, pc_cache *cache, const pc__segment_facts *facts);
+
+/* Seconds that computing so many tokens in one call should take: as measured, or from the size of the weights before anything was. */
+double pc__fetch_cost(const pc_model *model, pc_cache *cache, size_t tokens);
+
+/* What heads the records of such a segment, for pc__cache_put; NULL: it can go to no record. */
+const pc__image *pc__fetch_image(pc__image *image, const pc_model *model, const pc_cache *cache, const pc__segment_facts *facts);
+
+#endif

@@ -1,0 +1,100 @@
+#include "serve/schema_prefetch.h"
+
+#include <string.h>
+
+#include "base/options.h"
+#include "serve/fetch.h"
+
+enum { AHEAD = 2 }; /* texts that follow the last one used */
+
+static pc_status start(const pc__unit_work *work, size_t leaf)
+{
+    pc__segment_facts facts = pc__unit_facts(work, leaf);
+    return pc__fetch_ahead(work->model, work->cache, &facts);
+}
+
+/* The texts of a module and of what stands in it. */
+static void start_below(const pc__unit_work *work, const pc__node *node)
+{
+    if (node->kind == PC__NODE_TEXT && work->recipe->node_leaf[node->index] != PC__NO_LEAF)
+        start(work, work->recipe->node_leaf[node->index]);
+    for (size_t i = 0; i < node->child_count; i++)
+        start_below(work, node->children[i]);
+}
+
+static const pc__node *union_above(const pc__node *node, const pc__node **member)
+{
+    for (; node->parent; node = node->parent)
+        if (node->parent->kind == PC__NODE_UNION) {
+            *member = node;
+            return node->parent;
+        }
+    return NULL;
+}
+
+void pc__prefetch_around(const pc__unit_work *work, const pc_schema *schema, const pc_prompt *prompt)
+{
+    const pc__node *done = NULL, *member = NULL;
+    size_t last = 0, ahead = 0;
+    if (!work->cache || !pc__cache_has_lower(work->cache))
+        return;
+    for (size_t p = 0; p < prompt->part_count; p++) {
+        const pc__node *node = prompt->parts[p].node, *above;
+        if (!node || !pc__part_is_kept(&prompt->parts[p]))
+            continue;
+        last = node->index > last ? node->index : last;
+        above = union_above(node, &member);
+        if (!above || above == done)
+            continue;
+        done = above;
+        for (size_t i = 0; i < above->child_count; i++)
+            if (above->children[i] != member)
+                start_below(work, above->children[i]);
+    }
+    for (size_t n = last + 1; n < schema->tree->node_count && ahead < AHEAD; n++)
+        if (schema->tree->nodes[n]->kind == PC__NODE_TEXT) {
+            start_below(work, schema->tree->nodes[n]);
+            ahead++;
+        }
+}
+
+static pc_status check(const pc_schema *schema, const pc_cache *cache, const pc_encode_options *o)
+{
+    if (!schema || !cache)
+        return pc__fail(PC_ERR_INVALID, "pc_schema_prefetch: schema or cache is NULL");
+    if (o->reserved || o->encoding > PC_ENCODE_EXACT)
+        return pc__fail(PC_ERR_INVALID, "pc_schema_prefetch: unknown encoding %u, or reserved is set", o->encoding);
+    if (o->encoding == PC_ENCODE_EXACT)
+        return pc__fail(PC_ERR_UNSUPPORTED, "pc_schema_prefetch: exact states depend on the prompt");
+    return PC_OK;
+}
+
+pc_status pc_schema_prefetch(const pc_schema *schema, pc_cache *cache, const pc_encode_options *options, uint64_t *started)
+{
+    pc_encode_options o;
+    pc__unit_work work = {0};
+    pc__unit_keys *keys = NULL;
+    pc__regime regime;
+    uint64_t count = 0;
+    pc_status status = pc__options_read(&o, sizeof o, PC__V1_SIZE(pc_encode_options, progress_user), options, "pc_encode_options");
+    if (started)
+        *started = 0;
+    if (status < 0 || (status = check(schema, cache, &o)) < 0)
+        return status;
+    regime = pc__serve_regime(schema->model, schema->tree->length);
+    work.model = schema->model;
+    work.cache = cache;
+    PC__TRY(pc__schema_recipe(schema, o.encoding, &work.recipe), done);
+    PC__TRY(pc__schema_keys(schema, work.recipe, cache, regime.key, NULL, 0, &keys), done);
+    work.keys = keys;
+    for (size_t leaf = 0; leaf < work.recipe->leaf_count && status >= 0; leaf++) {
+        status = start(&work, leaf);
+        count += status == PC_OK;
+    }
+    status = status < 0 ? status : PC_OK;
+    if (started)
+        *started = count;
+done:
+    pc__unit_keys_unref(keys);
+    return status;
+}

@@ -93,9 +93,10 @@ void pc__disk_tell(const pc__disk *disk, uint32_t kind, uint32_t reason, const p
 
 static void facts_of_source(const pc__disk *disk, pc__source *source, pc__disk_facts *facts)
 {
+    const pc__record_options options = {0}; /* its face is in the clear */
     pc__record *record = NULL;
     const pc__image *image;
-    if (pc__record_open_frame(&record, &disk->mem, &disk->record, source) < 0)
+    if (pc__record_open_frame(&record, &disk->mem, &options, source) < 0)
         return;
     image = pc__record_image(record);
     if (pc__id_equal(&image->key, &facts->key)) /* else it is another one's under this name */
@@ -212,7 +213,7 @@ pc_status pc__disk_open(pc__disk *disk, const pc__tier_common *common, const cha
     disk->mem = disk->table.worth.mem = *common->mem;
     disk->context = common->context;
     disk->record = common->record;
-    disk->budget = common->budget;
+    disk->budget = disk->table.worth.budget = common->budget;
     disk->read_only = common->read_only != 0;
     pc__disk_lock_init(&disk->lock);
     status = pc__disk_root_open(&disk->root, &disk->mem, path, make && !disk->read_only);

@@ -34,6 +34,7 @@ typedef struct pc__disk {
     pc_event *news;               /* [news_count] to be told */
     size_t news_count, news_capacity;
     uint64_t told_bytes;
+    uint64_t reclaimed, reclaimed_bytes; /* files of killed writers, removed */
 
     /* under `guard` */
     pc__disk_table table;

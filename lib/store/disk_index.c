@@ -12,7 +12,7 @@
 #include "base/file.h"
 #include "base/le.h"
 
-/* header: magic, u32 version, u32 bytes of a row, u64 rows, f64 clock of worth, 256 dates of sub-folders (ns since 1970); then rows; then XXH3-64 of
+/* header: magic, u32 version, u32 bytes of a row, u64 rows, f64 clock of store/worth.h, 256 dates of sub-folders (ns since 1970); then rows; then XXH3-64 of
  * all before */
 enum { AT_VERSION = 8, AT_ROW = 12, AT_COUNT = 16, AT_CLOCK = 24, AT_DATES = 32, HEADER = AT_DATES + 8 * PC__DISK_SUBS, SUM = 8, VERSION = 1 };
 enum {
@@ -29,7 +29,7 @@ enum {
     ROW_EXPIRES = 136,
     ROW_LAST = 144,
     ROW_USES = 152,
-    ROW_SCORE = 160,
+    ROW_HEAT = 160,
     ROW = 168
 };
 static const char magic[9] = "PCINDEX1";
@@ -50,8 +50,9 @@ static void write_row(uint8_t *row, const pc__disk_facts *facts)
     pc__put_f64(row + ROW_TTL, facts->ttl);
     pc__put_u64(row + ROW_EXPIRES, (uint64_t)facts->expires);
     pc__put_u64(row + ROW_LAST, (uint64_t)facts->last);
-    pc__put_u64(row + ROW_USES, facts->uses);
-    pc__put_f64(row + ROW_SCORE, facts->score);
+    pc__put_u32(row + ROW_USES, facts->uses);
+    pc__put_u32(row + ROW_USES + 4, 0);
+    pc__put_f64(row + ROW_HEAT, facts->heat);
 }
 
 /* 0: no such row can have been written. */
@@ -62,12 +63,12 @@ static int read_row(const uint8_t *row, pc__disk_facts *facts)
                               .priority = (int32_t)pc__get_u32(row + ROW_PRIORITY), .bytes = pc__get_u64(row + ROW_BYTES),
                               .cost = pc__get_f64(row + ROW_COST), .ttl = pc__get_f64(row + ROW_TTL),
                               .expires = (int64_t)pc__get_u64(row + ROW_EXPIRES), .last = (int64_t)pc__get_u64(row + ROW_LAST),
-                              .uses = pc__get_u64(row + ROW_USES), .score = pc__get_f64(row + ROW_SCORE)};
+                              .uses = pc__get_u32(row + ROW_USES), .heat = pc__get_f64(row + ROW_HEAT)};
     memcpy(facts->key.bytes, row + ROW_KEY, 32);
     memcpy(facts->content.bytes, row + ROW_CONTENT, 32);
     memcpy(facts->before.bytes, row + ROW_BEFORE, 32);
     return facts->state <= PC__DISK_UNREADABLE && facts->bytes < MOST_RECORD && facts->cost >= 0 && facts->cost < 1e15 && facts->ttl >= 0
-           && facts->ttl < 1e15 && isfinite(facts->score);
+           && facts->ttl < 1e15 && isfinite(facts->heat);
 }
 
 static int is_whole(const pc__disk_index *index)
@@ -108,11 +109,13 @@ void pc__disk_index_free(pc__disk_index *index, const pc_allocator *mem)
 }
 
 /* What other processes have counted: their uses, and ours since the index was written last. */
-static void merge(pc__disk_entry *e, const pc__disk_facts *facts)
+static void merge(pc__worth *worth, pc__disk_entry *e, const pc__disk_facts *facts)
 {
     uint64_t uses = facts->uses + e->fresh;
+    double heat = facts->heat > e->item.heat ? facts->heat : e->item.heat, clock = worth->clock;
     if (uses > e->item.uses)
-        e->item.uses = (uint32_t)(uses < UINT32_MAX ? uses : UINT32_MAX);
+        pc__worth_restore(worth, &e->item, heat, (uint32_t)(uses < UINT32_MAX ? uses : UINT32_MAX));
+    worth->clock = clock; /* it was not brought in again */
     if (facts->last > e->facts.last)
         e->facts.last = facts->last;
     if (e->facts.ttl > 0 && facts->expires > e->facts.expires)
@@ -131,13 +134,13 @@ pc_status pc__disk_index_apply(const pc__disk_index *index, pc__disk_table *tabl
             continue;
         e = pc__disk_table_find(table, &facts.key);
         if (e)
-            merge(e, &facts);
+            merge(&table->worth, e, &facts);
         else if (is_empty)
             status = pc__disk_table_add(table, &facts, NULL);
     }
     if (!is_empty)
         return status;
-    if (clock > table->worth.clock && clock < 1e300)
+    if (clock >= 0 && clock < 1e300) /* adding has moved it, though nothing is new */
         table->worth.clock = clock;
     for (size_t i = 0; i < PC__DISK_SUBS; i++)
         dates[i] = status < 0 ? 0 : (int64_t)pc__get_u64(index->data + AT_DATES + 8 * i);

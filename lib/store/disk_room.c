@@ -127,13 +127,13 @@ static pc_status catch_up(pc__disk *disk)
 
 pc_status pc__disk_make_room(pc__disk *disk, uint64_t need, int32_t priority, const pc__id *before)
 {
-    uint64_t live, removed, freed;
+    uint64_t live;
     int scanned = 0;
     pc_status status = PC_OK;
     if (need > disk->budget)
         return PC_MISS;
     if (!fits(disk, need))
-        PC__TRY(pc__disk_reclaim(disk, &live, &removed, &freed), done);
+        PC__TRY(pc__disk_reclaim(disk, &live), done);
     if (!fits(disk, need))
         PC__TRY(pc__disk_drop_expired(disk), done);
     if (!fits(disk, need) && disk->generation != disk->lock.generation && pc__now() - disk->scanned > SCAN_SECONDS) {

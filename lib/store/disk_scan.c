@@ -149,7 +149,7 @@ static pc_status scan_subs(pc__disk *disk, int all)
 }
 
 /* One file of new/: its writer holds a lock on it while it lives. */
-static pc_status reclaim_one(pc__disk *disk, int dir, const char *name, uint64_t *live, uint64_t *removed, uint64_t *freed)
+static pc_status reclaim_one(pc__disk *disk, int dir, const char *name, uint64_t *live)
 {
     struct stat st;
     pc_status status = PC_OK;
@@ -161,21 +161,21 @@ static pc_status reclaim_one(pc__disk *disk, int dir, const char *name, uint64_t
             *live += (uint64_t)st.st_size;
         } else if ((status = pc__disk_lock_mark(&disk->lock, &disk->root)) == PC_OK && !unlinkat(dir, name, 0)) {
             pc__disk_lock_take_off(&disk->lock, (uint64_t)st.st_size);
-            *freed += (uint64_t)st.st_size;
-            ++*removed;
+            disk->reclaimed_bytes += (uint64_t)st.st_size;
+            disk->reclaimed++;
         }
     }
     close(fd);
     return status;
 }
 
-pc_status pc__disk_reclaim(pc__disk *disk, uint64_t *live, uint64_t *removed, uint64_t *freed)
+pc_status pc__disk_reclaim(pc__disk *disk, uint64_t *live)
 {
     struct dirent *entry;
     pc_status status = PC_OK;
     int fd = pc__disk_new(&disk->root, 0);
     DIR *dir;
-    *live = *removed = *freed = 0;
+    *live = 0;
     if (fd < 0)
         return errno == ENOENT ? PC_OK : dir_fault(disk, PC__DISK_NEW);
     dir = fdopendir(fd);
@@ -186,18 +186,18 @@ pc_status pc__disk_reclaim(pc__disk *disk, uint64_t *live, uint64_t *removed, ui
     }
     while (status >= 0 && (entry = readdir(dir)))
         if (entry->d_name[0] != '.')
-            status = reclaim_one(disk, fd, entry->d_name, live, removed, freed);
+            status = reclaim_one(disk, fd, entry->d_name, live);
     closedir(dir);
     return status;
 }
 
 pc_status pc__disk_scan(pc__disk *disk, int all)
 {
-    uint64_t live = 0, removed = 0, freed = 0, bytes;
+    uint64_t live = 0, bytes;
     pc_status status = scan_subs(disk, all);
     if (status < 0 || disk->read_only)
         return status;
-    status = pc__disk_reclaim(disk, &live, &removed, &freed);
+    status = pc__disk_reclaim(disk, &live);
     if (status < 0)
         return status;
     pthread_mutex_lock(&disk->guard);

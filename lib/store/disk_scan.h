@@ -10,6 +10,6 @@ pc_status pc__disk_scan(pc__disk *disk, int all);
 /* Reads the headers of what a scan has found. Under `work`. */
 pc_status pc__disk_fill(pc__disk *disk);
 /* What is in new/: *live bytes of writers that live; removes what others left. Between enter and leave. */
-pc_status pc__disk_reclaim(pc__disk *disk, uint64_t *live, uint64_t *removed, uint64_t *freed);
+pc_status pc__disk_reclaim(pc__disk *disk, uint64_t *live);
 
 #endif

@@ -40,13 +40,6 @@ int pc__disk_table_knows(const pc__disk_table *table, const pc__id *content)
     return 0;
 }
 
-/* Uses and worth as they were when the index was written. */
-static void restore(pc__worth *worth, pc__worth_item *item, const pc__disk_facts *facts)
-{
-    if (facts->score < 0 || facts->score > 0)
-        pc__worth_restore(worth, item, facts->score, (uint32_t)(facts->uses < UINT32_MAX ? facts->uses : UINT32_MAX));
-}
-
 pc_status pc__disk_table_add(pc__disk_table *table, const pc__disk_facts *facts, pc__disk_entry **out)
 {
     const pc_allocator *mem = &table->worth.mem;
@@ -62,7 +55,8 @@ pc_status pc__disk_table_add(pc__disk_table *table, const pc__disk_facts *facts,
         pc__free(mem, e);
         return PC_ERR_NOMEM;
     }
-    restore(&table->worth, &e->item, facts);
+    if (facts->uses)
+        pc__worth_restore(&table->worth, &e->item, facts->heat, facts->uses);
     if (facts->has_content)
         pc__table_add(&table->contents, &e->by_content, pc__id_hash(&facts->content));
     if (facts->expires && (!table->soonest || facts->expires < table->soonest))
@@ -107,7 +101,7 @@ void pc__disk_table_facts(const pc__disk_entry *entry, pc__disk_facts *facts)
 {
     *facts = entry->facts;
     facts->uses = entry->item.uses;
-    facts->score = entry->item.heat;
+    facts->heat = entry->item.heat;
 }
 
 void pc__disk_table_free(pc__disk_table *table)
@@ -125,7 +119,7 @@ void pc__disk_facts_of(pc__disk_facts *facts, const pc__image *image, uint64_t b
     *facts = (pc__disk_facts){.key = image->key, .content = image->content, .before = image->before, .has_content = image->has_content != 0,
                               .has_before = image->has_before != 0, .state = PC__DISK_READ, .priority = image->priority, .bytes = bytes,
                               .tokens = (uint32_t)(image->tokens < UINT32_MAX ? image->tokens : UINT32_MAX), .cost = image->cost,
-                              .ttl = image->ttl, .expires = image->expires, .last = last, .uses = 1};
+                              .ttl = image->ttl, .expires = image->expires, .last = last};
     if (!(facts->ttl > 0 && facts->ttl < 1e15))
         facts->ttl = 0;
     if (!(facts->cost > 0 && facts->cost < 1e15))

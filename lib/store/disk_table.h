@@ -24,14 +24,14 @@ typedef struct pc__disk_facts {
     double ttl;       /* seconds from the last hit; 0: expires stays */
     int64_t expires;  /* seconds since 1970; 0: no end */
     int64_t last;     /* use, or writing */
-    uint64_t uses;
-    double score;     /* heat, as of store/worth.h; 0: to be computed */
+    uint32_t uses;    /* 0: heat and uses are not known, they begin anew */
+    double heat;      /* as of store/worth.h */
 } pc__disk_facts;
 
 typedef struct pc__disk_entry {
     pc__worth_item item;
     pc__link by_content;
-    pc__disk_facts facts; /* uses and score: only in the item */
+    pc__disk_facts facts; /* uses and heat: only in the item */
     uint64_t fresh;       /* uses that the index does not know of */
     uint64_t seen;        /* by which scan last */
     int64_t touched;      /* the file's date says so */
@@ -54,7 +54,7 @@ int pc__disk_table_knows(const pc__disk_table *table, const pc__id *content);
 pc_status pc__disk_table_add(pc__disk_table *table, const pc__disk_facts *facts, pc__disk_entry **out);
 void pc__disk_table_drop(pc__disk_table *table, pc__disk_entry *entry);
 void pc__disk_table_use(pc__disk_table *table, pc__disk_entry *entry, int64_t now);
-/* Gone to make room: moves the clock of worth. */
+/* Gone to make room: its worth is remembered for a while. */
 void pc__disk_table_evict(pc__disk_table *table, pc__disk_entry *entry);
 /* What goes first; NULL: nothing is left. */
 pc__disk_entry *pc__disk_table_least(const pc__disk_table *table);

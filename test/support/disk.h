@@ -1,0 +1,202 @@
+/* A folder of records and what goes into it: images whose every byte follows from a number, and the way back. */
+#ifndef PC_TEST_DISK_H
+#define PC_TEST_DISK_H
+
+#include <dirent.h>
+#include <fcntl.h>
+#include <limits.h>
+#include <sys/file.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "base/clock.h"
+#include "records.h"
+#include "store/tier.h"
+#include "testing.h"
+
+static inline pc__id disk_key(uint32_t number)
+{
+    pc_test_rng rng = {number * UINT64_C(0x9e3779b97f4a7c15) + 1};
+    pc__id id;
+    for (size_t i = 0; i < sizeof id.bytes; i += 8) {
+        uint64_t bits = pc_test_bits(&rng);
+        memcpy(id.bytes + i, &bits, 8);
+    }
+    return id;
+}
+
+/* Record `number` of about 3 * bytes; the same number gives the same. */
+static inline void disk_image(toy_image *t, uint32_t number, size_t bytes)
+{
+    toy_image_make(t, number, number % TOY_TOKENS, bytes, 0);
+    t->image.key = disk_key(number);
+    t->image.has_content = 1;
+    t->image.content = disk_key(number + 1000000);
+    t->image.has_before = 0;
+    memset(t->image.before.bytes, 0, 32);
+    t->image.expires = 0;
+    t->image.ttl = 0;
+    t->image.priority = 0;
+    t->image.cost = 1e-3;
+}
+
+typedef struct disk_options {
+    uint64_t budget;
+    uint32_t read_only, map;
+    pc_context *context;
+    pc__tier_watch watch;
+    const uint8_t *seal_key;
+    const pc_allocator *mem;
+} disk_options;
+
+static inline pc_status disk_open(pc__tier **out, const char *path, const disk_options *o)
+{
+    pc__tier_common common = {.mem = o->mem ? o->mem : &pc__libc_allocator, .context = o->context, .watch = o->watch,
+                              .budget = o->budget ? o->budget : UINT64_C(1) << 40, .read_only = o->read_only, .map = o->map};
+    common.record.codec = PC_CODEC_RAW;
+    common.record.seal_key = o->seal_key;
+    return pc__tier_disk_new(out, &common, path);
+}
+
+static inline pc_status disk_put(pc__tier *tier, uint32_t number, size_t bytes, uint32_t *reason)
+{
+    toy_image t;
+    uint32_t why = PC_REASON_NONE;
+    pc_status status;
+    disk_image(&t, number, bytes);
+    status = tier->ops->put(tier, &t.image, pc__now() + 20, reason ? reason : &why);
+    toy_image_free(&t);
+    return status;
+}
+
+/* 1: what the record holds is what was put. */
+static inline int disk_is_right(const pc__record *record, uint32_t number, size_t bytes)
+{
+    const pc__image *image = pc__record_image(record);
+    toy_image t;
+    int right;
+    disk_image(&t, number, bytes);
+    right = image->tokens == t.image.tokens && image->block_count == TOY_BLOCKS
+            && (!image->tokens || !memcmp(image->token_ids, t.ids, image->tokens * sizeof *t.ids)) && pc__id_equal(&image->key, &t.image.key);
+    for (size_t b = 0; right && b < TOY_BLOCKS; b++) {
+        uint8_t *block = malloc(t.block_bytes[b] + 1);
+        right = block && image->block_bytes[b] == t.block_bytes[b] && pc__record_block(record, b, block) == PC_OK
+                && !memcmp(block, t.blocks[b], t.block_bytes[b]);
+        free(block);
+    }
+    toy_image_free(&t);
+    return right;
+}
+
+/* Reads record `number` through the tier, tells it, and compares. PC_OK: right; PC_MISS; PC_ERR_INTERNAL: it was given, but is wrong. */
+static inline pc_status disk_get(pc__tier *tier, uint32_t number, size_t bytes, const uint8_t *seal_key)
+{
+    pc__id key = disk_key(number);
+    pc__record_options options = {.seal_key = seal_key};
+    pc__source *source = NULL;
+    pc__record *record = NULL;
+    int timed_out = 0;
+    pc_status status = tier->ops->open(tier, &key, pc__now() + 20, &source, &timed_out);
+    if (status != PC_OK)
+        return status;
+    status = pc__record_open(&record, &pc__libc_allocator, &options, source);
+    if (status == PC_OK && !disk_is_right(record, number, bytes))
+        status = pc__record_verify(record) < 0 ? PC_ERR_FORMAT : PC_ERR_INTERNAL;
+    tier->ops->read_done(tier, &key, status, source->bytes, 1e-3);
+    pc__record_free(record);
+    source->close(source);
+    return status;
+}
+
+static inline pc_tier_stats disk_stats(pc__tier *tier)
+{
+    pc_tier_stats stats = PC_TIER_STATS_INIT;
+    tier->ops->stats(tier, &stats);
+    return stats;
+}
+
+/* The rules of the public header. */
+static inline int disk_balances(pc__tier *tier)
+{
+    pc_tier_stats s = disk_stats(tier);
+    int fine = s.offered == s.stored + s.refused + s.failed + s.known
+               && s.stored + s.adopted == s.resident + s.evicted + s.removed + s.lost && s.lookups == s.hits + s.misses + s.load_failed;
+    if (!fine)
+        fprintf(stderr, "offered %llu stored %llu adopted %llu known %llu refused %llu failed %llu evicted %llu removed %llu lost %llu resident %llu"
+                " lookups %llu hits %llu misses %llu load_failed %llu\n", (unsigned long long)s.offered, (unsigned long long)s.stored,
+                (unsigned long long)s.adopted, (unsigned long long)s.known, (unsigned long long)s.refused, (unsigned long long)s.failed,
+                (unsigned long long)s.evicted, (unsigned long long)s.removed, (unsigned long long)s.lost, (unsigned long long)s.resident,
+                (unsigned long long)s.lookups, (unsigned long long)s.hits, (unsigned long long)s.misses, (unsigned long long)s.load_failed);
+    return fine;
+}
+
+/* ---------------------------------------------------- the folder as it lies there, by other means than the library's */
+
+typedef struct disk_files {
+    size_t records, drafts, others;
+    uint64_t record_bytes, draft_bytes;
+} disk_files;
+
+static inline void disk_count(const char *path, const char *inside, disk_files *out)
+{
+    char name[PATH_MAX];
+    struct dirent *entry;
+    struct stat st;
+    snprintf(name, sizeof name, "%s%s%s", path, *inside ? "/" : "", inside);
+    DIR *dir = opendir(name);
+    while (dir && (entry = readdir(dir))) {
+        snprintf(name, sizeof name, "%s/%s", inside, entry->d_name);
+        if (entry->d_name[0] == '.' || fstatat(dirfd(dir), entry->d_name, &st, AT_SYMLINK_NOFOLLOW))
+            continue;
+        if (S_ISDIR(st.st_mode) && !*inside) {
+            disk_count(path, entry->d_name, out);
+        } else if (!strcmp(inside, "new")) {
+            out->drafts++;
+            out->draft_bytes += (uint64_t)st.st_size;
+        } else if (*inside && strlen(entry->d_name) == 68) {
+            out->records++;
+            out->record_bytes += (uint64_t)st.st_size;
+        } else {
+            out->others++;
+        }
+    }
+    if (dir)
+        closedir(dir);
+}
+
+static inline disk_files disk_look(const char *path)
+{
+    disk_files files = {0};
+    disk_count(path, "", &files);
+    return files;
+}
+
+/* What the lock file says is there (doc/format.md, "The folder"). */
+static inline uint64_t disk_usage(const char *path, uint32_t *dirty)
+{
+    char name[PATH_MAX];
+    uint8_t raw[64] = {0};
+    uint64_t bytes = 0;
+    snprintf(name, sizeof name, "%s/promptcache.lock", path);
+    int fd = open(name, O_RDONLY);
+    if (fd < 0 || pread(fd, raw, sizeof raw, 0) != (ssize_t)sizeof raw)
+        return UINT64_MAX;
+    close(fd);
+    for (int i = 0; i < 8; i++)
+        bytes |= (uint64_t)raw[16 + i] << 8 * i;
+    *dirty = raw[12];
+    return bytes;
+}
+
+static inline const char *disk_record_path(const char *path, uint32_t number)
+{
+    static char ring[4][PATH_MAX];
+    static unsigned next;
+    char *out = ring[next++ % 4], hex[65];
+    pc__id key = disk_key(number);
+    pc__id_hex(&key, hex);
+    snprintf(out, sizeof ring[0], "%s/%.2s/%s.pcr", path, hex, hex);
+    return out;
+}
+
+#endif

@@ -1,0 +1,813 @@
+/* The tier DISK by itself, without a cache.
+ * Catches: records that come back changed or under another key, a budget that is exceeded by what is stored or written, eviction that takes what is worth
+ * more, of higher priority or the head of a chain, entries of other processes that are not found, removals of theirs that are not noticed, uses and dates
+ * that a restart forgets, an index that is believed though it is damaged, links and foreign files that are followed, counters that do not
+ * balance, memory or descriptors that leak, a folder that blocks for ever, races between threads. */
+#include <errno.h>
+#include <pthread.h>
+#include <signal.h>
+#include <sys/resource.h>
+
+#include "disk.h"
+
+enum { SIZE = 3000 };
+
+static const char *fresh_folder(void)
+{
+    static char ring[16][256];
+    static unsigned next;
+    char *out = ring[next % 16];
+    snprintf(out, sizeof ring[0], "%s/store%u", pc_test_folder(), next++);
+    return out;
+}
+
+static pc__tier *open_tier(const char *path, uint64_t budget)
+{
+    pc__tier *tier = NULL;
+    CHECK_OK(disk_open(&tier, path, &(disk_options){.budget = budget}));
+    return tier;
+}
+
+static void close_tier(pc__tier *tier)
+{
+    CHECK(disk_balances(tier));
+    tier->ops->free(tier);
+}
+
+static uint64_t record_bytes_of_number(uint32_t number)
+{
+    toy_image t;
+    pc__record_options options = {.codec = PC_CODEC_RAW};
+    disk_image(&t, number, SIZE);
+    uint64_t bytes = pc__record_bound(&t.image, &options, NULL);
+    toy_image_free(&t);
+    return bytes;
+}
+
+static void test_put_get(void)
+{
+    const char *path = fresh_folder();
+    pc__tier *tier = open_tier(path, 0);
+    uint64_t bytes = 7;
+    uint32_t reason = 77, dirty;
+    for (uint32_t n = 0; n < 40; n++) {
+        pc__id key = disk_key(n);
+        CHECK(!tier->ops->may_have(tier, &key, &bytes));
+        CHECK_STATUS(disk_get(tier, n, SIZE, NULL), PC_MISS);
+        CHECK_OK(disk_put(tier, n, SIZE, NULL));
+        CHECK(tier->ops->may_have(tier, &key, &bytes) && bytes > 3 * SIZE);
+    }
+    for (uint32_t n = 0; n < 40; n++)
+        CHECK_OK(disk_get(tier, n, SIZE, NULL));
+    CHECK_STATUS(disk_put(tier, 5, SIZE, &reason), PC_MISS);
+    CHECK_INT(reason, PC_REASON_NONE);
+    pc_tier_stats s = disk_stats(tier);
+    CHECK(s.stored == 40 && s.known == 1 && s.hits == 40 && s.misses == 40 && s.resident == 40 && s.adopted == 0);
+    disk_files files = disk_look(path);
+    CHECK(files.records == 40 && files.drafts == 0);
+    CHECK_INT(files.record_bytes, s.resident_bytes);
+    CHECK_INT(disk_usage(path, &dirty), files.record_bytes);
+    CHECK_INT(dirty, 0);
+    pc__id content = disk_key(1000007), key = disk_key(7);
+    CHECK(tier->ops->knows(tier, &content) && !tier->ops->knows(tier, &key));
+    tier->ops->remove(tier, &key);
+    CHECK(!tier->ops->knows(tier, &content) && !tier->ops->may_have(tier, &key, &bytes));
+    CHECK_STATUS(disk_get(tier, 7, SIZE, NULL), PC_MISS);
+    tier->ops->clear(tier);
+    CHECK_INT(disk_look(path).records, 0);
+    CHECK_INT(disk_usage(path, &dirty), 0);
+    s = disk_stats(tier);
+    CHECK(s.removed == 40 && s.resident == 0 && s.resident_bytes == 0);
+    close_tier(tier);
+}
+
+/* A source that is open outlives its entry, mapped or read. */
+static void test_open_survives(uint32_t map)
+{
+    const char *path = fresh_folder();
+    pc__tier *tier = NULL;
+    pc__source *source = NULL;
+    pc__record *record = NULL;
+    pc__record_options options = {0};
+    pc__id key = disk_key(3);
+    int timed_out;
+    CHECK_OK(disk_open(&tier, path, &(disk_options){.map = map}));
+    CHECK_OK(disk_put(tier, 3, SIZE, NULL));
+    CHECK_OK(tier->ops->open(tier, &key, pc__now() + 10, &source, &timed_out));
+    tier->ops->remove(tier, &key);
+    CHECK_INT(disk_look(path).records, 0);
+    CHECK_OK(pc__record_open(&record, &pc__libc_allocator, &options, source));
+    CHECK(disk_is_right(record, 3, SIZE));
+    const void *lent = NULL;
+    CHECK_OK(pc__record_borrow(record, 1, &lent));
+    CHECK((lent != NULL) == (map != 0));
+    if (lent)
+        CHECK_INT(((const uint8_t *)lent)[17], toy_byte(3, 1, 17));
+    tier->ops->read_done(tier, &key, PC_OK, source->bytes, 0.1);
+    pc__record_free(record);
+    source->close(source);
+    close_tier(tier);
+}
+
+static void test_deadline(void)
+{
+    const char *path = fresh_folder();
+    pc__tier *tier = open_tier(path, 0);
+    pc__source *source = NULL;
+    pc__id key = disk_key(3);
+    int timed_out = 0;
+    uint8_t byte;
+    uint32_t reason = 0;
+    toy_image t;
+    CHECK_OK(disk_put(tier, 3, SIZE, NULL));
+    CHECK_STATUS(tier->ops->open(tier, &key, pc__now() - 1, &source, &timed_out), PC_ERR_IO);
+    CHECK(timed_out == 1 && !source);
+    CHECK_OK(tier->ops->open(tier, &key, pc__now() + 0.02, &source, &timed_out));
+    usleep(30000);
+    CHECK_STATUS(source->read(source, 0, 0, 0, &byte, 1), PC_ERR_IO);
+    CHECK_INT(atomic_load(&source->timed_out), 1);
+    CHECK_STATUS(source->read(source, 0, 0, source->bytes, &byte, 1), PC_ERR_FORMAT);
+    CHECK_STATUS(source->read(source, 0, UINT64_MAX, 2, &byte, 1), PC_ERR_FORMAT);
+    CHECK_STATUS(source->read(source, 0, 2, UINT64_MAX, &byte, 1), PC_ERR_FORMAT);
+    tier->ops->read_done(tier, &key, PC_ERR_IO, 0, 0.1);
+    source->close(source);
+    /* somebody else sits on the folder */
+    char name[PATH_MAX];
+    snprintf(name, sizeof name, "%s/promptcache.lock", path);
+    int fd = open(name, O_RDWR);
+    CHECK(!flock(fd, LOCK_EX));
+    disk_image(&t, 4, SIZE);
+    double begin = pc__now();
+    CHECK_STATUS(tier->ops->put(tier, &t.image, pc__now() + 0.05, &reason), PC_ERR_IO);
+    CHECK(pc__now() - begin < 2);
+    CHECK_INT(reason, PC_REASON_DEADLINE);
+    CHECK_ERROR_HAS("others hold the lock");
+    CHECK_OK(disk_get(tier, 3, SIZE, NULL)); /* readers need no lock */
+    close(fd);
+    CHECK_STATUS(tier->ops->put(tier, &t.image, pc__now() - 1, &reason), PC_ERR_IO);
+    CHECK_INT(disk_look(path).drafts, 0);
+    toy_image_free(&t);
+    CHECK_OK(disk_put(tier, 4, SIZE, NULL));
+    close_tier(tier);
+}
+
+static void test_budget(void)
+{
+    const char *path = fresh_folder();
+    uint64_t one = record_bytes_of_number(0), budget = 5 * one + 100;
+    pc__tier *tier = open_tier(path, budget);
+    toy_image t;
+    uint32_t reason = 0;
+    for (uint32_t n = 0; n < 20; n++) {
+        CHECK_OK(disk_put(tier, n, SIZE, NULL));
+        CHECK(disk_look(path).record_bytes <= budget);
+    }
+    pc_tier_stats s = disk_stats(tier);
+    CHECK(s.resident == 5 && s.evicted == 15 && s.resident_bytes <= budget);
+    CHECK_STATUS(disk_put(tier, 99, 20 * SIZE, &reason), PC_MISS);
+    CHECK_INT(reason, PC_REASON_NO_ROOM);
+    CHECK_INT(disk_stats(tier).resident, 5);
+    /* one that has been used stays */
+    CHECK_OK(disk_get(tier, 15, SIZE, NULL));
+    CHECK_OK(disk_get(tier, 15, SIZE, NULL));
+    for (uint32_t n = 20; n < 24; n++)
+        CHECK_OK(disk_put(tier, n, SIZE, NULL));
+    CHECK_OK(disk_get(tier, 15, SIZE, NULL));
+    /* one of higher priority makes place for none of a lower */
+    disk_image(&t, 30, SIZE);
+    t.image.priority = 3;
+    for (uint32_t n = 30; n < 35; n++) {
+        t.image.key = disk_key(n);
+        CHECK_OK(tier->ops->put(tier, &t.image, pc__now() + 9, &reason));
+    }
+    CHECK_STATUS(disk_put(tier, 40, SIZE, &reason), PC_MISS);
+    CHECK_INT(reason, PC_REASON_NO_ROOM);
+    CHECK_INT(disk_stats(tier).resident, 5);
+    toy_image_free(&t);
+    close_tier(tier);
+    /* a smaller budget at the next start */
+    tier = open_tier(path, 2 * one + 10);
+    CHECK_INT(disk_stats(tier).resident, 2);
+    CHECK(disk_look(path).record_bytes <= 2 * one + 10);
+    close_tier(tier);
+}
+
+/* Entries 1 <- 2 <- 3 (each saw the one before): the last goes first, whatever it is worth, and a newcomer does not drive out what it saw. */
+static void test_chain(void)
+{
+    const char *path = fresh_folder();
+    uint64_t one = record_bytes_of_number(1), bytes;
+    pc__tier *tier = open_tier(path, 3 * one + 100);
+    uint32_t reason;
+    toy_image t;
+    pc__id key;
+    for (uint32_t n = 1; n <= 4; n++) {
+        disk_image(&t, n, SIZE);
+        t.image.cost = n; /* the later the dearer */
+        t.image.has_before = n > 1;
+        if (n > 1)
+            t.image.before = disk_key(n - 1);
+        CHECK_STATUS(tier->ops->put(tier, &t.image, pc__now() + 9, &reason), n < 4 ? PC_OK : PC_MISS);
+        toy_image_free(&t);
+    }
+    CHECK_INT(reason, PC_REASON_NO_ROOM); /* all three are what 4 saw */
+    CHECK_OK(disk_put(tier, 50, SIZE, NULL));
+    key = disk_key(3);
+    CHECK(!tier->ops->may_have(tier, &key, &bytes));
+    key = disk_key(1);
+    CHECK(tier->ops->may_have(tier, &key, &bytes));
+    close_tier(tier);
+    tier = open_tier(path, one + 100); /* chains survive a restart */
+    CHECK(!tier->ops->may_have(tier, &key, &bytes) || disk_stats(tier).resident == 1);
+    key = disk_key(2);
+    CHECK(!tier->ops->may_have(tier, &key, &bytes));
+    close_tier(tier);
+}
+
+static void test_expiry(void)
+{
+    const char *path = fresh_folder();
+    pc__tier *tier = open_tier(path, 0);
+    uint32_t reason;
+    uint64_t bytes;
+    toy_image t;
+    pc__id key;
+    disk_image(&t, 1, SIZE);
+    t.image.expires = pc__now_date() - 1;
+    CHECK_OK(tier->ops->put(tier, &t.image, pc__now() + 9, &reason));
+    CHECK(!tier->ops->may_have(tier, &t.image.key, &bytes));
+    CHECK_STATUS(disk_get(tier, 1, SIZE, NULL), PC_MISS);
+    CHECK_OK(disk_put(tier, 1, SIZE, NULL)); /* one that lasts takes its place */
+    CHECK_OK(disk_get(tier, 1, SIZE, NULL));
+    toy_image_free(&t);
+    disk_image(&t, 2, SIZE); /* every use moves the end, for other processes too */
+    t.image.ttl = 4;
+    t.image.expires = pc__now_date() + 1;
+    CHECK_OK(tier->ops->put(tier, &t.image, pc__now() + 9, &reason));
+    CHECK_OK(disk_get(tier, 2, SIZE, NULL));
+    key = disk_key(3);
+    t.image.key = key;
+    t.image.expires = pc__now_date() + 1;
+    t.image.ttl = 0;
+    CHECK_OK(tier->ops->put(tier, &t.image, pc__now() + 9, &reason));
+    toy_image_free(&t);
+    usleep(2100000);
+    pc__tier *other = open_tier(path, 0);
+    CHECK_OK(disk_get(other, 2, SIZE, NULL));
+    CHECK_STATUS(disk_get(other, 3, SIZE, NULL), PC_MISS);
+    other->ops->sweep(other);
+    CHECK_INT(disk_look(path).records, 2);
+    close_tier(other);
+    tier->ops->sweep(tier);
+    CHECK_OK(disk_get(tier, 2, SIZE, NULL));
+    CHECK_INT(disk_look(path).records, 2);
+    close_tier(tier);
+}
+
+/* Two tiers on one folder, as two processes have them. */
+static void test_two(void)
+{
+    const char *path = fresh_folder();
+    uint64_t one = record_bytes_of_number(0), bytes;
+    pc__tier *a = open_tier(path, 6 * one), *b = open_tier(path, 6 * one);
+    uint32_t dirty;
+    pc__id key;
+    for (uint32_t n = 0; n < 4; n++)
+        CHECK_OK(disk_put(n % 2 ? a : b, n, SIZE, NULL));
+    for (uint32_t n = 0; n < 4; n++) {
+        key = disk_key(n);
+        CHECK(a->ops->may_have(a, &key, &bytes) && b->ops->may_have(b, &key, &bytes));
+        CHECK_OK(disk_get(a, n, SIZE, NULL));
+        CHECK_OK(disk_get(b, n, SIZE, NULL));
+    }
+    CHECK(disk_stats(a).adopted == 2 && disk_stats(b).adopted == 2);
+    CHECK_STATUS(disk_put(a, 0, SIZE, NULL), PC_MISS);
+    key = disk_key(1);
+    a->ops->remove(a, &key);
+    CHECK_STATUS(disk_get(b, 1, SIZE, NULL), PC_MISS);
+    CHECK_INT(disk_stats(b).lost, 1);
+    for (uint32_t n = 10; n < 40; n++) { /* who does not know of the other's makes room all the same */
+        CHECK_OK(disk_put(n % 3 ? a : b, n, SIZE, NULL));
+        CHECK(disk_look(path).record_bytes <= 6 * one);
+    }
+    CHECK_INT(disk_usage(path, &dirty), disk_look(path).record_bytes);
+    close_tier(a);
+    close_tier(b);
+    /* one finds only what the other has written, all of it in the way */
+    a = open_tier(path, 6 * one);
+    b = open_tier(path, 6 * one);
+    a->ops->clear(a);
+    for (uint32_t n = 50; n < 56; n++)
+        CHECK_OK(disk_put(a, n, SIZE, NULL));
+    CHECK_OK(disk_put(b, 60, SIZE, NULL));
+    CHECK(disk_look(path).record_bytes <= 6 * one);
+    close_tier(b);
+    close_tier(a);
+}
+
+static uint64_t evict_all_but(const char *path, uint32_t kept, uint64_t budget)
+{
+    pc__tier *tier = open_tier(path, budget);
+    uint64_t bytes = 0;
+    pc__id key = disk_key(kept);
+    int there = tier->ops->may_have(tier, &key, &bytes);
+    close_tier(tier);
+    return there ? bytes : 0;
+}
+
+/* What was used often is kept after a restart; without an index what is there is found all the same. */
+static void test_restart(void)
+{
+    const char *path = fresh_folder();
+    char index[PATH_MAX];
+    uint64_t one = record_bytes_of_number(0);
+    pc__tier *tier = open_tier(path, 0);
+    snprintf(index, sizeof index, "%s/promptcache.index", path);
+    for (uint32_t n = 0; n < 10; n++)
+        CHECK_OK(disk_put(tier, n, SIZE, NULL));
+    for (int i = 0; i < 5; i++)
+        CHECK_OK(disk_get(tier, 4, SIZE, NULL));
+    close_tier(tier);
+    CHECK(!access(index, R_OK));
+    pc__tier *other = open_tier(path, 0); /* who uses something else does not take that back */
+    CHECK_OK(disk_get(other, 5, SIZE, NULL));
+    close_tier(other);
+    tier = open_tier(path, 0);
+    CHECK_INT(disk_stats(tier).adopted, 10);
+    pc__id content = disk_key(1000003);
+    CHECK(tier->ops->knows(tier, &content));
+    close_tier(tier);
+    CHECK(evict_all_but(path, 4, one + 10));
+    CHECK(!unlink(index));
+    tier = open_tier(path, 0);
+    CHECK_INT(disk_stats(tier).adopted, 1);
+    content = disk_key(1000004);
+    CHECK(tier->ops->knows(tier, &content));
+    CHECK_OK(disk_get(tier, 4, SIZE, NULL));
+    close_tier(tier);
+}
+
+/* Whatever becomes of the index and of the lock file, the folder's records are found, and counted. */
+static void test_damaged_index(const char *file)
+{
+    const char *path = fresh_folder();
+    char name[PATH_MAX];
+    size_t size;
+    char *whole;
+    uint32_t dirty;
+    pc__tier *tier = open_tier(path, 0);
+    snprintf(name, sizeof name, "%s/%s", path, file);
+    for (uint32_t n = 0; n < 3; n++)
+        CHECK_OK(disk_put(tier, n, 100, NULL));
+    close_tier(tier);
+    whole = pc_test_read(name, &size);
+    CHECK(whole && size);
+    for (size_t cut = 0, step = 1; whole && cut <= 2 * size; cut += step) {
+        char *changed = malloc(size);
+        memcpy(changed, whole, size);
+        if (cut >= size && cut < 2 * size)
+            changed[cut - size] ^= (char)(1 << cut % 8);
+        pc_test_write(name, changed, cut < size ? cut : size);
+        free(changed);
+        tier = open_tier(path, 0);
+        if (!tier || !CHECK_INT(disk_stats(tier).adopted, 3))
+            break;
+        CHECK_OK(disk_get(tier, (uint32_t)cut % 3, 100, NULL));
+        close_tier(tier);
+        if (!CHECK_INT(disk_usage(path, &dirty), disk_look(path).record_bytes))
+            break;
+        step = size > 1000 && cut % size > 64 && cut % size < size - 600 ? 97 : size > 1000 ? 5 : 1;
+    }
+    free(whole);
+}
+
+static void plant(const char *path, const char *inside, const char *target)
+{
+    char name[2 * PATH_MAX];
+    snprintf(name, sizeof name, "%s/%s", path, inside);
+    CHECK(!symlink(target, name));
+}
+
+/* Nothing is read or written through links, and no plain file elsewhere is harmed. */
+static void test_links(void)
+{
+    const char *path = fresh_folder(), *outside = fresh_folder();
+    char victim[PATH_MAX], sub[512];
+    uint32_t reason;
+    uint64_t bytes;
+    pc__tier *tier = open_tier(outside, 0), *fooled = NULL;
+    CHECK_OK(disk_put(tier, 1, SIZE, NULL));
+    close_tier(tier);
+    tier = open_tier(path, 0);
+    pc__id key = disk_key(1);
+    snprintf(victim, sizeof victim, "%s", disk_record_path(outside, 1));
+    snprintf(sub, sizeof sub, "%s/%02x", path, key.bytes[0]);
+    CHECK(!mkdir(sub, 0700));
+    CHECK(!symlink(victim, disk_record_path(path, 1)));
+    CHECK(!tier->ops->may_have(tier, &key, &bytes));
+    CHECK_STATUS(disk_get(tier, 1, SIZE, NULL), PC_MISS);
+    tier->ops->remove(tier, &key);
+    CHECK(!access(victim, R_OK));
+    CHECK_OK(disk_put(tier, 1, SIZE, NULL)); /* takes the place of the link, not of what it points to */
+    CHECK_OK(disk_get(tier, 1, SIZE, NULL));
+    struct stat st;
+    CHECK(!lstat(disk_record_path(path, 1), &st) && S_ISREG(st.st_mode));
+    close_tier(tier);
+    /* a sub-folder that is a link */
+    key = disk_key(2);
+    snprintf(sub, sizeof sub, "%02x", key.bytes[0]);
+    path = fresh_folder();
+    tier = open_tier(path, 0);
+    plant(path, sub, outside);
+    CHECK(!tier->ops->may_have(tier, &key, &bytes));
+    CHECK_STATUS(disk_get(tier, 2, SIZE, NULL), PC_MISS);
+    CHECK_STATUS(disk_put(tier, 2, SIZE, &reason), PC_ERR_IO);
+    CHECK_INT(reason, PC_REASON_IO);
+    CHECK_INT(disk_look(path).drafts, 0);
+    CHECK_INT(disk_stats(tier).failed, 1);
+    close_tier(tier);
+    /* so are new/, the lock and the index */
+    static const char *const names[] = {"new", "promptcache.lock", "promptcache.index", "promptcache.index.new"};
+    for (size_t i = 0; i < 4; i++) {
+        path = fresh_folder();
+        char target[PATH_MAX];
+        snprintf(target, sizeof target, "%s/precious%zu", pc_test_folder(), i);
+        if (i)
+            pc_test_write(target, "precious", 8);
+        else
+            CHECK(!mkdir(target, 0700));
+        CHECK(!mkdir(path, 0700));
+        plant(path, names[i], target);
+        pc_status status = disk_open(&fooled, path, &(disk_options){0});
+        CHECK_STATUS(status, i < 2 ? PC_ERR_IO : PC_OK);
+        if (status == PC_OK) {
+            CHECK_OK(disk_put(fooled, 1, SIZE, NULL));
+            close_tier(fooled);
+        } else {
+            CHECK(!fooled);
+        }
+        size_t size = 0;
+        char *data = i ? pc_test_read(target, &size) : NULL;
+        if (i)
+            CHECK(size == 8 && data && !memcmp(data, "precious", 8));
+        free(data);
+    }
+}
+
+/* Files of others under a record's name: pipes, folders, too short ones, another key's. */
+static void test_foreign_files(void)
+{
+    const char *path = fresh_folder();
+    pc__tier *tier = open_tier(path, 0);
+    uint64_t bytes;
+    for (uint32_t n = 1; n < 8; n++)
+        CHECK_OK(disk_put(tier, n, SIZE, NULL));
+    pc__id key = disk_key(1);
+    CHECK(!unlink(disk_record_path(path, 1)) && !mkfifo(disk_record_path(path, 1), 0600));
+    CHECK_STATUS(disk_get(tier, 1, SIZE, NULL), PC_MISS);
+    CHECK(!unlink(disk_record_path(path, 2)) && !mkdir(disk_record_path(path, 2), 0700));
+    CHECK_STATUS(disk_get(tier, 2, SIZE, NULL), PC_MISS);
+    CHECK_STATUS(disk_put(tier, 2, SIZE, NULL), PC_ERR_IO);
+    CHECK(!truncate(disk_record_path(path, 3), 50));
+    CHECK_STATUS(disk_get(tier, 3, SIZE, NULL), PC_ERR_FORMAT);
+    key = disk_key(3);
+    CHECK(!tier->ops->may_have(tier, &key, &bytes)); /* it got rid of it */
+    CHECK_OK(disk_put(tier, 3, SIZE, NULL));
+    CHECK_OK(disk_get(tier, 3, SIZE, NULL));
+    int fd = open(disk_record_path(path, 4), O_WRONLY); /* a bit in a block */
+    uint8_t byte = 0;
+    CHECK(pwrite(fd, &byte, 1, 4096 + 20) == 1 && pwrite(fd, &byte, 1, 4096 + 21) == 1);
+    close(fd);
+    CHECK_STATUS(disk_get(tier, 4, SIZE, NULL), PC_ERR_FORMAT);
+    key = disk_key(4);
+    CHECK(!tier->ops->may_have(tier, &key, &bytes));
+    CHECK(!truncate(disk_record_path(path, 5), 0));
+    close_tier(tier);
+    tier = open_tier(path, 0);
+    CHECK_STATUS(disk_get(tier, 5, SIZE, NULL), PC_ERR_FORMAT);
+    CHECK_OK(disk_put(tier, 5, SIZE, NULL));
+    CHECK_OK(disk_get(tier, 5, SIZE, NULL));
+    CHECK(!rename(disk_record_path(path, 6), disk_record_path(path, 7)) || errno == ENOENT);
+    close_tier(tier);
+    if (geteuid() == 0) { /* another user's file */
+        tier = open_tier(path, 0);
+        CHECK(!chown(disk_record_path(path, 3), 65534, 65534));
+        CHECK_STATUS(disk_get(tier, 3, SIZE, NULL), PC_MISS);
+        close_tier(tier);
+    }
+}
+
+static void refused(const char *path, pc_status want, const char *part, uint32_t read_only)
+{
+    pc__tier *tier = (pc__tier *)(uintptr_t)8;
+    CHECK_STATUS(disk_open(&tier, path, &(disk_options){.read_only = read_only}), want);
+    CHECK(!tier);
+    CHECK_ERROR_HAS(part);
+}
+
+static void test_bad_folders(void)
+{
+    char name[PATH_MAX];
+    const char *path = fresh_folder();
+    pc_test_write(path, "x", 1);
+    refused(path, PC_ERR_IO, "Not a directory", 0);
+    snprintf(name, sizeof name, "%s/none/deeper", pc_test_folder());
+    refused(name, PC_ERR_IO, "No such file", 0);
+    refused(name, PC_ERR_STATE, "No such file", 1);
+    refused("", PC_ERR_INVALID, "empty", 0);
+    path = fresh_folder();
+    CHECK(!mkdir(path, 0700));
+    snprintf(name, sizeof name, "%s/thesis.tex", path);
+    pc_test_write(name, "x", 1);
+    refused(path, PC_ERR_STATE, "thesis.tex", 0);
+    CHECK(!access(name, R_OK));
+    path = fresh_folder();
+    CHECK(!mkdir(path, 0700) && !chmod(path, 0777));
+    refused(path, PC_ERR_STATE, "everybody", 0);
+    if (geteuid() == 0) {
+        path = fresh_folder();
+        CHECK(!mkdir(path, 0700) && !chown(path, 65534, 65534) && !chmod(pc_test_folder(), 0755));
+        CHECK(!seteuid(65533));
+        refused(path, PC_ERR_IO, path, 0);
+        CHECK(!seteuid(0));
+        CHECK(!chmod(path, 0755) && !seteuid(65533));
+        refused(path, PC_ERR_STATE, "another user", 0);
+        CHECK(!seteuid(0));
+    }
+}
+
+static void test_removed_folder(void)
+{
+    const char *path = fresh_folder();
+    char command[PATH_MAX];
+    pc__tier *tier = open_tier(path, 0);
+    uint32_t reason = 0;
+    CHECK_OK(disk_put(tier, 1, SIZE, NULL));
+    snprintf(command, sizeof command, "rm -r '%s'", path);
+    CHECK(!system(command));
+    CHECK_STATUS(disk_get(tier, 1, SIZE, NULL), PC_MISS);
+    CHECK_STATUS(disk_put(tier, 2, SIZE, &reason), PC_ERR_IO);
+    CHECK_ERROR_HAS("has been removed");
+    CHECK_INT(reason, PC_REASON_IO);
+    tier->ops->sweep(tier);
+    close_tier(tier);
+}
+
+static void test_read_only(void)
+{
+    const char *path = fresh_folder();
+    pc__tier *tier = open_tier(path, 0), *reader = NULL;
+    uint32_t reason = 0;
+    uint64_t bytes;
+    CHECK_OK(disk_put(tier, 1, SIZE, NULL));
+    CHECK_OK(disk_open(&reader, path, &(disk_options){.read_only = 1}));
+    CHECK_OK(disk_get(reader, 1, SIZE, NULL));
+    CHECK_OK(disk_put(tier, 2, SIZE, NULL));
+    CHECK_OK(disk_get(reader, 2, SIZE, NULL));
+    CHECK_STATUS(disk_put(reader, 3, SIZE, &reason), PC_MISS);
+    CHECK_INT(reason, PC_REASON_NOT_ADMITTED);
+    pc__id key = disk_key(1);
+    reader->ops->remove(reader, &key);
+    reader->ops->clear(reader);
+    reader->ops->sweep(reader);
+    reader->ops->read_done(reader, &key, PC_ERR_FORMAT, 0, 0);
+    CHECK(reader->ops->may_have(reader, &key, &bytes));
+    CHECK_INT(disk_look(path).records, 2);
+    CHECK_INT(disk_look(path).others, 1); /* the lock: the index comes with the end of the writer */
+    close_tier(reader);
+    CHECK_INT(disk_look(path).others, 1);
+    close_tier(tier);
+    CHECK_INT(disk_look(path).others, 2);
+}
+
+/* No room on the disk, in the way that a test can have it: a limit for files of this process. */
+static void test_full(void)
+{
+    const char *path = fresh_folder();
+    struct rlimit old, limit;
+    uint32_t reason = 0, dirty;
+    pc__tier *tier = open_tier(path, 0);
+    CHECK_OK(disk_put(tier, 1, SIZE, NULL));
+    signal(SIGXFSZ, SIG_IGN);
+    CHECK(!getrlimit(RLIMIT_FSIZE, &old));
+    limit = old;
+    limit.rlim_cur = 8192;
+    CHECK(!setrlimit(RLIMIT_FSIZE, &limit));
+    CHECK_STATUS(disk_put(tier, 2, SIZE, &reason), PC_ERR_IO);
+    CHECK_ERROR_HAS(path);
+    CHECK(!setrlimit(RLIMIT_FSIZE, &old));
+    CHECK_INT(reason, PC_REASON_IO);
+    CHECK_INT(disk_look(path).drafts, 0);
+    CHECK_INT(disk_look(path).records, 1);
+    CHECK_INT(disk_usage(path, &dirty), disk_look(path).record_bytes);
+    CHECK_INT(disk_stats(tier).failed, 1);
+    CHECK_INT(disk_stats(tier).staging_bytes, 0);
+    CHECK_OK(disk_put(tier, 2, SIZE, NULL));
+    close_tier(tier);
+}
+
+static void test_sealed(void)
+{
+    const char *path = fresh_folder();
+    uint8_t key[32], other[32];
+    pc__tier *tier = NULL, *stranger = NULL;
+    memset(key, 5, sizeof key);
+    memset(other, 6, sizeof other);
+    CHECK_OK(disk_open(&tier, path, &(disk_options){.seal_key = key}));
+    CHECK_OK(disk_put(tier, 1, SIZE, NULL));
+    CHECK_OK(disk_get(tier, 1, SIZE, key));
+    /* who has another key cannot read it, and does not take it for damaged */
+    CHECK_OK(disk_open(&stranger, path, &(disk_options){.seal_key = other}));
+    CHECK_STATUS(disk_get(stranger, 1, SIZE, other), PC_ERR_UNSUPPORTED);
+    CHECK_OK(disk_get(tier, 1, SIZE, key));
+    close_tier(stranger);
+    close_tier(tier);
+}
+
+/* ------------------------------------------------------------------- events */
+
+typedef struct seen {
+    uint32_t kinds[8];
+    uint64_t bytes, budget;
+    pc__tier *tier;
+} seen;
+
+static void on_event(void *user, const pc_event *event)
+{
+    seen *s = user;
+    s->kinds[event->kind]++;
+    CHECK_INT(event->tier, PC_TIER_DISK);
+    if (s->tier)
+        disk_stats(s->tier); /* no lock is held */
+}
+
+static void on_bytes(void *user, uint32_t tier, uint64_t bytes, uint64_t budget)
+{
+    seen *s = user;
+    CHECK_INT(tier, PC_TIER_DISK);
+    s->bytes = bytes;
+    s->budget = budget;
+    CHECK(bytes <= budget);
+}
+
+static void test_events(void)
+{
+    const char *path = fresh_folder();
+    uint64_t one = record_bytes_of_number(0);
+    seen s = {0};
+    pc__tier *tier = NULL;
+    CHECK_OK(disk_open(&tier, path, &(disk_options){.budget = 3 * one, .watch = {on_event, on_bytes, &s}}));
+    s.tier = tier;
+    for (uint32_t n = 0; n < 5; n++)
+        CHECK_OK(disk_put(tier, n, SIZE, NULL));
+    CHECK_OK(disk_get(tier, 4, SIZE, NULL));
+    CHECK(!truncate(disk_record_path(path, 4), 10));
+    CHECK_STATUS(disk_get(tier, 4, SIZE, NULL), PC_ERR_FORMAT);
+    CHECK_STATUS(disk_put(tier, 9, 20 * SIZE, NULL), PC_MISS);
+    tier->ops->clear(tier);
+    CHECK(s.kinds[PC_EVENT_STORE] == 5 && s.kinds[PC_EVENT_EVICT] == 2 && s.kinds[PC_EVENT_HIT] == 1 && s.kinds[PC_EVENT_LOAD_FAILED] == 1
+          && s.kinds[PC_EVENT_STORE_FAILED] == 1 && s.kinds[PC_EVENT_REMOVE] == 3);
+    CHECK(s.bytes == 0 && s.budget == 3 * one);
+    s.tier = NULL;
+    close_tier(tier);
+}
+
+/* ------------------------------------------------------------ out of memory */
+
+static size_t open_files(void)
+{
+    DIR *dir = opendir("/proc/self/fd");
+    size_t n = 0;
+    while (dir && readdir(dir))
+        n++;
+    if (dir)
+        closedir(dir);
+    return n;
+}
+
+/* Everything once, with the `fail_at`th allocation failing. 1: it came to that one. */
+static int without_memory(uint64_t fail_at)
+{
+    const char *path = fresh_folder();
+    pc_test_memory memory = {.fail_at = fail_at};
+    pc_allocator mem = pc_test_allocator(&memory);
+    pc__tier *tier = NULL;
+    uint32_t dirty;
+    size_t files = open_files();
+    for (int round = 0; round < 2; round++) {
+        if (disk_open(&tier, path, &(disk_options){.mem = &mem, .budget = 5 * record_bytes_of_number(0)}) < 0) {
+            CHECK(!tier);
+            continue;
+        }
+        for (uint32_t n = 0; n < 8; n++) {
+            pc_status status = disk_put(tier, n, SIZE, NULL);
+            CHECK(status == PC_OK || status == PC_MISS || status == PC_ERR_NOMEM);
+            status = disk_get(tier, n, SIZE, NULL);
+            CHECK(status == PC_OK || status == PC_MISS || status == PC_ERR_NOMEM);
+        }
+        tier->ops->sweep(tier);
+        CHECK(disk_balances(tier));
+        tier->ops->free(tier);
+    }
+    CHECK_INT(memory.live_blocks, 0);
+    CHECK_INT(open_files(), files);
+    tier = open_tier(path, 0); /* nothing is left that should not be */
+    disk_files there = disk_look(path);
+    CHECK(there.drafts == 0);
+    CHECK_INT(disk_usage(path, &dirty), there.record_bytes);
+    for (uint32_t n = 0; n < 8; n++) {
+        pc_status status = disk_get(tier, n, SIZE, NULL);
+        CHECK(status == PC_OK || status == PC_MISS);
+    }
+    close_tier(tier);
+    return memory.calls >= fail_at;
+}
+
+/* ------------------------------------------------------------------ threads */
+
+enum { THREADS = 4, KEYS = 24 };
+typedef struct worker {
+    pc__tier *tiers[2];
+    uint64_t seed;
+    size_t wrong;
+} worker;
+
+static void *work(void *arg)
+{
+    worker *w = arg;
+    pc_test_rng rng = {w->seed};
+    for (int i = 0; i < 150; i++) {
+        uint64_t bits = pc_test_bits(&rng);
+        uint32_t number = (uint32_t)(bits % KEYS);
+        pc__tier *tier = w->tiers[bits >> 20 & 1];
+        pc__id key = disk_key(number);
+        pc_status status = PC_OK;
+        switch (bits >> 32 & 7) {
+        case 0:
+        case 1:
+        case 2:
+            status = disk_put(tier, number, 500 + 40 * number, NULL);
+            break;
+        case 3:
+            tier->ops->remove(tier, &key);
+            break;
+        case 4:
+            tier->ops->sweep(tier);
+            break;
+        default:
+            status = disk_get(tier, number, 500 + 40 * number, NULL);
+        }
+        w->wrong += status < 0;
+    }
+    return NULL;
+}
+
+static void test_threads(void)
+{
+    const char *path = fresh_folder();
+    worker workers[THREADS];
+    pthread_t threads[THREADS];
+    uint64_t budget = 12 * record_bytes_of_number(0);
+    uint32_t dirty;
+    pc__tier *a = open_tier(path, budget), *b = open_tier(path, budget);
+    for (size_t i = 0; i < THREADS; i++) {
+        workers[i] = (worker){{a, b}, 77 + i, 0};
+        CHECK(!pthread_create(&threads[i], NULL, work, &workers[i]));
+    }
+    for (size_t i = 0; i < THREADS; i++) {
+        pthread_join(threads[i], NULL);
+        CHECK_INT(workers[i].wrong, 0);
+    }
+    disk_files files = disk_look(path);
+    CHECK(files.record_bytes <= budget && files.drafts == 0);
+    CHECK_INT(disk_usage(path, &dirty), files.record_bytes);
+    close_tier(a);
+    close_tier(b);
+}
+
+int main(void)
+{
+    test_put_get();
+    test_open_survives(0);
+    test_open_survives(1);
+    test_deadline();
+    test_budget();
+    test_chain();
+    test_two();
+    test_restart();
+    test_damaged_index("promptcache.index");
+    test_damaged_index("promptcache.lock");
+    test_links();
+    test_foreign_files();
+    test_bad_folders();
+    test_removed_folder();
+    test_read_only();
+    test_full();
+    test_sealed();
+    test_events();
+    test_expiry();
+    test_threads();
+    for (uint64_t i = 1; without_memory(i); i += i < 60 ? 1 : 7)
+        ;
+    return pc_test_end();
+}

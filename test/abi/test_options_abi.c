@@ -169,7 +169,7 @@ static const pc_read_case read_cases[] = {
                  PC_FIELD(pc_model_options, flags), 0, 1),
     PC_READ_CASE(pc_model_ops, use_ops, &ops_init, 104, PC_NO_FIELD, PC_NO_FIELD, 0, 0),
     PC_READ_CASE(pc_cache_options, use_cache, &cache_init, 40, PC_NO_FIELD,
-                 PC_FIELD(pc_cache_options, flags), 0, 1),
+                 PC_FIELD(pc_cache_options, flags), 31, 1),
     PC_READ_CASE(pc_schema_options, use_schema, &schema_init, 32,
                  PC_FIELD(pc_schema_options, reserved), PC_FIELD(pc_schema_options, flags), 7, 1),
     PC_READ_CASE(pc_relay, use_relay, &relay_init, 88, PC_NO_FIELD, PC_FIELD(pc_relay, flags), 1, 0),
@@ -251,6 +251,8 @@ static int start(void)
     eval_init.lanes = &lane;
     eval_init.lane_count = 1;
     ops_init = pc_toy_ops();
+    ops_init.export_segment = NULL; /* there are both or none: no size of the struct has one */
+    ops_init.import_segment = NULL;
     world.toy = pc_toy_new(1, 0, 0);
     return CHECK_OK(pc_context_new(&world.context, NULL)) &&
            CHECK_OK(pc_model_load(&world.model, world.context,

@@ -18,6 +18,7 @@ typedef struct publisher {
     uint32_t slot;
     uint32_t written; /* the last block that may be there */
     int full, known;
+    int headed; /* the header may be there */
     int64_t seconds; /* until it ends; 0: no end */
 } publisher;
 
@@ -67,7 +68,6 @@ static pc_status set_header(publisher *p, const void *value, size_t size)
     pc__entry_name name = pc__header_name(&p->image->key);
     pc__request request = pc__request_make(&p->remote->mem);
     pc__answer answer;
-    pc__entry there;
     pc_status status;
     add_ends(p, &request);
     pc__request_command(&request, p->seconds ? 6 : 4);
@@ -79,15 +79,12 @@ static pc_status set_header(publisher *p, const void *value, size_t size)
         pc__request_text(&request, "EX");
         pc__request_number(&request, p->seconds);
     }
+    p->headed = 1;
     status = ask(p, &request, &answer);
     pc__request_free(&request);
     if (status < 0 || !answer.nil)
         return status;
-    /* There is one. Ours, if the connection was lost after it was set and the commands were sent again. */
-    status = pc__remote_look(p->remote, &p->image->key, &there, p->limit);
-    if (status == PC_OK && there.tag == p->entry->tag)
-        return PC_OK;
-    p->known = 1;
+    p->known = 1; /* or ours, if the connection was lost after it was set and the commands were sent again */
     return pc__fail(PC_ERR_CANCELLED, "remote: somebody else has written it meanwhile");
 }
 
@@ -132,10 +129,29 @@ static void begin(publisher *p)
     p->seconds = image->expires ? image->expires - pc__now_date() : e->ttl;
 }
 
+/* After a failure. Non-zero: the header is there, and ours, only its answer was lost; then all that it needs is there too, for the commands before it came over
+ * the same connection. Else the blocks go; if that cannot be found out, they end by themselves. */
+static int clean_up(publisher *p)
+{
+    const pc__id *key = &p->image->key;
+    pc_status status = PC_MISS;
+    pc__entry there;
+    if (p->limit->timed_out || !pc__nodes_may_ask(p->remote->nodes, p->slot))
+        return 0;
+    if (p->headed)
+        status = pc__remote_look(p->remote, key, &there, p->limit);
+    if (status == PC_OK && there.tag == p->entry->tag)
+        return 1;
+    if (status >= 0 && p->written)
+        pc__remote_unlink(p->remote, key, p->entry->tag, p->written + 1, 0, p->limit);
+    return 0;
+}
+
 pc_status pc__remote_publish(pc__remote *remote, const pc__image *image, pc__entry *entry, uint32_t *reason, pc__limit *limit)
 {
     publisher p = {.sink = {write_piece}, .remote = remote, .image = image, .entry = entry, .limit = limit};
     pc_status status;
+    char text[512] = "";
     *reason = PC_REASON_NONE;
     if (image->block_count > PC__MAX_BLOCKS)
         return pc__fail(PC_ERR_LIMIT, "remote: %zu blocks", image->block_count);
@@ -147,13 +163,10 @@ pc_status pc__remote_publish(pc__remote *remote, const pc__image *image, pc__ent
     status = pc__record_write(&remote->mem, image, &remote->common.record, &p.sink, NULL);
     if (status >= 0)
         return PC_OK;
-    if (!limit->timed_out && pc__nodes_may_ask(remote->nodes, p.slot)) {
-        char text[512];
-        strncpy(text, pc_error_text(), sizeof text - 1);
-        text[sizeof text - 1] = 0;
-        pc__remote_unlink(remote, &image->key, entry->tag, p.written + 1, 0, limit);
-        pc__fail(status, "%s", text);
-    }
+    strncpy(text, pc_error_text(), sizeof text - 1);
+    if (clean_up(&p))
+        return PC_OK;
+    pc__fail(status, "%s", text);
     if (!p.known && !p.full)
         return status;
     *reason = p.known ? PC_REASON_NONE : PC_REASON_NO_ROOM;

@@ -470,7 +470,8 @@ static pc_status whole_life(const pc_redis *server, const sample *s)
     if (status == PC_ERR_NOMEM)
         CHECK_INT(stats_of(tier).failed, 1);
     loaded = load(tier, &c, s);
-    CHECK(loaded == PC_OK || loaded == PC_MISS || loaded == PC_ERR_NOMEM);
+    if (!CHECK(loaded == PC_OK || loaded == PC_MISS || loaded == PC_ERR_NOMEM))
+        fprintf(stderr, "    %s: %s\n", pc_status_name(loaded), pc_error_text());
     tier->ops->remove(tier, &s->image.key);
     check_balance(tier);
     tier->ops->free(tier);

@@ -149,6 +149,7 @@ static pc__tier_common common_of(const pc_cache *cache, const pc_cache_options *
     common.watch.user = (void *)(uintptr_t)cache;
     common.read_only = sealed && (o->flags & PC_CACHE_READ_ONLY) ? 1 : 0;
     common.map = (o->flags & PC_CACHE_MAP) != 0;
+    common.wipe = (o->flags & PC_CACHE_WIPE) != 0;
     return common;
 }
 

@@ -50,6 +50,7 @@ typedef struct pc__tier_common {
     uint64_t budget;
     uint32_t read_only;
     uint32_t map;                /* PC_CACHE_MAP */
+    uint32_t wipe;               /* PC_CACHE_WIPE: PACKED overwrites what it gives back */
 } pc__tier_common;
 
 pc_status pc__tier_packed_new(pc__tier **out, const pc__tier_common *common);

@@ -124,9 +124,9 @@ static void code_group(const float *x, size_t count, uint8_t *codes, uint8_t *pa
 
 static void value_group(const uint8_t *codes, size_t count, const uint8_t *pair, float *x)
 {
-    float low = number_at(pair), step = number_at(pair + 2);
+    float low = number_at(pair) * 0.25f, step = number_at(pair + 2) * 0.25f; /* fifteen steps may be too large for a number */
     for (size_t i = 0; i < count; i++) {
-        float value = low + step * (float)codes[i];
+        float value = (low + step * (float)codes[i]) * 4.0f;
         x[i] = value > MOST ? MOST : value;
     }
 }

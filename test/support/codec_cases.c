@@ -1,0 +1,153 @@
+#include "codec_cases.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { GUARD = 64 };
+
+static pc_attend_shape shape_of(const pc_codec_block *block)
+{
+    pc_attend_shape shape = PC_ATTEND_SHAPE_INIT;
+    shape.heads = shape.kv_heads = block->kv_heads;
+    shape.k_dim = block->k_dim;
+    shape.v_dim = block->v_dim;
+    shape.dtype = block->dtype;
+    return shape;
+}
+
+pc_codec_block pc_case_block(uint32_t dtype, int32_t heads, int32_t k_dim, int32_t v_dim, size_t tokens)
+{
+    pc_codec_block block = {sizeof block, PC_LAYOUT_PAGES, dtype, heads, k_dim, v_dim, 3, tokens, 0};
+    pc_attend_shape shape = shape_of(&block);
+    block.bytes = pc_pages_bytes(&shape, tokens);
+    return block;
+}
+
+static void *pages_of(const pc_codec_block *block, const float *k, const float *v)
+{
+    pc_attend_shape shape = shape_of(block);
+    void *pages = aligned_alloc(64, (size_t)block->bytes);
+    memset(pages, 0, (size_t)block->bytes);
+    CHECK_OK(pc_pages_write(&shape, pages, 0, (size_t)block->tokens, k, v));
+    return pages;
+}
+
+void *pc_case_states(const pc_codec_block *block, uint64_t seed)
+{
+    size_t k_row = (size_t)(block->kv_heads * block->k_dim), v_row = (size_t)(block->kv_heads * block->v_dim), n = (size_t)block->tokens;
+    float *k = malloc(n * k_row * sizeof *k), *v = malloc(n * v_row * sizeof *v);
+    pc_test_rng rng = {seed};
+    void *pages;
+    for (size_t t = 0; t < n; t++) {
+        for (size_t i = 0; i < k_row; i++)
+            k[t * k_row + i] = (i % 7 ? 1.0f : 9.0f) + 0.3f * (float)(1 + i % 5) * pc_test_normal(&rng);
+        for (size_t i = 0; i < v_row; i++)
+            v[t * v_row + i] = (t % 3 ? 0.2f : 2.0f) * pc_test_normal(&rng);
+    }
+    pages = pages_of(block, k, v);
+    free(k);
+    free(v);
+    return pages;
+}
+
+/* Where tokens stand is found by writing ones: the other places stay zero. */
+void *pc_case_noise(const pc_codec_block *block, uint64_t seed)
+{
+    size_t values = (size_t)(block->kv_heads * (block->k_dim + block->v_dim)) * (size_t)block->tokens;
+    float *ones = malloc(values * sizeof *ones);
+    pc_test_rng rng = {seed};
+    size_t width = block->dtype == PC_DTYPE_F32 ? 4 : block->dtype == PC_DTYPE_I8 ? 1 : 2, any;
+    uint8_t *pages;
+    for (size_t i = 0; i < values; i++)
+        ones[i] = 1.0f;
+    pages = pages_of(block, ones, ones);
+    for (size_t i = 0; i < block->bytes; i += width) {
+        any = 0;
+        for (size_t j = 0; j < width; j++)
+            any |= pages[i + j];
+        for (size_t j = 0; j < width && any; j++)
+            pages[i + j] = (uint8_t)pc_test_bits(&rng);
+    }
+    free(ones);
+    return pages;
+}
+
+void *pc_case_encode(const pc_codec_ops *codec, const pc_codec_block *block, const void *data, size_t *size)
+{
+    size_t bound = codec->bound(codec->user, block);
+    void *out = bound ? malloc(bound) : NULL;
+    *size = 0;
+    if (!out || codec->encode(codec->user, block, data, out, bound, size) < 0) {
+        free(out);
+        return NULL;
+    }
+    CHECK(*size <= bound);
+    return out;
+}
+
+/* `stored` is copied to an allocation of its own, so that reading beyond it is seen. */
+static void decode_guarded(const pc_codec_ops *codec, const pc_codec_block *block, const void *stored, size_t size, uint8_t *out)
+{
+    uint8_t *copy = malloc(size + !size);
+    size_t bytes = (size_t)block->bytes, wrong = 0;
+    memcpy(copy, stored, size);
+    memset(out, 0xa5, bytes + 2 * GUARD);
+    codec->decode(codec->user, block, copy, size, out + GUARD);
+    for (size_t i = 0; i < GUARD; i++)
+        wrong += out[i] != 0xa5 || out[GUARD + bytes + i] != 0xa5;
+    CHECK_INT(wrong, 0);
+    free(copy);
+}
+
+void pc_case_abuse(const pc_codec_ops *codec, const pc_codec_block *block, const void *stored, size_t size)
+{
+    pc_codec_block other = *block;
+    uint8_t *out = aligned_alloc(64, (size_t)block->bytes + 2 * GUARD), *bad = malloc(size + 8);
+    pc_test_rng rng = {size};
+    for (size_t n = 0; n < size; n += 1 + n / 4) {
+        CHECK(codec->decode(codec->user, block, stored, n, out + GUARD) < 0);
+        decode_guarded(codec, block, stored, n, out);
+    }
+    memcpy(bad, stored, size);
+    memset(bad + size, 0, 8);
+    CHECK(codec->decode(codec->user, block, bad, size + 8, out + GUARD) < 0); /* something behind it */
+    for (int i = 0; i < 300; i++) {
+        size_t at = i < 64 ? (size_t)i % size : (size_t)(pc_test_bits(&rng) % size);
+        uint8_t was = bad[at];
+        bad[at] ^= (uint8_t)(1u << pc_test_bits(&rng) % 8);
+        decode_guarded(codec, block, bad, size, out);
+        bad[at] = was;
+    }
+    for (size_t i = 4; i < size; i++)
+        bad[i] = (uint8_t)pc_test_bits(&rng);
+    decode_guarded(codec, block, bad, size, out);
+    other.tokens++; /* stored for another one than is asked for */
+    decode_guarded(codec, &other, stored, size, out);
+    free(bad);
+    free(out);
+}
+
+void pc_case_starve(pc_codec_ops (*make)(const pc_allocator *mem), const pc_codec_block *block, const void *data)
+{
+    uint8_t *out = aligned_alloc(64, (size_t)block->bytes);
+    for (uint64_t at = 1;; at++) {
+        pc_test_memory memory = {.fail_at = at};
+        pc_allocator mem = pc_test_allocator(&memory);
+        pc_codec_ops codec = make(&mem);
+        size_t bound = codec.bound(codec.user, block), size;
+        uint8_t *stored = malloc(bound);
+        pc_status status = codec.encode(codec.user, block, data, stored, bound, &size);
+        CHECK_INT(size == 0, status < 0);
+        if (status >= 0)
+            status = codec.decode(codec.user, block, stored, size, out);
+        free(stored);
+        CHECK_INT(memory.live_blocks, 0);
+        if (memory.calls < at) {
+            CHECK_INT(status, PC_OK);
+            break;
+        }
+        CHECK_INT(status, PC_ERR_NOMEM);
+    }
+    free(out);
+}

@@ -1,0 +1,22 @@
+/* Blocks for tests of codecs, and what every codec has to stand. */
+#ifndef PC_CODEC_CASES_H
+#define PC_CODEC_CASES_H
+
+#include "testing.h"
+
+/* A block in pages, without its bytes being set: dims, dtype and tokens as given. */
+pc_codec_block pc_case_block(uint32_t dtype, int32_t heads, int32_t k_dim, int32_t v_dim, size_t tokens);
+/* Pages of states as models have them (channels of different size and place), through pc_pages_write. To be freed by free(). */
+void *pc_case_states(const pc_codec_block *block, uint64_t seed);
+/* The same with random bytes in the places of all values of tokens: NaNs, infinities, subnormal numbers among them. */
+void *pc_case_noise(const pc_codec_block *block, uint64_t seed);
+
+/* Encodes into memory of exactly the bound; NULL where that failed. To be freed by free(). */
+void *pc_case_encode(const pc_codec_ops *codec, const pc_codec_block *block, const void *data, size_t *size);
+/* Cut short at many lengths, flipped bits, random bytes, and another block's description: decode may only refuse or give what it likes inside its
+ * output. All buffers are exact allocations, for AddressSanitizer; what stands around the output is checked without it too. */
+void pc_case_abuse(const pc_codec_ops *codec, const pc_codec_block *block, const void *stored, size_t size);
+/* Fails each allocation of encode and of decode in turn. `make` makes the codec with an allocator. */
+void pc_case_starve(pc_codec_ops (*make)(const pc_allocator *mem), const pc_codec_block *block, const void *data);
+
+#endif

@@ -1,0 +1,103 @@
+/* Catches: int8 states that are not those of int8 runs (pc_pages_write, PC_DTYPE_I8) bit for bit, values that come back otherwise than those say, padding
+ * that is not zero, less compression than promised, blocks taken that are not pages, damaged input that leads out of bounds, leaks when an allocation
+ * fails. */
+#include <stdlib.h>
+#include <string.h>
+
+#include "attn/kv_page.h"
+#include "base/mem.h"
+#include "codec_cases.h"
+#include "store/codec.h"
+
+static pc_codec_ops codec;
+
+/* What should come back, page by page: into int8 and out of it. */
+static void *by_hand(const pc_codec_block *block, const uint8_t *data)
+{
+    pc__kv_shape shape = {1, block->kv_heads, block->k_dim, block->v_dim, block->dtype}, i8 = shape;
+    size_t bytes = pc__kv_page_bytes(&shape), heads = (size_t)block->kv_heads;
+    float *k = malloc(pc__page_floats(&shape) * sizeof *k), *v = k + PC__PAGE * (size_t)block->k_dim;
+    uint8_t *out = malloc((size_t)block->bytes), *steps;
+    i8.dtype = PC_DTYPE_I8;
+    steps = malloc(pc__kv_page_bytes(&i8));
+    for (size_t at = 0; at < block->bytes / bytes; at++) {
+        size_t first = at / heads * PC__PAGE, tokens = block->tokens - first < PC__PAGE ? (size_t)block->tokens - first : PC__PAGE;
+        pc__page_read(&shape, data + at * bytes, k, v);
+        pc__page_write(&i8, steps, tokens, k, v);
+        pc__page_read(&i8, steps, k, v);
+        pc__page_write(&shape, out + at * bytes, tokens, k, v);
+    }
+    free(steps);
+    free(k);
+    return out;
+}
+
+static size_t there_and_back(const pc_codec_block *block, const void *data)
+{
+    size_t size;
+    void *stored = pc_case_encode(&codec, block, data, &size), *want = by_hand(block, data), *again = aligned_alloc(64, (size_t)block->bytes);
+    CHECK(stored != NULL);
+    memset(again, 0xff, (size_t)block->bytes);
+    if (stored) {
+        CHECK_OK(codec.decode(codec.user, block, stored, size, again));
+        CHECK(!memcmp(again, want, (size_t)block->bytes));
+        CHECK(memcmp(again, data, (size_t)block->bytes) || block->tokens == 1);
+    }
+    free(stored);
+    free(want);
+    free(again);
+    return size;
+}
+
+static void every_shape(void)
+{
+    static const int32_t dims[][3] = {{1, 5, 3}, {3, 21, 13}, {2, 64, 64}, {1, 128, 96}};
+    static const size_t tokens[] = {1, 2, 63, 64, 65, 300};
+    for (uint32_t dtype = PC_DTYPE_F32; dtype <= PC_DTYPE_F16; dtype++)
+        for (size_t d = 0; d < sizeof dims / sizeof *dims; d++)
+            for (size_t t = 0; t < sizeof tokens / sizeof *tokens; t++) {
+                pc_codec_block block = pc_case_block(dtype, dims[d][0], dims[d][1], dims[d][2], tokens[t]);
+                void *states = pc_case_states(&block, 7 + t);
+                there_and_back(&block, states);
+                free(states);
+            }
+}
+
+static void sizes(void)
+{
+    pc_codec_block block = pc_case_block(PC_DTYPE_BF16, 4, 64, 64, 512), one = pc_case_block(PC_DTYPE_BF16, 4, 64, 64, 1);
+    void *states = pc_case_states(&block, 1), *few = pc_case_states(&one, 1);
+    CHECK((double)there_and_back(&block, states) < (double)block.bytes / 1.9);
+    CHECK(there_and_back(&one, few) < 4 * (64 * 4 + 2 * 64 + 4 * 64 + 2 * 64) + 100);
+    free(states);
+    free(few);
+}
+
+static void refused(void)
+{
+    pc_codec_block block = pc_case_block(PC_DTYPE_I8, 2, 8, 8, 70);
+    size_t size;
+    CHECK_INT(codec.bound(codec.user, &block), 0);
+    block = pc_case_block(PC_DTYPE_BF16, 2, 8, 8, 70);
+    block.layout = PC_LAYOUT_MODEL;
+    CHECK_INT(codec.bound(codec.user, &block), 0);
+    CHECK_STATUS(codec.encode(codec.user, &block, "", &size, sizeof size, &size), PC_ERR_UNSUPPORTED);
+    CHECK_STATUS(codec.decode(codec.user, &block, "", 1, &size), PC_ERR_FORMAT);
+}
+
+int main(void)
+{
+    pc_codec_block block = pc_case_block(PC_DTYPE_BF16, 2, 12, 9, 100);
+    void *data = pc_case_states(&block, 6), *stored;
+    size_t size;
+    codec = pc__codec_i8(&pc__libc_allocator);
+    every_shape();
+    sizes();
+    refused();
+    stored = pc_case_encode(&codec, &block, data, &size);
+    pc_case_abuse(&codec, &block, stored, size);
+    pc_case_starve(pc__codec_i8, &block, data);
+    free(stored);
+    free(data);
+    return pc_test_end();
+}

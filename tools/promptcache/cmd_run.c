@@ -13,6 +13,7 @@ typedef struct arguments {
     int compare, json;
     pml_options pml;
     relay_options relay;
+    store_options store;
 } arguments;
 
 typedef struct answer {
@@ -108,8 +109,11 @@ static int load(const arguments *a, objects *o)
     options.kv = (uint32_t)a->kv;
     options.progress = stop_loading;
     options.chat_template = a->pml.chat;
-    if (pc_context_new(&o->context, NULL) < 0 || pc_cache_new(&o->cache, o->context, NULL) < 0)
+    int code;
+    if (pc_context_new(&o->context, NULL) < 0)
         return input_error("set-up", NULL);
+    if ((code = open_store(&o->cache, o->context, &run_command, &a->store)) >= 0)
+        return code;
     if (pc_model_load(&o->model, o->context, a->model, &options) < 0)
         return model_error(a->model, MODEL_HINT);
     if (relay_given(&a->relay))
@@ -149,65 +153,6 @@ static int ask(const objects *o, pc_cache *cache, uint32_t baseline, answer *out
         return input_error("generate", NULL);
     }
     return out->failed ? plain_error("out of memory for the answer") : -1;
-}
-
-static const char *const exactness[] = {"?", "exact", "repaired", "approximate"};
-static const char *const reasons[] = {"nothing missing",      "first use", "cache=\"false\"",
-                                      "no room in the cache", "baseline",  "repair",
-                                      "another prefix"};
-static const char *const repairs[] = {"scaffold", "none", "first", "top", "full"};
-static const char *const finishes[] = {"none",   "stop token", "stop string",
-                                       "length", "callback",   "error"};
-
-static json_t *stats_json(const pc_stats *s)
-{
-    const struct {
-        const char *name;
-        uint64_t value;
-    } counts[] = {{"tokens_prompt", s->tokens_prompt},   {"tokens_cached", s->tokens_cached},
-                  {"tokens_encoded", s->tokens_encoded}, {"tokens_repaired", s->tokens_repaired},
-                  {"tokens_new", s->tokens_new},         {"tokens_generated", s->tokens_generated},
-                  {"bytes_reused", s->bytes_reused}};
-    const struct {
-        const char *name;
-        double value;
-    } times[] = {{"seconds_assemble", s->seconds_assemble}, {"seconds_encode", s->seconds_encode},
-                 {"seconds_prefill", s->seconds_prefill},   {"seconds_ttft", s->seconds_ttft},
-                 {"seconds_decode", s->seconds_decode}};
-    json_t *row = json_object();
-    for (size_t i = 0; i < sizeof counts / sizeof *counts; i++)
-        json_object_set_new(row, counts[i].name, json_integer((json_int_t)counts[i].value));
-    json_object_set_new(row, "exactness", json_string(exactness[s->exactness % 4]));
-    json_object_set_new(row, "repair", json_integer(s->repair));
-    json_object_set_new(row, "repair_level", json_string(repairs[s->repair % 5]));
-    json_object_set_new(row, "miss_reason", json_string(reasons[s->miss_reason % 7]));
-    json_object_set_new(row, "finish", json_string(finishes[s->finish % 6]));
-    for (size_t i = 0; i < sizeof times / sizeof *times; i++)
-        json_object_set_new(row, times[i].name, json_number(times[i].value));
-    return row;
-}
-
-static void bar(const char *label, uint64_t part, uint64_t whole)
-{
-    static const char full[] = "  ########################################";
-    int width = whole ? (int)(40 * part / whole) : 0;
-    printf("  %-9s %6llu%.*s%s\n", label, (unsigned long long)part, width ? width + 2 : 0, full,
-           part && !width ? "  |" : "");
-}
-
-static void print_stats(const pc_stats *s)
-{
-    printf("\ntokens of the prompt: %llu\n", (unsigned long long)s->tokens_prompt);
-    bar("cached", s->tokens_cached, s->tokens_prompt);
-    bar("encoded", s->tokens_encoded, s->tokens_prompt);
-    bar("repaired", s->tokens_repaired, s->tokens_prompt);
-    bar("new", s->tokens_new, s->tokens_prompt);
-    printf("states: %s%s%s (%s); first token after %.2f ms (look-up %.3f, prefill %.2f)\n",
-           exactness[s->exactness % 4], s->exactness == PC_REPAIRED ? " by " : "",
-           s->exactness == PC_REPAIRED ? repairs[s->repair % 5] : "", reasons[s->miss_reason % 7],
-           1e3 * s->seconds_ttft, 1e3 * s->seconds_assemble, 1e3 * s->seconds_prefill);
-    printf("answer: %llu tokens, ended by %s%s\n", (unsigned long long)s->tokens_generated,
-           s->finish == PC_FINISH_LENGTH ? "its " : "a ", finishes[s->finish % 6]);
 }
 
 static int single(const arguments *a, const objects *o, answer *got)
@@ -320,7 +265,9 @@ static int check_arguments(const arguments *a)
 {
     int plain = (a->text != NULL) + (a->text_file != NULL), pml = a->schemas.count || a->prompt;
     int users = (a->user != NULL) + (a->user_file != NULL);
-    int relay = relay_given(&a->relay) || users;
+    int relay = relay_given(&a->relay) || users, code = check_store(&run_command, &a->store);
+    if (code >= 0)
+        return code;
     if (!a->model)
         return usage_error(&run_command, "--model is needed");
     if (plain + pml + relay > 1)
@@ -377,6 +324,7 @@ static int run(int argc, char **argv)
         {"seed", OPTION_NUMBER, &a.seed, "of the sampling", NULL, 0, 9.2e18},
         {"compute", OPTION_CHOICE, &a.compute, "number format", COMPUTE_CHOICES, 0, 0},
         {"kv", OPTION_CHOICE, &a.kv, "format in which K and V are kept", KV_CHOICES, 0, 0},
+        STORE_OPTION_ROWS(a.store),
         {"json", OPTION_FLAG, &a.json, "one JSON object", NULL, 0, 0},
     };
     const char *others[1];

@@ -5,8 +5,9 @@
 
 #include "program.h"
 
-static const command *const commands[] = {&run_command,  &show_command,  &check_command,
-                                          &eval_command, &bench_command, &tokenize_command};
+static const command *const commands[] = {&run_command,   &encode_command, &show_command,
+                                          &check_command, &eval_command,   &bench_command,
+                                          &tokenize_command};
 enum { COMMANDS = sizeof commands / sizeof *commands };
 
 static int help(FILE *out)

@@ -29,7 +29,7 @@ typedef struct option_row {
     double low, high;
 } option_row;
 
-enum { MOST_FILES = 16, MOST_OPTIONS = 32 };
+enum { MOST_FILES = 16, MOST_OPTIONS = 64 };
 typedef struct file_list {
     const char *items[MOST_FILES];
     size_t count;
@@ -113,7 +113,54 @@ int relay_given(const relay_options *options);
 int check_relay(const command *about, const relay_options *options);
 pc_status load_relay(pc_schema **out, const pc_model *model, const relay_options *options);
 
+/* Tiers of the cache below memory; shared by several commands (store_options.c). */
+typedef struct store_options {
+    const char *disk, *disk_size, *host_size, *packed_size, *remote, *seal_key_file, *salt;
+    long codec; /* PC_CODEC_… */
+    double ttl, deadline;
+    int always_load;
+    pc_event_fn on_event;
+    void *event_user;
+} store_options;
+#define STORE_OPTION_ROWS(o)                                                                       \
+    {"disk", OPTION_FILE, &(o).disk, "folder in which encoded modules are kept", NULL, 0, 0},      \
+        {"disk-size", OPTION_TEXT, &(o).disk_size, "its budget, as in 500M or 16G (16G)", NULL, 0, \
+         0},                                                                                       \
+        {"host-size", OPTION_TEXT, &(o).host_size, "budget in memory (1G)", NULL, 0, 0},           \
+        {"packed-size", OPTION_TEXT, &(o).packed_size,                                             \
+         "budget in memory for what is compressed (none)", NULL, 0, 0},                            \
+        {"remote", OPTION_TEXT, &(o).remote,                                                       \
+         "Redis or Valkey server: redis://[user:password@]host[:port][/db]", NULL, 0, 0},          \
+        {"codec", OPTION_CHOICE, &(o).codec, "of folder and server; int8 and int4 lose bits",      \
+         CODEC_CHOICES, 0, 0},                                                                     \
+        {"ttl", OPTION_REAL, &(o).ttl, "seconds that states are kept after their last use (no end)", \
+         NULL, 0, 1e9},                                                                            \
+        {"deadline", OPTION_REAL, &(o).deadline, "seconds for one load or store (2)", NULL, 0,     \
+         1e9},                                                                                     \
+        {"seal-key-file", OPTION_FILE, &(o).seal_key_file,                                         \
+         "encrypts what leaves the process: 32 bytes or 64 hexadecimal digits", NULL, 0, 0},       \
+        {"salt", OPTION_TEXT, &(o).salt, "tenant: states of one are never served to another",      \
+         NULL, 0, 0},                                                                              \
+    {                                                                                              \
+        "always-load", OPTION_FLAG, &(o).always_load, "load even where computing seems faster",    \
+            NULL, 0, 0                                                                             \
+    }
+int store_given(const store_options *options);
+/* -1: right; else the exit code */
+int check_store(const command *about, const store_options *options);
+int open_store(pc_cache **out, pc_context *context, const command *about,
+               const store_options *options);
+/* -1, or the exit code after a message */
+int read_seal_key(const char *path, uint8_t key[32]);
+const char *tier_name(uint32_t tier);     /* "disk" */
+const char *reason_name(uint32_t reason); /* PC_REASON_… in words */
+
+/* What a request took from where (run_stats.c). */
+json_t *stats_json(const pc_stats *stats);
+void print_stats(const pc_stats *stats);
+
 /* shared by several commands */
+#define CODEC_CHOICES "default raw zstd int8 int4" /* PC_CODEC_… */
 #define COMPUTE_CHOICES "default f32 bf16 int8"
 #define COMPUTE_DTYPE(choice) ((choice) == 3 ? (uint32_t)PC_DTYPE_I8 : (uint32_t)(choice))
 #define KV_CHOICES "default f32 bf16 f16 int8" /* PC_DTYPE_… */
@@ -121,8 +168,8 @@ pc_status load_relay(pc_schema **out, const pc_model *model, const relay_options
 #define REPAIR_CHOICES "scaffold none first top full"
 #define MODEL_HINT "--model takes a GGUF file, a Hugging Face folder or a llama2.c checkpoint"
 
-extern const command run_command, show_command, check_command, eval_command, bench_command,
-    tokenize_command;
+extern const command run_command, encode_command, show_command, check_command, eval_command,
+    bench_command, tokenize_command;
 int write_layout_svg(const pc_schema *schema, const char *path); /* 0, or an exit code */
 int bench_attend(int argc, char **argv);
 int bench_calibrate(int argc, char **argv);

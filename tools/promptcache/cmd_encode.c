@@ -1,0 +1,190 @@
+/* encode: fills a store with the states of schemas, so that later runs, of other processes too, load them. */
+#include <stdatomic.h>
+
+#include "program.h"
+
+typedef struct arguments {
+    const char *model;
+    file_list schemas;
+    long encoding, compute, kv, priority;
+    int json;
+    pml_options pml;
+    relay_options relay;
+    store_options store;
+    atomic_ullong missing[PC_TIER_COUNT]; /* told by the I/O threads */
+} arguments;
+
+static void watch(void *user, const pc_event *event)
+{
+    arguments *a = user;
+    if (event->kind == PC_EVENT_STORE_FAILED && event->tier < PC_TIER_COUNT)
+        atomic_fetch_add(&a->missing[event->tier], 1);
+}
+
+typedef struct objects {
+    pc_context *context;
+    pc_model *model;
+    pc_cache *cache;
+} objects;
+
+static int32_t stop_encoding(void *user, const char *what, uint64_t done, uint64_t total)
+{
+    (void)user;
+    return stop_loading(NULL, what, done, total);
+}
+
+/* One schema of the list, or the schema string's. */
+static int load_schema(const arguments *a, const objects *o, size_t index, pc_schema **out)
+{
+    pc_schema_options options = PC_SCHEMA_OPTIONS_INIT;
+    options.flags = pml_flags(&a->pml);
+    pc_status status = relay_given(&a->relay)
+                           ? load_relay(out, o->model, &a->relay)
+                           : pc_schema_load(out, o->model, a->schemas.items[index], &options);
+    return status < 0 ? pml_error(relay_given(&a->relay) ? "schema string" : "schema", status) : -1;
+}
+
+static int encode(const arguments *a, const objects *o, const pc_schema *schema)
+{
+    pc_encode_options options = PC_ENCODE_OPTIONS_INIT;
+    options.encoding = (uint32_t)a->encoding;
+    options.progress = stop_encoding;
+    options.priority = (int32_t)a->priority;
+    if (pc_schema_encode(schema, o->cache, &options) < 0)
+        return input_error("encode", NULL);
+    return pc_cache_flush(o->cache) < 0 ? input_error("store", NULL) : -1;
+}
+
+/* Of one tier, since `before`. */
+typedef struct row {
+    uint32_t tier;
+    uint64_t stored, missing, bytes;
+} row;
+
+static row row_of(arguments *a, const objects *o, uint32_t tier, const pc_tier_stats *before)
+{
+    pc_tier_stats s = PC_TIER_STATS_INIT;
+    row r = {.tier = tier};
+    pc_cache_get_tier_stats(o->cache, tier, &s);
+    r.stored = s.stored - before->stored;
+    r.missing = atomic_exchange(&a->missing[tier], 0);
+    r.bytes = s.bytes_written - before->bytes_written;
+    return r;
+}
+
+static void print_row(const arguments *a, const pc_schema *schema, const row *r)
+{
+    if (a->json)
+        print_json(json_pack("{s:s,s:s,s:I,s:I,s:I,s:I}", "schema", pc_schema_name(schema),
+                             "tier", tier_name(r->tier), "positions",
+                             (json_int_t)pc_schema_length(schema), "stored",
+                             (json_int_t)r->stored, "missing", (json_int_t)r->missing, "bytes", (json_int_t)r->bytes));
+    else
+        printf("%s, %lld positions: %llu new segments in %s (%.1f MB)%s\n", pc_schema_name(schema),
+               (long long)pc_schema_length(schema), (unsigned long long)r->stored,
+               tier_name(r->tier), 1e-6 * (double)r->bytes,
+               r->missing   ? "; not all could be stored"
+               : !r->stored ? "; all was there"
+                            : "");
+}
+
+/* EXIT_CHECK: something of it is not in a tier that was asked for. */
+static int fill(arguments *a, const objects *o, size_t index)
+{
+    pc_tier_stats before[PC_TIER_COUNT];
+    pc_schema *schema = NULL;
+    int code = load_schema(a, o, index, &schema), complete = 1;
+    for (uint32_t t = 0; t < PC_TIER_COUNT; t++) {
+        before[t] = (pc_tier_stats)PC_TIER_STATS_INIT;
+        pc_cache_get_tier_stats(o->cache, t, &before[t]);
+    }
+    if (code < 0)
+        code = encode(a, o, schema);
+    for (uint32_t t = PC_TIER_DISK; t <= PC_TIER_REMOTE && code < 0; t++) {
+        row r;
+        if (!(t == PC_TIER_DISK ? a->store.disk : a->store.remote))
+            continue;
+        r = row_of(a, o, t, &before[t]);
+        print_row(a, schema, &r);
+        complete = complete && !r.missing;
+    }
+    pc_schema_free(schema);
+    if (code < 0 && !complete)
+        fprintf(stderr, "promptcache: not all states of %s could be stored\n",
+                a->schemas.count ? a->schemas.items[index] : "the schema string");
+    return code >= 0 ? code : complete ? -1 : EXIT_CHECK;
+}
+
+static int encode_all(arguments *a)
+{
+    pc_model_options options = PC_MODEL_OPTIONS_INIT;
+    objects o = {0};
+    int code = -1;
+    watch_interrupt();
+    a->store.on_event = watch;
+    a->store.event_user = a;
+    options.compute = COMPUTE_DTYPE(a->compute);
+    options.kv = (uint32_t)a->kv;
+    options.progress = stop_loading;
+    options.chat_template = a->pml.chat;
+    if (pc_context_new(&o.context, NULL) < 0)
+        code = input_error("set-up", NULL);
+    if (code < 0)
+        code = open_store(&o.cache, o.context, &encode_command, &a->store);
+    if (code < 0 && pc_model_load(&o.model, o.context, a->model, &options) < 0)
+        code = model_error(a->model, MODEL_HINT);
+    for (size_t i = 0; i < (a->schemas.count ? a->schemas.count : 1) && code < 0; i++)
+        code = fill(a, &o, i);
+    pc_cache_free(o.cache);
+    pc_model_free(o.model);
+    pc_context_free(o.context);
+    return code < 0 ? EXIT_OK : code;
+}
+
+static int check_arguments(const arguments *a)
+{
+    int code;
+    if (!a->model)
+        return usage_error(&encode_command, "--model is needed");
+    if (!a->schemas.count && !relay_given(&a->relay))
+        return usage_error(&encode_command, "--schema is needed");
+    if (a->schemas.count && relay_given(&a->relay))
+        return usage_error(&encode_command, "a PML schema and a schema string exclude each other");
+    if (!store_given(&a->store))
+        return usage_error(&encode_command, "--disk or --remote is needed: a place to keep states");
+    if (relay_given(&a->relay) && (code = check_relay(&encode_command, &a->relay)) >= 0)
+        return code;
+    return check_store(&encode_command, &a->store);
+}
+
+static int run(int argc, char **argv)
+{
+    static arguments a;
+    const option_row rows[] = {
+        {"model", OPTION_FILE, &a.model, "GGUF file, Hugging Face folder or llama2.c checkpoint",
+         NULL, 0, 0},
+        {"schema", OPTION_FILES, &a.schemas, "PML file with the modules; may be given several times",
+         NULL, 0, 0},
+        PML_OPTION_ROWS(a.pml),
+        RELAY_OPTION_ROWS(a.relay),
+        {"encoding", OPTION_CHOICE, &a.encoding, "what a module sees while it is encoded",
+         "independent sink joint", 0, 0},
+        {"compute", OPTION_CHOICE, &a.compute, "number format", COMPUTE_CHOICES, 0, 0},
+        {"kv", OPTION_CHOICE, &a.kv, "format in which K and V are kept", KV_CHOICES, 0, 0},
+        STORE_OPTION_ROWS(a.store),
+        {"priority", OPTION_NUMBER, &a.priority, "states of lower priority are evicted first (0)",
+         NULL, -1000000, 1000000},
+        {"json", OPTION_FLAG, &a.json, "one JSON object a schema and tier", NULL, 0, 0},
+    };
+    const char *others[1];
+    size_t count;
+    int code = read_options(&encode_command, argc, argv, rows, sizeof rows / sizeof *rows, others, 0,
+                            &count);
+    if (code < 0)
+        code = check_arguments(&a);
+    return code >= 0 ? code : encode_all(&a);
+}
+
+const command encode_command = {
+    "encode", "encode --model M --schema S.pml (--disk DIR | --remote URL) [options]",
+    "fills a store with the encoded modules of schemas", run};

@@ -1,0 +1,77 @@
+/* What a request took from where, as text and as JSON. */
+#include "program.h"
+
+static const char *const exactness[] = {"?", "exact", "repaired", "approximate"};
+static const char *const repairs[] = {"scaffold", "none", "first", "top", "full"};
+static const char *const finishes[] = {"none",   "stop token", "stop string",
+                                       "length", "callback",   "error"};
+
+json_t *stats_json(const pc_stats *s)
+{
+    const struct {
+        const char *name;
+        uint64_t value;
+    } counts[] = {{"tokens_prompt", s->tokens_prompt},   {"tokens_cached", s->tokens_cached},
+                  {"tokens_encoded", s->tokens_encoded}, {"tokens_repaired", s->tokens_repaired},
+                  {"tokens_new", s->tokens_new},         {"tokens_generated", s->tokens_generated},
+                  {"bytes_reused", s->bytes_reused},     {"bytes_loaded", s->bytes_loaded}};
+    const struct {
+        const char *name;
+        double value;
+    } times[] = {{"seconds_assemble", s->seconds_assemble}, {"seconds_encode", s->seconds_encode},
+                 {"seconds_prefill", s->seconds_prefill},   {"seconds_ttft", s->seconds_ttft},
+                 {"seconds_decode", s->seconds_decode},     {"seconds_load", s->seconds_load}};
+    json_t *row = json_object(), *tiers = json_object();
+    for (size_t i = 0; i < sizeof counts / sizeof *counts; i++)
+        json_object_set_new(row, counts[i].name, json_integer((json_int_t)counts[i].value));
+    json_object_set_new(row, "exactness", json_string(exactness[s->exactness % 4]));
+    json_object_set_new(row, "repair", json_integer(s->repair));
+    json_object_set_new(row, "repair_level", json_string(repairs[s->repair % 5]));
+    json_object_set_new(row, "miss_reason", json_string(reason_name(s->miss_reason)));
+    json_object_set_new(row, "finish", json_string(finishes[s->finish % 6]));
+    for (size_t i = 0; i < sizeof times / sizeof *times; i++)
+        json_object_set_new(row, times[i].name, json_number(times[i].value));
+    for (uint32_t t = PC_TIER_DEVICE; t < PC_TIER_COUNT; t++)
+        json_object_set_new(tiers, tier_name(t), json_integer((json_int_t)s->tokens_tier[t]));
+    json_object_set_new(row, "tokens_tier", tiers);
+    json_object_set_new(row, "lossy", json_boolean(s->lossy));
+    return row;
+}
+
+/* What came from below memory, if anything did. */
+static void print_tiers(const pc_stats *s)
+{
+    uint64_t below = 0;
+    for (uint32_t t = PC_TIER_PACKED; t < PC_TIER_COUNT; t++)
+        below += s->tokens_tier[t];
+    for (uint32_t t = PC_TIER_DEVICE; t < PC_TIER_COUNT && below; t++)
+        if (s->tokens_tier[t])
+            printf("    %-7s %6llu\n", tier_name(t), (unsigned long long)s->tokens_tier[t]);
+    if (s->bytes_loaded)
+        printf("    loaded  %.1f MB, waited for %.2f ms%s\n", 1e-6 * (double)s->bytes_loaded,
+               1e3 * s->seconds_load, s->lossy ? "; not every bit is as it was computed" : "");
+}
+
+static void bar(const char *label, uint64_t part, uint64_t whole)
+{
+    static const char full[] = "  ########################################";
+    int width = whole ? (int)(40 * part / whole) : 0;
+    printf("  %-9s %6llu%.*s%s\n", label, (unsigned long long)part, width ? width + 2 : 0, full,
+           part && !width ? "  |" : "");
+}
+
+void print_stats(const pc_stats *s)
+{
+    printf("\ntokens of the prompt: %llu\n", (unsigned long long)s->tokens_prompt);
+    bar("cached", s->tokens_cached, s->tokens_prompt);
+    print_tiers(s);
+    bar("encoded", s->tokens_encoded, s->tokens_prompt);
+    bar("repaired", s->tokens_repaired, s->tokens_prompt);
+    bar("new", s->tokens_new, s->tokens_prompt);
+    printf("states: %s%s%s (%s); first token after %.2f ms (look-up %.3f, prefill %.2f)\n",
+           exactness[s->exactness % 4], s->exactness == PC_REPAIRED ? " by " : "",
+           s->exactness == PC_REPAIRED ? repairs[s->repair % 5] : "", reason_name(s->miss_reason),
+           1e3 * s->seconds_ttft, 1e3 * s->seconds_assemble, 1e3 * s->seconds_prefill);
+    printf("answer: %llu tokens, ended by %s%s\n", (unsigned long long)s->tokens_generated,
+           s->finish == PC_FINISH_LENGTH ? "its " : "a ", finishes[s->finish % 6]);
+}

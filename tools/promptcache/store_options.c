@@ -1,0 +1,133 @@
+/* Tiers of the cache below memory, for the commands that fill or use them. */
+#include <ctype.h>
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "program.h"
+
+/* "4096", "64K", "1.5G": -1, or the exit code. */
+static int read_bytes(const command *about, const char *name, const char *text, uint64_t *bytes)
+{
+    static const char units[] = "KMGT";
+    char *end = NULL;
+    double value = text ? strtod(text, &end) : 0;
+    if (!text)
+        return -1;
+    if (end != text && *end && strchr(units, toupper((unsigned char)*end))) {
+        value = ldexp(value, 10 * (int)(strchr(units, toupper((unsigned char)*end)) - units + 1));
+        end++;
+    }
+    if (end == text || *end || !(value >= 1 && value < 9e18))
+        return usage_error(about, "--%s '%s' is no size: a number, perhaps with K, M, G or T", name,
+                           text);
+    *bytes = (uint64_t)value;
+    return -1;
+}
+
+static int digit(char c)
+{
+    const char *digits = "0123456789abcdef", *at = c ? strchr(digits, tolower((unsigned char)c)) : NULL;
+    return at ? (int)(at - digits) : -1;
+}
+
+int read_seal_key(const char *path, uint8_t key[32])
+{
+    size_t size = 0;
+    char *text = read_text(path, &size);
+    int good = text && size == 32;
+    if (!text)
+        return EXIT_INPUT;
+    if (good)
+        memcpy(key, text, 32);
+    while (!good && size && isspace((unsigned char)text[size - 1]))
+        size--;
+    if (!good && size == 64) {
+        good = 1;
+        for (size_t i = 0; i < 32; i++) {
+            int high = digit(text[2 * i]), low = digit(text[2 * i + 1]);
+            good = good && high >= 0 && low >= 0;
+            key[i] = (uint8_t)(16 * (high & 15) + (low & 15));
+        }
+    }
+    free(text);
+    return good ? -1 : plain_error("%s: a key has 32 bytes, or 64 hexadecimal digits", path);
+}
+
+int store_given(const store_options *o)
+{
+    return o->disk || o->remote;
+}
+
+int check_store(const command *about, const store_options *o)
+{
+    uint64_t bytes;
+    int code;
+    if (o->disk_size && !o->disk)
+        return usage_error(about, "--disk-size needs --disk");
+    if (o->seal_key_file && !store_given(o))
+        return usage_error(about, "--seal-key-file needs --disk or --remote");
+    if (o->codec && !store_given(o))
+        return usage_error(about, "--codec needs --disk or --remote");
+    if ((code = read_bytes(about, "disk-size", o->disk_size, &bytes)) >= 0 ||
+        (code = read_bytes(about, "packed-size", o->packed_size, &bytes)) >= 0)
+        return code;
+    return read_bytes(about, "host-size", o->host_size, &bytes);
+}
+
+int open_store(pc_cache **out, pc_context *context, const command *about, const store_options *o)
+{
+    pc_cache_options options = PC_CACHE_OPTIONS_INIT;
+    uint8_t key[32] = {0};
+    pc_status status;
+    int code;
+    if (o->seal_key_file) {
+        if ((code = read_seal_key(o->seal_key_file, key)) >= 0)
+            return code;
+        options.seal_key = key;
+    }
+    read_bytes(about, "host-size", o->host_size, &options.host_bytes); /* checked before */
+    read_bytes(about, "packed-size", o->packed_size, &options.packed_bytes);
+    read_bytes(about, "disk-size", o->disk_size, &options.disk_bytes);
+    options.disk_path = o->disk;
+    options.remote = o->remote;
+    options.disk_codec = options.remote_codec = (uint32_t)o->codec;
+    options.ttl_seconds = o->ttl;
+    options.deadline_seconds = o->deadline;
+    options.salt = o->salt && *o->salt ? o->salt : NULL;
+    options.salt_size = options.salt ? strlen(o->salt) : 0;
+    options.on_event = o->on_event;
+    options.event_user = o->event_user;
+    if (o->always_load)
+        options.flags |= PC_CACHE_ALWAYS_LOAD;
+    status = pc_cache_new(out, context, &options);
+    memset(key, 0, sizeof key);
+    return status < 0 ? input_error("store", NULL) : -1;
+}
+
+const char *tier_name(uint32_t tier)
+{
+    static const char *const names[PC_TIER_COUNT] = {"?", "device", "host", "packed", "disk", "remote"};
+    return names[tier < PC_TIER_COUNT ? tier : 0];
+}
+
+const char *reason_name(uint32_t reason)
+{
+    static const char *const names[] = {"nothing missing",
+                                        "first use",
+                                        "cache=\"false\"",
+                                        "no room in the cache",
+                                        "baseline",
+                                        "repair",
+                                        "another prefix",
+                                        "loading is slower than computing",
+                                        "loading took too long",
+                                        "a damaged record",
+                                        "a foreign record",
+                                        "reading failed",
+                                        "the server does not answer",
+                                        "expired",
+                                        "its tenant's quota",
+                                        "used too seldom"};
+    return reason < sizeof names / sizeof *names ? names[reason] : "?";
+}

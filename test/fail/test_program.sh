@@ -56,7 +56,7 @@ expect 2 "usage: promptcache COMMAND"
 expect 0 "130 interrupted" --help
 expect 0 "." --version
 expect 2 "no command 'answer'" answer
-for command in run show check eval tokenize "bench ttft" "bench decode"; do
+for command in run encode show check eval tokenize "bench ttft" "bench decode"; do
     for help in --help -h; do
         # shellcheck disable=SC2086
         expect 0 "usage: promptcache $command" $command $help
@@ -107,6 +107,38 @@ expect 2 "'fast' is none of" eval x.jsonl --model "$model" --modes sink,fast
 expect 2 "--model is needed" tokenize
 expect 2 "exclude each other" bench ttft --shape tiny --model "$model"
 expect 2 "leaves nothing" bench ttft --shape tiny --context 64 --new 64
+
+# ---- stores
+employees=$source/examples/pml/employees.pml
+desk=$source/examples/pml/employees-prompt.pml
+expect 2 "--model is needed" encode
+expect 2 "--schema is needed" encode --model "$model"
+expect 2 "--disk or --remote is needed" encode --model "$model" --schema "$employees"
+expect 2 "a PML schema and a schema string exclude" encode --model "$model" --schema "$employees" --system a --disk d
+expect 2 "'exact' is none of: independent sink joint" encode --model "$model" --schema "$employees" --disk d --encoding exact
+expect 2 "--disk-size needs --disk" run --model "$model" --text a --disk-size 3G
+expect 2 "--codec needs --disk or --remote" run --model "$model" --text a --codec zstd
+expect 2 "--seal-key-file needs --disk or --remote" run --model "$model" --text a --seal-key-file k
+expect 2 "'gzip' is none of: default raw zstd int8 int4" run --model "$model" --text a --disk d --codec gzip
+for size in 0 -1 x 3X 3GB nan "" 1e30; do
+    expect 2 "'$size' is no size" run --model "$model" --text a --disk d --disk-size "$size"
+done
+expect 3 "nope: No such file or directory" run --model "$model" --text a --disk d --seal-key-file nope
+echo 12345 >short-key
+expect 3 "short-key: a key has 32 bytes, or 64 hexadecimal digits" run --model "$model" --text a --disk d --seal-key-file short-key
+expect 3 "short-key" encode --model "$model" --schema "$employees" --disk short-key
+expect 0 "employees, 722 positions: 22 new segments in disk" encode --model "$model" --schema "$employees" --disk store
+expect 0 "all was there" encode --model "$model" --schema "$employees" --disk store
+expect 0 '"disk":590' run --model "$model" --schema "$employees" --prompt "$desk" --disk store --always-load --json
+expect 0 '"bytes_loaded":' run --model "$model" --schema "$employees" --prompt "$desk" --disk store --json
+expect 0 '"disk":0' run --model "$model" --schema "$employees" --prompt "$desk" --disk store --always-load --salt tenant --json
+expect 0 "22 new segments" encode --model "$model" --schema "$employees" --disk lossy --codec int8
+expect 0 '"lossy":true' run --model "$model" --schema "$employees" --prompt "$desk" --disk lossy --always-load --json
+expect 0 '"lossy":false' run --model "$model" --schema "$employees" --prompt "$desk" --disk store --always-load --json
+printf '%064d\n' 7 >key
+expect 0 "22 new segments" encode --model "$model" --schema "$employees" --disk sealed --seal-key-file key --codec zstd
+expect 0 "a foreign record" run --model "$model" --schema "$employees" --prompt "$desk" --disk sealed --always-load
+expect 0 '"disk":590' run --model "$model" --schema "$employees" --prompt "$desk" --disk sealed --always-load --seal-key-file key --json
 
 # ---- numbers
 for value in 1e9 -1 0 4294967296 99999999999999999999 "" x 1.5; do

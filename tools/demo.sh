@@ -19,6 +19,21 @@ for prompt in employees-prompt catalogue-prompt city-guide-prompt; do
     printf 'answered: '
     $program run --model $model --schema "$schema" --prompt "examples/pml/$prompt.pml" --compare
 done
+
+# field NAME of the JSON in $answer
+field() { printf '%s' "$answer" | sed -n "s/.*\"$1\":\"\{0,1\}\([^,\"}]*\).*/\1/p"; }
+echo
+echo "== a restart: the modules of the first schema are kept in build/demo-store"
+rm -rf build/demo-store
+texts=
+for process in first second; do
+    answer=$($program run --model $model --schema examples/pml/employees.pml --prompt examples/pml/employees-prompt.pml --disk build/demo-store --json)
+    printf '%-6s process: %s\n                first token after %s ms; %s tokens encoded, %s loaded from disk (%s)\n' "$process" "$(field text)" \
+        "$(awk "BEGIN { printf \"%.1f\", 1000 * $(field seconds_ttft) }")" "$(field tokens_encoded)" "$(field disk)" "$(field miss_reason)"
+    [ -z "$texts" ] || [ "$texts" = "$(field text)" ] || { echo "the answers differ"; exit 1; }
+    texts=$(field text)
+done
+echo "the answers are equal"
 $program show examples/pml/city-guide.pml --model $model --svg build/city-guide.svg >/dev/null
 echo
 echo "The layout of the city guide is drawn in build/city-guide.svg"

@@ -1,4 +1,4 @@
-/* The images of test/golden/records, by formula: what those files must give for ever. Values are small whole numbers times a power of two, the largest of
+/* The images of test/golden/records, by formula: what those files must give for ever. Values are small whole numbers times a power of two, the least and the largest of
  * every channel and token among them, so that the lossy codecs too must give back every bit. */
 #ifndef PC_GOLDEN_RECORDS_H
 #define PC_GOLDEN_RECORDS_H
@@ -12,22 +12,22 @@ typedef struct golden_case {
     uint32_t codec, layout, dtype;
     uint32_t sealed, relative, lossy;
     size_t tokens;
-    int most; /* largest whole number: what a step of the codec can hold exactly */
+    int least, most; /* whole numbers that the codec's steps hold exactly */
 } golden_case;
 
 static const golden_case golden_cases[] = {
-    {"raw-bf16", PC_CODEC_RAW, PC_LAYOUT_PAGES, PC_DTYPE_BF16, 0, 0, 0, 70, 100},
-    {"raw-f32-relative", PC_CODEC_RAW, PC_LAYOUT_PAGES, PC_DTYPE_F32, 0, 1, 0, 3, 100},
-    {"raw-bf16-sealed", PC_CODEC_RAW, PC_LAYOUT_PAGES, PC_DTYPE_BF16, 1, 1, 0, 70, 100},
-    {"raw-host", PC_CODEC_RAW, PC_LAYOUT_HOST + 7, PC_DTYPE_F16, 0, 0, 1, 5, 100},
-    {"zstd-bf16", PC_CODEC_ZSTD, PC_LAYOUT_PAGES, PC_DTYPE_BF16, 0, 0, 0, 70, 100},
-    {"zstd-f32-sealed", PC_CODEC_ZSTD, PC_LAYOUT_PAGES, PC_DTYPE_F32, 1, 1, 0, 70, 100},
-    {"zstd-f16", PC_CODEC_ZSTD, PC_LAYOUT_PAGES, PC_DTYPE_F16, 0, 0, 0, 64, 100},
-    {"zstd-host", PC_CODEC_ZSTD, PC_LAYOUT_HOST + 7, PC_DTYPE_F32, 0, 1, 0, 9, 100},
-    {"i8-bf16", PC_CODEC_I8, PC_LAYOUT_PAGES, PC_DTYPE_BF16, 0, 0, 1, 70, 127},
-    {"i8-f32-sealed", PC_CODEC_I8, PC_LAYOUT_PAGES, PC_DTYPE_F32, 1, 1, 1, 70, 127},
-    {"i4-bf16", PC_CODEC_I4, PC_LAYOUT_PAGES, PC_DTYPE_BF16, 0, 0, 1, 70, 7},
-    {"i4-f16-sealed", PC_CODEC_I4, PC_LAYOUT_PAGES, PC_DTYPE_F16, 1, 1, 1, 70, 7},
+    {"raw-bf16", PC_CODEC_RAW, PC_LAYOUT_PAGES, PC_DTYPE_BF16, 0, 0, 0, 70, -100, 100},
+    {"raw-f32-relative", PC_CODEC_RAW, PC_LAYOUT_PAGES, PC_DTYPE_F32, 0, 1, 0, 3, -100, 100},
+    {"raw-bf16-sealed", PC_CODEC_RAW, PC_LAYOUT_PAGES, PC_DTYPE_BF16, 1, 1, 0, 70, -100, 100},
+    {"raw-host", PC_CODEC_RAW, PC_LAYOUT_HOST + 7, PC_DTYPE_F16, 0, 0, 1, 5, -100, 100},
+    {"zstd-bf16", PC_CODEC_ZSTD, PC_LAYOUT_PAGES, PC_DTYPE_BF16, 0, 0, 0, 70, -100, 100},
+    {"zstd-f32-sealed", PC_CODEC_ZSTD, PC_LAYOUT_PAGES, PC_DTYPE_F32, 1, 1, 0, 70, -100, 100},
+    {"zstd-f16", PC_CODEC_ZSTD, PC_LAYOUT_PAGES, PC_DTYPE_F16, 0, 0, 0, 64, -100, 100},
+    {"zstd-host", PC_CODEC_ZSTD, PC_LAYOUT_HOST + 7, PC_DTYPE_F32, 0, 1, 0, 9, -100, 100},
+    {"i8-bf16", PC_CODEC_I8, PC_LAYOUT_PAGES, PC_DTYPE_BF16, 0, 0, 1, 70, -127, 127},
+    {"i8-f32-sealed", PC_CODEC_I8, PC_LAYOUT_PAGES, PC_DTYPE_F32, 1, 1, 1, 70, -127, 127},
+    {"i4-bf16", PC_CODEC_I4, PC_LAYOUT_PAGES, PC_DTYPE_BF16, 0, 0, 1, 70, -8, 7},
+    {"i4-f16-sealed", PC_CODEC_I4, PC_LAYOUT_PAGES, PC_DTYPE_F16, 1, 1, 1, 70, -8, 7},
 };
 
 enum { GOLDEN_CASES = sizeof golden_cases / sizeof golden_cases[0] };
@@ -48,14 +48,13 @@ typedef struct golden_image {
     uint64_t block_bytes[GOLDEN_LAYERS];
 } golden_image;
 
-/* K or V of a token: a whole number of at most `most`, times 1/16. */
+/* K or V of a token: a whole number of least … most, times 1/16. */
 static inline float golden_value(const golden_case *c, int v, size_t layer, size_t head, size_t t, size_t d)
 {
     size_t x = t * 5 + d * 3 + layer * 11 + head * 7 + (size_t)v * 13;
-    int n = (int)(x % (2 * (size_t)c->most + 1)) - c->most;
-    if ((!v && t % GOLDEN_PAGE == 0) || (v && d == 0))
-        n = (t + d) % 2 ? -c->most : c->most;
-    return (float)n / 16;
+    size_t in_group = v ? d : t % GOLDEN_PAGE; /* scales are those of a channel of K in a page, of V in a token */
+    int n = (int)(x % (size_t)(c->most - c->least + 1)) + c->least;
+    return (float)(in_group == 0 ? c->least : in_group == 1 ? c->most : n) / 16;
 }
 
 static inline uint32_t golden_f32(float value)
@@ -109,7 +108,7 @@ static inline void golden_pages(const golden_case *c, size_t layer, uint8_t *blo
 static inline size_t golden_bytes(const golden_case *c, size_t layer)
 {
     if (c->layout != PC_LAYOUT_PAGES)
-        return c->tokens * (12 + layer); /* a host's: odd sizes too */
+        return c->tokens * (50 + layer); /* a host's: odd sizes too */
     return (c->tokens + GOLDEN_PAGE - 1) / GOLDEN_PAGE * GOLDEN_HEADS * (GOLDEN_K + GOLDEN_V) * GOLDEN_PAGE * golden_element(c->dtype);
 }
 

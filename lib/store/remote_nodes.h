@@ -17,11 +17,12 @@ void pc__nodes_free(pc__nodes *nodes); /* NULL does nothing */
 int pc__nodes_may_ask(pc__nodes *nodes, uint32_t slot);
 
 /* What a server says that is no failure of its own. */
-enum { PC__SAYS_NOTHING = 0, PC__SAYS_FULL = 1 /* OOM */, PC__SAYS_OTHER_TYPE = 2 /* WRONGTYPE */, PC__SAYS_ERROR = 3 };
+enum { PC__SAYS_NOTHING = 0, PC__SAYS_FULL = 1 /* OOM */, PC__SAYS_OTHER_TYPE = 2 /* WRONGTYPE */, PC__SAYS_MOVING = 3 /* TRYAGAIN: a slot that is on its way */,
+       PC__SAYS_ERROR = 4 };
 
 typedef struct pc__answer {
     size_t got;      /* bytes of the bulk */
-    int nil;         /* the last answer was none (the bulk: is not there) */
+    int nil;         /* the last answer was none (the bulk: is not there), or has none in it */
     int64_t integer; /* the last answer, if it was one */
     uint32_t says;   /* PC__SAYS_…: the first error among the answers; the error text is set */
     int left_alone;  /* failed without trying */

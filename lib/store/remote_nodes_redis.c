@@ -309,8 +309,8 @@ static verdict redirect(pc__nodes *nodes, errand *e, const char *text, int moved
 /* What an error of the server means. The first word is the code. */
 static verdict judge(pc__nodes *nodes, errand *e, const char *text)
 {
-    static const char *const later[] = {"TRYAGAIN", "CLUSTERDOWN", "LOADING",  "MASTERDOWN", "BUSY",   "READONLY",
-                                        "NOAUTH",   "WRONGPASS",   "NOPERM", "NOREPLICAS", "MISCONF", "UNBLOCKED"};
+    static const char *const later[] = {"CLUSTERDOWN", "LOADING", "MASTERDOWN", "BUSY",    "READONLY", "NOAUTH",
+                                        "WRONGPASS",   "NOPERM",  "NOREPLICAS", "MISCONF", "UNBLOCKED"};
     if (begins(text, "MOVED") || begins(text, "ASK"))
         return redirect(nodes, e, strchr(text, ' ') ? strchr(text, ' ') + 1 : "", text[0] == 'M');
     for (size_t i = 0; i < sizeof later / sizeof *later; i++)
@@ -322,7 +322,10 @@ static verdict judge(pc__nodes *nodes, errand *e, const char *text)
             return NOT_NOW;
         }
     if (e->answer->says == PC__SAYS_NOTHING) {
-        e->answer->says = begins(text, "OOM") ? PC__SAYS_FULL : begins(text, "WRONGTYPE") ? PC__SAYS_OTHER_TYPE : PC__SAYS_ERROR;
+        e->answer->says = begins(text, "OOM")         ? PC__SAYS_FULL
+                          : begins(text, "WRONGTYPE") ? PC__SAYS_OTHER_TYPE
+                          : begins(text, "TRYAGAIN")  ? PC__SAYS_MOVING
+                                                      : PC__SAYS_ERROR;
         pc__fail(PC_ERR_IO, "%s: the server says %.200s", e->at->name, text);
     }
     return FINE;
@@ -330,10 +333,16 @@ static verdict judge(pc__nodes *nodes, errand *e, const char *text)
 
 static verdict take_reply(pc__nodes *nodes, errand *e, const pc__reply *reply)
 {
-    const pc__reply_item *item = &reply->items[0];
-    e->answer->nil = item->kind == PC__ITEM_NIL;
-    e->answer->integer = item->kind == PC__ITEM_INTEGER ? item->integer : 0;
-    return item->kind == PC__ITEM_ERROR ? judge(nodes, e, pc__reply_text(reply, item)) : FINE;
+    verdict said = FINE;
+    e->answer->nil = 0;
+    e->answer->integer = reply->items[0].kind == PC__ITEM_INTEGER ? reply->items[0].integer : 0;
+    for (size_t i = 0; i < reply->count; i++) { /* those of a transaction come as one array */
+        const pc__reply_item *item = &reply->items[i];
+        e->answer->nil |= item->kind == PC__ITEM_NIL;
+        if (item->kind == PC__ITEM_ERROR && said == FINE)
+            said = judge(nodes, e, pc__reply_text(reply, item));
+    }
+    return said;
 }
 
 static pc_status read_answer(pc__nodes *nodes, errand *e, pc__wire *wire, pc__reply *reply, verdict *said)

@@ -17,7 +17,7 @@ typedef struct publisher {
     pc__limit *limit;
     uint32_t slot;
     uint32_t written; /* the last block that may be there */
-    int full, known;
+    int full, known, moving;
     int headed; /* the header may be there */
     int64_t seconds; /* until it ends; 0: no end */
 } publisher;
@@ -28,6 +28,7 @@ static pc_status ask(publisher *p, const pc__request *request, pc__answer *answe
     if (status < 0)
         return status;
     p->full |= answer->says == PC__SAYS_FULL;
+    p->moving |= answer->says == PC__SAYS_MOVING;
     return answer->says ? PC_ERR_IO : PC_OK;
 }
 
@@ -63,25 +64,48 @@ static void add_ends(publisher *p, pc__request *request)
     }
 }
 
-static pc_status set_header(publisher *p, const void *value, size_t size)
+static void add_header(publisher *p, pc__request *request, const void *value, size_t size)
 {
     pc__entry_name name = pc__header_name(&p->image->key);
-    pc__request request = pc__request_make(&p->remote->mem);
-    pc__answer answer;
-    pc_status status;
-    add_ends(p, &request);
-    pc__request_command(&request, p->seconds ? 6 : 4);
-    pc__request_text(&request, "SET");
-    pc__request_bytes(&request, name.text, name.size);
-    pc__request_value(&request, value, size);
-    pc__request_text(&request, "NX");
+    pc__request_command(request, p->seconds ? 6 : 4);
+    pc__request_text(request, "SET");
+    pc__request_bytes(request, name.text, name.size);
+    pc__request_value(request, value, size);
+    pc__request_text(request, "NX");
     if (p->seconds) {
-        pc__request_text(&request, "EX");
-        pc__request_number(&request, p->seconds);
+        pc__request_text(request, "EX");
+        pc__request_number(request, p->seconds);
+    }
+}
+
+static pc_status ask_header(publisher *p, const void *value, size_t size, int together, pc__answer *answer)
+{
+    pc__request request = pc__request_make(&p->remote->mem);
+    pc_status status;
+    if (together) {
+        pc__request_command(&request, 1);
+        pc__request_text(&request, "MULTI");
+    }
+    add_ends(p, &request);
+    add_header(p, &request, value, size);
+    if (together) {
+        pc__request_command(&request, 1);
+        pc__request_text(&request, "EXEC");
     }
     p->headed = 1;
-    status = ask(p, &request, &answer);
+    status = ask(p, &request, answer);
     pc__request_free(&request);
+    return status;
+}
+
+/* Blocks without an end and the header that they are for come into being together, so that no loss of the connection leaves blocks that nobody ever removes. A cluster
+ * refuses that while it moves the slot: then one after the other. */
+static pc_status set_header(publisher *p, const void *value, size_t size)
+{
+    pc__answer answer;
+    pc_status status = ask_header(p, value, size, !p->seconds, &answer);
+    if (status < 0 && p->moving && !p->seconds)
+        status = ask_header(p, value, size, 0, &answer);
     if (status < 0 || !answer.nil)
         return status;
     p->known = 1; /* or ours, if the connection was lost after it was set and the commands were sent again */

@@ -45,9 +45,10 @@ static void note(pc__remote *r, const pc__id *key, const pc__entry *entry, chang
     pc_status status = pc__seen_note(&r->seen, key, entry, pc__now() + ABSENT_SECONDS, &forgotten);
     if (was && !same && (!entry || why == STORED)) /* what was believed to be there is not */
         *(why == REMOVED ? &r->stats.removed : &r->stats.lost) += 1;
-    if (why == STORED)
-        r->stats.stored++;
-    else if (entry && !was)
+    r->stats.stored += why == STORED;
+    if (why == STORED && same)
+        r->stats.adopted--; /* another thread has found it before its writer came to say so */
+    if (why == FOUND && !was)
         r->stats.adopted++;
     if (status < 0 && entry)
         forgotten = 1; /* memory is short: it is there, but we do not know */

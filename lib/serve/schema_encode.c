@@ -115,6 +115,15 @@ static pc_status run(encoding *e)
     return e->work.refused ? PC_MISS : PC_OK;
 }
 
+/* A sixteenth of HOST: that many bytes may be on their way to the tiers below. */
+static uint64_t write_room(pc_cache *cache)
+{
+    pc_cache_stats stats = PC_CACHE_STATS_INIT;
+    if (!pc__cache_has_lower(cache) || pc_cache_get_stats(cache, &stats) < 0)
+        return 0;
+    return stats.budget_bytes / 16 + 1;
+}
+
 static pc_status check(const pc_schema *schema, pc_cache *cache, const pc_encode_options *o)
 {
     if (!schema || !cache)
@@ -147,6 +156,7 @@ pc_status pc_schema_encode(const pc_schema *schema, pc_cache *cache,
     e.work.regime_length = regime.length;
     e.work.ttl = e.options.ttl_seconds;
     e.work.priority = e.options.priority;
+    e.work.write_room = write_room(cache);
     if (e.options.progress) {
         e.work.cancelled = report;
         e.work.cancel_user = &e;

@@ -134,6 +134,16 @@ static pc_status keep_one(pc__unit_work *work, size_t leaf, pc_segment *mine, do
                          kept, NULL);
 }
 
+/* Who fills a store wants all of it written: what is on its way has to fit beside HOST (write_behind.c). */
+static void let_write(pc__unit_work *work, uint64_t bytes)
+{
+    if (work->write_room && work->behind && work->behind + bytes > work->write_room) {
+        pc_cache_flush(work->cache); /* what it could not write it has told */
+        work->behind = 0;
+    }
+    work->behind += bytes;
+}
+
 /* Keeps the segments; where another thread was first, its segment is the one we go on with. */
 static pc_status keep(pc__unit_work *work, call *c, double seconds_per_token)
 {
@@ -141,6 +151,7 @@ static pc_status keep(pc__unit_work *work, call *c, double seconds_per_token)
         pc_segment *mine = c->segments[i], *kept = NULL;
         size_t leaf = c->cut_leaf[i];
         if (work->cache) {
+            let_write(work, mine->bytes);
             pc_status status = keep_one(work, leaf, mine, seconds_per_token * (double)mine->tokens, &kept);
             if (status < 0)
                 return status;

@@ -19,6 +19,8 @@ typedef struct pc__unit_work {
     int refused;            /* for one of them since the work began */
     double ttl;             /* of what is kept; 0: the cache's */
     int32_t priority;
+    uint64_t write_room;    /* bytes kept before it waits until they have reached the tiers below HOST; 0: never waits */
+    uint64_t behind;        /* kept since then */
 } pc__unit_work;
 
 pc_status pc__unit_work_start(pc__unit_work *work); /* allocates `made` if it is not there yet */

@@ -173,9 +173,11 @@ pc_status pc__disk_reclaim(pc__disk *disk, uint64_t *live)
 {
     struct dirent *entry;
     pc_status status = PC_OK;
-    int fd = pc__disk_new(&disk->root, 0);
+    int fd;
     DIR *dir;
     *live = 0;
+    unlinkat(disk->root.fd, PC__DISK_INDEX_NEW, 0); /* the lock is ours, so nobody is writing it */
+    fd = pc__disk_new(&disk->root, 0);
     if (fd < 0)
         return errno == ENOENT ? PC_OK : dir_fault(disk, PC__DISK_NEW);
     dir = fdopendir(fd);

@@ -69,23 +69,26 @@ static inline pc_status disk_put(pc__tier *tier, uint32_t number, size_t bytes, 
     return status;
 }
 
-/* 1: what the record holds is what was put. */
-static inline int disk_is_right(const pc__record *record, uint32_t number, size_t bytes)
+/* PC_OK: what the record holds is what was put; PC_ERR_INTERNAL: it is something else. */
+static inline pc_status disk_compare(const pc__record *record, uint32_t number, size_t bytes)
 {
+    pc_status status = PC_OK;
     const pc__image *image = pc__record_image(record);
     toy_image t;
     int right;
     disk_image(&t, number, bytes);
     right = image->tokens == t.image.tokens && image->block_count == TOY_BLOCKS
             && (!image->tokens || !memcmp(image->token_ids, t.ids, image->tokens * sizeof *t.ids)) && pc__id_equal(&image->key, &t.image.key);
-    for (size_t b = 0; right && b < TOY_BLOCKS; b++) {
+    for (size_t b = 0; right && status == PC_OK && b < TOY_BLOCKS; b++) {
         uint8_t *block = malloc(t.block_bytes[b] + 1);
-        right = block && image->block_bytes[b] == t.block_bytes[b] && pc__record_block(record, b, block) == PC_OK
-                && !memcmp(block, t.blocks[b], t.block_bytes[b]);
+        right = block && image->block_bytes[b] == t.block_bytes[b];
+        if (right)
+            status = pc__record_block(record, b, block);
+        right = right && (status < 0 || !memcmp(block, t.blocks[b], t.block_bytes[b]));
         free(block);
     }
     toy_image_free(&t);
-    return right;
+    return right ? status : PC_ERR_INTERNAL;
 }
 
 /* Reads record `number` through the tier, tells it, and compares. PC_OK: right; PC_MISS; PC_ERR_INTERNAL: it was given, but is wrong. */
@@ -100,8 +103,8 @@ static inline pc_status disk_get(pc__tier *tier, uint32_t number, size_t bytes, 
     if (status != PC_OK)
         return status;
     status = pc__record_open(&record, &pc__libc_allocator, &options, source);
-    if (status == PC_OK && !disk_is_right(record, number, bytes))
-        status = pc__record_verify(record) < 0 ? PC_ERR_FORMAT : PC_ERR_INTERNAL;
+    if (status == PC_OK)
+        status = disk_compare(record, number, bytes);
     tier->ops->read_done(tier, &key, status, source->bytes, 1e-3);
     pc__record_free(record);
     source->close(source);

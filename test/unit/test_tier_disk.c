@@ -97,7 +97,7 @@ static void test_open_survives(uint32_t map)
     tier->ops->remove(tier, &key);
     CHECK_INT(disk_look(path).records, 0);
     CHECK_OK(pc__record_open(&record, &pc__libc_allocator, &options, source));
-    CHECK(disk_is_right(record, 3, SIZE));
+    CHECK_OK(disk_compare(record, 3, SIZE));
     const void *lent = NULL;
     CHECK_OK(pc__record_borrow(record, 1, &lent));
     CHECK((lent != NULL) == (map != 0));

@@ -1,0 +1,401 @@
+/* A folder of records whose writers are killed, or whose disk fails, at every system call, and at random moments.
+ * Catches: a record that is readable and not what was written, drafts that stay, an account of what is there that is not the sum of the files, a budget
+ * that is exceeded by what is being written, room that is lost for good, a folder that nobody can use any more, counters that do not balance after a
+ * failure, descriptors that leak.
+ *
+ * The calls that the library makes go through the functions below (linker option --wrap), which count them, and kill the process before the one
+ * that is asked for, or let it fail. PC_TEST_LONG=1: all of the calls in both folders, and 500 random moments. */
+#include <errno.h>
+#include <signal.h>
+#include <stdarg.h>
+#include <sys/wait.h>
+
+#include "disk.h"
+
+enum { KILL = 1, HALF_WRITE, FAIL };
+static struct {
+    int what;    /* 0: nothing */
+    long at;     /* which call, from 1 */
+    int error;   /* errno of FAIL */
+    long calls, writes;
+} hook;
+
+/* 1: this call fails. */
+static int tick(void)
+{
+    hook.calls++;
+    if (hook.what == KILL && hook.calls == hook.at)
+        kill(getpid(), SIGKILL);
+    if (hook.what != FAIL || hook.calls != hook.at)
+        return 0;
+    errno = hook.error;
+    return 1;
+}
+
+#define WRAP(name, parameters, arguments)                  \
+    int __real_##name parameters;                          \
+    int __wrap_##name parameters;                          \
+    int __wrap_##name parameters                           \
+    {                                                      \
+        return tick() ? -1 : __real_##name arguments;      \
+    }
+#define WRAP_OPEN(name)                                              \
+    int __real_##name(int dir, const char *path, int flags, ...);    \
+    int __wrap_##name(int dir, const char *path, int flags, ...);    \
+    int __wrap_##name(int dir, const char *path, int flags, ...)     \
+    {                                                                \
+        va_list args;                                                \
+        va_start(args, flags);                                       \
+        mode_t mode = flags & O_CREAT ? va_arg(args, mode_t) : 0;    \
+        va_end(args);                                                \
+        return tick() ? -1 : __real_##name(dir, path, flags, mode);  \
+    }
+#define WRAP_READ(name)                                                    \
+    ssize_t __real_##name(int fd, void *data, size_t size, off_t at);      \
+    ssize_t __wrap_##name(int fd, void *data, size_t size, off_t at);      \
+    ssize_t __wrap_##name(int fd, void *data, size_t size, off_t at)       \
+    {                                                                      \
+        return tick() ? -1 : __real_##name(fd, data, size, at);            \
+    }
+#define WRAP_WRITE(name)                                                        \
+    ssize_t __real_##name(int fd, const void *data, size_t size, off_t at);     \
+    ssize_t __wrap_##name(int fd, const void *data, size_t size, off_t at);     \
+    ssize_t __wrap_##name(int fd, const void *data, size_t size, off_t at)      \
+    {                                                                           \
+        if (hook.what == HALF_WRITE && ++hook.writes == hook.at) {              \
+            (void)!__real_##name(fd, data, size / 2, at);                       \
+            kill(getpid(), SIGKILL);                                            \
+        }                                                                       \
+        return tick() ? -1 : __real_##name(fd, data, size, at);                 \
+    }
+
+#define WRAP_OPEN_PATH(name)                                         \
+    int __real_##name(const char *path, int flags, ...);             \
+    int __wrap_##name(const char *path, int flags, ...);             \
+    int __wrap_##name(const char *path, int flags, ...)              \
+    {                                                                \
+        va_list args;                                                \
+        va_start(args, flags);                                       \
+        mode_t mode = flags & O_CREAT ? va_arg(args, mode_t) : 0;    \
+        va_end(args);                                                \
+        return tick() ? -1 : __real_##name(path, flags, mode);       \
+    }
+
+WRAP_OPEN_PATH(open)
+WRAP_OPEN_PATH(open64)
+WRAP_OPEN(openat)
+WRAP_OPEN(openat64)
+WRAP_READ(pread)
+WRAP_READ(pread64)
+WRAP_WRITE(pwrite)
+WRAP_WRITE(pwrite64)
+WRAP(ftruncate, (int fd, off_t size), (fd, size))
+WRAP(ftruncate64, (int fd, off_t size), (fd, size))
+WRAP(fstat, (int fd, struct stat *st), (fd, st))
+WRAP(fstat64, (int fd, struct stat *st), (fd, st))
+WRAP(fstatat, (int dir, const char *path, struct stat *st, int flags), (dir, path, st, flags))
+WRAP(fstatat64, (int dir, const char *path, struct stat *st, int flags), (dir, path, st, flags))
+WRAP(mkdir, (const char *path, mode_t mode), (path, mode))
+WRAP(mkdirat, (int dir, const char *path, mode_t mode), (dir, path, mode))
+WRAP(renameat, (int from, const char *old, int to, const char *now), (from, old, to, now))
+WRAP(unlinkat, (int dir, const char *path, int flags), (dir, path, flags))
+WRAP(flock, (int fd, int how), (fd, how))
+WRAP(utimensat, (int dir, const char *path, const struct timespec times[2], int flags), (dir, path, times, flags))
+
+int __real_close(int fd);
+int __wrap_close(int fd);
+int __wrap_close(int fd) /* is closed in any case */
+{
+    int failed = tick(), status = __real_close(fd), error = hook.error;
+    if (failed)
+        errno = error;
+    return failed ? -1 : status;
+}
+
+/* ------------------------------------------------------------- what is done */
+
+enum { NUMBERS = 24 };
+
+static size_t size_of(uint32_t number)
+{
+    return 300 + 700 * (size_t)(number % 7);
+}
+
+static uint64_t budget_of(int records)
+{
+    return (uint64_t)records * 4 * 8192;
+}
+
+/* Everything that changes a folder: made, filled, given up, removed, expired, renamed, index. Returns how many answers were wrong. */
+static int scenario(const char *path, int records)
+{
+    pc__tier *tier = NULL;
+    int wrong = 0;
+    uint32_t reason;
+    toy_image t;
+    if (disk_open(&tier, path, &(disk_options){.budget = budget_of(records)}) < 0)
+        return 0;
+    for (uint32_t n = 0; n < 6; n++) {
+        disk_put(tier, n, size_of(n), NULL);
+        wrong += disk_get(tier, n / 2, size_of(n / 2), NULL) == PC_ERR_INTERNAL;
+    }
+    pc__id key = disk_key(1);
+    tier->ops->remove(tier, &key);
+    disk_image(&t, 7, size_of(7));
+    t.image.expires = pc__now_date() - 1;
+    tier->ops->put(tier, &t.image, pc__now() + 20, &reason);
+    toy_image_free(&t);
+    tier->ops->sweep(tier);
+    disk_put(tier, 7, size_of(7), NULL);
+    wrong += !disk_balances(tier);
+    tier->ops->free(tier);
+    return wrong;
+}
+
+/* How the folder is found after an accident, and after the next one has opened it. */
+static int check_folder(const char *path, uint64_t budget, int is_strict)
+{
+    disk_files before = disk_look(path);
+    pc__tier *tier = NULL;
+    uint32_t dirty = 0;
+    int fine = CHECK(!is_strict || before.record_bytes + before.draft_bytes <= budget);
+    fine &= CHECK_OK(disk_open(&tier, path, &(disk_options){.budget = budget}));
+    if (!tier)
+        return 0;
+    disk_files after = disk_look(path);
+    fine &= CHECK_INT(after.drafts, 0);
+    fine &= CHECK(after.record_bytes <= budget);
+    fine &= CHECK_INT(disk_usage(path, &dirty), after.record_bytes);
+    fine &= CHECK_INT(dirty, 0);
+    fine &= CHECK_INT(disk_stats(tier).resident, after.records);
+    size_t readable = 0;
+    for (uint32_t n = 0; n < NUMBERS; n++) {
+        pc_status status = disk_get(tier, n, size_of(n), NULL);
+        fine &= CHECK(status == PC_OK || status == PC_MISS);
+        readable += status == PC_OK;
+    }
+    fine &= CHECK(readable >= after.records - (size_t)(after.records > 0)); /* one may have expired */
+    fine &= CHECK(disk_put(tier, 23, size_of(23), NULL) >= 0); /* it goes on */
+    fine &= CHECK_OK(disk_get(tier, 23, size_of(23), NULL));
+    fine &= CHECK(disk_balances(tier));
+    tier->ops->free(tier);
+    fine &= CHECK_INT(disk_look(path).others, 2); /* lock and index, nothing else */
+    return fine;
+}
+
+static void remove_folder(const char *path)
+{
+    char command[PATH_MAX];
+    snprintf(command, sizeof command, "rm -rf '%s'", path);
+    CHECK(!system(command));
+}
+
+/* At each call, or each of `step`: in an empty folder, or in one that is there already. */
+static void test_kill(int what, const char *name, int prepared, long step)
+{
+    char path[256];
+    long at = 1;
+    snprintf(path, sizeof path, "%s/%s", pc_test_folder(), name);
+    for (int killed = 1; killed; at += step) {
+        if (prepared) {
+            pc__tier *tier = NULL;
+            CHECK_OK(disk_open(&tier, path, &(disk_options){.budget = budget_of(3)}));
+            for (uint32_t n = 10; n < 12; n++)
+                disk_put(tier, n, size_of(n), NULL);
+            tier->ops->free(tier);
+        }
+        pid_t child = fork();
+        if (!child) {
+            hook.what = what;
+            hook.at = at;
+            hook.calls = hook.writes = 0;
+            _exit(scenario(path, 3));
+        }
+        int status = 0;
+        if (!CHECK(child > 0 && waitpid(child, &status, 0) == child))
+            return;
+        killed = WIFSIGNALED(status);
+        CHECK(killed ? WTERMSIG(status) == SIGKILL : WEXITSTATUS(status) == 0);
+        if (!check_folder(path, budget_of(3), 1)) {
+            fprintf(stderr, "    at call %ld of %s\n", at, name);
+            return;
+        }
+        remove_folder(path);
+    }
+    printf("%s: killed at each %ld. of %ld calls\n", name, step, at - 1 - step);
+    CHECK(at > (what == KILL ? 300 : 30));
+}
+
+static size_t open_files(void)
+{
+    DIR *dir = opendir("/proc/self/fd");
+    size_t n = 0;
+    while (dir && readdir(dir))
+        n++;
+    if (dir)
+        closedir(dir);
+    return n;
+}
+
+/* Each call fails once, and the process goes on. */
+static void test_fail(int error, long step)
+{
+    char path[256];
+    long at = 1;
+    int reached = 1;
+    size_t files = open_files();
+    snprintf(path, sizeof path, "%s/fail%d", pc_test_folder(), error);
+    for (; reached; at += step) {
+        hook.what = FAIL;
+        hook.at = at;
+        hook.error = error;
+        hook.calls = 0;
+        int wrong = scenario(path, 3);
+        reached = hook.calls >= at;
+        hook.what = 0;
+        int fine = CHECK_INT(wrong, 0) & CHECK_INT(open_files(), files);
+        if (!(fine & check_folder(path, budget_of(3), 1))) {
+            fprintf(stderr, "    at call %ld, error %d\n", at, error);
+            return;
+        }
+        remove_folder(path);
+    }
+    printf("errno %d at each %ld. of %ld calls\n", error, step, at - 1 - step);
+}
+
+/* ----------------------------------------------------------- random moments */
+
+static void work_for_ever(const char *path, uint64_t seed, uint64_t budget, long rounds)
+{
+    pc_test_rng rng = {seed};
+    pc__tier *tier = NULL;
+    int wrong = 0;
+    for (long i = 0; i < rounds; i++) {
+        if (!tier && disk_open(&tier, path, &(disk_options){.budget = budget}) < 0)
+            _exit(2);
+        uint64_t bits = pc_test_bits(&rng);
+        uint32_t n = (uint32_t)(bits % NUMBERS);
+        pc__id key = disk_key(n);
+        switch (bits >> 32 & 15) {
+        case 0:
+            tier->ops->remove(tier, &key);
+            break;
+        case 1:
+            tier->ops->sweep(tier);
+            break;
+        case 2: /* a restart writes the index */
+            wrong += !disk_balances(tier);
+            tier->ops->free(tier);
+            tier = NULL;
+            break;
+        case 3:
+        case 4:
+        case 5:
+        case 6: {
+            pc_status status = disk_get(tier, n, size_of(n), NULL);
+            wrong += status != PC_OK && status != PC_MISS;
+            break;
+        }
+        default: {
+            pc_status status = disk_put(tier, n, size_of(n), NULL);
+            wrong += status < 0;
+        }
+        }
+        if (wrong)
+            _exit(3);
+    }
+    if (tier)
+        tier->ops->free(tier);
+    _exit(0);
+}
+
+static pid_t start(const char *path, uint64_t seed, uint64_t budget, long rounds)
+{
+    pid_t child = fork();
+    if (!child)
+        work_for_ever(path, seed, budget, rounds);
+    return child;
+}
+
+static void stop(pid_t child)
+{
+    int status;
+    kill(child, SIGKILL);
+    if (CHECK(waitpid(child, &status, 0) == child))
+        CHECK(WIFSIGNALED(status)); /* it had not ended by itself, which it does only when something is wrong */
+}
+
+static void test_random(int kills)
+{
+    char path[256];
+    pc_test_rng rng = {20261121};
+    uint64_t budget = budget_of(5);
+    pid_t children[2];
+    snprintf(path, sizeof path, "%s/random", pc_test_folder());
+    for (int i = 0; i < 2; i++)
+        children[i] = start(path, pc_test_bits(&rng), budget, INT_MAX);
+    for (int done = 0; done < kills; done++) {
+        uint64_t bits = pc_test_bits(&rng);
+        usleep((useconds_t)(bits % 25000));
+        stop(children[bits >> 40 & 1]);
+        if (done % 3 == 2) { /* both: then the folder must be right as it is found */
+            stop(children[!(bits >> 40 & 1)]);
+            if (!check_folder(path, budget, 1)) {
+                fprintf(stderr, "    after %d kills\n", done + 1);
+                return;
+            }
+            children[!(bits >> 40 & 1)] = start(path, pc_test_bits(&rng), budget, INT_MAX);
+        }
+        children[bits >> 40 & 1] = start(path, pc_test_bits(&rng), budget, INT_MAX);
+    }
+    for (int i = 0; i < 2; i++)
+        stop(children[i]);
+    check_folder(path, budget, 1);
+    printf("%d random kills\n", kills);
+}
+
+/* Four processes on one folder; who holds its lock sees a folder within the budget, and the account of it right. */
+static void test_shared_budget(int looks)
+{
+    char path[256], name[300];
+    uint64_t budget = budget_of(4);
+    pid_t children[4];
+    uint64_t most = 0;
+    snprintf(path, sizeof path, "%s/four", pc_test_folder());
+    for (int i = 0; i < 4; i++)
+        children[i] = start(path, (uint64_t)i + 1, budget, INT_MAX);
+    snprintf(name, sizeof name, "%s/promptcache.lock", path);
+    for (int i = 0; i < looks; i++) {
+        uint32_t dirty = 1;
+        int fd = open(name, O_RDWR);
+        if (fd >= 0 && !flock(fd, LOCK_EX)) {
+            disk_files files = disk_look(path);
+            uint64_t usage = disk_usage(path, &dirty);
+            CHECK(files.record_bytes + files.draft_bytes <= budget);
+            if (usage != UINT64_MAX)
+                CHECK_INT(usage, files.record_bytes + files.draft_bytes);
+            most = files.record_bytes + files.draft_bytes > most ? files.record_bytes + files.draft_bytes : most;
+        }
+        if (fd >= 0)
+            close(fd);
+        usleep(3000);
+    }
+    for (int i = 0; i < 4; i++)
+        stop(children[i]);
+    CHECK(most > budget / 2);
+    check_folder(path, budget, 1);
+}
+
+int main(void)
+{
+    const char *longer = getenv("PC_TEST_LONG");
+    int is_long = longer && *longer && strcmp(longer, "0");
+    test_kill(KILL, "empty", 0, 1);
+    test_kill(HALF_WRITE, "half", 0, 1);
+    test_kill(KILL, "prepared", 1, is_long ? 1 : 4);
+    test_fail(EIO, 1);
+    test_fail(ENOSPC, is_long ? 1 : 5);
+    test_shared_budget(is_long ? 1000 : 100);
+    test_random(is_long ? 500 : 60);
+    return pc_test_end();
+}

@@ -17,6 +17,7 @@ static const benchmark all[] = {
     {"needles", "many questions about long documents", bench_needles},
     {"samples", "many answers to each question behind few-shot examples", bench_samples},
     {"serve", "requests with the lengths of real traffic behind one system prompt", bench_serve},
+    {"store", "what tiers and codecs of the store give, against plain reading", bench_store},
     {"ttft", "time to the first token, cached against full prefill", bench_ttft},
 };
 

@@ -178,6 +178,7 @@ int bench_mmlu(int argc, char **argv);
 int bench_needles(int argc, char **argv);
 int bench_samples(int argc, char **argv);
 int bench_serve(int argc, char **argv);
+int bench_store(int argc, char **argv);
 int bench_ttft(int argc, char **argv);
 
 #endif

@@ -1,0 +1,332 @@
+/* bench store: what the tiers below memory give: states computed by a model are put into a cache that has no room for
+ * more than one or two of them in memory, and are fetched again, one after the other, from the tier.
+ *
+ * load_bytes_per_s: bytes of states, as they are used, a second of pc_cache_get. raw_read_bytes_per_s: bytes of the tier's files a
+ * second of reading them from end to end into memory that is there (PACKED: of copying as many bytes in memory; REMOTE: none, the
+ * server is not ours to read). share: seconds of that reading / seconds of loading, so that a codec which makes files
+ * smaller is not credited with it. Rates of a codec are those of one core: the counters of PACKED, checksums included. */
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "bench_store.h"
+#include "machine.h"
+
+enum { MOST_REPEATS = 64 };
+static const char *const codec_names[] = {"raw", "zstd", "int8", "int4"}; /* PC_CODEC_RAW … */
+static const uint32_t tiers[] = {PC_TIER_PACKED, PC_TIER_DISK, PC_TIER_REMOTE};
+static const char *const tier_names[] = {"packed", "disk", "remote"};
+
+typedef struct arguments {
+    bench_model_options model;
+    const char *text, *codec_list, *tier_list, *remote, *folder;
+    long segments, tokens, repeats, io_threads;
+    unsigned codecs, tiers; /* bits */
+    int json;
+} arguments;
+
+/* One tier with one codec. */
+typedef struct case_result {
+    size_t tier, codec;
+    const char *page_cache; /* of a disk: "warm", "cold"; else NULL */
+    uint64_t stored;
+    double load[MOST_REPEATS], read[MOST_REPEATS]; /* seconds */
+    double compress, decompress; /* bytes a second of the codec on one core */
+    int equal;                   /* all bits came back */
+} case_result;
+
+/* "a,b" to bits; 0: something else is in it. */
+static unsigned read_list(const char *list, const char *const *names, size_t count)
+{
+    unsigned bits = 0;
+    for (const char *at = list;; at++) {
+        size_t n = strcspn(at, ","), i = 0;
+        while (i < count && (strlen(names[i]) != n || strncmp(names[i], at, n)))
+            i++;
+        if (i == count)
+            return 0;
+        bits |= 1u << i;
+        if (!*(at += n))
+            return bits;
+    }
+}
+
+static int open_cache(pc_cache **out, const bench_model *b, const arguments *a, const store_states *s,
+                      size_t tier, size_t codec, const char *folder)
+{
+    pc_cache_options o = PC_CACHE_OPTIONS_INIT;
+    o.host_bytes = s->largest + s->largest / 4 + (1 << 20);
+    o.flags = PC_CACHE_ALWAYS_LOAD;
+    o.deadline_seconds = 600;
+    o.io_threads = (uint32_t)a->io_threads;
+    if (tiers[tier] == PC_TIER_PACKED) {
+        o.packed_bytes = 2 * s->bytes + (64 << 20);
+        o.packed_codec = (uint32_t)codec + PC_CODEC_RAW;
+        o.io_threads = 1; /* rates of one core */
+    } else if (tiers[tier] == PC_TIER_DISK) {
+        o.disk_path = folder;
+        o.disk_bytes = 2 * s->bytes + (64 << 20);
+        o.disk_codec = (uint32_t)codec + PC_CODEC_RAW;
+    } else {
+        o.remote = a->remote;
+        o.remote_codec = (uint32_t)codec + PC_CODEC_RAW;
+    }
+    return pc_cache_new(out, b->context, &o) < 0 ? input_error("cache", NULL) : EXIT_OK;
+}
+
+static int put_all(pc_cache *cache, const bench_model *b, const store_states *s)
+{
+    for (size_t i = 0; i < s->count; i++) {
+        pc_segment *segment = NULL;
+        pc_status status = pc_segment_wrap(&segment, b->context, &s->items[i].raw, NULL, NULL);
+        if (status >= 0)
+            status = pc_cache_put(cache, s->items[i].key, segment, NULL);
+        pc_segment_free(segment);
+        if (status >= 0)
+            status = pc_cache_flush(cache); /* one after the other: none is refused because many wait */
+        if (status < 0)
+            return input_error("store", NULL);
+    }
+    return EXIT_OK;
+}
+
+/* Seconds of fetching every state once, each from the tier; *equal: all bits are what they were. < 0 after a message. */
+static double get_all(pc_cache *cache, const store_states *s, size_t tier, int *equal)
+{
+    double seconds = 0;
+    for (size_t i = 0; i < s->count; i++) {
+        const store_state *item = &s->items[i];
+        pc_segment *segment = NULL;
+        pc_get_info info = PC_GET_INFO_INIT;
+        pc_raw raw = PC_RAW_INIT;
+        double start = machine_now();
+        pc_status status = pc_cache_get(&segment, cache, item->key, &item->raw, 0, &info);
+        seconds += machine_now() - start;
+        if (status == PC_MISS || (status == PC_OK && info.tier != tiers[tier])) {
+            plain_error("segment %zu came from tier %u (reason %u), not from %s", i + 1, info.tier, info.reason,
+                        tier_names[tier]);
+            seconds = -1;
+        } else if (status < 0 || pc_segment_raw(segment, &raw) < 0) {
+            input_error("load", NULL);
+            seconds = -1;
+        } else if (equal) {
+            *equal &= sum_blocks(&raw) == item->sum;
+        }
+        pc_segment_free(segment);
+        if (seconds < 0)
+            return -1;
+    }
+    return seconds;
+}
+
+/* As many bytes as the tier holds, from memory to memory. */
+static double copy_seconds(uint64_t bytes, void *memory, size_t size)
+{
+    double start = machine_now();
+    for (uint64_t left = bytes; left;) {
+        size_t n = left < size / 2 ? (size_t)left : size / 2;
+        memcpy(memory, (char *)memory + size / 2, n);
+        left -= n;
+    }
+    return machine_now() - start;
+}
+
+static double read_once(const case_result *r, const file_tree *files, void *memory, size_t size)
+{
+    if (tiers[r->tier] == PC_TIER_PACKED)
+        return copy_seconds(r->stored, memory, size);
+    return tiers[r->tier] == PC_TIER_DISK ? read_files(files, memory, size) : NAN;
+}
+
+/* Loading and reading in turn. */
+static int repeat(case_result *r, pc_cache *cache, const arguments *a, const store_states *s,
+                  const file_tree *files, void *memory, size_t size)
+{
+    int cold = r->page_cache && !strcmp(r->page_cache, "cold");
+    r->equal = 1;
+    if (get_all(cache, s, r->tier, &r->equal) < 0)
+        return EXIT_CHECK;
+    for (long i = 0; i < a->repeats; i++) {
+        if (cold)
+            drop_files(files);
+        if ((r->load[i] = get_all(cache, s, r->tier, NULL)) < 0)
+            return EXIT_CHECK;
+        if (cold)
+            drop_files(files);
+        if ((r->read[i] = read_once(r, files, memory, size)) < 0)
+            return plain_error("a file of the folder cannot be read");
+        if (is_interrupted(NULL))
+            return EXIT_INTERRUPTED;
+    }
+    return EXIT_OK;
+}
+
+static void print_row(const case_result *result, const arguments *a, const store_states *s)
+{
+    case_result r = *result; /* median sorts */
+    size_t n = (size_t)a->repeats;
+    double load = median(r.load, n), read = isnan(r.read[0]) ? NAN : median(r.read, n);
+    double bytes = (double)s->bytes, stored = (double)r.stored;
+    if (a->json)
+        print_json(json_pack(
+            "{s:s,s:s,s:I,s:I,s:f,s:o,s:o,s:f,s:o,s:o,s:b,s:o,s:I,s:I}", "tier", tier_names[r.tier],
+            "codec", codec_names[r.codec], "bytes", (json_int_t)s->bytes, "stored_bytes", (json_int_t)r.stored,
+            "load_bytes_per_s", bytes / load, "raw_read_bytes_per_s", json_number(stored / read), "share",
+            json_number(read / load), "codec_ratio", bytes / stored, "compress_bytes_per_s",
+            json_number(r.compress), "decompress_bytes_per_s", json_number(r.decompress), "equal", r.equal,
+            "page_cache", r.page_cache ? json_string(r.page_cache) : json_null(), "segments",
+            (json_int_t)s->count, "tokens", (json_int_t)a->tokens));
+    else
+        printf("%-6s %-5s %-4s %8.1f %8.1f %6.3f %9.0f %9.0f %6.2f %9.0f %9.0f %s\n", tier_names[r.tier],
+               r.page_cache ? r.page_cache : "", codec_names[r.codec], bytes / 1e6, stored / 1e6, bytes / stored,
+               bytes / load / 1e6, stored / read / 1e6, read / load, r.compress / 1e6, r.decompress / 1e6,
+               r.equal ? "equal" : "near");
+    fflush(stdout);
+}
+
+static double rate(uint64_t bytes, double seconds)
+{
+    return seconds > 0 ? (double)bytes / seconds : NAN;
+}
+
+/* Rates of the codec by the counters of a tier PACKED: stores go from memory to memory. */
+static int measure_codec(double *compress, double *decompress, const bench_model *b, const arguments *a,
+                         const store_states *s, size_t codec)
+{
+    pc_cache *cache = NULL;
+    pc_tier_stats before = PC_TIER_STATS_INIT, after = PC_TIER_STATS_INIT;
+    int code = open_cache(&cache, b, a, s, 0, codec, NULL);
+    if (code == EXIT_OK && (code = put_all(cache, b, s)) == EXIT_OK) {
+        pc_cache_get_tier_stats(cache, PC_TIER_PACKED, &before);
+        *compress = rate(s->bytes, before.seconds_written);
+        if (get_all(cache, s, 0, NULL) < 0 || get_all(cache, s, 0, NULL) < 0) /* the first one also finds memory */
+            code = EXIT_CHECK;
+        pc_cache_get_tier_stats(cache, PC_TIER_PACKED, &after);
+        *decompress = rate(2 * s->bytes, after.seconds_read - before.seconds_read);
+    }
+    pc_cache_free(cache);
+    return code;
+}
+
+static int measure(case_result *r, pc_cache *cache, const bench_model *b, const arguments *a,
+                   const store_states *s, const char *folder)
+{
+    pc_tier_stats stats = PC_TIER_STATS_INIT;
+    file_tree files = {NULL, 0, 0, 0, 0};
+    size_t size;
+    void *memory;
+    int disk = tiers[r->tier] == PC_TIER_DISK, code = put_all(cache, b, s);
+    if (code == EXIT_OK && pc_cache_get_tier_stats(cache, tiers[r->tier], &stats) < 0)
+        code = input_error("statistics", NULL);
+    if (code != EXIT_OK)
+        return code;
+    if (stats.resident < s->count && tiers[r->tier] != PC_TIER_REMOTE)
+        return plain_error("%s keeps %llu of %zu segments", tier_names[r->tier], (unsigned long long)stats.resident, s->count);
+    r->stored = tiers[r->tier] == PC_TIER_REMOTE ? stats.bytes_written : stats.resident_bytes;
+    if (disk && !list_files(&files, folder))
+        return plain_error("%s cannot be listed", folder);
+    size = disk ? (size_t)files.largest : (size_t)(2 * s->largest);
+    if (!(memory = machine_memory(size)))
+        code = plain_error("out of memory");
+    else
+        memset(memory, 1, size);
+    for (int cold = 0; cold <= disk && code == EXIT_OK; cold++) {
+        r->page_cache = disk ? (cold ? "cold" : "warm") : NULL;
+        if ((code = repeat(r, cache, a, s, &files, memory, size)) == EXIT_OK)
+            print_row(r, a, s);
+    }
+    free(memory);
+    free_files(&files);
+    return code;
+}
+
+/* A folder of our own in --folder, gone afterwards. */
+static int one_case(const bench_model *b, const arguments *a, const store_states *s, case_result *r)
+{
+    char folder[4096] = "";
+    pc_cache *cache = NULL;
+    int code = EXIT_OK;
+    if (tiers[r->tier] == PC_TIER_DISK) {
+        if ((size_t)snprintf(folder, sizeof folder, "%s/promptcache-bench-XXXXXX", a->folder) >= sizeof folder ||
+            !mkdtemp(folder))
+            return plain_error("%s: no folder can be made there", a->folder);
+    }
+    if ((code = open_cache(&cache, b, a, s, r->tier, r->codec, folder)) == EXIT_OK)
+        code = measure(r, cache, b, a, s, folder);
+    pc_cache_free(cache);
+    if (folder[0])
+        remove_tree(folder);
+    return code;
+}
+
+static int all_cases(const bench_model *b, const arguments *a, const store_states *s)
+{
+    int code = EXIT_OK;
+    if (!a->json)
+        printf("%-6s %-5s %-4s %8s %8s %6s %9s %9s %6s %9s %9s\n", "tier", "", "codec", "MB", "stored", "ratio",
+               "load MB/s", "read MB/s", "share", "compress", "decompr.");
+    for (size_t c = 0; c < 4 && code == EXIT_OK; c++) {
+        double compress = NAN, decompress = NAN;
+        if (!(a->codecs >> c & 1))
+            continue;
+        code = measure_codec(&compress, &decompress, b, a, s, c);
+        for (size_t t = 0; t < 3 && code == EXIT_OK; t++)
+            if (a->tiers >> t & 1) {
+                case_result r = {.tier = t, .codec = c, .compress = compress, .decompress = decompress};
+                code = one_case(b, a, s, &r);
+            }
+    }
+    return code;
+}
+
+static int run_bench(const arguments *a, const command *about)
+{
+    bench_model b;
+    store_states s = {NULL, 0, 0, 0};
+    int code;
+    watch_interrupt();
+    if ((code = bench_model_open(&b, &a->model, about)) == EXIT_OK &&
+        (code = make_states(&s, &b, a->text, (size_t)a->segments, (size_t)a->tokens)) == EXIT_OK)
+        code = all_cases(&b, a, &s);
+    free_states(&s);
+    bench_model_close(&b);
+    return code;
+}
+
+int bench_store(int argc, char **argv)
+{
+    static const command about = {
+        "bench store", "bench store [--shape NAME | --model M [--text FILE]] [--codec LIST] [--tier LIST] [options]",
+        "what tiers and codecs of the store give", NULL};
+    arguments a = {.codec_list = "raw,zstd,int8,int4", .tier_list = "packed,disk", .segments = 4, .tokens = 1024, .repeats = 5};
+    const char *temporary = getenv("TMPDIR"), *others[1];
+    const option_row rows[] = {
+        BENCH_MODEL_ROWS(a.model),
+        {"text", OPTION_FILE, &a.text, "whose tokens are computed; else ids without meaning", NULL, 0, 0},
+        {"codec", OPTION_TEXT, &a.codec_list, "of raw,zstd,int8,int4 (all)", NULL, 0, 0},
+        {"tier", OPTION_TEXT, &a.tier_list, "of packed,disk,remote (packed,disk)", NULL, 0, 0},
+        {"remote", OPTION_TEXT, &a.remote, "server of the tier remote: redis://host[:port][/db]", NULL, 0, 0},
+        {"folder", OPTION_FILE, &a.folder, "where the tier disk makes its folder ($TMPDIR or /tmp)", NULL, 0, 0},
+        {"segments", OPTION_NUMBER, &a.segments, "2 to 4096 (4)", NULL, 2, 4096},
+        {"tokens", OPTION_NUMBER, &a.tokens, "of each (1024)", NULL, 1, 1 << 20},
+        {"io-threads", OPTION_NUMBER, &a.io_threads, "of the cache; 0: as it likes (0)", NULL, 0, 64},
+        {"repeats", OPTION_NUMBER, &a.repeats, "1 to 64 (5)", NULL, 1, MOST_REPEATS},
+        {"json", OPTION_FLAG, &a.json, "one JSON object a row", NULL, 0, 0},
+    };
+    size_t count;
+    int code = read_options(&about, argc, argv, rows, sizeof rows / sizeof *rows, others, 0, &count);
+    if (code >= 0)
+        return code;
+    if (!(a.codecs = read_list(a.codec_list, codec_names, 4)))
+        return usage_error(&about, "--codec '%s' is no list of raw,zstd,int8,int4", a.codec_list);
+    if (!(a.tiers = read_list(a.tier_list, tier_names, 3)))
+        return usage_error(&about, "--tier '%s' is no list of packed,disk,remote", a.tier_list);
+    if (a.text && !a.model.model)
+        return usage_error(&about, "--text needs --model, which cuts it into tokens");
+    if (a.remote ? !(a.tiers & 4) : (a.tiers & 4) != 0)
+        return usage_error(&about, "--remote and --tier remote go together");
+    if (!a.folder)
+        a.folder = temporary && *temporary ? temporary : "/tmp";
+    return run_bench(&a, &about);
+}

@@ -109,7 +109,7 @@ typedef struct toy_image {
 
 static inline uint8_t toy_byte(uint32_t seed, size_t block, size_t at)
 {
-    uint32_t x = (uint32_t)at * 2654435761u + (uint32_t)block * 40503u + seed * 97u;
+    uint32_t x = (uint32_t)at * 2654435761u + (uint32_t)block * 2246822519u + seed * 3266489917u;
     return (uint8_t)(x >> 24 ^ x >> 13);
 }
 

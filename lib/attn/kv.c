@@ -113,6 +113,7 @@ static pc_status new_empty(pc__kv **out, const pc_allocator *mem, const pc__kv_s
     kv->shape = *shape;
     atomic_init(&kv->wipe, 0);
     atomic_init(&kv->sizes, NULL);
+    atomic_init(&kv->flow, NULL);
     kv->layer = pc__calloc(mem, (size_t)shape->layers, sizeof *kv->layer);
     if (!kv->layer) {
         pc__kv_unref(kv);

@@ -32,6 +32,12 @@ typedef struct pc__kv_shape {
     uint32_t dtype; /* PC_DTYPE_F32, BF16, F16 or I8 */
 } pc__kv_shape;
 
+/* A run whose layers are still being read, from disk or from a server: who wants to look at layer l asks first. The flow is alive as long as its run
+ * is used by those who were given the run early; afterwards the run has none. */
+typedef struct pc__kv_flow {
+    pc_status (*await)(struct pc__kv_flow *flow, size_t layer); /* blocks until it is there; an error: it will not be */
+} pc__kv_flow;
+
 typedef struct pc__kv {
     atomic_size_t references;
     pc_allocator mem;
@@ -43,6 +49,7 @@ typedef struct pc__kv {
     uint64_t regime;     /* frequency regime under which it was computed (0 where the model has only one) */
     int64_t origin;      /* where its start stood when it was computed (learned positions cannot leave it); 0 from pc__kv_new */
     _Atomic(uint64_t *) sizes; /* pc__kv_sizes; NULL: nobody has asked */
+    _Atomic(pc__kv_flow *) flow; /* NULL: all layers are there */
     atomic_uint wipe;    /* its pages are overwritten before they are given back */
     void *lender;        /* whose memory the pages are; drop_lender NULL: our own */
     void (*drop_lender)(void *lender);

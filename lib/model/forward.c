@@ -93,8 +93,20 @@ static pc_status poll(const pc__work *work, int32_t l)
     return PC_OK;
 }
 
+/* Layers of runs that are still being read come one after the other. */
+static pc_status await_layer(const pc__work *work, int32_t l)
+{
+    pc_status status = PC_OK;
+    for (size_t i = 0; i < work->flow_count && status >= 0; i++)
+        status = work->flows[i]->await(work->flows[i], (size_t)l);
+    return status;
+}
+
 static pc_status run_layer(pc__work *work, int32_t l)
 {
+    pc_status status = await_layer(work, l);
+    if (status < 0)
+        return status;
     switch (work->native->arch.residual) {
     case PC__RESIDUAL_PARALLEL:
     case PC__RESIDUAL_PARALLEL_2:
@@ -216,6 +228,7 @@ static void release(pc__work *work)
     const pc_allocator *mem = &work->native->context->mem;
     if (work->slab)
         work->native->backend->release(work->native->context, work->slab);
+    pc__free(mem, work->flows);
     pc__free(mem, work->runs);
     pc__free(mem, work->slots);
     pc__free(mem, work->turns);
@@ -230,8 +243,24 @@ static uint64_t length_of(const pc__pass *pass)
     return pass->regime_length ? pass->regime_length : (uint64_t)last + 1;
 }
 
+static pc_status note_flow(pc__work *work, const pc__kv *kv)
+{
+    pc__kv_flow *flow = atomic_load_explicit(&((pc__kv *)(uintptr_t)kv)->flow, memory_order_acquire);
+    pc_status status;
+    if (!flow)
+        return PC_OK;
+    for (size_t i = 0; i < work->flow_count; i++)
+        if (work->flows[i] == flow)
+            return PC_OK;
+    status = pc__grow(&work->native->context->mem, (void **)&work->flows, &work->flow_capacity,
+                      work->flow_count + 1, sizeof(*work->flows));
+    if (status >= 0)
+        work->flows[work->flow_count++] = flow;
+    return status;
+}
+
 /* All runs of a pass share one regime, those that it writes too. */
-static pc_status check_runs(const pc__work *work, uint64_t regime)
+static pc_status check_runs(pc__work *work, uint64_t regime)
 {
     int32_t layers = pass_layers(work);
     const pc__rows *rows = &work->pass->attend;
@@ -243,6 +272,8 @@ static pc_status check_runs(const pc__work *work, uint64_t regime)
         if (span->kv == last && span->start == last_start)
             continue;
         status = pc__native_may_place(work->native, span->kv, layers, span->start, regime);
+        if (status >= 0 && span->kv != last)
+            status = note_flow(work, span->kv);
         last = span->kv;
         last_start = span->start;
     }

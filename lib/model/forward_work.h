@@ -29,6 +29,8 @@ typedef struct pc__work {
     float *narrow;    /* [embedding_dim] where embeddings are projected */
     float *lse;       /* [heads], only while tracing */
 
+    pc__kv_flow **flows; /* [flow_count] of runs that are still being read */
+    size_t flow_count, flow_capacity;
     pc__kv **runs; /* [row] where its K and V go */
     size_t *slots;
     int64_t *turns; /* [row] position - start of its run */

@@ -150,6 +150,8 @@ int store_given(const store_options *options);
 int check_store(const command *about, const store_options *options);
 int open_store(pc_cache **out, pc_context *context, const command *about,
                const store_options *options);
+/* "4096", "64K", "1.5G": -1, or the exit code after a message; text NULL: -1, *bytes stays. */
+int read_size(const command *about, const char *name, const char *text, uint64_t *bytes);
 /* -1, or the exit code after a message */
 int read_seal_key(const char *path, uint8_t key[32]);
 const char *tier_name(uint32_t tier);     /* "disk" */
@@ -169,7 +171,7 @@ void print_stats(const pc_stats *stats);
 #define MODEL_HINT "--model takes a GGUF file, a Hugging Face folder or a llama2.c checkpoint"
 
 extern const command run_command, encode_command, show_command, check_command, eval_command,
-    bench_command, tokenize_command;
+    bench_command, tokenize_command, inspect_command, verify_command, evict_command;
 int write_layout_svg(const pc_schema *schema, const char *path); /* 0, or an exit code */
 int bench_attend(int argc, char **argv);
 int bench_calibrate(int argc, char **argv);
@@ -179,6 +181,7 @@ int bench_needles(int argc, char **argv);
 int bench_samples(int argc, char **argv);
 int bench_serve(int argc, char **argv);
 int bench_store(int argc, char **argv);
+int bench_trace(int argc, char **argv);
 int bench_ttft(int argc, char **argv);
 
 #endif

@@ -6,8 +6,7 @@
 
 #include "program.h"
 
-/* "4096", "64K", "1.5G": -1, or the exit code. */
-static int read_bytes(const command *about, const char *name, const char *text, uint64_t *bytes)
+int read_size(const command *about, const char *name, const char *text, uint64_t *bytes)
 {
     static const char units[] = "KMGT";
     char *end = NULL;
@@ -69,10 +68,10 @@ int check_store(const command *about, const store_options *o)
         return usage_error(about, "--seal-key-file needs --disk or --remote");
     if (o->codec && !store_given(o))
         return usage_error(about, "--codec needs --disk or --remote");
-    if ((code = read_bytes(about, "disk-size", o->disk_size, &bytes)) >= 0 ||
-        (code = read_bytes(about, "packed-size", o->packed_size, &bytes)) >= 0)
+    if ((code = read_size(about, "disk-size", o->disk_size, &bytes)) >= 0 ||
+        (code = read_size(about, "packed-size", o->packed_size, &bytes)) >= 0)
         return code;
-    return read_bytes(about, "host-size", o->host_size, &bytes);
+    return read_size(about, "host-size", o->host_size, &bytes);
 }
 
 int open_store(pc_cache **out, pc_context *context, const command *about, const store_options *o)
@@ -86,9 +85,9 @@ int open_store(pc_cache **out, pc_context *context, const command *about, const 
             return code;
         options.seal_key = key;
     }
-    read_bytes(about, "host-size", o->host_size, &options.host_bytes); /* checked before */
-    read_bytes(about, "packed-size", o->packed_size, &options.packed_bytes);
-    read_bytes(about, "disk-size", o->disk_size, &options.disk_bytes);
+    read_size(about, "host-size", o->host_size, &options.host_bytes); /* checked before */
+    read_size(about, "packed-size", o->packed_size, &options.packed_bytes);
+    read_size(about, "disk-size", o->disk_size, &options.disk_bytes);
     options.disk_path = o->disk;
     options.remote = o->remote;
     options.disk_codec = options.remote_codec = (uint32_t)o->codec;

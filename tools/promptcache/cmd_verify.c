@@ -1,0 +1,86 @@
+/* verify: reads records whole and checks everything that can be. */
+#include <string.h>
+
+#include "record_rows.h"
+
+typedef struct arguments {
+    const char *seal_key_file, *record;
+    int json, quiet;
+} arguments;
+
+/* EXIT_OK, EXIT_CHECK: it is damaged; EXIT_INPUT: it cannot be judged. *gone: was removed meanwhile. */
+static int verify_one(const arguments *a, const folder_view *view, size_t index, int *gone)
+{
+    pc_record_info info = PC_RECORD_INFO_INIT;
+    char key[65];
+    pc_folder_get(view->folder, index, &info);
+    pc_status status = pc_folder_verify(view->folder, index);
+    *gone = status == PC_ERR_NOT_FOUND;
+    if (*gone && !a->record)
+        return EXIT_OK;
+    key_text(info.key, key);
+    if (a->json) {
+        json_t *row = json_pack("{s:s,s:I,s:b}", "key", key, "file_bytes",
+                                (json_int_t)info.file_bytes, "ok", status >= 0);
+        if (status < 0)
+            json_object_set_new(row, "error", json_text(pc_error_text(), strlen(pc_error_text())));
+        print_json(row);
+    } else if (status < 0) {
+        printf("bad   %s  %s\n", key, pc_error_text());
+    } else if (!a->quiet) {
+        printf("ok    %s\n", key);
+    }
+    if (status >= 0)
+        return EXIT_OK;
+    return status == PC_ERR_FORMAT || status == PC_ERR_UNSUPPORTED ? EXIT_CHECK : EXIT_INPUT;
+}
+
+static int verify_all(const arguments *a, const folder_view *view)
+{
+    size_t count = pc_folder_count(view->folder), bad = 0, lost = 0, done = 0;
+    int code = EXIT_OK;
+    for (; done < count && !is_interrupted(NULL); done++) {
+        int gone, one = verify_one(a, view, done, &gone);
+        bad += one != EXIT_OK;
+        lost += (size_t)gone;
+        code = one > code ? one : code;
+    }
+    if (done < count)
+        return input_error("verify", NULL);
+    if (!a->json)
+        printf("%zu records: %zu good, %zu bad\n", count - lost, count - lost - bad, bad);
+    return code;
+}
+
+static int run(int argc, char **argv)
+{
+    arguments a = {0};
+    const char *others[1];
+    folder_view view;
+    size_t count, index;
+    int code, gone;
+    const option_row rows[] = {
+        {"key", OPTION_TEXT, &a.record, "only this record: its key, or its file", NULL, 0, 0},
+        SEAL_KEY_ROW(&a.seal_key_file),
+        {"quiet", OPTION_FLAG, &a.quiet, "tells only what is bad", NULL, 0, 0},
+        {"json", OPTION_FLAG, &a.json, "one JSON object a record", NULL, 0, 0},
+    };
+    code = read_options(&verify_command, argc, argv, rows, sizeof rows / sizeof *rows, others, 1,
+                        &count);
+    if (code >= 0)
+        return code;
+    if (!count)
+        return usage_error(&verify_command, "a folder is needed");
+    watch_interrupt();
+    if ((code = open_view(&view, others[0], a.seal_key_file)) >= 0)
+        return code;
+    if (!a.record)
+        code = verify_all(&a, &view);
+    else if ((code = find_record(&view, &verify_command, a.record, &index)) < 0)
+        code = verify_one(&a, &view, index, &gone);
+    close_view(&view);
+    return code;
+}
+
+const command verify_command = {"verify", "verify DIR [--key KEY|FILE] [--quiet] [--json] [options]",
+                                "checks the records of a folder, every byte", run};

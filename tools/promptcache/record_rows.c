@@ -1,0 +1,189 @@
+/* Records of a folder: found by key, as rows, as JSON. */
+#include "record_rows.h"
+
+#include <ctype.h>
+#include <inttypes.h>
+#include <string.h>
+#include <time.h>
+
+void key_text(const uint8_t key[32], char text[65])
+{
+    for (size_t i = 0; i < 32; i++)
+        snprintf(text + 2 * i, 3, "%02x", key[i]);
+}
+
+int open_view(folder_view *view, const char *path, const char *key_file)
+{
+    pc_folder_options options = PC_FOLDER_OPTIONS_INIT;
+    uint8_t key[32];
+    int code;
+    *view = (folder_view){NULL, NULL};
+    if (key_file) {
+        if ((code = read_seal_key(key_file, key)) >= 0)
+            return code;
+        options.seal_key = key;
+    }
+    if (pc_context_new(&view->context, NULL) < 0)
+        return input_error("set-up", NULL);
+    if (pc_folder_open(&view->folder, view->context, path, &options) >= 0)
+        return -1;
+    code = input_error("folder", NULL);
+    close_view(view);
+    return code;
+}
+
+void close_view(folder_view *view)
+{
+    pc_folder_free(view->folder);
+    pc_context_free(view->context);
+    *view = (folder_view){NULL, NULL};
+}
+
+/* The digits of "…/ab/abcd….pcr", or of what is digits itself; 0: it is neither. */
+static int read_digits(const char *text, char digits[65])
+{
+    const char *slash = strrchr(text, '/'), *name = slash ? slash + 1 : text;
+    const char *end = strstr(name, ".pcr");
+    size_t n = end && !end[4] ? (size_t)(end - name) : strlen(name);
+    if (!n || n > 64 || ((slash || end) && n != 64))
+        return 0;
+    for (size_t i = 0; i < n; i++) {
+        if (!isxdigit((unsigned char)name[i]))
+            return 0;
+        digits[i] = (char)tolower((unsigned char)name[i]);
+    }
+    digits[n] = 0;
+    return 1;
+}
+
+int find_record(const folder_view *view, const command *about, const char *text, size_t *index)
+{
+    char digits[65], key[65];
+    size_t found = 0;
+    if (!read_digits(text, digits))
+        return usage_error(about, "'%s' is no key: hexadecimal digits, or a record's file", text);
+    for (size_t i = 0; i < pc_folder_count(view->folder); i++) {
+        pc_record_info info = PC_RECORD_INFO_INIT;
+        pc_folder_get(view->folder, i, &info);
+        key_text(info.key, key);
+        if (strncmp(key, digits, strlen(digits)) != 0)
+            continue;
+        *index = i;
+        found++;
+    }
+    if (found == 1)
+        return -1;
+    return found ? plain_error("%zu records have a key that begins with %s", found, digits)
+                 : plain_error("there is no record %s", digits);
+}
+
+/* ------------------------------------------------------------------- words */
+
+static const char *codec_name(uint32_t codec, char text[24])
+{
+    static const char *const names[] = {"default", "raw", "zstd", "int8", "int4"};
+    if (codec < sizeof names / sizeof *names)
+        return names[codec];
+    snprintf(text, 24, "%u", codec);
+    return text;
+}
+
+static const char *dtype_name(uint32_t dtype, char text[24])
+{
+    static const char *const names[] = {"default", "f32", "bf16", "f16", "int8"};
+    if (dtype < sizeof names / sizeof *names)
+        return names[dtype];
+    snprintf(text, 24, "%u", dtype);
+    return text;
+}
+
+static const char *date_text(int64_t date, char text[24])
+{
+    time_t seconds = (time_t)date;
+    struct tm parts;
+    if (!date || !gmtime_r(&seconds, &parts) || !strftime(text, 24, "%Y-%m-%d %H:%M:%S", &parts))
+        return "-";
+    return text;
+}
+
+static const char *state_name(const pc_record_info *info, pc_status status)
+{
+    if (status == PC_ERR_UNSUPPORTED)
+        return "unknown version";
+    if (status < 0)
+        return "damaged";
+    return info->expires && info->expires <= (int64_t)time(NULL) ? "expired"
+           : info->sealed                                        ? "sealed"
+                                                                 : "";
+}
+
+json_t *record_json(const pc_record_info *info, pc_status status)
+{
+    char key[65], model[65], codec[24], dtype[24];
+    json_t *row;
+    key_text(info->key, key);
+    key_text(info->model, model);
+    row = json_pack("{s:s,s:I,s:b}", "key", key, "file_bytes", (json_int_t)info->file_bytes,
+                    "readable", status >= 0);
+    if (status < 0) {
+        json_object_set_new(row, "error", json_text(pc_error_text(), strlen(pc_error_text())));
+        return row;
+    }
+    json_t *more = json_pack(
+        "{s:s,s:o,s:s,s:b,s:b,s:s,s:i,s:i,s:i,s:i,s:i,s:i,s:i,s:s,s:I,s:I,s:o,s:I,s:I}", "model",
+        model, "architecture", json_text(info->architecture, strlen(info->architecture)), "codec",
+        codec_name(info->codec, codec), "lossy", (int)info->lossy, "sealed", (int)info->sealed,
+        "dtype", dtype_name(info->dtype, dtype), "position_scheme", (int)info->position_scheme,
+        "layout", (int)info->layout, "encoding", (int)info->encoding, "layers", (int)info->layers,
+        "kv_heads", (int)info->kv_heads, "k_dim", (int)info->k_dim, "v_dim", (int)info->v_dim,
+        "version", info->version / 256 == 1 ? "1" : "?", "tokens", (json_int_t)info->tokens,
+        "state_bytes", (json_int_t)info->state_bytes, "cost_seconds",
+        json_number(info->cost_seconds), "written", (json_int_t)info->written, "expires",
+        (json_int_t)info->expires);
+    if (more)
+        json_object_update(row, more);
+    json_decref(more);
+    return row;
+}
+
+void print_record_head(void)
+{
+    printf("%-16s %8s %12s %12s %-7s %-6s %-12s %10s  %-19s %s\n", "key", "tokens", "bytes",
+           "as states", "codec", "dtype", "architecture", "cost s", "written (UTC)", "");
+}
+
+void print_record_row(const pc_record_info *info, pc_status status)
+{
+    char key[65], codec[24], dtype[24], written[24];
+    key_text(info->key, key);
+    if (status < 0)
+        printf("%.16s %8s %12" PRIu64 " %12s %-7s %-6s %-12s %10s  %-19s %s\n", key, "-",
+               info->file_bytes, "-", "-", "-", "-", "-", "-", state_name(info, status));
+    else
+        printf("%.16s %8" PRIu64 " %12" PRIu64 " %12" PRIu64 " %-7s %-6s %-12.12s %10.4g  %-19s %s\n",
+               key, info->tokens, info->file_bytes, info->state_bytes,
+               codec_name(info->codec, codec), dtype_name(info->dtype, dtype), info->architecture,
+               info->cost_seconds, date_text(info->written, written), state_name(info, status));
+}
+
+void print_record(const pc_record_info *info)
+{
+    char text[65], codec[24], dtype[24], written[24], expires[24];
+    key_text(info->key, text);
+    printf("key           %s\n", text);
+    key_text(info->model, text);
+    printf("model         %s\narchitecture  %s\n", text, info->architecture);
+    printf("tokens        %" PRIu64 "\nfile          %" PRIu64 " bytes\nstates        %" PRIu64
+           " bytes\n", info->tokens, info->file_bytes, info->state_bytes);
+    printf("codec         %s%s%s\ndtype         %s\n", codec_name(info->codec, codec),
+           info->lossy ? ", lossy" : "", info->sealed ? ", sealed" : "",
+           dtype_name(info->dtype, dtype));
+    printf("shape         %d layers, %d K/V heads, K %d, V %d\n", info->layers, info->kv_heads,
+           info->k_dim, info->v_dim);
+    printf("layout        %u\npositions     %u\nencoding      %u\nformat        %u.%u\n",
+           info->layout, info->position_scheme, info->encoding, info->version / 256,
+           info->version % 256);
+    printf("cost          %.6g s\nwritten       %s UTC\nexpires       %s%s\n", info->cost_seconds,
+           date_text(info->written, written), date_text(info->expires, expires),
+           info->expires ? " UTC" : "");
+}

@@ -259,10 +259,11 @@ static pc_status keep_part(chain *c, size_t p, double seconds_per_token)
                                .on_reuse = !r->prompt->schema && c->kept_tokens < LONG_PROMPT};
     pc__image image;
     pc_segment *winner = NULL;
+    uint32_t reason = PC_REASON_NONE;
     pc_status status = pc__cache_put(c->cache, &naming, pc__fetch_image(&image, r->model, c->cache, &facts),
-                                     r->segments[p], &winner, NULL);
+                                     r->segments[p], &winner, &reason);
     if (status == PC_MISS)
-        c->reasons[p] = PC_REASON_NO_ROOM;
+        c->reasons[p] = reason;
     if (winner) {
         pc__segment_unref(r->segments[p]);
         r->segments[p] = winner;

@@ -163,7 +163,7 @@ static pc_status encode_part(gathering *g, size_t p)
             return status;
     }
     r->segments[p] = pc__segment_ref(g->work.made[leaf]);
-    pc__request_missed(r, p, g->work.unkept[leaf] ? PC_REASON_NO_ROOM : pc__fetch_reason(&g->fetch, p));
+    pc__request_missed(r, p, g->work.unkept[leaf] ? g->work.unkept[leaf] : pc__fetch_reason(&g->fetch, p));
     return PC_OK;
 }
 

@@ -121,7 +121,8 @@ pc__segment_facts pc__unit_facts(const pc__unit_work *work, size_t leaf)
                                .count = node->token_count};
 }
 
-static pc_status keep_one(pc__unit_work *work, size_t leaf, pc_segment *mine, double cost, pc_segment **kept)
+static pc_status keep_one(pc__unit_work *work, size_t leaf, pc_segment *mine, double cost, pc_segment **kept,
+                          uint32_t *reason)
 {
     pc__segment_facts facts = pc__unit_facts(work, leaf);
     const pc__naming naming = {.key = *facts.key,
@@ -131,7 +132,7 @@ static pc_status keep_one(pc__unit_work *work, size_t leaf, pc_segment *mine, do
                                .priority = work->priority};
     pc__image image;
     return pc__cache_put(work->cache, &naming, pc__fetch_image(&image, work->model, work->cache, &facts), mine,
-                         kept, NULL);
+                         kept, reason);
 }
 
 /* Who fills a store wants all of it written: what is on its way has to fit beside HOST (write_behind.c). */
@@ -152,10 +153,12 @@ static pc_status keep(pc__unit_work *work, call *c, double seconds_per_token)
         size_t leaf = c->cut_leaf[i];
         if (work->cache) {
             let_write(work, mine->bytes);
-            pc_status status = keep_one(work, leaf, mine, seconds_per_token * (double)mine->tokens, &kept);
+            uint32_t reason = PC_REASON_NONE;
+            pc_status status =
+                keep_one(work, leaf, mine, seconds_per_token * (double)mine->tokens, &kept, &reason);
             if (status < 0)
                 return status;
-            work->unkept[leaf] = status == PC_MISS;
+            work->unkept[leaf] = (uint8_t)(status == PC_MISS ? reason : PC_REASON_NONE);
             work->refused |= status == PC_MISS;
         }
         if (work->made[leaf]) {

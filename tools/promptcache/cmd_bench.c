@@ -18,6 +18,7 @@ static const benchmark all[] = {
     {"samples", "many answers to each question behind few-shot examples", bench_samples},
     {"serve", "requests with the lengths of real traffic behind one system prompt", bench_serve},
     {"store", "what tiers and codecs of the store give, against plain reading", bench_store},
+    {"trace", "what the store keeps of the blocks of real traffic, by its size", bench_trace},
     {"ttft", "time to the first token, cached against full prefill", bench_ttft},
 };
 

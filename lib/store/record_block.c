@@ -153,13 +153,17 @@ static pc_status check_gap(const pc__record *r, size_t piece, uint64_t offset, u
     return PC_OK;
 }
 
+/* Nothing is missing that block `index` needs to become what it was. */
+static int can_decode(const pc__record *r, size_t index)
+{
+    return !r->closed && (r->codec || r->entries[index].codec == PC_CODEC_RAW);
+}
+
 static pc_status verify_blocks(const pc__record *r, uint8_t *room)
 {
     pc_status status = PC_OK;
-    for (size_t i = 0; i < r->head.blocks && status >= 0; i++) {
-        int whole = !r->closed && (r->codec || r->entries[i].codec == PC_CODEC_RAW);
-        status = whole ? pc__record_block(r, i, room) : copy_stored(r, i, NULL, room, 0);
-    }
+    for (size_t i = 0; i < r->head.blocks && status >= 0; i++)
+        status = can_decode(r, i) ? pc__record_block(r, i, room) : copy_stored(r, i, NULL, room, 0);
     return status;
 }
 
@@ -187,7 +191,7 @@ pc_status pc__record_verify(const pc__record *r)
     uint8_t *room;
     pc_status status;
     for (size_t i = 0; i < r->head.blocks; i++)
-        most = r->entries[i].raw > most ? r->entries[i].raw : most;
+        most = can_decode(r, i) && r->entries[i].raw > most ? r->entries[i].raw : most;
     room = pc__alloc_aligned(&r->mem, (size_t)most, 64);
     if (!room)
         return PC_ERR_NOMEM;

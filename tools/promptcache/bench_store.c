@@ -1,5 +1,6 @@
-/* bench store: what the tiers below memory give: states computed by a model are put into a cache that has no room for
- * more than one or two of them in memory, and are fetched again, one after the other, from the tier.
+/* bench store: what the tiers below memory give: states computed by a model are put into a cache and fetched again, one after the
+ * other, from the tier. DISK and REMOTE: memory is cleared before each pass. PACKED takes what memory evicts and would be cleared
+ * too: there the same states go under so many names that memory has no room for half of them, and what is found in memory is passed over.
  *
  * load_bytes_per_s: bytes of states, as they are used, a second of pc_cache_get. raw_read_bytes_per_s: bytes of the tier's files a
  * second of reading them from end to end into memory that is there (PACKED: of copying as many bytes in memory; REMOTE: none, the
@@ -52,16 +53,45 @@ static unsigned read_list(const char *list, const char *const *names, size_t cou
     }
 }
 
+/* One entry of a cache. */
+typedef struct entry {
+    const store_state *state;
+    uint8_t key[32];
+} entry;
+
+typedef struct entries {
+    entry *items;
+    size_t count;
+    size_t pass; /* loads that are timed together */
+    size_t next;
+} entries;
+
+/* Of HOST, in states: a sixteenth of it may be on its way to PACKED at a time, so a state has to fit in there. */
+enum { HOST_STATES = 17 };
+
+static int make_entries(entries *e, const bench_model *b, const store_states *s, size_t tier)
+{
+    size_t aliases = tiers[tier] == PC_TIER_PACKED ? 2 * HOST_STATES / s->count + 1 : 1;
+    *e = (entries){calloc(aliases * s->count, sizeof *e->items), 0, s->count, 0};
+    for (size_t i = 0; e->items && i < aliases * s->count; i++) {
+        e->items[i].state = &s->items[i % s->count];
+        if (!state_key(e->items[i].state, b, i / s->count, e->items[i].key))
+            return input_error("key", NULL);
+        e->count++;
+    }
+    return e->items ? EXIT_OK : plain_error("out of memory");
+}
+
 static int open_cache(pc_cache **out, const bench_model *b, const arguments *a, const store_states *s,
                       size_t tier, size_t codec, const char *folder)
 {
     pc_cache_options o = PC_CACHE_OPTIONS_INIT;
-    o.host_bytes = s->largest + s->largest / 4 + (1 << 20);
+    o.host_bytes = HOST_STATES * s->largest + (32 << 20);
     o.flags = PC_CACHE_ALWAYS_LOAD;
     o.deadline_seconds = 600;
     o.io_threads = (uint32_t)a->io_threads;
     if (tiers[tier] == PC_TIER_PACKED) {
-        o.packed_bytes = 2 * s->bytes + (64 << 20);
+        o.packed_bytes = (3 * HOST_STATES + s->count) * s->largest + (64 << 20);
         o.packed_codec = (uint32_t)codec + PC_CODEC_RAW;
         o.io_threads = 1; /* rates of one core */
     } else if (tiers[tier] == PC_TIER_DISK) {
@@ -75,13 +105,13 @@ static int open_cache(pc_cache **out, const bench_model *b, const arguments *a, 
     return pc_cache_new(out, b->context, &o) < 0 ? input_error("cache", NULL) : EXIT_OK;
 }
 
-static int put_all(pc_cache *cache, const bench_model *b, const store_states *s)
+static int put_all(pc_cache *cache, const bench_model *b, const entries *e)
 {
-    for (size_t i = 0; i < s->count; i++) {
+    for (size_t i = 0; i < e->count; i++) {
         pc_segment *segment = NULL;
-        pc_status status = pc_segment_wrap(&segment, b->context, &s->items[i].raw, NULL, NULL);
+        pc_status status = pc_segment_wrap(&segment, b->context, &e->items[i].state->raw, NULL, NULL);
         if (status >= 0)
-            status = pc_cache_put(cache, s->items[i].key, segment, NULL);
+            status = pc_cache_put(cache, e->items[i].key, segment, NULL);
         pc_segment_free(segment);
         if (status >= 0)
             status = pc_cache_flush(cache); /* one after the other: none is refused because many wait */
@@ -91,31 +121,51 @@ static int put_all(pc_cache *cache, const bench_model *b, const store_states *s)
     return EXIT_OK;
 }
 
-/* Seconds of fetching every state once, each from the tier; *equal: all bits are what they were. < 0 after a message. */
-static double get_all(pc_cache *cache, const store_states *s, size_t tier, int *equal)
+/* Fetches an entry. 1: from the tier, *seconds are added; 0: it was in memory still; -1 after a message. */
+static int get_one(pc_cache *cache, const entry *e, size_t tier, double *seconds, int *equal)
+{
+    pc_segment *segment = NULL;
+    pc_get_info info = PC_GET_INFO_INIT;
+    pc_raw raw = PC_RAW_INIT;
+    double start = machine_now(), took;
+    pc_status status = pc_cache_get(&segment, cache, e->key, &e->state->raw, 0, &info);
+    took = machine_now() - start;
+    if (status == PC_MISS) {
+        plain_error("%s did not give a state back: %s", tier_names[tier], reason_name(info.reason));
+        return -1;
+    }
+    if (status < 0 || pc_segment_raw(segment, &raw) < 0) {
+        input_error("load", NULL);
+        return -1;
+    }
+    if (equal)
+        *equal &= sum_blocks(&raw) == e->state->sum;
+    pc_segment_free(segment);
+    pc_cache_flush(cache); /* what gave way goes to its tier before the next one */
+    if (info.tier != tiers[tier])
+        return 0;
+    *seconds += took;
+    return 1;
+}
+
+/* Seconds of so many loads as there are states. < 0 after a message. */
+static double get_all(pc_cache *cache, entries *e, size_t tier, int *equal)
 {
     double seconds = 0;
-    for (size_t i = 0; i < s->count; i++) {
-        const store_state *item = &s->items[i];
-        pc_segment *segment = NULL;
-        pc_get_info info = PC_GET_INFO_INIT;
-        pc_raw raw = PC_RAW_INIT;
-        double start = machine_now();
-        pc_status status = pc_cache_get(&segment, cache, item->key, &item->raw, 0, &info);
-        seconds += machine_now() - start;
-        if (status == PC_MISS || (status == PC_OK && info.tier != tiers[tier])) {
-            plain_error("segment %zu came from tier %u (reason %u), not from %s", i + 1, info.tier, info.reason,
-                        tier_names[tier]);
-            seconds = -1;
-        } else if (status < 0 || pc_segment_raw(segment, &raw) < 0) {
-            input_error("load", NULL);
-            seconds = -1;
-        } else if (equal) {
-            *equal &= sum_blocks(&raw) == item->sum;
-        }
-        pc_segment_free(segment);
-        if (seconds < 0)
+    size_t loads = 0;
+    if (tiers[tier] != PC_TIER_PACKED && pc_cache_clear(cache) < 0) {
+        input_error("clear", NULL);
+        return -1;
+    }
+    for (size_t i = 0; loads < e->pass; i++) {
+        int got = i < 4 * e->count ? get_one(cache, &e->items[e->next++ % e->count], tier, &seconds, equal) : 0;
+        if (got < 0)
             return -1;
+        if (i == 4 * e->count) {
+            plain_error("%zu states never came from %s", e->pass - loads, tier_names[tier]);
+            return -1;
+        }
+        loads += (size_t)got;
     }
     return seconds;
 }
@@ -140,17 +190,17 @@ static double read_once(const case_result *r, const file_tree *files, void *memo
 }
 
 /* Loading and reading in turn. */
-static int repeat(case_result *r, pc_cache *cache, const arguments *a, const store_states *s,
+static int repeat(case_result *r, pc_cache *cache, const arguments *a, entries *e,
                   const file_tree *files, void *memory, size_t size)
 {
     int cold = r->page_cache && !strcmp(r->page_cache, "cold");
     r->equal = 1;
-    if (get_all(cache, s, r->tier, &r->equal) < 0)
+    if (get_all(cache, e, r->tier, &r->equal) < 0)
         return EXIT_CHECK;
     for (long i = 0; i < a->repeats; i++) {
         if (cold)
             drop_files(files);
-        if ((r->load[i] = get_all(cache, s, r->tier, NULL)) < 0)
+        if ((r->load[i] = get_all(cache, e, r->tier, NULL)) < 0)
             return EXIT_CHECK;
         if (cold)
             drop_files(files);
@@ -190,40 +240,51 @@ static double rate(uint64_t bytes, double seconds)
     return seconds > 0 ? (double)bytes / seconds : NAN;
 }
 
-/* Rates of the codec by the counters of a tier PACKED: stores go from memory to memory. */
+/* Every entry once: what memory evicts on the way is then in the tier, and memory for what comes back has been found. */
+static int all_once(pc_cache *cache, const entries *e, size_t tier)
+{
+    double seconds = 0;
+    for (size_t i = 0; i < e->count; i++)
+        if (get_one(cache, &e->items[i], tier, &seconds, NULL) < 0)
+            return EXIT_CHECK;
+    return EXIT_OK;
+}
+
+/* Rates of the codec by the counters of a tier PACKED: states go from memory to memory. */
 static int measure_codec(double *compress, double *decompress, const bench_model *b, const arguments *a,
                          const store_states *s, size_t codec)
 {
     pc_cache *cache = NULL;
+    entries e = {NULL, 0, 0, 0};
     pc_tier_stats before = PC_TIER_STATS_INIT, after = PC_TIER_STATS_INIT;
-    int code = open_cache(&cache, b, a, s, 0, codec, NULL);
-    if (code == EXIT_OK && (code = put_all(cache, b, s)) == EXIT_OK) {
+    int code = make_entries(&e, b, s, 0);
+    if (code == EXIT_OK && (code = open_cache(&cache, b, a, s, 0, codec, NULL)) == EXIT_OK &&
+        (code = put_all(cache, b, &e)) == EXIT_OK && (code = all_once(cache, &e, 0)) == EXIT_OK) {
         pc_cache_get_tier_stats(cache, PC_TIER_PACKED, &before);
-        *compress = rate(s->bytes, before.seconds_written);
-        if (get_all(cache, s, 0, NULL) < 0 || get_all(cache, s, 0, NULL) < 0) /* the first one also finds memory */
-            code = EXIT_CHECK;
-        pc_cache_get_tier_stats(cache, PC_TIER_PACKED, &after);
-        *decompress = rate(2 * s->bytes, after.seconds_read - before.seconds_read);
+        if ((code = all_once(cache, &e, 0)) == EXIT_OK) {
+            pc_cache_get_tier_stats(cache, PC_TIER_PACKED, &after);
+            *compress = rate(before.stored * s->largest, before.seconds_written);
+            *decompress = rate((after.hits - before.hits) * s->largest, after.seconds_read - before.seconds_read);
+        }
     }
     pc_cache_free(cache);
+    free(e.items);
     return code;
 }
 
-static int measure(case_result *r, pc_cache *cache, const bench_model *b, const arguments *a,
-                   const store_states *s, const char *folder)
+static int measure(case_result *r, pc_cache *cache, const arguments *a, entries *e, const store_states *s,
+                   const char *folder)
 {
     pc_tier_stats stats = PC_TIER_STATS_INIT;
     file_tree files = {NULL, 0, 0, 0, 0};
     size_t size;
     void *memory;
-    int disk = tiers[r->tier] == PC_TIER_DISK, code = put_all(cache, b, s);
-    if (code == EXIT_OK && pc_cache_get_tier_stats(cache, tiers[r->tier], &stats) < 0)
-        code = input_error("statistics", NULL);
-    if (code != EXIT_OK)
-        return code;
-    if (stats.resident < s->count && tiers[r->tier] != PC_TIER_REMOTE)
-        return plain_error("%s keeps %llu of %zu segments", tier_names[r->tier], (unsigned long long)stats.resident, s->count);
-    r->stored = tiers[r->tier] == PC_TIER_REMOTE ? stats.bytes_written : stats.resident_bytes;
+    int disk = tiers[r->tier] == PC_TIER_DISK, code = EXIT_OK;
+    if (pc_cache_get_tier_stats(cache, tiers[r->tier], &stats) < 0)
+        return input_error("statistics", NULL);
+    if (!stats.stored || stats.stored < (disk ? s->count : 1))
+        return plain_error("%s took %llu of %zu states", tier_names[r->tier], (unsigned long long)stats.stored, e->count);
+    r->stored = stats.bytes_written / stats.stored * s->count;
     if (disk && !list_files(&files, folder))
         return plain_error("%s cannot be listed", folder);
     size = disk ? (size_t)files.largest : (size_t)(2 * s->largest);
@@ -233,7 +294,7 @@ static int measure(case_result *r, pc_cache *cache, const bench_model *b, const 
         memset(memory, 1, size);
     for (int cold = 0; cold <= disk && code == EXIT_OK; cold++) {
         r->page_cache = disk ? (cold ? "cold" : "warm") : NULL;
-        if ((code = repeat(r, cache, a, s, &files, memory, size)) == EXIT_OK)
+        if ((code = repeat(r, cache, a, e, &files, memory, size)) == EXIT_OK)
             print_row(r, a, s);
     }
     free(memory);
@@ -246,15 +307,19 @@ static int one_case(const bench_model *b, const arguments *a, const store_states
 {
     char folder[4096] = "";
     pc_cache *cache = NULL;
-    int code = EXIT_OK;
+    entries e = {NULL, 0, 0, 0};
+    int code;
     if (tiers[r->tier] == PC_TIER_DISK) {
         if ((size_t)snprintf(folder, sizeof folder, "%s/promptcache-bench-XXXXXX", a->folder) >= sizeof folder ||
             !mkdtemp(folder))
             return plain_error("%s: no folder can be made there", a->folder);
     }
-    if ((code = open_cache(&cache, b, a, s, r->tier, r->codec, folder)) == EXIT_OK)
-        code = measure(r, cache, b, a, s, folder);
+    if ((code = make_entries(&e, b, s, r->tier)) == EXIT_OK &&
+        (code = open_cache(&cache, b, a, s, r->tier, r->codec, folder)) == EXIT_OK &&
+        (code = put_all(cache, b, &e)) == EXIT_OK && (code = all_once(cache, &e, r->tier)) == EXIT_OK)
+        code = measure(r, cache, a, &e, s, folder);
     pc_cache_free(cache);
+    free(e.items);
     if (folder[0])
         remove_tree(folder);
     return code;

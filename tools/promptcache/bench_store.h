@@ -10,7 +10,6 @@ typedef struct store_state {
     int32_t *tokens;
     void **blocks;
     uint64_t *block_bytes;
-    uint8_t key[32];
     uint64_t bytes, sum; /* of all blocks */
 } store_state;
 
@@ -24,6 +23,8 @@ typedef struct store_states {
  * other, or of ids without meaning if there is none. An exit code. */
 int make_states(store_states *s, const bench_model *b, const char *text_file, size_t count,
                 size_t tokens);
+/* The same states may stand under several names. 0: not to be had. */
+int state_key(const store_state *s, const bench_model *b, uint64_t alias, uint8_t key[32]);
 void free_states(store_states *s);
 uint64_t sum_blocks(const pc_raw *raw); /* changes with every bit and place */
 

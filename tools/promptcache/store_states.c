@@ -41,7 +41,7 @@ static int keep(store_state *s, const pc_raw *raw, const bench_model *b)
     return 1;
 }
 
-static int name_state(store_state *s, const bench_model *b)
+int state_key(const store_state *s, const bench_model *b, uint64_t alias, uint8_t key[32])
 {
     pc_key_parts parts = PC_KEY_PARTS_INIT;
     uint8_t base[32];
@@ -50,8 +50,10 @@ static int name_state(store_state *s, const bench_model *b)
     parts.dtype = s->raw.dtype;
     parts.regime = s->raw.regime;
     parts.layout = s->raw.layout;
+    parts.salt = &alias;
+    parts.salt_size = sizeof alias;
     return pc_key_base(base, &parts) >= 0 &&
-           pc_key_segment(s->key, base, NULL, 0, 0, s->tokens, NULL, s->raw.token_count) >= 0;
+           pc_key_segment(key, base, NULL, 0, 0, s->tokens, NULL, s->raw.token_count) >= 0;
 }
 
 static int compute(store_state *s, const bench_model *b, size_t tokens)
@@ -73,8 +75,6 @@ static int compute(store_state *s, const bench_model *b, size_t tokens)
         code = input_error("states", NULL);
     else if (!keep(s, &raw, b))
         code = plain_error("out of memory");
-    else if (!name_state(s, b))
-        code = input_error("key", NULL);
     pc_segment_free(segment);
     free(positions);
     return code;

@@ -88,7 +88,8 @@ struct pc__load {
     pc__image *image; /* what it has to be; owns its tokens, relative positions and block sizes */
     pc__naming naming; /* its pointers are into image */
     const pc__payload_ops *ops;
-    void *owner; /* a reference, until it has ended */
+    void *owner;
+    int holds_owner; /* a reference on it, until a segment takes that over */
     uint64_t bytes;
     double cost, expected, deadline, begun;
     uint32_t first_tier; /* where it was expected */

@@ -6,14 +6,11 @@ enum { DISTRUST = 3 };
 static const double SLOWER = 0.2, FASTER = 0.4;  /* weight of a new observation */
 static const double LARGEST = 4;                 /* times what was expected that one observation counts for */
 static const double FIRST_PROBE = 0.25, LAST_PROBE = 8;
-static const double START_BYTES = 1 << 20;
 
 static void start_tier(pc__tier_estimate *t, double latency, double per_byte)
 {
     t->latency = latency;
     t->per_byte = per_byte;
-    t->mean_bytes = START_BYTES;
-    t->mean_seconds = latency + per_byte * START_BYTES;
     t->probe_every = FIRST_PROBE;
 }
 
@@ -33,31 +30,22 @@ void pc__estimate_end(pc__estimate *e)
 
 static double predict(const pc__tier_estimate *t, double bytes)
 {
-    double start = t->latency + t->per_byte * t->mean_bytes, slope, latency;
-    if (start <= 0)
-        return 0;
-    slope = t->per_byte * t->mean_seconds / start;
-    if (t->var_bytes > 0.04 * t->mean_bytes * t->mean_bytes) { /* sizes differ by a fifth: enough to see a slope */
-        double most = t->mean_seconds / t->mean_bytes;
-        slope = t->covariance / t->var_bytes;
-        slope = slope < 0 ? 0 : slope > most ? most : slope;
-    }
-    latency = t->mean_seconds - slope * t->mean_bytes;
-    return latency + slope * bytes;
+    return t->latency + t->per_byte * bytes;
 }
 
+/* The new prediction for `bytes` is the old one + weight * (seconds - the old one). */
 static void observe(pc__tier_estimate *t, double bytes, double seconds)
 {
-    double expected = predict(t, bytes), w, db, ds;
-    if (seconds > LARGEST * expected)
-        seconds = LARGEST * expected;
-    w = seconds > expected ? SLOWER : FASTER;
-    db = bytes - t->mean_bytes;
-    ds = seconds - t->mean_seconds;
-    t->mean_bytes += w * db;
-    t->mean_seconds += w * ds;
-    t->var_bytes = (1 - w) * (t->var_bytes + w * db * db);
-    t->covariance = (1 - w) * (t->covariance + w * db * ds);
+    double expected = predict(t, bytes), fixed, moving, change;
+    if (expected <= 0)
+        return;
+    fixed = t->latency / expected;
+    moving = 1 - fixed;
+    change = seconds / expected;
+    change = (change > LARGEST ? LARGEST : change) - 1;
+    change *= (change > 0 ? SLOWER : FASTER) / (fixed * fixed + moving * moving);
+    t->latency *= 1 + change * fixed;
+    t->per_byte *= 1 + change * moving;
 }
 
 double pc__estimate_load(pc__estimate *e, uint32_t tier, uint64_t bytes)

@@ -1,8 +1,8 @@
 /* What loading and computing are expected to take, from what they took lately.
  *
- * Loading n bytes from a tier: latency + n * seconds a byte, decoding included. Both follow from exponentially weighted means, variance and
- * covariance of (bytes, seconds); where sizes hardly differ, only their sum is known, and the two keep the proportion that they started with. One slow load counts as
- * at most four times what was expected, so that a single stall does not close a tier; loads that are faster count more than those that are slower, so that it opens again soon.
+ * Loading n bytes from a tier: latency + n * seconds a byte, decoding included. After each load the expectation for its size moves by a part of the error (exponential
+ * weights), and the two change in proportion to their share in it: small loads teach the latency, large ones the bandwidth. One slow load counts as at most four times what was
+ * expected, so that a single stall does not close a tier; loads that are faster than expected count more than those that are slower, so that it opens again soon.
  * A tier that has failed DISTRUST times in a row, or that seems slower than computing, is asked again by single probes, at intervals that double from a
  * quarter of a second up to eight.
  *
@@ -21,8 +21,7 @@
 enum { PC__EST_MODELS = 8, PC__EST_SIZES = 20 };
 
 typedef struct pc__tier_estimate {
-    double mean_bytes, mean_seconds, var_bytes, covariance;
-    double latency, per_byte; /* as they started: for the proportion */
+    double latency, per_byte; /* seconds */
     uint32_t failures;        /* in a row */
     uint32_t reason;          /* of the last one */
     double probe_after, probe_every;

@@ -240,7 +240,7 @@ static pc_status hand_over(reading *r)
     if (status < 0)
         return status;
     r->payload = NULL;
-    load->owner = NULL; /* its reference is the segment's now */
+    load->holds_owner = 0; /* its reference is the segment's now */
     segment->lossy = r->image->lossy;
     atomic_store_explicit(&segment->tier, r->tier->ops->id, memory_order_relaxed);
     if (cache->flags & PC_CACHE_WIPE)
@@ -250,6 +250,10 @@ static pc_status hand_over(reading *r)
     load->naming.ttl = r->image->ttl > 0 ? r->image->ttl : load->naming.ttl;
     if (!load->naming.priority)
         load->naming.priority = r->image->priority;
+    if (!load->naming.salt) { /* of whoever stored it */
+        load->image->salt = r->image->salt;
+        load->naming.salt = &load->image->salt;
+    }
     give_room(r);
     if (status >= 0)
         status = pc__resident_put(cache->host, &load->naming, segment, &kept, &why);
@@ -337,8 +341,11 @@ pc_status pc__load_read(pc__load *load, uint32_t tier)
 done:
     bytes = bytes_of(&r);
     seconds = pc__now() - r.started;
-    if (status < 0)
+    if (status < 0) {
         load->reason = reason_of(&r, status);
+        pc__log(load->cache->context, status == PC_ERR_CANCELLED ? PC_LOG_DEBUG : PC_LOG_INFO, "cache: a load from tier %u failed: %s",
+                tier, pc_error_text());
+    }
     load->tier = tier;
     load->bytes_read += bytes;
     learn(&r, status, bytes, seconds);

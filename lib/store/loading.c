@@ -36,7 +36,7 @@ void pc__load_unref(pc__load *load)
         return;
     mem = load->cache->context->mem;
     pc__segment_unref(load->segment);
-    if (load->owner && load->ops->drop_owner)
+    if (load->holds_owner && load->ops->drop_owner)
         load->ops->drop_owner(load->owner);
     pc__free(&mem, load->image);
     pc__free(&mem, load);
@@ -129,16 +129,28 @@ static void set_naming(pc__load *load, const pc__naming *naming)
     load->naming.salt = naming->salt ? &image->salt : NULL;
 }
 
+/* The segment of a load that has ended and that nobody waits for, so that it is given back at once, whoever is last. Under the lock. */
+static pc_segment *unwanted(pc__load *load)
+{
+    pc_segment *segment = load->waiters || load->listed ? NULL : load->segment;
+    if (segment)
+        load->segment = NULL;
+    return segment;
+}
+
 /* What belongs to the reading thread is given back before anybody learns that it is done. */
 static void end(pc__load *load, uint32_t reason)
 {
     pc_cache *cache = load->cache;
+    pc_segment *segment;
     pthread_mutex_lock(&cache->load_lock);
     load->reason = reason;
     unlist(load);
     atomic_store_explicit(&load->done, load->segment ? 1 : -1, memory_order_release);
     pthread_cond_broadcast(&cache->load_done);
+    segment = unwanted(load);
     pthread_mutex_unlock(&cache->load_lock);
+    pc__segment_unref(segment);
     pc__load_unref(load);
 }
 
@@ -190,6 +202,7 @@ static pc__load *make(pc_cache *cache, const pc__want *want)
     load->deadline = load->begun + cache->deadline;
     if (want->take_owner)
         want->take_owner(want->owner);
+    load->holds_owner = want->take_owner != NULL;
     return load;
 }
 
@@ -379,11 +392,14 @@ uint64_t pc__load_bytes(const pc__load *load)
 void pc__load_drop(pc__load *load)
 {
     pc_cache *cache;
+    pc_segment *segment;
     if (!load)
         return;
     cache = load->cache;
     pthread_mutex_lock(&cache->load_lock);
     load->waiters--;
+    segment = unwanted(load);
     pthread_mutex_unlock(&cache->load_lock);
+    pc__segment_unref(segment);
     pc__load_unref(load);
 }

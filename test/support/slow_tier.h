@@ -1,0 +1,23 @@
+/* Tiers of records for tests of what uses tiers: one in memory, and one that stands before another and is slow, stalls, fails or damages what it gives, as it is told. Both
+ * can be changed while threads use them. */
+#ifndef PC_SLOW_TIER_H
+#define PC_SLOW_TIER_H
+
+#include "store/tier.h"
+
+/* Keeps records in memory without a budget, under the name of any tier. */
+pc__tier *pc_memory_tier_new(uint32_t id);
+size_t pc_memory_tier_count(pc__tier *tier);
+
+typedef struct pc_faults {
+    atomic_uint open_delay, read_delay, put_delay; /* microseconds: of opening, of each reading of a piece, of writing */
+    atomic_uint stall;    /* 1: reading answers only at the deadline, as timed out */
+    atomic_uint fail;     /* 1: opening fails (PC_ERR_IO); 2: reading does; 3: writing does */
+    atomic_uint damage;   /* 1: a bit of each block that is read is another one */
+    atomic_uint opens, reads, puts, open_now, most_open; /* counted here */
+} pc_faults;
+
+/* Takes `inner` over, on failure too. `faults` is the caller's and outlives it. */
+pc__tier *pc_slow_tier_new(pc__tier *inner, pc_faults *faults);
+
+#endif

@@ -264,7 +264,7 @@ pc_status pc_segment_wrap(pc_segment **out, pc_context *context, const pc_raw *r
     pc_raw r;
     pc__image image;
     states *s = NULL;
-    uint64_t bytes = 0;
+    uint64_t bytes = sizeof *s; /* what we keep for it counts, too */
     pc_status status;
     if (!out)
         return pc__fail(PC_ERR_INVALID, "pc_segment_wrap: out is NULL");

@@ -172,7 +172,8 @@ pc__entry *pc__entry_new(const pc__resident *t, const pc__naming *naming, pc_seg
     e->item.cost = naming->cost;
     e->ttl = naming->ttl > 0 ? naming->ttl : t->options.ttl;
     e->segment = pc__segment_ref(segment);
-    e->item.bytes = segment->bytes + segment->tokens * sizeof *segment->token_ids + sizeof *segment + sizeof *e + AROUND_ENTRY;
+    e->item.bytes = segment->bytes + segment->tokens * sizeof *segment->token_ids + sizeof *segment + sizeof *e + AROUND_ENTRY
+                    + (atomic_load_explicit(&segment->about, memory_order_acquire) ? sizeof(pc__image) : 0);
     return e;
 }
 

@@ -4,6 +4,9 @@
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
+#ifdef __GLIBC__
+#include <malloc.h>
+#endif
 
 #include "machine.h"
 #include "plot.h"
@@ -169,10 +172,14 @@ static int use_block(const bench *b, pc_cache *cache, row *r, size_t request, si
 static int replay(const bench *b, pc_cache *cache, row *r)
 {
     const trace *t = &b->trace;
-    double begin = machine_now(), rss = resident_bytes(), most = rss;
+    double begin = machine_now(), rss, most;
     pc_segment **held = NULL;
     size_t room = 0;
     int code = EXIT_OK;
+#ifdef __GLIBC__
+    malloc_trim(0); /* what an earlier row has left would hide what this one takes */
+#endif
+    most = rss = resident_bytes();
     for (size_t q = 0; q < t->request_count && code == EXIT_OK && !is_interrupted(NULL); q++) {
         size_t count = t->first[q + 1] - t->first[q], i = 0;
         if (count > room) {

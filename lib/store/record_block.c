@@ -6,7 +6,7 @@
 #include "base/mem.h"
 #include "store/record_body.h"
 
-enum { PART = 256 << 10 };
+enum { PART = 512 << 10 };
 
 static pc_status check_sum(const pc__sum *sum, const pc__record_entry *e, size_t index)
 {

@@ -37,7 +37,7 @@ static void sample_free(sample *s)
 /* Around the size that is read at a time: every block right, read in parts, and not one byte behind its end written. */
 static void test_parts(void)
 {
-    enum { PART = 256 << 10 };
+    enum { PART = 512 << 10 };
     static const size_t sizes[] = {PART - 8, PART, PART + 8, 3 * PART};
     for (size_t i = 0; i < sizeof sizes / sizeof sizes[0]; i++)
         for (int kind = 0; kind < 8; kind++) {

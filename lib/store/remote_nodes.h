@@ -23,7 +23,6 @@ enum { PC__SAYS_NOTHING = 0, PC__SAYS_FULL = 1 /* OOM */, PC__SAYS_OTHER_TYPE = 
 typedef struct pc__answer {
     size_t got;      /* bytes of the bulk */
     int nil;         /* the last answer was none (the bulk: is not there), or has none in it */
-    int64_t integer; /* the last answer, if it was one */
     uint32_t says;   /* PC__SAYS_…: the first error among the answers; the error text is set */
     int left_alone;  /* failed without trying */
 } pc__answer;

@@ -335,7 +335,6 @@ static verdict take_reply(pc__nodes *nodes, errand *e, const pc__reply *reply)
 {
     verdict said = FINE;
     e->answer->nil = 0;
-    e->answer->integer = reply->items[0].kind == PC__ITEM_INTEGER ? reply->items[0].integer : 0;
     for (size_t i = 0; i < reply->count; i++) { /* those of a transaction come as one array */
         const pc__reply_item *item = &reply->items[i];
         e->answer->nil |= item->kind == PC__ITEM_NIL;

@@ -1,9 +1,10 @@
-/* eval: questions over modules in several modes: accuracy beside the time to the first token. */
+/* eval: questions over modules in several modes: accuracy beside the time to the first token; and what codecs of the store cost
+ * in answers. */
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
-#include "program.h"
+#include "eval_codec.h"
 
 typedef struct mode {
     const char *name;
@@ -22,6 +23,8 @@ enum { MODES = sizeof modes / sizeof *modes, CELLS = 1024 };
 
 typedef struct cell {
     size_t mode;
+    size_t codec; /* index of its name + 1; 0: states as they were computed */
+    codec_loss loss;
     json_int_t modules;
     char *kind;
     size_t asked, right, room;
@@ -38,6 +41,8 @@ typedef struct evaluation {
     pc_schema *schema;
     char *schema_id; /* of `schema`; NULL: it has none */
     unsigned wanted; /* bit m: modes[m] */
+    unsigned codecs; /* bit c: eval_codec_names[c] */
+    codec_folder *folders[EVAL_CODEC_COUNT];
     pml_options pml;
     const char *path;
     size_t line; /* that is being read, from 1 */
@@ -73,17 +78,18 @@ static int32_t collect(void *user, uint32_t sample, const char *text, size_t siz
 }
 
 /* NULL: no more room. */
-static cell *cell_of(evaluation *e, size_t m, json_int_t modules, const char *kind)
+static cell *cell_of(evaluation *e, size_t m, size_t codec, json_int_t modules, const char *kind)
 {
     cell *c;
     for (size_t i = 0; i < e->cell_count; i++)
-        if (e->cells[i].mode == m && e->cells[i].modules == modules &&
+        if (e->cells[i].mode == m && e->cells[i].codec == codec && e->cells[i].modules == modules &&
             !strcmp(e->cells[i].kind, kind))
             return &e->cells[i];
     c = &e->cells[e->cell_count];
     if (e->cell_count == CELLS || !(c->kind = strdup(kind)))
         return NULL;
     c->mode = m;
+    c->codec = codec;
     c->modules = modules;
     e->cell_count++;
     return c;
@@ -116,30 +122,90 @@ static int equal(const char *a, size_t n, const char *b, size_t m)
     return n == m && !memcmp(a, b, n);
 }
 
-static int ask(evaluation *e, const pc_prompt *prompt, size_t m, const json_t *line)
+static cell *cell_of_line(evaluation *e, size_t m, size_t codec, const json_t *line)
+{
+    const char *kind = json_string_value(json_object_get(line, "kind"));
+    return cell_of(e, m, codec, json_integer_value(json_object_get(line, "modules")), kind ? kind : "");
+}
+
+static pc_generate_options options_of(size_t m, reply *r)
 {
     pc_generate_options options = PC_GENERATE_OPTIONS_INIT;
-    pc_stats stats = PC_STATS_INIT;
-    reply r = {.size = 0};
-    const char *kind = json_string_value(json_object_get(line, "kind"));
-    const json_t *expect = json_object_get(line, "expect");
-    cell *c =
-        cell_of(e, m, json_integer_value(json_object_get(line, "modules")), kind ? kind : "");
-    if (!c)
-        return line_error(e, "too many combinations of mode, modules and kind, or out of memory");
     options.max_tokens = 64;
     options.encoding = modes[m].encoding;
     options.baseline = modes[m].baseline;
     options.on_text = collect;
-    options.on_text_user = &r;
+    options.on_text_user = r;
     options.cancelled = is_interrupted;
-    if (pc_generate(prompt, e->cache, &options, &stats) < 0)
-        return call_error(e, modes[m].name);
-    if (!add_time(c, 1e3 * stats.seconds_ttft))
+    return options;
+}
+
+static int count_answer(evaluation *e, cell *c, const reply *r, const pc_stats *stats, const json_t *line)
+{
+    const json_t *expect = json_object_get(line, "expect");
+    if (!add_time(c, 1e3 * stats->seconds_ttft))
         return line_error(e, "out of memory");
     c->right +=
-        (size_t)equal(r.text, r.size, json_string_value(expect), json_string_length(expect));
+        (size_t)equal(r->text, r->size, json_string_value(expect), json_string_length(expect));
     return EXIT_OK;
+}
+
+static int no_cell(const evaluation *e)
+{
+    return line_error(e, "too many combinations of mode, modules and kind, or out of memory");
+}
+
+/* The same question with states that have been through the folder of a codec. */
+static int ask_codec(evaluation *e, const pc_prompt *prompt, size_t m, size_t codec, const reference *r, const json_t *line)
+{
+    reply answer = {.size = 0};
+    pc_generate_options options = options_of(m, &answer);
+    pc_stats stats = PC_STATS_INIT;
+    cell *c = cell_of_line(e, m, codec + 1, line);
+    pc_status status;
+    int code;
+    if (!c)
+        return no_cell(e);
+    if (!e->folders[codec] && (code = codec_folder_open(&e->folders[codec], e->context, codec)) != EXIT_OK)
+        return code;
+    status = codec_folder_ask(e->folders[codec], e->model, prompt, &options, r, &stats, &c->loss);
+    if (status < 0)
+        return call_error(e, eval_codec_names[codec]);
+    if (status == PC_MISS)
+        return line_error(e, "no module came back from the folder");
+    return count_answer(e, c, &answer, &stats, line);
+}
+
+static int ask_codecs(evaluation *e, const pc_prompt *prompt, size_t m, const json_t *line)
+{
+    reply unused = {.size = 0};
+    pc_generate_options options = options_of(m, &unused);
+    reference r;
+    int code = EXIT_OK;
+    if (!e->codecs || modes[m].baseline != PC_BASELINE_NONE)
+        return EXIT_OK;
+    if (reference_make(&r, e->model, prompt, e->cache, &options) < 0)
+        return call_error(e, modes[m].name);
+    for (size_t i = 0; i < EVAL_CODEC_COUNT && code == EXIT_OK; i++)
+        if (e->codecs >> i & 1)
+            code = ask_codec(e, prompt, m, i, &r, line);
+    reference_free(&r);
+    return code;
+}
+
+static int ask(evaluation *e, const pc_prompt *prompt, size_t m, const json_t *line)
+{
+    pc_stats stats = PC_STATS_INIT;
+    reply r = {.size = 0};
+    pc_generate_options options = options_of(m, &r);
+    cell *c = cell_of_line(e, m, 0, line);
+    int code;
+    if (!c)
+        return no_cell(e);
+    if (pc_generate(prompt, e->cache, &options, &stats) < 0)
+        return call_error(e, modes[m].name);
+    code = count_answer(e, c, &r, &stats, line);
+    return code == EXIT_OK ? ask_codecs(e, prompt, m, line) : code;
 }
 
 /* A path of a line is relative to the file that holds the line. */
@@ -263,26 +329,42 @@ static int by_mode(const void *a, const void *b)
         return x->mode < y->mode ? -1 : 1;
     if (x->modules != y->modules)
         return x->modules < y->modules ? -1 : 1;
+    if (x->codec != y->codec)
+        return x->codec < y->codec ? -1 : 1;
     return strcmp(x->kind, y->kind);
+}
+
+static void print_cell(cell *c, int json, int codecs)
+{
+    double accuracy = (double)c->right / (double)c->asked, ttft = median(c->ttft, c->asked);
+    double tokens = (double)c->loss.tokens, kl = c->loss.kl / tokens, agree = (double)c->loss.agree / tokens;
+    const char *codec = c->codec ? eval_codec_names[c->codec - 1] : "";
+    if (json) {
+        json_t *row = json_pack("{s:s,s:I,s:s,s:I,s:f,s:f}", "mode", modes[c->mode].name, "modules", c->modules, "kind",
+                                c->kind, "questions", (json_int_t)c->asked, "accuracy", accuracy, "ttft_ms", ttft);
+        if (codecs) {
+            json_object_set_new(row, "codec", c->codec ? json_string(codec) : json_null());
+            json_object_set_new(row, "kl", json_number(kl));
+            json_object_set_new(row, "agree", json_number(agree));
+        }
+        print_json(row);
+        return;
+    }
+    printf("%-12s %7lld %-10s %9zu %8.1f%% %9.2f", modes[c->mode].name, (long long)c->modules, c->kind, c->asked,
+           100 * accuracy, ttft);
+    if (c->codec)
+        printf(" %-5s %10.2e %7.2f%%", codec, kl, 100 * agree);
+    printf("\n");
 }
 
 static void print_cells(evaluation *e, int json)
 {
     qsort(e->cells, e->cell_count, sizeof *e->cells, by_mode);
     if (!json)
-        printf("%-12s %7s %-10s %9s %9s %9s\n", "mode", "modules", "kind", "questions", "accuracy",
-               "TTFT ms");
-    for (size_t i = 0; i < e->cell_count; i++) {
-        cell *c = &e->cells[i];
-        double accuracy = (double)c->right / (double)c->asked, ttft = median(c->ttft, c->asked);
-        if (json)
-            print_json(json_pack("{s:s,s:I,s:s,s:I,s:f,s:f}", "mode", modes[c->mode].name,
-                                 "modules", c->modules, "kind", c->kind, "questions",
-                                 (json_int_t)c->asked, "accuracy", accuracy, "ttft_ms", ttft));
-        else
-            printf("%-12s %7lld %-10s %9zu %8.1f%% %9.2f\n", modes[c->mode].name,
-                   (long long)c->modules, c->kind, c->asked, 100 * accuracy, ttft);
-    }
+        printf("%-12s %7s %-10s %9s %9s %9s%s\n", "mode", "modules", "kind", "questions", "accuracy",
+               "TTFT ms", e->codecs ? " codec         KL   agree" : "");
+    for (size_t i = 0; i < e->cell_count; i++)
+        print_cell(&e->cells[i], json, e->codecs != 0);
 }
 
 static int evaluate(evaluation *e, const char *model, char *text, long limit, long compute, long kv)
@@ -306,6 +388,8 @@ static void end(evaluation *e)
         free(e->cells[i].kind);
         free(e->cells[i].ttft);
     }
+    for (size_t i = 0; i < EVAL_CODEC_COUNT; i++)
+        codec_folder_close(e->folders[i]);
     pc_schema_free(e->schema);
     pc_cache_free(e->cache);
     pc_model_free(e->model);
@@ -315,18 +399,26 @@ static void end(evaluation *e)
     free(e);
 }
 
+static const char *mode_name(size_t m)
+{
+    return m < MODES ? modes[m].name : NULL;
+}
+
+static const char *codec_name(size_t c)
+{
+    return c < EVAL_CODEC_COUNT ? eval_codec_names[c] : NULL;
+}
+
 /* "a,b" to bits; 0 after a message. */
-static unsigned read_modes(const char *list)
+static unsigned read_list(const char *option, const char *list, const char *(*name)(size_t), const char *all)
 {
     unsigned wanted = 0;
     for (const char *at = list;; at++) {
         size_t n = strcspn(at, ","), m = 0;
-        while (m < MODES && (strlen(modes[m].name) != n || strncmp(modes[m].name, at, n)))
+        while (name(m) && (strlen(name(m)) != n || strncmp(name(m), at, n)))
             m++;
-        if (m == MODES) {
-            usage_error(&eval_command,
-                        "--modes '%.*s' is none of: causal,gaps,independent,sink,joint,exact",
-                        (int)n, at);
+        if (!name(m)) {
+            usage_error(&eval_command, "--%s '%.*s' is none of: %s", option, (int)n, at, all);
             return 0;
         }
         wanted |= 1u << m;
@@ -337,16 +429,18 @@ static unsigned read_modes(const char *list)
 
 static int run(int argc, char **argv)
 {
-    const char *model = NULL, *list = "causal,gaps,independent,sink", *others[1];
+    const char *model = NULL, *list = "causal,gaps,independent,sink", *codecs = NULL, *others[1];
     long limit = 0, compute = 0, kv = 0;
     int json = 0, code;
     size_t count, size;
-    unsigned wanted;
+    unsigned wanted, codec_bits = 0;
     pml_options pml = {0};
     const option_row rows[] = {
         {"model", OPTION_FILE, &model, "the model that is asked", NULL, 0, 0},
         {"modes", OPTION_TEXT, &list,
          "of causal,gaps,independent,sink,joint,exact (the first four)", NULL, 0, 0},
+        {"codecs", OPTION_TEXT, &codecs,
+         "of " EVAL_CODECS ": modules also come back from a folder of it", NULL, 0, 0},
         {"limit", OPTION_NUMBER, &limit, "questions at most; 0: all", NULL, 0, 1e15},
         PML_OPTION_ROWS(pml),
         {"compute", OPTION_CHOICE, &compute, "number format", COMPUTE_CHOICES, 0, 0},
@@ -362,13 +456,15 @@ static int run(int argc, char **argv)
                            model   ? "a JSONL file is"
                            : count ? "--model is"
                                    : "a JSONL file and --model are");
-    if (!(wanted = read_modes(list)))
+    if (!(wanted = read_list("modes", list, mode_name, "causal,gaps,independent,sink,joint,exact")) ||
+        (codecs && !(codec_bits = read_list("codecs", codecs, codec_name, EVAL_CODECS))))
         return EXIT_USAGE;
     evaluation *e = calloc(1, sizeof *e);
     char *text = e ? read_text(others[0], &size) : NULL;
     code = EXIT_INPUT;
     if (text && (e->named = json_object())) {
         e->wanted = wanted;
+        e->codecs = codec_bits;
         e->pml = pml;
         e->path = others[0];
         if ((code = evaluate(e, model, text, limit, compute, kv)) == EXIT_OK)

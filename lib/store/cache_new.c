@@ -4,10 +4,6 @@
 #include <string.h>
 #include <time.h>
 
-#pragma weak pc__tier_packed_new
-#pragma weak pc__tier_disk_new
-#pragma weak pc__tier_remote_new
-
 #define DEFAULT_BYTES (UINT64_C(1) << 30)
 #define DEFAULT_DISK_BYTES (UINT64_C(16) << 30)
 #define LEAST_ROOM (UINT64_C(1) << 20)
@@ -157,8 +153,6 @@ static pc__tier_common common_of(const pc_cache *cache, const pc_cache_options *
 static pc_status make_tiers(pc_cache *cache, const pc_cache_options *o)
 {
     pc_status status = PC_OK;
-    if ((o->packed_bytes && !pc__tier_packed_new) || (o->disk_path && !pc__tier_disk_new) || (o->remote && !pc__tier_remote_new))
-        return pc__fail(PC_ERR_UNSUPPORTED, "pc_cache_new: this tier is not built in");
     if (o->packed_bytes) {
         pc__tier_common c = common_of(cache, o, o->packed_codec ? o->packed_codec : PC_CODEC_ZSTD, 0);
         c.budget = o->packed_bytes;

@@ -63,7 +63,7 @@ static size_t bound(void *user, const pc_codec_block *block)
 }
 
 /* Written for loops that become vectors. */
-static inline float finite(float x)
+static inline float bounded(float x)
 {
     x = x == x ? x : 0.0f;
     x = x > MOST ? MOST : x;
@@ -102,7 +102,7 @@ static void code_group(const float *x, size_t count, uint8_t *codes, uint8_t *pa
     float least = MOST, most = -MOST, low, step, inverse;
     uint16_t low_bits, step_bits;
     for (size_t i = 0; i < count; i++) {
-        float value = finite(x[i]);
+        float value = bounded(x[i]);
         least = value < least ? value : least;
         most = value > most ? value : most;
     }
@@ -114,7 +114,7 @@ static void code_group(const float *x, size_t count, uint8_t *codes, uint8_t *pa
     step = pc__bf16_to(step_bits);
     inverse = step_bits ? 2.0f / step : 0.0f;
     for (size_t i = 0; i < count; i++) {
-        float at = (finite(x[i]) * 0.5f - low) * inverse;
+        float at = (bounded(x[i]) * 0.5f - low) * inverse;
         at = at > 0.0f ? at : 0.0f;
         codes[i] = (uint8_t)(int)((at < STEPS ? at : STEPS) + 0.5f);
     }

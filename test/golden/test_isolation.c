@@ -118,7 +118,7 @@ static void once_more(const pc_prompt *prompt, pc_cache *cache, const place *p, 
 /* One tenant after the other, each with a cache of its own over the same place, unless the place is in memory. */
 static void pairs(const toy_world *w, const pc_prompt *prompt, const place *p, uint32_t encoding, int64_t first, uint64_t shared, uint64_t all)
 {
-    char text[256];
+    char text[2048];
     int again = p->tier == PC_TIER_DISK || p->tier == PC_TIER_REMOTE;
     pc_cache *cache = open_cache(w->context, p, NULL);
     answer_text(prompt, encoding, text, sizeof text);
@@ -204,7 +204,7 @@ static void tier(const place *p)
 static void visitor(const char *folder, const char *salt, int finds)
 {
     toy_world w;
-    char text[256];
+    char text[2048];
     place p = {PC_TIER_DISK, folder, NULL};
     if (!CHECK(toy_start(&w, NULL, 0, 0, toy_schema)))
         return;
@@ -225,7 +225,7 @@ static void two_processes(const char *program, const char *folder)
     static const char *const finds[] = {"1", "0", "1"};
     toy_world w;
     place p = {PC_TIER_DISK, folder, NULL};
-    char text[256];
+    char text[2048];
     if (!CHECK(toy_start(&w, NULL, 0, 0, toy_schema)))
         return;
     pc_prompt *prompt = toy_prompt(&w, prompt_text);
@@ -251,7 +251,7 @@ static void two_processes(const char *program, const char *folder)
 static void quotas(void)
 {
     toy_world w;
-    char text[256];
+    char text[2048];
     if (!CHECK(toy_start(&w, NULL, 0, 0, toy_schema)))
         return;
     pc_prompt *prompt = toy_prompt(&w, prompt_text);
@@ -301,7 +301,7 @@ static void arguments(void)
     pc_sequence *s = NULL;
     pc_batch *batch = NULL;
     pc_stats stats = PC_STATS_INIT;
-    char text[256];
+    char text[2048];
     if (!CHECK(toy_start(&w, NULL, 0, 0, toy_schema)))
         return;
     pc_prompt *prompt = toy_prompt(&w, prompt_text);

@@ -38,7 +38,7 @@ pc_status pc__disk_enter(pc__disk *disk, double deadline)
         pthread_mutex_unlock(&disk->work);
         return status;
     }
-    if (!disk->lock.is_trusted && (status = pc__disk_scan(disk, 1)) < 0)
+    if (!disk->lock.is_trusted && (status = pc__disk_scan(disk, disk->lock.is_unknown)) < 0)
         pc__disk_leave(disk);
     return status;
 }
@@ -165,7 +165,6 @@ static pc_status load(pc__disk *disk)
 static pc_status learn(pc__disk *disk)
 {
     pc_status status = load(disk);
-    int all;
     if (status < 0)
         return status;
     if (disk->read_only)
@@ -178,8 +177,7 @@ static pc_status learn(pc__disk *disk)
     }
     if (status != PC_OK)
         return status < 0 ? status : PC_ERR_STATE;
-    all = !disk->lock.is_trusted; /* after a crash of the machine sizes may have changed too */
-    status = pc__disk_scan(disk, all);
+    status = pc__disk_scan(disk, disk->lock.is_unknown);
     pc__disk_leave(disk);
     return status;
 }

@@ -77,7 +77,8 @@ static void read_record(pc__disk_lock *lock)
     int whole = pc__read_at(lock->fd, raw, sizeof raw, 0) == (int64_t)sizeof raw && !memcmp(raw, magic, 8)
                 && pc__get_u32(raw + AT_VERSION) == VERSION && pc__get_u64(raw + AT_CHECK) == XXH3_64bits(raw, AT_CHECK);
     lock->is_dirty = 0;
-    lock->is_trusted = whole && !pc__get_u32(raw + AT_DIRTY) && !memcmp(raw + AT_BOOT, lock->boot, sizeof lock->boot);
+    lock->is_unknown = !whole || memcmp(raw + AT_BOOT, lock->boot, sizeof lock->boot);
+    lock->is_trusted = !lock->is_unknown && !pc__get_u32(raw + AT_DIRTY);
     lock->bytes = whole ? pc__get_u64(raw + AT_BYTES) : 0;
     lock->generation = whole ? pc__get_u64(raw + AT_GENERATION) : 0;
 }

@@ -15,6 +15,7 @@ typedef struct pc__disk_lock {
     uint64_t bytes;      /* valid while the lock is held */
     uint64_t generation; /* one more with every change by anybody */
     int is_trusted;      /* bytes is what lies there */
+    int is_unknown;      /* not trusted, and there may have been a crash of the machine: sizes may have changed too */
     int is_dirty;        /* marked so by us */
     uint8_t boot[16];
 } pc__disk_lock;

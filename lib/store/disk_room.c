@@ -44,27 +44,33 @@ pc_status pc__disk_erase(pc__disk *disk, const pc__id *key, uint32_t kind, uint3
 
 /* ------------------------------------------------------------------ expired */
 
-/* One that has expired by now. Another process may have used it since: that moved the file's date. */
-static int next_expired(pc__disk *disk, int64_t now, pc__id *key)
+/* What has expired by now, and when the next does. */
+static pc_status list_expired(pc__disk *disk, int64_t now, pc__id **keys, size_t *count)
 {
-    int found = 0;
+    size_t capacity = 0;
+    int64_t soonest = 0;
+    pc_status status = PC_OK;
+    *keys = NULL;
+    *count = 0;
     pthread_mutex_lock(&disk->guard);
     if (disk->table.soonest && disk->table.soonest <= now) {
-        int64_t soonest = 0;
-        for (pc__disk_entry *e = pc__disk_table_next(&disk->table, NULL); e && !found; e = pc__disk_table_next(&disk->table, e)) {
-            found = pc__disk_facts_expired(&e->facts, now);
-            if (found)
-                *key = e->facts.key;
-            else if (e->facts.expires && (!soonest || e->facts.expires < soonest))
+        for (pc__disk_entry *e = pc__disk_table_next(&disk->table, NULL); e && status >= 0; e = pc__disk_table_next(&disk->table, e)) {
+            if (pc__disk_facts_expired(&e->facts, now)) {
+                status = pc__grow(&disk->mem, (void **)keys, &capacity, *count + 1, sizeof **keys);
+                if (status >= 0)
+                    (*keys)[(*count)++] = e->facts.key;
+            } else if (e->facts.expires && (!soonest || e->facts.expires < soonest)) {
                 soonest = e->facts.expires;
+            }
         }
-        if (!found)
+        if (status >= 0)
             disk->table.soonest = soonest;
     }
     pthread_mutex_unlock(&disk->guard);
-    return found;
+    return status;
 }
 
+/* Another process may have used it: that moved the file's date. */
 static int was_used_since(pc__disk *disk, const pc__id *key, int64_t now)
 {
     struct stat st;
@@ -76,6 +82,8 @@ static int was_used_since(pc__disk *disk, const pc__id *key, int64_t now)
     if (e && e->facts.ttl > 0 && st.st_mtim.tv_sec + (int64_t)e->facts.ttl > now) {
         e->facts.expires = st.st_mtim.tv_sec + (int64_t)e->facts.ttl;
         e->facts.last = st.st_mtim.tv_sec;
+        if (!disk->table.soonest || e->facts.expires < disk->table.soonest)
+            disk->table.soonest = e->facts.expires;
         used = 1;
     }
     pthread_mutex_unlock(&disk->guard);
@@ -85,11 +93,18 @@ static int was_used_since(pc__disk *disk, const pc__id *key, int64_t now)
 pc_status pc__disk_drop_expired(pc__disk *disk)
 {
     int64_t now = pc__now_date();
-    pc__id key;
-    pc_status status = PC_OK;
-    while (status >= 0 && next_expired(disk, now, &key))
-        if (!was_used_since(disk, &key, now))
-            status = pc__disk_erase(disk, &key, PC_EVENT_REMOVE, PC_REASON_EXPIRED, 0);
+    pc__id *keys;
+    size_t count;
+    pc_status status = list_expired(disk, now, &keys, &count);
+    for (size_t i = 0; i < count && status >= 0; i++)
+        if (!was_used_since(disk, &keys[i], now))
+            status = pc__disk_erase(disk, &keys[i], PC_EVENT_REMOVE, PC_REASON_EXPIRED, 0);
+    if (status < 0) { /* some are still there */
+        pthread_mutex_lock(&disk->guard);
+        disk->table.soonest = now;
+        pthread_mutex_unlock(&disk->guard);
+    }
+    pc__free(&disk->mem, keys);
     return status < 0 ? status : PC_OK;
 }
 

@@ -142,8 +142,10 @@ static pc_status open_record(pc__tier *tier, const pc__id *key, double deadline,
     status = open_source(t, key, deadline, out, timed_out);
     if (status == PC_MISS)
         count_lookup(&t->disk, &t->disk.counts.misses);
-    else if (status < 0)
+    if (status < 0) {
         count_lookup(&t->disk, &t->disk.counts.load_failed);
+        pc__disk_tell(&t->disk, PC_EVENT_LOAD_FAILED, *timed_out ? PC_REASON_DEADLINE : PC_REASON_IO, key, 0, 0, 0);
+    }
     return status;
 }
 

@@ -119,10 +119,11 @@ static const char *state_name(const pc_record_info *info, pc_status status)
 
 json_t *record_json(const pc_record_info *info, pc_status status)
 {
-    char key[65], model[65], codec[24], dtype[24];
+    char key[65], model[65], codec[24], dtype[24], version[24];
     json_t *row;
     key_text(info->key, key);
     key_text(info->model, model);
+    snprintf(version, sizeof version, "%u.%u", info->version / 256, info->version % 256);
     row = json_pack("{s:s,s:I,s:b}", "key", key, "file_bytes", (json_int_t)info->file_bytes,
                     "readable", status >= 0);
     if (status < 0) {
@@ -136,7 +137,7 @@ json_t *record_json(const pc_record_info *info, pc_status status)
         "dtype", dtype_name(info->dtype, dtype), "position_scheme", (int)info->position_scheme,
         "layout", (int)info->layout, "encoding", (int)info->encoding, "layers", (int)info->layers,
         "kv_heads", (int)info->kv_heads, "k_dim", (int)info->k_dim, "v_dim", (int)info->v_dim,
-        "version", info->version / 256 == 1 ? "1" : "?", "tokens", (json_int_t)info->tokens,
+        "version", version, "tokens", (json_int_t)info->tokens,
         "state_bytes", (json_int_t)info->state_bytes, "cost_seconds",
         json_number(info->cost_seconds), "written", (json_int_t)info->written, "expires",
         (json_int_t)info->expires);

@@ -3,10 +3,11 @@
 
 usage: read_record.py [--key HEX] [--tokens FILE] [--blocks FOLDER] RECORD ...
 
-Prints the header of each record as a line of JSON. Checksums need the module xxhash, seals need nacl (PyNaCl); what cannot be checked is said in "checked".
+Prints the header of each record as a line of JSON. Checksums need the module xxhash, seals nacl (PyNaCl), the codec zstd zstandard; what cannot be checked is
+said in "checked".
 --key HEX        32 bytes: opens sealed records
 --tokens FILE    writes the token ids, i32 little-endian ("-": none are printed, for long records)
---blocks FOLDER  writes what is stored of each block, its seal opened, to FOLDER/block-N; codecs other than RAW are left as they are
+--blocks FOLDER  writes each block to FOLDER/block-N: raw and zstd as they were, other codecs as their codec left them
 
 exit: 0 all records are whole, 1 a record is damaged or cannot be read, 2 usage
 """
@@ -26,11 +27,19 @@ try:
 except ImportError:
     nacl = None
 
+try:
+    import zstandard
+except ImportError:
+    zstandard = None
+
 MAGIC = bytes.fromhex("89504352 0d0a1a0a")
 PROLOGUE, FACE, ENTRY, DESCRIPTION, ALIGN = 64, 232, 72, 112, 4096
 SEALED, HAS_CONTENT, HAS_BEFORE, LOSSY = 1, 1, 2, 4
 TAG_DESCRIPTION, TAG_TOKENS, TAG_RELATIVE, TAG_CODEC, TAG_NEEDED = 1, 2, 3, 4, 1 << 31
-RAW = 1
+RAW, ZSTD = 1, 2
+LAYOUT_PAGES, PAGE, CHUNK = 1, 64, 32768
+F32, BF16, F16, I8 = 1, 2, 3, 4
+CODED = 1 << 31
 
 
 class Damaged(Exception):
@@ -64,10 +73,96 @@ def unseal(sealed, beside, nonce, key, what):
         raise Damaged(what + ": the seal does not open") from None
 
 
+class Coded:
+    """What a codec wrote: runs of byte planes, one after the other ("Codecs")."""
+
+    def __init__(self, data):
+        self.data, self.at = data, 0
+
+    def take(self, size):
+        need(size <= len(self.data) - self.at, "codec: cut short")
+        self.at += size
+        return self.data[self.at - size:self.at]
+
+    def plane(self, size):
+        word, = struct.unpack("<I", self.take(4))
+        data = self.take(word & ~CODED)
+        if word & CODED:
+            need(zstandard, "codec zstd: the module zstandard is needed")
+            data = zstandard.ZstdDecompressor().decompress(data, max_output_size=size)
+        need(len(data) == size, "codec: a plane of %d bytes, not %d" % (len(data), size))
+        return data
+
+    def run(self, size, wide):
+        out, left = bytearray(), size // wide
+        while left:
+            count = min(left, CHUNK)
+            planes = [self.plane(count) for _ in range(wide)]
+            for value in zip(*planes):
+                number = int.from_bytes(value, "big")
+                if wide > 1:
+                    number = number >> 1 | (number & 1) << 8 * wide - 1
+                out += number.to_bytes(wide, "little")
+            left -= count
+        return bytes(out) + self.take(size % wide)
+
+
+def round_up(value, to):
+    return (value + to - 1) // to * to
+
+
+class Pages:
+    """A block of layout 1 ("K/V pages"): what of the last page belongs to tokens."""
+
+    def __init__(self, head):
+        self.heads, self.wide = head["kv_heads"], {F32: 4, BF16: 2, F16: 2, I8: 1}[head["dtype"]]
+        self.group = 4 // self.wide
+        dk, dv = head["k_dim"], head["v_dim"]
+        self.rows = round_up(dk, self.group) // self.group
+        self.k_values = self.rows * self.group * PAGE * self.wide
+        self.v_values = dv * PAGE * self.wide
+        self.dv = dv
+        self.k_bytes = round_up(self.k_values + (2 * dk if head["dtype"] == I8 else 0), 64)
+        self.page = self.k_bytes + round_up(self.v_values + (2 * PAGE if head["dtype"] == I8 else 0), 64)
+        self.last = (head["tokens"] - 1) % PAGE + 1
+
+    def parts(self):
+        """(offset, bytes) of a head's last page that are kept when it is closed up."""
+        row = self.group * PAGE * self.wide
+        for i in range(self.rows):
+            yield i * row, self.group * self.last * self.wide
+        yield self.k_values, self.k_bytes - self.k_values
+        yield self.k_bytes, round_up(self.last, self.group) * self.dv * self.wide
+        yield self.k_bytes + self.v_values, self.page - self.k_bytes - self.v_values
+
+    def open_up(self, closed):
+        out, at = bytearray(self.heads * self.page), 0
+        for head in range(self.heads):
+            for offset, size in self.parts():
+                out[head * self.page + offset:head * self.page + offset + size] = closed[at:at + size]
+                at += size
+        return bytes(out)
+
+
+def unzstd(data, size, head):
+    wide, closed = data[0], data[1]
+    need(len(data) >= 4 and wide in (1, 2, 4) and closed <= 1 and not any(data[2:4]), "codec zstd: its first bytes")
+    coded = Coded(data[4:])
+    if closed:
+        pages = Pages(head)
+        before = size - pages.heads * pages.page
+        out = coded.run(before, wide)
+        out += pages.open_up(coded.run(pages.heads * sum(part for _, part in pages.parts()), wide))
+    else:
+        out = coded.run(size, wide)
+    need(coded.at == len(coded.data), "codec zstd: %d bytes too many" % (len(coded.data) - coded.at))
+    return out
+
+
 class Record:
     def __init__(self, data, key=None):
         self.data, self.key, self.head = data, key, {}
-        self.checked = {"checksums": bool(xxhash), "seals": False}
+        self.checked = {"checksums": bool(xxhash), "seals": False, "zstd": bool(zstandard)}
         self.read_prologue()
         self.check_header()
         self.read_face()
@@ -171,7 +266,11 @@ class Record:
         self.head.update(zip(names, struct.unpack_from("<IIIIQqiiii", data, 64)))
 
     def block(self, index):
-        """What the codec wrote."""
+        """As it was, or as its codec left it."""
+        block, data = self.blocks[index], self.unsealed(index)
+        return unzstd(data, block["bytes"], self.head) if block["codec"] == ZSTD and zstandard else data
+
+    def unsealed(self, index):
         block = self.blocks[index]
         if not self.sealed:
             return self.stored(index)

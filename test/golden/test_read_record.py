@@ -2,7 +2,7 @@
 """Catches: records that are not as doc/format.md says. tools/read_record.py, made from that page, and the library's reader must see the same in records that
 the library writes now and in those of test/golden/records, field by field; and both must find damage.
 
-usage: test_read_record.py WRITE_RECORDS SOURCE_DIR     exit: 0, 1, or 77 where the modules xxhash and nacl are missing
+usage: test_read_record.py WRITE_RECORDS SOURCE_DIR     exit: 0, 1, or 77 where the modules nacl, xxhash and zstandard are missing
 """
 import json
 import os
@@ -23,9 +23,9 @@ def check(condition, what):
 
 def interpreter():
     for python in (sys.executable, "/usr/bin/python3"):
-        if os.path.exists(python) and not subprocess.run([python, "-c", "import xxhash, nacl"], capture_output=True).returncode:
+        if os.path.exists(python) and not subprocess.run([python, "-c", "import nacl, xxhash, zstandard"], capture_output=True).returncode:
             return python
-    print("skipped: no Python with the modules xxhash and nacl (Debian: python3-xxhash python3-nacl)")
+    print("skipped: no Python with the modules nacl, xxhash and zstandard (Debian: python3-nacl python3-xxhash python3-zstandard)")
     sys.exit(77)
 
 
@@ -60,9 +60,8 @@ def compare(readers, path):
     hashes = want.pop("blocks_fnv")
     for name in want:
         check(have.get(name) == want[name], "%s: %s is %r for the library, %r by the document" % (path.name, name, want[name], have.get(name)))
-    check(have["checked"] == {"checksums": True, "seals": bool(key)}, "%s: all is checked" % path.name)
-    raw = [i for i, b in enumerate(have["blocks"]) if b["codec"] == 1]
-    for i in raw:
+    check(have["checked"] == {"checksums": True, "seals": bool(key), "zstd": True}, "%s: all is checked" % path.name)
+    for i in [i for i, b in enumerate(have["blocks"]) if b["codec"] in (1, 2)]:
         check(fnv((blocks / ("block-%d" % i)).read_bytes()) == hashes[i], "%s: block %d" % (path.name, i))
     if key:
         closed = readers.document(path)

@@ -1,4 +1,4 @@
-/* Catches: pages whose size is not as documented, runs that lose positions or values when they grow or are copied, appends that are out of order or to
+/* Catches: pages whose size is not as documented, tokens that were taken off and leave something behind, runs that lose positions or values when they grow or are copied, appends that are out of order or to
  * an int8 run and are let through, a failed allocation that leaks or leaves a run changed. */
 #include <string.h>
 
@@ -134,6 +134,35 @@ static void fail_everywhere(void)
     }
 }
 
+/* What was taken off again leaves zeros, in every page and in every format that grows; equal runs are equal bytes. */
+static void taken_off(const pc_allocator *mem)
+{
+    for (uint32_t dtype = PC_DTYPE_F32; dtype <= PC_DTYPE_F16; dtype++) {
+        pc__kv_shape shape = {2, 2, 6, 10, dtype};
+        pc__kv *once = NULL, *cut = NULL;
+        int64_t relative[200];
+        for (int64_t i = 0; i < 200; i++)
+            relative[i] = i;
+        CHECK_OK(pc__kv_new(&once, mem, &shape, 200));
+        CHECK_OK(pc__kv_new(&cut, mem, &shape, 200));
+        CHECK_OK(pc__kv_append(once, relative, 37));
+        CHECK_OK(pc__kv_append(cut, relative, 200));
+        for (size_t t = 0; t < 200; t++) {
+            write_token(cut, t);
+            if (t < 37)
+                write_token(once, t);
+        }
+        pc__kv_truncate(cut, 150);
+        pc__kv_truncate(cut, 37);
+        pc__kv_truncate(cut, 100); /* it has no more than 37 */
+        CHECK_INT(cut->tokens, 37);
+        for (int32_t l = 0; l < 2; l++)
+            CHECK(!memcmp(cut->layer[l], once->layer[l], pc__kv_layer_bytes(&shape, 200)));
+        pc__kv_unref(cut);
+        pc__kv_unref(once);
+    }
+}
+
 int main(void)
 {
     pc_test_memory memory = {0};
@@ -143,6 +172,7 @@ int main(void)
     for (uint32_t dtype = PC_DTYPE_F32; dtype <= PC_DTYPE_F16; dtype++)
         for (int holes = 0; holes < 2; holes++)
             growth(&mem, dtype, holes);
+    taken_off(&mem);
     CHECK_INT(memory.live_blocks, 0);
     fail_everywhere();
     return pc_test_end();

@@ -56,7 +56,7 @@ expect 2 "usage: promptcache COMMAND"
 expect 0 "130 interrupted" --help
 expect 0 "." --version
 expect 2 "no command 'answer'" answer
-for command in run encode show check eval tokenize "bench ttft" "bench decode"; do
+for command in run encode show check eval tokenize "bench ttft" "bench decode" "bench store"; do
     for help in --help -h; do
         # shellcheck disable=SC2086
         expect 0 "usage: promptcache $command" $command $help
@@ -154,6 +154,11 @@ expect 2 "is none of: default f32 bf16 f16 int8" run --model "$model" --text a -
 for kv in f32 bf16 f16 int8; do
     expect 0 "" run --model "$model" --text "The" --max-tokens 2 --kv $kv
 done
+expect 2 "is no list of raw,zstd,int8,int4" bench store --codec raw,nope
+expect 2 "is no list of packed,disk,remote" bench store --tier nope
+expect 2 "go together" bench store --tier remote
+expect 2 "needs --model" bench store --text "$model"
+expect 3 "no folder can be made there" bench store --model "$model" --tokens 2 --segments 2 --tier disk --codec raw --folder /nowhere
 expect 2 "from 2 to 16777216" bench ttft --shape tiny --context 99999999999
 expect 0 "answer: " run --model "$model" --text "The" --max-tokens 1000000000
 
@@ -290,6 +295,8 @@ for path in ../../q.jsonl "$work/q.jsonl"; do
     code=$?
     judge 0 '{"mode":"sink","modules":0,"kind":"é","questions":1,"accuracy":1.0,"ttft_ms":' "eval: schema_file beside the JSONL file"
 done
+expect 0 '"codec":"zstd","kl":0.0,"agree":1.0' eval q.jsonl --model "$model" --modes independent,causal --codecs zstd,int4 --json
+expect 2 "--codecs 'nope' is none of" eval q.jsonl --model "$model" --codecs int8,nope
 
 # ---- tokenize
 printf 'caf\351' >in
@@ -370,6 +377,8 @@ done
 expect 3 "cannot be written" bench attend --rows 1 --prefix 64 --suffix 0 --heads 1 --kv-heads 1 --head-dim 8 --repeats 1 --plot /nowhere/plot.svg
 expect 0 '{"rows":3,"prefix":130,"suffix":16,"heads":4,"kv_heads":2,"head_dim":33,"dtype":"bf16",' \
     bench attend --rows 3 --prefix 130 --suffix 16 --heads 4 --kv-heads 2 --head-dim 33 --repeats 1 --json
+expect 0 '{"tier":"disk","codec":"zstd","bytes":' bench store --model "$model" --tokens 70 --segments 3 --repeats 1 --tier disk --codec zstd --json
+expect 0 '"equal":false' bench store --model "$model" --tokens 70 --segments 3 --repeats 1 --tier packed --codec int4 --json
 expect 0 '{"context":128,"new_tokens":32,' bench ttft --model "$model" --context 128 --new 32 --repeats 1 --json
 keys "context new_tokens full_ms cached_ms ratio bound_ms bound_share assemble_us"
 

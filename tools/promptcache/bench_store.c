@@ -86,7 +86,7 @@ static int open_cache(pc_cache **out, const bench_model *b, const arguments *a, 
                       size_t tier, size_t codec, const char *folder)
 {
     pc_cache_options o = PC_CACHE_OPTIONS_INIT;
-    o.host_bytes = HOST_STATES * s->largest + (32 << 20);
+    o.host_bytes = HOST_STATES * (s->largest + 4096);
     o.flags = PC_CACHE_ALWAYS_LOAD;
     o.deadline_seconds = 600;
     o.io_threads = (uint32_t)a->io_threads;
@@ -212,12 +212,15 @@ static int repeat(case_result *r, pc_cache *cache, const arguments *a, entries *
     return EXIT_OK;
 }
 
-static void print_row(const case_result *result, const arguments *a, const store_states *s)
+static void print_row(const case_result *result, const arguments *a, const store_states *s, int first)
 {
     case_result r = *result; /* median sorts */
     size_t n = (size_t)a->repeats;
     double load = median(r.load, n), read = isnan(r.read[0]) ? NAN : median(r.read, n);
     double bytes = (double)s->bytes, stored = (double)r.stored;
+    if (!a->json && first)
+        printf("%-6s %-5s %-5s %8s %8s %6s %9s %9s %6s %9s %9s\n", "tier", "", "codec", "MB", "stored", "ratio",
+               "load MB/s", "read MB/s", "share", "compress", "decompr.");
     if (a->json)
         print_json(json_pack(
             "{s:s,s:s,s:I,s:I,s:f,s:o,s:o,s:f,s:o,s:o,s:b,s:o,s:I,s:I}", "tier", tier_names[r.tier],
@@ -228,7 +231,7 @@ static void print_row(const case_result *result, const arguments *a, const store
             "page_cache", r.page_cache ? json_string(r.page_cache) : json_null(), "segments",
             (json_int_t)s->count, "tokens", (json_int_t)a->tokens));
     else
-        printf("%-6s %-5s %-4s %8.1f %8.1f %6.3f %9.0f %9.0f %6.2f %9.0f %9.0f %s\n", tier_names[r.tier],
+        printf("%-6s %-5s %-5s %8.1f %8.1f %6.3f %9.0f %9.0f %6.2f %9.0f %9.0f %s\n", tier_names[r.tier],
                r.page_cache ? r.page_cache : "", codec_names[r.codec], bytes / 1e6, stored / 1e6, bytes / stored,
                bytes / load / 1e6, stored / read / 1e6, read / load, r.compress / 1e6, r.decompress / 1e6,
                r.equal ? "equal" : "near");
@@ -273,7 +276,7 @@ static int measure_codec(double *compress, double *decompress, const bench_model
 }
 
 static int measure(case_result *r, pc_cache *cache, const arguments *a, entries *e, const store_states *s,
-                   const char *folder)
+                   const char *folder, size_t *rows)
 {
     pc_tier_stats stats = PC_TIER_STATS_INIT;
     file_tree files = {NULL, 0, 0, 0, 0};
@@ -295,7 +298,7 @@ static int measure(case_result *r, pc_cache *cache, const arguments *a, entries 
     for (int cold = 0; cold <= disk && code == EXIT_OK; cold++) {
         r->page_cache = disk ? (cold ? "cold" : "warm") : NULL;
         if ((code = repeat(r, cache, a, e, &files, memory, size)) == EXIT_OK)
-            print_row(r, a, s);
+            print_row(r, a, s, !(*rows)++);
     }
     free(memory);
     free_files(&files);
@@ -303,7 +306,7 @@ static int measure(case_result *r, pc_cache *cache, const arguments *a, entries 
 }
 
 /* A folder of our own in --folder, gone afterwards. */
-static int one_case(const bench_model *b, const arguments *a, const store_states *s, case_result *r)
+static int one_case(const bench_model *b, const arguments *a, const store_states *s, case_result *r, size_t *rows)
 {
     char folder[4096] = "";
     pc_cache *cache = NULL;
@@ -317,7 +320,7 @@ static int one_case(const bench_model *b, const arguments *a, const store_states
     if ((code = make_entries(&e, b, s, r->tier)) == EXIT_OK &&
         (code = open_cache(&cache, b, a, s, r->tier, r->codec, folder)) == EXIT_OK &&
         (code = put_all(cache, b, &e)) == EXIT_OK && (code = all_once(cache, &e, r->tier)) == EXIT_OK)
-        code = measure(r, cache, a, &e, s, folder);
+        code = measure(r, cache, a, &e, s, folder, rows);
     pc_cache_free(cache);
     free(e.items);
     if (folder[0])
@@ -327,10 +330,8 @@ static int one_case(const bench_model *b, const arguments *a, const store_states
 
 static int all_cases(const bench_model *b, const arguments *a, const store_states *s)
 {
+    size_t rows = 0;
     int code = EXIT_OK;
-    if (!a->json)
-        printf("%-6s %-5s %-4s %8s %8s %6s %9s %9s %6s %9s %9s\n", "tier", "", "codec", "MB", "stored", "ratio",
-               "load MB/s", "read MB/s", "share", "compress", "decompr.");
     for (size_t c = 0; c < 4 && code == EXIT_OK; c++) {
         double compress = NAN, decompress = NAN;
         if (!(a->codecs >> c & 1))
@@ -339,7 +340,7 @@ static int all_cases(const bench_model *b, const arguments *a, const store_state
         for (size_t t = 0; t < 3 && code == EXIT_OK; t++)
             if (a->tiers >> t & 1) {
                 case_result r = {.tier = t, .codec = c, .compress = compress, .decompress = decompress};
-                code = one_case(b, a, s, &r);
+                code = one_case(b, a, s, &r, &rows);
             }
     }
     return code;

@@ -442,6 +442,54 @@ static void one_of_both(void)
     pc_toy_free(toy);
 }
 
+/* Our own model's states as a host sees and keeps them by itself. */
+static void by_hand(pc_context *context)
+{
+    pc_cache_options o = PC_CACHE_OPTIONS_INIT;
+    pc_model *model = NULL;
+    pc_cache *cache = NULL;
+    pc_segment *found = NULL;
+    pc_raw raw = PC_RAW_INIT, back = PC_RAW_INIT;
+    pc_get_info info = PC_GET_INFO_INIT;
+    const uint8_t key[32] = {7};
+    toy_world w;
+    if (!CHECK_OK(make(&model, context, PC_POSITION_ROPE, PC_DTYPE_BF16, 0)))
+        return;
+    pc_segment *segment = encode(model, 1);
+    pc__kv *kv = segment->payload;
+    CHECK_OK(pc_segment_raw(segment, &raw));
+    CHECK(raw.model == model->info.fingerprint && !strcmp(raw.architecture, "test"));
+    CHECK_INT(raw.layout, PC_LAYOUT_PAGES);
+    CHECK_INT(raw.dtype, PC_DTYPE_BF16);
+    CHECK_INT(raw.layers * 100 + raw.kv_heads, 302);
+    CHECK_INT(raw.block_count, LAYERS);
+    CHECK(raw.blocks[2] == kv->layer[2] && raw.block_bytes[2] == pc__kv_layer_bytes(&kv->shape, TOKENS));
+    CHECK(raw.relative == kv->relative && raw.token_count == TOKENS && raw.tokens == segment->token_ids);
+    o.disk_path = pc_test_folder();
+    CHECK_OK(pc_cache_new(&cache, context, &o));
+    CHECK_OK(pc_cache_put(cache, key, segment, NULL));
+    pc_cache_free(cache);
+    CHECK_OK(pc_cache_new(&cache, context, &o));
+    CHECK_OK(pc_cache_get(&found, cache, key, &raw, 0, &info));
+    CHECK_INT(info.tier, PC_TIER_DISK);
+    if (found && CHECK_OK(pc_segment_raw(found, &back)) && CHECK_INT(back.block_count, LAYERS))
+        for (size_t b = 0; b < LAYERS; b++)
+            CHECK(back.block_bytes[b] == raw.block_bytes[b] && back.blocks[b] != raw.blocks[b]
+                  && !memcmp(back.blocks[b], raw.blocks[b], (size_t)raw.block_bytes[b]));
+    CHECK(!found || !pc__segment_model(found)); /* for its owner's use, not for sequences */
+    pc_segment_free(found);
+    pc_cache_free(cache);
+    pc__segment_unref(segment);
+    pc__model_unref(model);
+    if (CHECK(toy_start(&w, NULL, 0, 0, NULL))) {
+        segment = encode_toy(w.model);
+        CHECK_STATUS(pc_segment_raw(segment, &raw), PC_ERR_UNSUPPORTED);
+        CHECK_ERROR_HAS("keeps its states to itself");
+        pc__segment_unref(segment);
+    }
+    toy_end(&w);
+}
+
 /* Every allocation of a round trip fails once. */
 static void out_of_memory(void)
 {
@@ -495,6 +543,7 @@ int main(void)
         }
     foreign_blocks(context);
     expectations(context);
+    by_hand(context);
     pc_context_free(context);
     wiping();
     hosts_model();

@@ -2,7 +2,8 @@
  *
  *   remote_tier     what the store asks of a tier; what is known here of the server; counters
  *   remote_source, remote_publish, remote_values   reading and writing one entry; remote_entry: its names and envelope
- *   remote_nodes    connections, the nodes of a cluster and their slots, redirections, who is left alone after a failure
+ *   remote_call     one call to the node that has a slot: redirections, what errors mean; remote_nodes: connections, and who is left alone after a
+ *                   failure; remote_cluster: which node has which slots
  *   remote_wire     one connection under one deadline; remote_request and remote_reply: what goes over it
  * Files that end in _redis.c are built where hiredis is. */
 #include "base/fail.h"

@@ -1,0 +1,102 @@
+#!/bin/sh
+# Catches: inspect, verify and evict that tell of a folder of records what is not so, miss damage, take the wrong record, exit with the wrong code, write JSON
+# without its keys, or open what is not a folder of records.
+set -u
+source=$1 program=$2
+work=$(mktemp -d)
+trap 'rm -rf "$work"' EXIT
+cd "$work" || exit 1
+: >runs
+: >faults
+
+fault() {
+    echo "failed: $1"
+    echo "$1" >>faults
+    sed 's/^/    /' err | head -n 4
+}
+
+# expect CODE TEXT ARGUMENTS...
+expect() {
+    wanted=$1 text=$2
+    shift 2
+    timeout 120 "$program" "$@" <"/dev/null" >out 2>err
+    code=$?
+    echo "$*" >>runs
+    [ "$code" = "$wanted" ] || fault "$*: exit code $code, not $wanted"
+    cat out err | grep -qF -e "$text" || fault "$*: neither output has '$text'"
+}
+
+# equal WHAT A B
+equal() {
+    echo "$1" >>runs
+    [ -n "$2" ] && [ "$2" = "$3" ] || fault "$1: '$2', not '$3'"
+}
+
+model=$source/models/demo/demo.gguf
+head -c 32 /dev/zero | tr '\0' 'k' >key
+head -c 32 /dev/zero | tr '\0' 'x' >wrong
+expect 0 "in disk" encode --model "$model" --schema "$source/examples/pml/city-guide.pml" --disk records
+expect 0 "in disk" encode --model "$model" --schema "$source/examples/pml/city-guide.pml" --disk sealed --seal-key-file key
+
+# what is there
+expect 0 " records, " inspect records
+expect 0 '"architecture":"llama"' inspect records --json
+count=$(wc -l <out)
+equal "records and files" "$count" "$(find records -name '*.pcr' | wc -l)"
+equal "bytes of a record" "$(sed -n '1s/.*"file_bytes":\([0-9]*\).*/\1/p' out)" "$(wc -c <"$(find records -name '*.pcr' | sort | head -n 1)" | tr -d ' ')"
+first=$(sed -n '1s/.*"key":"\([0-9a-f]*\)".*/\1/p' out)
+last=$(sed -n '$s/.*"key":"\([0-9a-f]*\)".*/\1/p' out)
+expect 0 "$first" inspect records "$first"
+expect 0 "token ids" inspect records "$(echo "$first" | cut -c1-10)" --tokens
+expect 0 '"token_ids":[' inspect records "records/$(echo "$first" | cut -c1-2)/$first.pcr" --tokens --json
+expect 0 "sealed" inspect sealed
+expect 3 "its key was not given" inspect sealed "$first" --tokens
+sealed=$(find sealed -name '*.pcr' | head -n 1)
+expect 0 "token ids" inspect sealed "$sealed" --tokens --seal-key-file key
+expect 2 "is no key" inspect records not-hexadecimal
+expect 3 "there is no record" inspect records 0000000000000000
+expect 2 "a folder is needed" inspect
+expect 3 "No such file" inspect nowhere
+expect 3 "not a folder of records" inspect "$source/doc"
+expect 3 "Not a directory" inspect "$source/README.md"
+expect 3 "a key has 32 bytes" inspect sealed --seal-key-file "$source/README.md"
+
+# whether it is whole
+expect 0 "$count records: $count good, 0 bad" verify records
+expect 0 "$count good" verify sealed
+expect 0 "$count good" verify sealed --seal-key-file key
+expect 0 "ok " verify records --key "$first"
+cp -r records damaged
+file=damaged/$(echo "$first" | cut -c1-2)/$first.pcr
+printf 'x' | dd of="$file" bs=1 seek=5000 conv=notrunc 2>/dev/null
+expect 1 "bad   $first" verify damaged
+expect 1 "1 bad" verify damaged --quiet
+expect 1 '"ok":false' verify damaged --json --key "$first"
+expect 0 '"ok":true' verify damaged --json --key "$last"
+expect 0 " records, " inspect damaged
+dd if=/dev/zero of="$file" bs=1 count=100 conv=notrunc 2>/dev/null
+expect 1 "damaged" inspect damaged
+expect 1 '"readable":false' inspect damaged "$first" --json
+expect 1 "1 bad" verify damaged --quiet
+expect 2 "one argument too many" verify damaged more
+
+# what goes
+expect 2 "one of --to" evict records
+expect 2 "one of --to" evict records --all --expired
+expect 2 "is no size" evict records --to much
+expect 0 "0 removed" evict records --expired
+expect 0 "1 removed" evict records --key "$last"
+[ ! -e "records/$(echo "$last" | cut -c1-2)/$last.pcr" ] || fault "the record is still there"
+expect 3 "there is no record" evict records --key "$last"
+echo half >records/new/left-behind
+expect 0 '"removed":' evict records --to 300K --json
+[ "$(find records -name '*.pcr' -exec cat {} + | wc -c)" -le 307200 ] || fault "evict --to leaves too much"
+[ ! -e records/new/left-behind ] || fault "evict leaves what a writer left"
+expect 0 " removed" evict records --all
+expect 0 "0 records" inspect records
+for command in inspect verify evict; do
+    expect 0 "usage: promptcache $command" $command --help
+done
+
+echo "$(wc -l <runs) runs, $(wc -l <faults) failed"
+[ ! -s faults ]

@@ -5,6 +5,7 @@
 static const double GRACE = 0.04;        /* of the computing that loading saves */
 static const double UNKNOWN_GRACE = 0.01; /* seconds, where nothing is known of the computing */
 static const double MARGIN = 1.5;        /* times what loads should take: what comes a little late is waited for */
+static const double AFTER_DEADLINE = 0.1; /* seconds until a load that has missed it has ended */
 static const double FLOPS = 1e11;        /* a core's, at most: before anything is measured, computing counts as fast */
 
 pc_status pc__fetch_start(pc__fetch *f, const pc_model *model, pc_cache *cache, size_t count)
@@ -106,7 +107,7 @@ static double wait_at_most(pc__fetch *f, double grace)
     if (!f->pending)
         return 0;
     if (pc__cache_flags(f->cache) & PC_CACHE_ALWAYS_LOAD)
-        patience = grace = pc__cache_deadline(f->cache);
+        patience = grace = pc__cache_deadline(f->cache) + AFTER_DEADLINE;
     wait_for_all(f, started + (patience < grace ? patience : grace));
     return pc__now() - started;
 }

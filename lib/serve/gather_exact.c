@@ -155,7 +155,7 @@ static void judge_prefix(chain *c)
         if (!is_missing(c, p) || !pc__part_is_kept(part))
             continue;
         content = content_key(c, part);
-        if (pc__cache_knows(c->cache, &content))
+        if (pc__fetch_reason(&c->fetch, p) == PC_REASON_FIRST_USE && pc__cache_knows(c->cache, &content))
             c->reasons[p] = PC_REASON_PREFIX;
         return;
     }

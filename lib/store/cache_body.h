@@ -93,7 +93,7 @@ struct pc__load {
     uint64_t bytes;
     double cost, expected, deadline, begun;
     uint32_t first_tier; /* where it was expected */
-    int prefetch;        /* takes free room only */
+    atomic_int prefetch; /* takes free room only; until somebody waits for it */
 
     /* under load_lock */
     size_t waiters;

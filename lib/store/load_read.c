@@ -8,6 +8,7 @@
 #include <string.h>
 
 enum { HELP_BYTES = 1 << 18 }; /* less is read by one thread */
+enum { AROUND_SEGMENT = 2048 };  /* at most what HOST counts for an entry beside its states and tokens (resident_entries.c) */
 
 typedef struct reading {
     pc__load *load;
@@ -159,13 +160,18 @@ static pc_status copy_blocks(reading *r)
     return status;
 }
 
+static uint64_t room_for(const pc__load *load)
+{
+    return load->bytes + load->image->tokens * sizeof *load->image->token_ids + AROUND_SEGMENT;
+}
+
 static pc_status make_room(reading *r)
 {
     pc__load *load = r->load;
     pc_status status = PC_MISS;
     for (size_t b = 0; b < r->image->block_count && !load->bytes; b++)
         load->bytes += r->image->block_bytes[b]; /* only the record can tell */
-    status = pc__resident_take_for(load->cache->host, &load->naming, load->bytes, load->prefetch, NULL);
+    status = pc__resident_take_for(load->cache->host, &load->naming, room_for(load), load->prefetch, NULL);
     r->room = status == PC_OK;
     if (status == PC_MISS && load->prefetch)
         return pc__fail(PC_ERR_CANCELLED, "cache: no free room for what was to be loaded ahead");
@@ -175,7 +181,7 @@ static pc_status make_room(reading *r)
 static void give_room(reading *r)
 {
     if (r->room)
-        pc__resident_give(r->load->cache->host, r->load->bytes);
+        pc__resident_give(r->load->cache->host, room_for(r->load));
     r->room = 0;
 }
 

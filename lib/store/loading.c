@@ -154,27 +154,46 @@ static void end(pc__load *load, uint32_t reason)
     pc__load_unref(load);
 }
 
-/* The tiers in order, the one it is expected in first; the reason of the first that failed stays. */
-static void run(pc__io_job *job, int give_up)
+/* Nobody has waited until it began. */
+static int is_unwanted(pc__load *load)
 {
-    pc__load *load = (pc__load *)job;
+    size_t waiters;
+    pthread_mutex_lock(&load->cache->load_lock);
+    waiters = load->waiters;
+    pthread_mutex_unlock(&load->cache->load_lock);
+    return !waiters && !atomic_load(&load->prefetch);
+}
+
+/* Asks the tiers in order, the one it is expected in first. The reason of the first that failed. */
+static uint32_t ask_tiers(pc__load *load)
+{
     pc_cache *cache = load->cache;
-    uint32_t reason = PC_REASON_FIRST_USE;
+    uint32_t reason = PC_REASON_NONE;
     uint64_t bytes;
-    for (uint32_t i = PC_TIER_NONE; !give_up && !load->segment && i < PC_TIER_COUNT; i++) {
+    for (uint32_t i = PC_TIER_NONE; !load->segment && i < PC_TIER_COUNT; i++) {
         uint32_t t = i == PC_TIER_NONE ? load->first_tier : i;
         pc__tier *tier = cache->tiers[t];
-        if (!tier || (i && (t == load->first_tier || pc__now() > load->deadline)))
+        if (!tier || (i && t == load->first_tier))
             continue;
         if (i && (!tier->ops->may_have(tier, &load->image->key, &bytes) || pc__estimate_distrusts(&cache->estimate, t)))
             continue;
-        if (pc__load_read(load, t) < 0 && reason == PC_REASON_FIRST_USE)
+        if (pc__now() > load->deadline)
+            return reason ? reason : PC_REASON_DEADLINE;
+        if (pc__load_read(load, t) < 0 && !reason)
             reason = load->reason;
     }
-    if (give_up)
-        reason = PC_REASON_SLOW;
-    else if (load->segment)
-        pc__promote(cache, load->tier, load->segment);
+    return reason ? reason : PC_REASON_FIRST_USE;
+}
+
+static void run(pc__io_job *job, int give_up)
+{
+    pc__load *load = (pc__load *)job;
+    uint32_t reason = PC_REASON_SLOW;
+    if (!give_up && !is_unwanted(load)) {
+        reason = ask_tiers(load);
+        if (load->segment)
+            pc__promote(load->cache, load->tier, load->segment);
+    }
     end(load, load->segment ? PC_REASON_NONE : reason);
 }
 
@@ -190,6 +209,7 @@ static pc__load *make(pc_cache *cache, const pc__want *want)
     load->job.run = run;
     atomic_init(&load->references, 1); /* the I/O threads' */
     atomic_init(&load->done, 0);
+    atomic_init(&load->prefetch, 0);
     load->cache = cache;
     load->mem = want->mem ? *want->mem : *mem;
     load->image = image;
@@ -230,8 +250,7 @@ static pc_status join_any(pc_cache *cache, const pc__want *want, pc__load **out)
     load = find(cache, &want->image->key);
     if (load) {
         status = join(load, want, out);
-        hurry = status == PC_OK && load->prefetch;
-        load->prefetch = status == PC_OK ? 0 : load->prefetch;
+        hurry = status == PC_OK && atomic_exchange(&load->prefetch, 0);
     }
     pthread_mutex_unlock(&cache->load_lock);
     if (hurry)
@@ -321,7 +340,7 @@ pc_status pc__cache_prefetch(pc_cache *cache, const pc__want *want)
         return PC_ERR_NOMEM;
     load->first_tier = tier;
     load->expected = expected;
-    load->prefetch = 1;
+    atomic_store(&load->prefetch, 1);
     status = start(cache, load, 0);
     if (status != PC_OK)
         pc__load_unref(load);

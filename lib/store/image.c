@@ -14,7 +14,8 @@ pc__id pc__salt_digest(const void *salt, size_t size)
 
 static pc_status differs(const char *field, int64_t want, int64_t have)
 {
-    return pc__fail(PC_ERR_MISMATCH, "%s: %lld is wanted, it has %lld", field, (long long)want, (long long)have);
+    return pc__fail(PC_ERR_MISMATCH, "%s: %lld is wanted, it has %lld", field, (long long)want,
+                    (long long)have);
 }
 
 static pc_status match_names(const pc__image *want, const pc__image *have)
@@ -27,7 +28,8 @@ static pc_status match_names(const pc__image *want, const pc__image *have)
     if (memcmp(want->model, have->model, sizeof want->model))
         return pc__fail(PC_ERR_MISMATCH, "model: the fingerprint is another");
     if (strncmp(want->architecture, have->architecture, sizeof want->architecture))
-        return pc__fail(PC_ERR_MISMATCH, "architecture: %.31s is wanted, it has %.31s", want->architecture, have->architecture);
+        return pc__fail(PC_ERR_MISMATCH, "architecture: %.31s is wanted, it has %.31s",
+                        want->architecture, have->architecture);
     return PC_OK;
 }
 
@@ -61,13 +63,16 @@ static int64_t relative_of(const pc__image *image, size_t token)
 
 static pc_status match_tokens(const pc__image *want, const pc__image *have)
 {
-    if (want->tokens && (!want->token_ids || !have->token_ids)) /* of a record whose seal is closed */
+    if (want->tokens &&
+        (!want->token_ids || !have->token_ids)) /* of a record whose seal is closed */
         return pc__fail(PC_ERR_MISMATCH, "tokens: they are not known");
-    if (want->tokens && memcmp(want->token_ids, have->token_ids, want->tokens * sizeof *want->token_ids))
+    if (want->tokens &&
+        memcmp(want->token_ids, have->token_ids, want->tokens * sizeof *want->token_ids))
         return pc__fail(PC_ERR_MISMATCH, "tokens: they are others");
     for (size_t i = 0; (want->relative || have->relative) && i < want->tokens; i++)
         if (relative_of(want, i) != relative_of(have, i))
-            return pc__fail(PC_ERR_MISMATCH, "relative position of token %zu: %lld is wanted, it has %lld", i,
+            return pc__fail(PC_ERR_MISMATCH,
+                            "relative position of token %zu: %lld is wanted, it has %lld", i,
                             (long long)relative_of(want, i), (long long)relative_of(have, i));
     return PC_OK;
 }
@@ -81,7 +86,8 @@ static pc_status match_blocks(const pc__image *want, const pc__image *have)
     for (size_t i = 0; want->block_bytes && i < want->block_count; i++)
         if (want->block_bytes[i] != have->block_bytes[i])
             return pc__fail(PC_ERR_MISMATCH, "block %zu: %llu bytes are wanted, it has %llu", i,
-                            (unsigned long long)want->block_bytes[i], (unsigned long long)have->block_bytes[i]);
+                            (unsigned long long)want->block_bytes[i],
+                            (unsigned long long)have->block_bytes[i]);
     return PC_OK;
 }
 

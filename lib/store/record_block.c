@@ -1,5 +1,5 @@
-/* Reads the blocks of records. What comes from a file goes to where it is used in pieces that stay in the processor's cache while their checksum is
- * computed, so that memory is passed over once. */
+/* Reads the blocks of records. What comes from a file goes to where it is used in pieces that stay
+ * in the processor's cache while their checksum is computed, so that memory is passed over once. */
 #include <string.h>
 
 #include "base/fail.h"
@@ -12,18 +12,25 @@ static pc_status check_sum(const pc__sum *sum, const pc__record_entry *e, size_t
 {
     uint8_t out[PC__SUM];
     pc__sum_end(sum, out);
-    return memcmp(out, e->sum, sizeof out) ? pc__fail(PC_ERR_FORMAT, "block %zu of a record is damaged: its checksum is another", index) : PC_OK;
+    return memcmp(out, e->sum, sizeof out)
+               ? pc__fail(PC_ERR_FORMAT,
+                          "block %zu of a record is damaged: its checksum is another", index)
+               : PC_OK;
 }
 
 static const void *lent(const pc__record *r, size_t index)
 {
     const pc__record_entry *e = &r->entries[index];
     pc__source *source = r->source;
-    return source->borrow && e->stored ? source->borrow(source, index + 1, e->offset, 0, (size_t)e->stored) : NULL;
+    return source->borrow && e->stored
+               ? source->borrow(source, index + 1, e->offset, 0, (size_t)e->stored)
+               : NULL;
 }
 
-/* Reads what is stored of a block to `out`, from `data` if that is not NULL. `whole` 0: `out` is one part, written over and over. */
-static pc_status copy_stored(const pc__record *r, size_t index, const uint8_t *data, uint8_t *out, int whole)
+/* Reads what is stored of a block to `out`, from `data` if that is not NULL. `whole` 0: `out` is
+ * one part, written over and over. */
+static pc_status copy_stored(const pc__record *r, size_t index, const uint8_t *data, uint8_t *out,
+                             int whole)
 {
     const pc__record_entry *e = &r->entries[index];
     pc__source *source = r->source;
@@ -58,7 +65,8 @@ static pc_status open_seal(const pc__record *r, size_t index, void *out, const v
     uint8_t beside[PC__RECORD_BESIDE];
     pc_status status;
     pc__record_beside(&r->head, e, index, beside);
-    status = pc__seal_open(out, data, (size_t)e->stored, beside, sizeof beside, e->nonce, r->options.seal_key);
+    status = pc__seal_open(out, data, (size_t)e->stored, beside, sizeof beside, e->nonce,
+                           r->options.seal_key);
     return status < 0 ? pc__fail_in(status, "block %zu of a record", index) : PC_OK;
 }
 
@@ -68,10 +76,13 @@ static pc_status decode(const pc__record *r, size_t index, const void *data, siz
     pc_status status = r->codec->decode(r->codec->user, &block, data, size, out);
     if (status < 0)
         return pc__fail_in(status, "codec %s, block %zu of a record", r->codec->name, index);
-    return status ? pc__fail(PC_ERR_FORMAT, "codec %s, block %zu of a record: not decoded", r->codec->name, index) : PC_OK;
+    return status ? pc__fail(PC_ERR_FORMAT, "codec %s, block %zu of a record: not decoded",
+                             r->codec->name, index)
+                  : PC_OK;
 }
 
-/* Blocks that are not RAW in the clear: what is stored is checked where it lies or in memory of this call, opened, decoded. */
+/* Blocks that are not RAW in the clear: what is stored is checked where it lies or in memory of
+ * this call, opened, decoded. */
 static pc_status read_coded(const pc__record *r, size_t index, void *out)
 {
     const pc__record_entry *e = &r->entries[index];
@@ -108,9 +119,11 @@ static pc_status check_readable(const pc__record *r, size_t index)
     if (index >= r->head.blocks)
         return pc__fail(PC_ERR_INVALID, "block %zu of a record: it has %u", index, r->head.blocks);
     if (r->closed)
-        return pc__fail(PC_ERR_UNSUPPORTED, "block %zu of a record is sealed, and its key is not here", index);
+        return pc__fail(PC_ERR_UNSUPPORTED,
+                        "block %zu of a record is sealed, and its key is not here", index);
     if (r->entries[index].codec != PC_CODEC_RAW && !r->codec)
-        return pc__fail(PC_ERR_UNSUPPORTED, "block %zu of a record: codec %u (%s) is not there", index, r->head.codec, r->codec_name);
+        return pc__fail(PC_ERR_UNSUPPORTED, "block %zu of a record: codec %u (%s) is not there",
+                        index, r->head.codec, r->codec_name);
     return PC_OK;
 }
 
@@ -137,7 +150,8 @@ pc_status pc__record_borrow(const pc__record *r, size_t index, const void **data
 }
 
 /* Between a piece and the next there are zeros in a file. */
-static pc_status check_gap(const pc__record *r, size_t piece, uint64_t offset, uint64_t size, uint64_t next)
+static pc_status check_gap(const pc__record *r, size_t piece, uint64_t offset, uint64_t size,
+                           uint64_t next)
 {
     static const uint8_t zeros[PC__RECORD_ALIGN];
     uint8_t bytes[PC__RECORD_ALIGN];
@@ -148,7 +162,9 @@ static pc_status check_gap(const pc__record *r, size_t piece, uint64_t offset, u
         if (status < 0)
             return status;
         if (memcmp(bytes, zeros, n))
-            return pc__fail(PC_ERR_FORMAT, "record is damaged before byte %llu, where nothing is stored", (unsigned long long)next);
+            return pc__fail(PC_ERR_FORMAT,
+                            "record is damaged before byte %llu, where nothing is stored",
+                            (unsigned long long)next);
     }
     return PC_OK;
 }

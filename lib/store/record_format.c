@@ -9,7 +9,8 @@
 /* The first byte is no text, the line ends show a transfer as text. */
 static const uint8_t magic[8] = {0x89, 'P', 'C', 'R', '\r', '\n', 0x1a, '\n'};
 
-void pc__record_head_put(const pc__record_head *h, uint8_t at[PC__RECORD_PROLOGUE + PC__RECORD_FACE])
+void pc__record_head_put(const pc__record_head *h,
+                         uint8_t at[PC__RECORD_PROLOGUE + PC__RECORD_FACE])
 {
     uint8_t *face = at + PC__RECORD_PROLOGUE;
     memset(at, 0, PC__RECORD_PROLOGUE + PC__RECORD_FACE);
@@ -42,29 +43,37 @@ void pc__record_head_put(const pc__record_head *h, uint8_t at[PC__RECORD_PROLOGU
 
 static pc_status check_sizes(const pc__record_head *h, uint64_t available)
 {
-    uint64_t sum = PC__RECORD_PROLOGUE + (uint64_t)h->face_bytes + (uint64_t)h->blocks * h->entry_bytes + h->body_bytes;
+    uint64_t sum = PC__RECORD_PROLOGUE + (uint64_t)h->face_bytes +
+                   (uint64_t)h->blocks * h->entry_bytes + h->body_bytes;
     if (h->blocks > PC__MAX_BLOCKS)
         return pc__fail(PC_ERR_FORMAT, "header of a record: %u blocks", h->blocks);
-    if (h->face_bytes < PC__RECORD_FACE || h->entry_bytes < PC__RECORD_ENTRY || h->face_bytes % 8 || h->entry_bytes % 8 || h->body_bytes % 8)
-        return pc__fail(PC_ERR_FORMAT, "header of a record: parts of %u, %u and %u bytes", h->face_bytes, h->entry_bytes, h->body_bytes);
+    if (h->face_bytes < PC__RECORD_FACE || h->entry_bytes < PC__RECORD_ENTRY || h->face_bytes % 8 ||
+        h->entry_bytes % 8 || h->body_bytes % 8)
+        return pc__fail(PC_ERR_FORMAT, "header of a record: parts of %u, %u and %u bytes",
+                        h->face_bytes, h->entry_bytes, h->body_bytes);
     if (h->header_bytes != sum || sum > PC__RECORD_MAX_HEADER)
-        return pc__fail(PC_ERR_FORMAT, "header of a record: %u bytes, its parts make %llu", h->header_bytes, (unsigned long long)sum);
+        return pc__fail(PC_ERR_FORMAT, "header of a record: %u bytes, its parts make %llu",
+                        h->header_bytes, (unsigned long long)sum);
     if (h->bytes < sum || h->bytes > PC__RECORD_MAX_BYTES)
-        return pc__fail(PC_ERR_FORMAT, "header of a record: the record would have %llu bytes", (unsigned long long)h->bytes);
+        return pc__fail(PC_ERR_FORMAT, "header of a record: the record would have %llu bytes",
+                        (unsigned long long)h->bytes);
     if (available && available != h->bytes)
-        return pc__fail(PC_ERR_FORMAT, "record is %s: %llu bytes are there, it says %llu", available < h->bytes ? "cut short" : "too long",
+        return pc__fail(PC_ERR_FORMAT, "record is %s: %llu bytes are there, it says %llu",
+                        available < h->bytes ? "cut short" : "too long",
                         (unsigned long long)available, (unsigned long long)h->bytes);
     return PC_OK;
 }
 
-pc_status pc__record_prologue_get(pc__record_head *h, const uint8_t at[PC__RECORD_PROLOGUE], uint64_t available)
+pc_status pc__record_prologue_get(pc__record_head *h, const uint8_t at[PC__RECORD_PROLOGUE],
+                                  uint64_t available)
 {
     unsigned major = at[8] | (unsigned)at[9] << 8;
     memset(h, 0, sizeof *h);
     if (memcmp(at, magic, sizeof magic))
         return pc__fail(PC_ERR_FORMAT, "no record: the first bytes are others");
     if (major > PC__RECORD_MAJOR)
-        return pc__fail(PC_ERR_UNSUPPORTED, "record of format %u, this library reads %d", major, PC__RECORD_MAJOR);
+        return pc__fail(PC_ERR_UNSUPPORTED, "record of format %u, this library reads %d", major,
+                        PC__RECORD_MAJOR);
     if (major < PC__RECORD_MAJOR)
         return pc__fail(PC_ERR_FORMAT, "record of format %u, which there never was", major);
     h->minor = at[10] | (uint32_t)at[11] << 8;
@@ -76,7 +85,9 @@ pc_status pc__record_prologue_get(pc__record_head *h, const uint8_t at[PC__RECOR
     h->entry_bytes = pc__get_u32(at + 36);
     h->body_bytes = pc__get_u32(at + 40);
     if (h->flags & 0xffff & ~PC__RECORD_SEALED)
-        return pc__fail(PC_ERR_UNSUPPORTED, "record with flags %#x, of which this library does not know all", h->flags & 0xffff);
+        return pc__fail(PC_ERR_UNSUPPORTED,
+                        "record with flags %#x, of which this library does not know all",
+                        h->flags & 0xffff);
     return check_sizes(h, available);
 }
 
@@ -103,9 +114,11 @@ pc_status pc__record_face_get(pc__record_head *h, const uint8_t *face)
     memcpy(h->key_id, face + 192, sizeof h->key_id);
     memcpy(h->nonce, face + 208, sizeof h->nonce);
     if (!is_duration(h->cost) || !is_duration(h->ttl))
-        return pc__fail(PC_ERR_FORMAT, "header of a record: cost %g s, time to live %g s", h->cost, h->ttl);
+        return pc__fail(PC_ERR_FORMAT, "header of a record: cost %g s, time to live %g s", h->cost,
+                        h->ttl);
     if (h->tokens > PC__RECORD_MAX_TOKENS)
-        return pc__fail(PC_ERR_FORMAT, "header of a record: %llu tokens", (unsigned long long)h->tokens);
+        return pc__fail(PC_ERR_FORMAT, "header of a record: %llu tokens",
+                        (unsigned long long)h->tokens);
     return PC_OK;
 }
 
@@ -120,7 +133,8 @@ void pc__record_entry_put(const pc__record_entry *e, uint8_t at[PC__RECORD_ENTRY
     memcpy(at + 48, e->nonce, sizeof e->nonce);
 }
 
-pc_status pc__record_entry_get(pc__record_entry *e, const pc__record_head *h, const uint8_t *at, size_t index, uint64_t from)
+pc_status pc__record_entry_get(pc__record_entry *e, const pc__record_head *h, const uint8_t *at,
+                               size_t index, uint64_t from)
 {
     uint64_t tag = h->flags & PC__RECORD_SEALED ? PC__SEAL_TAG : 0;
     e->offset = pc__get_u64(at);
@@ -129,18 +143,22 @@ pc_status pc__record_entry_get(pc__record_entry *e, const pc__record_head *h, co
     e->codec = pc__get_u32(at + 24);
     memcpy(e->sum, at + 32, sizeof e->sum);
     memcpy(e->nonce, at + 48, sizeof e->nonce);
-    if (e->raw > PC__RECORD_MAX_BLOCK || e->stored < tag || e->stored - tag > e->raw
-        || e->raw > PC__RECORD_MAX_RATIO * (e->stored - tag))
-        return pc__fail(PC_ERR_FORMAT, "block %zu of a record: %llu bytes stored, %llu as it was", index, (unsigned long long)e->stored,
-                        (unsigned long long)e->raw);
-    if ((e->stored || e->offset)
-        && (e->offset % PC__RECORD_ALIGN || e->offset < from || e->offset > h->bytes || e->stored > h->bytes - e->offset))
-        return pc__fail(PC_ERR_FORMAT, "block %zu of a record: %llu bytes at %llu, the record has %llu", index,
-                        (unsigned long long)e->stored, (unsigned long long)e->offset, (unsigned long long)h->bytes);
+    if (e->raw > PC__RECORD_MAX_BLOCK || e->stored < tag || e->stored - tag > e->raw ||
+        e->raw > PC__RECORD_MAX_RATIO * (e->stored - tag))
+        return pc__fail(PC_ERR_FORMAT, "block %zu of a record: %llu bytes stored, %llu as it was",
+                        index, (unsigned long long)e->stored, (unsigned long long)e->raw);
+    if ((e->stored || e->offset) && (e->offset % PC__RECORD_ALIGN || e->offset < from ||
+                                     e->offset > h->bytes || e->stored > h->bytes - e->offset))
+        return pc__fail(PC_ERR_FORMAT,
+                        "block %zu of a record: %llu bytes at %llu, the record has %llu", index,
+                        (unsigned long long)e->stored, (unsigned long long)e->offset,
+                        (unsigned long long)h->bytes);
     if (e->codec != PC_CODEC_RAW && e->codec != h->codec)
-        return pc__fail(PC_ERR_FORMAT, "block %zu of a record: codec %u, the record has %u", index, e->codec, h->codec);
+        return pc__fail(PC_ERR_FORMAT, "block %zu of a record: codec %u, the record has %u", index,
+                        e->codec, h->codec);
     if (e->codec == PC_CODEC_RAW && e->stored - tag != e->raw)
-        return pc__fail(PC_ERR_FORMAT, "block %zu of a record: %llu bytes stored raw, %llu as it was", index,
+        return pc__fail(PC_ERR_FORMAT,
+                        "block %zu of a record: %llu bytes stored raw, %llu as it was", index,
                         (unsigned long long)e->stored, (unsigned long long)e->raw);
     return PC_OK;
 }
@@ -156,7 +174,8 @@ void pc__record_header_sum(const uint8_t *header, size_t size, uint8_t out[PC__S
     pc__sum_end(&sum, out);
 }
 
-void pc__record_beside(const pc__record_head *h, const pc__record_entry *e, size_t index, uint8_t out[PC__RECORD_BESIDE])
+void pc__record_beside(const pc__record_head *h, const pc__record_entry *e, size_t index,
+                       uint8_t out[PC__RECORD_BESIDE])
 {
     memset(out, 0, PC__RECORD_BESIDE);
     memcpy(out, magic, sizeof magic);

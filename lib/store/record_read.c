@@ -7,7 +7,9 @@
 #include "base/mem.h"
 #include "store/record_body.h"
 
-enum { PROBE = 1 << 16 }; /* bytes of a header that are taken without a look at its end, where the record's size is not known */
+/* Bytes of a header that are taken without a look at its end, where the record's size is not
+ * known. */
+enum { PROBE = 1 << 16 };
 
 /* Reads the prologue, then the whole header behind it. */
 static pc_status read_header(pc__record *r)
@@ -24,7 +26,9 @@ static pc_status read_header(pc__record *r)
     if (!r->header)
         return PC_ERR_NOMEM;
     memcpy(r->header, prologue, sizeof prologue);
-    PC__TRY(source->read(source, 0, 0, sizeof prologue, r->header + sizeof prologue, h->header_bytes - sizeof prologue), done);
+    PC__TRY(source->read(source, 0, 0, sizeof prologue, r->header + sizeof prologue,
+                         h->header_bytes - sizeof prologue),
+            done);
 done:
     return status;
 }
@@ -57,8 +61,10 @@ static pc_status read_table(pc__record *r)
         r->block_bytes[i] = e->raw;
     }
     if (end != h->bytes || states != h->state_bytes)
-        return pc__fail(PC_ERR_FORMAT, "header of a record: it ends at %" PRIu64 ", its last block at %" PRIu64 "; %" PRIu64
-                        " bytes of states, its blocks make %" PRIu64, h->bytes, end, h->state_bytes, states);
+        return pc__fail(PC_ERR_FORMAT,
+                        "header of a record: it ends at %" PRIu64 ", its last block at %" PRIu64
+                        "; %" PRIu64 " bytes of states, its blocks make %" PRIu64,
+                        h->bytes, end, h->state_bytes, states);
     return PC_OK;
 }
 
@@ -83,26 +89,32 @@ static void take_face(pc__record *r)
     image->block_bytes = r->block_bytes;
 }
 
-/* Opens the seal of the body, in place; without a key the body stays closed where `frame` allows that. */
+/* Opens the seal of the body, in place; without a key the body stays closed where `frame` allows
+ * that. */
 static pc_status open_body(pc__record *r, int frame)
 {
     pc__record_head *h = &r->head;
     const uint8_t *key = r->options.seal_key;
     size_t clear = h->header_bytes - h->body_bytes;
     uint8_t id[PC__SEAL_KEY_ID];
+    if (!(h->flags & PC__RECORD_SEALED) && (!key || frame))
+        return PC_OK;
     if (!(h->flags & PC__RECORD_SEALED))
-        return !key || frame ? PC_OK : pc__fail(PC_ERR_UNSUPPORTED, "record is not sealed, but sealed ones are asked for");
+        return pc__fail(PC_ERR_UNSUPPORTED, "record is not sealed, but sealed ones are asked for");
     r->closed = 1;
     if (h->body_bytes < PC__SEAL_TAG)
-        return pc__fail(PC_ERR_FORMAT, "header of a record: a sealed body of %u bytes", h->body_bytes);
-    if (!key)
-        return frame ? PC_OK : pc__fail(PC_ERR_UNSUPPORTED, "record is sealed, and there is no key");
-    pc__seal_key_id(key, id);
-    if (memcmp(id, h->key_id, sizeof id))
-        return frame ? PC_OK : pc__fail(PC_ERR_UNSUPPORTED, "record is sealed with another key");
+        return pc__fail(PC_ERR_FORMAT, "header of a record: a sealed body of %u bytes",
+                        h->body_bytes);
+    if (key)
+        pc__seal_key_id(key, id);
+    if (!key || memcmp(id, h->key_id, sizeof id))
+        return frame ? PC_OK
+                     : pc__fail(PC_ERR_UNSUPPORTED, "record is sealed%s",
+                                key ? " with another key" : ", and there is no key");
     memset(r->header + PC__RECORD_SUM_AT, 0, PC__SUM);
     memset(r->header + PC__RECORD_NONCE_AT, 0, PC__SEAL_NONCE);
-    pc_status status = pc__seal_open(r->header + clear, r->header + clear, h->body_bytes, r->header, clear, h->nonce, key);
+    pc_status status = pc__seal_open(r->header + clear, r->header + clear, h->body_bytes, r->header,
+                                     clear, h->nonce, key);
     if (status < 0)
         return pc__fail_in(status, "header of a record");
     r->closed = 0;
@@ -114,7 +126,8 @@ static pc_status take_description(pc__record *r, uint8_t *at, uint64_t size)
 {
     pc__image *image = &r->image;
     if (size < PC__RECORD_DESCRIPTION || !memchr(at + 32, 0, 32))
-        return pc__fail(PC_ERR_FORMAT, "header of a record: a description of %" PRIu64 " bytes", size);
+        return pc__fail(PC_ERR_FORMAT, "header of a record: a description of %" PRIu64 " bytes",
+                        size);
     memcpy(image->model, at, 32);
     memcpy(image->architecture, at + 32, 32);
     image->position_scheme = pc__get_u32(at + 64);
@@ -130,12 +143,15 @@ static pc_status take_description(pc__record *r, uint8_t *at, uint64_t size)
     return PC_OK;
 }
 
-/* The numbers become the machine's where they lie: 16-byte aligned pieces of `header` that hold nothing else. */
+/* The numbers become the machine's where they lie: 16-byte aligned pieces of `header` that hold
+ * nothing else. */
 static pc_status take_tokens(pc__record *r, uint8_t *at, uint64_t size)
 {
     int32_t *ids = (int32_t *)(void *)at;
     if (size != 4 * r->head.tokens)
-        return pc__fail(PC_ERR_FORMAT, "header of a record: %" PRIu64 " bytes of ids for %" PRIu64 " tokens", size, r->head.tokens);
+        return pc__fail(PC_ERR_FORMAT,
+                        "header of a record: %" PRIu64 " bytes of ids for %" PRIu64 " tokens", size,
+                        r->head.tokens);
     for (size_t i = 0; i < r->head.tokens; i++)
         ids[i] = (int32_t)pc__get_u32(at + 4 * i);
     r->image.token_ids = ids;
@@ -146,7 +162,9 @@ static pc_status take_relative(pc__record *r, uint8_t *at, uint64_t size)
 {
     int64_t *relative = (int64_t *)(void *)at;
     if (size != 8 * r->head.tokens)
-        return pc__fail(PC_ERR_FORMAT, "header of a record: %" PRIu64 " bytes of positions for %" PRIu64 " tokens", size, r->head.tokens);
+        return pc__fail(PC_ERR_FORMAT,
+                        "header of a record: %" PRIu64 " bytes of positions for %" PRIu64 " tokens",
+                        size, r->head.tokens);
     for (size_t i = 0; i < r->head.tokens; i++)
         relative[i] = (int64_t)pc__get_u64(at + 8 * i);
     r->image.relative = relative;
@@ -156,7 +174,8 @@ static pc_status take_relative(pc__record *r, uint8_t *at, uint64_t size)
 static pc_status take_codec(pc__record *r, uint8_t *at, uint64_t size)
 {
     if (!size || size >= sizeof r->codec_name || memchr(at, 0, (size_t)size))
-        return pc__fail(PC_ERR_FORMAT, "header of a record: a codec's name of %" PRIu64 " bytes", size);
+        return pc__fail(PC_ERR_FORMAT, "header of a record: a codec's name of %" PRIu64 " bytes",
+                        size);
     memcpy(r->codec_name, at, (size_t)size);
     r->codec_name[size] = 0;
     return PC_OK;
@@ -174,14 +193,19 @@ static pc_status take_field(pc__record *r, uint32_t tag, uint8_t *at, uint64_t s
     case PC__RECORD_TAG_CODEC:
         return take_codec(r, at, size);
     default: /* of a later minor version */
-        return tag & PC__RECORD_TAG_NEEDED ? pc__fail(PC_ERR_UNSUPPORTED, "header of a record: field %u has to be known", tag) : PC_OK;
+        return tag & PC__RECORD_TAG_NEEDED
+                   ? pc__fail(PC_ERR_UNSUPPORTED, "header of a record: field %u has to be known",
+                              tag)
+                   : PC_OK;
     }
 }
 
 static pc_status read_body(pc__record *r)
 {
-    const unsigned needed = 1u << PC__RECORD_TAG_DESCRIPTION | 1u << PC__RECORD_TAG_TOKENS | 1u << PC__RECORD_TAG_CODEC;
-    uint8_t *at = r->header + r->head.header_bytes - r->head.body_bytes - (r->head.flags & PC__RECORD_SEALED ? PC__SEAL_TAG : 0);
+    const unsigned needed = 1u << PC__RECORD_TAG_DESCRIPTION | 1u << PC__RECORD_TAG_TOKENS |
+                            1u << PC__RECORD_TAG_CODEC;
+    uint8_t *at = r->header + r->head.header_bytes - r->head.body_bytes -
+                  (r->head.flags & PC__RECORD_SEALED ? PC__SEAL_TAG : 0);
     uint64_t left = r->head.body_bytes;
     int64_t last = -1;
     unsigned seen = 0;
@@ -190,13 +214,17 @@ static pc_status read_body(pc__record *r)
         uint64_t size;
         pc_status status;
         if (left < PC__RECORD_TAG_LENGTH)
-            return pc__fail(PC_ERR_FORMAT, "header of a record: %" PRIu64 " bytes behind its last field", left);
+            return pc__fail(PC_ERR_FORMAT,
+                            "header of a record: %" PRIu64 " bytes behind its last field", left);
         tag = pc__get_u32(at);
         size = pc__get_u64(at + 8);
         at += PC__RECORD_TAG_LENGTH;
         left -= PC__RECORD_TAG_LENGTH;
         if (size > left || (size + 7) / 8 * 8 > left || (int64_t)tag <= last)
-            return pc__fail(PC_ERR_FORMAT, "header of a record: field %u of %" PRIu64 " bytes, %" PRIu64 " are left", tag, size, left);
+            return pc__fail(PC_ERR_FORMAT,
+                            "header of a record: field %u of %" PRIu64 " bytes, %" PRIu64
+                            " are left",
+                            tag, size, left);
         if ((status = take_field(r, tag, at, size)) < 0)
             return status;
         last = tag;
@@ -205,7 +233,8 @@ static pc_status read_body(pc__record *r)
         left -= (size + 7) / 8 * 8;
     }
     if (~seen & needed)
-        return pc__fail(PC_ERR_FORMAT, "header of a record: description, tokens or codec are missing");
+        return pc__fail(PC_ERR_FORMAT,
+                        "header of a record: description, tokens or codec are missing");
     return PC_OK;
 }
 
@@ -222,14 +251,16 @@ static pc_status find_codec(pc__record *r, int frame)
     if (codec && r->codec_name[0] && strcmp(codec->name, r->codec_name) != 0)
         codec = NULL;
     if (!codec && !frame)
-        return pc__fail(PC_ERR_UNSUPPORTED, "record of codec %u (%s), which is not there", r->head.codec, r->codec_name);
+        return pc__fail(PC_ERR_UNSUPPORTED, "record of codec %u (%s), which is not there",
+                        r->head.codec, r->codec_name);
     if (codec && codec->lossy)
         r->image.lossy = 1;
     r->codec = codec;
     return PC_OK;
 }
 
-static pc_status open_as(pc__record **out, const pc_allocator *mem, const pc__record_options *options, pc__source *source, int frame)
+static pc_status open_as(pc__record **out, const pc_allocator *mem,
+                         const pc__record_options *options, pc__source *source, int frame)
 {
     pc__record *r = pc__calloc(mem, 1, sizeof *r);
     pc_status status;
@@ -255,12 +286,14 @@ fail:
     return status;
 }
 
-pc_status pc__record_open(pc__record **out, const pc_allocator *mem, const pc__record_options *options, pc__source *source)
+pc_status pc__record_open(pc__record **out, const pc_allocator *mem,
+                          const pc__record_options *options, pc__source *source)
 {
     return open_as(out, mem, options, source, 0);
 }
 
-pc_status pc__record_open_frame(pc__record **out, const pc_allocator *mem, const pc__record_options *options, pc__source *source)
+pc_status pc__record_open_frame(pc__record **out, const pc_allocator *mem,
+                                const pc__record_options *options, pc__source *source)
 {
     return open_as(out, mem, options, source, 1);
 }

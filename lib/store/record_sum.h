@@ -1,4 +1,5 @@
-/* Checksums of records: XXH3 with 128 bits, seed 0, stored as a little-endian number. They find damage, not malice (store/seal.h does). */
+/* Checksums of records: XXH3 with 128 bits, seed 0, stored as a little-endian number. They find
+ * damage, not malice (store/seal.h does). */
 #ifndef PC_STORE_RECORD_SUM_H
 #define PC_STORE_RECORD_SUM_H
 

@@ -31,7 +31,9 @@ static pc_status find_codec(const pc__record_options *options, const pc_codec_op
     if (options->codec == PC_CODEC_DEFAULT || options->codec == PC_CODEC_RAW)
         return PC_OK;
     *codec = options->codecs ? pc__codecs_find(options->codecs, options->codec) : NULL;
-    return *codec ? PC_OK : pc__fail(PC_ERR_UNSUPPORTED, "writing a record: there is no codec %u", options->codec);
+    return *codec ? PC_OK
+                  : pc__fail(PC_ERR_UNSUPPORTED, "writing a record: there is no codec %u",
+                             options->codec);
 }
 
 static const char *codec_name(const pc_codec_ops *codec)
@@ -47,19 +49,24 @@ static uint64_t field_bytes(uint64_t size)
 /* Of the body before it is sealed. */
 static uint64_t body_bytes(const pc__image *image, const pc_codec_ops *codec)
 {
-    return field_bytes(PC__RECORD_DESCRIPTION) + field_bytes(4 * (uint64_t)image->tokens) + (image->relative ? field_bytes(8 * (uint64_t)image->tokens) : 0)
-           + field_bytes(strlen(codec_name(codec)));
+    return field_bytes(PC__RECORD_DESCRIPTION) + field_bytes(4 * (uint64_t)image->tokens) +
+           (image->relative ? field_bytes(8 * (uint64_t)image->tokens) : 0) +
+           field_bytes(strlen(codec_name(codec)));
 }
 
-static uint64_t header_bytes(const pc__image *image, const pc__record_options *options, const pc_codec_ops *codec)
+static uint64_t header_bytes(const pc__image *image, const pc__record_options *options,
+                             const pc_codec_ops *codec)
 {
-    return PC__RECORD_PROLOGUE + PC__RECORD_FACE + (uint64_t)image->block_count * PC__RECORD_ENTRY + body_bytes(image, codec) + tag_bytes(options);
+    return PC__RECORD_PROLOGUE + PC__RECORD_FACE + (uint64_t)image->block_count * PC__RECORD_ENTRY +
+           body_bytes(image, codec) + tag_bytes(options);
 }
 
 /* Room in which a block becomes what is stored; 0: it is stored from where it lies. */
-static size_t block_scratch(const pc__image *image, size_t index, const pc__record_options *options, const pc_codec_ops *codec)
+static size_t block_scratch(const pc__image *image, size_t index, const pc__record_options *options,
+                            const pc_codec_ops *codec)
 {
-    size_t tag = tag_bytes(options), need = tag ? (size_t)image->block_bytes[index] + tag : 0, bound = 0;
+    size_t tag = tag_bytes(options), need = tag ? (size_t)image->block_bytes[index] + tag : 0,
+           bound = 0;
     if (codec) {
         pc_codec_block block = pc__image_block(image, index);
         bound = codec->bound(codec->user, &block);
@@ -67,7 +74,8 @@ static size_t block_scratch(const pc__image *image, size_t index, const pc__reco
     return bound && bound <= SIZE_MAX - tag && bound + tag > need ? bound + tag : need;
 }
 
-uint64_t pc__record_bound(const pc__image *image, const pc__record_options *options, uint64_t *scratch)
+uint64_t pc__record_bound(const pc__image *image, const pc__record_options *options,
+                          uint64_t *scratch)
 {
     const pc_codec_ops *codec;
     uint64_t bytes, most = 0;
@@ -86,18 +94,23 @@ uint64_t pc__record_bound(const pc__image *image, const pc__record_options *opti
 static pc_status check_image(const pc__image *image)
 {
     if (image->tokens > PC__RECORD_MAX_TOKENS || image->block_count > PC__MAX_BLOCKS)
-        return pc__fail(PC_ERR_LIMIT, "writing a record: %zu tokens, %zu blocks", image->tokens, image->block_count);
+        return pc__fail(PC_ERR_LIMIT, "writing a record: %zu tokens, %zu blocks", image->tokens,
+                        image->block_count);
     for (size_t i = 0; i < image->block_count; i++)
         if (image->block_bytes[i] > PC__RECORD_MAX_BLOCK || image->block_bytes[i] > SIZE_MAX / 2)
-            return pc__fail(PC_ERR_LIMIT, "writing a record: block %zu of %llu bytes", i, (unsigned long long)image->block_bytes[i]);
+            return pc__fail(PC_ERR_LIMIT, "writing a record: block %zu of %llu bytes", i,
+                            (unsigned long long)image->block_bytes[i]);
     if (!memchr(image->architecture, 0, sizeof image->architecture))
-        return pc__fail(PC_ERR_INVALID, "writing a record: the name of the architecture has no end");
+        return pc__fail(PC_ERR_INVALID,
+                        "writing a record: the name of the architecture has no end");
     if (!(image->cost >= 0 && image->cost <= 1e300 && image->ttl >= 0 && image->ttl <= 1e300))
-        return pc__fail(PC_ERR_INVALID, "writing a record: cost %g s, time to live %g s", image->cost, image->ttl);
+        return pc__fail(PC_ERR_INVALID, "writing a record: cost %g s, time to live %g s",
+                        image->cost, image->ttl);
     return PC_OK;
 }
 
-/* Gives the block through the codec in scratch memory, or as it lies where that does not make it smaller. */
+/* Gives the block through the codec in scratch memory, or as it lies where that does not make it
+ * smaller. */
 static pc_status encode(writer *w, size_t index, pc__record_entry *entry, const void **data)
 {
     pc_codec_block block = pc__image_block(w->image, index);
@@ -113,7 +126,9 @@ static pc_status encode(writer *w, size_t index, pc__record_entry *entry, const 
     if (status < 0)
         return pc__fail_in(status, "codec %s, block %zu", w->codec->name, index);
     if (size > bound)
-        return pc__fail(PC_ERR_INTERNAL, "codec %s, block %zu: %zu bytes written, at most %zu promised", w->codec->name, index, size, bound);
+        return pc__fail(PC_ERR_INTERNAL,
+                        "codec %s, block %zu: %zu bytes written, at most %zu promised",
+                        w->codec->name, index, size, bound);
     if (size >= block.bytes || size < block.bytes / PC__RECORD_MAX_RATIO + 1)
         return PC_OK;
     *data = w->scratch;
@@ -129,7 +144,8 @@ static pc_status seal(writer *w, size_t index, pc__record_entry *entry, const vo
     uint8_t beside[PC__RECORD_BESIDE];
     pc_status status;
     pc__record_beside(&w->head, entry, index, beside);
-    status = pc__seal_close(w->scratch, *data, (size_t)entry->stored, beside, sizeof beside, entry->nonce, w->options->seal_key);
+    status = pc__seal_close(w->scratch, *data, (size_t)entry->stored, beside, sizeof beside,
+                            entry->nonce, w->options->seal_key);
     *data = w->scratch;
     entry->stored += PC__SEAL_TAG;
     return status;
@@ -148,7 +164,7 @@ static pc_status write_block(writer *w, size_t index)
     if (entry.stored)
         w->end = entry.offset + entry.stored;
     else
-        entry.offset = 0; /* an empty block lies nowhere, so that the file ends with bytes of something */
+        entry.offset = 0; /* empty: it lies nowhere, so that the file ends with something */
     pc__record_entry_put(&entry, table + index * PC__RECORD_ENTRY);
     w->head.state_bytes += entry.raw;
     PC__TRY(w->sink->write(w->sink, index + 1, entry.offset, data, (size_t)entry.stored), done);
@@ -231,7 +247,8 @@ static void fill_head(writer *w)
     }
 }
 
-/* The body's seal vouches for all that stands before it, in which the nonce of the body itself is still zero and so is the checksum. */
+/* The body's seal vouches for all that stands before it, in which the nonce of the body itself is
+ * still zero and so is the checksum. */
 static pc_status write_header(writer *w)
 {
     pc__record_head *h = &w->head;
@@ -243,7 +260,9 @@ static pc_status write_header(writer *w)
     put_body(w, body);
     if (w->options->seal_key) {
         uint8_t nonce[PC__SEAL_NONCE];
-        PC__TRY(pc__seal_close(body, body, h->body_bytes - PC__SEAL_TAG, w->header, clear, nonce, w->options->seal_key), done);
+        PC__TRY(pc__seal_close(body, body, h->body_bytes - PC__SEAL_TAG, w->header, clear, nonce,
+                               w->options->seal_key),
+                done);
         memcpy(w->header + PC__RECORD_NONCE_AT, nonce, sizeof nonce);
     }
     pc__record_header_sum(w->header, size, w->header + PC__RECORD_SUM_AT);
@@ -270,7 +289,8 @@ done:
     return status;
 }
 
-pc_status pc__record_write(const pc_allocator *mem, const pc__image *image, const pc__record_options *options, pc__sink *sink, uint64_t *bytes)
+pc_status pc__record_write(const pc_allocator *mem, const pc__image *image,
+                           const pc__record_options *options, pc__sink *sink, uint64_t *bytes)
 {
     writer w = {.mem = mem, .image = image, .options = options, .sink = sink};
     pc_status status;

@@ -1,8 +1,11 @@
-/* Catches: a record that crashes the reader, makes it take memory that the file does not account for, or is accepted with a header that contradicts itself.
+/* Catches: a record that crashes the reader, makes it take memory that the file does not account
+ * for, or is accepted with a header that contradicts itself.
  *
- * The input is the record as a file. Bytes 44 and 45, which a reader passes over, say how it is read: bit 0 the source tells its size, bit 1 it lends memory, bit 2
- * no key is given, bit 3 no codecs are. Blind changes would all end at the first checksum: the mutator below opens seals, changes what is
- * inside, then makes lengths, checksums and seals agree again. Most of its results are read to their end. */
+ * The input is the record as a file. Bytes 44 and 45, which a reader passes over, say how it is
+ * read: bit 0 the source tells its size, bit 1 it lends memory, bit 2 no key is given, bit 3 no
+ * codecs are. Blind changes would all end at the first checksum: the mutator below opens seals,
+ * changes what is inside, then makes lengths, checksums and seals agree again. Most of its results
+ * are read to their end. */
 #include <sodium.h>
 #include <stdlib.h>
 
@@ -30,13 +33,16 @@ static void check_image(const pc__record *record, size_t size)
     pc_record_info info = PC_RECORD_INFO_INIT;
     uint64_t bytes = 0;
     pc__record_describe(record, &info);
-    FUZZ_CHECK(memchr(image->architecture, 0, sizeof image->architecture) && info.version / 256 == 1);
-    FUZZ_CHECK(image->cost >= 0 && image->ttl >= 0 && image->lossy <= 1 && image->block_count <= PC__MAX_BLOCKS && !image->blocks);
+    FUZZ_CHECK(memchr(image->architecture, 0, sizeof image->architecture) &&
+               info.version / 256 == 1);
+    FUZZ_CHECK(image->cost >= 0 && image->ttl >= 0 && image->lossy <= 1 &&
+               image->block_count <= PC__MAX_BLOCKS && !image->blocks);
     for (size_t i = 0; i < image->block_count; i++)
         bytes += image->block_bytes[i];
     FUZZ_CHECK(bytes == info.state_bytes && bytes <= (size + 1) * PC__RECORD_MAX_RATIO);
     FUZZ_CHECK(!image->token_ids || image->tokens <= size / 4);
-    FUZZ_CHECK((pc__image_match(image, image) == PC_OK) == (image->token_ids || !image->tokens)); /* reads all of it */
+    FUZZ_CHECK((pc__image_match(image, image) == PC_OK) ==
+               (image->token_ids || !image->tokens)); /* reads all of it */
 }
 
 static void read_blocks(const pc__record *record)
@@ -53,7 +59,8 @@ static void read_blocks(const pc__record *record)
         out = malloc(bytes + !bytes);
         FUZZ_CHECK(out);
         memset(out, 0, bytes + !bytes);
-        int read = fuzz_ok(pc__record_block(record, i, out)), lends = fuzz_ok(pc__record_borrow(record, i, &lent));
+        int read = fuzz_ok(pc__record_block(record, i, out)),
+            lends = fuzz_ok(pc__record_borrow(record, i, &lent));
         FUZZ_CHECK(lends || !lent);
         FUZZ_CHECK(!lent || (read && !memcmp(lent, out, bytes)));
         free(out);
@@ -65,7 +72,8 @@ static void read_blocks(const pc__record *record)
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
     unsigned how = size > HOW ? data[HOW] : 0;
-    pc__record_options options = {.codecs = codecs(), .seal_key = how & NO_KEY ? NULL : golden_key()};
+    pc__record_options options = {.codecs = codecs(),
+                                  .seal_key = how & NO_KEY ? NULL : golden_key()};
     record_bytes bytes = record_bytes_of(data, size, how & KNOWN, how & LENDS);
     size_t blocks = fuzz_blocks();
     pc__record *record;
@@ -76,7 +84,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     int opened = fuzz_ok(pc__record_open(&record, &fuzz_memory, &options, &bytes.source));
     FUZZ_CHECK(opened == (record != NULL));
     if (!opened)
-        FUZZ_CHECK(fuzz_ok(pc__record_open_frame(&record, &fuzz_memory, &options, &bytes.source)) == (record != NULL));
+        FUZZ_CHECK(fuzz_ok(pc__record_open_frame(&record, &fuzz_memory, &options, &bytes.source)) ==
+                   (record != NULL));
     if (record) {
         check_image(record, size);
         read_blocks(record);
@@ -88,7 +97,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 
 /* ------------------------------------------------------------------ changing */
 
-size_t LLVMFuzzerMutate(uint8_t *data, size_t size, size_t most) __attribute__((weak)); /* replaying needs none */
+size_t LLVMFuzzerMutate(uint8_t *data, size_t size, size_t most)
+    __attribute__((weak)); /* replaying needs none */
 size_t LLVMFuzzerCustomMutator(uint8_t *data, size_t size, size_t most, unsigned seed);
 
 /* The parts of an input, where they lie inside of it. */
@@ -106,11 +116,13 @@ static int parts_of(parts *p, const uint8_t *data, size_t size)
     p->blocks = pc__get_u32(data + 32);
     p->entry = pc__get_u32(data + 36);
     p->body = pc__get_u32(data + 40);
-    if (p->face < PC__RECORD_FACE || p->face > 4096 || p->entry < PC__RECORD_ENTRY || p->entry > 4096 || p->blocks > 64)
+    if (p->face < PC__RECORD_FACE || p->face > 4096 || p->entry < PC__RECORD_ENTRY ||
+        p->entry > 4096 || p->blocks > 64)
         return 0;
     p->clear = PC__RECORD_PROLOGUE + p->face + (size_t)p->blocks * p->entry;
     p->header = p->clear + p->body;
-    return p->clear <= size && p->body <= size - p->clear && (!p->sealed || p->body >= PC__SEAL_TAG);
+    return p->clear <= size && p->body <= size - p->clear &&
+           (!p->sealed || p->body >= PC__SEAL_TAG);
 }
 
 static uint8_t *entry_of(uint8_t *data, const parts *p, uint32_t block)
@@ -121,9 +133,13 @@ static uint8_t *entry_of(uint8_t *data, const parts *p, uint32_t block)
 /* Where what is stored of a block lies; NULL: not inside of the input, or over its header. */
 static uint8_t *stored_of(uint8_t *data, size_t size, const parts *p, uint32_t block, size_t *bytes)
 {
-    uint64_t offset = pc__get_u64(entry_of(data, p, block)), stored = pc__get_u64(entry_of(data, p, block) + 8);
+    uint64_t offset = pc__get_u64(entry_of(data, p, block)),
+             stored = pc__get_u64(entry_of(data, p, block) + 8);
     *bytes = (size_t)stored;
-    return offset >= p->header && offset <= size && stored <= size - offset && (!p->sealed || stored >= PC__SEAL_TAG) ? data + offset : NULL;
+    return offset >= p->header && offset <= size && stored <= size - offset &&
+                   (!p->sealed || stored >= PC__SEAL_TAG)
+               ? data + offset
+               : NULL;
 }
 
 /* The bytes inside of a seal and back, without a look at the tag: one keystream does both. */
@@ -146,14 +162,16 @@ static void open_seals(uint8_t *data, size_t size)
     }
 }
 
-static void close_block(uint8_t *data, const parts *p, uint32_t block, uint8_t *stored, size_t bytes)
+static void close_block(uint8_t *data, const parts *p, uint32_t block, uint8_t *stored,
+                        size_t bytes)
 {
     uint8_t *entry = entry_of(data, p, block), beside[PC__RECORD_BESIDE];
     pc__record_head head;
     pc__record_entry e = {.raw = pc__get_u64(entry + 16), .codec = pc__get_u32(entry + 24)};
     memcpy(head.key.bytes, data + PC__RECORD_PROLOGUE, 32);
     pc__record_beside(&head, &e, block, beside);
-    crypto_aead_xchacha20poly1305_ietf_encrypt(stored, NULL, stored, bytes - PC__SEAL_TAG, beside, sizeof beside, NULL, entry + 48, golden_key());
+    crypto_aead_xchacha20poly1305_ietf_encrypt(stored, NULL, stored, bytes - PC__SEAL_TAG, beside,
+                                               sizeof beside, NULL, entry + 48, golden_key());
 }
 
 static void close_body(uint8_t *data, const parts *p)
@@ -162,7 +180,8 @@ static void close_body(uint8_t *data, const parts *p)
     memcpy(nonce, data + PC__RECORD_NONCE_AT, sizeof nonce);
     memset(data + PC__RECORD_NONCE_AT, 0, sizeof nonce);
     memset(data + PC__RECORD_SUM_AT, 0, PC__SUM);
-    crypto_aead_xchacha20poly1305_ietf_encrypt(data + p->clear, NULL, data + p->clear, p->body - PC__SEAL_TAG, data, p->clear, NULL, nonce,
+    crypto_aead_xchacha20poly1305_ietf_encrypt(data + p->clear, NULL, data + p->clear,
+                                               p->body - PC__SEAL_TAG, data, p->clear, NULL, nonce,
                                                golden_key());
     memcpy(data + PC__RECORD_NONCE_AT, nonce, sizeof nonce);
 }

@@ -1,5 +1,7 @@
-/* Catches: a reader that no longer reads what an earlier version of the library wrote, or reads something else in it. The files of test/golden/records were written
- * once (test/support/write_records.c) and stay; what must be in them follows from formulas (golden_records.h). */
+/* Catches: a reader that no longer reads what an earlier version of the library wrote, or reads
+ * something else in it. The files of test/golden/records were written once
+ * (test/support/write_records.c) and stay; what must be in them follows from formulas
+ * (golden_records.h). */
 #include "base/le.h"
 #include "golden_records.h"
 #include "testing.h"

@@ -1,11 +1,19 @@
-/* The images of test/golden/records, by formula: what those files must give for ever. Values are small whole numbers times a power of two, the least and the largest of
- * every channel and token among them, so that the lossy codecs too must give back every bit. */
+/* The images of test/golden/records, by formula: what those files must give for ever. Values are
+ * small whole numbers times a power of two, the least and the largest of every channel and token
+ * among them, so that the lossy codecs too must give back every bit. */
 #ifndef PC_GOLDEN_RECORDS_H
 #define PC_GOLDEN_RECORDS_H
 
 #include "records.h"
 
-enum { GOLDEN_LAYERS = 2, GOLDEN_HEADS = 2, GOLDEN_K = 8, GOLDEN_V = 8, GOLDEN_PAGE = 64, GOLDEN_MOST = 96 };
+enum {
+    GOLDEN_LAYERS = 2,
+    GOLDEN_HEADS = 2,
+    GOLDEN_K = 8,
+    GOLDEN_V = 8,
+    GOLDEN_PAGE = 64,
+    GOLDEN_MOST = 96
+};
 
 typedef struct golden_case {
     const char *name; /* of the file */
@@ -49,10 +57,12 @@ typedef struct golden_image {
 } golden_image;
 
 /* K or V of a token: a whole number of least … most, times 1/16. */
-static inline float golden_value(const golden_case *c, int v, size_t layer, size_t head, size_t t, size_t d)
+static inline float golden_value(const golden_case *c, int v, size_t layer, size_t head, size_t t,
+                                 size_t d)
 {
     size_t x = t * 5 + d * 3 + layer * 11 + head * 7 + (size_t)v * 13;
-    size_t in_group = v ? d : t % GOLDEN_PAGE; /* scales are those of a channel of K in a page, of V in a token */
+    size_t in_group =
+        v ? d : t % GOLDEN_PAGE; /* scales are those of a channel of K in a page, of V in a token */
     int n = (int)(x % (size_t)(c->most - c->least + 1)) + c->least;
     return (float)(in_group == 0 ? c->least : in_group == 1 ? c->most : n) / 16;
 }
@@ -83,25 +93,30 @@ static inline size_t golden_place(uint32_t dtype, int v, size_t t, size_t d)
 {
     if (dtype == PC_DTYPE_F32)
         return v ? (size_t)GOLDEN_K * GOLDEN_PAGE + GOLDEN_V * t + d : GOLDEN_PAGE * d + t;
-    return v ? (size_t)GOLDEN_K * GOLDEN_PAGE + 2 * (GOLDEN_V * (t / 2) + d) + t % 2 : 2 * (GOLDEN_PAGE * (d / 2) + t) + d % 2;
+    return v ? (size_t)GOLDEN_K * GOLDEN_PAGE + 2 * (GOLDEN_V * (t / 2) + d) + t % 2
+             : 2 * (GOLDEN_PAGE * (d / 2) + t) + d % 2;
 }
 
 static inline void golden_put(uint8_t *at, uint32_t dtype, float value)
 {
-    uint32_t bits = dtype == PC_DTYPE_F32 ? golden_f32(value) : dtype == PC_DTYPE_BF16 ? golden_f32(value) >> 16 : golden_f16(value);
+    uint32_t bits = dtype == PC_DTYPE_F32    ? golden_f32(value)
+                    : dtype == PC_DTYPE_BF16 ? golden_f32(value) >> 16
+                                             : golden_f16(value);
     for (size_t i = 0; i < golden_element(dtype); i++)
         at[i] = (uint8_t)(bits >> (8 * i));
 }
 
 static inline void golden_pages(const golden_case *c, size_t layer, uint8_t *block)
 {
-    const size_t element = golden_element(c->dtype), page = (GOLDEN_K + GOLDEN_V) * GOLDEN_PAGE * element;
+    const size_t element = golden_element(c->dtype),
+                 page = (GOLDEN_K + GOLDEN_V) * GOLDEN_PAGE * element;
     for (size_t t = 0; t < c->tokens; t++)
         for (size_t head = 0; head < GOLDEN_HEADS; head++)
             for (size_t d = 0; d < GOLDEN_K; d++)
                 for (int v = 0; v < 2; v++) {
                     uint8_t *at = block + (t / GOLDEN_PAGE * GOLDEN_HEADS + head) * page;
-                    golden_put(at + element * golden_place(c->dtype, v, t % GOLDEN_PAGE, d), c->dtype, golden_value(c, v, layer, head, t, d));
+                    golden_put(at + element * golden_place(c->dtype, v, t % GOLDEN_PAGE, d),
+                               c->dtype, golden_value(c, v, layer, head, t, d));
                 }
 }
 
@@ -109,7 +124,8 @@ static inline size_t golden_bytes(const golden_case *c, size_t layer)
 {
     if (c->layout != PC_LAYOUT_PAGES)
         return c->tokens * (50 + layer); /* a host's: odd sizes too */
-    return (c->tokens + GOLDEN_PAGE - 1) / GOLDEN_PAGE * GOLDEN_HEADS * (GOLDEN_K + GOLDEN_V) * GOLDEN_PAGE * golden_element(c->dtype);
+    return (c->tokens + GOLDEN_PAGE - 1) / GOLDEN_PAGE * GOLDEN_HEADS * (GOLDEN_K + GOLDEN_V) *
+           GOLDEN_PAGE * golden_element(c->dtype);
 }
 
 static inline void golden_describe(const golden_case *c, golden_image *g)

@@ -1,4 +1,5 @@
-/* Records in memory: where they are written to and read from, images by formula, a codec that is easily followed. */
+/* Records in memory: where they are written to and read from, images by formula, a codec that is
+ * easily followed. */
 #ifndef PC_TEST_RECORDS_H
 #define PC_TEST_RECORDS_H
 
@@ -22,7 +23,8 @@ typedef struct record_file {
     int alone; /* pieces arrive whole, at 4096's multiples, the header last: 0 as soon as one does not */
 } record_file;
 
-static inline pc_status record_file_write(pc__sink *sink, size_t piece, uint64_t offset, const void *data, size_t size)
+static inline pc_status record_file_write(pc__sink *sink, size_t piece, uint64_t offset,
+                                          const void *data, size_t size)
 {
     record_file *f = (record_file *)(void *)sink;
     if (++f->writes == f->fail_at)
@@ -63,7 +65,8 @@ typedef struct record_bytes {
     atomic_size_t reads, lent;
 } record_bytes;
 
-static inline pc_status record_bytes_read(pc__source *source, size_t piece, uint64_t offset, uint64_t at, void *data, size_t size)
+static inline pc_status record_bytes_read(pc__source *source, size_t piece, uint64_t offset,
+                                          uint64_t at, void *data, size_t size)
 {
     record_bytes *b = (record_bytes *)(void *)source;
     (void)piece;
@@ -74,7 +77,8 @@ static inline pc_status record_bytes_read(pc__source *source, size_t piece, uint
     return PC_OK;
 }
 
-static inline const void *record_bytes_borrow(pc__source *source, size_t piece, uint64_t offset, uint64_t at, size_t size)
+static inline const void *record_bytes_borrow(pc__source *source, size_t piece, uint64_t offset,
+                                              uint64_t at, size_t size)
 {
     record_bytes *b = (record_bytes *)(void *)source;
     (void)piece;
@@ -98,7 +102,8 @@ static inline record_bytes record_bytes_of(const void *data, size_t size, int kn
 
 enum { TOY_TOKENS = 70, TOY_BLOCKS = 3 };
 
-/* An image whose every field follows from `seed`. Block i: `bytes` + 8 i bytes, the second half like the first where `twice`. */
+/* An image whose every field follows from `seed`. Block i: `bytes` + 8 i bytes, the second half
+ * like the first where `twice`. */
 typedef struct toy_image {
     pc__image image;
     int32_t ids[TOY_TOKENS];
@@ -126,7 +131,8 @@ static inline void toy_names(pc__image *image, uint32_t seed)
     image->has_before = seed % 3 != 0;
 }
 
-static inline void toy_image_make(toy_image *t, uint32_t seed, size_t tokens, size_t bytes, int twice)
+static inline void toy_image_make(toy_image *t, uint32_t seed, size_t tokens, size_t bytes,
+                                  int twice)
 {
     pc__image *image = &t->image;
     memset(t, 0, sizeof *t);
@@ -173,7 +179,8 @@ static inline void toy_image_free(toy_image *t)
 
 /* ------------------------------------------------------------------ a codec */
 
-/* Takes blocks whose second half is like the first, and stores one half. Of `user`: what it says of itself instead. */
+/* Takes blocks whose second half is like the first, and stores one half. Of `user`: what it says
+ * of itself instead. */
 typedef struct half_codec {
     pc_status answer; /* of encode, where it is not PC_OK */
     size_t bound;     /* where it is not 0 */
@@ -185,7 +192,8 @@ static inline size_t half_bound(void *user, const pc_codec_block *block)
     return c && c->bound ? c->bound : block->bytes % 2 ? 0 : (size_t)block->bytes;
 }
 
-static inline pc_status half_encode(void *user, const pc_codec_block *block, const void *data, void *out, size_t capacity, size_t *size)
+static inline pc_status half_encode(void *user, const pc_codec_block *block, const void *data,
+                                    void *out, size_t capacity, size_t *size)
 {
     const half_codec *c = user;
     size_t half = (size_t)block->bytes / 2;
@@ -198,7 +206,8 @@ static inline pc_status half_encode(void *user, const pc_codec_block *block, con
     return PC_OK;
 }
 
-static inline pc_status half_decode(void *user, const pc_codec_block *block, const void *in, size_t size, void *out)
+static inline pc_status half_decode(void *user, const pc_codec_block *block, const void *in,
+                                    size_t size, void *out)
 {
     (void)user;
     if (size != block->bytes / 2 || block->bytes % 2)
@@ -212,7 +221,8 @@ enum { HALF = PC_CODEC_HOST + 1 };
 
 static inline pc_codec_ops half_ops(half_codec *user)
 {
-    return (pc_codec_ops){sizeof(pc_codec_ops), HALF, 0, "half", half_bound, half_encode, half_decode, user};
+    return (pc_codec_ops){sizeof(pc_codec_ops), HALF,        0,           "half",
+                          half_bound,           half_encode, half_decode, user};
 }
 
 #endif

@@ -1,5 +1,6 @@
-/* Catches: states that are taken for what they are not because a field was forgotten, or refused because one that may differ does; an error that names
- * the wrong field; a digest of salts that is not the documented one. */
+/* Catches: states that are taken for what they are not because a field was forgotten, or refused
+ * because one that may differ does; an error that names the wrong field; a digest of salts that is
+ * not the documented one. */
 #include <stddef.h>
 
 #include "records.h"
@@ -10,14 +11,34 @@ typedef struct change {
     size_t at, size;
 } change;
 
-#define FIELD(text, field) {text, offsetof(pc__image, field), sizeof(((pc__image *)0)->field)}
+#define FIELD(text, field)                                                                         \
+    {                                                                                              \
+        text, offsetof(pc__image, field), sizeof(((pc__image *)0)->field)                          \
+    }
 
-static const change changes[] = {
-    FIELD("key", key), FIELD("salt", salt), FIELD("model", model), FIELD("architecture", architecture),
-    FIELD("position scheme", position_scheme), FIELD("dtype", dtype), FIELD("layout", layout), FIELD("regime", regime),
-    FIELD("origin", origin), FIELD("layers", layers), FIELD("K/V heads", kv_heads), FIELD("dimensions of K", k_dim),
-    FIELD("dimensions of V", v_dim), FIELD(NULL, content), FIELD(NULL, has_content), FIELD(NULL, before), FIELD(NULL, has_before),
-    FIELD(NULL, lossy), FIELD(NULL, cost), FIELD(NULL, priority), FIELD(NULL, expires), FIELD(NULL, ttl), FIELD(NULL, blocks)};
+static const change changes[] = {FIELD("key", key),
+                                 FIELD("salt", salt),
+                                 FIELD("model", model),
+                                 FIELD("architecture", architecture),
+                                 FIELD("position scheme", position_scheme),
+                                 FIELD("dtype", dtype),
+                                 FIELD("layout", layout),
+                                 FIELD("regime", regime),
+                                 FIELD("origin", origin),
+                                 FIELD("layers", layers),
+                                 FIELD("K/V heads", kv_heads),
+                                 FIELD("dimensions of K", k_dim),
+                                 FIELD("dimensions of V", v_dim),
+                                 FIELD(NULL, content),
+                                 FIELD(NULL, has_content),
+                                 FIELD(NULL, before),
+                                 FIELD(NULL, has_before),
+                                 FIELD(NULL, lossy),
+                                 FIELD(NULL, cost),
+                                 FIELD(NULL, priority),
+                                 FIELD(NULL, expires),
+                                 FIELD(NULL, ttl),
+                                 FIELD(NULL, blocks)};
 
 /* Every byte of every field, one bit each time. */
 static void test_fields(void)
@@ -29,9 +50,11 @@ static void test_fields(void)
     for (size_t c = 0; c < sizeof changes / sizeof changes[0]; c++)
         for (size_t i = 0; i < changes[c].size; i++) {
             uint8_t *byte = (uint8_t *)&b.image + changes[c].at + i;
-            const int behind = changes[c].at == offsetof(pc__image, architecture) && i > strlen(a.image.architecture);
+            const int behind = changes[c].at == offsetof(pc__image, architecture) &&
+                               i > strlen(a.image.architecture);
             *byte ^= 1;
-            CHECK_STATUS(pc__image_match(&a.image, &b.image), changes[c].name && !behind ? PC_ERR_MISMATCH : PC_OK);
+            CHECK_STATUS(pc__image_match(&a.image, &b.image),
+                         changes[c].name && !behind ? PC_ERR_MISMATCH : PC_OK);
             if (changes[c].name && !behind)
                 CHECK_ERROR_HAS(changes[c].name);
             *byte ^= 1;
@@ -93,7 +116,8 @@ static void test_plain_positions(void)
 
 static void test_salts(void)
 {
-    static const char want[] = "8576171af6f06bd9cc0a5ba3c29c4525cd48a05ad5cdac2b1728e9c26ce2e97c", none[] = "2a308999eb837f29e29dbc66dd2fa69bdeaaaf2e8a08a1e505ddb5504dc875c2";
+    static const char want[] = "8576171af6f06bd9cc0a5ba3c29c4525cd48a05ad5cdac2b1728e9c26ce2e97c",
+                      none[] = "2a308999eb837f29e29dbc66dd2fa69bdeaaaf2e8a08a1e505ddb5504dc875c2";
     toy_image a, b;
     char hex[65];
     pc__id id = pc__salt_digest("tenant-7", 8);

@@ -1,5 +1,6 @@
-/* Catches: blocks that come wrong when several threads read at once or when they are larger than what is read at a time, memory that is lent though it
- * must be opened or decoded first, copies where lending would do, damage between pieces that verify passes over. */
+/* Catches: blocks that come wrong when several threads read at once or when they are larger than
+ * what is read at a time, memory that is lent though it must be opened or decoded first, copies
+ * where lending would do, damage between pieces that verify passes over. */
 #include <pthread.h>
 
 #include "records.h"
@@ -19,10 +20,12 @@ typedef struct sample {
 
 static void sample_make(sample *s, size_t bytes, uint32_t codec, int sealed, int lends)
 {
-    s->options = (pc__record_options){.codecs = codecs, .codec = codec, .seal_key = sealed ? key : NULL};
+    s->options = (pc__record_options){
+        .codecs = codecs, .codec = codec, .seal_key = sealed ? key : NULL};
     s->file = record_file_new();
     toy_image_make(&s->toy, 3, 6, bytes, codec == HALF);
-    CHECK_OK(pc__record_write(&pc__libc_allocator, &s->toy.image, &s->options, &s->file.sink, NULL));
+    CHECK_OK(
+        pc__record_write(&pc__libc_allocator, &s->toy.image, &s->options, &s->file.sink, NULL));
     s->bytes = record_bytes_of(s->file.data, s->file.size, 1, lends);
     CHECK_OK(pc__record_open(&s->record, &pc__libc_allocator, &s->options, &s->bytes.source));
 }
@@ -34,7 +37,8 @@ static void sample_free(sample *s)
     toy_image_free(&s->toy);
 }
 
-/* Around the size that is read at a time: every block right, read in parts, and not one byte behind its end written. */
+/* Around the size that is read at a time: every block right, read in parts, and not one byte
+ * behind its end written. */
 static void test_parts(void)
 {
     enum { PART = 512 << 10 };
@@ -48,7 +52,8 @@ static void test_parts(void)
             out[n] = 0xee;
             CHECK_OK(pc__record_block(s.record, 0, out));
             CHECK(!memcmp(out, s.toy.blocks[0], n) && out[n] == 0xee);
-            CHECK_INT(atomic_load(&s.bytes.reads) - before, kind & 4 ? 0 : (s.record->entries[0].stored + PART - 1) / PART);
+            CHECK_INT(atomic_load(&s.bytes.reads) - before,
+                      kind & 4 ? 0 : (s.record->entries[0].stored + PART - 1) / PART);
             free(out);
             sample_free(&s);
         }
@@ -64,7 +69,8 @@ static void test_borrow(void)
         CHECK_OK(pc__record_borrow(s.record, 1, &data));
         CHECK_INT(data != NULL, plain);
         if (plain) {
-            CHECK(data == s.file.data + s.record->entries[1].offset && !memcmp(data, s.toy.blocks[1], 72));
+            CHECK(data == s.file.data + s.record->entries[1].offset &&
+                  !memcmp(data, s.toy.blocks[1], 72));
             s.file.data[s.record->entries[1].offset + 71] ^= 1;
             CHECK_STATUS(pc__record_borrow(s.record, 1, &data), PC_ERR_FORMAT);
             CHECK(!data);
@@ -84,7 +90,8 @@ static void test_decoder(void)
     s.record->entries[0].stored--; /* fits neither checksum nor codec */
     CHECK_STATUS(pc__record_block(s.record, 0, out), PC_ERR_FORMAT);
     CHECK_ERROR_HAS("damaged");
-    pc__sum_of(s.file.data + s.record->entries[0].offset, (size_t)s.record->entries[0].stored, s.record->entries[0].sum);
+    pc__sum_of(s.file.data + s.record->entries[0].offset, (size_t)s.record->entries[0].stored,
+               s.record->entries[0].sum);
     CHECK_STATUS(pc__record_block(s.record, 0, out), PC_ERR_FORMAT);
     CHECK_ERROR_HAS("codec half, block 0 of a record: 31 bytes are no half");
     sample_free(&s);
@@ -96,8 +103,10 @@ static void test_gaps(void)
         sample s;
         sample_make(&s, 64, PC_CODEC_RAW, sealed, 0);
         for (size_t b = 0; b < TOY_BLOCKS; b++) {
-            uint64_t end = b ? s.record->entries[b - 1].offset + s.record->entries[b - 1].stored : s.record->head.header_bytes;
-            uint64_t at[] = {end, (end + s.record->entries[b].offset) / 2, s.record->entries[b].offset - 1};
+            uint64_t end = b ? s.record->entries[b - 1].offset + s.record->entries[b - 1].stored
+                             : s.record->head.header_bytes;
+            uint64_t at[] = {end, (end + s.record->entries[b].offset) / 2,
+                             s.record->entries[b].offset - 1};
             for (size_t i = 0; i < 3; i++) {
                 s.file.data[at[i]] ^= 0x40;
                 CHECK_STATUS(pc__record_verify(s.record), PC_ERR_FORMAT);
@@ -122,7 +131,8 @@ static void *read_often(void *arg)
     for (size_t i = 0; i < 60; i++) {
         size_t b = i % TOY_BLOCKS, n = (size_t)s->toy.block_bytes[b];
         uint8_t *out = malloc(n);
-        r->bad |= pc__record_block(s->record, b, out) != PC_OK || memcmp(out, s->toy.blocks[b], n) != 0;
+        r->bad |= pc__record_block(s->record, b, out) != PC_OK ||
+                  memcmp(out, s->toy.blocks[b], n) != 0;
         free(out);
     }
     return NULL;

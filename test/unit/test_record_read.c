@@ -1,6 +1,7 @@
-/* Catches: a record that is damaged in any one bit, cut at any length, made longer, or put together from pieces of others, and is not found to be; sizes near
- * their limits that lead to a wrong allocation; a wrong key that looks like damage; later versions that are refused though they need not be, or read though
- * they must not. */
+/* Catches: a record that is damaged in any one bit, cut at any length, made longer, or put
+ * together from pieces of others, and is not found to be; sizes near their limits that lead to a
+ * wrong allocation; a wrong key that looks like damage; later versions that are refused though
+ * they need not be, or read though they must not. */
 #include "base/le.h"
 #include "records.h"
 #include "store/record_format.h"
@@ -17,10 +18,12 @@ typedef struct sample {
 
 static void sample_make(sample *s, uint32_t seed, size_t bytes, uint32_t codec, int sealed)
 {
-    s->options = (pc__record_options){.codecs = codecs, .codec = codec, .seal_key = sealed ? key : NULL};
+    s->options = (pc__record_options){
+        .codecs = codecs, .codec = codec, .seal_key = sealed ? key : NULL};
     s->file = record_file_new();
     toy_image_make(&s->toy, seed, 6, bytes, codec == HALF);
-    CHECK_OK(pc__record_write(&pc__libc_allocator, &s->toy.image, &s->options, &s->file.sink, NULL));
+    CHECK_OK(
+        pc__record_write(&pc__libc_allocator, &s->toy.image, &s->options, &s->file.sink, NULL));
 }
 
 static void sample_free(sample *s)
@@ -29,7 +32,8 @@ static void sample_free(sample *s)
     toy_image_free(&s->toy);
 }
 
-/* Reads everything and compares what comes with what was written. PC_OK: all is there and right; PC_ERR_INTERNAL: something wrong was accepted. */
+/* Reads everything and compares what comes with what was written. PC_OK: all is there and right;
+ * PC_ERR_INTERNAL: something wrong was accepted. */
 static pc_status read_all(const uint8_t *data, size_t size, int known, const sample *s, int verify)
 {
     record_bytes bytes = record_bytes_of(data, size, known, 0);
@@ -38,7 +42,8 @@ static pc_status read_all(const uint8_t *data, size_t size, int known, const sam
     pc__record *record;
     pc_status status = pc__record_open(&record, &pc__libc_allocator, &s->options, &bytes.source);
     for (size_t b = 0; status >= 0 && b < want->block_count; b++) {
-        status = b < pc__record_image(record)->block_count && pc__record_image(record)->block_bytes[b] == want->block_bytes[b]
+        status = b < pc__record_image(record)->block_count &&
+                         pc__record_image(record)->block_bytes[b] == want->block_bytes[b]
                      ? pc__record_block(record, b, out)
                      : PC_ERR_INTERNAL;
         if (status == PC_OK && memcmp(out, want->blocks[b], (size_t)want->block_bytes[b]))
@@ -57,7 +62,8 @@ static int is_refusal(pc_status status)
     return status == PC_ERR_FORMAT || status == PC_ERR_UNSUPPORTED;
 }
 
-/* Bits between pieces change nothing that is read: verify finds them. All others are found by reading. */
+/* Bits between pieces change nothing that is read: verify finds them. All others are found by
+ * reading. */
 static void test_every_bit(uint32_t seed, uint32_t codec, int sealed)
 {
     sample s;
@@ -137,7 +143,8 @@ static void test_exchanged(int sealed)
     sample a, b;
     sample_make(&a, 1, 64, PC_CODEC_RAW, sealed);
     sample_make(&b, 2, 64, PC_CODEC_RAW, sealed);
-    uint8_t *first = a.file.data + pc__get_u64(entry_of(&a, 0)), *second = a.file.data + pc__get_u64(entry_of(&a, 1)),
+    uint8_t *first = a.file.data + pc__get_u64(entry_of(&a, 0)),
+            *second = a.file.data + pc__get_u64(entry_of(&a, 1)),
             *foreign = b.file.data + pc__get_u64(entry_of(&b, 0));
     swap_bytes(first, second, 64);
     CHECK_STATUS(read_all(a.file.data, a.file.size, 1, &a, 0), PC_ERR_FORMAT);
@@ -161,7 +168,8 @@ static void test_exchanged(int sealed)
     sample_free(&b);
 }
 
-/* The tenth bit of everything in the clear, with checksums that agree: the seal of the body vouches for it. */
+/* The tenth bit of everything in the clear, with checksums that agree: the seal of the body
+ * vouches for it. */
 static void test_clear_part_is_sealed(void)
 {
     sample s;
@@ -174,7 +182,8 @@ static void test_clear_part_is_sealed(void)
         copy[at] ^= 4;
         pc__record_header_sum(copy, pc__get_u32(s.file.data + 12), copy + PC__RECORD_SUM_AT);
         pc_status status = read_all(copy, s.file.size, 1, &s, 0);
-        CHECK((at >= PC__RECORD_SUM_AT && at < PC__RECORD_PROLOGUE) ? status == PC_OK : is_refusal(status));
+        CHECK((at >= PC__RECORD_SUM_AT && at < PC__RECORD_PROLOGUE) ? status == PC_OK
+                                                                    : is_refusal(status));
         free(copy);
     }
     sample_free(&s);
@@ -196,15 +205,19 @@ static void test_keys(void)
     open.options.seal_key = key;
     CHECK_STATUS(read_all(open.file.data, open.file.size, 1, &open, 0), PC_ERR_UNSUPPORTED);
     CHECK_ERROR_HAS("not sealed");
-    CHECK(!memmem(sealed.file.data, sealed.file.size, sealed.toy.ids, 24) && memmem(open.file.data, open.file.size, open.toy.ids, 24));
+    CHECK(!memmem(sealed.file.data, sealed.file.size, sealed.toy.ids, 24) &&
+          memmem(open.file.data, open.file.size, open.toy.ids, 24));
     for (int k = 0; k < 2; k++) { /* its frame tells what is in the clear */
         sealed.options.seal_key = k ? other_key : NULL;
         bytes = record_bytes_of(sealed.file.data, sealed.file.size, 1, 0);
-        CHECK_OK(pc__record_open_frame(&record, &pc__libc_allocator, &sealed.options, &bytes.source));
+        CHECK_OK(
+            pc__record_open_frame(&record, &pc__libc_allocator, &sealed.options, &bytes.source));
         const pc__image *image = pc__record_image(record);
         uint8_t out[128];
-        CHECK(pc__id_equal(&image->key, &sealed.toy.image.key) && pc__id_equal(&image->salt, &sealed.toy.image.salt));
-        CHECK(image->tokens == 6 && !image->token_ids && image->block_count == TOY_BLOCKS && image->block_bytes[1] == 72 && !*image->architecture);
+        CHECK(pc__id_equal(&image->key, &sealed.toy.image.key) &&
+              pc__id_equal(&image->salt, &sealed.toy.image.salt));
+        CHECK(image->tokens == 6 && !image->token_ids && image->block_count == TOY_BLOCKS &&
+              image->block_bytes[1] == 72 && !*image->architecture);
         CHECK_STATUS(pc__image_match(&sealed.toy.image, image), PC_ERR_MISMATCH);
         CHECK_STATUS(pc__record_block(record, 0, out), PC_ERR_UNSUPPORTED);
         CHECK_OK(pc__record_verify(record));
@@ -227,16 +240,45 @@ static void test_numbers(void)
         uint64_t value;
         pc_status want;
     } cases[] = {
-        {8, 0, 2, PC_ERR_UNSUPPORTED}, {8, 0, 0, PC_ERR_FORMAT}, {12, 0, 0xffffffff, PC_ERR_FORMAT}, {12, 0, 0, PC_ERR_FORMAT},
-        {16, 1, UINT64_MAX, PC_ERR_FORMAT}, {16, 1, 0, PC_ERR_FORMAT}, {24, 0, 2, PC_ERR_UNSUPPORTED}, {24, 0, 0x8000, PC_ERR_UNSUPPORTED},
-        {24, 0, 0x10000, PC_OK}, {28, 0, 0xfffffff8, PC_ERR_FORMAT}, {28, 0, 224, PC_ERR_FORMAT}, {28, 0, 233, PC_ERR_FORMAT}, {32, 0, 65537, PC_ERR_FORMAT},
-        {32, 0, 0xffffffff, PC_ERR_FORMAT}, {36, 0, 64, PC_ERR_FORMAT}, {36, 0, 0xfffffff8, PC_ERR_FORMAT}, {40, 0, 0xfffffff8, PC_ERR_FORMAT},
-        {44, 0, 77, PC_OK}, {64 + 136, 1, UINT64_C(0x7ff0000000000000), PC_ERR_FORMAT}, {64 + 136, 1, UINT64_C(0x7ff8000000000000), PC_ERR_FORMAT},
-        {64 + 144, 1, UINT64_C(0xbff0000000000000), PC_ERR_FORMAT}, {64 + 128, 0, 0xfffffff0, PC_OK}, {64 + 168, 1, 1, PC_ERR_FORMAT},
-        {64 + 176, 1, 5, PC_ERR_FORMAT}, {64 + 176, 1, UINT64_C(1) << 62, PC_ERR_FORMAT}, {64 + 176, 1, (UINT64_C(1) << 25) + 1, PC_ERR_FORMAT},
-        {64 + 184, 0, 2, PC_OK}, {64 + 188, 0, 1, PC_OK}, {296, 1, 0, PC_ERR_FORMAT}, {296, 1, 4097, PC_ERR_FORMAT}, {296, 1, UINT64_MAX - 4095, PC_ERR_FORMAT},
-        {296 + 8, 1, UINT64_MAX, PC_ERR_FORMAT}, {296 + 8, 1, 63, PC_ERR_FORMAT}, {296 + 16, 1, UINT64_MAX, PC_ERR_FORMAT}, {296 + 16, 1, 65, PC_ERR_FORMAT},
-        {296 + 24, 0, 9, PC_ERR_FORMAT}, {296 + 24, 0, 0, PC_ERR_FORMAT}, {296 + 72, 1, 4096, PC_ERR_FORMAT}, {296 + 72, 1, 1 << 20, PC_ERR_FORMAT},
+        {8, 0, 2, PC_ERR_UNSUPPORTED},
+        {8, 0, 0, PC_ERR_FORMAT},
+        {12, 0, 0xffffffff, PC_ERR_FORMAT},
+        {12, 0, 0, PC_ERR_FORMAT},
+        {16, 1, UINT64_MAX, PC_ERR_FORMAT},
+        {16, 1, 0, PC_ERR_FORMAT},
+        {24, 0, 2, PC_ERR_UNSUPPORTED},
+        {24, 0, 0x8000, PC_ERR_UNSUPPORTED},
+        {24, 0, 0x10000, PC_OK},
+        {28, 0, 0xfffffff8, PC_ERR_FORMAT},
+        {28, 0, 224, PC_ERR_FORMAT},
+        {28, 0, 233, PC_ERR_FORMAT},
+        {32, 0, 65537, PC_ERR_FORMAT},
+        {32, 0, 0xffffffff, PC_ERR_FORMAT},
+        {36, 0, 64, PC_ERR_FORMAT},
+        {36, 0, 0xfffffff8, PC_ERR_FORMAT},
+        {40, 0, 0xfffffff8, PC_ERR_FORMAT},
+        {44, 0, 77, PC_OK},
+        {64 + 136, 1, UINT64_C(0x7ff0000000000000), PC_ERR_FORMAT},
+        {64 + 136, 1, UINT64_C(0x7ff8000000000000), PC_ERR_FORMAT},
+        {64 + 144, 1, UINT64_C(0xbff0000000000000), PC_ERR_FORMAT},
+        {64 + 128, 0, 0xfffffff0, PC_OK},
+        {64 + 168, 1, 1, PC_ERR_FORMAT},
+        {64 + 176, 1, 5, PC_ERR_FORMAT},
+        {64 + 176, 1, UINT64_C(1) << 62, PC_ERR_FORMAT},
+        {64 + 176, 1, (UINT64_C(1) << 25) + 1, PC_ERR_FORMAT},
+        {64 + 184, 0, 2, PC_OK},
+        {64 + 188, 0, 1, PC_OK},
+        {296, 1, 0, PC_ERR_FORMAT},
+        {296, 1, 4097, PC_ERR_FORMAT},
+        {296, 1, UINT64_MAX - 4095, PC_ERR_FORMAT},
+        {296 + 8, 1, UINT64_MAX, PC_ERR_FORMAT},
+        {296 + 8, 1, 63, PC_ERR_FORMAT},
+        {296 + 16, 1, UINT64_MAX, PC_ERR_FORMAT},
+        {296 + 16, 1, 65, PC_ERR_FORMAT},
+        {296 + 24, 0, 9, PC_ERR_FORMAT},
+        {296 + 24, 0, 0, PC_ERR_FORMAT},
+        {296 + 72, 1, 4096, PC_ERR_FORMAT},
+        {296 + 72, 1, 1 << 20, PC_ERR_FORMAT},
     };
     for (size_t c = 0; c < sizeof cases / sizeof cases[0]; c++) {
         sample s;
@@ -250,13 +292,15 @@ static void test_numbers(void)
         pc__record_header_sum(s.file.data, header, s.file.data + PC__RECORD_SUM_AT);
         got = read_all(s.file.data, s.file.size, 1, &s, 0);
         if (got != cases[c].want)
-            fprintf(stderr, "case %zu: at %zu: %s (%s)\n", c, cases[c].at, pc_status_name(got), pc_error_text());
+            fprintf(stderr, "case %zu: at %zu: %s (%s)\n", c, cases[c].at, pc_status_name(got),
+                    pc_error_text());
         CHECK_INT(got, cases[c].want);
         sample_free(&s);
     }
 }
 
-/* A header that claims what is not there takes no memory for it, whether the source knows its size or not. */
+/* A header that claims what is not there takes no memory for it, whether the source knows its size
+ * or not. */
 static void test_claims(void)
 {
     for (int known = 0; known < 2; known++) {
@@ -276,13 +320,15 @@ static void test_claims(void)
     }
 }
 
-/* A header as a later minor version could write it: a longer face, longer entries, a longer description, tags that we do not know. */
+/* A header as a later minor version could write it: a longer face, longer entries, a longer
+ * description, tags that we do not know. */
 static void later_minor(const sample *s, uint32_t tag, record_file *out)
 {
     enum { MORE_FACE = 24, MORE_ENTRY = 16, MORE_DESCRIPTION = 32 };
     const uint8_t *in = s->file.data;
     uint8_t header[4096] = {0}, *at = header + PC__RECORD_PROLOGUE, *body;
-    size_t blocks = TOY_BLOCKS, old_body = pc__get_u32(in + 40), clear = PC__RECORD_PROLOGUE + PC__RECORD_FACE + blocks * PC__RECORD_ENTRY;
+    size_t blocks = TOY_BLOCKS, old_body = pc__get_u32(in + 40),
+           clear = PC__RECORD_PROLOGUE + PC__RECORD_FACE + blocks * PC__RECORD_ENTRY;
     memcpy(header, in, PC__RECORD_PROLOGUE + PC__RECORD_FACE);
     at += PC__RECORD_FACE;
     memset(at, 0x5a, MORE_FACE);
@@ -316,7 +362,11 @@ static void test_later_minor(void)
     static const struct {
         uint32_t tag;
         pc_status want;
-    } cases[] = {{5, PC_OK}, {0x7fffffff, PC_OK}, {0x80000005, PC_ERR_UNSUPPORTED}, {4, PC_ERR_FORMAT}, {1, PC_ERR_FORMAT}};
+    } cases[] = {{5, PC_OK},
+                 {0x7fffffff, PC_OK},
+                 {0x80000005, PC_ERR_UNSUPPORTED},
+                 {4, PC_ERR_FORMAT},
+                 {1, PC_ERR_FORMAT}};
     sample s;
     sample_make(&s, 1, 64, HALF, 0);
     for (size_t c = 0; c < sizeof cases / sizeof cases[0]; c++) {

@@ -1,4 +1,5 @@
-/* Catches: checksums that depend on how the bytes arrive or on the processor's variant, or that are not XXH3-128 as others compute it. */
+/* Catches: checksums that depend on how the bytes arrive or on the processor's variant, or that
+ * are not XXH3-128 as others compute it. */
 #include <stdlib.h>
 #include <string.h>
 #include <xxhash.h>
@@ -44,7 +45,8 @@ static void test_large(const uint8_t *data, size_t size)
 
 int main(void)
 {
-    static const uint8_t empty[PC__SUM] = {0x7f, 0x49, 0x8d, 0x46, 0x24, 0xc3, 0x01, 0x60, 0xd8, 0x98, 0x47, 0x01, 0xd3, 0x06, 0xaa, 0x99};
+    static const uint8_t empty[PC__SUM] = {0x7f, 0x49, 0x8d, 0x46, 0x24, 0xc3, 0x01, 0x60,
+                                           0xd8, 0x98, 0x47, 0x01, 0xd3, 0x06, 0xaa, 0x99};
     const size_t size = 1 << 20;
     uint8_t *data = malloc(size), got[PC__SUM];
     pc_test_rng rng = {5};

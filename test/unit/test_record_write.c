@@ -1,5 +1,6 @@
-/* Catches: a record that does not give back what was written, a record larger than its bound, pieces in the wrong order or place, a codec that is used where it does
- * not help or not refused where it breaks its word, what is left behind when memory or the sink fails. */
+/* Catches: a record that does not give back what was written, a record larger than its bound,
+ * pieces in the wrong order or place, a codec that is used where it does not help or not refused
+ * where it breaks its word, what is left behind when memory or the sink fails. */
 #include "records.h"
 #include "testing.h"
 
@@ -21,7 +22,8 @@ static void check_image(const pc__image *got, const pc__image *want)
     CHECK(!got->blocks);
 }
 
-static void check_record(const record_file *file, const pc__image *want, const pc__record_options *options)
+static void check_record(const record_file *file, const pc__image *want,
+                         const pc__record_options *options)
 {
     for (int kind = 0; kind < 4; kind++) {
         record_bytes bytes = record_bytes_of(file->data, file->size, kind & 1, kind & 2);
@@ -49,15 +51,20 @@ static void test_round_trip(const pc__codecs *codecs)
     for (uint32_t seed = 1; seed < 5; seed++)
         for (size_t s = 0; s < sizeof sizes / sizeof sizes[0]; s++)
             for (int sealed = 0; sealed < 2; sealed++) {
-                pc__record_options options = {.codecs = codecs, .codec = seed > 2 ? HALF : PC_CODEC_RAW, .seal_key = sealed ? key : NULL};
+                pc__record_options options = {.codecs = codecs,
+                                              .codec = seed > 2 ? HALF : PC_CODEC_RAW,
+                                              .seal_key = sealed ? key : NULL};
                 toy_image toy;
                 record_file file = record_file_new();
                 uint64_t bytes, scratch;
-                toy_image_make(&toy, seed, seed == 4 ? 0 : TOY_TOKENS - seed, sizes[s], sizes[s] && seed > 2);
-                CHECK_OK(pc__record_write(&pc__libc_allocator, &toy.image, &options, &file.sink, &bytes));
+                toy_image_make(&toy, seed, seed == 4 ? 0 : TOY_TOKENS - seed, sizes[s],
+                               sizes[s] && seed > 2);
+                CHECK_OK(pc__record_write(&pc__libc_allocator, &toy.image, &options, &file.sink,
+                                          &bytes));
                 CHECK_INT(bytes, file.size);
                 CHECK(bytes <= pc__record_bound(&toy.image, &options, &scratch));
-                CHECK(options.codec != PC_CODEC_RAW || bytes == pc__record_bound(&toy.image, &options, NULL));
+                CHECK(options.codec != PC_CODEC_RAW ||
+                      bytes == pc__record_bound(&toy.image, &options, NULL));
                 CHECK_INT(file.writes, TOY_BLOCKS + 1);
                 CHECK(sizes[s] == 0 || file.alone);
                 CHECK_INT(file.last_piece, 0);
@@ -103,9 +110,12 @@ static void test_codec_answers(void)
         CHECK_OK(pc__codecs_new(&codecs, &pc__libc_allocator, &ops, 1));
         options.codecs = codecs;
         toy_image_make(&toy, 3, 5, 64, cases[c].twice);
-        CHECK_STATUS(pc__record_write(&pc__libc_allocator, &toy.image, &options, &file.sink, &bytes), cases[c].want);
+        CHECK_STATUS(
+            pc__record_write(&pc__libc_allocator, &toy.image, &options, &file.sink, &bytes),
+            cases[c].want);
         if (cases[c].want == PC_OK) {
-            const uint8_t *codec = file.data + 64 + 232 + 24; /* of the first block, by doc/format.md */
+            const uint8_t *codec = file.data + 64 + 232 +
+                                   24; /* of the first block, by doc/format.md */
             CHECK_INT(codec[0] | codec[1] << 8, cases[c].stored_as);
             check_record(&file, &toy.image, &options);
         } else {
@@ -148,23 +158,29 @@ static void test_refusals(const pc__codecs *codecs)
     toy_image toy;
     record_file file = record_file_new();
     toy_image_make(&toy, 1, 5, 64, 0);
-    CHECK_STATUS(pc__record_write(&pc__libc_allocator, &toy.image, &options, &file.sink, NULL), PC_ERR_UNSUPPORTED);
+    CHECK_STATUS(pc__record_write(&pc__libc_allocator, &toy.image, &options, &file.sink, NULL),
+                 PC_ERR_UNSUPPORTED);
     CHECK_ERROR_HAS("999");
     options.codec = PC_CODEC_RAW;
     toy.image.tokens = (1 << 25) + 1;
-    CHECK_STATUS(pc__record_write(&pc__libc_allocator, &toy.image, &options, &file.sink, NULL), PC_ERR_LIMIT);
+    CHECK_STATUS(pc__record_write(&pc__libc_allocator, &toy.image, &options, &file.sink, NULL),
+                 PC_ERR_LIMIT);
     toy.image.tokens = 5;
     toy.image.block_count = PC__MAX_BLOCKS + 1;
-    CHECK_STATUS(pc__record_write(&pc__libc_allocator, &toy.image, &options, &file.sink, NULL), PC_ERR_LIMIT);
+    CHECK_STATUS(pc__record_write(&pc__libc_allocator, &toy.image, &options, &file.sink, NULL),
+                 PC_ERR_LIMIT);
     toy.image.block_count = TOY_BLOCKS;
     toy.block_bytes[1] = (UINT64_C(1) << 40) + 1;
-    CHECK_STATUS(pc__record_write(&pc__libc_allocator, &toy.image, &options, &file.sink, NULL), PC_ERR_LIMIT);
+    CHECK_STATUS(pc__record_write(&pc__libc_allocator, &toy.image, &options, &file.sink, NULL),
+                 PC_ERR_LIMIT);
     toy.block_bytes[1] = 72;
     toy.image.cost = -1;
-    CHECK_STATUS(pc__record_write(&pc__libc_allocator, &toy.image, &options, &file.sink, NULL), PC_ERR_INVALID);
+    CHECK_STATUS(pc__record_write(&pc__libc_allocator, &toy.image, &options, &file.sink, NULL),
+                 PC_ERR_INVALID);
     toy.image.cost = 0;
     memset(toy.image.architecture, 'x', sizeof toy.image.architecture);
-    CHECK_STATUS(pc__record_write(&pc__libc_allocator, &toy.image, &options, &file.sink, NULL), PC_ERR_INVALID);
+    CHECK_STATUS(pc__record_write(&pc__libc_allocator, &toy.image, &options, &file.sink, NULL),
+                 PC_ERR_INVALID);
     CHECK_INT(file.writes, 0);
     toy_image_free(&toy);
 }
@@ -175,7 +191,8 @@ static void test_failures(const pc__codecs *codecs)
     toy_image toy;
     toy_image_make(&toy, 3, 9, 64, 1);
     for (int sealed = 0; sealed < 2; sealed++) {
-        pc__record_options options = {.codecs = codecs, .codec = HALF, .seal_key = sealed ? key : NULL};
+        pc__record_options options = {
+            .codecs = codecs, .codec = HALF, .seal_key = sealed ? key : NULL};
         for (uint64_t at = 1; at < 20; at++) {
             pc_test_memory memory = {.fail_at = at};
             pc_allocator mem = pc_test_allocator(&memory);
@@ -189,7 +206,9 @@ static void test_failures(const pc__codecs *codecs)
         for (size_t at = 1; at <= TOY_BLOCKS + 1; at++) {
             record_file file = record_file_new();
             file.fail_at = at;
-            CHECK_STATUS(pc__record_write(&pc__libc_allocator, &toy.image, &options, &file.sink, NULL), PC_ERR_IO);
+            CHECK_STATUS(
+                pc__record_write(&pc__libc_allocator, &toy.image, &options, &file.sink, NULL),
+                PC_ERR_IO);
             CHECK_INT(file.writes, at);
             record_file_free(&file);
         }
@@ -201,7 +220,8 @@ static void test_failures(const pc__codecs *codecs)
 static void test_scratch(const pc__codecs *codecs)
 {
     for (int sealed = 0; sealed < 2; sealed++) {
-        pc__record_options options = {.codecs = codecs, .codec = HALF, .seal_key = sealed ? key : NULL};
+        pc__record_options options = {
+            .codecs = codecs, .codec = HALF, .seal_key = sealed ? key : NULL};
         toy_image toy;
         record_file file = record_file_new();
         pc_test_memory memory = {0};

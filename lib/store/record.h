@@ -31,7 +31,8 @@ typedef struct pc__record_options {
     const pc__codecs *codecs;
     uint32_t codec;           /* to write with; a block that it does not take or does not make smaller is RAW */
     uint32_t reserved;
-    const uint8_t *seal_key;  /* 32 bytes: sealed when written, opened when read. NULL: not sealed; a sealed record is PC_ERR_UNSUPPORTED */
+    const uint8_t *seal_key;  /* 32 bytes: sealed when written, opened when read; one that is not sealed, or with another key, is PC_ERR_UNSUPPORTED. NULL:
+                                 not sealed; a sealed record is PC_ERR_UNSUPPORTED */
 } pc__record_options;
 
 /* Writes the record of an image. `scratch` memory of one block's bound is allocated and given back. *bytes (may be NULL): of the record as a file. */

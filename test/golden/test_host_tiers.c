@@ -1,13 +1,14 @@
 /* A host's own model whose states go to a folder by its export and come back by its import. Catches: states that come back to another place or another model, an import that
  * fails and takes the request with it, a model without export of which something is written or reported as lost, segments of the host that are never released, a failed
  * allocation anywhere on the way (also by the cache's own threads) that leaks, or gives another answer. */
+#include <stdatomic.h>
 #include <stdlib.h>
 
 #include "toy_schema.h"
 
 static const char prompt_text[] = "<prompt schema=\"t\"><a x=\"hot\"/><u2/><n><in/></n>what is it?</prompt>";
 
-static int store_failures;
+static atomic_int store_failures; /* told by the threads of the cache */
 
 static void watch(void *user, const pc_event *event)
 {

@@ -201,6 +201,36 @@ static void test_removed_folder(void)
     close_tier(tier);
 }
 
+/* Where this user may not write, it says so, and goes on reading. */
+static void test_permissions(void)
+{
+    const char *path = fresh_folder();
+    char name[PATH_MAX];
+    pc__tier *tier = NULL;
+    uint32_t reason = 0;
+    int is_root = geteuid() == 0;
+    CHECK(!chmod(pc_test_folder(), 0777));
+    if (is_root)
+        CHECK(!seteuid(65533));
+    tier = open_tier(path, 0);
+    if (tier) {
+        CHECK_OK(disk_put(tier, 1, SIZE, NULL));
+        snprintf(name, sizeof name, "%s/new", path);
+        CHECK(!chmod(name, 0500));
+        CHECK_STATUS(disk_put(tier, 2, SIZE, &reason), PC_ERR_IO);
+        CHECK_ERROR_HAS("Permission denied");
+        CHECK_INT(reason, PC_REASON_IO);
+        CHECK(!chmod(name, 0700) && !chmod(disk_record_path(path, 1), 0));
+        CHECK_STATUS(disk_get(tier, 1, SIZE, NULL), PC_ERR_IO);
+        CHECK(!chmod(disk_record_path(path, 1), 0600));
+        CHECK_OK(disk_get(tier, 1, SIZE, NULL));
+        CHECK_OK(disk_put(tier, 2, SIZE, NULL));
+        close_tier(tier);
+    }
+    if (is_root)
+        CHECK(!seteuid(0));
+}
+
 static void test_read_only(void)
 {
     const char *path = fresh_folder();
@@ -234,6 +264,7 @@ int main(void)
     test_foreign_files();
     test_bad_folders();
     test_removed_folder();
+    test_permissions();
     test_read_only();
     return pc_test_end();
 }

@@ -2,25 +2,34 @@
  * arXiv 2402.02750, section 3), each token of V has one. Scales are rounded up to bf16, so that 127 steps reach the largest value. */
 #include "attn/kv_page.h"
 
-#include <float.h>
 #include <math.h>
 #include <string.h>
 
 #include "attn/bf16.h"
 #include "attn/half.h"
 
-/* |x|, the largest finite number for an infinite one, 0 for a NaN. Written for loops that become vectors. */
-static inline float size_of(float x)
+/* Bits of |x|, of the largest finite number for an infinite one, 0 for a NaN; in the order of the numbers. In whole numbers, because loops over
+ * these become vectors. */
+static inline int32_t size_bits(float x)
 {
-    float size = fabsf(x);
-    size = size > FLT_MAX ? FLT_MAX : size;
-    return size == size ? size : 0.0f;
+    int32_t size;
+    memcpy(&size, &x, sizeof size);
+    size &= INT32_MAX;
+    size = size > 0x7f800000 ? 0 : size;
+    return size > 0x7f7fffff ? 0x7f7fffff : size;
+}
+
+static inline float float_of(int32_t bits)
+{
+    float x;
+    memcpy(&x, &bits, sizeof x);
+    return x;
 }
 
 /* x * inverse to the nearest whole number, ties to even: 1.5 * 2^23 moves it into the last places. */
 static inline int8_t steps_of(float x, float inverse)
 {
-    float moved = copysignf(size_of(x), x) * inverse + 0x1.8p23f;
+    float moved = copysignf(float_of(size_bits(x)), x) * inverse + 0x1.8p23f;
     uint32_t bits;
     memcpy(&bits, &moved, sizeof bits);
     return (int8_t)(uint8_t)bits;
@@ -43,12 +52,13 @@ static void write_k_i8(int8_t *to, uint16_t *scale, size_t channels, size_t toke
 {
     int8_t steps[4][PC__PAGE] = {{0}};
     for (size_t c = 0; c < channels; c++, k += PC__PAGE) {
-        float most = 0.0f, inverse;
+        int32_t most = 0;
+        float inverse;
         for (size_t t = 0; t < tokens; t++) {
-            float size = size_of(k[t]);
+            int32_t size = size_bits(k[t]);
             most = size > most ? size : most;
         }
-        scale[c] = scale_of(most, &inverse);
+        scale[c] = scale_of(float_of(most), &inverse);
         for (size_t t = 0; t < tokens; t++)
             steps[c][t] = steps_of(k[t], inverse);
     }
@@ -61,12 +71,13 @@ static void write_v_i8(int8_t *to, uint16_t *scale, size_t dim, size_t tokens, c
 {
     int8_t row[PC__MAX_HEAD];
     for (size_t t = 0; t < tokens; t++, v += stride) {
-        float most = 0.0f, inverse;
+        int32_t most = 0;
+        float inverse;
         for (size_t d = 0; d < dim; d++) {
-            float size = size_of(v[d]);
+            int32_t size = size_bits(v[d]);
             most = size > most ? size : most;
         }
-        scale[t] = scale_of(most, &inverse);
+        scale[t] = scale_of(float_of(most), &inverse);
         for (size_t d = 0; d < dim; d++)
             row[d] = steps_of(v[d], inverse);
         for (size_t d = 0; d < dim; d++)

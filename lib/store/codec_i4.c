@@ -18,6 +18,7 @@
 
 enum { HEAD = 4, FORM = 1, GROUP = 32, STEPS = 15 };
 #define MOST 0x1.fep127f /* largest finite bf16 */
+#define MOST_BITS 0x7f7f0000
 
 /* What codes and pairs of a block take. */
 typedef struct sizes {
@@ -62,12 +63,28 @@ static size_t bound(void *user, const pc_codec_block *block)
     return HEAD + pc__planes_bound(1, s.codes) + pc__planes_bound(2, s.pairs);
 }
 
-/* Written for loops that become vectors. */
-static inline float bounded(float x)
+/* Bits of x, MOST at most, 0 for a NaN. In whole numbers throughout, because loops over these become vectors. */
+static inline int32_t bounded_bits(float x)
 {
-    x = x == x ? x : 0.0f;
-    x = x > MOST ? MOST : x;
-    return x < -MOST ? -MOST : x;
+    int32_t bits, size;
+    memcpy(&bits, &x, sizeof bits);
+    size = bits & INT32_MAX;
+    size = size > 0x7f800000 ? 0 : size;
+    size = size > MOST_BITS ? MOST_BITS : size;
+    return size | (bits & INT32_MIN);
+}
+
+static inline float float_of(int32_t bits)
+{
+    float x;
+    memcpy(&x, &bits, sizeof x);
+    return x;
+}
+
+/* Bits of a float to a number of the same order; and back. */
+static inline int32_t ordered(int32_t bits)
+{
+    return bits ^ (bits >> 31 & INT32_MAX);
 }
 
 /* bf16 bits, rounded down or up. `x` is finite, and MOST at most. */
@@ -99,24 +116,24 @@ static float number_at(const uint8_t *at)
 /* Codes of `count` values, one a byte, and their pair. */
 static void code_group(const float *x, size_t count, uint8_t *codes, uint8_t *pair)
 {
-    float least = MOST, most = -MOST, low, step, inverse;
+    int32_t least = INT32_MAX, most = INT32_MIN;
+    float low, step, inverse;
     uint16_t low_bits, step_bits;
     for (size_t i = 0; i < count; i++) {
-        float value = bounded(x[i]);
+        int32_t value = ordered(bounded_bits(x[i]));
         least = value < least ? value : least;
         most = value > most ? value : most;
     }
-    low_bits = bf16_below(least);
+    low_bits = bf16_below(float_of(ordered(least)));
     low = pc__bf16_to(low_bits);
     low *= 0.5f; /* halves throughout: the breadth itself may be too large for a number */
-    step = (most * 0.5f - low) * (2.0f / STEPS);
+    step = (float_of(ordered(most)) * 0.5f - low) * (2.0f / STEPS);
     step_bits = step < 0x1p-100f ? 0 : bf16_above(step);
     step = pc__bf16_to(step_bits);
     inverse = step_bits ? 2.0f / step : 0.0f;
     for (size_t i = 0; i < count; i++) {
-        float at = (bounded(x[i]) * 0.5f - low) * inverse;
-        at = at > 0.0f ? at : 0.0f;
-        codes[i] = (uint8_t)(int)((at < STEPS ? at : STEPS) + 0.5f);
+        int32_t code = (int32_t)((float_of(bounded_bits(x[i])) * 0.5f - low) * inverse + 0.5f); /* not negative: low is below */
+        codes[i] = (uint8_t)(code < STEPS ? code : STEPS);
     }
     put_16(pair, low_bits);
     put_16(pair + 2, step_bits);

@@ -295,7 +295,7 @@ for path in ../../q.jsonl "$work/q.jsonl"; do
     code=$?
     judge 0 '{"mode":"sink","modules":0,"kind":"é","questions":1,"accuracy":1.0,"ttft_ms":' "eval: schema_file beside the JSONL file"
 done
-expect 0 '"codec":"zstd","kl":0.0,"agree":1.0' eval q.jsonl --model "$model" --modes independent,causal --codecs zstd,int4 --json
+expect 0 ',"kl":0.0,"agree":1.0' eval q.jsonl --model "$model" --modes independent,causal --codecs zstd,int4 --json
 expect 2 "--codecs 'nope' is none of" eval q.jsonl --model "$model" --codecs int8,nope
 
 # ---- tokenize

@@ -69,13 +69,15 @@ typedef struct entries {
 /* Of HOST, in states: a sixteenth of it may be on its way to PACKED at a time, so a state has to fit in there. */
 enum { HOST_STATES = 17 };
 
+/* A server may hold what this program or another run of it has put there: names are new each time. */
 static int make_entries(entries *e, const bench_model *b, const store_states *s, size_t tier)
 {
+    uint64_t first = (uint64_t)(machine_now() * 1e9) << 16;
     size_t aliases = tiers[tier] == PC_TIER_PACKED ? 2 * HOST_STATES / s->count + 1 : 1;
     *e = (entries){calloc(aliases * s->count, sizeof *e->items), 0, s->count, 0};
     for (size_t i = 0; e->items && i < aliases * s->count; i++) {
         e->items[i].state = &s->items[i % s->count];
-        if (!state_key(e->items[i].state, b, i / s->count, e->items[i].key))
+        if (!state_key(e->items[i].state, b, first + i / s->count, e->items[i].key))
             return input_error("key", NULL);
         e->count++;
     }
@@ -100,6 +102,7 @@ static int open_cache(pc_cache **out, const bench_model *b, const arguments *a, 
         o.disk_codec = (uint32_t)codec + PC_CODEC_RAW;
     } else {
         o.remote = a->remote;
+        o.ttl_seconds = 900; /* nothing of it stays on the server */
         o.remote_codec = (uint32_t)codec + PC_CODEC_RAW;
     }
     return pc_cache_new(out, b->context, &o) < 0 ? input_error("cache", NULL) : EXIT_OK;
@@ -212,12 +215,22 @@ static int repeat(case_result *r, pc_cache *cache, const arguments *a, entries *
     return EXIT_OK;
 }
 
+/* A number, or "-" where there is none. */
+static const char *known(char text[32], int decimals, double value)
+{
+    if (isnan(value))
+        return "-";
+    snprintf(text, 32, "%.*f", decimals, value);
+    return text;
+}
+
 static void print_row(const case_result *result, const arguments *a, const store_states *s, int first)
 {
     case_result r = *result; /* median sorts */
     size_t n = (size_t)a->repeats;
     double load = median(r.load, n), read = isnan(r.read[0]) ? NAN : median(r.read, n);
     double bytes = (double)s->bytes, stored = (double)r.stored;
+    char rate_text[32], share_text[32];
     if (!a->json && first)
         printf("%-6s %-5s %-5s %8s %8s %6s %9s %9s %6s %9s %9s\n", "tier", "", "codec", "MB", "stored", "ratio",
                "load MB/s", "read MB/s", "share", "compress", "decompr.");
@@ -231,10 +244,10 @@ static void print_row(const case_result *result, const arguments *a, const store
             "page_cache", r.page_cache ? json_string(r.page_cache) : json_null(), "segments",
             (json_int_t)s->count, "tokens", (json_int_t)a->tokens));
     else
-        printf("%-6s %-5s %-5s %8.1f %8.1f %6.3f %9.0f %9.0f %6.2f %9.0f %9.0f %s\n", tier_names[r.tier],
+        printf("%-6s %-5s %-5s %8.1f %8.1f %6.3f %9.0f %9s %6s %9.0f %9.0f %s\n", tier_names[r.tier],
                r.page_cache ? r.page_cache : "", codec_names[r.codec], bytes / 1e6, stored / 1e6, bytes / stored,
-               bytes / load / 1e6, stored / read / 1e6, read / load, r.compress / 1e6, r.decompress / 1e6,
-               r.equal ? "equal" : "near");
+               bytes / load / 1e6, known(rate_text, 0, stored / read / 1e6), known(share_text, 2, read / load),
+               r.compress / 1e6, r.decompress / 1e6, r.equal ? "equal" : "near");
     fflush(stdout);
 }
 

@@ -344,6 +344,7 @@ static void print_cell(cell *c, int json, int codecs)
                                 c->kind, "questions", (json_int_t)c->asked, "accuracy", accuracy, "ttft_ms", ttft);
         if (codecs) {
             json_object_set_new(row, "codec", c->codec ? json_string(codec) : json_null());
+            json_object_set_new(row, "tokens", json_integer((json_int_t)c->loss.tokens));
             json_object_set_new(row, "kl", json_number(kl));
             json_object_set_new(row, "agree", json_number(agree));
         }

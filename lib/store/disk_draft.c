@@ -69,11 +69,10 @@ pc_status pc__disk_draft_begin(pc__disk *disk, const pc__image *image, uint64_t 
 static void unlink_draft(pc__disk *disk, const pc__disk_draft *draft)
 {
     int dir = pc__disk_new(&disk->root, 0);
-    if (dir < 0)
-        return;
-    if (!unlinkat(dir, draft->name, 0))
+    if ((dir >= 0 && !unlinkat(dir, draft->name, 0)) || errno == ENOENT) /* or somebody has done it by hand */
         pc__disk_lock_take_off(&disk->lock, draft->reserved);
-    close(dir);
+    if (dir >= 0)
+        close(dir);
 }
 
 void pc__disk_draft_drop(pc__disk *disk, pc__disk_draft *draft)

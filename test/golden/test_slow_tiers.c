@@ -5,6 +5,7 @@
  * the 50th and 99th of a hundred of the times to the first token. */
 #include "store/cache_body.h"
 
+#include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -166,6 +167,125 @@ static void cancelled_request(const world *w)
     pc_cache_free(cache);
 }
 
+/* Tiers as an application asks for them: what HOST evicts comes back from PACKED, what another cache has left in the folder from there, read or mapped, sealed or not. */
+static void real_tiers(const world *w, uint64_t flags, int sealed)
+{
+    static const uint8_t key[32] = {1, 2, 3};
+    pc_cache_options o = PC_CACHE_OPTIONS_INIT;
+    pc_encode_options ahead = PC_ENCODE_OPTIONS_INIT;
+    pc_cache *cache = NULL;
+    char folder[4096];
+    uint64_t from[PC_TIER_COUNT] = {0}, started = 0;
+    pc_stats s;
+    text want = answer(w->prompt, NULL, PC_ENCODE_INDEPENDENT, 4, &s), got;
+    snprintf(folder, sizeof folder, "%s/tiers-%d-%d", pc_test_folder(), (int)flags, sealed);
+    o.flags = PC_CACHE_ALWAYS_LOAD | flags;
+    o.packed_bytes = 64 << 20;
+    o.disk_path = folder;
+    o.seal_key = sealed ? key : NULL;
+    for (int again = 0; again < 2; again++) {
+        CHECK_OK(pc_cache_new(&cache, w->context, &o));
+        if (again) {
+            CHECK_OK(pc_schema_prefetch(w->schema, cache, &ahead, &started));
+            CHECK(started > 3);
+        }
+        for (int i = 0; i < 3; i++) {
+            got = answer(w->prompt, cache, PC_ENCODE_INDEPENDENT, 4, &s);
+            CHECK(!memcmp(&want, &got, sizeof want));
+            CHECK((s.tokens_encoded == 0) >= (i || again)); /* only at the very first */
+            for (uint32_t t = 0; t < PC_TIER_COUNT; t++)
+                from[t] += again ? s.tokens_tier[t] : 0;
+        }
+        CHECK_OK(pc_cache_flush(cache));
+        balanced(cache);
+        pc_cache_free(cache);
+    }
+    CHECK(from[PC_TIER_DISK] + from[PC_TIER_HOST] > 60);
+}
+
+static void through_packed(const world *w)
+{
+    pc_cache_options o = PC_CACHE_OPTIONS_INIT;
+    pc_tier_stats packed = PC_TIER_STATS_INIT;
+    pc_cache *cache = NULL;
+    pc_stats s;
+    text want[2];
+    uint64_t from = 0;
+    o.flags = PC_CACHE_ALWAYS_LOAD;
+    o.packed_bytes = 64 << 20;
+    o.host_bytes = 200000; /* not enough for one prompt */
+    for (int m = 0; m < 2; m++)
+        want[m] = answer(w->prompt, NULL, m ? PC_ENCODE_SINK : PC_ENCODE_INDEPENDENT, 4, &s);
+    CHECK_OK(pc_cache_new(&cache, w->context, &o));
+    for (int i = 0; i < 8; i++) {
+        text got = answer(w->prompt, cache, i % 2 ? PC_ENCODE_SINK : PC_ENCODE_INDEPENDENT, 4, &s);
+        CHECK(!memcmp(&want[i % 2], &got, sizeof got));
+        CHECK_OK(pc_cache_flush(cache));
+        from += s.tokens_tier[PC_TIER_PACKED];
+    }
+    CHECK_OK(pc_cache_get_tier_stats(cache, PC_TIER_PACKED, &packed));
+    CHECK(from > 0 && packed.hits > 0);
+    CHECK_INT(packed.offered, packed.stored + packed.refused + packed.failed + packed.known);
+    CHECK_INT(packed.lookups, packed.hits + packed.misses + packed.load_failed);
+    CHECK_INT(packed.stored + packed.adopted, packed.resident + packed.evicted + packed.removed + packed.lost);
+    balanced(cache);
+    pc_cache_free(cache);
+}
+
+typedef struct worker {
+    const world *w;
+    pc_cache *cache;
+    pc_faults *faults;
+    const text *want; /* by mode */
+    unsigned index;
+    int wrong;
+} worker;
+
+static void *work(void *arg)
+{
+    worker *me = arg;
+    for (unsigned i = 0; i < 10; i++) {
+        pc_generate_options o = PC_GENERATE_OPTIONS_INIT;
+        text t = {{0}, 0};
+        uint32_t mode = (me->index + i) % 4;
+        if (me->index == 0)
+            break_it(me->faults, (int)(i % KINDS), 100);
+        if (i % 3 == 2)
+            pc_cache_clear(me->cache);
+        o.encoding = mode;
+        o.max_tokens = 4;
+        o.on_text = collect;
+        o.on_text_user = &t;
+        me->wrong += pc_generate(me->w->prompt, me->cache, &o, NULL) < 0 || memcmp(&t, &me->want[mode], sizeof t) != 0;
+    }
+    return NULL;
+}
+
+/* Four that want the same at once, of a tier that changes its mind (run under ThreadSanitizer too). */
+static void together(const world *w, uint64_t flags)
+{
+    pc_faults faults;
+    pc_cache *cache = cache_over(w->context, &faults, flags, 0.05);
+    pthread_t ids[4];
+    worker workers[4];
+    text want[4];
+    pc_stats s;
+    for (uint32_t mode = 0; mode < 4; mode++)
+        want[mode] = answer(w->prompt, NULL, mode, 4, &s);
+    for (unsigned i = 0; i < 4; i++) {
+        workers[i] = (worker){w, cache, &faults, want, i, 0};
+        CHECK_INT(pthread_create(&ids[i], NULL, work, &workers[i]), 0);
+    }
+    for (unsigned i = 0; i < 4; i++) {
+        pthread_join(ids[i], NULL);
+        CHECK_INT(workers[i].wrong, 0);
+    }
+    CHECK_OK(pc_cache_flush(cache));
+    balanced(cache);
+    pc_cache_free(cache);
+    CHECK_INT(atomic_load(&faults.open_now), 0);
+}
+
 static void load_demo(world *w)
 {
     pc_context_options o = PC_CONTEXT_OPTIONS_INIT;
@@ -265,6 +385,12 @@ int main(void)
             never_late(&w, modes[m], kind);
         }
     cancelled_request(&w);
+    real_tiers(&w, 0, 0);
+    real_tiers(&w, PC_CACHE_MAP, 0);
+    real_tiers(&w, PC_CACHE_PREFETCH | PC_CACHE_WIPE, 1);
+    through_packed(&w);
+    together(&w, PC_CACHE_ALWAYS_LOAD);
+    together(&w, PC_CACHE_PREFETCH);
     end(&w);
     return pc_test_end();
 }

@@ -112,6 +112,7 @@ static pc_status new_empty(pc__kv **out, const pc_allocator *mem, const pc__kv_s
     kv->mem = *mem;
     kv->shape = *shape;
     atomic_init(&kv->wipe, 0);
+    atomic_init(&kv->give_back, 0);
     atomic_init(&kv->sizes, NULL);
     atomic_init(&kv->flow, NULL);
     kv->layer = pc__calloc(mem, (size_t)shape->layers, sizeof *kv->layer);
@@ -203,6 +204,11 @@ const uint64_t *pc__kv_sizes(pc__kv *kv)
     return none;
 }
 
+void pc__kv_give_back(pc__kv *kv)
+{
+    atomic_store_explicit(&kv->give_back, 1, memory_order_relaxed);
+}
+
 void pc__kv_wipe(pc__kv *kv)
 {
     atomic_store_explicit(&kv->wipe, 1, memory_order_relaxed);
@@ -253,7 +259,7 @@ void pc__kv_unref(pc__kv *kv)
     for (int32_t l = 0; own && kv->layer && l < kv->shape.layers; l++) {
         if (wiped && kv->layer[l])
             memset(kv->layer[l], 0, kv->pages * layer_page_bytes(&kv->shape));
-        pc__free(&mem, kv->layer[l]);
+        (atomic_load_explicit(&kv->give_back, memory_order_relaxed) ? pc__free_to_system : pc__free)(&mem, kv->layer[l]);
     }
     if (!own)
         kv->drop_lender(kv->lender);

@@ -51,6 +51,7 @@ typedef struct pc__kv {
     _Atomic(uint64_t *) sizes; /* pc__kv_sizes; NULL: nobody has asked */
     _Atomic(pc__kv_flow *) flow; /* NULL: all layers are there */
     atomic_uint wipe;    /* its pages are overwritten before they are given back */
+    atomic_uint give_back; /* to the system, not to the heap */
     void *lender;        /* whose memory the pages are; drop_lender NULL: our own */
     void (*drop_lender)(void *lender);
 } pc__kv;
@@ -85,6 +86,7 @@ pc_status pc__kv_new_unset(pc__kv **out, const pc_allocator *mem, const pc__kv_s
 pc_status pc__kv_adopt(pc__kv **out, const pc_allocator *mem, const pc__kv_shape *shape, size_t tokens, const int64_t *relative,
                        const void *const *pages, void *lender, void (*drop_lender)(void *lender));
 void pc__kv_clear_tail(pc__kv *kv); /* zeros what stands beyond the last token of the last page in use */
+void pc__kv_give_back(pc__kv *kv);  /* the last reference gives the pages back to the system (pc__free_to_system) */
 void pc__kv_wipe(pc__kv *kv);       /* overwrites the pages with zeros once the last reference goes. Lent ones are the lender's affair */
 pc__kv *pc__kv_ref(pc__kv *kv);
 void pc__kv_unref(pc__kv *kv);

@@ -3,6 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <unistd.h>
 
 #include "base/fail.h"
 
@@ -92,6 +93,15 @@ static void libc_free(void *user, void *ptr, size_t size, size_t align)
 
 const pc_allocator pc__libc_allocator = {NULL, libc_alloc, libc_free};
 
+/* The whole pages of a block of malloc's that is about to be freed, if they are worth the call. What malloc notes in free blocks lies at their ends. */
+static void discard_pages(void *ptr, size_t size)
+{
+    enum { LEAST = 16 << 10 };
+    size_t page = size < LEAST ? 0 : (size_t)sysconf(_SC_PAGESIZE), before = page ? (page - (uintptr_t)ptr % page) % page : 0;
+    if (page && size >= before + LEAST)
+        madvise((char *)ptr + before, (size - before) / page * page, MADV_DONTNEED); /* no harm where it is refused */
+}
+
 static header *header_of(void *ptr)
 {
     return (header *)((char *)ptr - sizeof(header));
@@ -135,6 +145,13 @@ void pc__free(const pc_allocator *mem, void *ptr)
         header h = *header_of(ptr);
         mem->free(mem->user, (char *)ptr - h.offset, h.size + h.offset, h.align);
     }
+}
+
+void pc__free_to_system(const pc_allocator *mem, void *ptr)
+{
+    if (ptr && mem->free == libc_free && !is_large(header_of(ptr)->size + header_of(ptr)->offset))
+        discard_pages(ptr, header_of(ptr)->size);
+    pc__free(mem, ptr);
 }
 
 void *pc__realloc(const pc_allocator *mem, void *ptr, size_t size)

@@ -13,6 +13,9 @@ void *pc__alloc_aligned(const pc_allocator *mem, size_t size, size_t align); /* 
 void *pc__calloc(const pc_allocator *mem, size_t count, size_t size);        /* zeroed; overflow is out of memory */
 void *pc__realloc(const pc_allocator *mem, void *ptr, size_t size);          /* of pc__alloc; NULL ptr allocates */
 void pc__free(const pc_allocator *mem, void *ptr);                           /* any of these; NULL does nothing */
+/* The same, and of the C library's memory the whole pages go back to the system at once, so that holes between blocks that live longer are addresses, not
+ * memory of the process. For states that make room: who comes next touches pages anew, which costs more than what malloc has kept (bench trace, test_churn). */
+void pc__free_to_system(const pc_allocator *mem, void *ptr);
 /* The next `bytes` of a block that was allocated for several things, each on cache lines of its own: *at starts 64-byte aligned. */
 static inline void *pc__carve(uint8_t **at, size_t bytes)
 {

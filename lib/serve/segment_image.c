@@ -329,6 +329,13 @@ static pc_status finish(void *owner, const pc__image *image, void **payload)
 }
 
 /* A host's states are the host's to overwrite. */
+static void give_back(void *owner, void *payload)
+{
+    const pc_model *model = owner;
+    if (model->native)
+        pc__kv_give_back(payload);
+}
+
 static void wipe(void *owner, void *payload)
 {
     const pc_model *model = owner;
@@ -372,5 +379,6 @@ const pc__payload_ops pc__model_payload = {
     .adopt = adopt,
     .finish = finish,
     .wipe = wipe,
+    .give_back = give_back,
     .raw = show,
 };

@@ -82,7 +82,7 @@ void pc__packed_free(pc__packed *r, const pc_allocator *mem, int wipe)
     for (size_t i = 0; i < r->count; i++) {
         if (wipe)
             overwrite(r->pieces[i].data, r->pieces[i].size);
-        pc__free(mem, r->pieces[i].data);
+        pc__free_to_system(mem, r->pieces[i].data);
     }
     pc__free(mem, r);
 }

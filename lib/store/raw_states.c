@@ -10,7 +10,7 @@ typedef struct states {
     pc__image image;       /* views into this block; names are not set */
     uint8_t *own;          /* the states in our memory, each block on cache lines of its own; NULL: elsewhere */
     size_t own_bytes;
-    atomic_uint wipe;
+    atomic_uint wipe, give_back;
     void (*release)(void *user); /* of elsewhere; may be NULL */
     void *user;
 } states;
@@ -24,7 +24,7 @@ static void free_states(void *owner, void *payload)
     (void)owner;
     if (s->own && atomic_load_explicit(&s->wipe, memory_order_relaxed))
         memset(s->own, 0, s->own_bytes);
-    pc__free(&mem, s->own);
+    (atomic_load_explicit(&s->give_back, memory_order_relaxed) ? pc__free_to_system : pc__free)(&mem, s->own);
     pc__free(&mem, s);
     if (release)
         release(user);
@@ -52,6 +52,7 @@ static pc_status new_states(states **out, const pc_allocator *mem, const pc__ima
         return PC_ERR_NOMEM;
     s->mem = *mem;
     atomic_init(&s->wipe, 0);
+    atomic_init(&s->give_back, 0);
     s->image = *image;
     s->image.token_ids = NULL; /* the segment's */
     sizes = (uint64_t *)(void *)(s + 1);
@@ -149,6 +150,12 @@ static pc_status finish(void *owner, const pc__image *image, void **payload)
 }
 
 /* What lies in a host's memory is its own affair. */
+static void give_back(void *owner, void *payload)
+{
+    (void)owner;
+    atomic_store_explicit(&((states *)payload)->give_back, 1, memory_order_relaxed);
+}
+
 static void wipe(void *owner, void *payload)
 {
     (void)owner;
@@ -184,6 +191,7 @@ const pc__payload_ops pc__raw_payload = {
     .adopt = adopt,
     .finish = finish,
     .wipe = wipe,
+    .give_back = give_back,
     .raw = show,
 };
 

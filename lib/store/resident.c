@@ -135,6 +135,8 @@ pc_status pc__resident_put(pc__resident *t, const pc__naming *naming, pc_segment
             *winner = there ? pc__resident_reference(t, there) : pc__segment_ref(segment);
     }
     count_put(t, status, there != NULL);
+    if ((there || status != PC_OK) && pc__resident_is_pressed(t))
+        atomic_store_explicit(&segment->give_back, 1, memory_order_relaxed);
     leave(t, gone);
     if (there || status != PC_OK)
         free_entry(&t->mem, fresh);

@@ -56,6 +56,8 @@ struct pc__resident {
 /* All under the lock. resident_entries.c: */
 pc__entry *pc__resident_find(const pc__resident *t, const pc__id *key);
 uint64_t pc__resident_used(const pc__resident *t);
+/* Nearly full: what goes is to leave no hole in the heap (segment->give_back). */
+int pc__resident_is_pressed(const pc__resident *t);
 /* Learns which segments have been given back since. Before anything that evicts. */
 void pc__resident_take_releases(pc__resident *t);
 pc_segment *pc__resident_reference(pc__resident *t, pc__entry *e);

@@ -17,6 +17,11 @@ pc__entry *pc__resident_find(const pc__resident *t, const pc__id *key)
     return entry_of(pc__worth_find(&t->worth, key));
 }
 
+int pc__resident_is_pressed(const pc__resident *t)
+{
+    return t->told > t->options.budget / 4 * 3 || pc__resident_used(t) > t->options.budget / 4 * 3;
+}
+
 uint64_t pc__resident_used(const pc__resident *t)
 {
     return t->worth.bytes + t->taken;
@@ -122,6 +127,8 @@ void pc__resident_take_out(pc__resident *t, pc__entry *e, uint32_t how, pc__entr
     else
         pc__worth_remove(&t->worth, &e->item);
     pc__tenant_drop(t, e->tenant);
+    if (pc__resident_is_pressed(t))
+        atomic_store_explicit(&e->segment->give_back, 1, memory_order_relaxed);
     t->stats.evicted += how == PC_EVENT_EVICT;
     t->stats.removed += how == PC_EVENT_REMOVE;
     e->gone = how;

@@ -19,6 +19,7 @@ pc_status pc__segment_new(pc_segment **out, const pc_allocator *mem, const pc__p
     atomic_init(&segment->references, 1);
     segment->mem = *mem;
     atomic_init(&segment->wipe, 0);
+    atomic_init(&segment->give_back, 0);
     atomic_init(&segment->tier, PC_TIER_HOST);
     atomic_init(&segment->about, NULL);
     atomic_init(&segment->unwritten, 0);
@@ -82,6 +83,8 @@ void pc__segment_unref(pc_segment *segment)
     void (*drop_owner)(void *) = segment->ops->drop_owner;
     if (atomic_load_explicit(&segment->wipe, memory_order_relaxed) && segment->ops->wipe)
         segment->ops->wipe(owner, segment->payload);
+    if (atomic_load_explicit(&segment->give_back, memory_order_relaxed) && segment->ops->give_back)
+        segment->ops->give_back(owner, segment->payload);
     segment->ops->release(owner, segment->payload);
     pc__free(&mem, atomic_load_explicit(&segment->about, memory_order_relaxed));
     pc__free(&mem, segment->token_ids);

@@ -22,6 +22,7 @@ typedef struct pc__payload_ops {
     /* All blocks are written. May replace the payload. On failure the payload stays to be released. */
     pc_status (*finish)(void *owner, const pc__image *image, void **payload);
     void (*wipe)(void *owner, void *payload); /* overwrites the states; nobody reads them any more */
+    void (*give_back)(void *owner, void *payload); /* `release` is to give the memory back to the system, not to keep it in the heap */
     /* The payload as a host sees it, all but tokens and lossy; pointers are borrowed from the payload. NULL, PC_ERR_UNSUPPORTED: it shows it to nobody. */
     pc_status (*raw)(void *owner, void *payload, pc_raw *raw);
 } pc__payload_ops;
@@ -42,6 +43,7 @@ struct pc_segment {
     int32_t *token_ids;                           /* [tokens] compared on a hit */
     uint32_t lossy;                               /* its states went through a codec that does not give back every bit */
     atomic_uint wipe;                             /* overwrite before release */
+    atomic_uint give_back;                        /* it makes room for others in a full tier */
     atomic_uint tier;                             /* PC_TIER_… that it last came from; HOST if it was computed here */
     _Atomic(pc__image *) about;                   /* how records of it are headed, without blocks and tokens; NULL: it goes to no record */
     atomic_uint unwritten;                        /* 1: the tiers below get it when it is used once more */

@@ -195,8 +195,39 @@ static void bytes(void)
     CHECK(!b.data && !b.size && !memory.live_blocks);
 }
 
+/* Whole pages are gone from the process while blocks around them live, and malloc goes on as before; a host's memory is left alone. */
+static void to_system(void)
+{
+    enum { COUNT = 64, BYTES = 300000 };
+    char *keep[COUNT], *drop[COUNT];
+    exact_memory m = {0};
+    pc_allocator host = {&m, exact_alloc, exact_free};
+    for (int i = 0; i < COUNT; i++) {
+        keep[i] = pc__alloc(&pc__libc_allocator, 100 + (size_t)i);
+        drop[i] = pc__alloc_aligned(&pc__libc_allocator, BYTES >> (i % 8), 64);
+        memset(keep[i], i, 100);
+        memset(drop[i], -1, BYTES >> (i % 8));
+    }
+    for (int i = 0; i < COUNT; i++)
+        pc__free_to_system(&pc__libc_allocator, drop[i]);
+    for (int i = 0; i < COUNT; i++) {
+        drop[i] = pc__calloc(&pc__libc_allocator, 1, BYTES >> (i % 5));
+        CHECK(drop[i] && !drop[i][0] && !drop[i][(BYTES >> (i % 5)) - 1]);
+    }
+    for (int i = 0; i < COUNT; i++) {
+        CHECK(keep[i][0] == (char)i && keep[i][99] == (char)i);
+        pc__free_to_system(&pc__libc_allocator, keep[i]);
+        pc__free_to_system(&pc__libc_allocator, drop[i]);
+    }
+    pc__free_to_system(&pc__libc_allocator, NULL);
+    pc__free_to_system(&host, pc__alloc_aligned(&host, BYTES, 64));
+    CHECK(m.calls == 1 && !m.wrong && live(&m) == 0);
+    pc__free_to_system(&pc__libc_allocator, pc__alloc(&pc__libc_allocator, (size_t)5 << 20));
+}
+
 int main(void)
 {
+    to_system();
     alignment();
     overflow();
     zeroed();

@@ -1,6 +1,6 @@
 /* The cache as a foreign runtime uses it, with states in a layout of its own. Catches: keys that differ from the published vectors, positions 0, 1, 2 … that give two
  * names, states that come back with other bytes or are copied where they should not be, states served for another model, layout, shape or other tokens,
- * memory of the host given back too early, twice or never, arguments that are believed, failures of memory that leave something behind. The second process of the test is
+ * memory of the host given back too early, twice or never, a tier that is slow and makes the host wait for longer than computing takes, arguments that are believed, failures of memory that leave something behind. The second process of the test is
  * this program itself. */
 #include "store/host_use.h"
 
@@ -9,6 +9,9 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "base/clock.h"
+#include "slow_tier.h"
+#include "store/cache_body.h"
 #include "testing.h"
 
 enum { TOKENS = 9, BLOCKS = 3, OWN_LAYOUT = PC_LAYOUT_HOST + 1 };
@@ -437,6 +440,66 @@ static void from_disk(pc_context *context, const char *folder, uint64_t flags, i
     end(&h);
 }
 
+/* A tier that is slow, stands still, fails, or gives other bytes: the call ends in the time that was given, with the reason; and when all is well again, it hits. */
+static void slow_and_broken(pc_context *context)
+{
+    const struct {
+        uint32_t delay, stall, fail, damage; /* pc_faults */
+        double cost, most;                   /* seconds */
+        uint32_t reason;
+    } cases[] = {
+        {400000, 0, 0, 0, 0.05, 0.3, PC_REASON_SLOW},
+        {0, 1, 0, 0, 0, 2.5, PC_REASON_DEADLINE},
+        {0, 0, 1, 0, 0, 2.5, PC_REASON_IO},
+        {0, 0, 2, 0, 0, 2.5, PC_REASON_IO},
+        {0, 0, 0, 1, 0, 2.5, PC_REASON_DAMAGED},
+    };
+    host h;
+    pc_get_info info = PC_GET_INFO_INIT;
+    uint8_t key[32];
+    start(&h);
+    key_of(&h, key);
+    pc_raw raw = raw_of(&h);
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        pc_faults faults = {0};
+        pc_cache_options o = PC_CACHE_OPTIONS_INIT;
+        pc__tier *tiers[PC_TIER_COUNT] = {NULL};
+        pc_cache *cache = NULL;
+        pc_segment *segment = NULL;
+        o.deadline_seconds = 1;
+        o.flags = PC_CACHE_ALWAYS_LOAD; /* however little it trusts the tier */
+        tiers[PC_TIER_DISK] = pc_slow_tier_new(pc_memory_tier_new(PC_TIER_DISK), &faults);
+        CHECK_OK(pc__cache_new_over(&cache, context, &o, tiers));
+        CHECK_OK(put(cache, context, &h));
+        CHECK_OK(pc_cache_flush(cache));
+        CHECK_OK(pc_cache_clear(cache));
+        atomic_store(&faults.read_delay, cases[i].delay);
+        atomic_store(&faults.stall, cases[i].stall);
+        atomic_store(&faults.fail, cases[i].fail);
+        atomic_store(&faults.damage, cases[i].damage);
+        double started = pc__now();
+        CHECK_STATUS(pc_cache_get(&segment, cache, key, &raw, cases[i].cost, &info), PC_MISS);
+        double took = pc__now() - started;
+        if (!CHECK(!segment) || !CHECK_INT(info.reason, cases[i].reason) || !CHECK(took < cases[i].most))
+            fprintf(stderr, "    case %zu took %g s\n", i, took);
+        CHECK(info.seconds <= took && info.tier == PC_TIER_NONE);
+        atomic_store(&faults.read_delay, 0);
+        atomic_store(&faults.stall, 0);
+        atomic_store(&faults.fail, 0);
+        atomic_store(&faults.damage, 0);
+        if (cases[i].reason == PC_REASON_DAMAGED) { /* the tier got rid of it */
+            CHECK_OK(put(cache, context, &h));
+            CHECK_OK(pc_cache_flush(cache));
+            CHECK_OK(pc_cache_clear(cache));
+        }
+        CHECK_STATUS(pc_cache_get(&segment, cache, key, &raw, 0, &info), PC_OK);
+        is_whole(segment, &h, 0);
+        pc_segment_free(segment);
+        pc_cache_free(cache);
+    }
+    end(&h);
+}
+
 static void second_process(const char *program, const char *folder)
 {
     int code = -1;
@@ -535,6 +598,7 @@ int main(int argc, char **argv)
         from_disk(context, folder, 0, 1);
         second_process(argv[0], folder);
         from_disk(context, mapped, PC_CACHE_MAP, 1);
+        slow_and_broken(context);
         out_of_memory();
     }
     pc_context_free(context);

@@ -79,13 +79,13 @@ pc_status pc__kv_new(pc__kv **out, const pc_allocator *mem, const pc__kv_shape *
 pc_status pc__kv_like(pc__kv **out, const pc__kv *kv, uint32_t dtype);
 /* The same tokens in memory of their own. */
 pc_status pc__kv_copy(pc__kv **out, const pc__kv *kv);
-/* `tokens` tokens whose pages the caller writes next, all of them, and then calls pc__kv_clear_tail. `relative` [tokens] is copied; NULL: 0, 1, 2 …. */
+/* `tokens` tokens whose pages the caller writes next, all of them, and then calls pc__kv_clear_tail for each layer. `relative` [tokens] is copied; NULL: 0, 1, 2 …. */
 pc_status pc__kv_new_unset(pc__kv **out, const pc_allocator *mem, const pc__kv_shape *shape, size_t tokens, const int64_t *relative);
 /* A run around pages that stay where they are, 64-byte aligned [layers], until drop_lender(lender), which is called with the last reference (of a run that
  * was made: not on failure). PC_ERR_MISMATCH: not aligned, or not zero beyond the last token. */
 pc_status pc__kv_adopt(pc__kv **out, const pc_allocator *mem, const pc__kv_shape *shape, size_t tokens, const int64_t *relative,
                        const void *const *pages, void *lender, void (*drop_lender)(void *lender));
-void pc__kv_clear_tail(pc__kv *kv); /* zeros what stands beyond the last token of the last page in use */
+void pc__kv_clear_tail(pc__kv *kv, size_t layer); /* zeros what stands beyond the last token of the last page in use */
 void pc__kv_give_back(pc__kv *kv);  /* the last reference gives the pages back to the system (pc__free_to_system) */
 void pc__kv_wipe(pc__kv *kv);       /* overwrites the pages with zeros once the last reference goes. Lent ones are the lender's affair */
 pc__kv *pc__kv_ref(pc__kv *kv);

@@ -53,17 +53,24 @@ static int zero_page(const pc__kv_shape *shape, uint8_t *page, size_t from, size
     return clear;
 }
 
-static int zero_tokens(const pc__kv *kv, size_t from, size_t to, int look)
+static int zero_layer(const pc__kv *kv, size_t layer, size_t from, size_t to, int look)
 {
     size_t bytes = pc__kv_page_bytes(&kv->shape), heads = (size_t)kv->shape.kv_heads;
     int clear = 1;
     for (size_t at = from, end; at < to && clear; at = end) {
         size_t page = at / PC__PAGE, first = page * PC__PAGE;
         end = to < first + PC__PAGE ? to : first + PC__PAGE;
-        for (size_t i = 0; i < (size_t)kv->shape.layers * heads && clear; i++)
-            clear = zero_page(&kv->shape, kv->layer[i / heads] + (page * heads + i % heads) * bytes, at - first, end - first,
-                              look);
+        for (size_t h = 0; h < heads && clear; h++)
+            clear = zero_page(&kv->shape, kv->layer[layer] + (page * heads + h) * bytes, at - first, end - first, look);
     }
+    return clear;
+}
+
+static int zero_tokens(const pc__kv *kv, size_t from, size_t to, int look)
+{
+    int clear = 1;
+    for (size_t l = 0; l < (size_t)kv->shape.layers && clear; l++)
+        clear = zero_layer(kv, l, from, to, look);
     return clear;
 }
 
@@ -77,9 +84,9 @@ void pc__kv_clear_tokens(pc__kv *kv, size_t from, size_t to)
     zero_tokens(kv, from, to, 0);
 }
 
-void pc__kv_clear_tail(pc__kv *kv)
+void pc__kv_clear_tail(pc__kv *kv, size_t layer)
 {
-    zero_tokens(kv, kv->tokens, page_end(kv->tokens), 0);
+    zero_layer(kv, layer, kv->tokens, page_end(kv->tokens), 0);
 }
 
 int pc__kv_tail_is_clear(const pc__kv *kv)

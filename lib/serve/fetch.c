@@ -16,7 +16,8 @@ pc_status pc__fetch_start(pc__fetch *f, const pc_model *model, pc_cache *cache, 
         return PC_OK;
     f->loads = pc__calloc(mem, count, sizeof(*f->loads));
     f->reasons = pc__calloc(mem, count, sizeof *f->reasons);
-    if (!f->loads || !f->reasons) {
+    f->early = pc__calloc(mem, count, sizeof *f->early);
+    if (!f->loads || !f->reasons || !f->early) {
         pc__fetch_end(f);
         return PC_ERR_NOMEM;
     }
@@ -32,6 +33,7 @@ void pc__fetch_end(pc__fetch *f)
         pc__load_drop(f->loads[i]);
     pc__free(&f->model->context->mem, f->loads);
     pc__free(&f->model->context->mem, f->reasons);
+    pc__free(&f->model->context->mem, f->early);
     *f = (pc__fetch){0};
 }
 
@@ -97,7 +99,7 @@ pc_status pc__fetch_seek(pc__fetch *f, size_t index, const pc__segment_facts *fa
 static void wait_for_all(pc__fetch *f, double until)
 {
     for (size_t i = 0; i < f->count; i++)
-        if (f->loads[i] && !pc__load_await(f->loads[i], until))
+        if (f->loads[i] && !(f->may_flow ? pc__load_await_early : pc__load_await)(f->loads[i], until))
             return;
 }
 
@@ -108,6 +110,7 @@ static double wait_at_most(pc__fetch *f, double grace)
         return 0;
     if (pc__cache_flags(f->cache) & PC_CACHE_ALWAYS_LOAD)
         patience = grace = pc__cache_deadline(f->cache) + AFTER_DEADLINE;
+    f->until = started + grace; /* of single layers: those who read them have to share the cores */
     wait_for_all(f, started + (patience < grace ? patience : grace));
     return pc__now() - started;
 }
@@ -139,6 +142,51 @@ pc_status pc__fetch_take(pc__fetch *f, size_t index, pc_segment **out)
     f->pending--;
     pc__load_drop(load);
     return status;
+}
+
+int pc__fetch_flows(const pc__fetch *f)
+{
+    int some = 0;
+    for (size_t i = 0; f->may_flow && i < f->count; i++) {
+        if (!f->loads[i] || pc__load_is_done(f->loads[i]))
+            continue;
+        if (!pc__load_await_early(f->loads[i], 0))
+            return 0;
+        some = 1;
+    }
+    return some;
+}
+
+pc_status pc__fetch_take_early(pc__fetch *f, size_t index, pc_segment **out, uint32_t *tier)
+{
+    pc_status status = PC_MISS;
+    *out = NULL;
+    if (f->count && f->loads[index])
+        status = pc__load_early(f->loads[index], f->until, out, tier);
+    if (status == PC_OK)
+        f->early[index] = 1;
+    return status;
+}
+
+int pc__fetch_broke(const pc__fetch *f)
+{
+    for (size_t i = 0; i < f->count; i++)
+        if (f->early[i] && f->loads[i] && pc__load_broke(f->loads[i]))
+            return 1;
+    return 0;
+}
+
+void pc__fetch_settle(pc__fetch *f)
+{
+    for (size_t i = 0; i < f->count; i++) {
+        pc_segment *same;
+        if (!f->early[i] || !f->loads[i])
+            continue;
+        while (!pc__load_await(f->loads[i], pc__now() + 1))
+            ;
+        if (pc__fetch_take(f, i, &same) == PC_OK)
+            pc__segment_unref(same);
+    }
 }
 
 int pc__fetch_is_pending(const pc__fetch *f, size_t index)

@@ -19,6 +19,9 @@ typedef struct pc__fetch {
     double expected;    /* seconds until all of it should be there */
     size_t pending;     /* loads that have not been taken */
     uint64_t bytes;     /* that the loads which were taken have read */
+    int may_flow;       /* segments may be taken before all of their layers are there */
+    double until;       /* how long a layer is waited for */
+    uint8_t *early;     /* [count] taken so: its load is still here */
 } pc__fetch;
 
 /* Nothing is sought where the cache has no tiers below HOST: then it costs nothing and pc__fetch_take says PC_MISS. */
@@ -33,6 +36,12 @@ double pc__fetch_wait(pc__fetch *fetch);
 double pc__fetch_wait_long(pc__fetch *fetch);
 /* PC_OK: *out is a reference. PC_AGAIN: not there yet. PC_MISS: it will not come. */
 pc_status pc__fetch_take(pc__fetch *fetch, size_t index, pc_segment **out);
+/* After pc__fetch_wait, with may_flow: all that is pending could be taken early, and some has to be. */
+int pc__fetch_flows(const pc__fetch *fetch);
+/* PC_OK: *out is a reference whose layers may still be coming; the fetch has to live as long as it is used, or until pc__fetch_settle. */
+pc_status pc__fetch_take_early(pc__fetch *fetch, size_t index, pc_segment **out, uint32_t *tier);
+int pc__fetch_broke(const pc__fetch *fetch); /* a layer of what was taken early did not come in time */
+void pc__fetch_settle(pc__fetch *fetch);     /* all layers have come: waits for what the loads still have to do */
 /* At once, from any callback. */
 int pc__fetch_is_pending(const pc__fetch *fetch, size_t index); /* sought, and not failed so far */
 int pc__fetch_is_there(const pc__fetch *fetch, size_t index);   /* pc__fetch_take would give it */

@@ -145,6 +145,22 @@ static void take_all(chain *c)
     }
 }
 
+/* Where nothing is to be computed and all that is missing has begun to come. */
+static void take_early(chain *c)
+{
+    int flows = pc__fetch_flows(&c->fetch);
+    for (size_t p = 0; flows && p < c->needed; p++)
+        flows = !is_missing(c, p) || c->fetch.loads[p];
+    for (size_t p = 0; flows && p < c->needed; p++)
+        if (is_missing(c, p))
+            pc__request_take_early(c->request, &c->fetch, p);
+    if (flows) {
+        take_all(c); /* what is whole meanwhile */
+        c->request->flows = c->fetch;
+        c->fetch = (pc__fetch){.model = NULL};
+    }
+}
+
 /* Of the first part that is missing: has something before it changed? Asked before anything new is
  * kept. */
 static void judge_prefix(chain *c)
@@ -368,8 +384,10 @@ static pc_status fill_missing(chain *c)
     double started = pc__now(), waited = 0;
     pc_status status = seek(c);
     if (status >= 0) {
+        c->fetch.may_flow = pc__request_may_flow(r);
         waited = pc__fetch_wait(&c->fetch);
         take_all(c);
+        take_early(c);
         judge_prefix(c);
         if (!all_there(c)) {
             status = reserve_calls(c);

@@ -117,6 +117,22 @@ static void take_all(gathering *g)
         take_part(g, p);
 }
 
+/* Where nothing is to be computed and all that is missing has begun to come. */
+static void take_early(gathering *g)
+{
+    pc__request *r = g->request;
+    int flows = pc__fetch_flows(&g->fetch);
+    for (size_t p = 0; flows && p < r->prompt->part_count; p++)
+        flows = !is_missing(g, p) || g->fetch.loads[p];
+    for (size_t p = 0; flows && p < r->prompt->part_count; p++)
+        if (is_missing(g, p) && pc__request_take_early(r, &g->fetch, p) != PC_OK)
+            take_part(g, p); /* it is whole meanwhile, or has failed */
+    if (flows) {
+        r->flows = g->fetch;
+        g->fetch = (pc__fetch){.model = NULL};
+    }
+}
+
 /* All that the request wants of the unit under way has been loaded. */
 static int is_overtaken(const gathering *g)
 {
@@ -213,8 +229,10 @@ static pc_status fill_missing(gathering *g)
     if (status >= 0)
         status = seek(g);
     if (status >= 0) {
+        g->fetch.may_flow = pc__request_may_flow(r);
         waited = pc__fetch_wait(&g->fetch);
         take_all(g);
+        take_early(g);
         status = encode_missing(g);
     }
     r->stats.bytes_loaded += g->fetch.bytes;

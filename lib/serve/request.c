@@ -49,6 +49,7 @@ void pc__request_end(pc__request *r)
         return;
     for (size_t p = 0; r->segments && p < r->prompt->part_count; p++)
         pc__segment_unref(r->segments[p]);
+    pc__fetch_end(&r->flows); /* after the segments that they write to */
     pc__free(&r->model->context->mem, r->segments);
     pc__free(&r->model->context->mem, r->hit);
     pc__free(&r->model->context->mem, r->tier);
@@ -218,18 +219,44 @@ static void count_part(pc__request *r, size_t p)
     }
 }
 
-pc_status pc__request_run(pc__request *r, void **sequence, float *logits)
+int pc__request_may_flow(const pc__request *r)
 {
-    int32_t limit = r->model->info.context_length;
-    pc_status status;
-    *sequence = NULL;
-    if (!r->tokens)
-        return pc__fail(PC_ERR_INVALID, "the prompt has no tokens");
-    need_last_token(r);
-    if (limit && r->next_position > limit)
-        return pc__fail(PC_ERR_LIMIT, "the prompt reaches position %lld, the model's context is %d",
-                        (long long)r->next_position, limit);
-    status = gather(r);
+    return r->model->native && !r->whole && r->options->baseline == PC_BASELINE_NONE && r->options->repair <= PC_REPAIR_NONE;
+}
+
+pc_status pc__request_take_early(pc__request *r, pc__fetch *fetch, size_t part)
+{
+    uint32_t tier;
+    pc_status status = pc__fetch_take_early(fetch, part, &r->segments[part], &tier);
+    if (status == PC_OK) {
+        r->hit[part] = 1;
+        r->tier[part] = (uint8_t)tier;
+    }
+    return status;
+}
+
+/* As if nothing had been gathered. The time that it took stays. */
+static void start_again(pc__request *r, const pc_stats *before, double started)
+{
+    for (size_t p = 0; p < r->prompt->part_count; p++) {
+        pc__segment_unref(r->segments[p]);
+        r->segments[p] = NULL;
+        r->hit[p] = r->tier[p] = 0;
+    }
+    pc__fetch_end(&r->flows);
+    memset(r->again, 0, r->tokens);
+    pc__free(&r->model->context->mem, r->own);
+    r->own = NULL;
+    r->own_count = 0;
+    r->missed_part = SIZE_MAX;
+    r->stats = *before;
+    r->stats.seconds_load += pc__now() - started;
+    r->whole = 1;
+}
+
+static pc_status run_once(pc__request *r, void **sequence, float *logits)
+{
+    pc_status status = gather(r);
     if (status < 0)
         return status;
     need_last_token(r);
@@ -244,5 +271,32 @@ pc_status pc__request_run(pc__request *r, void **sequence, float *logits)
     status = pc__prefill(r, sequence, logits);
     if (r->cache)
         pc__cache_working(r->cache, -1);
+    if (status >= 0) {
+        pc__fetch_settle(&r->flows);
+        r->stats.bytes_loaded += r->flows.bytes;
+    }
+    return status;
+}
+
+pc_status pc__request_run(pc__request *r, void **sequence, float *logits)
+{
+    int32_t limit = r->model->info.context_length;
+    double started = pc__now();
+    pc_stats before = r->stats;
+    pc_status status;
+    *sequence = NULL;
+    if (!r->tokens)
+        return pc__fail(PC_ERR_INVALID, "the prompt has no tokens");
+    need_last_token(r);
+    if (limit && r->next_position > limit)
+        return pc__fail(PC_ERR_LIMIT, "the prompt reaches position %lld, the model's context is %d",
+                        (long long)r->next_position, limit);
+    status = run_once(r, sequence, logits);
+    if (status < 0 && status != PC_ERR_CANCELLED && pc__fetch_broke(&r->flows)) {
+        start_again(r, &before, started);
+        status = run_once(r, sequence, logits);
+    }
+    if (status >= 0)
+        pc__fetch_end(&r->flows);
     return status;
 }

@@ -8,6 +8,7 @@
 
 #include "base/clock.h"
 #include "serve/encoder.h"
+#include "serve/fetch.h"
 #include "serve/prompt_handle.h"
 
 typedef struct pc__request {
@@ -27,6 +28,8 @@ typedef struct pc__request {
     int32_t *own;            /* [own_count] tokens that the prefill computed, in its order */
     size_t own_count;
     int64_t own_last;        /* position of the last one; -1: not the one behind which all goes on */
+    pc__fetch flows;         /* what was taken while its layers were still coming */
+    int whole;               /* nothing is taken so: it did not come in time */
     pc_stats stats;          /* seconds_ttft and what follows are the sequence's */
 } pc__request;
 
@@ -46,6 +49,10 @@ pc_status pc__request_poll(const pc__request *request);
 /* Part `part` was not reused; the first such part gives the reason. */
 void pc__request_missed(pc__request *request, size_t part, uint32_t reason);
 
+/* May states be taken whose layers are still coming? Not where they are copied, and not for a host's model. */
+int pc__request_may_flow(const pc__request *request);
+/* Takes part `part` so, from a fetch that goes on to the request's. */
+pc_status pc__request_take_early(pc__request *request, pc__fetch *fetch, size_t part);
 /* Fill in segments: independent, sink and joint states (gather_units.c); states that saw all before
  * them (gather_exact.c). */
 pc_status pc__gather_units(pc__request *request);

@@ -324,8 +324,22 @@ static pc_status finish(void *owner, const pc__image *image, void **payload)
     pc_model *model = owner;
     if (!model->native)
         return finish_import(model, image, payload);
-    pc__kv_clear_tail(*payload); /* lossy codecs, and other writers, may have left something there */
     return PC_OK;
+}
+
+/* Lossy codecs, and other writers, may have left something behind the last token. */
+static void settle(void *owner, void *payload, size_t index)
+{
+    const pc_model *model = owner;
+    if (model->native)
+        pc__kv_clear_tail(payload, index);
+}
+
+static void set_flow(void *owner, void *payload, pc__kv_flow *flow)
+{
+    const pc_model *model = owner;
+    if (model->native)
+        atomic_store_explicit(&((pc__kv *)payload)->flow, flow, memory_order_release);
 }
 
 /* A host's states are the host's to overwrite. */
@@ -377,6 +391,8 @@ const pc__payload_ops pc__model_payload = {
     .describe = describe,
     .create = create,
     .adopt = adopt,
+    .settle = settle,
+    .set_flow = set_flow,
     .finish = finish,
     .wipe = wipe,
     .give_back = give_back,

@@ -8,6 +8,7 @@
 #define PC_STORE_CACHE_BODY_H
 
 #include <pthread.h>
+#include <time.h>
 
 #include "base/clock.h"
 #include "store/cache.h"
@@ -89,6 +90,7 @@ struct pc__load {
     pc__naming naming; /* its pointers are into image */
     const pc__payload_ops *ops;
     void *owner;
+    void (*take_owner)(void *owner);
     int holds_owner; /* a reference on it, until a segment takes that over */
     uint64_t bytes;
     double cost, expected, deadline, begun;
@@ -108,8 +110,23 @@ struct pc__load {
     uint8_t **blocks;
     size_t block_count, next_block, readers;
     pc_status failed; /* of a block */
+    void *writing;    /* the payload whose blocks they are */
+
+    /* the segment, if it may be used before all of its blocks are there (flow.c); under load_lock, but for the flow itself */
+    pc__kv_flow flow;
+    pc_segment *early;
+    uint32_t early_tier;
+    uint8_t *ready;     /* [block_count] */
+    double flow_until;  /* how long somebody waits for a block */
+    int flow_broken;    /* for good: it came too late, or never will */
 };
 
+/* Lets those who wait use `segment` while its blocks are being read; without memory for that they wait for all of it. */
+void pc__flow_offer(pc__load *load, pc_segment *segment, size_t blocks, uint32_t tier);
+void pc__flow_ready(pc__load *load, size_t block);
+void pc__flow_end(pc__load *load, pc_status status); /* all blocks are there, or something has failed */
+
+struct timespec pc__load_time(double when); /* of pc__now, for pthread_cond_timedwait */
 void pc__load_unref(pc__load *load);
 /* Reads a load from one tier. PC_OK: the segment is in load->segment; PC_MISS: not there; else load->reason says why. */
 pc_status pc__load_read(pc__load *load, uint32_t tier);

@@ -17,6 +17,7 @@ typedef struct reading {
     pc__record *record;
     const pc__image *image; /* of the record */
     void *payload;
+    pc_segment *segment;    /* around the payload, where it is used early */
     uint8_t **blocks;
     int room;               /* taken in HOST */
     int lent;               /* the payload closes the source */
@@ -71,7 +72,12 @@ static void read_blocks(pc__load *load)
             pthread_mutex_lock(&load->cache->load_lock);
             load->failed = load->failed < 0 ? load->failed : status;
             pthread_mutex_unlock(&load->cache->load_lock);
+            continue;
         }
+        if (load->ops->settle)
+            load->ops->settle(load->owner, load->writing, index);
+        if (load->ready)
+            pc__flow_ready(load, index);
     }
 }
 
@@ -141,6 +147,7 @@ static pc_status copy_blocks(reading *r)
     pthread_mutex_lock(&cache->load_lock);
     load->record = r->record;
     load->blocks = r->blocks;
+    load->writing = r->payload;
     load->block_count = r->image->block_count;
     load->next_block = 0;
     load->failed = PC_OK;
@@ -218,6 +225,36 @@ static pc_status borrow(reading *r)
     return status;
 }
 
+static pc_status wrap(reading *r, pc_segment **segment)
+{
+    pc__load *load = r->load;
+    pc_status status = pc__segment_new(segment, &load->mem, load->ops, r->payload, load->owner, load->bytes, load->image->token_ids,
+                                       load->image->tokens);
+    if (status < 0)
+        return status;
+    (*segment)->lossy = r->image->lossy;
+    atomic_store_explicit(&(*segment)->tier, r->tier->ops->id, memory_order_relaxed);
+    if (load->cache->flags & PC_CACHE_WIPE)
+        atomic_store_explicit(&(*segment)->wipe, 1, memory_order_relaxed);
+    return PC_OK;
+}
+
+/* Those who wait may begin with the first layers. */
+static pc_status offer_early(reading *r)
+{
+    pc__load *load = r->load;
+    pc_status status;
+    if (!load->ops->set_flow || !load->take_owner || pc__load_broke(load) || atomic_load_explicit(&load->prefetch, memory_order_relaxed)
+        || r->image->block_count < 2 || r->image->block_count != (size_t)r->image->layers)
+        return PC_OK;
+    status = wrap(r, &r->segment);
+    if (status < 0)
+        return status;
+    load->take_owner(load->owner); /* the segment's; the load goes on with its own */
+    pc__flow_offer(load, r->segment, r->image->block_count, r->tier->ops->id);
+    return PC_OK;
+}
+
 static pc_status copy(reading *r)
 {
     pc__load *load = r->load;
@@ -228,9 +265,12 @@ static pc_status copy(reading *r)
     if (!load->ops->create || !load->ops->finish)
         return pc__fail(PC_ERR_UNSUPPORTED, "cache: who owns these states cannot take them back");
     PC__TRY(load->ops->create(load->owner, r->image, &r->payload, r->blocks), done);
+    PC__TRY(offer_early(r), done);
     PC__TRY(copy_blocks(r), done);
     status = load->ops->finish(load->owner, r->image, &r->payload);
 done:
+    if (r->segment)
+        pc__flow_end(load, status);
     return status;
 }
 
@@ -239,18 +279,15 @@ static pc_status hand_over(reading *r)
 {
     pc__load *load = r->load;
     pc_cache *cache = load->cache;
-    pc_segment *segment, *kept = NULL;
+    pc_segment *segment = r->segment, *kept = NULL;
     uint32_t why;
-    pc_status status = pc__segment_new(&segment, &load->mem, load->ops, r->payload, load->owner, load->bytes, load->image->token_ids,
-                                       load->image->tokens);
+    pc_status status = segment ? PC_OK : wrap(r, &segment);
     if (status < 0)
         return status;
+    if (!r->segment)
+        load->holds_owner = 0; /* its reference is the segment's now */
+    r->segment = NULL;
     r->payload = NULL;
-    load->holds_owner = 0; /* its reference is the segment's now */
-    segment->lossy = r->image->lossy;
-    atomic_store_explicit(&segment->tier, r->tier->ops->id, memory_order_relaxed);
-    if (cache->flags & PC_CACHE_WIPE)
-        atomic_store_explicit(&segment->wipe, 1, memory_order_relaxed);
     status = pc__segment_tell(segment, r->image);
     load->naming.cost = r->image->cost > 0 ? r->image->cost : load->naming.cost;
     load->naming.ttl = r->image->ttl > 0 ? r->image->ttl : load->naming.ttl;
@@ -320,7 +357,9 @@ static pc_status open_source(reading *r)
 
 static void close_all(reading *r)
 {
-    if (r->payload)
+    if (r->segment)
+        pc__segment_unref(r->segment);
+    else if (r->payload)
         r->load->ops->release(r->load->owner, r->payload);
     give_room(r);
     pc__record_free(r->record);

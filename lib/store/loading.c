@@ -36,8 +36,10 @@ void pc__load_unref(pc__load *load)
         return;
     mem = load->cache->context->mem;
     pc__segment_unref(load->segment);
+    pc__segment_unref(load->early);
     if (load->holds_owner && load->ops->drop_owner)
         load->ops->drop_owner(load->owner);
+    pc__free(&mem, load->ready);
     pc__free(&mem, load->image);
     pc__free(&mem, load);
 }
@@ -222,6 +224,7 @@ static pc__load *make(pc_cache *cache, const pc__want *want)
     load->deadline = load->begun + cache->deadline;
     if (want->take_owner)
         want->take_owner(want->owner);
+    load->take_owner = want->take_owner;
     load->holds_owner = want->take_owner != NULL;
     return load;
 }
@@ -347,7 +350,7 @@ pc_status pc__cache_prefetch(pc_cache *cache, const pc__want *want)
     return status == PC_AGAIN ? PC_MISS : status;
 }
 
-static struct timespec at(double when)
+struct timespec pc__load_time(double when)
 {
     struct timespec t;
     t.tv_sec = (time_t)when;
@@ -358,7 +361,7 @@ static struct timespec at(double when)
 int pc__load_await(pc__load *load, double until)
 {
     pc_cache *cache = load->cache;
-    struct timespec t = at(until);
+    struct timespec t = pc__load_time(until);
     if (until > 0 && !pc__load_is_done(load)) {
         pthread_mutex_lock(&cache->load_lock);
         while (!pc__load_is_done(load) && pc__now() < until)

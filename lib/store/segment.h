@@ -3,6 +3,7 @@
 #ifndef PC_STORE_SEGMENT_H
 #define PC_STORE_SEGMENT_H
 
+#include "attn/kv.h"
 #include "base/context.h"
 #include "store/image.h"
 
@@ -19,6 +20,11 @@ typedef struct pc__payload_ops {
     /* The same around blocks that stay where they are, read-only, until the payload is released and drop_lender(lender) is called. */
     pc_status (*adopt)(void *owner, const pc__image *image, const void *const *blocks, void *lender, void (*drop_lender)(void *lender),
                        void **payload);
+    /* Block `index` is written. Called for each before `finish`, by whichever thread has written it. */
+    void (*settle)(void *owner, void *payload, size_t index);
+    /* Only of owners that can compute with some blocks (one a layer) while others are still being read: whoever does asks the flow first. NULL: all blocks are
+     * there. The flow lives as long as anybody uses the payload under it. */
+    void (*set_flow)(void *owner, void *payload, pc__kv_flow *flow);
     /* All blocks are written. May replace the payload. On failure the payload stays to be released. */
     pc_status (*finish)(void *owner, const pc__image *image, void **payload);
     void (*wipe)(void *owner, void *payload); /* overwrites the states; nobody reads them any more */

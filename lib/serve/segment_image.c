@@ -328,7 +328,7 @@ static pc_status finish(void *owner, const pc__image *image, void **payload)
     return PC_OK;
 }
 
-/* A host's states are the host's to overwrite. */
+/* A host's states are the host's own affair, here and in wipe. */
 static void give_back(void *owner, void *payload)
 {
     const pc_model *model = owner;

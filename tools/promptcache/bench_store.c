@@ -241,7 +241,7 @@ static void print_row(const case_result *result, const arguments *a, const store
                "load MB/s", "read MB/s", "fresh", "share", "compress", "decompr.");
     if (a->json)
         print_json(json_pack(
-            "{s:s,s:s,s:I,s:I,s:f,s:o,s:o,s:o,s:o,s:o,s:f,s:o,s:o,s:b,s:o,s:I,s:I}", "tier", tier_names[r.tier],
+            "{s:s,s:s,s:I,s:I,s:f,s:o,s:o,s:o,s:o,s:f,s:o,s:o,s:b,s:o,s:I,s:I}", "tier", tier_names[r.tier],
             "codec", codec_names[r.codec], "bytes", (json_int_t)s->bytes, "stored_bytes", (json_int_t)r.stored,
             "load_bytes_per_s", bytes / load, "raw_read_bytes_per_s", json_number(stored / read),
             "fresh_read_bytes_per_s", json_number(stored / fresh), "fresh_share", json_number(fresh / load), "share",

@@ -342,7 +342,7 @@ static void set_flow(void *owner, void *payload, pc__kv_flow *flow)
         atomic_store_explicit(&((pc__kv *)payload)->flow, flow, memory_order_release);
 }
 
-/* A host's states are the host's to overwrite. */
+/* A host's states are the host's own affair, here and in wipe. */
 static void give_back(void *owner, void *payload)
 {
     const pc_model *model = owner;

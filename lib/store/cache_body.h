@@ -22,6 +22,7 @@ enum { PC__LOAD_BUCKETS = 256, PC__SEEN = 4096 };
 typedef struct pc__cache_counts {
     atomic_uint_fast64_t lookups, hits; /* of any tier */
     atomic_uint_fast64_t not_worth[PC_TIER_COUNT];
+    atomic_uint_fast64_t early;        /* segments used before all of their layers were there */
     atomic_uint_fast64_t joined;       /* seeks that found a load under way */
     atomic_uint_fast64_t loads;        /* started, prefetches included */
     atomic_uint_fast64_t prefetches;

@@ -253,11 +253,14 @@ static pc_status make(pc_cache **out, pc_context *context, const pc_cache_option
     PC__TRY(set_host(cache, &o, lower), done);
     PC__TRY(set_codecs(cache, &o), done);
     PC__TRY(tiers ? PC_OK : make_tiers(cache, &o), done);
-    if (lower)
-        PC__TRY(pc__io_new(&cache->io, &context->mem, o.io_threads ? o.io_threads : DEFAULT_IO_THREADS, sweep, cache), done);
-    for (uint32_t t = 0; tiers && t < PC_TIER_COUNT; t++)
-        cache->tiers[t] = tiers[t];
+    if (tiers)
+        memcpy(cache->tiers, tiers, sizeof cache->tiers);
     cache->has_lower = lower ? 1 : 0;
+    status = lower ? pc__io_new(&cache->io, &context->mem, o.io_threads ? o.io_threads : DEFAULT_IO_THREADS, sweep, cache) : PC_OK;
+    if (status < 0 && tiers)
+        memset(cache->tiers, 0, sizeof cache->tiers); /* still the caller's */
+    if (status < 0)
+        goto done;
     *out = cache;
     cache = NULL;
     status = PC_OK;

@@ -65,6 +65,7 @@ pc_status pc__load_early(pc__load *load, double until, pc_segment **out, uint32_
     if (load->early && !load->flow_broken) {
         *out = pc__segment_ref(load->early);
         *tier = load->early_tier;
+        atomic_fetch_add_explicit(&cache->counts.early, 1, memory_order_relaxed);
         load->flow_until = until > load->flow_until ? until : load->flow_until;
     }
     pthread_mutex_unlock(&cache->load_lock);

@@ -115,6 +115,7 @@ static void print_cache(page *p, const pc_cache *cache)
     print_count(p, "hits_total", "Look-ups that some tier has served.", now(&c->hits));
     print_count(p, "loads_total", "Loads from tiers below HOST that were started.", now(&c->loads));
     print_count(p, "loads_joined_total", "Requests that shared a load with another one.", now(&c->joined));
+    print_count(p, "loads_early_total", "Segments that were used before all of their layers had come.", now(&c->early));
     print_count(p, "prefetches_total", "Loads that nobody waited for when they were started.", now(&c->prefetches));
     print_count(p, "not_admitted_total", "Segments that were not written below HOST because they had been used once only.", now(&c->not_admitted));
     print_count(p, "unwritten_total", "Writes that were given up: no room on the way, or a tier that does not answer.", now(&c->unwritten));

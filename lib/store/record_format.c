@@ -64,31 +64,48 @@ static pc_status check_sizes(const pc__record_head *h, uint64_t available)
     return PC_OK;
 }
 
+/* The first 16 bytes and the checksum are the same in every version. */
+static pc_status check_later(const pc__record_head *h, uint64_t available)
+{
+    if (h->header_bytes < PC__RECORD_PROLOGUE || h->header_bytes > PC__RECORD_MAX_HEADER ||
+        (available && h->header_bytes > available))
+        return pc__fail(PC_ERR_FORMAT, "record of format %u: a header of %u bytes", h->major,
+                        h->header_bytes);
+    return PC_OK;
+}
+
 pc_status pc__record_prologue_get(pc__record_head *h, const uint8_t at[PC__RECORD_PROLOGUE],
                                   uint64_t available)
 {
-    unsigned major = at[8] | (unsigned)at[9] << 8;
     memset(h, 0, sizeof *h);
     if (memcmp(at, magic, sizeof magic))
         return pc__fail(PC_ERR_FORMAT, "no record: the first bytes are others");
-    if (major > PC__RECORD_MAJOR)
-        return pc__fail(PC_ERR_UNSUPPORTED, "record of format %u, this library reads %d", major,
-                        PC__RECORD_MAJOR);
-    if (major < PC__RECORD_MAJOR)
-        return pc__fail(PC_ERR_FORMAT, "record of format %u, which there never was", major);
-    h->minor = at[10] | (uint32_t)at[11] << 8;
+    h->major = at[8] | (uint32_t)at[9] << 8;
     h->header_bytes = pc__get_u32(at + 12);
+    if (h->major < PC__RECORD_MAJOR)
+        return pc__fail(PC_ERR_FORMAT, "record of format %u, which there never was", h->major);
+    if (h->major > PC__RECORD_MAJOR)
+        return check_later(h, available);
+    h->minor = at[10] | (uint32_t)at[11] << 8;
     h->bytes = pc__get_u64(at + 16);
     h->flags = pc__get_u32(at + 24);
     h->face_bytes = pc__get_u32(at + 28);
     h->blocks = pc__get_u32(at + 32);
     h->entry_bytes = pc__get_u32(at + 36);
     h->body_bytes = pc__get_u32(at + 40);
+    return check_sizes(h, available);
+}
+
+pc_status pc__record_known(const pc__record_head *h)
+{
+    if (h->major > PC__RECORD_MAJOR)
+        return pc__fail(PC_ERR_UNSUPPORTED, "record of format %u, this library reads %d", h->major,
+                        PC__RECORD_MAJOR);
     if (h->flags & 0xffff & ~PC__RECORD_SEALED)
         return pc__fail(PC_ERR_UNSUPPORTED,
                         "record with flags %#x, of which this library does not know all",
                         h->flags & 0xffff);
-    return check_sizes(h, available);
+    return PC_OK;
 }
 
 static int is_duration(double seconds)

@@ -21,9 +21,9 @@ enum {
     PC__RECORD_FACE = 232,
     PC__RECORD_ENTRY = 72,
     PC__RECORD_DESCRIPTION = 112,
-    PC__RECORD_ALIGN = 4096, /* of blocks in the file */
-    PC__RECORD_SUM_AT = 48,  /* in the prologue: checksum of the header; counts as zeros in it */
-    PC__RECORD_NONCE_AT = 272, /* in the face: nonce of the body, which its seal takes for zeros */
+    PC__RECORD_ALIGN = 4096,    /* of blocks in the file */
+    PC__RECORD_SUM_AT = 48,     /* in the prologue: checksum of the header; counts as zeros in it */
+    PC__RECORD_NONCE_AT = 272,  /* in the face: nonce of the body, which its seal takes for zeros */
     PC__RECORD_CODEC_NAME = 32, /* with a NUL */
     PC__RECORD_TAG_LENGTH = 16  /* of a field of the body: what stands before its bytes */
 };
@@ -53,7 +53,7 @@ enum {
 
 /* Prologue and face. */
 typedef struct pc__record_head {
-    uint32_t minor, header_bytes, flags, face_bytes, blocks, entry_bytes, body_bytes;
+    uint32_t major, minor, header_bytes, flags, face_bytes, blocks, entry_bytes, body_bytes;
     uint64_t bytes; /* of the record as a file */
 
     pc__id key, salt, content, before;
@@ -82,10 +82,11 @@ static inline uint64_t pc__record_align(uint64_t bytes)
 /* Prologue (its checksum is left zero) and face. */
 void pc__record_head_put(const pc__record_head *head,
                          uint8_t at[PC__RECORD_PROLOGUE + PC__RECORD_FACE]);
-/* `available`: bytes of the file, 0: unknown. PC_ERR_FORMAT, PC_ERR_UNSUPPORTED; what it accepts
- * is consistent in itself. */
+/* `available`: bytes of the file, 0: unknown. PC_ERR_FORMAT. Of a later major version only major
+ * and header_bytes are set: pc__record_known refuses it when the checksum has shown that it is one. */
 pc_status pc__record_prologue_get(pc__record_head *head, const uint8_t at[PC__RECORD_PROLOGUE],
                                   uint64_t available);
+pc_status pc__record_known(const pc__record_head *head); /* PC_ERR_UNSUPPORTED: version or flags */
 pc_status pc__record_face_get(pc__record_head *head, const uint8_t *at);
 void pc__record_entry_put(const pc__record_entry *entry, uint8_t at[PC__RECORD_ENTRY]);
 /* Entry `index`, which may not begin before `from`. */

@@ -272,6 +272,8 @@ static pc_status open_as(pc__record **out, const pc_allocator *mem,
     r->source = source;
     PC__TRY(read_header(r), fail);
     PC__TRY(check_header(r), fail);
+    PC__TRY(pc__record_known(&r->head),
+            fail); /* after the checksum: else a bit that fell looks so */
     PC__TRY(pc__record_face_get(&r->head, r->header + PC__RECORD_PROLOGUE), fail);
     PC__TRY(read_table(r), fail);
     take_face(r);

@@ -26,7 +26,8 @@ static void say_farewell(const pc__resident *t, const pc__entry *e)
     pc__naming naming = {.key = e->item.key, .salt = &e->salt, .cost = e->item.cost, .ttl = e->ttl, .priority = e->item.priority};
     naming.content = e->has_content ? &e->content : NULL;
     naming.before = e->item.has_before ? &e->item.before : NULL;
-    if (e->gone == PC_EVENT_EVICT && t->options.evicting)
+    naming.left = e->ttl > 0 ? e->expires - pc__now() : 0;
+    if (e->gone == PC_EVENT_EVICT && t->options.evicting && naming.left >= 0)
         t->options.evicting(t->options.user, &naming, e->segment);
     tell(t, e->gone, PC_REASON_NONE, &e->item.key, e->segment->tokens, e->item.bytes);
 }

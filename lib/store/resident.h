@@ -17,6 +17,7 @@ typedef struct pc__naming {
     const pc__id *salt;    /* pc__salt_digest, for quotas; NULL: the cache's */
     double cost;           /* seconds that computing it took */
     double ttl;            /* seconds from the last hit; 0: the cache's */
+    double left;           /* of them, where some have passed (evicting); 0: all */
     int32_t priority;
     uint32_t on_reuse;     /* 1: the tiers below HOST are to have it only when it is used a second time */
 } pc__naming;

@@ -37,6 +37,7 @@ typedef struct setting {
     const char *folder, *remote; /* NULL: none */
     uint64_t flags;
     double deadline;
+    const uint8_t *seal_key;
 } setting;
 
 typedef struct world {
@@ -72,6 +73,7 @@ static pc_cache *open_cache(pc_context *context, const setting *s)
     o.flags = s->flags;
     o.disk_path = s->folder;
     o.remote = s->remote;
+    o.seal_key = s->seal_key;
     o.disk_codec = o.remote_codec = s->codec;
     o.deadline_seconds = s->deadline > 0 ? s->deadline : 20;
     CHECK_OK(pc_cache_new(&cache, context, &o));
@@ -391,6 +393,53 @@ static void not_believed(const char *program, setting s)
     nothing_used(&s, PC_REASON_FIRST_USE);
 }
 
+/* Records of a folder that are mapped; -1: the system does not tell. */
+static int mappings(const char *folder)
+{
+    char line[1024];
+    int count = 0;
+    FILE *maps = fopen("/proc/self/maps", "r");
+    if (!maps)
+        return -1;
+    while (fgets(line, sizeof line, maps))
+        count += strstr(line, folder) && strstr(line, ".pcr");
+    fclose(maps);
+    return count;
+}
+
+/* Records that are mapped instead of read, and sealed ones: the same bits. */
+static void other_ways(const char *program, setting s)
+{
+    static answer got;
+    static const uint8_t key[32] = {1, 2, 3};
+    char folder[512];
+    world w;
+    s.compute = PC_DTYPE_BF16;
+    for (int sealed = 0; sealed < 2; sealed++) {
+        s.flags = PC_CACHE_ALWAYS_LOAD | (sealed ? PC_CACHE_WIPE : PC_CACHE_MAP);
+        s.seal_key = sealed ? key : NULL;
+        if (sealed) {
+            snprintf(folder, sizeof folder, "%s/sealed", pc_test_folder());
+            s.folder = folder;
+            write_all(&s); /* a process of its own would need the key */
+        } else {
+            fill(program, &s, folder, "mapped", PC_CODEC_RAW);
+        }
+        if (open_world(&w, &s)) {
+            answer *want = computed_here(&w);
+            for (size_t c = 0; c < CASES; c++) {
+                ask(&w, c, w.cache, &got);
+                is_right(&w, &want[c], &got, PC_TIER_DISK, c, sealed ? "sealed" : "mapped");
+            }
+            free(want);
+            int mapped = mappings(folder);
+            CHECK(mapped < 0 || (mapped > 0) == !sealed);
+        }
+        close_world(&w);
+        CHECK(mappings(folder) <= 0);
+    }
+}
+
 /* What came through a lossy codec is used, says so, and is never exact. */
 static void lossy(const char *program, setting s)
 {
@@ -490,6 +539,7 @@ int main(int argc, char **argv)
     s.kv = 0;
     not_believed(argv[0], s);
     lossy(argv[0], s);
+    other_ways(argv[0], s);
     for (size_t i = 0; i < sizeof models / sizeof *models && pc_test_data("golden/llama_gqa"); i++) {
         char path[256];
         snprintf(path, sizeof path, "golden/%s", models[i]);

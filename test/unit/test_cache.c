@@ -293,6 +293,123 @@ static void arguments(pc_context *context)
     pc_cache_free(NULL);
 }
 
+static void refused(pc_context *context, const pc_cache_options *o, pc_status want, const char *text)
+{
+    pc_cache *cache = (pc_cache *)context;
+    CHECK_STATUS(pc_cache_new(&cache, context, o), want);
+    CHECK_ERROR_HAS(text);
+    CHECK(cache == NULL);
+}
+
+static void options(pc_context *context)
+{
+    const pc_cache_options init = PC_CACHE_OPTIONS_INIT;
+    pc_cache_options o = init;
+    pc_codec_ops codec = PC_CODEC_OPS_INIT;
+    const char *file = PC_SOURCE_DIR "/LICENSE";
+    o.codec_count = 1;
+    refused(context, &o, PC_ERR_INVALID, "codec_count");
+    o.codecs = &codec; /* without functions */
+    CHECK_STATUS(pc_cache_new(&(pc_cache *){NULL}, context, &o), PC_ERR_INVALID);
+    o = init;
+    o.io_threads = 65;
+    refused(context, &o, PC_ERR_INVALID, "io_threads");
+    o = init;
+    o.disk_path = "";
+    refused(context, &o, PC_ERR_INVALID, "disk_path");
+    o.disk_path = NULL;
+    o.disk_bytes = 1;
+    refused(context, &o, PC_ERR_INVALID, "disk_bytes");
+    o = init;
+    o.remote = "";
+    refused(context, &o, PC_ERR_INVALID, "remote");
+    o = init;
+    o.ttl_seconds = -1;
+    refused(context, &o, PC_ERR_INVALID, "ttl_seconds");
+    o.ttl_seconds = strtod("nan", NULL);
+    refused(context, &o, PC_ERR_INVALID, "ttl_seconds");
+    o.ttl_seconds = 0;
+    o.deadline_seconds = 1e10;
+    refused(context, &o, PC_ERR_INVALID, "deadline_seconds");
+    o = init;
+    o.disk_codec = 77;
+    refused(context, &o, PC_ERR_INVALID, "disk_codec is 77");
+    o = init;
+    o.disk_path = file; /* no folder */
+    CHECK(pc_cache_new(&(pc_cache *){NULL}, context, &o) < 0);
+    CHECK_ERROR_HAS(file);
+}
+
+static void tiers_told(pc_context *context)
+{
+    pc_tier_stats s = PC_TIER_STATS_INIT;
+    pc_cache *cache = new_cache(context, 0);
+    uint8_t key[32];
+    pc__id id = key_of(1);
+    memcpy(key, id.bytes, sizeof key);
+    CHECK_STATUS(pc_cache_get_tier_stats(cache, PC_TIER_NONE, &s), PC_ERR_INVALID);
+    CHECK_STATUS(pc_cache_get_tier_stats(cache, PC_TIER_COUNT, &s), PC_ERR_INVALID);
+    CHECK_STATUS(pc_cache_get_tier_stats(NULL, PC_TIER_HOST, &s), PC_ERR_INVALID);
+    CHECK_OK(pc_cache_get_tier_stats(cache, PC_TIER_DISK, &s)); /* there is none: zeros */
+    CHECK_INT(s.budget_bytes + s.lookups + s.offered, 0);
+    CHECK_STATUS(pc_cache_pin(cache, key, 5, 0), PC_MISS);
+    CHECK_OK(put(cache, 1, 100, 1));
+    CHECK_OK(pc_cache_pin(cache, key, 5, 0));
+    CHECK_OK(pc_cache_pin(cache, key, 6, 1000));
+    CHECK_STATUS(pc_cache_pin(cache, key, PC__PIN_INTERNAL, 0), PC_ERR_INVALID);
+    CHECK_STATUS(pc_cache_pin(cache, key, 5, -1), PC_ERR_INVALID);
+    CHECK_STATUS(pc_cache_pin(cache, NULL, 5, 0), PC_ERR_INVALID);
+    CHECK_OK(pc_cache_clear(cache));
+    CHECK(has(cache, 1));
+    CHECK_OK(pc_cache_unpin(cache, key, 5));
+    CHECK_OK(pc_cache_unpin_owner(cache, 6));
+    CHECK_INT(balanced(cache).pinned_bytes, 0);
+    CHECK_OK(pc_cache_clear(cache));
+    CHECK(!has(cache, 1));
+    CHECK_STATUS(pc_cache_set_quota(NULL, NULL, 0, 1), PC_ERR_INVALID);
+    CHECK_STATUS(pc_cache_set_quota(cache, NULL, 3, 1), PC_ERR_INVALID);
+    CHECK_OK(pc_cache_set_quota(cache, NULL, 0, 2000));
+    CHECK_STATUS(put(cache, 2, 5000, 1), PC_MISS);
+    CHECK_OK(pc_cache_set_quota(cache, NULL, 0, 0));
+    CHECK_OK(put(cache, 2, 5000, 1));
+    CHECK_OK(pc_cache_flush(cache));
+    CHECK_STATUS(pc_cache_flush(NULL), PC_ERR_INVALID);
+    pc_cache_free(cache);
+}
+
+/* With tiers below: nothing is left behind wherever memory ends. */
+static void tiers_without_memory(void)
+{
+    static const uint8_t seal[32] = {9};
+    const char *folder = pc_test_folder();
+    for (uint64_t at = 1;; at++) {
+        pc_test_memory memory = {0};
+        pc_allocator mem = pc_test_allocator(&memory);
+        pc_context_options o = PC_CONTEXT_OPTIONS_INIT;
+        pc_cache_options c = PC_CACHE_OPTIONS_INIT;
+        pc_context *context = NULL;
+        pc_cache *cache = NULL;
+        o.allocator = &mem;
+        o.threads = 1;
+        c.salt = "salt";
+        c.salt_size = 4;
+        c.packed_bytes = 1 << 20;
+        c.disk_path = folder;
+        c.seal_key = seal;
+        CHECK_OK(pc_context_new(&context, &o));
+        memory.fail_at = memory.calls + at;
+        pc_status status = pc_cache_new(&cache, context, &c);
+        CHECK(status == PC_OK || status == PC_ERR_NOMEM);
+        CHECK((status == PC_OK) == (cache != NULL));
+        int reached = memory.calls >= memory.fail_at;
+        pc_cache_free(cache);
+        pc_context_free(context);
+        CHECK_INT(memory.live_blocks, 0);
+        if (!reached)
+            break;
+    }
+}
+
 int main(void)
 {
     pc_context *context = NULL;
@@ -304,8 +421,11 @@ int main(void)
     random_work(context);
     threads(context);
     arguments(context);
+    options(context);
+    tiers_told(context);
     pc_context_free(context);
     without_memory();
+    tiers_without_memory();
     CHECK_INT(atomic_load(&live), 0);
     return pc_test_end();
 }

@@ -63,7 +63,7 @@ static int is_refusal(pc_status status)
 }
 
 /* Bits between pieces change nothing that is read: verify finds them. All others are found by
- * reading. */
+ * reading, as damage: what only looks like another version, key or codec would stay where it is. */
 static void test_every_bit(uint32_t seed, uint32_t codec, int sealed)
 {
     sample s;
@@ -79,7 +79,7 @@ static void test_every_bit(uint32_t seed, uint32_t codec, int sealed)
             status = read_all(s.file.data, s.file.size, 1, &s, 1);
         }
         missed += status == PC_OK;
-        wrong += status != PC_OK && !is_refusal(status);
+        wrong += status != PC_OK && status != PC_ERR_FORMAT;
         s.file.data[bit / 8] ^= (uint8_t)(1 << bit % 8);
     }
     CHECK_INT(missed, 0);

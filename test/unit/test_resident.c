@@ -395,6 +395,7 @@ static void evicting(void *user, const pc__naming *naming, pc_segment *segment)
     pc__id content = id_of(50), salt = id_of(60), key = id_of(1);
     n->with_names = pc__id_equal(&naming->key, &key) && naming->content && pc__id_equal(naming->content, &content) && naming->salt
                     && pc__id_equal(naming->salt, &salt) && naming->cost > 0.4 && naming->cost < 0.6 && naming->priority == -3;
+    n->with_names &= naming->ttl > 49 && naming->left > 49 && naming->left < naming->ttl; /* counted from the last hit */
     n->kept = pc__segment_ref(segment);
     has(n->tier, 1);
 }
@@ -405,7 +406,7 @@ static void telling(void)
     pc__id content = id_of(50), salt = id_of(60);
     uint32_t reason;
     pc__resident *t = n.tier = new_tier(&(pc__resident_options){.budget = 20000, .event = on_event, .bytes = on_bytes, .evicting = evicting, .user = &n});
-    CHECK_OK(put_as(t, &(pc__naming){.key = id_of(1), .content = &content, .salt = &salt, .cost = 0.5, .priority = -3}, 1, 8000, &reason));
+    CHECK_OK(put_as(t, &(pc__naming){.key = id_of(1), .content = &content, .salt = &salt, .cost = 0.5, .ttl = 50, .priority = -3}, 1, 8000, &reason));
     CHECK(pc__resident_knows(t, &content));
     CHECK_OK(put(t, 2, 8000));
     CHECK_OK(put(t, 2, 8000));

@@ -4,8 +4,9 @@
  *
  * load_bytes_per_s: bytes of states, as they are used, a second of pc_cache_get. raw_read_bytes_per_s: bytes of the tier's files a
  * second of reading them from end to end into memory that is there (PACKED: of copying as many bytes in memory; REMOTE: none, the
- * server is not ours to read). share: seconds of that reading / seconds of loading, so that a codec which makes files
- * smaller is not credited with it. Rates of a codec are those of one core: the counters of PACKED, checksums included. */
+ * server is not ours to read); fresh_read_bytes_per_s: of reading each into memory that is taken for it, as a load has to. share,
+ * fresh_share: seconds of that reading / seconds of loading, so that a codec which makes files smaller is not credited with
+ * it. Rates of a codec are those of one core: the counters of PACKED, checksums and memory included. */
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -32,7 +33,7 @@ typedef struct case_result {
     size_t tier, codec;
     const char *page_cache; /* of a disk: "warm", "cold"; else NULL */
     uint64_t stored;
-    double load[MOST_REPEATS], read[MOST_REPEATS]; /* seconds */
+    double load[MOST_REPEATS], read[MOST_REPEATS], fresh[MOST_REPEATS]; /* seconds */
     double compress, decompress; /* bytes a second of the codec on one core */
     int equal;                   /* all bits came back */
 } case_result;
@@ -209,6 +210,9 @@ static int repeat(case_result *r, pc_cache *cache, const arguments *a, entries *
             drop_files(files);
         if ((r->read[i] = read_once(r, files, memory, size)) < 0)
             return plain_error("a file of the folder cannot be read");
+        if (cold)
+            drop_files(files);
+        r->fresh[i] = tiers[r->tier] == PC_TIER_DISK ? read_files(files, NULL, size) : NAN;
         if (is_interrupted(NULL))
             return EXIT_INTERRUPTED;
     }
@@ -228,25 +232,27 @@ static void print_row(const case_result *result, const arguments *a, const store
 {
     case_result r = *result; /* median sorts */
     size_t n = (size_t)a->repeats;
-    double load = median(r.load, n), read = isnan(r.read[0]) ? NAN : median(r.read, n);
+    double load = median(r.load, n), read = isnan(r.read[0]) ? NAN : median(r.read, n),
+           fresh = isnan(r.fresh[0]) ? NAN : median(r.fresh, n);
     double bytes = (double)s->bytes, stored = (double)r.stored;
-    char rate_text[32], share_text[32];
+    char rate_text[32], share_text[32], fresh_text[32];
     if (!a->json && first)
-        printf("%-6s %-5s %-5s %8s %8s %6s %9s %9s %6s %9s %9s\n", "tier", "", "codec", "MB", "stored", "ratio",
-               "load MB/s", "read MB/s", "share", "compress", "decompr.");
+        printf("%-6s %-5s %-5s %8s %8s %6s %9s %9s %9s %6s %9s %9s\n", "tier", "", "codec", "MB", "stored", "ratio",
+               "load MB/s", "read MB/s", "fresh", "share", "compress", "decompr.");
     if (a->json)
         print_json(json_pack(
-            "{s:s,s:s,s:I,s:I,s:f,s:o,s:o,s:f,s:o,s:o,s:b,s:o,s:I,s:I}", "tier", tier_names[r.tier],
+            "{s:s,s:s,s:I,s:I,s:f,s:o,s:o,s:o,s:o,s:f,s:o,s:o,s:b,s:o,s:I,s:I}", "tier", tier_names[r.tier],
             "codec", codec_names[r.codec], "bytes", (json_int_t)s->bytes, "stored_bytes", (json_int_t)r.stored,
-            "load_bytes_per_s", bytes / load, "raw_read_bytes_per_s", json_number(stored / read), "share",
+            "load_bytes_per_s", bytes / load, "raw_read_bytes_per_s", json_number(stored / read),
+            "fresh_read_bytes_per_s", json_number(stored / fresh), "fresh_share", json_number(fresh / load), "share",
             json_number(read / load), "codec_ratio", bytes / stored, "compress_bytes_per_s",
             json_number(r.compress), "decompress_bytes_per_s", json_number(r.decompress), "equal", r.equal,
             "page_cache", r.page_cache ? json_string(r.page_cache) : json_null(), "segments",
             (json_int_t)s->count, "tokens", (json_int_t)a->tokens));
     else
-        printf("%-6s %-5s %-5s %8.1f %8.1f %6.3f %9.0f %9s %6s %9.0f %9.0f %s\n", tier_names[r.tier],
+        printf("%-6s %-5s %-5s %8.1f %8.1f %6.3f %9.0f %9s %9s %6s %9.0f %9.0f %s\n", tier_names[r.tier],
                r.page_cache ? r.page_cache : "", codec_names[r.codec], bytes / 1e6, stored / 1e6, bytes / stored,
-               bytes / load / 1e6, known(rate_text, 0, stored / read / 1e6), known(share_text, 2, read / load),
+               bytes / load / 1e6, known(rate_text, 0, stored / read / 1e6), known(fresh_text, 0, stored / fresh / 1e6), known(share_text, 2, read / load),
                r.compress / 1e6, r.decompress / 1e6, r.equal ? "equal" : "near");
     fflush(stdout);
 }

@@ -37,7 +37,8 @@ typedef struct file_tree {
 int list_files(file_tree *t, const char *folder); /* adds; 0: not to be read */
 void free_files(file_tree *t);
 void remove_tree(const char *folder);
-/* Seconds of reading every file from its start to its end, into memory that is there. < 0: failed. */
+/* Seconds of reading every file from its start to its end: into memory that is there, or (NULL) into memory taken for it, as somebody has to who keeps
+ * it. < 0: failed. */
 double read_files(const file_tree *t, void *memory, size_t size);
 void drop_files(const file_tree *t); /* from the page cache */
 

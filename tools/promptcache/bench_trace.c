@@ -42,13 +42,14 @@ typedef struct bench {
     row rows[MOST_SHARES];
 } bench;
 
+static const command about = {
+    "bench trace", "bench trace --trace FILE [options]",
+    "replays requests against the store at shares of the memory that all their blocks take, and prints how many\n"
+    "blocks were there, beside a store that evicts the least recently used and the best that any store could do",
+    NULL};
+
 static int read_arguments(int argc, char **argv, arguments *a)
 {
-    static const command about = {
-        "bench trace", "bench trace --trace FILE [options]",
-        "replays requests against the store at shares of the memory that all their blocks take, and prints how many\n"
-        "blocks were there, beside a store that evicts the least recently used and the best that any store could do",
-        NULL};
     const option_row rows[] = {
         {"trace", OPTION_FILE, &a->trace, "JSON lines with \"hash_ids\"", NULL, 0, 0},
         {"share", OPTION_TEXT, &a->shares, "of the memory that all blocks take (1,1/4,1/16)", NULL, 0, 0},
@@ -72,10 +73,10 @@ static int read_shares(bench *b)
         if (*end == '/')
             share /= strtod(end + 1, &end);
         if (end == at || (*end && *end != ',') || !(share > 0 && share <= 1) || b->share_count == MOST_SHARES)
-            return plain_error("--share takes up to %d numbers above 0 and at most 1, as in 1,1/4,0.1", MOST_SHARES);
+            return usage_error(&about, "--share takes up to %d numbers above 0 and at most 1, as in 1,1/4,0.1", MOST_SHARES);
         b->shares[b->share_count++] = share;
     }
-    return b->share_count ? EXIT_OK : plain_error("--share is empty");
+    return b->share_count ? EXIT_OK : usage_error(&about, "--share is empty");
 }
 
 static double resident_bytes(void)

@@ -92,9 +92,14 @@ static int read_file(const char *path, char *memory, size_t size)
 double read_files(const file_tree *t, void *memory, size_t size)
 {
     double start = machine_now();
-    for (size_t i = 0; i < t->count; i++)
-        if (!read_file(t->paths[i], memory, size))
+    for (size_t i = 0; i < t->count; i++) {
+        void *to = memory ? memory : machine_memory(size);
+        int good = to && read_file(t->paths[i], to, size);
+        if (!memory)
+            free(to);
+        if (!good)
             return -1;
+    }
     return machine_now() - start;
 }
 

@@ -6,6 +6,7 @@ static const double GRACE = 0.04;        /* of the computing that loading saves 
 static const double UNKNOWN_GRACE = 0.01; /* seconds, where nothing is known of the computing */
 static const double MARGIN = 1.5;        /* times what loads should take: what comes a little late is waited for */
 static const double AFTER_DEADLINE = 0.1; /* seconds until a load that has missed it has ended */
+static const double MOMENT = 0.002;       /* seconds that a failing load may still need to end */
 static const double FLOPS = 1e11;        /* a core's, at most: before anything is measured, computing counts as fast */
 
 pc_status pc__fetch_start(pc__fetch *f, const pc_model *model, pc_cache *cache, size_t count)
@@ -168,12 +169,18 @@ pc_status pc__fetch_take_early(pc__fetch *f, size_t index, pc_segment **out, uin
     return status;
 }
 
-int pc__fetch_broke(const pc__fetch *f)
+uint32_t pc__fetch_broke(pc__fetch *f)
 {
-    for (size_t i = 0; i < f->count; i++)
-        if (f->early[i] && f->loads[i] && pc__load_broke(f->loads[i]))
-            return 1;
-    return 0;
+    for (size_t i = 0; i < f->count; i++) {
+        pc_segment *whole;
+        if (!f->early[i] || !f->loads[i] || !pc__load_broke(f->loads[i]))
+            continue;
+        pc__load_await(f->loads[i], pc__now() + MOMENT); /* what has failed says so */
+        if (pc__fetch_take(f, i, &whole) == PC_OK)
+            pc__segment_unref(whole);
+        return f->reasons[i] ? f->reasons[i] : PC_REASON_SLOW;
+    }
+    return PC_REASON_NONE;
 }
 
 void pc__fetch_settle(pc__fetch *f)

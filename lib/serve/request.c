@@ -221,7 +221,7 @@ static void count_part(pc__request *r, size_t p)
 
 int pc__request_may_flow(const pc__request *r)
 {
-    return r->model->native && !r->whole && r->options->baseline == PC_BASELINE_NONE && r->options->repair <= PC_REPAIR_NONE;
+    return r->model->native && !r->broke && r->options->baseline == PC_BASELINE_NONE && r->options->repair <= PC_REPAIR_NONE;
 }
 
 pc_status pc__request_take_early(pc__request *r, pc__fetch *fetch, size_t part)
@@ -236,7 +236,7 @@ pc_status pc__request_take_early(pc__request *r, pc__fetch *fetch, size_t part)
 }
 
 /* As if nothing had been gathered. The time that it took stays. */
-static void start_again(pc__request *r, const pc_stats *before, double started)
+static void start_again(pc__request *r, const pc_stats *before, double started, uint32_t reason)
 {
     for (size_t p = 0; p < r->prompt->part_count; p++) {
         pc__segment_unref(r->segments[p]);
@@ -251,7 +251,7 @@ static void start_again(pc__request *r, const pc_stats *before, double started)
     r->missed_part = SIZE_MAX;
     r->stats = *before;
     r->stats.seconds_load += pc__now() - started;
-    r->whole = 1;
+    r->broke = reason;
 }
 
 static pc_status run_once(pc__request *r, void **sequence, float *logits)
@@ -283,6 +283,7 @@ pc_status pc__request_run(pc__request *r, void **sequence, float *logits)
     int32_t limit = r->model->info.context_length;
     double started = pc__now();
     pc_stats before = r->stats;
+    uint32_t reason;
     pc_status status;
     *sequence = NULL;
     if (!r->tokens)
@@ -292,9 +293,11 @@ pc_status pc__request_run(pc__request *r, void **sequence, float *logits)
         return pc__fail(PC_ERR_LIMIT, "the prompt reaches position %lld, the model's context is %d",
                         (long long)r->next_position, limit);
     status = run_once(r, sequence, logits);
-    if (status < 0 && status != PC_ERR_CANCELLED && pc__fetch_broke(&r->flows)) {
-        start_again(r, &before, started);
+    if (status < 0 && status != PC_ERR_CANCELLED && (reason = pc__fetch_broke(&r->flows)) != PC_REASON_NONE) {
+        start_again(r, &before, started, reason);
         status = run_once(r, sequence, logits);
+        if (r->stats.miss_reason != PC_REASON_NONE)
+            r->stats.miss_reason = reason;
     }
     if (status >= 0)
         pc__fetch_end(&r->flows);

@@ -29,7 +29,7 @@ typedef struct pc__request {
     size_t own_count;
     int64_t own_last;        /* position of the last one; -1: not the one behind which all goes on */
     pc__fetch flows;         /* what was taken while its layers were still coming */
-    int whole;               /* nothing is taken so: it did not come in time */
+    uint32_t broke;          /* PC_REASON_…: that did not come in time, so nothing is taken so any more */
     pc_stats stats;          /* seconds_ttft and what follows are the sequence's */
 } pc__request;
 

@@ -144,6 +144,44 @@ static void never_late(const world *w, uint32_t mode, int kind)
     pc_cache_free(cache);
 }
 
+/* Layers come one after the other while the request computes with those that are there; when they stop coming in the middle, it computes as if none had come. */
+static void layer_by_layer(const world *demo, uint32_t mode, int kind)
+{
+    static const char schema[] = "<schema name='one'><module name='m'>Anna Reed is a nurse. Anna Reed lives in Paris. Anna Reed plays the flute and has two "
+                                 "dogs, who sleep in the kitchen.</module></schema>",
+                      prompt[] = "<prompt schema='one'><m/>Where does Anna Reed live?</prompt>";
+    world one = *demo, *w = &one;
+    pc_faults faults;
+    pc_cache *cache = cache_over(w->context, &faults, PC_CACHE_ALWAYS_LOAD, kind == STALLS ? 0.2 : 0);
+    pc_stats alone, s;
+    text want, got;
+    CHECK_OK(pc_schema_parse(&one.schema, w->model, schema, sizeof schema - 1, NULL));
+    CHECK_OK(pc_prompt_parse(&one.prompt, &one.schema, 1, prompt, sizeof prompt - 1, NULL));
+    want = answer(w->prompt, NULL, mode, 4, &alone);
+    answer(w->prompt, cache, mode, 4, &s);
+    CHECK_OK(pc_cache_flush(cache));
+    CHECK_OK(pc_cache_clear(cache));
+    break_it(&faults, kind, kind == TEN_TIMES ? 300 : 3000);
+    atomic_store(&faults.good_blocks, 3);
+    got = answer(w->prompt, cache, mode, 4, &s);
+    CHECK(!memcmp(&want, &got, sizeof want));
+    CHECK_INT(s.exactness, alone.exactness);
+    CHECK(atomic_load(&cache->counts.early) > 0);
+    check_sources(&s);
+    if (kind_reasons[kind])
+        CHECK_INT(s.miss_reason, kind_reasons[kind]);
+    else
+        CHECK(s.tokens_encoded == 0 && s.tokens_tier[PC_TIER_DISK] > 20 && s.bytes_loaded > 0);
+    got = answer(w->prompt, cache, mode, 4, &s); /* from HOST: what came in pieces is whole */
+    CHECK(!memcmp(&want, &got, sizeof want));
+    CHECK_INT(s.tokens_encoded, 0);
+    balanced(cache);
+    pc_cache_free(cache);
+    pc_prompt_free(one.prompt);
+    pc_schema_free(one.schema);
+    CHECK_INT(atomic_load(&faults.open_now), 0);
+}
+
 static void cancelled_request(const world *w)
 {
     pc_faults faults;
@@ -384,6 +422,9 @@ int main(void)
             loaded_or_told(&w, modes[m], kind);
             never_late(&w, modes[m], kind);
         }
+    for (int kind = 0; kind < KINDS; kind++)
+        for (size_t m = 0; kind != OPENING_FAILS && m < sizeof modes / sizeof *modes; m++)
+            layer_by_layer(&w, modes[m], kind);
     cancelled_request(&w);
     real_tiers(&w, 0, 0);
     real_tiers(&w, PC_CACHE_MAP, 0);

@@ -323,18 +323,26 @@ static pc_status timed_out(pc__source *source, double deadline)
     return pc__fail(PC_ERR_IO, "slow tier: the deadline has passed");
 }
 
+/* The faults of reading have not begun yet. */
+static int still_good(pc_faults *faults, size_t index)
+{
+    unsigned good = atomic_load(&faults->good_blocks);
+    return good && (!index || atomic_fetch_add(&faults->blocks, 1) < good);
+}
+
 static pc_status slow_read(pc__source *source, size_t index, uint64_t offset, uint64_t at, void *data, size_t size)
 {
     slow_source *s = (slow_source *)source;
     pc_status status;
+    int good = still_good(s->faults, index);
     atomic_fetch_add(&s->faults->reads, 1);
-    if (atomic_load(&s->faults->stall) || pc__now() + micro(&s->faults->read_delay) > s->deadline)
+    if ((!good && atomic_load(&s->faults->stall)) || pc__now() + micro(&s->faults->read_delay) > s->deadline)
         return timed_out(source, s->deadline);
     pause_for(micro(&s->faults->read_delay));
-    if (atomic_load(&s->faults->fail) == 2)
+    if (!good && atomic_load(&s->faults->fail) == 2)
         return pc__fail(PC_ERR_IO, "slow tier: reading fails");
     status = s->inner->read(s->inner, index, offset, at, data, size);
-    if (status == PC_OK && index && size && atomic_load(&s->faults->damage))
+    if (status == PC_OK && !good && index && size && atomic_load(&s->faults->damage))
         ((uint8_t *)data)[size / 2] ^= 4;
     return status;
 }

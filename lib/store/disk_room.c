@@ -70,8 +70,7 @@ static pc_status list_expired(pc__disk *disk, int64_t now, pc__id **keys, size_t
     return status;
 }
 
-/* Another process may have used it: that moved the file's date. */
-static int was_used_since(pc__disk *disk, const pc__id *key, int64_t now)
+int pc__disk_lives_on(pc__disk *disk, const pc__id *key, int64_t now)
 {
     struct stat st;
     int used = 0;
@@ -97,7 +96,7 @@ pc_status pc__disk_drop_expired(pc__disk *disk)
     size_t count;
     pc_status status = list_expired(disk, now, &keys, &count);
     for (size_t i = 0; i < count && status >= 0; i++)
-        if (!was_used_since(disk, &keys[i], now))
+        if (!pc__disk_lives_on(disk, &keys[i], now))
             status = pc__disk_erase(disk, &keys[i], PC_EVENT_REMOVE, PC_REASON_EXPIRED, 0);
     if (status < 0) { /* some are still there */
         pthread_mutex_lock(&disk->guard);

@@ -258,6 +258,13 @@ pc_status pc_folder_verify(pc_folder *folder, size_t index)
 
 /* ----------------------------------------------------------------- removing */
 
+/* The path may be relative, or have become another folder's. */
+static int is_same_folder(const pc_folder *folder)
+{
+    struct stat ours, there;
+    return !fstat(folder->root.fd, &ours) && !fstat(folder->disk.root.fd, &there) && ours.st_ino == there.st_ino && ours.st_dev == there.st_dev;
+}
+
 static pc_status enter(pc_folder *folder)
 {
     pc_status status;
@@ -266,6 +273,10 @@ static pc_status enter(pc_folder *folder)
         status = pc__disk_open(&folder->disk, &common, folder->root.path, 0);
         if (status < 0)
             return status;
+        if (!is_same_folder(folder)) {
+            pc__disk_close(&folder->disk);
+            return pc__fail(PC_ERR_STATE, "%s: is not the folder any more that was opened", folder->root.path);
+        }
         folder->has_disk = 1;
     }
     status = pc__disk_enter(&folder->disk, pc__now() + REMOVE_SECONDS);

@@ -1,6 +1,7 @@
 /* The tier REMOTE: what is asked of the servers, what is known of them here, and the counters. */
 #include "store/remote_body.h"
 
+#include <sodium.h>
 #include <string.h>
 
 #include "base/fail.h"
@@ -8,7 +9,8 @@
 enum { MOST_SEEN = 65536 };
 #define ABSENT_SECONDS 0.5 /* how long "it is not there" is believed: somebody else may write it */
 #define FULL_SECONDS 5.0   /* how long a server that has no room is spared */
-#define ASIDE_SECONDS 0.5  /* for what nobody waits for: removing, moving an end */
+#define ASIDE_SECONDS 0.5  /* for what nobody waits for: removing */
+#define RENEW_SECONDS 0.1  /* for moving an end, for which the one who has loaded waits */
 
 static void tell(pc__remote *r, uint32_t kind, uint32_t reason, const pc__id *key, uint32_t tokens, uint64_t bytes, double seconds)
 {
@@ -152,7 +154,8 @@ static pc_status open_entry(pc__tier *tier, const pc__id *key, double deadline, 
     uint8_t *first = NULL;
     size_t size;
     pc_status status;
-    int absent;
+    uint64_t before;
+    int absent, changed;
     *out = NULL;
     *timed_out = 0;
     pthread_mutex_lock(&r->lock);
@@ -164,15 +167,19 @@ static pc_status open_entry(pc__tier *tier, const pc__id *key, double deadline, 
         status = pc__remote_source(out, r, key, &entry, first, size, deadline);
     *timed_out = limit.timed_out;
     pthread_mutex_lock(&r->lock);
+    before = r->seen.present_bytes;
     if (status == PC_MISS && !absent)
         note(r, key, NULL, LOST);
     if (status == PC_OK)
         note(r, key, &entry, FOUND);
+    changed = r->seen.present_bytes != before;
     r->stats.misses += status == PC_MISS;
     r->stats.load_failed += status < 0;
     pthread_mutex_unlock(&r->lock);
     if (status == PC_ERR_FORMAT)
         discard(r, key, NULL);
+    else if (changed)
+        tell_bytes(r);
     if (status < 0)
         tell(r, PC_EVENT_LOAD_FAILED, status == PC_ERR_IO && !limit.timed_out ? PC_REASON_UNREACHABLE : reason_of(status, limit.timed_out), key, 0, 0, 0);
     return status;
@@ -193,7 +200,7 @@ static void read_done(pc__tier *tier, const pc__id *key, pc_status status, uint6
     if (status == PC_ERR_FORMAT || status == PC_ERR_MISMATCH || status == PC_ERR_NOT_FOUND)
         discard(r, key, is_known ? &entry : NULL);
     else if (status == PC_OK && is_known && entry.ttl && !r->common.read_only) {
-        pc__limit limit = {pc__now() + ASIDE_SECONDS, 0};
+        pc__limit limit = {pc__now() + RENEW_SECONDS, 0};
         pc__remote_renew(r, key, &entry, &limit); /* if it fails it ends a little sooner */
     }
     if (status == PC_OK)
@@ -352,6 +359,11 @@ pc_status pc__remote_new(pc__tier **out, const pc__tier_common *common, pc__remo
     if (!r) {
         pc__remote_address_free(address);
         return PC_ERR_NOMEM;
+    }
+    if (sodium_init() < 0) { /* random tags, drawn by several threads */
+        pc__remote_address_free(address);
+        pc__free(common->mem, r);
+        return pc__fail(PC_ERR_INTERNAL, "remote: libsodium does not start");
     }
     r->tier.ops = &ops;
     r->mem = *common->mem;

@@ -52,7 +52,7 @@ static int may_have(pc__tier *tier, const pc__id *key, uint64_t *bytes)
     pc__disk *disk = &self_of(tier)->disk;
     struct stat st;
     int there = look(disk, key, bytes);
-    if (there == 1)
+    if (there == 1 || (there == 0 && pc__disk_lives_on(disk, key, pc__now_date())))
         return 1;
     *bytes = 0;
     if (there == 0 || !pc__disk_stat_record(&disk->root, key, &st)) /* another process may have written it: that costs microseconds */
@@ -72,6 +72,8 @@ static void adopt(pc__disk *disk, const pc__id *key, uint64_t bytes, int *expire
     known = e && e->facts.bytes == bytes;
     *expired = known && pc__disk_facts_expired(&e->facts, pc__now_date());
     pthread_mutex_unlock(&disk->guard);
+    if (*expired)
+        *expired = !pc__disk_lives_on(disk, key, pc__now_date());
     if (known || pc__disk_read_facts(disk, key, &facts) != PC_OK)
         return;
     *expired = pc__disk_facts_expired(&facts, pc__now_date());

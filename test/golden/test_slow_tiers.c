@@ -8,6 +8,7 @@
 #include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 
 #include "slow_tier.h"
 #include "testing.h"
@@ -182,6 +183,58 @@ static void layer_by_layer(const world *demo, uint32_t mode, int kind)
     CHECK_INT(atomic_load(&faults.open_now), 0);
 }
 
+/* Computing that takes its time: three milliseconds a layer. */
+static int32_t dawdle(void *user)
+{
+    struct timespec t = {0, 3000000};
+    (void)user;
+    nanosleep(&t, NULL);
+    return 0;
+}
+
+static pc_stats ask_slowly(const world *w, pc_cache *cache, text *got)
+{
+    pc_generate_options o = PC_GENERATE_OPTIONS_INIT;
+    pc_stats s = PC_STATS_INIT;
+    *got = (text){{0}, 0};
+    o.max_tokens = 4;
+    o.on_text = collect;
+    o.on_text_user = got;
+    o.cancelled = dawdle;
+    CHECK_OK(pc_generate(w->prompt, cache, &o, &s));
+    return s;
+}
+
+/* The tier is too slow to be waited for, and faster than computing: both begin, the loads overtake what is being computed, and nothing of it is computed twice or missing. */
+static void overtaken(const world *w)
+{
+    pc_faults faults;
+    pc_cache *cache = cache_over(w->context, &faults, 0, 0);
+    pc_stats alone, s;
+    text want = answer(w->prompt, NULL, PC_ENCODE_INDEPENDENT, 4, &alone), got;
+    alone = ask_slowly(w, cache, &got);
+    CHECK(!memcmp(&want, &got, sizeof want));
+    CHECK_OK(pc_cache_flush(cache));
+    CHECK_OK(pc_cache_clear(cache));
+    atomic_store(&faults.open_delay, 6000);
+    s = ask_slowly(w, cache, &got);
+    CHECK(!memcmp(&want, &got, sizeof want));
+    check_sources(&s);
+    CHECK(s.tokens_tier[PC_TIER_DISK] > alone.tokens_encoded / 2);
+    CHECK(s.seconds_load < 0.2 * alone.seconds_encode);
+    CHECK(s.seconds_encode < alone.seconds_encode);
+    printf("computed in %.0f ms; with a tier of 6 ms a load: %.0f ms waited, %.0f ms computed, %d of %d tokens loaded\n", 1e3 * alone.seconds_encode,
+           1e3 * s.seconds_load, 1e3 * s.seconds_encode, (int)s.tokens_tier[PC_TIER_DISK], (int)alone.tokens_encoded);
+    balanced(cache);
+    pc_cache_free(cache);
+}
+
+static int32_t after_some(void *user)
+{
+    return --*(int *)user < 0;
+}
+
+/* Wherever a request ends, its loads do not stay. */
 static void cancelled_request(const world *w)
 {
     pc_faults faults;
@@ -191,18 +244,17 @@ static void cancelled_request(const world *w)
     CHECK_OK(pc_cache_flush(cache));
     CHECK_OK(pc_cache_clear(cache));
     break_it(&faults, HEALTHY, 3000);
-    for (int i = 0; i < 3; i++) {
-        pc_sequence *sequence = NULL;
-        pc_batch *batch = NULL;
-        CHECK_OK(pc_sequence_new(&sequence, w->prompt, cache, NULL));
-        CHECK_OK(pc_batch_new(&batch, w->model, NULL));
-        CHECK_OK(pc_batch_add(batch, sequence));
-        CHECK_OK(pc_batch_step(batch));
-        pc_sequence_free(sequence);
-        pc_batch_free(batch);
+    for (int i = 0; i < 4; i++) {
+        pc_generate_options o = PC_GENERATE_OPTIONS_INIT;
+        int left = i * 3;
+        o.cancelled = after_some;
+        o.cancel_user = &left;
+        CHECK_STATUS(pc_generate(w->prompt, cache, &o, NULL), PC_ERR_CANCELLED);
+        balanced(cache);
         CHECK_OK(pc_cache_clear(cache));
     }
     pc_cache_free(cache);
+    CHECK_INT(atomic_load(&faults.open_now), 0);
 }
 
 /* Tiers as an application asks for them: what HOST evicts comes back from PACKED, what another cache has left in the folder from there, read or mapped, sealed or not. */
@@ -425,6 +477,7 @@ int main(void)
     for (int kind = 0; kind < KINDS; kind++)
         for (size_t m = 0; kind != OPENING_FAILS && m < sizeof modes / sizeof *modes; m++)
             layer_by_layer(&w, modes[m], kind);
+    overtaken(&w);
     cancelled_request(&w);
     real_tiers(&w, 0, 0);
     real_tiers(&w, PC_CACHE_MAP, 0);

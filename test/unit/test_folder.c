@@ -274,6 +274,21 @@ static void test_trim(void)
     pc_folder_free(folder);
 }
 
+/* Nothing is removed from another folder that has taken the place. */
+static void test_moved(void)
+{
+    const char *path = filled_folder(NULL), *other = filled_folder(NULL);
+    char aside[PATH_MAX];
+    pc_folder *folder = open_folder(path, NULL);
+    snprintf(aside, sizeof aside, "%s.aside", path);
+    CHECK(!rename(path, aside) && !rename(other, path));
+    CHECK_STATUS(pc_folder_remove(folder, 0), PC_ERR_STATE);
+    CHECK_STATUS(pc_folder_trim(folder, 0, NULL, NULL), PC_ERR_STATE);
+    CHECK_INT(disk_look(path).records, COUNT);
+    CHECK_OK(pc_folder_verify(folder, 0));
+    pc_folder_free(folder);
+}
+
 static size_t open_files(void)
 {
     DIR *dir = opendir("/proc/self/fd");
@@ -327,6 +342,7 @@ int main(void)
     test_sealed();
     test_remove();
     test_trim();
+    test_moved();
     for (uint64_t i = 1; without_memory(i); i += i < 50 ? 1 : 5)
         ;
     pc_context_free(context);

@@ -1,8 +1,11 @@
-/* Catches a payload that is released too early, never, or twice, and an owner that is dropped before its payload. */
+/* Catches a payload that is released too early, never, or twice, and an owner that is dropped before its payload; a watcher who is not told that others are done
+ * with a segment, is told twice, or is told of one that is gone (run under ThreadSanitizer too). */
 #include "store/segment.h"
 
+#include <pthread.h>
 #include <string.h>
 
+#include "base/mem.h"
 #include "testing.h"
 
 static int released, dropped;
@@ -61,11 +64,130 @@ static void without_memory(void)
     CHECK_INT(released + dropped, 0); /* still the caller's */
 }
 
+/* ---------------------------------------------------------------- watching */
+
+static atomic_int freed;
+
+static void count_release(void *owner, void *payload)
+{
+    (void)owner, (void)payload;
+    atomic_fetch_add(&freed, 1);
+}
+
+static const pc__payload_ops counted = {.release = count_release};
+
+static pc_segment *plain(void)
+{
+    pc_segment *segment = NULL;
+    CHECK_OK(pc__segment_new(&segment, &pc__libc_allocator, &counted, &freed, NULL, 1, NULL, 0));
+    return segment;
+}
+
+static void watching(void)
+{
+    pc__releases list = {NULL}, other = {NULL};
+    pc_segment *a = plain(), *b = plain();
+    int tag = 0;
+    CHECK(pc__segment_claim(a, &list, &tag) && pc__segment_claim(b, &list, &tag));
+    CHECK(!pc__segment_claim(a, &other, NULL) && a->watch_tag == &tag);
+    CHECK(!pc__segment_watch(a)); /* nobody else has it */
+    pc__segment_ref(a);
+    pc__segment_ref(a);
+    pc__segment_ref(b);
+    CHECK(pc__segment_watch(a) && pc__segment_watch(b));
+    CHECK(!pc__segment_is_single(a));
+    pc__segment_unref(a);
+    CHECK(!pc__releases_take(&list));
+    pc__segment_unref(a);
+    CHECK(pc__segment_is_single(a));
+    pc__segment_ref(a); /* taken up again, and given back: still once */
+    pc__segment_unref(a);
+    CHECK(!pc__segment_unwatch(a)); /* it is in the list */
+    CHECK(pc__releases_take(&list) == a && !a->next_release);
+    CHECK(!pc__releases_take(&list));
+    CHECK(pc__segment_unwatch(b));
+    pc__segment_unref(b);
+    CHECK(!pc__releases_take(&list));
+    pc__segment_disclaim(a);
+    CHECK(pc__segment_claim(a, &other, NULL));
+    CHECK_INT(atomic_load(&freed), 0);
+    pc__segment_unref(a);
+    pc__segment_unref(b);
+    CHECK_INT(atomic_load(&freed), 2);
+}
+
+enum { HOLDERS = 4, SHARED = 8, TURNS = 2000 };
+
+typedef struct desk {
+    pthread_mutex_t lock; /* the watcher's, under which references are given out */
+    pc_segment *segments[SHARED];
+    int is_held[SHARED];
+    pc__releases list;
+    int wrong;
+} desk;
+
+static void look(desk *d)
+{
+    for (pc_segment *s = pc__releases_take(&d->list), *next; s; s = next) {
+        int *held = s->watch_tag;
+        next = s->next_release;
+        d->wrong |= !*held;
+        *held = pc__segment_watch(s);
+    }
+}
+
+static void *hold_and_return(void *arg)
+{
+    desk *d = arg;
+    pc_segment *mine[2] = {NULL, NULL};
+    for (int i = 0; i < TURNS; i++) {
+        size_t n = ((size_t)i * 7 + ((uintptr_t)&mine >> 12)) % SHARED;
+        pthread_mutex_lock(&d->lock);
+        if (i % 3 == 0)
+            look(d);
+        mine[i % 2] = pc__segment_ref(d->segments[n]);
+        if (!d->is_held[n])
+            d->is_held[n] = pc__segment_watch(d->segments[n]);
+        pthread_mutex_unlock(&d->lock);
+        pc__segment_unref(mine[(i + 1) % 2]);
+        mine[(i + 1) % 2] = NULL;
+    }
+    pc__segment_unref(mine[(TURNS - 1) % 2]);
+    return NULL;
+}
+
+static void watching_threads(void)
+{
+    desk d = {.list = {NULL}};
+    pthread_t ids[HOLDERS];
+    atomic_store(&freed, 0);
+    pthread_mutex_init(&d.lock, NULL);
+    for (int n = 0; n < SHARED; n++) {
+        d.segments[n] = plain();
+        CHECK(pc__segment_claim(d.segments[n], &d.list, &d.is_held[n]));
+    }
+    for (int i = 0; i < HOLDERS; i++)
+        CHECK_INT(pthread_create(&ids[i], NULL, hold_and_return, &d), 0);
+    for (int i = 0; i < HOLDERS; i++)
+        pthread_join(ids[i], NULL);
+    look(&d);
+    CHECK(!d.wrong);
+    CHECK_INT(atomic_load(&freed), 0);
+    for (int n = 0; n < SHARED; n++) {
+        CHECK(!d.is_held[n] && pc__segment_is_single(d.segments[n]));
+        pc__segment_unref(d.segments[n]);
+    }
+    CHECK_INT(atomic_load(&freed), SHARED);
+    pthread_mutex_destroy(&d.lock);
+}
+
 int main(void)
 {
     life();
     without_memory();
     pc_segment_free(NULL);
     CHECK_INT(pc_segment_tokens(NULL, NULL), 0);
+    watching();
+    watching_threads();
     return pc_test_end();
 }

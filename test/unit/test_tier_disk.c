@@ -255,10 +255,16 @@ static void test_expiry(void)
     CHECK_STATUS(disk_get(other, 3, SIZE, NULL), PC_MISS);
     other->ops->sweep(other);
     CHECK_INT(disk_look(path).records, 2);
-    close_tier(other);
     tier->ops->sweep(tier);
-    CHECK_OK(disk_get(tier, 2, SIZE, NULL));
+    CHECK_OK(disk_get(tier, 2, SIZE, NULL)); /* moves it again */
     CHECK_INT(disk_look(path).records, 2);
+    usleep(2500000);
+    CHECK_OK(disk_get(tier, 2, SIZE, NULL));
+    usleep(2200000); /* what `other` knows of it has passed */
+    key = disk_key(2);
+    CHECK(other->ops->may_have(other, &key, &bytes) && bytes > SIZE);
+    CHECK_OK(disk_get(other, 2, SIZE, NULL));
+    close_tier(other);
     close_tier(tier);
 }
 

@@ -145,12 +145,18 @@ static void take_all(chain *c)
     }
 }
 
-/* Where nothing is to be computed and all that is missing has begun to come. */
+/* All that is missing is being loaded: nothing has to be computed before the prefill. */
+static int all_pending(const chain *c)
+{
+    for (size_t p = 0; p < c->needed; p++)
+        if (is_missing(c, p) && !pc__fetch_is_pending(&c->fetch, p))
+            return 0;
+    return 1;
+}
+
 static void take_early(chain *c)
 {
-    int flows = pc__fetch_flows(&c->fetch);
-    for (size_t p = 0; flows && p < c->needed; p++)
-        flows = !is_missing(c, p) || c->fetch.loads[p];
+    int flows = pc__fetch_flows(&c->fetch) && all_pending(c);
     for (size_t p = 0; flows && p < c->needed; p++)
         if (is_missing(c, p))
             pc__request_take_early(c->request, &c->fetch, p);
@@ -384,7 +390,7 @@ static pc_status fill_missing(chain *c)
     double started = pc__now(), waited = 0;
     pc_status status = seek(c);
     if (status >= 0) {
-        c->fetch.may_flow = pc__request_may_flow(r);
+        c->fetch.may_flow = pc__request_may_flow(r) && all_pending(c);
         waited = pc__fetch_wait(&c->fetch);
         take_all(c);
         take_early(c);

@@ -117,13 +117,19 @@ static void take_all(gathering *g)
         take_part(g, p);
 }
 
-/* Where nothing is to be computed and all that is missing has begun to come. */
+/* All that is missing is being loaded: nothing has to be computed before the prefill. */
+static int all_pending(const gathering *g)
+{
+    for (size_t p = 0; p < g->request->prompt->part_count; p++)
+        if (is_missing(g, p) && !pc__fetch_is_pending(&g->fetch, p))
+            return 0;
+    return 1;
+}
+
 static void take_early(gathering *g)
 {
     pc__request *r = g->request;
-    int flows = pc__fetch_flows(&g->fetch);
-    for (size_t p = 0; flows && p < r->prompt->part_count; p++)
-        flows = !is_missing(g, p) || g->fetch.loads[p];
+    int flows = pc__fetch_flows(&g->fetch) && all_pending(g);
     for (size_t p = 0; flows && p < r->prompt->part_count; p++)
         if (is_missing(g, p) && pc__request_take_early(r, &g->fetch, p) != PC_OK)
             take_part(g, p); /* it is whole meanwhile, or has failed */
@@ -229,7 +235,7 @@ static pc_status fill_missing(gathering *g)
     if (status >= 0)
         status = seek(g);
     if (status >= 0) {
-        g->fetch.may_flow = pc__request_may_flow(r);
+        g->fetch.may_flow = pc__request_may_flow(r) && all_pending(g);
         waited = pc__fetch_wait(&g->fetch);
         take_all(g);
         take_early(g);

@@ -163,12 +163,14 @@ const void *pc__cache_salt(const pc_cache *cache, size_t *size)
     return cache->salt;
 }
 
-/* Of HOST, with what is on its way to a tier below and counted beside it. */
+/* Of HOST, with what is on its way to a tier below and in it no more. */
 static void host_stats(pc_cache *cache, pc_tier_stats *s)
 {
     uint64_t outside = atomic_load_explicit(&cache->outside, memory_order_relaxed);
     pc__resident_stats(cache->host, s);
+    s->resident_bytes += outside;
     s->staging_bytes += outside + atomic_load_explicit(&cache->inside, memory_order_relaxed);
+    s->budget_bytes += cache->room_outside;
 }
 
 pc_status pc_cache_get_stats(pc_cache *cache, pc_cache_stats *stats)

@@ -57,6 +57,10 @@ static void tell_event(void *user, const pc_event *event)
 static void tell_bytes(void *user, uint32_t tier, uint64_t bytes, uint64_t budget)
 {
     const pc_cache *cache = user;
+    if (tier == PC_TIER_HOST) {
+        bytes += atomic_load_explicit((atomic_uint_fast64_t *)(uintptr_t)&cache->outside, memory_order_relaxed);
+        budget += cache->room_outside;
+    }
     if (cache->on_bytes)
         cache->on_bytes(cache->bytes_user, tier, bytes, budget);
 }

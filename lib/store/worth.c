@@ -4,7 +4,7 @@
 
 #include "base/mem.h"
 
-#define HALF_LIFE 0.4    /* of the budget */
+#define HALF_LIFE 0.3    /* of the budget */
 #define COST_WEIGHT 0.25
 #define FIRST_USE -1.0   /* log2 of what it counts */
 #define LEAST_COST 1e-6  /* seconds; also of what nobody has timed */

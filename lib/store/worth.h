@@ -4,7 +4,7 @@
  * for its bytes, the latter damped. In logarithms neither changes its order with time, so that worth is a number that changes only when the item is used:
  *     worth = log2(sum over uses of 2^(time of the use)) + 1/4 log2(seconds to make it / bytes)
  * This is LRFU (Lee et al., IEEE Transactions on Computers 50:12, 2001) with the cost of GreedyDual-Size (Cao and Irani, USENIX ITS 1997). Time is what was brought
- * in, a half-life is 0.4 of the budget; the first use counts half, so that a flood of what is used once passes by what was used twice. What was evicted is
+ * in, a half-life is 0.3 of the budget; the first use counts half, so that a flood of what is used once passes by what was used twice. What was evicted is
  * remembered (its worth, not its states) for about four times as many items as there are, and goes on from there when it comes back. On the two Mooncake
  * traces this was above LRU at 1/4 and 1/16 of the footprint, also with a flood of novel queries among them, where GDSF, LFU with dynamic aging, LRU-2 and S3-FIFO
  * each were below it somewhere (bench trace).
@@ -64,7 +64,7 @@ typedef struct pc__worth { /* zero-initialised but for the first two: empty */
     pc__heap order;
     uint64_t bytes;      /* of all items */
     uint64_t held_bytes; /* of those that are held, or seen by one that is */
-    double clock;      /* half-lives: what was ever brought in / (0.4 budget) */
+    double clock;      /* half-lives: what was ever brought in / (0.3 budget) */
     pc__worth_past *past; /* [past_sets][4] */
     size_t past_sets;     /* a power of two */
 } pc__worth;

@@ -397,9 +397,9 @@ int main(void)
     int is_long = longer && *longer && strcmp(longer, "0");
     test_kill(KILL, "empty", 0, 1);
     test_kill(HALF_WRITE, "half", 0, 1);
-    test_kill(KILL, "prepared", 1, is_long ? 1 : 4);
+    test_kill(KILL, "prepared", 1, is_long ? 1 : 8);
     test_fail(EIO, 1);
-    test_fail(ENOSPC, is_long ? 1 : 5);
+    test_fail(ENOSPC, is_long ? 1 : 8);
     test_shared_budget(is_long ? 1000 : 100);
     test_random(is_long ? 500 : 60);
     return pc_test_end();

@@ -159,7 +159,7 @@ static void put(model *m, known *k)
                  want ? PC_MISS : PC_OK);
     CHECK_INT(reason, want);
     if (!want) {
-        m->clock += (double)fresh.bytes / (0.4 * (double)BUDGET);
+        m->clock += (double)fresh.bytes / (0.3 * (double)BUDGET);
         fresh.heat = m->clock - 1;
         fresh.value = 0.25 * log2(cost / (double)fresh.bytes);
         fresh.there = 1;

@@ -162,6 +162,50 @@ static void arguments(const toy_world *w)
     CHECK_INT(started, 0);
 }
 
+/* Memory ends at some point of a request that loads, computes and writes behind: it fails or it is right, and nothing stays. */
+static void without_memory(void)
+{
+    toy_world plain;
+    toy_answer want;
+    if (!CHECK(toy_start(&plain, NULL, 0, 0, toy_schema)))
+        return;
+    want = ask(&plain, NULL, first);
+    toy_end(&plain);
+    for (uint64_t at = 1;; at += 5) {
+        pc_test_memory memory = {0};
+        pc_allocator mem = pc_test_allocator(&memory);
+        pc_cache_options o = PC_CACHE_OPTIONS_INIT;
+        pc_generate_options g = PC_GENERATE_OPTIONS_INIT;
+        pc_cache *cache = NULL;
+        pc_prompt *prompt;
+        toy_world w;
+        int reached;
+        if (!CHECK(toy_start(&w, &mem, 0, 0, toy_schema)))
+            return;
+        prompt = toy_prompt(&w, first);
+        o.flags = PC_CACHE_ALWAYS_LOAD | PC_CACHE_PREFETCH;
+        o.packed_bytes = 1 << 20;
+        o.host_bytes = 12000; /* so that most of it goes to PACKED and comes back */
+        g.max_tokens = 6;
+        memory.fail_at = memory.calls + at;
+        pc_status status = pc_cache_new(&cache, w.context, &o);
+        CHECK(status == PC_OK || status == PC_ERR_NOMEM);
+        for (int i = 0; cache && i < 3; i++) {
+            toy_answer a = toy_generate(prompt, cache, g);
+            CHECK(a.status == PC_ERR_NOMEM || (a.status == PC_OK && same(&a, &want)));
+            CHECK_OK(pc_cache_flush(cache));
+        }
+        reached = memory.calls >= memory.fail_at;
+        CHECK(reached || told(cache, PC_TIER_PACKED).hits > 0); /* it was a test of loads */
+        pc_prompt_free(prompt);
+        pc_cache_free(cache);
+        toy_end(&w);
+        CHECK_INT(memory.live_blocks, 0);
+        if (!reached)
+            break;
+    }
+}
+
 int main(void)
 {
     toy_world w;
@@ -177,5 +221,6 @@ int main(void)
     encode_options(&w);
     arguments(&w);
     toy_end(&w);
+    without_memory();
     return pc_test_end();
 }

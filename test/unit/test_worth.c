@@ -71,12 +71,12 @@ static void order(void)
     pc__worth_free(&w);
 }
 
-/* log2 of the sum over all uses of 2^time, in half-lives of 0.4 of the budget, the first at a half; and the fourth root of cost for bytes. */
+/* log2 of the sum over all uses of 2^time, in half-lives of 0.3 of the budget, the first at a half; and the fourth root of cost for bytes. */
 static void formula(void)
 {
     pc__worth w = new_worth(1000);
     pc__worth_item a = item_of(1, 0, 100, 3), fill[4], again = item_of(1, 0, 100, 3);
-    double t0 = 100 / 400.0, t1 = 300 / 400.0, t2 = 500 / 400.0, sum = exp2(t0 - 1) + exp2(t1) + exp2(t2);
+    double t0 = 100 / 300.0, t1 = 300 / 300.0, t2 = 500 / 300.0, sum = exp2(t0 - 1) + exp2(t1) + exp2(t2);
     CHECK_OK(pc__worth_add(&w, &a));
     for (uint64_t i = 0; i < 4; i++) {
         fill[i] = item_of(10 + i, 0, 100, 1);
@@ -90,10 +90,10 @@ static void formula(void)
     pc__worth_pick(&w, &a);
     pc__worth_evict(&w, &a);
     CHECK_OK(pc__worth_add(&w, &again)); /* goes on from there */
-    CHECK(fabs(again.heat - log2(sum + exp2(600 / 400.0))) < 1e-12);
+    CHECK(fabs(again.heat - log2(sum + exp2(600 / 300.0))) < 1e-12);
     pc__worth_remove(&w, &again);
     CHECK_OK(pc__worth_add(&w, &again)); /* removed is not evicted: nothing is remembered */
-    CHECK(fabs(again.heat - (700 / 400.0 - 1)) < 1e-12);
+    CHECK(fabs(again.heat - (700 / 300.0 - 1)) < 1e-12);
     double clock = w.clock;
     pc__worth_remove(&w, &again);
     CHECK_OK(pc__worth_add(&w, &again));
@@ -126,7 +126,7 @@ static void fading(void)
         if (i >= 1000 && i % ROOM == 0 && pc__worth_find(&w, &items[1000].key))
             pc__worth_hit(&w, &items[1000]);
     }
-    CHECK(went > 2 * ROOM && went < 10 * ROOM); /* log2(20) half-lives of 0.4 later than others */
+    CHECK(went > 2 * ROOM && went < 10 * ROOM); /* log2(20) half-lives of 0.3 later than others */
     CHECK_INT(kept, 180);                       /* used once in a turnover: stays for ever */
     free(items);
     pc__worth_free(&w);

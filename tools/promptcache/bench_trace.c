@@ -187,6 +187,7 @@ static int replay(const bench *b, pc_cache *cache, row *r)
             free(held);
             held = malloc(count * sizeof(pc_segment *));
             room = held ? count : 0;
+            code = held ? code : plain_error("out of memory");
         }
         for (; i < count && i < room && code == EXIT_OK; i++)
             code = use_block(b, cache, r, q, t->first[q] + i, &held[i]);

@@ -6,7 +6,7 @@
 
 #include "program.h"
 
-enum { MOST_BLOCKS = 1 << 28 };
+enum { MOST_BLOCKS = 1 << 25 };
 
 typedef struct reader {
     trace *t;

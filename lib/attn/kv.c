@@ -71,7 +71,7 @@ static pc_status check_shape(const pc__kv_shape *s)
 }
 
 /* Every layer gets its pages or none does: a layer that already has more than kv->pages says is only larger. */
-static pc_status grow_pages(pc__kv *kv, size_t pages, int zeroed)
+static pc_status grow_pages(pc__kv *kv, size_t pages)
 {
     size_t old = kv->pages * layer_page_bytes(&kv->shape), bytes;
     if (pages <= kv->pages)
@@ -90,8 +90,7 @@ static pc_status grow_pages(pc__kv *kv, size_t pages, int zeroed)
             return PC_ERR_NOMEM;
         if (old)
             memcpy(moved, kv->layer[l], old);
-        if (zeroed)
-            memset(moved + old, 0, bytes - old); /* kernels read whole pages: padding must be finite */
+        memset(moved + old, 0, bytes - old); /* kernels read whole pages: padding must be finite */
         pc__free(&kv->mem, kv->layer[l]);
         kv->layer[l] = moved;
     }
@@ -136,7 +135,7 @@ static pc_status keep_or_drop(pc__kv **out, pc_status status)
 pc_status pc__kv_new(pc__kv **out, const pc_allocator *mem, const pc__kv_shape *shape, size_t capacity_tokens)
 {
     pc_status status = new_empty(out, mem, shape);
-    return status < 0 ? status : keep_or_drop(out, grow_pages(*out, pages_of(capacity_tokens), 1));
+    return status < 0 ? status : keep_or_drop(out, grow_pages(*out, pages_of(capacity_tokens)));
 }
 
 /* Positions as they are given: ascending from 0 or above. */
@@ -155,11 +154,26 @@ static pc_status set_positions(pc__kv *kv, size_t tokens, const int64_t *relativ
     return PC_OK;
 }
 
+/* One block, so that it is in huge pages sooner: taking fresh memory page by page costs more than reading into it. */
+static pc_status take_slab(pc__kv *kv, size_t pages)
+{
+    size_t bytes = pages * layer_page_bytes(&kv->shape), all;
+    if (__builtin_mul_overflow(bytes, (size_t)kv->shape.layers, &all))
+        return pc__fail(PC_ERR_NOMEM, "out of memory (%zu pages)", pages);
+    kv->slab = pc__alloc_aligned(&kv->mem, all, 64);
+    if (!kv->slab)
+        return PC_ERR_NOMEM;
+    for (size_t l = 0; l < (size_t)kv->shape.layers; l++)
+        kv->layer[l] = kv->slab + l * bytes;
+    kv->pages = pages;
+    return PC_OK;
+}
+
 pc_status pc__kv_new_unset(pc__kv **out, const pc_allocator *mem, const pc__kv_shape *shape, size_t tokens, const int64_t *relative)
 {
     pc_status status = new_empty(out, mem, shape);
     if (status >= 0)
-        status = keep_or_drop(out, grow_pages(*out, pages_of(tokens), 0));
+        status = keep_or_drop(out, take_slab(*out, pages_of(tokens)));
     if (status >= 0)
         status = keep_or_drop(out, set_positions(*out, tokens, relative));
     return status;
@@ -255,12 +269,16 @@ void pc__kv_unref(pc__kv *kv)
     if (!kv || atomic_fetch_sub_explicit(&kv->references, 1, memory_order_acq_rel) != 1)
         return;
     pc_allocator mem = kv->mem;
+    void (*give)(const pc_allocator *, void *) = atomic_load_explicit(&kv->give_back, memory_order_relaxed) ? pc__free_to_system : pc__free;
     int own = !kv->drop_lender, wiped = own && atomic_load_explicit(&kv->wipe, memory_order_relaxed);
     for (int32_t l = 0; own && kv->layer && l < kv->shape.layers; l++) {
         if (wiped && kv->layer[l])
             memset(kv->layer[l], 0, kv->pages * layer_page_bytes(&kv->shape));
-        (atomic_load_explicit(&kv->give_back, memory_order_relaxed) ? pc__free_to_system : pc__free)(&mem, kv->layer[l]);
+        if (!kv->slab)
+            give(&mem, kv->layer[l]);
     }
+    if (kv->slab)
+        give(&mem, kv->slab);
     if (!own)
         kv->drop_lender(kv->lender);
     pc__free(&mem, kv->layer);
@@ -307,11 +325,11 @@ pc_status pc__kv_append(pc__kv *kv, const int64_t *relative, size_t count)
         return status;
     if (kv->shape.dtype == PC_DTYPE_I8)
         return pc__fail(PC_ERR_STATE, "K/V run: an int8 run does not grow");
-    if (kv->drop_lender)
-        return pc__fail(PC_ERR_STATE, "K/V run: one in lent memory does not grow");
+    if (kv->drop_lender || kv->slab)
+        return pc__fail(PC_ERR_STATE, "K/V run: one that was read or lent does not grow");
     if (need > kv->pages) {
         size_t ahead = kv->pages + kv->pages / 2;
-        if ((status = grow_pages(kv, need > ahead ? need : ahead, 1)) < 0)
+        if ((status = grow_pages(kv, need > ahead ? need : ahead)) < 0)
             return status;
     }
     if (!kv->relative && !contiguous(relative, kv->tokens, count) && (status = write_out_positions(kv)) < 0)

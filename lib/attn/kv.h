@@ -45,6 +45,7 @@ typedef struct pc__kv {
     size_t tokens;
     size_t pages;        /* capacity */
     uint8_t **layer;     /* [layers] base of each layer's pages */
+    uint8_t *slab;       /* all layers' pages in one block; NULL: each has its own */
     int64_t *relative;   /* [capacity tokens] position of a token minus the run's start, ascending; NULL: 0, 1, 2 … */
     uint64_t regime;     /* frequency regime under which it was computed (0 where the model has only one) */
     int64_t origin;      /* where its start stood when it was computed (learned positions cannot leave it); 0 from pc__kv_new */
@@ -79,7 +80,7 @@ pc_status pc__kv_new(pc__kv **out, const pc_allocator *mem, const pc__kv_shape *
 pc_status pc__kv_like(pc__kv **out, const pc__kv *kv, uint32_t dtype);
 /* The same tokens in memory of their own. */
 pc_status pc__kv_copy(pc__kv **out, const pc__kv *kv);
-/* `tokens` tokens whose pages the caller writes next, all of them, and then calls pc__kv_clear_tail for each layer. `relative` [tokens] is copied; NULL: 0, 1, 2 …. */
+/* `tokens` tokens in one block of memory, and no more ever, whose pages the caller writes next, all of them, and then calls pc__kv_clear_tail for each layer. `relative` [tokens] is copied; NULL: 0, 1, 2 …. */
 pc_status pc__kv_new_unset(pc__kv **out, const pc_allocator *mem, const pc__kv_shape *shape, size_t tokens, const int64_t *relative);
 /* A run around pages that stay where they are, 64-byte aligned [layers], until drop_lender(lender), which is called with the last reference (of a run that
  * was made: not on failure). PC_ERR_MISMATCH: not aligned, or not zero beyond the last token. */

@@ -25,7 +25,7 @@ typedef struct arguments {
     const char *text, *codec_list, *tier_list, *remote, *folder;
     long segments, tokens, repeats, io_threads;
     unsigned codecs, tiers; /* bits */
-    int json;
+    int map, json;
 } arguments;
 
 /* One tier with one codec. */
@@ -90,7 +90,7 @@ static int open_cache(pc_cache **out, const bench_model *b, const arguments *a, 
 {
     pc_cache_options o = PC_CACHE_OPTIONS_INIT;
     o.host_bytes = HOST_STATES * (s->largest + 4096);
-    o.flags = PC_CACHE_ALWAYS_LOAD;
+    o.flags = PC_CACHE_ALWAYS_LOAD | (a->map ? PC_CACHE_MAP : 0);
     o.deadline_seconds = 600;
     o.io_threads = (uint32_t)a->io_threads;
     if (tiers[tier] == PC_TIER_PACKED) {
@@ -193,6 +193,13 @@ static double read_once(const case_result *r, const file_tree *files, void *memo
     return tiers[r->tier] == PC_TIER_DISK ? read_files(files, memory, size) : NAN;
 }
 
+/* What is mapped stays in the page cache. */
+static void cool(pc_cache *cache, const file_tree *files)
+{
+    pc_cache_clear(cache);
+    drop_files(files);
+}
+
 /* Loading and reading in turn. */
 static int repeat(case_result *r, pc_cache *cache, const arguments *a, entries *e,
                   const file_tree *files, void *memory, size_t size)
@@ -203,15 +210,15 @@ static int repeat(case_result *r, pc_cache *cache, const arguments *a, entries *
         return EXIT_CHECK;
     for (long i = 0; i < a->repeats; i++) {
         if (cold)
-            drop_files(files);
+            cool(cache, files);
         if ((r->load[i] = get_all(cache, e, r->tier, NULL)) < 0)
             return EXIT_CHECK;
         if (cold)
-            drop_files(files);
+            cool(cache, files);
         if ((r->read[i] = read_once(r, files, memory, size)) < 0)
             return plain_error("a file of the folder cannot be read");
         if (cold)
-            drop_files(files);
+            cool(cache, files);
         r->fresh[i] = tiers[r->tier] == PC_TIER_DISK ? read_files(files, NULL, size) : NAN;
         if (is_interrupted(NULL))
             return EXIT_INTERRUPTED;
@@ -397,6 +404,7 @@ int bench_store(int argc, char **argv)
         {"tokens", OPTION_NUMBER, &a.tokens, "of each (1024)", NULL, 1, 1 << 20},
         {"io-threads", OPTION_NUMBER, &a.io_threads, "of the cache; 0: as it likes (0)", NULL, 0, 64},
         {"repeats", OPTION_NUMBER, &a.repeats, "1 to 64 (5)", NULL, 1, MOST_REPEATS},
+        {"map", OPTION_FLAG, &a.map, "raw records of the tier disk are mapped, not read", NULL, 0, 0},
         {"json", OPTION_FLAG, &a.json, "one JSON object a row", NULL, 0, 0},
     };
     size_t count;

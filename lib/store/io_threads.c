@@ -79,11 +79,8 @@ static int write_is_due(const pc__io *io)
 static int choose(const worker *w)
 {
     const pc__io *io = w->io;
-    int alone = io->threads == 1;
-    if (io->queues[PC__IO_LOAD].head && (alone || !is_background(w) || io->working <= 0 || io->ending))
-        return PC__IO_LOAD;
     if (!is_background(w))
-        return -1;
+        return io->queues[PC__IO_LOAD].head ? PC__IO_LOAD : -1;
     if (write_is_due(io))
         return PC__IO_WRITE;
     return io->queues[PC__IO_PREFETCH].head && (io->working <= 0 || io->ending) ? PC__IO_PREFETCH : -1;
@@ -144,7 +141,7 @@ static void *work(void *arg)
     worker *w = arg;
     pc__io *io = w->io;
 #ifdef __linux__
-    if (is_background(w) && io->threads > 1)
+    if (is_background(w))
         setpriority(PRIO_PROCESS, (id_t)syscall(SYS_gettid), LOWEST_PRIORITY); /* may be refused: then it is as the others */
 #endif
     pthread_mutex_lock(&io->lock);
@@ -184,7 +181,7 @@ static pc_status start(pc__io *io)
 
 pc_status pc__io_new(pc__io **out, const pc_allocator *mem, uint32_t threads, void (*sweep)(void *user), void *user)
 {
-    pc__io *io = pc__calloc(mem, 1, sizeof *io + threads * sizeof io->workers[0]);
+    pc__io *io = pc__calloc(mem, 1, sizeof *io + (threads + 1) * sizeof io->workers[0]);
     pthread_condattr_t monotonic;
     pc_status status;
     *out = NULL;
@@ -194,7 +191,7 @@ pc_status pc__io_new(pc__io **out, const pc_allocator *mem, uint32_t threads, vo
     io->sweep = sweep;
     io->user = user;
     io->swept = pc__now();
-    io->threads = threads;
+    io->threads = threads + 1;
     atomic_init(&io->ending, 0);
     pthread_mutex_init(&io->lock, NULL);
     pthread_condattr_init(&monotonic);
@@ -291,5 +288,5 @@ int pc__io_is_ending(const pc__io *io)
 
 uint32_t pc__io_threads(const pc__io *io)
 {
-    return io->threads;
+    return io->threads - 1;
 }

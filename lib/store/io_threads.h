@@ -1,8 +1,8 @@
 /* The cache's own threads, for the tiers below HOST: a bounded queue of jobs in three classes. Loads go before writes, writes before prefetches.
  *
- * Requests compute while these threads work, often on the same few cores. So thread 0, the background thread, has the lowest priority of the system's
- * scheduler (if there is another one for the loads); only it writes and prefetches, one job at a time, and not while a request computes (pc__io_working), unless
- * a write has waited for IO_PATIENCE seconds or somebody waits for it. */
+ * Requests compute while these threads work, often on the same few cores. So one more thread, the background thread, has the lowest priority of the system's
+ * scheduler; it writes and prefetches, one job at a time, and not while a request computes (pc__io_working), unless a write has waited for IO_PATIENCE seconds or somebody
+ * waits for it. It loads nothing that somebody waits for: on a busy machine it would keep them waiting. */
 #ifndef PC_STORE_IO_THREADS_H
 #define PC_STORE_IO_THREADS_H
 
@@ -19,7 +19,7 @@ typedef struct pc__io_job {
     double queued; /* pc__now() */
 } pc__io_job;
 
-/* `sweep` is called now and then from the background thread. PC_ERR_NOMEM also if no thread could be started. */
+/* `threads` for loads, and the background thread. `sweep` is called now and then from the background thread. PC_ERR_NOMEM also if no thread could be started. */
 pc_status pc__io_new(pc__io **out, const pc_allocator *mem, uint32_t threads, void (*sweep)(void *user), void *user);
 /* Runs the writes that are queued, gives up the rest, ends the threads. NULL does nothing. */
 void pc__io_free(pc__io *io);
@@ -32,6 +32,6 @@ void pc__io_flush(pc__io *io);
 /* A request begins (+1) or ends (-1) to compute. */
 void pc__io_working(pc__io *io, int by);
 int pc__io_is_ending(const pc__io *io);
-uint32_t pc__io_threads(const pc__io *io);
+uint32_t pc__io_threads(const pc__io *io); /* for loads */
 
 #endif

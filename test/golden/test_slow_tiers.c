@@ -131,6 +131,7 @@ static void never_late(const world *w, uint32_t mode, int kind)
     CHECK_OK(pc_cache_flush(cache));
     break_it(&faults, kind, 200);
     for (int i = 0; i < ROUNDS; i++) {
+        CHECK_OK(pc_cache_flush(cache)); /* what is on its way stays */
         CHECK_OK(pc_cache_clear(cache));
         answer(w->prompt, NULL, mode, 1, &alone);
         got = answer(w->prompt, cache, mode, 4, &s);
@@ -410,7 +411,7 @@ static int by_value(const void *a, const void *b)
 static void measure_kind(world *w, int kind, size_t n)
 {
     pc_faults faults;
-    pc_cache *tiers = cache_over(w->context, &faults, 0, 2), *plain = NULL;
+    pc_cache *tiers = cache_over(w->context, &faults, 0, 0.5), *plain = NULL;
     double *without = calloc(n, sizeof *without), *with = calloc(n, sizeof *with), loaded = 0, all = 0, waited = 0;
     pc_stats s;
     CHECK_OK(pc_cache_new(&plain, w->context, NULL));
@@ -420,6 +421,7 @@ static void measure_kind(world *w, int kind, size_t n)
     for (size_t i = 0; i < n; i++)
         for (size_t arm = 0; arm < 2; arm++) {
             pc_cache *cache = (i + arm) % 2 ? tiers : plain;
+            CHECK_OK(pc_cache_flush(cache)); /* what is on its way stays */
             CHECK_OK(pc_cache_clear(cache));
             answer(w->prompt, cache, PC_ENCODE_EXACT, 1, &s);
             *(cache == tiers ? &with[i] : &without[i]) = s.seconds_ttft;

@@ -2,7 +2,7 @@
 # dependency does not link in the unit tests; then the library itself out of all their objects.
 function(pc_folder name)
   cmake_parse_arguments(ARG "" "" "USES;LINKS" ${ARGN})
-  file(GLOB sources CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/lib/${name}/*.c ${PROJECT_SOURCE_DIR}/lib/${name}/cpu/*.c)
+  file(GLOB_RECURSE sources CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/lib/${name}/*.c)
   if(NOT PC_HAVE_ONEDNN)
     list(FILTER sources EXCLUDE REGEX "_onednn\\.c$")
   endif()
@@ -34,7 +34,7 @@ if(PC_HAVE_ONEDNN)
 endif()
 
 # Short loops over heads and dimensions that the compiler vectorises only here.
-set_source_files_properties(lib/attn/rope.c lib/attn/merge.c lib/attn/kv_convert.c lib/attn/kv_token.c lib/attn/kv_page.c lib/store/codec_planes.c lib/store/codec_pages.c lib/store/codec_i4.c lib/attn/plan_attend.c lib/attn/plan_call.c lib/attn/cpu/elementwise.c lib/attn/cpu/linear_grid.c
+set_source_files_properties(lib/attn/rope.c lib/attn/merge.c lib/attn/kv_convert.c lib/attn/kv_token.c lib/attn/kv_page.c lib/store/codec/codec_planes.c lib/store/codec/codec_pages.c lib/store/codec/codec_i4.c lib/attn/plan_attend.c lib/attn/plan_call.c lib/attn/cpu/elementwise.c lib/attn/cpu/linear_grid.c
   PROPERTIES COMPILE_OPTIONS "-O3")
 
 # ISA flags per source file, never global.

@@ -1,4 +1,4 @@
-/* The store of segments by key: HOST (store/resident.h) and the tiers of records below it (store/tier.h), asked in order.
+/* The store of segments by key: HOST (store/host/resident.h) and the tiers of records below it (store/tier.h), asked in order.
  *
  * A request looks in HOST with pc__cache_get. What is not there it may seek below: pc__cache_seek starts a load on the cache's I/O threads, or joins
  * one that is under way. The request waits a little, and computes if that is not enough; whichever is there first is used (pc__load_wait, polled
@@ -7,7 +7,7 @@
 #define PC_STORE_CACHE_H
 
 #include "store/key.h"
-#include "store/resident.h"
+#include "store/host/resident.h"
 #include "store/segment.h"
 
 typedef struct pc__load pc__load;

@@ -5,7 +5,7 @@
 
 #include "base/clock.h"
 #include "store/key.h"
-#include "store/record.h"
+#include "store/record/record.h"
 
 typedef struct pc__tier pc__tier;
 

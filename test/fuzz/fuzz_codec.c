@@ -6,7 +6,7 @@
 
 #include "attn/kv.h"
 #include "fuzz.h"
-#include "store/codec.h"
+#include "store/codec/codec.h"
 
 enum { HEAD = 8 };
 

@@ -9,7 +9,7 @@
 #include <xxhash.h>
 
 #include "fuzz.h"
-#include "store/disk_index.h"
+#include "store/disk/disk_index.h"
 
 static pc__disk_root root = {-1, NULL, 0};
 

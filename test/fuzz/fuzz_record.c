@@ -12,7 +12,7 @@
 #include "base/le.h"
 #include "fuzz.h"
 #include "golden_records.h"
-#include "store/record_format.h"
+#include "store/record/record_format.h"
 
 enum { HOW = 44, KNOWN = 1, LENDS = 2, NO_KEY = 4, NO_CODECS = 8, MOST_BLOCK = 1 << 18 };
 

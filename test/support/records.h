@@ -9,7 +9,7 @@
 
 #include "base/fail.h"
 #include "base/mem.h"
-#include "store/record.h"
+#include "store/record/record.h"
 
 /* ------------------------------------------------------------------ memory */
 

@@ -9,7 +9,7 @@
 #include "attn/kv_page.h"
 #include "base/mem.h"
 #include "codec_cases.h"
-#include "store/codec.h"
+#include "store/codec/codec.h"
 
 static pc_codec_ops codec;
 

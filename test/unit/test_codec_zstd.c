@@ -6,7 +6,7 @@
 
 #include "base/mem.h"
 #include "codec_cases.h"
-#include "store/codec.h"
+#include "store/codec/codec.h"
 
 static pc_codec_ops codec;
 

@@ -5,7 +5,7 @@
 
 #include "base/mem.h"
 #include "codec_cases.h"
-#include "store/codec.h"
+#include "store/codec/codec.h"
 
 /* Toy: every byte xor a key. */
 static size_t toy_bound(void *user, const pc_codec_block *block)

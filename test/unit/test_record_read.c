@@ -4,7 +4,7 @@
  * they need not be, or read though they must not. */
 #include "base/le.h"
 #include "records.h"
-#include "store/record_format.h"
+#include "store/record/record_format.h"
 #include "testing.h"
 
 static const uint8_t key[32] = {7, 7, 7}, other_key[32] = {7, 7, 8};

@@ -6,7 +6,7 @@
 
 #include "redis_server.h"
 #include "remote_entries.h"
-#include "store/remote_slots.h"
+#include "store/remote/remote_slots.h"
 
 enum { NODES = 3, ENTRIES = 24 };
 

@@ -1,5 +1,5 @@
 /* Catches: answers of a server that are taken apart wrongly or beyond their end, nonsense that crashes the reader or makes it take memory, failed allocations that leak. */
-#include "store/remote_reply.h"
+#include "store/remote/remote_reply.h"
 
 #include <stdlib.h>
 #include <string.h>

@@ -1,7 +1,7 @@
 /* Catches a tier HOST that goes over its budget or makes room for nothing, evicts what is pinned, in use, more important, another tenant's, or seen by what stays, serves
  * what has expired, forgets to overwrite, calls the host under its lock, loses count, leaks when memory is short, or is not safe between threads (run under
  * ThreadSanitizer too). That it evicts the right ones: test_resident_entries.c. */
-#include "store/resident.h"
+#include "store/host/resident.h"
 
 #include <pthread.h>
 #include <stdlib.h>

@@ -1,6 +1,6 @@
 /* Catches a tier HOST that evicts others than the least worth that may go, more of them than it has to, or some for nothing; that takes what it may not, or refuses what it could
  * take: random work against a plain model that looks at everything anew each time. */
-#include "store/resident.h"
+#include "store/host/resident.h"
 
 #include <math.h>
 #include <string.h>

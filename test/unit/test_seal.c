@@ -2,7 +2,7 @@
  * bit of piece, nonce, key or what is vouched for beside it that goes unseen. */
 #include <string.h>
 
-#include "store/seal.h"
+#include "store/record/seal.h"
 #include "testing.h"
 
 static const char message[] =

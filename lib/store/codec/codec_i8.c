@@ -1,0 +1,89 @@
+/* PC_CODEC_I8: the int8 pages of PC_DTYPE_I8 (attn/kv.h), written as PC_CODEC_ZSTD writes such pages. */
+#include "attn/kv_page.h"
+#include "base/fail.h"
+#include "store/codec/codec_pages.h"
+
+/* The block as it stands in int8. 0: not to be had. */
+static int as_i8(const pc_codec_block *block, pc__block_pages *pages, pc_codec_block *narrow)
+{
+    if (block->dtype == PC_DTYPE_I8 || !pc__block_pages_of(block, pages))
+        return 0;
+    *narrow = *block;
+    narrow->dtype = PC_DTYPE_I8;
+    pages->shape.dtype = PC_DTYPE_I8;
+    narrow->bytes = (uint64_t)pages->pages * (uint64_t)pages->shape.kv_heads * pc__kv_page_bytes(&pages->shape);
+    pages->shape.dtype = block->dtype;
+    return 1;
+}
+
+static size_t bound(void *user, const pc_codec_block *block)
+{
+    pc_codec_ops zstd = pc__codec_zstd(user);
+    pc__block_pages pages;
+    pc_codec_block narrow;
+    return as_i8(block, &pages, &narrow) ? zstd.bound(zstd.user, &narrow) : 0;
+}
+
+/* All pages from one format into another. */
+static pc_status convert(const pc_allocator *mem, const pc__block_pages *pages, const uint8_t *from, uint32_t from_dtype, uint8_t *to,
+                         uint32_t to_dtype)
+{
+    pc__kv_shape in = pages->shape, out = pages->shape;
+    size_t heads = (size_t)in.kv_heads, in_bytes, out_bytes;
+    float *k = pc__alloc_aligned(mem, pc__page_floats(&in) * sizeof *k, 64), *v;
+    if (!k)
+        return PC_ERR_NOMEM;
+    v = k + PC__PAGE * (size_t)in.k_dim;
+    in.dtype = from_dtype;
+    out.dtype = to_dtype;
+    in_bytes = pc__kv_page_bytes(&in);
+    out_bytes = pc__kv_page_bytes(&out);
+    for (size_t i = 0; i < pages->pages * heads; i++) {
+        pc__page_read(&in, from + i * in_bytes, k, v);
+        pc__page_write(&out, to + i * out_bytes, i / heads + 1 < pages->pages ? PC__PAGE : pages->last, k, v);
+    }
+    pc__free(mem, k);
+    return PC_OK;
+}
+
+static pc_status encode(void *user, const pc_codec_block *block, const void *data, void *out, size_t capacity, size_t *size)
+{
+    const pc_allocator *mem = user;
+    pc_codec_ops zstd = pc__codec_zstd(mem);
+    pc__block_pages pages;
+    pc_codec_block narrow;
+    uint8_t *steps;
+    pc_status status;
+    *size = 0;
+    if (!as_i8(block, &pages, &narrow))
+        return pc__fail(PC_ERR_UNSUPPORTED, "i8 block %u: not pages of F32, BF16 or F16", block->index);
+    if (!(steps = pc__alloc_aligned(mem, (size_t)narrow.bytes, 64)))
+        return PC_ERR_NOMEM;
+    if ((status = convert(mem, &pages, data, block->dtype, steps, PC_DTYPE_I8)) >= 0)
+        status = zstd.encode(zstd.user, &narrow, steps, out, capacity, size);
+    pc__free(mem, steps);
+    return status < 0 ? pc__fail_in(status, "i8") : PC_OK;
+}
+
+static pc_status decode(void *user, const pc_codec_block *block, const void *in, size_t size, void *out)
+{
+    const pc_allocator *mem = user;
+    pc_codec_ops zstd = pc__codec_zstd(mem);
+    pc__block_pages pages;
+    pc_codec_block narrow;
+    uint8_t *steps;
+    pc_status status;
+    if (!as_i8(block, &pages, &narrow))
+        return pc__fail(PC_ERR_FORMAT, "i8 block %u: not pages of F32, BF16 or F16", block->index);
+    if (!(steps = pc__alloc_aligned(mem, (size_t)narrow.bytes, 64)))
+        return PC_ERR_NOMEM;
+    if ((status = zstd.decode(zstd.user, &narrow, in, size, steps)) >= 0)
+        status = convert(mem, &pages, steps, PC_DTYPE_I8, out, block->dtype);
+    pc__free(mem, steps);
+    return status < 0 ? pc__fail_in(status, "i8") : PC_OK;
+}
+
+pc_codec_ops pc__codec_i8(const pc_allocator *mem)
+{
+    return (pc_codec_ops){sizeof(pc_codec_ops), PC_CODEC_I8, 1, "i8", bound, encode, decode, (void *)(uintptr_t)mem};
+}

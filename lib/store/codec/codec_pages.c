@@ -1,0 +1,95 @@
+#include "store/codec/codec_pages.h"
+
+#include <string.h>
+
+int pc__block_pages_of(const pc_codec_block *block, pc__block_pages *out)
+{
+    pc__block_pages p = {{1, block->kv_heads, block->k_dim, block->v_dim, block->dtype}, 0, 0, 0, 0};
+    uint64_t bytes;
+    if (block->layout != PC_LAYOUT_PAGES || !pc__kv_dtype_known(block->dtype) || block->kv_heads < 1 || block->k_dim < 1 || block->v_dim < 1 ||
+        block->k_dim > PC__MAX_HEAD || block->v_dim > PC__MAX_HEAD || block->tokens < 1 || block->tokens > block->bytes)
+        return 0;
+    p.page_bytes = pc__kv_page_bytes(&p.shape);
+    p.tokens = (size_t)block->tokens;
+    p.pages = (p.tokens - 1) / PC__PAGE + 1;
+    p.last = (p.tokens - 1) % PC__PAGE + 1;
+    if (__builtin_mul_overflow((uint64_t)p.pages * (uint64_t)block->kv_heads, (uint64_t)p.page_bytes, &bytes) || bytes != block->bytes)
+        return 0;
+    *out = p;
+    return 1;
+}
+
+/* Of one head's page: rows of K, of which a part is used, then its scales, then V, of which the first part is used, then its scales. */
+typedef struct form {
+    size_t rows, row, used; /* of K; bytes of a row, and of them used */
+    size_t k_rest;          /* bytes behind the rows */
+    size_t v, v_used, v_rest;
+} form;
+
+static form form_of(const pc__block_pages *p)
+{
+    size_t by = p->shape.dtype == PC_DTYPE_F32 ? 1 : p->shape.dtype == PC_DTYPE_I8 ? 4 : 2; /* dimensions of K, tokens of V that stand together */
+    size_t value = 4 / by, k_bytes = pc__kv_k_bytes(&p->shape), v_dim = (size_t)p->shape.v_dim;
+    form f = {.rows = ((size_t)p->shape.k_dim + by - 1) / by, .row = by * PC__PAGE * value, .used = by * p->last * value};
+    f.k_rest = k_bytes - f.rows * f.row;
+    f.v = PC__PAGE * v_dim * value;
+    f.v_used = (p->last + by - 1) / by * by * v_dim * value;
+    f.v_rest = p->page_bytes - k_bytes - f.v;
+    return f;
+}
+
+size_t pc__closed_bytes(const pc__block_pages *pages)
+{
+    form f = form_of(pages);
+    return (size_t)pages->shape.kv_heads * (f.rows * f.used + f.k_rest + f.v_used + f.v_rest);
+}
+
+static int is_zero(const uint8_t *at, size_t bytes)
+{
+    uint8_t any = 0;
+    for (size_t i = 0; i < bytes; i++)
+        any |= at[i];
+    return !any;
+}
+
+int pc__close_up(const pc__block_pages *pages, const uint8_t *block, uint8_t *to)
+{
+    form f = form_of(pages);
+    const uint8_t *at = block + (pages->pages - 1) * (size_t)pages->shape.kv_heads * pages->page_bytes;
+    int zero = 1;
+    for (size_t h = 0; h < (size_t)pages->shape.kv_heads && zero; h++) {
+        for (size_t r = 0; r < f.rows; r++, at += f.row, to += f.used) {
+            memcpy(to, at, f.used);
+            zero &= is_zero(at + f.used, f.row - f.used);
+        }
+        memcpy(to, at, f.k_rest + f.v_used);
+        at += f.k_rest + f.v_used;
+        to += f.k_rest + f.v_used;
+        zero &= is_zero(at, f.v - f.v_used);
+        at += f.v - f.v_used;
+        memcpy(to, at, f.v_rest);
+        at += f.v_rest;
+        to += f.v_rest;
+    }
+    return zero;
+}
+
+void pc__open_up(const pc__block_pages *pages, const uint8_t *from, uint8_t *block)
+{
+    form f = form_of(pages);
+    uint8_t *at = block + (pages->pages - 1) * (size_t)pages->shape.kv_heads * pages->page_bytes;
+    for (size_t h = 0; h < (size_t)pages->shape.kv_heads; h++) {
+        for (size_t r = 0; r < f.rows; r++, at += f.row, from += f.used) {
+            memcpy(at, from, f.used);
+            memset(at + f.used, 0, f.row - f.used);
+        }
+        memcpy(at, from, f.k_rest + f.v_used);
+        at += f.k_rest + f.v_used;
+        from += f.k_rest + f.v_used;
+        memset(at, 0, f.v - f.v_used);
+        at += f.v - f.v_used;
+        memcpy(at, from, f.v_rest);
+        at += f.v_rest;
+        from += f.v_rest;
+    }
+}

@@ -1,0 +1,245 @@
+#include "store/disk/disk.h"
+
+#include <string.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "store/disk/disk_index.h"
+#include "store/disk/disk_room.h"
+#include "store/disk/disk_scan.h"
+#include "store/disk/disk_source.h"
+
+#define OPEN_SECONDS 10.0 /* for who opens a folder while another process counts it */
+#define CLOSE_SECONDS 2.0
+
+/* ------------------------------------------------------------- who may, when */
+
+static pc_status lock_work(pc__disk *disk, double deadline)
+{
+    struct timespec wait = {0, 50000};
+    while (pthread_mutex_trylock(&disk->work)) {
+        if (pc__now() >= deadline) {
+            pc__fail(PC_ERR_IO, "%s: another thread changes it beyond the deadline", disk->root.path);
+            return PC_AGAIN;
+        }
+        nanosleep(&wait, NULL);
+        wait.tv_nsec = wait.tv_nsec < 1000000 ? 2 * wait.tv_nsec : 2000000;
+    }
+    return PC_OK;
+}
+
+pc_status pc__disk_enter(pc__disk *disk, double deadline)
+{
+    pc_status status = lock_work(disk, deadline);
+    if (status != PC_OK)
+        return status;
+    status = pc__disk_lock_take(&disk->lock, &disk->root, deadline);
+    if (status != PC_OK) {
+        pthread_mutex_unlock(&disk->work);
+        return status;
+    }
+    if (!disk->lock.is_trusted && (status = pc__disk_scan(disk, disk->lock.is_unknown)) < 0)
+        pc__disk_leave(disk);
+    return status;
+}
+
+void pc__disk_leave(pc__disk *disk)
+{
+    pc_event *news = disk->news;
+    size_t count = disk->news_count;
+    uint64_t bytes, told = disk->told_bytes;
+    int others = disk->generation != disk->lock.generation; /* who has not scanned since stays behind */
+    int changes = disk->lock.is_dirty;
+    pc__disk_lock_drop(&disk->lock);
+    if (!others && changes)
+        disk->generation = disk->lock.generation;
+    disk->news = NULL;
+    disk->news_count = disk->news_capacity = 0;
+    pthread_mutex_lock(&disk->guard);
+    bytes = pc__disk_table_bytes(&disk->table) + disk->staging;
+    pthread_mutex_unlock(&disk->guard);
+    disk->told_bytes = bytes;
+    pthread_mutex_unlock(&disk->work);
+    for (size_t i = 0; i < count && disk->watch.event; i++)
+        disk->watch.event(disk->watch.user, &news[i]);
+    if (bytes != told && disk->watch.bytes)
+        disk->watch.bytes(disk->watch.user, PC_TIER_DISK, bytes, disk->budget);
+    pc__free(&disk->mem, news);
+}
+
+static pc_event event_of(uint32_t kind, uint32_t reason, const pc__id *key, uint64_t bytes, uint32_t tokens, double seconds)
+{
+    pc_event event = {.struct_size = sizeof event, .kind = kind, .tier = PC_TIER_DISK, .reason = reason, .tokens = tokens, .bytes = bytes,
+                      .seconds = seconds};
+    memcpy(event.key, key->bytes, sizeof event.key);
+    return event;
+}
+
+void pc__disk_note(pc__disk *disk, uint32_t kind, uint32_t reason, const pc__id *key, uint64_t bytes, uint32_t tokens, double seconds)
+{
+    if (disk->watch.event
+        && pc__grow(&disk->mem, (void **)&disk->news, &disk->news_capacity, disk->news_count + 1, sizeof *disk->news) >= 0)
+        disk->news[disk->news_count++] = event_of(kind, reason, key, bytes, tokens, seconds);
+}
+
+void pc__disk_tell(const pc__disk *disk, uint32_t kind, uint32_t reason, const pc__id *key, uint64_t bytes, uint32_t tokens, double seconds)
+{
+    pc_event event = event_of(kind, reason, key, bytes, tokens, seconds);
+    if (disk->watch.event)
+        disk->watch.event(disk->watch.user, &event);
+}
+
+/* --------------------------------------------------------------- what a record says */
+
+static void facts_of_source(const pc__disk *disk, pc__source *source, pc__disk_facts *facts)
+{
+    const pc__record_options options = {0}; /* its face is in the clear */
+    pc__record *record = NULL;
+    const pc__image *image;
+    if (pc__record_open_frame(&record, &disk->mem, &options, source) < 0)
+        return;
+    image = pc__record_image(record);
+    if (pc__id_equal(&image->key, &facts->key)) /* else it is another one's under this name */
+        pc__disk_facts_of(facts, image, facts->bytes, facts->last);
+    /* every use moves the end, and leaves its date on the file */
+    if (facts->ttl > 0 && facts->expires && facts->last + (int64_t)facts->ttl > facts->expires)
+        facts->expires = facts->last + (int64_t)facts->ttl;
+    pc__record_free(record);
+}
+
+pc_status pc__disk_read_facts(const pc__disk *disk, const pc__id *key, pc__disk_facts *facts)
+{
+    struct stat st;
+    pc__source *source;
+    int fd;
+    pc_status status = pc__disk_open_record(&disk->root, key, &fd, &st);
+    *facts = (pc__disk_facts){.key = *key, .state = PC__DISK_UNREADABLE};
+    if (status != PC_OK)
+        return status;
+    facts->bytes = (uint64_t)st.st_size;
+    facts->last = st.st_mtim.tv_sec;
+    status = pc__disk_source_new(&source, &disk->mem, &disk->root, key, fd, facts->bytes, 0, 0);
+    if (status < 0)
+        return status;
+    facts_of_source(disk, source, facts);
+    source->close(source);
+    return PC_OK;
+}
+
+/* --------------------------------------------------------------- the index */
+
+pc_status pc__disk_save(pc__disk *disk)
+{
+    pc__disk_index others = {0}, index = {0};
+    pc_status status = pc__disk_index_read(&others, &disk->mem, &disk->root);
+    if (status < 0)
+        return status;
+    pthread_mutex_lock(&disk->guard);
+    if (status == PC_OK)
+        pc__disk_index_apply(&others, &disk->table, disk->dates);
+    status = pc__disk_index_make(&index, &disk->table, disk->dates);
+    if (status >= 0)
+        disk->changes = 0;
+    pthread_mutex_unlock(&disk->guard);
+    pc__disk_index_free(&others, &disk->mem);
+    if (status >= 0)
+        status = pc__disk_index_write(&index, &disk->root);
+    pc__disk_index_free(&index, &disk->mem);
+    return status;
+}
+
+static pc_status load(pc__disk *disk)
+{
+    pc__disk_index index = {0};
+    pc_status status = pc__disk_index_read(&index, &disk->mem, &disk->root);
+    if (status == PC_OK)
+        status = pc__disk_index_apply(&index, &disk->table, disk->dates);
+    else if (status == PC_MISS)
+        disk->changes = 1;
+    pc__disk_index_free(&index, &disk->mem);
+    return status;
+}
+
+/* ------------------------------------------------------------------ opening */
+
+static pc_status learn(pc__disk *disk)
+{
+    pc_status status = load(disk);
+    if (status < 0)
+        return status;
+    if (disk->read_only)
+        return pc__disk_scan(disk, 0);
+    status = lock_work(disk, pc__now() + OPEN_SECONDS);
+    if (status == PC_OK) {
+        status = pc__disk_lock_take(&disk->lock, &disk->root, pc__now() + OPEN_SECONDS);
+        if (status != PC_OK)
+            pthread_mutex_unlock(&disk->work);
+    }
+    if (status != PC_OK)
+        return status < 0 ? status : PC_ERR_STATE;
+    status = pc__disk_scan(disk, disk->lock.is_unknown);
+    pc__disk_leave(disk);
+    return status;
+}
+
+static pc_status within_budget(pc__disk *disk)
+{
+    pc_status status;
+    if (disk->read_only || pc__disk_table_bytes(&disk->table) <= disk->budget)
+        return PC_OK;
+    status = pc__disk_enter(disk, pc__now() + OPEN_SECONDS);
+    if (status != PC_OK)
+        return status < 0 ? status : PC_ERR_STATE;
+    status = pc__disk_make_room(disk, 0, INT32_MAX, NULL);
+    pc__disk_leave(disk);
+    return status;
+}
+
+static void release(pc__disk *disk)
+{
+    pc__disk_table_free(&disk->table);
+    pc__disk_lock_close(&disk->lock);
+    pc__disk_root_close(&disk->root, &disk->mem);
+    pthread_mutex_destroy(&disk->work);
+    pthread_mutex_destroy(&disk->guard);
+}
+
+pc_status pc__disk_open(pc__disk *disk, const pc__tier_common *common, const char *path, int make)
+{
+    pc_status status;
+    memset(disk, 0, sizeof *disk);
+    disk->mem = disk->table.worth.mem = *common->mem;
+    disk->context = common->context;
+    disk->record = common->record;
+    disk->budget = disk->table.worth.budget = common->budget;
+    disk->read_only = common->read_only != 0;
+    pc__disk_lock_init(&disk->lock);
+    status = pc__disk_root_open(&disk->root, &disk->mem, path, make && !disk->read_only);
+    if (status < 0)
+        return status;
+    pthread_mutex_init(&disk->work, NULL);
+    pthread_mutex_init(&disk->guard, NULL);
+    status = learn(disk);
+    if (status >= 0)
+        status = pc__disk_fill(disk);
+    if (status >= 0)
+        status = within_budget(disk);
+    if (status < 0) {
+        release(disk);
+        return status;
+    }
+    disk->counts = (pc_tier_stats){.adopted = pc__disk_table_count(&disk->table)};
+    disk->told_bytes = pc__disk_table_bytes(&disk->table);
+    disk->watch = common->watch; /* from now on there is something to tell */
+    return PC_OK;
+}
+
+void pc__disk_close(pc__disk *disk)
+{
+    if (!disk->read_only && disk->changes && pc__disk_enter(disk, pc__now() + CLOSE_SECONDS) == PC_OK) {
+        if (pc__disk_scan(disk, 0) >= 0)
+            pc__disk_save(disk); /* if it fails, the next one reads headers */
+        pc__disk_leave(disk);
+    }
+    release(disk);
+}

@@ -1,0 +1,170 @@
+#include "store/disk/disk_draft.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/file.h>
+#include <unistd.h>
+
+#include "store/disk/disk_room.h"
+
+#define DROP_SECONDS 0.25 /* what cannot be tidied up so soon is left to whoever needs the room */
+
+static void count_staging(pc__disk *disk, uint64_t add, uint64_t take_off)
+{
+    pthread_mutex_lock(&disk->guard);
+    disk->staging += add - take_off;
+    pthread_mutex_unlock(&disk->guard);
+}
+
+static pc_status fault(const pc__disk *disk, const char *name)
+{
+    int error = errno;
+    if (pc__disk_root_is_gone(&disk->root))
+        return pc__fail(PC_ERR_IO, "%s: has been removed", disk->root.path);
+    return pc__fail(PC_ERR_IO, "%s/%s: %s", disk->root.path, name, strerror(error));
+}
+
+/* A file that nobody else has, locked before anybody else can lock the folder and look. */
+static pc_status make_file(pc__disk *disk, uint64_t bytes, pc__disk_draft *out)
+{
+    pc_status status = PC_OK;
+    int dir = pc__disk_new(&disk->root, 1);
+    if (dir < 0)
+        return fault(disk, PC__DISK_NEW);
+    do {
+        snprintf(out->name, sizeof out->name, "%08x%08x%08x", (unsigned)getpid(), (unsigned)(uintptr_t)disk, (unsigned)disk->drafts++);
+        out->fd = openat(dir, out->name, O_RDWR | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600);
+    } while (out->fd < 0 && errno == EEXIST);
+    if (out->fd < 0)
+        status = fault(disk, PC__DISK_NEW);
+    else if (flock(out->fd, LOCK_EX | LOCK_NB) || ftruncate(out->fd, (off_t)bytes)) {
+        status = fault(disk, PC__DISK_NEW);
+        unlinkat(dir, out->name, 0);
+        close(out->fd);
+    }
+    close(dir);
+    return status;
+}
+
+pc_status pc__disk_draft_begin(pc__disk *disk, const pc__image *image, uint64_t bytes, double deadline, pc__disk_draft *out)
+{
+    pc_status status = pc__disk_enter(disk, deadline);
+    *out = (pc__disk_draft){.fd = -1};
+    if (status != PC_OK)
+        return status;
+    status = bytes > INT64_MAX ? PC_MISS : pc__disk_make_room(disk, bytes, image->priority, image->has_before ? &image->before : NULL);
+    if (status == PC_OK && (status = pc__disk_lock_mark(&disk->lock, &disk->root)) == PC_OK
+        && (status = make_file(disk, bytes, out)) == PC_OK) {
+        out->reserved = bytes;
+        pc__disk_lock_add(&disk->lock, bytes);
+        count_staging(disk, bytes, 0);
+    }
+    pc__disk_leave(disk);
+    return status;
+}
+
+/* Between enter and leave. */
+static void unlink_draft(pc__disk *disk, const pc__disk_draft *draft)
+{
+    int dir = pc__disk_new(&disk->root, 0);
+    if ((dir >= 0 && !unlinkat(dir, draft->name, 0)) || errno == ENOENT) /* or somebody has done it by hand */
+        pc__disk_lock_take_off(&disk->lock, draft->reserved);
+    if (dir >= 0)
+        close(dir);
+}
+
+void pc__disk_draft_drop(pc__disk *disk, pc__disk_draft *draft)
+{
+    if (draft->fd < 0)
+        return;
+    count_staging(disk, 0, draft->reserved);
+    if (pc__disk_enter(disk, pc__now() + DROP_SECONDS) == PC_OK) {
+        if (pc__disk_lock_mark(&disk->lock, &disk->root) == PC_OK)
+            unlink_draft(disk, draft);
+        pc__disk_leave(disk);
+    } else if (!ftruncate(draft->fd, 0)) { /* its blocks are free at once; its size stands for what is reserved until somebody finds it */
+        (void)!ftruncate(draft->fd, (off_t)draft->reserved);
+    }
+    close(draft->fd);
+    draft->fd = -1;
+}
+
+/* What lies under its name already: 1 it stays, 0 nothing, or nothing of use. */
+static int is_there(pc__disk *disk, int sub, const char *name, const pc__id *key, uint64_t *replaced)
+{
+    struct stat st;
+    pc__disk_facts facts;
+    *replaced = 0;
+    if (fstatat(sub, name, &st, AT_SYMLINK_NOFOLLOW) || !pc__disk_is_ours(&disk->root, &st))
+        return 0;
+    *replaced = (uint64_t)st.st_size;
+    return pc__disk_read_facts(disk, key, &facts) == PC_OK && facts.state == PC__DISK_READ && !pc__disk_facts_expired(&facts, pc__now_date());
+}
+
+static pc_status give_name(pc__disk *disk, const pc__disk_draft *draft, const pc__id *key, uint64_t bytes, uint64_t *replaced)
+{
+    char name[PC__DISK_NAME];
+    pc_status status = PC_OK;
+    int sub = pc__disk_sub(&disk->root, key->bytes[0], 1), dir = pc__disk_new(&disk->root, 0);
+    pc__disk_name(key, name);
+    if (sub < 0 || dir < 0)
+        status = fault(disk, sub < 0 ? name : PC__DISK_NEW);
+    else if (is_there(disk, sub, name, key, replaced))
+        status = PC_MISS;
+    else if ((bytes != draft->reserved && ftruncate(draft->fd, (off_t)bytes)) || renameat(dir, draft->name, sub, name))
+        status = fault(disk, name);
+    if (dir >= 0)
+        close(dir);
+    if (sub >= 0)
+        close(sub);
+    return status;
+}
+
+/* Under its name, and in the table. */
+static void enter_table(pc__disk *disk, const pc__image *image, uint64_t bytes)
+{
+    pc__disk_facts facts;
+    pc__disk_entry *e;
+    pc__disk_facts_of(&facts, image, bytes, pc__now_date());
+    pthread_mutex_lock(&disk->guard);
+    e = pc__disk_table_find(&disk->table, &image->key);
+    if (e) {
+        pc__disk_table_drop(&disk->table, e);
+        disk->counts.lost++;
+    }
+    disk->counts.stored++;
+    disk->counts.bytes_written += bytes;
+    if (pc__disk_table_add(&disk->table, &facts, NULL) < 0)
+        disk->counts.lost++; /* it is there for all others; a scan finds it */
+    disk->changes++;
+    pthread_mutex_unlock(&disk->guard);
+}
+
+pc_status pc__disk_draft_publish(pc__disk *disk, pc__disk_draft *draft, const pc__image *image, uint64_t bytes, double seconds, double deadline)
+{
+    uint64_t replaced = 0;
+    pc_status status = pc__disk_enter(disk, deadline);
+    if (status != PC_OK) {
+        pc__disk_draft_drop(disk, draft);
+        return status;
+    }
+    status = pc__disk_lock_mark(&disk->lock, &disk->root);
+    if (status == PC_OK)
+        status = give_name(disk, draft, &image->key, bytes, &replaced);
+    count_staging(disk, 0, draft->reserved);
+    if (status == PC_OK) {
+        pc__disk_lock_add(&disk->lock, bytes);
+        pc__disk_lock_take_off(&disk->lock, draft->reserved + replaced);
+        enter_table(disk, image, bytes);
+        pc__disk_note(disk, PC_EVENT_STORE, PC_REASON_NONE, &image->key, bytes,
+                      (uint32_t)(image->tokens < UINT32_MAX ? image->tokens : UINT32_MAX), seconds);
+    } else {
+        unlink_draft(disk, draft);
+    }
+    pc__disk_leave(disk);
+    close(draft->fd);
+    draft->fd = -1;
+    return status;
+}

@@ -1,0 +1,192 @@
+#include "store/disk/disk_index.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <math.h>
+#include <stdio.h>
+#include <unistd.h>
+#include <xxhash.h>
+
+#include "base/clock.h"
+#include "base/fail.h"
+#include "base/file.h"
+#include "base/le.h"
+
+/* header: magic, u32 version, u32 bytes of a row, u64 rows, f64 clock of store/worth.h, 256 dates of sub-folders (ns since 1970); then rows; then XXH3-64 of
+ * all before */
+enum { AT_VERSION = 8, AT_ROW = 12, AT_COUNT = 16, AT_CLOCK = 24, AT_DATES = 32, HEADER = AT_DATES + 8 * PC__DISK_SUBS, SUM = 8, VERSION = 1 };
+enum {
+    ROW_KEY = 0,
+    ROW_CONTENT = 32,
+    ROW_BEFORE = 64,
+    ROW_FLAGS = 96, /* 1: content, 2: before, state * 4 */
+    ROW_TOKENS = 100,
+    ROW_PRIORITY = 104,
+    ROW_ZERO = 108,
+    ROW_BYTES = 112,
+    ROW_COST = 120,
+    ROW_TTL = 128,
+    ROW_EXPIRES = 136,
+    ROW_LAST = 144,
+    ROW_USES = 152,
+    ROW_HEAT = 160,
+    ROW = 168
+};
+static const char magic[9] = "PCINDEX1";
+#define MOST_BYTES (UINT64_C(1) << 40) /* of an index; a file of that size is none */
+#define MOST_RECORD (UINT64_C(1) << 50)
+
+static void write_row(uint8_t *row, const pc__disk_facts *facts)
+{
+    memcpy(row + ROW_KEY, facts->key.bytes, 32);
+    memcpy(row + ROW_CONTENT, facts->content.bytes, 32);
+    memcpy(row + ROW_BEFORE, facts->before.bytes, 32);
+    pc__put_u32(row + ROW_FLAGS, (facts->has_content ? 1u : 0) | (facts->has_before ? 2u : 0) | facts->state << 2);
+    pc__put_u32(row + ROW_TOKENS, facts->tokens);
+    pc__put_u32(row + ROW_PRIORITY, (uint32_t)facts->priority);
+    pc__put_u32(row + ROW_ZERO, 0);
+    pc__put_u64(row + ROW_BYTES, facts->bytes);
+    pc__put_f64(row + ROW_COST, facts->cost);
+    pc__put_f64(row + ROW_TTL, facts->ttl);
+    pc__put_u64(row + ROW_EXPIRES, (uint64_t)facts->expires);
+    pc__put_u64(row + ROW_LAST, (uint64_t)facts->last);
+    pc__put_u32(row + ROW_USES, facts->uses);
+    pc__put_u32(row + ROW_USES + 4, 0);
+    pc__put_f64(row + ROW_HEAT, facts->heat);
+}
+
+/* 0: no such row can have been written. */
+static int read_row(const uint8_t *row, pc__disk_facts *facts)
+{
+    uint32_t flags = pc__get_u32(row + ROW_FLAGS);
+    *facts = (pc__disk_facts){.has_content = flags & 1, .has_before = flags >> 1 & 1, .state = flags >> 2, .tokens = pc__get_u32(row + ROW_TOKENS),
+                              .priority = (int32_t)pc__get_u32(row + ROW_PRIORITY), .bytes = pc__get_u64(row + ROW_BYTES),
+                              .cost = pc__get_f64(row + ROW_COST), .ttl = pc__get_f64(row + ROW_TTL),
+                              .expires = (int64_t)pc__get_u64(row + ROW_EXPIRES), .last = (int64_t)pc__get_u64(row + ROW_LAST),
+                              .uses = pc__get_u32(row + ROW_USES), .heat = pc__get_f64(row + ROW_HEAT)};
+    memcpy(facts->key.bytes, row + ROW_KEY, 32);
+    memcpy(facts->content.bytes, row + ROW_CONTENT, 32);
+    memcpy(facts->before.bytes, row + ROW_BEFORE, 32);
+    return facts->state <= PC__DISK_UNREADABLE && facts->bytes < MOST_RECORD && facts->cost >= 0 && facts->cost < 1e15 && facts->ttl >= 0
+           && facts->ttl < 1e15 && isfinite(facts->heat);
+}
+
+static int is_whole(const pc__disk_index *index)
+{
+    const uint8_t *d = index->data;
+    return !memcmp(d, magic, 8) && pc__get_u32(d + AT_VERSION) == VERSION && pc__get_u32(d + AT_ROW) == ROW
+           && pc__get_u64(d + AT_COUNT) == index->rows && HEADER + index->rows * ROW + SUM == index->size
+           && pc__get_u64(d + index->size - SUM) == XXH3_64bits(d, index->size - SUM);
+}
+
+pc_status pc__disk_index_read(pc__disk_index *out, const pc_allocator *mem, const pc__disk_root *root)
+{
+    struct stat st;
+    int fd = openat(root->fd, PC__DISK_INDEX, O_RDONLY | O_NOFOLLOW | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
+    pc_status status = PC_MISS;
+    *out = (pc__disk_index){0};
+    if (fd < 0)
+        return PC_MISS;
+    if (!fstat(fd, &st) && pc__disk_is_ours(root, &st) && st.st_size >= HEADER + SUM && (uint64_t)st.st_size < MOST_BYTES) {
+        out->size = (size_t)st.st_size;
+        out->rows = (out->size - HEADER - SUM) / ROW;
+        out->data = pc__alloc(mem, out->size);
+        if (!out->data)
+            status = PC_ERR_NOMEM;
+        else if (pc__read_at(fd, out->data, out->size, 0) == (int64_t)out->size && is_whole(out))
+            status = PC_OK;
+    }
+    close(fd);
+    if (status != PC_OK)
+        pc__disk_index_free(out, mem);
+    return status;
+}
+
+void pc__disk_index_free(pc__disk_index *index, const pc_allocator *mem)
+{
+    pc__free(mem, index->data);
+    *index = (pc__disk_index){0};
+}
+
+/* What other processes have counted: their uses, and ours since the index was written last. */
+static void merge(pc__worth *worth, pc__disk_entry *e, const pc__disk_facts *facts)
+{
+    uint64_t uses = facts->uses + e->fresh;
+    double heat = facts->heat > e->item.heat ? facts->heat : e->item.heat, clock = worth->clock;
+    if (uses > e->item.uses)
+        pc__worth_restore(worth, &e->item, heat, (uint32_t)(uses < UINT32_MAX ? uses : UINT32_MAX));
+    worth->clock = clock; /* it was not brought in again */
+    if (facts->last > e->facts.last)
+        e->facts.last = facts->last;
+    if (e->facts.ttl > 0 && facts->expires > e->facts.expires)
+        e->facts.expires = facts->expires;
+}
+
+pc_status pc__disk_index_apply(const pc__disk_index *index, pc__disk_table *table, int64_t dates[PC__DISK_SUBS])
+{
+    int is_empty = !pc__disk_table_count(table);
+    double clock = pc__get_f64(index->data + AT_CLOCK);
+    pc_status status = PC_OK;
+    for (uint64_t i = 0; i < index->rows && status >= 0; i++) {
+        pc__disk_facts facts;
+        pc__disk_entry *e;
+        if (!read_row(index->data + HEADER + i * ROW, &facts))
+            continue;
+        e = pc__disk_table_find(table, &facts.key);
+        if (e)
+            merge(&table->worth, e, &facts);
+        else if (is_empty)
+            status = pc__disk_table_add(table, &facts, NULL);
+    }
+    if (!is_empty)
+        return status;
+    if (clock >= 0 && clock < 1e300) /* adding has moved it, though nothing is new */
+        table->worth.clock = clock;
+    for (size_t i = 0; i < PC__DISK_SUBS; i++)
+        dates[i] = status < 0 ? 0 : (int64_t)pc__get_u64(index->data + AT_DATES + 8 * i);
+    return status;
+}
+
+pc_status pc__disk_index_make(pc__disk_index *out, pc__disk_table *table, const int64_t dates[PC__DISK_SUBS])
+{
+    size_t at = HEADER;
+    *out = (pc__disk_index){.rows = pc__disk_table_count(table)};
+    out->size = HEADER + (size_t)out->rows * ROW + SUM;
+    out->data = pc__alloc(&table->worth.mem, out->size);
+    if (!out->data)
+        return PC_ERR_NOMEM;
+    memcpy(out->data, magic, 8);
+    pc__put_u32(out->data + AT_VERSION, VERSION);
+    pc__put_u32(out->data + AT_ROW, ROW);
+    pc__put_u64(out->data + AT_COUNT, out->rows);
+    pc__put_f64(out->data + AT_CLOCK, table->worth.clock);
+    for (size_t i = 0; i < PC__DISK_SUBS; i++)
+        pc__put_u64(out->data + AT_DATES + 8 * i, (uint64_t)dates[i]);
+    for (pc__disk_entry *e = pc__disk_table_next(table, NULL); e; e = pc__disk_table_next(table, e), at += ROW) {
+        pc__disk_facts facts;
+        pc__disk_table_facts(e, &facts);
+        write_row(out->data + at, &facts);
+        e->fresh = 0;
+    }
+    pc__put_u64(out->data + at, XXH3_64bits(out->data, at));
+    return PC_OK;
+}
+
+/* The new one has a name for nobody else: the folder is locked, what lies there was left behind. */
+pc_status pc__disk_index_write(const pc__disk_index *index, const pc__disk_root *root)
+{
+    int fd, error;
+    unlinkat(root->fd, PC__DISK_INDEX_NEW, 0);
+    fd = openat(root->fd, PC__DISK_INDEX_NEW, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600);
+    if (fd < 0)
+        return pc__fail(PC_ERR_IO, "%s/%s: %s", root->path, PC__DISK_INDEX_NEW, strerror(errno));
+    error = pc__write_at(fd, index->data, index->size, 0);
+    if (close(fd) && !error)
+        error = errno;
+    if (!error && renameat(root->fd, PC__DISK_INDEX_NEW, root->fd, PC__DISK_INDEX))
+        error = errno;
+    if (!error)
+        return PC_OK;
+    unlinkat(root->fd, PC__DISK_INDEX_NEW, 0);
+    return pc__fail(PC_ERR_IO, "%s/%s: %s", root->path, PC__DISK_INDEX, strerror(error));
+}

@@ -1,0 +1,167 @@
+#include "store/disk/disk_room.h"
+
+#include "store/disk/disk_scan.h"
+
+#define SCAN_SECONDS 1.0 /* others' changes are looked for that often at most, unless there is nothing left to give up */
+
+static int fits(const pc__disk *disk, uint64_t need)
+{
+    return need <= disk->budget && disk->lock.bytes <= disk->budget - need;
+}
+
+pc_status pc__disk_erase(pc__disk *disk, const pc__id *key, uint32_t kind, uint32_t reason, int lost)
+{
+    pc__disk_entry *e;
+    uint64_t bytes;
+    uint32_t tokens = 0;
+    pc_status status = pc__disk_lock_mark(&disk->lock, &disk->root);
+    if (status < 0)
+        return status;
+    status = pc__disk_unlink_record(&disk->root, key, &bytes);
+    if (status < 0)
+        return status;
+    pc__disk_lock_take_off(&disk->lock, bytes);
+    pthread_mutex_lock(&disk->guard);
+    e = pc__disk_table_find(&disk->table, key);
+    if (e)
+        tokens = e->facts.tokens;
+    if (e || status == PC_OK) { /* found gone, or ours to count */
+        disk->counts.adopted += !e;
+        disk->counts.lost += lost || status == PC_MISS;
+        disk->counts.evicted += !lost && status == PC_OK && kind == PC_EVENT_EVICT;
+        disk->counts.removed += !lost && status == PC_OK && kind == PC_EVENT_REMOVE;
+        disk->changes++;
+    }
+    if (e && kind == PC_EVENT_EVICT && status == PC_OK)
+        pc__disk_table_evict(&disk->table, e);
+    else if (e)
+        pc__disk_table_drop(&disk->table, e);
+    pthread_mutex_unlock(&disk->guard);
+    if (status == PC_OK)
+        pc__disk_note(disk, kind, reason, key, bytes, tokens, 0);
+    return status;
+}
+
+/* ------------------------------------------------------------------ expired */
+
+/* What has expired by now, and when the next does. */
+static pc_status list_expired(pc__disk *disk, int64_t now, pc__id **keys, size_t *count)
+{
+    size_t capacity = 0;
+    int64_t soonest = 0;
+    pc_status status = PC_OK;
+    *keys = NULL;
+    *count = 0;
+    pthread_mutex_lock(&disk->guard);
+    if (disk->table.soonest && disk->table.soonest <= now) {
+        for (pc__disk_entry *e = pc__disk_table_next(&disk->table, NULL); e && status >= 0; e = pc__disk_table_next(&disk->table, e)) {
+            if (pc__disk_facts_expired(&e->facts, now)) {
+                status = pc__grow(&disk->mem, (void **)keys, &capacity, *count + 1, sizeof **keys);
+                if (status >= 0)
+                    (*keys)[(*count)++] = e->facts.key;
+            } else if (e->facts.expires && (!soonest || e->facts.expires < soonest)) {
+                soonest = e->facts.expires;
+            }
+        }
+        if (status >= 0)
+            disk->table.soonest = soonest;
+    }
+    pthread_mutex_unlock(&disk->guard);
+    return status;
+}
+
+int pc__disk_lives_on(pc__disk *disk, const pc__id *key, int64_t now)
+{
+    struct stat st;
+    int used = 0;
+    if (!pc__disk_stat_record(&disk->root, key, &st))
+        return 0;
+    pthread_mutex_lock(&disk->guard);
+    pc__disk_entry *e = pc__disk_table_find(&disk->table, key);
+    if (e && e->facts.ttl > 0 && st.st_mtim.tv_sec + (int64_t)e->facts.ttl > now) {
+        e->facts.expires = st.st_mtim.tv_sec + (int64_t)e->facts.ttl;
+        e->facts.last = st.st_mtim.tv_sec;
+        if (!disk->table.soonest || e->facts.expires < disk->table.soonest)
+            disk->table.soonest = e->facts.expires;
+        used = 1;
+    }
+    pthread_mutex_unlock(&disk->guard);
+    return used;
+}
+
+pc_status pc__disk_drop_expired(pc__disk *disk)
+{
+    int64_t now = pc__now_date();
+    pc__id *keys;
+    size_t count;
+    pc_status status = list_expired(disk, now, &keys, &count);
+    for (size_t i = 0; i < count && status >= 0; i++)
+        if (!pc__disk_lives_on(disk, &keys[i], now))
+            status = pc__disk_erase(disk, &keys[i], PC_EVENT_REMOVE, PC_REASON_EXPIRED, 0);
+    if (status < 0) { /* some are still there */
+        pthread_mutex_lock(&disk->guard);
+        disk->table.soonest = now;
+        pthread_mutex_unlock(&disk->guard);
+    }
+    pc__free(&disk->mem, keys);
+    return status < 0 ? status : PC_OK;
+}
+
+/* --------------------------------------------------------------------- room */
+
+/* PC_MISS: nothing may go. */
+static pc_status evict_least(pc__disk *disk, int32_t priority, const pc__id *before)
+{
+    pc__disk_entry *saw, *least;
+    pc__id key;
+    pthread_mutex_lock(&disk->guard);
+    saw = before ? pc__disk_table_find(&disk->table, before) : NULL;
+    if (saw)
+        pc__worth_hold(&disk->table.worth, &saw->item);
+    least = pc__disk_table_least(&disk->table);
+    if (least && least->item.priority > priority)
+        least = NULL;
+    if (least)
+        key = least->facts.key;
+    if (saw)
+        pc__worth_drop(&disk->table.worth, &saw->item);
+    pthread_mutex_unlock(&disk->guard);
+    if (!least)
+        return PC_MISS;
+    pc_status status = pc__disk_erase(disk, &key, PC_EVENT_EVICT, PC_REASON_NO_ROOM, 0);
+    return status < 0 ? status : PC_OK;
+}
+
+/* What others have added and removed. */
+static pc_status catch_up(pc__disk *disk)
+{
+    pc_status status = pc__disk_scan(disk, 0);
+    return status < 0 ? status : pc__disk_fill(disk);
+}
+
+pc_status pc__disk_make_room(pc__disk *disk, uint64_t need, int32_t priority, const pc__id *before)
+{
+    uint64_t live;
+    int scanned = 0;
+    pc_status status = PC_OK;
+    if (need > disk->budget)
+        return PC_MISS;
+    if (!fits(disk, need))
+        PC__TRY(pc__disk_reclaim(disk, &live), done);
+    if (!fits(disk, need))
+        PC__TRY(pc__disk_drop_expired(disk), done);
+    if (!fits(disk, need) && disk->generation != disk->lock.generation && pc__now() - disk->scanned > SCAN_SECONDS) {
+        PC__TRY(catch_up(disk), done);
+        scanned = 1;
+    }
+    while (status == PC_OK && !fits(disk, need)) {
+        status = evict_least(disk, priority, before);
+        if (status == PC_MISS && !scanned) {
+            PC__TRY(catch_up(disk), done);
+            scanned = 1;
+            status = PC_OK;
+        }
+    }
+done:
+    return status;
+}

@@ -1,0 +1,250 @@
+#include "store/disk/disk_root.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/fail.h"
+
+enum { FOLDER_FLAGS = O_RDONLY | O_DIRECTORY | O_CLOEXEC };
+
+static int hex_value(char c)
+{
+    return c >= '0' && c <= '9' ? c - '0' : c >= 'a' && c <= 'f' ? c - 'a' + 10 : -1;
+}
+
+static int is_sub_name(const char *name)
+{
+    return strlen(name) == 2 && hex_value(name[0]) >= 0 && hex_value(name[1]) >= 0;
+}
+
+static int is_known_name(const char *name)
+{
+    return !strcmp(name, ".") || !strcmp(name, "..") || !strcmp(name, PC__DISK_NEW) || !strncmp(name, "promptcache.", 12)
+           || is_sub_name(name);
+}
+
+/* A folder without a lock file is ours if nothing in it is not: it is new, or the file was lost. */
+static pc_status holds_nothing_else(const pc__disk_root *root, int make)
+{
+    struct stat st;
+    struct dirent *entry;
+    pc_status status = PC_OK;
+    int fd, count = 0;
+    DIR *dir;
+    if (!fstatat(root->fd, PC__DISK_LOCK, &st, AT_SYMLINK_NOFOLLOW) && S_ISREG(st.st_mode))
+        return PC_OK;
+    fd = openat(root->fd, ".", FOLDER_FLAGS);
+    dir = fd < 0 ? NULL : fdopendir(fd);
+    if (!dir) {
+        status = pc__fail(PC_ERR_IO, "%s: %s", root->path, strerror(errno));
+        if (fd >= 0)
+            close(fd);
+        return status;
+    }
+    while (status == PC_OK && (entry = readdir(dir))) {
+        if (!is_known_name(entry->d_name))
+            status = pc__fail(PC_ERR_FORMAT, "%s: holds '%.80s': not a folder of records", root->path, entry->d_name);
+        count += entry->d_name[0] != '.';
+    }
+    closedir(dir);
+    if (status == PC_OK && !count && !make)
+        status = pc__fail(PC_ERR_FORMAT, "%s: empty: not a folder of records", root->path);
+    return status;
+}
+
+static pc_status check_root(pc__disk_root *root, int make)
+{
+    struct stat st;
+    if (fstat(root->fd, &st))
+        return pc__fail(PC_ERR_IO, "%s: %s", root->path, strerror(errno));
+    if (st.st_uid != geteuid() && st.st_uid != 0)
+        return pc__fail(PC_ERR_STATE, "%s: belongs to another user, who could change what is served from it", root->path);
+    if (st.st_mode & S_IWOTH)
+        return pc__fail(PC_ERR_STATE, "%s: everybody may write to it and could change what is served from it", root->path);
+    root->owner = st.st_uid;
+    return holds_nothing_else(root, make);
+}
+
+pc_status pc__disk_root_open(pc__disk_root *out, const pc_allocator *mem, const char *path, int make)
+{
+    pc_status status = PC_OK;
+    *out = (pc__disk_root){-1, NULL, 0};
+    if (!*path)
+        return pc__fail(PC_ERR_INVALID, "folder of records: the path is empty");
+    out->path = pc__strdup(mem, path);
+    if (!out->path)
+        return PC_ERR_NOMEM;
+    if (make && mkdir(path, 0700) && errno != EEXIST)
+        status = pc__fail(PC_ERR_IO, "%s: cannot be made: %s", path, strerror(errno));
+    if (status == PC_OK) {
+        out->fd = open(path, FOLDER_FLAGS);
+        status = out->fd >= 0 ? check_root(out, make)
+                              : pc__fail(errno == ENOENT ? PC_ERR_NOT_FOUND : PC_ERR_IO, "%s: %s", path, strerror(errno));
+    }
+    if (status < 0)
+        pc__disk_root_close(out, mem);
+    return status;
+}
+
+void pc__disk_root_close(pc__disk_root *root, const pc_allocator *mem)
+{
+    if (root->fd >= 0)
+        close(root->fd);
+    pc__free(mem, root->path);
+    *root = (pc__disk_root){-1, NULL, 0};
+}
+
+int pc__disk_root_is_gone(const pc__disk_root *root)
+{
+    struct stat st;
+    return !fstat(root->fd, &st) && !st.st_nlink;
+}
+
+void pc__disk_name(const pc__id *key, char name[PC__DISK_NAME])
+{
+    char hex[65];
+    pc__id_hex(key, hex);
+    memcpy(name, hex, 64);
+    memcpy(name + 64, PC__DISK_SUFFIX, sizeof PC__DISK_SUFFIX);
+}
+
+int pc__disk_key(const char *name, unsigned sub, pc__id *key)
+{
+    if (strnlen(name, PC__DISK_NAME) != PC__DISK_NAME - 1 || strcmp(name + 64, PC__DISK_SUFFIX))
+        return 0;
+    for (size_t i = 0; i < 32; i++) {
+        int high = hex_value(name[2 * i]), low = hex_value(name[2 * i + 1]);
+        if (high < 0 || low < 0)
+            return 0;
+        key->bytes[i] = (uint8_t)(16 * high + low);
+    }
+    return key->bytes[0] == sub;
+}
+
+static void sub_name(unsigned sub, char name[3])
+{
+    static const char digits[] = "0123456789abcdef";
+    name[0] = digits[sub / 16 % 16];
+    name[1] = digits[sub % 16];
+    name[2] = 0;
+}
+
+static int open_folder(const pc__disk_root *root, const char *name, int make)
+{
+    int fd = openat(root->fd, name, FOLDER_FLAGS | O_NOFOLLOW);
+    if (fd >= 0 || errno != ENOENT || !make)
+        return fd;
+    if (mkdirat(root->fd, name, 0700) && errno != EEXIST)
+        return -1;
+    return openat(root->fd, name, FOLDER_FLAGS | O_NOFOLLOW);
+}
+
+int pc__disk_sub(const pc__disk_root *root, unsigned sub, int make)
+{
+    char name[3];
+    sub_name(sub, name);
+    return open_folder(root, name, make);
+}
+
+int pc__disk_new(const pc__disk_root *root, int make)
+{
+    return open_folder(root, PC__DISK_NEW, make);
+}
+
+int pc__disk_sub_stat(const pc__disk_root *root, unsigned sub, struct stat *st)
+{
+    char name[3];
+    sub_name(sub, name);
+    if (fstatat(root->fd, name, st, AT_SYMLINK_NOFOLLOW))
+        return -1;
+    if (S_ISDIR(st->st_mode))
+        return 0;
+    errno = ENOTDIR;
+    return -1;
+}
+
+int pc__disk_is_ours(const pc__disk_root *root, const struct stat *st)
+{
+    return S_ISREG(st->st_mode) && st->st_size >= 0 && (st->st_uid == root->owner || st->st_uid == geteuid() || st->st_uid == 0);
+}
+
+/* What an error of opening or removing says about the record: nothing there, or trouble. */
+static pc_status no_record(const pc__disk_root *root, const char *name)
+{
+    if (errno == ENOENT || errno == ELOOP || errno == ENOTDIR || errno == ENXIO || errno == EISDIR)
+        return PC_MISS;
+    return pc__fail(PC_ERR_IO, "%s/%.2s/%s: %s", root->path, name, name, strerror(errno));
+}
+
+pc_status pc__disk_open_record(const pc__disk_root *root, const pc__id *key, int *fd, struct stat *st)
+{
+    char name[PC__DISK_NAME];
+    int sub = pc__disk_sub(root, key->bytes[0], 0);
+    pc_status status = PC_OK;
+    pc__disk_name(key, name);
+    *fd = sub < 0 ? -1 : openat(sub, name, O_RDONLY | O_NOFOLLOW | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
+    if (*fd < 0)
+        status = no_record(root, name);
+    if (sub >= 0)
+        close(sub);
+    if (status != PC_OK)
+        return status;
+    if (fstat(*fd, st))
+        status = pc__fail(PC_ERR_IO, "%s/%.2s/%s: %s", root->path, name, name, strerror(errno));
+    else if (!pc__disk_is_ours(root, st))
+        status = PC_MISS;
+    if (status != PC_OK) {
+        close(*fd);
+        *fd = -1;
+    }
+    return status;
+}
+
+int pc__disk_stat_record(const pc__disk_root *root, const pc__id *key, struct stat *st)
+{
+    char name[PC__DISK_NAME];
+    int sub = pc__disk_sub(root, key->bytes[0], 0), there;
+    if (sub < 0)
+        return 0;
+    pc__disk_name(key, name);
+    there = !fstatat(sub, name, st, AT_SYMLINK_NOFOLLOW) && pc__disk_is_ours(root, st);
+    close(sub);
+    return there;
+}
+
+pc_status pc__disk_unlink_record(const pc__disk_root *root, const pc__id *key, uint64_t *bytes)
+{
+    char name[PC__DISK_NAME];
+    struct stat st;
+    pc_status status = PC_OK;
+    int sub = pc__disk_sub(root, key->bytes[0], 0);
+    *bytes = 0;
+    pc__disk_name(key, name);
+    if (sub < 0)
+        return no_record(root, name);
+    if (fstatat(sub, name, &st, AT_SYMLINK_NOFOLLOW))
+        status = no_record(root, name);
+    else if (!pc__disk_is_ours(root, &st))
+        status = PC_MISS;
+    else if (unlinkat(sub, name, 0))
+        status = no_record(root, name);
+    else
+        *bytes = (uint64_t)st.st_size;
+    close(sub);
+    return status;
+}
+
+void pc__disk_touch_record(const pc__disk_root *root, const pc__id *key)
+{
+    const struct timespec times[2] = {{0, UTIME_OMIT}, {0, UTIME_NOW}};
+    char name[PC__DISK_NAME];
+    int sub = pc__disk_sub(root, key->bytes[0], 0);
+    if (sub < 0)
+        return;
+    pc__disk_name(key, name);
+    (void)!utimensat(sub, name, times, AT_SYMLINK_NOFOLLOW); /* it only loses a date */
+    close(sub);
+}

@@ -1,0 +1,263 @@
+#include "store/disk/disk_scan.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/file.h>
+#include <unistd.h>
+
+/* A folder that was changed a moment ago may change again within the same tick of the file system's clock: its date proves nothing. */
+#define RACY_NS INT64_C(2000000000)
+
+typedef struct found {
+    pc__id key;
+    uint64_t bytes;
+    int64_t last;
+} found;
+
+typedef struct listing {
+    found *items;
+    size_t count, capacity;
+} listing;
+
+static int64_t ns_of(struct timespec time)
+{
+    return (int64_t)time.tv_sec * 1000000000 + time.tv_nsec;
+}
+
+static pc_status dir_fault(const pc__disk *disk, const char *name)
+{
+    return pc__fail(PC_ERR_IO, "%s/%s: %s", disk->root.path, name, strerror(errno));
+}
+
+/* The records of one sub-folder, and its date from before they were read. PC_OK with nothing where there is none. */
+static pc_status list_sub(pc__disk *disk, unsigned sub, listing *out, int64_t *date)
+{
+    struct stat st;
+    struct dirent *entry;
+    char name[8];
+    pc_status status = PC_OK;
+    int fd = pc__disk_sub(&disk->root, sub, 0);
+    DIR *dir;
+    out->count = 0;
+    *date = 0;
+    snprintf(name, sizeof name, "%02x", sub);
+    if (fd < 0)
+        return errno == ENOENT || errno == ENOTDIR || errno == ELOOP ? PC_OK : dir_fault(disk, name);
+    if (!fstat(fd, &st)) {
+        struct timespec now;
+        clock_gettime(CLOCK_REALTIME, &now);
+        *date = ns_of(st.st_mtim) < ns_of(now) - RACY_NS ? ns_of(st.st_mtim) : 0;
+    }
+    dir = fdopendir(fd);
+    if (!dir) {
+        status = dir_fault(disk, name);
+        close(fd);
+        return status;
+    }
+    for (errno = 0; status >= 0 && (entry = readdir(dir)); errno = 0) {
+        found one;
+        if (!pc__disk_key(entry->d_name, sub, &one.key) || fstatat(fd, entry->d_name, &st, AT_SYMLINK_NOFOLLOW)
+            || !pc__disk_is_ours(&disk->root, &st))
+            continue;
+        one.bytes = (uint64_t)st.st_size;
+        one.last = st.st_mtim.tv_sec;
+        status = pc__grow(&disk->mem, (void **)&out->items, &out->capacity, out->count + 1, sizeof *out->items);
+        if (status >= 0)
+            out->items[out->count++] = one;
+    }
+    if (status >= 0 && errno)
+        status = dir_fault(disk, name);
+    closedir(dir);
+    return status;
+}
+
+/* What is new is added by its name and size; a file that has another size than it had is another one. Under guard. */
+static pc_status take_in(pc__disk *disk, const listing *list)
+{
+    pc_status status = PC_OK;
+    for (size_t i = 0; i < list->count && status >= 0; i++) {
+        const found *f = &list->items[i];
+        pc__disk_facts facts = {.key = f->key, .bytes = f->bytes, .last = f->last, .state = PC__DISK_UNREAD};
+        pc__disk_entry *e = pc__disk_table_find(&disk->table, &f->key);
+        if (e && e->facts.bytes != f->bytes) {
+            pc__disk_table_drop(&disk->table, e);
+            disk->counts.lost++;
+            e = NULL;
+        }
+        if (e) {
+            e->seen = disk->table.scans;
+            continue;
+        }
+        status = pc__disk_table_add(&disk->table, &facts, NULL);
+        disk->counts.adopted += status >= 0;
+        disk->changes++;
+    }
+    return status;
+}
+
+/* Records of scanned sub-folders that the scan has not met. Under guard. */
+static void forget_lost(pc__disk *disk, const uint8_t scanned[PC__DISK_SUBS])
+{
+    for (pc__disk_entry *e = pc__disk_table_next(&disk->table, NULL), *next; e; e = next) {
+        next = pc__disk_table_next(&disk->table, e);
+        if (!scanned[e->facts.key.bytes[0]] || e->seen == disk->table.scans)
+            continue;
+        pc__disk_table_drop(&disk->table, e);
+        disk->counts.lost++;
+        disk->changes++;
+    }
+}
+
+static int is_unchanged(const pc__disk *disk, unsigned sub)
+{
+    struct stat st;
+    return disk->dates[sub] && !pc__disk_sub_stat(&disk->root, sub, &st) && ns_of(st.st_mtim) == disk->dates[sub];
+}
+
+static pc_status scan_subs(pc__disk *disk, int all)
+{
+    uint8_t scanned[PC__DISK_SUBS] = {0};
+    listing list = {0};
+    pc_status status = PC_OK;
+    pthread_mutex_lock(&disk->guard);
+    disk->table.scans++;
+    pthread_mutex_unlock(&disk->guard);
+    for (unsigned sub = 0; sub < PC__DISK_SUBS && status >= 0; sub++) {
+        int64_t date;
+        if (!all && is_unchanged(disk, sub))
+            continue;
+        disk->dates[sub] = 0;
+        status = list_sub(disk, sub, &list, &date);
+        if (status >= 0) {
+            pthread_mutex_lock(&disk->guard);
+            status = take_in(disk, &list);
+            pthread_mutex_unlock(&disk->guard);
+        }
+        if (status >= 0) {
+            disk->dates[sub] = date;
+            scanned[sub] = 1;
+        }
+    }
+    pc__free(&disk->mem, list.items);
+    pthread_mutex_lock(&disk->guard);
+    forget_lost(disk, scanned);
+    pthread_mutex_unlock(&disk->guard);
+    return status;
+}
+
+/* One file of new/: its writer holds a lock on it while it lives. */
+static pc_status reclaim_one(pc__disk *disk, int dir, const char *name, uint64_t *live)
+{
+    struct stat st;
+    pc_status status = PC_OK;
+    int fd = openat(dir, name, O_RDWR | O_NOFOLLOW | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
+    if (fd < 0)
+        return PC_OK; /* a link, or published meanwhile by who does not lock */
+    if (!fstat(fd, &st) && pc__disk_is_ours(&disk->root, &st)) {
+        if (flock(fd, LOCK_EX | LOCK_NB)) {
+            *live += (uint64_t)st.st_size;
+        } else if ((status = pc__disk_lock_mark(&disk->lock, &disk->root)) == PC_OK && !unlinkat(dir, name, 0)) {
+            pc__disk_lock_take_off(&disk->lock, (uint64_t)st.st_size);
+            disk->reclaimed_bytes += (uint64_t)st.st_size;
+            disk->reclaimed++;
+        }
+    }
+    close(fd);
+    return status;
+}
+
+pc_status pc__disk_reclaim(pc__disk *disk, uint64_t *live)
+{
+    struct dirent *entry;
+    pc_status status = PC_OK;
+    int fd;
+    DIR *dir;
+    *live = 0;
+    unlinkat(disk->root.fd, PC__DISK_INDEX_NEW, 0); /* the lock is ours, so nobody is writing it */
+    fd = pc__disk_new(&disk->root, 0);
+    if (fd < 0)
+        return errno == ENOENT ? PC_OK : dir_fault(disk, PC__DISK_NEW);
+    dir = fdopendir(fd);
+    if (!dir) {
+        status = dir_fault(disk, PC__DISK_NEW);
+        close(fd);
+        return status;
+    }
+    while (status >= 0 && (entry = readdir(dir)))
+        if (entry->d_name[0] != '.')
+            status = reclaim_one(disk, fd, entry->d_name, live);
+    closedir(dir);
+    return status;
+}
+
+pc_status pc__disk_scan(pc__disk *disk, int all)
+{
+    uint64_t live = 0, bytes;
+    pc_status status = scan_subs(disk, all);
+    if (status < 0 || disk->read_only)
+        return status;
+    status = pc__disk_reclaim(disk, &live);
+    if (status < 0)
+        return status;
+    pthread_mutex_lock(&disk->guard);
+    bytes = pc__disk_table_bytes(&disk->table) + live;
+    pthread_mutex_unlock(&disk->guard);
+    if (!disk->lock.is_trusted || disk->lock.bytes != bytes) {
+        status = pc__disk_lock_mark(&disk->lock, &disk->root);
+        if (status < 0)
+            return status;
+        disk->lock.bytes = bytes;
+        disk->lock.is_trusted = 1;
+    }
+    disk->scanned = pc__now();
+    disk->generation = disk->lock.generation;
+    return PC_OK;
+}
+
+/* The keys whose headers nobody has read. */
+static pc_status list_unread(pc__disk *disk, listing *out)
+{
+    pc_status status = PC_OK;
+    pthread_mutex_lock(&disk->guard);
+    for (pc__disk_entry *e = pc__disk_table_next(&disk->table, NULL); e && status >= 0; e = pc__disk_table_next(&disk->table, e)) {
+        if (e->facts.state != PC__DISK_UNREAD)
+            continue;
+        status = pc__grow(&disk->mem, (void **)&out->items, &out->capacity, out->count + 1, sizeof *out->items);
+        if (status >= 0)
+            out->items[out->count++].key = e->facts.key;
+    }
+    pthread_mutex_unlock(&disk->guard);
+    return status;
+}
+
+static pc_status fill_one(pc__disk *disk, const pc__id *key)
+{
+    pc__disk_facts facts;
+    pc__disk_entry *e;
+    pc_status status = pc__disk_read_facts(disk, key, &facts);
+    if (status < 0)
+        return status == PC_ERR_NOMEM ? status : PC_OK;
+    pthread_mutex_lock(&disk->guard);
+    e = pc__disk_table_find(&disk->table, key);
+    if (e && e->facts.state == PC__DISK_UNREAD) {
+        pc__disk_table_drop(&disk->table, e);
+        if (status == PC_MISS || pc__disk_table_add(&disk->table, &facts, NULL) < 0)
+            disk->counts.lost++;
+        disk->changes++;
+    }
+    pthread_mutex_unlock(&disk->guard);
+    return PC_OK;
+}
+
+pc_status pc__disk_fill(pc__disk *disk)
+{
+    listing list = {0};
+    pc_status status = list_unread(disk, &list);
+    for (size_t i = 0; i < list.count && status >= 0; i++)
+        status = fill_one(disk, &list.items[i].key);
+    pc__free(&disk->mem, list.items);
+    return status;
+}

@@ -1,0 +1,134 @@
+#include "store/disk/disk_source.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include "base/clock.h"
+#include "base/fail.h"
+#include "base/file.h"
+#include "store/table.h"
+
+enum { CHUNK = 4 << 20 }; /* a thousandth of a second to a second, from memory to the slowest disk */
+
+typedef struct disk_source {
+    pc__source source;
+    pc_allocator mem;
+    int fd;
+    double deadline;
+    const uint8_t *map; /* NULL: not mapped */
+    char *where;        /* for texts */
+} disk_source;
+
+static disk_source *self_of(pc__source *source)
+{
+    return PC__AROUND(source, disk_source, source);
+}
+
+/* Where piece and offset lie in the file. The numbers come from headers: nothing is added before it is compared. */
+static int lies_inside(const disk_source *s, uint64_t offset, uint64_t at, size_t size)
+{
+    uint64_t bytes = s->source.bytes;
+    return offset <= bytes && at <= bytes - offset && size <= bytes - offset - at;
+}
+
+static pc_status read_part(pc__source *source, size_t piece, uint64_t offset, uint64_t at, void *data, size_t size)
+{
+    disk_source *s = self_of(source);
+    (void)piece;
+    if (!lies_inside(s, offset, at, size))
+        return pc__fail(PC_ERR_FORMAT, "%s: cut short: %llu bytes", s->where, (unsigned long long)source->bytes);
+    for (size_t done = 0, n; done < size; done += n) {
+        int64_t got;
+        n = size - done < CHUNK ? size - done : CHUNK;
+        if (s->deadline > 0 && pc__now() >= s->deadline) {
+            atomic_store(&source->timed_out, 1);
+            return pc__fail(PC_ERR_IO, "%s: not read within its deadline", s->where);
+        }
+        got = pc__read_at(s->fd, (char *)data + done, n, offset + at + done);
+        if (got < 0)
+            return pc__fail(PC_ERR_IO, "%s: %s", s->where, strerror(errno));
+        if ((size_t)got < n)
+            return pc__fail(PC_ERR_FORMAT, "%s: cut short while it was being read", s->where);
+    }
+    return PC_OK;
+}
+
+static const void *borrow(pc__source *source, size_t piece, uint64_t offset, uint64_t at, size_t size)
+{
+    disk_source *s = self_of(source);
+    (void)piece;
+    return s->map && lies_inside(s, offset, at, size) ? s->map + offset + at : NULL;
+}
+
+static void close_source(pc__source *source)
+{
+    disk_source *s = self_of(source);
+    pc_allocator mem = s->mem;
+    if (s->map)
+        munmap((void *)(uintptr_t)s->map, source->bytes);
+    close(s->fd);
+    pc__free(&mem, s->where);
+    pc__free(&mem, s);
+}
+
+static char *where_of(const pc_allocator *mem, const pc__disk_root *root, const pc__id *key)
+{
+    char name[PC__DISK_NAME], inside[PC__DISK_NAME + 3];
+    pc__disk_name(key, name);
+    memcpy(inside, name, 2);
+    inside[2] = '/';
+    memcpy(inside + 3, name, sizeof name);
+    return pc__path_join(mem, root->path, inside);
+}
+
+pc_status pc__disk_source_new(pc__source **out, const pc_allocator *mem, const pc__disk_root *root, const pc__id *key, int fd, uint64_t bytes,
+                              double deadline, int map)
+{
+    disk_source *s = pc__calloc(mem, 1, sizeof *s);
+    *out = NULL;
+    if (!s || !(s->where = where_of(mem, root, key))) {
+        pc__free(mem, s);
+        close(fd);
+        return PC_ERR_NOMEM;
+    }
+    s->mem = *mem;
+    s->fd = fd;
+    s->deadline = deadline;
+    s->source.read = read_part;
+    s->source.borrow = map ? borrow : NULL;
+    s->source.close = close_source;
+    s->source.bytes = bytes;
+    if (map && bytes && bytes <= SIZE_MAX) {
+        void *data = mmap(NULL, (size_t)bytes, PROT_READ, MAP_SHARED, fd, 0);
+        s->map = data == MAP_FAILED ? NULL : data; /* then it is read */
+    }
+    (void)!posix_fadvise(fd, 0, 0, POSIX_FADV_SEQUENTIAL); /* the kernel reads ahead twice as far while we check and decode */
+    *out = &s->source;
+    return PC_OK;
+}
+
+static pc_status write_part(pc__sink *sink, size_t piece, uint64_t offset, const void *data, size_t size)
+{
+    pc__disk_sink *s = PC__AROUND(sink, pc__disk_sink, sink);
+    (void)piece;
+    for (size_t done = 0, n; done < size; done += n) {
+        int error;
+        n = size - done < CHUNK ? size - done : CHUNK;
+        if (s->deadline > 0 && pc__now() >= s->deadline) {
+            s->timed_out = 1;
+            return pc__fail(PC_ERR_IO, "%s: not written within its deadline", s->path);
+        }
+        error = pc__write_at(s->fd, (const char *)data + done, n, offset + done);
+        if (error)
+            return pc__fail(PC_ERR_IO, "%s: cannot write a record: %s", s->path, strerror(error));
+    }
+    return PC_OK;
+}
+
+void pc__disk_sink_init(pc__disk_sink *sink, int fd, const char *path, double deadline)
+{
+    *sink = (pc__disk_sink){{write_part}, fd, path, deadline, 0};
+}

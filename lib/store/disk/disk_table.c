@@ -1,0 +1,132 @@
+#include "store/disk/disk_table.h"
+
+#include "base/mem.h"
+
+static pc__disk_entry *entry_of(pc__worth_item *item)
+{
+    return item ? PC__AROUND(item, pc__disk_entry, item) : NULL;
+}
+
+size_t pc__disk_table_count(const pc__disk_table *table)
+{
+    return table->worth.items.count;
+}
+
+uint64_t pc__disk_table_bytes(const pc__disk_table *table)
+{
+    return table->worth.bytes;
+}
+
+pc__disk_entry *pc__disk_table_find(const pc__disk_table *table, const pc__id *key)
+{
+    return entry_of(pc__worth_find(&table->worth, key));
+}
+
+pc__disk_entry *pc__disk_table_next(const pc__disk_table *table, const pc__disk_entry *entry)
+{
+    return entry_of(pc__worth_next(&table->worth, entry ? &entry->item : NULL));
+}
+
+pc__disk_entry *pc__disk_table_least(const pc__disk_table *table)
+{
+    return entry_of(pc__worth_least(&table->worth, NULL));
+}
+
+int pc__disk_table_knows(const pc__disk_table *table, const pc__id *content)
+{
+    for (pc__link *l = pc__table_find(&table->contents, pc__id_hash(content)); l; l = pc__table_again(l))
+        if (pc__id_equal(&PC__AROUND(l, pc__disk_entry, by_content)->facts.content, content))
+            return 1;
+    return 0;
+}
+
+pc_status pc__disk_table_add(pc__disk_table *table, const pc__disk_facts *facts, pc__disk_entry **out)
+{
+    const pc_allocator *mem = &table->worth.mem;
+    pc__disk_entry *e = pc__calloc(mem, 1, sizeof *e);
+    if (out)
+        *out = NULL;
+    if (!e)
+        return PC_ERR_NOMEM;
+    e->facts = *facts;
+    e->item = (pc__worth_item){.key = facts->key, .before = facts->before, .has_before = facts->has_before, .bytes = facts->bytes,
+                               .priority = facts->state == PC__DISK_UNREADABLE ? INT32_MIN : facts->priority, .cost = facts->cost};
+    if ((facts->has_content && pc__table_reserve(&table->contents, mem) < 0) || pc__worth_add(&table->worth, &e->item) < 0) {
+        pc__free(mem, e);
+        return PC_ERR_NOMEM;
+    }
+    if (facts->uses)
+        pc__worth_restore(&table->worth, &e->item, facts->heat, facts->uses);
+    if (facts->has_content)
+        pc__table_add(&table->contents, &e->by_content, pc__id_hash(&facts->content));
+    if (facts->expires && (!table->soonest || facts->expires < table->soonest))
+        table->soonest = facts->expires;
+    e->seen = table->scans;
+    e->touched = facts->last;
+    if (out)
+        *out = e;
+    return PC_OK;
+}
+
+static void forget(pc__disk_table *table, pc__disk_entry *entry)
+{
+    if (entry->facts.has_content)
+        pc__table_remove(&table->contents, &entry->by_content);
+    pc__free(&table->worth.mem, entry);
+}
+
+void pc__disk_table_drop(pc__disk_table *table, pc__disk_entry *entry)
+{
+    pc__worth_remove(&table->worth, &entry->item);
+    forget(table, entry);
+}
+
+void pc__disk_table_evict(pc__disk_table *table, pc__disk_entry *entry)
+{
+    pc__worth_pick(&table->worth, &entry->item);
+    pc__worth_evict(&table->worth, &entry->item);
+    forget(table, entry);
+}
+
+void pc__disk_table_use(pc__disk_table *table, pc__disk_entry *entry, int64_t now)
+{
+    pc__worth_hit(&table->worth, &entry->item);
+    entry->fresh++;
+    entry->facts.last = now;
+    if (entry->facts.ttl > 0)
+        entry->facts.expires = now + (int64_t)entry->facts.ttl;
+}
+
+void pc__disk_table_facts(const pc__disk_entry *entry, pc__disk_facts *facts)
+{
+    *facts = entry->facts;
+    facts->uses = entry->item.uses;
+    facts->heat = entry->item.heat;
+}
+
+void pc__disk_table_free(pc__disk_table *table)
+{
+    for (pc__disk_entry *e = pc__disk_table_next(table, NULL), *next; e; e = next) {
+        next = pc__disk_table_next(table, e);
+        pc__free(&table->worth.mem, e);
+    }
+    pc__table_free(&table->contents, &table->worth.mem);
+    pc__worth_free(&table->worth);
+}
+
+void pc__disk_facts_of(pc__disk_facts *facts, const pc__image *image, uint64_t bytes, int64_t last)
+{
+    *facts = (pc__disk_facts){.key = image->key, .content = image->content, .before = image->before, .has_content = image->has_content != 0,
+                              .has_before = image->has_before != 0, .state = PC__DISK_READ, .priority = image->priority, .bytes = bytes,
+                              .tokens = (uint32_t)(image->tokens < UINT32_MAX ? image->tokens : UINT32_MAX), .cost = image->cost,
+                              .ttl = image->ttl, .expires = image->expires, .last = last};
+    if (!(facts->ttl > 0 && facts->ttl < 1e15))
+        facts->ttl = 0;
+    if (!(facts->cost > 0 && facts->cost < 1e15))
+        facts->cost = 0;
+}
+
+int pc__disk_facts_expired(const pc__disk_facts *facts, int64_t now)
+{
+    return facts->expires && facts->expires <= now;
+}

@@ -1,0 +1,371 @@
+#include "store/host/resident.h"
+
+#include <math.h>
+#include <string.h>
+
+#include "base/clock.h"
+#include "base/fail.h"
+#include "base/mem.h"
+#include "store/host/resident_body.h"
+
+/* ----------------------------------------------- after the lock is given back */
+
+static void tell(const pc__resident *t, uint32_t kind, uint32_t reason, const pc__id *key, size_t tokens, uint64_t bytes)
+{
+    pc_event event = {.struct_size = sizeof event, .kind = kind, .tier = PC_TIER_HOST, .reason = reason};
+    if (!t->options.event)
+        return;
+    event.tokens = tokens > UINT32_MAX ? UINT32_MAX : (uint32_t)tokens;
+    event.bytes = bytes;
+    memcpy(event.key, key->bytes, sizeof event.key);
+    t->options.event(t->options.user, &event);
+}
+
+static void say_farewell(const pc__resident *t, const pc__entry *e)
+{
+    pc__naming naming = {.key = e->item.key, .salt = &e->salt, .cost = e->item.cost, .ttl = e->ttl, .priority = e->item.priority};
+    naming.content = e->has_content ? &e->content : NULL;
+    naming.before = e->item.has_before ? &e->item.before : NULL;
+    naming.left = e->ttl > 0 ? e->expires - pc__now() : 0;
+    if (e->gone == PC_EVENT_EVICT && t->options.evicting && naming.left >= 0)
+        t->options.evicting(t->options.user, &naming, e->segment);
+    tell(t, e->gone, PC_REASON_NONE, &e->item.key, e->segment->tokens, e->item.bytes);
+}
+
+static void free_entry(const pc_allocator *mem, pc__entry *e)
+{
+    if (!e)
+        return;
+    pc__segment_unref(e->segment);
+    pc__free(mem, e);
+}
+
+/* Gives the lock back, lets go what is gone, tells how many bytes are taken now if that has changed. */
+static void leave(pc__resident *t, pc__entry *gone)
+{
+    uint64_t now = pc__resident_used(t);
+    int has_changed = now != t->told;
+    t->told = now;
+    pthread_mutex_unlock(&t->lock);
+    for (pc__entry *next; gone; gone = next) {
+        next = gone->next;
+        say_farewell(t, gone);
+        free_entry(&t->mem, gone);
+    }
+    if (has_changed && t->options.bytes)
+        t->options.bytes(t->options.user, PC_TIER_HOST, now, t->options.budget);
+}
+
+/* ------------------------------------------------------------- get and put */
+
+static int has_tokens(const pc_segment *segment, const int32_t *tokens, size_t count)
+{
+    return segment->tokens == count && (!count || !memcmp(segment->token_ids, tokens, count * sizeof *tokens));
+}
+
+static int is_expired(const pc__entry *e, double now)
+{
+    return e->ttl > 0 && !e->pins && e->expires <= now;
+}
+
+pc_status pc__resident_get(pc__resident *t, const pc__id *key, const int32_t *tokens, size_t count, pc_segment **out, uint32_t *reason)
+{
+    pc__entry *gone = NULL, *e;
+    uint64_t bytes = 0;
+    *out = NULL;
+    *reason = PC_REASON_FIRST_USE;
+    pthread_mutex_lock(&t->lock);
+    e = pc__resident_find(t, key);
+    if (e && e->ttl > 0) {
+        double now = pc__now();
+        pc__pins_end(t, now);
+        if (is_expired(e, now)) {
+            *reason = PC_REASON_EXPIRED;
+            pc__resident_take_out(t, e, PC_EVENT_REMOVE, &gone);
+            e = NULL;
+        } else {
+            e->expires = now + e->ttl;
+        }
+    }
+    if (e && has_tokens(e->segment, tokens, count)) {
+        *out = pc__resident_reference(t, e);
+        pc__worth_hit(&t->worth, &e->item);
+        *reason = PC_REASON_NONE;
+        bytes = e->item.bytes;
+    }
+    t->stats.lookups++;
+    t->stats.hits += *out != NULL;
+    t->stats.misses += *out == NULL;
+    leave(t, gone);
+    if (*out)
+        tell(t, PC_EVENT_HIT, PC_REASON_NONE, key, count, bytes);
+    return *out ? PC_OK : PC_MISS;
+}
+
+static void count_put(pc__resident *t, pc_status status, int was_known)
+{
+    t->stats.offered++;
+    if (status < 0)
+        t->stats.failed++;
+    else if (was_known)
+        t->stats.known++;
+    else if (status == PC_MISS)
+        t->stats.refused++;
+    else
+        t->stats.stored++;
+}
+
+pc_status pc__resident_put(pc__resident *t, const pc__naming *naming, pc_segment *segment, pc_segment **winner, uint32_t *reason)
+{
+    pc__entry *fresh = pc__entry_new(t, naming, segment), *there = NULL, *gone = NULL;
+    pc_status status = fresh ? PC_OK : PC_ERR_NOMEM;
+    uint64_t bytes = fresh ? fresh->item.bytes : 0;
+    *reason = PC_REASON_NONE;
+    if (winner)
+        *winner = NULL;
+    if (t->options.wipe)
+        atomic_store_explicit(&segment->wipe, 1, memory_order_relaxed);
+    pthread_mutex_lock(&t->lock);
+    pc__resident_keep_time(t, &gone);
+    pc__resident_take_releases(t);
+    if (fresh) {
+        there = pc__resident_find(t, &naming->key);
+        if (!there)
+            status = pc__resident_bring_in(t, fresh, &gone, reason);
+        if (status == PC_OK && winner)
+            *winner = there ? pc__resident_reference(t, there) : pc__segment_ref(segment);
+    }
+    count_put(t, status, there != NULL);
+    if ((there || status != PC_OK) && pc__resident_is_pressed(t))
+        atomic_store_explicit(&segment->give_back, 1, memory_order_relaxed);
+    leave(t, gone);
+    if (there || status != PC_OK)
+        free_entry(&t->mem, fresh);
+    if (status != PC_OK)
+        tell(t, PC_EVENT_STORE_FAILED, *reason, &naming->key, segment->tokens, bytes);
+    else if (!there)
+        tell(t, PC_EVENT_STORE, PC_REASON_NONE, &naming->key, segment->tokens, bytes);
+    return status;
+}
+
+/* ------------------------------------------------------- room without an entry */
+
+static int has_room(const pc__resident *t, uint64_t bytes)
+{
+    uint64_t used = pc__resident_used(t), budget = t->options.budget;
+    return used <= budget && bytes <= budget - used;
+}
+
+static uint32_t take(pc__resident *t, const pc__naming *naming, uint64_t bytes, int free_only)
+{
+    pc__entry *gone = NULL, *picked = NULL;
+    pc__tenant *tenant;
+    uint32_t reason = PC_REASON_NONE;
+    pthread_mutex_lock(&t->lock);
+    pc__resident_keep_time(t, &gone);
+    tenant = naming ? pc__tenant_find(t, naming->salt ? naming->salt : &t->options.salt) : NULL;
+    if (tenant && tenant->quota && bytes > tenant->quota)
+        reason = PC_REASON_QUOTA;
+    else if (free_only)
+        reason = has_room(t, bytes) ? PC_REASON_NONE : PC_REASON_NO_ROOM;
+    else {
+        pc__resident_take_releases(t);
+        reason = pc__resident_make_room(t, bytes, naming ? naming->priority : INT32_MAX, NULL, &picked);
+        pc__resident_evict(t, picked, &gone);
+    }
+    t->taken += reason ? 0 : bytes;
+    leave(t, gone);
+    return reason;
+}
+
+pc_status pc__resident_take_for(pc__resident *t, const pc__naming *naming, uint64_t bytes, int free_only, uint32_t *reason)
+{
+    uint32_t why = take(t, naming, bytes, free_only);
+    if (reason)
+        *reason = why;
+    return why ? PC_MISS : PC_OK;
+}
+
+pc_status pc__resident_take(pc__resident *t, uint64_t bytes, int free_only)
+{
+    return take(t, NULL, bytes, free_only) ? PC_MISS : PC_OK;
+}
+
+void pc__resident_give(pc__resident *t, uint64_t bytes)
+{
+    pthread_mutex_lock(&t->lock);
+    t->taken -= bytes < t->taken ? bytes : t->taken;
+    leave(t, NULL);
+}
+
+/* ------------------------------------------------------------ what is there */
+
+int pc__resident_knows(pc__resident *t, const pc__id *content)
+{
+    pc__link *link;
+    pthread_mutex_lock(&t->lock);
+    link = pc__table_find(&t->contents, pc__id_hash(content));
+    while (link && !pc__id_equal(&PC__AROUND(link, pc__entry, by_content)->content, content))
+        link = pc__table_again(link);
+    pthread_mutex_unlock(&t->lock);
+    return link != NULL;
+}
+
+int pc__resident_has(pc__resident *t, const pc__id *key)
+{
+    pc__entry *e;
+    int there;
+    pthread_mutex_lock(&t->lock);
+    e = pc__resident_find(t, key);
+    there = e && (e->ttl <= 0 || !is_expired(e, pc__now()));
+    pthread_mutex_unlock(&t->lock);
+    return there;
+}
+
+pc_status pc__resident_pin(pc__resident *t, const pc__id *key, uint64_t owner, double seconds)
+{
+    pc_status status = PC_MISS;
+    pc__entry *gone = NULL, *e;
+    pthread_mutex_lock(&t->lock);
+    pc__resident_keep_time(t, &gone);
+    e = pc__resident_find(t, key);
+    if (e)
+        status = pc__pins_set(t, e, owner, seconds > 0 ? pc__now() + seconds : (double)INFINITY);
+    leave(t, gone);
+    return status;
+}
+
+pc_status pc__resident_unpin(pc__resident *t, const pc__id *key, uint64_t owner)
+{
+    pc_status status = PC_MISS;
+    pc__entry *gone = NULL, *e;
+    pthread_mutex_lock(&t->lock);
+    e = pc__resident_find(t, key);
+    if (e)
+        status = pc__pins_take_off(t, e, owner);
+    pc__resident_keep_time(t, &gone);
+    leave(t, gone);
+    if (e && status == PC_MISS && owner == PC__PIN_INTERNAL)
+        status = pc__fail(PC_ERR_STATE, "cache: a segment that is not pinned cannot be unpinned");
+    return status;
+}
+
+void pc__resident_unpin_owner(pc__resident *t, uint64_t owner)
+{
+    pc__entry *gone = NULL;
+    pthread_mutex_lock(&t->lock);
+    pc__pins_take_off_owner(t, owner);
+    pc__resident_keep_time(t, &gone);
+    leave(t, gone);
+}
+
+pc_status pc__resident_set_quota(pc__resident *t, const pc__id *salt, uint64_t bytes)
+{
+    pc__entry *gone = NULL, *picked = NULL;
+    pc__tenant *tenant;
+    pc_status status = PC_ERR_NOMEM;
+    pthread_mutex_lock(&t->lock);
+    tenant = pc__tenant_need(t, salt);
+    if (tenant && pc__worth_order_group(&t->worth, &tenant->group) == PC_OK) {
+        tenant->quota = bytes;
+        status = PC_OK;
+        pc__resident_take_releases(t);
+        pc__resident_shrink(t, tenant, &picked);
+        pc__resident_evict(t, picked, &gone);
+    }
+    pc__tenant_drop(t, tenant);
+    leave(t, gone);
+    return status;
+}
+
+void pc__resident_clear(pc__resident *t)
+{
+    pc__entry *gone = NULL;
+    pthread_mutex_lock(&t->lock);
+    pc__resident_take_releases(t);
+    for (pc__worth_item *item = pc__worth_next(&t->worth, NULL), *next; item; item = next) {
+        next = pc__worth_next(&t->worth, item);
+        if (!item->holds)
+            pc__resident_take_out(t, PC__AROUND(item, pc__entry, item), PC_EVENT_REMOVE, &gone);
+    }
+    leave(t, gone);
+}
+
+void pc__resident_sweep(pc__resident *t)
+{
+    pc__entry *gone = NULL;
+    pthread_mutex_lock(&t->lock);
+    pc__resident_keep_time(t, &gone);
+    leave(t, gone);
+}
+
+void pc__resident_stats(pc__resident *t, pc_tier_stats *stats)
+{
+    pthread_mutex_lock(&t->lock);
+    stats->offered += t->stats.offered;
+    stats->stored += t->stats.stored;
+    stats->known += t->stats.known;
+    stats->refused += t->stats.refused;
+    stats->failed += t->stats.failed;
+    stats->evicted += t->stats.evicted;
+    stats->removed += t->stats.removed;
+    stats->resident += t->worth.items.count;
+    stats->resident_bytes += pc__resident_used(t);
+    stats->pinned_bytes += t->pins.bytes;
+    stats->budget_bytes += t->options.budget;
+    stats->staging_bytes += t->taken;
+    stats->lookups += t->stats.lookups;
+    stats->hits += t->stats.hits;
+    stats->misses += t->stats.misses;
+    pthread_mutex_unlock(&t->lock);
+}
+
+/* ----------------------------------------------------------- life of the tier */
+
+void pc__resident_free(pc__resident *t)
+{
+    pc__entry *gone = NULL;
+    pc_allocator mem;
+    if (!t)
+        return;
+    mem = t->mem;
+    pthread_mutex_lock(&t->lock);
+    for (pc__worth_item *item = pc__worth_next(&t->worth, NULL), *next; item; item = next) {
+        next = pc__worth_next(&t->worth, item);
+        pc__resident_take_out(t, PC__AROUND(item, pc__entry, item), PC_EVENT_REMOVE, &gone);
+    }
+    for (pc__link *link = pc__table_next(&t->tenants, NULL), *next; link; link = next) {
+        pc__tenant *tenant = PC__AROUND(link, pc__tenant, by_salt);
+        next = pc__table_next(&t->tenants, link);
+        tenant->quota = 0;
+        pc__tenant_drop(t, tenant);
+    }
+    pthread_mutex_unlock(&t->lock);
+    for (pc__entry *next; gone; gone = next) { /* nobody is told: it is the host's own doing */
+        next = gone->next;
+        free_entry(&mem, gone);
+    }
+    pc__worth_free(&t->worth);
+    pc__pins_free(&t->pins, &mem);
+    pc__table_free(&t->contents, &mem);
+    pc__table_free(&t->tenants, &mem);
+    pc__heap_free(&t->expiries, &mem);
+    pthread_mutex_destroy(&t->lock);
+    pc__free(&mem, t);
+}
+
+pc_status pc__resident_new(pc__resident **out, const pc_allocator *mem, const pc__resident_options *options)
+{
+    pc__resident *t = pc__calloc(mem, 1, sizeof *t);
+    *out = NULL;
+    if (!t)
+        return PC_ERR_NOMEM;
+    t->mem = *mem;
+    t->worth.mem = *mem;
+    t->worth.budget = options->budget;
+    t->options = *options;
+    atomic_init(&t->releases.first, NULL);
+    pthread_mutex_init(&t->lock, NULL);
+    *out = t;
+    return PC_OK;
+}

@@ -1,0 +1,308 @@
+/* Entries of the tier HOST: who holds their segments, how they come and go, how room is made. All under the lock. */
+#include "base/clock.h"
+#include "base/mem.h"
+#include "store/host/resident_body.h"
+
+/* What an entry takes beside its segment: its slots in tables and heaps, the family of its chain, what is remembered of others
+ * when it has gone, and what allocators put around blocks. */
+enum { AROUND_ENTRY = 384 };
+
+static pc__entry *entry_of(pc__worth_item *item)
+{
+    return item ? PC__AROUND(item, pc__entry, item) : NULL;
+}
+
+pc__entry *pc__resident_find(const pc__resident *t, const pc__id *key)
+{
+    return entry_of(pc__worth_find(&t->worth, key));
+}
+
+int pc__resident_is_pressed(const pc__resident *t)
+{
+    return t->told > t->options.budget / 4 * 3 || pc__resident_used(t) > t->options.budget / 4 * 3;
+}
+
+uint64_t pc__resident_used(const pc__resident *t)
+{
+    return t->worth.bytes + t->taken;
+}
+
+/* ------------------------------------------------- who holds the segments */
+
+/* Held as long as somebody else has the segment; by a get, a put, or a release that has been taken up again. */
+static void settle(pc__resident *t, pc__entry *e)
+{
+    if (!pc__segment_watch(e->segment)) {
+        e->is_held = 0;
+        pc__worth_drop(&t->worth, &e->item);
+    }
+}
+
+/* Learns what was released since, and of strays that have become free. */
+void pc__resident_take_releases(pc__resident *t)
+{
+    for (pc_segment *s = pc__releases_take(&t->releases), *next; s; s = next) {
+        next = s->next_release; /* not ours any more once it is watched */
+        settle(t, s->watch_tag);
+    }
+    for (pc__entry **at = &t->strays, *e; (e = *at) != NULL;) {
+        if (!pc__segment_claim(e->segment, &t->releases, e)) {
+            at = &e->next;
+            continue;
+        }
+        *at = e->next;
+        e->is_stray = 0;
+        settle(t, e);
+    }
+}
+
+pc_segment *pc__resident_reference(pc__resident *t, pc__entry *e)
+{
+    pc_segment *segment = pc__segment_ref(e->segment);
+    if (!e->is_held) {
+        e->is_held = 1;
+        pc__worth_hold(&t->worth, &e->item);
+        settle(t, e);
+    }
+    return segment;
+}
+
+/* The segment of an entry that goes is as if it had never been here. */
+static void leave_segment(pc__resident *t, pc__entry *e)
+{
+    if (e->is_stray) {
+        pc__entry **at = &t->strays;
+        while (*at != e)
+            at = &(*at)->next;
+        *at = e->next;
+        return;
+    }
+    while (e->is_held && !pc__segment_unwatch(e->segment))
+        pc__resident_take_releases(t);
+    pc__segment_disclaim(e->segment);
+}
+
+/* --------------------------------------------------------- coming, going */
+
+pc__tenant *pc__tenant_find(const pc__resident *t, const pc__id *salt)
+{
+    for (pc__link *l = pc__table_find(&t->tenants, pc__id_hash(salt)); l; l = pc__table_again(l))
+        if (pc__id_equal(&PC__AROUND(l, pc__tenant, by_salt)->salt, salt))
+            return PC__AROUND(l, pc__tenant, by_salt);
+    return NULL;
+}
+
+pc__tenant *pc__tenant_need(pc__resident *t, const pc__id *salt)
+{
+    pc__tenant *tenant = pc__tenant_find(t, salt);
+    if (tenant)
+        return tenant;
+    tenant = pc__table_reserve(&t->tenants, &t->mem) < 0 ? NULL : pc__calloc(&t->mem, 1, sizeof *tenant);
+    if (!tenant)
+        return NULL;
+    tenant->salt = *salt;
+    pc__table_add(&t->tenants, &tenant->by_salt, pc__id_hash(salt));
+    return tenant;
+}
+
+void pc__tenant_drop(pc__resident *t, pc__tenant *tenant)
+{
+    if (!tenant || tenant->quota || tenant->group.items)
+        return;
+    pc__table_remove(&t->tenants, &tenant->by_salt);
+    pc__heap_free(&tenant->group.order, &t->mem);
+    pc__free(&t->mem, tenant);
+}
+
+/* Out of everything; its reference is still there. */
+void pc__resident_take_out(pc__resident *t, pc__entry *e, uint32_t how, pc__entry **gone)
+{
+    pc__pins_forget(t, e);
+    leave_segment(t, e);
+    pc__heap_remove(&t->expiries, &e->expiry);
+    if (e->has_content)
+        pc__table_remove(&t->contents, &e->by_content);
+    if (how == PC_EVENT_EVICT)
+        pc__worth_evict(&t->worth, &e->item);
+    else
+        pc__worth_remove(&t->worth, &e->item);
+    pc__tenant_drop(t, e->tenant);
+    if (pc__resident_is_pressed(t))
+        atomic_store_explicit(&e->segment->give_back, 1, memory_order_relaxed);
+    t->stats.evicted += how == PC_EVENT_EVICT;
+    t->stats.removed += how == PC_EVENT_REMOVE;
+    e->gone = how;
+    e->next = *gone;
+    *gone = e;
+}
+
+void pc__resident_unpinned(pc__resident *t, pc__entry *e)
+{
+    if (e->ttl > 0)
+        pc__heap_add(&t->expiries, &e->expiry, 0, e->expires);
+}
+
+/* What time does: pins end, entries expire. Pinned ones wait for their last pin. */
+void pc__resident_keep_time(pc__resident *t, pc__entry **gone)
+{
+    double now;
+    if (!t->expiries.count && !t->pins.ends.count)
+        return;
+    now = pc__now();
+    pc__pins_end(t, now);
+    while (t->expiries.count && t->expiries.slots[0].key <= now) {
+        pc__entry *e = PC__AROUND(t->expiries.slots[0].node, pc__entry, expiry);
+        if (e->pins)
+            pc__heap_remove(&t->expiries, &e->expiry);
+        else if (e->expires > now)
+            pc__heap_add(&t->expiries, &e->expiry, 0, e->expires);
+        else
+            pc__resident_take_out(t, e, PC_EVENT_REMOVE, gone);
+    }
+}
+
+
+pc__entry *pc__entry_new(const pc__resident *t, const pc__naming *naming, pc_segment *segment)
+{
+    pc__entry *e = pc__calloc(&t->mem, 1, sizeof *e);
+    if (!e)
+        return NULL;
+    e->item.key = naming->key;
+    e->item.has_before = naming->before != NULL;
+    if (naming->before)
+        e->item.before = *naming->before;
+    e->has_content = naming->content != NULL;
+    if (naming->content)
+        e->content = *naming->content;
+    e->salt = naming->salt ? *naming->salt : t->options.salt;
+    e->item.priority = naming->priority;
+    e->item.cost = naming->cost;
+    e->ttl = naming->ttl > 0 ? naming->ttl : t->options.ttl;
+    e->segment = pc__segment_ref(segment);
+    e->item.bytes = segment->bytes + segment->tokens * sizeof *segment->token_ids + sizeof *segment + sizeof *e + AROUND_ENTRY
+                    + (atomic_load_explicit(&segment->about, memory_order_acquire) ? sizeof(pc__image) : 0);
+    return e;
+}
+
+/* So that nothing can fail once room has been made, but for the family of its chain. */
+static pc_status reserve(pc__resident *t, pc__entry *e)
+{
+    if (pc__table_reserve(&t->contents, &t->mem) < 0
+        || pc__heap_reserve(&t->expiries, &t->mem, t->worth.items.count + 1) < 0)
+        return PC_ERR_NOMEM;
+    e->tenant = pc__tenant_need(t, &e->salt);
+    e->item.group = e->tenant ? &e->tenant->group : NULL;
+    return e->tenant ? PC_OK : PC_ERR_NOMEM;
+}
+
+/* Picks candidates, of all or of a group, until `*excess` bytes are no excess any more. 0: there are not enough. */
+static int pick_until(pc__resident *t, const pc__worth_group *group, int32_t priority, uint64_t excess, pc__entry **picked)
+{
+    uint64_t could = group ? group->bytes - group->held_bytes : t->worth.bytes - t->worth.held_bytes;
+    for (pc__entry *e = *picked; e; e = e->next) /* for the quota: counts for both */
+        could -= !group || e->item.group == group ? e->item.bytes : 0;
+    if (excess > could)
+        return 0;
+    for (uint64_t freed = 0; freed < excess;) {
+        pc__entry *e = entry_of(pc__worth_least(&t->worth, group));
+        if (!e || e->item.priority > priority)
+            return 0;
+        pc__worth_pick(&t->worth, &e->item);
+        freed += e->item.bytes;
+        e->next = *picked;
+        *picked = e;
+    }
+    return 1;
+}
+
+static uint64_t over(uint64_t have, uint64_t need, uint64_t limit)
+{
+    uint64_t sum = have + need < have ? UINT64_MAX : have + need;
+    return sum > limit ? sum - limit : 0;
+}
+
+/* Room for `need` bytes: PC_REASON_NONE, with the entries that have to go for it; or why there is none, with no entry picked. */
+uint32_t pc__resident_make_room(pc__resident *t, uint64_t need, int32_t priority, pc__tenant *tenant, pc__entry **picked)
+{
+    uint64_t freed = 0, excess;
+    uint32_t reason = PC_REASON_NONE;
+    *picked = NULL;
+    excess = tenant && tenant->quota ? over(tenant->group.bytes, need, tenant->quota) : 0;
+    if (excess && (need > tenant->quota || !pick_until(t, &tenant->group, priority, excess, picked)))
+        reason = PC_REASON_QUOTA;
+    for (pc__entry *e = *picked; e; e = e->next)
+        freed += e->item.bytes;
+    excess = over(pc__resident_used(t) - freed, need, t->options.budget);
+    if (!reason && excess && (need > t->options.budget || !pick_until(t, NULL, priority, excess, picked)))
+        reason = PC_REASON_NO_ROOM;
+    if (reason)
+        pc__resident_put_back(t, picked);
+    return reason;
+}
+
+void pc__resident_shrink(pc__resident *t, pc__tenant *tenant, pc__entry **picked)
+{
+    uint64_t freed = 0, excess = tenant->quota ? over(tenant->group.bytes, 0, tenant->quota) : 0;
+    for (pc__entry *e; freed < excess && (e = entry_of(pc__worth_least(&t->worth, &tenant->group))) != NULL; *picked = e) {
+        pc__worth_pick(&t->worth, &e->item);
+        freed += e->item.bytes;
+        e->next = *picked;
+    }
+}
+
+void pc__resident_put_back(pc__resident *t, pc__entry **picked)
+{
+    for (; *picked; *picked = (*picked)->next)
+        pc__worth_put_back(&t->worth, &(*picked)->item);
+}
+
+void pc__resident_evict(pc__resident *t, pc__entry *picked, pc__entry **gone)
+{
+    for (pc__entry *next; picked; picked = next) {
+        next = picked->next;
+        pc__resident_take_out(t, picked, PC_EVENT_EVICT, gone);
+    }
+}
+
+/* Room for it, and in it is. PC_MISS: *reason. */
+pc_status pc__resident_bring_in(pc__resident *t, pc__entry *e, pc__entry **gone, uint32_t *reason)
+{
+    pc__worth_item *before = e->item.has_before ? pc__worth_find(&t->worth, &e->item.before) : NULL;
+    pc__entry *picked = NULL;
+    pc_status status = reserve(t, e);
+    if (status < 0)
+        goto done;
+    if (before)
+        pc__worth_hold(&t->worth, before); /* it does not give way to what follows it */
+    *reason = pc__resident_make_room(t, e->item.bytes, e->item.priority, e->tenant, &picked);
+    if (before)
+        pc__worth_drop(&t->worth, before);
+    status = *reason ? PC_MISS : PC_OK;
+    if (status != PC_OK)
+        goto done;
+    e->is_held = 1;
+    e->item.holds = 1;
+    status = pc__worth_add(&t->worth, &e->item);
+    if (status < 0) {
+        pc__resident_put_back(t, &picked);
+        goto done;
+    }
+    pc__resident_evict(t, picked, gone);
+    if (e->has_content)
+        pc__table_add(&t->contents, &e->by_content, pc__id_hash(&e->content));
+    if (e->ttl > 0) {
+        e->expires = pc__now() + e->ttl;
+        pc__heap_add(&t->expiries, &e->expiry, 0, e->expires);
+    }
+    if (pc__segment_claim(e->segment, &t->releases, e)) {
+        settle(t, e);
+    } else {
+        e->is_stray = 1;
+        e->next = t->strays;
+        t->strays = e;
+    }
+done:
+    if (status != PC_OK)
+        pc__tenant_drop(t, e->tenant);
+    return status;
+}

@@ -1,0 +1,100 @@
+#include "store/packed/packed_record.h"
+
+#include <math.h>
+#include <string.h>
+
+#include "base/clock.h"
+#include "base/fail.h"
+#include "base/mem.h"
+
+/* What an allocator puts around a block at most, ours included; and what a record takes in tables, heaps and families. */
+enum { AROUND_BLOCK = 64, AROUND_RECORD = 384 };
+
+uint64_t pc__packed_own_bytes(size_t blocks)
+{
+    return sizeof(pc__packed) + (blocks + 1) * sizeof(pc__packed_piece) + AROUND_BLOCK + AROUND_RECORD;
+}
+
+uint64_t pc__packed_piece_bytes(size_t size)
+{
+    return (uint64_t)size + AROUND_BLOCK;
+}
+
+/* Seconds from now that are left of its time; the date knows only whole ones. */
+static double time_left(const pc__image *image)
+{
+    double left = image->expires ? (double)(image->expires - pc__now_date()) : (double)INFINITY;
+    return image->ttl > 0 && image->ttl < left + 1 ? image->ttl : left;
+}
+
+pc_status pc__packed_new(pc__packed **out, const pc_allocator *mem, const pc__image *image)
+{
+    size_t count = image->block_count + 1;
+    pc__packed *r = pc__calloc(mem, 1, sizeof *r + count * sizeof r->pieces[0]);
+    double left = time_left(image);
+    *out = r;
+    if (!r)
+        return PC_ERR_NOMEM;
+    r->item.key = image->key;
+    r->item.before = image->before;
+    r->item.has_before = image->has_before;
+    r->item.priority = image->priority;
+    r->item.cost = image->cost;
+    r->item.bytes = pc__packed_own_bytes(image->block_count);
+    r->content = image->content;
+    r->has_content = image->has_content != 0;
+    r->tokens = image->tokens > UINT32_MAX ? UINT32_MAX : (uint32_t)image->tokens;
+    r->ttl = image->ttl;
+    r->expires = isinf(left) ? 0 : pc__now() + left;
+    r->count = count;
+    return PC_OK;
+}
+
+pc_status pc__packed_set(pc__packed *r, const pc_allocator *mem, size_t piece, uint64_t offset, const void *data, size_t size)
+{
+    pc__packed_piece *p = &r->pieces[piece];
+    if (piece >= r->count || p->data)
+        return pc__fail(PC_ERR_INTERNAL, "packed record: piece %zu of %zu was not expected", piece, r->count);
+    p->data = pc__alloc_aligned(mem, size, 64);
+    if (!p->data)
+        return PC_ERR_NOMEM;
+    if (size)
+        memcpy(p->data, data, size);
+    p->offset = offset;
+    p->size = size;
+    r->item.bytes += pc__packed_piece_bytes(size);
+    r->bytes = offset + size > r->bytes ? offset + size : r->bytes;
+    return PC_OK;
+}
+
+/* Kept by the compiler though the memory is freed right after. */
+static void overwrite(void *data, size_t size)
+{
+    if (data)
+        memset(data, 0, size);
+    __asm__ volatile("" : : "r"(data) : "memory");
+}
+
+void pc__packed_free(pc__packed *r, const pc_allocator *mem, int wipe)
+{
+    if (!r)
+        return;
+    for (size_t i = 0; i < r->count; i++) {
+        if (wipe)
+            overwrite(r->pieces[i].data, r->pieces[i].size);
+        pc__free_to_system(mem, r->pieces[i].data);
+    }
+    pc__free(mem, r);
+}
+
+const void *pc__packed_bytes(const pc__packed *r, size_t piece, uint64_t offset, uint64_t at, size_t size, pc_status *status)
+{
+    const pc__packed_piece *p = piece < r->count && r->pieces[piece].data ? &r->pieces[piece] : NULL;
+    *status = PC_OK;
+    if (!p)
+        *status = pc__fail(PC_ERR_NOT_FOUND, "packed record: there is no piece %zu", piece);
+    else if (p->offset != offset || at > p->size || size > p->size - at)
+        *status = pc__fail(PC_ERR_FORMAT, "packed record: piece %zu is cut short: bytes %llu to %llu of %zu", piece, (unsigned long long)at,
+                           (unsigned long long)(at + size), p->size);
+    return *status == PC_OK ? (const uint8_t *)p->data + at : NULL;
+}

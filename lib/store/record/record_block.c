@@ -1,0 +1,220 @@
+/* Reads the blocks of records. What comes from a file goes to where it is used in pieces that stay
+ * in the processor's cache while their checksum is computed, so that memory is passed over once. */
+#include <string.h>
+
+#include "base/fail.h"
+#include "base/mem.h"
+#include "store/record/record_body.h"
+
+enum { PART = 512 << 10 };
+
+static pc_status check_sum(const pc__sum *sum, const pc__record_entry *e, size_t index)
+{
+    uint8_t out[PC__SUM];
+    pc__sum_end(sum, out);
+    return memcmp(out, e->sum, sizeof out)
+               ? pc__fail(PC_ERR_FORMAT,
+                          "block %zu of a record is damaged: its checksum is another", index)
+               : PC_OK;
+}
+
+static const void *lent(const pc__record *r, size_t index)
+{
+    const pc__record_entry *e = &r->entries[index];
+    pc__source *source = r->source;
+    return source->borrow && e->stored
+               ? source->borrow(source, index + 1, e->offset, 0, (size_t)e->stored)
+               : NULL;
+}
+
+/* Reads what is stored of a block to `out`, from `data` if that is not NULL. `whole` 0: `out` is
+ * one part, written over and over. */
+static pc_status copy_stored(const pc__record *r, size_t index, const uint8_t *data, uint8_t *out,
+                             int whole)
+{
+    const pc__record_entry *e = &r->entries[index];
+    pc__source *source = r->source;
+    pc__sum sum;
+    pc__sum_start(&sum);
+    for (uint64_t at = 0; at < e->stored; at += PART) {
+        size_t n = e->stored - at < PART ? (size_t)(e->stored - at) : PART;
+        uint8_t *to = whole ? out + at : out;
+        pc_status status = PC_OK;
+        if (data)
+            memcpy(to, data + at, n);
+        else
+            status = source->read(source, index + 1, e->offset, at, to, n);
+        if (status < 0)
+            return pc__fail_in(status, "block %zu", index);
+        pc__sum_add(&sum, to, n);
+    }
+    return check_sum(&sum, e, index);
+}
+
+static pc_status check_lent(const pc__record *r, size_t index, const void *data)
+{
+    pc__sum sum;
+    pc__sum_start(&sum);
+    pc__sum_add(&sum, data, (size_t)r->entries[index].stored);
+    return check_sum(&sum, &r->entries[index], index);
+}
+
+static pc_status open_seal(const pc__record *r, size_t index, void *out, const void *data)
+{
+    const pc__record_entry *e = &r->entries[index];
+    uint8_t beside[PC__RECORD_BESIDE];
+    pc_status status;
+    pc__record_beside(&r->head, e, index, beside);
+    status = pc__seal_open(out, data, (size_t)e->stored, beside, sizeof beside, e->nonce,
+                           r->options.seal_key);
+    return status < 0 ? pc__fail_in(status, "block %zu of a record", index) : PC_OK;
+}
+
+static pc_status decode(const pc__record *r, size_t index, const void *data, size_t size, void *out)
+{
+    pc_codec_block block = pc__image_block(&r->image, index);
+    pc_status status = r->codec->decode(r->codec->user, &block, data, size, out);
+    if (status < 0)
+        return pc__fail_in(status, "codec %s, block %zu of a record", r->codec->name, index);
+    return status ? pc__fail(PC_ERR_FORMAT, "codec %s, block %zu of a record: not decoded",
+                             r->codec->name, index)
+                  : PC_OK;
+}
+
+/* Blocks that are not RAW in the clear: what is stored is checked where it lies or in memory of
+ * this call, opened, decoded. */
+static pc_status read_coded(const pc__record *r, size_t index, void *out)
+{
+    const pc__record_entry *e = &r->entries[index];
+    int sealed = (r->head.flags & PC__RECORD_SEALED) != 0, raw = e->codec == PC_CODEC_RAW;
+    size_t size = (size_t)e->stored;
+    const void *data = lent(r, index);
+    uint8_t *mine = NULL;
+    pc_status status;
+    if (!data || (sealed && !raw)) {
+        mine = pc__alloc_aligned(&r->mem, size, 64);
+        if (!mine)
+            return PC_ERR_NOMEM;
+    }
+    if (data)
+        PC__TRY(check_lent(r, index, data), done);
+    else {
+        PC__TRY(copy_stored(r, index, NULL, mine, 1), done);
+        data = mine;
+    }
+    if (sealed) {
+        PC__TRY(open_seal(r, index, raw ? out : mine, data), done);
+        data = mine;
+        size -= PC__SEAL_TAG;
+    }
+    if (!raw)
+        PC__TRY(decode(r, index, data, size, out), done);
+done:
+    pc__free(&r->mem, mine);
+    return status;
+}
+
+static pc_status check_readable(const pc__record *r, size_t index)
+{
+    if (index >= r->head.blocks)
+        return pc__fail(PC_ERR_INVALID, "block %zu of a record: it has %u", index, r->head.blocks);
+    if (r->closed)
+        return pc__fail(PC_ERR_UNSUPPORTED,
+                        "block %zu of a record is sealed, and its key is not here", index);
+    if (r->entries[index].codec != PC_CODEC_RAW && !r->codec)
+        return pc__fail(PC_ERR_UNSUPPORTED, "block %zu of a record: codec %u (%s) is not there",
+                        index, r->head.codec, r->codec_name);
+    return PC_OK;
+}
+
+pc_status pc__record_block(const pc__record *r, size_t index, void *out)
+{
+    pc_status status = check_readable(r, index);
+    if (status < 0)
+        return status;
+    if (r->entries[index].codec == PC_CODEC_RAW && !(r->head.flags & PC__RECORD_SEALED))
+        return copy_stored(r, index, lent(r, index), out, 1);
+    return read_coded(r, index, out);
+}
+
+pc_status pc__record_borrow(const pc__record *r, size_t index, const void **data)
+{
+    pc_status status = check_readable(r, index);
+    *data = NULL;
+    if (status < 0 || r->entries[index].codec != PC_CODEC_RAW || r->head.flags & PC__RECORD_SEALED)
+        return status;
+    *data = lent(r, index);
+    if (*data && (status = check_lent(r, index, *data)) < 0)
+        *data = NULL;
+    return status;
+}
+
+/* Between a piece and the next there are zeros in a file. */
+static pc_status check_gap(const pc__record *r, size_t piece, uint64_t offset, uint64_t size,
+                           uint64_t next)
+{
+    static const uint8_t zeros[PC__RECORD_ALIGN];
+    uint8_t bytes[PC__RECORD_ALIGN];
+    for (uint64_t at = size; offset + at < next; at += sizeof bytes) {
+        uint64_t left = next - offset - at;
+        size_t n = left < sizeof bytes ? (size_t)left : sizeof bytes;
+        pc_status status = r->source->read(r->source, piece, offset, at, bytes, n);
+        if (status < 0)
+            return status;
+        if (memcmp(bytes, zeros, n))
+            return pc__fail(PC_ERR_FORMAT,
+                            "record is damaged before byte %llu, where nothing is stored",
+                            (unsigned long long)next);
+    }
+    return PC_OK;
+}
+
+/* Nothing is missing that block `index` needs to become what it was. */
+static int can_decode(const pc__record *r, size_t index)
+{
+    return !r->closed && (r->codec || r->entries[index].codec == PC_CODEC_RAW);
+}
+
+static pc_status verify_blocks(const pc__record *r, uint8_t *room)
+{
+    pc_status status = PC_OK;
+    for (size_t i = 0; i < r->head.blocks && status >= 0; i++)
+        status = can_decode(r, i) ? pc__record_block(r, i, room) : copy_stored(r, i, NULL, room, 0);
+    return status;
+}
+
+static pc_status verify_gaps(const pc__record *r)
+{
+    uint64_t offset = 0, size = r->head.header_bytes;
+    size_t piece = 0;
+    for (size_t i = 0; i < r->head.blocks; i++) {
+        const pc__record_entry *e = &r->entries[i];
+        pc_status status;
+        if (!e->stored)
+            continue;
+        if ((status = check_gap(r, piece, offset, size, e->offset)) < 0)
+            return status;
+        piece = i + 1;
+        offset = e->offset;
+        size = e->stored;
+    }
+    return PC_OK;
+}
+
+pc_status pc__record_verify(const pc__record *r)
+{
+    uint64_t most = PART;
+    uint8_t *room;
+    pc_status status;
+    for (size_t i = 0; i < r->head.blocks; i++)
+        most = can_decode(r, i) && r->entries[i].raw > most ? r->entries[i].raw : most;
+    room = pc__alloc_aligned(&r->mem, (size_t)most, 64);
+    if (!room)
+        return PC_ERR_NOMEM;
+    PC__TRY(verify_blocks(r, room), done);
+    if (r->source->bytes)
+        PC__TRY(verify_gaps(r), done);
+done:
+    pc__free(&r->mem, room);
+    return status;
+}

@@ -1,0 +1,103 @@
+/* The bytes of a record's header, as doc/format.md ("Records") has them in tables; all numbers
+ * little-endian.
+ *
+ *   prologue [64] · face [232] · table, an entry of 72 bytes a block · body, fields with tags
+ *
+ * Prologue, face and table are in the clear: what a tier has to know of a record that it cannot
+ * open. The body is sealed where the record is. A later minor version may make face and entries
+ * longer and add tags; a reader goes by the sizes that the prologue tells and leaves the rest
+ * alone. */
+#ifndef PC_STORE_RECORD_FORMAT_H
+#define PC_STORE_RECORD_FORMAT_H
+
+#include "store/record/record_sum.h"
+#include "store/image.h"
+#include "store/record/seal.h"
+
+enum {
+    PC__RECORD_MAJOR = 1,
+    PC__RECORD_MINOR = 0,
+    PC__RECORD_PROLOGUE = 64,
+    PC__RECORD_FACE = 232,
+    PC__RECORD_ENTRY = 72,
+    PC__RECORD_DESCRIPTION = 112,
+    PC__RECORD_ALIGN = 4096,    /* of blocks in the file */
+    PC__RECORD_SUM_AT = 48,     /* in the prologue: checksum of the header; counts as zeros in it */
+    PC__RECORD_NONCE_AT = 272,  /* in the face: nonce of the body, which its seal takes for zeros */
+    PC__RECORD_CODEC_NAME = 32, /* with a NUL */
+    PC__RECORD_TAG_LENGTH = 16  /* of a field of the body: what stands before its bytes */
+};
+
+#define PC__RECORD_MAX_TOKENS (UINT64_C(1) << 25)
+#define PC__RECORD_MAX_HEADER (UINT32_C(1) << 29)
+#define PC__RECORD_MAX_BLOCK (UINT64_C(1) << 40)
+#define PC__RECORD_MAX_BYTES (UINT64_C(1) << 57)
+/* Bytes of a block to one that is stored: so a small file cannot ask for much memory. */
+#define PC__RECORD_MAX_RATIO (UINT64_C(1) << 18)
+
+/* flags of the prologue: a reader refuses those of the lower half that it does not know */
+#define PC__RECORD_SEALED UINT32_C(1)
+/* bits of the face */
+#define PC__RECORD_HAS_CONTENT UINT32_C(1)
+#define PC__RECORD_HAS_BEFORE UINT32_C(2)
+#define PC__RECORD_LOSSY UINT32_C(4)
+/* tags of the body, ascending; one with PC__RECORD_TAG_NEEDED that is not known makes the record
+ * unreadable */
+enum {
+    PC__RECORD_TAG_DESCRIPTION = 1,
+    PC__RECORD_TAG_TOKENS = 2,
+    PC__RECORD_TAG_RELATIVE = 3,
+    PC__RECORD_TAG_CODEC = 4
+};
+#define PC__RECORD_TAG_NEEDED (UINT32_C(1) << 31)
+
+/* Prologue and face. */
+typedef struct pc__record_head {
+    uint32_t major, minor, header_bytes, flags, face_bytes, blocks, entry_bytes, body_bytes;
+    uint64_t bytes; /* of the record as a file */
+
+    pc__id key, salt, content, before;
+    uint32_t bits;
+    int32_t priority;
+    double cost, ttl;
+    int64_t expires, written;
+    uint64_t state_bytes, tokens;
+    uint32_t codec;
+    uint8_t key_id[PC__SEAL_KEY_ID], nonce[PC__SEAL_NONCE]; /* zeros where it is not sealed */
+} pc__record_head;
+
+/* Of the table. */
+typedef struct pc__record_entry {
+    uint64_t offset, stored, raw; /* stored: with the seal's tag */
+    uint32_t codec;
+    uint8_t sum[PC__SUM];
+    uint8_t nonce[PC__SEAL_NONCE];
+} pc__record_entry;
+
+static inline uint64_t pc__record_align(uint64_t bytes)
+{
+    return (bytes + PC__RECORD_ALIGN - 1) / PC__RECORD_ALIGN * PC__RECORD_ALIGN;
+}
+
+/* Prologue (its checksum is left zero) and face. */
+void pc__record_head_put(const pc__record_head *head,
+                         uint8_t at[PC__RECORD_PROLOGUE + PC__RECORD_FACE]);
+/* `available`: bytes of the file, 0: unknown. PC_ERR_FORMAT. Of a later major version only major
+ * and header_bytes are set: pc__record_known refuses it when the checksum has shown that it is one. */
+pc_status pc__record_prologue_get(pc__record_head *head, const uint8_t at[PC__RECORD_PROLOGUE],
+                                  uint64_t available);
+pc_status pc__record_known(const pc__record_head *head); /* PC_ERR_UNSUPPORTED: version or flags */
+pc_status pc__record_face_get(pc__record_head *head, const uint8_t *at);
+void pc__record_entry_put(const pc__record_entry *entry, uint8_t at[PC__RECORD_ENTRY]);
+/* Entry `index`, which may not begin before `from`. */
+pc_status pc__record_entry_get(pc__record_entry *entry, const pc__record_head *head,
+                               const uint8_t *at, size_t index, uint64_t from);
+
+/* Of a header with the checksum's place set to zeros. */
+void pc__record_header_sum(const uint8_t *header, size_t size, uint8_t out[PC__SUM]);
+/* What the seal of block `index` vouches for beside its bytes. */
+enum { PC__RECORD_BESIDE = 64 };
+void pc__record_beside(const pc__record_head *head, const pc__record_entry *entry, size_t index,
+                       uint8_t out[PC__RECORD_BESIDE]);
+
+#endif

@@ -1,0 +1,348 @@
+/* Opens records: reads the header, checks it, opens its seal. */
+#include <inttypes.h>
+#include <string.h>
+
+#include "base/fail.h"
+#include "base/le.h"
+#include "base/mem.h"
+#include "store/record/record_body.h"
+
+/* Bytes of a header that are taken without a look at its end, where the record's size is not
+ * known. */
+enum { PROBE = 1 << 16 };
+
+/* Reads the prologue, then the whole header behind it. */
+static pc_status read_header(pc__record *r)
+{
+    pc__source *source = r->source;
+    pc__record_head *h = &r->head;
+    uint8_t prologue[PC__RECORD_PROLOGUE], last;
+    pc_status status;
+    PC__TRY(source->read(source, 0, 0, 0, prologue, sizeof prologue), done);
+    PC__TRY(pc__record_prologue_get(h, prologue, source->bytes), done);
+    if (!source->bytes && h->header_bytes > PROBE) /* no memory for what a few wrong bytes claim */
+        PC__TRY(source->read(source, 0, 0, h->header_bytes - 1, &last, 1), done);
+    r->header = pc__alloc_aligned(&r->mem, h->header_bytes, 64);
+    if (!r->header)
+        return PC_ERR_NOMEM;
+    memcpy(r->header, prologue, sizeof prologue);
+    PC__TRY(source->read(source, 0, 0, sizeof prologue, r->header + sizeof prologue,
+                         h->header_bytes - sizeof prologue),
+            done);
+done:
+    return status;
+}
+
+static pc_status check_header(const pc__record *r)
+{
+    uint8_t sum[PC__SUM];
+    pc__record_header_sum(r->header, r->head.header_bytes, sum);
+    if (memcmp(sum, r->header + PC__RECORD_SUM_AT, sizeof sum))
+        return pc__fail(PC_ERR_FORMAT, "header of a record is damaged: its checksum is another");
+    return PC_OK;
+}
+
+static pc_status read_table(pc__record *r)
+{
+    const pc__record_head *h = &r->head;
+    const uint8_t *at = r->header + PC__RECORD_PROLOGUE + h->face_bytes;
+    uint64_t end = h->header_bytes, states = 0;
+    r->block_bytes = pc__alloc(&r->mem, (size_t)h->blocks * sizeof *r->block_bytes);
+    r->entries = r->block_bytes ? pc__alloc(&r->mem, (size_t)h->blocks * sizeof *r->entries) : NULL;
+    if (!r->entries)
+        return PC_ERR_NOMEM;
+    for (size_t i = 0; i < h->blocks; i++, at += h->entry_bytes) {
+        pc__record_entry *e = &r->entries[i];
+        pc_status status = pc__record_entry_get(e, h, at, i, end);
+        if (status < 0)
+            return status;
+        end = e->stored ? e->offset + e->stored : end;
+        states += e->raw;
+        r->block_bytes[i] = e->raw;
+    }
+    if (end != h->bytes || states != h->state_bytes)
+        return pc__fail(PC_ERR_FORMAT,
+                        "header of a record: it ends at %" PRIu64 ", its last block at %" PRIu64
+                        "; %" PRIu64 " bytes of states, its blocks make %" PRIu64,
+                        h->bytes, end, h->state_bytes, states);
+    return PC_OK;
+}
+
+/* What the face tells of the image. */
+static void take_face(pc__record *r)
+{
+    const pc__record_head *h = &r->head;
+    pc__image *image = &r->image;
+    image->key = h->key;
+    image->salt = h->salt;
+    image->content = h->content;
+    image->has_content = (h->bits & PC__RECORD_HAS_CONTENT) != 0;
+    image->before = h->before;
+    image->has_before = (h->bits & PC__RECORD_HAS_BEFORE) != 0;
+    image->lossy = (h->bits & PC__RECORD_LOSSY) != 0;
+    image->cost = h->cost;
+    image->ttl = h->ttl;
+    image->expires = h->expires;
+    image->priority = h->priority;
+    image->tokens = (size_t)h->tokens;
+    image->block_count = h->blocks;
+    image->block_bytes = r->block_bytes;
+}
+
+/* Opens the seal of the body, in place; without a key the body stays closed where `frame` allows
+ * that. */
+static pc_status open_body(pc__record *r, int frame)
+{
+    pc__record_head *h = &r->head;
+    const uint8_t *key = r->options.seal_key;
+    size_t clear = h->header_bytes - h->body_bytes;
+    uint8_t id[PC__SEAL_KEY_ID];
+    if (!(h->flags & PC__RECORD_SEALED) && (!key || frame))
+        return PC_OK;
+    if (!(h->flags & PC__RECORD_SEALED))
+        return pc__fail(PC_ERR_UNSUPPORTED, "record is not sealed, but sealed ones are asked for");
+    r->closed = 1;
+    if (h->body_bytes < PC__SEAL_TAG)
+        return pc__fail(PC_ERR_FORMAT, "header of a record: a sealed body of %u bytes",
+                        h->body_bytes);
+    if (key)
+        pc__seal_key_id(key, id);
+    if (!key || memcmp(id, h->key_id, sizeof id))
+        return frame ? PC_OK
+                     : pc__fail(PC_ERR_UNSUPPORTED, "record is sealed%s",
+                                key ? " with another key" : ", and there is no key");
+    memset(r->header + PC__RECORD_SUM_AT, 0, PC__SUM);
+    memset(r->header + PC__RECORD_NONCE_AT, 0, PC__SEAL_NONCE);
+    pc_status status = pc__seal_open(r->header + clear, r->header + clear, h->body_bytes, r->header,
+                                     clear, h->nonce, key);
+    if (status < 0)
+        return pc__fail_in(status, "header of a record");
+    r->closed = 0;
+    h->body_bytes -= PC__SEAL_TAG;
+    return PC_OK;
+}
+
+static pc_status take_description(pc__record *r, uint8_t *at, uint64_t size)
+{
+    pc__image *image = &r->image;
+    if (size < PC__RECORD_DESCRIPTION || !memchr(at + 32, 0, 32))
+        return pc__fail(PC_ERR_FORMAT, "header of a record: a description of %" PRIu64 " bytes",
+                        size);
+    memcpy(image->model, at, 32);
+    memcpy(image->architecture, at + 32, 32);
+    image->position_scheme = pc__get_u32(at + 64);
+    image->dtype = pc__get_u32(at + 68);
+    image->layout = pc__get_u32(at + 72);
+    image->encoding = pc__get_u32(at + 76);
+    image->regime = pc__get_u64(at + 80);
+    image->origin = (int64_t)pc__get_u64(at + 88);
+    image->layers = (int32_t)pc__get_u32(at + 96);
+    image->kv_heads = (int32_t)pc__get_u32(at + 100);
+    image->k_dim = (int32_t)pc__get_u32(at + 104);
+    image->v_dim = (int32_t)pc__get_u32(at + 108);
+    return PC_OK;
+}
+
+/* The numbers become the machine's where they lie: 16-byte aligned pieces of `header` that hold
+ * nothing else. */
+static pc_status take_tokens(pc__record *r, uint8_t *at, uint64_t size)
+{
+    int32_t *ids = (int32_t *)(void *)at;
+    if (size != 4 * r->head.tokens)
+        return pc__fail(PC_ERR_FORMAT,
+                        "header of a record: %" PRIu64 " bytes of ids for %" PRIu64 " tokens", size,
+                        r->head.tokens);
+    for (size_t i = 0; i < r->head.tokens; i++)
+        ids[i] = (int32_t)pc__get_u32(at + 4 * i);
+    r->image.token_ids = ids;
+    return PC_OK;
+}
+
+static pc_status take_relative(pc__record *r, uint8_t *at, uint64_t size)
+{
+    int64_t *relative = (int64_t *)(void *)at;
+    if (size != 8 * r->head.tokens)
+        return pc__fail(PC_ERR_FORMAT,
+                        "header of a record: %" PRIu64 " bytes of positions for %" PRIu64 " tokens",
+                        size, r->head.tokens);
+    for (size_t i = 0; i < r->head.tokens; i++)
+        relative[i] = (int64_t)pc__get_u64(at + 8 * i);
+    r->image.relative = relative;
+    return PC_OK;
+}
+
+static pc_status take_codec(pc__record *r, uint8_t *at, uint64_t size)
+{
+    if (!size || size >= sizeof r->codec_name || memchr(at, 0, (size_t)size))
+        return pc__fail(PC_ERR_FORMAT, "header of a record: a codec's name of %" PRIu64 " bytes",
+                        size);
+    memcpy(r->codec_name, at, (size_t)size);
+    r->codec_name[size] = 0;
+    return PC_OK;
+}
+
+static pc_status take_field(pc__record *r, uint32_t tag, uint8_t *at, uint64_t size)
+{
+    switch (tag) {
+    case PC__RECORD_TAG_DESCRIPTION:
+        return take_description(r, at, size);
+    case PC__RECORD_TAG_TOKENS:
+        return take_tokens(r, at, size);
+    case PC__RECORD_TAG_RELATIVE:
+        return take_relative(r, at, size);
+    case PC__RECORD_TAG_CODEC:
+        return take_codec(r, at, size);
+    default: /* of a later minor version */
+        return tag & PC__RECORD_TAG_NEEDED
+                   ? pc__fail(PC_ERR_UNSUPPORTED, "header of a record: field %u has to be known",
+                              tag)
+                   : PC_OK;
+    }
+}
+
+static pc_status read_body(pc__record *r)
+{
+    const unsigned needed = 1u << PC__RECORD_TAG_DESCRIPTION | 1u << PC__RECORD_TAG_TOKENS |
+                            1u << PC__RECORD_TAG_CODEC;
+    uint8_t *at = r->header + r->head.header_bytes - r->head.body_bytes -
+                  (r->head.flags & PC__RECORD_SEALED ? PC__SEAL_TAG : 0);
+    uint64_t left = r->head.body_bytes;
+    int64_t last = -1;
+    unsigned seen = 0;
+    while (left) {
+        uint32_t tag;
+        uint64_t size;
+        pc_status status;
+        if (left < PC__RECORD_TAG_LENGTH)
+            return pc__fail(PC_ERR_FORMAT,
+                            "header of a record: %" PRIu64 " bytes behind its last field", left);
+        tag = pc__get_u32(at);
+        size = pc__get_u64(at + 8);
+        at += PC__RECORD_TAG_LENGTH;
+        left -= PC__RECORD_TAG_LENGTH;
+        if (size > left || (size + 7) / 8 * 8 > left || (int64_t)tag <= last)
+            return pc__fail(PC_ERR_FORMAT,
+                            "header of a record: field %u of %" PRIu64 " bytes, %" PRIu64
+                            " are left",
+                            tag, size, left);
+        if ((status = take_field(r, tag, at, size)) < 0)
+            return status;
+        last = tag;
+        seen |= tag < 32 ? 1u << tag : 0;
+        at += (size + 7) / 8 * 8;
+        left -= (size + 7) / 8 * 8;
+    }
+    if (~seen & needed)
+        return pc__fail(PC_ERR_FORMAT,
+                        "header of a record: description, tokens or codec are missing");
+    return PC_OK;
+}
+
+/* The codec of this library that has the record's number must be the one that has its name. */
+static pc_status find_codec(pc__record *r, int frame)
+{
+    const pc_codec_ops *codec;
+    int used = 0;
+    for (size_t i = 0; i < r->head.blocks; i++)
+        used |= r->entries[i].codec != PC_CODEC_RAW;
+    if (!used)
+        return PC_OK;
+    codec = r->options.codecs ? pc__codecs_find(r->options.codecs, r->head.codec) : NULL;
+    if (codec && r->codec_name[0] && strcmp(codec->name, r->codec_name) != 0)
+        codec = NULL;
+    if (!codec && !frame)
+        return pc__fail(PC_ERR_UNSUPPORTED, "record of codec %u (%s), which is not there",
+                        r->head.codec, r->codec_name);
+    if (codec && codec->lossy)
+        r->image.lossy = 1;
+    r->codec = codec;
+    return PC_OK;
+}
+
+static pc_status open_as(pc__record **out, const pc_allocator *mem,
+                         const pc__record_options *options, pc__source *source, int frame)
+{
+    pc__record *r = pc__calloc(mem, 1, sizeof *r);
+    pc_status status;
+    *out = NULL;
+    if (!r)
+        return PC_ERR_NOMEM;
+    r->mem = *mem;
+    r->options = *options;
+    r->source = source;
+    PC__TRY(read_header(r), fail);
+    PC__TRY(check_header(r), fail);
+    PC__TRY(pc__record_known(&r->head),
+            fail); /* after the checksum: else a bit that fell looks so */
+    PC__TRY(pc__record_face_get(&r->head, r->header + PC__RECORD_PROLOGUE), fail);
+    PC__TRY(read_table(r), fail);
+    take_face(r);
+    PC__TRY(open_body(r, frame), fail);
+    if (!r->closed)
+        PC__TRY(read_body(r), fail);
+    PC__TRY(find_codec(r, frame), fail);
+    *out = r;
+    return PC_OK;
+fail:
+    pc__record_free(r);
+    return status;
+}
+
+pc_status pc__record_open(pc__record **out, const pc_allocator *mem,
+                          const pc__record_options *options, pc__source *source)
+{
+    return open_as(out, mem, options, source, 0);
+}
+
+pc_status pc__record_open_frame(pc__record **out, const pc_allocator *mem,
+                                const pc__record_options *options, pc__source *source)
+{
+    return open_as(out, mem, options, source, 1);
+}
+
+void pc__record_free(pc__record *r)
+{
+    if (r) {
+        pc_allocator mem = r->mem;
+        pc__free(&mem, r->entries);
+        pc__free(&mem, r->block_bytes);
+        pc__free(&mem, r->header);
+        pc__free(&mem, r);
+    }
+}
+
+const pc__image *pc__record_image(const pc__record *r)
+{
+    return &r->image;
+}
+
+void pc__record_describe(const pc__record *r, pc_record_info *info)
+{
+    const pc__image *image = &r->image;
+    size_t struct_size = info->struct_size;
+    uint64_t file_bytes = info->file_bytes;
+    *info = (pc_record_info){
+        .struct_size = struct_size,
+        .codec = r->head.codec,
+        .lossy = image->lossy,
+        .sealed = (r->head.flags & PC__RECORD_SEALED) != 0,
+        .position_scheme = image->position_scheme,
+        .dtype = image->dtype,
+        .layout = image->layout,
+        .encoding = image->encoding,
+        .layers = image->layers,
+        .kv_heads = image->kv_heads,
+        .k_dim = image->k_dim,
+        .v_dim = image->v_dim,
+        .version = PC__RECORD_MAJOR * 256 + (r->head.minor < 255 ? r->head.minor : 255),
+        .tokens = r->head.tokens,
+        .state_bytes = r->head.state_bytes,
+        .file_bytes = file_bytes,
+        .cost_seconds = image->cost,
+        .written = r->head.written,
+        .expires = image->expires,
+    };
+    memcpy(info->key, image->key.bytes, sizeof info->key);
+    memcpy(info->model, image->model, sizeof info->model);
+    memcpy(info->architecture, image->architecture, sizeof info->architecture);
+}

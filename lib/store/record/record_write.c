@@ -1,0 +1,307 @@
+/* Writes records: block after block through the codec, the header last. */
+#include <string.h>
+#include <time.h>
+
+#include "base/fail.h"
+#include "base/le.h"
+#include "base/mem.h"
+#include "store/record/record.h"
+#include "store/record/record_format.h"
+
+typedef struct writer {
+    const pc_allocator *mem;
+    const pc__image *image;
+    const pc__record_options *options;
+    const pc_codec_ops *codec; /* NULL: RAW */
+    pc__sink *sink;
+    uint8_t *scratch, *header;
+    uint64_t end; /* of what is written so far */
+    pc__record_head head;
+} writer;
+
+static size_t tag_bytes(const pc__record_options *options)
+{
+    return options->seal_key ? PC__SEAL_TAG : 0;
+}
+
+/* RAW and no codec are the same. */
+static pc_status find_codec(const pc__record_options *options, const pc_codec_ops **codec)
+{
+    *codec = NULL;
+    if (options->codec == PC_CODEC_DEFAULT || options->codec == PC_CODEC_RAW)
+        return PC_OK;
+    *codec = options->codecs ? pc__codecs_find(options->codecs, options->codec) : NULL;
+    return *codec ? PC_OK
+                  : pc__fail(PC_ERR_UNSUPPORTED, "writing a record: there is no codec %u",
+                             options->codec);
+}
+
+static const char *codec_name(const pc_codec_ops *codec)
+{
+    return codec ? codec->name : "raw";
+}
+
+static uint64_t field_bytes(uint64_t size)
+{
+    return PC__RECORD_TAG_LENGTH + (size + 7) / 8 * 8;
+}
+
+/* Of the body before it is sealed. */
+static uint64_t body_bytes(const pc__image *image, const pc_codec_ops *codec)
+{
+    return field_bytes(PC__RECORD_DESCRIPTION) + field_bytes(4 * (uint64_t)image->tokens) +
+           (image->relative ? field_bytes(8 * (uint64_t)image->tokens) : 0) +
+           field_bytes(strlen(codec_name(codec)));
+}
+
+static uint64_t header_bytes(const pc__image *image, const pc__record_options *options,
+                             const pc_codec_ops *codec)
+{
+    return PC__RECORD_PROLOGUE + PC__RECORD_FACE + (uint64_t)image->block_count * PC__RECORD_ENTRY +
+           body_bytes(image, codec) + tag_bytes(options);
+}
+
+/* Room in which a block becomes what is stored; 0: it is stored from where it lies. */
+static size_t block_scratch(const pc__image *image, size_t index, const pc__record_options *options,
+                            const pc_codec_ops *codec)
+{
+    size_t tag = tag_bytes(options), need = tag ? (size_t)image->block_bytes[index] + tag : 0,
+           bound = 0;
+    if (codec) {
+        pc_codec_block block = pc__image_block(image, index);
+        bound = codec->bound(codec->user, &block);
+    }
+    return bound && bound <= SIZE_MAX - tag && bound + tag > need ? bound + tag : need;
+}
+
+uint64_t pc__record_bound(const pc__image *image, const pc__record_options *options,
+                          uint64_t *scratch)
+{
+    const pc_codec_ops *codec;
+    uint64_t bytes, most = 0;
+    find_codec(options, &codec); /* one that is missing is told when writing */
+    bytes = header_bytes(image, options, codec);
+    for (size_t i = 0; i < image->block_count; i++) {
+        size_t need = block_scratch(image, i, options, codec);
+        most = need > most ? need : most;
+        bytes = pc__record_align(bytes) + image->block_bytes[i] + tag_bytes(options);
+    }
+    if (scratch)
+        *scratch = most + header_bytes(image, options, codec);
+    return bytes;
+}
+
+static pc_status check_image(const pc__image *image)
+{
+    if (image->tokens > PC__RECORD_MAX_TOKENS || image->block_count > PC__MAX_BLOCKS)
+        return pc__fail(PC_ERR_LIMIT, "writing a record: %zu tokens, %zu blocks", image->tokens,
+                        image->block_count);
+    for (size_t i = 0; i < image->block_count; i++)
+        if (image->block_bytes[i] > PC__RECORD_MAX_BLOCK || image->block_bytes[i] > SIZE_MAX / 2)
+            return pc__fail(PC_ERR_LIMIT, "writing a record: block %zu of %llu bytes", i,
+                            (unsigned long long)image->block_bytes[i]);
+    if (!memchr(image->architecture, 0, sizeof image->architecture))
+        return pc__fail(PC_ERR_INVALID,
+                        "writing a record: the name of the architecture has no end");
+    if (!(image->cost >= 0 && image->cost <= 1e300 && image->ttl >= 0 && image->ttl <= 1e300))
+        return pc__fail(PC_ERR_INVALID, "writing a record: cost %g s, time to live %g s",
+                        image->cost, image->ttl);
+    return PC_OK;
+}
+
+/* Gives the block through the codec in scratch memory, or as it lies where that does not make it
+ * smaller. */
+static pc_status encode(writer *w, size_t index, pc__record_entry *entry, const void **data)
+{
+    pc_codec_block block = pc__image_block(w->image, index);
+    size_t bound = w->codec ? w->codec->bound(w->codec->user, &block) : 0, size = 0;
+    *data = w->image->blocks[index];
+    entry->codec = PC_CODEC_RAW;
+    entry->raw = entry->stored = block.bytes;
+    if (!bound)
+        return PC_OK;
+    pc_status status = w->codec->encode(w->codec->user, &block, *data, w->scratch, bound, &size);
+    if (status > 0 || status == PC_ERR_UNSUPPORTED) /* not one that it takes */
+        return PC_OK;
+    if (status < 0)
+        return pc__fail_in(status, "codec %s, block %zu", w->codec->name, index);
+    if (size > bound)
+        return pc__fail(PC_ERR_INTERNAL,
+                        "codec %s, block %zu: %zu bytes written, at most %zu promised",
+                        w->codec->name, index, size, bound);
+    if (size >= block.bytes || size < block.bytes / PC__RECORD_MAX_RATIO + 1)
+        return PC_OK;
+    *data = w->scratch;
+    entry->codec = w->codec->id;
+    entry->stored = size;
+    if (w->codec->lossy)
+        w->head.bits |= PC__RECORD_LOSSY;
+    return PC_OK;
+}
+
+static pc_status seal(writer *w, size_t index, pc__record_entry *entry, const void **data)
+{
+    uint8_t beside[PC__RECORD_BESIDE];
+    pc_status status;
+    pc__record_beside(&w->head, entry, index, beside);
+    status = pc__seal_close(w->scratch, *data, (size_t)entry->stored, beside, sizeof beside,
+                            entry->nonce, w->options->seal_key);
+    *data = w->scratch;
+    entry->stored += PC__SEAL_TAG;
+    return status;
+}
+
+static pc_status write_block(writer *w, size_t index)
+{
+    uint8_t *table = w->header + PC__RECORD_PROLOGUE + PC__RECORD_FACE;
+    pc__record_entry entry = {.offset = pc__record_align(w->end)};
+    const void *data;
+    pc_status status;
+    PC__TRY(encode(w, index, &entry, &data), done);
+    if (w->options->seal_key)
+        PC__TRY(seal(w, index, &entry, &data), done);
+    pc__sum_of(data, (size_t)entry.stored, entry.sum);
+    if (entry.stored)
+        w->end = entry.offset + entry.stored;
+    else
+        entry.offset = 0; /* empty: it lies nowhere, so that the file ends with something */
+    pc__record_entry_put(&entry, table + index * PC__RECORD_ENTRY);
+    w->head.state_bytes += entry.raw;
+    PC__TRY(w->sink->write(w->sink, index + 1, entry.offset, data, (size_t)entry.stored), done);
+done:
+    return status;
+}
+
+/* Begins a field of the body; its bytes go to the returned place, which is zero. */
+static uint8_t *put_field(uint8_t **at, uint32_t tag, uint64_t size)
+{
+    uint8_t *bytes = *at + PC__RECORD_TAG_LENGTH;
+    pc__put_u32(*at, tag);
+    pc__put_u64(*at + 8, size);
+    *at += field_bytes(size);
+    return bytes;
+}
+
+static void put_description(uint8_t *at, const pc__image *image)
+{
+    memcpy(at, image->model, 32);
+    memcpy(at + 32, image->architecture, strlen(image->architecture));
+    pc__put_u32(at + 64, image->position_scheme);
+    pc__put_u32(at + 68, image->dtype);
+    pc__put_u32(at + 72, image->layout);
+    pc__put_u32(at + 76, image->encoding);
+    pc__put_u64(at + 80, image->regime);
+    pc__put_u64(at + 88, (uint64_t)image->origin);
+    pc__put_u32(at + 96, (uint32_t)image->layers);
+    pc__put_u32(at + 100, (uint32_t)image->kv_heads);
+    pc__put_u32(at + 104, (uint32_t)image->k_dim);
+    pc__put_u32(at + 108, (uint32_t)image->v_dim);
+}
+
+static void put_body(const writer *w, uint8_t *at)
+{
+    const pc__image *image = w->image;
+    const char *name = codec_name(w->codec);
+    uint8_t *field;
+    put_description(put_field(&at, PC__RECORD_TAG_DESCRIPTION, PC__RECORD_DESCRIPTION), image);
+    field = put_field(&at, PC__RECORD_TAG_TOKENS, 4 * (uint64_t)image->tokens);
+    for (size_t i = 0; i < image->tokens; i++)
+        pc__put_u32(field + 4 * i, (uint32_t)image->token_ids[i]);
+    if (image->relative) {
+        field = put_field(&at, PC__RECORD_TAG_RELATIVE, 8 * (uint64_t)image->tokens);
+        for (size_t i = 0; i < image->tokens; i++)
+            pc__put_u64(field + 8 * i, (uint64_t)image->relative[i]);
+    }
+    memcpy(put_field(&at, PC__RECORD_TAG_CODEC, strlen(name)), name, strlen(name));
+}
+
+static void fill_head(writer *w)
+{
+    const pc__image *image = w->image;
+    pc__record_head *h = &w->head;
+    h->header_bytes = (uint32_t)header_bytes(image, w->options, w->codec);
+    h->body_bytes = (uint32_t)(body_bytes(image, w->codec) + tag_bytes(w->options));
+    h->blocks = (uint32_t)image->block_count;
+    h->key = image->key;
+    h->salt = image->salt;
+    if (image->has_content) {
+        h->content = image->content;
+        h->bits |= PC__RECORD_HAS_CONTENT;
+    }
+    if (image->has_before) {
+        h->before = image->before;
+        h->bits |= PC__RECORD_HAS_BEFORE;
+    }
+    if (image->lossy)
+        h->bits |= PC__RECORD_LOSSY;
+    h->priority = image->priority;
+    h->cost = image->cost;
+    h->ttl = image->ttl;
+    h->expires = image->expires;
+    h->written = (int64_t)time(NULL);
+    h->tokens = image->tokens;
+    h->codec = w->codec ? w->codec->id : PC_CODEC_RAW;
+    if (w->options->seal_key) {
+        h->flags |= PC__RECORD_SEALED;
+        pc__seal_key_id(w->options->seal_key, h->key_id);
+    }
+}
+
+/* The body's seal vouches for all that stands before it, in which the nonce of the body itself is
+ * still zero and so is the checksum. */
+static pc_status write_header(writer *w)
+{
+    pc__record_head *h = &w->head;
+    size_t size = h->header_bytes, clear = size - h->body_bytes;
+    uint8_t *body = w->header + clear;
+    pc_status status = PC_OK;
+    h->bytes = w->end;
+    pc__record_head_put(h, w->header);
+    put_body(w, body);
+    if (w->options->seal_key) {
+        uint8_t nonce[PC__SEAL_NONCE];
+        PC__TRY(pc__seal_close(body, body, h->body_bytes - PC__SEAL_TAG, w->header, clear, nonce,
+                               w->options->seal_key),
+                done);
+        memcpy(w->header + PC__RECORD_NONCE_AT, nonce, sizeof nonce);
+    }
+    pc__record_header_sum(w->header, size, w->header + PC__RECORD_SUM_AT);
+    PC__TRY(w->sink->write(w->sink, 0, 0, w->header, size), done);
+done:
+    return status;
+}
+
+static pc_status write_pieces(writer *w)
+{
+    uint64_t scratch;
+    pc_status status = PC_OK;
+    pc__record_bound(w->image, w->options, &scratch);
+    scratch -= w->head.header_bytes;
+    w->header = pc__calloc(w->mem, 1, w->head.header_bytes);
+    w->scratch = w->header && scratch ? pc__alloc_aligned(w->mem, (size_t)scratch, 64) : NULL;
+    if (!w->header || (scratch && !w->scratch))
+        return PC_ERR_NOMEM;
+    w->end = w->head.header_bytes;
+    for (size_t i = 0; i < w->image->block_count; i++)
+        PC__TRY(write_block(w, i), done);
+    PC__TRY(write_header(w), done);
+done:
+    return status;
+}
+
+pc_status pc__record_write(const pc_allocator *mem, const pc__image *image,
+                           const pc__record_options *options, pc__sink *sink, uint64_t *bytes)
+{
+    writer w = {.mem = mem, .image = image, .options = options, .sink = sink};
+    pc_status status;
+    PC__TRY(check_image(image), done);
+    PC__TRY(find_codec(options, &w.codec), done);
+    fill_head(&w);
+    PC__TRY(write_pieces(&w), done);
+done:
+    pc__free(mem, w.scratch);
+    pc__free(mem, w.header);
+    if (bytes)
+        *bytes = status < 0 ? 0 : w.end;
+    return status;
+}

@@ -1,0 +1,175 @@
+#include "store/remote/remote_address.h"
+
+#include <sodium.h>
+#include <string.h>
+
+#include "base/fail.h"
+
+enum { DEFAULT_PORT = 6379, MAX_SEEDS = 256, MAX_HOST = 255, MAX_DATABASE = 1 << 20 };
+
+static pc_status wrong(const char *text, const char *at, const char *cause)
+{
+    return pc__fail(PC_ERR_INVALID, "remote address: at byte %zu: %s", (size_t)(at - text), cause);
+}
+
+static int hex_digit(char c)
+{
+    return c >= '0' && c <= '9' ? c - '0' : c >= 'a' && c <= 'f' ? c - 'a' + 10 : c >= 'A' && c <= 'F' ? c - 'A' + 10 : -1;
+}
+
+/* A run of the address with its %xx decoded, in memory that is never moved, so that one wipe gets all of it. */
+static pc_status decode(char **out, const pc_allocator *mem, const char *text, const char *from, const char *to)
+{
+    char *at = *out = pc__calloc(mem, (size_t)(to - from) + 1, 1);
+    if (!at)
+        return PC_ERR_NOMEM;
+    for (; from < to; from++) {
+        int high, low;
+        if (*from != '%') {
+            *at++ = *from;
+            continue;
+        }
+        high = to - from > 2 ? hex_digit(from[1]) : -1;
+        low = high >= 0 ? hex_digit(from[2]) : -1;
+        if (low < 0 || high + low == 0)
+            return wrong(text, from, "% must be followed by two hexadecimal digits, not both 0");
+        *at++ = (char)(16 * high + low);
+        from += 2;
+    }
+    return PC_OK;
+}
+
+/* The whole run as a decimal number. */
+static int number(const char *from, const char *to, int32_t most, int32_t *out)
+{
+    int32_t value = 0;
+    if (from == to)
+        return 0;
+    for (; from < to; from++) {
+        if (*from < '0' || *from > '9')
+            return 0;
+        value = 10 * value + (*from - '0');
+        if (value > most)
+            return 0;
+    }
+    *out = value;
+    return 1;
+}
+
+static pc_status add_seed(pc__remote_address *a, const char *text, const char *from, const char *to, int32_t port)
+{
+    pc_status status;
+    if (from == to)
+        return wrong(text, from, "a host is missing");
+    if (port && to - from > MAX_HOST)
+        return wrong(text, from, "a host has more than 255 bytes");
+    if (a->count == MAX_SEEDS)
+        return wrong(text, from, "more than 256 hosts");
+    PC__TRY(pc__grow(&a->mem, (void **)&a->seeds, &a->capacity, a->count + 1, sizeof *a->seeds), end);
+    a->seeds[a->count].port = (uint16_t)port;
+    a->seeds[a->count].host = NULL;
+    a->count++; /* a failed decode leaves memory too */
+    status = decode(&a->seeds[a->count - 1].host, &a->mem, text, from, to);
+end:
+    return status;
+}
+
+/* "host", "host:port", "[v6]", "[v6]:port" */
+static pc_status parse_host(pc__remote_address *a, const char *text, const char *from, const char *to)
+{
+    const char *end = memchr(from, from < to && *from == '[' ? ']' : ':', (size_t)(to - from));
+    const char *host = from, *host_end = end ? end : to, *rest = host_end;
+    int32_t port = DEFAULT_PORT;
+    if (from < to && *from == '[') {
+        if (!end)
+            return wrong(text, from, "[ without ]");
+        host = from + 1;
+        rest = end + 1;
+    }
+    if (rest < to && *rest == ':' && memchr(rest + 1, ':', (size_t)(to - rest - 1)))
+        return wrong(text, from, "an IPv6 address must stand in brackets");
+    if (rest < to && (*rest != ':' || !number(rest + 1, to, 65535, &port) || !port))
+        return wrong(text, rest, "after the host only :port (1 to 65535) is known");
+    return add_seed(a, text, host, host_end, port);
+}
+
+static pc_status parse_user(pc__remote_address *a, const char *text, const char *from, const char *to)
+{
+    const char *colon = memchr(from, ':', (size_t)(to - from));
+    pc_status status;
+    if (!colon)
+        return wrong(text, from, "a user without a password (\":password@\" is a password alone)");
+    if (colon > from)
+        PC__TRY(decode(&a->user, &a->mem, text, from, colon), end);
+    status = decode(&a->password, &a->mem, text, colon + 1, to);
+    if (status == PC_OK && !a->password[0])
+        status = wrong(text, colon, "the password is empty");
+end:
+    return status;
+}
+
+static pc_status parse_hosts(pc__remote_address *a, const char *text, const char *from)
+{
+    const char *slash = strchr(from, '/'), *end = slash ? slash : from + strlen(from);
+    if (slash && slash[1] && !number(slash + 1, slash + strlen(slash), MAX_DATABASE, &a->database))
+        return wrong(text, slash, "after / only the number of a database is known");
+    for (;;) {
+        const char *comma = memchr(from, ',', (size_t)(end - from));
+        pc_status status = parse_host(a, text, from, comma ? comma : end);
+        if (status < 0)
+            return status;
+        if (!comma)
+            break;
+        from = comma + 1;
+    }
+    if (a->count > 1 && a->database)
+        return wrong(text, slash, "a cluster has database 0 only");
+    return PC_OK;
+}
+
+pc_status pc__remote_address_parse(pc__remote_address *out, const pc_allocator *mem, const char *text)
+{
+    static const char tcp[] = "redis://", local[] = "redis+unix://", tls[] = "rediss://";
+    int is_local = !strncmp(text, local, sizeof local - 1);
+    const char *from = text + (is_local ? sizeof local : sizeof tcp) - 1, *at;
+    pc_status status = PC_OK;
+    memset(out, 0, sizeof *out);
+    out->mem = *mem;
+    if (!strncmp(text, tls, sizeof tls - 1))
+        return pc__fail(PC_ERR_UNSUPPORTED, "remote address: TLS (rediss://) is not built in; a tunnel on this machine does it");
+    if (!is_local && strncmp(text, tcp, sizeof tcp - 1))
+        return wrong(text, text, "it must begin with redis:// or redis+unix://");
+    at = strrchr(from, '@');
+    if (at) {
+        PC__TRY(parse_user(out, text, from, at), fail);
+        from = at + 1;
+    }
+    if (is_local && *from != '/')
+        status = wrong(text, from, "the path of a socket must begin with /");
+    else
+        status = is_local ? add_seed(out, text, from, from + strlen(from), 0) : parse_hosts(out, text, from);
+    if (status == PC_OK)
+        return PC_OK;
+fail:
+    pc__remote_address_free(out);
+    return status;
+}
+
+static void wipe(const pc_allocator *mem, char *text)
+{
+    if (text)
+        sodium_memzero(text, strlen(text));
+    pc__free(mem, text);
+}
+
+void pc__remote_address_free(pc__remote_address *address)
+{
+    if (!address->mem.alloc)
+        return;
+    wipe(&address->mem, address->user);
+    wipe(&address->mem, address->password);
+    for (size_t i = 0; i < address->count; i++)
+        pc__free(&address->mem, address->seeds[i].host);
+    pc__free(&address->mem, address->seeds);
+    memset(address, 0, sizeof *address);
+}

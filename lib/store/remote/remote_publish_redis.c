@@ -1,0 +1,198 @@
+/* Writing an entry. Blocks first, under names that only this writer uses, to end by themselves if it does not come to the header. Then, in one turn, they
+ * get their real end and the header is set, if nobody else has set one. */
+#include "store/remote/remote_body.h"
+
+#include <sodium.h>
+#include <string.h>
+
+#include "base/fail.h"
+
+#define MAX_VALUE (UINT64_C(512) << 20) /* of such a server */
+
+typedef struct publisher {
+    pc__sink sink; /* first */
+    pc__remote *remote;
+    const pc__image *image;
+    pc__entry *entry;
+    pc__limit *limit;
+    uint32_t slot;
+    uint32_t written; /* the last block that may be there */
+    int full, known, moving;
+    int headed; /* the header may be there */
+    int64_t seconds; /* until it ends; 0: no end */
+} publisher;
+
+static pc_status ask(publisher *p, const pc__request *request, pc__answer *answer)
+{
+    pc_status status = pc__nodes_call(p->remote->nodes, p->slot, request, NULL, p->limit, answer);
+    if (status < 0)
+        return status;
+    p->full |= answer->says == PC__SAYS_FULL;
+    p->moving |= answer->says == PC__SAYS_MOVING;
+    return answer->says ? PC_ERR_IO : PC_OK;
+}
+
+static pc_status write_block(publisher *p, size_t piece, const void *data, size_t size)
+{
+    pc__entry_name name = pc__block_name(&p->image->key, p->entry->tag, piece);
+    pc__request request = pc__request_make(&p->remote->mem);
+    pc__answer answer;
+    pc_status status;
+    p->written = (uint32_t)piece;
+    pc__request_command(&request, 5);
+    pc__request_text(&request, "SET");
+    pc__request_bytes(&request, name.text, name.size);
+    pc__request_value(&request, data, size);
+    pc__request_text(&request, "EX");
+    pc__request_number(&request, PC__REMOTE_WRITE_SECONDS);
+    status = ask(p, &request, &answer);
+    pc__request_free(&request);
+    if (status == PC_OK)
+        p->entry->bytes += size;
+    return status;
+}
+
+static void add_ends(publisher *p, pc__request *request)
+{
+    for (uint32_t piece = 1; piece < p->entry->pieces; piece++) {
+        pc__entry_name name = pc__block_name(&p->image->key, p->entry->tag, piece);
+        pc__request_command(request, p->seconds ? 3 : 2);
+        pc__request_text(request, p->seconds ? "EXPIRE" : "PERSIST");
+        pc__request_bytes(request, name.text, name.size);
+        if (p->seconds)
+            pc__request_number(request, p->seconds + PC__REMOTE_SLACK_SECONDS);
+    }
+}
+
+static void add_header(publisher *p, pc__request *request, const void *value, size_t size)
+{
+    pc__entry_name name = pc__header_name(&p->image->key);
+    pc__request_command(request, p->seconds ? 6 : 4);
+    pc__request_text(request, "SET");
+    pc__request_bytes(request, name.text, name.size);
+    pc__request_value(request, value, size);
+    pc__request_text(request, "NX");
+    if (p->seconds) {
+        pc__request_text(request, "EX");
+        pc__request_number(request, p->seconds);
+    }
+}
+
+static pc_status ask_header(publisher *p, const void *value, size_t size, int together, pc__answer *answer)
+{
+    pc__request request = pc__request_make(&p->remote->mem);
+    pc_status status;
+    if (together) {
+        pc__request_command(&request, 1);
+        pc__request_text(&request, "MULTI");
+    }
+    add_ends(p, &request);
+    add_header(p, &request, value, size);
+    if (together) {
+        pc__request_command(&request, 1);
+        pc__request_text(&request, "EXEC");
+    }
+    p->headed = 1;
+    status = ask(p, &request, answer);
+    pc__request_free(&request);
+    return status;
+}
+
+/* Blocks without an end and the header that they are for come into being together, so that no loss of the connection leaves blocks that nobody ever removes. A cluster
+ * refuses that while it moves the slot: then one after the other. */
+static pc_status set_header(publisher *p, const void *value, size_t size)
+{
+    pc__answer answer;
+    pc_status status = ask_header(p, value, size, !p->seconds, &answer);
+    if (status < 0 && p->moving && !p->seconds)
+        status = ask_header(p, value, size, 0, &answer);
+    if (status < 0 || !answer.nil)
+        return status;
+    p->known = 1; /* or ours, if the connection was lost after it was set and the commands were sent again */
+    return pc__fail(PC_ERR_CANCELLED, "remote: somebody else has written it meanwhile");
+}
+
+static pc_status write_header(publisher *p, const void *data, size_t size)
+{
+    uint8_t *value = pc__alloc(&p->remote->mem, PC__ENVELOPE_BYTES + size);
+    pc_status status;
+    if (!value)
+        return PC_ERR_NOMEM;
+    p->entry->header_bytes = size;
+    p->entry->bytes += PC__ENVELOPE_BYTES + size;
+    pc__envelope_write(value, p->entry);
+    memcpy(value + PC__ENVELOPE_BYTES, data, size);
+    status = set_header(p, value, PC__ENVELOPE_BYTES + size);
+    pc__free(&p->remote->mem, value);
+    return status;
+}
+
+static pc_status write_piece(pc__sink *sink, size_t piece, uint64_t offset, const void *data, size_t size)
+{
+    publisher *p = (publisher *)sink;
+    (void)offset; /* each piece is a value of its own */
+    if (size > MAX_VALUE - PC__ENVELOPE_BYTES)
+        return pc__fail(PC_ERR_LIMIT, "remote: a piece of %zu bytes; a server takes 512 MiB", size);
+    if (!piece)
+        return write_header(p, data, size);
+    return size ? write_block(p, piece, data, size) : PC_OK;
+}
+
+static void begin(publisher *p)
+{
+    const pc__image *image = p->image;
+    pc__entry *e = p->entry;
+    memset(e, 0, sizeof *e);
+    randombytes_buf(&e->tag, sizeof e->tag);
+    e->pieces = (uint32_t)image->block_count + 1;
+    e->ttl = image->ttl > 0 ? image->ttl < 1 ? 1 : image->ttl < 2e9 ? (uint32_t)image->ttl : 2000000000u : 0;
+    e->tokens = (uint32_t)image->tokens;
+    e->has_content = image->has_content ? 1 : 0;
+    e->content = image->content;
+    p->slot = pc__remote_slot(&image->key);
+    p->seconds = image->expires ? image->expires - pc__now_date() : e->ttl;
+}
+
+/* After a failure. Non-zero: the header is there, and ours, only its answer was lost; then all that it needs is there too, for the commands before it came over
+ * the same connection. Else the blocks go; if that cannot be found out, they end by themselves. */
+static int clean_up(publisher *p)
+{
+    const pc__id *key = &p->image->key;
+    pc_status status = PC_MISS;
+    pc__entry there;
+    if (p->limit->timed_out || !pc__nodes_may_ask(p->remote->nodes, p->slot))
+        return 0;
+    if (p->headed)
+        status = pc__remote_look(p->remote, key, &there, p->limit);
+    if (status == PC_OK && there.tag == p->entry->tag)
+        return 1;
+    if (status >= 0 && p->written)
+        pc__remote_unlink(p->remote, key, p->entry->tag, p->written + 1, 0, p->limit);
+    return 0;
+}
+
+pc_status pc__remote_publish(pc__remote *remote, const pc__image *image, pc__entry *entry, uint32_t *reason, pc__limit *limit)
+{
+    publisher p = {.sink = {write_piece}, .remote = remote, .image = image, .entry = entry, .limit = limit};
+    pc_status status;
+    char text[512] = "";
+    *reason = PC_REASON_NONE;
+    if (image->block_count > PC__MAX_BLOCKS)
+        return pc__fail(PC_ERR_LIMIT, "remote: %zu blocks", image->block_count);
+    begin(&p);
+    if (image->expires && p.seconds <= 0) {
+        *reason = PC_REASON_EXPIRED;
+        return PC_MISS;
+    }
+    status = pc__record_write(&remote->mem, image, &remote->common.record, &p.sink, NULL);
+    if (status >= 0)
+        return PC_OK;
+    strncpy(text, pc_error_text(), sizeof text - 1);
+    if (clean_up(&p))
+        return PC_OK;
+    pc__fail(status, "%s", text);
+    if (!p.known && !p.full)
+        return status;
+    *reason = p.known ? PC_REASON_NONE : PC_REASON_NO_ROOM;
+    return PC_MISS;
+}

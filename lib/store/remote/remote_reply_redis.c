@@ -1,0 +1,138 @@
+/* hiredis' reader makes objects through a table of functions; ours put items into pc__reply, with the caller's allocator, instead of
+ * allocating what an array's length announces. */
+#include "store/remote/remote_reply.h"
+
+#include <hiredis/hiredis.h>
+#include <string.h>
+
+#include "base/fail.h"
+
+struct pc__reply_reader {
+    pc_allocator mem;
+    redisReader *reader;
+};
+
+#if HIREDIS_MAJOR >= 1
+typedef size_t element_count;
+#else
+typedef int element_count;
+#endif
+
+pc__reply pc__reply_make(const pc_allocator *mem)
+{
+    pc__reply r;
+    memset(&r, 0, sizeof r);
+    r.text.mem = mem;
+    return r;
+}
+
+void pc__reply_clear(pc__reply *reply)
+{
+    reply->count = reply->text.size = reply->fed = 0;
+    reply->status = PC_OK;
+}
+
+void pc__reply_free(pc__reply *reply)
+{
+    pc__free(reply->text.mem, reply->items);
+    pc__bytes_free(&reply->text);
+}
+
+/* NULL tells the reader that memory is short. */
+static pc__reply_item *add(const redisReadTask *task, uint32_t kind)
+{
+    pc__reply *r = task->privdata;
+    pc__reply_item *item;
+    if (r->status == PC_OK)
+        r->status = pc__grow(r->text.mem, (void **)&r->items, &r->capacity, r->count + 1, sizeof *r->items);
+    if (r->status < 0)
+        return NULL;
+    item = &r->items[r->count++];
+    memset(item, 0, sizeof *item);
+    item->kind = kind;
+    return item;
+}
+
+static void *make_string(const redisReadTask *task, char *text, size_t size)
+{
+    pc__reply *r = task->privdata;
+    pc__reply_item *item = add(task, task->type == REDIS_REPLY_ERROR ? PC__ITEM_ERROR : PC__ITEM_TEXT);
+    if (!item)
+        return NULL;
+    item->text = r->text.size;
+    item->size = size;
+    if ((r->status = pc__bytes_add(&r->text, text, size)) < 0 || (r->status = pc__bytes_add(&r->text, "", 1)) < 0)
+        return NULL;
+    return r;
+}
+
+static void *make_array(const redisReadTask *task, element_count elements)
+{
+    pc__reply_item *item = add(task, PC__ITEM_ARRAY);
+    if (!item)
+        return NULL;
+    item->elements = (size_t)elements;
+    return task->privdata;
+}
+
+static void *make_integer(const redisReadTask *task, long long value)
+{
+    pc__reply_item *item = add(task, PC__ITEM_INTEGER);
+    if (!item)
+        return NULL;
+    item->integer = value;
+    return task->privdata;
+}
+
+static void *make_nil(const redisReadTask *task)
+{
+    return add(task, PC__ITEM_NIL) ? task->privdata : NULL;
+}
+
+static void give_up(void *object)
+{
+    (void)object; /* the items belong to pc__reply */
+}
+
+pc_status pc__reply_reader_new(pc__reply_reader **out, const pc_allocator *mem)
+{
+    /* static and never written, although hiredis 0.14 takes a pointer that is not const */
+    static redisReplyObjectFunctions functions = {
+        .createString = make_string, .createArray = make_array, .createInteger = make_integer, .createNil = make_nil, .freeObject = give_up};
+    pc__reply_reader *r = *out = pc__calloc(mem, 1, sizeof *r);
+    if (!r)
+        return PC_ERR_NOMEM;
+    r->mem = *mem;
+    r->reader = redisReaderCreateWithFunctions(&functions);
+    if (r->reader)
+        return PC_OK;
+    pc__free(mem, r);
+    *out = NULL;
+    return pc__fail(PC_ERR_NOMEM, "out of memory for the reader of a server's answers");
+}
+
+void pc__reply_reader_free(pc__reply_reader *reader)
+{
+    if (!reader)
+        return;
+    redisReaderFree(reader->reader);
+    pc__free(&reader->mem, reader);
+}
+
+pc_status pc__reply_feed(pc__reply_reader *reader, pc__reply *reply, const char *line, size_t size)
+{
+    void *object = NULL;
+    int failed;
+    reply->fed += size;
+    if (reply->fed > PC__REPLY_MAX)
+        return pc__fail(PC_ERR_FORMAT, "an answer is longer than %d bytes", PC__REPLY_MAX);
+    reader->reader->privdata = reply;
+    failed = redisReaderFeed(reader->reader, line, size) != REDIS_OK || redisReaderGetReply(reader->reader, &object) != REDIS_OK;
+    reader->reader->privdata = NULL;
+    if (reply->status < 0)
+        return reply->status;
+    if (failed)
+        return pc__fail(reader->reader->err == REDIS_ERR_OOM ? PC_ERR_NOMEM : PC_ERR_FORMAT, "not an answer of such a server: %s",
+                        reader->reader->errstr);
+    return object ? PC_OK : PC_AGAIN;
+}

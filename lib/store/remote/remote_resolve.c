@@ -1,0 +1,172 @@
+#include "store/remote/remote_resolve.h"
+
+#include <netdb.h>
+#include <netinet/in.h>
+#include <pthread.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/un.h>
+#include <time.h>
+
+#include "base/clock.h"
+#include "base/fail.h"
+
+enum { MOST = 8 };
+
+struct pc__resolver {
+    pc_allocator mem;
+    char *host, port[8];
+    int numeric; /* or a path: places never change */
+    pthread_mutex_t lock;
+    pthread_cond_t ready;
+    pthread_t thread;
+    int started; /* the thread is to be joined */
+    int running; /* it has not answered yet */
+    int error;   /* of getaddrinfo */
+    pc__place places[MOST];
+    size_t count, next;
+};
+
+static int look_up(const char *host, const char *port, int flags, pc__place *places, size_t *count)
+{
+    struct addrinfo hints, *list = NULL;
+    int error;
+    memset(&hints, 0, sizeof hints);
+    hints.ai_socktype = SOCK_STREAM;
+    hints.ai_flags = flags | AI_NUMERICSERV;
+    error = getaddrinfo(host, port, &hints, &list);
+    *count = 0;
+    for (struct addrinfo *a = error ? NULL : list; a && *count < MOST; a = a->ai_next) {
+        memcpy(&places[*count].address, a->ai_addr, a->ai_addrlen);
+        places[(*count)++].size = a->ai_addrlen;
+    }
+    if (list)
+        freeaddrinfo(list);
+    return error;
+}
+
+static void *run(void *arg)
+{
+    pc__resolver *r = arg;
+    pc__place places[MOST];
+    size_t count;
+    int error = look_up(r->host, r->port, 0, places, &count);
+    pthread_mutex_lock(&r->lock);
+    memcpy(r->places, places, count * sizeof *places);
+    r->count = count;
+    r->next = 0;
+    r->error = error;
+    r->running = 0;
+    pthread_cond_broadcast(&r->ready);
+    pthread_mutex_unlock(&r->lock);
+    return NULL;
+}
+
+static pc_status set_path(pc__resolver *r)
+{
+    struct sockaddr_un local;
+    memset(&local, 0, sizeof local);
+    local.sun_family = AF_UNIX;
+    if (strlen(r->host) >= sizeof local.sun_path)
+        return pc__fail(PC_ERR_INVALID, "remote address: the path of a socket has at most %zu bytes", sizeof local.sun_path - 1);
+    memcpy(local.sun_path, r->host, strlen(r->host) + 1);
+    memcpy(&r->places[0].address, &local, sizeof local);
+    r->places[0].size = sizeof local;
+    r->count = 1;
+    r->numeric = 1;
+    return PC_OK;
+}
+
+pc_status pc__resolver_new(pc__resolver **out, const pc_allocator *mem, const char *host, uint16_t port)
+{
+    pthread_condattr_t attributes;
+    pc_status status = PC_OK;
+    pc__resolver *r = *out = pc__calloc(mem, 1, sizeof *r);
+    if (!r)
+        return PC_ERR_NOMEM;
+    r->mem = *mem;
+    pthread_mutex_init(&r->lock, NULL);
+    pthread_condattr_init(&attributes);
+    pthread_condattr_setclock(&attributes, CLOCK_MONOTONIC);
+    pthread_cond_init(&r->ready, &attributes);
+    pthread_condattr_destroy(&attributes);
+    snprintf(r->port, sizeof r->port, "%u", (unsigned)port);
+    r->host = pc__strdup(mem, host);
+    if (!r->host)
+        status = PC_ERR_NOMEM;
+    else if (!port)
+        status = set_path(r);
+    else
+        r->numeric = !look_up(host, r->port, AI_NUMERICHOST, r->places, &r->count) && r->count;
+    if (status == PC_OK)
+        return PC_OK;
+    pc__resolver_free(r);
+    *out = NULL;
+    return status;
+}
+
+void pc__resolver_free(pc__resolver *resolver)
+{
+    if (!resolver)
+        return;
+    if (resolver->started)
+        pthread_join(resolver->thread, NULL);
+    pthread_cond_destroy(&resolver->ready);
+    pthread_mutex_destroy(&resolver->lock);
+    pc__free(&resolver->mem, resolver->host);
+    pc__free(&resolver->mem, resolver);
+}
+
+/* With the lock held. */
+static pc_status start(pc__resolver *r)
+{
+    if (r->started)
+        pthread_join(r->thread, NULL); /* it has answered */
+    r->started = r->running = 0;
+    if (pthread_create(&r->thread, NULL, run, r))
+        return pc__fail(PC_ERR_IO, "%s: no thread to look up the name", r->host);
+    r->started = r->running = 1;
+    return PC_OK;
+}
+
+static struct timespec at(double seconds)
+{
+    struct timespec t;
+    if (!(seconds > 0))
+        seconds = 0;
+    if (seconds > 1e12)
+        seconds = 1e12;
+    t.tv_sec = (time_t)seconds;
+    t.tv_nsec = (long)(1e9 * (seconds - (double)t.tv_sec));
+    return t;
+}
+
+pc_status pc__resolver_get(pc__resolver *resolver, pc__place *out, pc__limit *limit)
+{
+    pc__resolver *r = resolver;
+    struct timespec until = at(limit->deadline);
+    pc_status status = PC_OK;
+    pthread_mutex_lock(&r->lock);
+    if (!r->count && !r->running)
+        status = start(r);
+    while (status == PC_OK && r->running)
+        if (pthread_cond_timedwait(&r->ready, &r->lock, &until)) {
+            limit->timed_out = 1;
+            status = pc__fail(PC_ERR_IO, "%s: the name is not resolved before the deadline", r->host);
+        }
+    if (status == PC_OK && !r->count)
+        status = pc__fail(PC_ERR_IO, "%s: %s", r->host, gai_strerror(r->error));
+    if (status == PC_OK)
+        *out = r->places[r->next++ % r->count];
+    pthread_mutex_unlock(&r->lock);
+    return status;
+}
+
+void pc__resolver_forget(pc__resolver *resolver)
+{
+    pthread_mutex_lock(&resolver->lock);
+    /* those that are left of the last answer come first */
+    if (!resolver->numeric && !resolver->running && resolver->next >= resolver->count)
+        resolver->count = 0;
+    pthread_mutex_unlock(&resolver->lock);
+}

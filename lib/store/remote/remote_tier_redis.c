@@ -1,0 +1,381 @@
+/* The tier REMOTE: what is asked of the servers, what is known of them here, and the counters. */
+#include "store/remote/remote_body.h"
+
+#include <sodium.h>
+#include <string.h>
+
+#include "base/fail.h"
+
+enum { MOST_SEEN = 65536 };
+#define ABSENT_SECONDS 0.5 /* how long "it is not there" is believed: somebody else may write it */
+#define FULL_SECONDS 5.0   /* how long a server that has no room is spared */
+#define ASIDE_SECONDS 0.5  /* for what nobody waits for: removing */
+#define RENEW_SECONDS 0.1  /* for moving an end, for which the one who has loaded waits */
+
+static void tell(pc__remote *r, uint32_t kind, uint32_t reason, const pc__id *key, uint32_t tokens, uint64_t bytes, double seconds)
+{
+    pc_event event = {.struct_size = sizeof event, .kind = kind, .tier = PC_TIER_REMOTE, .reason = reason, .tokens = tokens, .bytes = bytes,
+                      .seconds = seconds};
+    if (!r->common.watch.event)
+        return;
+    memcpy(event.key, key->bytes, sizeof event.key);
+    r->common.watch.event(r->common.watch.user, &event);
+}
+
+static void tell_bytes(pc__remote *r)
+{
+    uint64_t bytes;
+    if (!r->common.watch.bytes)
+        return;
+    pthread_mutex_lock(&r->lock);
+    bytes = r->seen.present_bytes;
+    pthread_mutex_unlock(&r->lock);
+    r->common.watch.bytes(r->common.watch.user, PC_TIER_REMOTE, bytes, r->common.budget);
+}
+
+/* -------------------------------------------------- what is known here, with its counters */
+
+/* How a sighting came about, or ended. */
+typedef enum change { STORED, FOUND, LOST, REMOVED } change;
+
+/* With the lock held. `entry` NULL: it is not there. */
+static void note(pc__remote *r, const pc__id *key, const pc__entry *entry, change why)
+{
+    const pc__sighting *s = pc__seen_find(&r->seen, key);
+    int was = s && !(s->absent_until > 0), same = was && entry && s->entry.tag == entry->tag;
+    size_t forgotten = 0;
+    pc_status status = pc__seen_note(&r->seen, key, entry, pc__now() + ABSENT_SECONDS, &forgotten);
+    if (was && !same && (!entry || why == STORED)) /* what was believed to be there is not */
+        *(why == REMOVED ? &r->stats.removed : &r->stats.lost) += 1;
+    r->stats.stored += why == STORED;
+    if (why == STORED && same)
+        r->stats.adopted--; /* another thread has found it before its writer came to say so */
+    if (why == FOUND && !was)
+        r->stats.adopted++;
+    if (status < 0 && entry)
+        forgotten = 1; /* memory is short: it is there, but we do not know */
+    r->stats.evicted += forgotten; /* from sight */
+}
+
+static int known(pc__remote *r, const pc__id *key, pc__entry *entry)
+{
+    const pc__sighting *s;
+    int is_there;
+    pthread_mutex_lock(&r->lock);
+    s = pc__seen_find(&r->seen, key);
+    is_there = s && !(s->absent_until > 0);
+    if (is_there)
+        *entry = s->entry;
+    pthread_mutex_unlock(&r->lock);
+    return is_there;
+}
+
+static int known_absent(const pc__remote *r, const pc__id *key)
+{
+    const pc__sighting *s = pc__seen_find(&r->seen, key);
+    return s && s->absent_until > pc__now();
+}
+
+static int may_have(pc__tier *tier, const pc__id *key, uint64_t *bytes)
+{
+    pc__remote *r = (pc__remote *)tier;
+    const pc__sighting *s;
+    int absent;
+    pthread_mutex_lock(&r->lock);
+    s = pc__seen_find(&r->seen, key);
+    *bytes = s && !(s->absent_until > 0) ? s->entry.bytes : 0;
+    absent = known_absent(r, key);
+    pthread_mutex_unlock(&r->lock);
+    return !absent && pc__nodes_may_ask(r->nodes, pc__remote_slot(key));
+}
+
+static int knows(pc__tier *tier, const pc__id *content)
+{
+    pc__remote *r = (pc__remote *)tier;
+    int known_here;
+    pthread_mutex_lock(&r->lock);
+    known_here = pc__seen_content(&r->seen, content);
+    pthread_mutex_unlock(&r->lock);
+    return known_here;
+}
+
+/* ---------------------------------------------------------------- reading */
+
+/* What is damaged, foreign or without its blocks goes; unless somebody has written it anew since it was read. */
+static void discard(pc__remote *r, const pc__id *key, const pc__entry *read)
+{
+    pc__limit limit = {pc__now() + ASIDE_SECONDS, 0};
+    pc__entry there;
+    pc_status status;
+    int gone = 0;
+    if (!r->common.read_only && pc__nodes_may_ask(r->nodes, pc__remote_slot(key))) {
+        status = pc__remote_look(r, key, &there, &limit);
+        if (status == PC_OK && read && there.tag == read->tag)
+            gone = pc__remote_unlink(r, key, there.tag, there.pieces, 1, &limit) >= 0;
+        else if (status == PC_ERR_FORMAT)
+            gone = pc__remote_unlink(r, key, 0, 1, 1, &limit) >= 0;
+    }
+    pthread_mutex_lock(&r->lock);
+    note(r, key, NULL, LOST);
+    pthread_mutex_unlock(&r->lock);
+    if (gone)
+        tell(r, PC_EVENT_REMOVE, PC_REASON_DAMAGED, key, 0, read ? read->bytes : 0, 0);
+    tell_bytes(r);
+}
+
+static pc_status look_first(pc__remote *r, const pc__id *key, pc__entry *entry, uint8_t **first, size_t *size, pc__limit *limit)
+{
+    pc_status status;
+    *first = pc__alloc(&r->mem, PC__REMOTE_FIRST_BYTES);
+    if (!*first)
+        return PC_ERR_NOMEM;
+    status = pc__remote_header(r, key, 0, *first, PC__REMOTE_FIRST_BYTES, size, limit);
+    if (status == PC_OK)
+        status = pc__envelope_read(entry, *first, *size);
+    if (status == PC_OK)
+        return PC_OK;
+    pc__free(&r->mem, *first);
+    *first = NULL;
+    return status;
+}
+
+static uint32_t reason_of(pc_status status, int timed_out)
+{
+    if (timed_out)
+        return PC_REASON_DEADLINE;
+    return status == PC_ERR_FORMAT ? PC_REASON_DAMAGED : status == PC_ERR_MISMATCH || status == PC_ERR_UNSUPPORTED ? PC_REASON_FOREIGN : PC_REASON_IO;
+}
+
+static pc_status open_entry(pc__tier *tier, const pc__id *key, double deadline, pc__source **out, int *timed_out)
+{
+    pc__remote *r = (pc__remote *)tier;
+    pc__limit limit = {deadline, 0};
+    pc__entry entry;
+    uint8_t *first = NULL;
+    size_t size;
+    pc_status status;
+    uint64_t before;
+    int absent, changed;
+    *out = NULL;
+    *timed_out = 0;
+    pthread_mutex_lock(&r->lock);
+    r->stats.lookups++;
+    absent = known_absent(r, key);
+    pthread_mutex_unlock(&r->lock);
+    status = absent ? PC_MISS : look_first(r, key, &entry, &first, &size, &limit);
+    if (status == PC_OK)
+        status = pc__remote_source(out, r, key, &entry, first, size, deadline);
+    *timed_out = limit.timed_out;
+    pthread_mutex_lock(&r->lock);
+    before = r->seen.present_bytes;
+    if (status == PC_MISS && !absent)
+        note(r, key, NULL, LOST);
+    if (status == PC_OK)
+        note(r, key, &entry, FOUND);
+    changed = r->seen.present_bytes != before;
+    r->stats.misses += status == PC_MISS;
+    r->stats.load_failed += status < 0;
+    pthread_mutex_unlock(&r->lock);
+    if (status == PC_ERR_FORMAT)
+        discard(r, key, NULL);
+    else if (changed)
+        tell_bytes(r);
+    if (status < 0)
+        tell(r, PC_EVENT_LOAD_FAILED, status == PC_ERR_IO && !limit.timed_out ? PC_REASON_UNREACHABLE : reason_of(status, limit.timed_out), key, 0, 0, 0);
+    return status;
+}
+
+static void read_done(pc__tier *tier, const pc__id *key, pc_status status, uint64_t bytes, double seconds)
+{
+    pc__remote *r = (pc__remote *)tier;
+    pc__entry entry;
+    int is_known = known(r, key, &entry);
+    uint64_t stored = is_known ? entry.bytes : bytes;
+    pthread_mutex_lock(&r->lock);
+    *(status == PC_OK ? &r->stats.hits : status > 0 ? &r->stats.misses : &r->stats.load_failed) += 1;
+    if (status == PC_OK)
+        r->stats.bytes_read += stored;
+    r->stats.seconds_read += seconds;
+    pthread_mutex_unlock(&r->lock);
+    if (status == PC_ERR_FORMAT || status == PC_ERR_MISMATCH || status == PC_ERR_NOT_FOUND)
+        discard(r, key, is_known ? &entry : NULL);
+    else if (status == PC_OK && is_known && entry.ttl && !r->common.read_only) {
+        pc__limit limit = {pc__now() + RENEW_SECONDS, 0};
+        pc__remote_renew(r, key, &entry, &limit); /* if it fails it ends a little sooner */
+    }
+    if (status == PC_OK)
+        tell(r, PC_EVENT_HIT, PC_REASON_NONE, key, is_known ? entry.tokens : 0, stored, seconds);
+    else if (status < 0)
+        tell(r, PC_EVENT_LOAD_FAILED, reason_of(status, 0), key, is_known ? entry.tokens : 0, stored, seconds);
+}
+
+/* ---------------------------------------------------------------- writing */
+
+/* PC_MISS: known already, or not now: *reason. PC_OK: it may be written. */
+static pc_status check_there(pc__remote *r, const pc__id *key, uint32_t *reason, pc__limit *limit)
+{
+    pc__entry there;
+    pc_status status = pc__remote_look(r, key, &there, limit);
+    if (status == PC_ERR_FORMAT)
+        discard(r, key, NULL);
+    if (status == PC_ERR_FORMAT)
+        return PC_OK;
+    if (status == PC_ERR_UNSUPPORTED) {
+        *reason = PC_REASON_FOREIGN;
+        return PC_MISS;
+    }
+    if (status < 0)
+        return status;
+    pthread_mutex_lock(&r->lock);
+    if (status == PC_OK)
+        note(r, key, &there, FOUND);
+    pthread_mutex_unlock(&r->lock);
+    *reason = PC_REASON_NONE;
+    return status == PC_OK ? PC_MISS : PC_OK;
+}
+
+static pc_status write_entry(pc__remote *r, const pc__image *image, pc__entry *entry, uint32_t *reason, pc__limit *limit)
+{
+    pc_status status;
+    double full_until;
+    pthread_mutex_lock(&r->lock);
+    full_until = r->full_until;
+    pthread_mutex_unlock(&r->lock);
+    *reason = r->common.read_only ? PC_REASON_NOT_ADMITTED : PC_REASON_NO_ROOM;
+    if (r->common.read_only || pc__now() < full_until)
+        return PC_MISS;
+    *reason = PC_REASON_UNREACHABLE;
+    if (!pc__nodes_may_ask(r->nodes, pc__remote_slot(&image->key)))
+        return PC_MISS;
+    status = check_there(r, &image->key, reason, limit);
+    if (status == PC_OK)
+        status = pc__remote_publish(r, image, entry, reason, limit);
+    return status;
+}
+
+static pc_status put(pc__tier *tier, const pc__image *image, double deadline, uint32_t *reason)
+{
+    pc__remote *r = (pc__remote *)tier;
+    pc__limit limit = {deadline, 0};
+    pc__entry entry;
+    double started = pc__now(), seconds;
+    pc_status status = write_entry(r, image, &entry, reason, &limit);
+    seconds = pc__now() - started;
+    pthread_mutex_lock(&r->lock);
+    r->stats.offered++;
+    r->stats.seconds_written += seconds;
+    if (status == PC_OK) {
+        note(r, &image->key, &entry, STORED);
+        r->stats.bytes_written += entry.bytes;
+    } else if (status < 0) {
+        r->stats.failed++;
+    } else {
+        *(*reason == PC_REASON_NONE ? &r->stats.known : &r->stats.refused) += 1;
+        if (*reason == PC_REASON_NO_ROOM && pc__now() >= r->full_until)
+            r->full_until = pc__now() + FULL_SECONDS;
+    }
+    pthread_mutex_unlock(&r->lock);
+    if (status == PC_OK)
+        tell(r, PC_EVENT_STORE, PC_REASON_NONE, &image->key, entry.tokens, entry.bytes, seconds);
+    else if (status < 0)
+        tell(r, PC_EVENT_STORE_FAILED, limit.timed_out ? PC_REASON_DEADLINE : PC_REASON_IO, &image->key, (uint32_t)image->tokens, 0, seconds);
+    tell_bytes(r);
+    return status;
+}
+
+static void remove_entry(pc__tier *tier, const pc__id *key)
+{
+    pc__remote *r = (pc__remote *)tier;
+    pc__limit limit = {pc__now() + ASIDE_SECONDS, 0};
+    pc__entry entry, there;
+    int is_known = known(r, key, &entry);
+    if (!r->common.read_only) {
+        pc_status status = pc__remote_look(r, key, &there, &limit);
+        if (status == PC_OK || status == PC_ERR_FORMAT)
+            pc__remote_unlink(r, key, there.tag, status == PC_OK ? there.pieces : 1, 1, &limit);
+    }
+    pthread_mutex_lock(&r->lock);
+    note(r, key, NULL, REMOVED);
+    pthread_mutex_unlock(&r->lock);
+    if (is_known)
+        tell(r, PC_EVENT_REMOVE, PC_REASON_NONE, key, entry.tokens, entry.bytes, 0);
+    tell_bytes(r);
+}
+
+/* What this process has seen there; others may use the server too. */
+static void clear(pc__tier *tier)
+{
+    pc__remote *r = (pc__remote *)tier;
+    double until = pc__now() + 4 * ASIDE_SECONDS;
+    for (;;) {
+        const pc__sighting *s;
+        pc__id key;
+        pthread_mutex_lock(&r->lock);
+        for (s = r->seen.oldest; s && s->absent_until > 0;)
+            s = s->newer;
+        if (s)
+            key = s->key;
+        pthread_mutex_unlock(&r->lock);
+        if (!s || pc__now() > until)
+            return;
+        remove_entry(tier, &key);
+    }
+}
+
+static void sweep(pc__tier *tier)
+{
+    pc__nodes_sweep(((pc__remote *)tier)->nodes);
+}
+
+static void stats(pc__tier *tier, pc_tier_stats *out)
+{
+    pc__remote *r = (pc__remote *)tier;
+    pthread_mutex_lock(&r->lock);
+    *out = r->stats;
+    out->struct_size = sizeof *out;
+    out->resident = r->seen.present;
+    out->resident_bytes = r->seen.present_bytes;
+    out->budget_bytes = r->common.budget;
+    pthread_mutex_unlock(&r->lock);
+}
+
+static void free_tier(pc__tier *tier)
+{
+    pc__remote *r = (pc__remote *)tier;
+    pc_allocator mem = r->mem;
+    pc__nodes_free(r->nodes);
+    pc__seen_free(&r->seen);
+    pthread_mutex_destroy(&r->lock);
+    pc__free(&mem, r);
+}
+
+pc_status pc__remote_new(pc__tier **out, const pc__tier_common *common, pc__remote_address *address)
+{
+    static const pc__tier_ops ops = {.id = PC_TIER_REMOTE, .may_have = may_have, .open = open_entry, .read_done = read_done, .put = put,
+                                     .knows = knows, .remove = remove_entry, .clear = clear, .sweep = sweep, .stats = stats, .free = free_tier};
+    pc__remote *r = pc__calloc(common->mem, 1, sizeof *r);
+    pc_status status;
+    *out = NULL;
+    if (!r) {
+        pc__remote_address_free(address);
+        return PC_ERR_NOMEM;
+    }
+    if (sodium_init() < 0) { /* random tags, drawn by several threads */
+        pc__remote_address_free(address);
+        pc__free(common->mem, r);
+        return pc__fail(PC_ERR_INTERNAL, "remote: libsodium does not start");
+    }
+    r->tier.ops = &ops;
+    r->mem = *common->mem;
+    r->common = *common;
+    r->common.mem = &r->mem;
+    r->seen.mem = &r->mem;
+    r->seen.most = MOST_SEEN;
+    pthread_mutex_init(&r->lock, NULL);
+    status = pc__nodes_new(&r->nodes, &r->mem, common->context, address);
+    if (status < 0)
+        free_tier(&r->tier);
+    else
+        *out = &r->tier;
+    return status;
+}

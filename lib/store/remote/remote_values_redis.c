@@ -1,0 +1,91 @@
+/* The values of an entry on a server, each in one round trip. */
+#include "store/remote/remote_body.h"
+
+#include "base/fail.h"
+#include "store/remote/remote_slots.h"
+
+uint32_t pc__remote_slot(const pc__id *key)
+{
+    pc__entry_name name = pc__header_name(key);
+    return pc__slot_of(name.text, name.size);
+}
+
+static void add_name(pc__request *request, const pc__entry_name *name)
+{
+    pc__request_bytes(request, name->text, name->size);
+}
+
+/* What an answer that is no failure of the server's makes of an entry. */
+static pc_status judge(const pc__answer *answer)
+{
+    if (answer->says == PC__SAYS_OTHER_TYPE)
+        return PC_ERR_FORMAT;
+    return answer->says ? PC_ERR_IO : PC_OK; /* the text is set */
+}
+
+pc_status pc__remote_header(pc__remote *remote, const pc__id *key, uint64_t at, void *data, size_t size, size_t *got, pc__limit *limit)
+{
+    pc__entry_name name = pc__header_name(key);
+    pc__request request = pc__request_make(&remote->mem);
+    pc__into into = {data, size, NULL};
+    pc__answer answer;
+    pc_status status;
+    pc__request_command(&request, 4);
+    pc__request_text(&request, "GETRANGE");
+    add_name(&request, &name);
+    pc__request_number(&request, (int64_t)at);
+    pc__request_number(&request, (int64_t)(at + size - 1));
+    status = pc__nodes_call(remote->nodes, pc__remote_slot(key), &request, &into, limit, &answer);
+    if (status >= 0)
+        status = judge(&answer);
+    if (status == PC_OK && (answer.nil || !answer.got))
+        status = PC_MISS;
+    *got = status == PC_OK ? answer.got : 0;
+    pc__request_free(&request);
+    return status;
+}
+
+pc_status pc__remote_look(pc__remote *remote, const pc__id *key, pc__entry *entry, pc__limit *limit)
+{
+    uint8_t envelope[PC__ENVELOPE_BYTES];
+    size_t got;
+    pc_status status = pc__remote_header(remote, key, 0, envelope, sizeof envelope, &got, limit);
+    return status == PC_OK ? pc__envelope_read(entry, envelope, got) : status;
+}
+
+pc_status pc__remote_unlink(pc__remote *remote, const pc__id *key, uint64_t tag, uint32_t pieces, int header, pc__limit *limit)
+{
+    pc__entry_name name = pc__header_name(key);
+    pc__request request = pc__request_make(&remote->mem);
+    pc__answer answer;
+    pc_status status = PC_OK;
+    /* one name a command: several would be refused while a cluster moves their slot */
+    for (uint32_t piece = header ? 0 : 1; piece < pieces; piece++) {
+        if (piece)
+            name = pc__block_name(key, tag, piece);
+        pc__request_command(&request, 2);
+        pc__request_text(&request, "UNLINK");
+        add_name(&request, &name);
+    }
+    if (request.count)
+        status = pc__nodes_call(remote->nodes, pc__remote_slot(key), &request, NULL, limit, &answer);
+    pc__request_free(&request);
+    return status;
+}
+
+pc_status pc__remote_renew(pc__remote *remote, const pc__id *key, const pc__entry *entry, pc__limit *limit)
+{
+    pc__request request = pc__request_make(&remote->mem);
+    pc__answer answer;
+    pc_status status;
+    for (uint32_t piece = entry->pieces; piece-- > 0;) { /* the header last: it must not outlive a block */
+        pc__entry_name name = piece ? pc__block_name(key, entry->tag, piece) : pc__header_name(key);
+        pc__request_command(&request, 3);
+        pc__request_text(&request, "EXPIRE");
+        add_name(&request, &name);
+        pc__request_number(&request, (int64_t)entry->ttl + (piece ? PC__REMOTE_SLACK_SECONDS : 0));
+    }
+    status = pc__nodes_call(remote->nodes, pc__remote_slot(key), &request, NULL, limit, &answer);
+    pc__request_free(&request);
+    return status;
+}

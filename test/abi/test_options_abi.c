@@ -46,6 +46,36 @@ static pc_status use_cache(const void *options)
     return status;
 }
 
+static size_t codec_bound(void *user, const pc_codec_block *block)
+{
+    (void)user;
+    (void)block;
+    return 0;
+}
+
+static pc_status codec_encode(void *user, const pc_codec_block *block, const void *data, void *out,
+                              size_t capacity, size_t *size)
+{
+    (void)user, (void)block, (void)data, (void)out, (void)capacity;
+    *size = 0;
+    return PC_OK;
+}
+
+static pc_status codec_decode(void *user, const pc_codec_block *block, const void *in, size_t size,
+                              void *out)
+{
+    (void)user, (void)block, (void)in, (void)size, (void)out;
+    return PC_OK;
+}
+
+static pc_status use_codec(const void *options)
+{
+    pc_cache_options o = PC_CACHE_OPTIONS_INIT;
+    o.codecs = options;
+    o.codec_count = 1;
+    return use_cache(&o);
+}
+
 static pc_status finish_model(pc_status status, pc_model *out)
 {
     CHECK((status >= 0) == (out != NULL));
@@ -157,6 +187,12 @@ static const pc_encode_options encode_init = PC_ENCODE_OPTIONS_INIT;
 static const pc_prompt_options prompt_init = PC_PROMPT_OPTIONS_INIT;
 static const pc_generate_options generate_init = PC_GENERATE_OPTIONS_INIT;
 static const pc_batch_options batch_init = PC_BATCH_OPTIONS_INIT;
+static const pc_codec_ops codec_init = {.struct_size = sizeof(pc_codec_ops),
+                                        .id = PC_CODEC_HOST,
+                                        .name = "ours",
+                                        .bound = codec_bound,
+                                        .encode = codec_encode,
+                                        .decode = codec_decode};
 static pc_model_ops ops_init;
 static pc_eval_args eval_init = PC_EVAL_ARGS_INIT;
 
@@ -170,6 +206,8 @@ static const pc_read_case read_cases[] = {
     PC_READ_CASE(pc_model_ops, use_ops, &ops_init, 104, PC_NO_FIELD, PC_NO_FIELD, 0, 0),
     PC_READ_CASE(pc_cache_options, use_cache, &cache_init, 40, PC_NO_FIELD,
                  PC_FIELD(pc_cache_options, flags), 31, 1),
+    PC_READ_CASE(pc_codec_ops, use_codec, &codec_init, 56, PC_NO_FIELD,
+                 PC_NO_FIELD, 0, 0),
     PC_READ_CASE(pc_schema_options, use_schema, &schema_init, 32,
                  PC_FIELD(pc_schema_options, reserved), PC_FIELD(pc_schema_options, flags), 7, 1),
     PC_READ_CASE(pc_relay, use_relay, &relay_init, 88, PC_NO_FIELD, PC_FIELD(pc_relay, flags), 1, 0),
@@ -197,6 +235,11 @@ static pc_status fill_info(void *result)
 static pc_status fill_cache_stats(void *result)
 {
     return pc_cache_get_stats(world.cache, result);
+}
+
+static pc_status fill_tier_stats(void *result)
+{
+    return pc_cache_get_tier_stats(world.cache, PC_TIER_HOST, result);
 }
 
 static pc_status fill_item(void *result)
@@ -232,6 +275,7 @@ static pc_status fill_batch_stats(void *result)
 static const pc_write_case write_cases[] = {
     {"pc_model_info", fill_info, sizeof(pc_model_info), 144},
     {"pc_cache_stats", fill_cache_stats, sizeof(pc_cache_stats), 96},
+    {"pc_tier_stats", fill_tier_stats, sizeof(pc_tier_stats), 192},
     {"pc_item", fill_item, sizeof(pc_item), 56},
     {"pc_system_info", fill_system_info, sizeof(pc_system_info), 96},
     {"pc_batch_stats", fill_batch_stats, sizeof(pc_batch_stats), 40},

@@ -37,7 +37,7 @@ run() {
 mkdir -p build
 run build/test "all tests"
 if [ "$all" = 1 ]; then
-    run build/bare "without the optional libraries" -DPC_WITH_ONEDNN=OFF
+    run build/bare "without the optional libraries" -DPC_WITH_ONEDNN=OFF -DPC_WITH_HIREDIS=OFF
     run build/sanitize "under AddressSanitizer and UBSan" -DPC_SANITIZE=address,undefined -DCMAKE_BUILD_TYPE=Debug -DCMAKE_C_FLAGS=-O1
     left_out="-LE kernel|levels|fuzz -E ^amx_|^test_relocation$" # one thread each: nothing to see, and slow
     run build/thread "under ThreadSanitizer" -DPC_SANITIZE=thread -DCMAKE_BUILD_TYPE=Debug -DCMAKE_C_FLAGS=-O1

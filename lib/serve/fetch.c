@@ -6,7 +6,6 @@ static const double GRACE = 0.04;        /* of the computing that loading saves 
 static const double UNKNOWN_GRACE = 0.01; /* seconds, where nothing is known of the computing */
 static const double MARGIN = 1.5;        /* times what loads should take: what comes a little late is waited for */
 static const double AFTER_DEADLINE = 0.1; /* seconds until a load that has missed it has ended */
-static const double MOMENT = 0.002;       /* seconds that a failing load may still need to end */
 static const double FLOPS = 1e11;        /* a core's, at most: before anything is measured, computing counts as fast */
 
 pc_status pc__fetch_start(pc__fetch *f, const pc_model *model, pc_cache *cache, size_t count)
@@ -111,8 +110,9 @@ static double wait_at_most(pc__fetch *f, double grace)
         return 0;
     if (pc__cache_flags(f->cache) & PC_CACHE_ALWAYS_LOAD)
         patience = grace = pc__cache_deadline(f->cache) + AFTER_DEADLINE;
-    f->until = started + grace; /* of single layers: those who read them have to share the cores */
-    wait_for_all(f, started + (patience < grace ? patience : grace));
+    if (f->until <= 0)
+        f->until = started + grace; /* of single layers: those who read them have to share the cores */
+    wait_for_all(f, started + patience < f->until ? started + patience : f->until);
     return pc__now() - started;
 }
 
@@ -169,18 +169,13 @@ pc_status pc__fetch_take_early(pc__fetch *f, size_t index, pc_segment **out, uin
     return status;
 }
 
-uint32_t pc__fetch_broke(pc__fetch *f)
+uint32_t pc__fetch_broke(const pc__fetch *f)
 {
-    for (size_t i = 0; i < f->count; i++) {
-        pc_segment *whole;
-        if (!f->early[i] || !f->loads[i] || !pc__load_broke(f->loads[i]))
-            continue;
-        pc__load_await(f->loads[i], pc__now() + MOMENT); /* what has failed says so */
-        if (pc__fetch_take(f, i, &whole) == PC_OK)
-            pc__segment_unref(whole);
-        return f->reasons[i] ? f->reasons[i] : PC_REASON_SLOW;
-    }
-    return PC_REASON_NONE;
+    uint32_t reason = PC_REASON_NONE;
+    for (size_t i = 0; i < f->count && !reason; i++)
+        if (f->early[i] && f->loads[i])
+            reason = pc__load_broke(f->loads[i]);
+    return reason;
 }
 
 void pc__fetch_settle(pc__fetch *f)

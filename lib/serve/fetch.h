@@ -30,7 +30,7 @@ void pc__fetch_end(pc__fetch *fetch); /* zeroed: does nothing */
 
 /* Item `index`, by what it has to be; `cost`: seconds of computing it. */
 pc_status pc__fetch_seek(pc__fetch *fetch, size_t index, const pc__segment_facts *facts, double cost);
-/* Waits. Returns the seconds that it took. */
+/* Waits; a second time what is left of the first. Returns the seconds that it took. */
 double pc__fetch_wait(pc__fetch *fetch);
 /* The same without computing beside it: as long as that would take. */
 double pc__fetch_wait_long(pc__fetch *fetch);
@@ -40,7 +40,7 @@ pc_status pc__fetch_take(pc__fetch *fetch, size_t index, pc_segment **out);
 int pc__fetch_flows(const pc__fetch *fetch);
 /* PC_OK: *out is a reference whose layers may still be coming; the fetch has to live as long as it is used, or until pc__fetch_settle. */
 pc_status pc__fetch_take_early(pc__fetch *fetch, size_t index, pc_segment **out, uint32_t *tier);
-uint32_t pc__fetch_broke(pc__fetch *fetch); /* a layer of what was taken early did not come in time: PC_REASON_… why; else NONE */
+uint32_t pc__fetch_broke(const pc__fetch *fetch); /* a layer of what was taken early did not come in time: PC_REASON_… why; else NONE */
 void pc__fetch_settle(pc__fetch *fetch);     /* all layers have come: waits for what the loads still have to do */
 /* At once, from any callback. */
 int pc__fetch_is_pending(const pc__fetch *fetch, size_t index); /* sought, and not failed so far */

@@ -154,17 +154,22 @@ static int all_pending(const chain *c)
     return 1;
 }
 
-static void take_early(chain *c)
+/* Takes what has come; if layers may be waited for one by one, what has begun to come, too. Returns the seconds waited. */
+static double wait_and_take(chain *c)
 {
-    int flows = pc__fetch_flows(&c->fetch) && all_pending(c);
-    for (size_t p = 0; flows && p < c->needed; p++)
-        if (is_missing(c, p))
-            pc__request_take_early(c->request, &c->fetch, p);
-    if (flows) {
-        take_all(c); /* what is whole meanwhile */
-        c->request->flows = c->fetch;
-        c->fetch = (pc__fetch){.model = NULL};
+    pc__request *r = c->request;
+    double waited;
+    c->fetch.may_flow = pc__request_may_flow(r) && all_pending(c);
+    waited = pc__fetch_wait(&c->fetch);
+    take_all(c);
+    if (!c->fetch.may_flow)
+        return waited;
+    if (!pc__fetch_flows(&c->fetch) || !all_pending(c) || !pc__request_take_early(r, &c->fetch, c->needed)) {
+        c->fetch.may_flow = 0; /* something broke: all of the others, then */
+        waited += pc__fetch_wait(&c->fetch);
+        take_all(c);
     }
+    return waited;
 }
 
 /* Of the first part that is missing: has something before it changed? Asked before anything new is
@@ -390,10 +395,7 @@ static pc_status fill_missing(chain *c)
     double started = pc__now(), waited = 0;
     pc_status status = seek(c);
     if (status >= 0) {
-        c->fetch.may_flow = pc__request_may_flow(r) && all_pending(c);
-        waited = pc__fetch_wait(&c->fetch);
-        take_all(c);
-        take_early(c);
+        waited = wait_and_take(c);
         judge_prefix(c);
         if (!all_there(c)) {
             status = reserve_calls(c);

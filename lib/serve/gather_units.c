@@ -126,17 +126,22 @@ static int all_pending(const gathering *g)
     return 1;
 }
 
-static void take_early(gathering *g)
+/* Takes what has come; if layers may be waited for one by one, what has begun to come, too. Returns the seconds waited. */
+static double wait_and_take(gathering *g)
 {
     pc__request *r = g->request;
-    int flows = pc__fetch_flows(&g->fetch) && all_pending(g);
-    for (size_t p = 0; flows && p < r->prompt->part_count; p++)
-        if (is_missing(g, p) && pc__request_take_early(r, &g->fetch, p) != PC_OK)
-            take_part(g, p); /* it is whole meanwhile, or has failed */
-    if (flows) {
-        r->flows = g->fetch;
-        g->fetch = (pc__fetch){.model = NULL};
+    double waited;
+    g->fetch.may_flow = pc__request_may_flow(r) && all_pending(g);
+    waited = pc__fetch_wait(&g->fetch);
+    take_all(g);
+    if (!g->fetch.may_flow)
+        return waited;
+    if (!pc__fetch_flows(&g->fetch) || !all_pending(g) || !pc__request_take_early(r, &g->fetch, g->request->prompt->part_count)) {
+        g->fetch.may_flow = 0; /* something broke: all of the others, then */
+        waited += pc__fetch_wait(&g->fetch);
+        take_all(g);
     }
+    return waited;
 }
 
 /* All that the request wants of the unit under way has been loaded. */
@@ -235,10 +240,7 @@ static pc_status fill_missing(gathering *g)
     if (status >= 0)
         status = seek(g);
     if (status >= 0) {
-        g->fetch.may_flow = pc__request_may_flow(r) && all_pending(g);
-        waited = pc__fetch_wait(&g->fetch);
-        take_all(g);
-        take_early(g);
+        waited = wait_and_take(g);
         status = encode_missing(g);
     }
     r->stats.bytes_loaded += g->fetch.bytes;

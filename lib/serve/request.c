@@ -224,15 +224,34 @@ int pc__request_may_flow(const pc__request *r)
     return r->model->native && !r->broke && r->options->baseline == PC_BASELINE_NONE && r->options->repair <= PC_REPAIR_NONE;
 }
 
-pc_status pc__request_take_early(pc__request *r, pc__fetch *fetch, size_t part)
+static void drop_early(pc__request *r, pc__fetch *fetch, size_t count)
 {
-    uint32_t tier;
-    pc_status status = pc__fetch_take_early(fetch, part, &r->segments[part], &tier);
-    if (status == PC_OK) {
-        r->hit[part] = 1;
-        r->tier[part] = (uint8_t)tier;
+    for (size_t p = 0; p < count; p++) {
+        if (!fetch->early[p])
+            continue;
+        pc__segment_unref(r->segments[p]);
+        r->segments[p] = NULL;
+        r->hit[p] = r->tier[p] = 0;
+        fetch->early[p] = 0;
     }
-    return status;
+}
+
+int pc__request_take_early(pc__request *r, pc__fetch *fetch, size_t count)
+{
+    for (size_t p = 0; p < count; p++) {
+        uint32_t tier;
+        if (!pc__fetch_is_pending(fetch, p) || r->segments[p])
+            continue;
+        if (pc__fetch_take_early(fetch, p, &r->segments[p], &tier) != PC_OK) {
+            drop_early(r, fetch, count);
+            return 0;
+        }
+        r->hit[p] = 1;
+        r->tier[p] = (uint8_t)tier;
+    }
+    r->flows = *fetch;
+    *fetch = (pc__fetch){.model = NULL};
+    return 1;
 }
 
 /* As if nothing had been gathered. The time that it took stays. */

@@ -51,8 +51,8 @@ void pc__request_missed(pc__request *request, size_t part, uint32_t reason);
 
 /* May states be taken whose layers are still coming? Not where they are copied, and not for a host's model. */
 int pc__request_may_flow(const pc__request *request);
-/* Takes part `part` so, from a fetch that goes on to the request's. */
-pc_status pc__request_take_early(pc__request *request, pc__fetch *fetch, size_t part);
+/* Takes all parts below `count` that are still pending so, and the fetch over into the request's. 0: one of them has just broken, and nothing is as it was not before. */
+int pc__request_take_early(pc__request *request, pc__fetch *fetch, size_t count);
 /* Fill in segments: independent, sink and joint states (gather_units.c); states that saw all before
  * them (gather_exact.c). */
 pc_status pc__gather_units(pc__request *request);

@@ -38,7 +38,7 @@ int pc__load_await(pc__load *load, double until); /* only waits; 1: it is done *
  * until `until`. The load has to be kept as long as the segment is, or until it is done. PC_MISS: not yet, or no more. */
 pc_status pc__load_early(pc__load *load, double until, pc_segment **out, uint32_t *tier);
 int pc__load_await_early(pc__load *load, double until); /* only waits; 1: it is done, or pc__load_early would give it */
-int pc__load_broke(pc__load *load); /* a layer did not come in time */
+uint32_t pc__load_broke(pc__load *load); /* PC_REASON_… why a layer did not come in time; else NONE */
 int pc__load_is_good(const pc__load *load);   /* pc__load_wait would give PC_OK. Any thread, at once */
 int pc__load_is_done(const pc__load *load);   /* pc__load_wait would not give PC_AGAIN. Any thread, at once */
 double pc__load_expected(const pc__load *load); /* seconds that it should take in all */

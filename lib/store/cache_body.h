@@ -119,13 +119,13 @@ struct pc__load {
     uint32_t early_tier;
     uint8_t *ready;     /* [block_count] */
     double flow_until;  /* how long somebody waits for a block */
-    int flow_broken;    /* for good: it came too late, or never will */
+    uint32_t flow_broken; /* PC_REASON_… why, for good: it came too late, or never will */
 };
 
 /* Lets those who wait use `segment` while its blocks are being read; without memory for that they wait for all of it. */
 void pc__flow_offer(pc__load *load, pc_segment *segment, size_t blocks, uint32_t tier);
 void pc__flow_ready(pc__load *load, size_t block);
-void pc__flow_end(pc__load *load, pc_status status); /* all blocks are there, or something has failed */
+void pc__flow_end(pc__load *load, uint32_t reason); /* all blocks are there (PC_REASON_NONE), or something has failed */
 
 struct timespec pc__load_time(double when); /* of pc__now, for pthread_cond_timedwait */
 void pc__load_unref(pc__load *load);

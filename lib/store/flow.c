@@ -14,7 +14,7 @@ static pc_status await(pc__kv_flow *flow, size_t layer)
     while (status == PC_OK && !load->ready[layer]) {
         struct timespec until = pc__load_time(load->flow_until);
         if (load->flow_broken || pc__now() >= load->flow_until) {
-            load->flow_broken = 1;
+            load->flow_broken = load->flow_broken ? load->flow_broken : PC_REASON_SLOW;
             status = pc__fail(PC_ERR_IO, "cache: layer %zu of a segment was not read in time", layer);
         } else {
             pthread_cond_timedwait(&cache->load_done, &cache->load_lock, &until);
@@ -47,11 +47,12 @@ void pc__flow_ready(pc__load *load, size_t block)
     pthread_mutex_unlock(&load->cache->load_lock);
 }
 
-void pc__flow_end(pc__load *load, pc_status status)
+void pc__flow_end(pc__load *load, uint32_t reason)
 {
     pthread_mutex_lock(&load->cache->load_lock);
-    load->flow_broken |= status < 0;
-    if (status >= 0 && load->early)
+    if (!load->flow_broken)
+        load->flow_broken = reason;
+    if (!reason && load->early)
         load->ops->set_flow(load->owner, load->early->payload, NULL);
     pthread_cond_broadcast(&load->cache->load_done);
     pthread_mutex_unlock(&load->cache->load_lock);
@@ -84,9 +85,9 @@ int pc__load_await_early(pc__load *load, double until)
     return there;
 }
 
-int pc__load_broke(pc__load *load)
+uint32_t pc__load_broke(pc__load *load)
 {
-    int broke;
+    uint32_t broke;
     pthread_mutex_lock(&load->cache->load_lock);
     broke = load->flow_broken;
     pthread_mutex_unlock(&load->cache->load_lock);

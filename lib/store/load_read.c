@@ -270,7 +270,7 @@ static pc_status copy(reading *r)
     status = load->ops->finish(load->owner, r->image, &r->payload);
 done:
     if (r->segment)
-        pc__flow_end(load, status);
+        pc__flow_end(load, status < 0 ? reason_of(r, status) : PC_REASON_NONE);
     return status;
 }
 

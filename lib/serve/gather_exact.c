@@ -160,7 +160,7 @@ static double wait_and_take(chain *c)
     pc__request *r = c->request;
     double waited;
     c->fetch.may_flow = pc__request_may_flow(r) && all_pending(c);
-    waited = pc__fetch_wait(&c->fetch);
+    waited = pc__request_may_wait(r) ? pc__fetch_wait(&c->fetch) : 0;
     take_all(c);
     if (!c->fetch.may_flow)
         return waited;

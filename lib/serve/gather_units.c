@@ -132,7 +132,7 @@ static double wait_and_take(gathering *g)
     pc__request *r = g->request;
     double waited;
     g->fetch.may_flow = pc__request_may_flow(r) && all_pending(g);
-    waited = pc__fetch_wait(&g->fetch);
+    waited = pc__request_may_wait(r) ? pc__fetch_wait(&g->fetch) : 0;
     take_all(g);
     if (!g->fetch.may_flow)
         return waited;

@@ -219,6 +219,11 @@ static void count_part(pc__request *r, size_t p)
     }
 }
 
+int pc__request_may_wait(const pc__request *r)
+{
+    return !r->broke || (pc__cache_flags(r->cache) & PC_CACHE_ALWAYS_LOAD);
+}
+
 int pc__request_may_flow(const pc__request *r)
 {
     return r->model->native && !r->broke && r->options->baseline == PC_BASELINE_NONE && r->options->repair <= PC_REPAIR_NONE;

@@ -49,6 +49,8 @@ pc_status pc__request_poll(const pc__request *request);
 /* Part `part` was not reused; the first such part gives the reason. */
 void pc__request_missed(pc__request *request, size_t part, uint32_t reason);
 
+/* May it wait for loads? Not again, after it has begun in vain. */
+int pc__request_may_wait(const pc__request *request);
 /* May states be taken whose layers are still coming? Not where they are copied, and not for a host's model. */
 int pc__request_may_flow(const pc__request *request);
 /* Takes all parts below `count` that are still pending so, and the fetch over into the request's. 0: one of them has just broken, and nothing is as it was not before. */

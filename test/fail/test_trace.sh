@@ -67,7 +67,7 @@ for name in conversation synthetic; do
         for row in 1 2; do
             holds "$name, flood $flood, row $row: above LRU" "$(value hits $row) > $(value hits_lru $row) && $(value saved $row) > $(value saved_lru $row)"
             holds "$name, flood $flood, row $row: possible" "$(value hits $row) <= $(value hits_best $row)"
-            holds "$name, flood $flood, row $row: memory" "$(value rss_bytes $row) < 1.02 * $(value budget_bytes $row) + 1048576"
+            [ -n "${PC_TEST_NO_MEMORY:-}" ] || holds "$name, flood $flood, row $row: memory" "$(value rss_bytes $row) < 1.02 * $(value budget_bytes $row) + 1048576"
             holds "$name, flood $flood, row $row: all kept" "$(value refused $row) == 0"
         done
     done

@@ -330,11 +330,6 @@ static void arguments(void)
     toy_end(&w);
 }
 
-static int have_redis(void)
-{
-    return !system("command -v redis-server >/dev/null 2>&1");
-}
-
 int main(int argc, char **argv)
 {
     if (argc == 5 && !strcmp(argv[1], "visitor")) {
@@ -352,13 +347,13 @@ int main(int argc, char **argv)
     tier(&disk);
     snprintf(shared, sizeof shared, "%s/two", folder);
     two_processes(argv[0], shared);
-    if (have_redis()) {
+    if (PC_REDIS_IS_THERE) {
         pc_redis server = pc_redis_start("");
         snprintf(address, sizeof address, "redis://127.0.0.1:%d", server.port);
         tier(&remote);
         pc_redis_kill(&server);
     } else {
-        printf("no redis-server: REMOTE is left out\n");
+        printf("no redis-server, or no hiredis: REMOTE is left out\n");
     }
     return pc_test_end();
 }

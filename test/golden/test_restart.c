@@ -522,12 +522,12 @@ int main(int argc, char **argv)
     pc_redis server = {0};
     if (argc == 9)
         return other_process(argv);
-    if (!system("command -v redis-server >/dev/null 2>&1")) {
+    if (PC_REDIS_IS_THERE) {
         server = pc_redis_start("");
         snprintf(address, sizeof address, "redis://127.0.0.1:%d", server.port);
         remote = address;
     } else {
-        printf("no redis-server: REMOTE is left out\n");
+        printf("no redis-server, or no hiredis: REMOTE is left out\n");
     }
     set_model(&s, PC_SOURCE_DIR "/models/demo/demo.gguf");
     for (uint32_t compute = PC_DTYPE_F32; compute <= PC_DTYPE_BF16; compute++)

@@ -96,6 +96,11 @@ static void run(pc_redis *s)
     }
 }
 
+int pc_redis_installed(void)
+{
+    return !system("command -v redis-server >/dev/null 2>&1");
+}
+
 pc_redis pc_redis_start(const char *arguments)
 {
     pc_redis s;

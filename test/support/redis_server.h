@@ -12,6 +12,13 @@ typedef struct pc_redis {
     char folder[256];
 } pc_redis;
 
+int pc_redis_installed(void);
+/* For tests that have more to do: is there a server, and can the library of this build talk to it? */
+#ifdef PC_HAVE_HIREDIS
+#define PC_REDIS_IS_THERE pc_redis_installed()
+#else
+#define PC_REDIS_IS_THERE 0
+#endif
 /* Ends the test as skipped if redis-server is not installed; as failed if it does not start. */
 pc_redis pc_redis_start(const char *arguments);
 void pc_redis_again(pc_redis *server);  /* on the same port, empty */

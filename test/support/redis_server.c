@@ -70,6 +70,7 @@ static void become_server(const pc_redis *s, pid_t parent)
         _exit(1);
     dup2(log, 1);
     execvp("redis-server", argv);
+    execvp("redis-check-rdb", argv); /* the same program, in Debian's redis-tools, which starts no service of the system */
     _exit(127);
 }
 
@@ -98,7 +99,7 @@ static void run(pc_redis *s)
 
 int pc_redis_installed(void)
 {
-    return !system("command -v redis-server >/dev/null 2>&1");
+    return !system("command -v redis-server >/dev/null 2>&1 || command -v redis-check-rdb >/dev/null 2>&1");
 }
 
 pc_redis pc_redis_start(const char *arguments)

@@ -38,6 +38,7 @@ mkdir -p build
 run build/test "all tests"
 if [ "$all" = 1 ]; then
     run build/bare "without the optional libraries" -DPC_WITH_ONEDNN=OFF -DPC_WITH_HIREDIS=OFF
+    left_out="-E ^test_(trace|workloads)$" # long, of the program around the library
     run build/sanitize "under AddressSanitizer and UBSan" -DPC_SANITIZE=address,undefined -DCMAKE_BUILD_TYPE=Debug -DCMAKE_C_FLAGS=-O1
     # one thread each, or a program's arguments: nothing to see, and slow
     left_out="-LE kernel|levels|fuzz -E ^amx_|^test_(relocation|record_.*|read_record|golden_.*|codec.*|seal|calibrate|.*_abi|program|workloads|trace|disk_kill|restart|folder.*)$"

@@ -99,7 +99,7 @@ pc_status pc__fetch_seek(pc__fetch *f, size_t index, const pc__segment_facts *fa
 static void wait_for_all(pc__fetch *f, double until)
 {
     for (size_t i = 0; i < f->count; i++)
-        if (f->loads[i] && !(f->may_flow ? pc__load_await_early : pc__load_await)(f->loads[i], until))
+        if (f->loads[i] && !pc__load_await(f->loads[i], until, f->may_flow))
             return;
 }
 
@@ -151,7 +151,7 @@ int pc__fetch_flows(const pc__fetch *f)
     for (size_t i = 0; f->may_flow && i < f->count; i++) {
         if (!f->loads[i] || pc__load_is_done(f->loads[i]))
             continue;
-        if (!pc__load_await_early(f->loads[i], 0))
+        if (!pc__load_await(f->loads[i], 0, 1))
             return 0;
         some = 1;
     }
@@ -184,7 +184,7 @@ void pc__fetch_settle(pc__fetch *f)
         pc_segment *same;
         if (!f->early[i] || !f->loads[i])
             continue;
-        while (!pc__load_await(f->loads[i], pc__now() + 1))
+        while (!pc__load_await(f->loads[i], pc__now() + 1, 0))
             ;
         if (pc__fetch_take(f, i, &same) == PC_OK)
             pc__segment_unref(same);

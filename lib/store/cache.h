@@ -33,11 +33,10 @@ pc_status pc__cache_seek(pc_cache *cache, const pc__want *want, pc__load **out, 
 /* Until `until` (pc__now clock; 0: only looks). PC_OK: *out is a new reference on the segment, complete (and the look-up that missed it in HOST was a hit after
  * all, so that each seek ends with one of these). PC_AGAIN: not yet. PC_MISS with *reason: it has failed. */
 pc_status pc__load_wait(pc__load *load, double until, pc_segment **out, uint32_t *reason);
-int pc__load_await(pc__load *load, double until); /* only waits; 1: it is done */
+int pc__load_await(pc__load *load, double until, int early); /* only waits; 1: it is done or, if `early`, pc__load_early would give it */
 /* The segment before all of its layers are there, for an owner whose payloads can be computed with so (pc__payload_ops.set_flow): who looks at a layer waits for it, at most
  * until `until`. The load has to be kept as long as the segment is, or until it is done. PC_MISS: not yet, or no more. */
 pc_status pc__load_early(pc__load *load, double until, pc_segment **out, uint32_t *tier);
-int pc__load_await_early(pc__load *load, double until); /* only waits; 1: it is done, or pc__load_early would give it */
 uint32_t pc__load_broke(pc__load *load); /* PC_REASON_… why a layer did not come in time; else NONE */
 int pc__load_is_good(const pc__load *load);   /* pc__load_wait would give PC_OK. Any thread, at once */
 int pc__load_is_done(const pc__load *load);   /* pc__load_wait would not give PC_AGAIN. Any thread, at once */

@@ -8,7 +8,6 @@
 #define PC_STORE_CACHE_BODY_H
 
 #include <pthread.h>
-#include <time.h>
 
 #include "base/clock.h"
 #include "store/cache.h"
@@ -127,7 +126,7 @@ void pc__flow_offer(pc__load *load, pc_segment *segment, size_t blocks, uint32_t
 void pc__flow_ready(pc__load *load, size_t block);
 void pc__flow_end(pc__load *load, uint32_t reason); /* all blocks are there (PC_REASON_NONE), or something has failed */
 
-struct timespec pc__load_time(double when); /* of pc__now, for pthread_cond_timedwait */
+void pc__load_sleep(pc__load *load, double until); /* under load_lock: until something has changed, or the time has come */
 void pc__load_unref(pc__load *load);
 /* Reads a load from one tier. PC_OK: the segment is in load->segment; PC_MISS: not there; else load->reason says why. */
 pc_status pc__load_read(pc__load *load, uint32_t tier);

@@ -67,14 +67,10 @@ static void tell_bytes(void *user, uint32_t tier, uint64_t bytes, uint64_t budge
 
 void pc__cache_tell(const pc_cache *cache, uint32_t kind, uint32_t tier, uint32_t reason, const pc__id *key, const pc_segment *segment)
 {
-    pc_event event = {.struct_size = sizeof event, .kind = kind, .tier = tier, .reason = reason};
+    pc_event event;
     if (!cache->on_event)
         return;
-    memcpy(event.key, key->bytes, sizeof event.key);
-    if (segment) {
-        event.tokens = (uint32_t)segment->tokens;
-        event.bytes = segment->bytes;
-    }
+    event = pc__event(tier, kind, reason, key, segment ? segment->bytes : 0, segment ? segment->tokens : 0, 0);
     cache->on_event(cache->event_user, &event);
 }
 

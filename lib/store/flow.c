@@ -4,20 +4,20 @@
 #include <stddef.h>
 
 #include "store/cache_body.h"
+#include "store/table.h"
 
 static pc_status await(pc__kv_flow *flow, size_t layer)
 {
-    pc__load *load = (pc__load *)(void *)((char *)flow - offsetof(pc__load, flow));
+    pc__load *load = PC__AROUND(flow, pc__load, flow);
     pc_cache *cache = load->cache;
     pc_status status = PC_OK;
     pthread_mutex_lock(&cache->load_lock);
     while (status == PC_OK && !load->ready[layer]) {
-        struct timespec until = pc__load_time(load->flow_until);
         if (load->flow_broken || pc__now() >= load->flow_until) {
             load->flow_broken = load->flow_broken ? load->flow_broken : PC_REASON_SLOW;
             status = pc__fail(PC_ERR_IO, "cache: layer %zu of a segment was not read in time", layer);
         } else {
-            pthread_cond_timedwait(&cache->load_done, &cache->load_lock, &until);
+            pc__load_sleep(load, load->flow_until);
         }
     }
     pthread_mutex_unlock(&cache->load_lock);
@@ -71,18 +71,6 @@ pc_status pc__load_early(pc__load *load, double until, pc_segment **out, uint32_
     }
     pthread_mutex_unlock(&cache->load_lock);
     return *out ? PC_OK : PC_MISS;
-}
-
-int pc__load_await_early(pc__load *load, double until)
-{
-    pc_cache *cache = load->cache;
-    struct timespec t = pc__load_time(until);
-    int there;
-    pthread_mutex_lock(&cache->load_lock);
-    while (!(there = pc__load_is_done(load) || (load->early && !load->flow_broken)) && pc__now() < until)
-        pthread_cond_timedwait(&cache->load_done, &cache->load_lock, &t);
-    pthread_mutex_unlock(&cache->load_lock);
-    return there;
 }
 
 uint32_t pc__load_broke(pc__load *load)

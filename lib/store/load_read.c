@@ -29,12 +29,9 @@ static uint32_t reason_of(const reading *r, pc_status status)
     if (r->source && atomic_load_explicit(&r->source->timed_out, memory_order_relaxed))
         return PC_REASON_DEADLINE;
     switch (status) {
-    case PC_ERR_FORMAT: return PC_REASON_DAMAGED;
-    case PC_ERR_MISMATCH:
-    case PC_ERR_UNSUPPORTED: return PC_REASON_FOREIGN;
     case PC_ERR_NOMEM: return PC_REASON_NO_ROOM;
     case PC_ERR_CANCELLED: return PC_REASON_SLOW;
-    default: return PC_REASON_IO;
+    default: return pc__reason_of(status);
     }
 }
 

@@ -350,7 +350,7 @@ pc_status pc__cache_prefetch(pc_cache *cache, const pc__want *want)
     return status == PC_AGAIN ? PC_MISS : status;
 }
 
-struct timespec pc__load_time(double when)
+static struct timespec at(double when)
 {
     struct timespec t;
     t.tv_sec = (time_t)when;
@@ -358,17 +358,23 @@ struct timespec pc__load_time(double when)
     return t;
 }
 
-int pc__load_await(pc__load *load, double until)
+void pc__load_sleep(pc__load *load, double until)
+{
+    struct timespec t = at(until);
+    pthread_cond_timedwait(&load->cache->load_done, &load->cache->load_lock, &t);
+}
+
+int pc__load_await(pc__load *load, double until, int early)
 {
     pc_cache *cache = load->cache;
-    struct timespec t = pc__load_time(until);
-    if (until > 0 && !pc__load_is_done(load)) {
-        pthread_mutex_lock(&cache->load_lock);
-        while (!pc__load_is_done(load) && pc__now() < until)
-            pthread_cond_timedwait(&cache->load_done, &cache->load_lock, &t);
-        pthread_mutex_unlock(&cache->load_lock);
-    }
-    return pc__load_is_done(load);
+    int there = pc__load_is_done(load);
+    if (there || (until <= 0 && !early))
+        return there;
+    pthread_mutex_lock(&cache->load_lock);
+    while (!(there = pc__load_is_done(load) || (early && load->early && !load->flow_broken)) && pc__now() < until)
+        pc__load_sleep(load, until);
+    pthread_mutex_unlock(&cache->load_lock);
+    return there;
 }
 
 pc_status pc__load_wait(pc__load *load, double until, pc_segment **out, uint32_t *reason)
@@ -376,7 +382,7 @@ pc_status pc__load_wait(pc__load *load, double until, pc_segment **out, uint32_t
     pc_cache *cache = load->cache;
     *out = NULL;
     *reason = PC_REASON_NONE;
-    if (!pc__load_await(load, until))
+    if (!pc__load_await(load, until, 0))
         return PC_AGAIN;
     *reason = load->reason;
     if (!load->segment)

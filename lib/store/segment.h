@@ -1,5 +1,5 @@
-/* A counted reference to the attention states of a run of tokens, whoever computed them. Immutable once its states are there
- * (pc__segment_await). */
+/* A counted reference to the attention states of a run of tokens, whoever computed them. Immutable, but for
+ * what a load still has to write (pc__payload_ops.set_flow). */
 #ifndef PC_STORE_SEGMENT_H
 #define PC_STORE_SEGMENT_H
 

@@ -4,6 +4,7 @@
 #define PC_STORE_TIER_H
 
 #include "base/clock.h"
+#include "store/event.h"
 #include "store/key.h"
 #include "store/record/record.h"
 

@@ -530,8 +530,6 @@ static void test_other_ways(const pc_redis *server)
     local = pc_redis_start(text);
     snprintf(text, sizeof text, "redis+unix://%s", strchr(local.arguments, '/'));
     tier = open_tier(text, &c);
-    for (int i = 0; i < 200 && access(strchr(local.arguments, '/'), F_OK); i++)
-        usleep(10000); /* the server makes it after its port */
     CHECK_OK(sample_put(tier, &s, 5, &reason));
     CHECK_STATUS(load(tier, &c, &s), PC_OK);
     tier->ops->free(tier);

@@ -67,26 +67,20 @@ void pc__disk_leave(pc__disk *disk)
     pc__free(&disk->mem, news);
 }
 
-static pc_event event_of(uint32_t kind, uint32_t reason, const pc__id *key, uint64_t bytes, uint32_t tokens, double seconds)
-{
-    pc_event event = {.struct_size = sizeof event, .kind = kind, .tier = PC_TIER_DISK, .reason = reason, .tokens = tokens, .bytes = bytes,
-                      .seconds = seconds};
-    memcpy(event.key, key->bytes, sizeof event.key);
-    return event;
-}
-
 void pc__disk_note(pc__disk *disk, uint32_t kind, uint32_t reason, const pc__id *key, uint64_t bytes, uint32_t tokens, double seconds)
 {
     if (disk->watch.event
         && pc__grow(&disk->mem, (void **)&disk->news, &disk->news_capacity, disk->news_count + 1, sizeof *disk->news) >= 0)
-        disk->news[disk->news_count++] = event_of(kind, reason, key, bytes, tokens, seconds);
+        disk->news[disk->news_count++] = pc__event(PC_TIER_DISK, kind, reason, key, bytes, tokens, seconds);
 }
 
 void pc__disk_tell(const pc__disk *disk, uint32_t kind, uint32_t reason, const pc__id *key, uint64_t bytes, uint32_t tokens, double seconds)
 {
-    pc_event event = event_of(kind, reason, key, bytes, tokens, seconds);
-    if (disk->watch.event)
-        disk->watch.event(disk->watch.user, &event);
+    pc_event event;
+    if (!disk->watch.event)
+        return;
+    event = pc__event(PC_TIER_DISK, kind, reason, key, bytes, tokens, seconds);
+    disk->watch.event(disk->watch.user, &event);
 }
 
 /* --------------------------------------------------------------- what a record says */

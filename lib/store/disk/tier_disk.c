@@ -151,19 +151,6 @@ static pc_status open_record(pc__tier *tier, const pc__id *key, double deadline,
     return status;
 }
 
-static uint32_t reason_of(pc_status status)
-{
-    switch (status) {
-    case PC_ERR_FORMAT:
-        return PC_REASON_DAMAGED;
-    case PC_ERR_MISMATCH:
-    case PC_ERR_UNSUPPORTED:
-        return PC_REASON_FOREIGN;
-    default:
-        return PC_REASON_IO;
-    }
-}
-
 /* Nobody shall be served, or be held up by, what is damaged. */
 static void discard(pc__disk *disk, const pc__id *key, uint32_t reason)
 {
@@ -219,8 +206,8 @@ static void read_done(pc__tier *tier, const pc__id *key, pc_status status, uint6
     tokens = tokens_of(pc__disk_table_find(&disk->table, key));
     pthread_mutex_unlock(&disk->guard);
     if (status == PC_ERR_FORMAT || status == PC_ERR_MISMATCH)
-        discard(disk, key, reason_of(status));
-    pc__disk_tell(disk, PC_EVENT_LOAD_FAILED, reason_of(status), key, bytes, tokens, seconds);
+        discard(disk, key, pc__reason_of(status));
+    pc__disk_tell(disk, PC_EVENT_LOAD_FAILED, pc__reason_of(status), key, bytes, tokens, seconds);
 }
 
 /* ------------------------------------------------------------------ writing */

@@ -6,18 +6,17 @@
 #include "base/clock.h"
 #include "base/fail.h"
 #include "base/mem.h"
+#include "store/event.h"
 #include "store/host/resident_body.h"
 
 /* ----------------------------------------------- after the lock is given back */
 
 static void tell(const pc__resident *t, uint32_t kind, uint32_t reason, const pc__id *key, size_t tokens, uint64_t bytes)
 {
-    pc_event event = {.struct_size = sizeof event, .kind = kind, .tier = PC_TIER_HOST, .reason = reason};
+    pc_event event;
     if (!t->options.event)
         return;
-    event.tokens = tokens > UINT32_MAX ? UINT32_MAX : (uint32_t)tokens;
-    event.bytes = bytes;
-    memcpy(event.key, key->bytes, sizeof event.key);
+    event = pc__event(PC_TIER_HOST, kind, reason, key, bytes, tokens, 0);
     t->options.event(t->options.user, &event);
 }
 

@@ -41,11 +41,10 @@ static pc__packed *record_of(pc__worth_item *item)
 
 static void tell(const tier_packed *t, uint32_t kind, uint32_t reason, const pc__id *key, uint32_t tokens, uint64_t bytes, double seconds)
 {
-    pc_event event = {.struct_size = sizeof event, .kind = kind, .tier = PC_TIER_PACKED, .reason = reason, .tokens = tokens, .bytes = bytes,
-                      .seconds = seconds};
+    pc_event event;
     if (!t->watch.event)
         return;
-    memcpy(event.key, key->bytes, sizeof event.key);
+    event = pc__event(PC_TIER_PACKED, kind, reason, key, bytes, tokens, seconds);
     t->watch.event(t->watch.user, &event);
 }
 
@@ -237,19 +236,6 @@ static pc_status open_record(pc__tier *tier, const pc__id *key, double deadline,
     return PC_OK;
 }
 
-static uint32_t reason_of(pc_status status)
-{
-    switch (status) {
-    case PC_ERR_FORMAT:
-        return PC_REASON_DAMAGED;
-    case PC_ERR_MISMATCH:
-    case PC_ERR_UNSUPPORTED:
-        return PC_REASON_FOREIGN;
-    default:
-        return PC_REASON_IO;
-    }
-}
-
 static void read_done(pc__tier *tier, const pc__id *key, pc_status status, uint64_t bytes, double seconds)
 {
     tier_packed *t = self_of(tier);
@@ -269,11 +255,11 @@ static void read_done(pc__tier *tier, const pc__id *key, pc_status status, uint6
                 r->expires = pc__now() + r->ttl;
         } else if (status == PC_ERR_FORMAT || status == PC_ERR_MISMATCH) {
             t->counts.lost++;
-            take_out(t, r, PC_EVENT_REMOVE, reason_of(status), &gone);
+            take_out(t, r, PC_EVENT_REMOVE, pc__reason_of(status), &gone);
         }
     }
     leave(t, gone);
-    tell(t, status >= 0 ? PC_EVENT_HIT : PC_EVENT_LOAD_FAILED, status >= 0 ? PC_REASON_NONE : reason_of(status), key, tokens, bytes, seconds);
+    tell(t, status >= 0 ? PC_EVENT_HIT : PC_EVENT_LOAD_FAILED, status >= 0 ? PC_REASON_NONE : pc__reason_of(status), key, tokens, bytes, seconds);
 }
 
 /* ---------------------------------------------------------------------- writing */

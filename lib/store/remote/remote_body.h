@@ -33,8 +33,10 @@ uint32_t pc__remote_slot(const pc__id *key);
 pc_status pc__remote_header(pc__remote *remote, const pc__id *key, uint64_t at, void *data, size_t size, size_t *got, pc__limit *limit);
 /* The envelope of an entry. */
 pc_status pc__remote_look(pc__remote *remote, const pc__id *key, pc__entry *entry, pc__limit *limit);
-/* Removes the blocks of a writer, before them the header if `header`. */
+/* Removes the blocks of a writer, before them the header if `header`, and if it is still this writer's. */
 pc_status pc__remote_unlink(pc__remote *remote, const pc__id *key, uint64_t tag, uint32_t pieces, int header, pc__limit *limit);
+/* Removes what stands under the header's name and is none. */
+pc_status pc__remote_unlink_junk(pc__remote *remote, const pc__id *key, pc__limit *limit);
 /* The entry ends `ttl` seconds from now. */
 pc_status pc__remote_renew(pc__remote *remote, const pc__id *key, const pc__entry *entry, pc__limit *limit);
 

@@ -14,11 +14,10 @@ enum { MOST_SEEN = 65536 };
 
 static void tell(pc__remote *r, uint32_t kind, uint32_t reason, const pc__id *key, uint32_t tokens, uint64_t bytes, double seconds)
 {
-    pc_event event = {.struct_size = sizeof event, .kind = kind, .tier = PC_TIER_REMOTE, .reason = reason, .tokens = tokens, .bytes = bytes,
-                      .seconds = seconds};
+    pc_event event;
     if (!r->common.watch.event)
         return;
-    memcpy(event.key, key->bytes, sizeof event.key);
+    event = pc__event(PC_TIER_REMOTE, kind, reason, key, bytes, tokens, seconds);
     r->common.watch.event(r->common.watch.user, &event);
 }
 
@@ -113,7 +112,7 @@ static void discard(pc__remote *r, const pc__id *key, const pc__entry *read)
         if (status == PC_OK && read && there.tag == read->tag)
             gone = pc__remote_unlink(r, key, there.tag, there.pieces, 1, &limit) >= 0;
         else if (status == PC_ERR_FORMAT)
-            gone = pc__remote_unlink(r, key, 0, 1, 1, &limit) >= 0;
+            gone = pc__remote_unlink_junk(r, key, &limit) >= 0;
     }
     pthread_mutex_lock(&r->lock);
     note(r, key, NULL, LOST);
@@ -137,13 +136,6 @@ static pc_status look_first(pc__remote *r, const pc__id *key, pc__entry *entry, 
     pc__free(&r->mem, *first);
     *first = NULL;
     return status;
-}
-
-static uint32_t reason_of(pc_status status, int timed_out)
-{
-    if (timed_out)
-        return PC_REASON_DEADLINE;
-    return status == PC_ERR_FORMAT ? PC_REASON_DAMAGED : status == PC_ERR_MISMATCH || status == PC_ERR_UNSUPPORTED ? PC_REASON_FOREIGN : PC_REASON_IO;
 }
 
 static pc_status open_entry(pc__tier *tier, const pc__id *key, double deadline, pc__source **out, int *timed_out)
@@ -181,7 +173,7 @@ static pc_status open_entry(pc__tier *tier, const pc__id *key, double deadline, 
     else if (changed)
         tell_bytes(r);
     if (status < 0)
-        tell(r, PC_EVENT_LOAD_FAILED, status == PC_ERR_IO && !limit.timed_out ? PC_REASON_UNREACHABLE : reason_of(status, limit.timed_out), key, 0, 0, 0);
+        tell(r, PC_EVENT_LOAD_FAILED, limit.timed_out ? PC_REASON_DEADLINE : status == PC_ERR_IO ? PC_REASON_UNREACHABLE : pc__reason_of(status), key, 0, 0, 0);
     return status;
 }
 
@@ -206,7 +198,7 @@ static void read_done(pc__tier *tier, const pc__id *key, pc_status status, uint6
     if (status == PC_OK)
         tell(r, PC_EVENT_HIT, PC_REASON_NONE, key, is_known ? entry.tokens : 0, stored, seconds);
     else if (status < 0)
-        tell(r, PC_EVENT_LOAD_FAILED, reason_of(status, 0), key, is_known ? entry.tokens : 0, stored, seconds);
+        tell(r, PC_EVENT_LOAD_FAILED, pc__reason_of(status), key, is_known ? entry.tokens : 0, stored, seconds);
 }
 
 /* ---------------------------------------------------------------- writing */
@@ -291,8 +283,10 @@ static void remove_entry(pc__tier *tier, const pc__id *key)
     int is_known = known(r, key, &entry);
     if (!r->common.read_only) {
         pc_status status = pc__remote_look(r, key, &there, &limit);
-        if (status == PC_OK || status == PC_ERR_FORMAT)
-            pc__remote_unlink(r, key, there.tag, status == PC_OK ? there.pieces : 1, 1, &limit);
+        if (status == PC_OK)
+            pc__remote_unlink(r, key, there.tag, there.pieces, 1, &limit);
+        else if (status == PC_ERR_FORMAT)
+            pc__remote_unlink_junk(r, key, &limit);
     }
     pthread_mutex_lock(&r->lock);
     note(r, key, NULL, REMOVED);

@@ -2,6 +2,7 @@
 #include "store/remote/remote_body.h"
 
 #include "base/fail.h"
+#include "base/le.h"
 #include "store/remote/remote_slots.h"
 
 uint32_t pc__remote_slot(const pc__id *key)
@@ -53,31 +54,58 @@ pc_status pc__remote_look(pc__remote *remote, const pc__id *key, pc__entry *entr
     return status == PC_OK ? pc__envelope_read(entry, envelope, got) : status;
 }
 
+/* Of this writer's header only: another one may have come in its place since it was looked at, and its blocks, which have no end, would be left without it. One step of
+ * the server's, as nothing may come between. */
+static void add_header_removal(pc__request *request, const pc__id *key, uint64_t tag)
+{
+    static const char script[] = "if redis.call('GETRANGE',KEYS[1],8,15)~=ARGV[1] then return 0 end return redis.call('UNLINK',KEYS[1])";
+    pc__entry_name name = pc__header_name(key);
+    uint8_t bytes[8];
+    pc__put_u64(bytes, tag);
+    pc__request_command(request, 5);
+    pc__request_text(request, "EVAL");
+    pc__request_text(request, script);
+    pc__request_number(request, 1);
+    add_name(request, &name);
+    pc__request_bytes(request, bytes, sizeof bytes);
+}
+
+static void add_removal(pc__request *request, pc__entry_name name)
+{
+    pc__request_command(request, 2);
+    pc__request_text(request, "UNLINK");
+    add_name(request, &name);
+}
+
+static pc_status call_and_free(pc__remote *remote, const pc__id *key, pc__request *request, pc__limit *limit)
+{
+    pc__answer answer;
+    pc_status status = request->count ? pc__nodes_call(remote->nodes, pc__remote_slot(key), request, NULL, limit, &answer) : PC_OK;
+    pc__request_free(request);
+    return status;
+}
+
 pc_status pc__remote_unlink(pc__remote *remote, const pc__id *key, uint64_t tag, uint32_t pieces, int header, pc__limit *limit)
 {
-    pc__entry_name name = pc__header_name(key);
     pc__request request = pc__request_make(&remote->mem);
-    pc__answer answer;
-    pc_status status = PC_OK;
+    if (header)
+        add_header_removal(&request, key, tag);
     /* one name a command: several would be refused while a cluster moves their slot */
-    for (uint32_t piece = header ? 0 : 1; piece < pieces; piece++) {
-        if (piece)
-            name = pc__block_name(key, tag, piece);
-        pc__request_command(&request, 2);
-        pc__request_text(&request, "UNLINK");
-        add_name(&request, &name);
-    }
-    if (request.count)
-        status = pc__nodes_call(remote->nodes, pc__remote_slot(key), &request, NULL, limit, &answer);
-    pc__request_free(&request);
-    return status;
+    for (uint32_t piece = 1; piece < pieces; piece++)
+        add_removal(&request, pc__block_name(key, tag, piece));
+    return call_and_free(remote, key, &request, limit);
+}
+
+pc_status pc__remote_unlink_junk(pc__remote *remote, const pc__id *key, pc__limit *limit)
+{
+    pc__request request = pc__request_make(&remote->mem);
+    add_removal(&request, pc__header_name(key));
+    return call_and_free(remote, key, &request, limit);
 }
 
 pc_status pc__remote_renew(pc__remote *remote, const pc__id *key, const pc__entry *entry, pc__limit *limit)
 {
     pc__request request = pc__request_make(&remote->mem);
-    pc__answer answer;
-    pc_status status;
     for (uint32_t piece = entry->pieces; piece-- > 0;) { /* the header last: it must not outlive a block */
         pc__entry_name name = piece ? pc__block_name(key, entry->tag, piece) : pc__header_name(key);
         pc__request_command(&request, 3);
@@ -85,7 +113,5 @@ pc_status pc__remote_renew(pc__remote *remote, const pc__id *key, const pc__entr
         add_name(&request, &name);
         pc__request_number(&request, (int64_t)entry->ttl + (piece ? PC__REMOTE_SLACK_SECONDS : 0));
     }
-    status = pc__nodes_call(remote->nodes, pc__remote_slot(key), &request, NULL, limit, &answer);
-    pc__request_free(&request);
-    return status;
+    return call_and_free(remote, key, &request, limit);
 }

@@ -1,0 +1,36 @@
+/* Attention maps as data: the weights after softmax of one sequence in one layer, kept in a compact form, and out = map x V over the pages of its run.
+ * Used where maps are not the result of q.k alone: remembered ones (lib/memo; AttnCache section 3.2) and those with terms of their own (DeBERTa).
+ *
+ * Layout: [head][row], a row holds the weights of keys 0 … count - 1: of all tokens, or, in a causal map, of those up to the row's own (triangular).
+ * Rows follow each other without gaps; U8 maps have a fp32 scale a row, all of them behind the weights, at the next multiple of 4 bytes, [head][row]. */
+#ifndef PC_ATTN_MAP_H
+#define PC_ATTN_MAP_H
+
+#include "attn/kv.h"
+
+enum { PC__MAP_F32 = 0, PC__MAP_F16 = 1, PC__MAP_U8 = 2 /* weight = scale * byte; scale = largest of the row / 255 */ };
+
+typedef struct pc__map_shape {
+    uint32_t format;
+    int32_t heads;
+    size_t tokens; /* rows, and keys of the last one */
+    int causal;
+} pc__map_shape;
+
+size_t pc__map_bytes(const pc__map_shape *shape); /* of one layer; 0: too many */
+/* From fp32 [head][row][tokens]; what a causal map cannot hold is not looked at. */
+void pc__map_pack(const pc__map_shape *shape, const float *dense, void *out);
+void pc__map_unpack(const pc__map_shape *shape, const void *map, float *dense); /* zeros where a causal map has nothing */
+
+/* One sequence of a pass. */
+typedef struct pc__map_lane {
+    pc__map_shape shape;
+    const void *map;  /* of the layer */
+    const pc__kv *kv; /* its V pages hold the values of tokens 0 … shape.tokens - 1; K is not read */
+    size_t first_row; /* of `out` */
+} pc__map_lane;
+
+/* out [first_row + row][head][v_dim]: every lane's rows; heads / kv_heads of them share a K/V head. On the context's threads. PC_ERR_NOMEM. */
+pc_status pc__map_apply(pc_context *context, const pc__map_lane *lanes, size_t count, int32_t layer, float *out);
+
+#endif

@@ -334,8 +334,9 @@ static void learn(const reading *r, pc_status status, uint64_t bytes, double sec
     if (status >= 0) {
         pc__estimate_loaded(&cache->estimate, t, bytes, seconds);
         atomic_fetch_add_explicit(&cache->counts.load_seconds_n, (uint_fast64_t)(seconds * 1e9), memory_order_relaxed);
-    } else if (r->load->reason == PC_REASON_IO || r->load->reason == PC_REASON_DEADLINE || r->load->reason == PC_REASON_UNREACHABLE) {
-        /* the tier's fault; a record that is damaged or foreign is one record's */
+    } else if (r->load->reason == PC_REASON_IO || r->load->reason == PC_REASON_DEADLINE || r->load->reason == PC_REASON_UNREACHABLE
+               || r->load->reason == PC_REASON_DAMAGED) {
+        /* the tier's fault, even damage, if it goes on; that a record is foreign says nothing of others */
         pc__estimate_failed(&cache->estimate, t, bytes, seconds, r->load->reason);
     }
 }

@@ -423,6 +423,27 @@ static void a_tier_recovers(void)
     end(&w);
 }
 
+/* One damaged record is that record's; several in a row are the disk's, and the rest is not even opened. */
+static void a_bad_disk(void)
+{
+    enum { RECORDS = 12 };
+    world w;
+    uint32_t reason;
+    start(&w, 0, 0, 0, 0);
+    for (int32_t n = 1; n <= RECORDS; n++)
+        CHECK_OK(put(w.cache, 100 * n));
+    CHECK_OK(pc_cache_flush(w.cache));
+    CHECK_OK(pc_cache_clear(w.cache));
+    atomic_store(&w.slow_disk.damage, 1);
+    for (int32_t n = 1; n <= RECORDS; n++) {
+        CHECK_STATUS(load(w.cache, 100 * n, 10, &reason), PC_MISS);
+        CHECK_INT(reason, PC_REASON_DAMAGED);
+    }
+    CHECK(atomic_load(&w.slow_disk.opens) >= 3);
+    CHECK(atomic_load(&w.slow_disk.opens) < 8);
+    end(&w);
+}
+
 /* Loading that takes longer than computing is not begun, once that is known. */
 static void too_slow(void)
 {
@@ -728,6 +749,7 @@ int main(void)
     from_the_server_to_the_folder();
     failures();
     a_tier_recovers();
+    a_bad_disk();
     too_slow();
     joined();
     freed_in_between();

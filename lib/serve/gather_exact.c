@@ -7,8 +7,7 @@
  * computed, unless it comes meanwhile and saves more than has been spent on it by then. */
 #include <string.h>
 
-#include "serve/fetch.h"
-#include "serve/request.h"
+#include "serve/request_loads.h"
 
 /* The tiers below HOST get blocks of a prompt without PML at once if it has so many tokens: to compute
  * them again would take long, and a text that long is likely to be gone on with. */
@@ -21,7 +20,7 @@ typedef struct chain {
     pc__id *keys;  /* [parts] */
     size_t needed; /* parts [0, needed) get a segment */
     size_t kept_tokens;
-    pc__fetch fetch; /* by part */
+    pc__request_loads loads;
     uint32_t *reasons; /* [parts] why it was not reused */
     double cost; /* seconds a token, as expected */
     /* the group under way */
@@ -80,8 +79,9 @@ static pc_status look_up(chain *c)
     return PC_OK;
 }
 
-static int is_missing(const chain *c, size_t p)
+static int is_missing(const void *user, size_t p)
 {
+    const chain *c = user;
     const pc__part *part = &c->request->prompt->parts[p];
     return p < c->needed && part->count && !c->request->segments[p];
 }
@@ -112,12 +112,12 @@ static pc_status seek(chain *c)
 {
     pc__request *r = c->request;
     size_t tokens = 0;
-    pc_status status = pc__fetch_start(&c->fetch, r->model, c->cache, c->needed);
+    pc_status status = pc__fetch_start(&c->loads.fetch, r->model, c->cache, c->needed);
     for (size_t p = 0; p < c->needed; p++)
         tokens += is_missing(c, p) ? r->prompt->parts[p].count : 0;
     if (c->cache && tokens)
         c->cost = pc__fetch_cost(r->model, c->cache, tokens) / (double)tokens;
-    for (size_t p = 0; status >= 0 && c->fetch.count && p < c->needed; p++) {
+    for (size_t p = 0; status >= 0 && c->loads.fetch.count && p < c->needed; p++) {
         const pc__part *part = &r->prompt->parts[p];
         pc__segment_facts facts;
         pc__id content;
@@ -125,51 +125,9 @@ static pc_status seek(chain *c)
             continue;
         content = content_key(c, part);
         facts = facts_of(c, p, &content);
-        status = pc__fetch_seek(&c->fetch, p, &facts, c->cost * (double)part->count);
+        status = pc__fetch_seek(&c->loads.fetch, p, &facts, c->cost * (double)part->count);
     }
     return status;
-}
-
-static void take_all(chain *c)
-{
-    pc__request *r = c->request;
-    for (size_t p = 0; c->fetch.pending && p < c->needed; p++) {
-        uint32_t tier;
-        if (!is_missing(c, p) || !c->fetch.loads[p])
-            continue;
-        tier = pc__load_tier(c->fetch.loads[p]);
-        if (pc__fetch_take(&c->fetch, p, &r->segments[p]) != PC_OK)
-            continue;
-        r->hit[p] = 1;
-        r->tier[p] = (uint8_t)tier;
-    }
-}
-
-/* All that is missing is being loaded: nothing has to be computed before the prefill. */
-static int all_pending(const chain *c)
-{
-    for (size_t p = 0; p < c->needed; p++)
-        if (is_missing(c, p) && !pc__fetch_is_pending(&c->fetch, p))
-            return 0;
-    return 1;
-}
-
-/* Takes what has come; if layers may be waited for one by one, what has begun to come, too. Returns the seconds waited. */
-static double wait_and_take(chain *c)
-{
-    pc__request *r = c->request;
-    double waited;
-    c->fetch.may_flow = pc__request_may_flow(r) && all_pending(c);
-    waited = pc__request_may_wait(r) ? pc__fetch_wait(&c->fetch) : 0;
-    take_all(c);
-    if (!c->fetch.may_flow)
-        return waited;
-    if (!pc__fetch_flows(&c->fetch) || !all_pending(c) || !pc__request_take_early(r, &c->fetch, c->needed)) {
-        c->fetch.may_flow = 0; /* something broke: all of the others, then */
-        waited += pc__fetch_wait(&c->fetch);
-        take_all(c);
-    }
-    return waited;
 }
 
 /* Of the first part that is missing: has something before it changed? Asked before anything new is
@@ -182,7 +140,7 @@ static void judge_prefix(chain *c)
         if (!is_missing(c, p) || !pc__part_is_kept(part))
             continue;
         content = content_key(c, part);
-        if (pc__fetch_reason(&c->fetch, p) == PC_REASON_FIRST_USE && pc__cache_knows(c->cache, &content))
+        if (pc__fetch_reason(&c->loads.fetch, p) == PC_REASON_FIRST_USE && pc__cache_knows(c->cache, &content))
             c->reasons[p] = PC_REASON_PREFIX;
         return;
     }
@@ -198,7 +156,7 @@ static size_t group_end(const chain *c, size_t first)
     for (; p < c->needed && !c->request->segments[p]; p++) {
         if (!parts[p].count)
             continue;
-        if (parts[p].start <= last || (pc__fetch_is_pending(&c->fetch, p) && !pc__fetch_is_pending(&c->fetch, first)))
+        if (parts[p].start <= last || (pc__fetch_is_pending(&c->loads.fetch, p) && !pc__fetch_is_pending(&c->loads.fetch, first)))
             break;
         last = parts[p].start + (int64_t)parts[p].count - 1;
     }
@@ -209,10 +167,10 @@ static size_t group_end(const chain *c, size_t first)
 static int is_overtaken(const chain *c)
 {
     size_t tokens = 0;
-    for (size_t p = c->first; c->fetch.pending && p < c->end; p++) {
-        if (pc__fetch_is_there(&c->fetch, p))
+    for (size_t p = c->first; c->loads.fetch.pending && p < c->end; p++) {
+        if (pc__fetch_is_there(&c->loads.fetch, p))
             tokens += c->request->prompt->parts[p].count;
-        else if (pc__fetch_is_pending(&c->fetch, p))
+        else if (pc__fetch_is_pending(&c->loads.fetch, p))
             return 0;
     }
     return tokens && c->cost * (double)tokens > pc__now() - c->group_started;
@@ -305,7 +263,7 @@ static pc_status keep(chain *c, size_t first, size_t end, double seconds_per_tok
         const pc__part *part = &c->request->prompt->parts[p];
         if (part->count && pc__part_is_kept(part)) {
             if (c->reasons[p] == PC_REASON_NONE)
-                c->reasons[p] = pc__fetch_reason(&c->fetch, p);
+                c->reasons[p] = pc__fetch_reason(&c->loads.fetch, p);
             status = keep_part(c, p, seconds_per_token);
         }
     }
@@ -317,7 +275,7 @@ static pc_status encode_missing(chain *c)
     for (size_t p = 0, end; p < c->needed; p = end) {
         double seconds_per_token;
         pc_status status;
-        take_all(c);
+        pc__loads_take_all(&c->loads);
         end = group_end(c, p);
         if (end == p || !c->request->prompt->parts[p].count) {
             end = p + 1;
@@ -371,7 +329,7 @@ static void finish(chain *c)
 {
     const pc_allocator *mem = &c->request->model->context->mem;
     pc__scopes_end(&c->scopes, mem);
-    pc__fetch_end(&c->fetch);
+    pc__fetch_end(&c->loads.fetch);
     pc__free(mem, c->keys);
     pc__free(mem, c->reasons);
     pc__free(mem, c->tokens);
@@ -395,7 +353,7 @@ static pc_status fill_missing(chain *c)
     double started = pc__now(), waited = 0;
     pc_status status = seek(c);
     if (status >= 0) {
-        waited = wait_and_take(c);
+        waited = pc__loads_wait_and_take(&c->loads);
         judge_prefix(c);
         if (!all_there(c)) {
             status = reserve_calls(c);
@@ -403,7 +361,7 @@ static pc_status fill_missing(chain *c)
                 status = encode_missing(c);
         }
     }
-    r->stats.bytes_loaded += c->fetch.bytes;
+    r->stats.bytes_loaded += c->loads.fetch.bytes;
     r->stats.seconds_load += waited;
     r->stats.seconds_encode += pc__now() - started - waited;
     return status;
@@ -419,6 +377,8 @@ pc_status pc__gather_exact(pc__request *r, pc_cache *cache)
                                  r->options->salts, r->options->salt_count);
     if (status >= 0) {
         name_parts(&c);
+        c.loads = (pc__request_loads){
+            .request = r, .parts = c.needed, .is_missing = is_missing, .gathering = &c};
         status = look_up(&c);
     }
     r->stats.seconds_assemble += pc__now() - started;

@@ -1,8 +1,7 @@
 /* Segments for the modes in which a module's states do not depend on the prompt. What HOST does not
  * have is sought in the tiers below and computed meanwhile, the last part first: loads come in the
  * order of the parts, so that the two meet. */
-#include "serve/fetch.h"
-#include "serve/request.h"
+#include "serve/request_loads.h"
 #include "serve/schema_prefetch.h"
 #include "serve/unit_encode.h"
 
@@ -11,7 +10,7 @@ typedef struct gathering {
     pc__unit_work work;
     pc__unit_keys *keys;
     size_t *leaf; /* [parts] */
-    pc__fetch fetch; /* by part */
+    pc__request_loads loads;
     size_t unit;  /* that is being computed */
     int overtaken; /* its loads have come meanwhile */
     int scaffolded;
@@ -59,8 +58,9 @@ static pc_status look_up(gathering *g)
     return PC_OK;
 }
 
-static int is_missing(const gathering *g, size_t p)
+static int is_missing(const void *user, size_t p)
 {
+    const gathering *g = user;
     return g->leaf[p] != PC__NO_LEAF && !g->request->segments[p];
 }
 
@@ -77,8 +77,8 @@ static size_t missing_tokens(const gathering *g, size_t unit)
 static pc_status seek(gathering *g)
 {
     pc__request *r = g->request;
-    pc_status status = pc__fetch_start(&g->fetch, r->model, r->cache, r->prompt->part_count);
-    for (size_t p = 0; status >= 0 && g->fetch.count && p < r->prompt->part_count; p++) {
+    pc_status status = pc__fetch_start(&g->loads.fetch, r->model, r->cache, r->prompt->part_count);
+    for (size_t p = 0; status >= 0 && g->loads.fetch.count && p < r->prompt->part_count; p++) {
         const pc__part *part = &r->prompt->parts[p];
         pc__segment_facts facts;
         size_t unit;
@@ -88,70 +88,29 @@ static pc_status seek(gathering *g)
         unit = g->work.recipe->leaves[g->leaf[p]].unit;
         cost = pc__fetch_cost(r->model, r->cache, g->work.recipe->units[unit].tokens);
         facts = pc__unit_facts(&g->work, g->leaf[p]);
-        status = pc__fetch_seek(&g->fetch, p, &facts,
+        status = pc__fetch_seek(&g->loads.fetch, p, &facts,
                                 cost * (double)part->count / (double)missing_tokens(g, unit));
     }
     return status;
 }
 
-/* A segment that a load has brought. */
-static void take_part(gathering *g, size_t p)
+/* What a part has got need not be computed for another one either. */
+static void note_segment(void *user, size_t p)
 {
-    pc__request *r = g->request;
+    gathering *g = user;
     size_t leaf = g->leaf[p];
-    uint32_t tier;
-    if (!is_missing(g, p) || !g->fetch.count || !g->fetch.loads[p])
-        return;
-    tier = pc__load_tier(g->fetch.loads[p]);
-    if (pc__fetch_take(&g->fetch, p, &r->segments[p]) != PC_OK)
-        return;
-    r->hit[p] = 1;
-    r->tier[p] = (uint8_t)tier;
     if (!g->work.made[leaf])
-        g->work.made[leaf] = pc__segment_ref(r->segments[p]);
-}
-
-static void take_all(gathering *g)
-{
-    for (size_t p = 0; p < g->request->prompt->part_count; p++)
-        take_part(g, p);
-}
-
-/* All that is missing is being loaded: nothing has to be computed before the prefill. */
-static int all_pending(const gathering *g)
-{
-    for (size_t p = 0; p < g->request->prompt->part_count; p++)
-        if (is_missing(g, p) && !pc__fetch_is_pending(&g->fetch, p))
-            return 0;
-    return 1;
-}
-
-/* Takes what has come; if layers may be waited for one by one, what has begun to come, too. Returns the seconds waited. */
-static double wait_and_take(gathering *g)
-{
-    pc__request *r = g->request;
-    double waited;
-    g->fetch.may_flow = pc__request_may_flow(r) && all_pending(g);
-    waited = pc__request_may_wait(r) ? pc__fetch_wait(&g->fetch) : 0;
-    take_all(g);
-    if (!g->fetch.may_flow)
-        return waited;
-    if (!pc__fetch_flows(&g->fetch) || !all_pending(g) || !pc__request_take_early(r, &g->fetch, g->request->prompt->part_count)) {
-        g->fetch.may_flow = 0; /* something broke: all of the others, then */
-        waited += pc__fetch_wait(&g->fetch);
-        take_all(g);
-    }
-    return waited;
+        g->work.made[leaf] = pc__segment_ref(g->request->segments[p]);
 }
 
 /* All that the request wants of the unit under way has been loaded. */
 static int is_overtaken(const gathering *g)
 {
     size_t there = 0;
-    for (size_t p = 0; g->fetch.pending && p < g->request->prompt->part_count; p++) {
+    for (size_t p = 0; g->loads.fetch.pending && p < g->request->prompt->part_count; p++) {
         if (!is_missing(g, p) || g->work.recipe->leaves[g->leaf[p]].unit != g->unit)
             continue;
-        if (!pc__fetch_is_there(&g->fetch, p))
+        if (!pc__fetch_is_there(&g->loads.fetch, p))
             return 0;
         there++;
     }
@@ -172,7 +131,7 @@ static pc_status encode_part(gathering *g, size_t p)
     pc__request *r = g->request;
     size_t leaf = g->leaf[p];
     pc_status status;
-    take_part(g, p);
+    pc__loads_take(&g->loads, p);
     if (!is_missing(g, p))
         return PC_OK;
     if ((status = pc__request_poll(r)) < 0)
@@ -182,7 +141,7 @@ static pc_status encode_part(gathering *g, size_t p)
     if (!g->work.made[leaf]) {
         status = pc__unit_encode(&g->work, g->unit);
         if (g->overtaken) { /* even if it was finished all the same: as well */
-            take_all(g);
+            pc__loads_take_all(&g->loads);
             if (!is_missing(g, p))
                 return PC_OK;
         }
@@ -190,7 +149,7 @@ static pc_status encode_part(gathering *g, size_t p)
             return status;
     }
     r->segments[p] = pc__segment_ref(g->work.made[leaf]);
-    pc__request_missed(r, p, g->work.unkept[leaf] ? g->work.unkept[leaf] : pc__fetch_reason(&g->fetch, p));
+    pc__request_missed(r, p, g->work.unkept[leaf] ? g->work.unkept[leaf] : pc__fetch_reason(&g->loads.fetch, p));
     return PC_OK;
 }
 
@@ -227,8 +186,8 @@ static pc_status note_hits(gathering *g)
 {
     pc_status status = pc__unit_work_start(&g->work);
     for (size_t p = 0; status >= 0 && p < g->request->prompt->part_count; p++)
-        if (g->leaf[p] != PC__NO_LEAF && g->request->segments[p] && !g->work.made[g->leaf[p]])
-            g->work.made[g->leaf[p]] = pc__segment_ref(g->request->segments[p]);
+        if (g->leaf[p] != PC__NO_LEAF && g->request->segments[p])
+            note_segment(g, p);
     return status;
 }
 
@@ -240,10 +199,10 @@ static pc_status fill_missing(gathering *g)
     if (status >= 0)
         status = seek(g);
     if (status >= 0) {
-        waited = wait_and_take(g);
+        waited = pc__loads_wait_and_take(&g->loads);
         status = encode_missing(g);
     }
-    r->stats.bytes_loaded += g->fetch.bytes;
+    r->stats.bytes_loaded += g->loads.fetch.bytes;
     r->stats.seconds_load += waited;
     r->stats.seconds_encode += pc__now() - started - waited;
     return status;
@@ -289,6 +248,11 @@ pc_status pc__gather_units(pc__request *r)
     gathering g = {.request = r};
     double started = pc__now();
     pc_status status;
+    g.loads = (pc__request_loads){.request = r,
+                                  .parts = r->prompt->part_count,
+                                  .is_missing = is_missing,
+                                  .taken = note_segment,
+                                  .gathering = &g};
     g.work.model = r->model;
     g.work.cache = r->cache;
     g.work.regime_length = r->regime.length;
@@ -314,7 +278,7 @@ pc_status pc__gather_units(pc__request *r)
             pc__prefetch_around(&g.work, schema, r->prompt);
     }
 done:
-    pc__fetch_end(&g.fetch);
+    pc__fetch_end(&g.loads.fetch);
     pc__unit_work_end(&g.work);
     pc__unit_keys_unref(g.keys);
     pc__free(mem, g.leaf);

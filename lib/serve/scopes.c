@@ -4,20 +4,20 @@
 
 #include "model/native.h"
 
-static pc__key_base common(const pc_model *model, uint32_t encoding, uint64_t regime)
+static pc_key_parts common(const pc_model *model, uint32_t encoding, uint64_t regime)
 {
-    pc__key_base base = {0};
+    pc_key_parts base = PC_KEY_PARTS_INIT;
     base.model = model->info.fingerprint;
     base.tokenizer = model->tokenizer_id.bytes;
     base.position_scheme = model->info.position_scheme;
     base.regime = regime;
     base.dtype = model->native ? pc__native_format(model->native) : model->info.compute;
-    base.layout = model->native ? 1 : 0;
+    base.layout = model->native ? PC_LAYOUT_PAGES : PC_LAYOUT_MODEL;
     base.encoding = encoding;
     return base;
 }
 
-static void set_scope(pc__scope *scope, pc__key_base *base, int64_t first, const void *salt,
+static void set_scope(pc__scope *scope, pc_key_parts *base, int64_t first, const void *salt,
                       size_t size)
 {
     base->salt = salt;
@@ -30,7 +30,7 @@ static void set_scope(pc__scope *scope, pc__key_base *base, int64_t first, const
 pc_status pc__scopes_init(pc__scopes *scopes, const pc_model *model, const pc_cache *cache,
                           uint32_t encoding, uint64_t regime, const pc_salt *salts, size_t count)
 {
-    pc__key_base base = common(model, encoding, regime);
+    pc_key_parts base = common(model, encoding, regime);
     size_t size = 0;
     const void *salt = cache ? pc__cache_salt(cache, &size) : NULL;
     memset(scopes, 0, sizeof *scopes);

@@ -27,9 +27,7 @@ static pc_status check_parts(const pc_key_parts *p)
 
 pc_status pc_key_base(uint8_t base[32], const pc_key_parts *parts)
 {
-    static const uint8_t zeros[32];
     pc_key_parts p;
-    pc__key_base b = {0};
     pc__id id;
     pc_status status;
     if (!base || !parts)
@@ -37,17 +35,7 @@ pc_status pc_key_base(uint8_t base[32], const pc_key_parts *parts)
     status = pc__options_read(&p, sizeof p, PC__V1_SIZE(pc_key_parts, salt_size), parts, "pc_key_parts");
     if (status < 0 || (status = check_parts(&p)) < 0)
         return status;
-    b.model = p.model;
-    b.adapter = p.adapter;
-    b.tokenizer = p.tokenizer ? p.tokenizer : zeros;
-    b.position_scheme = p.position_scheme;
-    b.dtype = p.dtype;
-    b.regime = p.regime;
-    b.layout = p.layout;
-    b.encoding = p.encoding;
-    b.salt = p.salt;
-    b.salt_size = p.salt_size;
-    id = pc__base_key(&b);
+    id = pc__base_key(&p);
     memcpy(base, id.bytes, sizeof id.bytes);
     return PC_OK;
 }

@@ -1,18 +1,19 @@
 #include "store/key.h"
 
-pc__id pc__base_key(const pc__key_base *base)
+pc__id pc__base_key(const pc_key_parts *parts)
 {
+    static const uint8_t zeros[32];
     pc__digest d;
     pc__digest_start(&d, "base/1");
-    pc__digest_bytes(&d, base->model, 32);
-    pc__digest_bytes(&d, base->adapter, base->adapter ? 32 : 0);
-    pc__digest_bytes(&d, base->tokenizer, 32);
-    pc__digest_u64(&d, base->position_scheme);
-    pc__digest_u64(&d, base->regime);
-    pc__digest_u64(&d, base->dtype);
-    pc__digest_u64(&d, base->layout);
-    pc__digest_u64(&d, base->encoding);
-    pc__digest_bytes(&d, base->salt, base->salt_size);
+    pc__digest_bytes(&d, parts->model, 32);
+    pc__digest_bytes(&d, parts->adapter, parts->adapter ? 32 : 0);
+    pc__digest_bytes(&d, parts->tokenizer ? parts->tokenizer : zeros, 32);
+    pc__digest_u64(&d, parts->position_scheme);
+    pc__digest_u64(&d, parts->regime);
+    pc__digest_u64(&d, parts->dtype);
+    pc__digest_u64(&d, parts->layout);
+    pc__digest_u64(&d, parts->encoding);
+    pc__digest_bytes(&d, parts->salt, parts->salt_size);
     return pc__digest_end(&d);
 }
 

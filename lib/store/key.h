@@ -9,22 +9,12 @@
 #ifndef PC_STORE_KEY_H
 #define PC_STORE_KEY_H
 
+#include <promptcache.h>
+
 #include "base/digest.h"
 
-typedef struct pc__key_base {
-    const uint8_t *model;     /* 32 bytes */
-    const uint8_t *adapter;   /* 32 bytes or NULL: none */
-    const uint8_t *tokenizer; /* 32 bytes */
-    uint32_t position_scheme; /* PC_POSITION_… */
-    uint32_t dtype;           /* of K/V */
-    uint64_t regime;          /* 0 where the model has one regime */
-    uint32_t layout;          /* 1: lib/attn/kv.h; 0: a host's own */
-    uint32_t encoding;        /* PC_ENCODE_… */
-    const void *salt;
-    size_t salt_size;
-} pc__key_base;
-
-pc__id pc__base_key(const pc__key_base *base);
+/* `parts` are valid (pc_key_base checks them); struct_size is not looked at. */
+pc__id pc__base_key(const pc_key_parts *parts);
 
 /* `before`: the last segment that it saw (NULL: it saw nothing but itself), which starts `distance` positions before it;
  * `offset`: position at which it was computed if it cannot be moved, else 0; `relative`: positions of its tokens relative to

@@ -29,12 +29,12 @@ static void vectors(void)
 {
     static const int32_t t1[] = {1, 2, 3}, t2[] = {4, -1, 2147483647, 0};
     static const int64_t gap[] = {0, 1, 5};
-    uint8_t model[32], adapter[32], tokenizer[32], zeros[32] = {0};
+    uint8_t model[32], adapter[32], tokenizer[32];
     fill(model, 0);
     fill(tokenizer, 32);
     fill(adapter, 64);
-    pc__key_base a = {model, NULL, tokenizer, 1, 1, 0, 1, 0, NULL, 0};
-    pc__key_base b = {model, adapter, zeros, 3, 2, 4096, 0, 3, "tenant-7", 8};
+    pc_key_parts a = {sizeof a, model, NULL, tokenizer, 1, 1, 0, 1, 0, NULL, 0};
+    pc_key_parts b = {sizeof b, model, adapter, NULL, 3, 2, 4096, 0, 3, "tenant-7", 8};
     pc__id base_a = pc__base_key(&a), base_b = pc__base_key(&b);
     pc__id a1 = pc__segment_key(&base_a, NULL, 0, 0, t1, NULL, 3), a2 = pc__segment_key(&base_a, &a1, 3, 0, t2, NULL, 4);
     check_vector("base-a", base_a);
@@ -52,11 +52,11 @@ static void every_field_counts(void)
     uint8_t x[32], y[32];
     fill(x, 1);
     fill(y, 2);
-    const pc__key_base base[] = {
-        {x, NULL, x, 1, 1, 0, 1, 0, "s", 1}, {y, NULL, x, 1, 1, 0, 1, 0, "s", 1}, {x, x, x, 1, 1, 0, 1, 0, "s", 1},
-        {x, NULL, y, 1, 1, 0, 1, 0, "s", 1}, {x, NULL, x, 2, 1, 0, 1, 0, "s", 1}, {x, NULL, x, 1, 2, 0, 1, 0, "s", 1},
-        {x, NULL, x, 1, 1, 1, 1, 0, "s", 1}, {x, NULL, x, 1, 1, 0, 0, 0, "s", 1}, {x, NULL, x, 1, 1, 0, 1, 1, "s", 1},
-        {x, NULL, x, 1, 1, 0, 1, 0, "t", 1}, {x, NULL, x, 1, 1, 0, 1, 0, NULL, 0}};
+    const pc_key_parts base[] = { /* struct_size is no part of a name */
+        {0, x, NULL, x, 1, 1, 0, 1, 0, "s", 1}, {0, y, NULL, x, 1, 1, 0, 1, 0, "s", 1}, {0, x, x, x, 1, 1, 0, 1, 0, "s", 1},
+        {0, x, NULL, y, 1, 1, 0, 1, 0, "s", 1}, {0, x, NULL, x, 2, 1, 0, 1, 0, "s", 1}, {0, x, NULL, x, 1, 2, 0, 1, 0, "s", 1},
+        {0, x, NULL, x, 1, 1, 1, 1, 0, "s", 1}, {0, x, NULL, x, 1, 1, 0, 0, 0, "s", 1}, {0, x, NULL, x, 1, 1, 0, 1, 1, "s", 1},
+        {0, x, NULL, x, 1, 1, 0, 1, 0, "t", 1}, {0, x, NULL, x, 1, 1, 0, 1, 0, NULL, 0}};
     pc__id ids[sizeof base / sizeof *base + 8];
     size_t n = 0;
     static const int32_t t[] = {5, 6}, u[] = {5, 7};

@@ -291,6 +291,24 @@ static pc_status start(pc_cache *cache, pc__load *load, size_t waiters)
     return status;
 }
 
+/* A new load, from `tier` first. *out waits for it; out NULL: nobody does, it is loaded ahead. As start. */
+static pc_status begin(pc_cache *cache, const pc__want *want, uint32_t tier, double expected, pc__load **out)
+{
+    pc__load *load = make(cache, want);
+    pc_status status;
+    if (!load)
+        return PC_ERR_NOMEM;
+    load->first_tier = tier;
+    load->expected = expected;
+    atomic_store(&load->prefetch, !out);
+    status = start(cache, load, out ? 1 : 0);
+    if (status != PC_OK)
+        pc__load_unref(load);
+    else if (out)
+        *out = load;
+    return status;
+}
+
 pc_status pc__cache_seek(pc_cache *cache, const pc__want *want, pc__load **out, uint32_t *reason)
 {
     double expected = 0;
@@ -301,7 +319,6 @@ pc_status pc__cache_seek(pc_cache *cache, const pc__want *want, pc__load **out, 
     if (!cache->has_lower)
         return PC_MISS;
     do {
-        pc__load *load;
         status = join_any(cache, want, out);
         if (status != PC_AGAIN)
             return status;
@@ -313,16 +330,7 @@ pc_status pc__cache_seek(pc_cache *cache, const pc__want *want, pc__load **out, 
             atomic_fetch_add_explicit(&cache->counts.not_worth[tier], 1, memory_order_relaxed);
             return PC_MISS;
         }
-        load = make(cache, want);
-        if (!load)
-            return PC_ERR_NOMEM;
-        load->first_tier = tier;
-        load->expected = expected;
-        status = start(cache, load, 1);
-        if (status == PC_OK)
-            *out = load;
-        else
-            pc__load_unref(load);
+        status = begin(cache, want, tier, expected, out);
     } while (status == PC_AGAIN);
     return status;
 }
@@ -331,22 +339,13 @@ pc_status pc__cache_prefetch(pc_cache *cache, const pc__want *want)
 {
     uint32_t reason, tier;
     double expected = 0;
-    pc__load *load;
     pc_status status;
     if (!cache->has_lower || pc__resident_has(cache->host, &want->image->key))
         return PC_MISS;
     tier = best_tier(cache, want, &expected, &reason);
     if (tier == PC_TIER_NONE)
         return PC_MISS;
-    load = make(cache, want);
-    if (!load)
-        return PC_ERR_NOMEM;
-    load->first_tier = tier;
-    load->expected = expected;
-    atomic_store(&load->prefetch, 1);
-    status = start(cache, load, 0);
-    if (status != PC_OK)
-        pc__load_unref(load);
+    status = begin(cache, want, tier, expected, NULL);
     return status == PC_AGAIN ? PC_MISS : status;
 }
 

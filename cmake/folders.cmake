@@ -25,8 +25,9 @@ if(PC_HAVE_HIREDIS)
   target_compile_definitions(pc_store PUBLIC PC_HAVE_HIREDIS)
   target_link_libraries(pc_store PUBLIC PkgConfig::HIREDIS)
 endif()
-pc_folder(serve USES pc_pml pc_store pc_model)
-set(PC_FOLDERS base text pml attn model store serve)
+pc_folder(memo USES pc_attn pc_model LINKS PkgConfig::ZSTD PkgConfig::XXHASH)
+pc_folder(serve USES pc_pml pc_store pc_model pc_memo)
+set(PC_FOLDERS base text pml attn model store memo serve)
 
 if(PC_HAVE_ONEDNN)
   target_compile_definitions(pc_attn PUBLIC PC_HAVE_ONEDNN)
@@ -34,13 +35,13 @@ if(PC_HAVE_ONEDNN)
 endif()
 
 # Short loops over heads and dimensions that the compiler vectorises only here.
-set_source_files_properties(lib/attn/rope.c lib/attn/merge.c lib/attn/kv_convert.c lib/attn/kv_token.c lib/attn/kv_page.c lib/store/codec/codec_planes.c lib/store/codec/codec_pages.c lib/store/codec/codec_i4.c lib/attn/plan_attend.c lib/attn/plan_call.c lib/attn/cpu/elementwise.c lib/attn/cpu/linear_grid.c
+set_source_files_properties(lib/attn/rope.c lib/attn/merge.c lib/attn/kv_convert.c lib/attn/kv_token.c lib/attn/kv_page.c lib/store/codec/codec_planes.c lib/store/codec/codec_pages.c lib/store/codec/codec_i4.c lib/attn/plan_attend.c lib/attn/plan_call.c lib/attn/cpu/elementwise.c lib/attn/cpu/linear_grid.c lib/memo/scan_c.c
   PROPERTIES COMPILE_OPTIONS "-O3")
 
 # ISA flags per source file, never global.
 if(CMAKE_SYSTEM_PROCESSOR MATCHES "x86_64|AMD64")
-  file(GLOB avx2 ${PROJECT_SOURCE_DIR}/lib/attn/cpu/*_avx2.c)
-  file(GLOB avx512 ${PROJECT_SOURCE_DIR}/lib/attn/cpu/*_avx512.c)
+  file(GLOB avx2 ${PROJECT_SOURCE_DIR}/lib/attn/cpu/*_avx2.c ${PROJECT_SOURCE_DIR}/lib/memo/*_avx2.c)
+  file(GLOB avx512 ${PROJECT_SOURCE_DIR}/lib/attn/cpu/*_avx512.c ${PROJECT_SOURCE_DIR}/lib/memo/*_avx512.c)
   file(GLOB avx512vnni ${PROJECT_SOURCE_DIR}/lib/attn/cpu/*_avx512vnni.c)
   file(GLOB avx512bf16 ${PROJECT_SOURCE_DIR}/lib/attn/cpu/*_avx512bf16.c)
   file(GLOB amx ${PROJECT_SOURCE_DIR}/lib/attn/cpu/kernels_amx*.c)

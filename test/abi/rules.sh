@@ -20,9 +20,10 @@ allowed pml "base text pml"
 allowed attn "base attn"
 allowed model "base text attn model"
 allowed store "base attn store"
-allowed serve "base text pml attn model store serve"
+allowed memo "base attn model memo"
+allowed serve "base text pml attn model store memo serve"
 
-inside=$(grep -lE '#include "(base|text|pml|attn|model|store|serve)/' $(find tools examples -name '*.[ch]') 2>/dev/null || true)
+inside=$(grep -lE '#include "(base|text|pml|attn|model|store|memo|serve)/' $(find tools examples -name '*.[ch]') 2>/dev/null || true)
 [ -z "$inside" ] || fault "public header only: $inside"
 
 for file in $(find lib tools test include examples -name '*.[ch]'); do

@@ -1,0 +1,27 @@
+/* Squared Euclidean distances, of one ISA each. Vectors that are scanned lie in blocks of 32, number by number: [dim][32]. A kernel reads a block once for
+ * four queries (two with AVX2) and keeps the sums in registers; what a query gets does not depend on how many others there are. */
+#ifndef PC_MEMO_SCAN_KERNELS_H
+#define PC_MEMO_SCAN_KERNELS_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+enum { PC__SCAN_BLOCK = 32 };
+
+typedef struct pc__scan_kernels {
+    const char *name;
+    /* block [dim][32], 64-byte aligned; queries [count][dim]; distances [count][32]. Bit i of hits[q]: distances[q][i] <= limit[q]. `next` is
+     * fetched ahead: the block that is read after this one, or this one. Within (dim + 2) * 2^-24 of the true value, relatively. */
+    void (*block)(const float *block, const float *next, size_t dim, const float *queries, size_t count, const float *limit,
+                  float *distances, uint32_t *hits);
+    /* Of two plain vectors, within the same. */
+    float (*pair)(const float *a, const float *b, size_t dim);
+} pc__scan_kernels;
+
+extern const pc__scan_kernels pc__scan_c, pc__scan_avx2, pc__scan_avx512;
+
+/* Of the level that lib/attn has chosen (PC_CPU_MASK counts). */
+const pc__scan_kernels *pc__scan_kernels_get(void);
+const pc__scan_kernels *pc__scan_kernels_named(const char *name); /* NULL: not on this machine */
+
+#endif

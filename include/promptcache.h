@@ -1093,6 +1093,7 @@ typedef struct pc_lane {
     const int32_t *tokens;
     const int64_t *positions; /* any order under PC_SEE_ALL, ascending under PC_SEE_BY_POSITION */
     size_t count;
+    const int32_t *types; /* [count] token types, for models that have learned them (BERT); NULL: all 0 */
 } pc_lane;
 
 typedef struct pc_eval_args {

@@ -12,6 +12,7 @@ typedef struct pc__token_row {
     pc__kv *run;       /* grown by the caller (pc__kv_append) */
     size_t slot;       /* token index in the run */
     int64_t run_start; /* K is stored turned by position - run_start */
+    int32_t type;      /* token type, where the model has learned them; else 0 */
 } pc__token_row;
 
 typedef struct pc__pass {

@@ -94,7 +94,8 @@ static pc_status compute(comparing *c, uint64_t regime)
         const given *g = &c->all[i];
         pc__token_row row = {g->token,    0,
                              g->position, c->fresh[g->placement],
-                             g->slot,     c->placements[g->placement].start};
+                             g->slot,     c->placements[g->placement].start,
+                             0};
         c->seen[g->placement]++;
         pc__build_row(&c->build, &row);
         for (size_t p = 0; p < c->count && status >= 0; p++)

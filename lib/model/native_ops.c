@@ -110,7 +110,7 @@ static pc_status add_row(encoding *e, size_t i)
     const pc_encode_args *args = e->args;
     uint32_t c = e->owner[i];
     int64_t position = args->positions[i];
-    pc__token_row row = {args->tokens[i], 0, position, e->runs[c], e->filled[c]++, e->starts[c]};
+    pc__token_row row = {args->tokens[i], 0, position, e->runs[c], e->filled[c]++, e->starts[c], 0};
     pc_status status = PC_OK;
     pc__build_row(&e->build, &row);
     for (size_t v = 0; v < args->visible_count && status >= 0; v++) {

@@ -231,7 +231,7 @@ static pc_status add_group(step *st, size_t first, size_t count)
     }
     for (size_t i = 0; i < count && status >= 0; i++) {
         pc__token_row row = {rows[i].token, rows[i].want_logits, rows[i].position,
-                             run,           before + i,          s->entries[s->tail].start};
+                             run,           before + i,          s->entries[s->tail].start, 0};
         pc__build_row(&st->build, &row);
         status = add_spans(st, s, rows[i].position, before + i + 1);
     }

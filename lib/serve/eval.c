@@ -165,7 +165,8 @@ static pc_status add_lane(evaluation *e, size_t l)
                                  lane->positions[token],
                                  e->runs[n].kv,
                                  i,
-                                 e->runs[n].start};
+                                 e->runs[n].start,
+                                 lane->types ? lane->types[token] : 0};
             pc__build_row(&e->build, &row);
             status = add_spans(e, l, token);
         }

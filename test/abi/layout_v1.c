@@ -452,12 +452,13 @@ AT(pc_trace, reserved, 28);
 AT(pc_trace, shape, 32);
 AT(pc_trace, data, 64);
 
-FIXED(pc_lane, 40);
+FIXED(pc_lane, 48);
 AT(pc_lane, spans, 0);
 AT(pc_lane, span_count, 8);
 AT(pc_lane, tokens, 16);
 AT(pc_lane, positions, 24);
 AT(pc_lane, count, 32);
+AT(pc_lane, types, 40);
 
 GROWS(pc_eval_args, 72);
 AT(pc_eval_args, struct_size, 0);

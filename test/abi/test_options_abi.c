@@ -289,7 +289,7 @@ static int start(void)
     static const pc_span none;
     static const int32_t token = 1;
     static const int64_t position = 0;
-    static const pc_lane lane = {&none, 0, &token, &position, 1};
+    static const pc_lane lane = {&none, 0, &token, &position, 1, NULL};
     pc_generate_options one = PC_GENERATE_OPTIONS_INIT;
     one.max_tokens = 1;
     eval_init.lanes = &lane;

@@ -322,7 +322,7 @@ static void compute(const pc_model *model)
     if (info.vocab > 1 << 16)
         return;
     const int32_t tokens[] = {0, info.vocab - 1};
-    pc_lane lane = {NULL, 0, tokens, positions, 2};
+    pc_lane lane = {NULL, 0, tokens, positions, 2, NULL};
     args.lanes = &lane;
     args.lane_count = 1;
     args.logits = malloc(2 * (size_t)info.vocab * sizeof(float));

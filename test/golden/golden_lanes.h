@@ -91,7 +91,7 @@ static inline pc_status add_lane(const pc_model *model, pc__pass_build *build, l
         status = pc__kv_append(l->run, &relative, 1);
     }
     for (size_t i = 0; i < l->count && status >= 0; i++) {
-        pc__token_row row = {l->tokens[i], 1, l->positions[i], l->run, before + i, l->run_start};
+        pc__token_row row = {l->tokens[i], 1, l->positions[i], l->run, before + i, l->run_start, 0};
         pc__build_row(build, &row);
         for (size_t s = 0; s < l->span_count && status >= 0; s++)
             status = pc__build_span(

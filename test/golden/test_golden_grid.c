@@ -41,7 +41,7 @@ static double distance(const pc_model *model, const pc__weights *golden, int32_t
     int32_t *tokens = malloc(count * sizeof *tokens);
     int64_t *positions = malloc(count * sizeof *positions);
     float *got = malloc(values * sizeof *got), *want = malloc(values * sizeof *want);
-    pc_lane lane = {NULL, 0, tokens, positions, count};
+    pc_lane lane = {NULL, 0, tokens, positions, count, NULL};
     for (size_t i = 0; i < count; i++) {
         memcpy(&tokens[i], ids->data + i * sizeof *tokens, sizeof *tokens);
         positions[i] = (int64_t)i;

@@ -98,7 +98,7 @@ static void is_prefill(const world *w, const talk *t)
     memcpy(ids + t->prompt, behind, (count - 1) * sizeof *ids);
     for (size_t i = 0; i < n; i++)
         positions[i] = (int64_t)i;
-    pc_lane lane = {NULL, 0, ids, positions, n};
+    pc_lane lane = {NULL, 0, ids, positions, n, NULL};
     float *logits = calloc(n * vocab, sizeof *logits);
     args.lanes = &lane;
     args.lane_count = 1;
@@ -197,7 +197,7 @@ static void levels(world *w)
         positions[i] = (int64_t)i;
     for (int level = 0; level < 2; level++) { /* 12 tokens, then 9 that see them */
         pc_eval_args args = PC_EVAL_ARGS_INIT;
-        pc_lane lane = {spans, (size_t)level, w->ids[0] + 12 * level, positions + 12 * level, level ? 9 : 12};
+        pc_lane lane = {spans, (size_t)level, w->ids[0] + 12 * level, positions + 12 * level, level ? 9 : 12, NULL};
         args.lanes = &lane;
         args.lane_count = 1;
         args.segments = &made[level];
@@ -270,7 +270,7 @@ static void spans_faults(world *w, pc_test_memory *memory)
     pc_segment *segment = NULL;
     int64_t positions[8] = {0, 1, 2, 3, 5, 6, 7, 9};
     pc_eval_args args = PC_EVAL_ARGS_INIT;
-    pc_lane lane = {NULL, 0, w->ids[0], positions, 8};
+    pc_lane lane = {NULL, 0, w->ids[0], positions, 8, NULL};
     pc_prompt *prompt = NULL;
     pc_stats stats = PC_STATS_INIT;
     args.lanes = &lane;

@@ -12,7 +12,7 @@ static pc_segment *encode(const pc_model *model, const int32_t *tokens, int64_t 
 {
     int64_t positions[TOKENS];
     pc_segment *segment = NULL;
-    pc_lane lane = {NULL, 0, tokens, positions, TOKENS};
+    pc_lane lane = {NULL, 0, tokens, positions, TOKENS, NULL};
     pc_eval_args args = PC_EVAL_ARGS_INIT;
     for (int i = 0; i < TOKENS; i++)
         positions[i] = start + i;
@@ -27,7 +27,7 @@ static void answer(const pc_model *model, pc_segment *segment, int64_t start, in
 {
     pc_span span = {segment, start, 0, 0};
     int64_t position = start + TOKENS;
-    pc_lane lane = {&span, 1, &token, &position, 1};
+    pc_lane lane = {&span, 1, &token, &position, 1, NULL};
     pc_eval_args args = PC_EVAL_ARGS_INIT;
     args.lanes = &lane;
     args.lane_count = 1;

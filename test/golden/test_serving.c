@@ -66,7 +66,7 @@ static tokens read_tokens(const world *w, const char *prefix)
 
 static pc_lane lane_of_tokens(const tokens *t)
 {
-    return (pc_lane){NULL, 0, t->ids, t->positions, t->count};
+    return (pc_lane){NULL, 0, t->ids, t->positions, t->count, NULL};
 }
 
 static void compare(const world *w, const char *name, const float *got, size_t count, double limit)
@@ -112,7 +112,7 @@ static void modular(const world *w)
             free(k);
             spans[i] = (pc_span){segments[i], m[i].positions[0], 0, 0};
         }
-        one = (pc_lane){spans, 3, fresh.ids, fresh.positions, fresh.count};
+        one = (pc_lane){spans, 3, fresh.ids, fresh.positions, fresh.count, NULL};
         a.lanes = &one;
         a.lane_count = 1;
         a.segments = NULL;

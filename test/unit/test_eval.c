@@ -47,7 +47,7 @@ static void arguments(pc_model *model, pc_model *other, const pc_model_info *inf
     int64_t positions[N] = {5, 6, 9, 10}, level[N] = {5, 6, 6, 7}, negative[N] = {-1, 0, 1, 2};
     float *k = malloc((size_t)(info->kv_heads * info->head_dim) * N * sizeof *k), *logits[3];
     pc_segment *segment = NULL;
-    pc_lane lane = {NULL, 0, tokens, positions, N};
+    pc_lane lane = {NULL, 0, tokens, positions, N, NULL};
     pc_span span = {NULL, 0, 0, 0};
     pc_eval_args a = PC_EVAL_ARGS_INIT, good;
     a.lanes = &lane;
@@ -132,7 +132,7 @@ static void without_memory(void)
         pc_model *model = NULL;
         int32_t tokens[3] = {1, 2, 3};
         int64_t positions[3] = {0, 1, 2};
-        pc_lane lanes[2] = {{NULL, 0, tokens, positions, 3}, {NULL, 0, tokens, positions, 2}};
+        pc_lane lanes[2] = {{NULL, 0, tokens, positions, 3, NULL}, {NULL, 0, tokens, positions, 2, NULL}};
         pc_segment *segments[2] = {NULL};
         pc_eval_args a = PC_EVAL_ARGS_INIT;
         pc_costs costs = PC_COSTS_INIT;

@@ -188,7 +188,7 @@ static int logits(const peer_command *cmd)
     int32_t ids[512];
     int64_t positions[512];
     pc_eval_args args = PC_EVAL_ARGS_INIT;
-    pc_lane lane = {NULL, 0, ids, positions, (size_t)(tokens < 1 ? 0 : tokens)};
+    pc_lane lane = {NULL, 0, ids, positions, (size_t)(tokens < 1 ? 0 : tokens), NULL};
     float *out = tokens < 1 || cmd->count < 3 ? NULL : malloc(lane.count * (size_t)side.info.vocab * sizeof *out);
     pc_status status;
     int good;

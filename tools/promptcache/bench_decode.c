@@ -45,7 +45,7 @@ static int encode(const bench *b, size_t count, pc_segment **segment)
     pc_eval_args args = PC_EVAL_ARGS_INIT;
     int32_t *tokens = malloc(count * sizeof *tokens);
     int64_t *positions = malloc(count * sizeof *positions);
-    pc_lane lane = {NULL, 0, tokens, positions, count};
+    pc_lane lane = {NULL, 0, tokens, positions, count, NULL};
     pc_status status = PC_ERR_NOMEM;
     for (size_t i = 0; tokens && positions && i < count; i++) {
         tokens[i] = (int32_t)((i * 7919 + 13) % (size_t)b->m.info.vocab);

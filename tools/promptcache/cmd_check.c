@@ -216,7 +216,7 @@ static void greedy(checking *c, const char *prefix, pc_span *spans, size_t span_
     for (size_t i = 1; i < want->count; i++) {
         int64_t at = position + (int64_t)i;
         pc_segment *segment = NULL;
-        pc_lane lane = {spans, span_count, &ids[i - 1], &at, 1};
+        pc_lane lane = {spans, span_count, &ids[i - 1], &at, 1, NULL};
         if (!eval(c, &lane, 1, see, regime, logits, &segment, 0))
             break;
         spans[span_count++] = (pc_span){segment, at, 0, 0};
@@ -237,7 +237,7 @@ static void run_case(checking *c, const char *prefix, pc_span *spans, size_t spa
     golden_tensor *want = golden_find(&c->golden, "%s/logits", prefix);
     float *logits = new_logits(c, t->count);
     pc_segment *segment = NULL;
-    pc_lane lane = {spans, span_count, t->ids, t->positions, t->count};
+    pc_lane lane = {spans, span_count, t->ids, t->positions, t->count, NULL};
     size_t vocab = (size_t)c->info.vocab, rows = want ? want->count / vocab : 0;
     if (eval(c, &lane, 1, see, regime, logits, &segment, 1)) {
         for (size_t s = 0; s < 6; s++)
@@ -267,7 +267,7 @@ static pc_segment *module(checking *c, const char *prefix, uint64_t regime, int6
 {
     tokens t = tokens_of(c, prefix);
     pc_segment *segment = NULL;
-    pc_lane lane = {NULL, 0, t.ids, t.positions, t.count};
+    pc_lane lane = {NULL, 0, t.ids, t.positions, t.count, NULL};
     if (t.count && eval(c, &lane, 1, PC_SEE_BY_POSITION, regime, NULL, &segment, 1)) {
         *start = t.positions[0];
         compare_stage(c, prefix, 2);
@@ -309,7 +309,7 @@ static pc_segment *extend(checking *c, const pc_span *spans, size_t count, const
 {
     int64_t positions[4096];
     pc_segment *segment = NULL;
-    pc_lane lane = {spans, count, ids->data, positions, length};
+    pc_lane lane = {spans, count, ids->data, positions, length, NULL};
     if (length > 4096 && !c->code)
         c->code = plain_error("%s: more than 4096 ids", ids->name);
     for (size_t i = 0; i < length && i < 4096; i++)
@@ -396,7 +396,7 @@ static void shared(checking *c)
             l->position += (int64_t)ids->count - 1;
         }
         l->query = ((const int32_t *)ids->data)[ids->count - 1];
-        lanes[i] = (pc_lane){l->spans, l->count, &l->query, &l->position, 1};
+        lanes[i] = (pc_lane){l->spans, l->count, &l->query, &l->position, 1, NULL};
     }
     golden_tensor *finals = golden_find(&c->golden, "shared/final");
     float *logits = new_logits(c, count);
@@ -451,7 +451,7 @@ static void relocate(checking *c)
         return;
     for (int pass = 0; pass < 2; pass++) {
         pc_segment *segment = NULL;
-        pc_lane lane = {NULL, 0, ids->data, positions, ids->count};
+        pc_lane lane = {NULL, 0, ids->data, positions, ids->count, NULL};
         for (size_t i = 0; i < ids->count; i++)
             positions[i] = (pass ? to : from) + (int64_t)i;
         if (eval(c, &lane, 1, PC_SEE_BY_POSITION, regime, NULL, &segment, 1)) {

@@ -62,7 +62,7 @@ static int compute(store_state *s, const bench_model *b, size_t tokens)
     pc_eval_args args = PC_EVAL_ARGS_INIT;
     pc_segment *segment = NULL;
     pc_raw raw = PC_RAW_INIT;
-    pc_lane lane = {NULL, 0, s->tokens, positions, tokens};
+    pc_lane lane = {NULL, 0, s->tokens, positions, tokens, NULL};
     int code = EXIT_OK;
     if (!positions)
         return plain_error("out of memory");

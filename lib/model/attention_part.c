@@ -13,13 +13,15 @@ static pc_status project(pc__work *work, const pc__native_layer *layer)
 {
     const pc__native *native = work->native;
     const pc__kv_shape *shape = &native->shape;
-    const pc__linear *const both[] = {layer->q, layer->kv};
-    float *const to[] = {work->q, work->kv};
-    pc_status status = native->backend->linear_run_all(both, 2, work->h, work->rows, to);
+    const pc__linear *const all[] = {layer->q, layer->k, layer->v};
+    float *const to[] = {work->q, work->k, work->v};
+    pc_status status = native->backend->linear_run_all(all, 3, work->h, work->rows, to);
     if (status >= 0 && native->arch.qkv_clip > 0) {
         clip(work->q, work->rows * (size_t)native->arch.heads * (size_t)shape->k_dim,
              native->arch.qkv_clip);
-        clip(work->kv, work->rows * (size_t)shape->kv_heads * (size_t)(shape->k_dim + shape->v_dim),
+        clip(work->k, work->rows * (size_t)shape->kv_heads * (size_t)shape->k_dim,
+             native->arch.qkv_clip);
+        clip(work->v, work->rows * (size_t)shape->kv_heads * (size_t)shape->v_dim,
              native->arch.qkv_clip);
     }
     return status;
@@ -30,12 +32,11 @@ static void store(pc__work *work, int32_t layer)
     const pc__native *native = work->native;
     const pc__kv_shape *shape = &native->shape;
     size_t heads = (size_t)shape->kv_heads, k_dim = (size_t)shape->k_dim;
-    size_t stride = heads * (k_dim + (size_t)shape->v_dim);
     if (work->rope)
         native->backend->rotate(native->context, work->rope, work->turns, work->rows, heads, k_dim,
-                                stride, work->kv);
-    native->backend->store_kv(native->context, work->runs, work->slots, layer, work->rows, work->kv,
-                              stride, work->kv + heads * k_dim, stride);
+                                heads * k_dim, work->k);
+    native->backend->store_kv(native->context, work->runs, work->slots, layer, work->rows, work->k,
+                              heads * k_dim, work->v, heads * (size_t)shape->v_dim);
 }
 
 static pc__attn_layer describe(const pc__work *work, int32_t layer)

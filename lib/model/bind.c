@@ -14,114 +14,38 @@ typedef struct binder {
     int32_t layer; /* -1: outside the layers */
 } binder;
 
-/* Rows of several matrices, one below the other: one linear layer computes keys and values
- * together. */
-enum { MAX_PARTS = 2 };
-typedef struct stack {
-    size_t parts, rows[MAX_PARTS], cols;
-    pc__weight_source from[MAX_PARTS];
-} stack;
-
-/* The part that row *first of the stack lies in; *first and *count become those inside it, as far as it reaches. */
-static const pc__weight_source *part_at(const stack *s, size_t *first, size_t *count)
+static pc__grid grid_of(const binder *b, const pc__weight_source *from, size_t cols)
 {
-    size_t p = 0;
-    while (*first >= s->rows[p])
-        *first -= s->rows[p++];
-    *count = s->rows[p] - *first < *count ? s->rows[p] - *first : *count;
-    return &s->from[p];
+    return b->options->grids && from->grid.bits && cols % from->grid.group == 0 ? from->grid
+                                                                                : (pc__grid){0};
 }
 
-static void stack_rows(void *user, size_t first, size_t count, float *out)
-{
-    const stack *s = user;
-    for (size_t n; count; first += n, count -= n, out += n * s->cols) {
-        size_t at = first;
-        n = count;
-        const pc__weight_source *from = part_at(s, &at, &n);
-        from->rows(from->user, at, n, out);
-    }
-}
-
-static void stack_grid(void *user, size_t first, size_t count, uint8_t *q, float *scale, float *minimum)
-{
-    const stack *s = user;
-    size_t groups = s->cols / s->from[0].grid.group;
-    for (size_t n; count; first += n, count -= n, q += n * s->cols, scale += n * groups, minimum += n * groups) {
-        size_t at = first;
-        n = count;
-        const pc__weight_source *from = part_at(s, &at, &n);
-        from->grid_rows(from->user, at, n, q, scale, minimum);
-    }
-}
-
-/* The grid that all parts lie on; bits 0: there is none. */
-static pc__grid common_grid(const binder *b, const stack *s)
-{
-    pc__grid grid = s->from[0].grid;
-    for (size_t p = 1; p < s->parts; p++)
-        if (memcmp(&s->from[p].grid, &grid, sizeof grid))
-            return (pc__grid){0};
-    return b->options->grids && grid.bits && s->cols % grid.group == 0 ? grid : (pc__grid){0};
-}
-
-static size_t total_rows(const stack *s)
-{
-    size_t rows = 0;
-    for (size_t p = 0; p < s->parts; p++)
-        rows += s->rows[p];
-    return rows;
-}
-
-/* The biases of a stack, one behind the other; a part without one gets zeros; *out is NULL if none
- * has one. */
-static pc_status stack_bias(const binder *b, const pc__part *parts, const stack *s, float **out)
-{
-    float *bias = pc__calloc(b->mem, total_rows(s), sizeof *bias);
-    size_t at = 0;
-    int any = 0;
-    *out = NULL;
-    if (!bias)
-        return PC_ERR_NOMEM;
-    for (size_t p = 0; p < s->parts; at += s->rows[p++]) {
-        pc_status found =
-            b->provider->vector(b->provider->user, parts[p], b->layer, 1, s->rows[p], bias + at);
-        if (found < 0) {
-            pc__free(b->mem, bias);
-            return found;
-        }
-        any |= found;
-    }
-    if (any)
-        *out = bias;
-    else
-        pc__free(b->mem, bias);
-    return PC_OK;
-}
-
-static pc_status bind_stack(const binder *b, const pc__part *parts, stack *s, pc__linear **out)
+/* Quantised matrices on their grid where that is wanted, else in the model's number format. */
+static pc_status new_linear(const binder *b, const pc__weight_source *from, size_t rows,
+                            size_t cols, const float *bias, pc__linear **out)
 {
     const pc__native *native = b->native;
-    float *bias = NULL;
-    pc_status status;
-    for (size_t p = 0; p < s->parts; p++)
-        PC__TRY(b->provider->matrix(b->provider->user, parts[p], b->layer, s->rows[p], s->cols,
-                                    &s->from[p]),
-                done);
-    PC__TRY(stack_bias(b, parts, s, &bias), done);
-    pc__weight_source source = {s, stack_rows, common_grid(b, s), stack_grid};
-    status = native->backend->linear_new(out, native->context, total_rows(s), s->cols,
-                                         source.grid.bits && b->options->grids == 8 ? PC_DTYPE_I8 : native->compute, &source, bias);
-done:
-    pc__free(b->mem, bias);
-    return status;
+    pc__weight_source source = *from;
+    source.grid = grid_of(b, from, cols);
+    return native->backend->linear_new(
+        out, native->context, rows, cols,
+        source.grid.bits && b->options->grids == 8 ? PC_DTYPE_I8 : native->compute, &source, bias);
 }
 
 static pc_status bind_linear(const binder *b, pc__part part, size_t rows, size_t cols,
                              pc__linear **out)
 {
-    stack s = {.parts = 1, .rows = {rows}, .cols = cols};
-    return bind_stack(b, &part, &s, out);
+    pc__weight_source source;
+    float *bias = pc__calloc(b->mem, rows, sizeof *bias);
+    pc_status status, biased;
+    if (!bias)
+        return PC_ERR_NOMEM;
+    PC__TRY(b->provider->matrix(b->provider->user, part, b->layer, rows, cols, &source), done);
+    PC__TRY(biased = b->provider->vector(b->provider->user, part, b->layer, 1, rows, bias), done);
+    status = new_linear(b, &source, rows, cols, biased ? bias : NULL, out);
+done:
+    pc__free(b->mem, bias);
+    return status;
 }
 
 static pc_status bind_norm(const binder *b, pc__part part, pc__native_norm *norm)
@@ -198,18 +122,105 @@ done:
 
 static pc_status bind_attention(const binder *b, pc__native_layer *to)
 {
-    static const pc__part kv[2] = {PC__PART_K, PC__PART_V};
     const pc__arch *arch = &b->native->arch;
     const pc__kv_shape *shape = &b->native->shape;
     size_t hidden = (size_t)arch->hidden, heads = (size_t)arch->heads,
            kv_heads = (size_t)shape->kv_heads;
-    stack s = {.parts = 2,
-               .rows = {kv_heads * (size_t)shape->k_dim, kv_heads * (size_t)shape->v_dim},
-               .cols = hidden};
     pc_status status;
     PC__TRY(bind_linear(b, PC__PART_Q, heads * (size_t)shape->k_dim, hidden, &to->q), done);
-    PC__TRY(bind_stack(b, kv, &s, &to->kv), done);
+    PC__TRY(bind_linear(b, PC__PART_K, kv_heads * (size_t)shape->k_dim, hidden, &to->k), done);
+    PC__TRY(bind_linear(b, PC__PART_V, kv_heads * (size_t)shape->v_dim, hidden, &to->v), done);
     status = bind_linear(b, PC__PART_O, hidden, heads * (size_t)shape->v_dim, &to->o);
+done:
+    return status;
+}
+
+static pc_status bind_mlp(const binder *b, pc__native_mlp *mlp)
+{
+    const pc__arch *arch = &b->native->arch;
+    size_t hidden = (size_t)arch->hidden;
+    pc_status status = PC_OK;
+    mlp->width = (size_t)pc__mlp_width(arch, b->layer);
+    if (!mlp->width)
+        return PC_OK;
+    if (arch->gated)
+        PC__TRY(bind_linear(b, PC__PART_GATE, mlp->width, hidden, &mlp->gate), done);
+    PC__TRY(bind_linear(b, PC__PART_UP, mlp->width, hidden, &mlp->up), done);
+    status = bind_linear(b, PC__PART_DOWN, hidden, mlp->width, &mlp->down);
+done:
+    return status;
+}
+
+/* In fp32, whatever the rest is in: a rounded router would choose other experts. */
+static pc_status bind_exactly(const binder *b, pc__part part, size_t rows, pc__linear **out)
+{
+    const pc__native *native = b->native;
+    size_t hidden = (size_t)native->arch.hidden;
+    pc__weight_source source;
+    pc_status status =
+        b->provider->matrix(b->provider->user, part, b->layer, rows, hidden, &source);
+    if (status < 0)
+        return status;
+    source.grid = (pc__grid){0};
+    return native->backend->linear_new(out, native->context, rows, hidden, PC_DTYPE_F32, &source,
+                                       NULL);
+}
+
+/* Some of the rows of a matrix. */
+typedef struct slice {
+    pc__weight_source from;
+    size_t first;
+} slice;
+
+static void slice_rows(void *user, size_t first, size_t count, float *out)
+{
+    const slice *s = user;
+    s->from.rows(s->from.user, s->first + first, count, out);
+}
+
+static void slice_grid(void *user, size_t first, size_t count, uint8_t *q, float *scale, float *minimum)
+{
+    const slice *s = user;
+    s->from.grid_rows(s->from.user, s->first + first, count, q, scale, minimum);
+}
+
+/* Matrix number `e` of those that the part consists of, [rows][cols] each. */
+static pc_status bind_expert(const binder *b, const pc__weight_source *all, int32_t e, size_t rows,
+                             size_t cols, pc__linear **out)
+{
+    slice s = {*all, (size_t)e * rows};
+    pc__weight_source source = {&s, slice_rows, all->grid, slice_grid};
+    pc_status status = new_linear(b, &source, rows, cols, NULL, out);
+    return status < 0 ? pc__fail_in(status, "expert %d of layer %d", e, b->layer) : status;
+}
+
+static pc_status bind_experts(const binder *b, pc__native_layer *to)
+{
+    const pc__expert_config *config = &b->native->arch.experts;
+    size_t count = (size_t)config->count, width = (size_t)config->width,
+           hidden = (size_t)b->native->arch.hidden;
+    const pc__provider *p = b->provider;
+    pc__weight_source gate, up, down;
+    pc_status status;
+    PC__TRY(bind_exactly(b, PC__PART_ROUTER, count, &to->router), done);
+    if (config->shared_gated)
+        PC__TRY(bind_exactly(b, PC__PART_SHARED_SCALE, 1, &to->shared_scale), done);
+    PC__TRY(p->matrix(p->user, PC__PART_EXPERT_UP, b->layer, count * width, hidden, &up), done);
+    PC__TRY(p->matrix(p->user, PC__PART_EXPERT_DOWN, b->layer, count * hidden, width, &down), done);
+    if (b->native->arch.gated)
+        PC__TRY(p->matrix(p->user, PC__PART_EXPERT_GATE, b->layer, count * width, hidden, &gate),
+                done);
+    to->experts = pc__calloc(b->mem, count, sizeof *to->experts);
+    if (!to->experts)
+        return PC_ERR_NOMEM;
+    for (int32_t e = 0; e < config->count; e++) {
+        pc__native_mlp *mlp = &to->experts[e];
+        mlp->width = width;
+        if (b->native->arch.gated)
+            PC__TRY(bind_expert(b, &gate, e, width, hidden, &mlp->gate), done);
+        PC__TRY(bind_expert(b, &up, e, width, hidden, &mlp->up), done);
+        PC__TRY(bind_expert(b, &down, e, hidden, width, &mlp->down), done);
+    }
 done:
     return status;
 }
@@ -217,16 +228,14 @@ done:
 static pc_status bind_layer(const binder *b, pc__native_layer *to)
 {
     const pc__arch *arch = &b->native->arch;
-    size_t hidden = (size_t)arch->hidden, ffn = (size_t)arch->ffn;
     pc_status status;
     PC__TRY(bind_norm(b, PC__PART_NORM1, &to->norm1), done);
     if (arch->residual != PC__RESIDUAL_PARALLEL)
         PC__TRY(bind_norm(b, PC__PART_NORM2, &to->norm2), done);
     PC__TRY(bind_attention(b, to), done);
-    if (arch->gated)
-        PC__TRY(bind_linear(b, PC__PART_GATE, ffn, hidden, &to->gate), done);
-    PC__TRY(bind_linear(b, PC__PART_UP, ffn, hidden, &to->up), done);
-    status = bind_linear(b, PC__PART_DOWN, hidden, ffn, &to->down);
+    PC__TRY(bind_mlp(b, &to->mlp), done);
+    if (pc__has_experts(arch, b->layer))
+        status = bind_experts(b, to);
 done:
     return status;
 }

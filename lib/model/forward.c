@@ -188,6 +188,31 @@ static float *part(float *slab, size_t *used, size_t count)
     return at;
 }
 
+static size_t widest_mlp(const pc__arch *arch)
+{
+    int32_t widest = arch->experts.count ? arch->experts.width : 0;
+    for (int32_t l = 0; l < arch->layers; l++)
+        widest = pc__mlp_width(arch, l) > widest ? pc__mlp_width(arch, l) : widest;
+    return (size_t)widest;
+}
+
+static void lay_out_experts(pc__work *work, float *slab, size_t *used)
+{
+    const pc__arch *arch = &work->native->arch;
+    pc__routes *routes = &work->routes;
+    size_t rows = work->capacity, entries = rows * (size_t)arch->experts.used,
+           count = (size_t)arch->experts.count;
+    routes->logits = part(slab, used, rows * count);
+    routes->chosen = (void *)part(slab, used, entries);
+    routes->weight = part(slab, used, entries);
+    routes->first = (void *)part(slab, used, count + 1);
+    routes->row = (void *)part(slab, used, entries);
+    routes->share = part(slab, used, entries);
+    work->shared_scale = part(slab, used, rows);
+    work->some = part(slab, used, rows * (size_t)arch->hidden);
+    work->mixed = part(slab, used, rows * (size_t)arch->hidden);
+}
+
 static size_t lay_out(pc__work *work, float *slab)
 {
     const pc__arch *arch = &work->native->arch;
@@ -197,12 +222,14 @@ static size_t lay_out(pc__work *work, float *slab)
     work->h = part(slab, &used, rows * (size_t)arch->hidden);
     work->y = part(slab, &used, rows * (size_t)arch->hidden);
     work->q = part(slab, &used, rows * heads * (size_t)shape->k_dim);
-    work->kv =
-        part(slab, &used, rows * (size_t)shape->kv_heads * (size_t)(shape->k_dim + shape->v_dim));
+    work->k = part(slab, &used, rows * (size_t)shape->kv_heads * (size_t)shape->k_dim);
+    work->v = part(slab, &used, rows * (size_t)shape->kv_heads * (size_t)shape->v_dim);
     work->seen = part(slab, &used, rows * heads * (size_t)shape->v_dim);
-    work->up = part(slab, &used, rows * (size_t)arch->ffn);
+    work->up = part(slab, &used, rows * widest_mlp(arch));
     if (arch->gated)
-        work->gate = part(slab, &used, rows * (size_t)arch->ffn);
+        work->gate = part(slab, &used, rows * widest_mlp(arch));
+    if (arch->experts.count)
+        lay_out_experts(work, slab, &used);
     if (work->native->project_in)
         work->narrow = part(slab, &used, rows * work->native->embedding.dim);
     if (work->pass->trace)

@@ -42,16 +42,12 @@ pc_status pc__trace_rows(const pc__work *work, const char *name, int32_t layer, 
     return PC_OK;
 }
 
-/* From the rows of kv, at `offset` floats in each, to [kv_head][token][dim]. */
-static void by_head(const pc__work *work, size_t first, size_t count, size_t offset, size_t dim,
-                    float *out)
+/* From rows of K or V to [kv_head][token][dim]. */
+static void by_head(const float *rows, size_t count, size_t heads, size_t dim, float *out)
 {
-    const pc__kv_shape *shape = &work->native->shape;
-    size_t heads = (size_t)shape->kv_heads, stride = heads * (size_t)(shape->k_dim + shape->v_dim);
     for (size_t h = 0; h < heads; h++)
         for (size_t t = 0; t < count; t++)
-            memcpy(out + (h * count + t) * dim, work->kv + (first + t) * stride + offset + h * dim,
-                   dim * sizeof *out);
+            memcpy(out + (h * count + t) * dim, rows + (t * heads + h) * dim, dim * sizeof *out);
 }
 
 /* Keys in the trace are turned at their absolute position, whatever run they live in. */
@@ -87,8 +83,8 @@ pc_status pc__trace_keys(const pc__work *work, int32_t layer)
         float *keys = copy + 2 * k_dim, *values = keys + count * heads * k_dim;
         if (!count)
             continue;
-        by_head(work, first, count, 0, k_dim, keys);
-        by_head(work, first, count, heads * k_dim, v_dim, values);
+        by_head(work->k + first * heads * k_dim, count, heads, k_dim, keys);
+        by_head(work->v + first * heads * v_dim, count, heads, v_dim, values);
         show(pass, "k_pre", layer, lane, k_shape, 3, keys);
         turn_keys(work, first, count, keys, copy);
         show(pass, "k", layer, lane, k_shape, 3, keys);
@@ -149,4 +145,32 @@ pc_status pc__trace_maps(const pc__work *work, const pc__attn_layer *layer)
         pc__free(mem, map);
     }
     return status;
+}
+
+pc_status pc__trace_routes(const pc__work *work, int32_t layer)
+{
+    const pc__pass *pass = work->pass;
+    const pc_allocator *mem = &work->native->context->mem;
+    const pc__expert_config *experts = &work->native->arch.experts;
+    size_t all = (size_t)experts->count, used = (size_t)experts->used, first, count;
+    float *numbers;
+    if (!pass->trace)
+        return PC_OK;
+    numbers = pc__calloc(mem, work->rows * used, sizeof *numbers);
+    if (!numbers)
+        return PC_ERR_NOMEM;
+    for (size_t i = 0; i < work->rows * used; i++)
+        numbers[i] = (float)work->routes.chosen[i];
+    for (size_t lane = 0; lane < lane_count(pass); lane++) {
+        lane_rows(pass, lane, &first, &count);
+        int64_t shape[2] = {(int64_t)count, experts->count};
+        if (!count)
+            continue;
+        show(pass, "router_logits", layer, lane, shape, 2, work->routes.logits + first * all);
+        shape[1] = experts->used;
+        show(pass, "router_topk_idx", layer, lane, shape, 2, numbers + first * used);
+        show(pass, "router_topk_weight", layer, lane, shape, 2, work->routes.weight + first * used);
+    }
+    pc__free(mem, numbers);
+    return PC_OK;
 }

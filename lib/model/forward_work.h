@@ -5,6 +5,7 @@
 
 #include "model/forward.h"
 #include "model/native.h"
+#include "model/route.h"
 
 /* Activations are [row of the block][...], fp32. */
 typedef struct pc__work {
@@ -23,9 +24,12 @@ typedef struct pc__work {
     float *h;         /* [hidden] normed input of a part; the MLP leaves its result here */
     float *y;         /* [hidden] result of the attention part */
     float *q;         /* [heads][k_dim] */
-    float *kv;        /* [kv_heads][k_dim], [kv_heads][v_dim] */
+    float *k, *v;     /* [kv_heads][k_dim], [kv_heads][v_dim] */
     float *seen;      /* [heads][v_dim] what attention gathers */
-    float *gate, *up; /* [ffn] */
+    float *gate, *up; /* [width of the widest MLP] */
+    pc__routes routes;   /* of the layer at work, where it has experts; so are these: */
+    float *shared_scale; /* [1] before the sigmoid */
+    float *some, *mixed; /* [hidden] rows of one expert; what comes out */
     float *narrow;    /* [embedding_dim] where embeddings are projected */
     float *lse;       /* [heads], only while tracing */
 
@@ -43,8 +47,10 @@ pc_status pc__head(pc__work *work);
 pc_status pc__attention_part(pc__work *work, int32_t layer);
 pc_status pc__attention_keys(
     pc__work *work, int32_t layer); /* its first half: queries, and K and V of h into their runs */
-/* mlp_part.c: h = MLP of h. */
+/* mlp_part.c: h = MLP of h, of its experts where the layer has them. */
 pc_status pc__mlp_part(pc__work *work, int32_t layer);
+/* y [rows][hidden] = MLP of x [rows][hidden]; y may be x. Uses gate and up. */
+pc_status pc__mlp(const pc__work *work, const pc__native_mlp *mlp, const float *x, size_t rows, float *y);
 
 /* A norm of `rows` rows; a copy where the model has none there. */
 void pc__apply_norm(const pc__work *work, const pc__native_norm *norm, const float *x, size_t rows,
@@ -54,7 +60,8 @@ void pc__apply_norm(const pc__work *work, const pc__native_norm *norm, const flo
  * The block then holds all rows. */
 pc_status pc__trace_rows(const pc__work *work, const char *name, int32_t layer,
                          const float *rows);                   /* [row][hidden] */
-pc_status pc__trace_keys(const pc__work *work, int32_t layer); /* work->kv, before it is turned */
+pc_status pc__trace_keys(const pc__work *work, int32_t layer); /* work->k, before it is turned, and work->v */
 pc_status pc__trace_maps(const pc__work *work, const pc__attn_layer *layer);
+pc_status pc__trace_routes(const pc__work *work, int32_t layer);
 
 #endif

@@ -17,16 +17,27 @@ static void free_linear(const pc__native *native, pc__linear *linear)
         native->backend->linear_free(linear);
 }
 
+static void free_mlp(const pc__native *native, pc__native_mlp *mlp)
+{
+    free_linear(native, mlp->gate);
+    free_linear(native, mlp->up);
+    free_linear(native, mlp->down);
+}
+
 static void free_layer(const pc__native *native, pc__native_layer *layer)
 {
     free_norm(&native->context->mem, &layer->norm1);
     free_norm(&native->context->mem, &layer->norm2);
     free_linear(native, layer->q);
-    free_linear(native, layer->kv);
+    free_linear(native, layer->k);
+    free_linear(native, layer->v);
     free_linear(native, layer->o);
-    free_linear(native, layer->gate);
-    free_linear(native, layer->up);
-    free_linear(native, layer->down);
+    free_mlp(native, &layer->mlp);
+    free_linear(native, layer->router);
+    free_linear(native, layer->shared_scale);
+    for (int32_t e = 0; layer->experts && e < native->arch.experts.count; e++)
+        free_mlp(native, &layer->experts[e]);
+    pc__free(&native->context->mem, layer->experts);
 }
 
 void pc__native_free(pc__native *native)
@@ -61,6 +72,12 @@ static uint64_t table_bytes(const pc__table *table)
     return (uint64_t)table->rows * table->dim * (table->dtype == PC_DTYPE_BF16 ? 2 : 4);
 }
 
+static uint64_t mlp_bytes(const pc__native *native, const pc__native_mlp *mlp)
+{
+    return linear_bytes(native, mlp->gate) + linear_bytes(native, mlp->up)
+           + linear_bytes(native, mlp->down);
+}
+
 uint64_t pc__native_weight_bytes(const pc__native *native)
 {
     uint64_t bytes = table_bytes(&native->embedding) + table_bytes(&native->positions);
@@ -68,10 +85,12 @@ uint64_t pc__native_weight_bytes(const pc__native *native)
     bytes += linear_bytes(native, native->head);
     for (int32_t l = 0; l < native->arch.layers; l++) {
         const pc__native_layer *layer = &native->layers[l];
-        bytes += linear_bytes(native, layer->q) + linear_bytes(native, layer->kv)
-                 + linear_bytes(native, layer->o);
-        bytes += linear_bytes(native, layer->gate) + linear_bytes(native, layer->up)
-                 + linear_bytes(native, layer->down);
+        bytes += linear_bytes(native, layer->q) + linear_bytes(native, layer->k)
+                 + linear_bytes(native, layer->v) + linear_bytes(native, layer->o);
+        bytes += mlp_bytes(native, &layer->mlp) + linear_bytes(native, layer->router)
+                 + linear_bytes(native, layer->shared_scale);
+        for (int32_t e = 0; layer->experts && e < native->arch.experts.count; e++)
+            bytes += mlp_bytes(native, &layer->experts[e]);
     }
     return bytes;
 }

@@ -11,13 +11,21 @@ typedef struct pc__native_norm {
     float *bias; /* or NULL */
 } pc__native_norm;
 
+typedef struct pc__native_mlp {
+    size_t width;              /* 0: there is none */
+    pc__linear *gate;          /* NULL where it has none */
+    pc__linear *up, *down;
+} pc__native_mlp;
+
 typedef struct pc__native_layer {
     pc__native_norm norm1, norm2;
-    pc__linear *q;  /* [heads][k_dim] */
-    pc__linear *kv; /* [kv_heads][k_dim] of the keys, then [kv_heads][v_dim] of the values */
+    pc__linear *q;     /* [heads][k_dim] */
+    pc__linear *k, *v; /* [kv_heads][k_dim], [kv_heads][v_dim]; apart, so that values can be computed alone */
     pc__linear *o;
-    pc__linear *gate; /* NULL where the MLP has none */
-    pc__linear *up, *down;
+    pc__native_mlp mlp;      /* that all rows go through; beside experts the shared one */
+    pc__linear *router;      /* [experts]; NULL: the layer has none. Like the next one in fp32 */
+    pc__linear *shared_scale; /* [1] or NULL: the shared MLP counts by the sigmoid of it */
+    pc__native_mlp *experts; /* [arch.experts.count] */
 } pc__native_layer;
 
 /* Rows that are looked up: embeddings, learned positions. In bf16 where the model computes in bf16

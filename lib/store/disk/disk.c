@@ -193,7 +193,7 @@ static void release(pc__disk *disk)
 {
     pc__disk_table_free(&disk->table);
     pc__disk_lock_close(&disk->lock);
-    pc__disk_root_close(&disk->root, &disk->mem);
+    pc__dir_close(&disk->root, &disk->mem);
     pthread_mutex_destroy(&disk->work);
     pthread_mutex_destroy(&disk->guard);
 }

@@ -21,7 +21,7 @@ static void count_staging(pc__disk *disk, uint64_t add, uint64_t take_off)
 static pc_status fault(const pc__disk *disk, const char *name)
 {
     int error = errno;
-    if (pc__disk_root_is_gone(&disk->root))
+    if (pc__dir_is_gone(&disk->root))
         return pc__fail(PC_ERR_IO, "%s: has been removed", disk->root.path);
     return pc__fail(PC_ERR_IO, "%s/%s: %s", disk->root.path, name, strerror(error));
 }
@@ -97,7 +97,7 @@ static int is_there(pc__disk *disk, int sub, const char *name, const pc__id *key
     struct stat st;
     pc__disk_facts facts;
     *replaced = 0;
-    if (fstatat(sub, name, &st, AT_SYMLINK_NOFOLLOW) || !pc__disk_is_ours(&disk->root, &st))
+    if (fstatat(sub, name, &st, AT_SYMLINK_NOFOLLOW) || !pc__dir_is_ours(&disk->root, &st))
         return 0;
     *replaced = (uint64_t)st.st_size;
     return pc__disk_read_facts(disk, key, &facts) == PC_OK && facts.state == PC__DISK_READ && !pc__disk_facts_expired(&facts, pc__now_date());

@@ -87,7 +87,7 @@ pc_status pc__disk_index_read(pc__disk_index *out, const pc_allocator *mem, cons
     *out = (pc__disk_index){0};
     if (fd < 0)
         return PC_MISS;
-    if (!fstat(fd, &st) && pc__disk_is_ours(root, &st) && st.st_size >= HEADER + SUM && (uint64_t)st.st_size < MOST_BYTES) {
+    if (!fstat(fd, &st) && pc__dir_is_ours(root, &st) && st.st_size >= HEADER + SUM && (uint64_t)st.st_size < MOST_BYTES) {
         out->size = (size_t)st.st_size;
         out->rows = (out->size - HEADER - SUM) / ROW;
         out->data = pc__alloc(mem, out->size);
@@ -172,21 +172,7 @@ pc_status pc__disk_index_make(pc__disk_index *out, pc__disk_table *table, const 
     return PC_OK;
 }
 
-/* The new one has a name for nobody else: the folder is locked, what lies there was left behind. */
 pc_status pc__disk_index_write(const pc__disk_index *index, const pc__disk_root *root)
 {
-    int fd, error;
-    unlinkat(root->fd, PC__DISK_INDEX_NEW, 0);
-    fd = openat(root->fd, PC__DISK_INDEX_NEW, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600);
-    if (fd < 0)
-        return pc__fail(PC_ERR_IO, "%s/%s: %s", root->path, PC__DISK_INDEX_NEW, strerror(errno));
-    error = pc__write_at(fd, index->data, index->size, 0);
-    if (close(fd) && !error)
-        error = errno;
-    if (!error && renameat(root->fd, PC__DISK_INDEX_NEW, root->fd, PC__DISK_INDEX))
-        error = errno;
-    if (!error)
-        return PC_OK;
-    unlinkat(root->fd, PC__DISK_INDEX_NEW, 0);
-    return pc__fail(PC_ERR_IO, "%s/%s: %s", root->path, PC__DISK_INDEX, strerror(error));
+    return pc__dir_publish(root, PC__DISK_INDEX_NEW, PC__DISK_INDEX, index->data, index->size, 0);
 }

@@ -4,11 +4,9 @@
 #include <fcntl.h>
 #include <string.h>
 #include <sys/file.h>
-#include <time.h>
 #include <unistd.h>
 #include <xxhash.h>
 
-#include "base/clock.h"
 #include "base/fail.h"
 #include "base/file.h"
 #include "base/le.h"
@@ -49,28 +47,6 @@ void pc__disk_lock_close(pc__disk_lock *lock)
     lock->fd = -1;
 }
 
-static pc_status open_file(pc__disk_lock *lock, const pc__disk_root *root)
-{
-    struct stat st;
-    lock->fd = openat(root->fd, PC__DISK_LOCK, O_RDWR | O_CREAT | O_NOFOLLOW | O_CLOEXEC | O_NONBLOCK | O_NOCTTY, 0600);
-    if (lock->fd < 0 && pc__disk_root_is_gone(root))
-        return pc__fail(PC_ERR_IO, "%s: has been removed", root->path);
-    if (lock->fd < 0)
-        return pc__fail(PC_ERR_IO, "%s/%s: %s", root->path, PC__DISK_LOCK, strerror(errno));
-    if (!fstat(lock->fd, &st) && pc__disk_is_ours(root, &st))
-        return PC_OK;
-    pc__disk_lock_close(lock);
-    return pc__fail(PC_ERR_STATE, "%s/%s: not a plain file of this user", root->path, PC__DISK_LOCK);
-}
-
-/* Somebody may have removed the file: then the others lock another one. */
-static int is_the_one(const pc__disk_lock *lock, const pc__disk_root *root)
-{
-    struct stat ours, there;
-    return !fstat(lock->fd, &ours) && !fstatat(root->fd, PC__DISK_LOCK, &there, AT_SYMLINK_NOFOLLOW) && ours.st_ino == there.st_ino
-           && ours.st_dev == there.st_dev;
-}
-
 static void read_record(pc__disk_lock *lock)
 {
     uint8_t raw[RECORD_BYTES];
@@ -98,27 +74,10 @@ static int write_record(const pc__disk_lock *lock, uint32_t dirty)
 
 pc_status pc__disk_lock_take(pc__disk_lock *lock, const pc__disk_root *root, double deadline)
 {
-    struct timespec wait = {0, 50000};
-    for (;;) {
-        pc_status status = lock->fd < 0 ? open_file(lock, root) : PC_OK;
-        if (status < 0)
-            return status;
-        if (!flock(lock->fd, LOCK_EX | LOCK_NB)) {
-            if (is_the_one(lock, root))
-                break;
-            pc__disk_lock_close(lock);
-        } else if (errno != EWOULDBLOCK && errno != EINTR) {
-            return pc__fail(PC_ERR_IO, "%s/%s: cannot be locked: %s", root->path, PC__DISK_LOCK, strerror(errno));
-        }
-        if (pc__now() >= deadline) {
-            pc__fail(PC_ERR_IO, "%s/%s: others hold the lock beyond the deadline", root->path, PC__DISK_LOCK);
-            return PC_AGAIN;
-        }
-        nanosleep(&wait, NULL);
-        wait.tv_nsec = wait.tv_nsec < 1000000 ? 2 * wait.tv_nsec : 2000000;
-    }
-    read_record(lock);
-    return PC_OK;
+    pc_status status = pc__dir_lock(root, PC__DISK_LOCK, deadline, &lock->fd);
+    if (status == PC_OK)
+        read_record(lock);
+    return status;
 }
 
 pc_status pc__disk_lock_mark(pc__disk_lock *lock, const pc__disk_root *root)

@@ -55,52 +55,12 @@ static pc_status holds_nothing_else(const pc__disk_root *root, int make)
     return status;
 }
 
-static pc_status check_root(pc__disk_root *root, int make)
-{
-    struct stat st;
-    if (fstat(root->fd, &st))
-        return pc__fail(PC_ERR_IO, "%s: %s", root->path, strerror(errno));
-    if (st.st_uid != geteuid() && st.st_uid != 0)
-        return pc__fail(PC_ERR_STATE, "%s: belongs to another user, who could change what is served from it", root->path);
-    if (st.st_mode & S_IWOTH)
-        return pc__fail(PC_ERR_STATE, "%s: everybody may write to it and could change what is served from it", root->path);
-    root->owner = st.st_uid;
-    return holds_nothing_else(root, make);
-}
-
 pc_status pc__disk_root_open(pc__disk_root *out, const pc_allocator *mem, const char *path, int make)
 {
-    pc_status status = PC_OK;
-    *out = (pc__disk_root){-1, NULL, 0};
-    if (!*path)
-        return pc__fail(PC_ERR_INVALID, "folder of records: the path is empty");
-    out->path = pc__strdup(mem, path);
-    if (!out->path)
-        return PC_ERR_NOMEM;
-    if (make && mkdir(path, 0700) && errno != EEXIST)
-        status = pc__fail(PC_ERR_IO, "%s: cannot be made: %s", path, strerror(errno));
-    if (status == PC_OK) {
-        out->fd = open(path, FOLDER_FLAGS);
-        status = out->fd >= 0 ? check_root(out, make)
-                              : pc__fail(errno == ENOENT ? PC_ERR_NOT_FOUND : PC_ERR_IO, "%s: %s", path, strerror(errno));
-    }
-    if (status < 0)
-        pc__disk_root_close(out, mem);
+    pc_status status = pc__dir_open(out, mem, path, make);
+    if (status == PC_OK && (status = holds_nothing_else(out, make)) < 0)
+        pc__dir_close(out, mem);
     return status;
-}
-
-void pc__disk_root_close(pc__disk_root *root, const pc_allocator *mem)
-{
-    if (root->fd >= 0)
-        close(root->fd);
-    pc__free(mem, root->path);
-    *root = (pc__disk_root){-1, NULL, 0};
-}
-
-int pc__disk_root_is_gone(const pc__disk_root *root)
-{
-    struct stat st;
-    return !fstat(root->fd, &st) && !st.st_nlink;
 }
 
 void pc__disk_name(const pc__id *key, char name[PC__DISK_NAME])
@@ -166,11 +126,6 @@ int pc__disk_sub_stat(const pc__disk_root *root, unsigned sub, struct stat *st)
     return -1;
 }
 
-int pc__disk_is_ours(const pc__disk_root *root, const struct stat *st)
-{
-    return S_ISREG(st->st_mode) && st->st_size >= 0 && (st->st_uid == root->owner || st->st_uid == geteuid() || st->st_uid == 0);
-}
-
 /* What an error of opening or removing says about the record: nothing there, or trouble. */
 static pc_status no_record(const pc__disk_root *root, const char *name)
 {
@@ -194,7 +149,7 @@ pc_status pc__disk_open_record(const pc__disk_root *root, const pc__id *key, int
         return status;
     if (fstat(*fd, st))
         status = pc__fail(PC_ERR_IO, "%s/%.2s/%s: %s", root->path, name, name, strerror(errno));
-    else if (!pc__disk_is_ours(root, st))
+    else if (!pc__dir_is_ours(root, st))
         status = PC_MISS;
     if (status != PC_OK) {
         close(*fd);
@@ -210,7 +165,7 @@ int pc__disk_stat_record(const pc__disk_root *root, const pc__id *key, struct st
     if (sub < 0)
         return 0;
     pc__disk_name(key, name);
-    there = !fstatat(sub, name, st, AT_SYMLINK_NOFOLLOW) && pc__disk_is_ours(root, st);
+    there = !fstatat(sub, name, st, AT_SYMLINK_NOFOLLOW) && pc__dir_is_ours(root, st);
     close(sub);
     return there;
 }
@@ -227,7 +182,7 @@ pc_status pc__disk_unlink_record(const pc__disk_root *root, const pc__id *key, u
         return no_record(root, name);
     if (fstatat(sub, name, &st, AT_SYMLINK_NOFOLLOW))
         status = no_record(root, name);
-    else if (!pc__disk_is_ours(root, &st))
+    else if (!pc__dir_is_ours(root, &st))
         status = PC_MISS;
     else if (unlinkat(sub, name, 0))
         status = no_record(root, name);

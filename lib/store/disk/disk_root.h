@@ -5,15 +5,12 @@
  *   new/                records that are being written; their writers hold a lock on them as long as they live
  *   00/ … ff/           records, by the first byte of their key: <key in hex>.pcr. Never changed, only removed
  *
- * Nothing in it is trusted: every name is opened relative to a descriptor without following links, and only plain files of ours count. */
+ * Nothing in it is trusted (base/dir.h). */
 #ifndef PC_STORE_DISK_ROOT_H
 #define PC_STORE_DISK_ROOT_H
 
-#include <sys/stat.h>
-#include <sys/types.h>
-
 #include "base/digest.h"
-#include "base/mem.h"
+#include "base/dir.h"
 
 #define PC__DISK_LOCK "promptcache.lock"
 #define PC__DISK_INDEX "promptcache.index"
@@ -22,17 +19,10 @@
 #define PC__DISK_SUFFIX ".pcr"
 enum { PC__DISK_NAME = 64 + sizeof PC__DISK_SUFFIX, PC__DISK_SUBS = 256 };
 
-typedef struct pc__disk_root {
-    int fd;         /* -1: not open */
-    char *path;     /* for texts */
-    uid_t owner;
-} pc__disk_root;
+typedef pc__dir pc__disk_root;
 
-/* make: made if it is not there, and one that is empty becomes ours. PC_ERR_NOT_FOUND, PC_ERR_IO; PC_ERR_STATE: others may write to it, or it
- * belongs to another user; PC_ERR_FORMAT: not a folder of records. */
+/* As pc__dir_open; one that is empty becomes ours where `make`. PC_ERR_FORMAT: not a folder of records. */
 pc_status pc__disk_root_open(pc__disk_root *out, const pc_allocator *mem, const char *path, int make);
-void pc__disk_root_close(pc__disk_root *root, const pc_allocator *mem);
-int pc__disk_root_is_gone(const pc__disk_root *root); /* removed while we hold it */
 
 void pc__disk_name(const pc__id *key, char name[PC__DISK_NAME]);
 int pc__disk_key(const char *name, unsigned sub, pc__id *key); /* 1: the name of a record of that sub-folder */
@@ -41,8 +31,6 @@ int pc__disk_key(const char *name, unsigned sub, pc__id *key); /* 1: the name of
 int pc__disk_sub(const pc__disk_root *root, unsigned sub, int make);
 int pc__disk_new(const pc__disk_root *root, int make);
 int pc__disk_sub_stat(const pc__disk_root *root, unsigned sub, struct stat *st); /* -1 with errno; ENOTDIR too if it is a link */
-/* Is what lies there a record that may be read? */
-int pc__disk_is_ours(const pc__disk_root *root, const struct stat *st);
 /* The record's file, read-only. PC_MISS: not there, or not a file of ours. PC_ERR_IO. */
 pc_status pc__disk_open_record(const pc__disk_root *root, const pc__id *key, int *fd, struct stat *st);
 /* 1: there, *st is filled. */

@@ -60,7 +60,7 @@ static pc_status list_sub(pc__disk *disk, unsigned sub, listing *out, int64_t *d
     for (errno = 0; status >= 0 && (entry = readdir(dir)); errno = 0) {
         found one;
         if (!pc__disk_key(entry->d_name, sub, &one.key) || fstatat(fd, entry->d_name, &st, AT_SYMLINK_NOFOLLOW)
-            || !pc__disk_is_ours(&disk->root, &st))
+            || !pc__dir_is_ours(&disk->root, &st))
             continue;
         one.bytes = (uint64_t)st.st_size;
         one.last = st.st_mtim.tv_sec;
@@ -156,7 +156,7 @@ static pc_status reclaim_one(pc__disk *disk, int dir, const char *name, uint64_t
     int fd = openat(dir, name, O_RDWR | O_NOFOLLOW | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
     if (fd < 0)
         return PC_OK; /* a link, or published meanwhile by who does not lock */
-    if (!fstat(fd, &st) && pc__disk_is_ours(&disk->root, &st)) {
+    if (!fstat(fd, &st) && pc__dir_is_ours(&disk->root, &st)) {
         if (flock(fd, LOCK_EX | LOCK_NB)) {
             *live += (uint64_t)st.st_size;
         } else if ((status = pc__disk_lock_mark(&disk->lock, &disk->root)) == PC_OK && !unlinkat(dir, name, 0)) {

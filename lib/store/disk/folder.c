@@ -172,7 +172,7 @@ void pc_folder_free(pc_folder *folder)
     context = folder->context;
     if (folder->has_disk)
         pc__disk_close(&folder->disk);
-    pc__disk_root_close(&folder->root, &mem);
+    pc__dir_close(&folder->root, &mem);
     pc__codecs_free(folder->codecs);
     pc__free(&mem, folder->items);
     explicit_bzero(folder->seal_key, sizeof folder->seal_key);

@@ -1,0 +1,144 @@
+#include "base/dir.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/file.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "base/clock.h"
+#include "base/fail.h"
+#include "base/file.h"
+
+enum { FILE_FLAGS = O_NOFOLLOW | O_CLOEXEC | O_NONBLOCK | O_NOCTTY };
+
+static pc_status check_owner(pc__dir *dir)
+{
+    struct stat st;
+    if (fstat(dir->fd, &st))
+        return pc__fail(PC_ERR_IO, "%s: %s", dir->path, strerror(errno));
+    if (st.st_uid != geteuid() && st.st_uid != 0)
+        return pc__fail(PC_ERR_STATE, "%s: belongs to another user, who could change what is served from it", dir->path);
+    if (st.st_mode & S_IWOTH)
+        return pc__fail(PC_ERR_STATE, "%s: everybody may write to it and could change what is served from it", dir->path);
+    dir->owner = st.st_uid;
+    return PC_OK;
+}
+
+pc_status pc__dir_open(pc__dir *out, const pc_allocator *mem, const char *path, int make)
+{
+    pc_status status = PC_OK;
+    *out = (pc__dir){-1, NULL, 0};
+    if (!*path)
+        return pc__fail(PC_ERR_INVALID, "the path of a folder is empty");
+    out->path = pc__strdup(mem, path);
+    if (!out->path)
+        return PC_ERR_NOMEM;
+    if (make && mkdir(path, 0700) && errno != EEXIST)
+        status = pc__fail(PC_ERR_IO, "%s: cannot be made: %s", path, strerror(errno));
+    if (status == PC_OK) {
+        out->fd = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+        status = out->fd >= 0 ? check_owner(out) : pc__fail(errno == ENOENT ? PC_ERR_NOT_FOUND : PC_ERR_IO, "%s: %s", path, strerror(errno));
+    }
+    if (status < 0)
+        pc__dir_close(out, mem);
+    return status;
+}
+
+void pc__dir_close(pc__dir *dir, const pc_allocator *mem)
+{
+    if (dir->fd >= 0)
+        close(dir->fd);
+    pc__free(mem, dir->path);
+    *dir = (pc__dir){-1, NULL, 0};
+}
+
+int pc__dir_is_gone(const pc__dir *dir)
+{
+    struct stat st;
+    return !fstat(dir->fd, &st) && !st.st_nlink;
+}
+
+int pc__dir_is_ours(const pc__dir *dir, const struct stat *st)
+{
+    return S_ISREG(st->st_mode) && st->st_size >= 0 && (st->st_uid == dir->owner || st->st_uid == geteuid() || st->st_uid == 0);
+}
+
+pc_status pc__dir_fault(const pc__dir *dir, const char *name)
+{
+    int error = errno;
+    if (pc__dir_is_gone(dir))
+        return pc__fail(PC_ERR_IO, "%s: has been removed", dir->path);
+    return pc__fail(PC_ERR_IO, "%s/%s: %s", dir->path, name, strerror(error));
+}
+
+pc_status pc__dir_file(const pc__dir *dir, const char *name, int flags, int *fd, struct stat *st)
+{
+    *fd = openat(dir->fd, name, flags | FILE_FLAGS, 0600);
+    if (*fd < 0 && errno == ENOENT && !(flags & O_CREAT))
+        return pc__fail(PC_ERR_NOT_FOUND, "%s/%s: %s", dir->path, name, strerror(errno));
+    if (*fd < 0)
+        return pc__dir_fault(dir, name);
+    if (!fstat(*fd, st) && pc__dir_is_ours(dir, st))
+        return PC_OK;
+    close(*fd);
+    *fd = -1;
+    return pc__fail(PC_ERR_STATE, "%s/%s: not a plain file of this user", dir->path, name);
+}
+
+/* Somebody may have removed the file: then the others lock another one. */
+static int is_the_one(const pc__dir *dir, const char *name, int fd)
+{
+    struct stat ours, there;
+    return !fstat(fd, &ours) && !fstatat(dir->fd, name, &there, AT_SYMLINK_NOFOLLOW) && ours.st_ino == there.st_ino && ours.st_dev == there.st_dev;
+}
+
+pc_status pc__dir_lock(const pc__dir *dir, const char *name, double deadline, int *fd)
+{
+    struct timespec wait = {0, 50000};
+    struct stat st;
+    for (;;) {
+        pc_status status = *fd < 0 ? pc__dir_file(dir, name, O_RDWR | O_CREAT, fd, &st) : PC_OK;
+        if (status < 0)
+            return status;
+        if (!flock(*fd, LOCK_EX | LOCK_NB)) {
+            if (is_the_one(dir, name, *fd))
+                return PC_OK;
+            close(*fd);
+            *fd = -1;
+        } else if (errno != EWOULDBLOCK && errno != EINTR) {
+            return pc__fail(PC_ERR_IO, "%s/%s: cannot be locked: %s", dir->path, name, strerror(errno));
+        }
+        if (pc__now() >= deadline) {
+            pc__fail(PC_ERR_IO, "%s/%s: others hold the lock beyond the deadline", dir->path, name);
+            return PC_AGAIN;
+        }
+        nanosleep(&wait, NULL);
+        wait.tv_nsec = wait.tv_nsec < 1000000 ? 2 * wait.tv_nsec : 2000000;
+    }
+}
+
+pc_status pc__dir_publish(const pc__dir *dir, const char *draft, const char *name, const void *data, size_t size, int sync)
+{
+    pc_status status;
+    int fd, error;
+    unlinkat(dir->fd, draft, 0); /* left behind by one that was killed */
+    fd = openat(dir->fd, draft, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600);
+    if (fd < 0)
+        return pc__dir_fault(dir, draft);
+    error = pc__write_at(fd, data, size, 0);
+    if (!error && sync && fsync(fd))
+        error = errno;
+    if (close(fd) && !error)
+        error = errno;
+    if (!error && renameat(dir->fd, draft, dir->fd, name))
+        error = errno;
+    if (!error)
+        return sync && fsync(dir->fd) ? pc__dir_fault(dir, name) : PC_OK;
+    errno = error;
+    status = pc__dir_fault(dir, name);
+    unlinkat(dir->fd, draft, 0);
+    return status;
+}

@@ -15,7 +15,7 @@ function(pc_folder name)
   target_link_libraries(pc_${name} PUBLIC pc_flags ${ARG_USES} ${ARG_LINKS} m)
 endfunction()
 
-pc_folder(base LINKS PkgConfig::SODIUM Threads::Threads)
+pc_folder(base LINKS PkgConfig::SODIUM PkgConfig::XXHASH Threads::Threads)
 pc_folder(text USES pc_base LINKS PkgConfig::JANSSON PkgConfig::PCRE2 PkgConfig::UTF8PROC)
 pc_folder(pml USES pc_text LINKS PkgConfig::EXPAT)
 pc_folder(attn USES pc_base)

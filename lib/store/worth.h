@@ -19,7 +19,7 @@
 #ifndef PC_STORE_WORTH_H
 #define PC_STORE_WORTH_H
 
-#include "store/heap.h"
+#include "base/heap.h"
 #include "store/table.h"
 
 typedef struct pc__family pc__family; /* those that saw the same item */

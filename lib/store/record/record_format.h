@@ -10,7 +10,7 @@
 #ifndef PC_STORE_RECORD_FORMAT_H
 #define PC_STORE_RECORD_FORMAT_H
 
-#include "store/record/record_sum.h"
+#include "base/sum.h"
 #include "store/image.h"
 #include "store/record/seal.h"
 

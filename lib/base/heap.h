@@ -1,7 +1,7 @@
 /* A heap of things that carry their own node: the least by (rank, key) stands first. Whatever is in it can be taken out or moved in
  * O(log n), without searching. */
-#ifndef PC_STORE_HEAP_H
-#define PC_STORE_HEAP_H
+#ifndef PC_BASE_HEAP_H
+#define PC_BASE_HEAP_H
 
 #include <promptcache.h>
 

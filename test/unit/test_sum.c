@@ -4,7 +4,7 @@
 #include <string.h>
 #include <xxhash.h>
 
-#include "store/record/record_sum.h"
+#include "base/sum.h"
 #include "testing.h"
 
 static void want_of(const void *data, size_t size, uint8_t out[PC__SUM])

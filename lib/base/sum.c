@@ -1,4 +1,4 @@
-#include "store/record/record_sum.h"
+#include "base/sum.h"
 
 #define XXH_STATIC_LINKING_ONLY
 #include <xxhash.h>

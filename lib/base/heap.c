@@ -1,4 +1,4 @@
-#include "store/heap.h"
+#include "base/heap.h"
 
 #include "base/mem.h"
 

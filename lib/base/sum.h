@@ -1,7 +1,7 @@
-/* Checksums of records: XXH3 with 128 bits, seed 0, stored as a little-endian number. They find
+/* Checksums of what lies on disks and servers: XXH3 with 128 bits, seed 0, stored as a little-endian number. They find
  * damage, not malice (store/record/seal.h does). */
-#ifndef PC_STORE_RECORD_SUM_H
-#define PC_STORE_RECORD_SUM_H
+#ifndef PC_BASE_SUM_H
+#define PC_BASE_SUM_H
 
 #include <stddef.h>
 #include <stdint.h>

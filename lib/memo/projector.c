@@ -28,7 +28,7 @@ static void fill_defaults(pc__projector_shape *shape)
         shape->inner = 128;
 }
 
-static pc_status check_shape(const pc__projector_shape *s)
+pc_status pc__projector_check(const pc__projector_shape *s)
 {
     if (!s->hidden || s->hidden > MOST_SIZE)
         return pc__fail(PC_ERR_INVALID, "projector: %zu hidden dimensions (1 to %d)", s->hidden, MOST_SIZE);
@@ -36,9 +36,9 @@ static pc_status check_shape(const pc__projector_shape *s)
         return pc__fail(PC_ERR_INVALID, "projector: bucket of %zu to %zu tokens", s->least_tokens, s->most_tokens);
     if (s->columns > s->hidden)
         return pc__fail(PC_ERR_INVALID, "projector: %zu columns of %zu hidden dimensions", s->columns, s->hidden);
-    if (s->rows > PC__MOST_CELLS || s->columns > PC__MOST_CELLS || s->rows * s->columns > PC__MOST_CELLS)
+    if (!s->rows || !s->columns || s->rows > PC__MOST_CELLS || s->columns > PC__MOST_CELLS || s->rows * s->columns > PC__MOST_CELLS)
         return pc__fail(PC_ERR_INVALID, "projector: %zu x %zu cells (at most %d)", s->rows, s->columns, PC__MOST_CELLS);
-    if (s->inner % 16 || s->inner > PC__MOST_INNER)
+    if (!s->inner || s->inner % 16 || s->inner > PC__MOST_INNER)
         return pc__fail(PC_ERR_INVALID, "projector: inner size %zu (a multiple of 16, at most %d)", s->inner, PC__MOST_INNER);
     return PC_OK;
 }
@@ -51,7 +51,7 @@ pc_status pc__projector_make(pc__projector **out, const pc_allocator *mem, const
     *out = NULL;
     if (full.most_tokens && full.hidden)
         fill_defaults(&full);
-    if ((status = check_shape(&full)) < 0)
+    if ((status = pc__projector_check(&full)) < 0)
         return status;
     if (!(p = pc__calloc(mem, 1, sizeof *p)))
         return PC_ERR_NOMEM;

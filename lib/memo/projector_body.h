@@ -19,6 +19,8 @@ static inline size_t pc__first_weights(const pc__projector *projector)
     return (projector->cells + 1) * projector->shape.inner;
 }
 
+/* PC_ERR_INVALID names what is wrong; nothing may be 0. */
+pc_status pc__projector_check(const pc__projector_shape *shape);
 /* Without values. PC_ERR_INVALID names what is wrong with the shape; defaults are filled in. */
 pc_status pc__projector_make(pc__projector **out, const pc_allocator *mem, const pc__projector_shape *shape);
 

@@ -1,0 +1,142 @@
+#include "memo/judge.h"
+
+#include <math.h>
+#include <string.h>
+
+#include "base/threads.h"
+#include "memo/loops.h"
+#include "memo/rank.h"
+#include "memo/seeded.h"
+
+enum { DIM = PC__FEATURE_DIM, QUERIES = 200, CANDIDATES = 500 };
+
+typedef struct judge {
+    const pc__projector *projector;
+    const pc__judging *of;
+    const pc__memo_loops *loops;
+    size_t first_query, stored, queries, candidates;
+    size_t *query;            /* [items that may ask] */
+    size_t *found;            /* [queries]: candidates of each */
+    double *distance, *label; /* [queries][candidates] */
+} judge;
+
+static int may_answer(const judge *j, size_t query, size_t item)
+{
+    const uint32_t *groups = j->of->groups;
+    return item != query && (!groups || groups[item] == groups[query]);
+}
+
+/* Draws the query's candidates: reservoir sampling over the stored items in their order, by (seed, query). Their numbers go into `out`. */
+static size_t draw(const judge *j, size_t query, double *out)
+{
+    uint64_t state = pc__seeded(j->of->seed, 2 + query);
+    size_t seen = 0;
+    for (size_t item = 0; item < j->stored; item++) {
+        if (!may_answer(j, query, item))
+            continue;
+        size_t at = seen < j->candidates ? seen : pc__seeded_below(&state, seen + 1);
+        seen++;
+        if (at < j->candidates)
+            out[at] = (double)item; /* exact: there are fewer than 2^53 */
+    }
+    return seen < j->candidates ? seen : j->candidates;
+}
+
+static void ask(void *arg, size_t i)
+{
+    const judge *j = arg;
+    const pc__judging *of = j->of;
+    size_t query = j->query[i], cells = pc__projector_pooled(j->projector);
+    double *distance = j->distance + i * j->candidates, *label = j->label + i * j->candidates;
+    float features[2 * DIM];
+    pc__projector_run(j->projector, of->pooled + query * cells, 1, features);
+    j->found[i] = draw(j, query, label);
+    for (size_t c = 0; c < j->found[i]; c++) {
+        size_t item = (size_t)label[c];
+        pc__projector_run(j->projector, of->pooled + item * cells, 1, features + DIM);
+        distance[c] = sqrt((double)j->loops->square_distance(features, features + DIM, DIM));
+        label[c] = (double)of->label(of->label_user, query, item);
+    }
+}
+
+/* All pairs one after the other, without gaps. */
+static pc_status close_up(judge *j, pc__judgement *out)
+{
+    for (size_t i = 0; i < j->queries; i++)
+        for (size_t c = 0; c < j->found[i]; c++, out->pairs++) {
+            double distance = j->distance[i * j->candidates + c], label = j->label[i * j->candidates + c];
+            if (!isfinite(distance) || !isfinite(label))
+                return pc__fail(PC_ERR_INVALID, "judging a projector: query %zu: distance %g, label %g", j->query[i], distance, label);
+            j->distance[out->pairs] = distance;
+            j->label[out->pairs] = label;
+        }
+    return out->pairs ? PC_OK : pc__fail(PC_ERR_INVALID, "judging a projector: no query has a stored item of its group");
+}
+
+static void average(const judge *j, pc__judgement *out)
+{
+    const double *distance = j->distance, *label = j->label;
+    for (size_t i = 0; i < j->queries; distance += j->found[i], label += j->found[i], i++) {
+        size_t nearest = 0, best = 0;
+        double sum = 0;
+        if (!j->found[i])
+            continue;
+        for (size_t c = 0; c < j->found[i]; c++) {
+            sum += label[c];
+            nearest = distance[c] < distance[nearest] ? c : nearest;
+            best = label[c] < label[best] ? c : best;
+        }
+        out->queries++;
+        out->nearest_label += label[nearest];
+        out->best_label += label[best];
+        out->random_label += sum / (double)j->found[i];
+    }
+    double queries = (double)out->queries;
+    out->nearest_label /= queries, out->best_label /= queries, out->random_label /= queries;
+    if (out->random_label > out->best_label)
+        out->share = (out->random_label - out->nearest_label) / (out->random_label - out->best_label);
+}
+
+/* Who asks: `queries` of them, in an order by the seed. */
+static void choose_queries(judge *j)
+{
+    uint64_t state = pc__seeded(j->of->seed, 1);
+    size_t all = j->of->count - j->first_query;
+    for (size_t i = 0; i < all; i++)
+        j->query[i] = j->first_query + i;
+    pc__seeded_shuffle(&state, j->query, all);
+}
+
+pc_status pc__projector_judge(const pc__projector *projector, pc_context *context, const pc__judging *judging, pc__judgement *out)
+{
+    const pc_allocator *mem = &context->mem;
+    judge j = {.projector = projector, .of = judging, .loops = pc__memo_loops_get()};
+    pc_status status;
+    *out = (pc__judgement){0};
+    if (judging->stored >= judging->count || judging->count < 2)
+        return pc__fail(PC_ERR_INVALID, "judging a projector: %zu items, of which %zu are stored", judging->count, judging->stored);
+    j.first_query = judging->stored;
+    j.stored = judging->stored ? judging->stored : judging->count;
+    j.queries = judging->queries ? judging->queries : QUERIES;
+    j.candidates = judging->candidates ? judging->candidates : CANDIDATES;
+    j.queries = j.queries < judging->count - j.first_query ? j.queries : judging->count - j.first_query;
+    j.candidates = j.candidates < j.stored ? j.candidates : j.stored;
+    status = PC_ERR_NOMEM;
+    if ((j.query = pc__calloc(mem, judging->count - j.first_query, sizeof *j.query)) && (j.found = pc__calloc(mem, j.queries, sizeof *j.found))
+        && (j.distance = pc__calloc(mem, j.queries * j.candidates, sizeof *j.distance)) && (j.label = pc__calloc(mem, j.queries * j.candidates, sizeof *j.label))) {
+        choose_queries(&j);
+        pc__parallel(context, j.queries, ask, &j);
+        status = close_up(&j, out);
+    }
+    if (status >= 0)
+        status = pc__rank_correlation(mem, j.distance, j.label, out->pairs, &out->rank_correlation);
+    if (status >= 0)
+        average(&j, out);
+    else
+        *out = (pc__judgement){0};
+    pc__free(mem, j.query);
+    pc__free(mem, j.found);
+    pc__free(mem, j.distance);
+    pc__free(mem, j.label);
+    return status;
+}

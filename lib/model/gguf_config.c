@@ -14,17 +14,20 @@ typedef struct family {
     int32_t gated;
     uint32_t positions;
     int32_t interleaved; /* the converter has reordered the rows of Q and K for it */
+    const char *experts; /* the name of such models with experts; NULL: there are none */
 } family;
 
 static const family families[] = {
-    {"llama", PC__NORM_RMS, PC__RESIDUAL_SEQUENTIAL, PC__ACT_SILU, 1, PC_POSITION_ROPE, 1},
-    {"qwen2", PC__NORM_RMS, PC__RESIDUAL_SEQUENTIAL, PC__ACT_SILU, 1, PC_POSITION_ROPE, 0},
-    {"phi3", PC__NORM_RMS, PC__RESIDUAL_SEQUENTIAL, PC__ACT_SILU, 1, PC_POSITION_ROPE, 0},
-    {"phi2", PC__NORM_LAYER, PC__RESIDUAL_PARALLEL, PC__ACT_GELU_TANH, 0, PC_POSITION_ROPE, 0},
-    {"falcon", PC__NORM_LAYER, PC__RESIDUAL_PARALLEL, PC__ACT_GELU, 0, PC_POSITION_ROPE, 0},
-    {"mpt", PC__NORM_LAYER, PC__RESIDUAL_SEQUENTIAL, PC__ACT_GELU, 0, PC_POSITION_ALIBI, 0},
-    {"bloom", PC__NORM_LAYER, PC__RESIDUAL_SEQUENTIAL, PC__ACT_GELU_TANH, 0, PC_POSITION_ALIBI, 0},
-    {"gpt2", PC__NORM_LAYER, PC__RESIDUAL_SEQUENTIAL, PC__ACT_GELU_TANH, 0, PC_POSITION_LEARNED, 0},
+    {"llama", PC__NORM_RMS, PC__RESIDUAL_SEQUENTIAL, PC__ACT_SILU, 1, PC_POSITION_ROPE, 1, "mixtral"},
+    {"qwen2", PC__NORM_RMS, PC__RESIDUAL_SEQUENTIAL, PC__ACT_SILU, 1, PC_POSITION_ROPE, 0, NULL},
+    {"qwen2moe", PC__NORM_RMS, PC__RESIDUAL_SEQUENTIAL, PC__ACT_SILU, 1, PC_POSITION_ROPE, 0, "qwen2moe"},
+    {"deepseek", PC__NORM_RMS, PC__RESIDUAL_SEQUENTIAL, PC__ACT_SILU, 1, PC_POSITION_ROPE, 1, "deepseek"},
+    {"phi3", PC__NORM_RMS, PC__RESIDUAL_SEQUENTIAL, PC__ACT_SILU, 1, PC_POSITION_ROPE, 0, NULL},
+    {"phi2", PC__NORM_LAYER, PC__RESIDUAL_PARALLEL, PC__ACT_GELU_TANH, 0, PC_POSITION_ROPE, 0, NULL},
+    {"falcon", PC__NORM_LAYER, PC__RESIDUAL_PARALLEL, PC__ACT_GELU, 0, PC_POSITION_ROPE, 0, NULL},
+    {"mpt", PC__NORM_LAYER, PC__RESIDUAL_SEQUENTIAL, PC__ACT_GELU, 0, PC_POSITION_ALIBI, 0, NULL},
+    {"bloom", PC__NORM_LAYER, PC__RESIDUAL_SEQUENTIAL, PC__ACT_GELU_TANH, 0, PC_POSITION_ALIBI, 0, NULL},
+    {"gpt2", PC__NORM_LAYER, PC__RESIDUAL_SEQUENTIAL, PC__ACT_GELU_TANH, 0, PC_POSITION_LEARNED, 0, NULL},
 };
 
 /* Keys are those of the architecture: "<architecture>.<name>". */
@@ -106,8 +109,7 @@ static pc_status refuse_extras(const source *s)
     static const struct {
         const char *name;
         double neutral;
-    } extras[] = {{"expert_count", 0},
-                  {"attn_logit_softcapping", 0},
+    } extras[] = {{"attn_logit_softcapping", 0},
                   {"final_logit_softcapping", 0},
                   {"logit_scale", 0},
                   {"embedding_scale", 0},
@@ -352,6 +354,93 @@ done:
     return status;
 }
 
+/* What leaves the experts' weights another sum than the softmax's. */
+static pc_status read_expert_weights(const source *s, pc__expert_config *experts)
+{
+    char key[MAX_KEY];
+    uint64_t renormalise = (uint64_t)experts->renormalise;
+    double gating = 1, scale = 0;
+    int32_t groups;
+    pc_status status;
+    PC__TRY(read_number(s, "expert_gating_func", &gating), done);
+    PC__TRY(read_size(s, "expert_group_count", 0, &groups), done);
+    if (gating != 1 || groups > 1)
+        return pc__fail(PC_ERR_UNSUPPORTED, "%s: key '%s': %g is not implemented", s->path,
+                        key_of(s, groups > 1 ? "expert_group_count" : "expert_gating_func", key),
+                        groups > 1 ? (double)groups : gating);
+    if (pc__gguf_u64(s->gguf, key_of(s, "expert_weights_norm", key), &renormalise)
+        && experts->renormalise && !renormalise)
+        return pc__fail(PC_ERR_UNSUPPORTED, "%s: key '%s': false is not implemented for '%s'",
+                        s->path, key, s->architecture);
+    experts->renormalise = renormalise != 0;
+    PC__TRY(read_number(s, "expert_weights_scale", &scale), done);
+    experts->scale = scale == 1 ? 0 : (float)scale;
+done:
+    return status;
+}
+
+static pc_status read_expert_sizes(const source *s, pc__arch *arch)
+{
+    pc__expert_config *experts = &arch->experts;
+    int qwen = !strcmp(s->architecture, "qwen2moe"), llama = !strcmp(s->architecture, "llama");
+    int32_t shared;
+    pc_status status;
+    PC__TRY(read_size(s, "expert_used_count", 1, &experts->used), done);
+    PC__TRY(read_size(s, "expert_feed_forward_length", !llama && !qwen, &experts->width), done);
+    if (!experts->width)
+        experts->width = llama || experts->used < 1 ? arch->ffn : arch->ffn / experts->used;
+    PC__TRY(read_size(s, "expert_shared_feed_forward_length", 0, &experts->shared), done);
+    PC__TRY(read_size(s, "expert_shared_count", 0, &shared), done);
+    if (llama && (shared || experts->shared))
+        return pc__fail(PC_ERR_UNSUPPORTED, "%s: a shared expert is not implemented for 'llama'",
+                        s->path);
+    if (qwen && !experts->shared)
+        experts->shared = arch->ffn;
+    else if (!qwen && (int64_t)shared * experts->width <= INT32_MAX)
+        experts->shared = shared * experts->width;
+    experts->shared_gated = qwen;
+    experts->renormalise = llama;
+done:
+    return status;
+}
+
+/* Layers with a router have experts; a key may say which ones those are. */
+static pc_status read_expert_layers(const source *s, pc__arch *arch)
+{
+    char key[MAX_KEY];
+    uint64_t dense;
+    int told = pc__gguf_u64(s->gguf, key_of(s, "leading_dense_block_count", key), &dense);
+    for (int32_t l = 0; l < arch->layers && l < PC__MAX_LAYERS; l++) {
+        char name[64];
+        snprintf(name, sizeof name, "blk.%d.ffn_gate_inp.weight", l);
+        int has = find_tensor(s, name) != NULL;
+        if (told && has != ((uint64_t)l >= dense))
+            return pc__fail(PC_ERR_FORMAT, "%s: key '%s' is %llu, and there is %s tensor '%s'",
+                            s->path, key, (unsigned long long)dense, has ? "a" : "no", name);
+        if (has)
+            pc__set_experts(arch, l);
+    }
+    return PC_OK;
+}
+
+static pc_status read_experts(const source *s, const family *f, pc__arch *arch)
+{
+    char key[MAX_KEY];
+    pc_status status;
+    PC__TRY(read_size(s, "expert_count", 0, &arch->experts.count), done);
+    if (!arch->experts.count)
+        goto done;
+    if (!f->experts)
+        return pc__fail(PC_ERR_UNSUPPORTED, "%s: key '%s': %d is not implemented", s->path,
+                        key_of(s, "expert_count", key), arch->experts.count);
+    strcpy(arch->name, f->experts);
+    PC__TRY(read_expert_sizes(s, arch), done);
+    PC__TRY(read_expert_weights(s, &arch->experts), done);
+    status = read_expert_layers(s, arch);
+done:
+    return status;
+}
+
 static void read_tokens(const source *s, pc__arch *arch)
 {
     static const char *const keys[4] = {"tokenizer.ggml.bos_token_id",
@@ -382,6 +471,7 @@ static pc_status read_arch(const source *s, const family *f, const pc_allocator 
     arch->bias_by_file = 1;
     PC__TRY(refuse_extras(s), done);
     PC__TRY(read_sizes(s, arch), done);
+    PC__TRY(read_experts(s, f, arch), done);
     PC__TRY(read_eps(s, arch), done);
     if (!strcmp(f->name, "falcon") && find_tensor(s, "blk.0.attn_norm_2.weight"))
         arch->residual = PC__RESIDUAL_PARALLEL_2;
@@ -412,8 +502,8 @@ pc_status pc__arch_from_gguf(pc__arch *out, const pc_allocator *mem, pc__gguf *g
             found = &families[i];
     if (!found)
         return pc__fail(PC_ERR_UNSUPPORTED,
-                        "%s: key 'general.architecture': '%s' is none of llama, qwen2, phi3, phi2, "
-                        "falcon, mpt, bloom, gpt2",
+                        "%s: key 'general.architecture': '%s' is none of llama, qwen2, qwen2moe, "
+                        "deepseek, phi3, phi2, falcon, mpt, bloom, gpt2",
                         s.path, s.architecture);
     status = read_arch(&s, found, mem, out);
     if (status < 0)

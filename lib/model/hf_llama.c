@@ -5,8 +5,7 @@
 #include "model/hf_readers.h"
 #include "model/hf_rope.h"
 
-/* Where `layer_types` is given, it must be what window and window_from say. */
-static pc_status check_layer_types(const pc__config *config, const pc__arch *arch)
+pc_status pc__check_layer_types(const pc__config *config, const pc__arch *arch)
 {
     json_t *types = pc__config_find(config, "layer_types");
     if (!types)
@@ -22,9 +21,8 @@ static pc_status check_layer_types(const pc__config *config, const pc__arch *arc
     return PC_OK;
 }
 
-/* The keys that Llama and its kin share. */
-static pc_status read_llama_like(const pc__config *config, const pc_allocator *mem, double eps,
-                                 double partial, pc__arch *arch)
+pc_status pc__read_llama_like(const pc__config *config, const pc_allocator *mem, double eps,
+                              double partial, pc__arch *arch)
 {
     pc_status status;
     PC__TRY(pc__config_size(config, "hidden_size", &arch->hidden), done);
@@ -54,8 +52,8 @@ pc_status pc__read_llama(const pc__config *config, const pc_allocator *mem, pc__
     PC__TRY(pc__config_flag(config, "attention_bias", &attention), done);
     PC__TRY(pc__config_flag(config, "mlp_bias", &mlp), done);
     arch->bias_parts = (attention ? PC__BIAS_QKV | PC__BIT(O) : 0) | (mlp ? PC__BIAS_MLP : 0);
-    PC__TRY(check_layer_types(config, arch), done);
-    status = read_llama_like(config, mem, 1e-6, 1.0, arch);
+    PC__TRY(pc__check_layer_types(config, arch), done);
+    status = pc__read_llama_like(config, mem, 1e-6, 1.0, arch);
 done:
     return status;
 }
@@ -69,8 +67,8 @@ pc_status pc__read_mistral(const pc__config *config, const pc_allocator *mem, pc
     PC__TRY(pc__config_maybe(config, "sliding_window", &arch->window), done);
     if (!json_object_get(config->object, "num_key_value_heads"))
         PC__TRY(pc__config_size(config, "num_key_value_heads", &heads), done);
-    PC__TRY(read_llama_like(config, mem, 1e-6, 1.0, arch), done);
-    status = check_layer_types(config, arch);
+    PC__TRY(pc__read_llama_like(config, mem, 1e-6, 1.0, arch), done);
+    status = pc__check_layer_types(config, arch);
 done:
     return status;
 }
@@ -82,7 +80,7 @@ pc_status pc__read_qwen2(const pc__config *config, const pc_allocator *mem, pc__
     pc_status status;
     if (!json_object_get(config->object, "num_key_value_heads"))
         PC__TRY(pc__config_size(config, "num_key_value_heads", &heads), done);
-    PC__TRY(read_llama_like(config, mem, 1e-6, 1.0, arch), done);
+    PC__TRY(pc__read_llama_like(config, mem, 1e-6, 1.0, arch), done);
     arch->bias_parts = PC__BIAS_QKV;
     PC__TRY(pc__config_flag(config, "use_sliding_window", &windows), done);
     if (windows) {
@@ -98,7 +96,7 @@ pc_status pc__read_qwen2(const pc__config *config, const pc_allocator *mem, pc__
                && !strcmp(type, "full_attention"))
             arch->window_from++;
     }
-    status = check_layer_types(config, arch);
+    status = pc__check_layer_types(config, arch);
 done:
     return status;
 }
@@ -107,8 +105,8 @@ pc_status pc__read_phi3(const pc__config *config, const pc_allocator *mem, pc__a
 {
     pc_status status;
     PC__TRY(pc__config_maybe(config, "sliding_window", &arch->window), done);
-    PC__TRY(read_llama_like(config, mem, 1e-5, 1.0, arch), done);
-    PC__TRY(check_layer_types(config, arch), done);
+    PC__TRY(pc__read_llama_like(config, mem, 1e-5, 1.0, arch), done);
+    PC__TRY(pc__check_layer_types(config, arch), done);
     if (arch->rope.scaling != PC__ROPE_PLAIN && arch->rope.scaling != PC__ROPE_LONG)
         status =
             pc__fail(PC_ERR_UNSUPPORTED,
@@ -121,7 +119,7 @@ pc_status pc__read_phi(const pc__config *config, const pc_allocator *mem, pc__ar
 {
     pc_status status;
     PC__TRY(pc__config_only(config, "qk_layernorm", 0), done);
-    PC__TRY(read_llama_like(config, mem, 1e-5, 0.5, arch), done);
+    PC__TRY(pc__read_llama_like(config, mem, 1e-5, 0.5, arch), done);
     PC__TRY(pc__config_eps(config, "layer_norm_eps", 1e-5, arch), done);
     PC__TRY(pc__config_activation(config, "hidden_act", PC__ACT_GELU_TANH, &arch->activation),
             done);

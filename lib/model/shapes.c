@@ -27,8 +27,34 @@ static const shape shapes[] = {
     {"mistral-7b", "mistral", 32, 4096, 32, 8, 14336, 32000, 32768, 10000.0, 1e-5f, 0,
      4096}, /* v0.1 */
     {"qwen2-0.5b", "qwen2", 24, 896, 14, 2, 4864, 151936, 32768, 1000000.0, 1e-6f, 1, 0},
+    {"qwen2-moe", "qwen2_moe", 24, 2048, 16, 16, 5632, 151936, 8192, 1000000.0, 1e-6f, 0,
+     0}, /* Qwen1.5-MoE-A2.7B */
+    {"qwen2-moe-slice", "qwen2_moe", SLICE, 2048, 16, 16, 5632, 151936, 8192, 1000000.0, 1e-6f, 0,
+     0},
+    {"mixtral-slice", "mixtral", SLICE, 4096, 32, 8, 14336, 32000, 32768, 1000000.0, 1e-5f, 0,
+     0}, /* 8x7B */
     {"gpt2", "gpt2", 12, 768, 12, 12, 3072, 50257, 1024, 0, 1e-5f, 1, 0},
 };
+
+/* Architectures with experts, which they have in all layers. */
+static const struct {
+    const char *architecture;
+    pc__expert_config config;
+} experts[] = {
+    {"qwen2_moe", {.count = 60, .used = 4, .width = 1408, .shared = 5632, .shared_gated = 1}},
+    {"mixtral", {.count = 8, .used = 2, .width = 14336, .renormalise = 1}},
+};
+
+static void fill_experts(const shape *s, pc__arch *out)
+{
+    for (size_t i = 0; i < sizeof experts / sizeof *experts; i++) {
+        if (strcmp(s->architecture, experts[i].architecture))
+            continue;
+        out->experts = experts[i].config;
+        for (int32_t l = 0; l < out->layers; l++)
+            pc__set_experts(out, l);
+    }
+}
 
 static void fill(const shape *s, pc__arch *out)
 {
@@ -57,6 +83,7 @@ static void fill(const shape *s, pc__arch *out)
                       .token_pad = -1,
                       .bias_by_file = 1};
     strcpy(out->name, s->architecture);
+    fill_experts(s, out);
     out->rope = (pc__rope_config){.theta = s->theta,
                                   .dims = out->head_dim,
                                   .max_length = s->context_length};
@@ -70,7 +97,7 @@ static void fill(const shape *s, pc__arch *out)
 
 pc_status pc__arch_from_shape(pc__arch *out, const char *name)
 {
-    char list[256] = "";
+    char list[512] = "";
     memset(out, 0, sizeof *out);
     for (size_t i = 0; i < sizeof shapes / sizeof *shapes; i++) {
         if (!strcmp(shapes[i].name, name)) {

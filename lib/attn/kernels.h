@@ -72,6 +72,23 @@ static inline size_t pc__grid_group_bytes(const pc__grid *grid)
     return pc__grid_minimum_at(grid) + (grid->minimum ? PC__PANEL * 4u : 0);
 }
 
+/* Rows of a map of one head (attn/map.h) times the values of its K/V head, sums in fp32 in ascending order of the tokens. Pages beyond a row's last key are not
+ * read, padding is read and multiplied by zero. Weights may be rounded to bf16 where the values are in bf16. */
+typedef struct pc__map_task {
+    uint32_t format;
+    int causal;
+    size_t tokens;
+    const void *weights; /* of row 0, aligned as one weight is; those of a row behind the last key are not the row's own */
+    const void *scale;   /* U8: [tokens] fp32, aligned to 4 */
+    size_t first, rows;  /* the rows to compute */
+    const uint8_t *values; /* the V block of page 0 of the K/V head, 64-byte aligned */
+    size_t page_stride;    /* bytes */
+    size_t v_dim;          /* 1 … PC__MAX_HEAD */
+    float *out;            /* row `first` */
+    size_t out_stride;     /* floats between rows */
+} pc__map_task;
+typedef void (*pc__map_fn)(const pc__map_task *task);
+
 typedef struct pc__kernels {
     const char *name;
     pc__attend_fn attend_f32, attend_bf16, attend_f16, attend_i8; /* by the dtype of K and V; see pc__attend_of */
@@ -79,6 +96,7 @@ typedef struct pc__kernels {
     pc__grid_fn grid;
     void (*silu_gate)(float *x, const float *up, size_t count); /* x = x / (1 + exp(-x)) * up */
     void (*to_bf16)(const float *x, size_t count, uint16_t *out);
+    pc__map_fn map_f32, map_bf16, map_f16; /* by the dtype of V; see pc__map_of */
     int bf16_dot; /* 1: bf16 products are faster than fp32 ones here */
 } pc__kernels;
 
@@ -90,6 +108,7 @@ const pc__kernels *pc__kernels_named(const char *name);
 
 /* The kernel for K and V of a format: the table's, or the reference where it has none. */
 pc__attend_fn pc__attend_of(const pc__kernels *kernels, uint32_t dtype);
+pc__map_fn pc__map_of(const pc__kernels *kernels, uint32_t dtype); /* F32, BF16 or F16 */
 
 extern const pc__kernels pc__kernels_c;
 #if defined(__x86_64__)
@@ -115,5 +134,8 @@ void pc__attend_i8_c(const pc__attn_task *task, size_t first_page, size_t last_p
 void pc__panel_bf16_c(const void *panel, size_t in, const void *x, size_t ldx, size_t rows, float *y, size_t ldy, size_t width);
 void pc__grid_c(const pc__grid_task *task);
 void pc__to_bf16_c(const float *x, size_t count, uint16_t *out);
+void pc__map_f32_c(const pc__map_task *task);
+void pc__map_bf16_c(const pc__map_task *task);
+void pc__map_f16_c(const pc__map_task *task);
 
 #endif

@@ -105,3 +105,15 @@ pc__attend_fn pc__attend_of(const pc__kernels *kernels, uint32_t dtype)
         return kernels->attend_i8 ? kernels->attend_i8 : pc__attend_i8_c;
     }
 }
+
+pc__map_fn pc__map_of(const pc__kernels *kernels, uint32_t dtype)
+{
+    switch (dtype) {
+    case PC_DTYPE_F32:
+        return kernels->map_f32 ? kernels->map_f32 : pc__map_f32_c;
+    case PC_DTYPE_BF16:
+        return kernels->map_bf16 ? kernels->map_bf16 : pc__map_bf16_c;
+    default:
+        return kernels->map_f16 ? kernels->map_f16 : pc__map_f16_c;
+    }
+}

@@ -1,0 +1,186 @@
+#include "attn/map.h"
+
+#include <string.h>
+
+#include "attn/half.h"
+#include "attn/kernels.h"
+#include "base/fail.h"
+#include "base/threads.h"
+
+static size_t head_weights(const pc__map_shape *shape)
+{
+    return pc__map_row_at(shape, shape->tokens);
+}
+
+size_t pc__map_bytes(const pc__map_shape *shape)
+{
+    size_t heads = (size_t)shape->heads, each;
+    if (shape->format > PC__MAP_U8 || shape->heads <= 0 || shape->tokens >= (size_t)1 << 24)
+        return 0; /* so that a head's weights are less than 2^48 */
+    each = head_weights(shape) * pc__map_weight_bytes(shape->format) + 4 + shape->tokens * 4;
+    if (each > SIZE_MAX / heads)
+        return 0;
+    if (shape->format != PC__MAP_U8)
+        return heads * head_weights(shape) * pc__map_weight_bytes(shape->format);
+    return pc__map_scales_at(shape) + heads * shape->tokens * sizeof(float);
+}
+
+size_t pc__map_scales_at(const pc__map_shape *shape)
+{
+    return ((size_t)shape->heads * head_weights(shape) + 3) & ~(size_t)3;
+}
+
+/* Where the scale of a row lies. */
+static size_t scale_at(const pc__map_shape *shape, size_t head, size_t row)
+{
+    return pc__map_scales_at(shape) + (head * shape->tokens + row) * sizeof(float);
+}
+
+static float pack_bytes(const float *weights, size_t count, uint8_t *out)
+{
+    float most = 0.0f, steps;
+    for (size_t i = 0; i < count; i++)
+        most = weights[i] > most ? weights[i] : most;
+    steps = most > 0.0f ? 255.0f / most : 0.0f;
+    for (size_t i = 0; i < count; i++) {
+        float x = weights[i] * steps + 0.5f;
+        x = x > 0.0f ? x : 0.0f; /* a NaN too */
+        out[i] = (uint8_t)(x < 255.0f ? x : 255.0f);
+    }
+    return most / 255.0f;
+}
+
+void pc__map_pack_row(const pc__map_shape *shape, size_t head, size_t row, const float *weights, void *out)
+{
+    size_t at = head * head_weights(shape) + pc__map_row_at(shape, row), count = pc__map_row_keys(shape, row);
+    if (shape->format == PC__MAP_F32) {
+        memcpy((float *)out + at, weights, count * sizeof *weights);
+    } else if (shape->format == PC__MAP_F16) {
+        for (size_t i = 0; i < count; i++)
+            ((uint16_t *)out)[at + i] = pc__half_from(weights[i]);
+    } else {
+        float scale = pack_bytes(weights, count, (uint8_t *)out + at);
+        memcpy((uint8_t *)out + scale_at(shape, head, row), &scale, sizeof scale);
+    }
+}
+
+void pc__map_pack(const pc__map_shape *shape, const float *dense, void *out)
+{
+    if (shape->format == PC__MAP_U8 && shape->tokens)
+        memset((uint8_t *)out + pc__map_scales_at(shape) - 4, 0, 4); /* what lies between weights and scales */
+    for (size_t head = 0; head < (size_t)shape->heads; head++)
+        for (size_t row = 0; row < shape->tokens; row++, dense += shape->tokens)
+            pc__map_pack_row(shape, head, row, dense, out);
+}
+
+static void unpack_row(const pc__map_shape *shape, const void *map, size_t head, size_t row, float *to)
+{
+    size_t at = head * head_weights(shape) + pc__map_row_at(shape, row), count = pc__map_row_keys(shape, row);
+    float scale = 0.0f;
+    if (shape->format == PC__MAP_U8)
+        memcpy(&scale, (const uint8_t *)map + scale_at(shape, head, row), sizeof scale);
+    for (size_t i = 0; i < count; i++)
+        to[i] = shape->format == PC__MAP_F32   ? ((const float *)map)[at + i]
+                : shape->format == PC__MAP_F16 ? pc__half_to(((const uint16_t *)map)[at + i])
+                                               : scale * (float)((const uint8_t *)map)[at + i];
+    for (size_t i = count; i < shape->tokens; i++)
+        to[i] = 0.0f;
+}
+
+void pc__map_unpack(const pc__map_shape *shape, const void *map, float *dense)
+{
+    for (size_t head = 0; head < (size_t)shape->heads; head++)
+        for (size_t row = 0; row < shape->tokens; row++, dense += shape->tokens)
+            unpack_row(shape, map, head, row, dense);
+}
+
+/* Rows of a head that a thread takes at a time. */
+enum { ITEM_ROWS = 96 };
+
+typedef struct applying {
+    const pc__map_lane *lanes;
+    size_t count, *first; /* [count + 1] items before each lane's */
+    int32_t layer;
+    float *out;
+    const pc__kernels *kernels;
+} applying;
+
+static size_t blocks_of(const pc__map_lane *lane)
+{
+    return (lane->shape.tokens + ITEM_ROWS - 1) / ITEM_ROWS;
+}
+
+static pc__map_task task_of(const pc__map_lane *lane, int32_t layer, size_t head)
+{
+    const pc__map_shape *shape = &lane->shape;
+    const pc__kv_shape *kv = &lane->kv->shape;
+    size_t page = pc__kv_page_bytes(kv), kv_heads = (size_t)kv->kv_heads;
+    return (pc__map_task){
+        .format = shape->format,
+        .causal = shape->causal,
+        .tokens = shape->tokens,
+        .weights = (const uint8_t *)lane->map + head * head_weights(shape) * pc__map_weight_bytes(shape->format),
+        .scale = shape->format == PC__MAP_U8 ? (const uint8_t *)lane->map + scale_at(shape, head, 0) : NULL,
+        .values = lane->kv->layer[layer] + head / ((size_t)shape->heads / kv_heads) * page + pc__kv_k_bytes(kv),
+        .page_stride = kv_heads * page,
+        .v_dim = (size_t)kv->v_dim,
+    };
+}
+
+/* A block of rows of a head of a lane; long rows come first. */
+static void apply_item(void *arg, size_t item)
+{
+    const applying *a = arg;
+    size_t lane = 0, last = a->count, blocks, head, block, left;
+    while (last - lane > 1) {
+        size_t middle = (lane + last) / 2;
+        *(a->first[middle] <= item ? &lane : &last) = middle;
+    }
+    const pc__map_lane *l = &a->lanes[lane];
+    item -= a->first[lane];
+    blocks = blocks_of(l);
+    head = item / blocks;
+    block = blocks - 1 - item % blocks;
+    pc__map_task task = task_of(l, a->layer, head);
+    task.first = block * ITEM_ROWS;
+    left = l->shape.tokens - task.first;
+    task.rows = left < ITEM_ROWS ? left : ITEM_ROWS;
+    task.out_stride = (size_t)l->shape.heads * task.v_dim;
+    task.out = a->out + (l->first_row + task.first) * task.out_stride + head * task.v_dim;
+    pc__map_of(a->kernels, l->kv->shape.dtype)(&task);
+}
+
+static pc_status check(const pc__map_lane *lanes, size_t count, int32_t layer)
+{
+    for (size_t i = 0; i < count; i++) {
+        const pc__map_shape *shape = &lanes[i].shape;
+        const pc__kv *kv = lanes[i].kv;
+        if (!pc__map_bytes(shape) && shape->tokens)
+            return pc__fail(PC_ERR_MISMATCH, "map of lane %zu: format %u, %d heads, %zu tokens", i, shape->format, shape->heads, shape->tokens);
+        if (shape->heads % kv->shape.kv_heads || shape->tokens > kv->tokens || layer < 0 || layer >= kv->shape.layers)
+            return pc__fail(PC_ERR_MISMATCH, "map of lane %zu: %d heads, %zu tokens, layer %d; its run has %d K/V heads, %zu tokens, %d layers", i,
+                            shape->heads, shape->tokens, layer, kv->shape.kv_heads, kv->tokens, kv->shape.layers);
+        if (shape->heads != lanes[0].shape.heads || kv->shape.v_dim != lanes[0].kv->shape.v_dim)
+            return pc__fail(PC_ERR_MISMATCH, "map of lane %zu: %d heads of %d values, of lane 0 %d of %d", i, shape->heads, kv->shape.v_dim,
+                            lanes[0].shape.heads, lanes[0].kv->shape.v_dim);
+        if (kv->shape.dtype == PC_DTYPE_I8)
+            return pc__fail(PC_ERR_UNSUPPORTED, "map of lane %zu: its run is in int8", i);
+    }
+    return PC_OK;
+}
+
+pc_status pc__map_apply(pc_context *context, const pc__map_lane *lanes, size_t count, int32_t layer, float *out)
+{
+    applying a = {.lanes = lanes, .count = count, .layer = layer, .out = out, .kernels = pc__kernels_get()};
+    pc_status status = check(lanes, count, layer);
+    if (status < 0 || !count)
+        return status;
+    a.first = pc__calloc(&context->mem, count + 1, sizeof *a.first);
+    if (!a.first)
+        return PC_ERR_NOMEM;
+    for (size_t i = 0; i < count; i++)
+        a.first[i + 1] = a.first[i] + blocks_of(&lanes[i]) * (size_t)lanes[i].shape.heads;
+    pc__parallel(context, a.first[count], apply_item, &a);
+    pc__free(&context->mem, a.first);
+    return PC_OK;
+}

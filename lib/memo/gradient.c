@@ -5,6 +5,7 @@
 
 #include "base/threads.h"
 
+static const float NO_WEIGHTS[PC__MOST_INNER];
 enum { DIM = PC__FEATURE_DIM, ITEM_CHUNK = 8, WEIGHT_CHUNK = 32 /* rows of a task; they decide nothing but who computes what */ };
 
 pc_status pc__gradient_new(pc__gradient **out, const pc__projector *projector, size_t most)
@@ -18,7 +19,7 @@ pc_status pc__gradient_new(pc__gradient **out, const pc__projector *projector, s
         {&g->x, most * cells}, {&g->x_turned, most * cells}, {&g->inner, most * inner}, {&g->inner_turned, most * inner}, {&g->features, most * DIM},
         {&g->pull, most * most}, {&g->to_features, most * DIM}, {&g->to_inner, most * inner}, {&g->second_turned, DIM * inner}, {&g->labels, most * most},
         {&g->result, projector->weights}};
-    size_t bytes = most * sizeof *g->row_loss + 64;
+    size_t bytes = (most + cells + inner) * sizeof(double) + 128;
     for (size_t i = 0; i < sizeof parts / sizeof *parts; i++)
         bytes += parts[i].count * sizeof(float) + 64;
     uint8_t *at = pc__alloc_aligned(&projector->mem, bytes, 64);
@@ -27,6 +28,7 @@ pc_status pc__gradient_new(pc__gradient **out, const pc__projector *projector, s
         return PC_ERR_NOMEM;
     }
     g->row_loss = pc__carve(&at, most * sizeof *g->row_loss); /* the first: its address is the block's */
+    g->row_square = pc__carve(&at, (cells + inner) * sizeof *g->row_square);
     for (size_t i = 0; i < sizeof parts / sizeof *parts; i++)
         *parts[i].at = pc__carve(&at, parts[i].count * sizeof(float));
     g->mem = projector->mem;
@@ -121,12 +123,19 @@ static void backward_rows(void *arg, size_t i)
         to[k] = inner[k] > 0 ? to[k] : 0;
 }
 
+static void square_rows(double *square, const float *x, size_t rows, size_t width, const pc__memo_loops *loops)
+{
+    for (size_t r = 0; r < rows; r++)
+        square[r] = loops->apart_f32(x + r * width, NO_WEIGHTS, width, 1);
+}
+
 static void first_rows(void *arg, size_t i)
 {
     pc__gradient *g = arg;
     size_t width = g->projector->shape.inner, rows, from = chunk(i, WEIGHT_CHUNK, g->projector->cells + 1, &rows);
     memset(g->result + from * width, 0, rows * width * sizeof *g->result);
     g->loops->linear(g->to_inner, g->n, width, g->x_turned + from * g->n, g->n, rows, g->result + from * width);
+    square_rows(g->row_square + from, g->result + from * width, rows, width, g->loops);
 }
 
 static void second_rows(void *arg, size_t i)
@@ -136,6 +145,7 @@ static void second_rows(void *arg, size_t i)
     float *result = g->result + pc__first_weights(g->projector) + from * DIM;
     memset(result, 0, rows * DIM * sizeof *result);
     g->loops->linear(g->to_features, g->n, DIM, g->inner_turned + from * g->n, g->n, rows, result);
+    square_rows(g->row_square + g->projector->cells + 1 + from, result, rows, DIM, g->loops);
 }
 
 static void turn(const float *from, size_t rows, size_t columns, float *to)
@@ -149,7 +159,7 @@ double pc__gradient_run(pc__gradient *gradient, pc_context *context, const float
 {
     pc__gradient *g = gradient;
     size_t cells = g->projector->cells + 1, width = g->projector->shape.inner;
-    double loss = 0;
+    double loss = 0, square = 0;
     g->n = n;
     g->weights = weights;
     take_items(g, pooled, items);
@@ -162,5 +172,8 @@ double pc__gradient_run(pc__gradient *gradient, pc_context *context, const float
     pc__parallel(context, chunks(width, WEIGHT_CHUNK), second_rows, g);
     for (size_t i = 0; i < n; i++)
         loss += g->row_loss[i];
+    for (size_t i = 0; i < cells + width; i++)
+        square += g->row_square[i];
+    g->length = sqrt(square);
     return loss * 2 / ((double)n * (double)(n - 1));
 }

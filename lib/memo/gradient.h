@@ -21,6 +21,8 @@ typedef struct pc__gradient {
     double *row_loss;               /* [n]: of the pairs (i, j > i) */
     float *labels;                  /* [n][n], symmetric; in the unit in which the knee of the loss is 1. Filled by the caller; the diagonal is not read */
     float *result;                  /* as weights: d loss / d weight */
+    double length;                  /* Euclidean, of `result` */
+    double *row_square;             /* of its rows, to make that */
 } pc__gradient;
 
 /* Room for batches of up to `most`. PC_ERR_NOMEM. */

@@ -9,6 +9,8 @@
 
 enum { DIM = PC__FEATURE_DIM, UNIT_PAIRS = 512, MOST_BATCH = 1024, DEFAULT_EPOCHS = 10, DEFAULT_BATCH = 64 };
 static const double DEFAULT_RATE = 0.1, DEFAULT_MOMENTUM = 0.9, TELL_SECONDS = 0.1;
+static const double MOST_LENGTH = 1; /* a longer gradient is shortened to that: one strange batch must not throw the weights away */
+static const double MOST_LOSS = 2;   /* features that are all alike have a loss of at most 1, the mean label: a training that is worse has lost its way */
 
 static pc_status check_options(const pc__training *t)
 {
@@ -174,15 +176,17 @@ static pc_status train_batch(pc__trainer *trainer, const pc__batch_cut *cut, dou
     if (status < 0)
         return status;
     *loss = pc__gradient_run(trainer->gradient, trainer->context, trainer->weights, t->pooled, items, cut->count);
+    if (trainer->gradient->length > MOST_LENGTH)
+        s.share *= (float)(MOST_LENGTH / trainer->gradient->length);
     if (isfinite(*loss))
         pc__parallel(trainer->context, (trainer->projector->weights + STEP_CHUNK - 1) / STEP_CHUNK, move_weights, &s);
     return PC_OK;
 }
 
-static pc_status diverged(const pc__trainer *trainer, const char *what)
+static pc_status diverged(const pc__trainer *trainer, double loss)
 {
-    return pc__fail(PC_ERR_INVALID, "training: epoch %zu of %zu: %s; the rate of %g is too high for these items; the projector is as %s", trainer->epoch + 1,
-                    trainer->training.epochs, what, trainer->training.rate, trainer->epoch ? "the epoch before left it" : "it was");
+    return pc__fail(PC_ERR_INVALID, "training: epoch %zu of %zu: a loss of %g; the rate of %g is too high for these items; the projector is as %s",
+                    trainer->epoch + 1, trainer->training.epochs, loss, trainer->training.rate, trainer->epoch ? "the epoch before left it" : "it was");
 }
 
 static int32_t tell(pc__trainer *trainer, size_t batch, double loss)
@@ -205,7 +209,7 @@ static pc_status publish(pc__trainer *trainer)
     float unit = (float)trainer->unit;
     for (size_t i = 0; i < p->weights; i++)
         if (!isfinite(trainer->weights[i]) || !isfinite(trainer->weights[i] * unit))
-            return diverged(trainer, "a weight is not finite any more");
+            return diverged(trainer, INFINITY); /* of the next epoch */
     memcpy(p->first, trainer->weights, first * sizeof *p->first);
     for (size_t i = first; i < p->weights; i++)
         p->first[i] = trainer->weights[i] * unit;
@@ -224,14 +228,14 @@ static pc_status train_epoch(pc__trainer *trainer)
         if (status < 0)
             return status;
         if (!isfinite(loss))
-            return diverged(trainer, "the loss is not finite any more");
+            return diverged(trainer, loss);
         sum += loss * n * (n - 1) / 2;
         pairs += n * (n - 1) / 2;
         trainer->steps++;
         if (t->progress && b + 1 < trainer->order.batches && pc__now() - trainer->told > TELL_SECONDS && tell(trainer, b + 1, sum / pairs))
             return pc__fail(PC_ERR_CANCELLED, "training: cancelled in epoch %zu of %zu", trainer->epoch + 1, t->epochs);
     }
-    pc_status status = publish(trainer);
+    pc_status status = sum / pairs > MOST_LOSS ? diverged(trainer, sum / pairs) : publish(trainer);
     if (status < 0)
         return status;
     trainer->last_loss = sum / pairs;

@@ -12,8 +12,23 @@ void pc__arch_clear(const pc_allocator *mem, pc__arch *arch)
     memset(arch, 0, sizeof *arch);
 }
 
+int pc__has_experts(const pc__arch *arch, int32_t layer)
+{
+    return arch->experts.layers[layer / 64] >> (layer % 64) & 1;
+}
+
+void pc__set_experts(pc__arch *arch, int32_t layer)
+{
+    arch->experts.layers[layer / 64] |= UINT64_C(1) << (layer % 64);
+}
+
+int32_t pc__mlp_width(const pc__arch *arch, int32_t layer)
+{
+    return pc__has_experts(arch, layer) ? arch->experts.shared : arch->ffn;
+}
+
 /* Larger than any model, small enough that no product of two of them overflows. */
-enum { MAX_WIDTH = 1 << 24 };
+enum { MAX_WIDTH = 1 << 24, MAX_EXPERTS = 1 << 16 };
 
 static pc_status check_sizes(const pc__arch *arch, const char *where)
 {
@@ -39,9 +54,32 @@ static pc_status check_sizes(const pc__arch *arch, const char *where)
     return PC_OK;
 }
 
+static pc_status check_experts(const pc__arch *arch, const char *where)
+{
+    const pc__expert_config *experts = &arch->experts;
+    if (experts->count < 0 || experts->count > MAX_EXPERTS)
+        return pc__fail(PC_ERR_FORMAT, "%s: %d experts are outside 0 to %d", where, experts->count,
+                        MAX_EXPERTS);
+    if (!experts->count)
+        return PC_OK;
+    if (experts->used < 1 || experts->used > experts->count)
+        return pc__fail(PC_ERR_FORMAT, "%s: %d of %d experts are used", where, experts->used,
+                        experts->count);
+    if (experts->width < 1 || experts->width > MAX_WIDTH || experts->shared < 0
+        || experts->shared > MAX_WIDTH)
+        return pc__fail(PC_ERR_FORMAT, "%s: experts of width %d beside a shared one of width %d",
+                        where, experts->width, experts->shared);
+    if (!(experts->scale >= 0) || experts->scale > 1e6f)
+        return pc__fail(PC_ERR_FORMAT, "%s: the experts' weights are scaled by %g", where,
+                        (double)experts->scale);
+    return PC_OK;
+}
+
 pc_status pc__arch_check(const pc__arch *arch, const char *where)
 {
     pc_status status = check_sizes(arch, where);
+    if (status >= 0)
+        status = check_experts(arch, where);
     if (status < 0)
         return status;
     if (!(arch->norm_eps >= 0) || arch->norm_eps > 1)

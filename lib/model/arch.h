@@ -32,6 +32,33 @@ typedef struct pc__rope_config {
 
 enum { PC__MAX_LAYERS = 1024 };
 
+/* Layers with experts: a router chooses `used` of `count` MLPs for every row; beside them there may be one MLP, here called
+ * shared, that all rows go through. */
+typedef struct pc__expert_config {
+    int32_t count, used;  /* count 0: there are none */
+    int32_t width;        /* of an expert */
+    int32_t shared;       /* width of the shared MLP; 0: none */
+    int32_t shared_gated; /* its result times sigmoid(w . row) */
+    int32_t renormalise;  /* probabilities of the chosen ones divided by their sum */
+    float scale;          /* what they are multiplied with then; 0: nothing */
+    uint64_t layers[PC__MAX_LAYERS / 64]; /* bit l % 64 of word l / 64: layer l has experts, else an MLP of width ffn */
+} pc__expert_config;
+
+/* What bidirectional models have beside the parts of decoders. */
+typedef struct pc__encoder_config {
+    int32_t types;       /* token types that have an embedding; 0: none */
+    pc__activation pool; /* of the pooler, where the weights have one */
+    /* DeBERTa: a score is q.k + q.K(d) + k.Q(d), K and Q projections of an embedding of the distance d */
+    int32_t relative;  /* rows of that table / 2; 0: ordinary attention */
+    int32_t farthest;  /* distance; what is farther counts as it */
+    int32_t buckets;   /* of distances, logarithmic ones beyond a quarter of them; 0: every distance has its own row */
+    int32_t relative_norm; /* of the table */
+    int32_t shared;    /* K and Q project as the layer's keys and queries; else by matrices of their own */
+    int32_t c2p, p2c;  /* the terms q.K(d) and k.Q(d) */
+    int32_t conv;      /* width of the convolution beside the first layer; 0: none */
+    pc__activation conv_activation;
+} pc__encoder_config;
+
 typedef struct pc__arch {
     char name[32];            /* model_type */
     int32_t layers, heads, kv_heads, head_dim, v_dim, hidden, ffn, vocab, context_length;
@@ -59,7 +86,14 @@ typedef struct pc__arch {
     int32_t token_bos, token_eos, token_unk, token_pad; /* from the config; -1: none */
     uint32_t bias_parts;        /* bit 1 << PC__PART_x: that matrix or norm has a bias */
     int32_t bias_by_file;       /* 1: whichever the file has (GGUF says it nowhere else) */
+    pc__expert_config experts;
+    pc__encoder_config encoder;
 } pc__arch;
+
+int pc__has_experts(const pc__arch *arch, int32_t layer);
+void pc__set_experts(pc__arch *arch, int32_t layer);
+/* Width of the MLP that all rows of a layer go through; 0: there is none. */
+int32_t pc__mlp_width(const pc__arch *arch, int32_t layer);
 
 /* Frees what the struct points to and zeroes it. */
 void pc__arch_clear(const pc_allocator *mem, pc__arch *arch);

@@ -18,7 +18,7 @@ pc_status pc__config_activation(const pc__config *config, const char *key, pc__a
     } known[] = {{"silu", PC__ACT_SILU},          {"swish", PC__ACT_SILU},
                  {"gelu", PC__ACT_GELU},          {"gelu_new", PC__ACT_GELU_TANH},
                  {"relu", PC__ACT_RELU},          {"gelu_pytorch_tanh", PC__ACT_GELU_TANH},
-                 {"gelu_fast", PC__ACT_GELU_TANH}};
+                 {"gelu_fast", PC__ACT_GELU_TANH}, {"tanh", PC__ACT_TANH}};
     const char *name = json_string_value(pc__config_find(config, key));
     *out = fallback;
     if (!pc__config_find(config, key))
@@ -72,7 +72,12 @@ static const struct {
                {"qwen2", pc__read_qwen2}, {"falcon", pc__read_falcon},
                {"mpt", pc__read_mpt},     {"bloom", pc__read_bloom},
                {"gpt2", pc__read_gpt2},   {"phi", pc__read_phi},
-               {"phi3", pc__read_phi3},   {"opt", pc__read_opt}};
+               {"phi3", pc__read_phi3},   {"opt", pc__read_opt},
+               {"mixtral", pc__read_mixtral},
+               {"qwen2_moe", pc__read_qwen2_moe},
+               {"deepseek", pc__read_deepseek},
+               {"bert", pc__read_bert},   {"roberta", pc__read_roberta},
+               {"deberta", pc__read_deberta}, {"deberta-v2", pc__read_deberta_v2}};
 
 static read_fn reader_of(const char *model_type)
 {
@@ -100,7 +105,7 @@ static pc_status read_object(const pc__config *config, const pc_allocator *mem, 
     if (!read)
         return pc__fail(PC_ERR_UNSUPPORTED,
                         "%s: key 'model_type': '%s' is none of llama, mistral, qwen2, falcon, mpt, "
-                        "bloom, gpt2, phi, phi3, opt",
+                        "bloom, gpt2, phi, phi3, opt, mixtral, qwen2_moe, deepseek, bert, roberta, deberta, deberta-v2",
                         config->where, config->model);
     strcpy(arch->name, config->model); /* one of our own short names */
     arch->causal = 1;

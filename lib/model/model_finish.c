@@ -66,6 +66,17 @@ static void add_rope(pc__digest *digest, const pc__rope_config *rope)
         add_double(digest, rope->long_factors[i]);
 }
 
+static void add_experts(pc__digest *digest, const pc__expert_config *experts)
+{
+    const int32_t whole[] = {experts->count,  experts->used,         experts->width,
+                             experts->shared, experts->shared_gated, experts->renormalise};
+    pc__digest_text(digest, "experts");
+    pc__digest_i32(digest, whole, sizeof whole / sizeof *whole);
+    add_double(digest, (double)experts->scale);
+    for (size_t i = 0; i < PC__MAX_LAYERS / 64; i++)
+        pc__digest_u64(digest, experts->layers[i]);
+}
+
 pc__id pc__model_fingerprint(const pc__arch *arch, pc__id weights)
 {
     const int32_t whole[] = {arch->layers,
@@ -101,6 +112,8 @@ pc__id pc__model_fingerprint(const pc__arch *arch, pc__id weights)
         add_double(&digest, (double)parts[i]);
     if (arch->position_scheme == PC_POSITION_ROPE)
         add_rope(&digest, &arch->rope);
+    if (arch->experts.count)
+        add_experts(&digest, &arch->experts);
     return pc__digest_end(&digest);
 }
 

@@ -4,6 +4,7 @@
 
 #include "attn/bf16.h"
 #include "model/positions.h"
+#include "model/relative_part.h"
 
 static void free_norm(const pc_allocator *mem, pc__native_norm *norm)
 {
@@ -40,6 +41,17 @@ static void free_layer(const pc__native *native, pc__native_layer *layer)
     pc__free(&native->context->mem, layer->experts);
 }
 
+static void free_encoder(const pc__native *native, pc__native_encoder *encoder)
+{
+    const pc_allocator *mem = &native->context->mem;
+    pc__free(mem, encoder->types.data);
+    pc__relative_free(native, encoder->relative);
+    free_linear(native, encoder->conv);
+    free_norm(mem, &encoder->conv_norm);
+    free_linear(native, encoder->pool);
+    free_linear(native, encoder->classifier);
+}
+
 void pc__native_free(pc__native *native)
 {
     const pc_allocator *mem;
@@ -54,6 +66,7 @@ void pc__native_free(pc__native *native)
     free_linear(native, native->head);
     free_norm(mem, &native->embedding_norm);
     free_norm(mem, &native->final_norm);
+    free_encoder(native, &native->encoder);
     pc__free(mem, native->embedding.data);
     pc__free(mem, native->positions.data);
     pc__free(mem, native->slopes);
@@ -83,6 +96,9 @@ uint64_t pc__native_weight_bytes(const pc__native *native)
     uint64_t bytes = table_bytes(&native->embedding) + table_bytes(&native->positions);
     bytes += linear_bytes(native, native->project_in) + linear_bytes(native, native->project_out);
     bytes += linear_bytes(native, native->head);
+    bytes += table_bytes(&native->encoder.types) + pc__relative_bytes(native, native->encoder.relative);
+    bytes += linear_bytes(native, native->encoder.conv) + linear_bytes(native, native->encoder.pool)
+             + linear_bytes(native, native->encoder.classifier);
     for (int32_t l = 0; l < native->arch.layers; l++) {
         const pc__native_layer *layer = &native->layers[l];
         bytes += linear_bytes(native, layer->q) + linear_bytes(native, layer->k)

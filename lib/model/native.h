@@ -37,6 +37,26 @@ typedef struct pc__table {
     void *data;
 } pc__table;
 
+/* How one vector is made of the last hidden rows of a text (PC_POOL_…), as the model's own files say. */
+typedef struct pc__pooling {
+    uint32_t pool;       /* PC_POOL_DEFAULT: they do not */
+    uint32_t normalize;  /* 1: divided by its length */
+    uint32_t max_tokens; /* what is longer is cut; 0: not said */
+} pc__pooling;
+
+typedef struct pc__relative pc__relative; /* relative_part.h */
+
+/* What bidirectional models have beside their layers. */
+typedef struct pc__native_encoder {
+    pc__table types;        /* rows 0: token types have no embedding */
+    pc__relative *relative; /* DeBERTa's distances; NULL: ordinary attention */
+    pc__linear *conv;       /* its convolution beside the first layer, or NULL */
+    pc__native_norm conv_norm;
+    pc__linear *pool;       /* of the first token's row, or NULL */
+    pc__linear *classifier; /* of the pooled row, or NULL */
+    size_t classes;
+} pc__native_encoder;
+
 struct pc__native {
     pc_context *context; /* borrowed from the model */
     const pc__backend *backend;
@@ -52,7 +72,9 @@ struct pc__native {
     pc__linear *project_in, *project_out; /* OPT with narrow embeddings */
     pc__native_norm embedding_norm, final_norm;
     pc__native_layer *layers; /* [arch.layers] */
-    pc__linear *head;
+    pc__linear *head; /* NULL: encoders */
+    pc__native_encoder encoder;
+    pc__pooling pooling;
 };
 
 void pc__native_free(pc__native *native); /* NULL does nothing; takes half-built ones */

@@ -13,7 +13,7 @@
 #include "model/weights.h"
 #include "testing.h"
 
-enum { MAX_SPANS = 8, MAX_LAYERS = 8, MAX_LANES = 8 };
+enum { MAX_SPANS = 8, MAX_LAYERS = 8, MAX_LANES = 8, ROUTER_STAGES = 3 };
 
 typedef struct lane {
     pc__row_span spans[MAX_SPANS]; /* lo and hi say what takes part; the rule cuts further */
@@ -30,7 +30,19 @@ typedef struct traced {
     float *hidden[MAX_LANES][MAX_LAYERS + 1], *k[MAX_LANES][MAX_LAYERS],
         *k_pre[MAX_LANES][MAX_LAYERS], *v[MAX_LANES][MAX_LAYERS], *probs[MAX_LANES][MAX_LAYERS],
         *final[MAX_LANES];
+    float *router[ROUTER_STAGES][MAX_LANES][MAX_LAYERS]; /* layers with experts */
 } traced;
+
+static const char *const router_stages[ROUTER_STAGES] = {"router_logits", "router_topk_idx",
+                                                         "router_topk_weight"};
+
+static inline float **router_place(traced *t, const pc_trace *trace)
+{
+    for (int s = 0; s < ROUTER_STAGES; s++)
+        if (!strcmp(trace->name, router_stages[s]))
+            return &t->router[s][trace->lane][trace->layer];
+    return NULL;
+}
 
 static inline void keep(void *user, const pc_trace *trace)
 {
@@ -47,6 +59,8 @@ static inline void keep(void *user, const pc_trace *trace)
         to = &t->v[trace->lane][trace->layer];
     else if (!strcmp(trace->name, "probs"))
         to = &t->probs[trace->lane][trace->layer];
+    else if (!strncmp(trace->name, "router_", 7))
+        to = router_place(t, trace);
     else if (!strcmp(trace->name, "final"))
         to = &t->final[trace->lane];
     if (!CHECK(to != NULL))
@@ -98,7 +112,8 @@ static inline pc_status add_lane(const pc_model *model, pc__pass_build *build, l
                 build, l->spans[s].kv, l->spans[s].start, l->spans[s].lo,
                 cut(l->spans[s].kv, l->spans[s].start, l->positions[i], l->spans[s].hi, see));
         if (status >= 0)
-            status = pc__build_span(build, l->run, l->run_start, 0, before + i + 1);
+            status = pc__build_span(build, l->run, l->run_start, 0,
+                                    model->native->arch.causal ? before + i + 1 : l->count);
     }
     return status;
 }

@@ -118,6 +118,30 @@ static void compare_flat(golden *g, const char *name, const float *got, int logi
     free(want);
 }
 
+/* What the routers chose in every layer that has one, and what the choice counts. */
+static void compare_routers(golden *g, const char *prefix, traced *t, int of)
+{
+    char name[96];
+    snprintf(name, sizeof name, "%s/router_layers", prefix);
+    if (!find(g, name))
+        return;
+    int32_t layers[MAX_LAYERS];
+    size_t count = integers(g, name, layers);
+    for (int s = 0; s < ROUTER_STAGES; s++) {
+        float *there[MAX_LAYERS] = {0};
+        size_t filled = 0;
+        for (int l = 0; l < MAX_LAYERS; l++)
+            if (t->router[s][of][l]) {
+                CHECK(filled < count && layers[filled] == l);
+                there[filled++] = t->router[s][of][l];
+            }
+        CHECK_INT(filled, count);
+        snprintf(name, sizeof name, "%s/%s", prefix, router_stages[s]);
+        CHECK(find(g, name) != NULL);
+        compare_layers(g, name, there, count);
+    }
+}
+
 /* The lane has just been run; `token` is what its last logits say. */
 static void greedy(golden *g, const char *name, lane *l, uint32_t see, uint64_t length,
                    int32_t token)
@@ -155,6 +179,7 @@ static void plain(golden *g)
         compare_layers(g, "plain/v", t.v[0], layers);
         compare_layers(g, "plain/probs", t.probs[0], layers);
         compare_flat(g, "plain/final", t.final[0], 0);
+        compare_routers(g, "plain", &t, 0);
         if (find(g, "plain/greedy"))
             greedy(g, "plain/greedy", &l, PC_SEE_BY_POSITION, length,
                    largest(logits + (r.count - 1) * vocab, vocab));
@@ -184,6 +209,8 @@ static int modules(golden *g, run_of *runs, lane *lanes, uint64_t length, int co
         compare_layers(g, name, t.v[m], layers);
         snprintf(name, sizeof name, "modular/m%d/hidden_last", m);
         compare_flat(g, name, t.hidden[m][layers], 0);
+        snprintf(name, sizeof name, "modular/m%d", m);
+        compare_routers(g, name, &t, m);
     }
     forget(&t);
     return ok;
@@ -212,6 +239,7 @@ static void modular(golden *g, const char *name, uint32_t see)
             compare_layers(g, tensor, t.k[0], layers);
             snprintf(tensor, sizeof tensor, "%s/v", name);
             compare_layers(g, tensor, t.v[0], layers);
+            compare_routers(g, name, &t, 0);
             snprintf(tensor, sizeof tensor, "%s/greedy", name);
             greedy(g, tensor, &l, see, length, largest(logits + (fresh.count - 1) * vocab, vocab));
         }
@@ -291,6 +319,7 @@ static void joint(golden *g)
         compare_flat(g, "joint/logits", logits + (r.count - ends) * vocab, 1);
         compare_layers(g, "joint/k", t.k[0], layers);
         compare_layers(g, "joint/v", t.v[0], layers);
+        compare_routers(g, "joint", &t, 0);
     }
     forget(&t);
     end_lanes(&l, 1);
@@ -574,7 +603,7 @@ static void all_cases(golden *g)
     if (has_case(g, "relocate"))
         relocate(g);
     if (!strcmp(g->name, "llama_gqa") || !strcmp(g->name, "mistral_swa")
-        || !strcmp(g->name, "bloom"))
+        || !strcmp(g->name, "bloom") || g->model->native->arch.experts.count)
         cuts(g);
     refusals(g);
     deviation(g);
@@ -719,7 +748,10 @@ int main(int argc, char **argv)
                                           "falcon_mq",
                                           "falcon_rw",
                                           "mpt",
-                                          "bloom"};
+                                          "bloom",
+                                          "mixtral",
+                                          "qwen2_moe",
+                                          "deepseek_v1"};
     static const char *const ggufs[] = {"f32",  "f16",  "bf16",   "q8_0",  "q4_0", "q4_1",
                                         "q5_0", "q5_1", "q2_k",   "q3_k",  "q4_k", "q4_k_m",
                                         "q5_k", "q6_k", "iq4_nl", "iq4_xs"};

@@ -16,16 +16,20 @@ typedef struct stage { /* a traced tensor, all layers */
     int layers;
 } stage;
 
+enum { STAGES = 9, FIRST_OF_ROUTER = 6 };
+
 typedef struct checking {
     golden_file golden;
     pc_model *model;
     pc_model_info info;
     int json, missed, code;
-    stage stages[6];
+    stage stages[STAGES];
     float *finals; /* [lane][hidden] of a pass of one token a lane; NULL: not wanted */
 } checking;
 
-static const char *const stage_names[] = {"hidden", "k_pre", "k", "v", "probs", "final"};
+static const char *const stage_names[STAGES] = {
+    "hidden", "k_pre", "k",  "v", "probs", "final", "router_logits", "router_topk_idx",
+    "router_topk_weight"};
 
 /* ----------------------------------------------------------------- comparing */
 
@@ -45,7 +49,7 @@ static void report(checking *c, const char *name, double max_abs, double max_rel
 static void compare(checking *c, const golden_tensor *want, const float *got, size_t count)
 {
     double worst = 0.0, largest = 0.0, limit;
-    int logits = strstr(want->name, "logits") != NULL, finite = 1;
+    int logits = strstr(want->name, "logits") && !strstr(want->name, "router_"), finite = 1;
     if (count != want->count) {
         fprintf(stderr, "promptcache: %s: %zu values, computed %zu\n", want->name, want->count,
                 count);
@@ -82,7 +86,7 @@ static void keep(void *user, const pc_trace *t)
         return;
     for (uint32_t i = 0; i < t->rank; i++)
         count *= (size_t)t->shape[i];
-    for (size_t s = 0; s < 6; s++) {
+    for (size_t s = 0; s < STAGES; s++) {
         stage *to = &c->stages[s];
         int layer = !strcmp(t->name, "final") ? 0 : t->layer;
         if (strcmp(stage_names[s], t->name) || layer < 0 || layer >= 256)
@@ -101,19 +105,34 @@ static void keep(void *user, const pc_trace *t)
 
 static void forget(checking *c)
 {
-    for (size_t s = 0; s < 6; s++) {
+    for (size_t s = 0; s < STAGES; s++) {
         for (int i = 0; i < 256; i++)
             free(c->stages[s].data[i]);
         memset(&c->stages[s], 0, sizeof c->stages[s]);
     }
 }
 
-/* Layers of a stage one behind the other, against `case/stage`. */
+/* Whole numbers that were traced as floats. */
+static void compare_numbers(checking *c, const golden_tensor *want, const float *got, size_t count)
+{
+    int32_t *ids = calloc(count + 1, sizeof *ids);
+    if (!ids)
+        c->code = plain_error("out of memory for %s", want->name);
+    for (size_t i = 0; ids && i < count; i++)
+        ids[i] = (int32_t)got[i];
+    if (ids && count == want->count)
+        compare_ids(c, want, ids);
+    else if (ids)
+        report(c, want->name, INFINITY, INFINITY, 0, 0);
+    free(ids);
+}
+
+/* Layers of a stage one behind the other (of a router's, those that have one), against `case/stage`. */
 static void compare_stage(checking *c, const char *prefix, size_t s)
 {
     golden_tensor *want = golden_find(&c->golden, "%s/%s", prefix, stage_names[s]);
     const stage *got = &c->stages[s];
-    size_t one = 1;
+    size_t one = 1, filled = 0;
     if (!want)
         return;
     for (uint32_t i = 0; i < got->rank; i++)
@@ -125,9 +144,28 @@ static void compare_stage(checking *c, const char *prefix, size_t s)
     }
     for (int l = 0; l < got->layers; l++)
         if (got->data[l])
-            memcpy(all + (size_t)l * one, got->data[l], one * sizeof *all);
-    compare(c, want, all, (size_t)got->layers * one);
+            memcpy(all + filled++ * one, got->data[l], one * sizeof *all);
+    if (want->integers)
+        compare_numbers(c, want, all, filled * one);
+    else
+        compare(c, want, all, filled * one);
     free(all);
+}
+
+/* What the routers of a model with experts have chosen, and which layers have one. */
+static void compare_routers(checking *c, const char *prefix)
+{
+    golden_tensor *want = golden_find(&c->golden, "%s/router_layers", prefix);
+    const stage *got = &c->stages[FIRST_OF_ROUTER];
+    float layers[256];
+    size_t count = 0;
+    for (int l = 0; l < got->layers; l++)
+        if (got->data[l])
+            layers[count++] = (float)l;
+    if (want && want->integers)
+        compare_numbers(c, want, layers, count);
+    for (size_t s = FIRST_OF_ROUTER; s < STAGES; s++)
+        compare_stage(c, prefix, s);
 }
 
 /* The output of the last layer, against `case/hidden_last`. */
@@ -240,8 +278,9 @@ static void run_case(checking *c, const char *prefix, pc_span *spans, size_t spa
     pc_lane lane = {spans, span_count, t->ids, t->positions, t->count, NULL};
     size_t vocab = (size_t)c->info.vocab, rows = want ? want->count / vocab : 0;
     if (eval(c, &lane, 1, see, regime, logits, &segment, 1)) {
-        for (size_t s = 0; s < 6; s++)
+        for (size_t s = 0; s < FIRST_OF_ROUTER; s++)
             compare_stage(c, prefix, s);
+        compare_routers(c, prefix);
         if (want)
             compare(c, want, logits + (rows <= t->count ? t->count - rows : 0) * vocab,
                     (rows <= t->count ? rows : t->count) * vocab);
@@ -273,6 +312,7 @@ static pc_segment *module(checking *c, const char *prefix, uint64_t regime, int6
         compare_stage(c, prefix, 2);
         compare_stage(c, prefix, 3);
         compare_last(c, prefix);
+        compare_routers(c, prefix);
     }
     forget(c);
     free(t.positions);
@@ -514,6 +554,8 @@ static int fits(const checking *c, const golden_tensor *t)
     if (is_states(t->name))
         return t->rank == 4 && t->shape[0] == m->layers && t->shape[1] == m->kv_heads &&
                last == m->head_dim;
+    if (strstr(t->name, "/router_"))
+        return t->rank == 3 || (t->rank == 1 && t->integers);
     if (ends_with(t->name, "logits"))
         return t->rank == 2 && last == m->vocab;
     if (ends_with(t->name, "/hidden"))

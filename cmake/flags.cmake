@@ -1,7 +1,8 @@
 # Warnings, sanitizers and include paths that every target of ours gets.
 add_library(pc_flags INTERFACE)
 target_compile_options(pc_flags INTERFACE
-  -Wall -Wextra -Wpedantic -Wconversion -Wshadow -Wstrict-prototypes -Wmissing-prototypes)
+  -Wall -Wextra -Wpedantic -Wconversion -Wshadow
+  $<$<COMPILE_LANGUAGE:C>:-Wstrict-prototypes;-Wmissing-prototypes>)
 option(PC_WERROR "warnings are errors (for developers: other compilers have other warnings)" ${PROJECT_IS_TOP_LEVEL})
 if(PC_WERROR AND NOT PC_BUILD_FUZZ) # fuzzers need clang; warnings are errors for gcc
   target_compile_options(pc_flags INTERFACE -Werror)

@@ -37,7 +37,7 @@ run() {
 mkdir -p build
 run build/test "all tests"
 if [ "$all" = 1 ]; then
-    run build/bare "without the optional libraries" -DPC_WITH_ONEDNN=OFF -DPC_WITH_HIREDIS=OFF
+    run build/bare "without the optional libraries" -DPC_WITH_ONEDNN=OFF -DPC_WITH_HIREDIS=OFF -DPC_WITH_FAISS=OFF
     left_out="-E ^test_(trace|workloads)$" # long, of the program around the library
     run build/sanitize "under AddressSanitizer and UBSan" -DPC_SANITIZE=address,undefined -DCMAKE_BUILD_TYPE=Debug -DCMAKE_C_FLAGS=-O1
     # one thread each, or a program's arguments: nothing to see, and slow

@@ -69,7 +69,7 @@ static int start_locks(pc__index *index)
 
 pc_status pc__index_new(pc__index **out, const pc_allocator *mem, const pc__index_options *options)
 {
-    const pc__index_ops *ops;
+    const pc__index_ops *ops = NULL;
     pc_status status;
     *out = NULL;
     if ((status = check_options(options)) < 0 || (status = ops_of(options->kind, &ops)) < 0)

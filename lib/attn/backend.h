@@ -19,7 +19,7 @@ typedef struct pc__weight_source {
     pc__grid_rows_fn grid_rows;
 } pc__weight_source;
 
-typedef enum pc__activation { PC__ACT_NONE, PC__ACT_RELU, PC__ACT_GELU, PC__ACT_GELU_TANH, PC__ACT_SILU } pc__activation;
+typedef enum pc__activation { PC__ACT_NONE, PC__ACT_RELU, PC__ACT_GELU, PC__ACT_GELU_TANH, PC__ACT_SILU, PC__ACT_TANH } pc__activation;
 
 typedef struct pc__backend {
     const char *name;

@@ -1,6 +1,6 @@
 /* The attention part of a layer: queries, keys and values; keys turned relative to their run and
  * stored; the plan gathers; the output projection. */
-#include "model/forward_work.h"
+#include "model/relative_part.h"
 
 /* MPT's clip_qkv. */
 static void clip(float *x, size_t count, float limit)
@@ -69,8 +69,12 @@ pc_status pc__attention_part(pc__work *work, int32_t layer)
     pc__attn_layer what = describe(work, layer);
     pc_status status;
     PC__TRY(pc__attention_keys(work, layer), done);
-    PC__TRY(native->backend->attend(work->plan, &what, work->q, work->seen, work->lse), done);
-    PC__TRY(pc__trace_maps(work, &what), done);
+    if (native->encoder.relative) {
+        PC__TRY(pc__relative_attend(work, layer), done);
+    } else {
+        PC__TRY(native->backend->attend(work->plan, &what, work->q, work->seen, work->lse), done);
+        PC__TRY(pc__trace_maps(work, &what), done);
+    }
     status = native->backend->linear_run(native->layers[layer].o, work->seen, work->rows, work->y);
 done:
     return status;

@@ -5,6 +5,7 @@
 #include "attn/bf16.h"
 #include "base/threads.h"
 #include "model/positions.h"
+#include "model/relative_part.h"
 
 typedef struct binder {
     pc__native *native;
@@ -263,7 +264,115 @@ static pc_status bind_layers(binder *b)
     return status;
 }
 
-static pc_status bind_ends(const binder *b)
+/* Rows [2 * relative][hidden] of the embedding of distances, as the layers read them. */
+static pc_status distance_rows(const binder *b, pc__table *table)
+{
+    const pc__native *native = b->native;
+    pc__native_norm norm = {0};
+    size_t hidden = (size_t)native->arch.hidden;
+    pc_status status;
+    PC__TRY(bind_table(b, PC__PART_RELATIVE, hidden, PC_DTYPE_F32, table), done);
+    if (table->rows != 2 * (size_t)native->arch.encoder.relative)
+        return pc__fail(PC_ERR_FORMAT, "the %s has %zu rows, where %zu were expected",
+                        pc__part_name(PC__PART_RELATIVE), table->rows,
+                        2 * (size_t)native->arch.encoder.relative);
+    if (native->arch.encoder.relative_norm) {
+        status = bind_norm(b, PC__PART_RELATIVE_NORM, &norm);
+        if (status >= 0)
+            native->backend->layer_norm(native->context, table->data, table->rows, hidden, norm.gain,
+                                        norm.bias, native->arch.norm_eps, table->data);
+        pc__free(b->mem, norm.gain);
+        pc__free(b->mem, norm.bias);
+    }
+done:
+    return status;
+}
+
+/* What a layer makes of them: by its own matrix, or as it makes keys or queries of tokens. */
+static pc_status project_distances(const binder *b, const pc__table *table, pc__part part,
+                                   const pc__linear *shared, float *out)
+{
+    const pc__native *native = b->native;
+    pc__linear *own = NULL;
+    pc_status status = PC_OK;
+    if (!native->arch.encoder.shared)
+        status = bind_linear(b, part, (size_t)native->arch.heads * (size_t)native->arch.head_dim,
+                             table->dim, &own);
+    if (status >= 0)
+        status = native->backend->linear_run(own ? own : shared, table->data, table->rows, out);
+    if (own)
+        native->backend->linear_free(own);
+    return status;
+}
+
+static pc_status bind_distances(binder *b)
+{
+    pc__native *native = b->native;
+    const pc__encoder_config *config = &native->arch.encoder;
+    size_t width = (size_t)native->arch.heads * (size_t)native->arch.head_dim;
+    pc__table table = {0};
+    float *keys = NULL, *queries = NULL;
+    pc_status status;
+    PC__TRY(distance_rows(b, &table), done);
+    keys = pc__calloc(b->mem, table.rows, width * sizeof *keys);
+    queries = pc__calloc(b->mem, table.rows, width * sizeof *queries);
+    status = keys && queries ? pc__relative_new(&native->encoder.relative, native) : PC_ERR_NOMEM;
+    for (b->layer = 0; b->layer < native->arch.layers && status >= 0; b->layer++) {
+        const pc__native_layer *layer = &native->layers[b->layer];
+        if (config->c2p)
+            PC__TRY(project_distances(b, &table, PC__PART_POSITION_K, layer->k, keys), done);
+        if (config->p2c)
+            PC__TRY(project_distances(b, &table, PC__PART_POSITION_Q, layer->q, queries), done);
+        status = pc__relative_set(native->encoder.relative, native, b->layer,
+                                  config->c2p ? keys : NULL, config->p2c ? queries : NULL);
+    }
+done:
+    b->layer = -1;
+    pc__free(b->mem, keys);
+    pc__free(b->mem, queries);
+    pc__free(b->mem, table.data);
+    return status;
+}
+
+/* Heads are there if the file has them. */
+static pc_status bind_heads(const binder *b)
+{
+    pc__native_encoder *encoder = &b->native->encoder;
+    size_t hidden = (size_t)b->native->arch.hidden;
+    pc_status status = PC_OK;
+    if (b->provider->table_rows(b->provider->user, PC__PART_POOL))
+        PC__TRY(bind_linear(b, PC__PART_POOL, hidden, hidden, &encoder->pool), done);
+    encoder->classes = b->provider->table_rows(b->provider->user, PC__PART_CLASSIFIER);
+    if (encoder->classes && !encoder->pool)
+        return pc__fail(PC_ERR_UNSUPPORTED, "a classifier without a pooler is one of single tokens");
+    if (encoder->classes)
+        status = bind_linear(b, PC__PART_CLASSIFIER, encoder->classes, hidden, &encoder->classifier);
+done:
+    return status;
+}
+
+static pc_status bind_encoder(binder *b)
+{
+    pc__native *native = b->native;
+    pc__native_encoder *encoder = &native->encoder;
+    const pc__encoder_config *config = &native->arch.encoder;
+    size_t hidden = (size_t)native->arch.hidden;
+    pc_status status = PC_OK;
+    if (config->types)
+        PC__TRY(bind_table(b, PC__PART_TYPES, hidden, PC_DTYPE_F32, &encoder->types), done);
+    if (config->relative)
+        PC__TRY(bind_distances(b), done);
+    if (config->conv) {
+        PC__TRY(bind_linear(b, PC__PART_CONV, hidden, hidden * (size_t)config->conv, &encoder->conv),
+                done);
+        PC__TRY(bind_norm(b, PC__PART_CONV_NORM, &encoder->conv_norm), done);
+    }
+    status = bind_heads(b);
+done:
+    return status;
+}
+
+static pc_status bind_ends(binder *b)
 {
     pc__native *native = b->native;
     const pc__arch *arch = &native->arch;
@@ -281,6 +390,8 @@ static pc_status bind_ends(const binder *b)
         PC__TRY(bind_norm(b, PC__PART_EMBEDDING_NORM, &native->embedding_norm), done);
     if (arch->final_norm)
         PC__TRY(bind_norm(b, PC__PART_FINAL_NORM, &native->final_norm), done);
+    if (!arch->causal)
+        return bind_encoder(b);
     status = bind_linear(b, arch->tied ? PC__PART_EMBEDDING : PC__PART_HEAD, (size_t)arch->vocab,
                          narrow, &native->head);
 done:

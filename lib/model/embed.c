@@ -23,17 +23,30 @@ static pc_status check_row(const pc__native *native, const pc__token_row *row)
         return pc__fail(PC_ERR_LIMIT, "position %lld: the model has learned only %zu",
                         (long long)row->position,
                         native->positions.rows - (size_t)native->arch.position_offset);
+    if (row->type < 0 || (row->type && (size_t)row->type >= native->encoder.types.rows))
+        return pc__fail(PC_ERR_INVALID, "token type %d: the model has %zu", row->type,
+                        native->encoder.types.rows);
     return PC_OK;
 }
 
-static void add_position(const pc__work *work, size_t row, float *scratch)
+static void add_row(const pc__table *table, size_t from, float *x, float *scratch)
+{
+    pc__table_row(table, from, scratch);
+    for (size_t i = 0; i < table->dim; i++)
+        x[i] += scratch[i];
+}
+
+/* What is learned for a token's position and type. */
+static void add_learned(const pc__work *work, size_t r, float *scratch)
 {
     const pc__native *native = work->native;
-    int64_t place = work->pass->rows[work->first + row].position + native->arch.position_offset;
-    float *x = work->x + row * native->positions.dim;
-    pc__table_row(&native->positions, (size_t)place, scratch);
-    for (size_t i = 0; i < native->positions.dim; i++)
-        x[i] += scratch[i];
+    const pc__token_row *row = &work->pass->rows[work->first + r];
+    float *x = work->x + r * (size_t)native->arch.hidden;
+    if (native->positions.rows)
+        add_row(&native->positions, (size_t)(row->position + native->arch.position_offset), x,
+                scratch);
+    if (native->encoder.types.rows)
+        add_row(&native->encoder.types, (size_t)row->type, x, scratch);
 }
 
 pc_status pc__embed(pc__work *work)
@@ -52,8 +65,8 @@ pc_status pc__embed(pc__work *work)
     if (work->narrow)
         PC__TRY(native->backend->linear_run(native->project_in, work->narrow, work->rows, work->x),
                 done);
-    for (size_t r = 0; native->positions.rows && r < work->rows; r++)
-        add_position(work, r, work->h);
+    for (size_t r = 0; r < work->rows; r++)
+        add_learned(work, r, work->h);
     if (native->embedding_norm.gain)
         pc__apply_norm(work, &native->embedding_norm, work->x, work->rows, work->x);
 done:
@@ -82,10 +95,15 @@ pc_status pc__head(pc__work *work)
     size_t vocab = (size_t)native->arch.vocab, n;
     float *in = work->h, *logits = work->pass->logits + work->logits_done * vocab;
     pc_status status = PC_OK;
-    if (work->pass->trace) {
+    if (work->pass->trace || work->pass->final) {
         pc__apply_norm(work, &native->final_norm, work->x, work->rows, work->h);
         PC__TRY(pc__trace_rows(work, "final", native->arch.layers, work->h), done);
     }
+    if (work->pass->final)
+        memcpy(work->pass->final + work->first * (size_t)native->arch.hidden, work->h,
+               work->rows * (size_t)native->arch.hidden * sizeof *work->h);
+    if (!native->arch.causal)
+        return pc__trace_heads(work);
     n = gather(work);
     if (!n || !work->pass->logits)
         goto done;

@@ -166,7 +166,11 @@ static pc_status run_block(pc__work *work)
         PC__TRY(pc__trace_rows(work, "hidden", l, work->x), done);
         if (l + 1 == work->pass->kv_layers)
             break;
+        if (!l && work->beside)
+            memcpy(work->beside, work->x, work->rows * (size_t)work->native->arch.hidden * sizeof *work->x);
         PC__TRY(run_layer(work, l), done);
+        if (!l && work->beside)
+            PC__TRY(pc__convolution_part(work), done);
     }
     if (work->pass->kv_layers) {
         status = l < layers ? last_keys(work, l) : PC_OK;
@@ -232,6 +236,10 @@ static size_t lay_out(pc__work *work, float *slab)
         lay_out_experts(work, slab, &used);
     if (work->native->project_in)
         work->narrow = part(slab, &used, rows * work->native->embedding.dim);
+    if (work->native->encoder.conv) {
+        work->beside = part(slab, &used, rows * (size_t)arch->hidden);
+        work->neighbours = part(slab, &used, rows * (size_t)arch->hidden * (size_t)arch->encoder.conv);
+    }
     if (work->pass->trace)
         work->lse = part(slab, &used, rows * heads);
     return used;
@@ -255,6 +263,8 @@ static void release(pc__work *work)
     const pc_allocator *mem = &work->native->context->mem;
     if (work->slab)
         work->native->backend->release(work->native->context, work->slab);
+    if (work->distances)
+        work->native->backend->release(work->native->context, work->distances);
     pc__free(mem, work->flows);
     pc__free(mem, work->runs);
     pc__free(mem, work->slots);
@@ -310,6 +320,76 @@ static pc_status check_runs(pc__work *work, uint64_t regime)
     return status;
 }
 
+size_t pc__lane_count(const pc__pass *pass)
+{
+    return pass->lane_first ? pass->lane_count : 1;
+}
+
+void pc__lane_rows(const pc__pass *pass, size_t lane, size_t *first, size_t *count)
+{
+    *first = pass->lane_first ? pass->lane_first[lane] : 0;
+    *count = pass->lane_first ? pass->lane_first[lane + 1] - *first : pass->attend.count;
+}
+
+/* How many rows of whole lanes, from `lane` on, a block of PC__BLOCK holds, but at least one lane's; *next is the lane
+ * behind them. */
+static size_t whole_lanes(const pc__pass *pass, size_t lane, size_t *next)
+{
+    size_t rows = 0, first, count;
+    for (; lane < pc__lane_count(pass); lane++) {
+        pc__lane_rows(pass, lane, &first, &count);
+        if (rows && rows + count > PC__BLOCK)
+            break;
+        rows += count;
+    }
+    *next = lane;
+    return rows;
+}
+
+static size_t largest_block(const pc__work *work)
+{
+    const pc__pass *pass = work->pass;
+    size_t count = pass->attend.count, largest = 0;
+    if (pass->trace)
+        return count;
+    if (work->native->arch.causal)
+        return count < PC__BLOCK ? count : PC__BLOCK;
+    for (size_t lane = 0, next; lane < pc__lane_count(pass); lane = next) {
+        size_t rows = whole_lanes(pass, lane, &next);
+        largest = rows > largest ? rows : largest;
+    }
+    return largest;
+}
+
+/* The blocks of a pass, one after the other. */
+static pc_status run_blocks(pc__work *work)
+{
+    size_t count = work->pass->attend.count, next_lane = 0;
+    pc_status status = PC_OK;
+    for (; work->first < count && status >= 0; work->first += work->rows) {
+        work->rows = count - work->first < work->capacity ? count - work->first : work->capacity;
+        work->first_lane = next_lane;
+        if (!work->native->arch.causal && !work->pass->trace)
+            work->rows = whole_lanes(work->pass, work->first_lane, &next_lane);
+        status = run_block(work);
+    }
+    return status;
+}
+
+static pc_status check_kind(const pc__native *native, const pc__pass *pass)
+{
+    if (native->arch.causal)
+        return PC_OK;
+    if (pass->logits || pass->kv_layers)
+        return pc__fail(PC_ERR_UNSUPPORTED,
+                        "%s is an encoder: it has no logits over its vocabulary, and no state of a prefix",
+                        native->arch.name);
+    if (pass->lane_first && pass->lane_first[pass->lane_count] != pass->attend.count)
+        return pc__fail(PC_ERR_INVALID, "%zu lanes of %zu rows, the pass has %zu", pass->lane_count,
+                        pass->lane_first[pass->lane_count], pass->attend.count);
+    return PC_OK;
+}
+
 pc_status pc__forward(const pc_model *model, const pc__pass *pass)
 {
     pc__work work = {0};
@@ -323,15 +403,13 @@ pc_status pc__forward(const pc_model *model, const pc__pass *pass)
         return PC_OK;
     work.native = model->native;
     work.pass = pass;
-    work.capacity = pass->trace || count < PC__BLOCK ? count : PC__BLOCK;
+    PC__TRY(check_kind(work.native, pass), done);
+    work.capacity = largest_block(&work);
     regime = pc__native_regime(work.native, length_of(pass));
     PC__TRY(check_runs(&work, regime), done);
     PC__TRY(pc__native_rope(work.native, regime, &work.rope, &work.own_rope), done);
     PC__TRY(reserve(&work), done);
-    for (; work.first < count; work.first += work.rows) {
-        work.rows = count - work.first < work.capacity ? count - work.first : work.capacity;
-        PC__TRY(run_block(&work), done);
-    }
+    status = run_blocks(&work);
 done:
     release(&work);
     return status;

@@ -21,10 +21,12 @@ typedef struct pc__pass {
                         writes */
     uint64_t regime_length;   /* see pc_encode_args */
     float *logits;            /* [rows that want them][vocab], may be NULL if none does */
-    const size_t *lane_first; /* for tracing: [lane_count + 1] rows of each lane; NULL: one lane */
+    const size_t *lane_first; /* for tracing and for models without causal order: [lane_count + 1] rows of each lane;
+                                 NULL: one lane */
     size_t lane_count;
     void (*trace)(void *user, const pc_trace *trace); /* NULL: none */
     void *trace_user;
+    float *final; /* [rows][hidden] of the last layer behind the final norm, or NULL */
     int32_t (*cancelled)(void *user);
     void *cancel_user;
     int32_t kv_layers; /* 0: the whole pass; n: only the K and V of the first n layers (no logits,
@@ -37,7 +39,8 @@ typedef struct pc__pass {
  *
  * Rows are worked off in blocks of PC__BLOCK in their order, each block through all layers, so that
  * activations stay small: a row may only see new rows of its own block or of earlier ones. Results
- * do not depend on where the blocks are cut. */
+ * do not depend on where the blocks are cut. Lanes of a model without causal order are not cut: each
+ * is in one block, its rows are those of one run, from slot 0 on, and each row sees all of it. */
 enum { PC__BLOCK = 512 };
 pc_status pc__forward(const pc_model *model, const pc__pass *pass);
 

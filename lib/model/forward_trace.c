@@ -3,17 +3,7 @@
 #include <string.h>
 
 #include "model/forward_work.h"
-
-static size_t lane_count(const pc__pass *pass)
-{
-    return pass->lane_first ? pass->lane_count : 1;
-}
-
-static void lane_rows(const pc__pass *pass, size_t lane, size_t *first, size_t *count)
-{
-    *first = pass->lane_first ? pass->lane_first[lane] : 0;
-    *count = pass->lane_first ? pass->lane_first[lane + 1] - *first : pass->attend.count;
-}
+#include "model/heads.h"
 
 static void show(const pc__pass *pass, const char *name, int32_t layer, size_t lane,
                  const int64_t *shape, uint32_t rank, const float *data)
@@ -33,8 +23,8 @@ pc_status pc__trace_rows(const pc__work *work, const char *name, int32_t layer, 
 {
     const pc__pass *pass = work->pass;
     size_t hidden = (size_t)work->native->arch.hidden, first, count;
-    for (size_t lane = 0; pass->trace && lane < lane_count(pass); lane++) {
-        lane_rows(pass, lane, &first, &count);
+    for (size_t lane = 0; pass->trace && lane < pc__lane_count(pass); lane++) {
+        pc__lane_rows(pass, lane, &first, &count);
         int64_t shape[2] = {(int64_t)count, (int64_t)hidden};
         if (count)
             show(pass, name, layer, lane, shape, 2, rows + first * hidden);
@@ -76,8 +66,8 @@ pc_status pc__trace_keys(const pc__work *work, int32_t layer)
     copy = pc__calloc(mem, work->rows * heads * (k_dim + v_dim) + 2 * k_dim, sizeof *copy);
     if (!copy)
         return PC_ERR_NOMEM;
-    for (size_t lane = 0; lane < lane_count(pass); lane++) {
-        lane_rows(pass, lane, &first, &count);
+    for (size_t lane = 0; lane < pc__lane_count(pass); lane++) {
+        pc__lane_rows(pass, lane, &first, &count);
         int64_t k_shape[3] = {(int64_t)heads, (int64_t)count, (int64_t)k_dim};
         int64_t v_shape[3] = {(int64_t)heads, (int64_t)count, (int64_t)v_dim};
         float *keys = copy + 2 * k_dim, *values = keys + count * heads * k_dim;
@@ -130,8 +120,8 @@ pc_status pc__trace_maps(const pc__work *work, const pc__attn_layer *layer)
     const pc_allocator *mem = &work->native->context->mem;
     size_t heads = (size_t)layer->heads, first, count;
     pc_status status = PC_OK;
-    for (size_t lane = 0; pass->trace && lane < lane_count(pass) && status >= 0; lane++) {
-        lane_rows(pass, lane, &first, &count);
+    for (size_t lane = 0; pass->trace && lane < pc__lane_count(pass) && status >= 0; lane++) {
+        pc__lane_rows(pass, lane, &first, &count);
         if (!count)
             continue;
         size_t keys = keys_of(&pass->attend, first);
@@ -161,8 +151,8 @@ pc_status pc__trace_routes(const pc__work *work, int32_t layer)
         return PC_ERR_NOMEM;
     for (size_t i = 0; i < work->rows * used; i++)
         numbers[i] = (float)work->routes.chosen[i];
-    for (size_t lane = 0; lane < lane_count(pass); lane++) {
-        lane_rows(pass, lane, &first, &count);
+    for (size_t lane = 0; lane < pc__lane_count(pass); lane++) {
+        pc__lane_rows(pass, lane, &first, &count);
         int64_t shape[2] = {(int64_t)count, experts->count};
         if (!count)
             continue;
@@ -173,4 +163,40 @@ pc_status pc__trace_routes(const pc__work *work, int32_t layer)
     }
     pc__free(mem, numbers);
     return PC_OK;
+}
+
+void pc__trace_map(const pc__work *work, int32_t layer, size_t lane, size_t tokens,
+                   const float *map)
+{
+    int64_t shape[3] = {work->native->arch.heads, (int64_t)tokens, (int64_t)tokens};
+    show(work->pass, "probs", layer, lane, shape, 3, map);
+}
+
+pc_status pc__trace_heads(const pc__work *work)
+{
+    const pc__native *native = work->native;
+    const pc__pass *pass = work->pass;
+    size_t hidden = (size_t)native->arch.hidden, first, count;
+    int64_t width = native->arch.hidden, classes = (int64_t)native->encoder.classes;
+    float *pooled;
+    pc_status status = PC_OK;
+    if (!pass->trace || !native->encoder.pool)
+        return PC_OK;
+    pooled = pc__calloc(&native->context->mem, hidden + native->encoder.classes, sizeof *pooled);
+    if (!pooled)
+        return PC_ERR_NOMEM;
+    for (size_t lane = 0; lane < pc__lane_count(pass); lane++) {
+        pc__lane_rows(pass, lane, &first, &count);
+        if (!count)
+            continue;
+        PC__TRY(pc__head_pooled(native, work->x + first * hidden, 1, pooled), done);
+        show(pass, "pooled", 0, lane, &width, 1, pooled);
+        if (!classes)
+            continue;
+        PC__TRY(pc__head_logits(native, pooled, 1, pooled + hidden), done);
+        show(pass, "logits", 0, lane, &classes, 1, pooled + hidden);
+    }
+done:
+    pc__free(&native->context->mem, pooled);
+    return status;
 }

@@ -16,6 +16,7 @@ typedef struct pc__work {
     size_t capacity; /* rows of the largest block */
     size_t first;    /* the block is rows [first, first + rows) of the pass */
     size_t rows;
+    size_t first_lane;  /* without causal order: the block starts with this lane */
     size_t logits_done; /* rows of pass->logits written so far */
     pc__plan *plan;
 
@@ -32,6 +33,9 @@ typedef struct pc__work {
     float *some, *mixed; /* [hidden] rows of one expert; what comes out */
     float *narrow;    /* [embedding_dim] where embeddings are projected */
     float *lse;       /* [heads], only while tracing */
+    float *distances; /* scratch of relative_part.c, NULL before its first use */
+    float *beside;    /* [hidden] the layer's input, where a convolution reads it too */
+    float *neighbours; /* [hidden * encoder.conv] */
 
     pc__kv_flow **flows; /* [flow_count] of runs that are still being read */
     size_t flow_count, flow_capacity;
@@ -52,6 +56,13 @@ pc_status pc__mlp_part(pc__work *work, int32_t layer);
 /* y [rows][hidden] = MLP of x [rows][hidden]; y may be x. Uses gate and up. */
 pc_status pc__mlp(const pc__work *work, const pc__native_mlp *mlp, const float *x, size_t rows, float *y);
 
+/* convolution_part.c: x = norm(x + act(convolution of beside)). */
+pc_status pc__convolution_part(pc__work *work);
+
+/* Lanes of a pass and their rows. */
+size_t pc__lane_count(const pc__pass *pass);
+void pc__lane_rows(const pc__pass *pass, size_t lane, size_t *first, size_t *count);
+
 /* A norm of `rows` rows; a copy where the model has none there. */
 void pc__apply_norm(const pc__work *work, const pc__native_norm *norm, const float *x, size_t rows,
                     float *y);
@@ -62,6 +73,9 @@ pc_status pc__trace_rows(const pc__work *work, const char *name, int32_t layer,
                          const float *rows);                   /* [row][hidden] */
 pc_status pc__trace_keys(const pc__work *work, int32_t layer); /* work->k, before it is turned, and work->v */
 pc_status pc__trace_maps(const pc__work *work, const pc__attn_layer *layer);
+void pc__trace_map(const pc__work *work, int32_t layer, size_t lane, size_t tokens,
+                   const float *map); /* [head][tokens][tokens] */
+pc_status pc__trace_heads(const pc__work *work); /* of encoders: "pooled" and "logits" of each lane */
 pc_status pc__trace_routes(const pc__work *work, int32_t layer);
 
 #endif

@@ -69,6 +69,30 @@ static pc_status check_lane(const pc_model *model, const pc_lane *lane, size_t i
     return PC_OK;
 }
 
+/* Every token of an encoder sees all of its lane, whatever the rule of visibility. */
+static pc_status check_encoder(const pc_model *model, const pc_eval_args *a)
+{
+    const char *name = model->info.architecture;
+    if (a->logits)
+        return pc__fail(PC_ERR_UNSUPPORTED,
+                        "pc_eval: %s is an encoder: it has no logits over its vocabulary", name);
+    if (a->segments)
+        return pc__fail(PC_ERR_UNSUPPORTED,
+                        "pc_eval: %s has no causal order: its states belong to one whole input", name);
+    for (size_t l = 0; l < a->lane_count; l++) {
+        const pc_lane *lane = &a->lanes[l];
+        if (lane->span_count)
+            return pc__fail(PC_ERR_UNSUPPORTED,
+                            "pc_eval: lane %zu: %s has no causal order: it cannot go on from a segment",
+                            l, name);
+        for (size_t i = 1; i < lane->count; i++)
+            if (lane->positions[i] <= lane->positions[i - 1])
+                return pc__fail(PC_ERR_UNSUPPORTED,
+                                "pc_eval: lane %zu: the positions of an encoder ascend", l);
+    }
+    return PC_OK;
+}
+
 static pc_status check(const pc_model *model, const pc_eval_args *a)
 {
     pc_status status = PC_OK;
@@ -81,6 +105,8 @@ static pc_status check(const pc_model *model, const pc_eval_args *a)
                         "pc_eval: unknown rule of visibility %u, or reserved is set", a->see);
     for (size_t l = 0; l < a->lane_count && status >= 0; l++)
         status = check_lane(model, &a->lanes[l], l, a->see);
+    if (status >= 0 && !model->native->arch.causal)
+        status = check_encoder(model, a);
     return status;
 }
 
@@ -146,7 +172,7 @@ static pc_status add_spans(evaluation *e, size_t l, size_t token)
     for (size_t n = e->run_first[l]; n < e->run_first[l + 1] && status >= 0; n++) {
         const run *r = &e->runs[n];
         size_t hi = token + 1 > r->first ? token + 1 - r->first : 0;
-        hi = hi < r->count ? hi : r->count;
+        hi = hi < r->count && e->model->native->arch.causal ? hi : r->count;
         if (e->args->trace || hi)
             status = pc__build_span(&e->build, r->kv, r->start, 0, hi);
     }

@@ -85,6 +85,8 @@ static float act(pc__activation activation, float x)
         return 0.5f * x * (1.0f + tanhf(0.79788456080286536f * (x + 0.044715f * x * x * x)));
     case PC__ACT_SILU:
         return x / (1.0f + expf(-x));
+    case PC__ACT_TANH:
+        return tanhf(x);
     case PC__ACT_NONE:
         break;
     }

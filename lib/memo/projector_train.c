@@ -273,10 +273,9 @@ static pc_status prepare(pc__trainer *trainer)
     trainer->weights = pc__calloc(&p->mem, p->weights, sizeof *trainer->weights);
     trainer->velocity = pc__calloc(&p->mem, p->weights, sizeof *trainer->velocity);
     trainer->norm_before = pc__calloc(&p->mem, 2 * p->cells, sizeof *trainer->norm_before);
-    if (!trainer->weights || !trainer->velocity || !trainer->norm_before)
-        return PC_ERR_NOMEM;
-    memcpy(trainer->norm_before, p->mean, 2 * p->cells * sizeof *p->mean);
-    return PC_OK;
+    if (trainer->norm_before)
+        memcpy(trainer->norm_before, p->mean, 2 * p->cells * sizeof *p->mean);
+    return trainer->weights && trainer->velocity && trainer->norm_before ? PC_OK : PC_ERR_NOMEM;
 }
 
 static pc_status start(pc__trainer *trainer)

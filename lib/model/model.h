@@ -41,6 +41,9 @@ void pc__model_leave(const pc_model *model);
 pc_status pc__model_told(const pc_model *model, const char *name, pc_status status);
 /* PC_OK, or PC_ERR_UNSUPPORTED where the model cannot compute (vocabulary only). */
 pc_status pc__model_can_compute(const pc_model *model);
+/* PC_ERR_UNSUPPORTED where no token may be computed before all others are known: encoders. */
+pc_status pc__model_has_order(const pc_model *model);
+pc_status pc__model_can_go_on(const pc_model *model); /* both */
 
 /* Tokens of a text into a block of the context's allocator (never NULL on success). */
 pc_status pc__model_tokens(const pc_model *model, const char *text, size_t size, uint64_t flags, int32_t **tokens, size_t *count);

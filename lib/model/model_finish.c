@@ -66,6 +66,16 @@ static void add_rope(pc__digest *digest, const pc__rope_config *rope)
         add_double(digest, rope->long_factors[i]);
 }
 
+static void add_encoder(pc__digest *digest, const pc__encoder_config *encoder)
+{
+    const int32_t whole[] = {encoder->types,         (int32_t)encoder->pool, encoder->relative,
+                             encoder->farthest,      encoder->buckets,       encoder->relative_norm,
+                             encoder->shared,        encoder->c2p,           encoder->p2c,
+                             encoder->conv,          (int32_t)encoder->conv_activation};
+    pc__digest_text(digest, "encoder");
+    pc__digest_i32(digest, whole, sizeof whole / sizeof *whole);
+}
+
 static void add_experts(pc__digest *digest, const pc__expert_config *experts)
 {
     const int32_t whole[] = {experts->count,  experts->used,         experts->width,
@@ -114,6 +124,8 @@ pc__id pc__model_fingerprint(const pc__arch *arch, pc__id weights)
         add_rope(&digest, &arch->rope);
     if (arch->experts.count)
         add_experts(&digest, &arch->experts);
+    if (!arch->causal)
+        add_encoder(&digest, &arch->encoder);
     return pc__digest_end(&digest);
 }
 
@@ -129,7 +141,7 @@ static void arch_info(pc_model_info *info, const pc__arch *arch)
     info->vocab = arch->vocab;
     info->context_length = arch->context_length;
     info->position_scheme = arch->position_scheme;
-    info->relocatable = arch->position_scheme != PC_POSITION_LEARNED;
+    info->relocatable = arch->position_scheme != PC_POSITION_LEARNED && arch->causal;
     info->token_bos = arch->token_bos;
     info->token_eos = arch->token_eos;
     info->token_unk = arch->token_unk;

@@ -75,6 +75,22 @@ pc_status pc__model_can_compute(const pc_model *model)
                : pc__fail(PC_ERR_UNSUPPORTED, "the model was loaded for its vocabulary only");
 }
 
+pc_status pc__model_has_order(const pc_model *model)
+{
+    if (model->native && !model->native->arch.causal)
+        return pc__fail(PC_ERR_UNSUPPORTED,
+                        "%s has no causal order: every token sees the whole input, so there are no "
+                        "states of a prefix to keep or to go on from",
+                        model->info.architecture);
+    return PC_OK;
+}
+
+pc_status pc__model_can_go_on(const pc_model *model)
+{
+    pc_status status = pc__model_has_order(model);
+    return status < 0 ? status : pc__model_can_compute(model);
+}
+
 pc_status pc_model_get_info(const pc_model *model, pc_model_info *info)
 {
     if (!model)

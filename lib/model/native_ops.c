@@ -178,6 +178,7 @@ pc_status pc__native_encode(void *user, const pc_encode_args *args, void **segme
     pc_status status;
     for (size_t c = 0; c < args->cut_count; c++)
         segments[c] = NULL;
+    PC__TRY(pc__model_can_go_on(e.model), done);
     if (!args->count)
         return args->cut_count ? pc__fail(PC_ERR_INVALID, "encode: cuts of no tokens") : PC_OK;
     PC__TRY(check(e.model->native, args), done);

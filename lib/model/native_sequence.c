@@ -33,8 +33,12 @@ static size_t tokens_of(const entry *e)
 pc_status pc__native_sequence_new(void *user, void **out)
 {
     const pc_model *model = user;
-    sequence *s = pc__calloc(&model->context->mem, 1, sizeof *s);
-    *out = s;
+    pc_status status = pc__model_can_go_on(model);
+    sequence *s;
+    *out = NULL;
+    if (status < 0)
+        return status;
+    *out = s = pc__calloc(&model->context->mem, 1, sizeof *s);
     if (!s)
         return PC_ERR_NOMEM;
     s->tail = NONE;

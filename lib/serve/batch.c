@@ -19,7 +19,7 @@ pc_status pc_batch_new(pc_batch **out, const pc_model *model, const pc_batch_opt
         return status;
     if (o.reserved)
         return pc__fail(PC_ERR_INVALID, "pc_batch_options: reserved must be zero");
-    if ((status = pc__model_can_compute(model)) < 0)
+    if ((status = pc__model_can_go_on(model)) < 0)
         return status;
     batch = pc__calloc(&model->context->mem, 1, sizeof *batch);
     if (!batch)

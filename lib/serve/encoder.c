@@ -81,7 +81,7 @@ static pc_status encode(const pc_model *model, const pc_encode_args *args, int k
     pc_status status;
     for (size_t c = 0; c < cuts; c++)
         segments[c] = NULL;
-    if ((status = pc__model_can_compute(model)) < 0 ||
+    if ((status = pc__model_can_go_on(model)) < 0 ||
         (status = check_tokens(model, args->tokens, args->count)) < 0)
         return status;
     payloads = pc__calloc(mem, cuts, sizeof *payloads);
@@ -132,7 +132,7 @@ int pc__segment_is_lossy(const pc_segment *segment)
 
 pc_status pc__host_sequence_new(const pc_model *model, void **sequence)
 {
-    pc_status status = pc__model_can_compute(model);
+    pc_status status = pc__model_can_go_on(model);
     *sequence = NULL;
     if (status < 0)
         return status;

@@ -89,7 +89,7 @@ static pc_status check(const pc_prompt *prompt, pc_stats *stats)
     }
     if (!prompt)
         return pc__fail(PC_ERR_INVALID, "pc_generate: prompt is NULL");
-    return pc__model_can_compute(prompt->model);
+    return pc__model_can_go_on(prompt->model);
 }
 
 pc_status pc_generate(const pc_prompt *prompt, pc_cache *cache, const pc_generate_options *options,

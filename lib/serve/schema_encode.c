@@ -137,7 +137,7 @@ static pc_status check(const pc_schema *schema, pc_cache *cache, const pc_encode
     if (o->encoding == PC_ENCODE_EXACT)
         return pc__fail(PC_ERR_UNSUPPORTED, "pc_schema_encode: exact states depend on the prompt, "
                                             "there is nothing to encode ahead");
-    return pc__model_can_compute(schema->model);
+    return pc__model_can_go_on(schema->model);
 }
 
 pc_status pc_schema_encode(const pc_schema *schema, pc_cache *cache,

@@ -174,8 +174,7 @@ pc_status pc_schema_parse(pc_schema **out, const pc_model *model, const char *te
     *out = NULL;
     if (!model || (!text && size))
         return pc__fail(PC_ERR_INVALID, "pc_schema_parse: model or text is NULL");
-    status = read_options(&o, options);
-    if (status < 0)
+    if ((status = pc__model_has_order(model)) < 0 || (status = read_options(&o, options)) < 0)
         return status;
     set_env(&env, model, &o, NULL, "schema");
     return new_schema(out, model, &env, text ? text : "", size);
@@ -194,6 +193,7 @@ pc_status pc_schema_load(pc_schema **out, const pc_model *model, const char *pat
     *out = NULL;
     if (!model || !path)
         return pc__fail(PC_ERR_INVALID, "pc_schema_load: model or path is NULL");
+    PC__TRY(pc__model_has_order(model), done);
     PC__TRY(read_options(&o, options), done);
     PC__TRY(pc__file_read(&model->context->mem, path, LIMIT_BYTES, &text, &size), done);
     status = PC_ERR_NOMEM;

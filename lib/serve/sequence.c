@@ -115,7 +115,7 @@ pc_status pc_sequence_new(pc_sequence **out, const pc_prompt *prompt, pc_cache *
     *out = NULL;
     if (!prompt)
         return pc__fail(PC_ERR_INVALID, "pc_sequence_new: prompt is NULL");
-    if ((status = pc__model_can_compute(prompt->model)) < 0)
+    if ((status = pc__model_can_go_on(prompt->model)) < 0)
         return status;
     status = pc__generation_init(&generation, prompt->model, options, "pc_sequence_new");
     if (status < 0)

@@ -129,7 +129,7 @@ pc_status pc_systems_new(pc_systems **out, const pc_model *model, pc_cache *cach
     status = pc__options_read(&o, sizeof o, PC__V1_SIZE(pc_systems_options, flags), options,
                               "pc_systems_options");
     if (status < 0 || (status = check_options(&o)) < 0 ||
-        (status = pc__model_can_compute(model)) < 0)
+        (status = pc__model_can_go_on(model)) < 0)
         return status;
     s = pc__calloc(&model->context->mem, 1, sizeof *s);
     if (!s)

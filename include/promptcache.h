@@ -936,7 +936,12 @@ enum {
     PC_REASON_UNREACHABLE = 12, /* the server is not there (asked again after a while) */
     PC_REASON_EXPIRED = 13,
     PC_REASON_QUOTA = 14,      /* its tenant's quota leaves no room to keep it */
-    PC_REASON_NOT_ADMITTED = 15 /* seen too seldom to be worth writing */
+    PC_REASON_NOT_ADMITTED = 15, /* seen too seldom to be worth writing */
+    /* a memo had no maps for it: */
+    PC_REASON_LENGTH = 16,     /* nothing of this length is remembered */
+    PC_REASON_UNLIKE = 17,     /* nothing that resembles it enough */
+    PC_REASON_UNTRAINED = 18,  /* the bucket of its length has no projector, or no threshold yet */
+    PC_REASON_DRIFT = 19       /* the loss of reuse has grown above what the bucket was tuned for */
 };
 enum {
     PC_FINISH_NONE = 0,
@@ -1047,6 +1052,143 @@ PC_API pc_status pc_batch_get_stats(const pc_batch *batch, pc_batch_stats *stats
 /* One token for every sequence that is not finished (the first one after its prefill). PC_OK: some go on; PC_END: all
  * are finished. An error of one sequence finishes that one, leaves the others as they were, and is returned. Since 0.1. */
 PC_API pc_status pc_batch_step(pc_batch *batch);
+
+/* ------------------------------ prefill-only work: embeddings, classes, choices; attention maps remembered */
+
+/* Attention maps of earlier prompts, found by likeness and reused (AttnCache, sections 3.1 and 3.2): a prompt that resembles a remembered one of the same length takes over its
+ * maps and computes no queries, keys, scores or softmax. The result is approximate and says so. A memo belongs to one model (fingerprint) and is a folder.
+ * Handle: internally locked; one process at a time may add to a folder. */
+typedef struct pc_memo pc_memo;
+
+enum { PC_MAP_F32 = 0, PC_MAP_F16 = 1, PC_MAP_U8 = 2 }; /* weights of maps; U8: with a scale a row */
+enum {
+    PC_INDEX_AUTO = 0, /* SCAN for few records of a length; HNSW for many, where the library was built with FAISS */
+    PC_INDEX_SCAN = 1, /* built in, exact */
+    PC_INDEX_FLAT = 2, /* FAISS's, exact, as the next two: PC_ERR_UNSUPPORTED without it */
+    PC_INDEX_HNSW = 3,
+    PC_INDEX_IVF = 4
+};
+#define PC_MEMO_READ_ONLY UINT64_C(1)
+
+typedef struct pc_memo_options {
+    size_t struct_size;
+    uint64_t flags;         /* PC_MEMO_… */
+    uint64_t budget_bytes;  /* of the folder; 0: none. What is worth least goes */
+    uint32_t map_format;    /* of a new memo: PC_MAP_F16 or PC_MAP_U8; 0: F16. An existing one has its own */
+    uint32_t index;         /* PC_INDEX_… */
+    const uint32_t *bucket_tokens; /* of a new memo: the largest length of each bucket, ascending; NULL: 16, 32, 64 … the model's context, at most 4096 */
+    size_t bucket_count;
+    double verify_share;    /* of the hits that are computed in full as well, to watch the loss; 0: 0.01; negative: none */
+    double cold_seconds;    /* records not used for so long are compressed by pc_memo_tidy; 0: never */
+    void (*on_disabled)(void *user, uint32_t bucket, double loss, double limit); /* a bucket's loss has drifted above what it was tuned for: it is used no more */
+    void *disabled_user;
+} pc_memo_options;
+#define PC_MEMO_OPTIONS_INIT {sizeof(pc_memo_options), 0, 0, 0, 0, NULL, 0, 0, 0, NULL, NULL}
+
+/* Opens the memo in a folder, or makes an empty one there. PC_ERR_MISMATCH: of another model or kind of mask (the text says which); PC_ERR_FORMAT: damaged; PC_AGAIN:
+ * another process is adding to it (PC_MEMO_READ_ONLY opens it all the same); PC_ERR_UNSUPPORTED: a host's model. Since 0.1. */
+PC_API pc_status pc_memo_open(pc_memo **out, const pc_model *model, const char *folder, const pc_memo_options *options);
+PC_API void pc_memo_free(pc_memo *memo);
+
+/* One prompt of prefill-only work. */
+typedef struct pc_input {
+    const int32_t *tokens; /* with the special tokens that the model wants */
+    size_t count;
+    const int32_t *types;  /* [count] token types (BERT); NULL: 0 */
+} pc_input;
+
+typedef struct pc_memo_work {
+    size_t struct_size;
+    pc_progress_fn progress; /* non-zero: PC_ERR_CANCELLED; what was reported done is kept */
+    void *progress_user;
+    uint64_t seed;           /* training: same seed, same result */
+    uint32_t epochs;         /* training; 0: 10 */
+    uint32_t loss;           /* tuning: PC_LOSS_… */
+    double limit;            /* tuning: the mean loss, over all inputs, that is accepted */
+    double alpha;            /* training: weight of the maps' distance in what features foretell (paper, equation 2); 0: 0.2 */
+} pc_memo_work;
+#define PC_MEMO_WORK_INIT {sizeof(pc_memo_work), NULL, NULL, 0, 0, 0, 0, 0}
+/* Computes the inputs in full and remembers their maps; what is known already, and what is longer than the last bucket, is passed over. Since 0.1. */
+PC_API pc_status pc_memo_add(pc_memo *memo, const pc_input *inputs, size_t count, const pc_memo_work *work);
+/* Trains the feature projectors of all buckets with at least 32 records (section 3.1), from what is remembered; thresholds must be tuned again. Resumes where it was
+ * cancelled or killed. PC_ERR_STATE: no bucket has so many. Since 0.1. */
+PC_API pc_status pc_memo_train(pc_memo *memo, const pc_memo_work *work);
+enum {
+    PC_LOSS_COSINE = 0, /* 1 - cosine of the embeddings of both ways */
+    PC_LOSS_CHANGED = 1, /* share of inputs whose most likely class or next token is another one */
+    PC_LOSS_KL = 2       /* of the distribution over classes or next tokens, in nats */
+};
+/* Sets each bucket's threshold to the lowest one at which the loss over its inputs, which should be others than those remembered, stays within work->limit. A bucket that
+ * cannot be tuned (fewer than 16 inputs, or no threshold will do) is closed. Since 0.1. */
+PC_API pc_status pc_memo_tune(pc_memo *memo, const pc_input *inputs, size_t count, const pc_memo_work *work);
+/* Compresses cold records, gives room back. Since 0.1. */
+PC_API pc_status pc_memo_tidy(pc_memo *memo);
+
+typedef struct pc_memo_bucket {
+    size_t struct_size;
+    uint32_t least_tokens, most_tokens;
+    uint64_t records;
+    uint32_t trained;   /* 1: it has a projector */
+    uint32_t open;      /* 1: it is used */
+    uint32_t reason;    /* PC_REASON_… why not */
+    uint32_t loss;      /* PC_LOSS_… it was tuned by */
+    double threshold;   /* least similarity of a hit, 1 - distance of the features */
+    double limit, tuned_loss, tuned_hit_rate; /* of the tuning's inputs */
+    double watched_loss; /* mean of the hits verified since */
+    uint64_t verified;
+} pc_memo_bucket;
+#define PC_MEMO_BUCKET_INIT {sizeof(pc_memo_bucket), 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0}
+PC_API size_t pc_memo_bucket_count(const pc_memo *memo);
+PC_API pc_status pc_memo_get_bucket(pc_memo *memo, size_t index, pc_memo_bucket *bucket);
+/* By one's own measure, in place of pc_memo_tune; opens the bucket (also one that has drifted). A threshold above 1 closes it. Since 0.1. */
+PC_API pc_status pc_memo_set_threshold(pc_memo *memo, size_t index, double threshold);
+
+typedef struct pc_memo_stats { /* lookups = hits + misses; stored = live + evicted + removed + damaged, where what was there at opening counts as stored */
+    size_t struct_size;
+    uint64_t lookups, hits, misses, verified;
+    uint64_t stored, live, evicted, removed, damaged;
+    uint64_t bytes, budget_bytes;
+} pc_memo_stats;
+#define PC_MEMO_STATS_INIT {sizeof(pc_memo_stats), 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0}
+PC_API pc_status pc_memo_get_stats(pc_memo *memo, pc_memo_stats *stats);
+
+enum { PC_POOL_DEFAULT = 0 /* the model's own; else MEAN, of decoders LAST */, PC_POOL_MEAN = 1, PC_POOL_FIRST = 2, PC_POOL_LAST = 3 };
+#define PC_PREFILL_NORMALIZE UINT64_C(1) /* embeddings of length 1 (also without it where the model's files say so) */
+#define PC_PREFILL_FORCE UINT64_C(2)     /* the nearest record of the same length is a hit, however far (for measuring; closed buckets count too) */
+
+typedef struct pc_prefill_result {
+    uint32_t exactness;  /* PC_EXACT, or PC_APPROXIMATE: with the maps of another prompt */
+    uint32_t reason;     /* PC_REASON_… why no maps were reused; NONE: they were, or there is no memo */
+    int64_t record;      /* the nearest remembered prompt of this length; -1: none */
+    double similarity;   /* to it; 1: the same tokens */
+    uint32_t verified;   /* 1: computed in full as well; the results are those of the full computation */
+    uint32_t reserved;
+    double loss;         /* of the memo's way, if verified, as the bucket was tuned by */
+} pc_prefill_result;
+
+typedef struct pc_prefill_options {
+    size_t struct_size;
+    uint64_t flags;     /* PC_PREFILL_… */
+    pc_memo *memo;      /* NULL: everything is computed */
+    uint32_t pool;      /* PC_POOL_… */
+    uint32_t reserved;
+    float *embeddings;  /* [count][hidden], or NULL */
+    float *logits;      /* decoders: of the next token [count][vocab]; encoders with a head: of the classes [count][classes]; or NULL */
+    pc_prefill_result *results; /* [count], or NULL */
+    int32_t (*cancelled)(void *user);
+    void *cancel_user;
+} pc_prefill_options;
+#define PC_PREFILL_OPTIONS_INIT {sizeof(pc_prefill_options), 0, NULL, 0, 0, NULL, NULL, NULL, NULL, NULL}
+
+typedef struct pc_prefill_stats { /* seconds; all of them are part of what a reuse costs */
+    size_t struct_size;
+    uint64_t inputs, tokens, hits, hit_tokens;
+    double seconds_features, seconds_search, seconds_maps, seconds_forward, seconds_verify;
+} pc_prefill_stats;
+#define PC_PREFILL_STATS_INIT {sizeof(pc_prefill_stats), 0, 0, 0, 0, 0, 0, 0, 0, 0}
+/* Computes prompts that need no answer beyond their last hidden states, all of them together, hits and misses mixed. Keeps nothing. `stats` may be NULL. PC_ERR_UNSUPPORTED: a host's model, or logits of an
+ * encoder without a head. PC_ERR_MISMATCH: the memo is of another model. Since 0.1. */
+PC_API pc_status pc_prefill(const pc_model *model, const pc_input *inputs, size_t count, const pc_prefill_options *options, pc_prefill_stats *stats);
 
 /* ---------------------------------------------------- segments and evaluation by hand */
 

@@ -16,7 +16,7 @@ typedef struct stage { /* a traced tensor, all layers */
     int layers;
 } stage;
 
-enum { STAGES = 9, FIRST_OF_ROUTER = 6 };
+enum { STAGES = 11, FIRST_OF_ROUTER = 6, DECODER_STAGES = 9 };
 
 typedef struct checking {
     golden_file golden;
@@ -29,7 +29,7 @@ typedef struct checking {
 
 static const char *const stage_names[STAGES] = {
     "hidden", "k_pre", "k",  "v", "probs", "final", "router_logits", "router_topk_idx",
-    "router_topk_weight"};
+    "router_topk_weight", "pooled", "logits"};
 
 /* ----------------------------------------------------------------- comparing */
 
@@ -164,7 +164,7 @@ static void compare_routers(checking *c, const char *prefix)
             layers[count++] = (float)l;
     if (want && want->integers)
         compare_numbers(c, want, layers, count);
-    for (size_t s = FIRST_OF_ROUTER; s < STAGES; s++)
+    for (size_t s = FIRST_OF_ROUTER; s < DECODER_STAGES; s++)
         compare_stage(c, prefix, s);
 }
 
@@ -300,6 +300,56 @@ static void plain(checking *c, const char *prefix)
     if (t.count)
         run_case(c, prefix, spans, 0, &t, PC_SEE_BY_POSITION, golden_regime(&c->golden, prefix));
     free(t.positions);
+}
+
+/* ------------------------------------------------ encoders: a text, padded or not */
+
+/* Maps of the file may have columns for the padding behind the text: zeros. */
+static void widen(checking *c, const golden_tensor *want)
+{
+    stage *maps = &c->stages[4];
+    size_t width = want->rank == 4 ? (size_t)want->shape[3] : 0, n = (size_t)maps->shape[2];
+    size_t rows = (size_t)(maps->shape[0] * maps->shape[1]);
+    for (int l = 0; l < maps->layers && width > n; l++) {
+        float *wide = calloc(rows * width, sizeof *wide);
+        if (!wide) {
+            c->code = plain_error("out of memory for %s", want->name);
+            return;
+        }
+        for (size_t r = 0; r < rows; r++)
+            memcpy(wide + r * width, maps->data[l] + r * n, n * sizeof *wide);
+        free(maps->data[l]);
+        maps->data[l] = wide;
+    }
+    maps->shape[2] = width > n ? (int64_t)width : maps->shape[2];
+}
+
+/* A lane holds the text only, not the padding. */
+static void encoder(checking *c, const char *prefix)
+{
+    golden_tensor *ids = golden_find(&c->golden, "%s/ids", prefix),
+                  *mask = golden_find(&c->golden, "%s/mask", prefix),
+                  *types = golden_find(&c->golden, "plain/type_ids"),
+                  *maps = golden_find(&c->golden, "%s/probs", prefix);
+    static const size_t stages[] = {0, 3, 4, DECODER_STAGES, DECODER_STAGES + 1};
+    int64_t positions[4096];
+    size_t count = ids ? ids->count : 0;
+    if (!ids || golden_find(&c->golden, "%s/pos", prefix) || c->code)
+        return;
+    for (size_t i = 0; i < 4096; i++)
+        positions[i] = (int64_t)i;
+    while (count && mask && mask->count == ids->count && !((const int32_t *)mask->data)[count - 1])
+        count--;
+    if (count > 4096 || (types && types->count < count))
+        c->code = plain_error("%s: more than 4096 ids, or fewer types", ids->name);
+    pc_lane lane = {NULL, 0, ids->data, positions, count, types ? types->data : NULL};
+    if (eval(c, &lane, 1, PC_SEE_ALL, 0, NULL, NULL, 1)) {
+        if (maps && c->stages[4].layers)
+            widen(c, maps);
+        for (size_t s = 0; s < sizeof stages / sizeof *stages; s++)
+            compare_stage(c, prefix, stages[s]);
+    }
+    forget(c);
 }
 
 static pc_segment *module(checking *c, const char *prefix, uint64_t regime, int64_t *start)
@@ -557,7 +607,7 @@ static int fits(const checking *c, const golden_tensor *t)
     if (strstr(t->name, "/router_"))
         return t->rank == 3 || (t->rank == 1 && t->integers);
     if (ends_with(t->name, "logits"))
-        return t->rank == 2 && last == m->vocab;
+        return t->rank == 1 || (t->rank == 2 && last == m->vocab);
     if (ends_with(t->name, "/hidden"))
         return t->rank == 3 && t->shape[0] == m->layers + 1 && last == m->hidden;
     if (ends_with(t->name, "/hidden_last") || ends_with(t->name, "/final"))
@@ -586,6 +636,8 @@ static int run_cases(checking *c, const char *path)
     if ((code = check_fit(c, path)) != EXIT_OK)
         return code;
     plain(c, "plain");
+    encoder(c, "plain");
+    encoder(c, "padded");
     modular(c);
     plain(c, "joint");
     shared(c);

@@ -1,0 +1,251 @@
+/* Catches: rows whose results depend on the rows beside them, a shared MLP or a router in the wrong layer, experts in the wrong order, traces of the wrong
+ * lane, weights that are not counted, and leaks or half-made results when memory runs out at any allocation. */
+#include "model/experts.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "model/native_ops.h"
+#include "model/random_weights.h"
+#include "testing.h"
+
+enum { LAYERS = 3, HIDDEN = 64, FFN = 96, VOCAB = 64, EXPERTS = 7, WIDTH = 32, SHARED = 64, ROWS = 40 };
+
+/* The first layer is dense; the others have experts, beside a shared MLP if `shared`. */
+static pc__arch arch_of(int used, int shared)
+{
+    pc__arch arch = {.name = "test",
+                     .layers = LAYERS,
+                     .heads = 4,
+                     .kv_heads = 2,
+                     .head_dim = 16,
+                     .v_dim = 16,
+                     .hidden = HIDDEN,
+                     .ffn = FFN,
+                     .vocab = VOCAB,
+                     .context_length = 128,
+                     .norm = PC__NORM_RMS,
+                     .norm_eps = 1e-6f,
+                     .position_scheme = PC_POSITION_ROPE,
+                     .activation = PC__ACT_SILU,
+                     .gated = 1,
+                     .final_norm = 1,
+                     .embedding_dim = HIDDEN,
+                     .causal = 1,
+                     .rope = {.theta = 10000, .dims = 16}};
+    arch.experts = (pc__expert_config){.count = EXPERTS, .used = used, .width = WIDTH,
+                                       .shared = shared ? SHARED : 0, .shared_gated = shared};
+    pc__set_experts(&arch, 1);
+    pc__set_experts(&arch, 2);
+    return arch;
+}
+
+static pc_status make(pc_model **out, pc_context *context, const pc__arch *arch, uint32_t compute)
+{
+    pc__arch bound = *arch;
+    pc__random_weights weights;
+    pc__provider provider;
+    pc__bind_options options = {.compute = compute};
+    pc_status status = pc__model_new(out, context);
+    if (status < 0)
+        return status;
+    pc__random_provider(&weights, arch, 42, &provider);
+    status = pc__native_bind(&(*out)->native, context, &bound, &provider, &options);
+    if (status < 0) {
+        pc__model_unref(*out);
+        *out = NULL;
+        return status;
+    }
+    (*out)->ops = pc__native_ops;
+    (*out)->user = *out;
+    (*out)->info.vocab = VOCAB;
+    return PC_OK;
+}
+
+/* One token each in `count` sequences of their own, in one step. */
+static pc_status step(const pc_model *model, const int32_t *tokens, size_t count, float *logits)
+{
+    const pc_model_ops *ops = &model->ops;
+    void *sequences[ROWS] = {NULL};
+    pc_step_row rows[ROWS];
+    pc_status status = PC_OK;
+    for (size_t i = 0; i < count && status >= 0; i++) {
+        status = ops->sequence_new(model->user, &sequences[i]);
+        rows[i] = (pc_step_row){sequences[i], 0, tokens[i], 1};
+    }
+    pc_step_args args = {sizeof args, rows, count, logits, PC_SEE_BY_POSITION, 0, 0, NULL, NULL};
+    if (status >= 0)
+        status = ops->step(model->user, &args);
+    for (size_t i = 0; i < count; i++)
+        if (sequences[i])
+            ops->drop(model->user, sequences[i]);
+    return status;
+}
+
+/* Together, alone, and in another order: the same bits. */
+static void apart(pc_context *context, uint32_t compute)
+{
+    static float together[ROWS * VOCAB], turned[ROWS * VOCAB], alone[VOCAB];
+    int32_t tokens[ROWS], back[ROWS];
+    for (int used = 1; used <= EXPERTS; used += 3) {
+        pc__arch arch = arch_of(used, used != 4);
+        pc_model *model = NULL;
+        if (!CHECK_OK(make(&model, context, &arch, compute)))
+            return;
+        for (int i = 0; i < ROWS; i++)
+            tokens[i] = back[ROWS - 1 - i] = i * 11 % VOCAB;
+        CHECK_OK(step(model, tokens, ROWS, together));
+        CHECK_OK(step(model, back, ROWS, turned));
+        for (int i = 0; i < ROWS; i++) {
+            CHECK_OK(step(model, &tokens[i], 1, alone));
+            CHECK(!memcmp(alone, together + i * VOCAB, sizeof alone));
+            CHECK(!memcmp(alone, turned + (ROWS - 1 - i) * VOCAB, sizeof alone));
+            CHECK(isfinite(alone[0]));
+        }
+        pc__model_unref(model);
+    }
+}
+
+/* y = down(silu(gate x) * up x), in double. */
+static void mlp(const pc__native *native, const pc__native_mlp *mlp, const float *x, double *y)
+{
+    float gate[FFN], up[FFN], out[HIDDEN];
+    CHECK_OK(native->backend->linear_run(mlp->gate, x, 1, gate));
+    CHECK_OK(native->backend->linear_run(mlp->up, x, 1, up));
+    for (size_t i = 0; i < mlp->width; i++)
+        gate[i] = (float)((double)gate[i] / (1 + exp(-(double)gate[i])) * (double)up[i]);
+    CHECK_OK(native->backend->linear_run(mlp->down, gate, 1, out));
+    for (size_t i = 0; i < HIDDEN; i++)
+        y[i] = (double)out[i];
+}
+
+/* The part as it is written in the papers, row by row, with all experts computed. */
+static void by_hand(const pc__native *native, int32_t l, const float *x, double *y)
+{
+    const pc__native_layer *layer = &native->layers[l];
+    const pc__expert_config *config = &native->arch.experts;
+    float logits[EXPERTS], scale = 0;
+    double one[HIDDEN], sum = 0;
+    int32_t chosen[EXPERTS];
+    float weight[EXPERTS];
+    CHECK_OK(native->backend->linear_run(layer->router, x, 1, logits));
+    for (int e = 0; e < EXPERTS; e++)
+        sum += exp((double)logits[e]);
+    memset(y, 0, HIDDEN * sizeof *y);
+    if (layer->mlp.width) {
+        mlp(native, &layer->mlp, x, y);
+        CHECK_OK(native->backend->linear_run(layer->shared_scale, x, 1, &scale));
+        for (int i = 0; i < HIDDEN; i++)
+            y[i] /= 1 + exp(-(double)scale);
+    }
+    pc__route_row(config, logits, chosen, weight);
+    for (int c = 0; c < config->used; c++) {
+        mlp(native, &layer->experts[chosen[c]], x, one);
+        for (int i = 0; i < HIDDEN; i++)
+            y[i] += exp((double)logits[chosen[c]]) / sum * one[i];
+    }
+}
+
+static void part(pc_context *context, int shared)
+{
+    enum { FEW = 5 };
+    static float h[FEW * HIDDEN], some[FEW * HIDDEN], mixed[FEW * HIDDEN], gate[FEW * FFN], up[FEW * FFN];
+    float logits[FEW * EXPERTS], weight[FEW * 3], share[FEW * 3], scale[FEW], x[FEW * HIDDEN];
+    int32_t chosen[FEW * 3];
+    uint32_t first[EXPERTS + 1], row[FEW * 3];
+    pc__arch arch = arch_of(3, shared);
+    pc__pass pass = {0};
+    pc_model *model = NULL;
+    pc_test_rng rng = {3};
+    if (!CHECK_OK(make(&model, context, &arch, PC_DTYPE_F32)))
+        return;
+    CHECK(!model->native->layers[0].router && !model->native->layers[0].experts && model->native->layers[0].mlp.width == FFN);
+    CHECK(model->native->layers[1].router && model->native->layers[1].mlp.width == (shared ? SHARED : 0));
+    CHECK((model->native->layers[2].shared_scale != NULL) == shared);
+    for (int l = 1; l < LAYERS; l++) {
+        for (int i = 0; i < FEW * HIDDEN; i++)
+            h[i] = x[i] = pc_test_normal(&rng);
+        pc__work work = {.native = model->native,
+                         .pass = &pass,
+                         .capacity = FEW,
+                         .rows = FEW,
+                         .h = h,
+                         .gate = gate,
+                         .up = up,
+                         .routes = {logits, chosen, weight, first, row, share},
+                         .shared_scale = scale,
+                         .some = some,
+                         .mixed = mixed};
+        CHECK_OK(pc__mlp_part(&work, l));
+        for (int r = 0; r < FEW; r++) {
+            double want[HIDDEN], worst = 0;
+            by_hand(model->native, l, x + r * HIDDEN, want);
+            for (int i = 0; i < HIDDEN; i++)
+                worst = fmax(worst, fabs(want[i] - (double)work.h[r * HIDDEN + i]));
+            CHECK(worst < 1e-5);
+        }
+    }
+    pc__model_unref(model);
+}
+
+/* All widths are whole panels: nothing but the weights is counted. */
+static void bytes(pc_context *context)
+{
+    pc__arch arch = arch_of(2, 1), plain = arch;
+    pc_model *model = NULL, *dense = NULL;
+    memset(&plain.experts, 0, sizeof plain.experts);
+    if (CHECK_OK(make(&model, context, &arch, PC_DTYPE_F32)) && CHECK_OK(make(&dense, context, &plain, PC_DTYPE_F32))) {
+        size_t expert = 3 * HIDDEN * WIDTH, shared = 3 * HIDDEN * SHARED, mlp_of_dense = 3 * HIDDEN * FFN;
+        size_t routers = 2 * 32 * HIDDEN; /* padded to a panel each */
+        CHECK_INT(pc__native_weight_bytes(model->native) - pc__native_weight_bytes(dense->native),
+                  4 * 2 * (EXPERTS * expert + shared + routers - mlp_of_dense));
+    }
+    pc__model_unref(model);
+    pc__model_unref(dense);
+}
+
+static void memory(void)
+{
+    pc_test_memory memory = {0};
+    pc_allocator mem = pc_test_allocator(&memory);
+    pc_context_options options = PC_CONTEXT_OPTIONS_INIT;
+    pc_context *context = NULL;
+    pc__arch arch = arch_of(2, 1);
+    int32_t tokens[3] = {1, 2, 3};
+    float logits[3 * VOCAB];
+    options.allocator = &mem;
+    options.threads = 1;
+    CHECK_OK(pc_context_new(&context, &options));
+    int64_t before = memory.live_blocks;
+    int failed = 1;
+    for (uint64_t at = 1; failed && at < 2000; at++) {
+        pc_model *model = NULL;
+        memory.calls = 0;
+        memory.fail_at = at;
+        pc_status status = make(&model, context, &arch, PC_DTYPE_BF16);
+        if (status >= 0)
+            status = step(model, tokens, 3, logits);
+        failed = memory.calls >= at;
+        CHECK_STATUS(status, failed ? PC_ERR_NOMEM : PC_OK);
+        pc__model_unref(model);
+        CHECK_INT(memory.live_blocks, before);
+    }
+    CHECK(!failed);
+    pc_context_free(context);
+}
+
+int main(void)
+{
+    pc_context *context = NULL;
+    if (CHECK_OK(pc_context_new(&context, NULL))) {
+        apart(context, PC_DTYPE_F32);
+        apart(context, PC_DTYPE_BF16);
+        part(context, 0);
+        part(context, 1);
+        bytes(context);
+    }
+    pc_context_free(context);
+    memory();
+    return pc_test_end();
+}

@@ -1,0 +1,174 @@
+/* Catches a judgement that takes a query for its own neighbour, crosses groups, or looks at what is not stored; means and shares that are wrong (against a plain count
+ * over all pairs); one that depends on threads; labels that are no numbers and pass; memory that is lost. */
+#include "memo/judge.h"
+
+#include <math.h>
+#include <stdatomic.h>
+#include <string.h>
+
+#include "base/context.h"
+#include "feature_items.h"
+#include "memo/loops.h"
+
+enum { DIM = PC__FEATURE_DIM, ITEMS = 90, CELLS = 32 };
+static feature_items items;
+static pc__projector *projector;
+
+typedef struct asked {
+    atomic_uint calls, wrong;
+    size_t stored;
+    int grouped;
+    float add;
+} asked;
+
+static float label_of(void *user, size_t i, size_t j)
+{
+    asked *a = user;
+    atomic_fetch_add(&a->calls, 1);
+    if (i == j || (a->stored && (j >= a->stored || i < a->stored)) || (a->grouped && items.groups[i] != items.groups[j]))
+        atomic_fetch_add(&a->wrong, 1);
+    return feature_items_label(&items, i, j) + a->add;
+}
+
+static pc_context *context_of(uint32_t threads)
+{
+    pc_context *context;
+    pc_context_options options = PC_CONTEXT_OPTIONS_INIT;
+    options.threads = threads;
+    CHECK_OK(pc_context_new(&context, &options));
+    return context;
+}
+
+static double distance_of(size_t i, size_t j)
+{
+    float f[2 * DIM];
+    pc__projector_run(projector, items.pooled + i * CELLS, 1, f);
+    pc__projector_run(projector, items.pooled + j * CELLS, 1, f + DIM);
+    return sqrt((double)pc__memo_loops_get()->square_distance(f, f + DIM, DIM));
+}
+
+static pc__judgement plain(size_t stored, int grouped)
+{
+    pc__judgement r = {0};
+    for (size_t q = stored; q < ITEMS; q++) {
+        double nearest = INFINITY, nearest_label = 0, best = INFINITY, sum = 0, count = 0;
+        for (size_t i = 0; i < (stored ? stored : ITEMS); i++) {
+            if (i == q || (grouped && items.groups[i] != items.groups[q]))
+                continue;
+            double distance = distance_of(q, i), label = (double)feature_items_label(&items, q, i);
+            if (distance < nearest)
+                nearest = distance, nearest_label = label;
+            best = label < best ? label : best;
+            sum += label;
+            count++;
+        }
+        if (!(count > 0))
+            continue;
+        r.queries++;
+        r.pairs += (size_t)count;
+        r.nearest_label += nearest_label, r.best_label += best, r.random_label += sum / count;
+    }
+    r.nearest_label /= (double)r.queries, r.best_label /= (double)r.queries, r.random_label /= (double)r.queries;
+    r.share = (r.random_label - r.nearest_label) / (r.random_label - r.best_label);
+    return r;
+}
+
+static void all_pairs(void)
+{
+    pc_context *context = context_of(2);
+    for (size_t stored = 0; stored <= 60; stored += 30)
+        for (int grouped = 0; grouped < 2; grouped++) {
+            asked a = {.stored = stored, .grouped = grouped};
+            pc__judging judging = {.pooled = items.pooled, .count = ITEMS, .stored = stored, .groups = grouped ? items.groups : NULL, .label = label_of, .label_user = &a};
+            pc__judgement got, want = plain(stored, grouped);
+            CHECK_OK(pc__projector_judge(projector, context, &judging, &got));
+            CHECK_INT(got.queries, want.queries);
+            CHECK_INT(got.pairs, want.pairs);
+            CHECK_INT(atomic_load(&a.calls), want.pairs);
+            CHECK_INT(atomic_load(&a.wrong), 0);
+            CHECK(fabs(got.nearest_label - want.nearest_label) < 1e-12 && fabs(got.best_label - want.best_label) < 1e-12);
+            CHECK(fabs(got.random_label - want.random_label) < 1e-12 && fabs(got.share - want.share) < 1e-9);
+            CHECK(got.rank_correlation > 0 && got.rank_correlation < 1);
+        }
+    pc_context_free(context);
+}
+
+static void samples(void)
+{
+    pc__judgement one, other;
+    asked a = {0};
+    pc__judging judging = {.pooled = items.pooled, .count = ITEMS, .label = label_of, .label_user = &a, .queries = 20, .candidates = 7, .seed = 5};
+    for (uint32_t threads = 1; threads <= 3; threads++) {
+        pc_context *context = context_of(threads);
+        CHECK_OK(pc__projector_judge(projector, context, &judging, &other));
+        if (threads == 1)
+            one = other;
+        CHECK(!memcmp(&one, &other, sizeof one));
+        pc_context_free(context);
+    }
+    CHECK_INT(one.queries, 20);
+    CHECK_INT(one.pairs, 140);
+    CHECK_INT(atomic_load(&a.wrong), 0);
+}
+
+static void refusals(void)
+{
+    pc_context *context = context_of(1);
+    uint32_t alone[ITEMS];
+    pc__judgement r;
+    asked a = {.add = NAN};
+    pc__judging judging = {.pooled = items.pooled, .count = ITEMS, .label = label_of, .label_user = &a};
+    CHECK_STATUS(pc__projector_judge(projector, context, &judging, &r), PC_ERR_INVALID);
+    CHECK_ERROR_HAS("label nan");
+    CHECK_INT(r.queries, 0);
+    a.add = 0;
+    for (uint32_t i = 0; i < ITEMS; i++)
+        alone[i] = i;
+    judging.groups = alone;
+    CHECK_STATUS(pc__projector_judge(projector, context, &judging, &r), PC_ERR_INVALID);
+    CHECK_ERROR_HAS("no query has a stored item of its group");
+    judging.groups = NULL;
+    judging.stored = ITEMS;
+    CHECK_STATUS(pc__projector_judge(projector, context, &judging, &r), PC_ERR_INVALID);
+    judging.stored = 0, judging.count = 1;
+    CHECK_STATUS(pc__projector_judge(projector, context, &judging, &r), PC_ERR_INVALID);
+    pc_context_free(context);
+}
+
+static void without_memory(void)
+{
+    pc_status status = PC_ERR_NOMEM;
+    for (uint64_t at = 1; status != PC_OK && at < 20; at++) {
+        pc_test_memory memory = {0};
+        pc_allocator failing = pc_test_allocator(&memory);
+        pc_context_options options = PC_CONTEXT_OPTIONS_INIT;
+        pc_context *context;
+        asked a = {0};
+        pc__judging judging = {.pooled = items.pooled, .count = ITEMS, .label = label_of, .label_user = &a};
+        pc__judgement r;
+        options.threads = 1;
+        options.allocator = &failing;
+        CHECK_OK(pc_context_new(&context, &options));
+        memory.fail_at = memory.calls + at;
+        status = pc__projector_judge(projector, context, &judging, &r);
+        CHECK(status == PC_OK || (status == PC_ERR_NOMEM && !r.pairs));
+        pc_context_free(context);
+        CHECK_INT(memory.live_blocks, 0);
+    }
+    CHECK_OK(status);
+}
+
+int main(void)
+{
+    pc__projector_shape shape = {CELLS, 1, 64, 1, CELLS, 16};
+    items = feature_items_new(ITEMS, CELLS, 8);
+    CHECK_OK(pc__projector_new(&projector, &pc__libc_allocator, &shape, 2));
+    CHECK_OK(pc__projector_norm(projector, items.pooled, ITEMS));
+    all_pairs();
+    samples();
+    refusals();
+    without_memory();
+    pc__projector_free(projector);
+    feature_items_free(&items);
+    return pc_test_end();
+}

@@ -31,6 +31,24 @@ static void key(conversion *c, const char *name, double value, int whole)
         gguf_f32(c->out, full, (float)value);
 }
 
+static void expert_keys(conversion *c)
+{
+    const pc__expert_config *experts = &c->arch.experts;
+    if (!experts->count)
+        return;
+    key(c, "expert_count", experts->count, 1);
+    key(c, "expert_used_count", experts->used, 1);
+    if (strcmp(c->name, "llama"))
+        key(c, "expert_feed_forward_length", experts->width, 1);
+    if (!strcmp(c->name, "qwen2moe"))
+        key(c, "expert_shared_feed_forward_length", experts->shared, 1);
+    if (!strcmp(c->name, "deepseek")) {
+        key(c, "leading_dense_block_count", 1, 1);
+        key(c, "expert_shared_count", experts->shared / experts->width, 1);
+        key(c, "expert_weights_scale", 1, 0);
+    }
+}
+
 static void keys(conversion *c)
 {
     const pc__arch *a = &c->arch;
@@ -42,6 +60,7 @@ static void keys(conversion *c)
     key(c, "feed_forward_length", a->ffn, 1);
     key(c, "attention.head_count", a->heads, 1);
     key(c, "attention.head_count_kv", a->kv_heads, 1);
+    expert_keys(c);
     key(c, rms ? "attention.layer_norm_rms_epsilon" : "attention.layer_norm_epsilon",
         (double)a->norm_eps, 0);
     if (!strcmp(c->name, "mpt"))
@@ -97,7 +116,7 @@ static void factor_tensors(conversion *c)
         gguf_tensor(c->out, "rope_freqs.weight", 0, 0, count, low, 4 * count);
 }
 
-static size_t rows_of(const conversion *c, pc__part part)
+static size_t rows_of(const conversion *c, pc__part part, int32_t layer)
 {
     const pc__arch *a = &c->arch;
     switch (part) {
@@ -113,7 +132,16 @@ static size_t rows_of(const conversion *c, pc__part part)
         return (size_t)(a->kv_heads * a->head_dim);
     case PC__PART_GATE:
     case PC__PART_UP:
-        return (size_t)a->ffn;
+        return (size_t)pc__mlp_width(a, layer);
+    case PC__PART_ROUTER:
+        return (size_t)a->experts.count;
+    case PC__PART_SHARED_SCALE:
+        return 1;
+    case PC__PART_EXPERT_GATE:
+    case PC__PART_EXPERT_UP:
+        return (size_t)a->experts.count * (size_t)a->experts.width;
+    case PC__PART_EXPERT_DOWN:
+        return (size_t)a->experts.count * (size_t)a->hidden;
     default:
         return (size_t)a->hidden;
     }
@@ -124,7 +152,7 @@ static void weave(const conversion *c, pc__part part, float *rows, size_t count,
 {
     size_t dim = (size_t)c->arch.head_dim;
     float *copy;
-    if (strcmp(c->name, "llama") || (part != PC__PART_Q && part != PC__PART_K))
+    if ((strcmp(c->name, "llama") && strcmp(c->name, "deepseek")) || (part != PC__PART_Q && part != PC__PART_K))
         return;
     copy = malloc(count * cols * sizeof *copy);
     memcpy(copy, rows, count * cols * sizeof *copy);
@@ -138,16 +166,20 @@ static void weave(const conversion *c, pc__part part, float *rows, size_t count,
 /* Several parts one below the other as one tensor, with their biases. */
 static void emit(conversion *c, const char *format, int32_t layer, const pc__part *parts, size_t n)
 {
-    size_t cols = parts[0] == PC__PART_DOWN ? (size_t)c->arch.ffn : (size_t)c->arch.hidden;
+    size_t cols = parts[0] == PC__PART_DOWN          ? (size_t)pc__mlp_width(&c->arch, layer)
+                  : parts[0] == PC__PART_EXPERT_DOWN ? (size_t)c->arch.experts.width
+                                                     : (size_t)c->arch.hidden;
+    int cube = parts[0] >= PC__PART_EXPERT_GATE && parts[0] <= PC__PART_EXPERT_DOWN;
+    size_t planes = cube ? (size_t)c->arch.experts.count : 0;
     size_t total = 0, done = 0;
     int biased = 0;
     char name[64], full[80];
     for (size_t p = 0; p < n; p++)
-        total += rows_of(c, parts[p]);
+        total += rows_of(c, parts[p], layer);
     float *rows = malloc(total * cols * sizeof *rows), *bias = calloc(total, sizeof *bias);
-    for (size_t p = 0; p < n; done += rows_of(c, parts[p++])) {
+    for (size_t p = 0; p < n; done += rows_of(c, parts[p++], layer)) {
         pc__matrix_source source;
-        size_t count = rows_of(c, parts[p]);
+        size_t count = rows_of(c, parts[p], layer);
         if (CHECK_OK(pc__names_matrix(&c->names, parts[p], layer, count, cols, &source)))
             pc__source_rows(&source, 0, count, rows + done * cols);
         biased |= pc__names_vector(&c->names, parts[p], layer, 1, count, bias + done);
@@ -155,7 +187,11 @@ static void emit(conversion *c, const char *format, int32_t layer, const pc__par
     }
     snprintf(name, sizeof name, format, layer);
     snprintf(full, sizeof full, "%s.weight", name);
-    gguf_tensor(c->out, full, 0, total, cols, rows, total * cols * sizeof *rows);
+    gguf_cube(c->out, full, 0, planes,
+              cube                                 ? total / planes
+              : parts[0] == PC__PART_SHARED_SCALE ? 0
+                                                   : total,
+              cols, rows, total * cols * sizeof *rows);
     snprintf(full, sizeof full, "%s.bias", name);
     if (biased)
         gguf_tensor(c->out, full, 0, 0, total, bias, total * sizeof *bias);
@@ -182,6 +218,21 @@ static void emit_one(conversion *c, const char *format, int32_t layer, pc__part 
     emit(c, format, layer, &part, 1);
 }
 
+static void expert_tensors(conversion *c, int32_t layer)
+{
+    emit_one(c, "blk.%d.ffn_gate_inp", layer, PC__PART_ROUTER);
+    emit_one(c, "blk.%d.ffn_gate_exps", layer, PC__PART_EXPERT_GATE);
+    emit_one(c, "blk.%d.ffn_up_exps", layer, PC__PART_EXPERT_UP);
+    emit_one(c, "blk.%d.ffn_down_exps", layer, PC__PART_EXPERT_DOWN);
+    if (!c->arch.experts.shared)
+        return;
+    emit_one(c, "blk.%d.ffn_gate_shexp", layer, PC__PART_GATE);
+    emit_one(c, "blk.%d.ffn_up_shexp", layer, PC__PART_UP);
+    emit_one(c, "blk.%d.ffn_down_shexp", layer, PC__PART_DOWN);
+    if (c->arch.experts.shared_gated)
+        emit_one(c, "blk.%d.ffn_gate_inp_shexp", layer, PC__PART_SHARED_SCALE);
+}
+
 static void layer_tensors(conversion *c, int32_t layer)
 {
     static const pc__part qkv[] = {PC__PART_Q, PC__PART_K, PC__PART_V};
@@ -198,6 +249,10 @@ static void layer_tensors(conversion *c, int32_t layer)
         emit_one(c, "blk.%d.attn_v", layer, PC__PART_V);
     }
     emit_one(c, "blk.%d.attn_output", layer, PC__PART_O);
+    if (pc__has_experts(&c->arch, layer)) {
+        expert_tensors(c, layer);
+        return;
+    }
     if (c->arch.gated && c->fused)
         emit(c, "blk.%d.ffn_up", layer, gate_up, 2);
     else
@@ -317,7 +372,10 @@ int main(void)
                   {"falcon_new_1ln", "falcon", 1, 0},
                   {"falcon_mq", "falcon", 1, 0},
                   {"mpt", "mpt", 1, 0},
-                  {"bloom", "bloom", 1, 0}};
+                  {"bloom", "bloom", 1, 0},
+                  {"mixtral", "llama", 0, 0},
+                  {"qwen2_moe", "qwen2moe", 0, 0},
+                  {"deepseek_v1", "deepseek", 0, 0}};
     pc_context *context;
     pc_test_need_level();
     if (!pc_test_data("golden/llama_gqa"))

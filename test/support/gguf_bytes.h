@@ -87,15 +87,18 @@ static inline void gguf_array(gguf_bytes *g, const char *key, uint32_t type, uin
     put_u64(g, count);
 }
 
-/* A tensor of `bytes` bytes whose dimensions are given as PyTorch prints them; rows 0: a vector. */
-static inline void gguf_tensor(gguf_bytes *g, const char *name, uint32_t type, uint64_t rows,
-                               uint64_t cols, const void *data, size_t bytes)
+/* A tensor of `bytes` bytes whose dimensions are given as PyTorch prints them; planes 0: a matrix,
+ * rows 0: a vector. */
+static inline void gguf_cube(gguf_bytes *g, const char *name, uint32_t type, uint64_t planes,
+                             uint64_t rows, uint64_t cols, const void *data, size_t bytes)
 {
     put_text(g, name);
-    put_u32(g, rows ? 2 : 1);
+    put_u32(g, planes ? 3 : rows ? 2 : 1);
     put_u64(g, cols);
     if (rows)
         put_u64(g, rows);
+    if (planes)
+        put_u64(g, planes);
     put_u32(g, type);
     put_u64(g, g->offset);
     if (g->offset + bytes + 32 > sizeof g->tail)
@@ -104,6 +107,13 @@ static inline void gguf_tensor(gguf_bytes *g, const char *name, uint32_t type, u
         memcpy(g->tail + g->offset, data, bytes);
     g->offset = (g->offset + bytes + 31) / 32 * 32;
     g->tensors++;
+}
+
+/* The same without the first dimension. */
+static inline void gguf_tensor(gguf_bytes *g, const char *name, uint32_t type, uint64_t rows,
+                               uint64_t cols, const void *data, size_t bytes)
+{
+    gguf_cube(g, name, type, 0, rows, cols, data, bytes);
 }
 
 static inline void gguf_end(gguf_bytes *g)

@@ -246,6 +246,114 @@ static void experts(gguf_bytes *g)
     gguf_u32(g, "llama.expert_count", 8);
 }
 
+static void router(gguf_bytes *g, int layer)
+{
+    char name[64];
+    snprintf(name, sizeof name, "blk.%d.ffn_gate_inp.weight", layer);
+    gguf_tensor(g, name, 0, 5, 64, NULL, 4 * 5 * 64);
+}
+
+static void both_routers(gguf_bytes *g)
+{
+    router(g, 0);
+    router(g, 1);
+}
+
+static void second_router(gguf_bytes *g)
+{
+    router(g, 1);
+}
+
+static const char *moe; /* the architecture of these keys */
+
+static void counts(gguf_bytes *g)
+{
+    key(g, moe, "expert_count", 5);
+    key(g, moe, "expert_used_count", 2);
+}
+
+static void sizes(gguf_bytes *g)
+{
+    counts(g);
+    key(g, moe, "expert_feed_forward_length", 24);
+    key(g, moe, "expert_shared_feed_forward_length", 40);
+    key(g, moe, "expert_gating_func", 1);
+}
+
+static void deep(gguf_bytes *g)
+{
+    counts(g);
+    key(g, moe, "expert_feed_forward_length", 24);
+    key(g, moe, "expert_shared_count", 2);
+    key(g, moe, "leading_dense_block_count", 1);
+    number(g, moe, "expert_weights_scale", 2.5f);
+    gguf_key(g, "deepseek.expert_weights_norm", 7);
+    put(g, "\1", 1);
+}
+
+static void sigmoid(gguf_bytes *g)
+{
+    counts(g);
+    key(g, moe, "expert_gating_func", 2);
+}
+
+static void groups(gguf_bytes *g)
+{
+    sizes(g);
+    key(g, moe, "expert_group_count", 4);
+}
+
+static void as_they_are(gguf_bytes *g)
+{
+    counts(g);
+    gguf_key(g, "llama.expert_weights_norm", 7);
+    put(g, "", 1);
+}
+
+static void with_shared(gguf_bytes *g)
+{
+    counts(g);
+    key(g, moe, "expert_shared_count", 1);
+}
+
+static void with_experts(void)
+{
+    pc__arch a;
+    moe = "llama";
+    if (parsed(&a, moe, counts, both_routers)) {
+        const pc__expert_config *e = &a.experts;
+        CHECK_STR(a.name, "mixtral");
+        CHECK(e->count == 5 && e->used == 2 && e->width == 96 && !e->shared && e->renormalise);
+        CHECK(e->layers[0] == 3 && e->scale == 0 && a.rope.interleaved);
+    }
+    refused(moe, sigmoid, both_routers, PC_ERR_UNSUPPORTED, "expert_gating_func': 2");
+    refused(moe, groups, both_routers, PC_ERR_UNSUPPORTED, "shared expert");
+    refused(moe, as_they_are, both_routers, PC_ERR_UNSUPPORTED, "expert_weights_norm");
+    refused(moe, with_shared, both_routers, PC_ERR_UNSUPPORTED, "shared expert");
+    moe = "qwen2moe";
+    if (parsed(&a, moe, sizes, both_routers)) {
+        const pc__expert_config *e = &a.experts;
+        CHECK_STR(a.name, "qwen2moe");
+        CHECK(e->width == 24 && e->shared == 40 && e->shared_gated && !e->renormalise);
+        CHECK(!a.rope.interleaved);
+    }
+    if (parsed(&a, moe, counts, both_routers))
+        CHECK(a.experts.width == 48 && a.experts.shared == 96);
+    refused(moe, groups, both_routers, PC_ERR_UNSUPPORTED, "expert_group_count': 4");
+    moe = "deepseek";
+    if (parsed(&a, moe, deep, second_router)) {
+        const pc__expert_config *e = &a.experts;
+        CHECK_STR(a.name, "deepseek");
+        CHECK(e->width == 24 && e->shared == 48 && !e->shared_gated && e->renormalise);
+        CHECK(e->layers[0] == 2 && e->scale == 2.5f && a.rope.interleaved);
+    }
+    refused(moe, deep, both_routers, PC_ERR_FORMAT, "blk.0.ffn_gate_inp.weight");
+    refused(moe, deep, NULL, PC_ERR_FORMAT, "there is no tensor 'blk.1.ffn_gate_inp.weight'");
+    refused(moe, counts, both_routers, PC_ERR_FORMAT, "expert_feed_forward_length");
+    moe = "phi3";
+    refused(moe, counts, NULL, PC_ERR_UNSUPPORTED, "expert_count': 5");
+}
+
 static void capped(gguf_bytes *g)
 {
     gguf_f32(g, "llama.attn_logit_softcapping", 50);
@@ -286,7 +394,7 @@ static void refusals(void)
     static gguf_bytes g;
     pc__gguf *gguf;
     pc__arch a;
-    refused("llama", experts, NULL, PC_ERR_UNSUPPORTED, "expert_count");
+    refused("llama", experts, NULL, PC_ERR_FORMAT, "expert_used_count");
     refused("llama", capped, NULL, PC_ERR_UNSUPPORTED, "softcapping");
     refused("llama", per_layer, NULL, PC_ERR_UNSUPPORTED, "different sizes");
     refused("llama", narrow_values, NULL, PC_ERR_UNSUPPORTED, "16 and values of 8");
@@ -351,6 +459,7 @@ int main(void)
     others();
     scalings();
     refusals();
+    with_experts();
     without_memory();
     golden();
     return pc_test_end();

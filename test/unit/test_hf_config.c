@@ -222,6 +222,99 @@ static void windows(void)
             "num_key_value_heads");
 }
 
+/* Which layers of a model have experts, as bits. */
+static uint64_t layers_of(const pc__arch *a)
+{
+    return a->experts.layers[0];
+}
+
+static void mixtral(void)
+{
+    pc__arch a;
+    if (parsed(&a, KIN("mixtral") ",\"num_local_experts\":6,\"num_experts_per_tok\":3,\"rope_theta\":5e5")) {
+        const pc__expert_config *e = &a.experts;
+        CHECK(e->count == 6 && e->used == 3 && e->width == 96 && !e->shared && !e->shared_gated);
+        CHECK(e->renormalise && e->scale == 0 && layers_of(&a) == 15);
+        CHECK(a.window == 0 && a.norm_eps == 1e-5f && a.rope.theta == 5e5 && a.gated
+              && !a.bias_parts);
+    }
+    if (parsed(&a, KIN("mixtral")))
+        CHECK(a.experts.count == 8 && a.experts.used == 2 && a.rope.theta == 1e6);
+    if (parsed(&a, KIN("mixtral") ",\"sliding_window\":7"))
+        CHECK(a.window == 7);
+    refused(KIN("mixtral") ",\"num_local_experts\":1", PC_ERR_FORMAT, "2 of 1 experts");
+    refused(KIN("mixtral") ",\"num_experts_per_tok\":0", PC_ERR_FORMAT, "0 of 8 experts");
+    refused(KIN("mixtral") ",\"num_local_experts\":0", PC_ERR_UNSUPPORTED, "num_local_experts");
+    refused(KIN("mixtral") ",\"num_local_experts\":-1", PC_ERR_FORMAT, "num_local_experts");
+    refused(KIN("mixtral") ",\"num_local_experts\":2000000", PC_ERR_FORMAT, "2000000 experts");
+}
+
+static void qwen2_moe(void)
+{
+    pc__arch a;
+    if (parsed(&a, KIN("qwen2_moe"))) { /* the class's own sizes */
+        const pc__expert_config *e = &a.experts;
+        CHECK(e->count == 60 && e->used == 4 && e->width == 1408 && e->shared == 5632);
+        CHECK(e->shared_gated && !e->renormalise && layers_of(&a) == 15);
+        CHECK(a.bias_parts == (1u << PC__PART_Q | 1u << PC__PART_K | 1u << PC__PART_V));
+    }
+    if (parsed(&a, KIN("qwen2_moe") ",\"num_experts\":5,\"num_experts_per_tok\":5,\"moe_"
+                                    "intermediate_size\":16,\"shared_expert_intermediate_size\":"
+                                    "24,\"norm_topk_prob\":true,\"qkv_bias\":false,\"mlp_only_"
+                                    "layers\":[0,3]"))
+        CHECK(a.experts.count == 5 && a.experts.used == 5 && a.experts.width == 16
+              && a.experts.shared == 24 && a.experts.renormalise && !a.bias_parts
+              && layers_of(&a) == 6);
+    if (parsed(&a, KIN("qwen2_moe") ",\"decoder_sparse_step\":2")) {
+        CHECK_INT(layers_of(&a), 2 | 8);
+        CHECK(pc__mlp_width(&a, 0) == 96 && pc__mlp_width(&a, 1) == 5632);
+    }
+    refused(KIN("qwen2_moe") ",\"decoder_sparse_step\":0", PC_ERR_UNSUPPORTED,
+            "decoder_sparse_step");
+    refused(KIN("qwen2_moe") ",\"use_sliding_window\":true", PC_ERR_UNSUPPORTED,
+            "use_sliding_window");
+    refused(KIN("qwen2_moe") ",\"mlp_only_layers\":[\"x\"]", PC_ERR_UNSUPPORTED,
+            "mlp_only_layers");
+    refused(KIN("qwen2_moe") ",\"mlp_only_layers\":1", PC_ERR_UNSUPPORTED, "mlp_only_layers");
+    refused(KIN("qwen2_moe") ",\"shared_expert_intermediate_size\":0", PC_ERR_UNSUPPORTED,
+            "shared_expert_intermediate_size");
+    refused("\"model_type\":\"qwen2_moe\",\"hidden_size\":64,\"num_hidden_layers\":4000,\"num_attention_"
+            "heads\":8,\"intermediate_size\":96,\"vocab_size\":320,\"max_position_embeddings\":64",
+            PC_ERR_FORMAT, "layers: 4000");
+}
+
+static void deepseek(void)
+{
+#define DEEPSEEK                                                                                   \
+    KIN("deepseek")                                                                                \
+    ",\"n_routed_experts\":7,\"num_experts_per_tok\":3,\"moe_intermediate_size\":24"
+    pc__arch a;
+    if (parsed(&a, DEEPSEEK ",\"n_shared_experts\":2,\"first_k_dense_replace\":1,\"norm_topk_"
+                            "prob\":false,\"scoring_func\":\"softmax\"")) {
+        const pc__expert_config *e = &a.experts;
+        CHECK(e->count == 7 && e->used == 3 && e->width == 24 && e->shared == 48);
+        CHECK(!e->shared_gated && !e->renormalise && layers_of(&a) == 14 && !a.bias_parts);
+        CHECK(pc__mlp_width(&a, 0) == 96 && pc__mlp_width(&a, 1) == 48);
+    }
+    if (parsed(&a, DEEPSEEK ",\"n_shared_experts\":null,\"moe_layer_freq\":2,\"first_k_dense_"
+                            "replace\":1,\"norm_topk_prob\":true,\"attention_bias\":true"))
+        CHECK(layers_of(&a) == 4 && a.experts.renormalise && !a.experts.shared
+              && pc__mlp_width(&a, 2) == 0 && (a.bias_parts >> PC__PART_O & 1));
+    if (parsed(&a, KIN("deepseek") ",\"n_routed_experts\":null"))
+        CHECK(!a.experts.count && !layers_of(&a));
+    if (parsed(&a, KIN("deepseek") ",\"n_routed_experts\":7,\"num_experts_per_tok\":1,\"moe_"
+                                   "intermediate_size\":24,\"norm_topk_prob\":true"))
+        CHECK(!a.experts.renormalise); /* a single one keeps its probability */
+    if (parsed(&a, DEEPSEEK ",\"first_k_dense_replace\":9"))
+        CHECK(!layers_of(&a));
+    refused(DEEPSEEK ",\"scoring_func\":\"sigmoid\"", PC_ERR_UNSUPPORTED, "sigmoid");
+    refused(DEEPSEEK ",\"routed_scaling_factor\":2.5", PC_ERR_UNSUPPORTED, "routed_scaling_factor");
+    refused(DEEPSEEK ",\"mlp_bias\":true", PC_ERR_UNSUPPORTED, "mlp_bias");
+    refused(DEEPSEEK ",\"moe_layer_freq\":0", PC_ERR_UNSUPPORTED, "moe_layer_freq");
+    refused(DEEPSEEK ",\"n_shared_experts\":2000000000", PC_ERR_UNSUPPORTED, "n_shared_experts");
+    refused(KIN("deepseek") ",\"n_routed_experts\":7", PC_ERR_FORMAT, "num_experts_per_tok");
+}
+
 static void others(void)
 {
     pc__arch a;
@@ -346,6 +439,9 @@ int main(void)
     scalings();
     bad_scalings();
     windows();
+    mixtral();
+    qwen2_moe();
+    deepseek();
     others();
     falcon();
     mpt();

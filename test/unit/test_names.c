@@ -276,6 +276,122 @@ static void types(void)
     pc__weights_free(w);
 }
 
+/* Two layers of a Qwen2-MoE of three experts of width 4 (the first layer has none), or of a file that keeps them in
+ * three dimensions. */
+static pc__arch arch_of_experts(const char *name)
+{
+    pc__arch a = arch_of(name, 2);
+    a.layers = 2;
+    a.experts = (pc__expert_config){.count = 3, .used = 2, .width = 4, .shared = 5, .shared_gated = 1};
+    pc__set_experts(&a, 1);
+    return a;
+}
+
+/* All experts hold the same numbers, but for the last one, which begins at 1000. */
+static void add_expert(pc__weights *w, const char *kind, int e, uint64_t rows, uint64_t cols)
+{
+    char name[96];
+    snprintf(name, sizeof name, "layers.1.mlp.experts.%d.%s_proj.weight", e, kind);
+    pc__tensor t = {.type = PC__T_F32, .rank = 2, .shape = {rows, cols},
+                    .data = (const uint8_t *)(numbers + (e == 2 ? 1000 : 0))};
+    CHECK(pc__tensor_size(&t, &t.bytes));
+    CHECK_OK(pc__weights_add(w, &t, name, strlen(name)));
+}
+
+static pc__weights *experts(int count, uint64_t last_rows, const char *extra)
+{
+    pc__weights *w = table();
+    add(w, "embed_tokens.weight", 5, 8);
+    add(w, "layers.0.mlp.gate_proj.weight", 6, 8);
+    add(w, "layers.1.mlp.gate.weight", 3, 8);
+    add(w, "layers.1.mlp.shared_expert.gate_proj.weight", 5, 8);
+    add(w, "layers.1.mlp.shared_expert_gate.weight", 1, 8);
+    for (int e = 0; e < count; e++) {
+        add_expert(w, "gate", e, e + 1 == count ? last_rows : 4, 8);
+        add_expert(w, "down", e, 8, 4);
+    }
+    if (extra)
+        add(w, extra, strstr(extra, ".bias") ? 0 : 4, 8);
+    CHECK_OK(pc__weights_seal(w));
+    return w;
+}
+
+static pc_status open_experts(int count, const char *extra)
+{
+    pc__arch a = arch_of_experts("qwen2_moe");
+    pc__weights *w = experts(count, 4, extra);
+    pc__names n;
+    pc_status status = pc__names_open(&n, w, &a, PC__FORM_HF);
+    pc__weights_free(w);
+    return status;
+}
+
+static void numbered(void)
+{
+    pc__arch a = arch_of_experts("qwen2_moe");
+    pc__weights *w = experts(3, 4, NULL);
+    pc__names n;
+    pc__matrix_source s;
+    float rows[12 * 8], one[8];
+    CHECK_OK(pc__names_open(&n, w, &a, PC__FORM_HF));
+    if (CHECK_OK(pc__names_matrix(&n, PC__PART_EXPERT_GATE, 1, 12, 8, &s))) {
+        pc__source_rows(&s, 0, 12, rows);
+        for (size_t r = 0; r < 12; r++) {
+            pc__source_rows(&s, r, 1, one);
+            CHECK(rows[r * 8] == (float)(r % 4 * 8 + (r >= 8 ? 1000 : 0)));
+            CHECK(!memcmp(one, rows + r * 8, sizeof one));
+        }
+    }
+    CHECK_OK(pc__names_matrix(&n, PC__PART_EXPERT_DOWN, 1, 24, 4, &s));
+    CHECK_OK(pc__names_matrix(&n, PC__PART_GATE, 0, 6, 8, &s)); /* the dense one, and the shared one */
+    CHECK_OK(pc__names_matrix(&n, PC__PART_GATE, 1, 5, 8, &s));
+    CHECK_OK(pc__names_matrix(&n, PC__PART_SHARED_SCALE, 1, 1, 8, &s));
+    CHECK_STATUS(pc__names_matrix(&n, PC__PART_EXPERT_UP, 1, 12, 8, &s), PC_ERR_NOT_FOUND);
+    CHECK_ERROR_HAS("'layers.1.mlp.experts.0.up_proj.weight'");
+    pc__weights_free(w);
+    w = experts(2, 4, NULL);
+    CHECK_OK(pc__names_open(&n, w, &a, PC__FORM_HF));
+    CHECK_STATUS(pc__names_matrix(&n, PC__PART_EXPERT_GATE, 1, 12, 8, &s), PC_ERR_NOT_FOUND);
+    CHECK_ERROR_HAS("'layers.1.mlp.experts.2.gate_proj.weight'");
+    pc__weights_free(w);
+    w = experts(3, 5, NULL);
+    CHECK_STATUS(pc__names_open(&n, w, &a, PC__FORM_HF), PC_OK);
+    CHECK_STATUS(pc__names_matrix(&n, PC__PART_EXPERT_GATE, 1, 12, 8, &s), PC_ERR_FORMAT);
+    CHECK_ERROR_HAS("experts.2.gate_proj.weight': shape [5, 8], where [4, 8]");
+    pc__weights_free(w);
+    CHECK_STATUS(open_experts(4, NULL), PC_ERR_UNSUPPORTED); /* one too many */
+    CHECK_ERROR_HAS("experts.3");
+    CHECK_STATUS(open_experts(3, "layers.0.mlp.experts.0.gate_proj.weight"), PC_ERR_UNSUPPORTED);
+    CHECK_STATUS(open_experts(3, "layers.1.mlp.gate.bias"), PC_ERR_UNSUPPORTED);
+    CHECK_STATUS(open_experts(3, "layers.1.mlp.experts.1.gate_proj.bias"), PC_ERR_UNSUPPORTED);
+    CHECK_STATUS(open_experts(3, "layers.0.mlp.shared_expert.gate_proj.weight"), PC_ERR_UNSUPPORTED);
+}
+
+static void in_three_dimensions(void)
+{
+    pc__arch a = arch_of_experts("qwen2moe");
+    pc__weights *w = table();
+    pc__tensor t = {.type = PC__T_F32, .rank = 3, .shape = {3, 4, 8}, .data = (const uint8_t *)numbers};
+    pc__names n;
+    pc__matrix_source s;
+    float row[8];
+    CHECK(pc__tensor_size(&t, &t.bytes));
+    CHECK_OK(pc__weights_add(w, &t, "blk.1.ffn_up_exps.weight", 24));
+    add(w, "token_embd.weight", 5, 8);
+    add(w, "blk.1.ffn_gate_inp_shexp.weight", 0, 8);
+    CHECK_OK(pc__weights_seal(w));
+    CHECK_OK(pc__names_open(&n, w, &a, PC__FORM_GGUF));
+    CHECK_OK(pc__names_matrix(&n, PC__PART_SHARED_SCALE, 1, 1, 8, &s));
+    if (CHECK_OK(pc__names_matrix(&n, PC__PART_EXPERT_UP, 1, 12, 8, &s))) {
+        pc__source_rows(&s, 9, 1, row);
+        CHECK(row[0] == 72);
+    }
+    a.experts.count = 4;
+    CHECK_STATUS(pc__names_matrix(&n, PC__PART_EXPERT_UP, 1, 16, 8, &s), PC_ERR_FORMAT);
+    CHECK_ERROR_HAS("shape [3, 4, 8]");
+    pc__weights_free(w);
+}
+
 /* What binding uses: eight matrices stay readable at the same time. */
 static void provider(void)
 {
@@ -307,6 +423,8 @@ int main(void)
     layouts();
     transposed();
     types();
+    numbered();
+    in_three_dimensions();
     provider();
     return pc_test_end();
 }

@@ -10,7 +10,12 @@ static double parameters(const pc__arch *a)
 {
     double hidden = a->hidden, q = (double)a->heads * a->head_dim,
            kv = (double)a->kv_heads * a->head_dim;
-    double layer = hidden * (2 * q + 2 * kv) + hidden * a->ffn * (a->gated ? 3 : 2);
+    double layer = hidden * (2 * q + 2 * kv), matrices = hidden * (a->gated ? 3 : 2);
+    if (pc__has_experts(a, a->layers - 1))
+        layer += matrices * ((double)a->experts.count * a->experts.width + a->experts.shared)
+                 + hidden * (a->experts.count + a->experts.shared_gated);
+    else
+        layer += matrices * a->ffn;
     double positions = a->position_scheme == PC_POSITION_LEARNED ? hidden * a->context_length : 0;
     return a->layers * layer + hidden * a->vocab * (a->tied ? 1 : 2) + positions;
 }
@@ -25,7 +30,9 @@ int main(void)
     } known[] = {{"llama-1b", 1100, 32, 4, 64},        {"llama-7b", 6738, 32, 32, 128},
                  {"llama-8b", 8030, 32, 8, 128},       {"mistral-7b", 7242, 32, 8, 128},
                  {"qwen2-0.5b", 494, 14, 2, 64},       {"gpt2", 124.4, 12, 12, 64},
-                 {"llama-7b-slice", 667, 32, 32, 128}, {"llama-8b-slice", 1487, 32, 8, 128}};
+                 {"llama-7b-slice", 667, 32, 32, 128}, {"llama-8b-slice", 1487, 32, 8, 128},
+                 {"qwen2-moe", 14316, 16, 16, 128},    {"qwen2-moe-slice", 1763, 16, 16, 128},
+                 {"mixtral-slice", 3165, 32, 8, 128}};
     pc__arch a;
     for (size_t i = 0; i < sizeof known / sizeof *known; i++) {
         if (!CHECK_OK(pc__arch_from_shape(&a, known[i].name)))

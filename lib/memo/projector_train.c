@@ -298,7 +298,7 @@ static void end(pc__trainer *trainer, pc__training_result *result)
         memcpy(p->mean, trainer->norm_before, 2 * p->cells * sizeof *p->mean);
     pc__free(mem, trainer->norm_before);
     if (result)
-        *result = (pc__training_result){trainer->epoch, trainer->unit, trainer->first_loss, trainer->last_loss};
+        *result = trainer->published ? (pc__training_result){trainer->epoch, trainer->unit, trainer->first_loss, trainer->last_loss} : (pc__training_result){0};
     pc__gradient_free(trainer->gradient);
     pc__free(mem, trainer->weights);
     pc__free(mem, trainer->velocity);

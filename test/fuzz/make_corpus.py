@@ -832,6 +832,32 @@ def make_disk_index():
         save("disk_index", name, data)
 
 
+def projector(shape=(4, 1, 8, 1, 4, 16, 128, 0), kind=1, version=1, magic=b"\x89PCP\r\n\x1a\n", middle=b"", scale=1.0, weight=0.25, sets=1, size=None, first=0):
+    cells, inner = shape[3] * shape[4], shape[5]
+    norm = struct.pack("<f", 0.5) * cells + struct.pack("<f", scale) * cells
+    weights = (struct.pack("<f", weight) * ((cells + 1) * inner + inner * 128)) * sets
+    whole = 56 + len(middle) + len(norm) + len(weights) + 8
+    return bytes([first]) + magic + struct.pack("<IIQ8I", version, kind, whole if size is None else size, *shape) + middle + norm + weights
+
+
+def training(epochs=2, done=1, unit=2.0, loss=0.5, seed=1):
+    return struct.pack("<4Q2d2Q3d", 4, 4, epochs, seed, 0.125, 0.5, 0, done, unit, loss, loss)
+
+
+def make_projector():
+    """A byte (bit 0: no checksum is added; bit 1: a training goes on), then a projector or the state of a training without its checksum."""
+    nan, narrow = float("nan"), (4, 1, 8, 1, 4, 0, 128, 0)
+    for name, data in (
+            ("whole", projector()), ("no_sum", projector(first=1, size=8600)), ("head", projector()[:57]), ("short", projector()[:-4]), ("magic", projector(magic=b"PCPROJ12")),
+            ("version", projector(version=2)), ("kind", projector(kind=2)), ("nan", projector(weight=nan)), ("scale", projector(scale=-1.0)),
+            ("narrow", projector(shape=narrow)), ("huge", projector(shape=narrow, size=128)[:25] + struct.pack("<8I", *[0xffffffff] * 8) + bytes(64)),
+            ("bucket", projector(shape=(4, 9, 8, 1, 4, 16, 128, 0))), ("size", projector(size=1 << 40)),
+            ("training", projector(kind=2, middle=training(), sets=2, weight=0.01, first=2)), ("done", projector(kind=2, middle=training(done=3), sets=2, first=2)),
+            ("unit", projector(kind=2, middle=training(unit=nan), sets=2, first=2)), ("large", projector(kind=2, middle=training(unit=2.0**100), sets=2, weight=1e30, first=2)),
+            ("far", projector(kind=2, middle=training(), sets=2, weight=3e38, first=2)), ("seed", projector(kind=2, middle=training(seed=2), sets=2, first=2))):
+        save("projector", name, data)
+
+
 for make in (make_gguf, make_safetensors, make_config, make_folder, make_tokenizer_json, make_tokenizer_model, make_llama2c, make_options,
-             make_chat, make_pml, make_relay, make_serve, make_tokenize, make_disk_index):
+             make_chat, make_pml, make_relay, make_serve, make_tokenize, make_disk_index, make_projector):
     make()

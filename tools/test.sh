@@ -15,6 +15,7 @@ for option in "$@"; do
 done
 
 ./tools/setup.sh
+./tools/setup.sh --minilm
 jobs=$(nproc)
 passed=0 failed=0 skipped=0
 left_out= # options of ctest

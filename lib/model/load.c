@@ -9,6 +9,7 @@
 #include "model/grid_rows.h"
 #include "model/load.h"
 #include "model/names.h"
+#include "model/sentence_config.h"
 #include "model/unweave.h"
 
 /* A model file or folder, opened. */
@@ -22,6 +23,7 @@ typedef struct opened {
     pc__arch arch;
     int has_arch;
     pc__tokenizer *tokenizer; /* NULL: none */
+    pc__pooling pooling;
 } opened;
 
 static void close_file(opened *o)
@@ -68,8 +70,10 @@ static pc_status open_folder(opened *o)
         goto done;
     PC__TRY(optional_arch(o, pc__arch_from_config(&o->arch, o->mem, config)), done);
     PC__TRY(optional_tokenizer(o, pc__tokenizer_from_folder(&o->tokenizer, o->mem, o->path)), done);
-    if (!o->vocab_only)
-        status = pc__safetensors_open_folder(&o->weights, o->mem, o->path);
+    if (o->vocab_only)
+        goto done;
+    PC__TRY(pc__sentence_config(&o->pooling, o->mem, o->path), done);
+    status = pc__safetensors_open_folder(&o->weights, o->mem, o->path);
 done:
     pc__free(o->mem, config);
     return status;
@@ -166,7 +170,8 @@ static pc_status bind_file(opened *o, const pc_model_options *options, uint32_t 
         pc__unweave_provider(&unweave, o->mem, &original, &arch, &provider);
         arch.rope.interleaved = 0;
     }
-    status = pc__native_bind(&model->native, model->context, &arch, &provider, &how);
+    PC__TRY(pc__native_bind(&model->native, model->context, &arch, &provider, &how), done);
+    model->native->pooling = o->pooling;
 done:
     return status;
 }

@@ -42,7 +42,9 @@ static pc_status matrix(void *user, pc__part part, int32_t layer, size_t rows, s
     m->seed = seed_of(w, part, layer, 0);
     m->cols = cols;
     m->scale =
-        part == PC__PART_EMBEDDING || part == PC__PART_POSITIONS ? 1.0f : sqrtf(3.0f / (float)cols);
+        part == PC__PART_EMBEDDING || part == PC__PART_POSITIONS || part == PC__PART_TYPES
+                       || part == PC__PART_RELATIVE
+                   ? 1.0f : sqrtf(3.0f / (float)cols);
     *out = (pc__weight_source){.user = m, .rows = pc__random_rows};
     return PC_OK;
 }
@@ -50,7 +52,8 @@ static pc_status matrix(void *user, pc__part part, int32_t layer, size_t rows, s
 static int is_norm(pc__part part)
 {
     return part == PC__PART_NORM1 || part == PC__PART_NORM2 || part == PC__PART_FINAL_NORM
-           || part == PC__PART_EMBEDDING_NORM;
+           || part == PC__PART_EMBEDDING_NORM || part == PC__PART_RELATIVE_NORM
+           || part == PC__PART_CONV_NORM;
 }
 
 /* Gains are one; nothing has a bias. */
@@ -71,6 +74,14 @@ static size_t table_rows(void *user, pc__part part)
     const pc__random_weights *w = user;
     if (part == PC__PART_POSITIONS)
         return (size_t)w->arch->context_length + (size_t)w->arch->position_offset;
+    if (part == PC__PART_TYPES)
+        return (size_t)w->arch->encoder.types;
+    if (part == PC__PART_RELATIVE)
+        return 2 * (size_t)w->arch->encoder.relative;
+    if (part == PC__PART_POOL)
+        return (size_t)w->arch->hidden;
+    if (part == PC__PART_CLASSIFIER)
+        return 0;
     return (size_t)w->arch->vocab;
 }
 

@@ -1,5 +1,6 @@
 /* Sizes of well-known models, for measuring without their weights. A slice is the first two layers.
  */
+#include <math.h>
 #include <string.h>
 
 #include "model/config.h"
@@ -34,6 +35,10 @@ static const shape shapes[] = {
     {"mixtral-slice", "mixtral", SLICE, 4096, 32, 8, 14336, 32000, 32768, 1000000.0, 1e-5f, 0,
      0}, /* 8x7B */
     {"gpt2", "gpt2", 12, 768, 12, 12, 3072, 50257, 1024, 0, 1e-5f, 1, 0},
+    {"bert-base", "bert", 12, 768, 12, 12, 3072, 30522, 512, 0, 1e-12f, 1, 0},
+    {"bert-large", "bert", 24, 1024, 16, 16, 4096, 30522, 512, 0, 1e-12f, 1, 0},
+    {"minilm-l6", "bert", 6, 384, 12, 12, 1536, 30522, 512, 0, 1e-12f, 1, 0},
+    {"deberta-v3-base", "deberta-v2", 12, 768, 12, 12, 3072, 128100, 512, 0, 1e-7f, 1, 0},
 };
 
 /* Architectures with experts, which they have in all layers. */
@@ -54,6 +59,31 @@ static void fill_experts(const shape *s, pc__arch *out)
         for (int32_t l = 0; l < out->layers; l++)
             pc__set_experts(out, l);
     }
+}
+
+static void fill_encoder(pc__arch *out)
+{
+    out->causal = 0;
+    out->norm = PC__NORM_LAYER;
+    out->residual = PC__RESIDUAL_POST;
+    out->embedding_norm = 1;
+    out->final_norm = out->gated = 0;
+    out->position_scheme = PC_POSITION_LEARNED;
+    out->activation = PC__ACT_GELU;
+    out->encoder.pool = PC__ACT_TANH;
+    out->encoder.types = 2;
+    if (!strcmp(out->name, "bert"))
+        return;
+    out->position_scheme = PC_POSITION_NONE;
+    out->encoder = (pc__encoder_config){.pool = PC__ACT_GELU,
+                                        .relative = 256,
+                                        .buckets = 256,
+                                        .farthest = 512,
+                                        .relative_norm = 1,
+                                        .shared = 1,
+                                        .c2p = 1,
+                                        .p2c = 1};
+    out->attention_scale = 1.0f / sqrtf(3.0f * (float)out->head_dim);
 }
 
 static void fill(const shape *s, pc__arch *out)
@@ -93,6 +123,8 @@ static void fill(const shape *s, pc__arch *out)
         out->activation = PC__ACT_GELU_TANH;
         out->position_scheme = PC_POSITION_LEARNED;
     }
+    if (!strcmp(s->architecture, "bert") || !strcmp(s->architecture, "deberta-v2"))
+        fill_encoder(out);
 }
 
 pc_status pc__arch_from_shape(pc__arch *out, const char *name)
@@ -106,7 +138,5 @@ pc_status pc__arch_from_shape(pc__arch *out, const char *name)
         }
         strcat(strcat(list, i ? ", " : ""), shapes[i].name);
     }
-    if (!strncmp(name, "bert", 4))
-        return pc__fail(PC_ERR_UNSUPPORTED, "shape '%s': encoders are not implemented", name);
     return pc__fail(PC_ERR_NOT_FOUND, "there is no shape '%s'; there are %s", name, list);
 }

@@ -50,8 +50,17 @@ int main(void)
     CHECK(parameters(&a) < 2e5);
     CHECK_OK(pc__arch_from_shape(&a, "mistral-7b"));
     CHECK_INT(a.window, 4096);
-    CHECK_STATUS(pc__arch_from_shape(&a, "bert-base"), PC_ERR_UNSUPPORTED);
-    CHECK_ERROR_HAS("encoder");
+    static const char *const encoders[] = {"bert-base", "bert-large", "minilm-l6", "deberta-v3-base"};
+    static const double encoder_millions[] = {109, 335, 22.7, 184};
+    for (size_t i = 0; i < 4; i++) {
+        if (!CHECK_OK(pc__arch_from_shape(&a, encoders[i])))
+            continue;
+        double ratio = parameters(&a) / 1e6 / encoder_millions[i];
+        if (!CHECK(ratio > 0.98 && ratio < 1.02))
+            fprintf(stderr, "    %s: %.1f million\n", encoders[i], parameters(&a) / 1e6);
+        CHECK(!a.causal && !a.final_norm && a.embedding_norm && !a.gated);
+        CHECK_OK(pc__arch_check(&a, encoders[i]));
+    }
     CHECK_STATUS(pc__arch_from_shape(&a, "llama-9b"), PC_ERR_NOT_FOUND);
     CHECK_ERROR_HAS("'llama-9b'");
     CHECK_ERROR_HAS("llama-8b-slice");

@@ -93,12 +93,11 @@ static void libc_free(void *user, void *ptr, size_t size, size_t align)
 
 const pc_allocator pc__libc_allocator = {NULL, libc_alloc, libc_free};
 
-/* The whole pages of a block of malloc's that is about to be freed, if they are worth the call. What malloc notes in free blocks lies at their ends. */
+/* The whole pages of a block of malloc's that is about to be freed. What malloc notes in free blocks lies at their ends. */
 static void discard_pages(void *ptr, size_t size)
 {
-    enum { LEAST = 16 << 10 };
-    size_t page = size < LEAST ? 0 : (size_t)sysconf(_SC_PAGESIZE), before = page ? (page - (uintptr_t)ptr % page) % page : 0;
-    if (page && size >= before + LEAST)
+    size_t page = (size_t)sysconf(_SC_PAGESIZE), before = (page - (uintptr_t)ptr % page) % page;
+    if (size >= before + page)
         madvise((char *)ptr + before, (size - before) / page * page, MADV_DONTNEED); /* no harm where it is refused */
 }
 

@@ -8,7 +8,6 @@
 #include <string.h>
 
 enum { HELP_BYTES = 1 << 18 }; /* less is read by one thread */
-enum { AROUND_SEGMENT = 2048 };  /* at most what HOST counts for an entry beside its states and tokens (resident_entries.c) */
 
 typedef struct reading {
     pc__load *load;
@@ -166,7 +165,7 @@ static pc_status copy_blocks(reading *r)
 
 static uint64_t room_for(const pc__load *load)
 {
-    return load->bytes + load->image->tokens * sizeof *load->image->token_ids + AROUND_SEGMENT;
+    return pc__resident_cost(load->bytes, load->image->tokens);
 }
 
 static pc_status make_room(reading *r)
@@ -294,9 +293,11 @@ static pc_status hand_over(reading *r)
         load->image->salt = r->image->salt;
         load->naming.salt = &load->image->salt;
     }
-    give_room(r);
-    if (status >= 0)
+    if (status >= 0) {
+        load->naming.taken = r->room ? room_for(load) : 0;
+        r->room = 0; /* the put gives it back */
         status = pc__resident_put(cache->host, &load->naming, segment, &kept, &why);
+    }
     if (status >= 0 && kept) {
         pc__segment_unref(segment);
         segment = kept;

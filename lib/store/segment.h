@@ -49,7 +49,7 @@ struct pc_segment {
     int32_t *token_ids;                           /* [tokens] compared on a hit */
     uint32_t lossy;                               /* its states went through a codec that does not give back every bit */
     atomic_uint wipe;                             /* overwrite before release */
-    atomic_uint give_back;                        /* it makes room for others in a full tier */
+    atomic_uint give_back;                        /* it has left a tier, or was refused: its memory goes back to the system */
     atomic_uint tier;                             /* PC_TIER_… that it last came from; HOST if it was computed here */
     _Atomic(pc__image *) about;                   /* how records of it are headed, without blocks and tokens; NULL: it goes to no record */
     atomic_uint unwritten;                        /* 1: the tiers below get it when it is used once more */

@@ -39,17 +39,25 @@ static void free_entry(const pc_allocator *mem, pc__entry *e)
     pc__free(mem, e);
 }
 
-/* Gives the lock back, lets go what is gone, tells how many bytes are taken now if that has changed. */
-static void leave(pc__resident *t, pc__entry *gone)
+/* Gives the lock back, lets go what is gone, tells how many bytes are taken now if that has changed. Until its memory is free, others cannot have the room of
+ * what is gone: it is counted in t->going, but for the `came` bytes that came in its place and that the caller answers for until it has returned. */
+static void leave(pc__resident *t, pc__entry *gone, uint64_t came)
 {
-    uint64_t now = pc__resident_used(t);
+    uint64_t now = pc__resident_used(t), going = 0;
     int has_changed = now != t->told;
     t->told = now;
+    for (const pc__entry *e = gone; e; e = e->next)
+        going += e->item.bytes;
+    going -= came < going ? came : going;
+    atomic_fetch_add_explicit(&t->going, going, memory_order_relaxed);
     pthread_mutex_unlock(&t->lock);
     for (pc__entry *next; gone; gone = next) {
+        uint64_t back = gone->item.bytes < going ? gone->item.bytes : going;
         next = gone->next;
         say_farewell(t, gone);
         free_entry(&t->mem, gone);
+        atomic_fetch_sub_explicit(&t->going, back, memory_order_release);
+        going -= back;
     }
     if (has_changed && t->options.bytes)
         t->options.bytes(t->options.user, PC_TIER_HOST, now, t->options.budget);
@@ -95,10 +103,15 @@ pc_status pc__resident_get(pc__resident *t, const pc__id *key, const int32_t *to
     t->stats.lookups++;
     t->stats.hits += *out != NULL;
     t->stats.misses += *out == NULL;
-    leave(t, gone);
+    leave(t, gone, 0);
     if (*out)
         tell(t, PC_EVENT_HIT, PC_REASON_NONE, key, count, bytes);
     return *out ? PC_OK : PC_MISS;
+}
+
+static void give(pc__resident *t, uint64_t bytes)
+{
+    t->taken -= bytes < t->taken ? bytes : t->taken;
 }
 
 static void count_put(pc__resident *t, pc_status status, int was_known)
@@ -118,13 +131,14 @@ pc_status pc__resident_put(pc__resident *t, const pc__naming *naming, pc_segment
 {
     pc__entry *fresh = pc__entry_new(t, naming, segment), *there = NULL, *gone = NULL;
     pc_status status = fresh ? PC_OK : PC_ERR_NOMEM;
-    uint64_t bytes = fresh ? fresh->item.bytes : 0;
+    uint64_t bytes = fresh ? fresh->item.bytes : 0, came;
     *reason = PC_REASON_NONE;
     if (winner)
         *winner = NULL;
     if (t->options.wipe)
         atomic_store_explicit(&segment->wipe, 1, memory_order_relaxed);
     pthread_mutex_lock(&t->lock);
+    give(t, naming->taken);
     pc__resident_keep_time(t, &gone);
     pc__resident_take_releases(t);
     if (fresh) {
@@ -135,9 +149,10 @@ pc_status pc__resident_put(pc__resident *t, const pc__naming *naming, pc_segment
             *winner = there ? pc__resident_reference(t, there) : pc__segment_ref(segment);
     }
     count_put(t, status, there != NULL);
-    if ((there || status != PC_OK) && pc__resident_is_pressed(t))
+    if (there || status != PC_OK)
         atomic_store_explicit(&segment->give_back, 1, memory_order_relaxed);
-    leave(t, gone);
+    came = status == PC_OK && !there && bytes > naming->taken ? bytes - naming->taken : 0;
+    leave(t, gone, came);
     if (there || status != PC_OK)
         free_entry(&t->mem, fresh);
     if (status != PC_OK)
@@ -151,7 +166,7 @@ pc_status pc__resident_put(pc__resident *t, const pc__naming *naming, pc_segment
 
 static int has_room(const pc__resident *t, uint64_t bytes)
 {
-    uint64_t used = pc__resident_used(t), budget = t->options.budget;
+    uint64_t used = pc__resident_used(t) + pc__resident_beside(t), budget = t->options.budget;
     return used <= budget && bytes <= budget - used;
 }
 
@@ -173,7 +188,7 @@ static uint32_t take(pc__resident *t, const pc__naming *naming, uint64_t bytes, 
         pc__resident_evict(t, picked, &gone);
     }
     t->taken += reason ? 0 : bytes;
-    leave(t, gone);
+    leave(t, gone, reason ? 0 : bytes);
     return reason;
 }
 
@@ -193,8 +208,8 @@ pc_status pc__resident_take(pc__resident *t, uint64_t bytes, int free_only)
 void pc__resident_give(pc__resident *t, uint64_t bytes)
 {
     pthread_mutex_lock(&t->lock);
-    t->taken -= bytes < t->taken ? bytes : t->taken;
-    leave(t, NULL);
+    give(t, bytes);
+    leave(t, NULL, 0);
 }
 
 /* ------------------------------------------------------------ what is there */
@@ -230,7 +245,7 @@ pc_status pc__resident_pin(pc__resident *t, const pc__id *key, uint64_t owner, d
     e = pc__resident_find(t, key);
     if (e)
         status = pc__pins_set(t, e, owner, seconds > 0 ? pc__now() + seconds : (double)INFINITY);
-    leave(t, gone);
+    leave(t, gone, 0);
     return status;
 }
 
@@ -243,7 +258,7 @@ pc_status pc__resident_unpin(pc__resident *t, const pc__id *key, uint64_t owner)
     if (e)
         status = pc__pins_take_off(t, e, owner);
     pc__resident_keep_time(t, &gone);
-    leave(t, gone);
+    leave(t, gone, 0);
     if (e && status == PC_MISS && owner == PC__PIN_INTERNAL)
         status = pc__fail(PC_ERR_STATE, "cache: a segment that is not pinned cannot be unpinned");
     return status;
@@ -255,7 +270,7 @@ void pc__resident_unpin_owner(pc__resident *t, uint64_t owner)
     pthread_mutex_lock(&t->lock);
     pc__pins_take_off_owner(t, owner);
     pc__resident_keep_time(t, &gone);
-    leave(t, gone);
+    leave(t, gone, 0);
 }
 
 pc_status pc__resident_set_quota(pc__resident *t, const pc__id *salt, uint64_t bytes)
@@ -273,7 +288,7 @@ pc_status pc__resident_set_quota(pc__resident *t, const pc__id *salt, uint64_t b
         pc__resident_evict(t, picked, &gone);
     }
     pc__tenant_drop(t, tenant);
-    leave(t, gone);
+    leave(t, gone, 0);
     return status;
 }
 
@@ -287,7 +302,7 @@ void pc__resident_clear(pc__resident *t)
         if (!item->holds)
             pc__resident_take_out(t, PC__AROUND(item, pc__entry, item), PC_EVENT_REMOVE, &gone);
     }
-    leave(t, gone);
+    leave(t, gone, 0);
 }
 
 void pc__resident_sweep(pc__resident *t)
@@ -295,7 +310,7 @@ void pc__resident_sweep(pc__resident *t)
     pc__entry *gone = NULL;
     pthread_mutex_lock(&t->lock);
     pc__resident_keep_time(t, &gone);
-    leave(t, gone);
+    leave(t, gone, 0);
 }
 
 void pc__resident_stats(pc__resident *t, pc_tier_stats *stats)
@@ -327,7 +342,7 @@ void pc__resident_free(pc__resident *t)
     pc_allocator mem;
     if (!t)
         return;
-    mem = t->mem;
+    mem = t->from;
     pthread_mutex_lock(&t->lock);
     for (pc__worth_item *item = pc__worth_next(&t->worth, NULL), *next; item; item = next) {
         next = pc__worth_next(&t->worth, item);
@@ -342,15 +357,32 @@ void pc__resident_free(pc__resident *t)
     pthread_mutex_unlock(&t->lock);
     for (pc__entry *next; gone; gone = next) { /* nobody is told: it is the host's own doing */
         next = gone->next;
-        free_entry(&mem, gone);
+        free_entry(&t->mem, gone);
     }
     pc__worth_free(&t->worth);
-    pc__pins_free(&t->pins, &mem);
-    pc__table_free(&t->contents, &mem);
-    pc__table_free(&t->tenants, &mem);
-    pc__heap_free(&t->expiries, &mem);
+    pc__pins_free(&t->pins, &t->mem);
+    pc__table_free(&t->contents, &t->mem);
+    pc__table_free(&t->tenants, &t->mem);
+    pc__heap_free(&t->expiries, &t->mem);
     pthread_mutex_destroy(&t->lock);
     pc__free(&mem, t);
+}
+
+/* All that is the tier's own, so that tables and pins have their place in the budget (pc__resident_beside). */
+static void *counted_alloc(void *user, size_t size, size_t align)
+{
+    pc__resident *t = user;
+    void *ptr = t->from.alloc(t->from.user, size, align);
+    if (ptr)
+        atomic_fetch_add_explicit(&t->own, size, memory_order_relaxed);
+    return ptr;
+}
+
+static void counted_free(void *user, void *ptr, size_t size, size_t align)
+{
+    pc__resident *t = user;
+    t->from.free(t->from.user, ptr, size, align);
+    atomic_fetch_sub_explicit(&t->own, size, memory_order_relaxed);
 }
 
 pc_status pc__resident_new(pc__resident **out, const pc_allocator *mem, const pc__resident_options *options)
@@ -359,8 +391,11 @@ pc_status pc__resident_new(pc__resident **out, const pc_allocator *mem, const pc
     *out = NULL;
     if (!t)
         return PC_ERR_NOMEM;
-    t->mem = *mem;
-    t->worth.mem = *mem;
+    t->from = *mem;
+    t->mem = (pc_allocator){t, counted_alloc, counted_free};
+    t->worth.mem = t->mem;
+    atomic_init(&t->going, 0);
+    atomic_init(&t->own, 0);
     t->worth.budget = options->budget;
     t->options = *options;
     atomic_init(&t->releases.first, NULL);

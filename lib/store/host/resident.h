@@ -18,6 +18,7 @@ typedef struct pc__naming {
     double cost;           /* seconds that computing it took */
     double ttl;            /* seconds from the last hit; 0: the cache's */
     double left;           /* of them, where some have passed (evicting); 0: all */
+    uint64_t taken;        /* by pc__resident_take for it: given back by the put, in one with what the put needs */
     int32_t priority;
     uint32_t on_reuse;     /* 1: the tiers below HOST are to have it only when it is used a second time */
 } pc__naming;
@@ -43,12 +44,14 @@ pc_status pc__resident_get(pc__resident *resident, const pc__id *key, const int3
  * *winner (if not NULL) gets a reference to the kept one. */
 pc_status pc__resident_put(pc__resident *resident, const pc__naming *naming, pc_segment *segment, pc_segment **winner, uint32_t *reason);
 /* Room for something that is being loaded, before its memory is taken: counts against the budget, evicts as a put would. PC_MISS: there is none.
- * `free_only`: takes free room, evicts nothing. Given back by pc__resident_give, at the latest right before the put. */
+ * `free_only`: takes free room, evicts nothing. Given back by pc__resident_give, or by the put (pc__naming.taken). What is evicted
+ * for it is free when this returns. */
 pc_status pc__resident_take(pc__resident *resident, uint64_t bytes, int free_only);
 /* The same for something whose name is known: nothing of a higher priority is evicted for it, and what is larger than its tenant's quota is refused.
  * *reason (may be NULL): PC_REASON_NO_ROOM or PC_REASON_QUOTA. */
 pc_status pc__resident_take_for(pc__resident *resident, const pc__naming *naming, uint64_t bytes, int free_only, uint32_t *reason);
 void pc__resident_give(pc__resident *resident, uint64_t bytes);
+uint64_t pc__resident_cost(uint64_t bytes, size_t tokens); /* at most what a segment of so many bytes of states counts */
 int pc__resident_knows(pc__resident *resident, const pc__id *content);
 int pc__resident_has(pc__resident *resident, const pc__id *key); /* counts nothing */
 /* Pins of the library's own (counted, no end) are those of owner PC__PIN_INTERNAL. PC_MISS: not there. */

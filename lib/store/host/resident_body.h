@@ -40,7 +40,7 @@ typedef struct pc__pins { /* zero-initialised: none */
 } pc__pins;
 
 struct pc__resident {
-    pc_allocator mem;
+    pc_allocator mem, from; /* mem counts what it takes from `from` */
     pthread_mutex_t lock;
     pc__resident_options options;
     pc__worth worth;
@@ -50,14 +50,15 @@ struct pc__resident {
     pc__entry *strays;
     pc__pins pins;
     uint64_t taken, told; /* bytes: for what is being loaded; what the host was last told */
+    atomic_uint_fast64_t going; /* bytes of what is in here no more and not free yet */
+    atomic_uint_fast64_t own;   /* bytes of entries, tables, pins: all that `mem` has given */
     pc_tier_stats stats;  /* counters only */
 };
 
 /* All under the lock. resident_entries.c: */
 pc__entry *pc__resident_find(const pc__resident *t, const pc__id *key);
 uint64_t pc__resident_used(const pc__resident *t);
-/* Nearly full: what goes is to leave no hole in the heap (segment->give_back). */
-int pc__resident_is_pressed(const pc__resident *t);
+uint64_t pc__resident_beside(const pc__resident *t); /* no room, and in no entry: what is not free yet, spare tables */
 /* Learns which segments have been given back since. Before anything that evicts. */
 void pc__resident_take_releases(pc__resident *t);
 pc_segment *pc__resident_reference(pc__resident *t, pc__entry *e);

@@ -5,7 +5,23 @@
 
 /* What an entry takes beside its segment: its slots in tables and heaps, the family of its chain, what is remembered of others
  * when it has gone, and what allocators put around blocks. */
-enum { AROUND_ENTRY = 384 };
+enum { AROUND_ENTRY = 448 };
+
+/* A large block of a heap begins and ends within pages, and once its neighbours have gone back to the system, what is left of those is the block's alone. */
+enum { LARGE_STATES = 64 << 10, AROUND_LARGE = 2 * 4096 };
+
+/* Of the tier's own memory, what is not looked at: a few entries' tables at their least. */
+enum { FEW_TABLES = 64 << 10 };
+
+static uint64_t cost_of(uint64_t bytes, size_t tokens)
+{
+    return bytes + (bytes < LARGE_STATES ? 0 : AROUND_LARGE) + tokens * sizeof(int32_t) + sizeof(pc_segment) + sizeof(pc__entry) + AROUND_ENTRY;
+}
+
+uint64_t pc__resident_cost(uint64_t bytes, size_t tokens)
+{
+    return cost_of(bytes, tokens) + sizeof(pc__image) + tokens * sizeof(int64_t);
+}
 
 static pc__entry *entry_of(pc__worth_item *item)
 {
@@ -17,14 +33,22 @@ pc__entry *pc__resident_find(const pc__resident *t, const pc__id *key)
     return entry_of(pc__worth_find(&t->worth, key));
 }
 
-int pc__resident_is_pressed(const pc__resident *t)
-{
-    return t->told > t->options.budget / 4 * 3 || pc__resident_used(t) > t->options.budget / 4 * 3;
-}
-
 uint64_t pc__resident_used(const pc__resident *t)
 {
     return t->worth.bytes + t->taken;
+}
+
+/* Tables do not shrink with the entries, and pins belong to no entry's bytes. */
+static uint64_t spare_tables(const pc__resident *t)
+{
+    uint64_t counted = t->worth.items.count * (sizeof(pc__entry) + AROUND_ENTRY) + FEW_TABLES,
+             own = atomic_load_explicit(&((pc__resident *)(uintptr_t)t)->own, memory_order_relaxed);
+    return own > counted ? own - counted : 0;
+}
+
+uint64_t pc__resident_beside(const pc__resident *t)
+{
+    return atomic_load_explicit(&((pc__resident *)(uintptr_t)t)->going, memory_order_acquire) + spare_tables(t);
 }
 
 /* ------------------------------------------------- who holds the segments */
@@ -127,8 +151,7 @@ void pc__resident_take_out(pc__resident *t, pc__entry *e, uint32_t how, pc__entr
     else
         pc__worth_remove(&t->worth, &e->item);
     pc__tenant_drop(t, e->tenant);
-    if (pc__resident_is_pressed(t))
-        atomic_store_explicit(&e->segment->give_back, 1, memory_order_relaxed);
+    atomic_store_explicit(&e->segment->give_back, 1, memory_order_relaxed);
     t->stats.evicted += how == PC_EVENT_EVICT;
     t->stats.removed += how == PC_EVENT_REMOVE;
     e->gone = how;
@@ -165,6 +188,7 @@ void pc__resident_keep_time(pc__resident *t, pc__entry **gone)
 pc__entry *pc__entry_new(const pc__resident *t, const pc__naming *naming, pc_segment *segment)
 {
     pc__entry *e = pc__calloc(&t->mem, 1, sizeof *e);
+    const pc__image *about;
     if (!e)
         return NULL;
     e->item.key = naming->key;
@@ -179,8 +203,10 @@ pc__entry *pc__entry_new(const pc__resident *t, const pc__naming *naming, pc_seg
     e->item.cost = naming->cost;
     e->ttl = naming->ttl > 0 ? naming->ttl : t->options.ttl;
     e->segment = pc__segment_ref(segment);
-    e->item.bytes = segment->bytes + segment->tokens * sizeof *segment->token_ids + sizeof *segment + sizeof *e + AROUND_ENTRY
-                    + (atomic_load_explicit(&segment->about, memory_order_acquire) ? sizeof(pc__image) : 0);
+    e->item.bytes = cost_of(segment->bytes, segment->tokens);
+    about = atomic_load_explicit(&segment->about, memory_order_acquire);
+    if (about)
+        e->item.bytes += sizeof *about + (about->relative ? segment->tokens * sizeof *about->relative : 0);
     return e;
 }
 
@@ -232,7 +258,7 @@ uint32_t pc__resident_make_room(pc__resident *t, uint64_t need, int32_t priority
         reason = PC_REASON_QUOTA;
     for (pc__entry *e = *picked; e; e = e->next)
         freed += e->item.bytes;
-    excess = over(pc__resident_used(t) - freed, need, t->options.budget);
+    excess = over(pc__resident_used(t) + pc__resident_beside(t) - freed, need, t->options.budget);
     if (!reason && excess && (need > t->options.budget || !pick_until(t, NULL, priority, excess, picked)))
         reason = PC_REASON_NO_ROOM;
     if (reason)

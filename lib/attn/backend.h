@@ -47,7 +47,7 @@ typedef struct pc__backend {
 
     /* Turns row r's `heads` vectors by angles[r] relative positions; stride: floats between rows. */
     void (*rotate)(pc_context *context, const pc__rope *rope, const int64_t *positions, size_t rows, size_t heads, size_t dim, size_t stride, float *x);
-    /* Packs row r's k [kv_heads][k_dim], v [kv_heads][v_dim] as token slots[r] of runs[r]. Strides in floats between rows. */
+    /* Packs row r's k [kv_heads][k_dim], v [kv_heads][v_dim] as token slots[r] of runs[r]; either NULL: the run keeps its own. Strides in floats between rows. */
     void (*store_kv)(pc_context *context, pc__kv *const *runs, const size_t *slots, int32_t layer, size_t rows, const float *k, size_t k_stride,
                      const float *v, size_t v_stride);
     pc_status (*attend)(pc__plan *plan, const pc__attn_layer *layer, const float *q, float *out, float *lse);

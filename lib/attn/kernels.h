@@ -89,6 +89,10 @@ typedef struct pc__map_task {
 } pc__map_task;
 typedef void (*pc__map_fn)(const pc__map_task *task);
 
+/* Weights of a task's rows over pages [0, pages): weights [rows][stride], exp(score - m[r]) of the tokens that the row sees, 0 of all others of these pages. q is fp32
+ * whatever the dtype of K. l, acc, fetch and q16 are not used. */
+typedef void (*pc__weights_fn)(const pc__attn_task *task, uint32_t dtype, size_t pages, float *weights, size_t stride);
+
 typedef struct pc__kernels {
     const char *name;
     pc__attend_fn attend_f32, attend_bf16, attend_f16, attend_i8; /* by the dtype of K and V; see pc__attend_of */
@@ -97,6 +101,7 @@ typedef struct pc__kernels {
     void (*silu_gate)(float *x, const float *up, size_t count); /* x = x / (1 + exp(-x)) * up */
     void (*to_bf16)(const float *x, size_t count, uint16_t *out);
     pc__map_fn map_f32, map_bf16, map_f16; /* by the dtype of V; see pc__map_of */
+    pc__weights_fn weights; /* K in F32, BF16; see pc__weights_of */
     int bf16_dot; /* 1: bf16 products are faster than fp32 ones here */
 } pc__kernels;
 
@@ -108,6 +113,7 @@ const pc__kernels *pc__kernels_named(const char *name);
 
 /* The kernel for K and V of a format: the table's, or the reference where it has none. */
 pc__attend_fn pc__attend_of(const pc__kernels *kernels, uint32_t dtype);
+pc__weights_fn pc__weights_of(const pc__kernels *kernels, uint32_t dtype);
 pc__map_fn pc__map_of(const pc__kernels *kernels, uint32_t dtype); /* F32, BF16 or F16 */
 
 extern const pc__kernels pc__kernels_c;
@@ -134,6 +140,7 @@ void pc__attend_i8_c(const pc__attn_task *task, size_t first_page, size_t last_p
 void pc__panel_bf16_c(const void *panel, size_t in, const void *x, size_t ldx, size_t rows, float *y, size_t ldy, size_t width);
 void pc__grid_c(const pc__grid_task *task);
 void pc__to_bf16_c(const float *x, size_t count, uint16_t *out);
+void pc__weights_c(const pc__attn_task *task, uint32_t dtype, size_t pages, float *weights, size_t stride);
 void pc__map_f32_c(const pc__map_task *task);
 void pc__map_bf16_c(const pc__map_task *task);
 void pc__map_f16_c(const pc__map_task *task);

@@ -247,6 +247,7 @@ pc_status pc__kv_like(pc__kv **out, const pc__kv *kv, uint32_t dtype)
     copy->tokens = kv->tokens;
     copy->regime = kv->regime;
     copy->origin = kv->origin;
+    copy->values_only = kv->values_only;
     return PC_OK;
 }
 

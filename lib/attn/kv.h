@@ -47,6 +47,7 @@ typedef struct pc__kv {
     uint8_t **layer;     /* [layers] base of each layer's pages */
     uint8_t *slab;       /* all layers' pages in one block; NULL: each has its own */
     int64_t *relative;   /* [capacity tokens] position of a token minus the run's start, ascending; NULL: 0, 1, 2 … */
+    int values_only;     /* 1: its K was not computed (a pass with given maps, model/maps_part.h): nothing may attend to it. V is there */
     uint64_t regime;     /* frequency regime under which it was computed (0 where the model has only one) */
     int64_t origin;      /* where its start stood when it was computed (learned positions cannot leave it); 0 from pc__kv_new */
     _Atomic(uint64_t *) sizes; /* pc__kv_sizes; NULL: nobody has asked */
@@ -101,7 +102,7 @@ int64_t pc__kv_relative(const pc__kv *kv, size_t token);
 /* How many tokens have a relative position <= `relative` (by binary search). */
 size_t pc__kv_upto(const pc__kv *kv, int64_t relative);
 
-/* One token of one layer: k [kv_heads][k_dim] as turned, v [kv_heads][v_dim], fp32; writing rounds to the dtype (F16: what is larger than
+/* One token of one layer: k [kv_heads][k_dim] as turned, v [kv_heads][v_dim], fp32; in writing, what is NULL stays as it is in the page; writing rounds to the dtype (F16: what is larger than
  * 65504 becomes that). Not for int8 runs, which are only read. */
 void pc__kv_write(pc__kv *kv, int32_t layer, size_t token, const float *k, const float *v);
 void pc__kv_read(const pc__kv *kv, int32_t layer, size_t token, float *k, float *v);

@@ -37,18 +37,19 @@ static place place_of(const pc__kv *kv, int32_t layer, size_t token, size_t head
 static void write_f32(const place *p, const float *k, const float *v)
 {
     float *pk = (float *)(void *)p->k, *pv = (float *)(void *)p->v;
-    for (size_t d = 0; d < p->k_dim; d++)
+    for (size_t d = 0; k && d < p->k_dim; d++)
         pk[d * PC__PAGE + p->t] = k[d];
-    memcpy(pv + p->t * p->v_dim, v, p->v_dim * sizeof *v);
+    if (v)
+        memcpy(pv + p->t * p->v_dim, v, p->v_dim * sizeof *v);
 }
 
 /* Inline, so that the conversion is part of the loop. */
 static inline __attribute__((always_inline)) void write_16(const place *p, const float *k, const float *v, uint16_t (*from)(float))
 {
     uint16_t *pk = (uint16_t *)(void *)p->k, *pv = (uint16_t *)(void *)p->v;
-    for (size_t d = 0; d < p->k_dim; d++)
+    for (size_t d = 0; k && d < p->k_dim; d++)
         pk[k_index(d, p->t, 2)] = from(k[d]);
-    for (size_t d = 0; d < p->v_dim; d++)
+    for (size_t d = 0; v && d < p->v_dim; d++)
         pv[v_index(p->t, d, p->v_dim, 2)] = from(v[d]);
 }
 
@@ -62,8 +63,8 @@ void pc__kv_write(pc__kv *kv, int32_t layer, size_t token, const float *k, const
             write_16(&p, k, v, pc__bf16_from);
         else
             write_16(&p, k, v, pc__half_from);
-        k += p.k_dim;
-        v += p.v_dim;
+        k += k ? p.k_dim : 0;
+        v += v ? p.v_dim : 0;
     }
 }
 

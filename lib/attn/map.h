@@ -7,7 +7,7 @@
 #ifndef PC_ATTN_MAP_H
 #define PC_ATTN_MAP_H
 
-#include "attn/kv.h"
+#include "attn/plan.h"
 
 enum { PC__MAP_F32 = 0, PC__MAP_F16 = 1, PC__MAP_U8 = 2 /* weight = scale * byte; scale = largest of the row / 255 */ };
 
@@ -54,5 +54,17 @@ typedef struct pc__map_lane {
  * but its own weights and the values. Over V in bf16, weights of F32 and F16 maps may be rounded to bf16. PC_ERR_NOMEM; PC_ERR_MISMATCH: a map that does not
  * fit its run, or lanes of different heads; PC_ERR_UNSUPPORTED: V in int8. */
 pc_status pc__map_apply(pc_context *context, const pc__map_lane *lanes, size_t count, int32_t layer, float *out);
+
+/* A map to be recorded, of one sequence whose rows have seen the tokens of their run up to their own, or all of it, and nothing else. */
+typedef struct pc__map_out {
+    pc__map_shape shape;
+    void *map;
+    const pc__kv *kv;        /* K of tokens 0 … shape.tokens - 1 */
+    size_t first_row;        /* of q and lse */
+    const int64_t *distance; /* [tokens] position of a row minus the start of the run */
+} pc__map_out;
+
+/* From what attention was given, q [row][head][k_dim] before it is turned, and its result lse [row][head]: weights exp(score - lse). PC_ERR_NOMEM. */
+pc_status pc__map_record(pc_context *context, const pc__attn_layer *layer, const pc__map_out *lanes, size_t count, const float *q, const float *lse);
 
 #endif

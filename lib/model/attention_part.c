@@ -1,5 +1,6 @@
 /* The attention part of a layer: queries, keys and values; keys turned relative to their run and
  * stored; the plan gathers; the output projection. */
+#include "model/maps_part.h"
 #include "model/relative_part.h"
 
 /* MPT's clip_qkv. */
@@ -9,34 +10,36 @@ static void clip(float *x, size_t count, float limit)
         x[i] = x[i] > limit ? limit : x[i] < -limit ? -limit : x[i];
 }
 
-static pc_status project(pc__work *work, const pc__native_layer *layer)
+pc_status pc__attention_project(pc__work *work, int32_t layer, size_t first, size_t rows, int values_only)
 {
     const pc__native *native = work->native;
-    const pc__kv_shape *shape = &native->shape;
-    const pc__linear *const all[] = {layer->q, layer->k, layer->v};
-    float *const to[] = {work->q, work->k, work->v};
-    pc_status status = native->backend->linear_run_all(all, 3, work->h, work->rows, to);
-    if (status >= 0 && native->arch.qkv_clip > 0) {
-        clip(work->q, work->rows * (size_t)native->arch.heads * (size_t)shape->k_dim,
-             native->arch.qkv_clip);
-        clip(work->k, work->rows * (size_t)shape->kv_heads * (size_t)shape->k_dim,
-             native->arch.qkv_clip);
-        clip(work->v, work->rows * (size_t)shape->kv_heads * (size_t)shape->v_dim,
-             native->arch.qkv_clip);
-    }
+    const pc__native_layer *weights = &native->layers[layer];
+    size_t q = (size_t)native->arch.heads * (size_t)native->shape.k_dim,
+           k = (size_t)native->shape.kv_heads * (size_t)native->shape.k_dim,
+           v = (size_t)native->shape.kv_heads * (size_t)native->shape.v_dim;
+    const pc__linear *const all[] = {weights->v, weights->q, weights->k};
+    float *const to[] = {work->v + first * v, work->q + first * q, work->k + first * k};
+    const size_t width[] = {v, q, k};
+    size_t count = values_only ? 1 : 3;
+    pc_status status = native->backend->linear_run_all(
+        all, count, work->h + first * (size_t)native->arch.hidden, rows, to);
+    for (size_t i = 0; i < count && status >= 0 && native->arch.qkv_clip > 0; i++)
+        clip(to[i], rows * width[i], native->arch.qkv_clip);
     return status;
 }
 
-static void store(pc__work *work, int32_t layer)
+void pc__attention_store(pc__work *work, int32_t layer, size_t first, size_t rows, int values_only)
 {
     const pc__native *native = work->native;
     const pc__kv_shape *shape = &native->shape;
-    size_t heads = (size_t)shape->kv_heads, k_dim = (size_t)shape->k_dim;
-    if (work->rope)
-        native->backend->rotate(native->context, work->rope, work->turns, work->rows, heads, k_dim,
-                                heads * k_dim, work->k);
-    native->backend->store_kv(native->context, work->runs, work->slots, layer, work->rows, work->k,
-                              heads * k_dim, work->v, heads * (size_t)shape->v_dim);
+    size_t heads = (size_t)shape->kv_heads, k_dim = (size_t)shape->k_dim,
+           v = heads * (size_t)shape->v_dim;
+    float *k = values_only ? NULL : work->k + first * heads * k_dim;
+    if (work->rope && k)
+        native->backend->rotate(native->context, work->rope, work->turns + first, rows, heads,
+                                k_dim, heads * k_dim, k);
+    native->backend->store_kv(native->context, work->runs + first, work->slots + first, layer, rows,
+                              k, heads * k_dim, work->v + first * v, v);
 }
 
 static pc__attn_layer describe(const pc__work *work, int32_t layer)
@@ -55,11 +58,26 @@ static pc__attn_layer describe(const pc__work *work, int32_t layer)
 
 pc_status pc__attention_keys(pc__work *work, int32_t layer)
 {
-    pc_status status = project(work, &work->native->layers[layer]);
+    pc_status status = pc__attention_project(work, layer, 0, work->rows, 0);
     if (status >= 0)
         status = pc__trace_keys(work, layer);
     if (status >= 0)
-        store(work, layer);
+        pc__attention_store(work, layer, 0, work->rows, 0);
+    return status;
+}
+
+/* Everything up to `seen`. */
+static pc_status gather(pc__work *work, const pc__attn_layer *what)
+{
+    pc_status status;
+    if (work->pass->maps)
+        return pc__maps_attend(work, what);
+    PC__TRY(pc__attention_keys(work, what->layer), done);
+    if (work->native->encoder.relative)
+        return pc__relative_attend(work, what->layer);
+    PC__TRY(work->native->backend->attend(work->plan, what, work->q, work->seen, work->lse), done);
+    status = pc__trace_maps(work, what);
+done:
     return status;
 }
 
@@ -67,15 +85,8 @@ pc_status pc__attention_part(pc__work *work, int32_t layer)
 {
     const pc__native *native = work->native;
     pc__attn_layer what = describe(work, layer);
-    pc_status status;
-    PC__TRY(pc__attention_keys(work, layer), done);
-    if (native->encoder.relative) {
-        PC__TRY(pc__relative_attend(work, layer), done);
-    } else {
-        PC__TRY(native->backend->attend(work->plan, &what, work->q, work->seen, work->lse), done);
-        PC__TRY(pc__trace_maps(work, &what), done);
-    }
-    status = native->backend->linear_run(native->layers[layer].o, work->seen, work->rows, work->y);
-done:
+    pc_status status = gather(work, &what);
+    if (status >= 0)
+        status = native->backend->linear_run(native->layers[layer].o, work->seen, work->rows, work->y);
     return status;
 }

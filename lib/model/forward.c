@@ -4,7 +4,7 @@
 
 #include <string.h>
 
-#include "model/forward_work.h"
+#include "model/maps_part.h"
 #include "model/positions.h"
 
 void pc__apply_norm(const pc__work *work, const pc__native_norm *norm, const float *x, size_t rows,
@@ -134,6 +134,8 @@ static pc_status plan_block(pc__work *work)
         work->slots[r] = row->slot;
         work->turns[r] = row->position - row->run_start;
     }
+    if (pass->maps)
+        return pc__maps_begin(work);
     /* the runs of a pass over the first layers only may have no more than those */
     return pc__plan_new(&work->plan, work->native->context, &rows, &pass->rows[0].run->shape,
                         work->native->arch.heads);
@@ -181,6 +183,7 @@ static pc_status run_block(pc__work *work)
 done:
     pc__plan_free(work->plan);
     work->plan = NULL;
+    pc__maps_end(work);
     return status;
 }
 
@@ -240,7 +243,7 @@ static size_t lay_out(pc__work *work, float *slab)
         work->beside = part(slab, &used, rows * (size_t)arch->hidden);
         work->neighbours = part(slab, &used, rows * (size_t)arch->hidden * (size_t)arch->encoder.conv);
     }
-    if (work->pass->trace)
+    if (work->pass->trace || work->pass->maps)
         work->lse = part(slab, &used, rows * heads);
     return used;
 }
@@ -346,13 +349,19 @@ static size_t whole_lanes(const pc__pass *pass, size_t lane, size_t *next)
     return rows;
 }
 
+/* Lanes are not cut: their rows see later ones, or the whole of their maps is at work. */
+static int lanes_whole(const pc__work *work)
+{
+    return !work->native->arch.causal || work->pass->maps;
+}
+
 static size_t largest_block(const pc__work *work)
 {
     const pc__pass *pass = work->pass;
     size_t count = pass->attend.count, largest = 0;
     if (pass->trace)
         return count;
-    if (work->native->arch.causal)
+    if (!lanes_whole(work))
         return count < PC__BLOCK ? count : PC__BLOCK;
     for (size_t lane = 0, next; lane < pc__lane_count(pass); lane = next) {
         size_t rows = whole_lanes(pass, lane, &next);
@@ -369,7 +378,7 @@ static pc_status run_blocks(pc__work *work)
     for (; work->first < count && status >= 0; work->first += work->rows) {
         work->rows = count - work->first < work->capacity ? count - work->first : work->capacity;
         work->first_lane = next_lane;
-        if (!work->native->arch.causal && !work->pass->trace)
+        if (lanes_whole(work) && !work->pass->trace)
             work->rows = whole_lanes(work->pass, work->first_lane, &next_lane);
         status = run_block(work);
     }
@@ -407,6 +416,7 @@ pc_status pc__forward(const pc_model *model, const pc__pass *pass)
     work.capacity = largest_block(&work);
     regime = pc__native_regime(work.native, length_of(pass));
     PC__TRY(check_runs(&work, regime), done);
+    PC__TRY(pc__maps_check(&work), done);
     PC__TRY(pc__native_rope(work.native, regime, &work.rope, &work.own_rope), done);
     PC__TRY(reserve(&work), done);
     status = run_blocks(&work);

@@ -2,8 +2,8 @@
  * pass computes the same. */
 #include <string.h>
 
-#include "model/forward_work.h"
 #include "model/heads.h"
+#include "model/maps_part.h"
 
 static void show(const pc__pass *pass, const char *name, int32_t layer, size_t lane,
                  const int64_t *shape, uint32_t rank, const float *data)
@@ -73,11 +73,14 @@ pc_status pc__trace_keys(const pc__work *work, int32_t layer)
         float *keys = copy + 2 * k_dim, *values = keys + count * heads * k_dim;
         if (!count)
             continue;
-        by_head(work->k + first * heads * k_dim, count, heads, k_dim, keys);
+        if (!pc__maps_given(work, lane))
+            by_head(work->k + first * heads * k_dim, count, heads, k_dim, keys);
         by_head(work->v + first * heads * v_dim, count, heads, v_dim, values);
-        show(pass, "k_pre", layer, lane, k_shape, 3, keys);
-        turn_keys(work, first, count, keys, copy);
-        show(pass, "k", layer, lane, k_shape, 3, keys);
+        if (!pc__maps_given(work, lane)) {
+            show(pass, "k_pre", layer, lane, k_shape, 3, keys);
+            turn_keys(work, first, count, keys, copy);
+            show(pass, "k", layer, lane, k_shape, 3, keys);
+        }
         show(pass, "v", layer, lane, v_shape, 3, values);
     }
     pc__free(mem, copy);
@@ -122,7 +125,7 @@ pc_status pc__trace_maps(const pc__work *work, const pc__attn_layer *layer)
     pc_status status = PC_OK;
     for (size_t lane = 0; pass->trace && lane < pc__lane_count(pass) && status >= 0; lane++) {
         pc__lane_rows(pass, lane, &first, &count);
-        if (!count)
+        if (!count || pc__maps_given(work, lane))
             continue;
         size_t keys = keys_of(&pass->attend, first);
         int64_t shape[3] = {(int64_t)heads, (int64_t)count, (int64_t)keys};

@@ -7,6 +7,22 @@
 #include "model/native.h"
 #include "model/route.h"
 
+/* A lane of the block, in the layer at work; see maps_part.h. */
+typedef struct pc__lane_turn {
+    size_t first, rows; /* rows of the block */
+    const void *map;    /* given; NULL: computed */
+} pc__lane_turn;
+
+typedef struct pc__maps_work {
+    size_t first_lane, lanes; /* of the pass, that the block has */
+    pc__lane_turn *turns;     /* [lanes] */
+    uint8_t *planned;         /* [lanes] 1: the plan has the lane's rows */
+    pc__map_lane *products;   /* [lanes] */
+    pc__map_out *records;     /* [lanes] */
+    pc__row_span *spans;      /* of the rows that are computed */
+    size_t *first;            /* [rows + 1] */
+} pc__maps_work;
+
 /* Activations are [row of the block][...], fp32. */
 typedef struct pc__work {
     const pc__native *native;
@@ -16,7 +32,7 @@ typedef struct pc__work {
     size_t capacity; /* rows of the largest block */
     size_t first;    /* the block is rows [first, first + rows) of the pass */
     size_t rows;
-    size_t first_lane;  /* without causal order: the block starts with this lane */
+    size_t first_lane;  /* where lanes are not cut: the block starts with this one */
     size_t logits_done; /* rows of pass->logits written so far */
     pc__plan *plan;
 
@@ -32,10 +48,12 @@ typedef struct pc__work {
     float *shared_scale; /* [1] before the sigmoid */
     float *some, *mixed; /* [hidden] rows of one expert; what comes out */
     float *narrow;    /* [embedding_dim] where embeddings are projected */
-    float *lse;       /* [heads], only while tracing */
+    float *lse;       /* [heads], only while tracing and with maps */
     float *distances; /* scratch of relative_part.c, NULL before its first use */
     float *beside;    /* [hidden] the layer's input, where a convolution reads it too */
     float *neighbours; /* [hidden * encoder.conv] */
+
+    pc__maps_work maps; /* where pass->maps is there */
 
     pc__kv_flow **flows; /* [flow_count] of runs that are still being read */
     size_t flow_count, flow_capacity;
@@ -51,6 +69,9 @@ pc_status pc__head(pc__work *work);
 pc_status pc__attention_part(pc__work *work, int32_t layer);
 pc_status pc__attention_keys(
     pc__work *work, int32_t layer); /* its first half: queries, and K and V of h into their runs */
+/* Rows [first, first + rows) of the block: q, k and v of h, or v alone; k turned, and what was computed into their runs. */
+pc_status pc__attention_project(pc__work *work, int32_t layer, size_t first, size_t rows, int values_only);
+void pc__attention_store(pc__work *work, int32_t layer, size_t first, size_t rows, int values_only);
 /* mlp_part.c: h = MLP of h, of its experts where the layer has them. */
 pc_status pc__mlp_part(pc__work *work, int32_t layer);
 /* y [rows][hidden] = MLP of x [rows][hidden]; y may be x. Uses gate and up. */

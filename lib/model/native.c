@@ -159,10 +159,18 @@ pc_status pc__native_run_new(const pc_model *model, size_t tokens, uint64_t regi
     return status;
 }
 
+static pc_status has_no_keys(void)
+{
+    return pc__fail(PC_ERR_STATE, "the run has values only: it was computed with given attention maps, "
+                                  "and its keys were not completed");
+}
+
 pc_status pc__native_keep(const pc__native *native, pc__kv **kv)
 {
     pc__kv *kept;
     pc_status status;
+    if ((*kv)->values_only)
+        return has_no_keys();
     if ((*kv)->shape.dtype == native->kept)
         return PC_OK;
     status = pc__kv_convert(&kept, native->context, *kv, native->kept);
@@ -195,6 +203,8 @@ pc_status pc__native_may_place(const pc__native *native, const pc__kv *kv, int32
                         kv->shape.layers, kv->shape.kv_heads, kv->shape.k_dim, kv->shape.dtype,
                         native->shape.layers, native->shape.kv_heads, native->shape.k_dim,
                         native->shape.dtype);
+    if (kv->values_only)
+        return has_no_keys();
     if (kv->regime != regime)
         return pc__fail(PC_ERR_MISMATCH,
                         "the segment was computed with the rotary frequencies of regime %llu, this "

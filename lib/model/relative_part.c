@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "base/threads.h"
+#include "model/maps_part.h"
 
 /* Terms as linear layers of one head each: [2 * relative] outputs of a query or key. */
 struct pc__relative {
@@ -269,8 +270,10 @@ static void run_lanes(head *t, float *maps)
         size_t one = t->tokens * t->tokens;
         if (maps)
             t->map = maps + t->index * one;
-        turn_keys(t);
-        pc__parallel(t->work->native->context, (t->tokens + ROWS - 1) / ROWS, map_rows, t);
+        if (!pc__maps_given(t->work, t->work->first_lane + lane)) {
+            turn_keys(t);
+            pc__parallel(t->work->native->context, (t->tokens + ROWS - 1) / ROWS, map_rows, t);
+        }
         if (maps)
             maps += t->relative->heads * one;
     }
@@ -290,7 +293,10 @@ static pc_status trace_space(head *t, float **maps)
 static void show(head *t, int32_t layer, const float *maps)
 {
     for (size_t lane = 0; lane_of(t, lane); lane++) {
-        pc__trace_map(t->work, layer, t->work->first_lane + lane, t->tokens, maps);
+        size_t number = t->work->first_lane + lane;
+        if (t->work->pass->trace && !pc__maps_given(t->work, number))
+            pc__trace_map(t->work, layer, number, t->tokens, maps);
+        pc__maps_record(t->work, number, layer, maps);
         maps += t->relative->heads * t->tokens * t->tokens;
     }
 }
@@ -304,7 +310,7 @@ pc_status pc__relative_attend(pc__work *work, int32_t layer)
     float *maps = NULL;
     pc_status status;
     PC__TRY(reserve(work, &t), done);
-    if (work->pass->trace)
+    if (work->pass->trace || work->pass->maps)
         PC__TRY(trace_space(&t, &maps), done);
     for (t.index = 0; t.index < t.relative->heads; t.index++) {
         PC__TRY(run_head(&t, layer), done);

@@ -117,3 +117,9 @@ pc__map_fn pc__map_of(const pc__kernels *kernels, uint32_t dtype)
         return kernels->map_f16 ? kernels->map_f16 : pc__map_f16_c;
     }
 }
+
+pc__weights_fn pc__weights_of(const pc__kernels *kernels, uint32_t dtype)
+{
+    int here = kernels->weights && (dtype == PC_DTYPE_F32 || dtype == PC_DTYPE_BF16);
+    return here ? kernels->weights : pc__weights_c;
+}

@@ -191,7 +191,7 @@ static void store_chunk(void *arg, size_t index)
 {
     const storing *s = arg;
     for (size_t r = index * PC__PAGE; r < (index + 1) * PC__PAGE && r < s->rows; r++)
-        pc__kv_write(s->runs[r], s->layer, s->slots[r], s->k + r * s->k_stride, s->v + r * s->v_stride);
+        pc__kv_write(s->runs[r], s->layer, s->slots[r], s->k ? s->k + r * s->k_stride : NULL, s->v ? s->v + r * s->v_stride : NULL);
 }
 
 void pc__store_kv(pc_context *context, pc__kv *const *runs, const size_t *slots, int32_t layer, size_t rows, const float *k,

@@ -1,7 +1,9 @@
-/* Maps times values: the reference. */
+/* Maps times values, and weights of maps: the reference. */
+#include <math.h>
 #include <string.h>
 
 #include "attn/bf16.h"
+#include "attn/cpu/attend_row.h"
 #include "attn/half.h"
 #include "attn/kernels.h"
 #include "attn/map.h"
@@ -61,4 +63,34 @@ void pc__map_bf16_c(const pc__map_task *task)
 void pc__map_f16_c(const pc__map_task *task)
 {
     run(task, PC_DTYPE_F16);
+}
+
+static float score_of(const pc__attn_task *task, size_t r, const void *page, uint32_t dtype, size_t t)
+{
+    float sum = 0.0f;
+    for (size_t d = 0; d < task->k_dim; d++) {
+        size_t at = (d / 2 * PC__PAGE + t) * 2 + d % 2;
+        float k = dtype == PC_DTYPE_F32    ? ((const float *)page)[d * PC__PAGE + t]
+                  : dtype == PC_DTYPE_BF16 ? pc__bf16_to(((const uint16_t *)page)[at])
+                                           : pc__half_to(((const uint16_t *)page)[at]);
+        sum += task->q[r * task->k_dim + d] * k;
+    }
+    return sum;
+}
+
+void pc__weights_c(const pc__attn_task *task, uint32_t dtype, size_t pages, float *weights, size_t stride)
+{
+    for (size_t r = 0; r < task->rows; r++)
+        for (size_t page = 0; page < pages; page++) {
+            float *to = weights + r * stride + page * PC__PAGE;
+            uint32_t a, b;
+            memset(to, 0, PC__PAGE * sizeof *to);
+            if (!pc__slice(task, r, page, &a, &b))
+                continue;
+            for (uint32_t t = a; t < b; t++)
+                to[t] = score_of(task, r, task->pages + page * task->page_stride, dtype, t);
+            pc__score_terms(task, r, page, a, b, to);
+            for (uint32_t t = a; t < b; t++)
+                to[t] = expf(to[t] - task->m[r]);
+        }
 }

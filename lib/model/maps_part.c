@@ -237,7 +237,7 @@ static pc_status record(pc__work *work, const pc__attn_layer *layer)
         if (to)
             m->records[count++] = (pc__map_out){maps_of(work, i)->shape, to, work->runs[first], first, work->turns + first};
     }
-    return pc__map_record(work->native->context, layer, m->records, count, work->q, work->lse);
+    return pc__map_take(work->native->context, layer, m->records, count, work->q, work->lse);
 }
 
 void pc__maps_record(const pc__work *work, size_t lane, int32_t layer, const float *dense)

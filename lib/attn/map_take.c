@@ -114,7 +114,7 @@ static void record_thread(void *arg, size_t unused)
     }
 }
 
-pc_status pc__map_record(pc_context *context, const pc__attn_layer *layer, const pc__map_out *lanes, size_t count, const float *q, const float *lse)
+pc_status pc__map_take(pc_context *context, const pc__attn_layer *layer, const pc__map_out *lanes, size_t count, const float *q, const float *lse)
 {
     recording r = {.layer = layer, .lanes = lanes, .count = count, .q = q, .lse = lse, .kernels = pc__kernels_get()};
     size_t heads = (size_t)layer->heads, dim, threads = context->threads;

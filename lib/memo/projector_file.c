@@ -64,6 +64,8 @@ static pc_status take_shape(const uint8_t *data, size_t size, size_t middle, siz
         return pc__fail_in(PC_ERR_FORMAT, "a shape that cannot be");
     if (pc__get_u32(at + 24) != PC__FEATURE_DIM)
         return pc__fail(PC_ERR_FORMAT, "features of %u numbers, not %d", pc__get_u32(at + 24), PC__FEATURE_DIM);
+    if (pc__get_u32(at + 28))
+        return pc__fail(PC_ERR_FORMAT, "offset %d: %u, not 0", AT_SHAPE + 28, pc__get_u32(at + 28));
     if (pc__projector_file_size(shape, middle, copies) != size)
         return pc__fail(PC_ERR_FORMAT, "%zu bytes do not hold %zu x %zu cells with inner size %zu", size, shape->rows, shape->columns, shape->inner);
     return PC_OK;

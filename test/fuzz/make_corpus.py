@@ -851,7 +851,7 @@ def make_projector():
             ("whole", projector()), ("no_sum", projector(first=1, size=8600)), ("head", projector()[:57]), ("short", projector()[:-4]), ("magic", projector(magic=b"PCPROJ12")),
             ("version", projector(version=2)), ("kind", projector(kind=2)), ("nan", projector(weight=nan)), ("scale", projector(scale=-1.0)),
             ("narrow", projector(shape=narrow)), ("huge", projector(shape=narrow, size=128)[:25] + struct.pack("<8I", *[0xffffffff] * 8) + bytes(64)),
-            ("bucket", projector(shape=(4, 9, 8, 1, 4, 16, 128, 0))), ("size", projector(size=1 << 40)),
+            ("spare", projector(shape=(4, 1, 8, 1, 4, 16, 128, 7))), ("bucket", projector(shape=(4, 9, 8, 1, 4, 16, 128, 0))), ("size", projector(size=1 << 40)),
             ("training", projector(kind=2, middle=training(), sets=2, weight=0.01, first=2)), ("done", projector(kind=2, middle=training(done=3), sets=2, first=2)),
             ("unit", projector(kind=2, middle=training(unit=nan), sets=2, first=2)), ("large", projector(kind=2, middle=training(unit=2.0**100), sets=2, weight=1e30, first=2)),
             ("far", projector(kind=2, middle=training(), sets=2, weight=3e38, first=2)), ("seed", projector(kind=2, middle=training(seed=2), sets=2, first=2))):

@@ -241,6 +241,7 @@ static void files(void)
     refused_u32(&bytes, 40, 5, "5 columns of 4");
     refused_u32(&bytes, 44, 32, "do not hold 2 x 2 cells with inner size 32");
     refused_u32(&bytes, 48, 64, "features of 64 numbers");
+    refused_u32(&bytes, 52, 1, "offset 52: 1, not 0");
     refused_u32(&bytes, 56, 0x7f800000u, "offset 56: mean 0 is inf");
     refused_u32(&bytes, 76, 0, "offset 76: scale 1 is 0");
     refused_u32(&bytes, bytes.size - 12, 0xffc00000u, "weight 2127 is");

@@ -127,6 +127,10 @@ const char *reason_name(uint32_t reason)
                                         "the server does not answer",
                                         "expired",
                                         "its tenant's quota",
-                                        "used too seldom"};
+                                        "used too seldom",
+                                        "nothing of this length",
+                                        "nothing alike",
+                                        "not trained or tuned yet",
+                                        "its loss has drifted"};
     return reason < sizeof names / sizeof *names ? names[reason] : "?";
 }

@@ -1,0 +1,13 @@
+/* Measures of prefill-only work, in points of 100. */
+#ifndef MEASURES_H
+#define MEASURES_H
+
+#include <stddef.h>
+
+/* Rank correlation; equal values share the mean of their ranks. 0 where either side is all equal. Not to be had (no memory): NaN. */
+double spearman(const double *a, const double *b, size_t count);
+double cosine(const float *a, const float *b, size_t width);
+/* Price of speed (AttnCache, equation 6): lost score as a fraction over what is gained beyond 1. NaN where nothing is gained. */
+double gamma_of(double full_score, double score, double speedup);
+
+#endif

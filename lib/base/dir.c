@@ -88,8 +88,7 @@ pc_status pc__dir_file(const pc__dir *dir, const char *name, int flags, int *fd,
     return pc__fail(PC_ERR_STATE, "%s/%s: not a plain file of this user", dir->path, name);
 }
 
-/* Somebody may have removed the file: then the others lock another one. */
-static int is_the_one(const pc__dir *dir, const char *name, int fd)
+int pc__dir_has(const pc__dir *dir, const char *name, int fd)
 {
     struct stat ours, there;
     return !fstat(fd, &ours) && !fstatat(dir->fd, name, &there, AT_SYMLINK_NOFOLLOW) && ours.st_ino == there.st_ino && ours.st_dev == there.st_dev;
@@ -104,7 +103,7 @@ pc_status pc__dir_lock(const pc__dir *dir, const char *name, double deadline, in
         if (status < 0)
             return status;
         if (!flock(*fd, LOCK_EX | LOCK_NB)) {
-            if (is_the_one(dir, name, *fd))
+            if (pc__dir_has(dir, name, *fd)) /* somebody may have removed the file: then the others lock another one */
                 return PC_OK;
             close(*fd);
             *fd = -1;

@@ -23,6 +23,7 @@ int pc__dir_is_ours(const pc__dir *dir, const struct stat *st); /* is that a pla
 
 /* Opens a file of it (flags: O_RDONLY …, O_CREAT makes it with mode 0600). PC_ERR_NOT_FOUND; PC_ERR_IO, also of a link; PC_ERR_STATE: not a plain file of ours. */
 pc_status pc__dir_file(const pc__dir *dir, const char *name, int flags, int *fd, struct stat *st);
+int pc__dir_has(const pc__dir *dir, const char *name, int fd); /* is that open file still the one of this name? */
 /* flock(LOCK_EX) on a file of it, which is made, and still has the name then. *fd: -1, or what an earlier call left; open in the end unless that
  * failed. PC_AGAIN: others hold it beyond `deadline` (pc__now clock; the error text says so). PC_ERR_IO, PC_ERR_STATE. */
 pc_status pc__dir_lock(const pc__dir *dir, const char *name, double deadline, int *fd);

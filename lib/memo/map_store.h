@@ -21,7 +21,8 @@ typedef struct pc__map_store_options {
     int create;     /* 1: made where it is not there */
     int read_only;
     uint64_t budget_bytes; /* of the folder; 0: none */
-    double cold_seconds;   /* records that were not used for so long are packed with zstd by pc__map_store_tidy; 0: never */
+    double cold_seconds;   /* records that were not used for so long are packed with zstd by pc__map_store_tidy; 0: never. Of the budget, 1/64 is kept free for that */
+    int relaxed;           /* 1: what was added survives a kill of the process, but a crash of the machine only after pc__map_store_sync. Filling a store is much faster so */
 } pc__map_store_options;
 
 typedef struct pc__map_record {
@@ -60,6 +61,8 @@ void pc__maps_release(pc__map_store *store, pc__maps *maps);
 /* Fetches a record's bytes ahead (madvise). */
 void pc__map_store_prefetch(pc__map_store *store, int64_t id);
 
+/* What was added is on the disk then; only of use where `relaxed`. PC_ERR_IO. */
+pc_status pc__map_store_sync(pc__map_store *store);
 /* Room of removed records is given back to the system (holes), cold ones are packed. */
 pc_status pc__map_store_tidy(pc__map_store *store);
 typedef struct pc__map_store_stats {

@@ -1,0 +1,146 @@
+/* The maps of a record, from the mapping or unpacked; notes; fetching ahead. */
+#include <string.h>
+#include <sys/mman.h>
+
+#include "base/fail.h"
+#include "memo/map_pack.h"
+#include "memo/map_store_body.h"
+
+typedef struct holder {
+    pc__map_item *item;
+    pc__map_view *view;
+    uint8_t *unpacked; /* of a cold record */
+    const void *layer[]; /* [layers] */
+} holder;
+
+static pc_status unpack(pc__map_store *store, holder *h, const pc__maps_layout *layout, const uint8_t *data)
+{
+    size_t bytes = (size_t)layout->layer_bytes, step = (size_t)pc__maps_up(layout->layer_bytes, PC__MAPS_ALIGN);
+    pc__map_packer *packer = NULL;
+    pc_status status = pc__map_packer_new(&packer, &store->mem, store->options.face.format, bytes, 1);
+    if (status < 0)
+        return status;
+    h->unpacked = pc__alloc_aligned(&store->mem, step * (size_t)store->options.face.layers, PC__MAPS_ALIGN);
+    if (!h->unpacked)
+        status = PC_ERR_NOMEM;
+    for (int32_t i = 0; i < store->options.face.layers && status == PC_OK; i++) {
+        const uint8_t *sum;
+        uint64_t at, packed;
+        pc__maps_row_get(data, i, &at, &packed, &sum);
+        status = pc__map_packer_unpack(packer, data + at, (size_t)packed, h->unpacked + (size_t)i * step);
+        h->layer[i] = h->unpacked + (size_t)i * step;
+    }
+    pc__map_packer_free(packer);
+    return status;
+}
+
+static void point(const pc__map_store *store, holder *h, const uint8_t *data)
+{
+    for (int32_t i = 0; i < store->options.face.layers; i++) {
+        const uint8_t *sum;
+        uint64_t at, bytes;
+        pc__maps_row_get(data, i, &at, &bytes, &sum);
+        h->layer[i] = data + at;
+    }
+}
+
+static void let_go(pc__map_store *store, holder *h)
+{
+    if (h->item)
+        pc__maps_unpin(store, h->item, h->view);
+    pc__free(&store->mem, h->unpacked);
+    pc__free(&store->mem, h);
+}
+
+pc_status pc__maps_get(pc__map_store *store, int64_t id, int how, pc__maps *out)
+{
+    size_t layers = (size_t)store->options.face.layers;
+    holder *h = pc__alloc(&store->mem, sizeof *h + layers * sizeof *h->layer);
+    pc_status status = PC_ERR_NOMEM;
+    *out = (pc__maps){0};
+    if (!h)
+        return status;
+    h->item = NULL;
+    h->unpacked = NULL;
+    status = pc__maps_pin(store, id, how | PC__MAPS_PIN_LAYERS, &h->item, &h->view);
+    if (status == PC_OK) {
+        const uint8_t *data = h->view->data + h->item->entry.at; /* place, size and flags of an item never change */
+        if (h->item->entry.flags & PC__MAPS_PACKED) {
+            pc__maps_layout layout;
+            pc__maps_layout_of(&store->options.face, h->item->entry.tokens, h->item->entry.note, &layout);
+            status = unpack(store, h, &layout, data);
+        } else {
+            point(store, h, data);
+        }
+    }
+    if (status == PC_OK) {
+        *out = (pc__maps){h->layer, h};
+        return PC_OK;
+    }
+    if (h->item && status == PC_MISS) { /* its checksums are right, but it does not unpack */
+        pc__maps_entry entry = {.id = id, .at = h->item->entry.at};
+        let_go(store, h);
+        return pc__maps_damaged(store, &entry, "a packed layer cannot be unpacked");
+    }
+    let_go(store, h);
+    return status;
+}
+
+pc_status pc__map_store_get(pc__map_store *store, int64_t id, pc__maps *out)
+{
+    return pc__maps_get(store, id, PC__MAPS_PIN_USE, out);
+}
+
+void pc__maps_release(pc__map_store *store, pc__maps *maps)
+{
+    if (maps->owner)
+        let_go(store, maps->owner);
+    *maps = (pc__maps){0};
+}
+
+pc_status pc__map_store_note(pc__map_store *store, int64_t id, void *out, size_t capacity)
+{
+    pc__map_item *item;
+    pc__map_view *view;
+    pc__maps_entry entry = {.id = id};
+    pc__maps_layout layout;
+    uint8_t sum[PC__SUM];
+    int is_whole;
+    pc_status status = pc__maps_pin(store, id, 0, &item, &view);
+    if (status != PC_OK)
+        return status;
+    entry.at = item->entry.at;
+    entry.note = item->entry.note;
+    if (capacity < entry.note) {
+        pc__maps_unpin(store, item, view);
+        return pc__fail(PC_ERR_INVALID, "%s: the note of record %lld has %u bytes, not %zu", store->dir.path, (long long)id, (unsigned)entry.note, capacity);
+    }
+    pc__maps_layout_of(&store->options.face, item->entry.tokens, entry.note, &layout);
+    pc__sum_of(view->data + entry.at + layout.note, entry.note, sum);
+    is_whole = !memcmp(sum, pc__maps_note_sum(view->data + entry.at), sizeof sum);
+    if (is_whole && entry.note)
+        memcpy(out, view->data + entry.at + layout.note, entry.note);
+    pc__maps_unpin(store, item, view);
+    return is_whole ? PC_OK : pc__maps_damaged(store, &entry, "the checksum of its note is another one");
+}
+
+void pc__map_store_prefetch(pc__map_store *store, int64_t id)
+{
+    pc__map_item *item;
+    pc__map_view *view = NULL;
+    uint64_t at = 0, bytes = 0;
+    pthread_mutex_lock(&store->guard);
+    item = pc__maps_find(store, id);
+    if (item) {
+        at = item->entry.at;
+        bytes = pc__map_extent(&item->entry);
+        view = pc__map_view_hold(store->view);
+    }
+    pthread_mutex_unlock(&store->guard);
+    if (!view)
+        return;
+    (void)madvise((void *)(uintptr_t)(view->data + at), (size_t)bytes, MADV_WILLNEED);
+    pthread_mutex_lock(&store->guard);
+    pc__map_view_drop(view, &store->mem);
+    pthread_mutex_unlock(&store->guard);
+}

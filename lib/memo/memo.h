@@ -1,0 +1,46 @@
+/* The memo's parts as serving uses them: find remembered prompts, lend their maps, hear how good they were. */
+#ifndef PC_MEMO_MEMO_H
+#define PC_MEMO_MEMO_H
+
+#include "memo/index.h"
+#include "memo/map_store.h"
+
+typedef struct pc__memo_found {
+    int64_t id;        /* the nearest record of the same length; PC__NO_NEIGHBOUR: none */
+    double similarity; /* 1 - distance of the features; 1 for the same tokens; 0 where there is none */
+    uint32_t bucket;
+    uint32_t reason; /* PC_REASON_NONE: it is a hit; else why not */
+    int same;        /* the very same tokens: exact */
+} pc__memo_found;
+
+typedef struct pc__memo_times {
+    double features, search; /* seconds */
+} pc__memo_times;
+
+const pc_model *pc__memo_model(const pc_memo *memo);
+pc_status pc__memo_work_read(pc_memo_work *out, const pc_memo_work *work); /* checks the options of adding, training and tuning */
+/* PC_ERR_MISMATCH where the memo is of another model. */
+pc_status pc__memo_of(const pc_memo *memo, const pc_model *model);
+/* Looks all inputs up. force: the nearest is a hit, however far (PC_PREFILL_FORCE). Counts nothing. */
+pc_status pc__memo_find(pc_memo *memo, const pc_input *inputs, size_t count, int force, pc__memo_found *found, pc__memo_times *times);
+pc_status pc__memo_take(pc_memo *memo, int64_t id, pc__maps *maps); /* PC_MISS: it has gone, or was damaged, meanwhile */
+void pc__memo_give(pc_memo *memo, pc__maps *maps);
+void pc__memo_shape(const pc_memo *memo, size_t tokens, pc__map_shape *shape); /* of one layer */
+void pc__memo_count(pc_memo *memo, uint64_t hits, uint64_t misses);
+
+/* 1: this hit shall be computed in full as well. Evenly spread by the share of the options. */
+int pc__memo_wants_check(pc_memo *memo, uint32_t bucket);
+uint32_t pc__memo_loss_kind(pc_memo *memo, uint32_t bucket);
+/* What a verified hit lost. Closes the bucket, and tells the host, once the mean is above the limit with some certainty. */
+void pc__memo_checked(pc_memo *memo, uint32_t bucket, double loss);
+
+/* What tuning found for a bucket; `open` 0 with the reason. */
+typedef struct pc__memo_tuning {
+    uint32_t open, reason, loss;
+    double threshold, limit, tuned_loss, hit_rate;
+} pc__memo_tuning;
+pc_status pc__memo_set_tuning(pc_memo *memo, uint32_t bucket, const pc__memo_tuning *tuning);
+uint32_t pc__memo_bucket_of(const pc_memo *memo, size_t tokens); /* bucket count: longer than any */
+int pc__memo_is_trained(pc_memo *memo, uint32_t bucket);
+
+#endif

@@ -1,0 +1,190 @@
+/* Remembering prompts: their maps, and the pooled input by which they will be known. */
+#include <string.h>
+
+#include "base/fail.h"
+#include "base/options.h"
+#include "memo/memo_body.h"
+#include "model/whole.h"
+
+enum { AT_ONCE = 32, MOST_BYTES = 256 << 20 /* of maps on their way */ };
+
+/* Prompts that are computed in one call. */
+typedef struct bundle {
+    pc_memo *memo;
+    const pc_input *inputs[AT_ONCE];
+    pc__id ids[AT_ONCE];
+    uint8_t *maps[AT_ONCE]; /* of all layers */
+    void **layers[AT_ONCE];
+    size_t count, bytes;
+} bundle;
+
+pc_status pc__memo_work_read(pc_memo_work *out, const pc_memo_work *work)
+{
+    pc_status status = pc__options_read(out, sizeof *out, PC__V1_SIZE(pc_memo_work, alpha), work, "pc_memo_work");
+    if (status >= 0 && (!(out->alpha >= 0) || out->alpha > 1e6))
+        return pc__fail(PC_ERR_INVALID, "pc_memo_work: alpha is %g", out->alpha);
+    if (status >= 0 && out->alpha == 0)
+        out->alpha = 0.2;
+    return status;
+}
+
+static pc_status check(const pc_memo *memo, const pc_input *inputs, size_t count)
+{
+    if (!memo || (!inputs && count))
+        return pc__fail(PC_ERR_INVALID, "pc_memo_add: memo or inputs is NULL");
+    if (memo->options.flags & PC_MEMO_READ_ONLY)
+        return pc__fail(PC_ERR_STATE, "pc_memo_add: %s was opened read-only", memo->dir.path);
+    for (size_t i = 0; i < count; i++)
+        if (!inputs[i].tokens || !inputs[i].count)
+            return pc__fail(PC_ERR_INVALID, "pc_memo_add: input %zu has no tokens", i);
+    return PC_OK;
+}
+
+static void empty(bundle *b)
+{
+    for (size_t i = 0; i < b->count; i++) {
+        pc__free(&b->memo->mem, b->maps[i]);
+        pc__free(&b->memo->mem, b->layers[i]);
+    }
+    b->count = b->bytes = 0;
+}
+
+static int is_new(bundle *b, const pc__id *id)
+{
+    int is_known;
+    pthread_rwlock_rdlock(&b->memo->guard);
+    is_known = pc__known_get(&b->memo->known, id) != PC__NO_NEIGHBOUR;
+    pthread_rwlock_unlock(&b->memo->guard);
+    for (size_t i = 0; i < b->count && !is_known; i++)
+        is_known = pc__id_equal(&b->ids[i], id);
+    return !is_known;
+}
+
+/* Room for one more prompt's maps. */
+static pc_status put_in(bundle *b, const pc_input *input, const pc__id *id)
+{
+    const pc_allocator *mem = &b->memo->mem;
+    size_t layers = b->memo->head.layers, bytes;
+    pc__map_shape shape;
+    pc__memo_shape(b->memo, input->count, &shape);
+    bytes = (pc__map_bytes(&shape) + 63) / 64 * 64;
+    b->inputs[b->count] = input;
+    b->ids[b->count] = *id;
+    b->maps[b->count] = bytes && bytes < SIZE_MAX / layers ? pc__alloc_aligned(mem, bytes * layers, 64) : NULL;
+    b->layers[b->count] = pc__calloc(mem, layers, sizeof(void *));
+    b->count++;
+    if (!b->maps[b->count - 1] || !b->layers[b->count - 1])
+        return PC_ERR_NOMEM;
+    for (size_t l = 0; l < layers; l++)
+        b->layers[b->count - 1][l] = b->maps[b->count - 1] + l * bytes;
+    b->bytes += bytes * layers;
+    return PC_OK;
+}
+
+static pc_status compute(bundle *b)
+{
+    static const pc__whole_options defaults;
+    pc__whole prompts[AT_ONCE];
+    memset(prompts, 0, sizeof prompts);
+    for (size_t i = 0; i < b->count; i++) {
+        prompts[i].input = b->inputs[i];
+        prompts[i].record = b->layers[i];
+        pc__memo_shape(b->memo, b->inputs[i]->count, &prompts[i].shape);
+    }
+    return pc__whole_run(b->memo->model, prompts, b->count, &defaults);
+}
+
+static void evicted(void *user, int64_t id)
+{
+    pc__memo_forget(user, id);
+}
+
+static pc_status enter(pc_memo *memo, const pc_input *input, const pc__id *tokens_id, int64_t id, const uint16_t *note, size_t pooled)
+{
+    const pc__bucket *bucket = &memo->buckets[pc__memo_bucket_of(memo, input->count)];
+    float *values = pc__calloc(&memo->mem, pooled, sizeof *values), feature[PC__FEATURE_DIM];
+    pc_status status = values ? PC_OK : PC_ERR_NOMEM;
+    pthread_rwlock_wrlock(&memo->guard);
+    if (status >= 0)
+        status = pc__memo_enter(memo, id, tokens_id, (uint32_t)input->count);
+    if (status >= 0 && bucket->trained) {
+        pc__memo_note_read(note, pooled, values);
+        status = pc__projector_run(bucket->projector, values, 1, feature);
+        if (status >= 0)
+            status = pc__memo_index_add(memo, input->count, feature, id);
+    }
+    pthread_rwlock_unlock(&memo->guard);
+    pc__free(&memo->mem, values);
+    return status;
+}
+
+static pc_status store_one(bundle *b, size_t i)
+{
+    pc_memo *memo = b->memo;
+    uint32_t bucket = pc__memo_bucket_of(memo, b->inputs[i]->count);
+    size_t pooled = pc__projector_pooled(memo->buckets[bucket].projector); /* training keeps the shape */
+    float *values = pc__calloc(&memo->mem, pooled, sizeof *values);
+    uint16_t *note = pc__calloc(&memo->mem, pooled, sizeof *note);
+    int64_t id = PC__NO_NEIGHBOUR;
+    pc_status status = values && note ? pc__memo_pool(memo, b->inputs[i], bucket, values) : PC_ERR_NOMEM;
+    if (status >= 0) {
+        pc__memo_note_write(values, pooled, note);
+        status = pc__map_store_add(memo->maps, &b->ids[i], (uint32_t)b->inputs[i]->count, note, pooled * sizeof *note, (const void *const *)b->layers[i], &id,
+                                   evicted, memo);
+    }
+    if (status == PC_OK)
+        status = enter(memo, b->inputs[i], &b->ids[i], id, note, pooled);
+    pc__free(&memo->mem, values);
+    pc__free(&memo->mem, note);
+    return status;
+}
+
+static pc_status work_off(bundle *b)
+{
+    pc_status status = b->count ? compute(b) : PC_OK;
+    for (size_t i = 0; i < b->count && status >= 0; i++)
+        status = store_one(b, i);
+    if (status >= 0 && b->count)
+        status = pc__map_store_sync(b->memo->maps); /* once for all of them, before they are reported */
+    empty(b);
+    return status;
+}
+
+static pc_status add_all(pc_memo *memo, const pc_input *inputs, size_t count, const pc_memo_work *work)
+{
+    bundle b = {.memo = memo};
+    pc_status status = PC_OK;
+    for (size_t i = 0; i < count && status >= 0; i++) {
+        pc__id id = pc__input_id(&inputs[i]);
+        if (pc__memo_bucket_of(memo, inputs[i].count) < memo->head.bucket_count && is_new(&b, &id))
+            status = put_in(&b, &inputs[i], &id);
+        if (status >= 0 && (b.count == AT_ONCE || b.bytes >= MOST_BYTES || i + 1 == count)) {
+            status = work_off(&b);
+            if (status >= 0 && work->progress && work->progress(work->progress_user, "remember", i + 1, count))
+                status = pc__fail(PC_ERR_CANCELLED, "pc_memo_add: cancelled after %zu of %zu inputs", i + 1, count);
+        }
+    }
+    empty(&b);
+    return status;
+}
+
+pc_status pc_memo_add(pc_memo *memo, const pc_input *inputs, size_t count, const pc_memo_work *work)
+{
+    pc_memo_work w;
+    pc_status status = check(memo, inputs, count);
+    if (status >= 0)
+        status = pc__memo_work_read(&w, work);
+    if (status < 0)
+        return status;
+    pthread_mutex_lock(&memo->writer);
+    status = add_all(memo, inputs, count, &w);
+    pthread_mutex_unlock(&memo->writer);
+    return status < 0 ? status : PC_OK;
+}
+
+pc_status pc_memo_tidy(pc_memo *memo)
+{
+    if (!memo)
+        return pc__fail(PC_ERR_INVALID, "pc_memo_tidy: memo is NULL");
+    return pc__map_store_tidy(memo->maps);
+}

@@ -1,0 +1,98 @@
+/* What the files of the memo share.
+ *
+ * A memo is a folder: maps/ (map_store.h: maps and pooled inputs of the remembered prompts), a projector a bucket ("projector-<most>.pcp") and the head ("memo.pcm":
+ * which model, which buckets, what they were tuned to). Features and indexes are made anew when it is opened. An index holds one length. */
+#ifndef PC_MEMO_MEMO_BODY_H
+#define PC_MEMO_MEMO_BODY_H
+
+#include <pthread.h>
+
+#include "base/dir.h"
+#include "memo/memo.h"
+#include "memo/projector.h"
+#include "model/model.h"
+
+enum { PC__MEMO_MOST_BUCKETS = 64, PC__MEMO_LEAST_RECORDS = 32 /* that a projector is trained from */ };
+
+typedef struct pc__bucket {
+    uint32_t least, most;     /* tokens */
+    pc__projector *projector; /* random until trained: pools all the same */
+    uint32_t trained;
+    pc__memo_tuning tuning;
+    uint64_t records;
+    double watched_sum; /* of the losses since it was tuned, */
+    double watched_squares;
+    uint64_t verified;
+    double checks_due; /* share of hits not checked so far */
+} pc__bucket;
+
+typedef struct pc__memo_head {
+    pc__id model;
+    uint32_t causal, layers, heads, hidden, map_format;
+    uint32_t bucket_count;
+} pc__memo_head;
+
+/* A remembered prompt; ids ascend, so the list is sorted. */
+typedef struct pc__memo_entry {
+    int64_t id;
+    pc__id tokens_id;
+    uint32_t tokens; /* 0: it has gone */
+} pc__memo_entry;
+
+/* Tokens of the remembered prompts -> record, open addressing. */
+typedef struct pc__memo_known {
+    pc__id *ids; /* [capacity] */
+    int64_t *records; /* PC__NO_NEIGHBOUR: free; -2: was used */
+    size_t capacity, used;
+} pc__memo_known;
+
+struct pc_memo {
+    pc_allocator mem;
+    pc_model *model;
+    pc_memo_options options; /* bucket_tokens is not kept */
+    pc__dir dir;
+    pc__memo_head head;
+    pc__map_store *maps;
+    pthread_mutex_t writer;  /* adding, training, tuning: one at a time; taken before `guard` */
+    pthread_rwlock_t guard;  /* all below; never held while a callback runs */
+    pc__bucket *buckets;
+    pc__index **lengths; /* [most tokens of the last bucket + 1]; NULL: nothing of that length */
+    pc__memo_known known;
+    pc__memo_entry *entries;
+    size_t entry_count, entry_capacity;
+    uint64_t lookups, hits, misses, verified; /* under `counting` */
+    pthread_mutex_t counting;
+};
+
+/* memo_head.c */
+pc_status pc__memo_head_write(const pc_memo *memo);
+/* PC_MISS: there is none. Fills head and buckets (projectors are read too). */
+pc_status pc__memo_head_read(pc_memo *memo);
+
+/* A whole file of the memo's folder, to be freed. */
+pc_status pc__memo_file_read(const pc_memo *memo, const char *name, uint8_t **data, size_t *size);
+
+/* memo_known.c */
+pc_status pc__known_set(pc__memo_known *known, const pc_allocator *mem, const pc__id *id, int64_t record);
+int64_t pc__known_get(const pc__memo_known *known, const pc__id *id);
+void pc__known_drop(pc__memo_known *known, const pc__id *id);
+pc__id pc__input_id(const pc_input *input);
+
+/* memo_entries.c; all under `guard` for writing */
+pc_status pc__memo_enter(pc_memo *memo, int64_t id, const pc__id *tokens_id, uint32_t tokens);
+/* A record that has gone from the store is found no more. Takes `guard` itself. */
+void pc__memo_forget(pc_memo *memo, int64_t id);
+
+/* memo_index.c: indexes by length, of the records of a bucket as a projector sees them. */
+pc_status pc__memo_index_build(const pc_memo *memo, const pc__projector *projector, pc__index **by_length /* [most - least + 1] */);
+void pc__memo_index_free(pc__index **by_length, size_t count);
+/* A record of `tokens` tokens more; `guard` is held for writing. */
+pc_status pc__memo_index_add(pc_memo *memo, size_t tokens, const float *feature, int64_t record);
+
+/* memo_input.c: the pooled input of the first layer. */
+pc_status pc__memo_pool(pc_memo *memo, const pc_input *input, uint32_t bucket, float *pooled);
+/* As it is kept beside the maps: fp16. */
+void pc__memo_note_write(const float *pooled, size_t count, uint16_t *note);
+void pc__memo_note_read(const uint16_t *note, size_t count, float *pooled);
+
+#endif

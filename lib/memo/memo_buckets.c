@@ -1,0 +1,184 @@
+/* Buckets as the host sees and sets them, and how the loss of verified hits closes them. */
+#include <math.h>
+#include <string.h>
+
+#include "base/fail.h"
+#include "base/options.h"
+#include "memo/memo_body.h"
+
+size_t pc_memo_bucket_count(const pc_memo *memo)
+{
+    return memo ? memo->head.bucket_count : 0;
+}
+
+static pc_status check_bucket(const pc_memo *memo, size_t index, const char *call)
+{
+    if (!memo || index >= memo->head.bucket_count)
+        return pc__fail(PC_ERR_INVALID, "%s: memo is NULL, or it has no bucket %zu", call, index);
+    return PC_OK;
+}
+
+pc_status pc_memo_get_bucket(pc_memo *memo, size_t index, pc_memo_bucket *bucket)
+{
+    pc_memo_bucket out = PC_MEMO_BUCKET_INIT;
+    pc_status status = check_bucket(memo, index, "pc_memo_get_bucket");
+    if (status < 0)
+        return status;
+    pthread_rwlock_rdlock(&memo->guard);
+    const pc__bucket *b = &memo->buckets[index];
+    out.least_tokens = b->least;
+    out.most_tokens = b->most;
+    out.records = b->records;
+    out.trained = b->trained;
+    out.open = b->tuning.open;
+    out.reason = b->tuning.open ? PC_REASON_NONE : b->tuning.reason;
+    out.loss = b->tuning.loss;
+    out.threshold = b->tuning.threshold;
+    out.limit = b->tuning.limit;
+    out.tuned_loss = b->tuning.tuned_loss;
+    out.tuned_hit_rate = b->tuning.hit_rate;
+    out.watched_loss = b->verified ? b->watched_sum / (double)b->verified : 0;
+    out.verified = b->verified;
+    pthread_rwlock_unlock(&memo->guard);
+    return pc__result_write(bucket, PC__V1_SIZE(pc_memo_bucket, verified), &out, sizeof out, "pc_memo_bucket");
+}
+
+int pc__memo_is_trained(pc_memo *memo, uint32_t bucket)
+{
+    int trained;
+    pthread_rwlock_rdlock(&memo->guard);
+    trained = memo->buckets[bucket].trained != 0;
+    pthread_rwlock_unlock(&memo->guard);
+    return trained;
+}
+
+uint32_t pc__memo_loss_kind(pc_memo *memo, uint32_t bucket)
+{
+    uint32_t kind;
+    pthread_rwlock_rdlock(&memo->guard);
+    kind = memo->buckets[bucket].tuning.loss;
+    pthread_rwlock_unlock(&memo->guard);
+    return kind;
+}
+
+pc_status pc__memo_set_tuning(pc_memo *memo, uint32_t bucket, const pc__memo_tuning *tuning)
+{
+    pc__bucket *b = &memo->buckets[bucket], before;
+    pc_status status;
+    if (memo->options.flags & PC_MEMO_READ_ONLY)
+        return pc__fail(PC_ERR_STATE, "%s: the memo was opened read-only", memo->dir.path);
+    pthread_mutex_lock(&memo->writer);
+    pthread_rwlock_wrlock(&memo->guard);
+    before = *b;
+    b->tuning = *tuning;
+    b->watched_sum = b->watched_squares = 0;
+    b->verified = 0;
+    status = pc__memo_head_write(memo);
+    if (status < 0)
+        *b = before;
+    pthread_rwlock_unlock(&memo->guard);
+    pthread_mutex_unlock(&memo->writer);
+    return status;
+}
+
+pc_status pc_memo_set_threshold(pc_memo *memo, size_t index, double threshold)
+{
+    pc__memo_tuning tuning;
+    pc_status status = check_bucket(memo, index, "pc_memo_set_threshold");
+    if (status < 0)
+        return status;
+    if (!isfinite(threshold))
+        return pc__fail(PC_ERR_INVALID, "pc_memo_set_threshold: %g", threshold);
+    if (!pc__memo_is_trained(memo, (uint32_t)index))
+        return pc__fail(PC_ERR_STATE, "pc_memo_set_threshold: bucket %zu has no projector yet (pc_memo_train)", index);
+    pthread_rwlock_rdlock(&memo->guard);
+    tuning = memo->buckets[index].tuning;
+    pthread_rwlock_unlock(&memo->guard);
+    tuning.threshold = threshold;
+    tuning.open = threshold <= 1;
+    tuning.reason = tuning.open ? PC_REASON_NONE : PC_REASON_UNLIKE;
+    return pc__memo_set_tuning(memo, (uint32_t)index, &tuning);
+}
+
+void pc__memo_count(pc_memo *memo, uint64_t hits, uint64_t misses)
+{
+    pthread_mutex_lock(&memo->counting);
+    memo->lookups += hits + misses;
+    memo->hits += hits;
+    memo->misses += misses;
+    pthread_mutex_unlock(&memo->counting);
+}
+
+pc_status pc_memo_get_stats(pc_memo *memo, pc_memo_stats *stats)
+{
+    pc_memo_stats out = PC_MEMO_STATS_INIT;
+    pc__map_store_stats maps;
+    if (!memo)
+        return pc__fail(PC_ERR_INVALID, "pc_memo_get_stats: memo is NULL");
+    pc__map_store_get_stats(memo->maps, &maps);
+    pthread_mutex_lock(&memo->counting);
+    out.lookups = memo->lookups;
+    out.hits = memo->hits;
+    out.misses = memo->misses;
+    out.verified = memo->verified;
+    pthread_mutex_unlock(&memo->counting);
+    out.stored = maps.stored;
+    out.live = maps.live;
+    out.evicted = maps.evicted;
+    out.removed = maps.removed;
+    out.damaged = maps.damaged;
+    out.bytes = maps.bytes;
+    out.budget_bytes = maps.budget_bytes;
+    return pc__result_write(stats, PC__V1_SIZE(pc_memo_stats, budget_bytes), &out, sizeof out, "pc_memo_stats");
+}
+
+int pc__memo_wants_check(pc_memo *memo, uint32_t bucket)
+{
+    pc__bucket *b = &memo->buckets[bucket];
+    int wants;
+    pthread_mutex_lock(&memo->counting);
+    b->checks_due += memo->options.verify_share;
+    wants = b->checks_due >= 1;
+    b->checks_due -= wants;
+    pthread_mutex_unlock(&memo->counting);
+    return wants;
+}
+
+/* Above the limit by more than twice the standard error of the mean, of at least a few: by chance that happens to one bucket in forty. */
+static int has_drifted(const pc__bucket *b)
+{
+    enum { LEAST_CHECKS = 8 };
+    double n = (double)b->verified, mean = b->watched_sum / n, variance = b->watched_squares / n - mean * mean;
+    double error = sqrt((variance > 0 ? variance : 0) / n);
+    return b->verified >= LEAST_CHECKS && b->tuning.hit_rate > 0 && mean * b->tuning.hit_rate - 2 * error * b->tuning.hit_rate > b->tuning.limit;
+}
+
+void pc__memo_checked(pc_memo *memo, uint32_t bucket, double loss)
+{
+    pc__bucket *b = &memo->buckets[bucket];
+    double mean = 0, limit = 0;
+    int closed = 0;
+    pthread_mutex_lock(&memo->counting);
+    memo->verified++;
+    pthread_mutex_unlock(&memo->counting);
+    pthread_rwlock_wrlock(&memo->guard);
+    b->verified++;
+    b->watched_sum += loss;
+    b->watched_squares += loss * loss;
+    if (b->tuning.open && has_drifted(b)) {
+        b->tuning.open = 0;
+        b->tuning.reason = PC_REASON_DRIFT;
+        mean = b->watched_sum / (double)b->verified;
+        limit = b->tuning.limit / b->tuning.hit_rate;
+        closed = 1;
+        if (!(memo->options.flags & PC_MEMO_READ_ONLY))
+            (void)pc__memo_head_write(memo); /* else it is found out again */
+    }
+    pthread_rwlock_unlock(&memo->guard);
+    if (!closed)
+        return;
+    pc__log(memo->model->context, PC_LOG_WARN, "memo: %s: hits of %u to %u tokens lose %g on average, more than the %g they were tuned for: no more of them",
+            memo->dir.path, b->least, b->most, mean, limit);
+    if (memo->options.on_disabled)
+        memo->options.on_disabled(memo->options.disabled_user, bucket, mean, limit);
+}

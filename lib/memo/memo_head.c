@@ -1,0 +1,208 @@
+/* The head of a memo, memo.pcm; doc/format.md has its bytes. */
+#include <fcntl.h>
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+#include <xxhash.h>
+
+#include "base/fail.h"
+#include "base/file.h"
+#include "base/le.h"
+#include "memo/memo_body.h"
+
+enum { HEAD_BYTES = 96, BUCKET_BYTES = 96, SUM_BYTES = 8, VERSION = 1, MOST_FILE = 64 << 20 };
+static const char HEAD_NAME[] = "memo.pcm", magic[4] = {'p', 'c', 'm', 'm'};
+
+static void put_bucket(uint8_t *out, const pc__bucket *b, uint64_t sum)
+{
+    const pc__memo_tuning *t = &b->tuning;
+    memset(out, 0, BUCKET_BYTES);
+    pc__put_u32(out, b->least);
+    pc__put_u32(out + 4, b->most);
+    pc__put_u32(out + 8, b->trained);
+    pc__put_u32(out + 12, t->open);
+    pc__put_u32(out + 16, t->reason);
+    pc__put_u32(out + 20, t->loss);
+    pc__put_f64(out + 24, t->threshold);
+    pc__put_f64(out + 32, t->limit);
+    pc__put_f64(out + 40, t->tuned_loss);
+    pc__put_f64(out + 48, t->hit_rate);
+    pc__put_f64(out + 56, b->watched_sum);
+    pc__put_f64(out + 64, b->watched_squares);
+    pc__put_u64(out + 72, b->verified);
+    pc__put_u64(out + 80, sum);
+}
+
+static void put_head(uint8_t *out, const pc__memo_head *h)
+{
+    memset(out, 0, HEAD_BYTES);
+    memcpy(out, magic, sizeof magic);
+    pc__put_u32(out + 4, VERSION);
+    memcpy(out + 8, h->model.bytes, sizeof h->model.bytes);
+    pc__put_u32(out + 40, h->causal);
+    pc__put_u32(out + 44, h->layers);
+    pc__put_u32(out + 48, h->heads);
+    pc__put_u32(out + 52, h->hidden);
+    pc__put_u32(out + 56, h->map_format);
+    pc__put_u32(out + 60, h->bucket_count);
+}
+
+static void projector_name(char out[40], uint32_t most)
+{
+    snprintf(out, 40, "projector-%u.pcp", most);
+}
+
+/* Of a trained bucket; *sum names its bytes in the head. A projector is written before the head that names it; until then the old head's is gone, and the bucket counts as
+ * untrained: nothing wrong is ever used. */
+static pc_status write_projector(const pc_memo *memo, const pc__bucket *b, uint64_t *sum)
+{
+    pc__bytes bytes = {.mem = &memo->mem};
+    char name[40];
+    pc_status status = pc__projector_write(b->projector, &bytes);
+    projector_name(name, b->most);
+    if (status >= 0) {
+        *sum = XXH3_64bits(bytes.data, bytes.size);
+        status = pc__dir_publish(&memo->dir, "draft", name, bytes.data, bytes.size, 1);
+    }
+    pc__bytes_free(&bytes);
+    return status;
+}
+
+pc_status pc__memo_head_write(const pc_memo *memo)
+{
+    size_t size = HEAD_BYTES + memo->head.bucket_count * BUCKET_BYTES;
+    uint8_t *data = pc__calloc(&memo->mem, 1, size + SUM_BYTES);
+    pc_status status = data ? PC_OK : PC_ERR_NOMEM;
+    if (status >= 0)
+        put_head(data, &memo->head);
+    for (uint32_t b = 0; b < memo->head.bucket_count && status >= 0; b++) {
+        uint64_t sum = 0;
+        if (memo->buckets[b].trained)
+            status = write_projector(memo, &memo->buckets[b], &sum);
+        put_bucket(data + HEAD_BYTES + b * BUCKET_BYTES, &memo->buckets[b], sum);
+    }
+    if (status >= 0) {
+        pc__put_u64(data + size, XXH3_64bits(data, size));
+        status = pc__dir_publish(&memo->dir, "draft", HEAD_NAME, data, size + SUM_BYTES, 1);
+    }
+    pc__free(&memo->mem, data);
+    return status;
+}
+
+static pc_status damaged(const char *path, const char *what)
+{
+    return pc__fail(PC_ERR_FORMAT, "%s: %s", path, what);
+}
+
+static pc_status get_head(pc__memo_head *h, const uint8_t *in, size_t size, const char *path)
+{
+    size_t frame = HEAD_BYTES + SUM_BYTES;
+    if (size < frame || memcmp(in, magic, sizeof magic))
+        return damaged(path, "memo.pcm is no head of a memo");
+    if (pc__get_u64(in + size - SUM_BYTES) != XXH3_64bits(in, size - SUM_BYTES))
+        return damaged(path, "memo.pcm: the checksum is wrong");
+    if (pc__get_u32(in + 4) != VERSION)
+        return pc__fail(PC_ERR_UNSUPPORTED, "%s: memo.pcm has version %u; this library reads %d", path, pc__get_u32(in + 4), VERSION);
+    memcpy(h->model.bytes, in + 8, sizeof h->model.bytes);
+    h->causal = pc__get_u32(in + 40);
+    h->layers = pc__get_u32(in + 44);
+    h->heads = pc__get_u32(in + 48);
+    h->hidden = pc__get_u32(in + 52);
+    h->map_format = pc__get_u32(in + 56);
+    h->bucket_count = pc__get_u32(in + 60);
+    if (!h->bucket_count || h->bucket_count > PC__MEMO_MOST_BUCKETS || size != frame + h->bucket_count * BUCKET_BYTES)
+        return damaged(path, "memo.pcm: its size does not fit its buckets");
+    return PC_OK;
+}
+
+/* Returns the sum of its projector. */
+static uint64_t get_bucket(pc__bucket *b, const uint8_t *in)
+{
+    pc__memo_tuning *t = &b->tuning;
+    b->least = pc__get_u32(in);
+    b->most = pc__get_u32(in + 4);
+    b->trained = pc__get_u32(in + 8);
+    t->open = pc__get_u32(in + 12);
+    t->reason = pc__get_u32(in + 16);
+    t->loss = pc__get_u32(in + 20);
+    t->threshold = pc__get_f64(in + 24);
+    t->limit = pc__get_f64(in + 32);
+    t->tuned_loss = pc__get_f64(in + 40);
+    t->hit_rate = pc__get_f64(in + 48);
+    b->watched_sum = pc__get_f64(in + 56);
+    b->watched_squares = pc__get_f64(in + 64);
+    b->verified = pc__get_u64(in + 72);
+    return pc__get_u64(in + 80);
+}
+
+pc_status pc__memo_file_read(const pc_memo *memo, const char *name, uint8_t **data, size_t *size)
+{
+    struct stat st;
+    int fd = -1;
+    pc_status status = pc__dir_file(&memo->dir, name, O_RDONLY, &fd, &st);
+    if (status < 0)
+        return status;
+    if (st.st_size > MOST_FILE)
+        status = pc__fail(PC_ERR_FORMAT, "%s/%s: has %lld bytes", memo->dir.path, name, (long long)st.st_size);
+    else if (!(*data = pc__alloc(&memo->mem, (size_t)st.st_size + 1)))
+        status = PC_ERR_NOMEM;
+    else if (pc__read_at(fd, *data, (size_t)st.st_size, 0) != st.st_size)
+        status = pc__dir_fault(&memo->dir, name);
+    *size = (size_t)st.st_size;
+    close(fd);
+    return status;
+}
+
+/* The projector that the head names; a bucket whose projector is another one or gone is untrained again, and closed. */
+static pc_status read_projector(pc_memo *memo, pc__bucket *b, uint64_t sum)
+{
+    char name[40];
+    uint8_t *data = NULL;
+    size_t size = 0;
+    pc_status status;
+    projector_name(name, b->most);
+    status = pc__memo_file_read(memo, name, &data, &size);
+    if (status >= 0 && XXH3_64bits(data, size) == sum)
+        status = pc__projector_read(&b->projector, &memo->mem, data, size, name);
+    pc__free(&memo->mem, data);
+    if (status == PC_ERR_NOMEM || (status >= 0 && b->projector))
+        return status;
+    pc__log(memo->model->context, PC_LOG_WARN, "memo: %s/%s is not the one that the head names: the bucket has to be trained again", memo->dir.path, name);
+    b->trained = 0;
+    b->tuning = (pc__memo_tuning){.reason = PC_REASON_UNTRAINED};
+    return PC_OK;
+}
+
+static pc_status get_buckets(pc_memo *memo, const uint8_t *in, const char *path)
+{
+    pc_status status = PC_OK;
+    memo->buckets = pc__calloc(&memo->mem, memo->head.bucket_count, sizeof(*memo->buckets));
+    if (!memo->buckets)
+        return PC_ERR_NOMEM;
+    for (uint32_t b = 0; b < memo->head.bucket_count && status >= 0; b++) {
+        pc__bucket *bucket = &memo->buckets[b];
+        uint64_t sum = get_bucket(bucket, in + b * BUCKET_BYTES);
+        uint32_t before = b ? memo->buckets[b - 1].most : 0;
+        if (bucket->least != before + 1 || bucket->most < bucket->least || bucket->most > 1u << 20 || !isfinite(bucket->tuning.threshold))
+            return damaged(path, "memo.pcm: its buckets do not follow each other");
+        if (bucket->trained)
+            status = read_projector(memo, bucket, sum);
+    }
+    return status;
+}
+
+pc_status pc__memo_head_read(pc_memo *memo)
+{
+    uint8_t *data = NULL;
+    size_t size = 0;
+    pc_status status = pc__memo_file_read(memo, HEAD_NAME, &data, &size);
+    if (status == PC_ERR_NOT_FOUND)
+        status = PC_MISS;
+    if (status == PC_OK)
+        status = get_head(&memo->head, data, size, memo->dir.path);
+    if (status == PC_OK)
+        status = get_buckets(memo, data + HEAD_BYTES, memo->dir.path);
+    pc__free(&memo->mem, data);
+    return status;
+}

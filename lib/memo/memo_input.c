@@ -1,0 +1,28 @@
+#include "attn/half.h"
+#include "base/fail.h"
+#include "memo/memo_body.h"
+#include "model/first_input.h"
+
+pc_status pc__memo_pool(pc_memo *memo, const pc_input *input, uint32_t bucket, float *pooled)
+{
+    float *x = pc__calloc(&memo->mem, input->count * memo->head.hidden, sizeof *x);
+    pc_status status = x ? pc__first_input(memo->model, input, x) : PC_ERR_NOMEM;
+    pthread_rwlock_rdlock(&memo->guard);
+    if (status >= 0)
+        status = pc__projector_pool(memo->buckets[bucket].projector, x, input->count, pooled);
+    pthread_rwlock_unlock(&memo->guard);
+    pc__free(&memo->mem, x);
+    return status;
+}
+
+void pc__memo_note_write(const float *pooled, size_t count, uint16_t *note)
+{
+    for (size_t i = 0; i < count; i++)
+        note[i] = pc__half_from(pooled[i]);
+}
+
+void pc__memo_note_read(const uint16_t *note, size_t count, float *pooled)
+{
+    for (size_t i = 0; i < count; i++)
+        pooled[i] = pc__half_to(note[i]);
+}

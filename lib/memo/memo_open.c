@@ -1,0 +1,223 @@
+#include <string.h>
+
+#include "base/fail.h"
+#include "base/file.h"
+#include "base/options.h"
+#include "memo/memo_body.h"
+#include "model/native.h"
+
+enum { MOST_TOKENS = 4096, FIRST_BUCKET = 16 };
+
+static pc_status read_options(pc_memo_options *out, const pc_memo_options *options)
+{
+    pc_status status = pc__options_read(out, sizeof *out, PC__V1_SIZE(pc_memo_options, disabled_user), options, "pc_memo_options");
+    if (status < 0)
+        return status;
+    if (out->flags & ~PC_MEMO_READ_ONLY)
+        return pc__fail(PC_ERR_UNSUPPORTED, "pc_memo_options: flags has unknown bits");
+    if (out->map_format > PC_MAP_U8 || out->index > PC_INDEX_IVF)
+        return pc__fail(PC_ERR_INVALID, "pc_memo_options: map_format is %u, index is %u", out->map_format, out->index);
+    if (out->bucket_count > PC__MEMO_MOST_BUCKETS || (out->bucket_count && !out->bucket_tokens))
+        return pc__fail(PC_ERR_INVALID, "pc_memo_options: %zu buckets; at most %d, and bucket_tokens with them", out->bucket_count, PC__MEMO_MOST_BUCKETS);
+    for (size_t i = 0; i < out->bucket_count; i++)
+        if (!out->bucket_tokens[i] || out->bucket_tokens[i] > 1u << 20 || (i && out->bucket_tokens[i] <= out->bucket_tokens[i - 1]))
+            return pc__fail(PC_ERR_INVALID, "pc_memo_options: bucket_tokens[%zu] is %u, not behind its predecessor", i, out->bucket_tokens[i]);
+    if (!(out->verify_share <= 1) || !(out->cold_seconds >= 0))
+        return pc__fail(PC_ERR_INVALID, "pc_memo_options: verify_share is %g, cold_seconds is %g", out->verify_share, out->cold_seconds);
+    out->verify_share = out->verify_share < 0 ? 0 : out->verify_share > 0 ? out->verify_share : 0.01;
+    return PC_OK;
+}
+
+static pc__memo_head head_of(const pc_model *model, const pc_memo_options *options)
+{
+    const pc__arch *arch = &model->native->arch;
+    pc__memo_head head = {.causal = arch->causal != 0, .layers = (uint32_t)arch->layers, .heads = (uint32_t)arch->heads, .hidden = (uint32_t)arch->hidden,
+                          .map_format = options->map_format ? options->map_format : PC_MAP_F16};
+    memcpy(head.model.bytes, model->info.fingerprint, sizeof head.model.bytes);
+    return head;
+}
+
+static pc_status check_head(const pc__memo_head *there, const pc__memo_head *wanted, const char *path)
+{
+    if (!pc__id_equal(&there->model, &wanted->model)) {
+        char a[65], b[65];
+        pc__id_hex(&there->model, a);
+        pc__id_hex(&wanted->model, b);
+        return pc__fail(PC_ERR_MISMATCH, "%s: a memo of the model %.16s…, not of this one, %.16s…", path, a, b);
+    }
+    if (there->causal != wanted->causal)
+        return pc__fail(PC_ERR_MISMATCH, "%s: holds %s maps; this model's are %s", path, there->causal ? "causal" : "bidirectional",
+                        wanted->causal ? "causal" : "bidirectional");
+    if (there->layers != wanted->layers || there->heads != wanted->heads || there->hidden != wanted->hidden)
+        return pc__fail(PC_ERR_MISMATCH, "%s: maps of %u layers of %u heads, inputs of %u; the model has %u, %u and %u", path, there->layers, there->heads,
+                        there->hidden, wanted->layers, wanted->heads, wanted->hidden);
+    return PC_OK;
+}
+
+static size_t most_tokens(const pc_memo *memo)
+{
+    return memo->buckets[memo->head.bucket_count - 1].most;
+}
+
+/* 16, 32, 64 … up to what the model takes. */
+static uint32_t default_buckets(const pc_model *model, uint32_t *most)
+{
+    uint32_t limit = model->info.context_length > 0 && model->info.context_length < MOST_TOKENS ? (uint32_t)model->info.context_length : MOST_TOKENS, n = 0;
+    for (uint32_t tokens = FIRST_BUCKET; tokens < limit; tokens *= 2)
+        most[n++] = tokens;
+    most[n++] = limit;
+    return n;
+}
+
+static pc_status make_buckets(pc_memo *memo, const uint32_t *wanted, size_t count)
+{
+    uint32_t own[PC__MEMO_MOST_BUCKETS], n = (uint32_t)count;
+    if (!n) {
+        n = default_buckets(memo->model, own);
+        wanted = own;
+    }
+    memo->buckets = pc__calloc(&memo->mem, n, sizeof(*memo->buckets));
+    if (!memo->buckets)
+        return PC_ERR_NOMEM;
+    memo->head.bucket_count = n;
+    for (uint32_t b = 0; b < n; b++) {
+        memo->buckets[b].least = b ? wanted[b - 1] + 1 : 1;
+        memo->buckets[b].most = wanted[b];
+        memo->buckets[b].tuning.reason = PC_REASON_UNTRAINED;
+    }
+    return PC_OK;
+}
+
+/* Untrained ones pool inputs for what is to be learned from. */
+static pc_status make_projectors(pc_memo *memo)
+{
+    pc_status status = PC_OK;
+    for (uint32_t b = 0; b < memo->head.bucket_count && status >= 0; b++) {
+        pc__bucket *bucket = &memo->buckets[b];
+        pc__projector_shape shape = {.hidden = memo->head.hidden, .least_tokens = bucket->least, .most_tokens = bucket->most};
+        if (!bucket->projector)
+            status = pc__projector_new(&bucket->projector, &memo->mem, &shape, 1);
+    }
+    return status;
+}
+
+static pc_status open_maps(pc_memo *memo)
+{
+    pc__map_store_options options = {.read_only = (memo->options.flags & PC_MEMO_READ_ONLY) != 0,
+                                     .budget_bytes = memo->options.budget_bytes,
+                                     .cold_seconds = memo->options.cold_seconds};
+    char *path = pc__path_join(&memo->mem, memo->dir.path, "maps");
+    pc_status status = path ? PC_OK : PC_ERR_NOMEM;
+    options.create = !options.read_only;
+    options.relaxed = 1; /* memo_add.c syncs */
+    options.face = (pc__map_store_face){.model = memo->head.model,
+                                        .layers = (int32_t)memo->head.layers,
+                                        .heads = (int32_t)memo->head.heads,
+                                        .causal = memo->head.causal != 0,
+                                        .format = memo->head.map_format};
+    if (status >= 0)
+        status = pc__map_store_open(&memo->maps, &memo->mem, path, &options);
+    pc__free(&memo->mem, path);
+    return status;
+}
+
+static int name_one(void *user, const pc__map_record *record)
+{
+    return pc__memo_enter(user, record->id, &record->tokens_id, record->tokens) < 0;
+}
+
+static pc_status name_all(pc_memo *memo)
+{
+    pc_status status = pc__map_store_each(memo->maps, name_one, memo);
+    if (status >= 0 && memo->entry_count < pc__map_store_count(memo->maps))
+        return PC_ERR_NOMEM;
+    for (uint32_t b = 0; b < memo->head.bucket_count && status >= 0; b++)
+        if (memo->buckets[b].trained)
+            status = pc__memo_index_build(memo, memo->buckets[b].projector, memo->lengths + memo->buckets[b].least);
+    return status;
+}
+
+/* `wanted`: what this model's memo is like. */
+static pc_status open_all(pc_memo *memo, const char *folder, const pc__memo_head *wanted, const pc_memo_options *options)
+{
+    int read_only = (memo->options.flags & PC_MEMO_READ_ONLY) != 0;
+    pc_status status;
+    PC__TRY(pc__dir_open(&memo->dir, &memo->mem, folder, !read_only), done);
+    PC__TRY(pc__memo_head_read(memo), done);
+    if (status == PC_MISS) {
+        if (read_only)
+            return pc__fail(PC_ERR_NOT_FOUND, "%s: holds no memo", folder);
+        memo->head = *wanted;
+        PC__TRY(make_buckets(memo, options->bucket_tokens, options->bucket_count), done);
+        PC__TRY(pc__memo_head_write(memo), done);
+    }
+    PC__TRY(check_head(&memo->head, wanted, folder), done);
+    PC__TRY(make_projectors(memo), done);
+    status = open_maps(memo);
+    if (status != PC_OK) /* PC_AGAIN: another process has it */
+        goto done;
+    memo->lengths = pc__calloc(&memo->mem, most_tokens(memo) + 1, sizeof(*memo->lengths));
+    status = memo->lengths ? name_all(memo) : PC_ERR_NOMEM;
+done:
+    return status;
+}
+
+pc_status pc_memo_open(pc_memo **out, const pc_model *model, const char *folder, const pc_memo_options *options)
+{
+    pc_memo_options o;
+    pc__memo_head wanted;
+    pc_memo *memo;
+    pc_status status;
+    if (!out)
+        return pc__fail(PC_ERR_INVALID, "pc_memo_open: out is NULL");
+    *out = NULL;
+    if (!model || !folder || !*folder)
+        return pc__fail(PC_ERR_INVALID, "pc_memo_open: model is NULL or no folder is named");
+    status = read_options(&o, options);
+    if (status < 0)
+        return status;
+    if (!model->native)
+        return pc__fail(PC_ERR_UNSUPPORTED, "pc_memo_open: only for models that we run ourselves");
+    memo = pc__calloc(&model->context->mem, 1, sizeof *memo);
+    if (!memo)
+        return PC_ERR_NOMEM;
+    memo->mem = model->context->mem;
+    memo->model = pc__model_ref(model);
+    memo->options = o;
+    memo->options.bucket_tokens = NULL;
+    memo->dir.fd = -1;
+    pthread_mutex_init(&memo->writer, NULL);
+    pthread_mutex_init(&memo->counting, NULL);
+    pthread_rwlock_init(&memo->guard, NULL);
+    wanted = head_of(model, &o);
+    status = open_all(memo, folder, &wanted, &o);
+    if (status == PC_OK)
+        *out = memo;
+    else
+        pc_memo_free(memo);
+    return status;
+}
+
+void pc_memo_free(pc_memo *memo)
+{
+    pc_allocator mem;
+    if (!memo)
+        return;
+    mem = memo->mem;
+    if (memo->lengths)
+        pc__memo_index_free(memo->lengths, most_tokens(memo) + 1);
+    pc__free(&mem, memo->lengths);
+    for (uint32_t b = 0; memo->buckets && b < memo->head.bucket_count; b++)
+        pc__projector_free(memo->buckets[b].projector);
+    pc__free(&mem, memo->buckets);
+    pc__free(&mem, memo->known.ids);
+    pc__free(&mem, memo->known.records);
+    pc__free(&mem, memo->entries);
+    pc__map_store_free(memo->maps);
+    pc__dir_close(&memo->dir, &mem);
+    pthread_mutex_destroy(&memo->writer);
+    pthread_mutex_destroy(&memo->counting);
+    pthread_rwlock_destroy(&memo->guard);
+    pc__model_unref(memo->model);
+    pc__free(&mem, memo);
+}

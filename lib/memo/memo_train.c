@@ -1,0 +1,266 @@
+/* Projectors learned from what is remembered, a bucket after the other. */
+#include <fcntl.h>
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+#include <xxhash.h>
+
+#include "base/fail.h"
+#include "base/le.h"
+#include "memo/map_label.h"
+#include "memo/memo_body.h"
+
+enum {
+    MOST_ITEMS = 20000,  /* of a bucket; what is beyond them is not learned from */
+    ROWS_COMPARED = 64,  /* of each head, of longer prompts */
+    STAMP_BYTES = 8
+};
+
+/* One bucket's training. */
+typedef struct lesson {
+    pc_memo *memo;
+    const pc_memo_work *work;
+    uint32_t bucket;
+    pc__projector *projector; /* the new one */
+    size_t pooled, count;
+    int64_t *ids;      /* [count] */
+    uint32_t *tokens;  /* [count] */
+    pc__maps *maps;    /* [count] */
+    float *inputs;     /* [count][pooled] */
+    pc__label_rule rule;
+    uint64_t stamp;    /* of all that the result depends on */
+    char name[48];     /* of the checkpoint */
+} lesson;
+
+static float label(void *user, size_t i, size_t j)
+{
+    const lesson *l = user;
+    pc__map_shape a, b;
+    pc__memo_shape(l->memo, l->tokens[i], &a);
+    pc__memo_shape(l->memo, l->tokens[j], &b);
+    return pc__map_label(&l->rule, l->memo->head.layers, &a, l->maps[i].layer, &b, l->maps[j].layer);
+}
+
+/* One in `step` of the bucket's records, so that all ages are learned from. */
+static size_t choose(lesson *l, size_t step)
+{
+    const pc_memo *memo = l->memo;
+    const pc__bucket *bucket = &memo->buckets[l->bucket];
+    size_t n = 0, seen = 0;
+    for (size_t e = 0; e < memo->entry_count; e++) {
+        const pc__memo_entry *entry = &memo->entries[e];
+        if (entry->tokens < bucket->least || entry->tokens > bucket->most || seen++ % step)
+            continue;
+        if (l->ids) {
+            l->ids[n] = entry->id;
+            l->tokens[n] = entry->tokens;
+        }
+        n++;
+    }
+    return n;
+}
+
+static pc_status list_items(lesson *l)
+{
+    const pc_allocator *mem = &l->memo->mem;
+    size_t step;
+    pthread_rwlock_rdlock(&l->memo->guard);
+    step = choose(l, 1) / MOST_ITEMS + 1;
+    l->count = choose(l, step);
+    l->ids = pc__calloc(mem, l->count, sizeof *l->ids);
+    l->tokens = pc__calloc(mem, l->count, sizeof *l->tokens);
+    if (l->ids && l->tokens)
+        choose(l, step);
+    pthread_rwlock_unlock(&l->memo->guard);
+    return l->ids && l->tokens ? PC_OK : PC_ERR_NOMEM;
+}
+
+/* Inputs and maps of the items; those that have gone are left out. */
+static pc_status take_items(lesson *l)
+{
+    const pc_allocator *mem = &l->memo->mem;
+    uint16_t *note = pc__calloc(mem, l->pooled, sizeof *note);
+    size_t n = 0;
+    pc_status status;
+    l->maps = pc__calloc(mem, l->count, sizeof *l->maps);
+    l->inputs = pc__calloc(mem, l->count, l->pooled * sizeof *l->inputs);
+    status = note && l->maps && l->inputs ? PC_OK : PC_ERR_NOMEM;
+    for (size_t i = 0; i < l->count && status >= 0; i++) {
+        status = pc__map_store_note(l->memo->maps, l->ids[i], note, l->pooled * sizeof *note);
+        if (status == PC_OK)
+            status = pc__memo_take(l->memo, l->ids[i], &l->maps[n]);
+        if (status == PC_MISS || status == PC_ERR_FORMAT) {
+            status = PC_OK;
+            continue;
+        }
+        if (status < 0)
+            break;
+        pc__memo_note_read(note, l->pooled, l->inputs + n * l->pooled);
+        l->ids[n] = l->ids[i];
+        l->tokens[n++] = l->tokens[i];
+    }
+    l->count = n;
+    pc__free(mem, note);
+    return status;
+}
+
+static uint64_t stamp_of(const lesson *l)
+{
+    const double of_work[3] = {(double)l->work->seed, (double)l->work->epochs, l->work->alpha};
+    uint64_t stamp = XXH3_64bits_withSeed(l->ids, l->count * sizeof *l->ids, l->count);
+    return XXH3_64bits_withSeed(of_work, sizeof of_work, stamp);
+}
+
+static pc_status keep(void *user, size_t epoch, const void *data, size_t size)
+{
+    lesson *l = user;
+    uint8_t *file = pc__alloc(&l->memo->mem, STAMP_BYTES + size);
+    pc_status status = file ? PC_OK : PC_ERR_NOMEM;
+    (void)epoch;
+    if (status >= 0) {
+        pc__put_u64(file, l->stamp);
+        memcpy(file + STAMP_BYTES, data, size);
+        status = pc__dir_publish(&l->memo->dir, "draft", l->name, file, STAMP_BYTES + size, 0);
+    }
+    pc__free(&l->memo->mem, file);
+    return status;
+}
+
+/* What an earlier training of the same left. NULL: nothing that fits. */
+static uint8_t *kept(const lesson *l, size_t *size)
+{
+    uint8_t *data = NULL;
+    if (pc__memo_file_read(l->memo, l->name, &data, size) >= 0 && *size > STAMP_BYTES && pc__get_u64(data) == l->stamp)
+        return data;
+    pc__free(&l->memo->mem, data);
+    return NULL;
+}
+
+static pc_status train(lesson *l)
+{
+    pc__training t = {.pooled = l->inputs,
+                      .count = l->count,
+                      .groups = l->tokens,
+                      .label = label,
+                      .label_user = l,
+                      .epochs = l->work->epochs,
+                      .seed = l->work->seed,
+                      .progress = l->work->progress,
+                      .progress_user = l->work->progress_user,
+                      .checkpoint = keep,
+                      .checkpoint_user = l};
+    pc__training_result result;
+    size_t size = 0;
+    uint8_t *earlier;
+    pc_status status;
+    l->stamp = stamp_of(l);
+    earlier = kept(l, &size);
+    t.resume = earlier ? earlier + STAMP_BYTES : NULL;
+    t.resume_size = earlier ? size - STAMP_BYTES : 0;
+    status = pc__projector_train(l->projector, l->memo->model->context, &t, &result);
+    if (earlier && (status == PC_ERR_MISMATCH || status == PC_ERR_FORMAT)) {
+        t.resume = NULL;
+        t.resume_size = 0;
+        status = pc__projector_train(l->projector, l->memo->model->context, &t, &result);
+    }
+    pc__free(&l->memo->mem, earlier);
+    if (status >= 0)
+        pc__log(l->memo->model->context, PC_LOG_INFO, "memo: %s: projector of %u to %u tokens: %zu records, %zu epochs, loss %.4f to %.4f, mean label %.5f",
+                l->memo->dir.path, l->memo->buckets[l->bucket].least, l->memo->buckets[l->bucket].most, l->count, result.epochs, result.first_loss,
+                result.last_loss, result.unit);
+    return status;
+}
+
+/* The new projector and its indexes in place of the old ones. Its threshold is another one's: the bucket is closed until it is tuned. */
+static pc_status install(lesson *l)
+{
+    pc_memo *memo = l->memo;
+    pc__bucket *bucket = &memo->buckets[l->bucket], before;
+    size_t lengths = bucket->most - bucket->least + 1;
+    pc__index **indexes = pc__calloc(&memo->mem, lengths, sizeof *indexes), *swap;
+    pc_status status = indexes ? pc__memo_index_build(memo, l->projector, indexes) : PC_ERR_NOMEM;
+    if (status < 0)
+        goto done;
+    pthread_rwlock_wrlock(&memo->guard);
+    before = *bucket;
+    bucket->projector = l->projector;
+    bucket->trained = 1;
+    bucket->tuning = (pc__memo_tuning){.reason = PC_REASON_UNTRAINED, .threshold = 2};
+    bucket->watched_sum = bucket->watched_squares = 0;
+    bucket->verified = 0;
+    status = pc__memo_head_write(memo);
+    if (status < 0) {
+        *bucket = before;
+    } else {
+        l->projector = before.projector;
+        for (size_t i = 0; i < lengths; i++) {
+            swap = memo->lengths[bucket->least + i];
+            memo->lengths[bucket->least + i] = indexes[i];
+            indexes[i] = swap;
+        }
+    }
+    pthread_rwlock_unlock(&memo->guard);
+    pc__memo_index_free(indexes, lengths);
+done:
+    pc__free(&memo->mem, indexes);
+    return status;
+}
+
+static void forget(lesson *l)
+{
+    const pc_allocator *mem = &l->memo->mem;
+    for (size_t i = 0; l->maps && i < l->count; i++)
+        pc__memo_give(l->memo, &l->maps[i]);
+    pc__free(mem, l->ids);
+    pc__free(mem, l->tokens);
+    pc__free(mem, l->maps);
+    pc__free(mem, l->inputs);
+    pc__projector_free(l->projector);
+}
+
+static pc_status train_bucket(pc_memo *memo, const pc_memo_work *work, uint32_t b)
+{
+    lesson l = {.memo = memo, .work = work, .bucket = b, .rule = pc__label_default};
+    pc__projector_shape shape = *pc__projector_shape_of(memo->buckets[b].projector);
+    pc_status status = pc__projector_new(&l.projector, &memo->mem, &shape, work->seed);
+    snprintf(l.name, sizeof l.name, "training-%u.pct", memo->buckets[b].most);
+    l.pooled = pc__projector_pooled(memo->buckets[b].projector);
+    l.rule.alpha = (float)work->alpha;
+    l.rule.row_step = memo->buckets[b].most / ROWS_COMPARED + 1;
+    if (status >= 0)
+        status = list_items(&l);
+    if (status >= 0)
+        status = take_items(&l);
+    if (status >= 0)
+        status = train(&l);
+    if (status >= 0)
+        status = install(&l);
+    if (status >= 0)
+        (void)unlinkat(memo->dir.fd, l.name, 0); /* else it is not this training's next time */
+    forget(&l);
+    return status;
+}
+
+pc_status pc_memo_train(pc_memo *memo, const pc_memo_work *work)
+{
+    pc_memo_work w;
+    int some = 0;
+    pc_status status = pc__memo_work_read(&w, work);
+    if (status < 0)
+        return status;
+    if (!memo)
+        return pc__fail(PC_ERR_INVALID, "pc_memo_train: memo is NULL");
+    if (memo->options.flags & PC_MEMO_READ_ONLY)
+        return pc__fail(PC_ERR_STATE, "pc_memo_train: %s was opened read-only", memo->dir.path);
+    pthread_mutex_lock(&memo->writer);
+    for (uint32_t b = 0; b < memo->head.bucket_count && status >= 0; b++) {
+        if (memo->buckets[b].records < PC__MEMO_LEAST_RECORDS)
+            continue;
+        some = 1;
+        status = train_bucket(memo, &w, b);
+    }
+    pthread_mutex_unlock(&memo->writer);
+    if (status >= 0 && !some)
+        return pc__fail(PC_ERR_STATE, "pc_memo_train: %s: no bucket has %d records yet", memo->dir.path, PC__MEMO_LEAST_RECORDS);
+    return status < 0 ? status : PC_OK;
+}

@@ -1,0 +1,190 @@
+#include "model/whole.h"
+
+#include <string.h>
+
+#include "model/forward.h"
+#include "model/heads.h"
+#include "model/pass_build.h"
+
+enum { MOST_TOKENS = 4096 /* of a pass, but for one prompt that is longer */ };
+
+/* One pass over some of the prompts. */
+typedef struct bundle {
+    const pc_model *model;
+    const pc__whole *prompts;
+    const pc__whole_options *options;
+    size_t first; /* of the prompts */
+    size_t count, tokens;
+    int has_maps; /* given or recorded, of some */
+    size_t *lane_first; /* [count + 1] */
+    pc__kv **runs;      /* [count] */
+    pc__lane_maps *maps; /* [count] */
+    float *final;       /* [tokens][hidden] */
+    float *logits;      /* [prompts that want them][vocab] of decoders */
+    pc__pass_build build;
+} bundle;
+
+static const pc__whole *prompt_of(const bundle *b, size_t lane)
+{
+    return &b->prompts[b->first + lane];
+}
+
+static pc_status add_lane(bundle *b, size_t lane)
+{
+    const pc__whole *p = prompt_of(b, lane);
+    const pc_input *in = p->input;
+    int causal = b->model->native->arch.causal;
+    pc_status status = pc__native_run_new(b->model, in->count, in->count, &b->runs[lane]);
+    for (size_t i = 0; i < in->count && status >= 0; i++) {
+        int64_t at = (int64_t)i;
+        status = pc__kv_append(b->runs[lane], &at, 1);
+    }
+    for (size_t i = 0; i < in->count && status >= 0; i++) {
+        pc__token_row row = {.token = in->tokens[i],
+                             .want_logits = causal && p->logits && i + 1 == in->count,
+                             .position = (int64_t)i,
+                             .run = b->runs[lane],
+                             .slot = i,
+                             .type = in->types ? in->types[i] : 0};
+        pc__build_row(&b->build, &row);
+        if (!p->maps)
+            status = pc__build_span(&b->build, b->runs[lane], 0, 0, causal ? i + 1 : in->count);
+    }
+    if (p->maps || p->record)
+        b->maps[lane] = (pc__lane_maps){.shape = p->shape, .given = p->maps, .record = p->record};
+    b->has_maps |= p->maps || p->record;
+    return status;
+}
+
+static pc_status reserve(bundle *b)
+{
+    const pc_allocator *mem = &b->model->context->mem;
+    size_t wanted = 0;
+    b->lane_first = pc__calloc(mem, b->count + 1, sizeof *b->lane_first);
+    b->runs = pc__calloc(mem, b->count, sizeof(*b->runs));
+    b->maps = pc__calloc(mem, b->count, sizeof(*b->maps));
+    if (!b->lane_first || !b->runs || !b->maps)
+        return PC_ERR_NOMEM;
+    for (size_t l = 0; l < b->count; l++) {
+        b->lane_first[l + 1] = b->lane_first[l] + prompt_of(b, l)->input->count;
+        wanted += prompt_of(b, l)->logits != NULL;
+    }
+    b->tokens = b->lane_first[b->count];
+    b->final = pc__calloc(mem, b->tokens, (size_t)b->model->info.hidden * sizeof(float));
+    b->logits = pc__calloc(mem, b->model->native->arch.causal ? wanted : 0, (size_t)b->model->info.vocab * sizeof(float));
+    if (!b->final || !b->logits)
+        return PC_ERR_NOMEM;
+    return pc__build_start(&b->build, mem, b->tokens);
+}
+
+/* The logits of an encoder's head. */
+static pc_status classify(const bundle *b, const float *rows, float *logits)
+{
+    const pc__native *native = b->model->native;
+    float *pooled = pc__calloc(&b->model->context->mem, (size_t)native->arch.hidden, sizeof *pooled);
+    pc_status status = pooled ? pc__head_pooled(native, rows, 1, pooled) : PC_ERR_NOMEM;
+    if (status >= 0)
+        status = pc__head_logits(native, pooled, 1, logits);
+    pc__free(&b->model->context->mem, pooled);
+    return status;
+}
+
+static pc_status hand_out(const bundle *b)
+{
+    const pc__native *native = b->model->native;
+    size_t hidden = (size_t)native->arch.hidden, vocab = (size_t)b->model->info.vocab, n = 0;
+    uint32_t pool = pc__pool_of(native, b->options->pool);
+    pc_status status = PC_OK;
+    for (size_t l = 0; l < b->count && status >= 0; l++) {
+        const pc__whole *p = prompt_of(b, l);
+        const float *rows = b->final + b->lane_first[l] * hidden;
+        if (p->embedding) {
+            pc__pool_rows(pool, rows, p->input->count, hidden, p->embedding);
+            if (b->options->normalize || native->pooling.normalize)
+                pc__normalize(p->embedding, hidden);
+        }
+        if (p->logits && native->arch.causal)
+            memcpy(p->logits, b->logits + n++ * vocab, vocab * sizeof(float));
+        else if (p->logits)
+            status = classify(b, rows, p->logits);
+    }
+    return status;
+}
+
+static pc_status run(bundle *b)
+{
+    pc__pass pass = {0};
+    pc_status status;
+    PC__TRY(reserve(b), done);
+    for (size_t l = 0; l < b->count; l++)
+        PC__TRY(add_lane(b, l), done);
+    pc__build_end(&b->build, &pass);
+    pass.regime_length = prompt_of(b, 0)->input->count;
+    pass.lane_first = b->lane_first;
+    pass.lane_count = b->count;
+    pass.final = b->final;
+    pass.maps = b->has_maps ? b->maps : NULL;
+    pass.logits = b->model->native->arch.causal ? b->logits : NULL;
+    pass.cancelled = b->options->cancelled;
+    pass.cancel_user = b->options->cancel_user;
+    PC__TRY(pc__forward(b->model, &pass), done);
+    status = hand_out(b);
+done:
+    return status;
+}
+
+static void release(bundle *b)
+{
+    const pc_allocator *mem = &b->model->context->mem;
+    for (size_t l = 0; b->runs && l < b->count; l++)
+        pc__kv_unref(b->runs[l]);
+    pc__free(mem, b->lane_first);
+    pc__free(mem, b->runs);
+    pc__free(mem, b->maps);
+    pc__free(mem, b->final);
+    pc__free(mem, b->logits);
+    pc__build_free(&b->build);
+}
+
+size_t pc__whole_logits(const pc_model *model)
+{
+    const pc__native *native = model->native;
+    return !native ? 0 : native->arch.causal ? (size_t)model->info.vocab : (size_t)native->encoder.classes;
+}
+
+static pc_status check(const pc_model *model, const pc__whole *prompts, size_t count)
+{
+    const pc_model_info *info = &model->info;
+    for (size_t i = 0; i < count; i++) {
+        const pc_input *in = prompts[i].input;
+        if (info->context_length > 0 && in->count > (size_t)info->context_length)
+            return pc__fail(PC_ERR_LIMIT, "input %zu has %zu tokens; the model takes %d", i, in->count, info->context_length);
+        for (size_t t = 0; t < in->count; t++)
+            if (in->tokens[t] < 0 || in->tokens[t] >= info->vocab)
+                return pc__fail(PC_ERR_INVALID, "input %zu: token %zu is %d, the vocabulary has %d", i, t, in->tokens[t], info->vocab);
+    }
+    return PC_OK;
+}
+
+/* How many prompts from `from` on go into one pass: those of the regime of the first, as far as there is room. */
+static size_t together(const pc_model *model, const pc__whole *prompts, size_t from, size_t count)
+{
+    uint64_t regime = pc__native_regime(model->native, prompts[from].input->count);
+    size_t end = from, tokens = 0;
+    while (end < count && pc__native_regime(model->native, prompts[end].input->count) == regime
+           && (end == from || tokens + prompts[end].input->count <= MOST_TOKENS))
+        tokens += prompts[end++].input->count;
+    return end - from;
+}
+
+pc_status pc__whole_run(const pc_model *model, const pc__whole *prompts, size_t count, const pc__whole_options *options)
+{
+    pc_status status = check(model, prompts, count);
+    for (size_t from = 0, n; from < count && status >= 0; from += n) {
+        bundle b = {.model = model, .prompts = prompts, .options = options, .first = from};
+        b.count = n = together(model, prompts, from, count);
+        status = run(&b);
+        release(&b);
+    }
+    return status;
+}

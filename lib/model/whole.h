@@ -1,0 +1,30 @@
+/* Whole prompts in one pass, for work that needs no more of them than their last hidden states: nothing is kept. Attention maps may be given
+ * (a prompt then computes values only) or taken along. */
+#ifndef PC_MODEL_WHOLE_H
+#define PC_MODEL_WHOLE_H
+
+#include "attn/map.h"
+#include "model/model.h"
+
+typedef struct pc__whole {
+    const pc_input *input;
+    const void *const *maps; /* [layer] packed maps to be used; NULL: they are computed */
+    void *const *record;     /* [layer] where packed maps go; NULL: nowhere */
+    pc__map_shape shape;     /* of either, where there is one */
+    float *embedding;        /* [hidden] pooled, or NULL */
+    float *logits;           /* [vocab], or [classes] of an encoder's head; or NULL */
+} pc__whole;
+
+typedef struct pc__whole_options {
+    uint32_t pool; /* PC_POOL_… */
+    int normalize;
+    int32_t (*cancelled)(void *user);
+    void *cancel_user;
+} pc__whole_options;
+
+/* In passes of a bounded number of tokens. The results of a prompt do not depend on the others. PC_ERR_INVALID, PC_ERR_LIMIT: the input is named. */
+pc_status pc__whole_run(const pc_model *model, const pc__whole *prompts, size_t count, const pc__whole_options *options);
+/* Width of `logits`; 0: the model gives none. */
+size_t pc__whole_logits(const pc_model *model);
+
+#endif

@@ -1,0 +1,163 @@
+/* Thresholds out of a validation set: both ways are computed for every input, then each bucket takes as many as its loss allows, the most alike first. */
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/clock.h"
+#include "base/options.h"
+#include "memo/memo.h"
+#include "model/whole.h"
+#include "serve/prefill_loss.h"
+
+enum { AT_ONCE = 64, LEAST_INPUTS = 16 };
+
+typedef struct trial {
+    double similarity, loss;
+    uint32_t bucket;
+    int has; /* a record of its length was there */
+} trial;
+
+typedef struct tuning {
+    pc_memo *memo;
+    const pc_model *model;
+    const pc_input *inputs;
+    size_t count, hidden, logits;
+    pc_memo_work work;
+    trial *trials; /* [count] */
+    float *both;   /* embeddings full, reused; logits full, reused: [AT_ONCE][…] each */
+} tuning;
+
+static pc_status try_some(tuning *t, size_t first, size_t n)
+{
+    float *full = t->both, *reused = full + AT_ONCE * t->hidden, *full_logits = reused + AT_ONCE * t->hidden, *reused_logits = full_logits + AT_ONCE * t->logits;
+    pc_prefill_options o = PC_PREFILL_OPTIONS_INIT;
+    pc_prefill_result results[AT_ONCE];
+    pc_status status;
+    o.embeddings = full;
+    o.logits = t->logits ? full_logits : NULL;
+    PC__TRY(pc_prefill(t->model, t->inputs + first, n, &o, NULL), done);
+    o.embeddings = reused;
+    o.logits = t->logits ? reused_logits : NULL;
+    o.memo = t->memo;
+    o.flags = PC_PREFILL_FORCE;
+    o.results = results;
+    PC__TRY(pc_prefill(t->model, t->inputs + first, n, &o, NULL), done);
+    for (size_t i = 0; i < n; i++) {
+        trial *one = &t->trials[first + i];
+        /* what is remembered itself says nothing of others */
+        one->bucket = results[i].similarity >= 1 ? UINT32_MAX : pc__memo_bucket_of(t->memo, t->inputs[first + i].count);
+        one->has = results[i].reason == PC_REASON_NONE;
+        one->similarity = results[i].similarity;
+        if (one->has)
+            one->loss = pc__prefill_loss(t->work.loss, full + i * t->hidden, reused + i * t->hidden, t->hidden, full_logits + i * t->logits,
+                                         reused_logits + i * t->logits, t->logits);
+    }
+done:
+    return status;
+}
+
+static pc_status try_all(tuning *t)
+{
+    pc_status status = PC_OK;
+    for (size_t i = 0, n; i < t->count && status >= 0; i += n) {
+        n = t->count - i < AT_ONCE ? t->count - i : AT_ONCE;
+        status = try_some(t, i, n);
+        if (status >= 0 && t->work.progress && t->work.progress(t->work.progress_user, "tune", i + n, t->count))
+            status = pc__fail(PC_ERR_CANCELLED, "pc_memo_tune: cancelled after %zu of %zu inputs", i + n, t->count);
+    }
+    return status;
+}
+
+static int order(const void *a, const void *b)
+{
+    const trial *x = a, *y = b;
+    if (x->bucket != y->bucket)
+        return (x->bucket > y->bucket) - (x->bucket < y->bucket);
+    if (x->has != y->has)
+        return y->has - x->has;
+    return (x->similarity < y->similarity) - (x->similarity > y->similarity);
+}
+
+/* The lowest threshold at which the mean loss of all n inputs, with what chance may add to it (one in twenty), stays within the limit. */
+static pc__memo_tuning choose(const tuning *t, const trial *trials, size_t n)
+{
+    pc__memo_tuning out = {.reason = PC_REASON_UNLIKE, .loss = t->work.loss, .limit = t->work.limit, .threshold = 2};
+    double sum = 0, squares = 0;
+    if (n < LEAST_INPUTS) {
+        out.reason = PC_REASON_UNTRAINED;
+        return out;
+    }
+    for (size_t i = 0; i < n && trials[i].has; i++) {
+        double mean, error;
+        sum += trials[i].loss;
+        squares += trials[i].loss * trials[i].loss;
+        mean = sum / (double)n;
+        error = sqrt(fmax(squares / (double)n - mean * mean, 0) / (double)n);
+        if (i + 1 < n && trials[i + 1].has && trials[i + 1].similarity >= trials[i].similarity)
+            continue; /* as alike as this one: both or none */
+        if (mean + 1.64 * error > t->work.limit)
+            continue; /* those behind it may make up for it */
+        out.open = 1;
+        out.reason = PC_REASON_NONE;
+        out.threshold = trials[i].similarity;
+        out.tuned_loss = mean;
+        out.hit_rate = (double)(i + 1) / (double)n;
+    }
+    return out;
+}
+
+static pc_status set_all(tuning *t)
+{
+    pc_status status = PC_OK;
+    qsort(t->trials, t->count, sizeof *t->trials, order);
+    for (uint32_t b = 0; b < pc_memo_bucket_count(t->memo) && status >= 0; b++) {
+        size_t first = 0, n = 0;
+        pc__memo_tuning found;
+        if (!pc__memo_is_trained(t->memo, b))
+            continue;
+        for (size_t i = 0; i < t->count; i++) {
+            n += t->trials[i].bucket == b;
+            first += t->trials[i].bucket < b;
+        }
+        found = choose(t, t->trials + first, n);
+        status = pc__memo_set_tuning(t->memo, b, &found);
+    }
+    return status;
+}
+
+static pc_status check(const tuning *t)
+{
+    if (!t->memo || (!t->inputs && t->count))
+        return pc__fail(PC_ERR_INVALID, "pc_memo_tune: memo or inputs is NULL");
+    if (t->work.loss > PC_LOSS_KL || !(t->work.limit >= 0))
+        return pc__fail(PC_ERR_INVALID, "pc_memo_tune: loss is %u, limit is %g", t->work.loss, t->work.limit);
+    if (t->work.loss != PC_LOSS_COSINE && !t->logits)
+        return pc__fail(PC_ERR_UNSUPPORTED, "pc_memo_tune: the model has no head; only PC_LOSS_COSINE can be measured");
+    return PC_OK;
+}
+
+pc_status pc_memo_tune(pc_memo *memo, const pc_input *inputs, size_t count, const pc_memo_work *work)
+{
+    tuning t = {.memo = memo, .inputs = inputs, .count = count};
+    const pc_allocator *mem;
+    pc_status status = pc__memo_work_read(&t.work, work);
+    if (status < 0)
+        return status;
+    if (memo) {
+        t.model = pc__memo_model(memo);
+        t.hidden = (size_t)t.model->info.hidden;
+        t.logits = pc__whole_logits(t.model);
+    }
+    status = check(&t);
+    if (status < 0)
+        return status;
+    mem = &t.model->context->mem;
+    t.trials = pc__calloc(mem, count, sizeof *t.trials);
+    t.both = pc__calloc(mem, 2 * AT_ONCE, (t.hidden + t.logits) * sizeof *t.both);
+    status = t.trials && t.both ? try_all(&t) : PC_ERR_NOMEM;
+    if (status >= 0)
+        status = set_all(&t);
+    pc__free(mem, t.trials);
+    pc__free(mem, t.both);
+    return status;
+}

@@ -1,0 +1,211 @@
+/* pc_prefill: prompts that need no answer, with or without a memo. */
+#include <string.h>
+
+#include "base/clock.h"
+#include "base/options.h"
+#include "memo/memo.h"
+#include "model/whole.h"
+#include "serve/prefill_loss.h"
+
+typedef struct work {
+    const pc_model *model;
+    const pc_input *inputs;
+    size_t count;
+    pc_prefill_options options;
+    pc__whole_options how;
+    size_t hidden, logits;
+    pc__memo_found *found; /* [count] */
+    pc__maps *maps;        /* [count] of the hits */
+    pc__whole *prompts;    /* [count] */
+    uint8_t *check;        /* [count] hits that are computed in full too */
+    float *own_embeddings, *own_logits; /* [count][…] where the caller wants none and checks do */
+    pc_prefill_stats stats;
+} work;
+
+static pc_status read_options(pc_prefill_options *out, const pc_prefill_options *options)
+{
+    pc_status status = pc__options_read(out, sizeof *out, PC__V1_SIZE(pc_prefill_options, cancel_user), options, "pc_prefill_options");
+    if (status < 0)
+        return status;
+    if (out->flags & ~(PC_PREFILL_NORMALIZE | PC_PREFILL_FORCE))
+        return pc__fail(PC_ERR_UNSUPPORTED, "pc_prefill_options: flags has unknown bits");
+    if (out->pool > PC_POOL_LAST || out->reserved)
+        return pc__fail(PC_ERR_INVALID, "pc_prefill_options: pool is %u, or reserved is set", out->pool);
+    return PC_OK;
+}
+
+static pc_status check(const work *w)
+{
+    if (!w->model || (!w->inputs && w->count))
+        return pc__fail(PC_ERR_INVALID, "pc_prefill: model or inputs is NULL");
+    if (!w->model->native)
+        return pc__fail(PC_ERR_UNSUPPORTED, "pc_prefill: only for models that we run ourselves");
+    if (w->options.logits && !w->logits)
+        return pc__fail(PC_ERR_UNSUPPORTED, "pc_prefill: the model has no head that gives logits");
+    for (size_t i = 0; i < w->count; i++)
+        if (!w->inputs[i].tokens || !w->inputs[i].count)
+            return pc__fail(PC_ERR_INVALID, "pc_prefill: input %zu has no tokens", i);
+    return w->options.memo ? pc__memo_of(w->options.memo, w->model) : PC_OK;
+}
+
+static pc_status reserve(work *w)
+{
+    const pc_allocator *mem = &w->model->context->mem;
+    w->found = pc__calloc(mem, w->count, sizeof *w->found);
+    w->maps = pc__calloc(mem, w->count, sizeof *w->maps);
+    w->prompts = pc__calloc(mem, w->count, sizeof *w->prompts);
+    w->check = pc__calloc(mem, w->count, 1);
+    if (!w->found || !w->maps || !w->prompts || !w->check)
+        return PC_ERR_NOMEM;
+    for (size_t i = 0; i < w->count; i++) {
+        w->found[i].id = PC__NO_NEIGHBOUR;
+        w->prompts[i].input = &w->inputs[i];
+        w->prompts[i].embedding = w->options.embeddings ? w->options.embeddings + i * w->hidden : NULL;
+        w->prompts[i].logits = w->options.logits ? w->options.logits + i * w->logits : NULL;
+        w->stats.tokens += w->inputs[i].count;
+    }
+    w->stats.inputs = w->count;
+    return PC_OK;
+}
+
+/* What checks compare has to be computed, wanted or not. */
+static pc_status reserve_checked(work *w, size_t i)
+{
+    const pc_allocator *mem = &w->model->context->mem;
+    if (w->hidden && !w->own_embeddings && !w->options.embeddings && !(w->own_embeddings = pc__calloc(mem, w->count, w->hidden * sizeof(float))))
+        return PC_ERR_NOMEM;
+    if (w->logits && !w->own_logits && !w->options.logits && !(w->own_logits = pc__calloc(mem, w->count, w->logits * sizeof(float))))
+        return PC_ERR_NOMEM;
+    if (!w->prompts[i].embedding)
+        w->prompts[i].embedding = w->own_embeddings + i * w->hidden;
+    if (!w->prompts[i].logits && w->logits)
+        w->prompts[i].logits = w->own_logits + i * w->logits;
+    return PC_OK;
+}
+
+static pc_status look_up(work *w)
+{
+    pc_memo *memo = w->options.memo;
+    int force = (w->options.flags & PC_PREFILL_FORCE) != 0;
+    pc__memo_times times;
+    pc_status status = pc__memo_find(memo, w->inputs, w->count, force, w->found, &times);
+    double begun = pc__now();
+    for (size_t i = 0; i < w->count && status >= 0; i++) {
+        pc_status taken;
+        if (w->found[i].reason != PC_REASON_NONE)
+            continue;
+        taken = pc__memo_take(memo, w->found[i].id, &w->maps[i]);
+        if (taken == PC_MISS || taken == PC_ERR_FORMAT) {
+            w->found[i].reason = taken == PC_MISS ? PC_REASON_FIRST_USE : PC_REASON_DAMAGED;
+            continue;
+        }
+        if (taken < 0)
+            return taken;
+        w->prompts[i].maps = w->maps[i].layer;
+        pc__memo_shape(memo, w->inputs[i].count, &w->prompts[i].shape);
+        w->stats.hits++;
+        w->stats.hit_tokens += w->inputs[i].count;
+        w->check[i] = !force && !w->found[i].same && pc__memo_wants_check(memo, w->found[i].bucket);
+        if (w->check[i])
+            status = reserve_checked(w, i);
+    }
+    w->stats.seconds_maps = pc__now() - begun;
+    w->stats.seconds_features = times.features;
+    w->stats.seconds_search = times.search;
+    if (status >= 0 && !force)
+        pc__memo_count(memo, w->stats.hits, w->count - w->stats.hits);
+    return status;
+}
+
+/* One hit in full; its result takes the place of the memo's. */
+static pc_status check_one(work *w, size_t i)
+{
+    const pc_allocator *mem = &w->model->context->mem;
+    pc__whole *hit = &w->prompts[i], full = {.input = hit->input};
+    uint32_t bucket = w->found[i].bucket;
+    float *slab = pc__calloc(mem, w->hidden + w->logits, sizeof *slab);
+    double loss;
+    pc_status status = slab ? PC_OK : PC_ERR_NOMEM;
+    full.embedding = slab;
+    full.logits = w->logits ? slab + w->hidden : NULL;
+    if (status >= 0)
+        status = pc__whole_run(w->model, &full, 1, &w->how);
+    if (status >= 0) {
+        loss = pc__prefill_loss(pc__memo_loss_kind(w->options.memo, bucket), full.embedding, hit->embedding, w->hidden, full.logits, hit->logits, w->logits);
+        pc__memo_checked(w->options.memo, bucket, loss);
+        memcpy(hit->embedding, full.embedding, w->hidden * sizeof(float));
+        if (hit->logits)
+            memcpy(hit->logits, full.logits, w->logits * sizeof(float));
+        if (w->options.results)
+            w->options.results[i].loss = loss;
+    }
+    pc__free(mem, slab);
+    return status;
+}
+
+static void tell(const work *w)
+{
+    for (size_t i = 0; w->options.results && i < w->count; i++) {
+        pc_prefill_result *r = &w->options.results[i];
+        double loss = w->check[i] ? r->loss : 0;
+        *r = (pc_prefill_result){.record = w->found[i].id, .similarity = w->found[i].similarity, .reason = w->options.memo ? w->found[i].reason : PC_REASON_NONE};
+        r->exactness = w->prompts[i].maps && !w->check[i] ? PC_APPROXIMATE : PC_EXACT;
+        r->verified = w->check[i];
+        r->loss = loss;
+    }
+}
+
+static pc_status run(work *w)
+{
+    double begun;
+    pc_status status;
+    PC__TRY(reserve(w), done);
+    if (w->options.memo)
+        PC__TRY(look_up(w), done);
+    begun = pc__now();
+    PC__TRY(pc__whole_run(w->model, w->prompts, w->count, &w->how), done);
+    w->stats.seconds_forward = pc__now() - begun;
+    begun = pc__now();
+    for (size_t i = 0; i < w->count; i++)
+        if (w->check[i])
+            PC__TRY(check_one(w, i), done);
+    w->stats.seconds_verify = pc__now() - begun;
+    tell(w);
+done:
+    return status;
+}
+
+static void release(work *w)
+{
+    const pc_allocator *mem = &w->model->context->mem;
+    for (size_t i = 0; w->prompts && i < w->count; i++)
+        if (w->prompts[i].maps)
+            pc__memo_give(w->options.memo, &w->maps[i]);
+    pc__free(mem, w->found);
+    pc__free(mem, w->maps);
+    pc__free(mem, w->prompts);
+    pc__free(mem, w->check);
+    pc__free(mem, w->own_embeddings);
+    pc__free(mem, w->own_logits);
+}
+
+pc_status pc_prefill(const pc_model *model, const pc_input *inputs, size_t count, const pc_prefill_options *options, pc_prefill_stats *stats)
+{
+    work w = {.model = model, .inputs = inputs, .count = count, .stats = PC_PREFILL_STATS_INIT};
+    pc_status status = read_options(&w.options, options);
+    if (status < 0)
+        return status;
+    if (model && model->native) {
+        w.hidden = (size_t)model->info.hidden;
+        w.logits = pc__whole_logits(model);
+    }
+    status = check(&w);
+    if (status < 0)
+        return status;
+    w.how = (pc__whole_options){w.options.pool, (w.options.flags & PC_PREFILL_NORMALIZE) != 0, w.options.cancelled, w.options.cancel_user};
+    status = run(&w);
+    release(&w);
+    if (status >= 0 && stats)
+        status = pc__result_write(stats, PC__V1_SIZE(pc_prefill_stats, seconds_verify), &w.stats, sizeof w.stats, "pc_prefill_stats");
+    return status < 0 ? status : PC_OK;
+}

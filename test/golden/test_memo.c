@@ -1,0 +1,340 @@
+/* Catches: a memo that forgets, or takes another prompt's maps without saying so; hits and misses of one batch that disturb each other; a memo of another model, kind or length that is
+ * used all the same; a bucket that goes on after its loss has grown; a training that does not survive being cancelled; figures that do not balance. */
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "testing.h"
+
+enum { PROMPTS = 48, TOKENS = 20, VOCAB = 300 };
+
+typedef struct prompts {
+    int32_t tokens[PROMPTS][2 * TOKENS];
+    pc_input inputs[PROMPTS];
+} prompts;
+
+/* Families of prompts that differ in a few tokens. */
+static void make(prompts *p, uint64_t seed, size_t tokens)
+{
+    pc_test_rng rng = {seed};
+    for (int i = 0; i < PROMPTS; i++) {
+        pc_test_rng family = {1000 + (uint64_t)i % 6};
+        for (size_t t = 0; t < tokens; t++) {
+            p->tokens[i][t] = (int32_t)(pc_test_bits(&family) % VOCAB);
+            if (pc_test_bits(&rng) % 8 == 0)
+                p->tokens[i][t] = (int32_t)(pc_test_bits(&rng) % VOCAB);
+        }
+        p->tokens[i][3] = (int32_t)(seed * PROMPTS + (uint64_t)i) % VOCAB; /* none twice */
+        p->inputs[i] = (pc_input){p->tokens[i], tokens, NULL};
+    }
+}
+
+typedef struct world {
+    pc_context *context;
+    pc_model *model;
+    pc_model_info info;
+    pc_memo *memo;
+    char folder[300];
+    float *full, *reused; /* [PROMPTS][hidden] */
+    pc_prefill_result results[PROMPTS];
+    int disabled;
+} world;
+
+static void on_disabled(void *user, uint32_t bucket, double loss, double limit)
+{
+    world *w = user;
+    CHECK(loss > limit);
+    CHECK_INT(bucket, 0);
+    w->disabled++;
+}
+
+static void open_memo(world *w, uint64_t flags)
+{
+    static const uint32_t lengths[] = {24, 48};
+    pc_memo_options o = PC_MEMO_OPTIONS_INIT;
+    o.flags = flags;
+    o.bucket_tokens = lengths;
+    o.bucket_count = 2;
+    o.verify_share = 0.25;
+    o.on_disabled = on_disabled;
+    o.disabled_user = w;
+    CHECK_OK(pc_memo_open(&w->memo, w->model, w->folder, &o));
+}
+
+static void start(world *w, const char *model)
+{
+    const char *path = pc_test_data(model);
+    memset(w, 0, sizeof *w);
+    if (!path)
+        pc_test_skip("golden models are not there");
+    w->info = (pc_model_info)PC_MODEL_INFO_INIT;
+    CHECK_OK(pc_context_new(&w->context, NULL));
+    pc_model_options o = PC_MODEL_OPTIONS_INIT;
+    o.compute = PC_DTYPE_F32;
+    CHECK_OK(pc_model_load(&w->model, w->context, path, &o));
+    CHECK_OK(pc_model_get_info(w->model, &w->info));
+    snprintf(w->folder, sizeof w->folder, "%s/%s", pc_test_folder(), strrchr(model, '/') + 1);
+    w->full = calloc(PROMPTS, (size_t)w->info.hidden * sizeof *w->full);
+    w->reused = calloc(PROMPTS, (size_t)w->info.hidden * sizeof *w->reused);
+    open_memo(w, 0);
+}
+
+static void end(world *w)
+{
+    pc_memo_free(w->memo);
+    pc_model_free(w->model);
+    pc_context_free(w->context);
+    free(w->full);
+    free(w->reused);
+}
+
+static pc_prefill_stats prefill(world *w, const prompts *p, size_t count, pc_memo *memo, uint64_t flags, float *to)
+{
+    pc_prefill_options o = PC_PREFILL_OPTIONS_INIT;
+    pc_prefill_stats s = PC_PREFILL_STATS_INIT;
+    o.memo = memo;
+    o.flags = flags;
+    o.embeddings = to;
+    o.results = w->results;
+    CHECK_OK(pc_prefill(w->model, p->inputs, count, &o, &s));
+    CHECK_INT(s.inputs, count);
+    return s;
+}
+
+static double apart(const world *w, size_t i)
+{
+    size_t n = (size_t)w->info.hidden;
+    double dot = 0, a = 0, b = 0;
+    for (size_t d = 0; d < n; d++) {
+        double x = (double)w->full[i * n + d], y = (double)w->reused[i * n + d];
+        dot += x * y;
+        a += x * x;
+        b += y * y;
+    }
+    return 1 - dot / sqrt(a * b);
+}
+
+static pc_memo_stats balanced(world *w)
+{
+    pc_memo_stats s = PC_MEMO_STATS_INIT;
+    CHECK_OK(pc_memo_get_stats(w->memo, &s));
+    CHECK_INT(s.stored, s.live + s.evicted + s.removed + s.damaged);
+    CHECK_INT(s.lookups, s.hits + s.misses);
+    return s;
+}
+
+static pc_memo_bucket bucket(world *w, size_t index)
+{
+    pc_memo_bucket b = PC_MEMO_BUCKET_INIT;
+    CHECK_OK(pc_memo_get_bucket(w->memo, index, &b));
+    return b;
+}
+
+/* What is remembered is found by its tokens, and its own maps give its own result; everything else is a miss that says why. */
+static void known_and_unknown(world *w, const prompts *known, const prompts *others)
+{
+    pc_prefill_stats s;
+    CHECK_OK(pc_memo_add(w->memo, known->inputs, PROMPTS, NULL));
+    CHECK_OK(pc_memo_add(w->memo, known->inputs, PROMPTS, NULL)); /* nothing new */
+    CHECK_INT(balanced(w).live, PROMPTS);
+    CHECK_INT(bucket(w, 0).records, PROMPTS);
+    s = prefill(w, known, PROMPTS, NULL, 0, w->full);
+    CHECK_INT(s.hits, 0);
+    s = prefill(w, known, PROMPTS, w->memo, 0, w->reused);
+    CHECK_INT(s.hits, PROMPTS);
+    for (int i = 0; i < PROMPTS; i++) {
+        CHECK_INT(w->results[i].exactness, PC_APPROXIMATE);
+        CHECK_INT(w->results[i].reason, PC_REASON_NONE);
+        CHECK(w->results[i].similarity == 1);
+        CHECK(apart(w, (size_t)i) < 1e-5);
+    }
+    s = prefill(w, others, PROMPTS, w->memo, 0, w->reused);
+    CHECK_INT(s.hits, 0);
+    for (int i = 0; i < PROMPTS; i++)
+        CHECK_INT(w->results[i].reason, PC_REASON_UNTRAINED);
+}
+
+static int32_t stop(void *user, const char *what, uint64_t done, uint64_t total)
+{
+    int *left = user;
+    (void)what, (void)done, (void)total;
+    return --*left <= 0;
+}
+
+static void train(world *w)
+{
+    pc_memo_work work = PC_MEMO_WORK_INIT;
+    int left = 3;
+    work.epochs = 4;
+    work.progress = stop;
+    work.progress_user = &left;
+    CHECK_STATUS(pc_memo_train(w->memo, &work), PC_ERR_CANCELLED);
+    CHECK_INT(bucket(w, 0).trained, 0);
+    work.progress = NULL;
+    CHECK_OK(pc_memo_train(w->memo, &work));
+    CHECK_INT(bucket(w, 0).trained, 1);
+    CHECK_INT(bucket(w, 0).open, 0);
+    CHECK_INT(bucket(w, 1).trained, 0);
+}
+
+/* The threshold decides, misses of a mixed batch are what they are without a memo, bit for bit. */
+static void thresholds(world *w, const prompts *others)
+{
+    size_t n = (size_t)w->info.hidden, hits = 0;
+    pc_prefill_stats s;
+    double middle;
+    prefill(w, others, PROMPTS, NULL, 0, w->full);
+    s = prefill(w, others, PROMPTS, w->memo, PC_PREFILL_FORCE, w->reused);
+    CHECK_INT(s.hits, PROMPTS);
+    middle = w->results[PROMPTS / 2].similarity;
+    CHECK(middle < 1);
+    CHECK_OK(pc_memo_set_threshold(w->memo, 0, middle));
+    s = prefill(w, others, PROMPTS, w->memo, 0, w->reused);
+    for (size_t i = 0; i < PROMPTS; i++) {
+        int hit = w->results[i].reason == PC_REASON_NONE;
+        CHECK_INT(hit, w->results[i].similarity >= middle);
+        CHECK(hit || w->results[i].reason == PC_REASON_UNLIKE);
+        if (!hit || w->results[i].verified) {
+            CHECK_INT(w->results[i].exactness, PC_EXACT);
+            CHECK(!memcmp(w->full + i * n, w->reused + i * n, n * sizeof(float)));
+        } else {
+            CHECK(memcmp(w->full + i * n, w->reused + i * n, n * sizeof(float)) != 0);
+        }
+        hits += (size_t)hit;
+    }
+    CHECK_INT(s.hits, hits);
+    CHECK(hits > 0 && hits < PROMPTS);
+    CHECK(balanced(w).verified >= hits / 5);
+    CHECK_OK(pc_memo_set_threshold(w->memo, 0, 2));
+    s = prefill(w, others, PROMPTS, w->memo, 0, w->reused);
+    CHECK_INT(s.hits, 0);
+}
+
+/* Tuned to a loss it accepts no more; when what comes is worse than what it was tuned with it closes itself. */
+static void tuned(world *w, const prompts *others, const prompts *third)
+{
+    pc_memo_work work = PC_MEMO_WORK_INIT;
+    double sum = 0;
+    pc_memo_bucket b;
+    work.limit = 0.01;
+    CHECK_OK(pc_memo_tune(w->memo, others->inputs, PROMPTS, &work));
+    b = bucket(w, 0);
+    CHECK(!b.open || (b.tuned_loss <= work.limit && b.tuned_hit_rate > 0));
+    prefill(w, others, PROMPTS, NULL, 0, w->full);
+    prefill(w, others, PROMPTS, w->memo, 0, w->reused);
+    for (size_t i = 0; i < PROMPTS; i++)
+        sum += apart(w, i);
+    CHECK(sum / PROMPTS <= work.limit);
+    work.limit = 2; /* all that is alike enough to be there */
+    CHECK_OK(pc_memo_tune(w->memo, others->inputs, PROMPTS, &work));
+    CHECK_INT(bucket(w, 0).open, 1);
+    CHECK(bucket(w, 0).tuned_hit_rate == 1);
+    CHECK_OK(pc_memo_set_threshold(w->memo, 0, -1e9));
+    work.limit = 0;
+    CHECK_OK(pc_memo_tune(w->memo, others->inputs, PROMPTS, &work));
+    b = bucket(w, 0);
+    CHECK_INT(b.open, 0);
+    CHECK_INT(b.reason, PC_REASON_UNLIKE);
+    (void)third;
+}
+
+static void opened_again(world *w, const prompts *known, const prompts *others)
+{
+    pc_memo_bucket before, after;
+    pc_memo *second = NULL;
+    CHECK_OK(pc_memo_set_threshold(w->memo, 0, 0.5));
+    before = bucket(w, 0);
+    prefill(w, others, PROMPTS, w->memo, PC_PREFILL_FORCE, w->full);
+    CHECK_STATUS(pc_memo_open(&second, w->model, w->folder, NULL), PC_AGAIN);
+    CHECK(!second);
+    pc_memo_free(w->memo);
+    open_memo(w, PC_MEMO_READ_ONLY);
+    after = bucket(w, 0);
+    CHECK(!memcmp(&before, &after, sizeof before));
+    CHECK_STATUS(pc_memo_add(w->memo, known->inputs, PROMPTS, NULL), PC_ERR_STATE);
+    prefill(w, others, PROMPTS, w->memo, PC_PREFILL_FORCE, w->reused);
+    CHECK(!memcmp(w->full, w->reused, PROMPTS * (size_t)w->info.hidden * sizeof(float)));
+    pc_memo_free(w->memo);
+    open_memo(w, 0);
+    CHECK_INT(balanced(w).live, PROMPTS);
+}
+
+static void other_lengths(world *w, const prompts *shorter, const prompts *longest)
+{
+    pc_prefill_stats s = prefill(w, shorter, PROMPTS, w->memo, PC_PREFILL_FORCE, w->reused);
+    CHECK_INT(s.hits, 0);
+    CHECK_INT(w->results[0].reason, PC_REASON_LENGTH);
+    s = prefill(w, longest, PROMPTS, w->memo, PC_PREFILL_FORCE, w->reused);
+    CHECK_INT(s.hits, 0);
+    CHECK_INT(w->results[0].reason, PC_REASON_UNTRAINED);
+}
+
+static void another_model(world *w, const char *other)
+{
+    pc_model *model = NULL;
+    pc_memo *memo = NULL;
+    prompts p;
+    pc_prefill_options o = PC_PREFILL_OPTIONS_INIT;
+    CHECK_OK(pc_model_load(&model, w->context, pc_test_data(other), NULL));
+    CHECK_STATUS(pc_memo_open(&memo, model, w->folder, NULL), PC_ERR_MISMATCH);
+    CHECK(!memo);
+    make(&p, 5, TOKENS);
+    o.memo = w->memo;
+    CHECK_STATUS(pc_prefill(model, p.inputs, 1, &o, NULL), PC_ERR_MISMATCH);
+    pc_model_free(model);
+}
+
+static void damaged(world *w)
+{
+    char path[400];
+    size_t size;
+    char *data;
+    pc_memo_free(w->memo);
+    w->memo = NULL;
+    snprintf(path, sizeof path, "%s/memo.pcm", w->folder);
+    data = pc_test_read(path, &size);
+    for (size_t i = 0; i < size; i += 7) {
+        data[i] ^= 16;
+        pc_test_write(path, data, size);
+        CHECK_STATUS(pc_memo_open(&w->memo, w->model, w->folder, NULL), PC_ERR_FORMAT);
+        data[i] ^= 16;
+    }
+    pc_test_write(path, data, size);
+    free(data);
+    snprintf(path, sizeof path, "%s/projector-24.pcp", w->folder);
+    data = pc_test_read(path, &size);
+    data[size / 2] ^= 1;
+    pc_test_write(path, data, size);
+    free(data);
+    open_memo(w, 0);
+    CHECK_INT(bucket(w, 0).trained, 0);
+    CHECK_INT(balanced(w).live, PROMPTS);
+}
+
+static void whole_life(const char *model, const char *other)
+{
+    static prompts known, others, third, shorter, longest;
+    world w;
+    start(&w, model);
+    make(&known, 1, TOKENS);
+    make(&others, 2, TOKENS);
+    make(&third, 3, TOKENS);
+    make(&shorter, 4, TOKENS - 1);
+    make(&longest, 5, 2 * TOKENS);
+    known_and_unknown(&w, &known, &others);
+    train(&w);
+    thresholds(&w, &others);
+    tuned(&w, &others, &third);
+    opened_again(&w, &known, &others);
+    other_lengths(&w, &shorter, &longest);
+    another_model(&w, other);
+    damaged(&w);
+    end(&w);
+}
+
+int main(void)
+{
+    whole_life("golden/bert", "golden/llama_gqa");
+    whole_life("golden/llama_gqa", "golden/bert");
+    return pc_test_end();
+}

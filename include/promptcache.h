@@ -1249,8 +1249,10 @@ typedef struct pc_eval_args {
     pc_segment **segments;  /* [lane_count] the new tokens' states, or NULL */
     void (*trace)(void *user, const pc_trace *trace);
     void *trace_user;
+    const float *const *const *maps; /* [lane_count] attention maps to use in place of computed ones, or NULL: of a lane [layers], or NULL; of a layer
+                                        [head][token][token], or NULL: computed. Such a lane has no spans, and gives no segment (PC_ERR_STATE) */
 } pc_eval_args;
-#define PC_EVAL_ARGS_INIT {sizeof(pc_eval_args), NULL, 0, 0, 0, 0, NULL, NULL, NULL, NULL}
+#define PC_EVAL_ARGS_INIT {sizeof(pc_eval_args), NULL, 0, 0, 0, 0, NULL, NULL, NULL, NULL, NULL}
 
 /* One forward pass over several lanes at once; lanes that share segments share the reading of them. Not for a host's own
  * model (PC_ERR_UNSUPPORTED). PC_ERR_MISMATCH: a segment of another model or regime. Since 0.1. */

@@ -5,6 +5,7 @@
 #include "model/native.h"
 #include "model/pass_build.h"
 #include "serve/encoder.h"
+#include "serve/eval_maps.h"
 
 /* The new tokens of a lane, in runs of ascending positions (one, but where PC_SEE_ALL lets
  * positions go back). */
@@ -22,6 +23,7 @@ typedef struct evaluation {
     size_t *lane_first; /* [lanes + 1] */
     size_t *run_first;  /* [lanes + 1] */
     run *runs;          /* [tokens] at most */
+    pc__eval_maps maps;
     pc__pass_build build;
 } evaluation;
 
@@ -194,7 +196,8 @@ static pc_status add_lane(evaluation *e, size_t l)
                                  e->runs[n].start,
                                  lane->types ? lane->types[token] : 0};
             pc__build_row(&e->build, &row);
-            status = add_spans(e, l, token);
+            if (!pc__eval_maps_all(&e->maps, l))
+                status = add_spans(e, l, token);
         }
     return status;
 }
@@ -203,7 +206,9 @@ static pc_status compute(evaluation *e)
 {
     const pc_eval_args *a = e->args;
     pc__pass pass = {0};
-    pc_status status = pc__build_start(&e->build, &e->model->context->mem, e->tokens);
+    pc_status status = pc__eval_maps_new(&e->maps, e->model->native, a);
+    if (status >= 0)
+        status = pc__build_start(&e->build, &e->model->context->mem, e->tokens);
     for (size_t l = 0; l < a->lane_count && status >= 0; l++)
         status = add_lane(e, l);
     if (status < 0)
@@ -219,6 +224,7 @@ static pc_status compute(evaluation *e)
     pass.lane_count = a->lane_count;
     pass.trace = a->trace;
     pass.trace_user = a->trace_user;
+    pass.maps = e->maps.lanes;
     return pc__forward(e->model, &pass);
 }
 
@@ -248,6 +254,7 @@ static void finish(evaluation *e, pc_status status)
     pc__free(mem, e->lane_first);
     pc__free(mem, e->run_first);
     pc__free(mem, e->runs);
+    pc__eval_maps_free(&e->maps);
     pc__build_free(&e->build);
 }
 

@@ -533,7 +533,7 @@ AT(pc_lane, positions, 24);
 AT(pc_lane, count, 32);
 AT(pc_lane, types, 40);
 
-GROWS(pc_eval_args, 72);
+GROWS(pc_eval_args, 80);
 AT(pc_eval_args, struct_size, 0);
 AT(pc_eval_args, lanes, 8);
 AT(pc_eval_args, lane_count, 16);
@@ -544,6 +544,7 @@ AT(pc_eval_args, logits, 40);
 AT(pc_eval_args, segments, 48);
 AT(pc_eval_args, trace, 56);
 AT(pc_eval_args, trace_user, 64);
+AT(pc_eval_args, maps, 72);
 
 GROWS(pc_attend_shape, 32);
 AT(pc_attend_shape, struct_size, 0);

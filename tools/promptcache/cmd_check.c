@@ -25,6 +25,7 @@ typedef struct checking {
     int json, missed, code;
     stage stages[STAGES];
     float *finals; /* [lane][hidden] of a pass of one token a lane; NULL: not wanted */
+    const float *const *const *maps; /* of evaluations; NULL: none */
 } checking;
 
 static const char *const stage_names[STAGES] = {
@@ -127,10 +128,9 @@ static void compare_numbers(checking *c, const golden_tensor *want, const float 
     free(ids);
 }
 
-/* Layers of a stage one behind the other (of a router's, those that have one), against `case/stage`. */
-static void compare_stage(checking *c, const char *prefix, size_t s)
+/* Layers of a stage one behind the other (of a router's, those that have one). */
+static void compare_layers(checking *c, const golden_tensor *want, size_t s)
 {
-    golden_tensor *want = golden_find(&c->golden, "%s/%s", prefix, stage_names[s]);
     const stage *got = &c->stages[s];
     size_t one = 1, filled = 0;
     if (!want)
@@ -150,6 +150,12 @@ static void compare_stage(checking *c, const char *prefix, size_t s)
     else
         compare(c, want, all, filled * one);
     free(all);
+}
+
+/* The same against `case/stage`. */
+static void compare_stage(checking *c, const char *prefix, size_t s)
+{
+    compare_layers(c, golden_find(&c->golden, "%s/%s", prefix, stage_names[s]), s);
 }
 
 /* What the routers of a model with experts have chosen, and which layers have one. */
@@ -214,6 +220,7 @@ static int eval(checking *c, const pc_lane *lanes, size_t count, uint32_t see, u
     args.segments = segments;
     args.trace = trace ? keep : NULL;
     args.trace_user = c;
+    args.maps = c->maps;
     if (!c->code && is_interrupted(NULL))
         c->code = input_error("evaluation", NULL);
     if (c->code || pc_eval(c->model, &args) >= 0)
@@ -557,6 +564,54 @@ static void relocate(checking *c)
     }
 }
 
+/* ------------------------------------------------- a text with the maps of another */
+
+/* The text `which` (x or y), with given maps or without; `suffix` ends the names of what comes out. */
+static void with_maps(checking *c, char which, const float *const *const *maps, const char *suffix)
+{
+    golden_tensor *ids = golden_find(&c->golden, "mapreuse/%c_ids", which),
+                  *want = golden_find(&c->golden, "mapreuse/%c_logits%s", which, suffix);
+    int64_t positions[1024];
+    float *logits = NULL;
+    if (!ids || ids->count > 1024 || c->code)
+        return;
+    if (want && want->rank == 2)
+        logits = new_logits(c, ids->count);
+    for (size_t i = 0; i < ids->count; i++)
+        positions[i] = (int64_t)i;
+    pc_lane lane = {NULL, 0, ids->data, positions, ids->count, NULL};
+    c->maps = maps;
+    if (eval(c, &lane, 1, PC_SEE_ALL, golden_regime(&c->golden, "mapreuse"), logits, NULL, 1)) {
+        if (logits)
+            compare(c, want, logits, want->count);
+        else
+            compare_layers(c, want, DECODER_STAGES + 1);
+        compare_layers(c, golden_find(&c->golden, "mapreuse/%c_hidden%s", which, suffix), 0);
+        if (!maps)
+            compare_layers(c, golden_find(&c->golden, "mapreuse/%c_probs", which), 4);
+        else
+            compare_routers(c, "mapreuse");
+    }
+    c->maps = NULL;
+    free(logits);
+    forget(c);
+}
+
+static void mapreuse(checking *c)
+{
+    golden_tensor *probs = golden_find(&c->golden, "mapreuse/x_probs");
+    const float *layers[256];
+    const float *const *lane = layers;
+    if (!probs || c->info.layers > 256 || probs->integers || probs->rank != 4 || probs->shape[0] != c->info.layers
+        || probs->shape[1] != c->info.heads)
+        return;
+    for (int32_t l = 0; l < c->info.layers; l++)
+        layers[l] = (const float *)probs->data + probs->count / (size_t)c->info.layers * (size_t)l;
+    with_maps(c, 'x', NULL, "");
+    with_maps(c, 'y', NULL, "");
+    with_maps(c, 'y', &lane, "_reuse");
+}
+
 static void leftover(checking *c)
 {
     const golden_tensor *first = NULL;
@@ -565,12 +620,8 @@ static void leftover(checking *c)
         const golden_tensor *t = &c->golden.tensors[i];
         if (t->used || (!c->info.relocatable && !strncmp(t->name, "relocate/", 9)))
             continue;
-        if (!strncmp(t->name, "mapreuse/", 9)) {
-            if (!c->json)
-                printf("%-28s not yet: maps cannot be taken over so far\n", t->name);
-        } else if (!count++) {
+        if (!count++)
             first = t;
-        }
     }
     if (first && !c->code)
         c->code = plain_error("tensor '%s'%s of the golden file: no case that is known here%s",
@@ -642,6 +693,7 @@ static int run_cases(checking *c, const char *path)
     plain(c, "joint");
     shared(c);
     relocate(c);
+    mapreuse(c);
     leftover(c);
     return c->code ? c->code : c->missed ? EXIT_CHECK : EXIT_OK;
 }

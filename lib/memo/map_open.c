@@ -127,7 +127,14 @@ static int is_sorted(const opening *o)
     return 1;
 }
 
-/* Damaged entries between others cost what they told of; what is damaged at the end was torn, and never reported. */
+/* A place that was never written to: the file was made longer when the machine went down. */
+static int is_blank(const uint8_t *entry)
+{
+    static const uint8_t zeros[PC__MAPS_ENTRY];
+    return !memcmp(entry, zeros, sizeof zeros);
+}
+
+/* Damaged entries cost what they told of; a part of one at the end was torn, and never reported. */
 static pc_status read_entries(opening *o)
 {
     pc__map_store *store = o->store;
@@ -144,7 +151,9 @@ static pc_status read_entries(opening *o)
         store->next = e.id >= store->next ? e.id + 1 : store->next;
         store->clock = e.clock > store->clock ? e.clock : store->clock;
     }
-    o->bad = last - o->count;
+    o->bad = entries - o->count;
+    for (size_t i = entries; i > last && is_blank(entry_at(o, i - 1)); i--)
+        o->bad--;
     store->log.end = store->log_bytes = PC__MAPS_LOG_HEADER + last * PC__MAPS_ENTRY;
     store->log.entries = last;
     if (!is_sorted(o))

@@ -46,8 +46,286 @@ static void test_round(void)
     pc__map_store_free(store);
 }
 
+
+/* ------------------------------------------------------------------- the face */
+
+static void refused(const char *folder, pc__map_store_face face, pc_status want, const char *text)
+{
+    pc__map_store *store = (pc__map_store *)(uintptr_t)1;
+    CHECK_STATUS(pc__map_store_open(&store, &pc__libc_allocator, folder, &(pc__map_store_options){.face = face}), want);
+    CHECK(!store);
+    CHECK_ERROR_HAS(text);
+}
+
+static void test_face(void)
+{
+    const char *folder = maps_folder();
+    pc__map_store_face face = maps_face();
+    pc__map_store *store, *second = NULL;
+    pc__map_store_free(fresh(folder, (pc__map_store_options){0}));
+    face.model.bytes[31] ^= 1;
+    refused(folder, face, PC_ERR_MISMATCH, "another model");
+    face = maps_face();
+    face.layers++;
+    refused(folder, face, PC_ERR_MISMATCH, "3 layers, not 4");
+    face = maps_face();
+    face.heads++;
+    refused(folder, face, PC_ERR_MISMATCH, "2 heads, not 3");
+    face = maps_face();
+    face.causal = 0;
+    refused(folder, face, PC_ERR_MISMATCH, "causal maps, not bidirectional");
+    face = maps_face();
+    face.format = PC__MAP_U8;
+    refused(folder, face, PC_ERR_MISMATCH, "fp16, not u8");
+    face.layers = 0;
+    refused(folder, face, PC_ERR_INVALID, "0 layers");
+    refused(maps_folder(), maps_face(), PC_ERR_NOT_FOUND, "maps");
+    store = fresh(folder, (pc__map_store_options){0});
+    CHECK_STATUS(maps_open(&second, folder, (pc__map_store_options){0}), PC_AGAIN); /* one writer */
+    CHECK(!second);
+    CHECK_OK(maps_open(&second, folder, (pc__map_store_options){.read_only = 1}));
+    pc__map_store_free(second);
+    pc__map_store_free(store);
+}
+
+static void test_arguments(void)
+{
+    const char *folder = maps_folder();
+    pc__map_store *store = fresh(folder, (pc__map_store_options){0});
+    pc__map_store_face face = maps_face();
+    maps_record r = maps_make(&face, 1);
+    const void *layers[MAPS_LAYERS] = {r.layers[0], NULL, r.layers[2]};
+    uint8_t note[4];
+    int64_t id;
+    CHECK_STATUS(pc__map_store_add(store, &r.tokens_id, 0, NULL, 0, r.layers, &id, NULL, NULL), PC_ERR_INVALID);
+    CHECK_STATUS(pc__map_store_add(store, &r.tokens_id, r.tokens, NULL, 5, r.layers, &id, NULL, NULL), PC_ERR_INVALID);
+    CHECK_STATUS(pc__map_store_add(store, &r.tokens_id, r.tokens, NULL, 0, layers, &id, NULL, NULL), PC_ERR_INVALID);
+    CHECK_STATUS(pc__map_store_add(store, &r.tokens_id, UINT32_MAX, NULL, 0, r.layers, &id, NULL, NULL), PC_ERR_LIMIT);
+    CHECK_STATUS(pc__map_store_add(store, &r.tokens_id, r.tokens, note, SIZE_MAX, r.layers, &id, NULL, NULL), PC_ERR_LIMIT);
+    CHECK_INT(id, -1);
+    CHECK_OK(pc__map_store_add(store, &r.tokens_id, r.tokens, NULL, 0, r.layers, &id, NULL, NULL)); /* without a note */
+    CHECK_OK(pc__map_store_note(store, id, NULL, 0));
+    CHECK_OK(maps_add(store, 2, &id));
+    CHECK_STATUS(pc__map_store_note(store, id, note, sizeof note), PC_ERR_INVALID);
+    pc__map_store_free(store);
+    CHECK_OK(maps_open(&store, folder, (pc__map_store_options){.read_only = 1}));
+    CHECK_STATUS(maps_add(store, 2, &id), PC_ERR_STATE);
+    CHECK_STATUS(pc__map_store_remove(store, 0), PC_ERR_STATE);
+    CHECK_STATUS(pc__map_store_tidy(store), PC_ERR_STATE);
+    CHECK_OK(maps_check(store, 1, 2));
+    pc__map_store_free(store);
+    maps_free(&r);
+}
+
+/* ----------------------------------------------------------------- the budget */
+
+static uint64_t disk_bytes(const char *folder) /* that take room, not the size */
+{
+    static const char *const names[] = {"maps.log", "maps.data"};
+    uint64_t sum = 0;
+    for (size_t i = 0; i < 2; i++) {
+        char path[512];
+        struct stat st;
+        snprintf(path, sizeof path, "%s/%s", folder, names[i]);
+        if (!stat(path, &st))
+            sum += (uint64_t)st.st_blocks * 512;
+    }
+    return sum;
+}
+
+static void count_one(void *user, int64_t id)
+{
+    (void)id;
+    ++*(uint64_t *)user;
+}
+
+static void test_budget(void)
+{
+    enum { BUDGET = 200 * 1024, SLACK = 8192 /* whole blocks of the file system */ };
+    const char *folder = maps_folder();
+    pc__map_store *store = fresh(folder, (pc__map_store_options){.budget_bytes = BUDGET, .relaxed = 1});
+    pc__map_store_face face = maps_face();
+    pc__map_store_stats s;
+    uint64_t told = 0;
+    int64_t first = -1, id;
+    CHECK_OK(maps_add(store, 0, &first));
+    for (uint32_t n = 1; n < 200; n++) {
+        maps_record r = maps_make(&face, n);
+        CHECK_OK(pc__map_store_add(store, &r.tokens_id, r.tokens, r.note, sizeof r.note, r.layers, &id, count_one, &told));
+        maps_free(&r);
+        CHECK_OK(maps_check(store, first, 0)); /* what is used stays */
+        pc__map_store_get_stats(store, &s);
+        CHECK(s.bytes <= BUDGET);
+        CHECK(disk_bytes(folder) <= BUDGET + SLACK);
+    }
+    CHECK_INT(s.evicted, told);
+    CHECK(s.live > 8 && told > 100);
+    CHECK(s.bytes > BUDGET * 3 / 4);
+    CHECK(maps_balance(store));
+    pc__map_store_free(store);
+    store = fresh(folder, (pc__map_store_options){.budget_bytes = 16 * 1024});
+    CHECK_STATUS(maps_add(store, 4, &id), PC_ERR_LIMIT);
+    CHECK_OK(maps_add(store, 0, &id)); /* a smaller budget than before: the others go */
+    pc__map_store_get_stats(store, &s);
+    CHECK(s.bytes <= 16 * 1024);
+    CHECK_OK(maps_check(store, id, 0));
+    pc__map_store_free(store);
+}
+
+/* Uses are known to the next process. */
+static void test_worth_lasts(void)
+{
+    const char *folder = maps_folder();
+    pc__map_store *store = fresh(folder, (pc__map_store_options){.budget_bytes = 100 * 1024, .relaxed = 1});
+    int64_t ids[4], id;
+    for (uint32_t n = 0; n < 4; n++)
+        CHECK_OK(maps_add(store, 5 * n, &ids[n]));
+    for (int i = 0; i < 20; i++)
+        CHECK_OK(maps_check(store, ids[1], 5));
+    pc__map_store_free(store);
+    store = fresh(folder, (pc__map_store_options){.budget_bytes = 100 * 1024, .relaxed = 1});
+    for (uint32_t n = 5; n < 35; n++)
+        CHECK_OK(maps_add(store, 5 * n, &id));
+    CHECK_OK(maps_check(store, ids[1], 5));
+    CHECK_STATUS(maps_check(store, ids[0], 0), PC_MISS);
+    CHECK_STATUS(maps_check(store, ids[2], 10), PC_MISS);
+    pc__map_store_free(store);
+}
+
+/* Records of 5 sizes in a small room for long: it is used again and again, the log does not grow for ever, and nothing is overwritten that is there. */
+static void test_churn(void)
+{
+    const char *folder = maps_folder();
+    pc__map_store *store = fresh(folder, (pc__map_store_options){.budget_bytes = 256 * 1024, .relaxed = 1});
+    char log[512];
+    struct stat st;
+    for (uint32_t n = 0; n < 4000; n++) {
+        int64_t id;
+        CHECK_OK(maps_add(store, n % 251, &id));
+        if (n % 3 == 0)
+            CHECK_OK(pc__map_store_remove(store, id));
+        if (n % 500 == 499) {
+            maps_list *list = maps_list_of(store);
+            CHECK(list->count > 5);
+            for (size_t i = 0; i < list->count; i++)
+                CHECK_OK(maps_check(store, list->items[i].id, list->items[i].number));
+            free(list);
+            CHECK_OK(pc__map_store_tidy(store));
+        }
+    }
+    CHECK(maps_balance(store));
+    CHECK_OK(pc__map_store_sync(store));
+    snprintf(log, sizeof log, "%s/maps.log", folder);
+    CHECK(!stat(log, &st) && st.st_size < 300 * 1024);
+    snprintf(log, sizeof log, "%s/maps.data", folder);
+    CHECK(!stat(log, &st) && st.st_size < 1024 * 1024);
+    pc__map_store_free(store);
+}
+
+/* -------------------------------------------------------------------- packing */
+
+static void test_pack(void)
+{
+    const char *folder = maps_folder();
+    pc__map_store *store = fresh(folder, (pc__map_store_options){.cold_seconds = 1e-9, .relaxed = 1});
+    pc__map_store_stats raw, packed;
+    int64_t ids[25];
+    for (uint32_t n = 0; n < 25; n++)
+        CHECK_OK(maps_add(store, n, &ids[n]));
+    pc__map_store_get_stats(store, &raw);
+    pc__maps held;
+    CHECK_OK(pc__map_store_get(store, ids[4], &held));
+    CHECK_OK(pc__map_store_tidy(store));
+    CHECK(maps_right(&held, 4));
+    pc__map_store_get_stats(store, &packed);
+    pc__maps_release(store, &held);
+    CHECK(packed.bytes < raw.bytes * 9 / 10);
+    CHECK_INT(packed.live, 25);
+    for (uint32_t n = 0; n < 25; n++)
+        CHECK_OK(maps_check(store, ids[n], n));
+    CHECK(maps_balance(store));
+    pc__map_store_free(store);
+    store = fresh(folder, (pc__map_store_options){.cold_seconds = 1e9});
+    for (uint32_t n = 0; n < 25; n++)
+        CHECK_OK(maps_check(store, ids[n], n));
+    CHECK_OK(pc__map_store_tidy(store)); /* they are used again */
+    for (uint32_t n = 0; n < 25; n++)
+        CHECK_OK(maps_check(store, ids[n], n));
+    pc__map_store_get_stats(store, &packed);
+    CHECK_INT(packed.bytes, raw.bytes);
+    CHECK(disk_bytes(folder) <= raw.bytes + 8192);
+    pc__map_store_free(store);
+}
+
+/* ---------------------------------------------------------------------- memory */
+
+static pc_status use(const pc_allocator *mem, const char *folder, int64_t *stored)
+{
+    pc__map_store_options options = {.face = maps_face(), .create = 1, .cold_seconds = 1e-9, .budget_bytes = 40 * 1024, .relaxed = 1};
+    pc__map_store *store = NULL;
+    pc__maps maps = {0};
+    uint8_t note[MAPS_NOTE];
+    int64_t id = -1;
+    pc_status status = pc__map_store_open(&store, mem, folder, &options), first = status;
+    for (uint32_t n = 0; n < 7 && store; n++) {
+        status = maps_add(store, n, &id);
+        first = first < 0 ? first : status;
+        if (status == PC_OK)
+            *stored = id;
+        if (n == 3 && (status = pc__map_store_tidy(store)) < 0)
+            first = first < 0 ? first : status;
+        if (n < 4)
+            continue;
+        status = pc__map_store_get(store, *stored, &maps);
+        CHECK(status == PC_OK || status == PC_ERR_NOMEM || status == PC_MISS);
+        first = first < 0 ? first : status < 0 ? status : first;
+        pc__maps_release(store, &maps);
+        status = pc__map_store_note(store, *stored, note, sizeof note);
+        first = first < 0 ? first : status < 0 ? status : first;
+    }
+    if (store)
+        CHECK(maps_balance(store));
+    pc__map_store_free(store);
+    return first;
+}
+
+static void test_memory(void)
+{
+    pc_test_memory memory = {0};
+    pc_allocator mem = pc_test_allocator(&memory);
+    int failed = 1;
+    for (uint64_t at = 1; failed && at < 2000; at++) {
+        const char *folder = maps_folder();
+        int64_t stored = -1;
+        memory.calls = 0;
+        memory.fail_at = at;
+        pc_status status = use(&mem, folder, &stored);
+        failed = memory.calls >= at;
+        memory.fail_at = 0;
+        CHECK(status == PC_OK || status == PC_ERR_NOMEM);
+        CHECK_INT(memory.live_blocks, 0);
+        if (stored >= 0) { /* it was reported */
+            pc__map_store *store = fresh(folder, (pc__map_store_options){0});
+            maps_list *list = maps_list_of(store);
+            CHECK(list->count > 0 && list->items[list->count - 1].id >= stored);
+            for (size_t i = 0; i < list->count; i++)
+                CHECK_OK(maps_check(store, list->items[i].id, list->items[i].number));
+            free(list);
+            pc__map_store_free(store);
+        }
+    }
+    CHECK(memory.calls > 60);
+}
+
 int main(void)
 {
     test_round();
+    test_face();
+    test_arguments();
+    test_budget();
+    test_worth_lasts();
+    test_churn();
+    test_pack();
+    test_memory();
     return pc_test_end();
 }

@@ -99,6 +99,7 @@ typedef struct pc__kernels {
     pc__panel_fn panel_f32, panel_bf16;
     pc__grid_fn grid;
     void (*silu_gate)(float *x, const float *up, size_t count); /* x = x / (1 + exp(-x)) * up */
+    void (*gelu)(float *x, size_t count); /* x = x / 2 * (1 + erf(x / sqrt 2)), off by at most 4e-7 |x| */
     void (*to_bf16)(const float *x, size_t count, uint16_t *out);
     pc__map_fn map_f32, map_bf16, map_f16; /* by the dtype of V; see pc__map_of */
     pc__weights_fn weights; /* K in F32, BF16; see pc__weights_of */
@@ -132,6 +133,7 @@ void pc__panel_f32_avx512(const void *panel, size_t in, const void *x, size_t ld
 void pc__grid_avx2(const pc__grid_task *task);
 void pc__to_bf16_avx2(const float *x, size_t count, uint16_t *out);
 void pc__grid_avx512vnni(const pc__grid_task *task);
+void pc__gelu_avx512(float *x, size_t count);
 void pc__silu_gate_avx512(float *x, const float *up, size_t count);
 #endif
 void pc__attend_bf16_c(const pc__attn_task *task, size_t first_page, size_t last_page);

@@ -42,6 +42,35 @@ static void silu_gate(const pc__kernels *kernels, size_t count, pc_test_rng *rng
     guarded_free(&up);
 }
 
+/* x / 2 * (1 + erf(x / sqrt 2)); the same bits wherever a value stands. */
+static void gelu(const pc__kernels *kernels, size_t count, pc_test_rng *rng)
+{
+    static const float special[] = {0.0f, -0.0f, 1e-30f, -1e-30f, 5.6f, -5.6f, 5.7f, -5.7f, 40.0f, -40.0f, 1e30f, -1e30f};
+    guarded x = guarded_new(count * 4);
+    float *gx = (float *)(void *)x.data, before[MOST];
+    double worst = 0.0;
+    for (size_t i = 0; i < count; i++)
+        gx[i] = before[i] = i % 3 == 1 ? special[i / 3 % 12] : 2.0f * pc_test_normal(rng);
+    if (count > 4)
+        gx[4] = before[4] = NAN;
+    kernels->gelu(gx, count);
+    for (size_t i = 0; i < count; i++) {
+        double v = (double)before[i], want = 0.5 * v * (1.0 + erf(v * 0.70710678118654752440));
+        double error = fabs((double)gx[i] - want) / (4e-7 * fabs(v) + (double)FLT_MIN);
+        float alone = before[i];
+        kernels->gelu(&alone, 1);
+        CHECK(!memcmp(&alone, &gx[i], sizeof alone));
+        if (i == 4)
+            CHECK(isnan(gx[i]));
+        else if (!(error <= worst))
+            worst = isnan(error) ? INFINITY : error;
+    }
+    if (!CHECK(worst <= 1.0))
+        fprintf(stderr, "    gelu %s, %zu values: %.3g of the limit\n", kernels->name, count, worst);
+    CHECK(guarded_intact(&x));
+    guarded_free(&x);
+}
+
 /* Bit for bit; only numbers below the normal ones may become zeros of their sign (AVX-512 rounds
  * so). */
 static void to_bf16(const pc__kernels *kernels, size_t count, pc_test_rng *rng)
@@ -192,6 +221,7 @@ int main(void)
         const pc__kernels *kernels = pc__kernels_named(levels[l]);
         for (size_t count = 0; kernels && count <= MOST; count += count < 70 ? 1 : 23) {
             silu_gate(kernels, count, &rng);
+            gelu(kernels, count, &rng);
             to_bf16(kernels, count, &rng);
         }
     }

@@ -115,6 +115,10 @@ static void flat_run(pc_context *context, flat *f)
 
 static void activate_body(const flat *f, size_t first, size_t count)
 {
+    if (f->activation == PC__ACT_GELU) {
+        pc__kernels_get()->gelu(f->x + first, count);
+        return;
+    }
     for (size_t i = first; i < first + count; i++)
         f->x[i] = act(f->activation, f->x[i]);
 }

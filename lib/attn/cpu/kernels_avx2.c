@@ -37,5 +37,6 @@ const pc__kernels pc__kernels_avx2 = {
     .panel_bf16 = panel_bf16,
     .grid = pc__grid_avx2,
     .silu_gate = silu_gate,
+    .gelu = gelu,
     .to_bf16 = pc__to_bf16_avx2,
 };

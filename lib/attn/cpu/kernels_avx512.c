@@ -19,6 +19,11 @@ void pc__silu_gate_avx512(float *x, const float *up, size_t count)
     silu_gate(x, up, count);
 }
 
+void pc__gelu_avx512(float *x, size_t count)
+{
+    gelu(x, count);
+}
+
 const pc__kernels pc__kernels_avx512 = {
     .name = "avx512",
     .attend_f32 = attend_f32,
@@ -29,6 +34,7 @@ const pc__kernels pc__kernels_avx512 = {
     .panel_bf16 = panel_bf16,
     .grid = pc__grid_avx2,
     .silu_gate = silu_gate,
+    .gelu = gelu,
     .to_bf16 = pc__to_bf16_avx2,
 };
 
@@ -43,5 +49,6 @@ const pc__kernels pc__kernels_avx512vnni = {
     .panel_bf16 = panel_bf16,
     .grid = pc__grid_avx512vnni,
     .silu_gate = silu_gate,
+    .gelu = gelu,
     .to_bf16 = pc__to_bf16_avx2,
 };

@@ -267,6 +267,7 @@ const pc__kernels pc__kernels_avx512bf16 = {
     .panel_bf16 = panel_bf16,
     .grid = pc__grid_avx512vnni,
     .silu_gate = pc__silu_gate_avx512,
+    .gelu = pc__gelu_avx512,
     .to_bf16 = to_bf16,
     .bf16_dot = 1,
 };

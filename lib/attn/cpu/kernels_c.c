@@ -141,6 +141,12 @@ static void silu_gate(float *x, const float *up, size_t count)
         x[i] = x[i] / (1.0f + expf(-x[i])) * up[i];
 }
 
+static void gelu(float *x, size_t count)
+{
+    for (size_t i = 0; i < count; i++)
+        x[i] = 0.5f * x[i] * (1.0f + erff(x[i] * 0.70710678118654752f));
+}
+
 void pc__to_bf16_c(const float *x, size_t count, uint16_t *out)
 {
     for (size_t i = 0; i < count; i++)
@@ -157,5 +163,6 @@ const pc__kernels pc__kernels_c = {
     .panel_bf16 = pc__panel_bf16_c,
     .grid = pc__grid_c,
     .silu_gate = silu_gate,
+    .gelu = gelu,
     .to_bf16 = pc__to_bf16_c,
 };

@@ -14,7 +14,7 @@ static pc_status read_options(pc_memo_options *out, const pc_memo_options *optio
     if (status < 0)
         return status;
     if (out->flags & ~PC_MEMO_READ_ONLY)
-        return pc__fail(PC_ERR_UNSUPPORTED, "pc_memo_options: flags has unknown bits");
+        return pc__fail(PC_ERR_INVALID, "pc_memo_options: unknown flags %#llx", (unsigned long long)out->flags);
     if (out->map_format > PC_MAP_U8 || out->index > PC_INDEX_IVF)
         return pc__fail(PC_ERR_INVALID, "pc_memo_options: map_format is %u, index is %u", out->map_format, out->index);
     if (out->bucket_count > PC__MEMO_MOST_BUCKETS || (out->bucket_count && !out->bucket_tokens))

@@ -28,7 +28,7 @@ static pc_status read_options(pc_prefill_options *out, const pc_prefill_options 
     if (status < 0)
         return status;
     if (out->flags & ~(PC_PREFILL_NORMALIZE | PC_PREFILL_FORCE))
-        return pc__fail(PC_ERR_UNSUPPORTED, "pc_prefill_options: flags has unknown bits");
+        return pc__fail(PC_ERR_INVALID, "pc_prefill_options: unknown flags %#llx", (unsigned long long)out->flags);
     if (out->pool > PC_POOL_LAST || out->reserved)
         return pc__fail(PC_ERR_INVALID, "pc_prefill_options: pool is %u, or reserved is set", out->pool);
     return PC_OK;

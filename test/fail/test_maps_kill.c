@@ -1,0 +1,431 @@
+/* A store of attention maps whose writer is killed, or whose disk fails, at every system call, and at random moments.
+ * Catches: a record that was reported stored and is not there, one that is there and not what was written, one that was removed and comes back, a budget that is
+ * exceeded, room that is lost for good, a store that nobody can open any more, counters that do not balance after a failure, descriptors that leak.
+ *
+ * The calls that the library makes go through the functions below (linker option --wrap), which count them, and kill the process before the one that is asked
+ * for, or in the middle of a write, or let it fail. What was reported is written down in memory that the parent shares. PC_TEST_LONG=1: all calls with both errors, and 500 random moments. */
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <ftw.h>
+#include <limits.h>
+#include <signal.h>
+#include <stdarg.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "maps.h"
+
+enum { KILL = 1, HALF_WRITE, FAIL };
+static struct {
+    int what;    /* 0: nothing */
+    long at;     /* which call, from 1 */
+    int error;   /* errno of FAIL */
+    long calls, writes;
+} hook;
+
+/* 1: this call fails. */
+static int tick(void)
+{
+    hook.calls++;
+    if (hook.what == KILL && hook.calls == hook.at)
+        kill(getpid(), SIGKILL);
+    if (hook.what != FAIL || hook.calls != hook.at)
+        return 0;
+    errno = hook.error;
+    return 1;
+}
+
+#define WRAP(name, parameters, arguments)             \
+    int __real_##name parameters;                     \
+    int __wrap_##name parameters;                     \
+    int __wrap_##name parameters                      \
+    {                                                 \
+        return tick() ? -1 : __real_##name arguments; \
+    }
+#define WRAP_OPEN(name)                                             \
+    int __real_##name(int dir, const char *path, int flags, ...);   \
+    int __wrap_##name(int dir, const char *path, int flags, ...);   \
+    int __wrap_##name(int dir, const char *path, int flags, ...)    \
+    {                                                               \
+        va_list args;                                               \
+        va_start(args, flags);                                      \
+        mode_t mode = flags & O_CREAT ? va_arg(args, mode_t) : 0;   \
+        va_end(args);                                               \
+        return tick() ? -1 : __real_##name(dir, path, flags, mode); \
+    }
+#define WRAP_READ(name)                                               \
+    ssize_t __real_##name(int fd, void *data, size_t size, off_t at); \
+    ssize_t __wrap_##name(int fd, void *data, size_t size, off_t at); \
+    ssize_t __wrap_##name(int fd, void *data, size_t size, off_t at)  \
+    {                                                                 \
+        return tick() ? -1 : __real_##name(fd, data, size, at);       \
+    }
+/* At the end of a disk, the first half fits. */
+#define WRAP_WRITE(name)                                                        \
+    ssize_t __real_##name(int fd, const void *data, size_t size, off_t at);     \
+    ssize_t __wrap_##name(int fd, const void *data, size_t size, off_t at);     \
+    ssize_t __wrap_##name(int fd, const void *data, size_t size, off_t at)      \
+    {                                                                           \
+        int half = hook.what == HALF_WRITE && ++hook.writes == hook.at;         \
+        if (half || (hook.what == FAIL && hook.calls + 1 == hook.at))           \
+            (void)!__real_##name(fd, data, size / 2, at);                       \
+        if (half)                                                               \
+            kill(getpid(), SIGKILL);                                            \
+        return tick() ? -1 : __real_##name(fd, data, size, at);                 \
+    }
+#define WRAP_FCNTL(name)                                       \
+    int __real_##name(int fd, int command, ...);               \
+    int __wrap_##name(int fd, int command, ...);               \
+    int __wrap_##name(int fd, int command, ...)                \
+    {                                                          \
+        va_list args;                                          \
+        va_start(args, command);                               \
+        void *argument = va_arg(args, void *);                 \
+        va_end(args);                                          \
+        return tick() ? -1 : __real_##name(fd, command, argument); \
+    }
+#define WRAP_MMAP(name)                                                                              \
+    void *__real_##name(void *at, size_t size, int protection, int flags, int fd, off_t offset);     \
+    void *__wrap_##name(void *at, size_t size, int protection, int flags, int fd, off_t offset);     \
+    void *__wrap_##name(void *at, size_t size, int protection, int flags, int fd, off_t offset)      \
+    {                                                                                                \
+        return tick() ? MAP_FAILED : __real_##name(at, size, protection, flags, fd, offset);         \
+    }
+
+WRAP_OPEN(openat)
+WRAP_OPEN(openat64)
+WRAP_READ(pread)
+WRAP_READ(pread64)
+WRAP_WRITE(pwrite)
+WRAP_WRITE(pwrite64)
+WRAP_FCNTL(fcntl)
+WRAP_FCNTL(fcntl64)
+WRAP_MMAP(mmap)
+WRAP_MMAP(mmap64)
+WRAP(ftruncate, (int fd, off_t size), (fd, size))
+WRAP(ftruncate64, (int fd, off_t size), (fd, size))
+WRAP(fallocate, (int fd, int mode, off_t at, off_t size), (fd, mode, at, size))
+WRAP(fallocate64, (int fd, int mode, off_t at, off_t size), (fd, mode, at, size))
+WRAP(fstat, (int fd, struct stat *st), (fd, st))
+WRAP(fstat64, (int fd, struct stat *st), (fd, st))
+WRAP(fstatat, (int dir, const char *path, struct stat *st, int flags), (dir, path, st, flags))
+WRAP(fstatat64, (int dir, const char *path, struct stat *st, int flags), (dir, path, st, flags))
+WRAP(fsync, (int fd), (fd))
+WRAP(fdatasync, (int fd), (fd))
+WRAP(mkdir, (const char *path, mode_t mode), (path, mode))
+WRAP(renameat, (int from, const char *old, int to, const char *now), (from, old, to, now))
+WRAP(unlinkat, (int dir, const char *path, int flags), (dir, path, flags))
+WRAP(flock, (int fd, int how), (fd, how))
+
+int __real_close(int fd);
+int __wrap_close(int fd);
+int __wrap_close(int fd) /* is closed in any case */
+{
+    int failed = tick(), status = __real_close(fd), error = hook.error;
+    if (failed)
+        errno = error;
+    return failed ? -1 : status;
+}
+
+/* ------------------------------------------------------------- what was reported */
+
+enum { BUDGET = 80 * 1024, MOST = 1 << 16 };
+typedef struct reported { /* shared with the parent */
+    uint8_t number[MOST]; /* of the record of an id, + 1; 0: unknown */
+    uint8_t begun[MOST];  /* a removal or eviction was begun or is possible */
+    uint8_t stored[MOST]; /* add has returned */
+    uint8_t removed[MOST];/* removal or eviction has returned */
+    int wrong;
+} reported;
+static reported *diary;
+
+static void forget(void)
+{
+    memset(diary, 0, sizeof *diary);
+}
+
+static void evicted(void *user, int64_t id)
+{
+    (void)user;
+    diary->removed[id] = 1;
+}
+
+/* Adding may evict any of those that are there, and a kill takes the news of it away. */
+static void expect_evictions(pc__map_store *store)
+{
+    pc__map_store_stats s;
+    pc__map_store_get_stats(store, &s);
+    if (s.bytes + 16 * 1024 > BUDGET)
+        for (size_t i = 0; i < MOST; i++)
+            diary->begun[i] |= diary->stored[i];
+}
+
+static void add(pc__map_store *store, uint32_t number)
+{
+    pc__map_store_face face = maps_face();
+    maps_record r = maps_make(&face, number);
+    int64_t id = -1;
+    expect_evictions(store);
+    pc_status status = pc__map_store_add(store, &r.tokens_id, r.tokens, r.note, sizeof r.note, r.layers, &id, evicted, NULL);
+    maps_free(&r);
+    diary->wrong += (status == PC_OK) != (id >= 0);
+    if (status == PC_OK && id < MOST) {
+        diary->number[id] = (uint8_t)(number + 1);
+        diary->stored[id] = 1;
+    }
+}
+
+static void take_out(pc__map_store *store, int64_t id)
+{
+    if (id >= 0 && id < MOST)
+        diary->begun[id] = 1;
+    pc_status status = pc__map_store_remove(store, id);
+    diary->wrong += status != PC_OK && status != PC_MISS && hook.what != FAIL;
+    if (status == PC_OK)
+        diary->removed[id] = 1;
+}
+
+static void look(pc__map_store *store, int64_t id)
+{
+    pc_status status = maps_check(store, id, (uint32_t)diary->number[id] - 1);
+    diary->wrong += status == PC_ERR_INTERNAL || status == PC_ERR_FORMAT;
+    diary->wrong += status == PC_MISS && diary->stored[id] && !diary->removed[id] && !diary->begun[id];
+}
+
+/* Everything that changes a store: made, filled, given up, removed, packed, unpacked, tidied, saved. */
+static void scenario(const char *folder)
+{
+    pc__map_store *store = NULL;
+    if (maps_open(&store, folder, (pc__map_store_options){.budget_bytes = BUDGET, .cold_seconds = 1e-9}) != PC_OK)
+        return;
+    for (uint32_t n = 0; n < 3; n++)
+        add(store, n);
+    take_out(store, 1);
+    look(store, 0);
+    pc__map_store_tidy(store);
+    for (uint32_t n = 3; n < 12; n++)
+        add(store, n);
+    for (int64_t id = 0; id < 12; id++)
+        if (diary->stored[id])
+            look(store, id);
+    diary->wrong += !maps_balance(store);
+    pc__map_store_free(store);
+    if (maps_open(&store, folder, (pc__map_store_options){.budget_bytes = BUDGET, .cold_seconds = 1e9}) != PC_OK)
+        return;
+    pc__map_store_tidy(store);
+    add(store, 12);
+    diary->wrong += !maps_balance(store);
+    pc__map_store_free(store);
+}
+
+static uint64_t disk_bytes(const char *folder)
+{
+    char path[512];
+    struct stat st;
+    snprintf(path, sizeof path, "%s/maps.data", folder);
+    return stat(path, &st) ? 0 : (uint64_t)st.st_blocks * 512;
+}
+
+/* How the store is found after an accident, and that it goes on. */
+static int check_store(const char *folder)
+{
+    pc__map_store *store = NULL, *reader = NULL;
+    pc__map_store_stats s;
+    int fine = CHECK_INT(diary->wrong, 0);
+    int64_t id = -1;
+    uint8_t there[MOST] = {0};
+    fine &= CHECK(disk_bytes(folder) <= BUDGET + 8192);
+    fine &= CHECK_OK(maps_open(&store, folder, (pc__map_store_options){.budget_bytes = BUDGET, .relaxed = 1}));
+    if (!store)
+        return 0;
+    fine &= CHECK_OK(maps_open(&reader, folder, (pc__map_store_options){.read_only = 1}));
+    maps_list *list = maps_list_of(store);
+    for (size_t i = 0; i < list->count; i++) {
+        fine &= CHECK_OK(maps_check(store, list->items[i].id, list->items[i].number));
+        fine &= CHECK_OK(maps_check(reader, list->items[i].id, list->items[i].number));
+        there[list->items[i].id] = 1;
+        fine &= CHECK(!diary->removed[list->items[i].id]);
+    }
+    free(list);
+    for (size_t i = 0; i < MOST; i++)
+        if (diary->stored[i] && !diary->removed[i] && !diary->begun[i])
+            fine &= CHECK(there[i]);
+    pc__map_store_free(reader);
+    pc__map_store_get_stats(store, &s);
+    fine &= CHECK_INT(s.damaged, 0);
+    fine &= CHECK_OK(pc__map_store_tidy(store));
+    fine &= CHECK_OK(maps_add(store, 200, &id));
+    fine &= CHECK(!diary->stored[id]); /* an id that was reported is never used again */
+    fine &= CHECK_OK(maps_check(store, id, 200));
+    fine &= CHECK(maps_balance(store));
+    pc__map_store_free(store);
+    return fine;
+}
+
+static int remove_one(const char *path, const struct stat *st, int kind, struct FTW *where)
+{
+    (void)st, (void)kind, (void)where;
+    return remove(path);
+}
+
+static void remove_folder(const char *path)
+{
+    nftw(path, remove_one, 8, FTW_DEPTH | FTW_PHYS);
+}
+
+static void test_kill(int what, const char *name, long step)
+{
+    char path[256];
+    long at = 1;
+    snprintf(path, sizeof path, "%s/%s", pc_test_folder(), name);
+    for (int killed = 1; killed; at += step) {
+        forget();
+        pid_t child = fork();
+        if (!child) {
+            hook.what = what;
+            hook.at = at;
+            hook.calls = hook.writes = 0;
+            scenario(path);
+            _exit(0);
+        }
+        int status = 0;
+        if (!CHECK(child > 0 && waitpid(child, &status, 0) == child))
+            return;
+        killed = WIFSIGNALED(status);
+        CHECK(killed ? WTERMSIG(status) == SIGKILL : WEXITSTATUS(status) == 0);
+        if (!check_store(path)) {
+            fprintf(stderr, "    at call %ld of %s\n", at, name);
+            return;
+        }
+        remove_folder(path);
+    }
+    printf("%s: killed at each %ld. of %ld calls\n", name, step, at - 1 - step);
+    CHECK(at > (what == KILL ? 150 : 30));
+}
+
+static size_t open_files(void)
+{
+    DIR *dir = opendir("/proc/self/fd");
+    size_t n = 0;
+    while (dir && readdir(dir))
+        n++;
+    if (dir)
+        closedir(dir);
+    return n;
+}
+
+/* Each call fails once, and the process goes on. */
+static void test_fail(int error, long step)
+{
+    char path[256];
+    long at = 1;
+    int reached = 1;
+    size_t files = open_files();
+    snprintf(path, sizeof path, "%s/fail%d", pc_test_folder(), error);
+    for (; reached; at += step) {
+        forget();
+        hook.what = FAIL;
+        hook.at = at;
+        hook.error = error;
+        hook.calls = 0;
+        scenario(path);
+        reached = hook.calls >= at;
+        hook.what = 0;
+        int fine = CHECK_INT(open_files(), files);
+        if (!(fine & check_store(path))) {
+            fprintf(stderr, "    at call %ld, error %d\n", at, error);
+            return;
+        }
+        remove_folder(path);
+    }
+    printf("errno %d at each %ld. of %ld calls\n", error, step, at - 1 - step);
+}
+
+/* ----------------------------------------------------------- random moments */
+
+static void work_for_ever(const char *path, uint64_t seed)
+{
+    pc_test_rng rng = {seed};
+    pc__map_store *store = NULL;
+    int64_t last = 0;
+    for (;;) {
+        uint64_t bits = pc_test_bits(&rng);
+        int again = 0;
+        while (!store && maps_open(&store, path, (pc__map_store_options){.budget_bytes = BUDGET, .cold_seconds = bits & 64 ? 1e-9 : 1e9, .relaxed = bits & 128 ? 1 : 0})
+               == PC_AGAIN && again++ < 1000)
+            usleep(1000);
+        if (!store)
+            _exit(2);
+        switch (bits >> 32 & 15) {
+        case 0:
+            take_out(store, last);
+            break;
+        case 1:
+            pc__map_store_tidy(store);
+            break;
+        case 2:
+            diary->wrong += !maps_balance(store);
+            pc__map_store_free(store);
+            store = NULL;
+            break;
+        case 3:
+        case 4:
+        case 5: {
+            maps_list *list = calloc(1, sizeof *list);
+            pc__map_store_each(store, maps_see, list);
+            for (size_t i = 0; i < list->count; i++) {
+                diary->wrong += maps_check(store, list->items[i].id, list->items[i].number) != PC_OK;
+                last = list->items[i].id;
+            }
+            free(list);
+            break;
+        }
+        default:
+            add(store, (uint32_t)(bits % 128));
+        }
+        if (diary->wrong)
+            _exit(3);
+    }
+}
+
+static void test_random(int kills)
+{
+    char path[256];
+    pc_test_rng rng = {20261121};
+    snprintf(path, sizeof path, "%s/random", pc_test_folder());
+    forget();
+    for (int done = 0; done < kills; done++) {
+        uint64_t seed = pc_test_bits(&rng);
+        pid_t child = fork();
+        int status;
+        if (!child)
+            work_for_ever(path, seed);
+        usleep((useconds_t)(seed % 40000));
+        kill(child, SIGKILL);
+        if (!CHECK(waitpid(child, &status, 0) == child) || !CHECK(WIFSIGNALED(status)))
+            break;
+        if (!check_store(path)) {
+            fprintf(stderr, "    after %d kills\n", done + 1);
+            return;
+        }
+        for (size_t i = 0; i < MOST; i++) /* check_store has made room, and told nobody */
+            diary->begun[i] |= diary->stored[i];
+    }
+    printf("%d random kills\n", kills);
+}
+
+int main(void)
+{
+    const char *longer = getenv("PC_TEST_LONG");
+    int is_long = longer && *longer && strcmp(longer, "0");
+    diary = mmap(NULL, sizeof *diary, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+    test_kill(KILL, "kill", is_long ? 1 : 5);
+    test_kill(HALF_WRITE, "half", is_long ? 1 : 3);
+    test_fail(EIO, is_long ? 1 : 7);
+    test_fail(ENOSPC, is_long ? 1 : 11);
+    test_random(is_long ? 500 : 30);
+    return pc_test_end();
+}

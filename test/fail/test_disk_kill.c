@@ -231,24 +231,13 @@ static void test_kill(int what, const char *name, int prepared, long step)
     CHECK(at > (what == KILL ? 300 : 30));
 }
 
-static size_t open_files(void)
-{
-    DIR *dir = opendir("/proc/self/fd");
-    size_t n = 0;
-    while (dir && readdir(dir))
-        n++;
-    if (dir)
-        closedir(dir);
-    return n;
-}
-
 /* Each call fails once, and the process goes on. */
 static void test_fail(int error, long step)
 {
     char path[256];
     long at = 1;
     int reached = 1;
-    size_t files = open_files();
+    size_t files = pc_test_open_files();
     snprintf(path, sizeof path, "%s/fail%d", pc_test_folder(), error);
     for (; reached; at += step) {
         hook.what = FAIL;
@@ -258,7 +247,7 @@ static void test_fail(int error, long step)
         int wrong = scenario(path, 3);
         reached = hook.calls >= at;
         hook.what = 0;
-        int fine = CHECK_INT(wrong, 0) & CHECK_INT(open_files(), files);
+        int fine = CHECK_INT(wrong, 0) & CHECK_INT(pc_test_open_files(), files);
         if (!(fine & check_folder(path, budget_of(3), 1))) {
             fprintf(stderr, "    at call %ld, error %d\n", at, error);
             return;

@@ -34,16 +34,6 @@ typedef struct proxy {
     pthread_t thread;
 } proxy;
 
-static struct sockaddr_in loopback(int port)
-{
-    struct sockaddr_in a;
-    memset(&a, 0, sizeof a);
-    a.sin_family = AF_INET;
-    a.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
-    a.sin_port = htons((uint16_t)port);
-    return a;
-}
-
 static void drop(proxy *p, int i)
 {
     close(p->ends[i][0]);
@@ -53,7 +43,7 @@ static void drop(proxy *p, int i)
 
 static void take(proxy *p)
 {
-    struct sockaddr_in a = loopback(p->server_port);
+    struct sockaddr_in a = pc_redis_address(p->server_port);
     int client = accept4(p->listener, NULL, NULL, SOCK_CLOEXEC), i = 0;
     while (i < CONNECTIONS && p->ends[i][0] >= 0)
         i++;
@@ -145,7 +135,7 @@ static void *serve(void *arg)
 
 static void proxy_start(proxy *p, int server_port)
 {
-    struct sockaddr_in a = loopback(0);
+    struct sockaddr_in a = pc_redis_address(0);
     socklen_t size = sizeof a;
     memset(p, 0, sizeof *p);
     p->server_port = server_port;

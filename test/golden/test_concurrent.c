@@ -26,31 +26,14 @@ typedef struct worker {
     uint64_t cached, encoded;
 } worker;
 
-typedef struct text {
-    char data[TEXT];
-    size_t size;
-} text;
-
-static int32_t collect(void *user, uint32_t sample, const char *data, size_t size)
-{
-    text *t = user;
-    (void)sample;
-    if (t->size + size >= TEXT)
-        return 1;
-    memcpy(t->data + t->size, data, size);
-    t->size += size;
-    t->data[t->size] = '\0';
-    return 0;
-}
-
-static pc_status answer(const pc_prompt *prompt, pc_cache *cache, uint32_t mode, text *out, pc_stats *stats)
+static pc_status answer(const pc_prompt *prompt, pc_cache *cache, uint32_t mode, pc_test_text *out, pc_stats *stats)
 {
     pc_generate_options options = PC_GENERATE_OPTIONS_INIT;
-    *out = (text){{0}, 0};
+    *out = (pc_test_text){{0}, 0};
     *stats = (pc_stats)PC_STATS_INIT;
     options.encoding = mode;
     options.max_tokens = 12;
-    options.on_text = collect;
+    options.on_text = pc_test_collect;
     options.on_text_user = out;
     return pc_generate(prompt, cache, &options, stats);
 }
@@ -76,7 +59,7 @@ static void load(world *w)
 
 static void run_alone(world *w)
 {
-    text t;
+    pc_test_text t;
     pc_stats stats;
     for (size_t i = 0; i < PROMPTS; i++)
         for (uint32_t mode = 0; mode < MODES; mode++) {
@@ -90,7 +73,7 @@ static void *work(void *arg)
 {
     worker *me = arg;
     world *w = me->w;
-    text t;
+    pc_test_text t;
     pc_stats stats;
     for (size_t round = 0; round < ROUNDS; round++) {
         size_t i = (me->index + round) % PROMPTS;

@@ -30,30 +30,14 @@ typedef struct world {
     pc_prompt *prompt;
 } world;
 
-typedef struct text {
-    char data[TEXT];
-    size_t size;
-} text;
-
-static int32_t collect(void *user, uint32_t sample, const char *data, size_t size)
-{
-    text *t = user;
-    (void)sample;
-    if (t->size + size >= TEXT)
-        return 1;
-    memcpy(t->data + t->size, data, size);
-    t->size += size;
-    return 0;
-}
-
-static text answer(const pc_prompt *prompt, pc_cache *cache, uint32_t mode, uint32_t tokens, pc_stats *stats)
+static pc_test_text answer(const pc_prompt *prompt, pc_cache *cache, uint32_t mode, uint32_t tokens, pc_stats *stats)
 {
     pc_generate_options o = PC_GENERATE_OPTIONS_INIT;
-    text t = {{0}, 0};
+    pc_test_text t = {{0}, 0};
     *stats = (pc_stats)PC_STATS_INIT;
     o.encoding = mode;
     o.max_tokens = tokens;
-    o.on_text = collect;
+    o.on_text = pc_test_collect;
     o.on_text_user = &t;
     CHECK_OK(pc_generate(prompt, cache, &o, stats));
     return t;
@@ -104,7 +88,7 @@ static void loaded_or_told(const world *w, uint32_t mode, int kind)
     pc_faults faults;
     pc_cache *cache = cache_over(w->context, &faults, PC_CACHE_ALWAYS_LOAD, kind == STALLS ? 0.1 : 0);
     pc_stats alone, s;
-    text want = answer(w->prompt, NULL, mode, 4, &alone), got = answer(w->prompt, cache, mode, 4, &s);
+    pc_test_text want = answer(w->prompt, NULL, mode, 4, &alone), got = answer(w->prompt, cache, mode, 4, &s);
     CHECK(want.size > 0 && !memcmp(&want, &got, sizeof want));
     CHECK_OK(pc_cache_flush(cache));
     CHECK_OK(pc_cache_clear(cache));
@@ -130,7 +114,7 @@ static void never_late(const world *w, uint32_t mode, int kind)
     pc_faults faults;
     pc_cache *cache = cache_over(w->context, &faults, 0, 0.1);
     pc_stats alone, s;
-    text want = answer(w->prompt, NULL, mode, 4, &alone), got;
+    pc_test_text want = answer(w->prompt, NULL, mode, 4, &alone), got;
     double computing = 0, waiting = 0;
     answer(w->prompt, cache, mode, 4, &s);
     CHECK_OK(pc_cache_flush(cache));
@@ -161,7 +145,7 @@ static void layer_by_layer(const world *demo, uint32_t mode, int kind)
     pc_faults faults;
     pc_cache *cache = cache_over(w->context, &faults, PC_CACHE_ALWAYS_LOAD, kind == STALLS ? 0.2 : 0);
     pc_stats alone, s;
-    text want, got;
+    pc_test_text want, got;
     CHECK_OK(pc_schema_parse(&one.schema, w->model, schema, sizeof schema - 1, NULL));
     CHECK_OK(pc_prompt_parse(&one.prompt, &one.schema, 1, prompt, sizeof prompt - 1, NULL));
     want = answer(w->prompt, NULL, mode, 4, &alone);
@@ -198,13 +182,13 @@ static int32_t dawdle(void *user)
     return 0;
 }
 
-static pc_stats ask_slowly(const world *w, pc_cache *cache, text *got)
+static pc_stats ask_slowly(const world *w, pc_cache *cache, pc_test_text *got)
 {
     pc_generate_options o = PC_GENERATE_OPTIONS_INIT;
     pc_stats s = PC_STATS_INIT;
-    *got = (text){{0}, 0};
+    *got = (pc_test_text){{0}, 0};
     o.max_tokens = 4;
-    o.on_text = collect;
+    o.on_text = pc_test_collect;
     o.on_text_user = got;
     o.cancelled = dawdle;
     CHECK_OK(pc_generate(w->prompt, cache, &o, &s));
@@ -217,7 +201,7 @@ static void overtaken(const world *w)
     pc_faults faults;
     pc_cache *cache = cache_over(w->context, &faults, 0, 0);
     pc_stats alone, s;
-    text want = answer(w->prompt, NULL, PC_ENCODE_INDEPENDENT, 4, &alone), got;
+    pc_test_text want = answer(w->prompt, NULL, PC_ENCODE_INDEPENDENT, 4, &alone), got;
     alone = ask_slowly(w, cache, &got);
     CHECK(!memcmp(&want, &got, sizeof want));
     CHECK_OK(pc_cache_flush(cache));
@@ -273,7 +257,7 @@ static void real_tiers(const world *w, uint64_t flags, int sealed)
     char folder[4096];
     uint64_t from[PC_TIER_COUNT] = {0}, started = 0;
     pc_stats s;
-    text want = answer(w->prompt, NULL, PC_ENCODE_INDEPENDENT, 4, &s), got;
+    pc_test_text want = answer(w->prompt, NULL, PC_ENCODE_INDEPENDENT, 4, &s), got;
     snprintf(folder, sizeof folder, "%s/tiers-%d-%d", pc_test_folder(), (int)flags, sealed);
     o.flags = PC_CACHE_ALWAYS_LOAD | flags;
     o.packed_bytes = 64 << 20;
@@ -305,7 +289,7 @@ static void through_packed(const world *w)
     pc_tier_stats packed = PC_TIER_STATS_INIT;
     pc_cache *cache = NULL;
     pc_stats s;
-    text want[2];
+    pc_test_text want[2];
     uint64_t from = 0;
     o.flags = PC_CACHE_ALWAYS_LOAD;
     o.packed_bytes = 64 << 20;
@@ -314,7 +298,7 @@ static void through_packed(const world *w)
         want[m] = answer(w->prompt, NULL, m ? PC_ENCODE_SINK : PC_ENCODE_INDEPENDENT, 4, &s);
     CHECK_OK(pc_cache_new(&cache, w->context, &o));
     for (int i = 0; i < 8; i++) {
-        text got = answer(w->prompt, cache, i % 2 ? PC_ENCODE_SINK : PC_ENCODE_INDEPENDENT, 4, &s);
+        pc_test_text got = answer(w->prompt, cache, i % 2 ? PC_ENCODE_SINK : PC_ENCODE_INDEPENDENT, 4, &s);
         CHECK(!memcmp(&want[i % 2], &got, sizeof got));
         CHECK_OK(pc_cache_flush(cache));
         from += s.tokens_tier[PC_TIER_PACKED];
@@ -332,7 +316,7 @@ typedef struct worker {
     const world *w;
     pc_cache *cache;
     pc_faults *faults;
-    const text *want; /* by mode */
+    const pc_test_text *want; /* by mode */
     unsigned index;
     int wrong;
 } worker;
@@ -342,7 +326,7 @@ static void *work(void *arg)
     worker *me = arg;
     for (unsigned i = 0; i < 10; i++) {
         pc_generate_options o = PC_GENERATE_OPTIONS_INIT;
-        text t = {{0}, 0};
+        pc_test_text t = {{0}, 0};
         uint32_t mode = (me->index + i) % 4;
         if (me->index == 0)
             break_it(me->faults, (int)(i % KINDS), 100);
@@ -350,7 +334,7 @@ static void *work(void *arg)
             pc_cache_clear(me->cache);
         o.encoding = mode;
         o.max_tokens = 4;
-        o.on_text = collect;
+        o.on_text = pc_test_collect;
         o.on_text_user = &t;
         me->wrong += pc_generate(me->w->prompt, me->cache, &o, NULL) < 0 || memcmp(&t, &me->want[mode], sizeof t) != 0;
     }
@@ -364,7 +348,7 @@ static void together(const world *w, uint64_t flags)
     pc_cache *cache = cache_over(w->context, &faults, flags, 0.05);
     pthread_t ids[4];
     worker workers[4];
-    text want[4];
+    pc_test_text want[4];
     pc_stats s;
     for (uint32_t mode = 0; mode < 4; mode++)
         want[mode] = answer(w->prompt, NULL, mode, 4, &s);

@@ -73,6 +73,20 @@ void *pc_case_noise(const pc_codec_block *block, uint64_t seed)
     return pages;
 }
 
+void pc_case_every_shape(size_t (*try)(const pc_codec_block *block, const void *data))
+{
+    static const int32_t dims[][3] = {{1, 1, 1}, {1, 5, 3}, {3, 21, 13}, {2, 64, 64}, {2, 64, 80}, {1, 128, 33}, {1, 128, 96}};
+    static const size_t tokens[] = {1, 2, 63, 64, 65, 200, 300};
+    for (uint32_t dtype = PC_DTYPE_F32; dtype <= PC_DTYPE_F16; dtype++)
+        for (size_t d = 0; d < sizeof dims / sizeof *dims; d++)
+            for (size_t t = 0; t < sizeof tokens / sizeof *tokens; t++) {
+                pc_codec_block block = pc_case_block(dtype, dims[d][0], dims[d][1], dims[d][2], tokens[t]);
+                void *states = pc_case_states(&block, 7 + t);
+                try(&block, states);
+                free(states);
+            }
+}
+
 void *pc_case_encode(const pc_codec_ops *codec, const pc_codec_block *block, const void *data, size_t *size)
 {
     size_t bound = codec->bound(codec->user, block);

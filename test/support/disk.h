@@ -58,6 +58,23 @@ static inline pc_status disk_open(pc__tier **out, const char *path, const disk_o
     return pc__tier_disk_new(out, &common, path);
 }
 
+/* A path where nothing is yet, in a ring of them. */
+static inline const char *disk_fresh_folder(void)
+{
+    static char ring[16][256];
+    static unsigned next;
+    char *out = ring[next % 16];
+    snprintf(out, sizeof ring[0], "%s/store%u", pc_test_folder(), next++);
+    return out;
+}
+
+static inline pc__tier *disk_open_tier(const char *path, uint64_t budget)
+{
+    pc__tier *tier = NULL;
+    CHECK_OK(disk_open(&tier, path, &(disk_options){.budget = budget}));
+    return tier;
+}
+
 static inline pc_status disk_put(pc__tier *tier, uint32_t number, size_t bytes, uint32_t *reason)
 {
     toy_image t;
@@ -131,6 +148,12 @@ static inline int disk_balances(pc__tier *tier)
                 (unsigned long long)s.evicted, (unsigned long long)s.removed, (unsigned long long)s.lost, (unsigned long long)s.resident,
                 (unsigned long long)s.lookups, (unsigned long long)s.hits, (unsigned long long)s.misses, (unsigned long long)s.load_failed);
     return fine;
+}
+
+static inline void disk_close_tier(pc__tier *tier)
+{
+    CHECK(disk_balances(tier));
+    tier->ops->free(tier);
 }
 
 /* ---------------------------------------------------- the folder as it lies there, by other means than the library's */

@@ -10,6 +10,7 @@
 #include "base/fail.h"
 #include "base/mem.h"
 #include "store/record/record.h"
+#include "testing.h"
 
 /* ------------------------------------------------------------------ memory */
 
@@ -169,6 +170,23 @@ static inline void toy_image_make(toy_image *t, uint32_t seed, size_t tokens, si
         for (size_t i = 0; t->blocks[b] && i < n; i++)
             t->blocks[b][i] = toy_byte(seed, b, twice ? i % (n / 2) : i);
     }
+}
+
+/* All but the blocks is as it was written. */
+static inline void check_image(const pc__image *got, const pc__image *want)
+{
+    CHECK_OK(pc__image_match(want, got));
+    CHECK_INT(got->encoding, want->encoding);
+    CHECK_INT(got->lossy, want->lossy);
+    CHECK_INT(got->has_content, want->has_content);
+    CHECK(pc__id_equal(&got->content, &want->content));
+    CHECK_INT(got->has_before, want->has_before);
+    CHECK(pc__id_equal(&got->before, &want->before));
+    CHECK(got->cost == want->cost && got->ttl == want->ttl);
+    CHECK_INT(got->priority, want->priority);
+    CHECK_INT(got->expires, want->expires);
+    CHECK((got->relative != NULL) == (want->relative != NULL));
+    CHECK(!got->blocks);
 }
 
 static inline void toy_image_free(toy_image *t)

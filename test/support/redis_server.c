@@ -15,7 +15,7 @@
 
 #include "testing.h"
 
-static struct sockaddr_in loopback(int port)
+struct sockaddr_in pc_redis_address(int port)
 {
     struct sockaddr_in a;
     memset(&a, 0, sizeof a);
@@ -27,7 +27,7 @@ static struct sockaddr_in loopback(int port)
 
 int pc_redis_free_port(void)
 {
-    struct sockaddr_in a = loopback(0);
+    struct sockaddr_in a = pc_redis_address(0);
     socklen_t size = sizeof a;
     int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0), on = 1;
     setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &on, sizeof on);
@@ -41,7 +41,7 @@ int pc_redis_free_port(void)
 
 static int connect_to(int port)
 {
-    struct sockaddr_in a = loopback(port);
+    struct sockaddr_in a = pc_redis_address(port);
     struct timeval patience = {5, 0};
     int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
     setsockopt(fd, SOL_SOCKET, SO_RCVTIMEO, &patience, sizeof patience);

@@ -2,6 +2,7 @@
 #ifndef PC_REDIS_SERVER_H
 #define PC_REDIS_SERVER_H
 
+#include <netinet/in.h>
 #include <stddef.h>
 #include <sys/types.h>
 
@@ -26,6 +27,7 @@ void pc_redis_kill(pc_redis *server);   /* SIGKILL, waits */
 void pc_redis_freeze(pc_redis *server); /* SIGSTOP */
 void pc_redis_thaw(pc_redis *server);
 int pc_redis_free_port(void);
+struct sockaddr_in pc_redis_address(int port); /* on 127.0.0.1 */
 
 /* Sends a command as a line (no blanks within its words) and gives the answer as text: a status, a number, a run of bytes, "(nil)", an error with its "-", or the
  * elements of an array joined by blanks. A static ring of buffers. */

@@ -33,6 +33,16 @@ void pc_test_write(const char *path, const void *data, size_t size);
 /* Whole file, NUL-terminated, to be freed by free(); NULL if it cannot be read. */
 char *pc_test_read(const char *path, size_t *size);
 
+/* Descriptors that this process has open; what tells it counts, too. */
+size_t pc_test_open_files(void);
+
+/* What a generation says, in one piece, NUL-terminated: for on_text. More than there is room for ends the generation. */
+typedef struct pc_test_text {
+    char data[512];
+    size_t size;
+} pc_test_text;
+int32_t pc_test_collect(void *text, uint32_t sample, const char *data, size_t size);
+
 /* Counts what is allocated and fails at one index (0: never); leaks show as live blocks. */
 typedef struct pc_test_memory {
     uint64_t calls;

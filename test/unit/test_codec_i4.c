@@ -79,20 +79,6 @@ static size_t there_and_back(const pc_codec_block *block, const void *data)
     return size;
 }
 
-static void every_shape(void)
-{
-    static const int32_t dims[][3] = {{1, 1, 1}, {3, 21, 13}, {2, 64, 80}, {1, 128, 33}};
-    static const size_t tokens[] = {1, 2, 63, 64, 65, 200};
-    for (uint32_t dtype = PC_DTYPE_F32; dtype <= PC_DTYPE_F16; dtype++)
-        for (size_t d = 0; d < sizeof dims / sizeof *dims; d++)
-            for (size_t t = 0; t < sizeof tokens / sizeof *tokens; t++) {
-                pc_codec_block block = pc_case_block(dtype, dims[d][0], dims[d][1], dims[d][2], tokens[t]);
-                void *states = pc_case_states(&block, 7 + t);
-                there_and_back(&block, states);
-                free(states);
-            }
-}
-
 /* All that fp32 can hold: random exponents, and by hand what is at the ends. */
 static void strange_numbers(void)
 {
@@ -135,7 +121,7 @@ int main(void)
     void *data = pc_case_states(&block, 6), *stored;
     size_t size;
     codec = pc__codec_i4(&pc__libc_allocator);
-    every_shape();
+    pc_case_every_shape(there_and_back);
     strange_numbers();
     sizes();
     refused();

@@ -41,26 +41,12 @@ static size_t there_and_back(const pc_codec_block *block, const void *data)
     if (stored) {
         CHECK_OK(codec.decode(codec.user, block, stored, size, again));
         CHECK(!memcmp(again, want, (size_t)block->bytes));
-        CHECK(memcmp(again, data, (size_t)block->bytes) || block->tokens == 1);
+        CHECK(memcmp(again, data, (size_t)block->bytes) || block->tokens == 1 || (block->tokens == 2 && block->k_dim == 1)); /* each value is a whole step */
     }
     free(stored);
     free(want);
     free(again);
     return size;
-}
-
-static void every_shape(void)
-{
-    static const int32_t dims[][3] = {{1, 5, 3}, {3, 21, 13}, {2, 64, 64}, {1, 128, 96}};
-    static const size_t tokens[] = {1, 2, 63, 64, 65, 300};
-    for (uint32_t dtype = PC_DTYPE_F32; dtype <= PC_DTYPE_F16; dtype++)
-        for (size_t d = 0; d < sizeof dims / sizeof *dims; d++)
-            for (size_t t = 0; t < sizeof tokens / sizeof *tokens; t++) {
-                pc_codec_block block = pc_case_block(dtype, dims[d][0], dims[d][1], dims[d][2], tokens[t]);
-                void *states = pc_case_states(&block, 7 + t);
-                there_and_back(&block, states);
-                free(states);
-            }
 }
 
 static void sizes(void)
@@ -91,7 +77,7 @@ int main(void)
     void *data = pc_case_states(&block, 6), *stored;
     size_t size;
     codec = pc__codec_i8(&pc__libc_allocator);
-    every_shape();
+    pc_case_every_shape(there_and_back);
     sizes();
     refused();
     stored = pc_case_encode(&codec, &block, data, &size);

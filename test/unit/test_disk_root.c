@@ -7,28 +7,6 @@
 
 enum { SIZE = 3000 };
 
-static const char *fresh_folder(void)
-{
-    static char ring[16][256];
-    static unsigned next;
-    char *out = ring[next % 16];
-    snprintf(out, sizeof ring[0], "%s/store%u", pc_test_folder(), next++);
-    return out;
-}
-
-static pc__tier *open_tier(const char *path, uint64_t budget)
-{
-    pc__tier *tier = NULL;
-    CHECK_OK(disk_open(&tier, path, &(disk_options){.budget = budget}));
-    return tier;
-}
-
-static void close_tier(pc__tier *tier)
-{
-    CHECK(disk_balances(tier));
-    tier->ops->free(tier);
-}
-
 static void plant(const char *path, const char *inside, const char *target)
 {
     char name[2 * PATH_MAX];
@@ -39,14 +17,14 @@ static void plant(const char *path, const char *inside, const char *target)
 /* Nothing is read or written through links, and no plain file elsewhere is harmed. */
 static void test_links(void)
 {
-    const char *path = fresh_folder(), *outside = fresh_folder();
+    const char *path = disk_fresh_folder(), *outside = disk_fresh_folder();
     char victim[PATH_MAX], sub[512];
     uint32_t reason;
     uint64_t bytes;
-    pc__tier *tier = open_tier(outside, 0), *fooled = NULL;
+    pc__tier *tier = disk_open_tier(outside, 0), *fooled = NULL;
     CHECK_OK(disk_put(tier, 1, SIZE, NULL));
-    close_tier(tier);
-    tier = open_tier(path, 0);
+    disk_close_tier(tier);
+    tier = disk_open_tier(path, 0);
     pc__id key = disk_key(1);
     snprintf(victim, sizeof victim, "%s", disk_record_path(outside, 1));
     snprintf(sub, sizeof sub, "%s/%02x", path, key.bytes[0]);
@@ -60,12 +38,12 @@ static void test_links(void)
     CHECK_OK(disk_get(tier, 1, SIZE, NULL));
     struct stat st;
     CHECK(!lstat(disk_record_path(path, 1), &st) && S_ISREG(st.st_mode));
-    close_tier(tier);
+    disk_close_tier(tier);
     /* a sub-folder that is a link */
     key = disk_key(2);
     snprintf(sub, sizeof sub, "%02x", key.bytes[0]);
-    path = fresh_folder();
-    tier = open_tier(path, 0);
+    path = disk_fresh_folder();
+    tier = disk_open_tier(path, 0);
     plant(path, sub, outside);
     CHECK(!tier->ops->may_have(tier, &key, &bytes));
     CHECK_STATUS(disk_get(tier, 2, SIZE, NULL), PC_MISS);
@@ -73,11 +51,11 @@ static void test_links(void)
     CHECK_INT(reason, PC_REASON_IO);
     CHECK_INT(disk_look(path).drafts, 0);
     CHECK_INT(disk_stats(tier).failed, 1);
-    close_tier(tier);
+    disk_close_tier(tier);
     /* so are new/, the lock and the index */
     static const char *const names[] = {"new", "promptcache.lock", "promptcache.index", "promptcache.index.new"};
     for (size_t i = 0; i < 4; i++) {
-        path = fresh_folder();
+        path = disk_fresh_folder();
         char target[PATH_MAX];
         snprintf(target, sizeof target, "%s/precious%zu", pc_test_folder(), i);
         if (i)
@@ -90,7 +68,7 @@ static void test_links(void)
         CHECK_STATUS(status, i < 2 ? PC_ERR_IO : PC_OK);
         if (status == PC_OK) {
             CHECK_OK(disk_put(fooled, 1, SIZE, NULL));
-            close_tier(fooled);
+            disk_close_tier(fooled);
         } else {
             CHECK(!fooled);
         }
@@ -105,8 +83,8 @@ static void test_links(void)
 /* Files of others under a record's name: pipes, folders, too short ones, another key's. */
 static void test_foreign_files(void)
 {
-    const char *path = fresh_folder();
-    pc__tier *tier = open_tier(path, 0);
+    const char *path = disk_fresh_folder();
+    pc__tier *tier = disk_open_tier(path, 0);
     uint64_t bytes;
     for (uint32_t n = 1; n < 8; n++)
         CHECK_OK(disk_put(tier, n, SIZE, NULL));
@@ -130,18 +108,18 @@ static void test_foreign_files(void)
     key = disk_key(4);
     CHECK(!tier->ops->may_have(tier, &key, &bytes));
     CHECK(!truncate(disk_record_path(path, 5), 0));
-    close_tier(tier);
-    tier = open_tier(path, 0);
+    disk_close_tier(tier);
+    tier = disk_open_tier(path, 0);
     CHECK_STATUS(disk_get(tier, 5, SIZE, NULL), PC_ERR_FORMAT);
     CHECK_OK(disk_put(tier, 5, SIZE, NULL));
     CHECK_OK(disk_get(tier, 5, SIZE, NULL));
     CHECK(!rename(disk_record_path(path, 6), disk_record_path(path, 7)) || errno == ENOENT);
-    close_tier(tier);
+    disk_close_tier(tier);
     if (geteuid() == 0) { /* another user's file */
-        tier = open_tier(path, 0);
+        tier = disk_open_tier(path, 0);
         CHECK(!chown(disk_record_path(path, 3), 65534, 65534));
         CHECK_STATUS(disk_get(tier, 3, SIZE, NULL), PC_MISS);
-        close_tier(tier);
+        disk_close_tier(tier);
     }
 }
 
@@ -156,24 +134,24 @@ static void refused(const char *path, pc_status want, const char *part, uint32_t
 static void test_bad_folders(void)
 {
     char name[PATH_MAX];
-    const char *path = fresh_folder();
+    const char *path = disk_fresh_folder();
     pc_test_write(path, "x", 1);
     refused(path, PC_ERR_IO, "Not a directory", 0);
     snprintf(name, sizeof name, "%s/none/deeper", pc_test_folder());
     refused(name, PC_ERR_IO, "No such file", 0);
     refused(name, PC_ERR_STATE, "No such file", 1);
     refused("", PC_ERR_INVALID, "empty", 0);
-    path = fresh_folder();
+    path = disk_fresh_folder();
     CHECK(!mkdir(path, 0700));
     snprintf(name, sizeof name, "%s/thesis.tex", path);
     pc_test_write(name, "x", 1);
     refused(path, PC_ERR_STATE, "thesis.tex", 0);
     CHECK(!access(name, R_OK));
-    path = fresh_folder();
+    path = disk_fresh_folder();
     CHECK(!mkdir(path, 0700) && !chmod(path, 0777));
     refused(path, PC_ERR_STATE, "everybody", 0);
     if (geteuid() == 0) {
-        path = fresh_folder();
+        path = disk_fresh_folder();
         CHECK(!mkdir(path, 0700) && !chown(path, 65534, 65534) && !chmod(pc_test_folder(), 0755));
         CHECK(!seteuid(65533));
         refused(path, PC_ERR_IO, path, 0);
@@ -186,9 +164,9 @@ static void test_bad_folders(void)
 
 static void test_removed_folder(void)
 {
-    const char *path = fresh_folder();
+    const char *path = disk_fresh_folder();
     char command[PATH_MAX];
-    pc__tier *tier = open_tier(path, 0);
+    pc__tier *tier = disk_open_tier(path, 0);
     uint32_t reason = 0;
     CHECK_OK(disk_put(tier, 1, SIZE, NULL));
     snprintf(command, sizeof command, "rm -r '%s'", path);
@@ -198,13 +176,13 @@ static void test_removed_folder(void)
     CHECK_ERROR_HAS("has been removed");
     CHECK_INT(reason, PC_REASON_IO);
     tier->ops->sweep(tier);
-    close_tier(tier);
+    disk_close_tier(tier);
 }
 
 /* Where this user may not write, it says so, and goes on reading. */
 static void test_permissions(void)
 {
-    const char *path = fresh_folder();
+    const char *path = disk_fresh_folder();
     char name[PATH_MAX];
     pc__tier *tier = NULL;
     uint32_t reason = 0;
@@ -212,7 +190,7 @@ static void test_permissions(void)
     CHECK(!chmod(pc_test_folder(), 0777));
     if (is_root)
         CHECK(!seteuid(65533));
-    tier = open_tier(path, 0);
+    tier = disk_open_tier(path, 0);
     if (tier) {
         CHECK_OK(disk_put(tier, 1, SIZE, NULL));
         snprintf(name, sizeof name, "%s/new", path);
@@ -225,7 +203,7 @@ static void test_permissions(void)
         CHECK(!chmod(disk_record_path(path, 1), 0600));
         CHECK_OK(disk_get(tier, 1, SIZE, NULL));
         CHECK_OK(disk_put(tier, 2, SIZE, NULL));
-        close_tier(tier);
+        disk_close_tier(tier);
     }
     if (is_root)
         CHECK(!seteuid(0));
@@ -233,8 +211,8 @@ static void test_permissions(void)
 
 static void test_read_only(void)
 {
-    const char *path = fresh_folder();
-    pc__tier *tier = open_tier(path, 0), *reader = NULL;
+    const char *path = disk_fresh_folder();
+    pc__tier *tier = disk_open_tier(path, 0), *reader = NULL;
     uint32_t reason = 0;
     uint64_t bytes;
     CHECK_OK(disk_put(tier, 1, SIZE, NULL));
@@ -252,9 +230,9 @@ static void test_read_only(void)
     CHECK(reader->ops->may_have(reader, &key, &bytes));
     CHECK_INT(disk_look(path).records, 2);
     CHECK_INT(disk_look(path).others, 1); /* the lock: the index comes with the end of the writer */
-    close_tier(reader);
+    disk_close_tier(reader);
     CHECK_INT(disk_look(path).others, 1);
-    close_tier(tier);
+    disk_close_tier(tier);
     CHECK_INT(disk_look(path).others, 2);
 }
 

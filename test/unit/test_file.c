@@ -1,6 +1,5 @@
 /* Catches: files that are read past their end or not at all, errors that name neither path nor
  * cause, descriptors that stay open, and paths that are put together wrongly. */
-#include <dirent.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
@@ -18,23 +17,12 @@ static const char *in_folder(const char *name)
     return out;
 }
 
-static size_t open_files(void)
-{
-    DIR *dir = opendir("/proc/self/fd");
-    size_t n = 0;
-    while (dir && readdir(dir))
-        n++;
-    if (dir)
-        closedir(dir);
-    return n;
-}
-
 /* Both ways to read a file refuse it alike. */
 static void refused(const char *path, pc_status want, const char *part, const char *cause)
 {
     pc_test_memory memory = {0};
     const pc_allocator mem = pc_test_allocator(&memory);
-    size_t files = open_files(), size = 77;
+    size_t files = pc_test_open_files(), size = 77;
     pc__file file = {(const uint8_t *)"x", 1};
     char *data = (char *)(uintptr_t)8;
     CHECK_STATUS(pc__file_map(&file, path), want);
@@ -46,7 +34,7 @@ static void refused(const char *path, pc_status want, const char *part, const ch
     CHECK(!data);
     CHECK_ERROR_HAS(part);
     CHECK_ERROR_HAS(cause);
-    CHECK_INT(open_files(), files);
+    CHECK_INT(pc_test_open_files(), files);
     CHECK_INT(memory.live_blocks, 0);
 }
 
@@ -79,14 +67,14 @@ static void contents(const char *name, const char *bytes, size_t length)
 {
     pc_test_memory memory = {0};
     const pc_allocator mem = pc_test_allocator(&memory);
-    size_t files = open_files(), size = 77;
+    size_t files = pc_test_open_files(), size = 77;
     pc__file file;
     char *data = NULL;
     pc_test_write(in_folder(name), bytes, length);
     CHECK_OK(pc__file_map(&file, in_folder(name)));
     CHECK_INT(file.size, length);
     CHECK(length ? !memcmp(file.data, bytes, length) : !file.data);
-    CHECK_INT(open_files(), files); /* the mapping lives without its descriptor */
+    CHECK_INT(pc_test_open_files(), files); /* the mapping lives without its descriptor */
     pc__file_unmap(&file);
     pc__file_unmap(&file);
     CHECK(!file.data && !file.size);
@@ -102,7 +90,7 @@ static void contents(const char *name, const char *bytes, size_t length)
     memory.fail_at = memory.calls + 1;
     CHECK_STATUS(pc__file_read(&mem, in_folder(name), length, &data, &size), PC_ERR_NOMEM);
     CHECK(!data && !memory.live_blocks);
-    CHECK_INT(open_files(), files);
+    CHECK_INT(pc_test_open_files(), files);
 }
 
 static void files(void)

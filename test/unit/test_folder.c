@@ -8,18 +8,9 @@
 enum { SIZE = 500, COUNT = 9 };
 static pc_context *context;
 
-static const char *fresh_folder(void)
-{
-    static char ring[8][256];
-    static unsigned next;
-    char *out = ring[next % 8];
-    snprintf(out, sizeof ring[0], "%s/folder%u", pc_test_folder(), next++);
-    return out;
-}
-
 static const char *filled_folder(const uint8_t *seal_key)
 {
-    const char *path = fresh_folder();
+    const char *path = disk_fresh_folder();
     pc__tier *tier = NULL;
     CHECK_OK(disk_open(&tier, path, &(disk_options){.seal_key = seal_key}));
     for (uint32_t n = 0; tier && n < COUNT; n++)
@@ -289,17 +280,6 @@ static void test_moved(void)
     pc_folder_free(folder);
 }
 
-static size_t open_files(void)
-{
-    DIR *dir = opendir("/proc/self/fd");
-    size_t n = 0;
-    while (dir && readdir(dir))
-        n++;
-    if (dir)
-        closedir(dir);
-    return n;
-}
-
 static int without_memory(uint64_t fail_at)
 {
     const char *path = filled_folder(NULL);
@@ -308,7 +288,7 @@ static int without_memory(uint64_t fail_at)
     pc_context_options options = PC_CONTEXT_OPTIONS_INIT;
     pc_context *own = NULL;
     pc_folder *folder = NULL;
-    size_t files = open_files(), count;
+    size_t files = pc_test_open_files(), count;
     int32_t ids[TOY_TOKENS];
     options.allocator = &mem;
     options.threads = 1;
@@ -329,7 +309,7 @@ static int without_memory(uint64_t fail_at)
     pc_folder_free(folder);
     pc_context_free(own);
     CHECK_INT(memory.live_blocks, 0);
-    CHECK_INT(open_files(), files);
+    CHECK_INT(pc_test_open_files(), files);
     return memory.calls >= memory.fail_at;
 }
 

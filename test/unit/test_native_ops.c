@@ -7,53 +7,17 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "model/random_weights.h"
+#include "random_model.h"
 #include "testing.h"
 
-enum { LAYERS = 3, VOCAB = 97, TOKENS = 20 };
+enum { LAYERS = RANDOM_LAYERS, VOCAB = RANDOM_VOCAB, TOKENS = 20 };
 
 static const int32_t ids[TOKENS] = {3,  14, 15, 92, 65, 35, 89, 79, 32, 38,
                                     46, 26, 43, 38, 32, 79, 50, 28, 84, 19};
 
 static pc_status make(pc_model **out, pc_context *context, uint32_t scheme)
 {
-    pc__arch arch = {.name = "test",
-                     .layers = LAYERS,
-                     .heads = 4,
-                     .kv_heads = 2,
-                     .head_dim = 16,
-                     .v_dim = 16,
-                     .hidden = 64,
-                     .ffn = 96,
-                     .vocab = VOCAB,
-                     .context_length = 128,
-                     .norm = PC__NORM_RMS,
-                     .norm_eps = 1e-6f,
-                     .position_scheme = scheme,
-                     .activation = PC__ACT_SILU,
-                     .gated = 1,
-                     .final_norm = 1,
-                     .embedding_dim = 64,
-                     .causal = 1,
-                     .rope = {.theta = 10000, .dims = 16}};
-    pc__arch bound = arch;
-    pc__random_weights weights;
-    pc__provider provider;
-    pc__bind_options options = {.compute = PC_DTYPE_F32};
-    pc_status status = pc__model_new(out, context);
-    if (status < 0)
-        return status;
-    pc__random_provider(&weights, &arch, 42, &provider);
-    status = pc__native_bind(&(*out)->native, context, &bound, &provider, &options);
-    if (status < 0) {
-        pc__model_unref(*out);
-        *out = NULL;
-        return status;
-    }
-    (*out)->ops = pc__native_ops;
-    (*out)->user = *out;
-    (*out)->info.vocab = VOCAB;
-    return PC_OK;
+    return random_model_new(out, context, &(random_model){.scheme = scheme, .compute = PC_DTYPE_F32, .head_dim = 16, .context_length = 128});
 }
 
 static void count_up(int64_t *positions, int64_t from)

@@ -6,22 +6,6 @@
 
 static const uint8_t key[32] = {1, 2, 3, 4, 5};
 
-static void check_image(const pc__image *got, const pc__image *want)
-{
-    CHECK_OK(pc__image_match(want, got));
-    CHECK_INT(got->encoding, want->encoding);
-    CHECK_INT(got->has_content, want->has_content);
-    CHECK(pc__id_equal(&got->content, &want->content));
-    CHECK_INT(got->has_before, want->has_before);
-    CHECK(pc__id_equal(&got->before, &want->before));
-    CHECK(got->cost == want->cost && got->ttl == want->ttl);
-    CHECK_INT(got->priority, want->priority);
-    CHECK_INT(got->expires, want->expires);
-    CHECK_INT(got->lossy, want->lossy);
-    CHECK((got->relative != NULL) == (want->relative != NULL));
-    CHECK(!got->blocks);
-}
-
 static void check_record(const record_file *file, const pc__image *want,
                          const pc__record_options *options)
 {

@@ -6,56 +6,16 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "model/native_ops.h"
-#include "model/random_weights.h"
+#include "random_model.h"
 #include "serve/encoder.h"
 #include "toy_schema.h"
 
-enum { LAYERS = 3, VOCAB = 97, TOKENS = 100, STARTS_AT = 7 };
+enum { LAYERS = RANDOM_LAYERS, VOCAB = RANDOM_VOCAB, TOKENS = 100, STARTS_AT = 7 };
 
 static pc_status make(pc_model **out, pc_context *context, uint32_t scheme, uint32_t compute, uint32_t kv)
 {
-    pc__arch arch = {.name = "test",
-                     .layers = LAYERS,
-                     .heads = 4,
-                     .kv_heads = 2,
-                     .head_dim = 18, /* not a multiple of 4: the pages have padding */
-                     .v_dim = 18,
-                     .hidden = 72,
-                     .ffn = 96,
-                     .vocab = VOCAB,
-                     .context_length = 512,
-                     .norm = PC__NORM_RMS,
-                     .norm_eps = 1e-6f,
-                     .position_scheme = scheme,
-                     .activation = PC__ACT_SILU,
-                     .gated = 1,
-                     .final_norm = 1,
-                     .embedding_dim = 72,
-                     .causal = 1,
-                     .rope = {.theta = 10000, .dims = 18}};
-    pc__arch bound = arch;
-    pc__random_weights weights;
-    pc__provider provider;
-    pc__bind_options options = {.compute = compute, .kv = kv};
-    pc_status status = pc__model_new(out, context);
-    if (status < 0)
-        return status;
-    pc__random_provider(&weights, &arch, 42, &provider);
-    status = pc__native_bind(&(*out)->native, context, &bound, &provider, &options);
-    if (status < 0) {
-        pc__model_unref(*out);
-        *out = NULL;
-        return status;
-    }
-    (*out)->ops = pc__native_ops;
-    (*out)->user = *out;
-    (*out)->info.vocab = VOCAB;
-    (*out)->info.position_scheme = scheme;
-    (*out)->info.relocatable = scheme != PC_POSITION_LEARNED;
-    strcpy((*out)->info.architecture, "test");
-    memset((*out)->info.fingerprint, 0x5a, 32);
-    return PC_OK;
+    /* heads of 18 are no multiple of 4: the pages have padding */
+    return random_model_new(out, context, &(random_model){.scheme = scheme, .compute = compute, .kv = kv, .head_dim = 18, .context_length = 512});
 }
 
 /* 100 tokens, with a gap in their positions if it is asked for: two pages, the second one cut. */

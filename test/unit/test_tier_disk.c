@@ -10,28 +10,6 @@
 
 enum { SIZE = 3000 };
 
-static const char *fresh_folder(void)
-{
-    static char ring[16][256];
-    static unsigned next;
-    char *out = ring[next % 16];
-    snprintf(out, sizeof ring[0], "%s/store%u", pc_test_folder(), next++);
-    return out;
-}
-
-static pc__tier *open_tier(const char *path, uint64_t budget)
-{
-    pc__tier *tier = NULL;
-    CHECK_OK(disk_open(&tier, path, &(disk_options){.budget = budget}));
-    return tier;
-}
-
-static void close_tier(pc__tier *tier)
-{
-    CHECK(disk_balances(tier));
-    tier->ops->free(tier);
-}
-
 static uint64_t record_bytes_of_number(uint32_t number)
 {
     toy_image t;
@@ -44,8 +22,8 @@ static uint64_t record_bytes_of_number(uint32_t number)
 
 static void test_put_get(void)
 {
-    const char *path = fresh_folder();
-    pc__tier *tier = open_tier(path, 0);
+    const char *path = disk_fresh_folder();
+    pc__tier *tier = disk_open_tier(path, 0);
     uint64_t bytes = 7;
     uint32_t reason = 77, dirty;
     for (uint32_t n = 0; n < 40; n++) {
@@ -76,13 +54,13 @@ static void test_put_get(void)
     CHECK_INT(disk_usage(path, &dirty), 0);
     s = disk_stats(tier);
     CHECK(s.removed == 40 && s.resident == 0 && s.resident_bytes == 0);
-    close_tier(tier);
+    disk_close_tier(tier);
 }
 
 /* A source that is open outlives its entry, mapped or read. */
 static void test_open_survives(uint32_t map)
 {
-    const char *path = fresh_folder();
+    const char *path = disk_fresh_folder();
     pc__tier *tier = NULL;
     pc__source *source = NULL;
     pc__record *record = NULL;
@@ -104,13 +82,13 @@ static void test_open_survives(uint32_t map)
     tier->ops->read_done(tier, &key, PC_OK, source->bytes, 0.1);
     pc__record_free(record);
     source->close(source);
-    close_tier(tier);
+    disk_close_tier(tier);
 }
 
 static void test_deadline(void)
 {
-    const char *path = fresh_folder();
-    pc__tier *tier = open_tier(path, 0);
+    const char *path = disk_fresh_folder();
+    pc__tier *tier = disk_open_tier(path, 0);
     pc__source *source = NULL;
     pc__id key = disk_key(3);
     int timed_out = 0;
@@ -146,14 +124,14 @@ static void test_deadline(void)
     CHECK_INT(disk_look(path).drafts, 0);
     toy_image_free(&t);
     CHECK_OK(disk_put(tier, 4, SIZE, NULL));
-    close_tier(tier);
+    disk_close_tier(tier);
 }
 
 static void test_budget(void)
 {
-    const char *path = fresh_folder();
+    const char *path = disk_fresh_folder();
     uint64_t one = record_bytes_of_number(0), budget = 5 * one + 100;
-    pc__tier *tier = open_tier(path, budget);
+    pc__tier *tier = disk_open_tier(path, budget);
     toy_image t;
     uint32_t reason = 0;
     for (uint32_t n = 0; n < 20; n++) {
@@ -182,20 +160,20 @@ static void test_budget(void)
     CHECK_INT(reason, PC_REASON_NO_ROOM);
     CHECK_INT(disk_stats(tier).resident, 5);
     toy_image_free(&t);
-    close_tier(tier);
+    disk_close_tier(tier);
     /* a smaller budget at the next start */
-    tier = open_tier(path, 2 * one + 10);
+    tier = disk_open_tier(path, 2 * one + 10);
     CHECK_INT(disk_stats(tier).resident, 2);
     CHECK(disk_look(path).record_bytes <= 2 * one + 10);
-    close_tier(tier);
+    disk_close_tier(tier);
 }
 
 /* Entries 1 <- 2 <- 3 (each saw the one before): the last goes first, whatever it is worth, and a newcomer does not drive out what it saw. */
 static void test_chain(void)
 {
-    const char *path = fresh_folder();
+    const char *path = disk_fresh_folder();
     uint64_t one = record_bytes_of_number(1), bytes;
-    pc__tier *tier = open_tier(path, 3 * one + 100);
+    pc__tier *tier = disk_open_tier(path, 3 * one + 100);
     uint32_t reason;
     toy_image t;
     pc__id key;
@@ -214,18 +192,18 @@ static void test_chain(void)
     CHECK(!tier->ops->may_have(tier, &key, &bytes));
     key = disk_key(1);
     CHECK(tier->ops->may_have(tier, &key, &bytes));
-    close_tier(tier);
-    tier = open_tier(path, one + 100); /* chains survive a restart */
+    disk_close_tier(tier);
+    tier = disk_open_tier(path, one + 100); /* chains survive a restart */
     CHECK(!tier->ops->may_have(tier, &key, &bytes) || disk_stats(tier).resident == 1);
     key = disk_key(2);
     CHECK(!tier->ops->may_have(tier, &key, &bytes));
-    close_tier(tier);
+    disk_close_tier(tier);
 }
 
 static void test_expiry(void)
 {
-    const char *path = fresh_folder();
-    pc__tier *tier = open_tier(path, 0);
+    const char *path = disk_fresh_folder();
+    pc__tier *tier = disk_open_tier(path, 0);
     uint32_t reason;
     uint64_t bytes;
     toy_image t;
@@ -250,7 +228,7 @@ static void test_expiry(void)
     CHECK_OK(tier->ops->put(tier, &t.image, pc__now() + 9, &reason));
     toy_image_free(&t);
     usleep(2100000);
-    pc__tier *other = open_tier(path, 0);
+    pc__tier *other = disk_open_tier(path, 0);
     CHECK_OK(disk_get(other, 2, SIZE, NULL));
     CHECK_STATUS(disk_get(other, 3, SIZE, NULL), PC_MISS);
     other->ops->sweep(other);
@@ -264,16 +242,16 @@ static void test_expiry(void)
     key = disk_key(2);
     CHECK(other->ops->may_have(other, &key, &bytes) && bytes > SIZE);
     CHECK_OK(disk_get(other, 2, SIZE, NULL));
-    close_tier(other);
-    close_tier(tier);
+    disk_close_tier(other);
+    disk_close_tier(tier);
 }
 
 /* Two tiers on one folder, as two processes have them. */
 static void test_two(void)
 {
-    const char *path = fresh_folder();
+    const char *path = disk_fresh_folder();
     uint64_t one = record_bytes_of_number(0), bytes;
-    pc__tier *a = open_tier(path, 6 * one), *b = open_tier(path, 6 * one);
+    pc__tier *a = disk_open_tier(path, 6 * one), *b = disk_open_tier(path, 6 * one);
     uint32_t dirty;
     pc__id key;
     for (uint32_t n = 0; n < 4; n++)
@@ -295,60 +273,60 @@ static void test_two(void)
         CHECK(disk_look(path).record_bytes <= 6 * one);
     }
     CHECK_INT(disk_usage(path, &dirty), disk_look(path).record_bytes);
-    close_tier(a);
-    close_tier(b);
+    disk_close_tier(a);
+    disk_close_tier(b);
     /* one finds only what the other has written, all of it in the way */
-    a = open_tier(path, 6 * one);
-    b = open_tier(path, 6 * one);
+    a = disk_open_tier(path, 6 * one);
+    b = disk_open_tier(path, 6 * one);
     a->ops->clear(a);
     for (uint32_t n = 50; n < 56; n++)
         CHECK_OK(disk_put(a, n, SIZE, NULL));
     CHECK_OK(disk_put(b, 60, SIZE, NULL));
     CHECK(disk_look(path).record_bytes <= 6 * one);
-    close_tier(b);
-    close_tier(a);
+    disk_close_tier(b);
+    disk_close_tier(a);
 }
 
 static uint64_t evict_all_but(const char *path, uint32_t kept, uint64_t budget)
 {
-    pc__tier *tier = open_tier(path, budget);
+    pc__tier *tier = disk_open_tier(path, budget);
     uint64_t bytes = 0;
     pc__id key = disk_key(kept);
     int there = tier->ops->may_have(tier, &key, &bytes);
-    close_tier(tier);
+    disk_close_tier(tier);
     return there ? bytes : 0;
 }
 
 /* What was used often is kept after a restart; without an index what is there is found all the same. */
 static void test_restart(void)
 {
-    const char *path = fresh_folder();
+    const char *path = disk_fresh_folder();
     char index[PATH_MAX];
     uint64_t one = record_bytes_of_number(0);
-    pc__tier *tier = open_tier(path, 0);
+    pc__tier *tier = disk_open_tier(path, 0);
     snprintf(index, sizeof index, "%s/promptcache.index", path);
     for (uint32_t n = 0; n < 10; n++)
         CHECK_OK(disk_put(tier, n, SIZE, NULL));
     for (int i = 0; i < 5; i++)
         CHECK_OK(disk_get(tier, 4, SIZE, NULL));
-    close_tier(tier);
+    disk_close_tier(tier);
     CHECK(!access(index, R_OK));
-    pc__tier *other = open_tier(path, 0); /* who uses something else does not take that back */
+    pc__tier *other = disk_open_tier(path, 0); /* who uses something else does not take that back */
     CHECK_OK(disk_get(other, 5, SIZE, NULL));
-    close_tier(other);
-    tier = open_tier(path, 0);
+    disk_close_tier(other);
+    tier = disk_open_tier(path, 0);
     CHECK_INT(disk_stats(tier).adopted, 10);
     pc__id content = disk_key(1000003);
     CHECK(tier->ops->knows(tier, &content));
-    close_tier(tier);
+    disk_close_tier(tier);
     CHECK(evict_all_but(path, 4, one + 10));
     CHECK(!unlink(index));
-    tier = open_tier(path, 0);
+    tier = disk_open_tier(path, 0);
     CHECK_INT(disk_stats(tier).adopted, 1);
     content = disk_key(1000004);
     CHECK(tier->ops->knows(tier, &content));
     CHECK_OK(disk_get(tier, 4, SIZE, NULL));
-    close_tier(tier);
+    disk_close_tier(tier);
 }
 
 /* Whatever becomes of the index and of the lock file, the folder's records are found, and counted. PC_TEST_LONG=1: every length and every byte. */
@@ -356,16 +334,16 @@ static void test_damaged_index(const char *file)
 {
     const char *longer = getenv("PC_TEST_LONG");
     int is_long = longer && *longer && strcmp(longer, "0") != 0;
-    const char *path = fresh_folder();
+    const char *path = disk_fresh_folder();
     char name[PATH_MAX];
     size_t size;
     char *whole;
     uint32_t dirty;
-    pc__tier *tier = open_tier(path, 0);
+    pc__tier *tier = disk_open_tier(path, 0);
     snprintf(name, sizeof name, "%s/%s", path, file);
     for (uint32_t n = 0; n < 3; n++)
         CHECK_OK(disk_put(tier, n, 100, NULL));
-    close_tier(tier);
+    disk_close_tier(tier);
     whole = pc_test_read(name, &size);
     CHECK(whole && size);
     for (size_t cut = 0, step = 1; whole && cut <= 2 * size; cut += step) {
@@ -375,11 +353,11 @@ static void test_damaged_index(const char *file)
             changed[cut - size] ^= (char)(1 << cut % 8);
         pc_test_write(name, changed, cut < size ? cut : size);
         free(changed);
-        tier = open_tier(path, 0);
+        tier = disk_open_tier(path, 0);
         if (!tier || !CHECK_INT(disk_stats(tier).adopted, 3))
             break;
         CHECK_OK(disk_get(tier, (uint32_t)cut % 3, 100, NULL));
-        close_tier(tier);
+        disk_close_tier(tier);
         if (!CHECK_INT(disk_usage(path, &dirty), disk_look(path).record_bytes))
             break;
         step = is_long ? 1 : size > 1000 && cut % size > 64 && cut % size < size - 600 ? 97 : size > 1000 ? 5 : 1;
@@ -390,10 +368,10 @@ static void test_damaged_index(const char *file)
 /* No room on the disk, in the way that a test can have it: a limit for files of this process. */
 static void test_full(void)
 {
-    const char *path = fresh_folder();
+    const char *path = disk_fresh_folder();
     struct rlimit old, limit;
     uint32_t reason = 0, dirty;
-    pc__tier *tier = open_tier(path, 0);
+    pc__tier *tier = disk_open_tier(path, 0);
     CHECK_OK(disk_put(tier, 1, SIZE, NULL));
     signal(SIGXFSZ, SIG_IGN);
     CHECK(!getrlimit(RLIMIT_FSIZE, &old));
@@ -410,12 +388,12 @@ static void test_full(void)
     CHECK_INT(disk_stats(tier).failed, 1);
     CHECK_INT(disk_stats(tier).staging_bytes, 0);
     CHECK_OK(disk_put(tier, 2, SIZE, NULL));
-    close_tier(tier);
+    disk_close_tier(tier);
 }
 
 static void test_sealed(void)
 {
-    const char *path = fresh_folder();
+    const char *path = disk_fresh_folder();
     uint8_t key[32], other[32];
     pc__tier *tier = NULL, *stranger = NULL;
     memset(key, 5, sizeof key);
@@ -427,8 +405,8 @@ static void test_sealed(void)
     CHECK_OK(disk_open(&stranger, path, &(disk_options){.seal_key = other}));
     CHECK_STATUS(disk_get(stranger, 1, SIZE, other), PC_ERR_UNSUPPORTED);
     CHECK_OK(disk_get(tier, 1, SIZE, key));
-    close_tier(stranger);
-    close_tier(tier);
+    disk_close_tier(stranger);
+    disk_close_tier(tier);
 }
 
 /* ------------------------------------------------------------------- events */
@@ -459,7 +437,7 @@ static void on_bytes(void *user, uint32_t tier, uint64_t bytes, uint64_t budget)
 
 static void test_events(void)
 {
-    const char *path = fresh_folder();
+    const char *path = disk_fresh_folder();
     uint64_t one = record_bytes_of_number(0);
     seen s = {0};
     pc__tier *tier = NULL;
@@ -476,31 +454,20 @@ static void test_events(void)
           && s.kinds[PC_EVENT_STORE_FAILED] == 1 && s.kinds[PC_EVENT_REMOVE] == 3);
     CHECK(s.bytes == 0 && s.budget == 3 * one);
     s.tier = NULL;
-    close_tier(tier);
+    disk_close_tier(tier);
 }
 
 /* ------------------------------------------------------------ out of memory */
 
-static size_t open_files(void)
-{
-    DIR *dir = opendir("/proc/self/fd");
-    size_t n = 0;
-    while (dir && readdir(dir))
-        n++;
-    if (dir)
-        closedir(dir);
-    return n;
-}
-
 /* Everything once, with the `fail_at`th allocation failing. 1: it came to that one. */
 static int without_memory(uint64_t fail_at)
 {
-    const char *path = fresh_folder();
+    const char *path = disk_fresh_folder();
     pc_test_memory memory = {.fail_at = fail_at};
     pc_allocator mem = pc_test_allocator(&memory);
     pc__tier *tier = NULL;
     uint32_t dirty;
-    size_t files = open_files();
+    size_t files = pc_test_open_files();
     for (int round = 0; round < 2; round++) {
         if (disk_open(&tier, path, &(disk_options){.mem = &mem, .budget = 5 * record_bytes_of_number(0)}) < 0) {
             CHECK(!tier);
@@ -517,8 +484,8 @@ static int without_memory(uint64_t fail_at)
         tier->ops->free(tier);
     }
     CHECK_INT(memory.live_blocks, 0);
-    CHECK_INT(open_files(), files);
-    tier = open_tier(path, 0); /* nothing is left that should not be */
+    CHECK_INT(pc_test_open_files(), files);
+    tier = disk_open_tier(path, 0); /* nothing is left that should not be */
     disk_files there = disk_look(path);
     CHECK(there.drafts == 0);
     CHECK_INT(disk_usage(path, &dirty), there.record_bytes);
@@ -526,7 +493,7 @@ static int without_memory(uint64_t fail_at)
         pc_status status = disk_get(tier, n, SIZE, NULL);
         CHECK(status == PC_OK || status == PC_MISS);
     }
-    close_tier(tier);
+    disk_close_tier(tier);
     return memory.calls >= fail_at;
 }
 
@@ -571,12 +538,12 @@ static void *work(void *arg)
 
 static void test_threads(void)
 {
-    const char *path = fresh_folder();
+    const char *path = disk_fresh_folder();
     worker workers[THREADS];
     pthread_t threads[THREADS];
     uint64_t budget = 12 * record_bytes_of_number(0);
     uint32_t dirty;
-    pc__tier *a = open_tier(path, budget), *b = open_tier(path, budget);
+    pc__tier *a = disk_open_tier(path, budget), *b = disk_open_tier(path, budget);
     for (size_t i = 0; i < THREADS; i++) {
         workers[i] = (worker){{a, b}, 77 + i, 0};
         CHECK(!pthread_create(&threads[i], NULL, work, &workers[i]));
@@ -588,8 +555,8 @@ static void test_threads(void)
     disk_files files = disk_look(path);
     CHECK(files.record_bytes <= budget && files.drafts == 0);
     CHECK_INT(disk_usage(path, &dirty), files.record_bytes);
-    close_tier(a);
-    close_tier(b);
+    disk_close_tier(a);
+    disk_close_tier(b);
 }
 
 int main(void)

@@ -1,0 +1,63 @@
+/* A small model of our own with random weights, as tests of what goes around one need it. */
+#ifndef PC_RANDOM_MODEL_H
+#define PC_RANDOM_MODEL_H
+
+#include <string.h>
+
+#include "model/native_ops.h"
+#include "model/random_weights.h"
+
+enum { RANDOM_LAYERS = 3, RANDOM_VOCAB = 97 };
+
+typedef struct random_model {
+    uint32_t scheme; /* PC_POSITION_… */
+    uint32_t compute, kv;
+    int32_t head_dim, context_length;
+} random_model;
+
+static inline pc_status random_model_new(pc_model **out, pc_context *context, const random_model *m)
+{
+    pc__arch arch = {.name = "test",
+                     .layers = RANDOM_LAYERS,
+                     .heads = 4,
+                     .kv_heads = 2,
+                     .head_dim = m->head_dim,
+                     .v_dim = m->head_dim,
+                     .hidden = 4 * m->head_dim,
+                     .ffn = 96,
+                     .vocab = RANDOM_VOCAB,
+                     .context_length = m->context_length,
+                     .norm = PC__NORM_RMS,
+                     .norm_eps = 1e-6f,
+                     .position_scheme = m->scheme,
+                     .activation = PC__ACT_SILU,
+                     .gated = 1,
+                     .final_norm = 1,
+                     .embedding_dim = 4 * m->head_dim,
+                     .causal = 1,
+                     .rope = {.theta = 10000, .dims = m->head_dim}};
+    pc__arch bound = arch;
+    pc__random_weights weights;
+    pc__provider provider;
+    pc__bind_options options = {.compute = m->compute, .kv = m->kv};
+    pc_status status = pc__model_new(out, context);
+    if (status < 0)
+        return status;
+    pc__random_provider(&weights, &arch, 42, &provider);
+    status = pc__native_bind(&(*out)->native, context, &bound, &provider, &options);
+    if (status < 0) {
+        pc__model_unref(*out);
+        *out = NULL;
+        return status;
+    }
+    (*out)->ops = pc__native_ops;
+    (*out)->user = *out;
+    (*out)->info.vocab = RANDOM_VOCAB;
+    (*out)->info.position_scheme = m->scheme;
+    (*out)->info.relocatable = m->scheme != PC_POSITION_LEARNED;
+    strcpy((*out)->info.architecture, "test");
+    memset((*out)->info.fingerprint, 0x5a, 32);
+    return PC_OK;
+}
+
+#endif

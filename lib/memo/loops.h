@@ -18,6 +18,8 @@ typedef struct pc__memo_loops {
     double (*apart_f32)(const float *a, const float *b, size_t n, int squared);
     double (*apart_f16)(const uint16_t *a, const uint16_t *b, size_t n, int squared);
     double (*apart_u8)(const uint8_t *a, float a_scale, const uint8_t *b, float b_scale, size_t n, int squared);
+    /* Of rows that follow each other, row r with its own scales and keys + r * grow weights. Up to 15 bytes behind the last one are read and not used. */
+    double (*apart_u8_rows)(const uint8_t *a, const float *a_scale, const uint8_t *b, const float *b_scale, size_t rows, size_t keys, size_t grow, int squared);
 } pc__memo_loops;
 
 /* Of the level that attn/kernels.h has chosen. */

@@ -6,6 +6,7 @@
 typedef float vec __attribute__((vector_size(VEC_BYTES)));
 typedef int32_t ivec __attribute__((vector_size(VEC_BYTES)));
 typedef float vec_at __attribute__((vector_size(VEC_BYTES), aligned(4), may_alias)); /* anywhere in memory */
+typedef int32_t ivec_at __attribute__((vector_size(VEC_BYTES), aligned(4), may_alias));
 enum { WIDE = VEC_BYTES / 4, LANES = 16, PARTS = LANES / WIDE, TILE = 4 /* vectors */, FLUSH = 2048 /* elements that are summed in fp32 */ };
 typedef struct lanes { vec part[PARTS]; } lanes;
 
@@ -153,6 +154,48 @@ EACH double u8_apart(const uint8_t *a, float a_scale, const uint8_t *b, float b_
     APART(uint8_t, byte_lanes(at_a, a_scale), byte_lanes(at_b, b_scale), squared);
 }
 
+/* The first `count` lanes of 16 only. */
+EACH void add_some_apart(lanes *sum, const lanes *a, const lanes *b, size_t count, const int squared)
+{
+    static const int32_t some[2 * LANES] = {-1, -1, -1, -1, -1, -1, -1, -1, -1, -1, -1, -1, -1, -1, -1, -1};
+    const int32_t *mask = some + LANES - count;
+#pragma GCC unroll 4
+    for (int p = 0; p < PARTS; p++) {
+        vec d = a->part[p] - b->part[p];
+        ivec keep = *(const ivec_at *)(mask + p * WIDE), bits = squared ? (ivec)(d * d) : (ivec)d & 0x7fffffff;
+        sum->part[p] += (vec)(bits & keep);
+    }
+}
+
+EACH double u8_rows(const uint8_t *a, const float *a_scale, const uint8_t *b, const float *b_scale, size_t rows, size_t keys, size_t grow, const int squared)
+{
+    lanes sum = {0}, x, y;
+    double total = 0;
+    size_t since = 0;
+    for (size_t r = 0; r < rows; r++, keys += grow) {
+        size_t i = 0;
+        for (; i + LANES <= keys; i += LANES) {
+            x = byte_lanes(a + i, a_scale[r]), y = byte_lanes(b + i, b_scale[r]);
+            add_apart(&sum, &x, &y, squared);
+        }
+        if (i < keys) {
+            x = byte_lanes(a + i, a_scale[r]), y = byte_lanes(b + i, b_scale[r]);
+            add_some_apart(&sum, &x, &y, keys - i, squared);
+        }
+        a += keys, b += keys;
+        if ((since += keys) >= FLUSH) {
+            total += (double)joined(&sum);
+            sum = (lanes){0}, since = 0;
+        }
+    }
+    return total + (double)joined(&sum);
+}
+
+static double apart_u8_rows(const uint8_t *a, const float *a_scale, const uint8_t *b, const float *b_scale, size_t rows, size_t keys, size_t grow, int squared)
+{
+    return squared ? u8_rows(a, a_scale, b, b_scale, rows, keys, grow, 1) : u8_rows(a, a_scale, b, b_scale, rows, keys, grow, 0);
+}
+
 static double apart_f32(const float *a, const float *b, size_t n, int squared)
 {
     return squared ? f32_apart(a, b, n, 1) : f32_apart(a, b, n, 0);
@@ -168,4 +211,4 @@ static double apart_u8(const uint8_t *a, float a_scale, const uint8_t *b, float 
     return squared ? u8_apart(a, a_scale, b, b_scale, n, 1) : u8_apart(a, a_scale, b, b_scale, n, 0);
 }
 
-const pc__memo_loops LOOPS = {LOOPS_NAME, linear, largest, square_distance, apart_f32, apart_f16, apart_u8};
+const pc__memo_loops LOOPS = {LOOPS_NAME, linear, largest, square_distance, apart_f32, apart_f16, apart_u8, apart_u8_rows};

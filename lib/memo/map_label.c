@@ -4,6 +4,8 @@
 
 #include "memo/loops.h"
 
+enum { SCALES_BEHIND = 4 /* so many scales behind the weights of a map are as many bytes as a loop may read too far */ };
+
 /* Where a row's weights begin, counted in weights from the start of its map. */
 static size_t row_start(const pc__map_shape *s, size_t head, size_t row)
 {
@@ -21,21 +23,21 @@ static size_t row_keys(const pc__map_shape *s, size_t row)
 
 typedef struct one_row {
     const void *weights;
-    float scale; /* U8 */
+    const float *scales; /* U8: of this row and those behind it */
     size_t keys;
 } one_row;
 
 static one_row row_of(const pc__map_shape *s, const void *map, size_t head, size_t row)
 {
     static const size_t bytes[] = {[PC__MAP_F32] = 4, [PC__MAP_F16] = 2, [PC__MAP_U8] = 1};
-    one_row r = {map, 0, row_keys(s, row)};
+    one_row r = {map, NULL, row_keys(s, row)};
     if (!r.keys)
         return r;
     r.weights = (const uint8_t *)map + row_start(s, head, row) * bytes[s->format];
     if (s->format == PC__MAP_U8) {
         size_t all = row_start(s, (size_t)s->heads, 0);
         const float *scales = (const void *)((const uint8_t *)map + (all + 3) / 4 * 4);
-        r.scale = scales[head * s->tokens + row];
+        r.scales = scales + head * s->tokens + row;
     }
     return r;
 }
@@ -46,7 +48,7 @@ static double apart(const pc__memo_loops *loops, uint32_t format, const one_row 
     if (format == PC__MAP_F16)
         return loops->apart_f16(a->weights, b->weights, keys, squared);
     if (format == PC__MAP_U8)
-        return loops->apart_u8(a->weights, a->scale, b->weights, b->scale, keys, squared);
+        return loops->apart_u8(a->weights, *a->scales, b->weights, *b->scales, keys, squared);
     return loops->apart_f32(a->weights, b->weights, keys, squared);
 }
 
@@ -56,7 +58,7 @@ static double alone(const pc__memo_loops *loops, uint32_t format, const one_row 
     enum { ZEROS = 256 };
     static const float zeros[ZEROS];
     static const size_t bytes[] = {[PC__MAP_F32] = 4, [PC__MAP_F16] = 2, [PC__MAP_U8] = 1};
-    one_row none = {zeros, 0, ZEROS}, rest = *row;
+    one_row none = {zeros, zeros, ZEROS}, rest = *row;
     double sum = 0;
     for (size_t now; from < row->keys; from += now) {
         now = row->keys - from < ZEROS ? row->keys - from : ZEROS;
@@ -72,9 +74,12 @@ static double head_apart(const pc__label_rule *rule, const pc__map_shape *a_shap
     size_t rows = a_shape->tokens > b_shape->tokens ? a_shape->tokens : b_shape->tokens, step = rule->row_step ? rule->row_step : 1;
     int squared = rule->measure == PC__MAP_EUCLIDEAN;
     double sum = 0;
-    if (a_shape->tokens == b_shape->tokens && step == 1 && a_shape->format != PC__MAP_U8) { /* no scales: the rows of a head are one run */
+    if (a_shape->tokens == b_shape->tokens && step == 1) { /* the usual case: a whole head at once */
         one_row x = row_of(a_shape, a, head, 0), y = row_of(b_shape, b, head, 0);
-        return apart(loops, a_shape->format, &x, &y, row_start(a_shape, 1, 0), squared);
+        if (a_shape->format == PC__MAP_U8 && (size_t)a_shape->heads * rows >= SCALES_BEHIND)
+            return loops->apart_u8_rows(x.weights, x.scales, y.weights, y.scales, rows, a_shape->causal ? 1 : rows, a_shape->causal ? 1 : 0, squared);
+        if (a_shape->format != PC__MAP_U8)
+            return apart(loops, a_shape->format, &x, &y, row_start(a_shape, 1, 0), squared);
     }
     for (size_t row = 0; row < rows; row += step) {
         one_row x = row_of(a_shape, a, head, row), y = row_of(b_shape, b, head, row);

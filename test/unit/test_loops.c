@@ -9,7 +9,7 @@
 #include "testing.h"
 
 static const char *const levels[] = {"c", "avx2", "avx512"};
-enum { LEVELS = 3, MOST = 5000 };
+enum { LEVELS = 3, MOST = 5000, ROWS_MOST = 70 };
 
 static void *filled(size_t floats, pc_test_rng *rng)
 {
@@ -76,12 +76,34 @@ static void apart(const pc__memo_loops *loops, const float *a, const float *b, s
     free(half_a), free(half_b), free(byte_a), free(byte_b), free(float_a), free(float_b);
 }
 
+/* Rows one after the other, with 15 bytes behind them that must not matter. */
+static double apart_rows(const pc__memo_loops *loops, size_t rows, size_t keys, size_t grow, int squared)
+{
+    pc_test_rng rng = {rows + keys};
+    size_t all = rows * keys + grow * (rows * (rows - 1) / 2), at = 0;
+    uint8_t *a = malloc(all + 15), *b = malloc(all + 15);
+    float *scales = filled(2 * rows, &rng);
+    double want = 0;
+    for (size_t i = 0; i < all + 15; i++)
+        a[i] = (uint8_t)pc_test_bits(&rng), b[i] = (uint8_t)pc_test_bits(&rng);
+    for (size_t r = 0; r < rows; r++)
+        for (size_t k = 0; k < keys + r * grow; k++, at++) {
+            double off = (double)scales[r] * a[at] - (double)scales[rows + r] * b[at];
+            want += squared ? off * off : fabs(off);
+        }
+    double got = loops->apart_u8_rows(a, scales, b, scales + rows, rows, keys, grow, squared);
+    CHECK(fabs(got - want) <= 2e-6 * want);
+    free(a), free(b), free(scales);
+    return got;
+}
+
 int main(void)
 {
     static const size_t sizes[] = {0, 1, 7, 15, 16, 17, 100, 2047, 2048, 2049, 4111, MOST};
     pc_test_rng rng = {1};
     float *a = filled(MOST, &rng), *b = filled(MOST, &rng), square = 0;
     double first[sizeof sizes / sizeof *sizes][2][3], got[3];
+    static double first_rows[ROWS_MOST + 1][2][2];
     CHECK(!pc__memo_loops_named("sse9"));
     CHECK(pc__memo_loops_get());
     for (size_t l = 0; l < LEVELS; l++) {
@@ -103,6 +125,13 @@ int main(void)
                 if (!l)
                     memcpy(first[s][squared], got, sizeof got);
                 CHECK(!memcmp(first[s][squared], got, sizeof got));
+            }
+        for (size_t n = 1; n <= ROWS_MOST; n++)
+            for (int squared = 0; squared < 2; squared++) {
+                double full = apart_rows(loops, n, n, 0, squared), triangle = apart_rows(loops, n, 1, 1, squared);
+                if (!l)
+                    first_rows[n][squared][0] = full, first_rows[n][squared][1] = triangle;
+                CHECK(full == first_rows[n][squared][0] && triangle == first_rows[n][squared][1]);
             }
         float distance = loops->square_distance(a, b, 128);
         square = l ? square : distance;

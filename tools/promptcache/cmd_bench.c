@@ -13,6 +13,7 @@ static const benchmark all[] = {
      bench_attend},
     {"calibrate", "what passes of attention cost on this machine; kept for all programs", bench_calibrate},
     {"decode", "a step of a batch over a shared prefix, against copies of it", bench_decode},
+    {"memo", "prefill with remembered attention maps, against computing them", bench_memo},
     {"mmlu", "short questions behind worked examples, computed once or every time", bench_mmlu},
     {"needles", "many questions about long documents", bench_needles},
     {"samples", "many answers to each question behind few-shot examples", bench_samples},

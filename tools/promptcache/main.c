@@ -8,7 +8,7 @@
 static const command *const commands[] = {&run_command,   &encode_command, &show_command,
                                           &check_command, &eval_command,   &bench_command,
                                           &inspect_command, &verify_command, &evict_command,
-                                          &tokenize_command};
+                                          &memo_command,  &tokenize_command};
 enum { COMMANDS = sizeof commands / sizeof *commands };
 
 static int help(FILE *out)

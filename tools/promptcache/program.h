@@ -171,11 +171,12 @@ void print_stats(const pc_stats *stats);
 #define MODEL_HINT "--model takes a GGUF file, a Hugging Face folder or a llama2.c checkpoint"
 
 extern const command run_command, encode_command, show_command, check_command, eval_command,
-    bench_command, tokenize_command, inspect_command, verify_command, evict_command;
+    bench_command, memo_command, tokenize_command, inspect_command, verify_command, evict_command;
 int write_layout_svg(const pc_schema *schema, const char *path); /* 0, or an exit code */
 int bench_attend(int argc, char **argv);
 int bench_calibrate(int argc, char **argv);
 int bench_decode(int argc, char **argv);
+int bench_memo(int argc, char **argv);
 int bench_mmlu(int argc, char **argv);
 int bench_needles(int argc, char **argv);
 int bench_samples(int argc, char **argv);

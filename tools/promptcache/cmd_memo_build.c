@@ -1,0 +1,132 @@
+/* memo build: fills a memo and trains it. */
+#include "machine.h"
+#include "memo_commands.h"
+
+typedef struct arguments {
+    memo_session_options session;
+    const char *budget, *buckets;
+    long map, index, epochs, seed;
+    double alpha;
+    int no_train, json;
+} arguments;
+
+static int add(memo_session *s, pc_memo_work *work, memo_progress *progress)
+{
+    pc_memo_stats before = PC_MEMO_STATS_INIT, after = PC_MEMO_STATS_INIT;
+    double began = machine_now();
+    pc_status status;
+    if (pc_memo_get_stats(s->memo, &before) < 0)
+        return input_error("memo", NULL);
+    status = pc_memo_add(s->memo, s->data.inputs, s->data.input_count, work);
+    end_progress(progress);
+    if (status < 0)
+        return input_error("add", "what was added is kept; the same command goes on");
+    if (pc_memo_get_stats(s->memo, &after) < 0)
+        return input_error("memo", NULL);
+    fprintf(stderr, "added %llu of %zu inputs in %.1f s (the others were known, or longer than the last bucket); %llu records, %.1f MB\n",
+            (unsigned long long)(after.stored - before.stored), s->data.input_count, machine_now() - began,
+            (unsigned long long)after.live, (double)after.bytes / 1e6);
+    return EXIT_OK;
+}
+
+static int train(memo_session *s, pc_memo_work *work, memo_progress *progress)
+{
+    double began = machine_now();
+    pc_status status = pc_memo_train(s->memo, work);
+    end_progress(progress);
+    if (status == PC_ERR_STATE)
+        return plain_error("not trained: %s\n  add more texts, or fewer buckets (--buckets)", pc_error_text());
+    if (status < 0)
+        return input_error("train", "the same command goes on");
+    fprintf(stderr, "trained in %.1f s; `promptcache memo tune` opens it for use\n", machine_now() - began);
+    return EXIT_OK;
+}
+
+static int build(const arguments *a, const pc_memo_options *memo)
+{
+    memo_session s;
+    memo_progress progress = {.shown = 0};
+    pc_memo_work work = PC_MEMO_WORK_INIT;
+    int code;
+    work.progress = tell_progress;
+    work.progress_user = &progress;
+    work.seed = (uint64_t)a->seed;
+    work.epochs = (uint32_t)a->epochs;
+    work.alpha = a->alpha;
+    watch_interrupt();
+    if ((code = session_open(&s, &a->session, memo)) == EXIT_OK && a->session.data.files.count &&
+        (code = session_read(&s)) == EXIT_OK)
+        code = add(&s, &work, &progress);
+    if (code == EXIT_OK && !a->no_train)
+        code = train(&s, &work, &progress);
+    if (code == EXIT_OK)
+        code = print_buckets(&s, a->json);
+    session_close(&s);
+    return code;
+}
+
+/* -1: right; else the exit code */
+static int read_buckets(const command *about, const char *list, uint32_t buckets[MEMO_BUCKETS], pc_memo_options *memo)
+{
+    long lengths[MEMO_BUCKETS];
+    size_t count = list ? read_numbers(list, lengths, MEMO_BUCKETS) : 0;
+    for (size_t i = 0; i < count; i++) {
+        if (lengths[i] < 1 || lengths[i] > INT32_MAX || (i && lengths[i] <= lengths[i - 1]))
+            count = 0;
+        else
+            buckets[i] = (uint32_t)lengths[i];
+    }
+    if (list && !count)
+        return usage_error(about, "--buckets takes up to %d ascending lengths, as in 16,32,64", MEMO_BUCKETS);
+    memo->bucket_tokens = count ? buckets : NULL;
+    memo->bucket_count = count;
+    return -1;
+}
+
+static int check(const command *about, const arguments *a, uint32_t buckets[MEMO_BUCKETS], pc_memo_options *memo)
+{
+    int code = session_check(about, &a->session, 0);
+    if (code < 0 && a->session.data.files.count)
+        code = data_check(about, &a->session.data);
+    else if (code < 0 && a->no_train)
+        code = usage_error(about, "neither --data nor training: there is nothing to do");
+    if (code < 0)
+        code = read_size(about, "budget", a->budget, &memo->budget_bytes);
+    if (code < 0)
+        code = read_buckets(about, a->buckets, buckets, memo);
+    memo->map_format = a->map == 1 ? PC_MAP_U8 : PC_MAP_F16;
+    memo->index = (uint32_t)a->index;
+    return code;
+}
+
+int memo_build(int argc, char **argv)
+{
+    static const command about = {
+        "memo build", "memo build --model M --memo DIR [--data FILE ...] [options]",
+        "Computes all inputs and keeps their attention maps, then trains what finds alike inputs (a projector\n"
+        "a bucket of lengths). An existing memo grows. Interrupted, the same command goes on.\n\n" DATA_HELP,
+        NULL};
+    arguments a = {.session = {.batch = 1}};
+    const option_row rows[] = {
+        MEMO_MODEL_ROWS(a.session),
+        DATA_ROWS(a.session.data),
+        {"map", OPTION_CHOICE, &a.map, "form of the maps of a new memo", "f16 u8", 0, 0},
+        {"buckets", OPTION_TEXT, &a.buckets, "of a new memo: largest lengths (16,32,64 ... the context, at most 4096)", NULL, 0, 0},
+        {"budget", OPTION_TEXT, &a.budget, "of the folder, as in 500M or 16G (no limit)", NULL, 0, 0},
+        {"index", OPTION_CHOICE, &a.index, "how alike inputs are searched", "auto scan flat hnsw ivf", 0, 0},
+        {"epochs", OPTION_NUMBER, &a.epochs, "of the training (the library's)", NULL, 1, 10000},
+        {"alpha", OPTION_REAL, &a.alpha, "of the training: weight of the maps' distance (the library's)", NULL, 1e-6, 1e6},
+        {"seed", OPTION_NUMBER, &a.seed, "of the training (0)", NULL, 0, 1e9},
+        {"no-train", OPTION_FLAG, &a.no_train, "only add", NULL, 0, 0},
+        {"json", OPTION_FLAG, &a.json, "JSON, an object a bucket", NULL, 0, 0},
+    };
+    pc_memo_options memo = PC_MEMO_OPTIONS_INIT;
+    uint32_t buckets[MEMO_BUCKETS];
+    const char *others[1];
+    size_t count;
+    int code;
+    if ((code = read_options(&about, argc, argv, rows, sizeof rows / sizeof *rows, others, 0, &count)) >= 0 ||
+        (code = check(&about, &a, buckets, &memo)) >= 0)
+        return code;
+    return build(&a, &memo);
+}

@@ -1,0 +1,254 @@
+/* memo eval: score and time of a task, everything computed against the memo, in turn. */
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "measures.h"
+#include "memo_commands.h"
+#include "plot.h"
+
+enum { MOST_THRESHOLDS = 14, MOST_TIMES = 33 };
+static const double tuned = -1; /* in place of a threshold: each bucket's own */
+
+typedef struct arguments {
+    memo_session_options session;
+    const char *thresholds, *picture;
+    long repeats;
+    double verify;
+    int json;
+} arguments;
+
+typedef struct evaluation {
+    const arguments *a;
+    memo_session s;
+    pc_memo_bucket saved[MEMO_BUCKETS];
+    int changed; /* the memo's thresholds are not those saved */
+    answers full, memo;
+    const float **rows;
+    double full_score;
+    plot plot;
+} evaluation;
+
+typedef struct spread {
+    double median, low, high;
+} spread;
+
+static spread spread_of(double *values, size_t count)
+{
+    spread s = {.median = median(values, count)};
+    s.low = values[0]; /* sorted now */
+    s.high = values[count - 1];
+    return s;
+}
+
+/* ---------------------------------------------------------------- thresholds */
+
+static int save_thresholds(evaluation *e)
+{
+    for (size_t i = 0; i < e->s.bucket_count; i++) {
+        e->saved[i] = (pc_memo_bucket)PC_MEMO_BUCKET_INIT;
+        if (pc_memo_get_bucket(e->s.memo, i, &e->saved[i]) < 0)
+            return input_error("memo", NULL);
+    }
+    return EXIT_OK;
+}
+
+/* Above 1 closes a bucket. `threshold` < 0: those that the memo had. */
+static int set_thresholds(evaluation *e, double threshold)
+{
+    if (threshold < 0 && !e->changed)
+        return EXIT_OK;
+    for (size_t i = 0; i < e->s.bucket_count; i++) {
+        double own = e->saved[i].open ? e->saved[i].threshold : 2;
+        e->changed = 1;
+        if (e->saved[i].trained && pc_memo_set_threshold(e->s.memo, i, threshold < 0 ? own : threshold) < 0)
+            return input_error("threshold", NULL);
+    }
+    return EXIT_OK;
+}
+
+static int restore_thresholds(evaluation *e, int code)
+{
+    int restored = set_thresholds(e, tuned);
+    return code == EXIT_OK ? restored : code;
+}
+
+/* -------------------------------------------------------------------- results */
+
+static double score_of(evaluation *e, const answers *a)
+{
+    for (size_t i = 0; i < e->s.data.input_count; i++)
+        e->rows[i] = a->values + i * a->width;
+    return score(&e->s, e->rows, a->width);
+}
+
+static json_t *gap(double value)
+{
+    return isfinite(value) ? json_real(value) : json_null();
+}
+
+static void print_row_json(const evaluation *e, double threshold, double points, const spread *full, const spread *memo)
+{
+    const pc_prefill_stats *t = &e->memo.stats;
+    double speedup = full->median / memo->median;
+    json_t *row = json_pack("{s:s,s:I,s:f,s:f,s:f,s:f,s:f,s:f,s:f}", "measure", score_name(e->s.data.kind), "inputs",
+                            (json_int_t)t->inputs, "full_score", e->full_score, "score", points, "loss", e->full_score - points,
+                            "hit_rate", (double)t->hits / (double)t->inputs, "full_s", full->median, "memo_s", memo->median, "speedup",
+                            speedup);
+    json_object_set_new(row, "threshold", threshold < 0 ? json_string("tuned") : json_real(threshold));
+    json_object_set_new(row, "gamma", gap(gamma_of(e->full_score, points, speedup)));
+    json_object_set_new(row, "full_s_low", json_real(full->low));
+    json_object_set_new(row, "full_s_high", json_real(full->high));
+    json_object_set_new(row, "memo_s_low", json_real(memo->low));
+    json_object_set_new(row, "memo_s_high", json_real(memo->high));
+    json_object_set_new(row, "features_s", json_real(t->seconds_features));
+    json_object_set_new(row, "search_s", json_real(t->seconds_search));
+    json_object_set_new(row, "maps_s", json_real(t->seconds_maps));
+    json_object_set_new(row, "forward_s", json_real(t->seconds_forward));
+    json_object_set_new(row, "verify_s", json_real(t->seconds_verify));
+    print_json(row);
+}
+
+static void print_row(const evaluation *e, double threshold, double points, const spread *full, const spread *memo)
+{
+    const pc_prefill_stats *t = &e->memo.stats;
+    double speedup = full->median / memo->median, gamma = gamma_of(e->full_score, points, speedup);
+    char name[32], price[32];
+    snprintf(name, sizeof name, threshold < 0 ? "tuned" : "%g", threshold);
+    snprintf(price, sizeof price, isfinite(gamma) ? "%.3f" : "-", gamma);
+    printf("%-9s %8.2f %7.2f %7.1f %9.3f (%.3f-%.3f) %9.3f (%.3f-%.3f) %7.3f %7s\n", name, points, e->full_score - points,
+           100 * (double)t->hits / (double)t->inputs, full->median, full->low, full->high, memo->median, memo->low, memo->high, speedup,
+           price);
+}
+
+static void print_head(const evaluation *e)
+{
+    printf("%s %.2f of %zu items, everything computed; %ld passes of each way in turn\n", score_name(e->s.data.kind), e->full_score,
+           e->s.data.item_count, e->a->repeats);
+    printf("%-9s %8s %7s %7s %9s %15s %9s %15s %7s %7s\n", "threshold", "score", "loss", "hits %", "full s", "", "memo s", "", "ratio",
+           "gamma");
+}
+
+/* Both ways in turn, after one pass of the memo's that is not timed. */
+static int one_threshold(evaluation *e, double threshold)
+{
+    double full[MOST_TIMES], memo[MOST_TIMES], points;
+    size_t n = (size_t)e->a->repeats;
+    spread full_s, memo_s;
+    int code = set_thresholds(e, threshold);
+    if (code == EXIT_OK)
+        code = answers_run(&e->memo, &e->s, &e->s.data, e->s.memo, 0);
+    for (size_t i = 0; i < n && code == EXIT_OK; i++) {
+        if ((code = answers_run(&e->full, &e->s, &e->s.data, NULL, 0)) == EXIT_OK)
+            code = answers_run(&e->memo, &e->s, &e->s.data, e->s.memo, 0);
+        full[i] = e->full.seconds;
+        memo[i] = e->memo.seconds;
+    }
+    if (code != EXIT_OK)
+        return code;
+    points = score_of(e, &e->memo);
+    full_s = spread_of(full, n);
+    memo_s = spread_of(memo, n);
+    (e->a->json ? print_row_json : print_row)(e, threshold, points, &full_s, &memo_s);
+    fflush(stdout);
+    if (threshold >= 0) {
+        plot_point(&e->plot, "hits, %", 0, 0, 1 - threshold, 100 * (double)e->memo.stats.hits / (double)e->memo.stats.inputs);
+        plot_point(&e->plot, "loss, points", 1, 0, 1 - threshold, e->full_score - points);
+        plot_point(&e->plot, "full / memo, %", 2, 0, 1 - threshold, 100 * full_s.median / memo_s.median);
+    }
+    return EXIT_OK;
+}
+
+static int measure(evaluation *e, const double *thresholds, size_t count)
+{
+    int code;
+    if ((code = answers_new(&e->full, &e->s, &e->s.data)) != EXIT_OK || (code = answers_new(&e->memo, &e->s, &e->s.data)) != EXIT_OK)
+        return code;
+    if (!(e->rows = malloc(e->s.data.input_count * sizeof *e->rows)))
+        return plain_error("no memory for %zu inputs", e->s.data.input_count);
+    if ((code = answers_run(&e->full, &e->s, &e->s.data, NULL, 0)) != EXIT_OK)
+        return code;
+    e->full_score = score_of(e, &e->full);
+    if (!e->a->json)
+        print_head(e);
+    for (size_t i = 0; i < count && code == EXIT_OK; i++)
+        code = one_threshold(e, thresholds[i]);
+    return code == EXIT_OK && e->a->picture ? plot_write(&e->plot, e->a->picture) : code;
+}
+
+static int evaluate(const arguments *a, const double *thresholds, size_t count)
+{
+    static evaluation e;
+    pc_memo_options memo = PC_MEMO_OPTIONS_INIT;
+    int code;
+    e = (evaluation){.a = a, .plot = {.title = "Reused attention maps", .x_label = "distance of features that is accepted (1 - threshold)",
+                                      .y_label = "percent, points"}};
+    memo.flags = count == 1 && thresholds[0] < 0 ? PC_MEMO_READ_ONLY : 0; /* thresholds are of the memo */
+    memo.verify_share = a->verify > 0 ? a->verify : -1;
+    watch_interrupt();
+    if ((code = session_open(&e.s, &a->session, &memo)) == EXIT_OK && (code = session_read(&e.s)) == EXIT_OK &&
+        (code = session_train_head(&e.s)) == EXIT_OK && (code = save_thresholds(&e)) == EXIT_OK)
+        code = e.s.data.item_count ? measure(&e, thresholds, count) : plain_error("no row of the data has a score or an answer");
+    code = restore_thresholds(&e, code);
+    free(e.rows);
+    answers_free(&e.full);
+    answers_free(&e.memo);
+    session_close(&e.s);
+    return code;
+}
+
+/* "0.99,tuned"; how many, 0: it is no such list. */
+static size_t read_thresholds(const char *list, double *out)
+{
+    size_t count = 0;
+    for (char *end; count < MOST_THRESHOLDS; list = end + 1) {
+        if (!strncmp(list, "tuned", 5)) {
+            out[count++] = tuned;
+            end = (char *)(uintptr_t)(list + 5);
+        } else {
+            out[count] = strtod(list, &end);
+            if (end == list || !(out[count] >= 0 && out[count] <= 1))
+                return 0;
+            count++;
+        }
+        if (!*end)
+            return count;
+        if (*end != ',')
+            return 0;
+    }
+    return 0;
+}
+
+int memo_eval(int argc, char **argv)
+{
+    static const command about = {
+        "memo eval", "memo eval --model M --memo DIR --data FILE --kind pairs|labels|choices [options]",
+        "Score (Spearman of pairs, accuracy of labels and choices, times 100) and time of all inputs, everything computed\n"
+        "against the memo, in turn; extracting features, searching and fetching maps are inside the memo's time. hits: share\n"
+        "of the inputs that took over maps. gamma: lost score as a fraction, over what the ratio of the times is above 1\n"
+        "(less is better). While it runs, the memo has the thresholds that are measured; then its own again.\n\n" DATA_HELP,
+        NULL};
+    arguments a = {.session = {.batch = 16, .seed = 1, .data = {.kind = DATA_PAIRS}}, .thresholds = "0.995,0.99,0.95,tuned", .repeats = 3};
+    const option_row rows[] = {
+        MEMO_MODEL_ROWS(a.session),
+        DATA_ROWS(a.session.data),
+        MEMO_JUDGE_ROWS(a.session),
+        {"thresholds", OPTION_TEXT, &a.thresholds, "similarities from 0 to 1, or `tuned` (0.995,0.99,0.95,tuned)", NULL, 0, 0},
+        {"repeats", OPTION_NUMBER, &a.repeats, "passes of each way (3)", NULL, 1, MOST_TIMES},
+        {"verify", OPTION_REAL, &a.verify, "share of hits that are computed in full as well (0; in use 0.01)", NULL, 0, 1},
+        {"plot", OPTION_FILE, &a.picture, "curves over the thresholds, as SVG", NULL, 0, 0},
+        {"json", OPTION_FLAG, &a.json, "JSON, an object a threshold", NULL, 0, 0},
+    };
+    double thresholds[MOST_THRESHOLDS];
+    const char *others[1];
+    size_t count;
+    int code;
+    if ((code = read_options(&about, argc, argv, rows, sizeof rows / sizeof *rows, others, 0, &count)) >= 0 ||
+        (code = session_check(&about, &a.session, 1)) >= 0)
+        return code;
+    if (a.session.data.kind == DATA_TEXTS)
+        return usage_error(&about, "--kind texts has no score: pairs, labels or choices");
+    if (!(count = read_thresholds(a.thresholds, thresholds)))
+        return usage_error(&about, "--thresholds takes up to %d of 0 to 1 or `tuned`, as in 0.99,tuned", MOST_THRESHOLDS);
+    return plot_may_write(a.picture) ? EXIT_INPUT : evaluate(&a, thresholds, count);
+}

@@ -1,0 +1,289 @@
+/* memo tune: thresholds of a memo, for a loss by the library's measures or by the task's own.
+ *
+ * By the task's own: every input is computed in full once and once with the maps of its nearest record, however far that is. From
+ * both, the score at any thresholds is had without computing again: an input takes the values of the second way where its
+ * similarity reaches its bucket's threshold. Buckets are gone through from the one with the most inputs to that with the fewest; each may
+ * lose its share of the limit, by inputs, and what those before it left. A bucket's threshold is the lowest one such that it and all higher ones
+ * (of up to STEPS, spread evenly over its inputs) keep within that: a lucky value below unlucky ones is not taken. */
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "measures.h"
+#include "memo_commands.h"
+#include "plot.h"
+
+enum { STEPS = 64, CURVE = 14 };
+static const double shut = 2; /* a threshold that nothing reaches */
+
+typedef struct arguments {
+    memo_session_options session;
+    const char *loss, *measure, *picture;
+    double limit;
+    int json, dry;
+} arguments;
+
+typedef struct tuning {
+    const arguments *a;
+    memo_session s;
+    answers full, near; /* near: with the nearest record's maps */
+    const float **rows;
+    size_t *buckets;     /* of inputs; MEMO_BUCKETS: none */
+    double *similarity;  /* of inputs; < 0: there is no record */
+    double *sorted;
+    double thresholds[MEMO_BUCKETS];
+    size_t inputs[MEMO_BUCKETS];
+    double full_score;
+    plot plot;
+} tuning;
+
+/* Score, or mean loss of embeddings, at t->thresholds; the number of hits. */
+static double mixed(tuning *t, size_t *hits)
+{
+    *hits = 0;
+    for (size_t i = 0; i < t->s.data.input_count; i++) {
+        int hit = t->buckets[i] < MEMO_BUCKETS && t->similarity[i] >= t->thresholds[t->buckets[i]];
+        t->rows[i] = (hit ? t->near.values : t->full.values) + i * t->full.width;
+        *hits += (size_t)hit;
+    }
+    return score(&t->s, t->rows, t->full.width);
+}
+
+static int by_value(const void *a, const void *b)
+{
+    double x = *(const double *)a, y = *(const double *)b;
+    return (x < y) - (x > y);
+}
+
+/* The similarities of a bucket's inputs (MEMO_BUCKETS: of all), the highest first. */
+static size_t sort_similarities(tuning *t, size_t bucket)
+{
+    size_t count = 0;
+    for (size_t i = 0; i < t->s.data.input_count; i++)
+        if (t->buckets[i] < MEMO_BUCKETS && (t->buckets[i] == bucket || bucket == MEMO_BUCKETS) && t->similarity[i] >= 0)
+            t->sorted[count++] = t->similarity[i];
+    qsort(t->sorted, count, sizeof *t->sorted, by_value);
+    return count;
+}
+
+static void search_bucket(tuning *t, size_t bucket, double allowed)
+{
+    size_t count = sort_similarities(t, bucket), steps = count < STEPS ? count : STEPS, hits;
+    for (size_t i = 1; i <= steps; i++) {
+        double before = t->thresholds[bucket];
+        t->thresholds[bucket] = t->sorted[i * count / steps - 1];
+        if (!(t->full_score - mixed(t, &hits) <= allowed)) {
+            t->thresholds[bucket] = before;
+            return;
+        }
+    }
+}
+
+static void search(tuning *t)
+{
+    size_t seen = 0, all = t->s.data.input_count;
+    int done[MEMO_BUCKETS] = {0};
+    for (size_t i = 0; i < t->s.bucket_count; i++)
+        t->thresholds[i] = shut;
+    for (size_t n = 0; n < t->s.bucket_count; n++) {
+        size_t best = MEMO_BUCKETS;
+        for (size_t i = 0; i < t->s.bucket_count; i++)
+            if (!done[i] && (best == MEMO_BUCKETS || t->inputs[i] > t->inputs[best]))
+                best = i;
+        done[best] = 1;
+        seen += t->inputs[best];
+        search_bucket(t, best, t->a->limit * (double)seen / (double)all);
+    }
+}
+
+static int set_thresholds(tuning *t)
+{
+    for (size_t i = 0; i < t->s.bucket_count; i++) {
+        pc_memo_bucket b = PC_MEMO_BUCKET_INIT;
+        if (pc_memo_get_bucket(t->s.memo, i, &b) < 0 ||
+            (b.trained && pc_memo_set_threshold(t->s.memo, i, t->thresholds[i]) < 0))
+            return input_error("threshold", NULL);
+    }
+    return EXIT_OK;
+}
+
+/* ---------------------------------------------------------------------- curve */
+
+static void print_point(tuning *t, const char *name, double points, size_t hits)
+{
+    double share = 100 * (double)hits / (double)t->s.data.input_count;
+    if (t->a->json)
+        print_json(json_pack("{s:s,s:s,s:f,s:f,s:f,s:f}", "measure", score_name(t->s.data.kind), "threshold", name, "full_score",
+                             t->full_score, "score", points, "loss", t->full_score - points, "hit_rate", share / 100));
+    else
+        printf("%-10s %8.2f %8.2f %8.1f\n", name, points, t->full_score - points, share);
+}
+
+static void one_point(tuning *t, double threshold)
+{
+    char name[32];
+    size_t hits;
+    double points;
+    for (size_t i = 0; i < t->s.bucket_count; i++)
+        t->thresholds[i] = threshold;
+    points = mixed(t, &hits);
+    snprintf(name, sizeof name, "%.6f", threshold);
+    print_point(t, name, points, hits);
+    plot_point(&t->plot, "hits, %", 0, 0, 1 - threshold, 100 * (double)hits / (double)t->s.data.input_count);
+    plot_point(&t->plot, "loss, points", 1, 0, 1 - threshold, t->full_score - points);
+}
+
+/* One threshold for all buckets. */
+static void print_curve(tuning *t)
+{
+    size_t count = sort_similarities(t, MEMO_BUCKETS);
+    double grid[CURVE];
+    for (size_t i = 0; i < CURVE && count; i++)
+        grid[i] = t->sorted[(i + 1) * count / CURVE ? (i + 1) * count / CURVE - 1 : 0];
+    if (!t->a->json)
+        printf("%-10s %8s %8s %8s   (%s, everything computed: %.2f)\n", "threshold", "score", "loss", "hits %",
+               score_name(t->s.data.kind), t->full_score);
+    for (size_t i = 0; i < CURVE && count; i++)
+        one_point(t, grid[i]);
+}
+
+static int by_measure(tuning *t)
+{
+    size_t hits, n = t->s.data.input_count;
+    double points;
+    for (size_t i = 0; i < n; i++) {
+        const pc_prefill_result *r = &t->near.results[i];
+        if (!bucket_of(&t->s, t->s.data.inputs[i].count, &t->buckets[i]))
+            t->buckets[i] = MEMO_BUCKETS;
+        else
+            t->inputs[t->buckets[i]]++;
+        t->similarity[i] = r->record >= 0 && r->exactness == PC_APPROXIMATE ? r->similarity : -1;
+        t->rows[i] = t->full.values + i * t->full.width;
+    }
+    t->full_score = score(&t->s, t->rows, t->full.width);
+    print_curve(t);
+    search(t);
+    points = mixed(t, &hits);
+    print_point(t, "tuned", points, hits);
+    if (t->a->picture && plot_write(&t->plot, t->a->picture) != EXIT_OK)
+        return EXIT_INPUT;
+    return t->a->dry ? EXIT_OK : set_thresholds(t);
+}
+
+static int compute_both(tuning *t)
+{
+    size_t n = t->s.data.input_count;
+    int code;
+    if ((code = session_train_head(&t->s)) != EXIT_OK || (code = answers_new(&t->full, &t->s, &t->s.data)) != EXIT_OK ||
+        (code = answers_new(&t->near, &t->s, &t->s.data)) != EXIT_OK)
+        return code;
+    t->rows = malloc(n * sizeof *t->rows);
+    t->buckets = malloc(n * sizeof *t->buckets);
+    t->similarity = malloc(2 * n * sizeof *t->similarity);
+    if (!t->rows || !t->buckets || !t->similarity)
+        return plain_error("no memory for %zu inputs", n);
+    t->sorted = t->similarity + n;
+    if ((code = answers_run(&t->full, &t->s, &t->s.data, NULL, 0)) == EXIT_OK)
+        code = answers_run(&t->near, &t->s, &t->s.data, t->s.memo, PC_PREFILL_FORCE);
+    return code;
+}
+
+/* ----------------------------------------------------------- the library's way */
+
+static int by_loss(tuning *t, uint32_t loss)
+{
+    memo_progress progress = {.shown = 0};
+    pc_memo_work work = PC_MEMO_WORK_INIT;
+    pc_status status;
+    work.progress = tell_progress;
+    work.progress_user = &progress;
+    work.loss = loss;
+    work.limit = t->a->limit;
+    status = pc_memo_tune(t->s.memo, t->s.data.inputs, t->s.data.input_count, &work);
+    end_progress(&progress);
+    return status < 0 ? input_error("tune", NULL) : EXIT_OK;
+}
+
+static int tune(const arguments *a, long loss)
+{
+    static tuning t;
+    pc_memo_options memo = PC_MEMO_OPTIONS_INIT;
+    int code;
+    t = (tuning){.a = a, .plot = {.title = "Reused attention maps", .x_label = "distance of features that is accepted (1 - threshold)",
+                                  .y_label = "percent, points"}};
+    memo.verify_share = -1;
+    watch_interrupt();
+    if ((code = session_open(&t.s, &a->session, &memo)) == EXIT_OK && (code = session_read(&t.s)) == EXIT_OK) {
+        if (loss >= 0)
+            code = by_loss(&t, (uint32_t)loss);
+        else if (!t.s.data.item_count)
+            code = plain_error("no row of the data has a score or an answer");
+        else if ((code = compute_both(&t)) == EXIT_OK)
+            code = by_measure(&t);
+    }
+    if (code == EXIT_OK)
+        code = print_buckets(&t.s, a->json);
+    free(t.rows);
+    free(t.buckets);
+    free(t.similarity);
+    answers_free(&t.full);
+    answers_free(&t.near);
+    session_close(&t.s);
+    return code;
+}
+
+/* -1: right. *loss: PC_LOSS_…, or -1 for the task's own measure. */
+static int check(const command *about, const arguments *a, long *loss)
+{
+    static const char *const losses[] = {"cosine", "changed", "kl"};
+    long kind = a->session.data.kind;
+    *loss = -1;
+    if (!a->loss == !a->measure)
+        return usage_error(about, "one of --loss and --measure is needed");
+    if (!(a->limit >= 0))
+        return usage_error(about, "--limit is needed: the loss that is accepted");
+    for (long i = 0; a->loss && i < 3; i++)
+        *loss = strcmp(a->loss, losses[i]) ? *loss : i;
+    if (a->loss && *loss < 0)
+        return usage_error(about, "--loss '%s' is none of: cosine changed kl", a->loss);
+    if (a->loss && (a->picture || a->dry || a->session.train))
+        return usage_error(about, "--plot, --dry and --train are of --measure");
+    if (a->measure && strcmp(a->measure, "spearman") != 0 && strcmp(a->measure, "accuracy") != 0)
+        return usage_error(about, "--measure '%s' is none of: spearman accuracy", a->measure);
+    if (a->measure && (kind == DATA_TEXTS || (kind == DATA_PAIRS) != !strcmp(a->measure, "spearman")))
+        return usage_error(about, "--measure spearman is of --kind pairs, accuracy of labels and choices");
+    return session_check(about, &a->session, 1);
+}
+
+int memo_tune(int argc, char **argv)
+{
+    static const command about = {
+        "memo tune", "memo tune --model M --memo DIR --data FILE (--loss L | --measure M) --limit X [options]",
+        "Sets the threshold of every bucket of lengths to the lowest similarity at which the loss stays within the limit.\n"
+        "  --loss cosine|changed|kl       mean over all inputs: 1 - cosine of embeddings, share of inputs with another most likely\n"
+        "                                 class or next token, divergence of those distributions in nats\n"
+        "  --measure spearman|accuracy    what the task loses, in points of 100; prints (and --plot draws) loss and hits over\n"
+        "                                 one threshold for all buckets, then those at the thresholds that were found\n"
+        "The inputs should be others than those that the memo was built from.\n\n" DATA_HELP,
+        NULL};
+    arguments a = {.session = {.batch = 16, .seed = 1}, .limit = -1};
+    const option_row rows[] = {
+        MEMO_MODEL_ROWS(a.session),
+        DATA_ROWS(a.session.data),
+        MEMO_JUDGE_ROWS(a.session),
+        {"loss", OPTION_TEXT, &a.loss, "cosine, changed or kl", NULL, 0, 0},
+        {"measure", OPTION_TEXT, &a.measure, "spearman or accuracy", NULL, 0, 0},
+        {"limit", OPTION_REAL, &a.limit, "as in --loss cosine --limit 0.001, --measure accuracy --limit 0.3", NULL, 0, 100},
+        {"dry", OPTION_FLAG, &a.dry, "only print: thresholds stay as they are", NULL, 0, 0},
+        {"plot", OPTION_FILE, &a.picture, "the curve as SVG", NULL, 0, 0},
+        {"json", OPTION_FLAG, &a.json, "JSON, an object a point, then one a bucket", NULL, 0, 0},
+    };
+    const char *others[1];
+    size_t count;
+    long loss;
+    int code;
+    if ((code = read_options(&about, argc, argv, rows, sizeof rows / sizeof *rows, others, 0, &count)) >= 0 ||
+        (code = check(&about, &a, &loss)) >= 0)
+        return code;
+    return plot_may_write(a.picture) ? EXIT_INPUT : tune(&a, loss);
+}

@@ -1,0 +1,161 @@
+#include "memo_bound.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "machine.h"
+
+enum { MOST_TIMES = 65 };
+
+int is_encoder(const pc_model_info *info)
+{
+    return strstr(info->architecture, "bert") != NULL;
+}
+
+/* Pairs (row, key) that see each other, of the whole batch. */
+static double pairs_of(const memo_shape *s)
+{
+    double n = (double)s->length;
+    return (double)s->batch * (s->causal ? n * (n + 1) / 2 : n * n);
+}
+
+/* The linear layers' weights: tables of tokens apart, of which an untied decoder has two. */
+static double linear_weights(const bench_model *b)
+{
+    double size = b->info.compute == PC_DTYPE_BF16 ? 2 : 4, table = (double)b->info.vocab * b->info.hidden;
+    double all = (double)b->info.weight_bytes / size, one = all - table, two = one - table;
+    return is_encoder(&b->info) || two <= 0 ? one : two;
+}
+
+static double qk_weights(const bench_model *b)
+{
+    return (double)b->info.hidden * (b->info.heads + b->info.kv_heads) * b->info.head_dim * b->info.layers;
+}
+
+/* One layer's attention of new tokens among themselves. */
+typedef struct attention {
+    pc_attend_shape shape;
+    pc_plan *plan;
+    void *memory;
+    const void **pages; /* [batch] */
+    float *q, *out;
+} attention;
+
+static int fill(attention *t, const memo_shape *s)
+{
+    size_t bytes = pc_pages_bytes(&t->shape, s->length), width = (size_t)t->shape.kv_heads * (size_t)t->shape.k_dim;
+    float *values = malloc(s->length * width * sizeof *values);
+    int code = EXIT_OK;
+    t->memory = machine_memory(s->batch * bytes);
+    if (!values || !t->memory) {
+        free(values);
+        return plain_error("no memory for attention of %zu times %zu tokens", s->batch, s->length);
+    }
+    memset(t->memory, 0, s->batch * bytes);
+    for (size_t i = 0; i < s->length * width; i++)
+        values[i] = (float)(i * 2654435761u % 2001) * 1e-3f - 1.0f;
+    for (size_t i = 0; i < s->batch && code == EXIT_OK; i++) {
+        t->pages[i] = (char *)t->memory + i * bytes;
+        if (pc_pages_write(&t->shape, (char *)t->memory + i * bytes, 0, s->length, values, values) < 0)
+            code = input_error("pages", NULL);
+    }
+    free(values);
+    return code;
+}
+
+static int make_plan(attention *t, pc_context *context, const memo_shape *s)
+{
+    pc_plan_args args = PC_PLAN_ARGS_INIT;
+    size_t rows = s->batch * s->length;
+    pc_run *runs = calloc(s->batch, sizeof *runs);
+    pc_row_span *spans = calloc(rows, sizeof *spans);
+    uint32_t *first = calloc(rows + 1, sizeof *first);
+    int64_t *positions = calloc(rows, sizeof *positions);
+    pc_status status = PC_ERR_NOMEM;
+    if (runs && spans && first && positions) {
+        for (size_t i = 0; i < s->batch; i++)
+            runs[i].tokens = s->length;
+        for (size_t r = 0; r < rows; r++) {
+            size_t at = r % s->length;
+            spans[r] = (pc_row_span){0, (uint32_t)(r / s->length), 0, (uint32_t)(s->causal ? at + 1 : s->length), 0};
+            first[r + 1] = (uint32_t)(r + 1);
+            positions[r] = (int64_t)at;
+        }
+        args.shape = &t->shape;
+        args.runs = runs;
+        args.run_count = s->batch;
+        args.positions = positions;
+        args.first = first;
+        args.spans = spans;
+        args.row_count = rows;
+        status = pc_plan_new(&t->plan, context, &args);
+    }
+    free(runs), free(spans), free(first), free(positions);
+    return status < 0 ? input_error("plan", NULL) : EXIT_OK;
+}
+
+/* Microseconds of a layer. */
+static int time_attention(attention *t, size_t repeats, double *us)
+{
+    double times[MOST_TIMES];
+    pc_attend_args args = PC_ATTEND_ARGS_INIT;
+    args.q = t->q;
+    args.out = t->out;
+    args.pages = t->pages;
+    for (size_t i = 0; i <= repeats; i++) { /* the first one warms up */
+        double began = machine_now();
+        if (pc_attend(t->plan, &args) < 0)
+            return input_error("attend", NULL);
+        times[i ? i - 1 : 0] = 1e6 * (machine_now() - began);
+    }
+    *us = median(times, repeats);
+    return EXIT_OK;
+}
+
+static int measure_attention(const bench_model *b, const memo_shape *s, size_t repeats, double *us)
+{
+    attention t = {.shape = PC_ATTEND_SHAPE_INIT};
+    size_t width = s->batch * s->length * (size_t)b->info.heads * (size_t)b->info.head_dim;
+    int code;
+    t.shape.heads = b->info.heads;
+    t.shape.kv_heads = b->info.kv_heads;
+    t.shape.k_dim = t.shape.v_dim = b->info.head_dim;
+    t.shape.dtype = b->info.compute == PC_DTYPE_BF16 ? PC_DTYPE_BF16 : PC_DTYPE_F32;
+    t.pages = calloc(s->batch, sizeof *t.pages);
+    t.q = malloc(2 * width * sizeof *t.q);
+    if (t.pages && t.q) {
+        t.out = t.q + width;
+        for (size_t i = 0; i < width; i++)
+            t.q[i] = (float)(i * 2246822519u % 1999) * 1e-3f - 1.0f;
+        code = fill(&t, s);
+    } else {
+        code = plain_error("no memory for %zu times %zu queries", s->batch, s->length);
+    }
+    if (code == EXIT_OK && (code = make_plan(&t, b->context, s)) == EXIT_OK)
+        code = time_attention(&t, repeats, us);
+    pc_plan_free(t.plan);
+    free(t.memory);
+    free(t.pages);
+    free(t.q);
+    return code;
+}
+
+int memo_parts_of(const bench_model *b, const memo_shape *s, double full_us, size_t repeats, memo_parts *out)
+{
+    double layers = b->info.layers, pairs = pairs_of(s), tokens = (double)(s->batch * s->length);
+    double value_bytes = tokens * b->info.kv_heads * b->info.head_dim * (b->info.compute == PC_DTYPE_BF16 ? 2 : 4);
+    double flops = 2 * pairs * b->info.heads * b->info.head_dim, bytes = pairs * b->info.heads * s->map_bytes + value_bytes;
+    double layer_us = 0;
+    int code = measure_attention(b, s, repeats, &layer_us);
+    if (code != EXIT_OK)
+        return code;
+    out->attend_us = layers * layer_us;
+    if (out->attend_us > full_us) /* a prefill so short that it is not to be told apart */
+        out->attend_us = full_us;
+    out->qk_us = (full_us - out->attend_us) * qk_weights(b) / linear_weights(b);
+    flops *= layers / b->flop_rate;
+    bytes *= layers / b->read_rate;
+    out->values_us = 1e6 * (flops > bytes ? flops : bytes);
+    out->bound_us = full_us - out->attend_us - out->qk_us + out->values_us;
+    return EXIT_OK;
+}

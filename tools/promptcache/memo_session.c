@@ -1,0 +1,301 @@
+#include "memo_session.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "machine.h"
+#include "measures.h"
+
+/* ------------------------------------------------------------------ session */
+
+int session_check(const command *about, const memo_session_options *o, int judged)
+{
+    if (!o->model)
+        return usage_error(about, "--model is needed");
+    if (!o->folder)
+        return usage_error(about, "--memo is needed: the folder of the memo");
+    if (judged && !o->data.files.count)
+        return usage_error(about, "--data is needed");
+    if (judged && o->data.kind == DATA_LABELS && !o->train)
+        return usage_error(about, "--kind labels needs --train: rows to train the classifier by");
+    if (o->train && o->data.kind != DATA_LABELS)
+        return usage_error(about, "--train is of --kind labels");
+    return judged ? data_check(about, &o->data) : -1;
+}
+
+int session_open(memo_session *s, const memo_session_options *options, const pc_memo_options *memo)
+{
+    pc_model_options model = PC_MODEL_OPTIONS_INIT;
+    *s = (memo_session){.options = options, .info = PC_MODEL_INFO_INIT};
+    model.compute = COMPUTE_DTYPE(options->compute);
+    model.progress = stop_loading;
+    if (pc_context_new(&s->context, NULL) < 0)
+        return input_error("set-up", NULL);
+    if (pc_model_load(&s->model, s->context, options->model, &model) < 0)
+        return model_error(options->model, MODEL_HINT);
+    pc_model_get_info(s->model, &s->info);
+    switch (pc_memo_open(&s->memo, s->model, options->folder, memo)) {
+    case PC_OK:
+        break;
+    case PC_AGAIN:
+        return plain_error("%s: another process is adding to it", options->folder);
+    default:
+        return input_error("memo", NULL);
+    }
+    s->bucket_count = pc_memo_bucket_count(s->memo);
+    return s->bucket_count <= MEMO_BUCKETS ? EXIT_OK : plain_error("%s: more than %d buckets", options->folder, MEMO_BUCKETS);
+}
+
+void session_close(memo_session *s)
+{
+    data_free(&s->data);
+    labels_free(&s->labels);
+    head_free(&s->head);
+    pc_memo_free(s->memo);
+    pc_model_free(s->model);
+    pc_context_free(s->context);
+    *s = (memo_session){.options = NULL};
+}
+
+int session_read(memo_session *s)
+{
+    int code = data_read(&s->data, s->model, &s->options->data, &s->labels);
+    if (code == EXIT_OK)
+        data_tell(&s->data, "data", stderr);
+    return code;
+}
+
+int session_train_head(memo_session *s)
+{
+    data_options rows = s->options->data;
+    dataset train = {.kind = 0};
+    answers a = {.width = 0};
+    size_t *classes = NULL;
+    int code;
+    if (s->options->data.kind != DATA_LABELS)
+        return EXIT_OK;
+    rows.files = (file_list){{s->options->train}, 1};
+    rows.limit = 0;
+    if ((code = data_read(&train, s->model, &rows, &s->labels)) == EXIT_OK &&
+        (code = answers_new(&a, s, &train)) == EXIT_OK && (code = answers_run(&a, s, &train, NULL, 0)) == EXIT_OK) {
+        data_tell(&train, "head trained by", stderr);
+        classes = malloc(train.input_count * sizeof *classes);
+        for (size_t i = 0; classes && i < train.input_count; i++)
+            classes[i] = train.items[i].right;
+        if (!classes || !head_train(&s->head, a.values, classes, train.input_count, a.width, s->labels.count, (uint64_t)s->options->seed))
+            code = plain_error("no memory to train a head");
+    }
+    free(classes);
+    answers_free(&a);
+    data_free(&train);
+    return code;
+}
+
+/* ------------------------------------------------------------------ answers */
+
+int answers_new(answers *a, const memo_session *s, const dataset *data)
+{
+    *a = (answers){.width = data->kind == DATA_CHOICES ? DATA_CANDIDATES : (size_t)s->info.hidden};
+    a->values = malloc(data->input_count * a->width * sizeof *a->values);
+    a->results = calloc(data->input_count, sizeof *a->results);
+    return a->values && a->results ? EXIT_OK : plain_error("no memory for the results of %zu inputs", data->input_count);
+}
+
+void answers_free(answers *a)
+{
+    free(a->values);
+    free(a->results);
+    *a = (answers){.width = 0};
+}
+
+static void add_stats(pc_prefill_stats *sum, const pc_prefill_stats *one)
+{
+    sum->inputs += one->inputs;
+    sum->tokens += one->tokens;
+    sum->hits += one->hits;
+    sum->hit_tokens += one->hit_tokens;
+    sum->seconds_features += one->seconds_features;
+    sum->seconds_search += one->seconds_search;
+    sum->seconds_maps += one->seconds_maps;
+    sum->seconds_forward += one->seconds_forward;
+    sum->seconds_verify += one->seconds_verify;
+}
+
+/* The candidates' logits of inputs first … first + count. */
+static void take_candidates(answers *a, const dataset *d, size_t first, size_t count, const float *logits, size_t vocab)
+{
+    for (size_t i = 0; i < d->item_count; i++) {
+        const data_item *item = &d->items[i];
+        if (item->first >= first && item->first < first + count)
+            for (size_t c = 0; c < item->candidate_count; c++)
+                a->values[item->first * a->width + c] = logits[(item->first - first) * vocab + (size_t)item->candidates[c]];
+    }
+}
+
+int answers_run(answers *a, const memo_session *s, const dataset *d, pc_memo *memo, uint64_t flags)
+{
+    size_t batch = (size_t)s->options->batch, vocab = (size_t)s->info.vocab;
+    float *logits = d->kind == DATA_CHOICES ? malloc(batch * vocab * sizeof *logits) : NULL;
+    pc_prefill_options o = PC_PREFILL_OPTIONS_INIT;
+    int code = EXIT_OK;
+    double began = machine_now();
+    a->stats = (pc_prefill_stats)PC_PREFILL_STATS_INIT;
+    if (d->kind == DATA_CHOICES && !logits)
+        return plain_error("no memory for logits");
+    o.memo = memo;
+    o.flags = flags;
+    o.pool = (uint32_t)s->options->pool;
+    o.logits = logits;
+    o.cancelled = is_interrupted;
+    for (size_t i = 0; i < d->input_count && code == EXIT_OK; i += batch) {
+        size_t n = d->input_count - i < batch ? d->input_count - i : batch;
+        pc_prefill_stats one = PC_PREFILL_STATS_INIT;
+        o.embeddings = logits ? NULL : a->values + i * a->width;
+        o.results = a->results + i;
+        if (pc_prefill(s->model, d->inputs + i, n, &o, &one) < 0)
+            code = input_error("prefill", NULL);
+        else if (logits)
+            take_candidates(a, d, i, n, logits, vocab);
+        add_stats(&a->stats, &one);
+    }
+    a->seconds = machine_now() - began;
+    free(logits);
+    return code;
+}
+
+/* -------------------------------------------------------------------- score */
+
+const char *score_name(long kind)
+{
+    return kind == DATA_PAIRS ? "Spearman" : "accuracy";
+}
+
+static double score_pairs(const dataset *d, const float *const *rows, size_t width)
+{
+    double *found = malloc((2 * d->item_count + 1) * sizeof *found), *wanted = found ? found + d->item_count : NULL, result = NAN;
+    for (size_t i = 0; found && i < d->item_count; i++) {
+        found[i] = cosine(rows[d->items[i].first], rows[d->items[i].first + 1], width);
+        wanted[i] = d->items[i].score;
+    }
+    if (found)
+        result = spearman(found, wanted, d->item_count);
+    free(found);
+    return result;
+}
+
+static size_t best_of(const float *values, size_t count)
+{
+    size_t best = 0;
+    for (size_t i = 1; i < count; i++)
+        if (values[i] > values[best])
+            best = i;
+    return best;
+}
+
+double score(const memo_session *s, const float *const *rows, size_t width)
+{
+    const dataset *d = &s->data;
+    size_t right = 0;
+    if (d->kind == DATA_PAIRS)
+        return score_pairs(d, rows, width);
+    for (size_t i = 0; i < d->item_count; i++) {
+        const data_item *item = &d->items[i];
+        const float *row = rows[item->first];
+        right += item->right == (d->kind == DATA_LABELS ? head_class(&s->head, row) : best_of(row, item->candidate_count));
+    }
+    return d->item_count ? 100 * (double)right / (double)d->item_count : 0;
+}
+
+/* ------------------------------------------------------------------ buckets */
+
+int bucket_of(const memo_session *s, size_t tokens, size_t *bucket)
+{
+    for (*bucket = 0; *bucket < s->bucket_count; ++*bucket) {
+        pc_memo_bucket b = PC_MEMO_BUCKET_INIT;
+        if (pc_memo_get_bucket(s->memo, *bucket, &b) >= 0 && tokens >= b.least_tokens && tokens <= b.most_tokens)
+            return 1;
+    }
+    return 0;
+}
+
+static const char *const losses[] = {"cosine", "changed", "kl"};
+
+static void print_bucket_json(const pc_memo_bucket *b)
+{
+    print_json(json_pack("{s:I,s:I,s:I,s:b,s:b,s:s,s:s,s:f,s:f,s:f,s:f,s:f,s:I}", "least_tokens", (json_int_t)b->least_tokens,
+                         "most_tokens", (json_int_t)b->most_tokens, "records", (json_int_t)b->records, "trained", (int)b->trained,
+                         "open", (int)b->open, "reason", reason_name(b->reason), "loss", b->loss < 3 ? losses[b->loss] : "?",
+                         "threshold", b->threshold, "limit", b->limit, "tuned_loss", b->tuned_loss, "tuned_hit_rate",
+                         b->tuned_hit_rate, "watched_loss", b->watched_loss, "verified", (json_int_t)b->verified));
+}
+
+static void print_bucket(const pc_memo_bucket *b)
+{
+    char tokens[32];
+    snprintf(tokens, sizeof tokens, "%u-%u", b->least_tokens, b->most_tokens);
+    printf("%-11s %9llu  %-7s ", tokens, (unsigned long long)b->records, b->trained ? "yes" : "no");
+    if (!b->open) {
+        printf("closed: %s\n", b->reason ? reason_name(b->reason) : "no threshold");
+        return;
+    }
+    printf("%9.6f", b->threshold);
+    if (b->limit > 0)
+        printf("  %.3g of %.3g %s, %.1f %% hits", b->tuned_loss, b->limit, b->loss < 3 ? losses[b->loss] : "?", 100 * b->tuned_hit_rate);
+    if (b->verified)
+        printf("; since then %.3g over %llu hits", b->watched_loss, (unsigned long long)b->verified);
+    printf("\n");
+}
+
+int print_buckets(const memo_session *s, int json)
+{
+    if (!json)
+        printf("%-11s %9s  %-7s %9s  %s\n", "tokens", "records", "trained", "threshold", "tuned loss");
+    for (size_t i = 0; i < s->bucket_count; i++) {
+        pc_memo_bucket b = PC_MEMO_BUCKET_INIT;
+        if (pc_memo_get_bucket(s->memo, i, &b) < 0)
+            return input_error("memo", NULL);
+        if (json)
+            print_bucket_json(&b);
+        else
+            print_bucket(&b);
+    }
+    return EXIT_OK;
+}
+
+/* ----------------------------------------------------------------- progress */
+
+int32_t tell_progress(void *progress, const char *what, uint64_t done, uint64_t total)
+{
+    memo_progress *p = progress;
+    double now = machine_now(), rate;
+    if (!isatty(2))
+        return is_interrupted(NULL);
+    if (strncmp(p->what, what, sizeof p->what - 1) != 0) {
+        end_progress(p);
+        *p = (memo_progress){.began = now, .first = done};
+        snprintf(p->what, sizeof p->what, "%s", what);
+    }
+    if (now - p->told > 0.2 || done == total) {
+        p->told = now;
+        p->shown = 1;
+        rate = now > p->began ? (double)(done - p->first) / (now - p->began) : 0;
+        fprintf(stderr, "\r%s: %llu", what, (unsigned long long)done);
+        if (total)
+            fprintf(stderr, " of %llu", (unsigned long long)total);
+        if (rate > 0)
+            fprintf(stderr, ", %.1f a second", rate);
+        if (rate > 0 && total > done)
+            fprintf(stderr, ", %.0f s left", (double)(total - done) / rate);
+        fprintf(stderr, "      ");
+    }
+    return is_interrupted(NULL);
+}
+
+void end_progress(memo_progress *p)
+{
+    if (p->shown)
+        fputc('\n', stderr);
+    p->shown = 0;
+}

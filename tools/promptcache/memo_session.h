@@ -1,0 +1,80 @@
+/* What the memo commands share: a model with its memo, inputs answered by both ways, and what the task makes of the answers. */
+#ifndef MEMO_SESSION_H
+#define MEMO_SESSION_H
+
+#include "dataset.h"
+#include "linear_head.h"
+
+typedef struct memo_session_options {
+    const char *model, *folder, *train;
+    long compute, pool, batch, seed;
+    data_options data;
+} memo_session_options;
+#define MEMO_MODEL_ROWS(o)                                                                         \
+    {"model", OPTION_FILE, &(o).model, "GGUF file, Hugging Face folder or llama2.c checkpoint",    \
+     NULL, 0, 0},                                                                                  \
+        {"memo", OPTION_FILE, &(o).folder, "folder of the memo", NULL, 0, 0},                      \
+    {                                                                                              \
+        "compute", OPTION_CHOICE, &(o).compute, "number format", COMPUTE_CHOICES, 0, 0             \
+    }
+#define MEMO_JUDGE_ROWS(o)                                                                         \
+    {"pool", OPTION_CHOICE, &(o).pool, "how embeddings are made of hidden states (default)",       \
+     "default mean first last", 0, 0},                                                             \
+        {"batch", OPTION_NUMBER, &(o).batch, "inputs computed together (16)", NULL, 1, 4096},      \
+        {"train", OPTION_FILE, &(o).train,                                                         \
+         "labels: the rows by which a linear head over the embeddings is trained", NULL, 0, 0},    \
+    {                                                                                              \
+        "seed", OPTION_NUMBER, &(o).seed, "of the head's training (1)", NULL, 0, 1e9               \
+    }
+enum { MEMO_BUCKETS = 64 };
+
+typedef struct memo_session {
+    const memo_session_options *options;
+    pc_context *context;
+    pc_model *model;
+    pc_model_info info;
+    pc_memo *memo;
+    size_t bucket_count;
+    dataset data;
+    label_list labels;
+    linear_head head; /* of labels */
+} memo_session;
+
+/* Model and memo. An exit code; after any of them the session is to be closed. */
+int session_open(memo_session *s, const memo_session_options *options, const pc_memo_options *memo);
+void session_close(memo_session *s);
+int session_read(memo_session *s);       /* the data, told on standard error */
+int session_train_head(memo_session *s); /* of labels: from --train; else nothing to do */
+/* -1: right; else the exit code. */
+int session_check(const command *about, const memo_session_options *options, int judged);
+
+/* One way's results of all inputs. */
+typedef struct answers {
+    size_t width;
+    float *values; /* [inputs][width]: embeddings; of choices the candidates' logits */
+    pc_prefill_result *results;
+    double seconds;
+    pc_prefill_stats stats;
+} answers;
+int answers_new(answers *a, const memo_session *s, const dataset *data); /* an exit code */
+void answers_free(answers *a);
+/* All inputs in their order, so many at a time; `memo` may be NULL. An exit code. */
+int answers_run(answers *a, const memo_session *s, const dataset *data, pc_memo *memo, uint64_t flags);
+
+/* The task's score of the data, 0 to 100: Spearman of pairs, accuracy of labels and choices. rows[i]: the values of input i. */
+const char *score_name(long kind);
+double score(const memo_session *s, const float *const *rows, size_t width);
+
+int bucket_of(const memo_session *s, size_t tokens, size_t *bucket); /* 0: longer than the last one */
+int print_buckets(const memo_session *s, int json);                  /* an exit code */
+/* Long work on one line of standard error: what, how far, rate, time left. For pc_memo_work. */
+typedef struct memo_progress {
+    char what[64];
+    double began, told;
+    uint64_t first;
+    int shown;
+} memo_progress;
+int32_t tell_progress(void *progress, const char *what, uint64_t done, uint64_t total);
+void end_progress(memo_progress *p);
+
+#endif

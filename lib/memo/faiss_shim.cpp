@@ -325,7 +325,7 @@ public:
         for (size_t q = 0; q < queries; q += GROUP)
             for (size_t first = 0; first < count; first += PC__SCAN_BLOCK) {
                 size_t group = std::min(queries - q, size_t(GROUP)), end = std::min(count - first, size_t(PC__SCAN_BLOCK));
-                kernels.block(blocks + first * dim, blocks + first * dim, dim, x + q * dim, group, limit, apart, hits);
+                kernels.block(blocks + first * dim, dim, x + q * dim, group, limit, apart, hits);
                 for (size_t g = 0; g < group; g++)
                     for (size_t i = 0; i < end; i++)
                         see(q + g, first + i, apart[g * PC__SCAN_BLOCK + i]);
@@ -456,6 +456,9 @@ struct Lists final : pc__faiss {
         for (int64_t list : list_of)
             if (list < 0 || size_t(list) >= p.lists)
                 throw std::runtime_error("a vector in a list that does not exist");
+        for (size_t i = 0; i < p.lists * dim; i++)
+            if (!(std::fabs(p.centres[i]) <= 1e16f))
+                throw std::runtime_error("a centre of a list that is nowhere");
         if (!p.lists)
             return;
         set_centres(std::vector<float>(p.centres, p.centres + p.lists * dim));

@@ -109,7 +109,7 @@ static pthread_rwlock_t *lock_of(const pc__index *index)
     return (pthread_rwlock_t *)&index->lock;
 }
 
-static pc_status check_vectors(const pc__index *index, size_t count, const float *vectors)
+pc_status pc__index_check_vectors(const pc__index *index, size_t count, const float *vectors)
 {
     size_t numbers = index->side->options.dim;
     if (count > SIZE_MAX / sizeof(float) / numbers)
@@ -128,7 +128,7 @@ static int by_value(const void *a, const void *b)
 }
 
 /* Ids are new, and no two are the same. */
-static pc_status check_ids(const pc__index *index, size_t count, const int64_t *ids)
+pc_status pc__index_check_ids(const pc__index *index, size_t count, const int64_t *ids)
 {
     int ascending = 1;
     for (size_t i = 0; i < count; i++) {
@@ -171,7 +171,7 @@ pc_status pc__index_add(pc__index *index, size_t count, const float *vectors, co
     if (!count)
         return PC_OK;
     pthread_mutex_lock(&index->writers);
-    if ((status = check_vectors(index, count, vectors)) < 0 || (status = check_ids(index, count, ids)) < 0)
+    if ((status = pc__index_check_vectors(index, count, vectors)) < 0 || (status = pc__index_check_ids(index, count, ids)) < 0)
         goto done;
     pthread_rwlock_wrlock(&index->lock);
     status = index->ops->add(index->side, count, vectors, ids);
@@ -210,7 +210,7 @@ pc_status pc__index_search(const pc__index *index, size_t queries, const float *
     if (!queries || !k)
         return PC_OK;
     pthread_rwlock_rdlock(lock_of(index));
-    pc_status status = check_vectors(index, queries, vectors);
+    pc_status status = pc__index_check_vectors(index, queries, vectors);
     if (status >= 0)
         status = index->ops->search(index->side, queries, vectors, k, distances, ids);
     pthread_rwlock_unlock(lock_of(index));

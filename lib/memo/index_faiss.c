@@ -4,7 +4,9 @@
 #include <string.h>
 
 #include "base/fail.h"
+#include "base/le.h"
 #include "memo/faiss_shim.h"
+#include "memo/index_file.h"
 #include "memo/index_ops.h"
 #include "memo/nearest.h"
 #include "memo/scan_kernels.h"
@@ -98,7 +100,7 @@ static pc_status faiss_add(pc__index_side *side, size_t count, const float *vect
         return status;
     if (side->options.kind == PC__INDEX_FAISS_IVF && !pc__faiss_lists(f->faiss)) {
         result = pc__faiss_train(f->faiss, count, vectors, lists_for(&side->options, count), text);
-        f->trained = count;
+        f->trained = result ? 0 : count;
     }
     if (!result)
         result = pc__faiss_add(f->faiss, count, vectors, text);
@@ -218,6 +220,90 @@ done:
     return status;
 }
 
+/* After the rows: trained u64, neighbours u64, lists u64, entry i32, top level i32; then of HNSW the levels and the neighbours, of IVF each
+ * vector's list and the centres, all in four bytes. */
+enum { PARTS_HEADER = 32 };
+
+static pc_status faiss_write(const pc__index_side *side, pc__bytes *out)
+{
+    const faiss_side *f = (const faiss_side *)(const void *)side;
+    size_t count = side->places.count;
+    uint8_t header[PARTS_HEADER];
+    pc__faiss_parts parts;
+    pc_status status = PC_ERR_NOMEM;
+    int32_t *list_of = pc__alloc(side->places.mem, count * sizeof *list_of);
+    if (!list_of)
+        return status;
+    pc__faiss_take_apart(f->faiss, list_of, &parts);
+    pc__put_u64(header, f->trained);
+    pc__put_u64(header + 8, parts.neighbour_count);
+    pc__put_u64(header + 16, parts.lists);
+    pc__put_u32(header + 24, (uint32_t)parts.entry);
+    pc__put_u32(header + 28, (uint32_t)parts.top_level);
+    PC__TRY(pc__bytes_add(out, header, sizeof header), done);
+    if (parts.levels) {
+        PC__TRY(pc__index_put_words(out, parts.levels, count), done);
+        PC__TRY(pc__index_put_words(out, parts.neighbours, parts.neighbour_count), done);
+    }
+    if (parts.lists) {
+        PC__TRY(pc__index_put_words(out, parts.list_of, count), done);
+        PC__TRY(pc__index_put_words(out, parts.centres, parts.lists * side->options.dim), done);
+    }
+done:
+    pc__free(side->places.mem, list_of);
+    return status;
+}
+
+/* Where the words of each part begin, in a copy in this machine's order of bytes. */
+static pc_status find_parts(const faiss_side *f, size_t count, const uint8_t *header, const int32_t *words, size_t there, pc__faiss_parts *out)
+{
+    size_t dim = f->side.options.dim, need = 0;
+    *out = (pc__faiss_parts){.entry = (int32_t)pc__get_u32(header + 24), .top_level = (int32_t)pc__get_u32(header + 28)};
+    uint64_t neighbours = pc__get_u64(header + 8), lists = pc__get_u64(header + 16);
+    int graph = f->side.options.kind == PC__INDEX_FAISS_HNSW, inverted = f->side.options.kind == PC__INDEX_FAISS_IVF;
+    if (neighbours > there || lists > there / dim || (neighbours && !graph) || (lists && !inverted) || (inverted && count && !lists))
+        return pc__fail(PC_ERR_FORMAT, "parts of an index of another kind or size");
+    if (graph || (inverted && lists))
+        need = count + (size_t)neighbours + (size_t)lists * dim;
+    if (need != there)
+        return pc__fail(PC_ERR_FORMAT, "parts of %zu words where %zu are needed", there, need);
+    if (graph) {
+        out->levels = words;
+        out->neighbours = words + count;
+        out->neighbour_count = (size_t)neighbours;
+    } else if (lists) {
+        out->list_of = words;
+        out->centres = (const float *)(const void *)(words + count);
+        out->lists = (size_t)lists;
+    }
+    return PC_OK;
+}
+
+static pc_status faiss_read(pc__index_side *side, size_t count, const int64_t *ids, const float *rows, const uint8_t *data, size_t size)
+{
+    faiss_side *f = (faiss_side *)(void *)side;
+    char text[PC__FAISS_TEXT] = "";
+    pc__faiss_parts parts;
+    if (size < PARTS_HEADER || size % 4)
+        return pc__fail(PC_ERR_FORMAT, "cut off");
+    size_t there = (size - PARTS_HEADER) / 4;
+    int32_t *words = pc__alloc(side->places.mem, there * sizeof *words);
+    if (!words)
+        return PC_ERR_NOMEM;
+    pc__index_get_words(words, data + PARTS_HEADER, there);
+    pc_status status = find_parts(f, count, data, words, there, &parts);
+    if (status >= 0)
+        status = pc__places_reserve(&side->places, count);
+    int result = status < 0 || !count ? PC__FAISS_OK : pc__faiss_put_together(f->faiss, count, rows, &parts, text);
+    if (result)
+        status = result == PC__FAISS_NOMEM ? failed(result, text) : pc__fail(PC_ERR_FORMAT, "%s", text);
+    for (size_t i = 0; i < count && status >= 0; i++)
+        pc__places_add(&side->places, ids[i]);
+    f->trained = (size_t)pc__get_u64(data);
+    pc__free(side->places.mem, words);
+    return status;
+}
+
 const pc__index_ops pc__index_faiss_ops = {.name = "FAISS",
                                            .new_side = faiss_new,
                                            .free_side = faiss_free,
@@ -226,4 +312,6 @@ const pc__index_ops pc__index_faiss_ops = {.name = "FAISS",
                                            .search = faiss_search,
                                            .rows = faiss_rows,
                                            .stale = faiss_stale,
-                                           .renew = faiss_renew};
+                                           .renew = faiss_renew,
+                                           .write = faiss_write,
+                                           .read = faiss_read};

@@ -25,7 +25,14 @@ typedef struct pc__index_ops {
     /* Both NULL where there is never anything to make anew. Searches go on while a fresh side is made, which then takes the old one's place. */
     int (*stale)(const pc__index_side *side);
     pc_status (*renew)(const pc__index_side *side, pc__index_side **fresh);
+    /* What a file keeps beside ids and rows, and an empty side from all of it. Both NULL: nothing; rows are added. */
+    pc_status (*write)(const pc__index_side *side, pc__bytes *out);
+    pc_status (*read)(pc__index_side *side, size_t count, const int64_t *ids, const float *rows, const uint8_t *data, size_t size);
 } pc__index_ops;
+
+/* Ids and vectors that may come into the index: for adding, and for reading a file. */
+pc_status pc__index_check_vectors(const pc__index *index, size_t count, const float *vectors);
+pc_status pc__index_check_ids(const pc__index *index, size_t count, const int64_t *ids);
 
 struct pc__index {
     const pc_allocator *mem;

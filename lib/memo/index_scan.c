@@ -104,7 +104,7 @@ static void scan_remove(pc__index_side *side, size_t place)
 }
 
 /* One group of queries over one block. */
-static void look(const scan *s, size_t block, const float *next, size_t count, const float *queries, size_t k, float *distances, int64_t *ids)
+static void look(const scan *s, size_t block, size_t count, const float *queries, size_t k, float *distances, int64_t *ids)
 {
     float limit[GROUP], apart[GROUP * PC__SCAN_BLOCK];
     uint32_t hits[GROUP];
@@ -112,7 +112,7 @@ static void look(const scan *s, size_t block, const float *next, size_t count, c
     uint32_t there = left < PC__SCAN_BLOCK ? (UINT32_C(1) << left) - 1 : UINT32_MAX;
     for (size_t q = 0; q < count; q++)
         limit[q] = distances[q * k];
-    s->kernels->block(s->blocks[block], next, s->side.options.dim, queries, count, limit, apart, hits);
+    s->kernels->block(s->blocks[block], s->side.options.dim, queries, count, limit, apart, hits);
     for (size_t q = 0; q < count; q++)
         for (uint32_t hit = hits[q] & there; hit; hit &= hit - 1) {
             size_t lane = (size_t)__builtin_ctz(hit);
@@ -132,7 +132,7 @@ static pc_status scan_search(const pc__index_side *side, size_t queries, const f
         size_t end = first + chunk < s->block_count ? first + chunk : s->block_count;
         for (size_t q = 0; q < queries; q += GROUP)
             for (size_t b = first; b < end; b++)
-                look(s, b, s->blocks[b + 1 < s->block_count ? b + 1 : b], queries - q < GROUP ? queries - q : GROUP, vectors + q * dim, k,
+                look(s, b, queries - q < GROUP ? queries - q : GROUP, vectors + q * dim, k,
                      distances + q * k, ids + q * k);
     }
     for (size_t q = 0; q < queries; q++)

@@ -7,7 +7,7 @@
 enum { PARTS = PC__SCAN_BLOCK / 8 };
 
 /* `queries` is 1 or 2, a constant where this is inlined. */
-static inline __attribute__((always_inline)) void few(const float *block, const float *next, size_t dim, const float *query,
+static inline __attribute__((always_inline)) void few(const float *block, size_t dim, const float *query,
                                                       const size_t queries, const float *limit, float *distances, uint32_t *hits)
 {
     __m256 sum[2][PARTS];
@@ -16,8 +16,6 @@ static inline __attribute__((always_inline)) void few(const float *block, const 
             sum[q][p] = _mm256_setzero_ps();
     for (size_t d = 0; d < dim; d++) {
         const float *row = block + d * PC__SCAN_BLOCK;
-        __builtin_prefetch(next + d * PC__SCAN_BLOCK);
-        __builtin_prefetch(next + d * PC__SCAN_BLOCK + 16);
 #pragma GCC unroll 2
         for (size_t q = 0; q < queries; q++) {
             __m256 of = _mm256_set1_ps(query[q * dim + d]);
@@ -38,14 +36,14 @@ static inline __attribute__((always_inline)) void few(const float *block, const 
     }
 }
 
-static void block_avx2(const float *block, const float *next, size_t dim, const float *queries, size_t count, const float *limit,
+static void block_avx2(const float *block, size_t dim, const float *queries, size_t count, const float *limit,
                        float *distances, uint32_t *hits)
 {
     size_t q = 0;
-    for (; q + 2 <= count; q += 2, next = block)
-        few(block, next, dim, queries + q * dim, 2, limit + q, distances + q * PC__SCAN_BLOCK, hits + q);
+    for (; q + 2 <= count; q += 2)
+        few(block, dim, queries + q * dim, 2, limit + q, distances + q * PC__SCAN_BLOCK, hits + q);
     if (q < count)
-        few(block, next, dim, queries + q * dim, 1, limit + q, distances + q * PC__SCAN_BLOCK, hits + q);
+        few(block, dim, queries + q * dim, 1, limit + q, distances + q * PC__SCAN_BLOCK, hits + q);
 }
 
 static float pair_avx2(const float *a, const float *b, size_t dim)

@@ -7,7 +7,7 @@
 enum { PARTS = PC__SCAN_BLOCK / 16, AT_ONCE = 4 };
 
 /* `queries` is at most AT_ONCE, a constant where this is inlined. */
-static inline __attribute__((always_inline)) void few(const float *block, const float *next, size_t dim, const float *query,
+static inline __attribute__((always_inline)) void few(const float *block, size_t dim, const float *query,
                                                       const size_t queries, const float *limit, float *distances, uint32_t *hits)
 {
     __m512 sum[AT_ONCE][PARTS];
@@ -16,8 +16,6 @@ static inline __attribute__((always_inline)) void few(const float *block, const 
             sum[q][p] = _mm512_setzero_ps();
     for (size_t d = 0; d < dim; d++) {
         __m512 low = _mm512_load_ps(block + d * PC__SCAN_BLOCK), high = _mm512_load_ps(block + d * PC__SCAN_BLOCK + 16);
-        __builtin_prefetch(next + d * PC__SCAN_BLOCK);
-        __builtin_prefetch(next + d * PC__SCAN_BLOCK + 16);
 #pragma GCC unroll 4
         for (size_t q = 0; q < queries; q++) {
             __m512 of = _mm512_set1_ps(query[q * dim + d]), a = _mm512_sub_ps(low, of), b = _mm512_sub_ps(high, of);
@@ -34,14 +32,14 @@ static inline __attribute__((always_inline)) void few(const float *block, const 
     }
 }
 
-static void block_avx512(const float *block, const float *next, size_t dim, const float *queries, size_t count, const float *limit,
+static void block_avx512(const float *block, size_t dim, const float *queries, size_t count, const float *limit,
                          float *distances, uint32_t *hits)
 {
     size_t q = 0;
-    for (; q + AT_ONCE <= count; q += AT_ONCE, next = block)
-        few(block, next, dim, queries + q * dim, AT_ONCE, limit + q, distances + q * PC__SCAN_BLOCK, hits + q);
-    for (; q < count; q++, next = block)
-        few(block, next, dim, queries + q * dim, 1, limit + q, distances + q * PC__SCAN_BLOCK, hits + q);
+    for (; q + AT_ONCE <= count; q += AT_ONCE)
+        few(block, dim, queries + q * dim, AT_ONCE, limit + q, distances + q * PC__SCAN_BLOCK, hits + q);
+    for (; q < count; q++)
+        few(block, dim, queries + q * dim, 1, limit + q, distances + q * PC__SCAN_BLOCK, hits + q);
 }
 
 static float pair_avx512(const float *a, const float *b, size_t dim)
@@ -54,7 +52,7 @@ static float pair_avx512(const float *a, const float *b, size_t dim)
             sum[i] = _mm512_fmadd_ps(apart, apart, sum[i]);
         }
     for (; d < dim; d += 16) {
-        __mmask16 there = dim - d >= 16 ? (__mmask16)0xffff : (__mmask16)((1u << (dim - d)) - 1);
+        __mmask16 there = _cvtu32_mask16(dim - d >= 16 ? 0xffffu : (1u << (dim - d)) - 1u);
         __m512 apart = _mm512_sub_ps(_mm512_maskz_loadu_ps(there, a + d), _mm512_maskz_loadu_ps(there, b + d));
         sum[0] = _mm512_fmadd_ps(apart, apart, sum[0]);
     }

@@ -12,10 +12,9 @@ static void one_query(const float *block, size_t dim, const float *query, float 
         }
 }
 
-static void block_c(const float *block, const float *next, size_t dim, const float *queries, size_t count, const float *limit,
+static void block_c(const float *block, size_t dim, const float *queries, size_t count, const float *limit,
                     float *distances, uint32_t *hits)
 {
-    (void)next;
     for (size_t q = 0; q < count; q++) {
         float *sums = distances + q * PC__SCAN_BLOCK;
         one_query(block, dim, queries + q * dim, sums);

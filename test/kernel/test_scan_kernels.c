@@ -40,7 +40,7 @@ static void check_block(const pc__scan_kernels *kernels, size_t dim, size_t coun
     uint32_t *h = (uint32_t *)(void *)hits.data, hit_alone;
     for (size_t i = 0; i < count; i++)
         l[i] = (float)dim * pc_test_uniform(rng) * 2.0f;
-    kernels->block(b, b, dim, q, count, l, got, h);
+    kernels->block(b, dim, q, count, l, got, h);
     for (size_t i = 0; i < count; i++) {
         int good = 1;
         for (size_t v = 0; v < PC__SCAN_BLOCK; v++) {
@@ -49,7 +49,7 @@ static void check_block(const pc__scan_kernels *kernels, size_t dim, size_t coun
         }
         CHECK(good);
         l[i] = got[i * PC__SCAN_BLOCK + 7]; /* exactly as far counts */
-        kernels->block(b, b, dim, q + i * dim, 1, l + i, alone, &hit_alone);
+        kernels->block(b, dim, q + i * dim, 1, l + i, alone, &hit_alone);
         CHECK(!memcmp(alone, got + i * PC__SCAN_BLOCK, sizeof alone));
         CHECK(hit_alone >> 7 & 1);
     }

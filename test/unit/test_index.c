@@ -10,7 +10,7 @@
 
 #include "testing.h"
 
-enum { DIM = PC__FEATURE_DIM, VECTORS = 3000, QUERIES = 40, K = 10 };
+enum { DIM = PC__FEATURE_DIM, VECTORS = 1600, QUERIES = 30, K = 10 };
 
 typedef struct pairing {
     double distance;
@@ -137,7 +137,7 @@ static void neighbours(pc__index_kind kind)
             continue;
         CHECK_OK(pc__index_remove(index, 3 * (int64_t)i));
         living[i] = 0;
-        if (step % 500 == 499) {
+        if (step % 300 == 299) {
             CHECK_STATUS(pc__index_remove(index, 3 * (int64_t)i), PC_MISS);
             got = recall(index, x, living, VECTORS, q, K);
             CHECK(got >= (least < 1.0 ? 0.5 : 1.0));

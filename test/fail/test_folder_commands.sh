@@ -1,36 +1,7 @@
 #!/bin/sh
 # Catches: inspect, verify and evict that tell of a folder of records what is not so, miss damage, take the wrong record, exit with the wrong code, write JSON
 # without its keys, or open what is not a folder of records.
-set -u
-source=$1 program=$2
-work=$(mktemp -d)
-trap 'rm -rf "$work"' EXIT
-cd "$work" || exit 1
-: >runs
-: >faults
-
-fault() {
-    echo "failed: $1"
-    echo "$1" >>faults
-    sed 's/^/    /' err | head -n 4
-}
-
-# expect CODE TEXT ARGUMENTS...
-expect() {
-    wanted=$1 text=$2
-    shift 2
-    timeout 120 "$program" "$@" <"/dev/null" >out 2>err
-    code=$?
-    echo "$*" >>runs
-    [ "$code" = "$wanted" ] || fault "$*: exit code $code, not $wanted"
-    cat out err | grep -qF -e "$text" || fault "$*: neither output has '$text'"
-}
-
-# equal WHAT A B
-equal() {
-    echo "$1" >>runs
-    [ -n "$2" ] && [ "$2" = "$3" ] || fault "$1: '$2', not '$3'"
-}
+. "$1/test/fail/program.sh"
 
 model=$source/models/demo/demo.gguf
 head -c 32 /dev/zero | tr '\0' 'k' >key
@@ -98,5 +69,4 @@ for command in inspect verify evict; do
     expect 0 "usage: promptcache $command" $command --help
 done
 
-echo "$(wc -l <runs) runs, $(wc -l <faults) failed"
-[ ! -s faults ]
+finish

@@ -1,44 +1,12 @@
 #!/bin/sh
 # Catches: a wrong exit code of the program, an error text that lost its place or cause, a crash or silence on wrong options,
 # damaged or strange files, output that cannot be written, Ctrl-C, JSON without its keys.
-set -u
-source=$1 program=$2
+. "$1/test/fail/program.sh"
 model=$source/models/demo/demo.gguf
 guide=$source/examples/pml/city-guide.pml
 data=${PC_TEST_DATA:-$source/../shared}
-work=$(mktemp -d)
-trap 'chmod -R u+w "$work"; rm -rf "$work"' EXIT
-cd "$work" || exit 1
-: >runs
-: >faults
-
-# Counted in files: some of it happens behind a pipe.
-fault() {
-    echo "failed: $1"
-    echo "$1" >>"$work/faults"
-    sed 's/^/    /' err | head -n 4
-}
-
-# judge CODE TEXT WHAT: of the run that has left `code`, `out` and `err`
-judge() {
-    echo "$3" >>"$work/runs"
-    if [ "$code" != "$1" ]; then
-        fault "$3: exit code $code, not $1"
-    elif ! cat out err | grep -qF -e "$2"; then
-        fault "$3: neither output has '$2'"
-    elif [ "$1" -ge 2 ] && [ "$1" != 130 ] && [ -s out ]; then
-        fault "$3: an error that also writes to standard output"
-    fi
-}
-
-# expect CODE TEXT ARGUMENTS...: standard input is ./in
-expect() {
-    wanted=$1 text=$2
-    shift 2
-    timeout 120 "$program" "$@" <in >out 2>err
-    code=$?
-    judge "$wanted" "$text" "$*"
-}
+input=in
+silent=1
 
 # schema CODE TEXT: what `show` says about the schema on standard input; prompt: what `run` says about such a prompt
 schema() {
@@ -401,5 +369,4 @@ else
     echo "without the golden vectors: $golden is not there"
 fi
 
-echo "checks: $(wc -l <runs) runs, $(wc -l <faults) failed"
-[ ! -s faults ]
+finish

@@ -1,37 +1,14 @@
 #!/bin/sh
 # Catches: a replay of a trace (bench trace) that counts hits wrongly, LRU or the best possible that are not what they are called, an eviction of the store that finds fewer blocks
 # of real traffic than LRU does, with and without a flood of novel prompts, memory beyond the budget; damaged traces and wrong options taken.
-set -u
-source=$1 program=$2
+. "$1/test/fail/program.sh"
+under="bench trace"
+patience=250
 data=${PC_TEST_DATA:-$source/../shared}/data/mooncake-trace
-work=$(mktemp -d)
-trap 'rm -rf "$work"' EXIT
-cd "$work" || exit 1
-: >faults
-
-fault() {
-    echo "failed: $1"
-    echo "$1" >>faults
-    sed 's/^/    /' err | head -n 4
-}
-
-# expect CODE TEXT ARGUMENTS... of `bench trace`
-expect() {
-    wanted=$1 text=$2
-    shift 2
-    timeout 250 "$program" bench trace "$@" <"/dev/null" >out 2>err
-    code=$?
-    [ "$code" = "$wanted" ] || fault "$*: exit code $code, not $wanted"
-    cat out err | grep -qF -e "$text" || fault "$*: neither output has '$text'"
-}
 
 # value KEY ROW: of the row of that number in ./out
 value() {
     grep -o "\"$1\":[0-9.e+-]*" out | sed -n "$2s/.*://p"
-}
-
-holds() {
-    awk "BEGIN { exit !($2) }" || fault "$1: $2"
 }
 
 # Room for two of three blocks: LRU gives up the second for the third, and misses it at the end; who knows the future does not keep the third.
@@ -72,5 +49,4 @@ for name in conversation synthetic; do
         done
     done
 done
-[ -s faults ] && exit 1
-echo "bench trace holds"
+finish

@@ -2,45 +2,13 @@
 # Catches: a workload benchmark (bench serve, mmlu, needles, samples) whose ways of sharing do not do the same work, reuse what they
 # should compute or compute what they should reuse; lengths or arrivals that are not those asked for; a limit of memory or time that is
 # not kept; wrong options and damaged files taken; JSON or pictures without their parts; Ctrl-C that does not end it.
-set -u
-source=$1 program=$2
+. "$1/test/fail/program.sh"
+under=bench
 model=$source/models/demo/demo.gguf
-work=$(mktemp -d)
-trap 'rm -rf "$work"' EXIT
-cd "$work" || exit 1
-: >runs
-: >faults
-
-fault() {
-    echo "failed: $1"
-    echo "$1" >>faults
-    sed 's/^/    /' err | head -n 4
-}
-
-# expect CODE TEXT ARGUMENTS... of `bench`
-expect() {
-    wanted=$1 text=$2
-    shift 2
-    timeout 120 "$program" bench "$@" <"/dev/null" >out 2>err
-    code=$?
-    echo "$*" >>runs
-    [ "$code" = "$wanted" ] || fault "$*: exit code $code, not $wanted"
-    cat out err | grep -qF -e "$text" || fault "$*: neither output has '$text'"
-}
 
 # value KEY WAY: of that way's only line of JSON in ./out
 value() {
     sed -n "/\"way\":\"$2\"/s/.*\"$1\":\([0-9.e+-]*\).*/\1/p" out
-}
-
-# equal WHAT A B; holds WHAT EXPRESSION: of awk
-equal() {
-    echo "$1" >>runs
-    [ -n "$2" ] && [ "$2" = "$3" ] || fault "$1: '$2', not '$3'"
-}
-holds() {
-    echo "$1" >>runs
-    awk "BEGIN { exit !($2) }" </dev/null 2>>err || fault "$1: not $2"
 }
 
 # ---- options
@@ -190,5 +158,4 @@ echo "Ctrl-C" >>runs
 [ "$code" = 130 ] || fault "Ctrl-C: exit code $code"
 grep -q "promptcache: interrupted" err || fault "Ctrl-C: not told"
 
-echo "checks: $(wc -l <runs) runs, $(wc -l <faults) failed"
-[ ! -s faults ]
+finish

@@ -135,6 +135,15 @@ void pc__to_bf16_avx2(const float *x, size_t count, uint16_t *out);
 void pc__grid_avx512vnni(const pc__grid_task *task);
 void pc__gelu_avx512(float *x, size_t count);
 void pc__silu_gate_avx512(float *x, const float *up, size_t count);
+void pc__map_f32_avx2(const pc__map_task *task);
+void pc__map_bf16_avx2(const pc__map_task *task);
+void pc__map_f16_avx2(const pc__map_task *task);
+void pc__weights_avx2(const pc__attn_task *task, uint32_t dtype, size_t pages, float *to, size_t stride);
+void pc__map_f32_avx512(const pc__map_task *task);
+void pc__map_bf16_avx512(const pc__map_task *task);
+void pc__map_f16_avx512(const pc__map_task *task);
+void pc__weights_avx512(const pc__attn_task *task, uint32_t dtype, size_t pages, float *to, size_t stride);
+void pc__map_bf16_avx512bf16(const pc__map_task *task);
 #endif
 void pc__attend_bf16_c(const pc__attn_task *task, size_t first_page, size_t last_page);
 void pc__attend_f16_c(const pc__attn_task *task, size_t first_page, size_t last_page);

@@ -39,4 +39,8 @@ const pc__kernels pc__kernels_avx2 = {
     .silu_gate = silu_gate,
     .gelu = gelu,
     .to_bf16 = pc__to_bf16_avx2,
+    .map_f32 = pc__map_f32_avx2,
+    .map_bf16 = pc__map_bf16_avx2,
+    .map_f16 = pc__map_f16_avx2,
+    .weights = pc__weights_avx2,
 };

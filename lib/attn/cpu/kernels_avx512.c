@@ -36,6 +36,10 @@ const pc__kernels pc__kernels_avx512 = {
     .silu_gate = silu_gate,
     .gelu = gelu,
     .to_bf16 = pc__to_bf16_avx2,
+    .map_f32 = pc__map_f32_avx512,
+    .map_bf16 = pc__map_bf16_avx512,
+    .map_f16 = pc__map_f16_avx512,
+    .weights = pc__weights_avx512,
 };
 
 /* The same with byte dot products, as CPUs have them that are older than the bf16 ones. */
@@ -51,4 +55,8 @@ const pc__kernels pc__kernels_avx512vnni = {
     .silu_gate = silu_gate,
     .gelu = gelu,
     .to_bf16 = pc__to_bf16_avx2,
+    .map_f32 = pc__map_f32_avx512,
+    .map_bf16 = pc__map_bf16_avx512,
+    .map_f16 = pc__map_f16_avx512,
+    .weights = pc__weights_avx512,
 };

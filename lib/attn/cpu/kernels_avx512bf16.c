@@ -269,5 +269,9 @@ const pc__kernels pc__kernels_avx512bf16 = {
     .silu_gate = pc__silu_gate_avx512,
     .gelu = pc__gelu_avx512,
     .to_bf16 = to_bf16,
+    .map_f32 = pc__map_f32_avx512,
+    .map_bf16 = pc__map_bf16_avx512bf16,
+    .map_f16 = pc__map_f16_avx512,
+    .weights = pc__weights_avx512,
     .bf16_dot = 1,
 };

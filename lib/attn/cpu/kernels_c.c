@@ -165,4 +165,8 @@ const pc__kernels pc__kernels_c = {
     .silu_gate = silu_gate,
     .gelu = gelu,
     .to_bf16 = pc__to_bf16_c,
+    .map_f32 = pc__map_f32_c,
+    .map_bf16 = pc__map_bf16_c,
+    .map_f16 = pc__map_f16_c,
+    .weights = pc__weights_c,
 };

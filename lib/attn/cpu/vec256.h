@@ -95,6 +95,16 @@ INLINE vec vec_from_bf16(const uint16_t *p)
     return _mm256_castsi256_ps(_mm256_slli_epi32(wide, 16));
 }
 
+INLINE vec vec_from_half(const uint16_t *p)
+{
+    return _mm256_cvtph_ps(_mm_loadu_si128((const __m128i *)(const void *)p));
+}
+
+INLINE vec vec_from_bytes(const uint8_t *p) /* unsigned */
+{
+    return _mm256_cvtepi32_ps(_mm256_cvtepu8_epi32(_mm_loadl_epi64((const __m128i *)(const void *)p)));
+}
+
 /* The same of pairs of fp16, exact. */
 INLINE void vec_halves(vec pairs, vec *first, vec *second)
 {

@@ -8,13 +8,14 @@
 #include "memo/rank.h"
 #include "memo/seeded.h"
 
-enum { DIM = PC__FEATURE_DIM, QUERIES = 200, CANDIDATES = 500 };
+enum { DIM = PC__FEATURE_DIM, CHUNK = 64, QUERIES = 200, CANDIDATES = 500 };
 
 typedef struct judge {
     const pc__projector *projector;
     const pc__judging *of;
     const pc__memo_loops *loops;
     size_t first_query, stored, queries, candidates;
+    float *features;          /* [count][DIM] */
     size_t *query;            /* [items that may ask] */
     size_t *found;            /* [queries]: candidates of each */
     double *distance, *label; /* [queries][candidates] */
@@ -42,19 +43,23 @@ static size_t draw(const judge *j, size_t query, double *out)
     return seen < j->candidates ? seen : j->candidates;
 }
 
+static void make_features(void *arg, size_t i)
+{
+    const judge *j = arg;
+    size_t from = i * CHUNK, left = j->of->count - from;
+    pc__projector_run(j->projector, j->of->pooled + from * pc__projector_pooled(j->projector), left < CHUNK ? left : CHUNK, j->features + from * DIM);
+}
+
 static void ask(void *arg, size_t i)
 {
     const judge *j = arg;
     const pc__judging *of = j->of;
-    size_t query = j->query[i], cells = pc__projector_pooled(j->projector);
+    size_t query = j->query[i];
     double *distance = j->distance + i * j->candidates, *label = j->label + i * j->candidates;
-    float features[2 * DIM];
-    pc__projector_run(j->projector, of->pooled + query * cells, 1, features);
     j->found[i] = draw(j, query, label);
     for (size_t c = 0; c < j->found[i]; c++) {
         size_t item = (size_t)label[c];
-        pc__projector_run(j->projector, of->pooled + item * cells, 1, features + DIM);
-        distance[c] = sqrt((double)j->loops->square_distance(features, features + DIM, DIM));
+        distance[c] = sqrt((double)j->loops->square_distance(j->features + query * DIM, j->features + item * DIM, DIM));
         label[c] = (double)of->label(of->label_user, query, item);
     }
 }
@@ -122,9 +127,11 @@ pc_status pc__projector_judge(const pc__projector *projector, pc_context *contex
     j.queries = j.queries < judging->count - j.first_query ? j.queries : judging->count - j.first_query;
     j.candidates = j.candidates < j.stored ? j.candidates : j.stored;
     status = PC_ERR_NOMEM;
-    if ((j.query = pc__calloc(mem, judging->count - j.first_query, sizeof *j.query)) && (j.found = pc__calloc(mem, j.queries, sizeof *j.found))
-        && (j.distance = pc__calloc(mem, j.queries * j.candidates, sizeof *j.distance)) && (j.label = pc__calloc(mem, j.queries * j.candidates, sizeof *j.label))) {
+    if ((j.features = pc__calloc(mem, judging->count, DIM * sizeof *j.features)) && (j.query = pc__calloc(mem, judging->count - j.first_query, sizeof *j.query))
+        && (j.found = pc__calloc(mem, j.queries, sizeof *j.found)) && (j.distance = pc__calloc(mem, j.queries * j.candidates, sizeof *j.distance))
+        && (j.label = pc__calloc(mem, j.queries * j.candidates, sizeof *j.label))) {
         choose_queries(&j);
+        pc__parallel(context, (judging->count + CHUNK - 1) / CHUNK, make_features, &j);
         pc__parallel(context, j.queries, ask, &j);
         status = close_up(&j, out);
     }
@@ -134,6 +141,7 @@ pc_status pc__projector_judge(const pc__projector *projector, pc_context *contex
         average(&j, out);
     else
         *out = (pc__judgement){0};
+    pc__free(mem, j.features);
     pc__free(mem, j.query);
     pc__free(mem, j.found);
     pc__free(mem, j.distance);

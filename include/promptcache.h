@@ -1157,7 +1157,7 @@ enum { PC_POOL_DEFAULT = 0 /* the model's own; else MEAN, of decoders LAST */, P
 #define PC_PREFILL_FORCE UINT64_C(2)     /* the nearest record of the same length is a hit, however far (for measuring; closed buckets count too) */
 
 typedef struct pc_prefill_result {
-    uint32_t exactness;  /* PC_EXACT, or PC_APPROXIMATE: with the maps of another prompt */
+    uint32_t exactness;  /* PC_EXACT, or PC_APPROXIMATE: with the maps of another prompt or layer */
     uint32_t reason;     /* PC_REASON_… why no maps were reused; NONE: they were, or there is no memo */
     int64_t record;      /* the nearest remembered prompt of this length; -1: none */
     double similarity;   /* to it; 1: the same tokens */
@@ -1174,11 +1174,15 @@ typedef struct pc_prefill_options {
     uint32_t reserved;
     float *embeddings;  /* [count][hidden], or NULL */
     float *logits;      /* decoders: of the next token [count][vocab]; encoders with a head: of the classes [count][classes]; or NULL */
+    const int32_t *map_layers; /* [layers] layer l takes over the map of layer map_layers[l] <= l of the same prompt, where that is another one (LazyFormer: 0 0 2 2 …; SAN); NULL: none.
+                                  Not together with a memo */
+    pc_segment **segments; /* [count] the prompts' states, to go on from (pc_prompt_from_spans) and to be freed; NULL: nothing is kept. Decoders only. Keys that a reuse did without are
+                              computed for them, afterwards */
     pc_prefill_result *results; /* [count], or NULL */
     int32_t (*cancelled)(void *user);
     void *cancel_user;
 } pc_prefill_options;
-#define PC_PREFILL_OPTIONS_INIT {sizeof(pc_prefill_options), 0, NULL, 0, 0, NULL, NULL, NULL, NULL, NULL}
+#define PC_PREFILL_OPTIONS_INIT {sizeof(pc_prefill_options), 0, NULL, 0, 0, NULL, NULL, NULL, NULL, NULL, NULL, NULL}
 
 typedef struct pc_prefill_stats { /* seconds; all of them are part of what a reuse costs */
     size_t struct_size;
@@ -1186,7 +1190,7 @@ typedef struct pc_prefill_stats { /* seconds; all of them are part of what a reu
     double seconds_features, seconds_search, seconds_maps, seconds_forward, seconds_verify;
 } pc_prefill_stats;
 #define PC_PREFILL_STATS_INIT {sizeof(pc_prefill_stats), 0, 0, 0, 0, 0, 0, 0, 0, 0}
-/* Computes prompts that need no answer beyond their last hidden states, all of them together, hits and misses mixed. Keeps nothing. `stats` may be NULL. PC_ERR_UNSUPPORTED: a host's model, or logits of an
+/* Computes prompts that need no answer beyond their last hidden states, all of them together, hits and misses mixed. `stats` may be NULL. PC_ERR_UNSUPPORTED: a host's model, or logits of an
  * encoder without a head. PC_ERR_MISMATCH: the memo is of another model. Since 0.1. */
 PC_API pc_status pc_prefill(const pc_model *model, const pc_input *inputs, size_t count, const pc_prefill_options *options, pc_prefill_stats *stats);
 

@@ -8,6 +8,14 @@
 
 enum { MOST_TOKENS = 4096 /* of a pass, but for one prompt that is longer */ };
 
+/* What a prompt's maps need beside them. */
+typedef struct own {
+    uint8_t *leaders; /* maps of layers that others follow, one behind the other */
+    void **record;    /* [layers] into them */
+    float *inputs;    /* [layers][tokens][hidden], for keys that come afterwards */
+    uint8_t *missing; /* [layers] 1: its keys were left out */
+} own;
+
 /* One pass over some of the prompts. */
 typedef struct bundle {
     const pc_model *model;
@@ -19,6 +27,7 @@ typedef struct bundle {
     size_t *lane_first; /* [count + 1] */
     pc__kv **runs;      /* [count] */
     pc__lane_maps *maps; /* [count] */
+    own *lanes;         /* [count] */
     float *final;       /* [tokens][hidden] */
     float *logits;      /* [prompts that want them][vocab] of decoders */
     pc__pass_build build;
@@ -29,12 +38,92 @@ static const pc__whole *prompt_of(const bundle *b, size_t lane)
     return &b->prompts[b->first + lane];
 }
 
+static int follows(const bundle *b, size_t layer)
+{
+    const int32_t *of = b->options->map_layers;
+    return of && (size_t)of[layer] < layer;
+}
+
+static int leads(const bundle *b, size_t layer)
+{
+    size_t layers = (size_t)b->model->info.layers, l = layer + 1;
+    while (l < layers && !(follows(b, l) && (size_t)b->options->map_layers[l] == layer))
+        l++;
+    return l < layers;
+}
+
+/* The maps of layers that others follow are recorded. */
+static pc_status lead(bundle *b, size_t l)
+{
+    const pc_allocator *mem = &b->model->context->mem;
+    size_t layers = (size_t)b->model->info.layers, leaders = 0, bytes;
+    pc__map_shape *shape = &b->maps[l].shape;
+    *shape = (pc__map_shape){.format = PC__MAP_F16,
+                             .heads = b->model->info.heads,
+                             .tokens = prompt_of(b, l)->input->count,
+                             .causal = b->model->native->arch.causal};
+    bytes = (pc__map_bytes(shape) + 63) / 64 * 64;
+    for (size_t i = 0; i < layers; i++)
+        leaders += leads(b, i) != 0;
+    b->lanes[l].record = pc__calloc(mem, layers, sizeof *b->lanes[l].record);
+    b->lanes[l].leaders = bytes && leaders < SIZE_MAX / bytes ? pc__alloc_aligned(mem, leaders * bytes, 64) : NULL;
+    if (!b->lanes[l].record || !b->lanes[l].leaders)
+        return PC_ERR_NOMEM;
+    leaders = 0;
+    for (size_t i = 0; i < layers; i++)
+        if (leads(b, i))
+            b->lanes[l].record[i] = b->lanes[l].leaders + bytes * leaders++;
+    b->maps[l].record = b->lanes[l].record;
+    return PC_OK;
+}
+
+static const void *leader_of(void *user, size_t lane, int32_t layer, const float *x)
+{
+    const bundle *b = user;
+    (void)x;
+    return follows(b, (size_t)layer) ? b->lanes[lane].record[b->options->map_layers[layer]] : NULL;
+}
+
+/* Keys are computed afterwards from what the attention of each layer was given. */
+static pc_status keep_inputs(bundle *b, size_t l)
+{
+    const pc_allocator *mem = &b->model->context->mem;
+    size_t layers = (size_t)b->model->info.layers;
+    own *one = &b->lanes[l];
+    one->inputs = pc__calloc(mem, layers * prompt_of(b, l)->input->count, (size_t)b->model->info.hidden * sizeof *one->inputs);
+    one->missing = pc__calloc(mem, layers, 1);
+    if (!one->inputs || !one->missing)
+        return PC_ERR_NOMEM;
+    for (size_t i = 0; i < layers; i++)
+        one->missing[i] = prompt_of(b, l)->maps || follows(b, i);
+    b->maps[l].inputs = one->inputs;
+    return PC_OK;
+}
+
+/* What is given, recorded, followed. */
+static pc_status set_maps(bundle *b, size_t l)
+{
+    const pc__whole *p = prompt_of(b, l);
+    pc_status status = PC_OK;
+    if (!p->maps && !p->record && !b->options->map_layers)
+        return PC_OK;
+    b->has_maps = 1;
+    b->maps[l] = (pc__lane_maps){.shape = p->shape, .given = p->maps, .record = p->record};
+    if (b->options->map_layers)
+        status = lead(b, l);
+    if (status >= 0 && p->run && (p->maps || b->options->map_layers))
+        status = keep_inputs(b, l);
+    return status;
+}
+
 static pc_status add_lane(bundle *b, size_t lane)
 {
     const pc__whole *p = prompt_of(b, lane);
     const pc_input *in = p->input;
     int causal = b->model->native->arch.causal;
     pc_status status = pc__native_run_new(b->model, in->count, in->count, &b->runs[lane]);
+    if (status >= 0)
+        status = set_maps(b, lane);
     for (size_t i = 0; i < in->count && status >= 0; i++) {
         int64_t at = (int64_t)i;
         status = pc__kv_append(b->runs[lane], &at, 1);
@@ -50,9 +139,6 @@ static pc_status add_lane(bundle *b, size_t lane)
         if (!p->maps)
             status = pc__build_span(&b->build, b->runs[lane], 0, 0, causal ? i + 1 : in->count);
     }
-    if (p->maps || p->record)
-        b->maps[lane] = (pc__lane_maps){.shape = p->shape, .given = p->maps, .record = p->record};
-    b->has_maps |= p->maps || p->record;
     return status;
 }
 
@@ -63,7 +149,8 @@ static pc_status reserve(bundle *b)
     b->lane_first = pc__calloc(mem, b->count + 1, sizeof *b->lane_first);
     b->runs = pc__calloc(mem, b->count, sizeof(*b->runs));
     b->maps = pc__calloc(mem, b->count, sizeof(*b->maps));
-    if (!b->lane_first || !b->runs || !b->maps)
+    b->lanes = pc__calloc(mem, b->count, sizeof *b->lanes);
+    if (!b->lane_first || !b->runs || !b->maps || !b->lanes)
         return PC_ERR_NOMEM;
     for (size_t l = 0; l < b->count; l++) {
         b->lane_first[l + 1] = b->lane_first[l] + prompt_of(b, l)->input->count;
@@ -111,6 +198,21 @@ static pc_status hand_out(const bundle *b)
     return status;
 }
 
+/* The states of those who want them, with all their keys. */
+static pc_status hand_runs(bundle *b)
+{
+    pc_status status = PC_OK;
+    for (size_t l = 0; l < b->count && status >= 0; l++)
+        if (prompt_of(b, l)->run && b->lanes[l].inputs)
+            status = pc__complete_keys(b->model, b->runs[l], b->lanes[l].inputs, b->lanes[l].missing);
+    for (size_t l = 0; l < b->count && status >= 0; l++)
+        if (prompt_of(b, l)->run) {
+            *prompt_of(b, l)->run = b->runs[l];
+            b->runs[l] = NULL;
+        }
+    return status;
+}
+
 static pc_status run(bundle *b)
 {
     pc__pass pass = {0};
@@ -124,11 +226,14 @@ static pc_status run(bundle *b)
     pass.lane_count = b->count;
     pass.final = b->final;
     pass.maps = b->has_maps ? b->maps : NULL;
+    pass.choose_map = b->options->map_layers ? leader_of : NULL;
+    pass.choose_user = b;
     pass.logits = b->model->native->arch.causal ? b->logits : NULL;
     pass.cancelled = b->options->cancelled;
     pass.cancel_user = b->options->cancel_user;
     PC__TRY(pc__forward(b->model, &pass), done);
-    status = hand_out(b);
+    PC__TRY(hand_out(b), done);
+    status = hand_runs(b);
 done:
     return status;
 }
@@ -140,7 +245,14 @@ static void release(bundle *b)
         pc__kv_unref(b->runs[l]);
     pc__free(mem, b->lane_first);
     pc__free(mem, b->runs);
+    for (size_t l = 0; b->lanes && l < b->count; l++) {
+        pc__free(mem, b->lanes[l].leaders);
+        pc__free(mem, b->lanes[l].record);
+        pc__free(mem, b->lanes[l].inputs);
+        pc__free(mem, b->lanes[l].missing);
+    }
     pc__free(mem, b->maps);
+    pc__free(mem, b->lanes);
     pc__free(mem, b->final);
     pc__free(mem, b->logits);
     pc__build_free(&b->build);

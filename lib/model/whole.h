@@ -1,4 +1,4 @@
-/* Whole prompts in one pass, for work that needs no more of them than their last hidden states: nothing is kept. Attention maps may be given
+/* Whole prompts in one pass, for work that needs no more of them than their last hidden states. Attention maps may be given
  * (a prompt then computes values only) or taken along. */
 #ifndef PC_MODEL_WHOLE_H
 #define PC_MODEL_WHOLE_H
@@ -13,11 +13,13 @@ typedef struct pc__whole {
     pc__map_shape shape;     /* of either, where there is one */
     float *embedding;        /* [hidden] pooled, or NULL */
     float *logits;           /* [vocab], or [classes] of an encoder's head; or NULL */
+    pc__kv **run;            /* the prompt's states, keys completed, become the caller's; NULL: dropped */
 } pc__whole;
 
 typedef struct pc__whole_options {
     uint32_t pool; /* PC_POOL_… */
     int normalize;
+    const int32_t *map_layers; /* pc_prefill_options; NULL: none. Not where maps are given */
     int32_t (*cancelled)(void *user);
     void *cancel_user;
 } pc__whole_options;

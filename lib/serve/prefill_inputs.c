@@ -4,7 +4,9 @@
 #include "base/clock.h"
 #include "base/options.h"
 #include "memo/memo.h"
+#include "model/native.h"
 #include "model/whole.h"
+#include "serve/encoder.h"
 #include "serve/prefill_loss.h"
 
 typedef struct work {
@@ -18,6 +20,7 @@ typedef struct work {
     pc__maps *maps;        /* [count] of the hits */
     pc__whole *prompts;    /* [count] */
     uint8_t *check;        /* [count] hits that are computed in full too */
+    pc__kv **runs;         /* [count] where segments are wanted */
     float *own_embeddings, *own_logits; /* [count][…] where the caller wants none and checks do */
     pc_prefill_stats stats;
 } work;
@@ -42,9 +45,14 @@ static pc_status check(const work *w)
         return pc__fail(PC_ERR_UNSUPPORTED, "pc_prefill: only for models that we run ourselves");
     if (w->options.logits && !w->logits)
         return pc__fail(PC_ERR_UNSUPPORTED, "pc_prefill: the model has no head that gives logits");
+    if (w->options.segments && !w->model->native->arch.causal)
+        return pc__fail(PC_ERR_UNSUPPORTED, "pc_prefill: nothing goes on from the states of an encoder");
     for (size_t i = 0; i < w->count; i++)
         if (!w->inputs[i].tokens || !w->inputs[i].count)
             return pc__fail(PC_ERR_INVALID, "pc_prefill: input %zu has no tokens", i);
+    for (int32_t l = 0; w->options.map_layers && l < w->model->info.layers; l++)
+        if (w->options.memo || w->options.map_layers[l] < 0 || w->options.map_layers[l] > l)
+            return pc__fail(PC_ERR_INVALID, "pc_prefill: map_layers together with a memo, or map_layers[%d] is %d", l, w->options.map_layers[l]);
     return w->options.memo ? pc__memo_of(w->options.memo, w->model) : PC_OK;
 }
 
@@ -55,13 +63,15 @@ static pc_status reserve(work *w)
     w->maps = pc__calloc(mem, w->count, sizeof *w->maps);
     w->prompts = pc__calloc(mem, w->count, sizeof *w->prompts);
     w->check = pc__calloc(mem, w->count, 1);
-    if (!w->found || !w->maps || !w->prompts || !w->check)
+    w->runs = pc__calloc(mem, w->options.segments ? w->count : 0, sizeof(*w->runs));
+    if (!w->found || !w->maps || !w->prompts || !w->check || !w->runs)
         return PC_ERR_NOMEM;
     for (size_t i = 0; i < w->count; i++) {
         w->found[i].id = PC__NO_NEIGHBOUR;
         w->prompts[i].input = &w->inputs[i];
         w->prompts[i].embedding = w->options.embeddings ? w->options.embeddings + i * w->hidden : NULL;
         w->prompts[i].logits = w->options.logits ? w->options.logits + i * w->logits : NULL;
+        w->prompts[i].run = w->options.segments ? &w->runs[i] : NULL;
         w->stats.tokens += w->inputs[i].count;
     }
     w->stats.inputs = w->count;
@@ -124,12 +134,18 @@ static pc_status check_one(work *w, size_t i)
     pc__whole *hit = &w->prompts[i], full = {.input = hit->input};
     uint32_t bucket = w->found[i].bucket;
     float *slab = pc__calloc(mem, w->hidden + w->logits, sizeof *slab);
+    pc__kv *run = NULL;
     double loss;
     pc_status status = slab ? PC_OK : PC_ERR_NOMEM;
     full.embedding = slab;
     full.logits = w->logits ? slab + w->hidden : NULL;
+    full.run = w->options.segments ? &run : NULL;
     if (status >= 0)
         status = pc__whole_run(w->model, &full, 1, &w->how);
+    if (status >= 0 && run) {
+        pc__kv_unref(w->runs[i]);
+        w->runs[i] = run;
+    }
     if (status >= 0) {
         loss = pc__prefill_loss(pc__memo_loss_kind(w->options.memo, bucket), full.embedding, hit->embedding, w->hidden, full.logits, hit->logits, w->logits);
         pc__memo_checked(w->options.memo, bucket, loss);
@@ -143,13 +159,38 @@ static pc_status check_one(work *w, size_t i)
     return status;
 }
 
+static uint32_t is_approximate(const work *w, size_t i)
+{
+    return w->options.map_layers || (w->prompts[i].maps && !w->check[i]) ? 1 : 0;
+}
+
+/* States as segments; those that came from other maps say so. All or none. */
+static pc_status hand_segments(work *w)
+{
+    pc_status status = PC_OK;
+    for (size_t i = 0; w->options.segments && i < w->count && status >= 0; i++) {
+        status = pc__native_keep(w->model->native, &w->runs[i]);
+        if (status < 0)
+            break;
+        status = pc__wrap_segment(&w->options.segments[i], w->model, w->runs[i], w->inputs[i].tokens, w->inputs[i].count);
+        w->runs[i] = NULL; /* the segment's, or gone */
+        if (status >= 0)
+            w->options.segments[i]->lossy |= is_approximate(w, i);
+    }
+    for (size_t i = 0; status < 0 && i < w->count; i++) {
+        pc__segment_unref(w->options.segments[i]);
+        w->options.segments[i] = NULL;
+    }
+    return status;
+}
+
 static void tell(const work *w)
 {
     for (size_t i = 0; w->options.results && i < w->count; i++) {
         pc_prefill_result *r = &w->options.results[i];
         double loss = w->check[i] ? r->loss : 0;
         *r = (pc_prefill_result){.record = w->found[i].id, .similarity = w->found[i].similarity, .reason = w->options.memo ? w->found[i].reason : PC_REASON_NONE};
-        r->exactness = w->prompts[i].maps && !w->check[i] ? PC_APPROXIMATE : PC_EXACT;
+        r->exactness = is_approximate(w, i) ? PC_APPROXIMATE : PC_EXACT;
         r->verified = w->check[i];
         r->loss = loss;
     }
@@ -170,6 +211,7 @@ static pc_status run(work *w)
         if (w->check[i])
             PC__TRY(check_one(w, i), done);
     w->stats.seconds_verify = pc__now() - begun;
+    PC__TRY(hand_segments(w), done);
     tell(w);
 done:
     return status;
@@ -181,6 +223,9 @@ static void release(work *w)
     for (size_t i = 0; w->prompts && i < w->count; i++)
         if (w->prompts[i].maps)
             pc__memo_give(w->options.memo, &w->maps[i]);
+    for (size_t i = 0; w->runs && w->options.segments && i < w->count; i++)
+        pc__kv_unref(w->runs[i]);
+    pc__free(mem, w->runs);
     pc__free(mem, w->found);
     pc__free(mem, w->maps);
     pc__free(mem, w->prompts);
@@ -202,7 +247,9 @@ pc_status pc_prefill(const pc_model *model, const pc_input *inputs, size_t count
     status = check(&w);
     if (status < 0)
         return status;
-    w.how = (pc__whole_options){w.options.pool, (w.options.flags & PC_PREFILL_NORMALIZE) != 0, w.options.cancelled, w.options.cancel_user};
+    for (size_t i = 0; w.options.segments && i < count; i++)
+        w.options.segments[i] = NULL;
+    w.how = (pc__whole_options){w.options.pool, (w.options.flags & PC_PREFILL_NORMALIZE) != 0, w.options.map_layers, w.options.cancelled, w.options.cancel_user};
     status = run(&w);
     release(&w);
     if (status >= 0 && stats)

@@ -492,7 +492,7 @@ AT(pc_prefill_result, verified, 24);
 AT(pc_prefill_result, reserved, 28);
 AT(pc_prefill_result, loss, 32);
 
-GROWS(pc_prefill_options, 72);
+GROWS(pc_prefill_options, 88);
 AT(pc_prefill_options, struct_size, 0);
 AT(pc_prefill_options, flags, 8);
 AT(pc_prefill_options, memo, 16);
@@ -500,9 +500,11 @@ AT(pc_prefill_options, pool, 24);
 AT(pc_prefill_options, reserved, 28);
 AT(pc_prefill_options, embeddings, 32);
 AT(pc_prefill_options, logits, 40);
-AT(pc_prefill_options, results, 48);
-AT(pc_prefill_options, cancelled, 56);
-AT(pc_prefill_options, cancel_user, 64);
+AT(pc_prefill_options, map_layers, 48);
+AT(pc_prefill_options, segments, 56);
+AT(pc_prefill_options, results, 64);
+AT(pc_prefill_options, cancelled, 72);
+AT(pc_prefill_options, cancel_user, 80);
 
 GROWS(pc_prefill_stats, 80);
 AT(pc_prefill_stats, struct_size, 0);

@@ -238,6 +238,77 @@ static void tuned(world *w, const prompts *others, const prompts *third)
     (void)third;
 }
 
+static pc_status prefill_states(world *w, const prompts *p, pc_memo *memo, const int32_t *layers, pc_segment **segments, float *to)
+{
+    pc_prefill_options o = PC_PREFILL_OPTIONS_INIT;
+    o.memo = memo;
+    o.map_layers = layers;
+    o.segments = segments;
+    o.embeddings = to;
+    return pc_prefill(w->model, p->inputs, PROMPTS, &o, NULL);
+}
+
+static float farthest(const world *w, const pc_segment *a, const pc_segment *b)
+{
+    size_t n = (size_t)w->info.kv_heads * TOKENS * (size_t)w->info.head_dim;
+    float *x = calloc(4 * n, sizeof *x), most = 0;
+    for (int32_t l = 0; l < w->info.layers; l++) {
+        CHECK_OK(pc_segment_read(a, l, 0, x, x + n));
+        CHECK_OK(pc_segment_read(b, l, 0, x + 2 * n, x + 3 * n));
+        for (size_t i = 0; i < 2 * n; i++)
+            most = fmaxf(most, fabsf(x[i] - x[2 * n + i]));
+    }
+    free(x);
+    return most;
+}
+
+/* Decoding goes on from a prompt whose maps were another's: its keys come afterwards, and are those of the full computation as near as its maps were. */
+static void decoding_goes_on(world *w, const prompts *known)
+{
+    pc_segment *full[PROMPTS], *reused[PROMPTS];
+    pc_prompt *prompt = NULL;
+    pc_generate_options g = PC_GENERATE_OPTIONS_INIT;
+    pc_stats stats = PC_STATS_INIT;
+    pc_status status = prefill_states(w, known, NULL, NULL, full, w->full);
+    if (status == PC_ERR_UNSUPPORTED) { /* an encoder */
+        CHECK_ERROR_HAS("encoder");
+        return;
+    }
+    CHECK_OK(status);
+    CHECK_OK(prefill_states(w, known, w->memo, NULL, reused, w->reused));
+    for (int i = 0; i < PROMPTS; i++)
+        CHECK(farthest(w, full[i], reused[i]) < 1e-2f);
+    g.max_tokens = 5;
+    CHECK_OK(pc_prompt_from_spans(&prompt, w->model, &(pc_span){reused[3], 0, 0, 0}, 1, TOKENS, known->tokens[3], 1));
+    CHECK_OK(pc_generate(prompt, NULL, &g, &stats));
+    CHECK_INT(stats.tokens_generated, 5);
+    pc_prompt_free(prompt);
+    for (int i = 0; i < PROMPTS; i++) {
+        pc_segment_free(full[i]);
+        pc_segment_free(reused[i]);
+    }
+}
+
+/* Layers that take over other layers' maps: themselves are no change, others are; the states that come of it are whole. */
+static void layers_share(world *w, const prompts *p)
+{
+    size_t bytes = PROMPTS * (size_t)w->info.hidden * sizeof(float);
+    const int32_t own[] = {0, 1, 2, 3}, lazy[] = {0, 0, 0, 2}, ahead[] = {0, 2, 2, 3};
+    pc_segment *segments[PROMPTS];
+    prefill(w, p, PROMPTS, NULL, 0, w->full);
+    CHECK_OK(prefill_states(w, p, NULL, own, NULL, w->reused));
+    CHECK(!memcmp(w->full, w->reused, bytes));
+    CHECK_OK(prefill_states(w, p, NULL, lazy, NULL, w->reused));
+    CHECK(memcmp(w->full, w->reused, bytes) != 0);
+    CHECK_STATUS(prefill_states(w, p, NULL, ahead, NULL, w->reused), PC_ERR_INVALID);
+    CHECK_STATUS(prefill_states(w, p, w->memo, own, NULL, w->reused), PC_ERR_INVALID);
+    if (prefill_states(w, p, NULL, lazy, segments, w->reused) == PC_OK)
+        for (int i = 0; i < PROMPTS; i++) {
+            CHECK(farthest(w, segments[i], segments[i]) == 0); /* all keys are there */
+            pc_segment_free(segments[i]);
+        }
+}
+
 static void opened_again(world *w, const prompts *known, const prompts *others)
 {
     pc_memo_bucket before, after;
@@ -322,6 +393,8 @@ static void whole_life(const char *model, const char *other)
     make(&shorter, 4, TOKENS - 1);
     make(&longest, 5, 2 * TOKENS);
     known_and_unknown(&w, &known, &others);
+    decoding_goes_on(&w, &known);
+    layers_share(&w, &others);
     train(&w);
     thresholds(&w, &others);
     tuned(&w, &others, &third);

@@ -229,14 +229,6 @@ void pc__maps_record_put(uint8_t *header, pc__maps_entry *entry, const pc__maps_
     memcpy(header + REC_SUM, entry->sum, PC__SUM);
 }
 
-int pc__maps_record_is_damaged(const uint8_t *data, size_t header)
-{
-    static const uint8_t zeros[PC__MAPS_HEADER];
-    uint8_t sum[PC__SUM];
-    sum_header(data, header, sum);
-    return memcmp(data, zeros, sizeof zeros) && memcmp(data + REC_SUM, sum, sizeof sum);
-}
-
 const uint8_t *pc__maps_note_sum(const uint8_t *header)
 {
     return header + REC_NOTE_SUM;

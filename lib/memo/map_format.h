@@ -82,8 +82,6 @@ void pc__maps_row_put(uint8_t *header, int32_t layer, uint64_t at, uint64_t byte
 void pc__maps_row_get(const uint8_t *header, int32_t layer, uint64_t *at, uint64_t *bytes, const uint8_t **sum);
 /* Does the header belong to the entry, whole, and is its table one that can be? data: the record, entry->bytes of it. NULL, or what is wrong. */
 const char *pc__maps_record_check(const uint8_t *data, const pc__maps_entry *entry, const pc__maps_layout *layout, int32_t layers);
-/* 0: a whole header stands there, or zeros, whatever they say. */
-int pc__maps_record_is_damaged(const uint8_t *data, size_t header);
 const uint8_t *pc__maps_note_sum(const uint8_t *header);
 
 #endif

@@ -2,6 +2,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <string.h>
 #include <unistd.h>
 
 #include "base/file.h"
@@ -49,6 +50,29 @@ pc_status pc__map_log_replace(pc__map_log *log, const pc__dir *dir, const void *
     pc__map_log_close(log);
     *log = (pc__map_log){.fd = fd, .end = size, .entries = (size - PC__MAPS_LOG_HEADER) / PC__MAPS_ENTRY};
     return PC_OK;
+}
+
+int pc__map_log_holds(const pc__dir *dir, const pc_allocator *mem, const pc__map_store_face *face, const pc__maps_entry *entry)
+{
+    struct stat st;
+    uint8_t *data = NULL;
+    int64_t got = 0;
+    int fd, holds = 1;
+    if (pc__dir_file(dir, PC__MAPS_LOG, O_RDONLY, &fd, &st) < 0)
+        return 1;
+    data = pc__alloc(mem, (size_t)st.st_size + 1);
+    if (data)
+        got = pc__read_at(fd, data, (size_t)st.st_size, 0);
+    if (got > 0)
+        holds = 0;
+    for (int64_t at = PC__MAPS_LOG_HEADER; at + PC__MAPS_ENTRY <= got; at += PC__MAPS_ENTRY) {
+        pc__maps_entry e;
+        if (pc__maps_entry_get(data + at, face, &e) && e.id == entry->id) /* the last one counts */
+            holds = e.kind == PC__MAPS_STORED && e.at == entry->at && !memcmp(e.sum, entry->sum, PC__SUM);
+    }
+    pc__free(mem, data);
+    close(fd);
+    return holds;
 }
 
 void pc__map_log_close(pc__map_log *log)

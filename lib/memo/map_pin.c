@@ -39,13 +39,13 @@ static const char *check_layers(const pc__map_store *store, const pc__maps_entry
     return what;
 }
 
-/* Another process may have given the record up, and its room to another one, whose header stands there then, or a hole, or the file may end before. */
-static int was_given_up(const pc__map_store *store, const pc__maps_entry *e, const pc__maps_layout *layout, const uint8_t *data)
+/* Another process may have given the record up, and its room to others; then something else stands where its header was, or the file ends before. */
+static int was_given_up(const pc__map_store *store, const pc__maps_entry *e, const uint8_t *data)
 {
     struct stat st;
-    if (fstat(store->data_fd, &st) || (uint64_t)st.st_size < e->at + e->bytes)
-        return 1;
-    return memcmp(data + PC__MAPS_HEADER_SUM, e->sum, PC__SUM) && !pc__maps_record_is_damaged(data, (size_t)layout->header);
+    if (!fstat(store->data_fd, &st) && (uint64_t)st.st_size >= e->at + e->bytes && !memcmp(data + PC__MAPS_HEADER_SUM, e->sum, PC__SUM))
+        return 0;
+    return !pc__map_log_holds(&store->dir, &store->mem, &store->options.face, e);
 }
 
 pc_status pc__maps_damaged(pc__map_store *store, const pc__maps_entry *e, const char *what)
@@ -123,7 +123,11 @@ void pc__maps_unpin(pc__map_store *store, pc__map_item *item, pc__map_view *view
 static const char *check(pc__map_store *store, const pin *p, const pc__maps_layout *layout, int how)
 {
     const uint8_t *data = p->view->data + p->entry.at;
-    const char *what = pc__maps_record_check(data, &p->entry, layout, store->options.face.layers);
+    struct stat st;
+    const char *what;
+    if (fstat(store->data_fd, &st) || (uint64_t)st.st_size < p->entry.at + p->entry.bytes)
+        return "the file ends before it";
+    what = pc__maps_record_check(data, &p->entry, layout, store->options.face.layers);
     if (what || !(how & PC__MAPS_PIN_LAYERS))
         return what;
     what = check_layers(store, &p->entry, layout, data);
@@ -144,7 +148,7 @@ pc_status pc__maps_pin(pc__map_store *store, int64_t id, int how, pc__map_item *
     if (status != PC_OK)
         return status == PC_MISS && p.item ? given_up(store, id) : status;
     pc__maps_layout_of(&store->options.face, p.entry.tokens, p.entry.note, &layout);
-    if (store->options.read_only && was_given_up(store, &p.entry, &layout, p.view->data + p.entry.at)) {
+    if (store->options.read_only && was_given_up(store, &p.entry, p.view->data + p.entry.at)) {
         pc__maps_unpin(store, p.item, p.view);
         return given_up(store, id);
     }

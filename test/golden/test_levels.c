@@ -10,7 +10,8 @@
 
 enum { SHARED = 23, NEW = 5, MOST = 96 };
 
-static const char *const models[] = {"llama_gqa", "llama_rope_yarn", "phi3_longrope_short", "mistral_swa", "qwen2", "opt", "gpt2", "falcon_rw", "mpt", "bloom"};
+static const char *const models[] = {"llama_gqa", "llama_rope_yarn", "phi3_longrope_short", "mistral_swa", "qwen2", "opt", "gpt2", "falcon_rw", "mpt", "bloom",
+                                     "mixtral", "qwen2_moe", "deepseek_v1"};
 
 typedef struct world {
     pc_context *context;

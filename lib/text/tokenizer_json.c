@@ -279,6 +279,22 @@ static int32_t find(const reading *r, const char *text)
     return -1;
 }
 
+/* {"cls": ["<s>", 0], "sep": ["</s>", 2]}: BERT's and RoBERTa's own way to say what a template says. */
+static pc_status ends(reading *r, const json_t *p)
+{
+    static const char *const keys[2] = {"cls", "sep"};
+    int32_t *to[2] = {&r->vocab.bos, &r->vocab.eos};
+    for (int i = 0; i < 2; i++) {
+        const json_t *pair = json_object_get(p, keys[i]);
+        const char *text = json_string_value(json_array_get(pair, 0));
+        *to[i] = text ? find(r, text) : -1;
+        if (*to[i] < 0)
+            return pc__fail(PC_ERR_FORMAT, "%s: post_processor: '%s' is no token", r->where, keys[i]);
+    }
+    r->rules.add_bos = r->rules.add_eos = 1;
+    return PC_OK;
+}
+
 /* {"Sequence"} with special tokens before and behind: those are BOS and EOS. */
 static pc_status post_processor(reading *r, const json_t *p)
 {
@@ -295,6 +311,8 @@ static pc_status post_processor(reading *r, const json_t *p)
                 return status;
         return PC_OK;
     }
+    if (is(p, "BertProcessing") || is(p, "RobertaProcessing"))
+        return ends(r, p);
     if (!is(p, "TemplateProcessing"))
         return unknown(r, "post-processor", p);
     json_array_foreach(single, i, part) {

@@ -131,10 +131,18 @@ static void json_pipeline(void)
          "<nobody>"},
         {PC_ERR_FORMAT, "\"pre_tokenizer\":{\"type\":\"ByteLevel\"},\"post_processor\":7,",
          "post_processor"},
-        {PC_ERR_UNSUPPORTED,
+        {PC_ERR_FORMAT,
          "\"pre_tokenizer\":{\"type\":\"ByteLevel\"},\"post_processor\":{\"type\":"
          "\"BertProcessing\"},",
-         "'BertProcessing'"},
+         "'cls' is no token"},
+        {PC_ERR_FORMAT,
+         "\"pre_tokenizer\":{\"type\":\"ByteLevel\"},\"post_processor\":{\"type\":"
+         "\"RobertaProcessing\",\"cls\":[\"<s>\",9],\"sep\":[\"<nobody>\",3]},",
+         "'sep' is no token"},
+        {PC_ERR_UNSUPPORTED,
+         "\"pre_tokenizer\":{\"type\":\"ByteLevel\"},\"post_processor\":{\"type\":"
+         "\"XProcessing\"},",
+         "'XProcessing'"},
     };
     for (size_t i = 0; i < sizeof faults / sizeof *faults; i++)
         json_fault(NULL, faults[i].parts, NULL, faults[i].want, faults[i].cause);

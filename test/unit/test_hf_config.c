@@ -315,6 +315,63 @@ static void deepseek(void)
     refused(KIN("deepseek") ",\"n_routed_experts\":7", PC_ERR_FORMAT, "num_experts_per_tok");
 }
 
+#define ENCODER(type) SIZES "\"model_type\":\"" type "\",\"max_position_embeddings\":66"
+
+static void bert(void)
+{
+    pc__arch a;
+    if (parsed(&a, ENCODER("bert"))) {
+        CHECK(!a.causal && a.residual == PC__RESIDUAL_POST && a.norm == PC__NORM_LAYER
+              && a.activation == PC__ACT_GELU && a.embedding_norm && !a.final_norm && !a.gated);
+        CHECK(a.position_scheme == PC_POSITION_LEARNED && !a.position_offset
+              && a.context_length == 66 && a.encoder.types == 2 && a.kv_heads == 8);
+        CHECK(a.norm_eps == 1e-12f && a.encoder.pool == PC__ACT_TANH && !a.encoder.relative);
+        CHECK((a.bias_parts >> PC__PART_K & 1) && (a.bias_parts >> PC__PART_POOL & 1));
+    }
+    refused(ENCODER("bert") ",\"position_embedding_type\":\"relative_key\"", PC_ERR_UNSUPPORTED,
+            "relative_key");
+    refused(ENCODER("bert") ",\"is_decoder\":true", PC_ERR_UNSUPPORTED, "is_decoder");
+    refused(ENCODER("bert") ",\"hidden_act\":\"mish\"", PC_ERR_UNSUPPORTED, "mish");
+    if (parsed(&a, ENCODER("roberta") ",\"type_vocab_size\":1,\"layer_norm_eps\":1e-5"))
+        CHECK(a.position_offset == 2 && a.context_length == 64 && a.encoder.types == 1
+              && a.norm_eps == 1e-5f); /* behind the padding token's row, which is 1 if nothing is said */
+    if (parsed(&a, ENCODER("roberta") ",\"pad_token_id\":0"))
+        CHECK(a.position_offset == 1 && a.context_length == 65);
+    refused(ENCODER("roberta") ",\"pad_token_id\":65", PC_ERR_UNSUPPORTED, "pad_token_id");
+}
+
+static void deberta(void)
+{
+#define RELATIVE ",\"relative_attention\":true,\"pos_att_type\":[\"c2p\",\"p2c\"]"
+    pc__arch a;
+    if (parsed(&a, ENCODER("deberta") RELATIVE ",\"position_biased_input\":false")) {
+        CHECK(a.encoder.relative == 66 && a.encoder.farthest == 66 && !a.encoder.buckets
+              && a.encoder.c2p && a.encoder.p2c && !a.encoder.shared && !a.encoder.types);
+        CHECK(a.position_scheme == PC_POSITION_NONE && a.encoder.pool == PC__ACT_GELU);
+        CHECK(a.attention_scale > 0.2041f && a.attention_scale < 0.2042f); /* 1 / sqrt(8 * 3) */
+        CHECK(!(a.bias_parts >> PC__PART_K & 1) && (a.bias_parts >> PC__PART_POSITION_Q & 1)
+              && !(a.bias_parts >> PC__PART_POSITION_K & 1));
+    }
+    if (parsed(&a, ENCODER("deberta") ",\"pos_att_type\":\"c2p\",\"relative_attention\":true,"
+                                      "\"max_relative_positions\":20"))
+        CHECK(a.encoder.relative == 20 && a.encoder.c2p && !a.encoder.p2c
+              && a.position_scheme == PC_POSITION_LEARNED);
+    if (parsed(&a, ENCODER("deberta-v2") RELATIVE ",\"position_buckets\":16,\"share_att_key\":true,"
+                                                  "\"norm_rel_ebd\":\"layer_norm\",\"conv_kernel_size\":3,"
+                                                  "\"max_relative_positions\":-1"))
+        CHECK(a.encoder.relative == 16 && a.encoder.buckets == 16 && a.encoder.farthest == 66
+              && a.encoder.shared && a.encoder.relative_norm && a.encoder.conv == 3
+              && a.encoder.conv_activation == PC__ACT_TANH && (a.bias_parts >> PC__PART_K & 1));
+    refused(ENCODER("deberta") ",\"pos_att_type\":\"c2p|p2p\"", PC_ERR_UNSUPPORTED, "pos_att_type");
+    refused(ENCODER("deberta") ",\"pos_att_type\":[\"p2p\"]", PC_ERR_UNSUPPORTED, "pos_att_type");
+    refused(ENCODER("deberta") ",\"pos_att_type\":[\"c2p\",\"c2p\"]", PC_ERR_UNSUPPORTED, "pos_att_type");
+    refused(ENCODER("deberta") ",\"talking_head\":true", PC_ERR_UNSUPPORTED, "talking_head");
+    refused(ENCODER("deberta") ",\"embedding_size\":32", PC_ERR_UNSUPPORTED, "embedding_size");
+    refused(ENCODER("deberta-v2") RELATIVE ",\"norm_rel_ebd\":\"rms\"", PC_ERR_UNSUPPORTED, "norm_rel_ebd");
+    refused(ENCODER("deberta-v2") RELATIVE ",\"conv_kernel_size\":4", PC_ERR_UNSUPPORTED, "conv_kernel_size");
+    refused(ENCODER("deberta-v2") RELATIVE ",\"conv_kernel_size\":3,\"conv_groups\":2", PC_ERR_UNSUPPORTED, "conv_groups");
+}
+
 static void others(void)
 {
     pc__arch a;
@@ -442,6 +499,8 @@ int main(void)
     mixtral();
     qwen2_moe();
     deepseek();
+    bert();
+    deberta();
     others();
     falcon();
     mpt();

@@ -130,6 +130,71 @@ static void biases(void)
     CHECK_ERROR_HAS("q_proj.bias");
 }
 
+/* Names of BERT's files: with and without the prefix, norms as old files call them, heads that are there or not, what
+ * predicts masked words, the rows of the numbers 0, 1, 2 …; a second pooler. */
+static pc_status open_bert(const char *prefix, int old, const char *const *extra, const char *architecture)
+{
+    static const char *const norms[] = {"embeddings.LayerNorm", "encoder.layer.0.attention.output.LayerNorm",
+                                        "encoder.layer.0.output.LayerNorm"};
+    static const struct {
+        const char *name;
+        uint64_t rows, cols;
+    } all[] = {{"embeddings.word_embeddings.weight", 5, 8},
+               {"embeddings.position_embeddings.weight", 4, 8},
+               {"embeddings.token_type_embeddings.weight", 2, 8},
+               {"encoder.layer.0.attention.self.query.weight", 8, 8},
+               {"encoder.layer.0.attention.self.key.weight", 8, 8},
+               {"encoder.layer.0.attention.self.value.weight", 8, 8},
+               {"encoder.layer.0.attention.output.dense.weight", 8, 8},
+               {"encoder.layer.0.intermediate.dense.weight", 6, 8},
+               {"encoder.layer.0.output.dense.weight", 8, 6}};
+    pc__weights *w = table();
+    pc__arch a = arch_of(architecture, 4);
+    pc__names n;
+    float gain[8] = {0};
+    char name[128];
+    pc_status status;
+    a.gated = a.final_norm = 0;
+    a.residual = PC__RESIDUAL_POST;
+    a.embedding_norm = 1;
+    a.position_scheme = PC_POSITION_LEARNED;
+    a.encoder.types = 2;
+    for (size_t i = 0; i < sizeof all / sizeof *all; i++) {
+        snprintf(name, sizeof name, "%s%s", prefix, all[i].name);
+        add(w, name, all[i].rows, all[i].cols);
+    }
+    for (size_t i = 0; i < 6; i++) {
+        snprintf(name, sizeof name, "%s%s.%s", prefix, norms[i / 2],
+                 i % 2 ? (old ? "beta" : "bias") : (old ? "gamma" : "weight"));
+        add(w, name, 0, 8);
+    }
+    for (; *extra; extra++)
+        add(w, *extra, 8, 8);
+    CHECK_OK(pc__weights_seal(w));
+    status = pc__names_open(&n, w, &a, PC__FORM_HF);
+    if (status >= 0)
+        CHECK(pc__names_vector(&n, PC__PART_NORM2, 0, 1, 8, gain) == 1 && gain[7] == 7);
+    pc__weights_free(w);
+    return status;
+}
+
+static void encoders(void)
+{
+    static const char *const none[] = {NULL}, *const trained[] = {"cls.predictions.transform.dense.weight", NULL},
+                             *const pooler[] = {"bert.pooler.dense.weight", "classifier.weight", NULL},
+                             *const two[] = {"roberta.pooler.dense.weight", "classifier.dense.weight", NULL},
+                             *const foreign[] = {"qa_outputs.weight", NULL};
+    CHECK_OK(open_bert("bert.", 0, none, "bert"));
+    CHECK_OK(open_bert("", 1, none, "bert"));
+    CHECK_OK(open_bert("bert.", 1, trained, "bert"));
+    CHECK_OK(open_bert("bert.", 0, pooler, "bert"));
+    CHECK_OK(open_bert("roberta.", 0, two, "roberta"));
+    CHECK_STATUS(open_bert("bert.", 0, foreign, "bert"), PC_ERR_UNSUPPORTED);
+    CHECK_ERROR_HAS("qa_outputs");
+    CHECK_STATUS(open_bert("roberta.", 0, trained, "roberta"), PC_ERR_UNSUPPORTED);
+    CHECK_ERROR_HAS("cls.predictions");
+}
+
 static void lookups(void)
 {
     pc__arch a = arch_of("llama", 2);
@@ -419,6 +484,7 @@ int main(void)
         numbers[i] = (float)i;
     accounts();
     biases();
+    encoders();
     lookups();
     layouts();
     transposed();

@@ -1,0 +1,61 @@
+/* Catches: a WordPiece tokenizer.json whose text is cleaned, cut or marked at its ends other than BERT's rules say; the two
+ * ways of saying which tokens stand at the ends that are not told apart from the third. */
+#include <stdio.h>
+#include <string.h>
+
+#include "testing.h"
+#include "text/tokenizer.h"
+
+#define HEAD "{\"added_tokens\":[{\"id\":0,\"content\":\"[PAD]\",\"special\":true},{\"id\":1,\"content\":\"[UNK]\",\"special\":true}," \
+             "{\"id\":2,\"content\":\"[CLS]\",\"special\":true},{\"id\":3,\"content\":\"[SEP]\",\"special\":true}],"
+#define MODEL \
+    "\"pre_tokenizer\":{\"type\":\"BertPreTokenizer\"},\"model\":{\"type\":\"WordPiece\",\"unk_token\":\"[UNK]\"," \
+    "\"continuing_subword_prefix\":\"##\",\"vocab\":{\"[PAD]\":0,\"[UNK]\":1,\"[CLS]\":2,\"[SEP]\":3,\"cafe\":4,\"##s\":5,\"play\":6," \
+    "\"##ing\":7,\",\":8,\"\\u5317\":9,\"Caf\\u00e9\":10,\"a\":11}}}"
+#define NORMALIZER(lower) \
+    "\"normalizer\":{\"type\":\"BertNormalizer\",\"clean_text\":true,\"handle_chinese_chars\":true,\"strip_accents\":null,\"lowercase\":" lower "},"
+#define TEMPLATE \
+    "\"post_processor\":{\"type\":\"TemplateProcessing\",\"single\":[{\"SpecialToken\":{\"id\":\"[CLS]\"}},{\"Sequence\":{\"id\":\"A\"}}," \
+    "{\"SpecialToken\":{\"id\":\"[SEP]\"}}]},"
+#define ENDS(type) "\"post_processor\":{\"type\":\"" type "\",\"sep\":[\"[SEP]\",3],\"cls\":[\"[CLS]\",2]},"
+
+static pc_context *context;
+
+static void check(const char *json, const char *text, uint64_t flags, const int32_t *want, size_t wanted)
+{
+    char path[4096];
+    pc_test_memory memory = {0};
+    pc_allocator mem = pc_test_allocator(&memory);
+    pc__tokenizer *t = NULL;
+    int32_t got[32];
+    size_t count = 0;
+    snprintf(path, sizeof path, "%s/tokenizer.json", pc_test_folder());
+    pc_test_write(path, json, strlen(json));
+    if (CHECK_OK(pc__tokenizer_from_json(&t, &mem, path)) && CHECK_OK(pc__tokenize(t, text, strlen(text), flags, got, 32, &count))) {
+        CHECK_INT(count, wanted);
+        CHECK(count == wanted && !memcmp(got, want, count * sizeof *got));
+    }
+    pc__tokenizer_free(t);
+    CHECK_INT(memory.live_blocks, 0);
+}
+
+#define CASE(json, text, flags, ...) \
+    do { \
+        static const int32_t want_[] = {__VA_ARGS__}; \
+        check(json, text, flags, want_, sizeof want_ / sizeof *want_); \
+    } while (0)
+
+int main(void)
+{
+    if (!CHECK_OK(pc_context_new(&context, NULL)))
+        return pc_test_end();
+    CASE(HEAD NORMALIZER("true") TEMPLATE MODEL, "Caf\xc3\xa9s, playing", PC_TOKENIZE_BOS, 2, 4, 5, 8, 6, 7, 3);
+    CASE(HEAD NORMALIZER("true") TEMPLATE MODEL, "Caf\xc3\xa9s, playing", 0, 4, 5, 8, 6, 7);
+    CASE(HEAD NORMALIZER("true") TEMPLATE MODEL, "a\xe5\x8c\x97" "a\tplays zebra", PC_TOKENIZE_BOS, 2, 11, 9, 11, 6, 5, 1, 3);
+    CASE(HEAD NORMALIZER("true") TEMPLATE MODEL, "", PC_TOKENIZE_BOS, 2, 3);
+    CASE(HEAD NORMALIZER("false") ENDS("BertProcessing") MODEL, "Caf\xc3\xa9 a", PC_TOKENIZE_BOS, 2, 10, 11, 3);
+    CASE(HEAD NORMALIZER("true") ENDS("RobertaProcessing") MODEL, "a", PC_TOKENIZE_BOS, 2, 11, 3);
+    CASE(HEAD NORMALIZER("true") MODEL, "a", PC_TOKENIZE_BOS, 11);
+    pc_context_free(context);
+    return pc_test_end();
+}

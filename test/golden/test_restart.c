@@ -16,7 +16,7 @@
 static const char *const models[] = {
     "llama_mha", "llama_gqa", "llama_rope_linear", "llama_rope_dynamic", "llama_rope_yarn", "llama_rope_llama3",
     "phi3_longrope_short", "phi3_longrope_long", "mistral_swa", "qwen2", "phi", "opt", "opt_postnorm_proj", "gpt2",
-    "falcon_new", "falcon_mq", "falcon_rw", "mpt", "bloom"};
+    "falcon_new", "falcon_mq", "falcon_rw", "mpt", "bloom", "mixtral", "qwen2_moe", "deepseek_v1"};
 
 static const char schema_text[] =
     "<schema name=\"s\">Listen: <module name=\"a\">a red <parameter name=\"x\" length=\"4\"/> tree</module>"

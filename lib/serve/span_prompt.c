@@ -84,7 +84,9 @@ pc_status pc_prompt_from_spans(pc_prompt **out, const pc_model *model, const pc_
     *out = NULL;
     if (!model || (!spans && span_count) || (!tokens && token_count))
         return pc__fail(PC_ERR_INVALID, "pc_prompt_from_spans: model, spans or tokens is NULL");
-    status = check_tokens(model, start, tokens, token_count);
+    status = pc__model_has_order(model);
+    if (status >= 0)
+        status = check_tokens(model, start, tokens, token_count);
     for (size_t s = 0; s < span_count && status >= 0; s++)
         status = check_span(model, &spans[s], s, start);
     if (status < 0)

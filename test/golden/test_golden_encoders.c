@@ -263,6 +263,15 @@ static void refusals(golden *g)
     CHECK_ERROR_HAS("causal");
     CHECK(!sequence);
     CHECK(!g->model->info.relocatable);
+    pc_schema *schema = NULL;
+    CHECK_STATUS(pc_schema_parse(&schema, g->model, "<schema name=\"s\"/>", 19, NULL), PC_ERR_UNSUPPORTED);
+    CHECK_ERROR_HAS("causal");
+    pc_prompt *prompt = NULL;
+    CHECK_STATUS(pc_prompt_from_spans(&prompt, g->model, NULL, 0, 0, ids, 2), PC_ERR_UNSUPPORTED);
+    CHECK_ERROR_HAS("causal");
+    pc_batch *batch = NULL;
+    CHECK_STATUS(pc_batch_new(&batch, g->model, NULL), PC_ERR_UNSUPPORTED);
+    CHECK(!schema && !prompt && !batch);
     free(logits);
 }
 

@@ -1,0 +1,285 @@
+/* Catches: a memo whose process is killed while it adds, trains or sets thresholds and that has lost what was reported, or that nobody can open any more; memory that is short at any
+ * one allocation and leaves a leak, a wrong answer or a prompt half remembered; look-ups that disturb, or are disturbed by, adding and training in another thread.
+ * PC_TEST_LONG=1: 300 kills, and every allocation. */
+#include <pthread.h>
+#include <signal.h>
+#include <stdatomic.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "testing.h"
+
+enum { PROMPTS = 96, TOKENS = 7 };
+static int32_t tokens[PROMPTS][TOKENS];
+static pc_input inputs[PROMPTS];
+static char folder[400];
+static const uint32_t lengths[] = {8, 16};
+
+static void make_inputs(void)
+{
+    pc_test_rng rng = {77};
+    for (int i = 0; i < PROMPTS; i++) {
+        for (int t = 0; t < TOKENS; t++)
+            tokens[i][t] = (int32_t)(pc_test_bits(&rng) % 250);
+        inputs[i] = (pc_input){tokens[i], TOKENS, NULL};
+    }
+}
+
+static pc_status open_in(pc_memo **memo, const pc_model *model, const char *path)
+{
+    pc_memo_options o = PC_MEMO_OPTIONS_INIT;
+    o.bucket_tokens = lengths;
+    o.bucket_count = 2;
+    o.verify_share = 0.1;
+    return pc_memo_open(memo, model, path, &o);
+}
+
+static pc_context *context_of(const pc_allocator *memory, uint32_t threads)
+{
+    pc_context_options o = PC_CONTEXT_OPTIONS_INIT;
+    pc_context *context = NULL;
+    o.threads = threads;
+    o.allocator = memory;
+    CHECK_OK(pc_context_new(&context, &o));
+    return context;
+}
+
+static uint64_t live_in(pc_memo *memo)
+{
+    pc_memo_stats s = PC_MEMO_STATS_INIT;
+    CHECK_OK(pc_memo_get_stats(memo, &s));
+    CHECK_INT(s.stored, s.live + s.evicted + s.removed + s.damaged);
+    return s.live;
+}
+
+/* ------------------------------------------------------------------- kills */
+
+typedef struct diary { /* shared with the parent */
+    volatile uint64_t reported, threshold;
+} diary;
+
+static int32_t note(void *user, const char *what, uint64_t done, uint64_t total)
+{
+    diary *d = user;
+    (void)what, (void)total;
+    d->reported = done;
+    return 0;
+}
+
+/* Adds, trains, sets thresholds, until it is killed. */
+static void child(const pc_model *model, const char *path, diary *d)
+{
+    pc_memo *memo = NULL;
+    pc_memo_work work = PC_MEMO_WORK_INIT;
+    work.progress = note;
+    work.progress_user = d;
+    if (open_in(&memo, model, path) != PC_OK || pc_memo_add(memo, inputs, PROMPTS, &work) < 0)
+        _exit(1);
+    work.progress = NULL;
+    work.epochs = 2;
+    if (pc_memo_train(memo, &work) < 0)
+        _exit(2);
+    for (uint64_t n = 1;; n++) {
+        if (pc_memo_set_threshold(memo, 0, (double)n) < 0)
+            _exit(3);
+        d->threshold = n;
+    }
+}
+
+static void killed_once(const pc_model *model, const char *path, diary *d, useconds_t after)
+{
+    int status;
+    pc_memo *memo = NULL;
+    pc_memo_bucket b = PC_MEMO_BUCKET_INIT;
+    pid_t pid = fork();
+    if (!pid)
+        child(model, path, d);
+    usleep(after);
+    kill(pid, SIGKILL);
+    waitpid(pid, &status, 0);
+    CHECK(WIFSIGNALED(status));
+    CHECK_OK(open_in(&memo, model, path));
+    CHECK(live_in(memo) >= d->reported);
+    CHECK(live_in(memo) <= PROMPTS);
+    CHECK_OK(pc_memo_get_bucket(memo, 0, &b));
+    CHECK(!d->threshold || b.threshold >= (double)d->threshold);
+    CHECK(!d->threshold || b.trained);
+    CHECK_OK(pc_memo_add(memo, inputs, PROMPTS, NULL)); /* what was not reported can be added now */
+    CHECK_INT(live_in(memo), PROMPTS);
+    pc_memo_free(memo);
+}
+
+static void test_kills(void)
+{
+    pc_context *context = context_of(NULL, 1);
+    pc_model *model = NULL;
+    diary *d = mmap(NULL, sizeof *d, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+    pc_test_rng rng = {3};
+    int kills = getenv("PC_TEST_LONG") ? 300 : 12;
+    uint64_t most = 0, trained = 0;
+    CHECK_OK(pc_model_new_shape(&model, context, "tiny", NULL));
+    for (int i = 0; i < kills; i++) {
+        char path[500];
+        snprintf(path, sizeof path, "%s/kill-%d", folder, i);
+        memset(d, 0, sizeof *d);
+        killed_once(model, path, d, (useconds_t)(pc_test_bits(&rng) % 250000));
+        most = d->reported > most ? d->reported : most;
+        trained += d->threshold > 0;
+    }
+    printf("%d kills: up to %d of %d prompts were reported, %d times it was trained\n", kills, (int)most, PROMPTS, (int)trained);
+    munmap(d, sizeof *d);
+    pc_model_free(model);
+    pc_context_free(context);
+}
+
+/* ------------------------------------------------------------------ memory */
+
+static pc_test_memory memory;
+
+/* A whole life, but for the model. */
+static pc_status life(const pc_model *model, const char *path)
+{
+    pc_memo *memo = NULL;
+    pc_memo_work work = PC_MEMO_WORK_INIT;
+    pc_prefill_options o = PC_PREFILL_OPTIONS_INIT;
+    float out[4 * 64];
+    pc_status status = open_in(&memo, model, path);
+    work.epochs = 1;
+    work.limit = 1;
+    if (status >= 0)
+        status = pc_memo_add(memo, inputs, 34, NULL);
+    if (status >= 0)
+        status = pc_memo_train(memo, &work);
+    if (status >= 0)
+        status = pc_memo_tune(memo, inputs + 34, 16, &work);
+    o.embeddings = out;
+    o.memo = memo;
+    if (status >= 0)
+        status = pc_prefill(model, inputs + 60, 4, &o, NULL);
+    pc_memo_free(memo);
+    return status;
+}
+
+static void test_memory(void)
+{
+    pc_allocator failing = pc_test_allocator(&memory);
+    pc_context *context = context_of(&failing, 1);
+    pc_model *model = NULL;
+    char path[500];
+    int64_t before;
+    uint64_t all, step;
+    CHECK_OK(pc_model_new_shape(&model, context, "tiny", NULL));
+    before = memory.live_blocks;
+    memory.calls = 0;
+    snprintf(path, sizeof path, "%s/memory", folder);
+    CHECK_OK(life(model, path));
+    CHECK_INT(memory.live_blocks, before);
+    all = memory.calls;
+    step = getenv("PC_TEST_LONG") ? 1 : all / 60 + 1;
+    for (uint64_t at = 1; at <= all; at += step) {
+        pc_status status;
+        snprintf(path, sizeof path, "%s/memory-%llu", folder, (unsigned long long)at);
+        memory.calls = 0;
+        memory.fail_at = at;
+        status = life(model, path);
+        CHECK(status == PC_ERR_NOMEM || status >= 0);
+        memory.fail_at = 0;
+        CHECK_INT(memory.live_blocks, before);
+        CHECK_OK(life(model, path)); /* what is there is whole */
+        CHECK_INT(memory.live_blocks, before);
+    }
+    printf("each %llu. of %llu allocations failed once\n", (unsigned long long)step, (unsigned long long)all);
+    pc_model_free(model);
+    pc_context_free(context);
+    CHECK_INT(memory.live_blocks, 0);
+}
+
+/* ----------------------------------------------------------------- threads */
+
+typedef struct seeker {
+    pthread_t thread;
+    const pc_model *model;
+    pc_memo *memo;
+    const float *full; /* [PROMPTS][64] */
+    atomic_int *stop;
+    int wrong, hits, index;
+} seeker;
+
+static void *seek(void *user)
+{
+    seeker *s = user;
+    pc_test_rng rng = {(uint64_t)s->index};
+    while (!atomic_load(s->stop)) {
+        size_t at = pc_test_bits(&rng) % (PROMPTS - 4);
+        float out[4 * 64];
+        pc_prefill_result results[4];
+        pc_prefill_options o = PC_PREFILL_OPTIONS_INIT;
+        o.embeddings = out;
+        o.memo = s->memo;
+        o.results = results;
+        s->wrong += pc_prefill(s->model, inputs + at, 4, &o, NULL) != PC_OK;
+        for (size_t i = 0; i < 4; i++) {
+            s->hits += results[i].exactness == PC_APPROXIMATE;
+            if (results[i].exactness == PC_EXACT)
+                s->wrong += memcmp(out + 64 * i, s->full + 64 * (at + i), 64 * sizeof(float)) != 0;
+        }
+    }
+    return NULL;
+}
+
+static void test_threads(void)
+{
+    enum { SEEKERS = 3 };
+    pc_context *context = context_of(NULL, 2);
+    pc_model *model = NULL;
+    pc_memo *memo = NULL;
+    pc_prefill_options o = PC_PREFILL_OPTIONS_INIT;
+    pc_memo_work work = PC_MEMO_WORK_INIT;
+    static float full[PROMPTS * 64];
+    atomic_int stop = 0;
+    seeker seekers[SEEKERS];
+    char path[500];
+    int hits = 0;
+    CHECK_OK(pc_model_new_shape(&model, context, "tiny", NULL));
+    snprintf(path, sizeof path, "%s/threads", folder);
+    CHECK_OK(open_in(&memo, model, path));
+    o.embeddings = full;
+    CHECK_OK(pc_prefill(model, inputs, PROMPTS, &o, NULL));
+    for (int i = 0; i < SEEKERS; i++) {
+        seekers[i] = (seeker){.model = model, .memo = memo, .full = full, .stop = &stop, .index = i};
+        pthread_create(&seekers[i].thread, NULL, seek, &seekers[i]);
+    }
+    work.epochs = 1;
+    for (size_t n = 0; n < PROMPTS; n += 32) {
+        CHECK_OK(pc_memo_add(memo, inputs + n, 32, NULL));
+        CHECK_OK(pc_memo_train(memo, &work));
+        CHECK_OK(pc_memo_set_threshold(memo, 0, n ? -10 : 0.9));
+        CHECK_OK(pc_memo_tidy(memo));
+    }
+    atomic_store(&stop, 1);
+    for (int i = 0; i < SEEKERS; i++) {
+        pthread_join(seekers[i].thread, NULL);
+        CHECK_INT(seekers[i].wrong, 0);
+        hits += seekers[i].hits;
+    }
+    CHECK(hits > 0);
+    CHECK_INT(live_in(memo), PROMPTS);
+    pc_memo_free(memo);
+    pc_model_free(model);
+    pc_context_free(context);
+}
+
+int main(void)
+{
+    make_inputs();
+    snprintf(folder, sizeof folder, "%s", pc_test_folder());
+    test_threads();
+#ifndef __SANITIZE_THREAD__ /* one thread each */
+    test_memory();
+    test_kills();
+#endif
+    return pc_test_end();
+}

@@ -1,0 +1,88 @@
+/* The library's writer and reader of stores of attention maps as a program: for the golden store, and for the reader in Python to be compared with.
+ *
+ *   write_maps FOLDER          makes a store: packed and plain records, one removed, a log that was written on
+ *   write_maps --json FOLDER   prints its records, notes and layers as FNV-1a hashes */
+#include <inttypes.h>
+
+#include "maps.h"
+
+static uint64_t fnv(const void *data, size_t size)
+{
+    const uint8_t *bytes = data;
+    uint64_t hash = UINT64_C(0xcbf29ce484222325);
+    for (size_t i = 0; i < size; i++)
+        hash = (hash ^ bytes[i]) * UINT64_C(0x100000001b3);
+    return hash;
+}
+
+typedef struct printing {
+    pc__map_store *store;
+    int count, bad;
+} printing;
+
+static int print_record(void *user, const pc__map_record *record)
+{
+    printing *p = user;
+    pc__map_store_face face = maps_face();
+    uint8_t *note = malloc(record->note_size + 1);
+    char hex[65];
+    pc__maps maps;
+    if (!note || pc__map_store_note(p->store, record->id, note, record->note_size) != PC_OK || pc__map_store_get(p->store, record->id, &maps) != PC_OK) {
+        fprintf(stderr, "record %" PRId64 ": %s\n", record->id, pc_error_text());
+        p->bad = 1;
+        free(note);
+        return 0;
+    }
+    pc__id_hex(&record->tokens_id, hex);
+    printf("%s{\"id\": %" PRId64 ", \"tokens\": %u, \"note\": %zu, \"bytes\": %" PRIu64 ", \"tokens_id\": \"%s\", \"note_fnv\": \"%016" PRIx64 "\", \"layers_fnv\": [",
+           p->count++ ? ", " : "", record->id, record->tokens, record->note_size, record->bytes, hex, fnv(note, record->note_size));
+    for (int32_t i = 0; i < face.layers; i++)
+        printf("%s\"%016" PRIx64 "\"", i ? ", " : "", fnv(maps.layer[i], maps_layer_bytes(&face, record->tokens)));
+    printf("]}");
+    pc__maps_release(p->store, &maps);
+    free(note);
+    return 0;
+}
+
+static int print_store(const char *folder)
+{
+    printing p = {0};
+    char hex[65];
+    pc__map_store_face face = maps_face();
+    pc__map_store_stats stats;
+    if (maps_open(&p.store, folder, (pc__map_store_options){.read_only = 1}) < 0) {
+        fprintf(stderr, "%s\n", pc_error_text());
+        return 1;
+    }
+    pc__id_hex(&face.model, hex);
+    printf("{\"model\": \"%s\", \"layers\": %d, \"heads\": %d, \"causal\": %s, \"format\": %u, \"records\": [", hex, face.layers, face.heads,
+           face.causal ? "true" : "false", face.format);
+    p.bad |= pc__map_store_each(p.store, print_record, &p) < 0;
+    printf("]}\n");
+    pc__map_store_get_stats(p.store, &stats);
+    pc__map_store_free(p.store);
+    return p.bad || stats.damaged;
+}
+
+static int make_store(const char *folder)
+{
+    pc__map_store *store = NULL;
+    int64_t id;
+    int bad = maps_open(&store, folder, (pc__map_store_options){.cold_seconds = 1e-9}) < 0;
+    bad = bad || maps_add(store, 2, &id) != PC_OK;
+    bad = bad || pc__map_store_tidy(store) < 0;
+    bad = bad || maps_add(store, 5, &id) != PC_OK;
+    bad = bad || maps_add(store, 10, &id) != PC_OK || pc__map_store_remove(store, id) != PC_OK;
+    bad = bad || maps_add(store, 0, &id) != PC_OK;
+    if (bad)
+        fprintf(stderr, "%s\n", pc_error_text());
+    pc__map_store_free(store);
+    return bad;
+}
+
+int main(int argc, char **argv)
+{
+    if (argc == 3 && !strcmp(argv[1], "--json"))
+        return print_store(argv[2]);
+    return argc == 2 ? make_store(argv[1]) : 2;
+}

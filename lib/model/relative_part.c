@@ -173,8 +173,9 @@ static void distances(const head *t, size_t i, float *score)
 {
     const pc__relative *r = t->relative;
     const pc__token_row *rows = t->work->pass->rows + t->work->first + t->first;
-    const float *by_key = t->by_key ? t->by_key + (t->first + i) * r->rows : NULL,
-                *by_query = t->by_query ? t->by_query + t->first * r->rows : NULL;
+    const pc__encoder_config *config = &t->work->native->arch.encoder;
+    const float *by_key = config->c2p ? t->by_key + (t->first + i) * r->rows : NULL,
+                *by_query = config->p2c ? t->by_query + t->first * r->rows : NULL;
     for (size_t j = 0; j < t->tokens; j++) {
         int64_t d = rows[i].position - rows[j].position;
         d = d < -r->farthest ? -r->farthest : d > r->farthest ? r->farthest : d;
@@ -217,25 +218,6 @@ static void map_rows(void *arg, size_t index)
     }
 }
 
-static pc_status run_head(head *t, int32_t layer)
-{
-    const pc__native *native = t->work->native;
-    const pc__relative *r = t->relative;
-    pc__linear *keys = r->keys[(size_t)layer * r->heads + t->index],
-               *queries = r->queries[(size_t)layer * r->heads + t->index];
-    pc_status status = PC_OK;
-    take_head(t, t->work->q, t->q);
-    take_head(t, t->work->k, t->k);
-    t->by_key = keys ? t->by_key : NULL;
-    t->by_query = queries ? t->by_query : NULL;
-    if (keys)
-        PC__TRY(native->backend->linear_run(keys, t->q, t->work->rows, t->by_key), done);
-    if (queries)
-        status = native->backend->linear_run(queries, t->k, t->work->rows, t->by_query);
-done:
-    return status;
-}
-
 /* Scratch of a pass, made when it is first needed: its rows are those of the largest block. */
 static pc_status reserve(pc__work *work, head *t)
 {
@@ -269,6 +251,43 @@ static int lane_of(head *t, size_t lane)
     return t->first < t->work->rows;
 }
 
+/* The terms of distances of neighbouring rows. */
+static pc_status run_terms(head *t, int32_t layer, size_t first, size_t rows)
+{
+    const pc__native *native = t->work->native;
+    const pc__relative *r = t->relative;
+    size_t at = (size_t)layer * r->heads + t->index;
+    pc_status status = PC_OK;
+    if (rows && r->keys[at])
+        PC__TRY(native->backend->linear_run(r->keys[at], t->q + first * t->dim, rows,
+                                            t->by_key + first * r->rows),
+                done);
+    if (rows && r->queries[at])
+        status = native->backend->linear_run(r->queries[at], t->k + first * t->dim, rows,
+                                             t->by_query + first * r->rows);
+done:
+    return status;
+}
+
+/* Lanes whose maps are given have neither queries nor keys. */
+static pc_status run_head(head *t, int32_t layer)
+{
+    size_t first = 0, rows = 0;
+    pc_status status = PC_OK;
+    take_head(t, t->work->q, t->q);
+    take_head(t, t->work->k, t->k);
+    for (size_t lane = 0; status >= 0 && lane_of(t, lane); lane++) {
+        if (pc__maps_given(t->work, t->work->first_lane + lane)) {
+            status = run_terms(t, layer, first, rows);
+            rows = 0;
+            continue;
+        }
+        first = rows ? first : t->first;
+        rows += t->tokens;
+    }
+    return status < 0 ? status : run_terms(t, layer, first, rows);
+}
+
 /* `maps`: of all lanes, [lane][head][row][key], or NULL: one after the other in the same place. */
 static void run_lanes(head *t, float *maps)
 {
@@ -285,6 +304,18 @@ static void run_lanes(head *t, float *maps)
             maps += t->relative->heads * one;
     }
     t->map = scratch;
+}
+
+/* Whether somebody looks at the maps of this layer. */
+static int are_wanted(head *t, int32_t layer)
+{
+    const pc__lane_maps *maps = t->work->pass->maps;
+    int wanted = t->work->pass->trace != NULL;
+    for (size_t lane = 0; maps && !wanted && lane_of(t, lane); lane++) {
+        void *const *record = maps[t->work->first_lane + lane].record;
+        wanted = record && record[layer];
+    }
+    return wanted;
 }
 
 static pc_status trace_space(head *t, float **maps)
@@ -317,7 +348,7 @@ pc_status pc__relative_attend(pc__work *work, int32_t layer)
     float *maps = NULL;
     pc_status status;
     PC__TRY(reserve(work, &t), done);
-    if (work->pass->trace || work->pass->maps)
+    if (are_wanted(&t, layer))
         PC__TRY(trace_space(&t, &maps), done);
     for (t.index = 0; t.index < t.relative->heads; t.index++) {
         PC__TRY(run_head(&t, layer), done);

@@ -3,115 +3,17 @@
  * that is exceeded by what is being written, room that is lost for good, a folder that nobody can use any more, counters that do not balance after a
  * failure, descriptors that leak.
  *
- * The calls that the library makes go through the functions below (linker option --wrap), which count them, and kill the process before the one
- * that is asked for, or let it fail. PC_TEST_LONG=1: all of the calls in both folders, and 500 random moments. */
-#include <errno.h>
+ * The calls that the library makes are counted and killed or made to fail (failing_calls.h). PC_TEST_LONG=1: all of the calls in both folders, and 500 random moments. */
 #include <ftw.h>
-#include <signal.h>
-#include <stdarg.h>
 #include <sys/wait.h>
 
 #include "disk.h"
-
-enum { KILL = 1, HALF_WRITE, FAIL };
-static struct {
-    int what;    /* 0: nothing */
-    long at;     /* which call, from 1 */
-    int error;   /* errno of FAIL */
-    long calls, writes;
-} hook;
-
-/* 1: this call fails. */
-static int tick(void)
-{
-    hook.calls++;
-    if (hook.what == KILL && hook.calls == hook.at)
-        kill(getpid(), SIGKILL);
-    if (hook.what != FAIL || hook.calls != hook.at)
-        return 0;
-    errno = hook.error;
-    return 1;
-}
-
-#define WRAP(name, parameters, arguments)                  \
-    int __real_##name parameters;                          \
-    int __wrap_##name parameters;                          \
-    int __wrap_##name parameters                           \
-    {                                                      \
-        return tick() ? -1 : __real_##name arguments;      \
-    }
-#define WRAP_OPEN(name)                                              \
-    int __real_##name(int dir, const char *path, int flags, ...);    \
-    int __wrap_##name(int dir, const char *path, int flags, ...);    \
-    int __wrap_##name(int dir, const char *path, int flags, ...)     \
-    {                                                                \
-        va_list args;                                                \
-        va_start(args, flags);                                       \
-        mode_t mode = flags & O_CREAT ? va_arg(args, mode_t) : 0;    \
-        va_end(args);                                                \
-        return tick() ? -1 : __real_##name(dir, path, flags, mode);  \
-    }
-#define WRAP_READ(name)                                                    \
-    ssize_t __real_##name(int fd, void *data, size_t size, off_t at);      \
-    ssize_t __wrap_##name(int fd, void *data, size_t size, off_t at);      \
-    ssize_t __wrap_##name(int fd, void *data, size_t size, off_t at)       \
-    {                                                                      \
-        return tick() ? -1 : __real_##name(fd, data, size, at);            \
-    }
-#define WRAP_WRITE(name)                                                        \
-    ssize_t __real_##name(int fd, const void *data, size_t size, off_t at);     \
-    ssize_t __wrap_##name(int fd, const void *data, size_t size, off_t at);     \
-    ssize_t __wrap_##name(int fd, const void *data, size_t size, off_t at)      \
-    {                                                                           \
-        if (hook.what == HALF_WRITE && ++hook.writes == hook.at) {              \
-            (void)!__real_##name(fd, data, size / 2, at);                       \
-            kill(getpid(), SIGKILL);                                            \
-        }                                                                       \
-        return tick() ? -1 : __real_##name(fd, data, size, at);                 \
-    }
-
-#define WRAP_OPEN_PATH(name)                                         \
-    int __real_##name(const char *path, int flags, ...);             \
-    int __wrap_##name(const char *path, int flags, ...);             \
-    int __wrap_##name(const char *path, int flags, ...)              \
-    {                                                                \
-        va_list args;                                                \
-        va_start(args, flags);                                       \
-        mode_t mode = flags & O_CREAT ? va_arg(args, mode_t) : 0;    \
-        va_end(args);                                                \
-        return tick() ? -1 : __real_##name(path, flags, mode);       \
-    }
+#include "failing_calls.h"
 
 WRAP_OPEN_PATH(open)
 WRAP_OPEN_PATH(open64)
-WRAP_OPEN(openat)
-WRAP_OPEN(openat64)
-WRAP_READ(pread)
-WRAP_READ(pread64)
-WRAP_WRITE(pwrite)
-WRAP_WRITE(pwrite64)
-WRAP(ftruncate, (int fd, off_t size), (fd, size))
-WRAP(ftruncate64, (int fd, off_t size), (fd, size))
-WRAP(fstat, (int fd, struct stat *st), (fd, st))
-WRAP(fstat64, (int fd, struct stat *st), (fd, st))
-WRAP(fstatat, (int dir, const char *path, struct stat *st, int flags), (dir, path, st, flags))
-WRAP(fstatat64, (int dir, const char *path, struct stat *st, int flags), (dir, path, st, flags))
-WRAP(mkdir, (const char *path, mode_t mode), (path, mode))
 WRAP(mkdirat, (int dir, const char *path, mode_t mode), (dir, path, mode))
-WRAP(renameat, (int from, const char *old, int to, const char *now), (from, old, to, now))
-WRAP(unlinkat, (int dir, const char *path, int flags), (dir, path, flags))
-WRAP(flock, (int fd, int how), (fd, how))
 WRAP(utimensat, (int dir, const char *path, const struct timespec times[2], int flags), (dir, path, times, flags))
-
-int __real_close(int fd);
-int __wrap_close(int fd);
-int __wrap_close(int fd) /* is closed in any case */
-{
-    int failed = tick(), status = __real_close(fd), error = hook.error;
-    if (failed)
-        errno = error;
-    return failed ? -1 : status;
-}
 
 /* ------------------------------------------------------------- what is done */
 

@@ -2,133 +2,23 @@
  * Catches: a record that was reported stored and is not there, one that is there and not what was written, one that was removed and comes back, a budget that is
  * exceeded, room that is lost for good, a store that nobody can open any more, counters that do not balance after a failure, descriptors that leak.
  *
- * The calls that the library makes go through the functions below (linker option --wrap), which count them, and kill the process before the one that is asked
- * for, or in the middle of a write, or let it fail. What was reported is written down in memory that the parent shares. PC_TEST_LONG=1: all calls with both errors, and 500 random moments. */
-#include <dirent.h>
-#include <errno.h>
-#include <fcntl.h>
+ * The calls that the library makes are counted and killed or made to fail (failing_calls.h). What was reported is written down in memory that the parent shares.
+ * PC_TEST_LONG=1: all calls with both errors, and 500 random moments. */
 #include <ftw.h>
 #include <limits.h>
-#include <signal.h>
-#include <stdarg.h>
-#include <sys/mman.h>
-#include <sys/stat.h>
 #include <sys/wait.h>
-#include <unistd.h>
 
+#include "failing_calls.h"
 #include "maps.h"
 
-enum { KILL = 1, HALF_WRITE, FAIL };
-static struct {
-    int what;    /* 0: nothing */
-    long at;     /* which call, from 1 */
-    int error;   /* errno of FAIL */
-    long calls, writes;
-} hook;
-
-/* 1: this call fails. */
-static int tick(void)
-{
-    hook.calls++;
-    if (hook.what == KILL && hook.calls == hook.at)
-        kill(getpid(), SIGKILL);
-    if (hook.what != FAIL || hook.calls != hook.at)
-        return 0;
-    errno = hook.error;
-    return 1;
-}
-
-#define WRAP(name, parameters, arguments)             \
-    int __real_##name parameters;                     \
-    int __wrap_##name parameters;                     \
-    int __wrap_##name parameters                      \
-    {                                                 \
-        return tick() ? -1 : __real_##name arguments; \
-    }
-#define WRAP_OPEN(name)                                             \
-    int __real_##name(int dir, const char *path, int flags, ...);   \
-    int __wrap_##name(int dir, const char *path, int flags, ...);   \
-    int __wrap_##name(int dir, const char *path, int flags, ...)    \
-    {                                                               \
-        va_list args;                                               \
-        va_start(args, flags);                                      \
-        mode_t mode = flags & O_CREAT ? va_arg(args, mode_t) : 0;   \
-        va_end(args);                                               \
-        return tick() ? -1 : __real_##name(dir, path, flags, mode); \
-    }
-#define WRAP_READ(name)                                               \
-    ssize_t __real_##name(int fd, void *data, size_t size, off_t at); \
-    ssize_t __wrap_##name(int fd, void *data, size_t size, off_t at); \
-    ssize_t __wrap_##name(int fd, void *data, size_t size, off_t at)  \
-    {                                                                 \
-        return tick() ? -1 : __real_##name(fd, data, size, at);       \
-    }
-/* At the end of a disk, the first half fits. */
-#define WRAP_WRITE(name)                                                        \
-    ssize_t __real_##name(int fd, const void *data, size_t size, off_t at);     \
-    ssize_t __wrap_##name(int fd, const void *data, size_t size, off_t at);     \
-    ssize_t __wrap_##name(int fd, const void *data, size_t size, off_t at)      \
-    {                                                                           \
-        int half = hook.what == HALF_WRITE && ++hook.writes == hook.at;         \
-        if (half || (hook.what == FAIL && hook.calls + 1 == hook.at))           \
-            (void)!__real_##name(fd, data, size / 2, at);                       \
-        if (half)                                                               \
-            kill(getpid(), SIGKILL);                                            \
-        return tick() ? -1 : __real_##name(fd, data, size, at);                 \
-    }
-#define WRAP_FCNTL(name)                                       \
-    int __real_##name(int fd, int command, ...);               \
-    int __wrap_##name(int fd, int command, ...);               \
-    int __wrap_##name(int fd, int command, ...)                \
-    {                                                          \
-        va_list args;                                          \
-        va_start(args, command);                               \
-        void *argument = va_arg(args, void *);                 \
-        va_end(args);                                          \
-        return tick() ? -1 : __real_##name(fd, command, argument); \
-    }
-#define WRAP_MMAP(name)                                                                              \
-    void *__real_##name(void *at, size_t size, int protection, int flags, int fd, off_t offset);     \
-    void *__wrap_##name(void *at, size_t size, int protection, int flags, int fd, off_t offset);     \
-    void *__wrap_##name(void *at, size_t size, int protection, int flags, int fd, off_t offset)      \
-    {                                                                                                \
-        return tick() ? MAP_FAILED : __real_##name(at, size, protection, flags, fd, offset);         \
-    }
-
-WRAP_OPEN(openat)
-WRAP_OPEN(openat64)
-WRAP_READ(pread)
-WRAP_READ(pread64)
-WRAP_WRITE(pwrite)
-WRAP_WRITE(pwrite64)
 WRAP_FCNTL(fcntl)
 WRAP_FCNTL(fcntl64)
 WRAP_MMAP(mmap)
 WRAP_MMAP(mmap64)
-WRAP(ftruncate, (int fd, off_t size), (fd, size))
-WRAP(ftruncate64, (int fd, off_t size), (fd, size))
 WRAP(fallocate, (int fd, int mode, off_t at, off_t size), (fd, mode, at, size))
 WRAP(fallocate64, (int fd, int mode, off_t at, off_t size), (fd, mode, at, size))
-WRAP(fstat, (int fd, struct stat *st), (fd, st))
-WRAP(fstat64, (int fd, struct stat *st), (fd, st))
-WRAP(fstatat, (int dir, const char *path, struct stat *st, int flags), (dir, path, st, flags))
-WRAP(fstatat64, (int dir, const char *path, struct stat *st, int flags), (dir, path, st, flags))
 WRAP(fsync, (int fd), (fd))
 WRAP(fdatasync, (int fd), (fd))
-WRAP(mkdir, (const char *path, mode_t mode), (path, mode))
-WRAP(renameat, (int from, const char *old, int to, const char *now), (from, old, to, now))
-WRAP(unlinkat, (int dir, const char *path, int flags), (dir, path, flags))
-WRAP(flock, (int fd, int how), (fd, how))
-
-int __real_close(int fd);
-int __wrap_close(int fd);
-int __wrap_close(int fd) /* is closed in any case */
-{
-    int failed = tick(), status = __real_close(fd), error = hook.error;
-    if (failed)
-        errno = error;
-    return failed ? -1 : status;
-}
 
 /* ------------------------------------------------------------- what was reported */
 
@@ -306,24 +196,13 @@ static void test_kill(int what, const char *name, long step)
     CHECK(at > (what == KILL ? 150 : 30));
 }
 
-static size_t open_files(void)
-{
-    DIR *dir = opendir("/proc/self/fd");
-    size_t n = 0;
-    while (dir && readdir(dir))
-        n++;
-    if (dir)
-        closedir(dir);
-    return n;
-}
-
 /* Each call fails once, and the process goes on. */
 static void test_fail(int error, long step)
 {
     char path[256];
     long at = 1;
     int reached = 1;
-    size_t files = open_files();
+    size_t files = pc_test_open_files();
     snprintf(path, sizeof path, "%s/fail%d", pc_test_folder(), error);
     for (; reached; at += step) {
         forget();
@@ -334,7 +213,7 @@ static void test_fail(int error, long step)
         scenario(path);
         reached = hook.calls >= at;
         hook.what = 0;
-        int fine = CHECK_INT(open_files(), files);
+        int fine = CHECK_INT(pc_test_open_files(), files);
         if (!(fine & check_store(path))) {
             fprintf(stderr, "    at call %ld, error %d\n", at, error);
             return;

@@ -1,0 +1,129 @@
+/* The system calls of a process, counted: the one that is asked for fails, or the process is killed before it or in the middle of a write. A test names the calls
+ * with the macros below, and the linker (--wrap) leads them here. For one test's only file. */
+#ifndef PC_FAILING_CALLS_H
+#define PC_FAILING_CALLS_H
+
+#include <errno.h>
+#include <fcntl.h>
+#include <signal.h>
+#include <stdarg.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+enum { KILL = 1, HALF_WRITE, FAIL };
+static struct {
+    int what;    /* 0: nothing */
+    long at;     /* which call, from 1 */
+    int error;   /* errno of FAIL */
+    long calls, writes;
+} hook;
+
+/* 1: this call fails. */
+static int tick(void)
+{
+    hook.calls++;
+    if (hook.what == KILL && hook.calls == hook.at)
+        kill(getpid(), SIGKILL);
+    if (hook.what != FAIL || hook.calls != hook.at)
+        return 0;
+    errno = hook.error;
+    return 1;
+}
+
+#define WRAP(name, parameters, arguments)             \
+    int __real_##name parameters;                     \
+    int __wrap_##name parameters;                     \
+    int __wrap_##name parameters                      \
+    {                                                 \
+        return tick() ? -1 : __real_##name arguments; \
+    }
+#define WRAP_OPEN(name)                                             \
+    int __real_##name(int dir, const char *path, int flags, ...);   \
+    int __wrap_##name(int dir, const char *path, int flags, ...);   \
+    int __wrap_##name(int dir, const char *path, int flags, ...)    \
+    {                                                               \
+        va_list args;                                               \
+        va_start(args, flags);                                      \
+        mode_t mode = flags & O_CREAT ? va_arg(args, mode_t) : 0;   \
+        va_end(args);                                               \
+        return tick() ? -1 : __real_##name(dir, path, flags, mode); \
+    }
+#define WRAP_READ(name)                                               \
+    ssize_t __real_##name(int fd, void *data, size_t size, off_t at); \
+    ssize_t __wrap_##name(int fd, void *data, size_t size, off_t at); \
+    ssize_t __wrap_##name(int fd, void *data, size_t size, off_t at)  \
+    {                                                                 \
+        return tick() ? -1 : __real_##name(fd, data, size, at);       \
+    }
+/* At the end of a disk, the first half fits. */
+#define WRAP_WRITE(name)                                                        \
+    ssize_t __real_##name(int fd, const void *data, size_t size, off_t at);     \
+    ssize_t __wrap_##name(int fd, const void *data, size_t size, off_t at);     \
+    ssize_t __wrap_##name(int fd, const void *data, size_t size, off_t at)      \
+    {                                                                           \
+        int half = hook.what == HALF_WRITE && ++hook.writes == hook.at;         \
+        if (half || (hook.what == FAIL && hook.calls + 1 == hook.at))           \
+            (void)!__real_##name(fd, data, size / 2, at);                       \
+        if (half)                                                               \
+            kill(getpid(), SIGKILL);                                            \
+        return tick() ? -1 : __real_##name(fd, data, size, at);                 \
+    }
+#define WRAP_OPEN_PATH(name)                                         \
+    int __real_##name(const char *path, int flags, ...);             \
+    int __wrap_##name(const char *path, int flags, ...);             \
+    int __wrap_##name(const char *path, int flags, ...)              \
+    {                                                                \
+        va_list args;                                                \
+        va_start(args, flags);                                       \
+        mode_t mode = flags & O_CREAT ? va_arg(args, mode_t) : 0;    \
+        va_end(args);                                                \
+        return tick() ? -1 : __real_##name(path, flags, mode);       \
+    }
+#define WRAP_FCNTL(name)                                       \
+    int __real_##name(int fd, int command, ...);               \
+    int __wrap_##name(int fd, int command, ...);               \
+    int __wrap_##name(int fd, int command, ...)                \
+    {                                                          \
+        va_list args;                                          \
+        va_start(args, command);                               \
+        void *argument = va_arg(args, void *);                 \
+        va_end(args);                                          \
+        return tick() ? -1 : __real_##name(fd, command, argument); \
+    }
+#define WRAP_MMAP(name)                                                                              \
+    void *__real_##name(void *at, size_t size, int protection, int flags, int fd, off_t offset);     \
+    void *__wrap_##name(void *at, size_t size, int protection, int flags, int fd, off_t offset);     \
+    void *__wrap_##name(void *at, size_t size, int protection, int flags, int fd, off_t offset)      \
+    {                                                                                                \
+        return tick() ? MAP_FAILED : __real_##name(at, size, protection, flags, fd, offset);         \
+    }
+
+WRAP_OPEN(openat)
+WRAP_OPEN(openat64)
+WRAP_READ(pread)
+WRAP_READ(pread64)
+WRAP_WRITE(pwrite)
+WRAP_WRITE(pwrite64)
+WRAP(ftruncate, (int fd, off_t size), (fd, size))
+WRAP(ftruncate64, (int fd, off_t size), (fd, size))
+WRAP(fstat, (int fd, struct stat *st), (fd, st))
+WRAP(fstat64, (int fd, struct stat *st), (fd, st))
+WRAP(fstatat, (int dir, const char *path, struct stat *st, int flags), (dir, path, st, flags))
+WRAP(fstatat64, (int dir, const char *path, struct stat *st, int flags), (dir, path, st, flags))
+WRAP(mkdir, (const char *path, mode_t mode), (path, mode))
+WRAP(renameat, (int from, const char *old, int to, const char *now), (from, old, to, now))
+WRAP(unlinkat, (int dir, const char *path, int flags), (dir, path, flags))
+WRAP(flock, (int fd, int how), (fd, how))
+
+int __real_close(int fd);
+int __wrap_close(int fd);
+int __wrap_close(int fd) /* is closed in any case */
+{
+    int failed = tick(), status = __real_close(fd), error = hook.error;
+    if (failed)
+        errno = error;
+    return failed ? -1 : status;
+}
+
+#endif

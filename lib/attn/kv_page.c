@@ -47,21 +47,28 @@ static uint16_t scale_of(float most, float *inverse)
     return scale;
 }
 
+/* Values that share a scale, which is returned, as steps of it. */
+static uint16_t quantise(int8_t *steps, const float *x, size_t count)
+{
+    int32_t most = 0;
+    float inverse;
+    uint16_t scale;
+    for (size_t i = 0; i < count; i++) {
+        int32_t size = size_bits(x[i]);
+        most = size > most ? size : most;
+    }
+    scale = scale_of(float_of(most), &inverse);
+    for (size_t i = 0; i < count; i++)
+        steps[i] = steps_of(x[i], inverse);
+    return scale;
+}
+
 /* Channels [d, d + 4) of K, as many of them as there are, each `tokens` floats at k [4][PC__PAGE]. */
 static void write_k_i8(int8_t *to, uint16_t *scale, size_t channels, size_t tokens, const float *k)
 {
     int8_t steps[4][PC__PAGE] = {{0}};
-    for (size_t c = 0; c < channels; c++, k += PC__PAGE) {
-        int32_t most = 0;
-        float inverse;
-        for (size_t t = 0; t < tokens; t++) {
-            int32_t size = size_bits(k[t]);
-            most = size > most ? size : most;
-        }
-        scale[c] = scale_of(float_of(most), &inverse);
-        for (size_t t = 0; t < tokens; t++)
-            steps[c][t] = steps_of(k[t], inverse);
-    }
+    for (size_t c = 0; c < channels; c++)
+        scale[c] = quantise(steps[c], k + c * PC__PAGE, tokens);
     for (size_t t = 0; t < PC__PAGE; t++)
         for (size_t c = 0; c < 4; c++)
             to[t * 4 + c] = steps[c][t];
@@ -70,16 +77,8 @@ static void write_k_i8(int8_t *to, uint16_t *scale, size_t channels, size_t toke
 static void write_v_i8(int8_t *to, uint16_t *scale, size_t dim, size_t tokens, const float *v, size_t stride)
 {
     int8_t row[PC__MAX_HEAD];
-    for (size_t t = 0; t < tokens; t++, v += stride) {
-        int32_t most = 0;
-        float inverse;
-        for (size_t d = 0; d < dim; d++) {
-            int32_t size = size_bits(v[d]);
-            most = size > most ? size : most;
-        }
-        scale[t] = scale_of(float_of(most), &inverse);
-        for (size_t d = 0; d < dim; d++)
-            row[d] = steps_of(v[d], inverse);
+    for (size_t t = 0; t < tokens; t++) {
+        scale[t] = quantise(row, v + t * stride, dim);
         for (size_t d = 0; d < dim; d++)
             to[(t / 4 * dim + d) * 4 + t % 4] = row[d];
     }

@@ -79,22 +79,25 @@ int find_record(const folder_view *view, const command *about, const char *text,
 
 /* ------------------------------------------------------------------- words */
 
+/* What has no name is its number, in `text`. */
+static const char *name_of(const char *const *names, size_t count, uint32_t number, char text[24])
+{
+    if (number < count)
+        return names[number];
+    snprintf(text, 24, "%u", number);
+    return text;
+}
+
 static const char *codec_name(uint32_t codec, char text[24])
 {
     static const char *const names[] = {"default", "raw", "zstd", "int8", "int4"};
-    if (codec < sizeof names / sizeof *names)
-        return names[codec];
-    snprintf(text, 24, "%u", codec);
-    return text;
+    return name_of(names, sizeof names / sizeof *names, codec, text);
 }
 
 static const char *dtype_name(uint32_t dtype, char text[24])
 {
     static const char *const names[] = {"default", "f32", "bf16", "f16", "int8"};
-    if (dtype < sizeof names / sizeof *names)
-        return names[dtype];
-    snprintf(text, 24, "%u", dtype);
-    return text;
+    return name_of(names, sizeof names / sizeof *names, dtype, text);
 }
 
 static const char *date_text(int64_t date, char text[24])

@@ -46,41 +46,52 @@ static pc_status convert(const pc_allocator *mem, const pc__block_pages *pages, 
     return PC_OK;
 }
 
+/* A block on its way through int8 pages. */
+typedef struct narrowing {
+    pc__block_pages pages;
+    pc_codec_block narrow;
+    uint8_t *steps; /* [narrow.bytes], to be freed */
+} narrowing;
+
+static pc_status start(narrowing *n, const pc_allocator *mem, const pc_codec_block *block, pc_status refusal)
+{
+    if (!as_i8(block, &n->pages, &n->narrow))
+        return pc__fail(refusal, "i8 block %u: not pages of F32, BF16 or F16", block->index);
+    n->steps = pc__alloc_aligned(mem, (size_t)n->narrow.bytes, 64);
+    return n->steps ? PC_OK : PC_ERR_NOMEM;
+}
+
+static pc_status finish(narrowing *n, const pc_allocator *mem, pc_status status)
+{
+    pc__free(mem, n->steps);
+    return status < 0 ? pc__fail_in(status, "i8") : PC_OK;
+}
+
 static pc_status encode(void *user, const pc_codec_block *block, const void *data, void *out, size_t capacity, size_t *size)
 {
     const pc_allocator *mem = user;
     pc_codec_ops zstd = pc__codec_zstd(mem);
-    pc__block_pages pages;
-    pc_codec_block narrow;
-    uint8_t *steps;
+    narrowing n;
     pc_status status;
     *size = 0;
-    if (!as_i8(block, &pages, &narrow))
-        return pc__fail(PC_ERR_UNSUPPORTED, "i8 block %u: not pages of F32, BF16 or F16", block->index);
-    if (!(steps = pc__alloc_aligned(mem, (size_t)narrow.bytes, 64)))
-        return PC_ERR_NOMEM;
-    if ((status = convert(mem, &pages, data, block->dtype, steps, PC_DTYPE_I8)) >= 0)
-        status = zstd.encode(zstd.user, &narrow, steps, out, capacity, size);
-    pc__free(mem, steps);
-    return status < 0 ? pc__fail_in(status, "i8") : PC_OK;
+    if ((status = start(&n, mem, block, PC_ERR_UNSUPPORTED)) < 0)
+        return status;
+    if ((status = convert(mem, &n.pages, data, block->dtype, n.steps, PC_DTYPE_I8)) >= 0)
+        status = zstd.encode(zstd.user, &n.narrow, n.steps, out, capacity, size);
+    return finish(&n, mem, status);
 }
 
 static pc_status decode(void *user, const pc_codec_block *block, const void *in, size_t size, void *out)
 {
     const pc_allocator *mem = user;
     pc_codec_ops zstd = pc__codec_zstd(mem);
-    pc__block_pages pages;
-    pc_codec_block narrow;
-    uint8_t *steps;
-    pc_status status;
-    if (!as_i8(block, &pages, &narrow))
-        return pc__fail(PC_ERR_FORMAT, "i8 block %u: not pages of F32, BF16 or F16", block->index);
-    if (!(steps = pc__alloc_aligned(mem, (size_t)narrow.bytes, 64)))
-        return PC_ERR_NOMEM;
-    if ((status = zstd.decode(zstd.user, &narrow, in, size, steps)) >= 0)
-        status = convert(mem, &pages, steps, PC_DTYPE_I8, out, block->dtype);
-    pc__free(mem, steps);
-    return status < 0 ? pc__fail_in(status, "i8") : PC_OK;
+    narrowing n;
+    pc_status status = start(&n, mem, block, PC_ERR_FORMAT);
+    if (status < 0)
+        return status;
+    if ((status = zstd.decode(zstd.user, &n.narrow, in, size, n.steps)) >= 0)
+        status = convert(mem, &n.pages, n.steps, PC_DTYPE_I8, out, block->dtype);
+    return finish(&n, mem, status);
 }
 
 pc_codec_ops pc__codec_i8(const pc_allocator *mem)

@@ -87,6 +87,24 @@ void pc_case_every_shape(size_t (*try)(const pc_codec_block *block, const void *
             }
 }
 
+void pc_case_refused(const pc_codec_ops *codec)
+{
+    static const uint32_t layouts[] = {PC_LAYOUT_MODEL, PC_LAYOUT_HOST};
+    pc_codec_block block = pc_case_block(PC_DTYPE_I8, 2, 8, 8, 70);
+    size_t size;
+    CHECK_INT(codec->bound(codec->user, &block), 0);
+    block = pc_case_block(PC_DTYPE_BF16, 2, 8, 8, 70);
+    for (size_t l = 0; l < 2; l++) {
+        block.layout = layouts[l];
+        CHECK_INT(codec->bound(codec->user, &block), 0);
+        CHECK_STATUS(codec->encode(codec->user, &block, "", &size, sizeof size, &size), PC_ERR_UNSUPPORTED);
+        CHECK_STATUS(codec->decode(codec->user, &block, "", 1, &size), PC_ERR_FORMAT);
+    }
+    block.layout = PC_LAYOUT_PAGES;
+    block.tokens = 700;
+    CHECK_INT(codec->bound(codec->user, &block), 0);
+}
+
 void *pc_case_encode(const pc_codec_ops *codec, const pc_codec_block *block, const void *data, size_t *size)
 {
     size_t bound = codec->bound(codec->user, block);

@@ -15,6 +15,8 @@ void *pc_case_noise(const pc_codec_block *block, uint64_t seed);
 void *pc_case_encode(const pc_codec_ops *codec, const pc_codec_block *block, const void *data, size_t *size);
 /* `try` with blocks of states of all formats of floats, odd dimensions, partial last pages. */
 void pc_case_every_shape(size_t (*try)(const pc_codec_block *block, const void *data));
+/* Blocks that are no pages of floats, or not as long as they say. */
+void pc_case_refused(const pc_codec_ops *codec);
 /* Cut short at many lengths, flipped bits, random bytes, and another block's description: decode may only refuse or give what it likes inside its
  * output. All buffers are exact allocations, for AddressSanitizer; what stands around the output is checked without it too. */
 void pc_case_abuse(const pc_codec_ops *codec, const pc_codec_block *block, const void *stored, size_t size);

@@ -15,6 +15,33 @@ typedef struct random_model {
     int32_t head_dim, context_length;
 } random_model;
 
+/* Of any shape. */
+static inline pc_status random_model_of(pc_model **out, pc_context *context, const pc__arch *arch, uint32_t compute, uint32_t kv)
+{
+    pc__arch bound = *arch;
+    pc__random_weights weights;
+    pc__provider provider;
+    pc__bind_options options = {.compute = compute, .kv = kv};
+    pc_status status = pc__model_new(out, context);
+    if (status < 0)
+        return status;
+    pc__random_provider(&weights, arch, 42, &provider);
+    status = pc__native_bind(&(*out)->native, context, &bound, &provider, &options);
+    if (status < 0) {
+        pc__model_unref(*out);
+        *out = NULL;
+        return status;
+    }
+    (*out)->ops = pc__native_ops;
+    (*out)->user = *out;
+    (*out)->info.vocab = arch->vocab;
+    (*out)->info.position_scheme = arch->position_scheme;
+    (*out)->info.relocatable = arch->position_scheme != PC_POSITION_LEARNED;
+    strcpy((*out)->info.architecture, "test");
+    memset((*out)->info.fingerprint, 0x5a, 32);
+    return PC_OK;
+}
+
 static inline pc_status random_model_new(pc_model **out, pc_context *context, const random_model *m)
 {
     pc__arch arch = {.name = "test",
@@ -36,28 +63,7 @@ static inline pc_status random_model_new(pc_model **out, pc_context *context, co
                      .embedding_dim = 4 * m->head_dim,
                      .causal = 1,
                      .rope = {.theta = 10000, .dims = m->head_dim}};
-    pc__arch bound = arch;
-    pc__random_weights weights;
-    pc__provider provider;
-    pc__bind_options options = {.compute = m->compute, .kv = m->kv};
-    pc_status status = pc__model_new(out, context);
-    if (status < 0)
-        return status;
-    pc__random_provider(&weights, &arch, 42, &provider);
-    status = pc__native_bind(&(*out)->native, context, &bound, &provider, &options);
-    if (status < 0) {
-        pc__model_unref(*out);
-        *out = NULL;
-        return status;
-    }
-    (*out)->ops = pc__native_ops;
-    (*out)->user = *out;
-    (*out)->info.vocab = RANDOM_VOCAB;
-    (*out)->info.position_scheme = m->scheme;
-    (*out)->info.relocatable = m->scheme != PC_POSITION_LEARNED;
-    strcpy((*out)->info.architecture, "test");
-    memset((*out)->info.fingerprint, 0x5a, 32);
-    return PC_OK;
+    return random_model_of(out, context, &arch, m->compute, m->kv);
 }
 
 #endif

@@ -101,20 +101,6 @@ static void sizes(void)
     free(states);
 }
 
-static void refused(void)
-{
-    pc_codec_block block = pc_case_block(PC_DTYPE_I8, 2, 8, 8, 70);
-    size_t size;
-    CHECK_INT(codec.bound(codec.user, &block), 0);
-    block = pc_case_block(PC_DTYPE_BF16, 2, 8, 8, 70);
-    block.layout = PC_LAYOUT_HOST;
-    CHECK_INT(codec.bound(codec.user, &block), 0);
-    CHECK_STATUS(codec.encode(codec.user, &block, "", &size, sizeof size, &size), PC_ERR_UNSUPPORTED);
-    block.layout = PC_LAYOUT_PAGES;
-    block.tokens = 700;
-    CHECK_INT(codec.bound(codec.user, &block), 0);
-}
-
 int main(void)
 {
     pc_codec_block block = pc_case_block(PC_DTYPE_BF16, 2, 12, 9, 100);
@@ -124,7 +110,7 @@ int main(void)
     pc_case_every_shape(there_and_back);
     strange_numbers();
     sizes();
-    refused();
+    pc_case_refused(&codec);
     stored = pc_case_encode(&codec, &block, data, &size);
     pc_case_abuse(&codec, &block, stored, size);
     pc_case_starve(pc__codec_i4, &block, data);

@@ -6,8 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "model/native_ops.h"
-#include "model/random_weights.h"
+#include "random_model.h"
 #include "testing.h"
 
 enum { LAYERS = 3, HIDDEN = 64, FFN = 96, VOCAB = 64, EXPERTS = 7, WIDTH = 32, SHARED = 64, ROWS = 40 };
@@ -41,28 +40,6 @@ static pc__arch arch_of(int used, int shared)
     return arch;
 }
 
-static pc_status make(pc_model **out, pc_context *context, const pc__arch *arch, uint32_t compute)
-{
-    pc__arch bound = *arch;
-    pc__random_weights weights;
-    pc__provider provider;
-    pc__bind_options options = {.compute = compute};
-    pc_status status = pc__model_new(out, context);
-    if (status < 0)
-        return status;
-    pc__random_provider(&weights, arch, 42, &provider);
-    status = pc__native_bind(&(*out)->native, context, &bound, &provider, &options);
-    if (status < 0) {
-        pc__model_unref(*out);
-        *out = NULL;
-        return status;
-    }
-    (*out)->ops = pc__native_ops;
-    (*out)->user = *out;
-    (*out)->info.vocab = VOCAB;
-    return PC_OK;
-}
-
 /* One token each in `count` sequences of their own, in one step. */
 static pc_status step(const pc_model *model, const int32_t *tokens, size_t count, float *logits)
 {
@@ -91,7 +68,7 @@ static void apart(pc_context *context, uint32_t compute)
     for (int used = 1; used <= EXPERTS; used += 3) {
         pc__arch arch = arch_of(used, used != 4);
         pc_model *model = NULL;
-        if (!CHECK_OK(make(&model, context, &arch, compute)))
+        if (!CHECK_OK(random_model_of(&model, context, &arch, compute, 0)))
             return;
         for (int i = 0; i < ROWS; i++)
             tokens[i] = back[ROWS - 1 - i] = i * 11 % VOCAB;
@@ -158,7 +135,7 @@ static void part(pc_context *context, int shared)
     pc__pass pass = {0};
     pc_model *model = NULL;
     pc_test_rng rng = {3};
-    if (!CHECK_OK(make(&model, context, &arch, PC_DTYPE_F32)))
+    if (!CHECK_OK(random_model_of(&model, context, &arch, PC_DTYPE_F32, 0)))
         return;
     CHECK(!model->native->layers[0].router && !model->native->layers[0].experts && model->native->layers[0].mlp.width == FFN);
     CHECK(model->native->layers[1].router && model->native->layers[1].mlp.width == (shared ? SHARED : 0));
@@ -195,7 +172,7 @@ static void bytes(pc_context *context)
     pc__arch arch = arch_of(2, 1), plain = arch;
     pc_model *model = NULL, *dense = NULL;
     memset(&plain.experts, 0, sizeof plain.experts);
-    if (CHECK_OK(make(&model, context, &arch, PC_DTYPE_F32)) && CHECK_OK(make(&dense, context, &plain, PC_DTYPE_F32))) {
+    if (CHECK_OK(random_model_of(&model, context, &arch, PC_DTYPE_F32, 0)) && CHECK_OK(random_model_of(&dense, context, &plain, PC_DTYPE_F32, 0))) {
         size_t expert = 3 * HIDDEN * WIDTH, shared = 3 * HIDDEN * SHARED, mlp_of_dense = 3 * HIDDEN * FFN;
         size_t routers = 2 * 32 * HIDDEN; /* padded to a panel each */
         CHECK_INT(pc__native_weight_bytes(model->native) - pc__native_weight_bytes(dense->native),
@@ -223,7 +200,7 @@ static void memory(void)
         pc_model *model = NULL;
         memory.calls = 0;
         memory.fail_at = at;
-        pc_status status = make(&model, context, &arch, PC_DTYPE_BF16);
+        pc_status status = random_model_of(&model, context, &arch, PC_DTYPE_BF16, 0);
         if (status >= 0)
             status = step(model, tokens, 3, logits);
         failed = memory.calls >= at;

@@ -8,7 +8,7 @@
 #include <string.h>
 
 #include "model/pass_build.h"
-#include "model/random_weights.h"
+#include "random_model.h"
 #include "testing.h"
 
 enum { LAYERS = 3, VOCAB = 97, HIDDEN = 64, HEADS = 4, KV_HEADS = 2, DIM = 16, LANES = 3, MOST = 80 };
@@ -29,20 +29,7 @@ static pc_status make(pc_model **out, pc_context *context, const kind *k)
                      .activation = PC__ACT_SILU, .gated = 1, .final_norm = 1, .embedding_dim = HIDDEN, .causal = k->causal,
                      .residual = k->post ? PC__RESIDUAL_POST : PC__RESIDUAL_SEQUENTIAL, .attention_cap = k->cap, .qkv_clip = k->clip,
                      .window = (int32_t)k->window, .window_from = 1, .alibi_max = 8, .rope = {.theta = 10000, .dims = DIM}};
-    pc__arch bound = arch;
-    pc__random_weights weights;
-    pc__provider provider;
-    pc__bind_options options = {.compute = k->compute};
-    pc_status status = pc__model_new(out, context);
-    if (status < 0)
-        return status;
-    pc__random_provider(&weights, &arch, 42, &provider);
-    status = pc__native_bind(&(*out)->native, context, &bound, &provider, &options);
-    if (status < 0) {
-        pc__model_unref(*out);
-        *out = NULL;
-    }
-    return status;
+    return random_model_of(out, context, &arch, k->compute, 0);
 }
 
 /* Lanes of one pass: their runs, their maps, and what comes out. */

@@ -94,7 +94,7 @@ void pc__map_unpack(const pc__map_shape *shape, const void *map, float *dense)
             unpack_row(shape, map, head, row, dense);
 }
 
-/* Rows of a head that a thread takes at a time. */
+/* Rows that a thread takes at a time: of one head, or of several neighbours that are short. */
 enum { ITEM_ROWS = 96 };
 
 typedef struct applying {
@@ -105,9 +105,14 @@ typedef struct applying {
     const pc__kernels *kernels;
 } applying;
 
-static size_t blocks_of(const pc__map_lane *lane)
+static size_t blocks_of(const pc__map_lane *lane) /* of a head */
 {
     return (lane->shape.tokens + ITEM_ROWS - 1) / ITEM_ROWS;
+}
+
+static size_t heads_of(const pc__map_lane *lane) /* of an item */
+{
+    return lane->shape.tokens && lane->shape.tokens < ITEM_ROWS ? ITEM_ROWS / lane->shape.tokens : 1;
 }
 
 static pc__map_task task_of(const pc__map_lane *lane, int32_t layer, size_t head)
@@ -127,27 +132,34 @@ static pc__map_task task_of(const pc__map_lane *lane, int32_t layer, size_t head
     };
 }
 
-/* A block of rows of a head of a lane; long rows come first. */
+static void apply_block(const applying *a, const pc__map_lane *lane, size_t head, size_t block)
+{
+    pc__map_task task = task_of(lane, a->layer, head);
+    size_t left;
+    task.first = block * ITEM_ROWS;
+    left = lane->shape.tokens - task.first;
+    task.rows = left < ITEM_ROWS ? left : ITEM_ROWS;
+    task.out_stride = (size_t)lane->shape.heads * task.v_dim;
+    task.out = a->out + (lane->first_row + task.first) * task.out_stride + head * task.v_dim;
+    pc__map_of(a->kernels, lane->kv->shape.dtype)(&task);
+}
+
+/* Of a lane: a block of rows of a head, long rows first, or all rows of some heads. */
 static void apply_item(void *arg, size_t item)
 {
     const applying *a = arg;
-    size_t lane = 0, last = a->count, blocks, head, block, left;
+    size_t lane = 0, last = a->count;
     while (last - lane > 1) {
         size_t middle = (lane + last) / 2;
         *(a->first[middle] <= item ? &lane : &last) = middle;
     }
     const pc__map_lane *l = &a->lanes[lane];
+    size_t blocks = blocks_of(l), each = heads_of(l), head, end;
     item -= a->first[lane];
-    blocks = blocks_of(l);
-    head = item / blocks;
-    block = blocks - 1 - item % blocks;
-    pc__map_task task = task_of(l, a->layer, head);
-    task.first = block * ITEM_ROWS;
-    left = l->shape.tokens - task.first;
-    task.rows = left < ITEM_ROWS ? left : ITEM_ROWS;
-    task.out_stride = (size_t)l->shape.heads * task.v_dim;
-    task.out = a->out + (l->first_row + task.first) * task.out_stride + head * task.v_dim;
-    pc__map_of(a->kernels, l->kv->shape.dtype)(&task);
+    head = item / blocks * each;
+    end = head + each < (size_t)l->shape.heads ? head + each : (size_t)l->shape.heads;
+    for (; head < end; head++)
+        apply_block(a, l, head, blocks - 1 - item % blocks);
 }
 
 static pc_status check(const pc__map_lane *lanes, size_t count, int32_t layer)
@@ -179,7 +191,7 @@ pc_status pc__map_apply(pc_context *context, const pc__map_lane *lanes, size_t c
     if (!a.first)
         return PC_ERR_NOMEM;
     for (size_t i = 0; i < count; i++)
-        a.first[i + 1] = a.first[i] + blocks_of(&lanes[i]) * (size_t)lanes[i].shape.heads;
+        a.first[i + 1] = a.first[i] + blocks_of(&lanes[i]) * (((size_t)lanes[i].shape.heads + heads_of(&lanes[i]) - 1) / heads_of(&lanes[i]));
     pc__parallel(context, a.first[count], apply_item, &a);
     pc__free(&context->mem, a.first);
     return PC_OK;

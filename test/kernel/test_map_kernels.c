@@ -1,12 +1,14 @@
 /* Catches: a kernel of maps times values, or of recorded weights, of any level, that differs from the reference, reads weights, scales or pages behind their end, uses padding, writes outside
- * its rows, or lets a row depend on which others are computed with it. */
+ * its rows, or lets a row depend on which others are computed with it. With PC_TEST_LONG=1 it also prints how near products come to what the machine can do. */
 #include <math.h>
 #include <stdlib.h>
+#include <time.h>
 
 #include "attn/bf16.h"
 #include "attn/half.h"
 #include "attn/kernels.h"
 #include "attn/map.h"
+#include "base/threads.h"
 #include "guarded.h"
 #include "testing.h"
 
@@ -191,6 +193,137 @@ static void all_of(const pc__kernels *kernels, pc_test_rng *rng)
     }
 }
 
+/* ------------------------------------------------------------------ how fast */
+
+enum { PANEL_IN = 256, PANEL_ROWS = 12, PANEL_TURNS = 200, READ_BYTES = 1 << 27 };
+
+typedef struct machine {
+    pc_context *context;
+    double flops, bytes; /* a second */
+    uint8_t *memory;
+} machine;
+
+static void multiply(void *arg, size_t i)
+{
+    static _Alignas(64) uint16_t panel[PANEL_IN * PC__PANEL], x[PANEL_ROWS * PANEL_IN];
+    float y[PANEL_ROWS * PC__PANEL];
+    (void)arg;
+    (void)i;
+    for (int turn = 0; turn < PANEL_TURNS; turn++)
+        pc__kernels_get()->panel_bf16(panel, PANEL_IN, x, PANEL_IN, PANEL_ROWS, y, PC__PANEL, PC__PANEL);
+}
+
+static void read_part(void *arg, size_t i)
+{
+    const machine *m = arg;
+    const uint64_t *at = (const uint64_t *)(const void *)(m->memory + i * (READ_BYTES / 16));
+    uint64_t sums[8] = {0};
+    for (size_t k = 0; k < READ_BYTES / 16 / 8; k += 8)
+        for (size_t j = 0; j < 8; j++)
+            sums[j] += at[k + j];
+    if (sums[0] + sums[3] == 1)
+        printf(" ");
+}
+
+/* One thread's own time, so that others on the machine disturb less. */
+static double now(void)
+{
+    struct timespec t;
+    clock_gettime(CLOCK_THREAD_CPUTIME_ID, &t);
+    return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
+}
+
+static double least(void (*what)(void *arg), void *arg)
+{
+    double best = 1e9, spent = 0.0;
+    for (int i = 0; i < 5 || (i < 400 && spent < 0.1); i++) {
+        double start = now(), took;
+        what(arg);
+        took = now() - start;
+        spent += took;
+        best = took < best ? took : best;
+    }
+    return best;
+}
+
+static void all_products(void *arg)
+{
+    pc__parallel(((machine *)arg)->context, 1, multiply, arg);
+}
+
+static void all_reads(void *arg)
+{
+    pc__parallel(((machine *)arg)->context, 16, read_part, arg);
+}
+
+typedef struct work {
+    machine *m;
+    pc__map_lane lanes[32];
+    size_t count;
+    float *out;
+} work;
+
+static void apply(void *arg)
+{
+    work *w = arg;
+    CHECK_OK(pc__map_apply(w->m->context, w->lanes, w->count, 0, w->out));
+}
+
+/* One lane's maps and values lie in memory of their own, as those of a memo do. */
+static void one_shape(machine *m, int32_t heads, int32_t kv_heads, int32_t dim, size_t tokens, size_t count, uint32_t format, int causal)
+{
+    pc__kv_shape shape = {1, kv_heads, dim, dim, PC_DTYPE_BF16};
+    work w = {.m = m, .count = count, .out = malloc(count * tokens * (size_t)(heads * dim) * sizeof(float))};
+    pc__map_shape map = {format, heads, tokens, causal};
+    size_t bytes = pc__map_bytes(&map), values = tokens * (size_t)(kv_heads * dim) * 2;
+    double keys = causal ? (double)tokens * (double)(tokens + 1) / 2 : (double)tokens * (double)tokens, seconds, bound;
+    for (size_t i = 0; i < count; i++) {
+        pc__kv *kv = NULL;
+        void *weights = malloc(bytes);
+        CHECK_OK(pc__kv_new(&kv, &m->context->mem, &shape, tokens));
+        for (size_t t = 0; t < tokens; t++) {
+            int64_t at = (int64_t)t;
+            CHECK_OK(pc__kv_append(kv, &at, 1));
+        }
+        memset(weights, 0x11, bytes);
+        w.lanes[i] = (pc__map_lane){map, weights, kv, i * tokens};
+    }
+    seconds = least(apply, &w);
+    bound = fmax(2.0 * keys * (double)(heads * dim) * (double)count / m->flops, (double)(count * (bytes + values)) / m->bytes);
+    printf("%2d x %3d, %2d K/V, L %4zu, batch %2zu, %s%s: %9.1f us, bound %9.1f us (%s), share %.2f\n", heads, dim, kv_heads, tokens, count,
+           format == PC__MAP_U8 ? "u8" : "f16", causal ? " causal" : "", seconds * 1e6, bound * 1e6,
+           bound * m->flops > 2.0 * keys * (double)(heads * dim) * (double)count * 1.0001 ? "bytes" : "FLOPs", bound / seconds);
+    for (size_t i = 0; i < count; i++) {
+        free((void *)(uintptr_t)w.lanes[i].map);
+        pc__kv_unref((pc__kv *)(uintptr_t)w.lanes[i].kv);
+    }
+    free(w.out);
+}
+
+static void speed(void)
+{
+    machine m = {.memory = malloc(READ_BYTES)};
+    pc_context_options options = PC_CONTEXT_OPTIONS_INIT;
+    options.threads = 1;
+    if (!CHECK_OK(pc_context_new(&m.context, &options)))
+        return;
+    memset(m.memory, 1, READ_BYTES);
+    m.flops = 2.0 * PANEL_IN * PANEL_ROWS * PC__PANEL * PANEL_TURNS / least(all_products, &m);
+    m.bytes = READ_BYTES / least(all_reads, &m);
+    printf("%s: bf16 %.0f GFLOP/s, memory %.1f GB/s, one thread\n", pc__kernels_get()->name, m.flops / 1e9, m.bytes / 1e9);
+    for (size_t tokens = 32; tokens <= 1024; tokens *= 2)
+        for (size_t count = 1; count <= 32; count *= count < 4 ? 4 : 8)
+            for (uint32_t format = PC__MAP_F16; format <= PC__MAP_U8; format++) {
+                if (tokens * count > 8192)
+                    continue;
+                one_shape(&m, 12, 12, 64, tokens, count, format, 0);
+                one_shape(&m, 32, 4, 64, tokens, count, format, 1);
+                one_shape(&m, 32, 32, 128, tokens, count, format, 1);
+            }
+    pc_context_free(m.context);
+    free(m.memory);
+}
+
 int main(void)
 {
     for (size_t i = 0; i < LEVELS; i++) {
@@ -201,5 +334,7 @@ int main(void)
         else
             printf("%s: not here\n", levels[i]);
     }
+    if (getenv("PC_TEST_LONG"))
+        speed();
     return pc_test_end();
 }

@@ -3,32 +3,53 @@
 
 #include "attn/cpu/map_row.h"
 
-enum { ROWS = 6, GROUP = 4 * ROWS };
+enum { ROWS = 6, GROUP = 8 * ROWS, COLUMNS = 128 };
 #define INLINE static inline __attribute__((always_inline))
 
-/* A page for up to GROUP rows while it lies in the first-level cache. */
+/* A page for up to GROUP rows while it lies in the first-level cache: pages of one head are often so far apart that the second level holds few of them. The sums stand
+ * close together for the same reason. */
 typedef struct mixing {
     const pc__map_task *task;
-    const uint16_t *values;
-    size_t page, row, rows;
+    const uint16_t *values; /* of the page, from the first column at work */
+    ptrdiff_t next;         /* bytes from there to what is fetched meanwhile; 0: nothing is */
+    size_t page, row, rows, width;
     uint16_t p[ROWS][PC__PAGE];
+    _Alignas(64) float sums[GROUP * COLUMNS]; /* [row][width rounded up to 16] */
 } mixing;
 
-INLINE __m512 widen(const void *from, size_t t, const uint32_t format)
+/* Weights [t, t + 16) of a row that has `left` more; zeros behind them. */
+INLINE __m512 widen(const uint8_t *from, size_t t, size_t left, const uint32_t format)
 {
+    __mmask16 lanes = left >= 16 ? (__mmask16)0xffff : (__mmask16)((1u << left) - 1u);
     if (format == PC__MAP_F32)
-        return _mm512_loadu_ps((const float *)from + t);
+        return _mm512_maskz_loadu_ps(lanes, (const float *)(const void *)from + t);
     if (format == PC__MAP_F16)
-        return _mm512_cvtph_ps(_mm256_loadu_si256((const __m256i *)(const void *)((const uint16_t *)from + t)));
-    return _mm512_cvtepi32_ps(_mm512_cvtepu8_epi32(_mm_loadu_si128((const __m128i *)(const void *)((const uint8_t *)from + t))));
+        return _mm512_cvtph_ps(_mm256_maskz_loadu_epi16(lanes, (const uint16_t *)(const void *)from + t));
+    return _mm512_cvtepi32_ps(_mm512_cvtepu8_epi32(_mm_maskz_loadu_epi8(lanes, from + t)));
 }
 
-INLINE void take_weights(mixing *m, size_t row, uint16_t *to, const uint32_t format)
+/* Maps are read once, from memory that nothing else has touched: what the group behind this one needs of them is fetched meanwhile. */
+INLINE void fetch(const pc__map_task *task, size_t row, size_t page, size_t steps, const uint32_t format)
 {
-    uint8_t own[PC__PAGE * 4];
-    const void *from = pc__map_page(m->task, row, m->page, own);
-    for (size_t t = 0; t < PC__PAGE; t += 32)
-        _mm512_storeu_si512(to + t, (__m512i)_mm512_cvtne2ps_pbh(widen(from, t + 16, format), widen(from, t, format)));
+    const char *at = (const char *)pc__map_weights_at(task, row) + page * PC__PAGE * pc__map_weight_bytes(format);
+    _mm_prefetch(at, _MM_HINT_T1);
+    for (size_t byte = 63; byte < steps * pc__map_weight_bytes(format); byte += 64)
+        _mm_prefetch(at + byte, _MM_HINT_T1);
+}
+
+INLINE void take_weights(const mixing *m, size_t row, size_t steps, uint16_t *to, const uint32_t format)
+{
+    size_t keys = pc__map_keys(m->task, row), first = m->page * PC__PAGE, left = keys > first ? keys - first : 0;
+    const uint8_t *from = pc__map_weights_at(m->task, row) + first * pc__map_weight_bytes(format);
+    if (left >= PC__PAGE) {
+        _mm512_storeu_si512(to, (__m512i)_mm512_cvtne2ps_pbh(widen(from, 16, 16, format), widen(from, 0, 16, format)));
+        _mm512_storeu_si512(to + 32, (__m512i)_mm512_cvtne2ps_pbh(widen(from, 48, 16, format), widen(from, 32, 16, format)));
+        return;
+    }
+    for (size_t t = 0; t < steps; t += 32) {
+        __m512 low = widen(from, t, left > t ? left - t : 0, format), high = widen(from, t + 16, left > t + 16 ? left - t - 16 : 0, format);
+        _mm512_storeu_si512(to + t, (__m512i)_mm512_cvtne2ps_pbh(high, low));
+    }
 }
 
 INLINE __m512i pair(const uint16_t *x)
@@ -38,22 +59,23 @@ INLINE __m512i pair(const uint16_t *x)
     return _mm512_set1_epi32(both);
 }
 
-INLINE void product(const mixing *m, float *out, size_t steps, const int rows, const int vectors, __mmask16 last, size_t column)
+INLINE void product(const mixing *m, float *sums, size_t stride, size_t steps, const int rows, const int vectors, __mmask16 last, size_t column, const int ahead)
 {
-    const pc__map_task *task = m->task;
+    const uint16_t *line = m->values + 2 * column;
+    size_t by = 2 * m->task->v_dim;
     __m512 sum[ROWS][4];
-    out += column;
+    sums += column;
 #pragma GCC unroll 8
     for (int r = 0; r < rows; r++)
 #pragma GCC unroll 4
         for (int j = 0; j < vectors; j++)
-            sum[r][j] = m->page ? _mm512_maskz_loadu_ps(j + 1 < vectors ? 0xffff : last, out + (size_t)r * task->out_stride + 16 * j)
-                                : _mm512_setzero_ps();
-    for (size_t t = 0; t < steps; t += 2) {
-        const uint16_t *line = m->values + t * task->v_dim + 2 * column;
+            sum[r][j] = m->page ? _mm512_load_ps(sums + (size_t)r * stride + 16 * j) : _mm512_setzero_ps();
+    for (size_t t = 0; t < steps; t += 2, line += by) {
 #pragma GCC unroll 4
         for (int j = 0; j < vectors; j++) {
             __m512i x = _mm512_maskz_loadu_epi32(j + 1 < vectors ? 0xffff : last, line + 32 * j);
+            if (ahead)
+                _mm_prefetch((const char *)(line + 32 * j) + m->next, _MM_HINT_T0);
 #pragma GCC unroll 8
             for (int r = 0; r < rows; r++)
                 sum[r][j] = _mm512_dpbf16_ps(sum[r][j], (__m512bh)pair(m->p[r] + t), (__m512bh)x);
@@ -63,23 +85,27 @@ INLINE void product(const mixing *m, float *out, size_t steps, const int rows, c
     for (int r = 0; r < rows; r++)
 #pragma GCC unroll 4
         for (int j = 0; j < vectors; j++)
-            _mm512_mask_storeu_ps(out + (size_t)r * task->out_stride + 16 * j, j + 1 < vectors ? 0xffff : last, sum[r][j]);
+            _mm512_store_ps(sums + (size_t)r * stride + 16 * j, sum[r][j]);
 }
 
 INLINE void block(mixing *m, size_t at, const int rows, const uint32_t format)
 {
-    const pc__map_task *task = m->task;
-    size_t row = m->row + at, steps = pc__map_steps(task, row + (size_t)rows - 1, m->page), column = 0;
-    float *out = task->out + (row - task->first) * task->out_stride;
+    size_t row = m->row + at, steps = pc__map_steps(m->task, row + (size_t)rows - 1, m->page), column = 0, stride = (m->width + 15) / 16 * 16;
+    float *sums = m->sums + at * stride;
     if (!steps)
         return;
-    for (size_t r = 0; r < (size_t)rows; r++)
-        take_weights(m, row + r, m->p[r], format);
-    for (; column + 64 <= task->v_dim; column += 64)
-        product(m, out, steps, rows, 4, 0xffff, column);
-    for (; column < task->v_dim; column += 16) {
-        size_t left = task->v_dim - column;
-        product(m, out, steps, rows, 1, (__mmask16)(left < 16 ? (1u << left) - 1u : 0xffffu), column);
+    for (size_t r = 0; r < (size_t)rows; r++) {
+        fetch(m->task, row + r + GROUP, m->page, steps, format);
+        take_weights(m, row + r, steps, m->p[r], format);
+    }
+    for (; column + 64 <= m->width; column += 64)
+        if (at == 0 && m->next)
+            product(m, sums, stride, steps, rows, 4, 0xffff, column, 1);
+        else
+            product(m, sums, stride, steps, rows, 4, 0xffff, column, 0);
+    for (; column < m->width; column += 16) {
+        size_t left = m->width - column;
+        product(m, sums, stride, steps, rows, 1, (__mmask16)(left < 16 ? (1u << left) - 1u : 0xffffu), column, 0);
     }
 }
 
@@ -96,15 +122,32 @@ INLINE void group_page(mixing *m, const uint32_t format)
         }
 }
 
-static void scale_row(const pc__map_task *task, size_t row)
+static void hand_out(const mixing *m, size_t column)
 {
-    float *out = task->out + (row - task->first) * task->out_stride;
-    __m512 scale = _mm512_set1_ps(pc__map_scale(task, row));
-    for (size_t d = 0; d < task->v_dim; d += 16) {
-        size_t left = task->v_dim - d;
-        __mmask16 lanes = (__mmask16)(left < 16 ? (1u << left) - 1u : 0xffffu);
-        _mm512_mask_storeu_ps(out + d, lanes, _mm512_mul_ps(_mm512_maskz_loadu_ps(lanes, out + d), scale));
+    const pc__map_task *task = m->task;
+    size_t stride = (m->width + 15) / 16 * 16;
+    for (size_t r = 0; r < m->rows; r++) {
+        float *out = task->out + (m->row - task->first + r) * task->out_stride + column;
+        __m512 scale = _mm512_set1_ps(pc__map_scale(task, m->row + r));
+        for (size_t d = 0; d < m->width; d += 16) {
+            size_t left = m->width - d;
+            __mmask16 lanes = (__mmask16)(left < 16 ? (1u << left) - 1u : 0xffffu);
+            _mm512_mask_storeu_ps(out + d, lanes, _mm512_mul_ps(_mm512_load_ps(m->sums + r * stride + d), scale));
+        }
     }
+}
+
+/* Columns [column, column + width) of a group. */
+INLINE void group_columns(mixing *m, size_t column, const uint32_t format)
+{
+    const pc__map_task *task = m->task;
+    size_t keys = pc__map_keys(task, m->row + m->rows - 1);
+    for (m->page = 0; m->page * PC__PAGE < keys; m->page++) {
+        m->values = (const uint16_t *)(const void *)(task->values + m->page * task->page_stride) + 2 * column;
+        m->next = (m->page + 1) * PC__PAGE < keys ? (ptrdiff_t)task->page_stride : 0;
+        group_page(m, format);
+    }
+    hand_out(m, column);
 }
 
 INLINE void mix(const pc__map_task *task, const uint32_t format)
@@ -112,15 +155,12 @@ INLINE void mix(const pc__map_task *task, const uint32_t format)
     mixing m;
     m.task = task;
     for (m.row = task->first; m.row < task->first + task->rows; m.row += m.rows) {
-        size_t left = task->first + task->rows - m.row, keys;
+        size_t left = task->first + task->rows - m.row;
         m.rows = left < GROUP ? left : GROUP;
-        keys = pc__map_keys(task, m.row + m.rows - 1);
-        for (m.page = 0; m.page * PC__PAGE < keys; m.page++) {
-            m.values = (const uint16_t *)(const void *)(task->values + m.page * task->page_stride);
-            group_page(&m, format);
+        for (size_t column = 0; column < task->v_dim; column += COLUMNS) {
+            m.width = task->v_dim - column < COLUMNS ? task->v_dim - column : COLUMNS;
+            group_columns(&m, column, format);
         }
-        for (size_t r = 0; r < m.rows && format == PC__MAP_U8; r++)
-            scale_row(task, m.row + r);
     }
 }
 

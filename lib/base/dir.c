@@ -102,13 +102,14 @@ pc_status pc__dir_lock(const pc__dir *dir, const char *name, double deadline, in
         pc_status status = *fd < 0 ? pc__dir_file(dir, name, O_RDWR | O_CREAT, fd, &st) : PC_OK;
         if (status < 0)
             return status;
-        if (!flock(*fd, LOCK_EX | LOCK_NB)) {
-            if (pc__dir_has(dir, name, *fd)) /* somebody may have removed the file: then the others lock another one */
-                return PC_OK;
+        int got = !flock(*fd, LOCK_EX | LOCK_NB);
+        if (!got && errno != EWOULDBLOCK && errno != EINTR)
+            return pc__fail(PC_ERR_IO, "%s/%s: cannot be locked: %s", dir->path, name, strerror(errno));
+        if (!pc__dir_has(dir, name, *fd)) { /* somebody has removed the file: others lock another one */
             close(*fd);
             *fd = -1;
-        } else if (errno != EWOULDBLOCK && errno != EINTR) {
-            return pc__fail(PC_ERR_IO, "%s/%s: cannot be locked: %s", dir->path, name, strerror(errno));
+        } else if (got) {
+            return PC_OK;
         }
         if (pc__now() >= deadline) {
             pc__fail(PC_ERR_IO, "%s/%s: others hold the lock beyond the deadline", dir->path, name);

@@ -47,6 +47,25 @@ static void test_round(void)
 }
 
 
+/* What earlier versions wrote. */
+static void test_golden(void)
+{
+    static const uint32_t numbers[] = {2, 5, 0};
+    pc__map_store *store = NULL;
+    maps_list *list;
+    CHECK_OK(maps_open(&store, PC_SOURCE_DIR "/test/golden/maps", (pc__map_store_options){.read_only = 1}));
+    if (!store)
+        return;
+    list = maps_list_of(store);
+    CHECK_INT(list->count, 3);
+    for (size_t i = 0; i < list->count && i < 3; i++) {
+        CHECK_INT(list->items[i].number, numbers[i]);
+        CHECK_OK(maps_check(store, list->items[i].id, numbers[i]));
+    }
+    free(list);
+    pc__map_store_free(store);
+}
+
 /* ------------------------------------------------------------------- the face */
 
 static void refused(const char *folder, pc__map_store_face face, pc_status want, const char *text)
@@ -320,6 +339,7 @@ static void test_memory(void)
 int main(void)
 {
     test_round();
+    test_golden();
     test_face();
     test_arguments();
     test_budget();

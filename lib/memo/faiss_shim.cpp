@@ -15,7 +15,6 @@
 #include <stdexcept>
 #include <vector>
 
-#include <faiss/Clustering.h>
 #include <faiss/IndexFlat.h>
 #include <faiss/impl/AuxIndexStructures.h>
 #include <faiss/impl/DistanceComputer.h>
@@ -34,7 +33,7 @@ using Kernels = pc__scan_kernels;
 constexpr size_t flat_queue = 99;       // from 100 neighbours on, FAISS's flat search allocates inside an OpenMP region
 constexpr size_t scan_rather = 4;       // a graph search visits more than this many vectors for each that it keeps
 constexpr int training_rounds = 10;
-constexpr int training_points = 64;     // per centre; more of them make training longer and lists hardly better
+constexpr size_t training_points = 64;     // per centre; more of them make training longer and lists hardly better
 
 // FAISS's OpenMP regions stay on the calling thread; the setting is the thread's own.
 class OneThread {
@@ -344,29 +343,53 @@ public:
     }
 };
 
-// What FAISS's k-means asks for the nearest centre.
-struct Assigner final : faiss::Index {
-    Centres centres;
-
-    Assigner(size_t dim, const Kernels &k) : faiss::Index(idx(dim)), centres(dim, k) {}
-    void add(idx n, const float *x) override { centres.set(size_t(n), x), ntotal = n; }
-    void reset() override { ntotal = 0; }
-    void search(idx n, const float *x, idx k, float *distances, idx *labels, const faiss::SearchParameters *) const override
-    {
-        if (k != 1)
-            throw std::logic_error("one centre at a time");
-        centres.nearest(size_t(n), x, distances, labels);
+// k-means over some of the vectors (not FAISS's: that allocates inside an OpenMP region, too). Returns the centres, one after the other.
+std::vector<float> find_centres(size_t n, const float *x, size_t dim, size_t lists, const Kernels &kernels, uint64_t seed)
+{
+    size_t m = std::min(n, lists * training_points);
+    std::vector<size_t> turn(n);
+    std::iota(turn.begin(), turn.end(), size_t(0));
+    std::shuffle(turn.begin(), turn.end(), std::mt19937_64(seed));
+    std::vector<float> some(m * dim), centres, distances(m);
+    std::vector<int64_t> list_of(m);
+    for (size_t i = 0; i < m; i++)
+        std::copy_n(x + turn[i] * dim, dim, some.begin() + ptrdiff_t(i * dim));
+    centres.assign(some.begin(), some.begin() + ptrdiff_t(lists * dim));
+    Centres blocks(dim, kernels);
+    for (int round = 0; round < training_rounds; round++) {
+        blocks.set(lists, centres.data());
+        blocks.nearest(m, some.data(), distances.data(), list_of.data());
+        std::vector<size_t> sizes(lists);
+        std::fill(centres.begin(), centres.end(), 0.0f);
+        for (size_t i = 0; i < m; i++) {
+            float *centre = centres.data() + size_t(list_of[i]) * dim;
+            sizes[size_t(list_of[i])]++;
+            for (size_t d = 0; d < dim; d++)
+                centre[d] += some[i * dim + d];
+        }
+        for (size_t list = 0; list < lists; list++) {
+            float *centre = centres.data() + list * dim;
+            if (sizes[list]) {
+                for (size_t d = 0; d < dim; d++)
+                    centre[d] /= float(sizes[list]);
+            } else { // an empty list goes where a vector is far from its centre
+                auto far = std::max_element(distances.begin(), distances.end());
+                *far = 0.0f;
+                std::copy_n(some.data() + (far - distances.begin()) * ptrdiff_t(dim), dim, centre);
+            }
+        }
     }
-};
+    return centres;
+}
 
 struct Lists final : pc__faiss {
     Centres centres;
     std::vector<float> plain_centres;
     std::unique_ptr<faiss::ArrayInvertedLists> inverted;
     size_t total = 0;
-    int seed;
+    uint64_t seed;
 
-    explicit Lists(const pc__faiss_setup &setup) : pc__faiss(setup), centres(setup.dim, *setup.kernels), seed(int(setup.seed & 0xffffff)) {}
+    explicit Lists(const pc__faiss_setup &setup) : pc__faiss(setup), centres(setup.dim, *setup.kernels), seed(setup.seed) {}
     size_t count() const override { return total; }
     size_t lists() const override { return centres.count; }
 
@@ -380,16 +403,7 @@ struct Lists final : pc__faiss {
     }
     void train(size_t n, const float *vectors, size_t lists) override
     {
-        OneThread alone;
-        faiss::ClusteringParameters how;
-        how.niter = training_rounds;
-        how.min_points_per_centroid = 1; // fewer than that are not warned of on standard error
-        how.max_points_per_centroid = training_points;
-        how.seed = seed;
-        faiss::Clustering training(int(dim), int(std::min(n, lists)), how);
-        Assigner assigner(dim, kernels);
-        training.train(idx(n), vectors, assigner);
-        set_centres(std::move(training.centroids));
+        set_centres(find_centres(n, vectors, dim, std::min(n, lists), kernels, seed));
     }
     void enter(size_t n, const float *vectors, const int64_t *list_of)
     {

@@ -1,7 +1,7 @@
-/* FAISS behind C functions. Debian's package (1.7.3) has the headers of FAISS's C interface but not its code; and FAISS's own search and add functions
- * run OpenMP regions in which a failed allocation ends the process. So this uses its parts: IndexFlat; the graph HNSW with its search and its linking; the
- * k-means training and the inverted lists of IVF. Distances of the last two are computed by our kernels, because packages of FAISS are
- * compiled for the oldest processor (lib/memo/scan_kernels.h; measured in test/kernel/test_index_recall.c).
+/* FAISS behind C functions. Debian's package (1.7.3) has the headers of FAISS's C interface but not its code; and FAISS's own functions to search, add and
+ * train run OpenMP regions in which a failed allocation ends the process. So this uses its parts: IndexFlat; the graph HNSW with its search and its
+ * linking; the inverted lists of IVF, whose centres are found here. Distances of the last two are computed by our kernels, because packages of
+ * FAISS are compiled for the oldest processor (lib/memo/scan_kernels.h; measured in test/kernel/test_index_recall.c).
  *
  * Exceptions end here. FAISS starts no threads: what would run in parallel is told that there is one. Its memory comes from operator new, not from the
  * context's allocator. Places count from 0 in the order in which vectors were added; none is ever removed.

@@ -7,6 +7,7 @@
 #include <string.h>
 #include <time.h>
 
+#include "base/le.h"
 #include "memo/index.h"
 #include "testing.h"
 
@@ -115,10 +116,8 @@ typedef struct result {
     double far, near, one, many; /* recall, seconds */
 } result;
 
-static result measure(const data *s, const pc__index_options *options, const char *name)
+static result measure_one(const data *s, const pc__index *index, double took, const char *name)
 {
-    double took;
-    pc__index *index = fill(s, options, &took);
     size_t hits[2] = {0, 0};
     for (size_t i = 0; i < s->queries; i++) {
         float distance;
@@ -128,8 +127,16 @@ static result measure(const data *s, const pc__index_options *options, const cha
     }
     double half = (double)s->queries / 2.0;
     result r = {(double)hits[0] / half, (double)hits[1] / half, time_of(index, s, 1), time_of(index, s, BATCH)};
-    printf("%-9s %-22s recall far %.4f near %.4f; us a query %8.1f alone, %8.1f of %d; built in %.2f s\n", s->name, name, r.far, r.near, 1e6 * r.one,
+    printf("%-9s %-18s recall far %.4f near %.4f; us a query %7.1f alone, %7.1f of %d; built in %.2f s\n", s->name, name, r.far, r.near, 1e6 * r.one,
            1e6 * r.many, BATCH, took);
+    return r;
+}
+
+static result measure(const data *s, const pc__index_options *options, const char *name)
+{
+    double took;
+    pc__index *index = fill(s, options, &took);
+    result r = measure_one(s, index, took, name);
     pc__index_free(index);
     return r;
 }
@@ -198,28 +205,26 @@ static void same_neighbours(const data *s, size_t k)
     }
 }
 
-/* One graph for each build effort: to ask for k neighbours with efSearch 1 is to search as efSearch k does. */
+/* One graph for each build effort, which is written and read again for each effort of searching. */
 static void sweep(const data *s)
 {
-    static const int32_t builds[][2] = {{32, 40}, {32, 80}, {32, 120}, {32, 200}, {24, 120}, {16, 120}}, efforts[] = {16, 32, 64, 128, 256};
-    static float distances[256];
-    static int64_t ids[256];
+    static const int32_t builds[][2] = {{32, 40}, {32, 80}, {32, 120}, {32, 200}, {16, 120}}, efforts[] = {16, 32, 64, 128, 256};
     for (size_t b = 0; b < sizeof builds / sizeof *builds; b++) {
-        pc__index_options options = {.kind = PC__INDEX_FAISS_HNSW, .dim = DIM, .hnsw_links = builds[b][0], .hnsw_build = builds[b][1], .hnsw_search = 1, .seed = 1};
+        pc__index_options options = {.kind = PC__INDEX_FAISS_HNSW, .dim = DIM, .hnsw_links = builds[b][0], .hnsw_build = builds[b][1], .seed = 1};
         double took;
         pc__index *index = fill(s, &options, &took);
-        for (size_t e = 0; e < sizeof efforts / sizeof *efforts; e++) {
-            size_t hits[2] = {0, 0};
-            double start = seconds();
-            for (size_t i = 0; i < s->queries; i++) {
-                CHECK_OK(pc__index_search(index, 1, s->q + i * DIM, (size_t)efforts[e] - 1, distances, ids));
-                hits[i >= s->queries / 2] += *ids == s->nearest[i];
-            }
-            double half = (double)s->queries / 2.0, each = (seconds() - start) / (double)s->queries;
-            printf("%-9s HNSW %d, %d, %d: recall far %.4f near %.4f; us a query %.1f; built in %.2f s\n", s->name, builds[b][0], builds[b][1],
-                   efforts[e], (double)hits[0] / half, (double)hits[1] / half, 1e6 * each, took);
-        }
+        pc__bytes bytes = {.mem = &pc__libc_allocator};
+        CHECK_OK(pc__index_write(index, &bytes));
         pc__index_free(index);
+        for (size_t e = 0; e < sizeof efforts / sizeof *efforts; e++) {
+            char name[40];
+            pc__put_u32((uint8_t *)bytes.data + 24, (uint32_t)efforts[e]);
+            CHECK_OK(pc__index_read(&index, &pc__libc_allocator, bytes.data, bytes.size, "a graph"));
+            snprintf(name, sizeof name, "HNSW %d, %d, %d", (int)builds[b][0], (int)builds[b][1], (int)efforts[e]);
+            measure_one(s, index, took, name);
+            pc__index_free(index);
+        }
+        pc__bytes_free(&bytes);
     }
 }
 

@@ -71,6 +71,11 @@ static pc_status begin(pc__map_store *store, uint64_t bytes, victims *v, pc__map
     pc_status status;
     pthread_mutex_lock(&store->work);
     status = make_room(store, bytes, v, &entry->at);
+    if (status == PC_OK && store->next > PC__MAPS_MOST_ID) { /* `next` is changed under work only */
+        pc__maps_placed(store, entry->at, bytes);
+        pc__maps_give_back(store, entry->at, bytes);
+        status = pc__fail(PC_ERR_LIMIT, "%s: all ids were given out", store->dir.path);
+    }
     if (status == PC_OK) {
         pthread_mutex_lock(&store->guard);
         entry->id = store->next++;

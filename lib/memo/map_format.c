@@ -178,7 +178,7 @@ int pc__maps_entry_get(const uint8_t data[PC__MAPS_ENTRY], const pc__map_store_f
                             .used = (int64_t)pc__get_u64(data + AT_USED), .tokens = pc__get_u32(data + AT_TOKENS), .note = pc__get_u32(data + AT_NOTE)};
     memcpy(out->tokens_id.bytes, data + AT_TOKENS_ID, 32);
     memcpy(out->sum, data + AT_HEADER, PC__SUM);
-    if (out->id < 0 || out->id >= INT64_MAX / 2)
+    if (out->id < 0 || out->id > PC__MAPS_MOST_ID)
         return 0;
     return out->kind == PC__MAPS_REMOVED || (out->kind == PC__MAPS_STORED && is_placed(out, face));
 }

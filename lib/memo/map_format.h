@@ -23,6 +23,7 @@ enum {
 };
 #define PC__MAPS_MOST_TOKENS (UINT32_C(1) << 25)
 #define PC__MAPS_MOST_NOTE (UINT32_C(1) << 26)
+#define PC__MAPS_MOST_ID (INT64_MAX / 2)
 #define PC__MAPS_MOST_BYTES (UINT64_C(1) << 48) /* of a data file */
 
 typedef struct pc__maps_log_header {

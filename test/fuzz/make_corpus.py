@@ -858,6 +858,50 @@ def make_projector():
         save("projector", name, data)
 
 
+def maps_log(entries, magic=b"PCMAPLOG", version=1, layers=2, form=1, model=0, following=9):
+    return magic + struct.pack("<8I", version, 128, 128, form, layers, 1, 1, 0) + bytes([model]) * 32 + b"n" * 16 + struct.pack("<q", following) + bytes(32) + b"".join(entries)
+
+
+def maps_entry(number, at=4096, size=340, tokens=4, note=10, kind=1, flags=0, heat=0.5, clock=1.0):
+    return struct.pack("<IIqQQdII", kind, flags, number, at, size, heat, tokens, note) + bytes(48) + struct.pack("<qd", 1700000000, clock) + bytes(16)
+
+
+def maps_record(number, size=340, tokens=4, note=10, flags=0, layers=(b"a" * 20, b"b" * 20), header=192, move=0):
+    table, body, at = b"", b"", 256
+    for layer in layers:
+        table += struct.pack("<QQ", at + move, len(layer)) + bytes(16)
+        body += layer + bytes(-len(layer) % 64)
+        at += 64
+    head = b"PCMAPREC" + struct.pack("<qIIIIIIQ", number, header, 2, tokens, note, flags, 0, size) + bytes(32) + b"n" * 16 + bytes(32)
+    return (head + table + b"note" * 3)[:192 + 10] + bytes(54) + body
+
+
+def maps_store(entries, records, flags=0, **more):
+    log = maps_log(entries, **more)
+    return bytes([flags]) + struct.pack("<H", len(log)) + log + b"".join(r + bytes(-len(r) % 4096) for r in records[:-1]) + (records[-1] if records else b"")
+
+
+def make_map_store():
+    """A byte (bit 0: no checksum is made right; bit 1: a reader), the size of the log, a log of attention maps, and records from 4096 on."""
+    nan, one, frame = float("nan"), [maps_entry(1)], bytes.fromhex("28b52ffd2014a3000061")
+    record = maps_record(1)
+    for name, data in (
+            ("none", maps_store([], [])), ("one", maps_store(one, [record])), ("reader", maps_store(one, [record], flags=2)), ("no_sums", maps_store(one, [record], flags=1)),
+            ("two", maps_store([maps_entry(1), maps_entry(2, at=8192)], [record, maps_record(2)])), ("removed", maps_store([maps_entry(1), maps_entry(1, kind=2)], [record])),
+            ("back", maps_store([maps_entry(1, kind=2), maps_entry(1)], [record])), ("overlap", maps_store([maps_entry(1), maps_entry(2)], [maps_record(2)])),
+            ("moved", maps_store([maps_entry(1, at=8192), maps_entry(1)], [record, record])), ("beyond", maps_store([maps_entry(1, at=1 << 40)], [record])),
+            ("order", maps_store([maps_entry(5, at=8192), maps_entry(1)], [record, maps_record(5)])), ("kind", maps_store([maps_entry(1, kind=3)], [record])),
+            ("nan", maps_store([maps_entry(1, heat=nan), maps_entry(2, clock=nan)], [record])), ("huge", maps_store([maps_entry(1, tokens=1 << 24)], [record])),
+            ("note", maps_store([maps_entry(1, note=1 << 26, size=(1 << 26) + 300)], [record])), ("negative", maps_store([maps_entry(-1)], [record])),
+            ("table", maps_store(one, [maps_record(1, move=64)])), ("header", maps_store(one, [maps_record(1, header=160)])), ("zeros", maps_store(one, [bytes(400)])),
+            ("packed", maps_store([maps_entry(1, size=256 + 64 + 10, flags=1)], [maps_record(1, size=330, flags=1, layers=(b"a" * 20, frame))])),
+            ("no_frame", maps_store([maps_entry(1, size=256 + 64 + 9, flags=1)], [maps_record(1, size=329, flags=1, layers=(b"a" * 9, b"b" * 9))])),
+            ("last", maps_store([maps_entry((1 << 62) - 2)], [maps_record((1 << 62) - 2)])), ("version", maps_store(one, [record], version=2)),
+            ("layers", maps_store(one, [record], layers=3)), ("format", maps_store(one, [record], form=9)), ("magic", maps_store(one, [record], magic=b"PCMAPLOX")),
+            ("short", maps_store(one, [record])[:90]), ("torn", maps_store([maps_entry(1), maps_entry(2)[:77]], [record])), ("following", maps_store(one, [record], following=-1))):
+        save("map_store", name, data)
+
+
 for make in (make_gguf, make_safetensors, make_config, make_folder, make_tokenizer_json, make_tokenizer_model, make_llama2c, make_options,
-             make_chat, make_pml, make_relay, make_serve, make_tokenize, make_disk_index, make_projector):
+             make_chat, make_pml, make_relay, make_serve, make_tokenize, make_disk_index, make_projector, make_map_store):
     make()

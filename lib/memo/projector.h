@@ -56,8 +56,10 @@ typedef struct pc__training {
     const uint32_t *groups; /* [count], or NULL. Pairs are of one group only. A memo gives the tokens of each item: only maps of one length replace each other */
     float (*label)(void *user, size_t i, size_t j); /* alpha * map distance + length term (map_label.h); >= 0; called from several threads */
     void *label_user;
-    size_t epochs, batch;  /* 0: 10, 64; batch at most 1024 */
-    double rate, momentum; /* 0: 0.1, 0.9; for no momentum at all say a negative one */
+    /* 0: epochs as many as make 4000 batches, 10 … 100; batch 16 (at most 1024): labels are what costs, of which each item has batch - 1 an epoch, and small batches learn
+     * as much from far fewer of them. */
+    size_t epochs, batch;
+    double rate, momentum; /* 0: 0.03, 0.9; for no momentum at all say a negative one */
     uint64_t seed;
     pc_progress_fn progress; /* of batches of all epochs, with loss and time left. PC_ERR_CANCELLED leaves the projector as the last finished epoch left it */
     void *progress_user;

@@ -7,8 +7,8 @@
 #include "memo/seeded.h"
 #include "memo/trainer.h"
 
-enum { DIM = PC__FEATURE_DIM, UNIT_PAIRS = 512, MOST_BATCH = 1024, DEFAULT_EPOCHS = 10, DEFAULT_BATCH = 64 };
-static const double DEFAULT_RATE = 0.1, DEFAULT_MOMENTUM = 0.9, TELL_SECONDS = 0.1;
+enum { DIM = PC__FEATURE_DIM, UNIT_PAIRS = 512, MOST_BATCH = 1024, DEFAULT_BATCH = 16, LEAST_EPOCHS = 10, MOST_EPOCHS = 100, ENOUGH_BATCHES = 4000 };
+static const double DEFAULT_RATE = 0.03, DEFAULT_MOMENTUM = 0.9, TELL_SECONDS = 0.1;
 static const double MOST_LENGTH = 1; /* a longer gradient is shortened to that: one strange batch must not throw the weights away */
 static const double MOST_LOSS = 2;   /* features that are all alike have a loss of at most 1, the mean label: a training that is worse has lost its way */
 
@@ -25,14 +25,22 @@ static pc_status check_options(const pc__training *t)
     return PC_OK;
 }
 
+static size_t default_epochs(const pc__training *t)
+{
+    size_t batches = t->count / t->batch + 1, epochs = (ENOUGH_BATCHES + batches - 1) / batches;
+    if (epochs < LEAST_EPOCHS)
+        return LEAST_EPOCHS;
+    return epochs < MOST_EPOCHS ? epochs : MOST_EPOCHS;
+}
+
 static pc_status set_options(pc__trainer *trainer, const pc__training *training)
 {
     pc__training *t = &trainer->training;
     *t = *training;
-    if (!t->epochs)
-        t->epochs = DEFAULT_EPOCHS;
     if (!t->batch)
         t->batch = DEFAULT_BATCH;
+    if (!t->epochs)
+        t->epochs = default_epochs(t);
     if (t->rate == 0)
         t->rate = DEFAULT_RATE;
     if (t->momentum == 0)

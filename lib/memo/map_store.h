@@ -1,7 +1,10 @@
-/* The attention maps of a memo on disk: records of one model, each with the maps of all layers of one prompt, in one file that is mapped and only grows,
- * beside a log of what is in it. A record that was reported stored is there after a kill at any moment; one that was not is not there.
+/* The attention maps of a memo on disk: records of one model, each with the maps of all layers of one prompt, in one file that is mapped, beside a log of what
+ * is in it (doc/format.md, "A memo's maps"). A record that was reported stored is there after a kill at any moment; one that was not is there whole, or not at all.
  *
- * Threads: internally locked. Processes: one writer (a lock on the folder, PC_AGAIN for the second), any number of readers, who see what was there when they opened it. */
+ * Threads: internally locked; records are written, and checked at their first use, under no lock. Processes: one writer (a lock on the folder, PC_AGAIN for the second), any
+ * number of readers, who see what was there when they opened it, less what the writer has given up since: that is PC_MISS for them, unless they hold it.
+ * Caveats: a local file system, as mappings and locks need; a disk that cannot be read, or a file that others cut, is a SIGBUS for who reads the mapping; no
+ * fork while it is open. */
 #ifndef PC_MEMO_MAP_STORE_H
 #define PC_MEMO_MAP_STORE_H
 
@@ -36,13 +39,14 @@ typedef struct pc__map_record {
 
 typedef struct pc__map_store pc__map_store;
 pc_status pc__map_store_open(pc__map_store **out, const pc_allocator *mem, const char *folder, const pc__map_store_options *options);
-void pc__map_store_free(pc__map_store *store);
+void pc__map_store_free(pc__map_store *store); /* all maps were released; NULL does nothing */
 size_t pc__map_store_count(const pc__map_store *store);
 /* All records, in the order of their ids, until it returns non-zero. Not under the lock of the store. */
 pc_status pc__map_store_each(pc__map_store *store, int (*visit)(void *user, const pc__map_record *record), void *user);
 
 /* maps [layer]: packed maps of the face's format, as pc__map_bytes of (heads, tokens, causal). *id: the new record's. PC_ERR_LIMIT: it alone is larger than the budget. Others that are worth
- * less go to make room: `evicted` (may be NULL) is told each one's id, not under the lock. */
+ * less go to make room: `evicted` (may be NULL) is told each one's id, not under the lock, also when the call fails in the end. PC_AGAIN: what could make room is held, here or by
+ * readers. PC_ERR_IO: nothing was added; the store goes on. */
 pc_status pc__map_store_add(pc__map_store *store, const pc__id *tokens_id, uint32_t tokens, const void *note, size_t note_size, const void *const *maps,
                             int64_t *id, void (*evicted)(void *user, int64_t id), void *user);
 pc_status pc__map_store_remove(pc__map_store *store, int64_t id); /* PC_MISS: not there */

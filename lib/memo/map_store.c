@@ -76,10 +76,10 @@ pc_status pc__map_store_sync(pc__map_store *store)
     pc_status status = PC_OK;
     if (store->options.read_only)
         return PC_OK;
+    if (fdatasync(store->data_fd)) /* adding goes on meanwhile */
+        return pc__dir_fault(&store->dir, PC__MAPS_DATA);
     pthread_mutex_lock(&store->work);
-    if (fdatasync(store->data_fd))
-        status = pc__dir_fault(&store->dir, PC__MAPS_DATA);
-    else if (store->log.is_suspect)
+    if (store->log.is_suspect)
         status = pc__maps_save(store);
     if (status == PC_OK)
         status = pc__map_log_sync(&store->log, &store->dir);

@@ -155,16 +155,16 @@ static pc_status set_positions(pc__kv *kv, size_t tokens, const int64_t *relativ
 }
 
 /* One block, so that it is in huge pages sooner: taking fresh memory page by page costs more than reading into it. */
-static pc_status take_slab(pc__kv *kv, size_t pages)
+static pc_status take_slab(pc__kv *kv, size_t pages, size_t layers)
 {
     size_t bytes = pages * layer_page_bytes(&kv->shape), all;
-    if (__builtin_mul_overflow(bytes, (size_t)kv->shape.layers, &all))
+    if (__builtin_mul_overflow(bytes, layers, &all))
         return pc__fail(PC_ERR_NOMEM, "out of memory (%zu pages)", pages);
     kv->slab = pc__alloc_aligned(&kv->mem, all, 64);
     if (!kv->slab)
         return PC_ERR_NOMEM;
     for (size_t l = 0; l < (size_t)kv->shape.layers; l++)
-        kv->layer[l] = kv->slab + l * bytes;
+        kv->layer[l] = kv->slab + l % layers * bytes;
     kv->pages = pages;
     return PC_OK;
 }
@@ -173,10 +173,22 @@ pc_status pc__kv_new_unset(pc__kv **out, const pc_allocator *mem, const pc__kv_s
 {
     pc_status status = new_empty(out, mem, shape);
     if (status >= 0)
-        status = keep_or_drop(out, take_slab(*out, pages_of(tokens)));
+        status = keep_or_drop(out, take_slab(*out, pages_of(tokens), (size_t)shape->layers));
     if (status >= 0)
         status = keep_or_drop(out, set_positions(*out, tokens, relative));
     return status;
+}
+
+pc_status pc__kv_new_passing(pc__kv **out, const pc_allocator *mem, const pc__kv_shape *shape, size_t tokens)
+{
+    pc_status status = new_empty(out, mem, shape);
+    if (status >= 0)
+        status = keep_or_drop(out, take_slab(*out, pages_of(tokens), 1));
+    if (status < 0)
+        return status;
+    (*out)->tokens = tokens;
+    memset((*out)->slab, 0, (*out)->pages * layer_page_bytes(shape)); /* padding must be finite */
+    return PC_OK;
 }
 
 pc_status pc__kv_adopt(pc__kv **out, const pc_allocator *mem, const pc__kv_shape *shape, size_t tokens, const int64_t *relative,

@@ -83,6 +83,9 @@ pc_status pc__kv_like(pc__kv **out, const pc__kv *kv, uint32_t dtype);
 pc_status pc__kv_copy(pc__kv **out, const pc__kv *kv);
 /* `tokens` tokens in one block of memory, and no more ever, whose pages the caller writes next, all of them, and then calls pc__kv_clear_tail for each layer. `relative` [tokens] is copied; NULL: 0, 1, 2 …. */
 pc_status pc__kv_new_unset(pc__kv **out, const pc_allocator *mem, const pc__kv_shape *shape, size_t tokens, const int64_t *relative);
+/* `tokens` tokens at 0, 1, 2 …, and no more ever, whose layers all lie in the same pages: each layer's K and V take the place of the one before, for passes that need no layer
+ * again. Whoever computes a layer writes all of it before looking. */
+pc_status pc__kv_new_passing(pc__kv **out, const pc_allocator *mem, const pc__kv_shape *shape, size_t tokens);
 /* A run around pages that stay where they are, 64-byte aligned [layers], until drop_lender(lender), which is called with the last reference (of a run that
  * was made: not on failure). PC_ERR_MISMATCH: not aligned, or not zero beyond the last token. */
 pc_status pc__kv_adopt(pc__kv **out, const pc_allocator *mem, const pc__kv_shape *shape, size_t tokens, const int64_t *relative,

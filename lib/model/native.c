@@ -165,6 +165,15 @@ static pc_status has_no_keys(void)
                                   "and its keys were not completed");
 }
 
+pc_status pc__native_run_passing(const pc_model *model, size_t tokens, pc__kv **out)
+{
+    const pc__native *native = model->native;
+    pc_status status = pc__kv_new_passing(out, &native->context->mem, &native->shape, tokens);
+    if (status >= 0)
+        (*out)->regime = pc__native_regime(native, tokens);
+    return status;
+}
+
 pc_status pc__native_keep(const pc__native *native, pc__kv **kv)
 {
     pc__kv *kept;

@@ -6,7 +6,10 @@
 #include "model/heads.h"
 #include "model/pass_build.h"
 
-enum { MOST_TOKENS = 4096 /* of a pass, but for one prompt that is longer */ };
+enum {
+    MOST_TOKENS = 4096, /* of a pass, but for one prompt that is longer */
+    MOST_WHOLE = 1024   /* of a prompt that is not cut into blocks where that is not needed */
+};
 
 /* What a prompt's maps need beside them. */
 typedef struct own {
@@ -24,6 +27,7 @@ typedef struct bundle {
     size_t first; /* of the prompts */
     size_t count, tokens;
     int has_maps; /* given or recorded, of some */
+    int whole;    /* no lane is cut into blocks: none needs more than one layer's K and V at a time */
     size_t *lane_first; /* [count + 1] */
     pc__kv **runs;      /* [count] */
     pc__lane_maps *maps; /* [count] */
@@ -116,18 +120,23 @@ static pc_status set_maps(bundle *b, size_t l)
     return status;
 }
 
+static pc_status run_to_keep(bundle *b, size_t lane)
+{
+    size_t count = prompt_of(b, lane)->input->count;
+    pc_status status = pc__native_run_new(b->model, count, count, &b->runs[lane]);
+    for (int64_t at = 0; at < (int64_t)count && status >= 0; at++)
+        status = pc__kv_append(b->runs[lane], &at, 1);
+    return status;
+}
+
 static pc_status add_lane(bundle *b, size_t lane)
 {
     const pc__whole *p = prompt_of(b, lane);
     const pc_input *in = p->input;
     int causal = b->model->native->arch.causal;
-    pc_status status = pc__native_run_new(b->model, in->count, in->count, &b->runs[lane]);
+    pc_status status = b->whole && !p->run ? pc__native_run_passing(b->model, in->count, &b->runs[lane]) : run_to_keep(b, lane);
     if (status >= 0)
         status = set_maps(b, lane);
-    for (size_t i = 0; i < in->count && status >= 0; i++) {
-        int64_t at = (int64_t)i;
-        status = pc__kv_append(b->runs[lane], &at, 1);
-    }
     for (size_t i = 0; i < in->count && status >= 0; i++) {
         pc__token_row row = {.token = in->tokens[i],
                              .want_logits = causal && p->logits && i + 1 == in->count,
@@ -146,6 +155,7 @@ static pc_status reserve(bundle *b)
 {
     const pc_allocator *mem = &b->model->context->mem;
     size_t wanted = 0;
+    b->whole = 1;
     b->lane_first = pc__calloc(mem, b->count + 1, sizeof *b->lane_first);
     b->runs = pc__calloc(mem, b->count, sizeof(*b->runs));
     b->maps = pc__calloc(mem, b->count, sizeof(*b->maps));
@@ -155,6 +165,7 @@ static pc_status reserve(bundle *b)
     for (size_t l = 0; l < b->count; l++) {
         b->lane_first[l + 1] = b->lane_first[l] + prompt_of(b, l)->input->count;
         wanted += prompt_of(b, l)->logits != NULL;
+        b->whole &= prompt_of(b, l)->input->count <= MOST_WHOLE || !b->model->native->arch.causal;
     }
     b->tokens = b->lane_first[b->count];
     b->final = pc__calloc(mem, b->tokens, (size_t)b->model->info.hidden * sizeof(float));
@@ -225,7 +236,7 @@ static pc_status run(bundle *b)
     pass.lane_first = b->lane_first;
     pass.lane_count = b->count;
     pass.final = b->final;
-    pass.maps = b->has_maps ? b->maps : NULL;
+    pass.maps = b->has_maps || b->whole ? b->maps : NULL; /* with maps, also none, lanes are not cut */
     pass.choose_map = b->options->map_layers ? leader_of : NULL;
     pass.choose_user = b;
     pass.logits = b->model->native->arch.causal ? b->logits : NULL;

@@ -163,6 +163,28 @@ static void taken_off(const pc_allocator *mem)
     }
 }
 
+/* A run that is passed through has room for one layer, whose successor takes its place; beyond its tokens it is zero, and it never grows. */
+static void passing(const pc_allocator *mem)
+{
+    pc__kv_shape shape = {3, 2, 6, 10, PC_DTYPE_BF16};
+    pc__kv *run = NULL, *whole = NULL;
+    int64_t next = 70, first = 0;
+    float k[12], v[20];
+    CHECK_OK(pc__kv_new_passing(&run, mem, &shape, 70));
+    CHECK_INT(run->tokens, 70);
+    CHECK_STATUS(pc__kv_append(run, &next, 1), PC_ERR_STATE);
+    write_token(run, 69);
+    pc__kv_read(run, 0, 69, k, v);
+    CHECK(v[0] == -(69 * 4) * 0.5f - 2); /* what layer 2 has written last */
+    CHECK_OK(pc__kv_new(&whole, mem, &shape, 70));
+    for (; first < 70; first++)
+        CHECK_OK(pc__kv_append(whole, &first, 1));
+    write_token(whole, 69);
+    CHECK(!memcmp(run->layer[1], whole->layer[2], pc__kv_layer_bytes(&shape, 70)));
+    pc__kv_unref(whole);
+    pc__kv_unref(run);
+}
+
 int main(void)
 {
     pc_test_memory memory = {0};
@@ -173,6 +195,7 @@ int main(void)
         for (int holes = 0; holes < 2; holes++)
             growth(&mem, dtype, holes);
     taken_off(&mem);
+    passing(&mem);
     CHECK_INT(memory.live_blocks, 0);
     fail_everywhere();
     return pc_test_end();

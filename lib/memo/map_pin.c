@@ -119,31 +119,31 @@ void pc__maps_unpin(pc__map_store *store, pc__map_item *item, pc__map_view *view
     pthread_mutex_unlock(&store->guard);
 }
 
-/* NULL, or what is wrong with it. */
-static const char *check(pc__map_store *store, const pin *p, const pc__maps_layout *layout, int how)
+/* PC_OK, and *what is NULL, or what is wrong with it. PC_ERR_IO: it cannot be known. */
+static pc_status check(pc__map_store *store, const pin *p, const pc__maps_layout *layout, int how, const char **what)
 {
     const uint8_t *data = p->view->data + p->entry.at;
     struct stat st;
-    const char *what;
-    if (fstat(store->data_fd, &st) || (uint64_t)st.st_size < p->entry.at + p->entry.bytes)
-        return "the file ends before it";
-    what = pc__maps_record_check(data, &p->entry, layout, store->options.face.layers);
-    if (what || !(how & PC__MAPS_PIN_LAYERS))
-        return what;
-    what = check_layers(store, &p->entry, layout, data);
-    if (!what) {
+    if (fstat(store->data_fd, &st))
+        return pc__dir_fault(&store->dir, PC__MAPS_DATA);
+    *what = (uint64_t)st.st_size < p->entry.at + p->entry.bytes ? "the file ends before it"
+                                                                : pc__maps_record_check(data, &p->entry, layout, store->options.face.layers);
+    if (*what || !(how & PC__MAPS_PIN_LAYERS))
+        return PC_OK;
+    *what = check_layers(store, &p->entry, layout, data);
+    if (!*what) {
         pthread_mutex_lock(&store->guard);
         p->item->is_checked = 1;
         pthread_mutex_unlock(&store->guard);
     }
-    return what;
+    return PC_OK;
 }
 
 pc_status pc__maps_pin(pc__map_store *store, int64_t id, int how, pc__map_item **item, pc__map_view **view)
 {
     pin p;
     pc__maps_layout layout;
-    const char *what;
+    const char *what = NULL;
     pc_status status = hold(store, id, how, &p);
     if (status != PC_OK)
         return status == PC_MISS && p.item ? given_up(store, id) : status;
@@ -152,10 +152,11 @@ pc_status pc__maps_pin(pc__map_store *store, int64_t id, int how, pc__map_item *
         pc__maps_unpin(store, p.item, p.view);
         return given_up(store, id);
     }
-    what = p.is_checked ? NULL : check(store, &p, &layout, how);
-    if (what) {
+    if (!p.is_checked)
+        status = check(store, &p, &layout, how, &what);
+    if (status < 0 || what) {
         pc__maps_unpin(store, p.item, p.view);
-        return pc__maps_damaged(store, &p.entry, what);
+        return status < 0 ? status : pc__maps_damaged(store, &p.entry, what);
     }
     *item = p.item;
     *view = p.view;

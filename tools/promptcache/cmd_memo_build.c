@@ -54,8 +54,12 @@ static int build(const arguments *a, const pc_memo_options *memo)
     work.epochs = (uint32_t)a->epochs;
     work.alpha = a->alpha;
     watch_interrupt();
-    if ((code = session_open(&s, &a->session, memo)) == EXIT_OK && a->session.data.files.count &&
-        (code = session_read(&s)) == EXIT_OK)
+    code = session_open_model(&s, &a->session);
+    if (code == EXIT_OK && a->session.data.files.count) /* before a folder is made for it */
+        code = session_read(&s);
+    if (code == EXIT_OK)
+        code = session_open_memo(&s, memo);
+    if (code == EXIT_OK && s.data.input_count)
         code = add(&s, &work, &progress);
     if (code == EXIT_OK && !a->no_train)
         code = train(&s, &work, &progress);

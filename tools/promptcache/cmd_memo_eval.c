@@ -8,7 +8,8 @@
 #include "plot.h"
 
 enum { MOST_THRESHOLDS = 14, MOST_TIMES = 33 };
-static const double tuned = -1; /* in place of a threshold: each bucket's own */
+static const double tuned = 10; /* in place of a threshold: each bucket's own */
+static const double lazy = 11;  /* no memo: every second layer has the maps of the one before it (LazyFormer) */
 
 typedef struct arguments {
     memo_session_options session;
@@ -25,13 +26,20 @@ typedef struct evaluation {
     int changed; /* the memo's thresholds are not those saved */
     answers full, memo;
     const float **rows;
+    int32_t *lazy_layers;
     double full_score;
+    double cpu_ratio; /* of the row: full over memo, processor time */
     plot plot;
 } evaluation;
 
 typedef struct spread {
     double median, low, high;
 } spread;
+
+static const char *name_of(double threshold)
+{
+    return threshold == tuned ? "tuned" : threshold == lazy ? "lazy" : "";
+}
 
 static spread spread_of(double *values, size_t count)
 {
@@ -53,15 +61,15 @@ static int save_thresholds(evaluation *e)
     return EXIT_OK;
 }
 
-/* Above 1 closes a bucket. `threshold` < 0: those that the memo had. */
+/* Above 1 closes a bucket. `tuned`: those that the memo had. */
 static int set_thresholds(evaluation *e, double threshold)
 {
-    if (threshold < 0 && !e->changed)
+    if (threshold == lazy || (threshold == tuned && !e->changed))
         return EXIT_OK;
     for (size_t i = 0; i < e->s.bucket_count; i++) {
         double own = e->saved[i].open ? e->saved[i].threshold : 2;
         e->changed = 1;
-        if (e->saved[i].trained && pc_memo_set_threshold(e->s.memo, i, threshold < 0 ? own : threshold) < 0)
+        if (e->saved[i].trained && pc_memo_set_threshold(e->s.memo, i, threshold > 1 ? own : threshold) < 0)
             return input_error("threshold", NULL);
     }
     return EXIT_OK;
@@ -95,7 +103,8 @@ static void print_row_json(const evaluation *e, double threshold, double points,
                             (json_int_t)t->inputs, "full_score", e->full_score, "score", points, "loss", e->full_score - points,
                             "hit_rate", (double)t->hits / (double)t->inputs, "full_s", full->median, "memo_s", memo->median, "speedup",
                             speedup);
-    json_object_set_new(row, "threshold", threshold < 0 ? json_string("tuned") : json_real(threshold));
+    json_object_set_new(row, "threshold", threshold <= 1 ? json_real(threshold) : json_string(name_of(threshold)));
+    json_object_set_new(row, "cpu_speedup", json_real(e->cpu_ratio));
     json_object_set_new(row, "gamma", gap(gamma_of(e->full_score, points, speedup)));
     json_object_set_new(row, "full_s_low", json_real(full->low));
     json_object_set_new(row, "full_s_high", json_real(full->high));
@@ -114,44 +123,51 @@ static void print_row(const evaluation *e, double threshold, double points, cons
     const pc_prefill_stats *t = &e->memo.stats;
     double speedup = full->median / memo->median, gamma = gamma_of(e->full_score, points, speedup);
     char name[32], price[32];
-    snprintf(name, sizeof name, threshold < 0 ? "tuned" : "%g", threshold);
+    if (threshold <= 1)
+        snprintf(name, sizeof name, "%g", threshold);
+    else
+        snprintf(name, sizeof name, "%s", name_of(threshold));
     snprintf(price, sizeof price, isfinite(gamma) ? "%.3f" : "-", gamma);
-    printf("%-9s %8.2f %7.2f %7.1f %9.3f (%.3f-%.3f) %9.3f (%.3f-%.3f) %7.3f %7s\n", name, points, e->full_score - points,
+    printf("%-9s %8.2f %7.2f %7.1f %9.3f (%.3f-%.3f) %9.3f (%.3f-%.3f) %7.3f %7.3f %7s\n", name, points, e->full_score - points,
            100 * (double)t->hits / (double)t->inputs, full->median, full->low, full->high, memo->median, memo->low, memo->high, speedup,
-           price);
+           e->cpu_ratio, price);
 }
 
 static void print_head(const evaluation *e)
 {
     printf("%s %.2f of %zu items, everything computed; %ld passes of each way in turn\n", score_name(e->s.data.kind), e->full_score,
            e->s.data.item_count, e->a->repeats);
-    printf("%-9s %8s %7s %7s %9s %15s %9s %15s %7s %7s\n", "threshold", "score", "loss", "hits %", "full s", "", "memo s", "", "ratio",
-           "gamma");
+    printf("%-9s %8s %7s %7s %9s %15s %9s %15s %7s %7s %7s\n", "threshold", "score", "loss", "hits %", "full s", "", "memo s", "",
+           "ratio", "cpu", "gamma");
 }
 
 /* Both ways in turn, after one pass of the memo's that is not timed. */
 static int one_threshold(evaluation *e, double threshold)
 {
-    double full[MOST_TIMES], memo[MOST_TIMES], points;
+    double full[MOST_TIMES], memo[MOST_TIMES], full_cpu[MOST_TIMES], memo_cpu[MOST_TIMES], points;
+    const way everything = {.flags = 0}, other = {threshold == lazy ? NULL : e->s.memo, 0, threshold == lazy ? e->lazy_layers : NULL};
     size_t n = (size_t)e->a->repeats;
     spread full_s, memo_s;
     int code = set_thresholds(e, threshold);
     if (code == EXIT_OK)
-        code = answers_run(&e->memo, &e->s, &e->s.data, e->s.memo, 0);
+        code = answers_run(&e->memo, &e->s, &e->s.data, &other);
     for (size_t i = 0; i < n && code == EXIT_OK; i++) {
-        if ((code = answers_run(&e->full, &e->s, &e->s.data, NULL, 0)) == EXIT_OK)
-            code = answers_run(&e->memo, &e->s, &e->s.data, e->s.memo, 0);
+        if ((code = answers_run(&e->full, &e->s, &e->s.data, &everything)) == EXIT_OK)
+            code = answers_run(&e->memo, &e->s, &e->s.data, &other);
         full[i] = e->full.seconds;
         memo[i] = e->memo.seconds;
+        full_cpu[i] = e->full.cpu_seconds;
+        memo_cpu[i] = e->memo.cpu_seconds;
     }
     if (code != EXIT_OK)
         return code;
     points = score_of(e, &e->memo);
     full_s = spread_of(full, n);
     memo_s = spread_of(memo, n);
+    e->cpu_ratio = median(full_cpu, n) / median(memo_cpu, n);
     (e->a->json ? print_row_json : print_row)(e, threshold, points, &full_s, &memo_s);
     fflush(stdout);
-    if (threshold >= 0) {
+    if (threshold <= 1) {
         plot_point(&e->plot, "hits, %", 0, 0, 1 - threshold, 100 * (double)e->memo.stats.hits / (double)e->memo.stats.inputs);
         plot_point(&e->plot, "loss, points", 1, 0, 1 - threshold, e->full_score - points);
         plot_point(&e->plot, "full / memo, %", 2, 0, 1 - threshold, 100 * full_s.median / memo_s.median);
@@ -161,12 +177,17 @@ static int one_threshold(evaluation *e, double threshold)
 
 static int measure(evaluation *e, const double *thresholds, size_t count)
 {
+    const way everything = {.flags = 0};
     int code;
     if ((code = answers_new(&e->full, &e->s, &e->s.data)) != EXIT_OK || (code = answers_new(&e->memo, &e->s, &e->s.data)) != EXIT_OK)
         return code;
     if (!(e->rows = malloc(e->s.data.input_count * sizeof *e->rows)))
         return plain_error("no memory for %zu inputs", e->s.data.input_count);
-    if ((code = answers_run(&e->full, &e->s, &e->s.data, NULL, 0)) != EXIT_OK)
+    if (!(e->lazy_layers = malloc((size_t)e->s.info.layers * sizeof *e->lazy_layers)))
+        return plain_error("out of memory");
+    for (int32_t l = 0; l < e->s.info.layers; l++)
+        e->lazy_layers[l] = l - l % 2;
+    if ((code = answers_run(&e->full, &e->s, &e->s.data, &everything)) != EXIT_OK)
         return code;
     e->full_score = score_of(e, &e->full);
     if (!e->a->json)
@@ -176,6 +197,14 @@ static int measure(evaluation *e, const double *thresholds, size_t count)
     return code == EXIT_OK && e->a->picture ? plot_write(&e->plot, e->a->picture) : code;
 }
 
+static int changes(const double *thresholds, size_t count)
+{
+    for (size_t i = 0; i < count; i++)
+        if (thresholds[i] <= 1)
+            return 1;
+    return 0;
+}
+
 static int evaluate(const arguments *a, const double *thresholds, size_t count)
 {
     static evaluation e;
@@ -183,7 +212,7 @@ static int evaluate(const arguments *a, const double *thresholds, size_t count)
     int code;
     e = (evaluation){.a = a, .plot = {.title = "Reused attention maps", .x_label = "distance of features that is accepted (1 - threshold)",
                                       .y_label = "percent, points"}};
-    memo.flags = count == 1 && thresholds[0] < 0 ? PC_MEMO_READ_ONLY : 0; /* thresholds are of the memo */
+    memo.flags = !changes(thresholds, count) ? PC_MEMO_READ_ONLY : 0; /* thresholds are of the memo */
     memo.verify_share = a->verify > 0 ? a->verify : -1;
     watch_interrupt();
     if ((code = session_open(&e.s, &a->session, &memo)) == EXIT_OK && (code = session_read(&e.s)) == EXIT_OK &&
@@ -191,6 +220,7 @@ static int evaluate(const arguments *a, const double *thresholds, size_t count)
         code = e.s.data.item_count ? measure(&e, thresholds, count) : plain_error("no row of the data has a score or an answer");
     code = restore_thresholds(&e, code);
     free(e.rows);
+    free(e.lazy_layers);
     answers_free(&e.full);
     answers_free(&e.memo);
     session_close(&e.s);
@@ -202,12 +232,13 @@ static size_t read_thresholds(const char *list, double *out)
 {
     size_t count = 0;
     for (char *end; count < MOST_THRESHOLDS; list = end + 1) {
-        if (!strncmp(list, "tuned", 5)) {
-            out[count++] = tuned;
-            end = (char *)(uintptr_t)(list + 5);
+        size_t n = strcspn(list, ",");
+        if ((n == 5 && !strncmp(list, "tuned", n)) || (n == 4 && !strncmp(list, "lazy", n))) {
+            out[count++] = n == 5 ? tuned : lazy;
+            end = (char *)(uintptr_t)(list + n);
         } else {
             out[count] = strtod(list, &end);
-            if (end == list || !(out[count] >= 0 && out[count] <= 1))
+            if (end == list || !(out[count] >= -1e9 && out[count] <= 1))
                 return 0;
             count++;
         }
@@ -225,15 +256,15 @@ int memo_eval(int argc, char **argv)
         "memo eval", "memo eval --model M --memo DIR --data FILE --kind pairs|labels|choices [options]",
         "Score (Spearman of pairs, accuracy of labels and choices, times 100) and time of all inputs, everything computed\n"
         "against the memo, in turn; extracting features, searching and fetching maps are inside the memo's time. hits: share\n"
-        "of the inputs that took over maps. gamma: lost score as a fraction, over what the ratio of the times is above 1\n"
-        "(less is better). While it runs, the memo has the thresholds that are measured; then its own again.\n\n" DATA_HELP,
+        "of the inputs that took over maps. ratio: full over memo; cpu: of processor time. gamma: lost score as a fraction, over what the ratio of the times is above 1\n"
+        "(less is better). `lazy`: no memo, but every second layer takes over the maps of the one before (LazyFormer). While it runs, the memo has the thresholds that are measured; then its own again.\n\n" DATA_HELP,
         NULL};
     arguments a = {.session = {.batch = 16, .seed = 1, .data = {.kind = DATA_PAIRS}}, .thresholds = "0.995,0.99,0.95,tuned", .repeats = 3};
     const option_row rows[] = {
         MEMO_MODEL_ROWS(a.session),
         DATA_ROWS(a.session.data),
         MEMO_JUDGE_ROWS(a.session),
-        {"thresholds", OPTION_TEXT, &a.thresholds, "similarities from 0 to 1, or `tuned` (0.995,0.99,0.95,tuned)", NULL, 0, 0},
+        {"thresholds", OPTION_TEXT, &a.thresholds, "similarities, `tuned`, `lazy` (0.995,0.99,0.95,tuned)", NULL, 0, 0},
         {"repeats", OPTION_NUMBER, &a.repeats, "passes of each way (3)", NULL, 1, MOST_TIMES},
         {"verify", OPTION_REAL, &a.verify, "share of hits that are computed in full as well (0; in use 0.01)", NULL, 0, 1},
         {"plot", OPTION_FILE, &a.picture, "curves over the thresholds, as SVG", NULL, 0, 0},
@@ -249,6 +280,6 @@ int memo_eval(int argc, char **argv)
     if (a.session.data.kind == DATA_TEXTS)
         return usage_error(&about, "--kind texts has no score: pairs, labels or choices");
     if (!(count = read_thresholds(a.thresholds, thresholds)))
-        return usage_error(&about, "--thresholds takes up to %d of 0 to 1 or `tuned`, as in 0.99,tuned", MOST_THRESHOLDS);
+        return usage_error(&about, "--thresholds takes up to %d numbers of at most 1, `tuned` and `lazy`, as in 0.99,tuned", MOST_THRESHOLDS);
     return plot_may_write(a.picture) ? EXIT_INPUT : evaluate(&a, thresholds, count);
 }

@@ -4,7 +4,8 @@
  * both, the score at any thresholds is had without computing again: an input takes the values of the second way where its
  * similarity reaches its bucket's threshold. Buckets are gone through from the one with the most inputs to that with the fewest; each may
  * lose its share of the limit, by inputs, and what those before it left. A bucket's threshold is the lowest one such that it and all higher ones
- * (of up to STEPS, spread evenly over its inputs) keep within that: a lucky value below unlucky ones is not taken. */
+ * (of up to STEPS, spread evenly over its inputs) keep within that: a lucky value below unlucky ones is not taken.
+ * Nor is one below --least: that such inputs lose little would say nothing about other unlike ones. */
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -19,7 +20,7 @@ static const double shut = 2; /* a threshold that nothing reaches */
 typedef struct arguments {
     memo_session_options session;
     const char *loss, *measure, *picture;
-    double limit;
+    double limit, least;
     int json, dry;
 } arguments;
 
@@ -29,7 +30,7 @@ typedef struct tuning {
     answers full, near; /* near: with the nearest record's maps */
     const float **rows;
     size_t *buckets;     /* of inputs; MEMO_BUCKETS: none */
-    double *similarity;  /* of inputs; < 0: there is no record */
+    double *similarity;  /* of inputs, of any sign; -INFINITY: there is no record */
     double *sorted;
     double thresholds[MEMO_BUCKETS];
     size_t inputs[MEMO_BUCKETS];
@@ -60,7 +61,7 @@ static size_t sort_similarities(tuning *t, size_t bucket)
 {
     size_t count = 0;
     for (size_t i = 0; i < t->s.data.input_count; i++)
-        if (t->buckets[i] < MEMO_BUCKETS && (t->buckets[i] == bucket || bucket == MEMO_BUCKETS) && t->similarity[i] >= 0)
+        if (t->buckets[i] < MEMO_BUCKETS && (t->buckets[i] == bucket || bucket == MEMO_BUCKETS) && isfinite(t->similarity[i]))
             t->sorted[count++] = t->similarity[i];
     qsort(t->sorted, count, sizeof *t->sorted, by_value);
     return count;
@@ -72,7 +73,7 @@ static void search_bucket(tuning *t, size_t bucket, double allowed)
     for (size_t i = 1; i <= steps; i++) {
         double before = t->thresholds[bucket];
         t->thresholds[bucket] = t->sorted[i * count / steps - 1];
-        if (!(t->full_score - mixed(t, &hits) <= allowed)) {
+        if (t->thresholds[bucket] < t->a->least || !(t->full_score - mixed(t, &hits) <= allowed)) {
             t->thresholds[bucket] = before;
             return;
         }
@@ -157,7 +158,7 @@ static int by_measure(tuning *t)
             t->buckets[i] = MEMO_BUCKETS;
         else
             t->inputs[t->buckets[i]]++;
-        t->similarity[i] = r->record >= 0 && r->exactness == PC_APPROXIMATE ? r->similarity : -1;
+        t->similarity[i] = r->record >= 0 && r->exactness == PC_APPROXIMATE ? r->similarity : -INFINITY;
         t->rows[i] = t->full.values + i * t->full.width;
     }
     t->full_score = score(&t->s, t->rows, t->full.width);
@@ -172,6 +173,7 @@ static int by_measure(tuning *t)
 
 static int compute_both(tuning *t)
 {
+    const way everything = {.flags = 0}, nearest = {.memo = t->s.memo, .flags = PC_PREFILL_FORCE};
     size_t n = t->s.data.input_count;
     int code;
     if ((code = session_train_head(&t->s)) != EXIT_OK || (code = answers_new(&t->full, &t->s, &t->s.data)) != EXIT_OK ||
@@ -183,8 +185,8 @@ static int compute_both(tuning *t)
     if (!t->rows || !t->buckets || !t->similarity)
         return plain_error("no memory for %zu inputs", n);
     t->sorted = t->similarity + n;
-    if ((code = answers_run(&t->full, &t->s, &t->s.data, NULL, 0)) == EXIT_OK)
-        code = answers_run(&t->near, &t->s, &t->s.data, t->s.memo, PC_PREFILL_FORCE);
+    if ((code = answers_run(&t->full, &t->s, &t->s.data, &everything)) == EXIT_OK)
+        code = answers_run(&t->near, &t->s, &t->s.data, &nearest);
     return code;
 }
 
@@ -237,7 +239,10 @@ static int check(const command *about, const arguments *a, long *loss)
 {
     static const char *const losses[] = {"cosine", "changed", "kl"};
     long kind = a->session.data.kind;
+    int code = session_check(about, &a->session, 0);
     *loss = -1;
+    if (code >= 0)
+        return code;
     if (!a->loss == !a->measure)
         return usage_error(about, "one of --loss and --measure is needed");
     if (!(a->limit >= 0))
@@ -266,7 +271,7 @@ int memo_tune(int argc, char **argv)
         "                                 one threshold for all buckets, then those at the thresholds that were found\n"
         "The inputs should be others than those that the memo was built from.\n\n" DATA_HELP,
         NULL};
-    arguments a = {.session = {.batch = 16, .seed = 1}, .limit = -1};
+    arguments a = {.session = {.batch = 16, .seed = 1}, .limit = -1, .least = 0.5};
     const option_row rows[] = {
         MEMO_MODEL_ROWS(a.session),
         DATA_ROWS(a.session.data),
@@ -274,6 +279,7 @@ int memo_tune(int argc, char **argv)
         {"loss", OPTION_TEXT, &a.loss, "cosine, changed or kl", NULL, 0, 0},
         {"measure", OPTION_TEXT, &a.measure, "spearman or accuracy", NULL, 0, 0},
         {"limit", OPTION_REAL, &a.limit, "as in --loss cosine --limit 0.001, --measure accuracy --limit 0.3", NULL, 0, 100},
+        {"least", OPTION_REAL, &a.least, "of --measure: no threshold below this one (0.5)", NULL, -1e9, 1},
         {"dry", OPTION_FLAG, &a.dry, "only print: thresholds stay as they are", NULL, 0, 0},
         {"plot", OPTION_FILE, &a.picture, "the curve as SVG", NULL, 0, 0},
         {"json", OPTION_FLAG, &a.json, "JSON, an object a point, then one a bucket", NULL, 0, 0},

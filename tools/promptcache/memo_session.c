@@ -3,6 +3,7 @@
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "machine.h"
@@ -25,7 +26,7 @@ int session_check(const command *about, const memo_session_options *o, int judge
     return judged ? data_check(about, &o->data) : -1;
 }
 
-int session_open(memo_session *s, const memo_session_options *options, const pc_memo_options *memo)
+int session_open_model(memo_session *s, const memo_session_options *options)
 {
     pc_model_options model = PC_MODEL_OPTIONS_INIT;
     *s = (memo_session){.options = options, .info = PC_MODEL_INFO_INIT};
@@ -36,16 +37,28 @@ int session_open(memo_session *s, const memo_session_options *options, const pc_
     if (pc_model_load(&s->model, s->context, options->model, &model) < 0)
         return model_error(options->model, MODEL_HINT);
     pc_model_get_info(s->model, &s->info);
-    switch (pc_memo_open(&s->memo, s->model, options->folder, memo)) {
+    return EXIT_OK;
+}
+
+int session_open_memo(memo_session *s, const pc_memo_options *memo)
+{
+    const char *folder = s->options->folder;
+    switch (pc_memo_open(&s->memo, s->model, folder, memo)) {
     case PC_OK:
         break;
     case PC_AGAIN:
-        return plain_error("%s: another process is adding to it", options->folder);
+        return plain_error("%s: another process is adding to it", folder);
     default:
         return input_error("memo", NULL);
     }
     s->bucket_count = pc_memo_bucket_count(s->memo);
-    return s->bucket_count <= MEMO_BUCKETS ? EXIT_OK : plain_error("%s: more than %d buckets", options->folder, MEMO_BUCKETS);
+    return s->bucket_count <= MEMO_BUCKETS ? EXIT_OK : plain_error("%s: more than %d buckets", folder, MEMO_BUCKETS);
+}
+
+int session_open(memo_session *s, const memo_session_options *options, const pc_memo_options *memo)
+{
+    int code = session_open_model(s, options);
+    return code == EXIT_OK ? session_open_memo(s, memo) : code;
 }
 
 void session_close(memo_session *s)
@@ -72,6 +85,7 @@ int session_train_head(memo_session *s)
     data_options rows = s->options->data;
     dataset train = {.kind = 0};
     answers a = {.width = 0};
+    const way full = {.flags = 0};
     size_t *classes = NULL;
     int code;
     if (s->options->data.kind != DATA_LABELS)
@@ -79,7 +93,7 @@ int session_train_head(memo_session *s)
     rows.files = (file_list){{s->options->train}, 1};
     rows.limit = 0;
     if ((code = data_read(&train, s->model, &rows, &s->labels)) == EXIT_OK &&
-        (code = answers_new(&a, s, &train)) == EXIT_OK && (code = answers_run(&a, s, &train, NULL, 0)) == EXIT_OK) {
+        (code = answers_new(&a, s, &train)) == EXIT_OK && (code = answers_run(&a, s, &train, &full)) == EXIT_OK) {
         data_tell(&train, "head trained by", stderr);
         classes = malloc(train.input_count * sizeof *classes);
         for (size_t i = 0; classes && i < train.input_count; i++)
@@ -134,18 +148,26 @@ static void take_candidates(answers *a, const dataset *d, size_t first, size_t c
     }
 }
 
-int answers_run(answers *a, const memo_session *s, const dataset *d, pc_memo *memo, uint64_t flags)
+static double cpu_now(void)
+{
+    struct timespec now;
+    clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &now);
+    return (double)now.tv_sec + 1e-9 * (double)now.tv_nsec;
+}
+
+int answers_run(answers *a, const memo_session *s, const dataset *d, const way *how)
 {
     size_t batch = (size_t)s->options->batch, vocab = (size_t)s->info.vocab;
     float *logits = d->kind == DATA_CHOICES ? malloc(batch * vocab * sizeof *logits) : NULL;
     pc_prefill_options o = PC_PREFILL_OPTIONS_INIT;
     int code = EXIT_OK;
-    double began = machine_now();
+    double began = machine_now(), cpu = cpu_now();
     a->stats = (pc_prefill_stats)PC_PREFILL_STATS_INIT;
     if (d->kind == DATA_CHOICES && !logits)
         return plain_error("no memory for logits");
-    o.memo = memo;
-    o.flags = flags;
+    o.memo = how->memo;
+    o.flags = how->flags;
+    o.map_layers = how->map_layers;
     o.pool = (uint32_t)s->options->pool;
     o.logits = logits;
     o.cancelled = is_interrupted;
@@ -161,6 +183,7 @@ int answers_run(answers *a, const memo_session *s, const dataset *d, pc_memo *me
         add_stats(&a->stats, &one);
     }
     a->seconds = machine_now() - began;
+    a->cpu_seconds = cpu_now() - cpu;
     free(logits);
     return code;
 }

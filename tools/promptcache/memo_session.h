@@ -40,8 +40,10 @@ typedef struct memo_session {
     linear_head head; /* of labels */
 } memo_session;
 
-/* Model and memo. An exit code; after any of them the session is to be closed. */
-int session_open(memo_session *s, const memo_session_options *options, const pc_memo_options *memo);
+/* Model, then memo. An exit code; after any of them the session is to be closed. */
+int session_open_model(memo_session *s, const memo_session_options *options);
+int session_open_memo(memo_session *s, const pc_memo_options *memo);
+int session_open(memo_session *s, const memo_session_options *options, const pc_memo_options *memo); /* both */
 void session_close(memo_session *s);
 int session_read(memo_session *s);       /* the data, told on standard error */
 int session_train_head(memo_session *s); /* of labels: from --train; else nothing to do */
@@ -53,13 +55,19 @@ typedef struct answers {
     size_t width;
     float *values; /* [inputs][width]: embeddings; of choices the candidates' logits */
     pc_prefill_result *results;
-    double seconds;
+    double seconds, cpu_seconds; /* cpu_seconds: of all threads; other programs on the machine hardly change it */
     pc_prefill_stats stats;
 } answers;
 int answers_new(answers *a, const memo_session *s, const dataset *data); /* an exit code */
 void answers_free(answers *a);
-/* All inputs in their order, so many at a time; `memo` may be NULL. An exit code. */
-int answers_run(answers *a, const memo_session *s, const dataset *data, pc_memo *memo, uint64_t flags);
+/* How inputs are computed. */
+typedef struct way {
+    pc_memo *memo;             /* NULL: without */
+    uint64_t flags;            /* PC_PREFILL_… */
+    const int32_t *map_layers; /* baselines that share maps among layers; NULL: none */
+} way;
+/* All inputs in their order, so many at a time. An exit code. */
+int answers_run(answers *a, const memo_session *s, const dataset *data, const way *how);
 
 /* The task's score of the data, 0 to 100: Spearman of pairs, accuracy of labels and choices. rows[i]: the values of input i. */
 const char *score_name(long kind);

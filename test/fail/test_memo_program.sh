@@ -1,0 +1,152 @@
+#!/bin/sh
+# Catches: `memo` commands and `bench memo` that read data wrongly (quotes, columns, headers, damaged rows), tune beyond the limit, report a score
+# or a hit rate that its parts contradict, leave other thresholds than they found, take wrong options or another model's memo, leave
+# files behind; JSON or pictures without their parts; Ctrl-C that does not end them.
+set -u
+source=$1 program=$2
+model=$source/models/demo/demo.gguf
+work=$(mktemp -d)
+trap 'rm -rf "$work"' EXIT
+cd "$work" || exit 1
+: >runs
+: >faults
+
+fault() {
+    echo "failed: $1"
+    echo "$1" >>faults
+    sed 's/^/    /' err | head -n 4
+}
+
+# expect CODE TEXT ARGUMENTS...
+expect() {
+    wanted=$1 text=$2
+    shift 2
+    timeout 120 "$program" "$@" <"/dev/null" >out 2>err
+    code=$?
+    echo "$*" >>runs
+    [ "$code" = "$wanted" ] || fault "$*: exit code $code, not $wanted"
+    cat out err | grep -qF -e "$text" || fault "$*: neither output has '$text'"
+}
+
+# value KEY LINE: of that line of JSON in ./out
+value() {
+    sed -n "$2p" out | sed -n "s/.*\"$1\":\([-0-9.e+]*\).*/\1/p"
+}
+holds() {
+    echo "$1" >>runs
+    awk "BEGIN { exit !($2) }" </dev/null 2>>err || fault "$1: not $2"
+}
+
+# ---- options
+expect 0 "usage: promptcache memo build" memo --help
+expect 2 "which part?" memo
+expect 2 "there is no part 'nope'" memo nope
+for part in build tune eval show; do
+    expect 0 "usage: promptcache memo $part" memo $part --help
+    expect 2 "there is no option --nope" memo $part --nope
+    expect 2 "--model is needed" memo $part
+    expect 2 "--memo is needed" memo $part --model "$model"
+done
+m="--model $model --memo memo"
+expect 2 "--data is needed" memo eval $m
+expect 2 "has no score" memo eval $m --data x.txt --kind texts
+expect 2 "--kind labels needs --train" memo eval $m --data x.tsv --kind labels
+expect 2 "--train is of --kind labels" memo eval $m --data x.tsv --kind pairs --train y
+expect 2 "as in 0.99,tuned" memo eval $m --data x.tsv --thresholds 0.9,
+expect 2 "as in 0.99,tuned" memo eval $m --data x.tsv --thresholds 1.5
+expect 2 "these rows need three" memo eval $m --data x.tsv --columns 1,2
+expect 2 "one of --loss and --measure" memo tune $m --data x.txt --limit 1
+expect 2 "--limit is needed" memo tune $m --data x.txt --loss cosine
+expect 2 "is none of: cosine changed kl" memo tune $m --data x.txt --loss nope --limit 1
+expect 2 "accuracy of labels and choices" memo tune $m --data x.txt --kind pairs --measure accuracy --limit 1
+expect 2 "there is nothing to do" memo build $m --no-train
+expect 2 "ascending lengths" memo build $m --data x.txt --buckets 32,16
+expect 3 "No such file" memo build $m --data missing.txt
+expect 3 "cannot be written" memo eval $m --data x.csv --plot /nowhere/x.svg
+
+# ---- data: 240 questions of two lengths with one answer each, pairs of them, and hostile rows
+awk 'BEGIN {
+    for (i = 0; i < 240; i++) {
+        c = i % 4; n = i % 3
+        printf "{\"prompt\": \"The desk of Anna is %d. The room is %d. The desk of Anna is\", \"choices\": [\" %d\", \" x\"], \"answer\": %d}\n", 100 + i, 300 + c, 100 + i, 0
+    }
+}' >choices.jsonl
+awk 'BEGIN {
+    print "a,b,score"
+    for (i = 0; i < 160; i++)
+        printf "\"The room, in \"\"town\"\" %d\",The hotel in town %d,%s\r\n", i, i % 7, i % 5 ? i % 6 : ""
+    print "\"The room \"in\" town 9\",The hotel in town 9,3"
+    print "\"never closed,The hotel,2"
+    print "one,two"
+    print "three,four,5.0"
+}' >pairs.csv
+expect 0 "2 damaged rows skipped" memo build $m --kind pairs --data pairs.csv --no-train --buckets 8,64
+grep -qF "32 pairs without a score" err || fault "pairs without a score are not counted"
+grep -qF "data: 324 inputs of 162 rows" err || fault "the rows of pairs are not those of the file"
+expect 3 "there is no column 'nope'" memo build $m --kind pairs --data pairs.csv --columns nope,b,score
+expect 0 "of 162 rows" memo build $m --kind pairs --data pairs.csv --columns a,b,score --no-train
+printf 'x\ty\n' >two.tsv
+expect 3 "there is no column '3'" memo build $m --kind pairs --data two.tsv --no-train
+printf '{"text": "a b c"}\nnot json\n{"text": 5}\n{"other": "x"}\n' >texts.jsonl
+expect 0 "2 inputs of 3 rows" memo build $m --data texts.jsonl --no-train
+grep -qF "2 damaged rows" err || fault "damaged lines of JSON are not counted"
+mkdir folder
+printf 'one line of text\nanother line of it\n' >folder/a.txt
+printf 'x' >folder/b.bin
+expect 0 "2 inputs of 2 rows" memo build $m --data folder --no-train
+expect 3 "no row that can be used" memo build $m --data two.tsv --kind choices
+printf 'word %.0s' $(seq 40) >long.txt
+expect 0 "1 too long: cut" memo build $m --data long.txt --no-train --max-tokens 12
+
+# ---- build, train, tune, judge
+expect 0 "tokens" memo build $m --kind choices --data choices.jsonl --epochs 1
+grep -q "added 240 of 240" err || fault "not all questions were added"
+grep -qE "^9-64 +[0-9]+ +yes" out || fault "the bucket is not trained"
+expect 0 "added 0 of 240" memo build $m --kind choices --data choices.jsonl --no-train
+expect 0 "closed" memo show $m
+tail -n 200 choices.jsonl | sed 's/The room is/The lamp is/' >dev.jsonl
+expect 0 '"threshold":"tuned"' memo tune $m --kind choices --data dev.jsonl --measure accuracy --limit 0 --json --plot tune.svg
+line=$(grep -n '"threshold":"tuned"' out | cut -d: -f1)
+holds "tuned within the limit" "$(value loss "$line") <= 0"
+grep -q "</svg>" tune.svg || fault "tune --plot: no picture"
+expect 0 '"trained":true' memo show $m --json
+cp out shown
+expect 0 '"threshold":"tuned"' memo eval $m --kind choices --data dev.jsonl --thresholds -1000,1,tuned,lazy --repeats 1 --json --plot eval.svg
+holds "at -1000 all are hits" "$(value hit_rate 1) == 1"
+holds "at 1 none are" "$(value hit_rate 2) == 0 && $(value loss 2) == 0"
+holds "tuned: the loss that was tuned for" "$(value loss 3) <= 0 && $(value full_score 3) == $(value full_score 1)"
+holds "times" "$(value full_s 1) > 0 && $(value memo_s 1) > 0 && $(value features_s 1) + $(value search_s 1) + $(value maps_s 1) < $(value memo_s 1)"
+expect 0 '"trained":true' memo show $m --json
+cmp -s out shown || fault "eval left another memo than it found"
+expect 0 "Spearman" memo eval $m --kind pairs --data pairs.csv --thresholds 0.99 --repeats 1
+expect 0 "tokens" memo tune $m --kind choices --data dev.jsonl --loss cosine --limit 0.001
+for i in 1 2 3 4 5 6 7 8 9; do printf 'good day number %d\tyes\nbad night number %d\tno\n' $i $i; done >labels.tsv
+expect 0 "accuracy 100.00 of 18 items" memo eval $m --kind labels --data labels.tsv --train labels.tsv --thresholds tuned --repeats 1
+
+# ---- no folder
+expect 3 "memo" memo show --model "$model" --memo folder/a.txt
+
+# ---- bench
+expect 2 "exclude each other" bench memo --shape tiny --model "$model"
+expect 2 "as in 128,512" bench memo --shape tiny --length x
+expect 3 "there is no shape 'nope'" bench memo --shape nope
+expect 0 '"length":48,"batch":2,"full_us":' bench memo --shape tiny --length 48,3000 --batch 2 --repeats 2 --json --folder "$work" --plot bench.svg
+for key in full_us hit_us speedup bound_speedup miss_overhead; do
+    holds "bench: $key" "\"$(value $key 1)\" != \"\""
+done
+holds "bench: speed-up" "($(value full_us 1) / $(value hit_us 1) - $(value speedup 1)) ^ 2 < 1e-6"
+grep -q "batch 2: bound" bench.svg || fault "bench --plot: the picture lacks the bound"
+for left in "$work"/promptcache-memo-*; do
+    [ ! -e "$left" ] || fault "bench left $left behind"
+done
+
+# ---- Ctrl-C
+awk 'BEGIN { for (i = 0; i < 40000; i++) { for (j = 0; j < 60; j++) printf "word%d ", i * j; print "" } }' >many.txt
+timeout --foreground --preserve-status -s INT 2 "$program" memo build $m --data many.txt --no-train >out 2>err </dev/null
+code=$?
+echo "Ctrl-C" >>runs
+[ "$code" = 130 ] || fault "Ctrl-C: exit code $code"
+expect 0 "records" memo show $m
+
+echo "checks: $(wc -l <runs) runs, $(wc -l <faults) failed"
+[ ! -s faults ]

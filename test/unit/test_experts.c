@@ -182,6 +182,58 @@ static void bytes(pc_context *context)
     pc__model_unref(dense);
 }
 
+/* A file that lacks one part. */
+typedef struct lacking {
+    pc__provider all;
+    pc__part part;
+} lacking;
+
+static pc_status lacking_matrix(void *user, pc__part part, int32_t layer, size_t rows, size_t cols, pc__weight_source *out)
+{
+    const lacking *l = user;
+    if (part == l->part)
+        return pc__fail(PC_ERR_FORMAT, "layer %d lacks its %s", layer, pc__part_name(part));
+    return l->all.matrix(l->all.user, part, layer, rows, cols, out);
+}
+
+static pc_status lacking_vector(void *user, pc__part part, int32_t layer, int bias, size_t count, float *out)
+{
+    const lacking *l = user;
+    return l->all.vector(l->all.user, part, layer, bias, count, out);
+}
+
+static size_t lacking_rows(void *user, pc__part part)
+{
+    const lacking *l = user;
+    return l->all.table_rows(l->all.user, part);
+}
+
+static void faults(void)
+{
+    pc_test_memory memory = {0};
+    pc_allocator mem = pc_test_allocator(&memory);
+    pc_context_options options = PC_CONTEXT_OPTIONS_INIT;
+    pc_context *context = NULL;
+    options.allocator = &mem;
+    CHECK_OK(pc_context_new(&context, &options));
+    int64_t before = memory.live_blocks;
+    for (int part = PC__PART_ROUTER; part <= PC__PART_SHARED_SCALE; part++) {
+        pc__arch arch = arch_of(2, 1), bound = arch;
+        pc__random_weights weights;
+        lacking l = {.part = (pc__part)part};
+        pc__provider provider = {&l, lacking_matrix, lacking_vector, lacking_rows};
+        pc__bind_options how = {.compute = PC_DTYPE_F32};
+        pc__native *native = (pc__native *)&memory;
+        pc__random_provider(&weights, &arch, 42, &l.all);
+        CHECK_STATUS(pc__native_bind(&native, context, &bound, &provider, &how), PC_ERR_FORMAT);
+        CHECK_ERROR_HAS(pc__part_name((pc__part)part));
+        CHECK_ERROR_HAS("layer 1");
+        CHECK(!native);
+        CHECK_INT(memory.live_blocks, before);
+    }
+    pc_context_free(context);
+}
+
 static void memory(void)
 {
     pc_test_memory memory = {0};
@@ -223,6 +275,7 @@ int main(void)
         bytes(context);
     }
     pc_context_free(context);
+    faults();
     memory();
     return pc_test_end();
 }

@@ -18,7 +18,7 @@ typedef struct reading {
     void *payload;
     pc_segment *segment;    /* around the payload, where it is used early */
     uint8_t **blocks;
-    int room;               /* taken in HOST */
+    uint64_t room;          /* taken in HOST */
     int lent;               /* the payload closes the source */
     double started;
 } reading;
@@ -163,19 +163,29 @@ static pc_status copy_blocks(reading *r)
     return status;
 }
 
-static uint64_t room_for(const pc__load *load)
+/* What a block needs on its way out of the record, times those who read at once. */
+static uint64_t room_to_decode(const reading *r)
 {
-    return pc__resident_cost(load->bytes, load->image->tokens);
+    pc_record_info info = PC_RECORD_INFO_INIT;
+    uint64_t largest = 0, readers = pc__io_threads(r->load->cache->io);
+    pc__record_describe(r->record, &info);
+    if (info.codec == PC_CODEC_RAW && !info.sealed)
+        return 0;
+    for (size_t b = 0; b < r->image->block_count; b++)
+        largest = r->image->block_bytes[b] > largest ? r->image->block_bytes[b] : largest;
+    return largest * (readers < r->image->block_count ? readers : r->image->block_count);
 }
 
 static pc_status make_room(reading *r)
 {
     pc__load *load = r->load;
-    pc_status status = PC_MISS;
+    uint64_t room;
+    pc_status status;
     for (size_t b = 0; b < r->image->block_count && !load->bytes; b++)
         load->bytes += r->image->block_bytes[b]; /* only the record can tell */
-    status = pc__resident_take_for(load->cache->host, &load->naming, room_for(load), load->prefetch, NULL);
-    r->room = status == PC_OK;
+    room = pc__resident_cost(load->bytes, load->image->tokens) + room_to_decode(r);
+    status = pc__resident_take_for(load->cache->host, &load->naming, room, load->prefetch, NULL);
+    r->room = status == PC_OK ? room : 0;
     if (status == PC_MISS && load->prefetch)
         return pc__fail(PC_ERR_CANCELLED, "cache: no free room for what was to be loaded ahead");
     return status < 0 ? status : PC_OK;
@@ -184,7 +194,7 @@ static pc_status make_room(reading *r)
 static void give_room(reading *r)
 {
     if (r->room)
-        pc__resident_give(r->load->cache->host, room_for(r->load));
+        pc__resident_give(r->load->cache->host, r->room);
     r->room = 0;
 }
 
@@ -294,7 +304,7 @@ static pc_status hand_over(reading *r)
         load->naming.salt = &load->image->salt;
     }
     if (status >= 0) {
-        load->naming.taken = r->room ? room_for(load) : 0;
+        load->naming.taken = r->room;
         r->room = 0; /* the put gives it back */
         status = pc__resident_put(cache->host, &load->naming, segment, &kept, &why);
     }

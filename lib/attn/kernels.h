@@ -100,6 +100,8 @@ typedef struct pc__kernels {
     pc__grid_fn grid;
     void (*silu_gate)(float *x, const float *up, size_t count); /* x = x / (1 + exp(-x)) * up */
     void (*gelu)(float *x, size_t count); /* x = x / 2 * (1 + erf(x / sqrt 2)), off by at most 4e-7 |x| */
+    /* y[0 … width) += sum of factor[r] * rows[r * stride …], r = 0 … count - 1 in this order; y apart from the rows */
+    void (*add_rows)(const float *factor, const float *rows, size_t stride, size_t count, float *y, size_t width);
     void (*to_bf16)(const float *x, size_t count, uint16_t *out);
     pc__map_fn map_f32, map_bf16, map_f16; /* by the dtype of V; see pc__map_of */
     pc__weights_fn weights; /* K in F32, BF16; see pc__weights_of */
@@ -133,6 +135,7 @@ void pc__panel_f32_avx512(const void *panel, size_t in, const void *x, size_t ld
 void pc__grid_avx2(const pc__grid_task *task);
 void pc__to_bf16_avx2(const float *x, size_t count, uint16_t *out);
 void pc__grid_avx512vnni(const pc__grid_task *task);
+void pc__add_rows_avx512(const float *factor, const float *rows, size_t stride, size_t count, float *y, size_t width);
 void pc__gelu_avx512(float *x, size_t count);
 void pc__silu_gate_avx512(float *x, const float *up, size_t count);
 void pc__map_f32_avx2(const pc__map_task *task);

@@ -3,6 +3,7 @@
 #include <math.h>
 #include <string.h>
 
+#include "attn/rows.h"
 #include "base/threads.h"
 #include "model/maps_part.h"
 
@@ -147,26 +148,10 @@ static void turn_keys(const head *t)
             t->turned[c * t->tokens + j] = t->k[(t->first + j) * t->dim + c];
 }
 
-/* y += the sum of factors times rows, four rows at a time so that y is seldom written. */
-static void add_rows(const float *factor, const float *rows, size_t stride, size_t count, float *y,
-                     size_t width)
-{
-    size_t r = 0;
-    for (; r + 4 <= count; r += 4, rows += 4 * stride) {
-        const float *a = rows, *b = a + stride, *c = b + stride, *d = c + stride;
-        float fa = factor[r], fb = factor[r + 1], fc = factor[r + 2], fd = factor[r + 3];
-        for (size_t i = 0; i < width; i++)
-            y[i] += (fa * a[i] + fb * b[i]) + (fc * c[i] + fd * d[i]);
-    }
-    for (; r < count; r++, rows += stride)
-        for (size_t i = 0; i < width; i++)
-            y[i] += factor[r] * rows[i];
-}
-
 static void products(const head *t, const float *q, float *score)
 {
     memset(score, 0, t->tokens * sizeof *score);
-    add_rows(q, t->turned, t->tokens, t->dim, score, t->tokens);
+    pc__add_rows(q, t->turned, t->tokens, t->dim, score, t->tokens);
 }
 
 static void distances(const head *t, size_t i, float *score)
@@ -203,7 +188,7 @@ static void gather(const head *t, size_t i, const float *weights)
     size_t stride = t->relative->heads * t->dim, at = t->index * t->dim;
     float *out = t->work->seen + (t->first + i) * stride + at;
     memset(out, 0, t->dim * sizeof *out);
-    add_rows(weights, t->work->v + t->first * stride + at, stride, t->tokens, out, t->dim);
+    pc__add_rows(weights, t->work->v + t->first * stride + at, stride, t->tokens, out, t->dim);
 }
 
 static void map_rows(void *arg, size_t index)

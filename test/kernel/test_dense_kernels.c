@@ -71,6 +71,40 @@ static void gelu(const pc__kernels *kernels, size_t count, pc_test_rng *rng)
     guarded_free(&x);
 }
 
+/* A few rows of a wider matrix, added up in order. */
+static void add_rows(const pc__kernels *kernels, size_t width, pc_test_rng *rng)
+{
+    enum { ROWS = 7 };
+    size_t stride = width + 3;
+    guarded rows = guarded_new(((ROWS - 1) * stride + width) * 4), y = guarded_new(width * 4);
+    float *w = (float *)(void *)rows.data, *gy = (float *)(void *)y.data, factor[ROWS], before[MOST];
+    double worst = 0.0;
+    for (size_t i = 0; i < (ROWS - 1) * stride + width; i++)
+        w[i] = pc_test_normal(rng);
+    for (size_t r = 0; r < ROWS; r++)
+        factor[r] = pc_test_normal(rng);
+    for (size_t i = 0; i < width; i++)
+        gy[i] = before[i] = pc_test_normal(rng);
+    kernels->add_rows(factor, w, stride, ROWS, gy, width);
+    for (size_t i = 0; i < width; i++) {
+        double want = (double)before[i], size = fabs(want), error;
+        float alone = before[i];
+        for (size_t r = 0; r < ROWS; r++) {
+            want += (double)factor[r] * (double)w[r * stride + i];
+            size += fabs((double)factor[r] * (double)w[r * stride + i]);
+        }
+        error = fabs((double)gy[i] - want) / (8.0 * 0x1p-24 * size);
+        worst = error <= worst ? worst : error;
+        kernels->add_rows(factor, w + i, stride, ROWS, &alone, 1);
+        CHECK(!memcmp(&alone, &gy[i], sizeof alone));
+    }
+    if (!CHECK(worst <= 1.0))
+        fprintf(stderr, "    add_rows %s, %zu values: %.3g of the limit\n", kernels->name, width, worst);
+    CHECK(guarded_intact(&rows) && guarded_intact(&y));
+    guarded_free(&rows);
+    guarded_free(&y);
+}
+
 /* Bit for bit; only numbers below the normal ones may become zeros of their sign (AVX-512 rounds
  * so). */
 static void to_bf16(const pc__kernels *kernels, size_t count, pc_test_rng *rng)
@@ -222,6 +256,8 @@ int main(void)
         for (size_t count = 0; kernels && count <= MOST; count += count < 70 ? 1 : 23) {
             silu_gate(kernels, count, &rng);
             gelu(kernels, count, &rng);
+            if (count)
+                add_rows(kernels, count, &rng);
             to_bf16(kernels, count, &rng);
         }
     }

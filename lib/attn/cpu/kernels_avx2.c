@@ -38,6 +38,7 @@ const pc__kernels pc__kernels_avx2 = {
     .grid = pc__grid_avx2,
     .silu_gate = silu_gate,
     .gelu = gelu,
+    .add_rows = add_rows,
     .to_bf16 = pc__to_bf16_avx2,
     .map_f32 = pc__map_f32_avx2,
     .map_bf16 = pc__map_bf16_avx2,

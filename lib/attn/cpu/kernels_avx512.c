@@ -19,6 +19,11 @@ void pc__silu_gate_avx512(float *x, const float *up, size_t count)
     silu_gate(x, up, count);
 }
 
+void pc__add_rows_avx512(const float *factor, const float *rows, size_t stride, size_t count, float *y, size_t width)
+{
+    add_rows(factor, rows, stride, count, y, width);
+}
+
 void pc__gelu_avx512(float *x, size_t count)
 {
     gelu(x, count);
@@ -35,6 +40,7 @@ const pc__kernels pc__kernels_avx512 = {
     .grid = pc__grid_avx2,
     .silu_gate = silu_gate,
     .gelu = gelu,
+    .add_rows = add_rows,
     .to_bf16 = pc__to_bf16_avx2,
     .map_f32 = pc__map_f32_avx512,
     .map_bf16 = pc__map_bf16_avx512,
@@ -54,6 +60,7 @@ const pc__kernels pc__kernels_avx512vnni = {
     .grid = pc__grid_avx512vnni,
     .silu_gate = silu_gate,
     .gelu = gelu,
+    .add_rows = add_rows,
     .to_bf16 = pc__to_bf16_avx2,
     .map_f32 = pc__map_f32_avx512,
     .map_bf16 = pc__map_bf16_avx512,

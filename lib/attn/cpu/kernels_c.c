@@ -147,6 +147,13 @@ static void gelu(float *x, size_t count)
         x[i] = 0.5f * x[i] * (1.0f + erff(x[i] * 0.70710678118654752f));
 }
 
+static void add_rows(const float *factor, const float *rows, size_t stride, size_t count, float *y, size_t width)
+{
+    for (size_t r = 0; r < count; r++)
+        for (size_t i = 0; i < width; i++)
+            y[i] += factor[r] * rows[r * stride + i];
+}
+
 void pc__to_bf16_c(const float *x, size_t count, uint16_t *out)
 {
     for (size_t i = 0; i < count; i++)
@@ -164,6 +171,7 @@ const pc__kernels pc__kernels_c = {
     .grid = pc__grid_c,
     .silu_gate = silu_gate,
     .gelu = gelu,
+    .add_rows = add_rows,
     .to_bf16 = pc__to_bf16_c,
     .map_f32 = pc__map_f32_c,
     .map_bf16 = pc__map_bf16_c,

@@ -178,4 +178,26 @@ static void gelu(float *x, size_t count)
     }
 }
 
+static void add_rows(const float *factor, const float *rows, size_t stride, size_t count, float *y, size_t width)
+{
+    size_t i = 0;
+    for (; i + 4 * VEC <= width; i += 4 * VEC) {
+        vec sum[4];
+        for (size_t n = 0; n < 4; n++)
+            sum[n] = vec_load(y + i + n * VEC);
+        for (size_t r = 0; r < count; r++)
+            for (size_t n = 0; n < 4; n++)
+                sum[n] = vec_fma(vec_broadcast(factor + r), vec_load(rows + r * stride + i + n * VEC), sum[n]);
+        for (size_t n = 0; n < 4; n++)
+            vec_store(y + i + n * VEC, sum[n]);
+    }
+    for (; i < width; i += VEC) {
+        vec_mask lanes = vec_lanes(0, width - i < VEC ? (uint32_t)(width - i) : VEC, 0);
+        vec sum = vec_load_lanes(lanes, y + i);
+        for (size_t r = 0; r < count; r++)
+            sum = vec_fma(vec_broadcast(factor + r), vec_load_lanes(lanes, rows + r * stride + i), sum);
+        vec_store_lanes(lanes, y + i, sum);
+    }
+}
+
 #endif

@@ -1102,7 +1102,7 @@ typedef struct pc_memo_work {
     pc_progress_fn progress; /* non-zero: PC_ERR_CANCELLED; what was reported done is kept */
     void *progress_user;
     uint64_t seed;           /* training: same seed, same result */
-    uint32_t epochs;         /* training; 0: 10 */
+    uint32_t epochs;         /* training; 0: as many as make 4000 batches, 10 … 100 */
     uint32_t loss;           /* tuning: PC_LOSS_… */
     double limit;            /* tuning: the mean loss, over all inputs, that is accepted */
     double alpha;            /* training: weight of the maps' distance in what features foretell (paper, equation 2); 0: 0.2 */
@@ -1222,12 +1222,12 @@ PC_API pc_status pc_sequence_spans(pc_sequence *sequence, pc_span *spans, size_t
 /* What a forward pass computes on its way, for comparing models. Borrowed for the call. */
 typedef struct pc_trace {
     size_t struct_size;
-    const char *name; /* "hidden", "k_pre", "k", "v", "probs", "final" */
+    const char *name; /* "hidden", "k_pre", "k", "v", "probs", "final"; of layers with experts "router_logits", "router_topk_idx", "router_topk_weight" */
     int32_t layer;    /* hidden: i = input of layer i, `layers` = output of the last one */
     uint32_t lane;
     uint32_t rank;
     uint32_t reserved;
-    int64_t shape[4]; /* hidden, final: [token][hidden]; k, v: [kv_head][token][dim]; probs: [head][query][key], keys in
+    int64_t shape[4]; /* hidden, final: [token][hidden]; k, v: [kv_head][token][dim]; router_…: [token][experts or chosen]; probs: [head][query][key], keys in
                          the order of the spans, then the new tokens */
     const float *data;
 } pc_trace;

@@ -2,39 +2,12 @@
 # Catches: `memo` commands and `bench memo` that read data wrongly (quotes, columns, headers, damaged rows), tune beyond the limit, report a score
 # or a hit rate that its parts contradict, leave other thresholds than they found, take wrong options or another model's memo, leave
 # files behind; JSON or pictures without their parts; Ctrl-C that does not end them.
-set -u
-source=$1 program=$2
+. "$1/test/fail/program.sh"
 model=$source/models/demo/demo.gguf
-work=$(mktemp -d)
-trap 'rm -rf "$work"' EXIT
-cd "$work" || exit 1
-: >runs
-: >faults
-
-fault() {
-    echo "failed: $1"
-    echo "$1" >>faults
-    sed 's/^/    /' err | head -n 4
-}
-
-# expect CODE TEXT ARGUMENTS...
-expect() {
-    wanted=$1 text=$2
-    shift 2
-    timeout 120 "$program" "$@" <"/dev/null" >out 2>err
-    code=$?
-    echo "$*" >>runs
-    [ "$code" = "$wanted" ] || fault "$*: exit code $code, not $wanted"
-    cat out err | grep -qF -e "$text" || fault "$*: neither output has '$text'"
-}
 
 # value KEY LINE: of that line of JSON in ./out
 value() {
     sed -n "$2p" out | sed -n "s/.*\"$1\":\([-0-9.e+]*\).*/\1/p"
-}
-holds() {
-    echo "$1" >>runs
-    awk "BEGIN { exit !($2) }" </dev/null 2>>err || fault "$1: not $2"
 }
 
 # ---- options
@@ -148,5 +121,4 @@ echo "Ctrl-C" >>runs
 [ "$code" = 130 ] || fault "Ctrl-C: exit code $code"
 expect 0 "records" memo show $m
 
-echo "checks: $(wc -l <runs) runs, $(wc -l <faults) failed"
-[ ! -s faults ]
+finish

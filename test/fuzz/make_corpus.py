@@ -291,6 +291,15 @@ def make_config():
     save("config", "opt", json.dumps({"model_type": "opt", "vocab_size": 32, "hidden_size": 64, "num_hidden_layers": 2,
                                       "num_attention_heads": 4, "ffn_dim": 128, "max_position_embeddings": 64,
                                       "word_embed_proj_dim": 64, "do_layer_norm_before": True}))
+    encoder = {"vocab_size": 32, "hidden_size": 64, "num_hidden_layers": 2, "num_attention_heads": 4, "intermediate_size": 8,
+               "max_position_embeddings": 64}
+    distances = {"relative_attention": True, "pos_att_type": ["c2p", "p2c"], "position_biased_input": False}
+    case("bert", {"model_type": "bert", "type_vocab_size": 2, "position_embedding_type": "absolute"}, encoder)
+    case("deberta", {"model_type": "deberta", "max_relative_positions": -1, **distances}, encoder)
+    case("deberta_v2_conv", {"model_type": "deberta-v2", "position_buckets": 8, "share_att_key": True, "norm_rel_ebd": "layer_norm",
+                             "conv_kernel_size": 3, "conv_act": "gelu", **distances}, encoder)
+    case("deberta_far", {"model_type": "deberta-v2", "max_position_embeddings": 2147483647, "relative_attention": True,
+                         "pos_att_type": "p2c|c2p", "position_buckets": 1e30, "max_relative_positions": -1e300}, encoder)
     for kind in ("linear", "dynamic", "yarn", "llama3", "longrope", "su", "default", "twist"):
         case("rope_" + kind, {"rope_scaling": {"rope_type": kind, "factor": 4.0, "low_freq_factor": 1.0, "high_freq_factor": 4.0,
                                                "original_max_position_embeddings": 32, "short_factor": [1.0] * 8,

@@ -8,7 +8,7 @@ set -eu
 program=$1 encoder=$2 data=$3 work=$4 rows=${5:-1000000}
 here=$(cd "$(dirname "$0")" && pwd)
 demo=$here/../models/demo/demo.gguf
-thresholds=0.995,0.99,0.95,tuned,lazy
+thresholds=0.995,0.99,0.95,tuned,lazy,san
 mkdir -p "$work"
 
 memo() { # PART MEMO ARGUMENTS...

@@ -84,10 +84,11 @@ holds "tuned within the limit" "$(value loss "$line") <= 0"
 grep -q "</svg>" tune.svg || fault "tune --plot: no picture"
 expect 0 '"trained":true' memo show $m --json
 cp out shown
-expect 0 '"threshold":"tuned"' memo eval $m --kind choices --data dev.jsonl --thresholds -1000,1,tuned,lazy --repeats 1 --json --plot eval.svg
+expect 0 '"threshold":"tuned"' memo eval $m --kind choices --data dev.jsonl --thresholds -1000,1,tuned,lazy,san --repeats 1 --json --plot eval.svg
 holds "at -1000 all are hits" "$(value hit_rate 1) == 1"
 holds "at 1 none are" "$(value hit_rate 2) == 0 && $(value loss 2) == 0"
 holds "tuned: the loss that was tuned for" "$(value loss 3) <= 0 && $(value full_score 3) == $(value full_score 1)"
+holds "baselines need no memo" "$(value hit_rate 4) == 0 && $(value hit_rate 5) == 0 && $(value score 4) >= 0 && $(value score 5) >= 0"
 holds "times" "$(value full_s 1) > 0 && $(value memo_s 1) > 0 && $(value features_s 1) + $(value search_s 1) + $(value maps_s 1) < $(value memo_s 1)"
 expect 0 '"trained":true' memo show $m --json
 cmp -s out shown || fault "eval left another memo than it found"

@@ -6,10 +6,12 @@
 #include "measures.h"
 #include "memo_commands.h"
 #include "plot.h"
+#include "shared_layers.h"
 
 enum { MOST_THRESHOLDS = 14, MOST_TIMES = 33 };
 static const double tuned = 10; /* in place of a threshold: each bucket's own */
 static const double lazy = 11;  /* no memo: every second layer has the maps of the one before it (LazyFormer) */
+static const double san = 12;   /* no memo: groups of layers with alike maps share one (SAN) */
 
 typedef struct arguments {
     memo_session_options session;
@@ -26,7 +28,7 @@ typedef struct evaluation {
     int changed; /* the memo's thresholds are not those saved */
     answers full, memo;
     const float **rows;
-    int32_t *lazy_layers;
+    int32_t *layers; /* of the baseline */
     double full_score;
     double cpu_ratio; /* of the row: full over memo, processor time */
     plot plot;
@@ -38,7 +40,7 @@ typedef struct spread {
 
 static const char *name_of(double threshold)
 {
-    return threshold == tuned ? "tuned" : threshold == lazy ? "lazy" : "";
+    return threshold == tuned ? "tuned" : threshold == lazy ? "lazy" : "san";
 }
 
 static spread spread_of(double *values, size_t count)
@@ -64,7 +66,7 @@ static int save_thresholds(evaluation *e)
 /* Above 1 closes a bucket. `tuned`: those that the memo had. */
 static int set_thresholds(evaluation *e, double threshold)
 {
-    if (threshold == lazy || (threshold == tuned && !e->changed))
+    if (threshold > tuned || (threshold == tuned && !e->changed))
         return EXIT_OK;
     for (size_t i = 0; i < e->s.bucket_count; i++) {
         double own = e->saved[i].open ? e->saved[i].threshold : 2;
@@ -145,10 +147,14 @@ static void print_head(const evaluation *e)
 static int one_threshold(evaluation *e, double threshold)
 {
     double full[MOST_TIMES], memo[MOST_TIMES], full_cpu[MOST_TIMES], memo_cpu[MOST_TIMES], points;
-    const way everything = {.flags = 0}, other = {threshold == lazy ? NULL : e->s.memo, 0, threshold == lazy ? e->lazy_layers : NULL};
+    const way everything = {.flags = 0}, other = {threshold > tuned ? NULL : e->s.memo, 0, threshold > tuned ? e->layers : NULL};
     size_t n = (size_t)e->a->repeats;
     spread full_s, memo_s;
     int code = set_thresholds(e, threshold);
+    if (threshold == lazy)
+        lazy_layers(e->layers, e->s.info.layers);
+    if (threshold == san)
+        code = san_layers(e->layers, e->s.model, &e->s.info, e->s.data.inputs, e->s.data.input_count);
     if (code == EXIT_OK)
         code = answers_run(&e->memo, &e->s, &e->s.data, &other);
     for (size_t i = 0; i < n && code == EXIT_OK; i++) {
@@ -183,10 +189,8 @@ static int measure(evaluation *e, const double *thresholds, size_t count)
         return code;
     if (!(e->rows = malloc(e->s.data.input_count * sizeof *e->rows)))
         return plain_error("no memory for %zu inputs", e->s.data.input_count);
-    if (!(e->lazy_layers = malloc((size_t)e->s.info.layers * sizeof *e->lazy_layers)))
+    if (!(e->layers = malloc((size_t)e->s.info.layers * sizeof *e->layers)))
         return plain_error("out of memory");
-    for (int32_t l = 0; l < e->s.info.layers; l++)
-        e->lazy_layers[l] = l - l % 2;
     if ((code = answers_run(&e->full, &e->s, &e->s.data, &everything)) != EXIT_OK)
         return code;
     e->full_score = score_of(e, &e->full);
@@ -220,7 +224,7 @@ static int evaluate(const arguments *a, const double *thresholds, size_t count)
         code = e.s.data.item_count ? measure(&e, thresholds, count) : plain_error("no row of the data has a score or an answer");
     code = restore_thresholds(&e, code);
     free(e.rows);
-    free(e.lazy_layers);
+    free(e.layers);
     answers_free(&e.full);
     answers_free(&e.memo);
     session_close(&e.s);
@@ -233,8 +237,12 @@ static size_t read_thresholds(const char *list, double *out)
     size_t count = 0;
     for (char *end; count < MOST_THRESHOLDS; list = end + 1) {
         size_t n = strcspn(list, ",");
-        if ((n == 5 && !strncmp(list, "tuned", n)) || (n == 4 && !strncmp(list, "lazy", n))) {
-            out[count++] = n == 5 ? tuned : lazy;
+        double named = n == 5 && !strncmp(list, "tuned", n)  ? tuned
+                       : n == 4 && !strncmp(list, "lazy", n) ? lazy
+                       : n == 3 && !strncmp(list, "san", n)  ? san
+                                                             : 0;
+        if (named > 1) {
+            out[count++] = named;
             end = (char *)(uintptr_t)(list + n);
         } else {
             out[count] = strtod(list, &end);
@@ -257,14 +265,14 @@ int memo_eval(int argc, char **argv)
         "Score (Spearman of pairs, accuracy of labels and choices, times 100) and time of all inputs, everything computed\n"
         "against the memo, in turn; extracting features, searching and fetching maps are inside the memo's time. hits: share\n"
         "of the inputs that took over maps. ratio: full over memo; cpu: of processor time. gamma: lost score as a fraction, over what the ratio of the times is above 1\n"
-        "(less is better). `lazy`: no memo, but every second layer takes over the maps of the one before (LazyFormer). While it runs, the memo has the thresholds that are measured; then its own again.\n\n" DATA_HELP,
+        "(less is better). `lazy`: no memo, but every second layer takes over the maps of the one before (LazyFormer); `san`: groups of layers with alike maps share one. While it runs, the memo has the thresholds that are measured; then its own again.\n\n" DATA_HELP,
         NULL};
     arguments a = {.session = {.batch = 16, .seed = 1, .data = {.kind = DATA_PAIRS}}, .thresholds = "0.995,0.99,0.95,tuned", .repeats = 3};
     const option_row rows[] = {
         MEMO_MODEL_ROWS(a.session),
         DATA_ROWS(a.session.data),
         MEMO_JUDGE_ROWS(a.session),
-        {"thresholds", OPTION_TEXT, &a.thresholds, "similarities, `tuned`, `lazy` (0.995,0.99,0.95,tuned)", NULL, 0, 0},
+        {"thresholds", OPTION_TEXT, &a.thresholds, "similarities, `tuned`, `lazy`, `san` (0.995,0.99,0.95,tuned)", NULL, 0, 0},
         {"repeats", OPTION_NUMBER, &a.repeats, "passes of each way (3)", NULL, 1, MOST_TIMES},
         {"verify", OPTION_REAL, &a.verify, "share of hits that are computed in full as well (0; in use 0.01)", NULL, 0, 1},
         {"plot", OPTION_FILE, &a.picture, "curves over the thresholds, as SVG", NULL, 0, 0},
@@ -280,6 +288,6 @@ int memo_eval(int argc, char **argv)
     if (a.session.data.kind == DATA_TEXTS)
         return usage_error(&about, "--kind texts has no score: pairs, labels or choices");
     if (!(count = read_thresholds(a.thresholds, thresholds)))
-        return usage_error(&about, "--thresholds takes up to %d numbers of at most 1, `tuned` and `lazy`, as in 0.99,tuned", MOST_THRESHOLDS);
+        return usage_error(&about, "--thresholds takes up to %d numbers of at most 1, `tuned`, `lazy`, `san`, as in 0.99,tuned", MOST_THRESHOLDS);
     return plot_may_write(a.picture) ? EXIT_INPUT : evaluate(&a, thresholds, count);
 }

@@ -5,30 +5,13 @@
 #include <jansson.h>
 
 #include "golden_lanes.h"
+#include "minilm.h"
 #include "model/heads.h"
 
 typedef struct worst {
     double cosine;
     size_t ids; /* texts with other tokens */
 } worst;
-
-static const char *find_model(void)
-{
-    static const char *const below[] = {PC_BINARY_DIR "/minilm/model", PC_SOURCE_DIR "/build/minilm/model"};
-    const char *set = getenv("PC_MINILM");
-    char path[4096];
-    if (set && *set)
-        return set;
-    for (size_t i = 0; i < sizeof below / sizeof *below; i++) {
-        snprintf(path, sizeof path, "%s/model.safetensors", below[i]);
-        FILE *file = fopen(path, "rb");
-        if (file) {
-            fclose(file);
-            return below[i];
-        }
-    }
-    return NULL;
-}
 
 /* [CLS] … [SEP], as many as the model's files allow. */
 static size_t tokens_of(const pc_model *model, const char *text, int32_t *ids, size_t most)
@@ -125,7 +108,7 @@ static void compute(pc_context *context, const char *folder, json_t *rows, uint3
 
 int main(void)
 {
-    const char *folder = find_model(), *reference = getenv("PC_MINILM_REFERENCE");
+    const char *folder = pc_test_minilm(), *reference = getenv("PC_MINILM_REFERENCE");
     pc_context *context = NULL;
     json_t *rows;
     if (!folder)

@@ -117,7 +117,7 @@ int main(void)
     if (!CHECK_OK(pc_model_load(&model, context, path, &options)))
         return pc_test_end();
     own = lines_of(model, known, 0, most);
-    others = lines_of(model, known, most + most / 2, most / 3);
+    others = lines_of(model, pc_test_data("data/stsb/stsb-en-dev.csv"), 0, most / 3);
     noise = at_random(&own, strangers);
     plays = lines_of(model, foreign, 0, strangers);
     CHECK_OK(pc_memo_open(&memo, model, pc_test_folder(), NULL));

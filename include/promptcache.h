@@ -207,8 +207,10 @@ typedef struct pc_model_info {
     int32_t token_pad;
     uint64_t weight_bytes;       /* resident */
     uint64_t kv_bytes_per_token; /* all layers, K and V, of encoded segments; I8: the scales of a full page included */
+    uint32_t bidirectional;      /* 1: an encoder, for pc_prefill only */
+    uint32_t classes;            /* of an encoder's head; 0: none */
 } pc_model_info;
-#define PC_MODEL_INFO_INIT {sizeof(pc_model_info), {0}, {0}, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0}
+#define PC_MODEL_INFO_INIT {sizeof(pc_model_info), {0}, {0}, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0}
 
 /* Loads a GGUF file, a Hugging Face folder (config.json + safetensors + tokenizer), or a llama2.c checkpoint (with
  * tokenizer.bin beside it). Blocks; reports progress. PC_ERR_NOT_FOUND (no such file, or a file, tensor, tokenizer or
@@ -1132,7 +1134,7 @@ typedef struct pc_memo_bucket {
     uint32_t open;      /* 1: it is used */
     uint32_t reason;    /* PC_REASON_… why not */
     uint32_t loss;      /* PC_LOSS_… it was tuned by */
-    double threshold;   /* least similarity of a hit, 1 - distance of the features */
+    double threshold;   /* least similarity of a hit, 1 - distance of the features, which has no lower bound */
     double limit, tuned_loss, tuned_hit_rate; /* of the tuning's inputs */
     double watched_loss; /* mean of the hits verified since */
     uint64_t verified;
@@ -1140,8 +1142,9 @@ typedef struct pc_memo_bucket {
 #define PC_MEMO_BUCKET_INIT {sizeof(pc_memo_bucket), 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0}
 PC_API size_t pc_memo_bucket_count(const pc_memo *memo);
 PC_API pc_status pc_memo_get_bucket(pc_memo *memo, size_t index, pc_memo_bucket *bucket);
-/* By one's own measure, in place of pc_memo_tune; opens the bucket (also one that has drifted). A threshold above 1 closes it. Since 0.1. */
-PC_API pc_status pc_memo_set_threshold(pc_memo *memo, size_t index, double threshold);
+/* By one's own measure, in place of pc_memo_tune; opens the bucket (also one that has drifted). A threshold above 1 closes it. hit_limit: the mean loss (PC_LOSS_…) of verified hits above
+ * which the bucket closes itself; 0: it is not watched. Since 0.1. */
+PC_API pc_status pc_memo_set_threshold(pc_memo *memo, size_t index, double threshold, uint32_t loss, double hit_limit);
 
 typedef struct pc_memo_stats { /* lookups = hits + misses; stored = live + evicted + removed + damaged, where what was there at opening counts as stored */
     size_t struct_size;
@@ -1181,8 +1184,9 @@ typedef struct pc_prefill_options {
     pc_prefill_result *results; /* [count], or NULL */
     int32_t (*cancelled)(void *user);
     void *cancel_user;
+    double threshold;      /* in place of those of all buckets, closed ones too; 0: theirs */
 } pc_prefill_options;
-#define PC_PREFILL_OPTIONS_INIT {sizeof(pc_prefill_options), 0, NULL, 0, 0, NULL, NULL, NULL, NULL, NULL, NULL, NULL}
+#define PC_PREFILL_OPTIONS_INIT {sizeof(pc_prefill_options), 0, NULL, 0, 0, NULL, NULL, NULL, NULL, NULL, NULL, NULL, 0}
 
 typedef struct pc_prefill_stats { /* seconds; all of them are part of what a reuse costs */
     size_t struct_size;

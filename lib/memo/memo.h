@@ -21,8 +21,8 @@ const pc_model *pc__memo_model(const pc_memo *memo);
 pc_status pc__memo_work_read(pc_memo_work *out, const pc_memo_work *work); /* checks the options of adding, training and tuning */
 /* PC_ERR_MISMATCH where the memo is of another model. */
 pc_status pc__memo_of(const pc_memo *memo, const pc_model *model);
-/* Looks all inputs up. force: the nearest is a hit, however far (PC_PREFILL_FORCE). Counts nothing. */
-pc_status pc__memo_find(pc_memo *memo, const pc_input *inputs, size_t count, int force, pc__memo_found *found, pc__memo_times *times);
+/* Looks all inputs up. threshold: in place of the buckets' own, NULL: theirs; -infinity: the nearest is a hit, however far. Counts nothing. */
+pc_status pc__memo_find(pc_memo *memo, const pc_input *inputs, size_t count, const double *threshold, pc__memo_found *found, pc__memo_times *times);
 pc_status pc__memo_take(pc_memo *memo, int64_t id, pc__maps *maps); /* PC_MISS: it has gone, or was damaged, meanwhile */
 void pc__memo_give(pc_memo *memo, pc__maps *maps);
 void pc__memo_shape(const pc_memo *memo, size_t tokens, pc__map_shape *shape); /* of one layer */

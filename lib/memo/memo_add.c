@@ -1,12 +1,14 @@
 /* Remembering prompts: their maps, and the pooled input by which they will be known. */
 #include <string.h>
 
+#include "base/clock.h"
 #include "base/fail.h"
 #include "base/options.h"
 #include "memo/memo_body.h"
 #include "model/whole.h"
 
-enum { AT_ONCE = 32, MOST_BYTES = 256 << 20 /* of maps on their way */ };
+enum { AT_ONCE = 128, MOST_BYTES = 256 << 20 /* of maps on their way */ };
+static const double SYNC_SECONDS = 1; /* at most so long until what was added is synced, and reported */
 
 /* Prompts that are computed in one call. */
 typedef struct bundle {
@@ -144,24 +146,35 @@ static pc_status work_off(bundle *b)
     pc_status status = b->count ? compute(b) : PC_OK;
     for (size_t i = 0; i < b->count && status >= 0; i++)
         status = store_one(b, i);
-    if (status >= 0 && b->count)
-        status = pc__map_store_sync(b->memo->maps); /* once for all of them, before they are reported */
     empty(b);
+    return status;
+}
+
+/* What was added is on the disk from here on, and then reported. */
+static pc_status report(pc_memo *memo, const pc_memo_work *work, size_t done, size_t count)
+{
+    pc_status status = pc__map_store_sync(memo->maps);
+    if (status >= 0 && work->progress && work->progress(work->progress_user, "remember", done, count))
+        status = pc__fail(PC_ERR_CANCELLED, "pc_memo_add: cancelled after %zu of %zu inputs", done, count);
     return status;
 }
 
 static pc_status add_all(pc_memo *memo, const pc_input *inputs, size_t count, const pc_memo_work *work)
 {
     bundle b = {.memo = memo};
+    double reported = pc__now();
     pc_status status = PC_OK;
     for (size_t i = 0; i < count && status >= 0; i++) {
         pc__id id = pc__input_id(&inputs[i]);
+        int last = i + 1 == count;
         if (pc__memo_bucket_of(memo, inputs[i].count) < memo->head.bucket_count && is_new(&b, &id))
             status = put_in(&b, &inputs[i], &id);
-        if (status >= 0 && (b.count == AT_ONCE || b.bytes >= MOST_BYTES || i + 1 == count)) {
-            status = work_off(&b);
-            if (status >= 0 && work->progress && work->progress(work->progress_user, "remember", i + 1, count))
-                status = pc__fail(PC_ERR_CANCELLED, "pc_memo_add: cancelled after %zu of %zu inputs", i + 1, count);
+        if (status < 0 || (b.count < AT_ONCE && b.bytes < MOST_BYTES && !last))
+            continue;
+        status = work_off(&b);
+        if (status >= 0 && (last || pc__now() - reported > SYNC_SECONDS)) {
+            status = report(memo, work, i + 1, count);
+            reported = pc__now();
         }
     }
     empty(&b);

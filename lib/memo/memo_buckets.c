@@ -81,21 +81,16 @@ pc_status pc__memo_set_tuning(pc_memo *memo, uint32_t bucket, const pc__memo_tun
     return status;
 }
 
-pc_status pc_memo_set_threshold(pc_memo *memo, size_t index, double threshold)
+pc_status pc_memo_set_threshold(pc_memo *memo, size_t index, double threshold, uint32_t loss, double hit_limit)
 {
-    pc__memo_tuning tuning;
+    pc__memo_tuning tuning = {.threshold = threshold, .open = threshold <= 1, .loss = loss, .limit = hit_limit, .hit_rate = hit_limit > 0};
     pc_status status = check_bucket(memo, index, "pc_memo_set_threshold");
     if (status < 0)
         return status;
-    if (!isfinite(threshold))
-        return pc__fail(PC_ERR_INVALID, "pc_memo_set_threshold: %g", threshold);
+    if (!isfinite(threshold) || loss > PC_LOSS_KL || !(hit_limit >= 0))
+        return pc__fail(PC_ERR_INVALID, "pc_memo_set_threshold: threshold is %g, loss is %u, hit_limit is %g", threshold, loss, hit_limit);
     if (!pc__memo_is_trained(memo, (uint32_t)index))
         return pc__fail(PC_ERR_STATE, "pc_memo_set_threshold: bucket %zu has no projector yet (pc_memo_train)", index);
-    pthread_rwlock_rdlock(&memo->guard);
-    tuning = memo->buckets[index].tuning;
-    pthread_rwlock_unlock(&memo->guard);
-    tuning.threshold = threshold;
-    tuning.open = threshold <= 1;
     tuning.reason = tuning.open ? PC_REASON_NONE : PC_REASON_UNLIKE;
     return pc__memo_set_tuning(memo, (uint32_t)index, &tuning);
 }

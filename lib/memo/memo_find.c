@@ -75,7 +75,7 @@ static pc_status seek(pc_memo *memo, const pc_input *input, pc__memo_found *foun
 }
 
 /* What can be said without looking at the input. 1: look. */
-static int may_seek(pc_memo *memo, const pc_input *input, int force, pc__memo_found *found)
+static int may_seek(pc_memo *memo, const pc_input *input, const double *threshold, pc__memo_found *found)
 {
     const pc__bucket *bucket = &memo->buckets[found->bucket];
     pc__id id;
@@ -90,7 +90,7 @@ static int may_seek(pc_memo *memo, const pc_input *input, int force, pc__memo_fo
         found->same = 1;
         found->similarity = 1;
         found->reason = PC_REASON_NONE;
-    } else if (!bucket->trained || (!bucket->tuning.open && !force)) {
+    } else if (!bucket->trained || (!bucket->tuning.open && !threshold)) {
         found->reason = bucket->trained ? bucket->tuning.reason : PC_REASON_UNTRAINED;
     } else {
         look = memo->lengths[input->count] != NULL;
@@ -99,19 +99,19 @@ static int may_seek(pc_memo *memo, const pc_input *input, int force, pc__memo_fo
     return look;
 }
 
-pc_status pc__memo_find(pc_memo *memo, const pc_input *inputs, size_t count, int force, pc__memo_found *found, pc__memo_times *times)
+pc_status pc__memo_find(pc_memo *memo, const pc_input *inputs, size_t count, const double *threshold, pc__memo_found *found, pc__memo_times *times)
 {
     pc_status status = PC_OK;
     memset(times, 0, sizeof *times);
     for (size_t i = 0; i < count && status >= 0; i++) {
         found[i].bucket = pc__memo_bucket_of(memo, inputs[i].count);
-        if (!may_seek(memo, &inputs[i], force, &found[i]))
+        if (!may_seek(memo, &inputs[i], threshold, &found[i]))
             continue;
         status = seek(memo, &inputs[i], &found[i], times);
         if (found[i].id == PC__NO_NEIGHBOUR)
             continue;
         pthread_rwlock_rdlock(&memo->guard);
-        found[i].reason = force || found[i].similarity >= memo->buckets[found[i].bucket].tuning.threshold ? PC_REASON_NONE : PC_REASON_UNLIKE;
+        found[i].reason = found[i].similarity >= (threshold ? *threshold : memo->buckets[found[i].bucket].tuning.threshold) ? PC_REASON_NONE : PC_REASON_UNLIKE;
         pthread_rwlock_unlock(&memo->guard);
     }
     return status;

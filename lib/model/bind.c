@@ -37,11 +37,11 @@ static pc_status bind_linear(const binder *b, pc__part part, size_t rows, size_t
                              pc__linear **out)
 {
     pc__weight_source source;
-    float *bias = pc__calloc(b->mem, rows, sizeof *bias);
+    float *bias = NULL;
     pc_status status, biased;
-    if (!bias)
-        return PC_ERR_NOMEM;
     PC__TRY(b->provider->matrix(b->provider->user, part, b->layer, rows, cols, &source), done);
+    bias = pc__calloc(b->mem, rows, sizeof *bias); /* the file has so many rows, it does not only say so */
+    PC__TRY(bias ? PC_OK : PC_ERR_NOMEM, done);
     PC__TRY(biased = b->provider->vector(b->provider->user, part, b->layer, 1, rows, bias), done);
     status = new_linear(b, &source, rows, cols, biased ? bias : NULL, out);
 done:

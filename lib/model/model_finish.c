@@ -168,6 +168,8 @@ static void native_info(pc_model_info *info, const pc__native *native)
     pc__kv_shape kept = *shape;
     kept.dtype = native->kept;
     info->compute = native->compute;
+    info->bidirectional = !native->arch.causal;
+    info->classes = (uint32_t)native->encoder.classes;
     info->weight_bytes = pc__native_weight_bytes(native);
     info->kv_bytes_per_token =
         native->kept == PC_DTYPE_I8

@@ -95,7 +95,7 @@ pc_status pc_model_get_info(const pc_model *model, pc_model_info *info)
 {
     if (!model)
         return pc__fail(PC_ERR_INVALID, "pc_model_get_info: model is NULL");
-    return pc__result_write(info, PC__V1_SIZE(pc_model_info, kv_bytes_per_token), &model->info,
+    return pc__result_write(info, PC__V1_SIZE(pc_model_info, classes), &model->info,
                             sizeof model->info, "pc_model_info");
 }
 

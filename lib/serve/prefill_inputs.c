@@ -1,4 +1,5 @@
 /* pc_prefill: prompts that need no answer, with or without a memo. */
+#include <math.h>
 #include <string.h>
 
 #include "base/clock.h"
@@ -27,13 +28,13 @@ typedef struct work {
 
 static pc_status read_options(pc_prefill_options *out, const pc_prefill_options *options)
 {
-    pc_status status = pc__options_read(out, sizeof *out, PC__V1_SIZE(pc_prefill_options, cancel_user), options, "pc_prefill_options");
+    pc_status status = pc__options_read(out, sizeof *out, PC__V1_SIZE(pc_prefill_options, threshold), options, "pc_prefill_options");
     if (status < 0)
         return status;
     if (out->flags & ~(PC_PREFILL_NORMALIZE | PC_PREFILL_FORCE))
         return pc__fail(PC_ERR_INVALID, "pc_prefill_options: unknown flags %#llx", (unsigned long long)out->flags);
-    if (out->pool > PC_POOL_LAST || out->reserved)
-        return pc__fail(PC_ERR_INVALID, "pc_prefill_options: pool is %u, or reserved is set", out->pool);
+    if (out->pool > PC_POOL_LAST || out->reserved || !(out->threshold <= 1))
+        return pc__fail(PC_ERR_INVALID, "pc_prefill_options: pool is %u, threshold is %g, or reserved is set", out->pool, out->threshold);
     return PC_OK;
 }
 
@@ -96,9 +97,10 @@ static pc_status reserve_checked(work *w, size_t i)
 static pc_status look_up(work *w)
 {
     pc_memo *memo = w->options.memo;
-    int force = (w->options.flags & PC_PREFILL_FORCE) != 0;
+    int force = (w->options.flags & PC_PREFILL_FORCE) != 0, measures = force || w->options.threshold != 0;
+    const double threshold = force ? -INFINITY : w->options.threshold;
     pc__memo_times times;
-    pc_status status = pc__memo_find(memo, w->inputs, w->count, force, w->found, &times);
+    pc_status status = pc__memo_find(memo, w->inputs, w->count, measures ? &threshold : NULL, w->found, &times);
     double begun = pc__now();
     for (size_t i = 0; i < w->count && status >= 0; i++) {
         pc_status taken;
@@ -115,14 +117,14 @@ static pc_status look_up(work *w)
         pc__memo_shape(memo, w->inputs[i].count, &w->prompts[i].shape);
         w->stats.hits++;
         w->stats.hit_tokens += w->inputs[i].count;
-        w->check[i] = !force && !w->found[i].same && pc__memo_wants_check(memo, w->found[i].bucket);
+        w->check[i] = !measures && !w->found[i].same && pc__memo_wants_check(memo, w->found[i].bucket);
         if (w->check[i])
             status = reserve_checked(w, i);
     }
     w->stats.seconds_maps = pc__now() - begun;
     w->stats.seconds_features = times.features;
     w->stats.seconds_search = times.search;
-    if (status >= 0 && !force)
+    if (status >= 0 && !measures)
         pc__memo_count(memo, w->stats.hits, w->count - w->stats.hits);
     return status;
 }

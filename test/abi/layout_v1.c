@@ -39,7 +39,7 @@ AT(pc_model_options, chat_template, 32);
 AT(pc_model_options, progress, 40);
 AT(pc_model_options, progress_user, 48);
 
-GROWS(pc_model_info, 144);
+GROWS(pc_model_info, 152);
 AT(pc_model_info, struct_size, 0);
 AT(pc_model_info, architecture, 8);
 AT(pc_model_info, fingerprint, 40);
@@ -59,6 +59,8 @@ AT(pc_model_info, token_unk, 120);
 AT(pc_model_info, token_pad, 124);
 AT(pc_model_info, weight_bytes, 128);
 AT(pc_model_info, kv_bytes_per_token, 136);
+AT(pc_model_info, bidirectional, 144);
+AT(pc_model_info, classes, 148);
 
 FIXED(pc_placement, 24);
 AT(pc_placement, segment, 0);
@@ -492,7 +494,7 @@ AT(pc_prefill_result, verified, 24);
 AT(pc_prefill_result, reserved, 28);
 AT(pc_prefill_result, loss, 32);
 
-GROWS(pc_prefill_options, 88);
+GROWS(pc_prefill_options, 96);
 AT(pc_prefill_options, struct_size, 0);
 AT(pc_prefill_options, flags, 8);
 AT(pc_prefill_options, memo, 16);
@@ -505,6 +507,7 @@ AT(pc_prefill_options, segments, 56);
 AT(pc_prefill_options, results, 64);
 AT(pc_prefill_options, cancelled, 72);
 AT(pc_prefill_options, cancel_user, 80);
+AT(pc_prefill_options, threshold, 88);
 
 GROWS(pc_prefill_stats, 80);
 AT(pc_prefill_stats, struct_size, 0);

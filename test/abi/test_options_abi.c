@@ -273,7 +273,7 @@ static pc_status fill_batch_stats(void *result)
 }
 
 static const pc_write_case write_cases[] = {
-    {"pc_model_info", fill_info, sizeof(pc_model_info), 144},
+    {"pc_model_info", fill_info, sizeof(pc_model_info), 152},
     {"pc_cache_stats", fill_cache_stats, sizeof(pc_cache_stats), 96},
     {"pc_tier_stats", fill_tier_stats, sizeof(pc_tier_stats), 192},
     {"pc_item", fill_item, sizeof(pc_item), 56},

@@ -83,7 +83,7 @@ static void child(const pc_model *model, const char *path, diary *d)
     if (pc_memo_train(memo, &work) < 0)
         _exit(2);
     for (uint64_t n = 1;; n++) {
-        if (pc_memo_set_threshold(memo, 0, (double)n) < 0)
+        if (pc_memo_set_threshold(memo, 0, (double)n, PC_LOSS_COSINE, 0) < 0)
             _exit(3);
         d->threshold = n;
     }
@@ -256,7 +256,7 @@ static void test_threads(void)
     for (size_t n = 0; n < PROMPTS; n += 32) {
         CHECK_OK(pc_memo_add(memo, inputs + n, 32, NULL));
         CHECK_OK(pc_memo_train(memo, &work));
-        CHECK_OK(pc_memo_set_threshold(memo, 0, n ? -10 : 0.9));
+        CHECK_OK(pc_memo_set_threshold(memo, 0, n ? -10 : 0.9, PC_LOSS_COSINE, 0));
         CHECK_OK(pc_memo_tidy(memo));
     }
     atomic_store(&stop, 1);

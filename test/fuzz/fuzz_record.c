@@ -27,7 +27,7 @@ static const pc__codecs *codecs(void)
     return made;
 }
 
-static void check_image(const pc__record *record, size_t size)
+static void check_read(const pc__record *record, size_t size)
 {
     const pc__image *image = pc__record_image(record);
     pc_record_info info = PC_RECORD_INFO_INIT;
@@ -87,7 +87,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
         FUZZ_CHECK(fuzz_ok(pc__record_open_frame(&record, &fuzz_memory, &options, &bytes.source)) ==
                    (record != NULL));
     if (record) {
-        check_image(record, size);
+        check_read(record, size);
         read_blocks(record);
     }
     pc__record_free(record);

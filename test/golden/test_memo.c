@@ -188,7 +188,7 @@ static void thresholds(world *w, const prompts *others)
     CHECK_INT(s.hits, PROMPTS);
     middle = w->results[PROMPTS / 2].similarity;
     CHECK(middle < 1);
-    CHECK_OK(pc_memo_set_threshold(w->memo, 0, middle));
+    CHECK_OK(pc_memo_set_threshold(w->memo, 0, middle, PC_LOSS_COSINE, 0));
     s = prefill(w, others, PROMPTS, w->memo, 0, w->reused);
     for (size_t i = 0; i < PROMPTS; i++) {
         int hit = w->results[i].reason == PC_REASON_NONE;
@@ -205,7 +205,7 @@ static void thresholds(world *w, const prompts *others)
     CHECK_INT(s.hits, hits);
     CHECK(hits > 0 && hits < PROMPTS);
     CHECK(balanced(w).verified >= hits / 5);
-    CHECK_OK(pc_memo_set_threshold(w->memo, 0, 2));
+    CHECK_OK(pc_memo_set_threshold(w->memo, 0, 2, PC_LOSS_COSINE, 0));
     s = prefill(w, others, PROMPTS, w->memo, 0, w->reused);
     CHECK_INT(s.hits, 0);
 }
@@ -229,7 +229,7 @@ static void tuned(world *w, const prompts *others, const prompts *third)
     CHECK_OK(pc_memo_tune(w->memo, others->inputs, PROMPTS, &work));
     CHECK_INT(bucket(w, 0).open, 1);
     CHECK(bucket(w, 0).tuned_hit_rate == 1);
-    CHECK_OK(pc_memo_set_threshold(w->memo, 0, -1e9));
+    CHECK_OK(pc_memo_set_threshold(w->memo, 0, -1e9, PC_LOSS_COSINE, 0));
     work.limit = 0;
     CHECK_OK(pc_memo_tune(w->memo, others->inputs, PROMPTS, &work));
     b = bucket(w, 0);
@@ -313,7 +313,7 @@ static void opened_again(world *w, const prompts *known, const prompts *others)
 {
     pc_memo_bucket before, after;
     pc_memo *second = NULL;
-    CHECK_OK(pc_memo_set_threshold(w->memo, 0, 0.5));
+    CHECK_OK(pc_memo_set_threshold(w->memo, 0, 0.5, PC_LOSS_COSINE, 0));
     before = bucket(w, 0);
     prefill(w, others, PROMPTS, w->memo, PC_PREFILL_FORCE, w->full);
     CHECK_STATUS(pc_memo_open(&second, w->model, w->folder, NULL), PC_AGAIN);

@@ -24,8 +24,6 @@ typedef struct arguments {
 typedef struct evaluation {
     const arguments *a;
     memo_session s;
-    pc_memo_bucket saved[MEMO_BUCKETS];
-    int changed; /* the memo's thresholds are not those saved */
     answers full, memo;
     const float **rows;
     int32_t *layers; /* of the baseline */
@@ -49,38 +47,6 @@ static spread spread_of(double *values, size_t count)
     s.low = values[0]; /* sorted now */
     s.high = values[count - 1];
     return s;
-}
-
-/* ---------------------------------------------------------------- thresholds */
-
-static int save_thresholds(evaluation *e)
-{
-    for (size_t i = 0; i < e->s.bucket_count; i++) {
-        e->saved[i] = (pc_memo_bucket)PC_MEMO_BUCKET_INIT;
-        if (pc_memo_get_bucket(e->s.memo, i, &e->saved[i]) < 0)
-            return input_error("memo", NULL);
-    }
-    return EXIT_OK;
-}
-
-/* Above 1 closes a bucket. `tuned`: those that the memo had. */
-static int set_thresholds(evaluation *e, double threshold)
-{
-    if (threshold > tuned || (threshold == tuned && !e->changed))
-        return EXIT_OK;
-    for (size_t i = 0; i < e->s.bucket_count; i++) {
-        double own = e->saved[i].open ? e->saved[i].threshold : 2;
-        e->changed = 1;
-        if (e->saved[i].trained && pc_memo_set_threshold(e->s.memo, i, threshold > 1 ? own : threshold) < 0)
-            return input_error("threshold", NULL);
-    }
-    return EXIT_OK;
-}
-
-static int restore_thresholds(evaluation *e, int code)
-{
-    int restored = set_thresholds(e, tuned);
-    return code == EXIT_OK ? restored : code;
 }
 
 /* -------------------------------------------------------------------- results */
@@ -147,10 +113,10 @@ static void print_head(const evaluation *e)
 static int one_threshold(evaluation *e, double threshold)
 {
     double full[MOST_TIMES], memo[MOST_TIMES], full_cpu[MOST_TIMES], memo_cpu[MOST_TIMES], points;
-    const way everything = {.flags = 0}, other = {threshold > tuned ? NULL : e->s.memo, 0, threshold > tuned ? e->layers : NULL};
+    const way everything = {.flags = 0}, other = {threshold > tuned ? NULL : e->s.memo, 0, threshold > tuned ? e->layers : NULL, threshold < tuned ? threshold : 0};
     size_t n = (size_t)e->a->repeats;
     spread full_s, memo_s;
-    int code = set_thresholds(e, threshold);
+    int code = EXIT_OK;
     if (threshold == lazy)
         lazy_layers(e->layers, e->s.info.layers);
     if (threshold == san)
@@ -201,14 +167,6 @@ static int measure(evaluation *e, const double *thresholds, size_t count)
     return code == EXIT_OK && e->a->picture ? plot_write(&e->plot, e->a->picture) : code;
 }
 
-static int changes(const double *thresholds, size_t count)
-{
-    for (size_t i = 0; i < count; i++)
-        if (thresholds[i] <= 1)
-            return 1;
-    return 0;
-}
-
 static int evaluate(const arguments *a, const double *thresholds, size_t count)
 {
     static evaluation e;
@@ -216,13 +174,12 @@ static int evaluate(const arguments *a, const double *thresholds, size_t count)
     int code;
     e = (evaluation){.a = a, .plot = {.title = "Reused attention maps", .x_label = "distance of features that is accepted (1 - threshold)",
                                       .y_label = "percent, points"}};
-    memo.flags = !changes(thresholds, count) ? PC_MEMO_READ_ONLY : 0; /* thresholds are of the memo */
+    memo.flags = PC_MEMO_READ_ONLY;
     memo.verify_share = a->verify > 0 ? a->verify : -1;
     watch_interrupt();
     if ((code = session_open(&e.s, &a->session, &memo)) == EXIT_OK && (code = session_read(&e.s)) == EXIT_OK &&
-        (code = session_train_head(&e.s)) == EXIT_OK && (code = save_thresholds(&e)) == EXIT_OK)
+        (code = session_train_head(&e.s)) == EXIT_OK)
         code = e.s.data.item_count ? measure(&e, thresholds, count) : plain_error("no row of the data has a score or an answer");
-    code = restore_thresholds(&e, code);
     free(e.rows);
     free(e.layers);
     answers_free(&e.full);
@@ -265,7 +222,7 @@ int memo_eval(int argc, char **argv)
         "Score (Spearman of pairs, accuracy of labels and choices, times 100) and time of all inputs, everything computed\n"
         "against the memo, in turn; extracting features, searching and fetching maps are inside the memo's time. hits: share\n"
         "of the inputs that took over maps. ratio: full over memo; cpu: of processor time. gamma: lost score as a fraction, over what the ratio of the times is above 1\n"
-        "(less is better). `lazy`: no memo, but every second layer takes over the maps of the one before (LazyFormer); `san`: groups of layers with alike maps share one. While it runs, the memo has the thresholds that are measured; then its own again.\n\n" DATA_HELP,
+        "(less is better). `lazy`: no memo, but every second layer takes over the maps of the one before (LazyFormer); `san`: groups of layers with alike maps share one.\n\n" DATA_HELP,
         NULL};
     arguments a = {.session = {.batch = 16, .seed = 1, .data = {.kind = DATA_PAIRS}}, .thresholds = "0.995,0.99,0.95,tuned", .repeats = 3};
     const option_row rows[] = {

@@ -5,7 +5,10 @@
  * similarity reaches its bucket's threshold. Buckets are gone through from the one with the most inputs to that with the fewest; each may
  * lose its share of the limit, by inputs, and what those before it left. A bucket's threshold is the lowest one such that it and all higher ones
  * (of up to STEPS, spread evenly over its inputs) keep within that: a lucky value below unlucky ones is not taken.
- * Nor is one below --least: that such inputs lose little would say nothing about other unlike ones. */
+ * Nor is one below --least: that such inputs lose little would say nothing about other unlike ones.
+ *
+ * A validation set is a sample: by chance another one loses more. The loss that has to keep within the limit is therefore the one that 19 of 20 samples as large, drawn with
+ * repetition from this one (bootstrap), do not exceed. */
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -14,7 +17,7 @@
 #include "memo_commands.h"
 #include "plot.h"
 
-enum { STEPS = 64, CURVE = 14 };
+enum { STEPS = 64, CURVE = 14, SAMPLES = 100 };
 static const double shut = 2; /* a threshold that nothing reaches */
 
 typedef struct arguments {
@@ -35,6 +38,9 @@ typedef struct tuning {
     double thresholds[MEMO_BUCKETS];
     size_t inputs[MEMO_BUCKETS];
     double full_score;
+    double *full_items, *mixed_items; /* of items: item_values */
+    size_t *sample;                   /* [SAMPLES][items] */
+    double sample_full[SAMPLES];      /* scores */
     plot plot;
 } tuning;
 
@@ -48,6 +54,46 @@ static double mixed(tuning *t, size_t *hits)
         *hits += (size_t)hit;
     }
     return score(&t->s, t->rows, t->full.width);
+}
+
+/* ------------------------------------------------------------------- chance */
+
+static int draw_samples(tuning *t)
+{
+    size_t n = t->s.data.item_count;
+    uint64_t state = (uint64_t)t->a->session.seed + 1;
+    t->full_items = malloc(2 * n * sizeof *t->full_items);
+    t->sample = malloc(SAMPLES * n * sizeof *t->sample);
+    if (!t->full_items || !t->sample)
+        return plain_error("no memory for %zu items", n);
+    t->mixed_items = t->full_items + n;
+    item_values(&t->s, t->rows, t->full.width, t->full_items);
+    for (size_t i = 0; i < SAMPLES * n; i++) {
+        state = state * 6364136223846793005u + 1442695040888963407u;
+        t->sample[i] = (size_t)((state >> 33) % n);
+    }
+    for (size_t k = 0; k < SAMPLES; k++)
+        t->sample_full[k] = score_items(&t->s, t->full_items, t->sample + k * n, n);
+    return EXIT_OK;
+}
+
+static int ascending(const void *a, const void *b)
+{
+    double x = *(const double *)a, y = *(const double *)b;
+    return (x > y) - (x < y);
+}
+
+/* What the score at t->thresholds loses in 19 of 20 samples at most. */
+static double likely_loss(tuning *t)
+{
+    double losses[SAMPLES];
+    size_t n = t->s.data.item_count, hits;
+    mixed(t, &hits);
+    item_values(&t->s, t->rows, t->full.width, t->mixed_items);
+    for (size_t k = 0; k < SAMPLES; k++)
+        losses[k] = t->sample_full[k] - score_items(&t->s, t->mixed_items, t->sample + k * n, n);
+    qsort(losses, SAMPLES, sizeof *losses, ascending);
+    return losses[SAMPLES - 1 - SAMPLES / 20];
 }
 
 static int by_value(const void *a, const void *b)
@@ -69,11 +115,11 @@ static size_t sort_similarities(tuning *t, size_t bucket)
 
 static void search_bucket(tuning *t, size_t bucket, double allowed)
 {
-    size_t count = sort_similarities(t, bucket), steps = count < STEPS ? count : STEPS, hits;
+    size_t count = sort_similarities(t, bucket), steps = count < STEPS ? count : STEPS;
     for (size_t i = 1; i <= steps; i++) {
         double before = t->thresholds[bucket];
         t->thresholds[bucket] = t->sorted[i * count / steps - 1];
-        if (t->thresholds[bucket] < t->a->least || !(t->full_score - mixed(t, &hits) <= allowed)) {
+        if (t->thresholds[bucket] < t->a->least || !(likely_loss(t) <= allowed)) {
             t->thresholds[bucket] = before;
             return;
         }
@@ -97,12 +143,26 @@ static void search(tuning *t)
     }
 }
 
+/* Twice the mean 1 - cosine of the bucket's hits here: what hits in use may lose before the bucket closes itself. 0, not watched: choices, of which only the candidates' logits are
+ * known here. */
+static double hit_limit(const tuning *t, size_t bucket)
+{
+    double sum = 0;
+    size_t hits = 0, width = t->full.width;
+    for (size_t i = 0; i < t->s.data.input_count && t->s.data.kind != DATA_CHOICES; i++)
+        if (t->buckets[i] == bucket && t->similarity[i] >= t->thresholds[bucket]) {
+            sum += 1 - cosine(t->full.values + i * width, t->near.values + i * width, width);
+            hits++;
+        }
+    return hits ? 2 * fmax(sum / (double)hits, 1e-6) : 0;
+}
+
 static int set_thresholds(tuning *t)
 {
     for (size_t i = 0; i < t->s.bucket_count; i++) {
         pc_memo_bucket b = PC_MEMO_BUCKET_INIT;
         if (pc_memo_get_bucket(t->s.memo, i, &b) < 0 ||
-            (b.trained && pc_memo_set_threshold(t->s.memo, i, t->thresholds[i]) < 0))
+            (b.trained && pc_memo_set_threshold(t->s.memo, i, t->thresholds[i], PC_LOSS_COSINE, hit_limit(t, i)) < 0))
             return input_error("threshold", NULL);
     }
     return EXIT_OK;
@@ -152,6 +212,7 @@ static int by_measure(tuning *t)
 {
     size_t hits, n = t->s.data.input_count;
     double points;
+    int code;
     for (size_t i = 0; i < n; i++) {
         const pc_prefill_result *r = &t->near.results[i];
         if (!bucket_of(&t->s, t->s.data.inputs[i].count, &t->buckets[i]))
@@ -162,6 +223,8 @@ static int by_measure(tuning *t)
         t->rows[i] = t->full.values + i * t->full.width;
     }
     t->full_score = score(&t->s, t->rows, t->full.width);
+    if ((code = draw_samples(t)) != EXIT_OK)
+        return code;
     print_curve(t);
     search(t);
     points = mixed(t, &hits);
@@ -228,6 +291,8 @@ static int tune(const arguments *a, long loss)
     free(t.rows);
     free(t.buckets);
     free(t.similarity);
+    free(t.full_items);
+    free(t.sample);
     answers_free(&t.full);
     answers_free(&t.near);
     session_close(&t.s);
@@ -269,6 +334,7 @@ int memo_tune(int argc, char **argv)
         "                                 class or next token, divergence of those distributions in nats\n"
         "  --measure spearman|accuracy    what the task loses, in points of 100; prints (and --plot draws) loss and hits over\n"
         "                                 one threshold for all buckets, then those at the thresholds that were found\n"
+        "                                 (what 19 of 20 samples as large would lose at most keeps within the limit)\n"
         "The inputs should be others than those that the memo was built from.\n\n" DATA_HELP,
         NULL};
     arguments a = {.session = {.batch = 16, .seed = 1}, .limit = -1, .least = 0.5};

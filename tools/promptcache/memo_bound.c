@@ -9,7 +9,7 @@ enum { MOST_TIMES = 65 };
 
 int is_encoder(const pc_model_info *info)
 {
-    return strstr(info->architecture, "bert") != NULL;
+    return info->bidirectional != 0;
 }
 
 /* Pairs (row, key) that see each other, of the whole batch. */

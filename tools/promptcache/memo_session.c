@@ -168,6 +168,7 @@ int answers_run(answers *a, const memo_session *s, const dataset *d, const way *
     o.memo = how->memo;
     o.flags = how->flags;
     o.map_layers = how->map_layers;
+    o.threshold = how->threshold;
     o.pool = (uint32_t)s->options->pool;
     o.logits = logits;
     o.cancelled = is_interrupted;
@@ -195,19 +196,6 @@ const char *score_name(long kind)
     return kind == DATA_PAIRS ? "Spearman" : "accuracy";
 }
 
-static double score_pairs(const dataset *d, const float *const *rows, size_t width)
-{
-    double *found = malloc((2 * d->item_count + 1) * sizeof *found), *wanted = found ? found + d->item_count : NULL, result = NAN;
-    for (size_t i = 0; found && i < d->item_count; i++) {
-        found[i] = cosine(rows[d->items[i].first], rows[d->items[i].first + 1], width);
-        wanted[i] = d->items[i].score;
-    }
-    if (found)
-        result = spearman(found, wanted, d->item_count);
-    free(found);
-    return result;
-}
-
 static size_t best_of(const float *values, size_t count)
 {
     size_t best = 0;
@@ -217,18 +205,44 @@ static size_t best_of(const float *values, size_t count)
     return best;
 }
 
-double score(const memo_session *s, const float *const *rows, size_t width)
+void item_values(const memo_session *s, const float *const *rows, size_t width, double *values)
 {
     const dataset *d = &s->data;
-    size_t right = 0;
-    if (d->kind == DATA_PAIRS)
-        return score_pairs(d, rows, width);
     for (size_t i = 0; i < d->item_count; i++) {
         const data_item *item = &d->items[i];
         const float *row = rows[item->first];
-        right += item->right == (d->kind == DATA_LABELS ? head_class(&s->head, row) : best_of(row, item->candidate_count));
+        if (d->kind == DATA_PAIRS)
+            values[i] = cosine(row, rows[item->first + 1], width);
+        else
+            values[i] = item->right == (d->kind == DATA_LABELS ? head_class(&s->head, row) : best_of(row, item->candidate_count));
     }
-    return d->item_count ? 100 * (double)right / (double)d->item_count : 0;
+}
+
+double score_items(const memo_session *s, const double *values, const size_t *which, size_t count)
+{
+    const dataset *d = &s->data;
+    double *found = malloc((2 * count + 1) * sizeof *found), *wanted = found ? found + count : NULL, result = NAN, right = 0;
+    for (size_t i = 0; found && i < count; i++) {
+        size_t item = which ? which[i] : i;
+        found[i] = values[item];
+        wanted[i] = d->items[item].score;
+        right += values[item];
+    }
+    if (found)
+        result = d->kind == DATA_PAIRS ? spearman(found, wanted, count) : count ? 100 * right / (double)count : 0;
+    free(found);
+    return result;
+}
+
+double score(const memo_session *s, const float *const *rows, size_t width)
+{
+    double *values = malloc((s->data.item_count + 1) * sizeof *values), result = NAN;
+    if (values) {
+        item_values(s, rows, width, values);
+        result = score_items(s, values, NULL, s->data.item_count);
+    }
+    free(values);
+    return result;
 }
 
 /* ------------------------------------------------------------------ buckets */

@@ -65,6 +65,7 @@ typedef struct way {
     pc_memo *memo;             /* NULL: without */
     uint64_t flags;            /* PC_PREFILL_… */
     const int32_t *map_layers; /* baselines that share maps among layers; NULL: none */
+    double threshold;          /* in place of the memo's own; 0: those */
 } way;
 /* All inputs in their order, so many at a time. An exit code. */
 int answers_run(answers *a, const memo_session *s, const dataset *data, const way *how);
@@ -72,6 +73,9 @@ int answers_run(answers *a, const memo_session *s, const dataset *data, const wa
 /* The task's score of the data, 0 to 100: Spearman of pairs, accuracy of labels and choices. rows[i]: the values of input i. */
 const char *score_name(long kind);
 double score(const memo_session *s, const float *const *rows, size_t width);
+/* The same in two steps: what each item has (the cosine of a pair; 1 or 0 for right or wrong), and the score of items which[0 … count - 1] (NULL: of all), which may repeat. */
+void item_values(const memo_session *s, const float *const *rows, size_t width, double *values);
+double score_items(const memo_session *s, const double *values, const size_t *which, size_t count);
 
 int bucket_of(const memo_session *s, size_t tokens, size_t *bucket); /* 0: longer than the last one */
 int print_buckets(const memo_session *s, int json);                  /* an exit code */

@@ -1071,6 +1071,8 @@ enum {
     PC_INDEX_IVF = 4
 };
 #define PC_MEMO_READ_ONLY UINT64_C(1)
+#define PC_MEMO_LAYERS UINT64_C(2) /* of a new memo: every layer's input is remembered, and its map sought for itself while a prompt is computed (AttnCache-f): closer maps, a search a layer.
+                                      Its thresholds are set by pc_memo_set_threshold. An existing memo is what it was made as */
 
 typedef struct pc_memo_options {
     size_t struct_size;
@@ -1121,7 +1123,7 @@ enum {
     PC_LOSS_KL = 2       /* of the distribution over classes or next tokens, in nats */
 };
 /* Sets each bucket's threshold to the lowest one at which the loss over its inputs, which should be others than those remembered, stays within work->limit. A bucket that
- * cannot be tuned (fewer than 16 inputs, or no threshold will do) is closed. Since 0.1. */
+ * cannot be tuned (fewer than 16 inputs, or no threshold will do) is closed. PC_ERR_UNSUPPORTED: PC_MEMO_LAYERS. Since 0.1. */
 PC_API pc_status pc_memo_tune(pc_memo *memo, const pc_input *inputs, size_t count, const pc_memo_work *work);
 /* Compresses cold records, gives room back. Since 0.1. */
 PC_API pc_status pc_memo_tidy(pc_memo *memo);
@@ -1163,9 +1165,9 @@ typedef struct pc_prefill_result {
     uint32_t exactness;  /* PC_EXACT, or PC_APPROXIMATE: with the maps of another prompt or layer */
     uint32_t reason;     /* PC_REASON_… why no maps were reused; NONE: they were, or there is no memo */
     int64_t record;      /* the nearest remembered prompt of this length; -1: none */
-    double similarity;   /* to it; 1: the same tokens */
+    double similarity;   /* to it; 1: the same tokens. PC_MEMO_LAYERS: the least of the layers that took maps over, or the greatest of all */
     uint32_t verified;   /* 1: computed in full as well; the results are those of the full computation */
-    uint32_t reserved;
+    uint32_t layers;     /* that took maps over */
     double loss;         /* of the memo's way, if verified, as the bucket was tuned by */
 } pc_prefill_result;
 

@@ -11,6 +11,7 @@ typedef struct pc__memo_found {
     uint32_t bucket;
     uint32_t reason; /* PC_REASON_NONE: it is a hit; else why not */
     int same;        /* the very same tokens: exact */
+    int by_layer;    /* each layer is sought while it is computed (pc__memo_layer_map) */
 } pc__memo_found;
 
 typedef struct pc__memo_times {
@@ -23,6 +24,19 @@ pc_status pc__memo_work_read(pc_memo_work *out, const pc_memo_work *work); /* ch
 pc_status pc__memo_of(const pc_memo *memo, const pc_model *model);
 /* Looks all inputs up. threshold: in place of the buckets' own, NULL: theirs; -infinity: the nearest is a hit, however far. Counts nothing. */
 pc_status pc__memo_find(pc_memo *memo, const pc_input *inputs, size_t count, const double *threshold, pc__memo_found *found, pc__memo_times *times);
+/* One prompt whose layers are sought for themselves. */
+typedef struct pc__memo_layers {
+    const pc_input *input;
+    const double *threshold; /* as for pc__memo_find */
+    pc__memo_found *found;   /* by pc__memo_find; record and similarity are set as layers are found */
+    pc__memo_times times;
+    uint32_t layers;         /* that took maps over */
+    pc__maps held;
+    int holds;
+} pc__memo_layers;
+/* The map of the record whose input of this layer is nearest to x [tokens][hidden], until the next call for this prompt or its end. NULL: none is near enough. */
+const void *pc__memo_layer_map(pc_memo *memo, pc__memo_layers *state, int32_t layer, const float *x);
+void pc__memo_layers_end(pc_memo *memo, pc__memo_layers *state);
 pc_status pc__memo_take(pc_memo *memo, int64_t id, pc__maps *maps); /* PC_MISS: it has gone, or was damaged, meanwhile */
 void pc__memo_give(pc_memo *memo, pc__maps *maps);
 void pc__memo_shape(const pc_memo *memo, size_t tokens, pc__map_shape *shape); /* of one layer */
@@ -41,6 +55,7 @@ typedef struct pc__memo_tuning {
 } pc__memo_tuning;
 pc_status pc__memo_set_tuning(pc_memo *memo, uint32_t bucket, const pc__memo_tuning *tuning);
 uint32_t pc__memo_bucket_of(const pc_memo *memo, size_t tokens); /* bucket count: longer than any */
+int pc__memo_is_layerwise(const pc_memo *memo);
 int pc__memo_is_trained(pc_memo *memo, uint32_t bucket);
 
 #endif

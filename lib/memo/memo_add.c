@@ -17,6 +17,8 @@ typedef struct bundle {
     pc__id ids[AT_ONCE];
     uint8_t *maps[AT_ONCE]; /* of all layers */
     void **layers[AT_ONCE];
+    float *pooled[AT_ONCE]; /* [units][pooled of the bucket's projector] */
+    pc_status pooling;      /* of the layers' inputs */
     size_t count, bytes;
 } bundle;
 
@@ -47,6 +49,7 @@ static void empty(bundle *b)
     for (size_t i = 0; i < b->count; i++) {
         pc__free(&b->memo->mem, b->maps[i]);
         pc__free(&b->memo->mem, b->layers[i]);
+        pc__free(&b->memo->mem, b->pooled[i]);
     }
     b->count = b->bytes = 0;
 }
@@ -62,6 +65,12 @@ static int is_new(bundle *b, const pc__id *id)
     return !is_known;
 }
 
+/* Cells of its bucket's projector, which training keeps. */
+static size_t pooled_of(const pc_memo *memo, const pc_input *input)
+{
+    return pc__projector_pooled(memo->buckets[pc__memo_bucket_of(memo, input->count)].projector);
+}
+
 /* Room for one more prompt's maps. */
 static pc_status put_in(bundle *b, const pc_input *input, const pc__id *id)
 {
@@ -74,8 +83,9 @@ static pc_status put_in(bundle *b, const pc_input *input, const pc__id *id)
     b->ids[b->count] = *id;
     b->maps[b->count] = bytes && bytes < SIZE_MAX / layers ? pc__alloc_aligned(mem, bytes * layers, 64) : NULL;
     b->layers[b->count] = pc__calloc(mem, layers, sizeof(void *));
+    b->pooled[b->count] = pc__calloc(mem, pc__memo_units(b->memo) * pooled_of(b->memo, input), sizeof(float));
     b->count++;
-    if (!b->maps[b->count - 1] || !b->layers[b->count - 1])
+    if (!b->maps[b->count - 1] || !b->layers[b->count - 1] || !b->pooled[b->count - 1])
         return PC_ERR_NOMEM;
     for (size_t l = 0; l < layers; l++)
         b->layers[b->count - 1][l] = b->maps[b->count - 1] + l * bytes;
@@ -83,17 +93,33 @@ static pc_status put_in(bundle *b, const pc_input *input, const pc__id *id)
     return PC_OK;
 }
 
+/* The inputs of all layers on their way, where they are sought for themselves. */
+static const void *pool_layer(void *user, size_t prompt, int32_t layer, const float *x)
+{
+    bundle *b = user;
+    const pc_input *input = b->inputs[prompt];
+    pc_status status = pc__memo_pool_layer(b->memo, x, input->count, pc__memo_bucket_of(b->memo, input->count),
+                                           b->pooled[prompt] + (size_t)layer * pooled_of(b->memo, input));
+    b->pooling = b->pooling < 0 ? b->pooling : status;
+    return NULL;
+}
+
 static pc_status compute(bundle *b)
 {
-    static const pc__whole_options defaults;
+    pc__whole_options options = {.choose = b->memo->head.layerwise ? pool_layer : NULL, .choose_user = b};
     pc__whole prompts[AT_ONCE];
+    pc_status status;
+    b->pooling = PC_OK;
     memset(prompts, 0, sizeof prompts);
     for (size_t i = 0; i < b->count; i++) {
         prompts[i].input = b->inputs[i];
         prompts[i].record = b->layers[i];
         pc__memo_shape(b->memo, b->inputs[i]->count, &prompts[i].shape);
     }
-    return pc__whole_run(b->memo->model, prompts, b->count, &defaults);
+    status = pc__whole_run(b->memo->model, prompts, b->count, &options);
+    for (size_t i = 0; i < b->count && status >= 0 && !b->memo->head.layerwise; i++)
+        status = pc__memo_pool(b->memo, b->inputs[i], pc__memo_bucket_of(b->memo, b->inputs[i]->count), b->pooled[i]);
+    return status < 0 ? status : b->pooling;
 }
 
 static void evicted(void *user, int64_t id)
@@ -101,42 +127,42 @@ static void evicted(void *user, int64_t id)
     pc__memo_forget(user, id);
 }
 
-static pc_status enter(pc_memo *memo, const pc_input *input, const pc__id *tokens_id, int64_t id, const uint16_t *note, size_t pooled)
+/* Its features into the indexes, from the note, as they would be made when the memo is opened. */
+static pc_status index_one(pc_memo *memo, const pc__bucket *bucket, size_t tokens, int64_t id, const uint16_t *note, float *values)
 {
-    const pc__bucket *bucket = &memo->buckets[pc__memo_bucket_of(memo, input->count)];
-    float *values = pc__calloc(&memo->mem, pooled, sizeof *values), feature[PC__FEATURE_DIM];
-    pc_status status = values ? PC_OK : PC_ERR_NOMEM;
-    pthread_rwlock_wrlock(&memo->guard);
+    size_t units = pc__memo_units(memo), pooled = pc__projector_pooled(bucket->projector);
+    float *features = pc__calloc(&memo->mem, units, PC__FEATURE_DIM * sizeof *features);
+    pc_status status = features ? PC_OK : PC_ERR_NOMEM;
+    pc__memo_note_read(note, units * pooled, values);
     if (status >= 0)
-        status = pc__memo_enter(memo, id, tokens_id, (uint32_t)input->count);
-    if (status >= 0 && bucket->trained) {
-        pc__memo_note_read(note, pooled, values);
-        status = pc__projector_run(bucket->projector, values, 1, feature);
-        if (status >= 0)
-            status = pc__memo_index_add(memo, input->count, feature, id);
-    }
-    pthread_rwlock_unlock(&memo->guard);
-    pc__free(&memo->mem, values);
+        status = pc__projector_run(bucket->projector, values, units, features);
+    if (status >= 0)
+        status = pc__memo_index_add(memo, tokens, features, id);
+    pc__free(&memo->mem, features);
     return status;
 }
 
 static pc_status store_one(bundle *b, size_t i)
 {
     pc_memo *memo = b->memo;
-    uint32_t bucket = pc__memo_bucket_of(memo, b->inputs[i]->count);
-    size_t pooled = pc__projector_pooled(memo->buckets[bucket].projector); /* training keeps the shape */
-    float *values = pc__calloc(&memo->mem, pooled, sizeof *values);
-    uint16_t *note = pc__calloc(&memo->mem, pooled, sizeof *note);
+    const pc_input *input = b->inputs[i];
+    const pc__bucket *bucket = &memo->buckets[pc__memo_bucket_of(memo, input->count)];
+    size_t cells = pc__memo_units(memo) * pooled_of(memo, input);
+    uint16_t *note = pc__calloc(&memo->mem, cells, sizeof *note);
     int64_t id = PC__NO_NEIGHBOUR;
-    pc_status status = values && note ? pc__memo_pool(memo, b->inputs[i], bucket, values) : PC_ERR_NOMEM;
+    pc_status status = note ? PC_OK : PC_ERR_NOMEM;
     if (status >= 0) {
-        pc__memo_note_write(values, pooled, note);
-        status = pc__map_store_add(memo->maps, &b->ids[i], (uint32_t)b->inputs[i]->count, note, pooled * sizeof *note, (const void *const *)b->layers[i], &id,
-                                   evicted, memo);
+        pc__memo_note_write(b->pooled[i], cells, note);
+        status = pc__map_store_add(memo->maps, &b->ids[i], (uint32_t)input->count, note, cells * sizeof *note, (const void *const *)b->layers[i], &id, evicted,
+                                   memo);
     }
-    if (status == PC_OK)
-        status = enter(memo, b->inputs[i], &b->ids[i], id, note, pooled);
-    pc__free(&memo->mem, values);
+    if (status == PC_OK) {
+        pthread_rwlock_wrlock(&memo->guard);
+        status = pc__memo_enter(memo, id, &b->ids[i], (uint32_t)input->count);
+        if (status >= 0 && bucket->trained)
+            status = index_one(memo, bucket, input->count, id, note, b->pooled[i]);
+        pthread_rwlock_unlock(&memo->guard);
+    }
     pc__free(&memo->mem, note);
     return status;
 }

@@ -30,6 +30,7 @@ typedef struct pc__memo_head {
     pc__id model;
     uint32_t causal, layers, heads, hidden, map_format;
     uint32_t bucket_count;
+    uint32_t layerwise; /* 1: a note has the pooled inputs of all layers, and each layer is sought for itself (AttnCache-f) */
 } pc__memo_head;
 
 /* A remembered prompt; ids ascend, so the list is sorted. */
@@ -56,13 +57,19 @@ struct pc_memo {
     pthread_mutex_t writer;  /* adding, training, tuning: one at a time; taken before `guard` */
     pthread_rwlock_t guard;  /* all below; never held while a callback runs */
     pc__bucket *buckets;
-    pc__index **lengths; /* [most tokens of the last bucket + 1]; NULL: nothing of that length */
+    pc__index **lengths; /* [most tokens of the last bucket + 1][units]; NULL: nothing of that length */
     pc__memo_known known;
     pc__memo_entry *entries;
     size_t entry_count, entry_capacity;
     uint64_t lookups, hits, misses, verified; /* under `counting` */
     pthread_mutex_t counting;
 };
+
+/* Inputs of a prompt that are sought for themselves: one, or one a layer. */
+static inline size_t pc__memo_units(const pc_memo *memo)
+{
+    return memo->head.layerwise ? memo->head.layers : 1;
+}
 
 /* memo_head.c */
 pc_status pc__memo_head_write(const pc_memo *memo);
@@ -84,13 +91,14 @@ pc_status pc__memo_enter(pc_memo *memo, int64_t id, const pc__id *tokens_id, uin
 void pc__memo_forget(pc_memo *memo, int64_t id);
 
 /* memo_index.c: indexes by length, of the records of a bucket as a projector sees them. */
-pc_status pc__memo_index_build(const pc_memo *memo, const pc__projector *projector, pc__index **by_length /* [most - least + 1] */);
+pc_status pc__memo_index_build(const pc_memo *memo, const pc__projector *projector, pc__index **by_length /* [most - least + 1][units] */);
 void pc__memo_index_free(pc__index **by_length, size_t count);
 /* A record of `tokens` tokens more; `guard` is held for writing. */
-pc_status pc__memo_index_add(pc_memo *memo, size_t tokens, const float *feature, int64_t record);
+pc_status pc__memo_index_add(pc_memo *memo, size_t tokens, const float *features /* [units] */, int64_t record);
 
 /* memo_input.c: the pooled input of the first layer. */
 pc_status pc__memo_pool(pc_memo *memo, const pc_input *input, uint32_t bucket, float *pooled);
+pc_status pc__memo_pool_layer(pc_memo *memo, const float *x, size_t tokens, uint32_t bucket, float *pooled); /* of what a layer is given */
 /* As it is kept beside the maps: fp16. */
 void pc__memo_note_write(const float *pooled, size_t count, uint16_t *note);
 void pc__memo_note_read(const uint16_t *note, size_t count, float *pooled);

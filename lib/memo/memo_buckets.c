@@ -43,6 +43,11 @@ pc_status pc_memo_get_bucket(pc_memo *memo, size_t index, pc_memo_bucket *bucket
     return pc__result_write(bucket, PC__V1_SIZE(pc_memo_bucket, verified), &out, sizeof out, "pc_memo_bucket");
 }
 
+int pc__memo_is_layerwise(const pc_memo *memo)
+{
+    return memo->head.layerwise != 0;
+}
+
 int pc__memo_is_trained(pc_memo *memo, uint32_t bucket)
 {
     int trained;

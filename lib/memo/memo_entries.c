@@ -37,8 +37,9 @@ void pc__memo_forget(pc_memo *memo, int64_t id)
         uint32_t b = pc__memo_bucket_of(memo, entry->tokens);
         if (b < memo->head.bucket_count) {
             memo->buckets[b].records--;
-            if (memo->lengths[entry->tokens])
-                (void)pc__index_remove(memo->lengths[entry->tokens], id);
+            for (size_t u = 0, units = pc__memo_units(memo); u < units; u++)
+                if (memo->lengths[entry->tokens * units + u])
+                    (void)pc__index_remove(memo->lengths[entry->tokens * units + u], id);
         }
         pc__known_drop(&memo->known, &entry->tokens_id);
         entry->tokens = 0;

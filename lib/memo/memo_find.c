@@ -26,10 +26,10 @@ uint32_t pc__memo_bucket_of(const pc_memo *memo, size_t tokens)
     return b;
 }
 
-/* The nearest record, under `guard`. */
-static pc_status nearest(const pc_memo *memo, const pc_input *input, const float *pooled, pc__memo_found *found, pc__memo_times *times)
+/* The nearest record by unit `unit` of its input, under `guard`. */
+static pc_status nearest(const pc_memo *memo, size_t tokens, size_t unit, const float *pooled, pc__memo_found *found, pc__memo_times *times)
 {
-    const pc__index *index = memo->lengths[input->count];
+    const pc__index *index = memo->lengths[tokens * pc__memo_units(memo) + unit];
     float feature[PC__FEATURE_DIM], distance = INFINITY;
     double begun = pc__now();
     pc_status status;
@@ -46,7 +46,8 @@ static pc_status nearest(const pc_memo *memo, const pc_input *input, const float
     return status;
 }
 
-static pc_status seek(pc_memo *memo, const pc_input *input, pc__memo_found *found, pc__memo_times *times)
+/* x [tokens][hidden] of a layer; NULL: the first layer's input is made. */
+static pc_status seek(pc_memo *memo, const pc_input *input, size_t unit, const float *x, pc__memo_found *found, pc__memo_times *times)
 {
     const pc__bucket *bucket = &memo->buckets[found->bucket];
     size_t count;
@@ -59,7 +60,7 @@ static pc_status seek(pc_memo *memo, const pc_input *input, pc__memo_found *foun
     pthread_rwlock_unlock(&memo->guard);
     pooled = pc__calloc(&memo->mem, count, sizeof *pooled);
     note = pc__calloc(&memo->mem, count, sizeof *note);
-    status = pooled && note ? pc__memo_pool(memo, input, found->bucket, pooled) : PC_ERR_NOMEM;
+    status = !pooled || !note ? PC_ERR_NOMEM : x ? pc__memo_pool_layer(memo, x, input->count, found->bucket, pooled) : pc__memo_pool(memo, input, found->bucket, pooled);
     if (status >= 0) { /* as remembered ones are rounded */
         pc__memo_note_write(pooled, count, note);
         pc__memo_note_read(note, count, pooled);
@@ -67,11 +68,20 @@ static pc_status seek(pc_memo *memo, const pc_input *input, pc__memo_found *foun
     times->features += pc__now() - begun;
     pthread_rwlock_rdlock(&memo->guard);
     if (status >= 0)
-        status = nearest(memo, input, pooled, found, times);
+        status = nearest(memo, input->count, unit, pooled, found, times);
     pthread_rwlock_unlock(&memo->guard);
     pc__free(&memo->mem, pooled);
     pc__free(&memo->mem, note);
     return status;
+}
+
+static int is_near(pc_memo *memo, const pc__memo_found *found, const double *threshold)
+{
+    int near;
+    pthread_rwlock_rdlock(&memo->guard);
+    near = found->similarity >= (threshold ? *threshold : memo->buckets[found->bucket].tuning.threshold);
+    pthread_rwlock_unlock(&memo->guard);
+    return near;
 }
 
 /* What can be said without looking at the input. 1: look. */
@@ -93,7 +103,7 @@ static int may_seek(pc_memo *memo, const pc_input *input, const double *threshol
     } else if (!bucket->trained || (!bucket->tuning.open && !threshold)) {
         found->reason = bucket->trained ? bucket->tuning.reason : PC_REASON_UNTRAINED;
     } else {
-        look = memo->lengths[input->count] != NULL;
+        look = memo->lengths[input->count * pc__memo_units(memo)] != NULL;
     }
     pthread_rwlock_unlock(&memo->guard);
     return look;
@@ -107,14 +117,48 @@ pc_status pc__memo_find(pc_memo *memo, const pc_input *inputs, size_t count, con
         found[i].bucket = pc__memo_bucket_of(memo, inputs[i].count);
         if (!may_seek(memo, &inputs[i], threshold, &found[i]))
             continue;
-        status = seek(memo, &inputs[i], &found[i], times);
-        if (found[i].id == PC__NO_NEIGHBOUR)
+        found[i].reason = PC_REASON_UNLIKE;
+        found[i].by_layer = memo->head.layerwise != 0;
+        if (found[i].by_layer)
             continue;
-        pthread_rwlock_rdlock(&memo->guard);
-        found[i].reason = found[i].similarity >= (threshold ? *threshold : memo->buckets[found[i].bucket].tuning.threshold) ? PC_REASON_NONE : PC_REASON_UNLIKE;
-        pthread_rwlock_unlock(&memo->guard);
+        status = seek(memo, &inputs[i], 0, NULL, &found[i], times);
+        if (found[i].id == PC__NO_NEIGHBOUR)
+            found[i].reason = PC_REASON_LENGTH;
+        else if (is_near(memo, &found[i], threshold))
+            found[i].reason = PC_REASON_NONE;
     }
     return status;
+}
+
+const void *pc__memo_layer_map(pc_memo *memo, pc__memo_layers *state, int32_t layer, const float *x)
+{
+    pc__memo_found *all = state->found, one = {.id = PC__NO_NEIGHBOUR, .bucket = all->bucket};
+    pc__maps maps;
+    if (seek(memo, state->input, (size_t)layer, x, &one, &state->times) < 0 || one.id == PC__NO_NEIGHBOUR)
+        return NULL; /* it is computed */
+    if (!is_near(memo, &one, state->threshold) || pc__memo_take(memo, one.id, &maps) != PC_OK) {
+        if (!state->layers && (all->id == PC__NO_NEIGHBOUR || one.similarity > all->similarity)) {
+            all->id = one.id;
+            all->similarity = one.similarity;
+        }
+        return NULL;
+    }
+    if (!state->layers++ || one.similarity < all->similarity) {
+        all->id = one.id;
+        all->similarity = one.similarity;
+    }
+    all->reason = PC_REASON_NONE;
+    pc__memo_layers_end(memo, state);
+    state->held = maps;
+    state->holds = 1;
+    return maps.layer[layer];
+}
+
+void pc__memo_layers_end(pc_memo *memo, pc__memo_layers *state)
+{
+    if (state->holds)
+        pc__memo_give(memo, &state->held);
+    state->holds = 0;
 }
 
 pc_status pc__memo_take(pc_memo *memo, int64_t id, pc__maps *maps)

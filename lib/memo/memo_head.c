@@ -46,6 +46,7 @@ static void put_head(uint8_t *out, const pc__memo_head *h)
     pc__put_u32(out + 52, h->hidden);
     pc__put_u32(out + 56, h->map_format);
     pc__put_u32(out + 60, h->bucket_count);
+    pc__put_u32(out + 64, h->layerwise);
 }
 
 static void projector_name(char out[40], uint32_t most)
@@ -111,6 +112,9 @@ static pc_status get_head(pc__memo_head *h, const uint8_t *in, size_t size, cons
     h->hidden = pc__get_u32(in + 52);
     h->map_format = pc__get_u32(in + 56);
     h->bucket_count = pc__get_u32(in + 60);
+    h->layerwise = pc__get_u32(in + 64);
+    if (h->layerwise > 1 || h->causal > 1)
+        return damaged(path, "memo.pcm: a flag is neither 0 nor 1");
     if (!h->bucket_count || h->bucket_count > PC__MEMO_MOST_BUCKETS || size != frame + h->bucket_count * BUCKET_BYTES)
         return damaged(path, "memo.pcm: its size does not fit its buckets");
     return PC_OK;

@@ -63,46 +63,49 @@ static pc_status new_index(const pc_memo *memo, size_t count, pc__index **out)
 }
 
 /* Up to AT_ONCE records of one length. One that has gone or is damaged meanwhile is left out. */
-static pc_status add_some(const rows *r, const pc__projector *projector, const row *some, size_t count, pc__index *index)
+static pc_status add_some(const rows *r, const pc__projector *projector, const row *some, size_t count, pc__index **indexes)
 {
     const pc_allocator *mem = &r->memo->mem;
-    size_t pooled = r->note_size / sizeof(uint16_t), n = 0;
-    uint16_t *note = pc__alloc(mem, r->note_size);
+    size_t units = pc__memo_units(r->memo), pooled = pc__projector_pooled(projector), n = 0;
+    uint16_t *notes = pc__calloc(mem, count, r->note_size);
     float *inputs = pc__calloc(mem, count * pooled, sizeof *inputs), features[AT_ONCE * PC__FEATURE_DIM];
     int64_t ids[AT_ONCE];
-    pc_status status = note && inputs ? PC_OK : PC_ERR_NOMEM;
+    pc_status status = notes && inputs ? PC_OK : PC_ERR_NOMEM;
     for (size_t i = 0; i < count && status >= 0; i++) {
-        status = pc__map_store_note(r->memo->maps, some[i].record, note, r->note_size);
-        if (status == PC_MISS || status == PC_ERR_FORMAT) {
+        status = pc__map_store_note(r->memo->maps, some[i].record, notes + n * units * pooled, r->note_size);
+        if (status == PC_OK)
+            ids[n++] = some[i].record;
+        else if (status == PC_MISS || status == PC_ERR_FORMAT)
             status = PC_OK;
-            continue;
-        }
-        pc__memo_note_read(note, pooled, inputs + n * pooled);
-        ids[n++] = some[i].record;
     }
-    if (status >= 0)
+    for (size_t u = 0; u < units && n && status >= 0; u++) {
+        for (size_t i = 0; i < n; i++)
+            pc__memo_note_read(notes + (i * units + u) * pooled, pooled, inputs + i * pooled);
         status = pc__projector_run(projector, inputs, n, features);
-    if (status >= 0 && n)
-        status = pc__index_add(index, n, features, ids);
-    pc__free(mem, note);
+        if (status >= 0)
+            status = pc__index_add(indexes[u], n, features, ids);
+    }
+    pc__free(mem, notes);
     pc__free(mem, inputs);
     return status;
 }
 
 static pc_status build_lengths(rows *r, const pc__projector *projector, pc__index **out)
 {
+    size_t units = pc__memo_units(r->memo);
     pc_status status = PC_OK;
     if (r->count)
         qsort(r->items, r->count, sizeof *r->items, by_length);
     for (size_t i = 0, end; i < r->count && status >= 0; i = end) {
         uint32_t tokens = r->items[i].tokens;
-        pc__index **index = &out[tokens - r->shape->least_tokens];
+        pc__index **indexes = &out[(tokens - r->shape->least_tokens) * units];
         for (end = i; end < r->count && r->items[end].tokens == tokens;)
             end++;
-        status = new_index(r->memo, end - i, index);
+        for (size_t u = 0; u < units && status >= 0; u++)
+            status = new_index(r->memo, end - i, &indexes[u]);
         for (size_t at = i, n; at < end && status >= 0; at += n) {
             n = end - at < AT_ONCE ? end - at : AT_ONCE;
-            status = add_some(r, projector, r->items + at, n, *index);
+            status = add_some(r, projector, r->items + at, n, indexes);
         }
     }
     return status;
@@ -110,8 +113,10 @@ static pc_status build_lengths(rows *r, const pc__projector *projector, pc__inde
 
 pc_status pc__memo_index_build(const pc_memo *memo, const pc__projector *projector, pc__index **out)
 {
-    rows r = {.memo = memo, .shape = pc__projector_shape_of(projector), .note_size = pc__projector_pooled(projector) * sizeof(uint16_t)};
-    size_t lengths = r.shape->most_tokens - r.shape->least_tokens + 1;
+    rows r = {.memo = memo,
+              .shape = pc__projector_shape_of(projector),
+              .note_size = pc__memo_units(memo) * pc__projector_pooled(projector) * sizeof(uint16_t)};
+    size_t lengths = (r.shape->most_tokens - r.shape->least_tokens + 1) * pc__memo_units(memo);
     pc_status status;
     memset(out, 0, lengths * sizeof(*out));
     status = pc__map_store_each(memo->maps, take, &r);
@@ -136,9 +141,16 @@ void pc__memo_index_free(pc__index **by_length_of, size_t count)
     }
 }
 
-pc_status pc__memo_index_add(pc_memo *memo, size_t tokens, const float *feature, int64_t record)
+pc_status pc__memo_index_add(pc_memo *memo, size_t tokens, const float *features, int64_t record)
 {
-    pc__index **index = &memo->lengths[tokens];
-    pc_status status = *index ? PC_OK : new_index(memo, 1, index);
-    return status < 0 ? status : pc__index_add(*index, 1, feature, &record);
+    size_t units = pc__memo_units(memo);
+    pc__index **indexes = &memo->lengths[tokens * units];
+    pc_status status = PC_OK;
+    for (size_t u = 0; u < units && status >= 0; u++) {
+        if (!indexes[u])
+            status = new_index(memo, 1, &indexes[u]);
+        if (status >= 0)
+            status = pc__index_add(indexes[u], 1, features + u * PC__FEATURE_DIM, &record);
+    }
+    return status;
 }

@@ -3,14 +3,21 @@
 #include "memo/memo_body.h"
 #include "model/first_input.h"
 
+pc_status pc__memo_pool_layer(pc_memo *memo, const float *x, size_t tokens, uint32_t bucket, float *pooled)
+{
+    pc_status status;
+    pthread_rwlock_rdlock(&memo->guard);
+    status = pc__projector_pool(memo->buckets[bucket].projector, x, tokens, pooled);
+    pthread_rwlock_unlock(&memo->guard);
+    return status;
+}
+
 pc_status pc__memo_pool(pc_memo *memo, const pc_input *input, uint32_t bucket, float *pooled)
 {
     float *x = pc__calloc(&memo->mem, input->count * memo->head.hidden, sizeof *x);
     pc_status status = x ? pc__first_input(memo->model, input, x) : PC_ERR_NOMEM;
-    pthread_rwlock_rdlock(&memo->guard);
     if (status >= 0)
-        status = pc__projector_pool(memo->buckets[bucket].projector, x, input->count, pooled);
-    pthread_rwlock_unlock(&memo->guard);
+        status = pc__memo_pool_layer(memo, x, input->count, bucket, pooled);
     pc__free(&memo->mem, x);
     return status;
 }

@@ -13,7 +13,7 @@ static pc_status read_options(pc_memo_options *out, const pc_memo_options *optio
     pc_status status = pc__options_read(out, sizeof *out, PC__V1_SIZE(pc_memo_options, disabled_user), options, "pc_memo_options");
     if (status < 0)
         return status;
-    if (out->flags & ~PC_MEMO_READ_ONLY)
+    if (out->flags & ~(PC_MEMO_READ_ONLY | PC_MEMO_LAYERS))
         return pc__fail(PC_ERR_INVALID, "pc_memo_options: unknown flags %#llx", (unsigned long long)out->flags);
     if (out->map_format > PC_MAP_U8 || out->index > PC_INDEX_IVF)
         return pc__fail(PC_ERR_INVALID, "pc_memo_options: map_format is %u, index is %u", out->map_format, out->index);
@@ -32,7 +32,8 @@ static pc__memo_head head_of(const pc_model *model, const pc_memo_options *optio
 {
     const pc__arch *arch = &model->native->arch;
     pc__memo_head head = {.causal = arch->causal != 0, .layers = (uint32_t)arch->layers, .heads = (uint32_t)arch->heads, .hidden = (uint32_t)arch->hidden,
-                          .map_format = options->map_format ? options->map_format : PC_MAP_F16};
+                          .map_format = options->map_format ? options->map_format : PC_MAP_F16,
+                          .layerwise = (options->flags & PC_MEMO_LAYERS) != 0};
     memcpy(head.model.bytes, model->info.fingerprint, sizeof head.model.bytes);
     return head;
 }
@@ -54,9 +55,9 @@ static pc_status check_head(const pc__memo_head *there, const pc__memo_head *wan
     return PC_OK;
 }
 
-static size_t most_tokens(const pc_memo *memo)
+static size_t index_count(const pc_memo *memo)
 {
-    return memo->buckets[memo->head.bucket_count - 1].most;
+    return (memo->buckets[memo->head.bucket_count - 1].most + 1) * pc__memo_units(memo);
 }
 
 /* 16, 32, 64 … up to what the model takes. */
@@ -133,7 +134,7 @@ static pc_status name_all(pc_memo *memo)
         return PC_ERR_NOMEM;
     for (uint32_t b = 0; b < memo->head.bucket_count && status >= 0; b++)
         if (memo->buckets[b].trained)
-            status = pc__memo_index_build(memo, memo->buckets[b].projector, memo->lengths + memo->buckets[b].least);
+            status = pc__memo_index_build(memo, memo->buckets[b].projector, memo->lengths + memo->buckets[b].least * pc__memo_units(memo));
     return status;
 }
 
@@ -156,7 +157,7 @@ static pc_status open_all(pc_memo *memo, const char *folder, const pc__memo_head
     status = open_maps(memo);
     if (status != PC_OK) /* PC_AGAIN: another process has it */
         goto done;
-    memo->lengths = pc__calloc(&memo->mem, most_tokens(memo) + 1, sizeof(*memo->lengths));
+    memo->lengths = pc__calloc(&memo->mem, index_count(memo), sizeof(*memo->lengths));
     status = memo->lengths ? name_all(memo) : PC_ERR_NOMEM;
 done:
     return status;
@@ -205,7 +206,7 @@ void pc_memo_free(pc_memo *memo)
         return;
     mem = memo->mem;
     if (memo->lengths)
-        pc__memo_index_free(memo->lengths, most_tokens(memo) + 1);
+        pc__memo_index_free(memo->lengths, index_count(memo));
     pc__free(&mem, memo->lengths);
     for (uint32_t b = 0; memo->buckets && b < memo->head.bucket_count; b++)
         pc__projector_free(memo->buckets[b].projector);

@@ -22,11 +22,12 @@ typedef struct lesson {
     const pc_memo_work *work;
     uint32_t bucket;
     pc__projector *projector; /* the new one */
-    size_t pooled, count;
+    size_t pooled, count, units;
     int64_t *ids;      /* [count] */
     uint32_t *tokens;  /* [count] */
     pc__maps *maps;    /* [count] */
-    float *inputs;     /* [count][pooled] */
+    float *inputs;     /* [count][units][pooled]: items of the training */
+    uint32_t *groups;  /* [count][units]: of one length, and one layer */
     pc__label_rule rule;
     uint64_t stamp;    /* of all that the result depends on */
     char name[48];     /* of the checkpoint */
@@ -35,10 +36,13 @@ typedef struct lesson {
 static float label(void *user, size_t i, size_t j)
 {
     const lesson *l = user;
+    size_t layer = i % l->units, layers = l->units > 1 ? 1 : l->memo->head.layers; /* one's own, or all */
     pc__map_shape a, b;
+    i /= l->units;
+    j /= l->units;
     pc__memo_shape(l->memo, l->tokens[i], &a);
     pc__memo_shape(l->memo, l->tokens[j], &b);
-    return pc__map_label(&l->rule, l->memo->head.layers, &a, l->maps[i].layer, &b, l->maps[j].layer);
+    return pc__map_label(&l->rule, layers, &a, l->maps[i].layer + layer, &b, l->maps[j].layer + layer);
 }
 
 /* One in `step` of the bucket's records, so that all ages are learned from. */
@@ -65,7 +69,7 @@ static pc_status list_items(lesson *l)
     const pc_allocator *mem = &l->memo->mem;
     size_t step;
     pthread_rwlock_rdlock(&l->memo->guard);
-    step = choose(l, 1) / MOST_ITEMS + 1;
+    step = choose(l, 1) * l->units / MOST_ITEMS + 1;
     l->count = choose(l, step);
     l->ids = pc__calloc(mem, l->count, sizeof *l->ids);
     l->tokens = pc__calloc(mem, l->count, sizeof *l->tokens);
@@ -79,14 +83,15 @@ static pc_status list_items(lesson *l)
 static pc_status take_items(lesson *l)
 {
     const pc_allocator *mem = &l->memo->mem;
-    uint16_t *note = pc__calloc(mem, l->pooled, sizeof *note);
-    size_t n = 0;
+    size_t n = 0, cells = l->units * l->pooled;
+    uint16_t *note = pc__calloc(mem, cells, sizeof *note);
     pc_status status;
     l->maps = pc__calloc(mem, l->count, sizeof *l->maps);
-    l->inputs = pc__calloc(mem, l->count, l->pooled * sizeof *l->inputs);
-    status = note && l->maps && l->inputs ? PC_OK : PC_ERR_NOMEM;
+    l->inputs = pc__calloc(mem, l->count, cells * sizeof *l->inputs);
+    l->groups = pc__calloc(mem, l->count, l->units * sizeof *l->groups);
+    status = note && l->maps && l->inputs && l->groups ? PC_OK : PC_ERR_NOMEM;
     for (size_t i = 0; i < l->count && status >= 0; i++) {
-        status = pc__map_store_note(l->memo->maps, l->ids[i], note, l->pooled * sizeof *note);
+        status = pc__map_store_note(l->memo->maps, l->ids[i], note, cells * sizeof *note);
         if (status == PC_OK)
             status = pc__memo_take(l->memo, l->ids[i], &l->maps[n]);
         if (status == PC_MISS || status == PC_ERR_FORMAT) {
@@ -95,7 +100,9 @@ static pc_status take_items(lesson *l)
         }
         if (status < 0)
             break;
-        pc__memo_note_read(note, l->pooled, l->inputs + n * l->pooled);
+        pc__memo_note_read(note, cells, l->inputs + n * cells);
+        for (size_t u = 0; u < l->units; u++)
+            l->groups[n * l->units + u] = l->tokens[i] * (uint32_t)l->units + (uint32_t)u;
         l->ids[n] = l->ids[i];
         l->tokens[n++] = l->tokens[i];
     }
@@ -139,8 +146,8 @@ static uint8_t *kept(const lesson *l, size_t *size)
 static pc_status train(lesson *l)
 {
     pc__training t = {.pooled = l->inputs,
-                      .count = l->count,
-                      .groups = l->tokens,
+                      .count = l->count * l->units,
+                      .groups = l->groups,
                       .label = label,
                       .label_user = l,
                       .epochs = l->work->epochs,
@@ -176,7 +183,7 @@ static pc_status install(lesson *l)
 {
     pc_memo *memo = l->memo;
     pc__bucket *bucket = &memo->buckets[l->bucket], before;
-    size_t lengths = bucket->most - bucket->least + 1;
+    size_t lengths = (bucket->most - bucket->least + 1) * l->units, first = bucket->least * l->units;
     pc__index **indexes = pc__calloc(&memo->mem, lengths, sizeof *indexes), *swap;
     pc_status status = indexes ? pc__memo_index_build(memo, l->projector, indexes) : PC_ERR_NOMEM;
     if (status < 0)
@@ -194,8 +201,8 @@ static pc_status install(lesson *l)
     } else {
         l->projector = before.projector;
         for (size_t i = 0; i < lengths; i++) {
-            swap = memo->lengths[bucket->least + i];
-            memo->lengths[bucket->least + i] = indexes[i];
+            swap = memo->lengths[first + i];
+            memo->lengths[first + i] = indexes[i];
             indexes[i] = swap;
         }
     }
@@ -215,12 +222,13 @@ static void forget(lesson *l)
     pc__free(mem, l->tokens);
     pc__free(mem, l->maps);
     pc__free(mem, l->inputs);
+    pc__free(mem, l->groups);
     pc__projector_free(l->projector);
 }
 
 static pc_status train_bucket(pc_memo *memo, const pc_memo_work *work, uint32_t b)
 {
-    lesson l = {.memo = memo, .work = work, .bucket = b, .rule = pc__label_default};
+    lesson l = {.memo = memo, .work = work, .bucket = b, .rule = pc__label_default, .units = pc__memo_units(memo)};
     pc__projector_shape shape = *pc__projector_shape_of(memo->buckets[b].projector);
     pc_status status = pc__projector_new(&l.projector, &memo->mem, &shape, work->seed);
     snprintf(l.name, sizeof l.name, "training-%u.pct", memo->buckets[b].most);

@@ -81,6 +81,17 @@ static pc_status lead(bundle *b, size_t l)
     return PC_OK;
 }
 
+static const void *chosen(void *user, size_t lane, int32_t layer, const float *x)
+{
+    const bundle *b = user;
+    const void *map = NULL;
+    if (!prompt_of(b, lane)->maps)
+        map = b->options->choose(b->options->choose_user, b->first + lane, layer, x);
+    if (map && b->lanes[lane].missing)
+        b->lanes[lane].missing[layer] = 1;
+    return map;
+}
+
 static const void *leader_of(void *user, size_t lane, int32_t layer, const float *x)
 {
     const bundle *b = user;
@@ -109,13 +120,14 @@ static pc_status set_maps(bundle *b, size_t l)
 {
     const pc__whole *p = prompt_of(b, l);
     pc_status status = PC_OK;
-    if (!p->maps && !p->record && !b->options->map_layers)
+    int asks = b->options->map_layers || (b->options->choose && !p->maps);
+    if (!p->maps && !p->record && !asks)
         return PC_OK;
     b->has_maps = 1;
     b->maps[l] = (pc__lane_maps){.shape = p->shape, .given = p->maps, .record = p->record};
     if (b->options->map_layers)
         status = lead(b, l);
-    if (status >= 0 && p->run && (p->maps || b->options->map_layers))
+    if (status >= 0 && p->run && (p->maps || asks))
         status = keep_inputs(b, l);
     return status;
 }
@@ -237,7 +249,7 @@ static pc_status run(bundle *b)
     pass.lane_count = b->count;
     pass.final = b->final;
     pass.maps = b->has_maps || b->whole ? b->maps : NULL; /* with maps, also none, lanes are not cut */
-    pass.choose_map = b->options->map_layers ? leader_of : NULL;
+    pass.choose_map = b->options->map_layers ? leader_of : b->options->choose ? chosen : NULL;
     pass.choose_user = b;
     pass.logits = b->model->native->arch.causal ? b->logits : NULL;
     pass.cancelled = b->options->cancelled;

@@ -20,6 +20,10 @@ typedef struct pc__whole_options {
     uint32_t pool; /* PC_POOL_… */
     int normalize;
     const int32_t *map_layers; /* pc_prefill_options; NULL: none. Not where maps are given */
+    /* Asked for every layer of prompts without maps of their own, before it is computed: a map in the prompt's `shape`, or NULL. x [tokens][hidden]: what the layer is given. Not together
+     * with map_layers. */
+    const void *(*choose)(void *user, size_t prompt, int32_t layer, const float *x);
+    void *choose_user;
     int32_t (*cancelled)(void *user);
     void *cancel_user;
 } pc__whole_options;

@@ -129,6 +129,8 @@ static pc_status check(const tuning *t)
 {
     if (!t->memo || (!t->inputs && t->count))
         return pc__fail(PC_ERR_INVALID, "pc_memo_tune: memo or inputs is NULL");
+    if (pc__memo_is_layerwise(t->memo))
+        return pc__fail(PC_ERR_UNSUPPORTED, "pc_memo_tune: a memo of layers takes its thresholds from pc_memo_set_threshold");
     if (t->work.loss > PC_LOSS_KL || !(t->work.limit >= 0))
         return pc__fail(PC_ERR_INVALID, "pc_memo_tune: loss is %u, limit is %g", t->work.loss, t->work.limit);
     if (t->work.loss != PC_LOSS_COSINE && !t->logits)

@@ -19,6 +19,9 @@ typedef struct work {
     size_t hidden, logits;
     pc__memo_found *found; /* [count] */
     pc__maps *maps;        /* [count] of the hits */
+    pc__memo_layers *layers; /* [count] of those whose layers are sought for themselves */
+    int by_layer;          /* some are */
+    double threshold;      /* of the call */
     pc__whole *prompts;    /* [count] */
     uint8_t *check;        /* [count] hits that are computed in full too */
     pc__kv **runs;         /* [count] where segments are wanted */
@@ -64,8 +67,9 @@ static pc_status reserve(work *w)
     w->maps = pc__calloc(mem, w->count, sizeof *w->maps);
     w->prompts = pc__calloc(mem, w->count, sizeof *w->prompts);
     w->check = pc__calloc(mem, w->count, 1);
+    w->layers = pc__calloc(mem, w->count, sizeof *w->layers);
     w->runs = pc__calloc(mem, w->options.segments ? w->count : 0, sizeof(*w->runs));
-    if (!w->found || !w->maps || !w->prompts || !w->check || !w->runs)
+    if (!w->found || !w->maps || !w->prompts || !w->check || !w->layers || !w->runs)
         return PC_ERR_NOMEM;
     for (size_t i = 0; i < w->count; i++) {
         w->found[i].id = PC__NO_NEIGHBOUR;
@@ -94,16 +98,36 @@ static pc_status reserve_checked(work *w, size_t i)
     return PC_OK;
 }
 
+static const void *layer_map(void *user, size_t prompt, int32_t layer, const float *x)
+{
+    work *w = user;
+    return w->layers[prompt].input ? pc__memo_layer_map(w->options.memo, &w->layers[prompt], layer, x) : NULL;
+}
+
+/* Its layers are sought while they are computed; whether it is checked is known afterwards. */
+static pc_status expect_layers(work *w, size_t i, int measures)
+{
+    w->by_layer = 1;
+    w->layers[i] = (pc__memo_layers){.input = &w->inputs[i], .threshold = measures ? &w->threshold : NULL, .found = &w->found[i]};
+    pc__memo_shape(w->options.memo, w->inputs[i].count, &w->prompts[i].shape);
+    w->how.choose = layer_map;
+    w->how.choose_user = w;
+    return measures ? PC_OK : reserve_checked(w, i);
+}
+
 static pc_status look_up(work *w)
 {
     pc_memo *memo = w->options.memo;
     int force = (w->options.flags & PC_PREFILL_FORCE) != 0, measures = force || w->options.threshold != 0;
-    const double threshold = force ? -INFINITY : w->options.threshold;
     pc__memo_times times;
-    pc_status status = pc__memo_find(memo, w->inputs, w->count, measures ? &threshold : NULL, w->found, &times);
+    pc_status status;
+    w->threshold = force ? -INFINITY : w->options.threshold;
+    status = pc__memo_find(memo, w->inputs, w->count, measures ? &w->threshold : NULL, w->found, &times);
     double begun = pc__now();
     for (size_t i = 0; i < w->count && status >= 0; i++) {
         pc_status taken;
+        if (w->found[i].by_layer)
+            status = expect_layers(w, i, measures);
         if (w->found[i].reason != PC_REASON_NONE)
             continue;
         taken = pc__memo_take(memo, w->found[i].id, &w->maps[i]);
@@ -115,8 +139,6 @@ static pc_status look_up(work *w)
             return taken;
         w->prompts[i].maps = w->maps[i].layer;
         pc__memo_shape(memo, w->inputs[i].count, &w->prompts[i].shape);
-        w->stats.hits++;
-        w->stats.hit_tokens += w->inputs[i].count;
         w->check[i] = !measures && !w->found[i].same && pc__memo_wants_check(memo, w->found[i].bucket);
         if (w->check[i])
             status = reserve_checked(w, i);
@@ -124,9 +146,24 @@ static pc_status look_up(work *w)
     w->stats.seconds_maps = pc__now() - begun;
     w->stats.seconds_features = times.features;
     w->stats.seconds_search = times.search;
-    if (status >= 0 && !measures)
-        pc__memo_count(memo, w->stats.hits, w->count - w->stats.hits);
     return status;
+}
+
+/* What came of the look-ups, the layers' too. */
+static void count_hits(work *w)
+{
+    int measures = (w->options.flags & PC_PREFILL_FORCE) || w->options.threshold != 0;
+    for (size_t i = 0; i < w->count; i++) {
+        int hit = w->prompts[i].maps || w->layers[i].layers;
+        w->stats.hits += hit != 0;
+        w->stats.hit_tokens += hit ? w->inputs[i].count : 0;
+        w->stats.seconds_features += w->layers[i].times.features;
+        w->stats.seconds_search += w->layers[i].times.search;
+        if (w->found[i].by_layer && hit && !measures)
+            w->check[i] = pc__memo_wants_check(w->options.memo, w->found[i].bucket) ? 1 : 0;
+    }
+    if (!measures)
+        pc__memo_count(w->options.memo, w->stats.hits, w->count - w->stats.hits);
 }
 
 /* One hit in full; its result takes the place of the memo's. */
@@ -163,7 +200,7 @@ static pc_status check_one(work *w, size_t i)
 
 static uint32_t is_approximate(const work *w, size_t i)
 {
-    return w->options.map_layers || (w->prompts[i].maps && !w->check[i]) ? 1 : 0;
+    return w->options.map_layers || ((w->prompts[i].maps || w->layers[i].layers) && !w->check[i]) ? 1 : 0;
 }
 
 /* States as segments; those that came from other maps say so. All or none. */
@@ -194,6 +231,7 @@ static void tell(const work *w)
         *r = (pc_prefill_result){.record = w->found[i].id, .similarity = w->found[i].similarity, .reason = w->options.memo ? w->found[i].reason : PC_REASON_NONE};
         r->exactness = is_approximate(w, i) ? PC_APPROXIMATE : PC_EXACT;
         r->verified = w->check[i];
+        r->layers = w->prompts[i].maps ? (uint32_t)w->model->info.layers : w->layers[i].layers;
         r->loss = loss;
     }
 }
@@ -208,6 +246,9 @@ static pc_status run(work *w)
     begun = pc__now();
     PC__TRY(pc__whole_run(w->model, w->prompts, w->count, &w->how), done);
     w->stats.seconds_forward = pc__now() - begun;
+    if (w->options.memo)
+        count_hits(w);
+    w->how.choose = NULL; /* checks compute all */
     begun = pc__now();
     for (size_t i = 0; i < w->count; i++)
         if (w->check[i])
@@ -225,6 +266,9 @@ static void release(work *w)
     for (size_t i = 0; w->prompts && i < w->count; i++)
         if (w->prompts[i].maps)
             pc__memo_give(w->options.memo, &w->maps[i]);
+    for (size_t i = 0; w->layers && w->by_layer && i < w->count; i++)
+        pc__memo_layers_end(w->options.memo, &w->layers[i]);
+    pc__free(mem, w->layers);
     for (size_t i = 0; w->runs && w->options.segments && i < w->count; i++)
         pc__kv_unref(w->runs[i]);
     pc__free(mem, w->runs);
@@ -251,7 +295,7 @@ pc_status pc_prefill(const pc_model *model, const pc_input *inputs, size_t count
         return status;
     for (size_t i = 0; w.options.segments && i < count; i++)
         w.options.segments[i] = NULL;
-    w.how = (pc__whole_options){w.options.pool, (w.options.flags & PC_PREFILL_NORMALIZE) != 0, w.options.map_layers, w.options.cancelled, w.options.cancel_user};
+    w.how = (pc__whole_options){w.options.pool, (w.options.flags & PC_PREFILL_NORMALIZE) != 0, w.options.map_layers, NULL, NULL, w.options.cancelled, w.options.cancel_user};
     status = run(&w);
     release(&w);
     if (status >= 0 && stats)

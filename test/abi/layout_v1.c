@@ -491,7 +491,7 @@ AT(pc_prefill_result, reason, 4);
 AT(pc_prefill_result, record, 8);
 AT(pc_prefill_result, similarity, 16);
 AT(pc_prefill_result, verified, 24);
-AT(pc_prefill_result, reserved, 28);
+AT(pc_prefill_result, layers, 28);
 AT(pc_prefill_result, loss, 32);
 
 GROWS(pc_prefill_options, 96);
@@ -760,6 +760,7 @@ SAME(PC_ITEM_UNCACHED, 1);
 SAME(PC_GENERATE_KEEP, 1);
 SAME(PC_GENERATE_LOGITS, 2);
 SAME(PC_MEMO_READ_ONLY, 1);
+SAME(PC_MEMO_LAYERS, 2);
 SAME(PC_PREFILL_NORMALIZE, 1);
 SAME(PC_PREFILL_FORCE, 2);
 SAME(PC_PLAN_PER_ROW, 1);

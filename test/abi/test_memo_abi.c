@@ -51,7 +51,7 @@ static pc_status fill_prefill(void *result)
 }
 
 static const pc_read_case reads[] = {
-    PC_READ_CASE(pc_memo_options, use_open, &open_init, 80, PC_NO_FIELD, PC_FIELD(pc_memo_options, flags), PC_MEMO_READ_ONLY, 1),
+    PC_READ_CASE(pc_memo_options, use_open, &open_init, 80, PC_NO_FIELD, PC_FIELD(pc_memo_options, flags), PC_MEMO_READ_ONLY | PC_MEMO_LAYERS, 1),
     PC_READ_CASE(pc_memo_work, use_work, &work_init, 56, PC_NO_FIELD, PC_NO_FIELD, 0, 1),
     PC_READ_CASE(pc_prefill_options, use_prefill, &prefill_init, 96, PC_FIELD(pc_prefill_options, reserved), PC_FIELD(pc_prefill_options, flags),
                  PC_PREFILL_NORMALIZE | PC_PREFILL_FORCE, 1)};

@@ -405,9 +405,67 @@ static void whole_life(const char *model, const char *other)
     end(&w);
 }
 
+/* Every layer sought for itself (AttnCache-f): as many of them take maps over as the threshold lets, none leaves everything as it is, bit for bit; what was remembered is found again
+ * after opening; states that are kept have all their keys. */
+static void by_layer(const char *model)
+{
+    static prompts known, others;
+    world w;
+    size_t bytes, some = 0, most = 0;
+    pc_segment *segments[PROMPTS];
+    pc_memo_work work = PC_MEMO_WORK_INIT;
+    double middle;
+    start(&w, model);
+    pc_memo_free(w.memo);
+    snprintf(w.folder + strlen(w.folder), 8, "-f");
+    open_memo(&w, PC_MEMO_LAYERS);
+    bytes = PROMPTS * (size_t)w.info.hidden * sizeof(float);
+    make(&known, 1, TOKENS);
+    make(&others, 2, TOKENS);
+    CHECK_OK(pc_memo_add(w.memo, known.inputs, PROMPTS / 2, NULL));
+    work.epochs = 2;
+    CHECK_STATUS(pc_memo_train(w.memo, &work), PC_ERR_STATE); /* too few records */
+    CHECK_OK(pc_memo_add(w.memo, known.inputs, PROMPTS, NULL));
+    CHECK_OK(pc_memo_train(w.memo, &work));
+    CHECK_STATUS(pc_memo_tune(w.memo, others.inputs, PROMPTS, NULL), PC_ERR_UNSUPPORTED);
+    prefill(&w, &others, PROMPTS, NULL, 0, w.full);
+    prefill(&w, &others, PROMPTS, w.memo, 0, w.reused);
+    CHECK(!memcmp(w.full, w.reused, bytes)); /* closed */
+    CHECK_INT(prefill(&w, &others, PROMPTS, w.memo, PC_PREFILL_FORCE, w.reused).hits, PROMPTS);
+    for (int i = 0; i < PROMPTS; i++)
+        CHECK_INT(w.results[i].layers, w.info.layers);
+    CHECK(memcmp(w.full, w.reused, bytes) != 0);
+    middle = w.results[7].similarity;
+    CHECK_OK(pc_memo_set_threshold(w.memo, 0, middle, PC_LOSS_COSINE, 1));
+    prefill(&w, &others, PROMPTS, w.memo, 0, w.reused);
+    for (int i = 0; i < PROMPTS; i++) {
+        some += w.results[i].layers > 0 && w.results[i].layers < (uint32_t)w.info.layers;
+        most += w.results[i].layers;
+        CHECK_INT(w.results[i].reason, w.results[i].layers ? PC_REASON_NONE : PC_REASON_UNLIKE);
+        CHECK_INT(w.results[i].exactness, w.results[i].layers && !w.results[i].verified ? PC_APPROXIMATE : PC_EXACT);
+    }
+    CHECK(some > 0 && most > 0);
+    CHECK(balanced(&w).verified > 0);
+    CHECK_INT(prefill(&w, &known, PROMPTS, w.memo, 0, w.reused).hits, PROMPTS);
+    CHECK_INT(w.results[0].layers, w.info.layers); /* the same tokens: all at once */
+    if (prefill_states(&w, &others, w.memo, NULL, segments, w.full) == PC_OK)
+        for (int i = 0; i < PROMPTS; i++) {
+            CHECK(farthest(&w, segments[i], segments[i]) == 0);
+            pc_segment_free(segments[i]);
+        }
+    prefill(&w, &others, PROMPTS, w.memo, PC_PREFILL_FORCE, w.full);
+    pc_memo_free(w.memo);
+    open_memo(&w, 0); /* it is what it was made as */
+    prefill(&w, &others, PROMPTS, w.memo, PC_PREFILL_FORCE, w.reused);
+    CHECK(!memcmp(w.full, w.reused, bytes));
+    end(&w);
+}
+
 int main(void)
 {
     whole_life("golden/bert", "golden/llama_gqa");
     whole_life("golden/llama_gqa", "golden/bert");
+    by_layer("golden/bert");
+    by_layer("golden/llama_gqa");
     return pc_test_end();
 }

@@ -7,7 +7,7 @@ typedef struct arguments {
     const char *budget, *buckets;
     long map, index, epochs, seed;
     double alpha;
-    int no_train, json;
+    int no_train, layers, json;
 } arguments;
 
 static int add(memo_session *s, pc_memo_work *work, memo_progress *progress)
@@ -100,6 +100,7 @@ static int check(const command *about, const arguments *a, uint32_t buckets[MEMO
         code = read_buckets(about, a->buckets, buckets, memo);
     memo->map_format = a->map == 1 ? PC_MAP_U8 : PC_MAP_F16;
     memo->index = (uint32_t)a->index;
+    memo->flags |= a->layers ? PC_MEMO_LAYERS : 0;
     return code;
 }
 
@@ -117,6 +118,7 @@ int memo_build(int argc, char **argv)
         {"map", OPTION_CHOICE, &a.map, "form of the maps of a new memo", "f16 u8", 0, 0},
         {"buckets", OPTION_TEXT, &a.buckets, "of a new memo: largest lengths (16,32,64 ... the context, at most 4096)", NULL, 0, 0},
         {"budget", OPTION_TEXT, &a.budget, "of the folder, as in 500M or 16G (no limit)", NULL, 0, 0},
+        {"layers", OPTION_FLAG, &a.layers, "a new memo seeks each layer's map for itself (AttnCache-f); its threshold: memo tune --measure, or --thresholds of eval", NULL, 0, 0},
         {"index", OPTION_CHOICE, &a.index, "how alike inputs are searched", "auto scan flat hnsw ivf", 0, 0},
         {"epochs", OPTION_NUMBER, &a.epochs, "of the training (the library's)", NULL, 1, 10000},
         {"alpha", OPTION_REAL, &a.alpha, "of the training: weight of the maps' distance (the library's)", NULL, 1e-6, 1e6},

@@ -20,7 +20,7 @@ typedef struct mixing {
 /* Weights [t, t + 16) of a row that has `left` more; zeros behind them. */
 INLINE __m512 widen(const uint8_t *from, size_t t, size_t left, const uint32_t format)
 {
-    __mmask16 lanes = left >= 16 ? (__mmask16)0xffff : (__mmask16)((1u << left) - 1u);
+    __mmask16 lanes = _cvtu32_mask16(left < 16 ? (1u << left) - 1u : 0xffffu);
     if (format == PC__MAP_F32)
         return _mm512_maskz_loadu_ps(lanes, (const float *)(const void *)from + t);
     if (format == PC__MAP_F16)
@@ -105,7 +105,7 @@ INLINE void block(mixing *m, size_t at, const int rows, const uint32_t format)
             product(m, sums, stride, steps, rows, 4, 0xffff, column, 0);
     for (; column < m->width; column += 16) {
         size_t left = m->width - column;
-        product(m, sums, stride, steps, rows, 1, (__mmask16)(left < 16 ? (1u << left) - 1u : 0xffffu), column, 0);
+        product(m, sums, stride, steps, rows, 1, _cvtu32_mask16(left < 16 ? (1u << left) - 1u : 0xffffu), column, 0);
     }
 }
 
@@ -131,7 +131,7 @@ static void hand_out(const mixing *m, size_t column)
         __m512 scale = _mm512_set1_ps(pc__map_scale(task, m->row + r));
         for (size_t d = 0; d < m->width; d += 16) {
             size_t left = m->width - d;
-            __mmask16 lanes = (__mmask16)(left < 16 ? (1u << left) - 1u : 0xffffu);
+            __mmask16 lanes = _cvtu32_mask16(left < 16 ? (1u << left) - 1u : 0xffffu);
             _mm512_mask_storeu_ps(out + d, lanes, _mm512_mul_ps(_mm512_load_ps(m->sums + r * stride + d), scale));
         }
     }

@@ -373,7 +373,7 @@ static void close_all(reading *r)
         r->load->ops->release(r->load->owner, r->payload);
     give_room(r);
     pc__record_free(r->record);
-    if (r->source && !r->lent)
+    if (r->source)
         r->source->close(r->source);
     pc__free(&r->load->cache->context->mem, r->blocks);
 }
@@ -381,7 +381,7 @@ static void close_all(reading *r)
 pc_status pc__load_read(pc__load *load, uint32_t tier)
 {
     reading r = {.load = load, .tier = load->cache->tiers[tier], .started = pc__now()};
-    uint64_t bytes;
+    uint64_t bytes = 0;
     double seconds;
     pc_status status = open_source(&r);
     if (status != PC_OK)
@@ -391,10 +391,14 @@ pc_status pc__load_read(pc__load *load, uint32_t tier)
     status = borrow(&r);
     if (status == PC_MISS)
         status = copy(&r);
-    if (status >= 0)
+    if (status >= 0) {
+        bytes = bytes_of(&r);
+        if (r.lent)
+            r.source = NULL; /* goes with the payload, at once where another thread's segment is kept */
         status = hand_over(&r);
+    }
 done:
-    bytes = bytes_of(&r);
+    bytes = bytes ? bytes : bytes_of(&r);
     seconds = pc__now() - r.started;
     if (status < 0) {
         load->reason = reason_of(&r, status);

@@ -23,7 +23,6 @@ typedef struct pc__bucket {
     double watched_sum; /* of the losses since it was tuned, */
     double watched_squares;
     uint64_t verified;
-    double checks_due; /* share of hits not checked so far */
 } pc__bucket;
 
 typedef struct pc__memo_head {
@@ -61,7 +60,8 @@ struct pc_memo {
     pc__memo_known known;
     pc__memo_entry *entries;
     size_t entry_count, entry_capacity;
-    uint64_t lookups, hits, misses, verified; /* under `counting` */
+    uint64_t lookups, hits, misses, verified;  /* under `counting`, as is the next */
+    double checks_due[PC__MEMO_MOST_BUCKETS]; /* share of hits not checked so far */
     pthread_mutex_t counting;
 };
 

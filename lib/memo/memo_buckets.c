@@ -134,12 +134,12 @@ pc_status pc_memo_get_stats(pc_memo *memo, pc_memo_stats *stats)
 
 int pc__memo_wants_check(pc_memo *memo, uint32_t bucket)
 {
-    pc__bucket *b = &memo->buckets[bucket];
+    double *due = &memo->checks_due[bucket];
     int wants;
     pthread_mutex_lock(&memo->counting);
-    b->checks_due += memo->options.verify_share;
-    wants = b->checks_due >= 1;
-    b->checks_due -= wants;
+    *due += memo->options.verify_share;
+    wants = *due >= 1;
+    *due -= wants;
     pthread_mutex_unlock(&memo->counting);
     return wants;
 }

@@ -208,7 +208,7 @@ static void run_together(world *w)
     while (w->count)
         drop(w, 0);
     pc_batch_free(batch);
-    CHECK(w->started >= SEQUENCES && w->finished > SEQUENCES / 2 && w->left > 20 && w->forked > 20);
+    CHECK(w->started >= SEQUENCES && w->finished > SEQUENCES / 2 && w->left > SEQUENCES / 50 && w->forked > SEQUENCES / 50);
     printf("%zu sequences, %zu of them forks, %zu left early, %zu steps\n", w->started, w->forked, w->left, steps);
 }
 

@@ -25,6 +25,7 @@ typedef struct bundle {
     const pc__whole *prompts;
     const pc__whole_options *options;
     size_t first; /* of the prompts */
+    size_t *which; /* [count] prompt of each lane: those with maps last, so that rows that compute the same stand together */
     size_t count, tokens;
     int has_maps; /* given or recorded, of some */
     int whole;    /* no lane is cut into blocks: none needs more than one layer's K and V at a time */
@@ -39,7 +40,7 @@ typedef struct bundle {
 
 static const pc__whole *prompt_of(const bundle *b, size_t lane)
 {
-    return &b->prompts[b->first + lane];
+    return &b->prompts[b->which[lane]];
 }
 
 static int follows(const bundle *b, size_t layer)
@@ -86,7 +87,7 @@ static const void *chosen(void *user, size_t lane, int32_t layer, const float *x
     const bundle *b = user;
     const void *map = NULL;
     if (!prompt_of(b, lane)->maps)
-        map = b->options->choose(b->options->choose_user, b->first + lane, layer, x);
+        map = b->options->choose(b->options->choose_user, b->which[lane], layer, x);
     if (map && b->lanes[lane].missing)
         b->lanes[lane].missing[layer] = 1;
     return map;
@@ -163,10 +164,26 @@ static pc_status add_lane(bundle *b, size_t lane)
     return status;
 }
 
+static pc_status order(bundle *b)
+{
+    size_t n = 0;
+    b->which = pc__calloc(&b->model->context->mem, b->count, sizeof *b->which);
+    if (!b->which)
+        return PC_ERR_NOMEM;
+    for (int mapped = 0; mapped < 2; mapped++)
+        for (size_t i = b->first; i < b->first + b->count; i++)
+            if ((b->prompts[i].maps != NULL) == mapped)
+                b->which[n++] = i;
+    return PC_OK;
+}
+
 static pc_status reserve(bundle *b)
 {
     const pc_allocator *mem = &b->model->context->mem;
     size_t wanted = 0;
+    pc_status status = order(b);
+    if (status < 0)
+        return status;
     b->whole = 1;
     b->lane_first = pc__calloc(mem, b->count + 1, sizeof *b->lane_first);
     b->runs = pc__calloc(mem, b->count, sizeof(*b->runs));
@@ -268,6 +285,7 @@ static void release(bundle *b)
         pc__kv_unref(b->runs[l]);
     pc__free(mem, b->lane_first);
     pc__free(mem, b->runs);
+    pc__free(mem, b->which);
     for (size_t l = 0; b->lanes && l < b->count; l++) {
         pc__free(mem, b->lanes[l].leaders);
         pc__free(mem, b->lanes[l].record);

@@ -15,12 +15,12 @@ static size_t head_weights(const pc__map_shape *shape)
 size_t pc__map_bytes(const pc__map_shape *shape)
 {
     size_t heads = (size_t)shape->heads, each;
-    if (shape->format > PC__MAP_U8 || shape->heads <= 0 || shape->tokens >= (size_t)1 << 24)
+    if (shape->format > PC_MAP_U8 || shape->heads <= 0 || shape->tokens >= (size_t)1 << 24)
         return 0; /* so that a head's weights are less than 2^48 */
     each = head_weights(shape) * pc__map_weight_bytes(shape->format) + 4 + shape->tokens * 4;
     if (each > SIZE_MAX / heads)
         return 0;
-    if (shape->format != PC__MAP_U8)
+    if (shape->format != PC_MAP_U8)
         return heads * head_weights(shape) * pc__map_weight_bytes(shape->format);
     return pc__map_scales_at(shape) + heads * shape->tokens * sizeof(float);
 }
@@ -53,9 +53,9 @@ static float pack_bytes(const float *weights, size_t count, uint8_t *out)
 void pc__map_pack_row(const pc__map_shape *shape, size_t head, size_t row, const float *weights, void *out)
 {
     size_t at = head * head_weights(shape) + pc__map_row_at(shape, row), count = pc__map_row_keys(shape, row);
-    if (shape->format == PC__MAP_F32) {
+    if (shape->format == PC_MAP_F32) {
         memcpy((float *)out + at, weights, count * sizeof *weights);
-    } else if (shape->format == PC__MAP_F16) {
+    } else if (shape->format == PC_MAP_F16) {
         for (size_t i = 0; i < count; i++)
             ((uint16_t *)out)[at + i] = pc__half_from(weights[i]);
     } else {
@@ -66,7 +66,7 @@ void pc__map_pack_row(const pc__map_shape *shape, size_t head, size_t row, const
 
 void pc__map_pack(const pc__map_shape *shape, const float *dense, void *out)
 {
-    if (shape->format == PC__MAP_U8 && shape->tokens)
+    if (shape->format == PC_MAP_U8 && shape->tokens)
         memset((uint8_t *)out + pc__map_scales_at(shape) - 4, 0, 4); /* what lies between weights and scales */
     for (size_t head = 0; head < (size_t)shape->heads; head++)
         for (size_t row = 0; row < shape->tokens; row++, dense += shape->tokens)
@@ -77,11 +77,11 @@ static void unpack_row(const pc__map_shape *shape, const void *map, size_t head,
 {
     size_t at = head * head_weights(shape) + pc__map_row_at(shape, row), count = pc__map_row_keys(shape, row);
     float scale = 0.0f;
-    if (shape->format == PC__MAP_U8)
+    if (shape->format == PC_MAP_U8)
         memcpy(&scale, (const uint8_t *)map + scale_at(shape, head, row), sizeof scale);
     for (size_t i = 0; i < count; i++)
-        to[i] = shape->format == PC__MAP_F32   ? ((const float *)map)[at + i]
-                : shape->format == PC__MAP_F16 ? pc__half_to(((const uint16_t *)map)[at + i])
+        to[i] = shape->format == PC_MAP_F32   ? ((const float *)map)[at + i]
+                : shape->format == PC_MAP_F16 ? pc__half_to(((const uint16_t *)map)[at + i])
                                                : scale * (float)((const uint8_t *)map)[at + i];
     for (size_t i = count; i < shape->tokens; i++)
         to[i] = 0.0f;
@@ -125,7 +125,7 @@ static pc__map_task task_of(const pc__map_lane *lane, int32_t layer, size_t head
         .causal = shape->causal,
         .tokens = shape->tokens,
         .weights = (const uint8_t *)lane->map + head * head_weights(shape) * pc__map_weight_bytes(shape->format),
-        .scale = shape->format == PC__MAP_U8 ? (const uint8_t *)lane->map + scale_at(shape, head, 0) : NULL,
+        .scale = shape->format == PC_MAP_U8 ? (const uint8_t *)lane->map + scale_at(shape, head, 0) : NULL,
         .values = lane->kv->layer[layer] + head / ((size_t)shape->heads / kv_heads) * page + pc__kv_k_bytes(kv),
         .page_stride = kv_heads * page,
         .v_dim = (size_t)kv->v_dim,

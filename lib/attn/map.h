@@ -9,10 +9,8 @@
 
 #include "attn/plan.h"
 
-enum { PC__MAP_F32 = 0, PC__MAP_F16 = 1, PC__MAP_U8 = 2 /* weight = scale * byte; scale = largest of the row / 255 */ };
-
 typedef struct pc__map_shape {
-    uint32_t format;
+    uint32_t format; /* PC_MAP_…; U8: weight = scale * byte, scale = largest of the row / 255 */
     int32_t heads;
     size_t tokens; /* rows, and keys of the last one */
     int causal;
@@ -31,7 +29,7 @@ static inline size_t pc__map_row_keys(const pc__map_shape *shape, size_t row)
 
 static inline size_t pc__map_weight_bytes(uint32_t format)
 {
-    return format == PC__MAP_F32 ? 4 : format == PC__MAP_F16 ? 2 : 1;
+    return format == PC_MAP_F32 ? 4 : format == PC_MAP_F16 ? 2 : 1;
 }
 
 size_t pc__map_bytes(const pc__map_shape *shape);     /* of one layer; 0: too many, or not a shape */

@@ -87,14 +87,14 @@ pc_status pc__maps_log_header_get(const uint8_t *data, size_t size, const char *
     memcpy(out->face.model.bytes, data + LOG_MODEL, 32);
     memcpy(out->nonce, data + LOG_NONCE, PC__MAPS_NONCE);
     if (pc__get_u32(data + LOG_BYTES) != PC__MAPS_LOG_HEADER || pc__get_u32(data + LOG_ENTRY) != PC__MAPS_ENTRY || causal > 1 || out->face.layers < 1
-        || out->face.layers > 65536 || out->face.heads < 1 || out->face.heads > 65536 || out->face.format > PC__MAP_U8 || out->next < 0)
+        || out->face.layers > 65536 || out->face.heads < 1 || out->face.heads > 65536 || out->face.format > PC_MAP_U8 || out->next < 0)
         return pc__fail(PC_ERR_FORMAT, "%s: no such header can have been written", where);
     return PC_OK;
 }
 
 static const char *format_name(uint32_t format)
 {
-    return format == PC__MAP_F32 ? "fp32" : format == PC__MAP_F16 ? "fp16" : format == PC__MAP_U8 ? "u8" : "unknown";
+    return format == PC_MAP_F32 ? "fp32" : format == PC_MAP_F16 ? "fp16" : format == PC_MAP_U8 ? "u8" : "unknown";
 }
 
 pc_status pc__maps_face_check(const pc__map_store_face *there, const pc__map_store_face *wanted, const char *where)

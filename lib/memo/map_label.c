@@ -29,12 +29,12 @@ typedef struct one_row {
 
 static one_row row_of(const pc__map_shape *s, const void *map, size_t head, size_t row)
 {
-    static const size_t bytes[] = {[PC__MAP_F32] = 4, [PC__MAP_F16] = 2, [PC__MAP_U8] = 1};
+    static const size_t bytes[] = {[PC_MAP_F32] = 4, [PC_MAP_F16] = 2, [PC_MAP_U8] = 1};
     one_row r = {map, NULL, row_keys(s, row)};
     if (!r.keys)
         return r;
     r.weights = (const uint8_t *)map + row_start(s, head, row) * bytes[s->format];
-    if (s->format == PC__MAP_U8) {
+    if (s->format == PC_MAP_U8) {
         size_t all = row_start(s, (size_t)s->heads, 0);
         const float *scales = (const void *)((const uint8_t *)map + (all + 3) / 4 * 4);
         r.scales = scales + head * s->tokens + row;
@@ -45,9 +45,9 @@ static one_row row_of(const pc__map_shape *s, const void *map, size_t head, size
 /* Of `keys` weights that both have. */
 static double apart(const pc__memo_loops *loops, uint32_t format, const one_row *a, const one_row *b, size_t keys, int squared)
 {
-    if (format == PC__MAP_F16)
+    if (format == PC_MAP_F16)
         return loops->apart_f16(a->weights, b->weights, keys, squared);
-    if (format == PC__MAP_U8)
+    if (format == PC_MAP_U8)
         return loops->apart_u8(a->weights, *a->scales, b->weights, *b->scales, keys, squared);
     return loops->apart_f32(a->weights, b->weights, keys, squared);
 }
@@ -57,7 +57,7 @@ static double alone(const pc__memo_loops *loops, uint32_t format, const one_row 
 {
     enum { ZEROS = 256 };
     static const float zeros[ZEROS];
-    static const size_t bytes[] = {[PC__MAP_F32] = 4, [PC__MAP_F16] = 2, [PC__MAP_U8] = 1};
+    static const size_t bytes[] = {[PC_MAP_F32] = 4, [PC_MAP_F16] = 2, [PC_MAP_U8] = 1};
     one_row none = {zeros, zeros, ZEROS}, rest = *row;
     double sum = 0;
     for (size_t now; from < row->keys; from += now) {
@@ -76,9 +76,9 @@ static double head_apart(const pc__label_rule *rule, const pc__map_shape *a_shap
     double sum = 0;
     if (a_shape->tokens == b_shape->tokens && step == 1) { /* the usual case: a whole head at once */
         one_row x = row_of(a_shape, a, head, 0), y = row_of(b_shape, b, head, 0);
-        if (a_shape->format == PC__MAP_U8 && (size_t)a_shape->heads * rows >= SCALES_BEHIND)
+        if (a_shape->format == PC_MAP_U8 && (size_t)a_shape->heads * rows >= SCALES_BEHIND)
             return loops->apart_u8_rows(x.weights, x.scales, y.weights, y.scales, rows, a_shape->causal ? 1 : rows, a_shape->causal ? 1 : 0, squared);
-        if (a_shape->format != PC__MAP_U8)
+        if (a_shape->format != PC_MAP_U8)
             return apart(loops, a_shape->format, &x, &y, row_start(a_shape, 1, 0), squared);
     }
     for (size_t row = 0; row < rows; row += step) {

@@ -281,7 +281,7 @@ static pc_status check_options(const char *folder, const pc__map_store_options *
     const pc__map_store_face *face = &options->face;
     if (options->create && options->read_only)
         return pc__fail(PC_ERR_INVALID, "%s: a store of maps cannot be made to be read only", folder);
-    if (face->layers < 1 || face->layers > 65536 || face->heads < 1 || face->heads > 65536 || face->format > PC__MAP_U8)
+    if (face->layers < 1 || face->layers > 65536 || face->heads < 1 || face->heads > 65536 || face->format > PC_MAP_U8)
         return pc__fail(PC_ERR_INVALID, "%s: maps of %d layers, %d heads and format %u cannot be", folder, (int)face->layers, (int)face->heads,
                         (unsigned)face->format);
     return PC_OK;

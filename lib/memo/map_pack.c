@@ -37,7 +37,7 @@ pc_status pc__map_packer_new(pc__map_packer **out, const pc_allocator *mem, uint
         return PC_ERR_NOMEM;
     p->mem = *mem;
     p->bytes = bytes;
-    p->wide = format == PC__MAP_F32 ? 4 : format == PC__MAP_F16 ? 2 : 1;
+    p->wide = format == PC_MAP_F32 ? 4 : format == PC_MAP_F16 ? 2 : 1;
     p->planes = pc__alloc(mem, bytes);
     memory = (ZSTD_customMem){zstd_alloc, zstd_free, &p->mem};
     p->decoder = unpack ? ZSTD_createDCtx_advanced(memory) : NULL;

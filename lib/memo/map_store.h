@@ -16,7 +16,7 @@ typedef struct pc__map_store_face { /* what a store is of; another one is refuse
     pc__id model; /* fingerprint */
     int32_t layers, heads;
     int causal;
-    uint32_t format; /* PC__MAP_F16 or U8 */
+    uint32_t format; /* PC_MAP_F16 or U8 */
 } pc__map_store_face;
 
 typedef struct pc__map_store_options {

@@ -18,6 +18,7 @@ typedef struct pc__bucket {
     uint32_t least, most;     /* tokens */
     pc__projector *projector; /* random until trained: pools all the same */
     uint32_t trained;
+    uint64_t sum;             /* XXH3 of its projector's file */
     pc__memo_tuning tuning;
     uint64_t records;
     double watched_sum; /* of the losses since it was tuned, */
@@ -73,6 +74,8 @@ static inline size_t pc__memo_units(const pc_memo *memo)
 
 /* memo_head.c */
 pc_status pc__memo_head_write(const pc_memo *memo);
+/* A bucket's projector into its file, before the head that names it by *sum; until then the old head's is gone, and the bucket counts as untrained: nothing wrong is ever used. */
+pc_status pc__memo_projector_write(const pc_memo *memo, const pc__projector *projector, uint64_t *sum);
 /* PC_MISS: there is none. Fills head and buckets (projectors are read too). */
 pc_status pc__memo_head_read(pc_memo *memo);
 

@@ -14,7 +14,7 @@
 enum { HEAD_BYTES = 96, BUCKET_BYTES = 96, SUM_BYTES = 8, VERSION = 1, MOST_FILE = 64 << 20 };
 static const char HEAD_NAME[] = "memo.pcm", magic[4] = {'p', 'c', 'm', 'm'};
 
-static void put_bucket(uint8_t *out, const pc__bucket *b, uint64_t sum)
+static void put_bucket(uint8_t *out, const pc__bucket *b)
 {
     const pc__memo_tuning *t = &b->tuning;
     memset(out, 0, BUCKET_BYTES);
@@ -31,7 +31,7 @@ static void put_bucket(uint8_t *out, const pc__bucket *b, uint64_t sum)
     pc__put_f64(out + 56, b->watched_sum);
     pc__put_f64(out + 64, b->watched_squares);
     pc__put_u64(out + 72, b->verified);
-    pc__put_u64(out + 80, sum);
+    pc__put_u64(out + 80, b->sum);
 }
 
 static void put_head(uint8_t *out, const pc__memo_head *h)
@@ -54,14 +54,12 @@ static void projector_name(char out[40], uint32_t most)
     snprintf(out, 40, "projector-%u.pcp", most);
 }
 
-/* Of a trained bucket; *sum names its bytes in the head. A projector is written before the head that names it; until then the old head's is gone, and the bucket counts as
- * untrained: nothing wrong is ever used. */
-static pc_status write_projector(const pc_memo *memo, const pc__bucket *b, uint64_t *sum)
+pc_status pc__memo_projector_write(const pc_memo *memo, const pc__projector *projector, uint64_t *sum)
 {
     pc__bytes bytes = {.mem = &memo->mem};
     char name[40];
-    pc_status status = pc__projector_write(b->projector, &bytes);
-    projector_name(name, b->most);
+    pc_status status = pc__projector_write(projector, &bytes);
+    projector_name(name, (uint32_t)pc__projector_shape_of(projector)->most_tokens);
     if (status >= 0) {
         *sum = XXH3_64bits(bytes.data, bytes.size);
         status = pc__dir_publish(&memo->dir, "draft", name, bytes.data, bytes.size, 1);
@@ -77,12 +75,8 @@ pc_status pc__memo_head_write(const pc_memo *memo)
     pc_status status = data ? PC_OK : PC_ERR_NOMEM;
     if (status >= 0)
         put_head(data, &memo->head);
-    for (uint32_t b = 0; b < memo->head.bucket_count && status >= 0; b++) {
-        uint64_t sum = 0;
-        if (memo->buckets[b].trained)
-            status = write_projector(memo, &memo->buckets[b], &sum);
-        put_bucket(data + HEAD_BYTES + b * BUCKET_BYTES, &memo->buckets[b], sum);
-    }
+    for (uint32_t b = 0; b < memo->head.bucket_count && status >= 0; b++)
+        put_bucket(data + HEAD_BYTES + b * BUCKET_BYTES, &memo->buckets[b]);
     if (status >= 0) {
         pc__put_u64(data + size, XXH3_64bits(data, size));
         status = pc__dir_publish(&memo->dir, "draft", HEAD_NAME, data, size + SUM_BYTES, 1);
@@ -120,8 +114,7 @@ static pc_status get_head(pc__memo_head *h, const uint8_t *in, size_t size, cons
     return PC_OK;
 }
 
-/* Returns the sum of its projector. */
-static uint64_t get_bucket(pc__bucket *b, const uint8_t *in)
+static void get_bucket(pc__bucket *b, const uint8_t *in)
 {
     pc__memo_tuning *t = &b->tuning;
     b->least = pc__get_u32(in);
@@ -137,7 +130,7 @@ static uint64_t get_bucket(pc__bucket *b, const uint8_t *in)
     b->watched_sum = pc__get_f64(in + 56);
     b->watched_squares = pc__get_f64(in + 64);
     b->verified = pc__get_u64(in + 72);
-    return pc__get_u64(in + 80);
+    b->sum = pc__get_u64(in + 80);
 }
 
 pc_status pc__memo_file_read(const pc_memo *memo, const char *name, uint8_t **data, size_t *size)
@@ -159,7 +152,7 @@ pc_status pc__memo_file_read(const pc_memo *memo, const char *name, uint8_t **da
 }
 
 /* The projector that the head names; a bucket whose projector is another one or gone is untrained again, and closed. */
-static pc_status read_projector(pc_memo *memo, pc__bucket *b, uint64_t sum)
+static pc_status read_projector(pc_memo *memo, pc__bucket *b)
 {
     char name[40];
     uint8_t *data = NULL;
@@ -167,13 +160,14 @@ static pc_status read_projector(pc_memo *memo, pc__bucket *b, uint64_t sum)
     pc_status status;
     projector_name(name, b->most);
     status = pc__memo_file_read(memo, name, &data, &size);
-    if (status >= 0 && XXH3_64bits(data, size) == sum)
+    if (status >= 0 && XXH3_64bits(data, size) == b->sum)
         status = pc__projector_read(&b->projector, &memo->mem, data, size, name);
     pc__free(&memo->mem, data);
     if (status == PC_ERR_NOMEM || (status >= 0 && b->projector))
         return status;
     pc__log(memo->model->context, PC_LOG_WARN, "memo: %s/%s is not the one that the head names: the bucket has to be trained again", memo->dir.path, name);
     b->trained = 0;
+    b->sum = 0;
     b->tuning = (pc__memo_tuning){.reason = PC_REASON_UNTRAINED};
     return PC_OK;
 }
@@ -186,12 +180,12 @@ static pc_status get_buckets(pc_memo *memo, const uint8_t *in, const char *path)
         return PC_ERR_NOMEM;
     for (uint32_t b = 0; b < memo->head.bucket_count && status >= 0; b++) {
         pc__bucket *bucket = &memo->buckets[b];
-        uint64_t sum = get_bucket(bucket, in + b * BUCKET_BYTES);
         uint32_t before = b ? memo->buckets[b - 1].most : 0;
+        get_bucket(bucket, in + b * BUCKET_BYTES);
         if (bucket->least != before + 1 || bucket->most < bucket->least || bucket->most > 1u << 20 || !isfinite(bucket->tuning.threshold))
             return damaged(path, "memo.pcm: its buckets do not follow each other");
         if (bucket->trained)
-            status = read_projector(memo, bucket, sum);
+            status = read_projector(memo, bucket);
     }
     return status;
 }

@@ -185,19 +185,25 @@ static pc_status install(lesson *l)
     pc__bucket *bucket = &memo->buckets[l->bucket], before;
     size_t lengths = (bucket->most - bucket->least + 1) * l->units, first = bucket->least * l->units;
     pc__index **indexes = pc__calloc(&memo->mem, lengths, sizeof *indexes), *swap;
+    uint64_t sum = 0;
     pc_status status = indexes ? pc__memo_index_build(memo, l->projector, indexes) : PC_ERR_NOMEM;
+    if (status >= 0)
+        status = pc__memo_projector_write(memo, l->projector, &sum);
     if (status < 0)
-        goto done;
+        goto free_indexes;
     pthread_rwlock_wrlock(&memo->guard);
     before = *bucket;
     bucket->projector = l->projector;
     bucket->trained = 1;
+    bucket->sum = sum;
     bucket->tuning = (pc__memo_tuning){.reason = PC_REASON_UNTRAINED, .threshold = 2};
     bucket->watched_sum = bucket->watched_squares = 0;
     bucket->verified = 0;
     status = pc__memo_head_write(memo);
     if (status < 0) {
         *bucket = before;
+        if (before.trained)
+            (void)pc__memo_projector_write(memo, before.projector, &sum); /* else the old head names a projector that has gone */
     } else {
         l->projector = before.projector;
         for (size_t i = 0; i < lengths; i++) {
@@ -207,8 +213,9 @@ static pc_status install(lesson *l)
         }
     }
     pthread_rwlock_unlock(&memo->guard);
-    pc__memo_index_free(indexes, lengths);
-done:
+free_indexes:
+    if (indexes)
+        pc__memo_index_free(indexes, lengths);
     pc__free(&memo->mem, indexes);
     return status;
 }

@@ -63,7 +63,7 @@ static pc_status lead(bundle *b, size_t l)
     const pc_allocator *mem = &b->model->context->mem;
     size_t layers = (size_t)b->model->info.layers, leaders = 0, bytes;
     pc__map_shape *shape = &b->maps[l].shape;
-    *shape = (pc__map_shape){.format = PC__MAP_F16,
+    *shape = (pc__map_shape){.format = PC_MAP_F16,
                              .heads = b->model->info.heads,
                              .tokens = prompt_of(b, l)->input->count,
                              .causal = b->model->native->arch.causal};

@@ -21,7 +21,8 @@ typedef struct work {
     pc__maps *maps;        /* [count] of the hits */
     pc__memo_layers *layers; /* [count] of those whose layers are sought for themselves */
     int by_layer;          /* some are */
-    double threshold;      /* of the call */
+    int measures;          /* the call has a threshold of its own: nothing is counted or checked */
+    double threshold;
     pc__whole *prompts;    /* [count] */
     uint8_t *check;        /* [count] hits that are computed in full too */
     pc__kv **runs;         /* [count] where segments are wanted */
@@ -105,29 +106,30 @@ static const void *layer_map(void *user, size_t prompt, int32_t layer, const flo
 }
 
 /* Its layers are sought while they are computed; whether it is checked is known afterwards. */
-static pc_status expect_layers(work *w, size_t i, int measures)
+static pc_status expect_layers(work *w, size_t i)
 {
     w->by_layer = 1;
-    w->layers[i] = (pc__memo_layers){.input = &w->inputs[i], .threshold = measures ? &w->threshold : NULL, .found = &w->found[i]};
+    w->layers[i] = (pc__memo_layers){.input = &w->inputs[i], .threshold = w->measures ? &w->threshold : NULL, .found = &w->found[i]};
     pc__memo_shape(w->options.memo, w->inputs[i].count, &w->prompts[i].shape);
     w->how.choose = layer_map;
     w->how.choose_user = w;
-    return measures ? PC_OK : reserve_checked(w, i);
+    return w->measures ? PC_OK : reserve_checked(w, i);
 }
 
 static pc_status look_up(work *w)
 {
     pc_memo *memo = w->options.memo;
-    int force = (w->options.flags & PC_PREFILL_FORCE) != 0, measures = force || w->options.threshold != 0;
+    int force = (w->options.flags & PC_PREFILL_FORCE) != 0;
     pc__memo_times times;
     pc_status status;
+    w->measures = force || w->options.threshold != 0;
     w->threshold = force ? -INFINITY : w->options.threshold;
-    status = pc__memo_find(memo, w->inputs, w->count, measures ? &w->threshold : NULL, w->found, &times);
+    status = pc__memo_find(memo, w->inputs, w->count, w->measures ? &w->threshold : NULL, w->found, &times);
     double begun = pc__now();
     for (size_t i = 0; i < w->count && status >= 0; i++) {
         pc_status taken;
         if (w->found[i].by_layer)
-            status = expect_layers(w, i, measures);
+            status = expect_layers(w, i);
         if (w->found[i].reason != PC_REASON_NONE)
             continue;
         taken = pc__memo_take(memo, w->found[i].id, &w->maps[i]);
@@ -139,7 +141,7 @@ static pc_status look_up(work *w)
             return taken;
         w->prompts[i].maps = w->maps[i].layer;
         pc__memo_shape(memo, w->inputs[i].count, &w->prompts[i].shape);
-        w->check[i] = !measures && !w->found[i].same && pc__memo_wants_check(memo, w->found[i].bucket);
+        w->check[i] = !w->measures && !w->found[i].same && pc__memo_wants_check(memo, w->found[i].bucket);
         if (w->check[i])
             status = reserve_checked(w, i);
     }
@@ -152,17 +154,16 @@ static pc_status look_up(work *w)
 /* What came of the look-ups, the layers' too. */
 static void count_hits(work *w)
 {
-    int measures = (w->options.flags & PC_PREFILL_FORCE) || w->options.threshold != 0;
     for (size_t i = 0; i < w->count; i++) {
         int hit = w->prompts[i].maps || w->layers[i].layers;
         w->stats.hits += hit != 0;
         w->stats.hit_tokens += hit ? w->inputs[i].count : 0;
         w->stats.seconds_features += w->layers[i].times.features;
         w->stats.seconds_search += w->layers[i].times.search;
-        if (w->found[i].by_layer && hit && !measures)
+        if (w->found[i].by_layer && hit && !w->measures)
             w->check[i] = pc__memo_wants_check(w->options.memo, w->found[i].bucket) ? 1 : 0;
     }
-    if (!measures)
+    if (!w->measures)
         pc__memo_count(w->options.memo, w->stats.hits, w->count - w->stats.hits);
 }
 

@@ -86,7 +86,7 @@ static void make_files(uint8_t flags, uint8_t *log, size_t log_size, const uint8
 
 static pc__map_store *open_store(int is_reader)
 {
-    pc__map_store_options options = {.face = {.layers = LAYERS, .heads = 1, .causal = 1, .format = PC__MAP_F16}, .read_only = is_reader, .cold_seconds = 1e-9,
+    pc__map_store_options options = {.face = {.layers = LAYERS, .heads = 1, .causal = 1, .format = PC_MAP_F16}, .read_only = is_reader, .cold_seconds = 1e-9,
                                      .relaxed = 1};
     pc__map_store *store = NULL;
     return fuzz_ok(pc__map_store_open(&store, &fuzz_memory, folder, &options)) ? store : NULL;

@@ -67,9 +67,9 @@ static void make_weights(scene *s, pc_test_rng *rng)
     s->scale = guarded_new(s->tokens * sizeof(float));
     for (size_t i = 0; i < count; i++) {
         float x = pc_test_uniform(rng) * (i % 5 ? 0.01f : 1.0f);
-        if (s->format == PC__MAP_F32)
+        if (s->format == PC_MAP_F32)
             ((float *)(void *)s->weights.data)[i] = x;
-        else if (s->format == PC__MAP_F16)
+        else if (s->format == PC_MAP_F16)
             ((uint16_t *)(void *)s->weights.data)[i] = pc__half_from(x);
         else
             s->weights.data[i] = (uint8_t)(x * 255.0f);
@@ -80,7 +80,7 @@ static void make_weights(scene *s, pc_test_rng *rng)
     s->task.causal = s->causal;
     s->task.tokens = s->tokens;
     s->task.weights = s->weights.data;
-    s->task.scale = s->format == PC__MAP_U8 ? s->scale.data : NULL;
+    s->task.scale = s->format == PC_MAP_U8 ? s->scale.data : NULL;
     s->task.v_dim = s->v_dim;
 }
 
@@ -133,7 +133,7 @@ static void products(scene *s, const pc__kernels *kernels, size_t first, size_t 
     size_t stride = s->v_dim + 3;
     guarded out = guarded_new(((rows - 1) * stride + s->v_dim) * sizeof(float));
     float *got = (float *)(void *)out.data, want[PC__MAX_HEAD], size[PC__MAX_HEAD], alone[PC__MAX_HEAD];
-    float share = s->dtype == PC_DTYPE_BF16 && kernels->bf16_dot && s->format != PC__MAP_U8 ? 0x1p-8f : 1e-5f;
+    float share = s->dtype == PC_DTYPE_BF16 && kernels->bf16_dot && s->format != PC_MAP_U8 ? 0x1p-8f : 1e-5f;
     s->task.first = first;
     s->task.rows = rows;
     s->task.out = got;
@@ -291,7 +291,7 @@ static void one_shape(machine *m, int32_t heads, int32_t kv_heads, int32_t dim, 
     seconds = least(apply, &w);
     bound = fmax(2.0 * keys * (double)(heads * dim) * (double)count / m->flops, (double)(count * (bytes + values)) / m->bytes);
     printf("%2d x %3d, %2d K/V, L %4zu, batch %2zu, %s%s: %9.1f us, bound %9.1f us (%s), share %.2f\n", heads, dim, kv_heads, tokens, count,
-           format == PC__MAP_U8 ? "u8" : "f16", causal ? " causal" : "", seconds * 1e6, bound * 1e6,
+           format == PC_MAP_U8 ? "u8" : "f16", causal ? " causal" : "", seconds * 1e6, bound * 1e6,
            bound * m->flops > 2.0 * keys * (double)(heads * dim) * (double)count * 1.0001 ? "bytes" : "FLOPs", bound / seconds);
     for (size_t i = 0; i < count; i++) {
         free((void *)(uintptr_t)w.lanes[i].map);
@@ -313,7 +313,7 @@ static void speed(void)
     printf("%s: bf16 %.0f GFLOP/s, memory %.1f GB/s, one thread\n", pc__kernels_get()->name, m.flops / 1e9, m.bytes / 1e9);
     for (size_t tokens = 32; tokens <= 1024; tokens *= 2)
         for (size_t count = 1; count <= 32; count *= count < 4 ? 4 : 8)
-            for (uint32_t format = PC__MAP_F16; format <= PC__MAP_U8; format++) {
+            for (uint32_t format = PC_MAP_F16; format <= PC_MAP_U8; format++) {
                 if (tokens * count > 8192)
                     continue;
                 one_shape(&m, 12, 12, 64, tokens, count, format, 0);

@@ -13,7 +13,7 @@ enum { MAPS_LAYERS = 3, MAPS_HEADS = 2, MAPS_NOTE = 200 };
 
 static inline pc__map_store_face maps_face(void)
 {
-    pc__map_store_face face = {.layers = MAPS_LAYERS, .heads = MAPS_HEADS, .causal = 1, .format = PC__MAP_F16};
+    pc__map_store_face face = {.layers = MAPS_LAYERS, .heads = MAPS_HEADS, .causal = 1, .format = PC_MAP_F16};
     memset(face.model.bytes, 0x5c, sizeof face.model.bytes);
     return face;
 }

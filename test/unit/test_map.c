@@ -29,7 +29,7 @@ static float *draw(const pc__map_shape *shape, pc_test_rng *rng)
 /* What rounding may take off a weight of a row whose largest is `most`. */
 static float step_of(uint32_t format, float weight, float most)
 {
-    return format == PC__MAP_F32 ? 0.0f : format == PC__MAP_F16 ? weight * 0x1p-11f + 0x1p-25f : most / 255.0f * 0.501f;
+    return format == PC_MAP_F32 ? 0.0f : format == PC_MAP_F16 ? weight * 0x1p-11f + 0x1p-25f : most / 255.0f * 0.501f;
 }
 
 static void packing(pc_test_rng *rng)
@@ -40,7 +40,7 @@ static void packing(pc_test_rng *rng)
         size_t n = shape.tokens, bytes = pc__map_bytes(&shape), weights = HEADS * (shape.causal ? n * (n + 1) / 2 : n * n);
         float *dense = draw(&shape, rng), *back = malloc(HEADS * n * n * sizeof *back);
         uint8_t *map = malloc(bytes + 8);
-        CHECK(bytes == (shape.format == PC__MAP_U8 ? (weights + 3) / 4 * 4 + HEADS * n * 4 : weights * (shape.format ? 2 : 4)));
+        CHECK(bytes == (shape.format == PC_MAP_U8 ? (weights + 3) / 4 * 4 + HEADS * n * 4 : weights * (shape.format ? 2 : 4)));
         memset(map, 0xA5, bytes + 8);
         pc__map_pack(&shape, dense, map);
         for (size_t k = bytes; k < bytes + 8; k++)
@@ -64,7 +64,7 @@ static void packing(pc_test_rng *rng)
 static void layout(void)
 {
     static const float dense[2 * 2 * 2] = {1.0f, 9.0f, 0.25f, 0.75f, 0.5f, 9.0f, 0.0f, 0.0f};
-    pc__map_shape shape = {PC__MAP_U8, 2, 2, 1};
+    pc__map_shape shape = {PC_MAP_U8, 2, 2, 1};
     uint8_t map[24];
     float scales[4];
     memset(map, 0xA5, sizeof map);
@@ -79,11 +79,11 @@ static void sizes(void)
 {
     pc__map_shape shape = {3, 4, 16, 0};
     CHECK(pc__map_bytes(&shape) == 0);
-    shape = (pc__map_shape){PC__MAP_F32, 0, 16, 0};
+    shape = (pc__map_shape){PC_MAP_F32, 0, 16, 0};
     CHECK(pc__map_bytes(&shape) == 0);
-    shape = (pc__map_shape){PC__MAP_F32, 4, (size_t)1 << 40, 0};
+    shape = (pc__map_shape){PC_MAP_F32, 4, (size_t)1 << 40, 0};
     CHECK(pc__map_bytes(&shape) == 0);
-    shape = (pc__map_shape){PC__MAP_F32, INT32_MAX, ((size_t)1 << 24) - 1, 0};
+    shape = (pc__map_shape){PC_MAP_F32, INT32_MAX, ((size_t)1 << 24) - 1, 0};
     CHECK(pc__map_bytes(&shape) == 0);
 }
 
@@ -177,13 +177,13 @@ static void products(pc_context *context, uint32_t format, uint32_t dtype, int c
 
 static void refusals(pc_context *context, pc_test_memory *memory, pc_test_rng *rng)
 {
-    lane_of l = lane_new(context, PC__MAP_U8, PC_DTYPE_F32, 10, 1, rng);
+    lane_of l = lane_new(context, PC_MAP_U8, PC_DTYPE_F32, 10, 1, rng);
     float out[10 * HEADS * V_DIM];
     pc__map_lane bad = l.lane;
     pc__kv *i8 = NULL;
     bad.shape.tokens = 11;
     CHECK(pc__map_apply(context, &bad, 1, 1, out) == PC_ERR_MISMATCH);
-    bad.shape = (pc__map_shape){PC__MAP_U8, 3, 10, 1};
+    bad.shape = (pc__map_shape){PC_MAP_U8, 3, 10, 1};
     CHECK(pc__map_apply(context, &bad, 1, 1, out) == PC_ERR_MISMATCH);
     bad.shape = (pc__map_shape){9, HEADS, 10, 1};
     CHECK(pc__map_apply(context, &bad, 1, 1, out) == PC_ERR_MISMATCH);
@@ -214,7 +214,7 @@ int main(void)
     packing(&rng);
     layout();
     sizes();
-    for (uint32_t format = 0; format <= PC__MAP_U8; format++)
+    for (uint32_t format = 0; format <= PC_MAP_U8; format++)
         for (size_t d = 0; d < 3; d++)
             for (int causal = 0; causal < 2; causal++)
                 products(context, format, dtypes[d], causal, &rng);

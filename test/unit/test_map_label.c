@@ -63,7 +63,7 @@ static void distances(void)
 {
     static const size_t lengths[][2] = {{1, 1}, {5, 5}, {16, 16}, {37, 37}, {70, 70}, {20, 31}, {3, 40}, {1, 7}};
     pc_test_rng rng = {1};
-    for (uint32_t format = PC__MAP_F32; format <= PC__MAP_U8; format++)
+    for (uint32_t format = PC_MAP_F32; format <= PC_MAP_U8; format++)
         for (int causal = 0; causal < 2; causal++)
             for (size_t l = 0; l < sizeof lengths / sizeof *lengths; l++) {
                 sample a = sample_new((pc__map_shape){format, 3, lengths[l][0], causal}, &rng), b = sample_new((pc__map_shape){format, 3, lengths[l][1], causal}, &rng);
@@ -88,7 +88,7 @@ static void distances(void)
 static void bounds(void)
 {
     for (size_t n = 2; n <= 64; n *= 2) {
-        pc__map_shape shape = {PC__MAP_F32, 2, n, 0};
+        pc__map_shape shape = {PC_MAP_F32, 2, n, 0};
         float *first = calloc(2 * n * n, sizeof *first), *second = calloc(2 * n * n, sizeof *second);
         for (size_t r = 0; r < 2 * n; r++)
             first[r * n] = second[r * n + 1] = 1;
@@ -108,7 +108,7 @@ static void bounds(void)
 static void lengths(void)
 {
     pc_test_rng rng = {3};
-    sample a = sample_new((pc__map_shape){PC__MAP_F16, 1, 30, 1}, &rng), b = sample_new((pc__map_shape){PC__MAP_F16, 1, 40, 1}, &rng);
+    sample a = sample_new((pc__map_shape){PC_MAP_F16, 1, 30, 1}, &rng), b = sample_new((pc__map_shape){PC_MAP_F16, 1, 40, 1}, &rng);
     const void *maps_a[1] = {a.map}, *maps_b[1] = {b.map};
     pc__label_rule rule = {PC__MAP_TOTAL_VARIATION, 0, 0.5f, 1};
     CHECK(fabsf(pc__map_label(&rule, 1, &a.shape, maps_a, &b.shape, maps_b) - 0.125f) < 1e-7f);
@@ -124,7 +124,7 @@ static void known_bits(void)
 {
     static const float want[] = {0x1.742cbep-4f, 0x1.6f4f66p-4f, 0x1.64e98p-4f};
     pc_test_rng rng = {4};
-    for (uint32_t format = PC__MAP_F32; format <= PC__MAP_U8; format++) {
+    for (uint32_t format = PC_MAP_F32; format <= PC_MAP_U8; format++) {
         sample a = sample_new((pc__map_shape){format, 2, 61, 1}, &rng), b = sample_new((pc__map_shape){format, 2, 61, 1}, &rng);
         const void *maps_a[1] = {a.map}, *maps_b[1] = {b.map};
         float got = pc__map_label(&pc__label_default, 1, &a.shape, maps_a, &b.shape, maps_b);

@@ -94,7 +94,7 @@ static void test_face(void)
     face.causal = 0;
     refused(folder, face, PC_ERR_MISMATCH, "causal maps, not bidirectional");
     face = maps_face();
-    face.format = PC__MAP_U8;
+    face.format = PC_MAP_U8;
     refused(folder, face, PC_ERR_MISMATCH, "fp16, not u8");
     face.layers = 0;
     refused(folder, face, PC_ERR_INVALID, "0 layers");

@@ -177,7 +177,7 @@ static void recorded_and_reused(const pc_model *model, float limit)
 {
     batch plain = {0}, source = {0};
     CHECK_OK(run(&plain, model, 7, 0));
-    record_all(&source, model, PC__MAP_F32);
+    record_all(&source, model, PC_MAP_F32);
     CHECK(!memcmp(plain.final, source.final, plain.rows * HIDDEN * sizeof(float)));
     for (size_t i = 0; i < LANES; i++) {
         float *dense = malloc(HEADS * lengths[i] * lengths[i] * sizeof *dense);
@@ -217,7 +217,7 @@ static void recorded_and_reused(const pc_model *model, float limit)
 static void mixed(const pc_model *model)
 {
     batch source = {0}, alone = {0}, both = {0}, asked = {0};
-    record_all(&source, model, PC__MAP_U8);
+    record_all(&source, model, PC_MAP_U8);
     give(&alone, &source, 1, 5);
     CHECK_OK(run(&alone, model, 2, 1));
     give(&both, &source, 1, 5);
@@ -247,7 +247,7 @@ static void keys_completed(const pc_model *model)
     size_t n = lengths[1], width = KV_HEADS * DIM;
     float *inputs = malloc(LAYERS * n * HIDDEN * sizeof *inputs), k[2][KV_HEADS * DIM], v[2][KV_HEADS * DIM];
     batch source = {0}, reuse = {0};
-    record_all(&source, model, PC__MAP_F16);
+    record_all(&source, model, PC_MAP_F16);
     give(&reuse, &source, 1, 7);
     reuse.maps[1].inputs = inputs;
     CHECK_OK(run(&reuse, model, 7, 1));
@@ -274,7 +274,7 @@ static void keys_completed(const pc_model *model)
 static void refusals(const pc_model *model)
 {
     batch source = {0}, bad = {0};
-    record_all(&source, model, PC__MAP_F16);
+    record_all(&source, model, PC_MAP_F16);
     give(&bad, &source, 1, 7);
     bad.maps[1].shape.tokens--;
     CHECK_STATUS(run(&bad, model, 7, 1), PC_ERR_MISMATCH);
@@ -300,7 +300,7 @@ static void without_memory(pc_context *context, pc_test_memory *memory)
     pc_status status = PC_ERR_NOMEM;
     if (!CHECK_OK(make(&model, context, &k)))
         return;
-    record_all(&source, model, PC__MAP_F16);
+    record_all(&source, model, PC_MAP_F16);
     for (uint64_t at = 1; status == PC_ERR_NOMEM && at < 2000; at++) {
         int64_t before = memory->live_blocks;
         batch b = {0};

@@ -21,9 +21,9 @@ typedef struct mixing {
 INLINE __m512 widen(const uint8_t *from, size_t t, size_t left, const uint32_t format)
 {
     __mmask16 lanes = _cvtu32_mask16(left < 16 ? (1u << left) - 1u : 0xffffu);
-    if (format == PC__MAP_F32)
+    if (format == PC_MAP_F32)
         return _mm512_maskz_loadu_ps(lanes, (const float *)(const void *)from + t);
-    if (format == PC__MAP_F16)
+    if (format == PC_MAP_F16)
         return _mm512_cvtph_ps(_mm256_maskz_loadu_epi16(lanes, (const uint16_t *)(const void *)from + t));
     return _mm512_cvtepi32_ps(_mm512_cvtepu8_epi32(_mm_maskz_loadu_epi8(lanes, from + t)));
 }
@@ -166,10 +166,10 @@ INLINE void mix(const pc__map_task *task, const uint32_t format)
 
 void pc__map_bf16_avx512bf16(const pc__map_task *task)
 {
-    if (task->format == PC__MAP_F32)
-        mix(task, PC__MAP_F32);
-    else if (task->format == PC__MAP_F16)
-        mix(task, PC__MAP_F16);
+    if (task->format == PC_MAP_F32)
+        mix(task, PC_MAP_F32);
+    else if (task->format == PC_MAP_F16)
+        mix(task, PC_MAP_F16);
     else
-        mix(task, PC__MAP_U8);
+        mix(task, PC_MAP_U8);
 }

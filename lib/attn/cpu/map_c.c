@@ -10,9 +10,9 @@
 
 static float weight(const pc__map_task *task, size_t at)
 {
-    if (task->format == PC__MAP_F32)
+    if (task->format == PC_MAP_F32)
         return ((const float *)task->weights)[at];
-    if (task->format == PC__MAP_F16)
+    if (task->format == PC_MAP_F16)
         return pc__half_to(((const uint16_t *)task->weights)[at]);
     return (float)((const uint8_t *)task->weights)[at];
 }
@@ -20,7 +20,7 @@ static float weight(const pc__map_task *task, size_t at)
 static float scale_of(const pc__map_task *task, size_t row)
 {
     float scale = 1.0f;
-    if (task->format == PC__MAP_U8)
+    if (task->format == PC_MAP_U8)
         memcpy(&scale, (const uint8_t *)task->scale + row * sizeof scale, sizeof scale);
     return scale;
 }

@@ -44,7 +44,7 @@ static inline size_t pc__map_steps(const pc__map_task *task, size_t last_row, si
 static inline float pc__map_scale(const pc__map_task *task, size_t row)
 {
     float scale = 1.0f;
-    if (task->format == PC__MAP_U8)
+    if (task->format == PC_MAP_U8)
         memcpy(&scale, (const uint8_t *)task->scale + row * sizeof scale, sizeof scale);
     return scale;
 }

@@ -23,8 +23,8 @@ INLINE void take_weights(mixing *m, size_t r)
     uint8_t own[PC__PAGE * 4];
     const void *from = pc__map_page(m->task, m->row + r, m->page, own);
     for (size_t t = 0; t < PC__PAGE; t += VEC) {
-        vec x = m->task->format == PC__MAP_F32   ? vec_load((const float *)from + t)
-                : m->task->format == PC__MAP_F16 ? vec_from_half((const uint16_t *)from + t)
+        vec x = m->task->format == PC_MAP_F32   ? vec_load((const float *)from + t)
+                : m->task->format == PC_MAP_F16 ? vec_from_half((const uint16_t *)from + t)
                                                  : vec_from_bytes((const uint8_t *)from + t);
         vec_store(m->p[r] + t, x);
     }
@@ -110,7 +110,7 @@ INLINE void mix(const pc__map_task *task, const int of)
             m.values = task->values + m.page * task->page_stride;
             page_of_group(&m, of);
         }
-        for (size_t r = 0; r < m.rows && task->format == PC__MAP_U8; r++)
+        for (size_t r = 0; r < m.rows && task->format == PC_MAP_U8; r++)
             scale_row(task, m.row + r);
     }
 }

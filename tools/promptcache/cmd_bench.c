@@ -1,14 +1,7 @@
 /* bench: measurements. */
-#include <string.h>
-
 #include "program.h"
 
-typedef struct benchmark {
-    const char *name, *summary;
-    int (*run)(int argc, char **argv);
-} benchmark;
-
-static const benchmark all[] = {
+static const command_part all[] = {
     {"attend", "attention of a batch over a shared prefix, against reading it for every row",
      bench_attend},
     {"calibrate", "what passes of attention cost on this machine; kept for all programs", bench_calibrate},
@@ -23,28 +16,10 @@ static const benchmark all[] = {
     {"ttft", "time to the first token, cached against full prefill", bench_ttft},
 };
 
-static int help(void)
-{
-    printf("usage: promptcache %s\n\n", bench_command.usage);
-    for (size_t i = 0; i < sizeof all / sizeof *all; i++)
-        printf("  %-11s %s\n", all[i].name, all[i].summary);
-    printf("\n`promptcache bench NAME --help` tells more.\n");
-    return EXIT_OK;
-}
-
 static int run(int argc, char **argv)
 {
-    if (argc < 2)
-        return usage_error(&bench_command,
-                           "which benchmark? `promptcache bench --help` lists them");
-    if (!strcmp(argv[1], "--help") || !strcmp(argv[1], "-h"))
-        return help();
-    for (size_t i = 0; i < sizeof all / sizeof *all; i++)
-        if (!strcmp(argv[1], all[i].name))
-            return all[i].run(argc - 1, argv + 1);
-    return usage_error(&bench_command,
-                       "there is no benchmark '%s'; `promptcache bench --help` lists them",
-                       argv[1]);
+    static const command_family family = {&bench_command, all, sizeof all / sizeof *all, 11, "benchmark", ""};
+    return run_part(&family, argc, argv);
 }
 
 const command bench_command = {"bench", "bench NAME [options]", "measures", run};

@@ -185,4 +185,18 @@ int bench_store(int argc, char **argv);
 int bench_trace(int argc, char **argv);
 int bench_ttft(int argc, char **argv);
 
+/* A command that is a family: its parts, and the one that argv[1] names. `kind` is what they are called, `end` goes on in the last line of its help. */
+typedef struct command_part {
+    const char *name, *summary;
+    int (*run)(int argc, char **argv);
+} command_part;
+typedef struct command_family {
+    const command *about;
+    const command_part *parts;
+    size_t count;
+    int width; /* of the column of names */
+    const char *kind, *end;
+} command_family;
+int run_part(const command_family *family, int argc, char **argv);
+
 #endif

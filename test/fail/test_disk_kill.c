@@ -4,8 +4,6 @@
  * failure, descriptors that leak.
  *
  * The calls that the library makes are counted and killed or made to fail (failing_calls.h). PC_TEST_LONG=1: all of the calls in both folders, and 500 random moments. */
-#include <ftw.h>
-#include <sys/wait.h>
 
 #include "disk.h"
 #include "failing_calls.h"
@@ -86,77 +84,34 @@ static int check_folder(const char *path, uint64_t budget, int is_strict)
     return fine;
 }
 
-static int remove_one(const char *path, const struct stat *st, int kind, struct FTW *where)
+static void prepare(const char *path)
 {
-    (void)st, (void)kind, (void)where;
-    return remove(path);
+    pc__tier *tier = NULL;
+    CHECK_OK(disk_open(&tier, path, &(disk_options){.budget = budget_of(3)}));
+    for (uint32_t n = 10; n < 12; n++)
+        disk_put(tier, n, size_of(n), NULL);
+    tier->ops->free(tier);
 }
 
-static void remove_folder(const char *path)
+static int three(const char *path)
 {
-    CHECK(!nftw(path, remove_one, 8, FTW_DEPTH | FTW_PHYS));
+    return scenario(path, 3);
 }
 
-/* At each call, or each of `step`: in an empty folder, or in one that is there already. */
+static int check_three(const char *path)
+{
+    return check_folder(path, budget_of(3), 1);
+}
+
+/* In an empty folder, or in one that is there already. */
 static void test_kill(int what, const char *name, int prepared, long step)
 {
-    char path[256];
-    long at = 1;
-    snprintf(path, sizeof path, "%s/%s", pc_test_folder(), name);
-    for (int killed = 1; killed; at += step) {
-        if (prepared) {
-            pc__tier *tier = NULL;
-            CHECK_OK(disk_open(&tier, path, &(disk_options){.budget = budget_of(3)}));
-            for (uint32_t n = 10; n < 12; n++)
-                disk_put(tier, n, size_of(n), NULL);
-            tier->ops->free(tier);
-        }
-        pid_t child = fork();
-        if (!child) {
-            hook.what = what;
-            hook.at = at;
-            hook.calls = hook.writes = 0;
-            _exit(scenario(path, 3));
-        }
-        int status = 0;
-        if (!CHECK(child > 0 && waitpid(child, &status, 0) == child))
-            return;
-        killed = WIFSIGNALED(status);
-        CHECK(killed ? WTERMSIG(status) == SIGKILL : WEXITSTATUS(status) == 0);
-        if (!check_folder(path, budget_of(3), 1)) {
-            fprintf(stderr, "    at call %ld of %s\n", at, name);
-            return;
-        }
-        remove_folder(path);
-    }
-    printf("%s: killed at each %ld. of %ld calls\n", name, step, at - 1 - step);
-    CHECK(at > (what == KILL ? 300 : 30));
+    kill_at_each_call(what, &(accident){name, step, what == KILL ? 300 : 30, prepared ? prepare : NULL, three, check_three});
 }
 
-/* Each call fails once, and the process goes on. */
 static void test_fail(int error, long step)
 {
-    char path[256];
-    long at = 1;
-    int reached = 1;
-    size_t files = pc_test_open_files();
-    snprintf(path, sizeof path, "%s/fail%d", pc_test_folder(), error);
-    for (; reached; at += step) {
-        hook.what = FAIL;
-        hook.at = at;
-        hook.error = error;
-        hook.calls = 0;
-        int wrong = scenario(path, 3);
-        reached = hook.calls >= at;
-        hook.what = 0;
-        int fine = CHECK_INT(wrong, 0) & CHECK_INT(pc_test_open_files(), files);
-        if (!(fine & check_folder(path, budget_of(3), 1))) {
-            fprintf(stderr, "    at call %ld, error %d\n", at, error);
-            return;
-        }
-        remove_folder(path);
-    }
-    printf("errno %d at each %ld. of %ld calls\n", error, step, at - 1 - step);
+    fail_at_each_call(error, &(accident){.step = step, .scenario = three, .check = check_three});
 }
 
 /* ----------------------------------------------------------- random moments */

@@ -4,9 +4,7 @@
  *
  * The calls that the library makes are counted and killed or made to fail (failing_calls.h). What was reported is written down in memory that the parent shares.
  * PC_TEST_LONG=1: all calls with both errors, and 500 random moments. */
-#include <ftw.h>
 #include <limits.h>
-#include <sys/wait.h>
 
 #include "failing_calls.h"
 #include "maps.h"
@@ -155,72 +153,27 @@ static int check_store(const char *folder)
     return fine;
 }
 
-static int remove_one(const char *path, const struct stat *st, int kind, struct FTW *where)
+static void fresh(const char *path)
 {
-    (void)st, (void)kind, (void)where;
-    return remove(path);
+    (void)path;
+    forget();
 }
 
-static void remove_folder(const char *path)
+/* What is wrong stands in the diary. */
+static int noted(const char *path)
 {
-    nftw(path, remove_one, 8, FTW_DEPTH | FTW_PHYS);
+    scenario(path);
+    return 0;
 }
 
 static void test_kill(int what, const char *name, long step)
 {
-    char path[256];
-    long at = 1;
-    snprintf(path, sizeof path, "%s/%s", pc_test_folder(), name);
-    for (int killed = 1; killed; at += step) {
-        forget();
-        pid_t child = fork();
-        if (!child) {
-            hook.what = what;
-            hook.at = at;
-            hook.calls = hook.writes = 0;
-            scenario(path);
-            _exit(0);
-        }
-        int status = 0;
-        if (!CHECK(child > 0 && waitpid(child, &status, 0) == child))
-            return;
-        killed = WIFSIGNALED(status);
-        CHECK(killed ? WTERMSIG(status) == SIGKILL : WEXITSTATUS(status) == 0);
-        if (!check_store(path)) {
-            fprintf(stderr, "    at call %ld of %s\n", at, name);
-            return;
-        }
-        remove_folder(path);
-    }
-    printf("%s: killed at each %ld. of %ld calls\n", name, step, at - 1 - step);
-    CHECK(at > (what == KILL ? 150 : 30));
+    kill_at_each_call(what, &(accident){name, step, what == KILL ? 150 : 30, fresh, noted, check_store});
 }
 
-/* Each call fails once, and the process goes on. */
 static void test_fail(int error, long step)
 {
-    char path[256];
-    long at = 1;
-    int reached = 1;
-    size_t files = pc_test_open_files();
-    snprintf(path, sizeof path, "%s/fail%d", pc_test_folder(), error);
-    for (; reached; at += step) {
-        forget();
-        hook.what = FAIL;
-        hook.at = at;
-        hook.error = error;
-        hook.calls = 0;
-        scenario(path);
-        reached = hook.calls >= at;
-        hook.what = 0;
-        int fine = CHECK_INT(pc_test_open_files(), files);
-        if (!(fine & check_store(path))) {
-            fprintf(stderr, "    at call %ld, error %d\n", at, error);
-            return;
-        }
-        remove_folder(path);
-    }
-    printf("errno %d at each %ld. of %ld calls\n", error, step, at - 1 - step);
+    fail_at_each_call(error, &(accident){.step = step, .prepare = fresh, .scenario = noted, .check = check_store});
 }
 
 /* ----------------------------------------------------------- random moments */

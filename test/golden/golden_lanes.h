@@ -15,6 +15,21 @@
 
 enum { MAX_SPANS = 8, MAX_LAYERS = 8, MAX_LANES = 8, ROUTER_STAGES = 3 };
 
+/* The values of a tensor of a golden file and how many they are; to be freed. NULL, and 0: there is none of that name. Whole numbers below 2^24 pass through floats unharmed. */
+static inline float *golden_floats(const pc__weights *file, const char *name, size_t *count)
+{
+    const pc__tensor *tensor = pc__weights_find(file, name);
+    float *out;
+    *count = tensor != NULL;
+    for (uint32_t i = 0; tensor && i < tensor->rank; i++)
+        *count *= (size_t)tensor->shape[i];
+    if (!tensor)
+        return NULL;
+    out = malloc((*count + 1) * sizeof *out);
+    pc__tensor_floats(tensor, 0, *count, out);
+    return out;
+}
+
 typedef struct lane {
     pc__row_span spans[MAX_SPANS]; /* lo and hi say what takes part; the rule cuts further */
     size_t span_count;

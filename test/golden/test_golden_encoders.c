@@ -22,26 +22,12 @@ typedef struct text {
     size_t count, padded; /* tokens, and how many there are with padding behind them */
 } text;
 
-static float *floats(const golden *g, const char *name, size_t *count)
-{
-    const pc__tensor *tensor = pc__weights_find(g->file, name);
-    float *out;
-    *count = 1;
-    if (!tensor)
-        return NULL;
-    for (uint32_t i = 0; i < tensor->rank; i++)
-        *count *= (size_t)tensor->shape[i];
-    out = malloc((*count + 1) * sizeof *out);
-    pc__tensor_floats(tensor, 0, *count, out);
-    return out;
-}
-
 static size_t integers(const golden *g, const char *prefix, const char *name, int32_t *out)
 {
     char full[64];
     size_t count;
     snprintf(full, sizeof full, "%s/%s", prefix, name);
-    float *values = floats(g, full, &count);
+    float *values = golden_floats(g->file, full, &count);
     for (size_t i = 0; values && i < count && i < MOST; i++)
         out[i] = (int32_t)values[i];
     free(values);
@@ -119,7 +105,7 @@ static void compare(golden *g, const char *prefix, const char *name, const float
     float *want;
     int logits = !strcmp(name, "logits");
     snprintf(full, sizeof full, "%s/%s", prefix, name);
-    want = floats(g, full, &all);
+    want = golden_floats(g->file, full, &all);
     snprintf(what, sizeof what, "%s %s from %zu", g->name, full, skip);
     if (CHECK(want && got && all >= skip + count))
         near_all(what, got, want + skip, count, logits ? 2e-4 : 1e-4, logits,
@@ -140,8 +126,7 @@ static void compare_map(golden *g, const char *prefix, const seen *s, size_t lay
 
 static void compare_all(golden *g, const char *prefix, const seen *s, const text *t)
 {
-    size_t layers = (size_t)g->model->info.layers, hidden = (size_t)g->model->info.hidden, n;
-    float *v = floats(g, "plain/v", &n);
+    size_t layers = (size_t)g->model->info.layers, hidden = (size_t)g->model->info.hidden;
     for (size_t l = 0; l <= layers; l++)
         compare(g, prefix, "hidden", s->hidden[l], l * t->count * hidden, t->count * hidden);
     for (size_t l = 0; l < layers; l++) {
@@ -151,7 +136,6 @@ static void compare_all(golden *g, const char *prefix, const seen *s, const text
     }
     compare(g, prefix, "pooled", s->pooled, 0, hidden);
     compare(g, prefix, "logits", s->logits, 0, g->model->native->encoder.classes);
-    free(v);
 }
 
 /* Alone, and between others in one pass. */
@@ -282,7 +266,7 @@ static void rounded(golden *exact, pc_context *context, const char *folder)
     pc_model_options options = PC_MODEL_OPTIONS_INIT;
     text t = read_text(exact, "plain");
     size_t count;
-    float *want = floats(exact, "plain/pooled", &count);
+    float *want = golden_floats(exact->file, "plain/pooled", &count);
     seen s = {0};
     double apart = 0, size = 0;
     options.compute = PC_DTYPE_BF16;

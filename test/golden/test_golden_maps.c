@@ -21,20 +21,6 @@ typedef struct seen {
     int keys; /* traced of this lane */
 } seen;
 
-static float *floats(const golden *g, const char *name, size_t *count)
-{
-    const pc__tensor *tensor = pc__weights_find(g->file, name);
-    float *out;
-    *count = 1;
-    if (!tensor)
-        return NULL;
-    for (uint32_t i = 0; i < tensor->rank; i++)
-        *count *= (size_t)tensor->shape[i];
-    out = malloc((*count + 1) * sizeof *out);
-    pc__tensor_floats(tensor, 0, *count, out);
-    return out;
-}
-
 static void look(void *user, const pc_trace *t)
 {
     seen *s = user;
@@ -78,7 +64,7 @@ static pc_status eval(const golden *g, unsigned which, const float *const *maps,
 static void compare(const golden *g, const char *name, const float *got, size_t first, double limit)
 {
     size_t count;
-    float *want = floats(g, name, &count);
+    float *want = golden_floats(g->file, name, &count);
     double worst = 0.0, most = 0.0;
     if (!CHECK(want != NULL))
         return;
@@ -174,7 +160,7 @@ static void refusals(const golden *g)
 static int32_t read_ids(const golden *g, const char *name, int32_t *out)
 {
     size_t count;
-    float *values = floats(g, name, &count);
+    float *values = golden_floats(g->file, name, &count);
     if (!CHECK(values && count <= MOST))
         count = 0;
     for (size_t i = 0; i < count; i++)
@@ -201,7 +187,7 @@ static void folder(pc_context *context, const char *name)
         CHECK_INT(read_ids(&g, "mapreuse/y_ids", g.y), (int64_t)g.tokens);
         for (size_t i = 0; i < g.tokens; i++)
             g.positions[i] = (int64_t)i;
-        g.probs = floats(&g, "mapreuse/x_probs", &count);
+        g.probs = golden_floats(g.file, "mapreuse/x_probs", &count);
         if (CHECK(g.probs && g.tokens)) {
             given(&g);
             own_maps(&g);

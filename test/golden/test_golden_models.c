@@ -29,22 +29,15 @@ static size_t elements(const pc__tensor *tensor)
 
 static float *floats(const golden *g, const char *name)
 {
-    const pc__tensor *tensor = find(g, name);
-    float *out;
-    if (!tensor)
-        return NULL;
-    out = malloc((elements(tensor) + 1) * sizeof *out);
-    pc__tensor_floats(tensor, 0, elements(tensor), out);
-    return out;
+    size_t count;
+    return golden_floats(g->file, name, &count);
 }
 
-/* Whole numbers below 2^24 pass through floats unharmed. */
 static size_t integers(const golden *g, const char *name, int32_t *out)
 {
-    const pc__tensor *tensor = find(g, name);
-    float *values = floats(g, name);
-    size_t n = tensor ? elements(tensor) : 0;
-    CHECK(tensor != NULL);
+    size_t n;
+    float *values = golden_floats(g->file, name, &n);
+    CHECK(values != NULL);
     for (size_t i = 0; i < n; i++)
         out[i] = (int32_t)values[i];
     free(values);

@@ -211,7 +211,7 @@ static void thresholds(world *w, const prompts *others)
 }
 
 /* Tuned to a loss it accepts no more; when what comes is worse than what it was tuned with it closes itself. */
-static void tuned(world *w, const prompts *others, const prompts *third)
+static void tuned(world *w, const prompts *others)
 {
     pc_memo_work work = PC_MEMO_WORK_INIT;
     double sum = 0;
@@ -235,7 +235,6 @@ static void tuned(world *w, const prompts *others, const prompts *third)
     b = bucket(w, 0);
     CHECK_INT(b.open, 0);
     CHECK_INT(b.reason, PC_REASON_UNLIKE);
-    (void)third;
 }
 
 static pc_status prefill_states(world *w, const prompts *p, pc_memo *memo, const int32_t *layers, pc_segment **segments, float *to)
@@ -384,12 +383,11 @@ static void damaged(world *w)
 
 static void whole_life(const char *model, const char *other)
 {
-    static prompts known, others, third, shorter, longest;
+    static prompts known, others, shorter, longest;
     world w;
     start(&w, model);
     make(&known, 1, TOKENS);
     make(&others, 2, TOKENS);
-    make(&third, 3, TOKENS);
     make(&shorter, 4, TOKENS - 1);
     make(&longest, 5, 2 * TOKENS);
     known_and_unknown(&w, &known, &others);
@@ -397,7 +395,7 @@ static void whole_life(const char *model, const char *other)
     layers_share(&w, &others);
     train(&w);
     thresholds(&w, &others);
-    tuned(&w, &others, &third);
+    tuned(&w, &others);
     opened_again(&w, &known, &others);
     other_lengths(&w, &shorter, &longest);
     another_model(&w, other);

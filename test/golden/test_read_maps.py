@@ -4,49 +4,14 @@ store that the library writes now and in the one of test/golden/maps, record by 
 
 usage: test_read_maps.py WRITE_MAPS SOURCE_DIR     exit: 0, 1, or 77 where the modules xxhash and zstandard are missing
 """
-import json
-import os
 import pathlib
 import shutil
 import subprocess
 import sys
 import tempfile
 
-checks = {True: 0, False: 0}
-
-
-def check(condition, what):
-    checks[bool(condition)] += 1
-    if not condition:
-        print("FAILED:", what)
-
-
-def interpreter():
-    for python in (sys.executable, "/usr/bin/python3"):
-        if os.path.exists(python) and not subprocess.run([python, "-c", "import xxhash, zstandard"], capture_output=True).returncode:
-            return python
-    print("skipped: no Python with the modules xxhash and zstandard (Debian: python3-xxhash python3-zstandard)")
-    sys.exit(77)
-
-
-def fnv(data):
-    value = 0xcbf29ce484222325
-    for byte in data:
-        value = (value ^ byte) * 0x100000001b3 % 2**64
-    return "%016x" % value
-
-
-class Readers:
-    def __init__(self, program, source):
-        self.program, self.tool, self.python = program, source / "tools/read_maps.py", interpreter()
-
-    def library(self, folder):
-        done = subprocess.run([self.program, "--json", str(folder)], capture_output=True, text=True)
-        return json.loads(done.stdout) if done.returncode == 0 else None
-
-    def document(self, folder, *options):
-        done = subprocess.run([self.python, str(self.tool), *options, str(folder)], capture_output=True, text=True)
-        return json.loads(done.stdout) if done.returncode == 0 else None
+sys.dont_write_bytecode = True
+from second_reader import Readers, check, finish, fnv  # noqa: E402
 
 
 def compare(readers, folder, out):
@@ -82,15 +47,14 @@ def damage(readers, folder, scratch):
 
 def main():
     program, source = sys.argv[1], pathlib.Path(sys.argv[2])
-    readers = Readers(program, source)
+    readers = Readers(program, source / "tools/read_maps.py", ("xxhash", "zstandard"))
     with tempfile.TemporaryDirectory() as name:
         made = pathlib.Path(name) / "made"
         check(not subprocess.run([program, str(made)]).returncode, "a store is written")
         compare(readers, made, pathlib.Path(name) / "out-made")
         compare(readers, source / "test/golden/maps", pathlib.Path(name) / "out-golden")
         damage(readers, made, pathlib.Path(name) / "damaged")
-    print("checks: %d passed, %d failed" % (checks[True], checks[False]))
-    return 1 if checks[False] else 0
+    return finish()
 
 
 if __name__ == "__main__":

@@ -4,55 +4,20 @@ the library writes now and in those of test/golden/records, field by field; and 
 
 usage: test_read_record.py WRITE_RECORDS SOURCE_DIR     exit: 0, 1, or 77 where the modules nacl, xxhash and zstandard are missing
 """
-import json
-import os
 import pathlib
 import subprocess
 import sys
 import tempfile
 
+sys.dont_write_bytecode = True
+from second_reader import Readers, check, finish, fnv  # noqa: E402
+
 KEY = bytes(range(0xa0, 0xc0))
-checks = {True: 0, False: 0}
 
 
-def check(condition, what):
-    checks[bool(condition)] += 1
-    if not condition:
-        print("FAILED:", what)
-
-
-def interpreter():
-    for python in (sys.executable, "/usr/bin/python3"):
-        if os.path.exists(python) and not subprocess.run([python, "-c", "import nacl, xxhash, zstandard"], capture_output=True).returncode:
-            return python
-    print("skipped: no Python with the modules nacl, xxhash and zstandard (Debian: python3-nacl python3-xxhash python3-zstandard)")
-    sys.exit(77)
-
-
-def fnv(data):
-    value = 0xcbf29ce484222325
-    for byte in data:
-        value = (value ^ byte) * 0x100000001b3 % 2**64
-    return "%016x" % value
-
-
-class Readers:
-    def __init__(self, program, source, folder):
-        self.program, self.tool, self.folder = program, source / "tools/read_record.py", folder
-        self.python = interpreter()
-
-    def library(self, path):
-        done = subprocess.run([self.program, "--json", str(path)], capture_output=True, text=True)
-        return json.loads(done.stdout) if done.returncode == 0 else None
-
-    def document(self, path, *options):
-        done = subprocess.run([self.python, str(self.tool), *options, str(path)], capture_output=True, text=True)
-        return json.loads(done.stdout) if done.returncode == 0 else None
-
-
-def compare(readers, path):
+def compare(readers, folder, path):
     key = ["--key", KEY.hex()] if path.read_bytes()[24] & 1 else []
-    blocks = readers.folder / (path.stem + "-blocks")
+    blocks = folder / (path.stem + "-blocks")
     want, have = readers.library(path), readers.document(path, *key, "--blocks", str(blocks))
     check(want and have, "%s is read by both" % path.name)
     if not want or not have:
@@ -68,10 +33,10 @@ def compare(readers, path):
         check(closed and "model" not in closed and closed["key"] == want["key"], "%s: without its key only the face is told" % path.name)
 
 
-def damage(readers, path):
+def damage(readers, folder, path):
     data = path.read_bytes()
     header = int.from_bytes(data[12:16], "little")
-    bad = readers.folder / "damaged.pcr"
+    bad = folder / "damaged.pcr"
     key = ["--key", KEY.hex()] if data[24] & 1 else []
     for at in [3, 9, 45, 50, 64, 200, header - 1, header + 1, 4096, len(data) - 1]:
         changed = bytearray(data)
@@ -87,16 +52,16 @@ def damage(readers, path):
 def main():
     program, source = sys.argv[1], pathlib.Path(sys.argv[2])
     with tempfile.TemporaryDirectory() as name:
-        readers = Readers(program, source, pathlib.Path(name))
+        folder = pathlib.Path(name)
+        readers = Readers(program, source / "tools/read_record.py", ("nacl", "xxhash", "zstandard"))
         check(not subprocess.run([program, name]).returncode, "records are written")
-        records = sorted(pathlib.Path(name).glob("*.pcr")) + sorted((source / "test/golden/records").glob("*.pcr"))
+        records = sorted(folder.glob("*.pcr")) + sorted((source / "test/golden/records").glob("*.pcr"))
         check(len(records) > 4, "there are records")
         for path in records:
-            compare(readers, path)
-        damage(readers, pathlib.Path(name) / "raw-host.pcr")
-        damage(readers, pathlib.Path(name) / "raw-bf16-sealed.pcr")
-    print("checks: %d passed, %d failed" % (checks[True], checks[False]))
-    return 1 if checks[False] else 0
+            compare(readers, folder, path)
+        damage(readers, folder, folder / "raw-host.pcr")
+        damage(readers, folder, folder / "raw-bf16-sealed.pcr")
+    return finish()
 
 
 if __name__ == "__main__":

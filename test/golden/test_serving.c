@@ -25,26 +25,12 @@ typedef struct tokens {
     size_t count;
 } tokens;
 
-static float *floats(const world *w, const char *name, size_t *count)
-{
-    const pc__tensor *t = pc__weights_find(w->file, name);
-    float *out;
-    *count = t != NULL;
-    for (uint32_t i = 0; t && i < t->rank; i++)
-        *count *= (size_t)t->shape[i];
-    if (!t)
-        return NULL;
-    out = malloc((*count + 1) * sizeof *out);
-    pc__tensor_floats(t, 0, *count, out);
-    return out;
-}
-
 static size_t integers(const world *w, const char *prefix, const char *what, int64_t *out)
 {
     char name[64];
     size_t n;
     snprintf(name, sizeof name, "%s/%s", prefix, what);
-    float *values = floats(w, name, &n);
+    float *values = golden_floats(w->file, name, &n);
     for (size_t i = 0; i < n; i++)
         out[i] = (int64_t)values[i];
     free(values);
@@ -72,7 +58,7 @@ static pc_lane lane_of_tokens(const tokens *t)
 static void compare(const world *w, const char *name, const float *got, size_t count, double limit)
 {
     size_t n;
-    float *want = floats(w, name, &n);
+    float *want = golden_floats(w->file, name, &n);
     CHECK_INT(n, count);
     if (want && n == count)
         near_all(name, got, want, n, limit, 1, NULL);
@@ -104,7 +90,7 @@ static void modular(const world *w)
             size_t n = (size_t)w->info.kv_heads * m[i].count * (size_t)w->info.head_dim, all;
             float *k = malloc(n * sizeof *k), *want;
             snprintf(name, sizeof name, "modular/m%d/k", i);
-            want = floats(w, name, &all);
+            want = golden_floats(w->file, name, &all);
             CHECK_OK(pc_segment_read(segments[i], 0, m[i].positions[0], k, NULL));
             if (CHECK(want && all == n * (size_t)w->info.layers))
                 near_all(name, k, want, n, 1e-4, 1, NULL);
@@ -163,7 +149,7 @@ static void relocation(const world *w)
     pc_eval_args a = PC_EVAL_ARGS_INIT;
     pc_segment *segment = NULL;
     size_t n = (size_t)w->info.kv_heads * t.count * (size_t)w->info.head_dim, all;
-    float *k = malloc(n * sizeof *k), *want = floats(w, "relocate/k_moved", &all);
+    float *k = malloc(n * sizeof *k), *want = golden_floats(w->file, "relocate/k_moved", &all);
     for (size_t i = 0; i < t.count; i++)
         t.positions[i] = 10 + (int64_t)i;
     a.lanes = &one;

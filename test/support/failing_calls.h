@@ -5,11 +5,16 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <ftw.h>
+#include <stdio.h>
+#include <sys/wait.h>
 #include <signal.h>
 #include <stdarg.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
 #include <unistd.h>
+
+#include "testing.h"
 
 enum { KILL = 1, HALF_WRITE, FAIL };
 static struct {
@@ -124,6 +129,87 @@ int __wrap_close(int fd) /* is closed in any case */
     if (failed)
         errno = error;
     return failed ? -1 : status;
+}
+
+/* ----------------------------------------------------- a scenario, with one accident in it after the other */
+
+static int remove_one(const char *path, const struct stat *st, int kind, struct FTW *where)
+{
+    (void)st, (void)kind, (void)where;
+    return remove(path);
+}
+
+static void remove_folder(const char *path)
+{
+    CHECK(!nftw(path, remove_one, 8, FTW_DEPTH | FTW_PHYS));
+}
+
+typedef struct accident {
+    const char *name;                   /* of the folder */
+    long step;                          /* each call, or each of so many */
+    long least;                         /* calls that the scenario makes, at least (KILL and HALF_WRITE) */
+    void (*prepare)(const char *path);  /* before each run; NULL: nothing */
+    int (*scenario)(const char *path);  /* how much was wrong */
+    int (*check)(const char *path);     /* what is found afterwards: 1, it is right */
+} accident;
+
+/* what: KILL or HALF_WRITE, in a child, at each call. */
+static void kill_at_each_call(int what, const accident *a)
+{
+    char path[256];
+    long at = 1;
+    snprintf(path, sizeof path, "%s/%s", pc_test_folder(), a->name);
+    for (int killed = 1; killed; at += a->step) {
+        if (a->prepare)
+            a->prepare(path);
+        pid_t child = fork();
+        if (!child) {
+            hook.what = what;
+            hook.at = at;
+            hook.calls = hook.writes = 0;
+            _exit(a->scenario(path));
+        }
+        int status = 0;
+        if (!CHECK(child > 0 && waitpid(child, &status, 0) == child))
+            return;
+        killed = WIFSIGNALED(status);
+        CHECK(killed ? WTERMSIG(status) == SIGKILL : WEXITSTATUS(status) == 0);
+        if (!a->check(path)) {
+            fprintf(stderr, "    at call %ld of %s\n", at, a->name);
+            return;
+        }
+        remove_folder(path);
+    }
+    printf("%s: killed at each %ld. of %ld calls\n", a->name, a->step, at - 1 - a->step);
+    CHECK(at > a->least);
+}
+
+/* Each call fails once with `error`, and the process goes on. */
+static void fail_at_each_call(int error, const accident *a)
+{
+    char path[256];
+    long at = 1;
+    int reached = 1;
+    size_t files = pc_test_open_files();
+    snprintf(path, sizeof path, "%s/fail%d", pc_test_folder(), error);
+    for (; reached; at += a->step) {
+        if (a->prepare)
+            a->prepare(path);
+        hook.what = FAIL;
+        hook.at = at;
+        hook.error = error;
+        hook.calls = 0;
+        int wrong = a->scenario(path);
+        reached = hook.calls >= at;
+        hook.what = 0;
+        int fine = CHECK_INT(wrong, 0) & CHECK_INT(pc_test_open_files(), files);
+        if (!(fine & a->check(path))) {
+            fprintf(stderr, "    at call %ld, error %d\n", at, error);
+            return;
+        }
+        remove_folder(path);
+    }
+    printf("errno %d at each %ld. of %ld calls\n", error, a->step, at - 1 - a->step);
 }
 
 #endif

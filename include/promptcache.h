@@ -209,8 +209,18 @@ typedef struct pc_model_info {
     uint64_t kv_bytes_per_token; /* all layers, K and V, of encoded segments; I8: the scales of a full page included */
     uint32_t bidirectional;      /* 1: an encoder, for pc_prefill only */
     uint32_t classes;            /* of an encoder's head; 0: none */
+    /* What linear layers cost, for bounds and estimates; all 0: not known (a host's model may leave them so). A pass over n tokens computes n * token_flops. It reads token_bytes
+     * and, where experts choose each token's weights, what more of them n tokens touch: (e - experts_used) * expert_bytes with e = experts * (1 - (1 - experts_used / experts)^n)
+     * different ones in a layer, if routing is uniform. m rows of logits add head_bytes and m * head_flops. Not in it: embeddings, which are looked up, and attention over keys. */
+    int32_t experts;       /* of a layer that has some; 0: none */
+    int32_t experts_used;  /* of them by a token */
+    uint64_t expert_bytes; /* of one expert, in all layers that have experts together */
+    uint64_t token_bytes;  /* of the weights that one token alone goes through, all layers, its experts included */
+    uint64_t token_flops;  /* floating point operations on them, a multiplication and an addition counted as two */
+    uint64_t head_bytes;   /* of what makes logits (an encoder's: pooler and classes) */
+    uint64_t head_flops;   /* of one row of them */
 } pc_model_info;
-#define PC_MODEL_INFO_INIT {sizeof(pc_model_info), {0}, {0}, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0}
+#define PC_MODEL_INFO_INIT {sizeof(pc_model_info), {0}, {0}, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0}
 
 /* Loads a GGUF file, a Hugging Face folder (config.json + safetensors + tokenizer), or a llama2.c checkpoint (with
  * tokenizer.bin beside it). Blocks; reports progress. PC_ERR_NOT_FOUND (no such file, or a file, tensor, tokenizer or
@@ -1123,7 +1133,7 @@ enum {
     PC_LOSS_KL = 2       /* of the distribution over classes or next tokens, in nats */
 };
 /* Sets each bucket's threshold to the lowest one at which the loss over its inputs, which should be others than those remembered, stays within work->limit. A bucket that
- * cannot be tuned (fewer than 16 inputs, or no threshold will do) is closed. PC_ERR_UNSUPPORTED: PC_MEMO_LAYERS. Since 0.1. */
+ * cannot be tuned (no threshold with 30 hits will do) is closed. PC_ERR_UNSUPPORTED: PC_MEMO_LAYERS. Since 0.1. */
 PC_API pc_status pc_memo_tune(pc_memo *memo, const pc_input *inputs, size_t count, const pc_memo_work *work);
 /* Compresses cold records, gives room back. Since 0.1. */
 PC_API pc_status pc_memo_tidy(pc_memo *memo);

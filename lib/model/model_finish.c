@@ -171,6 +171,7 @@ static void native_info(pc_model_info *info, const pc__native *native)
     info->bidirectional = !native->arch.causal;
     info->classes = (uint32_t)native->encoder.classes;
     info->weight_bytes = pc__native_weight_bytes(native);
+    pc__native_costs(native, info);
     info->kv_bytes_per_token =
         native->kept == PC_DTYPE_I8
             ? (heads * pc__kv_page_bytes(&kept) + PC__PAGE - 1) / PC__PAGE

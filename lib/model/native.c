@@ -75,42 +75,6 @@ void pc__native_free(pc__native *native)
     pc__free(mem, native);
 }
 
-static uint64_t linear_bytes(const pc__native *native, const pc__linear *linear)
-{
-    return linear ? native->backend->linear_bytes(linear) : 0;
-}
-
-static uint64_t table_bytes(const pc__table *table)
-{
-    return (uint64_t)table->rows * table->dim * (table->dtype == PC_DTYPE_BF16 ? 2 : 4);
-}
-
-static uint64_t mlp_bytes(const pc__native *native, const pc__native_mlp *mlp)
-{
-    return linear_bytes(native, mlp->gate) + linear_bytes(native, mlp->up)
-           + linear_bytes(native, mlp->down);
-}
-
-uint64_t pc__native_weight_bytes(const pc__native *native)
-{
-    uint64_t bytes = table_bytes(&native->embedding) + table_bytes(&native->positions);
-    bytes += linear_bytes(native, native->project_in) + linear_bytes(native, native->project_out);
-    bytes += linear_bytes(native, native->head);
-    bytes += table_bytes(&native->encoder.types) + pc__relative_bytes(native, native->encoder.relative);
-    bytes += linear_bytes(native, native->encoder.conv) + linear_bytes(native, native->encoder.pool)
-             + linear_bytes(native, native->encoder.classifier);
-    for (int32_t l = 0; l < native->arch.layers; l++) {
-        const pc__native_layer *layer = &native->layers[l];
-        bytes += linear_bytes(native, layer->q) + linear_bytes(native, layer->k)
-                 + linear_bytes(native, layer->v) + linear_bytes(native, layer->o);
-        bytes += mlp_bytes(native, &layer->mlp) + linear_bytes(native, layer->router)
-                 + linear_bytes(native, layer->shared_scale);
-        for (int32_t e = 0; layer->experts && e < native->arch.experts.count; e++)
-            bytes += mlp_bytes(native, &layer->experts[e]);
-    }
-    return bytes;
-}
-
 void pc__table_row(const pc__table *table, size_t row, float *out)
 {
     if (table->dtype == PC_DTYPE_F32) {

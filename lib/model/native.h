@@ -78,7 +78,10 @@ struct pc__native {
 };
 
 void pc__native_free(pc__native *native); /* NULL does nothing; takes half-built ones */
+/* weight_costs.c */
 uint64_t pc__native_weight_bytes(const pc__native *native);
+/* Sets experts … head_flops. */
+void pc__native_costs(const pc__native *native, pc_model_info *info);
 
 /* Row `row` of a table, in fp32. */
 void pc__table_row(const pc__table *table, size_t row, float *out);

@@ -39,7 +39,7 @@ AT(pc_model_options, chat_template, 32);
 AT(pc_model_options, progress, 40);
 AT(pc_model_options, progress_user, 48);
 
-GROWS(pc_model_info, 152);
+GROWS(pc_model_info, 200);
 AT(pc_model_info, struct_size, 0);
 AT(pc_model_info, architecture, 8);
 AT(pc_model_info, fingerprint, 40);
@@ -61,6 +61,13 @@ AT(pc_model_info, weight_bytes, 128);
 AT(pc_model_info, kv_bytes_per_token, 136);
 AT(pc_model_info, bidirectional, 144);
 AT(pc_model_info, classes, 148);
+AT(pc_model_info, experts, 152);
+AT(pc_model_info, experts_used, 156);
+AT(pc_model_info, expert_bytes, 160);
+AT(pc_model_info, token_bytes, 168);
+AT(pc_model_info, token_flops, 176);
+AT(pc_model_info, head_bytes, 184);
+AT(pc_model_info, head_flops, 192);
 
 FIXED(pc_placement, 24);
 AT(pc_placement, segment, 0);

@@ -166,6 +166,30 @@ static void part(pc_context *context, int shared)
     pc__model_unref(model);
 }
 
+/* Of two experts of seven in two of three layers, against three dense layers. */
+static void costs(const pc__native *sparse_model, const pc__native *dense_model)
+{
+    pc_model_info sparse = {0}, plain = {0}, *info = &sparse, *dense = &plain;
+    size_t attention = LAYERS * (2 * HIDDEN * HIDDEN + 2 * HIDDEN * HIDDEN / 2), head = HIDDEN * VOCAB;
+    size_t mlps = 3 * HIDDEN * FFN, expert = 2 * 3 * HIDDEN * WIDTH, shared = 2 * 3 * HIDDEN * SHARED;
+    pc__native_costs(sparse_model, info);
+    pc__native_costs(dense_model, dense);
+    CHECK_INT(dense->experts, 0);
+    CHECK_INT(dense->experts_used, 0);
+    CHECK_INT(dense->expert_bytes, 0);
+    CHECK_INT(dense->token_bytes, 4 * (attention + LAYERS * mlps));
+    CHECK_INT(dense->token_flops, 2 * (attention + LAYERS * mlps));
+    CHECK_INT(dense->head_bytes, 4 * head);
+    CHECK_INT(dense->head_flops, 2 * head);
+    CHECK_INT(pc__native_weight_bytes(dense_model), dense->token_bytes + 2 * dense->head_bytes);
+    CHECK_INT(info->experts, EXPERTS);
+    CHECK_INT(info->experts_used, 2);
+    CHECK_INT(info->expert_bytes, 4 * expert);
+    CHECK_INT(info->token_bytes, 4 * (attention + mlps + shared + 2 * expert + 2 * 2 * 32 * HIDDEN));
+    CHECK_INT(info->token_flops, 2 * (attention + mlps + shared + 2 * expert + 2 * (EXPERTS + 1) * HIDDEN));
+    CHECK_INT(pc__native_weight_bytes(sparse_model), info->token_bytes + (EXPERTS - 2) * info->expert_bytes + 2 * info->head_bytes);
+}
+
 /* All widths are whole panels: nothing but the weights is counted. */
 static void bytes(pc_context *context)
 {
@@ -177,6 +201,7 @@ static void bytes(pc_context *context)
         size_t routers = 2 * 32 * HIDDEN; /* padded to a panel each */
         CHECK_INT(pc__native_weight_bytes(model->native) - pc__native_weight_bytes(dense->native),
                   4 * 2 * (EXPERTS * expert + shared + routers - mlp_of_dense));
+        costs(model->native, dense->native);
     }
     pc__model_unref(model);
     pc__model_unref(dense);

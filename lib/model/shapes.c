@@ -32,6 +32,8 @@ static const shape shapes[] = {
      0}, /* Qwen1.5-MoE-A2.7B */
     {"qwen2-moe-slice", "qwen2_moe", SLICE, 2048, 16, 16, 5632, 151936, 8192, 1000000.0, 1e-6f, 0,
      0},
+    {"qwen2-moe-0.6b", "qwen2_moe", 4, 1024, 8, 8, 2816, 32000, 32768, 1000000.0, 1e-6f, 0,
+     0}, /* the same at half its widths, with fewer layers and tokens */
     {"mixtral-slice", "mixtral", SLICE, 4096, 32, 8, 14336, 32000, 32768, 1000000.0, 1e-5f, 0,
      0}, /* 8x7B */
     {"gpt2", "gpt2", 12, 768, 12, 12, 3072, 50257, 1024, 0, 1e-5f, 1, 0},
@@ -44,10 +46,12 @@ static const shape shapes[] = {
 /* Architectures with experts, which they have in all layers. */
 static const struct {
     const char *architecture;
+    int32_t parts; /* experts are as wide as the MLP's width / parts */
+    int32_t shared; /* 1: beside them one of that width */
     pc__expert_config config;
 } experts[] = {
-    {"qwen2_moe", {.count = 60, .used = 4, .width = 1408, .shared = 5632, .shared_gated = 1}},
-    {"mixtral", {.count = 8, .used = 2, .width = 14336, .renormalise = 1}},
+    {"qwen2_moe", 4, 1, {.count = 60, .used = 4, .shared_gated = 1}},
+    {"mixtral", 1, 0, {.count = 8, .used = 2, .renormalise = 1}},
 };
 
 static void fill_experts(const shape *s, pc__arch *out)
@@ -56,6 +60,8 @@ static void fill_experts(const shape *s, pc__arch *out)
         if (strcmp(s->architecture, experts[i].architecture))
             continue;
         out->experts = experts[i].config;
+        out->experts.width = s->ffn / experts[i].parts;
+        out->experts.shared = experts[i].shared ? s->ffn : 0;
         for (int32_t l = 0; l < out->layers; l++)
             pc__set_experts(out, l);
     }

@@ -1,5 +1,7 @@
 #include "serve/fetch.h"
 
+#include <math.h>
+
 #include "base/clock.h"
 
 static const double GRACE = 0.04;        /* of the computing that loading saves */
@@ -7,6 +9,7 @@ static const double UNKNOWN_GRACE = 0.01; /* seconds, where nothing is known of 
 static const double MARGIN = 1.5;        /* times what loads should take: what comes a little late is waited for */
 static const double AFTER_DEADLINE = 0.1; /* seconds until a load that has missed it has ended */
 static const double FLOPS = 1e11;        /* a core's, at most: before anything is measured, computing counts as fast */
+static const double BANDWIDTH = 1e11;    /* bytes of weights that are read in a second, likewise */
 
 pc_status pc__fetch_start(pc__fetch *f, const pc_model *model, pc_cache *cache, size_t count)
 {
@@ -37,13 +40,23 @@ void pc__fetch_end(pc__fetch *f)
     *f = (pc__fetch){0};
 }
 
+/* Weights that a pass reads; the experts of its tokens as uniform routing chooses them (pc_model_info). */
+static double pass_bytes(const pc_model_info *info, double tokens)
+{
+    double all = info->experts, used = info->experts_used, others = 0;
+    if (all > 0)
+        others = all * (1 - pow(1 - used / all, tokens)) - used;
+    return (double)info->token_bytes + others * (double)info->expert_bytes;
+}
+
 double pc__fetch_cost(const pc_model *model, pc_cache *cache, size_t tokens)
 {
-    double seconds = pc__cache_compute_cost(cache, model->info.fingerprint, tokens);
-    if (seconds > 0 || !model->native)
+    double seconds = pc__cache_compute_cost(cache, model->info.fingerprint, tokens), reading;
+    if (seconds > 0 || !tokens)
         return seconds;
-    /* a multiplication and an addition for every weight; at least a byte each */
-    return (double)tokens * (double)model->info.weight_bytes / (FLOPS * (double)model->context->threads);
+    seconds = (double)tokens * (double)model->info.token_flops / (FLOPS * (double)model->context->threads);
+    reading = pass_bytes(&model->info, (double)tokens) / BANDWIDTH;
+    return seconds > reading ? seconds : reading;
 }
 
 const pc__image *pc__fetch_image(pc__image *image, const pc_model *model, const pc_cache *cache, const pc__segment_facts *facts)

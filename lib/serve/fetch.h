@@ -51,7 +51,7 @@ uint32_t pc__fetch_reason(const pc__fetch *fetch, size_t index);
 /* Starts to load without waiting. PC_OK: started; PC_MISS. */
 pc_status pc__fetch_ahead(const pc_model *model, pc_cache *cache, const pc__segment_facts *facts);
 
-/* Seconds that computing so many tokens in one call should take: as measured, or from the size of the weights before anything was. */
+/* Seconds that computing so many tokens in one call should take: as measured; before anything was, by the weights that they read and multiply (pc_model_info), 0 where those are not known. */
 double pc__fetch_cost(const pc_model *model, pc_cache *cache, size_t tokens);
 
 /* What heads the records of such a segment, for pc__cache_put; NULL: it can go to no record. */

@@ -32,7 +32,7 @@ int main(void)
                  {"qwen2-0.5b", 494, 14, 2, 64},       {"gpt2", 124.4, 12, 12, 64},
                  {"llama-7b-slice", 667, 32, 32, 128}, {"llama-8b-slice", 1487, 32, 8, 128},
                  {"qwen2-moe", 14316, 16, 16, 128},    {"qwen2-moe-slice", 1763, 16, 16, 128},
-                 {"mixtral-slice", 3165, 32, 8, 128}};
+                 {"mixtral-slice", 3165, 32, 8, 128},  {"qwen2-moe-0.6b", 636, 8, 8, 128}};
     pc__arch a;
     for (size_t i = 0; i < sizeof known / sizeof *known; i++) {
         if (!CHECK_OK(pc__arch_from_shape(&a, known[i].name)))

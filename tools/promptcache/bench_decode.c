@@ -3,7 +3,7 @@
  *
  * The prefix is one encoded stretch of tokens placed again and again, each time in memory of its own, so that long ones need no long prefill. The bound of a
  * step is that of its two kinds of work, one after the other: linear layers (the larger of their weights' bytes at the bandwidth and their arithmetic at the
- * peak; the embedding is looked up, not read) and attention (the same for K and V, the shared ones once). Peaks are measured at the start. */
+ * peak; the embedding is looked up, not read; of experts those are read that so many tokens choose if routing is uniform) and attention (the same for K and V, the shared ones once). Peaks are measured at the start. */
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>

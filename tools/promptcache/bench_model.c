@@ -1,5 +1,7 @@
 #include "bench_model.h"
 
+#include <math.h>
+
 #include "machine.h"
 
 int bench_model_open(bench_model *b, const bench_model_options *options, const command *about)
@@ -41,20 +43,12 @@ void bench_model_close(bench_model *b)
     *b = (bench_model){.context = NULL};
 }
 
-static double weight_size(const bench_model *b)
+double bench_layer_bytes(const pc_model_info *info, double rows)
 {
-    return b->info.compute == PC_DTYPE_BF16 ? 2 : 4;
-}
-
-static double table_weights(const bench_model *b)
-{
-    return (double)b->info.vocab * b->info.hidden;
-}
-
-double bench_layer_weights(const bench_model *b)
-{
-    double all = (double)b->info.weight_bytes / weight_size(b) - 2 * table_weights(b);
-    return all > 0 ? all : 0;
+    double all = info->experts, used = info->experts_used, others = 0;
+    if (all > 0)
+        others = all * (1 - pow(1 - used / all, rows)) - used;
+    return (double)info->token_bytes + others * (double)info->expert_bytes;
 }
 
 static double larger(const bench_model *b, double bytes, double flops)
@@ -65,8 +59,10 @@ static double larger(const bench_model *b, double bytes, double flops)
 
 double bench_bound(const bench_model *b, const pass_work *w)
 {
-    double layers = bench_layer_weights(b), head = w->logits > 0 ? table_weights(b) : 0;
-    double width = (double)b->info.heads * b->info.head_dim * b->info.layers;
-    return larger(b, (layers + head) * weight_size(b), 2 * (layers * w->rows + head * w->logits)) +
-           larger(b, (double)b->info.kv_bytes_per_token * w->keys, 4 * w->pairs * width);
+    const pc_model_info *info = &b->info;
+    double width = (double)info->heads * info->head_dim * info->layers;
+    double head = w->logits > 0 ? (double)info->head_bytes : 0;
+    double flops = w->rows * (double)info->token_flops + w->logits * (double)info->head_flops;
+    return larger(b, bench_layer_bytes(info, w->rows) + head, flops) +
+           larger(b, (double)info->kv_bytes_per_token * w->keys, 4 * w->pairs * width);
 }

@@ -44,9 +44,9 @@ typedef struct pass_work {
     double pairs;  /* (row, key) that see each other */
 } pass_work;
 
-/* Weights of one token's way through the layers, without embedding and head. Where embedding and
- * head are one table this is too few by that table: what is made of it stays a bound. */
-double bench_layer_weights(const bench_model *b);
+/* Bytes of the layers' weights that a pass over `rows` tokens reads once; of experts the mean of
+ * uniform routing. */
+double bench_layer_bytes(const pc_model_info *info, double rows);
 /* No way of computing the pass takes fewer seconds: linear layers (the larger of their bytes at the
  * bandwidth and their arithmetic at the peak), then attention (the same for K and V). */
 double bench_bound(const bench_model *b, const pass_work *work);

@@ -1,7 +1,8 @@
 /* bench ttft: time to the first token of a prompt whose prefix is cached, against the ordinary
  * prefill of all of it, in turn.
  *
- * The bound of the cached run: weights read once from memory, or the arithmetic of the new tokens
+ * The bound of the cached run: weights that it needs (of experts those that uniform routing
+ * chooses) read once from memory, or the arithmetic of the new tokens
  * at the rate of the full prefill of this same run (the best rate that this library is seen to
  * reach here, not the machine's peak), whichever takes longer. */
 #include <stdlib.h>
@@ -67,15 +68,12 @@ static double attention_flops(const bench *b, double keys)
 /* Of `tokens` tokens in the layers and of one in the head: only the last one's logits are needed. */
 static double linear_flops(const bench *b, double tokens)
 {
-    bench_model m = {.info = b->info};
-    return 2 * (bench_layer_weights(&m) * tokens + (double)b->info.vocab * b->info.hidden);
+    return (double)b->info.token_flops * tokens + (double)b->info.head_flops;
 }
 
-/* The embedding is looked up, not read. */
-static double read_bytes(const bench *b)
+static double read_bytes(const bench *b, double tokens)
 {
-    return (double)b->info.weight_bytes - (double)b->info.vocab * b->info.hidden *
-                                              (b->info.compute == PC_DTYPE_BF16 ? 2 : 4);
+    return bench_layer_bytes(&b->info, tokens) + (double)b->info.head_bytes;
 }
 
 static int print_result(const arguments *a, const bench *b, double *full, double *cached,
@@ -89,7 +87,7 @@ static int print_result(const arguments *a, const bench *b, double *full, double
     double full_flops = linear_flops(b, ctx) + attention_flops(b, ctx / 2) * ctx;
     double new_flops = linear_flops(b, fresh) + attention_flops(b, ctx - fresh / 2) * fresh;
     double by_flops = new_flops / full_flops * full_ms,
-           by_bytes = 1e3 * read_bytes(b) / rate;
+           by_bytes = 1e3 * read_bytes(b, fresh) / rate;
     double bound = by_flops > by_bytes ? by_flops : by_bytes;
     double kv = (double)b->info.kv_bytes_per_token * ctx;
     double beyond = resident - (double)b->info.weight_bytes - 2 * kv;

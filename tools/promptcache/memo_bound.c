@@ -19,17 +19,10 @@ static double pairs_of(const memo_shape *s)
     return (double)s->batch * (s->causal ? n * (n + 1) / 2 : n * n);
 }
 
-/* The linear layers' weights: tables of tokens apart, of which an untied decoder has two. */
-static double linear_weights(const bench_model *b)
+/* Of one token. */
+static double qk_flops(const bench_model *b)
 {
-    double size = b->info.compute == PC_DTYPE_BF16 ? 2 : 4, table = (double)b->info.vocab * b->info.hidden;
-    double all = (double)b->info.weight_bytes / size, one = all - table, two = one - table;
-    return is_encoder(&b->info) || two <= 0 ? one : two;
-}
-
-static double qk_weights(const bench_model *b)
-{
-    return (double)b->info.hidden * (b->info.heads + b->info.kv_heads) * b->info.head_dim * b->info.layers;
+    return 2.0 * b->info.hidden * (b->info.heads + b->info.kv_heads) * b->info.head_dim * b->info.layers;
 }
 
 /* One layer's attention of new tokens among themselves. */
@@ -152,7 +145,7 @@ int memo_parts_of(const bench_model *b, const memo_shape *s, double full_us, siz
     out->attend_us = layers * layer_us;
     if (out->attend_us > full_us) /* a prefill so short that it is not to be told apart */
         out->attend_us = full_us;
-    out->qk_us = (full_us - out->attend_us) * qk_weights(b) / linear_weights(b);
+    out->qk_us = (full_us - out->attend_us) * qk_flops(b) / (double)b->info.token_flops;
     flops *= layers / b->flop_rate;
     bytes *= layers / b->read_rate;
     out->values_us = 1e6 * (flops > bytes ? flops : bytes);

@@ -12,7 +12,7 @@ typedef struct memo_shape {
 
 typedef struct memo_parts {
     double attend_us; /* scores, softmax and values of all layers, measured by pc_attend */
-    double qk_us;     /* queries and keys: their share of the linear layers' arithmetic, of what is not attention */
+    double qk_us;     /* queries and keys: their share of the arithmetic of the linear layers that a token goes through, of what is not attention */
     double values_us; /* what is left of attention: map times values at the machine's peak, or maps and values read once, whichever is longer */
     double bound_us;  /* full - attend - qk + values */
 } memo_parts;

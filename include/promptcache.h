@@ -899,6 +899,8 @@ typedef struct pc_salt {
 #define PC_GENERATE_KEEP UINT64_C(1)   /* when it has finished it keeps what it holds: it can be forked, cut and go on */
 #define PC_GENERATE_LOGITS UINT64_C(2) /* for pc_sequence_logits */
 
+typedef struct pc_memo pc_memo; /* see pc_memo_open */
+
 typedef struct pc_generate_options {
     size_t struct_size;
     uint32_t max_tokens; /* 0: 256; of a sequence: since the last push */
@@ -922,12 +924,15 @@ typedef struct pc_generate_options {
     uint64_t shared_tokens; /* PC_BASELINE_COPIES: parts of the prompt within its first tokens, this many, are shared all the same */
     const pc_salt *salts; /* [salt_count] ascending by `first`: whose the parts of the prompt are */
     size_t salt_count;
+    pc_memo *memo; /* attention maps remembered, asked for plain prompts (pc_prompt_from_tokens, pc_prompt_from_text) of which the cache gives nothing; NULL: none */
+    double memo_threshold; /* in place of those of all its buckets, closed ones too, at most 1, -INFINITY: the nearest, however far (then hits are neither counted nor verified); 0: theirs */
 } pc_generate_options;
 #define PC_GENERATE_OPTIONS_INIT                                                                         \
     {sizeof(pc_generate_options), 0, 0, 0, 0, 0, 0, 0, 0, {0, 0, 0, 0, 0}, NULL, 0, NULL, 0, NULL, NULL, \
-     NULL, NULL, 0, 0, NULL, 0}
+     NULL, NULL, 0, 0, NULL, 0, NULL, 0}
 
-/* Are the states those of a plain prefill? PC_EXACT: yes. PC_APPROXIMATE: modules have not seen what stands before them, or I8 segments took part.
+/* Are the states those of a plain prefill? PC_EXACT: yes. PC_APPROXIMATE: modules have not seen what stands before them, or I8 segments or another
+ * prompt's attention maps took part.
  * PC_REPAIRED: of the former, what the repair level computes again is right. */
 enum { PC_EXACT = 1, PC_REPAIRED = 2, PC_APPROXIMATE = 3 };
 /* why the first part that was not reused was not */
@@ -953,7 +958,10 @@ enum {
     PC_REASON_LENGTH = 16,     /* nothing of this length is remembered */
     PC_REASON_UNLIKE = 17,     /* nothing that resembles it enough */
     PC_REASON_UNTRAINED = 18,  /* the bucket of its length has no projector, or no threshold yet */
-    PC_REASON_DRIFT = 19       /* the loss of reuse has grown above what the bucket was tuned for */
+    PC_REASON_DRIFT = 19,      /* the loss of reuse has grown above what the bucket was tuned for */
+    /* a memo was not asked (as for PC_REASON_BASELINE and PC_REASON_REPAIR): */
+    PC_REASON_PARTS = 20,      /* the prompt is made of a schema's parts or of segments: maps are those of whole prompts */
+    PC_REASON_AT_HAND = 21     /* the cache has exact states of it, or of its beginning */
 };
 enum {
     PC_FINISH_NONE = 0,
@@ -964,7 +972,7 @@ enum {
     PC_FINISH_ERROR = 5 /* of a sequence in a batch */
 };
 
-/* tokens_prompt = tokens_cached + tokens_encoded + tokens_repaired + tokens_new. Times in seconds. */
+/* tokens_prompt = tokens_cached + tokens_encoded + tokens_repaired + tokens_new + tokens_memo. Times in seconds. */
 typedef struct pc_stats {
     size_t struct_size;
     uint64_t tokens_prompt;
@@ -987,14 +995,31 @@ typedef struct pc_stats {
     uint64_t bytes_loaded;     /* read from tiers below HOST */
     double seconds_load;       /* waiting for them */
     uint32_t lossy;            /* 1: some states went through a codec that does not give back every bit */
-    uint32_t reserved;
+    uint32_t memo_reason;      /* PC_REASON_… why no maps of the memo were reused; NONE: they were, or there is no memo */
+    uint64_t tokens_memo;      /* of the prompt, computed with attention maps of another one: values only, keys afterwards */
+    int64_t memo_record;       /* as in pc_prefill_result, as are the next four; -1: none, or it was not asked */
+    double memo_similarity;
+    double memo_loss;
+    uint32_t memo_layers;
+    uint32_t memo_verified;    /* 1: the hit was computed in full as well, and all goes on from that: exact */
+    double seconds_memo;       /* features, search and fetching of maps; computing with them is in seconds_prefill */
 } pc_stats;
-#define PC_STATS_INIT {sizeof(pc_stats), 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, {0, 0, 0, 0, 0, 0}, 0, 0, 0, 0}
+#define PC_STATS_INIT                                                                                        \
+    {sizeof(pc_stats), 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, {0, 0, 0, 0, 0, 0}, 0, 0, 0, 0, 0, -1, \
+     0, 0, 0, 0, 0}
 
 /* Answers a prompt: looks its modules up, encodes what is missing, computes the new tokens, samples until a stop. Blocks.
  * `cache` may be NULL (nothing is kept). `stats` may be NULL; it is written on failure too, as far as the work came.
  * PC_ERR_CANCELLED, PC_ERR_UNSUPPORTED (e.g. moving a module of a model with learned positions), PC_ERR_LIMIT.
- * Since 0.1. */
+ *
+ * With options->memo a plain prompt of which no tier of the cache has given anything when it would have to be computed is
+ * looked up there, as by pc_prefill. On a hit its values are computed with the other prompt's maps, its keys afterwards, and
+ * the answer goes on from those states; the first token is drawn from the logits of that pass. The stats say PC_APPROXIMATE,
+ * which record, how similar. Such states are the request's own: the cache never keeps them, and segments made of them
+ * (pc_sequence_spans) say that they are not exact. Hits are counted, verified and watched like those of pc_prefill; a verified one
+ * goes on from the full computation and is PC_EXACT, but is not kept either, nor is what a memo of PC_MEMO_LAYERS was asked
+ * for. A miss is computed, and kept, as without a memo. Other prompts do not ask: memo_reason says why. PC_ERR_MISMATCH: the memo
+ * is of another model; PC_ERR_UNSUPPORTED: a host's model. Since 0.1. */
 PC_API pc_status pc_generate(const pc_prompt *prompt, pc_cache *cache, const pc_generate_options *options,
                              pc_stats *stats);
 
@@ -1003,7 +1028,7 @@ typedef struct pc_sequence pc_sequence;
 typedef struct pc_batch pc_batch;
 
 /* Looks up, encodes and prefills nothing yet: the first pc_batch_step with it does. Options as for pc_generate
- * (`samples` must be 0 or 1: use pc_sequence_fork). Since 0.1. */
+ * (`samples` must be 0 or 1: use pc_sequence_fork); a memo is held until that step. Since 0.1. */
 PC_API pc_status pc_sequence_new(pc_sequence **out, const pc_prompt *prompt, pc_cache *cache,
                                  const pc_generate_options *options);
 /* A second continuation of everything that is there so far, read from the same memory. The copy samples with `sampling`
@@ -1069,8 +1094,7 @@ PC_API pc_status pc_batch_step(pc_batch *batch);
 
 /* Attention maps of earlier prompts, found by likeness and reused (AttnCache, sections 3.1 and 3.2): a prompt that resembles a remembered one of the same length takes over its
  * maps and computes no queries, keys, scores or softmax. The result is approximate and says so. A memo belongs to one model (fingerprint) and is a folder.
- * Handle: internally locked; one process at a time may add to a folder. */
-typedef struct pc_memo pc_memo;
+ * Handle (pc_memo): internally locked; one process at a time may add to a folder. */
 
 enum { PC_MAP_F32 = 0, PC_MAP_F16 = 1, PC_MAP_U8 = 2 }; /* weights of maps; U8: with a scale a row */
 enum {

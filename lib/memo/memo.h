@@ -18,6 +18,7 @@ typedef struct pc__memo_times {
     double features, search; /* seconds */
 } pc__memo_times;
 
+pc_memo *pc__memo_ref(pc_memo *memo); /* pc_memo_free gives it back */
 const pc_model *pc__memo_model(const pc_memo *memo);
 pc_status pc__memo_work_read(pc_memo_work *out, const pc_memo_work *work); /* checks the options of adding, training and tuning */
 /* PC_ERR_MISMATCH where the memo is of another model. */

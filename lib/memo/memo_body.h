@@ -6,6 +6,7 @@
 #define PC_MEMO_MEMO_BODY_H
 
 #include <pthread.h>
+#include <stdatomic.h>
 
 #include "base/dir.h"
 #include "memo/memo.h"
@@ -48,6 +49,7 @@ typedef struct pc__memo_known {
 } pc__memo_known;
 
 struct pc_memo {
+    atomic_size_t references;
     pc_allocator mem;
     pc_model *model;
     pc_memo_options options; /* bucket_tokens is not kept */

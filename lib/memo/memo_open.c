@@ -182,6 +182,7 @@ pc_status pc_memo_open(pc_memo **out, const pc_model *model, const char *folder,
     memo = pc__calloc(&model->context->mem, 1, sizeof *memo);
     if (!memo)
         return PC_ERR_NOMEM;
+    atomic_init(&memo->references, 1);
     memo->mem = model->context->mem;
     memo->model = pc__model_ref(model);
     memo->options = o;
@@ -199,10 +200,16 @@ pc_status pc_memo_open(pc_memo **out, const pc_model *model, const char *folder,
     return status;
 }
 
+pc_memo *pc__memo_ref(pc_memo *memo)
+{
+    atomic_fetch_add_explicit(&memo->references, 1, memory_order_relaxed);
+    return memo;
+}
+
 void pc_memo_free(pc_memo *memo)
 {
     pc_allocator mem;
-    if (!memo)
+    if (!memo || atomic_fetch_sub_explicit(&memo->references, 1, memory_order_acq_rel) != 1)
         return;
     mem = memo->mem;
     if (memo->lengths)

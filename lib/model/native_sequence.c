@@ -112,6 +112,15 @@ size_t pc__native_spans(const void *of, pc__native_span *spans)
     return s->count;
 }
 
+pc_status pc__native_adopt(const pc_model *model, void *by, pc__kv *run)
+{
+    sequence *s = by;
+    pc_status status = add_entry(model, s, (entry){run, 0, 0, UINT32_MAX, 1});
+    if (status >= 0)
+        s->tail = s->count - 1;
+    return status;
+}
+
 void pc__native_freeze(void *frozen)
 {
     ((sequence *)frozen)->tail = NONE;

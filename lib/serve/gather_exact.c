@@ -347,7 +347,8 @@ static int all_there(const chain *c)
     return 1;
 }
 
-static pc_status fill_missing(chain *c)
+/* What the tiers below HOST give. */
+static pc_status load_missing(chain *c)
 {
     pc__request *r = c->request;
     double started = pc__now(), waited = 0;
@@ -355,16 +356,34 @@ static pc_status fill_missing(chain *c)
     if (status >= 0) {
         waited = pc__loads_wait_and_take(&c->loads);
         judge_prefix(c);
-        if (!all_there(c)) {
-            status = reserve_calls(c);
-            if (status >= 0)
-                status = encode_missing(c);
-        }
     }
-    r->stats.bytes_loaded += c->loads.fetch.bytes;
     r->stats.seconds_load += waited;
     r->stats.seconds_encode += pc__now() - started - waited;
     return status;
+}
+
+/* Computes the rest. */
+static pc_status fill_missing(chain *c)
+{
+    pc__request *r = c->request;
+    double started = pc__now();
+    pc_status status = reserve_calls(c);
+    if (status >= 0)
+        status = encode_missing(c);
+    r->stats.seconds_encode += pc__now() - started;
+    return status;
+}
+
+/* Only where nothing is at hand: exact states are better than any map. */
+static pc_status ask_memo(chain *c)
+{
+    pc__request *r = c->request;
+    for (size_t p = 0; p < c->needed; p++)
+        if (r->hit[p]) {
+            r->stats.memo_reason = PC_REASON_AT_HAND;
+            return PC_OK;
+        }
+    return pc__request_ask_memo(r);
 }
 
 pc_status pc__gather_exact(pc__request *r, pc_cache *cache)
@@ -383,7 +402,12 @@ pc_status pc__gather_exact(pc__request *r, pc_cache *cache)
     }
     r->stats.seconds_assemble += pc__now() - started;
     if (status >= 0 && !all_there(&c))
+        status = load_missing(&c);
+    if (status >= 0 && r->asks_memo)
+        status = ask_memo(&c);
+    if (status >= 0 && !r->run && !all_there(&c))
         status = fill_missing(&c);
+    r->stats.bytes_loaded += c.loads.fetch.bytes;
     if (status >= 0)
         judge(&c);
     finish(&c);

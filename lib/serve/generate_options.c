@@ -2,6 +2,7 @@
 
 #include <string.h>
 
+#include "memo/memo.h"
 #include "serve/sampler.h"
 
 enum { DEFAULT_TOKENS = 256, MAX_SAMPLES = 4096 };
@@ -55,6 +56,16 @@ static pc_status check(const pc_generate_options *o, const char *call)
     if (status >= 0)
         status = check_salts(o, call);
     return status < 0 ? status : pc__sampling_check(&o->sampling);
+}
+
+static pc_status check_memo(const pc_generate_options *o, const pc_model *model, const char *call)
+{
+    if (!(o->memo_threshold <= 1))
+        return pc__fail(PC_ERR_INVALID, "%s: memo_threshold is %g, it is at most 1", call,
+                        o->memo_threshold);
+    if (o->memo && !model->native)
+        return pc__fail(PC_ERR_UNSUPPORTED, "%s: a memo is for models that we run ourselves", call);
+    return o->memo ? pc__memo_of(o->memo, model) : PC_OK;
 }
 
 static pc_status copy_stops(pc__generation *g, const pc_model *model, const pc_generate_options *o,
@@ -122,11 +133,13 @@ pc_status pc__generation_init(pc__generation *g, const pc_model *model,
     memset(g, 0, sizeof *g);
     status = pc__options_read(&o, sizeof o, PC__V1_SIZE(pc_generate_options, flags), options,
                               "pc_generate_options");
-    if (status < 0 || (status = check(&o, call)) < 0)
+    if (status < 0 || (status = check(&o, call)) < 0
+        || (status = check_memo(&o, model, call)) < 0)
         return status;
     g->options = o;
     g->options.max_tokens = o.max_tokens ? o.max_tokens : DEFAULT_TOKENS;
     g->options.samples = o.samples ? o.samples : 1;
+    g->options.memo = o.memo ? pc__memo_ref(o.memo) : NULL;
     status = copy_stops(g, model, &o, model->chat);
     if (status >= 0)
         status = copy_salts(g, model, &o);
@@ -140,6 +153,7 @@ pc_status pc__generation_copy(pc__generation *to, const pc_model *model, const p
     pc_status status;
     memset(to, 0, sizeof *to);
     to->options = from->options;
+    to->options.memo = NULL; /* its prompt is computed */
     status = copy_stops(to, model, &from->options, NULL);
     if (status >= 0)
         status = copy_salts(to, model, &from->options);
@@ -148,8 +162,15 @@ pc_status pc__generation_copy(pc__generation *to, const pc_model *model, const p
     return status;
 }
 
+void pc__generation_drop_memo(pc__generation *g)
+{
+    pc_memo_free(g->options.memo);
+    g->options.memo = NULL;
+}
+
 void pc__generation_end(pc__generation *g, const pc_allocator *mem)
 {
+    pc__generation_drop_memo(g);
     for (size_t i = 0; g->strings && i < g->options.stop_string_count; i++)
         pc__free(mem, g->strings[i]);
     pc__free(mem, g->strings);

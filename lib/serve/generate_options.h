@@ -5,7 +5,7 @@
 #include "model/model.h"
 
 typedef struct pc__generation {
-    /* its arrays are ours; stops of the chat template and the model's end included */
+    /* its arrays and its reference to the memo are ours; stops of the chat template and the model's end included */
     pc_generate_options options;
     char **strings;
     pc_salt *salts;
@@ -17,6 +17,8 @@ pc_status pc__generation_init(pc__generation *generation, const pc_model *model,
 /* The same options once more. */
 pc_status pc__generation_copy(pc__generation *to, const pc_model *model,
                               const pc__generation *from);
+/* The prompt is computed: its memo may go. */
+void pc__generation_drop_memo(pc__generation *generation);
 /* zeroed: does nothing */
 void pc__generation_end(pc__generation *generation, const pc_allocator *mem);
 int pc__generation_stops(const pc__generation *generation, int32_t token);

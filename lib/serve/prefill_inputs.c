@@ -1,4 +1,4 @@
-/* pc_prefill: prompts that need no answer, with or without a memo. */
+/* pc_prefill: prompts that need no answer, with or without a memo. And one that needs an answer, by way of a memo. */
 #include <math.h>
 #include <string.h>
 
@@ -8,6 +8,7 @@
 #include "model/native.h"
 #include "model/whole.h"
 #include "serve/encoder.h"
+#include "serve/prefill_inputs.h"
 #include "serve/prefill_loss.h"
 
 typedef struct work {
@@ -25,7 +26,8 @@ typedef struct work {
     double threshold;
     pc__whole *prompts;    /* [count] */
     uint8_t *check;        /* [count] hits that are computed in full too */
-    pc__kv **runs;         /* [count] where segments are wanted */
+    pc__kv **runs;         /* [count] where states are wanted */
+    int only_hit;          /* the one input is computed only if it is a hit, or may be one; runs[0] is wanted as it is */
     float *own_embeddings, *own_logits; /* [count][…] where the caller wants none and checks do */
     pc_prefill_stats stats;
 } work;
@@ -61,6 +63,11 @@ static pc_status check(const work *w)
     return w->options.memo ? pc__memo_of(w->options.memo, w->model) : PC_OK;
 }
 
+static int keeps_states(const work *w)
+{
+    return w->options.segments || w->only_hit;
+}
+
 static pc_status reserve(work *w)
 {
     const pc_allocator *mem = &w->model->context->mem;
@@ -69,7 +76,7 @@ static pc_status reserve(work *w)
     w->prompts = pc__calloc(mem, w->count, sizeof *w->prompts);
     w->check = pc__calloc(mem, w->count, 1);
     w->layers = pc__calloc(mem, w->count, sizeof *w->layers);
-    w->runs = pc__calloc(mem, w->options.segments ? w->count : 0, sizeof(*w->runs));
+    w->runs = pc__calloc(mem, keeps_states(w) ? w->count : 0, sizeof(*w->runs));
     if (!w->found || !w->maps || !w->prompts || !w->check || !w->layers || !w->runs)
         return PC_ERR_NOMEM;
     for (size_t i = 0; i < w->count; i++) {
@@ -77,7 +84,7 @@ static pc_status reserve(work *w)
         w->prompts[i].input = &w->inputs[i];
         w->prompts[i].embedding = w->options.embeddings ? w->options.embeddings + i * w->hidden : NULL;
         w->prompts[i].logits = w->options.logits ? w->options.logits + i * w->logits : NULL;
-        w->prompts[i].run = w->options.segments ? &w->runs[i] : NULL;
+        w->prompts[i].run = keeps_states(w) ? &w->runs[i] : NULL;
         w->stats.tokens += w->inputs[i].count;
     }
     w->stats.inputs = w->count;
@@ -179,7 +186,7 @@ static pc_status check_one(work *w, size_t i)
     pc_status status = slab ? PC_OK : PC_ERR_NOMEM;
     full.embedding = slab;
     full.logits = w->logits ? slab + w->hidden : NULL;
-    full.run = w->options.segments ? &run : NULL;
+    full.run = keeps_states(w) ? &run : NULL;
     if (status >= 0)
         status = pc__whole_run(w->model, &full, 1, &w->how);
     if (status >= 0 && run) {
@@ -244,6 +251,11 @@ static pc_status run(work *w)
     PC__TRY(reserve(w), done);
     if (w->options.memo)
         PC__TRY(look_up(w), done);
+    if (w->only_hit && !w->prompts->maps && !w->by_layer) {
+        count_hits(w);
+        tell(w);
+        return PC_MISS;
+    }
     begun = pc__now();
     PC__TRY(pc__whole_run(w->model, w->prompts, w->count, &w->how), done);
     w->stats.seconds_forward = pc__now() - begun;
@@ -270,7 +282,7 @@ static void release(work *w)
     for (size_t i = 0; w->layers && w->by_layer && i < w->count; i++)
         pc__memo_layers_end(w->options.memo, &w->layers[i]);
     pc__free(mem, w->layers);
-    for (size_t i = 0; w->runs && w->options.segments && i < w->count; i++)
+    for (size_t i = 0; w->runs && keeps_states(w) && i < w->count; i++)
         pc__kv_unref(w->runs[i]);
     pc__free(mem, w->runs);
     pc__free(mem, w->found);
@@ -281,22 +293,47 @@ static void release(work *w)
     pc__free(mem, w->own_logits);
 }
 
+static pc_status begin(work *w, const pc_prefill_options *options)
+{
+    pc_status status = read_options(&w->options, options);
+    if (status < 0)
+        return status;
+    if (w->model && w->model->native) {
+        w->hidden = (size_t)w->model->info.hidden;
+        w->logits = pc__whole_logits(w->model);
+    }
+    status = check(w);
+    if (status < 0)
+        return status;
+    for (size_t i = 0; w->options.segments && i < w->count; i++)
+        w->options.segments[i] = NULL;
+    w->how = (pc__whole_options){w->options.pool, (w->options.flags & PC_PREFILL_NORMALIZE) != 0, w->options.map_layers, NULL, NULL, w->options.cancelled, w->options.cancel_user};
+    return PC_OK;
+}
+
+pc_status pc__prefill_hit(const pc_model *model, const pc_input *input, const pc_prefill_options *options, pc__kv **states, pc_prefill_stats *stats)
+{
+    work w = {.model = model, .inputs = input, .count = 1, .only_hit = 1, .stats = PC_PREFILL_STATS_INIT};
+    pc_status status = begin(&w, options);
+    *states = NULL;
+    if (status < 0)
+        return status;
+    status = run(&w);
+    if (status == PC_OK) {
+        *states = w.runs[0];
+        w.runs[0] = NULL;
+    }
+    release(&w);
+    *stats = w.stats;
+    return status;
+}
+
 pc_status pc_prefill(const pc_model *model, const pc_input *inputs, size_t count, const pc_prefill_options *options, pc_prefill_stats *stats)
 {
     work w = {.model = model, .inputs = inputs, .count = count, .stats = PC_PREFILL_STATS_INIT};
-    pc_status status = read_options(&w.options, options);
+    pc_status status = begin(&w, options);
     if (status < 0)
         return status;
-    if (model && model->native) {
-        w.hidden = (size_t)model->info.hidden;
-        w.logits = pc__whole_logits(model);
-    }
-    status = check(&w);
-    if (status < 0)
-        return status;
-    for (size_t i = 0; w.options.segments && i < count; i++)
-        w.options.segments[i] = NULL;
-    w.how = (pc__whole_options){w.options.pool, (w.options.flags & PC_PREFILL_NORMALIZE) != 0, w.options.map_layers, NULL, NULL, w.options.cancelled, w.options.cancel_user};
     status = run(&w);
     release(&w);
     if (status >= 0 && stats)

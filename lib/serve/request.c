@@ -2,6 +2,8 @@
 
 #include <string.h>
 
+#include "attn/kv.h"
+
 pc_status pc__request_poll(const pc__request *r)
 {
     if (r->options->cancelled && r->options->cancelled(r->options->cancel_user))
@@ -28,7 +30,7 @@ pc_status pc__request_init(pc__request *r, const pc_prompt *prompt, pc_cache *ca
     r->options = options;
     r->regime = pc__serve_regime(r->model, prompt->end);
     r->missed_part = SIZE_MAX;
-    r->stats.struct_size = sizeof r->stats;
+    r->stats = (pc_stats)PC_STATS_INIT;
     r->first = pc__calloc(mem, prompt->part_count + 1, sizeof *r->first);
     if (!r->first)
         return PC_ERR_NOMEM;
@@ -56,6 +58,7 @@ void pc__request_end(pc__request *r)
     pc__free(&r->model->context->mem, r->first);
     pc__free(&r->model->context->mem, r->again);
     pc__free(&r->model->context->mem, r->own);
+    pc__kv_unref(r->run);
     memset(r, 0, sizeof *r);
 }
 
@@ -219,6 +222,12 @@ static void count_part(pc__request *r, size_t p)
     }
 }
 
+static void count_parts(pc__request *r)
+{
+    for (size_t p = 0; p < r->prompt->part_count; p++)
+        count_part(r, p);
+}
+
 int pc__request_may_wait(const pc__request *r)
 {
     return !r->broke || (pc__cache_flags(r->cache) & PC_CACHE_ALWAYS_LOAD);
@@ -278,18 +287,32 @@ static void start_again(pc__request *r, const pc_stats *before, double started, 
     r->broke = reason;
 }
 
+static pc_status go_on(pc__request *r, void **sequence)
+{
+    if (r->approximate) {
+        r->stats.exactness = PC_APPROXIMATE;
+        r->stats.tokens_memo = r->tokens;
+    } else {
+        count_parts(r);
+    }
+    return pc__request_go_on(r, sequence);
+}
+
 static pc_status run_once(pc__request *r, void **sequence, float *logits)
 {
-    pc_status status = gather(r);
+    pc_status status;
+    pc__request_judge_memo(r);
+    status = gather(r);
     if (status < 0)
         return status;
+    if (r->run)
+        return go_on(r, sequence);
     need_last_token(r);
     status = repair(r);
     if (status < 0)
         return status;
     judge_format(r);
-    for (size_t p = 0; p < r->prompt->part_count; p++)
-        count_part(r, p);
+    count_parts(r);
     if (r->cache)
         pc__cache_working(r->cache, 1);
     status = pc__prefill(r, sequence, logits);
@@ -310,6 +333,7 @@ pc_status pc__request_run(pc__request *r, void **sequence, float *logits)
     uint32_t reason;
     pc_status status;
     *sequence = NULL;
+    r->logits = logits;
     if (!r->tokens)
         return pc__fail(PC_ERR_INVALID, "the prompt has no tokens");
     need_last_token(r);

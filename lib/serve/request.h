@@ -30,6 +30,10 @@ typedef struct pc__request {
     int64_t own_last;        /* position of the last one; -1: not the one behind which all goes on */
     pc__fetch flows;         /* what was taken while its layers were still coming */
     uint32_t broke;          /* PC_REASON_…: that did not come in time, so nothing is taken so any more */
+    float *logits;           /* [vocab] the caller's, of pc__request_run */
+    int asks_memo;           /* if the cache gives nothing */
+    pc__kv *run;             /* the whole prompt, computed by way of the memo; `logits` are there */
+    int approximate;         /* it has maps of another one */
     pc_stats stats;          /* seconds_ttft and what follows are the sequence's */
 } pc__request;
 
@@ -61,6 +65,11 @@ pc_status pc__gather_units(pc__request *request);
 pc_status pc__gather_exact(pc__request *request, pc_cache *cache);
 /* Attaches and computes (prefill.c). */
 pc_status pc__prefill(pc__request *request, void **sequence, float *logits);
+/* The memo (request_memo.c): whether it is asked, and why not; asks it, and sets `run` on a hit;
+ * makes a sequence of that. */
+void pc__request_judge_memo(pc__request *request);
+pc_status pc__request_ask_memo(pc__request *request);
+pc_status pc__request_go_on(pc__request *request, void **sequence);
 /* Mark tokens (repair.c). */
 pc_status pc__repair_first(pc__request *request);
 pc_status pc__repair_top(pc__request *request);

@@ -31,7 +31,7 @@ static pc_sequence *make(const pc_prompt *prompt, pc_cache *cache)
     s->prompt = pc__prompt_ref(prompt);
     s->model = prompt->model;
     s->cache = cache ? pc__cache_ref(cache) : NULL;
-    s->stats.struct_size = sizeof s->stats;
+    s->stats = (pc_stats)PC_STATS_INIT;
     pc__stream_init(&s->text, s->model);
     return s;
 }
@@ -146,6 +146,7 @@ pc_status pc__sequence_prefill(pc_sequence *s, float *logits)
         status = pc__request_poll(&s->request);
     if (status >= 0)
         status = pc__request_run(&s->request, &s->host, logits);
+    pc__generation_drop_memo(&s->generation);
     s->stats = s->request.stats;
     s->stats.struct_size = sizeof s->stats;
     s->regime = s->request.regime;

@@ -6,10 +6,10 @@
 #include "program.h"
 
 typedef struct arguments {
-    const char *model, *prompt, *text, *text_file, *user, *user_file;
+    const char *model, *prompt, *text, *text_file, *user, *user_file, *memo;
     file_list schemas;
     long encoding, repair, max_tokens, repair_tokens, top_k, seed, repeats, compute, kv;
-    double repair_percent, temperature, top_p, penalty;
+    double repair_percent, temperature, top_p, penalty, threshold;
     int compare, json;
     pml_options pml;
     relay_options relay;
@@ -28,6 +28,7 @@ typedef struct objects {
     pc_context *context;
     pc_model *model;
     pc_cache *cache;
+    pc_memo *memo;
     pc_schema *schemas[MOST_FILES];
     pc_prompt *prompt;
     pc_generate_options options;
@@ -102,6 +103,16 @@ static int load_prompt(const arguments *a, objects *o)
     return status < 0 ? pml_error("prompt", status) : -1;
 }
 
+/* Read only: a folder that holds none is an error, and others may be adding to it. */
+static int load_memo(const arguments *a, objects *o)
+{
+    pc_memo_options options = PC_MEMO_OPTIONS_INIT;
+    options.flags = PC_MEMO_READ_ONLY;
+    if (a->memo && pc_memo_open(&o->memo, o->model, a->memo, &options) != PC_OK)
+        return input_error("memo", NULL);
+    return -1;
+}
+
 static int load(const arguments *a, objects *o)
 {
     pc_model_options options = PC_MODEL_OPTIONS_INIT;
@@ -116,6 +127,8 @@ static int load(const arguments *a, objects *o)
         return code;
     if (pc_model_load(&o->model, o->context, a->model, &options) < 0)
         return model_error(a->model, MODEL_HINT);
+    if ((code = load_memo(a, o)) >= 0)
+        return code;
     if (relay_given(&a->relay))
         return load_user(a, o);
     return a->text || a->text_file ? load_text(a, o) : load_prompt(a, o);
@@ -136,6 +149,7 @@ static void set_options(const arguments *a, pc_generate_options *o)
     o->sampling.seed = (uint64_t)a->seed;
     o->on_text = collect;
     o->cancelled = is_interrupted;
+    o->memo_threshold = a->threshold;
 }
 
 /* --------------------------------------------------------------- answering */
@@ -248,6 +262,7 @@ static int answer_prompt(const arguments *a)
     watch_interrupt();
     code = load(a, &o);
     set_options(a, &o.options);
+    o.options.memo = o.memo;
     if (code < 0)
         code = a->compare ? compare(a, &o, &answers[0], &answers[1]) : single(a, &o, &answers[0]);
     free(answers[0].text);
@@ -256,6 +271,7 @@ static int answer_prompt(const arguments *a)
     for (size_t i = 0; i < MOST_FILES; i++)
         pc_schema_free(o.schemas[i]);
     pc_cache_free(o.cache);
+    pc_memo_free(o.memo);
     pc_model_free(o.model);
     pc_context_free(o.context);
     return code;
@@ -270,6 +286,8 @@ static int check_arguments(const arguments *a)
         return code;
     if (!a->model)
         return usage_error(&run_command, "--model is needed");
+    if (a->threshold != 0 && !a->memo)
+        return usage_error(&run_command, "--threshold needs --memo");
     if (plain + pml + relay > 1)
         return usage_error(&run_command, "--text, --text-file, --schema with --prompt, and "
                                          "--relay-schema with --system and --user exclude each "
@@ -325,6 +343,10 @@ static int run(int argc, char **argv)
         {"compute", OPTION_CHOICE, &a.compute, "number format", COMPUTE_CHOICES, 0, 0},
         {"kv", OPTION_CHOICE, &a.kv, "format in which K and V are kept", KV_CHOICES, 0, 0},
         STORE_OPTION_ROWS(a.store),
+        {"memo", OPTION_FILE, &a.memo,
+         "memo of attention maps (memo build), asked for a plain prompt", NULL, 0, 0},
+        {"threshold", OPTION_REAL, &a.threshold,
+         "least similarity of a hit, 1 - distance, as low as -1000; 0: as tuned (0)", NULL, -1000, 1},
         {"json", OPTION_FLAG, &a.json, "one JSON object", NULL, 0, 0},
     };
     const char *others[1];

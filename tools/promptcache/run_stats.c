@@ -14,13 +14,15 @@ json_t *stats_json(const pc_stats *s)
     } counts[] = {{"tokens_prompt", s->tokens_prompt},   {"tokens_cached", s->tokens_cached},
                   {"tokens_encoded", s->tokens_encoded}, {"tokens_repaired", s->tokens_repaired},
                   {"tokens_new", s->tokens_new},         {"tokens_generated", s->tokens_generated},
+                  {"tokens_memo", s->tokens_memo},       {"memo_layers", s->memo_layers},
                   {"bytes_reused", s->bytes_reused},     {"bytes_loaded", s->bytes_loaded}};
     const struct {
         const char *name;
         double value;
     } times[] = {{"seconds_assemble", s->seconds_assemble}, {"seconds_encode", s->seconds_encode},
                  {"seconds_prefill", s->seconds_prefill},   {"seconds_ttft", s->seconds_ttft},
-                 {"seconds_decode", s->seconds_decode},     {"seconds_load", s->seconds_load}};
+                 {"seconds_decode", s->seconds_decode},     {"seconds_load", s->seconds_load},
+                 {"seconds_memo", s->seconds_memo},         {"memo_similarity", s->memo_similarity}};
     json_t *row = json_object(), *tiers = json_object();
     for (size_t i = 0; i < sizeof counts / sizeof *counts; i++)
         json_object_set_new(row, counts[i].name, json_integer((json_int_t)counts[i].value));
@@ -35,6 +37,9 @@ json_t *stats_json(const pc_stats *s)
         json_object_set_new(tiers, tier_name(t), json_integer((json_int_t)s->tokens_tier[t]));
     json_object_set_new(row, "tokens_tier", tiers);
     json_object_set_new(row, "lossy", json_boolean(s->lossy));
+    json_object_set_new(row, "memo_record", json_integer(s->memo_record));
+    json_object_set_new(row, "memo_reason", json_string(reason_name(s->memo_reason)));
+    json_object_set_new(row, "memo_verified", json_boolean(s->memo_verified));
     return row;
 }
 
@@ -60,6 +65,20 @@ static void bar(const char *label, uint64_t part, uint64_t whole)
            part && !width ? "  |" : "");
 }
 
+/* Nothing where there is no memo. */
+static void print_memo(const pc_stats *s)
+{
+    if (s->memo_layers)
+        printf("memo: maps of record %lld, similarity %.4f%s; found in %.2f ms\n",
+               (long long)s->memo_record, s->memo_similarity,
+               s->memo_verified ? ", computed in full to verify them" : "", 1e3 * s->seconds_memo);
+    else if (s->memo_reason != PC_REASON_NONE && s->memo_record >= 0)
+        printf("memo: not used (%s: record %lld, similarity %.4f)\n", reason_name(s->memo_reason),
+               (long long)s->memo_record, s->memo_similarity);
+    else if (s->memo_reason != PC_REASON_NONE)
+        printf("memo: not used (%s)\n", reason_name(s->memo_reason));
+}
+
 void print_stats(const pc_stats *s)
 {
     printf("\ntokens of the prompt: %llu\n", (unsigned long long)s->tokens_prompt);
@@ -68,10 +87,13 @@ void print_stats(const pc_stats *s)
     bar("encoded", s->tokens_encoded, s->tokens_prompt);
     bar("repaired", s->tokens_repaired, s->tokens_prompt);
     bar("new", s->tokens_new, s->tokens_prompt);
+    if (s->tokens_memo)
+        bar("memo", s->tokens_memo, s->tokens_prompt);
     printf("states: %s%s%s (%s); first token after %.2f ms (look-up %.3f, prefill %.2f)\n",
            exactness[s->exactness % 4], s->exactness == PC_REPAIRED ? " by " : "",
            s->exactness == PC_REPAIRED ? repairs[s->repair % 5] : "", reason_name(s->miss_reason),
            1e3 * s->seconds_ttft, 1e3 * s->seconds_assemble, 1e3 * s->seconds_prefill);
+    print_memo(s);
     printf("answer: %llu tokens, ended by %s%s\n", (unsigned long long)s->tokens_generated,
            s->finish == PC_FINISH_LENGTH ? "its " : "a ", finishes[s->finish % 6]);
 }

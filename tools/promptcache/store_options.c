@@ -131,6 +131,8 @@ const char *reason_name(uint32_t reason)
                                         "nothing of this length",
                                         "nothing alike",
                                         "not trained or tuned yet",
-                                        "its loss has drifted"};
+                                        "its loss has drifted",
+                                        "not a plain prompt",
+                                        "exact states are at hand"};
     return reason < sizeof names / sizeof *names ? names[reason] : "?";
 }

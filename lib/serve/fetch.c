@@ -28,12 +28,24 @@ pc_status pc__fetch_start(pc__fetch *f, const pc_model *model, pc_cache *cache, 
     return PC_OK;
 }
 
+/* Of the loads' tiers, for pc__fetch_end. */
+static void note(uint32_t *tiers, const pc__load *load)
+{
+    *tiers |= UINT32_C(1) << pc__load_tier(load);
+}
+
 void pc__fetch_end(pc__fetch *f)
 {
     if (!f->model)
         return;
-    for (size_t i = 0; f->loads && i < f->count; i++)
+    for (size_t i = 0; f->loads && i < f->count; i++) {
+        if (f->early && f->early[i] && f->loads[i] && pc__load_broke(f->loads[i]))
+            note(&f->lost, f->loads[i]);
         pc__load_drop(f->loads[i]);
+    }
+    for (uint32_t t = 0; t < PC_TIER_COUNT; t++)
+        if ((f->kept | f->lost) >> t & 1)
+            pc__cache_kept(f->cache, t, !(f->lost >> t & 1));
     pc__free(&f->model->context->mem, f->loads);
     pc__free(&f->model->context->mem, f->reasons);
     pc__free(&f->model->context->mem, f->early);
@@ -112,20 +124,54 @@ pc_status pc__fetch_seek(pc__fetch *f, size_t index, const pc__segment_facts *fa
 static void wait_for_all(pc__fetch *f, double until)
 {
     for (size_t i = 0; i < f->count; i++)
-        if (f->loads[i] && !pc__load_await(f->loads[i], until, f->may_flow))
+        if (f->loads[i] && !pc__load_await(f->loads[i], until, f->may_flow)) {
+            note(&f->lost, f->loads[i]);
             return;
+        }
+}
+
+/* The least trust in those tiers that something is to come from; *begun gets earlier where a load is one that others have begun. */
+static double least_trust(const pc__fetch *f, double *begun)
+{
+    double trust = 1;
+    for (size_t i = 0; i < f->count; i++) {
+        double here, since;
+        if (!f->loads[i] || pc__load_is_done(f->loads[i]))
+            continue;
+        here = pc__cache_trust(f->cache, pc__load_tier(f->loads[i]));
+        since = pc__load_begun(f->loads[i]);
+        trust = here < trust ? here : trust;
+        *begun = since < *begun ? since : *begun;
+    }
+    return trust;
+}
+
+/* Until when to wait for what has begun to come; 0: it should not come in time. */
+static double patience(pc__fetch *f, double now, double grace)
+{
+    double begun = now, trust = least_trust(f, &begun), until = begun + MARGIN * f->expected;
+    if (f->until <= 0)
+        f->until = now + trust * grace; /* of single layers, too: those who read them have to share the cores */
+    f->may_flow &= trust >= 1;
+    if (until <= now || begun + f->expected > f->until + (f->may_flow ? f->beside : 0))
+        return 0;
+    return until < f->until ? until : f->until;
 }
 
 static double wait_at_most(pc__fetch *f, double grace)
 {
-    double started = pc__now(), patience = MARGIN * f->expected;
+    double started = pc__now(), until;
     if (!f->pending)
         return 0;
     if (pc__cache_flags(f->cache) & PC_CACHE_ALWAYS_LOAD)
-        patience = grace = pc__cache_deadline(f->cache) + AFTER_DEADLINE;
-    if (f->until <= 0)
-        f->until = started + grace; /* of single layers: those who read them have to share the cores */
-    wait_for_all(f, started + patience < f->until ? started + patience : f->until);
+        until = f->until = f->until > 0 ? f->until : started + pc__cache_deadline(f->cache) + AFTER_DEADLINE;
+    else
+        until = patience(f, started, grace);
+    if (until <= started) {
+        f->may_flow = 0;
+        return 0;
+    }
+    wait_for_all(f, until);
     return pc__now() - started;
 }
 
@@ -151,6 +197,10 @@ pc_status pc__fetch_take(pc__fetch *f, size_t index, pc_segment **out)
     if (status == PC_AGAIN)
         return status;
     f->reasons[index] = reason;
+    if (status == PC_OK)
+        note(&f->kept, load);
+    else if (reason != PC_REASON_FIRST_USE && reason != PC_REASON_SLOW)
+        note(&f->lost, load);
     f->bytes += status == PC_OK ? pc__load_bytes(load) : 0;
     f->loads[index] = NULL;
     f->pending--;

@@ -1,8 +1,12 @@
 /* What a request seeks below HOST, beside what it computes meanwhile.
  *
- * All that HOST does not have is sought at once (pc__fetch_seek). Then the request waits, once, for at most GRACE of what computing all of it is expected to take, and not longer than the
- * loads are expected to. What is not there by then it computes, and looks at the loads from the model's `cancelled`: whichever comes first is used. So a tier that is slow, stalled or
- * broken costs a request that part of its computing and no more. */
+ * All that HOST does not have is sought at once (pc__fetch_seek). What is not there the request computes, and looks at the loads from the model's `cancelled`: whichever comes first is used.
+ *
+ * Before that it may wait, once, and only for what should come in that time: for at most GRACE of what computing all of it is expected to take, times the trust in the tiers
+ * (store/estimate.h). At full trust it may also begin to compute with layers that are there while others should come in time (may_flow). Either is lost if the tier does not keep to what it did
+ * lately; trust then halves, and such a pass begins only again after 128 requests that got what they sought. So a tier that is slow, stalled or broken costs
+ *   - any request at most GRACE of its computing by waiting, and all requests in a row at most twice that together;
+ *   - of 128 requests, one after the other, at most one a pass over its new tokens. */
 #ifndef PC_SERVE_FETCH_H
 #define PC_SERVE_FETCH_H
 
@@ -18,9 +22,11 @@ typedef struct pc__fetch {
     double cost;        /* seconds that computing all that was sought should take */
     double expected;    /* seconds until all of it should be there */
     size_t pending;     /* loads that have not been taken */
+    double beside;      /* seconds that the request computes anyway: layers may come meanwhile */
+    uint32_t kept, lost; /* bit of a tier: it gave what was sought in time; time was lost by it */
     uint64_t bytes;     /* that the loads which were taken have read */
     int may_flow;       /* segments may be taken before all of their layers are there */
-    double until;       /* how long a layer is waited for */
+    double until;       /* when all waiting ends */
     uint8_t *early;     /* [count] taken so: its load is still here */
 } pc__fetch;
 

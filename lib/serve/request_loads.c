@@ -30,9 +30,23 @@ static int all_pending(const pc__request_loads *l)
     return 1;
 }
 
+/* Seconds of computing all that is not missing and has no states. */
+static double seconds_beside(const pc__request_loads *l)
+{
+    const pc__request *r = l->request;
+    size_t tokens = 0;
+    for (size_t p = 0; p < r->prompt->part_count; p++)
+        if (!r->segments[p] && (p >= l->parts || !l->is_missing(l->gathering, p)))
+            tokens += r->prompt->parts[p].count;
+    return pc__fetch_cost(r->model, r->cache, tokens);
+}
+
 double pc__loads_wait_and_take(pc__request_loads *l)
 {
     double waited;
+    if (!l->fetch.pending)
+        return 0;
+    l->fetch.beside = seconds_beside(l);
     l->fetch.may_flow = pc__request_may_flow(l->request) && all_pending(l);
     waited = pc__request_may_wait(l->request) ? pc__fetch_wait(&l->fetch) : 0;
     pc__loads_take_all(l);

@@ -95,6 +95,16 @@ void pc__cache_computed(pc_cache *cache, const uint8_t model[32], size_t tokens,
     pc__estimate_computed(&cache->estimate, model, tokens, seconds);
 }
 
+double pc__cache_trust(pc_cache *cache, uint32_t tier)
+{
+    return pc__estimate_trust(&cache->estimate, tier);
+}
+
+void pc__cache_kept(pc_cache *cache, uint32_t tier, int kept)
+{
+    pc__estimate_kept(&cache->estimate, tier, kept);
+}
+
 double pc__cache_compute_cost(pc_cache *cache, const uint8_t model[32], size_t tokens)
 {
     return pc__estimate_compute(&cache->estimate, model, tokens);

@@ -41,6 +41,7 @@ uint32_t pc__load_broke(pc__load *load); /* PC_REASON_… why a layer did not co
 int pc__load_is_good(const pc__load *load);   /* pc__load_wait would give PC_OK. Any thread, at once */
 int pc__load_is_done(const pc__load *load);   /* pc__load_wait would not give PC_AGAIN. Any thread, at once */
 double pc__load_expected(const pc__load *load); /* seconds that it should take in all */
+double pc__load_begun(const pc__load *load);    /* pc__now clock */
 uint32_t pc__load_tier(const pc__load *load);
 uint64_t pc__load_bytes(const pc__load *load);  /* read */
 /* Nobody here waits for it any more. What is already being read goes on and into HOST if there is room. NULL does nothing. */
@@ -50,6 +51,9 @@ pc_status pc__cache_prefetch(pc_cache *cache, const pc__want *want);
 int pc__cache_has_lower(const pc_cache *cache); /* whether pc__cache_seek could ever find anything */
 uint64_t pc__cache_flags(const pc_cache *cache);
 double pc__cache_deadline(const pc_cache *cache); /* seconds */
+/* How far requests may count on a tier, 0 … 1, and what one of them got of it: store/estimate.h. */
+double pc__cache_trust(pc_cache *cache, uint32_t tier);
+void pc__cache_kept(pc_cache *cache, uint32_t tier, int kept);
 /* A request begins (+1) or ends (-1) to compute: threads of the cache that write behind keep still meanwhile. */
 void pc__cache_working(pc_cache *cache, int by);
 /* What computing took, by the model's fingerprint, for decisions to come; and what so many tokens in one call should take, 0: nothing is known yet. */

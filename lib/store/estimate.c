@@ -5,6 +5,7 @@
 enum { DISTRUST = 3 };
 static const double SLOWER = 0.2, FASTER = 0.4;  /* weight of a new observation */
 static const double LARGEST = 4;                 /* times what was expected that one observation counts for */
+static const double LOST = 0.5, KEPT = 1.0 / 256; /* what becomes of trust: times, and plus */
 static const double FIRST_PROBE = 0.25, LAST_PROBE = 8;
 
 static void start_tier(pc__tier_estimate *t, double latency, double per_byte)
@@ -12,6 +13,7 @@ static void start_tier(pc__tier_estimate *t, double latency, double per_byte)
     t->latency = latency;
     t->per_byte = per_byte;
     t->probe_every = FIRST_PROBE;
+    t->trust = 1;
 }
 
 void pc__estimate_init(pc__estimate *e)
@@ -105,6 +107,23 @@ int pc__estimate_probe(pc__estimate *e, uint32_t tier, double now)
         t->probe_after = now + t->probe_every;
     pthread_mutex_unlock(&e->lock);
     return due;
+}
+
+double pc__estimate_trust(pc__estimate *e, uint32_t tier)
+{
+    double trust;
+    pthread_mutex_lock(&e->lock);
+    trust = e->tiers[tier].trust;
+    pthread_mutex_unlock(&e->lock);
+    return trust;
+}
+
+void pc__estimate_kept(pc__estimate *e, uint32_t tier, int kept)
+{
+    double *trust = &e->tiers[tier].trust;
+    pthread_mutex_lock(&e->lock);
+    *trust = !kept ? *trust * LOST : *trust + KEPT < 1 ? *trust + KEPT : 1;
+    pthread_mutex_unlock(&e->lock);
 }
 
 static size_t size_class(size_t tokens)

@@ -11,6 +11,9 @@
  *   DISK             150 us      1.5e9
  *   REMOTE           500 us      0.4e9
  *
+ * How far requests may count on a tier: trust, from 1 down to 0. A request that lost time by it (it waited in vain, or began a pass with layers that then did not come) halves trust,
+ * one that got in time all that it sought adds 1/256. So between two requests that lose something at full trust there are at least 128 that lose nothing.
+ *
  * Computing n tokens by a model: seconds a token, by power of two of the number of tokens in one call, because small calls are less efficient. */
 #ifndef PC_STORE_ESTIMATE_H
 #define PC_STORE_ESTIMATE_H
@@ -25,6 +28,7 @@ typedef struct pc__tier_estimate {
     uint32_t failures;        /* in a row */
     uint32_t reason;          /* of the last one */
     double probe_after, probe_every;
+    double trust;             /* 0 … 1 */
 } pc__tier_estimate;
 
 typedef struct pc__model_estimate {
@@ -53,6 +57,10 @@ void pc__estimate_failed(pc__estimate *estimate, uint32_t tier, uint64_t bytes, 
 uint32_t pc__estimate_distrusts(pc__estimate *estimate, uint32_t tier);
 /* 1: it is time to try a tier that is not used otherwise (and the next time is set). */
 int pc__estimate_probe(pc__estimate *estimate, uint32_t tier, double now);
+
+double pc__estimate_trust(pc__estimate *estimate, uint32_t tier);
+/* A request got in time what it sought there (1), or has lost time by it (0). */
+void pc__estimate_kept(pc__estimate *estimate, uint32_t tier, int kept);
 
 void pc__estimate_computed(pc__estimate *estimate, const uint8_t model[32], size_t tokens, double seconds);
 /* Seconds that one call of so many tokens should take; 0: nothing has been measured. */

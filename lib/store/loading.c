@@ -248,16 +248,14 @@ static pc_status join_any(pc_cache *cache, const pc__want *want, pc__load **out)
 {
     pc_status status = PC_AGAIN;
     pc__load *load;
-    int hurry = 0;
     pthread_mutex_lock(&cache->load_lock);
     load = find(cache, &want->image->key);
     if (load) {
         status = join(load, want, out);
-        hurry = status == PC_OK && atomic_exchange(&load->prefetch, 0);
+        if (status == PC_OK && atomic_exchange(&load->prefetch, 0) && pc__io_hurry(cache->io, &load->job))
+            load->begun = pc__now();
     }
     pthread_mutex_unlock(&cache->load_lock);
-    if (hurry)
-        pc__io_hurry(cache->io, &load->job); /* it lives: *out is a reference */
     return status;
 }
 
@@ -404,6 +402,15 @@ int pc__load_is_good(const pc__load *load)
 double pc__load_expected(const pc__load *load)
 {
     return load->expected;
+}
+
+double pc__load_begun(const pc__load *load)
+{
+    double begun;
+    pthread_mutex_lock(&load->cache->load_lock);
+    begun = load->begun;
+    pthread_mutex_unlock(&load->cache->load_lock);
+    return begun;
 }
 
 uint32_t pc__load_tier(const pc__load *load)

@@ -1,5 +1,5 @@
 /* Catches: expectations that do not follow what loading takes now, that a single stall spoils, that never recover, or that take a tier's latency for its bandwidth; a
- * tier that fails and is asked all the same, or never again; models whose costs are mixed up. */
+ * tier that fails and is asked all the same, or never again; full trust in one by which more than one request in 128 loses time, or none ever again; models whose costs are mixed up. */
 #include "store/estimate.h"
 
 #include <string.h>
@@ -66,6 +66,32 @@ static void distrust(void)
     pc__estimate_end(&e);
 }
 
+/* The worst tier there is: it breaks as soon as it is trusted in full. And one that breaks always. */
+static void trust(void)
+{
+    pc__estimate e;
+    double lost = 0;
+    int breaks = 0, since = 0;
+    pc__estimate_init(&e);
+    for (int i = 0; i < 10000; i++, since++) {
+        int broken = pc__estimate_trust(&e, PC_TIER_DISK) >= 1;
+        CHECK(!broken || !i || since >= 128);
+        breaks += broken;
+        since = broken ? 0 : since;
+        pc__estimate_kept(&e, PC_TIER_DISK, !broken);
+    }
+    CHECK(breaks >= 2 && breaks <= 1 + 10000 / 128);
+    for (int i = 0; i < 1000; i++) {
+        lost += pc__estimate_trust(&e, PC_TIER_REMOTE);
+        pc__estimate_kept(&e, PC_TIER_REMOTE, 0);
+    }
+    CHECK(lost >= 1 && lost <= 2); /* what a thousand requests wait together, of the most that one may */
+    for (int i = 0; i < 256; i++)
+        pc__estimate_kept(&e, PC_TIER_REMOTE, 1);
+    CHECK(pc__estimate_trust(&e, PC_TIER_REMOTE) >= 1);
+    pc__estimate_end(&e);
+}
+
 static void computing(void)
 {
     pc__estimate e;
@@ -100,6 +126,7 @@ int main(void)
     follow(0.1, 1e-10);
     one_stall();
     distrust();
+    trust();
     computing();
     return pc_test_end();
 }

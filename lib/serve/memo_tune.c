@@ -9,7 +9,7 @@
 #include "model/whole.h"
 #include "serve/prefill_loss.h"
 
-enum { AT_ONCE = 64, LEAST_INPUTS = 16 };
+enum { AT_ONCE = 64, LEAST_HITS = 30 };
 
 typedef struct trial {
     double similarity, loss;
@@ -78,12 +78,13 @@ static int order(const void *a, const void *b)
     return (x->similarity < y->similarity) - (x->similarity > y->similarity);
 }
 
-/* The lowest threshold at which the mean loss of all n inputs, with what chance may add to it (one in twenty), stays within the limit. */
+/* The lowest threshold at which the mean loss of all n inputs, with what chance may add to it (one in twenty), stays within the limit; with at least LEAST_HITS hits, for the
+ * error of a mean of fewer is not known. */
 static pc__memo_tuning choose(const tuning *t, const trial *trials, size_t n)
 {
     pc__memo_tuning out = {.reason = PC_REASON_UNLIKE, .loss = t->work.loss, .limit = t->work.limit, .threshold = 2};
     double sum = 0, squares = 0;
-    if (n < LEAST_INPUTS) {
+    if (n < LEAST_HITS) {
         out.reason = PC_REASON_UNTRAINED;
         return out;
     }
@@ -95,6 +96,8 @@ static pc__memo_tuning choose(const tuning *t, const trial *trials, size_t n)
         error = sqrt(fmax(squares / (double)n - mean * mean, 0) / (double)n);
         if (i + 1 < n && trials[i + 1].has && trials[i + 1].similarity >= trials[i].similarity)
             continue; /* as alike as this one: both or none */
+        if (i + 1 < LEAST_HITS)
+            continue;
         if (mean + 1.64 * error > t->work.limit)
             continue; /* those behind it may make up for it */
         out.open = 1;

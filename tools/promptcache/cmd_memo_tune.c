@@ -5,7 +5,8 @@
  * similarity reaches its bucket's threshold. Buckets are gone through from the one with the most inputs to that with the fewest; each may
  * lose its share of the limit, by inputs, and what those before it left. A bucket's threshold is the lowest one such that it and all higher ones
  * (of up to STEPS, spread evenly over its inputs) keep within that: a lucky value below unlucky ones is not taken.
- * Nor is one below --least: that such inputs lose little would say nothing about other unlike ones.
+ * Nor is one below --least: that such inputs lose little would say nothing about other unlike ones. Nor one by which fewer than LEAST_HITS inputs hit that
+ * are not remembered word for word (those lose nothing): a few lucky hits say little about others.
  *
  * A validation set is a sample: by chance another one loses more. The loss that has to keep within the limit is therefore the one that 19 of 20 samples as large, drawn with
  * repetition from this one (bootstrap), do not exceed. */
@@ -17,7 +18,7 @@
 #include "memo_commands.h"
 #include "plot.h"
 
-enum { STEPS = 64, CURVE = 14, SAMPLES = 100 };
+enum { STEPS = 64, CURVE = 14, SAMPLES = 100, LEAST_HITS = 30 };
 static const double shut = 2; /* a threshold that nothing reaches */
 
 typedef struct arguments {
@@ -115,9 +116,13 @@ static size_t sort_similarities(tuning *t, size_t bucket)
 
 static void search_bucket(tuning *t, size_t bucket, double allowed)
 {
-    size_t count = sort_similarities(t, bucket), steps = count < STEPS ? count : STEPS;
+    size_t count = sort_similarities(t, bucket), steps = count < STEPS ? count : STEPS, same = 0;
+    while (same < count && t->sorted[same] >= 1)
+        same++;
     for (size_t i = 1; i <= steps; i++) {
         double before = t->thresholds[bucket];
+        if (i * count / steps < same + LEAST_HITS)
+            continue;
         t->thresholds[bucket] = t->sorted[i * count / steps - 1];
         if (t->thresholds[bucket] < t->a->least || !(likely_loss(t) <= allowed)) {
             t->thresholds[bucket] = before;

@@ -131,13 +131,29 @@ static int32_t read_flag(const pc__gguf *gguf, const char *key)
     return pc__gguf_u64(gguf, key, &value) ? value != 0 : -1;
 }
 
+/* An array of bytes; empty where there is none. */
+static pc_status read_charsmap(const pc__gguf *gguf, pc__text *out)
+{
+    static const char key[] = "tokenizer.ggml.precompiled_charsmap";
+    const pc__gguf_entry *entry = pc__gguf_find(gguf, key);
+    if (!entry)
+        return PC_OK;
+    if (!entry->is_array || (entry->type != PC__GGUF_I8 && entry->type != PC__GGUF_U8))
+        return pc__fail(PC_ERR_FORMAT, "%s: key '%s' is no array of bytes", gguf->weights->path,
+                        key);
+    *out = (pc__text){(const char *)entry->data, (size_t)entry->count};
+    return PC_OK;
+}
+
 static pc_status read_kind(const pc__gguf *gguf, pc__vocab_kind *kind)
 {
     const char *model;
     if (!pc__gguf_string(gguf, "tokenizer.ggml.model", &model))
         return pc__fail(PC_ERR_NOT_FOUND, "%s: no tokenizer (key 'tokenizer.ggml.model')",
                         gguf->weights->path);
-    if (!strcmp(model, "llama"))
+    if (!strcmp(model, "t5"))
+        *kind = PC__VOCAB_UNIGRAM;
+    else if (!strcmp(model, "llama"))
         *kind = PC__VOCAB_SPM;
     else if (!strcmp(model, "gpt2"))
         *kind = PC__VOCAB_BPE;
@@ -180,6 +196,10 @@ pc_status pc__gguf_tokenizer(pc__tokenizer **out, const pc_allocator *mem, const
     vocab.add_bos = read_flag(gguf, "tokenizer.ggml.add_bos_token");
     vocab.add_eos = read_flag(gguf, "tokenizer.ggml.add_eos_token");
     vocab.add_space_prefix = read_flag(gguf, "tokenizer.ggml.add_space_prefix");
+    if (vocab.kind == PC__VOCAB_UNIGRAM) {
+        vocab.one_blank = read_flag(gguf, "tokenizer.ggml.remove_extra_whitespaces") > 0;
+        PC__TRY(read_charsmap(gguf, &vocab.charsmap), done);
+    }
     pc__gguf_string(gguf, "tokenizer.ggml.pre", &vocab.pre);
     pc__gguf_string(gguf, "tokenizer.chat_template", &vocab.chat_template);
     status = pc__tokenizer_from_vocab(out, mem, &vocab);

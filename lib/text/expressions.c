@@ -63,31 +63,42 @@ static void regex_free(void *ptr, void *mem)
     pc__free(mem, ptr);
 }
 
-pc_status pc__expression_add(pc__tokenizer *t, const char *expression, const char *where)
+pc_status pc__expression_compile(pcre2_code **out, pcre2_general_context *memory,
+                                 const char *expression, const char *where)
 {
     int code;
     PCRE2_SIZE offset;
-    pcre2_compile_context *context;
-    if (t->expressions == PC__MAX_EXPRESSIONS)
-        return pc__fail(PC_ERR_UNSUPPORTED, "%s: more than %d pre-tokenizer expressions", where,
-                        PC__MAX_EXPRESSIONS);
-    if (!t->regex_memory &&
-        !(t->regex_memory = pcre2_general_context_create(regex_alloc, regex_free, &t->mem)))
+    pcre2_compile_context *context = pcre2_compile_context_create(memory);
+    *out = NULL;
+    if (!context)
         return PC_ERR_NOMEM;
-    if (!(context = pcre2_compile_context_create(t->regex_memory)))
-        return PC_ERR_NOMEM;
-    t->expression[t->expressions] = pcre2_compile((PCRE2_SPTR)expression, PCRE2_ZERO_TERMINATED,
-                                                  PCRE2_UTF | PCRE2_UCP | PCRE2_MATCH_INVALID_UTF,
-                                                  &code, &offset, context);
+    *out = pcre2_compile((PCRE2_SPTR)expression, PCRE2_ZERO_TERMINATED,
+                         PCRE2_UTF | PCRE2_UCP | PCRE2_MATCH_INVALID_UTF, &code, &offset, context);
     pcre2_compile_context_free(context);
-    if (!t->expression[t->expressions])
+    if (!*out)
         return code == PCRE2_ERROR_NOMEMORY || code == 121
                    ? PC_ERR_NOMEM
                    : pc__fail(PC_ERR_UNSUPPORTED,
                               "%s: pre-tokenizer expression, character %zu: PCRE2 error %d", where,
                               offset, code);
     /* without it the matcher is slower, no more */
-    (void)pcre2_jit_compile(t->expression[t->expressions], PCRE2_JIT_COMPLETE);
+    (void)pcre2_jit_compile(*out, PCRE2_JIT_COMPLETE);
+    return PC_OK;
+}
+
+pc_status pc__expression_add(pc__tokenizer *t, const char *expression, const char *where)
+{
+    pc_status status;
+    if (t->expressions == PC__MAX_EXPRESSIONS)
+        return pc__fail(PC_ERR_UNSUPPORTED, "%s: more than %d pre-tokenizer expressions", where,
+                        PC__MAX_EXPRESSIONS);
+    if (!t->regex_memory &&
+        !(t->regex_memory = pcre2_general_context_create(regex_alloc, regex_free, &t->mem)))
+        return PC_ERR_NOMEM;
+    status = pc__expression_compile(&t->expression[t->expressions], t->regex_memory, expression,
+                                    where);
+    if (status < 0)
+        return status;
     t->expressions++;
     pc__digest digest;
     pc__digest_start(&digest, "expression/1");

@@ -140,11 +140,13 @@ static pc_status trainer(model_file *m, const field *whole)
     field f;
     int more;
     uint64_t kind = 1;
-    static const uint8_t types[] = {3, VARINT, 40, VARINT, 41, VARINT, 42, VARINT, 43, VARINT, 0};
+    static const uint8_t types[] = {3, VARINT, 24, VARINT, 40, VARINT, 41, VARINT, 42, VARINT, 43, VARINT, 0};
     while ((more = next_field(&w, types, &f)) > 0) {
         int64_t id = (int64_t)f.value; /* -1 stands there with its sign in 64 bits */
         if (f.number == 3)
             kind = f.value;
+        else if (f.number == 24 && f.value)
+            return pc__fail(PC_ERR_UNSUPPORTED, "%s: blanks behind words, not in front", m->path);
         else if (f.number >= 40 && f.number <= 43 && (id < -1 || id > INT32_MAX))
             return pc__fail(PC_ERR_FORMAT, "%s: special token id %lld", m->path, (long long)id);
         else if (f.number >= 40 && f.number <= 43)
@@ -153,9 +155,11 @@ static pc_status trainer(model_file *m, const field *whole)
     }
     if (more < 0)
         return pc__fail(PC_ERR_FORMAT, "%s: the trainer's settings are damaged", m->path);
-    if (kind != 2)
+    m->vocab.kind = kind == 1 ? PC__VOCAB_UNIGRAM : PC__VOCAB_SPM;
+    m->rules.marks_blanks = kind == 1;
+    if (kind != 1 && kind != 2)
         return pc__fail(PC_ERR_UNSUPPORTED,
-                        "%s: SentencePiece model of kind %llu (only BPE, 2, is read)", m->path,
+                        "%s: SentencePiece model of kind %llu (only Unigram, 1, and BPE, 2, are read)", m->path,
                         (unsigned long long)kind);
     return PC_OK;
 }
@@ -165,24 +169,24 @@ static pc_status normaliser(model_file *m, const field *whole)
     wire w = {whole->bytes, whole->bytes + whole->value};
     field f;
     static const uint8_t types[] = {2, BYTES, 3, VARINT, 4, VARINT, 5, VARINT, 0};
-    int more, charsmap = 0, one_blank = 1, blanks_as_mark = 1; /* as where a field is absent */
+    int more, blanks_as_mark = 1; /* as where a field is absent */
+    m->vocab.one_blank = 1;
     while ((more = next_field(&w, types, &f)) > 0) {
         if (f.number == 2)
-            charsmap = f.value != 0;
+            m->vocab.charsmap = (pc__text){(const char *)f.bytes, (size_t)f.value};
         else if (f.number == 3)
             m->rules.space_prefix = f.value != 0;
         else if (f.number == 4)
-            one_blank = f.value != 0;
+            m->vocab.one_blank = f.value != 0;
         else if (f.number == 5)
             blanks_as_mark = f.value != 0;
     }
     if (more < 0)
         return pc__fail(PC_ERR_FORMAT, "%s: the normalizer's settings are damaged", m->path);
-    if (charsmap || one_blank || !blanks_as_mark)
-        return pc__fail(PC_ERR_UNSUPPORTED, "%s: a normalizer that %s is not implemented", m->path,
-                        charsmap    ? "replaces characters"
-                        : one_blank ? "removes blanks"
-                                    : "keeps blanks as they are");
+    if (!blanks_as_mark)
+        return pc__fail(PC_ERR_UNSUPPORTED,
+                        "%s: a normalizer that keeps blanks as they are is not implemented",
+                        m->path);
     return PC_OK;
 }
 
@@ -193,7 +197,6 @@ static pc_status read_protobuf(model_file *m, const pc__file *file)
     field f;
     pc_status status = PC_OK;
     int more = 1, trained = 0, normalised = 0;
-    m->vocab.kind = PC__VOCAB_SPM;
     m->vocab.unk = 0, m->vocab.bos = 1, m->vocab.eos = 2;
     m->rules.space_prefix = m->rules.add_bos = 1;
     while (status >= 0 && (more = next_field(&w, types, &f)) > 0) {

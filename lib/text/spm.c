@@ -22,8 +22,8 @@ static pc_status normalise(const pc__tokenizer *t, const char *text, size_t size
     return status;
 }
 
-static pc_status emit(const pc__tokenizer *t, const char *text, size_t size, int32_t id,
-                      int *unknown, pc__ids *out)
+pc_status pc__emit_piece(const pc__tokenizer *t, const char *text, size_t size, int32_t id,
+                         int *unknown, pc__ids *out)
 {
     pc_status status = PC_OK;
     int bytes = id < 0;
@@ -62,7 +62,8 @@ static pc_status encode_normalised(const pc__tokenizer *t, const char *text, siz
         status = pc__bpe_join(t, text, starts, ids, &count);
     }
     for (size_t i = 0; i < count && status >= 0; i++)
-        status = emit(t, text + starts[i], starts[i + 1] - starts[i], ids[i], &unknown, out);
+        status = pc__emit_piece(t, text + starts[i], starts[i + 1] - starts[i], ids[i], &unknown,
+                                out);
     pc__free(&t->mem, starts);
     pc__free(&t->mem, ids);
     return status;
@@ -70,12 +71,20 @@ static pc_status encode_normalised(const pc__tokenizer *t, const char *text, siz
 
 pc_status pc__spm_encode(const pc__tokenizer *t, const char *text, size_t size, pc__ids *out)
 {
-    pc__bytes normal = {.mem = &t->mem};
-    pc_status status = normalise(t, text, size, &normal);
+    pc__bytes normal = {.mem = &t->mem}, stepped = {.mem = &t->mem};
+    pc_status status = PC_OK;
+    if (t->steps) {
+        status = pc__steps_run(t->steps, text, size, &stepped);
+        text = stepped.data;
+        size = stepped.size;
+    }
+    if (status >= 0 && size)
+        status = normalise(t, text, size, &normal);
     if (status >= 0 && normal.size > UINT32_MAX / 8)
         status = pc__fail(PC_ERR_LIMIT, "text of %zu bytes is too long for one call", size);
-    if (status >= 0)
+    if (status >= 0 && size)
         status = encode_normalised(t, normal.data, normal.size, out);
+    pc__bytes_free(&stepped);
     pc__bytes_free(&normal);
     return status;
 }

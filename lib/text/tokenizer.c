@@ -24,6 +24,8 @@ void pc__tokenizer_free(pc__tokenizer *t)
     pc__strmap_free(&t->pieces);
     pc__strmap_free(&t->specials);
     pc__pairmap_free(&t->merges);
+    pc__unigram_free(t->unigram, &mem);
+    pc__steps_free(t->steps);
     pc__free(&mem, t->tokens);
     pc__free(&mem, t->raw);
     pc__free(&mem, t->arena);
@@ -55,7 +57,8 @@ static int32_t special_at(const pc__tokenizer *t, const char *text, size_t size,
                               flags & PC_TOKENIZE_SPECIAL ? any : is_user, t);
 }
 
-static pc_status stretch(const pc__tokenizer *t, const char *text, size_t size, pc__ids *out)
+static pc_status stretch(const pc__tokenizer *t, const char *text, size_t size, int first,
+                         pc__ids *out)
 {
     if (!size)
         return PC_OK;
@@ -64,6 +67,8 @@ static pc_status stretch(const pc__tokenizer *t, const char *text, size_t size, 
         return pc__spm_encode(t, text, size, out);
     case PC__VOCAB_BPE:
         return pc__bpe_encode(t, text, size, out);
+    case PC__VOCAB_UNIGRAM:
+        return pc__unigram_encode(t, text, size, first, out);
     case PC__VOCAB_WORDPIECE:
         break;
     }
@@ -89,7 +94,7 @@ static pc_status encode(const pc__tokenizer *t, const char *text, size_t size, u
         }
         while (t->tokens[id].lstrip && end > from && is_blank(text[end - 1]))
             end--;
-        status = stretch(t, text + from, end - from, out);
+        status = stretch(t, text + from, end - from, !from, out);
         if (status >= 0)
             status = pc__ids_add(out, id);
         i += t->tokens[id].text.size;
@@ -97,7 +102,7 @@ static pc_status encode(const pc__tokenizer *t, const char *text, size_t size, u
             i++;
         from = i;
     }
-    return status < 0 ? status : stretch(t, text + from, size - from, out);
+    return status < 0 ? status : stretch(t, text + from, size - from, !from, out);
 }
 
 pc_status pc__tokenize(const pc__tokenizer *t, const char *text, size_t size, uint64_t flags,
@@ -138,7 +143,15 @@ pc__text pc__token_bytes(const pc__tokenizer *t, int32_t token)
     return token >= 0 && (size_t)token < t->count ? t->tokens[token].text : (pc__text){"", 0};
 }
 
-static pc_status append(const pc__tokenizer *t, int32_t id, int first, pc__bytes *out)
+/* Whether encoding puts a blank in front of a stretch. `start`: only special tokens before it. */
+static int takes_blank(const pc__tokenizer *t, int start)
+{
+    return (t->kind == PC__VOCAB_SPM || t->kind == PC__VOCAB_UNIGRAM) &&
+           (t->rules.step_prefix || t->rules.space_prefix == PC__PREFIX_ALWAYS ||
+            (t->rules.space_prefix == PC__PREFIX_FIRST && start));
+}
+
+static pc_status append(const pc__tokenizer *t, int32_t id, int first, int start, pc__bytes *out)
 {
     pc__text text = t->tokens[id].text;
     if (t->kind == PC__VOCAB_WORDPIECE && !pc__token_is_special(t, id)) {
@@ -150,8 +163,7 @@ static pc_status append(const pc__tokenizer *t, int32_t id, int first, pc__bytes
                 return status;
         }
     }
-    if (t->kind == PC__VOCAB_SPM && first && t->rules.space_prefix && text.size &&
-        text.data[0] == ' ')
+    if (first && takes_blank(t, start) && text.size && text.data[0] == ' ')
         /* the space that encoding has put in front */
         return pc__bytes_add(out, text.data + 1, text.size - 1);
     return pc__bytes_add(out, text.data, text.size);
@@ -162,7 +174,7 @@ pc_status pc__detokenize(const pc__tokenizer *t, const int32_t *tokens, size_t c
 {
     pc__bytes out = {.mem = &t->mem};
     pc_status status = PC_OK;
-    int first = 1;
+    int first = 1, start = 1;
     *size = 0;
     for (size_t i = 0; i < count && status >= 0; i++) {
         if (tokens[i] < 0 || (size_t)tokens[i] >= t->count)
@@ -172,10 +184,11 @@ pc_status pc__detokenize(const pc__tokenizer *t, const int32_t *tokens, size_t c
             if (flags & PC_TOKENIZE_SPECIAL)
                 status = pc__bytes_add(&out, t->tokens[tokens[i]].text.data,
                                        t->tokens[tokens[i]].text.size);
-            first = 1; /* every stretch between special tokens was given its own space */
+            /* every stretch between special tokens was given its own space; an unknown one is inside */
+            first = first || tokens[i] != t->unk;
         } else {
-            status = append(t, tokens[i], first, &out);
-            first = 0;
+            status = append(t, tokens[i], first, start, &out);
+            first = start = 0;
         }
     }
     if (status >= 0) {
@@ -266,5 +279,15 @@ pc__id pc__tokenizer_digest(const pc__tokenizer *t)
         if (s->left >= 0)
             pc__digest_i32(&digest, (const int32_t[]){s->left, s->right, s->rank, s->merged}, 4);
     }
+    if (t->kind == PC__VOCAB_UNIGRAM) {
+        pc__digest_i32(&digest,
+                       (const int32_t[]){t->rules.split_blanks, t->rules.marks_blanks,
+                                         t->rules.one_prefix, t->rules.split_marks,
+                                         t->rules.step_prefix},
+                       5);
+        pc__unigram_digest(t->unigram, &digest);
+    }
+    if (t->steps)
+        pc__digest_bytes(&digest, t->steps->id.bytes, sizeof t->steps->id.bytes);
     return pc__digest_end(&digest);
 }

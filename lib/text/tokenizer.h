@@ -1,5 +1,5 @@
-/* Text to token ids and back: SentencePiece BPE with byte fallback, byte-level BPE, WordPiece, from
- * every file form in use. Immutable after loading; any thread. */
+/* Text to token ids and back: SentencePiece BPE with byte fallback, SentencePiece Unigram, byte-level
+ * BPE, WordPiece, from every file form in use. Immutable after loading; any thread. */
 #ifndef PC_TEXT_TOKENIZER_H
 #define PC_TEXT_TOKENIZER_H
 
@@ -11,7 +11,8 @@ typedef struct pc__tokenizer pc__tokenizer;
 typedef enum pc__vocab_kind {
     PC__VOCAB_SPM,       /* SentencePiece BPE by score, byte fallback */
     PC__VOCAB_BPE,       /* byte-level BPE with merges */
-    PC__VOCAB_WORDPIECE
+    PC__VOCAB_WORDPIECE,
+    PC__VOCAB_UNIGRAM    /* SentencePiece Unigram */
 } pc__vocab_kind;
 
 /* as GGUF numbers them */
@@ -47,6 +48,11 @@ typedef struct pc__vocab {
     int32_t add_bos, add_eos;             /* 0, 1, or -1: the kind's default */
     int32_t add_space_prefix;             /* 0, 1, or -1: the kind's default */
     const char *chat_template;            /* Jinja text of the file, or NULL */
+    /* of UNIGRAM: scores in full, where fp32 would round them, or NULL; what SentencePiece's
+     * normalizer does to a text: its map of characters (empty: none), one blank for several */
+    const double *exact_scores;
+    pc__text charsmap;
+    int32_t one_blank;
 } pc__vocab;
 
 pc_status pc__tokenizer_from_vocab(pc__tokenizer **out, const pc_allocator *mem,

@@ -1,15 +1,15 @@
 /* Inside of a tokenizer. Text is cut at special and user-defined tokens; what lies between goes, by
  * kind, through SPM        normalisation (U+2581 for spaces, one in front), BPE over characters,
  * bytes for what is unknown BPE        regular expressions, then BPE over bytes WORDPIECE  BERT's
- * normalisation and cuts, then the longest pieces from the left */
+ * normalisation and cuts, then the longest pieces from the left UNIGRAM  normalisation, cuts at
+ * blanks, the pieces with the largest sum of scores */
 #ifndef PC_TEXT_TOKENIZER_BODY_H
 #define PC_TEXT_TOKENIZER_BODY_H
 
-#define PCRE2_CODE_UNIT_WIDTH 8
-#include <pcre2.h>
-
+#include "text/normalise.h"
 #include "text/strmap.h"
 #include "text/tokenizer.h"
+#include "text/unigram.h"
 
 enum { PC__MAX_EXPRESSIONS = 8 };
 
@@ -21,9 +21,11 @@ typedef struct pc__token {
     uint8_t lstrip, rstrip; /* an added token takes the blanks beside it along */
 } pc__token;
 
+enum { PC__PREFIX_NEVER, PC__PREFIX_ALWAYS, PC__PREFIX_FIRST };
+
 typedef struct pc__token_rules {
     int32_t add_bos, add_eos; /* for PC_TOKENIZE_BOS */
-    int32_t space_prefix;     /* SPM: U+2581 in front */
+    int32_t space_prefix;     /* SPM, UNIGRAM: PC__PREFIX_…: U+2581 in front; FIRST: of a text only */
     int32_t fuse_unk;         /* a run of unknown characters is one unknown token */
     int32_t ignore_merges;    /* BPE: a word that is a token is that token */
     int32_t by_rank;          /* SPM: merges by rank instead of score */
@@ -32,6 +34,9 @@ typedef struct pc__token_rules {
     int32_t raw_bytes;
     int32_t lowercase, strip_accents, split_chinese; /* WORDPIECE */
     int32_t nfc;              /* BPE: normalise first */
+    /* UNIGRAM: blanks cut and go; blanks become U+2581; it is no prefix where one stands; parts
+     * begin with it; a step of the normalizer puts it in front */
+    int32_t split_blanks, marks_blanks, one_prefix, split_marks, step_prefix;
 } pc__token_rules;
 
 struct pc__tokenizer {
@@ -55,6 +60,8 @@ struct pc__tokenizer {
     size_t expressions;
     pc__id expressions_id; /* digest of their texts */
     char *chat_template;
+    pc__steps *steps;      /* SPM, UNIGRAM: of the normalizer, or NULL */
+    pc__unigram *unigram;  /* UNIGRAM */
 };
 
 /* A growing list of ids. */
@@ -65,11 +72,17 @@ typedef struct pc__ids {
 } pc__ids;
 pc_status pc__ids_add(pc__ids *ids, int32_t id);
 
-/* Each appends the ids of a stretch without special tokens. `first`: nothing but special tokens
- * stands before it. */
+/* Each appends the ids of a stretch without special tokens. `first`: the text begins with it. */
 pc_status pc__spm_encode(const pc__tokenizer *t, const char *text, size_t size, pc__ids *out);
 pc_status pc__bpe_encode(const pc__tokenizer *t, const char *text, size_t size, pc__ids *out);
 pc_status pc__wordpiece_encode(const pc__tokenizer *t, const char *text, size_t size, pc__ids *out);
+pc_status pc__unigram_encode(const pc__tokenizer *t, const char *text, size_t size, int first,
+                             pc__ids *out);
+
+/* Appends what stands for a stretch of normalised text: `id`, or, where it is -1, the piece of that
+ * text, else its bytes, else the unknown token; *unknown: whether it was that one. */
+pc_status pc__emit_piece(const pc__tokenizer *t, const char *text, size_t size, int32_t id,
+                         int *unknown, pc__ids *out);
 
 /* BPE over symbols of `text`: `starts` are the byte offsets of the initial symbols, `ids` their
  * tokens (-1: unknown). Joins the best pair (lowest rank, or highest score; the leftmost of equals)
@@ -80,6 +93,8 @@ pc_status pc__bpe_join(const pc__tokenizer *t, const char *text, uint32_t *start
 
 /* Compiles the expressions of a pre-tokenizer family; PC_ERR_UNSUPPORTED names an unknown one. */
 pc_status pc__expressions_of(pc__tokenizer *t, const char *family, const char *where);
+pc_status pc__expression_compile(pcre2_code **out, pcre2_general_context *memory,
+                                 const char *expression, const char *where);
 pc_status pc__expression_add(pc__tokenizer *t, const char *expression, const char *where);
 /* Cuts text by all expressions in turn; calls piece() for each part in order. */
 pc_status pc__expressions_cut(const pc__tokenizer *t, const char *text, size_t size,

@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "base/file.h"
+#include "text/steps_json.h"
 #include "text/tokenizer_body.h"
 
 enum { LIMIT = 256 << 20 };
@@ -21,6 +22,8 @@ typedef struct reading {
     int32_t *types;
     pc__text *merges;
     char *merge_arena;
+    double *scores;   /* of a Unigram model */
+    pc__steps *steps; /* likewise */
 } reading;
 
 static const char *string_of(const json_t *object, const char *key)
@@ -167,26 +170,75 @@ static size_t id_range(const json_t *vocab, const json_t *added)
     const char *key;
     json_t *value;
     size_t i;
+    if (json_is_array(vocab)) /* of a Unigram model: the ids are the places */
+        top = (json_int_t)json_array_size(vocab) - 1;
     json_object_foreach((json_t *)(uintptr_t)vocab, key, value)
         top = json_integer_value(value) > top ? json_integer_value(value) : top;
     json_array_foreach(added, i, value) {
         json_int_t id = json_integer_value(json_object_get(value, "id"));
         top = id > top ? id : top;
     }
-    i = json_object_size(vocab) + json_array_size(added);
+    i = json_object_size(vocab) + json_array_size(vocab) + json_array_size(added);
     return top < 0 || top > 1 << 24 || (size_t)top > 4 * i + MOST_GAPS ? 0 : (size_t)top + 1;
 }
 
-static pc_status tokens(reading *r, const json_t *model)
+static int is_byte(const char *text, size_t size)
+{
+    return size == 6 && !strncmp(text, "<0x", 3);
+}
+
+/* [[piece, score], …] */
+static pc_status place_pieces(reading *r, const json_t *model, int bytes)
+{
+    json_t *vocab = json_object_get(model, "vocab"), *pair, *unk = json_object_get(model, "unk_id");
+    size_t i;
+    r->scores = pc__calloc(r->mem, r->vocab.count, sizeof *r->scores);
+    if (!r->scores)
+        return PC_ERR_NOMEM;
+    json_array_foreach(vocab, i, pair) {
+        const json_t *text = json_array_get(pair, 0), *score = json_array_get(pair, 1);
+        if (json_array_size(pair) != 2 || !json_is_string(text) || !json_is_number(score))
+            return pc__fail(PC_ERR_FORMAT, "%s: model.vocab: entry %zu is no piece with a score",
+                            r->where, i);
+        r->tokens[i] = (pc__text){json_string_value(text), json_string_length(text)};
+        r->types[i] = bytes && is_byte(r->tokens[i].data, r->tokens[i].size) ? PC__TOKEN_BYTE
+                                                                             : PC__TOKEN_NORMAL;
+        r->scores[i] = json_number_value(score);
+    }
+    if (!unk || json_is_null(unk))
+        return PC_OK;
+    if (!json_is_integer(unk) || json_integer_value(unk) < 0 ||
+        json_integer_value(unk) >= (json_int_t)json_array_size(vocab))
+        return pc__fail(PC_ERR_FORMAT, "%s: model.unk_id is no token", r->where);
+    r->vocab.unk = (int32_t)json_integer_value(unk);
+    r->types[r->vocab.unk] = PC__TOKEN_UNKNOWN;
+    return PC_OK;
+}
+
+static pc_status place_words(reading *r, json_t *vocab, int bytes)
+{
+    json_t *value;
+    const char *key;
+    pc_status status = PC_OK;
+    json_object_foreach(vocab, key, value) {
+        status = place(r, json_is_integer(value) ? json_integer_value(value) : -1, key, strlen(key),
+                       bytes && is_byte(key, strlen(key)) ? PC__TOKEN_BYTE : PC__TOKEN_NORMAL);
+        if (status < 0)
+            return status;
+    }
+    return PC_OK;
+}
+
+static pc_status tokens(reading *r, const json_t *model, int unigram)
 {
     json_t *vocab = json_object_get(model, "vocab"),
            *added = json_object_get(r->root, "added_tokens"), *value;
-    const char *key;
     size_t i;
     pc_status status;
     int bytes = json_is_true(json_object_get(model, "byte_fallback"));
-    if (!json_is_object(vocab))
-        return pc__fail(PC_ERR_FORMAT, "%s: model.vocab is not an object", r->where);
+    if (unigram ? !json_is_array(vocab) : !json_is_object(vocab))
+        return pc__fail(PC_ERR_FORMAT, "%s: model.vocab is not %s", r->where,
+                        unigram ? "a list" : "an object");
     if (added && !json_is_array(added))
         return pc__fail(PC_ERR_FORMAT, "%s: added_tokens is not a list", r->where);
     r->vocab.count = id_range(vocab, added);
@@ -201,13 +253,9 @@ static pc_status tokens(reading *r, const json_t *model)
         r->tokens[i].data = "";
         r->types[i] = PC__TOKEN_UNUSED;
     }
-    json_object_foreach(vocab, key, value) {
-        int byte = bytes && strlen(key) == 6 && !strncmp(key, "<0x", 3);
-        status = place(r, json_is_integer(value) ? json_integer_value(value) : -1, key, strlen(key),
-                       byte ? PC__TOKEN_BYTE : PC__TOKEN_NORMAL);
-        if (status < 0)
-            return status;
-    }
+    status = unigram ? place_pieces(r, model, bytes) : place_words(r, vocab, bytes);
+    if (status < 0)
+        return status;
     json_array_foreach(added, i, value) {
         json_t *id = json_object_get(value, "id"), *content = json_object_get(value, "content");
         int special = json_is_true(json_object_get(value, "special"));
@@ -221,6 +269,7 @@ static pc_status tokens(reading *r, const json_t *model)
     }
     r->vocab.tokens = r->tokens;
     r->vocab.types = r->types;
+    r->vocab.exact_scores = r->scores;
     return PC_OK;
 }
 
@@ -336,6 +385,17 @@ static pc_status post_processor(reading *r, const json_t *p)
     return PC_OK;
 }
 
+static pc_status unigram(reading *r, const json_t *m)
+{
+    pc_status status = pc__steps_from_json(&r->steps, r->mem, json_object_get(r->root, "normalizer"),
+                                           json_object_get(r->root, "pre_tokenizer"), &r->rules,
+                                           r->where);
+    r->vocab.kind = PC__VOCAB_UNIGRAM;
+    if (status >= 0 && (status = tokens(r, m, 1)) >= 0)
+        status = post_processor(r, json_object_get(r->root, "post_processor"));
+    return status < 0 ? status : PC_OK;
+}
+
 static pc_status model(reading *r)
 {
     json_t *m = json_object_get(r->root, "model");
@@ -347,11 +407,13 @@ static pc_status model(reading *r)
         type = json_object_get(m, "merges")                      ? "BPE"
                : json_object_get(m, "continuing_subword_prefix") ? "WordPiece"
                                                                  : "";
+    if (!strcmp(type, "Unigram"))
+        return unigram(r, m);
     if (strcmp(type, "BPE") && strcmp(type, "WordPiece"))
         return pc__fail(PC_ERR_UNSUPPORTED, "%s: model of type '%s' is not known", r->where, type);
     if ((status = normalizer(r, json_object_get(r->root, "normalizer"))) < 0 ||
         (status = pre_tokenizer(r, json_object_get(r->root, "pre_tokenizer"))) < 0 ||
-        (status = tokens(r, m)) < 0 || (status = merges(r, m, !strcmp(type, "BPE"))) < 0)
+        (status = tokens(r, m, 0)) < 0 || (status = merges(r, m, !strcmp(type, "BPE"))) < 0)
         return status;
     r->vocab.kind = !strcmp(type, "WordPiece") ? PC__VOCAB_WORDPIECE
                     : r->byte_level            ? PC__VOCAB_BPE
@@ -450,12 +512,17 @@ static pc_status from_root(pc__tokenizer **out, const pc_allocator *mem, json_t 
         status = pc__tokenizer_build(out, mem, &r.vocab, &r.rules, r.expressions,
                                      r.expression_count);
     }
-    if (status >= 0)
+    if (status >= 0) {
         added_blanks(&r, *out);
+        (*out)->steps = r.steps;
+        r.steps = NULL;
+    }
+    pc__steps_free(r.steps);
     pc__free(mem, r.tokens);
     pc__free(mem, r.types);
     pc__free(mem, r.merges);
     pc__free(mem, r.merge_arena);
+    pc__free(mem, r.scores);
     return status;
 }
 

@@ -32,7 +32,7 @@ static int plain(uint8_t type)
     return type == PC__TOKEN_NORMAL || type == PC__TOKEN_UNUSED;
 }
 
-/* A piece as text: U+2581 is a space (SPM), the byte-level alphabet is bytes (BPE), "##" joins
+/* A piece as text: U+2581 is a space (SPM, UNIGRAM), the byte-level alphabet is bytes (BPE), "##" joins
  * (WordPiece). Returns its size. */
 static size_t appearance(pc__vocab_kind kind, const pc__token *token, pc__text piece, char *out)
 {
@@ -50,7 +50,7 @@ static size_t appearance(pc__vocab_kind kind, const pc__token *token, pc__text p
         int valid;
         step = pc__rune(piece.data + i, piece.size - i, &rune, &valid);
         int32_t byte = kind == PC__VOCAB_BPE && valid ? pc__rune_to_byte(rune) : -1;
-        if (kind == PC__VOCAB_SPM && rune == 0x2581 && valid)
+        if ((kind == PC__VOCAB_SPM || kind == PC__VOCAB_UNIGRAM) && rune == 0x2581 && valid)
             out[n++] = ' ';
         else if (byte >= 0)
             out[n++] = (char)byte;
@@ -87,7 +87,8 @@ static pc_status check(const pc__vocab *v)
     if (!v->count || v->count > 1 << 24)
         return pc__fail(PC_ERR_FORMAT, "%s: vocabulary of %zu tokens", v->where, v->count);
     for (size_t i = 0; i < v->count; i++) {
-        if (v->scores && !isfinite(v->scores[i]))
+        if ((v->scores && !isfinite(v->scores[i])) ||
+            (v->exact_scores && !isfinite(v->exact_scores[i])))
             return pc__fail(PC_ERR_FORMAT, "%s: token %zu: its score is not a number", v->where, i);
         if (v->types && (v->types[i] < 0 || v->types[i] > PC__TOKEN_BYTE))
             return pc__fail(PC_ERR_FORMAT, "%s: token %zu: type %d is not known", v->where, i,
@@ -234,6 +235,43 @@ static pc_status merges(pc__tokenizer *t, const pc__vocab *v)
     return status;
 }
 
+/* Pieces are what is neither special nor a byte. */
+static pc_status unigram(pc__tokenizer *t, const pc__vocab *v)
+{
+    pc__unigram_piece *pieces = pc__calloc(&t->mem, t->count, sizeof *pieces);
+    double *scores = pc__calloc(&t->mem, t->count, sizeof *scores), lowest = 0.0;
+    size_t count = 0;
+    pc_status status = pieces && scores ? PC_OK : PC_ERR_NOMEM;
+    for (size_t i = 0; i < t->count && status >= 0; i++) {
+        scores[i] = v->exact_scores ? v->exact_scores[i] : v->scores ? (double)v->scores[i] : 0.0;
+        if (t->tokens[i].type != PC__TOKEN_NORMAL)
+            continue;
+        lowest = !count || scores[i] < lowest ? scores[i] : lowest;
+        pieces[count++] = (pc__unigram_piece){t->raw[i].data, t->raw[i].size, (int32_t)i};
+    }
+    if (status >= 0)
+        status = pc__unigram_new(&t->unigram, &t->mem, pieces, count, scores, t->count, lowest);
+    pc__free(&t->mem, pieces);
+    pc__free(&t->mem, scores);
+    return status;
+}
+
+/* SentencePiece's normalizer, as the vocabulary tells it. */
+static pc_status vocab_steps(pc__steps **out, const pc_allocator *mem, const pc__vocab *v)
+{
+    pc_status status = PC_OK;
+    *out = NULL;
+    if (!v->charsmap.size && !v->one_blank)
+        return PC_OK;
+    status = pc__steps_new(out, mem);
+    if (status >= 0 && v->charsmap.size)
+        status = pc__steps_add_map(*out, PC__STEP_MAP_LONGEST, v->charsmap.data, v->charsmap.size,
+                                   v->where);
+    if (status >= 0 && v->one_blank)
+        status = pc__steps_add(*out, PC__STEP_ONE_BLANK, 0);
+    return status;
+}
+
 static pc_status build(pc__tokenizer *t, const pc__vocab *v, const char *const *expressions,
                        size_t count)
 {
@@ -242,6 +280,10 @@ static pc_status build(pc__tokenizer *t, const pc__vocab *v, const char *const *
         status = maps(t, v->where);
     if (status >= 0)
         status = merges(t, v);
+    if (status >= 0 && t->kind == PC__VOCAB_UNIGRAM)
+        status = unigram(t, v);
+    if (status >= 0)
+        status = vocab_steps(&t->steps, &t->mem, v);
     if (status >= 0 && v->chat_template &&
         !(t->chat_template = pc__strdup(&t->mem, v->chat_template)))
         status = PC_ERR_NOMEM;
@@ -287,11 +329,13 @@ pc_status pc__tokenizer_from_vocab(pc__tokenizer **out, const pc_allocator *mem,
                                    const pc__vocab *vocab)
 {
     pc__token_rules rules = {0};
-    int spm = vocab->kind == PC__VOCAB_SPM, wordpiece = vocab->kind == PC__VOCAB_WORDPIECE;
+    int spm = vocab->kind == PC__VOCAB_SPM, wordpiece = vocab->kind == PC__VOCAB_WORDPIECE,
+        unigram_kind = vocab->kind == PC__VOCAB_UNIGRAM;
     rules.add_bos = choice(vocab->add_bos,
                            spm || wordpiece || (vocab->pre && strstr(vocab->pre, "llama") != NULL));
-    rules.add_eos = choice(vocab->add_eos, wordpiece);
-    rules.space_prefix = choice(vocab->add_space_prefix, spm);
+    rules.add_eos = choice(vocab->add_eos, wordpiece || unigram_kind);
+    rules.space_prefix = choice(vocab->add_space_prefix, spm || unigram_kind);
+    rules.marks_blanks = unigram_kind;
     rules.lowercase = rules.strip_accents = rules.split_chinese = wordpiece;
     return pc__tokenizer_build(out, mem, vocab, &rules, NULL, 0);
 }

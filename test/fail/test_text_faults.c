@@ -148,8 +148,8 @@ static void json_pipeline(void)
         json_fault(NULL, faults[i].parts, NULL, faults[i].want, faults[i].cause);
     json_fault(NULL, NULL, "\"model\":5}", PC_ERR_FORMAT, "no model");
     json_fault(NULL, NULL, "\"version\":\"1.0\"}", PC_ERR_FORMAT, "no model");
-    json_fault(NULL, NULL, "\"model\":{\"type\":\"Unigram\",\"vocab\":[]}}", PC_ERR_UNSUPPORTED,
-               "'Unigram'");
+    json_fault(NULL, NULL, "\"model\":{\"type\":\"WordLevel\",\"vocab\":{}}}", PC_ERR_UNSUPPORTED,
+               "'WordLevel'");
     json_fault(
         NULL, NULL,
         "\"model\":{\"type\":\"BPE\",\"unk_token\":\"<unk>\",\"vocab\":{\"a\":0},\"merges\":[]}}",

@@ -86,6 +86,19 @@ static form good_model(void)
     return model_form(&w);
 }
 
+/* A Unigram model whose map of characters makes "A" an "a", and several blanks one. */
+static form good_unigram(void)
+{
+    static const uint8_t map[] = {12, 0, 0, 0, 0, 0, 1, 0, 0x41, 0x0d, 0, 0, 0, 0, 0, 0x80, 'a', 0};
+    wire w = {.size = 0}, trainer = {.size = 0}, normal = {.size = 0};
+    pieces(&w);
+    number(&trainer, 3, 1);
+    blob(&w, 2, trainer.data, trainer.size);
+    blob(&normal, 2, map, sizeof map);
+    blob(&w, 3, normal.data, normal.size);
+    return model_form(&w);
+}
+
 static void model_fault(const wire *w, pc_status want, const char *cause)
 {
     const form f = model_form(w);
@@ -98,7 +111,7 @@ static void model_faults(void)
         uint64_t kind, bos;
         pc_status want;
         const char *cause;
-    } kinds[] = {{1, 1, PC_ERR_UNSUPPORTED, "kind 1"},
+    } kinds[] = {{3, 1, PC_ERR_UNSUPPORTED, "kind 3"},
                  {2, 8, PC_ERR_FORMAT, "id 8"},
                  {2, (uint64_t)-2, PC_ERR_FORMAT, "id -2"},
                  {2, UINT64_C(0x100000001), PC_ERR_FORMAT, "id 4294967297"}};
@@ -157,18 +170,18 @@ static void normalisers(void)
         unsigned number;
         uint64_t value;
         const char *cause;
-    } faults[] = {{4, 1, "removes blanks"}, {5, 0, "keeps blanks"}, {9, 0, "removes blanks"}};
+    } faults[] = {{5, 0, "keeps blanks"}, {24, 1, "blanks behind words"}};
     wire w;
-    for (size_t i = 0; i < 3; i++) {
+    for (size_t i = 0; i < 2; i++) {
         wire normal = {.size = 0};
-        if (faults[i].number != 4 &&
-            faults[i].number != 9) /* 9: nothing is said, and that means 1 */
-            number(&normal, 4, 0);
-        number(&normal, faults[i].number, faults[i].value);
+        if (faults[i].number == 5)
+            number(&normal, 5, faults[i].value);
         w = (wire){.size = 0};
         pieces(&w);
         wire trainer = {.size = 0};
         number(&trainer, 3, 2);
+        if (faults[i].number == 24)
+            number(&trainer, 24, faults[i].value);
         blob(&w, 2, trainer.data, trainer.size);
         blob(&w, 3, normal.data, normal.size);
         model_fault(&w, PC_ERR_UNSUPPORTED, faults[i].cause);
@@ -180,7 +193,7 @@ static void normalisers(void)
     pieces(&w);
     settings(&w, 2, 1);
     blob(&w, 3, normal.data, normal.size);
-    model_fault(&w, PC_ERR_UNSUPPORTED, "replaces characters");
+    model_fault(&w, PC_ERR_FORMAT, "map of characters of 3 bytes");
 }
 
 /* A line for every byte; the form's own line breaks. */
@@ -343,8 +356,8 @@ static void gguf_faults(void)
 static void odd_bytes(void)
 {
     static const char *const odd[] = {"\xff", "\xc3", "\xe4\xb8", "a", "\xff\xff", "<s>"};
-    static const char *const kinds[] = {"llama", "gpt2", "bert"};
-    for (size_t i = 0; i < 3; i++) {
+    static const char *const kinds[] = {"llama", "gpt2", "bert", "t5"};
+    for (size_t i = 0; i < 4; i++) {
         const form f = gguf_form(kinds[i], "gpt-2", odd, 6, NULL);
         pc__tokenizer *t = NULL;
         int32_t ids[16];
@@ -405,7 +418,8 @@ static void identity(void)
                           gguf_form("gpt2", "gpt-2", few, FEW, NULL),
                           gguf_form("gpt2", "gpt-2", other, FEW, "a b"),
                           gguf_form("llama", NULL, few, FEW, NULL),
-                          gguf_form("bert", NULL, few, FEW, NULL)};
+                          gguf_form("bert", NULL, few, FEW, NULL),
+                          gguf_form("t5", NULL, few, FEW, NULL)};
     const size_t n = sizeof forms / sizeof *forms;
     pc__id ids[sizeof forms / sizeof *forms], again = digest_of(&forms[0]);
     for (size_t i = 0; i < n; i++)
@@ -418,15 +432,17 @@ static void identity(void)
 
 int main(void)
 {
-    static form forms[5];
+    static form forms[7];
     forms[0] = good_model();
     forms[1] = good_llama2c();
     forms[2] = gguf_form("gpt2", "llama-bpe", few, FEW, "a b");
     forms[3] = gguf_form("bert", NULL, few, FEW, NULL);
     forms[4] = good_tiktoken(); /* whole lines less are another file, which has its own test */
-    for (size_t i = 0; i < 5; i++) {
+    forms[5] = good_unigram();
+    forms[6] = gguf_form("t5", NULL, few, FEW, NULL);
+    for (size_t i = 0; i < 7; i++) {
         not_there(&forms[i]);
-        if (i < 4)
+        if (i != 4)
             truncated(&forms[i]);
         no_memory(&forms[i]);
     }

@@ -1,0 +1,421 @@
+#include "text/normalise.h"
+
+#include <string.h>
+#include <utf8proc.h>
+
+#include "base/mem.h"
+#include "text/tokenizer_body.h"
+
+/* A text may grow by so much in all; compatibility forms make 18 characters of one at most. */
+enum { MOST_GROWTH = 32, MOST_EXTRA = 16 << 10 };
+enum { MOST_STEPS = 64 };
+enum { CLUSTER = 6 }; /* bytes of a cluster that is looked up as one are fewer */
+
+static void *regex_alloc(PCRE2_SIZE size, void *mem)
+{
+    return pc__alloc(mem, size);
+}
+
+static void regex_free(void *ptr, void *mem)
+{
+    pc__free(mem, ptr);
+}
+
+pc_status pc__steps_new(pc__steps **out, const pc_allocator *mem)
+{
+    pc__steps *s = *out = pc__calloc(mem, 1, sizeof *s);
+    if (!s)
+        return PC_ERR_NOMEM;
+    s->mem = *mem;
+    return PC_OK;
+}
+
+void pc__steps_free(pc__steps *s)
+{
+    if (!s)
+        return;
+    pc_allocator mem = s->mem;
+    for (size_t i = 0; i < s->count; i++) {
+        pc__free(&mem, s->list[i].from);
+        pc__free(&mem, s->list[i].to);
+        pc__charsmap_free(&s->list[i].map, &mem);
+        pcre2_code_free(s->list[i].expression);
+    }
+    pcre2_general_context_free(s->regex_memory);
+    pc__free(&mem, s->list);
+    pc__free(&mem, s);
+}
+
+/* A step more, zeroed; its kind and option are part of the identity. NULL: an error. */
+static pc__step *add(pc__steps *s, pc__step_kind kind, int option, pc_status *status)
+{
+    pc__digest digest;
+    *status = s->count == MOST_STEPS
+                  ? pc__fail(PC_ERR_UNSUPPORTED, "more than %d steps of a normalizer", MOST_STEPS)
+                  : pc__grow(&s->mem, (void **)&s->list, &s->capacity, s->count + 1, sizeof *s->list);
+    if (*status < 0)
+        return NULL;
+    pc__digest_start(&digest, "step/1");
+    pc__digest_bytes(&digest, s->id.bytes, sizeof s->id.bytes);
+    pc__digest_i32(&digest, (const int32_t[]){(int32_t)kind, option}, 2);
+    s->id = pc__digest_end(&digest);
+    s->list[s->count] = (pc__step){.kind = kind, .option = option};
+    return &s->list[s->count++];
+}
+
+static void identify(pc__steps *s, const void *bytes, size_t size)
+{
+    pc__digest digest;
+    pc__digest_start(&digest, "step-text/1");
+    pc__digest_bytes(&digest, s->id.bytes, sizeof s->id.bytes);
+    pc__digest_bytes(&digest, bytes, size);
+    s->id = pc__digest_end(&digest);
+}
+
+pc_status pc__steps_add(pc__steps *s, pc__step_kind kind, int option)
+{
+    pc_status status;
+    (void)add(s, kind, option, &status);
+    return status;
+}
+
+pc_status pc__steps_add_map(pc__steps *s, pc__step_kind kind, const void *bytes, size_t size, const char *where)
+{
+    pc_status status;
+    pc__step *step = add(s, kind, 0, &status);
+    if (!step)
+        return status;
+    identify(s, bytes, size);
+    return pc__charsmap_new(&step->map, &s->mem, bytes, size, where);
+}
+
+static pc_status compile(pc__steps *s, pc__step *step, const char *where)
+{
+    if (!s->regex_memory && !(s->regex_memory = pcre2_general_context_create(regex_alloc, regex_free, &s->mem)))
+        return PC_ERR_NOMEM;
+    return pc__expression_compile(&step->expression, s->regex_memory, step->from, where);
+}
+
+pc_status pc__steps_add_texts(pc__steps *s, pc__step_kind kind, pc__text from, pc__text to, const char *where)
+{
+    pc_status status;
+    pc__step *step = add(s, kind, 0, &status);
+    if (!step)
+        return status;
+    step->from = pc__strndup(&s->mem, from.data, from.size);
+    step->to = pc__strndup(&s->mem, to.data, to.size);
+    if (!step->from || !step->to)
+        return PC_ERR_NOMEM;
+    step->from_size = from.size;
+    step->to_size = to.size;
+    identify(s, from.data, from.size);
+    identify(s, to.data, to.size);
+    return kind == PC__STEP_EXPRESSION ? compile(s, step, where) : PC_OK;
+}
+
+/* ---------------------------------------------------------------- the steps */
+
+int pc__rune_is_blank(uint32_t c)
+{
+    return (c >= 9 && c <= 13) || c == ' ' || c == 0x85 || c == 0xa0 || c == 0x1680 || (c >= 0x2000 && c <= 0x200a) || c == 0x2028 || c == 0x2029 ||
+           c == 0x202f || c == 0x205f || c == 0x3000;
+}
+
+static int plain(char c)
+{
+    return c >= ' ' && c <= '~';
+}
+
+/* Where the grapheme cluster ends that starts at text. A byte that is no character is one for itself. */
+static size_t cluster(const char *text, size_t size)
+{
+    utf8proc_int32_t state = 0;
+    uint32_t before, after;
+    int valid;
+    size_t n = pc__rune(text, size, &before, &valid), more;
+    if (!valid || n == size || (plain(*text) && plain(text[1])))
+        return n;
+    for (; n < size; n += more, before = after) {
+        more = pc__rune(text + n, size - n, &after, &valid);
+        if (!valid || utf8proc_grapheme_break_stateful((utf8proc_int32_t)before, (utf8proc_int32_t)after, &state))
+            break;
+    }
+    return n;
+}
+
+/* What stands in place of something else may be long, and be there often. */
+static pc_status add_limited(pc__bytes *out, const char *text, size_t size, size_t most)
+{
+    return out->size + size > most ? pc__fail(PC_ERR_LIMIT, "normalizer: the text has grown to more than %zu bytes", most)
+                                   : pc__bytes_add(out, text, size);
+}
+
+static pc_status map_characters(const pc__step *step, const char *text, size_t size, size_t most, pc__bytes *out)
+{
+    pc_status status = PC_OK;
+    pc__text to;
+    for (size_t i = 0, n; i < size && status >= 0; i += n) {
+        uint32_t rune;
+        int valid;
+        n = pc__rune(text + i, size - i, &rune, &valid);
+        status = pc__charsmap_find(&step->map, text + i, n, 1, &to) ? add_limited(out, to.data, to.size, most) : pc__bytes_add(out, text + i, n);
+    }
+    return status;
+}
+
+static pc_status map_clusters(const pc__step *step, const char *text, size_t size, size_t most, pc__bytes *out)
+{
+    pc_status status = PC_OK;
+    pc__text to;
+    for (size_t i = 0, n; i < size && status >= 0; i += n) {
+        n = cluster(text + i, size - i);
+        status = n < CLUSTER && pc__charsmap_find(&step->map, text + i, n, 1, &to) ? add_limited(out, to.data, to.size, most)
+                                                                                    : map_characters(step, text + i, n, most, out);
+    }
+    return status;
+}
+
+static pc_status map_longest(const pc__step *step, const char *text, size_t size, size_t most, pc__bytes *out)
+{
+    pc_status status = PC_OK;
+    for (size_t i = 0, n; i < size && status >= 0; i += n) {
+        uint32_t rune;
+        int valid;
+        pc__text to = {text + i, pc__rune(text + i, size - i, &rune, &valid)};
+        n = pc__charsmap_find(&step->map, text + i, size - i, 0, &to);
+        n = n ? n : to.size;
+        status = add_limited(out, to.data, to.size, most);
+    }
+    return status;
+}
+
+/* Of text that is UTF-8, through a buffer of code points of our own, so that the allocator is the caller's. */
+static pc_status normal_form(const pc__step *step, const char *text, size_t size, pc__bytes *out)
+{
+    utf8proc_option_t options = (utf8proc_option_t)step->option;
+    utf8proc_ssize_t n = utf8proc_decompose((const utf8proc_uint8_t *)text, (utf8proc_ssize_t)size, NULL, 0, options);
+    utf8proc_int32_t *runes;
+    pc_status status;
+    if (n < 0 || !size)
+        return pc__bytes_add(out, text, size);
+    if (!(runes = pc__alloc(out->mem, ((size_t)n + 1) * sizeof *runes)))
+        return PC_ERR_NOMEM;
+    utf8proc_decompose((const utf8proc_uint8_t *)text, (utf8proc_ssize_t)size, runes, n, options);
+    n = utf8proc_reencode(runes, n, options);
+    status = pc__bytes_add(out, runes, (size_t)n);
+    pc__free(out->mem, runes);
+    return status;
+}
+
+static pc_status normal_forms(const pc__step *step, const char *text, size_t size, pc__bytes *out)
+{
+    pc_status status = PC_OK;
+    size_t from = 0;
+    for (size_t i = 0, n; i < size && status >= 0; i += n) {
+        uint32_t rune;
+        int valid;
+        n = pc__rune(text + i, size - i, &rune, &valid);
+        if (valid)
+            continue;
+        status = normal_form(step, text + from, i - from, out);
+        from = i + 1;
+        if (status >= 0)
+            status = pc__bytes_add(out, text + i, 1);
+    }
+    return status < 0 ? status : normal_form(step, text + from, size - from, out);
+}
+
+static size_t lower(uint32_t c, char out[8])
+{
+    if (c != 0x130) /* the one that becomes two */
+        return pc__rune_write((uint32_t)utf8proc_tolower((utf8proc_int32_t)c), out);
+    memcpy(out, "i\xcc\x87", 3);
+    return 3;
+}
+
+static int is_mark(uint32_t c)
+{
+    utf8proc_category_t k = utf8proc_category((utf8proc_int32_t)c);
+    return k == UTF8PROC_CATEGORY_MN || k == UTF8PROC_CATEGORY_MC || k == UTF8PROC_CATEGORY_ME;
+}
+
+static int is_control(uint32_t c)
+{
+    return (c >= 1 && c <= 8) || c == 11 || (c >= 14 && c <= 31) || c == 127 || c == 0x8f || c == 0x9f;
+}
+
+static int becomes_blank(uint32_t c)
+{
+    return c == 9 || c == 10 || c == 12 || c == 13 || c == 0x1680 || (c >= 0x200b && c <= 0x200f) || c == 0x2028 || c == 0x2029 || c == 0x2581 ||
+           c == 0xfeff || c == 0xfffd;
+}
+
+static pc_status one_by_one(const pc__step *step, const char *text, size_t size, pc__bytes *out)
+{
+    pc_status status = PC_OK;
+    for (size_t i = 0, n; i < size && status >= 0; i += n) {
+        uint32_t c;
+        int valid;
+        char buffer[8];
+        pc__text to = {text + i, n = pc__rune(text + i, size - i, &c, &valid)};
+        if (valid && step->kind == PC__STEP_LOWERCASE)
+            to = (pc__text){buffer, lower(c, buffer)};
+        else if (valid && (step->kind == PC__STEP_STRIP_MARKS ? is_mark(c) : is_control(c)))
+            continue;
+        else if (valid && step->kind == PC__STEP_CONTROLS && becomes_blank(c))
+            to = (pc__text){" ", 1};
+        status = pc__bytes_add(out, to.data, to.size);
+    }
+    return status;
+}
+
+static pc_status strip(const pc__step *step, const char *text, size_t size, pc__bytes *out)
+{
+    size_t first = 0, end = 0;
+    for (size_t i = 0, n; i < size; i += n) {
+        uint32_t c;
+        int valid;
+        n = pc__rune(text + i, size - i, &c, &valid);
+        if (!valid || !pc__rune_is_blank(c))
+            end = i + n;
+        else if (!end)
+            first = i + n;
+    }
+    if (!(step->option & 1))
+        first = 0;
+    if (!(step->option & 2))
+        end = size;
+    return pc__bytes_add(out, text + first, end > first ? end - first : 0);
+}
+
+static pc_status one_blank(const char *text, size_t size, pc__bytes *out)
+{
+    pc_status status = PC_OK;
+    int begun = 0;
+    for (size_t i = 0, n; i < size && status >= 0; i += n) {
+        const char *blank = memchr(text + i, ' ', size - i);
+        n = blank ? (size_t)(blank - text) - i : size - i;
+        if (n && begun)
+            status = pc__bytes_add(out, " ", 1);
+        if (n && status >= 0)
+            status = pc__bytes_add(out, text + i, n);
+        begun |= n > 0;
+        n += blank != NULL;
+    }
+    return status;
+}
+
+/* Whether `text` has the step's text somewhere from `at` on. */
+static int seek(const pc__step *step, const char *text, size_t size, size_t at, size_t *from)
+{
+    while (step->from_size && at + step->from_size <= size) {
+        const char *first = memchr(text + at, step->from[0], size - at - step->from_size + 1);
+        if (!first)
+            return 0;
+        if (!memcmp(first, step->from, step->from_size)) {
+            *from = (size_t)(first - text);
+            return 1;
+        }
+        at = (size_t)(first - text) + 1;
+    }
+    return 0;
+}
+
+static pc_status replace(const pc__step *step, const char *text, size_t size, size_t most, pc__bytes *out)
+{
+    pc_status status = PC_OK;
+    size_t at = 0, from = 0;
+    while (status >= 0 && seek(step, text, size, at, &from)) {
+        status = pc__bytes_add(out, text + at, from - at);
+        if (status >= 0)
+            status = add_limited(out, step->to, step->to_size, most);
+        at = from + step->from_size;
+    }
+    return status < 0 ? status : pc__bytes_add(out, text + at, size - at);
+}
+
+static pc_status replace_matches(const pc__step *step, pcre2_match_context *limits, pcre2_match_data *match, const char *text, size_t size, size_t most,
+                                 pc__bytes *out)
+{
+    pc_status status = PC_OK;
+    size_t at = 0;
+    while (at < size && status >= 0) {
+        int n = pcre2_match(step->expression, (PCRE2_SPTR)text, size, at, 0, match, limits);
+        const PCRE2_SIZE *span = pcre2_get_ovector_pointer(match);
+        if (n == PCRE2_ERROR_NOMATCH)
+            break;
+        if (n < 0)
+            return n == PCRE2_ERROR_NOMEMORY ? PC_ERR_NOMEM : pc__fail(PC_ERR_LIMIT, "normalizer: PCRE2 error %d", n);
+        if (span[1] <= span[0] || span[0] < at) /* empty, or moved by \K */
+            break;
+        status = pc__bytes_add(out, text + at, span[0] - at);
+        if (status >= 0)
+            status = add_limited(out, step->to, step->to_size, most);
+        at = span[1];
+    }
+    return status < 0 ? status : pc__bytes_add(out, text + at, size - at);
+}
+
+static pc_status expression(const pc__steps *s, const pc__step *step, const char *text, size_t size, size_t most, pc__bytes *out)
+{
+    pcre2_match_context *limits = pcre2_match_context_create(s->regex_memory);
+    pcre2_match_data *match = limits ? pcre2_match_data_create_from_pattern(step->expression, s->regex_memory) : NULL;
+    pc_status status = PC_ERR_NOMEM;
+    if (match) {
+        pcre2_set_heap_limit(limits, 64 << 10);
+        status = replace_matches(step, limits, match, text, size, most, out);
+    }
+    pcre2_match_data_free(match);
+    pcre2_match_context_free(limits);
+    return status;
+}
+
+static pc_status run(const pc__steps *s, const pc__step *step, const char *text, size_t size, size_t most, pc__bytes *out)
+{
+    switch (step->kind) {
+    case PC__STEP_MAP_CLUSTERS:
+        return map_clusters(step, text, size, most, out);
+    case PC__STEP_MAP_LONGEST:
+        return map_longest(step, text, size, most, out);
+    case PC__STEP_UNICODE:
+        return normal_forms(step, text, size, out);
+    case PC__STEP_STRIP:
+        return strip(step, text, size, out);
+    case PC__STEP_ONE_BLANK:
+        return one_blank(text, size, out);
+    case PC__STEP_REPLACE:
+        return replace(step, text, size, most, out);
+    case PC__STEP_EXPRESSION:
+        return expression(s, step, text, size, most, out);
+    case PC__STEP_PREPEND:
+        if (!size)
+            return PC_OK;
+        pc_status status = pc__bytes_add(out, step->to, step->to_size);
+        return status < 0 ? status : pc__bytes_add(out, text, size);
+    case PC__STEP_LOWERCASE:
+    case PC__STEP_STRIP_MARKS:
+    case PC__STEP_CONTROLS:
+        break;
+    }
+    return one_by_one(step, text, size, out);
+}
+
+pc_status pc__steps_run(const pc__steps *s, const char *text, size_t size, pc__bytes *out)
+{
+    pc__bytes other = {.mem = out->mem};
+    size_t most = size * MOST_GROWTH + MOST_EXTRA;
+    pc_status status;
+    out->size = 0;
+    status = s->count ? run(s, &s->list[0], text, size, most, out) : pc__bytes_add(out, text, size);
+    for (size_t i = 1; i < s->count && status >= 0; i++) {
+        pc__bytes before = *out;
+        *out = other;
+        other = before;
+        out->size = 0;
+        status = run(s, &s->list[i], other.data ? other.data : "", other.size, most, out);
+        if (status >= 0 && out->size > most)
+            status = pc__fail(PC_ERR_LIMIT, "normalizer: the text has grown to more than %zu bytes", most);
+    }
+    pc__bytes_free(&other);
+    return status;
+}

@@ -1,0 +1,114 @@
+/* Encoding by the Unigram model: steps of the normalizer, cuts at blanks, U+2581 for blanks and in front of words, then the best pieces of each part; what
+ * no piece covers is one unknown token, or its bytes. */
+#include <string.h>
+
+#include "text/normalise.h"
+#include "text/tokenizer_body.h"
+#include "text/unigram.h"
+
+static const char mark[] = "\xe2\x96\x81"; /* U+2581 */
+
+typedef struct work {
+    const pc__tokenizer *t;
+    pc__ids *out;
+    pc__bytes marked; /* of a word */
+    pc__unigram_node *nodes;
+    size_t capacity;
+} work;
+
+/* Neighbours that are unknown are one stretch of text. */
+static pc_status pieces(work *w, const char *text, size_t size)
+{
+    size_t need = size + 1;
+    int unknown = 0;
+    pc_status status = pc__grow(&w->t->mem, (void **)&w->nodes, &w->capacity, need, sizeof *w->nodes);
+    if (status < 0)
+        return status;
+    pc__unigram_search(w->t->unigram, text, size, w->nodes);
+    for (size_t i = 0; i < size && status >= 0;) {
+        size_t end = w->nodes[i].next;
+        int32_t id = w->nodes[end].id;
+        while (id < 0 && end < size && w->nodes[w->nodes[end].next].id < 0)
+            end = w->nodes[end].next;
+        status = pc__emit_piece(w->t, text + i, end - i, id, &unknown, w->out);
+        i = end;
+    }
+    return status;
+}
+
+static int starts_with_mark(const char *text, size_t size)
+{
+    return size >= 3 && !memcmp(text, mark, 3);
+}
+
+/* Parts that begin with U+2581, but for the first. */
+static pc_status parts(work *w, const char *text, size_t size)
+{
+    pc_status status = PC_OK;
+    for (size_t from = 0, end; from < size && status >= 0; from = end) {
+        for (end = from + 1; end < size && !starts_with_mark(text + end, size - end); end++)
+            continue;
+        status = pieces(w, text + from, end - from);
+    }
+    return status;
+}
+
+/* `first`: the whole text begins here. */
+static pc_status word(work *w, const char *text, size_t size, int first)
+{
+    const pc__token_rules *rules = &w->t->rules;
+    int prefix = rules->space_prefix == PC__PREFIX_ALWAYS || (rules->space_prefix == PC__PREFIX_FIRST && first);
+    pc_status status = PC_OK;
+    w->marked.size = 0;
+    if (prefix && !(rules->one_prefix && (starts_with_mark(text, size) || *text == ' ')))
+        status = pc__bytes_add(&w->marked, mark, 3);
+    for (size_t i = 0, n; i < size && status >= 0; i += n) {
+        const char *blank = rules->marks_blanks ? memchr(text + i, ' ', size - i) : NULL;
+        n = blank ? (size_t)(blank - text) - i : size - i;
+        status = pc__bytes_add(&w->marked, text + i, n);
+        if (blank && status >= 0) {
+            status = pc__bytes_add(&w->marked, mark, 3);
+            n++;
+        }
+    }
+    if (status < 0)
+        return status;
+    return rules->split_marks ? parts(w, w->marked.data, w->marked.size) : pieces(w, w->marked.data, w->marked.size);
+}
+
+static pc_status words(work *w, const char *text, size_t size, int first)
+{
+    pc_status status = PC_OK;
+    size_t from = 0;
+    for (size_t i = 0, n; i < size && status >= 0; i += n) {
+        uint32_t rune;
+        int valid;
+        n = pc__rune(text + i, size - i, &rune, &valid);
+        if (!valid || !pc__rune_is_blank(rune))
+            continue;
+        if (i > from)
+            status = word(w, text + from, i - from, first && !from);
+        from = i + n;
+    }
+    return status < 0 || from == size ? status : word(w, text + from, size - from, first && !from);
+}
+
+pc_status pc__unigram_encode(const pc__tokenizer *t, const char *text, size_t size, int first, pc__ids *out)
+{
+    work w = {.t = t, .out = out, .marked = {.mem = &t->mem}};
+    pc__bytes normal = {.mem = &t->mem};
+    pc_status status = PC_OK;
+    if (t->steps) {
+        status = pc__steps_run(t->steps, text, size, &normal);
+        text = normal.data;
+        size = normal.size;
+    }
+    if (status >= 0 && size > UINT32_MAX / 8)
+        status = pc__fail(PC_ERR_LIMIT, "text of %zu bytes is too long for one call", size);
+    if (status >= 0 && size)
+        status = t->rules.split_blanks ? words(&w, text, size, first) : word(&w, text, size, first);
+    pc__bytes_free(&normal);
+    pc__bytes_free(&w.marked);
+    pc__free(&t->mem, w.nodes);
+    return status;
+}

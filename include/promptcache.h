@@ -411,11 +411,13 @@ typedef void (*pc_event_fn)(void *user, const pc_event *event);
 
 /* pc_cache_options.flags */
 #define PC_CACHE_WIPE UINT64_C(1)        /* states are overwritten with zeros when they are given back */
-#define PC_CACHE_MAP UINT64_C(2)         /* RAW records of the folder are mapped, not read: no memory of our own, but a file that is cut short by others
-                                            while it is mapped ends the process (SIGBUS) */
+#define PC_CACHE_MAP UINT64_C(2)         /* RAW records of the folder are mapped, not read, also small ones and on any file system. Without it, and without NO_MAP, those of
+                                            256 KiB or more on file systems that are known to be local. Not with WIPE: what is mapped cannot be overwritten, and is read */
 #define PC_CACHE_PREFETCH UINT64_C(4)    /* members of a union of which one was used, and what follows in the schema, are loaded ahead into free room */
 #define PC_CACHE_READ_ONLY UINT64_C(8)   /* nothing is written to DISK and REMOTE */
 #define PC_CACHE_ALWAYS_LOAD UINT64_C(16) /* for measuring and tests: load whatever is there, however long it takes (deadlines hold) */
+#define PC_CACHE_NO_MAP UINT64_C(32)     /* they are read into memory of our own. For folders where others than this library change files: one that is cut short, or that its disk
+                                            cannot give any more, while it is mapped ends the process (SIGBUS). PC_ERR_INVALID together with MAP. Since 0.1 */
 
 typedef struct pc_cache_options {
     size_t struct_size;
@@ -488,8 +490,9 @@ typedef struct pc_tier_stats {
     uint64_t bytes_written;
     double seconds_read;
     double seconds_written;
+    uint64_t mapped_bytes;  /* DISK: of its files, mapped now: in HOST (and in its resident_bytes and budget), or in use. Pages of the system's cache, not of pc_allocator */
 } pc_tier_stats;
-#define PC_TIER_STATS_INIT {sizeof(pc_tier_stats), 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0}
+#define PC_TIER_STATS_INIT {sizeof(pc_tier_stats), 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0}
 
 /* Handle: internally locked; one cache may serve many models and threads. PC_ERR_IO, PC_ERR_STATE: the folder cannot be used (an unreachable server is
  * no error: it is tried again). PC_ERR_UNSUPPORTED: built without what a tier needs. Since 0.1. */

@@ -204,9 +204,7 @@ pc_status pc__kv_adopt(pc__kv **out, const pc_allocator *mem, const pc__kv_shape
         if ((uintptr_t)pages[l] % 64)
             status = pc__fail(PC_ERR_MISMATCH, "K/V run: the pages of layer %d are not aligned to 64 bytes", l);
     for (int32_t l = 0; status >= 0 && l < shape->layers; l++)
-        kv->layer[l] = (uint8_t *)(uintptr_t)pages[l]; /* never written through */
-    if (status >= 0 && !pc__kv_tail_is_clear(kv))
-        status = pc__fail(PC_ERR_MISMATCH, "K/V run: its last page is not zero beyond its %zu tokens", tokens);
+        kv->layer[l] = (uint8_t *)(uintptr_t)pages[l]; /* written to by pc__kv_clear_tail only */
     if (status < 0) {
         memset(kv->layer, 0, (size_t)shape->layers * sizeof *kv->layer); /* they are not ours */
     } else {

@@ -87,7 +87,7 @@ pc_status pc__kv_new_unset(pc__kv **out, const pc_allocator *mem, const pc__kv_s
  * again. Whoever computes a layer writes all of it before looking. */
 pc_status pc__kv_new_passing(pc__kv **out, const pc_allocator *mem, const pc__kv_shape *shape, size_t tokens);
 /* A run around pages that stay where they are, 64-byte aligned [layers], until drop_lender(lender), which is called with the last reference (of a run that
- * was made: not on failure). PC_ERR_MISMATCH: not aligned, or not zero beyond the last token. */
+ * was made: not on failure). The caller calls pc__kv_clear_tail for each layer before it is used; nothing else is written there. Nothing is looked at. PC_ERR_MISMATCH: not aligned. */
 pc_status pc__kv_adopt(pc__kv **out, const pc_allocator *mem, const pc__kv_shape *shape, size_t tokens, const int64_t *relative,
                        const void *const *pages, void *lender, void (*drop_lender)(void *lender));
 void pc__kv_clear_tail(pc__kv *kv, size_t layer); /* zeros what stands beyond the last token of the last page in use */

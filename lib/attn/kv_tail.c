@@ -66,14 +66,6 @@ static int zero_layer(const pc__kv *kv, size_t layer, size_t from, size_t to, in
     return clear;
 }
 
-static int zero_tokens(const pc__kv *kv, size_t from, size_t to, int look)
-{
-    int clear = 1;
-    for (size_t l = 0; l < (size_t)kv->shape.layers && clear; l++)
-        clear = zero_layer(kv, l, from, to, look);
-    return clear;
-}
-
 static size_t page_end(size_t tokens)
 {
     return (tokens + PC__PAGE - 1) / PC__PAGE * PC__PAGE;
@@ -81,15 +73,14 @@ static size_t page_end(size_t tokens)
 
 void pc__kv_clear_tokens(pc__kv *kv, size_t from, size_t to)
 {
-    zero_tokens(kv, from, to, 0);
+    for (size_t l = 0; l < (size_t)kv->shape.layers; l++)
+        zero_layer(kv, l, from, to, 0);
 }
 
+/* Lent pages that are written to become memory of this process: seldom needed. */
 void pc__kv_clear_tail(pc__kv *kv, size_t layer)
 {
-    zero_layer(kv, layer, kv->tokens, page_end(kv->tokens), 0);
-}
-
-int pc__kv_tail_is_clear(const pc__kv *kv)
-{
-    return zero_tokens(kv, kv->tokens, page_end(kv->tokens), 1);
+    size_t end = page_end(kv->tokens);
+    if (!kv->drop_lender || !zero_layer(kv, layer, kv->tokens, end, 1))
+        zero_layer(kv, layer, kv->tokens, end, 0);
 }

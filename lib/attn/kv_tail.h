@@ -5,6 +5,5 @@
 #include "attn/kv.h"
 
 void pc__kv_clear_tokens(pc__kv *kv, size_t from, size_t to); /* tokens [from, to), which the run has pages for */
-int pc__kv_tail_is_clear(const pc__kv *kv);                   /* beyond the last token of the last page in use */
 
 #endif

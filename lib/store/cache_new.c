@@ -10,7 +10,8 @@
 static const double DEFAULT_DEADLINE = 2, LONGEST = 1e9; /* seconds */
 enum { DEFAULT_IO_THREADS = 2 };
 
-static const uint64_t KNOWN_FLAGS = PC_CACHE_WIPE | PC_CACHE_MAP | PC_CACHE_PREFETCH | PC_CACHE_READ_ONLY | PC_CACHE_ALWAYS_LOAD;
+static const uint64_t KNOWN_FLAGS = PC_CACHE_WIPE | PC_CACHE_MAP | PC_CACHE_PREFETCH | PC_CACHE_READ_ONLY | PC_CACHE_ALWAYS_LOAD
+                                    | PC_CACHE_NO_MAP;
 
 static pc_status check_seconds(double seconds, const char *name)
 {
@@ -24,6 +25,8 @@ static pc_status check_options(const pc_cache_options *o)
     pc_status status;
     if (o->flags & ~KNOWN_FLAGS)
         return pc__fail(PC_ERR_INVALID, "pc_cache_new: unknown flags %#llx", (unsigned long long)(o->flags & ~KNOWN_FLAGS));
+    if (o->flags & PC_CACHE_MAP && o->flags & PC_CACHE_NO_MAP)
+        return pc__fail(PC_ERR_INVALID, "pc_cache_new: PC_CACHE_MAP and PC_CACHE_NO_MAP together");
     if (!o->salt != !o->salt_size)
         return pc__fail(PC_ERR_INVALID, "pc_cache_new: salt and salt_size do not go together");
     if (!o->codecs != !o->codec_count)
@@ -134,6 +137,14 @@ static pc_status set_codecs(pc_cache *cache, const pc_cache_options *o)
     return status;
 }
 
+/* What is mapped cannot be overwritten: the file is there still. */
+static uint32_t map_of(uint64_t flags)
+{
+    if (flags & (PC_CACHE_WIPE | PC_CACHE_NO_MAP))
+        return PC__MAP_NEVER;
+    return flags & PC_CACHE_MAP ? PC__MAP_ALWAYS : PC__MAP_LOCAL;
+}
+
 static pc__tier_common common_of(const pc_cache *cache, const pc_cache_options *o, uint32_t codec, int sealed)
 {
     pc__tier_common common = {.mem = &cache->context->mem, .context = cache->context};
@@ -144,7 +155,7 @@ static pc__tier_common common_of(const pc_cache *cache, const pc_cache_options *
     common.watch.bytes = o->on_bytes ? tell_bytes : NULL;
     common.watch.user = (void *)(uintptr_t)cache;
     common.read_only = sealed && (o->flags & PC_CACHE_READ_ONLY) ? 1 : 0;
-    common.map = (o->flags & PC_CACHE_MAP) != 0;
+    common.map = map_of(o->flags);
     common.wipe = (o->flags & PC_CACHE_WIPE) != 0;
     return common;
 }

@@ -1,5 +1,5 @@
 /* One load from one tier: the record's header is read and compared with what is wanted, room is taken, the owner makes memory, the blocks are read, checked and decoded by
- * several threads, the owner takes them over. Whatever fails, nothing is left behind.
+ * several threads, the owner takes them over. A record that the tier can map is not copied: its blocks are checked where they lie. Whatever fails, nothing is left behind.
  *
  * Room is taken in HOST before memory is. If HOST has none, a load that somebody waits for goes on all the same: its memory is then the request's own, as that of a
  * segment which it computes would be, and goes with it. A prefetch ends. */
@@ -19,7 +19,7 @@ typedef struct reading {
     pc_segment *segment;    /* around the payload, where it is used early */
     uint8_t **blocks;
     uint64_t room;          /* taken in HOST */
-    int lent;               /* the payload closes the source */
+    int lent;               /* the payload lies in the source, and closes it */
     double started;
 } reading;
 
@@ -63,7 +63,8 @@ static void read_blocks(pc__load *load)
 {
     size_t index;
     while ((index = claim(load)) != SIZE_MAX) {
-        pc_status status = pc__record_block(load->record, index, load->blocks[index]);
+        pc_status status = load->blocks ? pc__record_block(load->record, index, load->blocks[index])
+                                        : pc__record_check(load->record, index);
         if (status < 0) {
             pthread_mutex_lock(&load->cache->load_lock);
             load->failed = load->failed < 0 ? load->failed : status;
@@ -135,7 +136,8 @@ static void call_help(pc__load *load, const pc__image *image)
     }
 }
 
-static pc_status copy_blocks(reading *r)
+/* All blocks to where they belong, or in their places: read and checked. */
+static pc_status bring_blocks(reading *r)
 {
     pc__load *load = r->load;
     pc_cache *cache = load->cache;
@@ -204,23 +206,20 @@ static void close_lender(void *lender)
     source->close(source);
 }
 
-/* The payload lies where the record does. PC_MISS: it cannot. */
-static pc_status borrow(reading *r)
+/* A payload around the record as it lies in memory; nothing of it has been looked at. PC_MISS: it cannot be. */
+static pc_status adopt(reading *r)
 {
     pc__load *load = r->load;
     const pc_allocator *mem = &load->cache->context->mem;
     const void **blocks;
     pc_status status = PC_OK;
-    if (!(load->cache->flags & PC_CACHE_MAP) || r->tier->ops->id != PC_TIER_DISK || !load->ops->adopt || !r->source->borrow)
+    if (!load->ops->adopt || !r->source->map || !pc__record_is_plain(r->record) || !r->source->map(r->source))
         return PC_MISS;
     blocks = pc__calloc(mem, r->image->block_count, sizeof *blocks);
     if (!blocks)
         return PC_ERR_NOMEM;
-    for (size_t b = 0; b < r->image->block_count && status == PC_OK; b++) {
-        status = pc__record_borrow(r->record, b, &blocks[b]);
-        if (status == PC_OK && !blocks[b])
-            status = PC_MISS;
-    }
+    for (size_t b = 0; b < r->image->block_count && status == PC_OK; b++)
+        status = (blocks[b] = pc__record_place(r->record, b)) != NULL ? PC_OK : PC_MISS;
     if (status == PC_OK) {
         status = load->ops->adopt(load->owner, r->image, blocks, r->source, close_lender, &r->payload);
         r->lent = status >= 0;
@@ -261,19 +260,32 @@ static pc_status offer_early(reading *r)
     return PC_OK;
 }
 
-static pc_status copy(reading *r)
+/* Memory that the record is to be copied to. */
+static pc_status create(reading *r)
 {
     pc__load *load = r->load;
-    pc_status status;
     r->blocks = pc__calloc(&load->cache->context->mem, r->image->block_count, sizeof(*r->blocks));
     if (!r->blocks)
         return PC_ERR_NOMEM;
     if (!load->ops->create || !load->ops->finish)
         return pc__fail(PC_ERR_UNSUPPORTED, "cache: who owns these states cannot take them back");
-    PC__TRY(load->ops->create(load->owner, r->image, &r->payload, r->blocks), done);
+    return load->ops->create(load->owner, r->image, &r->payload, r->blocks);
+}
+
+static pc_status bring(reading *r)
+{
+    pc__load *load = r->load;
+    pc_status status = adopt(r);
+    if (status == PC_MISS)
+        status = create(r);
+    if (status < 0)
+        goto done;
     PC__TRY(offer_early(r), done);
-    PC__TRY(copy_blocks(r), done);
-    status = load->ops->finish(load->owner, r->image, &r->payload);
+    PC__TRY(bring_blocks(r), done);
+    if (!r->lent)
+        status = load->ops->finish(load->owner, r->image, &r->payload);
+    else if (r->source->keep)
+        r->source->keep(r->source);
 done:
     if (r->segment)
         pc__flow_end(load, status < 0 ? reason_of(r, status) : PC_REASON_NONE);
@@ -373,7 +385,7 @@ static void close_all(reading *r)
         r->load->ops->release(r->load->owner, r->payload);
     give_room(r);
     pc__record_free(r->record);
-    if (r->source)
+    if (r->source && !r->lent)
         r->source->close(r->source);
     pc__free(&r->load->cache->context->mem, r->blocks);
 }
@@ -388,9 +400,7 @@ pc_status pc__load_read(pc__load *load, uint32_t tier)
         return status;
     PC__TRY(open_record(&r), done);
     PC__TRY(make_room(&r), done);
-    status = borrow(&r);
-    if (status == PC_MISS)
-        status = copy(&r);
+    status = bring(&r);
     if (status >= 0) {
         bytes = bytes_of(&r);
         if (r.lent)

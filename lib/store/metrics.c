@@ -67,6 +67,7 @@ static const metric tier_metrics[] = {
     GAUGE("tier_resident_bytes", resident_bytes, "Bytes that they take."),
     GAUGE("tier_pinned_bytes", pinned_bytes, "Bytes of those that are pinned."),
     GAUGE("tier_staging_bytes", staging_bytes, "Bytes that are being loaded or written."),
+    GAUGE("tier_mapped_bytes", mapped_bytes, "Bytes of files of a tier that are mapped, not copied: in the page cache of the system."),
     GAUGE("tier_budget_bytes", budget_bytes, "Bytes that a tier may take."),
 };
 

@@ -17,10 +17,11 @@ typedef struct pc__payload_ops {
     /* Memory for the states that `image` describes (without blocks): *payload, and in blocks [image->block_count] where each is to be written. The payload
      * becomes usable with `finish`; `release` gives it back in any case. PC_ERR_MISMATCH: this owner cannot use such states. */
     pc_status (*create)(void *owner, const pc__image *image, void **payload, uint8_t **blocks);
-    /* The same around blocks that stay where they are, read-only, until the payload is released and drop_lender(lender) is called. */
+    /* The same around blocks that stay where they are until the payload is released and drop_lender(lender) is called. They hold what they shall when `settle` is called for
+     * them, which may write zeros there; nothing else is written. */
     pc_status (*adopt)(void *owner, const pc__image *image, const void *const *blocks, void *lender, void (*drop_lender)(void *lender),
                        void **payload);
-    /* Block `index` is written. Called for each before `finish`, by whichever thread has written it. */
+    /* Block `index` is written, or in its place and checked. Called for each before `finish`, by whichever thread has done that. */
     void (*settle)(void *owner, void *payload, size_t index);
     /* Only of owners that can compute with some blocks (one a layer) while others are still being read: whoever does asks the flow first. NULL: all blocks are
      * there. The flow lives as long as anybody uses the payload under it. */

@@ -43,6 +43,9 @@ struct pc__tier {
     const pc__tier_ops *ops;
 };
 
+/* Which RAW records of DISK are mapped: none; those that gain by it, of a local file system; all that can be. */
+enum { PC__MAP_NEVER = 0, PC__MAP_LOCAL = 1, PC__MAP_ALWAYS = 2 };
+
 typedef struct pc__tier_common {
     const pc_allocator *mem;
     const pc_context *context;   /* for its log */
@@ -50,7 +53,7 @@ typedef struct pc__tier_common {
     pc__tier_watch watch;        /* copied */
     uint64_t budget;
     uint32_t read_only;
-    uint32_t map;                /* PC_CACHE_MAP */
+    uint32_t map;                /* PC__MAP_… */
     uint32_t wipe;               /* PC_CACHE_WIPE: PACKED overwrites what it gives back */
 } pc__tier_common;
 

@@ -196,7 +196,7 @@ AT(pc_cache_stats, resident_bytes, 72);
 AT(pc_cache_stats, pinned_bytes, 80);
 AT(pc_cache_stats, budget_bytes, 88);
 
-GROWS(pc_tier_stats, 192);
+GROWS(pc_tier_stats, 200);
 AT(pc_tier_stats, struct_size, 0);
 AT(pc_tier_stats, offered, 8);
 AT(pc_tier_stats, stored, 16);
@@ -221,6 +221,7 @@ AT(pc_tier_stats, bytes_read, 160);
 AT(pc_tier_stats, bytes_written, 168);
 AT(pc_tier_stats, seconds_read, 176);
 AT(pc_tier_stats, seconds_written, 184);
+AT(pc_tier_stats, mapped_bytes, 192);
 
 GROWS(pc_key_parts, 72);
 AT(pc_key_parts, struct_size, 0);
@@ -770,6 +771,7 @@ SAME(PC_CACHE_MAP, 2);
 SAME(PC_CACHE_PREFETCH, 4);
 SAME(PC_CACHE_READ_ONLY, 8);
 SAME(PC_CACHE_ALWAYS_LOAD, 16);
+SAME(PC_CACHE_NO_MAP, 32);
 SAME(PC_PML_COMPACT, 1);
 SAME(PC_PML_SRC_ANYWHERE, 2);
 SAME(PC_PML_OVERLAP, 4);

@@ -121,6 +121,7 @@ static void work_for_ever(const char *path, uint64_t seed, uint64_t budget, long
     pc_test_rng rng = {seed};
     pc__tier *tier = NULL;
     int wrong = 0;
+    disk_map = seed & 1 ? PC__MAP_ALWAYS : PC__MAP_NEVER;
     for (long i = 0; i < rounds; i++) {
         if (!tier && disk_open(&tier, path, &(disk_options){.budget = budget}) < 0)
             _exit(2);

@@ -112,7 +112,7 @@ pc_status pc__disk_read_facts(const pc__disk *disk, const pc__id *key, pc__disk_
         return status;
     facts->bytes = (uint64_t)st.st_size;
     facts->last = st.st_mtim.tv_sec;
-    status = pc__disk_source_new(&source, &disk->mem, &disk->root, key, fd, facts->bytes, 0, 0);
+    status = pc__disk_source_new(&source, &disk->mem, &disk->root, key, fd, facts->bytes, 0, NULL);
     if (status < 0)
         return status;
     facts_of_source(disk, source, facts);

@@ -4,6 +4,7 @@
 #include <fcntl.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "base/clock.h"
@@ -18,7 +19,8 @@ typedef struct disk_source {
     pc_allocator mem;
     int fd;
     double deadline;
-    const uint8_t *map; /* NULL: not mapped */
+    pc__disk_maps *maps; /* a reference; NULL: it is read */
+    uint8_t *map;        /* NULL: not mapped */
     char *where;        /* for texts */
 } disk_source;
 
@@ -34,6 +36,14 @@ static int lies_inside(const disk_source *s, uint64_t offset, uint64_t at, size_
     return offset <= bytes && at <= bytes - offset && size <= bytes - offset - at;
 }
 
+static pc_status check_deadline(disk_source *s)
+{
+    if (s->deadline <= 0 || pc__now() < s->deadline)
+        return PC_OK;
+    atomic_store(&s->source.timed_out, 1);
+    return pc__fail(PC_ERR_IO, "%s: not read within its deadline", s->where);
+}
+
 static pc_status read_part(pc__source *source, size_t piece, uint64_t offset, uint64_t at, void *data, size_t size)
 {
     disk_source *s = self_of(source);
@@ -43,10 +53,9 @@ static pc_status read_part(pc__source *source, size_t piece, uint64_t offset, ui
     for (size_t done = 0, n; done < size; done += n) {
         int64_t got;
         n = size - done < CHUNK ? size - done : CHUNK;
-        if (s->deadline > 0 && pc__now() >= s->deadline) {
-            atomic_store(&source->timed_out, 1);
-            return pc__fail(PC_ERR_IO, "%s: not read within its deadline", s->where);
-        }
+        pc_status status = check_deadline(s);
+        if (status < 0)
+            return status;
         got = pc__read_at(s->fd, (char *)data + done, n, offset + at + done);
         if (got < 0)
             return pc__fail(PC_ERR_IO, "%s: %s", s->where, strerror(errno));
@@ -63,13 +72,68 @@ static const void *borrow(pc__source *source, size_t piece, uint64_t offset, uin
     return s->map && lies_inside(s, offset, at, size) ? s->map + offset + at : NULL;
 }
 
+/* Private: what a caller writes (pc__payload_ops.settle) stays in this process. */
+static int map_file(pc__source *source)
+{
+    disk_source *s = self_of(source);
+    void *data;
+    if (s->map || !source->bytes || source->bytes > SIZE_MAX || !pc__disk_maps_take(s->maps, source->bytes))
+        return s->map != NULL;
+    data = mmap(NULL, (size_t)source->bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_NORESERVE, s->fd, 0);
+    if (data == MAP_FAILED)
+        pc__disk_maps_give(s->maps, source->bytes); /* then it is read */
+    else
+        s->map = data;
+    return s->map != NULL;
+}
+
+/* Is the file still as long as it was? */
+static pc_status check_length(const disk_source *s, uint64_t end)
+{
+    struct stat st;
+    if (fstat(s->fd, &st))
+        return pc__fail(PC_ERR_IO, "%s: %s", s->where, strerror(errno));
+    return (uint64_t)st.st_size < end ? pc__fail(PC_ERR_FORMAT, "%s: cut short while it was being read", s->where) : PC_OK;
+}
+
+/* The kernel takes the pages in now, many at a time, and says if it cannot. One that does not know how is asked for the length at least. */
+static pc_status touch_part(pc__source *source, size_t piece, uint64_t offset, uint64_t at, size_t size)
+{
+    disk_source *s = self_of(source);
+    pc_status status = check_deadline(s);
+    (void)piece;
+    if (status < 0)
+        return status;
+#ifdef MADV_POPULATE_READ
+    uint64_t page = (uint64_t)sysconf(_SC_PAGESIZE), begin = (offset + at) / page * page;
+    if (!madvise(s->map + begin, (size_t)(offset + at - begin) + size, MADV_POPULATE_READ))
+        return PC_OK;
+    if (errno == EFAULT) {
+        status = check_length(s, offset + at + size);
+        return status < 0 ? status : pc__fail(PC_ERR_IO, "%s: cannot be read", s->where);
+    }
+#endif
+    return check_length(s, offset + at + size);
+}
+
+static void keep(pc__source *source)
+{
+    disk_source *s = self_of(source);
+    close(s->fd); /* a mapping needs none, and there may be thousands */
+    s->fd = -1;
+}
+
 static void close_source(pc__source *source)
 {
     disk_source *s = self_of(source);
     pc_allocator mem = s->mem;
-    if (s->map)
-        munmap((void *)(uintptr_t)s->map, source->bytes);
-    close(s->fd);
+    if (s->map) {
+        munmap(s->map, (size_t)source->bytes);
+        pc__disk_maps_give(s->maps, source->bytes);
+    }
+    pc__disk_maps_unref(s->maps);
+    if (s->fd >= 0)
+        close(s->fd);
     pc__free(&mem, s->where);
     pc__free(&mem, s);
 }
@@ -85,7 +149,7 @@ static char *where_of(const pc_allocator *mem, const pc__disk_root *root, const 
 }
 
 pc_status pc__disk_source_new(pc__source **out, const pc_allocator *mem, const pc__disk_root *root, const pc__id *key, int fd, uint64_t bytes,
-                              double deadline, int map)
+                              double deadline, pc__disk_maps *maps)
 {
     disk_source *s = pc__calloc(mem, 1, sizeof *s);
     *out = NULL;
@@ -98,13 +162,15 @@ pc_status pc__disk_source_new(pc__source **out, const pc_allocator *mem, const p
     s->fd = fd;
     s->deadline = deadline;
     s->source.read = read_part;
-    s->source.borrow = map ? borrow : NULL;
+    if (maps) {
+        s->maps = pc__disk_maps_ref(maps);
+        s->source.map = map_file;
+        s->source.borrow = borrow;
+        s->source.touch = touch_part;
+        s->source.keep = keep;
+    }
     s->source.close = close_source;
     s->source.bytes = bytes;
-    if (map && bytes && bytes <= SIZE_MAX) {
-        void *data = mmap(NULL, (size_t)bytes, PROT_READ, MAP_SHARED, fd, 0);
-        s->map = data == MAP_FAILED ? NULL : data; /* then it is read */
-    }
     (void)!posix_fadvise(fd, 0, 0, POSIX_FADV_SEQUENTIAL); /* the kernel reads ahead twice as far while we check and decode */
     *out = &s->source;
     return PC_OK;

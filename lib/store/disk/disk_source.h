@@ -2,13 +2,14 @@
 #ifndef PC_STORE_DISK_SOURCE_H
 #define PC_STORE_DISK_SOURCE_H
 
+#include "store/disk/disk_maps.h"
 #include "store/disk/disk_root.h"
 #include "store/record/record.h"
 
-/* Takes `fd` in any case. `map`: lends its bytes (pc__source.borrow). deadline: pc__now clock, looked at between chunks (a local disk that hangs cannot be
+/* Takes `fd` in any case. `maps`: where it is counted when it is mapped; NULL: it is not. deadline: pc__now clock, looked at between chunks (a local disk that hangs cannot be
  * interrupted: the cache's requests do not wait for it); 0: none. */
 pc_status pc__disk_source_new(pc__source **out, const pc_allocator *mem, const pc__disk_root *root, const pc__id *key, int fd, uint64_t bytes,
-                              double deadline, int map);
+                              double deadline, pc__disk_maps *maps);
 
 typedef struct pc__disk_sink {
     pc__sink sink;

@@ -49,7 +49,7 @@ static pc_status open_item(pc_folder *folder, const pc__id *key, pc__record **re
     if (status < 0)
         return status;
     *bytes = (uint64_t)st.st_size;
-    status = pc__disk_source_new(source, &folder->mem, &folder->root, key, fd, *bytes, 0, 0);
+    status = pc__disk_source_new(source, &folder->mem, &folder->root, key, fd, *bytes, 0, NULL);
     if (status < 0)
         return status;
     status = pc__record_open_frame(record, &folder->mem, &folder->record, *source);

@@ -16,7 +16,7 @@
 typedef struct disk_tier {
     pc__tier tier;
     pc__disk disk;
-    uint32_t map;
+    pc__disk_maps *maps; /* NULL: records are read */
     double saved; /* under work */
 } disk_tier;
 
@@ -132,7 +132,7 @@ static pc_status open_source(disk_tier *t, const pc__id *key, double deadline, p
         close(fd);
         return PC_MISS;
     }
-    return pc__disk_source_new(out, &disk->mem, &disk->root, key, fd, (uint64_t)st.st_size, deadline, t->map != 0);
+    return pc__disk_source_new(out, &disk->mem, &disk->root, key, fd, (uint64_t)st.st_size, deadline, t->maps);
 }
 
 static pc_status open_record(pc__tier *tier, const pc__id *key, double deadline, pc__source **out, int *timed_out)
@@ -380,6 +380,7 @@ static void sweep(pc__tier *tier)
 static void stats(pc__tier *tier, pc_tier_stats *out)
 {
     pc__disk *disk = &self_of(tier)->disk;
+    const pc__disk_maps *maps = self_of(tier)->maps;
     size_t size = out->struct_size;
     pthread_mutex_lock(&disk->guard);
     *out = disk->counts;
@@ -388,6 +389,7 @@ static void stats(pc__tier *tier, pc_tier_stats *out)
     out->resident_bytes = pc__disk_table_bytes(&disk->table) + disk->staging;
     out->staging_bytes = disk->staging;
     out->budget_bytes = disk->budget;
+    out->mapped_bytes = pc__disk_maps_bytes(maps);
     pthread_mutex_unlock(&disk->guard);
 }
 
@@ -395,6 +397,7 @@ static void free_tier(pc__tier *tier)
 {
     disk_tier *t = self_of(tier);
     pc_allocator mem = t->disk.mem;
+    pc__disk_maps_unref(t->maps);
     pc__disk_close(&t->disk);
     pc__free(&mem, t);
 }
@@ -408,8 +411,9 @@ pc_status pc__tier_disk_new(pc__tier **out, const pc__tier_common *common, const
     if (!t)
         return PC_ERR_NOMEM;
     t->tier.ops = &ops;
-    t->map = common->map;
     status = pc__disk_open(&t->disk, common, path, 1);
+    if (status >= 0 && (status = pc__disk_maps_new(&t->maps, common->mem, t->disk.root.fd, common->map)) < 0)
+        pc__disk_close(&t->disk);
     if (status < 0) {
         pc__free(common->mem, t);
         return status == PC_ERR_FORMAT || status == PC_ERR_NOT_FOUND ? PC_ERR_STATE : status;

@@ -18,10 +18,17 @@ typedef struct pc__sink {
 
 /* Where they come from: `size` bytes at `at` of a piece that begins at `offset` of the file. Reading beyond the end is PC_ERR_FORMAT ("cut short"), a
  * piece that is gone PC_ERR_NOT_FOUND, what took too long PC_AGAIN is not: PC_ERR_IO with *timed_out set. May be called from several threads.
- * `borrow` (may be NULL): the same bytes without copying, valid until the source is closed, or NULL where they do not lie in memory. */
+ * `borrow` (may be NULL): the same bytes without copying, valid until the source is closed, or NULL where they do not lie in memory.
+ *
+ * `map` (may be NULL): 1: from now on all bytes lie in memory, where `borrow` finds them, private to this process: whoever writes there changes no record. 0: they do not.
+ * `touch` (may be NULL: they are there) brings borrowed bytes into memory before they are looked at, so that what cannot be read is an error as of `read` and no
+ * signal. `keep` (may be NULL): there is nothing more to read, the bytes stay in use: lets go of the rest. */
 typedef struct pc__source {
     pc_status (*read)(struct pc__source *source, size_t piece, uint64_t offset, uint64_t at, void *data, size_t size);
     const void *(*borrow)(struct pc__source *source, size_t piece, uint64_t offset, uint64_t at, size_t size);
+    int (*map)(struct pc__source *source);
+    pc_status (*touch)(struct pc__source *source, size_t piece, uint64_t offset, uint64_t at, size_t size);
+    void (*keep)(struct pc__source *source);
     void (*close)(struct pc__source *source);
     uint64_t bytes; /* of the whole record, 0: unknown */
     atomic_int timed_out;
@@ -53,6 +60,11 @@ void pc__record_describe(const pc__record *record, pc_record_info *info); /* all
 pc_status pc__record_block(const pc__record *record, size_t index, void *out);
 /* The block as it lies in the source, checked, without copying: only of RAW blocks that are not sealed, of sources that lend; else NULL with PC_OK. */
 pc_status pc__record_borrow(const pc__record *record, size_t index, const void **data);
+/* The same in two steps, for who has to know the place before the check. is_plain: 1: all blocks are RAW and not sealed. place: NULL as above, nothing is looked at. check: of a
+ * block that has a place; any threads at once. */
+int pc__record_is_plain(const pc__record *record);
+const void *pc__record_place(const pc__record *record, size_t index);
+pc_status pc__record_check(const pc__record *record, size_t index);
 /* Reads all and checks all that can be, decoding included where codec and key are there; of a source that is one file (`bytes` known) also that nothing is
  * stored between the pieces. */
 pc_status pc__record_verify(const pc__record *record);

@@ -27,6 +27,15 @@ static const void *lent(const pc__record *r, size_t index)
                : NULL;
 }
 
+static pc_status touch(const pc__record *r, size_t index, uint64_t at, size_t size)
+{
+    pc__source *source = r->source;
+    pc_status status = PC_OK;
+    if (source->touch)
+        status = source->touch(source, index + 1, r->entries[index].offset, at, size);
+    return status < 0 ? pc__fail_in(status, "block %zu", index) : PC_OK;
+}
+
 /* Reads what is stored of a block to `out`, from `data` if that is not NULL. `whole` 0: `out` is
  * one part, written over and over. */
 static pc_status copy_stored(const pc__record *r, size_t index, const uint8_t *data, uint8_t *out,
@@ -39,24 +48,30 @@ static pc_status copy_stored(const pc__record *r, size_t index, const uint8_t *d
     for (uint64_t at = 0; at < e->stored; at += PART) {
         size_t n = e->stored - at < PART ? (size_t)(e->stored - at) : PART;
         uint8_t *to = whole ? out + at : out;
-        pc_status status = PC_OK;
+        pc_status status = data ? touch(r, index, at, n)
+                                : source->read(source, index + 1, e->offset, at, to, n);
+        if (status < 0)
+            return data ? status : pc__fail_in(status, "block %zu", index);
         if (data)
             memcpy(to, data + at, n);
-        else
-            status = source->read(source, index + 1, e->offset, at, to, n);
-        if (status < 0)
-            return pc__fail_in(status, "block %zu", index);
         pc__sum_add(&sum, to, n);
     }
     return check_sum(&sum, e, index);
 }
 
-static pc_status check_lent(const pc__record *r, size_t index, const void *data)
+static pc_status check_lent(const pc__record *r, size_t index, const uint8_t *data)
 {
+    const pc__record_entry *e = &r->entries[index];
     pc__sum sum;
     pc__sum_start(&sum);
-    pc__sum_add(&sum, data, (size_t)r->entries[index].stored);
-    return check_sum(&sum, &r->entries[index], index);
+    for (uint64_t at = 0; at < e->stored; at += PART) {
+        size_t n = e->stored - at < PART ? (size_t)(e->stored - at) : PART;
+        pc_status status = touch(r, index, at, n);
+        if (status < 0)
+            return status;
+        pc__sum_add(&sum, data + at, n);
+    }
+    return check_sum(&sum, e, index);
 }
 
 static pc_status open_seal(const pc__record *r, size_t index, void *out, const void *data)
@@ -137,13 +152,33 @@ pc_status pc__record_block(const pc__record *r, size_t index, void *out)
     return read_coded(r, index, out);
 }
 
+int pc__record_is_plain(const pc__record *r)
+{
+    size_t raw = 0;
+    while (raw < r->head.blocks && r->entries[raw].codec == PC_CODEC_RAW)
+        raw++;
+    return raw == r->head.blocks && !(r->head.flags & PC__RECORD_SEALED);
+}
+
+const void *pc__record_place(const pc__record *r, size_t index)
+{
+    if (index >= r->head.blocks || r->entries[index].codec != PC_CODEC_RAW ||
+        r->head.flags & PC__RECORD_SEALED)
+        return NULL;
+    return lent(r, index);
+}
+
+pc_status pc__record_check(const pc__record *r, size_t index)
+{
+    const void *data = pc__record_place(r, index);
+    return data ? check_lent(r, index, data)
+                : pc__fail(PC_ERR_INTERNAL, "block %zu of a record has no place in memory", index);
+}
+
 pc_status pc__record_borrow(const pc__record *r, size_t index, const void **data)
 {
     pc_status status = check_readable(r, index);
-    *data = NULL;
-    if (status < 0 || r->entries[index].codec != PC_CODEC_RAW || r->head.flags & PC__RECORD_SEALED)
-        return status;
-    *data = lent(r, index);
+    *data = status < 0 ? NULL : pc__record_place(r, index);
     if (*data && (status = check_lent(r, index, *data)) < 0)
         *data = NULL;
     return status;

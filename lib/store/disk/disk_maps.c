@@ -1,0 +1,98 @@
+#include "store/disk/disk_maps.h"
+
+#include <stdatomic.h>
+#include <sys/vfs.h>
+
+#include "store/tier.h"
+
+#define LEAST_BYTES (UINT64_C(256) << 10) /* less is read as fast */
+enum { MOST_MAPPED = 16384 };
+
+struct pc__disk_maps {
+    pc_allocator mem;
+    atomic_size_t references;
+    uint64_t least;
+    atomic_size_t count;
+    atomic_uint_fast64_t bytes;
+};
+
+/* By the magic number of statfs(2). What is not here may be a network's, or a program's (FUSE). */
+static int is_local(int folder)
+{
+    static const uint32_t known[] = {
+        0xef53,     /* ext2, ext3, ext4 */
+        0x58465342, /* XFS */
+        0x9123683e, /* Btrfs */
+        0x01021994, /* tmpfs */
+        0x858458f6, /* ramfs */
+        0x794c7630, /* overlayfs */
+        0xf2f52010, /* F2FS */
+        0x2fc12fc1, /* ZFS */
+        0xca451a4e, /* bcachefs */
+        0x3153464a, /* JFS */
+        0x73717368, /* SquashFS */
+        0xe0f5e1e2, /* EROFS */
+    };
+    struct statfs fs;
+    if (fstatfs(folder, &fs))
+        return 0;
+    for (size_t i = 0; i < sizeof known / sizeof *known; i++)
+        if ((uint32_t)fs.f_type == known[i])
+            return 1;
+    return 0;
+}
+
+pc_status pc__disk_maps_new(pc__disk_maps **out, const pc_allocator *mem, int folder, uint32_t how)
+{
+    pc__disk_maps *maps;
+    *out = NULL;
+    if (how == PC__MAP_NEVER || (how == PC__MAP_LOCAL && !is_local(folder)))
+        return PC_OK;
+    maps = pc__calloc(mem, 1, sizeof *maps);
+    if (!maps)
+        return PC_ERR_NOMEM;
+    maps->mem = *mem;
+    maps->least = how == PC__MAP_ALWAYS ? 1 : LEAST_BYTES;
+    atomic_init(&maps->references, 1);
+    atomic_init(&maps->count, 0);
+    atomic_init(&maps->bytes, 0);
+    *out = maps;
+    return PC_OK;
+}
+
+pc__disk_maps *pc__disk_maps_ref(pc__disk_maps *maps)
+{
+    atomic_fetch_add_explicit(&maps->references, 1, memory_order_relaxed);
+    return maps;
+}
+
+void pc__disk_maps_unref(pc__disk_maps *maps)
+{
+    if (maps && atomic_fetch_sub_explicit(&maps->references, 1, memory_order_acq_rel) == 1) {
+        pc_allocator mem = maps->mem;
+        pc__free(&mem, maps);
+    }
+}
+
+int pc__disk_maps_take(pc__disk_maps *maps, uint64_t bytes)
+{
+    if (bytes < maps->least)
+        return 0;
+    if (atomic_fetch_add_explicit(&maps->count, 1, memory_order_relaxed) >= MOST_MAPPED) {
+        atomic_fetch_sub_explicit(&maps->count, 1, memory_order_relaxed);
+        return 0;
+    }
+    atomic_fetch_add_explicit(&maps->bytes, bytes, memory_order_relaxed);
+    return 1;
+}
+
+void pc__disk_maps_give(pc__disk_maps *maps, uint64_t bytes)
+{
+    atomic_fetch_sub_explicit(&maps->count, 1, memory_order_relaxed);
+    atomic_fetch_sub_explicit(&maps->bytes, bytes, memory_order_relaxed);
+}
+
+uint64_t pc__disk_maps_bytes(const pc__disk_maps *maps)
+{
+    return maps ? atomic_load_explicit(&((pc__disk_maps *)(uintptr_t)maps)->bytes, memory_order_relaxed) : 0;
+}

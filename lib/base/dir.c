@@ -120,15 +120,16 @@ pc_status pc__dir_lock(const pc__dir *dir, const char *name, double deadline, in
     }
 }
 
-pc_status pc__dir_publish(const pc__dir *dir, const char *draft, const char *name, const void *data, size_t size, int sync)
+pc_status pc__dir_draft(const pc__dir *dir, const char *draft, int *fd)
+{
+    unlinkat(dir->fd, draft, 0); /* left behind by one that was killed */
+    *fd = openat(dir->fd, draft, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600);
+    return *fd < 0 ? pc__dir_fault(dir, draft) : PC_OK;
+}
+
+pc_status pc__dir_adopt(const pc__dir *dir, const char *draft, const char *name, int fd, int error, int sync)
 {
     pc_status status;
-    int fd, error;
-    unlinkat(dir->fd, draft, 0); /* left behind by one that was killed */
-    fd = openat(dir->fd, draft, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600);
-    if (fd < 0)
-        return pc__dir_fault(dir, draft);
-    error = pc__write_at(fd, data, size, 0);
     if (!error && sync && fsync(fd))
         error = errno;
     if (close(fd) && !error)
@@ -141,4 +142,11 @@ pc_status pc__dir_publish(const pc__dir *dir, const char *draft, const char *nam
     status = pc__dir_fault(dir, name);
     unlinkat(dir->fd, draft, 0);
     return status;
+}
+
+pc_status pc__dir_publish(const pc__dir *dir, const char *draft, const char *name, const void *data, size_t size, int sync)
+{
+    int fd;
+    pc_status status = pc__dir_draft(dir, draft, &fd);
+    return status < 0 ? status : pc__dir_adopt(dir, draft, name, fd, pc__write_at(fd, data, size, 0), sync);
 }

@@ -30,6 +30,10 @@ pc_status pc__dir_lock(const pc__dir *dir, const char *name, double deadline, in
 /* A whole file in place of the one that is there, or not at all: written as `draft`, which nobody else uses, and renamed. sync: it is on the disk then.
  * PC_ERR_IO leaves the one that is there, but for a failed sync of the folder, after which the new one is there, perhaps not for good. */
 pc_status pc__dir_publish(const pc__dir *dir, const char *draft, const char *name, const void *data, size_t size, int sync);
+/* The same in steps, for files that are written piece by piece: an empty draft; and what is in it in place of the file that is there. error: errno of what went wrong
+ * between, 0: nothing; with one the draft is only removed. The descriptor is closed in any case. */
+pc_status pc__dir_draft(const pc__dir *dir, const char *draft, int *fd);
+pc_status pc__dir_adopt(const pc__dir *dir, const char *draft, const char *name, int fd, int error, int sync);
 /* "<folder>/<name>: the system's reason" of errno; that the folder is gone, if so. PC_ERR_IO. */
 pc_status pc__dir_fault(const pc__dir *dir, const char *name);
 

@@ -205,6 +205,22 @@ size_t pc__index_count(const pc__index *index)
     return count;
 }
 
+int pc__index_has(const pc__index *index, int64_t id)
+{
+    pthread_rwlock_rdlock(lock_of(index));
+    int has = pc__places_find(&index->side->places, id) != PC__NO_PLACE;
+    pthread_rwlock_unlock(lock_of(index));
+    return has;
+}
+
+pc__index_kind pc__index_kind_of(const pc__index *index)
+{
+    pthread_rwlock_rdlock(lock_of(index));
+    pc__index_kind kind = index->side->options.kind;
+    pthread_rwlock_unlock(lock_of(index));
+    return kind;
+}
+
 pc_status pc__index_search(const pc__index *index, size_t queries, const float *vectors, size_t k, float *distances, int64_t *ids)
 {
     if (!queries || !k)

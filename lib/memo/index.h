@@ -36,6 +36,8 @@ pc_status pc__index_add(pc__index *index, size_t count, const float *vectors /* 
 /* Is never found again. PC_MISS: not there. */
 pc_status pc__index_remove(pc__index *index, int64_t id);
 size_t pc__index_count(const pc__index *index);
+int pc__index_has(const pc__index *index, int64_t id);
+pc__index_kind pc__index_kind_of(const pc__index *index);
 /* The k nearest of each query, nearest first, ties by the smaller id: distances [queries][k] (Euclidean, not squared), ids likewise; where there are
  * fewer, PC__NO_NEIGHBOUR and infinity. HNSW and IVF may miss some, but always find as many as there are. */
 pc_status pc__index_search(const pc__index *index, size_t queries, const float *vectors, size_t k, float *distances, int64_t *ids);

@@ -99,6 +99,11 @@ static pc_status read_header(const uint8_t *data, size_t size, pc__index_options
     return PC_OK;
 }
 
+const uint8_t *pc__index_file_look(const void *data, size_t size, pc__index_options *options, size_t *count)
+{
+    return read_header(data, size, options, count) < 0 ? NULL : (const uint8_t *)data + HEADER;
+}
+
 /* The living ones may come into an index; the others are -1. */
 static pc_status check(pc__index *index, size_t count, const int64_t *ids, const float *rows)
 {

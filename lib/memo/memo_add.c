@@ -223,7 +223,13 @@ pc_status pc_memo_add(pc_memo *memo, const pc_input *inputs, size_t count, const
 
 pc_status pc_memo_tidy(pc_memo *memo)
 {
+    pc_status status;
     if (!memo)
         return pc__fail(PC_ERR_INVALID, "pc_memo_tidy: memo is NULL");
-    return pc__map_store_tidy(memo->maps);
+    status = pc__map_store_tidy(memo->maps);
+    if (status >= 0 && !pthread_mutex_trylock(&memo->writer)) { /* who trains keeps them himself */
+        status = pc__memo_keep(memo);
+        pthread_mutex_unlock(&memo->writer);
+    }
+    return status;
 }

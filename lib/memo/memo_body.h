@@ -1,7 +1,8 @@
 /* What the files of the memo share.
  *
  * A memo is a folder: maps/ (map_store.h: maps and pooled inputs of the remembered prompts), a projector a bucket ("projector-<most>.pcp") and the head ("memo.pcm":
- * which model, which buckets, what they were tuned to). Features and indexes are made anew when it is opened. An index holds one length. */
+ * which model, which buckets, what they were tuned to). Features and indexes are what notes and projectors make; where that takes long, "index-<most>.pci" keeps a copy of them
+ * (memo_keep.h). An index holds one length. */
 #ifndef PC_MEMO_MEMO_BODY_H
 #define PC_MEMO_MEMO_BODY_H
 
@@ -25,6 +26,7 @@ typedef struct pc__bucket {
     double watched_sum; /* of the losses since it was tuned, */
     double watched_squares;
     uint64_t verified;
+    uint64_t unkept; /* what the bucket's file does not have of its indexes, as pc__memo_index_cost */
 } pc__bucket;
 
 typedef struct pc__memo_head {
@@ -54,6 +56,7 @@ struct pc_memo {
     pc_model *model;
     pc_memo_options options; /* bucket_tokens is not kept */
     pc__dir dir;
+    int is_open; /* all of it was */
     pc__memo_head head;
     pc__map_store *maps;
     pthread_mutex_t writer;  /* adding, training, tuning: one at a time; taken before `guard` */
@@ -84,6 +87,9 @@ pc_status pc__memo_head_read(pc_memo *memo);
 /* A whole file of the memo's folder, to be freed. */
 pc_status pc__memo_file_read(const pc_memo *memo, const char *name, uint8_t **data, size_t *size);
 
+/* memo_keep.c: what the files of indexes lack is written, where that is worth it. Under `writer`. What fails is told in the log, too: a memo works without them. */
+pc_status pc__memo_keep(pc_memo *memo);
+
 /* memo_known.c */
 pc_status pc__known_set(pc__memo_known *known, const pc_allocator *mem, const pc__id *id, int64_t record);
 int64_t pc__known_get(const pc__memo_known *known, const pc__id *id);
@@ -92,11 +98,14 @@ pc__id pc__input_id(const pc_input *input);
 
 /* memo_entries.c; all under `guard` for writing */
 pc_status pc__memo_enter(pc_memo *memo, int64_t id, const pc__id *tokens_id, uint32_t tokens);
+const pc__memo_entry *pc__memo_entry_of(const pc_memo *memo, int64_t id); /* NULL: no such record since it was opened. Under `guard` */
 /* A record that has gone from the store is found no more. Takes `guard` itself. */
 void pc__memo_forget(pc_memo *memo, int64_t id);
 
-/* memo_index.c: indexes by length, of the records of a bucket as a projector sees them. */
-pc_status pc__memo_index_build(const pc_memo *memo, const pc__projector *projector, pc__index **by_length /* [most - least + 1][units] */);
+/* memo_index.c: indexes by length, of the records of a bucket as a projector sees them; from the bucket's file as far as it goes, from notes where `kept` is NULL. *unkept: what the file
+ * does not have. */
+pc_status pc__memo_index_build(const pc_memo *memo, const pc__projector *projector, const pc__bucket *kept, pc__index **by_length /* [most - least + 1][units] */,
+                               uint64_t *unkept);
 void pc__memo_index_free(pc__index **by_length, size_t count);
 /* A record of `tokens` tokens more; `guard` is held for writing. */
 pc_status pc__memo_index_add(pc_memo *memo, size_t tokens, const float *features /* [units] */, int64_t record);

@@ -28,6 +28,11 @@ static pc__memo_entry *find(const pc_memo *memo, int64_t id)
     return lo < memo->entry_count && memo->entries[lo].id == id ? &memo->entries[lo] : NULL;
 }
 
+const pc__memo_entry *pc__memo_entry_of(const pc_memo *memo, int64_t id)
+{
+    return find(memo, id);
+}
+
 void pc__memo_forget(pc_memo *memo, int64_t id)
 {
     pc__memo_entry *entry;
@@ -37,6 +42,7 @@ void pc__memo_forget(pc_memo *memo, int64_t id)
         uint32_t b = pc__memo_bucket_of(memo, entry->tokens);
         if (b < memo->head.bucket_count) {
             memo->buckets[b].records--;
+            memo->buckets[b].unkept++;
             for (size_t u = 0, units = pc__memo_units(memo); u < units; u++)
                 if (memo->lengths[entry->tokens * units + u])
                     (void)pc__index_remove(memo->lengths[entry->tokens * units + u], id);

@@ -62,7 +62,7 @@ pc_status pc__memo_projector_write(const pc_memo *memo, const pc__projector *pro
     projector_name(name, (uint32_t)pc__projector_shape_of(projector)->most_tokens);
     if (status >= 0) {
         *sum = XXH3_64bits(bytes.data, bytes.size);
-        status = pc__dir_publish(&memo->dir, "draft", name, bytes.data, bytes.size, 1);
+        status = pc__dir_publish(&memo->dir, "draft-projector", name, bytes.data, bytes.size, 1);
     }
     pc__bytes_free(&bytes);
     return status;

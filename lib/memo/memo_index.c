@@ -2,14 +2,11 @@
 #include <string.h>
 
 #include "base/fail.h"
-#include "memo/memo_body.h"
+#include "memo/memo_keep.h"
 
 enum { SCANNED = 4096 /* records of a length that the built-in scan is quick enough for: 2 MiB of features, some 50 us */, AT_ONCE = 64 };
 
-typedef struct row {
-    int64_t record;
-    uint32_t tokens;
-} row;
+typedef pc__memo_row row;
 
 /* The records of a bucket. */
 typedef struct rows {
@@ -19,6 +16,8 @@ typedef struct rows {
     row *items;
     size_t count, capacity, strange;
     pc_status status;
+    pc__memo_kept kept;
+    uint64_t unkept; /* what it lacks */
 } rows;
 
 static int take(void *user, const pc__map_record *record)
@@ -32,7 +31,7 @@ static int take(void *user, const pc__map_record *record)
     }
     r->status = pc__grow(&r->memo->mem, (void **)&r->items, &r->capacity, r->count + 1, sizeof *r->items);
     if (r->status >= 0)
-        r->items[r->count++] = (row){record->id, record->tokens};
+        r->items[r->count++] = (row){record->id, pc__memo_prompt(&record->tokens_id), record->tokens};
     return r->status < 0;
 }
 
@@ -42,7 +41,7 @@ static int by_length(const void *a, const void *b)
     return x->tokens != y->tokens ? (x->tokens > y->tokens) - (x->tokens < y->tokens) : (x->record > y->record) - (x->record < y->record);
 }
 
-static pc__index_kind kind_for(const pc_memo *memo, size_t count)
+pc__index_kind pc__memo_index_kind(const pc_memo *memo, size_t count)
 {
     switch (memo->options.index) {
     case PC_INDEX_FLAT:
@@ -58,7 +57,7 @@ static pc__index_kind kind_for(const pc_memo *memo, size_t count)
 
 static pc_status new_index(const pc_memo *memo, size_t count, pc__index **out)
 {
-    pc__index_options options = {.kind = kind_for(memo, count), .dim = PC__FEATURE_DIM};
+    pc__index_options options = {.kind = pc__memo_index_kind(memo, count), .dim = PC__FEATURE_DIM};
     return pc__index_new(out, &memo->mem, &options);
 }
 
@@ -90,6 +89,64 @@ static pc_status add_some(const rows *r, const pc__projector *projector, const r
     return status;
 }
 
+/* Whether the indexes of all units have the same of these rows. */
+static int agree(const row *all, size_t count, pc__index *const *indexes, size_t units)
+{
+    for (size_t i = 0; i < count; i++)
+        for (size_t u = 1; u < units; u++)
+            if (pc__index_has(indexes[u], all[i].record) != pc__index_has(indexes[0], all[i].record))
+                return 0;
+    return 1;
+}
+
+/* Those of the rows that an index does not have, moved to the front. */
+static size_t missing(row *all, size_t count, const pc__index *index)
+{
+    size_t n = 0;
+    for (size_t i = 0; i < count; i++)
+        if (!pc__index_has(index, all[i].record))
+            all[n++] = all[i];
+    return n;
+}
+
+/* What the file has of a length, of all units or of none. *left: rows, moved to the front, that the indexes lack. */
+static pc_status take_kept(rows *r, row *all, size_t count, pc__index_kind kind, pc__index **indexes, size_t *left)
+{
+    size_t units = pc__memo_units(r->memo), have = 0, dropped = 0, others;
+    pc_status status = PC_OK;
+    *left = count;
+    for (; have < units && status >= 0; have++) {
+        status = pc__memo_kept_index(&r->kept, all, count, (uint32_t)have, kind, &indexes[have], &others);
+        if (!indexes[have])
+            break;
+        dropped += others;
+    }
+    if (status >= 0 && have == units && agree(all, count, indexes, units)) {
+        *left = missing(all, count, indexes[0]);
+        r->unkept += dropped;
+    } else {
+        pc__memo_index_free(indexes, units);
+    }
+    return status;
+}
+
+/* The rows of one length. */
+static pc_status build_length(rows *r, const pc__projector *projector, row *all, size_t count, pc__index **indexes)
+{
+    size_t units = pc__memo_units(r->memo), left, n;
+    pc__index_kind kind = pc__memo_index_kind(r->memo, count);
+    pc_status status = take_kept(r, all, count, kind, indexes, &left);
+    for (size_t u = 0; u < units && status >= 0; u++)
+        if (!indexes[u])
+            status = new_index(r->memo, count, &indexes[u]);
+    for (size_t at = 0; at < left && status >= 0; at += n) {
+        n = left - at < AT_ONCE ? left - at : AT_ONCE;
+        status = add_some(r, projector, all + at, n, indexes);
+    }
+    r->unkept += units * pc__memo_index_cost(kind, left);
+    return status;
+}
+
 static pc_status build_lengths(rows *r, const pc__projector *projector, pc__index **out)
 {
     size_t units = pc__memo_units(r->memo);
@@ -98,20 +155,14 @@ static pc_status build_lengths(rows *r, const pc__projector *projector, pc__inde
         qsort(r->items, r->count, sizeof *r->items, by_length);
     for (size_t i = 0, end; i < r->count && status >= 0; i = end) {
         uint32_t tokens = r->items[i].tokens;
-        pc__index **indexes = &out[(tokens - r->shape->least_tokens) * units];
         for (end = i; end < r->count && r->items[end].tokens == tokens;)
             end++;
-        for (size_t u = 0; u < units && status >= 0; u++)
-            status = new_index(r->memo, end - i, &indexes[u]);
-        for (size_t at = i, n; at < end && status >= 0; at += n) {
-            n = end - at < AT_ONCE ? end - at : AT_ONCE;
-            status = add_some(r, projector, r->items + at, n, indexes);
-        }
+        status = build_length(r, projector, r->items + i, end - i, &out[(tokens - r->shape->least_tokens) * units]);
     }
     return status;
 }
 
-pc_status pc__memo_index_build(const pc_memo *memo, const pc__projector *projector, pc__index **out)
+pc_status pc__memo_index_build(const pc_memo *memo, const pc__projector *projector, const pc__bucket *kept, pc__index **out, uint64_t *unkept)
 {
     rows r = {.memo = memo,
               .shape = pc__projector_shape_of(projector),
@@ -119,11 +170,15 @@ pc_status pc__memo_index_build(const pc_memo *memo, const pc__projector *project
     size_t lengths = (r.shape->most_tokens - r.shape->least_tokens + 1) * pc__memo_units(memo);
     pc_status status;
     memset(out, 0, lengths * sizeof(*out));
-    status = pc__map_store_each(memo->maps, take, &r);
+    status = pc__memo_kept_open(&r.kept, memo, kept);
+    if (status >= 0)
+        status = pc__map_store_each(memo->maps, take, &r);
     if (status >= 0)
         status = r.status;
     if (status >= 0)
         status = build_lengths(&r, projector, out);
+    pc__memo_kept_close(&r.kept);
+    *unkept = r.unkept;
     if (r.strange)
         pc__log(memo->model->context, PC_LOG_WARN, "memo: %s: %zu records of %zu to %zu tokens have another form of input; they cannot be found", memo->dir.path,
                 r.strange, r.shape->least_tokens, r.shape->most_tokens);
@@ -151,6 +206,8 @@ pc_status pc__memo_index_add(pc_memo *memo, size_t tokens, const float *features
             status = new_index(memo, 1, &indexes[u]);
         if (status >= 0)
             status = pc__index_add(indexes[u], 1, features + u * PC__FEATURE_DIM, &record);
+        if (status >= 0)
+            memo->buckets[pc__memo_bucket_of(memo, tokens)].unkept += pc__memo_index_cost(pc__index_kind_of(indexes[u]), 1);
     }
     return status;
 }

@@ -134,7 +134,8 @@ static pc_status name_all(pc_memo *memo)
         return PC_ERR_NOMEM;
     for (uint32_t b = 0; b < memo->head.bucket_count && status >= 0; b++)
         if (memo->buckets[b].trained)
-            status = pc__memo_index_build(memo, memo->buckets[b].projector, memo->lengths + memo->buckets[b].least * pc__memo_units(memo));
+            status = pc__memo_index_build(memo, memo->buckets[b].projector, &memo->buckets[b], memo->lengths + memo->buckets[b].least * pc__memo_units(memo),
+                                          &memo->buckets[b].unkept);
     return status;
 }
 
@@ -159,6 +160,9 @@ static pc_status open_all(pc_memo *memo, const char *folder, const pc__memo_head
         goto done;
     memo->lengths = pc__calloc(&memo->mem, index_count(memo), sizeof(*memo->lengths));
     status = memo->lengths ? name_all(memo) : PC_ERR_NOMEM;
+    memo->is_open = status == PC_OK;
+    if (memo->is_open && !read_only)
+        (void)pc__memo_keep(memo); /* so that who is killed before he closes it does not find the same work again */
 done:
     return status;
 }
@@ -212,6 +216,8 @@ void pc_memo_free(pc_memo *memo)
     if (!memo || atomic_fetch_sub_explicit(&memo->references, 1, memory_order_acq_rel) != 1)
         return;
     mem = memo->mem;
+    if (memo->is_open && !(memo->options.flags & PC_MEMO_READ_ONLY))
+        (void)pc__memo_keep(memo);
     if (memo->lengths)
         pc__memo_index_free(memo->lengths, index_count(memo));
     pc__free(&mem, memo->lengths);

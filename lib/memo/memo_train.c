@@ -127,7 +127,7 @@ static pc_status keep(void *user, size_t epoch, const void *data, size_t size)
     if (status >= 0) {
         pc__put_u64(file, l->stamp);
         memcpy(file + STAMP_BYTES, data, size);
-        status = pc__dir_publish(&l->memo->dir, "draft", l->name, file, STAMP_BYTES + size, 0);
+        status = pc__dir_publish(&l->memo->dir, "draft-training", l->name, file, STAMP_BYTES + size, 0);
     }
     pc__free(&l->memo->mem, file);
     return status;
@@ -185,8 +185,8 @@ static pc_status install(lesson *l)
     pc__bucket *bucket = &memo->buckets[l->bucket], before;
     size_t lengths = (bucket->most - bucket->least + 1) * l->units, first = bucket->least * l->units;
     pc__index **indexes = pc__calloc(&memo->mem, lengths, sizeof *indexes), *swap;
-    uint64_t sum = 0;
-    pc_status status = indexes ? pc__memo_index_build(memo, l->projector, indexes) : PC_ERR_NOMEM;
+    uint64_t sum = 0, unkept = 0;
+    pc_status status = indexes ? pc__memo_index_build(memo, l->projector, NULL, indexes, &unkept) : PC_ERR_NOMEM;
     if (status >= 0)
         status = pc__memo_projector_write(memo, l->projector, &sum);
     if (status < 0)
@@ -199,6 +199,7 @@ static pc_status install(lesson *l)
     bucket->tuning = (pc__memo_tuning){.reason = PC_REASON_UNTRAINED, .threshold = 2};
     bucket->watched_sum = bucket->watched_squares = 0;
     bucket->verified = 0;
+    bucket->unkept = unkept;
     status = pc__memo_head_write(memo);
     if (status < 0) {
         *bucket = before;
@@ -273,6 +274,8 @@ pc_status pc_memo_train(pc_memo *memo, const pc_memo_work *work)
             continue;
         some = 1;
         status = train_bucket(memo, &w, b);
+        if (status >= 0)
+            (void)pc__memo_keep(memo);
     }
     pthread_mutex_unlock(&memo->writer);
     if (status >= 0 && !some)

@@ -10,6 +10,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "memo/index.h"
 #include "testing.h"
 
 #ifdef __SANITIZE_THREAD__
@@ -39,6 +40,7 @@ static pc_status open_in(pc_memo **memo, const pc_model *model, const char *path
     o.bucket_tokens = lengths;
     o.bucket_count = 2;
     o.verify_share = 0.1;
+    o.index = pc__index_has_faiss() ? PC_INDEX_HNSW : PC_INDEX_AUTO; /* that is kept, also of so few */
     return pc_memo_open(memo, model, path, &o);
 }
 
@@ -155,11 +157,11 @@ static pc_status life(const pc_model *model, const char *path)
     work.epochs = 1;
     work.limit = 1;
     if (status >= 0)
-        status = pc_memo_add(memo, inputs, 34, NULL);
+        status = pc_memo_add(memo, inputs, 44, NULL);
     if (status >= 0)
         status = pc_memo_train(memo, &work);
     if (status >= 0)
-        status = pc_memo_tune(memo, inputs + 34, 16, &work);
+        status = pc_memo_tune(memo, inputs + 44, 16, &work);
     o.embeddings = out;
     o.memo = memo;
     if (status >= 0)

@@ -1,0 +1,107 @@
+#include "memo/kept_index.h"
+
+#include <string.h>
+#include <xxhash.h>
+
+#include "base/fail.h"
+#include "base/le.h"
+
+enum { VERSION = 1 };
+static const uint8_t magic[8] = {'P', 'C', 'M', 'E', 'M', 'I', 'D', 'X'};
+
+uint64_t pc__kept_head_size(size_t count)
+{
+    return PC__KEPT_HEAD + (uint64_t)count * PC__KEPT_ROW + PC__KEPT_SUM;
+}
+
+void pc__kept_head_put(const pc__kept_head *head, uint8_t *out)
+{
+    size_t size = (size_t)pc__kept_head_size(head->count) - PC__KEPT_SUM;
+    memset(out, 0, size);
+    memcpy(out, magic, sizeof magic);
+    pc__put_u32(out + 8, VERSION);
+    pc__put_u32(out + 12, (uint32_t)head->count);
+    pc__put_u64(out + 16, head->bytes);
+    pc__put_u64(out + 24, head->projector);
+    for (size_t i = 0; i < head->count; i++) {
+        const pc__kept_section *s = &head->sections[i];
+        uint8_t *row = out + PC__KEPT_HEAD + i * PC__KEPT_ROW;
+        pc__put_u32(row, s->tokens);
+        pc__put_u32(row + 4, s->unit);
+        pc__put_u64(row + 8, s->at);
+        pc__put_u64(row + 16, s->size);
+        pc__put_u64(row + 24, s->sum);
+    }
+    pc__put_u64(out + size, XXH3_64bits(out, size));
+}
+
+pc_status pc__kept_head_measure(const uint8_t *data, uint64_t bytes, uint64_t *size)
+{
+    if (bytes < PC__KEPT_HEAD + PC__KEPT_SUM || memcmp(data, magic, sizeof magic))
+        return pc__fail(PC_ERR_FORMAT, "no file of indexes");
+    uint32_t version = pc__get_u32(data + 8), count = pc__get_u32(data + 12);
+    if (version != VERSION)
+        return pc__fail(PC_ERR_UNSUPPORTED, "version %u; this library reads %d", version, VERSION);
+    if (count > PC__KEPT_MOST || pc__kept_head_size(count) > bytes || pc__get_u64(data + 16) != bytes)
+        return pc__fail(PC_ERR_FORMAT, "%u indexes in %llu bytes, of which %llu are there", count, (unsigned long long)pc__get_u64(data + 16), (unsigned long long)bytes);
+    *size = pc__kept_head_size(count);
+    return PC_OK;
+}
+
+static int is_before(const pc__kept_section *s, uint32_t tokens, uint32_t unit)
+{
+    return s->tokens < tokens || (s->tokens == tokens && s->unit < unit);
+}
+
+static pc_status get_rows(pc__kept_head *head, const uint8_t *data)
+{
+    uint64_t end = pc__kept_head_size(head->count);
+    for (size_t i = 0; i < head->count; i++) {
+        const uint8_t *row = data + PC__KEPT_HEAD + i * PC__KEPT_ROW;
+        pc__kept_section s = {pc__get_u32(row), pc__get_u32(row + 4), pc__get_u64(row + 8), pc__get_u64(row + 16), pc__get_u64(row + 24)};
+        if (i && !is_before(&head->sections[i - 1], s.tokens, s.unit))
+            return pc__fail(PC_ERR_FORMAT, "index %zu is not behind its predecessor", i);
+        if (s.at != end || s.size > head->bytes - end)
+            return pc__fail(PC_ERR_FORMAT, "index %zu lies at %llu, %llu bytes", i, (unsigned long long)s.at, (unsigned long long)s.size);
+        end += s.size;
+        head->sections[i] = s;
+    }
+    return end == head->bytes ? PC_OK : pc__fail(PC_ERR_FORMAT, "%llu bytes behind the last index", (unsigned long long)(head->bytes - end));
+}
+
+pc_status pc__kept_head_get(pc__kept_head *out, const pc_allocator *mem, const uint8_t *data, uint64_t bytes)
+{
+    uint64_t size;
+    pc_status status = pc__kept_head_measure(data, bytes, &size);
+    *out = (pc__kept_head){0};
+    if (status < 0)
+        return status;
+    if (pc__get_u64(data + size - PC__KEPT_SUM) != XXH3_64bits(data, (size_t)size - PC__KEPT_SUM))
+        return pc__fail(PC_ERR_FORMAT, "the checksum of its head is wrong");
+    pc__kept_head head = {.projector = pc__get_u64(data + 24), .bytes = bytes, .count = pc__get_u32(data + 12)};
+    for (size_t i = 32; i < PC__KEPT_HEAD; i++)
+        if (data[i])
+            return pc__fail(PC_ERR_FORMAT, "offset %zu: not 0", i);
+    head.sections = pc__calloc(mem, head.count + 1, sizeof *head.sections);
+    if (!head.sections)
+        return PC_ERR_NOMEM;
+    status = get_rows(&head, data);
+    if (status < 0)
+        pc__free(mem, head.sections);
+    else
+        *out = head;
+    return status;
+}
+
+const pc__kept_section *pc__kept_find(const pc__kept_head *head, uint32_t tokens, uint32_t unit)
+{
+    size_t lo = 0, hi = head->count;
+    while (lo < hi) {
+        size_t mid = lo + (hi - lo) / 2;
+        if (is_before(&head->sections[mid], tokens, unit))
+            lo = mid + 1;
+        else
+            hi = mid;
+    }
+    return lo < head->count && head->sections[lo].tokens == tokens && head->sections[lo].unit == unit ? &head->sections[lo] : NULL;
+}

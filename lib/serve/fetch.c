@@ -6,7 +6,6 @@
 
 static const double GRACE = 0.04;        /* of the computing that loading saves */
 static const double UNKNOWN_GRACE = 0.01; /* seconds, where nothing is known of the computing */
-static const double MARGIN = 1.5;        /* times what loads should take: what comes a little late is waited for */
 static const double AFTER_DEADLINE = 0.1; /* seconds until a load that has missed it has ended */
 static const double FLOPS = 1e11;        /* a core's, at most: before anything is measured, computing counts as fast */
 static const double BANDWIDTH = 1e11;    /* bytes of weights that are read in a second, likewise */
@@ -115,7 +114,6 @@ pc_status pc__fetch_seek(pc__fetch *f, size_t index, const pc__segment_facts *fa
     f->cost += cost;
     if (status == PC_OK) {
         f->pending++;
-        f->expected += pc__load_expected(f->loads[index]);
         f->reasons[index] = PC_REASON_SLOW; /* until it is there */
     }
     return status < 0 ? status : PC_OK;
@@ -130,48 +128,50 @@ static void wait_for_all(pc__fetch *f, double until)
         }
 }
 
-/* The least trust in those tiers that something is to come from; *begun gets earlier where a load is one that others have begun. */
-static double least_trust(const pc__fetch *f, double *begun)
+typedef struct outlook {
+    double due, trust; /* of all that is pending the last, and the least */
+    int late;          /* something should have been there already: others have begun it */
+} outlook;
+
+static outlook look_at(const pc__fetch *f, double now)
 {
-    double trust = 1;
+    outlook o = {now, 1, 0};
     for (size_t i = 0; i < f->count; i++) {
-        double here, since;
+        double trust, due;
         if (!f->loads[i] || pc__load_is_done(f->loads[i]))
             continue;
-        here = pc__cache_trust(f->cache, pc__load_tier(f->loads[i]));
-        since = pc__load_begun(f->loads[i]);
-        trust = here < trust ? here : trust;
-        *begun = since < *begun ? since : *begun;
+        trust = pc__cache_trust(f->cache, pc__load_tier(f->loads[i]));
+        due = pc__load_due(f->loads[i]);
+        o.trust = trust < o.trust ? trust : o.trust;
+        o.due = due > o.due ? due : o.due;
+        o.late |= due <= now;
     }
-    return trust;
+    return o;
 }
 
-/* Until when to wait for what has begun to come; 0: it should not come in time. */
-static double patience(pc__fetch *f, double now, double grace)
+/* May what is pending be waited for? Not if it should not come in time. */
+static int is_due(pc__fetch *f, double now, double grace)
 {
-    double begun = now, trust = least_trust(f, &begun), until = begun + MARGIN * f->expected;
+    outlook o = look_at(f, now);
     if (f->until <= 0)
-        f->until = now + trust * grace; /* of single layers, too: those who read them have to share the cores */
-    f->may_flow &= trust >= 1;
-    if (until <= now || begun + f->expected > f->until + (f->may_flow ? f->beside : 0))
-        return 0;
-    return until < f->until ? until : f->until;
+        f->until = now + o.trust * grace; /* of single layers, too: those who read them have to share the cores */
+    f->may_flow &= o.trust >= 1;
+    return !o.late && o.due <= f->until + (f->may_flow ? f->beside : 0);
 }
 
 static double wait_at_most(pc__fetch *f, double grace)
 {
-    double started = pc__now(), until;
+    double started = pc__now();
     if (!f->pending)
         return 0;
-    if (pc__cache_flags(f->cache) & PC_CACHE_ALWAYS_LOAD)
-        until = f->until = f->until > 0 ? f->until : started + pc__cache_deadline(f->cache) + AFTER_DEADLINE;
-    else
-        until = patience(f, started, grace);
-    if (until <= started) {
+    if (pc__cache_flags(f->cache) & PC_CACHE_ALWAYS_LOAD) {
+        if (f->until <= 0)
+            f->until = started + pc__cache_deadline(f->cache) + AFTER_DEADLINE;
+    } else if (!is_due(f, started, grace)) {
         f->may_flow = 0;
         return 0;
     }
-    wait_for_all(f, until);
+    wait_for_all(f, f->until);
     return pc__now() - started;
 }
 

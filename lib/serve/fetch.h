@@ -20,7 +20,6 @@ typedef struct pc__fetch {
     pc__load **loads;   /* [count] NULL: not sought, or taken */
     uint32_t *reasons;  /* [count] PC_REASON_… why it has not come; NONE: not sought */
     double cost;        /* seconds that computing all that was sought should take */
-    double expected;    /* seconds until all of it should be there */
     size_t pending;     /* loads that have not been taken */
     double beside;      /* seconds that the request computes anyway: layers may come meanwhile */
     uint32_t kept, lost; /* bit of a tier: it gave what was sought in time; time was lost by it */

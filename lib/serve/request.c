@@ -319,6 +319,8 @@ static pc_status run_once(pc__request *r, void **sequence, float *logits)
     if (r->cache)
         pc__cache_working(r->cache, -1);
     if (status >= 0) {
+        if (r->cache && !r->flows.count)
+            pc__cache_computed(r->cache, r->model->info.fingerprint, r->own_count, r->stats.seconds_prefill);
         pc__fetch_settle(&r->flows);
         r->stats.bytes_loaded += r->flows.bytes;
     }

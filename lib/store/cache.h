@@ -40,9 +40,8 @@ pc_status pc__load_early(pc__load *load, double until, pc_segment **out, uint32_
 uint32_t pc__load_broke(pc__load *load); /* PC_REASON_… why a layer did not come in time; else NONE */
 int pc__load_is_good(const pc__load *load);   /* pc__load_wait would give PC_OK. Any thread, at once */
 int pc__load_is_done(const pc__load *load);   /* pc__load_wait would not give PC_AGAIN. Any thread, at once */
-double pc__load_expected(const pc__load *load); /* seconds that it should take in all */
-double pc__load_begun(const pc__load *load);    /* pc__now clock */
-uint32_t pc__load_tier(const pc__load *load);
+double pc__load_due(const pc__load *load); /* when it should be there, behind those that were begun before it; pc__now clock */
+uint32_t pc__load_tier(const pc__load *load); /* that it came from; before, or if it failed: that it was expected from first */
 uint64_t pc__load_bytes(const pc__load *load);  /* read */
 /* Nobody here waits for it any more. What is already being read goes on and into HOST if there is room. NULL does nothing. */
 void pc__load_drop(pc__load *load);

@@ -93,11 +93,12 @@ struct pc__load {
     void (*take_owner)(void *owner);
     int holds_owner; /* a reference on it, until a segment takes that over */
     uint64_t bytes;
-    double cost, expected, deadline, begun;
+    double cost, expected, deadline;
     uint32_t first_tier; /* where it was expected */
     atomic_int prefetch; /* takes free room only; until somebody waits for it */
 
     /* under load_lock */
+    double due; /* when it should be there */
     size_t waiters;
     int listed;          /* in cache->loads */
     pc_segment *segment;

@@ -220,8 +220,7 @@ static pc__load *make(pc_cache *cache, const pc__want *want)
     load->owner = want->owner;
     load->bytes = want->bytes;
     load->cost = want->cost;
-    load->begun = pc__now();
-    load->deadline = load->begun + cache->deadline;
+    load->deadline = pc__now() + cache->deadline;
     if (want->take_owner)
         want->take_owner(want->owner);
     load->take_owner = want->take_owner;
@@ -253,7 +252,7 @@ static pc_status join_any(pc_cache *cache, const pc__want *want, pc__load **out)
     if (load) {
         status = join(load, want, out);
         if (status == PC_OK && atomic_exchange(&load->prefetch, 0) && pc__io_hurry(cache->io, &load->job))
-            load->begun = pc__now();
+            load->due = pc__now() + load->expected;
     }
     pthread_mutex_unlock(&cache->load_lock);
     return status;
@@ -271,6 +270,7 @@ static pc_status start(pc_cache *cache, pc__load *load, size_t waiters)
         load->next = *at;
         *at = load;
         load->listed = 1;
+        load->due = pc__now() + cache->backlog / (double)pc__io_threads(cache->io) + load->expected;
         cache->backlog += load->expected;
         load->waiters = waiters;
         atomic_fetch_add_explicit(&load->references, waiters, memory_order_relaxed);
@@ -399,23 +399,18 @@ int pc__load_is_good(const pc__load *load)
     return atomic_load_explicit(&((pc__load *)(uintptr_t)load)->done, memory_order_acquire) > 0;
 }
 
-double pc__load_expected(const pc__load *load)
+double pc__load_due(const pc__load *load)
 {
-    return load->expected;
-}
-
-double pc__load_begun(const pc__load *load)
-{
-    double begun;
+    double due;
     pthread_mutex_lock(&load->cache->load_lock);
-    begun = load->begun;
+    due = load->due;
     pthread_mutex_unlock(&load->cache->load_lock);
-    return begun;
+    return due;
 }
 
 uint32_t pc__load_tier(const pc__load *load)
 {
-    return pc__load_is_done(load) ? load->tier : load->first_tier;
+    return pc__load_is_good(load) ? load->tier : load->first_tier;
 }
 
 uint64_t pc__load_bytes(const pc__load *load)

@@ -1,8 +1,5 @@
 /* Catches: an answer that depends on where states came from, or on a tier that is slow, stalls, fails or gives damaged bytes; a miss without its reason; tokens that are counted twice; a
- * request that waits for a tier longer than its small share of the computing; loads that are never used although they are fast.
- *
- * PC_MEASURE_SLOW=N measures instead: N requests a kind of fault, of 512 tokens by a model of 25 million random weights, each computed without tiers below HOST and with them in turn;
- * the 50th and 99th of a hundred of the times to the first token. */
+ * request that waits for a tier longer than its small share of the computing; loads that are never used although they are fast. */
 #include "store/cache_body.h"
 
 #include <pthread.h>
@@ -18,10 +15,7 @@ enum { ROUNDS = 1, MODE_STEP = 4, BRIEF = 1 };
 #else
 enum { ROUNDS = 4, MODE_STEP = 3, BRIEF = 0 };
 #endif
-enum { KINDS = 6, TEXT = 256 };
-enum { HEALTHY = 0, TEN_TIMES, STALLS, OPENING_FAILS, READING_FAILS, DAMAGED };
-static const char *const kind_names[KINDS] = {"healthy", "ten times slower", "stalled", "opening fails", "reading fails", "damaged"};
-static const uint32_t kind_reasons[KINDS] = {PC_REASON_NONE, PC_REASON_NONE, PC_REASON_DEADLINE, PC_REASON_IO, PC_REASON_IO, PC_REASON_DAMAGED};
+static const uint32_t kind_reasons[PC_FAULTS] = {PC_REASON_NONE, PC_REASON_NONE, PC_REASON_DEADLINE, PC_REASON_IO, PC_REASON_IO, PC_REASON_DAMAGED};
 
 typedef struct world {
     pc_context *context;
@@ -41,27 +35,6 @@ static pc_test_text answer(const pc_prompt *prompt, pc_cache *cache, uint32_t mo
     o.on_text_user = &t;
     CHECK_OK(pc_generate(prompt, cache, &o, stats));
     return t;
-}
-
-static pc_cache *cache_over(pc_context *context, pc_faults *faults, uint64_t flags, double deadline)
-{
-    pc_cache_options o = PC_CACHE_OPTIONS_INIT;
-    pc__tier *tiers[PC_TIER_COUNT] = {NULL};
-    pc_cache *cache = NULL;
-    memset(faults, 0, sizeof *faults);
-    tiers[PC_TIER_DISK] = pc_slow_tier_new(pc_memory_tier_new(PC_TIER_DISK), faults);
-    o.flags = flags;
-    o.deadline_seconds = deadline;
-    CHECK_OK(pc__cache_new_over(&cache, context, &o, tiers));
-    return cache;
-}
-
-static void break_it(pc_faults *faults, int kind, unsigned delay)
-{
-    atomic_store(&faults->read_delay, kind == TEN_TIMES ? 10 * delay : delay);
-    atomic_store(&faults->stall, kind == STALLS);
-    atomic_store(&faults->fail, kind == OPENING_FAILS ? 1 : kind == READING_FAILS ? 2 : 0);
-    atomic_store(&faults->damage, kind == DAMAGED);
 }
 
 static void balanced(pc_cache *cache)
@@ -86,13 +59,13 @@ static void check_sources(const pc_stats *s)
 static void loaded_or_told(const world *w, uint32_t mode, int kind)
 {
     pc_faults faults;
-    pc_cache *cache = cache_over(w->context, &faults, PC_CACHE_ALWAYS_LOAD, kind == STALLS ? 0.1 : 0);
+    pc_cache *cache = pc_slow_cache_new(w->context, &faults, PC_CACHE_ALWAYS_LOAD, kind == PC_FAULT_STALLS ? 0.1 : 0);
     pc_stats alone, s;
     pc_test_text want = answer(w->prompt, NULL, mode, 4, &alone), got = answer(w->prompt, cache, mode, 4, &s);
     CHECK(want.size > 0 && !memcmp(&want, &got, sizeof want));
     CHECK_OK(pc_cache_flush(cache));
     CHECK_OK(pc_cache_clear(cache));
-    break_it(&faults, kind, 20);
+    pc_faults_set(&faults, kind, 20);
     got = answer(w->prompt, cache, mode, 4, &s);
     CHECK(!memcmp(&want, &got, sizeof want));
     CHECK_INT(s.exactness, alone.exactness);
@@ -112,13 +85,13 @@ static void loaded_or_told(const world *w, uint32_t mode, int kind)
 static void never_late(const world *w, uint32_t mode, int kind)
 {
     pc_faults faults;
-    pc_cache *cache = cache_over(w->context, &faults, 0, 0.1);
+    pc_cache *cache = pc_slow_cache_new(w->context, &faults, 0, 0.1);
     pc_stats alone, s;
     pc_test_text want = answer(w->prompt, NULL, mode, 4, &alone), got;
     double computing = 0, waiting = 0;
     answer(w->prompt, cache, mode, 4, &s);
     CHECK_OK(pc_cache_flush(cache));
-    break_it(&faults, kind, 200);
+    pc_faults_set(&faults, kind, 200);
     for (int i = 0; i < ROUNDS; i++) {
         CHECK_OK(pc_cache_flush(cache)); /* what is on its way stays */
         CHECK_OK(pc_cache_clear(cache));
@@ -143,7 +116,7 @@ static void layer_by_layer(const world *demo, uint32_t mode, int kind)
                       prompt[] = "<prompt schema='one'><m/>Where does Anna Reed live?</prompt>";
     world one = *demo, *w = &one;
     pc_faults faults;
-    pc_cache *cache = cache_over(w->context, &faults, PC_CACHE_ALWAYS_LOAD, kind == STALLS ? 0.2 : 0);
+    pc_cache *cache = pc_slow_cache_new(w->context, &faults, PC_CACHE_ALWAYS_LOAD, kind == PC_FAULT_STALLS ? 0.2 : 0);
     pc_stats alone, s;
     pc_test_text want, got;
     CHECK_OK(pc_schema_parse(&one.schema, w->model, schema, sizeof schema - 1, NULL));
@@ -152,7 +125,7 @@ static void layer_by_layer(const world *demo, uint32_t mode, int kind)
     answer(w->prompt, cache, mode, 4, &s);
     CHECK_OK(pc_cache_flush(cache));
     CHECK_OK(pc_cache_clear(cache));
-    break_it(&faults, kind, kind == TEN_TIMES ? 300 : 3000);
+    pc_faults_set(&faults, kind, kind == PC_FAULT_SLOW ? 300 : 3000);
     atomic_store(&faults.good_blocks, 3);
     got = answer(w->prompt, cache, mode, 4, &s);
     CHECK(!memcmp(&want, &got, sizeof want));
@@ -199,7 +172,7 @@ static pc_stats ask_slowly(const world *w, pc_cache *cache, pc_test_text *got)
 static void overtaken(const world *w)
 {
     pc_faults faults;
-    pc_cache *cache = cache_over(w->context, &faults, 0, 0);
+    pc_cache *cache = pc_slow_cache_new(w->context, &faults, 0, 0);
     pc_stats alone, s;
     pc_test_text want = answer(w->prompt, NULL, PC_ENCODE_INDEPENDENT, 4, &alone), got;
     alone = ask_slowly(w, cache, &got);
@@ -228,12 +201,12 @@ static int32_t after_some(void *user)
 static void cancelled_request(const world *w)
 {
     pc_faults faults;
-    pc_cache *cache = cache_over(w->context, &faults, PC_CACHE_ALWAYS_LOAD, 0);
+    pc_cache *cache = pc_slow_cache_new(w->context, &faults, PC_CACHE_ALWAYS_LOAD, 0);
     pc_stats s;
     answer(w->prompt, cache, PC_ENCODE_INDEPENDENT, 1, &s);
     CHECK_OK(pc_cache_flush(cache));
     CHECK_OK(pc_cache_clear(cache));
-    break_it(&faults, HEALTHY, 3000);
+    pc_faults_set(&faults, PC_FAULT_NONE, 3000);
     for (int i = 0; i < 4; i++) {
         pc_generate_options o = PC_GENERATE_OPTIONS_INIT;
         int left = i * 3;
@@ -329,7 +302,7 @@ static void *work(void *arg)
         pc_test_text t = {{0}, 0};
         uint32_t mode = (me->index + i) % 4;
         if (me->index == 0)
-            break_it(me->faults, (int)(i % KINDS), 100);
+            pc_faults_set(me->faults, (int)(i % PC_FAULTS), 100);
         if (i % 3 == 2)
             pc_cache_clear(me->cache);
         o.encoding = mode;
@@ -345,7 +318,7 @@ static void *work(void *arg)
 static void together(const world *w, uint64_t flags)
 {
     pc_faults faults;
-    pc_cache *cache = cache_over(w->context, &faults, flags, 0.05);
+    pc_cache *cache = pc_slow_cache_new(w->context, &faults, flags, 0.05);
     pthread_t ids[4];
     worker workers[4];
     pc_test_text want[4];
@@ -384,83 +357,12 @@ static void end(world *w)
     pc_context_free(w->context);
 }
 
-/* ------------------------------------------------------------------ measuring */
-
-static const char config[] = "{\"model_type\": \"llama\", \"architectures\": [\"LlamaForCausalLM\"], \"hidden_size\": 512, \"intermediate_size\": 1536, "
-                             "\"num_hidden_layers\": 8, \"num_attention_heads\": 8, \"num_key_value_heads\": 4, \"vocab_size\": 2048, "
-                             "\"max_position_embeddings\": 4096, \"rms_norm_eps\": 1e-5, \"rope_theta\": 10000.0, \"hidden_act\": \"silu\", "
-                             "\"tie_word_embeddings\": false}";
-
-static int by_value(const void *a, const void *b)
-{
-    double x = *(const double *)a, y = *(const double *)b;
-    return x < y ? -1 : x > y;
-}
-
-static void measure_kind(world *w, int kind, size_t n)
-{
-    pc_faults faults;
-    pc_cache *tiers = cache_over(w->context, &faults, 0, 0.5), *plain = NULL;
-    double *without = calloc(n, sizeof *without), *with = calloc(n, sizeof *with), loaded = 0, all = 0, waited = 0;
-    pc_stats s;
-    CHECK_OK(pc_cache_new(&plain, w->context, NULL));
-    answer(w->prompt, tiers, PC_ENCODE_EXACT, 1, &s);
-    CHECK_OK(pc_cache_flush(tiers));
-    break_it(&faults, kind, 150);
-    for (size_t i = 0; i < n; i++)
-        for (size_t arm = 0; arm < 2; arm++) {
-            pc_cache *cache = (i + arm) % 2 ? tiers : plain;
-            CHECK_OK(pc_cache_flush(cache)); /* what is on its way stays */
-            CHECK_OK(pc_cache_clear(cache));
-            answer(w->prompt, cache, PC_ENCODE_EXACT, 1, &s);
-            *(cache == tiers ? &with[i] : &without[i]) = s.seconds_ttft;
-            if (cache == tiers) {
-                loaded += (double)s.tokens_tier[PC_TIER_DISK];
-                waited += s.seconds_load;
-                all += (double)s.tokens_prompt;
-            }
-        }
-    qsort(without, n, sizeof *without, by_value);
-    qsort(with, n, sizeof *with, by_value);
-    printf("%-18s p50 %6.1f ms with %6.1f (%.3f)   p99 %6.1f with %6.1f (%.3f)   loaded %.0f %%, waited %.2f ms a request\n", kind_names[kind],
-           1e3 * without[n / 2], 1e3 * with[n / 2], with[n / 2] / without[n / 2], 1e3 * without[n * 99 / 100], 1e3 * with[n * 99 / 100],
-           with[n * 99 / 100] / without[n * 99 / 100], 100 * loaded / all, 1e3 * waited / (double)n);
-    free(without);
-    free(with);
-    pc_cache_free(plain);
-    pc_cache_free(tiers);
-}
-
-static void measure(size_t n)
-{
-    world w = {0};
-    pc_context_options o = PC_CONTEXT_OPTIONS_INIT;
-    char path[4096];
-    int32_t tokens[512];
-    o.threads = 2;
-    snprintf(path, sizeof path, "%s/config.json", pc_test_folder());
-    pc_test_write(path, config, sizeof config - 1);
-    for (int32_t i = 0; i < 512; i++)
-        tokens[i] = (i * 7919 + 13) % 2048;
-    CHECK_OK(pc_context_new(&w.context, &o));
-    CHECK_OK(pc_model_new_shape(&w.model, w.context, path, NULL));
-    CHECK_OK(pc_prompt_from_tokens(&w.prompt, w.model, tokens, 512));
-    for (int kind = 0; kind < KINDS; kind++)
-        measure_kind(&w, kind, n);
-    end(&w);
-}
-
 int main(void)
 {
-    const char *requests = getenv("PC_MEASURE_SLOW");
     static const uint32_t modes[] = {PC_ENCODE_INDEPENDENT, PC_ENCODE_SINK, PC_ENCODE_JOINT, PC_ENCODE_EXACT};
     world w = {0};
-    if (requests) {
-        measure((size_t)strtoul(requests, NULL, 10) + 1);
-        return pc_test_end();
-    }
     load_demo(&w);
-    for (int kind = 0; kind < KINDS; kind++)
+    for (int kind = 0; kind < PC_FAULTS; kind++)
         for (size_t m = 0; m < sizeof modes / sizeof *modes; m++) {
             if ((kind || BRIEF) && m % MODE_STEP && !getenv("PC_TEST_LONG")) /* the first is gathered by units, the last exactly */
                 continue;
@@ -468,7 +370,7 @@ int main(void)
                 loaded_or_told(&w, modes[m], kind);
                 never_late(&w, modes[m], kind);
             }
-            if (kind != OPENING_FAILS)
+            if (kind != PC_FAULT_OPENING)
                 layer_by_layer(&w, modes[m], kind);
         }
     overtaken(&w);

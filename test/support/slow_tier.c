@@ -8,6 +8,8 @@
 #include <string.h>
 #include <time.h>
 
+#include "testing.h"
+
 static void pause_for(double seconds)
 {
     struct timespec t = {(time_t)seconds, (long)((seconds - (double)(time_t)seconds) * 1e9)};
@@ -442,4 +444,27 @@ pc__tier *pc_slow_tier_new(pc__tier *inner, pc_faults *faults)
     t->inner = inner;
     t->faults = faults;
     return &t->tier;
+}
+
+const char *const pc_fault_names[PC_FAULTS] = {"healthy", "ten times slower", "stalled", "opening fails", "reading fails", "damaged"};
+
+void pc_faults_set(pc_faults *faults, int fault, unsigned read_delay)
+{
+    atomic_store(&faults->read_delay, fault == PC_FAULT_SLOW ? 10 * read_delay : read_delay);
+    atomic_store(&faults->stall, fault == PC_FAULT_STALLS);
+    atomic_store(&faults->fail, fault == PC_FAULT_OPENING ? 1 : fault == PC_FAULT_READING ? 2 : 0);
+    atomic_store(&faults->damage, fault == PC_FAULT_DAMAGED);
+}
+
+pc_cache *pc_slow_cache_new(pc_context *context, pc_faults *faults, uint64_t flags, double deadline)
+{
+    pc_cache_options o = PC_CACHE_OPTIONS_INIT;
+    pc__tier *tiers[PC_TIER_COUNT] = {NULL};
+    pc_cache *cache = NULL;
+    memset(faults, 0, sizeof *faults);
+    tiers[PC_TIER_DISK] = pc_slow_tier_new(pc_memory_tier_new(PC_TIER_DISK), faults);
+    o.flags = flags;
+    o.deadline_seconds = deadline;
+    CHECK_OK(pc__cache_new_over(&cache, context, &o, tiers));
+    return cache;
 }

@@ -3,7 +3,7 @@
 #ifndef PC_SLOW_TIER_H
 #define PC_SLOW_TIER_H
 
-#include "store/tier.h"
+#include "store/cache_body.h"
 
 /* Keeps records in memory without a budget, under the name of any tier. */
 pc__tier *pc_memory_tier_new(uint32_t id);
@@ -18,6 +18,14 @@ typedef struct pc_faults {
     atomic_uint blocks;   /* readings of blocks so far that good_blocks has let pass */
     atomic_uint opens, reads, puts, open_now, most_open; /* counted here */
 } pc_faults;
+
+/* What goes wrong; PC_FAULT_SLOW: ten times the delay. */
+enum { PC_FAULT_NONE = 0, PC_FAULT_SLOW, PC_FAULT_STALLS, PC_FAULT_OPENING, PC_FAULT_READING, PC_FAULT_DAMAGED, PC_FAULTS };
+extern const char *const pc_fault_names[PC_FAULTS];
+void pc_faults_set(pc_faults *faults, int fault, unsigned read_delay);
+
+/* A cache over one such tier in memory, in the place of DISK; `faults` starts as none. */
+pc_cache *pc_slow_cache_new(pc_context *context, pc_faults *faults, uint64_t flags, double deadline);
 
 /* Takes `inner` over, on failure too. `faults` is the caller's and outlives it. */
 pc__tier *pc_slow_tier_new(pc__tier *inner, pc_faults *faults);

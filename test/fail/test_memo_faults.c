@@ -1,5 +1,5 @@
 /* Catches: a memo whose process is killed while it adds, trains or sets thresholds and that has lost what was reported, or that nobody can open any more; memory that is short at any
- * one allocation and leaves a leak, a wrong answer or a prompt half remembered; look-ups that disturb, or are disturbed by, adding and training in another thread.
+ * one allocation, of an answer behind a hit at each, and leaves a leak, a wrong answer or a prompt half remembered; look-ups that disturb, or are disturbed by, adding and training in another thread.
  * PC_TEST_LONG=1: 300 kills, and every allocation. */
 #include <pthread.h>
 #include <signal.h>
@@ -204,6 +204,79 @@ static void test_memory(void)
     CHECK_INT(memory.live_blocks, 0);
 }
 
+/* An answer behind a hit, each of its allocations failing once: with maps, and verified too. */
+static pc_status answer(const pc_model *model, pc_memo *memo, pc_cache *cache, pc_stats *stats)
+{
+    pc_prompt *prompt = NULL;
+    pc_generate_options o = PC_GENERATE_OPTIONS_INIT;
+    pc_status status = pc_prompt_from_tokens(&prompt, model, tokens[50], TOKENS);
+    o.max_tokens = 3;
+    o.samples = 2;
+    o.memo = memo;
+    if (status >= 0)
+        status = pc_generate(prompt, cache, &o, stats);
+    pc_prompt_free(prompt);
+    return status;
+}
+
+static void every_allocation(const pc_model *model, pc_memo *memo, pc_cache *cache, uint32_t exactness)
+{
+    pc_stats stats = PC_STATS_INIT;
+    int64_t before;
+    uint64_t all, failed = 0;
+    CHECK_OK(answer(model, memo, cache, &stats)); /* what is made once is there */
+    before = memory.live_blocks;
+    memory.calls = 0;
+    CHECK_OK(answer(model, memo, cache, &stats));
+    CHECK_INT(stats.exactness, exactness);
+    CHECK_INT(stats.memo_verified, exactness == PC_EXACT);
+    CHECK(stats.memo_layers > 0);
+    all = memory.calls;
+    for (uint64_t at = 1; at <= all; at++) {
+        pc_status status;
+        memory.calls = 0;
+        memory.fail_at = at;
+        status = answer(model, memo, cache, &stats);
+        memory.fail_at = 0;
+        failed += status == PC_ERR_NOMEM;
+        CHECK(status == PC_ERR_NOMEM || status == PC_OK);
+        CHECK_INT(memory.live_blocks, before);
+    }
+    printf("an answer behind a hit: %d of %d allocations are needed\n", (int)failed, (int)all);
+    CHECK(failed > 0); /* a step of two samples that fails is made up for by a step of each */
+}
+
+static void test_answers(void)
+{
+    pc_allocator failing = pc_test_allocator(&memory);
+    pc_context *context = context_of(&failing, 1);
+    pc_model *model = NULL;
+    pc_cache *cache = NULL;
+    pc_memo_work work = PC_MEMO_WORK_INIT;
+    work.epochs = 1;
+    CHECK_OK(pc_model_new_shape(&model, context, "tiny", NULL));
+    CHECK_OK(pc_cache_new(&cache, context, NULL));
+    for (int verify = 0; verify < 2; verify++) {
+        pc_memo *memo = NULL;
+        pc_memo_options o = PC_MEMO_OPTIONS_INIT;
+        char path[500];
+        snprintf(path, sizeof path, "%s/answers-%d", folder, verify);
+        o.bucket_tokens = lengths;
+        o.bucket_count = 2;
+        o.verify_share = verify ? 1 : -1;
+        CHECK_OK(pc_memo_open(&memo, model, path, &o));
+        CHECK_OK(pc_memo_add(memo, inputs, 34, NULL));
+        CHECK_OK(pc_memo_train(memo, &work));
+        CHECK_OK(pc_memo_set_threshold(memo, 0, -1e9, PC_LOSS_COSINE, 0));
+        every_allocation(model, memo, cache, verify ? PC_EXACT : PC_APPROXIMATE);
+        pc_memo_free(memo);
+    }
+    pc_cache_free(cache);
+    pc_model_free(model);
+    pc_context_free(context);
+    CHECK_INT(memory.live_blocks, 0);
+}
+
 /* ----------------------------------------------------------------- threads */
 
 typedef struct seeker {
@@ -286,6 +359,7 @@ int main(void)
     test_threads();
     if (!UNDER_TSAN) { /* one thread each, and a child that is killed */
         test_memory();
+        test_answers();
         test_kills();
     }
     return pc_test_end();

@@ -77,6 +77,20 @@ grep -q "added 240 of 240" err || fault "not all questions were added"
 grep -qE "^9-64 +[0-9]+ +yes" out || fault "the bucket is not trained"
 expect 0 "added 0 of 240" memo build $m --kind choices --data choices.jsonl --no-train
 expect 0 "closed" memo show $m
+
+# ---- answers after a hit: the prompt itself, another one, one of a bucket that is closed; and no memo is made by asking
+first="The desk of Anna is 100. The room is 300. The desk of Anna is"
+expect 0 "maps of record" run $m --text "$first" --max-tokens 4
+grep -q "states: approximate" out || fault "a hit does not say that it is approximate"
+expect 0 '"memo_reason":"not trained or tuned yet"' run $m --text "The" --max-tokens 2 --json
+expect 0 '"tokens_memo":0' run $m --text "The lamp of Anna is 100. The room is 300. The desk of Anna is" --max-tokens 2 --json
+expect 0 '"memo_layers":4' run $m --text "The lamp of Anna is 100. The room is 300. The desk of Anna is" --max-tokens 2 --json --threshold -1000
+grep -q '"exactness":"approximate"' out || fault "a forced hit does not say that it is approximate"
+expect 0 "not used (not a plain prompt)" run $m --system The --user hotel --max-tokens 2
+expect 2 "--threshold needs --memo" run --model "$model" --text a --threshold 0.5
+expect 2 "from -1000 to 1" run $m --text a --threshold 2
+expect 3 "memo: nowhere: " run --model "$model" --text a --memo nowhere
+test ! -e nowhere || fault "run has made a memo"
 tail -n 200 choices.jsonl | sed 's/The room is/The lamp is/' >dev.jsonl
 expect 0 '"threshold":"tuned"' memo tune $m --kind choices --data dev.jsonl --measure accuracy --limit 0 --json --plot tune.svg
 line=$(grep -n '"threshold":"tuned"' out | cut -d: -f1)

@@ -344,7 +344,7 @@ static int run(int argc, char **argv)
         {"kv", OPTION_CHOICE, &a.kv, "format in which K and V are kept", KV_CHOICES, 0, 0},
         STORE_OPTION_ROWS(a.store),
         {"memo", OPTION_FILE, &a.memo,
-         "memo of attention maps (memo build), asked for a plain prompt", NULL, 0, 0},
+         "folder of a memo (memo build), asked for a plain prompt", NULL, 0, 0},
         {"threshold", OPTION_REAL, &a.threshold,
          "least similarity of a hit, 1 - distance, as low as -1000; 0: as tuned (0)", NULL, -1000, 1},
         {"json", OPTION_FLAG, &a.json, "one JSON object", NULL, 0, 0},

@@ -181,6 +181,22 @@ static pc_status check(const pc__map_lane *lanes, size_t count, int32_t layer)
     return PC_OK;
 }
 
+void pc__map_apply_plain(const float *weights, size_t tokens, size_t first, size_t rows, const float *values, size_t v_dim, float *out, size_t out_stride)
+{
+    /* a page of fp32 holds one value behind the other */
+    pc__map_task task = {.format = PC_MAP_F32,
+                         .tokens = tokens,
+                         .weights = weights,
+                         .first = first,
+                         .rows = rows,
+                         .values = (const uint8_t *)values,
+                         .page_stride = PC__PAGE * v_dim * sizeof *values,
+                         .v_dim = v_dim,
+                         .out = out,
+                         .out_stride = out_stride};
+    pc__map_of(pc__kernels_get(), PC_DTYPE_F32)(&task);
+}
+
 pc_status pc__map_apply(pc_context *context, const pc__map_lane *lanes, size_t count, int32_t layer, float *out)
 {
     applying a = {.lanes = lanes, .count = count, .layer = layer, .out = out, .kernels = pc__kernels_get()};

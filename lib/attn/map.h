@@ -53,6 +53,11 @@ typedef struct pc__map_lane {
  * fit its run, or lanes of different heads; PC_ERR_UNSUPPORTED: V in int8. */
 pc_status pc__map_apply(pc_context *context, const pc__map_lane *lanes, size_t count, int32_t layer, float *out);
 
+/* The same for rows [first, first + rows) of one head of a map in fp32 that is no lane's: weights [tokens][tokens], values [tokens][v_dim] that lie in no page
+ * but are fp32, 64-byte aligned, followed by room up to a whole number of pages (PC__PAGE tokens); out: row `first`, `out_stride` floats between rows. On the
+ * calling thread, from within pc__parallel too. */
+void pc__map_apply_plain(const float *weights, size_t tokens, size_t first, size_t rows, const float *values, size_t v_dim, float *out, size_t out_stride);
+
 /* A map to be recorded, of one sequence whose rows have seen the tokens of their run up to their own, or all of it, and nothing else. */
 typedef struct pc__map_out {
     pc__map_shape shape;

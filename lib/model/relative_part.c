@@ -3,6 +3,7 @@
 #include <math.h>
 #include <string.h>
 
+#include "attn/map.h"
 #include "attn/rows.h"
 #include "base/threads.h"
 #include "model/maps_part.h"
@@ -122,17 +123,18 @@ uint64_t pc__relative_bytes(const pc__native *native, const pc__relative *r)
 }
 
 /* One head of a block. `q`, `k` [row][dim]; by_key [row][rows] = q.K, by_query [row][rows] = k.Q;
- * keys turned, of a lane, [dim][tokens]. */
+ * of a lane: keys turned, [dim][tokens]; values [tokens up to a page][dim]. The values are taken as they were computed, not as the pages of the run round them:
+ * the map is fp32, and the run may be in int8, which pc__map_apply does not read. */
 typedef struct head {
     const pc__work *work;
     const pc__relative *relative;
     size_t index, dim;
-    float *q, *k, *by_key, *by_query, *turned;
+    float *q, *k, *by_key, *by_query, *turned, *values;
     size_t first, tokens; /* of the lane that is worked on, from the block's start */
     float *map;           /* [tokens][tokens] of this lane and head */
 } head;
 
-enum { ROWS = 8 }; /* of a map to a thread's turn */
+enum { ROWS = 24 }; /* of a map to a thread's turn */
 
 static void take_head(const head *t, const float *from, float *to)
 {
@@ -146,6 +148,15 @@ static void turn_keys(const head *t)
     for (size_t j = 0; j < t->tokens; j++)
         for (size_t c = 0; c < t->dim; c++)
             t->turned[c * t->tokens + j] = t->k[(t->first + j) * t->dim + c];
+}
+
+static void take_values(const head *t)
+{
+    size_t stride = t->relative->heads * t->dim, pages = (t->tokens + PC__PAGE - 1) / PC__PAGE;
+    const float *from = t->work->v + t->first * stride + t->index * t->dim;
+    for (size_t j = 0; j < t->tokens; j++)
+        memcpy(t->values + j * t->dim, from + j * stride, t->dim * sizeof *from);
+    memset(t->values + t->tokens * t->dim, 0, (pages * PC__PAGE - t->tokens) * t->dim * sizeof *from);
 }
 
 static void products(const head *t, const float *q, float *score)
@@ -182,34 +193,26 @@ static void softmax(float *score, size_t count, float scale)
         score[j] /= sum;
 }
 
-/* The values lie in work->v, [row][heads][dim]. */
-static void gather(const head *t, size_t i, const float *weights)
-{
-    size_t stride = t->relative->heads * t->dim, at = t->index * t->dim;
-    float *out = t->work->seen + (t->first + i) * stride + at;
-    memset(out, 0, t->dim * sizeof *out);
-    pc__add_rows(weights, t->work->v + t->first * stride + at, stride, t->tokens, out, t->dim);
-}
-
 static void map_rows(void *arg, size_t index)
 {
     const head *t = arg;
-    for (size_t i = index * ROWS; i < (index + 1) * ROWS && i < t->tokens; i++) {
+    size_t first = index * ROWS, end = first + ROWS < t->tokens ? first + ROWS : t->tokens, stride = t->relative->heads * t->dim;
+    for (size_t i = first; i < end; i++) {
         float *score = t->map + i * t->tokens;
         products(t, t->q + (t->first + i) * t->dim, score);
         distances(t, i, score);
         softmax(score, t->tokens, t->work->native->scale);
-        gather(t, i, score);
     }
+    pc__map_apply_plain(t->map, t->tokens, first, end - first, t->values, t->dim, t->work->seen + (t->first + first) * stride + t->index * t->dim, stride);
 }
 
 /* Scratch of a pass, made when it is first needed: its rows are those of the largest block. */
 static pc_status reserve(pc__work *work, head *t)
 {
     size_t rows = work->capacity, dim = t->dim, count = t->relative->rows, used = 0;
-    const size_t parts[] = {rows * dim,   rows * dim,   rows * dim,
+    const size_t parts[] = {rows * dim,   rows * dim,   rows * dim, (rows + PC__PAGE) * dim,
                             rows * count, rows * count, rows * rows};
-    float **const to[] = {&t->q, &t->k, &t->turned, &t->by_key, &t->by_query, &t->map};
+    float **const to[] = {&t->q, &t->k, &t->turned, &t->values, &t->by_key, &t->by_query, &t->map};
     for (size_t i = 0; i < sizeof parts / sizeof *parts; i++)
         used += (parts[i] + 15) & ~(size_t)15;
     if (!work->distances)
@@ -283,6 +286,7 @@ static void run_lanes(head *t, float *maps)
             t->map = maps + t->index * one;
         if (!pc__maps_given(t->work, t->work->first_lane + lane)) {
             turn_keys(t);
+            take_values(t);
             pc__parallel(t->work->native->context, (t->tokens + ROWS - 1) / ROWS, map_rows, t);
         }
         if (maps)

@@ -175,6 +175,36 @@ static void products(pc_context *context, uint32_t format, uint32_t dtype, int c
     free(alone);
 }
 
+/* Values that lie in no page: every row's sum, and nothing written beside it. */
+static void plain(size_t tokens, pc_test_rng *rng)
+{
+    enum { WIDTH = 12, STRIDE = 17 };
+    size_t room = (tokens + PC__PAGE - 1) / PC__PAGE * PC__PAGE * WIDTH;
+    float *weights = malloc(tokens * tokens * sizeof *weights), *out = malloc(tokens * STRIDE * sizeof *out),
+          *values = aligned_alloc(64, (room * sizeof *values + 63) / 64 * 64);
+    for (size_t i = 0; i < tokens * tokens; i++)
+        weights[i] = pc_test_uniform(rng);
+    for (size_t i = 0; i < room; i++)
+        values[i] = i < tokens * WIDTH ? pc_test_normal(rng) : 0.0f;
+    for (size_t i = 0; i < tokens * STRIDE; i++)
+        out[i] = 77.0f;
+    for (size_t first = 0; first < tokens; first += 24)
+        pc__map_apply_plain(weights, tokens, first, tokens - first < 24 ? tokens - first : 24, values, WIDTH, out + first * STRIDE, STRIDE);
+    for (size_t r = 0; r < tokens; r++)
+        for (size_t d = 0; d < STRIDE; d++) {
+            double want = d < WIDTH ? 0.0 : 77.0, size = 0.0;
+            for (size_t t = 0; t < tokens && d < WIDTH; t++) {
+                want += (double)weights[r * tokens + t] * (double)values[t * WIDTH + d];
+                size += fabs((double)weights[r * tokens + t] * (double)values[t * WIDTH + d]);
+            }
+            if (fabs((double)out[r * STRIDE + d] - want) > 1e-5 * size)
+                CHECK(fabs((double)out[r * STRIDE + d] - want) <= 1e-5 * size);
+        }
+    free(weights);
+    free(values);
+    free(out);
+}
+
 static void refusals(pc_context *context, pc_test_memory *memory, pc_test_rng *rng)
 {
     lane_of l = lane_new(context, PC_MAP_U8, PC_DTYPE_F32, 10, 1, rng);
@@ -218,6 +248,10 @@ int main(void)
         for (size_t d = 0; d < 3; d++)
             for (int causal = 0; causal < 2; causal++)
                 products(context, format, dtypes[d], causal, &rng);
+    plain(1, &rng);
+    plain(25, &rng);
+    plain(PC__PAGE + 1, &rng);
+    plain(150, &rng);
     refusals(context, &memory, &rng);
     pc_context_free(context);
     CHECK(memory.live_blocks == 0);

@@ -39,6 +39,7 @@ expect 0 "$count good" verify sealed --seal-key-file key
 expect 0 "ok " verify records --key "$first"
 cp -r records damaged
 file=damaged/$(echo "$first" | cut -c1-2)/$first.pcr
+chmod u+w "$file" # records are not writable
 printf 'x' | dd of="$file" bs=1 seek=5000 conv=notrunc 2>/dev/null
 expect 1 "bad   $first" verify damaged
 expect 1 "1 bad" verify damaged --quiet

@@ -4,6 +4,7 @@
  * with a changed bit that are believed; requests that fail, or hang, because a server was killed or stands still; lossy records that count as exact. */
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <sys/wait.h>
 #include <dirent.h>
 #include <unistd.h>
@@ -377,7 +378,7 @@ static void not_believed(const char *program, setting s)
     /* one bit of every record's last block */
     f = fill(program, &s, folder, "flipped", 0);
     for (size_t i = 0; i < f.count; i++) {
-        FILE *file = fopen(f.path[i], "r+b");
+        FILE *file = chmod(f.path[i], 0600) ? NULL : fopen(f.path[i], "r+b");
         int byte = -1;
         if (!CHECK(file != NULL))
             continue;

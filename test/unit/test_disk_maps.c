@@ -92,7 +92,7 @@ static void cut_short(off_t to)
     pc__source *source = open_one(tier, 5, &record);
     CHECK(source->map(source));
     CHECK_OK(pc__record_check(record, 0));
-    CHECK(!chmod(disk_record_path(path, 5), 0600) && !truncate(disk_record_path(path, 5), to));
+    CHECK(!disk_truncate(path, 5, to));
     for (size_t b = 0; b < TOY_BLOCKS && status == PC_OK; b++)
         status = pc__record_check(record, b);
     CHECK_STATUS(status, PC_ERR_FORMAT);
@@ -144,6 +144,8 @@ static void lent(void)
     pc__record *record;
     CHECK_OK(disk_open(&tier, path, &(disk_options){.map = PC__MAP_ALWAYS}));
     CHECK_OK(disk_put(tier, 7, LARGE, NULL));
+    struct stat st;
+    CHECK(!stat(disk_record_path(path, 7), &st) && (st.st_mode & 07777) == 0400);
     size_t before = descriptors();
     pc__source *source = open_one(tier, 7, &record);
     CHECK(pc__record_is_plain(record) && !pc__record_place(record, 1));

@@ -94,7 +94,7 @@ static void test_foreign_files(void)
     CHECK(!unlink(disk_record_path(path, 2)) && !mkdir(disk_record_path(path, 2), 0700));
     CHECK_STATUS(disk_get(tier, 2, SIZE, NULL), PC_MISS);
     CHECK_STATUS(disk_put(tier, 2, SIZE, NULL), PC_ERR_IO);
-    CHECK(!truncate(disk_record_path(path, 3), 50));
+    CHECK(!disk_truncate(path, 3, 50));
     CHECK_STATUS(disk_get(tier, 3, SIZE, NULL), PC_ERR_FORMAT);
     key = disk_key(3);
     CHECK(!tier->ops->may_have(tier, &key, &bytes)); /* it got rid of it */
@@ -107,7 +107,7 @@ static void test_foreign_files(void)
     CHECK_STATUS(disk_get(tier, 4, SIZE, NULL), PC_ERR_FORMAT);
     key = disk_key(4);
     CHECK(!tier->ops->may_have(tier, &key, &bytes));
-    CHECK(!truncate(disk_record_path(path, 5), 0));
+    CHECK(!disk_truncate(path, 5, 0));
     disk_close_tier(tier);
     tier = disk_open_tier(path, 0);
     CHECK_STATUS(disk_get(tier, 5, SIZE, NULL), PC_ERR_FORMAT);

@@ -447,7 +447,7 @@ static void test_events(void)
     for (uint32_t n = 0; n < 5; n++)
         CHECK_OK(disk_put(tier, n, SIZE, NULL));
     CHECK_OK(disk_get(tier, 4, SIZE, NULL));
-    CHECK(!truncate(disk_record_path(path, 4), 10));
+    CHECK(!disk_truncate(path, 4, 10));
     CHECK_STATUS(disk_get(tier, 4, SIZE, NULL), PC_ERR_FORMAT);
     CHECK_STATUS(disk_put(tier, 9, 20 * SIZE, NULL), PC_MISS);
     tier->ops->clear(tier);

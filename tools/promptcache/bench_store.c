@@ -5,8 +5,9 @@
  * load_bytes_per_s: bytes of states, as they are used, a second of pc_cache_get. raw_read_bytes_per_s: bytes of the tier's files a
  * second of reading them from end to end into memory that is there (PACKED: of copying as many bytes in memory; REMOTE: none, the
  * server is not ours to read); fresh_read_bytes_per_s: of reading each into memory that is taken for it, as a load has to. share,
- * fresh_share: seconds of that reading / seconds of loading, so that a codec which makes files smaller is not credited with
- * it. Rates of a codec are those of one core: the counters of PACKED, checksums and memory included. */
+ * fresh_share: seconds of that reading / seconds of loading, so that a codec which makes files smaller is not credited with it; best_share:
+ * of the fastest of each, for a machine that has other things to do. RAW on DISK comes twice: as a cache does it by itself, which maps the files where it can ("map"), and reading them (PC_CACHE_NO_MAP,
+ * "read"). Rates of a codec are those of one core: the counters of PACKED, checksums and memory included. */
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -25,13 +26,15 @@ typedef struct arguments {
     const char *text, *codec_list, *tier_list, *remote, *folder;
     long segments, tokens, repeats, io_threads;
     unsigned codecs, tiers; /* bits */
-    int map, json;
+    int json;
 } arguments;
 
 /* One tier with one codec. */
 typedef struct case_result {
     size_t tier, codec;
     const char *page_cache; /* of a disk: "warm", "cold"; else NULL */
+    int no_map;             /* PC_CACHE_NO_MAP */
+    int mapped;             /* files were mapped, not read */
     uint64_t stored;
     double load[MOST_REPEATS], read[MOST_REPEATS], fresh[MOST_REPEATS]; /* seconds */
     double compress, decompress; /* bytes a second of the codec on one core */
@@ -86,11 +89,11 @@ static int make_entries(entries *e, const bench_model *b, const store_states *s,
 }
 
 static int open_cache(pc_cache **out, const bench_model *b, const arguments *a, const store_states *s,
-                      size_t tier, size_t codec, const char *folder)
+                      size_t tier, size_t codec, const char *folder, int no_map)
 {
     pc_cache_options o = PC_CACHE_OPTIONS_INIT;
     o.host_bytes = HOST_STATES * (s->largest + 4096);
-    o.flags = PC_CACHE_ALWAYS_LOAD | (a->map ? PC_CACHE_MAP : 0);
+    o.flags = PC_CACHE_ALWAYS_LOAD | (no_map ? PC_CACHE_NO_MAP : 0);
     o.deadline_seconds = 600;
     o.io_threads = (uint32_t)a->io_threads;
     if (tiers[tier] == PC_TIER_PACKED) {
@@ -125,8 +128,14 @@ static int put_all(pc_cache *cache, const bench_model *b, const entries *e)
     return EXIT_OK;
 }
 
+static int is_mapped(pc_cache *cache, size_t tier)
+{
+    pc_tier_stats stats = PC_TIER_STATS_INIT;
+    return pc_cache_get_tier_stats(cache, tiers[tier], &stats) >= 0 && stats.mapped_bytes;
+}
+
 /* Fetches an entry. 1: from the tier, *seconds are added; 0: it was in memory still; -1 after a message. */
-static int get_one(pc_cache *cache, const entry *e, size_t tier, double *seconds, int *equal)
+static int get_one(pc_cache *cache, const entry *e, size_t tier, double *seconds, case_result *check)
 {
     pc_segment *segment = NULL;
     pc_get_info info = PC_GET_INFO_INIT;
@@ -142,8 +151,10 @@ static int get_one(pc_cache *cache, const entry *e, size_t tier, double *seconds
         input_error("load", NULL);
         return -1;
     }
-    if (equal)
-        *equal &= sum_blocks(&raw) == e->state->sum;
+    if (check) {
+        check->equal &= sum_blocks(&raw) == e->state->sum;
+        check->mapped |= is_mapped(cache, tier);
+    }
     pc_segment_free(segment);
     pc_cache_flush(cache); /* what gave way goes to its tier before the next one */
     if (info.tier != tiers[tier])
@@ -153,7 +164,7 @@ static int get_one(pc_cache *cache, const entry *e, size_t tier, double *seconds
 }
 
 /* Seconds of so many loads as there are states. < 0 after a message. */
-static double get_all(pc_cache *cache, entries *e, size_t tier, int *equal)
+static double get_all(pc_cache *cache, entries *e, size_t tier, case_result *check)
 {
     double seconds = 0;
     size_t loads = 0;
@@ -162,7 +173,7 @@ static double get_all(pc_cache *cache, entries *e, size_t tier, int *equal)
         return -1;
     }
     for (size_t i = 0; loads < e->pass; i++) {
-        int got = i < 4 * e->count ? get_one(cache, &e->items[e->next++ % e->count], tier, &seconds, equal) : 0;
+        int got = i < 4 * e->count ? get_one(cache, &e->items[e->next++ % e->count], tier, &seconds, check) : 0;
         if (got < 0)
             return -1;
         if (i == 4 * e->count) {
@@ -206,7 +217,7 @@ static int repeat(case_result *r, pc_cache *cache, const arguments *a, entries *
 {
     int cold = r->page_cache && !strcmp(r->page_cache, "cold");
     r->equal = 1;
-    if (get_all(cache, e, r->tier, &r->equal) < 0)
+    if (get_all(cache, e, r->tier, r) < 0)
         return EXIT_CHECK;
     for (long i = 0; i < a->repeats; i++) {
         if (cold)
@@ -226,6 +237,12 @@ static int repeat(case_result *r, pc_cache *cache, const arguments *a, entries *
     return EXIT_OK;
 }
 
+/* How files came in; NULL: there are none. */
+static const char *way(const case_result *r)
+{
+    return tiers[r->tier] != PC_TIER_DISK ? NULL : r->mapped ? "map" : "read";
+}
+
 /* A number, or "-" where there is none. */
 static const char *known(char text[32], int decimals, double value)
 {
@@ -235,31 +252,41 @@ static const char *known(char text[32], int decimals, double value)
     return text;
 }
 
+static double least(const double *values, size_t count)
+{
+    double out = values[0];
+    for (size_t i = 1; i < count; i++)
+        out = values[i] < out ? values[i] : out;
+    return out;
+}
+
 static void print_row(const case_result *result, const arguments *a, const store_states *s, int first)
 {
     case_result r = *result; /* median sorts */
     size_t n = (size_t)a->repeats;
     double load = median(r.load, n), read = isnan(r.read[0]) ? NAN : median(r.read, n),
-           fresh = isnan(r.fresh[0]) ? NAN : median(r.fresh, n);
+           fresh = isnan(r.fresh[0]) ? NAN : median(r.fresh, n), best = least(r.read, n) / least(r.load, n);
     double bytes = (double)s->bytes, stored = (double)r.stored;
-    char rate_text[32], share_text[32], fresh_text[32];
+    char rate_text[32], share_text[32], fresh_text[32], best_text[32];
     if (!a->json && first)
-        printf("%-6s %-5s %-5s %8s %8s %6s %9s %9s %9s %6s %9s %9s\n", "tier", "", "codec", "MB", "stored", "ratio",
-               "load MB/s", "read MB/s", "fresh", "share", "compress", "decompr.");
+        printf("%-6s %-5s %-5s %-5s %8s %8s %6s %9s %9s %9s %6s %6s %9s %9s\n", "tier", "", "", "codec", "MB", "stored", "ratio",
+               "load MB/s", "read MB/s", "fresh", "share", "best", "compress", "decompr.");
     if (a->json)
         print_json(json_pack(
-            "{s:s,s:s,s:I,s:I,s:f,s:o,s:o,s:o,s:o,s:f,s:o,s:o,s:b,s:o,s:I,s:I}", "tier", tier_names[r.tier],
+            "{s:s,s:s,s:I,s:I,s:f,s:o,s:o,s:o,s:o,s:o,s:f,s:o,s:o,s:b,s:o,s:o,s:I,s:I}", "tier", tier_names[r.tier],
             "codec", codec_names[r.codec], "bytes", (json_int_t)s->bytes, "stored_bytes", (json_int_t)r.stored,
             "load_bytes_per_s", bytes / load, "raw_read_bytes_per_s", json_number(stored / read),
             "fresh_read_bytes_per_s", json_number(stored / fresh), "fresh_share", json_number(fresh / load), "share",
-            json_number(read / load), "codec_ratio", bytes / stored, "compress_bytes_per_s",
+            json_number(read / load), "best_share", json_number(best), "codec_ratio", bytes / stored, "compress_bytes_per_s",
             json_number(r.compress), "decompress_bytes_per_s", json_number(r.decompress), "equal", r.equal,
-            "page_cache", r.page_cache ? json_string(r.page_cache) : json_null(), "segments",
+            "page_cache", r.page_cache ? json_string(r.page_cache) : json_null(), "way",
+            way(&r) ? json_string(way(&r)) : json_null(), "segments",
             (json_int_t)s->count, "tokens", (json_int_t)a->tokens));
     else
-        printf("%-6s %-5s %-5s %8.1f %8.1f %6.3f %9.0f %9s %9s %6s %9.0f %9.0f %s\n", tier_names[r.tier],
-               r.page_cache ? r.page_cache : "", codec_names[r.codec], bytes / 1e6, stored / 1e6, bytes / stored,
-               bytes / load / 1e6, known(rate_text, 0, stored / read / 1e6), known(fresh_text, 0, stored / fresh / 1e6), known(share_text, 2, read / load),
+        printf("%-6s %-5s %-5s %-5s %8.1f %8.1f %6.3f %9.0f %9s %9s %6s %6s %9.0f %9.0f %s\n", tier_names[r.tier],
+               r.page_cache ? r.page_cache : "", way(&r) ? way(&r) : "", codec_names[r.codec], bytes / 1e6,
+               stored / 1e6, bytes / stored, bytes / load / 1e6, known(rate_text, 0, stored / read / 1e6),
+               known(fresh_text, 0, stored / fresh / 1e6), known(share_text, 2, read / load), known(best_text, 2, best),
                r.compress / 1e6, r.decompress / 1e6, r.equal ? "equal" : "near");
     fflush(stdout);
 }
@@ -287,7 +314,7 @@ static int measure_codec(double *compress, double *decompress, const bench_model
     entries e = {NULL, 0, 0, 0};
     pc_tier_stats before = PC_TIER_STATS_INIT, after = PC_TIER_STATS_INIT;
     int code = make_entries(&e, b, s, 0);
-    if (code == EXIT_OK && (code = open_cache(&cache, b, a, s, 0, codec, NULL)) == EXIT_OK &&
+    if (code == EXIT_OK && (code = open_cache(&cache, b, a, s, 0, codec, NULL, 0)) == EXIT_OK &&
         (code = put_all(cache, b, &e)) == EXIT_OK && (code = all_once(cache, &e, 0)) == EXIT_OK) {
         pc_cache_get_tier_stats(cache, PC_TIER_PACKED, &before);
         if ((code = all_once(cache, &e, 0)) == EXIT_OK) {
@@ -344,7 +371,7 @@ static int one_case(const bench_model *b, const arguments *a, const store_states
             return plain_error("%s: no folder can be made there", a->folder);
     }
     if ((code = make_entries(&e, b, s, r->tier)) == EXIT_OK &&
-        (code = open_cache(&cache, b, a, s, r->tier, r->codec, folder)) == EXIT_OK &&
+        (code = open_cache(&cache, b, a, s, r->tier, r->codec, folder, r->no_map)) == EXIT_OK &&
         (code = put_all(cache, b, &e)) == EXIT_OK && (code = all_once(cache, &e, r->tier)) == EXIT_OK)
         code = measure(r, cache, a, &e, s, folder, rows);
     pc_cache_free(cache);
@@ -352,6 +379,11 @@ static int one_case(const bench_model *b, const arguments *a, const store_states
     if (folder[0])
         remove_tree(folder);
     return code;
+}
+
+static int can_map(size_t tier, size_t codec)
+{
+    return tiers[tier] == PC_TIER_DISK && codec + PC_CODEC_RAW == PC_CODEC_RAW;
 }
 
 static int all_cases(const bench_model *b, const arguments *a, const store_states *s)
@@ -364,8 +396,8 @@ static int all_cases(const bench_model *b, const arguments *a, const store_state
             continue;
         code = measure_codec(&compress, &decompress, b, a, s, c);
         for (size_t t = 0; t < 3 && code == EXIT_OK; t++)
-            if (a->tiers >> t & 1) {
-                case_result r = {.tier = t, .codec = c, .compress = compress, .decompress = decompress};
+            for (int no_map = 0; no_map <= can_map(t, c) && code == EXIT_OK && a->tiers >> t & 1; no_map++) {
+                case_result r = {.tier = t, .codec = c, .no_map = no_map, .compress = compress, .decompress = decompress};
                 code = one_case(b, a, s, &r, &rows);
             }
     }
@@ -404,7 +436,6 @@ int bench_store(int argc, char **argv)
         {"tokens", OPTION_NUMBER, &a.tokens, "of each (1024)", NULL, 1, 1 << 20},
         {"io-threads", OPTION_NUMBER, &a.io_threads, "of the cache; 0: as it likes (0)", NULL, 0, 64},
         {"repeats", OPTION_NUMBER, &a.repeats, "1 to 64 (5)", NULL, 1, MOST_REPEATS},
-        {"map", OPTION_FLAG, &a.map, "raw records of the tier disk are mapped, not read", NULL, 0, 0},
         {"json", OPTION_FLAG, &a.json, "one JSON object a row", NULL, 0, 0},
     };
     size_t count;

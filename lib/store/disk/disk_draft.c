@@ -5,6 +5,7 @@
 #include <stdio.h>
 #include <string.h>
 #include <sys/file.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "store/disk/disk_room.h"
@@ -109,6 +110,7 @@ static pc_status give_name(pc__disk *disk, const pc__disk_draft *draft, const pc
     pc_status status = PC_OK;
     int sub = pc__disk_sub(&disk->root, key->bytes[0], 1), dir = pc__disk_new(&disk->root, 0);
     pc__disk_name(key, name);
+    (void)!fchmod(draft->fd, 0400); /* nobody changes a record, and others may have it mapped: it says so where it can */
     if (sub < 0 || dir < 0)
         status = fault(disk, sub < 0 ? name : PC__DISK_NEW);
     else if (is_there(disk, sub, name, key, replaced))

@@ -187,7 +187,7 @@ static void add_bytes(vocabulary *v, pc__vocab_kind kind)
 {
     char text[8];
     for (unsigned b = 0; b < BYTES; b++) {
-        if (kind == PC__VOCAB_SPM)
+        if (kind == PC__VOCAB_SPM || kind == PC__VOCAB_UNIGRAM)
             add(v, text, (size_t)snprintf(text, sizeof text, "<0x%02X>", b), PC__TOKEN_BYTE);
         else if (kind == PC__VOCAB_BPE)
             add(v, text, byte_level(b, text), PC__TOKEN_NORMAL);
@@ -200,7 +200,7 @@ static void add_bytes(vocabulary *v, pc__vocab_kind kind)
 
 static void add_words(vocabulary *v, pc__vocab_kind kind)
 {
-    static const char *const blank[] = {"\xe2\x96\x81", "\xc4\xa0", "##"};
+    static const char *const blank[] = {"\xe2\x96\x81", "\xc4\xa0", "##", "\xe2\x96\x81"};
     for (size_t i = 0; i < sizeof words / sizeof *words; i++) {
         char text[32];
         int size = 0;
@@ -233,7 +233,8 @@ pc__tokenizer *fuzz_tokenizer(pc__vocab_kind kind, const char *pre, const char *
                        .count = v.count,
                        .tokens = v.tokens,
                        .types = v.types,
-                       .scores = kind == PC__VOCAB_SPM ? v.scores : NULL,
+                       .scores = kind == PC__VOCAB_SPM || kind == PC__VOCAB_UNIGRAM ? v.scores
+                                                                                    : NULL,
                        .merges = pairs,
                        .merge_count = kind == PC__VOCAB_BPE ? sizeof merges / sizeof *merges : 0,
                        .bos = 1,

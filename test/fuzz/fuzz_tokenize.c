@@ -1,10 +1,12 @@
-/* Catches: text (any bytes) that crashes one of the three kinds of tokenizer, gives ids outside of
+/* Catches: text (any bytes) that crashes one of the four kinds of tokenizer, gives ids outside of
  * the vocabulary, breaks the contract of counts, or does not come back from its ids byte by byte
- * (SentencePiece and byte-level BPE). */
+ * (SentencePiece, Unigram and byte-level BPE). */
 #include <stdlib.h>
 #include <string.h>
 
 #include "fuzz.h"
+#include <utf8proc.h>
+
 #include "text/tokenizer_body.h"
 
 static const char *const families[] = {"gpt-2",        "llama-bpe", "qwen2",
@@ -12,12 +14,35 @@ static const char *const families[] = {"gpt-2",        "llama-bpe", "qwen2",
                                        "deepseek-llm", "default",   "bloom"};
 enum { FAMILIES = sizeof families / sizeof *families };
 
-static pc__tokenizer *spm, *wordpiece, *normalised, *bpe[FAMILIES];
+static pc__tokenizer *spm, *wordpiece, *unigram, *stepped, *normalised, *bpe[FAMILIES];
+
+/* Everything that a tokenizer.json can ask for, one after the other; the map makes "A" an "a". */
+static void add_steps(pc__tokenizer *t)
+{
+    static const uint8_t map[] = {12, 0, 0, 0, 0, 0, 1, 0, 0x41, 0x0d, 0, 0, 0, 0, 0, 0x80, 'a', 0};
+    const pc__text space = {" ", 1}, twice = {"``", 2}, quote = {"\"", 1}, blanks = {" {2,}", 5};
+    FUZZ_CHECK(fuzz_ok(pc__steps_new(&t->steps, &fuzz_memory)));
+    FUZZ_CHECK(pc__steps_add(t->steps, PC__STEP_STRIP, 3) == PC_OK &&
+               pc__steps_add(t->steps, PC__STEP_CONTROLS, 0) == PC_OK &&
+               pc__steps_add_texts(t->steps, PC__STEP_REPLACE, twice, quote, "fuzz") == PC_OK &&
+               pc__steps_add(t->steps, PC__STEP_UNICODE, UTF8PROC_STABLE | UTF8PROC_DECOMPOSE | UTF8PROC_COMPAT) == PC_OK &&
+               pc__steps_add(t->steps, PC__STEP_STRIP_MARKS, 0) == PC_OK &&
+               pc__steps_add(t->steps, PC__STEP_LOWERCASE, 0) == PC_OK &&
+               pc__steps_add_map(t->steps, PC__STEP_MAP_CLUSTERS, map, sizeof map, "fuzz") == PC_OK &&
+               pc__steps_add_map(t->steps, PC__STEP_MAP_LONGEST, map, sizeof map, "fuzz") == PC_OK &&
+               pc__steps_add_texts(t->steps, PC__STEP_EXPRESSION, blanks, space, "fuzz") == PC_OK &&
+               pc__steps_add(t->steps, PC__STEP_ONE_BLANK, 0) == PC_OK &&
+               pc__steps_add_texts(t->steps, PC__STEP_PREPEND, space, space, "fuzz") == PC_OK);
+    t->rules.split_blanks = t->rules.split_marks = t->rules.one_prefix = 1;
+}
 
 static void start(void)
 {
     spm = fuzz_tokenizer(PC__VOCAB_SPM, NULL, NULL);
     wordpiece = fuzz_tokenizer(PC__VOCAB_WORDPIECE, NULL, NULL);
+    unigram = fuzz_tokenizer(PC__VOCAB_UNIGRAM, NULL, NULL);
+    stepped = fuzz_tokenizer(PC__VOCAB_UNIGRAM, NULL, NULL);
+    add_steps(stepped);
     normalised = fuzz_tokenizer(PC__VOCAB_BPE, "qwen2", NULL);
     normalised->rules.nfc = 1;
     for (size_t i = 0; i < FAMILIES; i++)
@@ -44,6 +69,9 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     fuzz_round(spm, text, size, 0, spm_is_exact(text, size));
     fuzz_round(spm, text, size, PC_TOKENIZE_SPECIAL, spm_is_exact(text, size));
     fuzz_round(spm, text, size, PC_TOKENIZE_BOS, spm_is_exact(text, size));
+    fuzz_round(unigram, text, size, 0, spm_is_exact(text, size));
+    fuzz_round(unigram, text, size, PC_TOKENIZE_SPECIAL, spm_is_exact(text, size));
+    fuzz_round(stepped, text, size, PC_TOKENIZE_SPECIAL | PC_TOKENIZE_BOS, 0);
     fuzz_round(wordpiece, text, size, PC_TOKENIZE_SPECIAL, 0);
     fuzz_round(normalised, text, size, PC_TOKENIZE_SPECIAL, 0);
     for (size_t i = 0; i < FAMILIES; i++) {

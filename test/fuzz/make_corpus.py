@@ -146,6 +146,10 @@ def make_gguf():
                                         + [array("tokenizer.ggml.merges", STR, ["a b", "\u0120 a"]),
                                            key("tokenizer.ggml.pre", STR, "llama-bpe")]))
     save("gguf", "vocabulary_bert", gguf(vocabulary("bert", ["[UNK]", "[CLS]", "[SEP]", MARK + "a", "b", MARK + "b", "c", "d"])))
+    save("gguf", "vocabulary_t5", gguf(vocabulary("t5") + [array("tokenizer.ggml.precompiled_charsmap", U8, CHARSMAP),
+                                                           key("tokenizer.ggml.remove_extra_whitespaces", BOOL, 1)]))
+    save("gguf", "charsmap_bad", gguf(vocabulary("t5") + [array("tokenizer.ggml.precompiled_charsmap", U8, b"\xff" * 9)]))
+    save("gguf", "charsmap_text", gguf(vocabulary("t5") + [key("tokenizer.ggml.precompiled_charsmap", STR, "x")]))
     save("gguf", "merge_unknown", gguf(vocabulary("gpt2", ["a", "b", "c", "d"], [1] * 4)
                                        + [array("tokenizer.ggml.merges", STR, ["a b"])]))
     save("gguf", "merge_odd", gguf(vocabulary("gpt2", ["a", "b"], [1] * 2)
@@ -457,6 +461,17 @@ SPM = {"added_tokens": [{"id": 0, "content": "<unk>", "special": True}, {"id": 1
            "type": "Replace", "pattern": {"String": " "}, "content": MARK}]},
        "model": {"type": "BPE", "byte_fallback": True, "fuse_unk": True, "unk_token": "<unk>", "merges": [[MARK, "a"], ["a", "b"]],
                  "vocab": {"<unk>": 0, "<s>": 1, "<0x0A>": 2, "<0xFF>": 3, MARK: 4, "a": 5, "b": 6, MARK + "a": 7, "ab": 8}}}
+CHARSMAP = struct.pack("<4I", 12, 0x40 << 10, 0x41 | 0x100 | 3 << 10, 1 << 31) + b"a\0"  # "A" becomes "a"
+UNIGRAM = {"added_tokens": [{"id": 1, "content": "<s>", "special": True}, {"id": 11, "content": "<x>", "lstrip": True}],
+           "normalizer": {"type": "Sequence", "normalizers": [
+               {"type": "Strip", "strip_left": True, "strip_right": True}, {"type": "Nmt"}, {"type": "NFKD"}, {"type": "StripAccents"},
+               {"type": "Lowercase"}, {"type": "Replace", "pattern": {"String": "``"}, "content": "\""},
+               {"type": "Precompiled", "precompiled_charsmap": base64.b64encode(CHARSMAP).decode()},
+               {"type": "Replace", "pattern": {"Regex": " {2,}"}, "content": " "}]},
+           "pre_tokenizer": {"type": "Sequence", "pretokenizers": [
+               {"type": "WhitespaceSplit"}, {"type": "Metaspace", "replacement": MARK, "prepend_scheme": "always", "split": True}]},
+           "model": {"type": "Unigram", "unk_id": 0, "byte_fallback": True, "vocab": [
+               ["<unk>", 0], ["<s>", 0], [MARK, -1.5], ["a", -2.25], [MARK + "the", -3], ["th", -4], ["e", -5], ["<0x0A>", -9], ["<0xFF>", -9]]}}
 WORDPIECE = {"normalizer": {"type": "BertNormalizer", "lowercase": True, "strip_accents": None, "handle_chinese_chars": True},
              "pre_tokenizer": {"type": "BertPreTokenizer"},
              "model": {"type": "WordPiece", "unk_token": "[UNK]", "continuing_subword_prefix": "##",
@@ -473,13 +488,31 @@ def make_tokenizer_json():
     case("bpe")
     case("spm", SPM)
     case("wordpiece", WORDPIECE)
+    case("unigram", UNIGRAM)
+    unigram = json.dumps(UNIGRAM)
+    save("tokenizer_json", "unigram_truncated", unigram[:len(unigram) // 2])
+    model("unigram_no_unk", UNIGRAM, unk_id=None)
+    model("unigram_unk_beyond", UNIGRAM, unk_id=9)
+    model("unigram_vocab_object", UNIGRAM, vocab={"a": 0})
+    model("unigram_no_score", UNIGRAM, vocab=[["a"]])
+    model("unigram_score_text", UNIGRAM, vocab=[["a", "0"]])
+    model("unigram_score_huge", UNIGRAM, vocab=[["<unk>", 0], ["<s>", 0], ["a", 1e308], ["aa", 1e308]])
+    model("unigram_twice", UNIGRAM, vocab=[["<unk>", 0], ["<s>", 0], ["a", -1], ["a", -2], ["", -1]])
+    model("unigram_long", UNIGRAM, vocab=[["<unk>", 0], ["<s>", 0], ["a" * 5000, -1], ["a" * 4999, -2]])
+    for name, step in (("grow", {"type": "Replace", "pattern": {"String": "a"}, "content": "a" * 1000}), ("nul", {"type": "Prepend", "prepend": "\0"}),
+                       ("empty", {"type": "Replace", "pattern": {"Regex": "x*"}, "content": "y"}),
+                       ("slow", {"type": "Replace", "pattern": {"Regex": "(a+)+$|(a|aa)+$"}, "content": ""})):
+        case("unigram_step_" + name, UNIGRAM, normalizer={"type": "Sequence", "normalizers": [step] * 12})
+    for name, data in (("short", CHARSMAP[:3]), ("trie", CHARSMAP[:9]), ("huge", b"\xfc" + b"\xff" * 3 + CHARSMAP[4:]), ("no_texts", CHARSMAP[:16]),
+                       ("beyond", CHARSMAP[:12] + b"\xff" * 4 + b"a\0"), ("children", CHARSMAP[:8] + b"\x41\xff\xff\xff" + CHARSMAP[12:])):
+        case("unigram_map_" + name, UNIGRAM, normalizer={"type": "Precompiled", "precompiled_charsmap": base64.b64encode(data).decode()})
     good = json.dumps(BPE)
     for end in (0, 1, 100, len(good) // 2, len(good) - 1):
         save("tokenizer_json", "truncated_%d" % end, good[:end])
     save("tokenizer_json", "deep", "[" * 2500)
     save("tokenizer_json", "deep_sequence", json.dumps(dict(BPE, normalizer=None)).replace(
         '"normalizer": null', '"normalizer": ' + '{"type":"Sequence","normalizers":[' * 200 + "]}" * 200))
-    model("type_unknown", type="Unigram")
+    model("type_unknown", type="WordLevel")
     model("no_vocab", vocab={})
     model("vocab_list", vocab=["a", "b"])
     model("id_negative", vocab={"a": -1})
@@ -557,6 +590,9 @@ def make_tokenizer_model():
     for end in (0, 1, 2, 10, 60, len(PIECES), len(good) - 1):
         save("tokenizer_model", "truncated_%d" % end, good[:end])
     save("tokenizer_model", "unigram", PIECES + trainer(1) + normal)
+    save("tokenizer_model", "unigram_map", PIECES + trainer(1) + blob(3, blob(2, CHARSMAP) + number(3, 1)))
+    save("tokenizer_model", "unigram_map_bad", PIECES + trainer(1) + blob(3, blob(2, CHARSMAP[:9])))
+    save("tokenizer_model", "map", PIECES + trainer() + blob(3, blob(2, CHARSMAP)))
     save("tokenizer_model", "no_trainer", PIECES + normal)
     save("tokenizer_model", "no_pieces", b"\x0a\x00" + trainer() + normal)
     save("tokenizer_model", "id_beyond", PIECES + trainer(bos=11) + normal)

@@ -1,8 +1,10 @@
 /* bench memo: what a remembered attention map saves, and what asking for one costs.
  *
  * Prompts of random tokens. Four ways in turn: everything computed without a memo; with the maps of the nearest remembered prompt of the same
- * length (however unlike: what is timed is the work, features, search and maps inside); with a memo in which nothing is alike enough;
- * and, before there was a memo at all, everything computed. The bound is told in memo_bound.h. */
+ * length (however unlike: what is timed is the work, features, search and maps inside); with a memo in which nothing is alike enough; and
+ * a layer's attention alone, for the bound (memo_bound.h). What a memo costs that is open and not asked comes from prefills in turn with one open
+ * and with none. Both costs are medians of the turns' ratios, with the range that holds the true median 19 times in 20. */
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/statvfs.h>
@@ -14,8 +16,13 @@
 #include "memo_bound.h"
 #include "plot.h"
 
-enum { MOST = 16, MOST_TIMES = 65, ARMS = 3, SHORT = 8, SHORT_RECORDS = 40 };
-enum { FULL, HIT, MISS };
+enum { MOST = 16, MOST_TIMES = 257, ARMS = 4, SHORT = 8, SHORT_RECORDS = 40 };
+enum { FULL, HIT, MISS, ATTEND };
+
+/* A share more than without, as a fraction. */
+typedef struct cost {
+    double median, low, high;
+} cost;
 
 typedef struct arguments {
     bench_model_options model;
@@ -32,7 +39,6 @@ typedef struct bench {
     uint64_t random;
     long lengths[MOST], batches[MOST];
     size_t length_count, batch_count;
-    double before[MOST][MOST]; /* us, [length][batch] */
     plot plot;
 } bench;
 
@@ -129,6 +135,25 @@ static int make_folder(bench *b)
     return EXIT_INPUT;
 }
 
+static int open_memo(bench *b, pc_memo_options *o)
+{
+    o->index = (uint32_t)b->a->index;
+    o->verify_share = -1;
+    return pc_memo_open(&b->memo, b->model.model, b->folder, o) == PC_OK ? EXIT_OK : input_error("memo", NULL);
+}
+
+static int reopen_memo(bench *b)
+{
+    pc_memo_options o = PC_MEMO_OPTIONS_INIT;
+    return open_memo(b, &o);
+}
+
+static void close_memo(bench *b)
+{
+    pc_memo_free(b->memo);
+    b->memo = NULL;
+}
+
 /* One bucket for all lengths: short prompts are enough to train its projector by, and cost little. */
 static int make_memo(bench *b)
 {
@@ -143,11 +168,9 @@ static int make_memo(bench *b)
     o.bucket_tokens = &longest;
     o.bucket_count = 1;
     o.map_format = b->a->map == 1 ? PC_MAP_U8 : PC_MAP_F16;
-    o.index = (uint32_t)b->a->index;
-    o.verify_share = -1;
-    if (pc_memo_open(&b->memo, b->model.model, b->folder, &o) != PC_OK)
-        return input_error("memo", NULL);
-    code = add(b, SHORT_RECORDS, SHORT);
+    code = open_memo(b, &o);
+    if (code == EXIT_OK)
+        code = add(b, SHORT_RECORDS, SHORT);
     for (size_t i = 0; i < b->length_count && code == EXIT_OK; i++)
         code = add(b, (size_t)b->a->records, (size_t)b->lengths[i]);
     work.epochs = 1;
@@ -159,80 +182,103 @@ static int make_memo(bench *b)
 
 /* -------------------------------------------------------------------- results */
 
-static void print_row(bench *b, const memo_shape *shape, const double *us, double miss, double before, const memo_parts *p,
-                      const pc_prefill_stats *hit)
+typedef struct row {
+    memo_shape shape;
+    double us[ARMS];
+    cost miss, off;
+    memo_parts parts;
+    pc_prefill_stats hit;
+} row;
+
+static void print_row(bench *b, const row *r)
 {
-    size_t length = shape->length, batch = shape->batch;
-    double speedup = us[FULL] / us[HIT], bound = us[FULL] / p->bound_us;
-    double off = us[FULL] / before - 1, search = 1e6 * hit->seconds_search, features = 1e6 * hit->seconds_features,
-           maps = 1e6 * hit->seconds_maps;
+    size_t length = r->shape.length, batch = r->shape.batch;
+    const memo_parts *p = &r->parts;
+    double speedup = r->us[FULL] / r->us[HIT], bound = r->us[FULL] / p->bound_us;
+    double search = 1e6 * r->hit.seconds_search, features = 1e6 * r->hit.seconds_features, maps = 1e6 * r->hit.seconds_maps;
     char name[48];
     snprintf(name, sizeof name, "batch %zu: hit", batch);
     plot_point(&b->plot, name, (int)batch, 0, (double)length, speedup);
     snprintf(name, sizeof name, "batch %zu: bound", batch);
     plot_point(&b->plot, name, (int)batch, 1, (double)length, bound);
     if (b->a->json)
-        print_json(json_pack("{s:I,s:I,s:f,s:f,s:f,s:f,s:f,s:f,s:f,s:f,s:f,s:f,s:f,s:f,s:f,s:f,s:f}", "length", (json_int_t)length, "batch",
-                             (json_int_t)batch, "full_us", us[FULL], "hit_us", us[HIT], "speedup", speedup, "bound_speedup", bound,
-                             "bound_share", p->bound_us / us[HIT], "miss_overhead", miss, "miss_us", us[MISS], "off_overhead", off,
-                             "features_us", features, "search_us", search, "maps_us", maps, "attend_us", p->attend_us, "qk_us", p->qk_us,
-                             "values_us", p->values_us, "bound_us", p->bound_us));
+        print_json(json_pack("{s:I,s:I,s:f,s:f,s:f,s:f,s:f,s:f,s:[f,f],s:f,s:[f,f],s:f,s:f,s:f,s:f,s:f,s:f,s:f,s:f}", "length",
+                             (json_int_t)length, "batch", (json_int_t)batch, "full_us", r->us[FULL], "hit_us", r->us[HIT], "speedup",
+                             speedup, "bound_speedup", bound, "bound_share", p->bound_us / r->us[HIT], "miss_overhead", r->miss.median,
+                             "miss_range", r->miss.low, r->miss.high, "off_overhead", r->off.median, "off_range", r->off.low, r->off.high,
+                             "miss_us", r->us[MISS], "features_us", features, "search_us", search, "maps_us", maps, "attend_us",
+                             p->attend_us, "qk_us", p->qk_us, "values_us", p->values_us, "bound_us", p->bound_us));
     else
-        printf("%6zu %6zu %11.0f %11.0f %8.3f %8.3f %7.1f %8.2f %7.2f %9.0f %7.0f %7.0f\n", length, batch, us[FULL], us[HIT], speedup,
-               bound, 100 * p->bound_us / us[HIT], 100 * miss, 100 * off, features, search, maps);
+        printf("%6zu %6zu %11.0f %11.0f %8.3f %8.3f %7.1f %6.2f (%5.2f to %5.2f) %6.2f (%5.2f to %5.2f) %9.0f %7.0f %7.0f\n", length, batch,
+               r->us[FULL], r->us[HIT], speedup, bound, 100 * p->bound_us / r->us[HIT], 100 * r->miss.median, 100 * r->miss.low,
+               100 * r->miss.high, 100 * r->off.median, 100 * r->off.low, 100 * r->off.high, features, search, maps);
     fflush(stdout);
 }
 
-/* The ways in turn, each time beginning with another one. *miss: median over turns, for it is far smaller than what a busy machine does to medians of
- * times apart. */
-static int measure(bench *b, const prompts *p, double *us, double *miss, pc_prefill_stats *hit)
+/* Of n turns: the ranks between which the true median lies 19 times in 20 are those of a coin thrown n times. */
+static cost cost_of(const double *with, const double *without, size_t n)
 {
-    double times[ARMS][MOST_TIMES], ratios[MOST_TIMES];
+    double ratios[MOST_TIMES], half = 0.98 * sqrt((double)n), middle = 0.5 * (double)(n - 1);
+    cost c;
+    for (size_t i = 0; i < n; i++)
+        ratios[i] = with[i] / without[i] - 1;
+    c.median = median(ratios, n); /* sorts them */
+    c.low = ratios[(size_t)fmax(floor(middle - half), 0)];
+    c.high = ratios[(size_t)fmin(ceil(middle + half), (double)(n - 1))];
+    return c;
+}
+
+/* The ways in turn, each time beginning with another one. */
+static int measure(bench *b, const prompts *p, row *r)
+{
+    double times[ARMS][MOST_TIMES];
+    size_t n = (size_t)b->a->repeats;
+    pc_prefill_stats stats;
+    bound_attention attention;
+    int code = bound_attention_open(&attention, &b->model, &r->shape);
+    for (size_t i = 0; i <= n && code == EXIT_OK; i++) /* the first turn warms up */
+        for (size_t k = 0; k < ARMS && code == EXIT_OK; k++) {
+            size_t arm = (k + i) % ARMS;
+            double *us = &times[arm][i ? i - 1 : 0];
+            code = arm == ATTEND ? bound_attention_time(&attention, us) : prefill(b, p, (int)arm, us, &stats);
+            if (arm == HIT)
+                r->hit = stats;
+        }
+    bound_attention_close(&attention);
+    if (code != EXIT_OK)
+        return code;
+    r->miss = cost_of(times[MISS], times[FULL], n);
+    for (size_t k = 0; k < ARMS; k++)
+        r->us[k] = median(times[k], n);
+    memo_parts_of(&b->model, &r->shape, r->us[FULL], r->us[ATTEND], &r->parts);
+    return EXIT_OK;
+}
+
+/* Leaves the memo open. */
+static int measure_off(bench *b, const prompts *p, cost *off)
+{
+    double with[MOST_TIMES], without[MOST_TIMES];
     size_t n = (size_t)b->a->repeats;
     pc_prefill_stats stats;
     int code = EXIT_OK;
-    for (size_t i = 0; i <= n && code == EXIT_OK; i++) /* the first turn warms up */
-        for (int k = 0; k < ARMS && code == EXIT_OK; k++) {
-            int arm = (int)((size_t)k + i) % ARMS;
-            code = prefill(b, p, arm, &times[arm][i ? i - 1 : 0], &stats);
-            if (arm == HIT)
-                *hit = stats;
-        }
-    for (size_t i = 0; i < n && code == EXIT_OK; i++)
-        ratios[i] = times[MISS][i] / times[FULL][i];
-    *miss = code == EXIT_OK ? median(ratios, n) - 1 : 0;
-    for (int k = 0; k < ARMS && code == EXIT_OK; k++)
-        us[k] = median(times[k], n);
+    for (size_t i = 0; i <= n && code == EXIT_OK; i++) {
+        size_t at = i ? i - 1 : 0;
+        close_memo(b);
+        if ((code = prefill(b, p, FULL, &without[at], &stats)) == EXIT_OK && (code = reopen_memo(b)) == EXIT_OK)
+            code = prefill(b, p, FULL, &with[at], &stats);
+    }
+    if (code == EXIT_OK)
+        *off = cost_of(with, without, n);
     return code;
 }
 
 static int one_row(bench *b, size_t l, size_t k)
 {
-    memo_shape shape = {(size_t)b->lengths[l], (size_t)b->batches[k], !is_encoder(&b->model.info), b->a->map == 1 ? 1 : 2};
-    double us[ARMS], miss;
-    memo_parts parts;
-    pc_prefill_stats hit = PC_PREFILL_STATS_INIT;
+    row r = {.shape = {(size_t)b->lengths[l], (size_t)b->batches[k], !is_encoder(&b->model.info), b->a->map == 1 ? 1 : 2}};
     prompts p;
-    int code = make_prompts(b, &p, shape.batch, shape.length);
-    if (code == EXIT_OK && (code = measure(b, &p, us, &miss, &hit)) == EXIT_OK &&
-        (code = memo_parts_of(&b->model, &shape, us[FULL], (size_t)b->a->repeats, &parts)) == EXIT_OK)
-        print_row(b, &shape, us, miss, b->before[l][k], &parts, &hit);
-    free_prompts(&p);
-    return code;
-}
-
-/* While there is no memo yet. */
-static int measure_before(bench *b, size_t l, size_t k)
-{
-    double times[MOST_TIMES];
-    size_t n = (size_t)b->a->repeats;
-    pc_prefill_stats stats;
-    prompts p;
-    int code = make_prompts(b, &p, (size_t)b->batches[k], (size_t)b->lengths[l]);
-    for (size_t i = 0; i <= n && code == EXIT_OK; i++)
-        code = prefill(b, &p, FULL, &times[i ? i - 1 : 0], &stats);
-    if (code == EXIT_OK)
-        b->before[l][k] = median(times, n);
+    int code = make_prompts(b, &p, r.shape.batch, r.shape.length);
+    if (code == EXIT_OK && (code = measure(b, &p, &r)) == EXIT_OK && (code = measure_off(b, &p, &r.off)) == EXIT_OK)
+        print_row(b, &r);
     free_prompts(&p);
     return code;
 }
@@ -251,19 +297,15 @@ static void drop_long(bench *b)
 
 static int run(bench *b)
 {
-    int code = EXIT_OK;
+    int code;
     drop_long(b);
     if (!b->length_count)
         return plain_error("no length is left");
-    for (size_t l = 0; l < b->length_count; l++)
-        for (size_t k = 0; k < b->batch_count && code == EXIT_OK; k++)
-            code = measure_before(b, l, k);
-    if (code == EXIT_OK)
-        code = make_memo(b);
+    code = make_memo(b);
     if (code == EXIT_OK && !b->a->json)
-        printf("%s, %ld turns; %.0f GFLOP/s, %.1f GB/s measured\n%6s %6s %11s %11s %8s %8s %7s %8s %7s %9s %7s %7s\n",
+        printf("%s, %ld turns; %.0f GFLOP/s, %.1f GB/s measured\n%6s %6s %11s %11s %8s %8s %7s %23s %23s %9s %7s %7s\n",
                b->model.info.architecture, b->a->repeats, b->model.flop_rate / 1e9, b->model.read_rate / 1e9, "length", "batch",
-               "full us", "hit us", "speedup", "bound", "% of it", "miss %", "off %", "features", "search", "maps");
+               "full us", "hit us", "speedup", "bound", "% of it", "miss, %", "off, %", "features", "search", "maps");
     for (size_t l = 0; l < b->length_count; l++)
         for (size_t k = 0; k < b->batch_count && code == EXIT_OK; k++)
             code = one_row(b, l, k);
@@ -304,8 +346,8 @@ int bench_memo(int argc, char **argv)
         "bench memo", "bench memo [--shape NAME | --model M] [--length LIST] [--batch LIST] [options]",
         "Prompts of random tokens: prefill with everything computed, with maps of a remembered prompt (features, search and maps\n"
         "inside), and with a memo that has nothing alike. bound: the least time from parts measured in the same run: full, less its\n"
-        "attention, queries and keys, plus maps times values at the peak. miss %, off %: what a memo costs that does not help,\n"
-        "and one that is not asked (against the times before it was there). Times are medians of turns.",
+        "attention, queries and keys, plus maps times values at the peak. miss, off: what a memo costs that does not help, and one\n"
+        "that is open but not asked: medians of the turns' ratios (and the range that holds the true one 19 times in 20).",
         NULL};
     arguments a = {.lengths = "128,512,1024", .batches = "1,8", .repeats = 9, .records = 2, .seed = 1};
     const option_row rows[] = {

@@ -224,7 +224,7 @@ int memo_eval(int argc, char **argv)
         "of the inputs that took over maps. ratio: full over memo; cpu: of processor time. gamma: lost score as a fraction, over what the ratio of the times is above 1\n"
         "(less is better). `lazy`: no memo, but every second layer takes over the maps of the one before (LazyFormer); `san`: groups of layers with alike maps share one.\n\n" DATA_HELP,
         NULL};
-    arguments a = {.session = {.batch = 16, .seed = 1, .data = {.kind = DATA_PAIRS}}, .thresholds = "0.995,0.99,0.95,tuned", .repeats = 3};
+    arguments a = {.session = {.batch = 16, .seed = 1, .data = {.kind = DATA_PAIRS, .judged = 1}}, .thresholds = "0.995,0.99,0.95,tuned", .repeats = 3};
     const option_row rows[] = {
         MEMO_MODEL_ROWS(a.session),
         DATA_ROWS(a.session.data),

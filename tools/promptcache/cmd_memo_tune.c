@@ -362,5 +362,6 @@ int memo_tune(int argc, char **argv)
     if ((code = read_options(&about, argc, argv, rows, sizeof rows / sizeof *rows, others, 0, &count)) >= 0 ||
         (code = check(&about, &a, &loss)) >= 0)
         return code;
+    a.session.data.judged = loss < 0;
     return plot_may_write(a.picture) ? EXIT_INPUT : tune(&a, loss);
 }

@@ -211,17 +211,16 @@ static int add_pair(reader *r)
     data_item *item;
     char *end = NULL;
     double value = score ? strtod(score, &end) : 0;
-    int code;
+    int code, scored = score && end != score && !end[strspn(end, " ")];
     if (!a || !b || !*a || !*b) {
         r->d->damaged++;
         return EXIT_OK;
     }
-    if ((code = add_text(r, a)) != EXIT_OK || (code = add_text(r, b)) != EXIT_OK)
-        return code;
-    if (!score || end == score || end[strspn(end, " ")]) {
-        r->d->unscored++;
+    r->d->unscored += !scored;
+    if (!scored && r->options->judged)
         return EXIT_OK;
-    }
+    if ((code = add_text(r, a)) != EXIT_OK || (code = add_text(r, b)) != EXIT_OK || !scored)
+        return code;
     if (!(item = add_item(r, first)))
         return EXIT_INPUT;
     item->score = value;

@@ -15,6 +15,7 @@ typedef struct data_options {
     long limit;          /* rows; 0: all */
     long max_tokens;     /* of an input; 0: the model's context */
     int special;
+    int judged;          /* pairs without a score are left out */
 } data_options;
 #define DATA_ROWS(o)                                                                               \
     {"data", OPTION_FILES, &(o).files,                                                             \

@@ -5,8 +5,6 @@
 
 #include "machine.h"
 
-enum { MOST_TIMES = 65 };
-
 int is_encoder(const pc_model_info *info)
 {
     return info->bidirectional != 0;
@@ -25,16 +23,7 @@ static double qk_flops(const bench_model *b)
     return 2.0 * b->info.hidden * (b->info.heads + b->info.kv_heads) * b->info.head_dim * b->info.layers;
 }
 
-/* One layer's attention of new tokens among themselves. */
-typedef struct attention {
-    pc_attend_shape shape;
-    pc_plan *plan;
-    void *memory;
-    const void **pages; /* [batch] */
-    float *q, *out;
-} attention;
-
-static int fill(attention *t, const memo_shape *s)
+static int fill(bound_attention *t, const memo_shape *s)
 {
     size_t bytes = pc_pages_bytes(&t->shape, s->length), width = (size_t)t->shape.kv_heads * (size_t)t->shape.k_dim;
     float *values = malloc(s->length * width * sizeof *values);
@@ -56,7 +45,7 @@ static int fill(attention *t, const memo_shape *s)
     return code;
 }
 
-static int make_plan(attention *t, pc_context *context, const memo_shape *s)
+static int make_plan(bound_attention *t, pc_context *context, const memo_shape *s)
 {
     pc_plan_args args = PC_PLAN_ARGS_INIT;
     size_t rows = s->batch * s->length;
@@ -87,61 +76,53 @@ static int make_plan(attention *t, pc_context *context, const memo_shape *s)
     return status < 0 ? input_error("plan", NULL) : EXIT_OK;
 }
 
-/* Microseconds of a layer. */
-static int time_attention(attention *t, size_t repeats, double *us)
+int bound_attention_time(bound_attention *t, double *us)
 {
-    double times[MOST_TIMES];
     pc_attend_args args = PC_ATTEND_ARGS_INIT;
+    double began = machine_now();
     args.q = t->q;
     args.out = t->out;
     args.pages = t->pages;
-    for (size_t i = 0; i <= repeats; i++) { /* the first one warms up */
-        double began = machine_now();
-        if (pc_attend(t->plan, &args) < 0)
-            return input_error("attend", NULL);
-        times[i ? i - 1 : 0] = 1e6 * (machine_now() - began);
-    }
-    *us = median(times, repeats);
+    if (pc_attend(t->plan, &args) < 0)
+        return input_error("attend", NULL);
+    *us = 1e6 * (machine_now() - began);
     return EXIT_OK;
 }
 
-static int measure_attention(const bench_model *b, const memo_shape *s, size_t repeats, double *us)
+int bound_attention_open(bound_attention *t, const bench_model *b, const memo_shape *s)
 {
-    attention t = {.shape = PC_ATTEND_SHAPE_INIT};
     size_t width = s->batch * s->length * (size_t)b->info.heads * (size_t)b->info.head_dim;
     int code;
-    t.shape.heads = b->info.heads;
-    t.shape.kv_heads = b->info.kv_heads;
-    t.shape.k_dim = t.shape.v_dim = b->info.head_dim;
-    t.shape.dtype = b->info.compute == PC_DTYPE_BF16 ? PC_DTYPE_BF16 : PC_DTYPE_F32;
-    t.pages = calloc(s->batch, sizeof *t.pages);
-    t.q = malloc(2 * width * sizeof *t.q);
-    if (t.pages && t.q) {
-        t.out = t.q + width;
-        for (size_t i = 0; i < width; i++)
-            t.q[i] = (float)(i * 2246822519u % 1999) * 1e-3f - 1.0f;
-        code = fill(&t, s);
-    } else {
-        code = plain_error("no memory for %zu times %zu queries", s->batch, s->length);
-    }
-    if (code == EXIT_OK && (code = make_plan(&t, b->context, s)) == EXIT_OK)
-        code = time_attention(&t, repeats, us);
-    pc_plan_free(t.plan);
-    free(t.memory);
-    free(t.pages);
-    free(t.q);
+    *t = (bound_attention){.shape = PC_ATTEND_SHAPE_INIT};
+    t->shape.heads = b->info.heads;
+    t->shape.kv_heads = b->info.kv_heads;
+    t->shape.k_dim = t->shape.v_dim = b->info.head_dim;
+    t->shape.dtype = b->info.compute == PC_DTYPE_BF16 ? PC_DTYPE_BF16 : PC_DTYPE_F32;
+    t->pages = calloc(s->batch, sizeof *t->pages);
+    t->q = malloc(2 * width * sizeof *t->q);
+    if (!t->pages || !t->q)
+        return plain_error("no memory for %zu times %zu queries", s->batch, s->length);
+    t->out = t->q + width;
+    for (size_t i = 0; i < width; i++)
+        t->q[i] = (float)(i * 2246822519u % 1999) * 1e-3f - 1.0f;
+    if ((code = fill(t, s)) == EXIT_OK)
+        code = make_plan(t, b->context, s);
     return code;
 }
 
-int memo_parts_of(const bench_model *b, const memo_shape *s, double full_us, size_t repeats, memo_parts *out)
+void bound_attention_close(bound_attention *t)
+{
+    pc_plan_free(t->plan);
+    free(t->memory);
+    free(t->pages);
+    free(t->q);
+}
+
+void memo_parts_of(const bench_model *b, const memo_shape *s, double full_us, double layer_us, memo_parts *out)
 {
     double layers = b->info.layers, pairs = pairs_of(s), tokens = (double)(s->batch * s->length);
     double value_bytes = tokens * b->info.kv_heads * b->info.head_dim * (b->info.compute == PC_DTYPE_BF16 ? 2 : 4);
     double flops = 2 * pairs * b->info.heads * b->info.head_dim, bytes = pairs * b->info.heads * s->map_bytes + value_bytes;
-    double layer_us = 0;
-    int code = measure_attention(b, s, repeats, &layer_us);
-    if (code != EXIT_OK)
-        return code;
     out->attend_us = layers * layer_us;
     if (out->attend_us > full_us) /* a prefill so short that it is not to be told apart */
         out->attend_us = full_us;
@@ -150,5 +131,4 @@ int memo_parts_of(const bench_model *b, const memo_shape *s, double full_us, siz
     bytes *= layers / b->read_rate;
     out->values_us = 1e6 * (flops > bytes ? flops : bytes);
     out->bound_us = full_us - out->attend_us - out->qk_us + out->values_us;
-    return EXIT_OK;
 }

@@ -18,7 +18,19 @@ typedef struct memo_parts {
 } memo_parts;
 
 int is_encoder(const pc_model_info *info); /* its attention sees both ways */
-/* `full_us`: the prefill where everything is computed. An exit code. */
-int memo_parts_of(const bench_model *b, const memo_shape *shape, double full_us, size_t repeats, memo_parts *out);
+
+/* One layer's attention of the shape's tokens among themselves, as fast as the library does it. An exit code; closed in any case. */
+typedef struct bound_attention {
+    pc_attend_shape shape;
+    pc_plan *plan;
+    void *memory;
+    const void **pages; /* [batch] */
+    float *q, *out;
+} bound_attention;
+int bound_attention_open(bound_attention *t, const bench_model *b, const memo_shape *shape);
+int bound_attention_time(bound_attention *t, double *us);
+void bound_attention_close(bound_attention *t);
+/* `full_us`: the prefill where everything is computed; `layer_us`: a layer's attention. */
+void memo_parts_of(const bench_model *b, const memo_shape *shape, double full_us, double layer_us, memo_parts *out);
 
 #endif

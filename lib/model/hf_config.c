@@ -77,6 +77,7 @@ static const struct {
                {"qwen2_moe", pc__read_qwen2_moe},
                {"deepseek", pc__read_deepseek},
                {"bert", pc__read_bert},   {"roberta", pc__read_roberta},
+               {"xlm-roberta", pc__read_roberta}, {"camembert", pc__read_roberta},
                {"deberta", pc__read_deberta}, {"deberta-v2", pc__read_deberta_v2}};
 
 static read_fn reader_of(const char *model_type)
@@ -105,7 +106,8 @@ static pc_status read_object(const pc__config *config, const pc_allocator *mem, 
     if (!read)
         return pc__fail(PC_ERR_UNSUPPORTED,
                         "%s: key 'model_type': '%s' is none of llama, mistral, qwen2, falcon, mpt, "
-                        "bloom, gpt2, phi, phi3, opt, mixtral, qwen2_moe, deepseek, bert, roberta, deberta, deberta-v2",
+                        "bloom, gpt2, phi, phi3, opt, mixtral, qwen2_moe, deepseek, bert, roberta, xlm-roberta, camembert, "
+                        "deberta, deberta-v2",
                         config->where, config->model);
     strcpy(arch->name, config->model); /* one of our own short names */
     arch->causal = 1;

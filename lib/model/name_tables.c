@@ -173,7 +173,7 @@ static const pc__name_family families[] = {
     {{"mpt"}, PC__FORM_HF, {"transformer.", ""}, {NULL}, mpt},
     /* numbers 0, 1, 2 …; what predicts masked words */
     {{"bert"}, PC__FORM_HF, {"bert.", ""}, {"embeddings.position_ids", "^cls."}, bert},
-    {{"roberta"}, PC__FORM_HF, {"roberta.", ""}, {"embeddings.position_ids", "^lm_head."}, roberta},
+    {{"roberta", "xlm-roberta", "camembert"}, PC__FORM_HF, {"roberta.", ""}, {"embeddings.position_ids", "^lm_head."}, roberta},
     {{"deberta"}, PC__FORM_HF, {"deberta.", ""}, {"embeddings.position_ids", "^cls.", "^lm_predictions."}, deberta},
     {{"deberta-v2"},
      PC__FORM_HF,

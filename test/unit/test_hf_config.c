@@ -335,6 +335,8 @@ static void bert(void)
     if (parsed(&a, ENCODER("roberta") ",\"type_vocab_size\":1,\"layer_norm_eps\":1e-5"))
         CHECK(a.position_offset == 2 && a.context_length == 64 && a.encoder.types == 1
               && a.norm_eps == 1e-5f); /* behind the padding token's row, which is 1 if nothing is said */
+    if (parsed(&a, ENCODER("xlm-roberta") ",\"type_vocab_size\":1,\"pad_token_id\":1"))
+        CHECK(a.position_offset == 2 && a.context_length == 64 && !strcmp(a.name, "xlm-roberta"));
     if (parsed(&a, ENCODER("roberta") ",\"pad_token_id\":0"))
         CHECK(a.position_offset == 1 && a.context_length == 65);
     refused(ENCODER("roberta") ",\"pad_token_id\":65", PC_ERR_UNSUPPORTED, "pad_token_id");

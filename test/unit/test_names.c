@@ -189,6 +189,8 @@ static void encoders(void)
     CHECK_OK(open_bert("bert.", 1, trained, "bert"));
     CHECK_OK(open_bert("bert.", 0, pooler, "bert"));
     CHECK_OK(open_bert("roberta.", 0, two, "roberta"));
+    CHECK_OK(open_bert("roberta.", 0, two, "xlm-roberta"));
+    CHECK_OK(open_bert("roberta.", 0, two, "camembert"));
     CHECK_STATUS(open_bert("bert.", 0, foreign, "bert"), PC_ERR_UNSUPPORTED);
     CHECK_ERROR_HAS("qa_outputs");
     CHECK_STATUS(open_bert("roberta.", 0, trained, "roberta"), PC_ERR_UNSUPPORTED);

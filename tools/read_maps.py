@@ -1,10 +1,10 @@
 #!/usr/bin/env python3
-"""Reads the attention maps of a memo (doc/format.md, "A memo's maps") without the library: a second reader, made from the document.
+"""Reads the attention maps of a memo (doc/format.md, "A memo's maps") and its kept indexes ("Indexes of a memo") without the library: a second reader, made from the document.
 
-usage: read_maps.py [--out FOLDER] MEMO_FOLDER ...
+usage: read_maps.py [--out FOLDER] FOLDER_OF_MAPS | INDEX.pci ...
 
-Prints a line of JSON for each folder: what it is of, its records, and what of the log was not whole. Checksums need the module xxhash, packed layers zstandard; what
-cannot be checked is said in "checked".
+Prints a line of JSON for each folder: what it is of, its records, and what of the log was not whole; for each file of indexes: what they are of. Checksums need the module xxhash, packed
+layers zstandard; what cannot be checked is said in "checked".
 --out FOLDER   writes each record's note to FOLDER/note-ID and its layers to FOLDER/layer-ID-L, unpacked
 
 exit: 0 all is whole, 1 something is damaged or cannot be read, 2 usage
@@ -153,15 +153,80 @@ def read(folder, out):
     return told
 
 
+class Indexes:
+    KINDS = ("scan", "flat", "hnsw", "ivf")
+
+    def __init__(self, path):
+        data = self.data = path.read_bytes()
+        need(len(data) >= 56 and data[:8] == b"PCMEMIDX", "no file of indexes")
+        version, count, size, self.projector, *zeros = struct.unpack_from("<IIQQQQ", data, 8)
+        end = 48 + 32 * count
+        need(version == 1 and size == len(data) and not any(zeros) and count <= 1 << 22 and end + 8 <= size, "version or sizes")
+        need(not xxhash or struct.pack("<Q", xxhash.xxh3_64_intdigest(data[:end])) == data[end:end + 8], "checksum of the head")
+        self.bad, self.indexes, at, before = [], [], end + 8, (-1, -1)
+        for i in range(count):
+            tokens, unit, begin, bytes_, total = struct.unpack_from("<IIQQQ", data, 48 + 32 * i)
+            need((tokens, unit) > before and begin == at and at + bytes_ <= size, "place of index %d" % i)
+            before, at = (tokens, unit), at + bytes_
+            try:
+                self.indexes.append(dict(self.index(data[begin:at], total), tokens=tokens, unit=unit, bytes=bytes_))
+            except Damaged as error:
+                self.bad.append("index of %d tokens, unit %d: %s" % (tokens, unit, error))
+        need(at == size, "its end")
+
+    def index(self, data, total):
+        need(not xxhash or xxhash.xxh3_64_intdigest(data) == total, "checksum")
+        need(len(data) >= 56 and data[:8] == b"pcindex\1", "no index")
+        kind, dim, links, build, search, *_, zero, _seed, places = struct.unpack_from("<II5iIQQ", data, 8)
+        need(kind < 4 and dim == 128 and not zero and places <= (len(data) - 56) // (16 + 4 * dim), "kind or sizes")
+        ids = struct.unpack_from("<%dq" % places, data, 56)
+        living = [number for number in ids if number != -1]
+        need(len(set(living)) == len(living) and min(living, default=0) >= 0 and (kind or len(living) == places), "ids")
+        at = 56 + (8 + 4 * dim) * places
+        told = {"kind": self.KINDS[kind], "places": places, "records": sorted(living)}
+        if kind:
+            at = self.parts(data, at, kind, places, dim, links, told)
+        need(at + 8 * places == len(data), "its end")
+        told["prompts"] = {str(number): data[at + 8 * i:at + 8 * i + 8].hex() for i, number in enumerate(ids) if number != -1}
+        return told
+
+    @staticmethod
+    def parts(data, at, kind, places, dim, links, told):
+        _trained, neighbours, lists, entry, top = struct.unpack_from("<QQQii", data, at)
+        at += 32
+        if kind == 2:
+            levels = struct.unpack_from("<%di" % places, data, at)
+            need(neighbours == sum(links * (level + 1) for level in levels) and at + 4 * (places + neighbours) <= len(data), "links")
+            need(not places or (0 <= entry < places and levels[entry] == top + 1 == max(levels)), "entry")
+            graph, place = struct.unpack_from("<%di" % neighbours, data, at + 4 * places), 0
+            for level in levels:
+                for i in range(links * (level + 1)):
+                    to, on = graph[place + i], max(0, i // links - 1)
+                    need(-1 <= to < places and (to < 0 or levels[to] > on), "a link")
+                place += links * (level + 1)
+            return at + 4 * (places + neighbours)
+        if kind == 3:
+            need(at + 4 * (places + lists * dim) <= len(data), "lists")
+            need(all(0 <= one < lists for one in struct.unpack_from("<%di" % places, data, at)), "a vector's list")
+            told["lists"] = lists
+            return at + 4 * (places + lists * dim)
+        return at
+
+
+def read_indexes(path):
+    file = Indexes(path)
+    return {"projector": "%016x" % file.projector, "indexes": file.indexes, "checked": {"checksums": xxhash is not None}, "damaged": file.bad}
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--out", type=pathlib.Path)
-    parser.add_argument("folders", nargs="+", type=pathlib.Path, metavar="MEMO_FOLDER")
+    parser.add_argument("folders", nargs="+", type=pathlib.Path, metavar="FOLDER_OR_INDEX")
     options = parser.parse_args()
     bad = 0
     for folder in options.folders:
         try:
-            told = read(folder, options.out)
+            told = read_indexes(folder) if folder.is_file() else read(folder, options.out)
             print(json.dumps(told))
             bad |= bool(told["damaged"])
         except (Damaged, OSError) as error:

@@ -42,7 +42,7 @@ if [ "$all" = 1 ]; then
     left_out="-E ^test_(trace|workloads|memo_program|memo_strangers|relocation|restart)$" # long, of the program around the library
     run build/sanitize "under AddressSanitizer and UBSan" -DPC_SANITIZE=address,undefined -DCMAKE_BUILD_TYPE=Debug -DCMAKE_C_FLAGS=-O1
     # one thread each, or a program's arguments: nothing to see, and slow
-    left_out="-LE kernel|levels|fuzz -E ^amx_|^test_(index_file|faiss_shim|places|nearest|relocation|record_.*|read_record|golden_.*|codec.*|seal|calibrate|.*_abi|program|workloads|trace|disk_kill|maps_kill|memo|memo_program|memo_strangers|minilm|map_pin|map_room|read_maps|restart|folder.*)$"
+    left_out="-LE kernel|levels|fuzz -E ^amx_|^test_(index_file|faiss_shim|places|nearest|relocation|record_.*|read_record|golden_.*|codec.*|seal|calibrate|.*_abi|program|workloads|trace|disk_kill|maps_kill|memo|memo_kill|memo_open|memo_program|memo_strangers|minilm|map_pin|map_room|read_maps|restart|folder.*)$"
     run build/thread "under ThreadSanitizer" -DPC_SANITIZE=thread -DCMAKE_BUILD_TYPE=Debug -DCMAKE_C_FLAGS=-O1
 fi
 echo "$passed passed, $failed failed, $skipped skipped"

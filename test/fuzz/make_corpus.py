@@ -947,6 +947,59 @@ def make_map_store():
         save("map_store", name, data)
 
 
+def memo_index(kind, ids=(4, 9, -1, 7), dim=4, options=(2, 8, 8, 0, 0, 0), parts=b"", magic=b"pcindex\x01", places=None, values=None):
+    rows = values or [float(i % 5) - 2 for i in range(len(ids) * dim)]
+    return (magic + struct.pack("<II6iQQ", kind, dim, *options, 3, len(ids) if places is None else places) + struct.pack("<%dq" % len(ids), *ids)
+            + struct.pack("<%df" % len(rows), *rows) + parts)
+
+
+def graph(levels=(1, 1, 2, 1), links=None, entry=2, top=1, neighbours=None):
+    """Two links a vector on upper levels, four on the lowest, all to the entry's and back."""
+    links = links or [(1, 2, 3, -1), (0, 2, 3, -1), (0, 1, 3, -1, -1, -1), (0, 1, 2, -1)]
+    flat = [link for some in links for link in some]
+    return struct.pack("<QQQii", 0, len(flat) if neighbours is None else neighbours, 0, entry, top) + struct.pack("<%di" % len(levels), *levels) + struct.pack("<%di" % len(flat), *flat)
+
+
+def lists(of=(0, 1, 1, 0), centres=(0.0, 1.0) * 4, count=2):
+    return struct.pack("<QQQii", 4, 0, count, 0, 0) + struct.pack("<%di" % len(of), *of) + struct.pack("<%df" % len(centres), *centres)
+
+
+def kept_indexes(sections, magic=b"PCMEMIDX", version=1, count=None, size=None, spare=0, move=0):
+    at = 48 + 32 * len(sections) + 8
+    whole, rows = at + sum(len(data) for _, _, data in sections), b""
+    for tokens, unit, data in sections:
+        rows += struct.pack("<IIQQQ", tokens, unit, at + move, len(data), 0)
+        at += len(data)
+    head = magic + struct.pack("<IIQQQQ", version, len(sections) if count is None else count, whole if size is None else size, 77, spare, 0)
+    return head + rows + bytes(8) + b"".join(data for _, _, data in sections)
+
+
+def make_kept_index():
+    """A byte (bit 0: checksums are not made right; bit 1: the bytes of one index), then a memo's file of indexes."""
+    nan, scan, far = float("nan"), memo_index(0, ids=(4, 9, 7)), [1e30] * 16
+    hnsw, ivf, flat = memo_index(2, parts=graph()), memo_index(3, parts=lists()), memo_index(1, parts=struct.pack("<QQQii", 0, 0, 0, 0, 0))
+    for name, data in (
+            ("scan", scan), ("flat", flat), ("hnsw", hnsw), ("ivf", ivf), ("removed", memo_index(0)), ("twice", memo_index(0, ids=(4, 4))), ("empty", memo_index(0, ids=())),
+            ("empty_hnsw", memo_index(2, ids=(), parts=graph(levels=(), links=[()], entry=-1, top=-1))), ("empty_ivf", memo_index(3, ids=(), parts=lists(of=(), centres=(), count=0))),
+            ("kind", memo_index(9)), ("magic", memo_index(0, magic=b"pcindex\x02")), ("dim", memo_index(0, dim=0, ids=())), ("places", memo_index(0, places=1 << 61)),
+            ("nan", memo_index(0, ids=(4, 9), values=[nan] * 8)), ("far", memo_index(2, parts=graph(), values=far)), ("negative", memo_index(0, ids=(-5,))),
+            ("levels", memo_index(2, parts=graph(levels=(1, 1, 99, 1)))), ("link", memo_index(2, parts=graph(links=[(1, 2, 3, 4), (0, 2, 3, -1), (0, 1, 3, -1, -1, -1), (0, 1, 2, -1)]))),
+            ("upper", memo_index(2, parts=graph(links=[(1, 2, 3, -1), (0, 2, 3, -1), (0, 1, 3, -1, 0, -1), (0, 1, 2, -1)]))), ("entry", memo_index(2, parts=graph(entry=4))),
+            ("top", memo_index(2, parts=graph(top=0))), ("neighbours", memo_index(2, parts=graph(neighbours=1 << 62))), ("list", memo_index(3, parts=lists(of=(0, 2, 1, 0)))),
+            ("centre", memo_index(3, parts=lists(centres=(nan,) * 8))), ("options", memo_index(2, options=(-1, 8, 8, 0, 0, 0), parts=graph())), ("behind", scan + b"more"),
+            ("cut", hnsw[:-3]), ("head", scan[:55])):
+        save("kept_index", name, b"\2" + data)
+    prompts, both = b"prompts." * 4, [(5, 0, scan + b"prompts." * 3), (6, 0, hnsw + b"prompts." * 4)]
+    for name, data in (
+            ("file", kept_indexes(both)), ("file_units", kept_indexes([(5, 0, ivf + prompts), (5, 1, ivf + prompts)])), ("file_none", kept_indexes([])),
+            ("file_order", kept_indexes(both[::-1])), ("file_twice", kept_indexes(both[:1] * 2)), ("file_magic", kept_indexes(both, magic=b"PCMEMIDY")),
+            ("file_version", kept_indexes(both, version=2)), ("file_count", kept_indexes(both, count=1 << 31)), ("file_fewer", kept_indexes(both, count=1)),
+            ("file_size", kept_indexes(both, size=1 << 50)), ("file_spare", kept_indexes(both, spare=1)), ("file_move", kept_indexes(both, move=8)), ("file_short", kept_indexes(both)[:-1]),
+            ("file_head", kept_indexes(both)[:50]), ("file_more", kept_indexes(both) + b"more")):
+        save("kept_index", name, b"\0" + data)
+    save("kept_index", "file_no_sums", b"\1" + kept_indexes(both))
+
+
 for make in (make_gguf, make_safetensors, make_config, make_folder, make_tokenizer_json, make_tokenizer_model, make_llama2c, make_options,
-             make_chat, make_pml, make_relay, make_serve, make_tokenize, make_disk_index, make_projector, make_map_store):
+             make_chat, make_pml, make_relay, make_serve, make_tokenize, make_disk_index, make_projector, make_map_store, make_kept_index):
     make()

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 """Catches: a store of attention maps that is not as doc/format.md says. tools/read_maps.py, made from that page, and the library's reader must see the same in a
-store that the library writes now and in the one of test/golden/maps, record by record; and both must find damage.
+store that the library writes now and in the one of test/golden/maps, record by record; and both must find damage. It must see what the library writes into a memo's file of indexes, too.
 
 usage: test_read_maps.py WRITE_MAPS SOURCE_DIR     exit: 0, 1, or 77 where the modules xxhash and zstandard are missing
 """
@@ -45,6 +45,19 @@ def damage(readers, folder, scratch):
             check(readers.library(scratch) is None, "%s: byte %d is damaged, which the library finds" % (name, at))
 
 
+def compare_indexes(readers, path):
+    check(not subprocess.run([readers.program, "--indexes", str(path)]).returncode, "indexes are written")
+    told, records = readers.document(path), [3 * i for i in range(300) if i % 10]
+    check(told and told["projector"] == "%016x" % 77 and len(told["indexes"]) in (1, 4), "indexes are read")
+    for index, kind in zip(told["indexes"] if told else (), ("scan", "flat", "hnsw", "ivf")):
+        check((index["kind"], index["tokens"], index["places"]) == (kind, 8, 270 if kind == "scan" else 300), "the index %s" % kind)
+        check(index["records"] == records, "records of the index %s" % kind)
+    whole = path.read_bytes()
+    for at in list(range(0, 250, 20)) + list(range(300, len(whole), len(whole) // 20)):
+        path.write_bytes(whole[:at] + bytes([whole[at] ^ 4]) + whole[at + 1:])
+        check(readers.document(path) is None, "byte %d of indexes is damaged, which the tool finds" % at)
+
+
 def main():
     program, source = sys.argv[1], pathlib.Path(sys.argv[2])
     readers = Readers(program, source / "tools/read_maps.py", ("xxhash", "zstandard"))
@@ -54,6 +67,7 @@ def main():
         compare(readers, made, pathlib.Path(name) / "out-made")
         compare(readers, source / "test/golden/maps", pathlib.Path(name) / "out-golden")
         damage(readers, made, pathlib.Path(name) / "damaged")
+        compare_indexes(readers, pathlib.Path(name) / "index-16.pci")
     return finish()
 
 

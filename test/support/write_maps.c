@@ -1,10 +1,14 @@
 /* The library's writer and reader of stores of attention maps as a program: for the golden store, and for the reader in Python to be compared with.
  *
  *   write_maps FOLDER          makes a store: packed and plain records, one removed, a log that was written on
- *   write_maps --json FOLDER   prints its records, notes and layers as FNV-1a hashes */
+ *   write_maps --json FOLDER   prints its records, notes and layers as FNV-1a hashes
+ *   write_maps --indexes FILE  makes a memo's file of indexes: of 300 records 0, 3, 6 …, each tenth of which was removed, an index of each kind that there is */
 #include <inttypes.h>
+#include <xxhash.h>
 
 #include "maps.h"
+#include "memo/index.h"
+#include "memo/kept_index.h"
 
 static uint64_t fnv(const void *data, size_t size)
 {
@@ -80,8 +84,65 @@ static int make_store(const char *folder)
     return bad;
 }
 
+enum { VECTORS = 300, KINDS = PC__INDEX_FAISS_IVF + 1 };
+
+static int add_index(pc__index_kind kind, pc__bytes *out)
+{
+    pc__index_options options = {.kind = kind, .dim = PC__FEATURE_DIM, .hnsw_links = 8, .seed = 5};
+    float *x = malloc(VECTORS * PC__FEATURE_DIM * sizeof *x);
+    int64_t ids[VECTORS];
+    uint64_t prompts[VECTORS] = {0};
+    pc__index *index = NULL;
+    pc_test_rng rng = {kind + 1};
+    size_t places = kind == PC__INDEX_SCAN ? VECTORS - VECTORS / 10 : VECTORS; /* it keeps none of what was removed */
+    int bad = !x || pc__index_new(&index, &pc__libc_allocator, &options) < 0;
+    for (size_t i = 0; i < VECTORS && x; i++) {
+        ids[i] = 3 * (int64_t)i;
+        for (size_t d = 0; d < PC__FEATURE_DIM; d++)
+            x[i * PC__FEATURE_DIM + d] = pc_test_normal(&rng);
+    }
+    bad = bad || pc__index_add(index, VECTORS, x, ids) < 0;
+    for (size_t i = 0; i < VECTORS; i += 10)
+        bad = bad || pc__index_remove(index, ids[i]) != PC_OK;
+    bad = bad || pc__index_write(index, out) < 0 || pc__bytes_add(out, prompts, places * sizeof *prompts) < 0;
+    pc__index_free(index);
+    free(x);
+    return bad;
+}
+
+static int make_indexes(const char *path)
+{
+    pc__kept_section sections[KINDS];
+    pc__kept_head head = {.projector = 77, .sections = sections};
+    pc__bytes all = {.mem = &pc__libc_allocator};
+    uint8_t *first;
+    uint64_t at;
+    size_t from = 0;
+    int bad = 0;
+    head.count = pc__index_has_faiss() ? KINDS : 1;
+    at = pc__kept_head_size(head.count);
+    for (uint32_t k = 0; k < head.count && !bad; k++, from = all.size) {
+        bad = add_index((pc__index_kind)k, &all);
+        sections[k] = (pc__kept_section){8, k, at + from, all.size - from, XXH3_64bits(all.data + from, all.size - from)};
+    }
+    head.bytes = at + all.size;
+    first = calloc(1, (size_t)head.bytes);
+    if (bad || !first) {
+        fprintf(stderr, "%s\n", pc_error_text());
+        return 1;
+    }
+    pc__kept_head_put(&head, first);
+    memcpy(first + at, all.data, all.size);
+    pc_test_write(path, first, (size_t)head.bytes);
+    free(first);
+    pc__bytes_free(&all);
+    return 0;
+}
+
 int main(int argc, char **argv)
 {
+    if (argc == 3 && !strcmp(argv[1], "--indexes"))
+        return make_indexes(argv[2]);
     if (argc == 3 && !strcmp(argv[1], "--json"))
         return print_store(argv[2]);
     return argc == 2 ? make_store(argv[1]) : 2;

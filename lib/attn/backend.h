@@ -9,6 +9,15 @@
 enum { PC__LINEARS_AT_ONCE = 4 };
 typedef struct pc__linear pc__linear; /* packed weights of y = x W^T + b, W [out][in] */
 
+/* A linear layer and the rows that it is for: of the inputs x [rows][in] (row NULL), or x[row[i]], i < rows, those from `first` on. */
+typedef struct pc__linear_part {
+    const pc__linear *linear;
+    const float *x;
+    const uint32_t *row;
+    size_t rows, first, count;
+    float *y; /* [count][out]; apart from all inputs and outputs of parts that run together */
+} pc__linear_part;
+
 /* Gives `count` rows of W from `first` on, in fp32, [count][in]. Called while packing, from any of the context's threads, for disjoint rows. */
 typedef void (*pc__weight_rows_fn)(void *user, size_t first, size_t count, float *rows);
 
@@ -37,6 +46,8 @@ typedef struct pc__backend {
     pc_status (*linear_run)(const pc__linear *linear, const float *x, size_t rows, float *y);
     /* Layers with the same inputs, 1 … PC__LINEARS_AT_ONCE of them, each with a y of its own. */
     pc_status (*linear_run_all)(const pc__linear *const *linears, size_t count, const float *x, size_t rows, float *const *y);
+    /* Any number of layers of one context, as one piece of work. Parts with the same x, row and rows share these inputs: let them stand together. */
+    pc_status (*linear_run_parts)(const pc__linear_part *parts, size_t count);
 
     /* y may be x. gain, bias [dim]; bias NULL: none. */
     void (*rms_norm)(pc_context *context, const float *x, size_t rows, size_t dim, const float *gain, float eps, float *y);

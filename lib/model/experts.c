@@ -5,84 +5,151 @@
 
 #include "base/threads.h"
 
-enum { WORTH = 1 << 14 /* floats that are worth a thread */, LINE = 16 /* floats */ };
+enum { ENTRIES_AT_ONCE = 512, WORTH = 1 << 14 /* floats that are worth a thread */ };
 
-typedef struct moving {
-    float *all, *some; /* [row of the block][dim], [entry of the expert][dim] */
-    const uint32_t *row;
-    const float *share;
-    size_t count, dim;
-    size_t chunk; /* gather: entries, scatter: columns of a thread */
-} moving;
+/* Experts [from, to), with the shared MLP beside the first ones: one piece of work for the threads, however few rows each expert has. */
+typedef struct group {
+    const pc__work *work;
+    const pc__native_layer *layer;
+    size_t from, to;
+    size_t first, entries; /* in the routes' lists */
+    int shared;
+    size_t chunk; /* rows that are worth a thread, when results are added up */
+} group;
 
-static void gather_chunk(void *arg, size_t index)
+size_t pc__experts_entries(const pc__arch *arch, size_t rows)
 {
-    const moving *m = arg;
-    for (size_t i = index * m->chunk; i < (index + 1) * m->chunk && i < m->count; i++)
-        memcpy(m->some + i * m->dim, m->all + m->row[i] * m->dim, m->dim * sizeof *m->some);
+    size_t all = rows * (size_t)arch->experts.used;
+    if (all > ENTRIES_AT_ONCE)
+        all = ENTRIES_AT_ONCE;
+    return all > rows ? all : rows; /* one expert may have them all */
 }
 
-static void scatter_chunk(void *arg, size_t index)
+/* Floats of the experts' inner rows; the shared MLP's follow. */
+static size_t inner_of(const group *g)
 {
-    const moving *m = arg;
-    size_t from = index * m->chunk, end = from + m->chunk < m->dim ? from + m->chunk : m->dim;
-    for (size_t i = 0; i < m->count; i++) {
-        float *to = m->all + m->row[i] * m->dim;
-        const float *add = m->some + i * m->dim;
-        for (size_t c = from; c < end; c++)
-            to[c] += m->share[i] * add[c];
+    return g->entries * (size_t)g->work->native->arch.experts.width;
+}
+
+static size_t shared_inner(const group *g)
+{
+    return g->shared ? g->work->rows * g->layer->mlp.width : 0;
+}
+
+/* Gates and ups; returns how many parts there are. */
+static size_t first_parts(const group *g, pc__linear_part *parts)
+{
+    const pc__work *work = g->work;
+    const pc__routes *routes = &work->routes;
+    size_t rows = work->rows, width = (size_t)work->native->arch.experts.width, n = 0;
+    for (size_t e = g->from; e < g->to; e++) {
+        size_t at = routes->first[e] - g->first, count = routes->first[e + 1] - routes->first[e];
+        const pc__native_mlp *mlp = &g->layer->experts[e];
+        pc__linear_part part = {mlp->up, work->h, routes->row + g->first, g->entries, at, count, work->up + at * width};
+        if (!count)
+            continue;
+        parts[n++] = part;
+        part.linear = mlp->gate;
+        part.y = work->gate + at * width;
+        if (mlp->gate)
+            parts[n++] = part;
+    }
+    if (g->shared) {
+        const pc__native_mlp *mlp = &g->layer->mlp;
+        parts[n++] = (pc__linear_part){mlp->up, work->h, NULL, rows, 0, rows, work->up + inner_of(g)};
+        if (mlp->gate)
+            parts[n++] = (pc__linear_part){mlp->gate, work->h, NULL, rows, 0, rows, work->gate + inner_of(g)};
+    }
+    return n;
+}
+
+static size_t second_parts(const group *g, const float *inner, pc__linear_part *parts)
+{
+    const pc__work *work = g->work;
+    const pc__routes *routes = &work->routes;
+    size_t rows = work->rows, dim = (size_t)work->native->arch.hidden, n = 0;
+    for (size_t e = g->from; e < g->to; e++) {
+        size_t at = routes->first[e] - g->first, count = routes->first[e + 1] - routes->first[e];
+        if (count)
+            parts[n++] = (pc__linear_part){g->layer->experts[e].down, inner, NULL, g->entries, at, count, work->some + at * dim};
+    }
+    if (g->shared)
+        parts[n++] = (pc__linear_part){g->layer->mlp.down, inner + inner_of(g), NULL, rows, 0, rows, work->mixed};
+    return n;
+}
+
+/* What the shared MLP gave, or nothing, before the first expert is added. */
+static void begin_row(const group *g, size_t row, float *to, size_t dim)
+{
+    const pc__work *work = g->work;
+    if (!g->layer->mlp.width) {
+        memset(to, 0, dim * sizeof *to);
+    } else if (g->layer->shared_scale) {
+        float scale = 1.0f / (1.0f + expf(-work->shared_scale[row]));
+        for (size_t i = 0; i < dim; i++)
+            to[i] *= scale;
     }
 }
 
-static void gather(const pc__work *work, moving m)
+static void add_rows(void *arg, size_t index)
 {
-    m.chunk = WORTH / m.dim + 1;
-    pc__parallel(work->native->context, (m.count + m.chunk - 1) / m.chunk, gather_chunk, &m);
-}
-
-/* Threads share columns, not rows: the entries of a row stay in order. */
-static void scatter(const pc__work *work, moving m)
-{
-    m.chunk = (WORTH / m.count + LINE) / LINE * LINE;
-    pc__parallel(work->native->context, (m.dim + m.chunk - 1) / m.chunk, scatter_chunk, &m);
-}
-
-static pc_status run_expert(const pc__work *work, const pc__native_layer *layer, size_t e)
-{
+    const group *g = arg;
+    const pc__work *work = g->work;
     const pc__routes *routes = &work->routes;
-    size_t first = routes->first[e], count = routes->first[e + 1] - first;
-    moving m = {.all = work->h,
-                .some = work->some,
-                .row = routes->row + first,
-                .share = routes->share + first,
-                .count = count,
-                .dim = (size_t)work->native->arch.hidden};
+    size_t dim = (size_t)work->native->arch.hidden, used = (size_t)work->native->arch.experts.used;
+    for (size_t r = index * g->chunk; r < (index + 1) * g->chunk && r < work->rows; r++) {
+        float *to = work->mixed + r * dim;
+        if (!g->from)
+            begin_row(g, r, to, dim);
+        for (size_t i = 0; i < used; i++) {
+            size_t entry = routes->of_row[r * used + i] - g->first;
+            const float *add = work->some + entry * dim;
+            float share;
+            if (entry >= g->entries) /* of another group; numbers wrap around */
+                continue;
+            share = routes->share[g->first + entry];
+            for (size_t c = 0; c < dim; c++)
+                to[c] += share * add[c];
+        }
+    }
+}
+
+static pc_status run_group(group *g, pc__linear_part *parts)
+{
+    const pc__work *work = g->work;
+    const pc__native *native = work->native;
+    int gated = g->layer->experts[0].gate != NULL;
+    float *inner = gated ? work->gate : work->up;
+    size_t count = inner_of(g) + shared_inner(g), dim = (size_t)native->arch.hidden;
     pc_status status;
-    if (!count)
-        return PC_OK;
-    gather(work, m);
-    status = pc__mlp(work, &layer->experts[e], work->some, count, work->some);
-    m.all = work->mixed;
-    if (status >= 0)
-        scatter(work, m);
+    PC__TRY(native->backend->linear_run_parts(parts, first_parts(g, parts)), done);
+    if (gated)
+        native->backend->gate(native->context, native->arch.activation, inner, work->up, count);
+    else
+        native->backend->activate(native->context, native->arch.activation, inner, count);
+    PC__TRY(native->backend->linear_run_parts(parts, second_parts(g, inner, parts)), done);
+    g->chunk = WORTH / (dim * ((size_t)native->arch.experts.used + 1)) + 1;
+    pc__parallel(native->context, (work->rows + g->chunk - 1) / g->chunk, add_rows, g);
+done:
     return status;
 }
 
-/* mixed = shared MLP of h; zero where there is none. */
-static pc_status run_shared(const pc__work *work, const pc__native_layer *layer)
+static pc_status run_experts(const pc__work *work, const pc__native_layer *layer)
 {
-    size_t dim = (size_t)work->native->arch.hidden;
-    pc_status status;
-    if (!layer->mlp.width) {
-        memset(work->mixed, 0, work->rows * dim * sizeof *work->mixed);
-        return PC_OK;
+    const pc_allocator *mem = &work->native->context->mem;
+    const uint32_t *first = work->routes.first;
+    size_t all = (size_t)work->native->arch.experts.count, most = pc__experts_entries(&work->native->arch, work->capacity);
+    pc__linear_part *parts = pc__calloc(mem, 2 * (all + 1), sizeof *parts);
+    pc_status status = parts ? PC_OK : PC_ERR_NOMEM;
+    for (group g = {work, layer, 0, 0, 0, 0, layer->mlp.width > 0, 0}; g.from < all && status >= 0; g.from = g.to, g.shared = 0) {
+        g.to = g.from + 1;
+        while (g.to < all && first[g.to + 1] - first[g.from] <= most)
+            g.to++;
+        g.first = first[g.from];
+        g.entries = first[g.to] - g.first;
+        status = run_group(&g, parts);
     }
-    status = pc__mlp(work, &layer->mlp, work->h, work->rows, work->mixed);
-    for (size_t r = 0; r < work->rows && layer->shared_scale; r++) {
-        float scale = 1.0f / (1.0f + expf(-work->shared_scale[r]));
-        for (size_t i = 0; i < dim; i++)
-            work->mixed[r * dim + i] *= scale;
-    }
+    pc__free(mem, parts);
     return status;
 }
 
@@ -97,9 +164,7 @@ pc_status pc__experts_part(pc__work *work, int32_t l)
             done);
     pc__route(native->context, &native->arch.experts, work->rows, &work->routes);
     PC__TRY(pc__trace_routes(work, l), done);
-    PC__TRY(run_shared(work, layer), done);
-    for (size_t e = 0; e < (size_t)native->arch.experts.count && status >= 0; e++)
-        status = run_expert(work, layer, e);
+    PC__TRY(run_experts(work, layer), done);
     work->h = work->mixed;
     work->mixed = h;
 done:

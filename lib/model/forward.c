@@ -4,6 +4,7 @@
 
 #include <string.h>
 
+#include "model/experts.h"
 #include "model/maps_part.h"
 #include "model/positions.h"
 
@@ -195,12 +196,15 @@ static float *part(float *slab, size_t *used, size_t count)
     return at;
 }
 
-static size_t widest_mlp(const pc__arch *arch)
+/* Floats of the inner rows of an MLP, or of a shared one and the experts beside it. */
+static size_t inner_floats(const pc__arch *arch, size_t rows)
 {
-    int32_t widest = arch->experts.count ? arch->experts.width : 0;
-    for (int32_t l = 0; l < arch->layers; l++)
-        widest = pc__mlp_width(arch, l) > widest ? pc__mlp_width(arch, l) : widest;
-    return (size_t)widest;
+    size_t experts = pc__experts_entries(arch, rows) * (size_t)arch->experts.width, most = 0;
+    for (int32_t l = 0; l < arch->layers; l++) {
+        size_t floats = rows * (size_t)pc__mlp_width(arch, l) + (pc__has_experts(arch, l) ? experts : 0);
+        most = floats > most ? floats : most;
+    }
+    return most;
 }
 
 static void lay_out_experts(pc__work *work, float *slab, size_t *used)
@@ -215,8 +219,9 @@ static void lay_out_experts(pc__work *work, float *slab, size_t *used)
     routes->first = (void *)part(slab, used, count + 1);
     routes->row = (void *)part(slab, used, entries);
     routes->share = part(slab, used, entries);
+    routes->of_row = (void *)part(slab, used, entries);
     work->shared_scale = part(slab, used, rows);
-    work->some = part(slab, used, rows * (size_t)arch->hidden);
+    work->some = part(slab, used, pc__experts_entries(arch, rows) * (size_t)arch->hidden);
     work->mixed = part(slab, used, rows * (size_t)arch->hidden);
 }
 
@@ -232,9 +237,9 @@ static size_t lay_out(pc__work *work, float *slab)
     work->k = part(slab, &used, rows * (size_t)shape->kv_heads * (size_t)shape->k_dim);
     work->v = part(slab, &used, rows * (size_t)shape->kv_heads * (size_t)shape->v_dim);
     work->seen = part(slab, &used, rows * heads * (size_t)shape->v_dim);
-    work->up = part(slab, &used, rows * widest_mlp(arch));
+    work->up = part(slab, &used, inner_floats(arch, rows));
     if (arch->gated)
-        work->gate = part(slab, &used, rows * widest_mlp(arch));
+        work->gate = part(slab, &used, inner_floats(arch, rows));
     if (arch->experts.count)
         lay_out_experts(work, slab, &used);
     if (work->native->project_in)

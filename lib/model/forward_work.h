@@ -43,10 +43,10 @@ typedef struct pc__work {
     float *q;         /* [heads][k_dim] */
     float *k, *v;     /* [kv_heads][k_dim], [kv_heads][v_dim] */
     float *seen;      /* [heads][v_dim] what attention gathers */
-    float *gate, *up; /* [width of the widest MLP] */
+    float *gate, *up; /* [width of the widest MLP]; of layers with experts what runs together */
     pc__routes routes;   /* of the layer at work, where it has experts; so are these: */
     float *shared_scale; /* [1] before the sigmoid */
-    float *some, *mixed; /* [hidden] rows of one expert; what comes out */
+    float *some, *mixed; /* [hidden] what experts give, a row for each entry; what comes out */
     float *narrow;    /* [embedding_dim] where embeddings are projected */
     float *lse;       /* [heads], only while tracing and with maps */
     float *distances; /* scratch of relative_part.c, NULL before its first use */

@@ -70,6 +70,16 @@ static void route_some(void *arg, size_t index)
                       r->routes->chosen + row * used, r->routes->weight + row * used);
 }
 
+static void sort_few(uint32_t *entries, size_t count)
+{
+    for (size_t i = 1; i < count; i++)
+        for (size_t k = i; k && entries[k] < entries[k - 1]; k--) {
+            uint32_t smaller = entries[k];
+            entries[k] = entries[k - 1];
+            entries[k - 1] = smaller;
+        }
+}
+
 /* Counts first: first[e + 1] becomes where expert e's next entry goes, and in the end where they end. */
 static void sort_by_expert(const pc__expert_config *config, size_t rows, pc__routes *routes)
 {
@@ -87,7 +97,10 @@ static void sort_by_expert(const pc__expert_config *config, size_t rows, pc__rou
         uint32_t at = next[routes->chosen[i]]++;
         routes->row[at] = (uint32_t)(i / used);
         routes->share[at] = routes->weight[i];
+        routes->of_row[i] = at;
     }
+    for (size_t r = 0; r < rows; r++)
+        sort_few(routes->of_row + r * used, used);
 }
 
 void pc__route(pc_context *context, const pc__expert_config *config, size_t rows, pc__routes *routes)

@@ -12,6 +12,7 @@ typedef struct pc__routes {
     uint32_t *first; /* [experts + 1] */
     uint32_t *row;   /* [entry] */
     float *share;    /* [entry] the weight of its row for its expert */
+    uint32_t *of_row; /* [row][used] the row's entries, ascending */
 } pc__routes;
 
 /* One row: softmax over all experts, the `used` largest, their factors. In fp32, in an order that depends on nothing but the row. Logits that are no numbers

@@ -148,6 +148,16 @@ static pc_status new_layer(pc__linear **out, pc_context *context, matrix *m, uin
     return pc__linear_new(out, context, m->out, m->in, compute, &source, bias);
 }
 
+/* The last rows of a list of rows: their bits. */
+static void some_rows(const pc__linear *linear, const float *x, size_t out, const float *want, float *y)
+{
+    static const uint32_t row[] = {MOST_ROWS - 1, 0, 2, 2, 1};
+    pc__linear_part part = {linear, x, row, 5, 2, 3, y};
+    CHECK_OK(pc__linear_run_parts(&part, 1));
+    for (size_t i = 0; i < 3; i++)
+        CHECK(!memcmp(y + i * out, want + row[2 + i] * out, out * sizeof(float)));
+}
+
 static void layer(pc_context *one, pc_context *three, pc__grid grid, size_t in, size_t out, uint32_t compute, pc_test_rng *rng)
 {
     static matrix m;
@@ -170,6 +180,7 @@ static void layer(pc_context *one, pc_context *three, pc__grid grid, size_t in, 
         CHECK_OK(pc__linear_run(a, x + r * in, 1, y[1]));
         CHECK(!memcmp(y[1], y[0] + r * out, out * sizeof(float)));
     }
+    some_rows(b, x, out, y[0], y[1]);
     x[in + 1] = NAN;
     x[2 * in + 3] = INFINITY;
     CHECK_OK(pc__linear_run(a, x, 4, y[1]));

@@ -9,7 +9,7 @@
 #include "random_model.h"
 #include "testing.h"
 
-enum { LAYERS = 3, HIDDEN = 64, FFN = 96, VOCAB = 64, EXPERTS = 7, WIDTH = 32, SHARED = 64, ROWS = 40 };
+enum { LAYERS = 3, HIDDEN = 64, FFN = 96, VOCAB = 64, EXPERTS = 7, WIDTH = 32, SHARED = 64, ROWS = 160 /* experts that are worked on in several groups */ };
 
 /* The first layer is dense; the others have experts, beside a shared MLP if `shared`. */
 static pc__arch arch_of(int used, int shared)
@@ -127,10 +127,11 @@ static void by_hand(const pc__native *native, int32_t l, const float *x, double 
 static void part(pc_context *context, int shared)
 {
     enum { FEW = 5 };
-    static float h[FEW * HIDDEN], some[FEW * HIDDEN], mixed[FEW * HIDDEN], gate[FEW * FFN], up[FEW * FFN];
+    static float h[FEW * HIDDEN], some[FEW * 3 * HIDDEN], mixed[FEW * HIDDEN], gate[FEW * (SHARED + 3 * WIDTH)],
+        up[FEW * (SHARED + 3 * WIDTH)];
     float logits[FEW * EXPERTS], weight[FEW * 3], share[FEW * 3], scale[FEW], x[FEW * HIDDEN];
     int32_t chosen[FEW * 3];
-    uint32_t first[EXPERTS + 1], row[FEW * 3];
+    uint32_t first[EXPERTS + 1], row[FEW * 3], of_row[FEW * 3];
     pc__arch arch = arch_of(3, shared);
     pc__pass pass = {0};
     pc_model *model = NULL;
@@ -150,7 +151,7 @@ static void part(pc_context *context, int shared)
                          .h = h,
                          .gate = gate,
                          .up = up,
-                         .routes = {logits, chosen, weight, first, row, share},
+                         .routes = {logits, chosen, weight, first, row, share, of_row},
                          .shared_scale = scale,
                          .some = some,
                          .mixed = mixed};

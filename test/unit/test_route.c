@@ -88,13 +88,13 @@ typedef struct routed {
     pc__routes routes;
     float logits[ROWS * MOST], weight[ROWS * MOST], share[ROWS * MOST];
     int32_t chosen[ROWS * MOST];
-    uint32_t first[MOST + 1], row[ROWS * MOST];
+    uint32_t first[MOST + 1], row[ROWS * MOST], of_row[ROWS * MOST];
 } routed;
 
 static void start(routed *r)
 {
     memset(r, 0xee, sizeof *r); /* nothing is expected of what is there */
-    r->routes = (pc__routes){r->logits, r->chosen, r->weight, r->first, r->row, r->share};
+    r->routes = (pc__routes){r->logits, r->chosen, r->weight, r->first, r->row, r->share, r->of_row};
 }
 
 /* Every entry is of its expert, its row's weight, in ascending rows; none is missing. */
@@ -112,6 +112,10 @@ static void check_lists(const pc__expert_config *config, const routed *r, size_t
                 found += r->chosen[r->row[i] * used + j] == e && r->weight[r->row[i] * used + j] == r->share[i];
             CHECK_INT(found, 1);
         }
+    for (size_t i = 0; i < rows * used; i++) {
+        CHECK(r->of_row[i] < rows * used && r->row[r->of_row[i]] == i / used);
+        CHECK(i % used == 0 || r->of_row[i] > r->of_row[i - 1]);
+    }
 }
 
 /* Some experts are so unlikely that nobody chooses them; a row's choice does not depend on the others. */

@@ -21,6 +21,7 @@ static const pc__backend cpu = {
     .linear_bytes = pc__linear_bytes,
     .linear_run = pc__linear_run,
     .linear_run_all = pc__linear_run_all,
+    .linear_run_parts = pc__linear_run_parts,
     .rms_norm = pc__rms_norm,
     .layer_norm = pc__layer_norm,
     .activate = pc__activate,

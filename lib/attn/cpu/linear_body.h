@@ -5,10 +5,12 @@
 
 #include "attn/cpu/linear.h"
 
+/* As in pc__linear_part. */
 typedef struct pc__linear_input {
     const float *x;
-    size_t rows;
-    void *taken; /* x in the way's form */
+    const uint32_t *row;
+    size_t rows, first, count;
+    void *taken; /* all rows in the way's form */
 } pc__linear_input;
 
 typedef struct pc__linear_way {
@@ -19,14 +21,14 @@ typedef struct pc__linear_way {
     void (*drop)(pc__linear *linear); /* also of what was never made */
     size_t (*bytes)(const pc__linear *linear);
     /* A product is made panel by panel, in any order, on any thread: the inputs are brought into
-     * the way's own form once, for all layers that take them in the same one; rows > 0. */
-    size_t (*input_bytes)(const pc__linear *linear, size_t rows);
+     * the way's own form once, for all layers that take them in the same one; count > 0. */
+    size_t (*input_bytes)(const pc__linear *linear, const pc__linear_input *input);
     int (*same_input)(const pc__linear *a, const pc__linear *b); /* of one way and one `in` */
-    void (*take_input)(const pc__linear *linear, const float *x, size_t rows, void *input);
+    void (*take_input)(const pc__linear *linear, const pc__linear_input *input); /* writes *taken */
     void (*run_panel)(const pc__linear *linear, const pc__linear_input *input, float *y,
                       size_t index); /* adds the bias */
     /* Or all at once, where panels are not the way's unit of work. */
-    pc_status (*run)(const pc__linear *linear, const float *x, size_t rows, float *y);
+    pc_status (*run)(const pc__linear *linear, const pc__linear_input *input, float *y);
 } pc__linear_way;
 
 extern const pc__linear_way pc__linear_grid, pc__linear_panels;
@@ -49,9 +51,9 @@ static inline size_t pc__linear_element(const pc__linear *linear)
     return linear->compute == PC_DTYPE_F32 ? sizeof(float) : sizeof(uint16_t);
 }
 
-/* x in the layer's dtype, [padded_rows][padded]; the padding is zero. Runs on the context's
- * threads. */
-void pc__linear_round(const pc__linear *linear, const float *x, size_t rows, size_t padded_rows,
-                      size_t padded, void *to);
+/* Rows [first, first + rows) of the inputs in the layer's dtype, [padded_rows][padded]; the padding is zero. Runs on the
+ * context's threads. */
+void pc__linear_round(const pc__linear *linear, const pc__linear_input *input, size_t first, size_t rows,
+                      size_t padded_rows, size_t padded, void *to);
 
 #endif

@@ -88,9 +88,10 @@ static cut cut_in(const pc__linear *linear, size_t rows, void *input)
     return c;
 }
 
-static size_t input_bytes(const pc__linear *linear, size_t rows)
+static size_t input_bytes(const pc__linear *linear, const pc__linear_input *input)
 {
     const panels *w = linear->packed;
+    size_t rows = input->rows;
     return 2 * rows * linear->in + 2 * rows * w->groups * sizeof(float) + 4 * 64;
 }
 
@@ -141,8 +142,8 @@ static void cut_group(const float *x, size_t count, int8_t *high, int8_t *low, f
 }
 
 typedef struct cutting {
-    const float *x;
-    size_t rows, in, groups;
+    const pc__linear_input *from;
+    size_t in, groups;
     cut to;
 } cutting;
 
@@ -150,19 +151,19 @@ static void cut_rows(void *arg, size_t index)
 {
     const cutting *c = arg;
     size_t group = c->in / c->groups, first = index * ROWS_AT_ONCE;
-    for (size_t r = first; r < first + ROWS_AT_ONCE && r < c->rows; r++)
+    for (size_t r = first; r < first + ROWS_AT_ONCE && r < c->from->rows; r++)
         for (size_t g = 0; g < c->groups; g++) {
-            size_t at = r * c->in + g * group;
-            cut_group(c->x + at, group, c->to.high + at, c->to.low ? c->to.low + at : NULL, &c->to.step[r * c->groups + g],
+            size_t at = r * c->in + g * group, line = c->from->row ? c->from->row[r] : r;
+            cut_group(c->from->x + line * c->in + g * group, group, c->to.high + at, c->to.low ? c->to.low + at : NULL, &c->to.step[r * c->groups + g],
                       &c->to.sum[r * c->groups + g]);
         }
 }
 
-static void take_input(const pc__linear *linear, const float *x, size_t rows, void *input)
+static void take_input(const pc__linear *linear, const pc__linear_input *input)
 {
     const panels *w = linear->packed;
-    cutting c = {x, rows, linear->in, w->groups, cut_in(linear, rows, input)};
-    pc__parallel(linear->context, (rows + ROWS_AT_ONCE - 1) / ROWS_AT_ONCE, cut_rows, &c);
+    cutting c = {input, linear->in, w->groups, cut_in(linear, input->rows, input->taken)};
+    pc__parallel(linear->context, (input->rows + ROWS_AT_ONCE - 1) / ROWS_AT_ONCE, cut_rows, &c);
 }
 
 static void run_panel(const pc__linear *linear, const pc__linear_input *input, float *y, size_t index)
@@ -170,10 +171,11 @@ static void run_panel(const pc__linear *linear, const pc__linear_input *input, f
     const panels *w = linear->packed;
     size_t first = index * PC__PANEL, width = pc__panel_width(linear, index);
     cut c = cut_in(linear, input->rows, input->taken);
-    pc__grid_task task = {w->set.weights + index * w->set.bytes, w->grid, w->groups, c.high, c.low, c.step, c.sum,
-                          input->rows, y + first, linear->out, width};
+    size_t inputs = input->first * linear->in, groups = input->first * w->groups;
+    pc__grid_task task = {w->set.weights + index * w->set.bytes, w->grid, w->groups, c.high + inputs, c.low ? c.low + inputs : NULL,
+                          c.step + groups, c.sum + groups, input->count, y + first, linear->out, width};
     pc__kernels_get()->grid(&task);
-    pc__panel_add_bias(linear, first, width, input->rows, y);
+    pc__panel_add_bias(linear, first, width, input->count, y);
 }
 
 const pc__linear_way pc__linear_grid = {.name = "grid",

@@ -8,8 +8,8 @@ enum { ROWS_AT_ONCE = 16 };
 
 typedef struct input {
     const pc__linear *linear;
-    const float *x;
-    size_t rows, padded_rows, padded;
+    const pc__linear_input *from;
+    size_t first, rows, padded_rows, padded;
     uint8_t *to;
     void (*to_bf16)(const float *x, size_t count, uint16_t *out);
 } input;
@@ -21,19 +21,22 @@ static void take_rows(void *arg, size_t index)
     size_t end = (index + 1) * ROWS_AT_ONCE < n->padded_rows ? (index + 1) * ROWS_AT_ONCE
                                                              : n->padded_rows;
     for (size_t r = index * ROWS_AT_ONCE; r < end; r++) {
+        const float *x = n->from->x;
         uint8_t *line = n->to + r * n->padded * element;
         size_t filled = r < n->rows ? in : 0;
+        if (filled)
+            x += (n->from->row ? n->from->row[n->first + r] : n->first + r) * in;
         if (filled && n->linear->compute == PC_DTYPE_F32)
-            memcpy(line, n->x + r * in, in * element);
+            memcpy(line, x, in * element);
         else if (filled)
-            n->to_bf16(n->x + r * in, in, (uint16_t *)(void *)line);
+            n->to_bf16(x, in, (uint16_t *)(void *)line);
         memset(line + filled * element, 0, (n->padded - filled) * element);
     }
 }
 
-void pc__linear_round(const pc__linear *linear, const float *x, size_t rows, size_t padded_rows,
-                      size_t padded, void *to)
+void pc__linear_round(const pc__linear *linear, const pc__linear_input *from, size_t first, size_t rows,
+                      size_t padded_rows, size_t padded, void *to)
 {
-    input n = {linear, x, rows, padded_rows, padded, to, pc__kernels_get()->to_bf16};
+    input n = {linear, from, first, rows, padded_rows, padded, to, pc__kernels_get()->to_bf16};
     pc__parallel(linear->context, (padded_rows + ROWS_AT_ONCE - 1) / ROWS_AT_ONCE, take_rows, &n);
 }

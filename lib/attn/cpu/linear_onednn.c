@@ -239,10 +239,10 @@ static void run_lane(void *arg, size_t index)
     pc__onednn_leave(before);
 }
 
-static pc_status run(const pc__linear *linear, const float *x, size_t rows, float *y)
+static pc_status run(const pc__linear *linear, const pc__linear_input *input, float *y)
 {
     const slices *w = linear->packed;
-    product p = {.linear = linear, .w = w, .rows = rows, .y = y};
+    product p = {.linear = linear, .w = w, .rows = input->count, .y = y};
     size_t line = w->tiles.inputs * w->tiles.element, lanes = linear->context->threads, padded;
     uint8_t *at;
     cut_rows(&p);
@@ -256,7 +256,7 @@ static pc_status run(const pc__linear *linear, const float *x, size_t rows, floa
         return PC_ERR_NOMEM;
     p.x = at;
     p.lanes = at + padded * line;
-    pc__linear_round(linear, x, rows, padded, w->tiles.inputs, p.x);
+    pc__linear_round(linear, input, input->first, input->count, padded, w->tiles.inputs, p.x);
     pc__parallel(linear->context, lanes, run_lane, &p);
     pc__free(&linear->context->mem, at);
     int failure = atomic_load(&p.failure);

@@ -56,10 +56,16 @@ static pc_status make(pc__linear *linear, const pc__weight_source *source)
                                            pack_panel, &what);
 }
 
-static size_t input_bytes(const pc__linear *linear, size_t rows)
+/* fp32 rows are read where they are, if they follow each other. */
+static int is_taken(const pc__linear *linear, const pc__linear_input *input)
+{
+    return linear->compute != PC_DTYPE_F32 || input->row;
+}
+
+static size_t input_bytes(const pc__linear *linear, const pc__linear_input *input)
 {
     const panels *w = linear->packed;
-    return linear->compute == PC_DTYPE_F32 ? 0 : rows * w->line * sizeof(uint16_t);
+    return is_taken(linear, input) ? input->rows * w->line * pc__linear_element(linear) : 0;
 }
 
 static int same_input(const pc__linear *a, const pc__linear *b)
@@ -67,11 +73,11 @@ static int same_input(const pc__linear *a, const pc__linear *b)
     return a->compute == b->compute;
 }
 
-static void take_input(const pc__linear *linear, const float *x, size_t rows, void *input)
+static void take_input(const pc__linear *linear, const pc__linear_input *input)
 {
     const panels *w = linear->packed;
-    if (linear->compute != PC_DTYPE_F32)
-        pc__linear_round(linear, x, rows, rows, w->line, input);
+    if (is_taken(linear, input))
+        pc__linear_round(linear, input, 0, input->rows, input->rows, w->line, input->taken);
 }
 
 static void run_panel(const pc__linear *linear, const pc__linear_input *input, float *y, size_t index)
@@ -80,10 +86,11 @@ static void run_panel(const pc__linear *linear, const pc__linear_input *input, f
     const panels *w = linear->packed;
     int whole = linear->compute == PC_DTYPE_F32;
     size_t first = index * PC__PANEL, width = pc__panel_width(linear, index);
+    const void *rows = is_taken(linear, input) ? input->taken : input->x;
     (whole ? kernels->panel_f32 : kernels->panel_bf16)(
-        w->set.weights + index * w->set.bytes, w->even, whole ? input->x : input->taken, w->line,
-        input->rows, y + first, linear->out, width);
-    pc__panel_add_bias(linear, first, width, input->rows, y);
+        w->set.weights + index * w->set.bytes, w->even, (const uint8_t *)rows + input->first * w->line * pc__linear_element(linear), w->line,
+        input->count, y + first, linear->out, width);
+    pc__panel_add_bias(linear, first, width, input->count, y);
 }
 
 const pc__linear_way pc__linear_panels = {.name = "own",

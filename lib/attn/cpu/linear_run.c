@@ -1,6 +1,8 @@
-/* Products of several linear layers with the same inputs: one loop over the panels of all of them,
- * so that threads wait for each other once, and the inputs are rounded or cut once. */
+/* Products of several linear layers: one loop over the panels of all of them, so that threads wait for each other once, and inputs that several share are
+ * rounded or cut once. */
 #include "attn/cpu/linear.h"
+
+#include <string.h>
 
 #include "attn/cpu/panel_set.h"
 #include "base/threads.h"
@@ -11,28 +13,36 @@ typedef struct product {
     const pc__linear *linear;
     pc__linear_input input;
     float *y;
-    size_t panels;
+    size_t end; /* panels of it and of all before it */
 } product;
 
 typedef struct products {
-    product each[AT_ONCE];
+    product *each;
     size_t count;
 } products;
 
 static void run_panel(void *arg, size_t index)
 {
     const products *all = arg;
-    const product *p = all->each;
-    for (; index >= p->panels; p++)
-        index -= p->panels;
-    p->linear->way->run_panel(p->linear, &p->input, p->y, index);
+    size_t low = 0, high = all->count - 1;
+    while (low < high) {
+        size_t middle = (low + high) / 2;
+        if (index < all->each[middle].end)
+            high = middle;
+        else
+            low = middle + 1;
+    }
+    const product *p = &all->each[low];
+    p->linear->way->run_panel(p->linear, &p->input, p->y, low ? index - p[-1].end : index);
 }
 
-/* An earlier product that takes the inputs in the same form; NULL: none. */
+/* An earlier product that takes the same inputs in the same form, the last one; NULL: none. */
 static const product *earlier(const products *all, const product *p)
 {
-    for (const product *e = all->each; e < p; e++)
-        if (e->linear->way == p->linear->way && p->linear->way->same_input(e->linear, p->linear))
+    for (const product *e = p; e-- > all->each;)
+        if (e->input.x == p->input.x && e->input.row == p->input.row && e->input.rows == p->input.rows &&
+            e->linear->in == p->linear->in && e->linear->way == p->linear->way &&
+            p->linear->way->same_input(e->linear, p->linear))
             return e;
     return NULL;
 }
@@ -46,8 +56,8 @@ static void take_inputs(products *all, uint8_t *memory)
             p->input.taken = e->input.taken;
             continue;
         }
-        p->input.taken = pc__carve(&memory, way->input_bytes(p->linear, p->input.rows));
-        way->take_input(p->linear, p->input.x, p->input.rows, p->input.taken);
+        p->input.taken = pc__carve(&memory, way->input_bytes(p->linear, &p->input));
+        way->take_input(p->linear, &p->input);
     }
 }
 
@@ -56,42 +66,65 @@ static size_t bytes_of(const products *all)
     size_t bytes = 0;
     for (const product *p = all->each; p < all->each + all->count; p++)
         if (!earlier(all, p))
-            bytes += (p->linear->way->input_bytes(p->linear, p->input.rows) + 63) / 64 * 64;
+            bytes += (p->linear->way->input_bytes(p->linear, &p->input) + 63) / 64 * 64;
     return bytes;
 }
 
 static pc_status run_panels(pc_context *context, products *all)
 {
-    size_t bytes = bytes_of(all), panels = 0;
+    size_t bytes = bytes_of(all);
     uint8_t *memory = NULL;
     if (bytes && !(memory = pc__alloc_aligned(&context->mem, bytes, 64)))
         return PC_ERR_NOMEM;
     take_inputs(all, memory);
-    for (size_t i = 0; i < all->count; i++)
-        panels += all->each[i].panels;
-    pc__parallel(context, panels, run_panel, all);
+    pc__parallel(context, all->each[all->count - 1].end, run_panel, all);
     pc__free(&context->mem, memory);
     return PC_OK;
+}
+
+/* `each` has room for all parts. */
+static pc_status run_parts(const pc__linear_part *parts, size_t count, product *each)
+{
+    products all = {each, 0};
+    pc_status status = PC_OK;
+    for (size_t i = 0; i < count && status >= 0; i++) {
+        const pc__linear_part *part = &parts[i];
+        pc__linear_input input = {part->x, part->row, part->rows, part->first, part->count, NULL};
+        size_t before = all.count ? each[all.count - 1].end : 0;
+        if (!part->count)
+            continue;
+        if (part->linear->way->run)
+            status = part->linear->way->run(part->linear, &input, part->y);
+        else
+            each[all.count++] = (product){part->linear, input, part->y, before + pc__panel_count(part->linear)};
+    }
+    if (status >= 0 && all.count)
+        status = run_panels(parts[0].linear->context, &all);
+    if (status < 0)
+        return pc__fail_in(status, "linear layer of %zu to %zu features", parts[0].linear->in, parts[0].linear->out);
+    return PC_OK;
+}
+
+pc_status pc__linear_run_parts(const pc__linear_part *parts, size_t count)
+{
+    product few[AT_ONCE], *each = few;
+    pc_context *context = count ? parts[0].linear->context : NULL;
+    pc_status status;
+    if (count > AT_ONCE && !(each = pc__calloc(&context->mem, count, sizeof *each)))
+        return pc__fail_in(PC_ERR_NOMEM, "%zu linear layers", count);
+    status = count ? run_parts(parts, count, each) : PC_OK;
+    if (each != few)
+        pc__free(&context->mem, each);
+    return status;
 }
 
 pc_status pc__linear_run_all(const pc__linear *const *linears, size_t count, const float *x,
                              size_t rows, float *const *y)
 {
-    products all = {.count = 0};
-    pc_status status = PC_OK;
-    for (size_t i = 0; i < count && rows && status >= 0; i++) {
-        const pc__linear *linear = linears[i];
-        if (linear->way->run)
-            status = linear->way->run(linear, x, rows, y[i]);
-        else
-            all.each[all.count++] = (product){linear, {x, rows, NULL}, y[i], pc__panel_count(linear)};
-    }
-    if (status >= 0 && all.count)
-        status = run_panels(linears[0]->context, &all);
-    if (status < 0)
-        return pc__fail_in(status, "linear layer of %zu to %zu features", linears[0]->in,
-                           linears[0]->out);
-    return PC_OK;
+    pc__linear_part parts[AT_ONCE];
+    for (size_t i = 0; i < count; i++)
+        parts[i] = (pc__linear_part){linears[i], x, NULL, rows, 0, rows, y[i]};
+    return pc__linear_run_parts(parts, count);
 }
 
 pc_status pc__linear_run(const pc__linear *linear, const float *x, size_t rows, float *y)

@@ -72,6 +72,26 @@ static void good(gguf_bytes *g)
     gguf_text(g, "tokenizer.chat_template", "{{ messages }}");
 }
 
+static void one_blank(gguf_bytes *g)
+{
+    good(g);
+    gguf_key(g, "tokenizer.ggml.remove_extra_whitespaces", 7);
+    put(g, "\1", 1);
+}
+
+static void text_as_charsmap(gguf_bytes *g)
+{
+    good(g);
+    gguf_text(g, "tokenizer.ggml.precompiled_charsmap", "map");
+}
+
+static void short_charsmap(gguf_bytes *g)
+{
+    good(g);
+    gguf_array(g, "tokenizer.ggml.precompiled_charsmap", 0, 2);
+    put(g, "ab", 2);
+}
+
 static void reads(void)
 {
     pc__tokenizer *t;
@@ -87,6 +107,26 @@ static void reads(void)
     if (CHECK_OK(pc__tokenize(t, "ab", 2, 0, ids, 8, &count))
         && CHECK_INT(count, 2)) /* " a" scores above "ab" */
         CHECK(ids[0] == 6 && ids[1] == 5);
+    pc__tokenizer_free(t);
+}
+
+/* The same pieces as a Unigram model: the best sum, not the best pairs; a text ends with EOS and has no BOS. */
+static void unigram(void)
+{
+    pc__tokenizer *t;
+    int32_t ids[8];
+    size_t count;
+    if (!CHECK_OK(parse(&t, &pc__libc_allocator, "t5", good)))
+        return;
+    if (CHECK_OK(pc__tokenize(t, "ab", 2, PC_TOKENIZE_BOS, ids, 8, &count)) && CHECK_INT(count, 3))
+        CHECK(ids[0] == 3 && ids[1] == 7 && ids[2] == 2);
+    if (CHECK_OK(pc__tokenize(t, "  b", 3, 0, ids, 8, &count)))
+        CHECK_INT(count, 4); /* blanks stay where nothing is said of them */
+    pc__tokenizer_free(t);
+    if (!CHECK_OK(parse(&t, &pc__libc_allocator, "t5", one_blank)))
+        return;
+    if (CHECK_OK(pc__tokenize(t, "  b", 3, 0, ids, 8, &count)))
+        CHECK_INT(count, 2);
     pc__tokenizer_free(t);
 }
 
@@ -178,9 +218,12 @@ static void real(void)
 int main(void)
 {
     reads();
+    unigram();
     refused(NULL, tokens, PC_ERR_NOT_FOUND, "tokenizer.ggml.model");
     refused("none", tokens, PC_ERR_NOT_FOUND, "'none'");
-    refused("t5", tokens, PC_ERR_UNSUPPORTED, "'t5'");
+    refused("rwkv", tokens, PC_ERR_UNSUPPORTED, "'rwkv'");
+    refused("t5", text_as_charsmap, PC_ERR_FORMAT, "precompiled_charsmap");
+    refused("t5", short_charsmap, PC_ERR_FORMAT, "map of characters of 2 bytes");
     refused("llama", NULL, PC_ERR_FORMAT, "0 tokens");
     refused("llama", numbers, PC_ERR_FORMAT, "no array of strings");
     refused("llama", few_scores, PC_ERR_FORMAT, "7 values for 8 tokens");

@@ -158,22 +158,23 @@ int main(void)
 {
     const char *longer = getenv("PC_TEST_LONG");
     int is_long = longer && *longer && strcmp(longer, "0");
+    long few = 1; /* of a scan, kept from 1024 records on, many more calls are made */
     pc_context_options o = PC_CONTEXT_OPTIONS_INIT;
     pc_context *context = NULL;
     if (pc__index_has_faiss())
         plan.first = 60, plan.more = 45, plan.index = PC_INDEX_HNSW;
     else
-        plan.first = 1100, plan.more = 1100, plan.index = PC_INDEX_SCAN;
+        plan.first = 1100, plan.more = 1100, plan.index = PC_INDEX_SCAN, few = 20;
     told = mmap(NULL, sizeof *told, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
     o.threads = 1;
     o.log = hear;
     CHECK_OK(pc_context_new(&context, &o));
     CHECK_OK(pc_model_new_shape(&model, context, "tiny", NULL));
     make_first();
-    kill_at_each_call(KILL, &(accident){"kill", is_long ? 1 : 29, 300, make, scenario, check});
-    kill_at_each_call(HALF_WRITE, &(accident){"half", is_long ? 1 : 11, 100, make, scenario, check});
-    fail_at_each_call(EIO, &(accident){.step = is_long ? 1 : 41, .prepare = make, .scenario = scenario, .check = check});
-    fail_at_each_call(ENOSPC, &(accident){.step = is_long ? 1 : 53, .prepare = make, .scenario = scenario, .check = check});
+    kill_at_each_call(KILL, &(accident){"kill", is_long ? 1 : 29 * few, 300, make, scenario, check});
+    kill_at_each_call(HALF_WRITE, &(accident){"half", is_long ? 1 : 11 * few, 100, make, scenario, check});
+    fail_at_each_call(EIO, &(accident){.step = is_long ? 1 : 41 * few, .prepare = make, .scenario = scenario, .check = check});
+    fail_at_each_call(ENOSPC, &(accident){.step = is_long ? 1 : 53 * few, .prepare = make, .scenario = scenario, .check = check});
     pc_model_free(model);
     pc_context_free(context);
     return pc_test_end();

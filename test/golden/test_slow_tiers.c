@@ -109,7 +109,7 @@ static void never_late(const world *w, uint32_t mode, int kind)
 }
 
 /* Layers come one after the other while the request computes with those that are there; when they stop coming in the middle, it computes as if none had come. */
-static void layer_by_layer(const world *demo, uint32_t mode, int kind)
+static void layer_by_layer(const world *demo, uint32_t mode, int kind, unsigned maps)
 {
     static const char schema[] = "<schema name='one'><module name='m'>Anna Reed is a nurse. Anna Reed lives in Paris. Anna Reed plays the flute and has two "
                                  "dogs, who sleep in the kitchen.</module></schema>",
@@ -127,10 +127,12 @@ static void layer_by_layer(const world *demo, uint32_t mode, int kind)
     CHECK_OK(pc_cache_clear(cache));
     pc_faults_set(&faults, kind, kind == PC_FAULT_SLOW ? 300 : 3000);
     atomic_store(&faults.good_blocks, 3);
+    atomic_store(&faults.maps, maps);
     got = answer(w->prompt, cache, mode, 4, &s);
     CHECK(!memcmp(&want, &got, sizeof want));
     CHECK_INT(s.exactness, alone.exactness);
     CHECK(atomic_load(&cache->counts.early) > 0);
+    CHECK_INT(atomic_load(&faults.touches) > 0, maps);
     check_sources(&s);
     if (kind_reasons[kind])
         CHECK_INT(s.miss_reason, kind_reasons[kind]);
@@ -371,7 +373,8 @@ int main(void)
                 never_late(&w, modes[m], kind);
             }
             if (kind != PC_FAULT_OPENING)
-                layer_by_layer(&w, modes[m], kind);
+                for (unsigned maps = 0; maps < 2; maps++)
+                    layer_by_layer(&w, modes[m], kind, maps);
         }
     overtaken(&w);
     cancelled_request(&w);

@@ -301,6 +301,7 @@ typedef struct slow_source {
     pc__source *inner;
     pc_faults *faults;
     double deadline;
+    uint8_t *pages; /* of a mapped one, filled when they are touched */
 } slow_source;
 
 static slow_tier *slow(pc__tier *tier)
@@ -349,9 +350,31 @@ static pc_status slow_read(pc__source *source, size_t index, uint64_t offset, ui
     return status;
 }
 
+static int slow_map(pc__source *source)
+{
+    slow_source *s = (slow_source *)source;
+    if (!s->pages)
+        s->pages = aligned_alloc(4096, (size_t)(source->bytes + 4095) / 4096 * 4096);
+    return s->pages != NULL;
+}
+
+static const void *slow_borrow(pc__source *source, size_t index, uint64_t offset, uint64_t at, size_t size)
+{
+    const slow_source *s = (const slow_source *)source;
+    (void)index;
+    return s->pages && offset + at + size <= source->bytes ? s->pages + offset + at : NULL;
+}
+
+static pc_status slow_touch(pc__source *source, size_t index, uint64_t offset, uint64_t at, size_t size)
+{
+    atomic_fetch_add(&((slow_source *)source)->faults->touches, 1);
+    return slow_read(source, index, offset, at, ((slow_source *)source)->pages + offset + at, size);
+}
+
 static void slow_close(pc__source *source)
 {
     slow_source *s = (slow_source *)source;
+    free(s->pages);
     s->inner->close(s->inner);
     atomic_fetch_sub(&s->faults->open_now, 1);
     free(s);
@@ -381,6 +404,11 @@ static pc_status slow_open(pc__tier *tier, const pc__id *key, double deadline, p
     s->source.bytes = inner->bytes;
     s->inner = inner;
     s->faults = t->faults;
+    if (atomic_load(&s->faults->maps)) {
+        s->source.map = slow_map;
+        s->source.borrow = slow_borrow;
+        s->source.touch = slow_touch;
+    }
     s->deadline = deadline;
     *out = &s->source;
     now = atomic_fetch_add(&t->faults->open_now, 1) + 1;

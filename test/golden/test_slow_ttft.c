@@ -77,15 +77,16 @@ static int32_t dawdle(void *user)
 /* A tier that was good goes wrong: it is waited for a few times, each half as long as before, and one pass over its layers is lost at most. */
 static int bounded(const world *w, int kind)
 {
-    enum { ASKED = 8, WAITS = 3, DELAY = 100 };
+    enum { ASKED = 8, WAITS = 5, DELAY = 100 };
     pc_faults faults;
     pc_cache *cache = pc_slow_cache_new(w->context, &faults, 0, 0.3);
     uint64_t early;
     int waits = 0;
     pc_stats s = ask(w, cache, dawdle);
     pc_faults_set(&faults, PC_FAULT_NONE, DELAY);
-    s = ask(w, cache, dawdle);
-    CHECK_INT(s.tokens_tier[PC_TIER_DISK], TOKENS - NEW); /* good, it is used */
+    for (int i = 0; i < 10 && s.tokens_tier[PC_TIER_DISK] < TOKENS - NEW; i++)
+        s = ask(w, cache, dawdle);
+    CHECK_INT(s.tokens_tier[PC_TIER_DISK], TOKENS - NEW); /* good, it is used, on a busy machine not at once */
     for (int i = 0; i < 256; i++)
         pc__cache_kept(cache, PC_TIER_DISK, 1); /* whatever has disturbed that */
     early = atomic_load(&cache->counts.early);

@@ -157,10 +157,15 @@ static void adopted(const pc_model *model, const pc__image *image, const pc__kv 
     uint8_t was = copies[2][last];
     copies[2][last] = 1;
     lent = 1;
-    CHECK_STATUS(pc__model_payload.adopt(owner, image, blocks, &lent, give_back, &payload), PC_ERR_MISMATCH);
-    CHECK_ERROR_HAS("not zero beyond");
-    CHECK(!payload);
-    copies[2][last] = was;
+    CHECK_OK(pc__model_payload.adopt(owner, image, blocks, &lent, give_back, &payload));
+    for (size_t l = 0; l < LAYERS; l++)
+        pc__model_payload.settle(owner, payload, l);
+    CHECK(!copies[2][last] && !was);
+    for (size_t l = 0; l < LAYERS; l++)
+        CHECK(!memcmp(copies[l], image->blocks[l], (size_t)image->block_bytes[l]));
+    pc__model_payload.release(owner, payload);
+    CHECK_INT(lent, 0);
+    lent = 1;
     blocks[1] = copies[1] + 16;
     CHECK_STATUS(pc__model_payload.adopt(owner, image, blocks, &lent, give_back, &payload), PC_ERR_MISMATCH);
     CHECK_ERROR_HAS("aligned");

@@ -269,6 +269,60 @@ static void flags(void)
     pc_context_free(context);
 }
 
+/* Loads of what is in the folder, one allocation failing after the other: right or not at all, and nothing stays mapped or open. */
+static void without_memory(void)
+{
+    const char *folder = disk_fresh_folder();
+    uint8_t key[32] = {3};
+    pc_context *context = NULL;
+    pc_segment *segment = NULL;
+    size_t before, loaded = 0;
+    int completed = 0;
+    uint64_t at = 0;
+    states s;
+    make_states(&s);
+    CHECK_OK(pc_context_new(&context, NULL));
+    pc_cache *cache = open_cache(context, folder, 0, PC_CODEC_DEFAULT);
+    CHECK_OK(pc_segment_wrap(&segment, context, &s.raw, NULL, NULL));
+    CHECK_OK(pc_cache_put(cache, key, segment, NULL));
+    pc_segment_free(segment);
+    pc_cache_free(cache);
+    pc_context_free(context);
+    before = descriptors();
+    while (!completed && ++at < 400) {
+        pc_test_memory memory = {.fail_at = at};
+        pc_allocator mem = pc_test_allocator(&memory);
+        pc_context_options o = PC_CONTEXT_OPTIONS_INIT;
+        pc_cache_options c = PC_CACHE_OPTIONS_INIT;
+        pc_raw raw = PC_RAW_INIT;
+        pc_status status;
+        o.allocator = &mem;
+        o.threads = 1;
+        c.disk_path = folder;
+        c.flags = PC_CACHE_MAP | PC_CACHE_ALWAYS_LOAD;
+        c.deadline_seconds = 20;
+        context = NULL;
+        cache = NULL;
+        segment = NULL;
+        if ((status = pc_context_new(&context, &o)) >= 0 && (status = pc_cache_new(&cache, context, &c)) >= 0)
+            status = pc_cache_get(&segment, cache, key, &s.raw, 0, NULL);
+        CHECK((status == PC_OK) == (segment != NULL));
+        if (segment && CHECK_OK(pc_segment_raw(segment, &raw)))
+            CHECK(!memcmp(raw.blocks[1], s.memory[1], LARGE));
+        loaded += segment != NULL;
+        pc_segment_free(segment);
+        pc_cache_free(cache);
+        pc_context_free(context);
+        completed = memory.calls < at;
+        CHECK_INT(memory.live_blocks, 0);
+        CHECK_INT(descriptors(), before);
+        CHECK(!completed || segment);
+    }
+    CHECK(completed && at > 20 && loaded);
+    for (size_t b = 0; b < 2; b++)
+        free(s.memory[b]);
+}
+
 int main(void)
 {
     who_is_mapped();
@@ -279,5 +333,6 @@ int main(void)
     deadline();
     lent();
     flags();
+    without_memory();
     return pc_test_end();
 }

@@ -99,6 +99,8 @@ expect 0 "employees, 722 positions: 22 new segments in disk" encode --model "$mo
 expect 0 "all was there" encode --model "$model" --schema "$employees" --disk store
 expect 0 '"disk":590' run --model "$model" --schema "$employees" --prompt "$desk" --disk store --always-load --json
 expect 0 '"bytes_loaded":' run --model "$model" --schema "$employees" --prompt "$desk" --disk store --json
+expect 0 '"disk":590' run --model "$model" --schema "$employees" --prompt "$desk" --disk store --always-load --no-map --json
+expect 2 "no-map needs --disk" run --model "$model" --schema "$employees" --prompt "$desk" --no-map
 expect 0 '"disk":0' run --model "$model" --schema "$employees" --prompt "$desk" --disk store --always-load --salt tenant --json
 expect 0 "22 new segments" encode --model "$model" --schema "$employees" --disk lossy --codec int8
 expect 0 '"lossy":true' run --model "$model" --schema "$employees" --prompt "$desk" --disk lossy --always-load --json

@@ -118,7 +118,7 @@ typedef struct store_options {
     const char *disk, *disk_size, *host_size, *packed_size, *remote, *seal_key_file, *salt;
     long codec; /* PC_CODEC_… */
     double ttl, deadline;
-    int always_load;
+    int always_load, no_map;
     pc_event_fn on_event;
     void *event_user;
 } store_options;
@@ -141,6 +141,8 @@ typedef struct store_options {
          "encrypts what leaves the process: 32 bytes or 64 hexadecimal digits", NULL, 0, 0},       \
         {"salt", OPTION_TEXT, &(o).salt, "tenant: states of one are never served to another",      \
          NULL, 0, 0},                                                                              \
+        {"no-map", OPTION_FLAG, &(o).no_map, "files of the folder are read, never mapped", NULL, 0, \
+         0},                                                                                       \
     {                                                                                              \
         "always-load", OPTION_FLAG, &(o).always_load, "load even where computing seems faster",    \
             NULL, 0, 0                                                                             \

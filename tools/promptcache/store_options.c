@@ -66,6 +66,8 @@ int check_store(const command *about, const store_options *o)
         return usage_error(about, "--disk-size needs --disk");
     if (o->seal_key_file && !store_given(o))
         return usage_error(about, "--seal-key-file needs --disk or --remote");
+    if (o->no_map && !o->disk)
+        return usage_error(about, "--no-map needs --disk");
     if (o->codec && !store_given(o))
         return usage_error(about, "--codec needs --disk or --remote");
     if ((code = read_size(about, "disk-size", o->disk_size, &bytes)) >= 0 ||
@@ -99,6 +101,8 @@ int open_store(pc_cache **out, pc_context *context, const command *about, const 
     options.event_user = o->event_user;
     if (o->always_load)
         options.flags |= PC_CACHE_ALWAYS_LOAD;
+    if (o->no_map)
+        options.flags |= PC_CACHE_NO_MAP;
     status = pc_cache_new(out, context, &options);
     memset(key, 0, sizeof key);
     return status < 0 ? input_error("store", NULL) : -1;

@@ -41,6 +41,9 @@ typedef struct pc__backend {
     pc_status (*linear_new)(pc__linear **out, pc_context *context, size_t out_features, size_t in_features, uint32_t compute,
                             const pc__weight_source *source, const float *bias);
     int (*grids)(void); /* 1: computing on a grid is faster here than with expanded weights */
+    /* Brings the weights of many small layers into one block of memory, which large pages can serve; NULLs among them are none. *block, NULL where it would not help, lives as long as
+     * they do and goes to `release`. */
+    pc_status (*linear_join)(pc_context *context, pc__linear *const *linears, size_t count, void **block);
     void (*linear_free)(pc__linear *linear);
     size_t (*linear_bytes)(const pc__linear *linear);
     pc_status (*linear_run)(const pc__linear *linear, const float *x, size_t rows, float *y);

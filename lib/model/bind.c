@@ -195,6 +195,21 @@ static pc_status bind_expert(const binder *b, const pc__weight_source *all, int3
     return status < 0 ? pc__fail_in(status, "expert %d of layer %d", e, b->layer) : status;
 }
 
+static pc_status join_experts(const binder *b, pc__native_layer *layer, size_t count)
+{
+    pc__linear **all = pc__calloc(b->mem, 3 * count, sizeof(*all));
+    pc_status status = PC_ERR_NOMEM;
+    for (size_t e = 0; all && e < count; e++) {
+        all[3 * e] = layer->experts[e].up;
+        all[3 * e + 1] = layer->experts[e].gate;
+        all[3 * e + 2] = layer->experts[e].down;
+    }
+    if (all)
+        status = b->native->backend->linear_join(b->native->context, all, 3 * count, &layer->expert_block);
+    pc__free(b->mem, all);
+    return status;
+}
+
 static pc_status bind_experts(const binder *b, pc__native_layer *to)
 {
     const pc__expert_config *config = &b->native->arch.experts;
@@ -222,6 +237,7 @@ static pc_status bind_experts(const binder *b, pc__native_layer *to)
         PC__TRY(bind_expert(b, &up, e, width, hidden, &mlp->up), done);
         PC__TRY(bind_expert(b, &down, e, hidden, width, &mlp->down), done);
     }
+    status = join_experts(b, to, count);
 done:
     return status;
 }

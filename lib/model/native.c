@@ -39,6 +39,8 @@ static void free_layer(const pc__native *native, pc__native_layer *layer)
     for (int32_t e = 0; layer->experts && e < native->arch.experts.count; e++)
         free_mlp(native, &layer->experts[e]);
     pc__free(&native->context->mem, layer->experts);
+    if (layer->expert_block)
+        native->backend->release(native->context, layer->expert_block);
 }
 
 static void free_encoder(const pc__native *native, pc__native_encoder *encoder)

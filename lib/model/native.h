@@ -26,6 +26,7 @@ typedef struct pc__native_layer {
     pc__linear *router;      /* [experts]; NULL: the layer has none. Like the next one in fp32 */
     pc__linear *shared_scale; /* [1] or NULL: the shared MLP counts by the sigmoid of it */
     pc__native_mlp *experts; /* [arch.experts.count] */
+    void *expert_block;      /* where their weights are, if they are small ones; or NULL */
 } pc__native_layer;
 
 /* Rows that are looked up: embeddings, learned positions. In bf16 where the model computes in bf16

@@ -322,6 +322,36 @@ static void in_parts(pc_context *context)
     }
 }
 
+/* Weights that are moved together compute as before and count as before; a second time there is nothing to move. */
+static void joined(pc_context *context)
+{
+    enum { LAYERS = 4, IN = 700, OUT = 1000, AT = 3 };
+    layer l = make_layer(IN, OUT, PC_DTYPE_F32);
+    pc__weight_source from = {.user = &l, .rows = give_rows};
+    pc__linear *linear[LAYERS] = {NULL};
+    float *y[2] = {malloc(AT * OUT * sizeof(float)), malloc(AT * OUT * sizeof(float))};
+    void *block = NULL, *again = context;
+    for (int i = 0; i < LAYERS - 1; i++) /* the last one is none */
+        CHECK_OK(pc__linear_new(&linear[i], context, OUT, IN, i ? PC_DTYPE_F32 : PC_DTYPE_BF16, &from, l.bias));
+    size_t bytes = pc__linear_bytes(linear[1]);
+    CHECK_OK(pc__linear_run(linear[1], l.x, AT, y[0]));
+    CHECK_OK(pc__linear_join(context, linear, LAYERS, &block));
+    CHECK((block != NULL) == !strcmp(pc__linear_way_name(linear[1]), "own"));
+    CHECK_OK(pc__linear_join(context, linear, LAYERS, &again));
+    CHECK(!again);
+    for (int i = 1; i < LAYERS - 1; i++) {
+        CHECK_OK(pc__linear_run(linear[i], l.x, AT, y[1]));
+        CHECK(same_bits(y[0], y[1], AT * OUT));
+    }
+    CHECK_INT(pc__linear_bytes(linear[1]), bytes);
+    for (int i = 0; i < LAYERS; i++)
+        pc__linear_free(linear[i]);
+    pc__free(&context->mem, block);
+    free(y[0]);
+    free(y[1]);
+    free_layer(&l);
+}
+
 static pc_status new_and_run(pc_context *context, layer *l, float *y)
 {
     pc__weight_source from = {.user = l, .rows = give_rows};
@@ -409,6 +439,7 @@ static int run_way(const way *w)
         if (name && d) {
             side_by_side(context);
             in_parts(context);
+            joined(context);
         }
     }
 #if defined(PC_HAVE_ONEDNN)

@@ -17,6 +17,7 @@ static const pc__backend cpu = {
     .release = release,
     .linear_new = pc__linear_new,
     .grids = pc__linear_grids,
+    .linear_join = pc__linear_join,
     .linear_free = pc__linear_free,
     .linear_bytes = pc__linear_bytes,
     .linear_run = pc__linear_run,

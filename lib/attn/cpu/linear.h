@@ -26,6 +26,7 @@ size_t pc__linear_bytes(const pc__linear *linear);
 pc_status pc__linear_run(const pc__linear *linear, const float *x, size_t rows, float *y);
 pc_status pc__linear_run_all(const pc__linear *const *linears, size_t count, const float *x,
                              size_t rows, float *const *y);
+pc_status pc__linear_join(pc_context *context, pc__linear *const *linears, size_t count, void **block); /* panel_set.c */
 pc_status pc__linear_run_parts(const pc__linear_part *parts, size_t count);
 const char *pc__linear_way_name(const pc__linear *linear); /* "grid", "own" or "onednn" */
 

@@ -4,7 +4,10 @@
 
 #include "base/threads.h"
 
-enum { BEHIND = 4096 }; /* prefetches may look past the end */
+enum {
+    BEHIND = 4096,     /* prefetches may look past the end */
+    LARGE = 4 << 20    /* bytes that have huge pages of their own (base/mem.c) */
+};
 
 pc_status pc__panel_set_new(pc__panel_set *set, const pc__linear *linear, size_t bytes)
 {
@@ -21,7 +24,7 @@ pc_status pc__panel_set_new(pc__panel_set *set, const pc__linear *linear, size_t
 void pc__panel_set_drop(pc__linear *linear)
 {
     pc__panel_set *set = linear->packed;
-    if (set)
+    if (set && !set->joined)
         pc__free(&linear->context->mem, set->weights);
     pc__free(&linear->context->mem, set);
 }
@@ -30,6 +33,38 @@ size_t pc__panel_set_bytes(const pc__linear *linear)
 {
     const pc__panel_set *set = linear->packed;
     return set->count * set->bytes;
+}
+
+static pc__panel_set *small_set(pc__linear *linear)
+{
+    pc__panel_set *set = linear && !linear->way->run ? linear->packed : NULL;
+    return set && !set->joined && set->count * set->bytes < LARGE ? set : NULL;
+}
+
+pc_status pc__linear_join(pc_context *context, pc__linear *const *linears, size_t count, void **block)
+{
+    size_t bytes = 0;
+    uint8_t *at;
+    *block = NULL;
+    for (size_t i = 0; i < count; i++) {
+        const pc__panel_set *set = small_set(linears[i]);
+        bytes += set ? (set->count * set->bytes + 63) / 64 * 64 : 0;
+    }
+    if (bytes < LARGE)
+        return PC_OK;
+    if (!(*block = at = pc__alloc_aligned(&context->mem, bytes + BEHIND, 64)))
+        return PC_ERR_NOMEM;
+    for (size_t i = 0; i < count; i++) {
+        pc__panel_set *set = small_set(linears[i]);
+        uint8_t *from = set ? set->weights : NULL;
+        if (!set)
+            continue;
+        set->weights = pc__carve(&at, set->count * set->bytes);
+        memcpy(set->weights, from, set->count * set->bytes);
+        set->joined = 1;
+        pc__free(&context->mem, from);
+    }
+    return PC_OK;
 }
 
 typedef struct packing {

@@ -8,6 +8,7 @@
 typedef struct pc__panel_set {
     size_t count, bytes; /* of a panel */
     uint8_t *weights;    /* panels one behind the other, 64-byte aligned, readable some way past the end */
+    int joined;          /* 1: in a block that others own (pc__linear_join) */
 } pc__panel_set;
 
 /* Packs one panel: features [first, first + count), `scratch` is the lane's own. */

@@ -7,7 +7,9 @@
 
 #include "testing.h"
 
-#ifdef __SANITIZE_THREAD__ /* twenty times slower */
+#if defined(__SANITIZE_THREAD__) /* twenty times slower */
+enum { SEQUENCES = 120 };
+#elif defined(__SANITIZE_ADDRESS__)
 enum { SEQUENCES = 300 };
 #else
 enum { SEQUENCES = 1000 };

@@ -260,7 +260,7 @@ static void test_memory(const kind *k, const char *name, int without)
         CHECK_INT(memory.live_blocks, before);
         if (!at)
             all = memory.calls;
-        step = getenv("PC_TEST_LONG") ? 1 : all / 40 + 1;
+        step = getenv("PC_TEST_LONG") ? 1 : all / 24 + 1;
     }
     CHECK_OK(try_open(&w, k->index, 0));
     close_memo(&w);

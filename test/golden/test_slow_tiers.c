@@ -10,7 +10,7 @@
 #include "slow_tier.h"
 #include "testing.h"
 
-#ifdef __SANITIZE_THREAD__ /* twenty times slower: what has threads of its own, once */
+#if defined(__SANITIZE_THREAD__) || defined(__SANITIZE_ADDRESS__) /* up to twenty times slower: what has threads of its own, once */
 enum { ROUNDS = 1, MODE_STEP = 4, BRIEF = 1 };
 #else
 enum { ROUNDS = 4, MODE_STEP = 3, BRIEF = 0 };

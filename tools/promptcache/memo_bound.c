@@ -79,12 +79,15 @@ static int make_plan(bound_attention *t, pc_context *context, const memo_shape *
 int bound_attention_time(bound_attention *t, double *us)
 {
     pc_attend_args args = PC_ATTEND_ARGS_INIT;
-    double began = machine_now();
+    double began = 0;
     args.q = t->q;
     args.out = t->out;
     args.pages = t->pages;
-    if (pc_attend(t->plan, &args) < 0)
-        return input_error("attend", NULL);
+    for (int i = 0; i < 2; i++) { /* in a prefill its inputs have just been written: the second time counts */
+        began = machine_now();
+        if (pc_attend(t->plan, &args) < 0)
+            return input_error("attend", NULL);
+    }
     *us = 1e6 * (machine_now() - began);
     return EXIT_OK;
 }

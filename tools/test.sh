@@ -40,11 +40,14 @@ run build/test "all tests"
 if [ "$all" = 1 ]; then
     left_out="-LE levels|fuzz -E ^test_(disk_kill|maps_kill|memo_kill|memo_strangers|slow_.*|subdirectory|trace|workloads)$" # nothing else than with them
     run build/bare "without the optional libraries" -DPC_WITH_ONEDNN=OFF -DPC_WITH_HIREDIS=OFF -DPC_WITH_FAISS=OFF
-    left_out="-E ^test_(trace|workloads|memo_program|memo_strangers|relocation|restart|disk_kill|memo_kill|attend_abi|calibrate)$" # long, of files, or of the program around the library
-    run build/sanitize "under AddressSanitizer and UBSan" -DPC_SANITIZE=address,undefined -DCMAKE_BUILD_TYPE=Debug -DCMAKE_C_FLAGS=-O1
+    checked="-DCMAKE_BUILD_TYPE=Debug -DCMAKE_C_FLAGS=-O1 -DCMAKE_C_FLAGS_DEBUG=-g1" # names and lines are enough
+    left_out="-E ^test_(trace|workloads|memo_program|memo_strangers|relocation|restart|disk_kill|memo_kill|attend_abi|calibrate|program|slow_ttft|concurrent|kv_serving)$" # long, of files, or of the program around the library
+    # shellcheck disable=SC2086
+    run build/sanitize "under AddressSanitizer and UBSan" -DPC_SANITIZE=address,undefined $checked
     # one thread each, or a program's arguments: nothing to see, and slow
     left_out="-LE kernel|levels|fuzz -E ^amx_|^test_(index_file|faiss_shim|places|nearest|relocation|record_.*|read_record|golden_.*|codec.*|seal|calibrate|.*_abi|program|workloads|trace|generate|kv_serving|slow_ttft|disk_kill|maps_kill|memo|memo_kill|memo_open|memo_program|memo_strangers|minilm|map_pin|map_room|read_maps|restart|folder.*)$"
-    run build/thread "under ThreadSanitizer" -DPC_SANITIZE=thread -DCMAKE_BUILD_TYPE=Debug -DCMAKE_C_FLAGS=-O1
+    # shellcheck disable=SC2086
+    run build/thread "under ThreadSanitizer" -DPC_SANITIZE=thread $checked
 fi
 echo "$passed passed, $failed failed, $skipped skipped"
 [ "$failed" = 0 ] && [ "$passed" -gt 0 ]

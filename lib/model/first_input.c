@@ -38,7 +38,7 @@ pc_status pc__first_input(const pc_model *model, const pc_input *input, float *x
     hidden = (size_t)model->native->arch.hidden;
     narrow = model->native->project_in ? model->native->embedding.dim : 0;
     rows = pc__calloc(mem, input->count, sizeof *rows);
-    work.h = pc__calloc(mem, input->count, (hidden + narrow) * sizeof *work.h);
+    work.h = pc__calloc(mem, hidden + input->count * narrow, sizeof *work.h); /* pc__embed needs one row of it */
     status = rows && work.h ? PC_OK : PC_ERR_NOMEM;
     if (status >= 0) {
         set_rows(rows, input);
@@ -46,7 +46,7 @@ pc_status pc__first_input(const pc_model *model, const pc_input *input, float *x
         work.native = model->native;
         work.pass = &pass;
         work.x = x;
-        work.narrow = narrow ? work.h + input->count * hidden : NULL;
+        work.narrow = narrow ? work.h + hidden : NULL;
         status = pc__embed(&work);
     }
     if (status >= 0 && model->native->arch.residual != PC__RESIDUAL_POST) /* else layers norm what comes out of them */

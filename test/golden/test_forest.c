@@ -8,13 +8,13 @@
 #include "testing.h"
 
 #if defined(__SANITIZE_THREAD__) /* twenty times slower */
-enum { SEQUENCES = 120 };
+enum { SEQUENCES = 120, PROMPTS = 12 };
 #elif defined(__SANITIZE_ADDRESS__)
-enum { SEQUENCES = 300 };
+enum { SEQUENCES = 300, PROMPTS = 40 };
 #else
-enum { SEQUENCES = 1000 };
+enum { SEQUENCES = 1000, PROMPTS = 40 };
 #endif
-enum { PROMPTS = 40, SEEDS = 3, ENDINGS = 3, MOST = 9, MOST_LIVE = 48, PEOPLE = 16, FORK_AT = 3 };
+enum { SEEDS = 3, ENDINGS = 3, MOST = 9, MOST_LIVE = 48, PEOPLE = 16, FORK_AT = 3 };
 
 typedef struct answer {
     int32_t tokens[MOST];

@@ -63,14 +63,16 @@ static void regex_free(void *ptr, void *mem)
     pc__free(mem, ptr);
 }
 
-pc_status pc__expression_compile(pcre2_code **out, pcre2_general_context *memory,
-                                 const char *expression, const char *where)
+pc_status pc__expression_compile(pcre2_code **out, pcre2_general_context **memory,
+                                 const pc_allocator *mem, const char *expression, const char *where)
 {
     int code;
     PCRE2_SIZE offset;
-    pcre2_compile_context *context = pcre2_compile_context_create(memory);
+    pcre2_compile_context *context;
     *out = NULL;
-    if (!context)
+    if (!*memory && !(*memory = pcre2_general_context_create(regex_alloc, regex_free, (void *)(uintptr_t)mem)))
+        return PC_ERR_NOMEM;
+    if (!(context = pcre2_compile_context_create(*memory)))
         return PC_ERR_NOMEM;
     *out = pcre2_compile((PCRE2_SPTR)expression, PCRE2_ZERO_TERMINATED,
                          PCRE2_UTF | PCRE2_UCP | PCRE2_MATCH_INVALID_UTF, &code, &offset, context);
@@ -92,11 +94,8 @@ pc_status pc__expression_add(pc__tokenizer *t, const char *expression, const cha
     if (t->expressions == PC__MAX_EXPRESSIONS)
         return pc__fail(PC_ERR_UNSUPPORTED, "%s: more than %d pre-tokenizer expressions", where,
                         PC__MAX_EXPRESSIONS);
-    if (!t->regex_memory &&
-        !(t->regex_memory = pcre2_general_context_create(regex_alloc, regex_free, &t->mem)))
-        return PC_ERR_NOMEM;
-    status = pc__expression_compile(&t->expression[t->expressions], t->regex_memory, expression,
-                                    where);
+    status = pc__expression_compile(&t->expression[t->expressions], &t->regex_memory, &t->mem,
+                                    expression, where);
     if (status < 0)
         return status;
     t->expressions++;
@@ -134,6 +133,28 @@ pc_status pc__expressions_of(pc__tokenizer *t, const char *family, const char *w
 /* Of a match without JIT, in KiB. How long a match may search is limited by PCRE2 itself. */
 enum { HEAP_LIMIT = 64 << 10 };
 
+pcre2_match_context *pc__expression_limits(pcre2_general_context *memory)
+{
+    pcre2_match_context *limits = pcre2_match_context_create(memory);
+    if (limits)
+        pcre2_set_heap_limit(limits, HEAP_LIMIT);
+    return limits;
+}
+
+pc_status pc__expression_match(const pcre2_code *expression, pcre2_match_context *limits, pcre2_match_data *match,
+                               const char *text, size_t size, size_t at, const char *what, size_t *from, size_t *to)
+{
+    int n = pcre2_match(expression, (PCRE2_SPTR)text, size, at, 0, match, limits);
+    const PCRE2_SIZE *span = pcre2_get_ovector_pointer(match);
+    if (n == PCRE2_ERROR_NOMATCH)
+        return PC_MISS;
+    if (n < 0)
+        return n == PCRE2_ERROR_NOMEMORY ? PC_ERR_NOMEM : pc__fail(PC_ERR_LIMIT, "%s: PCRE2 error %d", what, n);
+    *from = span[0];
+    *to = span[1];
+    return *to <= *from || *from < at ? PC_MISS : PC_OK; /* empty, or moved by \K */
+}
+
 typedef struct cutter {
     const pc__tokenizer *t;
     pcre2_match_context *limits;
@@ -149,24 +170,17 @@ static pc_status cut(const cutter *c, size_t level, const char *text, size_t siz
     if (level == c->t->expressions)
         return size ? c->piece(c->user, text, size) : PC_OK;
     while (at < size && status >= 0) {
-        int n = pcre2_match(c->t->expression[level], (PCRE2_SPTR)text, size, at, 0, c->match[level],
-                            c->limits);
-        const PCRE2_SIZE *span = pcre2_get_ovector_pointer(c->match[level]);
         size_t from, to;
-        if (n == PCRE2_ERROR_NOMATCH)
+        status = pc__expression_match(c->t->expression[level], c->limits, c->match[level], text, size, at,
+                                      "pre-tokenizer", &from, &to);
+        if (status == PC_MISS)
             break;
-        if (n < 0)
-            return n == PCRE2_ERROR_NOMEMORY
-                       ? PC_ERR_NOMEM
-                       : pc__fail(PC_ERR_LIMIT, "pre-tokenizer: PCRE2 error %d", n);
-        from = span[0], to = span[1];
-        if (to <= from || from < at) /* empty, or moved by \K */
-            break;
-        if (from > at)
+        if (status >= 0 && from > at)
             status = cut(c, level + 1, text + at, from - at);
         if (status >= 0)
             status = cut(c, level + 1, text + from, to - from);
-        at = to;
+        if (status >= 0)
+            at = to;
     }
     return status < 0 || at >= size ? status : cut(c, level + 1, text + at, size - at);
 }
@@ -179,9 +193,8 @@ pc_status pc__expressions_cut(const pc__tokenizer *t, const char *text, size_t s
     pc_status status = PC_OK;
     if (!t->expressions)
         return size ? piece(user, text, size) : PC_OK;
-    if (!(c.limits = pcre2_match_context_create(t->regex_memory)))
+    if (!(c.limits = pc__expression_limits(t->regex_memory)))
         return PC_ERR_NOMEM;
-    pcre2_set_heap_limit(c.limits, HEAP_LIMIT);
     for (size_t i = 0; i < t->expressions && status >= 0; i++)
         if (!(c.match[i] = pcre2_match_data_create_from_pattern(t->expression[i], t->regex_memory)))
             status = PC_ERR_NOMEM;

@@ -17,7 +17,7 @@ static char *respell(const uint8_t *data, size_t size, char *out)
 {
     for (size_t i = 0; i < size; i++)
         if (data[i] == ' ') {
-            memcpy(out, "\xe2\x96\x81", 3);
+            memcpy(out, PC__BLANK_MARK, PC__BLANK_MARK_SIZE);
             out += 3;
         } else {
             *out++ = (char)data[i];

@@ -11,16 +11,6 @@ enum { MOST_GROWTH = 32, MOST_EXTRA = 16 << 10 };
 enum { MOST_STEPS = 64 };
 enum { CLUSTER = 6 }; /* bytes of a cluster that is looked up as one are fewer */
 
-static void *regex_alloc(PCRE2_SIZE size, void *mem)
-{
-    return pc__alloc(mem, size);
-}
-
-static void regex_free(void *ptr, void *mem)
-{
-    pc__free(mem, ptr);
-}
-
 pc_status pc__steps_new(pc__steps **out, const pc_allocator *mem)
 {
     pc__steps *s = *out = pc__calloc(mem, 1, sizeof *s);
@@ -89,13 +79,6 @@ pc_status pc__steps_add_map(pc__steps *s, pc__step_kind kind, const void *bytes,
     return pc__charsmap_new(&step->map, &s->mem, bytes, size, where);
 }
 
-static pc_status compile(pc__steps *s, pc__step *step, const char *where)
-{
-    if (!s->regex_memory && !(s->regex_memory = pcre2_general_context_create(regex_alloc, regex_free, &s->mem)))
-        return PC_ERR_NOMEM;
-    return pc__expression_compile(&step->expression, s->regex_memory, step->from, where);
-}
-
 pc_status pc__steps_add_texts(pc__steps *s, pc__step_kind kind, pc__text from, pc__text to, const char *where)
 {
     pc_status status;
@@ -110,7 +93,7 @@ pc_status pc__steps_add_texts(pc__steps *s, pc__step_kind kind, pc__text from, p
     step->to_size = to.size;
     identify(s, from.data, from.size);
     identify(s, to.data, to.size);
-    return kind == PC__STEP_EXPRESSION ? compile(s, step, where) : PC_OK;
+    return kind == PC__STEP_EXPRESSION ? pc__expression_compile(&step->expression, &s->regex_memory, &s->mem, step->from, where) : PC_OK;
 }
 
 /* ---------------------------------------------------------------- the steps */
@@ -340,31 +323,27 @@ static pc_status replace_matches(const pc__step *step, pcre2_match_context *limi
     pc_status status = PC_OK;
     size_t at = 0;
     while (at < size && status >= 0) {
-        int n = pcre2_match(step->expression, (PCRE2_SPTR)text, size, at, 0, match, limits);
-        const PCRE2_SIZE *span = pcre2_get_ovector_pointer(match);
-        if (n == PCRE2_ERROR_NOMATCH)
+        size_t from, to;
+        status = pc__expression_match(step->expression, limits, match, text, size, at, "normalizer", &from, &to);
+        if (status == PC_MISS)
             break;
-        if (n < 0)
-            return n == PCRE2_ERROR_NOMEMORY ? PC_ERR_NOMEM : pc__fail(PC_ERR_LIMIT, "normalizer: PCRE2 error %d", n);
-        if (span[1] <= span[0] || span[0] < at) /* empty, or moved by \K */
-            break;
-        status = pc__bytes_add(out, text + at, span[0] - at);
+        if (status >= 0)
+            status = pc__bytes_add(out, text + at, from - at);
         if (status >= 0)
             status = add_limited(out, step->to, step->to_size, most);
-        at = span[1];
+        if (status >= 0)
+            at = to;
     }
     return status < 0 ? status : pc__bytes_add(out, text + at, size - at);
 }
 
 static pc_status expression(const pc__steps *s, const pc__step *step, const char *text, size_t size, size_t most, pc__bytes *out)
 {
-    pcre2_match_context *limits = pcre2_match_context_create(s->regex_memory);
+    pcre2_match_context *limits = pc__expression_limits(s->regex_memory);
     pcre2_match_data *match = limits ? pcre2_match_data_create_from_pattern(step->expression, s->regex_memory) : NULL;
     pc_status status = PC_ERR_NOMEM;
-    if (match) {
-        pcre2_set_heap_limit(limits, 64 << 10);
+    if (match)
         status = replace_matches(step, limits, match, text, size, most, out);
-    }
     pcre2_match_data_free(match);
     pcre2_match_context_free(limits);
     return status;

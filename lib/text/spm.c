@@ -4,22 +4,25 @@
 
 #include "text/tokenizer_body.h"
 
-static const char mark[] = "\xe2\x96\x81"; /* U+2581 */
-
-static pc_status normalise(const pc__tokenizer *t, const char *text, size_t size, pc__bytes *out)
+pc_status pc__mark_blanks(const char *text, size_t size, pc__bytes *out)
 {
-    pc_status status = t->rules.space_prefix ? pc__bytes_add(out, mark, 3)
-                                             : pc__bytes_add(out, "", 0);
+    pc_status status = PC_OK;
     for (size_t i = 0, n; i < size && status >= 0; i += n) {
         const char *space = memchr(text + i, ' ', size - i);
         n = space ? (size_t)(space - text) - i : size - i;
         status = pc__bytes_add(out, text + i, n);
         if (space && status >= 0) {
-            status = pc__bytes_add(out, mark, 3);
+            status = pc__bytes_add(out, PC__BLANK_MARK, PC__BLANK_MARK_SIZE);
             n++;
         }
     }
     return status;
+}
+
+static pc_status normalise(const pc__tokenizer *t, const char *text, size_t size, pc__bytes *out)
+{
+    pc_status status = pc__bytes_add(out, PC__BLANK_MARK, t->rules.space_prefix ? PC__BLANK_MARK_SIZE : 0);
+    return status < 0 ? status : pc__mark_blanks(text, size, out);
 }
 
 pc_status pc__emit_piece(const pc__tokenizer *t, const char *text, size_t size, int32_t id,

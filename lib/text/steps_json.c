@@ -4,8 +4,6 @@
 #include <string.h>
 #include <utf8proc.h>
 
-static const char mark[] = "\xe2\x96\x81"; /* U+2581 */
-
 typedef struct reading {
     const char *where;
     const pc_allocator *mem;
@@ -44,7 +42,7 @@ static pc_status refuse(const reading *r, const char *part, const json_t *object
 
 static int is_mark(pc__text text)
 {
-    return text.size == 3 && !memcmp(text.data, mark, 3);
+    return text.size == PC__BLANK_MARK_SIZE && pc__starts_with_mark(text.data, text.size);
 }
 
 /* Each of a sequence's parts, or a part alone. PC_MISS: there is none. */

@@ -6,12 +6,23 @@
 #ifndef PC_TEXT_TOKENIZER_BODY_H
 #define PC_TEXT_TOKENIZER_BODY_H
 
+#include <string.h>
+
 #include "text/normalise.h"
 #include "text/strmap.h"
 #include "text/tokenizer.h"
 #include "text/unigram.h"
 
 enum { PC__MAX_EXPRESSIONS = 8 };
+
+/* U+2581, which stands for a blank in pieces. */
+#define PC__BLANK_MARK "\xe2\x96\x81"
+enum { PC__BLANK_MARK_SIZE = sizeof PC__BLANK_MARK - 1 };
+
+static inline int pc__starts_with_mark(const char *text, size_t size)
+{
+    return size >= PC__BLANK_MARK_SIZE && !memcmp(text, PC__BLANK_MARK, PC__BLANK_MARK_SIZE);
+}
 
 typedef struct pc__token {
     pc__text text;  /* as it appears in running text */
@@ -79,6 +90,9 @@ pc_status pc__wordpiece_encode(const pc__tokenizer *t, const char *text, size_t 
 pc_status pc__unigram_encode(const pc__tokenizer *t, const char *text, size_t size, int first,
                              pc__ids *out);
 
+/* Appends text with U+2581 for its blanks. */
+pc_status pc__mark_blanks(const char *text, size_t size, pc__bytes *out);
+
 /* Appends what stands for a stretch of normalised text: `id`, or, where it is -1, the piece of that
  * text, else its bytes, else the unknown token; *unknown: whether it was that one. */
 pc_status pc__emit_piece(const pc__tokenizer *t, const char *text, size_t size, int32_t id,
@@ -93,8 +107,14 @@ pc_status pc__bpe_join(const pc__tokenizer *t, const char *text, uint32_t *start
 
 /* Compiles the expressions of a pre-tokenizer family; PC_ERR_UNSUPPORTED names an unknown one. */
 pc_status pc__expressions_of(pc__tokenizer *t, const char *family, const char *where);
-pc_status pc__expression_compile(pcre2_code **out, pcre2_general_context *memory,
-                                 const char *expression, const char *where);
+/* *memory is made, from mem, when it is first needed; the owner frees it. */
+pc_status pc__expression_compile(pcre2_code **out, pcre2_general_context **memory,
+                                 const pc_allocator *mem, const char *expression, const char *where);
+pcre2_match_context *pc__expression_limits(pcre2_general_context *memory); /* NULL: no memory */
+/* The next match from `at` on, of text of at least one byte. PC_MISS: none that is longer than
+ * nothing. `what` heads the text of an error. */
+pc_status pc__expression_match(const pcre2_code *expression, pcre2_match_context *limits, pcre2_match_data *match,
+                               const char *text, size_t size, size_t at, const char *what, size_t *from, size_t *to);
 pc_status pc__expression_add(pc__tokenizer *t, const char *expression, const char *where);
 /* Cuts text by all expressions in turn; calls piece() for each part in order. */
 pc_status pc__expressions_cut(const pc__tokenizer *t, const char *text, size_t size,

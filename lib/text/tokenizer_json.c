@@ -78,10 +78,10 @@ static pc_status normalizer(reading *r, const json_t *n)
                 return status;
         return PC_OK;
     }
-    if (is(n, "Prepend") && !strcmp(string_of(n, "prepend"), "\xe2\x96\x81"))
+    if (is(n, "Prepend") && !strcmp(string_of(n, "prepend"), PC__BLANK_MARK))
         r->rules.space_prefix = r->metaspace = 1;
     else if (is(n, "Replace") && !strcmp(string_of(json_object_get(n, "pattern"), "String"), " ") &&
-             !strcmp(string_of(n, "content"), "\xe2\x96\x81"))
+             !strcmp(string_of(n, "content"), PC__BLANK_MARK))
         r->metaspace = 1;
     else if (is(n, "NFC"))
         r->rules.nfc = 1;

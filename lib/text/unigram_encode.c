@@ -6,8 +6,6 @@
 #include "text/tokenizer_body.h"
 #include "text/unigram.h"
 
-static const char mark[] = "\xe2\x96\x81"; /* U+2581 */
-
 typedef struct work {
     const pc__tokenizer *t;
     pc__ids *out;
@@ -36,17 +34,12 @@ static pc_status pieces(work *w, const char *text, size_t size)
     return status;
 }
 
-static int starts_with_mark(const char *text, size_t size)
-{
-    return size >= 3 && !memcmp(text, mark, 3);
-}
-
 /* Parts that begin with U+2581, but for the first. */
 static pc_status parts(work *w, const char *text, size_t size)
 {
     pc_status status = PC_OK;
     for (size_t from = 0, end; from < size && status >= 0; from = end) {
-        for (end = from + 1; end < size && !starts_with_mark(text + end, size - end); end++)
+        for (end = from + 1; end < size && !pc__starts_with_mark(text + end, size - end); end++)
             continue;
         status = pieces(w, text + from, end - from);
     }
@@ -60,17 +53,10 @@ static pc_status word(work *w, const char *text, size_t size, int first)
     int prefix = rules->space_prefix == PC__PREFIX_ALWAYS || (rules->space_prefix == PC__PREFIX_FIRST && first);
     pc_status status = PC_OK;
     w->marked.size = 0;
-    if (prefix && !(rules->one_prefix && (starts_with_mark(text, size) || *text == ' ')))
-        status = pc__bytes_add(&w->marked, mark, 3);
-    for (size_t i = 0, n; i < size && status >= 0; i += n) {
-        const char *blank = rules->marks_blanks ? memchr(text + i, ' ', size - i) : NULL;
-        n = blank ? (size_t)(blank - text) - i : size - i;
-        status = pc__bytes_add(&w->marked, text + i, n);
-        if (blank && status >= 0) {
-            status = pc__bytes_add(&w->marked, mark, 3);
-            n++;
-        }
-    }
+    if (prefix && !(rules->one_prefix && (pc__starts_with_mark(text, size) || *text == ' ')))
+        status = pc__bytes_add(&w->marked, PC__BLANK_MARK, PC__BLANK_MARK_SIZE);
+    if (status >= 0)
+        status = rules->marks_blanks ? pc__mark_blanks(text, size, &w->marked) : pc__bytes_add(&w->marked, text, size);
     if (status < 0)
         return status;
     return rules->split_marks ? parts(w, w->marked.data, w->marked.size) : pieces(w, w->marked.data, w->marked.size);

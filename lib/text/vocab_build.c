@@ -8,8 +8,6 @@
 /* Of a special token: at every place of a text that one may start, so many bytes are looked at. */
 enum { LONGEST_SPECIAL = 1024 };
 
-static const char mark[] = "\xe2\x96\x81";
-
 static int hex(char c)
 {
     return c >= '0' && c <= '9'   ? c - '0'
@@ -69,7 +67,7 @@ static size_t raw_form(const pc__vocab *vocab, const pc__token *token, pc__text 
 {
     if (vocab->kind == PC__VOCAB_BPE)
         return appearance(PC__VOCAB_BPE, token, piece, out);
-    if (gguf_wordpiece && plain(token->type) && piece.size >= 3 && !memcmp(piece.data, mark, 3)) {
+    if (gguf_wordpiece && plain(token->type) && pc__starts_with_mark(piece.data, piece.size)) {
         memcpy(out, piece.data + 3, piece.size - 3);
         return piece.size - 3;
     }
@@ -123,8 +121,8 @@ static pc_status texts(pc__tokenizer *t, const pc__vocab *v)
     int gguf_wordpiece = 0;
     for (size_t i = 0; i < v->count; i++) {
         bytes += v->tokens[i].size + 3;
-        gguf_wordpiece |= v->kind == PC__VOCAB_WORDPIECE && v->tokens[i].size > 3 &&
-                          !memcmp(v->tokens[i].data, mark, 3);
+        gguf_wordpiece |= v->kind == PC__VOCAB_WORDPIECE && v->tokens[i].size > PC__BLANK_MARK_SIZE &&
+                          pc__starts_with_mark(v->tokens[i].data, v->tokens[i].size);
     }
     t->tokens = pc__calloc(&t->mem, v->count, sizeof *t->tokens);
     t->raw = pc__calloc(&t->mem, v->count, sizeof *t->raw);

@@ -8,13 +8,13 @@
 
 enum { SMALL = 3000, LARGE = 200000 }; /* of a block; records have three */
 
-static pc__source *open_one(pc__tier *tier, uint32_t number, pc__record **record)
+static pc__source *open_one(pc__tier *tier, uint32_t number, double seconds, pc__record **record)
 {
     static const pc__record_options options = {0};
     pc__source *source = NULL;
     pc__id key = disk_key(number);
     int timed_out;
-    CHECK_OK(tier->ops->open(tier, &key, pc__now() + 20, &source, &timed_out));
+    CHECK_OK(tier->ops->open(tier, &key, pc__now() + seconds, &source, &timed_out));
     CHECK_OK(pc__record_open(record, &pc__libc_allocator, &options, source));
     return source;
 }
@@ -48,7 +48,7 @@ static void who_is_mapped(void)
         CHECK_OK(disk_put(tier, 1, SMALL, NULL));
         CHECK_OK(disk_put(tier, 2, LARGE, NULL));
         for (uint32_t n = 1; n < 3; n++) {
-            pc__source *source = open_one(tier, n, &record);
+            pc__source *source = open_one(tier, n, 20, &record);
             int is_mapped = source->map && source->map(source);
             CHECK_INT(is_mapped, !unknown && (n == 1 ? cases[c].small : cases[c].large));
             CHECK_INT(disk_stats(tier).mapped_bytes, is_mapped ? source->bytes : 0);
@@ -89,7 +89,7 @@ static void cut_short(off_t to)
     pc_status status = PC_OK;
     CHECK_OK(disk_open(&tier, path, &(disk_options){.map = PC__MAP_ALWAYS}));
     CHECK_OK(disk_put(tier, 5, LARGE, NULL));
-    pc__source *source = open_one(tier, 5, &record);
+    pc__source *source = open_one(tier, 5, 20, &record);
     CHECK(source->map(source));
     CHECK_OK(pc__record_check(record, 0));
     CHECK(!disk_truncate(path, 5, to));
@@ -108,15 +108,10 @@ static void deadline(void)
 {
     const char *path = disk_fresh_folder();
     pc__tier *tier = NULL;
-    pc__source *source = NULL;
     pc__record *record = NULL;
-    pc__record_options options = {0};
-    pc__id key = disk_key(6);
-    int timed_out;
     CHECK_OK(disk_open(&tier, path, &(disk_options){.map = PC__MAP_ALWAYS}));
     CHECK_OK(disk_put(tier, 6, SMALL, NULL));
-    CHECK_OK(tier->ops->open(tier, &key, pc__now() + 0.5, &source, &timed_out));
-    CHECK_OK(pc__record_open(&record, &pc__libc_allocator, &options, source));
+    pc__source *source = open_one(tier, 6, 0.5, &record);
     CHECK(source->map(source));
     usleep(510000);
     CHECK_STATUS(pc__record_check(record, 0), PC_ERR_IO);
@@ -147,7 +142,7 @@ static void lent(void)
     struct stat st;
     CHECK(!stat(disk_record_path(path, 7), &st) && (st.st_mode & 07777) == 0400);
     size_t before = descriptors();
-    pc__source *source = open_one(tier, 7, &record);
+    pc__source *source = open_one(tier, 7, 20, &record);
     CHECK(pc__record_is_plain(record) && !pc__record_place(record, 1));
     CHECK_STATUS(pc__record_check(record, 1), PC_ERR_INTERNAL);
     CHECK(source->map(source) && source->map(source));

@@ -15,7 +15,7 @@ typedef struct pc__load pc__load;
 /* PC_OK: *out is a new reference, and its tokens equal the given ones. PC_MISS. */
 pc_status pc__cache_get(pc_cache *cache, const pc__id *key, const int32_t *tokens, size_t count, pc_segment **out);
 
-/* What a request seeks below HOST. Whether it is worth it is decided by what loading took lately (store/estimate.h) against `cost`; a tier that seems too slow,
+/* What a request seeks below HOST. Whether it is worth it is decided by what loading took lately (store/estimate.h) against `cost`: it should be there by then, and all loads at once should bring more than is computed meanwhile; a tier that seems too slow,
  * or has failed, is tried again now and then all the same. */
 typedef struct pc__want {
     const pc__image *image;     /* what it has to be, without blocks (pc__image_match); key and tokens are part of it. Copied */

@@ -68,16 +68,16 @@ static uint32_t best_tier(pc_cache *cache, const pc__want *want, double *expecte
     return best;
 }
 
-/* Is it there before it is computed? If not: is it time to look whether that has changed? */
+/* Is it there before it is computed, and do all threads together bring more than is computed meanwhile? If not: is it time to look whether that has changed? */
 static int is_worth(pc_cache *cache, const pc__want *want, uint32_t tier, double expected)
 {
-    double ahead;
+    double threads = (double)pc__io_threads(cache->io), ahead;
     if ((cache->flags & PC_CACHE_ALWAYS_LOAD) || want->cost <= 0)
         return 1;
     pthread_mutex_lock(&cache->load_lock);
-    ahead = cache->backlog / (double)pc__io_threads(cache->io);
+    ahead = cache->backlog / threads;
     pthread_mutex_unlock(&cache->load_lock);
-    if (expected < want->cost && ahead + expected < want->cost_before + want->cost)
+    if (expected < want->cost * threads && ahead + expected < want->cost_before + want->cost)
         return 1;
     return pc__estimate_probe(&cache->estimate, tier, pc__now());
 }

@@ -158,13 +158,18 @@ static pc_status get_host(pc_cache *cache, int32_t number)
     return status;
 }
 
-static pc_status seek(pc_cache *cache, int32_t number, double cost, pc__load **out, uint32_t *reason)
+static pc_status seek_after(pc_cache *cache, int32_t number, double before, double cost, pc__load **out, uint32_t *reason)
 {
     int32_t tokens[TOKENS];
     pc__image image = image_of(number, tokens);
     pc__naming naming = {.key = image.key};
-    pc__want want = {.image = &image, .ops = &ops, .owner = &owners, .take_owner = take_owner, .bytes = BLOCKS * block_bytes, .naming = &naming, .cost = cost};
+    pc__want want = {.image = &image, .ops = &ops, .owner = &owners, .take_owner = take_owner, .bytes = BLOCKS * block_bytes, .naming = &naming, .cost = cost, .cost_before = before};
     return pc__cache_seek(cache, &want, out, reason);
+}
+
+static pc_status seek(pc_cache *cache, int32_t number, double cost, pc__load **out, uint32_t *reason)
+{
+    return seek_after(cache, number, 0, cost, out, reason);
 }
 
 static int is_right(const pc_segment *segment, int32_t number)
@@ -471,6 +476,30 @@ static void too_slow(void)
     end(&w);
 }
 
+/* A load that takes longer than computing the same, but is one of several at once and there before it is needed, is begun. */
+static void side_by_side(void)
+{
+    const double expected = 0.05;
+    world w;
+    pc__load *l;
+    uint32_t reason;
+    start(&w, 0, 0, 0, 0);
+    double threads = pc__io_threads(w.cache->io);
+    CHECK(threads > 1);
+    CHECK_OK(put(w.cache, 100));
+    CHECK_OK(pc_cache_flush(w.cache));
+    CHECK_OK(pc_cache_clear(w.cache));
+    w.cache->estimate.tiers[PC_TIER_DISK].latency = expected;
+    w.cache->estimate.tiers[PC_TIER_DISK].per_byte = 0;
+    w.cache->estimate.tiers[PC_TIER_DISK].probe_after = pc__now() + 3600;
+    CHECK_STATUS(seek_after(w.cache, 100, 0, 0.9 * expected, &l, &reason), PC_MISS); /* computed before it is there */
+    CHECK_INT(reason, PC_REASON_SLOW);
+    CHECK_STATUS(seek_after(w.cache, 100, 9, 0.9 * expected / threads, &l, &reason), PC_MISS); /* all threads together bring less than is computed */
+    CHECK_OK(seek_after(w.cache, 100, expected, 1.1 * expected / threads, &l, &reason));
+    pc__load_drop(l);
+    end(&w);
+}
+
 /* Two that want the same wait for one load; one that goes leaves it to the other. */
 static void joined(void)
 {
@@ -751,6 +780,7 @@ int main(void)
     a_tier_recovers();
     a_bad_disk();
     too_slow();
+    side_by_side();
     joined();
     freed_in_between();
     budget();

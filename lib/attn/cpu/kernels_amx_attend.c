@@ -148,18 +148,25 @@ static void scores(work *w, block *b)
 
 static void weights(work *w, block *b)
 {
+    __m512 sum[2 * SIDE]; /* of the rows' weights, in lanes */
     uint32_t from, to;
     memset(w->p, 0, b->own * sizeof w->p[0]);
     b->sees = 0;
     for (size_t r = b->own; r < w->rows; r++) {
         if (pc__slice(w->task, b->base + r, w->page, &from, &to)) {
-            w->scale[r] = pc__weights512(w->task, b->base + r, w->page, b->s[r], w->p[r]);
+            w->scale[r] = pc__weights512(w->task, b->base + r, w->page, b->s[r], w->p[r], sum + r);
             b->sees |= 1u << r;
         } else {
             memset(w->p[r], 0, sizeof w->p[r]);
+            w->scale[r] = 1.0f;
+            sum[r] = _mm512_setzero_ps();
         }
         fetch(&w->ahead);
     }
+    for (size_t r = w->rows; r < b->own + SIDE; r++)
+        sum[r] = _mm512_setzero_ps();
+    pc__add_sums512(w->task->l + b->base + b->own, w->scale + b->own, sum + b->own,
+                    w->rows - b->own);
     pc__tiles_fence();
 }
 

@@ -1,7 +1,7 @@
 /* AVX-512 with bf16 dot products: K/V and linear weights in bf16, sums in fp32. The rest is that of kernels_avx512.c. */
 #include "attn/cpu/weights512bf16.h"
 
-enum { ROWS = PC__BLOCK_ROWS, GROUP = 4 * ROWS };
+enum { ROWS = PC__BLOCK_ROWS, GROUP = 4 * ROWS, SUMS = (GROUP + 15) / 16 * 16 };
 #define INLINE static inline __attribute__((always_inline))
 
 INLINE __m512 dot(__m512 sum, __m512i a, __m512i b)
@@ -69,7 +69,7 @@ INLINE void scores(const pc__attn_task *task, const uint16_t *k, size_t row, con
 }
 
 INLINE void values(const pc__attn_task *task, const uint16_t *v, size_t row, const int rows, const int vectors, __mmask16 last,
-                   size_t column, ahead a, uint16_t (*p)[PC__PAGE], const float *scale)
+                   size_t column, ahead a, uint16_t (*p)[PC__PAGE])
 {
     __m512 sum[ROWS][4];
     float *acc = task->acc + row * task->v_dim + column;
@@ -77,8 +77,7 @@ INLINE void values(const pc__attn_task *task, const uint16_t *v, size_t row, con
     for (int r = 0; r < rows; r++)
 #pragma GCC unroll 4
         for (int j = 0; j < vectors; j++)
-            sum[r][j] = _mm512_mul_ps(_mm512_set1_ps(scale[r]), _mm512_maskz_loadu_ps(j + 1 < vectors ? 0xffff : last,
-                                                                      acc + (size_t)r * task->v_dim + 16 * j));
+            sum[r][j] = _mm512_maskz_loadu_ps(j + 1 < vectors ? 0xffff : last, acc + (size_t)r * task->v_dim + 16 * j);
     for (size_t t = 0; t < PC__PAGE; t += 2) {
         const uint16_t *line = v + t * task->v_dim + 2 * column;
         fetch(line, a);
@@ -102,7 +101,9 @@ typedef struct group {
     const pc__attn_task *task;
     const uint16_t *k, *v;
     size_t page, row, rows;
+    size_t whole, part; /* all rows see all of the pages [whole, part), and scores are plain products */
     size_t halves; /* of the pages of task->fetch: fetched so far */
+    __m512 sum[SUMS]; /* of the page's weights, in lanes */
     float s[GROUP][PC__PAGE], scale[GROUP];
     uint16_t p[GROUP][PC__PAGE];
 } group;
@@ -116,11 +117,10 @@ INLINE void block_values(group *g, size_t at, const int rows, ahead a)
 {
     size_t column = 0;
     for (; column + 64 <= g->task->v_dim; column += 64)
-        values(g->task, g->v, g->row + at, rows, 4, 0xffff, column, a, g->p + at, g->scale + at);
+        values(g->task, g->v, g->row + at, rows, 4, 0xffff, column, a, g->p + at);
     for (; column < g->task->v_dim; column += 16) {
         size_t left = g->task->v_dim - column;
-        values(g->task, g->v, g->row + at, rows, 1, pc__lanes(0, left < 16 ? (uint32_t)left : 16, 0), column, a, g->p + at,
-               g->scale + at);
+        values(g->task, g->v, g->row + at, rows, 1, pc__lanes(0, left < 16 ? (uint32_t)left : 16, 0), column, a, g->p + at);
     }
 }
 
@@ -149,38 +149,79 @@ static ahead fetched_by(group *g, size_t block, int last_page)
     return a;
 }
 
+/* What the row has, by what its new maximum makes of it. */
+static void scale_values(const pc__attn_task *task, size_t row, float by)
+{
+    float *acc = task->acc + row * task->v_dim;
+    for (size_t c = 0; c < task->v_dim; c += 16) {
+        __mmask16 lanes = pc__lanes(0, (uint32_t)task->v_dim, (uint32_t)c);
+        _mm512_mask_storeu_ps(acc + c, lanes, _mm512_mul_ps(_mm512_maskz_loadu_ps(lanes, acc + c), _mm512_set1_ps(by)));
+    }
+}
+
+static void weights(group *g, const int *sees, int whole)
+{
+    if (whole)
+        for (size_t r = 0; r < g->rows; r++)
+            g->scale[r] = pc__whole_page512(g->task, g->row + r, g->s[r], g->p[r], &g->sum[r]);
+    for (size_t r = 0; !whole && r < g->rows; r++) {
+        g->scale[r] = 1.0f;
+        g->sum[r] = _mm512_setzero_ps();
+        if (sees[r / ROWS])
+            g->scale[r] = pc__weights512(g->task, g->row + r, g->page, g->s[r], g->p[r], &g->sum[r]);
+    }
+    for (size_t r = g->rows; r % 16; r++)
+        g->sum[r] = _mm512_setzero_ps();
+    pc__add_sums512(g->task->l + g->row, g->scale, g->sum, g->rows);
+    for (size_t r = 0; r < g->rows; r++)
+        if (g->scale[r] != 1.0f) /* seldom after the first pages */
+            scale_values(g->task, g->row + r, g->scale[r]);
+}
+
 /* Blocks of rows that see nothing of the page are left out, as they are in a causal prefill. */
 static void group_page(group *g, int last_page)
 {
-    int sees[GROUP / ROWS];
+    int sees[GROUP / ROWS], whole = g->page >= g->whole && g->page < g->part;
     ahead a[GROUP / ROWS];
     for (size_t at = 0; at < g->rows; at += ROWS) {
         size_t n = g->rows - at < ROWS ? g->rows - at : ROWS, block = at / ROWS;
-        sees[block] = pc__block_sees(g->task, g->row + at, n, g->page);
+        sees[block] = whole || pc__block_sees(g->task, g->row + at, n, g->page);
         if (!sees[block])
             continue;
         a[block] = fetched_by(g, (g->row + at) / ROWS, last_page);
         FOR_ROWS(block_scores, g, at, a[block])
     }
-    for (size_t r = 0; r < g->rows; r++)
-        if (sees[r / ROWS])
-            g->scale[r] = pc__weights512(g->task, g->row + r, g->page, g->s[r], g->p[r]);
+    weights(g, sees, whole);
     for (size_t at = 0; at < g->rows; at += ROWS)
         if (sees[at / ROWS])
             FOR_ROWS(block_values, g, at, a[at / ROWS])
 }
 
+static void find_whole_pages(group *g)
+{
+    const pc__attn_task *task = g->task;
+    uint32_t lo = 0, hi = UINT32_MAX;
+    for (size_t r = 0; r < task->rows; r++) {
+        lo = task->lo[r] > lo ? task->lo[r] : lo;
+        hi = task->hi[r] < hi ? task->hi[r] : hi;
+    }
+    g->whole = ((size_t)lo + PC__PAGE - 1) / PC__PAGE;
+    g->part = task->slope || task->soft_cap != 0.0f ? 0 : hi / PC__PAGE;
+}
+
 static void attend_bf16(const pc__attn_task *task, size_t first_page, size_t last_page)
 {
-    group g = {.task = task};
-    for (size_t page = first_page; page < last_page; page++) {
-        const uint8_t *data = task->pages + page * task->page_stride;
+    group g; /* too large to be cleared for a single row */
+    g.task = task;
+    g.halves = 0;
+    find_whole_pages(&g);
+    for (g.page = first_page; g.page < last_page; g.page++) {
+        const uint8_t *data = task->pages + g.page * task->page_stride;
         g.k = (const uint16_t *)(const void *)data;
         g.v = (const uint16_t *)(const void *)(data + task->v_offset);
-        g.page = page;
         for (g.row = 0; g.row < task->rows; g.row += GROUP) {
             g.rows = task->rows - g.row < GROUP ? task->rows - g.row : GROUP;
-            group_page(&g, page + 1 == last_page && !task->goes_on);
+            group_page(&g, g.page + 1 == last_page && !task->goes_on);
         }
     }
 }

@@ -92,7 +92,9 @@ INLINE void group_page(group *g, int last_page, const int bf16)
 
 INLINE void attend(const pc__attn_task *task, size_t first_page, size_t last_page, const int bf16)
 {
-    group g = {.task = task};
+    group g; /* too large to be cleared for a single row */
+    g.task = task;
+    g.fetched = 0;
     for (g.page = first_page; g.page < last_page; g.page++) {
         g.data = task->pages + g.page * task->page_stride;
         for (g.row = 0; g.row < task->rows; g.row += GROUP) {

@@ -5,6 +5,9 @@
 #include "attn/plan.h"
 #include "base/options.h"
 
+/* Positions, starts and relative positions lie within this of 0: none of their differences overflows, nor one less a window that hides anything. */
+#define FARTHEST (INT64_C(1) << 60)
+
 typedef struct owned_rope {
     pc__rope rope;
     struct owned_rope *next;
@@ -15,6 +18,7 @@ struct pc_plan {
     pc_context *context;
     pc_attend_shape shape;
     pc__plan *plan;
+    size_t rows;
     size_t run_count;
     pc__kv *runs;     /* views: one layer, pages set by every pc_attend */
     uint8_t **pages;  /* [run_count] their layer tables */
@@ -79,9 +83,16 @@ pc_status pc_pages_write(const pc_attend_shape *shape, void *pages, size_t first
     return PC_OK;
 }
 
+static int is_far(int64_t position)
+{
+    return position < -FARTHEST || position > FARTHEST;
+}
+
 static pc_status copy_relative(const pc_run *run, size_t index, int64_t *to)
 {
     for (size_t t = 0; t < run->tokens; t++) {
+        if (is_far(run->relative[t]))
+            return pc__fail(PC_ERR_LIMIT, "pc_plan_new: run %zu: token %zu stands at %lld", index, t, (long long)run->relative[t]);
         if (t && run->relative[t] <= run->relative[t - 1])
             return pc__fail(PC_ERR_INVALID, "pc_plan_new: run %zu: relative position %lld of token %zu does not come after %lld", index,
                             (long long)run->relative[t], t, (long long)run->relative[t - 1]);
@@ -137,9 +148,12 @@ static pc_status check_rows(const pc_plan_args *args)
 {
     if (args->first[0])
         return pc__fail(PC_ERR_INVALID, "pc_plan_new: first[0] is %u", args->first[0]);
-    for (size_t r = 0; r < args->row_count; r++)
+    for (size_t r = 0; r < args->row_count; r++) {
         if (args->first[r + 1] < args->first[r])
             return pc__fail(PC_ERR_INVALID, "pc_plan_new: row %zu has spans %u to %u", r, args->first[r], args->first[r + 1]);
+        if (is_far(args->positions[r]))
+            return pc__fail(PC_ERR_LIMIT, "pc_plan_new: row %zu stands at %lld", r, (long long)args->positions[r]);
+    }
     if (args->first[args->row_count] && !args->spans)
         return pc__fail(PC_ERR_INVALID, "pc_plan_new: spans is NULL");
     for (size_t i = 0; i < args->first[args->row_count]; i++) {
@@ -147,6 +161,8 @@ static pc_status check_rows(const pc_plan_args *args)
         if (s->run >= args->run_count || s->lo > s->hi || s->hi > args->runs[s->run].tokens || s->reserved)
             return pc__fail(PC_ERR_INVALID, "pc_plan_new: span %zu wants tokens [%u, %u) of run %u (of %zu runs)", i, s->lo, s->hi,
                             s->run, args->run_count);
+        if (is_far(s->start))
+            return pc__fail(PC_ERR_LIMIT, "pc_plan_new: span %zu starts at %lld", i, (long long)s->start);
     }
     return PC_OK;
 }
@@ -179,6 +195,7 @@ static pc_status build(pc_plan *plan, const pc_plan_args *args)
 {
     pc__kv_shape shape;
     pc_status status = read_shape(args->shape, &plan->shape, &shape);
+    plan->rows = args->row_count;
     if (status >= 0)
         status = check_rows(args);
     if (status >= 0)
@@ -244,9 +261,10 @@ static pc_status find_rope(pc_plan *plan, const pc_rope *from, const pc__rope **
     pc_status status = pc__options_read(&read, sizeof read, PC__V1_SIZE(pc_rope, frequency), from, "pc_rope");
     if (status < 0)
         return status;
-    if (read.dims < 2 || read.dims % 2 || read.dims > plan->shape.k_dim || read.interleaved > 1 || read.reserved || !read.frequency)
-        return pc__fail(PC_ERR_INVALID, "pc_rope: %d dims of %d, interleaved %u, frequency %s", read.dims, plan->shape.k_dim,
-                        read.interleaved, read.frequency ? "given" : "NULL");
+    if (read.dims < 2 || read.dims % 2 || read.dims > plan->shape.k_dim || read.interleaved > 1 || read.reserved || !read.frequency ||
+        !isfinite(read.factor))
+        return pc__fail(PC_ERR_INVALID, "pc_rope: %d dims of %d, interleaved %u, factor %g, frequency %s", read.dims, plan->shape.k_dim,
+                        read.interleaved, (double)read.factor, read.frequency ? "given" : "NULL");
     read.factor = read.factor == 0.0f ? 1.0f : read.factor;
     while (own && !same_rope(&own->rope, &read))
         own = own->next;
@@ -274,6 +292,22 @@ static pc_status set_pages(pc_plan *plan, const pc_attend_args *args)
     return PC_OK;
 }
 
+static int overlap(const float *a, size_t a_count, const float *b, size_t b_count)
+{
+    uintptr_t x = (uintptr_t)a, y = (uintptr_t)b;
+    return x < y + b_count * sizeof *b && y < x + a_count * sizeof *a;
+}
+
+/* Queries are read again after results of other rows, or of other spans, were written. */
+static pc_status check_apart(const pc_plan *plan, const pc_attend_args *args)
+{
+    size_t vectors = plan->rows * (size_t)plan->shape.heads, q = vectors * (size_t)plan->shape.k_dim;
+    size_t out = vectors * (size_t)plan->shape.v_dim, lse = args->lse ? vectors : 0;
+    if (overlap(args->q, q, args->out, out) || overlap(args->q, q, args->lse, lse) || overlap(args->out, out, args->lse, lse))
+        return pc__fail(PC_ERR_INVALID, "pc_attend: q, out and lse overlap");
+    return PC_OK;
+}
+
 pc_status pc_attend(pc_plan *plan, const pc_attend_args *args)
 {
     pc_attend_args read;
@@ -283,12 +317,14 @@ pc_status pc_attend(pc_plan *plan, const pc_attend_args *args)
         return status;
     if (!plan || !args || !read.q || !read.out || (plan->run_count && !read.pages))
         return pc__fail(PC_ERR_INVALID, "pc_attend: plan, args, q, out or pages is NULL");
-    if (read.window < 0 || !(read.soft_cap >= 0.0f))
-        return pc__fail(PC_ERR_INVALID, "pc_attend: window %lld, soft cap %g", (long long)read.window, (double)read.soft_cap);
-    if ((status = set_pages(plan, &read)) < 0 || (read.rope && (status = find_rope(plan, read.rope, &layer.rope)) < 0))
+    if (read.window < 0 || !(read.soft_cap >= 0.0f) || !isfinite(read.soft_cap) || !isfinite(read.scale))
+        return pc__fail(PC_ERR_INVALID, "pc_attend: window %lld, soft cap %g, scale %g", (long long)read.window, (double)read.soft_cap,
+                        (double)read.scale);
+    if ((status = check_apart(plan, &read)) < 0 || (status = set_pages(plan, &read)) < 0 ||
+        (read.rope && (status = find_rope(plan, read.rope, &layer.rope)) < 0))
         return status;
     layer.heads = plan->shape.heads;
-    layer.window = read.window;
+    layer.window = read.window < 4 * FARTHEST ? read.window : 0;
     layer.scale = read.scale == 0.0f ? 1.0f / sqrtf((float)plan->shape.k_dim) : read.scale;
     layer.soft_cap = read.soft_cap;
     layer.slopes = read.slopes;

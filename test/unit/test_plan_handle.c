@@ -1,6 +1,6 @@
 /* Catches: attention by hand whose numbers differ from ordinary attention over the keys one after the other (a tree of three levels in two dtypes,
  * moved by a rope, ALiBi, window, soft cap), sharing that changes a bit of the result, a plan that cannot go on to the next layer's pages, bad
- * arguments that are let through, leaks when an allocation fails. */
+ * arguments that are let through, distances that overflow, leaks when an allocation fails. */
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -273,12 +273,66 @@ static void bad_calls(pc_context *context)
     args.rope = &rope;
     CHECK_STATUS(pc_attend(plan, &args), PC_ERR_INVALID);
     CHECK_ERROR_HAS("26 dims of 24");
+    rope.dims = K_DIM;
+    rope.factor = NAN;
+    CHECK_STATUS(pc_attend(plan, &args), PC_ERR_INVALID);
+    CHECK_ERROR_HAS("factor nan");
     args.rope = NULL;
     args.window = -1;
     CHECK_STATUS(pc_attend(plan, &args), PC_ERR_INVALID);
     args.window = 0;
+    args.scale = INFINITY;
+    CHECK_STATUS(pc_attend(plan, &args), PC_ERR_INVALID);
+    args.scale = 0.0f;
+    args.soft_cap = INFINITY;
+    CHECK_STATUS(pc_attend(plan, &args), PC_ERR_INVALID);
+    args.soft_cap = 0.0f;
+    args.out = w.q;
+    CHECK_STATUS(pc_attend(plan, &args), PC_ERR_INVALID);
+    CHECK_ERROR_HAS("overlap");
+    args.out = out;
+    args.lse = out + ROWS * HEADS * V_DIM - 1;
+    CHECK_STATUS(pc_attend(plan, &args), PC_ERR_INVALID);
+    args.lse = NULL;
     CHECK_OK(pc_attend(plan, &args));
     pc_plan_free(plan);
+    free_world(&w);
+}
+
+static const int64_t far_away = INT64_C(1) << 60;
+
+/* Positions from one end to the other, keys far behind their row, and a window that is longer than any distance: as without one. */
+static void far_apart(pc_context *context)
+{
+    static world w;
+    static float out[2][ROWS * HEADS * V_DIM];
+    pc_attend_args args = PC_ATTEND_ARGS_INIT;
+    pc_plan *plan;
+    make_world(&w, PC_DTYPE_F32);
+    pc_plan_args from = plan_args(&w, 0);
+    w.positions[1] = far_away;
+    w.positions[2] = -far_away;
+    w.spans[0].start = far_away;
+    w.relative[w.tokens[2] - 1] = far_away;
+    CHECK_OK(pc_plan_new(&plan, context, &from));
+    args.pages = (const void *const *)w.pages[0];
+    args.q = w.q;
+    args.slopes = w.slopes;
+    for (int i = 0; i < 2; i++) {
+        args.window = i ? INT64_MAX : 0;
+        args.out = out[i];
+        CHECK_OK(pc_attend(plan, &args));
+    }
+    CHECK(!memcmp(out[0], out[1], sizeof out[0]));
+    pc_plan_free(plan);
+    w.positions[1]++;
+    refused(context, &from, "row 1 stands at");
+    w.positions[1] = 0;
+    w.spans[0].start++;
+    refused(context, &from, "span 0 starts at");
+    w.spans[0].start = 0;
+    w.relative[w.tokens[2] - 1]++;
+    refused(context, &from, "run 2: token 76 stands at");
     free_world(&w);
 }
 
@@ -328,6 +382,7 @@ int main(void)
     compare(context, PC_DTYPE_BF16);
     faults(context);
     bad_calls(context);
+    far_apart(context);
     fail_everywhere();
     pc_context_free(context);
     return pc_test_end();

@@ -118,6 +118,15 @@ static pc_status start_new(pc_batch *batch, pc_sequence *const *list, size_t cou
     return told(&t, PC_OK);
 }
 
+/* Of this batch or, where a callback has moved a sequence, of another. */
+static int any_steps(const pc_batch *batch)
+{
+    for (size_t i = 0; i < batch->count; i++)
+        if (batch->items[i]->stepping)
+            return 1;
+    return 0;
+}
+
 static int any_runs(const pc_batch *batch)
 {
     for (size_t i = 0; i < batch->count; i++)
@@ -136,6 +145,8 @@ pc_status pc_batch_step(pc_batch *batch)
     trouble t = {0};
     if (!batch)
         return pc__fail(PC_ERR_INVALID, "pc_batch_step: batch is NULL");
+    if (any_steps(batch))
+        return pc__fail(PC_ERR_STATE, "pc_batch_step: a step of a sequence is under way");
     if (!any_runs(batch))
         return PC_END;
     mem = &batch->model->context->mem;

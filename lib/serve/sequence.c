@@ -195,14 +195,19 @@ void pc__sequence_end_turn(pc_sequence *s)
     pc__stream_init(&s->text, s->model);
 }
 
-static uint32_t reason_to_end(pc_sequence *s, int32_t token, int stopped)
+int pc__sequence_is_full(const pc_sequence *s)
 {
     int32_t limit = s->model->info.context_length;
+    return limit && s->pending && s->next_position + (int64_t)s->pending > limit;
+}
+
+static uint32_t reason_to_end(const pc_sequence *s, int32_t token, int stopped)
+{
     if (stopped)
         return PC_FINISH_STOP_STRING;
     if (pc__generation_stops(&s->generation, token))
         return PC_FINISH_STOP_TOKEN;
-    if (s->count - s->turn >= s->generation.options.max_tokens || (limit && s->next_position >= limit))
+    if (s->count - s->turn >= s->generation.options.max_tokens || pc__sequence_is_full(s))
         return PC_FINISH_LENGTH;
     return PC_FINISH_NONE;
 }
@@ -350,6 +355,8 @@ pc_status pc_sequence_fork(pc_sequence **out, const pc_sequence *sequence,
         return pc__fail(PC_ERR_INVALID, "pc_sequence_fork: sequence is NULL");
     if (sampling && (status = pc__sampling_check(sampling)) < 0)
         return status;
+    if (sequence->stepping) /* what it holds and what it counts may be of different tokens */
+        return pc__fail(PC_ERR_STATE, "pc_sequence_fork: a step of the sequence is under way");
     if (!sequence->host)
         return pc__fail(PC_ERR_STATE, "pc_sequence_fork: the sequence %s",
                         sequence->finish ? "is finished" : "has not been stepped yet");

@@ -180,7 +180,7 @@ pc_status pc_sequence_truncate(pc_sequence *s, size_t count)
     s->count = count;
     s->turn = turn;
     s->has_logits = 0;
-    s->finish = s->stats.finish = PC_FINISH_NONE;
+    s->finish = s->stats.finish = s->host && pc__sequence_is_full(s) ? PC_FINISH_LENGTH : PC_FINISH_NONE;
     pc__sampler_forget(&s->sampler);
     pc__sequence_note_prompt(s);
     for (size_t i = 0; i < count; i++)

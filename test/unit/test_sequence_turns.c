@@ -279,11 +279,16 @@ static void states(void)
 static int32_t meddle(void *user, uint32_t sample, const char *text, size_t size)
 {
     talk *t = user;
+    pc_sequence *copy = t->s;
     int32_t id = 270;
     (void)sample, (void)text, (void)size;
     CHECK_STATUS(pc_sequence_push(t->s, &id, 1), PC_ERR_STATE);
     CHECK_ERROR_HAS("a step of the sequence is under way");
     CHECK_STATUS(pc_sequence_truncate(t->s, 0), PC_ERR_STATE);
+    CHECK_STATUS(pc_sequence_fork(&copy, t->s, NULL), PC_ERR_STATE);
+    CHECK_ERROR_HAS("a step of the sequence is under way");
+    CHECK(!copy);
+    CHECK_STATUS(pc_batch_step(t->batch), PC_ERR_STATE);
     return 0;
 }
 
@@ -329,6 +334,15 @@ static void limits(void)
     CHECK_ERROR_HAS("the model's context is 60");
     CHECK_STATUS(pc_batch_step(t.batch), PC_END); /* to the last position */
     CHECK_INT(pc_sequence_finish(t.s), PC_FINISH_LENGTH);
+    room = count_of(t.s);
+    CHECK_OK(pc_sequence_truncate(t.s, room)); /* nothing is taken off: there is still no place for the last token */
+    CHECK_STATUS(pc_batch_step(t.batch), PC_END);
+    CHECK_INT(pc_sequence_finish(t.s), PC_FINISH_LENGTH);
+    CHECK_INT(count_of(t.s), room);
+    CHECK_OK(pc_sequence_truncate(t.s, room - 2));
+    CHECK_INT(pc_sequence_finish(t.s), PC_FINISH_NONE);
+    steps(&t, 1);
+    CHECK_INT(count_of(t.s), room - 1);
     stop(&t);
 }
 

@@ -42,7 +42,8 @@ void pc__flow_offer(pc__load *load, pc_segment *segment, size_t blocks, uint32_t
 void pc__flow_ready(pc__load *load, size_t block)
 {
     pthread_mutex_lock(&load->cache->load_lock);
-    load->ready[block] = 1;
+    if (!load->flow_broken) /* else it is a block of another tier's record, in other memory */
+        load->ready[block] = 1;
     pthread_cond_broadcast(&load->cache->load_done);
     pthread_mutex_unlock(&load->cache->load_lock);
 }

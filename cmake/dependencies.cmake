@@ -25,6 +25,20 @@ if(NOT PC_WITH_HIREDIS STREQUAL "OFF")
 endif()
 message(STATUS "promptcache: hiredis ${PC_HAVE_HIREDIS}")
 
+# Not by hiredis' own part for it (libhiredis_ssl), which hiredis has since 1.0 only and which goes with connections of hiredis' own.
+set(PC_WITH_OPENSSL AUTO CACHE STRING "TLS (rediss://) of the tier REMOTE through OpenSSL: AUTO, ON or OFF")
+set_property(CACHE PC_WITH_OPENSSL PROPERTY STRINGS AUTO ON OFF)
+set(PC_HAVE_OPENSSL OFF)
+if(PC_HAVE_HIREDIS AND NOT PC_WITH_OPENSSL STREQUAL "OFF")
+  pkg_check_modules(PC_TLS IMPORTED_TARGET GLOBAL openssl>=1.1.1) # the prefix OPENSSL is that of CMake's own package
+  if(PC_TLS_FOUND)
+    set(PC_HAVE_OPENSSL ON)
+  elseif(PC_WITH_OPENSSL STREQUAL "ON")
+    message(FATAL_ERROR "PC_WITH_OPENSSL=ON, but OpenSSL 1.1.1 or later was not found (Debian: libssl-dev)")
+  endif()
+endif()
+message(STATUS "promptcache: OpenSSL ${PC_HAVE_OPENSSL}")
+
 set(PC_WITH_ONEDNN AUTO CACHE STRING "linear layers through oneDNN: AUTO, ON or OFF")
 set_property(CACHE PC_WITH_ONEDNN PROPERTY STRINGS AUTO ON OFF)
 set(PC_HAVE_ONEDNN OFF)

@@ -11,6 +11,6 @@ grep -v '^__' "$folder/exported" | diff - "$folder/map"
 diff "$folder/header" "$folder/map"
 readelf -d "$library" | grep -q 'SONAME.*\[libpromptcache.so.1\]'
 others=$(readelf -d "$library" | sed -n 's/.*NEEDED.*\[\(.*\)\]/\1/p' |
-    grep -vE '^(libexpat|libjansson|libpcre2-8|libutf8proc|libsodium|libzstd|libxxhash|libhiredis|libdnnl|libgomp|libblas|liblapack|libopenblas|libstdc\+\+|libgcc_s|libpthread|libm|libc|libasan|libubsan|libtsan|ld-linux.*)\.so' || true)
+    grep -vE '^(libexpat|libjansson|libpcre2-8|libutf8proc|libsodium|libzstd|libxxhash|libhiredis|libssl|libcrypto|libdnnl|libgomp|libblas|liblapack|libopenblas|libstdc\+\+|libgcc_s|libpthread|libm|libc|libasan|libubsan|libtsan|ld-linux.*)\.so' || true)
 [ -z "$others" ] || { echo "unexpected: $others"; exit 1; }
 echo "$(wc -l <"$folder/map") symbols"

@@ -58,8 +58,62 @@ static void test_accepted(void)
     CHECK_INT(a.seeds[2].port, 3);
     pc__remote_address_free(&a);
     pc__remote_address_free(&a); /* does nothing */
-    CHECK_STATUS(parse(&a, "rediss://h"), PC_ERR_UNSUPPORTED);
-    CHECK_ERROR_HAS("TLS");
+    check_one("redis://:a?b@h", "h", 6379, NULL, "a?b", 0);
+    check_one("redis+unix:///run/a?b", "/run/a?b", 0, NULL, NULL, 0);
+}
+
+static void check_tls(const char *text, const char *authorities, const char *certificate, const char *key, const char *name, int insecure)
+{
+    pc__remote_address a;
+    const char *expected[4] = {authorities, certificate, key, name};
+    if (!CHECK_OK(parse(&a, text)))
+        return;
+    CHECK_INT(a.tls.wanted, 1);
+    CHECK_INT(a.tls.insecure, insecure);
+    for (int i = 0; i < 4; i++) {
+        const char *got = (const char *[]){a.tls.authorities, a.tls.certificate, a.tls.key, a.tls.name}[i];
+        CHECK(!got == !expected[i] && (!got || !strcmp(got, expected[i])));
+    }
+    pc__remote_address_free(&a);
+    CHECK_INT(memory.live_blocks, 0);
+}
+
+static void test_tls(void)
+{
+    pc__remote_address a;
+    check_one("rediss://me:s%3fc%40%26ret@h:1/3", "h", 1, "me", "s?c@&ret", 3);
+    check_one("rediss://:p%26w@[::1]:7/?insecure=1", "::1", 7, NULL, "p&w", 0);
+    check_tls("rediss://h", NULL, NULL, NULL, NULL, 0);
+    check_tls("rediss://h?insecure=1", NULL, NULL, NULL, NULL, 1);
+    check_tls("rediss://a:1,b/?sni=c.example&cacert=/etc/my%20ca%26%3f%40.pem", "/etc/my ca&?@.pem", NULL, NULL, "c.example", 0);
+    check_tls("rediss://u:p@h/2?key=k&cert=c=d", NULL, "c=d", "k", NULL, 0);
+    CHECK_OK(parse(&a, "rediss://u:p@a:1,b/0?cacert=/x/y:z,w"));
+    CHECK_INT(a.count, 2);
+    CHECK_STR(a.seeds[1].host, "b");
+    CHECK_STR(a.tls.authorities, "/x/y:z,w");
+    pc__remote_address_free(&a);
+    CHECK_OK(parse(&a, "redis://h"));
+    CHECK_INT(a.tls.wanted, 0);
+    pc__remote_address_free(&a);
+    check_refused("rediss://", "host is missing");
+    check_refused("rediss://?insecure=1", "host is missing");
+    check_refused("redis://h?insecure=1", "rediss://");
+    check_refused("redis://u:secret@h/1?cacert=x", "at byte 20: options");
+    check_refused("rediss://h?", "an option is");
+    check_refused("rediss://h?insecure=1&", "an option is");
+    check_refused("rediss://h?secret=1", "an option is cacert=");
+    check_refused("rediss://h?insecure", "an option is");
+    check_refused("rediss://h?insecure=0", "insecure can only be 1");
+    check_refused("rediss://h?insecure=1&insecure=1", "once");
+    check_refused("rediss://h?insecure=1&cacert=secret", "does not go with");
+    check_refused("rediss://h?cert=secret&cert=b", "twice");
+    check_refused("rediss://h?key=secret", "key= without cert=");
+    check_refused("rediss://h?sni=", "no value");
+    check_refused("rediss://h?cacert=secret%4", "hexadecimal");
+    check_refused("rediss://h?cacert=secret%00", "hexadecimal");
+    check_refused("rediss://u:se?secret@h", "%3F");
+    check_refused("rediss://h?cacert=secret@b", "%40");
+    check_refused("rediss://u:secret@h/x?insecure=1", "database");
 }
 
 static void test_refused(void)
@@ -95,11 +149,11 @@ static void test_memory(void)
         pc_status status;
         memory.calls = 0;
         memory.fail_at = at;
-        status = parse(&a, "redis://user:secret@a:1,b:2,c:3");
+        status = parse(&a, "rediss://user:secret@a:1,b:2,c:3?cacert=a&cert=b&key=c&sni=d");
         memory.fail_at = 0;
         if (status == PC_OK) {
             pc__remote_address_free(&a);
-            CHECK(at > 5);
+            CHECK(at > 9);
             break;
         }
         CHECK_STATUS(status, PC_ERR_NOMEM);
@@ -136,6 +190,7 @@ int main(void)
 {
     test_accepted();
     test_refused();
+    test_tls();
     test_memory();
     test_wipe();
     return pc_test_end();

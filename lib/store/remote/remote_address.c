@@ -108,10 +108,10 @@ end:
     return status;
 }
 
-static pc_status parse_hosts(pc__remote_address *a, const char *text, const char *from)
+static pc_status parse_hosts(pc__remote_address *a, const char *text, const char *from, const char *to)
 {
-    const char *slash = strchr(from, '/'), *end = slash ? slash : from + strlen(from);
-    if (slash && slash[1] && !number(slash + 1, slash + strlen(slash), MAX_DATABASE, &a->database))
+    const char *slash = memchr(from, '/', (size_t)(to - from)), *end = slash ? slash : to;
+    if (slash && slash + 1 < to && !number(slash + 1, to, MAX_DATABASE, &a->database))
         return wrong(text, slash, "after / only the number of a database is known");
     for (;;) {
         const char *comma = memchr(from, ',', (size_t)(end - from));
@@ -127,27 +127,90 @@ static pc_status parse_hosts(pc__remote_address *a, const char *text, const char
     return PC_OK;
 }
 
+/* Where "name=value" of an option is kept. NULL: there is none of this name. */
+static char **place_of(pc__remote_tls *tls, const char *from, size_t size)
+{
+    static const char *const names[] = {"cacert", "cert", "key", "sni"};
+    char **const places[] = {&tls->authorities, &tls->certificate, &tls->key, &tls->name};
+    for (size_t i = 0; i < sizeof names / sizeof *names; i++)
+        if (size == strlen(names[i]) && !memcmp(from, names[i], size))
+            return places[i];
+    return NULL;
+}
+
+static pc_status parse_option(pc__remote_address *a, const char *text, const char *from, const char *to)
+{
+    const char *equal = memchr(from, '=', (size_t)(to - from));
+    size_t size = (size_t)((equal ? equal : to) - from);
+    char **place = place_of(&a->tls, from, size);
+    if (equal && size == 8 && !memcmp(from, "insecure", 8)) {
+        if (to - equal != 2 || equal[1] != '1' || a->tls.insecure)
+            return wrong(text, from, "insecure can only be 1, once");
+        a->tls.insecure = 1;
+        return PC_OK;
+    }
+    if (!equal || !place)
+        return wrong(text, from, "an option is cacert=, cert=, key=, sni= or insecure=1");
+    if (*place)
+        return wrong(text, from, "an option is given twice");
+    if (equal + 1 == to)
+        return wrong(text, from, "an option has no value");
+    return decode(place, &a->mem, text, equal + 1, to);
+}
+
+static pc_status parse_options(pc__remote_address *a, const char *text, const char *from)
+{
+    if (strchr(from, '@'))
+        return wrong(text, from, "in an address with options ? and & of user and password, and @ of options, are written %3F, %26 and %40");
+    for (const char *at = from;;) {
+        const char *end = at + strcspn(at, "&");
+        pc_status status = parse_option(a, text, at, end);
+        if (status < 0)
+            return status;
+        if (!*end)
+            break;
+        at = end + 1;
+    }
+    if (a->tls.key && !a->tls.certificate)
+        return wrong(text, from, "key= without cert=");
+    if (a->tls.insecure && a->tls.authorities)
+        return wrong(text, from, "insecure=1 does not go with cacert=");
+    return PC_OK;
+}
+
+/* Where the options' question mark is, or the end. A password of redis:// may hold one. */
+static const char *end_of_place(const char *from, int tls)
+{
+    const char *at = strrchr(from, '@');
+    return tls || !at ? from + strcspn(from, "?") : at + strcspn(at, "?");
+}
+
 pc_status pc__remote_address_parse(pc__remote_address *out, const pc_allocator *mem, const char *text)
 {
     static const char tcp[] = "redis://", local[] = "redis+unix://", tls[] = "rediss://";
-    int is_local = !strncmp(text, local, sizeof local - 1);
-    const char *from = text + (is_local ? sizeof local : sizeof tcp) - 1, *at;
+    int is_local = !strncmp(text, local, sizeof local - 1), is_tls = !strncmp(text, tls, sizeof tls - 1);
+    const char *from = text + (is_local ? sizeof local : is_tls ? sizeof tls : sizeof tcp) - 1, *end, *at;
     pc_status status = PC_OK;
     memset(out, 0, sizeof *out);
     out->mem = *mem;
-    if (!strncmp(text, tls, sizeof tls - 1))
-        return pc__fail(PC_ERR_UNSUPPORTED, "remote address: TLS (rediss://) is not built in; a tunnel on this machine does it");
-    if (!is_local && strncmp(text, tcp, sizeof tcp - 1))
-        return wrong(text, text, "it must begin with redis:// or redis+unix://");
-    at = strrchr(from, '@');
-    if (at) {
-        PC__TRY(parse_user(out, text, from, at), fail);
-        from = at + 1;
+    out->tls.wanted = is_tls;
+    if (!is_local && !is_tls && strncmp(text, tcp, sizeof tcp - 1))
+        return wrong(text, text, "it must begin with redis://, rediss:// or redis+unix://");
+    end = is_local ? from + strlen(from) : end_of_place(from, is_tls);
+    if (*end && !is_tls)
+        return wrong(text, end, "options (?) go with rediss:// only");
+    if (*end)
+        PC__TRY(parse_options(out, text, end + 1), fail);
+    for (at = end; at > from && at[-1] != '@';)
+        at--;
+    if (at > from) {
+        PC__TRY(parse_user(out, text, from, at - 1), fail);
+        from = at;
     }
     if (is_local && *from != '/')
         status = wrong(text, from, "the path of a socket must begin with /");
     else
-        status = is_local ? add_seed(out, text, from, from + strlen(from), 0) : parse_hosts(out, text, from);
+        status = is_local ? add_seed(out, text, from, end, 0) : parse_hosts(out, text, from, end);
     if (status == PC_OK)
         return PC_OK;
 fail:
@@ -168,6 +231,10 @@ void pc__remote_address_free(pc__remote_address *address)
         return;
     wipe(&address->mem, address->user);
     wipe(&address->mem, address->password);
+    pc__free(&address->mem, address->tls.authorities);
+    pc__free(&address->mem, address->tls.certificate);
+    pc__free(&address->mem, address->tls.key);
+    pc__free(&address->mem, address->tls.name);
     for (size_t i = 0; i < address->count; i++)
         pc__free(&address->mem, address->seeds[i].host);
     pc__free(&address->mem, address->seeds);

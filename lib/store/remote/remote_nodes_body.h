@@ -25,6 +25,7 @@ struct pc__nodes {
     pc_allocator mem;
     const pc_context *context;
     pc__remote_address address;
+    pc__tls *tls;         /* NULL: plain */
     pthread_mutex_t lock; /* guards all below; nodes are only ever added */
     pc__node **items;         /* [count] the seeds first */
     size_t count, capacity;

@@ -65,6 +65,10 @@ pc_status pc__nodes_new(pc__nodes **out, const pc_allocator *mem, const pc_conte
     memset(address, 0, sizeof *address);
     pthread_mutex_init(&n->lock, NULL);
     n->stale = n->address.count > 1;
+    if (n->address.tls.wanted)
+        status = pc__tls_new(&n->tls, mem, &n->address.tls);
+    if (status == PC_OK && n->address.tls.insecure && context)
+        pc__log(context, PC_LOG_WARN, "remote: insecure=1: certificates of servers are not checked");
     for (size_t i = 0; i < n->address.count && status == PC_OK; i++)
         status = pc__node_find(n, n->address.seeds[i].host, n->address.seeds[i].port, &index);
     if (status < 0) {
@@ -80,6 +84,7 @@ void pc__nodes_free(pc__nodes *nodes)
         return;
     for (size_t i = 0; i < nodes->count; i++)
         node_free(&nodes->mem, nodes->items[i]);
+    pc__tls_free(nodes->tls);
     pthread_mutex_destroy(&nodes->lock);
     pc__remote_address_free(&nodes->address);
     pc__free(&nodes->mem, nodes->items);
@@ -160,7 +165,7 @@ pc_status pc__node_connect(pc__nodes *nodes, pc__node *n, pc__wire **out, pc__li
     pc_status status = pc__resolver_get(n->resolver, &place, limit);
     if (status < 0)
         return status;
-    status = pc__wire_open(out, &nodes->mem, &place, n->name, limit);
+    status = pc__wire_open(out, &nodes->mem, &place, n->name, nodes->tls, n->host, limit);
     if (status < 0) {
         pc__resolver_forget(n->resolver);
         return status;

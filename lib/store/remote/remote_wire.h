@@ -7,6 +7,7 @@
 
 #include "store/remote/remote_reply.h"
 #include "store/remote/remote_request.h"
+#include "store/remote/remote_tls.h"
 
 typedef struct pc__limit {
     double deadline; /* pc__now clock */
@@ -20,8 +21,9 @@ typedef struct pc__place {
 
 typedef struct pc__wire pc__wire;
 
-/* `name` for error texts: copied. PC_ERR_IO, PC_ERR_NOMEM. */
-pc_status pc__wire_open(pc__wire **out, const pc_allocator *mem, const pc__place *place, const char *name, pc__limit *limit);
+/* `name` for error texts: copied. `tls` (NULL: none) to `host`, whom the certificate has to name. PC_ERR_IO, PC_ERR_NOMEM. */
+pc_status pc__wire_open(pc__wire **out, const pc_allocator *mem, const pc__place *place, const char *name, const pc__tls *tls, const char *host,
+                        pc__limit *limit);
 void pc__wire_close(pc__wire *wire); /* NULL does nothing */
 /* After a rest: neither closed by the server nor with bytes that nobody asked for. */
 int pc__wire_is_good(const pc__wire *wire);

@@ -6,6 +6,7 @@
 #include <netinet/in.h>
 #include <netinet/tcp.h>
 #include <poll.h>
+#include <sodium.h>
 #include <string.h>
 #include <sys/uio.h>
 #include <unistd.h>
@@ -20,6 +21,7 @@ struct pc__wire {
     int fd;
     char *name;
     pc__reply_reader *reader;
+    pc__tls_link *tls; /* NULL: plain */
     uint64_t heard;
     size_t at, end; /* of what lies in `in` */
     char in[IN_BYTES];
@@ -78,7 +80,25 @@ static pc_status finish_connect(pc__wire *w, const pc__place *place, pc__limit *
     return error ? failed(w, "connect") : PC_OK;
 }
 
-pc_status pc__wire_open(pc__wire **out, const pc_allocator *mem, const pc__place *place, const char *name, pc__limit *limit)
+/* What a call of TLS has come to: PC_OK when it may be made again. */
+static pc_status wait_turn(const pc__wire *w, pc_status status, short wants, pc__limit *limit)
+{
+    return status < 0 ? pc__fail_in(status, "%s", w->name) : wait_for(w, wants, limit);
+}
+
+static pc_status start_tls(pc__wire *w, const pc__tls *tls, const char *host, pc__limit *limit)
+{
+    pc_status status = pc__tls_link_new(&w->tls, tls, w->fd, host);
+    short wants;
+    if (status < 0)
+        return pc__fail_in(status, "%s", w->name);
+    while (status == PC_OK && (status = pc__tls_shake(w->tls, &wants)) != PC_OK)
+        status = wait_turn(w, status, wants, limit);
+    return status < 0 && limit->timed_out ? pc__fail(PC_ERR_IO, "%s: TLS: no end of the handshake before the deadline", w->name) : status;
+}
+
+pc_status pc__wire_open(pc__wire **out, const pc_allocator *mem, const pc__place *place, const char *name, const pc__tls *tls, const char *host,
+                        pc__limit *limit)
 {
     int on = 1;
     pc_status status = PC_ERR_NOMEM;
@@ -102,6 +122,8 @@ pc_status pc__wire_open(pc__wire **out, const pc_allocator *mem, const pc__place
         setsockopt(w->fd, SOL_SOCKET, SO_KEEPALIVE, &on, sizeof on);
     }
     PC__TRY(finish_connect(w, place, limit), fail);
+    if (tls)
+        PC__TRY(start_tls(w, tls, host, limit), fail);
     *out = w;
     return PC_OK;
 fail:
@@ -113,6 +135,7 @@ void pc__wire_close(pc__wire *wire)
 {
     if (!wire)
         return;
+    pc__tls_link_free(wire->tls);
     if (wire->fd >= 0)
         close(wire->fd);
     pc__reply_reader_free(wire->reader);
@@ -123,7 +146,7 @@ void pc__wire_close(pc__wire *wire)
 int pc__wire_is_good(const pc__wire *wire)
 {
     struct pollfd p = {wire->fd, POLLIN, 0};
-    return wire->at == wire->end && poll(&p, 1, 0) == 0;
+    return wire->at == wire->end && (wire->tls ? pc__tls_is_quiet(wire->tls) : poll(&p, 1, 0) == 0);
 }
 
 uint64_t pc__wire_heard(pc__wire *wire)
@@ -143,8 +166,32 @@ static void skip(struct iovec **part, size_t *count, size_t bytes)
     }
 }
 
+/* A record at a time, gathered so that a command is not three of them. */
+static pc_status send_records(pc__wire *w, struct iovec *part, size_t count, pc__limit *limit)
+{
+    char record[PC__TLS_RECORD]; /* holds the password, once */
+    pc_status status = PC_OK;
+    size_t size = 0;
+    for (skip(&part, &count, 0); count && status == PC_OK; skip(&part, &count, 0)) {
+        short wants;
+        for (size = 0; count && size < sizeof record;) {
+            size_t take = part->iov_len < sizeof record - size ? part->iov_len : sizeof record - size;
+            memcpy(record + size, part->iov_base, take);
+            size += take;
+            skip(&part, &count, take);
+        }
+        status = check_time(w, limit);
+        while (status == PC_OK && (status = pc__tls_send(w->tls, record, size, &wants)) != PC_OK)
+            status = wait_turn(w, status, wants, limit);
+    }
+    sodium_memzero(record, sizeof record);
+    return status;
+}
+
 static pc_status send_parts(pc__wire *w, struct iovec *part, size_t count, pc__limit *limit)
 {
+    if (w->tls)
+        return send_records(w, part, count, limit);
     for (skip(&part, &count, 0); count;) {
         struct msghdr message;
         ssize_t n;
@@ -197,26 +244,34 @@ pc_status pc__wire_send_asking(pc__wire *wire, const pc__request *request, size_
     return send_range(wire, "*1\r\n$6\r\nASKING\r\n", request, request->starts[index], end, limit);
 }
 
+static pc_status receive_plain(const pc__wire *w, void *data, size_t size, size_t *got, short *wants)
+{
+    ssize_t n = recv(w->fd, data, size, 0);
+    *wants = POLLIN;
+    *got = n > 0 ? (size_t)n : 0;
+    if (n > 0)
+        return PC_OK;
+    if (n == 0)
+        return pc__fail(PC_ERR_IO, "%s: the server has closed the connection", w->name);
+    return errno == EAGAIN || errno == EWOULDBLOCK || errno == EINTR ? PC_AGAIN : failed(w, "receive");
+}
+
 /* At least one byte, at most `size`. */
 static pc_status receive(pc__wire *w, void *data, size_t size, size_t *got, pc__limit *limit)
 {
     for (;;) {
         pc_status status = check_time(w, limit);
-        ssize_t n;
+        short wants;
         if (status < 0)
             return status;
-        n = recv(w->fd, data, size, 0);
-        if (n > 0) {
-            w->heard += (uint64_t)n;
-            *got = (size_t)n;
+        status = w->tls ? pc__tls_receive(w->tls, data, size, got, &wants) : receive_plain(w, data, size, got, &wants);
+        if (status == PC_OK) {
+            w->heard += *got;
             return PC_OK;
         }
-        if (n == 0)
-            return pc__fail(PC_ERR_IO, "%s: the server has closed the connection", w->name);
-        if (errno == EAGAIN || errno == EWOULDBLOCK)
-            status = wait_for(w, POLLIN, limit);
-        else if (errno != EINTR)
-            status = failed(w, "receive");
+        if (status < 0)
+            return w->tls ? pc__fail_in(status, "%s", w->name) : status;
+        status = wait_for(w, wants, limit);
         if (status < 0)
             return status;
     }

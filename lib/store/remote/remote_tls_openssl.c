@@ -1,0 +1,328 @@
+/* A BIO of our own stands between OpenSSL and the socket: OpenSSL's would raise SIGPIPE, which is not ours to switch off in somebody else's process. OpenSSL's
+ * memory is its own; only what stands here is the caller's allocator's. */
+#include "store/remote/remote_tls.h"
+
+#include <arpa/inet.h>
+#include <errno.h>
+#include <openssl/err.h>
+#include <openssl/ssl.h>
+#include <openssl/x509v3.h>
+#include <poll.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+
+#include "base/fail.h"
+
+enum { READ_AHEAD = 65536 }; /* several records a call of the system */
+
+struct pc__tls {
+    pc_allocator mem;
+    SSL_CTX *context;
+    BIO_METHOD *method;
+    char *name; /* instead of the hosts'; NULL: theirs */
+    int insecure;
+};
+
+struct pc__tls_link {
+    pc_allocator mem;
+    SSL *ssl;
+    int fd;
+    int error; /* errno of the socket's last call; 0: none */
+    int is_up; /* may be told that we go */
+    char name[256];
+};
+
+/* ---------------------------------------------------------------- the socket */
+
+static int socket_write(BIO *bio, const char *data, int size)
+{
+    pc__tls_link *link = BIO_get_data(bio);
+    ssize_t n = send(link->fd, data, (size_t)size, MSG_NOSIGNAL);
+    link->error = n < 0 ? errno : 0;
+    BIO_clear_retry_flags(bio);
+    if (n < 0 && (errno == EAGAIN || errno == EWOULDBLOCK || errno == EINTR))
+        BIO_set_retry_write(bio);
+    return (int)n;
+}
+
+static int socket_read(BIO *bio, char *data, int size)
+{
+    pc__tls_link *link = BIO_get_data(bio);
+    ssize_t n = recv(link->fd, data, (size_t)size, 0);
+    link->error = n < 0 ? errno : 0;
+    BIO_clear_retry_flags(bio);
+    if (n < 0 && (errno == EAGAIN || errno == EWOULDBLOCK || errno == EINTR))
+        BIO_set_retry_read(bio);
+    return (int)n;
+}
+
+static long socket_control(BIO *bio, int command, long number, void *data)
+{
+    (void)bio;
+    (void)number;
+    (void)data;
+    return command == BIO_CTRL_FLUSH;
+}
+
+/* ---------------------------------------------------------------- what connections share */
+
+/* OpenSSL's word for the failure, and its queue of this thread empty again: a host may use it too. */
+static const char *reason(void)
+{
+    unsigned long error = ERR_peek_last_error();
+    const char *text = error ? ERR_reason_error_string(error) : NULL;
+    ERR_clear_error();
+    return text ? text : "no reason given";
+}
+
+/* A locked key is refused. Without this OpenSSL would ask for its password at the terminal. */
+static int no_password(char *data, int size, int writing, void *user)
+{
+    (void)data;
+    (void)size;
+    (void)writing;
+    *(int *)user = 1;
+    return -1;
+}
+
+static pc_status check_there(const char *path, const char *option, int *is_folder)
+{
+    struct stat info;
+    if (stat(path, &info))
+        return pc__fail(PC_ERR_IO, "remote address: %s: %s: %s", option, path, strerror(errno));
+    *is_folder = S_ISDIR(info.st_mode);
+    return PC_OK;
+}
+
+static pc_status load_authorities(SSL_CTX *context, const char *path)
+{
+    int is_folder, ok;
+    pc_status status = PC_OK;
+    if (path)
+        status = check_there(path, "cacert", &is_folder);
+    if (status < 0)
+        return status;
+    if (!path)
+        ok = SSL_CTX_set_default_verify_paths(context);
+    else
+        ok = SSL_CTX_load_verify_locations(context, is_folder ? NULL : path, is_folder ? path : NULL);
+    if (ok)
+        return PC_OK;
+    return pc__fail(PC_ERR_INVALID, "remote address: cacert: %s: %s", path ? path : "the system's authorities", reason());
+}
+
+static pc_status load_certificate(SSL_CTX *context, const pc__remote_tls *options)
+{
+    const char *key = options->key ? options->key : options->certificate;
+    int is_folder, is_locked = 0;
+    pc_status status = check_there(options->certificate, "cert", &is_folder);
+    if (status == PC_OK)
+        status = check_there(key, "key", &is_folder);
+    if (status < 0)
+        return status;
+    if (SSL_CTX_use_certificate_chain_file(context, options->certificate) != 1)
+        return pc__fail(PC_ERR_INVALID, "remote address: cert: %s: %s", options->certificate, reason());
+    SSL_CTX_set_default_passwd_cb(context, no_password);
+    SSL_CTX_set_default_passwd_cb_userdata(context, &is_locked);
+    if (SSL_CTX_use_PrivateKey_file(context, key, SSL_FILETYPE_PEM) != 1) {
+        const char *why = reason();
+        status = pc__fail(PC_ERR_INVALID, "remote address: key: %s: %s", key, is_locked ? "it is locked with a password" : why);
+    }
+    SSL_CTX_set_default_passwd_cb_userdata(context, NULL);
+    if (status == PC_OK && SSL_CTX_check_private_key(context) != 1)
+        status = pc__fail(PC_ERR_INVALID, "remote address: key: %s: %s", key, reason());
+    return status;
+}
+
+/* The system's policy (openssl.cnf) may ask for more. */
+static int set_modes(SSL_CTX *context, int insecure)
+{
+    int least = (int)SSL_CTX_get_min_proto_version(context);
+    if (least < TLS1_2_VERSION && !SSL_CTX_set_min_proto_version(context, TLS1_2_VERSION))
+        return 0;
+    SSL_CTX_set_mode(context, SSL_MODE_ACCEPT_MOVING_WRITE_BUFFER | SSL_MODE_RELEASE_BUFFERS);
+    SSL_CTX_set_read_ahead(context, 1);
+    SSL_CTX_set_default_read_buffer_len(context, READ_AHEAD);
+    SSL_CTX_set_session_cache_mode(context, SSL_SESS_CACHE_OFF);
+    SSL_CTX_set_verify(context, insecure ? SSL_VERIFY_NONE : SSL_VERIFY_PEER, NULL);
+    return 1;
+}
+
+static pc_status fill(pc__tls *t, const pc__remote_tls *options)
+{
+    pc_status status = PC_OK;
+    t->insecure = options->insecure;
+    if (options->name && !(t->name = pc__strdup(&t->mem, options->name)))
+        return PC_ERR_NOMEM;
+    /* Its clean-up at exit would take away what threads of a cache that is still there are using. The first caller in a process decides. */
+    OPENSSL_init_crypto(OPENSSL_INIT_NO_ATEXIT, NULL);
+    ERR_clear_error();
+    t->context = SSL_CTX_new(TLS_client_method());
+    t->method = BIO_meth_new(BIO_TYPE_SOURCE_SINK, "promptcache socket");
+    if (!t->context || !t->method || !set_modes(t->context, t->insecure) || !BIO_meth_set_write(t->method, socket_write)
+        || !BIO_meth_set_read(t->method, socket_read) || !BIO_meth_set_ctrl(t->method, socket_control))
+        return pc__fail(PC_ERR_INTERNAL, "remote: OpenSSL does not start: %s", reason());
+    if (!t->insecure)
+        status = load_authorities(t->context, options->authorities);
+    if (status == PC_OK && options->certificate)
+        status = load_certificate(t->context, options);
+    return status;
+}
+
+pc_status pc__tls_new(pc__tls **out, const pc_allocator *mem, const pc__remote_tls *options)
+{
+    pc__tls *t = *out = pc__calloc(mem, 1, sizeof *t);
+    pc_status status;
+    if (!t)
+        return PC_ERR_NOMEM;
+    t->mem = *mem;
+    status = fill(t, options);
+    ERR_clear_error();
+    if (status == PC_OK)
+        return PC_OK;
+    pc__tls_free(t);
+    *out = NULL;
+    return status;
+}
+
+void pc__tls_free(pc__tls *tls)
+{
+    if (!tls)
+        return;
+    SSL_CTX_free(tls->context);
+    BIO_meth_free(tls->method);
+    pc__free(&tls->mem, tls->name);
+    pc__free(&tls->mem, tls);
+}
+
+/* ---------------------------------------------------------------- one connection */
+
+/* Whom we expect. A dot at the end belongs to look-ups, not to certificates; numbers are no names for SNI (RFC 6066). */
+static int set_name(pc__tls_link *link, const char *name)
+{
+    X509_VERIFY_PARAM *check = SSL_get0_param(link->ssl);
+    unsigned char number[sizeof(struct in6_addr)];
+    size_t size = strlen(name);
+    if (size && name[size - 1] == '.')
+        size--;
+    if (!size || size >= sizeof link->name)
+        return 0;
+    memcpy(link->name, name, size);
+    if (inet_pton(AF_INET, link->name, number) == 1 || inet_pton(AF_INET6, link->name, number) == 1)
+        return X509_VERIFY_PARAM_set1_ip_asc(check, link->name);
+    X509_VERIFY_PARAM_set_hostflags(check, X509_CHECK_FLAG_NO_PARTIAL_WILDCARDS);
+    return X509_VERIFY_PARAM_set1_host(check, link->name, 0) && SSL_set_tlsext_host_name(link->ssl, link->name);
+}
+
+pc_status pc__tls_link_new(pc__tls_link **out, const pc__tls *tls, int fd, const char *host)
+{
+    const char *name = tls->name ? tls->name : host;
+    pc__tls_link *link = *out = pc__calloc(&tls->mem, 1, sizeof *link);
+    BIO *bio;
+    if (!link)
+        return PC_ERR_NOMEM;
+    link->mem = tls->mem;
+    link->fd = fd;
+    ERR_clear_error();
+    link->ssl = SSL_new(tls->context);
+    bio = BIO_new(tls->method);
+    if (link->ssl && bio && set_name(link, name)) {
+        BIO_set_data(bio, link);
+        BIO_set_init(bio, 1);
+        SSL_set_bio(link->ssl, bio, bio); /* takes it over */
+        SSL_set_connect_state(link->ssl);
+        return PC_OK;
+    }
+    pc__fail(PC_ERR_IO, "TLS cannot begin with '%.255s': %s", name, reason());
+    BIO_free(bio);
+    pc__tls_link_free(link);
+    *out = NULL;
+    return PC_ERR_IO;
+}
+
+void pc__tls_link_free(pc__tls_link *link)
+{
+    if (!link)
+        return;
+    if (link->is_up)
+        SSL_shutdown(link->ssl);
+    SSL_free(link->ssl);
+    ERR_clear_error();
+    pc__free(&link->mem, link);
+}
+
+static pc_status failed(pc__tls_link *link, const char *what)
+{
+    unsigned long error = ERR_peek_error();
+    long verdict = SSL_get_verify_result(link->ssl);
+    int begins = !SSL_is_init_finished(link->ssl);
+    if (begins && (verdict == X509_V_ERR_HOSTNAME_MISMATCH || verdict == X509_V_ERR_IP_ADDRESS_MISMATCH))
+        pc__fail(PC_ERR_IO, "TLS: the server's certificate is not made out to '%s'", link->name);
+    else if (begins && ERR_GET_REASON(error) == SSL_R_CERTIFICATE_VERIFY_FAILED)
+        pc__fail(PC_ERR_IO, "TLS: the server's certificate is refused: %s", X509_verify_cert_error_string(verdict));
+    else if (begins && ERR_GET_REASON(error) == SSL_R_WRONG_VERSION_NUMBER)
+        pc__fail(PC_ERR_IO, "TLS: what the server answers is no TLS; is this its TLS port?");
+    else
+        pc__fail(PC_ERR_IO, "TLS: %s: %s", what, reason());
+    ERR_clear_error();
+    return PC_ERR_IO;
+}
+
+/* What OpenSSL has made of a call. */
+static pc_status turn(pc__tls_link *link, int result, const char *what, short *wants)
+{
+    int kind = SSL_get_error(link->ssl, result);
+    pc_status status = PC_ERR_IO;
+    *wants = kind == SSL_ERROR_WANT_WRITE ? POLLOUT : POLLIN;
+    if (kind == SSL_ERROR_WANT_READ || kind == SSL_ERROR_WANT_WRITE)
+        return PC_AGAIN;
+    if (kind == SSL_ERROR_SSL && ERR_GET_REASON(ERR_peek_error()) != SSL_R_UNEXPECTED_EOF_WHILE_READING)
+        status = failed(link, what);
+    else if (kind == SSL_ERROR_SYSCALL && link->error)
+        pc__fail(status, "TLS: %s: %s", what, strerror(link->error));
+    else
+        pc__fail(status, "TLS: %s: the server has closed the connection", what);
+    link->is_up = 0;
+    ERR_clear_error();
+    return status;
+}
+
+pc_status pc__tls_shake(pc__tls_link *link, short *wants)
+{
+    int result;
+    ERR_clear_error();
+    result = SSL_connect(link->ssl);
+    link->is_up = result == 1;
+    return result == 1 ? PC_OK : turn(link, result, "handshake", wants);
+}
+
+pc_status pc__tls_receive(pc__tls_link *link, void *data, size_t size, size_t *got, short *wants)
+{
+    int result;
+    ERR_clear_error();
+    result = SSL_read_ex(link->ssl, data, size, got);
+    return result == 1 ? PC_OK : turn(link, result, "receive", wants);
+}
+
+pc_status pc__tls_send(pc__tls_link *link, const void *data, size_t size, short *wants)
+{
+    size_t sent; /* all: partial writes are not switched on */
+    int result;
+    ERR_clear_error();
+    result = SSL_write_ex(link->ssl, data, size, &sent);
+    return result == 1 ? PC_OK : turn(link, result, "send", wants);
+}
+
+int pc__tls_is_quiet(pc__tls_link *link)
+{
+    char byte;
+    size_t got;
+    int result, quiet;
+    ERR_clear_error();
+    result = SSL_peek_ex(link->ssl, &byte, 1, &got); /* takes tickets and new keys in */
+    quiet = result != 1 && SSL_get_error(link->ssl, result) == SSL_ERROR_WANT_READ;
+    link->is_up = quiet && link->is_up;
+    ERR_clear_error();
+    return quiet;
+}

@@ -290,6 +290,57 @@ static void memory(void)
     pc_context_free(context);
 }
 
+/* Blocks of 4 MiB and more are refused in the layer after `layers` that got theirs. */
+typedef struct tight {
+    pc_allocator from;
+    int layers, refused;
+} tight;
+
+static void *tight_alloc(void *user, size_t size, size_t align)
+{
+    tight *t = user;
+    if (size >= (size_t)4 << 20 && !t->layers--) {
+        t->refused++;
+        return NULL;
+    }
+    return t->from.alloc(t->from.user, size, align);
+}
+
+static void tight_free(void *user, void *ptr, size_t size, size_t align)
+{
+    tight *t = user;
+    t->from.free(t->from.user, ptr, size, align);
+}
+
+/* The weights of a layer's experts are large enough to be joined, and there is no memory for that in the first or second layer that has some. */
+static void no_block(void)
+{
+    pc__arch arch = arch_of(2, 0);
+    int32_t token = 1;
+    float logits[VOCAB];
+    arch.hidden = arch.embedding_dim = 256;
+    arch.experts.width = 200;
+    for (int layers = 0; layers <= 2; layers++) {
+        pc_test_memory memory = {0};
+        tight t = {pc_test_allocator(&memory), layers, 0};
+        pc_allocator mem = {&t, tight_alloc, tight_free};
+        pc_context_options options = PC_CONTEXT_OPTIONS_INIT;
+        pc_context *context = NULL;
+        pc_model *model = NULL;
+        options.allocator = &mem;
+        options.threads = 1;
+        CHECK_OK(pc_context_new(&context, &options));
+        pc_status status = random_model_of(&model, context, &arch, PC_DTYPE_F32, 0);
+        CHECK_STATUS(status, t.refused ? PC_ERR_NOMEM : PC_OK);
+        CHECK_INT(t.refused, layers < 2 && t.layers != layers);
+        if (status >= 0)
+            CHECK_OK(step(model, &token, 1, logits));
+        pc__model_unref(model);
+        pc_context_free(context);
+        CHECK_INT(memory.live_blocks, 0);
+    }
+}
+
 int main(void)
 {
     pc_context *context = NULL;
@@ -303,5 +354,6 @@ int main(void)
     pc_context_free(context);
     faults();
     memory();
+    no_block();
     return pc_test_end();
 }

@@ -44,7 +44,16 @@
  *   what it needs alive by reference counts, so objects may be freed in any order.
  * - Option and result structs start with struct_size; set them up with their INIT macro. Zero means the default.
  *   NULL for a whole option struct means all defaults. Reserved fields and unknown flag bits must be zero.
- * - Strings are UTF-8. Token ids are int32_t, positions int64_t, sizes in bytes or tokens as named.
+ * - Strings are UTF-8. Token ids are int32_t, positions int64_t, sizes in bytes or tokens as named. Arrays are dense, the last dimension
+ *   in [][] the fastest; times are seconds, K, V and other numbers given to or by the library fp32 unless said otherwise.
+ * - What a caller passes in is read or copied during the call, unless the comment says who keeps it. Returned pointers are borrowed, until
+ *   the event that the comment names or else as long as the object lives.
+ * - Threads: "Handle:" at the call that makes an object says its rule: *immutable* and *internally locked* ones may be used by any threads at
+ *   once, the others by one thread at a time. An object is freed when no call is using it any more (doc/threading.md).
+ * - Every pc_status can be PC_ERR_INVALID (NULL where it must not be, an unknown flag or enumerator, a struct without its INIT macro) and
+ *   PC_ERR_NOMEM; where a struct is read, PC_ERR_UNSUPPORTED (a field is set that this library does not know). Comments name the
+ *   others (doc/errors.md). `pc_x_count(NULL)` is 0. All is since 0.1 where nothing else is said.
+ * - Calls return at once unless they compute, read or write files, or say that they block.
  *
  * Caveats
  * - After fork() only the parent may go on using a context that has worker threads.
@@ -106,7 +115,7 @@ typedef int32_t pc_status;
 #define PC_STATUS_ENUM_(name, value, text) name = value,
 enum { PC_STATUS_LIST(PC_STATUS_ENUM_) PC_STATUS_FORCE_INT_ = 0x7fffffff };
 
-/* "PC_ERR_IO" and "input or output failed"; static, never NULL. Any thread. Since 0.1. */
+/* "PC_ERR_IO" and "input or output failed"; static, never NULL, also for codes that the library does not know. Any thread. Since 0.1. */
 PC_API const char *pc_status_name(pc_status status);
 PC_API const char *pc_status_text(pc_status status);
 /* One line about this thread's last failing call: place and cause. Never NULL. Borrowed until the next failing call of
@@ -148,8 +157,9 @@ typedef struct pc_context_options {
 } pc_context_options;
 #define PC_CONTEXT_OPTIONS_INIT {sizeof(pc_context_options), NULL, NULL, NULL, NULL, NULL, 0, 0}
 
-/* Makes a context. PC_ERR_NOMEM, PC_ERR_INVALID. Handle: internally locked. Since 0.1. */
+/* Makes a context and starts its threads. Handle: internally locked. Since 0.1. */
 PC_API pc_status pc_context_new(pc_context **out, const pc_context_options *options);
+/* Gives the caller's reference up; objects made with the context keep it, and its threads, until they are freed. */
 PC_API void pc_context_free(pc_context *context);
 
 /* ----------------------------------------------------------------- models */
@@ -229,17 +239,18 @@ typedef struct pc_model_info {
  * Since 0.1. */
 PC_API pc_status pc_model_load(pc_model **out, pc_context *context, const char *path, const pc_model_options *options);
 /* A model of a named shape ("llama-1b", "llama-7b-slice", "llama-8b-slice", …) or of a config.json, with random weights,
- * for measuring. It has no tokenizer. PC_ERR_NOT_FOUND lists the shapes. Since 0.1. */
+ * for measuring. It has no tokenizer. Blocks. PC_ERR_NOT_FOUND lists the shapes. Handle: immutable. Since 0.1. */
 PC_API pc_status pc_model_new_shape(pc_model **out, pc_context *context, const char *shape,
                                     const pc_model_options *options);
 PC_API void pc_model_free(pc_model *model);
+/* What the model is, written up to info->struct_size. Since 0.1. */
 PC_API pc_status pc_model_get_info(const pc_model *model, pc_model_info *info);
 
 #define PC_TOKENIZE_SPECIAL UINT64_C(1) /* text of special tokens becomes those tokens */
 #define PC_TOKENIZE_BOS UINT64_C(2)     /* add BOS/EOS as the model's own convention wants it */
 
-/* Text to ids. Writes at most `capacity` ids and always sets *count to how many there are; PC_ERR_LIMIT if they did not
- * fit (tokens may be NULL with capacity 0 to count: then PC_OK). Since 0.1. */
+/* Text to ids: tokens [capacity]. Writes at most `capacity` ids and always sets *count to how many there are; PC_ERR_LIMIT if they did not
+ * fit (tokens may be NULL with capacity 0 to count: then PC_OK). PC_ERR_UNSUPPORTED: the model has no tokenizer. Since 0.1. */
 PC_API pc_status pc_tokenize(const pc_model *model, const char *text, size_t size, uint64_t flags, int32_t *tokens,
                              size_t capacity, size_t *count);
 /* Ids to text, the same way; no terminating NUL. Flags: PC_TOKENIZE_SPECIAL writes special tokens out, else they are
@@ -249,8 +260,8 @@ PC_API pc_status pc_detokenize(const pc_model *model, const int32_t *tokens, siz
 
 /* ------------------------------------------- a host's own model (its weights, its K/V, its kernels stay with it) */
 
-/* Where a segment lies in a sequence: its token j has position start + relative position of j; tokens [lo, hi) of it
- * take part. */
+/* Where a segment lies in a sequence (Prompt Cache, section 3.4): its token j has position start + relative position of j;
+ * tokens [lo, hi) of it take part. */
 typedef struct pc_placement {
     void *segment; /* the host's handle */
     int64_t start;
@@ -494,14 +505,17 @@ typedef struct pc_tier_stats {
 } pc_tier_stats;
 #define PC_TIER_STATS_INIT {sizeof(pc_tier_stats), 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0}
 
-/* Handle: internally locked; one cache may serve many models and threads. PC_ERR_IO, PC_ERR_STATE: the folder cannot be used (an unreachable server is
- * no error: it is tried again). PC_ERR_UNSUPPORTED: built without what a tier needs. Since 0.1. */
+/* Opens a cache and starts its I/O threads, if it has tiers below HOST. PC_ERR_IO, PC_ERR_STATE: the folder cannot be used (an unreachable server is
+ * no error: it is tried again). PC_ERR_UNSUPPORTED: built without what a tier needs. Handle: internally locked; one cache may serve many models and
+ * threads. Since 0.1. */
 PC_API pc_status pc_cache_new(pc_cache **out, pc_context *context, const pc_cache_options *options);
 /* Finishes what is being written first (each within its deadline). */
 PC_API void pc_cache_free(pc_cache *cache);
+/* Counters as they are now, each right for itself while other threads go on. Of a tier that the cache has not got: zeros; PC_ERR_INVALID: there is no such
+ * PC_TIER_…. Since 0.1. */
 PC_API pc_status pc_cache_get_stats(pc_cache *cache, pc_cache_stats *stats);
 PC_API pc_status pc_cache_get_tier_stats(pc_cache *cache, uint32_t tier, pc_tier_stats *stats);
-/* All counters in Prometheus' text format; writes at most `capacity` bytes and always sets *size, PC_ERR_LIMIT if they did not fit (text may be NULL with
+/* All counters in Prometheus' text format: text [capacity]; writes at most `capacity` bytes and always sets *size, PC_ERR_LIMIT if they did not fit (text may be NULL with
  * capacity 0 to measure: then PC_OK). Since 0.1. */
 PC_API pc_status pc_cache_prometheus(pc_cache *cache, char *text, size_t capacity, size_t *size);
 /* Drops everything in memory (HOST, PACKED) that is not in use or pinned. Since 0.1. */
@@ -509,40 +523,42 @@ PC_API pc_status pc_cache_clear(pc_cache *cache);
 /* Waits until everything that was stored before has reached its tiers, or has failed to. PC_ERR_CANCELLED never; blocks at most as long as the deadlines
  * of what is queued. Since 0.1. */
 PC_API pc_status pc_cache_flush(pc_cache *cache);
-/* A tenant's share of HOST: what is stored under this salt (the cache's own, or one of pc_salt) takes at most so many bytes; 0: no limit of its
+/* A tenant's share of HOST: what is stored under this salt (the cache's own, or one of pc_salt; NULL with salt_size 0: none) takes at most so many bytes; 0: no limit of its
  * own. Since 0.1. */
 PC_API pc_status pc_cache_set_quota(pc_cache *cache, const void *salt, size_t salt_size, uint64_t host_bytes);
 
-/* Pins hold an entry in HOST for an owner (any number of the host's) until they are taken off or `seconds` have passed (0: no end; pinning again as the
+/* Pins hold an entry in HOST for an owner (any number of the host's but UINT64_MAX) until they are taken off or `seconds` have passed (0: no end; pinning again as the
  * same owner moves the end). PC_MISS: not there. Since 0.1. */
 PC_API pc_status pc_cache_pin(pc_cache *cache, const uint8_t key[32], uint64_t owner, double seconds);
 PC_API pc_status pc_cache_unpin(pc_cache *cache, const uint8_t key[32], uint64_t owner);
-PC_API pc_status pc_cache_unpin_owner(pc_cache *cache, uint64_t owner); /* all of its */
+PC_API pc_status pc_cache_unpin_owner(pc_cache *cache, uint64_t owner); /* all of its; PC_OK, also where it has none */
 
 /* ---------------------------- states of a host's own runtime in the cache, without our engine */
 
 /* Who lays K and V out. A layout of the host's own is opaque to us: codecs RAW, ZSTD and the host's take it, I8 and I4 do not. */
 enum { PC_LAYOUT_MODEL = 0 /* what ops.export_segment gave */, PC_LAYOUT_PAGES = 1 /* doc/format.md */, PC_LAYOUT_HOST = 256 /* a host's own from here */ };
 
-/* What can change K and V, for keys (doc/format.md, "Identity"). */
+/* What can change K and V, for keys (doc/format.md, "Identity"). Only `model` has to be given. */
 typedef struct pc_key_parts {
     size_t struct_size;
-    const uint8_t *model;     /* 32 bytes */
+    const uint8_t *model;     /* 32 bytes: fingerprint (pc_model_info, or the host's own) */
     const uint8_t *adapter;   /* 32 bytes, or NULL: none */
     const uint8_t *tokenizer; /* 32 bytes, or NULL: zeros */
     uint32_t position_scheme; /* PC_POSITION_… */
-    uint32_t dtype;
-    uint64_t regime;
-    uint32_t layout;
-    uint32_t encoding; /* PC_ENCODE_… */
-    const void *salt;
+    uint32_t dtype;           /* PC_DTYPE_… of K and V */
+    uint64_t regime;          /* context length that decides dynamic NTK and LongRoPE; 0: none */
+    uint32_t layout;          /* PC_LAYOUT_… */
+    uint32_t encoding;        /* PC_ENCODE_… */
+    const void *salt;         /* the tenant's; NULL with salt_size 0: none */
     size_t salt_size;
 } pc_key_parts;
 #define PC_KEY_PARTS_INIT {sizeof(pc_key_parts), NULL, NULL, NULL, 0, 0, 0, 0, 0, NULL, 0}
 
+/* base [32]: the part of all keys that is not of tokens. Any thread. Since 0.1. */
 PC_API pc_status pc_key_base(uint8_t base[32], const pc_key_parts *parts);
-/* `before`: key of the last segment that this one saw, `distance` positions before it, or NULL; `offset`: where it was computed if it cannot be moved,
- * else 0; `relative` [count]: positions minus that of the first, NULL: 0, 1, 2 …. Since 0.1. */
+/* key [32] of the segment of `tokens` [count]. `before`: key of the last segment that this one saw, `distance` positions before it, or NULL; `offset`:
+ * where it was computed if it cannot be moved, else 0; `relative` [count]: positions minus that of the first, ascending; NULL: 0, 1, 2 …. Any thread.
+ * Since 0.1. */
 PC_API pc_status pc_key_segment(uint8_t key[32], const uint8_t base[32], const uint8_t *before, int64_t distance, int64_t offset,
                                 const int32_t *tokens, const int64_t *relative, size_t count);
 
@@ -551,26 +567,27 @@ typedef struct pc_raw {
     size_t struct_size;
     const uint8_t *model; /* 32 bytes: fingerprint */
     char architecture[32];
-    uint32_t position_scheme;
-    uint32_t dtype;
+    uint32_t position_scheme; /* PC_POSITION_… */
+    uint32_t dtype;           /* PC_DTYPE_… */
     uint32_t layout; /* PC_LAYOUT_PAGES or a host's own */
     uint32_t lossy;  /* 1: not what a model computed, but near it */
     int32_t layers;
     int32_t kv_heads;
     int32_t k_dim;
     int32_t v_dim;
-    uint64_t regime;
+    uint64_t regime; /* as in pc_key_parts */
     const int32_t *tokens; /* [token_count] */
     const int64_t *relative; /* [token_count] or NULL: 0, 1, 2 … */
     size_t token_count;
     void *const *blocks; /* [block_count] */
-    const uint64_t *block_bytes;
+    const uint64_t *block_bytes; /* [block_count] */
     size_t block_count;
 } pc_raw;
 #define PC_RAW_INIT {sizeof(pc_raw), NULL, {0}, 0, 0, 0, 0, 0, 0, 0, 0, 0, NULL, NULL, 0, NULL, NULL, 0}
 
 /* A segment around a host's memory, which stays where it is until the last reference is gone and `release` (may be NULL) is called with `user`; what
- * `raw` points to beside the blocks is copied. For the cache and pc_segment_raw, not for our own models' sequences. Since 0.1. */
+ * `raw` points to beside the blocks is copied. On failure the memory stays the host's, and `release` is not called. For the cache and pc_segment_raw, not for
+ * our own models' sequences. Handle: immutable. Since 0.1. */
 PC_API pc_status pc_segment_wrap(pc_segment **out, pc_context *context, const pc_raw *raw, void (*release)(void *user), void *user);
 /* The memory of a segment: of one that was wrapped or came back from pc_cache_get, or of our own models (PC_LAYOUT_PAGES). All pointers are borrowed from the
  * segment. PC_ERR_UNSUPPORTED: a host's model keeps its states to itself. Since 0.1. */
@@ -588,22 +605,23 @@ typedef struct pc_put_options {
 } pc_put_options;
 #define PC_PUT_OPTIONS_INIT {sizeof(pc_put_options), 0, 0, 0, 0, NULL, NULL, 0}
 
-/* Keeps a reference. PC_MISS: no room in memory (tiers below may still take it). A key that is there keeps what it has. Since 0.1. */
+/* Keeps a reference; the caller's stays the caller's. PC_MISS: no room in memory (tiers below may still take it). A key that is there keeps what it has. Since 0.1. */
 PC_API pc_status pc_cache_put(pc_cache *cache, const uint8_t key[32], pc_segment *segment, const pc_put_options *options);
 
 typedef struct pc_get_info {
     size_t struct_size;
-    uint32_t tier;   /* that it came from */
+    uint32_t tier;   /* PC_TIER_… that it came from */
     uint32_t reason; /* PC_REASON_… of a miss */
-    uint32_t lossy;
+    uint32_t lossy;  /* 1: went through a codec that does not give back every bit, or was put as such */
     uint32_t reserved;
-    double seconds;
+    double seconds;  /* of the whole call */
 } pc_get_info;
 #define PC_GET_INFO_INIT {sizeof(pc_get_info), 0, 0, 0, 0, 0}
 
 /* Finds a segment of a host's runtime in any tier. `expect` says what it must be: model, position scheme, dtype, layout, shape, regime, tokens and block
  * sizes all have to agree (blocks are not looked at); cost_seconds, if it is not 0, is what computing would take: loading is given up when it takes
- * longer. PC_MISS with a reason in `info` (may be NULL). Since 0.1. */
+ * longer. Blocks for at most that, or the deadline of the tiers. *out: a reference that the caller frees. PC_MISS with a reason in `info` (may be NULL).
+ * Since 0.1. */
 PC_API pc_status pc_cache_get(pc_segment **out, pc_cache *cache, const uint8_t key[32], const pc_raw *expect, double cost_seconds, pc_get_info *info);
 
 /* ------------------------------------------------------- folders of records, without a model */
@@ -618,18 +636,18 @@ typedef struct pc_folder_options {
 } pc_folder_options;
 #define PC_FOLDER_OPTIONS_INIT {sizeof(pc_folder_options), NULL, 0}
 
-typedef struct pc_record_info {
+typedef struct pc_record_info { /* of a sealed record whose key was not given: no model, tokenizer, shape; such fields are zero */
     size_t struct_size;
     uint8_t key[32];
-    uint8_t model[32];
+    uint8_t model[32];     /* fingerprint */
     char architecture[32];
-    uint32_t codec;
-    uint32_t lossy;
-    uint32_t sealed;
-    uint32_t position_scheme;
-    uint32_t dtype;
-    uint32_t layout;
-    uint32_t encoding;
+    uint32_t codec;        /* PC_CODEC_… */
+    uint32_t lossy;        /* 1: its states went through a codec that does not give back every bit */
+    uint32_t sealed;       /* 1: with a seal_key */
+    uint32_t position_scheme; /* PC_POSITION_… */
+    uint32_t dtype;        /* PC_DTYPE_… */
+    uint32_t layout;       /* PC_LAYOUT_… */
+    uint32_t encoding;     /* PC_ENCODE_… */
     int32_t layers;
     int32_t kv_heads;
     int32_t k_dim;
@@ -644,21 +662,24 @@ typedef struct pc_record_info {
 } pc_record_info;
 #define PC_RECORD_INFO_INIT {sizeof(pc_record_info), {0}, {0}, {0}, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0}
 
-/* PC_ERR_NOT_FOUND, PC_ERR_IO, PC_ERR_FORMAT (not a folder of ours). Reads the headers of what is there. Since 0.1. */
+/* Reads the headers of what is there. PC_ERR_NOT_FOUND, PC_ERR_IO, PC_ERR_FORMAT (not a folder of ours). Handle: one thread at a time. In what follows
+ * an `index` beyond pc_folder_count is PC_ERR_INVALID. Since 0.1. */
 PC_API pc_status pc_folder_open(pc_folder **out, pc_context *context, const char *path, const pc_folder_options *options);
 PC_API void pc_folder_free(pc_folder *folder);
 PC_API size_t pc_folder_count(const pc_folder *folder);
-/* The record at `index` as it was when the folder was opened, in the order of keys. PC_ERR_FORMAT: its header is damaged (key and file_bytes are set all
- * the same). Since 0.1. */
+/* The record at `index` as it was when the folder was opened, in the order of keys. PC_ERR_FORMAT: its header is damaged, PC_ERR_UNSUPPORTED: of a later
+ * version of the format, PC_ERR_IO (key and file_bytes are set all the same). Since 0.1. */
 PC_API pc_status pc_folder_get(const pc_folder *folder, size_t index, pc_record_info *info);
-/* Tokens of a record: at most `capacity` are written, *count is always set. Since 0.1. */
+/* Tokens of a record: at most `capacity` are written, *count is always set; PC_ERR_LIMIT if they did not fit (tokens may be NULL with capacity 0 to
+ * count: then PC_OK). PC_ERR_UNSUPPORTED: sealed, and its key was not given. Since 0.1. */
 PC_API pc_status pc_folder_tokens(pc_folder *folder, size_t index, int32_t *tokens, size_t capacity, size_t *count);
 /* Reads a record whole and checks everything that can be. PC_OK; PC_ERR_FORMAT names what is wrong; PC_ERR_NOT_FOUND: gone meanwhile. Since 0.1. */
 PC_API pc_status pc_folder_verify(pc_folder *folder, size_t index);
-/* Removes a record. PC_ERR_NOT_FOUND. Since 0.1. */
+/* Removes a record. PC_ERR_NOT_FOUND: gone meanwhile; PC_ERR_IO. Since 0.1. */
 PC_API pc_status pc_folder_remove(pc_folder *folder, size_t index);
-/* Removes the least worth until at most `bytes` are taken, what has expired first of all, and what writers left behind that were killed. *removed and
- * *freed (may be NULL) count. Since 0.1. */
+/* Removes the least worth until at most `bytes` are taken, what has expired first of all, and what writers left behind that were killed. *removed (records
+ * and left-overs) and *freed (their bytes), each may be NULL, count, also on failure. PC_ERR_IO; PC_ERR_STATE, as of pc_folder_remove: another folder has
+ * this path by now. Since 0.1. */
 PC_API pc_status pc_folder_trim(pc_folder *folder, uint64_t bytes, uint64_t *removed, uint64_t *freed);
 
 /* ---------------------------------------------------------------- schemas */
@@ -679,8 +700,9 @@ typedef struct pc_schema_options {
 } pc_schema_options;
 #define PC_SCHEMA_OPTIONS_INIT {sizeof(pc_schema_options), 0, 0, 0, NULL}
 
-/* Parses a schema (doc/pml.md; Prompt Cache, section 3) and lays it out with the model's tokenizer. PC_ERR_PML with file,
- * line and column; PC_ERR_LIMIT if it is longer than the model's context. Handle: immutable. Since 0.1. */
+/* Parses a schema (doc/pml.md; Prompt Cache, section 3.2) and lays it out with the model's tokenizer. PC_ERR_PML with file,
+ * line and column; PC_ERR_LIMIT if it is longer than the model's context; PC_ERR_NOT_FOUND and PC_ERR_IO of the file; PC_ERR_UNSUPPORTED: the
+ * model has no tokenizer. Handle: immutable. Since 0.1. */
 PC_API pc_status pc_schema_load(pc_schema **out, const pc_model *model, const char *path,
                                 const pc_schema_options *options);
 PC_API pc_status pc_schema_parse(pc_schema **out, const pc_model *model, const char *text, size_t size,
@@ -689,7 +711,7 @@ PC_API void pc_schema_free(pc_schema *schema);
 PC_API const char *pc_schema_name(const pc_schema *schema);  /* borrowed from the schema */
 PC_API int64_t pc_schema_length(const pc_schema *schema);    /* positions that it spans */
 
-/* The same from RelayAttention's schema string: text with "{__SYS_PROMPT}" and, behind it, "{__USR_PROMPT}"; a brace of
+/* The same from the schema string of RelayAttention's code (the paper's system prompts, section 3.3): text with "{__SYS_PROMPT}" and, behind it, "{__USR_PROMPT}"; a brace of
  * the text itself is doubled. All up to the user slot is shared by the requests of this schema and encoded once, as one
  * text of the root; each request's text takes the positions right after it, with what follows the slot (pc_prompt_fill). What
  * looks like a special token counts as one in the schema string, not in the system prompt or a request. Where the
@@ -732,15 +754,16 @@ typedef struct pc_item {
 } pc_item;
 #define PC_ITEM_INIT {sizeof(pc_item), 0, 0, NULL, NULL, 0, 0, 0}
 
+/* The layout, without the root; PC_ERR_NOT_FOUND beyond its end. Since 0.1. */
 PC_API size_t pc_schema_item_count(const pc_schema *schema);
 PC_API pc_status pc_schema_get_item(const pc_schema *schema, size_t index, pc_item *item);
 
 /* How the states of a module are computed: what it sees while it is encoded. */
 enum {
     PC_ENCODE_INDEPENDENT = 0, /* itself (Prompt Cache, section 3.3) */
-    PC_ENCODE_SINK = 1,        /* itself and the schema's leading anonymous text */
+    PC_ENCODE_SINK = 1,        /* itself and the schema's leading anonymous text (ours) */
     PC_ENCODE_JOINT = 2,       /* the default layout in one pass, one more per union member (the published code) */
-    PC_ENCODE_EXACT = 3        /* all that stands before it in this prompt: reused only behind the same prefix */
+    PC_ENCODE_EXACT = 3        /* all that stands before it in this prompt: reused only behind the same prefix (ours) */
 };
 
 typedef struct pc_encode_options {
@@ -757,12 +780,12 @@ typedef struct pc_encode_options {
 } pc_encode_options;
 #define PC_ENCODE_OPTIONS_INIT {sizeof(pc_encode_options), 0, 0, NULL, NULL, 0, 0, 0, 0, 0}
 
-/* Encodes all modules of a schema into the cache ahead of the first request (otherwise each is encoded when first used).
- * PC_MISS: all was encoded, but the budget has not kept all of it. EXACT has nothing to encode ahead: PC_ERR_UNSUPPORTED.
+/* Encodes all modules of a schema into the cache ahead of the first request (Prompt Cache, section 3.3; otherwise each is encoded when first
+ * used). Blocks. PC_MISS: all was encoded, but the budget has not kept all of it. EXACT has nothing to encode ahead: PC_ERR_UNSUPPORTED.
  * PC_ERR_CANCELLED keeps what is finished. Since 0.1. */
 PC_API pc_status pc_schema_encode(const pc_schema *schema, pc_cache *cache, const pc_encode_options *options);
 /* Starts to load what the tiers below HOST have of a schema, in its order, into free room of HOST, and does not wait for it. *started (may be NULL): how
- * many segments. Since 0.1. */
+ * many segments. Of the options only `encoding` counts. EXACT: PC_ERR_UNSUPPORTED. Since 0.1. */
 PC_API pc_status pc_schema_prefetch(const pc_schema *schema, pc_cache *cache, const pc_encode_options *options, uint64_t *started);
 
 /* ---------------------------------------------------------------- prompts */
@@ -775,8 +798,8 @@ typedef struct pc_prompt_options {
 } pc_prompt_options;
 #define PC_PROMPT_OPTIONS_INIT {sizeof(pc_prompt_options), 0}
 
-/* Parses a prompt and resolves it against the schema that it names, out of `count` given ones. The prompt keeps that
- * schema alive. A prompt that names none takes the given one if there is just one. PC_ERR_PML with line and column,
+/* Parses a prompt and resolves it against the schema that it names, out of `count` given ones (Prompt Cache, sections 3.2.1 and 3.4). The
+ * prompt keeps that schema alive. A prompt that names none takes the given one if there is just one. PC_ERR_PML with line and column,
  * PC_ERR_NOT_FOUND (no such file, or the schema that it names is not among the given; it names none of several),
  * PC_ERR_LIMIT. Handle: immutable. Since 0.1. */
 PC_API pc_status pc_prompt_load(pc_prompt **out, pc_schema *const *schemas, size_t count, const char *path,
@@ -796,26 +819,27 @@ PC_API void pc_prompt_free(pc_prompt *prompt);
 
 enum { PC_PART_CACHED = 1, PC_PART_ARGUMENT = 2, PC_PART_TEXT = 3 };
 
-/* A run of tokens of a resolved prompt, in position order: from the cache, an argument, or new text. Borrowed. */
+/* A run of tokens of a resolved prompt: from the cache, an argument (Prompt Cache, section 3.2.2), or new text. Borrowed from the prompt. */
 typedef struct pc_part {
     size_t struct_size;
     uint32_t kind; /* PC_PART_… */
     uint32_t reserved;
-    const char *path;
-    const int32_t *tokens;
+    const char *path; /* of the item that it comes from; "" of a plain prompt */
+    const int32_t *tokens; /* [count] */
     size_t count;
-    int64_t start;
+    int64_t start; /* position of the first */
 } pc_part;
 #define PC_PART_INIT {sizeof(pc_part), 0, 0, NULL, NULL, 0, 0}
 
+/* The parts, in position order; PC_ERR_NOT_FOUND beyond their end. Since 0.1. */
 PC_API size_t pc_prompt_part_count(const pc_prompt *prompt);
 PC_API pc_status pc_prompt_get_part(const pc_prompt *prompt, size_t index, pc_part *part);
 
 /* ------------------------------- system prompts of several applications, by name, changed at run time */
 
 /* A server's applications: name -> schema, whose states are encoded when it is filled in and stay in the cache while it is
- * listed. Requests go on with what they have found, whatever becomes of the name. Handle: internally locked; encoding runs
- * outside of the lock. */
+ * listed (RelayAttention, section 3.3, for any number of them). Requests go on with what they have found, whatever becomes of the
+ * name. Encoding runs outside of the lock. */
 typedef struct pc_systems pc_systems;
 
 typedef struct pc_systems_options {
@@ -838,7 +862,8 @@ typedef struct pc_system_info {
 } pc_system_info;
 #define PC_SYSTEM_INFO_INIT {sizeof(pc_system_info), {0}, 0, 0, 0}
 
-/* Since 0.1. */
+/* An empty list, which keeps model and cache. PC_ERR_PML: of the schema string; PC_ERR_NOT_FOUND and PC_ERR_IO of its file; PC_ERR_UNSUPPORTED: EXACT.
+ * Handle: internally locked. Since 0.1. */
 PC_API pc_status pc_systems_new(pc_systems **out, const pc_model *model, pc_cache *cache,
                                 const pc_systems_options *options);
 PC_API void pc_systems_free(pc_systems *systems);
@@ -934,9 +959,9 @@ typedef struct pc_generate_options {
     {sizeof(pc_generate_options), 0, 0, 0, 0, 0, 0, 0, 0, {0, 0, 0, 0, 0}, NULL, 0, NULL, 0, NULL, NULL, \
      NULL, NULL, 0, 0, NULL, 0, NULL, 0}
 
-/* Are the states those of a plain prefill? PC_EXACT: yes. PC_APPROXIMATE: modules have not seen what stands before them, or I8 segments or another
- * prompt's attention maps took part.
- * PC_REPAIRED: of the former, what the repair level computes again is right. */
+/* Are the states those of a plain prefill? PC_EXACT: yes. PC_APPROXIMATE: modules have not seen what stands before them, or I8 segments, lossy codecs,
+ * spans of unknown sight (pc_prompt_from_spans) or another prompt's attention maps took part. PC_REPAIRED: of the former, what the repair level computes
+ * again is right. */
 enum { PC_EXACT = 1, PC_REPAIRED = 2, PC_APPROXIMATE = 3 };
 /* why the first part that was not reused was not */
 enum {
@@ -1030,8 +1055,9 @@ PC_API pc_status pc_generate(const pc_prompt *prompt, pc_cache *cache, const pc_
 typedef struct pc_sequence pc_sequence;
 typedef struct pc_batch pc_batch;
 
-/* Looks up, encodes and prefills nothing yet: the first pc_batch_step with it does. Options as for pc_generate
- * (`samples` must be 0 or 1: use pc_sequence_fork); a memo is held until that step. Since 0.1. */
+/* Looks up, encodes and prefills nothing yet: the first pc_batch_step with it does. Options as for pc_generate, copied
+ * (`samples` must be 0 or 1: use pc_sequence_fork); prompt and cache are kept, a memo is held until that step. PC_ERR_MISMATCH,
+ * PC_ERR_UNSUPPORTED: of the memo, as of pc_generate. Handle: one thread at a time, with its batch. Since 0.1. */
 PC_API pc_status pc_sequence_new(pc_sequence **out, const pc_prompt *prompt, pc_cache *cache,
                                  const pc_generate_options *options);
 /* A second continuation of everything that is there so far, read from the same memory. The copy samples with `sampling`
@@ -1044,8 +1070,9 @@ PC_API void pc_sequence_free(pc_sequence *sequence);
  * push. Borrowed until the next step or change. */
 PC_API const int32_t *pc_sequence_tokens(const pc_sequence *sequence, size_t *count);
 PC_API const char *pc_sequence_text(const pc_sequence *sequence, size_t *size);
-/* PC_FINISH_NONE while it runs. */
+/* PC_FINISH_NONE while it runs, and for NULL. Since 0.1. */
 PC_API uint32_t pc_sequence_finish(const pc_sequence *sequence);
+/* Of the request so far, as pc_generate gives them. Since 0.1. */
 PC_API pc_status pc_sequence_get_stats(const pc_sequence *sequence, pc_stats *stats);
 /* Appends given tokens: forced ones, or a further turn. They are computed with the next step, which samples behind them. A
  * finished sequence (of PC_GENERATE_KEEP) goes on; max_tokens counts anew, also with no tokens at all. PC_ERR_STATE: it has
@@ -1071,17 +1098,20 @@ typedef struct pc_batch_options {
 } pc_batch_options;
 #define PC_BATCH_OPTIONS_INIT {sizeof(pc_batch_options), 0, 0}
 
-/* A set of sequences of one model that are stepped together; they may join and leave between steps. One thread at a
- * time. The batch does not own its sequences. Since 0.1. */
+/* A set of sequences of one model that are stepped together; they may join and leave between steps. What several of them hold
+ * is read once for all (Hydragen, sections 3.1 and 3.2; RelayAttention, section 3.3). The batch does not own its sequences. Handle: one
+ * thread at a time, with its sequences. Since 0.1. */
 PC_API pc_status pc_batch_new(pc_batch **out, const pc_model *model, const pc_batch_options *options);
 PC_API void pc_batch_free(pc_batch *batch);
+/* PC_ERR_MISMATCH: of another model; PC_ERR_STATE: it is in a batch; PC_ERR_LIMIT: max_sequences are there. Since 0.1. */
 PC_API pc_status pc_batch_add(pc_batch *batch, pc_sequence *sequence);
+/* PC_ERR_NOT_FOUND: it is not in this batch. Since 0.1. */
 PC_API pc_status pc_batch_remove(pc_batch *batch, pc_sequence *sequence);
 /* What the next step has to read: of the running sequences of a batch, the tokens that they see, each counted for every one that
  * sees it, and counted once where several share its memory. */
 typedef struct pc_batch_stats {
     size_t struct_size;
-    uint64_t sequences;
+    uint64_t sequences;     /* in the batch */
     uint64_t running;       /* those that are not finished; what follows is theirs */
     uint64_t tokens_seen;   /* over all of them */
     uint64_t tokens_stored; /* in memory: what sharing leaves to be read */
@@ -1089,7 +1119,7 @@ typedef struct pc_batch_stats {
 #define PC_BATCH_STATS_INIT {sizeof(pc_batch_stats), 0, 0, 0, 0}
 /* Since 0.1. */
 PC_API pc_status pc_batch_get_stats(const pc_batch *batch, pc_batch_stats *stats);
-/* One token for every sequence that is not finished (the first one after its prefill). PC_OK: some go on; PC_END: all
+/* One token for every sequence that is not finished (the first one after its prefill). Blocks. PC_OK: some go on; PC_END: all
  * are finished. An error of one sequence finishes that one, leaves the others as they were, and is returned. Since 0.1. */
 PC_API pc_status pc_batch_step(pc_batch *batch);
 
@@ -1097,7 +1127,7 @@ PC_API pc_status pc_batch_step(pc_batch *batch);
 
 /* Attention maps of earlier prompts, found by likeness and reused (AttnCache, sections 3.1 and 3.2): a prompt that resembles a remembered one of the same length takes over its
  * maps and computes no queries, keys, scores or softmax. The result is approximate and says so. A memo belongs to one model (fingerprint) and is a folder.
- * Handle (pc_memo): internally locked; one process at a time may add to a folder. */
+ * One process at a time may add to a folder. */
 
 enum { PC_MAP_F32 = 0, PC_MAP_F16 = 1, PC_MAP_U8 = 2 }; /* weights of maps; U8: with a scale a row */
 enum {
@@ -1107,9 +1137,9 @@ enum {
     PC_INDEX_HNSW = 3,
     PC_INDEX_IVF = 4
 };
-#define PC_MEMO_READ_ONLY UINT64_C(1)
-#define PC_MEMO_LAYERS UINT64_C(2) /* of a new memo: every layer's input is remembered, and its map sought for itself while a prompt is computed (AttnCache-f): closer maps, a search a layer.
-                                      Its thresholds are set by pc_memo_set_threshold. An existing memo is what it was made as */
+#define PC_MEMO_READ_ONLY UINT64_C(1) /* beside a process that adds, or by itself: nothing is written, what would write is PC_ERR_STATE */
+#define PC_MEMO_LAYERS UINT64_C(2) /* of a new memo: every layer's input is remembered, and its map sought for itself while a prompt is computed (AttnCache-f, section 5.5): closer maps, a
+                                      search a layer. Its thresholds are set by pc_memo_set_threshold. An existing memo is what it was made as */
 
 typedef struct pc_memo_options {
     size_t struct_size;
@@ -1126,8 +1156,9 @@ typedef struct pc_memo_options {
 } pc_memo_options;
 #define PC_MEMO_OPTIONS_INIT {sizeof(pc_memo_options), 0, 0, 0, 0, NULL, 0, 0, 0, NULL, NULL}
 
-/* Opens the memo in a folder, or makes an empty one there. PC_ERR_MISMATCH: of another model or kind of mask (the text says which); PC_ERR_FORMAT: damaged; PC_AGAIN:
- * another process is adding to it (PC_MEMO_READ_ONLY opens it all the same); PC_ERR_UNSUPPORTED: a host's model. Since 0.1. */
+/* Opens the memo in a folder, or makes an empty one there. PC_ERR_MISMATCH: of another model or kind of mask (the text says which); PC_ERR_FORMAT: damaged; PC_AGAIN,
+ * with *out NULL: another process is adding to it (PC_MEMO_READ_ONLY opens it all the same); PC_ERR_NOT_FOUND: read-only, and there is none; PC_ERR_UNSUPPORTED: a
+ * host's model, or a later version of the format; PC_ERR_IO. Handle: internally locked. Since 0.1. */
 PC_API pc_status pc_memo_open(pc_memo **out, const pc_model *model, const char *folder, const pc_memo_options *options);
 PC_API void pc_memo_free(pc_memo *memo);
 
@@ -1149,7 +1180,8 @@ typedef struct pc_memo_work {
     double alpha;            /* training: weight of the maps' distance in what features foretell (paper, equation 2); 0: 0.2 */
 } pc_memo_work;
 #define PC_MEMO_WORK_INIT {sizeof(pc_memo_work), NULL, NULL, 0, 0, 0, 0, 0}
-/* Computes the inputs in full and remembers their maps; what is known already, and what is longer than the last bucket, is passed over. Since 0.1. */
+/* Computes the inputs in full and remembers their maps; what is known already, and what is longer than the last bucket, is passed over. Blocks, as training, tuning and
+ * tidying do. PC_ERR_STATE, as of these: opened read-only; PC_ERR_CANCELLED; PC_ERR_IO. Since 0.1. */
 PC_API pc_status pc_memo_add(pc_memo *memo, const pc_input *inputs, size_t count, const pc_memo_work *work);
 /* Trains the feature projectors of all buckets with at least 32 records (section 3.1), from what is remembered; thresholds must be tuned again. Resumes where it was
  * cancelled or killed. PC_ERR_STATE: no bucket has so many. Since 0.1. */
@@ -1160,14 +1192,14 @@ enum {
     PC_LOSS_KL = 2       /* of the distribution over classes or next tokens, in nats */
 };
 /* Sets each bucket's threshold to the lowest one at which the loss over its inputs, which should be others than those remembered, stays within work->limit. A bucket that
- * cannot be tuned (no threshold with 30 hits will do) is closed. PC_ERR_UNSUPPORTED: PC_MEMO_LAYERS. Since 0.1. */
+ * cannot be tuned (no threshold with 30 hits will do) is closed. PC_ERR_UNSUPPORTED: PC_MEMO_LAYERS; PC_ERR_CANCELLED. Since 0.1. */
 PC_API pc_status pc_memo_tune(pc_memo *memo, const pc_input *inputs, size_t count, const pc_memo_work *work);
 /* Compresses cold records, gives room back. Since 0.1. */
 PC_API pc_status pc_memo_tidy(pc_memo *memo);
 
 typedef struct pc_memo_bucket {
     size_t struct_size;
-    uint32_t least_tokens, most_tokens;
+    uint32_t least_tokens, most_tokens; /* lengths of prompts that it takes, both included */
     uint64_t records;
     uint32_t trained;   /* 1: it has a projector */
     uint32_t open;      /* 1: it is used */
@@ -1179,19 +1211,21 @@ typedef struct pc_memo_bucket {
     uint64_t verified;
 } pc_memo_bucket;
 #define PC_MEMO_BUCKET_INIT {sizeof(pc_memo_bucket), 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0}
+/* The buckets, ascending by length; PC_ERR_INVALID beyond their end. Since 0.1. */
 PC_API size_t pc_memo_bucket_count(const pc_memo *memo);
 PC_API pc_status pc_memo_get_bucket(pc_memo *memo, size_t index, pc_memo_bucket *bucket);
 /* By one's own measure, in place of pc_memo_tune; opens the bucket (also one that has drifted). A threshold above 1 closes it. hit_limit: the mean loss (PC_LOSS_…) of verified hits above
- * which the bucket closes itself; 0: it is not watched. Since 0.1. */
+ * which the bucket closes itself; 0: it is not watched. PC_ERR_STATE: the bucket has no projector yet, or the memo was opened read-only. Since 0.1. */
 PC_API pc_status pc_memo_set_threshold(pc_memo *memo, size_t index, double threshold, uint32_t loss, double hit_limit);
 
 typedef struct pc_memo_stats { /* lookups = hits + misses; stored = live + evicted + removed + damaged, where what was there at opening counts as stored */
     size_t struct_size;
     uint64_t lookups, hits, misses, verified;
     uint64_t stored, live, evicted, removed, damaged;
-    uint64_t bytes, budget_bytes;
+    uint64_t bytes, budget_bytes; /* of the maps */
 } pc_memo_stats;
 #define PC_MEMO_STATS_INIT {sizeof(pc_memo_stats), 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0}
+/* Of this process's life. Since 0.1. */
 PC_API pc_status pc_memo_get_stats(pc_memo *memo, pc_memo_stats *stats);
 
 enum { PC_POOL_DEFAULT = 0 /* the model's own; else MEAN, of decoders LAST */, PC_POOL_MEAN = 1, PC_POOL_FIRST = 2, PC_POOL_LAST = 3 };
@@ -1216,12 +1250,12 @@ typedef struct pc_prefill_options {
     uint32_t reserved;
     float *embeddings;  /* [count][hidden], or NULL */
     float *logits;      /* decoders: of the next token [count][vocab]; encoders with a head: of the classes [count][classes]; or NULL */
-    const int32_t *map_layers; /* [layers] layer l takes over the map of layer map_layers[l] <= l of the same prompt, where that is another one (LazyFormer: 0 0 2 2 …; SAN); NULL: none.
-                                  Not together with a memo */
+    const int32_t *map_layers; /* [layers] layer l takes over the map of layer map_layers[l] <= l of the same prompt, where that is another one (AttnCache, section 5.5:
+                                  LazyFormer, 0 0 2 2 …; SAN); NULL: none. Not together with a memo */
     pc_segment **segments; /* [count] the prompts' states, to go on from (pc_prompt_from_spans) and to be freed; NULL: nothing is kept. Decoders only. Keys that a reuse did without are
                               computed for them, afterwards */
     pc_prefill_result *results; /* [count], or NULL */
-    int32_t (*cancelled)(void *user);
+    int32_t (*cancelled)(void *user); /* polled between layers; non-zero: PC_ERR_CANCELLED */
     void *cancel_user;
     double threshold;      /* in place of those of all buckets, closed ones too; 0: theirs */
 } pc_prefill_options;
@@ -1233,8 +1267,9 @@ typedef struct pc_prefill_stats { /* seconds; all of them are part of what a reu
     double seconds_features, seconds_search, seconds_maps, seconds_forward, seconds_verify;
 } pc_prefill_stats;
 #define PC_PREFILL_STATS_INIT {sizeof(pc_prefill_stats), 0, 0, 0, 0, 0, 0, 0, 0, 0}
-/* Computes prompts that need no answer beyond their last hidden states, all of them together, hits and misses mixed. `stats` may be NULL. PC_ERR_UNSUPPORTED: a host's model, or logits of an
- * encoder without a head. PC_ERR_MISMATCH: the memo is of another model. Since 0.1. */
+/* Computes prompts that need no answer beyond their last hidden states, all of them together, hits and misses mixed (AttnCache, section 3.2). Blocks. `stats` may be NULL.
+ * PC_ERR_UNSUPPORTED: a host's model, or logits of an encoder without a head. PC_ERR_MISMATCH: the memo is of another model. PC_ERR_LIMIT: an input is longer
+ * than the model takes. PC_ERR_CANCELLED. Since 0.1. */
 PC_API pc_status pc_prefill(const pc_model *model, const pc_input *inputs, size_t count, const pc_prefill_options *options, pc_prefill_stats *stats);
 
 /* ---------------------------------------------------- segments and evaluation by hand */
@@ -1247,7 +1282,7 @@ typedef struct pc_span {
     uint32_t hi;
 } pc_span;
 
-/* Levels by hand (Hydragen, section 3.4: any number of them, any tree). A prompt of segments that are there, wherever they came
+/* Levels by hand (Hydragen, section 3.3: any number of them, any tree). A prompt of segments that are there, wherever they came
  * from (pc_eval, pc_sequence_spans), and of new tokens that stand at `start`, behind all of them. The segments are kept alive.
  * A sequence of it reads what others of its batch hold too once for all of them; encoding and cache do not matter to it, repair
  * and the baselines that compute anew are refused (PC_ERR_UNSUPPORTED), its states count as approximate, because nobody
@@ -1265,22 +1300,23 @@ PC_API pc_status pc_sequence_spans(pc_sequence *sequence, pc_span *spans, size_t
 /* What a forward pass computes on its way, for comparing models. Borrowed for the call. */
 typedef struct pc_trace {
     size_t struct_size;
-    const char *name; /* "hidden", "k_pre", "k", "v", "probs", "final"; of layers with experts "router_logits", "router_topk_idx", "router_topk_weight" */
+    const char *name; /* "hidden", "k_pre" (before RoPE), "k", "v", "probs", "final"; of encoders with a head "pooled", "logits"; of layers with experts
+                         "router_logits", "router_topk_idx", "router_topk_weight" */
     int32_t layer;    /* hidden: i = input of layer i, `layers` = output of the last one */
-    uint32_t lane;
-    uint32_t rank;
+    uint32_t lane;    /* index in pc_eval_args.lanes */
+    uint32_t rank;    /* dimensions that `shape` has */
     uint32_t reserved;
-    int64_t shape[4]; /* hidden, final: [token][hidden]; k, v: [kv_head][token][dim]; router_…: [token][experts or chosen]; probs: [head][query][key], keys in
-                         the order of the spans, then the new tokens */
+    int64_t shape[4]; /* hidden, final: [token][hidden]; k_pre, k, v: [kv_head][token][dim]; pooled: [hidden]; logits: [class]; router_…: [token][experts or chosen];
+                         probs: [head][query][key], keys in the order of the spans, then the new tokens */
     const float *data;
 } pc_trace;
 
 /* One sequence of an evaluation: spans that are already there, then new tokens. */
 typedef struct pc_lane {
-    const pc_span *spans;
+    const pc_span *spans; /* [span_count] */
     size_t span_count;
-    const int32_t *tokens;
-    const int64_t *positions; /* any order under PC_SEE_ALL, ascending under PC_SEE_BY_POSITION */
+    const int32_t *tokens; /* [count] */
+    const int64_t *positions; /* [count] any order under PC_SEE_ALL, ascending under PC_SEE_BY_POSITION */
     size_t count;
     const int32_t *types; /* [count] token types, for models that have learned them (BERT); NULL: all 0 */
 } pc_lane;
@@ -1293,24 +1329,27 @@ typedef struct pc_eval_args {
     uint32_t reserved;
     uint64_t regime_length; /* 0: largest position + 1 */
     float *logits;          /* [all tokens of all lanes][vocab], or NULL */
-    pc_segment **segments;  /* [lane_count] the new tokens' states, or NULL */
-    void (*trace)(void *user, const pc_trace *trace);
+    pc_segment **segments;  /* [lane_count] the new tokens' states, which the caller frees, or NULL; all NULL on failure */
+    void (*trace)(void *user, const pc_trace *trace); /* NULL: none */
     void *trace_user;
     const float *const *const *maps; /* [lane_count] attention maps to use in place of computed ones, or NULL: of a lane [layers], or NULL; of a layer
                                         [head][token][token], or NULL: computed. Such a lane has no spans, and gives no segment (PC_ERR_STATE) */
 } pc_eval_args;
 #define PC_EVAL_ARGS_INIT {sizeof(pc_eval_args), NULL, 0, 0, 0, 0, NULL, NULL, NULL, NULL, NULL}
 
-/* One forward pass over several lanes at once; lanes that share segments share the reading of them. Not for a host's own
- * model (PC_ERR_UNSUPPORTED). PC_ERR_MISMATCH: a segment of another model or regime. Since 0.1. */
+/* One forward pass over several lanes at once; lanes that share segments share the reading of them. Blocks. Not for a host's own
+ * model, nor for segments out of positions that do not ascend (PC_ERR_UNSUPPORTED). PC_ERR_MISMATCH: a segment of another model or regime.
+ * Since 0.1. */
 PC_API pc_status pc_eval(const pc_model *model, const pc_eval_args *args);
 /* The segment's K and V of one layer as they are when placed at `start`: k, v [kv_head][token][head_dim] in fp32; either
- * may be NULL. PC_ERR_UNSUPPORTED: the model's states cannot be moved there. Since 0.1. */
+ * may be NULL. PC_ERR_UNSUPPORTED: the model's states cannot be moved there, or are a host's; PC_ERR_STATE: it has values only. Since 0.1. */
 PC_API pc_status pc_segment_read(const pc_segment *segment, int32_t layer, int64_t start, float *k, float *v);
 /* The same states in memory of their own, as an engine that does not share would hold them: for measuring what sharing
  * saves. PC_ERR_UNSUPPORTED: a host's segment. Since 0.1. */
 PC_API pc_status pc_segment_copy(pc_segment **out, const pc_segment *segment);
-PC_API size_t pc_segment_tokens(const pc_segment *segment, const int32_t **tokens); /* borrowed */
+/* How many tokens it has; *tokens (tokens may be NULL) their ids, borrowed from the segment. NULL: 0. Since 0.1. */
+PC_API size_t pc_segment_tokens(const pc_segment *segment, const int32_t **tokens);
+/* Gives the caller's reference up. */
 PC_API void pc_segment_free(pc_segment *segment);
 
 /* --------------------------------------------- attention by hand: a host's own queries, keys and values */
@@ -1330,7 +1369,7 @@ typedef struct pc_attend_shape {
     int32_t heads;    /* of the queries; a multiple of kv_heads */
     int32_t kv_heads;
     int32_t k_dim;    /* 1 … 1024 */
-    int32_t v_dim;
+    int32_t v_dim;    /* likewise */
     uint32_t dtype;   /* of K and V: PC_DTYPE_F32, BF16, F16 or I8 */
     uint32_t reserved;
 } pc_attend_shape;
@@ -1378,9 +1417,9 @@ typedef struct pc_plan_args {
 } pc_plan_args;
 #define PC_PLAN_ARGS_INIT {sizeof(pc_plan_args), NULL, NULL, 0, NULL, NULL, NULL, 0, 0, NULL}
 
-/* Who reads what with whom: made once for a batch composition, used by all layers. Handle: one thread at a time (the work itself runs on the
- * context's threads). PC_ERR_INVALID, PC_ERR_LIMIT, PC_ERR_NOMEM. Since 0.1. */
 typedef struct pc_plan pc_plan;
+/* Who reads what with whom (Hydragen, sections 3.2 and 3.3): made once for a batch composition, used by all layers. PC_ERR_LIMIT: more than 32-bit
+ * indices reach. Handle: one thread at a time (the work itself runs on the context's threads). Since 0.1. */
 PC_API pc_status pc_plan_new(pc_plan **out, pc_context *context, const pc_plan_args *args);
 PC_API void pc_plan_free(pc_plan *plan);
 
@@ -1410,8 +1449,8 @@ typedef struct pc_attend_args {
 } pc_attend_args;
 #define PC_ATTEND_ARGS_INIT {sizeof(pc_attend_args), NULL, NULL, NULL, NULL, NULL, NULL, 0, 0, 0}
 
-/* One layer's attention of all rows. The result of a row does not depend on the others, bit for bit. PC_ERR_INVALID, PC_ERR_NOMEM (at a
- * plan's first use of a rope). Since 0.1. */
+/* One layer's attention of all rows, joined by log-sum-exp (Hydragen, section 3.1; RelayAttention, section 3.3). Blocks. The result of a row does not
+ * depend on the others, bit for bit. Memory is taken at a plan's first use of a rope only. Since 0.1. */
 PC_API pc_status pc_attend(pc_plan *plan, const pc_attend_args *args);
 
 /* ------------------------------------------------------------ costs of this machine */
@@ -1434,7 +1473,7 @@ typedef struct pc_costs {
 } pc_costs;
 #define PC_COSTS_INIT {sizeof(pc_costs), {0}, {0}, 0, 0, {0}, {0}}
 
-/* The costs that plans of this context are made by. Since 0.1. */
+/* The costs that plans of this context are made by; the first call may read the file. Since 0.1. */
 PC_API pc_status pc_costs_get(pc_context *context, pc_costs *costs);
 
 typedef struct pc_calibrate_options {
@@ -1445,8 +1484,8 @@ typedef struct pc_calibrate_options {
 } pc_calibrate_options;
 #define PC_CALIBRATE_OPTIONS_INIT {sizeof(pc_calibrate_options), NULL, NULL, NULL}
 
-/* Measures (one thread, well under a second, 128 MiB), puts the costs in force for this context and keeps them. Results do not depend on costs, only
- * times do. PC_ERR_NOMEM, PC_ERR_CANCELLED: nothing has changed. PC_ERR_IO: in force, but not kept. Since 0.1. */
+/* Measures (one thread, well under a second, 128 MiB; blocks), puts the costs in force for this context and keeps them. Results do not depend on costs,
+ * only times do. PC_ERR_NOMEM, PC_ERR_CANCELLED: nothing has changed. PC_ERR_IO: in force, but not kept. Since 0.1. */
 PC_API pc_status pc_calibrate(pc_context *context, const pc_calibrate_options *options);
 
 #ifdef __cplusplus

@@ -75,7 +75,7 @@ static void test_list(void)
         CHECK_OK(pc_folder_tokens(folder, i, NULL, 0, &count));
         CHECK_INT(count, n);
         memset(ids, 77, sizeof ids);
-        CHECK_OK(pc_folder_tokens(folder, i, ids, n ? n - 1 : 0, &count));
+        CHECK_STATUS(pc_folder_tokens(folder, i, ids, n ? n - 1 : 0, &count), n > 1 ? PC_ERR_LIMIT : PC_OK);
         CHECK(count == n && (n < 2 || !memcmp(ids, t.ids, (n - 1) * sizeof *ids)) && (!n || ids[n - 1] == 0x4d4d4d4d));
         CHECK_OK(pc_folder_tokens(folder, i, ids, TOY_TOKENS, &count));
         CHECK(!n || !memcmp(ids, t.ids, n * sizeof *ids));

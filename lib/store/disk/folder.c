@@ -232,6 +232,8 @@ pc_status pc_folder_tokens(pc_folder *folder, size_t index, int32_t *tokens, siz
         status = pc__fail(PC_ERR_UNSUPPORTED, "%s: the record is sealed, and its key was not given", folder->root.path);
     else if (capacity && image->tokens)
         memcpy(tokens, image->token_ids, (capacity < image->tokens ? capacity : image->tokens) * sizeof *tokens);
+    if (status >= 0 && capacity && capacity < image->tokens)
+        status = pc__fail(PC_ERR_LIMIT, "pc_folder_tokens: %zu tokens, there is room for %zu", image->tokens, capacity);
     pc__record_free(record);
     source->close(source);
     return status;

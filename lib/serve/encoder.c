@@ -13,6 +13,17 @@ const pc_model *pc__segment_model(const pc_segment *segment)
     return segment->ops == &pc__model_payload ? segment->owner : NULL;
 }
 
+pc_status pc__segment_find(const pc_model *model, pc_cache *cache, const pc__id *key,
+                           const int32_t *tokens, size_t count, pc_segment **out)
+{
+    pc_status status = pc__cache_get(cache, key, tokens, count, out);
+    if (status != PC_OK || pc__segment_serves(*out, &pc__model_payload, model))
+        return status;
+    pc__segment_unref(*out);
+    *out = NULL;
+    return PC_MISS;
+}
+
 static pc_status payload_bytes(const pc_model *model, void *payload, size_t count, uint64_t *bytes)
 {
     pc_status status = PC_OK;

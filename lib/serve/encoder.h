@@ -4,7 +4,7 @@
 #define PC_SERVE_ENCODER_H
 
 #include "model/model.h"
-#include "store/segment.h"
+#include "store/cache.h"
 
 /* Runs ops->encode; segments [cut_count] become counted segments with the tokens of their cuts, in
  * the format in which the model's segments are kept. All or none. */
@@ -26,6 +26,10 @@ void pc__host_drop(const pc_model *model, void *sequence);
 
 /* The model whose states a segment holds; NULL if it did not come from here. */
 const pc_model *pc__segment_model(const pc_segment *segment);
+/* What HOST has by this key, if it is of use to this model: a host's runtime, or another host's model
+ * with the same fingerprint, may have put states of the same name there. As pc__cache_get. */
+pc_status pc__segment_find(const pc_model *model, pc_cache *cache, const pc__id *key,
+                           const int32_t *tokens, size_t count, pc_segment **out);
 /* Wraps a payload of the model's (released in any case). */
 pc_status pc__wrap_segment(pc_segment **out, const pc_model *model, void *payload,
                            const int32_t *tokens, size_t count);

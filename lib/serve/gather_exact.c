@@ -70,7 +70,7 @@ static pc_status look_up(chain *c)
         pc_status status;
         if (!part->count || !pc__part_is_kept(part))
             continue;
-        status = pc__cache_get(c->cache, &c->keys[p], part->tokens, part->count, &r->segments[p]);
+        status = pc__segment_find(r->model, c->cache, &c->keys[p], part->tokens, part->count, &r->segments[p]);
         if (status < 0)
             return status;
         r->hit[p] = status == PC_OK;

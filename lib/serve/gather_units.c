@@ -48,8 +48,8 @@ static pc_status look_up(gathering *g)
         g->leaf[p] = choose_leaf(g, part->node);
         if (g->leaf[p] == PC__NO_LEAF || !r->cache)
             continue;
-        pc_status status = pc__cache_get(r->cache, &g->keys->leaves[g->leaf[p]], part->tokens,
-                                         part->count, &r->segments[p]);
+        pc_status status = pc__segment_find(r->model, r->cache, &g->keys->leaves[g->leaf[p]],
+                                            part->tokens, part->count, &r->segments[p]);
         if (status < 0)
             return status;
         r->hit[p] = status == PC_OK;

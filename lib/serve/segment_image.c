@@ -357,6 +357,12 @@ static void wipe(void *owner, void *payload)
         pc__kv_wipe(payload);
 }
 
+/* Runs of our own models are memory that any of them reads; what stands behind a host's handle only that host's model knows. */
+static int serves(const void *owner, const void *other)
+{
+    return ((const pc_model *)owner)->native && ((const pc_model *)other)->native;
+}
+
 static pc_status show(void *owner, void *payload, pc_raw *raw)
 {
     const pc_model *model = owner;
@@ -396,5 +402,6 @@ const pc__payload_ops pc__model_payload = {
     .finish = finish,
     .wipe = wipe,
     .give_back = give_back,
+    .serves = serves,
     .raw = show,
 };

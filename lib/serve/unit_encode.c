@@ -29,8 +29,8 @@ pc_status pc__unit_find(pc__unit_work *work, size_t leaf, pc_segment **out)
     const pc__node *node = pc__leaf_node(work->recipe, leaf);
     pc_status status = PC_OK;
     if (!work->made[leaf])
-        status = work->cache ? pc__cache_get(work->cache, &work->keys->leaves[leaf], node->tokens,
-                                             node->token_count, &work->made[leaf])
+        status = work->cache ? pc__segment_find(work->model, work->cache, &work->keys->leaves[leaf], node->tokens,
+                                                node->token_count, &work->made[leaf])
                              : PC_MISS;
     *out = work->made[leaf];
     return status;

@@ -54,7 +54,7 @@ pc_status pc__cache_put(pc_cache *cache, const pc__naming *naming, const pc__ima
         *reason = why;
     if (status >= 0 && admitted && (!kept || kept == segment))
         pc__write_behind(cache, naming, segment, kept != NULL);
-    if (winner)
+    if (winner && kept && pc__segment_serves(kept, segment->ops, segment->owner))
         *winner = kept;
     else
         pc__segment_unref(kept);

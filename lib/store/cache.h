@@ -12,7 +12,7 @@
 
 typedef struct pc__load pc__load;
 
-/* PC_OK: *out is a new reference, and its tokens equal the given ones. PC_MISS. */
+/* PC_OK: *out is a new reference, and its tokens equal the given ones; whose payload it is the caller has to look at (pc__segment_serves). PC_MISS. */
 pc_status pc__cache_get(pc_cache *cache, const pc__id *key, const int32_t *tokens, size_t count, pc_segment **out);
 
 /* What a request seeks below HOST. Whether it is worth it is decided by what loading took lately (store/estimate.h) against `cost`: it should be there by then, and all loads at once should bring more than is computed meanwhile; a tier that seems too slow,
@@ -60,7 +60,7 @@ void pc__cache_computed(pc_cache *cache, const uint8_t model[32], size_t tokens,
 double pc__cache_compute_cost(pc_cache *cache, const uint8_t model[32], size_t tokens);
 
 /* Keeps a reference in HOST and writes behind to the tiers below. PC_MISS: not kept in HOST, *reason (may be NULL) says why. A key that is already
- * there keeps the first segment, and *winner (if not NULL) gets a reference to the kept one. `image`: what describes the segment beyond its payload (model,
+ * there keeps the first segment, and *winner (if not NULL) gets a reference to the kept one, if that is of use to the owner of `segment` (else NULL). `image`: what describes the segment beyond its payload (model,
  * architecture, encoding …; pc__payload_ops.describe adds shape and blocks); NULL: for HOST only. */
 pc_status pc__cache_put(pc_cache *cache, const pc__naming *naming, const pc__image *image, pc_segment *segment, pc_segment **winner,
                         uint32_t *reason);

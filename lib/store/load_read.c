@@ -320,10 +320,12 @@ static pc_status hand_over(reading *r)
         r->room = 0; /* the put gives it back */
         status = pc__resident_put(cache->host, &load->naming, segment, &kept, &why);
     }
-    if (status >= 0 && kept) {
+    if (status >= 0 && kept && pc__segment_serves(kept, load->ops, load->owner)) {
         pc__segment_unref(segment);
         segment = kept;
+        kept = NULL;
     }
+    pc__segment_unref(kept); /* of another owner */
     load->segment = segment;
     return PC_OK; /* it is there, whether HOST could keep it or not */
 }

@@ -232,6 +232,8 @@ static pc__load *make(pc_cache *cache, const pc__want *want)
 static pc_status join(pc__load *load, const pc__want *want, pc__load **out)
 {
     const pc__image *image = load->image;
+    if (!pc__payload_serves(load->ops, load->owner, want->ops, want->owner))
+        return PC_MISS;
     if (image->tokens != want->image->tokens
         || (image->tokens && memcmp(image->token_ids, want->image->token_ids, image->tokens * sizeof *image->token_ids) != 0))
         return PC_MISS;

@@ -162,6 +162,13 @@ static void wipe(void *owner, void *payload)
     atomic_store_explicit(&((states *)payload)->wipe, 1, memory_order_relaxed);
 }
 
+/* Plain memory: any context's. */
+static int serves(const void *owner, const void *other)
+{
+    (void)owner, (void)other;
+    return 1;
+}
+
 static pc_status show(void *owner, void *payload, pc_raw *raw)
 {
     const pc__image *i = &((states *)payload)->image;
@@ -192,6 +199,7 @@ const pc__payload_ops pc__raw_payload = {
     .finish = finish,
     .wipe = wipe,
     .give_back = give_back,
+    .serves = serves,
     .raw = show,
 };
 

@@ -116,6 +116,16 @@ pc_status pc__segment_tell(pc_segment *segment, const pc__image *image)
     return PC_OK;
 }
 
+int pc__payload_serves(const pc__payload_ops *ops, const void *owner, const pc__payload_ops *other_ops, const void *other)
+{
+    return ops == other_ops && (owner == other || (ops->serves && ops->serves(owner, other)));
+}
+
+int pc__segment_serves(const pc_segment *segment, const pc__payload_ops *ops, const void *owner)
+{
+    return pc__payload_serves(segment->ops, segment->owner, ops, owner);
+}
+
 int pc__segment_is_single(const pc_segment *segment)
 {
     return (atomic_load_explicit(&((pc_segment *)(uintptr_t)segment)->references, memory_order_acquire) & COUNT) == 1;

@@ -30,6 +30,8 @@ typedef struct pc__payload_ops {
     pc_status (*finish)(void *owner, const pc__image *image, void **payload);
     void (*wipe)(void *owner, void *payload); /* overwrites the states; nobody reads them any more */
     void (*give_back)(void *owner, void *payload); /* `release` is to give the memory back to the system, not to keep it in the heap */
+    /* Can who has `other` use payloads of `owner`? NULL: nobody but the owner itself. */
+    int (*serves)(const void *owner, const void *other);
     /* The payload as a host sees it, all but tokens and lossy; pointers are borrowed from the payload. NULL, PC_ERR_UNSUPPORTED: it shows it to nobody. */
     pc_status (*raw)(void *owner, void *payload, pc_raw *raw);
 } pc__payload_ops;
@@ -68,6 +70,9 @@ pc_segment *pc__segment_ref(pc_segment *segment);
 void pc__segment_unref(pc_segment *segment);
 /* Keeps a copy of `image` (names, model, times, relative positions) with the segment, for the first caller; later ones change nothing. */
 pc_status pc__segment_tell(pc_segment *segment, const pc__image *image);
+/* Whether payloads of one owner are of use to another: a key says what states are, not who has them in which form. */
+int pc__payload_serves(const pc__payload_ops *ops, const void *owner, const pc__payload_ops *other_ops, const void *other);
+int pc__segment_serves(const pc_segment *segment, const pc__payload_ops *ops, const void *owner);
 /* Nobody but the caller holds it. */
 int pc__segment_is_single(const pc_segment *segment);
 

@@ -1,5 +1,5 @@
 /* Calls of a host's operations. Catches: the failure of a host's function that comes back with the text of some earlier error, or with a
- * text that does not say which function it was. */
+ * text that does not say which function it was; states in HOST that are handed to a model which cannot know what they are. */
 #include "toy_schema.h"
 
 static const char prompt_text[] = "<prompt schema=\"t\"><b/>what is it?</prompt>";
@@ -93,6 +93,85 @@ static void failure(const pc_model_ops *ops, const char *name, pc_status want)
     CHECK_ERROR_HAS(pc_status_name(want));
 }
 
+/* ------------------------------------------- states of the same name that are another owner's */
+
+static void keep_key(void *user, const pc_event *event)
+{
+    if (event->kind == PC_EVENT_STORE)
+        memcpy(user, event->key, sizeof event->key);
+}
+
+/* Two instances of one model share a cache: none is given a handle of the other's. */
+static void two_instances(void)
+{
+    toy_world a, b;
+    pc_generate_options g = PC_GENERATE_OPTIONS_INIT;
+    g.max_tokens = 3;
+    if (!CHECK(toy_start(&a, NULL, 0, 0, toy_schema)) || !CHECK(toy_start(&b, NULL, 0, 0, toy_schema)))
+        return;
+    for (uint32_t encoding = PC_ENCODE_JOINT; encoding <= PC_ENCODE_EXACT; encoding += PC_ENCODE_EXACT - PC_ENCODE_JOINT) {
+        pc_prompt *first = toy_prompt(&a, prompt_text), *second = toy_prompt(&b, prompt_text);
+        g.encoding = encoding;
+        toy_answer x = toy_generate(first, a.cache, g), y = toy_generate(second, a.cache, g);
+        CHECK_OK(x.status);
+        CHECK_OK(y.status);
+        CHECK_INT(y.stats.tokens_cached, 0);
+        CHECK(!strcmp(x.text[0], y.text[0]));
+        CHECK_INT(pc_toy_count(b.toy)->live_segments, 0); /* what it computed was its own, and is gone with the request */
+        x = toy_generate(first, a.cache, g);
+        CHECK(x.stats.tokens_cached > 0);
+        pc_prompt_free(first);
+        pc_prompt_free(second);
+    }
+    toy_end(&a);
+    toy_end(&b);
+}
+
+/* A host's runtime has put plain memory there, under the name that a module has. */
+static void plain_memory(void)
+{
+    static const char text[] = "some other word from there, he can be out",
+                      schema[] = "<schema name=\"t\"><module name=\"b\">some other word from there, he can be out</module></schema>";
+    static float states[64];
+    static const uint64_t bytes = sizeof states;
+    toy_world w;
+    pc_cache *watched = NULL;
+    pc_cache_options co = PC_CACHE_OPTIONS_INIT;
+    pc_generate_options g = PC_GENERATE_OPTIONS_INIT;
+    pc_raw raw = PC_RAW_INIT;
+    pc_segment *wrapped = NULL;
+    int32_t tokens[64];
+    uint8_t key[32], model[32] = {0};
+    void *block = states;
+    if (!CHECK(toy_start(&w, NULL, 0, 0, schema)))
+        return;
+    g.max_tokens = 3;
+    co.on_event = keep_key;
+    co.event_user = key;
+    CHECK_OK(pc_cache_new(&watched, w.context, &co));
+    pc_prompt *prompt = toy_prompt(&w, prompt_text);
+    toy_answer right = toy_generate(prompt, watched, g);
+    CHECK_OK(right.status);
+    raw.model = model;
+    raw.layout = PC_LAYOUT_HOST;
+    raw.tokens = tokens;
+    raw.blocks = &block;
+    raw.block_bytes = &bytes;
+    raw.block_count = 1;
+    CHECK_OK(pc_tokenize(w.model, text, strlen(text), 0, tokens, 64, &raw.token_count));
+    CHECK_OK(pc_segment_wrap(&wrapped, w.context, &raw, NULL, NULL));
+    CHECK_OK(pc_cache_put(w.cache, key, wrapped, NULL));
+    CHECK_OK(pc_cache_pin(w.cache, key, 1, 0)); /* it is the same name */
+    toy_answer answer = toy_generate(prompt, w.cache, g);
+    CHECK_OK(answer.status);
+    CHECK_INT(answer.stats.tokens_cached, 0);
+    CHECK(!strcmp(answer.text[0], right.text[0]));
+    pc_segment_free(wrapped);
+    pc_prompt_free(prompt);
+    pc_cache_free(watched);
+    toy_end(&w);
+}
+
 int main(void)
 {
     pc_model_ops ops = pc_toy_ops();
@@ -121,5 +200,7 @@ int main(void)
     ops = pc_toy_ops();
     ops.deviation = fail_deviation;
     failure(&ops, "deviation", PC_ERR_STATE);
+    two_instances();
+    plain_memory();
     return pc_test_end();
 }

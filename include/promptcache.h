@@ -1062,7 +1062,7 @@ PC_API pc_status pc_sequence_new(pc_sequence **out, const pc_prompt *prompt, pc_
                                  const pc_generate_options *options);
 /* A second continuation of everything that is there so far, read from the same memory. The copy samples with `sampling`
  * (NULL: as the original). Neither of the two changes what the other reads, whatever happens to it. PC_ERR_STATE before the first
- * step, and when it has finished without PC_GENERATE_KEEP. Since 0.1. */
+ * step, within a step (in a callback), and when it has finished without PC_GENERATE_KEEP. Since 0.1. */
 PC_API pc_status pc_sequence_fork(pc_sequence **out, const pc_sequence *sequence, const pc_sampling *sampling);
 /* Leaves its batch first, if it is in one. */
 PC_API void pc_sequence_free(pc_sequence *sequence);
@@ -1083,7 +1083,7 @@ PC_API pc_status pc_sequence_push(pc_sequence *sequence, const int32_t *tokens, 
 PC_API pc_status pc_sequence_push_turn(pc_sequence *sequence, const char *text, size_t size);
 /* Keeps the first `count` tokens behind the prompt and forgets the others with their states; what was handed to on_text
  * stays said. The next step samples anew behind what is left, which is computed as if there had never been more. The
- * sequence is no longer finished. To override the token that was sampled last: truncate to one less, push another.
+ * sequence is no longer finished, unless the context ends behind what is left. To override the token that was sampled last: truncate to one less, push another.
  * PC_ERR_UNSUPPORTED: a host's model without ops.truncate; or count is 0 and the prompt's highest position was not its last
  * to be computed. PC_ERR_STATE as for push. Since 0.1. */
 PC_API pc_status pc_sequence_truncate(pc_sequence *sequence, size_t count);
@@ -1120,7 +1120,8 @@ typedef struct pc_batch_stats {
 /* Since 0.1. */
 PC_API pc_status pc_batch_get_stats(const pc_batch *batch, pc_batch_stats *stats);
 /* One token for every sequence that is not finished (the first one after its prefill). Blocks. PC_OK: some go on; PC_END: all
- * are finished. An error of one sequence finishes that one, leaves the others as they were, and is returned. Since 0.1. */
+ * are finished. An error of one sequence finishes that one, leaves the others as they were, and is returned.
+ * PC_ERR_STATE: a step of one of them is under way (in a callback). Since 0.1. */
 PC_API pc_status pc_batch_step(pc_batch *batch);
 
 /* ------------------------------ prefill-only work: embeddings, classes, choices; attention maps remembered */
@@ -1419,7 +1420,7 @@ typedef struct pc_plan_args {
 
 typedef struct pc_plan pc_plan;
 /* Who reads what with whom (Hydragen, sections 3.2 and 3.3): made once for a batch composition, used by all layers. PC_ERR_LIMIT: more than 32-bit
- * indices reach. Handle: one thread at a time (the work itself runs on the context's threads). Since 0.1. */
+ * indices reach, or a position, start or relative position farther from 0 than 2^60. Handle: one thread at a time (the work itself runs on the context's threads). Since 0.1. */
 PC_API pc_status pc_plan_new(pc_plan **out, pc_context *context, const pc_plan_args *args);
 PC_API void pc_plan_free(pc_plan *plan);
 
@@ -1439,7 +1440,7 @@ typedef struct pc_attend_args {
     size_t struct_size;
     const void *const *pages; /* [run_count] of this layer; NULL where no row holds the run */
     const float *q;           /* [row][head][k_dim] */
-    float *out;               /* [row][head][v_dim]; apart from q */
+    float *out;               /* [row][head][v_dim]; q, out and lse apart from each other (PC_ERR_INVALID) */
     float *lse;               /* [row][head] natural log-sum-exp of the scores, or NULL */
     const pc_rope *rope;      /* NULL: queries are as they shall be */
     const float *slopes;      /* [heads] ALiBi: score - slope * (row position - key position); NULL: none */
@@ -1450,7 +1451,8 @@ typedef struct pc_attend_args {
 #define PC_ATTEND_ARGS_INIT {sizeof(pc_attend_args), NULL, NULL, NULL, NULL, NULL, NULL, 0, 0, 0}
 
 /* One layer's attention of all rows, joined by log-sum-exp (Hydragen, section 3.1; RelayAttention, section 3.3). Blocks. The result of a row does not
- * depend on the others, bit for bit. Memory is taken at a plan's first use of a rope only. Since 0.1. */
+ * depend on the others, bit for bit. K and V have to be finite: what is not may reach every row of the plan that reads the same run. Of a row whose q is not
+ * finite nothing is said. Memory is taken at a plan's first use of a rope only. Since 0.1. */
 PC_API pc_status pc_attend(pc_plan *plan, const pc_attend_args *args);
 
 /* ------------------------------------------------------------ costs of this machine */

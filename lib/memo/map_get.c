@@ -1,6 +1,5 @@
-/* The maps of a record, from the mapping or unpacked; notes; fetching ahead. */
+/* The maps of a record, from the mapping or unpacked; notes. */
 #include <string.h>
-#include <sys/mman.h>
 
 #include "base/fail.h"
 #include "memo/map_pack.h"
@@ -122,25 +121,4 @@ pc_status pc__map_store_note(pc__map_store *store, int64_t id, void *out, size_t
         memcpy(out, view->data + entry.at + layout.note, entry.note);
     pc__maps_unpin(store, item, view);
     return is_whole ? PC_OK : pc__maps_damaged(store, &entry, "the checksum of its note is another one");
-}
-
-void pc__map_store_prefetch(pc__map_store *store, int64_t id)
-{
-    pc__map_item *item;
-    pc__map_view *view = NULL;
-    uint64_t at = 0, bytes = 0;
-    pthread_mutex_lock(&store->guard);
-    item = pc__maps_find(store, id);
-    if (item) {
-        at = item->entry.at;
-        bytes = pc__map_extent(&item->entry);
-        view = pc__map_view_hold(store->view);
-    }
-    pthread_mutex_unlock(&store->guard);
-    if (!view)
-        return;
-    (void)madvise((void *)(uintptr_t)(view->data + at), (size_t)bytes, MADV_WILLNEED);
-    pthread_mutex_lock(&store->guard);
-    pc__map_view_drop(view, &store->mem);
-    pthread_mutex_unlock(&store->guard);
 }

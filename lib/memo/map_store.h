@@ -62,8 +62,6 @@ typedef struct pc__maps {
 } pc__maps;
 pc_status pc__map_store_get(pc__map_store *store, int64_t id, pc__maps *out);
 void pc__maps_release(pc__map_store *store, pc__maps *maps);
-/* Fetches a record's bytes ahead (madvise). */
-void pc__map_store_prefetch(pc__map_store *store, int64_t id);
 
 /* What was added is on the disk then; only of use where `relaxed`. PC_ERR_IO. */
 pc_status pc__map_store_sync(pc__map_store *store);

@@ -121,9 +121,8 @@ pc_status pc__expressions_cut(const pc__tokenizer *t, const char *text, size_t s
                               pc_status (*piece)(void *user, const char *text, size_t size),
                               void *user);
 
-/* The byte-level alphabet: bytes to code points and back. */
-uint32_t pc__byte_to_rune(uint8_t byte);
-int32_t pc__rune_to_byte(uint32_t rune); /* -1: not of the alphabet */
+/* The byte that a code point of the byte-level alphabet stands for; -1: not of the alphabet. */
+int32_t pc__rune_to_byte(uint32_t rune);
 
 /* UTF-8: length of the character at text (1 for a byte that starts none), and its code point (that
  * byte's value then, *valid 0). */

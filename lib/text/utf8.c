@@ -47,16 +47,6 @@ static int printable(unsigned b)
     return (b >= 33 && b <= 126) || (b >= 161 && b <= 172) || (b >= 174 && b <= 255);
 }
 
-uint32_t pc__byte_to_rune(uint8_t byte)
-{
-    uint32_t next = 256;
-    if (printable(byte))
-        return byte;
-    for (unsigned b = 0; b < byte; b++)
-        next += !printable(b);
-    return next;
-}
-
 int32_t pc__rune_to_byte(uint32_t rune)
 {
     uint32_t next = 256;

@@ -184,7 +184,6 @@ static void look_around(crowd *c, pc__map_store *store)
     pc__map_store_each(store, maps_see, list);
     for (size_t i = 0; i < list->count; i++) {
         pc_status status = maps_check(store, list->items[i].id, list->items[i].number);
-        pc__map_store_prefetch(store, list->items[i].id);
         if (status != PC_OK && status != PC_MISS) {
             fprintf(stderr, "    %s: %s\n", pc_status_name(status), pc_error_text());
             atomic_fetch_add(&c->wrong, 1);

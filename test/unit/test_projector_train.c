@@ -9,7 +9,7 @@
 
 #include "base/le.h"
 #include "feature_items.h"
-#include "memo/judge.h"
+#include "judge.h"
 #include "memo/projector_body.h"
 #include "memo/trainer.h"
 
@@ -62,13 +62,13 @@ static void learns(void)
     feature_items many = feature_items_new(1500, CELLS, 5);
     pc__projector *p = fresh();
     pc__training training = {.pooled = many.pooled, .count = 1200, .label = feature_items_label, .label_user = &many, .seed = 1};
-    pc__judging judging = {.pooled = many.pooled, .count = 1500, .stored = 1200, .label = feature_items_label, .label_user = &many};
+    judge_input judging = {.pooled = many.pooled, .count = 1500, .stored = 1200, .label = feature_items_label, .label_user = &many};
     pc__training_result result;
-    pc__judgement before, after;
+    judge_result before, after;
     CHECK_OK(pc__projector_norm(p, many.pooled, 1200));
-    CHECK_OK(pc__projector_judge(p, context, &judging, &before));
+    CHECK_OK(judge_projector(p, context, &judging, &before));
     CHECK_OK(pc__projector_train(p, context, &training, &result));
-    CHECK_OK(pc__projector_judge(p, context, &judging, &after));
+    CHECK_OK(judge_projector(p, context, &judging, &after));
     printf("rank correlation %.3f -> %.3f, label of the nearest %.4f -> %.4f (best %.4f, random %.4f), loss %.4f -> %.4f\n", before.rank_correlation,
            after.rank_correlation, before.nearest_label, after.nearest_label, after.best_label, after.random_label, result.first_loss, result.last_loss);
     CHECK(after.rank_correlation > 0.97 && before.rank_correlation < 0.6);

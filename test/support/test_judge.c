@@ -1,6 +1,6 @@
 /* Catches a judgement that takes a query for its own neighbour, crosses groups, or looks at what is not stored; means and shares that are wrong (against a plain count
- * over all pairs); one that depends on threads; labels that are no numbers and pass; memory that is lost. */
-#include "memo/judge.h"
+ * over all pairs); one that depends on threads; ranks of ties that are not their mean, a sign that is lost, NaN where one side is constant; labels that are no numbers and pass; memory that is lost. */
+#include "judge.h"
 
 #include <math.h>
 #include <stdatomic.h>
@@ -47,9 +47,9 @@ static double distance_of(size_t i, size_t j)
     return sqrt((double)pc__memo_loops_get()->square_distance(f, f + DIM, DIM));
 }
 
-static pc__judgement plain(size_t stored, int grouped)
+static judge_result plain(size_t stored, int grouped)
 {
-    pc__judgement r = {0};
+    judge_result r = {0};
     for (size_t q = stored; q < ITEMS; q++) {
         double nearest = INFINITY, nearest_label = 0, best = INFINITY, sum = 0, count = 0;
         for (size_t i = 0; i < (stored ? stored : ITEMS); i++) {
@@ -79,9 +79,9 @@ static void all_pairs(void)
     for (size_t stored = 0; stored <= 60; stored += 30)
         for (int grouped = 0; grouped < 2; grouped++) {
             asked a = {.stored = stored, .grouped = grouped};
-            pc__judging judging = {.pooled = items.pooled, .count = ITEMS, .stored = stored, .groups = grouped ? items.groups : NULL, .label = label_of, .label_user = &a};
-            pc__judgement got, want = plain(stored, grouped);
-            CHECK_OK(pc__projector_judge(projector, context, &judging, &got));
+            judge_input judging = {.pooled = items.pooled, .count = ITEMS, .stored = stored, .groups = grouped ? items.groups : NULL, .label = label_of, .label_user = &a};
+            judge_result got, want = plain(stored, grouped);
+            CHECK_OK(judge_projector(projector, context, &judging, &got));
             CHECK_INT(got.queries, want.queries);
             CHECK_INT(got.pairs, want.pairs);
             CHECK_INT(atomic_load(&a.calls), want.pairs);
@@ -95,12 +95,12 @@ static void all_pairs(void)
 
 static void samples(void)
 {
-    pc__judgement one, other;
+    judge_result one, other;
     asked a = {0};
-    pc__judging judging = {.pooled = items.pooled, .count = ITEMS, .label = label_of, .label_user = &a, .queries = 20, .candidates = 7, .seed = 5};
+    judge_input judging = {.pooled = items.pooled, .count = ITEMS, .label = label_of, .label_user = &a, .queries = 20, .candidates = 7, .seed = 5};
     for (uint32_t threads = 1; threads <= 3; threads++) {
         pc_context *context = context_of(threads);
-        CHECK_OK(pc__projector_judge(projector, context, &judging, &other));
+        CHECK_OK(judge_projector(projector, context, &judging, &other));
         if (threads == 1)
             one = other;
         CHECK(!memcmp(&one, &other, sizeof one));
@@ -115,23 +115,23 @@ static void refusals(void)
 {
     pc_context *context = context_of(1);
     uint32_t alone[ITEMS];
-    pc__judgement r;
+    judge_result r;
     asked a = {.add = NAN};
-    pc__judging judging = {.pooled = items.pooled, .count = ITEMS, .label = label_of, .label_user = &a};
-    CHECK_STATUS(pc__projector_judge(projector, context, &judging, &r), PC_ERR_INVALID);
+    judge_input judging = {.pooled = items.pooled, .count = ITEMS, .label = label_of, .label_user = &a};
+    CHECK_STATUS(judge_projector(projector, context, &judging, &r), PC_ERR_INVALID);
     CHECK_ERROR_HAS("label nan");
     CHECK_INT(r.queries, 0);
     a.add = 0;
     for (uint32_t i = 0; i < ITEMS; i++)
         alone[i] = i;
     judging.groups = alone;
-    CHECK_STATUS(pc__projector_judge(projector, context, &judging, &r), PC_ERR_INVALID);
+    CHECK_STATUS(judge_projector(projector, context, &judging, &r), PC_ERR_INVALID);
     CHECK_ERROR_HAS("no query has a stored item of its group");
     judging.groups = NULL;
     judging.stored = ITEMS;
-    CHECK_STATUS(pc__projector_judge(projector, context, &judging, &r), PC_ERR_INVALID);
+    CHECK_STATUS(judge_projector(projector, context, &judging, &r), PC_ERR_INVALID);
     judging.stored = 0, judging.count = 1;
-    CHECK_STATUS(pc__projector_judge(projector, context, &judging, &r), PC_ERR_INVALID);
+    CHECK_STATUS(judge_projector(projector, context, &judging, &r), PC_ERR_INVALID);
     pc_context_free(context);
 }
 
@@ -144,15 +144,43 @@ static void without_memory(void)
         pc_context_options options = PC_CONTEXT_OPTIONS_INIT;
         pc_context *context;
         asked a = {0};
-        pc__judging judging = {.pooled = items.pooled, .count = ITEMS, .label = label_of, .label_user = &a};
-        pc__judgement r;
+        judge_input judging = {.pooled = items.pooled, .count = ITEMS, .label = label_of, .label_user = &a};
+        judge_result r;
         options.threads = 1;
         options.allocator = &failing;
         CHECK_OK(pc_context_new(&context, &options));
         memory.fail_at = memory.calls + at;
-        status = pc__projector_judge(projector, context, &judging, &r);
+        status = judge_projector(projector, context, &judging, &r);
         CHECK(status == PC_OK || (status == PC_ERR_NOMEM && !r.pairs));
         pc_context_free(context);
+        CHECK_INT(memory.live_blocks, 0);
+    }
+    CHECK_OK(status);
+}
+
+static double correlation_of(const double *a, const double *b, size_t count)
+{
+    double out = 2;
+    CHECK_OK(rank_correlation(&pc__libc_allocator, a, b, count, &out));
+    return out;
+}
+
+static void ranks(void)
+{
+    const double up[] = {-3, 0, 0.5, 1e9, INFINITY}, down[] = {5, 4, 3, 2, 1}, mixed[] = {2, 1, 4, 3, 5}, same[] = {7, 7, 7, 7, 7}, tied[] = {1, 2, 2, 3, 3};
+    CHECK(correlation_of(up, up, 5) == 1);
+    CHECK(correlation_of(up, down, 5) == -1);
+    CHECK(fabs(correlation_of(up, mixed, 5) - 0.8) < 1e-15); /* 1 - 6 * 4 / (5 * 24) */
+    CHECK(correlation_of(up, same, 5) == 0);
+    CHECK(fabs(correlation_of(up, tied, 5) - 9 / sqrt(90)) < 1e-15); /* ranks 1, 2.5, 2.5, 4.5, 4.5: cov 9, squares 10 and 9 */
+    CHECK(correlation_of(up, down, 1) == 0 && correlation_of(up, down, 0) == 0);
+    pc_status status = PC_ERR_NOMEM;
+    for (uint64_t at = 1; status != PC_OK && at < 10; at++) {
+        pc_test_memory memory = {.fail_at = at};
+        pc_allocator failing = pc_test_allocator(&memory);
+        double out;
+        status = rank_correlation(&failing, up, tied, 5, &out);
+        CHECK(status == PC_OK || status == PC_ERR_NOMEM);
         CHECK_INT(memory.live_blocks, 0);
     }
     CHECK_OK(status);
@@ -168,6 +196,7 @@ int main(void)
     samples();
     refusals();
     without_memory();
+    ranks();
     pc__projector_free(projector);
     feature_items_free(&items);
     return pc_test_end();

@@ -1,18 +1,71 @@
-#include "memo/judge.h"
+#include "judge.h"
 
 #include <math.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "base/threads.h"
 #include "memo/loops.h"
-#include "memo/rank.h"
 #include "memo/seeded.h"
+
+/* ------------------------------------------------------------ correlation of ranks */
+
+typedef struct ranked {
+    double value;
+    size_t item;
+} ranked;
+
+static int by_value(const void *a, const void *b)
+{
+    const ranked *x = a, *y = b;
+    if (x->value != y->value)
+        return x->value < y->value ? -1 : 1;
+    return x->item < y->item ? -1 : 1;
+}
+
+/* rank[i]: of values[i], minus the mean of all ranks. */
+static void centred_ranks(const double *values, size_t count, ranked *order, double *rank)
+{
+    for (size_t i = 0; i < count; i++)
+        order[i] = (ranked){values[i], i};
+    qsort(order, count, sizeof *order, by_value);
+    for (size_t from = 0, to; from < count; from = to) {
+        for (to = from + 1; to < count && order[to].value == order[from].value; to++)
+            ;
+        for (size_t i = from; i < to; i++)
+            rank[order[i].item] = 0.5 * ((double)from + (double)(to - 1) - (double)(count - 1));
+    }
+}
+
+pc_status rank_correlation(const pc_allocator *mem, const double *a, const double *b, size_t count, double *out)
+{
+    ranked *order = pc__calloc(mem, count + 1, sizeof *order);
+    double *ranks = pc__calloc(mem, 2 * count + 1, sizeof *ranks), ab = 0, aa = 0, bb = 0;
+    pc_status status = order && ranks ? PC_OK : PC_ERR_NOMEM;
+    *out = 0;
+    if (status == PC_OK) {
+        centred_ranks(a, count, order, ranks);
+        centred_ranks(b, count, order, ranks + count);
+        for (size_t i = 0; i < count; i++) {
+            ab += ranks[i] * ranks[count + i];
+            aa += ranks[i] * ranks[i];
+            bb += ranks[count + i] * ranks[count + i];
+        }
+        if (aa > 0 && bb > 0)
+            *out = ab / sqrt(aa * bb);
+    }
+    pc__free(mem, order);
+    pc__free(mem, ranks);
+    return status;
+}
+
+/* ------------------------------------------------------------------------- judging */
 
 enum { DIM = PC__FEATURE_DIM, CHUNK = 64, QUERIES = 200, CANDIDATES = 500 };
 
 typedef struct judge {
     const pc__projector *projector;
-    const pc__judging *of;
+    const judge_input *of;
     const pc__memo_loops *loops;
     size_t first_query, stored, queries, candidates;
     float *features;          /* [count][DIM] */
@@ -53,7 +106,7 @@ static void make_features(void *arg, size_t i)
 static void ask(void *arg, size_t i)
 {
     const judge *j = arg;
-    const pc__judging *of = j->of;
+    const judge_input *of = j->of;
     size_t query = j->query[i];
     double *distance = j->distance + i * j->candidates, *label = j->label + i * j->candidates;
     j->found[i] = draw(j, query, label);
@@ -65,7 +118,7 @@ static void ask(void *arg, size_t i)
 }
 
 /* All pairs one after the other, without gaps. */
-static pc_status close_up(judge *j, pc__judgement *out)
+static pc_status close_up(judge *j, judge_result *out)
 {
     for (size_t i = 0; i < j->queries; i++)
         for (size_t c = 0; c < j->found[i]; c++, out->pairs++) {
@@ -78,7 +131,7 @@ static pc_status close_up(judge *j, pc__judgement *out)
     return out->pairs ? PC_OK : pc__fail(PC_ERR_INVALID, "judging a projector: no query has a stored item of its group");
 }
 
-static void average(const judge *j, pc__judgement *out)
+static void average(const judge *j, judge_result *out)
 {
     const double *distance = j->distance, *label = j->label;
     for (size_t i = 0; i < j->queries; distance += j->found[i], label += j->found[i], i++) {
@@ -112,12 +165,12 @@ static void choose_queries(judge *j)
     pc__seeded_shuffle(&state, j->query, all);
 }
 
-pc_status pc__projector_judge(const pc__projector *projector, pc_context *context, const pc__judging *judging, pc__judgement *out)
+pc_status judge_projector(const pc__projector *projector, pc_context *context, const judge_input *judging, judge_result *out)
 {
     const pc_allocator *mem = &context->mem;
     judge j = {.projector = projector, .of = judging, .loops = pc__memo_loops_get()};
     pc_status status;
-    *out = (pc__judgement){0};
+    *out = (judge_result){0};
     if (judging->stored >= judging->count || judging->count < 2)
         return pc__fail(PC_ERR_INVALID, "judging a projector: %zu items, of which %zu are stored", judging->count, judging->stored);
     j.first_query = judging->stored;
@@ -136,11 +189,11 @@ pc_status pc__projector_judge(const pc__projector *projector, pc_context *contex
         status = close_up(&j, out);
     }
     if (status >= 0)
-        status = pc__rank_correlation(mem, j.distance, j.label, out->pairs, &out->rank_correlation);
+        status = rank_correlation(mem, j.distance, j.label, out->pairs, &out->rank_correlation);
     if (status >= 0)
         average(&j, out);
     else
-        *out = (pc__judgement){0};
+        *out = (judge_result){0};
     pc__free(mem, j.features);
     pc__free(mem, j.query);
     pc__free(mem, j.found);

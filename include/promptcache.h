@@ -439,7 +439,8 @@ typedef struct pc_cache_options {
     uint64_t packed_bytes;   /* budget of PACKED; 0: none */
     const char *disk_path;   /* folder of DISK, made if it is not there; NULL: none. Several processes may share it */
     uint64_t disk_bytes;     /* its budget; 0: 16 GiB */
-    const char *remote;      /* "redis://[user:password@]host[:port][/db]", several nodes of a cluster separated by commas; NULL: none */
+    const char *remote;      /* "redis://[user:password@]host[:port][/db]", several nodes of a cluster separated by commas; "rediss://…" is that
+                                with TLS, and may end in options: "?cacert=PATH&cert=FILE&key=FILE&sni=NAME&insecure=1" (doc/store.md); NULL: none */
     uint32_t packed_codec;   /* PC_CODEC_…; default: ZSTD */
     uint32_t disk_codec;     /* default: RAW */
     uint32_t remote_codec;   /* default: ZSTD */

@@ -130,7 +130,8 @@ typedef struct store_options {
         {"packed-size", OPTION_TEXT, &(o).packed_size,                                             \
          "budget in memory for what is compressed (none)", NULL, 0, 0},                            \
         {"remote", OPTION_TEXT, &(o).remote,                                                       \
-         "Redis or Valkey server: redis://[user:password@]host[:port][/db]", NULL, 0, 0},          \
+         "Redis or Valkey server: redis://[user:password@]host[:port][/db]; with TLS rediss://..." \
+         "[?cacert=PATH&cert=FILE&key=FILE&sni=NAME&insecure=1]", NULL, 0, 0},                     \
         {"codec", OPTION_CHOICE, &(o).codec, "of folder and server; int8 and int4 lose bits",      \
          CODEC_CHOICES, 0, 0},                                                                     \
         {"ttl", OPTION_REAL, &(o).ttl, "seconds that states are kept after their last use (no end)", \

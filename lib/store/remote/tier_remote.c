@@ -4,8 +4,8 @@
  *   remote_source, remote_publish, remote_values   reading and writing one entry; remote_entry: its names and envelope
  *   remote_call     one call to the node that has a slot: redirections, what errors mean; remote_nodes: connections, and who is left alone after a
  *                   failure; remote_cluster: which node has which slots
- *   remote_wire     one connection under one deadline; remote_request and remote_reply: what goes over it
- * Files that end in _redis.c are built where hiredis is. */
+ *   remote_wire     one connection under one deadline; remote_request and remote_reply: what goes over it; remote_tls: its TLS
+ * Files that end in _redis.c are built where hiredis is, remote_tls_openssl.c where OpenSSL is, too. */
 #include "base/fail.h"
 #include "store/remote/remote_address.h"
 #if defined(PC_HAVE_HIREDIS)

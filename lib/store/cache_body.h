@@ -14,6 +14,7 @@
 #include "store/estimate.h"
 #include "store/io_threads.h"
 #include "store/tier.h"
+#include "store/wiping.h"
 
 enum { PC__LOAD_BUCKETS = 256, PC__SEEN = 4096 };
 
@@ -44,6 +45,8 @@ struct pc_cache {
     size_t salt_size;
     pc__id salt_id;
     uint64_t flags;
+    pc__wiping wiping;
+    const pc_allocator *scratch;    /* of what states pass through: the context's, or with PC_CACHE_WIPE `wiping` around it */
     double deadline, ttl;           /* seconds */
     pc_event_fn on_event;
     void *event_user;

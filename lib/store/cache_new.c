@@ -124,7 +124,7 @@ static pc_status set_codecs(pc_cache *cache, const pc_cache_options *o)
 {
     const uint32_t asked[] = {o->packed_codec, o->disk_codec, o->remote_codec};
     static const char *const names[] = {"packed_codec", "disk_codec", "remote_codec"};
-    pc_status status = pc__codecs_new(&cache->codecs, &cache->context->mem, o->codecs, o->codec_count);
+    pc_status status = pc__codecs_new(&cache->codecs, cache->scratch, o->codecs, o->codec_count);
     for (size_t i = 0; status >= 0 && i < 3; i++)
         if (asked[i] != PC_CODEC_DEFAULT && !pc__codecs_find(cache->codecs, asked[i]))
             status = pc__fail(PC_ERR_INVALID, "pc_cache_new: %s is %u, which is no codec of this cache", names[i], asked[i]);
@@ -147,7 +147,7 @@ static uint32_t map_of(uint64_t flags)
 
 static pc__tier_common common_of(const pc_cache *cache, const pc_cache_options *o, uint32_t codec, int sealed)
 {
-    pc__tier_common common = {.mem = &cache->context->mem, .context = cache->context};
+    pc__tier_common common = {.mem = cache->scratch, .context = cache->context};
     common.record.codecs = cache->codecs;
     common.record.codec = codec;
     common.record.seal_key = sealed ? cache->seal_key : NULL;
@@ -156,7 +156,6 @@ static pc__tier_common common_of(const pc_cache *cache, const pc_cache_options *
     common.watch.user = (void *)(uintptr_t)cache;
     common.read_only = sealed && (o->flags & PC_CACHE_READ_ONLY) ? 1 : 0;
     common.map = map_of(o->flags);
-    common.wipe = (o->flags & PC_CACHE_WIPE) != 0;
     return common;
 }
 
@@ -200,6 +199,8 @@ static pc_cache *start(pc_context *context, const pc_cache_options *o)
     atomic_init(&cache->references, 1);
     cache->context = pc__context_ref(context);
     cache->flags = o->flags;
+    pc__wiping_init(&cache->wiping, &context->mem);
+    cache->scratch = o->flags & PC_CACHE_WIPE ? &cache->wiping.mem : &context->mem;
     cache->deadline = o->deadline_seconds > 0 ? o->deadline_seconds : DEFAULT_DEADLINE;
     cache->ttl = o->ttl_seconds;
     cache->on_event = o->on_event;

@@ -15,6 +15,7 @@ typedef struct reading {
     pc__source *source;
     pc__record *record;
     const pc__image *image; /* of the record */
+    pc__naming naming;      /* under which it goes into HOST: the load's, and what only the record knows */
     void *payload;
     pc_segment *segment;    /* around the payload, where it is used early */
     uint8_t **blocks;
@@ -186,7 +187,7 @@ static pc_status make_room(reading *r)
     for (size_t b = 0; b < r->image->block_count && !load->bytes; b++)
         load->bytes += r->image->block_bytes[b]; /* only the record can tell */
     room = pc__resident_cost(load->bytes, load->image->tokens) + room_to_decode(r);
-    status = pc__resident_take_for(load->cache->host, &load->naming, room, load->prefetch, NULL);
+    status = pc__resident_take_for(load->cache->host, &r->naming, room, load->prefetch, NULL);
     r->room = status == PC_OK ? room : 0;
     if (status == PC_MISS && load->prefetch)
         return pc__fail(PC_ERR_CANCELLED, "cache: no free room for what was to be loaded ahead");
@@ -307,18 +308,10 @@ static pc_status hand_over(reading *r)
     r->segment = NULL;
     r->payload = NULL;
     status = pc__segment_tell(segment, r->image);
-    load->naming.cost = r->image->cost > 0 ? r->image->cost : load->naming.cost;
-    load->naming.ttl = r->image->ttl > 0 ? r->image->ttl : load->naming.ttl;
-    if (!load->naming.priority)
-        load->naming.priority = r->image->priority;
-    if (!load->naming.salt) { /* of whoever stored it */
-        load->image->salt = r->image->salt;
-        load->naming.salt = &load->image->salt;
-    }
     if (status >= 0) {
-        load->naming.taken = r->room;
+        r->naming.taken = r->room;
         r->room = 0; /* the put gives it back */
-        status = pc__resident_put(cache->host, &load->naming, segment, &kept, &why);
+        status = pc__resident_put(cache->host, &r->naming, segment, &kept, &why);
     }
     if (status >= 0 && kept && pc__segment_serves(kept, load->ops, load->owner)) {
         pc__segment_unref(segment);
@@ -330,6 +323,18 @@ static pc_status hand_over(reading *r)
     return PC_OK; /* it is there, whether HOST could keep it or not */
 }
 
+/* Before room is taken in its name. */
+static void take_names(reading *r)
+{
+    const pc__image *image = r->image;
+    pc__naming *n = &r->naming;
+    *n = r->load->naming;
+    n->cost = image->cost > 0 ? image->cost : n->cost;
+    n->ttl = image->ttl > 0 ? image->ttl : n->ttl;
+    n->priority = n->priority ? n->priority : image->priority;
+    n->salt = n->salt ? n->salt : &image->salt; /* of whoever stored it: pc_cache_get has none of its own */
+}
+
 static pc_status open_record(reading *r)
 {
     pc__load *load = r->load;
@@ -337,10 +342,11 @@ static pc_status open_record(reading *r)
     const pc__record_options options = {.codecs = cache->codecs,
                                         .codec = PC_CODEC_RAW,
                                         .seal_key = r->tier->ops->id == PC_TIER_PACKED ? NULL : cache->seal_key};
-    pc_status status = pc__record_open(&r->record, &cache->context->mem, &options, r->source);
+    pc_status status = pc__record_open(&r->record, cache->scratch, &options, r->source);
     if (status < 0)
         return status;
     r->image = pc__record_image(r->record);
+    take_names(r);
     return pc__image_match(load->image, r->image);
 }
 
@@ -379,12 +385,21 @@ static pc_status open_source(reading *r)
     return status;
 }
 
+/* A payload that has become no segment. */
+static void release(reading *r)
+{
+    const pc__load *load = r->load;
+    if (load->cache->flags & PC_CACHE_WIPE && load->ops->wipe)
+        load->ops->wipe(load->owner, r->payload);
+    load->ops->release(load->owner, r->payload);
+}
+
 static void close_all(reading *r)
 {
     if (r->segment)
         pc__segment_unref(r->segment);
     else if (r->payload)
-        r->load->ops->release(r->load->owner, r->payload);
+        release(r);
     give_room(r);
     pc__record_free(r->record);
     if (r->source && !r->lent)

@@ -47,14 +47,13 @@ struct pc__tier {
 enum { PC__MAP_NEVER = 0, PC__MAP_LOCAL = 1, PC__MAP_ALWAYS = 2 };
 
 typedef struct pc__tier_common {
-    const pc_allocator *mem;
+    const pc_allocator *mem;     /* with PC_CACHE_WIPE one that overwrites (store/wiping.h) */
     const pc_context *context;   /* for its log */
     pc__record_options record;   /* how records are written and read */
     pc__tier_watch watch;        /* copied */
     uint64_t budget;
     uint32_t read_only;
     uint32_t map;                /* PC__MAP_… */
-    uint32_t wipe;               /* PC_CACHE_WIPE: PACKED overwrites what it gives back */
 } pc__tier_common;
 
 pc_status pc__tier_packed_new(pc__tier **out, const pc__tier_common *common);

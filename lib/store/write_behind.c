@@ -40,6 +40,14 @@ static uint32_t reason_of(pc_status status, double deadline)
     return pc__now() >= deadline ? PC_REASON_DEADLINE : PC_REASON_IO;
 }
 
+/* What describing a segment took: a host's states, perhaps. */
+static void give_back(const pc_cache *cache, const pc_segment *segment, void *release_me)
+{
+    pc__wiping wiping;
+    pc__wiping_init(&wiping, &segment->mem);
+    pc__free(cache->flags & PC_CACHE_WIPE ? &wiping.mem : &segment->mem, release_me);
+}
+
 static void write_image(write *w)
 {
     pc_cache *cache = w->cache;
@@ -60,7 +68,7 @@ static void write_image(write *w)
     status = tier->ops->put(tier, &w->image, deadline, &reason);
     if (status < 0 && status != PC_ERR_NOMEM) /* reads are told, too: it is the same folder or server */
         pc__estimate_failed(&cache->estimate, w->tier, segment->bytes, pc__now() - begun, reason_of(status, deadline));
-    pc__free(&segment->mem, release_me);
+    give_back(cache, segment, release_me);
 }
 
 static void run(pc__io_job *job, int give_up)

@@ -9,6 +9,7 @@
 #include <time.h>
 
 #include "base/mem.h"
+#include "store/wiping.h"
 #include "testing.h"
 
 enum { BLOCKS = 3, BLOCK = 4000 };
@@ -56,10 +57,10 @@ static void done_with(sample *s)
         free(s->blocks[b]);
 }
 
-static pc__tier *new_tier(uint64_t budget, const pc_allocator *mem, const pc__tier_watch *watch, uint32_t wipe)
+static pc__tier *new_tier(uint64_t budget, const pc_allocator *mem, const pc__tier_watch *watch)
 {
     static pc_allocator kept;
-    pc__tier_common common = {.mem = mem ? mem : &pc__libc_allocator, .budget = budget, .wipe = wipe};
+    pc__tier_common common = {.mem = mem ? mem : &pc__libc_allocator, .budget = budget};
     pc__tier *tier = NULL;
     pc_status status;
     kept = *common.mem;
@@ -155,7 +156,7 @@ static pc_tier_stats balanced(pc__tier *tier)
 
 static void comes_back(void)
 {
-    pc__tier *tier = new_tier(1 << 20, NULL, NULL, 0);
+    pc__tier *tier = new_tier(1 << 20, NULL, NULL);
     pc__id key = id_of(1), content = id_of(77);
     uint64_t bytes = 1;
     uint32_t reason = 9;
@@ -193,7 +194,7 @@ static void comes_back(void)
 
 static void budget(void)
 {
-    pc__tier *tier = new_tier(65000, NULL, NULL, 0);
+    pc__tier *tier = new_tier(65000, NULL, NULL);
     pc__source *source;
     uint32_t reason;
     for (int32_t n = 0; n < 4; n++)
@@ -225,7 +226,7 @@ static void budget(void)
 
 static void all_open(void)
 {
-    pc__tier *tier = new_tier(50000, NULL, NULL, 0);
+    pc__tier *tier = new_tier(50000, NULL, NULL);
     pc__source *sources[3];
     for (int32_t n = 0; n < 3; n++) {
         CHECK_OK(put(tier, n));
@@ -242,7 +243,7 @@ static void all_open(void)
 
 static void times_and_priorities(void)
 {
-    pc__tier *tier = new_tier(65000, NULL, NULL, 0);
+    pc__tier *tier = new_tier(65000, NULL, NULL);
     struct timespec nap = {0, 60000000};
     uint32_t reason;
     sample s;
@@ -278,7 +279,7 @@ static void times_and_priorities(void)
 
 static void damaged(void)
 {
-    pc__tier *tier = new_tier(65000, NULL, NULL, 0);
+    pc__tier *tier = new_tier(65000, NULL, NULL);
     pc__id key = id_of(1);
     pc__source *source;
     char byte;
@@ -333,7 +334,7 @@ static void on_bytes(void *user, uint32_t tier, uint64_t bytes, uint64_t budget_
 static void telling(void)
 {
     news n = {0};
-    pc__tier *tier = n.tier = new_tier(40000, NULL, &(pc__tier_watch){on_event, on_bytes, &n}, 0);
+    pc__tier *tier = n.tier = new_tier(40000, NULL, &(pc__tier_watch){on_event, on_bytes, &n});
     uint32_t reason;
     for (int32_t i = 0; i < 3; i++)
         CHECK_OK(put(tier, i));
@@ -377,8 +378,10 @@ static void looking_free(void *user, void *ptr, size_t size, size_t align)
 static void overwriting(void)
 {
     pc_allocator mem = {NULL, plain_alloc, looking_free};
+    pc__wiping wiping;
+    pc__wiping_init(&wiping, &mem);
     for (uint32_t wipe = 0; wipe < 2; wipe++) {
-        pc__tier *tier = new_tier(40000, &mem, NULL, wipe);
+        pc__tier *tier = new_tier(40000, wipe ? &wiping.mem : &mem, NULL);
         pc__source *source;
         not_zero = 0;
         for (int32_t n = 0; n < 4; n++)
@@ -399,7 +402,7 @@ static void without_memory(void)
     for (uint64_t at = 1, reached = 1; reached; at++) {
         pc_test_memory memory = {.fail_at = at};
         pc_allocator mem = pc_test_allocator(&memory);
-        pc__tier *tier = new_tier(100000, &mem, NULL, 0);
+        pc__tier *tier = new_tier(100000, &mem, NULL);
         for (int32_t n = 0; n < 12 && tier; n++) {
             pc_status status = put(tier, n);
             CHECK(status == PC_OK || status == PC_ERR_NOMEM);
@@ -467,7 +470,7 @@ static void *race(void *arg)
 
 static void threads(void)
 {
-    pc__tier *tier = new_tier(30000, NULL, NULL, 0);
+    pc__tier *tier = new_tier(30000, NULL, NULL);
     pthread_t ids[THREADS];
     for (int i = 0; i < THREADS; i++)
         CHECK_INT(pthread_create(&ids[i], NULL, race, tier), 0);

@@ -67,23 +67,12 @@ pc_status pc__packed_set(pc__packed *r, const pc_allocator *mem, size_t piece, u
     return PC_OK;
 }
 
-/* Kept by the compiler though the memory is freed right after. */
-static void overwrite(void *data, size_t size)
-{
-    if (data)
-        memset(data, 0, size);
-    __asm__ volatile("" : : "r"(data) : "memory");
-}
-
-void pc__packed_free(pc__packed *r, const pc_allocator *mem, int wipe)
+void pc__packed_free(pc__packed *r, const pc_allocator *mem)
 {
     if (!r)
         return;
-    for (size_t i = 0; i < r->count; i++) {
-        if (wipe)
-            overwrite(r->pieces[i].data, r->pieces[i].size);
+    for (size_t i = 0; i < r->count; i++)
         pc__free_to_system(mem, r->pieces[i].data);
-    }
     pc__free(mem, r);
 }
 

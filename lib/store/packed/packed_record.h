@@ -34,7 +34,7 @@ pc_status pc__packed_new(pc__packed **out, const pc_allocator *mem, const pc__im
 uint64_t pc__packed_own_bytes(size_t blocks); /* of an empty one, and what it takes in tables */
 uint64_t pc__packed_piece_bytes(size_t size); /* that a piece takes from the allocator */
 pc_status pc__packed_set(pc__packed *record, const pc_allocator *mem, size_t piece, uint64_t offset, const void *data, size_t size);
-void pc__packed_free(pc__packed *record, const pc_allocator *mem, int wipe); /* NULL does nothing */
+void pc__packed_free(pc__packed *record, const pc_allocator *mem); /* NULL does nothing */
 /* Bytes of a piece where they lie; NULL with PC_ERR_FORMAT or PC_ERR_NOT_FOUND. */
 const void *pc__packed_bytes(const pc__packed *record, size_t piece, uint64_t offset, uint64_t at, size_t size, pc_status *status);
 

@@ -15,7 +15,6 @@ typedef struct tier_packed {
     pc_allocator mem;
     pc__record_options record;
     pc__tier_watch watch;
-    int wipe;
     uint64_t budget;
     pthread_mutex_t lock;
     pc__worth worth;
@@ -68,7 +67,7 @@ static void leave(tier_packed *t, pc__packed *gone)
     for (pc__packed *next; gone; gone = next) {
         next = gone->next;
         tell(t, gone->gone, gone->reason, &gone->item.key, gone->tokens, gone->item.bytes, 0);
-        pc__packed_free(gone, &t->mem, t->wipe);
+        pc__packed_free(gone, &t->mem);
     }
     if (has_changed && t->watch.bytes)
         t->watch.bytes(t->watch.user, PC_TIER_PACKED, now, t->budget);
@@ -356,7 +355,7 @@ done:
     enter(t);
     t->writing -= s.charged;
     leave(t, NULL);
-    pc__packed_free(s.draft, &t->mem, t->wipe);
+    pc__packed_free(s.draft, &t->mem);
     return status;
 }
 
@@ -456,7 +455,7 @@ static void free_tier(pc__tier *tier)
     for (pc__worth_item *item = pc__worth_next(&t->worth, NULL), *next; item; item = next) {
         next = pc__worth_next(&t->worth, item);
         pc__worth_remove(&t->worth, item);
-        pc__packed_free(record_of(item), &mem, t->wipe);
+        pc__packed_free(record_of(item), &mem);
     }
     pc__worth_free(&t->worth);
     pc__table_free(&t->contents, &mem);
@@ -476,7 +475,6 @@ pc_status pc__tier_packed_new(pc__tier **out, const pc__tier_common *common)
     t->mem = t->worth.mem = *common->mem;
     t->record = common->record;
     t->watch = common->watch;
-    t->wipe = common->wipe != 0;
     t->budget = t->worth.budget = common->budget;
     pthread_mutex_init(&t->lock, NULL);
     *out = &t->tier;

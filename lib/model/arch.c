@@ -38,7 +38,7 @@ static pc_status check_sizes(const pc__arch *arch, const char *where)
     } sizes[] = {{"layers", arch->layers, PC__MAX_LAYERS},
                  {"heads", arch->heads, MAX_WIDTH},
                  {"K/V heads", arch->kv_heads, MAX_WIDTH},
-                 {"head_dim", arch->head_dim, 1 << 16},
+                 {"head_dim", arch->head_dim, PC__MAX_HEAD},
                  {"width", arch->hidden, MAX_WIDTH},
                  {"MLP width", arch->ffn, MAX_WIDTH},
                  {"vocabulary", arch->vocab, INT32_MAX},
@@ -75,9 +75,32 @@ static pc_status check_experts(const pc__arch *arch, const char *where)
     return PC_OK;
 }
 
+/* A number of the file may be one in fp64 and none in fp32. */
+static pc_status check_finite(const pc__arch *arch, const char *where)
+{
+    const struct {
+        const char *name;
+        float value;
+    } numbers[] = {{"the largest ALiBi exponent", arch->alibi_max},
+                   {"the scale of attention", arch->attention_scale},
+                   {"the cap of attention", arch->attention_cap},
+                   {"the cap of logits", arch->logit_cap},
+                   {"the scale of embeddings", arch->embedding_scale},
+                   {"the scale of logits", arch->logit_scale},
+                   {"the scale of residuals", arch->residual_scale},
+                   {"the clip of queries, keys and values", arch->qkv_clip}};
+    for (size_t i = 0; i < sizeof numbers / sizeof *numbers; i++)
+        if (!isfinite(numbers[i].value))
+            return pc__fail(PC_ERR_FORMAT, "%s: %s is %g", where, numbers[i].name,
+                            (double)numbers[i].value);
+    return PC_OK;
+}
+
 pc_status pc__arch_check(const pc__arch *arch, const char *where)
 {
     pc_status status = check_sizes(arch, where);
+    if (status >= 0)
+        status = check_finite(arch, where);
     if (status >= 0)
         status = check_experts(arch, where);
     if (status < 0)

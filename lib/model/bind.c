@@ -414,13 +414,28 @@ done:
     return status;
 }
 
+/* The one regime that there is; of several, which are made per pass, whether they can be. */
+static pc_status bind_rope(const binder *b)
+{
+    const pc__rope_config *config = &b->native->arch.rope;
+    pc_status status = PC_OK;
+    if (pc__rope_regime(config, 1) == 0)
+        return pc__rope_new(&b->native->rope, b->mem, config, 0);
+    for (uint64_t regime = 1; regime <= 2 && status >= 0; regime++) {
+        pc__rope *tried;
+        status = pc__rope_new(&tried, b->mem, config, regime);
+        pc__rope_free(b->mem, tried);
+    }
+    return status;
+}
+
 static pc_status bind_positions(const binder *b)
 {
     pc__native *native = b->native;
     const pc__arch *arch = &native->arch;
     native->scale = pc__attention_scale(arch);
-    if (arch->position_scheme == PC_POSITION_ROPE && pc__rope_regime(&arch->rope, 1) == 0)
-        return pc__rope_new(&native->rope, b->mem, &arch->rope, 0);
+    if (arch->position_scheme == PC_POSITION_ROPE)
+        return bind_rope(b);
     if (arch->position_scheme == PC_POSITION_ALIBI) {
         native->slopes = pc__calloc(b->mem, (size_t)arch->heads, sizeof *native->slopes);
         if (!native->slopes)

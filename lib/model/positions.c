@@ -130,12 +130,26 @@ static void scale_frequencies(pc__rope *rope, const pc__rope_config *config, uin
     }
 }
 
+/* Parameters of which each may be right alone can give what no model was trained with, and scores that are no numbers count as keys that are not seen. */
+static pc_status check_finite(const pc__rope *rope, const pc__rope_config *config)
+{
+    int finite = isfinite(rope->factor);
+    for (int32_t i = 0; i < rope->dims / 2; i++)
+        finite &= isfinite(rope->frequency[i]) != 0;
+    return finite ? PC_OK
+                  : pc__fail(PC_ERR_FORMAT,
+                             "rotary positions with base %g and factor %g: a frequency, or the "
+                             "attention factor, is no finite number",
+                             config->theta, config->factor);
+}
+
 pc_status pc__rope_new(pc__rope **out, const pc_allocator *mem, const pc__rope_config *config,
                        uint64_t regime)
 {
     double theta =
         config->scaling == PC__ROPE_DYNAMIC ? dynamic_theta(config, regime) : config->theta;
     pc__rope *rope = pc__calloc(mem, 1, sizeof *rope);
+    pc_status status;
     *out = NULL;
     if (!rope)
         return PC_ERR_NOMEM;
@@ -149,8 +163,12 @@ pc_status pc__rope_new(pc__rope **out, const pc_allocator *mem, const pc__rope_c
     rope->factor = 1.0f;
     plain_frequencies(theta, config->dims, rope->frequency);
     scale_frequencies(rope, config, regime);
-    *out = rope;
-    return PC_OK;
+    status = check_finite(rope, config);
+    if (status < 0)
+        pc__rope_free(mem, rope);
+    else
+        *out = rope;
+    return status;
 }
 
 void pc__rope_free(const pc_allocator *mem, pc__rope *rope)

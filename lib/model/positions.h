@@ -14,7 +14,7 @@
 uint64_t pc__rope_regime(const pc__rope_config *config, uint64_t length);
 
 /* The frequencies of a regime, as transformers' modeling_rope_utils and the papers (NTK-aware,
- * YaRN 3.2, Llama 3.1, LongRoPE) define them, in double. Free with pc__rope_free. PC_ERR_NOMEM. */
+ * YaRN 3.2, Llama 3.1, LongRoPE) define them, in double. Free with pc__rope_free. PC_ERR_NOMEM; PC_ERR_FORMAT: some are no finite numbers. */
 pc_status pc__rope_new(pc__rope **out, const pc_allocator *mem, const pc__rope_config *config,
                        uint64_t regime);
 void pc__rope_free(const pc_allocator *mem, pc__rope *rope); /* NULL does nothing */

@@ -160,12 +160,40 @@ static void faults(void)
     pc_context_free(context);
 }
 
+/* Of a model with two sets of frequencies the second is made when a text is long: that it cannot be shows at once. */
+static void second_regime(pc_context *context)
+{
+    pc__arch arch = {.name = "test",
+                     .layers = 1,
+                     .heads = 4,
+                     .kv_heads = 2,
+                     .head_dim = 8,
+                     .hidden = HIDDEN,
+                     .ffn = 48,
+                     .vocab = VOCAB,
+                     .position_scheme = PC_POSITION_ROPE,
+                     .causal = 1,
+                     .rope = {.scaling = PC__ROPE_LONG, .theta = 10000, .dims = 4, .original_length = 64, .attention_factor = 1}};
+    pc__provider provider = {&the_source, matrix, vector, table_rows};
+    uint64_t stop_at = 9;
+    pc__bind_options options = {PC_DTYPE_F32, 0, 0, stop, &stop_at};
+    pc__native *native = (pc__native *)context;
+    arch.rope.short_factors = pc__calloc(&context->mem, 2, sizeof(double));
+    arch.rope.long_factors = pc__calloc(&context->mem, 2, sizeof(double));
+    arch.rope.short_factors[0] = arch.rope.short_factors[1] = arch.rope.long_factors[0] = 1;
+    arch.rope.long_factors[1] = 1e-320;
+    CHECK_STATUS(pc__native_bind(&native, context, &arch, &provider, &options), PC_ERR_FORMAT);
+    CHECK_ERROR_HAS("no finite number");
+    CHECK(!native);
+}
+
 int main(void)
 {
     pc_context *context = NULL;
     CHECK_OK(pc_context_new(&context, NULL));
     in_place(context);
     tables(context);
+    second_regime(context);
     pc_context_free(context);
     faults();
     return pc_test_end();

@@ -75,6 +75,7 @@ static void llama(void)
     refused(LLAMA ",\"rms_norm_eps\":-1", PC_ERR_FORMAT, "epsilon");
     refused(LLAMA ",\"tie_word_embeddings\":1", PC_ERR_FORMAT, "true or false");
     refused(LLAMA ",\"head_dim\":7", PC_ERR_UNSUPPORTED, "rotary");
+    refused(LLAMA ",\"head_dim\":1026", PC_ERR_FORMAT, "head_dim: 1026 is outside 1 to 1024");
     refused(LLAMA ",\"vocab_size\":1", PC_ERR_FORMAT, "duplicate");
     refused(SIZES "\"model_type\":\"llama\"", PC_ERR_FORMAT,
             "'max_position_embeddings' is missing");
@@ -458,6 +459,7 @@ static void mpt(void)
     if (parsed(&a, MPT))
         CHECK(a.alibi_max == 8 && a.qkv_clip == 0 && a.ffn == 256 && a.tied
               && a.activation == PC__ACT_GELU);
+    refused(MPT ",\"attn_config\":{\"softmax_scale\":1e300}", PC_ERR_FORMAT, "the scale of attention is inf");
     refused(MPT ",\"attn_config\":{\"alibi\":false}", PC_ERR_UNSUPPORTED, "'alibi': false");
     refused(MPT ",\"attn_config\":{\"kv_n_heads\":2}", PC_ERR_UNSUPPORTED, "kv_n_heads");
     refused(MPT ",\"attn_config\":{\"prefix_lm\":true}", PC_ERR_UNSUPPORTED, "prefix_lm");

@@ -1,5 +1,5 @@
 /* Catches: wrong frequencies of a rotary scaling, a wrong attention factor, a wrong regime at its
- * border, wrong ALiBi slopes for head counts that are no power of two. Expected values: the
+ * border, frequencies that are no numbers, wrong ALiBi slopes for head counts that are no power of two. Expected values: the
  * published formulas evaluated apart from this code. */
 #include "model/positions.h"
 
@@ -110,6 +110,32 @@ static void longrope(void)
     frequencies(&config, 2, (const double[]){0.25, 0.002}, 1.5f);
 }
 
+static void refused(const pc__rope_config *config, uint64_t regime)
+{
+    pc__rope *rope = (pc__rope *)(uintptr_t)config;
+    CHECK_STATUS(pc__rope_new(&rope, &pc__libc_allocator, config, regime), PC_ERR_FORMAT);
+    CHECK_ERROR_HAS("no finite number");
+    CHECK(!rope);
+}
+
+/* Each parameter is above zero, and what comes of them is infinite. */
+static void infinite(void)
+{
+    double shorter[2] = {1, 2}, longer[2] = {1e-320, 5};
+    pc__rope_config config = {.scaling = PC__ROPE_LINEAR, .theta = 10000, .dims = 4, .factor = 1e-320, .original_length = 4096};
+    refused(&config, 0);
+    config.scaling = PC__ROPE_YARN;
+    config.factor = 4;
+    config.attention_factor = 1e300;
+    refused(&config, 0);
+    config.scaling = PC__ROPE_LONG;
+    config.attention_factor = 1;
+    config.short_factors = shorter;
+    config.long_factors = longer;
+    frequencies(&config, 1, (const double[]){1, 0.005}, 1);
+    refused(&config, 2);
+}
+
 static void slopes(const pc__arch *arch, float scale, const float *want)
 {
     float got[16];
@@ -165,6 +191,7 @@ int main(void)
     yarn();
     llama3();
     longrope();
+    infinite();
     factors();
     alibi();
     out_of_memory();

@@ -40,12 +40,18 @@ pc_segment *pc__segment_ref(pc_segment *segment)
     return segment;
 }
 
-/* Flags above the count. WATCHED: who gives up the last reference but the watcher's puts the segment into the watcher's list. It does so while it still
- * holds its reference, so that the segment lives, and gives that up last; BUSY stands in between, and who takes segments from the list, or takes the list
- * away, waits for that (a few instructions of the other thread). */
-#define WATCHED ((SIZE_MAX >> 1) + 1)
-#define BUSY (WATCHED >> 1)
-#define COUNT (BUSY - 1)
+/* Above the count: how many of the references are kept; and flags. WATCHED: who gives up the last reference but the watcher's and the kept ones puts the segment into the watcher's
+ * list. It does so while it still holds its reference, so that the segment lives, and gives that up last; BUSY stands in between, and who takes segments from the list, or takes
+ * the list away, waits for that (a few instructions of the other thread). */
+#define WATCHED (UINT64_C(1) << 63)
+#define BUSY (UINT64_C(1) << 62)
+#define KEPT (UINT64_C(1) << 40) /* one of them */
+#define COUNT (KEPT - 1)
+
+static int has_others(uint64_t seen)
+{
+    return (seen & COUNT) > 1 + (seen & (BUSY - 1)) / KEPT;
+}
 
 static void put_into_list(pc_segment *segment)
 {
@@ -56,27 +62,27 @@ static void put_into_list(pc_segment *segment)
     while (!atomic_compare_exchange_weak_explicit(&releases->first, &first, segment, memory_order_acq_rel, memory_order_relaxed));
 }
 
-/* How many references are left. */
-static size_t give_up(pc_segment *segment)
+/* Changes the references by `by`. If that leaves a watched segment to who watches and who keeps it, the watcher is told before; unless another thread is just telling it.
+ * Returns the count that is left. */
+static uint64_t change(pc_segment *segment, uint64_t by)
 {
-    size_t seen = atomic_load_explicit(&segment->references, memory_order_relaxed);
+    uint64_t seen = atomic_load_explicit(&segment->references, memory_order_relaxed);
     for (;;) {
-        if (seen == (WATCHED | 2)) {
-            if (!atomic_compare_exchange_weak_explicit(&segment->references, &seen, seen | BUSY, memory_order_acq_rel,
-                                                       memory_order_relaxed))
-                continue;
-            put_into_list(segment);
-            atomic_fetch_and_explicit(&segment->references, ~WATCHED, memory_order_acq_rel);
-            return (atomic_fetch_sub_explicit(&segment->references, BUSY + 1, memory_order_acq_rel) & COUNT) - 1;
-        }
-        if (atomic_compare_exchange_weak_explicit(&segment->references, &seen, seen - 1, memory_order_acq_rel, memory_order_relaxed))
-            return (seen - 1) & COUNT;
+        int tells = (seen & (WATCHED | BUSY)) == WATCHED && !has_others(seen + by);
+        uint64_t next = tells ? seen | BUSY : seen + by;
+        if (!atomic_compare_exchange_weak_explicit(&segment->references, &seen, next, memory_order_acq_rel, memory_order_relaxed))
+            continue;
+        if (!tells)
+            return next & COUNT;
+        put_into_list(segment);
+        atomic_fetch_and_explicit(&segment->references, ~WATCHED, memory_order_acq_rel);
+        return (atomic_fetch_add_explicit(&segment->references, by - BUSY, memory_order_acq_rel) - BUSY + by) & COUNT;
     }
 }
 
 void pc__segment_unref(pc_segment *segment)
 {
-    if (!segment || give_up(segment))
+    if (!segment || change(segment, (uint64_t)-1))
         return;
     pc_allocator mem = segment->mem;
     void *owner = segment->owner;
@@ -145,10 +151,25 @@ void pc__segment_disclaim(pc_segment *segment)
     atomic_store_explicit(&segment->watcher, NULL, memory_order_release);
 }
 
+void pc__segment_keep(pc_segment *segment)
+{
+    change(segment, KEPT);
+}
+
+void pc__segment_unkeep(pc_segment *segment)
+{
+    atomic_fetch_sub_explicit(&segment->references, KEPT, memory_order_acq_rel);
+}
+
+int pc__segment_is_idle(const pc_segment *segment)
+{
+    return !has_others(atomic_load_explicit(&((pc_segment *)(uintptr_t)segment)->references, memory_order_acquire));
+}
+
 int pc__segment_watch(pc_segment *segment)
 {
-    size_t seen = atomic_load_explicit(&segment->references, memory_order_acquire);
-    while ((seen & COUNT) > 1)
+    uint64_t seen = atomic_load_explicit(&segment->references, memory_order_acquire);
+    while (has_others(seen))
         if (atomic_compare_exchange_weak_explicit(&segment->references, &seen, seen | WATCHED, memory_order_acq_rel,
                                                   memory_order_acquire))
             return 1;
@@ -156,9 +177,9 @@ int pc__segment_watch(pc_segment *segment)
 }
 
 /* Until the one who puts it into the list is done. */
-static size_t when_not_busy(pc_segment *segment)
+static uint64_t when_not_busy(pc_segment *segment)
 {
-    size_t seen = atomic_load_explicit(&segment->references, memory_order_acquire);
+    uint64_t seen = atomic_load_explicit(&segment->references, memory_order_acquire);
     for (; seen & BUSY; seen = atomic_load_explicit(&segment->references, memory_order_acquire))
         sched_yield();
     return seen;
@@ -166,7 +187,7 @@ static size_t when_not_busy(pc_segment *segment)
 
 int pc__segment_unwatch(pc_segment *segment)
 {
-    for (size_t seen = when_not_busy(segment); seen & WATCHED; seen = when_not_busy(segment))
+    for (uint64_t seen = when_not_busy(segment); seen & WATCHED; seen = when_not_busy(segment))
         if (atomic_compare_exchange_weak_explicit(&segment->references, &seen, seen & ~WATCHED, memory_order_acq_rel,
                                                   memory_order_relaxed))
             return 1;

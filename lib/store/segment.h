@@ -42,7 +42,7 @@ typedef struct pc__releases {
 } pc__releases;
 
 struct pc_segment {
-    atomic_size_t references;                     /* the count and, above it, the two flags of pc__segment_watch */
+    _Atomic(uint64_t) references;                 /* the count and, above it, how many of them are kept, and the two flags of pc__segment_watch */
     pc_allocator mem;
     const pc__payload_ops *ops;
     void *payload;                                /* the owner's handle */
@@ -81,6 +81,11 @@ int pc__segment_is_single(const pc_segment *segment);
 
 /* 1: this one may watch from now on; 0: another one does already. */
 int pc__segment_claim(pc_segment *segment, pc__releases *releases, void *tag);
+/* Whom another one was faster than keeps it: its reference does not count as somebody's who holds it, so that of several who keep one segment none waits for the others. Undone by
+ * pc__segment_unkeep, before the reference is given up or the segment is claimed. */
+void pc__segment_keep(pc_segment *segment);
+void pc__segment_unkeep(pc_segment *segment);
+int pc__segment_is_idle(const pc_segment *segment); /* now nobody has it but who watches and who keeps it */
 /* 1: others hold it; it will be in `releases`, once, when the last of them has given it back (perhaps it has been taken up again by then). 0: nobody else does. */
 int pc__segment_watch(pc_segment *segment);
 /* Before a watcher goes: undoes pc__segment_watch. 0: it is in `releases` by now, and has to be taken from there first. */

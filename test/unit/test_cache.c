@@ -410,6 +410,42 @@ static void tiers_without_memory(void)
     }
 }
 
+/* One segment that several caches keep, or one under two names, gives way in each of them; and what a request holds is not evicted where it is watched. */
+static void in_several(void)
+{
+    pc_context *context = NULL;
+    CHECK_OK(pc_context_new(&context, NULL));
+    for (int first = 0; first < 3; first++) {
+        pc_cache *caches[3];
+        pc_segment *segment = make(1, 1000), *held = NULL;
+        pc__id keys[2] = {key_of(1), key_of(-1)};
+        const int32_t token = 1;
+        for (int c = 0; c < 3; c++) {
+            caches[c] = new_cache(context, 8000);
+            CHECK_OK(pc__cache_put(caches[c], &(pc__naming){.key = keys[0], .cost = 1}, NULL, segment, NULL, NULL));
+        }
+        CHECK_OK(pc__cache_put(caches[0], &(pc__naming){.key = keys[1], .cost = 1}, NULL, segment, NULL, NULL));
+        pc__segment_unref(segment);
+        CHECK_OK(pc__cache_get(caches[first], &keys[0], &token, 1, &held));
+        for (int round = 0; round < 2; round++) {
+            for (int c = 0; c < 3; c++)
+                for (int32_t other = 100; other < 120; other++) {
+                    CHECK(put(caches[(c + first) % 3], 100 * round + other, 1000, 1) >= 0);
+                    balanced(caches[(c + first) % 3]);
+                }
+            CHECK(round || first || has(caches[0], 1)); /* held, and watched there */
+            pc__segment_unref(held);
+            held = NULL;
+        }
+        for (int c = 0; c < 3; c++)
+            CHECK(!has(caches[c], 1));
+        CHECK_STATUS(pc__cache_get(caches[0], &keys[1], &token, 1, &held), PC_MISS);
+        for (int c = 0; c < 3; c++)
+            pc_cache_free(caches[c]);
+    }
+    pc_context_free(context);
+}
+
 int main(void)
 {
     pc_context *context = NULL;
@@ -424,6 +460,7 @@ int main(void)
     options(context);
     tiers_told(context);
     pc_context_free(context);
+    in_several();
     without_memory();
     tiers_without_memory();
     CHECK_INT(atomic_load(&live), 0);

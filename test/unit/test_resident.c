@@ -319,14 +319,16 @@ static void holders(void)
     CHECK_STATUS(put(t, 2, 15000), PC_MISS);
     pc__segment_unref(get(t, 1, &reason)); /* taken up and given back meanwhile */
     CHECK_STATUS(put(t, 2, 15000), PC_MISS);
-    /* in two tiers: neither can free it, until one of them lets it go */
+    /* in two tiers: each counts it, none holds it for the other */
     CHECK_OK(pc__resident_put(other, &(pc__naming){.key = key}, c, NULL, &reason));
-    pc__segment_unref(c);
     CHECK_STATUS(put(t, 2, 15000), PC_MISS);
     CHECK_STATUS(put(other, 2, 15000), PC_MISS);
-    pc__resident_free(t);
+    pc__segment_unref(c);
     CHECK_OK(put(other, 2, 15000));
-    CHECK(!has(other, 1));
+    CHECK(!has(other, 1) && has(t, 1));
+    CHECK_OK(put(t, 2, 15000));
+    CHECK(!has(t, 1));
+    pc__resident_free(t);
     a = get(other, 2, &reason);
     balanced(other);
     pc__resident_free(other);

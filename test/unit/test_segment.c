@@ -116,6 +116,26 @@ static void watching(void)
     CHECK_INT(atomic_load(&freed), 2);
 }
 
+/* Who keeps a segment that another one watches stands in nobody's way, whenever it begins and ends. */
+static void keeping(void)
+{
+    pc__releases list = {NULL};
+    pc_segment *a = plain();
+    CHECK(pc__segment_claim(a, &list, NULL));
+    pc__segment_ref(a);
+    CHECK(pc__segment_watch(a) && !pc__segment_is_idle(a));
+    pc__segment_keep(a); /* what looked like somebody's is a keeper's */
+    CHECK(pc__segment_is_idle(a) && pc__releases_take(&list) == a && !pc__segment_watch(a));
+    pc__segment_ref(a);
+    CHECK(!pc__segment_is_idle(a) && pc__segment_watch(a));
+    pc__segment_unkeep(a);
+    pc__segment_unref(a);
+    CHECK(!pc__releases_take(&list)); /* there are two others, still */
+    pc__segment_unref(a);
+    CHECK(pc__releases_take(&list) == a && pc__segment_is_idle(a) && pc__segment_is_single(a));
+    pc__segment_unref(a);
+}
+
 enum { HOLDERS = 4, SHARED = 8, TURNS = 2000 };
 
 typedef struct desk {
@@ -145,6 +165,13 @@ static void *hold_and_return(void *arg)
         pthread_mutex_lock(&d->lock);
         if (i % 3 == 0)
             look(d);
+        if (i % 5 == 0) { /* another keeper comes, and one goes */
+            pc__segment_ref(d->segments[n]);
+            pc__segment_keep(d->segments[n]);
+            pc__segment_unkeep(d->segments[n]);
+            d->is_held[n] = d->is_held[n] || pc__segment_watch(d->segments[n]);
+            pc__segment_unref(d->segments[n]);
+        }
         mine[i % 2] = pc__segment_ref(d->segments[n]);
         if (!d->is_held[n])
             d->is_held[n] = pc__segment_watch(d->segments[n]);
@@ -188,6 +215,9 @@ int main(void)
     pc_segment_free(NULL);
     CHECK_INT(pc_segment_tokens(NULL, NULL), 0);
     watching();
+    atomic_store(&freed, 0);
+    keeping();
+    CHECK_INT(atomic_load(&freed), 1);
     watching_threads();
     return pc_test_end();
 }

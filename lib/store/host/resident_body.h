@@ -24,7 +24,7 @@ typedef struct pc__entry {
     pc__link by_content;
     int has_content;
     int is_held;    /* others have the segment, or had it when we looked: the segment is watched, or in t->releases, or this is a stray */
-    int is_stray;   /* another watcher has the segment */
+    int is_stray;   /* the segment has another watcher, and is kept here beside it: looked after now and then (pc__resident_take_releases) */
     uint32_t gone;  /* PC_EVENT_EVICT or PC_EVENT_REMOVE */
     pc__pin *pins;  /* one for each owner */
     double ttl, expires; /* 0: no end; by pc__now */

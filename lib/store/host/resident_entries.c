@@ -62,6 +62,28 @@ static void settle(pc__resident *t, pc__entry *e)
     }
 }
 
+static void hold(pc__resident *t, pc__entry *e)
+{
+    if (!e->is_held)
+        pc__worth_hold(&t->worth, &e->item);
+    e->is_held = 1;
+}
+
+/* 1: it is none any more. One that only those have who keep it may go: whoever watches it counts its bytes, too. */
+static int look_after_stray(pc__resident *t, pc__entry *e)
+{
+    if (pc__segment_claim(e->segment, &t->releases, e)) {
+        pc__segment_unkeep(e->segment);
+        e->is_stray = 0;
+        hold(t, e);
+        settle(t, e);
+    } else if (e->is_held && pc__segment_is_idle(e->segment)) {
+        e->is_held = 0;
+        pc__worth_drop(&t->worth, &e->item);
+    }
+    return !e->is_stray;
+}
+
 /* Learns what was released since, and of strays that have become free. */
 void pc__resident_take_releases(pc__resident *t)
 {
@@ -69,24 +91,20 @@ void pc__resident_take_releases(pc__resident *t)
         next = s->next_release; /* not ours any more once it is watched */
         settle(t, s->watch_tag);
     }
-    for (pc__entry **at = &t->strays, *e; (e = *at) != NULL;) {
-        if (!pc__segment_claim(e->segment, &t->releases, e)) {
+    for (pc__entry **at = &t->strays, *e; (e = *at) != NULL;)
+        if (look_after_stray(t, e))
+            *at = e->next;
+        else
             at = &e->next;
-            continue;
-        }
-        *at = e->next;
-        e->is_stray = 0;
-        settle(t, e);
-    }
 }
 
 pc_segment *pc__resident_reference(pc__resident *t, pc__entry *e)
 {
     pc_segment *segment = pc__segment_ref(e->segment);
     if (!e->is_held) {
-        e->is_held = 1;
-        pc__worth_hold(&t->worth, &e->item);
-        settle(t, e);
+        hold(t, e);
+        if (!e->is_stray)
+            settle(t, e);
     }
     return segment;
 }
@@ -99,6 +117,7 @@ static void leave_segment(pc__resident *t, pc__entry *e)
         while (*at != e)
             at = &(*at)->next;
         *at = e->next;
+        pc__segment_unkeep(e->segment);
         return;
     }
     while (e->is_held && !pc__segment_unwatch(e->segment))
@@ -326,6 +345,7 @@ pc_status pc__resident_bring_in(pc__resident *t, pc__entry *e, pc__entry **gone,
         e->is_stray = 1;
         e->next = t->strays;
         t->strays = e;
+        pc__segment_keep(e->segment);
     }
 done:
     if (status != PC_OK)

@@ -472,17 +472,21 @@ int main(void)
     pc__tier *tier;
     char address[100];
     uint32_t reason;
+    mem = pc_test_allocator(&memory);
+    common.mem = &mem;
 #if !defined(PC_HAVE_OPENSSL)
     CHECK_STATUS(pc__tier_remote_new(&tier, &common, "rediss://:secret@localhost"), PC_ERR_UNSUPPORTED);
+    CHECK_ERROR_HAS("built without");
+    CHECK_INT(memory.live_blocks, 0);
+    if (pc_test_end())
+        return 1;
     pc_test_skip("built without hiredis or OpenSSL");
 #endif
-    mem = pc_test_allocator(&memory);
     make_certificates();
     server = pc_redis_start("");
     tls_port = pc_redis_free_port();
     turn_on();
     CHECK_OK(pc__codecs_new(&codecs, &mem, NULL, 0));
-    common.mem = &mem;
     common.record.codecs = codecs;
     common.record.codec = PC_CODEC_RAW;
     common.watch.event = note_event;

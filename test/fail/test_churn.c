@@ -1,4 +1,4 @@
-/* Catches a store that holds more than its budget, or whose process grows beyond it: 100,000 operations (PC_CHURN=1000000 for more) by several threads, puts of all sizes,
+/* Catches a store that holds more than its budget, or whose process grows beyond it: 100,000 operations (24,000 under sanitizers; PC_CHURN=1000000 for more) by several threads, puts of all sizes,
  * gets, pins, clears, quotas and room for loads, with memory that is really used.
  *
  * Every block is either the store's or in the hands of the thread that computes it: until its put has returned, and for good if that has refused it. What the store holds, its
@@ -15,9 +15,11 @@
 #include "testing.h"
 
 #if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
-#define MEASURES_MEMORY 0 /* sanitizers keep memory of their own */
+#define MEASURES_MEMORY 0 /* sanitizers keep memory of their own, and take their time */
+#define OPERATIONS 24000
 #else
 #define MEASURES_MEMORY 1
+#define OPERATIONS 100000
 #endif
 
 #define BUDGET (UINT64_C(64) << 20)
@@ -250,7 +252,7 @@ static double mib(int64_t bytes)
 int main(void)
 {
     const char *wanted = getenv("PC_CHURN");
-    uint64_t operations = wanted ? strtoull(wanted, NULL, 10) : 100000;
+    uint64_t operations = wanted ? strtoull(wanted, NULL, 10) : OPERATIONS;
     pc__resident *t = NULL;
     pc_tier_stats s = PC_TIER_STATS_INIT;
     int64_t pieces;

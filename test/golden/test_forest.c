@@ -8,9 +8,9 @@
 #include "testing.h"
 
 #if defined(__SANITIZE_THREAD__) /* twenty times slower */
-enum { SEQUENCES = 120, PROMPTS = 12 };
+enum { SEQUENCES = 60, PROMPTS = 6 };
 #elif defined(__SANITIZE_ADDRESS__)
-enum { SEQUENCES = 300, PROMPTS = 40 };
+enum { SEQUENCES = 200, PROMPTS = 16 };
 #else
 enum { SEQUENCES = 1000, PROMPTS = 40 };
 #endif

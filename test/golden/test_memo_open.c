@@ -14,6 +14,11 @@
 #include "memo/memo_body.h"
 #include "memo_prompts.h"
 
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__) /* ten times slower */
+enum { DAMAGES = 8, CUTS = 4, FAILURES = 10, TIMED = 0 };
+#else
+enum { DAMAGES = 24, CUTS = 8, FAILURES = 24, TIMED = 1000 };
+#endif
 enum { LATER = 20, GONE = 10, OTHER_PROMPT = 30 /* the record of step 5 */ };
 
 typedef struct kind {
@@ -149,16 +154,16 @@ static void damage(world *w, const memo_found *want, uint64_t all)
     size_t size;
     uint8_t *data = (uint8_t *)pc_test_read(w->path, &size);
     pc_test_rng rng = {4};
-    for (size_t i = 0; i < 24; i++) {
-        size_t head = PC__KEPT_HEAD + w->k.units * PC__KEPT_ROW + PC__KEPT_SUM, at = i < 12 ? i * head / 12 : pc_test_bits(&rng) % size;
+    for (size_t i = 0; i < DAMAGES; i++) {
+        size_t head = PC__KEPT_HEAD + w->k.units * PC__KEPT_ROW + PC__KEPT_SUM, at = i < DAMAGES / 2 ? i * head / (DAMAGES / 2) : pc_test_bits(&rng) % size;
         data[at] ^= 16;
         pc_test_write(w->path, data, size);
         if (!is_opened(w, want, all, 1))
             fprintf(stderr, "    byte %zu of %zu\n", at, size);
         data[at] ^= 16;
     }
-    for (size_t i = 0; i < 8; i++) {
-        size_t to = i < 4 ? i * 20 : pc_test_bits(&rng) % size;
+    for (size_t i = 0; i < CUTS; i++) {
+        size_t to = i < CUTS / 2 ? i * 40 : pc_test_bits(&rng) % size;
         pc_test_write(w->path, data, to);
         if (!is_opened(w, want, all, 1))
             fprintf(stderr, "    cut at %zu of %zu\n", to, size);
@@ -260,7 +265,7 @@ static void test_memory(const kind *k, const char *name, int without)
         CHECK_INT(memory.live_blocks, before);
         if (!at)
             all = memory.calls;
-        step = getenv("PC_TEST_LONG") ? 1 : all / 24 + 1;
+        step = getenv("PC_TEST_LONG") ? 1 : all / FAILURES + 1;
     }
     CHECK_OK(try_open(&w, k->index, 0));
     close_memo(&w);
@@ -326,7 +331,7 @@ int main(void)
         test_memory(&kinds[i], name, 0);
         test_memory(&kinds[i], name, 1);
     }
-    for (size_t records = 1000; records <= (getenv("PC_TEST_LONG") ? 100000 : 1000); records *= 10) {
+    for (size_t records = 1000; records <= (getenv("PC_TEST_LONG") ? 100000 : TIMED); records *= 10) {
         snprintf(name, sizeof name, "%.200s/time-%zu", root, records);
         test_time(records, name);
     }

@@ -10,10 +10,10 @@
 #include "slow_tier.h"
 #include "testing.h"
 
-#if defined(__SANITIZE_THREAD__) || defined(__SANITIZE_ADDRESS__) /* up to twenty times slower: what has threads of its own, once */
-enum { ROUNDS = 1, MODE_STEP = 4, BRIEF = 1 };
+#if defined(__SANITIZE_THREAD__) || defined(__SANITIZE_ADDRESS__) /* up to twenty times slower: what has threads of its own, once, over a fifth of the tokens */
+enum { ROUNDS = 1, MODE_STEP = 4, BRIEF = 1, REQUESTS = PC_FAULTS };
 #else
-enum { ROUNDS = 4, MODE_STEP = 3, BRIEF = 0 };
+enum { ROUNDS = 4, MODE_STEP = 3, BRIEF = 0, REQUESTS = 10 };
 #endif
 static const uint32_t kind_reasons[PC_FAULTS] = {PC_REASON_NONE, PC_REASON_NONE, PC_REASON_DEADLINE, PC_REASON_IO, PC_REASON_IO, PC_REASON_DAMAGED};
 
@@ -211,7 +211,7 @@ static void cancelled_request(const world *w)
     pc_faults_set(&faults, PC_FAULT_NONE, 3000);
     for (int i = 0; i < 4; i++) {
         pc_generate_options o = PC_GENERATE_OPTIONS_INIT;
-        int left = i * 3;
+        int left = i * (BRIEF ? 1 : 3);
         o.cancelled = after_some;
         o.cancel_user = &left;
         CHECK_STATUS(pc_generate(w->prompt, cache, &o, NULL), PC_ERR_CANCELLED);
@@ -299,7 +299,7 @@ typedef struct worker {
 static void *work(void *arg)
 {
     worker *me = arg;
-    for (unsigned i = 0; i < 10; i++) {
+    for (unsigned i = 0; i < REQUESTS; i++) {
         pc_generate_options o = PC_GENERATE_OPTIONS_INIT;
         pc_test_text t = {{0}, 0};
         uint32_t mode = (me->index + i) % 4;
@@ -317,16 +317,12 @@ static void *work(void *arg)
 }
 
 /* Four that want the same at once, of a tier that changes its mind (run under ThreadSanitizer too). */
-static void together(const world *w, uint64_t flags)
+static void together(const world *w, const pc_test_text want[4], uint64_t flags)
 {
     pc_faults faults;
     pc_cache *cache = pc_slow_cache_new(w->context, &faults, flags, 0.05);
     pthread_t ids[4];
     worker workers[4];
-    pc_test_text want[4];
-    pc_stats s;
-    for (uint32_t mode = 0; mode < 4; mode++)
-        want[mode] = answer(w->prompt, NULL, mode, 4, &s);
     for (unsigned i = 0; i < 4; i++) {
         workers[i] = (worker){w, cache, &faults, want, i, 0};
         CHECK_INT(pthread_create(&ids[i], NULL, work, &workers[i]), 0);
@@ -343,12 +339,21 @@ static void together(const world *w, uint64_t flags)
 
 static void load_demo(world *w)
 {
+    static const char schema[] = "<schema name='few'>Some people. <module name='a'>Anna Reed is a nurse. Anna Reed lives in Paris.</module><module name='b'>Oscar Baker is a "
+                                 "cook. Oscar Baker lives in Rome and plays the flute.</module><union><module name='c'>Rosa Silva has two dogs.</module><module name='d'>Rosa Silva "
+                                 "has a boat on the lake.</module></union><module name='e'>Peter Novak sits at desk 368.</module></schema>",
+                      prompt[] = "<prompt schema='few'><a/><b/><d/><e/>Where does Oscar Baker live?</prompt>";
     pc_context_options o = PC_CONTEXT_OPTIONS_INIT;
     o.threads = 2;
     CHECK_OK(pc_context_new(&w->context, &o));
     CHECK_OK(pc_model_load(&w->model, w->context, PC_SOURCE_DIR "/models/demo/demo.gguf", NULL));
-    CHECK_OK(pc_schema_load(&w->schema, w->model, PC_SOURCE_DIR "/examples/pml/catalogue.pml", NULL));
-    CHECK_OK(pc_prompt_load(&w->prompt, &w->schema, 1, PC_SOURCE_DIR "/examples/pml/catalogue-prompt.pml", NULL));
+    if (BRIEF) {
+        CHECK_OK(pc_schema_parse(&w->schema, w->model, schema, sizeof schema - 1, NULL));
+        CHECK_OK(pc_prompt_parse(&w->prompt, &w->schema, 1, prompt, sizeof prompt - 1, NULL));
+    } else {
+        CHECK_OK(pc_schema_load(&w->schema, w->model, PC_SOURCE_DIR "/examples/pml/catalogue.pml", NULL));
+        CHECK_OK(pc_prompt_load(&w->prompt, &w->schema, 1, PC_SOURCE_DIR "/examples/pml/catalogue-prompt.pml", NULL));
+    }
 }
 
 static void end(world *w)
@@ -363,6 +368,8 @@ int main(void)
 {
     static const uint32_t modes[] = {PC_ENCODE_INDEPENDENT, PC_ENCODE_SINK, PC_ENCODE_JOINT, PC_ENCODE_EXACT};
     world w = {0};
+    pc_test_text alone[4];
+    pc_stats s;
     load_demo(&w);
     for (int kind = 0; kind < PC_FAULTS; kind++)
         for (size_t m = 0; m < sizeof modes / sizeof *modes; m++) {
@@ -384,8 +391,10 @@ int main(void)
     }
     real_tiers(&w, PC_CACHE_PREFETCH | PC_CACHE_WIPE, 1);
     through_packed(&w);
-    together(&w, PC_CACHE_ALWAYS_LOAD);
-    together(&w, PC_CACHE_PREFETCH);
+    for (size_t m = 0; m < 4; m++)
+        alone[modes[m]] = answer(w.prompt, NULL, modes[m], 4, &s);
+    together(&w, alone, PC_CACHE_ALWAYS_LOAD);
+    together(&w, alone, PC_CACHE_PREFETCH);
     end(&w);
     return pc_test_end();
 }

@@ -19,7 +19,8 @@ pc_status pc__fetch_start(pc__fetch *f, const pc_model *model, pc_cache *cache, 
     f->loads = pc__calloc(mem, count, sizeof(*f->loads));
     f->reasons = pc__calloc(mem, count, sizeof *f->reasons);
     f->early = pc__calloc(mem, count, sizeof *f->early);
-    if (!f->loads || !f->reasons || !f->early) {
+    f->told = pc__calloc(mem, count, sizeof *f->told);
+    if (!f->loads || !f->reasons || !f->early || !f->told) {
         pc__fetch_end(f);
         return PC_ERR_NOMEM;
     }
@@ -48,6 +49,7 @@ void pc__fetch_end(pc__fetch *f)
     pc__free(&f->model->context->mem, f->loads);
     pc__free(&f->model->context->mem, f->reasons);
     pc__free(&f->model->context->mem, f->early);
+    pc__free(&f->model->context->mem, f->told);
     *f = (pc__fetch){0};
 }
 
@@ -185,6 +187,16 @@ double pc__fetch_wait_long(pc__fetch *f)
     return wait_at_most(f, f->cost > 0 ? f->cost : UNKNOWN_GRACE);
 }
 
+/* What a load has read, once for all parts that share it: the same text at several places is one segment. */
+static void count_bytes(pc__fetch *f, size_t index)
+{
+    if (f->told[index])
+        return;
+    f->bytes += pc__load_bytes(f->loads[index]);
+    for (size_t i = 0; i < f->count; i++)
+        f->told[i] |= f->loads[i] == f->loads[index];
+}
+
 pc_status pc__fetch_take(pc__fetch *f, size_t index, pc_segment **out)
 {
     pc__load *load = f->count ? f->loads[index] : NULL;
@@ -201,7 +213,8 @@ pc_status pc__fetch_take(pc__fetch *f, size_t index, pc_segment **out)
         note(&f->kept, load);
     else if (reason != PC_REASON_FIRST_USE && reason != PC_REASON_SLOW)
         note(&f->lost, load);
-    f->bytes += status == PC_OK ? pc__load_bytes(load) : 0;
+    if (status == PC_OK)
+        count_bytes(f, index);
     f->loads[index] = NULL;
     f->pending--;
     pc__load_drop(load);

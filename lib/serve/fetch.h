@@ -27,6 +27,7 @@ typedef struct pc__fetch {
     int may_flow;       /* segments may be taken before all of their layers are there */
     double until;       /* when all waiting ends */
     uint8_t *early;     /* [count] taken so: its load is still here */
+    uint8_t *told;      /* [count] what its load has read is in `bytes` */
 } pc__fetch;
 
 /* Nothing is sought where the cache has no tiers below HOST: then it costs nothing and pc__fetch_take says PC_MISS. */

@@ -25,7 +25,7 @@ expect 3 "its key was not given" inspect sealed "$first" --tokens
 sealed=$(find sealed -name '*.pcr' | head -n 1)
 expect 0 "token ids" inspect sealed "$sealed" --tokens --seal-key-file key
 expect 2 "is no key" inspect records not-hexadecimal
-expect 3 "there is no record" inspect records 0000000000000000
+expect 3 'there is no record 0000000000000000; `promptcache inspect` lists' inspect records 0000000000000000
 expect 2 "a folder is needed" inspect
 expect 3 "No such file" inspect nowhere
 expect 3 "not a folder of records" inspect "$source/doc"

@@ -76,7 +76,8 @@ expect 0 "tokens" memo build $m --kind choices --data choices.jsonl --epochs 1
 grep -q "added 240 of 240" err || fault "not all questions were added"
 grep -qE "^9-64 +[0-9]+ +yes" out || fault "the bucket is not trained"
 expect 0 "added 0 of 240" memo build $m --kind choices --data choices.jsonl --no-train
-expect 0 "closed" memo show $m
+expect 0 "closed: not tuned yet" memo show $m
+grep -q "closed: not trained yet" out || fault "a bucket without a projector does not say so"
 
 # ---- answers after a hit: the prompt itself, another one, one of a bucket that is closed; and no memo is made by asking
 first="The desk of Anna is 100. The room is 300. The desk of Anna is"

@@ -98,6 +98,24 @@ expect 3 "short-key" encode --model "$model" --schema "$employees" --disk short-
 expect 0 "employees, 722 positions: 22 new segments in disk" encode --model "$model" --schema "$employees" --disk store
 expect 0 "all was there" encode --model "$model" --schema "$employees" --disk store
 expect 0 '"disk":590' run --model "$model" --schema "$employees" --prompt "$desk" --disk store --always-load --json
+expect 1 "disk: no room in the cache" encode --model "$model" --schema "$employees" --disk small --disk-size 500K
+expect 1 "a larger --disk-size" encode --model "$model" --schema "$employees" --disk small2 --host-size 300K
+# limited BLOCKS ARGUMENTS...: with files of so many blocks of 512 bytes at most
+limited() {
+    (ulimit -f "$1" && shift && exec timeout "$patience" "$program" "$@" >out 2>err)
+    code=$?
+}
+limited 100 encode --model "$model" --schema "$employees" --disk limited
+judge 1 "disk: limited/new" "encode into files that must not grow"
+limited 4 show "$employees" --model "$model" --svg limited.svg
+judge 3 "limited.svg: File too large" "show into a file that must not grow"
+[ ! -e limited.svg ] || fault "a picture that could not be written whole is left"
+expect 2 "--read-only needs --disk or --remote" run --model "$model" --text a --read-only
+expect 3 "nowhere: No such file" run --model "$model" --schema "$employees" --prompt "$desk" --disk nowhere --read-only
+for salt in "" tenant; do
+    expect 0 "The desk of Peter Novak is 368." run --model "$model" --schema "$employees" --prompt "$desk" --disk store --read-only --always-load --salt "$salt"
+done
+equal "records after reading only" "$(find store -name '*.pcr' | wc -l)" 22
 expect 0 '"bytes_loaded":' run --model "$model" --schema "$employees" --prompt "$desk" --disk store --json
 expect 0 '"disk":590' run --model "$model" --schema "$employees" --prompt "$desk" --disk store --always-load --no-map --json
 expect 2 "no-map needs --disk" run --model "$model" --schema "$employees" --prompt "$desk" --no-map

@@ -1,4 +1,4 @@
-/* Catches: an answer that depends on where states came from, or on a tier that is slow, stalls, fails or gives damaged bytes; a miss without its reason; tokens that are counted twice; a
+/* Catches: an answer that depends on where states came from, or on a tier that is slow, stalls, fails or gives damaged bytes; a miss without its reason; tokens that are counted twice, or bytes; a
  * request that waits for a tier longer than its small share of the computing; loads that are never used although they are fast. */
 #include "store/cache_body.h"
 
@@ -146,6 +146,47 @@ static void layer_by_layer(const world *demo, uint32_t mode, int kind, unsigned 
     pc_prompt_free(one.prompt);
     pc_schema_free(one.schema);
     CHECK_INT(atomic_load(&faults.open_now), 0);
+}
+
+/* What a request of `text` loads, from a tier so slow that all its parts are sought before the first is there. */
+static pc_stats load_of(const world *w, const char *text, pc_cache *cache, pc_faults *faults, uint64_t *loads)
+{
+    pc_prompt *prompt = NULL;
+    pc_stats s = PC_STATS_INIT;
+    uint64_t before;
+    CHECK_OK(pc_prompt_parse(&prompt, &w->schema, 1, text, strlen(text), NULL));
+    pc_faults_set(faults, PC_FAULT_NONE, 0);
+    answer(prompt, cache, PC_ENCODE_INDEPENDENT, 1, &s);
+    CHECK_OK(pc_cache_flush(cache));
+    CHECK_OK(pc_cache_clear(cache));
+    pc_faults_set(faults, PC_FAULT_SLOW, 1000);
+    before = atomic_load(&cache->counts.loads);
+    answer(prompt, cache, PC_ENCODE_INDEPENDENT, 1, &s);
+    *loads = atomic_load(&cache->counts.loads) - before;
+    CHECK_INT(s.tokens_encoded, 0);
+    pc_prompt_free(prompt);
+    return s;
+}
+
+/* The same text at three places is one segment and, while that is on its way, one load: its bytes count once. */
+static void counted_once(const world *demo)
+{
+    static const char schema[] = "<schema name='same'><module name='a'>Anna Reed is a nurse.</module><module name='b'>Anna Reed is a nurse.</module>"
+                                 "<module name='c'>Anna Reed is a nurse.</module></schema>";
+    world one = *demo;
+    pc_faults faults;
+    pc_cache *cache = pc_slow_cache_new(one.context, &faults, PC_CACHE_ALWAYS_LOAD, 0);
+    uint64_t loads[2];
+    pc_stats single, thrice;
+    CHECK_OK(pc_schema_parse(&one.schema, one.model, schema, sizeof schema - 1, NULL));
+    single = load_of(&one, "<prompt schema='same'><a/>Who?</prompt>", cache, &faults, &loads[0]);
+    thrice = load_of(&one, "<prompt schema='same'><a/><b/><c/>Who?</prompt>", cache, &faults, &loads[1]);
+    CHECK(loads[0] > 0 && single.bytes_loaded > 0);
+    CHECK_INT(thrice.tokens_tier[PC_TIER_DISK], 3 * single.tokens_tier[PC_TIER_DISK]);
+    CHECK(atomic_load(&cache->counts.joined) > 0);
+    CHECK_INT(thrice.bytes_loaded * loads[0], single.bytes_loaded * loads[1]);
+    pc_cache_free(cache);
+    pc_schema_free(one.schema);
 }
 
 /* Computing that takes its time: three milliseconds a layer. */
@@ -384,6 +425,7 @@ int main(void)
                     layer_by_layer(&w, modes[m], kind, maps);
         }
     overtaken(&w);
+    counted_once(&w);
     cancelled_request(&w);
     if (!BRIEF) {
         real_tiers(&w, 0, 0);

@@ -1,7 +1,18 @@
 /* encode: fills a store with the states of schemas, so that later runs, of other processes too, load them. */
-#include <stdatomic.h>
+#include <pthread.h>
+#include <stdlib.h>
+#include <string.h>
 
 #include "program.h"
+
+/* What a tier did with the states of a schema. */
+typedef struct tier_news {
+    uint64_t missing;        /* not taken, or taken and given up for others of the same schema */
+    uint32_t reason;         /* PC_REASON_… of the first of them */
+    char cause[256];         /* what the library said of it; empty: nothing */
+    uint8_t (*taken)[32];    /* keys */
+    size_t count, room;
+} tier_news;
 
 typedef struct arguments {
     const char *model;
@@ -11,14 +22,51 @@ typedef struct arguments {
     pml_options pml;
     relay_options relay;
     store_options store;
-    atomic_ullong missing[PC_TIER_COUNT]; /* told by the I/O threads */
+    pthread_mutex_t lock; /* of the news, which the I/O threads tell */
+    tier_news news[PC_TIER_COUNT];
 } arguments;
+
+static void note_missing(tier_news *news, const pc_event *event)
+{
+    if (!news->missing++) {
+        news->reason = event->reason;
+        /* this thread's last error is what went wrong just now */
+        snprintf(news->cause, sizeof news->cause, "%s", event->reason == PC_REASON_IO ? pc_error_text() : "");
+    }
+}
+
+static void note_taken(tier_news *news, const uint8_t key[32])
+{
+    if (news->count == news->room) {
+        size_t room = 2 * news->room + 64;
+        uint8_t(*grown)[32] = realloc(news->taken, room * sizeof *grown);
+        if (!grown)
+            return; /* that it gives way later is not told then */
+        news->taken = grown;
+        news->room = room;
+    }
+    memcpy(news->taken[news->count++], key, 32);
+}
+
+static int was_taken(const tier_news *news, const uint8_t key[32])
+{
+    size_t i = news->count;
+    while (i && memcmp(news->taken[i - 1], key, 32) != 0)
+        i--;
+    return i != 0;
+}
 
 static void watch(void *user, const pc_event *event)
 {
     arguments *a = user;
-    if (event->kind == PC_EVENT_STORE_FAILED && event->tier < PC_TIER_COUNT)
-        atomic_fetch_add(&a->missing[event->tier], 1);
+    if (event->tier >= PC_TIER_COUNT)
+        return;
+    pthread_mutex_lock(&a->lock);
+    if (event->kind == PC_EVENT_STORE)
+        note_taken(&a->news[event->tier], event->key);
+    else if (event->kind == PC_EVENT_STORE_FAILED || (event->kind == PC_EVENT_EVICT && was_taken(&a->news[event->tier], event->key)))
+        note_missing(&a->news[event->tier], event);
+    pthread_mutex_unlock(&a->lock);
 }
 
 typedef struct objects {
@@ -67,7 +115,9 @@ static row row_of(arguments *a, const objects *o, uint32_t tier, const pc_tier_s
     row r = {.tier = tier};
     pc_cache_get_tier_stats(o->cache, tier, &s);
     r.stored = s.stored - before->stored;
-    r.missing = atomic_exchange(&a->missing[tier], 0);
+    pthread_mutex_lock(&a->lock);
+    r.missing = a->news[tier].missing;
+    pthread_mutex_unlock(&a->lock);
     r.bytes = s.bytes_written - before->bytes_written;
     return r;
 }
@@ -86,6 +136,27 @@ static void print_row(const arguments *a, const pc_schema *schema, const row *r)
                r->missing   ? "; not all could be stored"
                : !r->stored ? "; all was there"
                             : "");
+}
+
+/* Why a tier has not all of it, and what to do; then its news start anew. */
+static void tell_missing(arguments *a, const char *schema, uint32_t tier)
+{
+    static const char *const next[] = {[PC_REASON_NO_ROOM] = "a larger --disk-size (and --host-size, through which all goes) makes room",
+                                       [PC_REASON_DEADLINE] = "--deadline gives it more time",
+                                       [PC_REASON_UNREACHABLE] = "is the server of --remote running?"};
+    tier_news *news = &a->news[tier];
+    pthread_mutex_lock(&a->lock);
+    if (news->missing) {
+        fprintf(stderr, "promptcache: not all states of %s could be stored: %s: %s\n", schema, tier_name(tier),
+                *news->cause                       ? news->cause
+                : news->reason == PC_REASON_IO     ? "writing failed"
+                : news->reason == PC_REASON_DEADLINE ? "writing took too long"
+                                                     : reason_name(news->reason));
+        if (news->reason < sizeof next / sizeof *next && next[news->reason])
+            fprintf(stderr, "  %s\n", next[news->reason]);
+    }
+    news->missing = news->count = 0;
+    pthread_mutex_unlock(&a->lock);
 }
 
 /* EXIT_CHECK: something of it is not in a tier that was asked for. */
@@ -107,11 +178,9 @@ static int fill(arguments *a, const objects *o, size_t index)
         r = row_of(a, o, t, &before[t]);
         print_row(a, schema, &r);
         complete = complete && !r.missing;
+        tell_missing(a, a->schemas.count ? a->schemas.items[index] : "the schema string", t);
     }
     pc_schema_free(schema);
-    if (code < 0 && !complete)
-        fprintf(stderr, "promptcache: not all states of %s could be stored\n",
-                a->schemas.count ? a->schemas.items[index] : "the schema string");
     return code >= 0 ? code : complete ? -1 : EXIT_CHECK;
 }
 
@@ -138,6 +207,8 @@ static int encode_all(arguments *a)
     pc_cache_free(o.cache);
     pc_model_free(o.model);
     pc_context_free(o.context);
+    for (uint32_t t = 0; t < PC_TIER_COUNT; t++)
+        free(a->news[t].taken);
     return code < 0 ? EXIT_OK : code;
 }
 
@@ -159,7 +230,7 @@ static int check_arguments(const arguments *a)
 
 static int run(int argc, char **argv)
 {
-    static arguments a;
+    static arguments a = {.lock = PTHREAD_MUTEX_INITIALIZER};
     const option_row rows[] = {
         {"model", OPTION_FILE, &a.model, "GGUF file, Hugging Face folder or llama2.c checkpoint",
          NULL, 0, 0},

@@ -63,7 +63,7 @@ static int load_text(const arguments *a, objects *o)
     if (!text)
         return EXIT_INPUT;
     if ((status = pc_prompt_from_text(&o->prompt, o->model, text, size)) < 0)
-        code = pml_error(a->text ? "--text" : a->text_file, status);
+        code = pml_error(a->text ? "--text" : strcmp(a->text_file, "-") ? a->text_file : "standard input", status);
     free(read);
     return code;
 }
@@ -343,6 +343,7 @@ static int run(int argc, char **argv)
         {"compute", OPTION_CHOICE, &a.compute, "number format", COMPUTE_CHOICES, 0, 0},
         {"kv", OPTION_CHOICE, &a.kv, "format in which K and V are kept", KV_CHOICES, 0, 0},
         STORE_OPTION_ROWS(a.store),
+        {"read-only", OPTION_FLAG, &a.store.read_only, "nothing is written to folder and server", NULL, 0, 0},
         {"memo", OPTION_FILE, &a.memo,
          "folder of a memo (memo build), asked for a plain prompt", NULL, 0, 0},
         {"threshold", OPTION_REAL, &a.threshold,

@@ -425,7 +425,7 @@ int write_layout_svg(const pc_schema *schema, const char *path)
         picture(&d);
         failed = ferror(d.out);
         if (fclose(d.out) || failed)
-            code = plain_error("%s: %s", path, strerror(errno ? errno : EIO));
+            code = write_failed(path, errno);
     } else {
         code = plain_error("%s: %s", path, strerror(errno));
     }

@@ -1,6 +1,7 @@
 /* promptcache: the command line program. One file a command. */
 #include <errno.h>
 #include <fcntl.h>
+#include <signal.h>
 #include <string.h>
 
 #include "program.h"
@@ -43,7 +44,7 @@ static int dispatch(int argc, char **argv)
         return EXIT_USAGE;
     }
     if (!strcmp(argv[1], "--help") || !strcmp(argv[1], "-h") ||
-        (!strcmp(argv[1], "help") && argc == 2))
+        (!strcmp(argv[1], "help") && (argc == 2 || !strcmp(argv[2], "help"))))
         return help(stdout);
     if (!strcmp(argv[1], "--version")) {
         printf("%s\n", pc_version());
@@ -64,5 +65,6 @@ static int dispatch(int argc, char **argv)
 int main(int argc, char **argv)
 {
     hold_streams();
+    signal(SIGXFSZ, SIG_IGN); /* a file that must not grow is an error that is told */
     return finish_output(dispatch(argc, argv));
 }

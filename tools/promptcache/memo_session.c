@@ -268,13 +268,22 @@ static void print_bucket_json(const pc_memo_bucket *b)
                          b->tuned_hit_rate, "watched_loss", b->watched_loss, "verified", (json_int_t)b->verified));
 }
 
+static const char *why_closed(const pc_memo_bucket *b)
+{
+    if (b->reason == PC_REASON_UNTRAINED)
+        return !b->trained ? "not trained yet" : b->limit > 0 ? "too few inputs of these lengths to tune by" : "not tuned yet";
+    if (b->reason == PC_REASON_UNLIKE || !b->reason)
+        return "no threshold keeps the limit";
+    return reason_name(b->reason);
+}
+
 static void print_bucket(const pc_memo_bucket *b)
 {
     char tokens[32];
     snprintf(tokens, sizeof tokens, "%u-%u", b->least_tokens, b->most_tokens);
     printf("%-11s %9llu  %-7s ", tokens, (unsigned long long)b->records, b->trained ? "yes" : "no");
     if (!b->open) {
-        printf("closed: %s\n", b->reason ? reason_name(b->reason) : "no threshold");
+        printf("closed: %s\n", why_closed(b));
         return;
     }
     printf("%9.6f", b->threshold);

@@ -1,5 +1,6 @@
 #include "plot.h"
 
+#include <errno.h>
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
@@ -104,7 +105,7 @@ int plot_may_write(const char *path)
 {
     FILE *f = path ? fopen(path, "a") : NULL;
     if (path && !f)
-        return plain_error("%s: cannot be written", path);
+        return plain_error("%s: cannot be written: %s", path, strerror(errno));
     if (f)
         fclose(f);
     return EXIT_OK;
@@ -117,7 +118,8 @@ int plot_write(const plot *p, const char *path)
     FILE *f = fopen(path, "w");
     int failed;
     if (!f)
-        return plain_error("%s: cannot be written", path);
+        return plain_error("%s: cannot be written: %s", path, strerror(errno));
+    errno = 0;
     fprintf(f,
             "<svg xmlns='http://www.w3.org/2000/svg' width='%d' height='%d' font-family='sans-serif' font-size='12'>\n"
             "<rect width='100%%' height='100%%' fill='white'/>\n",
@@ -127,5 +129,5 @@ int plot_write(const plot *p, const char *path)
         write_curve(f, &p->curves[c], c, x, y);
     fprintf(f, "</svg>\n");
     failed = ferror(f);
-    return fclose(f) || failed ? plain_error("%s: cannot be written", path) : EXIT_OK;
+    return fclose(f) || failed ? write_failed(path, errno) : EXIT_OK;
 }

@@ -7,6 +7,8 @@
 #include <stdarg.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
 
 /* ------------------------------------------------------------------ Ctrl-C */
 
@@ -107,6 +109,14 @@ int finish_output(int code)
         return code == EXIT_OK || code == EXIT_CHECK ? EXIT_INPUT : code;
     }
     return code;
+}
+
+int write_failed(const char *path, int error)
+{
+    struct stat about;
+    if (!stat(path, &about) && S_ISREG(about.st_mode))
+        unlink(path);
+    return plain_error("%s: %s", path, strerror(error ? error : EIO));
 }
 
 void print_json(json_t *object)

@@ -69,6 +69,8 @@ void print_json(json_t *object); /* one line; takes the reference */
 json_t *json_text(const char *text, size_t size);
 json_t *json_number(double value); /* null where it is not finite */
 double median(double *values, size_t count);
+/* After a failed write: what is there of a plain file goes. EXIT_INPUT with `error`, of errno. */
+int write_failed(const char *path, int error);
 /* A whole file, "-": standard input; a NUL stands behind it. NULL after a message. */
 char *read_text(const char *path, size_t *size);
 
@@ -118,7 +120,7 @@ typedef struct store_options {
     const char *disk, *disk_size, *host_size, *packed_size, *remote, *seal_key_file, *salt;
     long codec; /* PC_CODEC_… */
     double ttl, deadline;
-    int always_load, no_map;
+    int always_load, no_map, read_only;
     pc_event_fn on_event;
     void *event_user;
 } store_options;

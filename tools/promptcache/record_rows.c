@@ -74,7 +74,7 @@ int find_record(const folder_view *view, const command *about, const char *text,
     if (found == 1)
         return -1;
     return found ? plain_error("%zu records have a key that begins with %s", found, digits)
-                 : plain_error("there is no record %s", digits);
+                 : plain_error("there is no record %s; `promptcache inspect` lists a folder's", digits);
 }
 
 /* ------------------------------------------------------------------- words */

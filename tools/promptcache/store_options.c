@@ -3,6 +3,7 @@
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "program.h"
 
@@ -68,12 +69,22 @@ int check_store(const command *about, const store_options *o)
         return usage_error(about, "--seal-key-file needs --disk or --remote");
     if (o->no_map && !o->disk)
         return usage_error(about, "--no-map needs --disk");
+    if (o->read_only && !store_given(o))
+        return usage_error(about, "--read-only needs --disk or --remote");
     if (o->codec && !store_given(o))
         return usage_error(about, "--codec needs --disk or --remote");
     if ((code = read_size(about, "disk-size", o->disk_size, &bytes)) >= 0 ||
         (code = read_size(about, "packed-size", o->packed_size, &bytes)) >= 0)
         return code;
     return read_size(about, "host-size", o->host_size, &bytes);
+}
+
+/* A folder that may only be read is still of use. NULL: nothing to say. */
+static const char *next_step(const command *about, const store_options *o)
+{
+    if (about != &run_command || o->read_only || !o->disk || access(o->disk, R_OK | X_OK) || !access(o->disk, W_OK))
+        return NULL;
+    return "--read-only uses a folder that cannot be written";
 }
 
 int open_store(pc_cache **out, pc_context *context, const command *about, const store_options *o)
@@ -103,9 +114,11 @@ int open_store(pc_cache **out, pc_context *context, const command *about, const 
         options.flags |= PC_CACHE_ALWAYS_LOAD;
     if (o->no_map)
         options.flags |= PC_CACHE_NO_MAP;
+    if (o->read_only)
+        options.flags |= PC_CACHE_READ_ONLY;
     status = pc_cache_new(out, context, &options);
     memset(key, 0, sizeof key);
-    return status < 0 ? input_error("store", NULL) : -1;
+    return status < 0 ? input_error("store", next_step(about, o)) : -1;
 }
 
 const char *tier_name(uint32_t tier)

@@ -155,7 +155,7 @@ pc_status pc__resolver_get(pc__resolver *resolver, pc__place *out, pc__limit *li
             status = pc__fail(PC_ERR_IO, "%s: the name is not resolved before the deadline", r->host);
         }
     if (status == PC_OK && !r->count)
-        status = pc__fail(PC_ERR_IO, "%s: %s", r->host, gai_strerror(r->error));
+        status = pc__fail(PC_ERR_IO, "%s: %s", r->host, r->error ? gai_strerror(r->error) : "nothing answers there"); /* 0: others have just forgotten the address */
     if (status == PC_OK)
         *out = r->places[r->next++ % r->count];
     pthread_mutex_unlock(&r->lock);

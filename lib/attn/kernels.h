@@ -53,6 +53,7 @@ typedef struct pc__grid_task {
     size_t rows;
     float *y; /* [rows][ldy], `width` <= PC__PANEL features are written */
     size_t ldy, width;
+    const uint8_t *next; /* a panel as this one that will be wanted after this call, which may fetch it ahead; or NULL */
 } pc__grid_task;
 typedef void (*pc__grid_fn)(const pc__grid_task *task);
 

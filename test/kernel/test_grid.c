@@ -98,7 +98,7 @@ static void same_as_reference(pc__grid grid, size_t groups, size_t rows, size_t 
     make_inputs(&x, &grid, groups * grid.group, rows, extreme, wide, rng);
     memset(want, 0xa5, sizeof want);
     memset(got, 0xa5, sizeof got);
-    pc__grid_task task = {panel, grid, groups, x.high, wide ? x.low : NULL, x.step, x.sum, rows, want, LD, width};
+    pc__grid_task task = {panel, grid, groups, x.high, wide ? x.low : NULL, x.step, x.sum, rows, want, LD, width, rows % 2 ? panel : NULL};
     pc__grid_c(&task);
     task.y = got;
     best->grid(&task);

@@ -4,6 +4,14 @@
 
 enum { ROWS = 6 };
 
+/* Sums of 32 bits. As __m512i, whose elements are of 64 bits, GCC 12 copies them around every product. */
+typedef int32_t sums __attribute__((vector_size(64)));
+
+INLINE sums dot(sums sum, __m512i w, __m512i x)
+{
+    return (sums)_mm512_dpbusd_epi32((__m512i)sum, w, x);
+}
+
 INLINE __m512i four(const int8_t *x)
 {
     int32_t bytes;
@@ -12,22 +20,22 @@ INLINE __m512i four(const int8_t *x)
 }
 
 /* Four inputs of 32 features against `rows` rows. */
-INLINE void multiply(__m512i sum[ROWS][2], __m512i w0, __m512i w1, const int8_t *x, size_t stride, const int rows)
+INLINE void multiply(sums sum[ROWS][2], __m512i w0, __m512i w1, const int8_t *x, size_t stride, const int rows)
 {
 #pragma GCC unroll 6
     for (int r = 0; r < rows; r++) {
         __m512i v = four(x + (size_t)r * stride);
-        sum[r][0] = _mm512_dpbusd_epi32(sum[r][0], w0, v);
-        sum[r][1] = _mm512_dpbusd_epi32(sum[r][1], w1, v);
+        sum[r][0] = dot(sum[r][0], w0, v);
+        sum[r][1] = dot(sum[r][1], w1, v);
     }
 }
 
-/* Adds the products of one group with one byte of the inputs. Nothing is fetched ahead: weights come in one stream, which the hardware's prefetchers
- * follow faster than any instruction. */
-INLINE void group_products(__m512i sum[ROWS][2], const uint8_t *q, const int8_t *x, size_t stride, size_t group, const int bits, const int rows)
+/* Adds the products of one group with one byte of the inputs. Nothing of the panel is fetched ahead: weights come in one stream, which the hardware's
+ * prefetchers follow faster than any instruction. */
+INLINE void group_products(sums sum[ROWS][2], const uint8_t *q, const int8_t *x, size_t stride, const int group, const int bits, const int rows)
 {
     const __m512i half = _mm512_set1_epi8(15);
-    for (size_t k = 0; k < (bits == 8 ? group : group / 2); k += 4, q += 4 * PC__PANEL) {
+    for (int k = 0; k < (bits == 8 ? group : group / 2); k += 4, q += 4 * PC__PANEL) {
         __m512i w0 = _mm512_load_si512(q), w1 = _mm512_load_si512(q + 64);
         if (bits == 8) {
             multiply(sum, w0, w1, x + k, stride, rows);
@@ -39,41 +47,60 @@ INLINE void group_products(__m512i sum[ROWS][2], const uint8_t *q, const int8_t 
     }
 }
 
-INLINE void block(const pc__grid_task *task, size_t row, const int rows, const int bits, const int half, const int minimum, const int wide)
+/* Which bytes of each group of task->next a block of rows fetches. Only the first block of a panel waits for memory, which has nothing to do during the others: they bring
+ * the next panel nearer. */
+typedef struct ahead {
+    size_t from, to;
+} ahead;
+
+INLINE ahead share_of(const pc__grid_task *task, size_t block, size_t blocks)
+{
+    size_t lines = (pc__grid_group_bytes(&task->grid) + 63) / 64;
+    if (!block || !task->next)
+        return (ahead){0, 0};
+    return (ahead){(block - 1) * lines / (blocks - 1) * 64, block * lines / (blocks - 1) * 64};
+}
+
+INLINE void block(const pc__grid_task *task, size_t row, const int rows, const int group, const int bits, const int half, const int minimum, const int wide, ahead a)
 {
     const pc__grid *grid = &task->grid;
     size_t bytes = pc__grid_group_bytes(grid), scale_at = pc__grid_scale_at(grid), minimum_at = pc__grid_minimum_at(grid);
     size_t stride = task->groups * grid->group, at = row * task->groups;
     const int8_t *high = task->high + row * stride, *low = wide ? task->low + row * stride : NULL;
-    const uint8_t *group = task->panel;
+    const uint8_t *panel = task->panel;
     __mmask16 mask[2];
     __m512 y[ROWS][2];
 #pragma GCC unroll 6
     for (int r = 0; r < rows; r++)
         y[r][0] = y[r][1] = _mm512_setzero_ps();
-    for (size_t g = 0; g < task->groups; g++, group += bytes, high += grid->group, low = wide ? low + grid->group : NULL) {
-        __m512i sum[ROWS][2];
+    for (size_t g = 0; g < task->groups; g++, panel += bytes, high += group, low = wide ? low + group : NULL) {
+        sums sum[ROWS][2];
+        for (size_t at_byte = a.from; at_byte < a.to; at_byte += 64)
+            _mm_prefetch((const char *)task->next + g * bytes + at_byte, _MM_HINT_T1);
 #pragma GCC unroll 6
-        for (int r = 0; r < rows; r++)
-            sum[r][0] = sum[r][1] = _mm512_setzero_si512();
-        group_products(sum, group, high, stride, grid->group, bits, rows);
-#pragma GCC unroll 6
-        for (int r = 0; r < rows; r++) { /* of two bytes the high one counts 256 times; the zero point comes off */
-            __m512i zero = _mm512_set1_epi32(grid->zero * task->sum[at + (size_t)r * task->groups + g]);
-            sum[r][0] = _mm512_sub_epi32(wide ? _mm512_slli_epi32(sum[r][0], 8) : sum[r][0], zero);
-            sum[r][1] = _mm512_sub_epi32(wide ? _mm512_slli_epi32(sum[r][1], 8) : sum[r][1], zero);
+        for (int r = 0; r < rows; r++) {
+            int32_t zero = grid->zero * task->sum[at + (size_t)r * task->groups + g]; /* it comes off */
+            sum[r][0] = sum[r][1] = (sums)_mm512_set1_epi32(wide ? 0 : -zero);
         }
-        if (wide)
-            group_products(sum, group, low, stride, grid->group, bits, rows);
+        group_products(sum, panel, high, stride, group, bits, rows);
+        if (wide) {
+#pragma GCC unroll 6
+            for (int r = 0; r < rows; r++) { /* of two bytes the high one counts 256 times */
+                sums zero = (sums)_mm512_set1_epi32(grid->zero * task->sum[at + (size_t)r * task->groups + g]);
+                sum[r][0] = (sum[r][0] << 8) - zero;
+                sum[r][1] = (sum[r][1] << 8) - zero;
+            }
+            group_products(sum, panel, low, stride, group, bits, rows);
+        }
 #pragma GCC unroll 6
         for (int r = 0; r < rows; r++) {
             size_t i = at + (size_t)r * task->groups + g;
             __m512 step = _mm512_set1_ps(task->step[i]), less = _mm512_set1_ps(-(task->step[i] * (float)task->sum[i]));
 #pragma GCC unroll 2
             for (int j = 0; j < 2; j++) {
-                y[r][j] = _mm512_fmadd_ps(_mm512_cvtepi32_ps(sum[r][j]), _mm512_mul_ps(pc__grid_scales512(group + scale_at, (size_t)j, half), step), y[r][j]);
+                y[r][j] = _mm512_fmadd_ps(_mm512_cvtepi32_ps((__m512i)sum[r][j]), _mm512_mul_ps(pc__grid_scales512(panel + scale_at, (size_t)j, half), step), y[r][j]);
                 if (minimum)
-                    y[r][j] = _mm512_fmadd_ps(less, _mm512_load_ps((const float *)(const void *)(group + minimum_at + 64 * (size_t)j)), y[r][j]);
+                    y[r][j] = _mm512_fmadd_ps(less, _mm512_load_ps((const float *)(const void *)(panel + minimum_at + 64 * (size_t)j)), y[r][j]);
             }
         }
     }
@@ -84,39 +111,42 @@ INLINE void block(const pc__grid_task *task, size_t row, const int rows, const i
             _mm512_mask_storeu_ps(task->y + (row + (size_t)r) * task->ldy + 16 * j, mask[j], y[r][j]);
 }
 
-INLINE void all_rows(const pc__grid_task *task, const int bits, const int half, const int minimum, const int wide)
+INLINE void all_rows(const pc__grid_task *task, const int group, const int bits, const int half, const int minimum, const int wide)
 {
     size_t blocks = (task->rows + ROWS - 1) / ROWS; /* alike: a short one is slow */
     for (size_t i = 0, row = 0; i < blocks; i++) {
         size_t n = (task->rows - row) / (blocks - i);
+        ahead a = share_of(task, i, blocks);
         switch (n) {
-        case 1: block(task, row, 1, bits, half, minimum, wide); break;
-        case 2: block(task, row, 2, bits, half, minimum, wide); break;
-        case 3: block(task, row, 3, bits, half, minimum, wide); break;
-        case 4: block(task, row, 4, bits, half, minimum, wide); break;
-        case 5: block(task, row, 5, bits, half, minimum, wide); break;
-        default: block(task, row, 6, bits, half, minimum, wide); break;
+        case 1: block(task, row, 1, group, bits, half, minimum, wide, a); break;
+        case 2: block(task, row, 2, group, bits, half, minimum, wide, a); break;
+        case 3: block(task, row, 3, group, bits, half, minimum, wide, a); break;
+        case 4: block(task, row, 4, group, bits, half, minimum, wide, a); break;
+        case 5: block(task, row, 5, group, bits, half, minimum, wide, a); break;
+        default: block(task, row, 6, group, bits, half, minimum, wide, a); break;
         }
         row += n;
     }
 }
 
-#define ALL_ROWS(task, bits, half, minimum)       \
-    if ((task)->low)                              \
-        all_rows(task, bits, half, minimum, 1);   \
-    else                                          \
-        all_rows(task, bits, half, minimum, 0)
+#define ALL_ROWS(task, group, bits, half, minimum)     \
+    if ((task)->low)                                   \
+        all_rows(task, group, bits, half, minimum, 1); \
+    else                                               \
+        all_rows(task, group, bits, half, minimum, 0)
 
+/* Q8_0, Q4_0, Q4_K, Q6_K: the sizes of their groups are known when this is compiled. */
 void pc__grid_avx512vnni(const pc__grid_task *task)
 {
-    if (task->grid.bits == 8 && task->grid.half && !task->grid.minimum) {
-        ALL_ROWS(task, 8, 1, 0);
-    } else if (task->grid.bits == 4 && task->grid.half && !task->grid.minimum) {
-        ALL_ROWS(task, 4, 1, 0);
-    } else if (task->grid.bits == 4 && !task->grid.half && task->grid.minimum) {
-        ALL_ROWS(task, 4, 0, 1);
-    } else if (task->grid.bits == 8 && !task->grid.half && !task->grid.minimum) {
-        ALL_ROWS(task, 8, 0, 0);
+    const pc__grid *grid = &task->grid;
+    if (grid->group == 32 && grid->bits == 8 && grid->half && !grid->minimum) {
+        ALL_ROWS(task, 32, 8, 1, 0);
+    } else if (grid->group == 32 && grid->bits == 4 && grid->half && !grid->minimum) {
+        ALL_ROWS(task, 32, 4, 1, 0);
+    } else if (grid->group == 32 && grid->bits == 4 && !grid->half && grid->minimum) {
+        ALL_ROWS(task, 32, 4, 0, 1);
+    } else if (grid->group == 16 && grid->bits == 8 && !grid->half && !grid->minimum) {
+        ALL_ROWS(task, 16, 8, 0, 0);
     } else {
         pc__grid_c(task);
     }

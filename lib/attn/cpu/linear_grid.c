@@ -171,9 +171,10 @@ static void run_panel(const pc__linear *linear, const pc__linear_input *input, f
     const panels *w = linear->packed;
     size_t first = index * PC__PANEL, width = pc__panel_width(linear, index);
     cut c = cut_in(linear, input->rows, input->taken);
-    size_t inputs = input->first * linear->in, groups = input->first * w->groups;
+    size_t inputs = input->first * linear->in, groups = input->first * w->groups, next = index + linear->context->threads; /* most likely this thread's next one */
     pc__grid_task task = {w->set.weights + index * w->set.bytes, w->grid, w->groups, c.high + inputs, c.low ? c.low + inputs : NULL,
-                          c.step + groups, c.sum + groups, input->count, y + first, linear->out, width};
+                          c.step + groups, c.sum + groups, input->count, y + first, linear->out, width,
+                          next < w->set.count ? w->set.weights + next * w->set.bytes : NULL};
     pc__kernels_get()->grid(&task);
     pc__panel_add_bias(linear, first, width, input->count, y);
 }

@@ -53,7 +53,7 @@ static pc_status make_room(pc__map_store *store, uint64_t bytes, victims *v, uin
 {
     pc_status status = store->log.is_suspect ? pc__maps_save(store) : PC_OK;
     while (status == PC_OK && (status = pc__maps_place(store, bytes, pc__maps_kept_free(store), at)) == PC_MISS) {
-        status = evict_least(store, v);
+        status = store->options.budget_bytes ? evict_least(store, v) : PC_MISS; /* without a budget nothing has to go: somebody holds what lies beyond the end */
         if (status == PC_MISS) {
             pc__fail(PC_ERR_LIMIT, "%s: all that could make room is in use", store->dir.path);
             status = PC_AGAIN;

@@ -1,8 +1,10 @@
 /* Room in the data file for what is going to be written. What is looked at by readers of other processes is not touched. */
 #include <errno.h>
 #include <fcntl.h>
+#include <string.h>
 #include <unistd.h>
 
+#include "base/fail.h"
 #include "memo/map_store_body.h"
 
 uint64_t pc__maps_occupied(const pc__map_store *store)
@@ -17,15 +19,16 @@ static int is_within(const pc__map_store *store, size_t gap, uint64_t bytes, uin
     return !budget || (int64_t)pc__maps_occupied(store) + more <= (int64_t)limit;
 }
 
-/* A piece that was given out, and locked against readers. 0: readers have it, and it was given back. */
-static int lock_piece(pc__map_store *store, uint64_t at, uint64_t bytes, uint64_t solid)
+/* A piece that was given out, and locked against readers; else it was given back. PC_MISS: readers have it. PC_ERR_IO: it cannot be locked at all, nor could another one be. */
+static pc_status lock_piece(pc__map_store *store, uint64_t at, uint64_t bytes, uint64_t solid)
 {
-    if (!pc__range_lock(store->data_fd, F_WRLCK, at, bytes))
-        return 1;
+    int error = pc__range_lock(store->data_fd, F_WRLCK, at, bytes);
+    if (!error)
+        return PC_OK;
     pthread_mutex_lock(&store->guard);
     pc__map_room_give(&store->room, at, bytes, solid);
     pthread_mutex_unlock(&store->guard);
-    return 0;
+    return error == EAGAIN ? PC_MISS : pc__fail(PC_ERR_IO, "%s: records cannot be locked: %s", store->dir.path, strerror(error));
 }
 
 /* The next gap after *last that is large enough, and within the budget. */
@@ -49,16 +52,16 @@ static int take_gap(pc__map_store *store, uint64_t bytes, uint64_t keep_free, pc
     return fits;
 }
 
-static int place_in_gap(pc__map_store *store, uint64_t bytes, uint64_t keep_free, uint64_t *at)
+static pc_status place_in_gap(pc__map_store *store, uint64_t bytes, uint64_t keep_free, uint64_t *at)
 {
     pc__map_gap last = {0};
-    while (take_gap(store, bytes, keep_free, &last, at))
-        if (lock_piece(store, *at, bytes, bytes))
-            return 1;
-    return 0;
+    pc_status status = PC_MISS;
+    while (status == PC_MISS && take_gap(store, bytes, keep_free, &last, at))
+        status = lock_piece(store, *at, bytes, bytes);
+    return status;
 }
 
-static int place_at_end(pc__map_store *store, uint64_t bytes, uint64_t keep_free, uint64_t *at)
+static pc_status place_at_end(pc__map_store *store, uint64_t bytes, uint64_t keep_free, uint64_t *at)
 {
     int fits;
     pthread_mutex_lock(&store->guard);
@@ -66,7 +69,13 @@ static int place_at_end(pc__map_store *store, uint64_t bytes, uint64_t keep_free
     if (fits)
         *at = pc__map_room_take_end(&store->room, bytes);
     pthread_mutex_unlock(&store->guard);
-    return fits && lock_piece(store, *at, bytes, 0);
+    return fits ? lock_piece(store, *at, bytes, 0) : PC_MISS;
+}
+
+static pc_status place_anywhere(pc__map_store *store, uint64_t bytes, uint64_t keep_free, uint64_t *at)
+{
+    pc_status status = place_in_gap(store, bytes, keep_free, at);
+    return status == PC_MISS ? place_at_end(store, bytes, keep_free, at) : status;
 }
 
 /* The first gap from *from on that may take room on the disk, as a piece. */
@@ -128,19 +137,18 @@ void pc__maps_cut(pc__map_store *store)
 pc_status pc__maps_place(pc__map_store *store, uint64_t bytes, uint64_t keep_free, uint64_t *at)
 {
     pc_status status;
-    int placed;
     pthread_mutex_lock(&store->guard);
     status = pc__map_room_reserve(&store->room, &store->mem);
     pthread_mutex_unlock(&store->guard);
     if (status < 0)
         return status;
-    placed = place_in_gap(store, bytes, keep_free, at) || place_at_end(store, bytes, keep_free, at);
-    if (!placed && store->options.budget_bytes) {
+    status = place_anywhere(store, bytes, keep_free, at);
+    if (status == PC_MISS && store->options.budget_bytes) {
         pc__maps_punch(store);
-        placed = place_in_gap(store, bytes, keep_free, at) || place_at_end(store, bytes, keep_free, at);
+        status = place_anywhere(store, bytes, keep_free, at);
     }
-    if (!placed)
-        return PC_MISS;
+    if (status != PC_OK)
+        return status;
     pthread_mutex_lock(&store->guard);
     status = pc__map_view_reach(&store->view, &store->mem, store->data_fd, *at + bytes, 1, store->dir.path);
     pthread_mutex_unlock(&store->guard);

@@ -1,6 +1,7 @@
 /* A store of maps that several use: threads of one process, and readers of other processes beside the writer (each opening stands for a process: locks belong to open files).
  * Catches: maps that change while somebody holds them, room of a record that is given to another while a reader has it, a reader that takes another record for its own,
- * pointers that move when the file grows, records that get lost between adders. Under ThreadSanitizer also accesses without the locks. */
+ * pointers that move when the file grows, records that get lost between adders, or that are given up because ranges of the file cannot be locked. Under ThreadSanitizer also accesses without the locks. */
+#include <fcntl.h>
 #include <pthread.h>
 #include <stdatomic.h>
 #include <sys/resource.h>
@@ -8,6 +9,7 @@
 #include <unistd.h>
 
 #include "maps.h"
+#include "memo/map_store_body.h"
 
 enum { BUDGET = 100 * 1024 };
 
@@ -259,6 +261,36 @@ static void test_crowd(void)
     pc__map_store_free(c.store);
 }
 
+/* Ranges of the file cannot be locked, or somebody has all beyond its end: adding fails, and nothing is given up for it. */
+static void test_no_locks(uint64_t budget)
+{
+    const char *folder = maps_folder();
+    pc__map_store *store = open_store(folder, (pc__map_store_options){.relaxed = 1, .budget_bytes = budget});
+    pc__map_store_stats s;
+    int64_t id;
+    char path[64];
+    int writable = dup(store->data_fd), readable, outsider;
+    for (uint32_t n = 0; n < 4; n++)
+        CHECK_OK(maps_add(store, n, &id));
+    snprintf(path, sizeof path, "/proc/self/fd/%d", store->data_fd);
+    readable = open(path, O_RDONLY | O_CLOEXEC); /* in which no range can be locked for writing */
+    outsider = open(path, O_RDWR | O_CLOEXEC);
+    CHECK(writable >= 0 && readable >= 0 && outsider >= 0 && dup2(readable, store->data_fd) >= 0);
+    CHECK_STATUS(maps_add(store, 5, &id), PC_ERR_IO);
+    CHECK_ERROR_HAS("cannot be locked");
+    CHECK(dup2(writable, store->data_fd) >= 0);
+    CHECK_INT(pc__range_lock(outsider, F_RDLCK, pc__map_room_last(&store->room), 0), 0);
+    CHECK_STATUS(maps_add(store, 5, &id), budget ? PC_OK : PC_AGAIN); /* with a budget, others make room */
+    pc__map_store_get_stats(store, &s);
+    CHECK((s.evicted > 0) == (budget > 0));
+    CHECK(maps_balance(store));
+    close(outsider);
+    close(readable);
+    close(writable);
+    CHECK_OK(maps_add(store, 6, &id));
+    pc__map_store_free(store);
+}
+
 int main(void)
 {
     test_reader_keeps();
@@ -266,6 +298,8 @@ int main(void)
     test_all_in_use(1);
     test_held_here();
     test_growth();
+    test_no_locks(0);
+    test_no_locks(BUDGET);
     test_crowd();
     return pc_test_end();
 }

@@ -42,8 +42,12 @@ typedef struct encoding {
     size_t *filled;   /* [cut_count + 1] tokens handed out so far */
     uint32_t *owner;  /* [count] which run a token goes to */
     int64_t *scratch; /* [count] relative positions */
+    uint64_t length;  /* that decides the regime */
     pc__pass_build build;
 } encoding;
+
+/* Of one pass, roughly: the rows of a long text that is cut into many name each of its runs. */
+enum { SPANS_AT_ONCE = 1 << 18 };
 
 static pc_status check(const pc__native *native, const pc_encode_args *args)
 {
@@ -81,8 +85,6 @@ static pc_status own_tokens(encoding *e)
 static pc_status make_run(encoding *e, size_t c)
 {
     const pc_encode_args *args = e->args;
-    uint64_t length =
-        args->regime_length ? args->regime_length : (uint64_t)args->positions[args->count - 1] + 1;
     size_t n = 0;
     pc_status status;
     for (size_t i = 0; i < args->count; i++)
@@ -92,7 +94,7 @@ static pc_status make_run(encoding *e, size_t c)
         }
     if (!n)
         return PC_OK;
-    status = pc__native_run_new(e->model, n, length, &e->runs[c]);
+    status = pc__native_run_new(e->model, n, e->length, &e->runs[c]);
     if (status >= 0) {
         e->runs[c]->origin = e->starts[c];
         status = pc__kv_append(e->runs[c], e->scratch, n);
@@ -125,22 +127,36 @@ static pc_status add_row(encoding *e, size_t i)
     return status;
 }
 
-static pc_status run(encoding *e)
+static pc_status run_some(encoding *e, size_t first, size_t count)
 {
     const pc_encode_args *args = e->args;
     pc__pass pass = {0};
-    pc_status status = pc__build_start(&e->build, &e->model->context->mem, args->count);
-    for (size_t i = 0; i < args->count && status >= 0; i++)
+    pc_status status = pc__build_start(&e->build, &e->model->context->mem, count);
+    for (size_t i = first; i < first + count && status >= 0; i++)
         status = add_row(e, i);
     if (status < 0)
         return status;
     pc__build_end(&e->build, &pass);
-    pass.regime_length = args->regime_length;
+    pass.regime_length = e->length;
     pass.cancelled = args->cancelled;
     pass.cancel_user = args->cancel_user;
     pass.kv_layers =
         e->model->native->arch.layers; /* nobody asks for logits: end at the last K and V */
     return pc__forward(e->model, &pass);
+}
+
+/* Where a pass ends at one of its own blocks, the next one goes on as it would have. */
+static pc_status run(encoding *e)
+{
+    size_t count = e->args->count, runs = e->args->visible_count + e->args->cut_count + 1;
+    size_t blocks = SPANS_AT_ONCE / runs / PC__BLOCK, rows = (blocks ? blocks : 1) * PC__BLOCK;
+    pc_status status = PC_OK;
+    for (size_t first = 0; first < count && status >= 0; first += rows) {
+        status = run_some(e, first, smaller(rows, count - first));
+        pc__build_free(&e->build);
+        e->build = (pc__pass_build){0};
+    }
+    return status;
 }
 
 static pc_status reserve(encoding *e)
@@ -184,6 +200,7 @@ pc_status pc__native_encode(void *user, const pc_encode_args *args, void **segme
     PC__TRY(check(e.model->native, args), done);
     PC__TRY(reserve(&e), done);
     PC__TRY(own_tokens(&e), done);
+    e.length = args->regime_length ? args->regime_length : (uint64_t)args->positions[args->count - 1] + 1;
     for (size_t c = 0; c <= args->cut_count; c++)
         PC__TRY(make_run(&e, c), done);
     status = run(&e);

@@ -1,6 +1,7 @@
 /* Catches: cuts that change the states, visibility of placements in an encoding, failed steps that
  * leave traces in a sequence, forks that share what they must not, weights that depend on the
- * number of threads, and leaks or half-made results when memory runs out at any allocation. */
+ * number of threads, long texts in many cuts that take memory by the square of their length or have other states than the same in few calls, and leaks or
+ * half-made results when memory runs out at any allocation. */
 #include "model/native_ops.h"
 
 #include <math.h>
@@ -283,6 +284,92 @@ static void learned(pc_context *context)
     pc__model_unref(model);
 }
 
+/* Refuses blocks above a size. */
+typedef struct bounded {
+    pc_allocator from;
+    size_t most, refused;
+} bounded;
+
+static void *bounded_alloc(void *user, size_t size, size_t align)
+{
+    bounded *b = user;
+    b->refused += size > b->most;
+    return size > b->most ? NULL : b->from.alloc(b->from.user, size, align);
+}
+
+static void bounded_free(void *user, void *ptr, size_t size, size_t align)
+{
+    bounded *b = user;
+    b->from.free(b->from.user, ptr, size, align);
+}
+
+enum { LONG = 2000 };
+
+/* Tokens [first, end), `each` to a cut, behind the segments of those before. */
+static pc_status encode_long(const pc_model *model, size_t first, size_t end, size_t each, const pc_placement *seen, size_t seen_count, void **segments)
+{
+    static int32_t tokens[LONG];
+    static int64_t positions[LONG];
+    static pc_cut cuts[LONG];
+    size_t n = 0;
+    for (size_t i = first; i < end; i++) {
+        tokens[i] = (int32_t)(i * i % VOCAB);
+        positions[i] = (int64_t)i;
+    }
+    for (size_t i = first; i < end; i += each)
+        cuts[n++] = (pc_cut){i - first, each};
+    pc_encode_args args = {sizeof args, tokens + first, positions + first, end - first, seen, seen_count, cuts, n, 0, NULL, NULL};
+    return model->ops.encode(model->user, &args, segments);
+}
+
+/* A cut a token: each row names all runs before it, 48 MiB of names in all. */
+static void long_memory(void)
+{
+    pc_test_memory memory = {0};
+    bounded limit = {pc_test_allocator(&memory), (size_t)40 << 20, 0};
+    pc_allocator mem = {&limit, bounded_alloc, bounded_free};
+    pc_context_options options = PC_CONTEXT_OPTIONS_INIT;
+    pc_context *context = NULL;
+    pc_model *model = NULL;
+    pc__arch arch = {.name = "test", .layers = 1, .heads = 1, .kv_heads = 1, .head_dim = 16, .v_dim = 16, .hidden = 16, .ffn = 16, .vocab = VOCAB,
+                     .norm_eps = 1e-6f, .final_norm = 1, .embedding_dim = 16, .causal = 1};
+    static void *segments[LONG];
+    options.threads = 1;
+    options.allocator = &mem;
+    CHECK_OK(pc_context_new(&context, &options));
+    CHECK_OK(random_model_of(&model, context, &arch, PC_DTYPE_F32, 0));
+    CHECK_OK(encode_long(model, 0, LONG, 1, NULL, 0, segments));
+    CHECK_INT(limit.refused, 0);
+    for (size_t i = 0; i < LONG; i++)
+        pc__kv_unref(segments[i]);
+    pc__model_unref(model);
+    pc_context_free(context);
+    CHECK_INT(memory.live_blocks, 0);
+}
+
+/* In one call, of several passes, and in two of one pass each: the same bits. */
+static void long_states(const pc_model *model)
+{
+    enum { ALL = 1100, HALF = 500, EACH = 2 };
+    void *at_once[ALL / EACH] = {NULL}, *by_half[ALL / EACH] = {NULL};
+    pc_placement seen[HALF / EACH];
+    size_t bytes, same = 0;
+    CHECK_OK(encode_long(model, 0, ALL, EACH, NULL, 0, at_once));
+    CHECK_OK(encode_long(model, 0, HALF, EACH, NULL, 0, by_half));
+    for (size_t i = 0; i < HALF / EACH; i++)
+        seen[i] = (pc_placement){by_half[i], (int64_t)(i * EACH), 0, EACH};
+    CHECK_OK(encode_long(model, HALF, ALL, EACH, seen, HALF / EACH, by_half + HALF / EACH));
+    for (size_t i = 0; i < ALL / EACH; i++) {
+        const pc__kv *a = at_once[i], *b = by_half[i];
+        bytes = pc__kv_layer_bytes(&a->shape, EACH);
+        for (int32_t l = 0; l < LAYERS; l++)
+            same += !memcmp(a->layer[l], b->layer[l], bytes);
+        pc__kv_unref(at_once[i]);
+        pc__kv_unref(by_half[i]);
+    }
+    CHECK_INT(same, ALL / EACH * LAYERS);
+}
+
 int main(void)
 {
     pc_context_options options = PC_CONTEXT_OPTIONS_INIT;
@@ -297,9 +384,11 @@ int main(void)
         failed_steps(model);
         threads_do_not_matter(model);
         learned(context);
+        long_states(model);
     }
     pc__model_unref(model);
     pc_context_free(context);
     out_of_memory();
+    long_memory();
     return pc_test_end();
 }

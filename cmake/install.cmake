@@ -47,8 +47,10 @@ install(FILES ${CMAKE_CURRENT_BINARY_DIR}/promptcache.pc DESTINATION ${CMAKE_INS
 install(FILES ${CMAKE_CURRENT_BINARY_DIR}/promptcacheConfig.cmake ${CMAKE_CURRENT_BINARY_DIR}/promptcacheConfigVersion.cmake
   DESTINATION ${CMAKE_INSTALL_LIBDIR}/cmake/promptcache)
 
-file(GLOB pages doc/*.md)
-install(FILES README.md CHANGELOG.md LICENSE ${pages} DESTINATION ${CMAKE_INSTALL_DOCDIR})
+# As they lie in the tree, so that the pages find each other and their pictures.
+install(FILES README.md CHANGELOG.md LICENSE DESTINATION ${CMAKE_INSTALL_DOCDIR})
+file(GLOB pages doc/*.md doc/*.svg)
+install(FILES ${pages} DESTINATION ${CMAKE_INSTALL_DOCDIR}/doc)
 file(GLOB sources examples/*.c examples/*.h)
 install(FILES ${sources} DESTINATION ${CMAKE_INSTALL_DOCDIR}/examples)
 file(GLOB pml examples/pml/*.pml)

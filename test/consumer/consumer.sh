@@ -2,6 +2,7 @@
 # Catches: an installation that programs outside of the tree cannot build against or that does not work after it was moved, a static library
 # whose needs are not named, a header that is no C11 or C++17 by itself, an opening example of header or README that does not compile and answer, an
 # installed program that does not run or finds its library no more. Every answer is checked, and how many of its tokens came from the cache.
+# shellcheck disable=SC2013,SC2016,SC2046,SC2086 # flags and arguments are lists of words; in single quotes are patterns
 set -eu
 source=$1 build=$2
 here=$source/test/consumer
@@ -77,7 +78,13 @@ if grep -q '^PC_BUILD_TOOLS:BOOL=ON' "$build/CMakeCache.txt"; then
     answer=$("$program" run --model "$data/demo.gguf" --schema "$data/pml/employees.pml" --prompt "$data/pml/employees-prompt.pml")
     holds "$answer" "The desk of Peter Novak is 368."
 fi
-for file in README.md LICENSE abi.md errors.md format.md pml.md threading.md design.md examples/answer.c; do
-    [ -s "$folder/usr/share/doc/promptcache/$file" ] || fail "$file is not installed"
+documents=$folder/usr/share/doc/promptcache
+for file in README.md LICENSE doc/abi.md doc/errors.md examples/answer.c; do
+    [ -s "$documents/$file" ] || fail "$file is not installed"
+done
+for page in "$documents"/*.md "$documents"/doc/*.md; do # every link to a file of the installation leads somewhere
+    for link in $(sed -n 's/](/\n](/gp' "$page" | sed -n 's/^](\([a-z][a-z0-9_/-]*\.[a-z]*\).*/\1/p' | sort -u); do
+        [ -s "$(dirname "$page")/$link" ] || fail "$page links to $link, which is not installed"
+    done
 done
 echo "consumers build, run and reuse"

@@ -43,6 +43,7 @@ fi
 judge sst2 sst2 --thresholds $thresholds --model "$encoder" --kind labels --data "$data/sst2/test.tsv" --train "$data/sst2/train.tsv"
 
 for set in "1 3000 train" "2 600 dev" "3 600 test"; do
+    # shellcheck disable=SC2086 # three words
     set -- $set
     [ -f "$work/$3.jsonl" ] || python3 "$here/demo_model/make_choices.py" "$1" "$2" >"$work/$3.jsonl"
 done

@@ -33,6 +33,7 @@ root=""
 echo "setup: installing$missing$extra"
 export DEBIAN_FRONTEND=noninteractive
 $root apt-get update -qq
+# shellcheck disable=SC2086 # a list of packages
 [ -z "$missing" ] || $root apt-get install -y -qq --no-install-recommends $missing >/dev/null
 for package in $extra; do
     $root apt-get install -y -qq --no-install-recommends "$package" >/dev/null 2>&1 || echo "setup: going on without $package"

@@ -1,6 +1,7 @@
 #!/bin/sh
 # Catches: a folder that uses one it may not, a program or example that reaches into lib/, files and functions that have grown too long, file names that
 # are not unique, memory taken past lib/base/mem.c.
+# shellcheck disable=SC2013,SC2044,SC2046 # no name in the tree has a blank
 set -eu
 cd "$1"
 bad=0

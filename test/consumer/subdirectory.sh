@@ -9,8 +9,8 @@ export CMAKE_GENERATOR
 folder=$(mktemp -d)
 trap 'rm -rf "$folder"' EXIT
 onednn=$(sed -n 's/^PC_WITH_ONEDNN:STRING=//p' "$build/CMakeCache.txt")
-cmake -S "$source/test/consumer/subdirectory" -B "$folder" -DPROMPTCACHE="$source" -DPC_WITH_ONEDNN="$onednn" >"$folder/log" 2>&1 &&
-    cmake --build "$folder" --target shared_c static_c -j 2 >>"$folder/log" 2>&1 || { tail -n 40 "$folder/log"; exit 1; }
+{ cmake -S "$source/test/consumer/subdirectory" -B "$folder" -DPROMPTCACHE="$source" -DPC_WITH_ONEDNN="$onednn" &&
+    cmake --build "$folder" --target shared_c static_c -j 2; } >"$folder/log" 2>&1 || { tail -n 40 "$folder/log"; exit 1; }
 [ -z "$(sed -n 's/^CMAKE_BUILD_TYPE:STRING=//p' "$folder/CMakeCache.txt")" ] || { echo "the build type was set"; exit 1; }
 for consumer in shared_c static_c; do
     "$folder/$consumer" "$source/models/demo/demo.gguf" "$source/examples/pml/employees.pml" "$source/examples/pml/employees-prompt.pml"

@@ -1,3 +1,4 @@
+# shellcheck shell=sh disable=SC2015,SC2034,SC2086 # `fault` after A && B || is meant for both; who sources this uses the variables; $under is a list of words
 # What the tests of the program share; each sources it with its own arguments, SOURCE PROGRAM. A folder to work in, checks that are counted in files
 # (some happen behind a pipe), and the last line, `finish`.
 set -u

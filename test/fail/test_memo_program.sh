@@ -2,6 +2,7 @@
 # Catches: `memo` commands and `bench memo` that read data wrongly (quotes, columns, headers, damaged rows), tune beyond the limit, report a score
 # or a hit rate that its parts contradict, leave other thresholds than they found, take wrong options or another model's memo, leave
 # files behind; JSON or pictures without their parts; Ctrl-C that does not end them.
+# shellcheck disable=SC2086 # lists of words
 . "$1/test/fail/program.sh"
 model=$source/models/demo/demo.gguf
 

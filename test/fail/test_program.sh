@@ -1,6 +1,7 @@
 #!/bin/sh
 # Catches: a wrong exit code of the program, an error text that lost its place or cause, a crash or silence on wrong options,
 # damaged or strange files, output that cannot be written, Ctrl-C, JSON without its keys.
+# shellcheck disable=SC2094 # p.pml in an expected text is not read there
 . "$1/test/fail/program.sh"
 model=$source/models/demo/demo.gguf
 guide=$source/examples/pml/city-guide.pml

@@ -1,6 +1,7 @@
 #!/bin/sh
 # Catches: a replay of a trace (bench trace) that counts hits wrongly, LRU or the best possible that are not what they are called, an eviction of the store that finds fewer blocks
 # of real traffic than LRU does, with and without a flood of novel prompts, memory beyond the budget; damaged traces and wrong options taken.
+# shellcheck disable=SC2238 # `cut` is a file here
 . "$1/test/fail/program.sh"
 under="bench trace"
 patience=250

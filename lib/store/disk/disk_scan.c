@@ -153,9 +153,9 @@ static pc_status reclaim_one(pc__disk *disk, int dir, const char *name, uint64_t
 {
     struct stat st;
     pc_status status = PC_OK;
-    int fd = openat(dir, name, O_RDWR | O_NOFOLLOW | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
-    if (fd < 0)
-        return PC_OK; /* a link, or published meanwhile by who does not lock */
+    int fd = openat(dir, name, O_RDONLY | O_NOFOLLOW | O_CLOEXEC | O_NONBLOCK | O_NOCTTY); /* one that was to be published may be read-only */
+    if (fd < 0) /* a link, published meanwhile by who does not lock, somebody else's; what else it is, how much lies there is not known */
+        return errno == ELOOP || errno == ENOENT || errno == EACCES || errno == ENXIO ? PC_OK : dir_fault(disk, PC__DISK_NEW);
     if (!fstat(fd, &st) && pc__dir_is_ours(&disk->root, &st)) {
         if (flock(fd, LOCK_EX | LOCK_NB)) {
             *live += (uint64_t)st.st_size;
@@ -186,9 +186,11 @@ pc_status pc__disk_reclaim(pc__disk *disk, uint64_t *live)
         close(fd);
         return status;
     }
-    while (status >= 0 && (entry = readdir(dir)))
+    for (errno = 0; status >= 0 && (entry = readdir(dir)); errno = 0)
         if (entry->d_name[0] != '.')
             status = reclaim_one(disk, fd, entry->d_name, live);
+    if (status >= 0 && errno)
+        status = dir_fault(disk, PC__DISK_NEW);
     closedir(dir);
     return status;
 }

@@ -1341,7 +1341,7 @@ typedef struct pc_eval_args {
 
 /* One forward pass over several lanes at once; lanes that share segments share the reading of them. Blocks. Not for a host's own
  * model, nor for segments out of positions that do not ascend (PC_ERR_UNSUPPORTED). PC_ERR_MISMATCH: a segment of another model or regime.
- * Since 0.1. */
+ * PC_ERR_LIMIT: a position or start farther from 0 than 2^60. Since 0.1. */
 PC_API pc_status pc_eval(const pc_model *model, const pc_eval_args *args);
 /* The segment's K and V of one layer as they are when placed at `start`: k, v [kv_head][token][head_dim] in fp32; either
  * may be NULL. PC_ERR_UNSUPPORTED: the model's states cannot be moved there, or are a host's; PC_ERR_STATE: it has values only. Since 0.1. */

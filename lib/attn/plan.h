@@ -12,6 +12,14 @@
 #include "attn/kv.h"
 #include "attn/rope.h"
 
+/* Positions, starts and relative positions of callers lie within this of 0: none of their differences overflows, nor one less a window that hides anything. */
+#define PC__FARTHEST (INT64_C(1) << 60)
+
+static inline int pc__is_far(int64_t position)
+{
+    return position < -PC__FARTHEST || position > PC__FARTHEST;
+}
+
 typedef struct pc__row_span {
     const pc__kv *kv;
     int64_t start; /* position of the run's origin */

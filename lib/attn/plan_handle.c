@@ -5,9 +5,6 @@
 #include "attn/plan.h"
 #include "base/options.h"
 
-/* Positions, starts and relative positions lie within this of 0: none of their differences overflows, nor one less a window that hides anything. */
-#define FARTHEST (INT64_C(1) << 60)
-
 typedef struct owned_rope {
     pc__rope rope;
     struct owned_rope *next;
@@ -83,15 +80,10 @@ pc_status pc_pages_write(const pc_attend_shape *shape, void *pages, size_t first
     return PC_OK;
 }
 
-static int is_far(int64_t position)
-{
-    return position < -FARTHEST || position > FARTHEST;
-}
-
 static pc_status copy_relative(const pc_run *run, size_t index, int64_t *to)
 {
     for (size_t t = 0; t < run->tokens; t++) {
-        if (is_far(run->relative[t]))
+        if (pc__is_far(run->relative[t]))
             return pc__fail(PC_ERR_LIMIT, "pc_plan_new: run %zu: token %zu stands at %lld", index, t, (long long)run->relative[t]);
         if (t && run->relative[t] <= run->relative[t - 1])
             return pc__fail(PC_ERR_INVALID, "pc_plan_new: run %zu: relative position %lld of token %zu does not come after %lld", index,
@@ -151,7 +143,7 @@ static pc_status check_rows(const pc_plan_args *args)
     for (size_t r = 0; r < args->row_count; r++) {
         if (args->first[r + 1] < args->first[r])
             return pc__fail(PC_ERR_INVALID, "pc_plan_new: row %zu has spans %u to %u", r, args->first[r], args->first[r + 1]);
-        if (is_far(args->positions[r]))
+        if (pc__is_far(args->positions[r]))
             return pc__fail(PC_ERR_LIMIT, "pc_plan_new: row %zu stands at %lld", r, (long long)args->positions[r]);
     }
     if (args->first[args->row_count] && !args->spans)
@@ -161,7 +153,7 @@ static pc_status check_rows(const pc_plan_args *args)
         if (s->run >= args->run_count || s->lo > s->hi || s->hi > args->runs[s->run].tokens || s->reserved)
             return pc__fail(PC_ERR_INVALID, "pc_plan_new: span %zu wants tokens [%u, %u) of run %u (of %zu runs)", i, s->lo, s->hi,
                             s->run, args->run_count);
-        if (is_far(s->start))
+        if (pc__is_far(s->start))
             return pc__fail(PC_ERR_LIMIT, "pc_plan_new: span %zu starts at %lld", i, (long long)s->start);
     }
     return PC_OK;
@@ -324,7 +316,7 @@ pc_status pc_attend(pc_plan *plan, const pc_attend_args *args)
         (read.rope && (status = find_rope(plan, read.rope, &layer.rope)) < 0))
         return status;
     layer.heads = plan->shape.heads;
-    layer.window = read.window < 4 * FARTHEST ? read.window : 0;
+    layer.window = read.window < 4 * PC__FARTHEST ? read.window : 0;
     layer.scale = read.scale == 0.0f ? 1.0f / sqrtf((float)plan->shape.k_dim) : read.scale;
     layer.soft_cap = read.soft_cap;
     layer.slopes = read.slopes;

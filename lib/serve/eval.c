@@ -1,6 +1,7 @@
 /* One forward pass by hand: lanes of spans and new tokens. */
 #include <string.h>
 
+#include "attn/plan.h"
 #include "base/options.h"
 #include "model/native.h"
 #include "model/pass_build.h"
@@ -40,6 +41,9 @@ static pc_status check_span(const pc_model *model, const pc_span *span, size_t l
     if (span->hi > span->segment->tokens || span->lo > span->segment->tokens)
         return pc__fail(PC_ERR_INVALID, "pc_eval: lane %zu, span %zu: tokens %u to %u of %zu", lane,
                         s, span->lo, span->hi, span->segment->tokens);
+    if (pc__is_far(span->start))
+        return pc__fail(PC_ERR_LIMIT, "pc_eval: lane %zu, span %zu starts at %lld", lane, s,
+                        (long long)span->start);
     return PC_OK;
 }
 
@@ -54,8 +58,9 @@ static pc_status check_lane(const pc_model *model, const pc_lane *lane, size_t i
             return pc__fail(PC_ERR_INVALID,
                             "pc_eval: lane %zu: token %zu is %d, the vocabulary has %d", index, i,
                             lane->tokens[i], model->info.vocab);
-        if (lane->positions[i] < 0)
-            return pc__fail(PC_ERR_INVALID, "pc_eval: lane %zu: token %zu stands at %lld", index, i,
+        if (lane->positions[i] < 0 || pc__is_far(lane->positions[i]))
+            return pc__fail(lane->positions[i] < 0 ? PC_ERR_INVALID : PC_ERR_LIMIT,
+                            "pc_eval: lane %zu: token %zu stands at %lld", index, i,
                             (long long)lane->positions[i]);
         if (see == PC_SEE_BY_POSITION && i && lane->positions[i] <= lane->positions[i - 1])
             return pc__fail(

@@ -44,7 +44,7 @@ static void copies(const pc_segment *segment, const pc_model_info *info)
 static void arguments(pc_model *model, pc_model *other, const pc_model_info *info)
 {
     int32_t tokens[N] = {1, 2, 3, 4}, bad_tokens[N] = {1, 2, info->vocab, 4};
-    int64_t positions[N] = {5, 6, 9, 10}, level[N] = {5, 6, 6, 7}, negative[N] = {-1, 0, 1, 2};
+    int64_t positions[N] = {5, 6, 9, 10}, level[N] = {5, 6, 6, 7}, negative[N] = {-1, 0, 1, 2}, far_off[N] = {0, 1, 2, INT64_MAX};
     float *k = malloc((size_t)(info->kv_heads * info->head_dim) * N * sizeof *k), *logits[3];
     pc_segment *segment = NULL;
     pc_lane lane = {NULL, 0, tokens, positions, N, NULL};
@@ -80,6 +80,9 @@ static void arguments(pc_model *model, pc_model *other, const pc_model_info *inf
     CHECK_STATUS(pc_eval(model, &a), PC_ERR_INVALID);
     lane.positions = negative;
     CHECK_STATUS(pc_eval(model, &a), PC_ERR_INVALID);
+    lane.positions = far_off;
+    CHECK_STATUS(pc_eval(model, &a), PC_ERR_LIMIT);
+    CHECK_ERROR_HAS("token 3 stands at 9223372036854775807");
     lane.positions = positions;
     lane.span_count = 1;
     CHECK_STATUS(pc_eval(model, &a), PC_ERR_INVALID);
@@ -92,6 +95,10 @@ static void arguments(pc_model *model, pc_model *other, const pc_model_info *inf
     span.lo = 2;
     CHECK_STATUS(pc_eval(model, &a), PC_ERR_INVALID);
     span.lo = span.hi = 0;
+    span.start = INT64_MIN;
+    CHECK_STATUS(pc_eval(model, &a), PC_ERR_LIMIT);
+    CHECK_ERROR_HAS("span 0 starts at");
+    span.start = 0;
     CHECK_OK(pc_eval(model, &a));
     CHECK_STATUS(pc_eval(other, &a), PC_ERR_MISMATCH);
 

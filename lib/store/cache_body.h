@@ -97,6 +97,7 @@ struct pc__load {
     int holds_owner; /* a reference on it, until a segment takes that over */
     uint64_t bytes;
     double cost, expected, deadline;
+    int is_ahead; /* begun by nobody who waits: its deadline counts from when it is read, not while it waits for a pause of the requests */
     uint32_t first_tier; /* where it was expected */
     atomic_int prefetch; /* takes free room only; until somebody waits for it */
 

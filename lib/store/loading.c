@@ -191,6 +191,8 @@ static void run(pc__io_job *job, int give_up)
 {
     pc__load *load = (pc__load *)job;
     uint32_t reason = PC_REASON_SLOW;
+    if (load->is_ahead)
+        load->deadline = pc__now() + load->cache->deadline;
     if (!give_up && !is_unwanted(load)) {
         reason = ask_tiers(load);
         if (load->segment)
@@ -300,6 +302,7 @@ static pc_status begin(pc_cache *cache, const pc__want *want, uint32_t tier, dou
         return PC_ERR_NOMEM;
     load->first_tier = tier;
     load->expected = expected;
+    load->is_ahead = !out;
     atomic_store(&load->prefetch, !out);
     status = start(cache, load, out ? 1 : 0);
     if (status != PC_OK)

@@ -1,12 +1,14 @@
 /* Catches: room that a load takes in another name than its record's, so that it drives out what has a higher priority, or gets around its tenant's quota; a record counted for another tenant than
- * the one who stored it; with PC_CACHE_WIPE, memory that is given back with states in it: of a load that failed halfway, or on their way through a codec or a seal. */
+ * the one who stored it; what is to be loaded ahead and is given up because it had to wait; with PC_CACHE_WIPE, memory that is given back with states in it: of a load that failed halfway, or on their way through a codec or a seal. */
 #include "store/cache_body.h"
 
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <time.h>
 
 #include "slow_tier.h"
+#include "store/raw_states.h"
 #include "testing.h"
 
 enum { TOKENS = 8, BYTES = 100000, BLOCKS = 2, SECRET = 48 };
@@ -124,6 +126,11 @@ static pc_status get(pc_cache *cache, const states *s, pc_get_info *info)
     return status;
 }
 
+static void take_context(void *owner)
+{
+    pc__context_ref(owner);
+}
+
 static pc_cache_stats stats_of(pc_cache *cache)
 {
     pc_cache_stats s = PC_CACHE_STATS_INIT;
@@ -194,6 +201,45 @@ static void in_its_own_name(void)
     pc_context_free(context);
 }
 
+/* What is loaded ahead waits for a pause of the requests, longer than a load may take: it is loaded all the same, with or without somebody who wants it meanwhile. */
+static void ahead_of_time(int wanted)
+{
+    const struct timespec pause = {0, 120000000}, moment = {0, 1000000};
+    watcher w;
+    states s[4];
+    pc_get_info info;
+    pc_faults faults = {0};
+    pc__image image;
+    pc__naming naming = {.cost = 1};
+    pc__want want = {.image = &image, .ops = &pc__raw_payload, .naming = &naming};
+    pc_context *context = start(&w);
+    pc_cache *cache;
+    for (int32_t i = 0; i < 4; i++)
+        make(&s[i], &w, 100 * (i + 1));
+    cache = with_one_below(context, &faults, s, 0, NULL);
+    cache->deadline = 0.1;
+    CHECK_OK(pc__raw_image(&image, &s[0].raw, 1, "test"));
+    key_of(s[0].tokens[0], image.key.bytes);
+    naming.key = image.key;
+    want.owner = context;
+    want.take_owner = take_context;
+    pc__cache_working(cache, 1);
+    CHECK_OK(pc__cache_prefetch(cache, &want));
+    nanosleep(&pause, NULL);
+    cache->deadline = 20; /* of what is begun from now on; a busy machine may take long */
+    if (wanted)
+        CHECK_OK(get(cache, &s[0], &info));
+    pc__cache_working(cache, -1);
+    for (double until = pc__now() + 10; !stats_of(cache).resident && pc__now() < until;)
+        nanosleep(&moment, NULL);
+    CHECK_INT(stats_of(cache).resident, 1);
+    CHECK_INT(atomic_load(&faults.opens), 1);
+    pc_cache_free(cache);
+    for (int i = 0; i < 4; i++)
+        let_go(&s[i]);
+    pc_context_free(context);
+}
+
 /* ------------------------------------------------------------------------ wiping */
 
 /* The last byte of the one file that holds it is another one. */
@@ -257,6 +303,8 @@ static void wiped(uint32_t codec, int sealed, int packed, int damaged)
 int main(void)
 {
     in_its_own_name();
+    ahead_of_time(0);
+    ahead_of_time(1);
     for (int sealed = 0; sealed < 2; sealed++)
         for (int damaged = 0; damaged < 2; damaged++) {
             wiped(PC_CODEC_RAW, sealed, 0, damaged);

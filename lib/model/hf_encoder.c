@@ -5,6 +5,8 @@
 
 #include "model/hf_readers.h"
 
+enum { MAX_DISTANCE = 1 << 20 }; /* each has a place in a table */
+
 static pc_status read_sizes(const pc__config *config, pc__arch *arch)
 {
     pc_status status;
@@ -110,7 +112,7 @@ static pc_status read_signed(const pc__config *config, const char *key, int32_t 
     pc_status status = pc__config_number(config, key, &number);
     if (status < 0)
         return status;
-    if (number != floor(number) || number > 1 << 20)
+    if (number != floor(number) || number > MAX_DISTANCE)
         return pc__config_refuse(config, key);
     if (number > 0)
         *out = (int32_t)number;
@@ -135,6 +137,8 @@ static pc_status read_disentangled(const pc__config *config, pc__arch *arch)
     PC__TRY(read_terms(config, arch), done);
     arch->encoder.farthest = arch->context_length;
     PC__TRY(read_signed(config, "max_relative_positions", &arch->encoder.farthest), done);
+    if (relative && arch->encoder.farthest > MAX_DISTANCE)
+        return pc__config_refuse(config, "max_position_embeddings");
     arch->encoder.relative = relative ? arch->encoder.farthest : 0;
     arch->position_scheme = absolute ? PC_POSITION_LEARNED : PC_POSITION_NONE;
     arch->attention_scale = (float)(1.0

@@ -190,10 +190,13 @@ static pc_status need_tail(step *st, sequence *s, int64_t position, size_t count
 {
     entry fresh = {NULL, position, 0, UINT32_MAX, 1};
     uint64_t regime = pc__native_regime(st->model->native, st->length);
+    entry *tail = s->tail == NONE ? NULL : &s->entries[s->tail];
     pc_status status;
-    if (s->tail != NONE && last_position(&s->entries[s->tail]) < position
-        && s->entries[s->tail].kv->regime == regime)
+    if (tail && last_position(tail) < position && tail->kv->regime == regime) {
+        if (!tail->kv->tokens) /* cut to nothing, and the cut may have gone on before it */
+            tail->start = tail->kv->origin = position;
         return PC_OK;
+    }
     status = pc__native_run_new(st->model, count, st->length, &fresh.kv);
     if (status < 0)
         return status;

@@ -368,6 +368,9 @@ static void deberta(void)
     refused(ENCODER("deberta") ",\"pos_att_type\":\"c2p|p2p\"", PC_ERR_UNSUPPORTED, "pos_att_type");
     refused(ENCODER("deberta") ",\"pos_att_type\":[\"p2p\"]", PC_ERR_UNSUPPORTED, "pos_att_type");
     refused(ENCODER("deberta") ",\"pos_att_type\":[\"c2p\",\"c2p\"]", PC_ERR_UNSUPPORTED, "pos_att_type");
+    refused("\"model_type\":\"deberta\",\"vocab_size\":99,\"hidden_size\":64,\"num_hidden_layers\":2,\"num_attention_heads\":4,"
+            "\"intermediate_size\":128,\"max_position_embeddings\":2000000000,\"relative_attention\":true",
+            PC_ERR_UNSUPPORTED, "max_position_embeddings");
     refused(ENCODER("deberta") ",\"talking_head\":true", PC_ERR_UNSUPPORTED, "talking_head");
     refused(ENCODER("deberta") ",\"embedding_size\":32", PC_ERR_UNSUPPORTED, "embedding_size");
     refused(ENCODER("deberta-v2") RELATIVE ",\"norm_rel_ebd\":\"rms\"", PC_ERR_UNSUPPORTED, "norm_rel_ebd");

@@ -1,5 +1,5 @@
 /* Catches: cuts that change the states, visibility of placements in an encoding, failed steps that
- * leave traces in a sequence, forks that share what they must not, weights that depend on the
+ * leave traces in a sequence, forks that share what they must not, a run that begins before its start, weights that depend on the
  * number of threads, long texts in many cuts that take memory by the square of their length or have other states than the same in few calls, and leaks or
  * half-made results when memory runs out at any allocation. */
 #include "model/native_ops.h"
@@ -143,6 +143,15 @@ static void forks(const pc_model *model)
     for (int i = 0; i < VOCAB; i++)
         CHECK(fabsf(got[i] - want[i]) < 1e-4f);
     pc__native_drop(model->user, plain);
+    CHECK_OK(pc__native_truncate(model->user, b, 8)); /* its own run becomes empty, and the shared one is cut */
+    CHECK_OK(step(model, b, ids + 7, 7, 8, got));
+    for (int i = 0; i < VOCAB; i++)
+        CHECK(fabsf(got[i] - want[i]) < 1e-4f);
+    pc__native_span spans[2];
+    CHECK_INT(pc__native_spans(b, NULL), 2);
+    pc__native_spans(b, spans);
+    CHECK(spans[0].start == 0 && spans[0].hi == 7 && spans[1].start == 7 && spans[1].hi == 8);
+    CHECK(pc__kv_relative(spans[1].kv, 0) == 0 && spans[1].kv->origin == 7);
     memcpy(other, ids, sizeof other);
     memcpy(other + 10, ids + 15, 5 * sizeof *ids);
     CHECK_OK(pc__native_sequence_new(model->user, &plain));

@@ -4,6 +4,12 @@
 
 #include "base/fail.h"
 
+int64_t pc__date_after(int64_t date, double seconds)
+{
+    int64_t end;
+    return seconds >= 0x1p63 || __builtin_add_overflow(date, (int64_t)seconds, &end) ? INT64_MAX : end;
+}
+
 pc__id pc__salt_digest(const void *salt, size_t size)
 {
     pc__digest d;

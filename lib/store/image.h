@@ -45,6 +45,9 @@ enum { PC__MAX_BLOCKS = 65536 };
  * want->block_bytes is NULL. */
 pc_status pc__image_match(const pc__image *want, const pc__image *have);
 
+/* When something ends that lives for so many seconds from a date on (since 1970); at the end of all dates, if it would be later. */
+int64_t pc__date_after(int64_t date, double seconds);
+
 /* Digest by which records and quotas name a salt without telling it. */
 pc__id pc__salt_digest(const void *salt, size_t size);
 

@@ -109,7 +109,7 @@ static void set_names(pc__image *image, const pc__image *about, const pc__naming
     image->cost = naming->cost;
     image->priority = naming->priority;
     image->ttl = naming->ttl;
-    image->expires = naming->ttl > 0 ? pc__now_date() + (int64_t)(naming->left > 0 ? naming->left : naming->ttl) : 0;
+    image->expires = naming->ttl > 0 ? pc__date_after(pc__now_date(), naming->left > 0 ? naming->left : naming->ttl) : 0;
 }
 
 static void queue(pc_cache *cache, uint32_t tier, const pc__naming *naming, pc_segment *segment, int in_host)

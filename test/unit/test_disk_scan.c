@@ -80,8 +80,29 @@ static void test_few_descriptors(void)
     CHECK(refused > 1);
 }
 
+/* A sub-folder from a year that nanoseconds since 1970 cannot tell, as some file systems can: it is looked at like any other. */
+static void test_far_dates(void)
+{
+    const struct timespec far[2] = {{0, UTIME_OMIT}, {INT64_C(13000000000), 5}};
+    const char *path = disk_fresh_folder();
+    char name[PATH_MAX];
+    pc__tier *tier = disk_open_tier(path, 0);
+    CHECK_OK(disk_put(tier, 1, SIZE, NULL));
+    disk_close_tier(tier);
+    snprintf(name, sizeof name, "%s", disk_record_path(path, 1));
+    *strrchr(name, '/') = 0;
+    CHECK(!utimensat(AT_FDCWD, name, far, 0));
+    for (int i = 0; i < 2; i++) {
+        tier = disk_open_tier(path, 0);
+        CHECK_INT(disk_stats(tier).resident, 1);
+        CHECK_OK(disk_get(tier, 1, SIZE, NULL));
+        disk_close_tier(tier);
+    }
+}
+
 int main(void)
 {
+    test_far_dates();
     test_read_only_draft();
     test_few_descriptors();
     return pc_test_end();

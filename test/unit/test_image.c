@@ -135,8 +135,19 @@ static void test_salts(void)
     toy_image_free(&b);
 }
 
+static void dates(void)
+{
+    CHECK_INT(pc__date_after(1000, 2.9), 1002);
+    CHECK_INT(pc__date_after(-5, 0), -5);
+    CHECK_INT(pc__date_after(1, 9.3e18), INT64_MAX);
+    CHECK_INT(pc__date_after(INT64_MAX - 1, 5), INT64_MAX);
+    CHECK_INT(pc__date_after(0, 1e300), INT64_MAX);
+    CHECK_INT(pc__date_after(INT64_MIN, 1), INT64_MIN + 1);
+}
+
 int main(void)
 {
+    dates();
     test_fields();
     test_arrays();
     test_plain_positions();

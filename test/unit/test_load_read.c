@@ -1,5 +1,5 @@
 /* Catches: room that a load takes in another name than its record's, so that it drives out what has a higher priority, or gets around its tenant's quota; a record counted for another tenant than
- * the one who stored it; what is to be loaded ahead and is given up because it had to wait; with PC_CACHE_WIPE, memory that is given back with states in it: of a load that failed halfway, or on their way through a codec or a seal. */
+ * the one who stored it; a record that lives for ever and is given up at once; what is to be loaded ahead and is given up because it had to wait; with PC_CACHE_WIPE, memory that is given back with states in it: of a load that failed halfway, or on their way through a codec or a seal. */
 #include "store/cache_body.h"
 
 #include <stdlib.h>
@@ -240,6 +240,41 @@ static void ahead_of_time(int wanted)
     pc_context_free(context);
 }
 
+/* An end that no date can tell is no end, below HOST too. */
+static void for_ever(void)
+{
+    watcher w;
+    states s[4];
+    pc_get_info info;
+    pc_context *context = start(&w);
+    pc_cache_options o = PC_CACHE_OPTIONS_INIT;
+    pc_tier_stats packed = PC_TIER_STATS_INIT;
+    pc_cache *cache = NULL;
+    o.host_bytes = 41 * BYTES / 5;
+    o.packed_bytes = 16 << 20;
+    o.flags = PC_CACHE_ALWAYS_LOAD;
+    CHECK_OK(pc_cache_new(&cache, context, &o));
+    for (int32_t i = 0; i < 4; i++) {
+        pc_segment *segment = NULL;
+        pc__image image;
+        make(&s[i], &w, 100 * (i + 1));
+        CHECK_OK(pc__raw_image(&image, &s[i].raw, 0, "test"));
+        key_of(s[i].tokens[0], image.key.bytes);
+        CHECK_OK(pc_segment_wrap(&segment, context, &s[i].raw, NULL, NULL));
+        CHECK_OK(pc__cache_put(cache, &(pc__naming){.key = image.key, .cost = 1, .ttl = 1e19}, &image, segment, NULL, NULL));
+        pc_segment_free(segment);
+        CHECK_OK(pc_cache_flush(cache));
+    }
+    CHECK_OK(pc_cache_get_tier_stats(cache, PC_TIER_PACKED, &packed));
+    CHECK(packed.stored == 1 && packed.resident == 1);
+    CHECK_OK(get(cache, &s[0], &info));
+    CHECK_INT(info.tier, PC_TIER_PACKED);
+    pc_cache_free(cache);
+    for (int i = 0; i < 4; i++)
+        let_go(&s[i]);
+    pc_context_free(context);
+}
+
 /* ------------------------------------------------------------------------ wiping */
 
 /* The last byte of the one file that holds it is another one. */
@@ -303,6 +338,7 @@ static void wiped(uint32_t codec, int sealed, int packed, int damaged)
 int main(void)
 {
     in_its_own_name();
+    for_ever();
     ahead_of_time(0);
     ahead_of_time(1);
     for (int sealed = 0; sealed < 2; sealed++)

@@ -96,8 +96,8 @@ static void facts_of_source(const pc__disk *disk, pc__source *source, pc__disk_f
     if (pc__id_equal(&image->key, &facts->key)) /* else it is another one's under this name */
         pc__disk_facts_of(facts, image, facts->bytes, facts->last);
     /* every use moves the end, and leaves its date on the file */
-    if (facts->ttl > 0 && facts->expires && facts->last + (int64_t)facts->ttl > facts->expires)
-        facts->expires = facts->last + (int64_t)facts->ttl;
+    if (facts->ttl > 0 && facts->expires && pc__date_after(facts->last, facts->ttl) > facts->expires)
+        facts->expires = pc__date_after(facts->last, facts->ttl);
     pc__record_free(record);
 }
 

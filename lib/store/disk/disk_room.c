@@ -78,8 +78,8 @@ int pc__disk_lives_on(pc__disk *disk, const pc__id *key, int64_t now)
         return 0;
     pthread_mutex_lock(&disk->guard);
     pc__disk_entry *e = pc__disk_table_find(&disk->table, key);
-    if (e && e->facts.ttl > 0 && st.st_mtim.tv_sec + (int64_t)e->facts.ttl > now) {
-        e->facts.expires = st.st_mtim.tv_sec + (int64_t)e->facts.ttl;
+    if (e && e->facts.ttl > 0 && pc__date_after(st.st_mtim.tv_sec, e->facts.ttl) > now) {
+        e->facts.expires = pc__date_after(st.st_mtim.tv_sec, e->facts.ttl);
         e->facts.last = st.st_mtim.tv_sec;
         if (!disk->table.soonest || e->facts.expires < disk->table.soonest)
             disk->table.soonest = e->facts.expires;

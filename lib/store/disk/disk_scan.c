@@ -24,7 +24,7 @@ typedef struct listing {
 
 static int64_t ns_of(struct timespec time)
 {
-    return (int64_t)time.tv_sec * 1000000000 + time.tv_nsec;
+    return (int64_t)((uint64_t)time.tv_sec * 1000000000 + (uint64_t)time.tv_nsec); /* dates that a file system can tell may be too far off for it: they are compared all the same */
 }
 
 static pc_status dir_fault(const pc__disk *disk, const char *name)

@@ -94,7 +94,7 @@ void pc__disk_table_use(pc__disk_table *table, pc__disk_entry *entry, int64_t no
     entry->fresh++;
     entry->facts.last = now;
     if (entry->facts.ttl > 0)
-        entry->facts.expires = now + (int64_t)entry->facts.ttl;
+        entry->facts.expires = pc__date_after(now, entry->facts.ttl);
 }
 
 void pc__disk_table_facts(const pc__disk_entry *entry, pc__disk_facts *facts)

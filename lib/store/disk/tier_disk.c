@@ -180,7 +180,7 @@ static void used(pc__disk *disk, const pc__id *key, uint64_t bytes, double secon
         disk->changes++;
         if (e->facts.ttl > 0 && e->facts.ttl < 4 * TOUCH_SECONDS)
             wait = (int64_t)e->facts.ttl / 4;
-        touch = !disk->read_only && now - e->touched >= wait;
+        touch = !disk->read_only && e->touched <= now - wait;
         if (touch)
             e->touched = now;
     }

@@ -199,19 +199,10 @@ static void tell(const void *bench_, const workload *w, size_t index)
            b->a->folder ? b->a->folder : "the published MMLU quantiles", examples, questions);
 }
 
-static int run(bench *b, const long *shots, size_t count, const command *about)
+static int open_subjects(void *bench_)
 {
-    const workload_maker maker = {make, tell, b};
-    int code = b->a->folder ? list_subjects(b) : EXIT_OK;
-    if (code == EXIT_OK)
-        code = bench_model_open(&b->model, &b->a->common.model, about);
-    if (code == EXIT_OK)
-        code = compare_list(&b->c, &maker, shots, count);
-    for (size_t i = 0; i < b->name_count; i++)
-        free(b->names[i]);
-    code = close_comparison(&b->c, code);
-    bench_model_close(&b->model);
-    return code;
+    bench *b = bench_;
+    return b->a->folder ? list_subjects(b) : EXIT_OK;
 }
 
 static int start(const arguments *a, const command *about)
@@ -219,20 +210,18 @@ static int start(const arguments *a, const command *about)
     static plot curves = {.title = "Short questions behind worked examples",
                           .x_label = "examples",
                           .y_label = "questions a second"};
-    long shots[MOST];
-    size_t count = read_numbers(a->shots, shots, MOST);
+    const x_list list = {"shots", a->shots, "1,3,5", 0, MOST};
     bench b = {.a = a,
-               .c = {.name = "mmlu", .x_name = "shots", .with_prepared = 1, .plot = &curves}};
-    int code;
-    b.c.options = &a->common;
-    b.c.model = &b.model;
-    if (!count)
-        return usage_error(about, "--shots takes up to %d numbers, as in 1,3,5", MOST);
-    for (size_t i = 0; i < count; i++)
-        if (shots[i] > MOST)
-            return usage_error(about, "--shots: 0 to %d", MOST);
-    code = open_comparison(&b.c, usual_ways, WAYS, about);
-    return code == EXIT_OK ? run(&b, shots, count, about) : code;
+               .c = {.options = &a->common,
+                     .name = "mmlu",
+                     .x_name = "shots",
+                     .with_prepared = 1,
+                     .plot = &curves}};
+    const workload_maker maker = {open_subjects, make, tell, &b};
+    int code = compare_list(&b.c, &b.model, &list, &maker, usual_ways, WAYS, about);
+    for (size_t i = 0; i < b.name_count; i++)
+        free(b.names[i]);
+    return code;
 }
 
 int bench_mmlu(int argc, char **argv)

@@ -5,8 +5,6 @@
 
 #include "workload.h"
 
-enum { MOST = 16 };
-
 typedef struct arguments {
     workload_options common;
     const char *questions, *text;
@@ -71,18 +69,10 @@ static void tell(const void *bench_, const workload *w, size_t index)
                b->a->documents, b->a->document, b->a->instruction, b->a->question, b->a->answer);
 }
 
-static int run(bench *b, const long *questions, size_t count, const command *about)
+static int open_text(void *bench_)
 {
-    const workload_maker maker = {make, tell, b};
-    int code = bench_model_open(&b->model, &b->a->common.model, about);
-    if (code == EXIT_OK && b->a->text && !(b->text = read_text(b->a->text, &b->text_size)))
-        code = EXIT_INPUT;
-    if (code == EXIT_OK)
-        code = compare_list(&b->c, &maker, questions, count);
-    free(b->text);
-    code = close_comparison(&b->c, code);
-    bench_model_close(&b->model);
-    return code;
+    bench *b = bench_;
+    return !b->a->text || (b->text = read_text(b->a->text, &b->text_size)) ? EXIT_OK : EXIT_INPUT;
 }
 
 static int start(const arguments *a, const command *about)
@@ -90,19 +80,16 @@ static int start(const arguments *a, const command *about)
     static plot curves = {.title = "Questions about a long document",
                           .x_label = "questions",
                           .y_label = "questions a second"};
-    long questions[MOST];
-    size_t count = read_numbers(a->questions, questions, MOST);
-    bench b = {.a = a, .c = {.name = "needles", .x_name = "questions", .plot = &curves}};
-    int code;
-    b.c.options = &a->common;
-    b.c.model = &b.model;
-    if (!count)
-        return usage_error(about, "--questions takes up to %d numbers, as in 1,8,32", MOST);
-    for (size_t i = 0; i < count; i++)
-        if (questions[i] < 1 || questions[i] > 100000)
-            return usage_error(about, "--questions: 1 to 100000");
-    code = open_comparison(&b.c, usual_ways, WAYS, about);
-    return code == EXIT_OK ? run(&b, questions, count, about) : code;
+    const x_list list = {"questions", a->questions, "1,8,32", 1, 100000};
+    bench b = {.a = a,
+               .c = {.options = &a->common,
+                     .name = "needles",
+                     .x_name = "questions",
+                     .plot = &curves}};
+    const workload_maker maker = {open_text, make, tell, &b};
+    int code = compare_list(&b.c, &b.model, &list, &maker, usual_ways, WAYS, about);
+    free(b.text);
+    return code;
 }
 
 int bench_needles(int argc, char **argv)

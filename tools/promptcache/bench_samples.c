@@ -6,7 +6,7 @@
 
 #include "workload.h"
 
-enum { MOST = 16, MOST_SHOTS = 64 };
+enum { MOST_SHOTS = 64 };
 
 static const way ways[] = {
     {"two-levels", "two levels", PC_BASELINE_NONE, 0, 1},
@@ -108,18 +108,11 @@ static void tell(const void *bench_, const workload *w, size_t index)
                w->pieces[0].count, b->a->questions, w->pieces[1].count, b->a->answer);
 }
 
-static int run(bench *b, const long *samples, size_t count, const command *about)
+static int open_problems(void *bench_)
 {
-    const workload_maker maker = {make, tell, b};
-    int code = bench_model_open(&b->model, &b->a->common.model, about);
-    if (code == EXIT_OK && b->a->problems && !(b->problems = read_text(b->a->problems, &b->size)))
-        code = EXIT_INPUT;
-    if (code == EXIT_OK)
-        code = compare_list(&b->c, &maker, samples, count);
-    free(b->problems);
-    code = close_comparison(&b->c, code);
-    bench_model_close(&b->model);
-    return code;
+    bench *b = bench_;
+    return !b->a->problems || (b->problems = read_text(b->a->problems, &b->size)) ? EXIT_OK
+                                                                                  : EXIT_INPUT;
 }
 
 static int start(const arguments *a, const command *about)
@@ -127,19 +120,14 @@ static int start(const arguments *a, const command *about)
     static plot curves = {.title = "Samples of one prompt",
                           .x_label = "samples of a question",
                           .y_label = "answers a second"};
-    long samples[MOST];
-    size_t count = read_numbers(a->samples, samples, MOST);
-    bench b = {.a = a, .c = {.name = "samples", .x_name = "samples", .plot = &curves}};
-    int code;
-    b.c.options = &a->common;
-    b.c.model = &b.model;
-    if (!count)
-        return usage_error(about, "--samples takes up to %d numbers, as in 8,16", MOST);
-    for (size_t i = 0; i < count; i++)
-        if (samples[i] < 1 || samples[i] > 10000)
-            return usage_error(about, "--samples: 1 to 10000");
-    code = open_comparison(&b.c, ways, sizeof ways / sizeof *ways, about);
-    return code == EXIT_OK ? run(&b, samples, count, about) : code;
+    const x_list list = {"samples", a->samples, "8,16", 1, 10000};
+    bench b = {
+        .a = a,
+        .c = {.options = &a->common, .name = "samples", .x_name = "samples", .plot = &curves}};
+    const workload_maker maker = {open_problems, make, tell, &b};
+    int code = compare_list(&b.c, &b.model, &list, &maker, ways, sizeof ways / sizeof *ways, about);
+    free(b.problems);
+    return code;
 }
 
 int bench_samples(int argc, char **argv)

@@ -1,5 +1,6 @@
 /* bench serve: requests with lengths as in real traffic behind one system prompt, all at once or
  * coming one by one (RelayAttention, section 4.3: ShareGPT, non-interactive and interactive). */
+#include <limits.h>
 #include <stdlib.h>
 
 #include "lengths.h"
@@ -126,14 +127,15 @@ static size_t read_rates(const char *text, double *rates)
 static int start(const arguments *a, const command *about)
 {
     static plot curves = {.title = "Requests behind one system prompt"};
-    long prefixes[MOST];
-    size_t count = read_numbers(a->prefix, prefixes, MOST);
+    long prefixes[MOST_XS];
+    const x_list list = {"prefix", a->prefix, "256,1024", 0, LONG_MAX};
+    size_t count;
     bench b = {.a = a, .c = {.name = "serve", .x_name = "prefix", .plot = &curves}};
-    int code;
+    int code = read_xs(&list, about, prefixes, &count);
     b.c.options = &a->common;
     b.c.model = &b.model;
-    if (!count)
-        return usage_error(about, "--prefix takes up to %d numbers, as in 256,1024", MOST);
+    if (code != EXIT_OK)
+        return code;
     if (a->rate && !(b.rate_count = read_rates(a->rate, b.rates)))
         return usage_error(about, "--rate takes up to %d rates above 0, as in 0.5,1,2", MOST);
     if (a->limit > 0 && b.rate_count != 1)

@@ -15,7 +15,7 @@
 #include "bench_model.h"
 #include "plot.h"
 
-enum { WORKLOAD_LEVELS = 2, MOST_WAYS = 5, MOST_REPEATS = 99 };
+enum { WORKLOAD_LEVELS = 2, MOST_WAYS = 5, MOST_REPEATS = 99, MOST_XS = 16 };
 
 typedef struct piece {
     int32_t *tokens;
@@ -155,13 +155,23 @@ int close_comparison(comparison *c, int code);
 void print_head(const comparison *c);
 /* One row a way. */
 int compare_ways(comparison *c, workload *w, double x);
+/* The option that says what changes from table row to table row: numbers from low to high. */
+typedef struct x_list {
+    const char *option, *text, *example;
+    long low, high;
+} x_list;
+/* Sets xs [MOST_XS] and how many there are; an exit code, after a message. */
+int read_xs(const x_list *list, const command *about, long *xs, size_t *count);
 typedef struct workload_maker {
+    int (*open)(void *bench); /* reads the files that are needed; NULL: none. An exit code */
     int (*make)(const void *bench, workload *w, size_t x);
     void (*tell)(const void *bench, const workload *w, size_t index); /* what is in it, as text */
-    const void *bench;
+    void *bench;
 } workload_maker;
-/* A workload for every x, made, told about, compared, freed. */
-int compare_list(comparison *c, const workload_maker *maker, const long *xs, size_t count);
+/* All of a benchmark: the list and the comparison are read and opened, then files and model, then a
+ * workload for every x is made, told about, compared, freed. An exit code. */
+int compare_list(comparison *c, bench_model *model, const x_list *list, const workload_maker *maker,
+                 const way *all, size_t way_count, const command *about);
 /* The highest rate of arrivals (requests a second, from `rate` on) at which the mean latency stays
  * within `limit`, for every way; rates are tried by doubling and halving, then between. */
 int find_rates(comparison *c, workload *w, double x, double rate, double limit);

@@ -215,7 +215,19 @@ int compare_ways(comparison *c, workload *w, double x)
     return code;
 }
 
-int compare_list(comparison *c, const workload_maker *maker, const long *xs, size_t count)
+int read_xs(const x_list *list, const command *about, long *xs, size_t *count)
+{
+    *count = read_numbers(list->text, xs, MOST_XS);
+    if (!*count)
+        return usage_error(about, "--%s takes up to %d numbers, as in %s", list->option, MOST_XS,
+                           list->example);
+    for (size_t i = 0; i < *count; i++)
+        if (xs[i] < list->low || xs[i] > list->high)
+            return usage_error(about, "--%s: %ld to %ld", list->option, list->low, list->high);
+    return EXIT_OK;
+}
+
+static int compare_each(comparison *c, const workload_maker *maker, const long *xs, size_t count)
 {
     int code = EXIT_OK;
     for (size_t i = 0; i < count && code == EXIT_OK; i++) {
@@ -229,6 +241,28 @@ int compare_list(comparison *c, const workload_maker *maker, const long *xs, siz
             code = compare_ways(c, &w, (double)xs[i]);
         workload_free(&w);
     }
+    return code;
+}
+
+int compare_list(comparison *c, bench_model *model, const x_list *list, const workload_maker *maker,
+                 const way *all, size_t way_count, const command *about)
+{
+    long xs[MOST_XS];
+    size_t count;
+    int code = read_xs(list, about, xs, &count);
+    if (code == EXIT_OK)
+        code = open_comparison(c, all, way_count, about);
+    if (code != EXIT_OK)
+        return code;
+    c->model = model;
+    if (maker->open)
+        code = maker->open(maker->bench);
+    if (code == EXIT_OK)
+        code = bench_model_open(model, &c->options->model, about);
+    if (code == EXIT_OK)
+        code = compare_each(c, maker, xs, count);
+    code = close_comparison(c, code);
+    bench_model_close(model);
     return code;
 }
 

@@ -29,13 +29,20 @@ static pc_status read_texts(const pc_allocator *mem, const pc__gguf *gguf, const
     return PC_OK;
 }
 
-static pc_status check_count(const pc__gguf *gguf, const char *key, size_t want)
+/* Room for one value a token; NULL with PC_OK where the file has none. */
+static pc_status room_for(const pc_allocator *mem, const pc__gguf *gguf, const char *key,
+                          size_t count, size_t size, void **out)
 {
-    size_t have = pc__gguf_array(gguf, key);
-    if (have != want)
+    size_t have;
+    *out = NULL;
+    if (!pc__gguf_find(gguf, key))
+        return PC_OK;
+    have = pc__gguf_array(gguf, key);
+    if (have != count)
         return pc__fail(PC_ERR_FORMAT, "%s: key '%s' has %zu values for %zu tokens",
-                        gguf->weights->path, key, have, want);
-    return PC_OK;
+                        gguf->weights->path, key, have, count);
+    *out = pc__calloc(mem, count, size);
+    return *out ? PC_OK : PC_ERR_NOMEM;
 }
 
 static pc_status read_scores(const pc_allocator *mem, const pc__gguf *gguf, size_t count,
@@ -43,21 +50,16 @@ static pc_status read_scores(const pc_allocator *mem, const pc__gguf *gguf, size
 {
     static const char key[] = "tokenizer.ggml.scores";
     double value;
-    pc_status status;
-    if (!pc__gguf_find(gguf, key))
-        return PC_OK;
-    if ((status = check_count(gguf, key, count)) < 0)
-        return status;
-    *out = pc__calloc(mem, count, sizeof **out);
-    if (!*out)
-        return PC_ERR_NOMEM;
-    for (size_t i = 0; i < count; i++) {
+    void *room;
+    pc_status status = room_for(mem, gguf, key, count, sizeof **out, &room);
+    *out = room;
+    for (size_t i = 0; room && i < count; i++) {
         if (!pc__gguf_array_f64(gguf, key, i, &value) || value != value)
             return pc__fail(PC_ERR_FORMAT, "%s: key '%s': value %zu is no number",
                             gguf->weights->path, key, i);
         (*out)[i] = (float)value;
     }
-    return PC_OK;
+    return status;
 }
 
 static pc_status read_types(const pc_allocator *mem, const pc__gguf *gguf, size_t count,
@@ -65,21 +67,16 @@ static pc_status read_types(const pc_allocator *mem, const pc__gguf *gguf, size_
 {
     static const char key[] = "tokenizer.ggml.token_type";
     int64_t value;
-    pc_status status;
-    if (!pc__gguf_find(gguf, key))
-        return PC_OK;
-    if ((status = check_count(gguf, key, count)) < 0)
-        return status;
-    *out = pc__calloc(mem, count, sizeof **out);
-    if (!*out)
-        return PC_ERR_NOMEM;
-    for (size_t i = 0; i < count; i++) {
+    void *room;
+    pc_status status = room_for(mem, gguf, key, count, sizeof **out, &room);
+    *out = room;
+    for (size_t i = 0; room && i < count; i++) {
         if (!pc__gguf_array_i64(gguf, key, i, &value) || value < 0 || value > PC__TOKEN_BYTE)
             return pc__fail(PC_ERR_FORMAT, "%s: key '%s': value %zu is no token type",
                             gguf->weights->path, key, i);
         (*out)[i] = (int32_t)value;
     }
-    return PC_OK;
+    return status;
 }
 
 /* The first of `keys` that is there; -1 is "none" in some files, and so is the largest 32-bit

@@ -14,8 +14,6 @@
 
 #include "base/fail.h"
 
-enum { READ_AHEAD = 65536 }; /* several records a call of the system */
-
 struct pc__tls {
     pc_allocator mem;
     SSL_CTX *context;
@@ -142,8 +140,6 @@ static int set_modes(SSL_CTX *context, int insecure)
     if (least < TLS1_2_VERSION && !SSL_CTX_set_min_proto_version(context, TLS1_2_VERSION))
         return 0;
     SSL_CTX_set_mode(context, SSL_MODE_ACCEPT_MOVING_WRITE_BUFFER | SSL_MODE_RELEASE_BUFFERS);
-    SSL_CTX_set_read_ahead(context, 1);
-    SSL_CTX_set_default_read_buffer_len(context, READ_AHEAD);
     SSL_CTX_set_session_cache_mode(context, SSL_SESS_CACHE_OFF);
     SSL_CTX_set_verify(context, insecure ? SSL_VERIFY_NONE : SSL_VERIFY_PEER, NULL);
     return 1;

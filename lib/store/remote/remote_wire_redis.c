@@ -23,6 +23,7 @@ struct pc__wire {
     pc__reply_reader *reader;
     pc__tls_link *tls; /* NULL: plain */
     uint64_t heard;
+    int has_spoken; /* the server, at any time */
     size_t at, end; /* of what lies in `in` */
     char in[IN_BYTES];
 };
@@ -251,6 +252,8 @@ static pc_status receive_plain(const pc__wire *w, void *data, size_t size, size_
     *got = n > 0 ? (size_t)n : 0;
     if (n > 0)
         return PC_OK;
+    if (!w->has_spoken && (n == 0 || errno == ECONNRESET)) /* what Redis does on a port for TLS */
+        return pc__fail(PC_ERR_IO, "%s: the server has closed the connection without a word; does it want TLS (rediss://)?", w->name);
     if (n == 0)
         return pc__fail(PC_ERR_IO, "%s: the server has closed the connection", w->name);
     return errno == EAGAIN || errno == EWOULDBLOCK || errno == EINTR ? PC_AGAIN : failed(w, "receive");
@@ -267,6 +270,7 @@ static pc_status receive(pc__wire *w, void *data, size_t size, size_t *got, pc__
         status = w->tls ? pc__tls_receive(w->tls, data, size, got, &wants) : receive_plain(w, data, size, got, &wants);
         if (status == PC_OK) {
             w->heard += *got;
+            w->has_spoken = 1;
             return PC_OK;
         }
         if (status < 0)

@@ -244,34 +244,30 @@ static void ahead_of_time(int wanted)
 static void for_ever(void)
 {
     watcher w;
-    states s[4];
+    states s;
     pc_get_info info;
     pc_context *context = start(&w);
     pc_cache_options o = PC_CACHE_OPTIONS_INIT;
-    pc_tier_stats packed = PC_TIER_STATS_INIT;
     pc_cache *cache = NULL;
-    o.host_bytes = 41 * BYTES / 5;
-    o.packed_bytes = 16 << 20;
+    pc_segment *segment = NULL;
+    pc__image image;
+    char folder[600];
+    snprintf(folder, sizeof folder, "%s/for-ever", pc_test_folder());
+    o.disk_path = folder;
     o.flags = PC_CACHE_ALWAYS_LOAD;
     CHECK_OK(pc_cache_new(&cache, context, &o));
-    for (int32_t i = 0; i < 4; i++) {
-        pc_segment *segment = NULL;
-        pc__image image;
-        make(&s[i], &w, 100 * (i + 1));
-        CHECK_OK(pc__raw_image(&image, &s[i].raw, 0, "test"));
-        key_of(s[i].tokens[0], image.key.bytes);
-        CHECK_OK(pc_segment_wrap(&segment, context, &s[i].raw, NULL, NULL));
-        CHECK_OK(pc__cache_put(cache, &(pc__naming){.key = image.key, .cost = 1, .ttl = 1e19}, &image, segment, NULL, NULL));
-        pc_segment_free(segment);
-        CHECK_OK(pc_cache_flush(cache));
-    }
-    CHECK_OK(pc_cache_get_tier_stats(cache, PC_TIER_PACKED, &packed));
-    CHECK(packed.stored == 1 && packed.resident == 1);
-    CHECK_OK(get(cache, &s[0], &info));
-    CHECK_INT(info.tier, PC_TIER_PACKED);
+    make(&s, &w, 7);
+    CHECK_OK(pc__raw_image(&image, &s.raw, 0, "test"));
+    key_of(s.tokens[0], image.key.bytes);
+    CHECK_OK(pc_segment_wrap(&segment, context, &s.raw, NULL, NULL));
+    CHECK_OK(pc__cache_put(cache, &(pc__naming){.key = image.key, .cost = 1, .ttl = 1e19}, &image, segment, NULL, NULL));
+    pc_segment_free(segment);
+    CHECK_OK(pc_cache_flush(cache));
+    CHECK_OK(pc_cache_clear(cache));
+    CHECK_OK(get(cache, &s, &info));
+    CHECK_INT(info.tier, PC_TIER_DISK);
     pc_cache_free(cache);
-    for (int i = 0; i < 4; i++)
-        let_go(&s[i]);
+    let_go(&s);
     pc_context_free(context);
 }
 

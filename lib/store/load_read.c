@@ -187,7 +187,7 @@ static pc_status make_room(reading *r)
     for (size_t b = 0; b < r->image->block_count && !load->bytes; b++)
         load->bytes += r->image->block_bytes[b]; /* only the record can tell */
     room = pc__resident_cost(load->bytes, load->image->tokens) + room_to_decode(r);
-    status = pc__resident_take_for(load->cache->host, &r->naming, room, load->prefetch, NULL);
+    status = pc__resident_take(load->cache->host, &r->naming, room, load->prefetch, NULL);
     r->room = status == PC_OK ? room : 0;
     if (status == PC_MISS && load->prefetch)
         return pc__fail(PC_ERR_CANCELLED, "cache: no free room for what was to be loaded ahead");

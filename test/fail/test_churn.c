@@ -188,7 +188,7 @@ static void do_something_else(pc__resident *t, int32_t token, pc_test_rng *rng)
     case 2: case 3: pc__resident_unpin_owner(t, owner); break;
     case 4: pc__resident_set_quota(t, &salt, token % 2 ? BUDGET / 3 : 0); break;
     case 5:
-        if (pc__resident_take(t, pc__resident_cost(bytes, 1), 0) == PC_OK) /* a load: its memory comes after its room */
+        if (pc__resident_take(t, NULL, pc__resident_cost(bytes, 1), 0, NULL) == PC_OK) /* a load: its memory comes after its room */
             pc__segment_unref(put(t, &(pc__naming){.key = key, .cost = 1, .taken = pc__resident_cost(bytes, 1)}, compute(token, bytes, 1)));
         break;
     case 6:

@@ -209,7 +209,7 @@ static void priorities(void)
     CHECK_OK(put_as(t, &(pc__naming){.key = id_of(1), .priority = 5, .cost = 1e-6}, 1, 6000, &reason));
     CHECK_OK(put_as(t, &(pc__naming){.key = id_of(2), .priority = 1, .cost = 1e6}, 2, 6000, &reason));
     CHECK_STATUS(put(t, 3, 6000), PC_MISS); /* priority 0 */
-    CHECK_INT(pc__resident_take_for(t, &(pc__naming){.key = id_of(3)}, 6000, 0, &reason), PC_MISS);
+    CHECK_INT(pc__resident_take(t, &(pc__naming){.key = id_of(3)}, 6000, 0, &reason), PC_MISS);
     CHECK_INT(reason, PC_REASON_NO_ROOM);
     CHECK_OK(put_as(t, &(pc__naming){.key = id_of(4), .priority = 2}, 4, 6000, &reason));
     CHECK(has(t, 1) && !has(t, 2) && has(t, 4));
@@ -234,7 +234,7 @@ static void quotas(void)
     CHECK(!has(t, 1) && has(t, 2) && has(t, 3) && has(t, 100)); /* its own, not the one that is worth less */
     CHECK_STATUS(put_as(t, &(pc__naming){.key = id_of(4)}, 4, 20001, &reason), PC_MISS);
     CHECK_INT(reason, PC_REASON_QUOTA);
-    CHECK_INT(pc__resident_take_for(t, &(pc__naming){.key = id_of(4)}, 20001, 1, &reason), PC_MISS);
+    CHECK_INT(pc__resident_take(t, &(pc__naming){.key = id_of(4)}, 20001, 1, &reason), PC_MISS);
     CHECK_INT(reason, PC_REASON_QUOTA);
     pc_segment *held = get(t, 2, &reason), *also = get(t, 3, &reason);
     CHECK_STATUS(put_as(t, &(pc__naming){.key = id_of(4)}, 4, 8000, &reason), PC_MISS);
@@ -285,21 +285,21 @@ static void loads(void)
 {
     pc__resident *t = new_tier(&(pc__resident_options){.budget = 20000});
     CHECK_OK(put(t, 1, 8000));
-    CHECK_STATUS(pc__resident_take(t, 20001, 0), PC_MISS);
-    CHECK_STATUS(pc__resident_take(t, 15000, 1), PC_MISS);
+    CHECK_STATUS(pc__resident_take(t, NULL, 20001, 0, NULL), PC_MISS);
+    CHECK_STATUS(pc__resident_take(t, NULL, 15000, 1, NULL), PC_MISS);
     CHECK(has(t, 1));
-    CHECK_OK(pc__resident_take(t, 8000, 1));
+    CHECK_OK(pc__resident_take(t, NULL, 8000, 1, NULL));
     CHECK_INT(balanced(t).staging_bytes, 8000);
-    CHECK_OK(pc__resident_take(t, 11000, 0));
+    CHECK_OK(pc__resident_take(t, NULL, 11000, 0, NULL));
     CHECK(!has(t, 1));
     CHECK_STATUS(put(t, 2, 8000), PC_MISS);
     pc__resident_give(t, 11000);
     CHECK_OK(put(t, 2, 8000));
-    CHECK_STATUS(pc__resident_take(t, 16000, 0), PC_MISS);
+    CHECK_STATUS(pc__resident_take(t, NULL, 16000, 0, NULL), PC_MISS);
     CHECK(has(t, 2)); /* there was not enough to be had */
     pc__resident_give(t, 8000);
     CHECK_INT(balanced(t).staging_bytes, 0);
-    CHECK_STATUS(pc__resident_take(t, UINT64_MAX, 0), PC_MISS);
+    CHECK_STATUS(pc__resident_take(t, NULL, UINT64_MAX, 0, NULL), PC_MISS);
     pc__resident_free(t);
 }
 
@@ -498,7 +498,7 @@ static void *race(void *arg)
         case 4: pc__resident_sweep(t); break;
         case 5: pc__resident_set_quota(t, &salt, i % 2 ? 15000 : 0); break;
         case 6:
-            if (pc__resident_take(t, 3000, i % 2) == PC_OK)
+            if (pc__resident_take(t, NULL, 3000, i % 2, NULL) == PC_OK)
                 pc__resident_give(t, 3000);
             break;
         case 7:

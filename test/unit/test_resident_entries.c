@@ -224,7 +224,7 @@ static void load(model *m)
         return;
     }
     want = make_room(m, bytes, INT32_MAX, -1, 0);
-    CHECK_STATUS(pc__resident_take(m->tier, bytes, 0), want ? PC_MISS : PC_OK);
+    CHECK_STATUS(pc__resident_take(m->tier, NULL, bytes, 0, NULL), want ? PC_MISS : PC_OK);
     m->taken = want ? 0 : bytes;
 }
 

@@ -170,39 +170,28 @@ static int has_room(const pc__resident *t, uint64_t bytes)
     return used <= budget && bytes <= budget - used;
 }
 
-static uint32_t take(pc__resident *t, const pc__naming *naming, uint64_t bytes, int free_only)
+pc_status pc__resident_take(pc__resident *t, const pc__naming *naming, uint64_t bytes, int free_only, uint32_t *reason)
 {
     pc__entry *gone = NULL, *picked = NULL;
     pc__tenant *tenant;
-    uint32_t reason = PC_REASON_NONE;
+    uint32_t why = PC_REASON_NONE;
     pthread_mutex_lock(&t->lock);
     pc__resident_keep_time(t, &gone);
     tenant = naming ? pc__tenant_find(t, naming->salt ? naming->salt : &t->options.salt) : NULL;
     if (tenant && tenant->quota && bytes > tenant->quota)
-        reason = PC_REASON_QUOTA;
+        why = PC_REASON_QUOTA;
     else if (free_only)
-        reason = has_room(t, bytes) ? PC_REASON_NONE : PC_REASON_NO_ROOM;
+        why = has_room(t, bytes) ? PC_REASON_NONE : PC_REASON_NO_ROOM;
     else {
         pc__resident_take_releases(t);
-        reason = pc__resident_make_room(t, bytes, naming ? naming->priority : INT32_MAX, NULL, &picked);
+        why = pc__resident_make_room(t, bytes, naming ? naming->priority : INT32_MAX, NULL, &picked);
         pc__resident_evict(t, picked, &gone);
     }
-    t->taken += reason ? 0 : bytes;
-    leave(t, gone, reason ? 0 : bytes);
-    return reason;
-}
-
-pc_status pc__resident_take_for(pc__resident *t, const pc__naming *naming, uint64_t bytes, int free_only, uint32_t *reason)
-{
-    uint32_t why = take(t, naming, bytes, free_only);
+    t->taken += why ? 0 : bytes;
+    leave(t, gone, why ? 0 : bytes);
     if (reason)
         *reason = why;
     return why ? PC_MISS : PC_OK;
-}
-
-pc_status pc__resident_take(pc__resident *t, uint64_t bytes, int free_only)
-{
-    return take(t, NULL, bytes, free_only) ? PC_MISS : PC_OK;
 }
 
 void pc__resident_give(pc__resident *t, uint64_t bytes)

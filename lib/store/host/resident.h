@@ -43,13 +43,11 @@ pc_status pc__resident_get(pc__resident *resident, const pc__id *key, const int3
 /* Keeps a reference. PC_MISS: not kept, *reason PC_REASON_NO_ROOM or PC_REASON_QUOTA (no error). A key that is already there keeps the first segment, and
  * *winner (if not NULL) gets a reference to the kept one. */
 pc_status pc__resident_put(pc__resident *resident, const pc__naming *naming, pc_segment *segment, pc_segment **winner, uint32_t *reason);
-/* Room for something that is being loaded, before its memory is taken: counts against the budget, evicts as a put would. PC_MISS: there is none.
- * `free_only`: takes free room, evicts nothing. Given back by pc__resident_give, or by the put (pc__naming.taken). What is evicted
- * for it is free when this returns. */
-pc_status pc__resident_take(pc__resident *resident, uint64_t bytes, int free_only);
-/* The same for something whose name is known: nothing of a higher priority is evicted for it, and what is larger than its tenant's quota is refused.
- * *reason (may be NULL): PC_REASON_NO_ROOM or PC_REASON_QUOTA. */
-pc_status pc__resident_take_for(pc__resident *resident, const pc__naming *naming, uint64_t bytes, int free_only, uint32_t *reason);
+/* Room for something that is being loaded, before its memory is taken: counts against the budget, evicts as a put would. Of what `naming` says the priority (nothing
+ * of a higher one is evicted for it) and the salt (what is larger than its tenant's quota is refused) count; NULL: highest priority, nobody's. PC_MISS: there is none,
+ * *reason (may be NULL) PC_REASON_NO_ROOM or PC_REASON_QUOTA. `free_only`: takes free room, evicts nothing. Given back by pc__resident_give, or by the put
+ * (pc__naming.taken). What is evicted for it is free when this returns. */
+pc_status pc__resident_take(pc__resident *resident, const pc__naming *naming, uint64_t bytes, int free_only, uint32_t *reason);
 void pc__resident_give(pc__resident *resident, uint64_t bytes);
 uint64_t pc__resident_cost(uint64_t bytes, size_t tokens); /* at most what a segment of so many bytes of states counts */
 int pc__resident_knows(pc__resident *resident, const pc__id *content);

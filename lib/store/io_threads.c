@@ -99,12 +99,14 @@ static void rest(worker *w)
 {
     pc__io *io = w->io;
     const pc__io_job *write = io->queues[PC__IO_WRITE].head;
-    double until = io->swept + SWEEP_EVERY;
+    double now = pc__now(), until = io->swept + SWEEP_EVERY;
     struct timespec t;
     if (!is_background(w)) {
         pthread_cond_wait(&io->wake, &io->lock);
         return;
     }
+    if (until <= now) /* overdue, because requests compute */
+        until = now + SWEEP_EVERY;
     if (write && write->queued + IO_PATIENCE < until)
         until = write->queued + IO_PATIENCE;
     t = at(until);

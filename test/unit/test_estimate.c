@@ -43,6 +43,24 @@ static void one_stall(void)
     pc__estimate_end(&e);
 }
 
+/* What breaks at once says nothing about how long loading takes. */
+static void failing_fast(void)
+{
+    static const uint32_t reasons[] = {PC_REASON_IO, PC_REASON_DAMAGED};
+    for (size_t i = 0; i < 2; i++) {
+        pc__estimate e;
+        pc__estimate_init(&e);
+        double before = pc__estimate_load(&e, PC_TIER_DISK, 1 << 20), after;
+        for (int n = 0; n < 20; n++)
+            pc__estimate_failed(&e, PC_TIER_DISK, 1 << 20, 1e-6, reasons[i]);
+        after = pc__estimate_load(&e, PC_TIER_DISK, 1 << 20);
+        CHECK(after >= before && after <= before);
+        pc__estimate_failed(&e, PC_TIER_DISK, 1 << 20, 1, PC_REASON_DEADLINE);
+        CHECK(pc__estimate_load(&e, PC_TIER_DISK, 1 << 20) > 1.1 * before);
+        pc__estimate_end(&e);
+    }
+}
+
 static void distrust(void)
 {
     pc__estimate e;
@@ -112,6 +130,10 @@ static void computing(void)
         CHECK(pc__estimate_compute(&e, other, 10) > 0.09 * m && pc__estimate_compute(&e, other, 10) < 0.11 * m);
     }
     CHECK(pc__estimate_compute(&e, a, 100) <= 0);
+    for (uint8_t m = 29; m > 29 - PC__EST_MODELS; m--) { /* the last ones are there, and the one asked for longest ago makes place */
+        uint8_t other[32] = {m};
+        CHECK(pc__estimate_compute(&e, other, 10) > 0);
+    }
     pc__estimate_computed(&e, a, 0, 1);
     pc__estimate_computed(&e, a, SIZE_MAX, 1);
     CHECK(pc__estimate_compute(&e, a, SIZE_MAX) > 0);
@@ -125,6 +147,7 @@ int main(void)
     follow(0.00002, 1e-10);
     follow(0.1, 1e-10);
     one_stall();
+    failing_fast();
     distrust();
     trust();
     computing();

@@ -103,6 +103,45 @@ static void formula(void)
     pc__worth_free(&w);
 }
 
+static int is_remembered(const pc__worth *w, const pc__worth_item *item)
+{
+    for (size_t i = 0; i < w->past_sets * 4; i++)
+        if (!isinf(w->past[i].heat) && w->past[i].hash == pc__id_hash(&item->key))
+            return 1;
+    return 0;
+}
+
+/* Of those that share a set the four warmest are remembered, in whatever order they go. */
+static void warmest(void)
+{
+    enum { ROOM = 20, MANY = 600 };
+    pc__worth w = new_worth(ROOM * 10);
+    pc_test_rng rng = {9};
+    static pc__worth_item items[MANY];
+    size_t forgotten = 0;
+    for (uint64_t i = 0; i < MANY; i++) {
+        items[i] = item_of(i + 1, 0, 10, 1);
+        if (i >= ROOM) {
+            pc__worth_pick(&w, &items[i - ROOM]);
+            pc__worth_evict(&w, &items[i - ROOM]);
+        }
+        CHECK_OK(pc__worth_add(&w, &items[i]));
+        for (uint64_t h = pc_test_bits(&rng) % 4 ? 0 : UINT64_C(1) << pc_test_bits(&rng) % 14; h; h--)
+            pc__worth_hit(&w, &items[i]);
+    }
+    for (size_t i = 0; i < MANY - ROOM; i++) {
+        size_t warmer = 0, set = (size_t)pc__id_hash(&items[i].key) & (w.past_sets - 1);
+        for (size_t j = 0; j < MANY - ROOM; j++)
+            warmer += (pc__id_hash(&items[j].key) & (w.past_sets - 1)) == set && items[j].heat > items[i].heat;
+        CHECK_INT(is_remembered(&w, &items[i]), warmer < 4);
+        forgotten += warmer >= 4;
+    }
+    CHECK(forgotten > MANY / 2);
+    for (size_t i = MANY - ROOM; i < MANY; i++)
+        pc__worth_remove(&w, &items[i]);
+    pc__worth_free(&w);
+}
+
 /* With ever new ones coming and the least going, what was once used often goes too, but not soon; what is used once passes by. */
 static void fading(void)
 {
@@ -342,6 +381,7 @@ int main(void)
 {
     order();
     formula();
+    warmest();
     fading();
     chains();
     rings();

@@ -1,4 +1,6 @@
 /* bench calibrate: measures what the planner of attention decides by, keeps and prints it. */
+#include <unistd.h>
+
 #include "program.h"
 
 typedef struct arguments {
@@ -27,8 +29,9 @@ static int32_t say(void *user, const char *what, uint64_t done, uint64_t total)
 {
     (void)user;
     (void)what;
-    fprintf(stderr, "\r%llu of %llu ", (unsigned long long)done + 1, (unsigned long long)total);
-    if (done + 1 == total)
+    if (isatty(2))
+        fprintf(stderr, "\r%llu of %llu ", (unsigned long long)done + 1, (unsigned long long)total);
+    if (isatty(2) && done + 1 == total)
         fprintf(stderr, "\r          \r");
     return is_interrupted(NULL);
 }

@@ -77,8 +77,8 @@ typedef struct objects {
 
 static int32_t stop_encoding(void *user, const char *what, uint64_t done, uint64_t total)
 {
-    (void)user;
-    return stop_loading(NULL, what, done, total);
+    (void)user, (void)what; /* the module's name */
+    return stop_loading(NULL, "encoding", done, total);
 }
 
 /* One schema of the list, or the schema string's. */
@@ -98,7 +98,9 @@ static int encode(const arguments *a, const objects *o, const pc_schema *schema)
     options.encoding = (uint32_t)a->encoding;
     options.progress = stop_encoding;
     options.priority = (int32_t)a->priority;
-    if (pc_schema_encode(schema, o->cache, &options) < 0)
+    pc_status status = pc_schema_encode(schema, o->cache, &options);
+    clear_progress();
+    if (status < 0)
         return input_error("encode", NULL);
     return pc_cache_flush(o->cache) < 0 ? input_error("store", NULL) : -1;
 }

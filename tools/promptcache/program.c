@@ -10,6 +10,8 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "machine.h"
+
 /* ------------------------------------------------------------------ Ctrl-C */
 
 static volatile sig_atomic_t interrupted;
@@ -34,9 +36,43 @@ int32_t is_interrupted(void *user)
     return interrupted;
 }
 
+/* The line on a terminal that says how far long work has come. */
+static struct {
+    char what[64];
+    double began, told;
+    uint64_t done;
+    int shown;
+} progress;
+
+void clear_progress(void)
+{
+    if (progress.shown)
+        fprintf(stderr, "\r%*s\r", (int)sizeof progress.what + 8, "");
+    progress.shown = 0;
+}
+
+static void show_progress(const char *what, uint64_t done, uint64_t total)
+{
+    double now = machine_now();
+    if (!total || !isatty(2))
+        return;
+    if (strncmp(progress.what, what, sizeof progress.what - 1) != 0 || done < progress.done) {
+        snprintf(progress.what, sizeof progress.what, "%s", what);
+        progress.began = now;
+    }
+    progress.done = done;
+    if (done == total) {
+        clear_progress();
+    } else if (now - progress.began > 1 && now - progress.told > 0.2) {
+        fprintf(stderr, "\r%s: %d %% ", progress.what, (int)(100 * done / total));
+        progress.told = now;
+        progress.shown = 1;
+    }
+}
+
 int32_t stop_loading(void *user, const char *what, uint64_t done, uint64_t total)
 {
-    (void)what, (void)done, (void)total;
+    show_progress(what, done, total);
     return is_interrupted(user);
 }
 
@@ -46,6 +82,7 @@ int input_error(const char *doing, const char *next)
 {
     const char *text = pc_error_text();
     size_t n = strlen(doing);
+    clear_progress();
     if (interrupted) {
         fprintf(stderr, "promptcache: interrupted\n");
         return EXIT_INTERRUPTED;
@@ -88,6 +125,7 @@ int plain_error(const char *format, ...)
 {
     va_list args;
     va_start(args, format);
+    clear_progress();
     fputs("promptcache: ", stderr);
     vfprintf(stderr, format, args);
     va_end(args);

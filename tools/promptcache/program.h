@@ -78,7 +78,9 @@ char *read_text(const char *path, size_t *size);
  */
 void watch_interrupt(void);
 int32_t is_interrupted(void *user); /* for `cancelled` of the library's options */
+/* For `progress`: the same, and on a terminal a line of what takes longer than a second. */
 int32_t stop_loading(void *user, const char *what, uint64_t done, uint64_t total);
+void clear_progress(void); /* before other output, where the work may have ended without saying so */
 
 /* How PML is read; shared by several commands. */
 typedef struct pml_options {

@@ -440,6 +440,18 @@ static void in_several(void)
         for (int c = 0; c < 3; c++)
             CHECK(!has(caches[c], 1));
         CHECK_STATUS(pc__cache_get(caches[0], &keys[1], &token, 1, &held), PC_MISS);
+        for (int32_t n = 1; n < 4; n++) { /* several at once give way to a large one, in the second of two */
+            segment = make(n, 1000);
+            for (int c = 0; c < 2; c++) {
+                pc__id key = key_of(n);
+                CHECK_OK(pc__cache_put(caches[c], &(pc__naming){.key = key, .cost = 1}, NULL, segment, NULL, NULL));
+            }
+            pc__segment_unref(segment);
+        }
+        CHECK_OK(put(caches[1], 50, 5000, 1));
+        CHECK_OK(put(caches[0], 50, 5000, 1));
+        for (int c = 0; c < 3; c++)
+            balanced(caches[c]);
         for (int c = 0; c < 3; c++)
             pc_cache_free(caches[c]);
     }

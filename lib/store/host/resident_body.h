@@ -29,7 +29,8 @@ typedef struct pc__entry {
     pc__pin *pins;  /* one for each owner */
     double ttl, expires; /* 0: no end; by pc__now */
     pc__heap_node expiry; /* at `expires` as it was when last looked at: no later than it is */
-    struct pc__entry *next; /* of strays, of those that are gone */
+    struct pc__entry *next_stray;
+    struct pc__entry *next; /* of those that are picked, or gone */
 } pc__entry;
 
 typedef struct pc__pins { /* zero-initialised: none */

@@ -93,9 +93,9 @@ void pc__resident_take_releases(pc__resident *t)
     }
     for (pc__entry **at = &t->strays, *e; (e = *at) != NULL;)
         if (look_after_stray(t, e))
-            *at = e->next;
+            *at = e->next_stray;
         else
-            at = &e->next;
+            at = &e->next_stray;
 }
 
 pc_segment *pc__resident_reference(pc__resident *t, pc__entry *e)
@@ -115,8 +115,8 @@ static void leave_segment(pc__resident *t, pc__entry *e)
     if (e->is_stray) {
         pc__entry **at = &t->strays;
         while (*at != e)
-            at = &(*at)->next;
-        *at = e->next;
+            at = &(*at)->next_stray;
+        *at = e->next_stray;
         pc__segment_unkeep(e->segment);
         return;
     }
@@ -343,7 +343,7 @@ pc_status pc__resident_bring_in(pc__resident *t, pc__entry *e, pc__entry **gone,
         settle(t, e);
     } else {
         e->is_stray = 1;
-        e->next = t->strays;
+        e->next_stray = t->strays;
         t->strays = e;
         pc__segment_keep(e->segment);
     }

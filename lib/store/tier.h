@@ -59,7 +59,8 @@ typedef struct pc__tier_common {
 pc_status pc__tier_packed_new(pc__tier **out, const pc__tier_common *common);
 /* PC_ERR_IO, PC_ERR_STATE name the folder and what is wrong. */
 pc_status pc__tier_disk_new(pc__tier **out, const pc__tier_common *common, const char *path);
-/* Does not connect yet. PC_ERR_INVALID: not such an address; PC_ERR_UNSUPPORTED: built without hiredis. */
+/* Does not connect yet. PC_ERR_INVALID: not such an address; PC_ERR_UNSUPPORTED: built without hiredis, or
+ * without OpenSSL for an address that wants TLS. */
 pc_status pc__tier_remote_new(pc__tier **out, const pc__tier_common *common, const char *address);
 
 #endif

@@ -19,7 +19,6 @@ struct pc__tls {
     SSL_CTX *context;
     BIO_METHOD *method;
     char *name; /* instead of the hosts'; NULL: theirs */
-    int insecure;
 };
 
 struct pc__tls_link {
@@ -148,7 +147,6 @@ static int set_modes(SSL_CTX *context, int insecure)
 static pc_status fill(pc__tls *t, const pc__remote_tls *options)
 {
     pc_status status = PC_OK;
-    t->insecure = options->insecure;
     if (options->name && !(t->name = pc__strdup(&t->mem, options->name)))
         return PC_ERR_NOMEM;
     /* Its clean-up at exit would take away what threads of a cache that is still there are using. The first caller in a process decides. */
@@ -156,10 +154,10 @@ static pc_status fill(pc__tls *t, const pc__remote_tls *options)
     ERR_clear_error();
     t->context = SSL_CTX_new(TLS_client_method());
     t->method = BIO_meth_new(BIO_TYPE_SOURCE_SINK, "promptcache socket");
-    if (!t->context || !t->method || !set_modes(t->context, t->insecure) || !BIO_meth_set_write(t->method, socket_write)
+    if (!t->context || !t->method || !set_modes(t->context, options->insecure) || !BIO_meth_set_write(t->method, socket_write)
         || !BIO_meth_set_read(t->method, socket_read) || !BIO_meth_set_ctrl(t->method, socket_control))
         return pc__fail(PC_ERR_INTERNAL, "remote: OpenSSL does not start: %s", reason());
-    if (!t->insecure)
+    if (!options->insecure)
         status = load_authorities(t->context, options->authorities);
     if (status == PC_OK && options->certificate)
         status = load_certificate(t->context, options);
@@ -194,12 +192,12 @@ void pc__tls_free(pc__tls *tls)
 
 /* ---------------------------------------------------------------- one connection */
 
-/* Whom we expect. A dot at the end belongs to look-ups, not to certificates; numbers are no names for SNI (RFC 6066). */
+/* Whom we expect. A dot at the end and the zone of a number belong to look-ups, not to certificates; numbers are no names for SNI (RFC 6066). */
 static int set_name(pc__tls_link *link, const char *name)
 {
     X509_VERIFY_PARAM *check = SSL_get0_param(link->ssl);
     unsigned char number[sizeof(struct in6_addr)];
-    size_t size = strlen(name);
+    size_t size = strcspn(name, "%");
     if (size && name[size - 1] == '.')
         size--;
     if (!size || size >= sizeof link->name)
@@ -248,21 +246,26 @@ void pc__tls_link_free(pc__tls_link *link)
     pc__free(&link->mem, link);
 }
 
-static pc_status failed(pc__tls_link *link, const char *what)
+static int is_ssl(unsigned long error, int why)
 {
-    unsigned long error = ERR_peek_error();
+    return ERR_GET_LIB(error) == ERR_LIB_SSL && ERR_GET_REASON(error) == why;
+}
+
+static pc_status failed(const pc__tls_link *link, unsigned long error, const char *what)
+{
     long verdict = SSL_get_verify_result(link->ssl);
-    int begins = !SSL_is_init_finished(link->ssl);
-    if (begins && (verdict == X509_V_ERR_HOSTNAME_MISMATCH || verdict == X509_V_ERR_IP_ADDRESS_MISMATCH))
-        pc__fail(PC_ERR_IO, "TLS: the server's certificate is not made out to '%s'", link->name);
-    else if (begins && ERR_GET_REASON(error) == SSL_R_CERTIFICATE_VERIFY_FAILED)
-        pc__fail(PC_ERR_IO, "TLS: the server's certificate is refused: %s", X509_verify_cert_error_string(verdict));
-    else if (begins && ERR_GET_REASON(error) == SSL_R_WRONG_VERSION_NUMBER)
-        pc__fail(PC_ERR_IO, "TLS: what the server answers is no TLS; is this its TLS port?");
-    else
-        pc__fail(PC_ERR_IO, "TLS: %s: %s", what, reason());
-    ERR_clear_error();
-    return PC_ERR_IO;
+    int other_name = verdict == X509_V_ERR_HOSTNAME_MISMATCH || verdict == X509_V_ERR_IP_ADDRESS_MISMATCH;
+    if (is_ssl(error, SSL_R_CERTIFICATE_VERIFY_FAILED) && other_name)
+        return pc__fail(PC_ERR_IO, "TLS: the server's certificate is not made out to '%s'", link->name);
+    if (is_ssl(error, SSL_R_CERTIFICATE_VERIFY_FAILED))
+        return pc__fail(PC_ERR_IO, "TLS: the server's certificate is refused: %s", X509_verify_cert_error_string(verdict));
+    if (is_ssl(error, SSL_R_WRONG_VERSION_NUMBER) && !SSL_is_init_finished(link->ssl))
+        return pc__fail(PC_ERR_IO, "TLS: what the server answers is no TLS; is this its TLS port?");
+#if defined(SSL_R_UNEXPECTED_EOF_WHILE_READING) /* since OpenSSL 3 */
+    if (is_ssl(error, SSL_R_UNEXPECTED_EOF_WHILE_READING))
+        return pc__fail(PC_ERR_IO, "TLS: %s: the server has closed the connection", what);
+#endif
+    return pc__fail(PC_ERR_IO, "TLS: %s: %s", what, reason());
 }
 
 /* What OpenSSL has made of a call. */
@@ -273,8 +276,8 @@ static pc_status turn(pc__tls_link *link, int result, const char *what, short *w
     *wants = kind == SSL_ERROR_WANT_WRITE ? POLLOUT : POLLIN;
     if (kind == SSL_ERROR_WANT_READ || kind == SSL_ERROR_WANT_WRITE)
         return PC_AGAIN;
-    if (kind == SSL_ERROR_SSL && ERR_GET_REASON(ERR_peek_error()) != SSL_R_UNEXPECTED_EOF_WHILE_READING)
-        status = failed(link, what);
+    if (kind == SSL_ERROR_SSL)
+        status = failed(link, ERR_peek_error(), what);
     else if (kind == SSL_ERROR_SYSCALL && link->error)
         pc__fail(status, "TLS: %s: %s", what, strerror(link->error));
     else

@@ -5,26 +5,9 @@
 
 #include "base/file.h"
 #include "text/steps_json.h"
-#include "text/tokenizer_body.h"
+#include "text/tokenizer_json_body.h"
 
 enum { LIMIT = 256 << 20 };
-
-typedef struct reading {
-    const char *where;
-    json_t *root;
-    pc__vocab vocab;
-    pc__token_rules rules;
-    const char *expressions[PC__MAX_EXPRESSIONS];
-    size_t expression_count;
-    int byte_level, metaspace;
-    const pc_allocator *mem;
-    pc__text *tokens;
-    int32_t *types;
-    pc__text *merges;
-    char *merge_arena;
-    double *scores;   /* of a Unigram model */
-    pc__steps *steps; /* likewise */
-} reading;
 
 static const char *string_of(const json_t *object, const char *key)
 {
@@ -32,7 +15,7 @@ static const char *string_of(const json_t *object, const char *key)
     return s ? s : "";
 }
 
-static pc_status unknown(const reading *r, const char *part, const json_t *object)
+static pc_status unknown(const pc__json_reading *r, const char *part, const json_t *object)
 {
     return pc__fail(PC_ERR_UNSUPPORTED, "%s: %s of type '%s' is not known", r->where, part,
                     string_of(object, "type"));
@@ -44,7 +27,7 @@ static int is(const json_t *object, const char *type)
 }
 
 /* A part that may be left out. PC_MISS: it is. */
-static pc_status present(const reading *r, const char *part, const json_t *object)
+static pc_status present(const pc__json_reading *r, const char *part, const json_t *object)
 {
     if (!object || json_is_null(object))
         return PC_MISS;
@@ -54,7 +37,7 @@ static pc_status present(const reading *r, const char *part, const json_t *objec
 }
 
 /* The parts of a sequence. NULL and an error: it has none. */
-static json_t *sequence(const reading *r, const json_t *object, const char *key)
+static json_t *sequence(const pc__json_reading *r, const json_t *object, const char *key)
 {
     json_t *list = json_object_get(object, key);
     if (json_is_array(list))
@@ -63,7 +46,7 @@ static json_t *sequence(const reading *r, const json_t *object, const char *key)
     return NULL;
 }
 
-static pc_status normalizer(reading *r, const json_t *n)
+static pc_status normalizer(pc__json_reading *r, const json_t *n)
 {
     size_t i;
     json_t *part, *list;
@@ -95,7 +78,7 @@ static pc_status normalizer(reading *r, const json_t *n)
     return PC_OK;
 }
 
-static pc_status add_expression(reading *r, const char *expression)
+static pc_status add_expression(pc__json_reading *r, const char *expression)
 {
     if (r->expression_count == PC__MAX_EXPRESSIONS)
         return pc__fail(PC_ERR_UNSUPPORTED, "%s: more than %d pre-tokenizers", r->where,
@@ -107,7 +90,7 @@ static pc_status add_expression(reading *r, const char *expression)
 static const char gpt2[] =
     "'s|'t|'re|'ve|'m|'ll|'d| ?\\p{L}+| ?\\p{N}+| ?[^\\s\\p{L}\\p{N}]+|\\s+(?!\\S)|\\s+";
 
-static pc_status pre_tokenizer(reading *r, const json_t *p)
+static pc_status pre_tokenizer(pc__json_reading *r, const json_t *p)
 {
     size_t i;
     json_t *part, *list;
@@ -145,181 +128,7 @@ static pc_status pre_tokenizer(reading *r, const json_t *p)
     return unknown(r, "pre-tokenizer", p);
 }
 
-/* A token of the vocabulary or an added one; an added one may repeat one of the vocabulary. */
-static pc_status place(reading *r, json_int_t id, const char *text, size_t size, int32_t type)
-{
-    if (id < 0 || (size_t)id >= r->vocab.count)
-        return pc__fail(PC_ERR_FORMAT, "%s: token id %lld lies outside of the %zu tokens", r->where,
-                        (long long)id, r->vocab.count);
-    if (r->types[id] != PC__TOKEN_UNUSED &&
-        (r->tokens[id].size != size || memcmp(r->tokens[id].data, text, size)))
-        return pc__fail(PC_ERR_FORMAT, "%s: token id %lld is given to '%.40s' and to '%.40s'",
-                        r->where, (long long)id, r->tokens[id].data, text);
-    r->tokens[id] = (pc__text){text, size};
-    r->types[id] = type;
-    return PC_OK;
-}
-
-/* Ids may leave gaps, but a small file must not ask for much memory. */
-enum { MOST_GAPS = 65536 };
-
-/* The largest id + 1; 0: none, or beyond what so many tokens may have. */
-static size_t id_range(const json_t *vocab, const json_t *added)
-{
-    json_int_t top = -1;
-    const char *key;
-    json_t *value;
-    size_t i;
-    if (json_is_array(vocab)) /* of a Unigram model: the ids are the places */
-        top = (json_int_t)json_array_size(vocab) - 1;
-    json_object_foreach((json_t *)(uintptr_t)vocab, key, value)
-        top = json_integer_value(value) > top ? json_integer_value(value) : top;
-    json_array_foreach(added, i, value) {
-        json_int_t id = json_integer_value(json_object_get(value, "id"));
-        top = id > top ? id : top;
-    }
-    i = json_object_size(vocab) + json_array_size(vocab) + json_array_size(added);
-    return top < 0 || top > 1 << 24 || (size_t)top > 4 * i + MOST_GAPS ? 0 : (size_t)top + 1;
-}
-
-static int is_byte(const char *text, size_t size)
-{
-    return size == 6 && !strncmp(text, "<0x", 3);
-}
-
-/* [[piece, score], …] */
-static pc_status place_pieces(reading *r, const json_t *model, int bytes)
-{
-    json_t *vocab = json_object_get(model, "vocab"), *pair, *unk = json_object_get(model, "unk_id");
-    size_t i;
-    r->scores = pc__calloc(r->mem, r->vocab.count, sizeof *r->scores);
-    if (!r->scores)
-        return PC_ERR_NOMEM;
-    json_array_foreach(vocab, i, pair) {
-        const json_t *text = json_array_get(pair, 0), *score = json_array_get(pair, 1);
-        if (json_array_size(pair) != 2 || !json_is_string(text) || !json_is_number(score))
-            return pc__fail(PC_ERR_FORMAT, "%s: model.vocab: entry %zu is no piece with a score",
-                            r->where, i);
-        r->tokens[i] = (pc__text){json_string_value(text), json_string_length(text)};
-        r->types[i] = bytes && is_byte(r->tokens[i].data, r->tokens[i].size) ? PC__TOKEN_BYTE
-                                                                             : PC__TOKEN_NORMAL;
-        r->scores[i] = json_number_value(score);
-    }
-    if (!unk || json_is_null(unk))
-        return PC_OK;
-    if (!json_is_integer(unk) || json_integer_value(unk) < 0 ||
-        json_integer_value(unk) >= (json_int_t)json_array_size(vocab))
-        return pc__fail(PC_ERR_FORMAT, "%s: model.unk_id is no token", r->where);
-    r->vocab.unk = (int32_t)json_integer_value(unk);
-    r->types[r->vocab.unk] = PC__TOKEN_UNKNOWN;
-    return PC_OK;
-}
-
-static pc_status place_words(reading *r, json_t *vocab, int bytes)
-{
-    json_t *value;
-    const char *key;
-    pc_status status = PC_OK;
-    json_object_foreach(vocab, key, value) {
-        status = place(r, json_is_integer(value) ? json_integer_value(value) : -1, key, strlen(key),
-                       bytes && is_byte(key, strlen(key)) ? PC__TOKEN_BYTE : PC__TOKEN_NORMAL);
-        if (status < 0)
-            return status;
-    }
-    return PC_OK;
-}
-
-static pc_status tokens(reading *r, const json_t *model, int unigram)
-{
-    json_t *vocab = json_object_get(model, "vocab"),
-           *added = json_object_get(r->root, "added_tokens"), *value;
-    size_t i;
-    pc_status status;
-    int bytes = json_is_true(json_object_get(model, "byte_fallback"));
-    if (unigram ? !json_is_array(vocab) : !json_is_object(vocab))
-        return pc__fail(PC_ERR_FORMAT, "%s: model.vocab is not %s", r->where,
-                        unigram ? "a list" : "an object");
-    if (added && !json_is_array(added))
-        return pc__fail(PC_ERR_FORMAT, "%s: added_tokens is not a list", r->where);
-    r->vocab.count = id_range(vocab, added);
-    if (!r->vocab.count)
-        return pc__fail(PC_ERR_FORMAT,
-                        "%s: model.vocab: no tokens, or an id far beyond their number", r->where);
-    r->tokens = pc__calloc(r->mem, r->vocab.count, sizeof *r->tokens);
-    r->types = pc__calloc(r->mem, r->vocab.count, sizeof *r->types);
-    if (!r->tokens || !r->types)
-        return PC_ERR_NOMEM;
-    for (i = 0; i < r->vocab.count; i++) {
-        r->tokens[i].data = "";
-        r->types[i] = PC__TOKEN_UNUSED;
-    }
-    status = unigram ? place_pieces(r, model, bytes) : place_words(r, vocab, bytes);
-    if (status < 0)
-        return status;
-    json_array_foreach(added, i, value) {
-        json_t *id = json_object_get(value, "id"), *content = json_object_get(value, "content");
-        int special = json_is_true(json_object_get(value, "special"));
-        if (!json_is_integer(id) || !json_string_length(content))
-            return pc__fail(PC_ERR_FORMAT, "%s: added token %zu has no id or no content", r->where,
-                            i);
-        status = place(r, json_integer_value(id), json_string_value(content),
-                       json_string_length(content), special ? PC__TOKEN_CONTROL : PC__TOKEN_USER);
-        if (status < 0)
-            return status;
-    }
-    r->vocab.tokens = r->tokens;
-    r->vocab.types = r->types;
-    r->vocab.exact_scores = r->scores;
-    return PC_OK;
-}
-
-/* Copies a side of a merge; NULL: it is no string. */
-static char *copy_side(char *out, const json_t *side)
-{
-    if (!json_is_string(side))
-        return NULL;
-    memcpy(out, json_string_value(side), json_string_length(side));
-    return out + json_string_length(side);
-}
-
-/* "left right", or ["left", "right"]; the former after the latter. NULL: neither. */
-static char *copy_merge(char *out, const json_t *m)
-{
-    if (json_is_string(m))
-        return copy_side(out, m);
-    if (json_array_size(m) != 2 || !(out = copy_side(out, json_array_get(m, 0))))
-        return NULL;
-    *out++ = ' ';
-    return copy_side(out, json_array_get(m, 1));
-}
-
-static pc_status merges(reading *r, const json_t *model, int wanted)
-{
-    json_t *list = json_object_get(model, "merges"), *m;
-    size_t bytes = 0, i;
-    char *at;
-    if (!json_is_array(list) && (list || wanted))
-        return pc__fail(PC_ERR_FORMAT, "%s: model.merges is not a list", r->where);
-    json_array_foreach(list, i, m)
-        bytes += json_string_length(m) + json_string_length(json_array_get(m, 0)) +
-                 json_string_length(json_array_get(m, 1)) + 1;
-    r->vocab.merge_count = json_array_size(list);
-    r->merges = pc__calloc(r->mem, r->vocab.merge_count, sizeof *r->merges);
-    r->merge_arena = at = pc__alloc(r->mem, bytes);
-    if (!r->merges || !at)
-        return PC_ERR_NOMEM;
-    json_array_foreach(list, i, m) {
-        char *start = at;
-        if (!(at = copy_merge(start, m)))
-            return pc__fail(PC_ERR_FORMAT, "%s: merge %zu is neither a string nor a pair", r->where,
-                            i);
-        r->merges[i] = (pc__text){start, (size_t)(at - start)};
-    }
-    r->vocab.merges = r->merges;
-    return PC_OK;
-}
-
-static int32_t find(const reading *r, const char *text)
+static int32_t find(const pc__json_reading *r, const char *text)
 {
     size_t n = strlen(text);
     for (size_t i = 0; n && i < r->vocab.count; i++)
@@ -329,7 +138,7 @@ static int32_t find(const reading *r, const char *text)
 }
 
 /* {"cls": ["<s>", 0], "sep": ["</s>", 2]}: BERT's and RoBERTa's own way to say what a template says. */
-static pc_status ends(reading *r, const json_t *p)
+static pc_status ends(pc__json_reading *r, const json_t *p)
 {
     static const char *const keys[2] = {"cls", "sep"};
     int32_t *to[2] = {&r->vocab.bos, &r->vocab.eos};
@@ -345,7 +154,7 @@ static pc_status ends(reading *r, const json_t *p)
 }
 
 /* {"Sequence"} with special tokens before and behind: those are BOS and EOS. */
-static pc_status post_processor(reading *r, const json_t *p)
+static pc_status post_processor(pc__json_reading *r, const json_t *p)
 {
     json_t *single = json_object_get(p, "single"), *part, *list;
     size_t i, before = 1;
@@ -385,18 +194,18 @@ static pc_status post_processor(reading *r, const json_t *p)
     return PC_OK;
 }
 
-static pc_status unigram(reading *r, const json_t *m)
+static pc_status unigram(pc__json_reading *r, const json_t *m)
 {
     pc_status status = pc__steps_from_json(&r->steps, r->mem, json_object_get(r->root, "normalizer"),
                                            json_object_get(r->root, "pre_tokenizer"), &r->rules,
                                            r->where);
     r->vocab.kind = PC__VOCAB_UNIGRAM;
-    if (status >= 0 && (status = tokens(r, m, 1)) >= 0)
+    if (status >= 0 && (status = pc__json_tokens(r, m, 1)) >= 0)
         status = post_processor(r, json_object_get(r->root, "post_processor"));
     return status < 0 ? status : PC_OK;
 }
 
-static pc_status model(reading *r)
+static pc_status model(pc__json_reading *r)
 {
     json_t *m = json_object_get(r->root, "model");
     const char *type = string_of(m, "type");
@@ -413,7 +222,8 @@ static pc_status model(reading *r)
         return pc__fail(PC_ERR_UNSUPPORTED, "%s: model of type '%s' is not known", r->where, type);
     if ((status = normalizer(r, json_object_get(r->root, "normalizer"))) < 0 ||
         (status = pre_tokenizer(r, json_object_get(r->root, "pre_tokenizer"))) < 0 ||
-        (status = tokens(r, m, 0)) < 0 || (status = merges(r, m, !strcmp(type, "BPE"))) < 0)
+        (status = pc__json_tokens(r, m, 0)) < 0 ||
+        (status = pc__json_merges(r, m, !strcmp(type, "BPE"))) < 0)
         return status;
     r->vocab.kind = !strcmp(type, "WordPiece") ? PC__VOCAB_WORDPIECE
                     : r->byte_level            ? PC__VOCAB_BPE
@@ -433,14 +243,14 @@ static pc_status model(reading *r)
 }
 
 /* A token that tokenizer_config.json names, as a string or as an object with its content. */
-static int32_t named(const reading *r, const json_t *config, const char *key)
+static int32_t named(const pc__json_reading *r, const json_t *config, const char *key)
 {
     json_t *value = json_object_get(config, key);
     return json_is_string(value) ? find(r, json_string_value(value))
                                  : find(r, string_of(value, "content"));
 }
 
-static void configure(reading *r, const json_t *config)
+static void configure(pc__json_reading *r, const json_t *config)
 {
     int32_t *ids[] = {&r->vocab.bos, &r->vocab.eos, &r->vocab.unk, &r->vocab.pad};
     static const char *const keys[] = {"bos_token", "eos_token", "unk_token", "pad_token"};
@@ -452,7 +262,7 @@ static void configure(reading *r, const json_t *config)
         r->vocab.chat_template = json_string_value(json_object_get(config, "chat_template"));
 }
 
-static void added_blanks(const reading *r, pc__tokenizer *t)
+static void added_blanks(const pc__json_reading *r, pc__tokenizer *t)
 {
     size_t i;
     json_t *value;
@@ -502,7 +312,7 @@ static pc_status read_optional(const pc_allocator *mem, const char *folder, cons
 static pc_status from_root(pc__tokenizer **out, const pc_allocator *mem, json_t *root,
                            json_t *config, json_t *map, const char *where)
 {
-    reading r = {.where = where, .root = root, .mem = mem};
+    pc__json_reading r = {.where = where, .root = root, .mem = mem};
     pc_status status;
     r.vocab = (pc__vocab){
         .where = where, .bos = -1, .eos = -1, .unk = -1, .pad = -1, .sep = -1, .cls = -1};

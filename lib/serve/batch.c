@@ -1,6 +1,5 @@
 #include "serve/batch.h"
 
-#include <stdio.h>
 #include <string.h>
 
 pc_status pc_batch_new(pc_batch **out, const pc_model *model, const pc_batch_options *options)
@@ -79,31 +78,11 @@ pc_status pc_batch_remove(pc_batch *batch, pc_sequence *sequence)
     return PC_OK;
 }
 
-/* The first error of several, with its text. */
-typedef struct trouble {
-    pc_status status;
-    char text[512];
-} trouble;
-
-static void note(trouble *t, pc_status status)
-{
-    if (status < 0 && t->status >= 0) {
-        t->status = status;
-        snprintf(t->text, sizeof t->text, "%s", pc_error_text());
-    }
-}
-
-static pc_status told(const trouble *t, pc_status otherwise)
-{
-    return t->status < 0 ? pc__fail(t->status, "%s", t->text) : otherwise;
-}
-
 /* New sequences are computed one after the other; each gives its first token, but for those that
  * have had tokens pushed already: they join the ones that run. */
-static pc_status start_new(pc_batch *batch, pc_sequence *const *list, size_t count, float *logits,
-                           pc_sequence **running, size_t *run)
+static void start_new(pc_batch *batch, pc_sequence *const *list, size_t count, float *logits,
+                      pc_sequence **running, size_t *run, pc__trouble *trouble)
 {
-    trouble t = {0};
     for (size_t i = 0; i < count; i++) {
         pc_status status;
         if (list[i]->batch != batch || list[i]->finish || list[i]->host)
@@ -113,9 +92,8 @@ static pc_status start_new(pc_batch *batch, pc_sequence *const *list, size_t cou
             running[(*run)++] = list[i];
         else if (status >= 0)
             status = pc__sequence_take(list[i], logits);
-        note(&t, status);
+        pc__trouble_note(trouble, status);
     }
-    return told(&t, PC_OK);
 }
 
 /* Of this batch or, where a callback has moved a sequence, of another. */
@@ -142,7 +120,7 @@ pc_status pc_batch_step(pc_batch *batch)
     pc_step_row *rows;
     float *logits;
     size_t count, run = 0;
-    trouble t = {0};
+    pc__trouble t = {0};
     if (!batch)
         return pc__fail(PC_ERR_INVALID, "pc_batch_step: batch is NULL");
     if (any_steps(batch))
@@ -163,15 +141,15 @@ pc_status pc_batch_step(pc_batch *batch)
             if (!all[i]->finish && all[i]->host)
                 running[run++] = all[i];
         }
-        note(&t, start_new(batch, all, count, logits, running, &run));
-        note(&t, pc__decode(running, run, rows, logits));
+        start_new(batch, all, count, logits, running, &run, &t);
+        pc__decode(running, run, rows, logits, &t);
         for (size_t i = 0; i < count; i++)
             all[i]->stepping = 0;
     } else {
-        note(&t, PC_ERR_NOMEM);
+        pc__trouble_note(&t, PC_ERR_NOMEM);
     }
     pc__free(mem, all);
     pc__free(mem, rows);
     pc__free(mem, logits);
-    return told(&t, any_runs(batch) ? PC_OK : PC_END);
+    return pc__trouble_told(&t, any_runs(batch) ? PC_OK : PC_END);
 }

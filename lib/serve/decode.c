@@ -8,9 +8,20 @@ typedef struct group {
     size_t count;
 } group;
 
-/* Asked by the model within a step: stops it as soon as one of the sequences is no
+void pc__trouble_note(pc__trouble *t, pc_status status)
+{
+    if (status < 0 && t->status >= 0) {
+        t->status = status;
+        snprintf(t->text, sizeof t->text, "%s", pc_error_text());
+    }
+}
 
- * longer wanted. */
+pc_status pc__trouble_told(const pc__trouble *t, pc_status otherwise)
+{
+    return t->status < 0 ? pc__fail(t->status, "%s", t->text) : otherwise;
+}
+
+/* Asked by the model within a step: stops it as soon as one of the sequences is no longer wanted. */
 static int32_t any_cancelled(void *user)
 {
     group *g = user;
@@ -53,62 +64,52 @@ static pc_status compute(group *g, pc_step_row *rows, float *logits)
     return pc__host_step(g->list[0]->model, &args);
 }
 
-static pc_status take_all(group *g, float *logits)
+static void take_all(group *g, float *logits, pc__trouble *trouble)
 {
-    pc_status first = PC_OK;
     for (size_t i = 0; i < g->count; i++) {
         pc_sequence *s = g->list[i];
-        pc_status status;
         pc__sequence_rows_done(s);
-        status = pc__sequence_take(s, logits + i * (size_t)s->model->info.vocab);
-        first = first < 0 ? first : status;
+        pc__trouble_note(trouble, pc__sequence_take(s, logits + i * (size_t)s->model->info.vocab));
     }
-    return first;
 }
 
 /* Ends those whose callers want no more and leaves the others in the group. */
-static pc_status drop_cancelled(group *g)
+static void drop_cancelled(group *g, pc__trouble *trouble)
 {
-    pc_status status = PC_OK;
     size_t left = 0;
     for (size_t i = 0; i < g->count; i++) {
         if (g->list[i]->asked_cancel)
-            status = pc__sequence_fail(
-                g->list[i], pc__fail(PC_ERR_CANCELLED, "the caller cancelled the request"));
+            pc__trouble_note(trouble, pc__sequence_fail(g->list[i], pc__fail(PC_ERR_CANCELLED, "the caller cancelled the request")));
         else
             g->list[left++] = g->list[i];
     }
     g->count = left;
-    return status;
 }
 
 /* A failed step has changed nothing (contract of pc_model_ops.step): who was not to blame is
  * computed again, alone. */
-static pc_status step_group(group *g, pc_step_row *rows, float *logits)
+static void step_group(group *g, pc_step_row *rows, float *logits, pc__trouble *trouble)
 {
-    pc_status first = PC_OK, status = PC_OK;
+    pc_status status = PC_OK;
     any_cancelled(g);
-    first = drop_cancelled(g);
+    drop_cancelled(g, trouble);
     while (g->count && (status = compute(g, rows, logits)) < 0) {
         size_t before = g->count;
-        pc_status dropped = drop_cancelled(g);
-        first = first < 0 ? first : dropped;
+        drop_cancelled(g, trouble);
         if (g->count == before)
             break;
     }
     if (!g->count)
-        return first;
+        return;
     if (status >= 0)
-        status = take_all(g, logits);
+        take_all(g, logits, trouble);
     else if (g->count == 1)
-        status = pc__sequence_fail(g->list[0], status);
+        pc__trouble_note(trouble, pc__sequence_fail(g->list[0], status));
     else
         for (size_t i = 0, n = g->count; i < n; i++) {
             group alone = {g->list + i, 1};
-            pc_status one = step_group(&alone, rows, logits);
-            status = i && status < 0 ? status : one;
+            step_group(&alone, rows, logits, trouble);
         }
-    return first < 0 ? first : status;
 }
 
 static int go_together(const pc_sequence *a, const pc_sequence *b)
@@ -117,29 +118,31 @@ static int go_together(const pc_sequence *a, const pc_sequence *b)
            a->generation.options.see == b->generation.options.see && flags_of(a) == flags_of(b);
 }
 
-pc_status pc__decode(pc_sequence *const *sequences, size_t count, pc_step_row *rows, float *logits)
+void pc__decode(pc_sequence *const *sequences, size_t count, pc_step_row *rows, float *logits,
+                pc__trouble *trouble)
 {
-    pc_status first = PC_OK;
     pc_sequence **list;
     pc_step_row *more = NULL; /* where a sequence has several rows */
     const pc_allocator *mem;
     size_t left = 0, row_count = 0;
     if (!count)
-        return PC_OK;
+        return;
     mem = sequences[0]->mem;
     list = pc__calloc(mem, count, sizeof(*list));
-    if (!list)
-        return PC_ERR_NOMEM;
+    if (!list) {
+        pc__trouble_note(trouble, PC_ERR_NOMEM);
+        return;
+    }
     for (size_t i = 0; i < count; i++)
         if (!sequences[i]->finish && sequences[i]->host)
             row_count += pc__sequence_row_count(list[left++] = sequences[i]);
     if (row_count > count && !(more = pc__calloc(mem, row_count, sizeof *more))) {
+        pc__trouble_note(trouble, PC_ERR_NOMEM);
         pc__free(mem, list);
-        return PC_ERR_NOMEM;
+        return;
     }
     for (size_t from = 0, end; from < left; from = end) {
         group g = {list + from, 0};
-        pc_status status;
         end = from;
         for (size_t i = from; i < left; i++)
             if (go_together(list[from], list[i])) {
@@ -148,10 +151,8 @@ pc_status pc__decode(pc_sequence *const *sequences, size_t count, pc_step_row *r
                 list[end++] = moved;
             }
         g.count = end - from;
-        status = step_group(&g, more ? more : rows, logits);
-        first = first < 0 ? first : status;
+        step_group(&g, more ? more : rows, logits, trouble);
     }
     pc__free(mem, more);
     pc__free(mem, list);
-    return first;
 }

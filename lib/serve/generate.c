@@ -48,12 +48,13 @@ static int any_runs(const generating *g)
 
 static pc_status run(generating *g, uint32_t count)
 {
+    pc__trouble trouble = {0};
     pc_status status = pc__sequence_prefill(g->samples[0], g->logits);
     if (status >= 0)
         status = branch(g, count);
-    while (status >= 0 && any_runs(g))
-        status = pc__decode(g->samples, g->count, g->rows, g->logits);
-    return status;
+    while (status >= 0 && trouble.status >= 0 && any_runs(g))
+        pc__decode(g->samples, g->count, g->rows, g->logits, &trouble);
+    return pc__trouble_told(&trouble, status);
 }
 
 static void sum_up(const generating *g, pc_stats *stats)

@@ -81,9 +81,19 @@ void pc__sequence_end_turn(pc_sequence *sequence);
 /* Tokens of the prompt that the penalty counts. */
 void pc__sequence_note_prompt(pc_sequence *sequence);
 
+/* The first error of several, with its text. */
+typedef struct pc__trouble {
+    pc_status status;
+    char text[512];
+} pc__trouble;
+
+void pc__trouble_note(pc__trouble *trouble, pc_status status); /* right behind the call that gave it */
+pc_status pc__trouble_told(const pc__trouble *trouble, pc_status otherwise);
+
 /* Computes the next logits of sequences that run, all of one model, and takes them: one step of the
  * model for all that agree in regime and rule of visibility. logits [count][vocab], rows [count].
- * An error ends the sequences that it concerns, the first one is returned. */
-pc_status pc__decode(pc_sequence *const *sequences, size_t count, pc_step_row *rows, float *logits);
+ * An error ends the sequences that it concerns; the first one is noted. */
+void pc__decode(pc_sequence *const *sequences, size_t count, pc_step_row *rows, float *logits,
+                pc__trouble *trouble);
 
 #endif

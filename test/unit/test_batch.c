@@ -223,6 +223,38 @@ static void one_fails(void)
         }
 }
 
+/* Both in one step: the status and the text are those of the first. */
+static void two_fail(void)
+{
+    toy_world w;
+    pc_batch *batch = NULL;
+    pc_sequence *s[2] = {NULL};
+    cancelling c = {-1};
+    pc_generate_options o = PC_GENERATE_OPTIONS_INIT;
+    if (!CHECK(toy_start(&w, NULL, 0, 0, toy_schema)))
+        return;
+    pc_prompt *prompt = toy_prompt(&w, prompts[1]);
+    CHECK_OK(pc_batch_new(&batch, w.model, NULL));
+    for (int i = 0; i < 2; i++) {
+        o.cancelled = i ? NULL : cancel;
+        o.cancel_user = &c;
+        CHECK_OK(pc_sequence_new(&s[i], prompt, w.cache, &o));
+        CHECK_OK(pc_batch_add(batch, s[i]));
+    }
+    CHECK_OK(pc_batch_step(batch));
+    c.after = 0;
+    pc_toy_count(w.toy)->fail_step_at = pc_toy_count(w.toy)->step_calls + 1;
+    CHECK_STATUS(pc_batch_step(batch), PC_ERR_CANCELLED);
+    CHECK_ERROR_HAS("the caller cancelled the request");
+    for (int i = 0; i < 2; i++) {
+        CHECK_INT(pc_sequence_finish(s[i]), PC_FINISH_ERROR);
+        pc_sequence_free(s[i]);
+    }
+    pc_prompt_free(prompt);
+    pc_batch_free(batch);
+    toy_end(&w);
+}
+
 static void arguments(void)
 {
     toy_world w, v;
@@ -294,6 +326,7 @@ int main(void)
     join_and_leave(2);
     forks();
     one_fails();
+    two_fail();
     arguments();
     return pc_test_end();
 }

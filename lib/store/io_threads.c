@@ -17,7 +17,8 @@ static const double SWEEP_EVERY = 5.0;
 
 typedef struct queue {
     pc__io_job *head, *tail;
-    size_t count, running;
+    size_t count;
+    uint64_t added, ended; /* ever */
 } queue;
 
 typedef struct worker {
@@ -48,7 +49,6 @@ static pc__io_job *pop(queue *q)
     if (!q->head)
         q->tail = NULL;
     q->count--;
-    q->running++;
     return job;
 }
 
@@ -61,6 +61,7 @@ static void push(queue *q, pc__io_job *job)
         q->head = job;
     q->tail = job;
     q->count++;
+    q->added++;
 }
 
 static int is_background(const worker *w)
@@ -121,7 +122,7 @@ static void run_one(worker *w, int class)
     pthread_mutex_unlock(&io->lock);
     job->run(job, give_up);
     pthread_mutex_lock(&io->lock);
-    io->queues[class].running--;
+    io->queues[class].ended++;
     if (class == PC__IO_WRITE)
         pthread_cond_broadcast(&io->idle);
 }
@@ -265,10 +266,12 @@ int pc__io_hurry(pc__io *io, pc__io_job *job)
 void pc__io_flush(pc__io *io)
 {
     queue *q = &io->queues[PC__IO_WRITE];
+    uint64_t until;
     pthread_mutex_lock(&io->lock);
+    until = q->added; /* one thread writes, in order */
     io->flushing++;
     pthread_cond_broadcast(&io->wake);
-    while (q->count || q->running)
+    while (q->ended < until)
         pthread_cond_wait(&io->idle, &io->lock);
     io->flushing--;
     pthread_mutex_unlock(&io->lock);

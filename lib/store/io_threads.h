@@ -27,7 +27,7 @@ void pc__io_free(pc__io *io);
 int pc__io_add(pc__io *io, int class, pc__io_job *job);
 /* A queued prefetch becomes a load; 0: it is not queued any more. */
 int pc__io_hurry(pc__io *io, pc__io_job *job);
-/* Until no write is queued or under way. */
+/* Until all writes that are queued or under way now have ended, whatever others queue meanwhile. */
 void pc__io_flush(pc__io *io);
 /* A request begins (+1) or ends (-1) to compute. */
 void pc__io_working(pc__io *io, int by);

@@ -1,4 +1,5 @@
-/* Catches: a background thread that goes round and round instead of sleeping, because something is due that it must not do while requests compute. */
+/* Catches: a background thread that goes round and round instead of sleeping, because something is due that it must not do while requests compute; a flush that waits for
+ * what is written after it, too, and so perhaps for ever. */
 #include "store/io_threads.h"
 
 #include <stdatomic.h>
@@ -44,8 +45,38 @@ static void overdue(void)
     pc__io_free(io);
 }
 
+/* Writes that each queue another one, as requests do while somebody flushes. */
+enum { CHAIN = 300 };
+
+typedef struct chain {
+    pc__io_job job; /* first */
+    pc__io *io;
+    atomic_int done;
+} chain;
+
+static void write_and_queue(pc__io_job *job, int give_up)
+{
+    const struct timespec moment = {0, 1000000};
+    chain *c = (chain *)job;
+    nanosleep(&moment, NULL);
+    if (atomic_fetch_add(&c->done, 1) + 1 < CHAIN && !give_up)
+        pc__io_add(c->io, PC__IO_WRITE, job);
+}
+
+static void flushing(void)
+{
+    chain c = {.job.run = write_and_queue};
+    CHECK_OK(pc__io_new(&c.io, &pc__libc_allocator, 1, sweep, NULL));
+    pc__io_flush(c.io); /* nothing to wait for */
+    CHECK(pc__io_add(c.io, PC__IO_WRITE, &c.job));
+    pc__io_flush(c.io);
+    CHECK(atomic_load(&c.done) >= 1 && atomic_load(&c.done) < CHAIN);
+    pc__io_free(c.io);
+}
+
 int main(void)
 {
+    flushing();
     overdue();
     return pc_test_end();
 }

@@ -80,7 +80,7 @@ pc_status pc__model_has_order(const pc_model *model)
     if (model->native && !model->native->arch.causal)
         return pc__fail(PC_ERR_UNSUPPORTED,
                         "%s has no causal order: every token sees the whole input, so there are no "
-                        "states of a prefix to keep or to go on from",
+                        "states of a prefix to keep or to go on from (pc_prefill computes it)",
                         model->info.architecture);
     return PC_OK;
 }
@@ -104,7 +104,8 @@ static pc_status host_tokenize(const pc_model *model, const char *text, size_t s
 {
     pc_status status;
     if (!model->ops.tokenize)
-        return pc__fail(PC_ERR_UNSUPPORTED, "the model has no tokenizer");
+        return pc__fail(PC_ERR_UNSUPPORTED, "the model has no tokenizer (that of a folder is "
+                                            "tokenizer.json or tokenizer.model)");
     pc__model_enter(model);
     status = model->ops.tokenize(model->user, text, size, flags, tokens, capacity, count);
     pc__model_leave(model);

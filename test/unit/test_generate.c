@@ -4,6 +4,7 @@
 #include <math.h>
 #include <stdlib.h>
 
+#include "serve/prompt_handle.h"
 #include "toy_schema.h"
 
 static const char *const prompts[] = {
@@ -250,6 +251,12 @@ static void repair_levels(void)
     all = toy_generate(prompt, w.cache, o);
     CHECK(all.stats.tokens_repaired > 0 && all.stats.tokens_repaired < all.stats.tokens_cached);
     CHECK_INT(all.stats.repair, PC_REPAIR_TOP);
+    CHECK_INT(all.stats.exactness, PC_REPAIRED);
+    size_t opening = prompt->parts[0].count, reused = (size_t)(all.stats.tokens_cached + all.stats.tokens_repaired);
+    CHECK(opening > 3 && opening < reused / 2);
+    o.repair_percent = 100.0f * (float)(reused - opening) / (float)reused; /* those that are wrong: what opens the prompt saw all that there was to see */
+    all = toy_generate(prompt, w.cache, o);
+    CHECK(equal(&all, &plan) && all.stats.tokens_cached > 0);
     o.repair = PC_REPAIR_FIRST;
     o.repair_tokens = 1000;
     all = toy_generate(prompt, w.cache, o);

@@ -185,6 +185,24 @@ static void passing(const pc_allocator *mem)
     pc__kv_unref(run);
 }
 
+/* Int8 pages begin with anything: behind the last token all is cleared, scales too, and nothing before. */
+static void tail_of_scales(const pc_allocator *mem)
+{
+    enum { TOKENS = 5, DIM = 8 };
+    const pc__kv_shape s = {1, 1, DIM, DIM, PC_DTYPE_I8};
+    const uint8_t *scales;
+    pc__kv *kv;
+    CHECK_OK(pc__kv_new(&kv, mem, &s, TOKENS));
+    memset(kv->layer[0], 0xAA, pc__kv_page_bytes(&s));
+    kv->tokens = TOKENS;
+    pc__kv_clear_tail(kv, 0);
+    kv->tokens = 0;
+    scales = kv->layer[0] + pc__kv_k_bytes(&s) + pc__i8_v_scales(DIM);
+    for (size_t i = 0; i < 2 * PC__PAGE; i++)
+        CHECK_INT(scales[i], i < 2 * TOKENS ? 0xAA : 0);
+    pc__kv_unref(kv);
+}
+
 int main(void)
 {
     pc_test_memory memory = {0};
@@ -196,6 +214,7 @@ int main(void)
             growth(&mem, dtype, holes);
     taken_off(&mem);
     passing(&mem);
+    tail_of_scales(&mem);
     CHECK_INT(memory.live_blocks, 0);
     fail_everywhere();
     return pc_test_end();

@@ -5,7 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "attn/plan.h"
+#include "attn/plan_body.h"
 #include "testing.h"
 
 enum { RUNS = 7, MAX_ROWS = 40, MAX_SPANS = 6 };
@@ -287,6 +287,38 @@ static void fail_everywhere(void)
     free_world(&w);
 }
 
+/* Chunks of PC__PART tokens, which parts of several spans share when they fit together; room for as many states as the longest row has; angles of what is seen only. */
+static void chunks(pc_context *context)
+{
+    enum { LONG = 2 * PC__PART + 452, ROWS = 5 };
+    static const size_t want[ROWS] = {3, 1, 1, 2, 0};
+    const pc__kv_shape shape = {1, 1, 8, 8, PC_DTYPE_F32};
+    const int64_t positions[ROWS] = {9000, 9000, 9000, 9000, 9000};
+    const size_t first[ROWS + 1] = {0, 1, 2, 4, 6, 7};
+    world w = {.shape = shape};
+    pc_test_rng rng = {1};
+    pc__plan *plan = NULL;
+    make_run(&w, &rng, 0, LONG, 0);
+    make_run(&w, &rng, 1, 40, 0);
+    const pc__row_span spans[7] = {{.kv = w.run[0], .hi = LONG}, {.kv = w.run[0], .hi = PC__PART},
+                                   {.kv = w.run[0], .hi = PC__PART - 24}, {.kv = w.run[1], .hi = 24},
+                                   {.kv = w.run[0], .hi = PC__PART - 24}, {.kv = w.run[1], .hi = 25},
+                                   {.kv = w.run[1], .start = 77, .lo = 5, .hi = 5}};
+    pc__rows rows = {ROWS, positions, first, spans, 0};
+    if (CHECK_OK(pc__plan_new(&plan, context, &rows, &shape, 1))) {
+        for (size_t r = 0; r < ROWS; r++)
+            CHECK_INT(plan->slot_first[r + 1] - plan->slot_first[r], want[r]);
+        CHECK_INT(plan->most_slots, 3);
+        CHECK_INT(plan->distance_count, 1);
+    }
+    pc__plan_free(plan);
+    for (size_t i = 0; i < 2; i++) {
+        pc__kv_unref(w.run[i]);
+        free(w.k[i]);
+        free(w.v[i]);
+    }
+}
+
 int main(void)
 {
     pc_context_options options = PC_CONTEXT_OPTIONS_INIT;
@@ -300,6 +332,7 @@ int main(void)
         compare(one, two, seed, PC_DTYPE_BF16);
     }
     check_map(two);
+    chunks(one);
     fail_everywhere();
     pc_context_free(one);
     pc_context_free(two);

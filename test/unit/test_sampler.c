@@ -181,6 +181,11 @@ static void greedy_and_penalty(void)
     pc__sampler_note(&s, 0);
     CHECK_INT(draw(&s, negative), 1); /* -1 * 2 < -1.5 */
     pc__sampler_end(&s);
+    s = start(0, 0, 0, 2, 1, 3);
+    pc__sampler_note(&s, 0);
+    pc__sampler_forget(&s);
+    CHECK_INT(draw(&s, negative), 0);
+    pc__sampler_end(&s);
     for (int warm = 0; warm <= 1; warm++) {
         s = start((float)warm, 0, 0, 0, 1, 3);
         memcpy(copy, none, sizeof copy);

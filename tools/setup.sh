@@ -16,7 +16,7 @@ if [ "${1-}" = --minilm ]; then
 fi
 
 needed="gcc g++ cmake ninja-build pkg-config libexpat1-dev libjansson-dev libpcre2-dev libutf8proc-dev libsodium-dev libzstd-dev libxxhash-dev python3"
-optional="libdnnl-dev libhiredis-dev libssl-dev openssl libblas-dev liblapack-dev libfaiss-dev redis-tools universal-ctags python3-nacl python3-xxhash python3-zstandard"
+optional="libdnnl-dev libhiredis-dev libssl-dev openssl libblas-dev liblapack-dev libfaiss-dev redis-tools ccache universal-ctags python3-nacl python3-xxhash python3-zstandard"
 
 missing=""
 for package in $needed; do

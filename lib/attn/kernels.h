@@ -5,6 +5,7 @@
 
 #include "attn/grid.h"
 #include "attn/kv.h"
+#include "attn/rope.h"
 
 /* Rows of queries against a run of pages of one K/V head; the state runs on from call to call.
  * Start: m = -inf, l = 0, acc = 0. End: out = acc / l, LSE = m + ln l (nothing seen: l is 0).
@@ -94,6 +95,10 @@ typedef void (*pc__map_fn)(const pc__map_task *task);
  * whatever the dtype of K. l, acc, fetch and q16 are not used. */
 typedef void (*pc__weights_fn)(const pc__attn_task *task, uint32_t dtype, size_t pages, float *weights, size_t stride);
 
+/* to = from * scale, `heads` vectors of `dim` floats, then turned as pc__rope_turn() does, to the same bits; rope NULL: not turned. from may be to. */
+typedef void (*pc__turn_fn)(const pc__rope *rope, const float *cosine, const float *sine, float scale, const float *from, float *to, size_t heads,
+                            size_t dim);
+
 typedef struct pc__kernels {
     const char *name;
     pc__attend_fn attend_f32, attend_bf16, attend_f16, attend_i8; /* by the dtype of K and V; see pc__attend_of */
@@ -104,6 +109,7 @@ typedef struct pc__kernels {
     /* y[0 … width) += sum of factor[r] * rows[r * stride …], r = 0 … count - 1 in this order; y apart from the rows */
     void (*add_rows)(const float *factor, const float *rows, size_t stride, size_t count, float *y, size_t width);
     void (*to_bf16)(const float *x, size_t count, uint16_t *out);
+    pc__turn_fn turn;
     pc__map_fn map_f32, map_bf16, map_f16; /* by the dtype of V; see pc__map_of */
     pc__weights_fn weights; /* K in F32, BF16; see pc__weights_of */
     int bf16_dot; /* 1: bf16 products are faster than fp32 ones here */
@@ -138,6 +144,8 @@ void pc__to_bf16_avx2(const float *x, size_t count, uint16_t *out);
 void pc__grid_avx512vnni(const pc__grid_task *task);
 void pc__add_rows_avx512(const float *factor, const float *rows, size_t stride, size_t count, float *y, size_t width);
 void pc__gelu_avx512(float *x, size_t count);
+void pc__turn_avx2(const pc__rope *rope, const float *cosine, const float *sine, float scale, const float *from, float *to, size_t heads, size_t dim);
+void pc__turn_avx512(const pc__rope *rope, const float *cosine, const float *sine, float scale, const float *from, float *to, size_t heads, size_t dim);
 void pc__silu_gate_avx512(float *x, const float *up, size_t count);
 void pc__map_f32_avx2(const pc__map_task *task);
 void pc__map_bf16_avx2(const pc__map_task *task);

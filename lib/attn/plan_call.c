@@ -24,23 +24,24 @@ static void load_queries(const pc__attending *run, const pc__pair *pair, size_t 
 {
     const pc__plan *plan = run->plan;
     size_t k = (size_t)plan->shape.k_dim, g = plan->group;
-    const float *from = run->q + (pair->row * plan->heads + head * g) * k;
-    const float scale = run->layer->scale;
-    for (size_t i = 0; i < g * k; i++)
-        q[i] = from[i] * scale;
-    if (run->angles) {
-        size_t half = (size_t)run->angles->rope->dims / 2;
-        pc__rope_turn(run->angles->rope, run->angles->cosine + pair->angle * half, run->angles->sine + pair->angle * half, q, g, k);
+    const float *from = run->q + (pair->row * plan->heads + head * g) * k, *cosine = NULL, *sine = NULL;
+    const pc__rope *rope = run->angles ? run->angles->rope : NULL;
+    if (rope) {
+        size_t first = pair->angle * ((size_t)rope->dims / 2);
+        cosine = run->angles->cosine + first;
+        sine = run->angles->sine + first;
     }
+    run->kernels->turn(rope, cosine, sine, run->layer->scale, from, q, g, k);
 }
 
 static void round_queries(const pc__attending *run, const pc__tables *t, size_t rows)
 {
     size_t k = (size_t)run->plan->shape.k_dim, even = k + k % 2;
-    for (size_t r = 0; r < rows; r++) {
+    if (even == k)
+        run->kernels->to_bf16(t->q, rows * k, t->q16);
+    for (size_t r = 0; even > k && r < rows; r++) {
         run->kernels->to_bf16(t->q + r * k, k, t->q16 + r * even);
-        if (even > k)
-            t->q16[r * even + k] = 0;
+        t->q16[r * even + k] = 0;
     }
 }
 

@@ -40,6 +40,7 @@ const pc__kernels pc__kernels_avx2 = {
     .gelu = gelu,
     .add_rows = add_rows,
     .to_bf16 = pc__to_bf16_avx2,
+    .turn = pc__turn_avx2,
     .map_f32 = pc__map_f32_avx2,
     .map_bf16 = pc__map_bf16_avx2,
     .map_f16 = pc__map_f16_avx2,

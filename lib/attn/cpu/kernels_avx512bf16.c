@@ -327,6 +327,7 @@ const pc__kernels pc__kernels_avx512bf16 = {
     .gelu = pc__gelu_avx512,
     .add_rows = pc__add_rows_avx512,
     .to_bf16 = to_bf16,
+    .turn = pc__turn_avx512,
     .map_f32 = pc__map_f32_avx512,
     .map_bf16 = pc__map_bf16_avx512bf16,
     .map_f16 = pc__map_f16_avx512,

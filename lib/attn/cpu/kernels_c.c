@@ -160,6 +160,14 @@ void pc__to_bf16_c(const float *x, size_t count, uint16_t *out)
         out[i] = pc__bf16_from(x[i]);
 }
 
+static void turn(const pc__rope *rope, const float *cosine, const float *sine, float scale, const float *from, float *to, size_t heads, size_t dim)
+{
+    for (size_t i = 0; i < heads * dim; i++)
+        to[i] = from[i] * scale;
+    if (rope)
+        pc__rope_turn(rope, cosine, sine, to, heads, dim);
+}
+
 const pc__kernels pc__kernels_c = {
     .name = "c",
     .attend_f32 = attend_f32,
@@ -173,6 +181,7 @@ const pc__kernels pc__kernels_c = {
     .gelu = gelu,
     .add_rows = add_rows,
     .to_bf16 = pc__to_bf16_c,
+    .turn = turn,
     .map_f32 = pc__map_f32_c,
     .map_bf16 = pc__map_bf16_c,
     .map_f16 = pc__map_f16_c,

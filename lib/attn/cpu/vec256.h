@@ -78,6 +78,26 @@ INLINE vec vec_choose(vec_mask m, vec x, vec otherwise)
     return _mm256_blendv_ps(otherwise, x, _mm256_castsi256_ps(m));
 }
 
+/* p[0 … count), each twice; count <= VEC / 2. */
+INLINE vec vec_twice(const float *p, size_t count)
+{
+    const __m256i order = _mm256_setr_epi32(0, 0, 1, 1, 2, 2, 3, 3);
+    __m128i lanes = _mm_cmpgt_epi32(_mm_set1_epi32((int32_t)count), _mm_setr_epi32(0, 1, 2, 3));
+    return _mm256_permutevar8x32_ps(_mm256_castps128_ps256(_mm_maskload_ps(p, lanes)), order);
+}
+
+/* The two of each pair of lanes exchanged. */
+INLINE vec vec_swap(vec x)
+{
+    return _mm256_permute_ps(x, 0xb1);
+}
+
+/* x - y in even lanes, x + y in odd ones. */
+INLINE vec vec_sub_add(vec x, vec y)
+{
+    return _mm256_addsub_ps(x, y);
+}
+
 /* Of pairs of bf16, the first and the second. */
 INLINE vec vec_first(vec pairs)
 {

@@ -76,6 +76,26 @@ INLINE vec vec_choose(vec_mask m, vec x, vec otherwise)
     return _mm512_mask_mov_ps(otherwise, m, x);
 }
 
+/* p[0 … count), each twice; count <= VEC / 2. */
+INLINE vec vec_twice(const float *p, size_t count)
+{
+    const __m512i order = _mm512_setr_epi32(0, 0, 1, 1, 2, 2, 3, 3, 4, 4, 5, 5, 6, 6, 7, 7);
+    __m256 x = _mm256_maskz_loadu_ps((__mmask8)((1u << count) - 1u), p);
+    return _mm512_permutexvar_ps(order, _mm512_castps256_ps512(x));
+}
+
+/* The two of each pair of lanes exchanged. */
+INLINE vec vec_swap(vec x)
+{
+    return _mm512_permute_ps(x, 0xb1);
+}
+
+/* x - y in even lanes, x + y in odd ones. */
+INLINE vec vec_sub_add(vec x, vec y)
+{
+    return _mm512_mask_sub_ps(_mm512_add_ps(x, y), 0x5555, x, y);
+}
+
 /* Of pairs of bf16, the first and the second. */
 INLINE vec vec_first(vec pairs)
 {

@@ -10,14 +10,15 @@
 #include "testing.h"
 
 #if defined(__SANITIZE_THREAD__) /* twenty times slower */
-enum { OPERATIONS = 60, HOST_MIB = 18, PACKED_MIB = 6 };
+enum { OPERATIONS = 60, KEYS = 150, HOST_MIB = 9, PACKED_MIB = 3 };
 #else
-enum { OPERATIONS = 150, HOST_MIB = 24, PACKED_MIB = 12 };
+enum { OPERATIONS = 150, KEYS = 300, HOST_MIB = 24, PACKED_MIB = 12 };
 #endif
-enum { LAYERS = 4, TOKENS = 8, KEYS = 300, THREADS = 3, FLUSH_EVERY = 8, IO_THREADS = 2 };
+enum { LAYERS = 4, TOKENS = 8, THREADS = 3, FLUSH_EVERY = 8, IO_THREADS = 2 };
 enum { PAGE = 4096, SIZES = 61, LARGEST = PAGE * (SIZES + 1) };
 #define HOST_BYTES ((uint64_t)HOST_MIB << 20)
 #define PACKED_BYTES ((uint64_t)PACKED_MIB << 20)
+enum { CONTEXTS = 1 << 20 }; /* of zstd: one that encodes, IO_THREADS that decode */
 enum { KNOWLEDGE = 600, BLOCKS = 2 /* of the thread that writes: as stored, and on its way there */ };
 
 static atomic_int_fast64_t held, held_most;
@@ -164,7 +165,7 @@ static void churn(pc_context *context, pc_cache *cache)
 static void with_codec(uint32_t codec)
 {
     const pc_allocator counting = {NULL, count_alloc, count_free};
-    const int64_t budget = (int64_t)(HOST_BYTES + PACKED_BYTES), beside = KEYS * KNOWLEDGE + BLOCKS * LARGEST;
+    const int64_t budget = (int64_t)(HOST_BYTES + PACKED_BYTES), beside = KEYS * KNOWLEDGE + BLOCKS * LARGEST + (codec == PC_CODEC_ZSTD ? CONTEXTS : 0);
     pc_context_options made = PC_CONTEXT_OPTIONS_INIT;
     pc_cache_options options = PC_CACHE_OPTIONS_INIT;
     pc_tier_stats packed = PC_TIER_STATS_INIT, disk = PC_TIER_STATS_INIT;

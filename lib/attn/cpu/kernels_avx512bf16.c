@@ -204,13 +204,14 @@ static void group_page(group *g, int last_page)
 static void find_whole_pages(group *g)
 {
     const pc__attn_task *task = g->task;
-    uint32_t lo = 0, hi = UINT32_MAX;
-    for (size_t r = 0; r < task->rows; r++) {
-        lo = task->lo[r] > lo ? task->lo[r] : lo;
-        hi = task->hi[r] < hi ? task->hi[r] : hi;
+    __m512i lo = _mm512_setzero_si512(), hi = _mm512_set1_epi32(-1);
+    for (size_t r = 0; r < task->rows; r += 16) {
+        __mmask16 lanes = pc__lanes(0, task->rows - r < 16 ? (uint32_t)(task->rows - r) : 16, 0);
+        lo = _mm512_mask_max_epu32(lo, lanes, lo, _mm512_maskz_loadu_epi32(lanes, task->lo + r));
+        hi = _mm512_mask_min_epu32(hi, lanes, hi, _mm512_maskz_loadu_epi32(lanes, task->hi + r));
     }
-    g->whole = ((size_t)lo + PC__PAGE - 1) / PC__PAGE;
-    g->part = task->slope || task->soft_cap != 0.0f ? 0 : hi / PC__PAGE;
+    g->whole = ((size_t)_mm512_reduce_max_epu32(lo) + PC__PAGE - 1) / PC__PAGE;
+    g->part = task->slope || task->soft_cap != 0.0f ? 0 : _mm512_reduce_min_epu32(hi) / PC__PAGE;
 }
 
 static void attend_bf16(const pc__attn_task *task, size_t first_page, size_t last_page)

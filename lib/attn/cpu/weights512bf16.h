@@ -43,7 +43,8 @@ INLINE float pc__whole_page512(const pc__attn_task *task, size_t row, const floa
     __m512i ones = _mm512_set1_epi16(0x3f80), low, high;
     if (_mm512_cmp_ps_mask(most, _mm512_set1_ps(old), _CMP_GT_OQ)) {
         task->m[row] = _mm512_reduce_max_ps(most);
-        scale = _mm512_cvtss_f32(pc__exp512(_mm512_set1_ps(old - task->m[row])));
+        if (old > -INFINITY) /* else the sums are zero */
+            scale = _mm512_cvtss_f32(pc__exp512(_mm512_set1_ps(old - task->m[row])));
     } else if (old == -INFINITY) {
         memset(p, 0, PC__PAGE * sizeof *p);
         *sum = _mm512_setzero_ps();

@@ -4,6 +4,7 @@
  * PC_MEASURE_SLOW=N measures instead: the time to the first token of N requests of 640 tokens by a model of 4 million random weights (PC_MEASURE_SLOW=1000: six minutes or so, on two idle cores), for each kind of fault, with three caches in turn in
  * changing order: without tiers, without tiers once more (what two equal things differ by on this machine), and over a tier with the fault. The 99th of a hundred, its 95 % interval by order
  * statistics, and ratios with 95 % intervals from resampling the rounds; waits as the requests tell them; and what the slowest hundredth of the requests had waited.
+ * PC_MEASURE_KIND=0 … 5: that one alone.
  * Beside the clock stands a second measure, in which what else the machine does hardly shows: the processor time that all threads of the process took for the request, I/O threads included, by the
  * number of its threads, and what it waited. A tier can make a request slower by these two alone. */
 #include "store/cache_body.h"
@@ -255,13 +256,15 @@ static void measure_kind(const world *w, int kind, size_t n)
 
 static void measure(const world *w, size_t n)
 {
+    const char *only = getenv("PC_MEASURE_KIND");
     printf("%zu requests an arm; ms to the first token, 99th of a hundred [95 %%]; ratios [95 %%]; used: requests that took something from the tier;\n"
            "waited: how many did, mean of all and most of one in %% of the median without; slowest: how many stand for the last hundredth, and the most that one of them waited\n\n",
            n);
     printf("%-18s %-23s %-24s| %-20s | %-20s | %-20s | %-20s | %-20s | %-23s | slowest\n", "tier", " without", " with", "50th: with/without", "99th: with/without", "99th: A/A",
            "spent, 99th: with/w.", "spent, 99th: A/A", "used waited   mean   most");
     for (int kind = 0; kind < PC_FAULTS; kind++)
-        measure_kind(w, kind, n);
+        if (!only || strtol(only, NULL, 10) == kind)
+            measure_kind(w, kind, n);
 }
 
 int main(void)

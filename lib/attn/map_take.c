@@ -1,7 +1,6 @@
 /* Maps of what a pass computes: exp(score - LSE), a block of rows at a time. */
 #include <math.h>
 #include <stdatomic.h>
-#include <string.h>
 
 #include "attn/bf16.h"
 #include "attn/kernels.h"
@@ -38,11 +37,10 @@ static void take_row(block *b, size_t i)
     const pc__attn_layer *layer = b->r->layer;
     size_t row = b->first + i, from = (b->lane->first_row + row) * b->heads * b->dim;
     int64_t distance = b->lane->distance[row];
-    memcpy(b->turned, b->r->q + from, b->heads * b->dim * sizeof *b->turned);
-    if (layer->rope) {
-        pc__rope_angles(layer->rope, distance, b->cosine, b->cosine + layer->rope->dims / 2);
-        pc__rope_turn(layer->rope, b->cosine, b->cosine + layer->rope->dims / 2, b->turned, b->heads, b->dim);
-    }
+    float *sine = b->cosine + (layer->rope ? layer->rope->dims / 2 : 0);
+    if (layer->rope)
+        pc__rope_angles(layer->rope, distance, b->cosine, sine);
+    pc__kernels_get()->turn(layer->rope, b->cosine, sine, 1.0f, b->r->q + from, b->turned, b->heads, b->dim);
     for (size_t h = 0; h < b->heads; h++)
         for (size_t d = 0; d < b->dim; d++) {
             float x = b->turned[h * b->dim + d] * layer->scale;

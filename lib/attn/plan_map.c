@@ -1,6 +1,5 @@
 /* The attention map of a row, for looking at. */
 #include <math.h>
-#include <string.h>
 
 #include "attn/plan_body.h"
 
@@ -40,12 +39,10 @@ static void map_span(const map_work *w, const pc__row_span *span, int64_t positi
 static void turn_row(const map_work *w, const float *q, int64_t distance, float *angles)
 {
     size_t dim = (size_t)w->plan->shape.k_dim, heads = w->plan->heads;
-    memcpy(w->turned, q, heads * dim * sizeof *q);
-    if (w->layer->rope) {
-        float *sine = angles + w->layer->rope->dims / 2;
+    float *sine = angles + (w->layer->rope ? w->layer->rope->dims / 2 : 0);
+    if (w->layer->rope)
         pc__rope_angles(w->layer->rope, distance, angles, sine);
-        pc__rope_turn(w->layer->rope, angles, sine, w->turned, heads, dim);
-    }
+    pc__kernels_get()->turn(w->layer->rope, angles, sine, 1.0f, q, w->turned, heads, dim);
     for (size_t i = 0; i < heads * dim; i++)
         w->turned[i] *= w->layer->scale;
 }

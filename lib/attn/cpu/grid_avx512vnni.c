@@ -1,23 +1,9 @@
 /* Products on a grid with byte dot products: unsigned q against the two signed bytes of an input, exact in 32 bits. */
+#include "attn/cpu/bytes512vnni.h"
 #include "attn/cpu/grid512.h"
 #include "attn/kernels.h"
 
 enum { ROWS = 6 };
-
-/* Sums of 32 bits. As __m512i, whose elements are of 64 bits, GCC 12 copies them around every product. */
-typedef int32_t sums __attribute__((vector_size(64)));
-
-INLINE sums dot(sums sum, __m512i w, __m512i x)
-{
-    return (sums)_mm512_dpbusd_epi32((__m512i)sum, w, x);
-}
-
-INLINE __m512i four(const int8_t *x)
-{
-    int32_t bytes;
-    __builtin_memcpy(&bytes, x, sizeof bytes);
-    return _mm512_set1_epi32(bytes);
-}
 
 /* Four inputs of 32 features against `rows` rows. */
 INLINE void multiply(sums sum[ROWS][2], __m512i w0, __m512i w1, const int8_t *x, size_t stride, const int rows)

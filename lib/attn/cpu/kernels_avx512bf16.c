@@ -206,7 +206,7 @@ static void find_whole_pages(group *g)
     const pc__attn_task *task = g->task;
     __m512i lo = _mm512_setzero_si512(), hi = _mm512_set1_epi32(-1);
     for (size_t r = 0; r < task->rows; r += 16) {
-        __mmask16 lanes = pc__lanes(0, task->rows - r < 16 ? (uint32_t)(task->rows - r) : 16, 0);
+        __mmask16 lanes = pc__lanes(0, (uint32_t)task->rows, (uint32_t)r);
         lo = _mm512_mask_max_epu32(lo, lanes, lo, _mm512_maskz_loadu_epi32(lanes, task->lo + r));
         hi = _mm512_mask_min_epu32(hi, lanes, hi, _mm512_maskz_loadu_epi32(lanes, task->hi + r));
     }

@@ -5,6 +5,7 @@
  *   query:  x = 256 * high + low - 32768; the sum over a key's values of 32768 times them is the page's, whatever the row
  *   weight: x = 256 * high + low; 64 * 65535 * 127 < 2^31 */
 #include "attn/cpu/ahead.h"
+#include "attn/cpu/bytes512vnni.h"
 #include "attn/cpu/softmax512.h"
 
 enum { ROWS = 6, SPLIT = 3 /* rows up to which 64 keys or columns fit the registers, beyond that 32 do */ };
@@ -21,21 +22,6 @@ typedef struct block {
     uint8_t weight_high[ROWS][PC__PAGE], weight_low[ROWS][PC__PAGE];
     float weight_step[ROWS], scale[ROWS];
 } block;
-
-/* Sums of 32 bits. As __m512i, whose elements are of 64 bits, GCC 12 copies them around every product. */
-typedef int32_t sums __attribute__((vector_size(64)));
-
-INLINE sums dot(sums sum, __m512i unsigned_bytes, __m512i signed_bytes)
-{
-    return (sums)_mm512_dpbusd_epi32((__m512i)sum, unsigned_bytes, signed_bytes);
-}
-
-INLINE __m512i four(const void *x)
-{
-    int32_t bytes;
-    __builtin_memcpy(&bytes, x, sizeof bytes);
-    return _mm512_set1_epi32(bytes);
-}
 
 INLINE __m512 scales(const uint16_t *bf16, __mmask16 lanes)
 {

@@ -5,16 +5,11 @@
 
 #include "attn/kernels.h"
 
-INLINE vec_mask lanes_left(size_t left)
-{
-    return vec_lanes(0, left < VEC ? (uint32_t)left : VEC, 0);
-}
-
 /* Pairs (i, i + half). */
 INLINE void turn_halves(size_t half, const float *cosine, const float *sine, vec scale, const float *from, float *to)
 {
     for (size_t i = 0; i < half; i += VEC) {
-        vec_mask lanes = lanes_left(half - i);
+        vec_mask lanes = vec_lanes(0, (uint32_t)half, (uint32_t)i);
         vec c = vec_load_lanes(lanes, cosine + i), s = vec_load_lanes(lanes, sine + i);
         vec a = vec_mul(vec_load_lanes(lanes, from + i), scale), b = vec_mul(vec_load_lanes(lanes, from + half + i), scale);
         vec_store_lanes(lanes, to + i, vec_sub(vec_mul(a, c), vec_mul(b, s)));
@@ -26,7 +21,7 @@ INLINE void turn_halves(size_t half, const float *cosine, const float *sine, vec
 INLINE void turn_pairs(size_t half, const float *cosine, const float *sine, vec scale, const float *from, float *to)
 {
     for (size_t i = 0; i < half; i += VEC / 2) {
-        vec_mask lanes = lanes_left(2 * (half - i));
+        vec_mask lanes = vec_lanes(0, (uint32_t)(2 * half), (uint32_t)(2 * i));
         size_t angles = half - i < VEC / 2 ? half - i : VEC / 2;
         vec x = vec_mul(vec_load_lanes(lanes, from + 2 * i), scale);
         vec along = vec_mul(x, vec_twice(cosine + i, angles)), across = vec_mul(vec_swap(x), vec_twice(sine + i, angles));
@@ -44,7 +39,7 @@ INLINE void turn_vectors(const pc__rope *rope, const float *cosine, const float 
         else
             turn_halves(half, cosine, sine, vec_set(scale), from, to);
         for (size_t i = 2 * half; i < dim; i += VEC) {
-            vec_mask lanes = lanes_left(dim - i);
+            vec_mask lanes = vec_lanes(0, (uint32_t)dim, (uint32_t)i);
             vec_store_lanes(lanes, to + i, vec_mul(vec_load_lanes(lanes, from + i), vec_set(scale)));
         }
     }

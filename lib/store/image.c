@@ -10,6 +10,12 @@ int64_t pc__date_after(int64_t date, double seconds)
     return seconds >= 0x1p63 || __builtin_add_overflow(date, (int64_t)seconds, &end) ? INT64_MAX : end;
 }
 
+int64_t pc__end_after_use(int64_t expires, double ttl, int64_t last)
+{
+    int64_t end = ttl > 0 && expires ? pc__date_after(last, ttl) : expires;
+    return end > expires ? end : expires;
+}
+
 pc__id pc__salt_digest(const void *salt, size_t size)
 {
     pc__digest d;

@@ -47,6 +47,8 @@ pc_status pc__image_match(const pc__image *want, const pc__image *have);
 
 /* When something ends that lives for so many seconds from a date on (since 1970); at the end of all dates, if it would be later. */
 int64_t pc__date_after(int64_t date, double seconds);
+/* When a record ends that said `expires` when it was written (0: never) and was last used on `last`: every use moves the end, and leaves its date on the file. */
+int64_t pc__end_after_use(int64_t expires, double ttl, int64_t last);
 
 /* Digest by which records and quotas name a salt without telling it. */
 pc__id pc__salt_digest(const void *salt, size_t size);

@@ -95,9 +95,7 @@ static void facts_of_source(const pc__disk *disk, pc__source *source, pc__disk_f
     image = pc__record_image(record);
     if (pc__id_equal(&image->key, &facts->key)) /* else it is another one's under this name */
         pc__disk_facts_of(facts, image, facts->bytes, facts->last);
-    /* every use moves the end, and leaves its date on the file */
-    if (facts->ttl > 0 && facts->expires && pc__date_after(facts->last, facts->ttl) > facts->expires)
-        facts->expires = pc__date_after(facts->last, facts->ttl);
+    facts->expires = pc__end_after_use(facts->expires, facts->ttl, facts->last);
     pc__record_free(record);
 }
 

@@ -66,9 +66,7 @@ static void describe(item *it, const pc__record *record, int64_t last)
 {
     const pc__image *image = pc__record_image(record);
     pc__record_describe(record, &it->info);
-    /* every use moves the end, and leaves its date on the file */
-    if (image->ttl > 0 && image->expires && pc__date_after(last, image->ttl) > image->expires)
-        it->info.expires = pc__date_after(last, image->ttl);
+    it->info.expires = pc__end_after_use(image->expires, image->ttl, last);
 }
 
 static pc_status read_item(pc_folder *folder, item *it)

@@ -37,7 +37,16 @@ typedef void (*pc__attend_fn)(const pc__attn_task *task, size_t first_page, size
  * y[r][0 … width) = sum over in of x[r][i] * panel, in ascending i. x: F32 [rows][ldx] floats; BF16 [rows][ldx] bf16 with ldx even,
  * zero-padded. Only `width` <= PC__PANEL features are written. */
 enum { PC__PANEL = 32 };
-typedef void (*pc__panel_fn)(const void *panel, size_t in, const void *x, size_t ldx, size_t rows, float *y, size_t ldy, size_t width);
+typedef struct pc__panel_task {
+    const void *panel;
+    size_t in;
+    const void *x;
+    size_t ldx, rows;
+    float *y; /* [rows][ldy] */
+    size_t ldy, width;
+    const void *next; /* a panel as this one that will be wanted after this call, which may fetch it ahead; or NULL */
+} pc__panel_task;
+typedef void (*pc__panel_fn)(const pc__panel_task *task);
 
 /* Panels on a grid. Of each group of inputs, one after the other: q, scale, minimum.
  *   8 bits: q [group / 4][PC__PANEL][4]; 4 bits: q [group / 8][PC__PANEL][4], in the low half of each byte inputs 0 … group / 2 - 1, in the high half
@@ -138,7 +147,8 @@ void pc__attend_f16_avx512(const pc__attn_task *task, size_t first_page, size_t 
 void pc__attend_i8_avx2(const pc__attn_task *task, size_t first_page, size_t last_page);
 void pc__attend_i8_avx512(const pc__attn_task *task, size_t first_page, size_t last_page);
 void pc__attend_i8_avx512vnni(const pc__attn_task *task, size_t first_page, size_t last_page);
-void pc__panel_f32_avx512(const void *panel, size_t in, const void *x, size_t ldx, size_t rows, float *y, size_t ldy, size_t width);
+void pc__panel_f32_avx512(const pc__panel_task *task);
+void pc__panel_bf16_avx512bf16(const pc__panel_task *task);
 void pc__grid_avx2(const pc__grid_task *task);
 void pc__to_bf16_avx2(const float *x, size_t count, uint16_t *out);
 void pc__grid_avx512vnni(const pc__grid_task *task);
@@ -160,7 +170,7 @@ void pc__map_bf16_avx512bf16(const pc__map_task *task);
 void pc__attend_bf16_c(const pc__attn_task *task, size_t first_page, size_t last_page);
 void pc__attend_f16_c(const pc__attn_task *task, size_t first_page, size_t last_page);
 void pc__attend_i8_c(const pc__attn_task *task, size_t first_page, size_t last_page);
-void pc__panel_bf16_c(const void *panel, size_t in, const void *x, size_t ldx, size_t rows, float *y, size_t ldy, size_t width);
+void pc__panel_bf16_c(const pc__panel_task *task);
 void pc__grid_c(const pc__grid_task *task);
 void pc__to_bf16_c(const float *x, size_t count, uint16_t *out);
 void pc__weights_c(const pc__attn_task *task, uint32_t dtype, size_t pages, float *weights, size_t stride);

@@ -183,7 +183,7 @@ static void panel_counts(const pc__kernels *kernels, size_t rows, uint64_t confi
     static _Alignas(64) uint16_t panel[IN * PC__PANEL], x[MOST * IN];
     static float y[MOST * PC__PANEL];
     memset(&amx, 0, sizeof amx);
-    kernels->panel_bf16(panel, IN, x, IN, rows, y, PC__PANEL, PC__PANEL);
+    kernels->panel_bf16(&(pc__panel_task){panel, IN, x, IN, rows, y, PC__PANEL, PC__PANEL, NULL});
     CHECK_INT(amx.configurations, configurations);
     CHECK_INT(amx.releases, 1);
     CHECK_INT(amx.bf16_products, sums * IN / 32);

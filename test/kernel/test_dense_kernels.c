@@ -202,15 +202,14 @@ static void panel(const pc__kernels *kernels, const product *p)
     const float *got = (const float *)(const void *)y.data;
     double worst = 0.0;
     int alone = 1, gaps = 1;
-    multiply(p->panel.data, p->even, p->x.data, p->ldx, p->rows, (float *)(void *)y.data, p->ldy,
-             p->width);
+    multiply(&(pc__panel_task){p->panel.data, p->even, p->x.data, p->ldx, p->rows, (float *)(void *)y.data, p->ldy, p->width,
+                               p->in % 2 ? p->panel.data : NULL});
     for (size_t r = 0; r < p->rows; r++) {
         for (size_t n = 0; n < p->width; n++)
             worst = fmax(worst, off(p, r, n, got[r * p->ldy + n]));
         for (size_t b = p->width * 4; r + 1 < p->rows && b < p->ldy * 4; b++)
             gaps &= y.data[r * p->ldy * 4 + b] == GUARDED_POISON;
-        multiply(p->panel.data, p->even, p->x.data + r * p->ldx * element, p->ldx, 1,
-                 (float *)(void *)one.data, p->ldy, p->width);
+        multiply(&(pc__panel_task){p->panel.data, p->even, p->x.data + r * p->ldx * element, p->ldx, 1, (float *)(void *)one.data, p->ldy, p->width, NULL});
         alone &= !memcmp(one.data, got + r * p->ldy, p->width * 4);
     }
     if (!CHECK(worst <= 1.0))

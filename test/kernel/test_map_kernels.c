@@ -210,7 +210,7 @@ static void multiply(void *arg, size_t i)
     (void)arg;
     (void)i;
     for (int turn = 0; turn < PANEL_TURNS; turn++)
-        pc__kernels_get()->panel_bf16(panel, PANEL_IN, x, PANEL_IN, PANEL_ROWS, y, PC__PANEL, PC__PANEL);
+        pc__kernels_get()->panel_bf16(&(pc__panel_task){panel, PANEL_IN, x, PANEL_IN, PANEL_ROWS, y, PC__PANEL, PC__PANEL, NULL});
 }
 
 static void read_part(void *arg, size_t i)

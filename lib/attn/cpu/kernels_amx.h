@@ -5,8 +5,7 @@
 #include "attn/kernels.h"
 
 void pc__attend_bf16_amx(const pc__attn_task *task, size_t first_page, size_t last_page);
-void pc__panel_bf16_amx(const void *panel, size_t in, const void *x, size_t ldx, size_t rows,
-                        float *y, size_t ldy, size_t width);
+void pc__panel_bf16_amx(const pc__panel_task *task);
 void pc__grid_amx(const pc__grid_task *task);
 
 #endif

@@ -155,16 +155,16 @@ static void at_once(panel_work *p, size_t row, size_t rows)
         multiply(p, row, 0, p->in, at, 0, 0);
 }
 
-void pc__panel_bf16_amx(const void *panel, size_t in, const void *x, size_t ldx, size_t rows,
-                        float *y, size_t ldy, size_t width)
+void pc__panel_bf16_amx(const pc__panel_task *task)
 {
+    size_t in = task->in, rows = task->rows, width = task->width, ldy = task->ldy, left = in % STEP, row = 0, open = 0;
     __mmask16 m0 = vec_lanes(0, (uint32_t)width, 0), m1 = vec_lanes(0, (uint32_t)width, 16);
-    size_t left = in % STEP, row = 0, open = 0;
+    float *y = task->y;
     panel_work p;
-    p.w = panel;
-    p.x = x;
+    p.w = task->panel;
+    p.x = task->x;
     p.in = in;
-    p.ldx = ldx;
+    p.ldx = task->ldx;
     if (left) {
         memset(p.w_tail, 0, sizeof p.w_tail);
         memcpy(p.w_tail, p.w + (in - left) * PC__PANEL, left * PC__PANEL * sizeof *p.w);

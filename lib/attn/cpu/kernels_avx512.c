@@ -8,10 +8,9 @@ void pc__attend_f32_avx512(const pc__attn_task *task, size_t first_page, size_t 
     attend_f32(task, first_page, last_page);
 }
 
-void pc__panel_f32_avx512(const void *panel, size_t in, const void *x, size_t ldx, size_t rows,
-                          float *y, size_t ldy, size_t width)
+void pc__panel_f32_avx512(const pc__panel_task *task)
 {
-    panel_f32(panel, in, x, ldx, rows, y, ldy, width);
+    panel_f32(task);
 }
 
 void pc__silu_gate_avx512(float *x, const float *up, size_t count)

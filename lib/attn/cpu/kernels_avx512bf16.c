@@ -1,24 +1,8 @@
-/* AVX-512 with bf16 dot products: K/V and linear weights in bf16, sums in fp32. The rest is that of kernels_avx512.c. */
+/* AVX-512 with bf16 dot products: K/V in bf16, sums in fp32. Linear layers: panel_avx512bf16.c. The rest is that of kernels_avx512.c. */
+#include "attn/cpu/pairs512bf16.h"
 #include "attn/cpu/weights512bf16.h"
 
 enum { ROWS = PC__BLOCK_ROWS, GROUP = 4 * ROWS, SUMS = (GROUP + 15) / 16 * 16 };
-#define INLINE static inline __attribute__((always_inline))
-
-INLINE __m512 dot(__m512 sum, __m512i a, __m512i b)
-{
-    return _mm512_dpbf16_ps(sum, (__m512bh)a, (__m512bh)b);
-}
-
-INLINE __m512i pair(const uint16_t *x)
-{
-    int32_t both;
-#ifdef __SANITIZE_THREAD__ /* takes much longer for four bytes at once that are not aligned */
-    both = (int32_t)((uint32_t)x[1] << 16 | x[0]);
-#else
-    __builtin_memcpy(&both, x, sizeof both);
-#endif
-    return _mm512_set1_epi32(both);
-}
 
 /* While a page is worked on, others are fetched: pages of one head are far apart, which no hardware prefetcher follows. Bytes from this page to that
  * one (0: fetch nothing), and which half of each 256 bytes. */
@@ -231,82 +215,6 @@ static void attend_bf16(const pc__attn_task *task, size_t first_page, size_t las
     }
 }
 
-enum { PANEL_ROWS = 12, AHEAD = 4096 };
-
-/* Weights come in one stream, which the hardware's prefetchers follow faster than any instruction, as long as the loop does not hold them up:
- * a single row gains by a little help, many rows by much. Prefetching into the first-level cache is slower than nothing. */
-INLINE int helps_to_fetch(const int rows)
-{
-    return rows == 1 || rows > 7;
-}
-
-/* A layer's weights never change: ThreadSanitizer, to which 64 bytes are 64 readings, need not see them read. */
-INLINE __m512i weights_at(const uint16_t *w)
-{
-#ifdef __SANITIZE_THREAD__
-    __m512i line;
-    __asm__("vmovdqa64 %1, %0" : "=v"(line) : "m"(*(const __m512i *)(const void *)w));
-    return line;
-#else
-    return _mm512_load_si512(w);
-#endif
-}
-
-INLINE void panel_block(const uint16_t *w, size_t in, const uint16_t *x, size_t ldx, const int rows, float *y, size_t ldy,
-                        __mmask16 m0, __mmask16 m1)
-{
-    __m512 sum[PANEL_ROWS][2];
-#pragma GCC unroll 12
-    for (int r = 0; r < rows; r++)
-        sum[r][0] = sum[r][1] = _mm512_setzero_ps();
-    for (size_t i = 0; i < in; i += 2, w += 2 * PC__PANEL) {
-        __m512i w0 = weights_at(w), w1 = weights_at(w + 32);
-        if (helps_to_fetch(rows)) {
-            _mm_prefetch((const char *)w + AHEAD, _MM_HINT_T1);
-            _mm_prefetch((const char *)w + AHEAD + 64, _MM_HINT_T1);
-        }
-#pragma GCC unroll 12
-        for (int r = 0; r < rows; r++) {
-            __m512i v = pair(x + (size_t)r * ldx + i);
-            sum[r][0] = dot(sum[r][0], v, w0);
-            sum[r][1] = dot(sum[r][1], v, w1);
-        }
-    }
-#pragma GCC unroll 12
-    for (int r = 0; r < rows; r++) {
-        _mm512_mask_storeu_ps(y + (size_t)r * ldy, m0, sum[r][0]);
-        _mm512_mask_storeu_ps(y + (size_t)r * ldy + 16, m1, sum[r][1]);
-    }
-}
-
-static void panel_bf16(const void *panel, size_t in, const void *x, size_t ldx, size_t rows, float *y, size_t ldy,
-                       size_t width)
-{
-    __mmask16 m0 = pc__lanes(0, (uint32_t)width, 0), m1 = pc__lanes(0, (uint32_t)width, 16);
-    const uint16_t *line = x;
-    size_t blocks = (rows + PANEL_ROWS - 1) / PANEL_ROWS;
-    for (size_t i = 0, row = 0; i < blocks; i++) {
-        size_t n = (rows - row) / (blocks - i); /* blocks alike: a short one is slow */
-        const uint16_t *from = line + row * ldx;
-        float *to = y + row * ldy;
-        switch (n) {
-        case 1: panel_block(panel, in, from, ldx, 1, to, ldy, m0, m1); break;
-        case 2: panel_block(panel, in, from, ldx, 2, to, ldy, m0, m1); break;
-        case 3: panel_block(panel, in, from, ldx, 3, to, ldy, m0, m1); break;
-        case 4: panel_block(panel, in, from, ldx, 4, to, ldy, m0, m1); break;
-        case 5: panel_block(panel, in, from, ldx, 5, to, ldy, m0, m1); break;
-        case 6: panel_block(panel, in, from, ldx, 6, to, ldy, m0, m1); break;
-        case 7: panel_block(panel, in, from, ldx, 7, to, ldy, m0, m1); break;
-        case 8: panel_block(panel, in, from, ldx, 8, to, ldy, m0, m1); break;
-        case 9: panel_block(panel, in, from, ldx, 9, to, ldy, m0, m1); break;
-        case 10: panel_block(panel, in, from, ldx, 10, to, ldy, m0, m1); break;
-        case 11: panel_block(panel, in, from, ldx, 11, to, ldy, m0, m1); break;
-        default: panel_block(panel, in, from, ldx, 12, to, ldy, m0, m1); break;
-        }
-        row += n;
-    }
-}
-
 static void to_bf16(const float *x, size_t count, uint16_t *out)
 {
     size_t i = 0;
@@ -322,7 +230,7 @@ const pc__kernels pc__kernels_avx512bf16 = {
     .attend_f16 = pc__attend_f16_avx512,
     .attend_i8 = pc__attend_i8_avx512vnni,
     .panel_f32 = pc__panel_f32_avx512,
-    .panel_bf16 = panel_bf16,
+    .panel_bf16 = pc__panel_bf16_avx512bf16,
     .grid = pc__grid_avx512vnni,
     .silu_gate = pc__silu_gate_avx512,
     .gelu = pc__gelu_avx512,

@@ -107,31 +107,31 @@ void pc__attend_i8_c(const pc__attn_task *task, size_t first_page, size_t last_p
     attend(task, first_page, last_page, PC_DTYPE_I8);
 }
 
-static void panel_f32(const void *panel, size_t in, const void *x, size_t ldx, size_t rows, float *y, size_t ldy,
-                      size_t width)
+static void panel_f32(const pc__panel_task *task)
 {
-    const float *w = panel, *row = x;
-    for (size_t r = 0; r < rows; r++, row += ldx, y += ldy) {
+    const float *w = task->panel, *row = task->x;
+    float *y = task->y;
+    for (size_t r = 0; r < task->rows; r++, row += task->ldx, y += task->ldy) {
         float sum[PC__PANEL] = {0};
-        for (size_t i = 0; i < in; i++)
+        for (size_t i = 0; i < task->in; i++)
             for (size_t n = 0; n < PC__PANEL; n++)
                 sum[n] += row[i] * w[i * PC__PANEL + n];
-        memcpy(y, sum, width * sizeof *y);
+        memcpy(y, sum, task->width * sizeof *y);
     }
 }
 
-void pc__panel_bf16_c(const void *panel, size_t in, const void *x, size_t ldx, size_t rows, float *y, size_t ldy,
-                      size_t width)
+void pc__panel_bf16_c(const pc__panel_task *task)
 {
-    const uint16_t *w = panel, *row = x;
-    for (size_t r = 0; r < rows; r++, row += ldx, y += ldy) {
+    const uint16_t *w = task->panel, *row = task->x;
+    float *y = task->y;
+    for (size_t r = 0; r < task->rows; r++, row += task->ldx, y += task->ldy) {
         float sum[PC__PANEL] = {0};
-        for (size_t i = 0; i < in; i += 2) {
+        for (size_t i = 0; i < task->in; i += 2) {
             float x0 = pc__bf16_to(row[i]), x1 = pc__bf16_to(row[i + 1]);
             for (size_t n = 0; n < PC__PANEL; n++)
                 sum[n] += x0 * pc__bf16_to(w[(i * PC__PANEL) + 2 * n]) + x1 * pc__bf16_to(w[(i * PC__PANEL) + 2 * n + 1]);
         }
-        memcpy(y, sum, width * sizeof *y);
+        memcpy(y, sum, task->width * sizeof *y);
     }
 }
 

@@ -118,29 +118,26 @@ static void attend_bf16(const pc__attn_task *task, size_t first_page, size_t las
  * reads faster than it can be told. */
 enum { PANEL_AHEAD = 2048 };
 
-INLINE void panel_of(const void *panel, size_t in, const void *x, size_t ldx, size_t rows, float *y,
-                     size_t ldy, size_t width, const int bf16)
+INLINE void panel_of(const pc__panel_task *task, const int bf16)
 {
-    product p = {.b = panel,
+    product p = {.b = task->panel,
                  .line = PC__PANEL,
-                 .steps = in,
-                 .y = y,
-                 .ldy = ldy,
-                 .width = width,
-                 .fetch = rows > 1 ? PANEL_AHEAD : 0};
-    multiply_all(&p, x, ldx, rows, bf16);
+                 .steps = task->in,
+                 .y = task->y,
+                 .ldy = task->ldy,
+                 .width = task->width,
+                 .fetch = task->rows > 1 ? PANEL_AHEAD : 0};
+    multiply_all(&p, task->x, task->ldx, task->rows, bf16);
 }
 
-static void panel_f32(const void *panel, size_t in, const void *x, size_t ldx, size_t rows,
-                      float *y, size_t ldy, size_t width)
+static void panel_f32(const pc__panel_task *task)
 {
-    panel_of(panel, in, x, ldx, rows, y, ldy, width, 0);
+    panel_of(task, 0);
 }
 
-static void panel_bf16(const void *panel, size_t in, const void *x, size_t ldx, size_t rows,
-                       float *y, size_t ldy, size_t width)
+static void panel_bf16(const pc__panel_task *task)
 {
-    panel_of(panel, in, x, ldx, rows, y, ldy, width, 1);
+    panel_of(task, 1);
 }
 
 static void silu_gate(float *x, const float *up, size_t count)

@@ -86,10 +86,12 @@ static void run_panel(const pc__linear *linear, const pc__linear_input *input, f
     const panels *w = linear->packed;
     int whole = linear->compute == PC_DTYPE_F32;
     size_t first = index * PC__PANEL, width = pc__panel_width(linear, index);
-    const void *rows = is_taken(linear, input) ? input->taken : input->x;
-    (whole ? kernels->panel_f32 : kernels->panel_bf16)(
-        w->set.weights + index * w->set.bytes, w->even, (const uint8_t *)rows + input->first * w->line * pc__linear_element(linear), w->line,
-        input->count, y + first, linear->out, width);
+    size_t next = index + linear->context->threads; /* most likely this thread's next one */
+    const uint8_t *rows = is_taken(linear, input) ? input->taken : (const void *)input->x;
+    pc__panel_task task = {w->set.weights + index * w->set.bytes, w->even, rows + input->first * w->line * pc__linear_element(linear), w->line,
+                           input->count, y + first, linear->out, width,
+                           next < w->set.count ? w->set.weights + next * w->set.bytes : NULL};
+    (whole ? kernels->panel_f32 : kernels->panel_bf16)(&task);
     pc__panel_add_bias(linear, first, width, input->count, y);
 }
 

@@ -1,10 +1,8 @@
 /* Maps times values in bf16: AVX-512 with bf16 dot products. Weights are rounded to bf16, whole numbers of U8 maps exactly; sums in fp32. */
-#include <immintrin.h>
-
 #include "attn/cpu/map_row.h"
+#include "attn/cpu/pairs512bf16.h"
 
 enum { ROWS = 6, GROUP = 8 * ROWS, COLUMNS = 128 };
-#define INLINE static inline __attribute__((always_inline))
 
 /* A page for up to GROUP rows while it lies in the first-level cache: pages of one head are often so far apart that the second level holds few of them. The sums stand
  * close together for the same reason. */
@@ -52,13 +50,6 @@ INLINE void take_weights(const mixing *m, size_t row, size_t steps, uint16_t *to
     }
 }
 
-INLINE __m512i pair(const uint16_t *x)
-{
-    int32_t both;
-    __builtin_memcpy(&both, x, sizeof both);
-    return _mm512_set1_epi32(both);
-}
-
 INLINE void product(const mixing *m, float *sums, size_t stride, size_t steps, const int rows, const int vectors, __mmask16 last, size_t column, const int ahead)
 {
     const uint16_t *line = m->values + 2 * column;
@@ -78,7 +69,7 @@ INLINE void product(const mixing *m, float *sums, size_t stride, size_t steps, c
                 _mm_prefetch((const char *)(line + 32 * j) + m->next, _MM_HINT_T0);
 #pragma GCC unroll 8
             for (int r = 0; r < rows; r++)
-                sum[r][j] = _mm512_dpbf16_ps(sum[r][j], (__m512bh)pair(m->p[r] + t), (__m512bh)x);
+                sum[r][j] = dot(sum[r][j], pair(m->p[r] + t), x);
         }
     }
 #pragma GCC unroll 8

@@ -432,7 +432,7 @@ typedef void (*pc_event_fn)(void *user, const pc_event *event);
 
 typedef struct pc_cache_options {
     size_t struct_size;
-    uint64_t host_bytes; /* budget of the in-memory tier, pins and what is being loaded included; 0: 1 GiB */
+    uint64_t host_bytes; /* budget of the in-memory tier, pins, what is being loaded and what is on its way to other tiers included; 0: 1 GiB. Below 4 MiB: and 1 MiB on its way */
     const void *salt;    /* part of every key: states of one salt are never served to another (tenant isolation) */
     size_t salt_size;
     uint64_t flags;      /* PC_CACHE_… */

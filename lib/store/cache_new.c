@@ -102,12 +102,11 @@ static pc_status set_salt(pc_cache *cache, const pc_cache_options *o)
 static pc_status set_host(pc_cache *cache, const pc_cache_options *o, int lower)
 {
     pc__resident_options host = {0};
-    uint64_t bytes = o->host_bytes ? o->host_bytes : DEFAULT_BYTES, outside = bytes / 16;
+    uint64_t bytes = o->host_bytes ? o->host_bytes : DEFAULT_BYTES;
     host.budget = bytes;
-    if (lower && outside >= LEAST_ROOM)
-        host.budget -= outside;
     if (lower) {
-        cache->room_outside = outside >= LEAST_ROOM ? outside : LEAST_ROOM;
+        cache->room_outside = bytes / 16 < LEAST_ROOM ? LEAST_ROOM : bytes / 16;
+        host.budget -= bytes < 4 * LEAST_ROOM ? 0 : cache->room_outside; /* what is smaller could keep nothing else (doc/store.md) */
         cache->room_inside = host.budget / 4;
     }
     host.ttl = o->ttl_seconds;

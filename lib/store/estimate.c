@@ -109,6 +109,15 @@ int pc__estimate_probe(pc__estimate *e, uint32_t tier, double now)
     return due;
 }
 
+uint32_t pc__estimate_refuses(pc__estimate *e, uint32_t tier, double now, int *is_probe)
+{
+    uint32_t distrust = pc__estimate_distrusts(e, tier);
+    int probe = distrust && pc__estimate_probe(e, tier, now);
+    if (is_probe)
+        *is_probe = probe;
+    return probe ? PC_REASON_NONE : distrust;
+}
+
 double pc__estimate_trust(pc__estimate *e, uint32_t tier)
 {
     double trust;

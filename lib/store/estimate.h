@@ -58,6 +58,9 @@ uint32_t pc__estimate_distrusts(pc__estimate *estimate, uint32_t tier);
 /* 1: it is time to try a tier that is not used otherwise (and the next time is set). */
 int pc__estimate_probe(pc__estimate *estimate, uint32_t tier, double now);
 
+/* Why a tier is not to be asked now, PC_REASON_NONE: it may be. *is_probe (or NULL): although it is distrusted. */
+uint32_t pc__estimate_refuses(pc__estimate *estimate, uint32_t tier, double now, int *is_probe);
+
 double pc__estimate_trust(pc__estimate *estimate, uint32_t tier);
 /* A request got in time what it sought there (1), or has lost time by it (0). */
 void pc__estimate_kept(pc__estimate *estimate, uint32_t tier, int kept);

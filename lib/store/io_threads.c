@@ -13,7 +13,7 @@
 
 enum { MAX_QUEUED = 8192, LOWEST_PRIORITY = 19 };
 static const double IO_PATIENCE = 1.0; /* seconds that a write waits for a pause of the requests */
-static const double SWEEP_EVERY = 5.0;
+static const double SWEEP_EVERY = 5.0, SWEEP_LATEST = 60.0; /* without a pause of the requests, too */
 
 typedef struct queue {
     pc__io_job *head, *tail;
@@ -30,7 +30,8 @@ typedef struct worker {
 struct pc__io {
     pc_allocator mem;
     pthread_mutex_t lock;
-    pthread_cond_t wake; /* there may be something to do */
+    pthread_cond_t load; /* there is one */
+    pthread_cond_t wake; /* there may be something to do for the background thread */
     pthread_cond_t idle; /* a write has ended */
     queue queues[PC__IO_CLASSES];
     int working, flushing, started;
@@ -103,7 +104,7 @@ static void rest(worker *w)
     double now = pc__now(), until = io->swept + SWEEP_EVERY;
     struct timespec t;
     if (!is_background(w)) {
-        pthread_cond_wait(&io->wake, &io->lock);
+        pthread_cond_wait(&io->load, &io->lock);
         return;
     }
     if (until <= now) /* overdue, because requests compute */
@@ -127,13 +128,14 @@ static void run_one(worker *w, int class)
         pthread_cond_broadcast(&io->idle);
 }
 
-static void sweep_if_due(worker *w)
+static int sweep_is_due(const worker *w, int busy)
 {
-    pc__io *io = w->io;
-    double now = pc__now();
-    if (!is_background(w) || now < io->swept + SWEEP_EVERY || io->working > 0 || io->ending)
-        return;
-    io->swept = now;
+    return is_background(w) && !w->io->ending && pc__now() >= w->io->swept + (busy ? SWEEP_LATEST : SWEEP_EVERY);
+}
+
+static void sweep_now(pc__io *io)
+{
+    io->swept = pc__now();
     pthread_mutex_unlock(&io->lock);
     io->sweep(io->user);
     pthread_mutex_lock(&io->lock);
@@ -150,15 +152,14 @@ static void *work(void *arg)
     pthread_mutex_lock(&io->lock);
     for (;;) {
         int class = choose(w);
-        if (class >= 0)
+        if (sweep_is_due(w, class >= 0 || io->working > 0))
+            sweep_now(io);
+        else if (class >= 0)
             run_one(w, class);
         else if (io->ending)
             break;
-        else {
-            sweep_if_due(w);
-            if (choose(w) < 0 && !io->ending)
-                rest(w);
-        }
+        else
+            rest(w);
     }
     pthread_mutex_unlock(&io->lock);
     return NULL;
@@ -199,6 +200,7 @@ pc_status pc__io_new(pc__io **out, const pc_allocator *mem, uint32_t threads, vo
     pthread_mutex_init(&io->lock, NULL);
     pthread_condattr_init(&monotonic);
     pthread_condattr_setclock(&monotonic, CLOCK_MONOTONIC);
+    pthread_cond_init(&io->load, NULL);
     pthread_cond_init(&io->wake, &monotonic);
     pthread_cond_init(&io->idle, &monotonic);
     pthread_condattr_destroy(&monotonic);
@@ -217,15 +219,26 @@ void pc__io_free(pc__io *io)
         return;
     pthread_mutex_lock(&io->lock);
     atomic_store(&io->ending, 1);
-    pthread_cond_broadcast(&io->wake);
+    pthread_cond_broadcast(&io->load);
+    pthread_cond_signal(&io->wake);
     pthread_mutex_unlock(&io->lock);
     for (int i = 0; i < io->started; i++)
         pthread_join(io->workers[i].id, NULL);
+    pthread_cond_destroy(&io->load);
     pthread_cond_destroy(&io->wake);
     pthread_cond_destroy(&io->idle);
     pthread_mutex_destroy(&io->lock);
     mem = io->mem;
     pc__free(&mem, io);
+}
+
+/* Who it is for, and nobody else: a job that a request queues should not take its core from it. */
+static void call(pc__io *io, int class)
+{
+    if (class == PC__IO_LOAD)
+        pthread_cond_signal(&io->load);
+    else if (io->queues[class].count == 1) /* else it is awake, or sleeps until the first is due */
+        pthread_cond_signal(&io->wake);
 }
 
 int pc__io_add(pc__io *io, int class, pc__io_job *job)
@@ -236,7 +249,7 @@ int pc__io_add(pc__io *io, int class, pc__io_job *job)
     if (added) {
         job->queued = pc__now();
         push(&io->queues[class], job);
-        pthread_cond_broadcast(&io->wake);
+        call(io, class);
     }
     pthread_mutex_unlock(&io->lock);
     return added;
@@ -257,7 +270,7 @@ int pc__io_hurry(pc__io *io, pc__io_job *job)
             q->tail = before;
         q->count--;
         push(&io->queues[PC__IO_LOAD], job);
-        pthread_cond_broadcast(&io->wake);
+        call(io, PC__IO_LOAD);
     }
     pthread_mutex_unlock(&io->lock);
     return found;
@@ -270,7 +283,7 @@ void pc__io_flush(pc__io *io)
     pthread_mutex_lock(&io->lock);
     until = q->added; /* one thread writes, in order */
     io->flushing++;
-    pthread_cond_broadcast(&io->wake);
+    pthread_cond_signal(&io->wake);
     while (q->ended < until)
         pthread_cond_wait(&io->idle, &io->lock);
     io->flushing--;
@@ -281,8 +294,8 @@ void pc__io_working(pc__io *io, int by)
 {
     pthread_mutex_lock(&io->lock);
     io->working += by;
-    if (io->working <= 0 && (io->queues[PC__IO_WRITE].head || io->queues[PC__IO_PREFETCH].head || io->queues[PC__IO_LOAD].head))
-        pthread_cond_broadcast(&io->wake);
+    if (io->working <= 0 && (io->queues[PC__IO_WRITE].head || io->queues[PC__IO_PREFETCH].head))
+        pthread_cond_signal(&io->wake);
     pthread_mutex_unlock(&io->lock);
 }
 

@@ -19,7 +19,7 @@ typedef struct pc__io_job {
     double queued; /* pc__now() */
 } pc__io_job;
 
-/* `threads` for loads, and the background thread. `sweep` is called now and then from the background thread. PC_ERR_NOMEM also if no thread could be started. */
+/* `threads` for loads, and the background thread. `sweep` is called now and then from the background thread, in pauses of the requests or once a minute. PC_ERR_NOMEM also if no thread could be started. */
 pc_status pc__io_new(pc__io **out, const pc_allocator *mem, uint32_t threads, void (*sweep)(void *user), void *user);
 /* Runs the writes that are queued, gives up the rest, ends the threads. NULL does nothing. */
 void pc__io_free(pc__io *io);

@@ -47,16 +47,16 @@ void pc__load_unref(pc__load *load)
 /* The tier from which it should be there first, and when; PC_TIER_NONE: no tier may have it. Tiers that fail are left out, *reason says so. */
 static uint32_t best_tier(pc_cache *cache, const pc__want *want, double *expected, uint32_t *reason)
 {
-    uint32_t best = PC_TIER_NONE, distrust;
+    uint32_t best = PC_TIER_NONE, refused;
     for (uint32_t t = PC_TIER_PACKED; t < PC_TIER_COUNT; t++) {
         pc__tier *tier = cache->tiers[t];
         uint64_t bytes = 0;
         double seconds;
         if (!tier || !tier->ops->may_have(tier, &want->image->key, &bytes))
             continue;
-        distrust = pc__estimate_distrusts(&cache->estimate, t);
-        if (distrust && !(cache->flags & PC_CACHE_ALWAYS_LOAD) && !pc__estimate_probe(&cache->estimate, t, pc__now())) {
-            *reason = distrust;
+        refused = cache->flags & PC_CACHE_ALWAYS_LOAD ? PC_REASON_NONE : pc__estimate_refuses(&cache->estimate, t, pc__now(), NULL);
+        if (refused) {
+            *reason = refused;
             continue;
         }
         seconds = pc__estimate_load(&cache->estimate, t, bytes ? bytes : want->bytes);

@@ -5,7 +5,8 @@
  * again after they were evicted (PC__SEEN keys are remembered); a long prompt's come without on_reuse (serve/gather_exact.c).
  *
  * Each write is a job of the background thread with a reference on the segment, one for each tier. How many bytes may be on their way: store/cache_body.h. What does
- * not fit, and what a tier that has failed several times in a row would get, is not written (STORE_FAILED, counted as unwritten): it can be computed again. */
+ * not fit, and what a tier that has failed several times in a row would get, is not written (STORE_FAILED, counted as unwritten): it can be computed again. Such a tier is
+ * no reason to wake a thread either; one job at times is the probe. */
 #include "store/cache_body.h"
 
 #include <string.h>
@@ -14,6 +15,7 @@ typedef struct write {
     pc__io_job job; /* first: the job is the write */
     pc_cache *cache;
     uint32_t tier;
+    int is_probe;
     pc_segment *segment; /* a reference */
     pc__image image;     /* names and times; the rest follows when it is written */
     atomic_uint_fast64_t *counter; /* that counts its bytes */
@@ -75,9 +77,7 @@ static void run(pc__io_job *job, int give_up)
 {
     write *w = (write *)job;
     pc_cache *cache = w->cache;
-    uint32_t distrust = pc__estimate_distrusts(&cache->estimate, w->tier);
-    if (distrust && pc__estimate_probe(&cache->estimate, w->tier, pc__now()))
-        distrust = PC_REASON_NONE;
+    uint32_t distrust = w->is_probe ? PC_REASON_NONE : pc__estimate_distrusts(&cache->estimate, w->tier); /* since it was queued */
     if (give_up || distrust)
         unwritten(cache, w->tier, distrust ? distrust : PC_REASON_DEADLINE, &w->image.key, w->segment);
     else if (!(w->tier == PC_TIER_PACKED && pc__io_is_ending(cache->io))) /* which ends with the process */
@@ -112,29 +112,44 @@ static void set_names(pc__image *image, const pc__image *about, const pc__naming
     image->expires = naming->ttl > 0 ? pc__date_after(pc__now_date(), naming->left > 0 ? naming->left : naming->ttl) : 0;
 }
 
-static void queue(pc_cache *cache, uint32_t tier, const pc__naming *naming, pc_segment *segment, int in_host)
+/* A job that counts its bytes. NULL: none, *reason says why. */
+static write *claim(pc_cache *cache, const pc_segment *segment, uint32_t tier, int in_host, uint32_t *reason)
 {
-    const pc__image *about = atomic_load_explicit(&segment->about, memory_order_acquire);
     atomic_uint_fast64_t *counter = in_host ? &cache->inside : &cache->outside;
-    uint64_t room = in_host ? cache->room_inside : cache->room_outside;
+    int is_probe;
     write *w;
-    if (!about || !segment->ops->describe)
-        return;
-    if (!count(counter, segment->bytes, room)) {
-        unwritten(cache, tier, PC_REASON_NO_ROOM, &naming->key, segment);
-        return;
-    }
+    *reason = pc__estimate_refuses(&cache->estimate, tier, pc__now(), &is_probe);
+    if (*reason)
+        return NULL;
+    *reason = PC_REASON_NO_ROOM;
+    if (!count(counter, segment->bytes, in_host ? cache->room_inside : cache->room_outside))
+        return NULL;
     w = pc__calloc(&cache->context->mem, 1, sizeof *w);
     if (!w) {
         atomic_fetch_sub_explicit(counter, segment->bytes, memory_order_relaxed);
-        unwritten(cache, tier, PC_REASON_NO_ROOM, &naming->key, segment);
+        return NULL;
+    }
+    w->is_probe = is_probe;
+    w->counter = counter;
+    return w;
+}
+
+static void queue(pc_cache *cache, uint32_t tier, const pc__naming *naming, pc_segment *segment, int in_host)
+{
+    const pc__image *about = atomic_load_explicit(&segment->about, memory_order_acquire);
+    uint32_t reason;
+    write *w;
+    if (!about || !segment->ops->describe)
+        return;
+    w = claim(cache, segment, tier, in_host, &reason);
+    if (!w) {
+        unwritten(cache, tier, reason, &naming->key, segment);
         return;
     }
     w->job.run = run;
     w->cache = cache;
     w->tier = tier;
     w->segment = pc__segment_ref(segment);
-    w->counter = counter;
     set_names(&w->image, about, naming, cache);
     if (!pc__io_add(cache->io, PC__IO_WRITE, &w->job)) {
         unwritten(cache, tier, PC_REASON_NO_ROOM, &naming->key, segment);

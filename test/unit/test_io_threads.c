@@ -1,5 +1,5 @@
-/* Catches: a background thread that goes round and round instead of sleeping, because something is due that it must not do while requests compute; a flush that waits for
- * what is written after it, too, and so perhaps for ever. */
+/* Catches: a background thread that goes round and round instead of sleeping, because something is due that it must not do while requests compute; sweeps that never come
+ * where requests leave no pause; a flush that waits for what is written after it, too, and so perhaps for ever. */
 #include "store/io_threads.h"
 
 #include <stdatomic.h>
@@ -26,13 +26,14 @@ static void sweep(void *user)
     atomic_fetch_add(&sweeps, 1);
 }
 
-/* The last sweep was long ago, and a request computes. */
-static void overdue(void)
+/* The last sweep was so many seconds ago, and a request computes. */
+static void overdue(int seconds, int expected)
 {
     const struct timespec moment = {0, 50000000};
     pc__io *io = NULL;
     int before;
-    atomic_store(&behind, 100);
+    atomic_store(&sweeps, 0);
+    atomic_store(&behind, seconds);
     CHECK_OK(pc__io_new(&io, &pc__libc_allocator, 1, sweep, NULL));
     pc__io_working(io, 1);
     atomic_store(&behind, 0);
@@ -40,7 +41,7 @@ static void overdue(void)
     before = atomic_load(&looks);
     nanosleep(&moment, NULL);
     CHECK(atomic_load(&looks) - before < 5);
-    CHECK_INT(atomic_load(&sweeps), 0);
+    CHECK_INT(atomic_load(&sweeps), expected);
     pc__io_working(io, -1);
     pc__io_free(io);
 }
@@ -74,9 +75,26 @@ static void flushing(void)
     pc__io_free(c.io);
 }
 
+/* There is always something to write. */
+static void between_writes(void)
+{
+    chain c = {.job.run = write_and_queue};
+    atomic_store(&sweeps, 0);
+    atomic_store(&behind, 100);
+    CHECK_OK(pc__io_new(&c.io, &pc__libc_allocator, 1, sweep, NULL));
+    CHECK(pc__io_add(c.io, PC__IO_WRITE, &c.job));
+    atomic_store(&behind, 0);
+    while (atomic_load(&c.done) < CHAIN)
+        pc__io_flush(c.io);
+    CHECK_INT(atomic_load(&sweeps), 1);
+    pc__io_free(c.io);
+}
+
 int main(void)
 {
     flushing();
-    overdue();
+    overdue(30, 0);
+    overdue(100, 1);
+    between_writes();
     return pc_test_end();
 }

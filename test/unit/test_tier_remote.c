@@ -233,6 +233,12 @@ static void test_expiry(const pc_redis *server)
     CHECK(ttl > 90 && ttl <= 100);
     CHECK(atoi(pc_redis_ask(server, "TTL %s", a_key(server, 0))) > ttl); /* the header ends first */
     pc_redis_ask(server, "FLUSHALL");
+    s.image.ttl = 1e17; /* no server's clock goes so far */
+    s.image.expires = pc__date_after(pc__now_date(), s.image.ttl);
+    CHECK_OK(sample_put(tier, &s, 5, &reason));
+    CHECK(atoi(pc_redis_ask(server, "TTL %s", a_key(server, 1))) > 1900000000);
+    CHECK_STATUS(load(tier, &c, &s), PC_OK);
+    pc_redis_ask(server, "FLUSHALL");
     tier->ops->free(tier);
     sample_free(&s);
     sample_free(&t);

@@ -196,6 +196,30 @@ static void room(int in_host)
     end(&w);
 }
 
+/* One that has failed several times in a row gets one probe at times; for the rest no thread is woken. */
+static void distrusted(void)
+{
+    world w;
+    pc_segment *segment = make(100, 0);
+    start(&w, 0);
+    for (int i = 0; i < 3; i++)
+        pc__estimate_failed(&w.cache->estimate, PC_TIER_DISK, 100, 0.1, PC_REASON_IO);
+    w.cache->tiers[PC_TIER_PACKED] = NULL;
+    atomic_store(&w.gate, 0);
+    pc__write_behind(w.cache, &(pc__naming){.cost = 1}, segment, 1);
+    CHECK_INT(unwritten(&w), 0);
+    for (int i = 1; i <= 3; i++) {
+        pc__write_behind(w.cache, &(pc__naming){.cost = 1}, segment, 1);
+        CHECK_INT(unwritten(&w), i); /* at once */
+    }
+    atomic_store(&w.gate, 1);
+    CHECK_OK(pc_cache_flush(w.cache));
+    CHECK_INT(w.tiers[PC_TIER_DISK].puts, 1);
+    CHECK_INT(unwritten(&w), 3);
+    pc__segment_unref(segment);
+    end(&w);
+}
+
 /* HOST lets it go: PACKED gets it, unless the tiers below are still to see that it is used. */
 static void evicted(void)
 {
@@ -223,6 +247,7 @@ int main(void)
     times();
     room(1);
     room(0);
+    distrusted();
     evicted();
     return pc_test_end();
 }

@@ -10,6 +10,8 @@
  * interrupted: the cache's requests do not wait for it); 0: none. */
 pc_status pc__disk_source_new(pc__source **out, const pc_allocator *mem, const pc__disk_root *root, const pc__id *key, int fd, uint64_t bytes,
                               double deadline, pc__disk_maps *maps);
+/* All of it will be read, not its header alone: the kernel may begin. */
+void pc__disk_source_expect(pc__source *source);
 
 typedef struct pc__disk_sink {
     pc__sink sink;

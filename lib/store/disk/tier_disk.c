@@ -132,7 +132,10 @@ static pc_status open_source(disk_tier *t, const pc__id *key, double deadline, p
         close(fd);
         return PC_MISS;
     }
-    return pc__disk_source_new(out, &disk->mem, &disk->root, key, fd, (uint64_t)st.st_size, deadline, t->maps);
+    status = pc__disk_source_new(out, &disk->mem, &disk->root, key, fd, (uint64_t)st.st_size, deadline, t->maps);
+    if (status == PC_OK)
+        pc__disk_source_expect(*out);
+    return status;
 }
 
 static pc_status open_record(pc__tier *tier, const pc__id *key, double deadline, pc__source **out, int *timed_out)

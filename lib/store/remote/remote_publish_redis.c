@@ -9,6 +9,8 @@
 
 #define MAX_VALUE (UINT64_C(512) << 20) /* of such a server */
 
+enum { LONGEST = 2000000000 }; /* seconds that an entry lives: 63 years. A server refuses dates beyond its clock's range */
+
 typedef struct publisher {
     pc__sink sink; /* first */
     pc__remote *remote;
@@ -142,15 +144,16 @@ static void begin(publisher *p)
 {
     const pc__image *image = p->image;
     pc__entry *e = p->entry;
+    int64_t left = image->expires ? image->expires - pc__now_date() : 0;
     memset(e, 0, sizeof *e);
     randombytes_buf(&e->tag, sizeof e->tag);
     e->pieces = (uint32_t)image->block_count + 1;
-    e->ttl = image->ttl > 0 ? image->ttl < 1 ? 1 : image->ttl < 2e9 ? (uint32_t)image->ttl : 2000000000u : 0;
+    e->ttl = image->ttl > 0 ? image->ttl < 1 ? 1 : image->ttl < LONGEST ? (uint32_t)image->ttl : LONGEST : 0;
     e->tokens = (uint32_t)image->tokens;
     e->has_content = image->has_content ? 1 : 0;
     e->content = image->content;
     p->slot = pc__remote_slot(&image->key);
-    p->seconds = image->expires ? image->expires - pc__now_date() : e->ttl;
+    p->seconds = !image->expires ? e->ttl : left < LONGEST ? left : LONGEST;
 }
 
 /* After a failure. Non-zero: the header is there, and ours, only its answer was lost; then all that it needs is there too, for the commands before it came over

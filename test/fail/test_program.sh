@@ -369,7 +369,7 @@ expect 0 '{"rows":3,"prefix":130,"suffix":16,"heads":4,"kv_heads":2,"head_dim":3
 expect 0 '{"tier":"disk","codec":"zstd","bytes":' bench store --model "$model" --tokens 70 --segments 3 --repeats 1 --tier disk --codec zstd --json
 expect 0 '"equal":false' bench store --model "$model" --tokens 70 --segments 3 --repeats 1 --tier packed --codec int4 --json
 expect 0 '{"context":128,"new_tokens":32,' bench ttft --model "$model" --context 128 --new 32 --repeats 1 --json
-keys "context new_tokens full_ms cached_ms ratio bound_ms bound_share assemble_us"
+keys "context new_tokens full_ms cached_ms ratio bound_ms bound_share paced_share full_bound_ms full_bound_share assemble_us full_gflops read_bytes_per_s peak_gflops peak_known"
 
 # ---- golden vectors
 golden=$data/golden

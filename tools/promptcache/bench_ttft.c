@@ -1,10 +1,8 @@
-/* bench ttft: time to the first token of a prompt whose prefix is cached, against the ordinary
- * prefill of all of it, in turn.
+/* bench ttft: time to the first token of a prompt whose prefix is cached, against the ordinary prefill of all of it, in turn.
  *
- * The bound of the cached run: weights that it needs (of experts those that uniform routing
- * chooses) read once from memory, or the arithmetic of the new tokens
- * at the rate of the full prefill of this same run (the best rate that this library is seen to
- * reach here, not the machine's peak), whichever takes longer. */
+ * The bound of each: the weights that it needs (of experts those that uniform routing chooses) read once from memory, or its arithmetic at the machine's peak, whichever
+ * takes longer; both are measured afterwards. With weights of 8 bits or less the peak is not known; the rate of the full prefill of the same run stands for it then.
+ * paced_share: the cached run's share of the bound at that rate in any case. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -76,41 +74,66 @@ static double read_bytes(const bench *b, double tokens)
     return bench_layer_bytes(&b->info, tokens) + (double)b->info.head_bytes;
 }
 
-static int print_result(const arguments *a, const bench *b, double *full, double *cached,
-                        double *assemble, double low, double high)
+typedef struct bound {
+    double by_flops, by_bytes; /* ms */
+    double ms;                 /* the larger one */
+} bound;
+
+static bound bound_of(double flops, double bytes, double peak, double read_rate)
+{
+    bound b = {1e3 * flops / peak, 1e3 * bytes / read_rate, 0};
+    b.ms = b.by_flops > b.by_bytes ? b.by_flops : b.by_bytes;
+    return b;
+}
+
+/* Milliseconds, medians. */
+typedef struct result {
+    double full, cached, low, high, assemble;
+    double peak, read_rate, pace; /* a second; pace: operations of the full prefill */
+    int peak_known;
+    bound of_full, of_cached;
+    double paced;  /* share of the bound at that pace that the cached run reached */
+    double beyond; /* bytes */
+} result;
+
+static result sum_up(const arguments *a, const bench *b, double *full, double *cached, double *assemble, double low, double high)
 {
     size_t n = (size_t)a->repeats;
-    double full_ms = 1e3 * median(full, n), cached_ms = 1e3 * median(cached, n),
-           assemble_us = 1e6 * median(assemble, n);
-    double resident = resident_bytes(); /* before the buffer of the next line counts too */
-    double ctx = (double)a->context, fresh = (double)a->fresh, rate = machine_read_rate(machine_threads());
+    double resident = resident_bytes(); /* before the buffers of the next lines count too */
+    double ctx = (double)a->context, fresh = (double)a->fresh, paced;
     double full_flops = linear_flops(b, ctx) + attention_flops(b, ctx / 2) * ctx;
     double new_flops = linear_flops(b, fresh) + attention_flops(b, ctx - fresh / 2) * fresh;
-    double by_flops = new_flops / full_flops * full_ms,
-           by_bytes = 1e3 * read_bytes(b, fresh) / rate;
-    double bound = by_flops > by_bytes ? by_flops : by_bytes;
-    double kv = (double)b->info.kv_bytes_per_token * ctx;
-    double beyond = resident - (double)b->info.weight_bytes - 2 * kv;
+    result r = {.full = 1e3 * median(full, n), .cached = 1e3 * median(cached, n), .low = 1e3 * low, .high = 1e3 * high, .assemble = 1e3 * median(assemble, n)};
+    r.pace = 1e3 * full_flops / r.full;
+    r.peak_known = b->info.compute == PC_DTYPE_F32 || b->info.compute == PC_DTYPE_BF16;
+    r.peak = r.peak_known ? machine_flop_rate(machine_threads(), b->info.compute) : r.pace;
+    r.read_rate = machine_read_rate(machine_threads());
+    r.of_full = bound_of(full_flops, read_bytes(b, ctx), r.peak, r.read_rate);
+    r.of_cached = bound_of(new_flops, read_bytes(b, fresh), r.peak, r.read_rate);
+    paced = bound_of(new_flops, read_bytes(b, fresh), r.pace, r.read_rate).ms;
+    r.paced = paced / r.cached;
+    r.beyond = resident - (double)b->info.weight_bytes - 2 * (double)b->info.kv_bytes_per_token * ctx;
+    return r;
+}
+
+static void print_result(const arguments *a, const result *r)
+{
     if (a->json) {
-        print_json(json_pack("{s:I,s:I,s:f,s:f,s:f,s:f,s:f,s:f,s:f,s:f,s:f}", "context",
-                             (json_int_t)a->context, "new_tokens", (json_int_t)a->fresh, "full_ms",
-                             full_ms, "cached_ms", cached_ms, "ratio", full_ms / cached_ms,
-                             "bound_ms", bound, "bound_share", bound / cached_ms, "assemble_us",
-                             assemble_us, "full_gflops", full_flops / full_ms / 1e6,
-                             "read_bytes_per_s", rate, "beyond_weights_and_kv_bytes", beyond));
-        return EXIT_OK;
+        print_json(json_pack("{s:I,s:I,s:f,s:f,s:f,s:f,s:f,s:f,s:f,s:f,s:f,s:f,s:f,s:f,s:b,s:f}", "context", (json_int_t)a->context, "new_tokens", (json_int_t)a->fresh,
+                             "full_ms", r->full, "cached_ms", r->cached, "ratio", r->full / r->cached, "bound_ms", r->of_cached.ms, "bound_share",
+                             r->of_cached.ms / r->cached, "paced_share", r->paced, "full_bound_ms", r->of_full.ms, "full_bound_share", r->of_full.ms / r->full,
+                             "assemble_us", 1e3 * r->assemble, "full_gflops", r->pace / 1e9, "read_bytes_per_s", r->read_rate, "peak_gflops", r->peak / 1e9, "peak_known",
+                             r->peak_known, "beyond_weights_and_kv_bytes", r->beyond));
+        return;
     }
-    printf("context %ld, new %ld, %ld runs of each in turn\n", a->context, a->fresh, a->repeats);
-    printf("full prefill  %10.1f ms  (%.0f GFLOP/s)\n", full_ms, full_flops / full_ms / 1e6);
-    printf("cached        %10.1f ms  (%.1f … %.1f)\n", cached_ms, 1e3 * low, 1e3 * high);
-    printf("ratio         %10.1f\n", full_ms / cached_ms);
-    printf("bound         %10.1f ms  %.0f %% reached (the larger of FLOPs at the full prefill's "
-           "rate, %.1f ms, and weights at %.1f GB/s, %.1f ms)\n",
-           bound, 100 * bound / cached_ms, by_flops, rate / 1e9, by_bytes);
-    printf("assembling    %10.1f us\n", assemble_us);
-    printf("resident beyond weights and K/V (of the cache and of one private run): %.0f MB\n",
-           beyond / 1e6);
-    return EXIT_OK;
+    printf("context %ld, new %ld, %ld runs of each in turn; bounds: %.0f GFLOP/s%s, weights at %.1f GB/s\n", a->context, a->fresh, a->repeats, r->peak / 1e9,
+           r->peak_known ? "" : " (the full prefill's, for want of a known peak)", r->read_rate / 1e9);
+    printf("full prefill  %10.1f ms  %.0f %% of its bound, %.1f ms (%.0f GFLOP/s)\n", r->full, 100 * r->of_full.ms / r->full, r->of_full.ms, r->pace / 1e9);
+    printf("cached        %10.1f ms  (%.1f … %.1f)  %.0f %% of its bound, %.1f ms (arithmetic %.1f, weights %.1f); %.0f %% at the full prefill's pace\n", r->cached,
+           r->low, r->high, 100 * r->of_cached.ms / r->cached, r->of_cached.ms, r->of_cached.by_flops, r->of_cached.by_bytes, 100 * r->paced);
+    printf("ratio         %10.1f\n", r->full / r->cached);
+    printf("assembling    %10.1f us\n", 1e3 * r->assemble);
+    printf("resident beyond weights and K/V (of the cache and of one private run): %.0f MB\n", r->beyond / 1e6);
 }
 
 static int measure(const arguments *a, bench *b)
@@ -138,7 +161,11 @@ static int measure(const arguments *a, bench *b)
             fprintf(stderr, "run %ld: cached %.1f ms, full %.1f ms\n", i + 1, 1e3 * cached[i],
                     1e3 * full[i]);
     }
-    return code == EXIT_OK ? print_result(a, b, full, cached, assemble, low, high) : code;
+    if (code == EXIT_OK) {
+        result r = sum_up(a, b, full, cached, assemble, low, high);
+        print_result(a, &r);
+    }
+    return code;
 }
 
 static int load(const arguments *a, bench *b)

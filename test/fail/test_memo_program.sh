@@ -85,6 +85,7 @@ first="The desk of Anna is 100. The room is 300. The desk of Anna is"
 expect 0 "maps of record" run $m --text "$first" --max-tokens 4
 grep -q "states: approximate" out || fault "a hit does not say that it is approximate"
 expect 0 '"memo_reason":"not trained or tuned yet"' run $m --text "The" --max-tokens 2 --json
+expect 0 '"memo_reason":null' run --model "$model" --text "The" --max-tokens 2 --json
 expect 0 '"tokens_memo":0' run $m --text "The lamp of Anna is 100. The room is 300. The desk of Anna is" --max-tokens 2 --json
 expect 0 '"memo_layers":4' run $m --text "The lamp of Anna is 100. The room is 300. The desk of Anna is" --max-tokens 2 --json --threshold -1000
 grep -q '"exactness":"approximate"' out || fault "a forced hit does not say that it is approximate"

@@ -38,7 +38,8 @@ json_t *stats_json(const pc_stats *s)
     json_object_set_new(row, "tokens_tier", tiers);
     json_object_set_new(row, "lossy", json_boolean(s->lossy));
     json_object_set_new(row, "memo_record", json_integer(s->memo_record));
-    json_object_set_new(row, "memo_reason", json_string(reason_name(s->memo_reason)));
+    json_object_set_new(row, "memo_reason", /* null: maps were reused, or there is no memo */
+                        s->memo_reason != PC_REASON_NONE ? json_string(reason_name(s->memo_reason)) : json_null());
     json_object_set_new(row, "memo_verified", json_boolean(s->memo_verified));
     return row;
 }

@@ -200,3 +200,19 @@ const char *pc_redis_ask(const pc_redis *server, const char *format, ...)
         fclose(in);
     return out;
 }
+
+int pc_redis_clients(const pc_redis *server)
+{
+    const char *at = strstr(pc_redis_ask(server, "INFO clients"), "connected_clients:");
+    return at ? atoi(strchr(at, ':') + 1) - 1 : -1;
+}
+
+void pc_redis_until(const pc_redis *server, int clients)
+{
+    int still = pc_redis_clients(server);
+    for (int i = 0; i < 10000 && still > clients; i++) {
+        usleep(1000);
+        still = pc_redis_clients(server);
+    }
+    CHECK(still >= 0 && still <= clients);
+}

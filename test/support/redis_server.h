@@ -33,4 +33,7 @@ struct sockaddr_in pc_redis_address(int port); /* on 127.0.0.1 */
  * elements of an array joined by blanks. A static ring of buffers. */
 const char *pc_redis_ask(const pc_redis *server, const char *format, ...) __attribute__((format(printf, 2, 3)));
 
+int pc_redis_clients(const pc_redis *server);             /* connected now, but for the one that asks; -1: no answer */
+void pc_redis_until(const pc_redis *server, int clients); /* waits until there are no more: what the others have sent has had its effect then */
+
 #endif

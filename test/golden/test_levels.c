@@ -188,7 +188,7 @@ static void never_had_more(world *w)
     }
 }
 
-static int counted, tried;
+static int counted, counted_stretches, tried;
 
 /* Levels as one makes them by hand: two computed by pc_eval, the third generated and then shared by three that go different ways. */
 static void levels(world *w)
@@ -268,6 +268,43 @@ static void levels(world *w)
     for (int i = 0; i < 3; i++)
         pc_sequence_free(child[i].s);
     pc_sequence_free(root.s);
+}
+
+/* Sequences that see different, overlapping and nested stretches of one segment: what all see is stored once. */
+static void stretches(world *w)
+{
+    static const uint32_t sees[3][2] = {{0, 5}, {1, 3}, {3, 8}};
+    pc_generate_options o = PC_GENERATE_OPTIONS_INIT;
+    pc_batch_stats stats = PC_BATCH_STATS_INIT;
+    int64_t positions[8] = {0, 1, 2, 3, 4, 5, 6, 7};
+    pc_segment *segment = NULL;
+    pc_sequence *s[3];
+    pc_eval_args args = PC_EVAL_ARGS_INIT;
+    pc_lane lane = {NULL, 0, w->ids[0], positions, 8, NULL};
+    args.lanes = &lane;
+    args.lane_count = 1;
+    args.segments = &segment;
+    CHECK_OK(pc_eval(w->model, &args));
+    o.flags = PC_GENERATE_KEEP;
+    for (int i = 0; i < 3; i++) {
+        pc_span span = {segment, 0, sees[i][0], sees[i][1]};
+        pc_prompt *prompt = NULL;
+        CHECK_OK(pc_prompt_from_spans(&prompt, w->model, &span, 1, 8, w->ids[0] + 8, 1));
+        CHECK_OK(pc_sequence_new(&s[i], prompt, NULL, &o));
+        CHECK_OK(pc_batch_add(w->batch, s[i]));
+        pc_prompt_free(prompt);
+    }
+    steps(w, 1);
+    CHECK_OK(pc_batch_get_stats(w->batch, &stats));
+    CHECK_INT(stats.sequences, 3);
+    if (stats.running == 3) { /* random weights may say the stop token */
+        CHECK_INT(stats.tokens_seen, 5 + 2 + 5 + 3);
+        CHECK_INT(stats.tokens_stored, 8 + 3);
+        counted_stretches++;
+    }
+    for (int i = 0; i < 3; i++)
+        pc_sequence_free(s[i]);
+    pc_segment_free(segment);
 }
 
 /* Wrong uses of spans, and an allocation that fails. */
@@ -432,10 +469,12 @@ int main(void)
         never_had_more(&w);
         levels(&w);
         tried++;
+        stretches(&w);
         spans_faults(&w, &memory);
         end(&w);
     }
     CHECK(counted + 2 >= tried);
+    CHECK(counted_stretches + 2 >= tried);
     pc_context_free(context);
     CHECK_INT(memory.live_blocks, 0);
     return pc_test_end();

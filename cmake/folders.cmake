@@ -52,7 +52,7 @@ if(PC_HAVE_ONEDNN)
 endif()
 
 # Short loops over heads and dimensions that the compiler vectorises only here.
-set_source_files_properties(lib/attn/rope.c lib/attn/merge.c lib/attn/kv_convert.c lib/attn/kv_token.c lib/attn/kv_page.c lib/store/codec/codec_planes.c lib/store/codec/codec_pages.c lib/store/codec/codec_i4.c lib/attn/plan_attend.c lib/attn/plan_call.c lib/attn/cpu/elementwise.c lib/attn/cpu/linear_grid.c lib/model/relative_part.c lib/memo/scan_c.c
+set_source_files_properties(lib/attn/rope.c lib/attn/merge.c lib/attn/kv_convert.c lib/attn/kv_token.c lib/attn/kv_page.c lib/store/codec/codec_planes.c lib/store/codec/codec_pages.c lib/store/codec/codec_i4.c lib/attn/plan_attend.c lib/attn/plan_call.c lib/attn/cpu/elementwise.c lib/attn/cpu/cut_c.c lib/attn/cpu/linear_grid.c lib/model/relative_part.c lib/memo/scan_c.c
   PROPERTIES COMPILE_OPTIONS "-O3")
 
 # ISA flags per source file, never global.

@@ -67,6 +67,13 @@ typedef struct pc__grid_task {
 } pc__grid_task;
 typedef void (*pc__grid_fn)(const pc__grid_task *task);
 
+/* Inputs of such a product, of one row: `groups` groups of `group` values, a multiple of 16. Of each, step: its largest value over PC__CUT_WIDE, or, where low is
+ * NULL, over PC__CUT_NARROW; high and low: the values in whole steps, rounded to the nearest; sum: of those. A group with a value that is no number has a step that
+ * is none, and zeros, and makes the row's results none. Same bits in every variant. */
+#define PC__CUT_WIDE 32512.0f /* 127 * 256: both of its bytes are signed ones */
+#define PC__CUT_NARROW 127.0f
+typedef void (*pc__cut_fn)(const float *x, size_t groups, size_t group, int8_t *high, int8_t *low, float *step, int32_t *sum);
+
 /* Bytes of a group of a panel, and where its scales and minimums begin. */
 static inline size_t pc__grid_scale_at(const pc__grid *grid)
 {
@@ -113,6 +120,7 @@ typedef struct pc__kernels {
     pc__attend_fn attend_f32, attend_bf16, attend_f16, attend_i8; /* by the dtype of K and V; see pc__attend_of */
     pc__panel_fn panel_f32, panel_bf16;
     pc__grid_fn grid;
+    pc__cut_fn cut;
     void (*silu_gate)(float *x, const float *up, size_t count); /* x = x / (1 + exp(-x)) * up */
     void (*gelu)(float *x, size_t count); /* x = x / 2 * (1 + erf(x / sqrt 2)), off by at most 4e-7 |x| */
     /* y[0 … width) += sum of factor[r] * rows[r * stride …], r = 0 … count - 1 in this order; y apart from the rows */
@@ -152,6 +160,7 @@ void pc__panel_bf16_avx512bf16(const pc__panel_task *task);
 void pc__grid_avx2(const pc__grid_task *task);
 void pc__to_bf16_avx2(const float *x, size_t count, uint16_t *out);
 void pc__grid_avx512vnni(const pc__grid_task *task);
+void pc__cut_avx512(const float *x, size_t groups, size_t group, int8_t *high, int8_t *low, float *step, int32_t *sum);
 void pc__add_rows_avx512(const float *factor, const float *rows, size_t stride, size_t count, float *y, size_t width);
 void pc__gelu_avx512(float *x, size_t count);
 void pc__turn_avx2(const pc__rope *rope, const float *cosine, const float *sine, float scale, const float *from, float *to, size_t heads, size_t dim);
@@ -168,6 +177,7 @@ void pc__weights_avx512(const pc__attn_task *task, uint32_t dtype, size_t pages,
 void pc__map_bf16_avx512bf16(const pc__map_task *task);
 #endif
 void pc__attend_bf16_c(const pc__attn_task *task, size_t first_page, size_t last_page);
+void pc__cut_c(const float *x, size_t groups, size_t group, int8_t *high, int8_t *low, float *step, int32_t *sum);
 void pc__attend_f16_c(const pc__attn_task *task, size_t first_page, size_t last_page);
 void pc__attend_i8_c(const pc__attn_task *task, size_t first_page, size_t last_page);
 void pc__panel_bf16_c(const pc__panel_task *task);

@@ -1,4 +1,4 @@
-/* Catches: a panel, gate or rounding kernel of any level that differs from its meaning, reads past
+/* Catches: a panel, gate, rounding or cutting kernel of any level that differs from its meaning, reads past
  * the end of an array, writes outside its columns, or lets a row depend on the rows beside it. */
 #include <float.h>
 #include <math.h>
@@ -247,6 +247,66 @@ static void panels(pc_test_rng *rng)
     }
 }
 
+/* Whole steps of the largest value of each group: within half a step of the value (and its rounding), summed, of the same bits at every level. */
+static void check_steps(const pc__kernels *kernels, const float *x, size_t group, const int8_t *high, const int8_t *low, float step, int32_t sum)
+{
+    float most = 0.0f;
+    int32_t total = 0;
+    int numbers = 1, near = 1;
+    for (size_t i = 0; i < group; i++) {
+        numbers &= isfinite(x[i]) != 0;
+        most = fabsf(x[i]) > most ? fabsf(x[i]) : most;
+    }
+    for (size_t i = 0; i < group; i++) {
+        int32_t whole = low ? high[i] * 256 + low[i] : high[i];
+        total += whole;
+        near &= !numbers || most < 1e-34f ? whole == 0 || most > 0.0f : fabs((double)whole * (double)step - (double)x[i]) <= 0.5001 * (double)step + 1e-6 * fabs((double)x[i]);
+    }
+    if (!CHECK(near && sum == total && (numbers ? step == most / (low ? PC__CUT_WIDE : PC__CUT_NARROW) : isnan(step))))
+        fprintf(stderr, "    cut %s: largest %g, step %g, sum %d of %d\n", kernels->name, (double)most, (double)step, sum, total);
+}
+
+static void fill_cut(float *x, size_t groups, size_t group, pc_test_rng *rng)
+{
+    static const float special[] = {NAN, INFINITY, -INFINITY, FLT_MAX, -FLT_MAX, 1e-45f, 1e-38f, 1e-36f};
+    for (size_t i = 0; i < groups * group; i++)
+        x[i] = i / group % 9 == 8 ? 0.0f : pc_test_normal(rng);
+    for (size_t g = 0; g < groups; g++) {
+        size_t at = g * group + pc_test_bits(rng) % group;
+        if (g % 3 == 1)
+            x[at] = special[g / 3 % 8];
+        for (size_t i = g * group; g % 3 == 2 && i < (g + 1) * group; i++) /* steps of 1 if narrow: whole ones, and halves between them */
+            x[i] = i % group ? (float)(pc_test_bits(rng) % 254) - 127.0f + (g % 2 ? 0.5f : 0.0f) : 127.0f;
+        for (size_t i = g * group; g % 24 >= 15 && g % 24 <= 22 && i < (g + 1) * group; i++)
+            x[i] *= g % 2 ? 1e-41f : 1e-36f; /* steps below the normal numbers */
+    }
+}
+
+static void cut(size_t groups, size_t group, int wide, pc_test_rng *rng)
+{
+    size_t count = groups * group;
+    guarded x = guarded_new(4 * count), high[LEVELS], low[LEVELS], step[LEVELS], sum[LEVELS];
+    const float *from = (const float *)(void *)x.data;
+    fill_cut((float *)(void *)x.data, groups, group, rng);
+    for (size_t l = 0; l < LEVELS; l++) {
+        const pc__kernels *kernels = pc__kernels_named(levels[l]);
+        if (!kernels)
+            continue;
+        high[l] = guarded_new(count), low[l] = guarded_new(count), step[l] = guarded_new(4 * groups), sum[l] = guarded_new(4 * groups);
+        kernels->cut(from, groups, group, (int8_t *)high[l].data, wide ? (int8_t *)low[l].data : NULL, (float *)(void *)step[l].data, (int32_t *)(void *)sum[l].data);
+        CHECK(guarded_intact(&x) && guarded_intact(&high[l]) && guarded_intact(&low[l]) && guarded_intact(&step[l]) && guarded_intact(&sum[l]));
+        for (size_t g = 0; g < groups; g++)
+            check_steps(kernels, from + g * group, group, (const int8_t *)high[l].data + g * group, wide ? (const int8_t *)low[l].data + g * group : NULL,
+                        ((const float *)(const void *)step[l].data)[g], ((const int32_t *)(const void *)sum[l].data)[g]);
+        if (!CHECK(!memcmp(high[l].data, high[0].data, count) && !memcmp(low[l].data, low[0].data, count) && !memcmp(step[l].data, step[0].data, 4 * groups)))
+            fprintf(stderr, "    cut %s, %zu groups of %zu: other bits than the reference\n", kernels->name, groups, group);
+    }
+    for (size_t l = 0; l < LEVELS; l++)
+        if (pc__kernels_named(levels[l]))
+            guarded_free(&high[l]), guarded_free(&low[l]), guarded_free(&step[l]), guarded_free(&sum[l]);
+    guarded_free(&x);
+}
+
 int main(void)
 {
     pc_test_rng rng = {3};
@@ -261,5 +321,9 @@ int main(void)
         }
     }
     panels(&rng);
+    for (size_t group = 16; group <= 64; group += 16)
+        for (size_t groups = 1; groups <= 75; groups += groups < 4 ? 1 : 71)
+            for (int wide = 0; wide < 2; wide++)
+                cut(groups, group, wide, &rng);
     return pc_test_end();
 }

@@ -36,6 +36,7 @@ const pc__kernels pc__kernels_avx2 = {
     .panel_f32 = panel_f32,
     .panel_bf16 = panel_bf16,
     .grid = pc__grid_avx2,
+    .cut = pc__cut_c,
     .silu_gate = silu_gate,
     .gelu = gelu,
     .add_rows = add_rows,

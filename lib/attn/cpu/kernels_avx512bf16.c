@@ -232,6 +232,7 @@ const pc__kernels pc__kernels_avx512bf16 = {
     .panel_f32 = pc__panel_f32_avx512,
     .panel_bf16 = pc__panel_bf16_avx512bf16,
     .grid = pc__grid_avx512vnni,
+    .cut = pc__cut_avx512,
     .silu_gate = pc__silu_gate_avx512,
     .gelu = pc__gelu_avx512,
     .add_rows = pc__add_rows_avx512,

@@ -177,6 +177,7 @@ const pc__kernels pc__kernels_c = {
     .panel_f32 = panel_f32,
     .panel_bf16 = pc__panel_bf16_c,
     .grid = pc__grid_c,
+    .cut = pc__cut_c,
     .silu_gate = silu_gate,
     .gelu = gelu,
     .add_rows = add_rows,

@@ -1,14 +1,12 @@
-/* Quantised weights on their grid, in panels of PC__PANEL output features (layout: attn/kernels.h). An input is cut, group by group of inputs, into
- * steps of its largest value, of 16 bits: finer than bf16; or, if asked for (PC_DTYPE_I8), of 8, which takes half the products. What is then summed inside a
- * group is exact. */
-#include <math.h>
+/* Quantised weights on their grid, in panels of PC__PANEL output features (layout: attn/kernels.h). An input is cut into whole numbers of 16 bits: finer
+ * than bf16; or, if asked for (PC_DTYPE_I8), of 8, which takes half the products. What is then summed inside a group is exact. */
 #include <string.h>
 
 #include "attn/cpu/panel_set.h"
 #include "attn/half.h"
 #include "base/threads.h"
 
-enum { ROWS_AT_ONCE = 4, SIDE_BY_SIDE = 16, LARGEST = 32512 /* 127 * 256: both of its bytes are signed ones */, LARGEST_NARROW = 127 };
+enum { ROWS_AT_ONCE = 4 };
 
 typedef struct panels {
     pc__panel_set set; /* first: see panel_set.h */
@@ -101,68 +99,28 @@ static int same_input(const pc__linear *a, const pc__linear *b)
     return x->grid.group == y->grid.group && a->compute == b->compute;
 }
 
-/* Values that are no numbers make the whole group none, and through it the row's results. */
-static void cut_group(const float *x, size_t count, int8_t *high, int8_t *low, float *step, int32_t *sum)
-{
-    const float magic = 12582912.0f; /* 1.5 * 2^23: adding it rounds to a whole number */
-    const float largest = low ? LARGEST : LARGEST_NARROW;
-    float mosts[SIDE_BY_SIDE] = {0.0f}, checks[SIDE_BY_SIDE] = {0.0f}, most = 0.0f, check = 0.0f, inverse;
-    int32_t total = 0;
-    for (size_t i = 0; i < count; i += SIDE_BY_SIDE) /* groups are multiples of it */
-        for (size_t j = 0; j < SIDE_BY_SIDE; j++) {
-            float size = fabsf(x[i + j]);
-            mosts[j] = size > mosts[j] ? size : mosts[j];
-            checks[j] += x[i + j] * 0.0f;
-        }
-    for (size_t j = 0; j < SIDE_BY_SIDE; j++) {
-        most = mosts[j] > most ? mosts[j] : most;
-        check += checks[j];
-    }
-    inverse = most > 0.0f ? largest / most : 0.0f;
-    *step = check == 0.0f ? most / largest : NAN;
-    *sum = 0;
-    if (check != 0.0f || !(inverse < INFINITY)) { /* or too small to be told from zero */
-        memset(high, 0, count);
-        if (low)
-            memset(low, 0, count);
-        return;
-    }
-    for (size_t i = 0; i < count && low; i++) {
-        int32_t whole = (int32_t)((x[i] * inverse + magic) - magic), top = (whole + 128) >> 8;
-        high[i] = (int8_t)top;
-        low[i] = (int8_t)(whole - top * 256);
-        total += whole;
-    }
-    for (size_t i = 0; i < count && !low; i++) {
-        int32_t whole = (int32_t)((x[i] * inverse + magic) - magic);
-        high[i] = (int8_t)whole;
-        total += whole;
-    }
-    *sum = total;
-}
-
 typedef struct cutting {
     const pc__linear_input *from;
     size_t in, groups;
     cut to;
+    pc__cut_fn cut;
 } cutting;
 
 static void cut_rows(void *arg, size_t index)
 {
     const cutting *c = arg;
     size_t group = c->in / c->groups, first = index * ROWS_AT_ONCE;
-    for (size_t r = first; r < first + ROWS_AT_ONCE && r < c->from->rows; r++)
-        for (size_t g = 0; g < c->groups; g++) {
-            size_t at = r * c->in + g * group, line = c->from->row ? c->from->row[r] : r;
-            cut_group(c->from->x + line * c->in + g * group, group, c->to.high + at, c->to.low ? c->to.low + at : NULL, &c->to.step[r * c->groups + g],
-                      &c->to.sum[r * c->groups + g]);
-        }
+    for (size_t r = first; r < first + ROWS_AT_ONCE && r < c->from->rows; r++) {
+        const float *x = c->from->x + (c->from->row ? c->from->row[r] : r) * c->in;
+        int8_t *high = c->to.high + r * c->in, *low = c->to.low ? c->to.low + r * c->in : NULL;
+        c->cut(x, c->groups, group, high, low, c->to.step + r * c->groups, c->to.sum + r * c->groups);
+    }
 }
 
 static void take_input(const pc__linear *linear, const pc__linear_input *input)
 {
     const panels *w = linear->packed;
-    cutting c = {input, linear->in, w->groups, cut_in(linear, input->rows, input->taken)};
+    cutting c = {input, linear->in, w->groups, cut_in(linear, input->rows, input->taken), pc__kernels_get()->cut};
     pc__parallel(linear->context, (input->rows + ROWS_AT_ONCE - 1) / ROWS_AT_ONCE, cut_rows, &c);
 }
 

@@ -3,9 +3,9 @@
 One JSON object a line: {"prompt", "choices", "answer"}. A prompt is a document of two modules, a question about a fact, and the answer up
 to the value; the choices are the value and three others of the same attribute. Names and values differ from seed to seed.
 """
+import argparse
 import json
 import random
-import sys
 
 import data
 
@@ -46,4 +46,8 @@ def main(seed, count):
 
 
 if __name__ == "__main__":
-    main(int(sys.argv[1]), int(sys.argv[2]))
+    p = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    p.add_argument("seed", type=int)
+    p.add_argument("count", type=int, help="questions")
+    a = p.parse_args()
+    main(a.seed, a.count)

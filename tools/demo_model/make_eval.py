@@ -3,10 +3,10 @@
 One JSON object a line: {"id", "schema"} defines a schema, {"schema_id", "prompt", "expect", "kind",
 "modules"} asks about it.  Entity names come from the held-out tenth that training never sees.
 """
+import argparse
 import json
 import random
 import re
-import sys
 from collections import Counter
 from xml.sax.saxutils import escape, quoteattr
 
@@ -135,4 +135,6 @@ def main(path):
 
 
 if __name__ == "__main__":
-    main(sys.argv[1])
+    p = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    p.add_argument("path", help="file to write")
+    main(p.parse_args().path)

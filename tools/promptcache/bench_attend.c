@@ -148,15 +148,14 @@ static int pass(const bench *b, int arm, double *seconds)
     return EXIT_OK;
 }
 
-static double bound_of(const bench *b, double *by_bytes, double *by_flops)
+/* Microseconds. */
+static machine_bound bound_of(const bench *b)
 {
     double page = (double)run_bytes(b, PC_PAGE_TOKENS) / PC_PAGE_TOKENS;
     double bytes = page * (double)(b->prefix + b->rows * b->suffix);
     double flops = 4.0 * (double)b->shape.heads * (double)b->shape.k_dim * (double)b->rows *
                    (double)(b->prefix + b->suffix);
-    *by_bytes = bytes / b->read_rate;
-    *by_flops = flops / b->flop_rate;
-    return *by_bytes > *by_flops ? *by_bytes : *by_flops;
+    return machine_bound_of(bytes, 1e-6 * b->read_rate, flops, 1e-6 * b->flop_rate);
 }
 
 static void draw_row(const bench *b, const double *us, double bound)
@@ -175,8 +174,9 @@ static void draw_row(const bench *b, const double *us, double bound)
 
 static void print_row(const bench *b, const double *us)
 {
-    double by_bytes, by_flops, bound = 1e6 * bound_of(b, &by_bytes, &by_flops);
-    draw_row(b, us, bound);
+    machine_bound bound = bound_of(b);
+    int is_read = bound.by_bytes > bound.by_flops;
+    draw_row(b, us, bound.least);
     if (b->a->json) {
         print_json(
             json_pack("{s:I,s:I,s:I,s:I,s:I,s:I,s:s,s:o,s:f,s:f,s:f,s:o,s:f,s:f,s:f,s:s,s:I}",
@@ -186,8 +186,8 @@ static void print_row(const bench *b, const double *us)
                       "dtype", dtypes[b->a->dtype].name, "unshared_us",
                       json_number(us[UNSHARED]), "per_row_us", us[PER_ROW], "shared_us", us[SHARED],
                       "chosen_us", us[SHARED], "speedup", json_number(us[UNSHARED] / us[SHARED]),
-                      "speedup_per_row", us[PER_ROW] / us[SHARED], "bound_us", bound, "bound_share",
-                      bound / us[SHARED], "bound_by", by_bytes > by_flops ? "bytes" : "flops",
+                      "speedup_per_row", us[PER_ROW] / us[SHARED], "bound_us", bound.least,
+                      "bound_share", bound.least / us[SHARED], "bound_by", is_read ? "bytes" : "flops",
                       "layers", (json_int_t)b->layers));
         return;
     }
@@ -197,8 +197,8 @@ static void print_row(const bench *b, const double *us)
     else
         printf("%12.1f %12.1f %12.1f %8.2fx", us[UNSHARED], us[PER_ROW], us[SHARED],
                us[UNSHARED] / us[SHARED]);
-    printf(" %8.2fx %10.1f  %3.0f %% of %s\n", us[PER_ROW] / us[SHARED], bound,
-           100 * bound / us[SHARED], by_bytes > by_flops ? "bandwidth" : "arithmetic");
+    printf(" %8.2fx %10.1f  %3.0f %% of %s\n", us[PER_ROW] / us[SHARED], bound.least,
+           100 * bound.least / us[SHARED], is_read ? "bandwidth" : "arithmetic");
     fflush(stdout);
 }
 

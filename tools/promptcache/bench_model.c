@@ -51,18 +51,12 @@ double bench_layer_bytes(const pc_model_info *info, double rows)
     return (double)info->token_bytes + others * (double)info->expert_bytes;
 }
 
-static double larger(const bench_model *b, double bytes, double flops)
-{
-    double x = bytes / b->read_rate, y = flops / b->flop_rate;
-    return x > y ? x : y;
-}
-
 double bench_bound(const bench_model *b, const pass_work *w)
 {
     const pc_model_info *info = &b->info;
     double width = (double)info->heads * info->head_dim * info->layers;
     double head = w->logits > 0 ? (double)info->head_bytes : 0;
     double flops = w->rows * (double)info->token_flops + w->logits * (double)info->head_flops;
-    return larger(b, bench_layer_bytes(info, w->rows) + head, flops) +
-           larger(b, (double)info->kv_bytes_per_token * w->keys, 4 * w->pairs * width);
+    return machine_bound_of(bench_layer_bytes(info, w->rows) + head, b->read_rate, flops, b->flop_rate).least +
+           machine_bound_of((double)info->kv_bytes_per_token * w->keys, b->read_rate, 4 * w->pairs * width, b->flop_rate).least;
 }

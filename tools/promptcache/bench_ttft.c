@@ -74,24 +74,12 @@ static double read_bytes(const bench *b, double tokens)
     return bench_layer_bytes(&b->info, tokens) + (double)b->info.head_bytes;
 }
 
-typedef struct bound {
-    double by_flops, by_bytes; /* ms */
-    double ms;                 /* the larger one */
-} bound;
-
-static bound bound_of(double flops, double bytes, double peak, double read_rate)
-{
-    bound b = {1e3 * flops / peak, 1e3 * bytes / read_rate, 0};
-    b.ms = b.by_flops > b.by_bytes ? b.by_flops : b.by_bytes;
-    return b;
-}
-
 /* Milliseconds, medians. */
 typedef struct result {
     double full, cached, low, high, assemble;
     double peak, read_rate, pace; /* a second; pace: operations of the full prefill */
     int peak_known;
-    bound of_full, of_cached;
+    machine_bound of_full, of_cached;
     double paced;  /* share of the bound at that pace that the cached run reached */
     double beyond; /* bytes */
 } result;
@@ -100,7 +88,7 @@ static result sum_up(const arguments *a, const bench *b, double *full, double *c
 {
     size_t n = (size_t)a->repeats;
     double resident = resident_bytes(); /* before the buffers of the next lines count too */
-    double ctx = (double)a->context, fresh = (double)a->fresh, paced;
+    double ctx = (double)a->context, fresh = (double)a->fresh, reading;
     double full_flops = linear_flops(b, ctx) + attention_flops(b, ctx / 2) * ctx;
     double new_flops = linear_flops(b, fresh) + attention_flops(b, ctx - fresh / 2) * fresh;
     result r = {.full = 1e3 * median(full, n), .cached = 1e3 * median(cached, n), .low = 1e3 * low, .high = 1e3 * high, .assemble = 1e3 * median(assemble, n)};
@@ -108,10 +96,10 @@ static result sum_up(const arguments *a, const bench *b, double *full, double *c
     r.peak_known = b->info.compute == PC_DTYPE_F32 || b->info.compute == PC_DTYPE_BF16;
     r.peak = r.peak_known ? machine_flop_rate(machine_threads(), b->info.compute) : r.pace;
     r.read_rate = machine_read_rate(machine_threads());
-    r.of_full = bound_of(full_flops, read_bytes(b, ctx), r.peak, r.read_rate);
-    r.of_cached = bound_of(new_flops, read_bytes(b, fresh), r.peak, r.read_rate);
-    paced = bound_of(new_flops, read_bytes(b, fresh), r.pace, r.read_rate).ms;
-    r.paced = paced / r.cached;
+    reading = 1e-3 * r.read_rate; /* bytes a millisecond */
+    r.of_full = machine_bound_of(read_bytes(b, ctx), reading, full_flops, 1e-3 * r.peak);
+    r.of_cached = machine_bound_of(read_bytes(b, fresh), reading, new_flops, 1e-3 * r.peak);
+    r.paced = machine_bound_of(read_bytes(b, fresh), reading, new_flops, 1e-3 * r.pace).least / r.cached;
     r.beyond = resident - (double)b->info.weight_bytes - 2 * (double)b->info.kv_bytes_per_token * ctx;
     return r;
 }
@@ -120,17 +108,17 @@ static void print_result(const arguments *a, const result *r)
 {
     if (a->json) {
         print_json(json_pack("{s:I,s:I,s:f,s:f,s:f,s:f,s:f,s:f,s:f,s:f,s:f,s:f,s:f,s:f,s:b,s:f}", "context", (json_int_t)a->context, "new_tokens", (json_int_t)a->fresh,
-                             "full_ms", r->full, "cached_ms", r->cached, "ratio", r->full / r->cached, "bound_ms", r->of_cached.ms, "bound_share",
-                             r->of_cached.ms / r->cached, "paced_share", r->paced, "full_bound_ms", r->of_full.ms, "full_bound_share", r->of_full.ms / r->full,
+                             "full_ms", r->full, "cached_ms", r->cached, "ratio", r->full / r->cached, "bound_ms", r->of_cached.least, "bound_share",
+                             r->of_cached.least / r->cached, "paced_share", r->paced, "full_bound_ms", r->of_full.least, "full_bound_share", r->of_full.least / r->full,
                              "assemble_us", 1e3 * r->assemble, "full_gflops", r->pace / 1e9, "read_bytes_per_s", r->read_rate, "peak_gflops", r->peak / 1e9, "peak_known",
                              r->peak_known, "beyond_weights_and_kv_bytes", r->beyond));
         return;
     }
     printf("context %ld, new %ld, %ld runs of each in turn; bounds: %.0f GFLOP/s%s, weights at %.1f GB/s\n", a->context, a->fresh, a->repeats, r->peak / 1e9,
            r->peak_known ? "" : " (the full prefill's, for want of a known peak)", r->read_rate / 1e9);
-    printf("full prefill  %10.1f ms  %.0f %% of its bound, %.1f ms (%.0f GFLOP/s)\n", r->full, 100 * r->of_full.ms / r->full, r->of_full.ms, r->pace / 1e9);
+    printf("full prefill  %10.1f ms  %.0f %% of its bound, %.1f ms (%.0f GFLOP/s)\n", r->full, 100 * r->of_full.least / r->full, r->of_full.least, r->pace / 1e9);
     printf("cached        %10.1f ms  (%.1f … %.1f)  %.0f %% of its bound, %.1f ms (arithmetic %.1f, weights %.1f); %.0f %% at the full prefill's pace\n", r->cached,
-           r->low, r->high, 100 * r->of_cached.ms / r->cached, r->of_cached.ms, r->of_cached.by_flops, r->of_cached.by_bytes, 100 * r->paced);
+           r->low, r->high, 100 * r->of_cached.least / r->cached, r->of_cached.least, r->of_cached.by_flops, r->of_cached.by_bytes, 100 * r->paced);
     printf("ratio         %10.1f\n", r->full / r->cached);
     printf("assembling    %10.1f us\n", 1e3 * r->assemble);
     printf("resident beyond weights and K/V (of the cache and of one private run): %.0f MB\n", r->beyond / 1e6);

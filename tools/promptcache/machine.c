@@ -29,6 +29,13 @@ void *machine_memory(size_t bytes)
     return memory;
 }
 
+machine_bound machine_bound_of(double bytes, double read_rate, double flops, double flop_rate)
+{
+    machine_bound b = {bytes / read_rate, flops / flop_rate, 0};
+    b.least = b.by_bytes > b.by_flops ? b.by_bytes : b.by_flops;
+    return b;
+}
+
 unsigned machine_threads(void)
 {
     cpu_set_t set;

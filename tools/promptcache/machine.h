@@ -17,6 +17,12 @@ double machine_read_rate(unsigned threads);
  * in registers. dtype: PC_DTYPE_F32 or PC_DTYPE_BF16 (products of bf16 with fp32 sums where the CPU
  * has them, else as fp32). */
 double machine_flop_rate(unsigned threads, uint32_t dtype);
+/* How long a work takes at least that moves so many bytes and does so many operations, both at once; in the rates' unit of time. */
+typedef struct machine_bound {
+    double by_bytes, by_flops;
+    double least; /* the larger one */
+} machine_bound;
+machine_bound machine_bound_of(double bytes, double read_rate, double flops, double flop_rate);
 double machine_now(void); /* seconds */
 
 #endif

@@ -177,11 +177,11 @@ void pc__weights_avx512(const pc__attn_task *task, uint32_t dtype, size_t pages,
 void pc__map_bf16_avx512bf16(const pc__map_task *task);
 #endif
 void pc__attend_bf16_c(const pc__attn_task *task, size_t first_page, size_t last_page);
-void pc__cut_c(const float *x, size_t groups, size_t group, int8_t *high, int8_t *low, float *step, int32_t *sum);
 void pc__attend_f16_c(const pc__attn_task *task, size_t first_page, size_t last_page);
 void pc__attend_i8_c(const pc__attn_task *task, size_t first_page, size_t last_page);
 void pc__panel_bf16_c(const pc__panel_task *task);
 void pc__grid_c(const pc__grid_task *task);
+void pc__cut_c(const float *x, size_t groups, size_t group, int8_t *high, int8_t *low, float *step, int32_t *sum);
 void pc__to_bf16_c(const float *x, size_t count, uint16_t *out);
 void pc__weights_c(const pc__attn_task *task, uint32_t dtype, size_t pages, float *weights, size_t stride);
 void pc__map_f32_c(const pc__map_task *task);

@@ -270,21 +270,28 @@ static void levels(world *w)
     pc_sequence_free(root.s);
 }
 
-/* Sequences that see different, overlapping and nested stretches of one segment: what all see is stored once. */
-static void stretches(world *w)
+/* The first eight tokens, computed at these positions. */
+static pc_segment *eight(world *w, const int64_t *positions)
 {
-    static const uint32_t sees[3][2] = {{0, 5}, {1, 3}, {3, 8}};
-    pc_generate_options o = PC_GENERATE_OPTIONS_INIT;
-    pc_batch_stats stats = PC_BATCH_STATS_INIT;
-    int64_t positions[8] = {0, 1, 2, 3, 4, 5, 6, 7};
     pc_segment *segment = NULL;
-    pc_sequence *s[3];
     pc_eval_args args = PC_EVAL_ARGS_INIT;
     pc_lane lane = {NULL, 0, w->ids[0], positions, 8, NULL};
     args.lanes = &lane;
     args.lane_count = 1;
     args.segments = &segment;
     CHECK_OK(pc_eval(w->model, &args));
+    return segment;
+}
+
+/* Sequences that see different, overlapping and nested stretches of one segment: what all see is stored once. */
+static void stretches(world *w)
+{
+    static const uint32_t sees[3][2] = {{0, 5}, {1, 3}, {3, 8}};
+    pc_generate_options o = PC_GENERATE_OPTIONS_INIT;
+    pc_batch_stats stats = PC_BATCH_STATS_INIT;
+    static const int64_t positions[8] = {0, 1, 2, 3, 4, 5, 6, 7};
+    pc_segment *segment = eight(w, positions);
+    pc_sequence *s[3];
     o.flags = PC_GENERATE_KEEP;
     for (int i = 0; i < 3; i++) {
         pc_span span = {segment, 0, sees[i][0], sees[i][1]};
@@ -311,16 +318,10 @@ static void stretches(world *w)
 static void spans_faults(world *w, pc_test_memory *memory)
 {
     pc_generate_options o = PC_GENERATE_OPTIONS_INIT;
-    pc_segment *segment = NULL;
-    int64_t positions[8] = {0, 1, 2, 3, 5, 6, 7, 9};
-    pc_eval_args args = PC_EVAL_ARGS_INIT;
-    pc_lane lane = {NULL, 0, w->ids[0], positions, 8, NULL};
+    static const int64_t positions[8] = {0, 1, 2, 3, 5, 6, 7, 9};
+    pc_segment *segment = eight(w, positions);
     pc_prompt *prompt = NULL;
     pc_stats stats = PC_STATS_INIT;
-    args.lanes = &lane;
-    args.lane_count = 1;
-    args.segments = &segment;
-    CHECK_OK(pc_eval(w->model, &args));
     pc_span span = {segment, 0, 0, 0}, bad = span, nobody = {NULL, 0, 0, 0};
     CHECK_STATUS(pc_prompt_from_spans(NULL, w->model, &span, 1, 10, w->ids[0], 1), PC_ERR_INVALID);
     CHECK_STATUS(pc_prompt_from_spans(&prompt, NULL, &span, 1, 10, w->ids[0], 1), PC_ERR_INVALID);

@@ -247,9 +247,11 @@ static void panels(pc_test_rng *rng)
     }
 }
 
-/* Whole steps of the largest value of each group: within half a step of the value (and its rounding), summed, of the same bits at every level. */
+/* Whole steps of the largest value of each group: within half a step of the value (and its rounding), summed, of the same bits at every level. Zeros where the values are
+ * no numbers, or too small for a step's inverse to be one. */
 static void check_steps(const pc__kernels *kernels, const float *x, size_t group, const int8_t *high, const int8_t *low, float step, int32_t sum)
 {
+    const float largest = low ? PC__CUT_WIDE : PC__CUT_NARROW;
     float most = 0.0f;
     int32_t total = 0;
     int numbers = 1, near = 1;
@@ -259,10 +261,11 @@ static void check_steps(const pc__kernels *kernels, const float *x, size_t group
     }
     for (size_t i = 0; i < group; i++) {
         int32_t whole = low ? high[i] * 256 + low[i] : high[i];
+        int is_cut = numbers && most > 0.0f && largest / most < INFINITY;
         total += whole;
-        near &= !numbers || most < 1e-34f ? whole == 0 || most > 0.0f : fabs((double)whole * (double)step - (double)x[i]) <= 0.5001 * (double)step + 1e-6 * fabs((double)x[i]);
+        near &= is_cut ? fabs((double)whole - (double)x[i] / (double)most * (double)largest) <= 0.51 : whole == 0;
     }
-    if (!CHECK(near && sum == total && (numbers ? step == most / (low ? PC__CUT_WIDE : PC__CUT_NARROW) : isnan(step))))
+    if (!CHECK(near && sum == total && (numbers ? step == most / largest : isnan(step))))
         fprintf(stderr, "    cut %s: largest %g, step %g, sum %d of %d\n", kernels->name, (double)most, (double)step, sum, total);
 }
 

@@ -264,19 +264,19 @@ static void chains(void)
     CHECK(has(t, 1));
     pc__resident_clear(t);
     /* what follows something does not push it out */
-    CHECK_OK(put_as(t, &(pc__naming){.key = a, .cost = 1e-6}, 1, 20000, &reason));
-    CHECK_STATUS(put_as(t, &(pc__naming){.key = b, .before = &a, .cost = 1}, 2, 20000, &reason), PC_MISS);
+    CHECK_OK(put_as(t, &(pc__naming){.key = a, .cost = 1e-6}, 1, 19000, &reason));
+    CHECK_STATUS(put_as(t, &(pc__naming){.key = b, .before = &a, .cost = 1}, 2, 19000, &reason), PC_MISS);
     CHECK_INT(reason, PC_REASON_NO_ROOM);
     CHECK(has(t, 1));
     /* what somebody holds keeps what it saw */
     CHECK_OK(put_as(t, &(pc__naming){.key = b, .before = &a, .cost = 1}, 2, 8000, &reason));
     pc_segment *held = get(t, 2, &reason);
-    CHECK_STATUS(put(t, 20, 20000), PC_MISS);
+    CHECK_STATUS(put(t, 20, 19000), PC_MISS);
     CHECK(has(t, 1) && has(t, 2));
     pc__resident_clear(t); /* by hand it goes */
     CHECK(!has(t, 1) && has(t, 2));
     pc__segment_unref(held);
-    CHECK_OK(put(t, 20, 30000));
+    CHECK_OK(put(t, 20, 25000));
     CHECK_INT(balanced(t).resident, 1);
     pc__resident_free(t);
 }
@@ -316,17 +316,17 @@ static void holders(void)
     c = pc__segment_ref(a); /* a holder's own copy, of which the tier knows nothing */
     pc__segment_unref(a);
     pc__segment_unref(b);
-    CHECK_STATUS(put(t, 2, 15000), PC_MISS);
+    CHECK_STATUS(put(t, 2, 13000), PC_MISS);
     pc__segment_unref(get(t, 1, &reason)); /* taken up and given back meanwhile */
-    CHECK_STATUS(put(t, 2, 15000), PC_MISS);
+    CHECK_STATUS(put(t, 2, 13000), PC_MISS);
     /* in two tiers: each counts it, none holds it for the other */
     CHECK_OK(pc__resident_put(other, &(pc__naming){.key = key}, c, NULL, &reason));
-    CHECK_STATUS(put(t, 2, 15000), PC_MISS);
-    CHECK_STATUS(put(other, 2, 15000), PC_MISS);
+    CHECK_STATUS(put(t, 2, 13000), PC_MISS);
+    CHECK_STATUS(put(other, 2, 13000), PC_MISS);
     pc__segment_unref(c);
-    CHECK_OK(put(other, 2, 15000));
+    CHECK_OK(put(other, 2, 13000));
     CHECK(!has(other, 1) && has(t, 1));
-    CHECK_OK(put(t, 2, 15000));
+    CHECK_OK(put(t, 2, 13000));
     CHECK(!has(t, 1));
     pc__resident_free(t);
     a = get(other, 2, &reason);

@@ -7,15 +7,17 @@
  * when it has gone, and what allocators put around blocks. */
 enum { AROUND_ENTRY = 448 };
 
-/* A large block of a heap begins and ends within pages, and once its neighbours have gone back to the system, what is left of those is the block's alone. */
-enum { LARGE_STATES = 64 << 10, AROUND_LARGE = 2 * 4096 };
+/* A large block of a heap begins and ends within pages, and once its neighbours have gone back to the system, what is left of those is the block's alone. In the holes
+ * between blocks the pages stay where one that has gone met another. Both grow with the number of blocks: six pages for every large one (test_churn), and a share for smaller ones that have a page to leave. */
+enum { SMALL_STATES = 2 * 4096, LARGE_STATES = 64 << 10, AROUND_LARGE = 6 * 4096 };
 
 /* Of the tier's own memory, what is not looked at: a few entries' tables at their least. */
 enum { FEW_TABLES = 64 << 10 };
 
 static uint64_t cost_of(uint64_t bytes, size_t tokens)
 {
-    return bytes + (bytes < LARGE_STATES ? 0 : AROUND_LARGE) + tokens * sizeof(int32_t) + sizeof(pc_segment) + sizeof(pc__entry) + AROUND_ENTRY;
+    uint64_t around = bytes < SMALL_STATES ? 0 : bytes < LARGE_STATES ? bytes * AROUND_LARGE / LARGE_STATES : AROUND_LARGE;
+    return bytes + around + tokens * sizeof(int32_t) + sizeof(pc_segment) + sizeof(pc__entry) + AROUND_ENTRY;
 }
 
 uint64_t pc__resident_cost(uint64_t bytes, size_t tokens)

@@ -7,6 +7,7 @@
 #include <string.h>
 #include <time.h>
 
+#include "at_rest.h"
 #include "slow_tier.h"
 #include "testing.h"
 
@@ -64,7 +65,7 @@ static void loaded_or_told(const world *w, uint32_t mode, int kind)
     pc_test_text want = answer(w->prompt, NULL, mode, 4, &alone), got = answer(w->prompt, cache, mode, 4, &s);
     CHECK(want.size > 0 && !memcmp(&want, &got, sizeof want));
     CHECK_OK(pc_cache_flush(cache));
-    CHECK_OK(pc_cache_clear(cache));
+    pc_test_forget(cache);
     pc_faults_set(&faults, kind, 20);
     got = answer(w->prompt, cache, mode, 4, &s);
     CHECK(!memcmp(&want, &got, sizeof want));
@@ -94,7 +95,7 @@ static void never_late(const world *w, uint32_t mode, int kind)
     pc_faults_set(&faults, kind, 200);
     for (int i = 0; i < ROUNDS; i++) {
         CHECK_OK(pc_cache_flush(cache)); /* what is on its way stays */
-        CHECK_OK(pc_cache_clear(cache));
+        pc_test_forget(cache);
         answer(w->prompt, NULL, mode, 1, &alone);
         got = answer(w->prompt, cache, mode, 4, &s);
         CHECK(!memcmp(&want, &got, sizeof want));
@@ -124,7 +125,7 @@ static void layer_by_layer(const world *demo, uint32_t mode, int kind, unsigned 
     want = answer(w->prompt, NULL, mode, 4, &alone);
     answer(w->prompt, cache, mode, 4, &s);
     CHECK_OK(pc_cache_flush(cache));
-    CHECK_OK(pc_cache_clear(cache));
+    pc_test_forget(cache);
     pc_faults_set(&faults, kind, kind == PC_FAULT_SLOW ? 300 : 3000);
     atomic_store(&faults.good_blocks, 3);
     atomic_store(&faults.maps, maps);
@@ -158,7 +159,7 @@ static pc_stats load_of(const world *w, const char *text, pc_cache *cache, pc_fa
     pc_faults_set(faults, PC_FAULT_NONE, 0);
     answer(prompt, cache, PC_ENCODE_INDEPENDENT, 1, &s);
     CHECK_OK(pc_cache_flush(cache));
-    CHECK_OK(pc_cache_clear(cache));
+    pc_test_forget(cache);
     pc_faults_set(faults, PC_FAULT_SLOW, 1000);
     before = atomic_load(&cache->counts.loads);
     answer(prompt, cache, PC_ENCODE_INDEPENDENT, 1, &s);
@@ -221,7 +222,7 @@ static void overtaken(const world *w)
     alone = ask_slowly(w, cache, &got);
     CHECK(!memcmp(&want, &got, sizeof want));
     CHECK_OK(pc_cache_flush(cache));
-    CHECK_OK(pc_cache_clear(cache));
+    pc_test_forget(cache);
     atomic_store(&faults.open_delay, 6000);
     s = ask_slowly(w, cache, &got);
     CHECK(!memcmp(&want, &got, sizeof want));
@@ -248,7 +249,7 @@ static void cancelled_request(const world *w)
     pc_stats s;
     answer(w->prompt, cache, PC_ENCODE_INDEPENDENT, 1, &s);
     CHECK_OK(pc_cache_flush(cache));
-    CHECK_OK(pc_cache_clear(cache));
+    pc_test_forget(cache);
     pc_faults_set(&faults, PC_FAULT_NONE, 3000);
     for (int i = 0; i < 4; i++) {
         pc_generate_options o = PC_GENERATE_OPTIONS_INIT;
@@ -257,7 +258,7 @@ static void cancelled_request(const world *w)
         o.cancel_user = &left;
         CHECK_STATUS(pc_generate(w->prompt, cache, &o, NULL), PC_ERR_CANCELLED);
         balanced(cache);
-        CHECK_OK(pc_cache_clear(cache));
+        pc_test_forget(cache);
     }
     pc_cache_free(cache);
     CHECK_INT(atomic_load(&faults.open_now), 0);

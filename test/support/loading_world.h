@@ -8,6 +8,7 @@
 #include <string.h>
 #include <time.h>
 
+#include "at_rest.h"
 #include "slow_tier.h"
 #include "testing.h"
 
@@ -150,7 +151,7 @@ static inline pc_status put(pc_cache *cache, int32_t number)
 static inline void sink(pc_cache *cache)
 {
     CHECK_OK(pc_cache_flush(cache));
-    CHECK_OK(pc_cache_clear(cache));
+    pc_test_forget(cache);
 }
 
 static inline pc_status get_host(pc_cache *cache, int32_t number)
@@ -261,26 +262,6 @@ static inline void check_tier(pc_cache *cache, uint32_t tier)
         CHECK_INT(s.lookups, s.hits + s.misses + s.load_failed);
 }
 
-/* What nobody waits for ends, too. */
-static inline void settle(pc_cache *cache)
-{
-    size_t under_way = 1;
-    double backlog = 0;
-    for (double until = pc__now() + 10; under_way && pc__now() < until;) {
-        struct timespec t = {0, 500000};
-        under_way = 0;
-        pthread_mutex_lock(&cache->load_lock);
-        for (size_t b = 0; b < PC__LOAD_BUCKETS; b++)
-            under_way += cache->loads[b] != NULL;
-        backlog = cache->backlog;
-        pthread_mutex_unlock(&cache->load_lock);
-        if (under_way)
-            nanosleep(&t, NULL);
-    }
-    CHECK_INT(under_way, 0);
-    CHECK(backlog < 1e-9); /* seconds of loads: those that have ended are none */
-}
-
 static inline pc_cache_stats balanced(pc_cache *cache)
 {
     pc_cache_stats s = PC_CACHE_STATS_INIT;
@@ -295,7 +276,7 @@ static inline pc_cache_stats balanced(pc_cache *cache)
 
 static inline void end(world *w)
 {
-    settle(w->cache);
+    pc_test_settle(w->cache);
     balanced(w->cache);
     pc_cache_free(w->cache);
     pc_context_free(w->context);

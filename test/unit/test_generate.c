@@ -5,6 +5,7 @@
 #include <stdlib.h>
 
 #include "serve/prompt_handle.h"
+#include "at_rest.h"
 #include "toy_schema.h"
 
 static const char *const prompts[] = {
@@ -571,7 +572,7 @@ static void arguments(void)
     CHECK_STATUS(pc_generate(p, w.cache, &good, &stats), PC_ERR_UNSUPPORTED);
     good.baseline = PC_BASELINE_PER_ROW; /* a wish that the host may leave unheard */
     CHECK_OK(pc_generate(p, w.cache, &good, &stats));
-    CHECK_OK(pc_cache_clear(w.cache));
+    pc_test_forget(w.cache);
     good.baseline = PC_BASELINE_NONE;
     good.samples = 100000;
     CHECK_STATUS(pc_generate(p, w.cache, &good, NULL), PC_ERR_LIMIT);
@@ -602,7 +603,7 @@ static void host_failures(void)
             counts->fail_step_at = counts->fail_encode_at = 0;
             a = toy_generate(prompt, w.cache, options(PC_ENCODE_SINK, 0, 0)); /* goes on as if nothing had been */
             CHECK_OK(a.status);
-            CHECK_OK(pc_cache_clear(w.cache));
+            pc_test_forget(w.cache);
             CHECK_INT(counts->live_segments, 0);
             pc_prompt_free(prompt);
             toy_end(&w);
@@ -638,7 +639,7 @@ static void cancel_anywhere(void)
         toy_answer a = toy_generate(prompt, w.cache, o);
         CHECK_STATUS(a.status, p.left <= 0 ? PC_ERR_CANCELLED : PC_OK);
         CHECK_INT(pc_toy_count(w.toy)->live_sequences, 0);
-        CHECK_OK(pc_cache_clear(w.cache));
+        pc_test_forget(w.cache);
         CHECK_INT(pc_toy_count(w.toy)->live_segments, 0);
         pc_prompt_free(prompt);
         if (p.left > 0 || at > 2000) {

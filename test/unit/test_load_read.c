@@ -7,6 +7,7 @@
 #include <sys/stat.h>
 #include <time.h>
 
+#include "at_rest.h"
 #include "slow_tier.h"
 #include "store/raw_states.h"
 #include "testing.h"
@@ -155,7 +156,7 @@ static pc_cache *with_one_below(pc_context *context, pc_faults *faults, states s
     CHECK_OK(pc__cache_new_over(&cache, context, &o, tiers));
     CHECK_OK(put(context, cache, &s[0], priority, salt));
     CHECK_OK(pc_cache_flush(cache));
-    CHECK_OK(pc_cache_clear(cache));
+    pc_test_forget(cache);
     return cache;
 }
 
@@ -266,7 +267,7 @@ static void for_ever(void)
     CHECK_OK(pc__cache_put(cache, &(pc__naming){.key = image.key, .cost = 1, .ttl = 1e19}, &image, segment, NULL, NULL));
     pc_segment_free(segment);
     CHECK_OK(pc_cache_flush(cache));
-    CHECK_OK(pc_cache_clear(cache));
+    pc_test_forget(cache);
     CHECK_OK(get(cache, &s, &info));
     CHECK_INT(info.tier, PC_TIER_DISK);
     pc_cache_free(cache);
@@ -322,7 +323,7 @@ static void wiped(uint32_t codec, int sealed, int packed, int damaged)
         CHECK_OK(pc_cache_flush(cache));
     }
     if (!packed)
-        CHECK_OK(pc_cache_clear(cache));
+        pc_test_forget(cache);
     if (damaged)
         damage_record(folder, &s[0]);
     CHECK_STATUS(get(cache, &s[0], &info), damaged ? PC_MISS : PC_OK);

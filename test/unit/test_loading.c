@@ -11,7 +11,7 @@ static void there_and_back(void)
         CHECK_OK(put(w.cache, 100 * n));
     CHECK_OK(pc_cache_flush(w.cache));
     CHECK_INT(pc_memory_tier_count(w.disk), 20);
-    CHECK_OK(pc_cache_clear(w.cache));
+    pc_test_forget(w.cache);
     CHECK_INT(balanced(w.cache).resident, 0);
     for (int32_t n = 0; n < 20; n++) {
         CHECK_OK(load(w.cache, 100 * n, 0, &reason));
@@ -40,7 +40,7 @@ static void admission(void)
     CHECK_OK(pc_cache_flush(w.cache));
     CHECK_INT(pc_memory_tier_count(w.disk), 2);
     CHECK_INT(atomic_load(&w.slow_disk.puts), 2);
-    CHECK_OK(pc_cache_clear(w.cache));
+    pc_test_forget(w.cache);
     CHECK_OK(put_as(w.cache, 2000, 1));
     CHECK_OK(pc_cache_flush(w.cache));
     CHECK_INT(pc_memory_tier_count(w.disk), 3);
@@ -58,14 +58,14 @@ static void from_the_server_to_the_folder(void)
     CHECK_INT(pc_memory_tier_count(w.remote), 1);
     pc__id key = key_of(100);
     w.disk->ops->remove(w.disk, &key);
-    CHECK_OK(pc_cache_clear(w.cache));
+    pc_test_forget(w.cache);
     CHECK_OK(load(w.cache, 100, 0, &reason));
     CHECK_OK(pc_cache_flush(w.cache));
     CHECK_INT(pc_memory_tier_count(w.disk), 1);
     CHECK_INT(atomic_load(&w.slow_remote.puts), 1);
     for (int i = 0; i < 100; i++) /* both have it: it comes from where that takes less time */
         pc__estimate_loaded(&w.cache->estimate, i % 2 ? PC_TIER_DISK : PC_TIER_REMOTE, BLOCKS * BLOCK_BYTES, i % 2 ? 1e-2 : 1e-5);
-    CHECK_OK(pc_cache_clear(w.cache));
+    pc_test_forget(w.cache);
     CHECK_OK(load(w.cache, 100, 0, &reason));
     CHECK(atomic_load(&w.slow_remote.opens) == 2 && atomic_load(&w.slow_disk.opens) == 0);
     end(&w);
@@ -143,7 +143,7 @@ static void unwanted(void)
         CHECK_OK(seek(w.cache, 100 * n, 1, &loads[n], &reason));
     for (int32_t n = 0; n < LOADS; n++)
         pc__load_drop(loads[n]);
-    settle(w.cache);
+    pc_test_settle(w.cache);
     CHECK(atomic_load(&w.slow_disk.opens) < LOADS / 2); /* those that had begun, one a thread, and a few on a busy machine */
     end(&w);
 }
@@ -207,7 +207,7 @@ static void too_slow(void)
     CHECK_OK(pc_cache_flush(w.cache));
     atomic_store(&w.slow_disk.open_delay, 5000);
     for (int i = 0; i < 30; i++) {
-        CHECK_OK(pc_cache_clear(w.cache));
+        pc_test_forget(w.cache);
         if (load(w.cache, 100, 0.001, &reason) == PC_MISS) {
             CHECK_INT(reason, PC_REASON_SLOW);
             refused++;
@@ -217,7 +217,7 @@ static void too_slow(void)
     CHECK_OK(pc_cache_get_tier_stats(w.cache, PC_TIER_DISK, &s));
     CHECK_INT(s.not_worth, refused);
     CHECK_OK(load(w.cache, 100, 1, &reason)); /* computing takes longer still */
-    CHECK_OK(pc_cache_clear(w.cache));
+    pc_test_forget(w.cache);
     CHECK_OK(load(w.cache, 100, 0, &reason)); /* nobody knows */
     end(&w);
 }
@@ -300,7 +300,7 @@ static void budget(void)
             balanced(w.cache);
         }
     CHECK(balanced(w.cache).evicted > 20);
-    CHECK_OK(pc_cache_clear(w.cache));
+    pc_test_forget(w.cache);
     for (int32_t n = 0; n < 6; n++) {
         CHECK_OK(seek(w.cache, 100 * n, 0, &l, &reason));
         CHECK_OK(pc__load_wait(l, pc__now() + 20, &held[n], &reason));
@@ -327,7 +327,7 @@ static void ahead(void)
         put(w.cache, 100 * n);
         CHECK_OK(pc_cache_flush(w.cache));
     }
-    CHECK_OK(pc_cache_clear(w.cache));
+    pc_test_forget(w.cache);
     evicted = balanced(w.cache).evicted;
     atomic_store(&w.slow_disk.open_delay, 1000);
     for (int32_t n = 0; n < 12; n++) {
@@ -340,7 +340,7 @@ static void ahead(void)
     CHECK_OK(pc__load_wait(l, pc__now() + 10, &x, &reason));
     pc__load_drop(l);
     pc__segment_unref(x);
-    settle(w.cache);
+    pc_test_settle(w.cache);
     CHECK_INT(atomic_load(&w.slow_disk.opens), 12);
     evicted = balanced(w.cache).evicted - evicted;
     CHECK(evicted <= 2); /* for the one that was wanted, which may take the room of one under way: nothing else gave way to what was loaded ahead */

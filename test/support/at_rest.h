@@ -1,0 +1,53 @@
+/* A cache whose threads have nothing left to do for requests that have ended. A request goes on as soon as the last layer is there, which may be before its load has put the
+ * segment into HOST and let go of it. */
+#ifndef PC_AT_REST_H
+#define PC_AT_REST_H
+
+#include <time.h>
+
+#include "store/cache_body.h"
+#include "testing.h"
+
+#define PC_AT_REST_SECONDS 20
+
+static inline void pc_test_breathe(void)
+{
+    struct timespec t = {0, 500000};
+    nanosleep(&t, NULL);
+}
+
+/* Loads that nobody waits for end, too. */
+static inline void pc_test_settle(pc_cache *cache)
+{
+    size_t under_way = 1;
+    double backlog = 0;
+    for (double until = pc__now() + PC_AT_REST_SECONDS; under_way && pc__now() < until;) {
+        under_way = 0;
+        pthread_mutex_lock(&cache->load_lock);
+        for (size_t b = 0; b < PC__LOAD_BUCKETS; b++)
+            under_way += cache->loads[b] != NULL;
+        backlog = cache->backlog;
+        pthread_mutex_unlock(&cache->load_lock);
+        if (under_way)
+            pc_test_breathe();
+    }
+    CHECK_INT(under_way, 0);
+    CHECK(backlog < 1e-9); /* seconds of loads: those that have ended are none */
+}
+
+/* Afterwards HOST is empty, and stays so. For caches of which nothing is pinned or held. */
+static inline void pc_test_forget(pc_cache *cache)
+{
+    pc_tier_stats s = PC_TIER_STATS_INIT;
+    pc_test_settle(cache);
+    CHECK_OK(pc_cache_clear(cache));
+    CHECK_OK(pc_cache_get_tier_stats(cache, PC_TIER_HOST, &s));
+    for (double until = pc__now() + PC_AT_REST_SECONDS; s.resident && pc__now() < until;) {
+        pc_test_breathe();
+        CHECK_OK(pc_cache_clear(cache));
+        CHECK_OK(pc_cache_get_tier_stats(cache, PC_TIER_HOST, &s));
+    }
+    CHECK_INT(s.resident, 0);
+}
+
+#endif

@@ -126,7 +126,7 @@ static void attend_item(pc__attending *run, size_t item, const batch *fetch, lan
     size_t head, count, stride;
     const pc__unit *unit = unit_of(run, item, &head);
     pc__clear_states(run, unit, head);
-    tables->turned = 0;
+    tables->turned = tables->rounded = 0;
     for (size_t c = unit->first; c < unit->first + unit->calls; c++) {
         pc__loaded call = pc__load_call(run, &run->plan->calls[c], head, tables);
         batch next = {.pages = 0};

@@ -34,22 +34,42 @@ static void load_queries(const pc__attending *run, const pc__pair *pair, size_t 
     run->kernels->turn(rope, cosine, sine, run->layer->scale, from, q, g, k);
 }
 
-static void round_queries(const pc__attending *run, const pc__tables *t, size_t rows)
-{
-    size_t k = (size_t)run->plan->shape.k_dim, even = k + k % 2;
-    if (even == k)
-        run->kernels->to_bf16(t->q, rows * k, t->q16);
-    for (size_t r = 0; even > k && r < rows; r++) {
-        run->kernels->to_bf16(t->q + r * k, k, t->q16 + r * even);
-        t->q16[r * even + k] = 0;
-    }
-}
-
 static void turn_queries(const pc__attending *run, const pc__call *call, size_t head, const pc__tables *t)
 {
     const pc__plan *plan = run->plan;
     for (size_t i = 0; i < call->slots; i++)
         load_queries(run, &plan->pairs[call->first + i], head, t->q + i * plan->group * (size_t)plan->shape.k_dim);
+}
+
+/* The same rounded, by way of a slot's queries in t->q that stay in the first-level cache. */
+static void round_queries(const pc__attending *run, const pc__call *call, size_t head, const pc__tables *t)
+{
+    const pc__plan *plan = run->plan;
+    size_t k = (size_t)plan->shape.k_dim, even = k + k % 2, g = plan->group;
+    for (size_t i = 0; i < call->slots; i++) {
+        uint16_t *to = t->q16 + i * g * even;
+        load_queries(run, &plan->pairs[call->first + i], head, t->q);
+        if (even == k)
+            run->kernels->to_bf16(t->q, g * k, to);
+        for (size_t r = 0; even > k && r < g; r++) {
+            run->kernels->to_bf16(t->q + r * k, k, to + r * even);
+            to[r * even + k] = 0;
+        }
+    }
+}
+
+/* Queries as the call's kernel reads them, if they are not those of the call before. */
+static void prepare_queries(const pc__attending *run, const pc__call *call, size_t head, pc__tables *t)
+{
+    if (call->kv->shape.dtype != PC_DTYPE_BF16) {
+        if (!t->turned)
+            turn_queries(run, call, head, t);
+        t->turned = 1;
+    } else if (!t->rounded) {
+        round_queries(run, call, head, t);
+        t->rounded = 1;
+        t->turned = 0;
+    }
 }
 
 /* The tokens that a pair's rows see, the window included. */
@@ -127,15 +147,9 @@ pc__loaded pc__load_call(const pc__attending *run, const pc__call *call, size_t 
         .acc = plan->acc + state * (size_t)plan->shape.v_dim,
     }};
     load_ranges(run, call, head, t, &loaded.from, &loaded.to);
-    t->turned = t->turned && call->turned;
-    if (loaded.from < loaded.to && !t->turned) {
-        turn_queries(run, call, head, t);
-        t->turned = 1;
-        t->rounded = 0;
-    }
-    if (loaded.from < loaded.to && call->kv->shape.dtype == PC_DTYPE_BF16 && !t->rounded) {
-        round_queries(run, t, call->slots * plan->group);
-        t->rounded = 1;
-    }
+    if (!call->turned)
+        t->turned = t->rounded = 0;
+    if (loaded.from < loaded.to)
+        prepare_queries(run, call, head, t);
     return loaded;
 }

@@ -22,8 +22,7 @@ typedef struct pc__tables {
     uint16_t *q16;
     uint32_t *lo, *hi;
     int64_t *distance;
-    int turned;  /* the queries are those of the call before */
-    int rounded; /* q16 is of these queries */
+    int turned, rounded; /* q is, or q16 is, of the queries of the call before */
 } pc__tables;
 
 /* Pages [from, to) of a call; from >= to: none of its rows sees anything. */

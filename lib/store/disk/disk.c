@@ -124,19 +124,25 @@ pc_status pc__disk_save(pc__disk *disk)
 {
     pc__disk_index others = {0}, index = {0};
     pc_status status = pc__disk_index_read(&others, &disk->mem, &disk->root);
+    uint64_t changes;
     if (status < 0)
         return status;
     pthread_mutex_lock(&disk->guard);
     if (status == PC_OK)
         pc__disk_index_apply(&others, &disk->table, disk->dates);
     status = pc__disk_index_make(&index, &disk->table, disk->dates);
-    if (status >= 0)
-        disk->changes = 0;
+    changes = disk->changes;
     pthread_mutex_unlock(&disk->guard);
     pc__disk_index_free(&others, &disk->mem);
     if (status >= 0)
         status = pc__disk_index_write(&index, &disk->root);
     pc__disk_index_free(&index, &disk->mem);
+    pthread_mutex_lock(&disk->guard);
+    if (status >= 0) {
+        pc__disk_index_stands(&disk->table);
+        disk->changes -= changes; /* others may have come meanwhile */
+    }
+    pthread_mutex_unlock(&disk->guard);
     return status;
 }
 

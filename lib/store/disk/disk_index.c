@@ -166,10 +166,18 @@ pc_status pc__disk_index_make(pc__disk_index *out, pc__disk_table *table, const 
         pc__disk_facts facts;
         pc__disk_table_facts(e, &facts);
         write_row(out->data + at, &facts);
-        e->fresh = 0;
+        e->told = e->fresh;
     }
     pc__put_u64(out->data + at, XXH3_64bits(out->data, at));
     return PC_OK;
+}
+
+void pc__disk_index_stands(pc__disk_table *table)
+{
+    for (pc__disk_entry *e = pc__disk_table_next(table, NULL); e; e = pc__disk_table_next(table, e)) {
+        e->fresh -= e->told;
+        e->told = 0;
+    }
 }
 
 pc_status pc__disk_index_write(const pc__disk_index *index, const pc__disk_root *root)

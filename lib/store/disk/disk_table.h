@@ -32,7 +32,8 @@ typedef struct pc__disk_entry {
     pc__worth_item item;
     pc__link by_content;
     pc__disk_facts facts; /* uses and heat: only in the item */
-    uint64_t fresh;       /* uses that the index does not know of */
+    uint64_t fresh;       /* uses that the index does not know of … */
+    uint64_t told;        /* … of those, the ones that the index knows which is being written */
     uint64_t seen;        /* by which scan last */
     int64_t touched;      /* the file's date says so */
 } pc__disk_entry;

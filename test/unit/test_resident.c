@@ -115,7 +115,7 @@ static void pins(void)
     CHECK_STATUS(pc__resident_unpin(t, &one, PC__PIN_INTERNAL), PC_ERR_STATE);
     CHECK_OK(pc__resident_pin(t, &one, 7, 0));
     CHECK_OK(pc__resident_pin(t, &one, 7, 0)); /* once all the same */
-    CHECK_OK(pc__resident_pin(t, &one, 8, 0.03));
+    CHECK_OK(pc__resident_pin(t, &one, 8, 0.4)); /* a busy machine may stall */
     CHECK_OK(pc__resident_pin(t, &one, PC__PIN_INTERNAL, 0));
     CHECK_OK(pc__resident_pin(t, &one, PC__PIN_INTERNAL, 0)); /* counted */
     CHECK_OK(pc__resident_unpin(t, &one, 7));
@@ -125,7 +125,7 @@ static void pins(void)
     CHECK_OK(pc__resident_unpin(t, &one, PC__PIN_INTERNAL));
     CHECK_OK(pc__resident_unpin(t, &one, PC__PIN_INTERNAL));
     CHECK(balanced(t).pinned_bytes > 4000); /* 8 has some time left */
-    nap(0.04);
+    nap(0.45);
     CHECK_OK(put(t, 2, 7000)); /* its time is over */
     CHECK(!has(t, 1) && has(t, 2));
     CHECK_INT(balanced(t).pinned_bytes, 0);
@@ -165,7 +165,7 @@ static void pins_of_owners(void)
 
 static void times(void)
 {
-    pc__resident *t = new_tier(&(pc__resident_options){.budget = 100000, .ttl = 0.08});
+    pc__resident *t = new_tier(&(pc__resident_options){.budget = 100000, .ttl = 0.5});
     pc__id long_lived = id_of(2), pinned = id_of(3);
     uint32_t reason;
     CHECK_OK(put(t, 1, 100));
@@ -173,8 +173,8 @@ static void times(void)
     CHECK_OK(put(t, 3, 100));
     CHECK_OK(put(t, 4, 100));
     CHECK_OK(pc__resident_pin(t, &pinned, 1, 0));
-    for (int i = 0; i < 4; i++) { /* each hit moves its end */
-        nap(0.03);
+    for (int i = 0; i < 4; i++) { /* each hit moves its end; a busy machine may stall for a while */
+        nap(0.2);
         pc__segment_unref(get(t, 1, &reason));
         CHECK_INT(reason, PC_REASON_NONE);
     }
@@ -188,11 +188,11 @@ static void times(void)
     CHECK_INT(balanced(t).stored, 5);
     CHECK_OK(pc__resident_unpin(t, &pinned, 1));
     CHECK(!has(t, 3)); /* its time was over while it was pinned */
-    nap(0.1);
+    nap(0.6);
     pc_segment *held = NULL;
     CHECK_OK(put(t, 5, 100));
     held = get(t, 5, &reason);
-    nap(0.1);
+    nap(0.6);
     pc__resident_sweep(t);
     CHECK_INT(balanced(t).resident, 1); /* 2; also what somebody holds is not served again */
     CHECK(held && held->token_ids[0] == 5);

@@ -206,20 +206,20 @@ static void test_expiry(const pc_redis *server)
     uint32_t reason;
     int ttl;
     s.image.expires = pc__now_date() + 2; /* a fixed end */
-    t.image.ttl = 2;                      /* moved by each hit */
+    t.image.ttl = 3;                      /* moved by each hit, and long enough for a machine that stalls */
     old.image.expires = pc__now_date() - 1;
     CHECK_OK(sample_put(tier, &s, 5, &reason));
     CHECK_OK(sample_put(tier, &t, 5, &reason));
     CHECK_OK(sample_put(tier, &long_one, 5, &reason));
     CHECK_STATUS(sample_put(tier, &old, 5, &reason), PC_MISS);
     CHECK_INT(reason, PC_REASON_EXPIRED);
-    for (int i = 0; i < 5; i++) {
+    for (int i = 0; i < 6; i++) {
         usleep(600000);
         CHECK_STATUS(load(tier, &c, &t), PC_OK);
     }
     CHECK_STATUS(load(tier, &c, &s), PC_MISS);
     CHECK_STATUS(load(tier, &c, &long_one), PC_OK);
-    usleep(2200000);
+    usleep(3200000);
     CHECK_STATUS(load(tier, &c, &t), PC_MISS);
     CHECK_STATUS(load(tier, &c, &long_one), PC_OK);
     CHECK_INT(atoi(pc_redis_ask(server, "TTL %s", a_key(server, 1))), -1);

@@ -3,8 +3,8 @@
 
     llama_cpp.py prepare --work DIR --build BUILD      fetches and builds llama.cpp, writes the models, compiles both sides
     llama_cpp.py check   --work DIR --build BUILD      do both compute the same? logits of the same tokens
-    llama_cpp.py run     --work DIR --build BUILD      measures; can be stopped and started again
-    llama_cpp.py table   --work DIR [--json]           the records as a table
+    llama_cpp.py run     --work DIR --build BUILD      measures; can be stopped and started again (another libpromptcache starts anew)
+    llama_cpp.py table   --work DIR [--json]           the records of the library that was measured last as a table
 
 DIR takes about 4 GB, the two sides together up to 8 GB of memory. BUILD is a build folder of promptcache with its shared library. llama.cpp comes from PyPI's llama-cpp-python source package
 (pip, or --package FILE) and is built for this CPU (GGML_NATIVE, Release). Models have the shape of a 1.1 B Llama with random weights, unless --model
@@ -13,6 +13,7 @@ measured in the first round; those more than 25 % behind the best one are left o
 """
 import argparse
 import glob
+import hashlib
 import json
 import os
 import statistics
@@ -218,11 +219,20 @@ def check(options):
 # ---------------------------------------------------------------------- run
 
 
-def read_records(options):
+def library_of(options):
+    """Which libpromptcache.so is measured: figures of two are never put together."""
+    with open(os.path.join(options.build, "libpromptcache.so"), "rb") as file:
+        return hashlib.sha256(file.read()).hexdigest()[:12]
+
+
+def read_records(options, library=None):
+    """Of one library; None: of the one that was measured last."""
     if not os.path.exists(options.records):
         return []
     with open(options.records) as file:
-        return [json.loads(line) for line in file if line.startswith("{") and line.endswith("}\n")]
+        records = [json.loads(line) for line in file if line.startswith("{") and line.endswith("}\n")]
+    library = library or (records[-1].get("library") if records else None)
+    return [r for r in records if r.get("library") == library]
 
 
 def value(records, **wanted):
@@ -262,14 +272,14 @@ def measure(options, peer, text):
     return best
 
 
-def one_round(options, records, name, peers, turn):
+def one_round(options, library, records, name, peers, turn):
     for case in CASES:
         if turn >= min(options.rounds, case[5]) or (options.only and not any(case[0].startswith(o) for o in options.only)):
             continue
         jobs = [(OURS, "", case[1])]
         jobs += [(THEIRS, mode, case[2].format(word)) for mode, word in case[3].items() if worth_it(records, name, case, mode, turn)]
         for side, mode, text in jobs if turn % 2 == 0 else reversed(jobs):
-            key = {"weights": name, "case": case[0], "side": side, "mode": mode, "round": turn}
+            key = {"library": library, "weights": name, "case": case[0], "side": side, "mode": mode, "round": turn}
             if any(all(r.get(k) == v for k, v in key.items()) for r in records):
                 continue
             record = key | measure(options, peers[side], text) | {"at": time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime())}
@@ -281,7 +291,8 @@ def one_round(options, records, name, peers, turn):
 
 
 def run(options):
-    records, names = read_records(options), models(options)
+    library = library_of(options)
+    records, names = read_records(options, library), models(options)
     ends, began = time.monotonic() + 60 * options.minutes, time.monotonic()
     for left, (name, path) in zip(range(len(names), 0, -1), names.items()):
         name += "" if options.compute == "default" else f", ours {options.compute}"
@@ -292,12 +303,12 @@ def run(options):
             if turn and start + longest > share:
                 say(f"{name}: {turn} rounds in the time there is")
                 break
-            one_round(options, records, name, peers, turn)
+            one_round(options, library, records, name, peers, turn)
             longest = time.monotonic() - start if turn != 1 else min(longest, time.monotonic() - start)
         for peer in peers.values():
             peer.stop()
     say(f"measured for {(time.monotonic() - began) / 60:.1f} minutes")
-    return table(options)
+    return table(options, library)
 
 
 # -------------------------------------------------------------------- table
@@ -329,8 +340,8 @@ def spread(row, side):
     return text + (f", {1e3 * row['batch'] / row[side + '_ms']:.1f} tokens/s" if row["batch"] else "")
 
 
-def table(options):
-    records = read_records(options)
+def table(options, library=None):
+    records = read_records(options, library)
     names = list(dict.fromkeys(r["weights"] for r in records))
     rows = [row for name in names for case in CASES if (row := row_of(records, name, case))]
     if options.json:

@@ -8,7 +8,6 @@
 #include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
 #include "base/mem.h"
 #include "store/host/resident.h"
@@ -77,30 +76,18 @@ static void new_lock(void)
     pthread_rwlockattr_destroy(&kind);
 }
 
-/* As the kernel counts along: off by what each processor has not told yet, a few hundred KiB on a small machine. */
-static int64_t own_bytes_about(void)
-{
-    unsigned long long all = 0, resident = 0, of_files = 0;
-    FILE *f = fopen("/proc/self/statm", "r");
-    if (f && fscanf(f, "%llu %llu %llu", &all, &resident, &of_files) != 3)
-        resident = of_files = 0;
-    if (f)
-        fclose(f);
-    return (int64_t)(resident - of_files) * sysconf(_SC_PAGESIZE);
-}
-
-/* Of the process, and of no file: page by page, where the system can. */
+/* Of the process, and of no file. */
 static int64_t own_bytes(void)
 {
-    char line[256];
-    long long kib = 0;
-    FILE *f = fopen("/proc/self/smaps_rollup", "r");
-    if (!f)
-        return own_bytes_about();
-    while (fgets(line, sizeof line, f) && sscanf(line, "Anonymous: %lld kB", &kib) != 1)
-        ;
-    fclose(f);
-    return (int64_t)kib * 1024;
+    char line[4096];
+    long long kib, sum = 0;
+    FILE *f = fopen("/proc/self/smaps", "r");
+    while (f && fgets(line, sizeof line, f))
+        if (sscanf(line, "Anonymous: %lld kB", &kib) == 1)
+            sum += kib;
+    if (f)
+        fclose(f);
+    return (int64_t)sum * 1024;
 }
 
 static void measure(void)

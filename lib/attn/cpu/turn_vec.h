@@ -45,11 +45,11 @@ INLINE void turn_pairs(const turning *t)
     }
 }
 
-/* Dimensions [first, dim) are only scaled. */
-INLINE void scale_rest(const turning *t, size_t first)
+/* Dimensions that are in no pair are only scaled. */
+INLINE void scale_rest(const turning *t)
 {
     for (size_t h = 0; h < t->heads; h++)
-        for (size_t i = first; i < t->dim; i += VEC) {
+        for (size_t i = 2 * t->half; i < t->dim; i += VEC) {
             vec_mask lanes = vec_lanes(0, (uint32_t)t->dim, (uint32_t)i);
             vec_store_lanes(lanes, t->to + h * t->dim + i, vec_mul(vec_load_lanes(lanes, t->from + h * t->dim + i), t->scale));
         }
@@ -64,7 +64,7 @@ INLINE void turn_vectors(const pc__rope *rope, const float *cosine, const float 
         turn_pairs(&t);
     else
         turn_halves(&t);
-    scale_rest(&t, 2 * t.half);
+    scale_rest(&t);
 }
 
 #endif

@@ -137,11 +137,11 @@ pc_status pc__disk_save(pc__disk *disk)
     if (status >= 0)
         status = pc__disk_index_write(&index, &disk->root);
     pc__disk_index_free(&index, &disk->mem);
+    if (status < 0)
+        return status;
     pthread_mutex_lock(&disk->guard);
-    if (status >= 0) {
-        pc__disk_index_stands(&disk->table);
-        disk->changes -= changes; /* others may have come meanwhile */
-    }
+    pc__disk_index_stands(&disk->table);
+    disk->changes -= changes; /* others may have come meanwhile */
     pthread_mutex_unlock(&disk->guard);
     return status;
 }

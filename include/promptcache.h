@@ -181,8 +181,8 @@ typedef struct pc_model_options {
                                  computed with as they are where the CPU has fast byte products (inputs
                                  rounded to 16 bits a group). With F32 or BF16 asked for, all matrices
                                  are expanded to it. I8: as by default, but the inputs of quantised
-                                 matrices are rounded to 8 bits a group, as most runtimes do: half the
-                                 products, about twice the error of BF16. */
+                                 matrices are rounded to 8 bits a group (steps are the row's, halved as often as the
+                                 group allows): half the products, two to three times the error of BF16. */
     uint32_t kv;              /* format of K and V; default: that of computing. F32, BF16, F16: of all of them. I8: encoded
                                  segments are kept so, a bit more than half the bytes of BF16, while tokens of a running
                                  request stay in the format of computing. What I8 states take part in is

@@ -9,7 +9,7 @@
 typedef struct pc__grid {
     uint32_t bits;    /* 4 or 8, q in 0 … 15 or 0 … 255; 0: the matrix is on no grid */
     uint32_t group;   /* 16 or 32; the inputs are a multiple of it */
-    int32_t zero;
+    int32_t zero;     /* no q is farther from it than 128 */
     uint32_t minimum; /* 1: there are minimums */
     uint32_t half;    /* 1: every scale is an fp16 number */
 } pc__grid;

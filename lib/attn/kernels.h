@@ -48,18 +48,29 @@ typedef struct pc__panel_task {
 } pc__panel_task;
 typedef void (*pc__panel_fn)(const pc__panel_task *task);
 
+/* Inputs cut into whole numbers: step * 2^shift * x with one step for a row and a shift for a group, so that groups of small values have small steps too. x = 256 * high + low with signed
+ * bytes, or x = high where low is NULL. */
+typedef struct pc__cut_rows {
+    int8_t *high, *low;    /* [rows][groups * group]; low NULL: 8 bits */
+    float *step;           /* [rows] */
+    int32_t *shift, *less; /* [groups][apart], of which `rows` are used; less: of the group's x the sum, negative */
+    size_t apart;
+} pc__cut_rows;
+#define PC__CUT_WIDE 32512.0f    /* 127 * 256: both of its bytes are signed ones */
+#define PC__CUT_NARROW 127.0f
+#define PC__CUT_FINEST 520192.0f /* either of them with its largest shift; a product of 32 such x with bytes of q - zero takes 32 bits */
+enum { PC__SHIFT_WIDE = 4, PC__SHIFT_NARROW = 12 };
+
 /* Panels on a grid. Of each group of inputs, one after the other: q, scale, minimum.
  *   8 bits: q [group / 4][PC__PANEL][4]; 4 bits: q [group / 8][PC__PANEL][4], in the low half of each byte inputs 0 … group / 2 - 1, in the high half
  *   the others; scale [PC__PANEL] fp16 or fp32 (grid.half); minimum [PC__PANEL] fp32 (grid.minimum). 64-byte aligned.
- * An input is step * x, x = 256 * high + low with signed bytes, |x| < 2^15, or x = high where low is NULL. Per group and feature: product = sum of (q - zero) x, exact in 32 bits;
- * y = fma(product, scale * step, y); with minimums y = fma(-(step * sum of x), minimum, y). Same bits in every variant. */
+ * Per group and feature: product = 2^shift * sum of (q - zero) x, exact in 32 bits; y = fma(product, scale, y); with minimums y = fma(2^shift * less, minimum, y). After the
+ * last group y *= step. Same bits in every variant. */
 typedef struct pc__grid_task {
     const uint8_t *panel;
     pc__grid grid;
     size_t groups;
-    const int8_t *high, *low; /* [rows][groups * group]; low NULL: inputs of 8 bits */
-    const float *step;        /* [rows][groups] */
-    const int32_t *sum;       /* [rows][groups] of x */
+    pc__cut_rows x; /* row 0 is the first one to compute */
     size_t rows;
     float *y; /* [rows][ldy], `width` <= PC__PANEL features are written */
     size_t ldy, width;
@@ -67,12 +78,10 @@ typedef struct pc__grid_task {
 } pc__grid_task;
 typedef void (*pc__grid_fn)(const pc__grid_task *task);
 
-/* Inputs of such a product, of one row: `groups` groups of `group` values, a multiple of 16. Of each, step: its largest value over PC__CUT_WIDE, or, where low is
- * NULL, over PC__CUT_NARROW; high and low: the values in whole steps, rounded to the nearest; sum: of those. A group with a value that is no number has a step that
- * is none, and zeros, and makes the row's results none. Same bits in every variant. */
-#define PC__CUT_WIDE 32512.0f /* 127 * 256: both of its bytes are signed ones */
-#define PC__CUT_NARROW 127.0f
-typedef void (*pc__cut_fn)(const float *x, size_t groups, size_t group, int8_t *high, int8_t *low, float *step, int32_t *sum);
+/* Row 0 of `to`: step, the largest of the row's values over PC__CUT_FINEST; and of each of its `groups` groups of `group` values, a multiple of 16, the smallest shift that
+ * leaves none of them above PC__CUT_WIDE, or, where low is NULL, PC__CUT_NARROW; the values in whole steps of that, rounded to the nearest; and less. A row with a value that is no number has
+ * a step that is none, and zeros: its results are none. Same bits in every variant. */
+typedef void (*pc__cut_fn)(const float *x, size_t groups, size_t group, const pc__cut_rows *to);
 
 /* Bytes of a group of a panel, and where its scales and minimums begin. */
 static inline size_t pc__grid_scale_at(const pc__grid *grid)
@@ -160,7 +169,7 @@ void pc__panel_bf16_avx512bf16(const pc__panel_task *task);
 void pc__grid_avx2(const pc__grid_task *task);
 void pc__to_bf16_avx2(const float *x, size_t count, uint16_t *out);
 void pc__grid_avx512vnni(const pc__grid_task *task);
-void pc__cut_avx512(const float *x, size_t groups, size_t group, int8_t *high, int8_t *low, float *step, int32_t *sum);
+void pc__cut_avx512(const float *x, size_t groups, size_t group, const pc__cut_rows *to);
 void pc__add_rows_avx512(const float *factor, const float *rows, size_t stride, size_t count, float *y, size_t width);
 void pc__gelu_avx512(float *x, size_t count);
 void pc__turn_avx2(const pc__rope *rope, const float *cosine, const float *sine, float scale, const float *from, float *to, size_t heads, size_t dim);
@@ -181,7 +190,7 @@ void pc__attend_f16_c(const pc__attn_task *task, size_t first_page, size_t last_
 void pc__attend_i8_c(const pc__attn_task *task, size_t first_page, size_t last_page);
 void pc__panel_bf16_c(const pc__panel_task *task);
 void pc__grid_c(const pc__grid_task *task);
-void pc__cut_c(const float *x, size_t groups, size_t group, int8_t *high, int8_t *low, float *step, int32_t *sum);
+void pc__cut_c(const float *x, size_t groups, size_t group, const pc__cut_rows *to);
 void pc__to_bf16_c(const float *x, size_t count, uint16_t *out);
 void pc__weights_c(const pc__attn_task *task, uint32_t dtype, size_t pages, float *weights, size_t stride);
 void pc__map_f32_c(const pc__map_task *task);

@@ -247,66 +247,104 @@ static void panels(pc_test_rng *rng)
     }
 }
 
-/* Whole steps of the largest value of each group: within half a step of the value (and its rounding), summed, of the same bits at every level. Zeros where the values are
- * no numbers, or too small for a step's inverse to be one. */
-static void check_steps(const pc__kernels *kernels, const float *x, size_t group, const int8_t *high, const int8_t *low, float step, int32_t sum)
-{
-    const float largest = low ? PC__CUT_WIDE : PC__CUT_NARROW;
-    float most = 0.0f;
-    int32_t total = 0;
-    int numbers = 1, near = 1;
-    for (size_t i = 0; i < group; i++) {
-        numbers &= isfinite(x[i]) != 0;
-        most = fabsf(x[i]) > most ? fabsf(x[i]) : most;
-    }
-    for (size_t i = 0; i < group; i++) {
-        int32_t whole = low ? high[i] * 256 + low[i] : high[i];
-        int is_cut = numbers && most > 0.0f && largest / most < INFINITY;
-        total += whole;
-        near &= is_cut ? fabs((double)whole - (double)x[i] / (double)most * (double)largest) <= 0.51 : whole == 0;
-    }
-    if (!CHECK(near && sum == total && (numbers ? step == most / largest : isnan(step))))
-        fprintf(stderr, "    cut %s: largest %g, step %g, sum %d of %d\n", kernels->name, (double)most, (double)step, sum, total);
-}
-
-static void fill_cut(float *x, size_t groups, size_t group, pc_test_rng *rng)
+/* Rows of groups that differ much in size; every third with something special in it. */
+static void fill_cut(float *x, size_t groups, size_t group, size_t kind, pc_test_rng *rng)
 {
     static const float special[] = {NAN, INFINITY, -INFINITY, FLT_MAX, -FLT_MAX, 1e-45f, 1e-38f, 1e-36f};
-    for (size_t i = 0; i < groups * group; i++)
-        x[i] = i / group % 9 == 8 ? 0.0f : pc_test_normal(rng);
     for (size_t g = 0; g < groups; g++) {
-        size_t at = g * group + pc_test_bits(rng) % group;
-        if (g % 3 == 1)
-            x[at] = special[g / 3 % 8];
-        for (size_t i = g * group; g % 3 == 2 && i < (g + 1) * group; i++) /* steps of 1 if narrow: whole ones, and halves between them */
-            x[i] = i % group ? (float)(pc_test_bits(rng) % 254) - 127.0f + (g % 2 ? 0.5f : 0.0f) : 127.0f;
-        for (size_t i = g * group; g % 24 >= 15 && g % 24 <= 22 && i < (g + 1) * group; i++)
-            x[i] *= g % 2 ? 1e-41f : 1e-36f; /* steps below the normal numbers */
+        float size = g % 9 == 8 ? 0.0f : ldexpf(1.0f, (int)(pc_test_bits(rng) % 16) - 14);
+        for (size_t i = g * group; i < (g + 1) * group; i++)
+            x[i] = pc_test_normal(rng) * size;
     }
+    for (size_t i = 0; i < groups * group && kind % 3 == 1; i++) /* finest steps of 1/4096 or 1/16: whole ones of each shift, and halves between them */
+        x[i] = i ? ldexpf((float)(pc_test_bits(rng) % 254) - 127.0f + (kind % 2 ? 0.5f : 0.0f), -(int)(i / group % 13)) : 127.0f;
+    for (size_t i = 0; i < groups * group && kind % 6 == 4; i++)
+        x[i] *= kind % 12 == 4 ? 1e-41f : 1e-34f; /* steps below the normal numbers */
+    if (kind % 3 == 2)
+        x[pc_test_bits(rng) % (groups * group)] = special[kind / 3 % 8];
 }
 
-static void cut(size_t groups, size_t group, int wide, pc_test_rng *rng)
+typedef struct cut_row {
+    guarded high, low, step, shift, less;
+    pc__cut_rows to;
+} cut_row;
+
+enum { APART = 3 }; /* of three rows the one in the middle */
+
+static cut_row cut_new(size_t groups, size_t group, int wide)
+{
+    cut_row c = {guarded_new(groups * group), guarded_new(groups * group), guarded_new(4), guarded_new(4 * APART * groups), guarded_new(4 * APART * groups), {0}};
+    memset(c.shift.data, 0x5a, 4 * APART * groups);
+    memset(c.less.data, 0x5a, 4 * APART * groups);
+    c.to = (pc__cut_rows){(int8_t *)c.high.data, wide ? (int8_t *)c.low.data : NULL, (float *)(void *)c.step.data, (int32_t *)(void *)c.shift.data + 1,
+                          (int32_t *)(void *)c.less.data + 1, APART};
+    return c;
+}
+
+static void cut_free(cut_row *c)
+{
+    guarded_free(&c->high), guarded_free(&c->low), guarded_free(&c->step), guarded_free(&c->shift), guarded_free(&c->less);
+}
+
+static float largest(const float *x, size_t count)
+{
+    float most = 0.0f;
+    for (size_t i = 0; i < count; i++)
+        most = fabsf(x[i]) > most ? fabsf(x[i]) : most;
+    return most;
+}
+
+/* Group g in whole steps: within half a step of the values (and its rounding), the smallest shift that has room for them, and their sum. finest 0: zeros. */
+static int good_group(const float *x, size_t g, size_t group, double finest, const pc__cut_rows *to)
+{
+    const double end = to->low ? PC__CUT_WIDE : PC__CUT_NARROW, most = largest(x, group);
+    const int32_t shift = to->shift[g * APART], last = to->low ? PC__SHIFT_WIDE : PC__SHIFT_NARROW;
+    const double step = ldexp(finest, shift);
+    int32_t less = 0;
+    int good = shift >= 0 && shift <= last && (!shift || most > end * step / 2 * (1 - 1e-6)) && (shift == last || most <= end * step * (1 + 1e-6));
+    for (size_t i = 0; i < group; i++) {
+        int32_t whole = to->low ? to->high[g * group + i] * 256 + to->low[g * group + i] : to->high[g * group + i];
+        less -= whole;
+        good &= abs(whole) <= end && (finest > 0.0 ? fabs((double)whole - (double)x[i] / step) <= 0.51 : whole == 0);
+    }
+    return (finest > 0.0 ? good : !shift) && less == to->less[g * APART] && to->shift[g * APART + 1] == 0x5a5a5a5a && to->less[g * APART - 1] == 0x5a5a5a5a;
+}
+
+static void check_cut(const pc__kernels *kernels, const float *x, size_t groups, size_t group, const pc__cut_rows *to)
+{
+    float most = largest(x, groups * group), step = *to->step;
+    int numbers = 1;
+    for (size_t i = 0; i < groups * group; i++)
+        numbers &= isfinite(x[i]) != 0;
+    if (!CHECK(numbers ? step == most / PC__CUT_FINEST : isnan(step)))
+        fprintf(stderr, "    cut %s: largest %g, step %g\n", kernels->name, (double)most, (double)step);
+    for (size_t g = 0; g < groups; g++)
+        if (!CHECK(good_group(x + g * group, g, group, numbers && most > 0.0f && PC__CUT_FINEST / most < INFINITY ? (double)most / (double)PC__CUT_FINEST : 0.0, to)))
+            fprintf(stderr, "    cut %s: group %zu, largest %g of %g, shift %d\n", kernels->name, g, (double)largest(x + g * group, group), (double)most, to->shift[g * APART]);
+}
+
+static void cut(size_t groups, size_t group, int wide, size_t kind, pc_test_rng *rng)
 {
     size_t count = groups * group;
-    guarded x = guarded_new(4 * count), high[LEVELS], low[LEVELS], step[LEVELS], sum[LEVELS];
+    guarded x = guarded_new(4 * count);
+    cut_row c[LEVELS];
     const float *from = (const float *)(void *)x.data;
-    fill_cut((float *)(void *)x.data, groups, group, rng);
+    fill_cut((float *)(void *)x.data, groups, group, kind, rng);
     for (size_t l = 0; l < LEVELS; l++) {
         const pc__kernels *kernels = pc__kernels_named(levels[l]);
         if (!kernels)
             continue;
-        high[l] = guarded_new(count), low[l] = guarded_new(count), step[l] = guarded_new(4 * groups), sum[l] = guarded_new(4 * groups);
-        kernels->cut(from, groups, group, (int8_t *)high[l].data, wide ? (int8_t *)low[l].data : NULL, (float *)(void *)step[l].data, (int32_t *)(void *)sum[l].data);
-        CHECK(guarded_intact(&x) && guarded_intact(&high[l]) && guarded_intact(&low[l]) && guarded_intact(&step[l]) && guarded_intact(&sum[l]));
-        for (size_t g = 0; g < groups; g++)
-            check_steps(kernels, from + g * group, group, (const int8_t *)high[l].data + g * group, wide ? (const int8_t *)low[l].data + g * group : NULL,
-                        ((const float *)(const void *)step[l].data)[g], ((const int32_t *)(const void *)sum[l].data)[g]);
-        if (!CHECK(!memcmp(high[l].data, high[0].data, count) && !memcmp(low[l].data, low[0].data, count) && !memcmp(step[l].data, step[0].data, 4 * groups)))
+        c[l] = cut_new(groups, group, wide);
+        kernels->cut(from, groups, group, &c[l].to);
+        CHECK(guarded_intact(&x) && guarded_intact(&c[l].high) && guarded_intact(&c[l].low) && guarded_intact(&c[l].step) && guarded_intact(&c[l].shift) && guarded_intact(&c[l].less));
+        check_cut(kernels, from, groups, group, &c[l].to);
+        if (!CHECK(!memcmp(c[l].high.data, c[0].high.data, count) && !memcmp(c[l].low.data, c[0].low.data, count) && !memcmp(c[l].step.data, c[0].step.data, 4) &&
+                   !memcmp(c[l].shift.data, c[0].shift.data, 4 * APART * groups) && !memcmp(c[l].less.data, c[0].less.data, 4 * APART * groups)))
             fprintf(stderr, "    cut %s, %zu groups of %zu: other bits than the reference\n", kernels->name, groups, group);
     }
     for (size_t l = 0; l < LEVELS; l++)
         if (pc__kernels_named(levels[l]))
-            guarded_free(&high[l]), guarded_free(&low[l]), guarded_free(&step[l]), guarded_free(&sum[l]);
+            cut_free(&c[l]);
     guarded_free(&x);
 }
 
@@ -326,7 +364,7 @@ int main(void)
     panels(&rng);
     for (size_t group = 16; group <= 64; group += 16)
         for (size_t groups = 1; groups <= 75; groups += groups < 4 ? 1 : 71)
-            for (int wide = 0; wide < 2; wide++)
-                cut(groups, group, wide, &rng);
+            for (size_t kind = 0; kind < 48; kind++)
+                cut(groups, group, kind % 2 != 0, kind / 2, &rng);
     return pc_test_end();
 }

@@ -13,7 +13,7 @@
 
 enum { MOST_IN = 448, MOST_OUT = 100, MOST_ROWS = 35 };
 
-static const pc__grid grids[] = {{8, 32, 128, 0, 1}, {4, 32, 8, 0, 1}, {4, 32, 0, 1, 0}, {8, 16, 32, 0, 0}, {8, 32, 7, 1, 0}};
+static const pc__grid grids[] = {{8, 32, 128, 0, 1}, {4, 32, 8, 0, 1}, {4, 32, 0, 1, 0}, {8, 16, 32, 0, 0}, {8, 32, 127, 1, 0}};
 enum { GRIDS = sizeof grids / sizeof *grids };
 
 typedef struct matrix {
@@ -55,22 +55,24 @@ static double weight(const matrix *m, size_t n, size_t k)
 
 typedef struct inputs {
     int8_t high[MOST_ROWS * MOST_IN], low[MOST_ROWS * MOST_IN];
-    float step[MOST_ROWS * MOST_IN / 16];
-    int32_t sum[MOST_ROWS * MOST_IN / 16];
+    float step[MOST_ROWS];
+    int32_t shift[MOST_ROWS * MOST_IN / 16], less[MOST_ROWS * MOST_IN / 16];
 } inputs;
 
 static void make_inputs(inputs *x, const pc__grid *grid, size_t in, size_t rows, int extreme, int wide, pc_test_rng *rng)
 {
-    size_t groups = in / grid->group;
-    for (size_t g = 0; g < rows * groups; g++) {
-        x->sum[g] = 0;
-        x->step[g] = pc_test_normal(rng) * 1e-3f;
-        for (size_t i = g * grid->group; i < (g + 1) * grid->group; i++) {
-            x->high[i] = extreme ? (int8_t)(extreme > 0 ? 127 : -127) : (int8_t)((int)(pc_test_bits(rng) % 255) - 127);
-            x->low[i] = extreme ? 0 : (int8_t)((int)(pc_test_bits(rng) % 256) - 128);
-            x->sum[g] += wide ? 256 * x->high[i] + x->low[i] : x->high[i];
-        }
+    size_t groups = in / grid->group, last = wide ? PC__SHIFT_WIDE : PC__SHIFT_NARROW;
+    for (size_t r = 0; r < rows; r++)
+        x->step[r] = pc_test_normal(rng) * 1e-3f;
+    for (size_t i = 0; i < rows * in; i++) {
+        int32_t *less = &x->less[i % in / grid->group * rows + i / in];
+        *less = i % grid->group ? *less : 0;
+        x->high[i] = extreme ? (int8_t)(extreme > 0 ? 127 : -127) : (int8_t)((int)(pc_test_bits(rng) % 255) - 127);
+        x->low[i] = extreme || abs(x->high[i]) == 127 ? 0 : (int8_t)((int)(pc_test_bits(rng) % 256) - 128);
+        *less -= wide ? 256 * x->high[i] + x->low[i] : x->high[i];
     }
+    for (size_t i = 0; i < rows * groups; i++)
+        x->shift[i] = (int32_t)(extreme ? last : pc_test_bits(rng) % (last + 1));
 }
 
 static void same_as_reference(pc__grid grid, size_t groups, size_t rows, size_t width, int extreme, int wide, pc_test_rng *rng)
@@ -98,7 +100,7 @@ static void same_as_reference(pc__grid grid, size_t groups, size_t rows, size_t 
     make_inputs(&x, &grid, groups * grid.group, rows, extreme, wide, rng);
     memset(want, 0xa5, sizeof want);
     memset(got, 0xa5, sizeof got);
-    pc__grid_task task = {panel, grid, groups, x.high, wide ? x.low : NULL, x.step, x.sum, rows, want, LD, width, rows % 2 ? panel : NULL};
+    pc__grid_task task = {panel, grid, groups, {x.high, wide ? x.low : NULL, x.step, x.shift, x.less, rows}, rows, want, LD, width, rows % 2 ? panel : NULL};
     pc__grid_c(&task);
     task.y = got;
     best->grid(&task);
@@ -126,7 +128,9 @@ static void check_layer(const matrix *m, const float *x, const float *bias, cons
     double worst = 0.0;
     for (size_t r = 0; r < rows; r++)
         for (size_t n = 0; n < m->out; n++) {
-            double exact = bias ? (double)bias[n] : 0.0, room = 1e-6;
+            double exact = bias ? (double)bias[n] : 0.0, room = 1e-6, finest = 0.0;
+            for (size_t k = 0; k < m->in; k++)
+                finest = fmax(finest, fabs((double)x[r * m->in + k]) / (double)PC__CUT_FINEST);
             for (size_t g = 0; g < m->in; g += m->grid.group) {
                 double most = 0.0, sum = 0.0;
                 for (size_t k = g; k < g + m->grid.group; k++) {
@@ -135,7 +139,7 @@ static void check_layer(const matrix *m, const float *x, const float *bias, cons
                     most = fmax(most, fabs((double)x[r * m->in + k]));
                     sum += fabs(w) + fabs((double)m->scale[(n * m->in + g) / m->grid.group]) * 256;
                 }
-                room += most * sum * (0.5 / steps + 1e-6); /* half a step an input, and fp32 sums */
+                room += sum * (0.5 * fmax(2 * most / steps, finest) + most * 1e-6); /* half a step an input, and fp32 sums */
             }
             worst = fmax(worst, fabs((double)y[r * m->out + n] - exact) / room);
         }
@@ -165,7 +169,7 @@ static void layer(pc_context *one, pc_context *three, pc__grid grid, size_t in, 
     pc__linear *a = NULL, *b = NULL;
     make_matrix(&m, grid, in, out, rng);
     for (size_t i = 0; i < MOST_ROWS * in; i++)
-        x[i] = pc_test_normal(rng) * (i % 97 ? 1.0f : 50.0f);
+        x[i] = pc_test_normal(rng) * (i % 97 ? 1.0f : i % 4 ? 50.0f : 1e5f);
     memset(x + in, 0, grid.group * sizeof *x); /* a group of zeros */
     for (size_t n = 0; n < out; n++)
         bias[n] = pc_test_normal(rng);

@@ -90,11 +90,12 @@ INLINE void add_group(const position *at, float (*y)[PC__PANEL], const int rows,
 {
     const pc__grid_task *task = at->task;
     const pc__grid *grid = &task->grid;
+    const pc__cut_rows *in = &task->x;
     size_t stride = task->groups * grid->group;
     int16_t x[ROWS][MOST_GROUP];
     for (int r = 0; r < rows; r++) {
         size_t first = (at->row + (size_t)r) * stride + at->group * grid->group;
-        join(task->high + first, task->low ? task->low + first : NULL, grid->group, x[r]);
+        join(in->high + first, in->low ? in->low + first : NULL, grid->group, x[r]);
     }
     for (size_t n = 0; n < PC__PANEL; n += EIGHT) {
         __m256i product[ROWS];
@@ -102,16 +103,14 @@ INLINE void add_group(const position *at, float (*y)[PC__PANEL], const int rows,
         products(at->data + 4 * n, x, grid->group, bits, rows, product);
 #pragma GCC unroll 4
         for (int r = 0; r < rows; r++) {
-            size_t i = (at->row + (size_t)r) * task->groups + at->group;
-            __m256 step = _mm256_set1_ps(task->step[i]), sum = _mm256_loadu_ps(y[r] + n);
-            __m256i whole = _mm256_sub_epi32(product[r],
-                                             _mm256_set1_epi32(grid->zero * task->sum[i]));
-            sum = _mm256_fmadd_ps(_mm256_cvtepi32_ps(whole), _mm256_mul_ps(scale, step), sum);
+            size_t i = at->group * in->apart + at->row + (size_t)r;
+            __m256 sum = _mm256_loadu_ps(y[r] + n);
+            __m256i whole = _mm256_add_epi32(product[r], _mm256_set1_epi32(grid->zero * in->less[i]));
+            sum = _mm256_fmadd_ps(_mm256_cvtepi32_ps(_mm256_sllv_epi32(whole, _mm256_set1_epi32(in->shift[i]))), scale, sum);
             if (minimum) {
                 const float *less = (const float *)(const void *)(at->data +
                                                                   pc__grid_minimum_at(grid));
-                sum = _mm256_fmadd_ps(_mm256_set1_ps(-(task->step[i] * (float)task->sum[i])),
-                                      _mm256_load_ps(less + n), sum);
+                sum = _mm256_fmadd_ps(_mm256_set1_ps((float)(in->less[i] * (1 << in->shift[i]))), _mm256_load_ps(less + n), sum);
             }
             _mm256_storeu_ps(y[r] + n, sum);
         }
@@ -125,8 +124,12 @@ INLINE void block(const pc__grid_task *task, size_t row, const int rows, const i
     position at = {task, row, 0, task->panel};
     for (; at.group < task->groups; at.group++, at.data += pc__grid_group_bytes(&task->grid))
         add_group(&at, y, rows, bits, half, minimum);
-    for (int r = 0; r < rows; r++)
+    for (int r = 0; r < rows; r++) {
+        float step = task->x.step[row + (size_t)r];
+        for (size_t n = 0; n < PC__PANEL; n++)
+            y[r][n] *= step;
         memcpy(task->y + (row + (size_t)r) * task->ldy, y[r], task->width * sizeof **y);
+    }
 }
 
 INLINE void all_rows(const pc__grid_task *task, const int bits, const int half, const int minimum)

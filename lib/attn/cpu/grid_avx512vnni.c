@@ -47,46 +47,55 @@ INLINE ahead share_of(const pc__grid_task *task, size_t block, size_t blocks)
     return (ahead){(block - 1) * lines / (blocks - 1) * 64, block * lines / (blocks - 1) * 64};
 }
 
-INLINE void block(const pc__grid_task *task, size_t row, const int rows, const int group, const int bits, const int half, const int minimum, const int wide, ahead a)
+/* What `zero` adds to the products of each feature, with its binary logarithm; a shift, as GCC would multiply numbers one by one and spread them after that. */
+INLINE sums start_of(int32_t less, const int log_zero)
+{
+    return log_zero ? (sums)_mm512_slli_epi32(_mm512_set1_epi32(less), (unsigned)log_zero) : (sums){0};
+}
+
+INLINE void block(const pc__grid_task *task, size_t row, const int rows, const int group, const int bits, const int half, const int minimum, const int log_zero, const int wide, ahead a)
 {
     const pc__grid *grid = &task->grid;
     size_t bytes = pc__grid_group_bytes(grid), scale_at = pc__grid_scale_at(grid), minimum_at = pc__grid_minimum_at(grid);
-    size_t stride = task->groups * grid->group, at = row * task->groups;
-    const int8_t *high = task->high + row * stride, *low = wide ? task->low + row * stride : NULL;
+    size_t stride = task->groups * grid->group, apart = task->x.apart;
+    const int8_t *high = task->x.high + row * stride, *low = wide ? task->x.low + row * stride : NULL;
+    const int32_t *shift = task->x.shift + row, *less = task->x.less + row;
     const uint8_t *panel = task->panel;
     __mmask16 mask[2];
     __m512 y[ROWS][2];
 #pragma GCC unroll 6
-    for (int r = 0; r < rows; r++)
+    for (int r = 0; r < rows; r++) {
         y[r][0] = y[r][1] = _mm512_setzero_ps();
-    for (size_t g = 0; g < task->groups; g++, panel += bytes, high += group, low = wide ? low + group : NULL) {
+        __builtin_prefetch(task->y + (row + (size_t)r) * task->ldy, 1); /* lines far from each other: they would hold up the stores at the end */
+        __builtin_prefetch(task->y + (row + (size_t)r) * task->ldy + 16, 1);
+    }
+    for (size_t g = 0; g < task->groups; g++, panel += bytes, high += group, low = wide ? low + group : NULL, shift += apart, less += apart) {
         sums sum[ROWS][2];
         for (size_t at_byte = a.from; at_byte < a.to; at_byte += 64)
             _mm_prefetch((const char *)task->next + g * bytes + at_byte, _MM_HINT_T1);
 #pragma GCC unroll 6
-        for (int r = 0; r < rows; r++) {
-            int32_t zero = grid->zero * task->sum[at + (size_t)r * task->groups + g]; /* it comes off */
-            sum[r][0] = sum[r][1] = (sums)_mm512_set1_epi32(wide ? 0 : -zero);
-        }
+        for (int r = 0; r < rows; r++)
+            sum[r][0] = sum[r][1] = wide ? (sums){0} : start_of(less[r], log_zero);
         group_products(sum, panel, high, stride, group, bits, rows);
         if (wide) {
 #pragma GCC unroll 6
             for (int r = 0; r < rows; r++) { /* of two bytes the high one counts 256 times */
-                sums zero = (sums)_mm512_set1_epi32(grid->zero * task->sum[at + (size_t)r * task->groups + g]);
-                sum[r][0] = (sum[r][0] << 8) - zero;
-                sum[r][1] = (sum[r][1] << 8) - zero;
+                sums start = start_of(less[r], log_zero);
+                sum[r][0] = (sum[r][0] << 8) + start;
+                sum[r][1] = (sum[r][1] << 8) + start;
             }
             group_products(sum, panel, low, stride, group, bits, rows);
         }
 #pragma GCC unroll 6
-        for (int r = 0; r < rows; r++) {
-            size_t i = at + (size_t)r * task->groups + g;
-            __m512 step = _mm512_set1_ps(task->step[i]), less = _mm512_set1_ps(-(task->step[i] * (float)task->sum[i]));
+        for (int r = 0; r < rows; r++) { /* byte products and FMAs share two of the four ports; shifts and conversions take the others */
+            __m512i by = _mm512_set1_epi32(shift[r]);
+            __m512 all = _mm512_cvtepi32_ps(_mm512_sllv_epi32(_mm512_set1_epi32(less[r]), by));
 #pragma GCC unroll 2
             for (int j = 0; j < 2; j++) {
-                y[r][j] = _mm512_fmadd_ps(_mm512_cvtepi32_ps((__m512i)sum[r][j]), _mm512_mul_ps(pc__grid_scales512(panel + scale_at, (size_t)j, half), step), y[r][j]);
+                __m512 product = _mm512_cvtepi32_ps(_mm512_sllv_epi32((__m512i)sum[r][j], by));
+                y[r][j] = _mm512_fmadd_ps(product, pc__grid_scales512(panel + scale_at, (size_t)j, half), y[r][j]);
                 if (minimum)
-                    y[r][j] = _mm512_fmadd_ps(less, _mm512_load_ps((const float *)(const void *)(panel + minimum_at + 64 * (size_t)j)), y[r][j]);
+                    y[r][j] = _mm512_fmadd_ps(all, _mm512_load_ps((const float *)(const void *)(panel + minimum_at + 64 * (size_t)j)), y[r][j]);
             }
         }
     }
@@ -94,45 +103,50 @@ INLINE void block(const pc__grid_task *task, size_t row, const int rows, const i
     mask[1] = vec_lanes(0, (uint32_t)task->width, 16);
     for (int r = 0; r < rows; r++)
         for (int j = 0; j < 2; j++)
-            _mm512_mask_storeu_ps(task->y + (row + (size_t)r) * task->ldy + 16 * j, mask[j], y[r][j]);
+            _mm512_mask_storeu_ps(task->y + (row + (size_t)r) * task->ldy + 16 * j, mask[j], _mm512_mul_ps(y[r][j], _mm512_set1_ps(task->x.step[row + (size_t)r])));
 }
 
-INLINE void all_rows(const pc__grid_task *task, const int group, const int bits, const int half, const int minimum, const int wide)
+INLINE void all_rows(const pc__grid_task *task, const int group, const int bits, const int half, const int minimum, const int log_zero, const int wide)
 {
     size_t blocks = (task->rows + ROWS - 1) / ROWS; /* alike: a short one is slow */
     for (size_t i = 0, row = 0; i < blocks; i++) {
         size_t n = (task->rows - row) / (blocks - i);
         ahead a = share_of(task, i, blocks);
         switch (n) {
-        case 1: block(task, row, 1, group, bits, half, minimum, wide, a); break;
-        case 2: block(task, row, 2, group, bits, half, minimum, wide, a); break;
-        case 3: block(task, row, 3, group, bits, half, minimum, wide, a); break;
-        case 4: block(task, row, 4, group, bits, half, minimum, wide, a); break;
-        case 5: block(task, row, 5, group, bits, half, minimum, wide, a); break;
-        default: block(task, row, 6, group, bits, half, minimum, wide, a); break;
+        case 1: block(task, row, 1, group, bits, half, minimum, log_zero, wide, a); break;
+        case 2: block(task, row, 2, group, bits, half, minimum, log_zero, wide, a); break;
+        case 3: block(task, row, 3, group, bits, half, minimum, log_zero, wide, a); break;
+        case 4: block(task, row, 4, group, bits, half, minimum, log_zero, wide, a); break;
+        case 5: block(task, row, 5, group, bits, half, minimum, log_zero, wide, a); break;
+        default: block(task, row, 6, group, bits, half, minimum, log_zero, wide, a); break;
         }
         row += n;
     }
 }
 
-#define ALL_ROWS(task, group, bits, half, minimum)     \
-    if ((task)->low)                                   \
-        all_rows(task, group, bits, half, minimum, 1); \
-    else                                               \
-        all_rows(task, group, bits, half, minimum, 0)
+#define ALL_ROWS(task, group, bits, half, minimum, log_zero)     \
+    if ((task)->x.low)                                           \
+        all_rows(task, group, bits, half, minimum, log_zero, 1); \
+    else                                                         \
+        all_rows(task, group, bits, half, minimum, log_zero, 0)
 
-/* Q8_0, Q4_0, Q4_K, Q6_K: the sizes of their groups are known when this is compiled. */
+static int is(const pc__grid *grid, uint32_t bits, uint32_t group, int32_t zero, uint32_t minimum, uint32_t half)
+{
+    return grid->bits == bits && grid->group == group && grid->zero == zero && grid->minimum == minimum && grid->half == half;
+}
+
+/* What differs between the grids of Q8_0, Q4_0, Q4_K and Q6_K is known when this is compiled. */
 void pc__grid_avx512vnni(const pc__grid_task *task)
 {
     const pc__grid *grid = &task->grid;
-    if (grid->group == 32 && grid->bits == 8 && grid->half && !grid->minimum) {
-        ALL_ROWS(task, 32, 8, 1, 0);
-    } else if (grid->group == 32 && grid->bits == 4 && grid->half && !grid->minimum) {
-        ALL_ROWS(task, 32, 4, 1, 0);
-    } else if (grid->group == 32 && grid->bits == 4 && !grid->half && grid->minimum) {
-        ALL_ROWS(task, 32, 4, 0, 1);
-    } else if (grid->group == 16 && grid->bits == 8 && !grid->half && !grid->minimum) {
-        ALL_ROWS(task, 16, 8, 0, 0);
+    if (is(grid, 8, 32, 128, 0, 1)) {
+        ALL_ROWS(task, 32, 8, 1, 0, 7);
+    } else if (is(grid, 4, 32, 8, 0, 1)) {
+        ALL_ROWS(task, 32, 4, 1, 0, 3);
+    } else if (is(grid, 4, 32, 0, 1, 0)) {
+        ALL_ROWS(task, 32, 4, 0, 1, 0);
+    } else if (is(grid, 8, 16, 32, 0, 0)) {
+        ALL_ROWS(task, 16, 8, 0, 0, 5);
     } else {
         pc__grid_c(task);
     }

@@ -29,18 +29,18 @@ static float scale_at(const pc__grid *grid, const uint8_t *group, size_t n)
 static float add_group(const pc__grid_task *task, size_t row, size_t g, size_t n, float y)
 {
     const pc__grid *grid = &task->grid;
+    const pc__cut_rows *in = &task->x;
     const uint8_t *group = task->panel + g * pc__grid_group_bytes(grid);
     size_t x = (row * task->groups + g) * grid->group;
-    float step = task->step[row * task->groups + g], minimum;
-    int32_t product = 0, sum = task->sum[row * task->groups + g];
+    int32_t product = 0, by = 1 << in->shift[g * in->apart + row];
+    float minimum;
     for (size_t k = 0; k < grid->group; k++)
-        product += (q_at(grid, group, k, n) - grid->zero) *
-                   (task->low ? 256 * task->high[x + k] + task->low[x + k] : task->high[x + k]);
-    y = fmaf((float)product, scale_at(grid, group, n) * step, y);
+        product += (q_at(grid, group, k, n) - grid->zero) * (in->low ? 256 * in->high[x + k] + in->low[x + k] : in->high[x + k]);
+    y = fmaf((float)(product * by), scale_at(grid, group, n), y);
     if (!grid->minimum)
         return y;
     memcpy(&minimum, group + pc__grid_minimum_at(grid) + 4 * n, sizeof minimum);
-    return fmaf(-(step * (float)sum), minimum, y);
+    return fmaf((float)(in->less[g * in->apart + row] * by), minimum, y);
 }
 
 void pc__grid_c(const pc__grid_task *task)
@@ -50,6 +50,6 @@ void pc__grid_c(const pc__grid_task *task)
             float y = 0.0f;
             for (size_t g = 0; g < task->groups; g++)
                 y = add_group(task, row, g, n, y);
-            task->y[row * task->ldy + n] = y;
+            task->y[row * task->ldy + n] = y * task->x.step[row];
         }
 }

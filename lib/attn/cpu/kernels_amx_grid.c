@@ -52,13 +52,13 @@ INLINE void multiply(const grid_work *w, portion *p)
     size_t at = p->base * w->stride + p->group * w->task->grid.group;
     _tile_zero(0);
     _tile_zero(1);
-    _tile_loadd(4, w->task->high + at, w->stride);
+    _tile_loadd(4, w->task->x.high + at, w->stride);
     _tile_dpbsud(0, 4, 6);
     _tile_dpbsud(1, 4, 7);
-    if (w->task->low) {
+    if (w->task->x.low) {
         _tile_zero(2);
         _tile_zero(3);
-        _tile_loadd(5, w->task->low + at, w->stride);
+        _tile_loadd(5, w->task->x.low + at, w->stride);
         _tile_dpbsud(2, 5, 6);
         _tile_dpbsud(3, 5, 7);
         _tile_stored(2, p->low[0], sizeof p->low[0][0]);
@@ -79,20 +79,18 @@ INLINE void add_portion(grid_work *w, const portion *p, size_t first, const int 
     __m512 scale[2] = {pc__grid_scales512(group + pc__grid_scale_at(&task->grid), 0, half),
                        pc__grid_scales512(group + pc__grid_scale_at(&task->grid), 1, half)};
     for (size_t r = p->own; r < w->rows; r++) {
-        size_t i = (p->base + r) * task->groups + p->group;
+        size_t i = p->group * task->x.apart + p->base + r;
         float *y = w->y[p->base + r - first];
-        __m512 step = _mm512_set1_ps(task->step[i]),
-               less = _mm512_set1_ps(-(task->step[i] * (float)task->sum[i]));
-        __m512i zero = _mm512_set1_epi32(task->grid.zero * task->sum[i]);
+        __m512i start = _mm512_set1_epi32(task->grid.zero * task->x.less[i]), by = _mm512_set1_epi32(task->x.shift[i]);
+        __m512 less = _mm512_cvtepi32_ps(_mm512_sllv_epi32(_mm512_set1_epi32(task->x.less[i]), by));
 #pragma GCC unroll 2
         for (size_t j = 0; j < 2; j++) {
             __m512i product = _mm512_load_si512(p->high[j][r]);
-            if (task->low)
+            if (task->x.low)
                 product = _mm512_add_epi32(_mm512_slli_epi32(product, 8),
                                            _mm512_load_si512(p->low[j][r]));
-            product = _mm512_sub_epi32(product, zero);
-            __m512 sum = _mm512_fmadd_ps(_mm512_cvtepi32_ps(product), _mm512_mul_ps(scale[j], step),
-                                         _mm512_load_ps(y + 16 * j));
+            product = _mm512_sllv_epi32(_mm512_add_epi32(product, start), by);
+            __m512 sum = _mm512_fmadd_ps(_mm512_cvtepi32_ps(product), scale[j], _mm512_load_ps(y + 16 * j));
             if (minimum)
                 sum = _mm512_fmadd_ps(less, _mm512_load_ps(minimums + 16 * j), sum);
             _mm512_store_ps(y + 16 * j, sum);
@@ -138,8 +136,9 @@ INLINE void all_rows(grid_work *w, const int bits, const int half, const int min
         block(w, row, count, bits, half, minimum);
         for (size_t r = 0; r < count; r++) {
             float *y = task->y + (row + r) * task->ldy;
-            _mm512_mask_storeu_ps(y, m0, _mm512_load_ps(w->y[r]));
-            _mm512_mask_storeu_ps(y + 16, m1, _mm512_load_ps(w->y[r] + 16));
+            __m512 step = _mm512_set1_ps(task->x.step[row + r]);
+            _mm512_mask_storeu_ps(y, m0, _mm512_mul_ps(_mm512_load_ps(w->y[r]), step));
+            _mm512_mask_storeu_ps(y + 16, m1, _mm512_mul_ps(_mm512_load_ps(w->y[r] + 16), step));
         }
     }
 }

@@ -6,7 +6,7 @@
 #include "attn/half.h"
 #include "base/threads.h"
 
-enum { ROWS_AT_ONCE = 4 };
+enum { ROWS_AT_ONCE = 16 }; /* their shifts of a group share one line of the cache */
 
 typedef struct panels {
     pc__panel_set set; /* first: see panel_set.h */
@@ -67,22 +67,17 @@ static pc_status make(pc__linear *linear, const pc__weight_source *source)
                                            &what);
 }
 
-/* The inputs cut, in one block of memory. */
-typedef struct cut {
-    int8_t *high, *low; /* [rows][in]; low NULL: 8 bits */
-    float *step;        /* [rows][groups] */
-    int32_t *sum;
-} cut;
-
-static cut cut_in(const pc__linear *linear, size_t rows, void *input)
+/* The inputs cut, in one block of memory: row `first` and those behind it. */
+static pc__cut_rows cut_in(const pc__linear *linear, size_t rows, void *input, size_t first)
 {
     const panels *w = linear->packed;
     uint8_t *at = input;
-    cut c;
-    c.high = pc__carve(&at, rows * linear->in);
-    c.low = linear->compute == PC_DTYPE_I8 ? NULL : pc__carve(&at, rows * linear->in);
-    c.step = pc__carve(&at, rows * w->groups * sizeof *c.step);
-    c.sum = pc__carve(&at, rows * w->groups * sizeof *c.sum);
+    pc__cut_rows c = {.apart = rows};
+    c.high = (int8_t *)pc__carve(&at, rows * linear->in) + first * linear->in;
+    c.low = linear->compute == PC_DTYPE_I8 ? NULL : (int8_t *)pc__carve(&at, rows * linear->in) + first * linear->in;
+    c.step = (float *)pc__carve(&at, rows * sizeof *c.step) + first;
+    c.shift = (int32_t *)pc__carve(&at, rows * w->groups * sizeof *c.shift) + first;
+    c.less = (int32_t *)pc__carve(&at, rows * w->groups * sizeof *c.less) + first;
     return c;
 }
 
@@ -90,7 +85,7 @@ static size_t input_bytes(const pc__linear *linear, const pc__linear_input *inpu
 {
     const panels *w = linear->packed;
     size_t rows = input->rows;
-    return 2 * rows * linear->in + 2 * rows * w->groups * sizeof(float) + 4 * 64;
+    return 2 * rows * linear->in + rows * sizeof(float) + 2 * rows * w->groups * sizeof(int32_t) + 5 * 64;
 }
 
 static int same_input(const pc__linear *a, const pc__linear *b)
@@ -100,27 +95,25 @@ static int same_input(const pc__linear *a, const pc__linear *b)
 }
 
 typedef struct cutting {
+    const pc__linear *linear;
     const pc__linear_input *from;
-    size_t in, groups;
-    cut to;
     pc__cut_fn cut;
 } cutting;
 
 static void cut_rows(void *arg, size_t index)
 {
     const cutting *c = arg;
-    size_t group = c->in / c->groups, first = index * ROWS_AT_ONCE;
+    const panels *w = c->linear->packed;
+    size_t first = index * ROWS_AT_ONCE;
     for (size_t r = first; r < first + ROWS_AT_ONCE && r < c->from->rows; r++) {
-        const float *x = c->from->x + (c->from->row ? c->from->row[r] : r) * c->in;
-        int8_t *high = c->to.high + r * c->in, *low = c->to.low ? c->to.low + r * c->in : NULL;
-        c->cut(x, c->groups, group, high, low, c->to.step + r * c->groups, c->to.sum + r * c->groups);
+        pc__cut_rows to = cut_in(c->linear, c->from->rows, c->from->taken, r);
+        c->cut(c->from->x + (c->from->row ? c->from->row[r] : r) * c->linear->in, w->groups, w->grid.group, &to);
     }
 }
 
 static void take_input(const pc__linear *linear, const pc__linear_input *input)
 {
-    const panels *w = linear->packed;
-    cutting c = {input, linear->in, w->groups, cut_in(linear, input->rows, input->taken), pc__kernels_get()->cut};
+    cutting c = {linear, input, pc__kernels_get()->cut};
     pc__parallel(linear->context, (input->rows + ROWS_AT_ONCE - 1) / ROWS_AT_ONCE, cut_rows, &c);
 }
 
@@ -128,11 +121,9 @@ static void run_panel(const pc__linear *linear, const pc__linear_input *input, f
 {
     const panels *w = linear->packed;
     size_t first = index * PC__PANEL, width = pc__panel_width(linear, index);
-    cut c = cut_in(linear, input->rows, input->taken);
-    size_t inputs = input->first * linear->in, groups = input->first * w->groups, next = index + linear->context->threads; /* most likely this thread's next one */
-    pc__grid_task task = {w->set.weights + index * w->set.bytes, w->grid, w->groups, c.high + inputs, c.low ? c.low + inputs : NULL,
-                          c.step + groups, c.sum + groups, input->count, y + first, linear->out, width,
-                          next < w->set.count ? w->set.weights + next * w->set.bytes : NULL};
+    size_t next = index + linear->context->threads; /* most likely this thread's next one */
+    pc__grid_task task = {w->set.weights + index * w->set.bytes, w->grid, w->groups, cut_in(linear, input->rows, input->taken, input->first), input->count, y + first,
+                          linear->out, width, next < w->set.count ? w->set.weights + next * w->set.bytes : NULL};
     pc__kernels_get()->grid(&task);
     pc__panel_add_bias(linear, first, width, input->count, y);
 }

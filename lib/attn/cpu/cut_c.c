@@ -1,6 +1,7 @@
 #include <math.h>
 #include <string.h>
 
+#include "attn/cpu/cut.h"
 #include "attn/kernels.h"
 
 enum { SIDE_BY_SIDE = 16 };
@@ -21,18 +22,6 @@ static float largest_of(const float *x, size_t count, int *none)
     }
     *none = check != 0.0f;
     return most;
-}
-
-/* The smallest that brings `most`, in finest steps, down to `end` or less: a float's bits grow by 2^23 where it doubles. */
-static int32_t shift_for(float most, float end, int32_t last)
-{
-    int32_t bits, end_bits, shift;
-    memcpy(&bits, &most, sizeof bits);
-    memcpy(&end_bits, &end, sizeof end_bits);
-    if (bits <= end_bits)
-        return 0;
-    shift = (bits - end_bits + (1 << 23) - 1) >> 23;
-    return shift < last ? shift : last;
 }
 
 /* Returns less. */
@@ -63,7 +52,7 @@ void pc__cut_c(const float *x, size_t groups, size_t group, const pc__cut_rows *
     if (none || !(inverse < INFINITY)) /* or too small to be told from zero */
         inverse = 0.0f;
     for (size_t g = 0; g < groups; g++, x += group) {
-        int32_t shift = inverse > 0.0f ? shift_for(largest_of(x, group, &unused) * inverse, end, to->low ? PC__SHIFT_WIDE : PC__SHIFT_NARROW) : 0;
+        int32_t shift = inverse > 0.0f ? pc__cut_shift(largest_of(x, group, &unused) * inverse, end, to->low ? PC__SHIFT_WIDE : PC__SHIFT_NARROW) : 0;
         int8_t *high = to->high + g * group, *low = to->low ? to->low + g * group : NULL;
         to->shift[g * to->apart] = shift;
         if (inverse > 0.0f) {

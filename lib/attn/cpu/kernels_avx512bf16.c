@@ -2,7 +2,7 @@
 #include "attn/cpu/pairs512bf16.h"
 #include "attn/cpu/weights512bf16.h"
 
-enum { ROWS = PC__BLOCK_ROWS, GROUP = 4 * ROWS, SUMS = (GROUP + 15) / 16 * 16 };
+enum { ROWS = PC__BLOCK_ROWS, GROUP = 2 * ROWS, SUMS = (GROUP + 15) / 16 * 16 };
 
 /* While a page is worked on, others are fetched: pages of one head are far apart, which no hardware prefetcher follows. Bytes from this page to that
  * one (0: fetch nothing), and which half of each 256 bytes. */
@@ -84,7 +84,8 @@ INLINE void values(const pc__attn_task *task, const uint16_t *v, size_t row, con
             _mm512_mask_storeu_ps(acc + (size_t)r * task->v_dim + 16 * j, j + 1 < vectors ? 0xffff : last, sum[r][j]);
 }
 
-/* A page for up to GROUP rows: K for all of them while it lies in the first-level cache, then the weights, then V. */
+/* A page for up to GROUP rows: K for all of them while it lies in the first-level cache, then the weights, then V. With heads of 64 both stay there, beside what more
+ * rows would leave no room for: scores, weights, sums. */
 typedef struct group {
     const pc__attn_task *task;
     const uint16_t *k, *v;

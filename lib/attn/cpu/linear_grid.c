@@ -85,7 +85,8 @@ static size_t input_bytes(const pc__linear *linear, const pc__linear_input *inpu
 {
     const panels *w = linear->packed;
     size_t rows = input->rows;
-    return 2 * rows * linear->in + rows * sizeof(float) + 2 * rows * w->groups * sizeof(int32_t) + 5 * 64;
+    size_t bytes = linear->compute == PC_DTYPE_I8 ? 1 : 2; /* of an input */
+    return bytes * rows * linear->in + rows * sizeof(float) + 2 * rows * w->groups * sizeof(int32_t) + 5 * 64;
 }
 
 static int same_input(const pc__linear *a, const pc__linear *b)

@@ -301,13 +301,13 @@ static int good_group(const float *x, size_t g, size_t group, double finest, con
     const int32_t shift = to->shift[g * APART], last = to->low ? PC__SHIFT_WIDE : PC__SHIFT_NARROW;
     const double step = ldexp(finest, shift);
     int32_t less = 0;
-    int good = shift >= 0 && shift <= last && (!shift || most > end * step / 2 * (1 - 1e-6)) && (shift == last || most <= end * step * (1 + 1e-6));
+    int good = finest > 0.0 ? shift >= 0 && shift <= last && (!shift || most > end * step / 2 * (1 - 1e-6)) && (shift == last || most <= end * step * (1 + 1e-6)) : !shift;
     for (size_t i = 0; i < group; i++) {
         int32_t whole = to->low ? to->high[g * group + i] * 256 + to->low[g * group + i] : to->high[g * group + i];
         less -= whole;
         good &= abs(whole) <= end && (finest > 0.0 ? fabs((double)whole - (double)x[i] / step) <= 0.51 : whole == 0);
     }
-    return (finest > 0.0 ? good : !shift) && less == to->less[g * APART] && to->shift[g * APART + 1] == 0x5a5a5a5a && to->less[g * APART - 1] == 0x5a5a5a5a;
+    return good && less == to->less[g * APART] && to->shift[g * APART + 1] == 0x5a5a5a5a && to->less[g * APART - 1] == 0x5a5a5a5a;
 }
 
 static void check_cut(const pc__kernels *kernels, const float *x, size_t groups, size_t group, const pc__cut_rows *to)

@@ -1,44 +1,29 @@
-#include <math.h>
-#include <string.h>
-
 #include "attn/cpu/cut.h"
 #include "attn/cpu/vec512.h"
-#include "attn/kernels.h"
 
-/* Their bits, which are in the order of the numbers. */
+/* Their bits, which are in the order of the numbers; those of what is none are above all. */
 INLINE __m512i magnitudes(const float *x)
 {
     return _mm512_castps_si512(_mm512_abs_ps(_mm512_loadu_ps(x)));
 }
 
-INLINE float largest_in(__m512i bits)
-{
-    int32_t most = _mm512_reduce_max_epi32(bits);
-    float largest;
-    memcpy(&largest, &most, sizeof largest);
-    return largest;
-}
-
-/* Finest steps in the largest magnitude of a row are PC__CUT_FINEST: returns 1 over a step, or 0 where all is as good as zero or a value is no number. */
-INLINE float finest(const float *x, size_t count, float *step)
+INLINE float largest_of(const float *x, const size_t count)
 {
     __m512i most = _mm512_setzero_si512();
-    float top, inverse;
+    int32_t bits;
+    float largest;
     for (size_t i = 0; i < count; i += 16)
         most = _mm512_max_epi32(most, magnitudes(x + i));
-    top = largest_in(most); /* bits of infinity, or more, if there is no number */
-    inverse = top > 0.0f ? PC__CUT_FINEST / top : 0.0f;
-    *step = top < INFINITY ? top / PC__CUT_FINEST : NAN;
-    return top < INFINITY && inverse < INFINITY ? inverse : 0.0f;
+    bits = _mm512_reduce_max_epi32(most);
+    memcpy(&largest, &bits, sizeof largest);
+    return largest;
 }
 
 INLINE void cut_group(const float *x, const size_t count, float inverse, int8_t *high, int8_t *low, int32_t *shift, int32_t *less)
 {
-    __m512i most = _mm512_setzero_si512(), total = _mm512_setzero_si512();
+    __m512i total = _mm512_setzero_si512();
     __m512 by;
-    for (size_t i = 0; i < count; i += 16)
-        most = _mm512_max_epi32(most, magnitudes(x + i));
-    *shift = pc__cut_shift(largest_in(most) * inverse, low ? PC__CUT_WIDE : PC__CUT_NARROW, low ? PC__SHIFT_WIDE : PC__SHIFT_NARROW);
+    *shift = pc__cut_shift(largest_of(x, count) * inverse, low ? PC__CUT_WIDE : PC__CUT_NARROW, low ? PC__SHIFT_WIDE : PC__SHIFT_NARROW);
     by = _mm512_set1_ps(inverse / (float)(1 << *shift));
     for (size_t i = 0; i < count; i += 16) {
         __m512i whole = _mm512_cvtps_epi32(_mm512_mul_ps(_mm512_loadu_ps(x + i), by)), upper = whole;
@@ -117,15 +102,6 @@ INLINE void cut_four(const float *x, float inverse, int8_t *high, int8_t *low, i
     }
 }
 
-static void zeros(size_t groups, size_t group, const pc__cut_rows *to)
-{
-    memset(to->high, 0, groups * group);
-    if (to->low)
-        memset(to->low, 0, groups * group);
-    for (size_t g = 0; g < groups; g++)
-        to->shift[g * to->apart] = to->less[g * to->apart] = 0;
-}
-
 INLINE void cut_groups(const float *x, size_t groups, const size_t group, float inverse, int8_t *low, const pc__cut_rows *to)
 {
     size_t g = 0, apart = to->apart;
@@ -137,9 +113,9 @@ INLINE void cut_groups(const float *x, size_t groups, const size_t group, float 
 
 void pc__cut_avx512(const float *x, size_t groups, size_t group, const pc__cut_rows *to)
 {
-    float inverse = finest(x, groups * group, to->step);
+    float inverse = pc__cut_finest(largest_of(x, groups * group), to->step);
     if (!(inverse > 0.0f))
-        zeros(groups, group, to);
+        pc__cut_zeros(groups, group, to);
     else if (group == 32 && !to->low)
         cut_groups(x, groups, 32, inverse, NULL, to);
     else if (group == 32)

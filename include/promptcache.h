@@ -44,6 +44,8 @@
  *   what it needs alive by reference counts, so objects may be freed in any order.
  * - Option and result structs start with struct_size; set them up with their INIT macro. Zero means the default.
  *   NULL for a whole option struct means all defaults. Reserved fields and unknown flag bits must be zero.
+ * - Constants are enumerators, so of type int, and flags fit 31 bits; fields of flags are uint64_t all the same. Set them by
+ *   `flags |= PC_A | PC_B`, take one away by `flags &= ~(uint64_t)PC_A`.
  * - Strings are UTF-8. Token ids are int32_t, positions int64_t, sizes in bytes or tokens as named. Arrays are dense, the last dimension
  *   in [][] the fastest; times are seconds, K, V and other numbers given to or by the library fp32 unless said otherwise.
  * - What a caller passes in is read or copied during the call, unless the comment says who keeps it. Returned pointers are borrowed, until
@@ -172,7 +174,7 @@ enum { PC_DTYPE_DEFAULT = 0, PC_DTYPE_F32 = 1, PC_DTYPE_BF16 = 2, PC_DTYPE_F16 =
 enum { PC_POSITION_NONE = 0, PC_POSITION_ROPE = 1, PC_POSITION_ALIBI = 2, PC_POSITION_LEARNED = 3 };
 
 /* pc_model_options.flags */
-#define PC_MODEL_VOCAB_ONLY UINT64_C(1) /* tokenizer only: layouts and token counts, no forward pass */
+enum { PC_MODEL_VOCAB_ONLY = 1 }; /* tokenizer only: layouts and token counts, no forward pass */
 
 typedef struct pc_model_options {
     size_t struct_size;
@@ -246,8 +248,10 @@ PC_API void pc_model_free(pc_model *model);
 /* What the model is, written up to info->struct_size. Since 0.1. */
 PC_API pc_status pc_model_get_info(const pc_model *model, pc_model_info *info);
 
-#define PC_TOKENIZE_SPECIAL UINT64_C(1) /* text of special tokens becomes those tokens */
-#define PC_TOKENIZE_BOS UINT64_C(2)     /* add BOS/EOS as the model's own convention wants it */
+enum {
+    PC_TOKENIZE_SPECIAL = 1, /* text of special tokens becomes those tokens */
+    PC_TOKENIZE_BOS = 2      /* add BOS/EOS as the model's own convention wants it */
+};
 
 /* Text to ids: tokens [capacity]. Writes at most `capacity` ids and always sets *count to how many there are; PC_ERR_LIMIT if they did not
  * fit (tokens may be NULL with capacity 0 to count: then PC_OK). PC_ERR_UNSUPPORTED: the model has no tokenizer. Since 0.1. */
@@ -302,7 +306,7 @@ typedef struct pc_step_row {
 } pc_step_row;
 
 /* pc_step_args.flags */
-#define PC_STEP_PER_ROW UINT32_C(1) /* every row reads for itself what it shares with others: a wish, for comparing */
+enum { PC_STEP_PER_ROW = 1 }; /* every row reads for itself what it shares with others: a wish, for comparing */
 
 /* Append rows to their sequences and compute. The rows of one sequence stand in ascending position order; a row sees,
  * of what is attached and of the sequence's own tokens (earlier steps and this one), what the rule allows: by position,
@@ -421,14 +425,16 @@ typedef struct pc_event {
 typedef void (*pc_event_fn)(void *user, const pc_event *event);
 
 /* pc_cache_options.flags */
-#define PC_CACHE_WIPE UINT64_C(1)        /* states are overwritten with zeros when they are given back */
-#define PC_CACHE_MAP UINT64_C(2)         /* RAW records of the folder are mapped, not read, also small ones and on any file system. Without it, and without NO_MAP, those of
-                                            256 KiB or more on file systems that are known to be local. Not with WIPE: what is mapped cannot be overwritten, and is read */
-#define PC_CACHE_PREFETCH UINT64_C(4)    /* members of a union of which one was used, and what follows in the schema, are loaded ahead into free room */
-#define PC_CACHE_READ_ONLY UINT64_C(8)   /* nothing is written to DISK and REMOTE */
-#define PC_CACHE_ALWAYS_LOAD UINT64_C(16) /* for measuring and tests: load whatever is there, however long it takes (deadlines hold) */
-#define PC_CACHE_NO_MAP UINT64_C(32)     /* they are read into memory of our own. For folders where others than this library change files: one that is cut short, or that its disk
-                                            cannot give any more, while it is mapped ends the process (SIGBUS). PC_ERR_INVALID together with MAP. Since 0.1 */
+enum {
+    PC_CACHE_WIPE = 1,         /* states are overwritten with zeros when they are given back */
+    PC_CACHE_MAP = 2,          /* RAW records of the folder are mapped, not read, also small ones and on any file system. Without it, and without NO_MAP, those of
+                                  256 KiB or more on file systems that are known to be local. Not with WIPE: what is mapped cannot be overwritten, and is read */
+    PC_CACHE_PREFETCH = 4,     /* members of a union of which one was used, and what follows in the schema, are loaded ahead into free room */
+    PC_CACHE_READ_ONLY = 8,    /* nothing is written to DISK and REMOTE */
+    PC_CACHE_ALWAYS_LOAD = 16, /* for measuring and tests: load whatever is there, however long it takes (deadlines hold) */
+    PC_CACHE_NO_MAP = 32       /* they are read into memory of our own. For folders where others than this library change files: one that is cut short, or that its disk
+                                  cannot give any more, while it is mapped ends the process (SIGBUS). PC_ERR_INVALID together with MAP. Since 0.1 */
+};
 
 typedef struct pc_cache_options {
     size_t struct_size;
@@ -688,9 +694,11 @@ PC_API pc_status pc_folder_trim(pc_folder *folder, uint64_t bytes, uint64_t *rem
 typedef struct pc_schema pc_schema;
 
 /* pc_schema_options.flags and pc_prompt_options.flags */
-#define PC_PML_COMPACT UINT64_C(1)       /* every run of blanks becomes one space */
-#define PC_PML_SRC_ANYWHERE UINT64_C(2)  /* src= may leave the folder of the schema file */
-#define PC_PML_OVERLAP UINT64_C(4)       /* several members of a union at once, as the published code allows */
+enum {
+    PC_PML_COMPACT = 1,      /* every run of blanks becomes one space */
+    PC_PML_SRC_ANYWHERE = 2, /* src= may leave the folder of the schema file */
+    PC_PML_OVERLAP = 4       /* several members of a union at once, as the published code allows */
+};
 
 typedef struct pc_schema_options {
     size_t struct_size;
@@ -717,7 +725,7 @@ PC_API int64_t pc_schema_length(const pc_schema *schema);    /* positions that i
  * text of the root; each request's text takes the positions right after it, with what follows the slot (pc_prompt_fill). What
  * looks like a special token counts as one in the schema string, not in the system prompt or a request. Where the
  * model's convention wants a BOS, it is the first token of all and stands nowhere else. */
-#define PC_RELAY_CHAT UINT64_C(1) /* no schema string: the model's chat template stands around system prompt and request */
+enum { PC_RELAY_CHAT = 1 }; /* no schema string: the model's chat template stands around system prompt and request */
 
 typedef struct pc_relay {
     size_t struct_size;
@@ -739,7 +747,7 @@ typedef struct pc_relay {
 PC_API pc_status pc_schema_from_relay(pc_schema **out, const pc_model *model, const pc_relay *relay);
 
 enum { PC_ITEM_MODULE = 1, PC_ITEM_UNION = 2, PC_ITEM_TEXT = 3, PC_ITEM_PARAMETER = 4, PC_ITEM_SLOT = 5 };
-#define PC_ITEM_UNCACHED UINT64_C(1) /* cache="false" */
+enum { PC_ITEM_UNCACHED = 1 }; /* cache="false" */
 
 /* One element of a layout, in document order. A text's path is its parent's (root: ""), a union's its parent's with
  * "/union". Strings are borrowed from the schema. */
@@ -925,8 +933,10 @@ typedef struct pc_salt {
 } pc_salt;
 
 /* pc_generate_options.flags, of sequences */
-#define PC_GENERATE_KEEP UINT64_C(1)   /* when it has finished it keeps what it holds: it can be forked, cut and go on */
-#define PC_GENERATE_LOGITS UINT64_C(2) /* for pc_sequence_logits */
+enum {
+    PC_GENERATE_KEEP = 1,  /* when it has finished it keeps what it holds: it can be forked, cut and go on */
+    PC_GENERATE_LOGITS = 2 /* for pc_sequence_logits */
+};
 
 typedef struct pc_memo pc_memo; /* see pc_memo_open */
 
@@ -1139,9 +1149,11 @@ enum {
     PC_INDEX_HNSW = 3,
     PC_INDEX_IVF = 4
 };
-#define PC_MEMO_READ_ONLY UINT64_C(1) /* beside a process that adds, or by itself: nothing is written, what would write is PC_ERR_STATE */
-#define PC_MEMO_LAYERS UINT64_C(2) /* of a new memo: every layer's input is remembered, and its map sought for itself while a prompt is computed (AttnCache-f, section 5.5): closer maps, a
-                                      search a layer. Its thresholds are set by pc_memo_set_threshold. An existing memo is what it was made as */
+enum {
+    PC_MEMO_READ_ONLY = 1, /* beside a process that adds, or by itself: nothing is written, what would write is PC_ERR_STATE */
+    PC_MEMO_LAYERS = 2     /* of a new memo: every layer's input is remembered, and its map sought for itself while a prompt is computed (AttnCache-f, section 5.5): closer maps, a
+                              search a layer. Its thresholds are set by pc_memo_set_threshold. An existing memo is what it was made as */
+};
 
 typedef struct pc_memo_options {
     size_t struct_size;
@@ -1231,8 +1243,10 @@ typedef struct pc_memo_stats { /* lookups = hits + misses; stored = live + evict
 PC_API pc_status pc_memo_get_stats(pc_memo *memo, pc_memo_stats *stats);
 
 enum { PC_POOL_DEFAULT = 0 /* the model's own; else MEAN, of decoders LAST */, PC_POOL_MEAN = 1, PC_POOL_FIRST = 2, PC_POOL_LAST = 3 };
-#define PC_PREFILL_NORMALIZE UINT64_C(1) /* embeddings of length 1 (also without it where the model's files say so) */
-#define PC_PREFILL_FORCE UINT64_C(2)     /* the nearest record of the same length is a hit, however far (for measuring; closed buckets count too) */
+enum {
+    PC_PREFILL_NORMALIZE = 1, /* embeddings of length 1 (also without it where the model's files say so) */
+    PC_PREFILL_FORCE = 2      /* the nearest record of the same length is a hit, however far (for measuring; closed buckets count too) */
+};
 
 typedef struct pc_prefill_result {
     uint32_t exactness;  /* PC_EXACT, or PC_APPROXIMATE: with the maps of another prompt or layer */
@@ -1401,7 +1415,7 @@ typedef struct pc_row_span {
     uint32_t reserved;
 } pc_row_span;
 
-#define PC_PLAN_PER_ROW UINT64_C(1) /* every row reads for itself: for comparing */
+enum { PC_PLAN_PER_ROW = 1 }; /* every row reads for itself: for comparing */
 
 /* All is copied. spans[first[r]] … spans[first[r + 1] - 1] are those of row r; the keys that a row sees come once each. What a row may see
  * is said by lo and hi: causality by position, holes. */

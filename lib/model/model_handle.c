@@ -2,6 +2,7 @@
 
 #include <string.h>
 
+#include "base/options.h"
 #include "model/native.h"
 
 pc_status pc__model_new(pc_model **out, pc_context *context)
@@ -117,7 +118,7 @@ pc_status pc_tokenize(const pc_model *model, const char *text, size_t size, uint
 {
     if (!model || (!text && size) || (!tokens && capacity) || !count)
         return pc__fail(PC_ERR_INVALID, "pc_tokenize: model, text, tokens or count is NULL");
-    if (flags & ~(PC_TOKENIZE_SPECIAL | PC_TOKENIZE_BOS))
+    if (pc__unknown_bits(flags, PC_TOKENIZE_SPECIAL | PC_TOKENIZE_BOS))
         return pc__fail(PC_ERR_INVALID, "pc_tokenize: unknown flags %#llx",
                         (unsigned long long)flags);
     *count = 0;
@@ -133,7 +134,7 @@ pc_status pc_detokenize(const pc_model *model, const int32_t *tokens, size_t cou
     pc_status status;
     if (!model || (!tokens && count) || (!text && capacity) || !size)
         return pc__fail(PC_ERR_INVALID, "pc_detokenize: model, tokens, text or size is NULL");
-    if (flags & ~PC_TOKENIZE_SPECIAL)
+    if (pc__unknown_bits(flags, PC_TOKENIZE_SPECIAL))
         return pc__fail(PC_ERR_INVALID, "pc_detokenize: unknown flags %#llx",
                         (unsigned long long)flags);
     *size = 0;

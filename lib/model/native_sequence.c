@@ -3,6 +3,7 @@
  * their own. */
 #include <string.h>
 
+#include "base/options.h"
 #include "model/native_ops.h"
 #include "model/pass_build.h"
 
@@ -286,7 +287,7 @@ static pc_status check(const pc_step_args *args)
         if (args->rows[i].want_logits && !args->logits)
             return pc__fail(PC_ERR_INVALID,
                             "step: row %zu wants logits, but there is no room for them", i);
-    if (args->see > PC_SEE_ALL || args->flags & ~PC_STEP_PER_ROW)
+    if (args->see > PC_SEE_ALL || pc__unknown_bits(args->flags, PC_STEP_PER_ROW))
         return pc__fail(PC_ERR_INVALID, "step: unknown rule of visibility %u or flags %#x",
                         args->see, args->flags);
     return PC_OK;

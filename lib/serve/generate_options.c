@@ -2,6 +2,7 @@
 
 #include <string.h>
 
+#include "base/options.h"
 #include "memo/memo.h"
 #include "serve/sampler.h"
 
@@ -42,7 +43,7 @@ static pc_status check_salts(const pc_generate_options *o, const char *call)
 
 static pc_status check(const pc_generate_options *o, const char *call)
 {
-    if (o->flags & ~(PC_GENERATE_KEEP | PC_GENERATE_LOGITS))
+    if (pc__unknown_bits(o->flags, PC_GENERATE_KEEP | PC_GENERATE_LOGITS))
         return pc__fail(PC_ERR_INVALID, "%s: unknown flags %#llx", call,
                         (unsigned long long)o->flags);
     if (o->samples > MAX_SAMPLES)

@@ -37,7 +37,7 @@ static pc_status read_options(pc_prefill_options *out, const pc_prefill_options 
     pc_status status = pc__options_read(out, sizeof *out, PC__V1_SIZE(pc_prefill_options, threshold), options, "pc_prefill_options");
     if (status < 0)
         return status;
-    if (out->flags & ~(PC_PREFILL_NORMALIZE | PC_PREFILL_FORCE))
+    if (pc__unknown_bits(out->flags, PC_PREFILL_NORMALIZE | PC_PREFILL_FORCE))
         return pc__fail(PC_ERR_INVALID, "pc_prefill_options: unknown flags %#llx", (unsigned long long)out->flags);
     if (out->pool > PC_POOL_LAST || out->reserved || !(out->threshold <= 1))
         return pc__fail(PC_ERR_INVALID, "pc_prefill_options: pool is %u, threshold is %g, or reserved is set", out->pool, out->threshold);

@@ -62,7 +62,7 @@ static pc_status check_ids(const pc_model *model, const char *what, const int32_
 
 static pc_status check(const pc_model *model, const pc_relay *r)
 {
-    if (r->flags & ~PC_RELAY_CHAT)
+    if (pc__unknown_bits(r->flags, PC_RELAY_CHAT))
         return pc__fail(PC_ERR_INVALID, "pc_relay: unknown flags %#llx",
                         (unsigned long long)r->flags);
     if (r->flags && (r->format || r->format_file))

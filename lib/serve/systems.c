@@ -60,7 +60,7 @@ void pc_systems_free(pc_systems *s)
 
 static pc_status check_options(const pc_systems_options *o)
 {
-    if (o->flags & ~PC_RELAY_CHAT || o->reserved)
+    if (pc__unknown_bits(o->flags, PC_RELAY_CHAT) || o->reserved)
         return pc__fail(PC_ERR_INVALID,
                         "pc_systems_options: unknown flags %#llx, or reserved is set",
                         (unsigned long long)o->flags);

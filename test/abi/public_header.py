@@ -12,9 +12,9 @@ class Header:
         self.structs = {}
         for name, body in re.findall(r"typedef struct (pc_\w+) \{(.*?)\n\} \1;", self.code, flags=re.S):
             self.structs[name] = [self._field(line) for line in body.split(";") if line.strip()]
-        enums = re.findall(r"enum \{(.*?)\}", self.code, flags=re.S)
-        self.constants = [name for body in enums for name in re.findall(r"(PC_\w+) =", body)]
-        self.constants += re.findall(r"#define (PC_\w+) UINT64_C\(", self.code)
+        self.enums = [re.findall(r"(PC_\w+) =", body) for body in re.findall(r"enum \{(.*?)\}", self.code, flags=re.S)]
+        self.constants = [name for names in self.enums for name in names]
+        self.macros = dict(re.findall(r"^#define (PC_[A-Z0-9_]+)[ \t]+(.*?)[ \t]*$", self.code, flags=re.M))
         self.codes = {name: (int(value), text) for name, value, text in
                       re.findall(r'X\((PC_\w+), (-?\d+), "(.*?)"\)', self.code)}
         self.inits = set(re.findall(r"#define (PC_\w+_INIT)\b", self.code))

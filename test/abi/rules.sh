@@ -29,7 +29,7 @@ inside=$(grep -lE '#include "(base|text|pml|attn|model|store|memo|serve)/' $(fin
 
 for file in $(find lib tools test include examples -name '*.[ch]'); do
     most=800
-    [ "$file" = include/promptcache.h ] && most=1500 # the one header there is
+    [ "$file" = include/promptcache.h ] && most=1800 # the one header there is
     [ "$(wc -l <"$file")" -le $most ] || fault "$file has over $most lines"
 done
 twins=$(find lib tools -name '*.c' -exec basename {} .c \; | sort | uniq -d)

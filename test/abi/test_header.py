@@ -1,9 +1,11 @@
 #!/usr/bin/env python3
 """Catches: an option or result struct without struct_size at its start or without an INIT macro, an INIT macro that forgets a field (in C or
-C++), a public function without PC_API, types in the header that differ between compilers, a code that doc/errors.md does not explain or explains
-with other words than the header."""
+C++), a public function without PC_API, types in the header that differ between compilers, a constant that generators of bindings (cffi, bindgen) do
+not see because it is a macro with a cast or a call in it, flags that warn when somebody sets them, a code that doc/errors.md does not explain or
+explains with other words than the header."""
 import os
 import re
+import shutil
 import subprocess
 import sys
 import tempfile
@@ -31,23 +33,38 @@ failures += [f"no test of test/abi tries the rules of struct_size on {name}" for
 if len(sized) < 10:
     failures.append("the header was not understood")
 
+# Generators of bindings read enumerators and macros that are one decimal number, nothing else.
+failures += [f"{name} is the macro '{value}', which bindings do not see: an enumerator, or one decimal number" for name, value in header.macros.items()
+             if name != "PC_API" and not name.endswith("_INIT") and not re.fullmatch(r"-?[0-9]+", value)]
+
+
+def check(source, warnings, compilers):
+    """Compiles the lines as C11 and as C++17 with each compiler."""
+    for compiler, language, standard in compilers:
+        with tempfile.TemporaryDirectory() as folder:
+            path_c = os.path.join(folder, "tried." + ("c" if language == "c" else "cc"))
+            with open(path_c, "w", encoding="utf-8") as file:
+                file.write("\n".join(["#include <promptcache.h>"] + source) + "\n")
+            command = [compiler, "-x", language, "-std=" + standard, "-Wall", "-Wextra", "-Wpedantic", *warnings,
+                       "-Werror", "-fsyntax-only", "-I", os.path.dirname(path), path_c]
+            result = subprocess.run(command, capture_output=True, text=True)
+            if result.returncode:
+                failures.append(f"{compiler}: {result.stderr}")
+
+
+configured = [(c_compiler, "c", "c11")] + ([(cxx_compiler, "c++", "c++17")] if cxx_compiler else [])
+found = [(shutil.which(name), language, standard) for name, language, standard in
+         [("gcc", "c", "c11"), ("clang", "c", "c11"), ("g++", "c++", "c++17"), ("clang++", "c++", "c++17")] if shutil.which(name)]
+
 # Every macro sets struct_size and names every field: -Wextra reports missing ones.
-lines = ["#include <promptcache.h>"]
-for name in sized:
-    if name not in GIVEN_BY_LIBRARY:
-        lines.append(f"extern const {name} {name}_default; const {name} {name}_default = {name.upper()}_INIT;")
-for compiler, language, standard in [(c_compiler, "c", "c11"), (cxx_compiler, "c++", "c++17")]:
-    if not compiler:
-        continue
-    with tempfile.TemporaryDirectory() as folder:
-        source = os.path.join(folder, "inits." + ("c" if language == "c" else "cc"))
-        with open(source, "w", encoding="utf-8") as file:
-            file.write("\n".join(lines) + "\n")
-        command = [compiler, "-x", language, "-std=" + standard, "-Wall", "-Wextra", "-Wpedantic", "-Wmissing-field-initializers",
-                   "-Werror", "-fsyntax-only", "-I", os.path.dirname(path), source]
-        result = subprocess.run(command, capture_output=True, text=True)
-        if result.returncode:
-            failures.append(result.stderr)
+check([f"extern const {name} {name}_default; const {name} {name}_default = {name.upper()}_INIT;" for name in sized if name not in GIVEN_BY_LIBRARY],
+      ["-Wmissing-field-initializers"], configured)
+# Constants of one enumeration are joined and go into fields of 64 and of 32 bits without a word.
+joined = [" | ".join(names) for names in header.enums]
+check(["uint64_t wide(uint64_t flags);", "uint64_t wide(uint64_t flags) {", *[f"flags |= {all_of}; flags &= {all_of}; flags &= ~(uint64_t)({all_of});" for all_of in joined], "return flags; }",
+       "uint32_t narrow(uint32_t flags);", "uint32_t narrow(uint32_t flags) {", *[f"flags |= {all_of};" for all_of in joined],
+       *[f"if (flags & {name} || flags == {name}) flags = flags ? {name} : 0;" for name in header.constants], "return flags; }"],
+      ["-Wconversion", "-Wsign-conversion"], configured + found)
 
 for found in re.findall(r"\b(?:bool|long|inline|wchar_t|time_t|FILE|va_list)\b", header.code):
     failures.append(f"the header uses {found}")

@@ -40,7 +40,7 @@ for old, new in [
     ("    uint32_t top_k; ", "    uint64_t top_k; "),
     ("PC_REASON_PREFIX = 6", "PC_REASON_PREFIX = 7"),
     ("X(PC_ERR_IO, -3,", "X(PC_ERR_IO, -33,"),
-    ("#define PC_PML_OVERLAP UINT64_C(4)", "#define PC_PML_OVERLAP UINT64_C(8)"),
+    ("PC_PML_OVERLAP = 4", "PC_PML_OVERLAP = 8"),
 ]:
     if text.count(old) != 1:
         failures.append(f"the header has no single '{old.strip()}' to change")

@@ -208,7 +208,7 @@ typedef struct pc_model_info {
     int32_t kv_heads;
     int32_t head_dim;
     int32_t hidden;
-    int32_t vocab;
+    int32_t vocab;          /* rows of logits; of ids that the model's tokenizer does not have none is ever sampled */
     int32_t context_length; /* largest position + 1 that the model was made for; 0: no limit */
     uint32_t position_scheme; /* PC_POSITION_… */
     uint32_t compute;         /* PC_DTYPE_… */

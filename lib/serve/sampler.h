@@ -26,7 +26,8 @@ typedef struct pc__sampler {
 
 pc_status pc__sampling_check(const pc_sampling *options);
 
-/* `seed_offset` is added to the seed. */
+/* `seed_offset` is added to the seed. Of the logits the first `vocab` count: a model may have more
+ * rows than its vocabulary has tokens. */
 pc_status pc__sampler_init(pc__sampler *sampler, const pc_allocator *mem,
                            const pc_sampling *options, uint64_t seed_offset, size_t vocab);
 pc_status pc__sampler_copy(pc__sampler *to, const pc__sampler *from);
@@ -34,7 +35,7 @@ void pc__sampler_end(pc__sampler *sampler); /* zeroed: does nothing */
 void pc__sampler_note(pc__sampler *sampler, int32_t token); /* counts for the penalty */
 void pc__sampler_forget(pc__sampler *sampler);              /* nothing counts for it */
 
-/* logits [vocab] are changed. PC_ERR_INTERNAL: no logit is a number above -infinity. */
+/* logits [vocab or more] are changed. PC_ERR_INTERNAL: no logit is a number above -infinity. */
 pc_status pc__sampler_draw(pc__sampler *sampler, float *logits, int32_t *token);
 
 #endif

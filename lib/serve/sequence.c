@@ -44,6 +44,15 @@ static pc_status make_logits(pc_sequence *s, const pc_generate_options *o)
     return s->logits ? PC_OK : PC_ERR_NOMEM;
 }
 
+/* Rows of logits that a vocabulary has no token for (padding of the model) are never drawn. What a
+ * host's tokenizer knows, only the host does. */
+static size_t drawn_from(const pc_model *model)
+{
+    size_t rows = (size_t)model->info.vocab;
+    size_t known = model->tokenizer ? pc__tokenizer_count(model->tokenizer) : rows;
+    return known < rows ? known : rows;
+}
+
 pc_status pc__sequence_make(pc_sequence **out, const pc_prompt *prompt, pc_cache *cache,
                             pc__generation *generation)
 {
@@ -55,7 +64,7 @@ pc_status pc__sequence_make(pc_sequence **out, const pc_prompt *prompt, pc_cache
     s->family = family_new(s->mem);
     if (s->family && make_logits(s, &generation->options) >= 0)
         status = pc__sampler_init(&s->sampler, s->mem, &generation->options.sampling, 0,
-                                  (size_t)s->model->info.vocab);
+                                  drawn_from(s->model));
     if (status < 0) {
         pc_sequence_free(s);
         return status;
@@ -294,7 +303,7 @@ static pc_status copy_sampler(pc_sequence *to, const pc_sequence *from, const pc
     if (!sampling)
         return pc__sampler_copy(&to->sampler, &from->sampler);
     status = pc__sampler_init(&to->sampler, to->mem, sampling, seed_offset,
-                              (size_t)to->model->info.vocab);
+                              drawn_from(to->model));
     if (status < 0)
         return status;
     to->generation.options.sampling = *sampling;

@@ -1,7 +1,9 @@
 /* Catches sequences that influence each other: in a batch that others join and leave, after forks, with different options, next to
- * ones that fail or are cancelled, each must give exactly what it gives alone. */
+ * ones that fail or are cancelled, each must give exactly what it gives alone. And tokens that are drawn though the vocabulary does not have
+ * them, of a model that has more rows of logits than that. */
 #include <stdlib.h>
 
+#include "random_model.h"
 #include "toy_schema.h"
 
 enum { REQUESTS = 24, MAX_TOKENS = 64 };
@@ -320,8 +322,83 @@ static void arguments(void)
     toy_end(&v);
 }
 
+enum { KNOWN = 40 };
+
+/* A model of RANDOM_VOCAB rows with a vocabulary of KNOWN. */
+static pc_model *padded_model(pc_context *context)
+{
+    static const char names[KNOWN + 1] = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMN";
+    pc__text tokens[KNOWN];
+    pc__vocab vocab = {.kind = PC__VOCAB_WORDPIECE, .where = "vocabulary", .count = KNOWN,
+                       .tokens = tokens, .bos = -1, .eos = -1, .pad = -1, .sep = -1, .cls = -1};
+    random_model shape = {.scheme = PC_POSITION_ROPE, .compute = PC_DTYPE_F32, .kv = PC_DTYPE_F32,
+                          .head_dim = 16, .context_length = 512};
+    pc_model *model = NULL;
+    for (int i = 0; i < KNOWN; i++)
+        tokens[i] = (pc__text){names + i, 1};
+    if (CHECK_OK(random_model_new(&model, context, &shape)))
+        CHECK_OK(pc__tokenizer_from_vocab(&model->tokenizer, &context->mem, &vocab));
+    return model;
+}
+
+static void only_known(pc_sequence *sequence, uint32_t finish)
+{
+    size_t n;
+    const int32_t *tokens = pc_sequence_tokens(sequence, &n);
+    CHECK_INT(pc_sequence_finish(sequence), finish);
+    CHECK_INT(n, MAX_TOKENS);
+    for (size_t i = 0; i < n; i++)
+        CHECK(tokens[i] >= 0 && tokens[i] < KNOWN);
+}
+
+/* Rows of the model that stand for no token are never drawn, whoever draws. */
+static void padded_vocabulary(void)
+{
+    const pc_sampling ways[] = {{0},
+                                {1, 0, 0, 0, 1},
+                                {1, 0, 0, 30, 2},
+                                {1, 0.9f, 0, 0, 3},
+                                {1.5f, 0, 1.4f, 0, 4},
+                                {0, 0, 1.4f, 0, 0}};
+    enum { WAYS = sizeof ways / sizeof *ways };
+    const int32_t asked[] = {3, 1, 4, 1, 5};
+    pc_context *context = NULL;
+    pc_prompt *prompt = NULL;
+    pc_batch *batch = NULL;
+    pc_sequence *sequences[WAYS] = {NULL}, *fork = NULL;
+    CHECK_OK(pc_context_new(&context, NULL));
+    pc_model *model = padded_model(context);
+    CHECK_OK(pc_prompt_from_tokens(&prompt, model, asked, 5));
+    CHECK_OK(pc_batch_new(&batch, model, NULL));
+    for (size_t i = 0; i < WAYS; i++) {
+        pc_generate_options o = PC_GENERATE_OPTIONS_INIT;
+        o.max_tokens = MAX_TOKENS;
+        o.sampling = ways[i];
+        CHECK_OK(pc_sequence_new(&sequences[i], prompt, NULL, &o));
+        CHECK_OK(pc_batch_add(batch, sequences[i]));
+        o.samples = 3;
+        CHECK_OK(pc_generate(prompt, NULL, &o, NULL));
+    }
+    CHECK_OK(pc_batch_step(batch));
+    CHECK_OK(pc_sequence_fork(&fork, sequences[1], &ways[2]));
+    CHECK_OK(pc_batch_add(batch, fork));
+    for (int i = 0; i < MAX_TOKENS; i++)
+        CHECK(pc_batch_step(batch) >= 0);
+    for (size_t i = 0; i < WAYS; i++) {
+        only_known(sequences[i], PC_FINISH_LENGTH);
+        pc_sequence_free(sequences[i]);
+    }
+    only_known(fork, PC_FINISH_LENGTH);
+    pc_sequence_free(fork);
+    pc_batch_free(batch);
+    pc_prompt_free(prompt);
+    pc_model_free(model);
+    pc_context_free(context);
+}
+
 int main(void)
 {
+    padded_vocabulary();
     join_and_leave(1);
     join_and_leave(2);
     forks();

@@ -128,6 +128,8 @@ static pc_status string_list(const json_t *root, const char *key, const char *pa
         if (!json_is_string(item) || i >= 16)
             return pc__fail(PC_ERR_FORMAT, "%s: %s: item %zu is not a string, or more than 16",
                             path, key, i);
+        if (!json_string_length(item))
+            return pc__fail(PC_ERR_FORMAT, "%s: %s: item %zu is empty", path, key, i);
         out[(*count)++] = json_string_value(item);
     }
     return PC_OK;
@@ -178,10 +180,11 @@ static pc_status load(pc__chat **out, const pc_allocator *mem, const pc__tokeniz
         return status;
     root = json_loadb(data, size, JSON_REJECT_DUPLICATES, &error);
     pc__free(mem, data);
+    if (!root)
+        return pc__fail(PC_ERR_FORMAT, "%s:%d:%d: %s", path, error.line, error.column, error.text);
     if (!json_is_object(root)) {
         json_decref(root);
-        return pc__fail(PC_ERR_FORMAT, "%s:%d:%d: %s", path, error.line, error.column,
-                        root ? "not an object" : error.text);
+        return pc__fail(PC_ERR_FORMAT, "%s: not an object", path);
     }
     chat = pc__calloc(mem, 1, sizeof *chat);
     status = chat ? from_json(chat, mem, tokenizer, root, path) : PC_ERR_NOMEM;

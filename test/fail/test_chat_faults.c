@@ -64,7 +64,8 @@ static void chat_faults(void)
     static const struct {
         const char *text, *cause;
     } faults[] = {
-        {"[]", "not an object"},
+        {"[]", "chat.json: not an object"},
+        {"[{\"name\":\"a\"}]", "chat.json: not an object"},
         {"\"chatml\"", "expected"},
         {"{\"sytem_open\":\"\"}", "'sytem_open'"},
         {"{\"user_open\":5}", "'user_open'"},
@@ -73,8 +74,11 @@ static void chat_faults(void)
         {"{\"stop_strings\":\"a\"}", "stop_strings is not a list"},
         {"{\"stop_tokens\":{}}", "stop_tokens is not a list"},
         {"{\"stop_strings\":[\"a\",5]}", "stop_strings: item 1"},
-        {"{\"stop_strings\":[\"\",\"\",\"\",\"\",\"\",\"\",\"\",\"\",\"\",\"\",\"\",\"\",\"\",\"\","
-         "\"\",\"\",\"\"]}",
+        {"{\"stop_strings\":[\"\"]}", "chat.json: stop_strings: item 0 is empty"},
+        {"{\"stop_strings\":[\"a\",\"\"]}", "chat.json: stop_strings: item 1 is empty"},
+        {"{\"stop_tokens\":[\"\"]}", "chat.json: stop_tokens: item 0 is empty"},
+        {"{\"stop_strings\":[\"a\",\"a\",\"a\",\"a\",\"a\",\"a\",\"a\",\"a\",\"a\",\"a\",\"a\",\"a\","
+         "\"a\",\"a\",\"a\",\"a\",\"a\"]}",
          "16"},
         {"{\"stop_tokens\":[\"<nobody>\"]}", "'<nobody>'"},
         {"{\"name\":\"\xff\"}", "decode byte 0xff"},

@@ -65,7 +65,7 @@ class Store:
         version, size, entry, self.format, self.layers, self.heads, causal, _ = struct.unpack_from("<8I", log, 8)
         need((version, size, entry) == (1, LOG_HEADER, ENTRY) and causal < 2 and self.format in WIDE, "maps.log: version or sizes")
         self.causal, self.model, self.nonce = bool(causal), log[40:72], log[72:88]
-        self.next, = struct.unpack_from("<q", log, 88)
+        self.next, self.generation = struct.unpack_from("<qQ", log, 88)
 
     def read_data_header(self):
         data = self.data
@@ -73,20 +73,32 @@ class Store:
         need(struct.unpack_from("<II", data, 8) == (1, PAGE) and data[16:32] == self.nonce, "maps.data: another version, or of another log")
 
     def read_entries(self):
-        live = {}
+        live, seen = {}, 0
         for index in range((len(self.log) - LOG_HEADER) // ENTRY):
             raw = self.log[LOG_HEADER + index * ENTRY:LOG_HEADER + (index + 1) * ENTRY]
             if not any(raw) or not has_sum(raw, 112):
                 if any(raw):
                     self.bad.append("entry %d of the log" % index)
+                    seen = index + 1
                 continue
+            seen = index + 1
             kind, flags, number, at, size, heat, tokens, note = struct.unpack_from("<IIqQQdII", raw)
             if kind == REMOVED:
                 live.pop(number, None)
             else:
                 live[number] = {"id": number, "packed": bool(flags & PACKED), "at": at, "bytes": size, "heat": heat, "tokens": tokens, "note": note,
                                 "tokens_id": raw[48:80].hex(), "sum": raw[80:96], "used": struct.unpack_from("<q", raw, 96)[0]}
+        marked = self.marked_entries()
+        if marked > seen:
+            self.bad.append("%d entries that the log had are cut off" % (marked - seen))
         return [live[number] for number in sorted(live)]
+
+    def marked_entries(self):
+        mark = self.data[64:96]
+        if len(mark) < 32 or not has_sum(mark, 16):
+            return 0
+        generation, entries = struct.unpack_from("<QQ", mark)
+        return entries if generation and generation == self.generation else 0
 
     def layer_bytes(self, tokens):
         weights = tokens * (tokens + 1) // 2 if self.causal else tokens * tokens

@@ -1,13 +1,14 @@
 /* Changes of what the log of a map store says. */
 #include <string.h>
 
+#include "base/file.h"
 #include "memo/map_store_body.h"
 
 #define IDLE_ENTRIES 1024 /* of what is gone, beyond as many as there are records, before the log is written anew */
 
 static void fill(const pc__map_store *store, uint8_t *data)
 {
-    pc__maps_log_header header = {.face = store->options.face, .next = store->next};
+    pc__maps_log_header header = {.face = store->options.face, .next = store->next, .generation = store->generation + 1};
     memcpy(header.nonce, store->nonce, sizeof header.nonce);
     pc__maps_log_header_put(&header, data);
     data += PC__MAPS_LOG_HEADER;
@@ -18,6 +19,16 @@ static void fill(const pc__map_store *store, uint8_t *data)
             pc__maps_entry_put(&entry, data);
             data += PC__MAPS_ENTRY;
         }
+}
+
+/* So that a log that is cut later does not pass for a shorter one. Nothing is lost where it fails: an older mark says less. */
+static void mark(const pc__map_store *store)
+{
+    const pc__maps_mark now = {store->generation, store->log.entries};
+    uint8_t raw[PC__MAPS_MARK];
+    pc__maps_mark_put(&now, raw);
+    if (now.generation)
+        (void)pc__write_at(store->data_fd, raw, sizeof raw, PC__MAPS_MARK_AT);
 }
 
 pc_status pc__maps_save(pc__map_store *store)
@@ -39,6 +50,8 @@ pc_status pc__maps_save(pc__map_store *store)
     pc__free(&store->mem, data);
     if (status < 0)
         return status;
+    store->generation++;
+    mark(store);
     pthread_mutex_lock(&store->guard);
     store->unsaved -= unsaved;
     store->log_bytes = size;
@@ -58,6 +71,8 @@ pc_status pc__maps_note_down(pc__map_store *store, const pc__maps_entry *entry)
     if (status < 0 && store->log.is_suspect)
         return status;
     status = pc__map_log_add(&store->log, &store->dir, entry, entry->kind == PC__MAPS_STORED && !store->options.relaxed);
+    if (status >= 0)
+        mark(store);
     pthread_mutex_lock(&store->guard);
     store->log_bytes = store->log.end;
     pthread_mutex_unlock(&store->guard);

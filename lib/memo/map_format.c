@@ -11,7 +11,7 @@ static const char log_magic[9] = "PCMAPLOG", data_magic[9] = "PCMAPDAT", record_
 
 /* maps.log, header */
 enum { LOG_VERSION = 8, LOG_BYTES = 12, LOG_ENTRY = 16, LOG_FORMAT = 20, LOG_LAYERS = 24, LOG_HEADS = 28, LOG_CAUSAL = 32, LOG_MODEL = 40, LOG_NONCE = 72,
-       LOG_NEXT = 88, LOG_SUM = 112 };
+       LOG_NEXT = 88, LOG_GENERATION = 96, LOG_SUM = 112 };
 /* maps.log, entry */
 enum { AT_KIND = 0, AT_FLAGS = 4, AT_ID = 8, AT_AT = 16, AT_BYTES = 24, AT_HEAT = 32, AT_TOKENS = 40, AT_NOTE = 44, AT_TOKENS_ID = 48, AT_HEADER = 80,
        AT_USED = 96, AT_CLOCK = 104, AT_SUM = 112 };
@@ -68,6 +68,7 @@ void pc__maps_log_header_put(const pc__maps_log_header *header, uint8_t out[PC__
     memcpy(out + LOG_MODEL, header->face.model.bytes, 32);
     memcpy(out + LOG_NONCE, header->nonce, PC__MAPS_NONCE);
     pc__put_u64(out + LOG_NEXT, (uint64_t)header->next);
+    pc__put_u64(out + LOG_GENERATION, header->generation);
     put_sum(out, LOG_SUM);
 }
 
@@ -83,7 +84,8 @@ pc_status pc__maps_log_header_get(const uint8_t *data, size_t size, const char *
     causal = pc__get_u32(data + LOG_CAUSAL);
     *out = (pc__maps_log_header){.face = {.layers = (int32_t)pc__get_u32(data + LOG_LAYERS), .heads = (int32_t)pc__get_u32(data + LOG_HEADS),
                                           .causal = causal != 0, .format = pc__get_u32(data + LOG_FORMAT)},
-                                 .next = (int64_t)pc__get_u64(data + LOG_NEXT)};
+                                 .next = (int64_t)pc__get_u64(data + LOG_NEXT),
+                                 .generation = pc__get_u64(data + LOG_GENERATION)};
     memcpy(out->face.model.bytes, data + LOG_MODEL, 32);
     memcpy(out->nonce, data + LOG_NONCE, PC__MAPS_NONCE);
     if (pc__get_u32(data + LOG_BYTES) != PC__MAPS_LOG_HEADER || pc__get_u32(data + LOG_ENTRY) != PC__MAPS_ENTRY || causal > 1 || out->face.layers < 1
@@ -137,6 +139,21 @@ pc_status pc__maps_data_header_get(const uint8_t *data, size_t size, const uint8
     if (memcmp(data + DATA_NONCE, nonce, PC__MAPS_NONCE))
         return pc__fail(PC_ERR_FORMAT, "%s: the data of another log", where);
     return PC_OK;
+}
+
+enum { MARK_ENTRIES = 8, MARK_SUM = 16 };
+
+void pc__maps_mark_put(const pc__maps_mark *mark, uint8_t out[PC__MAPS_MARK])
+{
+    pc__put_u64(out, mark->generation);
+    pc__put_u64(out + MARK_ENTRIES, mark->entries);
+    put_sum(out, MARK_SUM);
+}
+
+int pc__maps_mark_get(const uint8_t data[PC__MAPS_MARK], pc__maps_mark *out)
+{
+    *out = (pc__maps_mark){pc__get_u64(data), pc__get_u64(data + MARK_ENTRIES)};
+    return out->generation && out->entries <= PC__MAPS_MOST_BYTES && has_sum(data, MARK_SUM);
 }
 
 /* --------------------------------------------------------------- entries of the log */

@@ -15,6 +15,8 @@ enum {
     PC__MAPS_ALIGN = 64,      /* of the parts of a record */
     PC__MAPS_LOG_HEADER = 128,
     PC__MAPS_DATA_HEADER = 48,
+    PC__MAPS_MARK_AT = 64,    /* in the data file */
+    PC__MAPS_MARK = 32,
     PC__MAPS_ENTRY = 128,     /* of the log */
     PC__MAPS_HEADER = 128,    /* of a record, before its table */
     PC__MAPS_HEADER_SUM = 112,
@@ -30,6 +32,7 @@ typedef struct pc__maps_log_header {
     pc__map_store_face face;
     uint8_t nonce[PC__MAPS_NONCE]; /* of the store: its data file and records have it too */
     int64_t next;                  /* ids below were given out */
+    uint64_t generation;           /* how often the log was written anew; 0: by a version that set no marks */
 } pc__maps_log_header;
 
 enum { PC__MAPS_STORED = 1, PC__MAPS_REMOVED = 2 };
@@ -71,6 +74,14 @@ pc_status pc__maps_face_check(const pc__map_store_face *there, const pc__map_sto
 
 void pc__maps_data_header_put(const uint8_t nonce[PC__MAPS_NONCE], uint8_t out[PC__MAPS_DATA_HEADER]);
 pc_status pc__maps_data_header_get(const uint8_t *data, size_t size, const uint8_t nonce[PC__MAPS_NONCE], const char *where);
+
+/* How many entries the log had when it was last added to, in the data file's first page: a log that was cut since has fewer. */
+typedef struct pc__maps_mark {
+    uint64_t generation; /* of the log that it is about */
+    uint64_t entries;
+} pc__maps_mark;
+void pc__maps_mark_put(const pc__maps_mark *mark, uint8_t out[PC__MAPS_MARK]);
+int pc__maps_mark_get(const uint8_t data[PC__MAPS_MARK], pc__maps_mark *out); /* 0: there is none, or it is damaged */
 
 void pc__maps_entry_put(const pc__maps_entry *entry, uint8_t out[PC__MAPS_ENTRY]);
 /* 0: no such entry can have been written for this face, or it is damaged. */

@@ -22,6 +22,7 @@ typedef struct opening {
     uint8_t *log;
     size_t size;
     uint64_t data_bytes;
+    pc__maps_mark mark;
     row *rows; /* [count] */
     size_t count, bad;
     pc__map_item **items; /* [item_count] by place */
@@ -32,7 +33,7 @@ typedef struct opening {
 
 static pc_status make_store(pc__map_store *store)
 {
-    pc__maps_log_header header = {.face = store->options.face};
+    pc__maps_log_header header = {.face = store->options.face, .generation = 1};
     uint8_t raw[PC__MAPS_LOG_HEADER], data[PC__MAPS_DATA_HEADER];
     struct stat st;
     int fd, error = 0;
@@ -58,6 +59,19 @@ static pc_status make_store(pc__map_store *store)
     }
     pc__maps_log_header_put(&header, raw);
     return pc__dir_publish(&store->dir, PC__MAPS_LOG_NEW, PC__MAPS_LOG, raw, sizeof raw, 1);
+}
+
+/* Before the log: a writer adds to the log first. */
+static void read_mark(opening *o)
+{
+    uint8_t raw[PC__MAPS_MARK];
+    struct stat st;
+    int fd;
+    if (pc__dir_file(&o->store->dir, PC__MAPS_DATA, O_RDONLY, &fd, &st) < 0)
+        return; /* there is none yet, or check_files tells */
+    if (pc__read_at(fd, raw, sizeof raw, PC__MAPS_MARK_AT) != sizeof raw || !pc__maps_mark_get(raw, &o->mark))
+        o->mark = (pc__maps_mark){0};
+    close(fd);
 }
 
 static pc_status read_log(opening *o)
@@ -95,6 +109,7 @@ static pc_status check_files(opening *o)
     PC__TRY(pc__maps_face_check(&header.face, &store->options.face, where), out);
     memcpy(store->nonce, header.nonce, sizeof header.nonce);
     store->next = header.next;
+    store->generation = header.generation;
     PC__TRY(pc__dir_file(&store->dir, PC__MAPS_DATA, store->options.read_only ? O_RDONLY : O_RDWR, &store->data_fd, &st), out);
     got = pc__read_at(store->data_fd, raw, sizeof raw, 0);
     if (got < 0)
@@ -134,11 +149,17 @@ static int is_blank(const uint8_t *entry)
     return !memcmp(entry, zeros, sizeof zeros);
 }
 
-/* Damaged entries cost what they told of; a part of one at the end was torn, and never reported. */
+/* Of those the mark knows of, how many were cut off behind the `seen` that are there. */
+static uint64_t cut_off(const opening *o, uint64_t seen)
+{
+    return o->mark.generation == o->store->generation && o->mark.entries > seen ? o->mark.entries - seen : 0;
+}
+
+/* Damaged entries cost what they told of, as do those that were cut off; a part of one at the end that the mark does not know was torn, and never reported. */
 static pc_status read_entries(opening *o)
 {
     pc__map_store *store = o->store;
-    size_t entries = (o->size - PC__MAPS_LOG_HEADER) / PC__MAPS_ENTRY, last = 0;
+    size_t entries = (o->size - PC__MAPS_LOG_HEADER) / PC__MAPS_ENTRY, last = 0, seen = entries;
     o->rows = pc__alloc(&store->mem, (entries + 1) * sizeof *o->rows);
     if (!o->rows)
         return PC_ERR_NOMEM;
@@ -151,9 +172,9 @@ static pc_status read_entries(opening *o)
         store->next = e.id >= store->next ? e.id + 1 : store->next;
         store->clock = e.clock > store->clock ? e.clock : store->clock;
     }
-    o->bad = entries - o->count;
-    for (size_t i = entries; i > last && is_blank(entry_at(o, i - 1)); i--)
-        o->bad--;
+    while (seen > last && is_blank(entry_at(o, seen - 1)))
+        seen--;
+    o->bad = seen - o->count + (size_t)cut_off(o, seen);
     store->log.end = store->log_bytes = PC__MAPS_LOG_HEADER + last * PC__MAPS_ENTRY;
     store->log.entries = last;
     if (!is_sorted(o))
@@ -258,6 +279,7 @@ static pc_status open_all(opening *o)
     pc__map_store *store = o->store;
     pc_status status;
     uint64_t end;
+    read_mark(o);
     PC__TRY(read_log(o), out);
     PC__TRY(check_files(o), out);
     PC__TRY(read_entries(o), out);

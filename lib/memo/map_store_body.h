@@ -48,6 +48,7 @@ struct pc__map_store {
     /* under `work` */
     pc__map_log log;
     int no_holes; /* the file system cannot punch them */
+    uint64_t generation; /* of the log; 0: its entries are not marked */
 
     /* under `guard` */
     pc__map_slot *slots; /* [slot_count] by id */

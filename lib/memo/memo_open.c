@@ -102,6 +102,15 @@ static pc_status make_projectors(pc_memo *memo)
     return status;
 }
 
+static void tell_damage(const pc_memo *memo)
+{
+    pc__map_store_stats s;
+    pc__map_store_get_stats(memo->maps, &s);
+    if (s.damaged)
+        pc__log(memo->model->context, PC_LOG_WARN, "memo: %s: %llu records are lost: what the log said of them is damaged or cut off", memo->dir.path,
+                (unsigned long long)s.damaged);
+}
+
 static pc_status open_maps(pc_memo *memo)
 {
     pc__map_store_options options = {.read_only = (memo->options.flags & PC_MEMO_READ_ONLY) != 0,
@@ -118,6 +127,8 @@ static pc_status open_maps(pc_memo *memo)
                                         .format = memo->head.map_format};
     if (status >= 0)
         status = pc__map_store_open(&memo->maps, &memo->mem, path, &options);
+    if (status == PC_OK)
+        tell_damage(memo);
     pc__free(&memo->mem, path);
     return status;
 }

@@ -83,12 +83,13 @@ grep -q "closed: not trained yet" out || fault "a bucket without a projector doe
 # ---- answers after a hit: the prompt itself, another one, one of a bucket that is closed; and no memo is made by asking
 first="The desk of Anna is 100. The room is 300. The desk of Anna is"
 expect 0 "maps of record" run $m --text "$first" --max-tokens 4
-grep -q "states: approximate" out || fault "a hit does not say that it is approximate"
+grep -q "states: approximate (with its own attention maps" out || fault "a hit does not say that it is approximate, and why"
 expect 0 '"memo_reason":"not trained or tuned yet"' run $m --text "The" --max-tokens 2 --json
 expect 0 '"memo_reason":null' run --model "$model" --text "The" --max-tokens 2 --json
 expect 0 '"tokens_memo":0' run $m --text "The lamp of Anna is 100. The room is 300. The desk of Anna is" --max-tokens 2 --json
 expect 0 '"memo_layers":4' run $m --text "The lamp of Anna is 100. The room is 300. The desk of Anna is" --max-tokens 2 --json --threshold -1000
 grep -q '"exactness":"approximate"' out || fault "a forced hit does not say that it is approximate"
+expect 0 "states: approximate (with attention maps of another prompt)" run $m --text "The lamp of Anna is 100. The room is 300. The desk of Anna is" --max-tokens 2 --threshold -1000
 expect 0 "not used (not a plain prompt)" run $m --system The --user hotel --max-tokens 2
 expect 2 "--threshold needs --memo" run --model "$model" --text a --threshold 0.5
 expect 2 "from -1000 to 1" run $m --text a --threshold 2
@@ -107,6 +108,11 @@ holds "at 1 none are" "$(value hit_rate 2) == 0 && $(value loss 2) == 0"
 holds "tuned: the loss that was tuned for" "$(value loss 3) <= 0 && $(value full_score 3) == $(value full_score 1)"
 holds "baselines need no memo" "$(value hit_rate 4) == 0 && $(value hit_rate 5) == 0 && $(value score 4) >= 0 && $(value score 5) >= 0"
 holds "times" "$(value full_s 1) > 0 && $(value memo_s 1) > 0 && $(value features_s 1) + $(value search_s 1) + $(value maps_s 1) < $(value memo_s 1)"
+none=1,1,1,1,1,1,1,1,1,1 # the times of some are better by chance
+expect 0 '"gamma":null' memo eval $m --kind choices --data dev.jsonl --thresholds $none --repeats 1 --limit-rows 60 --json
+equal "where nothing hits there is no price of speed" "$(grep -c '"gamma":null' out)" 10
+expect 0 "hits %" memo eval $m --kind choices --data dev.jsonl --thresholds $none --repeats 1 --limit-rows 60
+equal "nor is one in the table" "$(grep -cE '^1 .* -$' out)" 10
 expect 0 '"trained":true' memo show $m --json
 cmp -s out shown || fault "eval left another memo than it found"
 expect 0 "Spearman" memo eval $m --kind pairs --data pairs.csv --thresholds 0.99 --repeats 1

@@ -45,6 +45,17 @@ def damage(readers, folder, scratch):
             check(readers.library(scratch) is None, "%s: byte %d is damaged, which the library finds" % (name, at))
 
 
+def cut(readers, folder, scratch):
+    """A log without its last entries, whole or not."""
+    size = (folder / "maps.log").stat().st_size
+    for end in (size - 1, size - 64, size - 127, size - 128, size - 200, size - 256, 129, 128, 127, 64, 0):
+        shutil.rmtree(scratch, ignore_errors=True)
+        shutil.copytree(folder, scratch)
+        (scratch / "maps.log").write_bytes((folder / "maps.log").read_bytes()[:end])
+        check(readers.document(scratch) is None, "maps.log is cut to %d of %d bytes, which the tool finds" % (end, size))
+        check(readers.library(scratch) is None, "maps.log is cut to %d of %d bytes, which the library finds" % (end, size))
+
+
 def compare_indexes(readers, path):
     check(not subprocess.run([readers.program, "--indexes", str(path)]).returncode, "indexes are written")
     told, records = readers.document(path), [3 * i for i in range(300) if i % 10]
@@ -67,6 +78,7 @@ def main():
         compare(readers, made, pathlib.Path(name) / "out-made")
         compare(readers, source / "test/golden/maps", pathlib.Path(name) / "out-golden")
         damage(readers, made, pathlib.Path(name) / "damaged")
+        cut(readers, made, pathlib.Path(name) / "cut")
         compare_indexes(readers, pathlib.Path(name) / "index-16.pci")
     return finish()
 

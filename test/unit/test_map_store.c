@@ -1,6 +1,6 @@
 /* The store of attention maps.
  * Catches: maps that come back changed, pointers that move while the file grows, a record that is lost or comes back after reopening, counters that do not balance,
- * stores of another face that are opened, budgets that are exceeded, room that is lost, damage that is not found, links that are followed. */
+ * stores of another face that are opened, budgets that are exceeded, room that is lost, damage that is not found, a log that was cut and passes for a shorter one, links that are followed. */
 #include <errno.h>
 #include <fcntl.h>
 #include <sys/stat.h>
@@ -276,6 +276,94 @@ static void test_pack(void)
     pc__map_store_free(store);
 }
 
+/* ------------------------------------------------------------------ a cut log */
+
+enum { CUT_RECORDS = 6 };
+
+static void copy_file(const char *from, const char *to, const char *name, off_t size)
+{
+    char path[512];
+    uint8_t data[256 * 1024];
+    ssize_t got;
+    snprintf(path, sizeof path, "%s/%s", from, name);
+    int in = open(path, O_RDONLY);
+    snprintf(path, sizeof path, "%s/%s", to, name);
+    int out = open(path, O_WRONLY | O_CREAT | O_TRUNC, 0600);
+    CHECK(in >= 0 && out >= 0 && (got = read(in, data, sizeof data)) > 0 && write(out, data, (size_t)got) == got);
+    CHECK(size < 0 || !ftruncate(out, size));
+    close(in);
+    close(out);
+}
+
+/* How many of `records` are told to be damaged; each of the others is there. */
+static uint64_t damaged_of(const char *folder, uint64_t records, int read_only)
+{
+    pc__map_store *store = fresh(folder, (pc__map_store_options){.read_only = read_only, .relaxed = 1});
+    pc__map_store_stats s = {0};
+    maps_list *list;
+    if (!store)
+        return UINT64_MAX;
+    pc__map_store_get_stats(store, &s);
+    list = maps_list_of(store);
+    for (size_t i = 0; i < list->count; i++)
+        CHECK_OK(maps_check(store, list->items[i].id, list->items[i].number));
+    CHECK_INT(list->count, s.live);
+    CHECK_INT(s.stored, s.live + s.damaged);
+    CHECK(!records || s.live + s.damaged == records);
+    free(list);
+    pc__map_store_free(store);
+    return s.damaged;
+}
+
+/* Cut anywhere, the log costs records, and says how many; once it was opened for writing it is whole again. */
+static void cut_everywhere(const char *folder)
+{
+    char path[512];
+    struct stat st;
+    snprintf(path, sizeof path, "%s/maps.log", folder);
+    CHECK(!stat(path, &st) && st.st_size == 128 + CUT_RECORDS * 128);
+    for (int i = 0; i <= 4 * (CUT_RECORDS + 1); i++) {
+        static const off_t within[] = {0, 1, 64, 127};
+        off_t size = i / 4 * 128 + within[i % 4];
+        const char *cut = maps_folder();
+        pc__map_store *store = NULL;
+        uint64_t lost = CUT_RECORDS - (uint64_t)(size < 128 ? 0 : (size - 128) / 128);
+        mkdir(cut, 0700);
+        copy_file(folder, cut, "maps.data", -1);
+        copy_file(folder, cut, "maps.log", size);
+        if (size < 128) {
+            CHECK_STATUS(maps_open(&store, cut, (pc__map_store_options){0}), PC_ERR_FORMAT);
+            continue;
+        }
+        CHECK_INT(damaged_of(cut, CUT_RECORDS, 1), lost);
+        CHECK_INT(damaged_of(cut, CUT_RECORDS, 0), lost);
+        CHECK_INT(damaged_of(cut, 0, 0), 0);
+    }
+}
+
+static void test_cut_log(void)
+{
+    char folder[256]; /* maps_folder uses its texts again */
+    snprintf(folder, sizeof folder, "%s", maps_folder());
+    pc__map_store *store = fresh(folder, (pc__map_store_options){.relaxed = 1});
+    int64_t ids[CUT_RECORDS];
+    for (uint32_t n = 0; n < CUT_RECORDS; n++)
+        CHECK_OK(maps_add(store, n, &ids[n]));
+    pc__map_store_free(store);
+    cut_everywhere(folder); /* as entries were added */
+    store = fresh(folder, (pc__map_store_options){.relaxed = 1});
+    CHECK_OK(maps_check(store, ids[1], 1));
+    CHECK_OK(pc__map_store_tidy(store));
+    pc__map_store_free(store);
+    cut_everywhere(folder); /* written anew */
+    store = fresh(folder, (pc__map_store_options){.relaxed = 1});
+    CHECK_OK(pc__map_store_remove(store, ids[0]));
+    CHECK_OK(maps_add(store, 0, &ids[0]));
+    CHECK_OK(pc__map_store_tidy(store));
+    pc__map_store_free(store);
+    cut_everywhere(folder);
+}
+
 /* ---------------------------------------------------------------------- memory */
 
 static pc_status use(const pc_allocator *mem, const char *folder, int64_t *stored)
@@ -346,6 +434,7 @@ int main(void)
     test_worth_lasts();
     test_churn();
     test_pack();
+    test_cut_log();
     test_memory();
     return pc_test_end();
 }

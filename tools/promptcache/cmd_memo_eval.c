@@ -58,6 +58,12 @@ static double score_of(evaluation *e, const answers *a)
     return score(&e->s, e->rows, a->width);
 }
 
+/* NaN: there is none, as no input took anything over, or nothing was gained. */
+static double price_of(const evaluation *e, double threshold, double points, double speedup)
+{
+    return threshold <= tuned && !e->memo.stats.hits ? NAN : gamma_of(e->full_score, points, speedup);
+}
+
 static json_t *gap(double value)
 {
     return isfinite(value) ? json_real(value) : json_null();
@@ -73,7 +79,7 @@ static void print_row_json(const evaluation *e, double threshold, double points,
                             speedup);
     json_object_set_new(row, "threshold", threshold <= 1 ? json_real(threshold) : json_string(name_of(threshold)));
     json_object_set_new(row, "cpu_speedup", json_real(e->cpu_ratio));
-    json_object_set_new(row, "gamma", gap(gamma_of(e->full_score, points, speedup)));
+    json_object_set_new(row, "gamma", gap(price_of(e, threshold, points, speedup)));
     json_object_set_new(row, "full_s_low", json_real(full->low));
     json_object_set_new(row, "full_s_high", json_real(full->high));
     json_object_set_new(row, "memo_s_low", json_real(memo->low));
@@ -89,7 +95,7 @@ static void print_row_json(const evaluation *e, double threshold, double points,
 static void print_row(const evaluation *e, double threshold, double points, const spread *full, const spread *memo)
 {
     const pc_prefill_stats *t = &e->memo.stats;
-    double speedup = full->median / memo->median, gamma = gamma_of(e->full_score, points, speedup);
+    double speedup = full->median / memo->median, gamma = price_of(e, threshold, points, speedup);
     char name[32], price[32];
     if (threshold <= 1)
         snprintf(name, sizeof name, "%g", threshold);
@@ -222,7 +228,7 @@ int memo_eval(int argc, char **argv)
         "Score (Spearman of pairs, accuracy of labels and choices, times 100) and time of all inputs, everything computed\n"
         "against the memo, in turn; extracting features, searching and fetching maps are inside the memo's time. hits: share\n"
         "of the inputs that took over maps. ratio: full over memo; cpu: of processor time. gamma: lost score as a fraction, over what the ratio of the times is above 1\n"
-        "(less is better). `lazy`: no memo, but every second layer takes over the maps of the one before (LazyFormer); `san`: groups of layers with alike maps share one.\n\n" DATA_HELP,
+        "(less is better; - where nothing hit or nothing was gained). `lazy`: no memo, but every second layer takes over the maps of the one before (LazyFormer); `san`: groups of layers with alike maps share one.\n\n" DATA_HELP,
         NULL};
     arguments a = {.session = {.batch = 16, .seed = 1, .data = {.kind = DATA_PAIRS, .judged = 1}}, .thresholds = "0.995,0.99,0.95,tuned", .repeats = 3};
     const option_row rows[] = {

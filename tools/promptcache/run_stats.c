@@ -80,6 +80,16 @@ static void print_memo(const pc_stats *s)
         printf("memo: not used (%s)\n", reason_name(s->memo_reason));
 }
 
+/* Why the states are what they are. */
+static const char *origin(const pc_stats *s)
+{
+    if (!s->tokens_memo)
+        return reason_name(s->miss_reason);
+    if (s->memo_verified)
+        return "computed in full to verify the memo";
+    return s->memo_similarity < 1 ? "with attention maps of another prompt" : "with its own attention maps as they were kept";
+}
+
 void print_stats(const pc_stats *s)
 {
     printf("\ntokens of the prompt: %llu\n", (unsigned long long)s->tokens_prompt);
@@ -92,7 +102,7 @@ void print_stats(const pc_stats *s)
         bar("memo", s->tokens_memo, s->tokens_prompt);
     printf("states: %s%s%s (%s); first token after %.2f ms (look-up %.3f, prefill %.2f)\n",
            exactness[s->exactness % 4], s->exactness == PC_REPAIRED ? " by " : "",
-           s->exactness == PC_REPAIRED ? repairs[s->repair % 5] : "", reason_name(s->miss_reason),
+           s->exactness == PC_REPAIRED ? repairs[s->repair % 5] : "", origin(s),
            1e3 * s->seconds_ttft, 1e3 * s->seconds_assemble, 1e3 * s->seconds_prefill);
     print_memo(s);
     printf("answer: %llu tokens, ended by %s%s\n", (unsigned long long)s->tokens_generated,

@@ -159,7 +159,8 @@ typedef struct pc_context_options {
 } pc_context_options;
 #define PC_CONTEXT_OPTIONS_INIT {sizeof(pc_context_options), NULL, NULL, NULL, NULL, NULL, 0, 0}
 
-/* Makes a context and starts its threads. Handle: internally locked. Since 0.1. */
+/* Makes a context and starts its threads. PC_ERR_INVALID also where PC_CPU_MASK in the environment, which limits the kernels (for
+ * tests and measurements), names none of c, avx2, avx512, avx512vnni, avx512bf16 and amx. Handle: internally locked. Since 0.1. */
 PC_API pc_status pc_context_new(pc_context **out, const pc_context_options *options);
 /* Gives the caller's reference up; objects made with the context keep it, and its threads, until they are freed. */
 PC_API void pc_context_free(pc_context *context);
@@ -1417,8 +1418,9 @@ typedef struct pc_row_span {
 
 enum { PC_PLAN_PER_ROW = 1 }; /* every row reads for itself: for comparing */
 
-/* All is copied. spans[first[r]] … spans[first[r + 1] - 1] are those of row r; the keys that a row sees come once each. What a row may see
- * is said by lo and hi: causality by position, holes. */
+/* All is copied. spans[first[r]] … spans[first[r + 1] - 1] are those of row r; the keys that a row sees come once each: a token of a run at the
+ * same start twice in one row is PC_ERR_INVALID (the same run at two starts is two keys). What a row may see is said by lo and hi: causality by
+ * position, holes. */
 typedef struct pc_plan_args {
     size_t struct_size;
     const pc_attend_shape *shape;

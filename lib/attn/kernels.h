@@ -142,7 +142,7 @@ typedef struct pc__kernels {
 } pc__kernels;
 
 /* The best that this CPU and its operating system support; chosen once. PC_CPU_MASK=c, avx2, avx512, avx512vnni, avx512bf16 or amx in the environment sets an
- * upper limit (for tests). */
+ * upper limit (for tests; base/cpu_mask.h). */
 const pc__kernels *pc__kernels_get(void);
 /* By name, for tests; NULL: not built or not supported here. */
 const pc__kernels *pc__kernels_named(const char *name);

@@ -1,5 +1,6 @@
 /* pc_plan and pc_attend: the primitive over a host's memory. */
 #include <math.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "attn/plan.h"
@@ -29,7 +30,9 @@ static pc_status read_shape(const pc_attend_shape *from, pc_attend_shape *to, pc
     pc_status status = pc__options_read(to, sizeof *to, PC__V1_SIZE(pc_attend_shape, reserved), from, "pc_attend_shape");
     if (status < 0)
         return status;
-    if (!from || to->reserved || to->kv_heads < 1 || to->heads < 1 || to->heads % to->kv_heads || to->k_dim < 1 ||
+    if (to->reserved)
+        return pc__fail(PC_ERR_INVALID, "pc_attend_shape: reserved is %u, it must be zero", to->reserved);
+    if (!from || to->kv_heads < 1 || to->heads < 1 || to->heads % to->kv_heads || to->k_dim < 1 ||
         to->k_dim > PC__MAX_HEAD || to->v_dim < 1 || to->v_dim > PC__MAX_HEAD || to->heads > 1 << 20)
         return pc__fail(PC_ERR_INVALID, "pc_attend_shape: %d heads over %d K/V heads of %d and %d dimensions", to->heads,
                         to->kv_heads, to->k_dim, to->v_dim);
@@ -150,13 +153,63 @@ static pc_status check_rows(const pc_plan_args *args)
         return pc__fail(PC_ERR_INVALID, "pc_plan_new: spans is NULL");
     for (size_t i = 0; i < args->first[args->row_count]; i++) {
         const pc_row_span *s = &args->spans[i];
-        if (s->run >= args->run_count || s->lo > s->hi || s->hi > args->runs[s->run].tokens || s->reserved)
+        if (s->reserved)
+            return pc__fail(PC_ERR_INVALID, "pc_plan_new: span %zu: reserved is %u, it must be zero", i, s->reserved);
+        if (s->run >= args->run_count || s->lo > s->hi || s->hi > args->runs[s->run].tokens)
             return pc__fail(PC_ERR_INVALID, "pc_plan_new: span %zu wants tokens [%u, %u) of run %u (of %zu runs)", i, s->lo, s->hi,
                             s->run, args->run_count);
         if (pc__is_far(s->start))
             return pc__fail(PC_ERR_LIMIT, "pc_plan_new: span %zu starts at %lld", i, (long long)s->start);
     }
     return PC_OK;
+}
+
+/* By run, place and first token: what overlaps stands side by side. */
+static int by_keys(const void *a, const void *b)
+{
+    const pc_row_span *x = *(const pc_row_span *const *)a, *y = *(const pc_row_span *const *)b;
+    if (x->run != y->run)
+        return x->run < y->run ? -1 : 1;
+    if (x->start != y->start)
+        return x->start < y->start ? -1 : 1;
+    return (x->lo > y->lo) - (x->lo < y->lo);
+}
+
+static pc_status check_row_keys(const pc_plan_args *args, size_t row, const pc_row_span **sorted)
+{
+    size_t n = 0;
+    for (size_t i = args->first[row]; i < args->first[row + 1]; i++)
+        if (args->spans[i].lo < args->spans[i].hi)
+            sorted[n++] = &args->spans[i];
+    if (n > 1)
+        qsort(sorted, n, sizeof *sorted, by_keys);
+    for (size_t i = 1; i < n; i++) {
+        const pc_row_span *a = sorted[i - 1], *b = sorted[i];
+        if (a->run == b->run && a->start == b->start && b->lo < a->hi)
+            return pc__fail(PC_ERR_INVALID, "pc_plan_new: row %zu sees token %u of run %u at start %lld twice, by its spans %zu and %zu", row,
+                            b->lo, b->run, (long long)b->start, (size_t)(a - args->spans) - args->first[row],
+                            (size_t)(b - args->spans) - args->first[row]);
+    }
+    return PC_OK;
+}
+
+/* A key that came twice would count twice in the softmax. */
+static pc_status check_keys(const pc_allocator *mem, const pc_plan_args *args)
+{
+    const pc_row_span **sorted;
+    size_t most = 0;
+    pc_status status = PC_OK;
+    for (size_t r = 0; r < args->row_count; r++)
+        if (args->first[r + 1] - args->first[r] > most)
+            most = args->first[r + 1] - args->first[r];
+    if (most < 2)
+        return PC_OK;
+    if (!(sorted = pc__calloc(mem, most, sizeof(*sorted))))
+        return PC_ERR_NOMEM;
+    for (size_t r = 0; r < args->row_count && status >= 0; r++)
+        status = check_row_keys(args, r, sorted);
+    pc__free(mem, sorted);
+    return status;
 }
 
 /* The rows in the planner's own form, for the call only. */
@@ -190,6 +243,8 @@ static pc_status build(pc_plan *plan, const pc_plan_args *args)
     plan->rows = args->row_count;
     if (status >= 0)
         status = check_rows(args);
+    if (status >= 0)
+        status = check_keys(&plan->context->mem, args);
     if (status >= 0)
         status = copy_runs(plan, args, &shape);
     return status < 0 ? status : make_plan(plan, args, &shape);
@@ -253,7 +308,9 @@ static pc_status find_rope(pc_plan *plan, const pc_rope *from, const pc__rope **
     pc_status status = pc__options_read(&read, sizeof read, PC__V1_SIZE(pc_rope, frequency), from, "pc_rope");
     if (status < 0)
         return status;
-    if (read.dims < 2 || read.dims % 2 || read.dims > plan->shape.k_dim || read.interleaved > 1 || read.reserved || !read.frequency ||
+    if (read.reserved)
+        return pc__fail(PC_ERR_INVALID, "pc_rope: reserved is %u, it must be zero", read.reserved);
+    if (read.dims < 2 || read.dims % 2 || read.dims > plan->shape.k_dim || read.interleaved > 1 || !read.frequency ||
         !isfinite(read.factor))
         return pc__fail(PC_ERR_INVALID, "pc_rope: %d dims of %d, interleaved %u, factor %g, frequency %s", read.dims, plan->shape.k_dim,
                         read.interleaved, (double)read.factor, read.frequency ? "given" : "NULL");

@@ -6,6 +6,7 @@
 #include <unistd.h>
 #include <sched.h>
 
+#include "base/cpu_mask.h"
 #include "base/threads.h"
 
 static uint32_t usable_cores(void)
@@ -25,7 +26,7 @@ static pc_status check(const pc_context_options *o)
         return pc__fail(PC_ERR_INVALID, "pc_context_options: %u threads are more than 4096", o->threads);
     if (o->allocator && (!o->allocator->alloc || !o->allocator->free))
         return pc__fail(PC_ERR_INVALID, "pc_context_options: the allocator needs both alloc and free");
-    return PC_OK;
+    return pc__cpu_mask(NULL);
 }
 
 pc_status pc_context_new(pc_context **out, const pc_context_options *options)

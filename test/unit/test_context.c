@@ -1,5 +1,6 @@
-/* Catches: contexts that accept bad options, leak when memory runs out, are freed too early or
+/* Catches: contexts that accept bad options or a PC_CPU_MASK that nobody knows, leak when memory runs out, are freed too early or
  * never, or whose log writes past a line. */
+#include <stdlib.h>
 #include <string.h>
 
 #include "base/context.h"
@@ -31,6 +32,32 @@ static void bad_options(void)
     CHECK_STATUS(pc_context_new(&c, &o), PC_ERR_INVALID);
     CHECK_ERROR_HAS("allocator");
     pc_context_free(NULL);
+}
+
+/* A mask that is misspelt must not measure other kernels than it says. */
+static void cpu_mask(void)
+{
+    static const char *const levels[] = {"c", "avx2", "avx512", "avx512vnni", "avx512bf16", "amx", ""};
+    const char *before = getenv("PC_CPU_MASK");
+    char *kept = before ? strdup(before) : NULL;
+    pc_context *c = (pc_context *)(uintptr_t)8;
+    setenv("PC_CPU_MASK", "nonsense", 1);
+    CHECK_STATUS(pc_context_new(&c, NULL), PC_ERR_INVALID);
+    CHECK(!c);
+    CHECK_ERROR_HAS("PC_CPU_MASK is 'nonsense', which is none of c, avx2, avx512, avx512vnni, avx512bf16, amx");
+    setenv("PC_CPU_MASK", "AVX2", 1);
+    CHECK_STATUS(pc_context_new(&c, NULL), PC_ERR_INVALID);
+    for (size_t i = 0; i < sizeof levels / sizeof *levels; i++) {
+        setenv("PC_CPU_MASK", levels[i], 1);
+        CHECK_OK(pc_context_new(&c, NULL));
+        pc_context_free(c);
+    }
+    unsetenv("PC_CPU_MASK");
+    CHECK_OK(pc_context_new(&c, NULL));
+    pc_context_free(c);
+    if (kept)
+        setenv("PC_CPU_MASK", kept, 1);
+    free(kept);
 }
 
 static void nothing(void *user, size_t n, void (*body)(void *, size_t), void *arg)
@@ -146,6 +173,7 @@ static void logging(void)
 int main(void)
 {
     bad_options();
+    cpu_mask();
     threads();
     counting();
     no_memory();

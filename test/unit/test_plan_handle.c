@@ -1,5 +1,5 @@
 /* Catches: attention by hand whose numbers differ from ordinary attention over the keys one after the other (a tree of three levels in two dtypes,
- * moved by a rope, ALiBi, window, soft cap), sharing that changes a bit of the result, a plan that cannot go on to the next layer's pages, bad
+ * moved by a rope, one run at two places, ALiBi, window, soft cap), keys that one row holds twice, sharing that changes a bit of the result, a plan that cannot go on to the next layer's pages, bad
  * arguments that are let through, distances that overflow, leaks when an allocation fails. */
 #include <math.h>
 #include <stdlib.h>
@@ -75,6 +75,8 @@ static void make_world(world *w, uint32_t dtype)
         w->spans[n++] = (pc_row_span){LONGEST + 20, middle, 0, (uint32_t)tokens[middle], 0};
         if (own < RUNS)
             w->spans[n++] = (pc_row_span){LONGEST + 400, own, 0, (uint32_t)tokens[own], 0};
+        if (r == 1 || r == 2) /* the same keys once more, at another place: others */
+            w->spans[n++] = (pc_row_span){LONGEST + 700, own, 0, (uint32_t)tokens[own], 0};
     }
     w->first[ROWS] = n;
     for (size_t i = 0; i < ROWS * HEADS * K_DIM; i++)
@@ -210,6 +212,36 @@ static void refused(pc_context *context, pc_plan_args *args, const char *cause)
     CHECK_ERROR_HAS(cause);
 }
 
+/* A row of three spans of one run, of which the first and the last may have a token in common. */
+static void twice(pc_context *context)
+{
+    static const uint32_t first[] = {0, 1, 4};
+    static const int64_t positions[] = {500, 500};
+    pc_attend_shape shape = {sizeof shape, HEADS, KV_HEADS, K_DIM, V_DIM, PC_DTYPE_F32, 0};
+    pc_run runs[2] = {{100, NULL}, {100, NULL}};
+    pc_row_span spans[4] = {{0, 1, 0, 100, 0}, {0, 1, 50, 100, 0}, {0, 0, 0, 100, 0}, {0, 1, 10, 51, 0}};
+    pc_plan_args args = PC_PLAN_ARGS_INIT;
+    pc_plan *plan;
+    args.shape = &shape;
+    args.runs = runs;
+    args.run_count = args.row_count = 2;
+    args.positions = positions;
+    args.first = first;
+    args.spans = spans;
+    refused(context, &args, "row 1 sees token 50 of run 1 at start 0 twice, by its spans 2 and 0");
+    spans[3].hi = 50;
+    CHECK_OK(pc_plan_new(&plan, context, &args));
+    pc_plan_free(plan);
+    spans[3] = (pc_row_span){0, 1, 60, 60, 0}; /* nothing */
+    CHECK_OK(pc_plan_new(&plan, context, &args));
+    pc_plan_free(plan);
+    spans[3] = spans[1];
+    refused(context, &args, "twice");
+    spans[3].start = 100;
+    CHECK_OK(pc_plan_new(&plan, context, &args));
+    pc_plan_free(plan);
+}
+
 static void faults(pc_context *context)
 {
     static world w;
@@ -229,7 +261,13 @@ static void faults(pc_context *context)
     shape = w.shape;
     shape.k_dim = 1025;
     refused(context, &args, "1025");
+    shape = w.shape;
+    shape.reserved = 7;
+    refused(context, &args, "pc_attend_shape: reserved is 7");
     args = plan_args(&w, 0);
+    w.spans[3].reserved = 1;
+    refused(context, &args, "span 3: reserved is 1");
+    w.spans[3].reserved = 0;
     w.spans[3].hi = 5000;
     refused(context, &args, "span 3");
     w.spans[3].hi = 1;
@@ -381,6 +419,7 @@ int main(void)
     compare(context, PC_DTYPE_F32);
     compare(context, PC_DTYPE_BF16);
     faults(context);
+    twice(context);
     bad_calls(context);
     far_apart(context);
     fail_everywhere();

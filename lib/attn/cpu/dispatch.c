@@ -1,19 +1,13 @@
 /* Chooses the kernels once: what was built, what the CPU has, what the operating system saves, what
  * PC_CPU_MASK allows. */
 #include <pthread.h>
-#include <stdlib.h>
-#include <string.h>
 
 #include "attn/cpu/amx_level.h"
 #include "attn/kernels.h"
+#include "base/cpu_mask.h"
 #if defined(__x86_64__)
 #include <cpuid.h>
 #endif
-
-typedef struct level {
-    const char *name;
-    const pc__kernels *(*here)(void); /* NULL: not on this machine */
-} level;
 
 static const pc__kernels *chosen;
 static pthread_once_t once = PTHREAD_ONCE_INIT;
@@ -57,24 +51,28 @@ static const pc__kernels *amx(void)
 }
 #endif
 
-/* Best first. */
-static const level levels[] = {
+/* What a level has here: NULL, it is not built, or gives NULL, not on this machine. */
+static const pc__kernels *(*const levels[PC__CPU_LEVELS])(void) = {
 #if defined(__x86_64__)
-    {"amx", amx},   {"avx512bf16", avx512bf16}, {"avx512vnni", avx512vnni}, {"avx512", avx512},
-    {"avx2", avx2},
+    [PC__CPU_AMX] = amx,
+    [PC__CPU_AVX512BF16] = avx512bf16,
+    [PC__CPU_AVX512VNNI] = avx512vnni,
+    [PC__CPU_AVX512] = avx512,
+    [PC__CPU_AVX2] = avx2,
 #endif
-    {"c", plain},
+    [PC__CPU_C] = plain,
 };
-enum { LEVELS = sizeof levels / sizeof *levels };
+
+static const pc__kernels *kernels_of(size_t level)
+{
+    return level < PC__CPU_LEVELS && levels[level] ? levels[level]() : NULL;
+}
 
 static void choose(void)
 {
-    const char *mask = getenv("PC_CPU_MASK");
-    size_t at = 0;
-    for (size_t i = 0; mask && i < LEVELS; i++)
-        if (!strcmp(mask, levels[i].name))
-            at = i;
-    while (!(chosen = levels[at].here()))
+    size_t at;
+    pc__cpu_mask(&at); /* an unknown one was told when the context was made */
+    while (!(chosen = kernels_of(at)))
         at++;
 }
 
@@ -86,10 +84,7 @@ const pc__kernels *pc__kernels_get(void)
 
 const pc__kernels *pc__kernels_named(const char *name)
 {
-    for (size_t i = 0; i < LEVELS; i++)
-        if (!strcmp(levels[i].name, name))
-            return levels[i].here();
-    return NULL;
+    return kernels_of(pc__cpu_level(name));
 }
 
 pc__attend_fn pc__attend_of(const pc__kernels *kernels, uint32_t dtype)

@@ -51,31 +51,6 @@ if(PC_HAVE_ONEDNN)
   target_link_libraries(pc_attn PUBLIC DNNL::dnnl gomp)
 endif()
 
-# Short loops over heads and dimensions that the compiler vectorises only here.
-set_source_files_properties(lib/attn/rope.c lib/attn/merge.c lib/attn/kv_convert.c lib/attn/kv_token.c lib/attn/kv_page.c lib/store/codec/codec_planes.c lib/store/codec/codec_pages.c lib/store/codec/codec_i4.c lib/attn/plan_attend.c lib/attn/plan_call.c lib/attn/cpu/elementwise.c lib/attn/cpu/cut_c.c lib/attn/cpu/linear_grid.c lib/model/relative_part.c lib/memo/scan_c.c
-  PROPERTIES COMPILE_OPTIONS "-O3")
-
-# ISA flags per source file, never global.
-if(CMAKE_SYSTEM_PROCESSOR MATCHES "x86_64|AMD64")
-  file(GLOB avx2 ${PROJECT_SOURCE_DIR}/lib/attn/cpu/*_avx2.c ${PROJECT_SOURCE_DIR}/lib/memo/*_avx2.c)
-  file(GLOB avx512 ${PROJECT_SOURCE_DIR}/lib/attn/cpu/*_avx512.c ${PROJECT_SOURCE_DIR}/lib/memo/*_avx512.c)
-  file(GLOB avx512vnni ${PROJECT_SOURCE_DIR}/lib/attn/cpu/*_avx512vnni.c)
-  file(GLOB avx512bf16 ${PROJECT_SOURCE_DIR}/lib/attn/cpu/*_avx512bf16.c)
-  file(GLOB amx ${PROJECT_SOURCE_DIR}/lib/attn/cpu/kernels_amx*.c)
-  set(PC_AVX512BF16_FLAGS -mavx512f -mavx512bw -mavx512dq -mavx512vl -mavx512bf16 -mavx512vnni -mfma)
-  set_source_files_properties(${amx} PROPERTIES COMPILE_OPTIONS "${PC_AVX512BF16_FLAGS};-mamx-tile;-mamx-bf16;-mamx-int8")
-  set_source_files_properties(${avx2} PROPERTIES COMPILE_OPTIONS "-mavx2;-mfma;-mf16c")
-  set_source_files_properties(${avx512} PROPERTIES COMPILE_OPTIONS "-mavx512f;-mavx512bw;-mavx512dq;-mavx512vl;-mfma")
-  set_source_files_properties(${avx512vnni} PROPERTIES
-    COMPILE_OPTIONS "-mavx512f;-mavx512bw;-mavx512dq;-mavx512vl;-mavx512vnni;-mfma")
-  set_source_files_properties(${avx512bf16} PROPERTIES
-    COMPILE_OPTIONS "-mavx512f;-mavx512bw;-mavx512dq;-mavx512vl;-mavx512bf16;-mfma")
-  # clang takes minutes for one of these under AddressSanitizer; no fuzzer is meant for them, and guard pages stand around what their own tests pass.
-  if(PC_BUILD_FUZZ)
-    set_property(SOURCE ${avx2} ${avx512} ${avx512vnni} ${avx512bf16} ${amx} APPEND PROPERTY COMPILE_OPTIONS -fno-sanitize=address,undefined)
-  endif()
-endif()
-
 set(objects)
 foreach(folder IN LISTS PC_FOLDERS)
   list(APPEND objects $<TARGET_OBJECTS:pc_${folder}>)

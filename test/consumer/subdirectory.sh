@@ -1,6 +1,8 @@
 #!/bin/sh
 # Catches: a library that cannot be built as a folder of another project: targets that only its own folders see, settings that it forces on
-# the project around it, tests and programs that nobody asked for.
+# the project around it, tests and programs that nobody asked for; kernels that are not optimised
+# because the project around it is not, or that cannot be had otherwise; no word where a build type
+# is missing.
 set -eu
 source=$1 build=$2
 grep -q '^PC_SANITIZE:STRING=.' "$build/CMakeCache.txt" && { echo "skipped: built once already, without sanitizers"; exit 77; }
@@ -8,6 +10,7 @@ CMAKE_GENERATOR=$(sed -n 's/^CMAKE_GENERATOR:INTERNAL=//p' "$build/CMakeCache.tx
 export CMAKE_GENERATOR
 folder=$(mktemp -d)
 trap 'rm -rf "$folder"' EXIT
+fail() { echo "$1"; exit 1; }
 onednn=$(sed -n 's/^PC_WITH_ONEDNN:STRING=//p' "$build/CMakeCache.txt")
 set -- # with a compiler cache the objects are there, if they are compiled in the same way
 if [ -n "${CMAKE_C_COMPILER_LAUNCHER-}" ]; then
@@ -16,9 +19,29 @@ if [ -n "${CMAKE_C_COMPILER_LAUNCHER-}" ]; then
 fi
 { cmake -S "$source/test/consumer/subdirectory" -B "$folder" -DPROMPTCACHE="$source" -DPC_WITH_ONEDNN="$onednn" "$@" &&
     cmake --build "$folder" --target shared_c static_c -j 2; } >"$folder/log" 2>&1 || { tail -n 40 "$folder/log"; exit 1; }
-[ -z "$(sed -n 's/^CMAKE_BUILD_TYPE:STRING=//p' "$folder/CMakeCache.txt")" ] || { echo "the build type was set"; exit 1; }
+[ -z "$(sed -n 's/^CMAKE_BUILD_TYPE:STRING=//p' "$folder/CMakeCache.txt")" ] || fail "the build type was set"
+grep -q 'no build type' "$folder/log" || fail "a missing build type is not said"
 for consumer in shared_c static_c; do
     "$folder/$consumer" "$source/models/demo/demo.gguf" "$source/examples/pml/employees.pml" "$source/examples/pml/employees-prompt.pml"
 done
 cmake --install "$folder" --prefix "$folder/usr" >/dev/null
-[ ! -e "$folder/usr/include" ] || { echo "the project around it installs the library without being asked"; exit 1; }
+[ ! -e "$folder/usr/include" ] || fail "the project around it installs the library without being asked"
+
+# kernels PATTERN ARGUMENTS...: the last -O of each one's command fits the pattern
+kernels() {
+    pattern=$1
+    shift
+    rm -rf "$folder/levels"
+    cmake -S "$source/test/consumer/subdirectory" -B "$folder/levels" -DPROMPTCACHE="$source" \
+        -DCMAKE_EXPORT_COMPILE_COMMANDS=ON "$@" >"$folder/log" 2>&1 || { cat "$folder/log"; exit 1; }
+    awk '/"command":/ { level = "none"; for (i = 1; i <= NF; i++) if ($i ~ /^-O/) level = $i }
+        /"file":/ { print $2, level }' "$folder/levels/compile_commands.json" |
+        grep -E '/lib/(attn|memo/scan|memo/loops|store/codec|model/dequant)' >"$folder/list"
+    [ "$(wc -l <"$folder/list")" -gt 40 ] || fail "where are the kernels?"
+    ! grep -vE -e " ($pattern)\$" "$folder/list" || fail "kernels not at $pattern with: $*"
+}
+kernels "-O[23]"
+kernels "-O[23]" -DCMAKE_BUILD_TYPE=Debug
+kernels "-O[23]" "-DCMAKE_C_FLAGS=-g -O0"
+kernels "none" -DCMAKE_BUILD_TYPE=Debug -DPC_DEBUG_KERNELS=ON
+kernels "-O3" -DCMAKE_BUILD_TYPE=Release # which nothing lowers

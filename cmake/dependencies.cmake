@@ -1,8 +1,11 @@
 # Outside libraries. Required: expat (PML), jansson, PCRE2 and utf8proc (tokenizers), zstd and xxHash (records), libsodium (digests, seals). Each optional
 # one is found automatically; -DPC_WITH_X=OFF leaves it out, =ON makes its absence an error.
 find_package(PkgConfig REQUIRED)
-set(CMAKE_FIND_PACKAGE_TARGETS_GLOBAL ON) # a project around this one links the static library against them
-find_package(Threads REQUIRED)
+if(NOT TARGET Threads::Threads)
+  find_package(Threads REQUIRED)
+  # A project around this one links the static library against it.
+  set_target_properties(Threads::Threads PROPERTIES IMPORTED_GLOBAL TRUE)
+endif()
 
 pkg_check_modules(EXPAT REQUIRED IMPORTED_TARGET GLOBAL expat)
 pkg_check_modules(JANSSON REQUIRED IMPORTED_TARGET GLOBAL jansson)

@@ -6,7 +6,7 @@ cd "$(dirname "$0")/.."
 ./tools/setup.sh
 mkdir -p build
 echo "== building"
-cmake -S . -B build/demo -G Ninja -DPC_BUILD_TESTS=OFF -DPC_BUILD_EXAMPLES=OFF -DPC_WERROR=OFF >build/demo.configure.log 2>&1 || { cat build/demo.configure.log; exit 1; }
+cmake -S . -B build/demo -G Ninja -DPC_BUILD_TESTS=OFF -DPC_BUILD_EXAMPLES=OFF >build/demo.configure.log 2>&1 || { cat build/demo.configure.log; exit 1; }
 cmake --build build/demo >build/demo.build.log 2>&1 || { tail -n 40 build/demo.build.log; exit 1; }
 
 program=build/demo/tools/promptcache/promptcache

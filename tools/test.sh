@@ -1,21 +1,21 @@
 #!/bin/sh
 # Installs what is missing, builds, runs all tests. The last line counts them.
-#   --all        also under AddressSanitizer and UBSan, under ThreadSanitizer, and built without the optional libraries
+#   --all        also under AddressSanitizer and UBSan, under ThreadSanitizer, and built without the optional libraries; library and
+#                program also by gcc and clang as a release, and with link-time optimisation; warnings are errors
 #   --long       also the long ones (PC_TEST_LONG=1)
 set -eu
 cd "$(dirname "$0")/.."
 
-all=0
+all=0 tools=--tests werror=OFF
 for option in "$@"; do
     case $option in
-    --all) all=1 ;;
+    --all) all=1 tools=--ci werror=ON ;;
     --long) export PC_TEST_LONG=1 ;;
-    *) sed -n '2,4s/^# *//p' "$0"; exit 2 ;;
+    *) sed -n '2,5s/^# *//p' "$0"; exit 2 ;;
     esac
 done
 
-./tools/setup.sh
-./tools/setup.sh --minilm
+./tools/setup.sh $tools
 jobs=$(nproc)
 passed=0 failed=0 skipped=0
 left_out= # options of ctest
@@ -41,7 +41,7 @@ run() {
     folder=$1 label=$2
     shift 2
     echo "== $label"
-    cmake -S . -B "$folder" -G Ninja "$@" >"$folder.configure.log" 2>&1 || { cat "$folder.configure.log"; exit 1; }
+    cmake -S . -B "$folder" -G Ninja -DPC_WERROR=$werror "$@" >"$folder.configure.log" 2>&1 || { cat "$folder.configure.log"; exit 1; }
     # shellcheck disable=SC2046
     cmake --build "$folder" -j "$jobs" -- $(needed "$folder") >"$folder.build.log" 2>&1 || { tail -n 60 "$folder.build.log"; exit 1; }
     report=$(pwd)/$folder/junit.xml
@@ -52,9 +52,32 @@ run() {
     passed=$((passed + total - bad - left)) failed=$((failed + bad)) skipped=$((skipped + left))
 }
 
+# compiled FOLDER LABEL CMAKE_ARGUMENTS...: library and program, without a warning; the program answers. Counts as one test.
+compiled() {
+    folder=$1 label=$2
+    shift 2
+    echo "== $label"
+    cmake -S . -B "$folder" -G Ninja -DPC_BUILD_TESTS=OFF -DPC_BUILD_EXAMPLES=OFF -DPC_WERROR=$werror "$@" >"$folder.configure.log" 2>&1 ||
+        { cat "$folder.configure.log"; exit 1; }
+    pml=examples/pml/employees
+    if cmake --build "$folder" -j "$jobs" >"$folder.build.log" 2>&1 && ! grep warning: "$folder.build.log" &&
+        answer=$("$folder/tools/promptcache/promptcache" run --model models/demo/demo.gguf --schema $pml.pml --prompt $pml-prompt.pml) &&
+        [ "${answer%%.*}" = "The desk of Peter Novak is 368" ]; then
+        passed=$((passed + 1))
+    else
+        tail -n 60 "$folder.build.log"
+        failed=$((failed + 1))
+    fi
+}
+
 mkdir -p build
 run build/test "all tests"
 if [ "$all" = 1 ]; then
+    release=-DCMAKE_BUILD_TYPE=Release
+    compiled build/release "gcc, release" -DCMAKE_C_COMPILER=gcc -DCMAKE_CXX_COMPILER=g++ $release
+    compiled build/clang "clang, release" -DCMAKE_C_COMPILER=clang -DCMAKE_CXX_COMPILER=clang++ $release
+    compiled build/lto "gcc, release with link-time optimisation" -DCMAKE_C_COMPILER=gcc -DCMAKE_CXX_COMPILER=g++ $release \
+        -DCMAKE_C_FLAGS=-flto=auto -DCMAKE_CXX_FLAGS=-flto=auto
     left_out="-LE levels|fuzz -E ^test_(amx_.*|attend_kernels|attention_matrix|churn|disk_kill|kv_formats|maps_kill|memo_kill|memo_strangers|read_.*|record_.*|restart|rules|slow_.*|split_error|subdirectory|tier_disk|tier_memory|trace|workloads)$" # nothing else than with them
     run build/bare "without the optional libraries" -DPC_WITH_ONEDNN=OFF -DPC_WITH_HIREDIS=OFF -DPC_WITH_FAISS=OFF
     checked="-DCMAKE_BUILD_TYPE=Debug -DCMAKE_C_FLAGS=-O1 -DCMAKE_C_FLAGS_DEBUG=-g1" # names and lines are enough

@@ -146,6 +146,7 @@ pc_status pc__expression_match(const pcre2_code *expression, pcre2_match_context
 {
     int n = pcre2_match(expression, (PCRE2_SPTR)text, size, at, 0, match, limits);
     const PCRE2_SIZE *span = pcre2_get_ovector_pointer(match);
+    *from = *to = at;
     if (n == PCRE2_ERROR_NOMATCH)
         return PC_MISS;
     if (n < 0)

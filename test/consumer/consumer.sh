@@ -46,6 +46,10 @@ done
 
 echo "== pkg-config $(pkg-config --modversion promptcache)"
 [ "$(pkg-config --modversion promptcache)" = "$pc_version" ] || fail "the header says $pc_version"
+# A user of the shared library has none of the packages that it was built with, and gets no flags of theirs.
+flags=$(PKG_CONFIG_LIBDIR=$library/pkgconfig PKG_CONFIG_PATH='' pkg-config --cflags --libs promptcache) ||
+    fail "pkg-config asks for the packages that the shared library was built with"
+case $flags in *-D* | *utf8proc* | *hiredis* | *expat*) fail "flags of other packages: $flags" ;; esac
 cc -std=c11 $strict "$here/consumer.c" -o "$folder/shared" $(pkg-config --cflags --libs promptcache)
 needs "$folder/shared" yes
 LD_LIBRARY_PATH=$library "$folder/shared" $ask

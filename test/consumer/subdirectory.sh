@@ -1,8 +1,8 @@
 #!/bin/sh
 # Catches: a library that cannot be built as a folder of another project: targets that only its own folders see, settings that it forces on
-# the project around it, tests and programs that nobody asked for; kernels that are not optimised
-# because the project around it is not, or that cannot be had otherwise; no word where a build type
-# is missing.
+# the project around it, tests and programs that nobody asked for; targets whose names another project could have;
+# kernels that are not optimised because the project around it is not, or that cannot be had otherwise; no word where
+# a build type is missing; a library that is shared although BUILD_SHARED_LIBS says otherwise, built in or installed.
 set -eu
 source=$1 build=$2
 grep -q '^PC_SANITIZE:STRING=.' "$build/CMakeCache.txt" && { echo "skipped: built once already, without sanitizers"; exit 77; }
@@ -14,7 +14,7 @@ fail() { echo "$1"; exit 1; }
 onednn=$(sed -n 's/^PC_WITH_ONEDNN:STRING=//p' "$build/CMakeCache.txt")
 set -- # with a compiler cache the objects are there, if they are compiled in the same way
 if [ -n "${CMAKE_C_COMPILER_LAUNCHER-}" ]; then
-    set -- -DPC_WERROR=ON "-DCMAKE_C_FLAGS=$(sed -n 's/^CMAKE_C_FLAGS_RELWITHDEBINFO:STRING=//p' "$build/CMakeCache.txt")" \
+    set -- "-DPC_WERROR=$(sed -n 's/^PC_WERROR:BOOL=//p' "$build/CMakeCache.txt")" "-DCMAKE_C_FLAGS=$(sed -n 's/^CMAKE_C_FLAGS_RELWITHDEBINFO:STRING=//p' "$build/CMakeCache.txt")" \
         "-DCMAKE_CXX_FLAGS=$(sed -n 's/^CMAKE_CXX_FLAGS_RELWITHDEBINFO:STRING=//p' "$build/CMakeCache.txt")"
 fi
 { cmake -S "$source/test/consumer/subdirectory" -B "$folder" -DPROMPTCACHE="$source" -DPC_WITH_ONEDNN="$onednn" "$@" &&
@@ -45,3 +45,21 @@ kernels "-O[23]" -DCMAKE_BUILD_TYPE=Debug
 kernels "-O[23]" "-DCMAKE_C_FLAGS=-g -O0"
 kernels "none" -DCMAKE_BUILD_TYPE=Debug -DPC_DEBUG_KERNELS=ON
 kernels "-O3" -DCMAKE_BUILD_TYPE=Release # which nothing lowers
+
+# The same folder again as a static library, which is asked to install itself this time.
+ask="$source/models/demo/demo.gguf $source/examples/pml/employees.pml $source/examples/pml/employees-prompt.pml"
+shared() { readelf -d "$1" | grep -q 'NEEDED.*libpromptcache'; }
+shared "$folder/shared_c" || fail "promptcache::promptcache is not shared by default"
+{ cmake "$folder" -DBUILD_SHARED_LIBS=OFF -DPC_INSTALL=ON && cmake --build "$folder" -j 2 &&
+    cmake --install "$folder" --prefix "$folder/usr"; } >"$folder/log" 2>&1 || { tail -n 40 "$folder/log"; exit 1; }
+library=$(dirname "$(find "$folder/usr" -name libpromptcache.a)")
+[ -z "$(find "$folder/usr" -name 'libpromptcache.so*')" ] || fail "a shared library was installed"
+# shellcheck disable=SC2046 # flags are words
+cc -std=c11 "$source/test/consumer/consumer.c" -o "$folder/by_pkg_config" $(PKG_CONFIG_PATH=$library/pkgconfig pkg-config --cflags --libs promptcache)
+{ cmake -S "$source/test/consumer/package" -B "$folder/package" -DCMAKE_PREFIX_PATH="$folder/usr" -DCONSUMER_COMPONENTS=static &&
+    cmake --build "$folder/package" --target shared_c; } >"$folder/log" 2>&1 || { tail -n 40 "$folder/log"; exit 1; }
+for consumer in shared_c by_pkg_config package/shared_c; do
+    ! shared "$folder/$consumer" || fail "$consumer needs a shared library"
+    # shellcheck disable=SC2086 # three paths
+    "$folder/$consumer" $ask
+done

@@ -1,5 +1,6 @@
 #!/bin/sh
 # Catches: our side of tools/compare that no longer builds or runs: every command of its protocol on the demo model, in every way of computing.
+# And the script around it: that it says what it lacks before it begins.
 #   test_compare.sh SOURCE PEER
 # shellcheck disable=SC2015 # both sides of the || are one check
 source=$1 peer=$2
@@ -12,4 +13,14 @@ for compute in default f32 bf16 int8; do
 done
 "$peer" "$source/models/demo/none.gguf" 2 default </dev/null | grep -q '"error"' || exit 1
 "$peer" 2>/dev/null && exit 1
-exit 0
+
+# A machine without numpy and compilers: all that is missing is named at once, and nothing is fetched or written.
+python=$(command -v python3) || exit 0
+folder=$(mktemp -d)
+trap 'rm -rf "$folder"' EXIT
+said=$(PATH=$folder "$python" -S -I "$source/tools/compare/llama_cpp.py" prepare --work "$folder/work" --build "$folder" 2>&1)
+[ $? = 2 ] || { echo "prepare went on: $said"; exit 1; }
+for what in cmake c++ numpy libpromptcache.so; do
+    case $said in *"needs $what"* | *"/$what"*) ;; *) echo "prepare does not say that $what is missing: $said"; exit 1 ;; esac
+done
+[ ! -e "$folder/work" ] || { echo "prepare began without what it needs"; exit 1; }

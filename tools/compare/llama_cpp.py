@@ -14,8 +14,10 @@ measured in the first round; those more than 25 % behind the best one are left o
 import argparse
 import glob
 import hashlib
+import importlib.util
 import json
 import os
+import shutil
 import statistics
 import subprocess
 import sys
@@ -378,6 +380,19 @@ def prepare(options):
     return 0
 
 
+def missing(options):
+    """What the command needs and this machine lacks, each with where it comes from; looked for before anything is begun."""
+    tools = {"cmake": "package cmake", "cc": "package gcc", "c++": "package g++"} if options.command == "prepare" else {}
+    lacks = [f"{name} ({source})" for name, source in tools.items() if not shutil.which(name)]
+    if options.command in ("prepare", "check", "run") and not importlib.util.find_spec("numpy"):
+        lacks.append(f"numpy ({sys.executable} -m pip install numpy, or package python3-numpy)")
+    if options.command == "prepare" and not options.package and not importlib.util.find_spec("pip"):
+        lacks.append("pip (package python3-pip), or --package FILE")
+    if options.command != "table" and not os.path.exists(os.path.join(options.build, "libpromptcache.so")):
+        lacks.append(f"{options.build}/libpromptcache.so (cmake --preset release && cmake --build --preset release, or --build DIR)")
+    return lacks
+
+
 def main():
     commands = {"prepare": prepare, "check": check, "run": run, "table": table}
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
@@ -400,7 +415,9 @@ def main():
     options = parser.parse_args()
     options.work = os.path.abspath(options.work)
     options.records = options.records or os.path.join(options.work, f"records-{options.shape}.jsonl")
-    sys.exit(commands[options.command](options))
+    for what in (lacks := missing(options)):
+        print(f"llama_cpp.py: {options.command} needs {what}", file=sys.stderr)
+    sys.exit(2 if lacks else commands[options.command](options))
 
 
 if __name__ == "__main__":

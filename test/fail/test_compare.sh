@@ -15,7 +15,7 @@ done
 "$peer" 2>/dev/null && exit 1
 
 # A machine without numpy and compilers: all that is missing is named at once, and nothing is fetched or written.
-python=$(command -v python3) || exit 0
+python=$(python3 -c 'import sys; print(sys.executable)') || exit 0
 folder=$(mktemp -d)
 trap 'rm -rf "$folder"' EXIT
 said=$(PATH=$folder "$python" -S -I "$source/tools/compare/llama_cpp.py" prepare --work "$folder/work" --build "$folder" 2>&1)

@@ -307,7 +307,10 @@ typedef struct pc_step_row {
 } pc_step_row;
 
 /* pc_step_args.flags */
-enum { PC_STEP_PER_ROW = 1 }; /* every row reads for itself what it shares with others: a wish, for comparing */
+enum {
+    PC_STEP_PER_ROW = 1,     /* every row reads for itself what it shares with others: a wish, for comparing */
+    PC_STEP_NO_ATTENTION = 2 /* nothing attends: all but scores and values of keys is computed (PC_BASELINE_NO_ATTENTION); hosts' models are never asked */
+};
 
 /* Append rows to their sequences and compute. The rows of one sequence stand in ascending position order; a row sees,
  * of what is attached and of the sequence's own tokens (earlier steps and this one), what the rule allows: by position,
@@ -910,7 +913,10 @@ enum {
     PC_BASELINE_CONTIGUOUS = 3, /* the same with positions 0, 1, 2 … (the published no-cache run) */
     /* use the cache, for measuring what sharing saves: */
     PC_BASELINE_COPIES = 4,     /* but take what it has into memory of this sequence's own. PC_ERR_UNSUPPORTED: a host's model */
-    PC_BASELINE_PER_ROW = 5     /* but in a batch's steps every sequence reads the shared states for itself */
+    PC_BASELINE_PER_ROW = 5,    /* but in a batch's steps every sequence reads the shared states for itself */
+    /* but in all steps behind the prompt attention is left out (Hydragen, section 4.1): what comes means nothing and is PC_APPROXIMATE; its speed is what no way of
+     * attending can exceed. PC_ERR_UNSUPPORTED: a host's model */
+    PC_BASELINE_NO_ATTENTION = 6
 };
 
 typedef struct pc_sampling {
@@ -936,7 +942,8 @@ typedef struct pc_salt {
 /* pc_generate_options.flags, of sequences */
 enum {
     PC_GENERATE_KEEP = 1,  /* when it has finished it keeps what it holds: it can be forked, cut and go on */
-    PC_GENERATE_LOGITS = 2 /* for pc_sequence_logits */
+    PC_GENERATE_LOGITS = 2, /* for pc_sequence_logits */
+    PC_GENERATE_IGNORE_EOS = 4 /* the model's end tokens and its template's stops end nothing, for measuring; stop_tokens and stop_strings do */
 };
 
 typedef struct pc_memo pc_memo; /* see pc_memo_open */

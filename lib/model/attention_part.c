@@ -1,5 +1,7 @@
 /* The attention part of a layer: queries, keys and values; keys turned relative to their run and
  * stored; the plan gathers; the output projection. */
+#include <string.h>
+
 #include "model/maps_part.h"
 #include "model/relative_part.h"
 
@@ -73,6 +75,10 @@ static pc_status gather(pc__work *work, const pc__attn_layer *what)
     if (work->pass->maps)
         return pc__maps_attend(work, what);
     PC__TRY(pc__attention_keys(work, what->layer), done);
+    if (work->pass->skips_attention) {
+        memset(work->seen, 0, work->rows * (size_t)what->heads * (size_t)work->native->shape.v_dim * sizeof *work->seen);
+        return PC_OK;
+    }
     if (work->native->encoder.relative)
         return pc__relative_attend(work, what->layer);
     PC__TRY(work->native->backend->attend(work->plan, what, work->q, work->seen, work->lse), done);

@@ -137,6 +137,8 @@ static pc_status plan_block(pc__work *work)
     }
     if (pass->maps)
         return pc__maps_begin(work);
+    if (pass->skips_attention)
+        return PC_OK;
     /* the runs of a pass over the first layers only may have no more than those */
     return pc__plan_new(&work->plan, work->native->context, &rows, &pass->rows[0].run->shape,
                         work->native->arch.heads);

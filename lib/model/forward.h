@@ -46,6 +46,7 @@ typedef struct pc__pass {
     void *choose_user;
     int32_t (*cancelled)(void *user);
     void *cancel_user;
+    int skips_attention; /* 1: nothing is gathered, `seen` is zero; for measuring the rest. Not with maps or trace */
     int32_t kv_layers; /* 0: the whole pass; n: only the K and V of the first n layers (no logits,
                           no maps of the n-th) */
 } pc__pass;

@@ -287,7 +287,7 @@ static pc_status check(const pc_step_args *args)
         if (args->rows[i].want_logits && !args->logits)
             return pc__fail(PC_ERR_INVALID,
                             "step: row %zu wants logits, but there is no room for them", i);
-    if (args->see > PC_SEE_ALL || pc__unknown_bits(args->flags, PC_STEP_PER_ROW))
+    if (args->see > PC_SEE_ALL || pc__unknown_bits(args->flags, PC_STEP_PER_ROW | PC_STEP_NO_ATTENTION))
         return pc__fail(PC_ERR_INVALID, "step: unknown rule of visibility %u or flags %#x",
                         args->see, args->flags);
     return PC_OK;
@@ -313,6 +313,7 @@ pc_status pc__native_step(void *user, const pc_step_args *args)
     PC__TRY(add_rows(&st), done);
     pc__build_end(&st.build, &pass);
     pass.attend.per_row = (args->flags & PC_STEP_PER_ROW) != 0;
+    pass.skips_attention = (args->flags & PC_STEP_NO_ATTENTION) != 0;
     pass.regime_length = st.length;
     pass.logits = args->logits;
     pass.cancelled = args->cancelled;

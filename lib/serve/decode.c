@@ -44,7 +44,14 @@ static int can_cancel(const group *g)
 
 static uint32_t flags_of(const pc_sequence *s)
 {
-    return s->generation.options.baseline == PC_BASELINE_PER_ROW ? PC_STEP_PER_ROW : 0;
+    switch (s->generation.options.baseline) {
+    case PC_BASELINE_PER_ROW:
+        return PC_STEP_PER_ROW;
+    case PC_BASELINE_NO_ATTENTION:
+        return PC_STEP_NO_ATTENTION;
+    default:
+        return 0;
+    }
 }
 
 static pc_status compute(group *g, pc_step_row *rows, float *logits)

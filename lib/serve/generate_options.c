@@ -11,7 +11,7 @@ enum { DEFAULT_TOKENS = 256, MAX_SAMPLES = 4096 };
 static pc_status check_levels(const pc_generate_options *o, const char *call)
 {
     if (o->encoding > PC_ENCODE_EXACT || o->repair > PC_REPAIR_FULL ||
-        o->baseline > PC_BASELINE_PER_ROW || o->see > PC_SEE_ALL)
+        o->baseline > PC_BASELINE_NO_ATTENTION || o->see > PC_SEE_ALL)
         return pc__fail(PC_ERR_INVALID, "%s: unknown encoding %u, repair %u, baseline %u or see %u",
                         call, o->encoding, o->repair, o->baseline, o->see);
     if (o->repair == PC_REPAIR_FIRST && !o->repair_tokens)
@@ -43,7 +43,7 @@ static pc_status check_salts(const pc_generate_options *o, const char *call)
 
 static pc_status check(const pc_generate_options *o, const char *call)
 {
-    if (pc__unknown_bits(o->flags, PC_GENERATE_KEEP | PC_GENERATE_LOGITS))
+    if (pc__unknown_bits(o->flags, PC_GENERATE_KEEP | PC_GENERATE_LOGITS | PC_GENERATE_IGNORE_EOS))
         return pc__fail(PC_ERR_INVALID, "%s: unknown flags %#llx", call,
                         (unsigned long long)o->flags);
     if (o->samples > MAX_SAMPLES)
@@ -59,13 +59,16 @@ static pc_status check(const pc_generate_options *o, const char *call)
     return status < 0 ? status : pc__sampling_check(&o->sampling);
 }
 
-static pc_status check_memo(const pc_generate_options *o, const pc_model *model, const char *call)
+/* What the model decides. */
+static pc_status check_for_model(const pc_generate_options *o, const pc_model *model, const char *call)
 {
     if (!(o->memo_threshold <= 1))
         return pc__fail(PC_ERR_INVALID, "%s: memo_threshold is %g, it is at most 1", call,
                         o->memo_threshold);
     if (o->memo && !model->native)
         return pc__fail(PC_ERR_UNSUPPORTED, "%s: a memo is for models that we run ourselves", call);
+    if (o->baseline == PC_BASELINE_NO_ATTENTION && !model->native)
+        return pc__fail(PC_ERR_UNSUPPORTED, "%s: attention can be left out by models that we run ourselves only", call);
     return o->memo ? pc__memo_of(o->memo, model) : PC_OK;
 }
 
@@ -135,13 +138,13 @@ pc_status pc__generation_init(pc__generation *g, const pc_model *model,
     status = pc__options_read(&o, sizeof o, PC__V1_SIZE(pc_generate_options, flags), options,
                               "pc_generate_options");
     if (status < 0 || (status = check(&o, call)) < 0
-        || (status = check_memo(&o, model, call)) < 0)
+        || (status = check_for_model(&o, model, call)) < 0)
         return status;
     g->options = o;
     g->options.max_tokens = o.max_tokens ? o.max_tokens : DEFAULT_TOKENS;
     g->options.samples = o.samples ? o.samples : 1;
     g->options.memo = o.memo ? pc__memo_ref(o.memo) : NULL;
-    status = copy_stops(g, model, &o, model->chat);
+    status = copy_stops(g, model, &o, o.flags & PC_GENERATE_IGNORE_EOS ? NULL : model->chat);
     if (status >= 0)
         status = copy_salts(g, model, &o);
     if (status < 0)

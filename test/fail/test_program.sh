@@ -357,7 +357,8 @@ expect 0 '"finish":"length"' run --model "$model" --text The --max-tokens 3 --js
 keys "text $stats"
 expect 0 '{"schema":"city-guide","length":233,"items":[{"path":"","kind":"text","start":0,"length":9,' show "$guide" --model "$model" --json
 keys "schema length items path kind start"
-expect 0 '{"batch":2,"prefix":1024,"suffix":16,' bench decode --model "$model" --batch 2 --prefix 1024 --suffix 16 --repeats 1 --json
+expect 0 '{"batch":2,"prefix":1024,"suffix":16,' bench decode --model "$model" --batch 2 --prefix 1024 --suffix 16 --repeats 40 --json # whatever the model says
+grep -q '"no_attention_tokens_per_s":[0-9.]*,"no_attention_share":[0-9.]*}' out || fault "bench decode: nothing without attention"
 expect 0 "microseconds" bench attend --rows 1,3 --prefix 64,130 --suffix 16 --heads 4 --kv-heads 2 --head-dim 33 --repeats 1 --plot plot.svg
 grep -q '3 + 16: shared' plot.svg || fault "bench attend --plot: the picture lacks a curve"
 for dtype in f32 f16 int8; do

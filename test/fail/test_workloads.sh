@@ -150,6 +150,10 @@ expect 0 "1 subjects of 2 questions" mmlu --model "$model" --mmlu folder --subje
 expect 3 "a_test.csv: fewer than 2 examples and 3 questions" mmlu --model "$model" --mmlu folder --subjects 1 --questions 3 --shots 2
 expect 3 "folder: 1 files *.csv, --subjects wants 2" mmlu --model "$model" --mmlu folder
 expect 3 "missing: 0 files *.csv" mmlu --model "$model" --mmlu missing
+mkdir set
+mv folder set/test
+expect 0 "1 subjects of 2 questions" mmlu --model "$model" --mmlu set --subjects 1 --questions 2 --shots 2 --ways shared
+expect 3 "set/test: 1 files *.csv, --subjects wants 2" mmlu --model "$model" --mmlu set
 
 # ---- Ctrl-C
 timeout --foreground --preserve-status -s INT 1 "$program" bench serve --shape tiny --requests 20000 --scale 1 >out 2>err </dev/null

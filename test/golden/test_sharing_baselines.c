@@ -123,6 +123,31 @@ static void same_answers(world *w)
     CHECK(partly.bytes < shared.bytes + SEQUENCES * 2 * block);
 }
 
+/* Without attention a token says what follows, whatever stands before it; who is in the same batch, or comes later, knows nothing of it. */
+static void no_attention(world *w)
+{
+    static const uint32_t mixed[SEQUENCES] = {PC_BASELINE_NO_ATTENTION, PC_BASELINE_NONE, PC_BASELINE_NO_ATTENTION, PC_BASELINE_PER_ROW};
+    answers shared = run_all(w, PC_BASELINE_NONE, 0), none = run_all(w, PC_BASELINE_NO_ATTENTION, 0), some = run(w, mixed, 0), after = run_all(w, PC_BASELINE_NONE, 0);
+    pc_generate_options o = options(PC_BASELINE_NO_ATTENTION, 0);
+    pc_stats stats = PC_STATS_INIT;
+    int same = 0, all = 0;
+    CHECK(!memcmp(shared.tokens, after.tokens, sizeof shared.tokens));
+    for (int s = 0; s < SEQUENCES; s++) {
+        CHECK_INT(none.tokens[s][0], shared.tokens[s][0]); /* the prompt's own logits */
+        CHECK(!memcmp(some.tokens[s], mixed[s] == PC_BASELINE_NO_ATTENTION ? none.tokens[s] : shared.tokens[s], sizeof none.tokens[s]));
+        for (int i = 0; i + 1 < ANSWER; i++)
+            for (int t = 0; t < SEQUENCES; t++)
+                for (int j = 0; j + 1 < ANSWER; j++)
+                    CHECK(none.tokens[s][i] != none.tokens[t][j] || none.tokens[s][i + 1] == none.tokens[t][j + 1]);
+        for (int i = 1; i < ANSWER; i++, all++)
+            same += none.tokens[s][i] == shared.tokens[s][i];
+    }
+    CHECK(same < all);
+    CHECK_OK(pc_generate(w->prompts[0], w->cache, &o, &stats));
+    CHECK_INT(stats.exactness, PC_APPROXIMATE);
+    CHECK_INT(stats.tokens_cached, PREFIX);
+}
+
 static void statistics(world *w)
 {
     for (uint32_t baseline = PC_BASELINE_COPIES; baseline <= PC_BASELINE_PER_ROW; baseline++) {
@@ -159,9 +184,9 @@ static void wrong_arguments(world *w)
     pc_generate_options o = options(PC_BASELINE_NONE, 1);
     CHECK_STATUS(pc_generate(w->prompts[0], w->cache, &o, NULL), PC_ERR_INVALID);
     CHECK_ERROR_HAS("shared_tokens is for PC_BASELINE_COPIES");
-    o = options(PC_BASELINE_PER_ROW + 1, 0);
+    o = options(PC_BASELINE_NO_ATTENTION + 1, 0);
     CHECK_STATUS(pc_generate(w->prompts[0], w->cache, &o, NULL), PC_ERR_INVALID);
-    CHECK_ERROR_HAS("baseline 6");
+    CHECK_ERROR_HAS("baseline 7");
 }
 
 int main(void)
@@ -171,6 +196,7 @@ int main(void)
         world w;
         start(&w, formats[i]);
         same_answers(&w);
+        no_attention(&w);
         statistics(&w);
         memory_runs_out(&w);
         wrong_arguments(&w);

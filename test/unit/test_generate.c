@@ -570,6 +570,8 @@ static void arguments(void)
     CHECK_OK(pc_generate(p, NULL, &good, &stats));
     pc_generate(p, w.cache, &good, &stats); /* fills the cache */
     CHECK_STATUS(pc_generate(p, w.cache, &good, &stats), PC_ERR_UNSUPPORTED);
+    good.baseline = PC_BASELINE_NO_ATTENTION; /* only who attends can leave it out */
+    CHECK_STATUS(pc_generate(p, w.cache, &good, &stats), PC_ERR_UNSUPPORTED);
     good.baseline = PC_BASELINE_PER_ROW; /* a wish that the host may leave unheard */
     CHECK_OK(pc_generate(p, w.cache, &good, &stats));
     pc_test_forget(w.cache);

@@ -22,7 +22,7 @@ static int help(const command *about, const option_row *rows, size_t count)
 {
     printf("usage: promptcache %s\n%s\n\n", about->usage, about->summary);
     for (size_t i = 0; i < count; i++) {
-        static const char *const values[] = {"", " TEXT", " FILE", " FILE", " N", " X", " NAME"};
+        static const char *const values[] = {"", " TEXT", " FILE", " FILE", " N", " X", " NAME", ""};
         char left[64];
         snprintf(left, sizeof left, "--%s%s", rows[i].name, values[rows[i].kind]);
         printf("  %-22s %s", left, rows[i].help);
@@ -88,6 +88,22 @@ static int store_file(const command *about, const option_row *row, const char *v
     return -1;
 }
 
+static int takes_no_value(const option_row *row)
+{
+    return row->kind == OPTION_FLAG || row->kind == OPTION_FORMAT;
+}
+
+static int store_format(const command *about, const option_row *row)
+{
+    static const option_row *chosen;
+    if (*(int *)row->target && chosen != row)
+        return usage_error(about, "--json and --yaml exclude each other");
+    chosen = row;
+    *(int *)row->target = 1;
+    set_output_format((int)row->low);
+    return -1;
+}
+
 static int store(const command *about, const option_row *row, const char *value)
 {
     switch (row->kind) {
@@ -106,6 +122,8 @@ static int store(const command *about, const option_row *row, const char *value)
         return store_real(about, row, value);
     case OPTION_CHOICE:
         return choose(about, row, value);
+    case OPTION_FORMAT:
+        return store_format(about, row);
     }
     return -1;
 }
@@ -165,11 +183,11 @@ static int read_option(const command *about, int argc, char **argv, int *i, cons
         r++;
     if (r == count || strncmp(argv[*i], "--", 2))
         return unknown_option(about, rows, count, argv[*i]);
-    if (rows[r].kind == OPTION_FLAG && equals)
+    if (takes_no_value(&rows[r]) && equals)
         return usage_error(about, "--%s takes no value", rows[r].name);
-    if (given[r]++ && rows[r].kind != OPTION_FILES && rows[r].kind != OPTION_FLAG)
+    if (given[r]++ && rows[r].kind != OPTION_FILES && !takes_no_value(&rows[r]))
         return usage_error(about, "--%s is given twice", rows[r].name);
-    if (rows[r].kind != OPTION_FLAG && !(value = value_of(about, &rows[r], argc, argv, i)))
+    if (!takes_no_value(&rows[r]) && !(value = value_of(about, &rows[r], argc, argv, i)))
         return EXIT_USAGE;
     return store(about, &rows[r], value);
 }

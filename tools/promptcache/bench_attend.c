@@ -306,7 +306,7 @@ int bench_attend(int argc, char **argv)
          "MiB at most; where the copies do not fit, unshared is left out (6000)", NULL, 64,
          1 << 20},
         {"plot", OPTION_FILE, &a.picture, "writes the curves as SVG", NULL, 0, 0},
-        {"json", OPTION_FLAG, &a.json, "one JSON object a row", NULL, 0, 0},
+        FORMAT_ROWS(a.json, "one JSON object a row"),
     };
     const char *others[1];
     size_t count;

@@ -18,7 +18,7 @@ static int read_arguments(int argc, char **argv, arguments *a)
     const option_row rows[] = {
         {"file", OPTION_TEXT, &a->path, "keeps it there instead; then set PC_COSTS to that path", NULL, 0, 0},
         {"show", OPTION_FLAG, &a->show, "measures nothing: prints the costs in force", NULL, 0, 0},
-        {"json", OPTION_FLAG, &a->json, "one JSON object", NULL, 0, 0},
+        FORMAT_ROWS(a->json, "one JSON object"),
     };
     const char *others[1];
     size_t count;

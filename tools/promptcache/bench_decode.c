@@ -1,5 +1,5 @@
 /* bench decode: one decoding step of a batch (pc_batch_step) whose sequences share a prefix, against the same step where every sequence has its own
- * copy of the prefix.
+ * copy of the prefix, and against one that leaves attention out (Hydragen, section 4.1), which no way of attending can beat.
  *
  * The prefix is one encoded stretch of tokens placed again and again, each time in memory of its own, so that long ones need no long prefill. The bound of a
  * step is that of its two kinds of work, one after the other: linear layers (the larger of their weights' bytes at the bandwidth and their arithmetic at the
@@ -12,8 +12,8 @@
 #include "machine.h"
 #include "plot.h"
 
-enum { MOST = 16, STRETCH = 1024, MOST_TIMES = 99, ARMS = 2 };
-enum { SHARED, UNSHARED };
+enum { MOST = 16, STRETCH = 1024, MOST_TIMES = 99 };
+enum { SHARED, NO_ATTENTION, UNSHARED, ARMS };
 
 typedef struct arguments {
     bench_model_options model;
@@ -90,6 +90,8 @@ static int start_sequence(work *w, int arm, size_t i)
     if (w->tails[i])
         w->spans[n++] = (pc_span){w->tails[i], (int64_t)w->prefix, 0, 0};
     options.max_tokens = MOST_TIMES + 2;
+    options.flags = PC_GENERATE_IGNORE_EOS;
+    options.baseline = arm == NO_ATTENTION ? PC_BASELINE_NO_ATTENTION : PC_BASELINE_NONE;
     status = pc_prompt_from_spans(&prompt, w->b->m.model, w->spans, n, (int64_t)w->prefix + w->b->a->suffix, &token, 1);
     if (status >= 0)
         status = pc_sequence_new(&w->sequences[arm][i], prompt, NULL, &options);
@@ -97,6 +99,11 @@ static int start_sequence(work *w, int arm, size_t i)
         status = pc_batch_add(w->batches[arm], w->sequences[arm][i]);
     pc_prompt_free(prompt);
     return status < 0 ? input_error("sequence", NULL) : EXIT_OK;
+}
+
+static int arms_of(const work *w)
+{
+    return w->copies == w->batch ? ARMS : UNSHARED;
 }
 
 static int start_arm(work *w, int arm)
@@ -121,9 +128,9 @@ static int work_new(work *w, const bench *b, size_t batch, size_t prefix)
     if (!w->prefixes || !w->tails || !w->spans)
         return plain_error("no memory for %zu sequences", batch);
     int code = copy_segments(w);
-    if (code == EXIT_OK)
-        code = start_arm(w, SHARED);
-    return code == EXIT_OK && w->copies == batch ? start_arm(w, UNSHARED) : code;
+    for (int arm = 0; arm < arms_of(w) && code == EXIT_OK; arm++)
+        code = start_arm(w, arm);
+    return code;
 }
 
 static void work_free(work *w)
@@ -158,29 +165,29 @@ static double bound_of(const work *w)
     return bench_bound(&w->b->m, &pass);
 }
 
-static void draw_row(const work *w, double shared, double unshared)
+static void draw_row(const work *w, const double seconds_of[ARMS])
 {
-    static const char *const names[] = {"shared", "own copies", "bound"};
-    const double seconds[] = {shared, unshared, bound_of(w)};
+    static const char *const names[] = {"shared", "own copies", "bound", "no attention"};
+    const double seconds[] = {seconds_of[SHARED], seconds_of[UNSHARED], bound_of(w), seconds_of[NO_ATTENTION]};
     int colour = 0;
     for (size_t batch = w->batch; batch > 1; batch /= 2)
         colour++;
-    for (int i = 0; i < 3; i++) {
+    for (int i = 0; i < 4; i++) {
         char name[48];
         snprintf(name, sizeof name, "%zu: %s", w->batch, names[i]);
         plot_point(w->b->plot, name, colour, i, (double)w->prefix, (double)w->batch / seconds[i]);
     }
 }
 
-static void print_row(const work *w, double shared, double unshared)
+static void print_row(const work *w, const double seconds[ARMS])
 {
-    double bound = bound_of(w), batch = (double)w->batch;
-    draw_row(w, shared, unshared);
+    double bound = bound_of(w), batch = (double)w->batch, shared = seconds[SHARED], unshared = seconds[UNSHARED], none = seconds[NO_ATTENTION];
+    draw_row(w, seconds);
     if (w->b->a->json) {
-        print_json(json_pack("{s:I,s:I,s:I,s:f,s:o,s:f,s:f,s:f}", "batch", (json_int_t)w->batch, "prefix", (json_int_t)w->prefix,
+        print_json(json_pack("{s:I,s:I,s:I,s:f,s:o,s:f,s:f,s:f,s:f,s:f}", "batch", (json_int_t)w->batch, "prefix", (json_int_t)w->prefix,
                              "suffix", (json_int_t)w->b->a->suffix, "tokens_per_s", batch / shared, "unshared_tokens_per_s",
                              json_number(batch / unshared), "step_ms", 1e3 * shared, "bound_ms", 1e3 * bound, "bound_share",
-                             bound / shared));
+                             bound / shared, "no_attention_tokens_per_s", batch / none, "no_attention_share", none / shared));
         return;
     }
     printf("%5zu %7zu %7ld %10.1f %10.1f", w->batch, w->prefix, w->b->a->suffix, 1e3 * shared, batch / shared);
@@ -188,23 +195,24 @@ static void print_row(const work *w, double shared, double unshared)
         printf(" %10s %9s", "-", "-");
     else
         printf(" %10.1f %8.2fx", batch / unshared, unshared / shared);
-    printf(" %10.1f   %3.0f %%\n", 1e3 * bound, 100 * bound / shared);
+    printf(" %10.1f %5.0f %% %10.1f   %3.0f %%\n", batch / none, 100 * none / shared, 1e3 * bound, 100 * bound / shared);
     fflush(stdout);
 }
 
 static int measure(const bench *b, size_t batch, size_t prefix)
 {
-    double times[ARMS][MOST_TIMES], once;
+    double times[ARMS][MOST_TIMES], seconds[ARMS] = {NAN, NAN, NAN}, once;
     work w;
-    int code = work_new(&w, b, batch, prefix), arms = w.copies == batch ? ARMS : 1;
+    int code = work_new(&w, b, batch, prefix), arms = arms_of(&w);
     for (int arm = 0; arm < arms && code == EXIT_OK; arm++)
         code = step(&w, arm, &once); /* warms */
     for (long i = 0; i < b->a->repeats && code == EXIT_OK; i++)
         for (int arm = 0; arm < arms && code == EXIT_OK; arm++)
             code = step(&w, arm, &times[arm][i]);
+    for (int arm = 0; arm < arms && code == EXIT_OK; arm++)
+        seconds[arm] = median(times[arm], (size_t)b->a->repeats);
     if (code == EXIT_OK)
-        print_row(&w, median(times[SHARED], (size_t)b->a->repeats),
-                  arms == ARMS ? median(times[UNSHARED], (size_t)b->a->repeats) : (double)NAN);
+        print_row(&w, seconds);
     work_free(&w);
     return code;
 }
@@ -232,7 +240,7 @@ static int grid(bench *b, const command *about)
             return usage_error(about, "--prefix: multiples of %d", STRETCH);
     code = load(b, about);
     if (code == EXIT_OK && !b->a->json)
-        printf("%u threads, %.1f GB/s, %.0f GFLOP/s\nbatch  prefix  suffix    step ms   tokens/s   unshared   speedup   bound ms  reached\n",
+        printf("%u threads, %.1f GB/s, %.0f GFLOP/s\nbatch  prefix  suffix    step ms   tokens/s   unshared   speedup no attent. reached   bound ms  reached\n",
                machine_threads(), b->m.read_rate / 1e9, b->m.flop_rate / 1e9);
     for (size_t i = 0; i < batches && code == EXIT_OK; i++)
         for (size_t j = 0; j < prefixes && code == EXIT_OK; j++)
@@ -243,7 +251,8 @@ static int grid(bench *b, const command *about)
 int bench_decode(int argc, char **argv)
 {
     static const command about = {"bench decode", "bench decode [--shape NAME | --model M] [--batch LIST] [--prefix LIST] [options]",
-                                  "a step of a batch over a shared prefix, against copies of it", NULL};
+                                  "a step of a batch over a shared prefix, against copies of it, and against the same step without attention (no attent.: tokens/s that\n"
+                                  "no way of attending can exceed, and the share of them that is reached)", NULL};
     arguments a = {.batch = "1,8,32", .prefix = "1024,2048,4096", .suffix = 128, .repeats = 5, .memory = 8000};
     const option_row rows[] = {
         BENCH_MODEL_ROWS(a.model),
@@ -253,7 +262,7 @@ int bench_decode(int argc, char **argv)
         {"repeats", OPTION_NUMBER, &a.repeats, "steps of each way, in turn; the median counts (5)", NULL, 1, MOST_TIMES},
         {"memory", OPTION_NUMBER, &a.memory, "MiB for K and V; without room for copies unshared is left out (8000)", NULL, 64, 1 << 20},
         {"plot", OPTION_FILE, &a.picture, "writes the curves as SVG", NULL, 0, 0},
-        {"json", OPTION_FLAG, &a.json, "one JSON object a row", NULL, 0, 0},
+        FORMAT_ROWS(a.json, "one JSON object a row"),
     };
     const char *others[1];
     size_t count;

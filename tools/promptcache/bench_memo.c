@@ -361,7 +361,7 @@ int bench_memo(int argc, char **argv)
         {"folder", OPTION_FILE, &a.folder, "where the memo lies meanwhile ($TMPDIR, or /tmp)", NULL, 0, 0},
         {"seed", OPTION_NUMBER, &a.seed, "of the prompts (1)", NULL, 0, 1e9},
         {"plot", OPTION_FILE, &a.picture, "speed-up over length, as SVG", NULL, 0, 0},
-        {"json", OPTION_FLAG, &a.json, "JSON, an object a row", NULL, 0, 0},
+        FORMAT_ROWS(a.json, "one JSON object a row"),
     };
     const char *others[1];
     size_t count;

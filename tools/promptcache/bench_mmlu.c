@@ -18,6 +18,8 @@ typedef struct arguments {
 
 typedef struct bench {
     const arguments *a;
+    const char *folder; /* of the tables */
+    char inner[4096];
     bench_model model;
     char *names[MOST_SUBJECTS]; /* files of the folder, in order */
     size_t name_count;
@@ -32,10 +34,24 @@ static int is_table(const struct dirent *entry)
     return n > 4 && !strcmp(entry->d_name + n - 4, ".csv");
 }
 
+/* The tables lie in the folder, or in `test` inside it, as the data set is unpacked. */
+static int find_tables(bench *b, struct dirent ***found)
+{
+    int count = scandir(b->a->folder, found, is_table, alphasort);
+    b->folder = b->a->folder;
+    if (count > 0 || snprintf(b->inner, sizeof b->inner, "%s/test", b->a->folder) >= (int)sizeof b->inner)
+        return count;
+    free(*found);
+    *found = NULL;
+    count = scandir(b->inner, found, is_table, alphasort);
+    b->folder = count > 0 ? b->inner : b->folder;
+    return count;
+}
+
 static int list_subjects(bench *b)
 {
     struct dirent **found = NULL;
-    int count = scandir(b->a->folder, &found, is_table, alphasort);
+    int count = find_tables(b, &found);
     for (int i = 0; i < count; i++) {
         char *name = malloc(strlen(found[i]->d_name) + 1);
         if (name && b->name_count < MOST_SUBJECTS)
@@ -46,7 +62,7 @@ static int list_subjects(bench *b)
     }
     free(found);
     if (b->name_count < (size_t)b->a->subjects)
-        return plain_error("%s: %zu files *.csv, --subjects wants %ld", b->a->folder, b->name_count,
+        return plain_error("%s: %zu files *.csv, --subjects wants %ld", b->folder, b->name_count,
                            b->a->subjects);
     return EXIT_OK;
 }
@@ -113,7 +129,8 @@ static int open_subject(const bench *b, size_t index, subject *s)
     char path[4096], *fields[FIELDS];
     size_t size;
     *s = (subject){NULL, NULL, NULL};
-    snprintf(path, sizeof path, "%s/%s", b->a->folder, b->names[index]);
+    if (snprintf(path, sizeof path, "%s/%s", b->folder, b->names[index]) >= (int)sizeof path)
+        return plain_error("%s/%s: the path is too long", b->folder, b->names[index]);
     if (!(s->data = s->at = read_text(path, &size)))
         return EXIT_INPUT;
     if (!(s->text = malloc(size + 64 * MOST + 1024)))
@@ -245,7 +262,7 @@ int bench_mmlu(int argc, char **argv)
         {"answer", OPTION_NUMBER, &a.answer, "tokens of an answer (1)", NULL, 1, 1 << 20},
         {"scale", OPTION_REAL, &a.scale, "factor of the published lengths (0.5)", NULL, 1e-3, 100},
         {"mmlu", OPTION_FILE, &a.folder,
-         "folder of CSV files (question, four choices, answer 0 to 3) instead of those lengths",
+         "folder of CSV files (question, four choices, answer 0 to 3), or one with those in `test`, instead of those lengths",
          NULL, 0, 0},
         TOKENIZER_ROW(a.common.model),
     };

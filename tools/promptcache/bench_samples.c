@@ -14,6 +14,7 @@ static const way ways[] = {
     {"one-level", "one level", PC_BASELINE_COPIES, 1, 1},
     {"no-level", "no level", PC_BASELINE_COPIES, 0, 1},
     {"recompute", "computed again", PC_BASELINE_PREFILL, 0, 0},
+    {"no-attention", "no attention", PC_BASELINE_NO_ATTENTION, 0, 1},
 };
 
 typedef struct arguments {
@@ -140,7 +141,8 @@ int bench_samples(int argc, char **argv)
         "--answer 512). Ways: two-levels (what the library does), one-level (the examples are\n"
         "shared, every answer has a copy of its question), no-level (copies of both), per-row\n"
         "(both are stored once, but read for every answer), recompute (every prompt is computed\n"
-        "whole).\n",
+        "whole), no-attention (as two-levels, but steps behind the prompt leave attention out:\n"
+        "answers mean nothing, and no way of attending is faster).\n",
         NULL};
     arguments a = {.common = WORKLOAD_DEFAULTS(64, "two-levels,one-level,no-level,per-row"),
                    .samples = "4,16",

@@ -436,7 +436,7 @@ int bench_store(int argc, char **argv)
         {"tokens", OPTION_NUMBER, &a.tokens, "of each (1024)", NULL, 1, 1 << 20},
         {"io-threads", OPTION_NUMBER, &a.io_threads, "of the cache; 0: as it likes (0)", NULL, 0, 64},
         {"repeats", OPTION_NUMBER, &a.repeats, "1 to 64 (5)", NULL, 1, MOST_REPEATS},
-        {"json", OPTION_FLAG, &a.json, "one JSON object a row", NULL, 0, 0},
+        FORMAT_ROWS(a.json, "one JSON object a row"),
     };
     size_t count;
     int code = read_options(&about, argc, argv, rows, sizeof rows / sizeof *rows, others, 0, &count);

@@ -55,7 +55,7 @@ static int read_arguments(int argc, char **argv, arguments *a)
         {"share", OPTION_TEXT, &a->shares, "of the memory that all blocks take (1,1/4,1/16)", NULL, 0, 0},
         {"block-bytes", OPTION_NUMBER, &a->block_bytes, "of a block (4096)", NULL, 1, 1 << 24},
         {"flood", OPTION_NUMBER, &a->flood, "blocks of a prompt that nobody asks again, after every second request (0)", NULL, 0, 1 << 20},
-        {"json", OPTION_FLAG, &a->json, "one JSON object", NULL, 0, 0},
+        FORMAT_ROWS(a->json, "one JSON object"),
         {"plot", OPTION_FILE, &a->picture, "writes the curves as SVG", NULL, 0, 0},
     };
     const char *others[1];

@@ -210,7 +210,7 @@ int bench_ttft(int argc, char **argv)
         {"repeats", OPTION_NUMBER, &a.repeats, "1 to 64 (3)", NULL, 1, 64},
         {"compute", OPTION_CHOICE, &a.compute, "number format", COMPUTE_CHOICES, 0, 0},
         {"kv", OPTION_CHOICE, &a.kv, "format in which K and V are kept", KV_CHOICES, 0, 0},
-        {"json", OPTION_FLAG, &a.json, "one JSON object", NULL, 0, 0},
+        FORMAT_ROWS(a.json, "one JSON object"),
     };
     const char *others[1];
     size_t count;

@@ -11,6 +11,7 @@
 #include <unistd.h>
 
 #include "machine.h"
+#include "yaml.h"
 
 /* ------------------------------------------------------------------ Ctrl-C */
 
@@ -135,13 +136,14 @@ int plain_error(const char *format, ...)
 
 /* ------------------------------------------------------------------ output */
 
-static int output_failed; /* something could not be turned into JSON */
+static int output_failed; /* something could not be turned into text */
+static int output_format;
 
 int finish_output(int code)
 {
     int failed = fflush(stdout);
     if (output_failed)
-        return plain_error("a result could not be written as JSON: out of memory");
+        return plain_error("a result could not be written: out of memory");
     if (failed || ferror(stdout)) {
         plain_error("standard output: %s", failed ? strerror(errno) : "not all could be written");
         return code == EXIT_OK || code == EXIT_CHECK ? EXIT_INPUT : code;
@@ -157,9 +159,20 @@ int write_failed(const char *path, int error)
     return plain_error("%s: %s", path, strerror(error ? error : EIO));
 }
 
+void set_output_format(int format)
+{
+    output_format = format;
+}
+
 void print_json(json_t *object)
 {
-    char *text = json_dumps(object, JSON_COMPACT | JSON_PRESERVE_ORDER | JSON_REAL_PRECISION(9));
+    char *text;
+    if (output_format == FORMAT_YAML) {
+        output_failed |= !object || (!yaml_write_item(stdout, object) && !ferror(stdout));
+        json_decref(object);
+        return;
+    }
+    text = json_dumps(object, JSON_COMPACT | JSON_PRESERVE_ORDER | JSON_REAL_PRECISION(9));
     if (text)
         puts(text);
     else

@@ -17,7 +17,8 @@ typedef enum option_kind {
     OPTION_FILES,  /* file_list; may be given several times */
     OPTION_NUMBER, /* long, low to high */
     OPTION_REAL,   /* double, low to high */
-    OPTION_CHOICE  /* long: index into the choices */
+    OPTION_CHOICE, /* long: index into the choices */
+    OPTION_FORMAT  /* int: 1, and print_json writes the format `low` from there on */
 } option_kind;
 
 typedef struct option_row {
@@ -64,7 +65,16 @@ int plain_error(const char *format, ...) __attribute__((format(printf, 1, 2)));
  */
 int finish_output(int code);
 
-void print_json(json_t *object); /* one line; takes the reference */
+/* A result, in the format of the options: a line of JSON, or an item of a list in YAML. Takes the reference. */
+void print_json(json_t *object);
+enum { FORMAT_JSON, FORMAT_YAML };
+void set_output_format(int format);
+/* chosen: int, 1 where one of them is given; what: of the results, in JSON */
+#define FORMAT_ROWS(chosen, what)                                                                  \
+    {"json", OPTION_FORMAT, &(chosen), what, NULL, FORMAT_JSON, 0},                                \
+    {                                                                                              \
+        "yaml", OPTION_FORMAT, &(chosen), "the same as a list in YAML", NULL, FORMAT_YAML, 0       \
+    }
 /* Text of a model or file may hold bytes that are no UTF-8: they become U+FFFD. */
 json_t *json_text(const char *text, size_t size);
 json_t *json_number(double value); /* null where it is not finite */

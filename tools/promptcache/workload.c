@@ -9,6 +9,7 @@ const way usual_ways[WAYS] = {
     [WAY_PER_ROW] = {"per-row", "per row", PC_BASELINE_PER_ROW, 0, 1},
     [WAY_COPIES] = {"copies", "own copies", PC_BASELINE_COPIES, 0, 1},
     [WAY_RECOMPUTE] = {"recompute", "computed again", PC_BASELINE_PREFILL, 0, 0},
+    [WAY_NO_ATTENTION] = {"no-attention", "no attention", PC_BASELINE_NO_ATTENTION, 0, 1},
 };
 
 int workload_new(workload *w, size_t pieces, size_t requests, size_t batch)

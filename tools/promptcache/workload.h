@@ -4,8 +4,7 @@
  * A prompt is a chain of pieces that other requests hold too (a system prompt, then a question that
  * many samples answer) and tokens of its own. What is reused comes from the cache, whole blocks of
  * 64 tokens; the states of the pieces are there before the clock starts. Lengths of answers are
- * given, so that every way does the same work; models with an end of text of their own may stop
- * sooner.
+ * given, so that every way does the same work: nothing that a model says ends them.
  *
  * The clock is that of the requests: it stands still between two of them when nothing is to be
  * done, so that arrivals cost no waiting. */
@@ -15,7 +14,7 @@
 #include "bench_model.h"
 #include "plot.h"
 
-enum { WORKLOAD_LEVELS = 2, MOST_WAYS = 5, MOST_REPEATS = 99, MOST_XS = 16 };
+enum { WORKLOAD_LEVELS = 2, MOST_WAYS = 6, MOST_REPEATS = 99, MOST_XS = 16 };
 
 typedef struct piece {
     int32_t *tokens;
@@ -63,13 +62,14 @@ typedef struct way {
 } way;
 
 /* shared: what the library does. per-row: stored once, read by every sequence for itself. copies:
- * every sequence has its own. recompute: every prompt is computed whole. */
-enum { WAY_SHARED, WAY_PER_ROW, WAY_COPIES, WAY_RECOMPUTE, WAYS };
+ * every sequence has its own. recompute: every prompt is computed whole. no-attention: as shared, but nothing attends behind the prompt. */
+enum { WAY_SHARED, WAY_PER_ROW, WAY_COPIES, WAY_RECOMPUTE, WAY_NO_ATTENTION, WAYS };
 extern const way usual_ways[WAYS];
 #define WAYS_HELP                                                                                  \
     "Ways: shared (what the library does), per-row (the shared states are stored once, but\n"      \
     "every sequence reads them for itself), copies (every sequence has its own), recompute\n"      \
-    "(every prompt is computed whole).\n"
+    "(every prompt is computed whole), no-attention (as shared, but steps behind the prompt leave\n"  \
+    "attention out: answers mean nothing, and no way of attending is faster).\n"
 
 typedef struct run_result {
     double seconds; /* by the clock */
@@ -119,9 +119,7 @@ typedef struct workload_options {
          "MiB for K and V; a way that needs more is left out (8000)", NULL, 1, 1 << 20},           \
         {"seed", OPTION_NUMBER, &(o).seed, "of what is drawn (1)", NULL, 0, 1 << 30},              \
         {"plot", OPTION_FILE, &(o).picture, "writes the curves as SVG", NULL, 0, 0},               \
-    {                                                                                              \
-        "json", OPTION_FLAG, &(o).json, "one JSON object a row", NULL, 0, 0                        \
-    }
+        FORMAT_ROWS((o).json, "one JSON object a row")
 
 #define WORKLOAD_DEFAULTS(at_a_time, the_ways)                                                     \
     {                                                                                              \

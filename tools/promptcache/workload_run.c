@@ -47,6 +47,7 @@ static pc_generate_options options_of(const request *r, const way *how)
 {
     pc_generate_options o = PC_GENERATE_OPTIONS_INIT;
     o.max_tokens = (uint32_t)r->output;
+    o.flags = PC_GENERATE_IGNORE_EOS;
     o.baseline = how->baseline;
     if (how->baseline == PC_BASELINE_COPIES)
         o.shared_tokens = shared_tokens(r, how->levels);
@@ -87,14 +88,16 @@ static double bound_of_pass(const runner *n)
             rows = r->own.count ? (double)r->own.count : 1;
             before -= rows;
         }
+        work.rows += rows;
+        work.logits += 1;
+        if (r->first >= 0 && n->args->how->baseline == PC_BASELINE_NO_ATTENTION)
+            continue;
         for (size_t l = 0; l < r->levels; l++)
             if (r->shared[l]->seen != stamp) {
                 r->shared[l]->seen = stamp;
                 work.keys += (double)r->shared[l]->count;
             }
         work.keys += own;
-        work.rows += rows;
-        work.logits += 1;
         work.pairs += rows * (before + (rows + 1) / 2);
     }
     return bench_bound(n->args->model, &work);

@@ -54,7 +54,7 @@ void print_head(const comparison *c)
            c->model->flop_rate / 1e9);
     if (c->fixed_name)
         printf("%-9s ", c->fixed_name);
-    printf("%-9s %-10s %9s %9s %9s %10s %9s", c->x_name, "way", "prepared", "seconds", "prefill",
+    printf("%-9s %-12s %9s %9s %9s %10s %9s", c->x_name, "way", "prepared", "seconds", "prefill",
            "requests/s", "tokens/s");
     if (c->arrivals)
         printf(" %9s %11s %9s", "ms/token", "TTFT ms p50", "p99");
@@ -89,7 +89,7 @@ static void print_start(const comparison *c, double x, const way *how)
 {
     if (c->fixed_name)
         printf("%-9g ", c->fixed);
-    printf("%-9g %-10s ", x, how->name);
+    printf("%-9g %-12s ", x, how->name);
 }
 
 static void print_row(const comparison *c, const workload *w, double x, const way *how,
@@ -329,10 +329,10 @@ static void print_rate(const comparison *c, double x, const search *f, double lo
                              name, "limit_s_per_token", f->limit, "rate", low, "rate_beyond",
                              json_number(high)));
     else if (low == 0)
-        printf("%-9g %-10s beyond %g s a token at every rate tried, down to %.3f requests/s\n", x,
+        printf("%-9g %-12s beyond %g s a token at every rate tried, down to %.3f requests/s\n", x,
                name, f->limit, high);
     else
-        printf("%-9g %-10s within %g s a token up to %.3f requests/s%s\n", x, name, f->limit, low,
+        printf("%-9g %-12s within %g s a token up to %.3f requests/s%s\n", x, name, f->limit, low,
                isinf(high) ? ", the highest rate tried" : "");
     fflush(stdout);
 }

@@ -1,0 +1,141 @@
+#!/usr/bin/env python3
+"""Catches: a benchmark without --yaml, or whose YAML is none, or says something else than its JSON: other rows, other keys, a number that is read as a text, a text that is read as
+something else.
+
+    python3 test_bench_yaml.py SOURCE_FOLDER PROGRAM
+
+The YAML is read with the module yaml where it is there, else by the few rules of what the program writes.
+"""
+import json
+import os
+import re
+import subprocess
+import sys
+import tempfile
+
+try:
+    import yaml
+except ImportError:
+    yaml = None
+
+SOURCE, PROGRAM = map(os.path.abspath, sys.argv[1:3])
+MODEL = SOURCE + "/models/demo/demo.gguf"
+COMMON = "--shape tiny --scale 0.05 --batch 2 --ways"
+CASES = {
+    "attend": "--rows 1,3 --prefix 64 --suffix 16 --heads 4 --kv-heads 2 --head-dim 33 --repeats 1",
+    "calibrate": "--show",
+    "decode": f"--model {MODEL} --batch 1,2 --prefix 1024 --suffix 16 --repeats 2",
+    "memo": "--shape tiny --length 48 --batch 2 --repeats 2 --folder .",
+    "mmlu": f"--subjects 1 --questions 2 {COMMON} shared,recompute",
+    "needles": "--shape tiny --questions 1,2 --document 128 --ways shared,no-attention",
+    "samples": "--shape tiny --samples 1,2 --few-shot 128 --question 8 --answer 3 --ways two-levels,no-attention",
+    "serve": f"--prefix 64 --requests 2 {COMMON} shared,no-attention",
+    "store": f"--model {MODEL} --tokens 70 --segments 2 --repeats 1 --tier packed --codec zstd",
+    "trace": "--trace trace --share 1/2,1 --block-bytes 1024",
+    "ttft": f"--model {MODEL} --context 128 --new 32 --repeats 1",
+}
+failed = 0
+
+
+def check(condition, what):
+    global failed
+    if not condition:
+        failed += 1
+        print("FAILED:", what)
+
+
+class Strict:
+    """Block lists and mappings by indentation, values on the key's line."""
+
+    NUMBER = re.compile(r"[-+]?[0-9]+(\.[0-9]*([eE][-+][0-9]+)?)?\Z")
+
+    def __init__(self, text):
+        self.lines = [line for line in text.split("\n") if line]
+        self.at = 0
+
+    def value(self, text):
+        if text in ("null", "true", "false", "[]", "{}") or text[0] == '"' or self.NUMBER.match(text):
+            return json.loads(text)
+        raise ValueError(text)
+
+    def block(self, indent):
+        return self.list(indent) if self.lines[self.at][indent:indent + 1] == "-" else self.mapping(indent)
+
+    def list(self, indent):
+        items = []
+        while self.at < len(self.lines) and self.lines[self.at].startswith(" " * indent + "- "):
+            line = self.lines[self.at]
+            if re.match(r'[a-z_][a-z_0-9]*:|"[^"]*":', line[indent + 2:]):
+                self.lines[self.at] = " " * (indent + 2) + line[indent + 2:]
+                items.append(self.mapping(indent + 2))
+            else:
+                items.append(self.value(line[indent + 2:]))
+                self.at += 1
+        return items
+
+    def mapping(self, indent):
+        found = {}
+        while self.at < len(self.lines) and re.match(" " * indent + "[^ ]", self.lines[self.at]):
+            key, colon, rest = self.lines[self.at][indent:].partition(":")
+            if not colon or key in found:
+                raise ValueError(self.lines[self.at])
+            self.at += 1
+            inner = len(self.lines[self.at]) - len(self.lines[self.at].lstrip(" ")) if not rest else 0
+            found[key.strip('"')] = self.value(rest[1:]) if rest else self.block(inner)
+        return found
+
+
+def read_strictly(text):
+    reader = Strict(text)
+    value = reader.list(0)
+    if reader.at != len(reader.lines):
+        raise ValueError(reader.lines[reader.at])
+    return value
+
+
+def run(command, arguments, form):
+    done = subprocess.run([PROGRAM, "bench", command, *arguments.split(), form], capture_output=True, text=True, timeout=300)
+    check(done.returncode == 0, f"bench {command} {form}: exit code {done.returncode}: {done.stderr[-300:]}")
+    return done.stdout
+
+
+def kind(value):
+    if isinstance(value, dict):
+        return {key: kind(inner) for key, inner in value.items()}
+    if isinstance(value, list):
+        return [kind(inner) for inner in value]
+    return type(value).__name__
+
+
+def same_texts(a, b):
+    return {k: v for k, v in a.items() if isinstance(v, (str, bool))} == {k: v for k, v in b.items() if isinstance(v, (str, bool))}
+
+
+def compare(command, arguments):
+    rows = [json.loads(line) for line in run(command, arguments, "--json").splitlines()]
+    text = run(command, arguments, "--yaml")
+    readings = [read_strictly(text)] + ([yaml.safe_load(text)] if yaml else [])
+    check(readings[0] == readings[-1], f"bench {command}: both readers of YAML see the same")
+    check(rows and kind(readings[-1]) == kind(rows), f"bench {command}: rows and kinds of their values: {kind(readings[-1])}, in JSON {kind(rows)}")
+    check(all(same_texts(a, b) for a, b in zip(rows, readings[-1] or [])), f"bench {command}: texts")
+    if command == "calibrate": # what was measured before is the same each time
+        check(readings[-1] == rows, "bench calibrate: values")
+
+
+def main():
+    listed = re.findall(r"^  ([a-z]+) ", subprocess.run([PROGRAM, "bench", "--help"], capture_output=True, text=True).stdout, re.M)
+    check(sorted(listed) == sorted(CASES), f"all benchmarks are tried: {listed}")
+    with open("trace", "w") as out:
+        out.write('{"hash_ids":[7]}\n{"hash_ids":[9]}\n{"hash_ids":[7]}\n')
+    for command, arguments in CASES.items():
+        compare(command, arguments)
+    both = subprocess.run([PROGRAM, "bench", "serve", "--json", "--yaml"], capture_output=True, text=True)
+    check(both.returncode == 2 and "exclude each other" in both.stderr, "--json and --yaml exclude each other")
+    print(f"checks: {failed} failed")
+    return 1 if failed else 0
+
+
+if __name__ == "__main__":
+    with tempfile.TemporaryDirectory() as folder:
+        os.chdir(folder)
+        sys.exit(main())

@@ -42,8 +42,9 @@
  *   holds until that thread's next failing call.
  * - `pc_x_new/load/parse(&out, ...)` sets *out to NULL on failure. `pc_x_free(NULL)` does nothing. An object keeps
  *   what it needs alive by reference counts, so objects may be freed in any order.
- * - Option and result structs start with struct_size; set them up with their INIT macro. Zero means the default.
- *   NULL for a whole option struct means all defaults. Reserved fields and unknown flag bits must be zero.
+ * - Option and result structs start with struct_size. Zero is the default of every other field, so zeros with struct_size
+ *   set are all that an INIT macro makes: bindings need no more. NULL for a whole option struct means all defaults.
+ *   Reserved fields and unknown flag bits must be zero.
  * - Constants are enumerators, so of type int, and flags fit 31 bits; fields of flags are uint64_t all the same. Set them by
  *   `flags |= PC_A | PC_B`, take one away by `flags &= ~(uint64_t)PC_A`.
  * - Strings are UTF-8. Token ids are int32_t, positions int64_t, sizes in bytes or tokens as named. Arrays are dense, the last dimension
@@ -123,6 +124,12 @@ PC_API const char *pc_status_text(pc_status status);
 /* One line about this thread's last failing call: place and cause. Never NULL. Borrowed until the next failing call of
  * this thread. Read it only right after a negative return. Since 0.1. */
 PC_API const char *pc_error_text(void);
+/* For functions of the host's that the library calls, right before they fail (a negative status, a non-zero "cancel"): one
+ * line that says why; control characters become spaces, it is cut at 511 bytes, copied. The call of ours that fails for
+ * that reason gives it in pc_error_text, behind the name of the function or what was cancelled: "the host's model: step:
+ * out of device memory". What a function says that then succeeds is not used. Anywhere else it sets this thread's text. NULL
+ * or "": none. Any thread. Since 0.1. */
+PC_API void pc_error_set(const char *text);
 
 /* ---------------------------------------------------------------- context */
 
@@ -144,7 +151,8 @@ typedef void (*pc_log_fn)(void *user, uint32_t level, const char *line);
  * other. */
 typedef void (*pc_parallel_for_fn)(void *user, size_t n, void (*body)(void *arg, size_t i), void *arg);
 
-/* Long work reports here; a non-zero return cancels it (PC_ERR_CANCELLED). total may be 0 when unknown. */
+/* Long work reports here; a non-zero return cancels it (PC_ERR_CANCELLED, with what pc_error_set was given). total may be 0
+ * when unknown. */
 typedef int32_t (*pc_progress_fn)(void *user, const char *what, uint64_t done, uint64_t total);
 
 typedef struct pc_context_options {
@@ -248,6 +256,12 @@ PC_API pc_status pc_model_new_shape(pc_model **out, pc_context *context, const c
 PC_API void pc_model_free(pc_model *model);
 /* What the model is, written up to info->struct_size. Since 0.1. */
 PC_API pc_status pc_model_get_info(const pc_model *model, pc_model_info *info);
+/* A fingerprint for models of a host's own (pc_model_info, pc_key_parts, pc_raw): the digest of files [count] in this order,
+ * by their bytes alone (BLAKE2b-256, files/1 in doc/format.md). Name all whose bytes change K and V: weights, configuration,
+ * adapters. Blocks, one to two seconds a GB; `progress` (may be NULL) gets the path and its bytes. PC_ERR_NOT_FOUND, PC_ERR_IO name the
+ * file; PC_ERR_CANCELLED. On failure it is zeros. Any thread. Since 0.1. */
+PC_API pc_status pc_fingerprint_files(uint8_t fingerprint[32], const char *const *paths, size_t count,
+                                      pc_progress_fn progress, void *progress_user);
 
 enum {
     PC_TOKENIZE_SPECIAL = 1, /* text of special tokens becomes those tokens */
@@ -329,7 +343,8 @@ typedef struct pc_step_args {
 } pc_step_args;
 
 /* A host's model. Every function gets `user`; a negative return is passed on to the caller of our API, with an
- * error text that names the function. Functions marked (optional) may be NULL; what needs them is then refused with
+ * error text that names the function and gives what it has said by pc_error_set. `describe` gets zeros, and -1 in token_bos,
+ * token_eos, token_unk and token_pad: what it leaves alone is unknown, or none. Functions marked (optional) may be NULL; what needs them is then refused with
  * PC_ERR_UNSUPPORTED. Calls for one model never overlap. */
 typedef struct pc_model_ops {
     size_t struct_size;
@@ -392,7 +407,8 @@ typedef struct pc_codec_block {
     uint64_t bytes;  /* as the segment holds it */
 } pc_codec_block;
 
-/* A codec of the host's. Called from any thread, from several at once, also for the same segment. What decode gets was written by encode and has
+/* A codec of the host's. Called from any thread, from several at once, also for the same segment; why it failed it says by
+ * pc_error_set. What decode gets was written by encode and has
  * passed its checksum, but may be of another version of the codec: it checks for itself. */
 typedef struct pc_codec_ops {
     size_t struct_size;
@@ -927,8 +943,10 @@ typedef struct pc_sampling {
     uint64_t seed;
 } pc_sampling;
 
-/* Text as it becomes final (stop strings are held back until it is certain that they are none). Non-zero return stops
- * that sample. `sample` counts the samples of the request from 0. */
+/* Text as it becomes final: never empty, and never half a character, whatever the tokens are cut into. Bytes of a code point
+ * that is not complete wait for the next token; what stays incomplete at the end is dropped. Stop strings are held back until
+ * it is certain that they are none. Not NUL-terminated. A positive return stops that sample (PC_FINISH_CALLBACK), a negative
+ * one, a pc_status, ends it with that error (pc_error_set says why). `sample` counts the samples of the request from 0. */
 typedef int32_t (*pc_text_fn)(void *user, uint32_t sample, const char *text, size_t size);
 
 /* From position `first` on, states belong to the tenant of this salt instead of the cache's: a system prompt is shared by all, and what comes behind
@@ -1052,7 +1070,7 @@ typedef struct pc_stats {
     double seconds_memo;       /* features, search and fetching of maps; computing with them is in seconds_prefill */
 } pc_stats;
 #define PC_STATS_INIT                                                                                        \
-    {sizeof(pc_stats), 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, {0, 0, 0, 0, 0, 0}, 0, 0, 0, 0, 0, -1, \
+    {sizeof(pc_stats), 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, {0, 0, 0, 0, 0, 0}, 0, 0, 0, 0, 0, 0, \
      0, 0, 0, 0, 0}
 
 /* Answers a prompt: looks its modules up, encodes what is missing, computes the new tokens, samples until a stop. Blocks.

@@ -34,13 +34,18 @@ def segment(base_id, before, distance, offset, tokens, relative=()):
                   b"".join(struct.pack("<i", t) for t in tokens), u64(len(relative)), b"".join(u64(r) for r in relative))
 
 
+def files(*contents):
+    return digest("files/1", u64(len(contents)), *(run(content) for content in contents))
+
+
 def vectors():
     a = base(bytes(range(32)), b"", bytes(range(32, 64)), 1, 0, 1, 1, 0, b"")
     b = base(bytes(range(32)), bytes(range(64, 96)), ZERO, 3, 4096, 2, 0, 3, b"tenant-7")
     a1 = segment(a, ZERO, 0, 0, [1, 2, 3])
     a2 = segment(a, a1, 3, 0, [4, -1, 2147483647, 0])
     return {"base-a": a, "base-b": b, "segment-a1": a1, "segment-a2": a2, "segment-a3": segment(a, a2, -2, 0, [1]),
-            "segment-gap": segment(a, ZERO, 0, 0, [1, 2, 3], [0, 1, 5]), "segment-empty": segment(b, ZERO, 0, 17, [])}
+            "segment-gap": segment(a, ZERO, 0, 0, [1, 2, 3], [0, 1, 5]), "segment-empty": segment(b, ZERO, 0, 17, []),
+            "files-one": files(b"weights"), "files-two": files(b"weights", b"")}
 
 
 def main():

@@ -36,6 +36,11 @@ void pc__digest_bytes(pc__digest *digest, const void *data, size_t size)
     add(digest, data, size);
 }
 
+void pc__digest_part(pc__digest *digest, const void *data, size_t size)
+{
+    add(digest, data, size);
+}
+
 void pc__digest_text(pc__digest *digest, const char *text)
 {
     pc__digest_bytes(digest, text, strlen(text));

@@ -6,6 +6,7 @@
 
 /* No allocation: an out-of-memory error must be able to say so. */
 static _Thread_local char text[512];
+static _Thread_local int host_said; /* it stands in `text` */
 
 static void one_line(void)
 {
@@ -21,23 +22,72 @@ pc_status pc__fail(pc_status status, const char *format, ...)
     vsnprintf(text, sizeof text, format, args);
     va_end(args);
     one_line();
+    host_said = 0;
     return status;
 }
 
-pc_status pc__fail_in(pc_status status, const char *format, ...)
+/* "prefix: " before the text that is there */
+static void put_before(const char *prefix)
 {
-    char prefix[256], old[sizeof text];
-    va_list args;
-    va_start(args, format);
-    vsnprintf(prefix, sizeof prefix, format, args);
-    va_end(args);
+    char old[sizeof text];
     memcpy(old, text, sizeof old);
     int n = snprintf(text, sizeof text, "%s: ", prefix);
     size_t room = sizeof text - 1 - (size_t)n, size = strnlen(old, room);
     memcpy(text + n, old, size);
     text[(size_t)n + size] = 0;
     one_line();
+    host_said = 0;
+}
+
+pc_status pc__fail_in(pc_status status, const char *format, ...)
+{
+    char prefix[256];
+    va_list args;
+    va_start(args, format);
+    vsnprintf(prefix, sizeof prefix, format, args);
+    va_end(args);
+    put_before(prefix);
     return status;
+}
+
+void pc__host_begin(void)
+{
+    host_said = 0;
+}
+
+pc_status pc__host_failed(pc_status status, const char *format, ...)
+{
+    char place[256];
+    va_list args;
+    va_start(args, format);
+    vsnprintf(place, sizeof place, format, args);
+    va_end(args);
+    if (!host_said)
+        return pc__fail(status, "%s: %s (%s)", place, pc_status_text(status), pc_status_name(status));
+    put_before(place);
+    return status;
+}
+
+pc_status pc__host_cancelled(const char *format, ...)
+{
+    char place[256];
+    va_list args;
+    va_start(args, format);
+    vsnprintf(place, sizeof place, format, args);
+    va_end(args);
+    if (!host_said)
+        return pc__fail(PC_ERR_CANCELLED, "%s", place);
+    put_before(place);
+    return PC_ERR_CANCELLED;
+}
+
+void pc_error_set(const char *words)
+{
+    size_t size = words ? strnlen(words, sizeof text - 1) : 0;
+    memmove(text, words ? words : "", size); /* may be pc_error_text() */
+    text[size] = 0;
+    one_line();
+    host_said = size > 0;
 }
 
 const char *pc_error_text(void)

@@ -9,7 +9,7 @@
 
 #include "base/fail.h"
 
-static pc_status open_regular(const char *path, int *fd, size_t *size)
+pc_status pc__file_open(const char *path, int *fd, size_t *size)
 {
     struct stat st;
     *fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK); /* a pipe must not hold us up */
@@ -27,7 +27,7 @@ pc_status pc__file_map(pc__file *out, const char *path)
 {
     int fd;
     size_t size;
-    pc_status status = open_regular(path, &fd, &size);
+    pc_status status = pc__file_open(path, &fd, &size);
     memset(out, 0, sizeof *out);
     if (status < 0)
         return status;
@@ -66,7 +66,7 @@ static pc_status read_all(int fd, const char *path, char *data, size_t size)
 pc_status pc__file_read(const pc_allocator *mem, const char *path, size_t limit, char **data, size_t *size)
 {
     int fd;
-    pc_status status = open_regular(path, &fd, size);
+    pc_status status = pc__file_open(path, &fd, size);
     *data = NULL;
     if (status < 0)
         return status;

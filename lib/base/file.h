@@ -9,6 +9,9 @@ typedef struct pc__file {
     size_t size;
 } pc__file;
 
+/* Opens a regular file for reading; the caller closes *fd. PC_ERR_NOT_FOUND, or PC_ERR_IO with the path and the system's reason. */
+pc_status pc__file_open(const char *path, int *fd, size_t *size);
+
 /* Maps a regular file. PC_ERR_IO names the path and the system's reason; an empty file has size 0. */
 pc_status pc__file_map(pc__file *out, const char *path);
 void pc__file_unmap(pc__file *file); /* zeroed file: does nothing */

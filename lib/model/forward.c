@@ -89,8 +89,9 @@ done:
 static pc_status poll(const pc__work *work, int32_t l)
 {
     const pc__pass *pass = work->pass;
+    pc__host_begin();
     if (pass->cancelled && pass->cancelled(pass->cancel_user))
-        return pc__fail(PC_ERR_CANCELLED, "cancelled at layer %d of row %zu", l, work->first);
+        return pc__host_cancelled("cancelled at layer %d of row %zu", l, work->first);
     return PC_OK;
 }
 

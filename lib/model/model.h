@@ -34,10 +34,11 @@ pc_model *pc__model_ref(const pc_model *model);
 void pc__model_unref(pc_model *model);
 
 /* Calls of a host's operations never overlap: whoever calls one stands between these two. They do nothing for models of our
- * own, whose operations may run at the same time. */
+ * own, whose operations may run at the same time. The first forgets what the host has said by pc_error_set before. */
 void pc__model_enter(const pc_model *model);
 void pc__model_leave(const pc_model *model);
-/* Gives `status` of operation `name` on. A host cannot set the error text: of its failures this says what is known. */
+/* Gives `status` of operation `name` on; the text is the operation's name and what the host has said, or else what the
+ * status means. */
 pc_status pc__model_told(const pc_model *model, const char *name, pc_status status);
 /* PC_OK, or PC_ERR_UNSUPPORTED where the model cannot compute (vocabulary only). */
 pc_status pc__model_can_compute(const pc_model *model);

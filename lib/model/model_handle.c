@@ -53,6 +53,7 @@ void pc__model_enter(const pc_model *model)
 {
     if (!model->native)
         pthread_mutex_lock(&((pc_model *)(uintptr_t)model)->turn);
+    pc__host_begin();
 }
 
 void pc__model_leave(const pc_model *model)
@@ -65,8 +66,7 @@ pc_status pc__model_told(const pc_model *model, const char *name, pc_status stat
 {
     if (status >= 0 || model->native)
         return status;
-    return pc__fail(status, "the host's model: %s: %s (%s)", name, pc_status_text(status),
-                    pc_status_name(status));
+    return pc__host_failed(status, "the host's model: %s", name);
 }
 
 pc_status pc__model_can_compute(const pc_model *model)
@@ -191,6 +191,8 @@ static pc_status missing(const pc_model_ops *ops)
 static pc_status ask_host(pc_model *model)
 {
     pc_model_info info = PC_MODEL_INFO_INIT;
+    info.token_bos = info.token_eos = info.token_unk = info.token_pad = -1;
+    pc__host_begin();
     pc_status status = model->ops.describe(model->user, &info);
     if (status < 0)
         return pc__model_told(model, "describe", status);

@@ -6,6 +6,7 @@
 typedef struct group {
     pc_sequence **list; /* [count] */
     size_t count;
+    pc__trouble why; /* of the first that was cancelled */
 } group;
 
 void pc__trouble_note(pc__trouble *t, pc_status status)
@@ -28,8 +29,11 @@ static int32_t any_cancelled(void *user)
     int32_t any = 0;
     for (size_t i = 0; i < g->count; i++) {
         const pc_generate_options *o = &g->list[i]->generation.options;
-        if (o->cancelled && o->cancelled(o->cancel_user))
-            any = g->list[i]->asked_cancel = 1;
+        pc__host_begin();
+        if (!o->cancelled || !o->cancelled(o->cancel_user))
+            continue;
+        any = g->list[i]->asked_cancel = 1;
+        pc__trouble_note(&g->why, pc__host_cancelled("the caller cancelled the request"));
     }
     return any;
 }
@@ -86,7 +90,7 @@ static void drop_cancelled(group *g, pc__trouble *trouble)
     size_t left = 0;
     for (size_t i = 0; i < g->count; i++) {
         if (g->list[i]->asked_cancel)
-            pc__trouble_note(trouble, pc__sequence_fail(g->list[i], pc__fail(PC_ERR_CANCELLED, "the caller cancelled the request")));
+            pc__trouble_note(trouble, pc__sequence_fail(g->list[i], pc__trouble_told(&g->why, PC_ERR_CANCELLED)));
         else
             g->list[left++] = g->list[i];
     }
@@ -114,7 +118,7 @@ static void step_group(group *g, pc_step_row *rows, float *logits, pc__trouble *
         pc__trouble_note(trouble, pc__sequence_fail(g->list[0], status));
     else
         for (size_t i = 0, n = g->count; i < n; i++) {
-            group alone = {g->list + i, 1};
+            group alone = {.list = g->list + i, .count = 1};
             step_group(&alone, rows, logits, trouble);
         }
 }
@@ -149,7 +153,7 @@ void pc__decode(pc_sequence *const *sequences, size_t count, pc_step_row *rows, 
         return;
     }
     for (size_t from = 0, end; from < left; from = end) {
-        group g = {list + from, 0};
+        group g = {.list = list + from};
         end = from;
         for (size_t i = from; i < left; i++)
             if (go_together(list[from], list[i])) {

@@ -81,7 +81,7 @@ static void finish(generating *g, pc_stats *stats)
 
 static pc_status check(const pc_prompt *prompt, pc_stats *stats)
 {
-    static const pc_stats nothing = PC_STATS_INIT;
+    static const pc_stats nothing = PC__STATS_START;
     if (stats) {
         pc_status status = pc__result_write(stats, PC__V1_SIZE(pc_stats, seconds_decode), &nothing,
                                             sizeof nothing, "pc_stats");

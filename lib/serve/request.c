@@ -6,8 +6,9 @@
 
 pc_status pc__request_poll(const pc__request *r)
 {
+    pc__host_begin();
     if (r->options->cancelled && r->options->cancelled(r->options->cancel_user))
-        return pc__fail(PC_ERR_CANCELLED, "the caller cancelled the request");
+        return pc__host_cancelled("the caller cancelled the request");
     return PC_OK;
 }
 
@@ -30,7 +31,7 @@ pc_status pc__request_init(pc__request *r, const pc_prompt *prompt, pc_cache *ca
     r->options = options;
     r->regime = pc__serve_regime(r->model, prompt->end);
     r->missed_part = SIZE_MAX;
-    r->stats = (pc_stats)PC_STATS_INIT;
+    r->stats = (pc_stats)PC__STATS_START;
     r->first = pc__calloc(mem, prompt->part_count + 1, sizeof *r->first);
     if (!r->first)
         return PC_ERR_NOMEM;

@@ -11,6 +11,9 @@
 #include "serve/fetch.h"
 #include "serve/prompt_handle.h"
 
+/* Statistics of a request that has not begun. */
+#define PC__STATS_START {.struct_size = sizeof(pc_stats), .memo_record = -1}
+
 typedef struct pc__request {
     const pc_prompt *prompt;
     const pc_model *model;

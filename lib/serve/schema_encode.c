@@ -21,6 +21,7 @@ static int32_t report(void *user)
     const char *what = e->done < recipe->unit_count ? recipe->units[e->done].name : "";
     if (!e->options.progress || e->cancelled)
         return e->cancelled;
+    pc__host_begin();
     e->cancelled = e->options.progress(e->options.progress_user, what, e->done,
                                        recipe->unit_count) != 0;
     return e->cancelled;
@@ -105,8 +106,8 @@ static pc_status run(encoding *e)
     for (; e->done < e->work.recipe->unit_count; e->done++) {
         pc_status status;
         if (report(e))
-            return pc__fail(PC_ERR_CANCELLED, "pc_schema_encode: cancelled after %zu of %zu",
-                            e->done, e->work.recipe->unit_count);
+            return pc__host_cancelled("pc_schema_encode: cancelled after %zu of %zu", e->done,
+                                      e->work.recipe->unit_count);
         status = encode_unit(e, e->done);
         if (status < 0)
             return status;

@@ -31,7 +31,7 @@ static pc_sequence *make(const pc_prompt *prompt, pc_cache *cache)
     s->prompt = pc__prompt_ref(prompt);
     s->model = prompt->model;
     s->cache = cache ? pc__cache_ref(cache) : NULL;
-    s->stats = (pc_stats)PC_STATS_INIT;
+    s->stats = (pc_stats)PC__STATS_START;
     pc__stream_init(&s->text, s->model);
     return s;
 }
@@ -186,22 +186,31 @@ pc_status pc__sequence_fail(pc_sequence *s, pc_status status)
     return status;
 }
 
-/* Hands out what became final; 0 if the caller wants no more. */
-static int emit(pc_sequence *s, size_t from)
+/* Hands out what became final; PC_END if the caller wants no more. */
+static pc_status emit(pc_sequence *s, size_t from)
 {
     const pc_generate_options *o = &s->generation.options;
+    int32_t said;
     if (!o->on_text || s->text.final == from)
-        return 1;
-    return !o->on_text(o->on_text_user, s->sample, s->text.text.data + from, s->text.final - from);
+        return PC_OK;
+    pc__host_begin();
+    said = o->on_text(o->on_text_user, s->sample, s->text.text.data + from, s->text.final - from);
+    if (said < 0)
+        return pc__host_failed(said, "on_text");
+    return said ? PC_END : PC_OK;
 }
 
-void pc__sequence_end_turn(pc_sequence *s)
+pc_status pc__sequence_end_turn(pc_sequence *s)
 {
     size_t from = s->text.final;
+    pc_status status;
     pc__stream_flush(&s->text);
-    emit(s, from);
+    status = emit(s, from);
+    if (status < 0)
+        return status;
     pc__stream_end(&s->text);
     pc__stream_init(&s->text, s->model);
+    return PC_OK;
 }
 
 int pc__sequence_is_full(const pc_sequence *s)
@@ -260,7 +269,9 @@ pc_status pc__sequence_take(pc_sequence *s, float *logits)
     finish = reason_to_end(s, token, stopped);
     if (finish && !stopped)
         pc__stream_flush(&s->text);
-    if (!emit(s, from) && !finish)
+    if ((status = emit(s, from)) < 0)
+        return pc__sequence_fail(s, status);
+    if (status == PC_END && !finish)
         finish = PC_FINISH_CALLBACK;
     if (finish)
         end(s, finish);

@@ -76,8 +76,8 @@ size_t pc__sequence_rows(const pc_sequence *sequence, pc_step_row *rows);
 int pc__sequence_is_full(const pc_sequence *sequence);
 /* They have been computed. */
 void pc__sequence_rows_done(pc_sequence *sequence);
-/* Its text becomes final and is handed out; the text of the next turn is empty. */
-void pc__sequence_end_turn(pc_sequence *sequence);
+/* Its text becomes final and is handed out; the text of the next turn is empty. An error: of on_text. */
+pc_status pc__sequence_end_turn(pc_sequence *sequence);
 /* Tokens of the prompt that the penalty counts. */
 void pc__sequence_note_prompt(pc_sequence *sequence);
 

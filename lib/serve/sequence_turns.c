@@ -63,9 +63,8 @@ static pc_status push(pc_sequence *s, const char *call, const int32_t *tokens, s
         return status;
     status = pc__grow(s->mem, (void **)&s->tokens, &s->capacity, s->count + count,
                       sizeof *s->tokens);
-    if (status < 0)
+    if (status < 0 || (status = pc__sequence_end_turn(s)) < 0)
         return status;
-    pc__sequence_end_turn(s);
     for (size_t i = 0; i < count; i++) {
         s->tokens[s->count++] = tokens[i];
         pc__sampler_note(&s->sampler, tokens[i]);

@@ -485,6 +485,7 @@ AT(pc_memo_work, alpha, 48);
 
 GROWS(pc_memo_bucket, 88);
 AT(pc_memo_bucket, struct_size, 0);
+AT(pc_memo_bucket, least_tokens, 8);
 AT(pc_memo_bucket, most_tokens, 12);
 AT(pc_memo_bucket, records, 16);
 AT(pc_memo_bucket, trained, 24);
@@ -492,14 +493,24 @@ AT(pc_memo_bucket, open, 28);
 AT(pc_memo_bucket, reason, 32);
 AT(pc_memo_bucket, loss, 36);
 AT(pc_memo_bucket, threshold, 40);
+AT(pc_memo_bucket, limit, 48);
+AT(pc_memo_bucket, tuned_loss, 56);
 AT(pc_memo_bucket, tuned_hit_rate, 64);
 AT(pc_memo_bucket, watched_loss, 72);
 AT(pc_memo_bucket, verified, 80);
 
 GROWS(pc_memo_stats, 96);
 AT(pc_memo_stats, struct_size, 0);
+AT(pc_memo_stats, lookups, 8);
+AT(pc_memo_stats, hits, 16);
+AT(pc_memo_stats, misses, 24);
 AT(pc_memo_stats, verified, 32);
+AT(pc_memo_stats, stored, 40);
+AT(pc_memo_stats, live, 48);
+AT(pc_memo_stats, evicted, 56);
+AT(pc_memo_stats, removed, 64);
 AT(pc_memo_stats, damaged, 72);
+AT(pc_memo_stats, bytes, 80);
 AT(pc_memo_stats, budget_bytes, 88);
 
 FIXED(pc_prefill_result, 40);
@@ -528,7 +539,14 @@ AT(pc_prefill_options, threshold, 88);
 
 GROWS(pc_prefill_stats, 80);
 AT(pc_prefill_stats, struct_size, 0);
+AT(pc_prefill_stats, inputs, 8);
+AT(pc_prefill_stats, tokens, 16);
+AT(pc_prefill_stats, hits, 24);
 AT(pc_prefill_stats, hit_tokens, 32);
+AT(pc_prefill_stats, seconds_features, 40);
+AT(pc_prefill_stats, seconds_search, 48);
+AT(pc_prefill_stats, seconds_maps, 56);
+AT(pc_prefill_stats, seconds_forward, 64);
 AT(pc_prefill_stats, seconds_verify, 72);
 
 FIXED(pc_span, 24);

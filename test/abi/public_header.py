@@ -11,7 +11,7 @@ class Header:
             self.code = re.sub(r"/\*.*?\*/", "", file.read(), flags=re.S)
         self.structs = {}
         for name, body in re.findall(r"typedef struct (pc_\w+) \{(.*?)\n\} \1;", self.code, flags=re.S):
-            self.structs[name] = [self._field(line) for line in body.split(";") if line.strip()]
+            self.structs[name] = [field for line in body.split(";") if line.strip() for field in self._fields(line)]
         self.enums = [re.findall(r"(PC_\w+) =", body) for body in re.findall(r"enum \{(.*?)\}", self.code, flags=re.S)]
         self.constants = [name for names in self.enums for name in names]
         self.macros = dict(re.findall(r"^#define (PC_[A-Z0-9_]+)[ \t]+(.*?)[ \t]*$", self.code, flags=re.M))
@@ -21,7 +21,9 @@ class Header:
         self.version = tuple(int(v) for v in re.findall(r"#define PC_VERSION_M(?:AJOR|INOR) (\d+)", self.code))
 
     @staticmethod
-    def _field(line):
+    def _fields(line):
+        """The names that a line declares: one function pointer, or any number of others."""
         pointer = re.search(r"\(\*(\w+)\)\(", line)
-        plain = re.search(r"(\w+)(\[\w+\])*\s*$", line)
-        return (pointer or plain).group(1)
+        if pointer:
+            return [pointer.group(1)]
+        return [re.search(r"(\w+)(\[\w+\])*\s*$", declarator).group(1) for declarator in line.split(",")]

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 """Catches: an option or result struct without struct_size at its start or without an INIT macro, an INIT macro that forgets a field (in C or
-C++), a public function without PC_API, types in the header that differ between compilers, a constant that generators of bindings (cffi, bindgen) do
+C++) or sets one to anything but zero, a public function without PC_API, types in the header that differ between compilers, a constant that generators of bindings (cffi, bindgen) do
 not see because it is a macro with a cast or a call in it, flags that warn when somebody sets them, a code that doc/errors.md does not explain or
 explains with other words than the header."""
 import os
@@ -59,6 +59,19 @@ found = [(shutil.which(name), language, standard) for name, language, standard i
 # Every macro sets struct_size and names every field: -Wextra reports missing ones.
 check([f"extern const {name} {name}_default; const {name} {name}_default = {name.upper()}_INIT;" for name in sized if name not in GIVEN_BY_LIBRARY],
       ["-Wmissing-field-initializers"], configured)
+# The bytes of an INIT macro are zeros with struct_size: what bindings make without the macros.
+lines = ["#include <promptcache.h>", "#include <stdio.h>", "#include <string.h>", "int main(void) {"]
+for name in sized:
+    if name not in GIVEN_BY_LIBRARY:
+        lines.append(f"{{ {name} made = {name.upper()}_INIT, zeros; memset(&zeros, 0, sizeof zeros); zeros.struct_size = sizeof zeros; "
+                     f'if (memcmp(&made, &zeros, sizeof made)) puts("{name}_INIT is not all zeros behind struct_size"); }}')
+with tempfile.TemporaryDirectory() as folder:
+    program = os.path.join(folder, "zeros")
+    with open(program + ".c", "w", encoding="utf-8") as file:
+        file.write("\n".join(lines + ["return 0; }"]))
+    subprocess.run([c_compiler, "-std=c11", "-I", os.path.dirname(path), program + ".c", "-o", program], check=True)
+    failures += subprocess.run([program], check=True, capture_output=True, text=True).stdout.splitlines()
+
 # Constants of one enumeration are joined and go into fields of 64 and of 32 bits without a word.
 joined = [" | ".join(names) for names in header.enums]
 check(["uint64_t wide(uint64_t flags);", "uint64_t wide(uint64_t flags) {", *[f"flags |= {all_of}; flags &= {all_of}; flags &= ~(uint64_t)({all_of});" for all_of in joined], "return flags; }",

@@ -228,8 +228,12 @@ static inline pc_status half_decode(void *user, const pc_codec_block *block, con
                                     size_t size, void *out)
 {
     (void)user;
-    if (size != block->bytes / 2 || block->bytes % 2)
-        return pc__fail(PC_ERR_FORMAT, "%zu bytes are no half", size);
+    if (size != block->bytes / 2 || block->bytes % 2) {
+        char why[64];
+        snprintf(why, sizeof why, "%zu bytes are no half", size);
+        pc_error_set(why);
+        return PC_ERR_FORMAT;
+    }
     memcpy(out, in, size);
     memcpy((uint8_t *)out + size, in, size);
     return PC_OK;

@@ -93,7 +93,7 @@ static void test_decoder(void)
     pc__sum_of(s.file.data + s.record->entries[0].offset, (size_t)s.record->entries[0].stored,
                s.record->entries[0].sum);
     CHECK_STATUS(pc__record_block(s.record, 0, out), PC_ERR_FORMAT);
-    CHECK_ERROR_HAS("codec half, block 0 of a record: 31 bytes are no half");
+    CHECK_ERROR_HAS("codec half, block 0 of a record: decode: 31 bytes are no half");
     sample_free(&s);
 }
 

@@ -88,7 +88,11 @@ static pc_status open_seal(const pc__record *r, size_t index, void *out, const v
 static pc_status decode(const pc__record *r, size_t index, const void *data, size_t size, void *out)
 {
     pc_codec_block block = pc__image_block(&r->image, index);
+    int host = r->codec->id >= PC_CODEC_HOST;
+    pc__host_begin();
     pc_status status = r->codec->decode(r->codec->user, &block, data, size, out);
+    if (status < 0 && host)
+        return pc__host_failed(status, "codec %s, block %zu of a record: decode", r->codec->name, index);
     if (status < 0)
         return pc__fail_in(status, "codec %s, block %zu of a record", r->codec->name, index);
     return status ? pc__fail(PC_ERR_FORMAT, "codec %s, block %zu of a record: not decoded",

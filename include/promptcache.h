@@ -663,7 +663,7 @@ typedef struct pc_folder_options {
 } pc_folder_options;
 #define PC_FOLDER_OPTIONS_INIT {sizeof(pc_folder_options), NULL, 0}
 
-typedef struct pc_record_info { /* of a sealed record whose key was not given: no model, tokenizer, shape; such fields are zero */
+typedef struct pc_record_info { /* of a sealed record whose key was not given: no model, shape; such fields are zero */
     size_t struct_size;
     uint8_t key[32];
     uint8_t model[32];     /* fingerprint */
@@ -686,21 +686,26 @@ typedef struct pc_record_info { /* of a sealed record whose key was not given: n
     double cost_seconds;   /* of computing it */
     int64_t written;       /* seconds since 1970 */
     int64_t expires;       /* 0: no end */
+    uint8_t seal_id[16];   /* of a sealed one: id of its seal_key, which does not tell the key; also in the file's name (doc/format.md) */
+    uint32_t opened;       /* 1: nothing of it is closed to this pc_folder; 0: its key was not given, or its codec is not known */
+    uint32_t reserved;
 } pc_record_info;
-#define PC_RECORD_INFO_INIT {sizeof(pc_record_info), {0}, {0}, {0}, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0}
+#define PC_RECORD_INFO_INIT {sizeof(pc_record_info), {0}, {0}, {0}, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, {0}, 0, 0}
 
 /* Reads the headers of what is there. PC_ERR_NOT_FOUND, PC_ERR_IO, PC_ERR_FORMAT (not a folder of ours). Handle: one thread at a time. In what follows
  * an `index` beyond pc_folder_count is PC_ERR_INVALID. Since 0.1. */
 PC_API pc_status pc_folder_open(pc_folder **out, pc_context *context, const char *path, const pc_folder_options *options);
 PC_API void pc_folder_free(pc_folder *folder);
 PC_API size_t pc_folder_count(const pc_folder *folder);
-/* The record at `index` as it was when the folder was opened, in the order of keys. PC_ERR_FORMAT: its header is damaged, PC_ERR_UNSUPPORTED: of a later
+/* The record at `index` as it was when the folder was opened, in the order of keys; records of one key with several seals follow each other. PC_ERR_FORMAT: its header is
+ * damaged, or not what its name says; PC_ERR_UNSUPPORTED: of a later
  * version of the format, PC_ERR_IO (key and file_bytes are set all the same). Since 0.1. */
 PC_API pc_status pc_folder_get(const pc_folder *folder, size_t index, pc_record_info *info);
 /* Tokens of a record: at most `capacity` are written, *count is always set; PC_ERR_LIMIT if they did not fit (tokens may be NULL with capacity 0 to
  * count: then PC_OK). PC_ERR_UNSUPPORTED: sealed, and its key was not given. Since 0.1. */
 PC_API pc_status pc_folder_tokens(pc_folder *folder, size_t index, int32_t *tokens, size_t capacity, size_t *count);
-/* Reads a record whole and checks everything that can be. PC_OK; PC_ERR_FORMAT names what is wrong; PC_ERR_NOT_FOUND: gone meanwhile. Since 0.1. */
+/* Reads a record whole and checks everything that can be. PC_OK; PC_ERR_FORMAT names what is wrong; PC_ERR_UNSUPPORTED ("frame only: …"): nothing is wrong with its frame, but
+ * it is sealed with another key, or its codec is not known: its states were not looked at; PC_ERR_NOT_FOUND: gone meanwhile. Since 0.1. */
 PC_API pc_status pc_folder_verify(pc_folder *folder, size_t index);
 /* Removes a record. PC_ERR_NOT_FOUND: gone meanwhile; PC_ERR_IO. Since 0.1. */
 PC_API pc_status pc_folder_remove(pc_folder *folder, size_t index);

@@ -3,7 +3,7 @@
 
 usage: read_record.py [--key HEX] [--tokens FILE] [--blocks FOLDER] RECORD ...
 
-Prints the header of each record as a line of JSON. Checksums need the module xxhash, seals nacl (PyNaCl), the codec zstd zstandard; what cannot be checked is
+Prints the header of each record as a line of JSON. A name as those of a folder's records has to fit what is in it. Checksums need the module xxhash, seals nacl (PyNaCl), the codec zstd zstandard; what cannot be checked is
 said in "checked".
 --key HEX        32 bytes: opens sealed records
 --tokens FILE    writes the token ids, i32 little-endian ("-": none are printed, for long records)
@@ -15,6 +15,7 @@ import argparse
 import hashlib
 import json
 import pathlib
+import re
 import struct
 import sys
 
@@ -200,7 +201,7 @@ class Record:
         need(tokens <= 1 << 25, "%d tokens" % tokens)
         self.key_id = self.data[PROLOGUE + 192:PROLOGUE + 208]
         self.nonce = self.data[PROLOGUE + 208:PROLOGUE + 232]
-        self.head.update(key=ids[0], salt=ids[1], content=ids[2] if bits & HAS_CONTENT else "", before=ids[3] if bits & HAS_BEFORE else "",
+        self.head.update(seal_id=self.key_id.hex() if self.sealed else "", key=ids[0], salt=ids[1], content=ids[2] if bits & HAS_CONTENT else "", before=ids[3] if bits & HAS_BEFORE else "",
                          lossy=bool(bits & LOSSY), priority=priority, cost=cost, ttl=ttl, expires=expires, written=written,
                          state_bytes=state_bytes, tokens=tokens, codec=codec)
 
@@ -278,8 +279,19 @@ class Record:
         return unseal(self.stored(index), beside, block["nonce"], self.key, "block %d" % index)
 
 
+def check_name(name, head):
+    """A file of a folder of records: its key, and its seal ("The folder")."""
+    parts = re.fullmatch(r"([0-9a-f]{64})(?:\.([0-9a-z+.-]{1,63}))?\.pcr", name)
+    if not parts:
+        return
+    seal = re.match(r"[0-9a-f]{32}(?=\.|$)", parts[2] or "")
+    need(parts[1] == head["key"], "its name says another key")
+    need((seal[0] if seal else "") == head["seal_id"], "its name says another seal than it has")
+
+
 def read(path, key, options):
     record = Record(path.read_bytes(), key)
+    check_name(path.name, record.head)
     if record.opened:
         blocks = [record.block(i) for i in range(record.block_count)]
         if options.blocks:

@@ -279,7 +279,7 @@ AT(pc_folder_options, struct_size, 0);
 AT(pc_folder_options, seal_key, 8);
 AT(pc_folder_options, flags, 16);
 
-GROWS(pc_record_info, 200);
+GROWS(pc_record_info, 224);
 AT(pc_record_info, struct_size, 0);
 AT(pc_record_info, key, 8);
 AT(pc_record_info, model, 40);
@@ -302,6 +302,9 @@ AT(pc_record_info, file_bytes, 168);
 AT(pc_record_info, cost_seconds, 176);
 AT(pc_record_info, written, 184);
 AT(pc_record_info, expires, 192);
+AT(pc_record_info, seal_id, 200);
+AT(pc_record_info, opened, 216);
+AT(pc_record_info, reserved, 220);
 
 GROWS(pc_schema_options, 32);
 AT(pc_schema_options, struct_size, 0);

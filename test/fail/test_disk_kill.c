@@ -1,12 +1,13 @@
 /* A folder of records whose writers are killed, or whose disk fails, at every system call, and at random moments.
  * Catches: a record that is readable and not what was written, drafts that stay, an account of what is there that is not the sum of the files, a budget
  * that is exceeded by what is being written, room that is lost for good, a folder that nobody can use any more, counters that do not balance after a
- * failure, descriptors that leak.
+ * failure, descriptors that leak, a record that nobody here can open and that keeps its name.
  *
  * The calls that the library makes are counted and killed or made to fail (failing_calls.h). PC_TEST_LONG=1: all of the calls in both folders, and 500 random moments. */
 
 #include "disk.h"
 #include "failing_calls.h"
+#include "strangers.h"
 
 WRAP_OPEN_PATH(open)
 WRAP_OPEN_PATH(open64)
@@ -112,6 +113,69 @@ static void test_kill(int what, const char *name, int prepared, long step)
 static void test_fail(int error, long step)
 {
     fail_at_each_call(error, &(accident){.step = step, .scenario = three, .check = check_three});
+}
+
+/* ------------------------------------------ replacing what nobody here can open */
+
+static const uint8_t ours[32] = {4, 5, 6};
+
+/* A record of each kind under a name of ours. */
+static void plant_strangers(const char *path)
+{
+    pc__tier *tier = NULL;
+    CHECK_OK(disk_open(&tier, path, &(disk_options){.seal_key = ours}));
+    tier->ops->free(tier);
+    for (uint32_t n = 0; n < STRANGER_COUNT; n++) {
+        toy_image t;
+        disk_image(&t, n, size_of(n));
+        record_file file = stranger_make((int)n, &t.image, ours);
+        disk_plant(path, n, ours, file.data, file.size);
+        record_file_free(&file);
+        toy_image_free(&t);
+    }
+}
+
+static int replace(const char *path)
+{
+    pc__tier *tier = NULL;
+    int wrong = 0;
+    if (disk_open(&tier, path, &(disk_options){.seal_key = ours}) < 0)
+        return 0;
+    for (uint32_t n = 0; n < STRANGER_COUNT; n++) {
+        disk_get(tier, n, size_of(n), n % 2 ? ours : NULL);
+        disk_put(tier, n, size_of(n), NULL);
+        wrong += disk_get(tier, n, size_of(n), ours) == PC_ERR_INTERNAL;
+    }
+    wrong += !disk_balances(tier);
+    tier->ops->free(tier);
+    return wrong;
+}
+
+/* Each is the stranger's still or ours by now, nothing between, and the next writer makes it ours. */
+static int check_replaced(const char *path)
+{
+    pc__tier *tier = NULL;
+    uint32_t dirty = 0;
+    int fine = CHECK_OK(disk_open(&tier, path, &(disk_options){.seal_key = ours}));
+    if (!fine)
+        return 0;
+    disk_files files = disk_look(path);
+    fine &= CHECK_INT(files.records, STRANGER_COUNT) & CHECK_INT(files.drafts, 0);
+    fine &= CHECK_INT(disk_usage(path, &dirty), files.record_bytes);
+    for (uint32_t n = 0; n < STRANGER_COUNT; n++) {
+        pc_status status = disk_get(tier, n, size_of(n), ours);
+        fine &= CHECK(status == PC_OK || status == PC_ERR_UNSUPPORTED);
+        fine &= CHECK_STATUS(disk_put(tier, n, size_of(n), NULL), status == PC_OK ? PC_MISS : PC_OK);
+        fine &= CHECK_OK(disk_get(tier, n, size_of(n), ours));
+    }
+    fine &= CHECK(disk_balances(tier));
+    tier->ops->free(tier);
+    return fine;
+}
+
+static void test_replacing(int what, const char *name, long step)
+{
+    kill_at_each_call(what, &(accident){name, step, what == KILL ? 300 : 20, plant_strangers, replace, check_replaced});
 }
 
 /* ----------------------------------------------------------- random moments */
@@ -245,6 +309,8 @@ int main(void)
     test_kill(KILL, "empty", 0, 1);
     test_kill(HALF_WRITE, "half", 0, 1);
     test_kill(KILL, "prepared", 1, is_long ? 1 : 8);
+    test_replacing(KILL, "strangers", is_long ? 1 : 8);
+    test_replacing(HALF_WRITE, "half-strangers", is_long ? 1 : 3);
     test_fail(EIO, 1);
     test_fail(ENOSPC, is_long ? 1 : 8);
     test_shared_budget(is_long ? 1000 : 100);

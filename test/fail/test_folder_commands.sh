@@ -22,7 +22,12 @@ expect 0 "token ids" inspect records "$(echo "$first" | cut -c1-10)" --tokens
 expect 0 '"token_ids":[' inspect records "records/$(echo "$first" | cut -c1-2)/$first.pcr" --tokens --json
 expect 0 "sealed" inspect sealed
 expect 3 "its key was not given" inspect sealed "$first" --tokens
+expect 0 "sealed, no key was given, key" inspect sealed
+expect 0 "sealed with another key, key" inspect sealed --seal-key-file wrong
+expect 0 '"opened":false' inspect sealed --json --seal-key-file wrong
+expect 0 '"opened":true' inspect sealed --json --seal-key-file key
 sealed=$(find sealed -name '*.pcr' | head -n 1)
+expect 0 "another key, key $(basename "$sealed" .pcr | cut -c66-)" inspect sealed "$sealed" --seal-key-file wrong
 expect 0 "token ids" inspect sealed "$sealed" --tokens --seal-key-file key
 expect 2 "is no key" inspect records not-hexadecimal
 expect 3 'there is no record 0000000000000000; `promptcache inspect` lists' inspect records 0000000000000000
@@ -34,8 +39,12 @@ expect 3 "a key has 32 bytes" inspect sealed --seal-key-file "$source/README.md"
 
 # whether it is whole
 expect 0 "$count records: $count good, 0 bad" verify records
-expect 0 "$count good" verify sealed
 expect 0 "$count good" verify sealed --seal-key-file key
+expect 1 "frame only: sealed, and no key was given" verify sealed
+expect 1 "0 good, 0 bad, $count frame only" verify sealed --seal-key-file wrong
+expect 1 "frame only: another key" verify sealed --seal-key-file wrong --quiet
+expect 1 '"frame":"frame only: another key"' verify sealed --seal-key-file wrong --json
+expect 0 "$count frame only" verify sealed --frame --quiet
 expect 0 "ok " verify records --key "$first"
 cp -r records damaged
 file=damaged/$(echo "$first" | cut -c1-2)/$first.pcr
@@ -51,6 +60,24 @@ expect 1 "damaged" inspect damaged
 expect 1 '"readable":false' inspect damaged "$first" --json
 expect 1 "1 bad" verify damaged --quiet
 expect 2 "one argument too many" verify damaged more
+
+# a new key: the states of both lie side by side, each is found by its own; then the old ones go
+expect 0 "$count new segments" encode --model "$model" --schema "$source/examples/pml/city-guide.pml" --disk sealed --seal-key-file wrong
+expect 0 "all was there" encode --model "$model" --schema "$source/examples/pml/city-guide.pml" --disk sealed --seal-key-file wrong
+expect 0 "all was there" encode --model "$model" --schema "$source/examples/pml/city-guide.pml" --disk sealed --seal-key-file key
+expect 1 "$count good, 0 bad, $count frame only" verify sealed --seal-key-file wrong
+expect 3 "a record's file names one of them" inspect sealed "$first"
+expect 2 "the key whose records stay" evict sealed --other-keys
+expect 0 "$count removed" evict sealed --other-keys --seal-key-file wrong
+expect 0 "$count good, 0 bad" verify sealed --seal-key-file wrong
+# records that lie under names that are not theirs: they are told, and the next writer puts his own there
+for file in $(find records -name '*.pcr'); do
+    planted=$(find sealed -name "$(basename "$file" .pcr).*")
+    rm -f "$planted" && cp "$file" "$planted"
+done
+expect 1 "its name says another seal than it has" verify sealed --seal-key-file wrong
+expect 0 "$count new segments" encode --model "$model" --schema "$source/examples/pml/city-guide.pml" --disk sealed --seal-key-file wrong
+expect 0 "$count good, 0 bad" verify sealed --seal-key-file wrong
 
 # what goes
 expect 2 "one of --to" evict records

@@ -12,6 +12,7 @@
 
 #include "redis_server.h"
 #include "remote_entries.h"
+#include "store/remote/remote_body.h"
 
 #define PATIENCE 0.12
 #define EPSILON 0.43 /* this machine may be busy: in all within 0.55 s */
@@ -340,6 +341,59 @@ static void end_leftovers(void)
     }
 }
 
+/* The record of one with a key, under the name of one without. */
+static void plant(const sample *s)
+{
+    static const uint8_t key[32] = {1, 2, 3};
+    pc__tier_common c = common;
+    pc__tier *tier = NULL;
+    char address[64];
+    uint32_t reason;
+    c.record.seal_key = key;
+    snprintf(address, sizeof address, "redis://127.0.0.1:%d", server.port);
+    CHECK_OK(pc__tier_remote_new(&tier, &c, address));
+    memset(((pc__remote *)tier)->variant, 0, PC__VARIANT);
+    CHECK_OK(sample_put(tier, s, 5, &reason));
+    tier->ops->free(tier);
+}
+
+/* A writer that replaces what he cannot open is killed after every so many bytes that he sends. */
+static void test_replacing(void)
+{
+    sample other = sample_make(701, 3, 700);
+    int timed_out, replaced = 0;
+    uint32_t reason;
+    for (long at = 0; at < 5200; at += 67) {
+        int clients = pc_redis_clients(&server);
+        pc_status status;
+        proxy p;
+        pc__tier *tier, *direct = tier_direct();
+        plant(&other);
+        proxy_start(&p, server.port);
+        atomic_store(&p.cut_up, at);
+        tier = tier_through(&p, "");
+        status = sample_put(tier, &other, 0.5, &reason);
+        replaced += status == PC_OK;
+        check_balance(tier);
+        tier->ops->free(tier);
+        proxy_stop(&p);
+        pc_redis_until(&server, clients);
+        if (status == PC_OK)
+            CHECK_STATUS(load(direct, &other, 5, &timed_out), PC_OK);
+        else
+            CHECK(sample_put(direct, &other, 5, &reason) >= 0); /* the next one makes it his */
+        CHECK_STATUS(load(direct, &other, 5, &timed_out), PC_OK);
+        direct->ops->remove(direct, &other.image.key);
+        check_balance(direct);
+        direct->ops->free(direct);
+        end_leftovers();
+        if (!CHECK_STR(pc_redis_ask(&server, "DBSIZE"), "16")) /* small and big: nothing without an end is left */
+            printf("after the writer that breaks off after %ld bytes: %s\n", at, pc_redis_ask(&server, "KEYS pc1:*"));
+    }
+    CHECK(replaced > 3 && replaced < 70);
+    sample_free(&other);
+}
+
 /* Breaks off after every so many bytes, and turns a bit in every so many. */
 static void test_breaks(void)
 {
@@ -415,6 +469,7 @@ int main(void)
     test_slow();
     test_frozen();
     test_breaks();
+    test_replacing();
     test_scripts();
     test_endless();
     sample_free(&small);

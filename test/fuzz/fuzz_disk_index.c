@@ -49,7 +49,7 @@ static void check_table(pc__disk_table *table, uint64_t rows)
     size_t count = 0;
     FUZZ_CHECK(pc__disk_table_count(table) <= rows);
     for (pc__disk_entry *e = pc__disk_table_next(table, NULL); e; e = pc__disk_table_next(table, e)) {
-        FUZZ_CHECK(pc__disk_table_find(table, &e->facts.key) == e);
+        FUZZ_CHECK(pc__disk_table_find(table, &e->facts.spot) == e);
         FUZZ_CHECK(!e->facts.has_content || pc__disk_table_knows(table, &e->facts.content));
         FUZZ_CHECK(e->facts.cost >= 0 && e->facts.ttl >= 0 && isfinite(e->item.heat));
         bytes += e->facts.bytes;

@@ -850,12 +850,13 @@ def make_serve():
             save("serve", "%02d_%d" % (i, mode), how + b'<prompt schema="t">' + prompt.encode() + b"</prompt>")
 
 
-def index_row(key, content=0, before=0, flags=5, tokens=7, priority=0, size=4096, cost=0.1, ttl=0.0, expires=0, last=1700000000, uses=2, heat=-3.5):
+def index_row(key, content=0, before=0, flags=5, tokens=7, priority=0, size=4096, cost=0.1, ttl=0.0, expires=0, last=1700000000, uses=2, heat=-3.5,
+              variant=b""):
     return (bytes([key]) * 32 + bytes([content]) * 32 + bytes([before]) * 32 + struct.pack("<IIiIQddqqIId", flags, tokens, priority, 0, size, cost, ttl, expires,
-                                                                                           last, uses, 0, heat))
+                                                                                           last, uses, 0, heat) + variant.ljust(64, b"\0"))
 
 
-def disk_index(rows, magic=b"PCINDEX1", version=1, row=168, count=None, clock=1.5, dates=0, first=0):
+def disk_index(rows, magic=b"PCINDEX1", version=2, row=232, count=None, clock=1.5, dates=0, first=0):
     head = magic + struct.pack("<IIQd", version, row, len(rows) if count is None else count, clock) + struct.pack("<q", dates) * 256
     return bytes([first]) + head + b"".join(rows)
 
@@ -871,8 +872,10 @@ def make_disk_index():
             ("negative", disk_index([index_row(1, cost=-1.0), index_row(2, ttl=-1.0)])), ("state", disk_index([index_row(1, flags=12)])),
             ("unread", disk_index([index_row(1, flags=0), index_row(2, flags=8)])), ("expired", disk_index([index_row(1, expires=-5, last=-5, ttl=10.0)])),
             ("clock", disk_index(chain, clock=nan)), ("clock_back", disk_index(chain, clock=-1e300)), ("count", disk_index(chain, count=1 << 60)),
-            ("version", disk_index(chain, version=2)), ("row", disk_index(chain, row=0)), ("magic", disk_index(chain, magic=b"PCINDEX2")),
+            ("version", disk_index(chain, version=1)), ("row", disk_index(chain, row=0)), ("magic", disk_index(chain, magic=b"PCINDEX2")),
             ("short", disk_index(chain)[:-1]), ("head", disk_index([])[:60]), ("uses", disk_index([index_row(1, uses=0), index_row(2, uses=0xffffffff)])),
+            ("sealed", disk_index([index_row(1, variant=b"0123456789abcdef" * 2), index_row(2, before=1, flags=6, variant=b"0123456789abcdef" * 2), index_row(1)])),
+            ("variant", disk_index([index_row(1, variant=b"/../x"), index_row(2, variant=b"a" * 64), index_row(3, variant=b"a" * 63), index_row(4, variant=b"v2+x.y-z")])),
             ("many", disk_index([index_row(k, content=k % 7, before=k // 2, flags=7, priority=k % 3 - 1) for k in range(1, 200)], dates=17 * 10**17))):
         save("disk_index", name, data)
 

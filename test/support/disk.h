@@ -11,6 +11,7 @@
 
 #include "base/clock.h"
 #include "records.h"
+#include "store/disk/disk_root.h"
 #include "store/tier.h"
 #include "testing.h"
 
@@ -188,7 +189,7 @@ static inline void disk_count(const char *path, const char *inside, disk_files *
         } else if (!strcmp(inside, "new")) {
             out->drafts++;
             out->draft_bytes += (uint64_t)st.st_size;
-        } else if (*inside && strlen(entry->d_name) == 68) {
+        } else if (*inside && strstr(entry->d_name, ".pcr")) {
             out->records++;
             out->record_bytes += (uint64_t)st.st_size;
         } else {
@@ -232,6 +233,31 @@ static inline const char *disk_record_path(const char *path, uint32_t number)
     pc__id_hex(&key, hex);
     snprintf(out, sizeof ring[0], "%s/%.2s/%s.pcr", path, hex, hex);
     return out;
+}
+
+/* Of who seals with this key. */
+static inline const char *disk_sealed_path(const char *path, uint32_t number, const uint8_t *seal_key)
+{
+    static char ring[4][PATH_MAX];
+    static unsigned next;
+    char *out = ring[next++ % 4], name[PC__DISK_NAME];
+    pc__record_options options = {.seal_key = seal_key};
+    pc__spot spot = {.key = disk_key(number)};
+    pc__variant_of(&options, spot.variant);
+    pc__disk_name(&spot, name);
+    snprintf(out, sizeof ring[0], "%s/%.2s/%s", path, name, name);
+    return out;
+}
+
+/* Puts bytes under a record's name, as somebody might who can write to the folder. */
+static inline void disk_plant(const char *path, uint32_t number, const uint8_t *seal_key, const void *data, size_t size)
+{
+    const char *name = disk_sealed_path(path, number, seal_key);
+    char sub[PATH_MAX];
+    snprintf(sub, sizeof sub, "%s/%02x", path, disk_key(number).bytes[0]);
+    mkdir(sub, 0700);
+    int fd = open(name, O_WRONLY | O_CREAT | O_TRUNC, 0600);
+    CHECK(fd >= 0 && write(fd, data, size) == (ssize_t)size && !close(fd));
 }
 
 /* By somebody who means it: records are not writable. */

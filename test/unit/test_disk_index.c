@@ -16,7 +16,7 @@ typedef struct side { /* what one process knows */
 static side side_new(uint32_t uses)
 {
     side s = {.table = {.worth = {.mem = pc__libc_allocator, .budget = 1 << 20}}};
-    pc__disk_facts facts = {.key = {{7}}, .state = PC__DISK_READ, .tokens = 4, .bytes = 1000, .cost = 0.5, .last = 100, .uses = uses, .heat = 0.25};
+    pc__disk_facts facts = {.spot = {.key = {{7}}}, .state = PC__DISK_READ, .tokens = 4, .bytes = 1000, .cost = 0.5, .last = 100, .uses = uses, .heat = 0.25};
     CHECK_OK(pc__disk_table_add(&s.table, &facts, &s.entry));
     CHECK_INT(s.entry->item.uses, uses);
     return s;

@@ -184,7 +184,7 @@ static void test_damage(void)
 
 static void test_sealed(void)
 {
-    uint8_t key[32], wrong[32];
+    uint8_t key[32], wrong[32], seal_id[16];
     memset(key, 5, sizeof key);
     memset(wrong, 6, sizeof wrong);
     const char *path = filled_folder(key);
@@ -197,15 +197,22 @@ static void test_sealed(void)
     CHECK(info.sealed == 1 && info.tokens == 8 && info.layers == 0);
     CHECK_STATUS(pc_folder_tokens(folder, index, ids, TOY_TOKENS, &count), PC_ERR_UNSUPPORTED);
     CHECK_INT(count, 8);
-    CHECK_OK(pc_folder_verify(folder, index)); /* its frame */
+    CHECK(!info.opened);
+    CHECK_STATUS(pc_folder_verify(folder, index), PC_ERR_UNSUPPORTED); /* its frame is whole, its states were not looked at */
+    CHECK_ERROR_HAS("frame only: record is sealed, and there is no key");
     pc_folder_free(folder);
     folder = open_folder(path, key);
     CHECK_OK(pc_folder_get(folder, index, &info));
-    CHECK(info.layers == TOY_BLOCKS);
+    CHECK(info.layers == TOY_BLOCKS && info.opened == 1);
     CHECK_OK(pc_folder_tokens(folder, index, ids, TOY_TOKENS, &count));
     CHECK_OK(pc_folder_verify(folder, index));
     pc_folder_free(folder);
     folder = open_folder(path, wrong);
+    memcpy(seal_id, info.seal_id, sizeof seal_id);
+    CHECK_OK(pc_folder_get(folder, index, &info));
+    CHECK(!info.opened && !memcmp(seal_id, info.seal_id, sizeof seal_id));
+    CHECK_STATUS(pc_folder_verify(folder, index), PC_ERR_UNSUPPORTED);
+    CHECK_ERROR_HAS("frame only: record is sealed with another key");
     CHECK_STATUS(pc_folder_tokens(folder, index, ids, TOY_TOKENS, &count), PC_ERR_UNSUPPORTED);
     pc_folder_free(folder);
 }

@@ -2,6 +2,7 @@
  * the one who stored it; a record that lives for ever and is given up at once; what is to be loaded ahead and is given up because it had to wait; with PC_CACHE_WIPE, memory that is given back with states in it: of a load that failed halfway, or on their way through a codec or a seal. */
 #include "store/cache_body.h"
 
+#include <glob.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
@@ -283,12 +284,16 @@ static void damage_record(const char *folder, const states *s)
     char path[700], name[65];
     uint8_t key[32];
     FILE *file = NULL;
+    glob_t found;
     int last;
     key_of(s->tokens[0], key);
     for (size_t i = 0; i < 32; i++)
         snprintf(name + 2 * i, 3, "%02x", key[i]);
-    snprintf(path, sizeof path, "%s/%.2s/%s.pcr", folder, name, name);
-    CHECK(!chmod(path, 0600) && (file = fopen(path, "r+b")) != NULL);
+    snprintf(path, sizeof path, "%s/%.2s/%s*.pcr", folder, name, name); /* a sealed one has the seal's id in its name, too */
+    if (!CHECK(!glob(path, 0, NULL, &found) && found.gl_pathc == 1))
+        return;
+    CHECK(!chmod(found.gl_pathv[0], 0600) && (file = fopen(found.gl_pathv[0], "r+b")) != NULL);
+    globfree(&found);
     CHECK(!fseek(file, -1, SEEK_END));
     last = fgetc(file);
     CHECK(!fseek(file, -1, SEEK_END) && fputc(last ^ 1, file) != EOF);

@@ -1,13 +1,14 @@
 /* The tier DISK by itself, without a cache.
  * Catches: records that come back changed or under another key, a budget that is exceeded by what is stored or written, eviction that takes what is worth
  * more, of higher priority or the head of a chain, entries of other processes that are not found, removals of theirs that are not noticed, uses and dates
- * that a restart forgets, an index that is believed though it is damaged, counters that do not balance, memory or descriptors that leak, a folder that blocks for ever, races between threads. */
+ * that a restart forgets, an index that is believed though it is damaged, a name that is useless for ever because of what nobody here can open, counters that do not balance, memory or descriptors that leak, a folder that blocks for ever, races between threads. */
 #include <pthread.h>
 #include <signal.h>
 #include <sys/resource.h>
 
 #include "base/clock.h"
 #include "disk.h"
+#include "strangers.h"
 
 enum { SIZE = 3000 };
 
@@ -429,18 +430,70 @@ static void test_sealed(void)
 {
     const char *path = disk_fresh_folder();
     uint8_t key[32], other[32];
-    pc__tier *tier = NULL, *stranger = NULL;
+    pc__tier *tier = NULL, *stranger = NULL, *open = NULL;
     memset(key, 5, sizeof key);
     memset(other, 6, sizeof other);
     CHECK_OK(disk_open(&tier, path, &(disk_options){.seal_key = key}));
     CHECK_OK(disk_put(tier, 1, SIZE, NULL));
     CHECK_OK(disk_get(tier, 1, SIZE, key));
-    /* who has another key cannot read it, and does not take it for damaged */
-    CHECK_OK(disk_open(&stranger, path, &(disk_options){.seal_key = other}));
-    CHECK_STATUS(disk_get(stranger, 1, SIZE, other), PC_ERR_UNSUPPORTED);
-    CHECK_OK(disk_get(tier, 1, SIZE, key));
-    disk_close_tier(stranger);
+    /* who has another key, or none, has records of his own beside it; each finds his own after a restart, too */
+    for (int round = 0; round < 2; round++) {
+        CHECK_OK(disk_open(&stranger, path, &(disk_options){.seal_key = other}));
+        CHECK_OK(disk_open(&open, path, &(disk_options){0}));
+        CHECK_STATUS(disk_get(stranger, 1, SIZE, other), round ? PC_OK : PC_MISS);
+        CHECK_STATUS(disk_put(stranger, 1, SIZE, NULL), round ? PC_MISS : PC_OK);
+        CHECK_STATUS(disk_put(open, 1, SIZE, NULL), round ? PC_MISS : PC_OK);
+        CHECK_STATUS(disk_put(tier, 1, SIZE, NULL), PC_MISS);
+        CHECK_OK(disk_get(stranger, 1, SIZE, other));
+        CHECK_OK(disk_get(open, 1, SIZE, NULL));
+        CHECK_OK(disk_get(tier, 1, SIZE, key));
+        CHECK_INT(disk_look(path).records, 3);
+        CHECK_INT(disk_stats(open).resident, round ? 3 : 2); /* the stranger's came later */
+        disk_close_tier(stranger);
+        disk_close_tier(open);
+        disk_close_tier(tier);
+        CHECK_OK(disk_open(&tier, path, &(disk_options){.seal_key = key}));
+    }
     disk_close_tier(tier);
+}
+
+/* What lies under a name of ours and cannot be opened is not taken away from others by reading; a writer puts his own in its place. */
+static void test_stranger(int kind, const uint8_t *key, int read_first)
+{
+    const char *path = disk_fresh_folder();
+    pc__tier *tier = NULL, *again = NULL;
+    uint32_t dirty = 0;
+    toy_image t;
+    disk_image(&t, 1, SIZE);
+    record_file file = stranger_make(kind, &t.image, key);
+    CHECK_OK(disk_open(&tier, path, &(disk_options){.seal_key = key}));
+    disk_close_tier(tier);
+    disk_plant(path, 1, key, file.data, file.size);
+    CHECK_OK(disk_open(&tier, path, &(disk_options){.seal_key = key}));
+    if (read_first) {
+        CHECK_STATUS(disk_get(tier, 1, SIZE, key), PC_ERR_UNSUPPORTED);
+        CHECK_INT(disk_look(path).record_bytes, file.size);
+    }
+    CHECK_OK(disk_put(tier, 1, SIZE, NULL));
+    CHECK_OK(disk_get(tier, 1, SIZE, key));
+    CHECK_STATUS(disk_put(tier, 1, SIZE, NULL), PC_MISS);
+    CHECK_INT(disk_look(path).records, 1);
+    CHECK_INT(disk_usage(path, &dirty), disk_look(path).record_bytes);
+    CHECK_OK(disk_open(&again, path, &(disk_options){.seal_key = key}));
+    CHECK_OK(disk_get(again, 1, SIZE, key));
+    disk_close_tier(again);
+    disk_close_tier(tier);
+    record_file_free(&file);
+    toy_image_free(&t);
+}
+
+static void test_strangers(void)
+{
+    static const uint8_t key[32] = {5, 4, 3};
+    for (int kind = 0; kind < STRANGER_COUNT; kind++)
+        for (int sealed = 0; sealed < 2; sealed++)
+            for (int read_first = 0; read_first < 2; read_first++)
+                test_stranger(kind, sealed ? key : NULL, read_first);
 }
 
 /* ------------------------------------------------------------------- events */
@@ -615,6 +668,7 @@ int main(void)
     test_budget();
     test_chain();
     test_two();
+    test_strangers();
     test_damaged_index("promptcache.index");
     test_damaged_index("promptcache.lock");
     test_events();

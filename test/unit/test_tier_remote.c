@@ -5,9 +5,12 @@
 #include <pthread.h>
 #include <stdatomic.h>
 #include <unistd.h>
+#include <xxhash.h>
 
 #include "redis_server.h"
 #include "remote_entries.h"
+#include "strangers.h"
+#include "store/remote/remote_body.h"
 
 static pc_test_memory memory;
 static pc_allocator mem;
@@ -196,6 +199,95 @@ static void test_damage(const pc_redis *server)
     tier->ops->free(tier);
     sample_free(&s);
     sample_free(&t);
+}
+
+/* Puts a record that is written as nobody here can read it under the name of one who seals with `key`. */
+static void plant(const pc_redis *server, int kind, const uint8_t *key, const sample *s)
+{
+    pc__codecs *strange;
+    pc__tier_common c = common_of(NULL, key, 0);
+    uint32_t reason;
+    c.record = stranger_options(kind, key, &strange);
+    pc__tier *tier = open_tier(address_of(server, ""), &c);
+    c.record.seal_key = key;
+    pc__variant_of(&c.record, ((pc__remote *)tier)->variant);
+    CHECK_OK(sample_put(tier, s, 5, &reason));
+    tier->ops->free(tier);
+    pc__codecs_free(strange);
+}
+
+/* An envelope of a later version, whole as far as its checksum goes. */
+static void plant_later(const pc_redis *server, const sample *s)
+{
+    uint8_t envelope[PC__ENVELOPE_BYTES];
+    char text[1024] = "";
+    pc__entry entry = {.pieces = 2};
+    pc__spot spot = {.key = s->image.key};
+    pc__entry_name name = pc__header_name(&spot);
+    pc__envelope_write(envelope, &entry);
+    envelope[4] = 2;
+    pc__put_u64(envelope + sizeof envelope - 8, XXH3_64bits(envelope, sizeof envelope - 8));
+    for (size_t i = 0; i < sizeof envelope; i++)
+        snprintf(text + strlen(text), sizeof text - strlen(text), "%s%d", i ? "," : "", envelope[i]);
+    CHECK_STR(pc_redis_ask(server, "EVAL return(redis.call([[SET]],KEYS[1],string.char(%s))) 1 %s", text, name.text), "OK");
+}
+
+static const uint8_t a_seal[32] = {3, 1, 4, 1, 5};
+
+/* What cannot be opened does not keep its name from a writer, whether it was read before or not. */
+static void test_strangers(const pc_redis *server)
+{
+    sample s = sample_make(40, 3, 5000);
+    for (int kind = 0; kind <= STRANGER_LATER; kind++)
+        for (int way = 0; way < 4; way++) {
+            const uint8_t *key = way & 1 && kind != STRANGER_LATER ? a_seal : NULL;
+            pc__tier_common c = common_of(NULL, key, 0);
+            pc__tier *tier = open_tier(address_of(server, ""), &c), *again;
+            uint32_t reason;
+            pc_redis_ask(server, "FLUSHALL");
+            if (kind == STRANGER_LATER)
+                plant_later(server, &s);
+            else
+                plant(server, kind, key, &s);
+            if (way & 2)
+                CHECK_STATUS(load(tier, &c, &s), PC_ERR_UNSUPPORTED);
+            CHECK_INT(sample_put(tier, &s, 5, &reason), PC_OK);
+            CHECK_OK(load(tier, &c, &s));
+            CHECK_STATUS(sample_put(tier, &s, 5, &reason), PC_MISS);
+            CHECK_INT(reason, PC_REASON_NONE);
+            CHECK_STR(pc_redis_ask(server, "DBSIZE"), "4"); /* nothing is left of the other */
+            again = open_tier(address_of(server, ""), &c);
+            CHECK_STATUS(sample_put(again, &s, 5, &reason), PC_MISS);
+            CHECK_OK(load(again, &c, &s));
+            check_balance(tier);
+            check_balance(again);
+            again->ops->free(again);
+            tier->ops->free(tier);
+        }
+    sample_free(&s);
+}
+
+/* Groups with different keys, and one without, share a server: nobody takes away what another has written. */
+static void test_keys(const pc_redis *server)
+{
+    static const uint8_t other[32] = {1, 2, 3};
+    const uint8_t *const keys[] = {a_seal, other, NULL};
+    sample s = sample_make(41, 3, 5000);
+    pc_redis_ask(server, "FLUSHALL");
+    for (int round = 0; round < 2; round++)
+        for (int i = 0; i < 3; i++) {
+            pc__tier_common c = common_of(NULL, keys[i], 0);
+            pc__tier *tier = open_tier(address_of(server, ""), &c);
+            uint32_t reason;
+            CHECK_STATUS(load(tier, &c, &s), round ? PC_OK : PC_MISS);
+            CHECK_STATUS(sample_put(tier, &s, 5, &reason), round ? PC_MISS : PC_OK);
+            CHECK_OK(load(tier, &c, &s));
+            check_balance(tier);
+            tier->ops->free(tier);
+        }
+    CHECK_STR(pc_redis_ask(server, "DBSIZE"), "12");
+    pc_redis_ask(server, "FLUSHALL");
+    sample_free(&s);
 }
 
 static void test_expiry(const pc_redis *server)
@@ -601,6 +693,8 @@ int main(void)
     test_round_trip(&server, seal_key);
     test_read_only(&server);
     test_damage(&server);
+    test_strangers(&server);
+    test_keys(&server);
     test_expiry(&server);
     test_other_ways(&server);
     test_threads(&server);

@@ -6,8 +6,9 @@
 
 typedef struct arguments {
     const char *to;
+    const char *seal_key_file;
     file_list keys;
-    int expired, all, json;
+    int expired, other_keys, all, json;
 } arguments;
 
 typedef struct totals {
@@ -40,13 +41,23 @@ static int remove_named(const arguments *a, const folder_view *view, totals *sum
     return code;
 }
 
-static int remove_expired(const folder_view *view, totals *sum)
+static int has_expired(const pc_record_info *info)
 {
-    int64_t now = (int64_t)time(NULL);
+    return info->expires && info->expires <= (int64_t)time(NULL);
+}
+
+/* One that our key has opened names its model. */
+static int has_other_key(const pc_record_info *info)
+{
+    return info->sealed && !info->opened && memcmp(info->model, (uint8_t[32]){0}, 32) == 0;
+}
+
+static int remove_each(const folder_view *view, int (*goes)(const pc_record_info *info), totals *sum)
+{
     int code = -1;
     for (size_t i = 0; i < pc_folder_count(view->folder) && code < 0; i++) {
         pc_record_info info = PC_RECORD_INFO_INIT;
-        if (pc_folder_get(view->folder, i, &info) >= 0 && info.expires && info.expires <= now)
+        if (pc_folder_get(view->folder, i, &info) >= 0 && goes(&info))
             code = remove_one(view, i, sum);
     }
     return code;
@@ -58,8 +69,8 @@ static int evict(const arguments *a, const folder_view *view, uint64_t to)
     int code = -1;
     if (a->keys.count)
         code = remove_named(a, view, &sum);
-    else if (a->expired)
-        code = remove_expired(view, &sum);
+    else if (a->expired || a->other_keys)
+        code = remove_each(view, a->expired ? has_expired : has_other_key, &sum);
     else if (pc_folder_trim(view->folder, to, &sum.removed, &sum.freed) < 0)
         code = input_error("evict", NULL);
     if (code >= 0)
@@ -86,6 +97,9 @@ static int run(int argc, char **argv)
          NULL, 0, 0},
         {"key", OPTION_FILES, &a.keys, "removes this record: its key, or its file", NULL, 0, 0},
         {"expired", OPTION_FLAG, &a.expired, "removes what has expired", NULL, 0, 0},
+        {"other-keys", OPTION_FLAG, &a.other_keys,
+         "removes what is sealed with another key than that of --seal-key-file", NULL, 0, 0},
+        SEAL_KEY_ROW(&a.seal_key_file),
         {"all", OPTION_FLAG, &a.all, "removes everything", NULL, 0, 0},
         {"json", OPTION_FLAG, &a.json, "one JSON object", NULL, 0, 0},
     };
@@ -95,16 +109,18 @@ static int run(int argc, char **argv)
         return code;
     if (!count)
         return usage_error(&evict_command, "a folder is needed");
-    if ((a.to != NULL) + (a.keys.count > 0) + a.expired + a.all != 1)
-        return usage_error(&evict_command, "one of --to, --key, --expired and --all is needed");
+    if ((a.to != NULL) + (a.keys.count > 0) + a.expired + a.other_keys + a.all != 1)
+        return usage_error(&evict_command, "one of --to, --key, --expired, --other-keys and --all is needed");
+    if (a.other_keys && !a.seal_key_file)
+        return usage_error(&evict_command, "--other-keys needs --seal-key-file, the key whose records stay");
     if (a.to && strcmp(a.to, "0") && (code = read_size(&evict_command, "to", a.to, &to)) >= 0)
         return code;
-    if ((code = open_view(&view, others[0], NULL)) >= 0)
+    if ((code = open_view(&view, others[0], a.seal_key_file)) >= 0)
         return code;
     code = evict(&a, &view, to);
     close_view(&view);
     return code;
 }
 
-const command evict_command = {"evict", "evict DIR --to SIZE | --key KEY | --expired | --all [--json]",
+const command evict_command = {"evict", "evict DIR --to SIZE | --key KEY | --expired | --other-keys | --all [--json]",
                                "removes records of a folder", run};

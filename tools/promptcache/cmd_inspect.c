@@ -38,7 +38,7 @@ static int show_one(const arguments *a, const folder_view *view, size_t index)
     if (status < 0 && !a->json)
         input_error("record", NULL);
     else if (!a->json)
-        print_record(&info);
+        print_record(view, &info);
     if (a->tokens && status >= 0 && !(ids = read_tokens(view, index, &count)))
         code = EXIT_INPUT;
     if (ids && a->json) {
@@ -77,7 +77,7 @@ static int list_all(const arguments *a, const folder_view *view)
         } else if (a->json) {
             print_json(record_json(&info, status));
         } else {
-            print_record_row(&info, status);
+            print_record_row(view, &info, status);
         }
     }
     if (!a->json && !a->tokens)

@@ -5,18 +5,32 @@
 
 typedef struct arguments {
     const char *seal_key_file, *record;
-    int json, quiet;
+    int json, quiet, frame;
 } arguments;
 
-/* EXIT_OK, EXIT_CHECK: it is damaged; EXIT_INPUT: it cannot be judged. *gone: was removed meanwhile. */
-static int verify_one(const arguments *a, const folder_view *view, size_t index, int *gone)
+/* What became of a record. */
+typedef enum finding { GOOD, BAD, FRAME, GONE, FINDINGS } finding;
+
+/* Why its states were not looked at; NULL: they were, or nothing of it could be. */
+static const char *frame_only(const pc_record_info *info, int has_key)
+{
+    if (info->opened || !info->version)
+        return NULL;
+    if (!info->sealed)
+        return "frame only: its codec is not known";
+    return has_key ? "frame only: another key" : "frame only: sealed, and no key was given";
+}
+
+/* EXIT_OK; EXIT_CHECK: it is damaged, or could not be checked to its states; EXIT_INPUT: it cannot be judged. */
+static int verify_one(const arguments *a, const folder_view *view, size_t index, finding *what)
 {
     pc_record_info info = PC_RECORD_INFO_INIT;
     char key[65];
     pc_folder_get(view->folder, index, &info);
     pc_status status = pc_folder_verify(view->folder, index);
-    *gone = status == PC_ERR_NOT_FOUND;
-    if (*gone && !a->record)
+    const char *frame = status == PC_ERR_UNSUPPORTED ? frame_only(&info, a->seal_key_file != NULL) : NULL;
+    *what = status == PC_ERR_NOT_FOUND ? GONE : frame ? FRAME : status < 0 ? BAD : GOOD;
+    if (*what == GONE && !a->record)
         return EXIT_OK;
     key_text(info.key, key);
     if (a->json) {
@@ -24,31 +38,40 @@ static int verify_one(const arguments *a, const folder_view *view, size_t index,
                                 (json_int_t)info.file_bytes, "ok", status >= 0);
         if (status < 0)
             json_object_set_new(row, "error", json_text(pc_error_text(), strlen(pc_error_text())));
+        if (frame)
+            json_object_set_new(row, "frame", json_string(frame));
         print_json(row);
+    } else if (frame) {
+        if (!a->quiet || !a->frame)
+            printf("frame %s  %s\n", key, frame);
     } else if (status < 0) {
         printf("bad   %s  %s\n", key, pc_error_text());
     } else if (!a->quiet) {
         printf("ok    %s\n", key);
     }
-    if (status >= 0)
+    if (status >= 0 || (frame && a->frame))
         return EXIT_OK;
     return status == PC_ERR_FORMAT || status == PC_ERR_UNSUPPORTED ? EXIT_CHECK : EXIT_INPUT;
 }
 
 static int verify_all(const arguments *a, const folder_view *view)
 {
-    size_t count = pc_folder_count(view->folder), bad = 0, lost = 0, done = 0;
+    size_t count = pc_folder_count(view->folder), found[FINDINGS] = {0}, done = 0;
     int code = EXIT_OK;
     for (; done < count && !is_interrupted(NULL); done++) {
-        int gone, one = verify_one(a, view, done, &gone);
-        bad += one != EXIT_OK;
-        lost += (size_t)gone;
+        finding what;
+        int one = verify_one(a, view, done, &what);
+        found[what]++;
         code = one > code ? one : code;
     }
     if (done < count)
         return input_error("verify", NULL);
-    if (!a->json)
-        printf("%zu records: %zu good, %zu bad\n", count - lost, count - lost - bad, bad);
+    if (!a->json) {
+        printf("%zu records: %zu good, %zu bad", count - found[GONE], found[GOOD], found[BAD]);
+        if (found[FRAME])
+            printf(", %zu frame only", found[FRAME]);
+        putchar('\n');
+    }
     return code;
 }
 
@@ -58,10 +81,13 @@ static int run(int argc, char **argv)
     const char *others[1];
     folder_view view;
     size_t count, index;
-    int code, gone;
+    finding what;
+    int code;
     const option_row rows[] = {
         {"key", OPTION_TEXT, &a.record, "only this record: its key, or its file", NULL, 0, 0},
         SEAL_KEY_ROW(&a.seal_key_file),
+        {"frame", OPTION_FLAG, &a.frame, "without the key, the frame of a sealed record is enough: exit code 0",
+         NULL, 0, 0},
         {"quiet", OPTION_FLAG, &a.quiet, "tells only what is bad", NULL, 0, 0},
         {"json", OPTION_FLAG, &a.json, "one JSON object a record", NULL, 0, 0},
     };
@@ -77,10 +103,10 @@ static int run(int argc, char **argv)
     if (!a.record)
         code = verify_all(&a, &view);
     else if ((code = find_record(&view, &verify_command, a.record, &index)) < 0)
-        code = verify_one(&a, &view, index, &gone);
+        code = verify_one(&a, &view, index, &what);
     close_view(&view);
     return code;
 }
 
-const command verify_command = {"verify", "verify DIR [--key KEY|FILE] [--quiet] [--json] [options]",
+const command verify_command = {"verify", "verify DIR [--key KEY|FILE] [--frame] [--quiet] [--json] [options]",
                                 "checks the records of a folder, every byte", run};

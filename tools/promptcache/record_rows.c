@@ -12,12 +12,20 @@ void key_text(const uint8_t key[32], char text[65])
         snprintf(text + 2 * i, 3, "%02x", key[i]);
 }
 
+/* "": it is not sealed. */
+static void seal_text(const pc_record_info *info, char text[33])
+{
+    *text = 0;
+    for (size_t i = 0; info->sealed && i < sizeof info->seal_id; i++)
+        snprintf(text + 2 * i, 3, "%02x", info->seal_id[i]);
+}
+
 int open_view(folder_view *view, const char *path, const char *key_file)
 {
     pc_folder_options options = PC_FOLDER_OPTIONS_INIT;
     uint8_t key[32];
     int code;
-    *view = (folder_view){NULL, NULL};
+    *view = (folder_view){.has_key = key_file != NULL};
     if (key_file) {
         if ((code = read_seal_key(key_file, key)) >= 0)
             return code;
@@ -36,45 +44,67 @@ void close_view(folder_view *view)
 {
     pc_folder_free(view->folder);
     pc_context_free(view->context);
-    *view = (folder_view){NULL, NULL};
+    *view = (folder_view){0};
 }
 
-/* The digits of "…/ab/abcd….pcr", or of what is digits itself; 0: it is neither. */
-static int read_digits(const char *text, char digits[65])
+typedef struct wanted {
+    char digits[65]; /* of the key, or the first of them */
+    int is_file;
+    char seal[33]; /* of a file: its seal's id, or "" */
+} wanted;
+
+static size_t count_digits(const char *text)
+{
+    size_t n = 0;
+    while (isxdigit((unsigned char)text[n]))
+        n++;
+    return n;
+}
+
+/* "…/ab/abcd….pcr", the same with a seal's id behind the key, or digits of a key; 0: it is none of them. */
+static int read_wanted(const char *text, wanted *out)
 {
     const char *slash = strrchr(text, '/'), *name = slash ? slash + 1 : text;
-    const char *end = strstr(name, ".pcr");
-    size_t n = end && !end[4] ? (size_t)(end - name) : strlen(name);
-    if (!n || n > 64 || ((slash || end) && n != 64))
+    size_t n = count_digits(name), seal = name[n] == '.' ? count_digits(name + n + 1) : 0;
+    *out = (wanted){.is_file = slash || name[n]};
+    if (!n || n > 64 || (out->is_file && n != 64))
         return 0;
-    for (size_t i = 0; i < n; i++) {
-        if (!isxdigit((unsigned char)name[i]))
-            return 0;
-        digits[i] = (char)tolower((unsigned char)name[i]);
+    for (size_t i = 0; i < n; i++)
+        out->digits[i] = (char)tolower((unsigned char)name[i]);
+    name += n;
+    if (seal == 32) {
+        snprintf(out->seal, sizeof out->seal, "%s", name + 1);
+        name += 33;
     }
-    digits[n] = 0;
-    return 1;
+    return !*name || (out->is_file && *name == '.' && strstr(name, ".pcr"));
+}
+
+static int is_wanted(const wanted *w, const pc_record_info *info)
+{
+    char key[65], seal[33];
+    key_text(info->key, key);
+    seal_text(info, seal);
+    return !strncmp(key, w->digits, strlen(w->digits)) && (!w->is_file || !strcmp(seal, w->seal));
 }
 
 int find_record(const folder_view *view, const command *about, const char *text, size_t *index)
 {
-    char digits[65], key[65];
+    wanted w;
     size_t found = 0;
-    if (!read_digits(text, digits))
+    if (!read_wanted(text, &w))
         return usage_error(about, "'%s' is no key: hexadecimal digits, or a record's file", text);
     for (size_t i = 0; i < pc_folder_count(view->folder); i++) {
         pc_record_info info = PC_RECORD_INFO_INIT;
         pc_folder_get(view->folder, i, &info);
-        key_text(info.key, key);
-        if (strncmp(key, digits, strlen(digits)) != 0)
+        if (!is_wanted(&w, &info))
             continue;
         *index = i;
         found++;
     }
     if (found == 1)
         return -1;
-    return found ? plain_error("%zu records have a key that begins with %s", found, digits)
-                 : plain_error("there is no record %s; `promptcache inspect` lists a folder's", digits);
+    return found ? plain_error("%zu records have a key that begins with %s; a record's file names one of them", found, w.digits)
+                 : plain_error("there is no record %s; `promptcache inspect` lists a folder's", w.digits);
 }
 
 /* ------------------------------------------------------------------- words */
@@ -109,23 +139,32 @@ static const char *date_text(int64_t date, char text[24])
     return text;
 }
 
-static const char *state_name(const pc_record_info *info, pc_status status)
+/* How it is sealed, and whether that is why nothing more is told of it. */
+static const char *seal_state(const folder_view *view, const pc_record_info *info, char text[80])
+{
+    char seal[33];
+    seal_text(info, seal);
+    snprintf(text, 80, "sealed%s, key %s", info->opened ? "" : view->has_key ? " with another key" : ", no key was given", seal);
+    return !info->sealed ? "" : info->opened ? "sealed" : text;
+}
+
+static const char *state_name(const folder_view *view, const pc_record_info *info, pc_status status, char text[80])
 {
     if (status == PC_ERR_UNSUPPORTED)
         return "unknown version";
     if (status < 0)
         return "damaged";
     return info->expires && info->expires <= (int64_t)time(NULL) ? "expired"
-           : info->sealed                                        ? "sealed"
-                                                                 : "";
+                                                                 : seal_state(view, info, text);
 }
 
 json_t *record_json(const pc_record_info *info, pc_status status)
 {
-    char key[65], model[65], codec[24], dtype[24], version[24];
+    char key[65], model[65], codec[24], dtype[24], version[24], seal[33];
     json_t *row;
     key_text(info->key, key);
     key_text(info->model, model);
+    seal_text(info, seal);
     snprintf(version, sizeof version, "%u.%u", info->version / 256, info->version % 256);
     row = json_pack("{s:s,s:I,s:b}", "key", key, "file_bytes", (json_int_t)info->file_bytes,
                     "readable", status >= 0);
@@ -134,10 +173,10 @@ json_t *record_json(const pc_record_info *info, pc_status status)
         return row;
     }
     json_t *more = json_pack(
-        "{s:s,s:o,s:s,s:b,s:b,s:s,s:i,s:i,s:i,s:i,s:i,s:i,s:i,s:s,s:I,s:I,s:o,s:I,s:I}", "model",
+        "{s:s,s:o,s:s,s:b,s:b,s:s,s:b,s:s,s:i,s:i,s:i,s:i,s:i,s:i,s:i,s:s,s:I,s:I,s:o,s:I,s:I}", "model",
         model, "architecture", json_text(info->architecture, strlen(info->architecture)), "codec",
         codec_name(info->codec, codec), "lossy", (int)info->lossy, "sealed", (int)info->sealed,
-        "dtype", dtype_name(info->dtype, dtype), "position_scheme", (int)info->position_scheme,
+        "seal_id", seal, "opened", (int)info->opened, "dtype", dtype_name(info->dtype, dtype), "position_scheme", (int)info->position_scheme,
         "layout", (int)info->layout, "encoding", (int)info->encoding, "layers", (int)info->layers,
         "kv_heads", (int)info->kv_heads, "k_dim", (int)info->k_dim, "v_dim", (int)info->v_dim,
         "version", version, "tokens", (json_int_t)info->tokens,
@@ -156,23 +195,23 @@ void print_record_head(void)
            "as states", "codec", "dtype", "architecture", "cost s", "written (UTC)", "");
 }
 
-void print_record_row(const pc_record_info *info, pc_status status)
+void print_record_row(const folder_view *view, const pc_record_info *info, pc_status status)
 {
-    char key[65], codec[24], dtype[24], written[24];
+    char key[65], codec[24], dtype[24], written[24], state[80];
     key_text(info->key, key);
     if (status < 0)
         printf("%.16s %8s %12" PRIu64 " %12s %-7s %-6s %-12s %10s  %-19s %s\n", key, "-",
-               info->file_bytes, "-", "-", "-", "-", "-", "-", state_name(info, status));
+               info->file_bytes, "-", "-", "-", "-", "-", "-", state_name(view, info, status, state));
     else
         printf("%.16s %8" PRIu64 " %12" PRIu64 " %12" PRIu64 " %-7s %-6s %-12.12s %10.4g  %-19s %s\n",
                key, info->tokens, info->file_bytes, info->state_bytes,
                codec_name(info->codec, codec), dtype_name(info->dtype, dtype), info->architecture,
-               info->cost_seconds, date_text(info->written, written), state_name(info, status));
+               info->cost_seconds, date_text(info->written, written), state_name(view, info, status, state));
 }
 
-void print_record(const pc_record_info *info)
+void print_record(const folder_view *view, const pc_record_info *info)
 {
-    char text[65], codec[24], dtype[24], written[24], expires[24];
+    char seal[80], text[65], codec[24], dtype[24], written[24], expires[24];
     key_text(info->key, text);
     printf("key           %s\n", text);
     key_text(info->model, text);
@@ -182,6 +221,8 @@ void print_record(const pc_record_info *info)
     printf("codec         %s%s%s\ndtype         %s\n", codec_name(info->codec, codec),
            info->lossy ? ", lossy" : "", info->sealed ? ", sealed" : "",
            dtype_name(info->dtype, dtype));
+    if (info->sealed)
+        printf("seal          %s\n", seal_state(view, info, seal));
     printf("shape         %d layers, %d K/V heads, K %d, V %d\n", info->layers, info->kv_heads,
            info->k_dim, info->v_dim);
     printf("layout        %u\npositions     %u\nencoding      %u\nformat        %u.%u\n",

@@ -7,20 +7,21 @@
 typedef struct folder_view {
     pc_context *context;
     pc_folder *folder;
+    int has_key;
 } folder_view;
 
 /* -1, or the exit code after a message. key_file: NULL: none. */
 int open_view(folder_view *view, const char *path, const char *key_file);
 void close_view(folder_view *view);
 
-/* The record that `text` names: its key in hexadecimal digits, enough of the first of them, or the path of its file. -1, or the exit code after a message. */
+/* The record that `text` names: its key in hexadecimal digits, enough of the first of them, or its file, which tells records of one key with several seals apart. -1, or the exit code after a message. */
 int find_record(const folder_view *view, const command *about, const char *text, size_t *index);
 
 /* What a record says of itself. status: of pc_folder_get. */
 json_t *record_json(const pc_record_info *info, pc_status status);
 void print_record_head(void);
-void print_record_row(const pc_record_info *info, pc_status status);
-void print_record(const pc_record_info *info);
+void print_record_row(const folder_view *view, const pc_record_info *info, pc_status status);
+void print_record(const folder_view *view, const pc_record_info *info);
 void key_text(const uint8_t key[32], char text[65]);
 
 #define SEAL_KEY_ROW(target)                                                                       \

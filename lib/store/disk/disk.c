@@ -85,35 +85,46 @@ void pc__disk_tell(const pc__disk *disk, uint32_t kind, uint32_t reason, const p
 
 /* --------------------------------------------------------------- what a record says */
 
-static void facts_of_source(const pc__disk *disk, pc__source *source, pc__disk_facts *facts)
+pc__spot pc__disk_spot_of(const pc__disk *disk, const pc__id *key)
 {
-    const pc__record_options options = {0}; /* its face is in the clear */
+    return pc__spot_of(key, disk->variant);
+}
+
+/* Where it is to be said whether we can use it, its seal is opened; else its face, which is in the clear, is enough. */
+static void facts_of_source(const pc__disk *disk, pc__source *source, pc__disk_facts *facts, pc_status *usable)
+{
+    const pc__record_options face = {0};
+    pc__spot spot = facts->spot;
     pc__record *record = NULL;
-    const pc__image *image;
-    if (pc__record_open_frame(&record, &disk->mem, &options, source) < 0)
+    pc_status status = pc__record_open_frame(&record, &disk->mem, usable ? &disk->record : &face, source);
+    if (usable)
+        *usable = status < 0 ? status : PC_ERR_MISMATCH;
+    if (status < 0)
         return;
-    image = pc__record_image(record);
-    if (pc__id_equal(&image->key, &facts->key)) /* else it is another one's under this name */
-        pc__disk_facts_of(facts, image, facts->bytes, facts->last);
+    if (pc__spot_holds(&spot, record)) { /* else it is another one's under this name */
+        pc__disk_facts_of(facts, &spot, pc__record_image(record), facts->bytes, facts->last);
+        if (usable)
+            *usable = pc__record_usable(record);
+    }
     facts->expires = pc__end_after_use(facts->expires, facts->ttl, facts->last);
     pc__record_free(record);
 }
 
-pc_status pc__disk_read_facts(const pc__disk *disk, const pc__id *key, pc__disk_facts *facts)
+pc_status pc__disk_read_facts(const pc__disk *disk, const pc__spot *spot, pc__disk_facts *facts, pc_status *usable)
 {
     struct stat st;
     pc__source *source;
     int fd;
-    pc_status status = pc__disk_open_record(&disk->root, key, &fd, &st);
-    *facts = (pc__disk_facts){.key = *key, .state = PC__DISK_UNREADABLE};
+    pc_status status = pc__disk_open_record(&disk->root, spot, &fd, &st);
+    *facts = (pc__disk_facts){.spot = *spot, .state = PC__DISK_UNREADABLE};
     if (status != PC_OK)
         return status;
     facts->bytes = (uint64_t)st.st_size;
     facts->last = st.st_mtim.tv_sec;
-    status = pc__disk_source_new(&source, &disk->mem, &disk->root, key, fd, facts->bytes, 0, NULL);
+    status = pc__disk_source_new(&source, &disk->mem, &disk->root, spot, fd, facts->bytes, 0, NULL);
     if (status < 0)
         return status;
-    facts_of_source(disk, source, facts);
+    facts_of_source(disk, source, facts, usable);
     source->close(source);
     return PC_OK;
 }
@@ -209,6 +220,7 @@ pc_status pc__disk_open(pc__disk *disk, const pc__tier_common *common, const cha
     disk->mem = disk->table.worth.mem = *common->mem;
     disk->context = common->context;
     disk->record = common->record;
+    pc__variant_of(&disk->record, disk->variant);
     disk->budget = disk->table.worth.budget = common->budget;
     disk->read_only = common->read_only != 0;
     pc__disk_lock_init(&disk->lock);

@@ -20,6 +20,7 @@ typedef struct pc__disk {
     const pc_context *context; /* for its log; may be NULL */
     pc__disk_root root;
     pc__record_options record;
+    char variant[PC__VARIANT]; /* of the records that we write and read */
     pc__tier_watch watch;
     uint64_t budget;
     int read_only;
@@ -56,8 +57,11 @@ void pc__disk_note(pc__disk *disk, uint32_t kind, uint32_t reason, const pc__id 
 /* At once; under no lock. */
 void pc__disk_tell(const pc__disk *disk, uint32_t kind, uint32_t reason, const pc__id *key, uint64_t bytes, uint32_t tokens, double seconds);
 
-/* What the header of a record says. PC_MISS: no such file. What cannot be read is PC__DISK_UNREADABLE. */
-pc_status pc__disk_read_facts(const pc__disk *disk, const pc__id *key, pc__disk_facts *facts);
+/* The record of a key that we write and read; others of the same key may lie beside it. */
+pc__spot pc__disk_spot_of(const pc__disk *disk, const pc__id *key);
+/* What the header of a record says. PC_MISS: no such file. What cannot be read is PC__DISK_UNREADABLE. *usable (may be NULL): PC_OK: we can open it; else a writer of ours
+ * shall put another in its place. */
+pc_status pc__disk_read_facts(const pc__disk *disk, const pc__spot *spot, pc__disk_facts *facts, pc_status *usable);
 /* The index as of now; between enter and leave. */
 pc_status pc__disk_save(pc__disk *disk);
 

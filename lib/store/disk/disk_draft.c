@@ -92,28 +92,29 @@ void pc__disk_draft_drop(pc__disk *disk, pc__disk_draft *draft)
     draft->fd = -1;
 }
 
-/* What lies under its name already: 1 it stays, 0 nothing, or nothing of use. */
-static int is_there(pc__disk *disk, int sub, const char *name, const pc__id *key, uint64_t *replaced)
+/* What lies under its name already: 1 it stays, 0 nothing, or nothing of use to us. */
+static int is_there(pc__disk *disk, int sub, const char *name, const pc__spot *spot, uint64_t *replaced)
 {
     struct stat st;
     pc__disk_facts facts;
+    pc_status usable;
     *replaced = 0;
     if (fstatat(sub, name, &st, AT_SYMLINK_NOFOLLOW) || !pc__dir_is_ours(&disk->root, &st))
         return 0;
     *replaced = (uint64_t)st.st_size;
-    return pc__disk_read_facts(disk, key, &facts) == PC_OK && facts.state == PC__DISK_READ && !pc__disk_facts_expired(&facts, pc__now_date());
+    return pc__disk_read_facts(disk, spot, &facts, &usable) == PC_OK && usable == PC_OK && !pc__disk_facts_expired(&facts, pc__now_date());
 }
 
-static pc_status give_name(pc__disk *disk, const pc__disk_draft *draft, const pc__id *key, uint64_t bytes, uint64_t *replaced)
+static pc_status give_name(pc__disk *disk, const pc__disk_draft *draft, const pc__spot *spot, uint64_t bytes, uint64_t *replaced)
 {
     char name[PC__DISK_NAME];
     pc_status status = PC_OK;
-    int sub = pc__disk_sub(&disk->root, key->bytes[0], 1), dir = pc__disk_new(&disk->root, 0);
-    pc__disk_name(key, name);
+    int sub = pc__disk_sub(&disk->root, spot->key.bytes[0], 1), dir = pc__disk_new(&disk->root, 0);
+    pc__disk_name(spot, name);
     (void)!fchmod(draft->fd, 0400); /* nobody changes a record, and others may have it mapped: it says so where it can */
     if (sub < 0 || dir < 0)
         status = fault(disk, sub < 0 ? name : PC__DISK_NEW);
-    else if (is_there(disk, sub, name, key, replaced))
+    else if (is_there(disk, sub, name, spot, replaced))
         status = PC_MISS;
     else if ((bytes != draft->reserved && ftruncate(draft->fd, (off_t)bytes)) || renameat(dir, draft->name, sub, name))
         status = fault(disk, name);
@@ -125,27 +126,30 @@ static pc_status give_name(pc__disk *disk, const pc__disk_draft *draft, const pc
 }
 
 /* Under its name, and in the table. */
-static void enter_table(pc__disk *disk, const pc__image *image, uint64_t bytes)
+static void enter_table(pc__disk *disk, const pc__spot *spot, const pc__image *image, uint64_t bytes)
 {
     pc__disk_facts facts;
     pc__disk_entry *e;
-    pc__disk_facts_of(&facts, image, bytes, pc__now_date());
+    pc__disk_facts_of(&facts, spot, image, bytes, pc__now_date());
     pthread_mutex_lock(&disk->guard);
-    e = pc__disk_table_find(&disk->table, &image->key);
+    e = pc__disk_table_find(&disk->table, spot);
     if (e) {
         pc__disk_table_drop(&disk->table, e);
         disk->counts.lost++;
     }
     disk->counts.stored++;
     disk->counts.bytes_written += bytes;
-    if (pc__disk_table_add(&disk->table, &facts, NULL) < 0)
+    if (pc__disk_table_add(&disk->table, &facts, &e) < 0)
         disk->counts.lost++; /* it is there for all others; a scan finds it */
+    else
+        e->is_ours = 1;
     disk->changes++;
     pthread_mutex_unlock(&disk->guard);
 }
 
 pc_status pc__disk_draft_publish(pc__disk *disk, pc__disk_draft *draft, const pc__image *image, uint64_t bytes, double seconds, double deadline)
 {
+    pc__spot spot = pc__disk_spot_of(disk, &image->key);
     uint64_t replaced = 0;
     pc_status status = pc__disk_enter(disk, deadline);
     if (status != PC_OK) {
@@ -154,12 +158,12 @@ pc_status pc__disk_draft_publish(pc__disk *disk, pc__disk_draft *draft, const pc
     }
     status = pc__disk_lock_mark(&disk->lock, &disk->root);
     if (status == PC_OK)
-        status = give_name(disk, draft, &image->key, bytes, &replaced);
+        status = give_name(disk, draft, &spot, bytes, &replaced);
     count_staging(disk, 0, draft->reserved);
     if (status == PC_OK) {
         pc__disk_lock_add(&disk->lock, bytes);
         pc__disk_lock_take_off(&disk->lock, draft->reserved + replaced);
-        enter_table(disk, image, bytes);
+        enter_table(disk, &spot, image, bytes);
         pc__disk_note(disk, PC_EVENT_STORE, PC_REASON_NONE, &image->key, bytes,
                       (uint32_t)(image->tokens < UINT32_MAX ? image->tokens : UINT32_MAX), seconds);
     } else {

@@ -4,6 +4,7 @@
 #include <fcntl.h>
 #include <math.h>
 #include <stdio.h>
+#include <string.h>
 #include <unistd.h>
 #include <xxhash.h>
 
@@ -14,7 +15,7 @@
 
 /* header: magic, u32 version, u32 bytes of a row, u64 rows, f64 clock of store/worth.h, 256 dates of sub-folders (ns since 1970); then rows; then XXH3-64 of
  * all before */
-enum { AT_VERSION = 8, AT_ROW = 12, AT_COUNT = 16, AT_CLOCK = 24, AT_DATES = 32, HEADER = AT_DATES + 8 * PC__DISK_SUBS, SUM = 8, VERSION = 1 };
+enum { AT_VERSION = 8, AT_ROW = 12, AT_COUNT = 16, AT_CLOCK = 24, AT_DATES = 32, HEADER = AT_DATES + 8 * PC__DISK_SUBS, SUM = 8, VERSION = 2 };
 enum {
     ROW_KEY = 0,
     ROW_CONTENT = 32,
@@ -30,7 +31,8 @@ enum {
     ROW_LAST = 144,
     ROW_USES = 152,
     ROW_HEAT = 160,
-    ROW = 168
+    ROW_VARIANT = 168, /* filled up with NULs */
+    ROW = ROW_VARIANT + PC__VARIANT
 };
 static const char magic[9] = "PCINDEX1";
 #define MOST_BYTES (UINT64_C(1) << 40) /* of an index; a file of that size is none */
@@ -38,7 +40,7 @@ static const char magic[9] = "PCINDEX1";
 
 static void write_row(uint8_t *row, const pc__disk_facts *facts)
 {
-    memcpy(row + ROW_KEY, facts->key.bytes, 32);
+    memcpy(row + ROW_KEY, facts->spot.key.bytes, 32);
     memcpy(row + ROW_CONTENT, facts->content.bytes, 32);
     memcpy(row + ROW_BEFORE, facts->before.bytes, 32);
     pc__put_u32(row + ROW_FLAGS, (facts->has_content ? 1u : 0) | (facts->has_before ? 2u : 0) | facts->state << 2);
@@ -53,21 +55,24 @@ static void write_row(uint8_t *row, const pc__disk_facts *facts)
     pc__put_u32(row + ROW_USES, facts->uses);
     pc__put_u32(row + ROW_USES + 4, 0);
     pc__put_f64(row + ROW_HEAT, facts->heat);
+    memcpy(row + ROW_VARIANT, facts->spot.variant, PC__VARIANT);
 }
 
 /* 0: no such row can have been written. */
 static int read_row(const uint8_t *row, pc__disk_facts *facts)
 {
     uint32_t flags = pc__get_u32(row + ROW_FLAGS);
+    const char *variant = (const char *)row + ROW_VARIANT;
+    size_t size = strnlen(variant, PC__VARIANT);
     *facts = (pc__disk_facts){.has_content = flags & 1, .has_before = flags >> 1 & 1, .state = flags >> 2, .tokens = pc__get_u32(row + ROW_TOKENS),
                               .priority = (int32_t)pc__get_u32(row + ROW_PRIORITY), .bytes = pc__get_u64(row + ROW_BYTES),
                               .cost = pc__get_f64(row + ROW_COST), .ttl = pc__get_f64(row + ROW_TTL),
                               .expires = (int64_t)pc__get_u64(row + ROW_EXPIRES), .last = (int64_t)pc__get_u64(row + ROW_LAST),
                               .uses = pc__get_u32(row + ROW_USES), .heat = pc__get_f64(row + ROW_HEAT)};
-    memcpy(facts->key.bytes, row + ROW_KEY, 32);
+    memcpy(facts->spot.key.bytes, row + ROW_KEY, 32);
     memcpy(facts->content.bytes, row + ROW_CONTENT, 32);
     memcpy(facts->before.bytes, row + ROW_BEFORE, 32);
-    return facts->state <= PC__DISK_UNREADABLE && facts->bytes < MOST_RECORD && facts->cost >= 0 && facts->cost < 1e15 && facts->ttl >= 0
+    return (!size || pc__variant_read(variant, size, facts->spot.variant)) && facts->state <= PC__DISK_UNREADABLE && facts->bytes < MOST_RECORD && facts->cost >= 0 && facts->cost < 1e15 && facts->ttl >= 0
            && facts->ttl < 1e15 && isfinite(facts->heat);
 }
 
@@ -132,7 +137,7 @@ pc_status pc__disk_index_apply(const pc__disk_index *index, pc__disk_table *tabl
         pc__disk_entry *e;
         if (!read_row(index->data + HEADER + i * ROW, &facts))
             continue;
-        e = pc__disk_table_find(table, &facts.key);
+        e = pc__disk_table_find(table, &facts.spot);
         if (e)
             merge(&table->worth, e, &facts);
         else if (is_empty)

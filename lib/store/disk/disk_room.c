@@ -9,7 +9,7 @@ static int fits(const pc__disk *disk, uint64_t need)
     return need <= disk->budget && disk->lock.bytes <= disk->budget - need;
 }
 
-pc_status pc__disk_erase(pc__disk *disk, const pc__id *key, uint32_t kind, uint32_t reason, int lost)
+pc_status pc__disk_erase(pc__disk *disk, const pc__spot *spot, uint32_t kind, uint32_t reason, int lost)
 {
     pc__disk_entry *e;
     uint64_t bytes;
@@ -17,12 +17,12 @@ pc_status pc__disk_erase(pc__disk *disk, const pc__id *key, uint32_t kind, uint3
     pc_status status = pc__disk_lock_mark(&disk->lock, &disk->root);
     if (status < 0)
         return status;
-    status = pc__disk_unlink_record(&disk->root, key, &bytes);
+    status = pc__disk_unlink_record(&disk->root, spot, &bytes);
     if (status < 0)
         return status;
     pc__disk_lock_take_off(&disk->lock, bytes);
     pthread_mutex_lock(&disk->guard);
-    e = pc__disk_table_find(&disk->table, key);
+    e = pc__disk_table_find(&disk->table, spot);
     if (e)
         tokens = e->facts.tokens;
     if (e || status == PC_OK) { /* found gone, or ours to count */
@@ -38,27 +38,27 @@ pc_status pc__disk_erase(pc__disk *disk, const pc__id *key, uint32_t kind, uint3
         pc__disk_table_drop(&disk->table, e);
     pthread_mutex_unlock(&disk->guard);
     if (status == PC_OK)
-        pc__disk_note(disk, kind, reason, key, bytes, tokens, 0);
+        pc__disk_note(disk, kind, reason, &spot->key, bytes, tokens, 0);
     return status;
 }
 
 /* ------------------------------------------------------------------ expired */
 
 /* What has expired by now, and when the next does. */
-static pc_status list_expired(pc__disk *disk, int64_t now, pc__id **keys, size_t *count)
+static pc_status list_expired(pc__disk *disk, int64_t now, pc__spot **spots, size_t *count)
 {
     size_t capacity = 0;
     int64_t soonest = 0;
     pc_status status = PC_OK;
-    *keys = NULL;
+    *spots = NULL;
     *count = 0;
     pthread_mutex_lock(&disk->guard);
     if (disk->table.soonest && disk->table.soonest <= now) {
         for (pc__disk_entry *e = pc__disk_table_next(&disk->table, NULL); e && status >= 0; e = pc__disk_table_next(&disk->table, e)) {
             if (pc__disk_facts_expired(&e->facts, now)) {
-                status = pc__grow(&disk->mem, (void **)keys, &capacity, *count + 1, sizeof **keys);
+                status = pc__grow(&disk->mem, (void **)spots, &capacity, *count + 1, sizeof **spots);
                 if (status >= 0)
-                    (*keys)[(*count)++] = e->facts.key;
+                    (*spots)[(*count)++] = e->facts.spot;
             } else if (e->facts.expires && (!soonest || e->facts.expires < soonest)) {
                 soonest = e->facts.expires;
             }
@@ -70,14 +70,14 @@ static pc_status list_expired(pc__disk *disk, int64_t now, pc__id **keys, size_t
     return status;
 }
 
-int pc__disk_lives_on(pc__disk *disk, const pc__id *key, int64_t now)
+int pc__disk_lives_on(pc__disk *disk, const pc__spot *spot, int64_t now)
 {
     struct stat st;
     int used = 0;
-    if (!pc__disk_stat_record(&disk->root, key, &st))
+    if (!pc__disk_stat_record(&disk->root, spot, &st))
         return 0;
     pthread_mutex_lock(&disk->guard);
-    pc__disk_entry *e = pc__disk_table_find(&disk->table, key);
+    pc__disk_entry *e = pc__disk_table_find(&disk->table, spot);
     if (e && e->facts.ttl > 0 && pc__date_after(st.st_mtim.tv_sec, e->facts.ttl) > now) {
         e->facts.expires = pc__date_after(st.st_mtim.tv_sec, e->facts.ttl);
         e->facts.last = st.st_mtim.tv_sec;
@@ -92,18 +92,18 @@ int pc__disk_lives_on(pc__disk *disk, const pc__id *key, int64_t now)
 pc_status pc__disk_drop_expired(pc__disk *disk)
 {
     int64_t now = pc__now_date();
-    pc__id *keys;
+    pc__spot *spots;
     size_t count;
-    pc_status status = list_expired(disk, now, &keys, &count);
+    pc_status status = list_expired(disk, now, &spots, &count);
     for (size_t i = 0; i < count && status >= 0; i++)
-        if (!pc__disk_lives_on(disk, &keys[i], now))
-            status = pc__disk_erase(disk, &keys[i], PC_EVENT_REMOVE, PC_REASON_EXPIRED, 0);
+        if (!pc__disk_lives_on(disk, &spots[i], now))
+            status = pc__disk_erase(disk, &spots[i], PC_EVENT_REMOVE, PC_REASON_EXPIRED, 0);
     if (status < 0) { /* some are still there */
         pthread_mutex_lock(&disk->guard);
         disk->table.soonest = now;
         pthread_mutex_unlock(&disk->guard);
     }
-    pc__free(&disk->mem, keys);
+    pc__free(&disk->mem, spots);
     return status < 0 ? status : PC_OK;
 }
 
@@ -112,23 +112,26 @@ pc_status pc__disk_drop_expired(pc__disk *disk)
 /* PC_MISS: nothing may go. */
 static pc_status evict_least(pc__disk *disk, int32_t priority, const pc__id *before)
 {
-    pc__disk_entry *saw, *least;
-    pc__id key;
+    pc__disk_entry *saw = NULL, *least;
+    pc__spot spot;
     pthread_mutex_lock(&disk->guard);
-    saw = before ? pc__disk_table_find(&disk->table, before) : NULL;
+    if (before) {
+        spot = pc__disk_spot_of(disk, before);
+        saw = pc__disk_table_find(&disk->table, &spot);
+    }
     if (saw)
         pc__worth_hold(&disk->table.worth, &saw->item);
     least = pc__disk_table_least(&disk->table);
     if (least && least->item.priority > priority)
         least = NULL;
     if (least)
-        key = least->facts.key;
+        spot = least->facts.spot;
     if (saw)
         pc__worth_drop(&disk->table.worth, &saw->item);
     pthread_mutex_unlock(&disk->guard);
     if (!least)
         return PC_MISS;
-    pc_status status = pc__disk_erase(disk, &key, PC_EVENT_EVICT, PC_REASON_NO_ROOM, 0);
+    pc_status status = pc__disk_erase(disk, &spot, PC_EVENT_EVICT, PC_REASON_NO_ROOM, 0);
     return status < 0 ? status : PC_OK;
 }
 

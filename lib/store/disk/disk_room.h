@@ -9,8 +9,8 @@
 pc_status pc__disk_make_room(pc__disk *disk, uint64_t need, int32_t priority, const pc__id *before);
 pc_status pc__disk_drop_expired(pc__disk *disk);
 /* One that has expired, as far as is known here: 1: another process has used it, which moved the file's date and so its end. */
-int pc__disk_lives_on(pc__disk *disk, const pc__id *key, int64_t now);
+int pc__disk_lives_on(pc__disk *disk, const pc__spot *spot, int64_t now);
 /* kind: PC_EVENT_EVICT or PC_EVENT_REMOVE; lost: it is counted as lost, because it was damaged. PC_MISS: was not there. */
-pc_status pc__disk_erase(pc__disk *disk, const pc__id *key, uint32_t kind, uint32_t reason, int lost);
+pc_status pc__disk_erase(pc__disk *disk, const pc__spot *spot, uint32_t kind, uint32_t reason, int lost);
 
 #endif

@@ -3,6 +3,7 @@
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <stdio.h>
 #include <string.h>
 #include <unistd.h>
 
@@ -63,25 +64,35 @@ pc_status pc__disk_root_open(pc__disk_root *out, const pc_allocator *mem, const 
     return status;
 }
 
-void pc__disk_name(const pc__id *key, char name[PC__DISK_NAME])
+void pc__disk_name(const pc__spot *spot, char name[PC__DISK_NAME])
 {
     char hex[65];
-    pc__id_hex(key, hex);
-    memcpy(name, hex, 64);
-    memcpy(name + 64, PC__DISK_SUFFIX, sizeof PC__DISK_SUFFIX);
+    pc__id_hex(&spot->key, hex);
+    snprintf(name, PC__DISK_NAME, "%s%s%s%s", hex, *spot->variant ? "." : "", spot->variant, PC__DISK_SUFFIX);
 }
 
-int pc__disk_key(const char *name, unsigned sub, pc__id *key)
+static int read_key(const char *digits, pc__id *key)
 {
-    if (strnlen(name, PC__DISK_NAME) != PC__DISK_NAME - 1 || strcmp(name + 64, PC__DISK_SUFFIX))
-        return 0;
-    for (size_t i = 0; i < 32; i++) {
-        int high = hex_value(name[2 * i]), low = hex_value(name[2 * i + 1]);
+    for (size_t i = 0; i < sizeof key->bytes; i++) {
+        int high = hex_value(digits[2 * i]), low = hex_value(digits[2 * i + 1]);
         if (high < 0 || low < 0)
             return 0;
         key->bytes[i] = (uint8_t)(16 * high + low);
     }
-    return key->bytes[0] == sub;
+    return 1;
+}
+
+int pc__disk_spot(const char *name, unsigned sub, pc__spot *spot)
+{
+    const size_t suffix = strlen(PC__DISK_SUFFIX);
+    size_t size = strnlen(name, PC__DISK_NAME), variant;
+    *spot = (pc__spot){0};
+    if (size >= PC__DISK_NAME || size < 64 + suffix || strcmp(name + size - suffix, PC__DISK_SUFFIX) || !read_key(name, &spot->key))
+        return 0;
+    variant = size - 64 - suffix;
+    if (variant && (name[64] != '.' || !pc__variant_read(name + 65, variant - 1, spot->variant)))
+        return 0;
+    return spot->key.bytes[0] == sub;
 }
 
 static void sub_name(unsigned sub, char name[3])
@@ -134,12 +145,12 @@ static pc_status no_record(const pc__disk_root *root, const char *name)
     return pc__fail(PC_ERR_IO, "%s/%.2s/%s: %s", root->path, name, name, strerror(errno));
 }
 
-pc_status pc__disk_open_record(const pc__disk_root *root, const pc__id *key, int *fd, struct stat *st)
+pc_status pc__disk_open_record(const pc__disk_root *root, const pc__spot *spot, int *fd, struct stat *st)
 {
     char name[PC__DISK_NAME];
-    int sub = pc__disk_sub(root, key->bytes[0], 0);
+    int sub = pc__disk_sub(root, spot->key.bytes[0], 0);
     pc_status status = PC_OK;
-    pc__disk_name(key, name);
+    pc__disk_name(spot, name);
     *fd = sub < 0 ? -1 : openat(sub, name, O_RDONLY | O_NOFOLLOW | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
     if (*fd < 0)
         status = no_record(root, name);
@@ -158,26 +169,26 @@ pc_status pc__disk_open_record(const pc__disk_root *root, const pc__id *key, int
     return status;
 }
 
-int pc__disk_stat_record(const pc__disk_root *root, const pc__id *key, struct stat *st)
+int pc__disk_stat_record(const pc__disk_root *root, const pc__spot *spot, struct stat *st)
 {
     char name[PC__DISK_NAME];
-    int sub = pc__disk_sub(root, key->bytes[0], 0), there;
+    int sub = pc__disk_sub(root, spot->key.bytes[0], 0), there;
     if (sub < 0)
         return 0;
-    pc__disk_name(key, name);
+    pc__disk_name(spot, name);
     there = !fstatat(sub, name, st, AT_SYMLINK_NOFOLLOW) && pc__dir_is_ours(root, st);
     close(sub);
     return there;
 }
 
-pc_status pc__disk_unlink_record(const pc__disk_root *root, const pc__id *key, uint64_t *bytes)
+pc_status pc__disk_unlink_record(const pc__disk_root *root, const pc__spot *spot, uint64_t *bytes)
 {
     char name[PC__DISK_NAME];
     struct stat st;
     pc_status status = PC_OK;
-    int sub = pc__disk_sub(root, key->bytes[0], 0);
+    int sub = pc__disk_sub(root, spot->key.bytes[0], 0);
     *bytes = 0;
-    pc__disk_name(key, name);
+    pc__disk_name(spot, name);
     if (sub < 0)
         return no_record(root, name);
     if (fstatat(sub, name, &st, AT_SYMLINK_NOFOLLOW))
@@ -192,14 +203,14 @@ pc_status pc__disk_unlink_record(const pc__disk_root *root, const pc__id *key, u
     return status;
 }
 
-void pc__disk_touch_record(const pc__disk_root *root, const pc__id *key)
+void pc__disk_touch_record(const pc__disk_root *root, const pc__spot *spot)
 {
     const struct timespec times[2] = {{0, UTIME_OMIT}, {0, UTIME_NOW}};
     char name[PC__DISK_NAME];
-    int sub = pc__disk_sub(root, key->bytes[0], 0);
+    int sub = pc__disk_sub(root, spot->key.bytes[0], 0);
     if (sub < 0)
         return;
-    pc__disk_name(key, name);
+    pc__disk_name(spot, name);
     (void)!utimensat(sub, name, times, AT_SYMLINK_NOFOLLOW); /* it only loses a date */
     close(sub);
 }

@@ -12,7 +12,7 @@
 #define RACY_NS INT64_C(2000000000)
 
 typedef struct found {
-    pc__id key;
+    pc__spot spot;
     uint64_t bytes;
     int64_t last;
 } found;
@@ -59,7 +59,7 @@ static pc_status list_sub(pc__disk *disk, unsigned sub, listing *out, int64_t *d
     }
     for (errno = 0; status >= 0 && (entry = readdir(dir)); errno = 0) {
         found one;
-        if (!pc__disk_key(entry->d_name, sub, &one.key) || fstatat(fd, entry->d_name, &st, AT_SYMLINK_NOFOLLOW)
+        if (!pc__disk_spot(entry->d_name, sub, &one.spot) || fstatat(fd, entry->d_name, &st, AT_SYMLINK_NOFOLLOW)
             || !pc__dir_is_ours(&disk->root, &st))
             continue;
         one.bytes = (uint64_t)st.st_size;
@@ -80,8 +80,8 @@ static pc_status take_in(pc__disk *disk, const listing *list)
     pc_status status = PC_OK;
     for (size_t i = 0; i < list->count && status >= 0; i++) {
         const found *f = &list->items[i];
-        pc__disk_facts facts = {.key = f->key, .bytes = f->bytes, .last = f->last, .state = PC__DISK_UNREAD};
-        pc__disk_entry *e = pc__disk_table_find(&disk->table, &f->key);
+        pc__disk_facts facts = {.spot = f->spot, .bytes = f->bytes, .last = f->last, .state = PC__DISK_UNREAD};
+        pc__disk_entry *e = pc__disk_table_find(&disk->table, &f->spot);
         if (e && e->facts.bytes != f->bytes) {
             pc__disk_table_drop(&disk->table, e);
             disk->counts.lost++;
@@ -103,7 +103,7 @@ static void forget_lost(pc__disk *disk, const uint8_t scanned[PC__DISK_SUBS])
 {
     for (pc__disk_entry *e = pc__disk_table_next(&disk->table, NULL), *next; e; e = next) {
         next = pc__disk_table_next(&disk->table, e);
-        if (!scanned[e->facts.key.bytes[0]] || e->seen == disk->table.scans)
+        if (!scanned[e->facts.spot.key.bytes[0]] || e->seen == disk->table.scans)
             continue;
         pc__disk_table_drop(&disk->table, e);
         disk->counts.lost++;
@@ -219,7 +219,7 @@ pc_status pc__disk_scan(pc__disk *disk, int all)
     return PC_OK;
 }
 
-/* The keys whose headers nobody has read. */
+/* The records whose headers nobody has read. */
 static pc_status list_unread(pc__disk *disk, listing *out)
 {
     pc_status status = PC_OK;
@@ -229,21 +229,21 @@ static pc_status list_unread(pc__disk *disk, listing *out)
             continue;
         status = pc__grow(&disk->mem, (void **)&out->items, &out->capacity, out->count + 1, sizeof *out->items);
         if (status >= 0)
-            out->items[out->count++].key = e->facts.key;
+            out->items[out->count++].spot = e->facts.spot;
     }
     pthread_mutex_unlock(&disk->guard);
     return status;
 }
 
-static pc_status fill_one(pc__disk *disk, const pc__id *key)
+static pc_status fill_one(pc__disk *disk, const pc__spot *spot)
 {
     pc__disk_facts facts;
     pc__disk_entry *e;
-    pc_status status = pc__disk_read_facts(disk, key, &facts);
+    pc_status status = pc__disk_read_facts(disk, spot, &facts, NULL);
     if (status < 0)
         return status == PC_ERR_NOMEM ? status : PC_OK;
     pthread_mutex_lock(&disk->guard);
-    e = pc__disk_table_find(&disk->table, key);
+    e = pc__disk_table_find(&disk->table, spot);
     if (e && e->facts.state == PC__DISK_UNREAD) {
         pc__disk_table_drop(&disk->table, e);
         if (status == PC_MISS || pc__disk_table_add(&disk->table, &facts, NULL) < 0)
@@ -259,7 +259,7 @@ pc_status pc__disk_fill(pc__disk *disk)
     listing list = {0};
     pc_status status = list_unread(disk, &list);
     for (size_t i = 0; i < list.count && status >= 0; i++)
-        status = fill_one(disk, &list.items[i].key);
+        status = fill_one(disk, &list.items[i].spot);
     pc__free(&disk->mem, list.items);
     return status;
 }

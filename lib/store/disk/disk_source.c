@@ -171,22 +171,22 @@ static void close_source(pc__source *source)
     pc__free(&mem, s);
 }
 
-static char *where_of(const pc_allocator *mem, const pc__disk_root *root, const pc__id *key)
+static char *where_of(const pc_allocator *mem, const pc__disk_root *root, const pc__spot *spot)
 {
     char name[PC__DISK_NAME], inside[PC__DISK_NAME + 3];
-    pc__disk_name(key, name);
+    pc__disk_name(spot, name);
     memcpy(inside, name, 2);
     inside[2] = '/';
     memcpy(inside + 3, name, sizeof name);
     return pc__path_join(mem, root->path, inside);
 }
 
-pc_status pc__disk_source_new(pc__source **out, const pc_allocator *mem, const pc__disk_root *root, const pc__id *key, int fd, uint64_t bytes,
+pc_status pc__disk_source_new(pc__source **out, const pc_allocator *mem, const pc__disk_root *root, const pc__spot *spot, int fd, uint64_t bytes,
                               double deadline, pc__disk_maps *maps)
 {
     disk_source *s = pc__calloc(mem, 1, sizeof *s);
     *out = NULL;
-    if (!s || !(s->where = where_of(mem, root, key))) {
+    if (!s || !(s->where = where_of(mem, root, spot))) {
         pc__free(mem, s);
         close(fd);
         return PC_ERR_NOMEM;

@@ -17,9 +17,10 @@ uint64_t pc__disk_table_bytes(const pc__disk_table *table)
     return table->worth.bytes;
 }
 
-pc__disk_entry *pc__disk_table_find(const pc__disk_table *table, const pc__id *key)
+pc__disk_entry *pc__disk_table_find(const pc__disk_table *table, const pc__spot *spot)
 {
-    return entry_of(pc__worth_find(&table->worth, key));
+    pc__id id = pc__spot_id(spot);
+    return entry_of(pc__worth_find(&table->worth, &id));
 }
 
 pc__disk_entry *pc__disk_table_next(const pc__disk_table *table, const pc__disk_entry *entry)
@@ -48,8 +49,9 @@ pc_status pc__disk_table_add(pc__disk_table *table, const pc__disk_facts *facts,
         *out = NULL;
     if (!e)
         return PC_ERR_NOMEM;
+    pc__spot before = pc__spot_of(&facts->before, facts->spot.variant);
     e->facts = *facts;
-    e->item = (pc__worth_item){.key = facts->key, .before = facts->before, .has_before = facts->has_before, .bytes = facts->bytes,
+    e->item = (pc__worth_item){.key = pc__spot_id(&facts->spot), .before = pc__spot_id(&before), .has_before = facts->has_before, .bytes = facts->bytes,
                                .priority = facts->state == PC__DISK_UNREADABLE ? INT32_MIN : facts->priority, .cost = facts->cost};
     if ((facts->has_content && pc__table_reserve(&table->contents, mem) < 0) || pc__worth_add(&table->worth, &e->item) < 0) {
         pc__free(mem, e);
@@ -114,9 +116,9 @@ void pc__disk_table_free(pc__disk_table *table)
     pc__worth_free(&table->worth);
 }
 
-void pc__disk_facts_of(pc__disk_facts *facts, const pc__image *image, uint64_t bytes, int64_t last)
+void pc__disk_facts_of(pc__disk_facts *facts, const pc__spot *spot, const pc__image *image, uint64_t bytes, int64_t last)
 {
-    *facts = (pc__disk_facts){.key = image->key, .content = image->content, .before = image->before, .has_content = image->has_content != 0,
+    *facts = (pc__disk_facts){.spot = *spot, .content = image->content, .before = image->before, .has_content = image->has_content != 0,
                               .has_before = image->has_before != 0, .state = PC__DISK_READ, .priority = image->priority, .bytes = bytes,
                               .tokens = (uint32_t)(image->tokens < UINT32_MAX ? image->tokens : UINT32_MAX), .cost = image->cost,
                               .ttl = image->ttl, .expires = image->expires, .last = last};

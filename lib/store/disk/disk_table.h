@@ -1,20 +1,21 @@
-/* What this process knows of a folder's records: found by key and by content, in the order in which they would be given up (store/worth.h).
+/* What this process knows of a folder's records: found by spot (key and variant) and by content, in the order in which they would be given up (store/worth.h).
  * Nothing here locks or touches the disk. */
 #ifndef PC_STORE_DISK_TABLE_H
 #define PC_STORE_DISK_TABLE_H
 
-#include "store/image.h"
+#include "store/spot.h"
 #include "store/worth.h"
 
 enum {
     PC__DISK_UNREAD = 0,     /* only its name and size are known */
     PC__DISK_READ = 1,
-    PC__DISK_UNREADABLE = 2  /* its header is damaged, of a later version, or sealed with another key: the first to be given up */
+    PC__DISK_UNREADABLE = 2  /* its header is damaged, of a later version, or not what its name says: the first to be given up */
 };
 
 /* One record as it is known; a row of the index. */
 typedef struct pc__disk_facts {
-    pc__id key, content, before;
+    pc__spot spot;
+    pc__id content, before;
     uint32_t has_content, has_before;
     uint32_t state;   /* PC__DISK_… */
     uint32_t tokens;
@@ -36,6 +37,7 @@ typedef struct pc__disk_entry {
     uint64_t told;        /* … of those, the ones that the index knows which is being written */
     uint64_t seen;        /* by which scan last */
     int64_t touched;      /* the file's date says so */
+    int is_ours;          /* this process has written it, or opened it: so it stays */
 } pc__disk_entry;
 
 typedef struct pc__disk_table { /* zero-initialised but for worth.mem: empty */
@@ -48,10 +50,10 @@ typedef struct pc__disk_table { /* zero-initialised but for worth.mem: empty */
 void pc__disk_table_free(pc__disk_table *table);
 size_t pc__disk_table_count(const pc__disk_table *table);
 uint64_t pc__disk_table_bytes(const pc__disk_table *table);
-pc__disk_entry *pc__disk_table_find(const pc__disk_table *table, const pc__id *key);
+pc__disk_entry *pc__disk_table_find(const pc__disk_table *table, const pc__spot *spot);
 pc__disk_entry *pc__disk_table_next(const pc__disk_table *table, const pc__disk_entry *entry); /* NULL starts */
 int pc__disk_table_knows(const pc__disk_table *table, const pc__id *content);
-/* PC_ERR_NOMEM: nothing has changed. *out may be NULL. The key must not be there. */
+/* PC_ERR_NOMEM: nothing has changed. *out may be NULL. The spot must be free. */
 pc_status pc__disk_table_add(pc__disk_table *table, const pc__disk_facts *facts, pc__disk_entry **out);
 void pc__disk_table_drop(pc__disk_table *table, pc__disk_entry *entry);
 void pc__disk_table_use(pc__disk_table *table, pc__disk_entry *entry, int64_t now);
@@ -61,7 +63,7 @@ void pc__disk_table_evict(pc__disk_table *table, pc__disk_entry *entry);
 pc__disk_entry *pc__disk_table_least(const pc__disk_table *table);
 void pc__disk_table_facts(const pc__disk_entry *entry, pc__disk_facts *facts);
 /* From the image of a record. */
-void pc__disk_facts_of(pc__disk_facts *facts, const pc__image *image, uint64_t bytes, int64_t last);
+void pc__disk_facts_of(pc__disk_facts *facts, const pc__spot *spot, const pc__image *image, uint64_t bytes, int64_t last);
 int pc__disk_facts_expired(const pc__disk_facts *facts, int64_t now);
 
 #endif

@@ -13,7 +13,7 @@
 #define REMOVE_SECONDS 10.0 /* that a removal waits for other processes */
 
 typedef struct item {
-    pc__id key;
+    pc__spot spot;
     uint64_t bytes;
     pc_status status; /* of its header */
     pc_record_info info;
@@ -26,7 +26,7 @@ struct pc_folder {
     uint8_t seal_key[32];
     pc__record_options record;
     pc__disk_root root;
-    item *items; /* [count] by key */
+    item *items; /* [count] by key, then by variant */
     size_t count;
     pc__disk disk; /* if has_disk: opened for removing */
     int has_disk;
@@ -34,32 +34,46 @@ struct pc_folder {
 
 /* ------------------------------------------------------------------ reading */
 
-/* The record as it lies there now. *source is to be closed by the caller on success. */
-static pc_status open_item(pc_folder *folder, const pc__id *key, pc__record **record, pc__source **source, uint64_t *bytes)
+/* About a record, as pc__fail_in. */
+static pc_status fail_at(pc_status status, const pc_folder *folder, const pc__spot *spot)
 {
-    char hex[65];
+    char name[PC__DISK_NAME];
+    pc__disk_name(spot, name);
+    return pc__fail_in(status, "%s/%.2s/%s", folder->root.path, name, name);
+}
+
+static pc_status is_gone(const pc_folder *folder, const pc__spot *spot)
+{
+    char name[PC__DISK_NAME];
+    pc__disk_name(spot, name);
+    return pc__fail(PC_ERR_NOT_FOUND, "%s: record %s is gone", folder->root.path, name);
+}
+
+/* The record as it lies there now. *source is to be closed by the caller on success. */
+static pc_status open_item(pc_folder *folder, const pc__spot *spot, pc__record **record, pc__source **source, uint64_t *bytes)
+{
     struct stat st;
     int fd;
-    pc_status status = pc__disk_open_record(&folder->root, key, &fd, &st);
+    pc_status status = pc__disk_open_record(&folder->root, spot, &fd, &st);
     *record = NULL;
     *source = NULL;
-    pc__id_hex(key, hex);
     if (status == PC_MISS)
-        return pc__fail(PC_ERR_NOT_FOUND, "%s: record %s is gone", folder->root.path, hex);
+        return is_gone(folder, spot);
     if (status < 0)
         return status;
     *bytes = (uint64_t)st.st_size;
-    status = pc__disk_source_new(source, &folder->mem, &folder->root, key, fd, *bytes, 0, NULL);
+    status = pc__disk_source_new(source, &folder->mem, &folder->root, spot, fd, *bytes, 0, NULL);
     if (status < 0)
         return status;
     status = pc__record_open_frame(record, &folder->mem, &folder->record, *source);
-    if (status >= 0 && !pc__id_equal(&pc__record_image(*record)->key, key))
-        status = pc__fail(PC_ERR_FORMAT, "it holds the record of another key");
+    if (status >= 0 && !pc__spot_holds(spot, *record))
+        status = pc__fail(PC_ERR_FORMAT, pc__id_equal(&pc__record_image(*record)->key, &spot->key) ? "its name says another seal than it has"
+                                                                                                      : "it holds the record of another key");
     if (status >= 0)
         return PC_OK;
     pc__record_free(*record);
     (*source)->close(*source);
-    return pc__fail_in(status, "%s/%.2s/%s%s", folder->root.path, hex, hex, PC__DISK_SUFFIX);
+    return fail_at(status, folder, spot);
 }
 
 static void describe(item *it, const pc__record *record, int64_t last)
@@ -74,22 +88,24 @@ static pc_status read_item(pc_folder *folder, item *it)
     pc__record *record;
     pc__source *source;
     struct stat st;
-    pc_status status = open_item(folder, &it->key, &record, &source, &it->bytes);
+    pc_status status = open_item(folder, &it->spot, &record, &source, &it->bytes);
     it->info = (pc_record_info){.struct_size = sizeof it->info};
     if (status >= 0) {
-        describe(it, record, pc__disk_stat_record(&folder->root, &it->key, &st) ? st.st_mtim.tv_sec : 0);
+        describe(it, record, pc__disk_stat_record(&folder->root, &it->spot, &st) ? st.st_mtim.tv_sec : 0);
         pc__record_free(record);
         source->close(source);
     }
-    memcpy(it->info.key, it->key.bytes, sizeof it->info.key);
+    memcpy(it->info.key, it->spot.key.bytes, sizeof it->info.key);
     it->info.file_bytes = it->bytes;
     it->status = status;
     return status == PC_ERR_NOMEM ? status : PC_OK;
 }
 
-static int by_key(const void *a, const void *b)
+static int by_spot(const void *a, const void *b)
 {
-    return memcmp(((const item *)a)->key.bytes, ((const item *)b)->key.bytes, 32);
+    const pc__spot *p = &((const item *)a)->spot, *q = &((const item *)b)->spot;
+    int order = memcmp(p->key.bytes, q->key.bytes, 32);
+    return order ? order : strcmp(p->variant, q->variant);
 }
 
 static pc__tier_common common_of(const pc_folder *folder, int read_only)
@@ -112,7 +128,7 @@ static pc_status list_items(pc_folder *folder, const char *path)
         status = PC_ERR_NOMEM;
     for (pc__disk_entry *e = pc__disk_table_next(&folder->disk.table, NULL); e && status >= 0; e = pc__disk_table_next(&folder->disk.table, e)) {
         item *it = &folder->items[folder->count];
-        it->key = e->facts.key;
+        it->spot = e->facts.spot;
         it->bytes = e->facts.bytes;
         status = read_item(folder, it);
         if (status >= 0 && it->status != PC_ERR_NOT_FOUND)
@@ -120,7 +136,7 @@ static pc_status list_items(pc_folder *folder, const char *path)
     }
     pc__disk_close(&folder->disk);
     if (folder->count)
-        qsort(folder->items, folder->count, sizeof *folder->items, by_key);
+        qsort(folder->items, folder->count, sizeof *folder->items, by_spot);
     return status;
 }
 
@@ -196,18 +212,17 @@ pc_status pc_folder_get(const pc_folder *folder, size_t index, pc_record_info *i
 {
     pc_status status = check_index(folder, index, "pc_folder_get");
     const item *it;
-    char hex[65];
     if (status < 0)
         return status;
     it = &folder->items[index];
     status = pc__result_write(info, PC__V1_SIZE(pc_record_info, expires), &it->info, sizeof it->info, "pc_record_info");
     if (status < 0 || it->status >= 0)
         return status;
-    pc__id_hex(&it->key, hex);
-    return pc__fail(it->status, "%s/%.2s/%s%s: %s", folder->root.path, hex, hex, PC__DISK_SUFFIX,
-                    it->status == PC_ERR_FORMAT        ? "its header is damaged"
-                    : it->status == PC_ERR_UNSUPPORTED ? "of a later version of the format"
-                                                       : "cannot be read");
+    pc__fail(it->status, "%s",
+             it->status == PC_ERR_FORMAT        ? "its header is damaged, or not what its name says"
+             : it->status == PC_ERR_UNSUPPORTED ? "of a later version of the format"
+                                                : "cannot be read");
+    return fail_at(it->status, folder, &it->spot);
 }
 
 pc_status pc_folder_tokens(pc_folder *folder, size_t index, int32_t *tokens, size_t capacity, size_t *count)
@@ -221,7 +236,7 @@ pc_status pc_folder_tokens(pc_folder *folder, size_t index, int32_t *tokens, siz
     if (!count || (capacity && !tokens))
         return pc__fail(PC_ERR_INVALID, "pc_folder_tokens: %s is NULL", count ? "tokens" : "count");
     *count = (size_t)folder->items[index].info.tokens;
-    status = open_item(folder, &folder->items[index].key, &record, &source, &bytes);
+    status = open_item(folder, &folder->items[index].spot, &record, &source, &bytes);
     if (status < 0)
         return status;
     const pc__image *image = pc__record_image(record);
@@ -242,18 +257,16 @@ pc_status pc_folder_verify(pc_folder *folder, size_t index)
     pc__record *record;
     pc__source *source;
     uint64_t bytes;
-    char hex[65];
     pc_status status = check_index(folder, index, "pc_folder_verify");
     if (status < 0)
         return status;
-    status = open_item(folder, &folder->items[index].key, &record, &source, &bytes);
+    status = open_item(folder, &folder->items[index].spot, &record, &source, &bytes);
     if (status < 0)
         return status;
     status = pc__record_verify(record);
     pc__record_free(record);
     source->close(source);
-    pc__id_hex(&folder->items[index].key, hex);
-    return status < 0 ? pc__fail_in(status, "%s/%.2s/%s%s", folder->root.path, hex, hex, PC__DISK_SUFFIX) : PC_OK;
+    return status < 0 ? fail_at(status, folder, &folder->items[index].spot) : PC_OK;
 }
 
 /* ----------------------------------------------------------------- removing */
@@ -286,15 +299,15 @@ static pc_status enter(pc_folder *folder)
 pc_status pc_folder_remove(pc_folder *folder, size_t index)
 {
     pc_status status = check_index(folder, index, "pc_folder_remove");
-    char hex[65];
+    const pc__spot *spot;
     if (status < 0 || (status = enter(folder)) < 0)
         return status;
-    status = pc__disk_erase(&folder->disk, &folder->items[index].key, PC_EVENT_REMOVE, PC_REASON_NONE, 0);
+    spot = &folder->items[index].spot;
+    status = pc__disk_erase(&folder->disk, spot, PC_EVENT_REMOVE, PC_REASON_NONE, 0);
     pc__disk_leave(&folder->disk);
     if (status != PC_MISS)
         return status;
-    pc__id_hex(&folder->items[index].key, hex);
-    return pc__fail(PC_ERR_NOT_FOUND, "%s: record %s is gone", folder->root.path, hex);
+    return is_gone(folder, spot);
 }
 
 static void add_up(void *user, const pc_event *event)

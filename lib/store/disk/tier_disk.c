@@ -33,12 +33,12 @@ static uint32_t tokens_of(const pc__disk_entry *e)
 /* ------------------------------------------------------------------ reading */
 
 /* 1: known and not expired; 0: known and expired; -1: not known. */
-static int look(pc__disk *disk, const pc__id *key, uint64_t *bytes)
+static int look(pc__disk *disk, const pc__spot *spot, uint64_t *bytes)
 {
     pc__disk_entry *e;
     int there = -1;
     pthread_mutex_lock(&disk->guard);
-    e = pc__disk_table_find(&disk->table, key);
+    e = pc__disk_table_find(&disk->table, spot);
     if (e) {
         there = !pc__disk_facts_expired(&e->facts, pc__now_date());
         *bytes = e->facts.bytes;
@@ -50,35 +50,36 @@ static int look(pc__disk *disk, const pc__id *key, uint64_t *bytes)
 static int may_have(pc__tier *tier, const pc__id *key, uint64_t *bytes)
 {
     pc__disk *disk = &self_of(tier)->disk;
+    pc__spot spot = pc__disk_spot_of(disk, key);
     struct stat st;
-    int there = look(disk, key, bytes);
-    if (there == 1 || (there == 0 && pc__disk_lives_on(disk, key, pc__now_date())))
+    int there = look(disk, &spot, bytes);
+    if (there == 1 || (there == 0 && pc__disk_lives_on(disk, &spot, pc__now_date())))
         return 1;
     *bytes = 0;
-    if (there == 0 || !pc__disk_stat_record(&disk->root, key, &st)) /* another process may have written it: that costs microseconds */
+    if (there == 0 || !pc__disk_stat_record(&disk->root, &spot, &st)) /* another process may have written it: that costs microseconds */
         return 0;
     *bytes = (uint64_t)st.st_size;
     return 1;
 }
 
 /* The table learns of a record that another process has written, or that this one knew with another size. *expired: it is of no use. */
-static void adopt(pc__disk *disk, const pc__id *key, uint64_t bytes, int *expired)
+static void adopt(pc__disk *disk, const pc__spot *spot, uint64_t bytes, int *expired)
 {
     pc__disk_facts facts;
     pc__disk_entry *e;
     int known;
     pthread_mutex_lock(&disk->guard);
-    e = pc__disk_table_find(&disk->table, key);
+    e = pc__disk_table_find(&disk->table, spot);
     known = e && e->facts.bytes == bytes;
     *expired = known && pc__disk_facts_expired(&e->facts, pc__now_date());
     pthread_mutex_unlock(&disk->guard);
     if (*expired)
-        *expired = !pc__disk_lives_on(disk, key, pc__now_date());
-    if (known || pc__disk_read_facts(disk, key, &facts) != PC_OK)
+        *expired = !pc__disk_lives_on(disk, spot, pc__now_date());
+    if (known || pc__disk_read_facts(disk, spot, &facts, NULL) != PC_OK)
         return;
     *expired = pc__disk_facts_expired(&facts, pc__now_date());
     pthread_mutex_lock(&disk->guard);
-    e = pc__disk_table_find(&disk->table, key);
+    e = pc__disk_table_find(&disk->table, spot);
     if (e && e->facts.bytes != facts.bytes) {
         pc__disk_table_drop(&disk->table, e);
         disk->counts.lost++;
@@ -91,11 +92,11 @@ static void adopt(pc__disk *disk, const pc__id *key, uint64_t bytes, int *expire
 }
 
 /* Gone from the folder, without us. */
-static void drop_lost(pc__disk *disk, const pc__id *key)
+static void drop_lost(pc__disk *disk, const pc__spot *spot)
 {
     pc__disk_entry *e;
     pthread_mutex_lock(&disk->guard);
-    e = pc__disk_table_find(&disk->table, key);
+    e = pc__disk_table_find(&disk->table, spot);
     if (e) {
         pc__disk_table_drop(&disk->table, e);
         disk->counts.lost++;
@@ -115,6 +116,7 @@ static void count_lookup(pc__disk *disk, uint64_t *outcome)
 static pc_status open_source(disk_tier *t, const pc__id *key, double deadline, pc__source **out, int *timed_out)
 {
     pc__disk *disk = &t->disk;
+    pc__spot spot = pc__disk_spot_of(disk, key);
     struct stat st;
     int fd, expired;
     pc_status status;
@@ -122,17 +124,17 @@ static pc_status open_source(disk_tier *t, const pc__id *key, double deadline, p
         *timed_out = 1;
         return pc__fail(PC_ERR_IO, "%s: not opened within its deadline", disk->root.path);
     }
-    status = pc__disk_open_record(&disk->root, key, &fd, &st);
+    status = pc__disk_open_record(&disk->root, &spot, &fd, &st);
     if (status == PC_MISS)
-        drop_lost(disk, key);
+        drop_lost(disk, &spot);
     if (status != PC_OK)
         return status;
-    adopt(disk, key, (uint64_t)st.st_size, &expired);
+    adopt(disk, &spot, (uint64_t)st.st_size, &expired);
     if (expired) {
         close(fd);
         return PC_MISS;
     }
-    status = pc__disk_source_new(out, &disk->mem, &disk->root, key, fd, (uint64_t)st.st_size, deadline, t->maps);
+    status = pc__disk_source_new(out, &disk->mem, &disk->root, &spot, fd, (uint64_t)st.st_size, deadline, t->maps);
     if (status == PC_OK)
         pc__disk_source_expect(*out);
     return status;
@@ -155,17 +157,17 @@ static pc_status open_record(pc__tier *tier, const pc__id *key, double deadline,
 }
 
 /* Nobody shall be served, or be held up by, what is damaged. */
-static void discard(pc__disk *disk, const pc__id *key, uint32_t reason)
+static void discard(pc__disk *disk, const pc__spot *spot, uint32_t reason)
 {
     if (disk->read_only) {
-        drop_lost(disk, key);
+        drop_lost(disk, spot);
     } else if (pc__disk_enter(disk, pc__now() + BY_HAND_SECONDS) == PC_OK) {
-        pc__disk_erase(disk, key, PC_EVENT_REMOVE, reason, 1);
+        pc__disk_erase(disk, spot, PC_EVENT_REMOVE, reason, 1);
         pc__disk_leave(disk);
     }
 }
 
-static void used(pc__disk *disk, const pc__id *key, uint64_t bytes, double seconds)
+static void used(pc__disk *disk, const pc__spot *spot, uint64_t bytes, double seconds)
 {
     int64_t now = pc__now_date(), wait = TOUCH_SECONDS;
     uint32_t tokens;
@@ -176,10 +178,11 @@ static void used(pc__disk *disk, const pc__id *key, uint64_t bytes, double secon
     disk->counts.hits++;
     disk->counts.bytes_read += bytes;
     disk->counts.seconds_read += seconds;
-    e = pc__disk_table_find(&disk->table, key);
+    e = pc__disk_table_find(&disk->table, spot);
     tokens = tokens_of(e);
     if (e) {
         pc__disk_table_use(&disk->table, e, now);
+        e->is_ours = 1;
         disk->changes++;
         if (e->facts.ttl > 0 && e->facts.ttl < 4 * TOUCH_SECONDS)
             wait = (int64_t)e->facts.ttl / 4;
@@ -189,16 +192,18 @@ static void used(pc__disk *disk, const pc__id *key, uint64_t bytes, double secon
     }
     pthread_mutex_unlock(&disk->guard);
     if (touch)
-        pc__disk_touch_record(&disk->root, key);
-    pc__disk_tell(disk, PC_EVENT_HIT, PC_REASON_NONE, key, bytes, tokens, seconds);
+        pc__disk_touch_record(&disk->root, spot);
+    pc__disk_tell(disk, PC_EVENT_HIT, PC_REASON_NONE, &spot->key, bytes, tokens, seconds);
 }
 
 static void read_done(pc__tier *tier, const pc__id *key, pc_status status, uint64_t bytes, double seconds)
 {
     pc__disk *disk = &self_of(tier)->disk;
+    pc__spot spot = pc__disk_spot_of(disk, key);
+    pc__disk_entry *e;
     uint32_t tokens;
     if (status >= 0) {
-        used(disk, key, bytes, seconds);
+        used(disk, &spot, bytes, seconds);
         return;
     }
     pthread_mutex_lock(&disk->guard);
@@ -206,34 +211,53 @@ static void read_done(pc__tier *tier, const pc__id *key, pc_status status, uint6
     disk->counts.load_failed++;
     disk->counts.bytes_read += bytes;
     disk->counts.seconds_read += seconds;
-    tokens = tokens_of(pc__disk_table_find(&disk->table, key));
+    e = pc__disk_table_find(&disk->table, &spot);
+    tokens = tokens_of(e);
+    if (e)
+        e->is_ours = 0;
     pthread_mutex_unlock(&disk->guard);
     if (status == PC_ERR_FORMAT || status == PC_ERR_MISMATCH)
-        discard(disk, key, pc__reason_of(status));
+        discard(disk, &spot, pc__reason_of(status));
     pc__disk_tell(disk, PC_EVENT_LOAD_FAILED, pc__reason_of(status), key, bytes, tokens, seconds);
 }
 
 /* ------------------------------------------------------------------ writing */
 
+/* What others have written under a name of ours is asked once whether it is of use. */
+static int is_usable(pc__disk *disk, const pc__spot *spot)
+{
+    pc__disk_facts facts;
+    pc__disk_entry *e;
+    pc_status usable;
+    int ours = pc__disk_read_facts(disk, spot, &facts, &usable) == PC_OK && usable == PC_OK;
+    pthread_mutex_lock(&disk->guard);
+    e = pc__disk_table_find(&disk->table, spot);
+    if (e)
+        e->is_ours = ours;
+    pthread_mutex_unlock(&disk->guard);
+    return ours;
+}
+
 /* 1: it need not be written. */
-static int is_known(pc__disk *disk, const pc__id *key)
+static int is_known(pc__disk *disk, const pc__spot *spot)
 {
     struct stat st;
     pc__disk_entry *e;
     uint64_t bytes = 0;
-    int known = look(disk, key, &bytes), expired;
+    int known = look(disk, spot, &bytes), expired, ours;
     if (known == 0)
         return 0;
-    if (!pc__disk_stat_record(&disk->root, key, &st)) {
-        drop_lost(disk, key);
+    if (!pc__disk_stat_record(&disk->root, spot, &st)) {
+        drop_lost(disk, spot);
         return 0;
     }
-    adopt(disk, key, (uint64_t)st.st_size, &expired);
+    adopt(disk, spot, (uint64_t)st.st_size, &expired);
     pthread_mutex_lock(&disk->guard);
-    e = pc__disk_table_find(&disk->table, key);
+    e = pc__disk_table_find(&disk->table, spot);
     known = e && e->facts.state == PC__DISK_READ && !expired;
+    ours = known && e->is_ours;
     pthread_mutex_unlock(&disk->guard);
-    return known;
+    return known && (ours || is_usable(disk, spot));
 }
 
 static pc_status write_draft(pc__disk *disk, const pc__image *image, uint64_t bound, double deadline, uint32_t *reason)
@@ -270,13 +294,14 @@ static pc_status write_draft(pc__disk *disk, const pc__image *image, uint64_t bo
 
 static pc_status write_record(pc__disk *disk, const pc__image *image, double deadline, uint32_t *reason)
 {
+    pc__spot spot = pc__disk_spot_of(disk, &image->key);
     pc_status status;
     uint64_t bound;
     if (disk->read_only) {
         *reason = PC_REASON_NOT_ADMITTED;
         return PC_MISS;
     }
-    if (is_known(disk, &image->key))
+    if (is_known(disk, &spot))
         return PC_MISS;
     bound = pc__record_bound(image, &disk->record, NULL);
     if (bound > disk->budget) {
@@ -322,19 +347,20 @@ static int knows(pc__tier *tier, const pc__id *content)
 static void remove_key(pc__tier *tier, const pc__id *key)
 {
     pc__disk *disk = &self_of(tier)->disk;
+    pc__spot spot = pc__disk_spot_of(disk, key);
     if (disk->read_only || pc__disk_enter(disk, pc__now() + BY_HAND_SECONDS) != PC_OK)
         return;
-    pc__disk_erase(disk, key, PC_EVENT_REMOVE, PC_REASON_NONE, 0);
+    pc__disk_erase(disk, &spot, PC_EVENT_REMOVE, PC_REASON_NONE, 0);
     pc__disk_leave(disk);
 }
 
-static int any_key(pc__disk *disk, pc__id *key)
+static int any_spot(pc__disk *disk, pc__spot *spot)
 {
     pc__disk_entry *e;
     pthread_mutex_lock(&disk->guard);
     e = pc__disk_table_next(&disk->table, NULL);
     if (e)
-        *key = e->facts.key;
+        *spot = e->facts.spot;
     pthread_mutex_unlock(&disk->guard);
     return e != NULL;
 }
@@ -342,10 +368,10 @@ static int any_key(pc__disk *disk, pc__id *key)
 static void clear(pc__tier *tier)
 {
     pc__disk *disk = &self_of(tier)->disk;
-    pc__id key;
+    pc__spot spot;
     if (disk->read_only || pc__disk_enter(disk, pc__now() + BY_HAND_SECONDS) != PC_OK)
         return;
-    while (any_key(disk, &key) && pc__disk_erase(disk, &key, PC_EVENT_REMOVE, PC_REASON_NONE, 0) >= 0)
+    while (any_spot(disk, &spot) && pc__disk_erase(disk, &spot, PC_EVENT_REMOVE, PC_REASON_NONE, 0) >= 0)
         ;
     pc__disk_leave(disk);
 }

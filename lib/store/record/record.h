@@ -50,11 +50,16 @@ uint64_t pc__record_bound(const pc__image *image, const pc__record_options *opti
 /* Reads and checks the header. Keeps `source` (not owned) and what options point to. PC_ERR_FORMAT (damaged, says what and where), PC_ERR_UNSUPPORTED (a later major version, a codec
  * or seal that is not there), PC_ERR_IO. */
 pc_status pc__record_open(pc__record **out, const pc_allocator *mem, const pc__record_options *options, pc__source *source);
-/* The same of a record whose seal or codec this caller has not got, or that is not sealed though a key is given: then only key, salt, content, before, lossy, cost,
- * times, number of tokens (without ids) and sizes of blocks are known, the other fields are zero. */
+/* The same of a record whose seal or codec this caller has not got, or that is not sealed though a key is given: of one that is sealed only key, salt, content, before, lossy, cost,
+ * times, number of tokens (without ids) and sizes of blocks are known then, the other fields are zero. */
 pc_status pc__record_open_frame(pc__record **out, const pc_allocator *mem, const pc__record_options *options, pc__source *source);
+/* What pc__record_open would have said of it: PC_OK, or PC_ERR_UNSUPPORTED with its text. */
+pc_status pc__record_usable(const pc__record *record);
+/* PC_OK: its blocks can be read; PC_ERR_UNSUPPORTED: key or codec are not here. */
+pc_status pc__record_readable(const pc__record *record);
 void pc__record_free(pc__record *record); /* NULL does nothing; the source stays open */
 const pc__image *pc__record_image(const pc__record *record); /* without blocks; lossy is set too if the codec is */
+const uint8_t *pc__record_seal_id(const pc__record *record); /* [PC__SEAL_KEY_ID]; NULL: it is not sealed */
 void pc__record_describe(const pc__record *record, pc_record_info *info); /* all but file_bytes */
 /* Reads, checks and decodes block `index` to `out` [block_bytes[index]]. Any threads at once. On failure `out` holds nothing of use. */
 pc_status pc__record_block(const pc__record *record, size_t index, void *out);
@@ -66,7 +71,7 @@ int pc__record_is_plain(const pc__record *record);
 const void *pc__record_place(const pc__record *record, size_t index);
 pc_status pc__record_check(const pc__record *record, size_t index);
 /* Reads all and checks all that can be, decoding included where codec and key are there; of a source that is one file (`bytes` known) also that nothing is
- * stored between the pieces. */
+ * stored between the pieces. PC_ERR_UNSUPPORTED ("frame only"): nothing is wrong with what could be checked, but key or codec are not here. */
 pc_status pc__record_verify(const pc__record *record);
 
 #endif

@@ -253,6 +253,9 @@ pc_status pc__record_verify(const pc__record *r)
     PC__TRY(verify_blocks(r, room), done);
     if (r->source->bytes)
         PC__TRY(verify_gaps(r), done);
+    status = pc__record_readable(r);
+    if (status < 0)
+        status = pc__fail_in(status, "frame only");
 done:
     pc__free(&r->mem, room);
     return status;

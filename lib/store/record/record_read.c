@@ -89,18 +89,15 @@ static void take_face(pc__record *r)
     image->block_bytes = r->block_bytes;
 }
 
-/* Opens the seal of the body, in place; without a key the body stays closed where `frame` allows
- * that. */
-static pc_status open_body(pc__record *r, int frame)
+/* Opens the seal of the body, in place; without its key the body stays closed. */
+static pc_status open_body(pc__record *r)
 {
     pc__record_head *h = &r->head;
     const uint8_t *key = r->options.seal_key;
     size_t clear = h->header_bytes - h->body_bytes;
     uint8_t id[PC__SEAL_KEY_ID];
-    if (!(h->flags & PC__RECORD_SEALED) && (!key || frame))
-        return PC_OK;
     if (!(h->flags & PC__RECORD_SEALED))
-        return pc__fail(PC_ERR_UNSUPPORTED, "record is not sealed, but sealed ones are asked for");
+        return PC_OK;
     r->closed = 1;
     if (h->body_bytes < PC__SEAL_TAG)
         return pc__fail(PC_ERR_FORMAT, "header of a record: a sealed body of %u bytes",
@@ -108,9 +105,7 @@ static pc_status open_body(pc__record *r, int frame)
     if (key)
         pc__seal_key_id(key, id);
     if (!key || memcmp(id, h->key_id, sizeof id))
-        return frame ? PC_OK
-                     : pc__fail(PC_ERR_UNSUPPORTED, "record is sealed%s",
-                                key ? " with another key" : ", and there is no key");
+        return PC_OK;
     memset(r->header + PC__RECORD_SUM_AT, 0, PC__SUM);
     memset(r->header + PC__RECORD_NONCE_AT, 0, PC__SEAL_NONCE);
     pc_status status = pc__seal_open(r->header + clear, r->header + clear, h->body_bytes, r->header,
@@ -238,29 +233,48 @@ static pc_status read_body(pc__record *r)
     return PC_OK;
 }
 
+static int uses_codec(const pc__record *r)
+{
+    size_t i = 0;
+    while (i < r->head.blocks && r->entries[i].codec == PC_CODEC_RAW)
+        i++;
+    return i < r->head.blocks;
+}
+
 /* The codec of this library that has the record's number must be the one that has its name. */
-static pc_status find_codec(pc__record *r, int frame)
+static void find_codec(pc__record *r)
 {
     const pc_codec_ops *codec;
-    int used = 0;
-    for (size_t i = 0; i < r->head.blocks; i++)
-        used |= r->entries[i].codec != PC_CODEC_RAW;
-    if (!used)
-        return PC_OK;
+    if (!uses_codec(r))
+        return;
     codec = r->options.codecs ? pc__codecs_find(r->options.codecs, r->head.codec) : NULL;
     if (codec && r->codec_name[0] && strcmp(codec->name, r->codec_name) != 0)
         codec = NULL;
-    if (!codec && !frame)
-        return pc__fail(PC_ERR_UNSUPPORTED, "record of codec %u (%s), which is not there",
-                        r->head.codec, r->codec_name);
     if (codec && codec->lossy)
         r->image.lossy = 1;
     r->codec = codec;
+}
+
+pc_status pc__record_readable(const pc__record *r)
+{
+    if (r->closed)
+        return pc__fail(PC_ERR_UNSUPPORTED, "record is sealed%s",
+                        r->options.seal_key ? " with another key" : ", and there is no key");
+    if (uses_codec(r) && !r->codec)
+        return pc__fail(PC_ERR_UNSUPPORTED, "record of codec %u (%s), which is not there",
+                        r->head.codec, r->codec_name);
     return PC_OK;
 }
 
-static pc_status open_as(pc__record **out, const pc_allocator *mem,
-                         const pc__record_options *options, pc__source *source, int frame)
+pc_status pc__record_usable(const pc__record *r)
+{
+    if (!(r->head.flags & PC__RECORD_SEALED) && r->options.seal_key)
+        return pc__fail(PC_ERR_UNSUPPORTED, "record is not sealed, but sealed ones are asked for");
+    return pc__record_readable(r);
+}
+
+pc_status pc__record_open_frame(pc__record **out, const pc_allocator *mem,
+                                const pc__record_options *options, pc__source *source)
 {
     pc__record *r = pc__calloc(mem, 1, sizeof *r);
     pc_status status;
@@ -277,10 +291,10 @@ static pc_status open_as(pc__record **out, const pc_allocator *mem,
     PC__TRY(pc__record_face_get(&r->head, r->header + PC__RECORD_PROLOGUE), fail);
     PC__TRY(read_table(r), fail);
     take_face(r);
-    PC__TRY(open_body(r, frame), fail);
+    PC__TRY(open_body(r), fail);
     if (!r->closed)
         PC__TRY(read_body(r), fail);
-    PC__TRY(find_codec(r, frame), fail);
+    find_codec(r);
     *out = r;
     return PC_OK;
 fail:
@@ -291,13 +305,12 @@ fail:
 pc_status pc__record_open(pc__record **out, const pc_allocator *mem,
                           const pc__record_options *options, pc__source *source)
 {
-    return open_as(out, mem, options, source, 0);
-}
-
-pc_status pc__record_open_frame(pc__record **out, const pc_allocator *mem,
-                                const pc__record_options *options, pc__source *source)
-{
-    return open_as(out, mem, options, source, 1);
+    pc_status status = pc__record_open_frame(out, mem, options, source);
+    if (status >= 0 && (status = pc__record_usable(*out)) < 0) {
+        pc__record_free(*out);
+        *out = NULL;
+    }
+    return status;
 }
 
 void pc__record_free(pc__record *r)
@@ -314,6 +327,11 @@ void pc__record_free(pc__record *r)
 const pc__image *pc__record_image(const pc__record *r)
 {
     return &r->image;
+}
+
+const uint8_t *pc__record_seal_id(const pc__record *r)
+{
+    return r->head.flags & PC__RECORD_SEALED ? r->head.key_id : NULL;
 }
 
 void pc__record_describe(const pc__record *r, pc_record_info *info)
@@ -341,7 +359,10 @@ void pc__record_describe(const pc__record *r, pc_record_info *info)
         .cost_seconds = image->cost,
         .written = r->head.written,
         .expires = image->expires,
+        .opened = !r->closed && (r->codec || !uses_codec(r)),
     };
+    if (r->head.flags & PC__RECORD_SEALED)
+        memcpy(info->seal_id, r->head.key_id, sizeof info->seal_id);
     memcpy(info->key, image->key.bytes, sizeof info->key);
     memcpy(info->model, image->model, sizeof info->model);
     memcpy(info->architecture, image->architecture, sizeof info->architecture);

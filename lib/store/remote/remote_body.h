@@ -12,6 +12,7 @@ typedef struct pc__remote {
     pc__tier tier; /* first */
     pc_allocator mem;
     pc__tier_common common;
+    char variant[PC__VARIANT]; /* of the records that we write and read */
     pc__nodes *nodes;
     pthread_mutex_t lock; /* guards all below; never held while something is waited for */
     pc__seen seen;
@@ -28,6 +29,8 @@ enum {
 pc_status pc__remote_new(pc__tier **out, const pc__tier_common *common, pc__remote_address *address);
 
 uint32_t pc__remote_slot(const pc__id *key);
+pc__entry_name pc__remote_header_name(const pc__remote *remote, const pc__id *key);
+pc__entry_name pc__remote_block_name(const pc__remote *remote, const pc__id *key, uint64_t tag, size_t piece);
 
 /* Bytes [at, at + size) of the header's value. PC_MISS: there is none, or nothing there. PC_ERR_FORMAT: something else has this name. */
 pc_status pc__remote_header(pc__remote *remote, const pc__id *key, uint64_t at, void *data, size_t size, size_t *got, pc__limit *limit);

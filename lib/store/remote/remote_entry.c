@@ -12,18 +12,18 @@
 enum { VERSION = 1, SUM_AT = PC__ENVELOPE_BYTES - 8 };
 static const uint8_t magic[4] = {'p', 'c', 'r', 'v'};
 
-pc__entry_name pc__header_name(const pc__id *key)
+pc__entry_name pc__header_name(const pc__spot *spot)
 {
     pc__entry_name name;
     char hex[65];
-    pc__id_hex(key, hex);
-    name.size = (size_t)snprintf(name.text, sizeof name.text, "pc1:{%s}", hex);
+    pc__id_hex(&spot->key, hex);
+    name.size = (size_t)snprintf(name.text, sizeof name.text, "pc1:%s%s{%s}", spot->variant, *spot->variant ? ":" : "", hex);
     return name;
 }
 
-pc__entry_name pc__block_name(const pc__id *key, uint64_t tag, size_t piece)
+pc__entry_name pc__block_name(const pc__spot *spot, uint64_t tag, size_t piece)
 {
-    pc__entry_name name = pc__header_name(key);
+    pc__entry_name name = pc__header_name(spot);
     name.size += (size_t)snprintf(name.text + name.size, sizeof name.text - name.size, ":%016" PRIx64 ":%zu", tag, piece);
     return name;
 }

@@ -3,7 +3,7 @@
 #ifndef PC_STORE_REMOTE_ENTRY_H
 #define PC_STORE_REMOTE_ENTRY_H
 
-#include "base/digest.h"
+#include "store/spot.h"
 
 typedef struct pc__entry {
     uint64_t tag;
@@ -14,20 +14,21 @@ typedef struct pc__entry {
     uint32_t tokens;
     uint32_t has_content;
     pc__id content;
+    uint32_t is_ours; /* not in the envelope: this process has written the record, or opened it */
 } pc__entry;
 
-enum { PC__ENVELOPE_BYTES = 96, PC__HEADER_NAME = 71, PC__BLOCK_NAME = 96 };
+enum { PC__ENVELOPE_BYTES = 96, PC__HEADER_NAME = 72 + PC__VARIANT, PC__BLOCK_NAME = PC__HEADER_NAME + 24 };
 
 typedef struct pc__entry_name {
     char text[PC__BLOCK_NAME];
     size_t size;
 } pc__entry_name;
 
-pc__entry_name pc__header_name(const pc__id *key);
-pc__entry_name pc__block_name(const pc__id *key, uint64_t tag, size_t piece); /* piece >= 1 */
+pc__entry_name pc__header_name(const pc__spot *spot);
+pc__entry_name pc__block_name(const pc__spot *spot, uint64_t tag, size_t piece); /* piece >= 1 */
 
 void pc__envelope_write(uint8_t out[PC__ENVELOPE_BYTES], const pc__entry *entry);
-/* PC_ERR_FORMAT: no envelope, damaged, or of another version. */
+/* PC_ERR_FORMAT: no envelope, or damaged; PC_ERR_UNSUPPORTED: of another version. */
 pc_status pc__envelope_read(pc__entry *out, const uint8_t *data, size_t size);
 
 #endif

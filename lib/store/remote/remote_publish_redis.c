@@ -36,7 +36,7 @@ static pc_status ask(publisher *p, const pc__request *request, pc__answer *answe
 
 static pc_status write_block(publisher *p, size_t piece, const void *data, size_t size)
 {
-    pc__entry_name name = pc__block_name(&p->image->key, p->entry->tag, piece);
+    pc__entry_name name = pc__remote_block_name(p->remote, &p->image->key, p->entry->tag, piece);
     pc__request request = pc__request_make(&p->remote->mem);
     pc__answer answer;
     pc_status status;
@@ -57,7 +57,7 @@ static pc_status write_block(publisher *p, size_t piece, const void *data, size_
 static void add_ends(publisher *p, pc__request *request)
 {
     for (uint32_t piece = 1; piece < p->entry->pieces; piece++) {
-        pc__entry_name name = pc__block_name(&p->image->key, p->entry->tag, piece);
+        pc__entry_name name = pc__remote_block_name(p->remote, &p->image->key, p->entry->tag, piece);
         pc__request_command(request, p->seconds ? 3 : 2);
         pc__request_text(request, p->seconds ? "EXPIRE" : "PERSIST");
         pc__request_bytes(request, name.text, name.size);
@@ -68,7 +68,7 @@ static void add_ends(publisher *p, pc__request *request)
 
 static void add_header(publisher *p, pc__request *request, const void *value, size_t size)
 {
-    pc__entry_name name = pc__header_name(&p->image->key);
+    pc__entry_name name = pc__remote_header_name(p->remote, &p->image->key);
     pc__request_command(request, p->seconds ? 6 : 4);
     pc__request_text(request, "SET");
     pc__request_bytes(request, name.text, name.size);

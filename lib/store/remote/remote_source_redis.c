@@ -81,7 +81,7 @@ static void leave_flow(remote_source *s, flow *f, size_t piece, uint64_t at)
 /* Asks for bytes [at, to) of a block, or all of it if to is 0. */
 static pc_status ask_block(remote_source *s, size_t piece, uint64_t at, uint64_t to, const pc__into *into, pc__answer *answer, pc__limit *limit)
 {
-    pc__entry_name name = pc__block_name(&s->key, s->entry.tag, piece);
+    pc__entry_name name = pc__remote_block_name(s->remote, &s->key, s->entry.tag, piece);
     pc__request request = pc__request_make(&s->remote->mem);
     pc_status status;
     pc__request_command(&request, to ? 4 : 2);

@@ -43,7 +43,10 @@ static void note(pc__remote *r, const pc__id *key, const pc__entry *entry, chang
     const pc__sighting *s = pc__seen_find(&r->seen, key);
     int was = s && !(s->absent_until > 0), same = was && entry && s->entry.tag == entry->tag;
     size_t forgotten = 0;
-    pc_status status = pc__seen_note(&r->seen, key, entry, pc__now() + ABSENT_SECONDS, &forgotten);
+    pc__entry sighted = entry ? *entry : (pc__entry){0};
+    pc_status status;
+    sighted.is_ours |= same && s->entry.is_ours;
+    status = pc__seen_note(&r->seen, key, entry ? &sighted : NULL, pc__now() + ABSENT_SECONDS, &forgotten);
     if (was && !same && (!entry || why == STORED)) /* what was believed to be there is not */
         *(why == REMOVED ? &r->stats.removed : &r->stats.lost) += 1;
     r->stats.stored += why == STORED;
@@ -100,8 +103,15 @@ static int knows(pc__tier *tier, const pc__id *content)
 
 /* ---------------------------------------------------------------- reading */
 
+static void lose(pc__remote *r, const pc__id *key)
+{
+    pthread_mutex_lock(&r->lock);
+    note(r, key, NULL, LOST);
+    pthread_mutex_unlock(&r->lock);
+}
+
 /* What is damaged, foreign or without its blocks goes; unless somebody has written it anew since it was read. */
-static void discard(pc__remote *r, const pc__id *key, const pc__entry *read)
+static void discard(pc__remote *r, const pc__id *key, const pc__entry *read, uint32_t reason)
 {
     pc__limit limit = {pc__now() + ASIDE_SECONDS, 0};
     pc__entry there;
@@ -111,14 +121,12 @@ static void discard(pc__remote *r, const pc__id *key, const pc__entry *read)
         status = pc__remote_look(r, key, &there, &limit);
         if (status == PC_OK && read && there.tag == read->tag)
             gone = pc__remote_unlink(r, key, there.tag, there.pieces, 1, &limit) >= 0;
-        else if (status == PC_ERR_FORMAT)
+        else if (status == PC_ERR_FORMAT || status == PC_ERR_UNSUPPORTED)
             gone = pc__remote_unlink_junk(r, key, &limit) >= 0;
     }
-    pthread_mutex_lock(&r->lock);
-    note(r, key, NULL, LOST);
-    pthread_mutex_unlock(&r->lock);
+    lose(r, key);
     if (gone)
-        tell(r, PC_EVENT_REMOVE, PC_REASON_DAMAGED, key, 0, read ? read->bytes : 0, 0);
+        tell(r, PC_EVENT_REMOVE, reason, key, 0, read ? read->bytes : 0, 0);
     tell_bytes(r);
 }
 
@@ -169,12 +177,22 @@ static pc_status open_entry(pc__tier *tier, const pc__id *key, double deadline, 
     r->stats.load_failed += status < 0;
     pthread_mutex_unlock(&r->lock);
     if (status == PC_ERR_FORMAT)
-        discard(r, key, NULL);
+        discard(r, key, NULL, PC_REASON_DAMAGED);
     else if (changed)
         tell_bytes(r);
     if (status < 0)
         tell(r, PC_EVENT_LOAD_FAILED, limit.timed_out ? PC_REASON_DEADLINE : status == PC_ERR_IO ? PC_REASON_UNREACHABLE : pc__reason_of(status), key, 0, 0, 0);
     return status;
+}
+
+/* It was opened: it need not be asked again whether it is of use. */
+static void keep(pc__remote *r, const pc__id *key, const pc__entry *read)
+{
+    pc__entry ours = *read;
+    ours.is_ours = 1;
+    pthread_mutex_lock(&r->lock);
+    note(r, key, &ours, FOUND);
+    pthread_mutex_unlock(&r->lock);
 }
 
 static void read_done(pc__tier *tier, const pc__id *key, pc_status status, uint64_t bytes, double seconds)
@@ -190,8 +208,12 @@ static void read_done(pc__tier *tier, const pc__id *key, pc_status status, uint6
     r->stats.seconds_read += seconds;
     pthread_mutex_unlock(&r->lock);
     if (status == PC_ERR_FORMAT || status == PC_ERR_MISMATCH || status == PC_ERR_NOT_FOUND)
-        discard(r, key, is_known ? &entry : NULL);
-    else if (status == PC_OK && is_known && entry.ttl && !r->common.read_only) {
+        discard(r, key, is_known ? &entry : NULL, PC_REASON_DAMAGED);
+    else if (status == PC_ERR_UNSUPPORTED)
+        lose(r, key); /* others may have use for it; the next writer of ours takes its place */
+    else if (status == PC_OK && is_known)
+        keep(r, key, &entry);
+    if (status == PC_OK && is_known && entry.ttl && !r->common.read_only) {
         pc__limit limit = {pc__now() + RENEW_SECONDS, 0};
         pc__remote_renew(r, key, &entry, &limit); /* if it fails it ends a little sooner */
     }
@@ -203,27 +225,47 @@ static void read_done(pc__tier *tier, const pc__id *key, pc_status status, uint6
 
 /* ---------------------------------------------------------------- writing */
 
-/* PC_MISS: known already, or not now: *reason. PC_OK: it may be written. */
-static pc_status check_there(pc__remote *r, const pc__id *key, uint32_t *reason, pc__limit *limit)
+/* Could we use what stands there? PC_OK; PC_MISS: nothing does; PC_ERR_FORMAT, PC_ERR_UNSUPPORTED, PC_ERR_MISMATCH, PC_ERR_NOT_FOUND: not. */
+static pc_status try_there(pc__remote *r, const pc__id *key, pc__entry *there, pc__limit *limit)
 {
-    pc__entry there;
-    pc_status status = pc__remote_look(r, key, &there, limit);
-    if (status == PC_ERR_FORMAT)
-        discard(r, key, NULL);
-    if (status == PC_ERR_FORMAT)
-        return PC_OK;
-    if (status == PC_ERR_UNSUPPORTED) {
-        *reason = PC_REASON_FOREIGN;
-        return PC_MISS;
-    }
-    if (status < 0)
-        return status;
-    pthread_mutex_lock(&r->lock);
+    uint8_t *first;
+    size_t size;
+    pc__source *source;
+    pc__record *record;
+    pc_status status = look_first(r, key, there, &first, &size, limit);
     if (status == PC_OK)
-        note(r, key, &there, FOUND);
-    pthread_mutex_unlock(&r->lock);
-    *reason = PC_REASON_NONE;
-    return status == PC_OK ? PC_MISS : PC_OK;
+        status = pc__remote_source(&source, r, key, there, first, size, limit->deadline);
+    if (status != PC_OK)
+        return status;
+    status = pc__record_open(&record, &r->mem, &r->common.record, source);
+    if (status == PC_OK && !pc__id_equal(&pc__record_image(record)->key, key))
+        status = pc__fail(PC_ERR_MISMATCH, "remote: a record of another key has this name");
+    limit->timed_out |= atomic_load(&source->timed_out) != 0;
+    pc__record_free(record);
+    source->close(source);
+    return status;
+}
+
+static int is_of_no_use(pc_status status)
+{
+    return status == PC_ERR_FORMAT || status == PC_ERR_UNSUPPORTED || status == PC_ERR_MISMATCH || status == PC_ERR_NOT_FOUND;
+}
+
+/* PC_MISS: known already. PC_OK: it may be written; what stood there and is of no use to us is gone. */
+static pc_status check_there(pc__remote *r, const pc__id *key, pc__limit *limit)
+{
+    pc__entry before, there;
+    int ours = known(r, key, &before) && before.is_ours;
+    pc_status status = pc__remote_look(r, key, &there, limit);
+    if (status == PC_OK && !(ours && there.tag == before.tag))
+        status = try_there(r, key, &there, limit);
+    if (status == PC_OK)
+        keep(r, key, &there);
+    if (is_of_no_use(status)) {
+        discard(r, key, &there, pc__reason_of(status));
+        return PC_OK;
+    }
+    return status == PC_OK ? PC_MISS : status == PC_MISS ? PC_OK : status;
 }
 
 static pc_status write_entry(pc__remote *r, const pc__image *image, pc__entry *entry, uint32_t *reason, pc__limit *limit)
@@ -239,7 +281,9 @@ static pc_status write_entry(pc__remote *r, const pc__image *image, pc__entry *e
     *reason = PC_REASON_UNREACHABLE;
     if (!pc__nodes_may_ask(r->nodes, pc__remote_slot(&image->key)))
         return PC_MISS;
-    status = check_there(r, &image->key, reason, limit);
+    status = check_there(r, &image->key, limit);
+    if (status == PC_MISS)
+        *reason = PC_REASON_NONE;
     if (status == PC_OK)
         status = pc__remote_publish(r, image, entry, reason, limit);
     return status;
@@ -256,6 +300,7 @@ static pc_status put(pc__tier *tier, const pc__image *image, double deadline, ui
     pthread_mutex_lock(&r->lock);
     r->stats.offered++;
     r->stats.seconds_written += seconds;
+    entry.is_ours = 1;
     if (status == PC_OK) {
         note(r, &image->key, &entry, STORED);
         r->stats.bytes_written += entry.bytes;
@@ -362,6 +407,7 @@ pc_status pc__remote_new(pc__tier **out, const pc__tier_common *common, pc__remo
     r->tier.ops = &ops;
     r->mem = *common->mem;
     r->common = *common;
+    pc__variant_of(&common->record, r->variant);
     r->common.mem = &r->mem;
     r->seen.mem = &r->mem;
     r->seen.most = MOST_SEEN;

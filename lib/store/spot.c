@@ -1,0 +1,76 @@
+#include "store/spot.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#include "store/record/seal.h"
+
+enum { SEAL_DIGITS = 2 * PC__SEAL_KEY_ID };
+
+static void seal_digits(const uint8_t id[PC__SEAL_KEY_ID], char out[SEAL_DIGITS + 1])
+{
+    for (size_t i = 0; i < PC__SEAL_KEY_ID; i++)
+        snprintf(out + 2 * i, 3, "%02x", id[i]);
+}
+
+void pc__variant_of(const pc__record_options *options, char variant[PC__VARIANT])
+{
+    uint8_t id[PC__SEAL_KEY_ID];
+    memset(variant, 0, PC__VARIANT);
+    if (!options->seal_key)
+        return;
+    pc__seal_key_id(options->seal_key, id);
+    seal_digits(id, variant);
+}
+
+pc__spot pc__spot_of(const pc__id *key, const char variant[PC__VARIANT])
+{
+    pc__spot spot = {.key = *key};
+    memcpy(spot.variant, variant, PC__VARIANT);
+    return spot;
+}
+
+int pc__variant_read(const char *text, size_t size, char variant[PC__VARIANT])
+{
+    if (!size || size >= PC__VARIANT ||
+        strspn(text, "0123456789abcdefghijklmnopqrstuvwxyz+-.") < size)
+        return 0;
+    memset(variant, 0, PC__VARIANT);
+    memcpy(variant, text, size);
+    return 1;
+}
+
+/* The part of a variant that tells the seal's key is its first, of 32 digits. */
+static int has_seal(const char *variant)
+{
+    return strspn(variant, "0123456789abcdef") == SEAL_DIGITS &&
+           (!variant[SEAL_DIGITS] || variant[SEAL_DIGITS] == '.');
+}
+
+int pc__spot_holds(const pc__spot *spot, const pc__record *record)
+{
+    char digits[SEAL_DIGITS + 1];
+    const uint8_t *id = pc__record_seal_id(record);
+    if (!pc__id_equal(&pc__record_image(record)->key, &spot->key))
+        return 0;
+    if (!id || !has_seal(spot->variant))
+        return !id && !has_seal(spot->variant);
+    seal_digits(id, digits);
+    return !memcmp(digits, spot->variant, SEAL_DIGITS);
+}
+
+pc__id pc__spot_id(const pc__spot *spot)
+{
+    pc__digest d;
+    if (!spot->variant[0])
+        return spot->key;
+    pc__digest_start(&d, "spot/1");
+    pc__digest_bytes(&d, spot->key.bytes, sizeof spot->key.bytes);
+    pc__digest_text(&d, spot->variant);
+    return pc__digest_end(&d);
+}
+
+int pc__spot_equal(const pc__spot *a, const pc__spot *b)
+{
+    return pc__id_equal(&a->key, &b->key) && !strcmp(a->variant, b->variant);
+}

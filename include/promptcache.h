@@ -218,7 +218,8 @@ typedef struct pc_model_info {
     int32_t head_dim;
     int32_t hidden;
     int32_t vocab;          /* rows of logits; of ids that the model's tokenizer does not have none is ever sampled */
-    int32_t context_length; /* largest position + 1 that the model was made for; 0: no limit */
+    int32_t context_length; /* largest position + 1 that the model was made for, linear scaling and YaRN included; 0: no limit (dynamic NTK, and
+                               models whose files name none) */
     uint32_t position_scheme; /* PC_POSITION_… */
     uint32_t compute;         /* PC_DTYPE_… */
     uint32_t relocatable;     /* 1: a segment may be placed at any start */
@@ -811,15 +812,16 @@ typedef struct pc_encode_options {
     uint32_t pin;         /* 1: what is encoded is pinned for pin_owner */
     uint64_t pin_owner;
     double pin_seconds;   /* 0: no end */
+    uint64_t regime_length; /* that of the requests which shall find them, where they will be longer than the schema (pc_generate_options); 0: the schema's */
 } pc_encode_options;
-#define PC_ENCODE_OPTIONS_INIT {sizeof(pc_encode_options), 0, 0, NULL, NULL, 0, 0, 0, 0, 0}
+#define PC_ENCODE_OPTIONS_INIT {sizeof(pc_encode_options), 0, 0, NULL, NULL, 0, 0, 0, 0, 0, 0}
 
 /* Encodes all modules of a schema into the cache ahead of the first request (Prompt Cache, section 3.3; otherwise each is encoded when first
  * used). Blocks. PC_MISS: all was encoded, but the budget has not kept all of it. EXACT has nothing to encode ahead: PC_ERR_UNSUPPORTED.
  * PC_ERR_CANCELLED keeps what is finished. Since 0.1. */
 PC_API pc_status pc_schema_encode(const pc_schema *schema, pc_cache *cache, const pc_encode_options *options);
 /* Starts to load what the tiers below HOST have of a schema, in its order, into free room of HOST, and does not wait for it. *started (may be NULL): how
- * many segments. Of the options only `encoding` counts. EXACT: PC_ERR_UNSUPPORTED. Since 0.1. */
+ * many segments. Of the options only `encoding` and `regime_length` count. EXACT: PC_ERR_UNSUPPORTED. Since 0.1. */
 PC_API pc_status pc_schema_prefetch(const pc_schema *schema, pc_cache *cache, const pc_encode_options *options, uint64_t *started);
 
 /* ---------------------------------------------------------------- prompts */
@@ -884,8 +886,9 @@ typedef struct pc_systems_options {
     uint32_t encoding;       /* PC_ENCODE_… of the requests that will come; not EXACT */
     uint32_t reserved;
     uint64_t flags; /* PC_RELAY_… */
+    uint64_t regime_length;  /* as in pc_encode_options */
 } pc_systems_options;
-#define PC_SYSTEMS_OPTIONS_INIT {sizeof(pc_systems_options), NULL, 0, NULL, 0, 0, 0}
+#define PC_SYSTEMS_OPTIONS_INIT {sizeof(pc_systems_options), NULL, 0, NULL, 0, 0, 0, 0}
 
 typedef struct pc_system_info {
     size_t struct_size;
@@ -996,10 +999,12 @@ typedef struct pc_generate_options {
     size_t salt_count;
     pc_memo *memo; /* attention maps remembered, asked for plain prompts (pc_prompt_from_tokens, pc_prompt_from_text) of which the cache gives nothing; NULL: none */
     double memo_threshold; /* in place of those of all its buckets, closed ones too, at most 1, -INFINITY: the nearest, however far (then hits are neither counted nor verified); 0: theirs */
+    uint64_t regime_length; /* the length that decides the frequencies of dynamic NTK and LongRoPE (doc/design.md); 0: what the request may reach, prompt + max_tokens, and
+                               of segments (pc_prompt_from_spans) theirs. It never grows out of what that decides: give the longest that later turns may reach */
 } pc_generate_options;
 #define PC_GENERATE_OPTIONS_INIT                                                                         \
     {sizeof(pc_generate_options), 0, 0, 0, 0, 0, 0, 0, 0, {0, 0, 0, 0, 0}, NULL, 0, NULL, 0, NULL, NULL, \
-     NULL, NULL, 0, 0, NULL, 0, NULL, 0}
+     NULL, NULL, 0, 0, NULL, 0, NULL, 0, 0}
 
 /* Are the states those of a plain prefill? PC_EXACT: yes. PC_APPROXIMATE: modules have not seen what stands before them, or I8 segments, lossy codecs,
  * spans of unknown sight (pc_prompt_from_spans) or another prompt's attention maps took part. PC_REPAIRED: of the former, what the repair level computes
@@ -1025,7 +1030,7 @@ enum {
     PC_REASON_QUOTA = 14,      /* its tenant's quota leaves no room to keep it */
     PC_REASON_NOT_ADMITTED = 15, /* seen too seldom to be worth writing */
     /* a memo had no maps for it: */
-    PC_REASON_LENGTH = 16,     /* nothing of this length is remembered */
+    PC_REASON_LENGTH = 16,     /* nothing of this length is remembered, or the request's regime of positions is not that of its prompt's length */
     PC_REASON_UNLIKE = 17,     /* nothing that resembles it enough */
     PC_REASON_UNTRAINED = 18,  /* the bucket of its length has no projector, or no threshold yet */
     PC_REASON_DRIFT = 19,      /* the loss of reuse has grown above what the bucket was tuned for */
@@ -1037,7 +1042,7 @@ enum {
     PC_FINISH_NONE = 0,
     PC_FINISH_STOP_TOKEN = 1,
     PC_FINISH_STOP_STRING = 2,
-    PC_FINISH_LENGTH = 3, /* max_tokens, or the end of the model's context */
+    PC_FINISH_LENGTH = 3, /* max_tokens, or the end of the model's context or of the request's regime of positions */
     PC_FINISH_CALLBACK = 4,
     PC_FINISH_ERROR = 5 /* of a sequence in a batch */
 };
@@ -1073,10 +1078,12 @@ typedef struct pc_stats {
     uint32_t memo_layers;
     uint32_t memo_verified;    /* 1: the hit was computed in full as well, and all goes on from that: exact */
     double seconds_memo;       /* features, search and fetching of maps; computing with them is in seconds_prefill */
+    uint64_t regime_length;    /* the length that has decided the frequencies of dynamic NTK or LongRoPE; 0: this model's do not depend on one */
+    uint64_t regime;           /* which ones those are, as in pc_key_parts: LongRoPE 1 short, 2 long factors; dynamic NTK 1 as trained, else the length; 0: as above */
 } pc_stats;
 #define PC_STATS_INIT                                                                                        \
     {sizeof(pc_stats), 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, {0, 0, 0, 0, 0, 0}, 0, 0, 0, 0, 0, 0, \
-     0, 0, 0, 0, 0}
+     0, 0, 0, 0, 0, 0, 0}
 
 /* Answers a prompt: looks its modules up, encodes what is missing, computes the new tokens, samples until a stop. Blocks.
  * `cache` may be NULL (nothing is kept). `stats` may be NULL; it is written on failure too, as far as the work came.
@@ -1118,7 +1125,8 @@ PC_API uint32_t pc_sequence_finish(const pc_sequence *sequence);
 PC_API pc_status pc_sequence_get_stats(const pc_sequence *sequence, pc_stats *stats);
 /* Appends given tokens: forced ones, or a further turn. They are computed with the next step, which samples behind them. A
  * finished sequence (of PC_GENERATE_KEEP) goes on; max_tokens counts anew, also with no tokens at all. PC_ERR_STATE: it has
- * finished and kept nothing, or a step of it is under way (in a callback). PC_ERR_LIMIT: beyond the model's context. Since 0.1. */
+ * finished and kept nothing, or a step of it is under way (in a callback). PC_ERR_LIMIT: beyond the model's context, or out of the regime of its positions
+ * (pc_generate_options.regime_length). Since 0.1. */
 PC_API pc_status pc_sequence_push(pc_sequence *sequence, const int32_t *tokens, size_t count);
 /* The same with a user's text as the model's chat template has it behind an answer: closes that (but for the stop token
  * that has just been sampled), holds the text, opens the next answer. Since 0.1. */

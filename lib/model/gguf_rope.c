@@ -4,6 +4,7 @@
 
 #include "model/config.h"
 #include "model/gguf_readers.h"
+#include "model/positions.h"
 
 /* A vector of `count` factors above zero, from a tensor. */
 static pc_status read_factors(const pc__meta *s, const pc_allocator *mem, const pc__tensor *tensor,
@@ -144,7 +145,8 @@ pc_status pc__gguf_rope(const pc__meta *s, const pc_allocator *mem, pc__arch *ar
         rope->dims = arch->head_dim;
     PC__TRY(pc__arch_check(arch, s->path), done); /* the number of factors depends on it */
     PC__TRY(read_scaling(s, rope), done);
-    status = read_factor_tensors(s, mem, rope);
+    PC__TRY(read_factor_tensors(s, mem, rope), done);
+    arch->context_length = pc__rope_context(rope);
 done:
     return status;
 }

@@ -2,6 +2,8 @@
 
 #include <string.h>
 
+#include "model/positions.h"
+
 /* A key of the scaling object, or of the config itself where that lacks it. */
 static pc_status number_of(const pc__config *scaling, const pc__config *config, const char *key,
                            double *out)
@@ -150,7 +152,7 @@ static pc_status read_scaling(const pc__config *scaling, const pc__config *confi
     PC__TRY(read_kind(scaling, &rope->scaling), done);
     if (rope->scaling == PC__ROPE_PLAIN)
         goto done;
-    if (rope->scaling != PC__ROPE_LINEAR && rope->scaling != PC__ROPE_DYNAMIC)
+    if (rope->scaling != PC__ROPE_DYNAMIC)
         PC__TRY(read_original(scaling, config, rope), done);
     PC__TRY(read_factor(scaling, rope), done);
     if (rope->scaling == PC__ROPE_YARN)
@@ -195,7 +197,8 @@ pc_status pc__read_rope(const pc__config *config, const pc_allocator *mem, doubl
         return pc__fail(PC_ERR_UNSUPPORTED,
                         "%s: rotary positions with base %g on %g of a head of %d", config->where,
                         rope->theta, partial, arch->head_dim);
-    status = read_scaling(&scaling, config, mem, rope);
+    PC__TRY(read_scaling(&scaling, config, mem, rope), done);
+    arch->context_length = pc__rope_context(rope);
 done:
     return status;
 }

@@ -95,6 +95,12 @@ uint64_t pc__native_regime(const pc__native *native, uint64_t length)
                : 0;
 }
 
+int64_t pc__native_regime_end(const pc__native *native, uint64_t regime)
+{
+    return native->arch.position_scheme == PC_POSITION_ROPE ? pc__rope_regime_end(&native->arch.rope, regime)
+                                                            : INT64_MAX;
+}
+
 uint64_t pc__native_regime_length(const pc__native *native, uint64_t regime)
 {
     if (native->arch.rope.scaling == PC__ROPE_LONG)

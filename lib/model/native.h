@@ -89,6 +89,8 @@ void pc__table_row(const pc__table *table, size_t row, float *out);
 
 /* The regime that a pass over positions below `length` uses. */
 uint64_t pc__native_regime(const pc__native *native, uint64_t length);
+/* The longest context of a regime; INT64_MAX: no end. */
+int64_t pc__native_regime_end(const pc__native *native, uint64_t regime);
 /* A length that is of that regime. */
 uint64_t pc__native_regime_length(const pc__native *native, uint64_t regime);
 /* The frequencies of a regime: *own is set where the caller has to free them (pc__rope_free), else

@@ -13,6 +13,23 @@ uint64_t pc__rope_regime(const pc__rope_config *config, uint64_t length)
     return 0;
 }
 
+int64_t pc__rope_regime_end(const pc__rope_config *config, uint64_t regime)
+{
+    if (config->scaling == PC__ROPE_DYNAMIC)
+        return regime > 1 ? (int64_t)regime : (int64_t)config->max_length;
+    return config->scaling == PC__ROPE_LONG && regime == 1 ? (int64_t)config->original_length : INT64_MAX;
+}
+
+int32_t pc__rope_context(const pc__rope_config *config)
+{
+    double length = config->max_length, stretched = config->original_length * config->factor;
+    if (config->scaling == PC__ROPE_DYNAMIC)
+        return 0;
+    if ((config->scaling == PC__ROPE_LINEAR || config->scaling == PC__ROPE_YARN) && stretched > length)
+        length = stretched;
+    return length < INT32_MAX ? (int32_t)length : INT32_MAX;
+}
+
 static void plain_frequencies(double theta, int32_t dims, double *frequency)
 {
     for (int32_t i = 0; i < dims / 2; i++)

@@ -20,8 +20,30 @@ void pc__request_missed(pc__request *r, size_t part, uint32_t reason)
     }
 }
 
+/* Behind the highest token. */
+static int64_t next_position(const pc_prompt *prompt)
+{
+    int64_t next = prompt->end;
+    for (size_t p = 0; p < prompt->part_count; p++) {
+        const pc__part *part = &prompt->parts[p];
+        if (part->count && part->start + (int64_t)part->count > next)
+            next = part->start + (int64_t)part->count;
+    }
+    return next;
+}
+
+/* Decided by the length that the request may reach; levels by hand have one already. */
+static pc__regime choose_regime(const pc__request *r)
+{
+    const pc_generate_options *o = r->options;
+    int64_t reach = o->baseline == PC_BASELINE_CONTIGUOUS ? (int64_t)r->tokens : next_position(r->prompt);
+    if (r->prompt->given_count && r->model->native && !o->regime_length)
+        return pc__serve_regime_of(r->model, ((const pc__kv *)r->prompt->given->segment->payload)->regime);
+    return pc__serve_regime(r->model, o->regime_length, reach + (int64_t)r->pushed + (int64_t)o->max_tokens);
+}
+
 pc_status pc__request_init(pc__request *r, const pc_prompt *prompt, pc_cache *cache,
-                           const pc_generate_options *options)
+                           const pc_generate_options *options, size_t pushed)
 {
     const pc_allocator *mem = &prompt->model->context->mem;
     memset(r, 0, sizeof *r);
@@ -29,7 +51,7 @@ pc_status pc__request_init(pc__request *r, const pc_prompt *prompt, pc_cache *ca
     r->model = prompt->model;
     r->cache = cache;
     r->options = options;
-    r->regime = pc__serve_regime(r->model, prompt->end);
+    r->pushed = pushed;
     r->missed_part = SIZE_MAX;
     r->stats = (pc_stats)PC__STATS_START;
     r->first = pc__calloc(mem, prompt->part_count + 1, sizeof *r->first);
@@ -39,6 +61,9 @@ pc_status pc__request_init(pc__request *r, const pc_prompt *prompt, pc_cache *ca
         r->first[p + 1] = r->first[p] + prompt->parts[p].count;
     r->tokens = r->first[prompt->part_count];
     r->stats.tokens_prompt = r->tokens;
+    r->regime = choose_regime(r);
+    r->stats.regime_length = r->regime.decided;
+    r->stats.regime = r->regime.key;
     r->hit = pc__calloc(mem, prompt->part_count, 1);
     r->tier = pc__calloc(mem, prompt->part_count, 1);
     r->segments = pc__calloc(mem, prompt->part_count, sizeof(*r->segments));
@@ -179,7 +204,7 @@ static void need_last_token(pc__request *r)
             at = p;
         }
     }
-    r->next_position = prompt->end > highest + 1 ? prompt->end : highest + 1;
+    r->next_position = next_position(prompt);
     if (at != SIZE_MAX && r->segments[at])
         r->again[r->first[at + 1] - 1] = 1;
 }
@@ -345,6 +370,12 @@ pc_status pc__request_run(pc__request *r, void **sequence, float *logits)
     if (limit && r->next_position > limit)
         return pc__fail(PC_ERR_LIMIT, "the prompt reaches position %lld, the model's context is %d",
                         (long long)r->next_position, limit);
+    if (r->next_position + (int64_t)r->pushed > r->regime.end)
+        return pc__fail(PC_ERR_LIMIT,
+                        "the prompt reaches position %lld, the frequencies of its positions, for a length of %llu, end at %lld: "
+                        "pc_generate_options.regime_length decides",
+                        (long long)r->next_position + (long long)r->pushed, (unsigned long long)r->regime.decided,
+                        (long long)r->regime.end);
     status = run_once(r, sequence, logits);
     if (status < 0 && status != PC_ERR_CANCELLED && (reason = pc__fetch_broke(&r->flows)) != PC_REASON_NONE) {
         start_again(r, &before, started, reason);

@@ -20,6 +20,7 @@ typedef struct pc__request {
     pc_cache *cache; /* NULL: nothing is looked up or kept */
     const pc_generate_options *options;
     pc__regime regime;
+    uint64_t pushed;         /* tokens that are to follow it before anything is sampled */
     size_t tokens;           /* of all parts */
     pc_segment **segments;   /* [parts] counted, or NULL */
     uint8_t *hit;            /* [parts] its segment came from the store */
@@ -41,8 +42,9 @@ typedef struct pc__request {
 } pc__request;
 
 
+/* `pushed`: how many tokens follow the prompt before anything is sampled. */
 pc_status pc__request_init(pc__request *request, const pc_prompt *prompt, pc_cache *cache,
-                           const pc_generate_options *options);
+                           const pc_generate_options *options, size_t pushed);
 void pc__request_end(pc__request *request); /* zeroed: does nothing */
 
 /* Looks up, encodes, places and computes: *sequence is the host's sequence, logits [vocab] those

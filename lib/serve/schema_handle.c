@@ -85,13 +85,22 @@ pc_status pc__schema_keys(const pc_schema *schema, const pc__recipe *recipe, con
     return status;
 }
 
-pc__regime pc__serve_regime(const pc_model *model, int64_t end)
+pc__regime pc__serve_regime_of(const pc_model *model, uint64_t key)
 {
-    pc__regime regime = {(uint64_t)model->info.context_length, 0};
-    if (model->native) {
-        regime.key = pc__native_regime(model->native, end > 0 ? (uint64_t)end : 1);
-        regime.length = pc__native_regime_length(model->native, regime.key);
-    }
+    uint64_t length = pc__native_regime_length(model->native, key);
+    return (pc__regime){length, key, key ? length : 0, pc__native_regime_end(model->native, key)};
+}
+
+pc__regime pc__serve_regime(const pc_model *model, uint64_t chosen, int64_t reach)
+{
+    uint64_t limit = (uint64_t)model->info.context_length, length = chosen ? chosen : reach > 0 ? (uint64_t)reach : 1;
+    pc__regime regime;
+    if (!model->native)
+        return (pc__regime){chosen ? chosen : limit, chosen, chosen ? chosen : limit, INT64_MAX};
+    if (limit && length > limit)
+        length = limit;
+    regime = pc__serve_regime_of(model, pc__native_regime(model->native, length));
+    regime.decided = regime.key ? length : 0;
     return regime;
 }
 

@@ -32,6 +32,7 @@ static pc_sequence *make(const pc_prompt *prompt, pc_cache *cache)
     s->model = prompt->model;
     s->cache = cache ? pc__cache_ref(cache) : NULL;
     s->stats = (pc_stats)PC__STATS_START;
+    s->regime.end = INT64_MAX;
     pc__stream_init(&s->text, s->model);
     return s;
 }
@@ -70,6 +71,8 @@ pc_status pc__sequence_make(pc_sequence **out, const pc_prompt *prompt, pc_cache
         return status;
     }
     s->generation = *generation;
+    if (s->generation.options.regime_length)
+        s->regime = pc__serve_regime(s->model, s->generation.options.regime_length, 0);
     memset(generation, 0, sizeof *generation);
     *out = s;
     return PC_OK;
@@ -150,7 +153,7 @@ pc_status pc__sequence_prefill(pc_sequence *s, float *logits)
 {
     pc_status status;
     s->started = pc__now();
-    status = pc__request_init(&s->request, s->prompt, s->cache, &s->generation.options);
+    status = pc__request_init(&s->request, s->prompt, s->cache, &s->generation.options, s->count);
     if (status >= 0)
         status = pc__request_poll(&s->request);
     if (status >= 0)
@@ -213,10 +216,15 @@ pc_status pc__sequence_end_turn(pc_sequence *s)
     return PC_OK;
 }
 
+int64_t pc__sequence_limit(const pc_sequence *s)
+{
+    int64_t context = s->model->info.context_length ? s->model->info.context_length : INT64_MAX;
+    return context < s->regime.end ? context : s->regime.end;
+}
+
 int pc__sequence_is_full(const pc_sequence *s)
 {
-    int32_t limit = s->model->info.context_length;
-    return limit && s->pending && s->next_position + (int64_t)s->pending > limit;
+    return s->pending && s->next_position + (int64_t)s->pending > pc__sequence_limit(s);
 }
 
 static uint32_t reason_to_end(const pc_sequence *s, int32_t token, int stopped)

@@ -72,7 +72,9 @@ pc_status pc__sequence_make(pc_sequence **out, const pc_prompt *prompt, pc_cache
 /* The rows that its next step computes: how many, and what they are. */
 size_t pc__sequence_row_count(const pc_sequence *sequence);
 size_t pc__sequence_rows(const pc_sequence *sequence, pc_step_row *rows);
-/* 1: they would reach beyond the model's context. */
+/* How far it may go: to the end of the model's context, or of its regime of positions. */
+int64_t pc__sequence_limit(const pc_sequence *sequence);
+/* 1: they would reach beyond that. */
 int pc__sequence_is_full(const pc_sequence *sequence);
 /* They have been computed. */
 void pc__sequence_rows_done(pc_sequence *sequence);

@@ -43,17 +43,21 @@ static pc_status can_go_on(const pc_sequence *s, const char *call)
 static pc_status check_tokens(const pc_sequence *s, const char *call, const int32_t *tokens,
                               size_t count)
 {
-    int64_t limit = s->model->info.context_length;
+    int64_t limit = pc__sequence_limit(s), context = s->model->info.context_length;
     int64_t end = (s->host ? s->next_position : s->prompt->end) + (int64_t)s->pending;
     for (size_t i = 0; i < count; i++)
         if (tokens[i] < 0 || tokens[i] >= s->model->info.vocab)
             return pc__fail(PC_ERR_INVALID, "%s: token %zu is %d, the vocabulary has %d", call, i,
                             tokens[i], s->model->info.vocab);
-    if (limit && (count > (size_t)limit || end + (int64_t)count > limit))
-        return pc__fail(PC_ERR_LIMIT,
-                        "%s: %zu tokens behind position %lld, the model's context is %lld", call,
-                        count, (long long)end, (long long)limit);
-    return PC_OK;
+    if (limit - end >= 0 && count <= (uint64_t)(limit - end))
+        return PC_OK;
+    if (limit == context)
+        return pc__fail(PC_ERR_LIMIT, "%s: %zu tokens behind position %lld, the model's context is %lld", call, count,
+                        (long long)end, (long long)limit);
+    return pc__fail(PC_ERR_LIMIT,
+                    "%s: %zu tokens behind position %lld, the frequencies of its positions, for a length of %llu, end at %lld: "
+                    "pc_generate_options.regime_length decides",
+                    call, count, (long long)end, (unsigned long long)s->regime.decided, (long long)limit);
 }
 
 static pc_status push(pc_sequence *s, const char *call, const int32_t *tokens, size_t count)

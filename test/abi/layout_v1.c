@@ -336,7 +336,7 @@ AT(pc_item, start, 32);
 AT(pc_item, length, 40);
 AT(pc_item, flags, 48);
 
-GROWS(pc_encode_options, 64);
+GROWS(pc_encode_options, 72);
 AT(pc_encode_options, struct_size, 0);
 AT(pc_encode_options, encoding, 8);
 AT(pc_encode_options, reserved, 12);
@@ -347,6 +347,7 @@ AT(pc_encode_options, priority, 40);
 AT(pc_encode_options, pin, 44);
 AT(pc_encode_options, pin_owner, 48);
 AT(pc_encode_options, pin_seconds, 56);
+AT(pc_encode_options, regime_length, 64);
 
 GROWS(pc_prompt_options, 16);
 AT(pc_prompt_options, struct_size, 0);
@@ -361,7 +362,7 @@ AT(pc_part, tokens, 24);
 AT(pc_part, count, 32);
 AT(pc_part, start, 40);
 
-GROWS(pc_systems_options, 48);
+GROWS(pc_systems_options, 56);
 AT(pc_systems_options, struct_size, 0);
 AT(pc_systems_options, format, 8);
 AT(pc_systems_options, format_size, 16);
@@ -369,6 +370,7 @@ AT(pc_systems_options, format_file, 24);
 AT(pc_systems_options, encoding, 32);
 AT(pc_systems_options, reserved, 36);
 AT(pc_systems_options, flags, 40);
+AT(pc_systems_options, regime_length, 48);
 
 GROWS(pc_system_info, 96);
 AT(pc_system_info, struct_size, 0);
@@ -389,7 +391,7 @@ AT(pc_salt, first, 0);
 AT(pc_salt, data, 8);
 AT(pc_salt, size, 16);
 
-GROWS(pc_generate_options, 176);
+GROWS(pc_generate_options, 184);
 AT(pc_generate_options, struct_size, 0);
 AT(pc_generate_options, max_tokens, 8);
 AT(pc_generate_options, samples, 12);
@@ -414,8 +416,9 @@ AT(pc_generate_options, salts, 144);
 AT(pc_generate_options, salt_count, 152);
 AT(pc_generate_options, memo, 160);
 AT(pc_generate_options, memo_threshold, 168);
+AT(pc_generate_options, regime_length, 176);
 
-GROWS(pc_stats, 240);
+GROWS(pc_stats, 256);
 AT(pc_stats, struct_size, 0);
 AT(pc_stats, tokens_prompt, 8);
 AT(pc_stats, tokens_cached, 16);
@@ -445,6 +448,8 @@ AT(pc_stats, memo_loss, 216);
 AT(pc_stats, memo_layers, 224);
 AT(pc_stats, memo_verified, 228);
 AT(pc_stats, seconds_memo, 232);
+AT(pc_stats, regime_length, 240);
+AT(pc_stats, regime, 248);
 
 GROWS(pc_batch_options, 16);
 AT(pc_batch_options, struct_size, 0);

@@ -382,6 +382,22 @@ if [ -d "$golden/llama_gqa" ]; then
     code=$?
     judge 0 '{"tensor":"plain/logits","max_abs":' "check --json"
     grep -qv '^{"tensor":".*","max_abs":.*,"max_rel":.*,"limit":.*,"ok":true}$' out && fault "check --json: a line is not its object"
+    # a prompt whose answer leaves the length at which the frequencies of its positions change
+    for crossing in llama_rope_dynamic_cross phi3_longrope_cross; do
+        expect 0 "cross/greedy_pinned          abs  0.00e+00" check --model "$golden/$crossing" --golden "$golden/$crossing/golden.safetensors"
+        grep -q "^cross/logits_fresh .* ok$" out || fault "check: no line of cross/logits_fresh"
+    done
+    expect 0 '"left_out":"not a computation of ours' check --model "$golden/llama_rope_dynamic_cross" \
+        --golden "$golden/llama_rope_dynamic_cross/golden.safetensors" --json
+    # a model of dynamic NTK answers beyond its trained length of 16, with a tokenizer of one token a character
+    mkdir dynamic
+    ln -s "$golden/llama_rope_dynamic/config.json" "$golden/llama_rope_dynamic/model.safetensors" dynamic/
+    awk 'BEGIN { printf "{\"model\":{\"type\":\"BPE\",\"merges\":[],\"vocab\":{";
+        for (i = 0; i < 26; i++) printf "%s\"%c\":%d", i ? "," : "", 97 + i, i + 3;
+        print "}},\"pre_tokenizer\":{\"type\":\"ByteLevel\",\"add_prefix_space\":false},\"decoder\":{\"type\":\"ByteLevel\"}}" }' >dynamic/tokenizer.json
+    expect 0 '"regime_length":38,"regime":38' run --model dynamic --text abcdefghijklmnopqrstuvwxyzabcd --max-tokens 8 --json
+    expect 0 'positions: as for a length of 100 (regime 100)' run --model dynamic --text abcdefghijklmnopqrstuvwxyzabcd --max-tokens 8 --regime-length 100
+    expect 3 'regime_length decides' run --model dynamic --text abcdefghijklmnopqrstuvwxyzabcd --max-tokens 8 --regime-length 20
     size=$(wc -c <"$golden/llama_gqa/golden.safetensors")
     for cut in 7 8 100 5000 $((size - 1)); do
         head -c "$cut" "$golden/llama_gqa/golden.safetensors" >cut.safetensors

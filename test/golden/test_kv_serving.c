@@ -79,7 +79,7 @@ static float *ask(const pc_prompt *prompt, pc_cache *cache, wish w, pc_stats *st
     o.repair_percent = 20.0f;
     o.baseline = w.baseline;
     CHECK_OK(pc__generation_init(&g, prompt->model, &o, "test"));
-    CHECK_OK(pc__request_init(&r, prompt, cache, &g.options));
+    CHECK_OK(pc__request_init(&r, prompt, cache, &g.options, 0));
     CHECK_OK(pc__request_run(&r, &sequence, logits));
     *stats = r.stats;
     pc__host_drop(prompt->model, sequence);

@@ -72,6 +72,7 @@ static talk request(world *w, int application, size_t from)
     memcpy(t.all + shared, w->ids[application] + from, NEW * sizeof *t.all);
     t.prompt = shared + NEW;
     o.flags = PC_GENERATE_KEEP | PC_GENERATE_LOGITS;
+    o.regime_length = MOST; /* that of the system prompts too: nothing here is longer */
     CHECK_OK(pc_systems_find(&schema, w->systems, application ? "b" : "a"));
     CHECK_OK(pc_prompt_fill_tokens(&prompt, schema, w->ids[application] + from, NEW));
     CHECK_OK(pc_sequence_new(&t.s, prompt, w->cache, &o));

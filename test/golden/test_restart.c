@@ -30,7 +30,7 @@ static const char short_schema[] =
     "<schema name=\"s\">a<module name=\"m\">bcd</module><union><module name=\"u\">e</module><module name=\"v\">fg</module></union></schema>";
 static const char short_prompt[] = "<prompt schema=\"s\"><m/><v/>?</prompt>";
 
-enum { CASES = PC_ENCODE_EXACT + 2, PLAIN = PC_ENCODE_EXACT + 1, PLAIN_TOKENS = 90, STEPS = 4, MOST_VOCAB = 70000 };
+enum { CASES = PC_ENCODE_EXACT + 2, PLAIN = PC_ENCODE_EXACT + 1, PLAIN_TOKENS = 90, STEPS = 4, MOST_VOCAB = 70000, REACH = 200 /* positions, at most */ };
 
 /* What one process has to know of the other's world. */
 typedef struct setting {
@@ -130,6 +130,7 @@ static void ask(const world *w, size_t index, pc_cache *cache, answer *out)
         return;
     o.encoding = index == PLAIN ? 0 : (uint32_t)index;
     o.max_tokens = STEPS;
+    o.regime_length = REACH;
     o.flags = PC_GENERATE_LOGITS | PC_GENERATE_KEEP;
     if (!CHECK_OK(pc_sequence_new(&sequence, index == PLAIN ? w->plain : w->prompt, cache, &o)))
         return;
@@ -166,6 +167,7 @@ static void write_all(const setting *s)
         for (uint32_t encoding = 0; encoding < PC_ENCODE_EXACT; encoding++) {
             pc_encode_options o = PC_ENCODE_OPTIONS_INIT;
             o.encoding = encoding;
+            o.regime_length = REACH;
             CHECK_OK(pc_schema_encode(w.schema, w.cache, &o));
         }
         for (int i = 0; i < 2; i++)

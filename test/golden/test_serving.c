@@ -183,8 +183,8 @@ static void greedy(const world *w)
     pc_sequence *s = NULL;
     pc_batch *batch = NULL;
     pc_generate_options o = PC_GENERATE_OPTIONS_INIT;
-    if (w->info.context_length && t.count + n > (size_t)w->info.context_length)
-        return; /* golden cases of dynamic NTK go beyond the trained length, requests do not */
+    if (!w->info.context_length && pc__native_regime(w->model->native, t.count) > 1)
+        return; /* dynamic NTK: its answer keeps the frequencies of the prompt's length, a request has those of its own (test_golden_cross.c) */
     o.max_tokens = (uint32_t)n;
     o.flags = PC_GENERATE_IGNORE_EOS;
     CHECK_OK(pc_prompt_from_tokens(&prompt, w->model, t.ids, t.count));
@@ -215,7 +215,7 @@ static float *logits_of(const pc_prompt *prompt, pc_cache *cache, uint32_t encod
     o.repair = repair;
     o.baseline = baseline;
     CHECK_OK(pc__generation_init(&g, prompt->model, &o, "test"));
-    CHECK_OK(pc__request_init(&r, prompt, cache, &g.options));
+    CHECK_OK(pc__request_init(&r, prompt, cache, &g.options, 0));
     CHECK_OK(pc__request_run(&r, &sequence, logits));
     if (stats)
         *stats = r.stats;

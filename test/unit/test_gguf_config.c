@@ -212,14 +212,14 @@ static void scalings(void)
 {
     pc__arch a;
     if (parsed(&a, "llama", linear, NULL))
-        CHECK(a.rope.scaling == PC__ROPE_LINEAR && a.rope.factor == 4);
+        CHECK(a.rope.scaling == PC__ROPE_LINEAR && a.rope.factor == 4 && a.context_length == 16384);
     if (parsed(&a, "llama", old_linear, NULL))
-        CHECK(a.rope.scaling == PC__ROPE_LINEAR && a.rope.factor == 2);
+        CHECK(a.rope.scaling == PC__ROPE_LINEAR && a.rope.factor == 2 && a.context_length == 8192);
     if (parsed(&a, "llama", no_scaling, NULL))
         CHECK(a.rope.scaling == PC__ROPE_PLAIN);
     if (parsed(&a, "llama", yarn, NULL)) {
         CHECK(a.rope.scaling == PC__ROPE_YARN && a.rope.original_length == 1024
-              && a.rope.beta_fast == 32 && a.rope.truncate);
+              && a.rope.beta_fast == 32 && a.rope.truncate && a.context_length == 4096);
         CHECK(fabs(a.rope.attention_factor - 2 * (1 + 0.1 * log(4))) < 1e-12);
     }
     if (parsed(&a, "llama", NULL, factors)) {

@@ -139,12 +139,14 @@ static void scalings(void)
 {
     pc__arch a;
     both(&a, "\"linear\",\"factor\":4");
-    CHECK(a.rope.scaling == PC__ROPE_LINEAR && a.rope.factor == 4);
+    CHECK(a.rope.scaling == PC__ROPE_LINEAR && a.rope.factor == 4 && a.context_length == 4 * 4096);
+    both(&a, "\"linear\",\"factor\":4,\"original_max_position_embeddings\":1024"); /* the length is the stretched one */
+    CHECK(a.context_length == 4096);
     both(&a, "\"dynamic\",\"factor\":2.5");
-    CHECK(a.rope.scaling == PC__ROPE_DYNAMIC && a.rope.factor == 2.5 && a.rope.max_length == 4096);
+    CHECK(a.rope.scaling == PC__ROPE_DYNAMIC && a.rope.factor == 2.5 && a.rope.max_length == 4096 && a.context_length == 0);
     both(&a, "\"yarn\",\"factor\":4,\"original_max_position_embeddings\":1024");
     CHECK(a.rope.scaling == PC__ROPE_YARN && a.rope.factor == 4 && a.rope.original_length == 1024
-          && a.rope.beta_fast == 32);
+          && a.rope.beta_fast == 32 && a.context_length == 4096);
     CHECK(a.rope.beta_slow == 1 && a.rope.truncate == 1 && a.rope.attention_factor == 0);
     both(&a, "\"yarn\",\"factor\":8,\"beta_fast\":16,\"beta_slow\":2,\"mscale\":0.7,\"mscale_all_"
              "dim\":0.6,\"truncate\":false,"
@@ -152,19 +154,19 @@ static void scalings(void)
     CHECK(a.rope.factor == 8 && a.rope.beta_fast == 16 && a.rope.beta_slow == 2
           && a.rope.mscale == 0.7);
     CHECK(a.rope.mscale_all_dim == 0.6 && !a.rope.truncate && a.rope.attention_factor == 1.25
-          && a.rope.original_length == 4096);
+          && a.rope.original_length == 4096 && a.context_length == 8 * 4096); /* as Qwen's files are changed for it */
     both(&a, "\"yarn\",\"factor\":null,\"original_max_position_embeddings\":512");
     CHECK(a.rope.factor == 8);
     both(&a, "\"llama3\",\"factor\":8,\"low_freq_factor\":1,\"high_freq_factor\":4,\"original_max_"
              "position_embeddings\":2048");
     CHECK(a.rope.scaling == PC__ROPE_LLAMA3 && a.rope.low_freq_factor == 1
           && a.rope.high_freq_factor == 4);
-    CHECK(a.rope.original_length == 2048);
+    CHECK(a.rope.original_length == 2048 && a.context_length == 4096);
     both(&a, "\"su\",\"short_factor\":[1,2,3,4],\"long_factor\":[5,6,7,8],\"original_max_position_"
              "embeddings\":1024");
     CHECK(a.rope.scaling == PC__ROPE_LONG && a.rope.factor == 4 && a.rope.short_factors
           && a.rope.short_factors[3] == 4);
-    CHECK(a.rope.long_factors && a.rope.long_factors[0] == 5);
+    CHECK(a.rope.long_factors && a.rope.long_factors[0] == 5 && a.context_length == 4096);
     pc__arch_clear(&pc__libc_allocator, &a);
     CHECK(!a.rope.long_factors && !a.layers);
 }

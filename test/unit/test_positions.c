@@ -30,6 +30,15 @@ static void plain_and_linear(void)
     config.factor = 4;
     frequencies(&config, 0, (const double[]){0.25, 0.0025}, 1);
     CHECK_INT(pc__rope_regime(&config, 1000000), 0);
+    CHECK(pc__rope_regime_end(&config, 0) == INT64_MAX);
+    config.max_length = config.original_length = 4096;
+    CHECK_INT(pc__rope_context(&config), 16384); /* as Vicuna's files have it */
+    config.max_length = 20000;
+    CHECK_INT(pc__rope_context(&config), 20000);
+    config.factor = 1e9;
+    CHECK_INT(pc__rope_context(&config), INT32_MAX);
+    config.scaling = PC__ROPE_PLAIN;
+    CHECK_INT(pc__rope_context(&config), 20000);
 }
 
 static void dynamic(void)
@@ -38,6 +47,9 @@ static void dynamic(void)
         .scaling = PC__ROPE_DYNAMIC, .theta = 10000, .dims = 8, .factor = 2, .max_length = 16};
     CHECK_INT(pc__rope_regime(&config, 16), 1);
     CHECK_INT(pc__rope_regime(&config, 17), 17);
+    CHECK_INT(pc__rope_regime_end(&config, 1), 16);
+    CHECK_INT(pc__rope_regime_end(&config, 17), 17);
+    CHECK_INT(pc__rope_context(&config), 0);
     frequencies(&config, 1, (const double[]){1, 0.1, 0.01, 0.001}, 1);
     frequencies(&config, 40,
                 (const double[]){1, 0.06299605249474366, 0.003968502629920499, 0.00025}, 1);
@@ -104,6 +116,9 @@ static void longrope(void)
                               .long_factors = longer};
     CHECK_INT(pc__rope_regime(&config, 4096), 1);
     CHECK_INT(pc__rope_regime(&config, 4097), 2);
+    CHECK_INT(pc__rope_regime_end(&config, 1), 4096);
+    CHECK(pc__rope_regime_end(&config, 2) == INT64_MAX);
+    CHECK_INT(pc__rope_context(&config), 131072);
     frequencies(&config, 1, (const double[]){1, 0.005}, 1.1902380714238083f);
     frequencies(&config, 2, (const double[]){0.25, 0.002}, 1.1902380714238083f);
     config.attention_factor = 1.5;

@@ -3,30 +3,11 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "golden_file.h"
+#include "check.h"
 #include "program.h"
 
 static const double logits_limit = 2e-4; /* relative to the tensor's largest magnitude */
 static const double other_limit = 1e-4;
-
-typedef struct stage { /* a traced tensor, all layers */
-    float *data[256];
-    int64_t shape[4];
-    uint32_t rank;
-    int layers;
-} stage;
-
-enum { STAGES = 11, FIRST_OF_ROUTER = 6, DECODER_STAGES = 9 };
-
-typedef struct checking {
-    golden_file golden;
-    pc_model *model;
-    pc_model_info info;
-    int json, missed, code;
-    stage stages[STAGES];
-    float *finals; /* [lane][hidden] of a pass of one token a lane; NULL: not wanted */
-    const float *const *const *maps; /* of evaluations; NULL: none */
-} checking;
 
 static const char *const stage_names[STAGES] = {
     "hidden", "k_pre", "k",  "v", "probs", "final", "router_logits", "router_topk_idx",
@@ -47,7 +28,7 @@ static void report(checking *c, const char *name, double max_abs, double max_rel
                ok ? "ok" : "MISSED");
 }
 
-static void compare(checking *c, const golden_tensor *want, const float *got, size_t count)
+void check_tensor(checking *c, const golden_tensor *want, const float *got, size_t count)
 {
     double worst = 0.0, largest = 0.0, limit;
     int logits = strstr(want->name, "logits") && !strstr(want->name, "router_"), finite = 1;
@@ -68,7 +49,7 @@ static void compare(checking *c, const golden_tensor *want, const float *got, si
     report(c, want->name, worst, relative, limit, finite && (logits ? relative : worst) <= limit);
 }
 
-static void compare_ids(checking *c, const golden_tensor *want, const int32_t *got)
+void check_ids(checking *c, const golden_tensor *want, const int32_t *got)
 {
     int equal = !memcmp(want->data, got, want->count * sizeof *got);
     report(c, want->name, equal ? 0 : 1, equal ? 0 : 1, 0, equal);
@@ -122,7 +103,7 @@ static void compare_numbers(checking *c, const golden_tensor *want, const float 
     for (size_t i = 0; ids && i < count; i++)
         ids[i] = (int32_t)got[i];
     if (ids && count == want->count)
-        compare_ids(c, want, ids);
+        check_ids(c, want, ids);
     else if (ids)
         report(c, want->name, INFINITY, INFINITY, 0, 0);
     free(ids);
@@ -148,7 +129,7 @@ static void compare_layers(checking *c, const golden_tensor *want, size_t s)
     if (want->integers)
         compare_numbers(c, want, all, filled * one);
     else
-        compare(c, want, all, filled * one);
+        check_tensor(c, want, all, filled * one);
     free(all);
 }
 
@@ -180,7 +161,7 @@ static void compare_last(checking *c, const char *prefix)
     golden_tensor *want = golden_find(&c->golden, "%s/hidden_last", prefix);
     const stage *got = &c->stages[0];
     if (want && got->layers && got->data[got->layers - 1])
-        compare(c, want, got->data[got->layers - 1], (size_t)(got->shape[0] * got->shape[1]));
+        check_tensor(c, want, got->data[got->layers - 1], (size_t)(got->shape[0] * got->shape[1]));
 }
 
 /* ------------------------------------------------------------------- running */
@@ -208,7 +189,7 @@ static tokens tokens_of(checking *c, const char *prefix)
     return t;
 }
 
-static int eval(checking *c, const pc_lane *lanes, size_t count, uint32_t see, uint64_t regime,
+int check_eval(checking *c, const pc_lane *lanes, size_t count, uint32_t see, uint64_t regime,
                 float *logits, pc_segment **segments, int trace)
 {
     pc_eval_args args = PC_EVAL_ARGS_INIT;
@@ -229,12 +210,12 @@ static int eval(checking *c, const pc_lane *lanes, size_t count, uint32_t see, u
     return 0;
 }
 
-static float *new_logits(const checking *c, size_t rows)
+float *check_new_logits(const checking *c, size_t rows)
 {
     return calloc(rows * (size_t)c->info.vocab + 1, sizeof(float));
 }
 
-static int32_t largest(const float *logits, size_t count)
+int32_t check_largest(const float *logits, size_t count)
 {
     size_t best = 0;
     for (size_t i = 1; i < count; i++)
@@ -249,7 +230,7 @@ static void greedy(checking *c, const char *prefix, pc_span *spans, size_t span_
 {
     golden_tensor *want = golden_find(&c->golden, "%s/greedy", prefix);
     int32_t ids[64];
-    float *logits = new_logits(c, 1);
+    float *logits = check_new_logits(c, 1);
     size_t given = span_count;
     if (want && want->count > 64)
         c->code = plain_error("%s: more than 64 ids", want->name);
@@ -262,13 +243,13 @@ static void greedy(checking *c, const char *prefix, pc_span *spans, size_t span_
         int64_t at = position + (int64_t)i;
         pc_segment *segment = NULL;
         pc_lane lane = {spans, span_count, &ids[i - 1], &at, 1, NULL};
-        if (!eval(c, &lane, 1, see, regime, logits, &segment, 0))
+        if (!check_eval(c, &lane, 1, see, regime, logits, &segment, 0))
             break;
         spans[span_count++] = (pc_span){segment, at, 0, 0};
-        ids[i] = largest(logits, (size_t)c->info.vocab);
+        ids[i] = check_largest(logits, (size_t)c->info.vocab);
     }
     if (!c->code)
-        compare_ids(c, want, ids);
+        check_ids(c, want, ids);
     for (size_t i = given; i < span_count; i++)
         pc_segment_free(spans[i].segment);
     free(logits);
@@ -280,19 +261,19 @@ static void run_case(checking *c, const char *prefix, pc_span *spans, size_t spa
                      const tokens *t, uint32_t see, uint64_t regime)
 {
     golden_tensor *want = golden_find(&c->golden, "%s/logits", prefix);
-    float *logits = new_logits(c, t->count);
+    float *logits = check_new_logits(c, t->count);
     pc_segment *segment = NULL;
     pc_lane lane = {spans, span_count, t->ids, t->positions, t->count, NULL};
     size_t vocab = (size_t)c->info.vocab, rows = want ? want->count / vocab : 0;
-    if (eval(c, &lane, 1, see, regime, logits, &segment, 1)) {
+    if (check_eval(c, &lane, 1, see, regime, logits, &segment, 1)) {
         for (size_t s = 0; s < FIRST_OF_ROUTER; s++)
             compare_stage(c, prefix, s);
         compare_routers(c, prefix);
         if (want)
-            compare(c, want, logits + (rows <= t->count ? t->count - rows : 0) * vocab,
+            check_tensor(c, want, logits + (rows <= t->count ? t->count - rows : 0) * vocab,
                     (rows <= t->count ? rows : t->count) * vocab);
         spans[span_count] = (pc_span){segment, t->positions[0], 0, 0};
-        greedy(c, prefix, spans, span_count + 1, largest(logits + (t->count - 1) * vocab, vocab),
+        greedy(c, prefix, spans, span_count + 1, check_largest(logits + (t->count - 1) * vocab, vocab),
                t->positions[t->count - 1], regime, see);
     }
     pc_segment_free(segment);
@@ -350,7 +331,7 @@ static void encoder(checking *c, const char *prefix)
     if (count > 4096 || (types && types->count < count))
         c->code = plain_error("%s: more than 4096 ids, or fewer types", ids->name);
     pc_lane lane = {NULL, 0, ids->data, positions, count, types ? types->data : NULL};
-    if (eval(c, &lane, 1, PC_SEE_ALL, 0, NULL, NULL, 1)) {
+    if (check_eval(c, &lane, 1, PC_SEE_ALL, 0, NULL, NULL, 1)) {
         if (maps && c->stages[4].layers)
             widen(c, maps);
         for (size_t s = 0; s < sizeof stages / sizeof *stages; s++)
@@ -364,7 +345,7 @@ static pc_segment *module(checking *c, const char *prefix, uint64_t regime, int6
     tokens t = tokens_of(c, prefix);
     pc_segment *segment = NULL;
     pc_lane lane = {NULL, 0, t.ids, t.positions, t.count, NULL};
-    if (t.count && eval(c, &lane, 1, PC_SEE_BY_POSITION, regime, NULL, &segment, 1)) {
+    if (t.count && check_eval(c, &lane, 1, PC_SEE_BY_POSITION, regime, NULL, &segment, 1)) {
         *start = t.positions[0];
         compare_stage(c, prefix, 2);
         compare_stage(c, prefix, 3);
@@ -411,7 +392,7 @@ static pc_segment *extend(checking *c, const pc_span *spans, size_t count, const
         c->code = plain_error("%s: more than 4096 ids", ids->name);
     for (size_t i = 0; i < length && i < 4096; i++)
         positions[i] = start + (int64_t)i;
-    eval(c, &lane, 1, PC_SEE_BY_POSITION, regime, NULL, &segment, 0);
+    check_eval(c, &lane, 1, PC_SEE_BY_POSITION, regime, NULL, &segment, 0);
     return segment;
 }
 
@@ -449,7 +430,7 @@ static void leaf_states(checking *c, const leaf *l, pc_segment *query)
             }
             at += n;
         }
-        compare(c, want, all, want->count);
+        check_tensor(c, want, all, want->count);
         free(all);
         free(part);
     }
@@ -496,14 +477,14 @@ static void shared(checking *c)
         lanes[i] = (pc_lane){l->spans, l->count, &l->query, &l->position, 1, NULL};
     }
     golden_tensor *finals = golden_find(&c->golden, "shared/final");
-    float *logits = new_logits(c, count);
+    float *logits = check_new_logits(c, count);
     c->finals = finals ? calloc(count * (size_t)c->info.hidden + finals->count, sizeof *c->finals)
                        : NULL;
-    if (eval(c, lanes, count, PC_SEE_BY_POSITION, regime, logits, query, finals != NULL)) {
-        compare(c, want, logits, count * (size_t)c->info.vocab);
+    if (check_eval(c, lanes, count, PC_SEE_BY_POSITION, regime, logits, query, finals != NULL)) {
+        check_tensor(c, want, logits, count * (size_t)c->info.vocab);
         leaf_states(c, &leaf_rows[0], query[0]);
         if (finals)
-            compare(c, finals, c->finals, finals->count);
+            check_tensor(c, finals, c->finals, finals->count);
     }
     free(logits);
     free(c->finals);
@@ -532,7 +513,7 @@ static void read_and_compare(checking *c, const pc_segment *segment, int64_t sta
                             values ? all + (size_t)l * one : NULL) < 0)
             c->code = input_error("segment", NULL);
     if (want && !c->code)
-        compare(c, want, all, want->count);
+        check_tensor(c, want, all, want->count);
     free(all);
 }
 
@@ -551,7 +532,7 @@ static void relocate(checking *c)
         pc_lane lane = {NULL, 0, ids->data, positions, ids->count, NULL};
         for (size_t i = 0; i < ids->count; i++)
             positions[i] = (pass ? to : from) + (int64_t)i;
-        if (eval(c, &lane, 1, PC_SEE_BY_POSITION, regime, NULL, &segment, 1)) {
+        if (check_eval(c, &lane, 1, PC_SEE_BY_POSITION, regime, NULL, &segment, 1)) {
             read_and_compare(c, segment, pass ? to : from, pass ? "k_fresh" : "k_from", 0);
             if (!pass && c->info.relocatable) {
                 read_and_compare(c, segment, to, "k_moved", 0);
@@ -576,14 +557,14 @@ static void with_maps(checking *c, char which, const float *const *const *maps, 
     if (!ids || ids->count > 1024 || c->code)
         return;
     if (want && want->rank == 2)
-        logits = new_logits(c, ids->count);
+        logits = check_new_logits(c, ids->count);
     for (size_t i = 0; i < ids->count; i++)
         positions[i] = (int64_t)i;
     pc_lane lane = {NULL, 0, ids->data, positions, ids->count, NULL};
     c->maps = maps;
-    if (eval(c, &lane, 1, PC_SEE_ALL, golden_regime(&c->golden, "mapreuse"), logits, NULL, 1)) {
+    if (check_eval(c, &lane, 1, PC_SEE_ALL, golden_regime(&c->golden, "mapreuse"), logits, NULL, 1)) {
         if (logits)
-            compare(c, want, logits, want->count);
+            check_tensor(c, want, logits, want->count);
         else
             compare_layers(c, want, DECODER_STAGES + 1);
         compare_layers(c, golden_find(&c->golden, "mapreuse/%c_hidden%s", which, suffix), 0);
@@ -657,13 +638,13 @@ static int fits(const checking *c, const golden_tensor *t)
                last == m->head_dim;
     if (strstr(t->name, "/router_"))
         return t->rank == 3 || (t->rank == 1 && t->integers);
-    if (ends_with(t->name, "logits"))
+    if (ends_with(t->name, "logits") || strstr(t->name, "/logits_"))
         return t->rank == 1 || (t->rank == 2 && last == m->vocab);
     if (ends_with(t->name, "/hidden"))
         return t->rank == 3 && t->shape[0] == m->layers + 1 && last == m->hidden;
     if (ends_with(t->name, "/hidden_last") || ends_with(t->name, "/final"))
         return t->rank == 2 && last == m->hidden;
-    if (ends_with(t->name, "ids") || ends_with(t->name, "/pos") || ends_with(t->name, "/greedy"))
+    if (ends_with(t->name, "ids") || ends_with(t->name, "/pos") || strstr(t->name, "/greedy"))
         return t->integers;
     return 1;
 }
@@ -694,6 +675,7 @@ static int run_cases(checking *c, const char *path)
     shared(c);
     relocate(c);
     mapreuse(c);
+    check_cross(c);
     leftover(c);
     return c->code ? c->code : c->missed ? EXIT_CHECK : EXIT_OK;
 }

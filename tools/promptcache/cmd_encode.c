@@ -17,7 +17,7 @@ typedef struct tier_news {
 typedef struct arguments {
     const char *model;
     file_list schemas;
-    long encoding, compute, kv, priority;
+    long encoding, compute, kv, priority, regime_length;
     int json;
     pml_options pml;
     relay_options relay;
@@ -98,6 +98,7 @@ static int encode(const arguments *a, const objects *o, const pc_schema *schema)
     options.encoding = (uint32_t)a->encoding;
     options.progress = stop_encoding;
     options.priority = (int32_t)a->priority;
+    options.regime_length = (uint64_t)a->regime_length;
     pc_status status = pc_schema_encode(schema, o->cache, &options);
     clear_progress();
     if (status < 0)
@@ -247,6 +248,8 @@ static int run(int argc, char **argv)
         STORE_OPTION_ROWS(a.store),
         {"priority", OPTION_NUMBER, &a.priority, "states of lower priority are evicted first (0)",
          NULL, -1000000, 1000000},
+        {"regime-length", OPTION_NUMBER, &a.regime_length,
+         "that of the requests to come, where a model's frequencies depend on it; 0: the schema's (0)", NULL, 0, INT32_MAX},
         {"json", OPTION_FLAG, &a.json, "one JSON object a schema and tier", NULL, 0, 0},
     };
     const char *others[1];

@@ -913,6 +913,8 @@ PC_API pc_status pc_systems_fill_tokens(pc_systems *systems, const char *name, c
 PC_API pc_status pc_systems_fill_schema(pc_systems *systems, const char *name, const pc_schema *schema);
 /* Takes a name off the list; what it kept in the cache may go. PC_ERR_NOT_FOUND. Since 0.1. */
 PC_API pc_status pc_systems_drop(pc_systems *systems, const char *name);
+/* Takes all names off the list, as pc_systems_drop does with one; others may fill names in meanwhile. Of an empty list: PC_OK. Since 0.1. */
+PC_API pc_status pc_systems_clear(pc_systems *systems);
 /* The schema of a name as it is now, a reference that the caller frees: pc_prompt_fill makes requests of it.
  * PC_ERR_NOT_FOUND lists the names. Since 0.1. */
 PC_API pc_status pc_systems_find(pc_schema **out, pc_systems *systems, const char *name);

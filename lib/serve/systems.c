@@ -43,15 +43,31 @@ static void let_go(const pc_systems *s, entry *e)
     memset(e, 0, sizeof *e);
 }
 
+pc_status pc_systems_clear(pc_systems *s)
+{
+    entry *items;
+    size_t count;
+    if (!s)
+        return pc__fail(PC_ERR_INVALID, "pc_systems_clear: systems is NULL");
+    pthread_mutex_lock(&s->lock);
+    items = s->items;
+    count = s->count;
+    s->items = NULL;
+    s->count = s->capacity = 0;
+    pthread_mutex_unlock(&s->lock);
+    for (size_t i = 0; i < count; i++)
+        let_go(s, &items[i]);
+    pc__free(&s->model->context->mem, items);
+    return PC_OK;
+}
+
 void pc_systems_free(pc_systems *s)
 {
     pc_model *model;
     if (!s)
         return;
     model = s->model;
-    for (size_t i = 0; i < s->count; i++)
-        let_go(s, &s->items[i]);
-    pc__free(&model->context->mem, s->items);
+    pc_systems_clear(s);
     pc__free(&model->context->mem, s->format);
     pc__cache_unref(s->cache);
     pthread_mutex_destroy(&s->lock);

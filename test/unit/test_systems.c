@@ -121,6 +121,35 @@ static void listing(void)
     toy_end(&w);
 }
 
+/* All names at once; a request that has found one goes on, and names can come again. */
+static void clearing(void)
+{
+    toy_world w;
+    pc_schema *schema = NULL;
+    pc_system_info info = PC_SYSTEM_INFO_INIT;
+    if (!CHECK(toy_start(&w, NULL, 0, 0, toy_schema)))
+        return;
+    pc_systems *systems = systems_of(&w);
+    CHECK_OK(pc_systems_clear(systems)); /* nothing there: nothing to do */
+    CHECK_OK(fill(systems, "support", "the word is here"));
+    CHECK_OK(fill(systems, "support", "the word is there"));
+    CHECK_OK(pc_systems_fill_schema(systems, "notes", w.schema));
+    pc_prompt *prompt = ask(systems, "support", "what is it?");
+    CHECK_OK(pc_systems_clear(systems));
+    CHECK_INT(pc_systems_count(systems), 0);
+    CHECK_INT(pinned_bytes(&w), 0);
+    CHECK_STATUS(pc_systems_find(&schema, systems, "notes"), PC_ERR_NOT_FOUND);
+    CHECK_ERROR_HAS("there is none");
+    CHECK_OK(toy_generate(prompt, w.cache, (pc_generate_options)PC_GENERATE_OPTIONS_INIT).status);
+    CHECK_OK(fill(systems, "support", "the word is here"));
+    CHECK_OK(pc_systems_get(systems, 0, &info));
+    CHECK_INT(info.filled, 1);
+    CHECK_STATUS(pc_systems_clear(NULL), PC_ERR_INVALID);
+    pc_prompt_free(prompt);
+    pc_systems_free(systems);
+    toy_end(&w);
+}
+
 /* Two applications in one batch; one is replaced and one is dropped while their requests run. */
 static void server(void)
 {
@@ -264,6 +293,8 @@ static void *race(void *user)
         pc_schema *schema = NULL;
         if (i % 5 == 4)
             (void)pc_systems_drop(r->systems, name);
+        else if (i % 20 == 7)
+            r->failures += pc_systems_clear(r->systems) < 0;
         else
             r->failures += fill(r->systems, name, texts[(i + r->seed) % 4]) < 0;
         if (pc_systems_find(&schema, r->systems, name) >= 0) {
@@ -336,6 +367,7 @@ static void no_memory(void)
 int main(void)
 {
     listing();
+    clearing();
     server();
     faults();
     threads();

@@ -721,7 +721,7 @@ typedef struct pc_schema pc_schema;
 
 /* pc_schema_options.flags and pc_prompt_options.flags */
 enum {
-    PC_PML_COMPACT = 1,      /* every run of blanks becomes one space */
+    PC_PML_COMPACT = 1,      /* every run of blanks becomes one space; those that separate nothing vanish (doc/pml.md) */
     PC_PML_SRC_ANYWHERE = 2, /* src= may leave the folder of the schema file */
     PC_PML_OVERLAP = 4       /* several members of a union at once, as the published code allows */
 };

@@ -18,6 +18,7 @@ typedef struct builder {
     const pc__pml_env *env;
     pc__schema_tree *tree;
     pc__text_run run;
+    int apart; /* whatever a prompt uses of what came before, the next text stands apart from it */
     int64_t parameter_positions;
     const pc__xml **scaffolds;
     size_t scaffold_count, scaffold_capacity, node_capacity;
@@ -99,15 +100,22 @@ static void shorten(const builder *b, pc__node *node)
     node->token_count = most;
 }
 
+/* Blanks between two elements that separate nothing. */
+static int is_needless(const builder *b)
+{
+    return b->env->flags & PC_PML_COMPACT && b->apart && pc__run_is_blank(&b->run);
+}
+
 /* Ends the open text run: it becomes a text node of `parent`. */
 static pc_status flush(builder *b, pc__node *parent)
 {
     pc__node *node;
     pc_status status = pc__run_adjust(&b->run, PC__BLANKS_ONE);
-    if (status < 0 || !b->run.text.size) {
+    if (status < 0 || !b->run.text.size || is_needless(b)) {
         pc__run_clear(&b->run);
         return status;
     }
+    b->apart = pc__run_ends_apart(&b->run);
     if ((status = add_node(b, parent, PC__NODE_TEXT, NULL, b->run.line, b->run.column, &node)) < 0)
         return status;
     for (size_t i = 0; i < b->run.count; i++)
@@ -161,6 +169,7 @@ static pc_status module(builder *b, pc__node *parent, const pc__xml *e)
     const pc__node *twin;
     pc__node *node;
     pc_status status;
+    int before = b->apart;
     if (!name)
         return PC_ERR_PML;
     if ((status = pc__only_attributes(where, e, " name src cache ")) < 0 ||
@@ -174,9 +183,10 @@ static pc_status module(builder *b, pc__node *parent, const pc__xml *e)
         return pc__xml_fault(where, e, "'%s' is already a parameter of the same module (line %zu)",
                              name, twin->line);
     if ((status = cache_attribute(b, e, node)) < 0 || (status = source(b, e)) < 0 ||
-        (status = content(b, node, e)) < 0)
+        (status = content(b, node, e)) < 0 || (status = flush(b, node)) < 0)
         return status;
-    return flush(b, node);
+    b->apart = b->apart && before; /* it may be left out */
+    return PC_OK;
 }
 
 static pc_status alternatives(builder *b, pc__node *parent, const pc__xml *e)
@@ -184,6 +194,7 @@ static pc_status alternatives(builder *b, pc__node *parent, const pc__xml *e)
     const char *where = b->env->where, *name = pc__xml_attribute_of(e, "scaffold");
     pc__node *node;
     pc_status status;
+    int before = b->apart, all = before;
     if ((status = pc__only_attributes(where, e, " scaffold ")) < 0 ||
         (status = add_node(b, parent, PC__NODE_UNION, NULL, e->line, e->column, &node)) < 0)
         return status;
@@ -195,9 +206,12 @@ static pc_status alternatives(builder *b, pc__node *parent, const pc__xml *e)
             return pc__xml_fault(where, child, "only <module> may stand in a <union>, not %s%s%s",
                                  child->name ? "<" : "text", child->name ? child->name : "",
                                  child->name ? ">" : "");
+        b->apart = before;
         if ((status = module(b, node, child)) < 0)
             return status;
+        all = all && b->apart;
     }
+    b->apart = all;
     for (size_t i = 0; name && i < node->child_count; i++)
         if (!strcmp(node->children[i]->name, name))
             node->default_member = node->children[i];
@@ -282,6 +296,7 @@ static pc_status parameter(builder *b, pc__node *parent, const pc__xml *e)
     if (twin)
         return pc__xml_fault(where, e, "the module has a parameter or module '%s' already", name);
     node->length = length;
+    b->apart = 0; /* an argument may end with anything, and there may be none */
     return placeholder(b, e, node);
 }
 
@@ -461,7 +476,7 @@ pc_status pc__schema_tree_parse(pc__schema_tree **out, const pc__pml_env *env, c
 {
     pc__xml *xml;
     pc_status status = pc__xml_parse(&xml, env->mem, env->where, text, size);
-    builder b = {.env = env, .run = {.env = env}};
+    builder b = {.env = env, .run = {.env = env}, .apart = 1};
     *out = NULL;
     if (status < 0)
         return status;

@@ -2,6 +2,8 @@
 
 #include <string.h>
 
+#include "pml/xml.h"
+
 pc_status pc__run_add(pc__text_run *run, pc__piece_kind kind, const char *text, size_t size,
                       size_t line, size_t column)
 {
@@ -28,19 +30,22 @@ pc_status pc__run_add(pc__text_run *run, pc__piece_kind kind, const char *text, 
 
 static int blank(char c)
 {
-    return c == ' ' || c == '\t' || c == '\n' || c == '\r';
+    return pc__xml_is_blank(&c, 1);
 }
 
+/* What becomes of the blanks at an end of document text. */
+typedef enum end { KEEP, ONE, DROP } end;
+
 /* Copies one piece of document text, with its blanks adjusted, to out; returns the new end. */
-static size_t adjust_piece(const char *from, size_t size, int first, int last, int ends,
-                           int compact, char *out, size_t at)
+static size_t adjust_piece(const char *from, size_t size, end front, end back, int compact,
+                           char *out, size_t at)
 {
     size_t lead = 0, tail = 0;
-    while (first && lead < size && blank(from[lead]))
+    while (front != KEEP && lead < size && blank(from[lead]))
         lead++;
-    while (last && tail < size - lead && blank(from[size - 1 - tail]))
+    while (back != KEEP && tail < size - lead && blank(from[size - 1 - tail]))
         tail++;
-    if (lead && ends == PC__BLANKS_ONE)
+    if (lead && front == ONE && (lead < size || back != DROP))
         out[at++] = ' ';
     for (size_t i = lead; i < size - tail; i++) {
         if (compact && blank(from[i])) {
@@ -50,9 +55,20 @@ static size_t adjust_piece(const char *from, size_t size, int first, int last, i
             out[at++] = from[i];
         }
     }
-    if (tail && ends == PC__BLANKS_ONE)
+    if (tail && back == ONE)
         out[at++] = ' ';
     return at;
+}
+
+/* The end that looks at piece `next`; none is there before the first (-1) and behind the last. What
+ * a chat tag makes separates by itself. */
+static end end_of(const pc__text_run *run, size_t next, int ends)
+{
+    if (next < run->count)
+        return run->env->flags & PC_PML_COMPACT && run->pieces[next].kind == PC__PIECE_TEMPLATE
+                   ? DROP
+                   : KEEP;
+    return ends == PC__BLANKS_ONE ? ONE : DROP;
 }
 
 pc_status pc__run_adjust(pc__text_run *run, int ends)
@@ -65,18 +81,34 @@ pc_status pc__run_adjust(pc__text_run *run, int ends)
         size_t size = piece.end - from;
         from = piece.end;
         if (piece.kind == PC__PIECE_DOCUMENT) {
-            at = adjust_piece(text, size, i == 0, i + 1 == run->count, ends, compact,
-                              run->text.data, at);
+            at = adjust_piece(text, size, end_of(run, i - 1, ends), end_of(run, i + 1, ends),
+                              compact, run->text.data, at);
         } else {
             memmove(run->text.data + at, text, size);
             at += size;
         }
-        run->pieces[kept++] = (pc__piece){at, piece.kind};
+        if (at > (kept ? run->pieces[kept - 1].end : 0)) /* something is left of it */
+            run->pieces[kept++] = (pc__piece){at, piece.kind};
     }
+    run->count = kept;
     run->text.size = at;
     if (run->text.data)
         run->text.data[at] = 0;
     return PC_OK;
+}
+
+int pc__run_is_blank(const pc__text_run *run)
+{
+    for (size_t i = 0; i < run->count; i++)
+        if (run->pieces[i].kind != PC__PIECE_DOCUMENT)
+            return 0;
+    return pc__xml_is_blank(run->text.data, run->text.size);
+}
+
+int pc__run_ends_apart(const pc__text_run *run)
+{
+    return run->pieces[run->count - 1].kind == PC__PIECE_TEMPLATE ||
+           blank(run->text.data[run->text.size - 1]);
 }
 
 static int same(const int32_t *a, size_t n, const int32_t *b, size_t m)

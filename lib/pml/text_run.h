@@ -29,9 +29,12 @@ enum { PC__BLANKS_ONE = 0, PC__BLANKS_NONE = 1 };
 
 pc_status pc__run_add(pc__text_run *run, pc__piece_kind kind, const char *text, size_t size,
                       size_t line, size_t column);
-/* Adjusts the blanks of the run (see doc/pml.md): at its ends, or everywhere
- * with PC_PML_COMPACT. */
+/* Adjusts the blanks of the run (doc/pml.md): at its ends; with PC_PML_COMPACT everywhere. */
 pc_status pc__run_adjust(pc__text_run *run, int ends);
+/* Of a run that is not empty: whether it is document text of nothing but blanks; whether what comes
+ * behind it needs no blank to stand apart. */
+int pc__run_is_blank(const pc__text_run *run);
+int pc__run_ends_apart(const pc__text_run *run);
 /* The run's ids. Text of the document that looks like a special token stays text. */
 pc_status pc__run_tokens(const pc__text_run *run, int32_t **tokens, size_t *count);
 /* The ids of template text, document text and template text as one run, through an empty `run`. */

@@ -210,6 +210,43 @@ static void byte_order_marks(void)
     pc__schema_tree_free(tree, &pc__libc_allocator);
 }
 
+/* "text|text|…" of a schema under these flags. */
+static void check_blanks(const char *schema, uint64_t flags, const char *want)
+{
+    pc__pml_env env = env_of(&pc__libc_allocator);
+    pc__schema_tree *tree = NULL;
+    char got[512] = "";
+    env.flags = flags;
+    CHECK_OK(pc__schema_tree_parse(&tree, &env, schema, strlen(schema)));
+    for (size_t i = 0; tree && i < tree->node_count; i++)
+        if (tree->nodes[i]->kind == PC__NODE_TEXT)
+            snprintf(got + strlen(got), sizeof got - strlen(got), "%s|", tree->nodes[i]->text);
+    CHECK_STR(got, want);
+    pc__schema_tree_free(tree, &pc__libc_allocator);
+}
+
+/* Blanks between elements and inside of chat tags: as they are, one where they separate, none where they do not. */
+static void blanks(void)
+{
+    const char *tags = "<schema name='s'>\n<system>\n be\n  kind\n</system>\n<user>a </user> <module name='m'>m1</module></schema>";
+    const char *head = "<schema name='s'><system>be</system>\n<module name='a'> a1 </module>\n<module name='b'> b1 </module></schema>";
+    const char *lines = "<schema name='s'>\n<module name='a'>\n one  two\n</module>\n<module name='b'>three</module>\n"
+                        "<module name='n'>\n<module name='in'>i1</module>\n</module>\n</schema>";
+    const char *after = "<schema name='s'>open <union><module name='u'>u1 </module>\n<module name='v'>v1 </module></union>\n"
+                        "<union><module name='w'>w1 </module><module name='x'>x1</module></union>\n"
+                        "<module name='p'> <param name='q' len='1'/> </module> </schema>";
+    check_blanks(tags, 0, "<S> \n be\n  kind\n </S>\n<U> a  </U> <A> |m1|");
+    check_blanks(tags, PC_PML_COMPACT, "<S> be kind </S><U> a </U> <A>|m1|");
+    check_blanks(head, 0, "<S> be </S> | a1 | | b1 |");
+    check_blanks(head, PC_PML_COMPACT, "<S> be </S>| a1 | b1 |");
+    check_blanks(lines, 0, " | one  two | |three| | |i1| | |");
+    check_blanks(lines, PC_PML_COMPACT, " one two |three| |i1| |"); /* b and in end with a word */
+    check_blanks(after, 0, "open |u1 |v1 | |w1 |x1| | | | |");
+    check_blanks(after, PC_PML_COMPACT, "open |u1 |v1 |w1 |x1| | |"); /* x and the argument of q end with anything */
+    check_blanks("<schema name='s'><module name='m'><parameter name='p' length='2'/> <module name='k'>k</module></module></schema>",
+                 PC_PML_COMPACT, " |k|");
+}
+
 static void failing_allocations(void)
 {
     const char *prompt = "<prompt schema='t'>a <plan dur='3 days'><a city='New York'/></plan><x/><user>final text</user></prompt>";
@@ -230,6 +267,7 @@ int main(void)
     texts();
     every_fault();
     byte_order_marks();
+    blanks();
     failing_allocations();
     return pc_test_end();
 }

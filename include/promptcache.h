@@ -836,7 +836,8 @@ typedef struct pc_prompt_options {
 
 /* Parses a prompt and resolves it against the schema that it names, out of `count` given ones (Prompt Cache, sections 3.2.1 and 3.4). The
  * prompt keeps that schema alive. A prompt that names none takes the given one if there is just one. PC_ERR_PML with line and column,
- * PC_ERR_NOT_FOUND (no such file, or the schema that it names is not among the given; it names none of several),
+ * PC_ERR_NOT_FOUND (no such file, or the schema that it names is not among the given; it names none of several), PC_ERR_INVALID (two of the
+ * given have the name),
  * PC_ERR_LIMIT. Handle: immutable. Since 0.1. */
 PC_API pc_status pc_prompt_load(pc_prompt **out, pc_schema *const *schemas, size_t count, const char *path,
                                 const pc_prompt_options *options);
@@ -853,9 +854,10 @@ PC_API pc_status pc_prompt_fill(pc_prompt **out, const pc_schema *schema, const 
 PC_API pc_status pc_prompt_fill_tokens(pc_prompt **out, const pc_schema *schema, const int32_t *tokens, size_t count);
 PC_API void pc_prompt_free(pc_prompt *prompt);
 
-enum { PC_PART_CACHED = 1, PC_PART_ARGUMENT = 2, PC_PART_TEXT = 3 };
+enum { PC_PART_CACHED = 1, PC_PART_ARGUMENT = 2, PC_PART_TEXT = 3, PC_PART_UNCACHED = 4 };
 
-/* A run of tokens of a resolved prompt: from the cache, an argument (Prompt Cache, section 3.2.2), or new text. Borrowed from the prompt. */
+/* A run of tokens of a resolved prompt: a text of the schema from the cache, an argument (Prompt Cache, section 3.2.2), new text, or a text of the
+ * schema under cache="false", computed at every request. Borrowed from the prompt. */
 typedef struct pc_part {
     size_t struct_size;
     uint32_t kind; /* PC_PART_… */
@@ -1082,10 +1084,11 @@ typedef struct pc_stats {
     double seconds_memo;       /* features, search and fetching of maps; computing with them is in seconds_prefill */
     uint64_t regime_length;    /* the length that has decided the frequencies of dynamic NTK or LongRoPE; 0: this model's do not depend on one */
     uint64_t regime;           /* which ones those are, as in pc_key_parts: LongRoPE 1 short, 2 long factors; dynamic NTK 1 as trained, else the length; 0: as above */
+    uint64_t tokens_uncached;  /* of tokens_encoded: texts under cache="false" (PC_PART_UNCACHED) */
 } pc_stats;
 #define PC_STATS_INIT                                                                                        \
     {sizeof(pc_stats), 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, {0, 0, 0, 0, 0, 0}, 0, 0, 0, 0, 0, 0, \
-     0, 0, 0, 0, 0, 0, 0}
+     0, 0, 0, 0, 0, 0, 0, 0}
 
 /* Answers a prompt: looks its modules up, encodes what is missing, computes the new tokens, samples until a stop. Blocks.
  * `cache` may be NULL (nothing is kept). `stats` may be NULL; it is written on failure too, as far as the work came.

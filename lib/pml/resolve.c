@@ -22,6 +22,7 @@ typedef struct resolver {
     int64_t cursor;   /* where the next text goes: behind the module before it */
     int referenced;   /* a module came before */
     int64_t text_end; /* after the last new text; 0: none */
+    size_t line, column; /* of the first text that goes beyond the model's context; 0: none */
 } resolver;
 
 static pc_status references(resolver *r, const pc__node *module, const pc__xml *e);
@@ -32,7 +33,7 @@ static pc_status add_part(resolver *r, pc__part part)
                                 r->out->part_count + 1, sizeof *r->out->parts);
     if (status < 0 || !part.path) {
         pc__free(r->env->mem, part.path);
-        if (part.kind != PC__PART_CACHED)
+        if (!pc__part_is_given(&part))
             pc__free(r->env->mem, part.tokens);
         return status < 0 ? status : PC_ERR_NOMEM;
     }
@@ -51,6 +52,7 @@ static pc_status flush(resolver *r, int last)
                                 r->run.text.size, &part.tokens, &part.count);
     else if (status >= 0 && r->run.text.size)
         status = pc__run_tokens(&r->run, &part.tokens, &part.count);
+    size_t line = r->run.line, column = r->run.column;
     pc__run_clear(&r->run);
     if (status < 0 || !part.count) {
         pc__free(r->env->mem, part.tokens);
@@ -59,6 +61,10 @@ static pc_status flush(resolver *r, int last)
     part.start = last && r->cursor < r->tree->length ? r->tree->length : r->cursor;
     part.path = pc__strdup(r->env->mem, "");
     r->cursor = r->text_end = part.start + (int64_t)part.count;
+    if (!r->line && r->env->context_length > 0 && r->cursor > r->env->context_length) {
+        r->line = line;
+        r->column = column;
+    }
     return add_part(r, part);
 }
 
@@ -250,13 +256,13 @@ static pc_status references(resolver *r, const pc__node *module, const pc__xml *
     return status;
 }
 
-static pc_status cached_parts(resolver *r)
+static pc_status schema_parts(resolver *r)
 {
     for (size_t i = 0; i < r->tree->node_count; i++) {
         const pc__node *node = r->tree->nodes[i];
         if (node->kind != PC__NODE_TEXT || !node->token_count || !r->imported[node->parent->index])
             continue;
-        pc__part part = {.kind = PC__PART_CACHED,
+        pc__part part = {.kind = node->uncached ? PC__PART_UNCACHED : PC__PART_CACHED,
                          .node = node,
                          .path = pc__strdup(r->env->mem, node->path),
                          .tokens = node->tokens,
@@ -291,28 +297,43 @@ static pc_status import_lists(resolver *r)
     return PC_OK;
 }
 
+static int rank(const pc__part *part)
+{
+    return pc__part_is_given(part) ? 0 : (int)part->kind;
+}
+
 static int compare_parts(const void *a, const void *b)
 {
     const pc__part *x = a, *y = b;
     if (x->start != y->start)
         return x->start < y->start ? -1 : 1;
-    return (x->kind > y->kind) - (x->kind < y->kind);
+    return rank(x) - rank(y);
+}
+
+/* The schema has fitted: it is a text of the prompt that goes beyond the end. */
+static pc_status too_long(const resolver *r)
+{
+    char at[48] = "";
+    if (r->line)
+        snprintf(at, sizeof at, ":%zu:%zu", r->line, r->column);
+    return pc__fail(PC_ERR_LIMIT,
+                    "%s%s: the prompt ends at position %lld (the schema takes %lld), the model"
+                    " has %lld%s",
+                    r->env->where, at, (long long)r->out->end, (long long)r->tree->length,
+                    (long long)r->env->context_length,
+                    r->line ? "; the text that begins here crosses the end" : "");
 }
 
 /* New tokens are there, imported modules are marked. */
 static pc_status put_together(resolver *r)
 {
-    pc_status status = cached_parts(r);
+    pc_status status = schema_parts(r);
     if (status < 0 || (status = import_lists(r)) < 0)
         return status;
     qsort(r->out->parts, r->out->part_count, sizeof *r->out->parts, compare_parts);
     r->out->end = r->tree->length > r->text_end ? r->tree->length : r->text_end;
     if (r->env->context_length > 0 && r->out->end > r->env->context_length)
-        return pc__fail(PC_ERR_LIMIT,
-                        "%s: the prompt ends at position %lld (the schema takes %lld), the model"
-                        " has %lld",
-                        r->env->where, (long long)r->out->end, (long long)r->tree->length,
-                        (long long)r->env->context_length);
+        return too_long(r);
     return PC_OK;
 }
 
@@ -392,18 +413,21 @@ pc_status pc__resolve_slot(pc__resolved **out, const pc__pml_env *env, const pc_
     return status;
 }
 
-pc_status pc__prompt_schema_name(const pc__pml_env *env, const char *text, size_t size, char **name)
+pc_status pc__prompt_head_read(pc__prompt_head *out, const pc__pml_env *env, const char *text,
+                               size_t size)
 {
     pc__xml *xml;
     pc_status status = pc__xml_parse(&xml, env->mem, env->where, text, size);
-    *name = NULL;
+    *out = (pc__prompt_head){0};
     if (status < 0)
         return status;
+    out->line = xml->line;
+    out->column = xml->column;
     const char *schema = pc__xml_attribute_of(xml, "schema");
     if (strcmp(xml->name, "prompt"))
         status = pc__xml_fault(env->where, xml, "the root element is <%.60s>, not <prompt>",
                                xml->name);
-    else if (schema && !(*name = pc__strdup(env->mem, schema)))
+    else if (schema && !(out->schema = pc__strdup(env->mem, schema)))
         status = PC_ERR_NOMEM;
     pc__xml_free(xml, env->mem);
     return status;
@@ -415,7 +439,7 @@ void pc__resolved_free(pc__resolved *resolved, const pc_allocator *mem)
         return;
     for (size_t i = 0; i < resolved->part_count; i++) {
         pc__free(mem, resolved->parts[i].path);
-        if (resolved->parts[i].kind != PC__PART_CACHED)
+        if (!pc__part_is_given(&resolved->parts[i]))
             pc__free(mem, resolved->parts[i].tokens);
     }
     pc__free(mem, resolved->parts);

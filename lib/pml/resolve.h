@@ -6,19 +6,24 @@
 #include "pml/schema.h"
 
 /* = PC_PART_… */
-typedef enum pc__part_kind { PC__PART_CACHED = 1, PC__PART_ARGUMENT, PC__PART_TEXT } pc__part_kind;
+typedef enum pc__part_kind {
+    PC__PART_CACHED = 1,
+    PC__PART_ARGUMENT,
+    PC__PART_TEXT,
+    PC__PART_UNCACHED /* of the schema, computed at every request */
+} pc__part_kind;
 
 typedef struct pc__part {
     pc__part_kind kind;
-    const pc__node *node;   /* cached: the text node; argument: the parameter; text: NULL */
+    const pc__node *node;   /* of the schema: the text node; argument: the parameter; text: NULL */
     char *path;
-    int32_t *tokens;        /* owned by the resolved prompt, but for cached parts: the node's */
+    int32_t *tokens;        /* owned by the resolved prompt, but for texts of the schema: the node's */
     size_t count;
     int64_t start;
 } pc__part;
 
 typedef struct pc__resolved {
-    /* ascending start; cached before argument before text where starts are equal */
+    /* ascending start; schema before argument before text where starts are equal */
     pc__part *parts;
     size_t part_count;
     const pc__node **modules; /* imported modules, document order (the root is the first) */
@@ -28,10 +33,19 @@ typedef struct pc__resolved {
     int64_t end;            /* position after the last new token: where generation starts */
 } pc__resolved;
 
-/* The schema name in a prompt's root element, for choosing the schema; NULL where it names none.
- * `name` is owned by the caller. */
-pc_status pc__prompt_schema_name(const pc__pml_env *env, const char *text, size_t size,
-                                 char **name);
+/* Whether it is a text of the schema (or a block of a prompt without PML), not of the prompt alone. */
+static inline int pc__part_is_given(const pc__part *part)
+{
+    return part->kind == PC__PART_CACHED || part->kind == PC__PART_UNCACHED;
+}
+
+/* A prompt's root element, for choosing the schema. */
+typedef struct pc__prompt_head {
+    char *schema; /* NULL: it names none; owned by the caller */
+    size_t line, column;
+} pc__prompt_head;
+pc_status pc__prompt_head_read(pc__prompt_head *out, const pc__pml_env *env, const char *text,
+                               size_t size);
 pc_status pc__resolve(pc__resolved **out, const pc__pml_env *env, const pc__schema_tree *tree,
                       const char *text, size_t size);
 /* A prompt of the schema's anonymous texts, and these tokens behind all of it. Takes the block of

@@ -1,6 +1,5 @@
 /* From XML to the schema tree: elements, text runs, names, scaffold sets; positions come from
  * layout.c. */
-#include <stdlib.h>
 #include <string.h>
 
 #include "pml/layout.h"
@@ -220,25 +219,35 @@ static pc_status alternatives(builder *b, pc__node *parent, const pc__xml *e)
     return PC_OK;
 }
 
+/* Digits alone, the first of them not 0; beyond MOST_POSITIONS, or none: 0. */
+static int64_t plain_number(const char *text)
+{
+    int64_t value = 0;
+    if (*text == '0')
+        return 0;
+    for (; *text >= '0' && *text <= '9' && value <= MOST_POSITIONS; text++)
+        value = 10 * value + (*text - '0');
+    return *text || value > MOST_POSITIONS ? 0 : value;
+}
+
 /* The attribute under either spelling (PML as published, and as the paper writes it). */
 static pc_status parameter_length(builder *b, const pc__xml *e, int64_t *out)
 {
-    const char *text = pc__xml_attribute_of(e, "length");
-    char *end;
-    long long value;
-    if (!text)
-        text = pc__xml_attribute_of(e, "len");
-    if (!text)
+    const char *text = pc__xml_attribute_of(e, "length"), *len = pc__xml_attribute_of(e, "len");
+    int64_t value;
+    if (!text && !len)
         return pc__xml_fault(b->env->where, e, "<%s> has no length", e->name);
-    value = strtoll(text, &end, 10);
-    if (end == text || *end || value < 1 || value > MOST_POSITIONS)
+    if (text && len)
+        return pc__xml_fault(b->env->where, e, "<%s> has both length='%.40s' and len='%.40s'",
+                             e->name, text, len);
+    if (!(value = plain_number(text ? text : len)))
         return pc__xml_fault(b->env->where, e,
-                             "length='%.40s' is not a number of tokens from 1 to %d", text,
-                             MOST_POSITIONS);
+                             "%s='%.40s' is not a number of tokens from 1 to %d",
+                             text ? "length" : "len", text ? text : len, MOST_POSITIONS);
     if (b->env->context_length > 0 && value > b->env->context_length)
         return pc__fail(PC_ERR_LIMIT,
                         "%s:%zu:%zu: a parameter of %lld positions, the model has %lld",
-                        b->env->where, e->line, e->column, value,
+                        b->env->where, e->line, e->column, (long long)value,
                         (long long)b->env->context_length);
     b->parameter_positions += value;
     if (b->parameter_positions > MOST_POSITIONS)

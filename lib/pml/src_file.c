@@ -8,11 +8,13 @@
 
 enum { LIMIT = 64 << 20 };
 
-/* Bytes that start no UTF-8 character; SIZE_MAX: there is none. */
+/* The first byte that starts no UTF-8 character of a text; SIZE_MAX: there is none. */
 static size_t first_invalid(const char *text, size_t size)
 {
     const unsigned char *s = (const unsigned char *)text;
     for (size_t i = 0; i < size;) {
+        if (!s[i])
+            return i;
         size_t n = s[i] < 0x80 ? 1 : s[i] >= 0xf0 ? 4 : s[i] >= 0xe0 ? 3 : 2;
         if (i + n > size || (s[i] >= 0x80 && s[i] < 0xc2) || s[i] > 0xf4)
             return i;
@@ -27,10 +29,9 @@ static size_t first_invalid(const char *text, size_t size)
 /* A byte order mark says how the file is written; it is no text of it. */
 static void drop_mark(char *text, size_t *size)
 {
-    if (*size >= 3 && !memcmp(text, "\xef\xbb\xbf", 3)) {
-        *size -= 3;
-        memmove(text, text + 3, *size + 1);
-    }
+    size_t mark = pc__utf8_mark(text, *size);
+    *size -= mark;
+    memmove(text, text + mark, *size + 1);
 }
 
 /* Both paths resolved, links followed: the file lies in the folder or below. */
@@ -41,7 +42,21 @@ static int inside(const char *folder, const char *path)
     if (!realpath(folder, root) || !realpath(path, file))
         return 1; /* it cannot be opened: that error is the clearer one */
     n = strlen(root);
-    return !strcmp(root, "/") || (!strncmp(root, file, n) && file[n] == '/');
+    return !strcmp(root, "/") || (!strncmp(root, file, n) && (file[n] == '/' || !file[n]));
+}
+
+static pc_status check_text(const pc__pml_env *env, const pc__xml *element, const char *src,
+                            const char *text, size_t size)
+{
+    size_t bad;
+    if (size == pc__utf8_mark(text, size))
+        return pc__xml_fault(env->where, element, "src='%.100s': the file is empty", src);
+    if (pc__is_wide_text(text, size))
+        return pc__xml_fault(env->where, element,
+                             "src='%.100s': this is UTF-16 or UTF-32, not UTF-8", src);
+    if ((bad = first_invalid(text, size)) != SIZE_MAX)
+        return pc__xml_fault(env->where, element, "src='%.100s': byte %zu is not UTF-8", src, bad);
+    return PC_OK;
 }
 
 pc_status pc__src_read(const pc__pml_env *env, const pc__xml *element, const char *src, char **text,
@@ -49,8 +64,9 @@ pc_status pc__src_read(const pc__pml_env *env, const pc__xml *element, const cha
 {
     char *path;
     pc_status status;
-    size_t bad;
     *text = NULL;
+    if (!*src)
+        return pc__xml_fault(env->where, element, "src='' names no file");
     if (!env->base_folder)
         return pc__xml_fault(env->where, element,
                              "src='%.100s': there is no folder to look in (set base_folder)", src);
@@ -63,10 +79,7 @@ pc_status pc__src_read(const pc__pml_env *env, const pc__xml *element, const cha
         status = status == PC_ERR_NOMEM ? status
                                         : pc__fail_in(PC_ERR_PML, "%s:%zu:%zu: src", env->where,
                                                       element->line, element->column);
-    else if ((bad = first_invalid(*text, *size)) != SIZE_MAX)
-        status = pc__xml_fault(env->where, element, "src='%.100s': byte %zu is not UTF-8", src,
-                               bad);
-    else
+    else if ((status = check_text(env, element, src, *text, *size)) >= 0)
         drop_mark(*text, size);
     if (status < 0) {
         pc__free(env->mem, *text);

@@ -221,6 +221,33 @@ static pc_status feed(parsing *p, const char *text, size_t size)
     return p->status < 0 ? p->status : syntax_error(p, text, size);
 }
 
+size_t pc__utf8_mark(const char *text, size_t size)
+{
+    return size >= 3 && !memcmp(text, "\xef\xbb\xbf", 3) ? 3 : 0;
+}
+
+int pc__is_wide_text(const char *text, size_t size)
+{
+    const unsigned char *s = (const unsigned char *)text;
+    return size >= 2 && (!s[0] || !s[1] || (s[0] == 0xfe && s[1] == 0xff) ||
+                         (s[0] == 0xff && s[1] == 0xfe));
+}
+
+/* What expat would read all the same, or refuse for a reason that misleads. */
+static pc_status check_text(const char *where, const char *text, size_t size)
+{
+    if (size > 1 << 28)
+        return pc__fail(PC_ERR_LIMIT, "%s: %zu bytes are more than the limit of %d", where, size,
+                        1 << 28);
+    if (pc__is_wide_text(text, size))
+        return pc__fail(PC_ERR_PML,
+                        "%s:1:1: this is UTF-16 or UTF-32; PML is UTF-8 (save the file as UTF-8)",
+                        where);
+    if (size == pc__utf8_mark(text, size))
+        return pc__fail(PC_ERR_PML, "%s:1:1: it is empty: a schema or prompt is needed", where);
+    return PC_OK;
+}
+
 pc_status pc__xml_parse(pc__xml **out, const pc_allocator *mem, const char *where, const char *text,
                         size_t size)
 {
@@ -229,9 +256,8 @@ pc_status pc__xml_parse(pc__xml **out, const pc_allocator *mem, const char *wher
     const pc_allocator *outer = current;
     pc_status status;
     *out = NULL;
-    if (size > 1 << 28)
-        return pc__fail(PC_ERR_LIMIT, "%s: %zu bytes are more than the limit of %d", where, size,
-                        1 << 28);
+    if ((status = check_text(where, text, size)) < 0)
+        return status;
     current = mem;
     p.parser = XML_ParserCreate_MM("UTF-8", &suite, NULL);
     status = p.parser ? feed(&p, text, size) : PC_ERR_NOMEM;

@@ -30,6 +30,10 @@ void pc__xml_free(pc__xml *node, const pc_allocator *mem);
 const char *pc__xml_attribute_of(const pc__xml *element, const char *name); /* NULL: not there */
 /* nothing but XML blanks */
 int pc__xml_is_blank(const char *text, size_t size);
+/* Bytes of the byte order mark that a UTF-8 text begins with: 3, or 0. */
+size_t pc__utf8_mark(const char *text, size_t size);
+/* Written in UTF-16 or UTF-32, by its byte order mark or the zero bytes at its start. */
+int pc__is_wide_text(const char *text, size_t size);
 
 /* PC_ERR_PML with the place of `at` in front. */
 pc_status pc__xml_fault(const char *where, const pc__xml *at, const char *format, ...)

@@ -224,7 +224,7 @@ static int saw_the_prompt(const gathering *g, size_t p)
                 return 0;
     }
     for (size_t i = 0; i < leaf->item; i++, at++)
-        if (at >= p || parts[at].node != unit->items[i] || parts[at].kind != PC__PART_CACHED)
+        if (at >= p || parts[at].node != unit->items[i] || !pc__part_is_given(&parts[at]))
             return 0;
     return at == p;
 }

@@ -100,31 +100,72 @@ static void list_schemas(pc_schema *const *schemas, size_t count, char *out, siz
     }
 }
 
+/* The place of the first schema of that name from `from` on; `count`: there is none. */
+static size_t find_named(pc_schema *const *schemas, size_t from, size_t count, const char *name)
+{
+    while (from < count && strcmp(schemas[from]->tree->name, name))
+        from++;
+    return from;
+}
+
+/* Which one a fault is about: its place in the list and, where it has one, its file. */
+static const char *schema_label(pc_schema *const *schemas, size_t index, char *out, size_t size)
+{
+    const char *file = schemas[index]->file;
+    snprintf(out, size, "schema %zu%s%.120s%s", index, file ? " (" : "", file ? file : "",
+             file ? ")" : "");
+    return out;
+}
+
+/* `first` is the first of its name. */
+static pc_status check_alone(const pc__pml_env *env, const pc__prompt_head *at,
+                             pc_schema *const *schemas, size_t count, size_t first)
+{
+    const char *name = schemas[first]->tree->name;
+    size_t twin = find_named(schemas, first + 1, count, name);
+    char one[160], other[160];
+    if (twin == count)
+        return PC_OK;
+    return pc__fail(PC_ERR_INVALID,
+                    "%s:%zu:%zu: two of the given schemas are named '%.60s': %s and %s", env->where,
+                    at->line, at->column, name,
+                    schema_label(schemas, first, one, sizeof one),
+                    schema_label(schemas, twin, other, sizeof other));
+}
+
+static pc_status not_given(const pc__pml_env *env, const pc__prompt_head *at,
+                           pc_schema *const *schemas, size_t count)
+{
+    char list[256];
+    list_schemas(schemas, count, list, sizeof list);
+    if (at->schema)
+        return pc__fail(PC_ERR_NOT_FOUND,
+                        "%s:%zu:%zu: the prompt is for schema '%.100s', which is not among the"
+                        " given: %s",
+                        env->where, at->line, at->column, at->schema, list);
+    return pc__fail(PC_ERR_NOT_FOUND,
+                    "%s:%zu:%zu: the prompt names no schema and %zu are given: write"
+                    " <prompt schema=\"...\"> with one of %s",
+                    env->where, at->line, at->column, count, list);
+}
+
 /* A prompt that names no schema takes the only one there is. */
 static pc_status choose_schema(const pc__pml_env *env, pc_schema *const *schemas, size_t count,
                                const char *text, size_t size, const pc_schema **chosen)
 {
-    char *name = NULL, list[256];
-    pc_status status = pc__prompt_schema_name(env, text, size, &name);
-    *chosen = NULL;
+    pc__prompt_head head;
+    pc_status status = pc__prompt_head_read(&head, env, text, size);
+    size_t at = 0;
     if (status < 0)
         return status;
-    if (!name && count == 1)
-        *chosen = schemas[0];
-    for (size_t i = 0; name && i < count && !*chosen; i++)
-        if (!strcmp(schemas[i]->tree->name, name))
-            *chosen = schemas[i];
-    list_schemas(schemas, count, list, sizeof list);
-    if (!*chosen && name)
-        status = pc__fail(PC_ERR_NOT_FOUND,
-                          "%s: the prompt is for schema '%.100s', which is not among the given: %s",
-                          env->where, name, list);
-    else if (!*chosen)
-        status = pc__fail(PC_ERR_NOT_FOUND,
-                          "%s: the prompt names no schema and %zu are given: write"
-                          " <prompt schema=\"...\"> with one of %s",
-                          env->where, count, list);
-    pc__free(env->mem, name);
+    if (head.schema)
+        at = find_named(schemas, 0, count, head.schema);
+    else if (count > 1)
+        at = count;
+    status = at == count ? not_given(env, &head, schemas, count)
+                         : check_alone(env, &head, schemas, count, at);
+    *chosen = status < 0 ? NULL : schemas[at];
+    pc__free(env->mem, head.schema);
     return status;
 }
 

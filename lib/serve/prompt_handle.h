@@ -33,7 +33,7 @@ pc_status pc__prompt_from_resolved(pc_prompt **out, const pc_schema *schema,
 /* Whether a part's states are kept: texts of the schema that are not cache="false", and blocks. */
 static inline int pc__part_is_kept(const pc__part *part)
 {
-    return part->kind == PC__PART_CACHED && !(part->node && part->node->uncached);
+    return part->kind == PC__PART_CACHED;
 }
 
 #endif

@@ -4,6 +4,7 @@
 #include "base/file.h"
 #include "base/options.h"
 #include "pml/relay.h"
+#include "pml/xml.h"
 #include "serve/prompt_handle.h"
 #include "serve/relay_schema.h"
 
@@ -13,13 +14,13 @@ static const char plain_format[] = PC__RELAY_SYSTEM PC__RELAY_USER;
 
 pc_status pc__relay_file(const pc_allocator *mem, const char *path, char **format, size_t *size)
 {
+    size_t mark;
     pc_status status = pc__file_read(mem, path, LIMIT_BYTES, format, size);
     if (status < 0)
         return status;
-    if (*size >= 3 && !memcmp(*format, "\xef\xbb\xbf", 3)) {
-        *size -= 3;
-        memmove(*format, *format + 3, *size);
-    }
+    mark = pc__utf8_mark(*format, *size);
+    *size -= mark;
+    memmove(*format, *format + mark, *size);
     if (*size && (*format)[*size - 1] == '\n')
         --*size;
     if (*size && (*format)[*size - 1] == '\r')

@@ -165,7 +165,7 @@ static pc_status gather(pc__request *r)
     }
     for (size_t p = 0; status >= 0 && p < r->prompt->part_count; p++) {
         const pc__part *part = &r->prompt->parts[p];
-        if (part->kind == PC__PART_CACHED && part->count &&
+        if (pc__part_is_given(part) && part->count &&
             (reuses_nothing(r) || !pc__part_is_kept(part)))
             pc__request_missed(r, p, PC_REASON_UNCACHED);
     }
@@ -230,7 +230,9 @@ static void count_part(pc__request *r, size_t p)
     uint64_t again = 0;
     for (size_t t = r->first[p]; t < r->first[p + 1]; t++)
         again += r->again[t];
-    if (part->kind != PC__PART_CACHED) {
+    if (part->kind == PC__PART_UNCACHED)
+        s->tokens_uncached += part->count;
+    if (!pc__part_is_given(part)) {
         s->tokens_new += part->count;
     } else if (!pc__part_is_kept(part) || !r->segments[p]) {
         s->tokens_encoded += part->count;

@@ -25,6 +25,7 @@ void pc__schema_unref(pc_schema *schema)
     for (size_t i = 0; i <= PC_ENCODE_JOINT; i++)
         pc__recipe_free(schema->recipes[i]);
     pc__schema_tree_free(schema->tree, &model->context->mem);
+    pc__free(&model->context->mem, schema->file);
     pthread_mutex_destroy(&schema->lock);
     pc__free(&model->context->mem, schema);
     pc__model_unref(model);
@@ -210,7 +211,12 @@ pc_status pc_schema_load(pc_schema **out, const pc_model *model, const char *pat
     if (!folder)
         goto done;
     set_env(&env, model, &o, folder, path);
-    status = new_schema(out, model, &env, text, size);
+    PC__TRY(new_schema(out, model, &env, text, size), done);
+    if (!((*out)->file = pc__strdup(&model->context->mem, path))) {
+        pc__schema_unref(*out);
+        *out = NULL;
+        status = PC_ERR_NOMEM;
+    }
 done:
     pc__free(&model->context->mem, text);
     pc__free(&model->context->mem, folder);

@@ -11,6 +11,7 @@ struct pc_schema {
     atomic_size_t references;
     pc_model *model;
     pc__schema_tree *tree;
+    char *file; /* that it was read from; NULL: none */
     pthread_mutex_t lock; /* of the rest */
     pc__recipe *recipes[PC_ENCODE_JOINT + 1];
     pc__unit_keys *keys[PC__KEPT_KEYS];

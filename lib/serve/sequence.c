@@ -145,7 +145,7 @@ void pc__sequence_note_prompt(pc_sequence *s)
 {
     for (size_t p = 0; p < s->prompt->part_count; p++)
         for (size_t t = 0;
-             s->prompt->parts[p].kind != PC__PART_CACHED && t < s->prompt->parts[p].count; t++)
+             !pc__part_is_given(&s->prompt->parts[p]) && t < s->prompt->parts[p].count; t++)
             pc__sampler_note(&s->sampler, s->prompt->parts[p].tokens[t]);
 }
 

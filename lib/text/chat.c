@@ -180,6 +180,8 @@ static pc_status load(pc__chat **out, const pc_allocator *mem, const pc__tokeniz
         return status;
     root = json_loadb(data, size, JSON_REJECT_DUPLICATES, &error);
     pc__free(mem, data);
+    if (!size)
+        return pc__fail(PC_ERR_FORMAT, "%s: the file is empty", path);
     if (!root)
         return pc__fail(PC_ERR_FORMAT, "%s:%d:%d: %s", path, error.line, error.column, error.text);
     if (!json_is_object(root)) {

@@ -418,7 +418,7 @@ AT(pc_generate_options, memo, 160);
 AT(pc_generate_options, memo_threshold, 168);
 AT(pc_generate_options, regime_length, 176);
 
-GROWS(pc_stats, 256);
+GROWS(pc_stats, 264);
 AT(pc_stats, struct_size, 0);
 AT(pc_stats, tokens_prompt, 8);
 AT(pc_stats, tokens_cached, 16);
@@ -450,6 +450,7 @@ AT(pc_stats, memo_verified, 228);
 AT(pc_stats, seconds_memo, 232);
 AT(pc_stats, regime_length, 240);
 AT(pc_stats, regime, 248);
+AT(pc_stats, tokens_uncached, 256);
 
 GROWS(pc_batch_options, 16);
 AT(pc_batch_options, struct_size, 0);
@@ -745,6 +746,7 @@ SAME(PC_ENCODE_EXACT, 3);
 SAME(PC_PART_CACHED, 1);
 SAME(PC_PART_ARGUMENT, 2);
 SAME(PC_PART_TEXT, 3);
+SAME(PC_PART_UNCACHED, 4);
 SAME(PC_REPAIR_SCAFFOLD, 0);
 SAME(PC_REPAIR_NONE, 1);
 SAME(PC_REPAIR_FIRST, 2);

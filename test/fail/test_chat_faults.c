@@ -64,6 +64,7 @@ static void chat_faults(void)
     static const struct {
         const char *text, *cause;
     } faults[] = {
+        {"", "chat.json: the file is empty"},
         {"[]", "chat.json: not an object"},
         {"[{\"name\":\"a\"}]", "chat.json: not an object"},
         {"\"chatml\"", "expected"},

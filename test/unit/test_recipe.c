@@ -65,6 +65,12 @@ static const char sets[] =
     "<module name=\"n\" cache=\"false\">n1<module name=\"m\">m1</module></module>"
     "<scaffold modules=\"a v\"/></schema>";
 
+/* What doc/pml.md says of nested modules, further texts of the root and modules that are not cached; sets that hold such. */
+static const char seen[] =
+    "<schema name=\"t\">open<module name=\"a\">a1<module name=\"in\">i1</module>a2</module>mid"
+    "<module name=\"n\" cache=\"false\">n1<module name=\"m\">m1</module></module>end<module name=\"z\">z1</module>"
+    "<scaffold modules=\"n z\"/><scaffold modules=\"a a/in\"/></schema>";
+
 int main(void)
 {
     check(worked, PC_ENCODE_INDEPENDENT,
@@ -81,6 +87,12 @@ int main(void)
           ": open*; +lead: mid*; a+lead: a1* a2*; a/in+lead: i1*; u+lead: u1*; v+lead: v1*; a+lead: a1* a2* v1*");
     check(sets, PC_ENCODE_JOINT,
           ": open* a1* i1* a2* mid* u1* n1 m1; v: open a1 i1 a2 mid v1* n1 m1; a: open a1* i1 a2* mid v1* n1 m1");
+    check(seen, PC_ENCODE_INDEPENDENT,
+          ": open*; : mid*; : end*; a: a1* a2*; a/in: i1*; z: z1*; n: n1 z1*; a: a1* i1* a2*");
+    check(seen, PC_ENCODE_SINK,
+          ": open*; +lead: mid*; +lead: end*; a+lead: a1* a2*; a/in+lead: i1*; z+lead: z1*; n+lead: n1 z1*; a+lead: a1* i1* a2*");
+    check(seen, PC_ENCODE_JOINT,
+          ": open* a1* i1* a2* mid* n1 m1 end* z1*; n: open a1 i1 a2 mid n1 m1 end z1*; a: open a1* i1* a2* mid n1 m1 end z1");
     check("<schema name=\"t\"><module name=\"a\">a1</module>late</schema>", PC_ENCODE_SINK, ": late*; a: a1*"); /* no lead */
     check("<schema name=\"t\"><module name=\"a\" cache=\"false\">a1</module></schema>", PC_ENCODE_JOINT, "");
     return pc_test_end();

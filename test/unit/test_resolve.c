@@ -1,5 +1,6 @@
 /* Catches: positions that differ from the published layout (upstream study 1.2, worked example), arguments or texts that land elsewhere, every
- * fault of a schema or prompt that is let through or named without its place, leaks when an allocation fails. */
+ * fault of a schema or prompt that is let through or named without its place, blanks that are lost where they separate words or kept where they
+ * do not, leaks when an allocation fails. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -101,6 +102,12 @@ static void texts(void)
         CHECK_INT(r->parts[3].start, tree->nodes[2]->start + tree->nodes[2]->length);
         CHECK_INT(r->parts[r->part_count - 1].start, tree->length);
         CHECK_INT(r->parts[r->part_count - 1].count, 4);
+        for (size_t i = 0, fresh = 0; i < r->part_count; i++) { /* n and what stands in it have a kind of their own */
+            const pc__part *part = &r->parts[i];
+            fresh += part->kind == PC__PART_UNCACHED;
+            CHECK_INT(part->kind == PC__PART_UNCACHED, part->node && part->node->uncached);
+            CHECK(i + 1 < r->part_count || fresh == 2);
+        }
     }
     pc__resolved_free(r, &pc__libc_allocator);
     pc__schema_tree_free(tree, &pc__libc_allocator);
@@ -153,7 +160,18 @@ static const struct fault { const char *schema, *prompt, *text; } faults[] = {
     {"<schema name='s'><module name='a'/></schema>", "<prompt><module name='a'/></prompt>", "<module> belongs in a schema"},
     {"<schema name='s'>t</schema>", "<prompt><b/></prompt>", "no module 'b'; there is none"},
     {"<schema name='s'>t</schema>", "<prompt x='1'>a</prompt>", "it has schema"},
-    {"", NULL, "t.pml:1:1: there is no element in it"},
+    {"", NULL, "t.pml:1:1: it is empty"},
+    {"\xef\xbb\xbf", NULL, "t.pml:1:1: it is empty"},
+    {"<schema name='s'>t</schema>", "", "t.pml:1:1: it is empty"},
+    {"<!-- c -->", NULL, "there is no element in it"},
+    {"<schema name='s'><module name='a'>\n<parameter name='p' length='2' len='3'/></module></schema>", NULL,
+     "t.pml:2:1: <parameter> has both length='2' and len='3'"},
+    {"<schema name='s'><module name='a'><parameter name='p' length='+3'/></module></schema>", NULL, "length='+3'"},
+    {"<schema name='s'><module name='a'><parameter name='p' length='03'/></module></schema>", NULL, "length='03'"},
+    {"<schema name='s'><module name='a'><parameter name='p' length=' 3'/></module></schema>", NULL, "length=' 3'"},
+    {"<schema name='s'><module name='a'><param name='p' len='3 '/></module></schema>", NULL, ": len='3 '"},
+    {"<schema name='s'><module name='a'><param name='p' len=''/></module></schema>", NULL, ": len=''"},
+    {"<schema name='s'><module name='a'><param name='p' len='16777217'/></module></schema>", NULL, ": len='16777217'"},
     {" \n", NULL, "there is no element in it"},
     {"plain text", NULL, "t.pml:1:1: text outside of the root element"},
     {"<schema name='s'/><schema name='t'/>", NULL, "t.pml:1:19: something stands behind the end"},
@@ -210,6 +228,44 @@ static void byte_order_marks(void)
     pc__schema_tree_free(tree, &pc__libc_allocator);
 }
 
+/* Text in a reference stands behind the whole module that is referred to; behind a nested reference, behind the nested module. */
+static void text_in_references(void)
+{
+    pc__pml_env env = env_of(&pc__libc_allocator);
+    pc__schema_tree *tree;
+    pc__resolved *r = NULL;
+    const char *prompt = "<prompt>before<plan>in plan<a>in a</a>behind a</plan>behind plan<x/>last</prompt>";
+    static const struct { int64_t start; size_t count; } want[] = {{3, 1}, {16, 2}, {18, 2}, {19, 2}, {20, 2}, {22, 1}};
+    size_t n = 0;
+    if (!CHECK_OK(pc__schema_tree_parse(&tree, &env, worked, sizeof worked - 1)))
+        return;
+    CHECK_OK(pc__resolve(&r, &env, tree, prompt, strlen(prompt)));
+    for (size_t i = 0; r && i < r->part_count; i++)
+        if (r->parts[i].kind == PC__PART_TEXT && CHECK(n < sizeof want / sizeof *want)) {
+            CHECK_INT(r->parts[i].start, want[n].start);
+            CHECK_INT(r->parts[i].count, want[n].count);
+            n++;
+        }
+    CHECK_INT(n, sizeof want / sizeof *want);
+    pc__resolved_free(r, &pc__libc_allocator);
+    pc__schema_tree_free(tree, &pc__libc_allocator);
+}
+
+/* A prompt that is too long: the place of the text that does not fit. */
+static void beyond_the_end(void)
+{
+    pc__pml_env env = env_of(&pc__libc_allocator);
+    pc__schema_tree *tree;
+    pc__resolved *r = NULL;
+    const char *prompt = "<prompt>before\n<plan/>\n  <user>one two three</user></prompt>";
+    if (!CHECK_OK(pc__schema_tree_parse(&tree, &env, worked, sizeof worked - 1)))
+        return;
+    env.context_length = 26;
+    CHECK_STATUS(pc__resolve(&r, &env, tree, prompt, strlen(prompt)), PC_ERR_LIMIT);
+    CHECK_ERROR_HAS("t.pml:3:3: the prompt ends at position 28 (the schema takes 22), the model has 26; the text");
+    pc__schema_tree_free(tree, &pc__libc_allocator);
+}
+
 /* "text|text|…" of a schema under these flags. */
 static void check_blanks(const char *schema, uint64_t flags, const char *want)
 {
@@ -247,6 +303,50 @@ static void blanks(void)
                  PC_PML_COMPACT, " |k|");
 }
 
+/* PML is UTF-8; what expat would read besides is refused, by its mark or without one. */
+static void wide_text(void)
+{
+    static const struct { const char *text; size_t size; } wide[] = {
+        {"\xff\xfe<\0s\0/\0>\0", 10}, {"\xfe\xff\0<\0s\0/\0>", 10}, {"<\0s\0/\0>\0", 8}, {"\0<\0s\0/\0>", 8},
+        {"\xff\xfe\0\0<\0\0\0", 8}, {"\0\0\xfe\xff\0\0\0<", 8}, {"<\0\0\0s\0\0\0", 8}};
+    pc__pml_env env = env_of(&pc__libc_allocator);
+    pc__schema_tree *tree;
+    for (size_t i = 0; i < sizeof wide / sizeof *wide; i++) {
+        CHECK_STATUS(pc__schema_tree_parse(&tree, &env, wide[i].text, wide[i].size), PC_ERR_PML);
+        CHECK_ERROR_HAS("t.pml:1:1: this is UTF-16 or UTF-32; PML is UTF-8");
+    }
+}
+
+/* What src= may name. */
+static void src_fault(const char *src, const char *content, size_t size, const char *cause)
+{
+    pc__pml_env env = env_of(&pc__libc_allocator);
+    pc__schema_tree *tree;
+    char path[512], schema[256];
+    env.base_folder = pc_test_folder();
+    if (content) {
+        snprintf(path, sizeof path, "%s/%s", pc_test_folder(), src);
+        pc_test_write(path, content, size);
+    }
+    int n = snprintf(schema, sizeof schema, "<schema name='s'>\n<module name='m' src='%s'/></schema>", src);
+    CHECK_STATUS(pc__schema_tree_parse(&tree, &env, schema, (size_t)n), PC_ERR_PML);
+    CHECK_ERROR_HAS("t.pml:2:1: src");
+    CHECK_ERROR_HAS(cause);
+}
+
+static void src_faults(void)
+{
+    src_fault("", NULL, 0, "names no file");
+    src_fault(".", NULL, 0, "not a regular file");
+    src_fault("..", NULL, 0, "lies outside of the schema's folder");
+    src_fault("nowhere", NULL, 0, "No such file");
+    src_fault("empty", "", 0, "src='empty': the file is empty");
+    src_fault("mark", "\xef\xbb\xbf", 3, "src='mark': the file is empty");
+    src_fault("wide", "h\0i\0", 4, "src='wide': this is UTF-16 or UTF-32, not UTF-8");
+    src_fault("zero", "abc\0d", 5, "src='zero': byte 3 is not UTF-8");
+    src_fault("latin", "caf\xe9 au", 7, "src='latin': byte 3 is not UTF-8");
+}
+
 static void failing_allocations(void)
 {
     const char *prompt = "<prompt schema='t'>a <plan dur='3 days'><a city='New York'/></plan><x/><user>final text</user></prompt>";
@@ -267,7 +367,11 @@ int main(void)
     texts();
     every_fault();
     byte_order_marks();
+    text_in_references();
+    beyond_the_end();
     blanks();
+    wide_text();
+    src_faults();
     failing_allocations();
     return pc_test_end();
 }

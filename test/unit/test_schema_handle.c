@@ -103,6 +103,54 @@ static void unnamed(pc_schema **list)
     CHECK_ERROR_HAS("schema ''");
 }
 
+/* Two of one name: an error that tells which, by their places and files, for a prompt that means one of them and for none else. */
+static void twins(const toy_world *w)
+{
+    static const char x[] = "<prompt schema=\"x\"><m/></prompt>", named[] = "\n<prompt schema=\"n\"><zz/></prompt>";
+    const char *const texts[] = {"<schema name=\"x\"><module name=\"m\">he</module></schema>",
+                                 "<schema name=\"n\"><module name=\"m\">he</module></schema>",
+                                 "<schema name=\"n\"><module name=\"zz\">they</module></schema>"};
+    pc_schema *list[3] = {NULL};
+    pc_prompt *p = NULL;
+    char path[256], want[512];
+    snprintf(path, sizeof path, "%s/twin.pml", pc_test_folder());
+    pc_test_write(path, texts[1], strlen(texts[1]));
+    CHECK_OK(pc_schema_parse(&list[0], w->model, texts[0], strlen(texts[0]), NULL));
+    CHECK_OK(pc_schema_load(&list[1], w->model, path, NULL));
+    CHECK_OK(pc_schema_parse(&list[2], w->model, texts[2], strlen(texts[2]), NULL));
+    CHECK_STATUS(pc_prompt_parse(&p, list, 3, named, sizeof named - 1, NULL), PC_ERR_INVALID);
+    snprintf(want, sizeof want, "prompt:2:1: two of the given schemas are named 'n': schema 1 (%s) and schema 2", path);
+    CHECK_ERROR_HAS(want);
+    CHECK(p == NULL);
+    CHECK_OK(pc_prompt_parse(&p, list + 1, 1, "<prompt><m/></prompt>", 21, NULL));
+    pc_prompt_free(p);
+    CHECK_OK(pc_prompt_parse(&p, list, 3, x, sizeof x - 1, NULL));
+    pc_prompt_free(p);
+    for (size_t i = 0; i < 3; i++)
+        pc_schema_free(list[i]);
+}
+
+/* Texts under cache="false" are a kind of part for themselves, and the counts of a request tell them apart. */
+static void uncached_parts(const toy_world *w)
+{
+    pc_prompt *prompt = toy_prompt(w, "<prompt schema=\"t\"><b/><c/>what?</prompt>");
+    uint64_t fresh = 0;
+    for (size_t i = 0; i < pc_prompt_part_count(prompt); i++) {
+        pc_part part = PC_PART_INIT;
+        CHECK_OK(pc_prompt_get_part(prompt, i, &part));
+        CHECK_INT(part.kind == PC_PART_UNCACHED, !strcmp(part.path, "c"));
+        fresh += part.kind == PC_PART_UNCACHED ? part.count : 0;
+    }
+    CHECK(fresh > 0);
+    for (int warm = 0; warm <= 1; warm++) {
+        toy_answer a = toy_generate(prompt, w->cache, (pc_generate_options)PC_GENERATE_OPTIONS_INIT);
+        CHECK_OK(a.status);
+        CHECK_INT(a.stats.tokens_uncached, fresh);
+        CHECK(warm ? a.stats.tokens_encoded == fresh : a.stats.tokens_encoded > fresh);
+    }
+    pc_prompt_free(prompt);
+}
+
 /* A prompt finds its schema by name; schemas of two models are told apart. */
 static void several(void)
 {
@@ -122,10 +170,12 @@ static void several(void)
     CHECK_INT(pc_toy_count(w.toy)->step_calls, 0);
     pc_prompt_free(p);
     CHECK_STATUS(pc_prompt_parse(&p, list, 2, "<prompt schema=\"z\"><m/></prompt>", 32, NULL), PC_ERR_NOT_FOUND);
-    CHECK_ERROR_HAS("'z'");
+    CHECK_ERROR_HAS("prompt:1:1: the prompt is for schema 'z'");
     CHECK_ERROR_HAS("'x', 'y'");
     CHECK(p == NULL);
     unnamed(list);
+    twins(&w);
+    uncached_parts(&w);
     CHECK_STATUS(pc_prompt_parse(&p, list, 3, "<prompt schema=\"x\"><m/></prompt>", 32, NULL), PC_ERR_INVALID); /* one is NULL */
     CHECK_STATUS(pc_prompt_parse(&p, list, 0, "<prompt/>", 9, NULL), PC_ERR_INVALID);
     CHECK_STATUS(pc_prompt_parse(&p, NULL, 1, "<prompt/>", 9, NULL), PC_ERR_INVALID);
@@ -239,6 +289,41 @@ static void distance_counts(void)
     CHECK(!pc__id_equal(&keys[0][1], &keys[1][1]));
 }
 
+/* Reading files, with each allocation failing once: nothing is lost, nothing half done comes out. */
+static void no_memory(void)
+{
+    static const char named[] = "<schema name=\"t\"><module name=\"m\">some word</module></schema>",
+                      prompt[] = "<prompt schema=\"t\"><m/>what?</prompt>";
+    char path[256], prompt_path[256];
+    snprintf(path, sizeof path, "%s/memory.pml", pc_test_folder());
+    snprintf(prompt_path, sizeof prompt_path, "%s/memory-prompt.pml", pc_test_folder());
+    pc_test_write(path, named, strlen(named));
+    pc_test_write(prompt_path, prompt, strlen(prompt));
+    for (uint64_t at = 1, more = 1; more; at++) {
+        pc_test_memory memory = {0};
+        const pc_allocator mem = pc_test_allocator(&memory);
+        pc_schema *twice[2] = {NULL};
+        pc_prompt *p = NULL;
+        toy_world w;
+        if (!CHECK(toy_start(&w, &mem, 0, 0, NULL)))
+            return;
+        memory.fail_at = memory.calls + at;
+        pc_status status = pc_schema_load(&w.schema, w.model, path, NULL);
+        if (status >= 0)
+            status = pc_prompt_load(&p, &w.schema, 1, prompt_path, NULL);
+        twice[0] = twice[1] = w.schema;
+        pc_prompt_free(p);
+        p = NULL;
+        if (status >= 0 && (status = pc_prompt_load(&p, twice, 2, prompt_path, NULL)) == PC_ERR_INVALID)
+            status = CHECK(p == NULL) ? PC_OK : PC_ERR_STATE;
+        more = memory.calls >= memory.fail_at;
+        CHECK_INT(status, more ? PC_ERR_NOMEM : PC_OK);
+        pc_prompt_free(p);
+        toy_end(&w);
+        CHECK_INT(memory.live_blocks, 0);
+    }
+}
+
 int main(void)
 {
     items();
@@ -247,5 +332,6 @@ int main(void)
     arguments();
     many_salts();
     distance_counts();
+    no_memory();
     return pc_test_end();
 }

@@ -13,6 +13,7 @@ json_t *stats_json(const pc_stats *s)
         uint64_t value;
     } counts[] = {{"tokens_prompt", s->tokens_prompt},   {"tokens_cached", s->tokens_cached},
                   {"tokens_encoded", s->tokens_encoded}, {"tokens_repaired", s->tokens_repaired},
+                  {"tokens_uncached", s->tokens_uncached},
                   {"tokens_new", s->tokens_new},         {"tokens_generated", s->tokens_generated},
                   {"tokens_memo", s->tokens_memo},       {"memo_layers", s->memo_layers},
                   {"bytes_reused", s->bytes_reused},     {"bytes_loaded", s->bytes_loaded}};
@@ -98,6 +99,9 @@ void print_stats(const pc_stats *s)
     bar("cached", s->tokens_cached, s->tokens_prompt);
     print_tiers(s);
     bar("encoded", s->tokens_encoded, s->tokens_prompt);
+    if (s->tokens_uncached)
+        printf("    %-7s %6llu  (cache=\"false\")\n", "always",
+               (unsigned long long)s->tokens_uncached);
     bar("repaired", s->tokens_repaired, s->tokens_prompt);
     bar("new", s->tokens_new, s->tokens_prompt);
     if (s->tokens_memo)

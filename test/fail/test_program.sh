@@ -247,6 +247,13 @@ expect 3 "names no schema and 2 are given: write <prompt schema=\"...\"> with on
     run --model "$model" --schema "$guide" --schema "$source/examples/pml/employees.pml" --prompt p.pml
 expect 0 "Peter Novak" run --model "$model" --schema "$guide" --schema "$source/examples/pml/employees.pml" \
     --prompt "$source/examples/pml/employees-prompt.pml"
+# blanks inside of a chat tag stay, but with --compact
+printf '<prompt>\n<lisbon/>\n<user>\n  What is   the hotel in Lisbon?\n</user>\n</prompt>\n' >p.pml
+expect 0 '"tokens_new":16,' run --model "$model" --schema "$guide" --prompt p.pml --json
+expect 0 '"tokens_new":10,' run --model "$model" --schema "$guide" --prompt p.pml --json --compact
+echo '<schema name="s">the <module name="a" cache="false">hotel</module></schema>' >s.pml
+echo '<prompt><a/></prompt>' >p.pml
+expect 0 '    always ' run --model "$model" --schema s.pml --prompt p.pml --max-tokens 2
 cp "$guide" twin.pml
 expect 3 "given schemas are named 'city-guide': schema 0 ($guide) and schema 1 (twin.pml)" \
     run --model "$model" --schema "$guide" --schema twin.pml --prompt "$source/examples/pml/city-guide-prompt.pml"

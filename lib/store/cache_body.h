@@ -115,6 +115,7 @@ struct pc__load {
     uint8_t **blocks;
     size_t block_count, next_block, readers;
     pc_status failed; /* of a block */
+    char why[256];    /* and its text: error texts belong to threads, and several read blocks */
     void *writing;    /* the payload whose blocks they are */
 
     /* the segment, if it may be used before all of its blocks are there (flow.c); under load_lock, but for the flow itself */

@@ -5,6 +5,7 @@
  * segment which it computes would be, and goes with it. A prefetch ends. */
 #include "store/cache_body.h"
 
+#include <stdio.h>
 #include <string.h>
 
 enum { HELP_BYTES = 1 << 18 }; /* less is read by one thread */
@@ -43,6 +44,15 @@ static int is_needless(pc__load *load)
     return !load->waiters && !load->prefetch && pc__resident_has(load->cache->host, &load->image->key);
 }
 
+/* The first failure counts, with the text that it has left in this thread: whoever tells of it is another one. Under load_lock. */
+static void fail_load(pc__load *load, pc_status status)
+{
+    if (load->failed < 0)
+        return;
+    load->failed = status;
+    snprintf(load->why, sizeof load->why, "%s", pc_error_text());
+}
+
 /* The next block; SIZE_MAX: none is left. */
 static size_t claim(pc__load *load)
 {
@@ -50,7 +60,7 @@ static size_t claim(pc__load *load)
     pthread_mutex_lock(&load->cache->load_lock);
     if (load->failed >= 0 && load->next_block < load->block_count) {
         if (is_needless(load))
-            load->failed = PC_ERR_CANCELLED;
+            fail_load(load, pc__fail(PC_ERR_CANCELLED, "nobody waits for it any more"));
         else if (pc__now() > load->deadline)
             load->failed = PC_AGAIN; /* told apart by the one who asked for help */
         if (load->failed == PC_OK)
@@ -68,7 +78,7 @@ static void read_blocks(pc__load *load)
                                         : pc__record_check(load->record, index);
         if (status < 0) {
             pthread_mutex_lock(&load->cache->load_lock);
-            load->failed = load->failed < 0 ? load->failed : status;
+            fail_load(load, status);
             pthread_mutex_unlock(&load->cache->load_lock);
             continue;
         }
@@ -161,9 +171,9 @@ static pc_status bring_blocks(reading *r)
     pthread_mutex_unlock(&cache->load_lock);
     if (status == PC_AGAIN) {
         atomic_store(&r->source->timed_out, 1);
-        status = pc__fail(PC_ERR_IO, "cache: a load took longer than its deadline");
+        return pc__fail(PC_ERR_IO, "it took longer than its deadline");
     }
-    return status;
+    return status < 0 ? pc__fail(status, "%s", load->why) : status;
 }
 
 /* What a block needs on its way out of the record, times those who read at once. */
@@ -190,7 +200,7 @@ static pc_status make_room(reading *r)
     status = pc__resident_take(load->cache->host, &r->naming, room, load->prefetch, NULL);
     r->room = status == PC_OK ? room : 0;
     if (status == PC_MISS && load->prefetch)
-        return pc__fail(PC_ERR_CANCELLED, "cache: no free room for what was to be loaded ahead");
+        return pc__fail(PC_ERR_CANCELLED, "no free room for what was to be loaded ahead");
     return status < 0 ? status : PC_OK;
 }
 
@@ -269,7 +279,7 @@ static pc_status create(reading *r)
     if (!r->blocks)
         return PC_ERR_NOMEM;
     if (!load->ops->create || !load->ops->finish)
-        return pc__fail(PC_ERR_UNSUPPORTED, "cache: who owns these states cannot take them back");
+        return pc__fail(PC_ERR_UNSUPPORTED, "who owns these states cannot take them back");
     return load->ops->create(load->owner, r->image, &r->payload, r->blocks);
 }
 
@@ -372,6 +382,12 @@ static void learn(const reading *r, pc_status status, uint64_t bytes, double sec
     }
 }
 
+static void tell_failure(const pc__load *load, uint32_t tier, pc_status status)
+{
+    pc__log(load->cache->context, status == PC_ERR_CANCELLED ? PC_LOG_DEBUG : PC_LOG_INFO, "cache: a load from tier %u failed: %s", tier,
+            pc_error_text());
+}
+
 static pc_status open_source(reading *r)
 {
     pc__load *load = r->load;
@@ -379,6 +395,7 @@ static pc_status open_source(reading *r)
     pc_status status = r->tier->ops->open(r->tier, &load->image->key, load->deadline, &r->source, &timed_out);
     if (status < 0) {
         uint32_t t = r->tier->ops->id;
+        tell_failure(load, t, status);
         load->reason = timed_out ? PC_REASON_DEADLINE : t == PC_TIER_REMOTE && status == PC_ERR_IO ? PC_REASON_UNREACHABLE : reason_of(r, status);
         pc__estimate_failed(&load->cache->estimate, t, load->bytes, pc__now() - r->started, load->reason);
     }
@@ -429,8 +446,7 @@ done:
     seconds = pc__now() - r.started;
     if (status < 0) {
         load->reason = reason_of(&r, status);
-        pc__log(load->cache->context, status == PC_ERR_CANCELLED ? PC_LOG_DEBUG : PC_LOG_INFO, "cache: a load from tier %u failed: %s",
-                tier, pc_error_text());
+        tell_failure(load, tier, status);
     }
     load->tier = tier;
     load->bytes_read += bytes;

@@ -68,6 +68,8 @@ static void write_image(write *w)
     }
     w->image.lossy |= segment->lossy;
     status = tier->ops->put(tier, &w->image, deadline, &reason);
+    if (status < 0)
+        pc__log(cache->context, PC_LOG_INFO, "cache: a store to tier %u failed: %s", w->tier, pc_error_text());
     if (status < 0 && status != PC_ERR_NOMEM) /* reads are told, too: it is the same folder or server */
         pc__estimate_failed(&cache->estimate, w->tier, segment->bytes, pc__now() - begun, reason_of(status, deadline));
     give_back(cache, segment, release_me);

@@ -232,13 +232,15 @@ static inline void print_log(void *user, uint32_t level, const char *line)
     printf("[%u] %s\n", level, line);
 }
 
+static pc_log_fn watch_log; /* of the worlds that are started from now on; NULL: as above */
+
 static inline void start(world *w, uint64_t host_bytes, uint64_t flags, double deadline, int remote)
 {
     pc_cache_options o = PC_CACHE_OPTIONS_INIT;
     pc__tier *tiers[PC_TIER_COUNT] = {NULL};
     memset(w, 0, sizeof *w);
     pc_context_options co = PC_CONTEXT_OPTIONS_INIT;
-    co.log = getenv("TEST_LOG") ? print_log : NULL;
+    co.log = watch_log ? watch_log : getenv("TEST_LOG") ? print_log : NULL;
     CHECK_OK(pc_context_new(&w->context, &co));
     w->disk = pc_memory_tier_new(PC_TIER_DISK);
     tiers[PC_TIER_DISK] = pc_slow_tier_new(w->disk, &w->slow_disk);

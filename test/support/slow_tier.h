@@ -13,6 +13,7 @@ typedef struct pc_faults {
     atomic_uint open_delay, read_delay, put_delay; /* microseconds: of opening, of each reading of a piece, of writing */
     atomic_uint stall;    /* 1: reading answers only at the deadline, as timed out */
     atomic_uint fail;     /* 1: opening fails (PC_ERR_IO); 2: reading does; 3: writing does */
+    atomic_uint helpers;  /* 1: stall and fail 2 are those of other threads than the one that opened the record */
     atomic_uint maps;     /* 1: records are mapped: a page is as slow, as broken and as wrong when it is touched as a reading would be */
     atomic_uint damage;   /* 1: a bit of each block that is read is another one */
     atomic_uint good_blocks; /* so many readings of blocks go well before the faults of reading begin */

@@ -360,6 +360,49 @@ static void slow_writer(void)
     end(&w);
 }
 
+static const char *expected_text;
+static atomic_int told, told_wrong;
+
+static void read_log(void *user, uint32_t level, const char *line)
+{
+    (void)user, (void)level;
+    if (strstr(line, " failed: ")) {
+        atomic_fetch_add(&told, 1);
+        atomic_fetch_add(&told_wrong, !strstr(line, expected_text));
+    }
+}
+
+/* Blocks are read by several threads, and a tier may fail before there is a block: whoever it was, the log says what happened. */
+static void told_why(void)
+{
+    static const struct {
+        unsigned fail, stall;
+        const char *text;
+    } faults[] = {{2, 0, "slow tier: reading fails"}, {0, 1, "slow tier: the deadline has passed"}, {1, 0, "slow tier: opening fails"}};
+    watch_log = read_log;
+    block_bytes = 128 << 10; /* one reading each */
+    for (size_t f = 0; f < sizeof faults / sizeof *faults; f++)
+        for (int n = 0; n < 4; n++) { /* new threads each time, which have no text yet */
+            world w;
+            uint32_t reason;
+            start(&w, 0, PC_CACHE_ALWAYS_LOAD, 0.3, 0);
+            atomic_store(&told, 0);
+            expected_text = faults[f].text;
+            CHECK_OK(put(w.cache, 1));
+            sink(w.cache);
+            atomic_store(&w.slow_disk.read_delay, 20000); /* so that each thread has a block */
+            atomic_store(&w.slow_disk.helpers, 1);
+            atomic_store(&w.slow_disk.fail, faults[f].fail);
+            atomic_store(&w.slow_disk.stall, faults[f].stall);
+            CHECK_STATUS(load(w.cache, 1, 1, &reason), PC_MISS);
+            end(&w);
+            CHECK_INT(atomic_load(&told), 1);
+        }
+    CHECK_INT(atomic_load(&told_wrong), 0);
+    watch_log = NULL;
+    block_bytes = BLOCK_BYTES;
+}
+
 int main(void)
 {
     there_and_back();
@@ -376,5 +419,6 @@ int main(void)
     budget();
     ahead();
     slow_writer();
+    told_why();
     return pc_test_end();
 }

@@ -14,17 +14,25 @@
 
 enum { FILE_FLAGS = O_NOFOLLOW | O_CLOEXEC | O_NONBLOCK | O_NOCTTY };
 
+pc_status pc__dir_check(const char *path, const char *name, const struct stat *st, uid_t owner)
+{
+    const char *slash = name ? "/" : "", *who = st->st_mode & S_IWOTH ? "everybody" : "its group";
+    name = name ? name : "";
+    if (st->st_uid != geteuid() && st->st_uid != 0 && st->st_uid != owner)
+        return pc__fail(PC_ERR_STATE, "%s%s%s: belongs to another user, who could change what is served from it", path, slash, name);
+    if (!(st->st_mode & (S_IWGRP | S_IWOTH)))
+        return PC_OK;
+    return pc__fail(PC_ERR_STATE, "%s%s%s: %s may write to it (mode %03o) and could change what is served from it; 'chmod go-w' ends that", path, slash, name, who,
+                    (unsigned)(st->st_mode & 0777));
+}
+
 static pc_status check_owner(pc__dir *dir)
 {
     struct stat st;
     if (fstat(dir->fd, &st))
         return pc__fail(PC_ERR_IO, "%s: %s", dir->path, strerror(errno));
-    if (st.st_uid != geteuid() && st.st_uid != 0)
-        return pc__fail(PC_ERR_STATE, "%s: belongs to another user, who could change what is served from it", dir->path);
-    if (st.st_mode & S_IWOTH)
-        return pc__fail(PC_ERR_STATE, "%s: everybody may write to it and could change what is served from it", dir->path);
     dir->owner = st.st_uid;
-    return PC_OK;
+    return pc__dir_check(dir->path, NULL, &st, geteuid());
 }
 
 pc_status pc__dir_open(pc__dir *out, const pc_allocator *mem, const char *path, int make)

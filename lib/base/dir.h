@@ -14,6 +14,9 @@ typedef struct pc__dir {
     uid_t owner;
 } pc__dir;
 
+/* Does it belong to `owner`, to this user or to root, and may nobody else write to it? PC_ERR_STATE names the folder ("<path>", or "<path>/<name>" where `name` is not NULL), who may,
+ * and what to do. */
+pc_status pc__dir_check(const char *path, const char *name, const struct stat *st, uid_t owner);
 /* make: made with mode 0700 if it is not there. PC_ERR_NOT_FOUND, PC_ERR_IO, PC_ERR_INVALID (no path); PC_ERR_STATE: others may write to it, or it belongs to
  * another user. */
 pc_status pc__dir_open(pc__dir *out, const pc_allocator *mem, const char *path, int make);

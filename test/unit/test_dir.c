@@ -41,6 +41,13 @@ static void test_open(void)
     CHECK(!chmod(dir.path, 0707));
     CHECK_STATUS(pc__dir_open(&other, &pc__libc_allocator, dir.path, 0), PC_ERR_STATE);
     CHECK_ERROR_HAS("everybody");
+    CHECK(!chmod(dir.path, 0775)); /* as mkdir(1) makes it where the umask is 002 */
+    CHECK_STATUS(pc__dir_open(&other, &pc__libc_allocator, dir.path, 1), PC_ERR_STATE);
+    CHECK_ERROR_HAS("its group");
+    CHECK_ERROR_HAS("chmod go-w");
+    CHECK(!chmod(dir.path, 0755));
+    CHECK_OK(pc__dir_open(&other, &pc__libc_allocator, dir.path, 0)); /* who may only look does no harm */
+    pc__dir_close(&other, &pc__libc_allocator);
     CHECK(!chmod(dir.path, 0700));
     CHECK(!pc__dir_is_gone(&dir));
     CHECK(!rmdir(dir.path));

@@ -162,6 +162,34 @@ static void test_bad_folders(void)
     }
 }
 
+/* A folder in which somebody else may write, above or within. It says so while it is open, too, and again when it is opened anew. */
+static void test_loose_folders(void)
+{
+    static const mode_t loose[] = {0770, 0777, 0720, 0702};
+    const char *path = disk_fresh_folder(), *parts[3];
+    char sub[PATH_MAX], drafts[PATH_MAX];
+    pc__tier *tier = disk_open_tier(path, 0);
+    CHECK_OK(disk_put(tier, 3, SIZE, NULL));
+    disk_close_tier(tier);
+    snprintf(sub, sizeof sub, "%s", disk_record_path(path, 3));
+    *strrchr(sub, '/') = 0;
+    snprintf(drafts, sizeof drafts, "%s/new", path);
+    parts[0] = path, parts[1] = sub, parts[2] = drafts;
+    for (size_t i = 0; i < 3; i++)
+        for (size_t m = 0; m < sizeof loose / sizeof *loose; m++) {
+            CHECK(!chmod(parts[i], loose[m]));
+            refused(path, PC_ERR_STATE, "may write to it", 0);
+            CHECK_ERROR_HAS(parts[i]);
+            CHECK_ERROR_HAS("chmod go-w");
+            if (i < 2) /* who reads only has nothing to do with drafts */
+                refused(path, PC_ERR_STATE, "may write to it", 1);
+            CHECK(!chmod(parts[i], 0700));
+        }
+    tier = disk_open_tier(path, 0);
+    CHECK_OK(disk_get(tier, 3, SIZE, NULL));
+    disk_close_tier(tier);
+}
+
 static void test_removed_folder(void)
 {
     const char *path = disk_fresh_folder();
@@ -241,6 +269,7 @@ int main(void)
     test_links();
     test_foreign_files();
     test_bad_folders();
+    test_loose_folders();
     test_removed_folder();
     test_permissions();
     test_read_only();

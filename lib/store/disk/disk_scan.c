@@ -32,10 +32,19 @@ static pc_status dir_fault(const pc__disk *disk, const char *name)
     return pc__fail(PC_ERR_IO, "%s/%s: %s", disk->root.path, name, strerror(errno));
 }
 
-/* The records of one sub-folder, and its date from before they were read. PC_OK with nothing where there is none. */
+/* Nobody else may write to a sub-folder either: who may could take records away, or give them other names. */
+static pc_status check_sub(const pc__disk *disk, const char *name, int fd, struct stat *st)
+{
+    if (fstat(fd, st))
+        return dir_fault(disk, name);
+    return pc__dir_check(disk->root.path, name, st, disk->root.owner);
+}
+
+/* The records of one sub-folder, and its date from before they were read. PC_OK with nothing where there is none. PC_ERR_STATE: others may write to it. */
 static pc_status list_sub(pc__disk *disk, unsigned sub, listing *out, int64_t *date)
 {
     struct stat st;
+    struct timespec now;
     struct dirent *entry;
     char name[8];
     pc_status status = PC_OK;
@@ -46,17 +55,15 @@ static pc_status list_sub(pc__disk *disk, unsigned sub, listing *out, int64_t *d
     snprintf(name, sizeof name, "%02x", sub);
     if (fd < 0)
         return errno == ENOENT || errno == ENOTDIR || errno == ELOOP ? PC_OK : dir_fault(disk, name);
-    if (!fstat(fd, &st)) {
-        struct timespec now;
-        clock_gettime(CLOCK_REALTIME, &now);
-        *date = ns_of(st.st_mtim) < ns_of(now) - RACY_NS ? ns_of(st.st_mtim) : 0;
-    }
-    dir = fdopendir(fd);
+    status = check_sub(disk, name, fd, &st);
+    dir = status >= 0 ? fdopendir(fd) : NULL;
     if (!dir) {
-        status = dir_fault(disk, name);
+        status = status < 0 ? status : dir_fault(disk, name);
         close(fd);
         return status;
     }
+    clock_gettime(CLOCK_REALTIME, &now);
+    *date = ns_of(st.st_mtim) < ns_of(now) - RACY_NS ? ns_of(st.st_mtim) : 0;
     for (errno = 0; status >= 0 && (entry = readdir(dir)); errno = 0) {
         found one;
         if (!pc__disk_spot(entry->d_name, sub, &one.spot) || fstatat(fd, entry->d_name, &st, AT_SYMLINK_NOFOLLOW)
@@ -114,7 +121,8 @@ static void forget_lost(pc__disk *disk, const uint8_t scanned[PC__DISK_SUBS])
 static int is_unchanged(const pc__disk *disk, unsigned sub)
 {
     struct stat st;
-    return disk->dates[sub] && !pc__disk_sub_stat(&disk->root, sub, &st) && ns_of(st.st_mtim) == disk->dates[sub];
+    return disk->dates[sub] && !pc__disk_sub_stat(&disk->root, sub, &st) && ns_of(st.st_mtim) == disk->dates[sub]
+           && !(st.st_mode & (S_IWGRP | S_IWOTH)); /* else it is listed, which tells what is wrong */
 }
 
 static pc_status scan_subs(pc__disk *disk, int all)
@@ -171,8 +179,9 @@ static pc_status reclaim_one(pc__disk *disk, int dir, const char *name, uint64_t
 
 pc_status pc__disk_reclaim(pc__disk *disk, uint64_t *live)
 {
+    struct stat st;
     struct dirent *entry;
-    pc_status status = PC_OK;
+    pc_status status;
     int fd;
     DIR *dir;
     *live = 0;
@@ -180,9 +189,10 @@ pc_status pc__disk_reclaim(pc__disk *disk, uint64_t *live)
     fd = pc__disk_new(&disk->root, 0);
     if (fd < 0)
         return errno == ENOENT ? PC_OK : dir_fault(disk, PC__DISK_NEW);
-    dir = fdopendir(fd);
+    status = check_sub(disk, PC__DISK_NEW, fd, &st);
+    dir = status >= 0 ? fdopendir(fd) : NULL;
     if (!dir) {
-        status = dir_fault(disk, PC__DISK_NEW);
+        status = status < 0 ? status : dir_fault(disk, PC__DISK_NEW);
         close(fd);
         return status;
     }

@@ -465,7 +465,7 @@ typedef struct pc_cache_options {
     uint64_t flags;      /* PC_CACHE_… */
     uint64_t packed_bytes;   /* budget of PACKED; 0: none */
     const char *disk_path;   /* folder of DISK, made if it is not there; NULL: none. Several processes may share it */
-    uint64_t disk_bytes;     /* its budget; 0: 16 GiB */
+    uint64_t disk_bytes;     /* its budget; 0: 16 GiB. What the folder holds beyond it when it is opened goes in the background */
     const char *remote;      /* "redis://[user:password@]host[:port][/db]", several nodes of a cluster separated by commas; "rediss://…" is that
                                 with TLS, and may end in options: "?cacert=PATH&cert=FILE&key=FILE&sni=NAME&insecure=1" (doc/store.md); NULL: none */
     uint32_t packed_codec;   /* PC_CODEC_…; default: ZSTD */
@@ -530,14 +530,18 @@ typedef struct pc_tier_stats {
     double seconds_read;
     double seconds_written;
     uint64_t mapped_bytes;  /* DISK: of its files, mapped now: in HOST (and in its resident_bytes and budget), or in use. Pages of the system's cache, not of pc_allocator */
+    uint64_t evicted_behind; /* DISK: of evicted: by a thread of the cache, because the folder held more than the budget when it was opened */
+    uint64_t excess_bytes;   /* DISK: of resident_bytes: beyond the budget, on their way out */
+    uint32_t reason;         /* PC_REASON_… why the tier is not asked at the moment, but for a try now and then; NONE: it is */
+    uint32_t reserved;
 } pc_tier_stats;
-#define PC_TIER_STATS_INIT {sizeof(pc_tier_stats), 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0}
+#define PC_TIER_STATS_INIT {sizeof(pc_tier_stats), 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0}
 
 /* Opens a cache and starts its I/O threads, if it has tiers below HOST. PC_ERR_IO, PC_ERR_STATE: the folder cannot be used (an unreachable server is
  * no error: it is tried again). PC_ERR_UNSUPPORTED: built without what a tier needs. Handle: internally locked; one cache may serve many models and
  * threads. Since 0.1. */
 PC_API pc_status pc_cache_new(pc_cache **out, pc_context *context, const pc_cache_options *options);
-/* Finishes what is being written first (each within its deadline). */
+/* Finishes what is being written first (each within its deadline); and of a folder that held more than disk_bytes when it was opened, removes what is still too much for at most 2 s. */
 PC_API void pc_cache_free(pc_cache *cache);
 /* Counters as they are now, each right for itself while other threads go on. Of a tier that the cache has not got: zeros; PC_ERR_INVALID: there is no such
  * PC_TIER_…. Since 0.1. */

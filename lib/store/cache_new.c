@@ -77,13 +77,15 @@ void pc__cache_tell(const pc_cache *cache, uint32_t kind, uint32_t tier, uint32_
     cache->on_event(cache->event_user, &event);
 }
 
-static void sweep(void *user)
+static int sweep(void *user)
 {
     pc_cache *cache = user;
+    int more = 0;
     pc__resident_sweep(cache->host);
     for (uint32_t t = 0; t < PC_TIER_COUNT; t++)
         if (cache->tiers[t])
-            cache->tiers[t]->ops->sweep(cache->tiers[t]);
+            more |= cache->tiers[t]->ops->sweep(cache->tiers[t]);
+    return more;
 }
 
 static pc_status set_salt(pc_cache *cache, const pc_cache_options *o)
@@ -247,6 +249,15 @@ void pc__cache_unref(pc_cache *cache)
     pc__context_unref(context);
 }
 
+/* The folder holds more than its budget: that goes behind. */
+static void begin_to_shrink(pc_cache *cache)
+{
+    pc_tier_stats stats = PC_TIER_STATS_INIT;
+    pc__cache_tier_stats(cache, PC_TIER_DISK, &stats);
+    if (stats.excess_bytes)
+        pc__io_sweep_soon(cache->io);
+}
+
 /* `tiers` NULL: as the options ask. */
 static pc_status make(pc_cache **out, pc_context *context, const pc_cache_options *options, pc__tier *const *tiers)
 {
@@ -272,6 +283,8 @@ static pc_status make(pc_cache **out, pc_context *context, const pc_cache_option
         memset(cache->tiers, 0, sizeof cache->tiers); /* still the caller's */
     if (status < 0)
         goto done;
+    if (lower)
+        begin_to_shrink(cache);
     *out = cache;
     cache = NULL;
     status = PC_OK;

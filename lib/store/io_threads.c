@@ -14,6 +14,7 @@
 enum { MAX_QUEUED = 8192, LOWEST_PRIORITY = 19 };
 static const double IO_PATIENCE = 1.0; /* seconds that a write waits for a pause of the requests */
 static const double SWEEP_EVERY = 5.0, SWEEP_LATEST = 60.0; /* without a pause of the requests, too */
+static const double MORE_EVERY = 0.005, MORE_LATEST = 0.25; /* the same while a sweep has more to do: others can have its locks in between */
 
 typedef struct queue {
     pc__io_job *head, *tail;
@@ -36,9 +37,9 @@ struct pc__io {
     queue queues[PC__IO_CLASSES];
     int working, flushing, started;
     atomic_int ending;
-    void (*sweep)(void *user);
+    int (*sweep)(void *user);
     void *user;
-    double swept;
+    double sweep_from, sweep_by; /* when the next one is due: in a pause of the requests; in any case */
     uint32_t threads;
     worker workers[];
 };
@@ -101,14 +102,14 @@ static void rest(worker *w)
 {
     pc__io *io = w->io;
     const pc__io_job *write = io->queues[PC__IO_WRITE].head;
-    double now = pc__now(), until = io->swept + SWEEP_EVERY;
+    double now = pc__now(), until = io->sweep_from;
     struct timespec t;
     if (!is_background(w)) {
         pthread_cond_wait(&io->load, &io->lock);
         return;
     }
     if (until <= now) /* overdue, because requests compute */
-        until = now + SWEEP_EVERY;
+        until = now + SWEEP_EVERY < io->sweep_by ? now + SWEEP_EVERY : io->sweep_by;
     if (write && write->queued + IO_PATIENCE < until)
         until = write->queued + IO_PATIENCE;
     t = at(until);
@@ -130,15 +131,22 @@ static void run_one(worker *w, int class)
 
 static int sweep_is_due(const worker *w, int busy)
 {
-    return is_background(w) && !w->io->ending && pc__now() >= w->io->swept + (busy ? SWEEP_LATEST : SWEEP_EVERY);
+    return is_background(w) && !w->io->ending && pc__now() >= (busy ? w->io->sweep_by : w->io->sweep_from);
 }
 
 static void sweep_now(pc__io *io)
 {
-    io->swept = pc__now();
+    double now = pc__now();
+    io->sweep_from = now + SWEEP_EVERY;
+    io->sweep_by = now + SWEEP_LATEST;
     pthread_mutex_unlock(&io->lock);
-    io->sweep(io->user);
+    int more = io->sweep(io->user);
     pthread_mutex_lock(&io->lock);
+    if (!more)
+        return;
+    now = pc__now();
+    io->sweep_from = now + MORE_EVERY;
+    io->sweep_by = now + MORE_LATEST;
 }
 
 static void *work(void *arg)
@@ -183,7 +191,7 @@ static pc_status start(pc__io *io)
     return status;
 }
 
-pc_status pc__io_new(pc__io **out, const pc_allocator *mem, uint32_t threads, void (*sweep)(void *user), void *user)
+pc_status pc__io_new(pc__io **out, const pc_allocator *mem, uint32_t threads, int (*sweep)(void *user), void *user)
 {
     pc__io *io = pc__calloc(mem, 1, sizeof *io + (threads + 1) * sizeof io->workers[0]);
     pthread_condattr_t monotonic;
@@ -194,7 +202,8 @@ pc_status pc__io_new(pc__io **out, const pc_allocator *mem, uint32_t threads, vo
     io->mem = *mem;
     io->sweep = sweep;
     io->user = user;
-    io->swept = pc__now();
+    io->sweep_from = pc__now() + SWEEP_EVERY;
+    io->sweep_by = pc__now() + SWEEP_LATEST;
     io->threads = threads + 1;
     atomic_init(&io->ending, 0);
     pthread_mutex_init(&io->lock, NULL);
@@ -296,6 +305,15 @@ void pc__io_working(pc__io *io, int by)
     io->working += by;
     if (io->working <= 0 && (io->queues[PC__IO_WRITE].head || io->queues[PC__IO_PREFETCH].head))
         pthread_cond_signal(&io->wake);
+    pthread_mutex_unlock(&io->lock);
+}
+
+void pc__io_sweep_soon(pc__io *io)
+{
+    pthread_mutex_lock(&io->lock);
+    io->sweep_from = pc__now();
+    io->sweep_by = io->sweep_from + MORE_LATEST;
+    pthread_cond_signal(&io->wake);
     pthread_mutex_unlock(&io->lock);
 }
 

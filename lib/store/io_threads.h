@@ -19,8 +19,9 @@ typedef struct pc__io_job {
     double queued; /* pc__now() */
 } pc__io_job;
 
-/* `threads` for loads, and the background thread. `sweep` is called now and then from the background thread, in pauses of the requests or once a minute. PC_ERR_NOMEM also if no thread could be started. */
-pc_status pc__io_new(pc__io **out, const pc_allocator *mem, uint32_t threads, void (*sweep)(void *user), void *user);
+/* `threads` for loads, and the background thread. `sweep` is called now and then from the background thread, in pauses of the requests or once a minute; and when it has returned 1, because
+ * there is more to do, soon again: while requests compute four times a second. PC_ERR_NOMEM also if no thread could be started. */
+pc_status pc__io_new(pc__io **out, const pc_allocator *mem, uint32_t threads, int (*sweep)(void *user), void *user);
 /* Runs the writes that are queued, gives up the rest, ends the threads. NULL does nothing. */
 void pc__io_free(pc__io *io);
 /* 0: the queue is full or the threads end; the job stays the caller's. */
@@ -31,6 +32,8 @@ int pc__io_hurry(pc__io *io, pc__io_job *job);
 void pc__io_flush(pc__io *io);
 /* A request begins (+1) or ends (-1) to compute. */
 void pc__io_working(pc__io *io, int by);
+/* There is something for a sweep to do: as if the last one had returned 1. */
+void pc__io_sweep_soon(pc__io *io);
 int pc__io_is_ending(const pc__io *io);
 uint32_t pc__io_threads(const pc__io *io); /* for loads */
 

@@ -68,6 +68,8 @@ static const metric tier_metrics[] = {
     GAUGE("tier_pinned_bytes", pinned_bytes, "Bytes of those that are pinned."),
     GAUGE("tier_staging_bytes", staging_bytes, "Bytes that are being loaded or written."),
     GAUGE("tier_mapped_bytes", mapped_bytes, "Bytes of files of a tier that are mapped, not copied: in the page cache of the system."),
+    COUNT("tier_evicted_behind_total", evicted_behind, "Of those that gave way: removed by a thread of the cache, because a folder was larger than its budget when it was opened."),
+    GAUGE("tier_excess_bytes", excess_bytes, "Bytes beyond the budget of a tier, on their way out."),
     GAUGE("tier_budget_bytes", budget_bytes, "Bytes that a tier may take."),
 };
 

@@ -27,7 +27,8 @@ typedef struct pc__tier_ops {
     int (*knows)(pc__tier *tier, const pc__id *content); /* pc__cache_knows, from what is known here */
     void (*remove)(pc__tier *tier, const pc__id *key);
     void (*clear)(pc__tier *tier);
-    void (*sweep)(pc__tier *tier); /* now and then, from an I/O thread: what has expired goes, the index is written … */
+    /* Now and then, from an I/O thread: what has expired goes, the index is written … 1: there is more to do, which should not be done in one go. */
+    int (*sweep)(pc__tier *tier);
     void (*stats)(pc__tier *tier, pc_tier_stats *stats);
     void (*free)(pc__tier *tier);
 } pc__tier_ops;

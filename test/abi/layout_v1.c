@@ -196,7 +196,7 @@ AT(pc_cache_stats, resident_bytes, 72);
 AT(pc_cache_stats, pinned_bytes, 80);
 AT(pc_cache_stats, budget_bytes, 88);
 
-GROWS(pc_tier_stats, 200);
+GROWS(pc_tier_stats, 224);
 AT(pc_tier_stats, struct_size, 0);
 AT(pc_tier_stats, offered, 8);
 AT(pc_tier_stats, stored, 16);
@@ -222,6 +222,10 @@ AT(pc_tier_stats, bytes_written, 168);
 AT(pc_tier_stats, seconds_read, 176);
 AT(pc_tier_stats, seconds_written, 184);
 AT(pc_tier_stats, mapped_bytes, 192);
+AT(pc_tier_stats, evicted_behind, 200);
+AT(pc_tier_stats, excess_bytes, 208);
+AT(pc_tier_stats, reason, 216);
+AT(pc_tier_stats, reserved, 220);
 
 GROWS(pc_key_parts, 72);
 AT(pc_key_parts, struct_size, 0);

@@ -5,6 +5,7 @@
 #include <dirent.h>
 #include <fcntl.h>
 #include <limits.h>
+#include <signal.h>
 #include <sys/file.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -60,6 +61,15 @@ static inline pc_status disk_open(pc__tier **out, const char *path, const disk_o
     common.record.codec = PC_CODEC_RAW;
     common.record.seal_key = o->seal_key;
     return pc__tier_disk_new(out, &common, path);
+}
+
+/* As in the cache's own threads, which may take the files of records that give way (store/disk/disk_reuse.h). */
+static inline void disk_block_signals(int block)
+{
+    sigset_t io;
+    sigemptyset(&io);
+    sigaddset(&io, SIGIO);
+    pthread_sigmask(block ? SIG_BLOCK : SIG_UNBLOCK, &io, NULL);
 }
 
 /* A path where nothing is yet, in a ring of them. */

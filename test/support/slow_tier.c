@@ -246,9 +246,10 @@ static void memory_clear(pc__tier *tier)
     pthread_mutex_unlock(&m->lock);
 }
 
-static void memory_sweep(pc__tier *tier)
+static int memory_sweep(pc__tier *tier)
 {
     (void)tier;
+    return 0;
 }
 
 static void memory_stats(pc__tier *tier, pc_tier_stats *stats)
@@ -450,9 +451,9 @@ static void slow_clear(pc__tier *tier)
     slow(tier)->inner->ops->clear(slow(tier)->inner);
 }
 
-static void slow_sweep(pc__tier *tier)
+static int slow_sweep(pc__tier *tier)
 {
-    slow(tier)->inner->ops->sweep(slow(tier)->inner);
+    return slow(tier)->inner->ops->sweep(slow(tier)->inner);
 }
 
 static void slow_stats(pc__tier *tier, pc_tier_stats *stats)

@@ -20,10 +20,13 @@ double __wrap_pc__now(void)
     return __real_pc__now() - atomic_load(&behind);
 }
 
-static void sweep(void *user)
+static atomic_int more; /* sweeps that shall say so */
+
+static int sweep(void *user)
 {
     (void)user;
     atomic_fetch_add(&sweeps, 1);
+    return atomic_load(&more) > 0 && atomic_fetch_sub(&more, 1) > 0;
 }
 
 /* The last sweep was so many seconds ago, and a request computes. */
@@ -93,8 +96,32 @@ static void between_writes(void)
     pc__io_free(c.io);
 }
 
+/* A sweep that says there is more to do is followed by others soon, beside a request that computes, too; and not any more when it is done. */
+static void more_to_do(int working)
+{
+    const struct timespec moment = {0, 20000000};
+    pc__io *io = NULL;
+    double start = __real_pc__now();
+    atomic_store(&sweeps, 0);
+    atomic_store(&more, 3);
+    CHECK_OK(pc__io_new(&io, &pc__libc_allocator, 1, sweep, NULL));
+    pc__io_working(io, working);
+    pc__io_sweep_soon(io);
+    for (int i = 0; i < 500 && atomic_load(&sweeps) < 4; i++)
+        nanosleep(&moment, NULL);
+    CHECK_INT(atomic_load(&sweeps), 4);
+    CHECK(!working || __real_pc__now() - start > 0.7); /* with pauses: it is not alone */
+    for (int i = 0; i < 20; i++)
+        nanosleep(&moment, NULL);
+    CHECK_INT(atomic_load(&sweeps), 4);
+    pc__io_working(io, -working);
+    pc__io_free(io);
+}
+
 int main(void)
 {
+    more_to_do(0);
+    more_to_do(1);
     flushing();
     overdue(30, 0);
     overdue(100, 1);

@@ -189,11 +189,43 @@ static void test_budget(void)
     CHECK_OK(disk_put(full, 0, SIZE, NULL));
     CHECK_INT(disk_stats(full).resident_bytes, one);
     disk_close_tier(full);
-    /* a smaller budget at the next start */
-    tier = disk_open_tier(path, 2 * one + 10);
-    CHECK_INT(disk_stats(tier).resident, 2);
-    CHECK(disk_look(path).record_bytes <= 2 * one + 10);
+}
+
+/* A folder that holds more than the budget: opening it removes nothing, who writes waits for nothing that is not in his way, and what is too much goes in batches, or with the tier. */
+static void test_smaller_budget(int by_closing)
+{
+    enum { RECORDS = 300 };
+    const char *path = disk_fresh_folder();
+    uint64_t one = record_bytes_of_number(0), budget = 20 * one, before, swept;
+    pc__tier *tier = disk_open_tier(path, 0);
+    pc_tier_stats s;
+    for (uint32_t n = 0; n < RECORDS; n++)
+        CHECK_OK(disk_put(tier, n, SIZE, NULL));
     disk_close_tier(tier);
+    before = disk_look(path).record_bytes;
+    tier = disk_open_tier(path, budget);
+    s = disk_stats(tier);
+    CHECK_INT(disk_look(path).records, RECORDS);
+    CHECK_INT(s.resident, RECORDS);
+    CHECK_INT(s.excess_bytes, before - budget);
+    CHECK(s.evicted == 0 && s.evicted_behind == 0);
+    for (uint32_t n = 0; n < 5; n++) {
+        CHECK_OK(disk_put(tier, RECORDS + n, SIZE, NULL));
+        CHECK(disk_look(path).record_bytes <= before); /* it does not grow */
+    }
+    s = disk_stats(tier);
+    CHECK(s.evicted > 0 && s.evicted <= 10 && s.evicted_behind == 0 && s.excess_bytes <= before - budget);
+    swept = s.evicted;
+    while (!by_closing && tier->ops->sweep(tier))
+        CHECK(disk_balances(tier));
+    s = disk_stats(tier);
+    if (!by_closing) {
+        CHECK(s.excess_bytes == 0 && s.resident_bytes <= budget && disk_look(path).record_bytes <= budget);
+        CHECK_INT(s.evicted_behind, s.evicted - swept);
+        CHECK(s.resident > 10); /* and no more than that */
+    }
+    disk_close_tier(tier);
+    CHECK(disk_look(path).record_bytes <= budget);
 }
 
 /* Entries 1 <- 2 <- 3 (each saw the one before): the last goes first, whatever it is worth, and a newcomer does not drive out what it saw. */
@@ -222,6 +254,8 @@ static void test_chain(void)
     CHECK(tier->ops->may_have(tier, &key, &bytes));
     disk_close_tier(tier);
     tier = disk_open_tier(path, one + 100); /* chains survive a restart */
+    while (tier->ops->sweep(tier))
+        ;
     CHECK(!tier->ops->may_have(tier, &key, &bytes) || disk_stats(tier).resident == 1);
     key = disk_key(2);
     CHECK(!tier->ops->may_have(tier, &key, &bytes));
@@ -666,6 +700,8 @@ int main(void)
     both_ways(PC__MAP_NEVER);
     test_deadline();
     test_budget();
+    test_smaller_budget(0);
+    test_smaller_budget(1);
     test_chain();
     test_two();
     test_strangers();

@@ -5,6 +5,7 @@
 #include <unistd.h>
 
 #include "store/disk/disk_index.h"
+#include "store/disk/disk_reuse.h"
 #include "store/disk/disk_room.h"
 #include "store/disk/disk_scan.h"
 #include "store/disk/disk_source.h"
@@ -191,19 +192,6 @@ static pc_status learn(pc__disk *disk)
     return status;
 }
 
-static pc_status within_budget(pc__disk *disk)
-{
-    pc_status status;
-    if (disk->read_only || pc__disk_table_bytes(&disk->table) <= disk->budget)
-        return PC_OK;
-    status = pc__disk_enter(disk, pc__now() + OPEN_SECONDS);
-    if (status != PC_OK)
-        return status < 0 ? status : PC_ERR_STATE;
-    status = pc__disk_make_room(disk, 0, INT32_MAX, NULL);
-    pc__disk_leave(disk);
-    return status;
-}
-
 static void release(pc__disk *disk)
 {
     pc__disk_table_free(&disk->table);
@@ -229,11 +217,10 @@ pc_status pc__disk_open(pc__disk *disk, const pc__tier_common *common, const cha
         return status;
     pthread_mutex_init(&disk->work, NULL);
     pthread_mutex_init(&disk->guard, NULL);
+    disk->can_reuse = pc__disk_can_reuse(disk->root.fd);
     status = learn(disk);
     if (status >= 0)
         status = pc__disk_fill(disk);
-    if (status >= 0)
-        status = within_budget(disk);
     if (status < 0) {
         release(disk);
         return status;
@@ -244,8 +231,17 @@ pc_status pc__disk_open(pc__disk *disk, const pc__tier_common *common, const cha
     return PC_OK;
 }
 
+/* What was found beyond the budget and is not gone yet, as much of it as goes in a little time. */
+static void shrink_a_while(pc__disk *disk)
+{
+    double until = pc__now() + CLOSE_SECONDS;
+    while (pc__disk_excess(disk) && pc__now() < until && pc__disk_shrink(disk, until) == PC_AGAIN)
+        ;
+}
+
 void pc__disk_close(pc__disk *disk)
 {
+    shrink_a_while(disk);
     if (!disk->read_only && disk->changes && pc__disk_enter(disk, pc__now() + CLOSE_SECONDS) == PC_OK) {
         if (pc__disk_scan(disk, 0) >= 0)
             pc__disk_save(disk); /* if it fails, the next one reads headers */

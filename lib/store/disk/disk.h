@@ -24,6 +24,7 @@ typedef struct pc__disk {
     pc__tier_watch watch;
     uint64_t budget;
     int read_only;
+    int can_reuse; /* files of records that give way (store/disk/disk_reuse.h) */
     pthread_mutex_t work, guard;
 
     /* under `work` */

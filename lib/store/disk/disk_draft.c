@@ -35,7 +35,7 @@ static pc_status make_file(pc__disk *disk, uint64_t bytes, pc__disk_draft *out)
     if (dir < 0)
         return fault(disk, PC__DISK_NEW);
     do {
-        snprintf(out->name, sizeof out->name, "%08x%08x%08x", (unsigned)getpid(), (unsigned)(uintptr_t)disk, (unsigned)disk->drafts++);
+        pc__disk_draft_name(disk, out->name);
         out->fd = openat(dir, out->name, O_RDWR | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600);
     } while (out->fd < 0 && errno == EEXIST);
     if (out->fd < 0)
@@ -49,15 +49,32 @@ static pc_status make_file(pc__disk *disk, uint64_t bytes, pc__disk_draft *out)
     return status;
 }
 
+/* 1: what gave way is the draft now. */
+static int use_spare(pc__disk_spare *spare, uint64_t bytes, pc__disk_draft *out)
+{
+    if (spare->fd < 0 || ftruncate(spare->fd, (off_t)bytes))
+        return 0;
+    out->fd = spare->fd;
+    memcpy(out->name, spare->name, sizeof out->name);
+    spare->fd = -1;
+    return 1;
+}
+
 pc_status pc__disk_draft_begin(pc__disk *disk, const pc__image *image, uint64_t bytes, double deadline, pc__disk_draft *out)
 {
     pc_status status = pc__disk_enter(disk, deadline);
+    pc__disk_spare spare = {.fd = -1};
     *out = (pc__disk_draft){.fd = -1};
     if (status != PC_OK)
         return status;
-    status = bytes > INT64_MAX ? PC_MISS : pc__disk_make_room(disk, bytes, image->priority, image->has_before ? &image->before : NULL);
-    if (status == PC_OK && (status = pc__disk_lock_mark(&disk->lock, &disk->root)) == PC_OK
-        && (status = make_file(disk, bytes, out)) == PC_OK) {
+    status = bytes > INT64_MAX ? PC_MISS
+                               : pc__disk_make_room(disk, bytes, image->priority, image->has_before ? &image->before : NULL, &spare);
+    if (status == PC_OK)
+        status = pc__disk_lock_mark(&disk->lock, &disk->root);
+    if (status == PC_OK)
+        status = use_spare(&spare, bytes, out) ? PC_OK : make_file(disk, bytes, out);
+    pc__disk_spare_drop(disk, &spare);
+    if (status == PC_OK) {
         out->reserved = bytes;
         pc__disk_lock_add(&disk->lock, bytes);
         count_staging(disk, bytes, 0);

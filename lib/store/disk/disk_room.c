@@ -3,13 +3,22 @@
 #include "store/disk/disk_scan.h"
 
 #define SCAN_SECONDS 1.0 /* others' changes are looked for that often at most, unless there is nothing left to give up */
+#define BATCH_SECONDS 0.02 /* that others may have to wait for the lock of a folder which shrinks */
 
-static int fits(const pc__disk *disk, uint64_t need)
+static int fits(const pc__disk *disk, uint64_t need, uint64_t limit)
 {
-    return need <= disk->budget && disk->lock.bytes <= disk->budget - need;
+    return need <= limit && disk->lock.bytes <= limit - need;
 }
 
-pc_status pc__disk_erase(pc__disk *disk, const pc__spot *spot, uint32_t kind, uint32_t reason, int lost)
+/* Out of the folder, or its file is a spare now. As pc__disk_unlink_record. */
+static pc_status take_away(pc__disk *disk, const pc__spot *spot, pc__disk_spare *spare, uint64_t *bytes)
+{
+    if (spare && spare->fd < 0 && pc__disk_reuse(disk, spot, spare, bytes))
+        return PC_OK;
+    return pc__disk_unlink_record(&disk->root, spot, bytes);
+}
+
+static pc_status erase(pc__disk *disk, const pc__spot *spot, uint32_t kind, uint32_t reason, int lost, pc__disk_spare *spare)
 {
     pc__disk_entry *e;
     uint64_t bytes;
@@ -17,7 +26,7 @@ pc_status pc__disk_erase(pc__disk *disk, const pc__spot *spot, uint32_t kind, ui
     pc_status status = pc__disk_lock_mark(&disk->lock, &disk->root);
     if (status < 0)
         return status;
-    status = pc__disk_unlink_record(&disk->root, spot, &bytes);
+    status = take_away(disk, spot, spare, &bytes);
     if (status < 0)
         return status;
     pc__disk_lock_take_off(&disk->lock, bytes);
@@ -40,6 +49,11 @@ pc_status pc__disk_erase(pc__disk *disk, const pc__spot *spot, uint32_t kind, ui
     if (status == PC_OK)
         pc__disk_note(disk, kind, reason, &spot->key, bytes, tokens, 0);
     return status;
+}
+
+pc_status pc__disk_erase(pc__disk *disk, const pc__spot *spot, uint32_t kind, uint32_t reason, int lost)
+{
+    return erase(disk, spot, kind, reason, lost, NULL);
 }
 
 /* ------------------------------------------------------------------ expired */
@@ -110,7 +124,7 @@ pc_status pc__disk_drop_expired(pc__disk *disk)
 /* --------------------------------------------------------------------- room */
 
 /* PC_MISS: nothing may go. */
-static pc_status evict_least(pc__disk *disk, int32_t priority, const pc__id *before)
+static pc_status evict_least(pc__disk *disk, int32_t priority, const pc__id *before, pc__disk_spare *spare)
 {
     pc__disk_entry *saw = NULL, *least;
     pc__spot spot;
@@ -131,7 +145,7 @@ static pc_status evict_least(pc__disk *disk, int32_t priority, const pc__id *bef
     pthread_mutex_unlock(&disk->guard);
     if (!least)
         return PC_MISS;
-    pc_status status = pc__disk_erase(disk, &spot, PC_EVENT_EVICT, PC_REASON_NO_ROOM, 0);
+    pc_status status = erase(disk, &spot, PC_EVENT_EVICT, PC_REASON_NO_ROOM, 0, spare);
     return status < 0 ? status : PC_OK;
 }
 
@@ -142,29 +156,87 @@ static pc_status catch_up(pc__disk *disk)
     return status < 0 ? status : pc__disk_fill(disk);
 }
 
-pc_status pc__disk_make_room(pc__disk *disk, uint64_t need, int32_t priority, const pc__id *before)
+/* What is of no use to anybody, until `need` bytes fit into `limit`; and then what others have done. */
+static pc_status tidy(pc__disk *disk, uint64_t need, uint64_t limit, int *scanned)
 {
     uint64_t live;
-    int scanned = 0;
     pc_status status = PC_OK;
-    if (need > disk->budget)
-        return PC_MISS;
-    if (!fits(disk, need))
-        PC__TRY(pc__disk_reclaim(disk, &live), done);
-    if (!fits(disk, need))
-        PC__TRY(pc__disk_drop_expired(disk), done);
-    if (!fits(disk, need) && disk->generation != disk->lock.generation && pc__now() - disk->scanned > SCAN_SECONDS) {
-        PC__TRY(catch_up(disk), done);
-        scanned = 1;
+    if (!fits(disk, need, limit))
+        status = pc__disk_reclaim(disk, &live);
+    if (status >= 0 && !fits(disk, need, limit))
+        status = pc__disk_drop_expired(disk);
+    if (status >= 0 && !fits(disk, need, limit) && disk->generation != disk->lock.generation && pc__now() - disk->scanned > SCAN_SECONDS) {
+        status = catch_up(disk);
+        *scanned = 1;
     }
-    while (status == PC_OK && !fits(disk, need)) {
-        status = evict_least(disk, priority, before);
+    return status;
+}
+
+pc_status pc__disk_make_room(pc__disk *disk, uint64_t need, int32_t priority, const pc__id *before, pc__disk_spare *spare)
+{
+    int scanned = 0;
+    uint64_t found = disk->lock.bytes, limit = found > disk->budget ? found : disk->budget;
+    pc_status status = need > disk->budget ? PC_MISS : tidy(disk, need, limit, &scanned);
+    if (scanned && disk->lock.bytes < found) /* there is less than was thought */
+        limit = disk->lock.bytes > disk->budget ? disk->lock.bytes : disk->budget;
+    while (status == PC_OK && !fits(disk, need, limit)) {
+        status = evict_least(disk, priority, before, spare);
         if (status == PC_MISS && !scanned) {
-            PC__TRY(catch_up(disk), done);
+            status = catch_up(disk);
             scanned = 1;
-            status = PC_OK;
         }
     }
-done:
+    return status;
+}
+
+/* until 0: however long it takes. */
+static pc_status shrink(pc__disk *disk, double until)
+{
+    int scanned = 0;
+    pc_status status = tidy(disk, 0, disk->budget, &scanned);
+    while (status == PC_OK && !fits(disk, 0, disk->budget)) {
+        if (until > 0 && pc__now() >= until)
+            return PC_AGAIN;
+        status = evict_least(disk, INT32_MAX, NULL, NULL);
+        if (status == PC_MISS && !scanned) {
+            status = catch_up(disk);
+            scanned = 1;
+        }
+    }
+    return status;
+}
+
+pc_status pc__disk_shrink_until(pc__disk *disk, double until)
+{
+    uint64_t before, after;
+    pc_status status;
+    pthread_mutex_lock(&disk->guard);
+    before = disk->counts.evicted;
+    pthread_mutex_unlock(&disk->guard);
+    status = shrink(disk, until);
+    pthread_mutex_lock(&disk->guard);
+    after = disk->counts.evicted;
+    disk->counts.evicted_behind += after - before;
+    pthread_mutex_unlock(&disk->guard);
+    return status;
+}
+
+uint64_t pc__disk_excess(pc__disk *disk)
+{
+    uint64_t bytes;
+    pthread_mutex_lock(&disk->guard);
+    bytes = pc__disk_table_bytes(&disk->table) + disk->staging;
+    pthread_mutex_unlock(&disk->guard);
+    return disk->read_only || bytes <= disk->budget ? 0 : bytes - disk->budget;
+}
+
+pc_status pc__disk_shrink(pc__disk *disk, double until)
+{
+    double now = pc__now();
+    pc_status status = pc__disk_enter(disk, until);
+    if (status != PC_OK)
+        return status;
+    status = pc__disk_shrink_until(disk, until < now + BATCH_SECONDS ? until : now + BATCH_SECONDS);
+    pc__disk_leave(disk);
     return status;
 }

@@ -142,6 +142,8 @@ static pc_status no_record(const pc__disk_root *root, const char *name)
 {
     if (errno == ENOENT || errno == ELOOP || errno == ENOTDIR || errno == ENXIO || errno == EISDIR)
         return PC_MISS;
+    if (errno == EWOULDBLOCK) /* just now its file is being taken for another record (store/disk/disk_reuse.h) */
+        return PC_MISS;
     return pc__fail(PC_ERR_IO, "%s/%.2s/%s: %s", root->path, name, name, strerror(errno));
 }
 

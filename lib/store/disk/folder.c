@@ -340,7 +340,7 @@ pc_status pc_folder_trim(pc_folder *folder, uint64_t bytes, uint64_t *removed, u
     if (status >= 0)
         status = pc__disk_drop_expired(disk);
     if (status >= 0)
-        status = pc__disk_make_room(disk, 0, INT32_MAX, NULL); /* PC_MISS: what is left is being written */
+        status = pc__disk_shrink_until(disk, 0); /* PC_MISS: what is left is being written */
     sums[0] += disk->reclaimed;
     sums[1] += disk->reclaimed_bytes;
     disk->reclaimed = disk->reclaimed_bytes = 0;

@@ -385,13 +385,18 @@ static int has_changes(pc__disk *disk)
     return changed;
 }
 
-static void sweep(pc__tier *tier)
+/* What a folder had beyond its budget when it was opened goes here, a batch at a time: nobody waits for it. */
+static int sweep(pc__tier *tier)
 {
     disk_tier *t = self_of(tier);
     pc__disk *disk = &t->disk;
     pc_status status;
-    if (disk->read_only || pc__disk_enter(disk, pc__now() + SWEEP_SECONDS) != PC_OK)
-        return;
+    if (disk->read_only)
+        return 0;
+    if (pc__disk_excess(disk) && pc__disk_shrink(disk, pc__now() + SWEEP_SECONDS) == PC_AGAIN)
+        return 1;
+    if (pc__disk_enter(disk, pc__now() + SWEEP_SECONDS) != PC_OK)
+        return 0;
     status = pc__disk_drop_expired(disk);
     if (status >= 0 && has_changes(disk) && pc__now() - t->saved >= SAVE_SECONDS) {
         status = pc__disk_scan(disk, 0);
@@ -404,6 +409,7 @@ static void sweep(pc__tier *tier)
     if (status < 0 && disk->context)
         pc__log(disk->context, PC_LOG_WARN, "sweep: %s", pc_error_text());
     pc__disk_leave(disk);
+    return 0;
 }
 
 static void stats(pc__tier *tier, pc_tier_stats *out)
@@ -418,6 +424,7 @@ static void stats(pc__tier *tier, pc_tier_stats *out)
     out->resident_bytes = pc__disk_table_bytes(&disk->table) + disk->staging;
     out->staging_bytes = disk->staging;
     out->budget_bytes = disk->budget;
+    out->excess_bytes = out->resident_bytes > disk->budget && !disk->read_only ? out->resident_bytes - disk->budget : 0;
     out->mapped_bytes = pc__disk_maps_bytes(maps);
     pthread_mutex_unlock(&disk->guard);
 }

@@ -424,13 +424,14 @@ static void clear(pc__tier *tier)
     leave(t, gone);
 }
 
-static void sweep(pc__tier *tier)
+static int sweep(pc__tier *tier)
 {
     tier_packed *t = self_of(tier);
     pc__packed *gone = NULL;
     enter(t);
     expire(t, &gone);
     leave(t, gone);
+    return 0;
 }
 
 static void stats(pc__tier *tier, pc_tier_stats *stats)

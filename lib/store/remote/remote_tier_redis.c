@@ -361,9 +361,10 @@ static void clear(pc__tier *tier)
     }
 }
 
-static void sweep(pc__tier *tier)
+static int sweep(pc__tier *tier)
 {
     pc__nodes_sweep(((pc__remote *)tier)->nodes);
+    return 0;
 }
 
 static void stats(pc__tier *tier, pc_tier_stats *out)

@@ -103,10 +103,41 @@ done:
     return status;
 }
 
+/* No byte among the first that neither ASCII's texts nor UTF-8 have. */
+static int is_text(const uint8_t *data, size_t size)
+{
+    for (size_t i = 0; i < size && i < 1024; i++)
+        if (data[i] == 127 || data[i] > 0xf7 || (data[i] < 32 && (data[i] < '\t' || data[i] > '\r')))
+            return 0;
+    return 1;
+}
+
+static int begins(const pc__file *file, const void *with, size_t size)
+{
+    return file->size >= size && !memcmp(file->data, with, size);
+}
+
+/* What the file is, where people take it for a model; NULL: it may be one. A checkpoint of llama2.c begins with small numbers,
+ * so with zeros among the first bytes. */
+static const char *no_model(const pc__file *file)
+{
+    static const char pointer[] = "version https://git-lfs.";
+    if (!file->size)
+        return "the file is empty";
+    if (begins(file, pointer, sizeof pointer - 1))
+        return "only a pointer of Git LFS: the file itself has to be fetched (git lfs pull)";
+    if (begins(file, "PK\3\4", 4) || begins(file, "\x80\2", 2))
+        return "weights of PyTorch (or another archive): safetensors are read, in a folder with config.json";
+    if (file->size > 9 && !memcmp(file->data + 4, "\0\0\0\0{\"", 6))
+        return "a file of safetensors: give the folder in which it lies, with config.json";
+    return is_text(file->data, file->size) ? "a text file, no model" : NULL;
+}
+
 static pc_status open_any(opened *o)
 {
     struct stat st;
     pc__file file = {0};
+    const char *what;
     int is_gguf;
     pc_status status;
     if (!stat(o->path, &st) && S_ISDIR(st.st_mode))
@@ -114,8 +145,11 @@ static pc_status open_any(opened *o)
     status = pc__file_map(&file, o->path);
     if (status < 0)
         return status;
-    is_gguf = file.size >= 4 && !memcmp(file.data, "GGUF", 4);
+    is_gguf = begins(&file, "GGUF", 4);
+    what = no_model(&file);
     pc__file_unmap(&file);
+    if (what && !is_gguf)
+        return pc__fail(PC_ERR_FORMAT, "%s: %s", o->path, what);
     return is_gguf ? open_gguf(o) : open_llama2c(o);
 }
 

@@ -51,7 +51,7 @@ expect 2 "no benchmark 'nope'" bench nope
 expect 2 "which benchmark" bench
 expect 2 "did you mean --max-tokens" run --max-token 3
 expect 2 "--model is needed" run
-expect 2 "--schema and --prompt, or --text, are needed" run --model "$model"
+expect 2 "--schema and --prompt, or --user, or --text, are needed" run --model "$model"
 expect 2 "--prompt is needed" run --model "$model" --schema "$guide"
 expect 2 "--schema is needed" run --model "$model" --prompt p.pml
 expect 2 "exclude each other" run --model "$model" --text a --schema "$guide"
@@ -68,6 +68,11 @@ expect 3 "schema string:1:1: a brace of the text must be doubled: {" run --model
 expect 3 "nope: No such file or directory" run --model "$model" --system-file nope --user c
 expect 3 "nope: No such file or directory" run --model "$model" --system b --user-file nope
 expect 0 "answer: " run --model "$model" --system The --user hotel --max-tokens 2
+expect 0 "The desk of Peter" run --model "$model" --user "What is the desk of Peter Novak?" --max-tokens 4
+echo "What is the desk of Peter Novak?" >in
+expect 0 "The desk of Peter" run --model "$model" --user-file - --max-tokens 4
+: >in
+expect 2 "needs --system or --system-file" show --model "$model" --relay-schema a
 expect 0 '"kind":"slot"' show --json --model "$model" --system The
 expect 2 "a schema and --model are needed" show
 expect 2 "--golden is needed" check --model "$model"
@@ -157,9 +162,18 @@ mkdir folder
 expect 3 "nope: No such file or directory" run --model nope --text a
 expect 3 "--model takes" run --model nope --text a
 expect 3 "folder/config.json: No such file" run --model folder --text a
-expect 3 "empty" run --model empty --text a
+expect 3 "empty: the file is empty" run --model empty --text a
 expect 3 "not a regular file" run --model /dev/null --text a
-expect 3 "no GGUF file" run --model "$guide" --text a
+expect 3 "city-guide.pml: a text file, no model" run --model "$guide" --text a
+expect 3 "a text file, no model" tokenize --model "$guide"
+printf 'version https://git-lfs.github.com/spec/v1\noid sha256:00\nsize 5\n' >pointer.gguf
+expect 3 "pointer.gguf: only a pointer of Git LFS" run --model pointer.gguf --text a
+printf '\100\0\0\0\0\0\0\0{"__metadata__":{}}' >weights.safetensors
+expect 3 "weights.safetensors: a file of safetensors: give the folder" run --model weights.safetensors --text a
+printf 'PK\003\004rest' >weights.pt
+expect 3 "weights.pt: weights of PyTorch" run --model weights.pt --text a
+head -c 400 /dev/zero | tr '\0' '\377' >noise
+expect 3 "no GGUF file" run --model noise --text a
 expect 3 "nope: No such file or directory" show nope --model "$model"
 expect 3 "folder: not a regular file" show folder --model "$model"
 expect 3 "nope: No such file or directory" run --model "$model" --schema nope --prompt nope
@@ -298,7 +312,53 @@ done
 expect 0 ',"kl":0.0,"agree":1.0' eval q.jsonl --model "$model" --modes independent,causal --codecs zstd,int4 --json
 expect 2 "--codecs 'nope' is none of" eval q.jsonl --model "$model" --codecs int8,nope
 
+# ---- threads: as many as are asked for, by every command that computes
+for command in run encode eval check "bench ttft" "bench decode" "bench attend" "bench store" "bench memo" "bench serve" "memo build" "memo tune" "memo eval"; do
+    # shellcheck disable=SC2086
+    expect 0 "--threads N" $command --help
+done
+expect 0 "1 threads, " bench attend --rows 1 --prefix 1024 --suffix 16 --heads 2 --kv-heads 2 --repeats 1 --threads 1
+expect 2 "--threads '1025' is not a whole number from 0 to 1024" run --model "$model" --text a --threads 1025
+mkfifo questions
+# tasks N: of a run with so many threads that waits for its prompt
+tasks() {
+    "$program" run --model "$model" --text-file - --threads "$1" --max-tokens 1 <questions >out 2>err &
+    running=$!
+    exec 7>questions
+    for _ in $(seq 300); do
+        count=$(find "/proc/$running/task" -mindepth 1 -maxdepth 1 | wc -l)
+        case "$count:$(cut -d' ' -f1 "/proc/$running/syscall" 2>/dev/null)" in "$1:0" | "$1:63") break ;; esac # it reads
+        sleep 0.1
+    done
+    echo a >&7
+    exec 7>&-
+    wait "$running"
+    code=$?
+}
+for threads in 1 3; do
+    tasks "$threads"
+    judge 0 "answer: 1 tokens" "run --threads $threads"
+    equal "threads of run --threads $threads" "$count" "$threads"
+done
+
+# ---- help says what is a folder
+expect 0 "--disk DIR" run --help
+expect 0 "--model PATH" run --help
+expect 0 "--memo DIR" memo show --help
+expect 0 "--mmlu DIR" bench mmlu --help
+
+# ---- a server that is not there: said once, and the run goes on
+expect 0 "The desk of Peter Novak is 368." run --model "$model" --schema "$employees" --prompt "$desk" --remote redis://127.0.0.1:1
+equal "warnings of a server that is not there" "$(grep -c 'promptcache: warning: remote: 127.0.0.1:1: connect: Connection refused' err)" 1
+equal "lines of standard error" "$(wc -l <err)" 1
+expect 0 '"miss_reason":"the server does not answer"' run --model "$model" --schema "$employees" --prompt "$desk" --remote redis://127.0.0.1:1 --json
+expect 1 "remote: the server does not answer" encode --model "$model" --schema "$employees" --remote redis://127.0.0.1:1
+
 # ---- tokenize
+equal "ids of a text that is an argument" "$("$program" tokenize --model "$model" hello)" "$(printf hello | "$program" tokenize --model "$model")"
+expect 0 '{"text":"hello"}' tokenize --model "$model" --decode --json "$("$program" tokenize --model "$model" hello)"
+expect 3 "the argument:1:5: " tokenize --model "$model" --decode hello
+expect 2 "'you' is one argument too many" tokenize --model "$model" hello you
 printf 'caf\351' >in
 expect 0 "[" tokenize --model "$model"
 : >in

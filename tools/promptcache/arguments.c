@@ -22,7 +22,8 @@ static int help(const command *about, const option_row *rows, size_t count)
 {
     printf("usage: promptcache %s\n%s\n\n", about->usage, about->summary);
     for (size_t i = 0; i < count; i++) {
-        static const char *const values[] = {"", " TEXT", " FILE", " FILE", " N", " X", " NAME", ""};
+        static const char *const values[] = {"", " TEXT", " FILE", " DIR", " PATH", " FILE",
+                                             " PATH", " N", " X", " NAME", ""};
         char left[64];
         snprintf(left, sizeof left, "--%s%s", rows[i].name, values[rows[i].kind]);
         printf("  %-22s %s", left, rows[i].help);
@@ -73,12 +74,17 @@ static int store_real(const command *about, const option_row *row, const char *v
     return -1;
 }
 
+static int is_list(const option_row *row)
+{
+    return row->kind == OPTION_FILES || row->kind == OPTION_PATHS;
+}
+
 static int store_file(const command *about, const option_row *row, const char *value)
 {
     file_list *list = row->target;
     if (!*value)
         return usage_error(about, "--%s is empty: a path is needed", row->name);
-    if (row->kind == OPTION_FILE) {
+    if (!is_list(row)) {
         *(const char **)row->target = value;
         return -1;
     }
@@ -114,7 +120,10 @@ static int store(const command *about, const option_row *row, const char *value)
         *(const char **)row->target = value;
         break;
     case OPTION_FILE:
+    case OPTION_DIR:
+    case OPTION_PATH:
     case OPTION_FILES:
+    case OPTION_PATHS:
         return store_file(about, row, value);
     case OPTION_NUMBER:
         return store_number(about, row, value);
@@ -185,7 +194,7 @@ static int read_option(const command *about, int argc, char **argv, int *i, cons
         return unknown_option(about, rows, count, argv[*i]);
     if (takes_no_value(&rows[r]) && equals)
         return usage_error(about, "--%s takes no value", rows[r].name);
-    if (given[r]++ && rows[r].kind != OPTION_FILES && !takes_no_value(&rows[r]))
+    if (given[r]++ && !is_list(&rows[r]) && !takes_no_value(&rows[r]))
         return usage_error(about, "--%s is given twice", rows[r].name);
     if (!takes_no_value(&rows[r]) && !(value = value_of(about, &rows[r], argc, argv, i)))
         return EXIT_USAGE;

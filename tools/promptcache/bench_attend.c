@@ -264,8 +264,9 @@ static int grid(bench *b, const command *about)
     for (size_t i = 0; i < nr; i++)
         if (rows[i] < 1)
             return usage_error(about, "--rows: at least 1");
-    if (pc_context_new(&b->context, NULL) < 0)
-        return input_error("set-up", NULL);
+    if ((code = open_context(&b->context)) >= 0)
+        return code;
+    code = EXIT_OK;
     b->read_rate = machine_read_rate(machine_threads());
     b->flop_rate = machine_flop_rate(machine_threads(), dtypes[a->dtype].products);
     if (!a->json) {
@@ -306,6 +307,7 @@ int bench_attend(int argc, char **argv)
          "MiB at most; where the copies do not fit, unshared is left out (6000)", NULL, 64,
          1 << 20},
         {"plot", OPTION_FILE, &a.picture, "writes the curves as SVG", NULL, 0, 0},
+        THREADS_ROW,
         FORMAT_ROWS(a.json, "one JSON object a row"),
     };
     const char *others[1];

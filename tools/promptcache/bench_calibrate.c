@@ -76,8 +76,8 @@ int bench_calibrate(int argc, char **argv)
     options.path = a.path;
     options.progress = say;
     watch_interrupt();
-    if (pc_context_new(&context, NULL) < 0)
-        return input_error("context", NULL);
+    if ((code = open_context(&context)) >= 0)
+        return code;
     status = a.show ? PC_OK : pc_calibrate(context, &options);
     if (status < 0)
         code = input_error("calibrate", status == PC_ERR_IO ? "--file takes another place" : NULL);

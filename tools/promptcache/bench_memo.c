@@ -358,7 +358,7 @@ int bench_memo(int argc, char **argv)
         {"records", OPTION_NUMBER, &a.records, "remembered prompts of each length (2)", NULL, 1, 10000},
         {"map", OPTION_CHOICE, &a.map, "form of the maps", "f16 u8", 0, 0},
         {"index", OPTION_CHOICE, &a.index, "how alike prompts are searched", "auto scan flat hnsw ivf", 0, 0},
-        {"folder", OPTION_FILE, &a.folder, "where the memo lies meanwhile ($TMPDIR, or /tmp)", NULL, 0, 0},
+        {"folder", OPTION_DIR, &a.folder, "where the memo lies meanwhile ($TMPDIR, or /tmp)", NULL, 0, 0},
         {"seed", OPTION_NUMBER, &a.seed, "of the prompts (1)", NULL, 0, 1e9},
         {"plot", OPTION_FILE, &a.picture, "speed-up over length, as SVG", NULL, 0, 0},
         FORMAT_ROWS(a.json, "one JSON object a row"),

@@ -261,7 +261,7 @@ int bench_mmlu(int argc, char **argv)
         {"questions", OPTION_NUMBER, &a.questions, "of a subject (6)", NULL, 1, 10000},
         {"answer", OPTION_NUMBER, &a.answer, "tokens of an answer (1)", NULL, 1, 1 << 20},
         {"scale", OPTION_REAL, &a.scale, "factor of the published lengths (0.5)", NULL, 1e-3, 100},
-        {"mmlu", OPTION_FILE, &a.folder,
+        {"mmlu", OPTION_DIR, &a.folder,
          "folder of CSV files (question, four choices, answer 0 to 3), or one with those in `test`, instead of those lengths",
          NULL, 0, 0},
         TOKENIZER_ROW(a.common.model),

@@ -7,14 +7,15 @@
 int bench_model_open(bench_model *b, const bench_model_options *options, const command *about)
 {
     pc_model_options o = PC_MODEL_OPTIONS_INIT;
+    int code;
     *b = (bench_model){.info = PC_MODEL_INFO_INIT};
     if (options->shape && options->model)
         return usage_error(about, "--shape and --model exclude each other");
     o.compute = COMPUTE_DTYPE(options->compute);
     o.kv = (uint32_t)options->kv;
     o.progress = stop_loading;
-    if (pc_context_new(&b->context, NULL) < 0)
-        return input_error("set-up", NULL);
+    if ((code = open_context(&b->context)) >= 0)
+        return code;
     if (options->model) {
         if (pc_model_load(&b->model, b->context, options->model, &o) < 0)
             return model_error(options->model, MODEL_HINT);

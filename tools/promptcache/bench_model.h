@@ -11,16 +11,15 @@ typedef struct bench_model_options {
 #define BENCH_MODEL_ROWS(o)                                                                        \
     {"shape", OPTION_FILE, &(o).shape,                                                             \
      "named shape or config.json, random weights (llama-1b)", NULL, 0, 0},                         \
-        {"model", OPTION_FILE, &(o).model, "a real model instead", NULL, 0, 0},                    \
+        {"model", OPTION_PATH, &(o).model, "a real model instead", NULL, 0, 0},                    \
         {"compute", OPTION_CHOICE, &(o).compute, "number format (default)", COMPUTE_CHOICES, 0,    \
          0},                                                                                       \
-    {                                                                                              \
-        "kv", OPTION_CHOICE, &(o).kv, "number format of K and V (default)", KV_CHOICES, 0, 0       \
-    }
+        {"kv", OPTION_CHOICE, &(o).kv, "number format of K and V (default)", KV_CHOICES, 0, 0},    \
+        THREADS_ROW
 
 #define TOKENIZER_ROW(o)                                                                           \
     {                                                                                              \
-        "tokenizer", OPTION_FILE, &(o).tokenizer,                                                  \
+        "tokenizer", OPTION_PATH, &(o).tokenizer,                                                  \
             "a model whose vocabulary cuts the text (--model's own)", NULL, 0, 0                   \
     }
 

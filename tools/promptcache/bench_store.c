@@ -431,7 +431,7 @@ int bench_store(int argc, char **argv)
         {"codec", OPTION_TEXT, &a.codec_list, "of raw,zstd,int8,int4 (all)", NULL, 0, 0},
         {"tier", OPTION_TEXT, &a.tier_list, "of packed,disk,remote (packed,disk)", NULL, 0, 0},
         {"remote", OPTION_TEXT, &a.remote, "server of the tier remote: redis://host[:port][/db], or rediss:// with TLS", NULL, 0, 0},
-        {"folder", OPTION_FILE, &a.folder, "where the tier disk makes its folder ($TMPDIR or /tmp)", NULL, 0, 0},
+        {"folder", OPTION_DIR, &a.folder, "where the tier disk makes its folder ($TMPDIR or /tmp)", NULL, 0, 0},
         {"segments", OPTION_NUMBER, &a.segments, "2 to 4096 (4)", NULL, 2, 4096},
         {"tokens", OPTION_NUMBER, &a.tokens, "of each (1024)", NULL, 1, 1 << 20},
         {"io-threads", OPTION_NUMBER, &a.io_threads, "of the cache; 0: as it likes (0)", NULL, 0, 64},

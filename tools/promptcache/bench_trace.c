@@ -328,8 +328,8 @@ int bench_trace(int argc, char **argv)
     code = read_shares(&b);
     if (code == EXIT_OK)
         code = plot_may_write(a.picture);
-    if (code == EXIT_OK && pc_context_new(&b.context, NULL) < 0)
-        code = input_error("context", NULL);
+    if (code == EXIT_OK && (code = open_context(&b.context)) < 0)
+        code = EXIT_OK;
     if (code == EXIT_OK)
         code = run(&b);
     if (code == EXIT_OK)

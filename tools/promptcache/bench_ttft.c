@@ -164,7 +164,10 @@ static int load(const arguments *a, bench *b)
     options.kv = (uint32_t)a->kv;
     options.progress = stop_loading;
     cache.host_bytes = UINT64_C(8) << 30;
-    if (pc_context_new(&b->context, NULL) < 0 || pc_cache_new(&b->cache, b->context, &cache) < 0)
+    int code = open_context(&b->context);
+    if (code >= 0)
+        return code;
+    if (pc_cache_new(&b->cache, b->context, &cache) < 0)
         return input_error("set-up", NULL);
     if (a->model ? pc_model_load(&b->model, b->context, a->model, &options) < 0
                  : pc_model_new_shape(&b->model, b->context, a->shape, &options) < 0)
@@ -203,13 +206,14 @@ int bench_ttft(int argc, char **argv)
     const option_row rows[] = {
         {"shape", OPTION_FILE, &a.shape, "named shape or config.json, random weights (llama-1b)",
          NULL, 0, 0},
-        {"model", OPTION_FILE, &a.model, "a real model instead", NULL, 0, 0},
+        {"model", OPTION_PATH, &a.model, "a real model instead", NULL, 0, 0},
         {"context", OPTION_NUMBER, &a.context, "tokens of the prompt (4096)", NULL, 2, 1 << 24},
         {"new", OPTION_NUMBER, &a.fresh,
          "of them not cached, at its end (64; whole blocks of 64 are reused)", NULL, 1, 1 << 24},
         {"repeats", OPTION_NUMBER, &a.repeats, "1 to 64 (3)", NULL, 1, 64},
         {"compute", OPTION_CHOICE, &a.compute, "number format", COMPUTE_CHOICES, 0, 0},
         {"kv", OPTION_CHOICE, &a.kv, "format in which K and V are kept", KV_CHOICES, 0, 0},
+        THREADS_ROW,
         FORMAT_ROWS(a.json, "one JSON object"),
     };
     const char *others[1];

@@ -689,8 +689,8 @@ static int check_model(const char *model, const char *golden, long compute, int 
     options.compute = compute ? COMPUTE_DTYPE(compute) : PC_DTYPE_F32;
     options.progress = stop_loading;
     watch_interrupt();
-    if (code == EXIT_OK && pc_context_new(&context, NULL) < 0)
-        code = input_error("set-up", NULL);
+    if (code == EXIT_OK && (code = open_context(&context)) < 0)
+        code = EXIT_OK;
     if (code == EXIT_OK && pc_model_load(&c->model, context, model, &options) < 0)
         code = model_error(model, MODEL_HINT);
     if (code == EXIT_OK) {
@@ -713,10 +713,11 @@ static int run(int argc, char **argv)
     int json = 0, code;
     size_t count;
     const option_row rows[] = {
-        {"model", OPTION_FILE, &model, "Hugging Face folder or GGUF file", NULL, 0, 0},
+        {"model", OPTION_PATH, &model, "Hugging Face folder or GGUF file", NULL, 0, 0},
         {"golden", OPTION_FILE, &golden, "golden.safetensors (golden.json beside it says more)",
          NULL, 0, 0},
         {"compute", OPTION_CHOICE, &compute, "number format (f32)", COMPUTE_CHOICES, 0, 0},
+        THREADS_ROW,
         {"json", OPTION_FLAG, &json, "one JSON object a tensor", NULL, 0, 0},
     };
     code = read_options(&check_command, argc, argv, rows, sizeof rows / sizeof *rows, others, 0,
@@ -731,5 +732,5 @@ static int run(int argc, char **argv)
     return check_model(model, golden, compute, json);
 }
 
-const command check_command = {"check", "check --model DIR --golden FILE [--json]",
+const command check_command = {"check", "check --model M --golden FILE [--json]",
                                "compares a model with golden vectors", run};

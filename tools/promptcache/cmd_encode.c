@@ -199,8 +199,7 @@ static int encode_all(arguments *a)
     options.kv = (uint32_t)a->kv;
     options.progress = stop_loading;
     options.chat_template = a->pml.chat;
-    if (pc_context_new(&o.context, NULL) < 0)
-        code = input_error("set-up", NULL);
+    code = open_context(&o.context);
     if (code < 0)
         code = open_store(&o.cache, o.context, &encode_command, &a->store);
     if (code < 0 && pc_model_load(&o.model, o.context, a->model, &options) < 0)
@@ -226,7 +225,7 @@ static int check_arguments(const arguments *a)
         return usage_error(&encode_command, "a PML schema and a schema string exclude each other");
     if (!store_given(&a->store))
         return usage_error(&encode_command, "--disk or --remote is needed: a place to keep states");
-    if (relay_given(&a->relay) && (code = check_relay(&encode_command, &a->relay)) >= 0)
+    if (relay_given(&a->relay) && (code = check_relay(&encode_command, &a->relay, 0)) >= 0)
         return code;
     return check_store(&encode_command, &a->store);
 }
@@ -235,7 +234,7 @@ static int run(int argc, char **argv)
 {
     static arguments a = {.lock = PTHREAD_MUTEX_INITIALIZER};
     const option_row rows[] = {
-        {"model", OPTION_FILE, &a.model, "GGUF file, Hugging Face folder or llama2.c checkpoint",
+        {"model", OPTION_PATH, &a.model, "GGUF file, Hugging Face folder or llama2.c checkpoint",
          NULL, 0, 0},
         {"schema", OPTION_FILES, &a.schemas, "PML file with the modules; may be given several times",
          NULL, 0, 0},
@@ -245,6 +244,7 @@ static int run(int argc, char **argv)
          "independent sink joint", 0, 0},
         {"compute", OPTION_CHOICE, &a.compute, "number format", COMPUTE_CHOICES, 0, 0},
         {"kv", OPTION_CHOICE, &a.kv, "format in which K and V are kept", KV_CHOICES, 0, 0},
+        THREADS_ROW,
         STORE_OPTION_ROWS(a.store),
         {"priority", OPTION_NUMBER, &a.priority, "states of lower priority are evicted first (0)",
          NULL, -1000000, 1000000},

@@ -376,7 +376,10 @@ static int evaluate(evaluation *e, const char *model, char *text, long limit, lo
     options.chat_template = e->pml.chat;
     options.progress = stop_loading;
     watch_interrupt();
-    if (pc_context_new(&e->context, NULL) < 0 || pc_cache_new(&e->cache, e->context, NULL) < 0)
+    int code = open_context(&e->context);
+    if (code >= 0)
+        return code;
+    if (pc_cache_new(&e->cache, e->context, NULL) < 0)
         return input_error("set-up", NULL);
     if (pc_model_load(&e->model, e->context, model, &options) < 0)
         return model_error(model, MODEL_HINT);
@@ -437,7 +440,7 @@ static int run(int argc, char **argv)
     unsigned wanted, codec_bits = 0;
     pml_options pml = {0};
     const option_row rows[] = {
-        {"model", OPTION_FILE, &model, "the model that is asked", NULL, 0, 0},
+        {"model", OPTION_PATH, &model, "the model that is asked", NULL, 0, 0},
         {"modes", OPTION_TEXT, &list,
          "of causal,gaps,independent,sink,joint,exact (the first four)", NULL, 0, 0},
         {"codecs", OPTION_TEXT, &codecs,
@@ -446,6 +449,7 @@ static int run(int argc, char **argv)
         PML_OPTION_ROWS(pml),
         {"compute", OPTION_CHOICE, &compute, "number format", COMPUTE_CHOICES, 0, 0},
         {"kv", OPTION_CHOICE, &kv, "format in which K and V are kept", KV_CHOICES, 0, 0},
+        THREADS_ROW,
         {"json", OPTION_FLAG, &json, "one JSON object a row", NULL, 0, 0},
     };
     code = read_options(&eval_command, argc, argv, rows, sizeof rows / sizeof *rows, others, 1,

@@ -53,6 +53,12 @@ static int32_t collect(void *user, uint32_t sample, const char *text, size_t siz
 
 /* ----------------------------------------------------------------- loading */
 
+/* By --user: in a schema string or the chat template, in place of PML. */
+static int has_user(const arguments *a)
+{
+    return a->user || a->user_file;
+}
+
 static int load_text(const arguments *a, objects *o)
 {
     size_t size = a->text ? strlen(a->text) : 0;
@@ -121,15 +127,15 @@ static int load(const arguments *a, objects *o)
     options.progress = stop_loading;
     options.chat_template = a->pml.chat;
     int code;
-    if (pc_context_new(&o->context, NULL) < 0)
-        return input_error("set-up", NULL);
+    if ((code = open_context(&o->context)) >= 0)
+        return code;
     if ((code = open_store(&o->cache, o->context, &run_command, &a->store)) >= 0)
         return code;
     if (pc_model_load(&o->model, o->context, a->model, &options) < 0)
         return model_error(a->model, MODEL_HINT);
     if ((code = load_memo(a, o)) >= 0)
         return code;
-    if (relay_given(&a->relay))
+    if (has_user(a))
         return load_user(a, o);
     return a->text || a->text_file ? load_text(a, o) : load_prompt(a, o);
 }
@@ -297,9 +303,9 @@ static int check_arguments(const arguments *a)
         return usage_error(&run_command, "a schema string needs %s",
                            users ? "one of --user and --user-file" : "--user or --user-file");
     if (relay)
-        return check_relay(&run_command, &a->relay);
+        return check_relay(&run_command, &a->relay, 1);
     if (!plain && (!a->schemas.count || !a->prompt))
-        return usage_error(&run_command, "%s needed", !pml ? "--schema and --prompt, or --text, are"
+        return usage_error(&run_command, "%s needed", !pml ? "--schema and --prompt, or --user, or --text, are"
                                                       : a->prompt ? "--schema is"
                                                                   : "--prompt is");
     return -1;
@@ -309,7 +315,7 @@ static int run(int argc, char **argv)
 {
     arguments a = {.max_tokens = 256, .repeats = 5, .repair_tokens = 4, .repair_percent = 10};
     const option_row rows[] = {
-        {"model", OPTION_FILE, &a.model, "GGUF file, Hugging Face folder or llama2.c checkpoint",
+        {"model", OPTION_PATH, &a.model, "GGUF file, Hugging Face folder or llama2.c checkpoint",
          NULL, 0, 0},
         {"schema", OPTION_FILES, &a.schemas,
          "PML file with the modules; several times: the prompt names one", NULL, 0, 0},
@@ -320,7 +326,7 @@ static int run(int argc, char **argv)
          0},
         PML_OPTION_ROWS(a.pml),
         RELAY_OPTION_ROWS(a.relay),
-        {"user", OPTION_TEXT, &a.user, "the request's text in its user slot", NULL, 0, 0},
+        {"user", OPTION_TEXT, &a.user, "the request's text: in the chat template, or the schema string's user slot", NULL, 0, 0},
         {"user-file", OPTION_FILE, &a.user_file, "the same from a file; -: standard input", NULL,
          0, 0},
         {"compare", OPTION_FLAG, &a.compare,
@@ -345,9 +351,10 @@ static int run(int argc, char **argv)
         {"seed", OPTION_NUMBER, &a.seed, "of the sampling", NULL, 0, 9.2e18},
         {"compute", OPTION_CHOICE, &a.compute, "number format", COMPUTE_CHOICES, 0, 0},
         {"kv", OPTION_CHOICE, &a.kv, "format in which K and V are kept", KV_CHOICES, 0, 0},
+        THREADS_ROW,
         STORE_OPTION_ROWS(a.store),
         {"read-only", OPTION_FLAG, &a.store.read_only, "nothing is written to folder and server", NULL, 0, 0},
-        {"memo", OPTION_FILE, &a.memo,
+        {"memo", OPTION_DIR, &a.memo,
          "folder of a memo (memo build), asked for a plain prompt", NULL, 0, 0},
         {"threshold", OPTION_REAL, &a.threshold,
          "least similarity of a hit, 1 - distance, as low as -1000; 0: as tuned (0)", NULL, -1000, 1},
@@ -363,5 +370,5 @@ static int run(int argc, char **argv)
 }
 
 const command run_command = {"run",
-                             "run --model M --schema S.pml --prompt P.pml [--compare] [options]",
+                             "run --model M (--schema S.pml --prompt P.pml | --user TEXT | --text TEXT) [options]",
                              "answers a prompt of cached modules", run};

@@ -77,9 +77,10 @@ static int show_schema(const char *path, const char *model_path, const char *svg
     options.flags = PC_MODEL_VOCAB_ONLY;
     options.chat_template = pml->chat;
     schema_options.flags = pml_flags(pml);
-    if (pc_context_new(&context, NULL) < 0)
-        code = input_error("set-up", NULL);
-    else if (pc_model_load(&model, context, model_path, &options) < 0)
+    if ((code = open_context(&context)) >= 0)
+        return code;
+    code = EXIT_OK;
+    if (pc_model_load(&model, context, model_path, &options) < 0)
         code = model_error(model_path,
                            "a vocabulary is enough: a GGUF file without tensors will do");
     else if ((status = path ? pc_schema_load(&schema, model, path, &schema_options)
@@ -105,7 +106,7 @@ static int run(int argc, char **argv)
     int json = 0, code;
     size_t count;
     const option_row rows[] = {
-        {"model", OPTION_FILE, &model, "whose tokenizer counts; a vocabulary-only GGUF is enough",
+        {"model", OPTION_PATH, &model, "whose tokenizer counts; a vocabulary-only GGUF is enough",
          NULL, 0, 0},
         {"svg", OPTION_FILE, &svg, "also draws the layout into this file", NULL, 0, 0},
         PML_OPTION_ROWS(pml),
@@ -118,7 +119,7 @@ static int run(int argc, char **argv)
         return code;
     if (relay_given(&relay) && count)
         return usage_error(&show_command, "a PML schema and a schema string exclude each other");
-    if (relay_given(&relay) && (code = check_relay(&show_command, &relay)) >= 0)
+    if (relay_given(&relay) && (code = check_relay(&show_command, &relay, 0)) >= 0)
         return code;
     if (relay_given(&relay))
         others[count++] = NULL;

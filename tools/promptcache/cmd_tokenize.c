@@ -1,5 +1,6 @@
-/* tokenize: standard input to ids (a JSON array) or back. */
+/* tokenize: a text, or standard input, to ids (a JSON array) or back. */
 #include <stdlib.h>
+#include <string.h>
 
 #include "program.h"
 
@@ -24,25 +25,25 @@ static int encode(const pc_model *model, const char *text, size_t size, uint64_t
     return EXIT_OK;
 }
 
-/* The ids of a JSON array, in a block of the caller's; NULL after a message. */
-static int32_t *read_ids(const char *text, size_t size, size_t *count)
+/* The ids of a JSON array, in a block of the caller's; NULL after a message. `where`: what holds it. */
+static int32_t *read_ids(const char *where, const char *text, size_t size, size_t *count)
 {
     json_error_t error;
     json_t *list = json_loadb(text, size, JSON_DECODE_ANY, &error);
     int32_t *ids = NULL;
     *count = json_array_size(list);
     if (!list)
-        plain_error("standard input:%d:%d: %s; --decode takes a JSON array of ids", error.line,
+        plain_error("%s:%d:%d: %s; --decode takes a JSON array of ids", where, error.line,
                     error.column, error.text);
     else if (!json_is_array(list))
-        plain_error("standard input: not a JSON array of ids");
+        plain_error("%s: not a JSON array of ids", where);
     else if (!(ids = malloc((*count + 1) * sizeof *ids)))
         plain_error("decode: out of memory for %zu ids", *count);
     for (size_t i = 0; ids && i < *count; i++) {
         json_t *item = json_array_get(list, i);
         json_int_t id = json_integer_value(item);
         if (!json_is_integer(item) || id < 0 || id > INT32_MAX) {
-            plain_error("standard input: item %zu of the array is no token id", i);
+            plain_error("%s: item %zu of the array is no token id", where, i);
             free(ids);
             ids = NULL;
             break;
@@ -53,10 +54,10 @@ static int32_t *read_ids(const char *text, size_t size, size_t *count)
     return ids;
 }
 
-static int decode(const pc_model *model, const char *text, size_t size, uint64_t flags, int json)
+static int decode(const pc_model *model, const char *where, const char *text, size_t size, uint64_t flags, int json)
 {
     size_t count, bytes;
-    int32_t *ids = read_ids(text, size, &count);
+    int32_t *ids = read_ids(where, text, size, &count);
     char *out = NULL;
     int code = EXIT_OK;
     if (!ids)
@@ -76,24 +77,29 @@ static int decode(const pc_model *model, const char *text, size_t size, uint64_t
     return code;
 }
 
-static int convert(const char *path, int special, int back, int json)
+/* given: the text, or NULL for standard input */
+static int convert(const char *path, const char *given, int special, int back, int json)
 {
     pc_context *context = NULL;
     pc_model *model = NULL;
     pc_model_options options = PC_MODEL_OPTIONS_INIT;
-    size_t size = 0;
-    char *text = NULL;
-    int code = EXIT_INPUT;
+    size_t size = given ? strlen(given) : 0;
+    const char *text = given;
+    char *read = NULL;
+    int code;
     options.flags = PC_MODEL_VOCAB_ONLY;
-    if (pc_context_new(&context, NULL) < 0)
-        code = input_error("set-up", NULL);
-    else if (pc_model_load(&model, context, path, &options) < 0)
+    if ((code = open_context(&context)) >= 0)
+        return code;
+    if (pc_model_load(&model, context, path, &options) < 0)
         code = model_error(path, MODEL_HINT);
-    else if ((text = read_text("-", &size)) && back)
-        code = decode(model, text, size, special ? PC_TOKENIZE_SPECIAL : 0, json);
-    else if (text)
+    else if (!text && !(text = read = read_text("-", &size)))
+        code = EXIT_INPUT;
+    else if (back)
+        code = decode(model, given ? "the argument" : "standard input", text, size,
+                      special ? PC_TOKENIZE_SPECIAL : 0, json);
+    else
         code = encode(model, text, size, special ? PC_TOKENIZE_SPECIAL | PC_TOKENIZE_BOS : 0);
-    free(text);
+    free(read);
     pc_model_free(model);
     pc_context_free(context);
     return code;
@@ -105,7 +111,7 @@ static int run(int argc, char **argv)
     int special = 0, back = 0, json = 0, code;
     size_t count;
     const option_row rows[] = {
-        {"model", OPTION_FILE, &path, "whose tokenizer; a vocabulary-only GGUF is enough", NULL, 0,
+        {"model", OPTION_PATH, &path, "whose tokenizer; a vocabulary-only GGUF is enough", NULL, 0,
          0},
         {"special", OPTION_FLAG, &special,
          "text of special tokens counts, BOS and EOS by the model's convention", NULL, 0, 0},
@@ -113,15 +119,15 @@ static int run(int argc, char **argv)
         {"json", OPTION_FLAG, &json, "with --decode: {\"text\": ...}; ids are JSON in any case",
          NULL, 0, 0},
     };
-    code = read_options(&tokenize_command, argc, argv, rows, sizeof rows / sizeof *rows, others, 0,
+    code = read_options(&tokenize_command, argc, argv, rows, sizeof rows / sizeof *rows, others, 1,
                         &count);
     if (code >= 0)
         return code;
     if (!path)
         return usage_error(&tokenize_command, "--model is needed");
-    return convert(path, special, back, json);
+    return convert(path, count ? others[0] : NULL, special, back, json);
 }
 
 const command tokenize_command = {
-    "tokenize", "tokenize --model M [--special] [--decode] [--json] <TEXT",
-    "text to token ids and back", run};
+    "tokenize", "tokenize --model M [--special] [--decode] [--json] [TEXT]",
+    "text, of the argument or standard input, to token ids and back", run};

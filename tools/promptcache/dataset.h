@@ -18,7 +18,7 @@ typedef struct data_options {
     int judged;          /* pairs without a score are left out */
 } data_options;
 #define DATA_ROWS(o)                                                                               \
-    {"data", OPTION_FILES, &(o).files,                                                             \
+    {"data", OPTION_PATHS, &(o).files,                                                             \
      "lines of text, .csv, .tsv, .jsonl, or a folder of them; several times", NULL, 0, 0},         \
         DATA_MORE_ROWS(o)
 #define DATA_MORE_ROWS(o)                                                                          \

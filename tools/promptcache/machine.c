@@ -36,9 +36,13 @@ machine_bound machine_bound_of(double bytes, double read_rate, double flops, dou
     return b;
 }
 
+long computing_threads;
+
 unsigned machine_threads(void)
 {
     cpu_set_t set;
+    if (computing_threads)
+        return (unsigned)computing_threads;
     CPU_ZERO(&set);
     return sched_getaffinity(0, sizeof set, &set) ? 1 : (unsigned)CPU_COUNT(&set);
 }

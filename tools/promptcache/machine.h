@@ -6,7 +6,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
-unsigned machine_threads(void); /* usable cores */
+extern long computing_threads;  /* of --threads; 0: not given */
+unsigned machine_threads(void); /* those, or one for each usable core */
 /* Memory that is read from end to end: in huge pages where the system has them (as the library takes
  * its own; 4 KiB pages cost a quarter of the bandwidth). NULL: none left. For free(). */
 void *machine_memory(size_t bytes);

@@ -32,8 +32,9 @@ int session_open_model(memo_session *s, const memo_session_options *options)
     *s = (memo_session){.options = options, .info = PC_MODEL_INFO_INIT};
     model.compute = COMPUTE_DTYPE(options->compute);
     model.progress = stop_loading;
-    if (pc_context_new(&s->context, NULL) < 0)
-        return input_error("set-up", NULL);
+    int code = open_context(&s->context);
+    if (code >= 0)
+        return code;
     if (pc_model_load(&s->model, s->context, options->model, &model) < 0)
         return model_error(options->model, MODEL_HINT);
     pc_model_get_info(s->model, &s->info);

@@ -11,12 +11,11 @@ typedef struct memo_session_options {
     data_options data;
 } memo_session_options;
 #define MEMO_MODEL_ROWS(o)                                                                         \
-    {"model", OPTION_FILE, &(o).model, "GGUF file, Hugging Face folder or llama2.c checkpoint",    \
+    {"model", OPTION_PATH, &(o).model, "GGUF file, Hugging Face folder or llama2.c checkpoint",    \
      NULL, 0, 0},                                                                                  \
-        {"memo", OPTION_FILE, &(o).folder, "folder of the memo", NULL, 0, 0},                      \
-    {                                                                                              \
-        "compute", OPTION_CHOICE, &(o).compute, "number format", COMPUTE_CHOICES, 0, 0             \
-    }
+        {"memo", OPTION_DIR, &(o).folder, "folder of the memo", NULL, 0, 0},                       \
+        {"compute", OPTION_CHOICE, &(o).compute, "number format", COMPUTE_CHOICES, 0, 0},          \
+        THREADS_ROW
 #define MEMO_JUDGE_ROWS(o)                                                                         \
     {"pool", OPTION_CHOICE, &(o).pool, "how embeddings are made of hidden states (default)",       \
      "default mean first last", 0, 0},                                                             \

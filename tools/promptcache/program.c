@@ -10,7 +10,6 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "machine.h"
 #include "yaml.h"
 
 /* ------------------------------------------------------------------ Ctrl-C */
@@ -35,6 +34,23 @@ int32_t is_interrupted(void *user)
 {
     (void)user;
     return interrupted;
+}
+
+/* ----------------------------------------------------------------- set-up */
+
+static void tell_warning(void *user, uint32_t level, const char *line)
+{
+    (void)user;
+    if (level <= PC_LOG_WARN)
+        fprintf(stderr, "promptcache: warning: %s\n", line);
+}
+
+int open_context(pc_context **out)
+{
+    pc_context_options options = PC_CONTEXT_OPTIONS_INIT;
+    options.log = tell_warning;
+    options.threads = (uint32_t)computing_threads;
+    return pc_context_new(out, &options) < 0 ? input_error("set-up", NULL) : -1;
 }
 
 /* The line on a terminal that says how far long work has come. */

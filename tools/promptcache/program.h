@@ -6,6 +6,8 @@
 #include <promptcache.h>
 #include <stdio.h>
 
+#include "machine.h"
+
 enum { EXIT_OK = 0, EXIT_CHECK = 1, EXIT_USAGE = 2, EXIT_INPUT = 3, EXIT_INTERRUPTED = 130 };
 
 /* ------------------------------------------------------------- arguments.c */
@@ -13,8 +15,11 @@ enum { EXIT_OK = 0, EXIT_CHECK = 1, EXIT_USAGE = 2, EXIT_INPUT = 3, EXIT_INTERRU
 typedef enum option_kind {
     OPTION_FLAG,   /* int */
     OPTION_TEXT,   /* const char * */
-    OPTION_FILE,   /* const char *, not empty */
+    OPTION_FILE,   /* const char *, not empty; so are the next two */
+    OPTION_DIR,
+    OPTION_PATH,   /* a file or a folder */
     OPTION_FILES,  /* file_list; may be given several times */
+    OPTION_PATHS,  /* the same, of files or folders */
     OPTION_NUMBER, /* long, low to high */
     OPTION_REAL,   /* double, low to high */
     OPTION_CHOICE, /* long: index into the choices */
@@ -92,6 +97,15 @@ int32_t is_interrupted(void *user); /* for `cancelled` of the library's options 
 int32_t stop_loading(void *user, const char *what, uint64_t done, uint64_t total);
 void clear_progress(void); /* before other output, where the work may have ended without saying so */
 
+/* A context with as many threads as --threads says; what the library warns of is told on standard error. -1, or the exit code
+ * after a message. */
+int open_context(pc_context **out);
+#define THREADS_ROW                                                                                \
+    {                                                                                              \
+        "threads", OPTION_NUMBER, &computing_threads, "that compute; 0: one for each usable core (0)", \
+            NULL, 0, 1024                                                                          \
+    }
+
 /* How PML is read; shared by several commands. */
 typedef struct pml_options {
     const char *chat;
@@ -118,13 +132,13 @@ typedef struct relay_options {
      "{__SYS_PROMPT} and {__USR_PROMPT} in a text, instead of PML", NULL, 0, 0},         \
         {"relay-schema-file", OPTION_FILE, &(o).format_file, "the same from a file", NULL, 0, 0},  \
         {"system", OPTION_TEXT, &(o).system,                                                       \
-         "its system prompt; without a schema string: in the chat template", NULL, 0, 0},          \
+         "a system prompt: of the schema string, or in the chat template", NULL, 0, 0},            \
     {                                                                                              \
         "system-file", OPTION_FILE, &(o).system_file, "the same from a file", NULL, 0, 0           \
     }
 int relay_given(const relay_options *options);
-/* -1: right; else the exit code */
-int check_relay(const command *about, const relay_options *options);
+/* -1: right; else the exit code. A request in the chat template needs no system prompt. */
+int check_relay(const command *about, const relay_options *options, int has_request);
 pc_status load_relay(pc_schema **out, const pc_model *model, const relay_options *options);
 
 /* Tiers of the cache below memory; shared by several commands (store_options.c). */
@@ -137,7 +151,7 @@ typedef struct store_options {
     void *event_user;
 } store_options;
 #define STORE_OPTION_ROWS(o)                                                                       \
-    {"disk", OPTION_FILE, &(o).disk, "folder in which encoded modules are kept", NULL, 0, 0},      \
+    {"disk", OPTION_DIR, &(o).disk, "folder in which encoded modules are kept", NULL, 0, 0},       \
         {"disk-size", OPTION_TEXT, &(o).disk_size, "its budget, as in 500M or 16G (16G)", NULL, 0, \
          0},                                                                                       \
         {"host-size", OPTION_TEXT, &(o).host_size, "budget in memory (1G)", NULL, 0, 0},           \

@@ -31,8 +31,8 @@ int open_view(folder_view *view, const char *path, const char *key_file)
             return code;
         options.seal_key = key;
     }
-    if (pc_context_new(&view->context, NULL) < 0)
-        return input_error("set-up", NULL);
+    if ((code = open_context(&view->context)) >= 0)
+        return code;
     if (pc_folder_open(&view->folder, view->context, path, &options) >= 0)
         return -1;
     code = input_error("folder", NULL);

@@ -8,13 +8,13 @@ int relay_given(const relay_options *o)
     return o->format || o->format_file || o->system || o->system_file;
 }
 
-int check_relay(const command *about, const relay_options *o)
+int check_relay(const command *about, const relay_options *o, int has_request)
 {
     if (o->format && o->format_file)
         return usage_error(about, "--relay-schema and --relay-schema-file exclude each other");
     if (o->system && o->system_file)
         return usage_error(about, "--system and --system-file exclude each other");
-    if (!o->system && !o->system_file)
+    if (!o->system && !o->system_file && (o->format || o->format_file || !has_request))
         return usage_error(about, "a schema string needs --system or --system-file");
     return -1;
 }

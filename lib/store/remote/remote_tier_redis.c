@@ -314,6 +314,8 @@ static pc_status put(pc__tier *tier, const pc__image *image, double deadline, ui
     pthread_mutex_unlock(&r->lock);
     if (status == PC_OK)
         tell(r, PC_EVENT_STORE, PC_REASON_NONE, &image->key, entry.tokens, entry.bytes, seconds);
+    else if (status == PC_MISS && *reason != PC_REASON_NONE)
+        tell(r, PC_EVENT_STORE_FAILED, *reason, &image->key, (uint32_t)image->tokens, 0, seconds);
     else if (status < 0)
         tell(r, PC_EVENT_STORE_FAILED, limit.timed_out ? PC_REASON_DEADLINE : PC_REASON_IO, &image->key, (uint32_t)image->tokens, 0, seconds);
     tell_bytes(r);

@@ -131,7 +131,7 @@ expect 0 '"lossy":true' run --model "$model" --schema "$employees" --prompt "$de
 expect 0 '"lossy":false' run --model "$model" --schema "$employees" --prompt "$desk" --disk store --always-load --json
 printf '%064d\n' 7 >key
 expect 0 "22 new segments" encode --model "$model" --schema "$employees" --disk sealed --seal-key-file key --codec zstd
-expect 0 "a foreign record" run --model "$model" --schema "$employees" --prompt "$desk" --disk sealed --always-load
+expect 0 "(first use)" run --model "$model" --schema "$employees" --prompt "$desk" --disk sealed --always-load
 expect 0 '"disk":590' run --model "$model" --schema "$employees" --prompt "$desk" --disk sealed --always-load --seal-key-file key --json
 
 # ---- numbers

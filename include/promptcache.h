@@ -1203,6 +1203,15 @@ enum {
                               search a layer. Its thresholds are set by pc_memo_set_threshold. An existing memo is what it was made as */
 };
 
+/* What is kept of a prompt that is remembered beside its maps: who asks for the same prompt again gets it back, exact and at once (4 bytes a number). Outputs are those of one way of
+ * computing: loaded with other number formats, or on a machine with other kernels, they count as not there. */
+enum {
+    PC_OUTPUT_DEFAULT = 0,    /* of an existing memo: as before; of a new one: embeddings, and logits where they take no more room than the prompt's maps */
+    PC_OUTPUT_NONE = 1,
+    PC_OUTPUT_EMBEDDINGS = 2, /* by output_pool */
+    PC_OUTPUT_LOGITS = 4
+};
+
 typedef struct pc_memo_options {
     size_t struct_size;
     uint64_t flags;         /* PC_MEMO_… */
@@ -1215,8 +1224,10 @@ typedef struct pc_memo_options {
     double cold_seconds;    /* records not used for so long are compressed by pc_memo_tidy; 0: never */
     void (*on_disabled)(void *user, uint32_t bucket, double loss, double limit); /* a bucket's loss has drifted above what it was tuned for: it is used no more */
     void *disabled_user;
+    uint32_t outputs;     /* PC_OUTPUT_… of what is added from now on */
+    uint32_t output_pool; /* PC_POOL_… of their embeddings; set only together with outputs */
 } pc_memo_options;
-#define PC_MEMO_OPTIONS_INIT {sizeof(pc_memo_options), 0, 0, 0, 0, NULL, 0, 0, 0, NULL, NULL}
+#define PC_MEMO_OPTIONS_INIT {sizeof(pc_memo_options), 0, 0, 0, 0, NULL, 0, 0, 0, NULL, NULL, 0, 0}
 
 /* Opens the memo in a folder, or makes an empty one there. PC_ERR_MISMATCH: of another model or kind of mask (the text says which); PC_ERR_FORMAT: damaged; PC_AGAIN,
  * with *out NULL: another process is adding to it (PC_MEMO_READ_ONLY opens it all the same); PC_ERR_NOT_FOUND: read-only, and there is none; PC_ERR_UNSUPPORTED: a
@@ -1240,9 +1251,11 @@ typedef struct pc_memo_work {
     uint32_t loss;           /* tuning: PC_LOSS_… */
     double limit;            /* tuning: the mean loss, over all inputs, that is accepted */
     double alpha;            /* training: weight of the maps' distance in what features foretell (paper, equation 2); 0: 0.2 */
+    double hit_limit;        /* tuning: the loss that hits may have at the percentile; 0: four times `limit`; negative: any */
+    double hit_percentile;   /* tuning: of the hits' losses; 0: 95; at most 100, the worst */
 } pc_memo_work;
-#define PC_MEMO_WORK_INIT {sizeof(pc_memo_work), NULL, NULL, 0, 0, 0, 0, 0}
-/* Computes the inputs in full and remembers their maps; what is known already, and what is longer than the last bucket, is passed over. Blocks, as training, tuning and
+#define PC_MEMO_WORK_INIT {sizeof(pc_memo_work), NULL, NULL, 0, 0, 0, 0, 0, 0, 0}
+/* Computes the inputs in full and remembers their maps and outputs; what is known already with all outputs that are to be kept, and what is longer than the last bucket, is passed over. Blocks, as training, tuning and
  * tidying do. PC_ERR_STATE, as of these: opened read-only; PC_ERR_CANCELLED; PC_ERR_IO. Since 0.1. */
 PC_API pc_status pc_memo_add(pc_memo *memo, const pc_input *inputs, size_t count, const pc_memo_work *work);
 /* Trains the feature projectors of all buckets with at least 32 records (section 3.1), from what is remembered; thresholds must be tuned again. Resumes where it was
@@ -1253,8 +1266,8 @@ enum {
     PC_LOSS_CHANGED = 1, /* share of inputs whose most likely class or next token is another one */
     PC_LOSS_KL = 2       /* of the distribution over classes or next tokens, in nats */
 };
-/* Sets each bucket's threshold to the lowest one at which the loss over its inputs, which should be others than those remembered, stays within work->limit. A bucket that
- * cannot be tuned (no threshold with 30 hits will do) is closed. PC_ERR_UNSUPPORTED: PC_MEMO_LAYERS; PC_ERR_CANCELLED. Since 0.1. */
+/* Sets each bucket's threshold to the lowest one at which the mean loss over its inputs, which should be others than those remembered, stays within work->limit, and the loss of the hits at
+ * hit_percentile within hit_limit, both with 19 in 20 of what chance may add. A bucket that cannot be tuned (no threshold with 30 hits will do) is closed. PC_ERR_UNSUPPORTED: PC_MEMO_LAYERS; PC_ERR_CANCELLED. Since 0.1. */
 PC_API pc_status pc_memo_tune(pc_memo *memo, const pc_input *inputs, size_t count, const pc_memo_work *work);
 /* Compresses cold records, gives room back. Since 0.1. */
 PC_API pc_status pc_memo_tidy(pc_memo *memo);
@@ -1271,39 +1284,51 @@ typedef struct pc_memo_bucket {
     double limit, tuned_loss, tuned_hit_rate; /* of the tuning's inputs */
     double watched_loss; /* mean of the hits verified since */
     uint64_t verified;
+    /* of the tuning's hits alone; 0 where they are not known */
+    double hit_limit, hit_percentile;               /* that it was tuned for; hit_limit negative: none */
+    double hit_loss, hit_loss_high, hit_loss_worst; /* mean, at the percentile, worst */
 } pc_memo_bucket;
-#define PC_MEMO_BUCKET_INIT {sizeof(pc_memo_bucket), 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0}
+#define PC_MEMO_BUCKET_INIT {sizeof(pc_memo_bucket), 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0}
 /* The buckets, ascending by length; PC_ERR_INVALID beyond their end. Since 0.1. */
 PC_API size_t pc_memo_bucket_count(const pc_memo *memo);
 PC_API pc_status pc_memo_get_bucket(pc_memo *memo, size_t index, pc_memo_bucket *bucket);
 /* By one's own measure, in place of pc_memo_tune; opens the bucket (also one that has drifted). A threshold above 1 closes it. hit_limit: the mean loss (PC_LOSS_…) of verified hits above
- * which the bucket closes itself; 0: it is not watched. PC_ERR_STATE: the bucket has no projector yet, or the memo was opened read-only. Since 0.1. */
-PC_API pc_status pc_memo_set_threshold(pc_memo *memo, size_t index, double threshold, uint32_t loss, double hit_limit);
+ * which the bucket closes itself; 0: it is not watched. measured (may be NULL): what the hits were found to lose, for who asks later: its hit_percentile, hit_loss, hit_loss_high and
+ * hit_loss_worst are kept. PC_ERR_STATE: the bucket has no projector yet, or the memo was opened read-only. Since 0.1. */
+PC_API pc_status pc_memo_set_threshold(pc_memo *memo, size_t index, double threshold, uint32_t loss, double hit_limit,
+                                       const pc_memo_bucket *measured);
 
 typedef struct pc_memo_stats { /* lookups = hits + misses; stored = live + evicted + removed + damaged, where what was there at opening counts as stored */
     size_t struct_size;
     uint64_t lookups, hits, misses, verified;
     uint64_t stored, live, evicted, removed, damaged;
     uint64_t bytes, budget_bytes; /* of the maps */
+    uint64_t output_hits; /* of the hits: that were given kept outputs */
+    uint64_t outputs;     /* of the live: that keep some */
 } pc_memo_stats;
-#define PC_MEMO_STATS_INIT {sizeof(pc_memo_stats), 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0}
+#define PC_MEMO_STATS_INIT {sizeof(pc_memo_stats), 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0}
 /* Of this process's life. Since 0.1. */
 PC_API pc_status pc_memo_get_stats(pc_memo *memo, pc_memo_stats *stats);
 
 enum { PC_POOL_DEFAULT = 0 /* the model's own; else MEAN, of decoders LAST */, PC_POOL_MEAN = 1, PC_POOL_FIRST = 2, PC_POOL_LAST = 3 };
 enum {
     PC_PREFILL_NORMALIZE = 1, /* embeddings of length 1 (also without it where the model's files say so) */
-    PC_PREFILL_FORCE = 2      /* the nearest record of the same length is a hit, however far (for measuring; closed buckets count too) */
+    PC_PREFILL_FORCE = 2,     /* the nearest record of the same length is a hit, however far (for measuring; closed buckets count too) */
+    PC_PREFILL_MAPS = 4       /* of what is remembered word for word, too, its maps are taken, not its outputs */
 };
 
+enum { PC_REUSE_NONE = 0, PC_REUSE_MAPS = 1, PC_REUSE_OUTPUT = 2 /* the same prompt's: nothing was computed */ };
+
 typedef struct pc_prefill_result {
-    uint32_t exactness;  /* PC_EXACT, or PC_APPROXIMATE: with the maps of another prompt or layer */
-    uint32_t reason;     /* PC_REASON_… why no maps were reused; NONE: they were, or there is no memo */
+    uint32_t exactness;  /* PC_EXACT, or PC_APPROXIMATE: with kept maps, or those of another layer */
+    uint32_t reason;     /* PC_REASON_… why nothing was reused; NONE: it was, or there is no memo */
     int64_t record;      /* the nearest remembered prompt of this length; -1: none */
     double similarity;   /* to it; 1: the same tokens. PC_MEMO_LAYERS: the least of the layers that took maps over, or the greatest of all */
     uint32_t verified;   /* 1: computed in full as well; the results are those of the full computation */
     uint32_t layers;     /* that took maps over */
     double loss;         /* of the memo's way, if verified, as the bucket was tuned by */
+    uint32_t reuse;      /* PC_REUSE_… */
+    uint32_t reserved;   /* 0 */
 } pc_prefill_result;
 
 typedef struct pc_prefill_options {
@@ -1328,10 +1353,12 @@ typedef struct pc_prefill_options {
 typedef struct pc_prefill_stats { /* seconds; all of them are part of what a reuse costs */
     size_t struct_size;
     uint64_t inputs, tokens, hits, hit_tokens;
-    double seconds_features, seconds_search, seconds_maps, seconds_forward, seconds_verify;
+    double seconds_features, seconds_search, seconds_maps, seconds_forward, seconds_verify; /* maps: kept outputs, too */
+    uint64_t output_hits; /* of the hits: that were given kept outputs */
 } pc_prefill_stats;
-#define PC_PREFILL_STATS_INIT {sizeof(pc_prefill_stats), 0, 0, 0, 0, 0, 0, 0, 0, 0}
-/* Computes prompts that need no answer beyond their last hidden states, all of them together, hits and misses mixed (AttnCache, section 3.2). Blocks. `stats` may be NULL.
+#define PC_PREFILL_STATS_INIT {sizeof(pc_prefill_stats), 0, 0, 0, 0, 0, 0, 0, 0, 0, 0}
+/* Computes prompts that need no answer beyond their last hidden states, all of them together, hits and misses mixed (AttnCache, section 3.2). A prompt that the memo has word for word is
+ * not computed where all that is asked for it (embeddings, logits; no segments) is kept: it is given back, PC_EXACT. Blocks. `stats` may be NULL.
  * PC_ERR_UNSUPPORTED: a host's model, or logits of an encoder without a head. PC_ERR_MISMATCH: the memo is of another model. PC_ERR_LIMIT: an input is longer
  * than the model takes. PC_ERR_CANCELLED. Since 0.1. */
 PC_API pc_status pc_prefill(const pc_model *model, const pc_input *inputs, size_t count, const pc_prefill_options *options, pc_prefill_stats *stats);

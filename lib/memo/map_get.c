@@ -97,28 +97,60 @@ void pc__maps_release(pc__map_store *store, pc__maps *maps)
     *maps = (pc__maps){0};
 }
 
-pc_status pc__map_store_note(pc__map_store *store, int64_t id, void *out, size_t capacity)
+/* The note of a pinned record, whole or PC_ERR_FORMAT. */
+static pc_status check_note(pc__map_store *store, const pc__map_item *item, const pc__map_view *view, const uint8_t **note)
 {
-    pc__map_item *item;
-    pc__map_view *view;
-    pc__maps_entry entry = {.id = id};
+    const uint8_t *data = view->data + item->entry.at;
     pc__maps_layout layout;
     uint8_t sum[PC__SUM];
-    int is_whole;
+    pc__maps_layout_of(&store->options.face, item->entry.tokens, item->entry.note, &layout);
+    *note = data + layout.note;
+    pc__sum_of(*note, item->entry.note, sum);
+    return memcmp(sum, pc__maps_note_sum(data), sizeof sum) ? PC_ERR_FORMAT : PC_OK;
+}
+
+/* The record is let go; a damaged one goes. */
+static pc_status end_note(pc__map_store *store, pc__map_item *item, pc__map_view *view, pc_status status)
+{
+    pc__maps_entry entry = {.id = item->entry.id, .at = item->entry.at};
+    pc__maps_unpin(store, item, view);
+    return status == PC_ERR_FORMAT ? pc__maps_damaged(store, &entry, "the checksum of its note is another one") : status;
+}
+
+pc_status pc__map_store_note(pc__map_store *store, int64_t id, void *out, size_t size)
+{
+    const uint8_t *note;
+    pc__map_item *item;
+    pc__map_view *view;
     pc_status status = pc__maps_pin(store, id, 0, &item, &view);
     if (status != PC_OK)
         return status;
-    entry.at = item->entry.at;
-    entry.note = item->entry.note;
-    if (capacity < entry.note) {
-        pc__maps_unpin(store, item, view);
-        return pc__fail(PC_ERR_INVALID, "%s: the note of record %lld has %u bytes, not %zu", store->dir.path, (long long)id, (unsigned)entry.note, capacity);
+    if (size > item->entry.note) {
+        status = pc__fail(PC_ERR_INVALID, "%s: the note of record %lld has %u bytes, not %zu", store->dir.path, (long long)id, (unsigned)item->entry.note, size);
+        return end_note(store, item, view, status);
     }
-    pc__maps_layout_of(&store->options.face, item->entry.tokens, entry.note, &layout);
-    pc__sum_of(view->data + entry.at + layout.note, entry.note, sum);
-    is_whole = !memcmp(sum, pc__maps_note_sum(view->data + entry.at), sizeof sum);
-    if (is_whole && entry.note)
-        memcpy(out, view->data + entry.at + layout.note, entry.note);
-    pc__maps_unpin(store, item, view);
-    return is_whole ? PC_OK : pc__maps_damaged(store, &entry, "the checksum of its note is another one");
+    status = check_note(store, item, view, &note);
+    if (status == PC_OK && size)
+        memcpy(out, note, size);
+    return end_note(store, item, view, status);
+}
+
+pc_status pc__map_store_whole_note(pc__map_store *store, int64_t id, int is_use, uint8_t **out, size_t *size)
+{
+    const uint8_t *note;
+    pc__map_item *item;
+    pc__map_view *view;
+    pc_status status = pc__maps_pin(store, id, is_use ? PC__MAPS_PIN_USE : 0, &item, &view);
+    *out = NULL;
+    *size = 0;
+    if (status != PC_OK)
+        return status;
+    status = check_note(store, item, view, &note);
+    if (status == PC_OK && !(*out = pc__alloc(&store->mem, (size_t)item->entry.note + 1)))
+        status = PC_ERR_NOMEM;
+    if (status == PC_OK) {
+        *size = item->entry.note;
+        memcpy(*out, note, *size);
+    }
+    return end_note(store, item, view, status);
 }

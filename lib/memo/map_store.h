@@ -51,8 +51,10 @@ pc_status pc__map_store_add(pc__map_store *store, const pc__id *tokens_id, uint3
                             int64_t *id, void (*evicted)(void *user, int64_t id), void *user);
 pc_status pc__map_store_remove(pc__map_store *store, int64_t id); /* PC_MISS: not there */
 
-/* Copies a record's note (note_size bytes of the record). PC_MISS: not there. PC_ERR_FORMAT: damaged; the record is removed. */
-pc_status pc__map_store_note(pc__map_store *store, int64_t id, void *out, size_t capacity);
+/* Copies the first `size` bytes of a record's note, all of which is checked. PC_MISS: not there. PC_ERR_FORMAT: damaged; the record is removed. PC_ERR_INVALID: it has fewer. */
+pc_status pc__map_store_note(pc__map_store *store, int64_t id, void *out, size_t size);
+/* All of it, to be freed. is_use: it counts as pc__map_store_get does. */
+pc_status pc__map_store_whole_note(pc__map_store *store, int64_t id, int is_use, uint8_t **out, size_t *size);
 
 /* The maps of a record, to read from, until pc__maps_release: mapped memory, no copy (of a cold record: unpacked). Checksums are verified at the first use of each layer by this process.
  * PC_ERR_FORMAT: damaged; the record is removed. PC_MISS: not there. */

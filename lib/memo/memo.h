@@ -40,8 +40,11 @@ const void *pc__memo_layer_map(pc_memo *memo, pc__memo_layers *state, int32_t la
 void pc__memo_layers_end(pc_memo *memo, pc__memo_layers *state);
 pc_status pc__memo_take(pc_memo *memo, int64_t id, pc__maps *maps); /* PC_MISS: it has gone, or was damaged, meanwhile */
 void pc__memo_give(pc_memo *memo, pc__maps *maps);
+/* The outputs that a record keeps, as a full computation gave them: embedding [hidden] by this pool, not normalised unless the model's files say so; logits. Each may be NULL: not wanted.
+ * PC_MISS: it has not all of them, or they were computed in another way. PC_ERR_FORMAT: damaged, and removed. */
+pc_status pc__memo_output(pc_memo *memo, int64_t id, uint32_t pool, float *embedding, float *logits);
 void pc__memo_shape(const pc_memo *memo, size_t tokens, pc__map_shape *shape); /* of one layer */
-void pc__memo_count(pc_memo *memo, uint64_t hits, uint64_t misses);
+void pc__memo_count(pc_memo *memo, uint64_t hits, uint64_t outputs /* of the hits */, uint64_t misses);
 
 /* 1: this hit shall be computed in full as well. Evenly spread by the share of the options. */
 int pc__memo_wants_check(pc_memo *memo, uint32_t bucket);
@@ -53,6 +56,7 @@ void pc__memo_checked(pc_memo *memo, uint32_t bucket, double loss);
 typedef struct pc__memo_tuning {
     uint32_t open, reason, loss;
     double threshold, limit, tuned_loss, hit_rate;
+    double hit_limit, hit_percentile, hit_loss, hit_loss_high, hit_loss_worst; /* as in pc_memo_bucket */
 } pc__memo_tuning;
 pc_status pc__memo_set_tuning(pc_memo *memo, uint32_t bucket, const pc__memo_tuning *tuning);
 uint32_t pc__memo_bucket_of(const pc_memo *memo, size_t tokens); /* bucket count: longer than any */

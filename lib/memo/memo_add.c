@@ -1,10 +1,11 @@
 /* Remembering prompts: their maps, and the pooled input by which they will be known. */
+#include <math.h>
 #include <string.h>
 
 #include "base/clock.h"
 #include "base/fail.h"
 #include "base/options.h"
-#include "memo/memo_body.h"
+#include "memo/memo_output.h"
 #include "model/whole.h"
 
 enum { AT_ONCE = 128, MOST_BYTES = 256 << 20 /* of maps on their way */ };
@@ -18,6 +19,8 @@ typedef struct bundle {
     uint8_t *maps[AT_ONCE]; /* of all layers */
     void **layers[AT_ONCE];
     float *pooled[AT_ONCE]; /* [units][pooled of the bucket's projector] */
+    float *outputs[AT_ONCE]; /* embedding, logits: those of `sizes` */
+    pc__output_sizes sizes[AT_ONCE];
     pc_status pooling;      /* of the layers' inputs */
     size_t count, bytes;
 } bundle;
@@ -27,8 +30,14 @@ pc_status pc__memo_work_read(pc_memo_work *out, const pc_memo_work *work)
     pc_status status = pc__options_read(out, sizeof *out, PC__V1_SIZE(pc_memo_work, alpha), work, "pc_memo_work");
     if (status >= 0 && (!(out->alpha >= 0) || out->alpha > 1e6))
         return pc__fail(PC_ERR_INVALID, "pc_memo_work: alpha is %g", out->alpha);
+    if (status >= 0 && (!(out->hit_percentile >= 0 && out->hit_percentile <= 100) || isnan(out->hit_limit)))
+        return pc__fail(PC_ERR_INVALID, "pc_memo_work: hit_percentile is %g, hit_limit is %g", out->hit_percentile, out->hit_limit);
     if (status >= 0 && out->alpha == 0)
         out->alpha = 0.2;
+    if (status >= 0 && out->hit_percentile == 0)
+        out->hit_percentile = 95;
+    if (status >= 0 && out->hit_limit == 0)
+        out->hit_limit = 4 * out->limit;
     return status;
 }
 
@@ -50,19 +59,34 @@ static void empty(bundle *b)
         pc__free(&b->memo->mem, b->maps[i]);
         pc__free(&b->memo->mem, b->layers[i]);
         pc__free(&b->memo->mem, b->pooled[i]);
+        pc__free(&b->memo->mem, b->outputs[i]);
     }
     b->count = b->bytes = 0;
 }
 
-static int is_new(bundle *b, const pc__id *id)
+/* The record of a prompt; id PC__NO_NEIGHBOUR: there is none. */
+static pc__memo_entry known(const pc_memo *memo, const pc__id *tokens_id)
 {
-    int is_known;
-    pthread_rwlock_rdlock(&b->memo->guard);
-    is_known = pc__known_get(&b->memo->known, id) != PC__NO_NEIGHBOUR;
-    pthread_rwlock_unlock(&b->memo->guard);
-    for (size_t i = 0; i < b->count && !is_known; i++)
-        is_known = pc__id_equal(&b->ids[i], id);
-    return !is_known;
+    pthread_rwlock_t *guard = (pthread_rwlock_t *)(uintptr_t)&memo->guard;
+    pc__memo_entry out = {.id = PC__NO_NEIGHBOUR};
+    const pc__memo_entry *entry;
+    pthread_rwlock_rdlock(guard);
+    out.id = pc__known_get(&memo->known, tokens_id);
+    entry = out.id != PC__NO_NEIGHBOUR ? pc__memo_entry_of(memo, out.id) : NULL;
+    if (entry)
+        out = *entry;
+    pthread_rwlock_unlock(guard);
+    return out;
+}
+
+/* Not known yet, or without all the outputs that are to be kept. */
+static int is_wanted(bundle *b, const pc_input *input, const pc__id *id)
+{
+    pc__memo_entry entry = known(b->memo, id);
+    for (size_t i = 0; i < b->count; i++)
+        if (pc__id_equal(&b->ids[i], id))
+            return 0;
+    return entry.id == PC__NO_NEIGHBOUR || !pc__memo_output_has(b->memo, &entry, pc__memo_output_sizes(b->memo, input->count));
 }
 
 /* Cells of its bucket's projector, which training keeps. */
@@ -75,7 +99,7 @@ static size_t pooled_of(const pc_memo *memo, const pc_input *input)
 static pc_status put_in(bundle *b, const pc_input *input, const pc__id *id)
 {
     const pc_allocator *mem = &b->memo->mem;
-    size_t layers = b->memo->head.layers, bytes;
+    size_t layers = b->memo->head.layers, bytes, outputs;
     pc__map_shape shape;
     pc__memo_shape(b->memo, input->count, &shape);
     bytes = (pc__map_bytes(&shape) + 63) / 64 * 64;
@@ -84,12 +108,15 @@ static pc_status put_in(bundle *b, const pc_input *input, const pc__id *id)
     b->maps[b->count] = bytes && bytes < SIZE_MAX / layers ? pc__alloc_aligned(mem, bytes * layers, 64) : NULL;
     b->layers[b->count] = pc__calloc(mem, layers, sizeof(void *));
     b->pooled[b->count] = pc__calloc(mem, pc__memo_units(b->memo) * pooled_of(b->memo, input), sizeof(float));
+    b->sizes[b->count] = pc__memo_output_sizes(b->memo, input->count);
+    outputs = b->sizes[b->count].embedding + b->sizes[b->count].logits;
+    b->outputs[b->count] = pc__calloc(mem, outputs + 1, sizeof(float));
     b->count++;
-    if (!b->maps[b->count - 1] || !b->layers[b->count - 1] || !b->pooled[b->count - 1])
+    if (!b->maps[b->count - 1] || !b->layers[b->count - 1] || !b->pooled[b->count - 1] || !b->outputs[b->count - 1])
         return PC_ERR_NOMEM;
     for (size_t l = 0; l < layers; l++)
         b->layers[b->count - 1][l] = b->maps[b->count - 1] + l * bytes;
-    b->bytes += bytes * layers;
+    b->bytes += bytes * layers + outputs * sizeof(float);
     return PC_OK;
 }
 
@@ -106,7 +133,7 @@ static const void *pool_layer(void *user, size_t prompt, int32_t layer, const fl
 
 static pc_status compute(bundle *b)
 {
-    pc__whole_options options = {.choose = b->memo->head.layerwise ? pool_layer : NULL, .choose_user = b};
+    pc__whole_options options = {.pool = b->memo->head.output_pool, .choose = b->memo->head.layerwise ? pool_layer : NULL, .choose_user = b};
     pc__whole prompts[AT_ONCE];
     pc_status status;
     b->pooling = PC_OK;
@@ -114,6 +141,8 @@ static pc_status compute(bundle *b)
     for (size_t i = 0; i < b->count; i++) {
         prompts[i].input = b->inputs[i];
         prompts[i].record = b->layers[i];
+        prompts[i].embedding = b->sizes[i].embedding ? b->outputs[i] : NULL;
+        prompts[i].logits = b->sizes[i].logits ? b->outputs[i] + b->sizes[i].embedding : NULL;
         pc__memo_shape(b->memo, b->inputs[i]->count, &prompts[i].shape);
     }
     status = pc__whole_run(b->memo->model, prompts, b->count, &options);
@@ -147,21 +176,26 @@ static pc_status store_one(bundle *b, size_t i)
     pc_memo *memo = b->memo;
     const pc_input *input = b->inputs[i];
     const pc__bucket *bucket = &memo->buckets[pc__memo_bucket_of(memo, input->count)];
-    size_t cells = pc__memo_units(memo) * pooled_of(memo, input);
-    uint16_t *note = pc__calloc(&memo->mem, cells, sizeof *note);
-    int64_t id = PC__NO_NEIGHBOUR;
+    size_t cells = pc__memo_units(memo) * pooled_of(memo, input), base = cells * sizeof(uint16_t), bytes = pc__memo_note_bytes(base, b->sizes[i]);
+    uint16_t *note = pc__alloc(&memo->mem, bytes + 1);
+    int64_t id = PC__NO_NEIGHBOUR, before = known(memo, &b->ids[i]).id;
     pc_status status = note ? PC_OK : PC_ERR_NOMEM;
     if (status >= 0) {
         pc__memo_note_write(b->pooled[i], cells, note);
-        status = pc__map_store_add(memo->maps, &b->ids[i], (uint32_t)input->count, note, cells * sizeof *note, (const void *const *)b->layers[i], &id, evicted,
+        pc__memo_output_put(memo, (uint8_t *)note, base, b->sizes[i], b->outputs[i]);
+        status = pc__map_store_add(memo->maps, &b->ids[i], (uint32_t)input->count, note, bytes, (const void *const *)b->layers[i], &id, evicted,
                                    memo);
     }
     if (status == PC_OK) {
         pthread_rwlock_wrlock(&memo->guard);
-        status = pc__memo_enter(memo, id, &b->ids[i], (uint32_t)input->count);
+        status = pc__memo_enter(memo, id, &b->ids[i], (uint32_t)input->count, bytes);
         if (status >= 0 && bucket->trained)
             status = index_one(memo, bucket, input->count, id, note, b->pooled[i]);
         pthread_rwlock_unlock(&memo->guard);
+    }
+    if (status == PC_OK && before != PC__NO_NEIGHBOUR) { /* it had no such outputs */
+        (void)pc__map_store_remove(memo->maps, before);
+        pc__memo_forget(memo, before);
     }
     pc__free(&memo->mem, note);
     return status;
@@ -194,7 +228,7 @@ static pc_status add_all(pc_memo *memo, const pc_input *inputs, size_t count, co
     for (size_t i = 0; i < count && status >= 0; i++) {
         pc__id id = pc__input_id(&inputs[i]);
         int last = i + 1 == count;
-        if (pc__memo_bucket_of(memo, inputs[i].count) < memo->head.bucket_count && is_new(&b, &id))
+        if (pc__memo_bucket_of(memo, inputs[i].count) < memo->head.bucket_count && is_wanted(&b, &inputs[i], &id))
             status = put_in(&b, &inputs[i], &id);
         if (status < 0 || (b.count < AT_ONCE && b.bytes < MOST_BYTES && !last))
             continue;

@@ -25,6 +25,7 @@ typedef struct pc__bucket {
     uint64_t records;
     double watched_sum; /* of the losses since it was tuned, */
     double watched_squares;
+    uint64_t watched_over; /* of those: above the limit of one hit */
     uint64_t verified;
     uint64_t unkept; /* what the bucket's file does not have of its indexes, as pc__memo_index_cost */
 } pc__bucket;
@@ -33,6 +34,7 @@ typedef struct pc__memo_head {
     pc__id model;
     uint32_t causal, layers, heads, hidden, map_format;
     uint32_t bucket_count;
+    uint32_t outputs, output_pool; /* of prompts that are added: PC_OUTPUT_…, PC_POOL_… */
     uint32_t layerwise; /* 1: a note has the pooled inputs of all layers, and each layer is sought for itself (AttnCache-f) */
 } pc__memo_head;
 
@@ -41,6 +43,7 @@ typedef struct pc__memo_entry {
     int64_t id;
     pc__id tokens_id;
     uint32_t tokens; /* 0: it has gone */
+    uint32_t has_outputs; /* in its note */
 } pc__memo_entry;
 
 /* Tokens of the remembered prompts -> record, open addressing. */
@@ -66,7 +69,8 @@ struct pc_memo {
     pc__memo_known known;
     pc__memo_entry *entries;
     size_t entry_count, entry_capacity;
-    uint64_t lookups, hits, misses, verified;  /* under `counting`, as is the next */
+    uint64_t outputs; /* entries that have some */
+    uint64_t lookups, hits, output_hits, misses, verified;  /* under `counting`, as is the next */
     double checks_due[PC__MEMO_MOST_BUCKETS]; /* share of hits not checked so far */
     pthread_mutex_t counting;
 };
@@ -78,6 +82,7 @@ static inline size_t pc__memo_units(const pc_memo *memo)
 }
 
 /* memo_head.c */
+int pc__memo_outputs_known(uint32_t outputs, uint32_t pool); /* 1: such values there are */
 pc_status pc__memo_head_write(const pc_memo *memo);
 /* A bucket's projector into its file, before the head that names it by *sum; until then the old head's is gone, and the bucket counts as untrained: nothing wrong is ever used. */
 pc_status pc__memo_projector_write(const pc_memo *memo, const pc__projector *projector, uint64_t *sum);
@@ -97,7 +102,7 @@ void pc__known_drop(pc__memo_known *known, const pc__id *id);
 pc__id pc__input_id(const pc_input *input);
 
 /* memo_entries.c; all under `guard` for writing */
-pc_status pc__memo_enter(pc_memo *memo, int64_t id, const pc__id *tokens_id, uint32_t tokens);
+pc_status pc__memo_enter(pc_memo *memo, int64_t id, const pc__id *tokens_id, uint32_t tokens, size_t note_size);
 const pc__memo_entry *pc__memo_entry_of(const pc_memo *memo, int64_t id); /* NULL: no such record since it was opened. Under `guard` */
 /* A record that has gone from the store is found no more. Takes `guard` itself. */
 void pc__memo_forget(pc_memo *memo, int64_t id);

@@ -39,6 +39,11 @@ pc_status pc_memo_get_bucket(pc_memo *memo, size_t index, pc_memo_bucket *bucket
     out.tuned_hit_rate = b->tuning.hit_rate;
     out.watched_loss = b->verified ? b->watched_sum / (double)b->verified : 0;
     out.verified = b->verified;
+    out.hit_limit = b->tuning.hit_limit;
+    out.hit_percentile = b->tuning.hit_percentile;
+    out.hit_loss = b->tuning.hit_loss;
+    out.hit_loss_high = b->tuning.hit_loss_high;
+    out.hit_loss_worst = b->tuning.hit_loss_worst;
     pthread_rwlock_unlock(&memo->guard);
     return pc__result_write(bucket, PC__V1_SIZE(pc_memo_bucket, verified), &out, sizeof out, "pc_memo_bucket");
 }
@@ -77,7 +82,7 @@ pc_status pc__memo_set_tuning(pc_memo *memo, uint32_t bucket, const pc__memo_tun
     before = *b;
     b->tuning = *tuning;
     b->watched_sum = b->watched_squares = 0;
-    b->verified = 0;
+    b->verified = b->watched_over = 0;
     status = pc__memo_head_write(memo);
     if (status < 0)
         *b = before;
@@ -86,10 +91,30 @@ pc_status pc__memo_set_tuning(pc_memo *memo, uint32_t bucket, const pc__memo_tun
     return status;
 }
 
-pc_status pc_memo_set_threshold(pc_memo *memo, size_t index, double threshold, uint32_t loss, double hit_limit)
+/* What the caller measured of the hits at the threshold. */
+static pc_status take_measured(pc__memo_tuning *tuning, const pc_memo_bucket *measured)
+{
+    pc_memo_bucket m;
+    pc_status status = pc__options_read(&m, sizeof m, PC__V1_SIZE(pc_memo_bucket, verified), measured, "pc_memo_bucket");
+    tuning->hit_limit = -1;
+    if (status < 0 || !measured)
+        return status;
+    if (!(m.hit_percentile >= 0 && m.hit_percentile <= 100) || !isfinite(m.hit_loss) || !isfinite(m.hit_loss_high) || !isfinite(m.hit_loss_worst))
+        return pc__fail(PC_ERR_INVALID, "pc_memo_set_threshold: hits are said to lose %g, %g at percentile %g, %g at worst", m.hit_loss, m.hit_loss_high,
+                        m.hit_percentile, m.hit_loss_worst);
+    tuning->hit_percentile = m.hit_percentile;
+    tuning->hit_loss = m.hit_loss;
+    tuning->hit_loss_high = m.hit_loss_high;
+    tuning->hit_loss_worst = m.hit_loss_worst;
+    return PC_OK;
+}
+
+pc_status pc_memo_set_threshold(pc_memo *memo, size_t index, double threshold, uint32_t loss, double hit_limit, const pc_memo_bucket *measured)
 {
     pc__memo_tuning tuning = {.threshold = threshold, .open = threshold <= 1, .loss = loss, .limit = hit_limit, .hit_rate = hit_limit > 0};
     pc_status status = check_bucket(memo, index, "pc_memo_set_threshold");
+    if (status >= 0)
+        status = take_measured(&tuning, measured);
     if (status < 0)
         return status;
     if (!isfinite(threshold) || loss > PC_LOSS_KL || !(hit_limit >= 0))
@@ -100,11 +125,12 @@ pc_status pc_memo_set_threshold(pc_memo *memo, size_t index, double threshold, u
     return pc__memo_set_tuning(memo, (uint32_t)index, &tuning);
 }
 
-void pc__memo_count(pc_memo *memo, uint64_t hits, uint64_t misses)
+void pc__memo_count(pc_memo *memo, uint64_t hits, uint64_t outputs, uint64_t misses)
 {
     pthread_mutex_lock(&memo->counting);
     memo->lookups += hits + misses;
     memo->hits += hits;
+    memo->output_hits += outputs;
     memo->misses += misses;
     pthread_mutex_unlock(&memo->counting);
 }
@@ -121,7 +147,11 @@ pc_status pc_memo_get_stats(pc_memo *memo, pc_memo_stats *stats)
     out.hits = memo->hits;
     out.misses = memo->misses;
     out.verified = memo->verified;
+    out.output_hits = memo->output_hits;
     pthread_mutex_unlock(&memo->counting);
+    pthread_rwlock_rdlock(&memo->guard);
+    out.outputs = memo->outputs;
+    pthread_rwlock_unlock(&memo->guard);
     out.stored = maps.stored;
     out.live = maps.live;
     out.evicted = maps.evicted;
@@ -145,19 +175,31 @@ int pc__memo_wants_check(pc_memo *memo, uint32_t bucket)
 }
 
 /* Above the limit by more than twice the standard error of the mean, of at least a few: by chance that happens to one bucket in forty. */
+static int mean_has_drifted(const pc__bucket *b)
+{
+    double n = (double)b->verified, mean = b->watched_sum / n, variance = b->watched_squares / n - mean * mean;
+    double error = sqrt((variance > 0 ? variance : 0) / n);
+    return b->tuning.hit_rate > 0 && mean * b->tuning.hit_rate - 2 * error * b->tuning.hit_rate > b->tuning.limit;
+}
+
+/* More hits beyond the limit of one than the percentile leaves, by as much. */
+static int hits_have_drifted(const pc__bucket *b)
+{
+    double n = (double)b->verified, share = 1 - b->tuning.hit_percentile / 100;
+    return b->tuning.hit_limit > 0 && b->tuning.hit_percentile > 0 && (double)b->watched_over > n * share + 2 * sqrt(n * share * (1 - share)) + 1e-9;
+}
+
 static int has_drifted(const pc__bucket *b)
 {
     enum { LEAST_CHECKS = 8 };
-    double n = (double)b->verified, mean = b->watched_sum / n, variance = b->watched_squares / n - mean * mean;
-    double error = sqrt((variance > 0 ? variance : 0) / n);
-    return b->verified >= LEAST_CHECKS && b->tuning.hit_rate > 0 && mean * b->tuning.hit_rate - 2 * error * b->tuning.hit_rate > b->tuning.limit;
+    return b->verified >= LEAST_CHECKS && (mean_has_drifted(b) || hits_have_drifted(b));
 }
 
 void pc__memo_checked(pc_memo *memo, uint32_t bucket, double loss)
 {
     pc__bucket *b = &memo->buckets[bucket];
     double mean = 0, limit = 0;
-    int closed = 0;
+    int closed = 0, by_mean = 1;
     pthread_mutex_lock(&memo->counting);
     memo->verified++;
     pthread_mutex_unlock(&memo->counting);
@@ -165,11 +207,13 @@ void pc__memo_checked(pc_memo *memo, uint32_t bucket, double loss)
     b->verified++;
     b->watched_sum += loss;
     b->watched_squares += loss * loss;
+    b->watched_over += b->tuning.hit_limit > 0 && loss > b->tuning.hit_limit;
     if (b->tuning.open && has_drifted(b)) {
         b->tuning.open = 0;
         b->tuning.reason = PC_REASON_DRIFT;
-        mean = b->watched_sum / (double)b->verified;
-        limit = b->tuning.limit / b->tuning.hit_rate;
+        by_mean = mean_has_drifted(b);
+        mean = by_mean ? b->watched_sum / (double)b->verified : loss;
+        limit = by_mean ? b->tuning.limit / b->tuning.hit_rate : b->tuning.hit_limit;
         closed = 1;
         if (!(memo->options.flags & PC_MEMO_READ_ONLY))
             (void)pc__memo_head_write(memo); /* else it is found out again */
@@ -177,8 +221,8 @@ void pc__memo_checked(pc_memo *memo, uint32_t bucket, double loss)
     pthread_rwlock_unlock(&memo->guard);
     if (!closed)
         return;
-    pc__log(memo->model->context, PC_LOG_WARN, "memo: %s: hits of %u to %u tokens lose %g on average, more than the %g they were tuned for: no more of them",
-            memo->dir.path, b->least, b->most, mean, limit);
+    pc__log(memo->model->context, PC_LOG_WARN, "memo: %s: %s of %u to %u tokens lose %g, more than the %g they were tuned for: no more of them",
+            memo->dir.path, by_mean ? "in the mean hits" : "too many hits", b->least, b->most, mean, limit);
     if (memo->options.on_disabled)
         memo->options.on_disabled(memo->options.disabled_user, bucket, mean, limit);
 }

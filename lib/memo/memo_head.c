@@ -11,8 +11,13 @@
 #include "base/le.h"
 #include "memo/memo_body.h"
 
-enum { HEAD_BYTES = 96, BUCKET_BYTES = 96, SUM_BYTES = 8, VERSION = 1, MOST_FILE = 64 << 20 };
+enum { HEAD_BYTES = 96, BUCKET_BYTES = 144, BUCKET_BYTES_1 = 96 /* of version 1 */, SUM_BYTES = 8, VERSION = 2, MOST_FILE = 64 << 20 };
 static const char HEAD_NAME[] = "memo.pcm", magic[4] = {'p', 'c', 'm', 'm'};
+
+int pc__memo_outputs_known(uint32_t outputs, uint32_t pool)
+{
+    return pool <= PC_POOL_LAST && (outputs == PC_OUTPUT_NONE || !(outputs & ~(uint32_t)(PC_OUTPUT_EMBEDDINGS | PC_OUTPUT_LOGITS)));
+}
 
 static void put_bucket(uint8_t *out, const pc__bucket *b)
 {
@@ -32,6 +37,12 @@ static void put_bucket(uint8_t *out, const pc__bucket *b)
     pc__put_f64(out + 64, b->watched_squares);
     pc__put_u64(out + 72, b->verified);
     pc__put_u64(out + 80, b->sum);
+    pc__put_f64(out + 88, t->hit_limit);
+    pc__put_f64(out + 96, t->hit_percentile);
+    pc__put_f64(out + 104, t->hit_loss);
+    pc__put_f64(out + 112, t->hit_loss_high);
+    pc__put_f64(out + 120, t->hit_loss_worst);
+    pc__put_u64(out + 128, b->watched_over);
 }
 
 static void put_head(uint8_t *out, const pc__memo_head *h)
@@ -47,6 +58,8 @@ static void put_head(uint8_t *out, const pc__memo_head *h)
     pc__put_u32(out + 56, h->map_format);
     pc__put_u32(out + 60, h->bucket_count);
     pc__put_u32(out + 64, h->layerwise);
+    pc__put_u32(out + 68, h->outputs);
+    pc__put_u32(out + 72, h->output_pool);
 }
 
 static void projector_name(char out[40], uint32_t most)
@@ -90,6 +103,11 @@ static pc_status damaged(const char *path, const char *what)
     return pc__fail(PC_ERR_FORMAT, "%s: %s", path, what);
 }
 
+static size_t bucket_bytes(const uint8_t *head)
+{
+    return pc__get_u32(head + 4) == 1 ? BUCKET_BYTES_1 : BUCKET_BYTES;
+}
+
 static pc_status get_head(pc__memo_head *h, const uint8_t *in, size_t size, const char *path)
 {
     size_t frame = HEAD_BYTES + SUM_BYTES;
@@ -97,8 +115,8 @@ static pc_status get_head(pc__memo_head *h, const uint8_t *in, size_t size, cons
         return damaged(path, "memo.pcm is no head of a memo");
     if (pc__get_u64(in + size - SUM_BYTES) != XXH3_64bits(in, size - SUM_BYTES))
         return damaged(path, "memo.pcm: the checksum is wrong");
-    if (pc__get_u32(in + 4) != VERSION)
-        return pc__fail(PC_ERR_UNSUPPORTED, "%s: memo.pcm has version %u; this library reads %d", path, pc__get_u32(in + 4), VERSION);
+    if (!pc__get_u32(in + 4) || pc__get_u32(in + 4) > VERSION)
+        return pc__fail(PC_ERR_UNSUPPORTED, "%s: memo.pcm has version %u; this library reads 1 to %d", path, pc__get_u32(in + 4), VERSION);
     memcpy(h->model.bytes, in + 8, sizeof h->model.bytes);
     h->causal = pc__get_u32(in + 40);
     h->layers = pc__get_u32(in + 44);
@@ -107,14 +125,18 @@ static pc_status get_head(pc__memo_head *h, const uint8_t *in, size_t size, cons
     h->map_format = pc__get_u32(in + 56);
     h->bucket_count = pc__get_u32(in + 60);
     h->layerwise = pc__get_u32(in + 64);
+    h->outputs = pc__get_u32(in + 68); /* version 1: 0, the default, as is the next */
+    h->output_pool = pc__get_u32(in + 72);
+    if (!pc__memo_outputs_known(h->outputs, h->output_pool))
+        return damaged(path, "memo.pcm: it keeps outputs of no known kind");
     if (h->layerwise > 1 || h->causal > 1)
         return damaged(path, "memo.pcm: a flag is neither 0 nor 1");
-    if (!h->bucket_count || h->bucket_count > PC__MEMO_MOST_BUCKETS || size != frame + h->bucket_count * BUCKET_BYTES)
+    if (!h->bucket_count || h->bucket_count > PC__MEMO_MOST_BUCKETS || size != frame + h->bucket_count * bucket_bytes(in))
         return damaged(path, "memo.pcm: its size does not fit its buckets");
     return PC_OK;
 }
 
-static void get_bucket(pc__bucket *b, const uint8_t *in)
+static void get_bucket(pc__bucket *b, const uint8_t *in, size_t bytes)
 {
     pc__memo_tuning *t = &b->tuning;
     b->least = pc__get_u32(in);
@@ -131,6 +153,14 @@ static void get_bucket(pc__bucket *b, const uint8_t *in)
     b->watched_squares = pc__get_f64(in + 64);
     b->verified = pc__get_u64(in + 72);
     b->sum = pc__get_u64(in + 80);
+    if (bytes < BUCKET_BYTES)
+        return;
+    t->hit_limit = pc__get_f64(in + 88);
+    t->hit_percentile = pc__get_f64(in + 96);
+    t->hit_loss = pc__get_f64(in + 104);
+    t->hit_loss_high = pc__get_f64(in + 112);
+    t->hit_loss_worst = pc__get_f64(in + 120);
+    b->watched_over = pc__get_u64(in + 128);
 }
 
 pc_status pc__memo_file_read(const pc_memo *memo, const char *name, uint8_t **data, size_t *size)
@@ -172,7 +202,7 @@ static pc_status read_projector(pc_memo *memo, pc__bucket *b)
     return PC_OK;
 }
 
-static pc_status get_buckets(pc_memo *memo, const uint8_t *in, const char *path)
+static pc_status get_buckets(pc_memo *memo, const uint8_t *in, size_t bytes, const char *path)
 {
     pc_status status = PC_OK;
     memo->buckets = pc__calloc(&memo->mem, memo->head.bucket_count, sizeof(*memo->buckets));
@@ -181,7 +211,7 @@ static pc_status get_buckets(pc_memo *memo, const uint8_t *in, const char *path)
     for (uint32_t b = 0; b < memo->head.bucket_count && status >= 0; b++) {
         pc__bucket *bucket = &memo->buckets[b];
         uint32_t before = b ? memo->buckets[b - 1].most : 0;
-        get_bucket(bucket, in + b * BUCKET_BYTES);
+        get_bucket(bucket, in + b * bytes, bytes);
         if (bucket->least != before + 1 || bucket->most < bucket->least || bucket->most > 1u << 20 || !isfinite(bucket->tuning.threshold))
             return damaged(path, "memo.pcm: its buckets do not follow each other");
         if (bucket->trained)
@@ -200,7 +230,7 @@ pc_status pc__memo_head_read(pc_memo *memo)
     if (status == PC_OK)
         status = get_head(&memo->head, data, size, memo->dir.path);
     if (status == PC_OK)
-        status = get_buckets(memo, data + HEAD_BYTES, memo->dir.path);
+        status = get_buckets(memo, data + HEAD_BYTES, bucket_bytes(data), memo->dir.path);
     pc__free(&memo->mem, data);
     return status;
 }

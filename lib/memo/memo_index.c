@@ -3,6 +3,7 @@
 
 #include "base/fail.h"
 #include "memo/memo_keep.h"
+#include "memo/memo_output.h"
 
 enum { SCANNED = 4096 /* records of a length that the built-in scan is quick enough for: 2 MiB of features, some 50 us */, AT_ONCE = 64 };
 
@@ -25,7 +26,7 @@ static int take(void *user, const pc__map_record *record)
     rows *r = user;
     if (record->tokens < r->shape->least_tokens || record->tokens > r->shape->most_tokens)
         return 0;
-    if (record->note_size != r->note_size) {
+    if (!pc__memo_note_fits(r->memo, r->note_size, record->note_size)) {
         r->strange++;
         return 0;
     }

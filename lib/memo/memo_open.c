@@ -24,6 +24,8 @@ static pc_status read_options(pc_memo_options *out, const pc_memo_options *optio
             return pc__fail(PC_ERR_INVALID, "pc_memo_options: bucket_tokens[%zu] is %u, not behind its predecessor", i, out->bucket_tokens[i]);
     if (!(out->verify_share <= 1) || !(out->cold_seconds >= 0))
         return pc__fail(PC_ERR_INVALID, "pc_memo_options: verify_share is %g, cold_seconds is %g", out->verify_share, out->cold_seconds);
+    if (!pc__memo_outputs_known(out->outputs, out->output_pool) || (out->output_pool && !out->outputs))
+        return pc__fail(PC_ERR_INVALID, "pc_memo_options: outputs is %#x, output_pool is %u", out->outputs, out->output_pool);
     out->verify_share = out->verify_share < 0 ? 0 : out->verify_share > 0 ? out->verify_share : 0.01;
     return PC_OK;
 }
@@ -33,6 +35,8 @@ static pc__memo_head head_of(const pc_model *model, const pc_memo_options *optio
     const pc__arch *arch = &model->native->arch;
     pc__memo_head head = {.causal = arch->causal != 0, .layers = (uint32_t)arch->layers, .heads = (uint32_t)arch->heads, .hidden = (uint32_t)arch->hidden,
                           .map_format = options->map_format ? options->map_format : PC_MAP_F16,
+                          .outputs = options->outputs,
+                          .output_pool = options->output_pool,
                           .layerwise = (options->flags & PC_MEMO_LAYERS) != 0};
     memcpy(head.model.bytes, model->info.fingerprint, sizeof head.model.bytes);
     return head;
@@ -135,7 +139,7 @@ static pc_status open_maps(pc_memo *memo)
 
 static int name_one(void *user, const pc__map_record *record)
 {
-    return pc__memo_enter(user, record->id, &record->tokens_id, record->tokens) < 0;
+    return pc__memo_enter(user, record->id, &record->tokens_id, record->tokens, record->note_size) < 0;
 }
 
 static pc_status name_all(pc_memo *memo)
@@ -148,6 +152,18 @@ static pc_status name_all(pc_memo *memo)
             status = pc__memo_index_build(memo, memo->buckets[b].projector, &memo->buckets[b], memo->lengths + memo->buckets[b].least * pc__memo_units(memo),
                                           &memo->buckets[b].unkept);
     return status;
+}
+
+/* What is kept of prompts from now on, where that was asked for. */
+static pc_status set_outputs(pc_memo *memo, const pc__memo_head *wanted)
+{
+    if (!wanted->outputs || (memo->head.outputs == wanted->outputs && memo->head.output_pool == wanted->output_pool))
+        return PC_OK;
+    if (memo->options.flags & PC_MEMO_READ_ONLY)
+        return pc__fail(PC_ERR_STATE, "%s: opened read-only, what it keeps of prompts cannot be changed", memo->dir.path);
+    memo->head.outputs = wanted->outputs;
+    memo->head.output_pool = wanted->output_pool;
+    return pc__memo_head_write(memo);
 }
 
 /* `wanted`: what this model's memo is like. */
@@ -169,6 +185,7 @@ static pc_status open_all(pc_memo *memo, const char *folder, const pc__memo_head
     status = open_maps(memo);
     if (status != PC_OK) /* PC_AGAIN: another process has it */
         goto done;
+    PC__TRY(set_outputs(memo, wanted), done);
     memo->lengths = pc__calloc(&memo->mem, index_count(memo), sizeof(*memo->lengths));
     status = memo->lengths ? name_all(memo) : PC_ERR_NOMEM;
     memo->is_open = status == PC_OK;

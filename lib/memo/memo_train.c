@@ -198,7 +198,7 @@ static pc_status install(lesson *l)
     bucket->sum = sum;
     bucket->tuning = (pc__memo_tuning){.reason = PC_REASON_UNTRAINED, .threshold = 2};
     bucket->watched_sum = bucket->watched_squares = 0;
-    bucket->verified = 0;
+    bucket->verified = bucket->watched_over = 0;
     bucket->unkept = unkept;
     status = pc__memo_head_write(memo);
     if (status < 0) {

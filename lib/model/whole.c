@@ -26,7 +26,7 @@ typedef struct bundle {
     const pc__whole_options *options;
     size_t first; /* of the prompts */
     size_t *which; /* [count] prompt of each lane: those with maps last, so that rows that compute the same stand together */
-    size_t count, tokens;
+    size_t count, tokens; /* count: of the prompts, then of the lanes */
     int has_maps; /* given or recorded, of some */
     int whole;    /* no lane is cut into blocks: none needs more than one layer's K and V at a time */
     size_t *lane_first; /* [count + 1] */
@@ -172,8 +172,9 @@ static pc_status order(bundle *b)
         return PC_ERR_NOMEM;
     for (int mapped = 0; mapped < 2; mapped++)
         for (size_t i = b->first; i < b->first + b->count; i++)
-            if ((b->prompts[i].maps != NULL) == mapped)
+            if (!b->prompts[i].is_done && (b->prompts[i].maps != NULL) == mapped)
                 b->which[n++] = i;
+    b->count = n;
     return PC_OK;
 }
 
@@ -258,6 +259,8 @@ static pc_status run(bundle *b)
     pc__pass pass = {0};
     pc_status status;
     PC__TRY(reserve(b), done);
+    if (!b->count)
+        return PC_OK;
     for (size_t l = 0; l < b->count; l++)
         PC__TRY(add_lane(b, l), done);
     pc__build_end(&b->build, &pass);

@@ -14,6 +14,7 @@ typedef struct pc__whole {
     float *embedding;        /* [hidden] pooled, or NULL */
     float *logits;           /* [vocab], or [classes] of an encoder's head; or NULL */
     pc__kv **run;            /* the prompt's states, keys completed, become the caller's; NULL: dropped */
+    int is_done;             /* 1: nothing of it is to be computed */
 } pc__whole;
 
 typedef struct pc__whole_options {

@@ -79,12 +79,46 @@ static int order(const void *a, const void *b)
     return (x->similarity < y->similarity) - (x->similarity > y->similarity);
 }
 
-/* The lowest threshold at which the mean loss of all n inputs, with what chance may add to it (one in twenty), stays within the limit; with at least LEAST_HITS hits, for the
- * error of a mean of fewer is not known. */
-static pc__memo_tuning choose(const tuning *t, const trial *trials, size_t n)
+/* Of so many hits `over` lose more than one may: no more than the percentile leaves, less what chance may have spared them (one in twenty). */
+static int hits_keep(const tuning *t, size_t hits, size_t over)
 {
-    pc__memo_tuning out = {.reason = PC_REASON_UNLIKE, .loss = t->work.loss, .limit = t->work.limit, .threshold = 2};
+    double left = 1 - t->work.hit_percentile / 100, mean = (double)hits * left;
+    return !over || t->work.hit_limit < 0 || (double)over <= mean - 1.64 * sqrt(mean * (1 - left));
+}
+
+static int by_loss(const void *a, const void *b)
+{
+    double x = *(const double *)a, y = *(const double *)b;
+    return (x > y) - (x < y);
+}
+
+/* What the hits lose: mean, at the percentile (the nearest rank), worst. */
+static pc_status describe_hits(const tuning *t, const trial *hits, size_t count, pc__memo_tuning *out)
+{
+    const pc_allocator *mem = &t->model->context->mem;
+    double *losses = pc__calloc(mem, count, sizeof *losses), rank = ceil(t->work.hit_percentile / 100 * (double)count);
+    if (!losses)
+        return PC_ERR_NOMEM;
+    for (size_t i = 0; i < count; i++) {
+        losses[i] = hits[i].loss;
+        out->hit_loss += hits[i].loss / (double)count;
+    }
+    qsort(losses, count, sizeof *losses, by_loss);
+    out->hit_loss_high = losses[rank < 1 ? 0 : (size_t)rank - 1];
+    out->hit_loss_worst = losses[count - 1];
+    pc__free(mem, losses);
+    return PC_OK;
+}
+
+/* The lowest threshold at which the mean loss of all n inputs, with what chance may add to it (one in twenty), stays within the limit, and the hits within theirs; with at least LEAST_HITS
+ * hits, for the error of a mean of fewer is not known. *hits: how many. */
+static pc__memo_tuning choose(const tuning *t, const trial *trials, size_t n, size_t *hits)
+{
+    pc__memo_tuning out = {.reason = PC_REASON_UNLIKE, .loss = t->work.loss, .limit = t->work.limit, .threshold = 2,
+                           .hit_limit = t->work.hit_limit, .hit_percentile = t->work.hit_percentile};
     double sum = 0, squares = 0;
+    size_t over = 0;
+    *hits = 0;
     if (n < LEAST_HITS) {
         out.reason = PC_REASON_UNTRAINED;
         return out;
@@ -93,19 +127,21 @@ static pc__memo_tuning choose(const tuning *t, const trial *trials, size_t n)
         double mean, error;
         sum += trials[i].loss;
         squares += trials[i].loss * trials[i].loss;
+        over += trials[i].loss > t->work.hit_limit;
         mean = sum / (double)n;
         error = sqrt(fmax(squares / (double)n - mean * mean, 0) / (double)n);
         if (i + 1 < n && trials[i + 1].has && trials[i + 1].similarity >= trials[i].similarity)
             continue; /* as alike as this one: both or none */
         if (i + 1 < LEAST_HITS)
             continue;
-        if (mean + 1.64 * error > t->work.limit)
+        if (mean + 1.64 * error > t->work.limit || !hits_keep(t, i + 1, over))
             continue; /* those behind it may make up for it */
         out.open = 1;
         out.reason = PC_REASON_NONE;
         out.threshold = trials[i].similarity;
         out.tuned_loss = mean;
         out.hit_rate = (double)(i + 1) / (double)n;
+        *hits = i + 1;
     }
     return out;
 }
@@ -115,7 +151,7 @@ static pc_status set_all(tuning *t)
     pc_status status = PC_OK;
     qsort(t->trials, t->count, sizeof *t->trials, order);
     for (uint32_t b = 0; b < pc_memo_bucket_count(t->memo) && status >= 0; b++) {
-        size_t first = 0, n = 0;
+        size_t first = 0, n = 0, hits;
         pc__memo_tuning found;
         if (!pc__memo_is_trained(t->memo, b))
             continue;
@@ -123,8 +159,11 @@ static pc_status set_all(tuning *t)
             n += t->trials[i].bucket == b;
             first += t->trials[i].bucket < b;
         }
-        found = choose(t, t->trials + first, n);
-        status = pc__memo_set_tuning(t->memo, b, &found);
+        found = choose(t, t->trials + first, n, &hits);
+        if (hits)
+            status = describe_hits(t, t->trials + first, hits, &found);
+        if (status >= 0)
+            status = pc__memo_set_tuning(t->memo, b, &found);
     }
     return status;
 }

@@ -5,6 +5,7 @@
 #include "base/clock.h"
 #include "base/options.h"
 #include "memo/memo.h"
+#include "model/heads.h"
 #include "model/native.h"
 #include "model/whole.h"
 #include "serve/encoder.h"
@@ -37,7 +38,7 @@ static pc_status read_options(pc_prefill_options *out, const pc_prefill_options 
     pc_status status = pc__options_read(out, sizeof *out, PC__V1_SIZE(pc_prefill_options, threshold), options, "pc_prefill_options");
     if (status < 0)
         return status;
-    if (pc__unknown_bits(out->flags, PC_PREFILL_NORMALIZE | PC_PREFILL_FORCE))
+    if (pc__unknown_bits(out->flags, PC_PREFILL_NORMALIZE | PC_PREFILL_FORCE | PC_PREFILL_MAPS))
         return pc__fail(PC_ERR_INVALID, "pc_prefill_options: unknown flags %#llx", (unsigned long long)out->flags);
     if (out->pool > PC_POOL_LAST || out->reserved || !(out->threshold <= 1))
         return pc__fail(PC_ERR_INVALID, "pc_prefill_options: pool is %u, threshold is %g, or reserved is set", out->pool, out->threshold);
@@ -123,6 +124,27 @@ static pc_status expect_layers(work *w, size_t i)
     return w->measures ? PC_OK : reserve_checked(w, i);
 }
 
+/* Whether kept outputs can stand for all that is asked for. */
+static int may_take_outputs(const work *w)
+{
+    return (w->options.embeddings || w->options.logits) && !keeps_states(w) && !(w->options.flags & PC_PREFILL_MAPS);
+}
+
+/* The same prompt's outputs. PC_MISS: not all are kept. */
+static pc_status take_outputs(work *w, size_t i)
+{
+    const pc__native *native = w->model->native;
+    pc__whole *prompt = &w->prompts[i];
+    pc_status status;
+    if (!w->found[i].same || !may_take_outputs(w))
+        return PC_MISS;
+    status = pc__memo_output(w->options.memo, w->found[i].id, pc__pool_of(native, w->options.pool), prompt->embedding, prompt->logits);
+    if (status == PC_OK && prompt->embedding && (w->options.flags & PC_PREFILL_NORMALIZE) && !native->pooling.normalize)
+        pc__normalize(prompt->embedding, w->hidden);
+    prompt->is_done = status == PC_OK;
+    return status;
+}
+
 static pc_status look_up(work *w)
 {
     pc_memo *memo = w->options.memo;
@@ -139,7 +161,11 @@ static pc_status look_up(work *w)
             status = expect_layers(w, i);
         if (w->found[i].reason != PC_REASON_NONE)
             continue;
-        taken = pc__memo_take(memo, w->found[i].id, &w->maps[i]);
+        taken = take_outputs(w, i);
+        if (taken == PC_OK)
+            continue;
+        if (taken == PC_MISS)
+            taken = pc__memo_take(memo, w->found[i].id, &w->maps[i]);
         if (taken == PC_MISS || taken == PC_ERR_FORMAT) {
             w->found[i].reason = taken == PC_MISS ? PC_REASON_FIRST_USE : PC_REASON_DAMAGED;
             continue;
@@ -162,8 +188,9 @@ static pc_status look_up(work *w)
 static void count_hits(work *w)
 {
     for (size_t i = 0; i < w->count; i++) {
-        int hit = w->prompts[i].maps || w->layers[i].layers;
+        int hit = w->prompts[i].maps || w->layers[i].layers || w->prompts[i].is_done;
         w->stats.hits += hit != 0;
+        w->stats.output_hits += w->prompts[i].is_done != 0;
         w->stats.hit_tokens += hit ? w->inputs[i].count : 0;
         w->stats.seconds_features += w->layers[i].times.features;
         w->stats.seconds_search += w->layers[i].times.search;
@@ -171,7 +198,7 @@ static void count_hits(work *w)
             w->check[i] = pc__memo_wants_check(w->options.memo, w->found[i].bucket) ? 1 : 0;
     }
     if (!w->measures)
-        pc__memo_count(w->options.memo, w->stats.hits, w->count - w->stats.hits);
+        pc__memo_count(w->options.memo, w->stats.hits, w->stats.output_hits, w->count - w->stats.hits);
 }
 
 /* One hit in full; its result takes the place of the memo's. */
@@ -241,6 +268,7 @@ static void tell(const work *w)
         r->verified = w->check[i];
         r->layers = w->prompts[i].maps ? (uint32_t)w->model->info.layers : w->layers[i].layers;
         r->loss = loss;
+        r->reuse = w->prompts[i].is_done ? PC_REUSE_OUTPUT : r->layers ? PC_REUSE_MAPS : PC_REUSE_NONE;
     }
 }
 

@@ -90,7 +90,7 @@ static void child(const pc_model *model, const char *path, diary *d)
     if (pc_memo_train(memo, &work) < 0)
         _exit(2);
     for (uint64_t n = 1;; n++) {
-        if (pc_memo_set_threshold(memo, 0, (double)n, PC_LOSS_COSINE, 0) < 0)
+        if (pc_memo_set_threshold(memo, 0, (double)n, PC_LOSS_COSINE, 0, NULL) < 0)
             _exit(3);
         d->threshold = n;
     }
@@ -267,7 +267,7 @@ static void test_answers(void)
         CHECK_OK(pc_memo_open(&memo, model, path, &o));
         CHECK_OK(pc_memo_add(memo, inputs, 34, NULL));
         CHECK_OK(pc_memo_train(memo, &work));
-        CHECK_OK(pc_memo_set_threshold(memo, 0, -1e9, PC_LOSS_COSINE, 0));
+        CHECK_OK(pc_memo_set_threshold(memo, 0, -1e9, PC_LOSS_COSINE, 0, NULL));
         every_allocation(model, memo, cache, verify ? PC_EXACT : PC_APPROXIMATE);
         pc_memo_free(memo);
     }
@@ -336,7 +336,7 @@ static void test_threads(void)
     for (size_t n = 0; n < PROMPTS; n += 32) {
         CHECK_OK(pc_memo_add(memo, inputs + n, 32, NULL));
         CHECK_OK(pc_memo_train(memo, &work));
-        CHECK_OK(pc_memo_set_threshold(memo, 0, n ? -10 : 0.9, PC_LOSS_COSINE, 0));
+        CHECK_OK(pc_memo_set_threshold(memo, 0, n ? -10 : 0.9, PC_LOSS_COSINE, 0, NULL));
         CHECK_OK(pc_memo_tidy(memo));
     }
     atomic_store(&stop, 1);

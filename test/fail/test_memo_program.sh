@@ -102,9 +102,12 @@ holds "tuned within the limit" "$(value loss "$line") <= 0"
 grep -q "</svg>" tune.svg || fault "tune --plot: no picture"
 expect 0 '"trained":true' memo show $m --json
 cp out shown
+grep -q '"hit_loss":[^,]*,"hit_loss_high":[^,]*,"hit_loss_worst":' out || fault "show does not say what hits lost"
 expect 0 '"threshold":"tuned"' memo eval $m --kind choices --data dev.jsonl --thresholds -1000,1,tuned,lazy,san --repeats 1 --json --plot eval.svg
 holds "at -1000 all are hits" "$(value hit_rate 1) == 1"
 holds "at 1 none are" "$(value hit_rate 2) == 0 && $(value loss 2) == 0"
+holds "forced hits lose" "$(value hit_loss 1) >= 0 && $(value hit_loss_high 1) <= $(value hit_loss_worst 1) && $(value hit_loss_worst 1) <= 1 && $(value exact_rate 1) == 0"
+sed -n 2p out | grep -q '"hit_loss":null' || fault "where nothing hits there is no loss of hits"
 holds "tuned: the loss that was tuned for" "$(value loss 3) <= 0 && $(value full_score 3) == $(value full_score 1)"
 holds "baselines need no memo" "$(value hit_rate 4) == 0 && $(value hit_rate 5) == 0 && $(value score 4) >= 0 && $(value score 5) >= 0"
 holds "times" "$(value full_s 1) > 0 && $(value memo_s 1) > 0 && $(value features_s 1) + $(value search_s 1) + $(value maps_s 1) < $(value memo_s 1)"
@@ -117,6 +120,30 @@ expect 0 '"trained":true' memo show $m --json
 cmp -s out shown || fault "eval left another memo than it found"
 expect 0 "Spearman" memo eval $m --kind pairs --data pairs.csv --thresholds 0.99 --repeats 1
 expect 0 "tokens" memo tune $m --kind choices --data dev.jsonl --loss cosine --limit 0.001
+expect 0 '"open":true' memo tune $m --kind choices --data dev.jsonl --loss cosine --limit 1 --hit-limit 2 --json
+worst=$(sed -n 's/.*"open":true.*"hit_loss_worst":\([0-9.e-]*\).*/\1/p' out)
+holds "the worst hit is told" "$worst > 0"
+expect 0 "hits lose" memo show $m
+expect 0 '"least_tokens"' memo tune $m --kind choices --data dev.jsonl --loss cosine --limit 1 --hit-limit "$(awk "BEGIN { print $worst / 2 }")" --hit-percentile 100 --json
+holds "no hit loses more than it may" "$(sed -n 's/.*"hit_loss_worst":\([0-9.e-]*\).*/\1/p' out | sort -g | tail -n 1) + 0 <= $worst / 2"
+expect 0 "hits lose" memo tune $m --kind choices --data dev.jsonl --measure accuracy --limit 100 --hit-limit 0.5 --dry
+expect 2 "from 0 to 100" memo tune $m --kind choices --data dev.jsonl --loss cosine --limit 1 --hit-limit -1
+expect 2 "from 1 to 100" memo eval $m --kind choices --data dev.jsonl --hit-percentile 0
+
+# ---- what is remembered word for word comes back as it was
+expect 0 "hits %" memo eval $m --kind choices --data choices.jsonl --thresholds 1 --repeats 1
+expect 0 '"exact_rate":1.0' memo eval $m --kind choices --data choices.jsonl --thresholds 1 --repeats 1 --json
+holds "and loses nothing" "$(value loss 1) == 0 && $(value hit_rate 1) == 1"
+expect 0 '"outputs":' memo show $m --json
+equal "all records keep their outputs" "$(sed -n '$s/.*"outputs":\([0-9]*\).*/\1/p' out)" "$(sed -n '$s/.*"live":\([0-9]*\).*/\1/p' out)"
+p="--model $model --memo plain --kind choices"
+expect 0 "added 240 of 240" memo build $p --data choices.jsonl --no-train --outputs none
+expect 0 "240 records, 0 with their outputs" memo show --model "$model" --memo plain
+expect 0 '"exact_rate":0.0' memo eval $p --data choices.jsonl --thresholds 1 --repeats 1 --json
+expect 0 "added 240 of 240" memo build $p --data choices.jsonl --no-train --outputs logits # they lacked them
+expect 0 "240 records, 240 with their outputs" memo show --model "$model" --memo plain
+expect 0 '"exact_rate":1.0' memo eval $p --data choices.jsonl --thresholds 1 --repeats 1 --json
+expect 2 "is of --outputs embeddings" memo build $p --data choices.jsonl --outputs logits --pool mean
 for i in 1 2 3 4 5 6 7 8 9; do printf 'good day number %d\tyes\nbad night number %d\tno\n' $i $i; done >labels.tsv
 expect 0 "accuracy 100.00 of 18 items" memo eval $m --kind labels --data labels.tsv --train labels.tsv --thresholds tuned --repeats 1
 

@@ -130,6 +130,68 @@ static pc_memo_bucket bucket(world *w, size_t index)
     return b;
 }
 
+/* All outputs of a prefill, in one block. */
+typedef struct outputs {
+    float *embeddings, *logits; /* NULL: the model gives none */
+    size_t bytes;
+} outputs;
+
+static size_t logits_of(const world *w)
+{
+    return w->info.bidirectional ? 0 : (size_t)w->info.vocab; /* the golden encoders have no head */
+}
+
+static outputs all_outputs(world *w, const prompts *p, pc_memo *memo, uint64_t flags, uint32_t pool)
+{
+    size_t hidden = (size_t)w->info.hidden, logits = logits_of(w);
+    outputs out = {.bytes = PROMPTS * (hidden + logits) * sizeof(float)};
+    pc_prefill_options o = PC_PREFILL_OPTIONS_INIT;
+    out.embeddings = calloc(1, out.bytes);
+    out.logits = logits ? out.embeddings + PROMPTS * hidden : NULL;
+    o.memo = memo;
+    o.flags = flags;
+    o.pool = pool;
+    o.embeddings = out.embeddings;
+    o.logits = out.logits;
+    o.results = w->results;
+    CHECK_OK(pc_prefill(w->model, p->inputs, PROMPTS, &o, NULL));
+    return out;
+}
+
+static void compare_outputs(world *w, const prompts *p, uint64_t flags, uint32_t pool, uint32_t reuse)
+{
+    outputs full = all_outputs(w, p, NULL, flags, pool), kept = all_outputs(w, p, w->memo, flags, pool);
+    int same = !memcmp(full.embeddings, kept.embeddings, full.bytes);
+    CHECK_INT(same, reuse == PC_REUSE_OUTPUT);
+    for (int i = 0; i < PROMPTS; i++) {
+        CHECK_INT(w->results[i].reuse, reuse);
+        CHECK_INT(w->results[i].exactness, reuse == PC_REUSE_OUTPUT ? PC_EXACT : PC_APPROXIMATE);
+        CHECK(w->results[i].similarity == 1 && w->results[i].record >= 0 && w->results[i].reason == PC_REASON_NONE);
+        CHECK_INT(w->results[i].layers, reuse == PC_REUSE_OUTPUT ? 0 : w->info.layers);
+    }
+    free(full.embeddings);
+    free(kept.embeddings);
+}
+
+/* What was kept of a prompt is what computing it gives, bit for bit; what was not kept is not made up. */
+static void outputs_come_back(world *w, const prompts *known)
+{
+    uint32_t other = w->info.bidirectional ? PC_POOL_FIRST : PC_POOL_MEAN;
+    pc_memo_stats before = balanced(w), after;
+    pc_prefill_stats s = prefill(w, known, PROMPTS, w->memo, 0, w->reused);
+    CHECK_INT(s.hits, PROMPTS);
+    CHECK_INT(s.output_hits, PROMPTS);
+    CHECK(!memcmp(w->full, w->reused, PROMPTS * (size_t)w->info.hidden * sizeof(float)));
+    after = balanced(w);
+    CHECK_INT(after.output_hits - before.output_hits, PROMPTS);
+    CHECK_INT(after.hits - before.hits, PROMPTS);
+    CHECK_INT(after.outputs, PROMPTS);
+    compare_outputs(w, known, 0, PC_POOL_DEFAULT, PC_REUSE_OUTPUT);
+    compare_outputs(w, known, PC_PREFILL_NORMALIZE, PC_POOL_DEFAULT, PC_REUSE_OUTPUT);
+    compare_outputs(w, known, 0, other, PC_REUSE_MAPS);
+    compare_outputs(w, known, PC_PREFILL_MAPS, PC_POOL_DEFAULT, PC_REUSE_MAPS);
+}
+
 /* What is remembered is found by its tokens, and its own maps give its own result; everything else is a miss that says why. */
 static void known_and_unknown(world *w, const prompts *known, const prompts *others)
 {
@@ -140,10 +202,13 @@ static void known_and_unknown(world *w, const prompts *known, const prompts *oth
     CHECK_INT(bucket(w, 0).records, PROMPTS);
     s = prefill(w, known, PROMPTS, NULL, 0, w->full);
     CHECK_INT(s.hits, 0);
-    s = prefill(w, known, PROMPTS, w->memo, 0, w->reused);
+    outputs_come_back(w, known);
+    s = prefill(w, known, PROMPTS, w->memo, PC_PREFILL_MAPS, w->reused);
     CHECK_INT(s.hits, PROMPTS);
+    CHECK_INT(s.output_hits, 0);
     for (int i = 0; i < PROMPTS; i++) {
         CHECK_INT(w->results[i].exactness, PC_APPROXIMATE);
+        CHECK_INT(w->results[i].reuse, PC_REUSE_MAPS);
         CHECK_INT(w->results[i].reason, PC_REASON_NONE);
         CHECK(w->results[i].similarity == 1);
         CHECK(apart(w, (size_t)i) < 1e-5);
@@ -188,7 +253,7 @@ static void thresholds(world *w, const prompts *others)
     CHECK_INT(s.hits, PROMPTS);
     middle = w->results[PROMPTS / 2].similarity;
     CHECK(middle < 1);
-    CHECK_OK(pc_memo_set_threshold(w->memo, 0, middle, PC_LOSS_COSINE, 0));
+    CHECK_OK(pc_memo_set_threshold(w->memo, 0, middle, PC_LOSS_COSINE, 0, NULL));
     s = prefill(w, others, PROMPTS, w->memo, 0, w->reused);
     for (size_t i = 0; i < PROMPTS; i++) {
         int hit = w->results[i].reason == PC_REASON_NONE;
@@ -205,9 +270,41 @@ static void thresholds(world *w, const prompts *others)
     CHECK_INT(s.hits, hits);
     CHECK(hits > 0 && hits < PROMPTS);
     CHECK(balanced(w).verified >= hits / 5);
-    CHECK_OK(pc_memo_set_threshold(w->memo, 0, 2, PC_LOSS_COSINE, 0));
+    CHECK_OK(pc_memo_set_threshold(w->memo, 0, 2, PC_LOSS_COSINE, 0, NULL));
     s = prefill(w, others, PROMPTS, w->memo, 0, w->reused);
     CHECK_INT(s.hits, 0);
+}
+
+/* All inputs are hits; what the worst of them lose is known, and can be forbidden. */
+static void hits_keep_their_limit(world *w, const prompts *others)
+{
+    pc_memo_work work = PC_MEMO_WORK_INIT;
+    pc_memo_bucket all = bucket(w, 0), some, opened;
+    double sum = 0, worst = 0;
+    prefill(w, others, PROMPTS, NULL, 0, w->full);
+    prefill(w, others, PROMPTS, w->memo, PC_PREFILL_FORCE, w->reused);
+    for (size_t i = 0; i < PROMPTS; i++) {
+        sum += apart(w, i);
+        worst = fmax(worst, apart(w, i));
+    }
+    CHECK(fabs(all.hit_loss - sum / PROMPTS) < 1e-6 && fabs(all.hit_loss_worst - worst) < 1e-6);
+    CHECK(all.hit_loss_high <= worst && all.hit_loss_high >= all.hit_loss && all.hit_limit == 8);
+    work.limit = 2;
+    work.hit_limit = worst / 2;
+    CHECK_OK(pc_memo_tune(w->memo, others->inputs, PROMPTS, &work));
+    some = bucket(w, 0);
+    CHECK(!some.open || (some.hit_loss_worst <= work.hit_limit && some.tuned_hit_rate < 1)); /* of so few hits none may be beyond it */
+    CHECK(some.hit_limit == work.hit_limit);
+    work.hit_limit = -1;
+    CHECK_OK(pc_memo_tune(w->memo, others->inputs, PROMPTS, &work));
+    CHECK(bucket(w, 0).tuned_hit_rate == 1 && bucket(w, 0).hit_limit < 0);
+    work.hit_percentile = 101;
+    CHECK_STATUS(pc_memo_tune(w->memo, others->inputs, PROMPTS, &work), PC_ERR_INVALID);
+    CHECK_OK(pc_memo_set_threshold(w->memo, 0, 0.5, PC_LOSS_COSINE, 0.1, &all)); /* what was measured is kept */
+    pc_memo_free(w->memo);
+    open_memo(w, 0);
+    opened = bucket(w, 0);
+    CHECK(opened.hit_loss == all.hit_loss && opened.hit_loss_high == all.hit_loss_high && opened.hit_loss_worst == all.hit_loss_worst && opened.hit_percentile == 95);
 }
 
 /* Tuned to a loss it accepts no more; when what comes is worse than what it was tuned with it closes itself. */
@@ -220,6 +317,8 @@ static void tuned(world *w, const prompts *others)
     CHECK_OK(pc_memo_tune(w->memo, others->inputs, PROMPTS, &work));
     b = bucket(w, 0);
     CHECK(!b.open || (b.tuned_loss <= work.limit && b.tuned_hit_rate > 0));
+    CHECK(b.hit_limit == 4 * work.limit && b.hit_percentile == 95);
+    CHECK(!b.open || (b.hit_loss_high <= b.hit_limit && b.hit_loss_worst >= b.hit_loss_high && b.hit_loss >= b.tuned_loss));
     prefill(w, others, PROMPTS, NULL, 0, w->full);
     prefill(w, others, PROMPTS, w->memo, 0, w->reused);
     for (size_t i = 0; i < PROMPTS; i++)
@@ -229,7 +328,8 @@ static void tuned(world *w, const prompts *others)
     CHECK_OK(pc_memo_tune(w->memo, others->inputs, PROMPTS, &work));
     CHECK_INT(bucket(w, 0).open, 1);
     CHECK(bucket(w, 0).tuned_hit_rate == 1);
-    CHECK_OK(pc_memo_set_threshold(w->memo, 0, -1e9, PC_LOSS_COSINE, 0));
+    hits_keep_their_limit(w, others);
+    CHECK_OK(pc_memo_set_threshold(w->memo, 0, -1e9, PC_LOSS_COSINE, 0, NULL));
     work.limit = 0;
     CHECK_OK(pc_memo_tune(w->memo, others->inputs, PROMPTS, &work));
     b = bucket(w, 0);
@@ -312,7 +412,7 @@ static void opened_again(world *w, const prompts *known, const prompts *others)
 {
     pc_memo_bucket before, after;
     pc_memo *second = NULL;
-    CHECK_OK(pc_memo_set_threshold(w->memo, 0, 0.5, PC_LOSS_COSINE, 0));
+    CHECK_OK(pc_memo_set_threshold(w->memo, 0, 0.5, PC_LOSS_COSINE, 0, NULL));
     before = bucket(w, 0);
     prefill(w, others, PROMPTS, w->memo, PC_PREFILL_FORCE, w->full);
     CHECK_STATUS(pc_memo_open(&second, w->model, w->folder, NULL), PC_AGAIN);
@@ -434,7 +534,7 @@ static void by_layer(const char *model)
         CHECK_INT(w.results[i].layers, w.info.layers);
     CHECK(memcmp(w.full, w.reused, bytes) != 0);
     middle = w.results[7].similarity;
-    CHECK_OK(pc_memo_set_threshold(w.memo, 0, middle, PC_LOSS_COSINE, 1));
+    CHECK_OK(pc_memo_set_threshold(w.memo, 0, middle, PC_LOSS_COSINE, 1, NULL));
     prefill(&w, &others, PROMPTS, w.memo, 0, w.reused);
     for (int i = 0; i < PROMPTS; i++) {
         some += w.results[i].layers > 0 && w.results[i].layers < (uint32_t)w.info.layers;
@@ -444,8 +544,11 @@ static void by_layer(const char *model)
     }
     CHECK(some > 0 && most > 0);
     CHECK(balanced(&w).verified > 0);
-    CHECK_INT(prefill(&w, &known, PROMPTS, w.memo, 0, w.reused).hits, PROMPTS);
+    CHECK_INT(prefill(&w, &known, PROMPTS, w.memo, PC_PREFILL_MAPS, w.reused).hits, PROMPTS);
     CHECK_INT(w.results[0].layers, w.info.layers); /* the same tokens: all at once */
+    prefill(&w, &known, PROMPTS, NULL, 0, w.full);
+    CHECK_INT(prefill(&w, &known, PROMPTS, w.memo, 0, w.reused).output_hits, PROMPTS);
+    CHECK(!memcmp(w.full, w.reused, bytes));
     if (prefill_states(&w, &others, w.memo, NULL, segments, w.full) == PC_OK)
         for (int i = 0; i < PROMPTS; i++) {
             CHECK(farthest(&w, segments[i], segments[i]) == 0);

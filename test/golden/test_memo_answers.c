@@ -294,7 +294,7 @@ static void verified(world *w)
     pc_memo_stats s = PC_MEMO_STATS_INIT;
     int hits = 0;
     remember(w, memo, 1);
-    CHECK_OK(pc_memo_set_threshold(memo, 0, -1e9, PC_LOSS_COSINE, 1e-9));
+    CHECK_OK(pc_memo_set_threshold(memo, 0, -1e9, PC_LOSS_COSINE, 1e-9, NULL));
     for (int p = PROMPTS + 8; p < PROMPTS + 20 && !w->disabled; p++, hits++) {
         said full = say(w, p, NULL, with(NULL, 0)), hit = say(w, p, w->cache, with(memo, 0));
         check_exact(&hit, PC_REASON_NONE);

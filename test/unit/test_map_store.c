@@ -107,6 +107,13 @@ static void test_face(void)
     pc__map_store_free(store);
 }
 
+static const uint8_t *maps_note_of(uint32_t number)
+{
+    static uint8_t note[MAPS_NOTE];
+    maps_fill(number, 63, note, sizeof note);
+    return note;
+}
+
 static void test_arguments(void)
 {
     const char *folder = maps_folder();
@@ -114,7 +121,8 @@ static void test_arguments(void)
     pc__map_store_face face = maps_face();
     maps_record r = maps_make(&face, 1);
     const void *layers[MAPS_LAYERS] = {r.layers[0], NULL, r.layers[2]};
-    uint8_t note[4];
+    uint8_t note[4], long_note[MAPS_NOTE + 1], *whole = NULL;
+    size_t size;
     int64_t id;
     CHECK_STATUS(pc__map_store_add(store, &r.tokens_id, 0, NULL, 0, r.layers, &id, NULL, NULL), PC_ERR_INVALID);
     CHECK_STATUS(pc__map_store_add(store, &r.tokens_id, r.tokens, NULL, 5, r.layers, &id, NULL, NULL), PC_ERR_INVALID);
@@ -125,7 +133,14 @@ static void test_arguments(void)
     CHECK_OK(pc__map_store_add(store, &r.tokens_id, r.tokens, NULL, 0, r.layers, &id, NULL, NULL)); /* without a note */
     CHECK_OK(pc__map_store_note(store, id, NULL, 0));
     CHECK_OK(maps_add(store, 2, &id));
-    CHECK_STATUS(pc__map_store_note(store, id, note, sizeof note), PC_ERR_INVALID);
+    CHECK_OK(pc__map_store_note(store, id, note, sizeof note)); /* its first bytes */
+    CHECK(!memcmp(note, maps_note_of(2), sizeof note));
+    CHECK_STATUS(pc__map_store_note(store, id, long_note, sizeof long_note), PC_ERR_INVALID);
+    CHECK_OK(pc__map_store_whole_note(store, id, 1, &whole, &size));
+    CHECK(size == MAPS_NOTE && !memcmp(whole, maps_note_of(2), size));
+    pc__free(&pc__libc_allocator, whole);
+    CHECK_STATUS(pc__map_store_whole_note(store, 999, 0, &whole, &size), PC_MISS);
+    CHECK(!whole && !size);
     pc__map_store_free(store);
     CHECK_OK(maps_open(&store, folder, (pc__map_store_options){.read_only = 1}));
     CHECK_STATUS(maps_add(store, 2, &id), PC_ERR_STATE);

@@ -175,7 +175,7 @@ static int make_memo(bench *b)
         code = add(b, (size_t)b->a->records, (size_t)b->lengths[i]);
     work.epochs = 1;
     work.progress = stop_loading;
-    if (code == EXIT_OK && (pc_memo_train(b->memo, &work) < 0 || pc_memo_set_threshold(b->memo, 0, 1.0, PC_LOSS_COSINE, 0) < 0))
+    if (code == EXIT_OK && (pc_memo_train(b->memo, &work) < 0 || pc_memo_set_threshold(b->memo, 0, 1.0, PC_LOSS_COSINE, 0, NULL) < 0))
         code = input_error("memo", NULL);
     return code;
 }

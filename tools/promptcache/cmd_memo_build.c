@@ -5,7 +5,7 @@
 typedef struct arguments {
     memo_session_options session;
     const char *budget, *buckets;
-    long map, index, epochs, seed;
+    long map, index, epochs, seed, outputs;
     double alpha;
     int no_train, layers, json;
 } arguments;
@@ -89,6 +89,7 @@ static int read_buckets(const command *about, const char *list, uint32_t buckets
 
 static int check(const command *about, const arguments *a, uint32_t buckets[MEMO_BUCKETS], pc_memo_options *memo)
 {
+    static const uint32_t kept[] = {PC_OUTPUT_DEFAULT, PC_OUTPUT_NONE, PC_OUTPUT_EMBEDDINGS, PC_OUTPUT_LOGITS, PC_OUTPUT_EMBEDDINGS | PC_OUTPUT_LOGITS};
     int code = session_check(about, &a->session, 0);
     if (code < 0 && a->session.data.files.count)
         code = data_check(about, &a->session.data);
@@ -100,6 +101,12 @@ static int check(const command *about, const arguments *a, uint32_t buckets[MEMO
         code = read_buckets(about, a->buckets, buckets, memo);
     memo->map_format = a->map == 1 ? PC_MAP_U8 : PC_MAP_F16;
     memo->index = (uint32_t)a->index;
+    memo->outputs = kept[a->outputs];
+    if (!a->outputs && a->session.data.files.count && a->session.data.kind == DATA_CHOICES) /* it is logits that choices are made by */
+        memo->outputs = PC_OUTPUT_EMBEDDINGS | PC_OUTPUT_LOGITS;
+    memo->output_pool = (uint32_t)a->session.pool;
+    if (code < 0 && a->session.pool && !(memo->outputs & PC_OUTPUT_EMBEDDINGS))
+        code = usage_error(about, "--pool is of --outputs embeddings and both");
     memo->flags |= a->layers ? PC_MEMO_LAYERS : 0;
     return code;
 }
@@ -123,6 +130,9 @@ int memo_build(int argc, char **argv)
         {"epochs", OPTION_NUMBER, &a.epochs, "of the training (the library's)", NULL, 1, 10000},
         {"alpha", OPTION_REAL, &a.alpha, "of the training: weight of the maps' distance (the library's)", NULL, 1e-6, 1e6},
         {"seed", OPTION_NUMBER, &a.seed, "of the training (0)", NULL, 0, 1e9},
+        {"outputs", OPTION_CHOICE, &a.outputs, "kept of each input, and given back, exact, for the same one (embeddings, and logits for choices, or where they take no more room than the maps)",
+         "default none embeddings logits both", 0, 0},
+        {"pool", OPTION_CHOICE, &a.session.pool, "of the embeddings that are kept (the model's own)", "default mean first last", 0, 0},
         {"no-train", OPTION_FLAG, &a.no_train, "only add", NULL, 0, 0},
         {"json", OPTION_FLAG, &a.json, "JSON, an object a bucket", NULL, 0, 0},
     };

@@ -17,7 +17,7 @@ typedef struct arguments {
     memo_session_options session;
     const char *thresholds, *picture;
     long repeats;
-    double verify;
+    double verify, percentile;
     int json;
 } arguments;
 
@@ -29,6 +29,8 @@ typedef struct evaluation {
     int32_t *layers; /* of the baseline */
     double full_score;
     double cpu_ratio; /* of the row: full over memo, processor time */
+    double *losses;   /* [inputs] */
+    hit_losses hits;  /* of the row: of those that took over maps */
     plot plot;
 } evaluation;
 
@@ -80,6 +82,11 @@ static void print_row_json(const evaluation *e, double threshold, double points,
     json_object_set_new(row, "threshold", threshold <= 1 ? json_real(threshold) : json_string(name_of(threshold)));
     json_object_set_new(row, "cpu_speedup", json_real(e->cpu_ratio));
     json_object_set_new(row, "gamma", gap(price_of(e, threshold, points, speedup)));
+    json_object_set_new(row, "exact_rate", json_real((double)t->output_hits / (double)t->inputs));
+    json_object_set_new(row, "hit_percentile", json_real(e->a->percentile));
+    json_object_set_new(row, "hit_loss", gap(e->hits.mean));
+    json_object_set_new(row, "hit_loss_high", gap(e->hits.high));
+    json_object_set_new(row, "hit_loss_worst", gap(e->hits.worst));
     json_object_set_new(row, "full_s_low", json_real(full->low));
     json_object_set_new(row, "full_s_high", json_real(full->high));
     json_object_set_new(row, "memo_s_low", json_real(memo->low));
@@ -92,6 +99,14 @@ static void print_row_json(const evaluation *e, double threshold, double points,
     print_json(row);
 }
 
+static void print_losses(const hit_losses *h)
+{
+    if (isfinite(h->mean))
+        printf("%8.4f %8.4f %8.4f ", h->mean, h->high, h->worst);
+    else
+        printf("%8s %8s %8s ", "-", "-", "-");
+}
+
 static void print_row(const evaluation *e, double threshold, double points, const spread *full, const spread *memo)
 {
     const pc_prefill_stats *t = &e->memo.stats;
@@ -102,8 +117,10 @@ static void print_row(const evaluation *e, double threshold, double points, cons
     else
         snprintf(name, sizeof name, "%s", name_of(threshold));
     snprintf(price, sizeof price, isfinite(gamma) ? "%.3f" : "-", gamma);
-    printf("%-9s %8.2f %7.2f %7.1f %9.3f (%.3f-%.3f) %9.3f (%.3f-%.3f) %7.3f %7.3f %7s\n", name, points, e->full_score - points,
-           100 * (double)t->hits / (double)t->inputs, full->median, full->low, full->high, memo->median, memo->low, memo->high, speedup,
+    printf("%-9s %8.2f %7.2f %7.1f %7.1f ", name, points, e->full_score - points, 100 * (double)t->hits / (double)t->inputs,
+           100 * (double)t->output_hits / (double)t->inputs);
+    print_losses(&e->hits);
+    printf("%9.3f (%.3f-%.3f) %9.3f (%.3f-%.3f) %7.3f %7.3f %7s\n", full->median, full->low, full->high, memo->median, memo->low, memo->high, speedup,
            e->cpu_ratio, price);
 }
 
@@ -111,8 +128,21 @@ static void print_head(const evaluation *e)
 {
     printf("%s %.2f of %zu items, everything computed; %ld passes of each way in turn\n", score_name(e->s.data.kind), e->full_score,
            e->s.data.item_count, e->a->repeats);
-    printf("%-9s %8s %7s %7s %9s %15s %9s %15s %7s %7s %7s\n", "threshold", "score", "loss", "hits %", "full s", "", "memo s", "",
+    char high[40];
+    snprintf(high, sizeof high, "at %g %%", e->a->percentile);
+    printf("%-9s %8s %7s %7s %7s %8s %8s %8s %9s %15s %9s %15s %7s %7s %7s\n", "threshold", "score", "loss", "hits %", "exact %", "hits lose", high, "worst", "full s", "", "memo s", "",
            "ratio", "cpu", "gamma");
+}
+
+/* of_memo: hits are those that took over maps; else all inputs did. */
+static void judge_hits(evaluation *e, int of_memo)
+{
+    size_t n = 0;
+    input_losses(&e->s, &e->full, &e->memo, e->losses);
+    for (size_t i = 0; i < e->s.data.input_count; i++)
+        if (!of_memo || e->memo.results[i].reuse == PC_REUSE_MAPS)
+            e->losses[n++] = e->losses[i];
+    e->hits = hit_losses_of(e->losses, n, e->a->percentile);
 }
 
 /* Both ways in turn, after one pass of the memo's that is not timed. */
@@ -140,6 +170,7 @@ static int one_threshold(evaluation *e, double threshold)
     if (code != EXIT_OK)
         return code;
     points = score_of(e, &e->memo);
+    judge_hits(e, threshold <= tuned);
     full_s = spread_of(full, n);
     memo_s = spread_of(memo, n);
     e->cpu_ratio = median(full_cpu, n) / median(memo_cpu, n);
@@ -159,7 +190,8 @@ static int measure(evaluation *e, const double *thresholds, size_t count)
     int code;
     if ((code = answers_new(&e->full, &e->s, &e->s.data)) != EXIT_OK || (code = answers_new(&e->memo, &e->s, &e->s.data)) != EXIT_OK)
         return code;
-    if (!(e->rows = malloc(e->s.data.input_count * sizeof *e->rows)))
+    e->losses = malloc(e->s.data.input_count * sizeof *e->losses);
+    if (!e->losses || !(e->rows = malloc(e->s.data.input_count * sizeof *e->rows)))
         return plain_error("no memory for %zu inputs", e->s.data.input_count);
     if (!(e->layers = malloc((size_t)e->s.info.layers * sizeof *e->layers)))
         return plain_error("out of memory");
@@ -187,6 +219,7 @@ static int evaluate(const arguments *a, const double *thresholds, size_t count)
         (code = session_train_head(&e.s)) == EXIT_OK)
         code = e.s.data.item_count ? measure(&e, thresholds, count) : plain_error("no row of the data has a score or an answer");
     free(e.rows);
+    free(e.losses);
     free(e.layers);
     answers_free(&e.full);
     answers_free(&e.memo);
@@ -227,10 +260,11 @@ int memo_eval(int argc, char **argv)
         "memo eval", "memo eval --model M --memo DIR --data FILE --kind pairs|labels|choices [options]",
         "Score (Spearman of pairs, accuracy of labels and choices, times 100) and time of all inputs, everything computed\n"
         "against the memo, in turn; extracting features, searching and fetching maps are inside the memo's time. hits: share\n"
-        "of the inputs that took over maps. ratio: full over memo; cpu: of processor time. gamma: lost score as a fraction, over what the ratio of the times is above 1\n"
+        "of the inputs that took anything over; exact: of those that are remembered word for word, and got back what was kept of them. hits lose: those that took over maps,\n"
+        "in the mean, at a percentile and at worst, 1 - cosine of both embeddings (of choices: 1 where another one is chosen). ratio: full over memo; cpu: of processor time. gamma: lost score as a fraction, over what the ratio of the times is above 1\n"
         "(less is better; - where nothing hit or nothing was gained). `lazy`: no memo, but every second layer takes over the maps of the one before (LazyFormer); `san`: groups of layers with alike maps share one.\n\n" DATA_HELP,
         NULL};
-    arguments a = {.session = {.batch = 16, .seed = 1, .data = {.kind = DATA_PAIRS, .judged = 1}}, .thresholds = "0.995,0.99,0.95,tuned", .repeats = 3};
+    arguments a = {.session = {.batch = 16, .seed = 1, .data = {.kind = DATA_PAIRS, .judged = 1}}, .thresholds = "0.995,0.99,0.95,tuned", .repeats = 3, .percentile = HIT_PERCENTILE};
     const option_row rows[] = {
         MEMO_MODEL_ROWS(a.session),
         DATA_ROWS(a.session.data),
@@ -238,6 +272,7 @@ int memo_eval(int argc, char **argv)
         {"thresholds", OPTION_TEXT, &a.thresholds, "similarities, `tuned`, `lazy`, `san` (0.995,0.99,0.95,tuned)", NULL, 0, 0},
         {"repeats", OPTION_NUMBER, &a.repeats, "passes of each way (3)", NULL, 1, MOST_TIMES},
         {"verify", OPTION_REAL, &a.verify, "share of hits that are computed in full as well (0; in use 0.01)", NULL, 0, 1},
+        {"hit-percentile", OPTION_REAL, &a.percentile, "of the hits' losses (95)", NULL, 1, 100},
         {"plot", OPTION_FILE, &a.picture, "curves over the thresholds, as SVG", NULL, 0, 0},
         {"json", OPTION_FLAG, &a.json, "JSON, an object a threshold", NULL, 0, 0},
     };

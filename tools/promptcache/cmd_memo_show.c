@@ -7,12 +7,12 @@ static int print_totals(const memo_session *s, int json)
     if (pc_memo_get_stats(s->memo, &t) < 0)
         return input_error("memo", NULL);
     if (json)
-        print_json(json_pack("{s:I,s:I,s:I,s:I,s:I,s:I,s:I}", "stored", (json_int_t)t.stored, "live", (json_int_t)t.live, "evicted",
+        print_json(json_pack("{s:I,s:I,s:I,s:I,s:I,s:I,s:I,s:I}", "stored", (json_int_t)t.stored, "live", (json_int_t)t.live, "evicted",
                              (json_int_t)t.evicted, "removed", (json_int_t)t.removed, "damaged", (json_int_t)t.damaged, "bytes",
-                             (json_int_t)t.bytes, "budget_bytes", (json_int_t)t.budget_bytes));
+                             (json_int_t)t.bytes, "budget_bytes", (json_int_t)t.budget_bytes, "outputs", (json_int_t)t.outputs));
     else
-        printf("%llu records, %.1f MB; %llu evicted, %llu removed, %llu damaged\n", (unsigned long long)t.live, (double)t.bytes / 1e6,
-               (unsigned long long)t.evicted, (unsigned long long)t.removed, (unsigned long long)t.damaged);
+        printf("%llu records, %llu with their outputs, %.1f MB; %llu evicted, %llu removed, %llu damaged\n", (unsigned long long)t.live, (unsigned long long)t.outputs,
+               (double)t.bytes / 1e6, (unsigned long long)t.evicted, (unsigned long long)t.removed, (unsigned long long)t.damaged);
     return EXIT_OK;
 }
 

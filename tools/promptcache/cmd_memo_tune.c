@@ -24,7 +24,7 @@ static const double shut = 2; /* a threshold that nothing reaches */
 typedef struct arguments {
     memo_session_options session;
     const char *loss, *measure, *picture;
-    double limit, least;
+    double limit, least, hit_limit, percentile;
     int json, dry;
 } arguments;
 
@@ -36,6 +36,7 @@ typedef struct tuning {
     size_t *buckets;     /* of inputs; MEMO_BUCKETS: none */
     double *similarity;  /* of inputs, of any sign; -INFINITY: there is no record */
     double *sorted;
+    double *losses, *of_hits; /* [inputs] by the nearest record's maps; of some hits */
     double thresholds[MEMO_BUCKETS];
     size_t inputs[MEMO_BUCKETS];
     double full_score;
@@ -114,6 +115,25 @@ static size_t sort_similarities(tuning *t, size_t bucket)
     return count;
 }
 
+/* What the hits of a bucket (MEMO_BUCKETS: of all) that are not remembered word for word lose. */
+static hit_losses losses_of(tuning *t, size_t bucket)
+{
+    size_t n = 0;
+    for (size_t i = 0; i < t->s.data.input_count; i++) {
+        size_t b = t->buckets[i];
+        if (b < MEMO_BUCKETS && (b == bucket || bucket == MEMO_BUCKETS) && t->similarity[i] < 1 && t->similarity[i] >= t->thresholds[b])
+            t->of_hits[n++] = t->losses[i];
+    }
+    return hit_losses_of(t->of_hits, n, t->a->percentile);
+}
+
+static int is_within(tuning *t, size_t bucket, double allowed)
+{
+    if (t->thresholds[bucket] < t->a->least || !(likely_loss(t) <= allowed))
+        return 0;
+    return t->a->hit_limit < 0 || losses_of(t, bucket).high <= t->a->hit_limit;
+}
+
 static void search_bucket(tuning *t, size_t bucket, double allowed)
 {
     size_t count = sort_similarities(t, bucket), steps = count < STEPS ? count : STEPS, same = 0;
@@ -124,7 +144,7 @@ static void search_bucket(tuning *t, size_t bucket, double allowed)
         if (i * count / steps < same + LEAST_HITS)
             continue;
         t->thresholds[bucket] = t->sorted[i * count / steps - 1];
-        if (t->thresholds[bucket] < t->a->least || !(likely_loss(t) <= allowed)) {
+        if (!is_within(t, bucket, allowed)) {
             t->thresholds[bucket] = before;
             return;
         }
@@ -153,10 +173,10 @@ static void search(tuning *t)
 static double hit_limit(const tuning *t, size_t bucket)
 {
     double sum = 0;
-    size_t hits = 0, width = t->full.width;
+    size_t hits = 0;
     for (size_t i = 0; i < t->s.data.input_count && t->s.data.kind != DATA_CHOICES; i++)
         if (t->buckets[i] == bucket && t->similarity[i] >= t->thresholds[bucket]) {
-            sum += 1 - cosine(t->full.values + i * width, t->near.values + i * width, width);
+            sum += t->losses[i];
             hits++;
         }
     return hits ? 2 * fmax(sum / (double)hits, 1e-6) : 0;
@@ -164,10 +184,16 @@ static double hit_limit(const tuning *t, size_t bucket)
 
 static int set_thresholds(tuning *t)
 {
+    uint32_t kind = t->s.data.kind == DATA_CHOICES ? PC_LOSS_CHANGED : PC_LOSS_COSINE;
     for (size_t i = 0; i < t->s.bucket_count; i++) {
-        pc_memo_bucket b = PC_MEMO_BUCKET_INIT;
+        pc_memo_bucket b = PC_MEMO_BUCKET_INIT, measured = PC_MEMO_BUCKET_INIT;
+        hit_losses hits = losses_of(t, i);
+        measured.hit_percentile = isfinite(hits.mean) ? t->a->percentile : 0;
+        measured.hit_loss = isfinite(hits.mean) ? hits.mean : 0;
+        measured.hit_loss_high = isfinite(hits.mean) ? hits.high : 0;
+        measured.hit_loss_worst = isfinite(hits.mean) ? hits.worst : 0;
         if (pc_memo_get_bucket(t->s.memo, i, &b) < 0 ||
-            (b.trained && pc_memo_set_threshold(t->s.memo, i, t->thresholds[i], PC_LOSS_COSINE, hit_limit(t, i)) < 0))
+            (b.trained && pc_memo_set_threshold(t->s.memo, i, t->thresholds[i], kind, hit_limit(t, i), &measured) < 0))
             return input_error("threshold", NULL);
     }
     return EXIT_OK;
@@ -178,11 +204,16 @@ static int set_thresholds(tuning *t)
 static void print_point(tuning *t, const char *name, double points, size_t hits)
 {
     double share = 100 * (double)hits / (double)t->s.data.input_count;
+    hit_losses lost = losses_of(t, MEMO_BUCKETS);
     if (t->a->json)
-        print_json(json_pack("{s:s,s:s,s:f,s:f,s:f,s:f}", "measure", score_name(t->s.data.kind), "threshold", name, "full_score",
-                             t->full_score, "score", points, "loss", t->full_score - points, "hit_rate", share / 100));
+        print_json(json_pack("{s:s,s:s,s:f,s:f,s:f,s:f,s:f,s:o,s:o,s:o}", "measure", score_name(t->s.data.kind), "threshold", name, "full_score",
+                             t->full_score, "score", points, "loss", t->full_score - points, "hit_rate", share / 100,
+                             "hit_percentile", t->a->percentile, "hit_loss", json_number(lost.mean), "hit_loss_high", json_number(lost.high),
+                             "hit_loss_worst", json_number(lost.worst)));
+    else if (isfinite(lost.mean))
+        printf("%-10s %8.2f %8.2f %8.1f  %9.4f %9.4f %9.4f\n", name, points, t->full_score - points, share, lost.mean, lost.high, lost.worst);
     else
-        printf("%-10s %8.2f %8.2f %8.1f\n", name, points, t->full_score - points, share);
+        printf("%-10s %8.2f %8.2f %8.1f  %9s %9s %9s\n", name, points, t->full_score - points, share, "-", "-", "-");
 }
 
 static void one_point(tuning *t, double threshold)
@@ -207,8 +238,8 @@ static void print_curve(tuning *t)
     for (size_t i = 0; i < CURVE && count; i++)
         grid[i] = t->sorted[(i + 1) * count / CURVE ? (i + 1) * count / CURVE - 1 : 0];
     if (!t->a->json)
-        printf("%-10s %8s %8s %8s   (%s, everything computed: %.2f)\n", "threshold", "score", "loss", "hits %",
-               score_name(t->s.data.kind), t->full_score);
+        printf("%-10s %8s %8s %8s  hits lose  at %3g %%     worst   (%s, everything computed: %.2f)\n", "threshold", "score", "loss", "hits %",
+               t->a->percentile, score_name(t->s.data.kind), t->full_score);
     for (size_t i = 0; i < CURVE && count; i++)
         one_point(t, grid[i]);
 }
@@ -224,7 +255,7 @@ static int by_measure(tuning *t)
             t->buckets[i] = MEMO_BUCKETS;
         else
             t->inputs[t->buckets[i]]++;
-        t->similarity[i] = r->record >= 0 && r->exactness == PC_APPROXIMATE ? r->similarity : -INFINITY;
+        t->similarity[i] = r->record >= 0 && r->reuse != PC_REUSE_NONE ? r->similarity : -INFINITY;
         t->rows[i] = t->full.values + i * t->full.width;
     }
     t->full_score = score(&t->s, t->rows, t->full.width);
@@ -249,12 +280,16 @@ static int compute_both(tuning *t)
         return code;
     t->rows = malloc(n * sizeof *t->rows);
     t->buckets = malloc(n * sizeof *t->buckets);
-    t->similarity = malloc(2 * n * sizeof *t->similarity);
+    t->similarity = malloc(4 * n * sizeof *t->similarity);
     if (!t->rows || !t->buckets || !t->similarity)
         return plain_error("no memory for %zu inputs", n);
     t->sorted = t->similarity + n;
+    t->losses = t->sorted + n;
+    t->of_hits = t->losses + n;
     if ((code = answers_run(&t->full, &t->s, &t->s.data, &everything)) == EXIT_OK)
         code = answers_run(&t->near, &t->s, &t->s.data, &nearest);
+    if (code == EXIT_OK)
+        input_losses(&t->s, &t->full, &t->near, t->losses);
     return code;
 }
 
@@ -269,6 +304,8 @@ static int by_loss(tuning *t, uint32_t loss)
     work.progress_user = &progress;
     work.loss = loss;
     work.limit = t->a->limit;
+    work.hit_limit = t->a->hit_limit < 0 ? 0 : fmax(t->a->hit_limit, 1e-300); /* 0 is the library's own */
+    work.hit_percentile = t->a->percentile;
     status = pc_memo_tune(t->s.memo, t->s.data.inputs, t->s.data.input_count, &work);
     end_progress(&progress);
     return status < 0 ? input_error("tune", NULL) : EXIT_OK;
@@ -340,9 +377,11 @@ int memo_tune(int argc, char **argv)
         "  --measure spearman|accuracy    what the task loses, in points of 100; prints (and --plot draws) loss and hits over\n"
         "                                 one threshold for all buckets, then those at the thresholds that were found\n"
         "                                 (what 19 of 20 samples as large would lose at most keeps within the limit)\n"
+        "  --hit-limit X                  what hits may lose at --hit-percentile of them, too: as --loss says (four times --limit); with --measure\n"
+        "                                 1 - cosine of embeddings, or the share of choices that are others (no limit). Both print what hits lose\n"
         "The inputs should be others than those that the memo was built from.\n\n" DATA_HELP,
         NULL};
-    arguments a = {.session = {.batch = 16, .seed = 1}, .limit = -1, .least = 0.5};
+    arguments a = {.session = {.batch = 16, .seed = 1}, .limit = -1, .least = 0.5, .hit_limit = -1, .percentile = HIT_PERCENTILE};
     const option_row rows[] = {
         MEMO_MODEL_ROWS(a.session),
         DATA_ROWS(a.session.data),
@@ -350,6 +389,8 @@ int memo_tune(int argc, char **argv)
         {"loss", OPTION_TEXT, &a.loss, "cosine, changed or kl", NULL, 0, 0},
         {"measure", OPTION_TEXT, &a.measure, "spearman or accuracy", NULL, 0, 0},
         {"limit", OPTION_REAL, &a.limit, "as in --loss cosine --limit 0.001, --measure accuracy --limit 0.3", NULL, 0, 100},
+        {"hit-limit", OPTION_REAL, &a.hit_limit, "as in --hit-limit 0.05", NULL, 0, 100},
+        {"hit-percentile", OPTION_REAL, &a.percentile, "of the hits' losses (95)", NULL, 1, 100},
         {"least", OPTION_REAL, &a.least, "of --measure: no threshold below this one (0.5)", NULL, -1e9, 1},
         {"dry", OPTION_FLAG, &a.dry, "only print: thresholds stay as they are", NULL, 0, 0},
         {"plot", OPTION_FILE, &a.picture, "the curve as SVG", NULL, 0, 0},

@@ -62,3 +62,24 @@ double gamma_of(double full_score, double score, double speedup)
 {
     return speedup > 1 ? (full_score - score) / 100 / (speedup - 1) : NAN;
 }
+
+static int ascending(const void *a, const void *b)
+{
+    double x = *(const double *)a, y = *(const double *)b;
+    return (x > y) - (x < y);
+}
+
+hit_losses hit_losses_of(double *losses, size_t count, double percentile)
+{
+    hit_losses h = {NAN, NAN, NAN};
+    double rank = ceil(percentile / 100 * (double)count);
+    if (!count)
+        return h;
+    qsort(losses, count, sizeof *losses, ascending);
+    h.mean = 0;
+    for (size_t i = 0; i < count; i++)
+        h.mean += losses[i] / (double)count;
+    h.high = losses[rank < 1 ? 0 : (size_t)rank - 1];
+    h.worst = losses[count - 1];
+    return h;
+}

@@ -10,4 +10,10 @@ double cosine(const float *a, const float *b, size_t width);
 /* Price of speed (AttnCache, equation 6): lost score as a fraction over what is gained beyond 1. NaN where nothing is gained. */
 double gamma_of(double full_score, double score, double speedup);
 
+/* What some hits lose: mean, at a percentile (the nearest rank), worst. count 0: all NaN. */
+typedef struct hit_losses {
+    double mean, high, worst;
+} hit_losses;
+hit_losses hit_losses_of(double *losses /* [count], sorted then */, size_t count, double percentile);
+
 #endif

@@ -130,6 +130,7 @@ static void add_stats(pc_prefill_stats *sum, const pc_prefill_stats *one)
     sum->inputs += one->inputs;
     sum->tokens += one->tokens;
     sum->hits += one->hits;
+    sum->output_hits += one->output_hits;
     sum->hit_tokens += one->hit_tokens;
     sum->seconds_features += one->seconds_features;
     sum->seconds_search += one->seconds_search;
@@ -246,6 +247,18 @@ double score(const memo_session *s, const float *const *rows, size_t width)
     return result;
 }
 
+void input_losses(const memo_session *s, const answers *full, const answers *other, double *losses)
+{
+    const dataset *d = &s->data;
+    size_t width = full->width;
+    for (size_t i = 0; i < d->input_count && d->kind != DATA_CHOICES; i++)
+        losses[i] = 1 - cosine(full->values + i * width, other->values + i * width, width);
+    for (size_t i = 0; i < d->item_count && d->kind == DATA_CHOICES; i++) {
+        size_t input = d->items[i].first, count = d->items[i].candidate_count;
+        losses[input] = best_of(full->values + input * width, count) != best_of(other->values + input * width, count);
+    }
+}
+
 /* ------------------------------------------------------------------ buckets */
 
 int bucket_of(const memo_session *s, size_t tokens, size_t *bucket)
@@ -260,13 +273,26 @@ int bucket_of(const memo_session *s, size_t tokens, size_t *bucket)
 
 static const char *const losses[] = {"cosine", "changed", "kl"};
 
+/* Whether it is known what the hits lost that it was tuned by. */
+static int has_hit_losses(const pc_memo_bucket *b)
+{
+    return b->open && b->hit_percentile > 0;
+}
+
 static void print_bucket_json(const pc_memo_bucket *b)
 {
-    print_json(json_pack("{s:I,s:I,s:I,s:b,s:b,s:s,s:s,s:f,s:f,s:f,s:f,s:f,s:I}", "least_tokens", (json_int_t)b->least_tokens,
+    json_t *row = json_pack("{s:I,s:I,s:I,s:b,s:b,s:s,s:s,s:f,s:f,s:f,s:f,s:f,s:I}", "least_tokens", (json_int_t)b->least_tokens,
                          "most_tokens", (json_int_t)b->most_tokens, "records", (json_int_t)b->records, "trained", (int)b->trained,
                          "open", (int)b->open, "reason", reason_name(b->reason), "loss", b->loss < 3 ? losses[b->loss] : "?",
                          "threshold", b->threshold, "limit", b->limit, "tuned_loss", b->tuned_loss, "tuned_hit_rate",
-                         b->tuned_hit_rate, "watched_loss", b->watched_loss, "verified", (json_int_t)b->verified));
+                         b->tuned_hit_rate, "watched_loss", b->watched_loss, "verified", (json_int_t)b->verified);
+    int known = has_hit_losses(b);
+    json_object_set_new(row, "hit_limit", b->hit_limit > 0 ? json_real(b->hit_limit) : json_null());
+    json_object_set_new(row, "hit_percentile", known ? json_real(b->hit_percentile) : json_null());
+    json_object_set_new(row, "hit_loss", known ? json_real(b->hit_loss) : json_null());
+    json_object_set_new(row, "hit_loss_high", known ? json_real(b->hit_loss_high) : json_null());
+    json_object_set_new(row, "hit_loss_worst", known ? json_real(b->hit_loss_worst) : json_null());
+    print_json(row);
 }
 
 static const char *why_closed(const pc_memo_bucket *b)
@@ -290,6 +316,8 @@ static void print_bucket(const pc_memo_bucket *b)
     printf("%9.6f", b->threshold);
     if (b->limit > 0)
         printf("  %.3g of %.3g %s, %.1f %% hits", b->tuned_loss, b->limit, b->loss < 3 ? losses[b->loss] : "?", 100 * b->tuned_hit_rate);
+    if (has_hit_losses(b))
+        printf("; hits lose %.3g, at %g %% %.3g, at worst %.3g", b->hit_loss, b->hit_percentile, b->hit_loss_high, b->hit_loss_worst);
     if (b->verified)
         printf("; since then %.3g over %llu hits", b->watched_loss, (unsigned long long)b->verified);
     printf("\n");

@@ -76,6 +76,10 @@ double score(const memo_session *s, const float *const *rows, size_t width);
 void item_values(const memo_session *s, const float *const *rows, size_t width, double *values);
 double score_items(const memo_session *s, const double *values, const size_t *which, size_t count);
 
+/* What every input loses by the other way: 1 - cosine of both embeddings; of choices 1 where another one is chosen, else 0. losses [inputs] */
+void input_losses(const memo_session *s, const answers *full, const answers *other, double *losses);
+#define HIT_PERCENTILE 95.0 /* where none is named */
+
 int bucket_of(const memo_session *s, size_t tokens, size_t *bucket); /* 0: longer than the last one */
 int print_buckets(const memo_session *s, int json);                  /* an exit code */
 /* Long work on one line of standard error: what, how far, rate, time left. For pc_memo_work. */

@@ -1,0 +1,155 @@
+#include "memo/memo_output.h"
+
+#include <stdio.h>
+#include <string.h>
+#include <xxhash.h>
+
+#include "attn/cpu/linear.h"
+#include "attn/kernels.h"
+#include "base/le.h"
+#include "model/heads.h"
+#include "model/whole.h"
+
+enum { PART_ALIGN = 8, PART_HEAD = 32, AT_POOL = 0, AT_EMBEDDING = 4, AT_LOGITS = 8, AT_COMPUTE = 12, AT_ORIGIN = 16 };
+
+/* All that the bits of a full computation depend on, beside the model's fingerprint. */
+static uint64_t origin_of(const pc_model *model)
+{
+    const pc__native *native = model->native;
+    char text[160];
+    int size = snprintf(text, sizeof text, "%s %s %u %u", pc__kernels_get()->name, pc__linear_way_name(native->layers[0].o), (unsigned)model->info.compute,
+                        (unsigned)native->shape.dtype);
+    return XXH3_64bits(text, (size_t)size);
+}
+
+static size_t part_at(size_t base)
+{
+    return (base + PART_ALIGN - 1) / PART_ALIGN * PART_ALIGN;
+}
+
+size_t pc__memo_note_base(const pc_memo *memo, uint32_t bucket)
+{
+    return pc__memo_units(memo) * pc__projector_pooled(memo->buckets[bucket].projector) * sizeof(uint16_t);
+}
+
+size_t pc__memo_note_bytes(size_t base, pc__output_sizes sizes)
+{
+    return sizes.embedding || sizes.logits ? part_at(base) + PART_HEAD + 4 * (sizes.embedding + sizes.logits) : base;
+}
+
+int pc__memo_note_fits(const pc_memo *memo, size_t base, size_t bytes)
+{
+    size_t hidden = memo->head.hidden, logits = pc__whole_logits(memo->model);
+    return bytes == base || bytes == pc__memo_note_bytes(base, (pc__output_sizes){hidden, 0})
+           || (logits && (bytes == pc__memo_note_bytes(base, (pc__output_sizes){0, logits}) || bytes == pc__memo_note_bytes(base, (pc__output_sizes){hidden, logits})));
+}
+
+/* By default logits only where they are no more than the maps, so that a record never takes more than twice the room. */
+pc__output_sizes pc__memo_output_sizes(const pc_memo *memo, size_t tokens)
+{
+    uint32_t kinds = memo->head.outputs;
+    size_t logits = pc__whole_logits(memo->model);
+    pc__map_shape shape;
+    pc__memo_shape(memo, tokens, &shape);
+    if (kinds == PC_OUTPUT_DEFAULT)
+        kinds = PC_OUTPUT_EMBEDDINGS | (4 * logits <= memo->head.layers * pc__map_bytes(&shape) ? PC_OUTPUT_LOGITS : 0u);
+    return (pc__output_sizes){kinds & PC_OUTPUT_EMBEDDINGS ? memo->head.hidden : 0, kinds & PC_OUTPUT_LOGITS ? logits : 0};
+}
+
+void pc__memo_output_put(const pc_memo *memo, uint8_t *note, size_t base, pc__output_sizes sizes, const float *values)
+{
+    uint8_t *part = note + part_at(base), *at = part + PART_HEAD;
+    if (!sizes.embedding && !sizes.logits)
+        return;
+    memset(note + base, 0, part_at(base) - base + PART_HEAD);
+    pc__put_u32(part + AT_POOL, sizes.embedding ? pc__pool_of(memo->model->native, memo->head.output_pool) : 0);
+    pc__put_u32(part + AT_EMBEDDING, (uint32_t)sizes.embedding);
+    pc__put_u32(part + AT_LOGITS, (uint32_t)sizes.logits);
+    pc__put_u32(part + AT_COMPUTE, memo->model->info.compute);
+    pc__put_u64(part + AT_ORIGIN, origin_of(memo->model));
+    for (size_t i = 0; i < sizes.embedding + sizes.logits; i++) {
+        uint32_t bits;
+        memcpy(&bits, values + i, sizeof bits);
+        pc__put_u32(at + 4 * i, bits);
+    }
+}
+
+/* What a note has that this way of computing may use. */
+typedef struct found {
+    uint32_t pool;
+    pc__output_sizes sizes;
+    const uint8_t *values;
+} found;
+
+static found look(const pc_memo *memo, const uint8_t *note, size_t base, size_t bytes)
+{
+    const uint8_t *part = note + part_at(base);
+    found f = {0};
+    if (bytes < part_at(base) + PART_HEAD || pc__get_u64(part + AT_ORIGIN) != origin_of(memo->model))
+        return f;
+    f.pool = pc__get_u32(part + AT_POOL);
+    f.sizes = (pc__output_sizes){pc__get_u32(part + AT_EMBEDDING), pc__get_u32(part + AT_LOGITS)};
+    f.values = part + PART_HEAD;
+    if ((f.sizes.embedding && f.sizes.embedding != memo->head.hidden) || (f.sizes.logits && f.sizes.logits != pc__whole_logits(memo->model))
+        || bytes != pc__memo_note_bytes(base, f.sizes))
+        return (found){0};
+    return f;
+}
+
+static void take(const uint8_t *from, size_t count, float *to)
+{
+    for (size_t i = 0; i < count; i++) {
+        uint32_t bits = pc__get_u32(from + 4 * i);
+        memcpy(to + i, &bits, sizeof bits);
+    }
+}
+
+int pc__memo_output_has(pc_memo *memo, const pc__memo_entry *entry, pc__output_sizes sizes)
+{
+    size_t base = pc__memo_note_base(memo, pc__memo_bucket_of(memo, entry->tokens)), bytes = 0;
+    uint8_t *note = NULL;
+    found f = {0};
+    int has;
+    if (!sizes.embedding && !sizes.logits)
+        return 1;
+    if (!entry->has_outputs)
+        return 0;
+    if (pc__map_store_whole_note(memo->maps, entry->id, 0, &note, &bytes) == PC_OK)
+        f = look(memo, note, base, bytes);
+    has = f.sizes.embedding >= sizes.embedding && f.sizes.logits >= sizes.logits
+          && (!sizes.embedding || f.pool == pc__pool_of(memo->model->native, memo->head.output_pool));
+    pc__free(&memo->mem, note);
+    return has;
+}
+
+pc_status pc__memo_output(pc_memo *memo, int64_t id, uint32_t pool, float *embedding, float *logits)
+{
+    const pc__memo_entry *entry;
+    size_t base = 0, bytes = 0;
+    uint8_t *note = NULL;
+    int is_there, has_some;
+    pc_status status;
+    pthread_rwlock_rdlock(&memo->guard);
+    entry = pc__memo_entry_of(memo, id);
+    is_there = entry && entry->tokens;
+    has_some = is_there && entry->has_outputs;
+    if (is_there)
+        base = pc__memo_note_base(memo, pc__memo_bucket_of(memo, entry->tokens));
+    pthread_rwlock_unlock(&memo->guard);
+    if (!has_some)
+        return PC_MISS;
+    status = pc__map_store_whole_note(memo->maps, id, 1, &note, &bytes);
+    if (status == PC_OK) {
+        found f = look(memo, note, base, bytes);
+        if ((embedding && (!f.sizes.embedding || f.pool != pool)) || (logits && !f.sizes.logits))
+            status = PC_MISS;
+        if (status == PC_OK && embedding)
+            take(f.values, f.sizes.embedding, embedding);
+        if (status == PC_OK && logits)
+            take(f.values + 4 * f.sizes.embedding, f.sizes.logits, logits);
+    } else if (status == PC_ERR_FORMAT) {
+        pc__memo_forget(memo, id);
+    }
+    pc__free(&memo->mem, note);
+    return status;
+}

@@ -3,6 +3,8 @@
  * (the 16 halves or bytes at `at` as lanes). The compiler's vector types stand for one instruction set each, without intrinsics. */
 #include <string.h>
 
+#include "base/unroll.h"
+
 typedef float vec __attribute__((vector_size(VEC_BYTES)));
 typedef int32_t ivec __attribute__((vector_size(VEC_BYTES)));
 typedef float vec_at __attribute__((vector_size(VEC_BYTES), aligned(4), may_alias)); /* anywhere in memory */
@@ -17,22 +19,22 @@ EACH vec load(const float *at) { return *(const vec_at *)at; }
 EACH void tile(const float *w, size_t ins, size_t outs, const float *x, size_t ldx, float *y, const int rows, const int vecs)
 {
     vec sum[ROWS][TILE];
-#pragma GCC unroll 4
+    PC__UNROLL(4)
     for (int r = 0; r < rows; r++)
-#pragma GCC unroll 4
+        PC__UNROLL(4)
         for (int v = 0; v < vecs; v++)
             sum[r][v] = load(y + (size_t)r * outs + (size_t)v * WIDE);
     for (size_t i = 0; i < ins; i++)
-#pragma GCC unroll 4
+        PC__UNROLL(4)
         for (int v = 0; v < vecs; v++) {
             vec weight = load(w + i * outs + (size_t)v * WIDE);
-#pragma GCC unroll 4
+            PC__UNROLL(4)
             for (int r = 0; r < rows; r++)
                 sum[r][v] += x[(size_t)r * ldx + i] * weight;
         }
-#pragma GCC unroll 4
+    PC__UNROLL(4)
     for (int r = 0; r < rows; r++)
-#pragma GCC unroll 4
+        PC__UNROLL(4)
         for (int v = 0; v < vecs; v++)
             *(vec_at *)(y + (size_t)r * outs + (size_t)v * WIDE) = sum[r][v];
 }
@@ -85,7 +87,7 @@ EACH float joined(const lanes *l)
 
 EACH void add_apart(lanes *sum, const lanes *a, const lanes *b, const int squared)
 {
-#pragma GCC unroll 4
+    PC__UNROLL(4)
     for (int p = 0; p < PARTS; p++) {
         vec d = a->part[p] - b->part[p];
         sum->part[p] += squared ? d * d : (vec)((ivec)d & 0x7fffffff);
@@ -95,7 +97,7 @@ EACH void add_apart(lanes *sum, const lanes *a, const lanes *b, const int square
 EACH lanes float_lanes(const float *at)
 {
     lanes l;
-#pragma GCC unroll 4
+    PC__UNROLL(4)
     for (int p = 0; p < PARTS; p++)
         l.part[p] = load(at + p * WIDE);
     return l;
@@ -118,7 +120,7 @@ EACH lanes bare_bytes(const uint8_t *at) { BYTE_LANES; }
 EACH lanes byte_lanes(const uint8_t *at, float scale)
 {
     lanes l = bare_bytes(at);
-#pragma GCC unroll 4
+    PC__UNROLL(4)
     for (int p = 0; p < PARTS; p++)
         l.part[p] *= scale;
     return l;
@@ -159,7 +161,7 @@ EACH void add_some_apart(lanes *sum, const lanes *a, const lanes *b, size_t coun
 {
     static const int32_t some[2 * LANES] = {-1, -1, -1, -1, -1, -1, -1, -1, -1, -1, -1, -1, -1, -1, -1, -1};
     const int32_t *mask = some + LANES - count;
-#pragma GCC unroll 4
+    PC__UNROLL(4)
     for (int p = 0; p < PARTS; p++) {
         vec d = a->part[p] - b->part[p];
         ivec keep = *(const ivec_at *)(mask + p * WIDE), bits = squared ? (ivec)(d * d) : (ivec)d & 0x7fffffff;

@@ -1,4 +1,5 @@
 /* The scan's kernels with AVX2 and FMA: a block's row of 32 numbers is four registers; two queries at a time. */
+#include "base/unroll.h"
 #include "memo/scan_kernels.h"
 
 #if defined(__x86_64__)
@@ -16,10 +17,10 @@ static inline __attribute__((always_inline)) void few(const float *block, size_t
             sum[q][p] = _mm256_setzero_ps();
     for (size_t d = 0; d < dim; d++) {
         const float *row = block + d * PC__SCAN_BLOCK;
-#pragma GCC unroll 2
+        PC__UNROLL(2)
         for (size_t q = 0; q < queries; q++) {
             __m256 of = _mm256_set1_ps(query[q * dim + d]);
-#pragma GCC unroll 4
+            PC__UNROLL(4)
             for (size_t p = 0; p < PARTS; p++) {
                 __m256 apart = _mm256_sub_ps(_mm256_load_ps(row + 8 * p), of);
                 sum[q][p] = _mm256_fmadd_ps(apart, apart, sum[q][p]);

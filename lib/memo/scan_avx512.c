@@ -1,4 +1,5 @@
 /* The scan's kernels with AVX-512: a block's row of 32 numbers is two registers; four queries at a time. */
+#include "base/unroll.h"
 #include "memo/scan_kernels.h"
 
 #if defined(__x86_64__)
@@ -16,7 +17,7 @@ static inline __attribute__((always_inline)) void few(const float *block, size_t
             sum[q][p] = _mm512_setzero_ps();
     for (size_t d = 0; d < dim; d++) {
         __m512 low = _mm512_load_ps(block + d * PC__SCAN_BLOCK), high = _mm512_load_ps(block + d * PC__SCAN_BLOCK + 16);
-#pragma GCC unroll 4
+        PC__UNROLL(4)
         for (size_t q = 0; q < queries; q++) {
             __m512 of = _mm512_set1_ps(query[q * dim + d]), a = _mm512_sub_ps(low, of), b = _mm512_sub_ps(high, of);
             sum[q][0] = _mm512_fmadd_ps(a, a, sum[q][0]);

@@ -139,6 +139,7 @@ static void multiply_add_any(lane *l)
 #if defined(__x86_64__)
 #include <immintrin.h>
 
+/* clang unrolls these loops without being told, and ignores how gcc is told. */
 __attribute__((target("avx2,fma"))) static void multiply_add_avx2(lane *l)
 {
     __m256 x[CHAINS], a = _mm256_set1_ps(0.999f), b = _mm256_set1_ps(0.5f);

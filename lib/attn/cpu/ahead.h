@@ -4,6 +4,7 @@
 #define PC_ATTN_CPU_AHEAD_H
 
 #include "attn/kernels.h"
+#include "base/unroll.h"
 
 typedef struct pc__ahead {
     const pc__attn_task *task;
@@ -52,7 +53,7 @@ static inline pc__fetching pc__ahead_loop(pc__ahead *a, size_t steps, size_t cou
 /* One step, into the second-level cache. No branches: loops full of registers must stay loops. */
 static inline __attribute__((always_inline)) void pc__ahead_step(pc__fetching *f, const int count)
 {
-#pragma GCC unroll 8
+    PC__UNROLL(8)
     for (int i = 0; i < count; i++)
         __builtin_prefetch(f->at + 64 * i, 0, 2);
     f->at += f->by;

@@ -1,5 +1,6 @@
 #include "attn/cpu/cut.h"
 #include "attn/cpu/vec512.h"
+#include "base/unroll.h"
 
 /* Their bits, which are in the order of the numbers; those of what is none are above all. */
 INLINE __m512i magnitudes(const float *x)
@@ -77,7 +78,7 @@ INLINE void cut_four(const float *x, float inverse, int8_t *high, int8_t *low, i
     const __m512i round_up = _mm512_set1_epi32((1 << 23) - 1), bits = _mm512_castps_si512(_mm512_set1_ps(end)), half = _mm512_set1_epi16(128);
     __m512i most[4], shift, word[4], part[4], upper[4];
     __m512 by;
-#pragma GCC unroll 4
+    PC__UNROLL(4)
     for (size_t g = 0; g < 4; g++)
         most[g] = joined(magnitudes(x + 32 * g), magnitudes(x + 32 * g + 16), 0);
     shift = _mm512_castps_si512(_mm512_mul_ps(_mm512_castsi512_ps(quarters(most, 0)), _mm512_set1_ps(inverse)));
@@ -85,7 +86,7 @@ INLINE void cut_four(const float *x, float inverse, int8_t *high, int8_t *low, i
     shift = _mm512_min_epi32(_mm512_max_epi32(shift, _mm512_setzero_si512()), _mm512_set1_epi32(last));
     by = _mm512_castsi512_ps(_mm512_sub_epi32(_mm512_castps_si512(_mm512_set1_ps(inverse)), _mm512_slli_epi32(shift, 23)));
     put_quarters(shift, shifts, apart);
-#pragma GCC unroll 4
+    PC__UNROLL(4)
     for (int g = 0; g < 4; g++) {
         __m512 own = _mm512_permutexvar_ps(_mm512_set1_epi32(4 * g), by);
         word[g] = _mm512_packs_epi32(_mm512_cvtps_epi32(_mm512_mul_ps(_mm512_loadu_ps(x + 32 * g), own)),
@@ -94,7 +95,7 @@ INLINE void cut_four(const float *x, float inverse, int8_t *high, int8_t *low, i
         upper[g] = low ? _mm512_srai_epi16(_mm512_add_epi16(word[g], half), 8) : word[g];
     }
     put_quarters(quarters(part, 1), less, apart);
-#pragma GCC unroll 2
+    PC__UNROLL(2)
     for (size_t g = 0; g < 4; g += 2) {
         put_bytes(upper[g], upper[g + 1], high + 32 * g);
         if (low)

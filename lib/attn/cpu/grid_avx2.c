@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "attn/kernels.h"
+#include "base/unroll.h"
 
 enum { ROWS = 4, AHEAD = 1024, MOST_GROUP = 32, EIGHT = 8 };
 #define INLINE static inline __attribute__((always_inline))
@@ -39,7 +40,7 @@ INLINE __m256i widened(const uint8_t *q)
 INLINE void multiply(__m256i (*sum)[2], __m256i w0, __m256i w1, int16_t (*x)[MOST_GROUP], size_t k,
                      const int rows)
 {
-#pragma GCC unroll 4
+    PC__UNROLL(4)
     for (int r = 0; r < rows; r++) {
         __m256i v = four(x[r] + k);
         sum[r][0] = _mm256_add_epi32(sum[r][0], _mm256_madd_epi16(w0, v));
@@ -53,7 +54,7 @@ INLINE void products(const uint8_t *q, int16_t (*x)[MOST_GROUP], size_t group, c
 {
     const __m256i half = _mm256_set1_epi16(15);
     __m256i sum[ROWS][2];
-#pragma GCC unroll 4
+    PC__UNROLL(4)
     for (int r = 0; r < rows; r++)
         sum[r][0] = sum[r][1] = _mm256_setzero_si256();
     for (size_t k = 0; k < (bits == 8 ? group : group / 2); k += 4, q += 4 * PC__PANEL) {
@@ -67,7 +68,7 @@ INLINE void products(const uint8_t *q, int16_t (*x)[MOST_GROUP], size_t group, c
                      rows);
         }
     }
-#pragma GCC unroll 4
+    PC__UNROLL(4)
     for (int r = 0; r < rows; r++)
         out[r] = _mm256_permute4x64_epi64(_mm256_hadd_epi32(sum[r][0], sum[r][1]), 0xd8);
 }
@@ -101,7 +102,7 @@ INLINE void add_group(const position *at, float (*y)[PC__PANEL], const int rows,
         __m256i product[ROWS];
         __m256 scale = scales(at->data + pc__grid_scale_at(grid), n, half);
         products(at->data + 4 * n, x, grid->group, bits, rows, product);
-#pragma GCC unroll 4
+        PC__UNROLL(4)
         for (int r = 0; r < rows; r++) {
             size_t i = at->group * in->apart + at->row + (size_t)r;
             __m256 sum = _mm256_loadu_ps(y[r] + n);

@@ -2,13 +2,14 @@
 #include "attn/cpu/bytes512vnni.h"
 #include "attn/cpu/grid512.h"
 #include "attn/kernels.h"
+#include "base/unroll.h"
 
 enum { ROWS = 6 };
 
 /* Four inputs of 32 features against `rows` rows. */
 INLINE void multiply(sums sum[ROWS][2], __m512i w0, __m512i w1, const int8_t *x, size_t stride, const int rows)
 {
-#pragma GCC unroll 6
+    PC__UNROLL(6)
     for (int r = 0; r < rows; r++) {
         __m512i v = four(x + (size_t)r * stride);
         sum[r][0] = dot(sum[r][0], w0, v);
@@ -63,7 +64,7 @@ INLINE void block(const pc__grid_task *task, size_t row, const int rows, const i
     const uint8_t *panel = task->panel;
     __mmask16 mask[2];
     __m512 y[ROWS][2];
-#pragma GCC unroll 6
+    PC__UNROLL(6)
     for (int r = 0; r < rows; r++) {
         y[r][0] = y[r][1] = _mm512_setzero_ps();
         __builtin_prefetch(task->y + (row + (size_t)r) * task->ldy, 1); /* lines far from each other: they would hold up the stores at the end */
@@ -73,12 +74,12 @@ INLINE void block(const pc__grid_task *task, size_t row, const int rows, const i
         sums sum[ROWS][2];
         for (size_t at_byte = a.from; at_byte < a.to; at_byte += 64)
             _mm_prefetch((const char *)task->next + g * bytes + at_byte, _MM_HINT_T1);
-#pragma GCC unroll 6
+        PC__UNROLL(6)
         for (int r = 0; r < rows; r++)
             sum[r][0] = sum[r][1] = wide ? (sums){0} : start_of(less[r], log_zero);
         group_products(sum, panel, high, stride, group, bits, rows);
         if (wide) {
-#pragma GCC unroll 6
+            PC__UNROLL(6)
             for (int r = 0; r < rows; r++) { /* of two bytes the high one counts 256 times */
                 sums start = start_of(less[r], log_zero);
                 sum[r][0] = (sum[r][0] << 8) + start;
@@ -86,11 +87,11 @@ INLINE void block(const pc__grid_task *task, size_t row, const int rows, const i
             }
             group_products(sum, panel, low, stride, group, bits, rows);
         }
-#pragma GCC unroll 6
+        PC__UNROLL(6)
         for (int r = 0; r < rows; r++) { /* byte products and FMAs share two of the four ports; shifts and conversions take the others */
             __m512i by = _mm512_set1_epi32(shift[r]);
             __m512 all = _mm512_cvtepi32_ps(_mm512_sllv_epi32(_mm512_set1_epi32(less[r]), by));
-#pragma GCC unroll 2
+            PC__UNROLL(2)
             for (int j = 0; j < 2; j++) {
                 __m512 product = _mm512_cvtepi32_ps(_mm512_sllv_epi32((__m512i)sum[r][j], by));
                 y[r][j] = _mm512_fmadd_ps(product, pc__grid_scales512(panel + scale_at, (size_t)j, half), y[r][j]);

@@ -5,6 +5,7 @@
 #include "attn/cpu/amx_tiles.h"
 #include "attn/cpu/grid512.h"
 #include "attn/cpu/kernels_amx.h"
+#include "base/unroll.h"
 
 enum { SIDE = PC__TILE_SIDE, FEWEST_ROWS = 8, AHEAD = 2048 /* bytes of the panel */ };
 
@@ -83,7 +84,7 @@ INLINE void add_portion(grid_work *w, const portion *p, size_t first, const int 
         float *y = w->y[p->base + r - first];
         __m512i start = _mm512_set1_epi32(task->grid.zero * task->x.less[i]), by = _mm512_set1_epi32(task->x.shift[i]);
         __m512 less = _mm512_cvtepi32_ps(_mm512_sllv_epi32(_mm512_set1_epi32(task->x.less[i]), by));
-#pragma GCC unroll 2
+        PC__UNROLL(2)
         for (size_t j = 0; j < 2; j++) {
             __m512i product = _mm512_load_si512(p->high[j][r]);
             if (task->x.low)

@@ -1,6 +1,7 @@
 /* AVX-512 with bf16 dot products: K/V in bf16, sums in fp32. Linear layers: panel_avx512bf16.c. The rest is that of kernels_avx512.c. */
 #include "attn/cpu/pairs512bf16.h"
 #include "attn/cpu/weights512bf16.h"
+#include "base/unroll.h"
 
 enum { ROWS = PC__BLOCK_ROWS, GROUP = 2 * ROWS, SUMS = (GROUP + 15) / 16 * 16 };
 
@@ -31,16 +32,16 @@ INLINE void scores(const pc__attn_task *task, const uint16_t *k, size_t row, con
     __m512 sum[ROWS][4];
     size_t dim = task->k_dim + task->k_dim % 2;
     const uint16_t *q = task->q16 + row * dim;
-#pragma GCC unroll 8
+    PC__UNROLL(8)
     for (int r = 0; r < rows; r++)
-#pragma GCC unroll 4
+        PC__UNROLL(4)
         for (int j = 0; j < 4; j++)
             sum[r][j] = _mm512_setzero_ps();
     for (size_t d = 0; d < dim; d += 2, k += 2 * PC__PAGE) {
         __m512i k0 = _mm512_load_si512(k), k1 = _mm512_load_si512(k + 32), k2 = _mm512_load_si512(k + 64),
                 k3 = _mm512_load_si512(k + 96);
         fetch(k, a);
-#pragma GCC unroll 8
+        PC__UNROLL(8)
         for (int r = 0; r < rows; r++) {
             __m512i x = pair(q + (size_t)r * dim + d);
             sum[r][0] = dot(sum[r][0], x, k0);
@@ -49,9 +50,9 @@ INLINE void scores(const pc__attn_task *task, const uint16_t *k, size_t row, con
             sum[r][3] = dot(sum[r][3], x, k3);
         }
     }
-#pragma GCC unroll 8
+    PC__UNROLL(8)
     for (int r = 0; r < rows; r++)
-#pragma GCC unroll 4
+        PC__UNROLL(4)
         for (int j = 0; j < 4; j++)
             _mm512_storeu_ps(s[r] + 16 * j, sum[r][j]);
 }
@@ -61,25 +62,25 @@ INLINE void values(const pc__attn_task *task, const uint16_t *v, size_t row, con
 {
     __m512 sum[ROWS][4];
     float *acc = task->acc + row * task->v_dim + column;
-#pragma GCC unroll 8
+    PC__UNROLL(8)
     for (int r = 0; r < rows; r++)
-#pragma GCC unroll 4
+        PC__UNROLL(4)
         for (int j = 0; j < vectors; j++)
             sum[r][j] = _mm512_maskz_loadu_ps(j + 1 < vectors ? 0xffff : last, acc + (size_t)r * task->v_dim + 16 * j);
     for (size_t t = 0; t < PC__PAGE; t += 2) {
         const uint16_t *line = v + t * task->v_dim + 2 * column;
         fetch(line, a);
-#pragma GCC unroll 4
+        PC__UNROLL(4)
         for (int j = 0; j < vectors; j++) {
             __m512i x = _mm512_maskz_loadu_epi32(j + 1 < vectors ? 0xffff : last, line + 32 * j);
-#pragma GCC unroll 8
+            PC__UNROLL(8)
             for (int r = 0; r < rows; r++)
                 sum[r][j] = dot(sum[r][j], pair(p[r] + t), x);
         }
     }
-#pragma GCC unroll 8
+    PC__UNROLL(8)
     for (int r = 0; r < rows; r++)
-#pragma GCC unroll 4
+        PC__UNROLL(4)
         for (int j = 0; j < vectors; j++)
             _mm512_mask_storeu_ps(acc + (size_t)r * task->v_dim + 16 * j, j + 1 < vectors ? 0xffff : last, sum[r][j]);
 }

@@ -7,6 +7,7 @@
 #include "attn/bf16.h"
 #include "attn/cpu/ahead.h"
 #include "attn/cpu/softmax_vec.h"
+#include "base/unroll.h"
 
 enum { ROWS = 6, HALVES = 2, BYTES = 4 /* of a lane */ };
 
@@ -35,33 +36,33 @@ INLINE void tile(const opened *p, size_t column, const int of, const int rows, c
     const int fetch = vectors * VEC * 4 > 64 ? vectors * VEC * 4 / 64 : 1;
     pc__fetching f = pc__ahead_loop(p->ahead, steps / (size_t)of, (size_t)fetch, b);
     vec sum[ROWS][8];
-#pragma GCC unroll 6
+    PC__UNROLL(6)
     for (int r = 0; r < rows; r++, y += p->ldy)
-#pragma GCC unroll 8
+        PC__UNROLL(8)
         for (int j = 0; j < vectors; j++)
             sum[r][j] = p->scale ? vec_mul(vec_set(p->scale[r]), load_lanes(y + VEC * j, partial, last)) : vec_zero();
     for (size_t i = 0; i < steps; i += (size_t)of, b += line) {
         pc__ahead_step(&f, fetch);
-#pragma GCC unroll 8
+        PC__UNROLL(8)
         for (int j = 0; j < vectors; j++) {
             vec lanes = load_lanes(b + VEC * j, partial, last), part[4];
             if (of == HALVES)
                 vec_halves(lanes, &part[0], &part[1]);
             else
-#pragma GCC unroll 4
+                PC__UNROLL(4)
                 for (int k = 0; k < of; k++)
                     part[k] = vec_byte(lanes, k);
-#pragma GCC unroll 4
+            PC__UNROLL(4)
             for (int k = 0; k < of; k++)
-#pragma GCC unroll 6
+                PC__UNROLL(6)
                 for (int r = 0; r < rows; r++)
                     sum[r][j] = vec_fma(vec_broadcast(x + (size_t)r * ldx + i + (size_t)k), part[k], sum[r][j]);
         }
     }
     y = p->y + column;
-#pragma GCC unroll 6
+    PC__UNROLL(6)
     for (int r = 0; r < rows; r++, y += p->ldy)
-#pragma GCC unroll 8
+        PC__UNROLL(8)
         for (int j = 0; j < vectors; j++)
             if (partial)
                 vec_store_lanes(last, y + VEC * j, sum[r][j]);

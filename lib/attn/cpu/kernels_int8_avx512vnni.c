@@ -7,6 +7,7 @@
 #include "attn/cpu/ahead.h"
 #include "attn/cpu/bytes512vnni.h"
 #include "attn/cpu/softmax512.h"
+#include "base/unroll.h"
 
 enum { ROWS = 6, SPLIT = 3 /* rows up to which 64 keys or columns fit the registers, beyond that 32 do */ };
 
@@ -34,7 +35,7 @@ INLINE void split(const __m512 *x, float by, float from, uint8_t *high, uint8_t 
 {
     const __m512i order = _mm512_set_epi32(15, 11, 7, 3, 14, 10, 6, 2, 13, 9, 5, 1, 12, 8, 4, 0); /* packing goes by 16 bytes of each */
     __m512i u[4], first, second;
-#pragma GCC unroll 4
+    PC__UNROLL(4)
     for (int j = 0; j < 4; j++)
         u[j] = _mm512_cvtps_epi32(_mm512_fmadd_ps(x[j], _mm512_set1_ps(by), _mm512_set1_ps(from)));
     first = _mm512_packus_epi32(u[0], u[1]);
@@ -63,7 +64,7 @@ INLINE void split_query(block *b, size_t r)
     most = most > 0x1p-100f ? 32767.0f / most : 0.0f;
     for (size_t d = 0; d < dim; d += 64) {
         __m512 v[4];
-#pragma GCC unroll 4
+        PC__UNROLL(4)
         for (size_t j = 0; j < 4; j++)
             v[j] = d + 16 * j < dim ? _mm512_loadu_ps(x + d + 16 * j) : _mm512_setzero_ps();
         split(v, most, 32768.0f, b->high[r] + d, b->low[r] + d);
@@ -77,10 +78,10 @@ static void sum_keys(block *b)
     sums sum[4] = {{0}, {0}, {0}, {0}};
     size_t dim = b->task->k_dim;
     for (size_t d = 0; d < dim; d += 4)
-#pragma GCC unroll 4
+        PC__UNROLL(4)
         for (size_t j = 0; j < 4; j++)
             sum[j] = dot(sum[j], ones, _mm512_loadu_si512(b->k + d * PC__PAGE + 64 * j));
-#pragma GCC unroll 4
+    PC__UNROLL(4)
     for (size_t j = 0; j < 4; j++)
         _mm512_storeu_si512(b->key_sum + 16 * j, _mm512_slli_epi32((__m512i)sum[j], 7));
 }
@@ -91,30 +92,30 @@ INLINE void scores(block *b, const int rows, const int vectors, size_t key, pc__
     const uint8_t *k = b->k + key * 4;
     size_t dim = b->task->k_dim;
     pc__fetching f = pc__ahead_loop(ahead, (dim + 3) / 4, (size_t)fetch, k);
-#pragma GCC unroll 8
+    PC__UNROLL(8)
     for (int r = 0; r < rows; r++)
-#pragma GCC unroll 4
+        PC__UNROLL(4)
         for (int j = 0; j < vectors; j++)
             high[r][j] = low[r][j] = (sums)_mm512_setzero_si512();
     for (size_t d = 0; d < dim; d += 4, k += 4 * PC__PAGE) {
         __m512i x[4];
         pc__ahead_step(&f, fetch);
-#pragma GCC unroll 4
+        PC__UNROLL(4)
         for (int j = 0; j < vectors; j++)
             x[j] = _mm512_loadu_si512(k + 64 * j);
-#pragma GCC unroll 8
+        PC__UNROLL(8)
         for (int r = 0; r < rows; r++) {
             __m512i h = four(b->high[r] + d), l = four(b->low[r] + d);
-#pragma GCC unroll 4
+            PC__UNROLL(4)
             for (int j = 0; j < vectors; j++) {
                 high[r][j] = dot(high[r][j], h, x[j]);
                 low[r][j] = dot(low[r][j], l, x[j]);
             }
         }
     }
-#pragma GCC unroll 8
+    PC__UNROLL(8)
     for (int r = 0; r < rows; r++)
-#pragma GCC unroll 4
+        PC__UNROLL(4)
         for (int j = 0; j < vectors; j++) {
             __m512i of_key = _mm512_loadu_si512(b->key_sum + key + 16 * (size_t)j);
             __m512 sum = _mm512_cvtepi32_ps(_mm512_sub_epi32((__m512i)high[r][j], of_key));
@@ -135,7 +136,7 @@ INLINE float whole_page(const pc__attn_task *task, size_t row, __m512 *x)
         x[0] = x[1] = x[2] = x[3] = _mm512_setzero_ps();
         return 1.0f;
     }
-#pragma GCC unroll 4
+    PC__UNROLL(4)
     for (int j = 0; j < 4; j++)
         x[j] = pc__exp512(_mm512_sub_ps(x[j], _mm512_set1_ps(task->m[row])));
     task->l[row] = task->l[row] * scale + _mm512_reduce_add_ps(_mm512_add_ps(_mm512_add_ps(x[0], x[1]), _mm512_add_ps(x[2], x[3])));
@@ -160,12 +161,12 @@ INLINE void weights(block *b, size_t r)
     int whole = !task->slope && task->soft_cap == 0.0f && pc__slice(task, row, b->page, &from, &to) && from == 0 && to == PC__PAGE;
     if (!whole)
         b->scale[r] = part_page(task, row, b->page, b->s[r]);
-#pragma GCC unroll 4
+    PC__UNROLL(4)
     for (int j = 0; j < 4; j++)
         x[j] = _mm512_loadu_ps(b->s[r] + 16 * j);
     if (whole)
         b->scale[r] = whole_page(task, row, x);
-#pragma GCC unroll 4
+    PC__UNROLL(4)
     for (int j = 0; j < 4; j++)
         x[j] = _mm512_mul_ps(x[j], scales(b->v_scale + 16 * j, 0xffff));
     most = _mm512_reduce_max_ps(_mm512_max_ps(_mm512_max_ps(x[0], x[1]), _mm512_max_ps(x[2], x[3])));
@@ -180,31 +181,31 @@ INLINE void values(block *b, const int rows, const int vectors, __mmask16 last, 
     size_t dim = b->task->v_dim;
     float *acc = b->task->acc + b->row * dim + column;
     pc__fetching f = pc__ahead_loop(ahead, PC__PAGE / 4, (size_t)fetch, b->v);
-#pragma GCC unroll 8
+    PC__UNROLL(8)
     for (int r = 0; r < rows; r++)
-#pragma GCC unroll 4
+        PC__UNROLL(4)
         for (int j = 0; j < vectors; j++)
             high[r][j] = low[r][j] = (sums)_mm512_setzero_si512();
     for (size_t t = 0; t < PC__PAGE; t += 4) {
         const uint8_t *line = b->v + t * dim + 4 * column;
         __m512i x[4];
         pc__ahead_step(&f, fetch);
-#pragma GCC unroll 4
+        PC__UNROLL(4)
         for (int j = 0; j < vectors; j++)
             x[j] = _mm512_maskz_loadu_epi32(j + 1 < vectors ? 0xffff : last, line + 64 * j);
-#pragma GCC unroll 8
+        PC__UNROLL(8)
         for (int r = 0; r < rows; r++) {
             __m512i h = four(b->weight_high[r] + t), l = four(b->weight_low[r] + t);
-#pragma GCC unroll 4
+            PC__UNROLL(4)
             for (int j = 0; j < vectors; j++) {
                 high[r][j] = dot(high[r][j], h, x[j]);
                 low[r][j] = dot(low[r][j], l, x[j]);
             }
         }
     }
-#pragma GCC unroll 8
+    PC__UNROLL(8)
     for (int r = 0; r < rows; r++)
-#pragma GCC unroll 4
+        PC__UNROLL(4)
         for (int j = 0; j < vectors; j++) {
             __mmask16 lanes = j + 1 < vectors ? 0xffff : last;
             float *to = acc + (size_t)r * dim + 16 * j;

@@ -1,6 +1,7 @@
 /* Maps times values in bf16: AVX-512 with bf16 dot products. Weights are rounded to bf16, whole numbers of U8 maps exactly; sums in fp32. */
 #include "attn/cpu/map_row.h"
 #include "attn/cpu/pairs512bf16.h"
+#include "base/unroll.h"
 
 enum { ROWS = 6, GROUP = 8 * ROWS, COLUMNS = 128 };
 
@@ -56,25 +57,25 @@ INLINE void product(const mixing *m, float *sums, size_t stride, size_t steps, c
     size_t by = 2 * m->task->v_dim;
     __m512 sum[ROWS][4];
     sums += column;
-#pragma GCC unroll 8
+    PC__UNROLL(8)
     for (int r = 0; r < rows; r++)
-#pragma GCC unroll 4
+        PC__UNROLL(4)
         for (int j = 0; j < vectors; j++)
             sum[r][j] = m->page ? _mm512_load_ps(sums + (size_t)r * stride + 16 * j) : _mm512_setzero_ps();
     for (size_t t = 0; t < steps; t += 2, line += by) {
-#pragma GCC unroll 4
+        PC__UNROLL(4)
         for (int j = 0; j < vectors; j++) {
             __m512i x = _mm512_maskz_loadu_epi32(j + 1 < vectors ? 0xffff : last, line + 32 * j);
             if (ahead)
                 _mm_prefetch((const char *)(line + 32 * j) + m->next, _MM_HINT_T0);
-#pragma GCC unroll 8
+            PC__UNROLL(8)
             for (int r = 0; r < rows; r++)
                 sum[r][j] = dot(sum[r][j], pair(m->p[r] + t), x);
         }
     }
-#pragma GCC unroll 8
+    PC__UNROLL(8)
     for (int r = 0; r < rows; r++)
-#pragma GCC unroll 4
+        PC__UNROLL(4)
         for (int j = 0; j < vectors; j++)
             _mm512_store_ps(sums + (size_t)r * stride + 16 * j, sum[r][j]);
 }

@@ -6,6 +6,7 @@
  * cache: hints for the second one hold the loop up. All at once, or for two blocks: slower than nothing.) */
 #include "attn/cpu/pairs512bf16.h"
 #include "attn/kernels.h"
+#include "base/unroll.h"
 
 enum {
     ROWS = 12,    /* of a block: 24 sums, two vectors of weights, one of inputs */
@@ -45,7 +46,7 @@ INLINE void multiply(const slab *s, const uint16_t *w, const uint16_t *x, size_t
             _mm_prefetch((const char *)w + AHEAD, _MM_HINT_T1);
             _mm_prefetch((const char *)w + AHEAD + 64, _MM_HINT_T1);
         }
-#pragma GCC unroll 12
+        PC__UNROLL(12)
         for (int r = 0; r < rows; r++) {
             __m512i v = pair(x + (size_t)r * s->ldx + i);
             sum[r][0] = dot(sum[r][0], v, w0);
@@ -56,18 +57,18 @@ INLINE void multiply(const slab *s, const uint16_t *w, const uint16_t *x, size_t
 
 INLINE void take_sums(const slab *s, const float *y, const int rows, __m512 (*sum)[2])
 {
-#pragma GCC unroll 12
+    PC__UNROLL(12)
     for (int r = 0; r < rows; r++)
-#pragma GCC unroll 2
+        PC__UNROLL(2)
         for (int j = 0; j < 2; j++)
             sum[r][j] = s->goes_on ? _mm512_maskz_loadu_ps(s->lanes[j], y + (size_t)r * s->ldy + 16 * j) : _mm512_setzero_ps();
 }
 
 INLINE void put_sums(const slab *s, float *y, const int rows, __m512 (*sum)[2])
 {
-#pragma GCC unroll 12
+    PC__UNROLL(12)
     for (int r = 0; r < rows; r++)
-#pragma GCC unroll 2
+        PC__UNROLL(2)
         for (int j = 0; j < 2; j++)
             _mm512_mask_storeu_ps(y + (size_t)r * s->ldy + 16 * j, s->lanes[j], sum[r][j]);
 }

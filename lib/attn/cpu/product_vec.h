@@ -8,6 +8,8 @@
 
 #include <string.h>
 
+#include "base/unroll.h"
+
 typedef struct product {
     const void *b;      /* fp32 [steps][line], bf16 [steps / 2][line][2]; columns [0, width) */
     size_t line, steps; /* steps is even in bf16 */
@@ -27,9 +29,19 @@ INLINE void fetch_ahead(const float *b, const int vectors, ptrdiff_t by)
     const char *at = (const char *)b + by;
     if (!by)
         return;
-#pragma GCC unroll 4
+    PC__UNROLL(4)
     for (int bytes = 0; bytes < vectors * VEC * 4; bytes += 64)
         _mm_prefetch(at + bytes, _MM_HINT_T1);
+}
+
+/* The same address. clang would keep in registers what it has read there, and put sums into memory
+ * for it; gcc reads again on its own account. */
+INLINE const float *read_again(const float *b)
+{
+#if defined(__clang__)
+    __asm__("" : "+r"(b));
+#endif
+    return b;
 }
 
 INLINE vec load_b(const float *b, int j, const int vectors, const int partial, vec_mask last)
@@ -43,30 +55,30 @@ INLINE void step(vec (*sum)[8], const float *b, const float *x, size_t ldx, cons
 {
     vec w[8], v[12];
     if (rows <= vectors) {
-#pragma GCC unroll 12
+        PC__UNROLL(12)
         for (int r = 0; r < rows; r++)
             v[r] = vec_broadcast(x + (size_t)r * ldx);
     } else {
-#pragma GCC unroll 8
+        PC__UNROLL(8)
         for (int j = 0; j < vectors; j++) {
             w[j] = load_b(b, j, vectors, partial, last);
             w[j] = part == 0 ? w[j] : part == 1 ? vec_first(w[j]) : vec_second(w[j]);
         }
     }
     if (rows <= vectors) {
-#pragma GCC unroll 8
+        PC__UNROLL(8)
         for (int j = 0; j < vectors; j++) {
             vec wide = load_b(b, j, vectors, partial, last);
             wide = part == 0 ? wide : part == 1 ? vec_first(wide) : vec_second(wide);
-#pragma GCC unroll 12
+            PC__UNROLL(12)
             for (int r = 0; r < rows; r++)
                 sum[r][j] = vec_fma(v[r], wide, sum[r][j]);
         }
     } else {
-#pragma GCC unroll 12
+        PC__UNROLL(12)
         for (int r = 0; r < rows; r++) {
             vec one = vec_broadcast(x + (size_t)r * ldx);
-#pragma GCC unroll 8
+            PC__UNROLL(8)
             for (int j = 0; j < vectors; j++)
                 sum[r][j] = vec_fma(one, w[j], sum[r][j]);
         }
@@ -83,9 +95,9 @@ INLINE void tile(const product *p, size_t column, const int bf16, const int rows
     ptrdiff_t fetch = p->fetch;
     float *y = p->y + column;
     vec sum[12][8];
-#pragma GCC unroll 12
+    PC__UNROLL(12)
     for (int r = 0; r < rows; r++, y += p->ldy)
-#pragma GCC unroll 8
+        PC__UNROLL(8)
         for (int j = 0; j < vectors; j++)
             sum[r][j] = p->scale
                             ? vec_mul(vec_set(p->scale[r]), load_b(y, j, vectors, partial, last))
@@ -94,12 +106,12 @@ INLINE void tile(const product *p, size_t column, const int bf16, const int rows
         fetch_ahead(b, vectors, fetch);
         step(sum, b, x + i, ldx, bf16, rows, vectors, partial, last);
         if (bf16)
-            step(sum, b, x + i + 1, ldx, 2, rows, vectors, partial, last);
+            step(sum, read_again(b), x + i + 1, ldx, 2, rows, vectors, partial, last);
     }
     y = p->y + column;
-#pragma GCC unroll 12
+    PC__UNROLL(12)
     for (int r = 0; r < rows; r++, y += p->ldy)
-#pragma GCC unroll 8
+        PC__UNROLL(8)
         for (int j = 0; j < vectors; j++)
             if (partial && j + 1 == vectors)
                 vec_store_lanes(last, y + VEC * j, sum[r][j]);

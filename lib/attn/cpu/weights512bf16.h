@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "attn/cpu/softmax512.h"
+#include "base/unroll.h"
 
 /* Rounds a page of weights to bf16; the sum, in lanes, of the rounded ones, which are those that
  * multiply V. */
@@ -100,7 +101,7 @@ INLINE __m512 pc__join_pairs512(__m512 a, __m512 b)
 INLINE __m512 pc__sixteen_sums512(const __m512 *x)
 {
     __m512 y[4], even, odd;
-#pragma GCC unroll 4
+    PC__UNROLL(4)
     for (int i = 0; i < 4; i++)
         y[i] = pc__join_quarters512(pc__join_halves512(x[i], x[i + 4]),
                                     pc__join_halves512(x[i + 8], x[i + 12]));

@@ -10,7 +10,7 @@ building="gcc cmake ninja-build pkg-config libexpat1-dev libjansson-dev libpcre2
 building_optional="g++ libdnnl-dev libhiredis-dev libssl-dev libblas-dev liblapack-dev libfaiss-dev"
 testing="g++ python3"
 # What tests skip, or do more slowly, where it is not there.
-testing_optional="ccache universal-ctags openssl redis-tools python3-nacl python3-xxhash python3-zstandard python3-pip"
+testing_optional="ccache universal-ctags openssl redis-tools python3-cffi python3-nacl python3-xxhash python3-zstandard python3-pip"
 ci="clang"
 ci_optional="qemu-user"
 

@@ -1015,7 +1015,7 @@ typedef struct pc_generate_options {
      NULL, NULL, 0, 0, NULL, 0, NULL, 0, 0}
 
 /* Are the states those of a plain prefill? PC_EXACT: yes. PC_APPROXIMATE: modules have not seen what stands before them, or I8 segments, lossy codecs,
- * spans of unknown sight (pc_prompt_from_spans) or another prompt's attention maps took part. PC_REPAIRED: of the former, what the repair level computes
+ * spans that have seen something else than what stands before them (pc_prompt_from_spans) or another prompt's attention maps took part. PC_REPAIRED: of the former, what the repair level computes
  * again is right. */
 enum { PC_EXACT = 1, PC_REPAIRED = 2, PC_APPROXIMATE = 3 };
 /* why the first part that was not reused was not */
@@ -1374,11 +1374,14 @@ typedef struct pc_span {
 } pc_span;
 
 /* Levels by hand (Hydragen, section 3.3: any number of them, any tree). A prompt of segments that are there, wherever they came
- * from (pc_eval, pc_sequence_spans), and of new tokens that stand at `start`, behind all of them. The segments are kept alive.
+ * from (pc_eval, pc_sequence_spans, pc_prefill), and of new tokens that stand at `start`, behind all of them. The segments are kept alive.
+ * Without new tokens it goes on from where they end: the last token is computed once more (tokens_repaired), for its logits, as the
+ * sequence's own in place of the segment's, and what is sampled stands at `start`.
  * A sequence of it reads what others of its batch hold too once for all of them; encoding and cache do not matter to it, repair
- * and the baselines that compute anew are refused (PC_ERR_UNSUPPORTED), its states count as approximate, because nobody
- * knows what the segments have seen. PC_ERR_MISMATCH: of another model. PC_ERR_INVALID: no new tokens, or something stands at `start`
- * or behind it. Since 0.1. */
+ * and the baselines that compute anew are refused (PC_ERR_UNSUPPORTED). Its states are PC_EXACT if each segment has seen the tokens that
+ * stand before it here, at these distances, and nothing else, and is whole from its first token on: segments know that which come from pc_eval,
+ * pc_prefill or an exact sequence. Else they are PC_APPROXIMATE. PC_ERR_MISMATCH: of another model. PC_ERR_INVALID: neither spans nor
+ * new tokens, or something stands at `start` or behind it. Since 0.1. */
 PC_API pc_status pc_prompt_from_spans(pc_prompt **out, const pc_model *model, const pc_span *spans, size_t span_count,
                                       int64_t start, const int32_t *tokens, size_t token_count);
 /* What a sequence has computed and what it was given, as segments in place, so that it can become a level for others: all but the

@@ -7,6 +7,7 @@
 #include "model/pass_build.h"
 #include "serve/encoder.h"
 #include "serve/eval_maps.h"
+#include "serve/sight.h"
 
 /* The new tokens of a lane, in runs of ascending positions (one, but where PC_SEE_ALL lets
  * positions go back). */
@@ -233,6 +234,15 @@ static pc_status compute(evaluation *e)
     return pc__forward(e->model, &pass);
 }
 
+/* What the new tokens of a lane have seen is known if the tokens before them have seen each other. */
+static pc_status note_sight(const evaluation *e, size_t l)
+{
+    const pc_lane *lane = &e->args->lanes[l];
+    pc__sight sight;
+    pc_status status = pc__sight_of(&sight, &e->model->context->mem, lane->spans, lane->span_count);
+    return status < 0 ? status : pc__sight_note(&sight, e->args->segments[l], e->runs[e->run_first[l]].start);
+}
+
 static pc_status hand_out(evaluation *e)
 {
     const pc_eval_args *a = e->args;
@@ -243,6 +253,8 @@ static pc_status hand_out(evaluation *e)
             break;
         status = pc__wrap_segment(&a->segments[l], e->model, r->kv, a->lanes[l].tokens, r->count);
         r->kv = NULL; /* the segment's, or gone */
+        if (status >= 0)
+            status = note_sight(e, l);
     }
     return status;
 }
@@ -303,6 +315,11 @@ pc_status pc_segment_copy(pc_segment **out, const pc_segment *segment)
     PC__TRY(pc__kv_copy(&copy, segment->payload), done);
     PC__TRY(pc__wrap_segment(out, model, copy, segment->token_ids, segment->tokens), done);
     (*out)->lossy = segment->lossy;
+    if (pc__segment_saw(segment) && (status = pc__segment_note_sight(*out, pc__segment_saw(segment))) < 0) {
+        pc__segment_unref(*out);
+        *out = NULL;
+        goto done;
+    }
     atomic_store_explicit(&(*out)->tier, atomic_load_explicit(&segment->tier, memory_order_relaxed),
                           memory_order_relaxed);
 done:

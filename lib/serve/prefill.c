@@ -30,7 +30,7 @@ static pc_status collect_rows(prefill *f)
         const pc__part *part = &r->prompt->parts[p];
         for (size_t t = 0; t < part->count; t++)
             if (!r->segments[p] || r->again[r->first[p] + t])
-                f->rows[f->count++] = (row){part->start + (int64_t)t, part->tokens[t], (uint32_t)p};
+                f->rows[f->count++] = (row){pc__prompt_position(r->prompt, p, t), part->tokens[t], (uint32_t)p};
     }
     return PC_OK;
 }
@@ -88,18 +88,16 @@ static void judge_order(prefill *f)
 static pc_status attach_part(pc__request *r, void *sequence, size_t p)
 {
     const pc_span *given = p < r->prompt->given_count ? &r->prompt->given[p] : NULL;
-    size_t count = r->prompt->parts[p].count;
+    int64_t start = given ? given->start : r->prompt->parts[p].start;
+    size_t count = r->prompt->parts[p].count, before = given ? given->lo : 0;
     const uint8_t *again = r->again + r->first[p];
     pc_status status = PC_OK;
-    if (given)
-        return pc__host_attach(r->model, sequence, r->segments[p], given->start, given->lo,
-                               given->hi);
     for (size_t lo = 0, hi; lo < count && status >= 0; lo = hi + 1) {
         for (hi = lo; hi < count && !again[hi];)
             hi++;
         if (hi > lo)
-            status = pc__host_attach(r->model, sequence, r->segments[p], r->prompt->parts[p].start,
-                                     (uint32_t)lo, (uint32_t)hi);
+            status = pc__host_attach(r->model, sequence, r->segments[p], start, (uint32_t)(before + lo),
+                                     (uint32_t)(before + hi));
     }
     return status;
 }

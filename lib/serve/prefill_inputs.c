@@ -11,6 +11,7 @@
 #include "serve/encoder.h"
 #include "serve/prefill_inputs.h"
 #include "serve/prefill_loss.h"
+#include "serve/sight.h"
 
 typedef struct work {
     const pc_model *model;
@@ -242,6 +243,8 @@ static uint32_t is_approximate(const work *w, size_t i)
 static pc_status hand_segments(work *w)
 {
     pc_status status = PC_OK;
+    pc__sight nothing;
+    pc__sight_start(&nothing);
     for (size_t i = 0; w->options.segments && i < w->count && status >= 0; i++) {
         status = pc__native_keep(w->model->native, &w->runs[i]);
         if (status < 0)
@@ -250,6 +253,8 @@ static pc_status hand_segments(work *w)
         w->runs[i] = NULL; /* the segment's, or gone */
         if (status >= 0)
             w->options.segments[i]->lossy |= is_approximate(w, i);
+        if (status >= 0)
+            status = pc__sight_note(&nothing, w->options.segments[i], 0);
     }
     for (size_t i = 0; status < 0 && i < w->count; i++) {
         pc__segment_unref(w->options.segments[i]);

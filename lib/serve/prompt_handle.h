@@ -17,6 +17,7 @@ struct pc_prompt {
     pc__part *blocks;
     pc_span *given;        /* [given_count] levels by hand: what the first parts are taken from */
     size_t given_count;
+    int given_exact;       /* each of them has seen what stands before it, and nothing else */
     const pc__part *parts; /* of either */
     size_t part_count;
     int64_t end;           /* where generation starts */
@@ -29,6 +30,9 @@ void pc__prompt_unref(pc_prompt *prompt);
 /* Takes `resolved` over, on failure too. */
 pc_status pc__prompt_from_resolved(pc_prompt **out, const pc_schema *schema,
                                    pc__resolved *resolved);
+
+/* Where a token of a part stands; in segments by hand there may be gaps. */
+int64_t pc__prompt_position(const pc_prompt *prompt, size_t part, size_t token);
 
 /* Whether a part's states are kept: texts of the schema that are not cache="false", and blocks. */
 static inline int pc__part_is_kept(const pc__part *part)

@@ -25,9 +25,9 @@ static int64_t next_position(const pc_prompt *prompt)
 {
     int64_t next = prompt->end;
     for (size_t p = 0; p < prompt->part_count; p++) {
-        const pc__part *part = &prompt->parts[p];
-        if (part->count && part->start + (int64_t)part->count > next)
-            next = part->start + (int64_t)part->count;
+        size_t count = prompt->parts[p].count;
+        if (count && pc__prompt_position(prompt, p, count - 1) >= next)
+            next = pc__prompt_position(prompt, p, count - 1) + 1;
     }
     return next;
 }
@@ -134,7 +134,7 @@ static pc_status take_copies(pc__request *r)
     return status;
 }
 
-/* Levels by hand are what they are. */
+/* Levels by hand are what they are: exact where each has seen what stands before it. */
 static pc_status take_given(pc__request *r)
 {
     if (reuses_nothing(r) || pc__request_is_fresh(r) || r->options->repair > PC_REPAIR_NONE)
@@ -147,7 +147,7 @@ static pc_status take_given(pc__request *r)
         r->hit[p] = 1;
         r->tier[p] = PC_TIER_HOST;
     }
-    r->stats.exactness = PC_APPROXIMATE;
+    r->stats.exactness = r->prompt->given_exact ? PC_EXACT : PC_APPROXIMATE;
     r->stats.repair = PC_REPAIR_NONE;
     return PC_OK;
 }
@@ -198,9 +198,9 @@ static void need_last_token(pc__request *r)
     int64_t highest = -1;
     size_t at = SIZE_MAX;
     for (size_t p = 0; p < prompt->part_count; p++) {
-        const pc__part *part = &prompt->parts[p];
-        if (part->count && part->start + (int64_t)part->count - 1 >= highest) {
-            highest = part->start + (int64_t)part->count - 1;
+        size_t count = prompt->parts[p].count;
+        if (count && pc__prompt_position(prompt, p, count - 1) >= highest) {
+            highest = pc__prompt_position(prompt, p, count - 1);
             at = p;
         }
     }

@@ -2,6 +2,7 @@
 #include "attn/kv.h"
 #include "model/native_ops.h"
 #include "serve/sequence.h"
+#include "serve/sight.h"
 
 /* A reference to the segment that was attached. */
 static pc_segment *attached(const pc_sequence *s, const pc__kv *kv)
@@ -51,6 +52,9 @@ static pc_status hand_out(const pc_sequence *s, const pc__native_span *seen, siz
 {
     size_t own = 0, made = 0;
     pc_status status = PC_OK;
+    pc__sight sight;
+    pc__sight_start(&sight);
+    sight.exact = s->stats.exactness == PC_EXACT;
     for (size_t i = 0; i < n && status >= 0; i++) {
         pc_segment *segment = NULL;
         if (seen[i].hi <= seen[i].lo)
@@ -62,8 +66,12 @@ static pc_status hand_out(const pc_sequence *s, const pc__native_span *seen, siz
         own += seen[i].own ? seen[i].hi : 0;
         if (status >= 0 && !segment)
             status = pc__fail(PC_ERR_INTERNAL, "pc_sequence_spans: span %zu is nobody's", i);
-        if (status >= 0)
-            spans[made++] = (pc_span){segment, seen[i].start, seen[i].lo, seen[i].hi};
+        if (status < 0)
+            continue;
+        spans[made++] = (pc_span){segment, seen[i].start, seen[i].lo, seen[i].hi};
+        status = pc__sight_note(&sight, segment, seen[i].start);
+        if (sight.exact)
+            pc__sight_add(&sight, segment, seen[i].start, seen[i].lo, seen[i].hi);
     }
     for (; status < 0 && made; made--)
         pc__segment_unref(spans[made - 1].segment);

@@ -4,6 +4,19 @@
 #include "attn/kv.h"
 #include "serve/encoder.h"
 #include "serve/prompt_handle.h"
+#include "serve/sight.h"
+
+static int64_t relative(const pc_model *model, const pc_segment *segment, size_t token)
+{
+    return model->native ? pc__kv_relative(segment->payload, token) : (int64_t)token;
+}
+
+int64_t pc__prompt_position(const pc_prompt *prompt, size_t part, size_t token)
+{
+    const pc_span *given = part < prompt->given_count ? &prompt->given[part] : NULL;
+    return given ? given->start + relative(prompt->model, given->segment, given->lo + token)
+                 : prompt->parts[part].start + (int64_t)token;
+}
 
 static pc_status check_span(const pc_model *model, const pc_span *span, size_t s, int64_t start)
 {
@@ -17,7 +30,7 @@ static pc_status check_span(const pc_model *model, const pc_span *span, size_t s
     if (span->lo >= hi || hi > tokens)
         return pc__fail(PC_ERR_INVALID, "pc_prompt_from_spans: span %zu: tokens %u to %zu of %zu",
                         s, span->lo, hi, tokens);
-    last = model->native ? pc__kv_relative(span->segment->payload, hi - 1) : (int64_t)hi - 1;
+    last = relative(model, span->segment, hi - 1);
     if (span->start < 0 || span->start > start || last >= start - span->start)
         return pc__fail(PC_ERR_INVALID,
                         "pc_prompt_from_spans: span %zu starts at %lld and ends at %lld, the new "
@@ -31,8 +44,6 @@ static pc_status check_tokens(const pc_model *model, int64_t start, const int32_
                               size_t count)
 {
     int64_t limit = model->info.context_length ? model->info.context_length : INT64_MAX / 2;
-    if (!count)
-        return pc__fail(PC_ERR_INVALID, "pc_prompt_from_spans: no new tokens");
     if (start < 0)
         return pc__fail(PC_ERR_INVALID, "pc_prompt_from_spans: start is %lld", (long long)start);
     if (count > (size_t)limit || start > limit - (int64_t)count)
@@ -56,11 +67,12 @@ static void fill_parts(pc_prompt *prompt, const pc_span *spans, int64_t start, s
         *span = spans[s];
         span->hi = span->hi ? span->hi : (uint32_t)span->segment->tokens;
         pc__segment_ref(span->segment);
+        int64_t first = span->start + relative(prompt->model, span->segment, span->lo);
         prompt->blocks[s] = (pc__part){.kind = PC__PART_CACHED,
                                        .path = no_path,
                                        .tokens = span->segment->token_ids + span->lo,
                                        .count = span->hi - span->lo,
-                                       .start = span->start + span->lo};
+                                       .start = first};
     }
     prompt->blocks[prompt->given_count] = (pc__part){.kind = PC__PART_TEXT,
                                                      .path = no_path,
@@ -68,8 +80,18 @@ static void fill_parts(pc_prompt *prompt, const pc_span *spans, int64_t start, s
                                                      .count = token_count,
                                                      .start = start};
     prompt->parts = prompt->blocks;
-    prompt->part_count = prompt->given_count + 1;
+    prompt->part_count = prompt->given_count + (token_count != 0);
     prompt->end = start + (int64_t)token_count;
+}
+
+static pc_status judge(pc_prompt *prompt)
+{
+    pc__sight sight = {.exact = 0};
+    pc_status status = PC_OK;
+    if (prompt->model->native)
+        status = pc__sight_of(&sight, &prompt->model->context->mem, prompt->given, prompt->given_count);
+    prompt->given_exact = sight.exact;
+    return status;
 }
 
 pc_status pc_prompt_from_spans(pc_prompt **out, const pc_model *model, const pc_span *spans,
@@ -84,6 +106,8 @@ pc_status pc_prompt_from_spans(pc_prompt **out, const pc_model *model, const pc_
     *out = NULL;
     if (!model || (!spans && span_count) || (!tokens && token_count))
         return pc__fail(PC_ERR_INVALID, "pc_prompt_from_spans: model, spans or tokens is NULL");
+    if (!span_count && !token_count)
+        return pc__fail(PC_ERR_INVALID, "pc_prompt_from_spans: no spans and no new tokens");
     status = pc__model_has_order(model);
     if (status >= 0)
         status = check_tokens(model, start, tokens, token_count);
@@ -102,9 +126,15 @@ pc_status pc_prompt_from_spans(pc_prompt **out, const pc_model *model, const pc_
         pc__prompt_unref(prompt);
         return PC_ERR_NOMEM;
     }
-    memcpy(prompt->tokens, tokens, token_count * sizeof *tokens);
+    if (token_count)
+        memcpy(prompt->tokens, tokens, token_count * sizeof *tokens);
     prompt->given_count = span_count;
     fill_parts(prompt, spans, start, token_count);
+    status = judge(prompt);
+    if (status < 0) {
+        pc__prompt_unref(prompt);
+        return status;
+    }
     *out = prompt;
     return PC_OK;
 }

@@ -22,6 +22,7 @@ pc_status pc__segment_new(pc_segment **out, const pc_allocator *mem, const pc__p
     atomic_init(&segment->give_back, 0);
     atomic_init(&segment->tier, PC_TIER_HOST);
     atomic_init(&segment->about, NULL);
+    atomic_init(&segment->saw, NULL);
     atomic_init(&segment->unwritten, 0);
     atomic_init(&segment->watcher, NULL);
     segment->ops = ops;
@@ -93,6 +94,7 @@ void pc__segment_unref(pc_segment *segment)
         segment->ops->give_back(owner, segment->payload);
     segment->ops->release(owner, segment->payload);
     pc__free(&mem, atomic_load_explicit(&segment->about, memory_order_relaxed));
+    pc__free(&mem, atomic_load_explicit(&segment->saw, memory_order_relaxed));
     pc__free(&mem, segment->token_ids);
     pc__free(&mem, segment);
     if (drop_owner)
@@ -119,6 +121,24 @@ pc_status pc__segment_tell(pc_segment *segment, const pc__image *image)
         about->relative = memcpy(about + 1, image->relative, places * sizeof *image->relative);
     if (!atomic_compare_exchange_strong_explicit(&segment->about, &none, about, memory_order_acq_rel, memory_order_acquire))
         pc__free(&segment->mem, about);
+    return PC_OK;
+}
+
+const pc__id *pc__segment_saw(const pc_segment *segment)
+{
+    return atomic_load_explicit(&((pc_segment *)(uintptr_t)segment)->saw, memory_order_acquire);
+}
+
+pc_status pc__segment_note_sight(pc_segment *segment, const pc__id *saw)
+{
+    pc__id *noted, *none = NULL;
+    if (pc__segment_saw(segment))
+        return PC_OK;
+    if (!(noted = pc__alloc(&segment->mem, sizeof *noted)))
+        return PC_ERR_NOMEM;
+    *noted = *saw;
+    if (!atomic_compare_exchange_strong_explicit(&segment->saw, &none, noted, memory_order_acq_rel, memory_order_acquire))
+        pc__free(&segment->mem, noted);
     return PC_OK;
 }
 

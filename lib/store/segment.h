@@ -55,6 +55,7 @@ struct pc_segment {
     atomic_uint give_back;                        /* it has left a tier, or was refused: its memory goes back to the system */
     atomic_uint tier;                             /* PC_TIER_… that it last came from; HOST if it was computed here */
     _Atomic(pc__image *) about;                   /* how records of it are headed, without blocks and tokens; NULL: it goes to no record */
+    _Atomic(pc__id *) saw;                        /* what its tokens have seen (serve/sight.h); NULL: nobody knows */
     atomic_uint unwritten;                        /* 1: the tiers below get it when it is used once more */
     _Atomic(pc__releases *) watcher;              /* who may watch it; NULL: anybody */
     void *watch_tag;                              /* the watcher's own */
@@ -70,6 +71,9 @@ pc_segment *pc__segment_ref(pc_segment *segment);
 void pc__segment_unref(pc_segment *segment);
 /* Keeps a copy of `image` (names, model, times, relative positions) with the segment, for the first caller; later ones change nothing. */
 pc_status pc__segment_tell(pc_segment *segment, const pc__image *image);
+/* Notes what its tokens have seen, for the first caller; later ones change nothing. NULL: nobody has. */
+pc_status pc__segment_note_sight(pc_segment *segment, const pc__id *saw);
+const pc__id *pc__segment_saw(const pc_segment *segment);
 /* Whether payloads of one owner are of use to another: a key says what states are, not who has them in which form. */
 int pc__payload_serves(const pc__payload_ops *ops, const void *owner, const pc__payload_ops *other_ops, const void *other);
 int pc__segment_serves(const pc_segment *segment, const pc__payload_ops *ops, const void *owner);

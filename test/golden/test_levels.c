@@ -328,7 +328,7 @@ static void spans_faults(world *w, pc_test_memory *memory)
     CHECK_STATUS(pc_prompt_from_spans(&prompt, NULL, &span, 1, 10, w->ids[0], 1), PC_ERR_INVALID);
     CHECK_STATUS(pc_prompt_from_spans(&prompt, w->model, NULL, 1, 10, w->ids[0], 1), PC_ERR_INVALID);
     CHECK_STATUS(pc_prompt_from_spans(&prompt, w->model, &span, 1, 10, NULL, 1), PC_ERR_INVALID);
-    CHECK_STATUS(pc_prompt_from_spans(&prompt, w->model, &span, 1, 10, w->ids[0], 0), PC_ERR_INVALID);
+    CHECK_STATUS(pc_prompt_from_spans(&prompt, w->model, NULL, 0, 10, w->ids[0], 0), PC_ERR_INVALID);
     CHECK_STATUS(pc_prompt_from_spans(&prompt, w->model, &nobody, 1, 10, w->ids[0], 1), PC_ERR_INVALID);
     CHECK_STATUS(pc_prompt_from_spans(&prompt, w->model, &span, 1, 9, w->ids[0], 1), PC_ERR_INVALID); /* its last token stands there */
     CHECK_ERROR_HAS("span 0 starts at 0 and ends at 9, the new tokens stand at 9");
@@ -347,7 +347,7 @@ static void spans_faults(world *w, pc_test_memory *memory)
     CHECK_STATUS(pc_generate(prompt, w->cache, &o, &stats), PC_ERR_UNSUPPORTED);
     o.repair = 0;
     CHECK_OK(pc_generate(prompt, w->cache, &o, &stats));
-    CHECK(stats.tokens_cached == 8 && stats.tokens_new == 4 && stats.exactness == PC_APPROXIMATE);
+    CHECK(stats.tokens_cached == 8 && stats.tokens_new == 4 && stats.exactness == PC_EXACT);
     pc_prompt_free(prompt);
     for (uint64_t at = 1, more = 1; more; at++) {
         talk t = request(w, 0, 40);

@@ -1,0 +1,76 @@
+#include "serve/sight.h"
+
+#include <stdlib.h>
+
+#include "serve/encoder.h"
+
+void pc__sight_start(pc__sight *sight)
+{
+    *sight = (pc__sight){.exact = 1};
+    pc__digest_start(&sight->digest, "sight/1");
+}
+
+/* Of what a segment at `start` has before it. */
+static pc__id behind(const pc__sight *sight, int64_t start)
+{
+    pc__digest digest = sight->digest;
+    pc__digest_u64(&digest, sight->tokens);
+    pc__digest_u64(&digest, sight->tokens ? (uint64_t)(start - sight->first) : 0);
+    return pc__digest_end(&digest);
+}
+
+static int follows(const pc__sight *sight, int64_t start)
+{
+    return sight->exact && (!sight->tokens || start > sight->last);
+}
+
+void pc__sight_add(pc__sight *sight, const pc_segment *segment, int64_t start, uint32_t lo, uint32_t hi)
+{
+    const pc__id *saw = pc__segment_saw(segment);
+    size_t end = hi ? hi : segment->tokens;
+    pc__id id;
+    sight->exact = follows(sight, start) && saw && !lo && !pc__segment_is_lossy(segment);
+    if (!sight->exact)
+        return;
+    id = behind(sight, start);
+    sight->exact = pc__id_equal(saw, &id);
+    if (!sight->tokens)
+        sight->first = start;
+    for (size_t i = 0; i < end; i++) {
+        sight->last = start + pc__kv_relative(segment->payload, i);
+        pc__digest_u64(&sight->digest, (uint64_t)(sight->last - sight->first));
+        pc__digest_u64(&sight->digest, (uint32_t)segment->token_ids[i]);
+    }
+    sight->tokens += end;
+}
+
+static int by_start(const void *a, const void *b)
+{
+    int64_t x = (*(const pc_span *const *)a)->start, y = (*(const pc_span *const *)b)->start;
+    return (x > y) - (x < y);
+}
+
+pc_status pc__sight_of(pc__sight *sight, const pc_allocator *mem, const pc_span *spans, size_t count)
+{
+    const pc_span **sorted = pc__calloc(mem, count, sizeof(*sorted));
+    pc__sight_start(sight);
+    if (!sorted)
+        return PC_ERR_NOMEM;
+    for (size_t i = 0; i < count; i++)
+        sorted[i] = &spans[i];
+    if (count > 1)
+        qsort(sorted, count, sizeof *sorted, by_start);
+    for (size_t i = 0; i < count && sight->exact; i++)
+        pc__sight_add(sight, sorted[i]->segment, sorted[i]->start, sorted[i]->lo, sorted[i]->hi);
+    pc__free(mem, sorted);
+    return PC_OK;
+}
+
+pc_status pc__sight_note(const pc__sight *sight, pc_segment *segment, int64_t start)
+{
+    pc__id id;
+    if (!follows(sight, start))
+        return PC_OK;
+    id = behind(sight, start);
+    return pc__segment_note_sight(segment, &id);
+}

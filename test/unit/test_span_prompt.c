@@ -1,0 +1,353 @@
+/* Catches: levels by hand without new tokens that do not go on as what they were taken from, from the end or from the middle, over gaps, with counts
+ * that do not add up; levels that have seen exactly what stands before them and are called approximate, however they came about; levels in
+ * another order, at another distance, behind other tokens or of rounded states that are called exact; leaks where memory runs out. */
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "random_model.h"
+#include "testing.h"
+
+enum { VOCAB = RANDOM_VOCAB, LONG = 150, ROOM = 8 };
+
+typedef struct world {
+    pc_context *context;
+    pc_model *model;
+    int32_t ids[LONG];
+} world;
+
+static int start(world *w, const pc_allocator *allocator, uint32_t kv)
+{
+    const random_model shape = {PC_POSITION_ROPE, PC_DTYPE_F32, kv, 16, 0};
+    pc_context_options o = PC_CONTEXT_OPTIONS_INIT;
+    pc_test_rng rng = {5};
+    memset(w, 0, sizeof *w);
+    o.threads = 1;
+    o.allocator = allocator;
+    for (int i = 0; i < LONG; i++)
+        w->ids[i] = (int32_t)(pc_test_bits(&rng) % VOCAB);
+    if (pc_context_new(&w->context, &o) < 0 || random_model_new(&w->model, w->context, &shape) < 0)
+        return 0;
+    w->model->info.hidden = w->model->native->arch.hidden; /* for pc_prefill */
+    w->model->info.layers = w->model->native->arch.layers;
+    return 1;
+}
+
+static void end(world *w)
+{
+    pc_model_free(w->model);
+    pc_context_free(w->context);
+}
+
+static pc_sequence *running(const world *w, const pc_prompt *prompt, pc_cache *cache)
+{
+    pc_generate_options o = PC_GENERATE_OPTIONS_INIT;
+    pc_sequence *s = NULL;
+    pc_batch *batch = NULL;
+    o.flags = PC_GENERATE_KEEP | PC_GENERATE_LOGITS;
+    CHECK_OK(pc_sequence_new(&s, prompt, cache, &o));
+    CHECK_OK(pc_batch_new(&batch, w->model, NULL));
+    CHECK_OK(pc_batch_add(batch, s));
+    CHECK(pc_batch_step(batch) >= 0);
+    pc_batch_free(batch);
+    return s;
+}
+
+static pc_sequence *plain(const world *w, size_t count, pc_cache *cache)
+{
+    pc_prompt *prompt = NULL;
+    pc_sequence *s;
+    CHECK_OK(pc_prompt_from_tokens(&prompt, w->model, w->ids, count));
+    s = running(w, prompt, cache);
+    pc_prompt_free(prompt);
+    return s;
+}
+
+static pc_sequence *joined(const world *w, const pc_span *spans, size_t count, int64_t at, const int32_t *tokens, size_t token_count,
+                           pc_stats *stats)
+{
+    pc_prompt *prompt = NULL;
+    pc_sequence *s;
+    *stats = (pc_stats)PC_STATS_INIT;
+    if (!CHECK_OK(pc_prompt_from_spans(&prompt, w->model, spans, count, at, tokens, token_count)))
+        return NULL;
+    s = running(w, prompt, NULL);
+    CHECK_OK(pc_sequence_get_stats(s, stats));
+    CHECK(stats->tokens_prompt == stats->tokens_cached + stats->tokens_repaired + stats->tokens_new);
+    pc_prompt_free(prompt);
+    return s;
+}
+
+static uint32_t exactness(const world *w, const pc_span *spans, size_t count)
+{
+    pc_stats stats;
+    pc_sequence *s = joined(w, spans, count, 60, w->ids + 60, 2, &stats);
+    pc_sequence_free(s);
+    return stats.exactness;
+}
+
+static void same_logits(const pc_sequence *a, const pc_sequence *b)
+{
+    const float *x = pc_sequence_logits(a, NULL), *y = pc_sequence_logits(b, NULL);
+    double apart = 0, top = 1;
+    if (!CHECK(x && y))
+        return;
+    for (int i = 0; i < VOCAB; i++) {
+        apart = fmax(apart, fabs((double)x[i] - (double)y[i]));
+        top = fmax(top, fabs((double)y[i]));
+    }
+    CHECK(apart / top < 1e-5);
+}
+
+static size_t spans_of(pc_sequence *s, pc_span *spans)
+{
+    size_t count = 0;
+    CHECK_OK(pc_sequence_spans(s, spans, ROOM, &count));
+    return count;
+}
+
+static void drop(pc_span *spans, size_t count)
+{
+    for (size_t i = 0; i < count; i++)
+        pc_segment_free(spans[i].segment);
+}
+
+/* What a sequence holds, gone on with as it is, and from its middle. */
+static void continued(const world *w)
+{
+    pc_sequence *whole = plain(w, 20, NULL), *shorter = plain(w, 15, NULL), *s;
+    pc_span spans[ROOM];
+    pc_stats stats;
+    size_t count = spans_of(whole, spans);
+    s = joined(w, spans, count, 20, NULL, 0, &stats);
+    CHECK(stats.tokens_prompt == 20 && stats.tokens_cached == 19 && stats.tokens_repaired == 1 && stats.tokens_new == 0);
+    CHECK_INT(stats.exactness, PC_EXACT);
+    same_logits(s, whole);
+    pc_sequence_free(s);
+    CHECK_INT(count, 1);
+    spans[0].hi = 15;
+    s = joined(w, spans, count, 15, NULL, 0, &stats);
+    CHECK(stats.tokens_prompt == 15 && stats.tokens_repaired == 1 && stats.exactness == PC_EXACT);
+    same_logits(s, shorter);
+    /* and its own spans go on once more: the segment without its last token, which is now the sequence's own */
+    pc_span own[ROOM];
+    size_t own_count = spans_of(s, own);
+    CHECK_INT(own_count, 2);
+    pc_sequence *again = joined(w, own, own_count, 15, NULL, 0, &stats);
+    CHECK_INT(stats.exactness, PC_EXACT);
+    same_logits(again, shorter);
+    pc_sequence_free(again);
+    drop(own, own_count);
+    pc_sequence_free(s);
+    spans[0].hi = 1;
+    s = joined(w, spans, count, 1, NULL, 0, &stats); /* nothing of it stays */
+    CHECK(stats.tokens_cached == 0 && stats.tokens_repaired == 1);
+    pc_sequence_free(s);
+    drop(spans, count);
+    pc_sequence_free(whole);
+    pc_sequence_free(shorter);
+}
+
+static pc_segment *evaluated(const world *w, const pc_span *spans, size_t count, const int32_t *ids, const int64_t *positions, size_t n,
+                             float *logits)
+{
+    pc_eval_args args = PC_EVAL_ARGS_INIT;
+    pc_lane lane = {spans, count, ids, positions, n, NULL};
+    pc_segment *segment = NULL;
+    args.lanes = &lane;
+    args.lane_count = 1;
+    args.segments = &segment;
+    args.logits = logits;
+    CHECK_OK(pc_eval(w->model, &args));
+    return segment;
+}
+
+static pc_segment *level(const world *w, const pc_span *spans, size_t count, const int32_t *ids, int64_t at, size_t n)
+{
+    int64_t positions[LONG];
+    for (size_t i = 0; i < n; i++)
+        positions[i] = at + (int64_t)i;
+    return evaluated(w, spans, count, ids, positions, n, NULL);
+}
+
+/* The token that is computed again stands where it stood, gaps before it or not. */
+static void gaps(const world *w)
+{
+    static const int64_t positions[5] = {0, 1, 4, 5, 9};
+    float want[5 * VOCAB];
+    pc_segment *segment = evaluated(w, NULL, 0, w->ids, positions, 5, want);
+    pc_span span = {segment, 0, 0, 0};
+    pc_stats stats;
+    pc_part part = PC_PART_INIT;
+    pc_prompt *prompt = NULL;
+    pc_sequence *s = joined(w, &span, 1, 10, NULL, 0, &stats);
+    const float *got = pc_sequence_logits(s, NULL);
+    for (int i = 0; i < VOCAB; i++)
+        CHECK(fabsf(got[i] - want[4 * VOCAB + i]) < 1e-4f);
+    CHECK_INT(stats.exactness, PC_EXACT);
+    pc_sequence_free(s);
+    span.lo = 2;
+    CHECK_OK(pc_prompt_from_spans(&prompt, w->model, &span, 1, 12, NULL, 0));
+    CHECK_OK(pc_prompt_get_part(prompt, 0, &part));
+    CHECK(part.start == 4 && part.count == 3 && pc_prompt_part_count(prompt) == 1);
+    pc_prompt_free(prompt);
+    CHECK_STATUS(pc_prompt_from_spans(&prompt, w->model, &span, 1, 9, NULL, 0), PC_ERR_INVALID); /* its last token stands there */
+    CHECK_STATUS(pc_prompt_from_spans(&prompt, w->model, NULL, 0, 9, NULL, 0), PC_ERR_INVALID);
+    CHECK_ERROR_HAS("no spans and no new tokens");
+    pc_segment_free(segment);
+}
+
+/* Two levels, the second behind the first. */
+static void sights(const world *w)
+{
+    pc_segment *a = level(w, NULL, 0, w->ids, 0, 12), *other = level(w, NULL, 0, w->ids + 1, 0, 12), *copy = NULL;
+    pc_span first = {a, 0, 0, 0};
+    pc_segment *b = level(w, &first, 1, w->ids + 12, 12, 9);
+    pc_span second = {b, 12, 0, 0};
+    CHECK_INT(exactness(w, (pc_span[]){first, second}, 2), PC_EXACT);
+    CHECK_INT(exactness(w, (pc_span[]){second, first}, 2), PC_EXACT); /* told in another order, in the same places */
+    CHECK_INT(exactness(w, &first, 1), PC_EXACT);
+    CHECK_INT(exactness(w, NULL, 0), PC_EXACT);
+    CHECK_INT(exactness(w, (pc_span[]){{a, 5, 0, 0}, {b, 17, 0, 0}}, 2), PC_EXACT); /* moved together: distances are all that counts */
+    CHECK_INT(exactness(w, (pc_span[]){{a, 0, 0, 11}}, 1), PC_EXACT);
+    CHECK_INT(exactness(w, (pc_span[]){first, {b, 12, 0, 4}}, 2), PC_EXACT);
+    CHECK_INT(exactness(w, &second, 1), PC_APPROXIMATE);
+    CHECK_INT(exactness(w, (pc_span[]){{b, 0, 0, 0}, {a, 9, 0, 0}}, 2), PC_APPROXIMATE);
+    CHECK_INT(exactness(w, (pc_span[]){first, {b, 13, 0, 0}}, 2), PC_APPROXIMATE);
+    CHECK_INT(exactness(w, (pc_span[]){{a, 0, 0, 11}, second}, 2), PC_APPROXIMATE);
+    CHECK_INT(exactness(w, (pc_span[]){{a, 0, 1, 0}}, 1), PC_APPROXIMATE);
+    CHECK_INT(exactness(w, (pc_span[]){first, {b, 12, 1, 0}}, 2), PC_APPROXIMATE);
+    CHECK_INT(exactness(w, (pc_span[]){{other, 0, 0, 0}, second}, 2), PC_APPROXIMATE);
+    CHECK_INT(exactness(w, (pc_span[]){first, second, {other, 21, 0, 0}}, 3), PC_APPROXIMATE);
+    CHECK_INT(exactness(w, (pc_span[]){first, {a, 12, 0, 0}}, 2), PC_APPROXIMATE);
+    /* what has seen a level in a wrong place is exact nowhere */
+    pc_segment *c = level(w, (pc_span[]){{b, 0, 0, 0}}, 1, w->ids, 9, 3);
+    CHECK_INT(exactness(w, (pc_span[]){{b, 0, 0, 0}, {c, 9, 0, 0}}, 2), PC_APPROXIMATE);
+    CHECK_INT(exactness(w, (pc_span[]){{c, 9, 0, 0}}, 1), PC_APPROXIMATE);
+    pc_segment_free(c);
+    CHECK_OK(pc_segment_copy(&copy, b));
+    CHECK_INT(exactness(w, (pc_span[]){first, {copy, 12, 0, 0}}, 2), PC_EXACT);
+    pc_segment_free(copy);
+    /* however the tokens before it are cut */
+    pc_segment *front = level(w, NULL, 0, w->ids, 0, 7), *back = level(w, (pc_span[]){{front, 0, 0, 0}}, 1, w->ids + 7, 7, 5);
+    CHECK_INT(exactness(w, (pc_span[]){{front, 0, 0, 0}, {back, 7, 0, 0}, second}, 3), PC_EXACT);
+    pc_segment_free(front);
+    pc_segment_free(back);
+    pc_segment_free(a);
+    pc_segment_free(b);
+    pc_segment_free(other);
+}
+
+/* A prompt whose beginning came from the cache, and one computed by pc_prefill. */
+static void sources(const world *w)
+{
+    pc_cache *cache = NULL;
+    pc_span spans[ROOM];
+    pc_stats stats = PC_STATS_INIT;
+    pc_sequence *s;
+    size_t count;
+    CHECK_OK(pc_cache_new(&cache, w->context, NULL));
+    pc_sequence_free(plain(w, LONG, cache));
+    s = plain(w, LONG, cache);
+    CHECK_OK(pc_sequence_get_stats(s, &stats));
+    CHECK_INT(stats.tokens_cached, 128);
+    count = spans_of(s, spans);
+    CHECK_INT(count, 3);
+    pc_sequence *next = joined(w, spans, count, LONG, NULL, 0, &stats);
+    CHECK_INT(stats.exactness, PC_EXACT);
+    same_logits(next, s);
+    pc_sequence_free(next);
+    next = joined(w, spans + 1, count - 1, LONG, NULL, 0, &stats); /* without what they have seen */
+    CHECK_INT(stats.exactness, PC_APPROXIMATE);
+    pc_span own[ROOM];
+    size_t own_count = spans_of(next, own);
+    CHECK(own_count == 3);
+    pc_span last = own[2];
+    pc_sequence *after = joined(w, (pc_span[]){spans[0], spans[1], {spans[2].segment, spans[2].start, 0, spans[2].hi - 1}, last}, 4, LONG, NULL, 0, &stats);
+    CHECK_INT(stats.exactness, PC_APPROXIMATE); /* it was computed without the first */
+    pc_sequence_free(after);
+    drop(own, own_count);
+    pc_sequence_free(next);
+    drop(spans, count);
+    pc_sequence_free(s);
+    pc_cache_free(cache);
+    pc_prefill_options o = PC_PREFILL_OPTIONS_INIT;
+    pc_input input = {w->ids, 20, NULL};
+    pc_segment *segment = NULL;
+    o.segments = &segment;
+    CHECK_OK(pc_prefill(w->model, &input, 1, &o, NULL));
+    CHECK_INT(exactness(w, (pc_span[]){{segment, 0, 0, 0}}, 1), PC_EXACT);
+    pc_segment_free(segment);
+}
+
+/* States that were rounded have seen what they have seen, and are approximate all the same. */
+static void rounded(void)
+{
+    world w;
+    if (CHECK(start(&w, NULL, PC_DTYPE_I8))) {
+        pc_segment *a = level(&w, NULL, 0, w.ids, 0, 12), *b = level(&w, (pc_span[]){{a, 0, 0, 0}}, 1, w.ids + 12, 12, 9);
+        CHECK_INT(exactness(&w, (pc_span[]){{a, 0, 0, 0}}, 1), PC_APPROXIMATE);
+        CHECK_INT(exactness(&w, (pc_span[]){{a, 0, 0, 0}, {b, 12, 0, 0}}, 2), PC_APPROXIMATE);
+        pc_segment_free(a);
+        pc_segment_free(b);
+    }
+    end(&w);
+}
+
+static int tries(const world *w)
+{
+    pc_prompt *prompt = NULL, *more = NULL;
+    pc_sequence *s = NULL;
+    pc_batch *batch = NULL;
+    pc_span spans[ROOM];
+    pc_generate_options o = PC_GENERATE_OPTIONS_INIT;
+    size_t count = 0;
+    o.flags = PC_GENERATE_KEEP;
+    int done = pc_prompt_from_tokens(&prompt, w->model, w->ids, 20) == PC_OK && pc_sequence_new(&s, prompt, NULL, &o) == PC_OK
+               && pc_batch_new(&batch, w->model, NULL) == PC_OK && pc_batch_add(batch, s) == PC_OK && pc_batch_step(batch) >= 0
+               && pc_sequence_spans(s, spans, ROOM, &count) == PC_OK;
+    if (done) {
+        done = pc_prompt_from_spans(&more, w->model, spans, count, 20, NULL, 0) == PC_OK;
+        CHECK(done || !more);
+        drop(spans, count);
+    }
+    pc_prompt_free(more);
+    pc_prompt_free(prompt);
+    pc_sequence_free(s);
+    pc_batch_free(batch);
+    return done;
+}
+
+static void out_of_memory(void)
+{
+    for (uint64_t at = 1;; at++) {
+        pc_test_memory memory = {0};
+        pc_allocator mem = pc_test_allocator(&memory);
+        world w;
+        int done = 0;
+        if (CHECK(start(&w, &mem, PC_DTYPE_F32))) {
+            memory.fail_at = memory.calls + at;
+            done = tries(&w);
+            CHECK(done == (memory.calls < memory.fail_at));
+        }
+        end(&w);
+        CHECK_INT(memory.live_blocks, 0);
+        if (done)
+            break;
+    }
+}
+
+int main(void)
+{
+    world w;
+    if (CHECK(start(&w, NULL, PC_DTYPE_F32))) {
+        continued(&w);
+        gaps(&w);
+        sights(&w);
+        sources(&w);
+    }
+    end(&w);
+    rounded();
+    out_of_memory();
+    return pc_test_end();
+}

@@ -38,7 +38,7 @@ static void check(const char *text, uint32_t encoding, uint32_t repair, const in
     pc_prompt *prompt = toy_prompt(&w, text);
     o.encoding = encoding;
     o.repair = repair;
-    CHECK_OK(pc__request_init(&r, prompt, w.cache, &o));
+    CHECK_OK(pc__request_init(&r, prompt, w.cache, &o, 0));
     CHECK_OK(pc__gather_units(&r));
     CHECK_OK(pc__schema_recipe(w.schema, encoding, &recipe));
     CHECK_OK(pc__schema_keys(w.schema, recipe, w.cache, r.regime.key, NULL, 0, &keys));

@@ -515,7 +515,10 @@ AT(pc_memo_bucket, tuned_loss, 56);
 AT(pc_memo_bucket, tuned_hit_rate, 64);
 AT(pc_memo_bucket, watched_loss, 72);
 AT(pc_memo_bucket, verified, 80);
+AT(pc_memo_bucket, hit_limit, 88);
 AT(pc_memo_bucket, hit_percentile, 96);
+AT(pc_memo_bucket, hit_loss, 104);
+AT(pc_memo_bucket, hit_loss_high, 112);
 AT(pc_memo_bucket, hit_loss_worst, 120);
 
 GROWS(pc_memo_stats, 112);

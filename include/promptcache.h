@@ -453,8 +453,10 @@ enum {
     PC_CACHE_PREFETCH = 4,     /* members of a union of which one was used, and what follows in the schema, are loaded ahead into free room */
     PC_CACHE_READ_ONLY = 8,    /* nothing is written to DISK and REMOTE */
     PC_CACHE_ALWAYS_LOAD = 16, /* for measuring and tests: load whatever is there, however long it takes (deadlines hold) */
-    PC_CACHE_NO_MAP = 32       /* they are read into memory of our own. For folders where others than this library change files: one that is cut short, or that its disk
+    PC_CACHE_NO_MAP = 32,      /* they are read into memory of our own. For folders where others than this library change files: one that is cut short, or that its disk
                                   cannot give any more, while it is mapped ends the process (SIGBUS). PC_ERR_INVALID together with MAP. Since 0.1 */
+    PC_CACHE_OWN_KERNELS = 64  /* only states of our models that kernels of the same class as ours have computed (pc_costs.kernels; doc/store.md): equal to the bit, also among
+                                  machines of several kinds that share a folder or a server. Without it those of any are taken: equal within rounding. Since 0.1 */
 };
 
 typedef struct pc_cache_options {
@@ -692,10 +694,12 @@ typedef struct pc_record_info { /* of a sealed record whose key was not given: n
     int64_t written;       /* seconds since 1970 */
     int64_t expires;       /* 0: no end */
     uint8_t seal_id[16];   /* of a sealed one: id of its seal_key, which does not tell the key; also in the file's name (doc/format.md) */
+    char kernels[32];      /* that computed its states (pc_costs.kernels, and oneDNN where linear layers go that way); "": not known, as of a host's model */
+    char variant[64];      /* of its file's name, between key and suffix; "": none */
     uint32_t opened;       /* 1: nothing of it is closed to this pc_folder; 0: its key was not given, or its codec is not known */
     uint32_t reserved;
 } pc_record_info;
-#define PC_RECORD_INFO_INIT {sizeof(pc_record_info), {0}, {0}, {0}, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, {0}, 0, 0}
+#define PC_RECORD_INFO_INIT {sizeof(pc_record_info), {0}, {0}, {0}, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, {0}, {0}, {0}, 0, 0}
 
 /* Reads the headers of what is there. PC_ERR_NOT_FOUND, PC_ERR_IO, PC_ERR_FORMAT (not a folder of ours). Handle: one thread at a time. In what follows
  * an `index` beyond pc_folder_count is PC_ERR_INVALID. Since 0.1. */
@@ -1044,7 +1048,9 @@ enum {
     PC_REASON_DRIFT = 19,      /* the loss of reuse has grown above what the bucket was tuned for */
     /* a memo was not asked (as for PC_REASON_BASELINE and PC_REASON_REPAIR): */
     PC_REASON_PARTS = 20,      /* the prompt is made of a schema's parts or of segments: maps are those of whole prompts */
-    PC_REASON_AT_HAND = 21     /* the cache has exact states of it, or of its beginning */
+    PC_REASON_AT_HAND = 21,    /* the cache has exact states of it, or of its beginning */
+    /* a cache with PC_CACHE_OWN_KERNELS: */
+    PC_REASON_KERNELS = 22     /* it is kept in the folder, but of whatever kernels, not of ours alone */
 };
 enum {
     PC_FINISH_NONE = 0,
@@ -1089,10 +1095,12 @@ typedef struct pc_stats {
     uint64_t regime_length;    /* the length that has decided the frequencies of dynamic NTK or LongRoPE; 0: this model's do not depend on one */
     uint64_t regime;           /* which ones those are, as in pc_key_parts: LongRoPE 1 short, 2 long factors; dynamic NTK 1 as trained, else the length; 0: as above */
     uint64_t tokens_uncached;  /* of tokens_encoded: texts under cache="false" (PC_PART_UNCACHED) */
+    uint32_t other_kernels;    /* 1: some states were computed elsewhere with other kernels, or it is not known with which: they differ from ours by rounding (PC_CACHE_OWN_KERNELS) */
+    uint32_t reserved;
 } pc_stats;
 #define PC_STATS_INIT                                                                                        \
     {sizeof(pc_stats), 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, {0, 0, 0, 0, 0, 0}, 0, 0, 0, 0, 0, 0, \
-     0, 0, 0, 0, 0, 0, 0, 0}
+     0, 0, 0, 0, 0, 0, 0, 0, 0, 0}
 
 /* Answers a prompt: looks its modules up, encodes what is missing, computes the new tokens, samples until a stop. Blocks.
  * `cache` may be NULL (nothing is kept). `stats` may be NULL; it is written on failure too, as far as the work came.

@@ -34,7 +34,7 @@ except ImportError:
     zstandard = None
 
 MAGIC = bytes.fromhex("89504352 0d0a1a0a")
-PROLOGUE, FACE, ENTRY, DESCRIPTION, ALIGN = 64, 232, 72, 112, 4096
+PROLOGUE, FACE, ENTRY, DESCRIPTION, DESCRIPTION_1, ALIGN = 64, 232, 72, 112, 144, 4096
 SEALED, HAS_CONTENT, HAS_BEFORE, LOSSY = 1, 1, 2, 4
 TAG_DESCRIPTION, TAG_TOKENS, TAG_RELATIVE, TAG_CODEC, TAG_NEEDED = 1, 2, 3, 4, 1 << 31
 RAW, ZSTD = 1, 2
@@ -265,6 +265,9 @@ class Record:
         names = ("position_scheme", "dtype", "layout", "encoding", "regime", "origin", "layers", "kv_heads", "k_dim", "v_dim")
         self.head.update(model=data[:32].hex(), architecture=data[32:64].split(b"\0")[0].decode(errors="replace"))
         self.head.update(zip(names, struct.unpack_from("<IIIIQqiiii", data, 64)))
+        kernels = data[DESCRIPTION:DESCRIPTION_1] if len(data) >= DESCRIPTION_1 else b"\0"
+        need(0 in kernels, "name of the kernels")
+        self.head["kernels"] = kernels.split(b"\0")[0].decode(errors="replace")
 
     def block(self, index):
         """As it was, or as its codec left it."""

@@ -209,17 +209,24 @@ static void need_last_token(pc__request *r)
         r->again[r->first[at + 1] - 1] = 1;
 }
 
+static int is_kept_whole_or_part(const pc__request *r, size_t p)
+{
+    size_t t = r->first[p];
+    while (t < r->first[p + 1] && r->again[t])
+        t++;
+    return r->segments[p] && t < r->first[p + 1];
+}
+
 /* States that were rounded for keeping are not those of a prefill, whatever they have seen. */
 static void judge_format(pc__request *r)
 {
     for (size_t p = 0; p < r->prompt->part_count; p++) {
-        if (!r->segments[p] || !pc__segment_is_lossy(r->segments[p]))
+        if (!is_kept_whole_or_part(r, p))
             continue;
-        for (size_t t = r->first[p]; t < r->first[p + 1]; t++)
-            if (!r->again[t]) {
-                r->stats.exactness = PC_APPROXIMATE;
-                r->stats.lossy |= r->segments[p]->lossy;
-            }
+        if (pc__segment_is_lossy(r->segments[p]))
+            r->stats.exactness = PC_APPROXIMATE;
+        r->stats.lossy |= r->segments[p]->lossy;
+        r->stats.other_kernels |= r->segments[p]->other_kernels;
     }
 }
 

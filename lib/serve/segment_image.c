@@ -2,6 +2,7 @@
 
 #include <string.h>
 
+#include "attn/kernels.h"
 #include "model/native.h"
 #include "serve/unit_keys.h"
 
@@ -69,6 +70,8 @@ static void set_model(pc__image *image, const pc_model *model)
     image->position_scheme = info->position_scheme;
     image->layout = model->native ? PC_LAYOUT_PAGES : PC_LAYOUT_MODEL;
     image->dtype = model->native ? model->native->kept : info->compute;
+    if (model->native)
+        pc__kernels_class(image->kernels);
 }
 
 static void set_shape(pc__image *image, const pc__kv_shape *shape)

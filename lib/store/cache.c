@@ -79,6 +79,11 @@ uint64_t pc__cache_flags(const pc_cache *cache)
     return cache->flags;
 }
 
+const char *pc__cache_own_kernels(const pc_cache *cache)
+{
+    return cache->flags & PC_CACHE_OWN_KERNELS ? cache->kernels : NULL;
+}
+
 double pc__cache_deadline(const pc_cache *cache)
 {
     return cache->deadline;

@@ -49,6 +49,7 @@ void pc__load_drop(pc__load *load);
 pc_status pc__cache_prefetch(pc_cache *cache, const pc__want *want);
 int pc__cache_has_lower(const pc_cache *cache); /* whether pc__cache_seek could ever find anything */
 uint64_t pc__cache_flags(const pc_cache *cache);
+const char *pc__cache_own_kernels(const pc_cache *cache); /* the only ones whose states are taken; NULL: those of any */
 double pc__cache_deadline(const pc_cache *cache); /* seconds */
 /* How far requests may count on a tier, 0 … 1, and what one of them got of it: store/estimate.h. */
 double pc__cache_trust(pc_cache *cache, uint32_t tier);

@@ -11,7 +11,7 @@ static const double DEFAULT_DEADLINE = 2, LONGEST = 1e9; /* seconds */
 enum { DEFAULT_IO_THREADS = 2 };
 
 static const uint64_t KNOWN_FLAGS = PC_CACHE_WIPE | PC_CACHE_MAP | PC_CACHE_PREFETCH | PC_CACHE_READ_ONLY | PC_CACHE_ALWAYS_LOAD
-                                    | PC_CACHE_NO_MAP;
+                                    | PC_CACHE_NO_MAP | PC_CACHE_OWN_KERNELS;
 
 static pc_status check_seconds(double seconds, const char *name)
 {
@@ -152,6 +152,7 @@ static pc__tier_common common_of(const pc_cache *cache, const pc_cache_options *
     common.record.codecs = cache->codecs;
     common.record.codec = codec;
     common.record.seal_key = sealed ? cache->seal_key : NULL;
+    common.record.kernels = sealed ? pc__cache_own_kernels(cache) : NULL;
     common.watch.event = o->on_event ? tell_event : NULL;
     common.watch.bytes = o->on_bytes ? tell_bytes : NULL;
     common.watch.user = (void *)(uintptr_t)cache;
@@ -200,6 +201,7 @@ static pc_cache *start(pc_context *context, const pc_cache_options *o)
     atomic_init(&cache->references, 1);
     cache->context = pc__context_ref(context);
     cache->flags = o->flags;
+    pc__kernels_class(cache->kernels);
     pc__wiping_init(&cache->wiping, &context->mem);
     cache->scratch = o->flags & PC_CACHE_WIPE ? &cache->wiping.mem : &context->mem;
     cache->deadline = o->deadline_seconds > 0 ? o->deadline_seconds : DEFAULT_DEADLINE;

@@ -22,6 +22,7 @@ typedef struct pc__image {
     int64_t origin;       /* where its start stood when it was computed */
     int32_t layers, kv_heads, k_dim, v_dim; /* zeros where the layout does not have them */
     uint32_t lossy;       /* 1: not what was computed, but near it */
+    char kernels[32];     /* that computed it (pc__kernels_class), NUL-terminated; "": not known. Other kernels give other bits, within rounding */
 
     /* what eviction wants to know */
     double cost;          /* seconds to compute it */
@@ -41,7 +42,7 @@ typedef struct pc__image {
 enum { PC__MAX_BLOCKS = 65536 };
 
 /* PC_ERR_MISMATCH names the first field in which `have` cannot stand for `want`: key, salt, model, architecture, position scheme, dtype,
- * layout, regime, origin, shape, tokens, relative positions, number and sizes of blocks. Not looked at: lossy, cost, priority, times, and the sizes if
+ * layout, regime, origin, shape, tokens, relative positions, number and sizes of blocks. Not looked at: lossy, kernels, cost, priority, times, and the sizes if
  * want->block_bytes is NULL. */
 pc_status pc__image_match(const pc__image *want, const pc__image *have);
 

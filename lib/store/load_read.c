@@ -249,6 +249,7 @@ static pc_status wrap(reading *r, pc_segment **segment)
     if (status < 0)
         return status;
     (*segment)->lossy = r->image->lossy;
+    (*segment)->other_kernels = r->image->layout == PC_LAYOUT_PAGES && strcmp(r->image->kernels, load->cache->kernels) != 0;
     atomic_store_explicit(&(*segment)->tier, r->tier->ops->id, memory_order_relaxed);
     if (load->cache->flags & PC_CACHE_WIPE)
         atomic_store_explicit(&(*segment)->wipe, 1, memory_order_relaxed);
@@ -351,7 +352,8 @@ static pc_status open_record(reading *r)
     pc_cache *cache = load->cache;
     const pc__record_options options = {.codecs = cache->codecs,
                                         .codec = PC_CODEC_RAW,
-                                        .seal_key = r->tier->ops->id == PC_TIER_PACKED ? NULL : cache->seal_key};
+                                        .seal_key = r->tier->ops->id == PC_TIER_PACKED ? NULL : cache->seal_key,
+                                        .kernels = pc__cache_own_kernels(cache)};
     pc_status status = pc__record_open(&r->record, cache->scratch, &options, r->source);
     if (status < 0)
         return status;

@@ -52,8 +52,13 @@ static uint32_t best_tier(pc_cache *cache, const pc__want *want, double *expecte
         pc__tier *tier = cache->tiers[t];
         uint64_t bytes = 0;
         double seconds;
-        if (!tier || !tier->ops->may_have(tier, &want->image->key, &bytes))
+        if (!tier)
             continue;
+        if (!tier->ops->may_have(tier, &want->image->key, &bytes)) {
+            refused = tier->ops->why_not ? tier->ops->why_not(tier, &want->image->key) : PC_REASON_NONE;
+            *reason = refused ? refused : *reason;
+            continue;
+        }
         refused = cache->flags & PC_CACHE_ALWAYS_LOAD ? PC_REASON_NONE : pc__estimate_refuses(&cache->estimate, t, pc__now(), NULL);
         if (refused) {
             *reason = refused;

@@ -51,6 +51,7 @@ struct pc_segment {
     size_t tokens;
     int32_t *token_ids;                           /* [tokens] compared on a hit */
     uint32_t lossy;                               /* its states went through a codec that does not give back every bit */
+    uint32_t other_kernels;                       /* … or were computed elsewhere with kernels of another class than ours */
     atomic_uint wipe;                             /* overwrite before release */
     atomic_uint give_back;                        /* it has left a tier, or was refused: its memory goes back to the system */
     atomic_uint tier;                             /* PC_TIER_… that it last came from; HOST if it was computed here */

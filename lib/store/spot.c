@@ -17,10 +17,12 @@ void pc__variant_of(const pc__record_options *options, char variant[PC__VARIANT]
 {
     uint8_t id[PC__SEAL_KEY_ID];
     memset(variant, 0, PC__VARIANT);
-    if (!options->seal_key)
-        return;
-    pc__seal_key_id(options->seal_key, id);
-    seal_digits(id, variant);
+    if (options->seal_key) {
+        pc__seal_key_id(options->seal_key, id);
+        seal_digits(id, variant);
+    }
+    if (options->kernels)
+        snprintf(variant + strlen(variant), PC__VARIANT - strlen(variant), "%s%s", *variant ? "." : "", options->kernels);
 }
 
 pc__spot pc__spot_of(const pc__id *key, const char variant[PC__VARIANT])

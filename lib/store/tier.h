@@ -31,6 +31,8 @@ typedef struct pc__tier_ops {
     int (*sweep)(pc__tier *tier);
     void (*stats)(pc__tier *tier, pc_tier_stats *stats);
     void (*free)(pc__tier *tier);
+    /* Where may_have says 0: PC_REASON_… if something of this key is there all the same, else NONE. NULL: never. */
+    uint32_t (*why_not)(pc__tier *tier, const pc__id *key);
 } pc__tier_ops;
 
 /* How a tier tells what happened, never under its lock. May be NULL. */

@@ -11,7 +11,8 @@ static void check_fields(const pc__record *record, const golden_case *c, const p
     pc_record_info info = PC_RECORD_INFO_INIT;
     check_image(pc__record_image(record), want);
     pc__record_describe(record, &info);
-    CHECK_INT(info.version, 256);
+    CHECK_INT(info.version, c->kernels ? 257 : 256);
+    CHECK_STR(info.kernels, c->kernels ? c->kernels : "");
     CHECK_INT(info.codec, c->codec);
     CHECK_INT(info.sealed, c->sealed);
     CHECK(info.written > 1700000000);

@@ -21,21 +21,24 @@ typedef struct golden_case {
     uint32_t sealed, relative, lossy;
     size_t tokens;
     int least, most; /* whole numbers that the codec's steps hold exactly */
+    const char *kernels; /* NULL: written in version 1.0, which did not name them */
 } golden_case;
 
 static const golden_case golden_cases[] = {
-    {"raw-bf16", PC_CODEC_RAW, PC_LAYOUT_PAGES, PC_DTYPE_BF16, 0, 0, 0, 70, -100, 100},
-    {"raw-f32-relative", PC_CODEC_RAW, PC_LAYOUT_PAGES, PC_DTYPE_F32, 0, 1, 0, 3, -100, 100},
-    {"raw-bf16-sealed", PC_CODEC_RAW, PC_LAYOUT_PAGES, PC_DTYPE_BF16, 1, 1, 0, 70, -100, 100},
-    {"raw-host", PC_CODEC_RAW, PC_LAYOUT_HOST + 7, PC_DTYPE_F16, 0, 0, 1, 5, -100, 100},
-    {"zstd-bf16", PC_CODEC_ZSTD, PC_LAYOUT_PAGES, PC_DTYPE_BF16, 0, 0, 0, 70, -100, 100},
-    {"zstd-f32-sealed", PC_CODEC_ZSTD, PC_LAYOUT_PAGES, PC_DTYPE_F32, 1, 1, 0, 70, -100, 100},
-    {"zstd-f16", PC_CODEC_ZSTD, PC_LAYOUT_PAGES, PC_DTYPE_F16, 0, 0, 0, 64, -100, 100},
-    {"zstd-host", PC_CODEC_ZSTD, PC_LAYOUT_HOST + 7, PC_DTYPE_F32, 0, 1, 0, 9, -100, 100},
-    {"i8-bf16", PC_CODEC_I8, PC_LAYOUT_PAGES, PC_DTYPE_BF16, 0, 0, 1, 70, -127, 127},
-    {"i8-f32-sealed", PC_CODEC_I8, PC_LAYOUT_PAGES, PC_DTYPE_F32, 1, 1, 1, 70, -127, 127},
-    {"i4-bf16", PC_CODEC_I4, PC_LAYOUT_PAGES, PC_DTYPE_BF16, 0, 0, 1, 70, -8, 7},
-    {"i4-f16-sealed", PC_CODEC_I4, PC_LAYOUT_PAGES, PC_DTYPE_F16, 1, 1, 1, 70, -8, 7},
+    {"raw-bf16", PC_CODEC_RAW, PC_LAYOUT_PAGES, PC_DTYPE_BF16, 0, 0, 0, 70, -100, 100, NULL},
+    {"raw-f32-relative", PC_CODEC_RAW, PC_LAYOUT_PAGES, PC_DTYPE_F32, 0, 1, 0, 3, -100, 100, NULL},
+    {"raw-bf16-sealed", PC_CODEC_RAW, PC_LAYOUT_PAGES, PC_DTYPE_BF16, 1, 1, 0, 70, -100, 100, NULL},
+    {"raw-host", PC_CODEC_RAW, PC_LAYOUT_HOST + 7, PC_DTYPE_F16, 0, 0, 1, 5, -100, 100, NULL},
+    {"zstd-bf16", PC_CODEC_ZSTD, PC_LAYOUT_PAGES, PC_DTYPE_BF16, 0, 0, 0, 70, -100, 100, NULL},
+    {"zstd-f32-sealed", PC_CODEC_ZSTD, PC_LAYOUT_PAGES, PC_DTYPE_F32, 1, 1, 0, 70, -100, 100, NULL},
+    {"zstd-f16", PC_CODEC_ZSTD, PC_LAYOUT_PAGES, PC_DTYPE_F16, 0, 0, 0, 64, -100, 100, NULL},
+    {"zstd-host", PC_CODEC_ZSTD, PC_LAYOUT_HOST + 7, PC_DTYPE_F32, 0, 1, 0, 9, -100, 100, NULL},
+    {"i8-bf16", PC_CODEC_I8, PC_LAYOUT_PAGES, PC_DTYPE_BF16, 0, 0, 1, 70, -127, 127, NULL},
+    {"i8-f32-sealed", PC_CODEC_I8, PC_LAYOUT_PAGES, PC_DTYPE_F32, 1, 1, 1, 70, -127, 127, NULL},
+    {"i4-bf16", PC_CODEC_I4, PC_LAYOUT_PAGES, PC_DTYPE_BF16, 0, 0, 1, 70, -8, 7, NULL},
+    {"i4-f16-sealed", PC_CODEC_I4, PC_LAYOUT_PAGES, PC_DTYPE_F16, 1, 1, 1, 70, -8, 7, NULL},
+    {"raw-f32-kernels", PC_CODEC_RAW, PC_LAYOUT_PAGES, PC_DTYPE_F32, 0, 0, 0, 3, -100, 100, "avx512bf16"},
+    {"zstd-bf16-kernels-sealed", PC_CODEC_ZSTD, PC_LAYOUT_PAGES, PC_DTYPE_BF16, 1, 0, 0, 70, -100, 100, "c+dnn3.1.1-7f"},
 };
 
 enum { GOLDEN_CASES = sizeof golden_cases / sizeof golden_cases[0] };
@@ -134,6 +137,7 @@ static inline void golden_describe(const golden_case *c, golden_image *g)
     memset(g, 0, sizeof *g);
     toy_names(image, (uint32_t)(c - golden_cases));
     snprintf(image->architecture, sizeof image->architecture, "golden");
+    snprintf(image->kernels, sizeof image->kernels, "%s", c->kernels ? c->kernels : "");
     image->position_scheme = PC_POSITION_ROPE;
     image->dtype = c->dtype;
     image->layout = c->layout;

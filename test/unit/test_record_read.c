@@ -346,11 +346,11 @@ static void later_minor(const sample *s, uint32_t tag, record_file *out)
         memcpy(at, entry_of(s, b), PC__RECORD_ENTRY);
     }
     body = at;
-    memcpy(at, in + clear, 16 + PC__RECORD_DESCRIPTION);
-    pc__put_u64(at + 8, PC__RECORD_DESCRIPTION + MORE_DESCRIPTION);
-    at += 16 + PC__RECORD_DESCRIPTION + MORE_DESCRIPTION;
-    memcpy(at, in + clear + 16 + PC__RECORD_DESCRIPTION, old_body - 16 - PC__RECORD_DESCRIPTION);
-    at += old_body - 16 - PC__RECORD_DESCRIPTION;
+    memcpy(at, in + clear, 16 + PC__RECORD_DESCRIPTION_1);
+    pc__put_u64(at + 8, PC__RECORD_DESCRIPTION_1 + MORE_DESCRIPTION);
+    at += 16 + PC__RECORD_DESCRIPTION_1 + MORE_DESCRIPTION;
+    memcpy(at, in + clear + 16 + PC__RECORD_DESCRIPTION_1, old_body - 16 - PC__RECORD_DESCRIPTION_1);
+    at += old_body - 16 - PC__RECORD_DESCRIPTION_1;
     pc__put_u32(at, tag);
     pc__put_u64(at + 8, 3);
     at += 24;

@@ -290,6 +290,43 @@ static void test_keys(const pc_redis *server)
     sample_free(&s);
 }
 
+/* Those who take only what their own kernels have computed, of two kinds, and one who takes any. */
+static void test_kernels(const pc_redis *server)
+{
+    static const char *const kernels[] = {"avx2", "c+dnn3.1.1-7f", NULL};
+    sample s = sample_make(42, 3, 5000);
+    uint32_t reason;
+    pc_redis_ask(server, "FLUSHALL");
+    for (int round = 0; round < 2; round++)
+        for (int i = 0; i < 3; i++) {
+            pc__tier_common c = common_of(NULL, i ? NULL : a_seal, 0);
+            c.record.kernels = kernels[i];
+            strcpy(s.image.kernels, kernels[i] ? kernels[i] : "avx512");
+            pc__tier *tier = open_tier(address_of(server, ""), &c);
+            CHECK_STATUS(load(tier, &c, &s), round ? PC_OK : PC_MISS);
+            CHECK_STATUS(sample_put(tier, &s, 5, &reason), round ? PC_MISS : PC_OK);
+            check_balance(tier);
+            tier->ops->free(tier);
+        }
+    CHECK_STR(pc_redis_ask(server, "DBSIZE"), "12");
+    /* what others have computed is no use to him under his own name */
+    pc__tier_common c = common_of(NULL, NULL, 0);
+    c.record.kernels = kernels[0];
+    pc__tier *tier = open_tier(address_of(server, ""), &c), *planter = open_tier(address_of(server, ""), &c);
+    strcpy(s.image.kernels, "avx512");
+    CHECK_OK(sample_put(planter, &s, 5, &reason));
+    CHECK_STATUS(load(tier, &c, &s), PC_ERR_UNSUPPORTED);
+    CHECK_ERROR_HAS("computed with kernels avx512, not with avx2");
+    strcpy(s.image.kernels, "avx2");
+    CHECK_OK(sample_put(tier, &s, 5, &reason));
+    CHECK_OK(load(tier, &c, &s));
+    check_balance(tier);
+    tier->ops->free(tier);
+    planter->ops->free(planter);
+    pc_redis_ask(server, "FLUSHALL");
+    sample_free(&s);
+}
+
 static void test_expiry(const pc_redis *server)
 {
     pc__tier_common c = common_of(NULL, NULL, 0);
@@ -695,6 +732,7 @@ int main(void)
     test_damage(&server);
     test_strangers(&server);
     test_keys(&server);
+    test_kernels(&server);
     test_expiry(&server);
     test_other_ways(&server);
     test_threads(&server);

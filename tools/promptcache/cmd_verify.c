@@ -34,7 +34,7 @@ static int verify_one(const arguments *a, const folder_view *view, size_t index,
         return EXIT_OK;
     key_text(info.key, key);
     if (a->json) {
-        json_t *row = json_pack("{s:s,s:I,s:b}", "key", key, "file_bytes",
+        json_t *row = json_pack("{s:s,s:s,s:I,s:b}", "key", key, "variant", info.variant, "file_bytes",
                                 (json_int_t)info.file_bytes, "ok", status >= 0);
         if (status < 0)
             json_object_set_new(row, "error", json_text(pc_error_text(), strlen(pc_error_text())));

@@ -146,7 +146,7 @@ typedef struct store_options {
     const char *disk, *disk_size, *host_size, *packed_size, *remote, *seal_key_file, *salt;
     long codec; /* PC_CODEC_… */
     double ttl, deadline;
-    int always_load, no_map, read_only;
+    int always_load, no_map, read_only, own_kernels;
     pc_event_fn on_event;
     void *event_user;
 } store_options;
@@ -172,6 +172,8 @@ typedef struct store_options {
          NULL, 0, 0},                                                                              \
         {"no-map", OPTION_FLAG, &(o).no_map, "files of the folder are read, never mapped", NULL, 0, \
          0},                                                                                       \
+        {"own-kernels", OPTION_FLAG, &(o).own_kernels,                                             \
+         "only states that this kind of CPU has computed, equal to the bit", NULL, 0, 0},          \
     {                                                                                              \
         "always-load", OPTION_FLAG, &(o).always_load, "load even where computing seems faster",    \
             NULL, 0, 0                                                                             \

@@ -50,7 +50,7 @@ void close_view(folder_view *view)
 typedef struct wanted {
     char digits[65]; /* of the key, or the first of them */
     int is_file;
-    char seal[33]; /* of a file: its seal's id, or "" */
+    char variant[64]; /* of a file */
 } wanted;
 
 static size_t count_digits(const char *text)
@@ -61,30 +61,29 @@ static size_t count_digits(const char *text)
     return n;
 }
 
-/* "…/ab/abcd….pcr", the same with a seal's id behind the key, or digits of a key; 0: it is none of them. */
+/* "…/ab/abcd….pcr", the same with a variant behind the key, or digits of a key; 0: it is none of them. */
 static int read_wanted(const char *text, wanted *out)
 {
     const char *slash = strrchr(text, '/'), *name = slash ? slash + 1 : text;
-    size_t n = count_digits(name), seal = name[n] == '.' ? count_digits(name + n + 1) : 0;
+    size_t n = count_digits(name), size = strlen(name);
     *out = (wanted){.is_file = slash || name[n]};
     if (!n || n > 64 || (out->is_file && n != 64))
         return 0;
     for (size_t i = 0; i < n; i++)
         out->digits[i] = (char)tolower((unsigned char)name[i]);
-    name += n;
-    if (seal == 32) {
-        snprintf(out->seal, sizeof out->seal, "%s", name + 1);
-        name += 33;
-    }
-    return !*name || (out->is_file && *name == '.' && strstr(name, ".pcr"));
+    if (size == n || !strcmp(name + n, ".pcr"))
+        return 1;
+    if (name[n] != '.' || size < n + 5 || size - n - 5 >= sizeof out->variant || strcmp(name + size - 4, ".pcr"))
+        return 0;
+    memcpy(out->variant, name + n + 1, size - n - 5);
+    return 1;
 }
 
 static int is_wanted(const wanted *w, const pc_record_info *info)
 {
-    char key[65], seal[33];
+    char key[65];
     key_text(info->key, key);
-    seal_text(info, seal);
-    return !strncmp(key, w->digits, strlen(w->digits)) && (!w->is_file || !strcmp(seal, w->seal));
+    return !strncmp(key, w->digits, strlen(w->digits)) && (!w->is_file || !strcmp(info->variant, w->variant));
 }
 
 int find_record(const folder_view *view, const command *about, const char *text, size_t *index)
@@ -166,17 +165,18 @@ json_t *record_json(const pc_record_info *info, pc_status status)
     key_text(info->model, model);
     seal_text(info, seal);
     snprintf(version, sizeof version, "%u.%u", info->version / 256, info->version % 256);
-    row = json_pack("{s:s,s:I,s:b}", "key", key, "file_bytes", (json_int_t)info->file_bytes,
-                    "readable", status >= 0);
+    row = json_pack("{s:s,s:s,s:I,s:b}", "key", key, "variant", info->variant, "file_bytes",
+                    (json_int_t)info->file_bytes, "readable", status >= 0);
     if (status < 0) {
         json_object_set_new(row, "error", json_text(pc_error_text(), strlen(pc_error_text())));
         return row;
     }
     json_t *more = json_pack(
-        "{s:s,s:o,s:s,s:b,s:b,s:s,s:b,s:s,s:i,s:i,s:i,s:i,s:i,s:i,s:i,s:s,s:I,s:I,s:o,s:I,s:I}", "model",
-        model, "architecture", json_text(info->architecture, strlen(info->architecture)), "codec",
-        codec_name(info->codec, codec), "lossy", (int)info->lossy, "sealed", (int)info->sealed,
-        "seal_id", seal, "opened", (int)info->opened, "dtype", dtype_name(info->dtype, dtype), "position_scheme", (int)info->position_scheme,
+        "{s:s,s:o,s:o,s:s,s:b,s:b,s:s,s:b,s:s,s:i,s:i,s:i,s:i,s:i,s:i,s:i,s:s,s:I,s:I,s:o,s:I,s:I}", "model",
+        model, "architecture", json_text(info->architecture, strlen(info->architecture)), "kernels",
+        json_text(info->kernels, strlen(info->kernels)), "codec", codec_name(info->codec, codec),
+        "lossy", (int)info->lossy, "sealed", (int)info->sealed, "seal_id", seal, "opened",
+        (int)info->opened, "dtype", dtype_name(info->dtype, dtype), "position_scheme", (int)info->position_scheme,
         "layout", (int)info->layout, "encoding", (int)info->encoding, "layers", (int)info->layers,
         "kv_heads", (int)info->kv_heads, "k_dim", (int)info->k_dim, "v_dim", (int)info->v_dim,
         "version", version, "tokens", (json_int_t)info->tokens,
@@ -214,6 +214,8 @@ void print_record(const folder_view *view, const pc_record_info *info)
     char seal[80], text[65], codec[24], dtype[24], written[24], expires[24];
     key_text(info->key, text);
     printf("key           %s\n", text);
+    if (*info->variant)
+        printf("variant       %s\n", info->variant);
     key_text(info->model, text);
     printf("model         %s\narchitecture  %s\n", text, info->architecture);
     printf("tokens        %" PRIu64 "\nfile          %" PRIu64 " bytes\nstates        %" PRIu64
@@ -223,6 +225,8 @@ void print_record(const folder_view *view, const pc_record_info *info)
            dtype_name(info->dtype, dtype));
     if (info->sealed)
         printf("seal          %s\n", seal_state(view, info, seal));
+    if (*info->kernels)
+        printf("kernels       %s\n", info->kernels);
     printf("shape         %d layers, %d K/V heads, K %d, V %d\n", info->layers, info->kv_heads,
            info->k_dim, info->v_dim);
     printf("layout        %u\npositions     %u\nencoding      %u\nformat        %u.%u\n",

@@ -40,6 +40,7 @@ json_t *stats_json(const pc_stats *s)
     json_object_set_new(row, "regime_length", json_integer((json_int_t)s->regime_length));
     json_object_set_new(row, "regime", json_integer((json_int_t)s->regime));
     json_object_set_new(row, "lossy", json_boolean(s->lossy));
+    json_object_set_new(row, "other_kernels", json_boolean(s->other_kernels));
     json_object_set_new(row, "memo_record", json_integer(s->memo_record));
     json_object_set_new(row, "memo_reason", /* null: maps were reused, or there is no memo */
                         s->memo_reason != PC_REASON_NONE ? json_string(reason_name(s->memo_reason)) : json_null());
@@ -59,6 +60,8 @@ static void print_tiers(const pc_stats *s)
     if (s->bytes_loaded)
         printf("    loaded  %.1f MB, waited for %.2f ms%s\n", 1e-6 * (double)s->bytes_loaded,
                1e3 * s->seconds_load, s->lossy ? "; not every bit is as it was computed" : "");
+    if (s->other_kernels)
+        puts("    some of it was computed with other kernels: equal within rounding (--own-kernels takes none)");
 }
 
 static void bar(const char *label, uint64_t part, uint64_t whole)

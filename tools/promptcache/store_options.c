@@ -69,6 +69,8 @@ int check_store(const command *about, const store_options *o)
         return usage_error(about, "--seal-key-file needs --disk or --remote");
     if (o->no_map && !o->disk)
         return usage_error(about, "--no-map needs --disk");
+    if (o->own_kernels && !store_given(o))
+        return usage_error(about, "--own-kernels needs --disk or --remote");
     if (o->read_only && !store_given(o))
         return usage_error(about, "--read-only needs --disk or --remote");
     if (o->codec && !store_given(o))
@@ -116,6 +118,8 @@ int open_store(pc_cache **out, pc_context *context, const command *about, const 
         options.flags |= PC_CACHE_NO_MAP;
     if (o->read_only)
         options.flags |= PC_CACHE_READ_ONLY;
+    if (o->own_kernels)
+        options.flags |= PC_CACHE_OWN_KERNELS;
     status = pc_cache_new(out, context, &options);
     memset(key, 0, sizeof key);
     return status < 0 ? input_error("store", next_step(about, o)) : -1;
@@ -150,6 +154,7 @@ const char *reason_name(uint32_t reason)
                                         "not trained or tuned yet",
                                         "its loss has drifted",
                                         "not a plain prompt",
-                                        "exact states are at hand"};
+                                        "exact states are at hand",
+                                        "kept, but of any kernels"};
     return reason < sizeof names / sizeof *names ? names[reason] : "?";
 }

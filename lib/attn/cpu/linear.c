@@ -1,6 +1,7 @@
 /* Life cycle of linear layers, and the choice between the ways of computing them. */
 #include "attn/cpu/linear.h"
 
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -26,7 +27,19 @@ static const pc__linear_way *choose(uint32_t compute, int *only)
         onednn = only_plain_c(compute) || (compute == PC_DTYPE_BF16 && pc__linear_onednn_amx());
     return onednn ? &pc__linear_onednn : &pc__linear_panels;
 }
+
+static void name_other_way(char *name, size_t size)
+{
+    int only;
+    if (choose(PC_DTYPE_F32, &only) == &pc__linear_onednn || choose(PC_DTYPE_BF16, &only) == &pc__linear_onednn)
+        pc__linear_onednn_class(name, size);
+}
 #else
+static void name_other_way(char *name, size_t size)
+{
+    (void)name, (void)size;
+}
+
 static const pc__linear_way *choose(uint32_t compute, int *only)
 {
     (void)compute;
@@ -34,6 +47,13 @@ static const pc__linear_way *choose(uint32_t compute, int *only)
     return &pc__linear_panels;
 }
 #endif
+
+void pc__kernels_class(char name[PC__KERNELS_CLASS])
+{
+    char other[PC__KERNELS_CLASS / 2 + 4] = "";
+    name_other_way(other, sizeof other);
+    snprintf(name, PC__KERNELS_CLASS, "%.10s%s", pc__kernels_get()->name, other);
+}
 
 static pc_status make(pc__linear *linear, const pc__weight_source *source)
 {

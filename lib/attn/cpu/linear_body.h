@@ -35,6 +35,7 @@ extern const pc__linear_way pc__linear_grid, pc__linear_panels;
 #if defined(PC_HAVE_ONEDNN)
 extern const pc__linear_way pc__linear_onednn;
 int pc__linear_onednn_amx(void); /* 1: the CPU has AMX with bf16, and oneDNN uses it */
+void pc__linear_onednn_class(char *name, size_t size); /* version and instruction set, "+dnn3.1.1-7f" */
 #endif
 
 struct pc__linear {

@@ -5,6 +5,7 @@
 #if defined(__x86_64__)
 #include <cpuid.h>
 #endif
+#include <stdio.h>
 #include <string.h>
 
 #include "attn/cpu/linear_body.h"
@@ -33,6 +34,13 @@ int pc__linear_onednn_amx(void)
 #else
     return 0;
 #endif
+}
+
+void pc__linear_onednn_class(char *name, size_t size)
+{
+    const dnnl_version_t *v = dnnl_version();
+    snprintf(name, size, "+dnn%d.%d.%d-%x", v->major, v->minor, v->patch,
+             (unsigned)dnnl_get_effective_cpu_isa());
 }
 
 typedef struct packing {

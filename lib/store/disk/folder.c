@@ -96,6 +96,7 @@ static pc_status read_item(pc_folder *folder, item *it)
         source->close(source);
     }
     memcpy(it->info.key, it->spot.key.bytes, sizeof it->info.key);
+    memcpy(it->info.variant, it->spot.variant, sizeof it->info.variant);
     it->info.file_bytes = it->bytes;
     it->status = status;
     return status == PC_ERR_NOMEM ? status : PC_OK;

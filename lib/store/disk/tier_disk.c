@@ -62,6 +62,20 @@ static int may_have(pc__tier *tier, const pc__id *key, uint64_t *bytes)
     return 1;
 }
 
+/* One that takes only what its own kernels have computed: is it there for those who take any? */
+static uint32_t why_not(pc__tier *tier, const pc__id *key)
+{
+    const pc__disk *disk = &self_of(tier)->disk;
+    pc__record_options any = disk->record;
+    pc__spot spot = {.key = *key};
+    struct stat st;
+    if (!any.kernels)
+        return PC_REASON_NONE;
+    any.kernels = NULL;
+    pc__variant_of(&any, spot.variant);
+    return pc__disk_stat_record(&disk->root, &spot, &st) ? PC_REASON_KERNELS : PC_REASON_NONE;
+}
+
 /* The table learns of a record that another process has written, or that this one knew with another size. *expired: it is of no use. */
 static void adopt(pc__disk *disk, const pc__spot *spot, uint64_t bytes, int *expired)
 {
@@ -440,7 +454,8 @@ static void free_tier(pc__tier *tier)
 
 pc_status pc__tier_disk_new(pc__tier **out, const pc__tier_common *common, const char *path)
 {
-    static const pc__tier_ops ops = {PC_TIER_DISK, may_have, open_record, read_done, put, knows, remove_key, clear, sweep, stats, free_tier};
+    static const pc__tier_ops ops = {PC_TIER_DISK, may_have, open_record, read_done, put, knows, remove_key, clear, sweep, stats, free_tier,
+                                     why_not};
     disk_tier *t = pc__calloc(common->mem, 1, sizeof *t);
     pc_status status;
     *out = NULL;

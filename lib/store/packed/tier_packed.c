@@ -467,7 +467,7 @@ static void free_tier(pc__tier *tier)
 
 pc_status pc__tier_packed_new(pc__tier **out, const pc__tier_common *common)
 {
-    static const pc__tier_ops ops = {PC_TIER_PACKED, may_have, open_record, read_done, put, knows, remove_record, clear, sweep, stats, free_tier};
+    static const pc__tier_ops ops = {PC_TIER_PACKED, may_have, open_record, read_done, put, knows, remove_record, clear, sweep, stats, free_tier, NULL};
     tier_packed *t = pc__calloc(common->mem, 1, sizeof *t);
     *out = NULL;
     if (!t)

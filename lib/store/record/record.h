@@ -38,6 +38,7 @@ typedef struct pc__record_options {
     const pc__codecs *codecs;
     uint32_t codec;           /* to write with; a block that it does not take or does not make smaller is RAW */
     uint32_t reserved;
+    const char *kernels;      /* states that other kernels of ours have computed are PC_ERR_UNSUPPORTED. NULL: whoever has computed them */
     const uint8_t *seal_key;  /* 32 bytes: sealed when written, opened when read; one that is not sealed, or with another key, is PC_ERR_UNSUPPORTED. NULL:
                                  not sealed; a sealed record is PC_ERR_UNSUPPORTED */
 } pc__record_options;
@@ -48,7 +49,7 @@ pc_status pc__record_write(const pc_allocator *mem, const pc__image *image, cons
 uint64_t pc__record_bound(const pc__image *image, const pc__record_options *options, uint64_t *scratch);
 
 /* Reads and checks the header. Keeps `source` (not owned) and what options point to. PC_ERR_FORMAT (damaged, says what and where), PC_ERR_UNSUPPORTED (a later major version, a codec
- * or seal that is not there), PC_ERR_IO. */
+ * or seal that is not there, other kernels), PC_ERR_IO. */
 pc_status pc__record_open(pc__record **out, const pc_allocator *mem, const pc__record_options *options, pc__source *source);
 /* The same of a record whose seal or codec this caller has not got, or that is not sealed though a key is given: of one that is sealed only key, salt, content, before, lossy, cost,
  * times, number of tokens (without ids) and sizes of blocks are known then, the other fields are zero. */

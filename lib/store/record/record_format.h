@@ -16,11 +16,12 @@
 
 enum {
     PC__RECORD_MAJOR = 1,
-    PC__RECORD_MINOR = 0,
+    PC__RECORD_MINOR = 1,
     PC__RECORD_PROLOGUE = 64,
     PC__RECORD_FACE = 232,
     PC__RECORD_ENTRY = 72,
-    PC__RECORD_DESCRIPTION = 112,
+    PC__RECORD_DESCRIPTION = 112, /* of version 1.0 */
+    PC__RECORD_DESCRIPTION_1 = 144, /* since 1.1: with the kernels */
     PC__RECORD_ALIGN = 4096,    /* of blocks in the file */
     PC__RECORD_SUM_AT = 48,     /* in the prologue: checksum of the header; counts as zeros in it */
     PC__RECORD_NONCE_AT = 272,  /* in the face: nonce of the body, which its seal takes for zeros */

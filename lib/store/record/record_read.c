@@ -120,7 +120,8 @@ static pc_status open_body(pc__record *r)
 static pc_status take_description(pc__record *r, uint8_t *at, uint64_t size)
 {
     pc__image *image = &r->image;
-    if (size < PC__RECORD_DESCRIPTION || !memchr(at + 32, 0, 32))
+    int names_kernels = size >= PC__RECORD_DESCRIPTION_1;
+    if (size < PC__RECORD_DESCRIPTION || !memchr(at + 32, 0, 32) || (names_kernels && !memchr(at + 112, 0, 32)))
         return pc__fail(PC_ERR_FORMAT, "header of a record: a description of %" PRIu64 " bytes",
                         size);
     memcpy(image->model, at, 32);
@@ -135,6 +136,8 @@ static pc_status take_description(pc__record *r, uint8_t *at, uint64_t size)
     image->kv_heads = (int32_t)pc__get_u32(at + 100);
     image->k_dim = (int32_t)pc__get_u32(at + 104);
     image->v_dim = (int32_t)pc__get_u32(at + 108);
+    if (names_kernels)
+        memcpy(image->kernels, at + 112, sizeof image->kernels);
     return PC_OK;
 }
 
@@ -266,11 +269,21 @@ pc_status pc__record_readable(const pc__record *r)
     return PC_OK;
 }
 
+/* States of a host's have not been computed with kernels of ours, and name none. */
+static pc_status check_kernels(const pc__record *r)
+{
+    pc_status status = pc__record_readable(r);
+    const char *want = r->options.kernels, *have = r->image.kernels;
+    if (status < 0 || !want || !*have || !strcmp(want, have))
+        return status;
+    return pc__fail(PC_ERR_UNSUPPORTED, "record of states that were computed with kernels %s, not with %s", have, want);
+}
+
 pc_status pc__record_usable(const pc__record *r)
 {
     if (!(r->head.flags & PC__RECORD_SEALED) && r->options.seal_key)
         return pc__fail(PC_ERR_UNSUPPORTED, "record is not sealed, but sealed ones are asked for");
-    return pc__record_readable(r);
+    return check_kernels(r);
 }
 
 pc_status pc__record_open_frame(pc__record **out, const pc_allocator *mem,
@@ -366,4 +379,5 @@ void pc__record_describe(const pc__record *r, pc_record_info *info)
     memcpy(info->key, image->key.bytes, sizeof info->key);
     memcpy(info->model, image->model, sizeof info->model);
     memcpy(info->architecture, image->architecture, sizeof info->architecture);
+    memcpy(info->kernels, image->kernels, sizeof info->kernels);
 }

@@ -49,7 +49,7 @@ static uint64_t field_bytes(uint64_t size)
 /* Of the body before it is sealed. */
 static uint64_t body_bytes(const pc__image *image, const pc_codec_ops *codec)
 {
-    return field_bytes(PC__RECORD_DESCRIPTION) + field_bytes(4 * (uint64_t)image->tokens) +
+    return field_bytes(PC__RECORD_DESCRIPTION_1) + field_bytes(4 * (uint64_t)image->tokens) +
            (image->relative ? field_bytes(8 * (uint64_t)image->tokens) : 0) +
            field_bytes(strlen(codec_name(codec)));
 }
@@ -100,9 +100,10 @@ static pc_status check_image(const pc__image *image)
         if (image->block_bytes[i] > PC__RECORD_MAX_BLOCK || image->block_bytes[i] > SIZE_MAX / 2)
             return pc__fail(PC_ERR_LIMIT, "writing a record: block %zu of %llu bytes", i,
                             (unsigned long long)image->block_bytes[i]);
-    if (!memchr(image->architecture, 0, sizeof image->architecture))
+    if (!memchr(image->architecture, 0, sizeof image->architecture) ||
+        !memchr(image->kernels, 0, sizeof image->kernels))
         return pc__fail(PC_ERR_INVALID,
-                        "writing a record: the name of the architecture has no end");
+                        "writing a record: the name of architecture or kernels has no end");
     if (!(image->cost >= 0 && image->cost <= 1e300 && image->ttl >= 0 && image->ttl <= 1e300))
         return pc__fail(PC_ERR_INVALID, "writing a record: cost %g s, time to live %g s",
                         image->cost, image->ttl);
@@ -199,6 +200,7 @@ static void put_description(uint8_t *at, const pc__image *image)
     pc__put_u32(at + 100, (uint32_t)image->kv_heads);
     pc__put_u32(at + 104, (uint32_t)image->k_dim);
     pc__put_u32(at + 108, (uint32_t)image->v_dim);
+    memcpy(at + 112, image->kernels, strlen(image->kernels));
 }
 
 static void put_body(const writer *w, uint8_t *at)
@@ -206,7 +208,7 @@ static void put_body(const writer *w, uint8_t *at)
     const pc__image *image = w->image;
     const char *name = codec_name(w->codec);
     uint8_t *field;
-    put_description(put_field(&at, PC__RECORD_TAG_DESCRIPTION, PC__RECORD_DESCRIPTION), image);
+    put_description(put_field(&at, PC__RECORD_TAG_DESCRIPTION, PC__RECORD_DESCRIPTION_1), image);
     field = put_field(&at, PC__RECORD_TAG_TOKENS, 4 * (uint64_t)image->tokens);
     for (size_t i = 0; i < image->tokens; i++)
         pc__put_u32(field + 4 * i, (uint32_t)image->token_ids[i]);

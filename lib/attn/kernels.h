@@ -144,10 +144,10 @@ typedef struct pc__kernels {
 /* The best that this CPU and its operating system support; chosen once. PC_CPU_MASK=c, avx2, avx512, avx512vnni, avx512bf16 or amx in the environment sets an
  * upper limit (for tests; base/cpu_mask.h). */
 const pc__kernels *pc__kernels_get(void);
-/* What computes states here, by name: those whose names are equal give equal bits for equal work. The kernels, and oneDNN with its version and instruction set where linear
+/* What computes states in this process, by name: those whose names are equal give equal bits for equal work. The kernels, and oneDNN with its version and instruction set where linear
  * layers may go that way ("avx512bf16", "c+dnn3.1.1-7f"). */
 enum { PC__KERNELS_CLASS = 32 };
-void pc__kernels_class(char name[PC__KERNELS_CLASS]);
+const char *pc__kernels_class(void); /* for good; shorter than PC__KERNELS_CLASS */
 /* By name, for tests; NULL: not built or not supported here. */
 const pc__kernels *pc__kernels_named(const char *name);
 

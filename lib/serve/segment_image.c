@@ -1,5 +1,6 @@
 #include "serve/segment_image.h"
 
+#include <stdio.h>
 #include <string.h>
 
 #include "attn/kernels.h"
@@ -71,7 +72,7 @@ static void set_model(pc__image *image, const pc_model *model)
     image->layout = model->native ? PC_LAYOUT_PAGES : PC_LAYOUT_MODEL;
     image->dtype = model->native ? model->native->kept : info->compute;
     if (model->native)
-        pc__kernels_class(image->kernels);
+        snprintf(image->kernels, sizeof image->kernels, "%s", pc__kernels_class());
 }
 
 static void set_shape(pc__image *image, const pc__kv_shape *shape)

@@ -2,6 +2,8 @@
 
 #include <string.h>
 
+#include "attn/kernels.h"
+
 pc_status pc__cache_get(pc_cache *cache, const pc__id *key, const int32_t *tokens, size_t count, pc_segment **out)
 {
     uint32_t reason;
@@ -81,7 +83,7 @@ uint64_t pc__cache_flags(const pc_cache *cache)
 
 const char *pc__cache_own_kernels(const pc_cache *cache)
 {
-    return cache->flags & PC_CACHE_OWN_KERNELS ? cache->kernels : NULL;
+    return cache->flags & PC_CACHE_OWN_KERNELS ? pc__kernels_class() : NULL;
 }
 
 double pc__cache_deadline(const pc_cache *cache)

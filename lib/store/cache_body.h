@@ -9,7 +9,6 @@
 
 #include <pthread.h>
 
-#include "attn/kernels.h"
 #include "base/clock.h"
 #include "store/cache.h"
 #include "store/estimate.h"
@@ -46,7 +45,6 @@ struct pc_cache {
     size_t salt_size;
     pc__id salt_id;
     uint64_t flags;
-    char kernels[PC__KERNELS_CLASS]; /* that compute here */
     pc__wiping wiping;
     const pc_allocator *scratch;    /* of what states pass through: the context's, or with PC_CACHE_WIPE `wiping` around it */
     double deadline, ttl;           /* seconds */

@@ -201,7 +201,6 @@ static pc_cache *start(pc_context *context, const pc_cache_options *o)
     atomic_init(&cache->references, 1);
     cache->context = pc__context_ref(context);
     cache->flags = o->flags;
-    pc__kernels_class(cache->kernels);
     pc__wiping_init(&cache->wiping, &context->mem);
     cache->scratch = o->flags & PC_CACHE_WIPE ? &cache->wiping.mem : &context->mem;
     cache->deadline = o->deadline_seconds > 0 ? o->deadline_seconds : DEFAULT_DEADLINE;

@@ -8,6 +8,8 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "attn/kernels.h"
+
 enum { HELP_BYTES = 1 << 18 }; /* less is read by one thread */
 
 typedef struct reading {
@@ -249,7 +251,7 @@ static pc_status wrap(reading *r, pc_segment **segment)
     if (status < 0)
         return status;
     (*segment)->lossy = r->image->lossy;
-    (*segment)->other_kernels = r->image->layout == PC_LAYOUT_PAGES && strcmp(r->image->kernels, load->cache->kernels) != 0;
+    (*segment)->other_kernels = r->image->layout == PC_LAYOUT_PAGES && strcmp(r->image->kernels, pc__kernels_class()) != 0;
     atomic_store_explicit(&(*segment)->tier, r->tier->ops->id, memory_order_relaxed);
     if (load->cache->flags & PC_CACHE_WIPE)
         atomic_store_explicit(&(*segment)->wipe, 1, memory_order_relaxed);

@@ -1,6 +1,7 @@
 /* Life cycle of linear layers, and the choice between the ways of computing them. */
 #include "attn/cpu/linear.h"
 
+#include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -48,11 +49,20 @@ static const pc__linear_way *choose(uint32_t compute, int *only)
 }
 #endif
 
-void pc__kernels_class(char name[PC__KERNELS_CLASS])
+static pthread_once_t class_once = PTHREAD_ONCE_INIT;
+static char class_name[PC__KERNELS_CLASS];
+
+static void name_class(void)
 {
     char other[PC__KERNELS_CLASS / 2 + 4] = "";
     name_other_way(other, sizeof other);
-    snprintf(name, PC__KERNELS_CLASS, "%.10s%s", pc__kernels_get()->name, other);
+    snprintf(class_name, sizeof class_name, "%.10s%s", pc__kernels_get()->name, other);
+}
+
+const char *pc__kernels_class(void)
+{
+    pthread_once(&class_once, name_class);
+    return class_name;
 }
 
 static pc_status make(pc__linear *linear, const pc__weight_source *source)

@@ -71,7 +71,7 @@ static void test_list(void)
         CHECK(info.tokens == n && info.layers == TOY_BLOCKS && info.codec == PC_CODEC_RAW && !info.sealed && !info.lossy);
         CHECK(!memcmp(info.model, t.image.model, 32) && !strcmp(info.architecture, t.image.architecture));
         CHECK(info.state_bytes == t.block_bytes[0] + t.block_bytes[1] + t.block_bytes[2] && info.cost_seconds == t.image.cost);
-        CHECK(info.written > 1700000000 && info.expires == 0 && info.version == 256);
+        CHECK(info.written > 1700000000 && info.expires == 0 && info.version == 257);
         CHECK_OK(pc_folder_tokens(folder, i, NULL, 0, &count));
         CHECK_INT(count, n);
         memset(ids, 77, sizeof ids);

@@ -58,6 +58,12 @@ static void nothing(pc__tier *tier)
     (void)tier;
 }
 
+static int no_sweep(pc__tier *tier)
+{
+    (void)tier;
+    return 0;
+}
+
 static void no_stats(pc__tier *tier, pc_tier_stats *stats)
 {
     (void)tier, (void)stats;
@@ -91,7 +97,7 @@ static void start(world *w, double ttl)
     o.host_bytes = 64 << 20;
     o.ttl_seconds = ttl;
     for (uint32_t t = PC_TIER_PACKED; t <= PC_TIER_DISK; t++) {
-        w->tiers[t].ops = (pc__tier_ops){t, has_none, open_none, NULL, note, knows_none, forget, nothing, nothing, no_stats, nothing, NULL};
+        w->tiers[t].ops = (pc__tier_ops){t, has_none, open_none, NULL, note, knows_none, forget, nothing, no_sweep, no_stats, nothing, NULL};
         w->tiers[t].tier.ops = &w->tiers[t].ops;
         w->tiers[t].gate = &w->gate;
         tiers[t] = &w->tiers[t].tier;

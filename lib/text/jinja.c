@@ -1,0 +1,565 @@
+/* Segments and statements of Jinja. */
+#include "text/jinja_body.h"
+
+enum { MOST_SEGMENTS = 1 << 14, MOST_OUTPUT = 1 << 20 };
+enum { BREAKS = 1, CONTINUES = 2 };
+
+/* ------------------------------------------------------------------ cutting */
+
+static int is_blank(char c)
+{
+    return c == ' ' || c == '\t' || c == '\n' || c == '\r';
+}
+
+static void add_segment(pc__jinja *j, pc__jword word, const char *begin, const char *end)
+{
+    pc_status status = PC_OK;
+    if (j->status < 0 || (word == PC__JW_TEXT && begin >= end))
+        return;
+    if (j->segment_count >= MOST_SEGMENTS)
+        pc__j_fail(j, PC_ERR_LIMIT, "more than %d parts", MOST_SEGMENTS);
+    else
+        status = pc__grow(j->mem, (void **)&j->segments, &j->segment_capacity, j->segment_count + 1,
+                          sizeof *j->segments);
+    if (status < 0)
+        j->status = status;
+    if (j->status >= 0)
+        j->segments[j->segment_count++] = (pc__jsegment){word, begin, end};
+}
+
+/* Where the tag that begins at `p` has its closing mark; NULL: nowhere. Strings may hold it. */
+static const char *tag_end(const pc__jinja *j, const char *p)
+{
+    char kind = p[1], close = kind == '{' ? '}' : kind;
+    int depth = 0;
+    for (p += 2; p + 1 < j->source_end; p++) {
+        if (kind != '#' && (*p == '\'' || *p == '"')) {
+            char quote = *p;
+            for (p++; p < j->source_end && *p != quote; p++)
+                p += *p == '\\';
+        } else if (*p == close && p[1] == '}' && !depth) {
+            return p;
+        } else if (kind != '#' && (*p == '{' || *p == '}')) {
+            depth += *p == '{' ? 1 : depth ? -1 : 0;
+        }
+    }
+    return NULL;
+}
+
+static pc__jword word_of(pc__jinja *j, const char **begin, const char *end)
+{
+    static const char *const words[] = {
+        [PC__JW_IF] = "if",
+        [PC__JW_ELIF] = "elif",
+        [PC__JW_ELSE] = "else",
+        [PC__JW_ENDIF] = "endif",
+        [PC__JW_FOR] = "for",
+        [PC__JW_ENDFOR] = "endfor",
+        [PC__JW_SET] = "set",
+        [PC__JW_ENDSET] = "endset",
+        [PC__JW_MACRO] = "macro",
+        [PC__JW_ENDMACRO] = "endmacro",
+        [PC__JW_GENERATION] = "generation",
+        [PC__JW_ENDGENERATION] = "endgeneration",
+        [PC__JW_BREAK] = "break",
+        [PC__JW_CONTINUE] = "continue",
+    };
+    j->at = *begin;
+    j->end = end;
+    for (size_t w = PC__JW_IF; w < sizeof words / sizeof *words; w++)
+        if (words[w] && pc__j_take_word(j, words[w])) {
+            *begin = j->at;
+            return w == PC__JW_SET && !memchr(j->at, '=', (size_t)(end - j->at)) ? PC__JW_SET_BLOCK
+                                                                                 : (pc__jword)w;
+        }
+    return PC__JW_OTHER;
+}
+
+/* The end of the text before a tag: without the blanks that the tag takes away. */
+static const char *text_end(const char *from, const char *tag, int line_starts)
+{
+    const char *p = tag;
+    if (tag[2] == '-') {
+        while (p > from && is_blank(p[-1]))
+            p--;
+        return p;
+    }
+    if (tag[1] == '{' || tag[2] == '+')
+        return tag;
+    while (p > from && (p[-1] == ' ' || p[-1] == '\t'))
+        p--;
+    return p > from ? (p[-1] == '\n' ? p : tag) : line_starts ? p : tag;
+}
+
+/* One tag; returns where the text behind it begins. */
+static const char *cut_tag(pc__jinja *j, const char *tag, int *line_starts)
+{
+    const char *close = tag_end(j, tag), *begin = tag + 2, *end = close, *behind;
+    if (!close) {
+        j->at = tag;
+        pc__j_fail(j, PC_ERR_FORMAT, "\"%.2s\" is not closed", tag);
+        return j->source_end;
+    }
+    behind = close + 2;
+    begin += begin < end && (*begin == '-' || *begin == '+');
+    end -= end > begin && (end[-1] == '-' || end[-1] == '+');
+    if (tag[1] == '{')
+        add_segment(j, PC__JW_PRINT, begin, end);
+    else if (tag[1] == '%') {
+        pc__jword word = word_of(j, &begin, end);
+        add_segment(j, word, begin, end);
+    }
+    if (close[-1] == '-') {
+        while (behind < j->source_end && is_blank(*behind))
+            behind++;
+    } else if (tag[1] != '{' && close[-1] != '+' && behind < j->source_end && *behind == '\n') {
+        behind++;
+    }
+    *line_starts = behind[-1] == '\n';
+    return behind;
+}
+
+static void cut(pc__jinja *j)
+{
+    const char *from = j->source, *p = from;
+    int line_starts = 1;
+    while (j->status >= 0 && p < j->source_end) {
+        if (*p != '{' || p + 2 >= j->source_end || (p[1] != '{' && p[1] != '%' && p[1] != '#')) {
+            p++;
+            continue;
+        }
+        add_segment(j, PC__JW_TEXT, from, text_end(from, p, line_starts));
+        from = p = cut_tag(j, p, &line_starts);
+    }
+    add_segment(j, PC__JW_TEXT, from, j->source_end);
+}
+
+/* ------------------------------------------------------------------ running */
+
+static void print(pc__jinja *j, pc__jvalue value)
+{
+    pc__jvalue text = pc__j_text(j, value);
+    if (j->status >= 0 && j->out->size + text.size > MOST_OUTPUT)
+        pc__j_fail(j, PC_ERR_LIMIT, "it makes more than %d bytes", MOST_OUTPUT);
+    if (j->status >= 0 && text.size) {
+        pc_status status = pc__bytes_add(j->out, text.text, text.size);
+        j->status = status < 0 ? status : j->status;
+    }
+}
+
+static void read(pc__jinja *j, size_t segment)
+{
+    j->at = j->segments[segment].begin;
+    j->end = j->segments[segment].end;
+}
+
+static pc__jvalue whole(pc__jinja *j)
+{
+    pc__jvalue value = pc__j_expression(j);
+    pc__j_expect_end(j);
+    return value;
+}
+
+static int opens(pc__jword word)
+{
+    return word == PC__JW_IF || word == PC__JW_FOR || word == PC__JW_MACRO ||
+           word == PC__JW_SET_BLOCK;
+}
+
+static int closes(pc__jword word)
+{
+    return word == PC__JW_ENDIF || word == PC__JW_ENDFOR || word == PC__JW_ENDMACRO ||
+           word == PC__JW_ENDSET;
+}
+
+/* The next part of the statement that begins with segment `i`: elif, else, or its end. */
+static size_t mate(pc__jinja *j, size_t i)
+{
+    int depth = 0;
+    for (size_t n = i + 1; n < j->segment_count; n++) {
+        pc__jword word = j->segments[n].word;
+        if (!depth && (closes(word) || word == PC__JW_ELIF || word == PC__JW_ELSE))
+            return n;
+        depth += opens(word) ? 1 : closes(word) ? -1 : 0;
+    }
+    read(j, i);
+    pc__j_fail(j, PC_ERR_FORMAT, "a statement has no end");
+    return j->segment_count;
+}
+
+static pc__jword word_at(const pc__jinja *j, size_t i)
+{
+    return i < j->segment_count ? j->segments[i].word : PC__JW_TEXT;
+}
+
+static void run(pc__jinja *j, size_t from, size_t to);
+
+static void expect_word(pc__jinja *j, size_t i, pc__jword word)
+{
+    if (j->status >= 0 && word_at(j, i) != word) {
+        read(j, i < j->segment_count ? i : 0);
+        pc__j_fail(j, PC_ERR_FORMAT, "a statement is closed by another's end");
+    }
+}
+
+static size_t run_if(pc__jinja *j, size_t i)
+{
+    int done = 0;
+    while (j->status >= 0) {
+        pc__jword word = word_at(j, i);
+        size_t next = mate(j, i);
+        int taken = !done;
+        if (!done && word != PC__JW_ELSE) {
+            pc__jvalue condition;
+            read(j, i);
+            condition = whole(j);
+            taken = pc__j_truth(&condition);
+        }
+        if (taken && j->status >= 0)
+            run(j, i + 1, next);
+        done |= taken;
+        if (word_at(j, next) != PC__JW_ELIF && word_at(j, next) != PC__JW_ELSE) {
+            expect_word(j, next, PC__JW_ENDIF);
+            return next + 1;
+        }
+        i = next;
+    }
+    return j->segment_count;
+}
+
+typedef struct target {
+    const char *name[4];
+    size_t size[4], count;
+} target;
+
+static void bind(pc__jinja *j, const target *t, const pc__jvalue *value)
+{
+    if (t->count == 1) {
+        pc__j_set(j, t->name[0], t->size[0], *value);
+        return;
+    }
+    if (value->kind != PC__J_LIST || value->list->count != t->count) {
+        pc__j_fail(j, PC_ERR_FORMAT, "%zu names for something else", t->count);
+        return;
+    }
+    for (size_t i = 0; i < t->count; i++)
+        pc__j_set(j, t->name[i], t->size[i], value->list->items[i].value);
+}
+
+static void read_target(pc__jinja *j, target *t)
+{
+    t->count = 0;
+    do {
+        if (t->count == 4 || !pc__j_name(j, &t->name[t->count], &t->size[t->count]))
+            pc__j_fail(j, PC_ERR_UNSUPPORTED, "names that are not understood");
+        else
+            t->count++;
+    } while (j->status >= 0 && pc__j_take(j, ","));
+}
+
+static pc__jvalue things(pc__jinja *j, pc__jvalue v)
+{
+    pc__jvalue list = v;
+    if (v.kind == PC__J_STRING)
+        return pc__j_characters(j, v);
+    if (v.kind == PC__J_LIST)
+        return v;
+    list = pc__j_list(j, PC__J_LIST);
+    if (v.kind == PC__J_MAP)
+        for (size_t i = 0; i < v.list->count; i++)
+            pc__j_add(j, list.list, (pc__jvalue){0}, v.list->items[i].key);
+    else if (v.kind != PC__J_UNDEFINED)
+        pc__j_fail(j, PC_ERR_FORMAT, "a loop over something that holds nothing");
+    return list;
+}
+
+/* Those that the loop's own "if" lets through. */
+static pc__jvalue filtered(pc__jinja *j, const target *t, pc__jvalue all)
+{
+    const char *from = j->at, *behind = from;
+    pc__jvalue some = pc__j_list(j, PC__J_LIST);
+    for (size_t i = 0; all.list && i < all.list->count && pc__j_step(j); i++) {
+        size_t frame = j->frame, count = j->variable_count;
+        pc__jvalue passes;
+        j->frame = count;
+        bind(j, t, &all.list->items[i].value);
+        j->at = from;
+        passes = pc__j_expression(j);
+        behind = j->at;
+        if (pc__j_truth(&passes))
+            pc__j_add(j, some.list, (pc__jvalue){0}, all.list->items[i].value);
+        j->variable_count = count;
+        j->frame = frame;
+    }
+    j->at = behind > from ? behind : j->end;
+    return some;
+}
+
+static pc__jvalue loop_map(pc__jinja *j, const pc__jvalue *all, size_t i)
+{
+    pc__jvalue map = pc__j_list(j, PC__J_MAP);
+    size_t n = all->list->count;
+    pc__j_put(j, map.list, "index", pc__j_int((int64_t)i + 1));
+    pc__j_put(j, map.list, "index0", pc__j_int((int64_t)i));
+    pc__j_put(j, map.list, "revindex", pc__j_int((int64_t)(n - i)));
+    pc__j_put(j, map.list, "revindex0", pc__j_int((int64_t)(n - i - 1)));
+    pc__j_put(j, map.list, "first", pc__j_bool(!i));
+    pc__j_put(j, map.list, "last", pc__j_bool(i + 1 == n));
+    pc__j_put(j, map.list, "length", pc__j_int((int64_t)n));
+    if (i)
+        pc__j_put(j, map.list, "previtem", all->list->items[i - 1].value);
+    if (i + 1 < n)
+        pc__j_put(j, map.list, "nextitem", all->list->items[i + 1].value);
+    return map;
+}
+
+static size_t run_for(pc__jinja *j, size_t i)
+{
+    target t;
+    pc__jvalue all;
+    size_t body = mate(j, i), end = body;
+    if (word_at(j, body) == PC__JW_ELSE)
+        end = mate(j, body);
+    expect_word(j, end, PC__JW_ENDFOR);
+    read(j, i);
+    read_target(j, &t);
+    pc__j_expect(j, "in");
+    all = things(j, pc__j_or(j));
+    if (pc__j_take_word(j, "if"))
+        all = filtered(j, &t, all);
+    pc__j_expect_end(j);
+    for (size_t n = 0; all.list && n < all.list->count && pc__j_step(j); n++) {
+        size_t frame = j->frame, count = j->variable_count;
+        j->frame = count;
+        bind(j, &t, &all.list->items[n].value);
+        pc__j_set(j, "loop", 4, loop_map(j, &all, n));
+        run(j, i + 1, body);
+        j->variable_count = count;
+        j->frame = frame;
+        if (j->leaving == BREAKS)
+            n = all.list->count - 1;
+        j->leaving = 0;
+    }
+    if (j->status >= 0 && !all.list->count && end != body)
+        run(j, body + 1, end);
+    return end + 1;
+}
+
+static void set_member(pc__jinja *j, const char *name, size_t size)
+{
+    pc__jvalue *of = pc__j_variable(j, name, size), value;
+    const char *key;
+    size_t key_size;
+    pc__jentry *entry;
+    if (!pc__j_name(j, &key, &key_size) || !of || of->kind != PC__J_MAP)
+        pc__j_fail(j, PC_ERR_FORMAT, "set: '%.*s' is no namespace", (int)size, name);
+    pc__j_expect(j, "=");
+    value = whole(j);
+    if (j->status < 0)
+        return;
+    entry = pc__j_find(of->list, key, key_size);
+    if (entry)
+        entry->value = value;
+    else
+        pc__j_add(j, of->list, pc__j_string(key, key_size), value);
+}
+
+static void run_set(pc__jinja *j, size_t i)
+{
+    const char *name;
+    size_t size;
+    read(j, i);
+    if (!pc__j_name(j, &name, &size)) {
+        pc__j_fail(j, PC_ERR_FORMAT, "set: a name is missing");
+    } else if (pc__j_take(j, ".")) {
+        set_member(j, name, size);
+    } else {
+        pc__jvalue value;
+        pc__j_expect(j, "=");
+        value = whole(j);
+        pc__j_set(j, name, size, value);
+    }
+}
+
+/* What the segments print, as a value. */
+static pc__jvalue captured(pc__jinja *j, size_t from, size_t to)
+{
+    pc__bytes own = {.mem = j->mem}, *before = j->out;
+    pc__jvalue text;
+    j->out = &own;
+    run(j, from, to);
+    j->out = before;
+    text = pc__j_copy(j, own.data ? own.data : "", own.size);
+    pc__bytes_free(&own);
+    return text;
+}
+
+static size_t run_set_block(pc__jinja *j, size_t i)
+{
+    size_t end = mate(j, i), size;
+    const char *name;
+    pc__jvalue text;
+    expect_word(j, end, PC__JW_ENDSET);
+    read(j, i);
+    if (!pc__j_name(j, &name, &size))
+        pc__j_fail(j, PC_ERR_FORMAT, "set: a name is missing");
+    pc__j_expect_end(j);
+    text = captured(j, i + 1, end);
+    pc__j_set(j, name, size, text);
+    return end + 1;
+}
+
+static size_t define_macro(pc__jinja *j, size_t i)
+{
+    size_t end = mate(j, i), size;
+    const char *name;
+    expect_word(j, end, PC__JW_ENDMACRO);
+    read(j, i);
+    if (!pc__j_name(j, &name, &size))
+        pc__j_fail(j, PC_ERR_FORMAT, "macro: a name is missing");
+    pc__j_set(j, name, size, (pc__jvalue){.kind = PC__J_MACRO, .number = (int64_t)i});
+    return end + 1;
+}
+
+/* Parameters as they stand behind a macro's name, with what the call gives them. */
+static void bind_parameters(pc__jinja *j, const pc__jarguments *a)
+{
+    size_t place = 0;
+    pc__j_expect(j, "(");
+    while (j->status >= 0 && !pc__j_take(j, ")")) {
+        const char *name;
+        size_t size;
+        pc__jvalue value = {0};
+        if (!pc__j_name(j, &name, &size))
+            pc__j_fail(j, PC_ERR_FORMAT, "macro: a parameter is missing");
+        if (pc__j_take(j, "="))
+            value = pc__j_expression(j);
+        for (size_t i = 0; i < a->count; i++)
+            if (a->name[i].kind == PC__J_UNDEFINED
+                    ? i == place
+                    : a->name[i].size == size && !memcmp(a->name[i].text, name, size))
+                value = a->value[i];
+        pc__j_set(j, name, size, value);
+        place++;
+        if (!pc__j_take(j, ",")) {
+            pc__j_expect(j, ")");
+            return;
+        }
+    }
+}
+
+pc__jvalue pc__j_macro(pc__jinja *j, size_t segment, const pc__jarguments *a)
+{
+    const char *at = j->at, *end = j->end, *name;
+    size_t frame = j->frame, count = j->variable_count, size;
+    pc__jvalue text = {0};
+    j->depth++;
+    if (pc__j_step(j)) {
+        j->frame = count;
+        read(j, segment);
+        pc__j_name(j, &name, &size);
+        bind_parameters(j, a);
+        text = captured(j, segment + 1, mate(j, segment));
+        j->variable_count = count;
+        j->frame = frame;
+        j->leaving = 0;
+    }
+    j->depth--;
+    j->end = end;
+    j->at = j->status >= 0 ? at : end;
+    return text;
+}
+
+/* Runs segment `i`; returns the one to go on with. */
+static size_t run_segment(pc__jinja *j, size_t i)
+{
+    const pc__jsegment *s = &j->segments[i];
+    switch (s->word) {
+    case PC__JW_TEXT:
+        print(j, pc__j_string(s->begin, (size_t)(s->end - s->begin)));
+        return i + 1;
+    case PC__JW_PRINT:
+        read(j, i);
+        print(j, whole(j));
+        return i + 1;
+    case PC__JW_IF:
+        return run_if(j, i);
+    case PC__JW_FOR:
+        return run_for(j, i);
+    case PC__JW_SET:
+        run_set(j, i);
+        return i + 1;
+    case PC__JW_SET_BLOCK:
+        return run_set_block(j, i);
+    case PC__JW_MACRO:
+        return define_macro(j, i);
+    case PC__JW_GENERATION:
+    case PC__JW_ENDGENERATION:
+        return i + 1;
+    case PC__JW_BREAK:
+    case PC__JW_CONTINUE:
+        j->leaving = s->word == PC__JW_BREAK ? BREAKS : CONTINUES;
+        return i + 1;
+    case PC__JW_OTHER:
+        read(j, i);
+        pc__j_fail(j, PC_ERR_UNSUPPORTED, "statement \"%.*s\" is not known",
+                   (int)(s->end - s->begin < 20 ? s->end - s->begin : 20), s->begin);
+        return i + 1;
+    default:
+        read(j, i);
+        pc__j_fail(j, PC_ERR_FORMAT, "an end without its beginning");
+        return i + 1;
+    }
+}
+
+static void run(pc__jinja *j, size_t from, size_t to)
+{
+    j->depth++;
+    while (from < to && !j->leaving && pc__j_step(j))
+        from = run_segment(j, from);
+    j->depth--;
+}
+
+/* ------------------------------------------------------------------ the conversation */
+
+static pc__jvalue text_of(const char *text)
+{
+    return text ? pc__j_string(text, strlen(text)) : (pc__jvalue){0};
+}
+
+static void name_value(pc__jinja *j, const char *name, pc__jvalue value)
+{
+    if (value.kind != PC__J_UNDEFINED)
+        pc__j_set(j, name, strlen(name), value);
+}
+
+static void set_up(pc__jinja *j, const pc__jinja_input *input)
+{
+    pc__jvalue messages = pc__j_list(j, PC__J_LIST), none = {.kind = PC__J_NONE};
+    for (size_t i = 0; i < input->count; i++) {
+        pc__jvalue message = pc__j_list(j, PC__J_MAP);
+        pc__j_put(j, message.list, "role", text_of(input->messages[i].role));
+        pc__j_put(j, message.list, "content", text_of(input->messages[i].content));
+        pc__j_add(j, messages.list, (pc__jvalue){0}, message);
+    }
+    name_value(j, "messages", messages);
+    name_value(j, "add_generation_prompt", pc__j_bool(input->generate));
+    name_value(j, "bos_token", text_of(input->bos));
+    name_value(j, "eos_token", text_of(input->eos));
+    name_value(j, "tools", none);
+    name_value(j, "documents", none);
+}
+
+pc_status pc__jinja_render(pc__bytes *out, const char *source, const pc__jinja_input *input)
+{
+    size_t size = strlen(source);
+    pc__jinja j = {.mem = out->mem, .source = source, .out = out};
+    if (size && source[size - 1] == '\n') /* Jinja drops one line break at the end */
+        size--;
+    j.source_end = source + size;
+    cut(&j);
+    set_up(&j, input);
+    run(&j, 0, j.segment_count);
+    pc__j_end(&j);
+    return j.status;
+}

@@ -1,0 +1,439 @@
+/* What Jinja expressions can call: filters, tests, methods of strings and maps, functions. Only
+ * those that chat templates use. */
+#include <time.h>
+
+#include "text/jinja_body.h"
+
+/* An argument by its name, or by its place; undefined: it was not given. */
+static pc__jvalue given(const pc__jarguments *a, size_t place, const char *name)
+{
+    for (size_t i = 0; i < a->count; i++)
+        if (a->name[i].kind == PC__J_UNDEFINED ? i == place : pc__j_is(&a->name[i], name))
+            return a->value[i];
+    return (pc__jvalue){0};
+}
+
+/* ------------------------------------------------------------------ strings */
+
+enum { LEFT = 1, RIGHT = 2 };
+
+static pc__jvalue strip(pc__jvalue text, const pc__jvalue *what, int sides)
+{
+    static const char blanks[] = " \t\n\r\v\f";
+    const char *set = what->kind == PC__J_STRING ? what->text : blanks;
+    size_t size = what->kind == PC__J_STRING ? what->size : sizeof blanks - 1;
+    while (sides & LEFT && text.size && memchr(set, text.text[0], size)) {
+        text.text++;
+        text.size--;
+    }
+    while (sides & RIGHT && text.size && memchr(set, text.text[text.size - 1], size))
+        text.size--;
+    return text;
+}
+
+/* CAPITAL: the first letter of it is large, TITLE: of each word; the rest small. */
+enum { UPPER, LOWER, CAPITAL, TITLE };
+
+static pc__jvalue letters(pc__jinja *j, pc__jvalue text, int how)
+{
+    char *copy = pc__j_alloc(j, text.size + 1);
+    int inside = 0;
+    for (size_t i = 0; copy && i < text.size; i++) {
+        char c = text.text[i];
+        int small = c >= 'a' && c <= 'z', large = c >= 'A' && c <= 'Z';
+        int raise = how == UPPER || (how == CAPITAL && !i) || (how == TITLE && !inside);
+        copy[i] = raise && small ? (char)(c - 32) : !raise && large ? (char)(c + 32) : c;
+        inside = small || large;
+    }
+    return copy ? pc__j_string(copy, text.size) : (pc__jvalue){0};
+}
+
+static size_t find(const pc__jvalue *text, size_t from, const pc__jvalue *part)
+{
+    for (size_t i = from; i + part->size <= text->size; i++)
+        if (!memcmp(text->text + i, part->text, part->size))
+            return i;
+    return text->size;
+}
+
+static pc__jvalue split(pc__jinja *j, pc__jvalue text, const pc__jvalue *at)
+{
+    pc__jvalue list = pc__j_list(j, PC__J_LIST);
+    size_t from = 0;
+    if (at->kind != PC__J_STRING || !at->size) {
+        pc__j_fail(j, PC_ERR_UNSUPPORTED, "split() without a separator is not understood");
+        return list;
+    }
+    while (pc__j_step(j)) {
+        size_t to = find(&text, from, at);
+        pc__j_add(j, list.list, (pc__jvalue){0}, pc__j_string(text.text + from, to - from));
+        if (to == text.size)
+            break;
+        from = to + at->size;
+    }
+    return list;
+}
+
+static pc__jvalue replace(pc__jinja *j, pc__jvalue text, const pc__jvalue *old, pc__jvalue new)
+{
+    pc__jvalue out = pc__j_string("", 0);
+    size_t from = 0;
+    if (old->kind != PC__J_STRING || new.kind != PC__J_STRING || !old->size) {
+        pc__j_fail(j, PC_ERR_FORMAT, "replace() wants two strings");
+        return out;
+    }
+    while (pc__j_step(j)) {
+        size_t to = find(&text, from, old);
+        out = pc__j_join(j, out, pc__j_string(text.text + from, to - from));
+        if (to == text.size)
+            break;
+        out = pc__j_join(j, out, new);
+        from = to + old->size;
+    }
+    return out;
+}
+
+static int starts(const pc__jvalue *text, const pc__jvalue *with)
+{
+    return with->kind == PC__J_STRING && with->size <= text->size &&
+           (!with->size || !memcmp(text->text, with->text, with->size));
+}
+
+static int ends(const pc__jvalue *text, const pc__jvalue *with)
+{
+    return with->kind == PC__J_STRING && with->size <= text->size &&
+           (!with->size || !memcmp(text->text + text->size - with->size, with->text, with->size));
+}
+
+/* 1: it was one of the names. */
+static int string_method(pc__jinja *j, pc__jvalue self, const pc__jvalue *name,
+                         const pc__jarguments *a, pc__jvalue *out)
+{
+    pc__jvalue first = given(a, 0, "");
+    if (pc__j_is(name, "strip"))
+        *out = strip(self, &first, LEFT | RIGHT);
+    else if (pc__j_is(name, "lstrip"))
+        *out = strip(self, &first, LEFT);
+    else if (pc__j_is(name, "rstrip"))
+        *out = strip(self, &first, RIGHT);
+    else if (pc__j_is(name, "upper"))
+        *out = letters(j, self, UPPER);
+    else if (pc__j_is(name, "lower"))
+        *out = letters(j, self, LOWER);
+    else if (pc__j_is(name, "capitalize"))
+        *out = letters(j, self, CAPITAL);
+    else if (pc__j_is(name, "title"))
+        *out = letters(j, self, TITLE);
+    else if (pc__j_is(name, "split") && a->count < 2)
+        *out = split(j, self, &first);
+    else if (pc__j_is(name, "replace") && a->count == 2)
+        *out = replace(j, self, &first, given(a, 1, ""));
+    else if (pc__j_is(name, "startswith"))
+        *out = pc__j_bool(starts(&self, &first));
+    else if (pc__j_is(name, "endswith"))
+        *out = pc__j_bool(ends(&self, &first));
+    else
+        return 0;
+    return 1;
+}
+
+/* ------------------------------------------------------------------ lists and maps */
+
+static pc__jvalue pairs(pc__jinja *j, const pc__jvalue *map)
+{
+    pc__jvalue list = pc__j_list(j, PC__J_LIST);
+    for (size_t i = 0; i < map->list->count && pc__j_step(j); i++) {
+        pc__jvalue pair = pc__j_list(j, PC__J_LIST);
+        pc__j_add(j, pair.list, (pc__jvalue){0}, map->list->items[i].key);
+        pc__j_add(j, pair.list, (pc__jvalue){0}, map->list->items[i].value);
+        pc__j_add(j, list.list, (pc__jvalue){0}, pair);
+    }
+    return list;
+}
+
+static pc__jvalue entries(pc__jinja *j, const pc__jvalue *map, int keys)
+{
+    pc__jvalue list = pc__j_list(j, PC__J_LIST);
+    for (size_t i = 0; i < map->list->count && pc__j_step(j); i++)
+        pc__j_add(j, list.list, (pc__jvalue){0},
+                  keys ? map->list->items[i].key : map->list->items[i].value);
+    return list;
+}
+
+static int map_method(pc__jinja *j, pc__jvalue self, const pc__jvalue *name,
+                      const pc__jarguments *a, pc__jvalue *out)
+{
+    pc__jvalue key = given(a, 0, "key"), other = given(a, 1, "default");
+    if (pc__j_is(name, "items"))
+        *out = pairs(j, &self);
+    else if (pc__j_is(name, "keys") || pc__j_is(name, "values"))
+        *out = entries(j, &self, pc__j_is(name, "keys"));
+    else if (pc__j_is(name, "get") && key.kind == PC__J_STRING) {
+        pc__jentry *entry = pc__j_find(self.list, key.text, key.size);
+        if (other.kind == PC__J_UNDEFINED)
+            other.kind = PC__J_NONE;
+        *out = entry ? entry->value : other;
+    } else {
+        return 0;
+    }
+    return 1;
+}
+
+pc__jvalue pc__j_method(pc__jinja *j, pc__jvalue self, pc__jvalue name, const pc__jarguments *a)
+{
+    pc__jvalue out = {0};
+    if (self.kind == PC__J_STRING && string_method(j, self, &name, a, &out))
+        return out;
+    if (self.kind == PC__J_MAP && map_method(j, self, &name, a, &out))
+        return out;
+    if (self.kind == PC__J_LIST && pc__j_is(&name, "append") && a->count == 1)
+        pc__j_add(j, self.list, (pc__jvalue){0}, a->value[0]);
+    else if (self.kind == PC__J_UNDEFINED)
+        pc__j_fail(j, PC_ERR_FORMAT, "'%.*s' of something undefined", (int)name.size, name.text);
+    else
+        pc__j_fail(j, PC_ERR_UNSUPPORTED, "method '%.*s' is not known", (int)name.size, name.text);
+    return (pc__jvalue){.kind = PC__J_NONE};
+}
+
+/* ------------------------------------------------------------------ tests */
+
+#define HOLDS_SOMETHING                                                                            \
+    (1u << PC__J_STRING | 1u << PC__J_LIST | 1u << PC__J_MAP | 1u << PC__J_UNDEFINED)
+
+static int plain_test(const pc__jvalue *name, const pc__jvalue *v, int *result)
+{
+    static const struct {
+        const char *name;
+        unsigned kinds;
+    } tests[] = {
+        {"undefined", 1u << PC__J_UNDEFINED},
+        {"none", 1u << PC__J_NONE},
+        {"boolean", 1u << PC__J_BOOL},
+        {"integer", 1u << PC__J_INT},
+        {"number", 1u << PC__J_INT | 1u << PC__J_BOOL},
+        {"string", 1u << PC__J_STRING},
+        {"mapping", 1u << PC__J_MAP},
+        {"sequence", HOLDS_SOMETHING},
+        {"iterable", HOLDS_SOMETHING},
+        {"callable", 1u << PC__J_MACRO | 1u << PC__J_FUNCTION},
+    };
+    for (size_t i = 0; i < sizeof tests / sizeof *tests; i++)
+        if (pc__j_is(name, tests[i].name)) {
+            *result = (tests[i].kinds >> v->kind & 1) != 0;
+            return 1;
+        }
+    return 0;
+}
+
+int pc__j_test(pc__jinja *j, pc__jvalue name, const pc__jvalue *v, const pc__jvalue *with)
+{
+    int result = 0;
+    if (pc__j_is(&name, "defined"))
+        return v->kind != PC__J_UNDEFINED &&
+               !(v->kind == PC__J_FUNCTION && pc__j_is(v, "strftime_now"));
+    if (plain_test(&name, v, &result))
+        return result;
+    if (pc__j_is(&name, "true") || pc__j_is(&name, "false"))
+        return v->kind == PC__J_BOOL && v->number == pc__j_is(&name, "true");
+    if (pc__j_is(&name, "equalto") || pc__j_is(&name, "eq"))
+        return pc__j_equal(v, with);
+    if (pc__j_is(&name, "ne"))
+        return !pc__j_equal(v, with);
+    if (pc__j_is(&name, "in"))
+        return pc__j_contains(j, with, v);
+    if ((pc__j_is(&name, "odd") || pc__j_is(&name, "even")) && v->kind == PC__J_INT)
+        return (v->number % 2 != 0) == pc__j_is(&name, "odd");
+    pc__j_fail(j, PC_ERR_UNSUPPORTED, "test '%.*s' is not known", (int)name.size, name.text);
+    return 0;
+}
+
+/* ------------------------------------------------------------------ filters */
+
+static pc__jvalue member(const pc__jvalue *of, const pc__jvalue *name)
+{
+    pc__jentry *entry = of->kind == PC__J_MAP && name->kind == PC__J_STRING
+                            ? pc__j_find(of->list, name->text, name->size)
+                            : NULL;
+    return entry ? entry->value : (pc__jvalue){0};
+}
+
+/* Those of a list whose attribute passes a test, or does not. */
+static pc__jvalue chosen(pc__jinja *j, const pc__jvalue *list, const pc__jarguments *a, int wanted)
+{
+    pc__jvalue out = pc__j_list(j, PC__J_LIST), attribute = given(a, 0, ""), test = given(a, 1, ""),
+               with = given(a, 2, "");
+    for (size_t i = 0; i < list->list->count && pc__j_step(j); i++) {
+        pc__jvalue v = member(&list->list->items[i].value, &attribute);
+        int passes = test.kind == PC__J_STRING ? pc__j_test(j, test, &v, &with) : pc__j_truth(&v);
+        if (passes == wanted)
+            pc__j_add(j, out.list, (pc__jvalue){0}, list->list->items[i].value);
+    }
+    return out;
+}
+
+static pc__jvalue mapped(pc__jinja *j, const pc__jvalue *list, const pc__jarguments *a)
+{
+    pc__jvalue out = pc__j_list(j, PC__J_LIST), attribute = given(a, 1, "attribute"),
+               filter = given(a, 0, "");
+    const pc__jarguments none = {.count = 0};
+    for (size_t i = 0; i < list->list->count && pc__j_step(j); i++) {
+        pc__jvalue v = list->list->items[i].value;
+        v = filter.kind == PC__J_STRING ? pc__j_filter(j, filter, v, &none)
+                                        : member(&v, &attribute);
+        pc__j_add(j, out.list, (pc__jvalue){0}, v);
+    }
+    return out;
+}
+
+static pc__jvalue joined(pc__jinja *j, const pc__jvalue *list, pc__jvalue between)
+{
+    pc__jvalue out = pc__j_string("", 0);
+    for (size_t i = 0; i < list->list->count && pc__j_step(j); i++) {
+        if (i)
+            out = pc__j_join(j, out, pc__j_text(j, between));
+        out = pc__j_join(j, out, pc__j_text(j, list->list->items[i].value));
+    }
+    return out;
+}
+
+static int list_filter(pc__jinja *j, const pc__jvalue *name, const pc__jvalue *v,
+                       const pc__jarguments *a, pc__jvalue *out)
+{
+    size_t count = v->list->count;
+    if (pc__j_is(name, "first"))
+        *out = count ? v->list->items[0].value : (pc__jvalue){0};
+    else if (pc__j_is(name, "last"))
+        *out = count ? v->list->items[count - 1].value : (pc__jvalue){0};
+    else if (pc__j_is(name, "join"))
+        *out = joined(j, v, given(a, 0, "d"));
+    else if (pc__j_is(name, "selectattr") || pc__j_is(name, "rejectattr"))
+        *out = chosen(j, v, a, pc__j_is(name, "selectattr"));
+    else if (pc__j_is(name, "map"))
+        *out = mapped(j, v, a);
+    else
+        return 0;
+    return 1;
+}
+
+static int string_filter(pc__jinja *j, const pc__jvalue *name, pc__jvalue v,
+                         const pc__jarguments *a, pc__jvalue *out)
+{
+    pc__jvalue first = given(a, 0, "chars");
+    if (pc__j_is(name, "trim"))
+        *out = strip(v, &first, LEFT | RIGHT);
+    else if (pc__j_is(name, "upper"))
+        *out = letters(j, v, UPPER);
+    else if (pc__j_is(name, "lower"))
+        *out = letters(j, v, LOWER);
+    else if (pc__j_is(name, "capitalize"))
+        *out = letters(j, v, CAPITAL);
+    else if (pc__j_is(name, "title"))
+        *out = letters(j, v, TITLE);
+    else if (pc__j_is(name, "replace"))
+        *out = replace(j, v, &first, given(a, 1, "new"));
+    else
+        return 0;
+    return 1;
+}
+
+static pc__jvalue otherwise(const pc__jvalue *v, const pc__jarguments *a)
+{
+    pc__jvalue falsy = given(a, 1, "boolean"), value = given(a, 0, "default_value");
+    if (v->kind != PC__J_UNDEFINED && !(pc__j_truth(&falsy) && !pc__j_truth(v)))
+        return *v;
+    return value.kind == PC__J_UNDEFINED ? pc__j_string("", 0) : value;
+}
+
+pc__jvalue pc__j_filter(pc__jinja *j, pc__jvalue name, pc__jvalue v, const pc__jarguments *a)
+{
+    pc__jvalue out = {0};
+    int64_t length;
+    if (pc__j_is(&name, "default") || pc__j_is(&name, "d"))
+        return otherwise(&v, a);
+    if (pc__j_is(&name, "string"))
+        return pc__j_text(j, v);
+    if (pc__j_is(&name, "safe") || (pc__j_is(&name, "list") && v.kind == PC__J_LIST))
+        return v;
+    if (pc__j_is(&name, "list") && v.kind == PC__J_STRING)
+        return pc__j_characters(j, v);
+    if (pc__j_is(&name, "items") && v.kind == PC__J_MAP)
+        return pairs(j, &v);
+    if ((pc__j_is(&name, "length") || pc__j_is(&name, "count")) && (length = pc__j_length(&v)) >= 0)
+        return pc__j_int(length);
+    if (v.kind == PC__J_LIST && list_filter(j, &name, &v, a, &out))
+        return out;
+    if (!pc__j_truth(&v) && (pc__j_is(&name, "selectattr") || pc__j_is(&name, "rejectattr") ||
+                             pc__j_is(&name, "map") || pc__j_is(&name, "list")))
+        return pc__j_list(j, PC__J_LIST); /* of nothing, as Jinja has it */
+    /* as Jinja does, a filter of strings takes anything as it would be printed */
+    if (v.kind <= PC__J_STRING && string_filter(j, &name, pc__j_text(j, v), a, &out))
+        return out;
+    pc__j_fail(j, PC_ERR_UNSUPPORTED, "filter '%.*s' is not known for this value", (int)name.size,
+               name.text);
+    return out;
+}
+
+/* ------------------------------------------------------------------ functions */
+
+static pc__jvalue range(pc__jinja *j, const pc__jarguments *a)
+{
+    pc__jvalue list = pc__j_list(j, PC__J_LIST);
+    int64_t from = a->count > 1 ? a->value[0].number : 0;
+    int64_t to = a->count > 1 ? a->value[1].number : a->count ? a->value[0].number : 0;
+    int64_t step = a->count > 2 ? a->value[2].number : 1;
+    if (!step)
+        pc__j_fail(j, PC_ERR_FORMAT, "range() with a step of 0");
+    for (int64_t i = from; (step > 0 ? i < to : i > to) && pc__j_step(j); i += step)
+        pc__j_add(j, list.list, (pc__jvalue){0}, pc__j_int(i));
+    return list;
+}
+
+static pc__jvalue new_map(pc__jinja *j, const pc__jarguments *a)
+{
+    pc__jvalue map = pc__j_list(j, PC__J_MAP);
+    for (size_t i = 0; i < a->count; i++)
+        pc__j_add(j, map.list, a->name[i], a->value[i]);
+    return map;
+}
+
+static pc__jvalue today(pc__jinja *j, const pc__jvalue *format)
+{
+    char pattern[64], text[128];
+    time_t now = time(NULL);
+    struct tm parts;
+    size_t n;
+    if (format->kind != PC__J_STRING || format->size >= sizeof pattern ||
+        !localtime_r(&now, &parts)) {
+        pc__j_fail(j, PC_ERR_FORMAT, "strftime_now() wants a short format");
+        return (pc__jvalue){0};
+    }
+    memcpy(pattern, format->text, format->size);
+    pattern[format->size] = 0;
+    n = strftime(text, sizeof text, pattern, &parts);
+    return pc__j_copy(j, text, n);
+}
+
+int pc__j_is_function(const char *name, size_t size)
+{
+    static const char *const names[] = {"raise_exception", "namespace", "dict", "range",
+                                        "strftime_now"};
+    for (size_t i = 0; i < sizeof names / sizeof *names; i++)
+        if (strlen(names[i]) == size && !memcmp(names[i], name, size))
+            return 1;
+    return 0;
+}
+
+pc__jvalue pc__j_function(pc__jinja *j, pc__jvalue name, const pc__jarguments *a)
+{
+    pc__jvalue first = given(a, 0, "");
+    if (pc__j_is(&name, "namespace") || pc__j_is(&name, "dict"))
+        return new_map(j, a);
+    if (pc__j_is(&name, "range"))
+        return range(j, a);
+    if (pc__j_is(&name, "strftime_now"))
+        return today(j, &first);
+    pc__j_fail(j, PC_ERR_INVALID, "the template refuses: %.*s",
+               first.kind == PC__J_STRING ? (int)(first.size < 120 ? first.size : 120) : 0,
+               first.kind == PC__J_STRING ? first.text : "");
+    return (pc__jvalue){0};
+}

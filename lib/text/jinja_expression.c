@@ -1,0 +1,639 @@
+/* Expressions of Jinja, computed while they are read: a function for each level of precedence, the
+ * loosest first. */
+#include "text/jinja_body.h"
+
+static int is_blank(char c)
+{
+    return c == ' ' || c == '\t' || c == '\n' || c == '\r';
+}
+
+static int is_letter(char c)
+{
+    return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || c == '_';
+}
+
+static int is_digit(char c)
+{
+    return c >= '0' && c <= '9';
+}
+
+static void blanks(pc__jinja *j)
+{
+    while (j->at < j->end && is_blank(*j->at))
+        j->at++;
+}
+
+int pc__j_take(pc__jinja *j, const char *mark)
+{
+    size_t n = strlen(mark);
+    blanks(j);
+    if ((size_t)(j->end - j->at) < n || memcmp(j->at, mark, n))
+        return 0;
+    j->at += n;
+    return 1;
+}
+
+static size_t word_size(const char *at, const char *end)
+{
+    const char *p = at;
+    while (p < end && (is_letter(*p) || (p > at && is_digit(*p))))
+        p++;
+    return (size_t)(p - at);
+}
+
+int pc__j_take_word(pc__jinja *j, const char *word)
+{
+    size_t n = strlen(word);
+    blanks(j);
+    if (word_size(j->at, j->end) != n || memcmp(j->at, word, n))
+        return 0;
+    j->at += n;
+    return 1;
+}
+
+int pc__j_name(pc__jinja *j, const char **name, size_t *size)
+{
+    blanks(j);
+    *name = j->at;
+    *size = word_size(j->at, j->end);
+    j->at += *size;
+    return *size != 0;
+}
+
+void pc__j_expect(pc__jinja *j, const char *mark)
+{
+    if (!pc__j_take(j, mark))
+        pc__j_fail(j, PC_ERR_FORMAT, "'%s' is missing before \"%.*s\"", mark,
+                   (int)(j->end - j->at < 20 ? j->end - j->at : 20), j->at);
+}
+
+void pc__j_expect_end(pc__jinja *j)
+{
+    blanks(j);
+    if (j->at < j->end)
+        pc__j_fail(j, PC_ERR_UNSUPPORTED, "\"%.*s\" is not understood",
+                   (int)(j->end - j->at < 20 ? j->end - j->at : 20), j->at);
+}
+
+/* ------------------------------------------------------------------ literals */
+
+/* One character behind a backslash; 0: both stay. */
+static char escaped(char c)
+{
+    static const char from[] = "ntr\\'\"", to[] = "\n\t\r\\'\"";
+    const char *at = c ? strchr(from, c) : NULL;
+    return at ? to[at - from] : 0;
+}
+
+static pc__jvalue string_literal(pc__jinja *j)
+{
+    char quote = *j->at++, *out = NULL;
+    const char *from = j->at;
+    size_t n = 0;
+    while (j->at < j->end && *j->at != quote)
+        j->at += *j->at == '\\' && j->at + 1 < j->end ? 2 : 1;
+    if (j->at >= j->end) {
+        pc__j_fail(j, PC_ERR_FORMAT, "a string has no end");
+        return (pc__jvalue){0};
+    }
+    if (!j->skip && !(out = pc__j_alloc(j, (size_t)(j->at - from) + 1)))
+        return (pc__jvalue){0};
+    for (const char *p = from; out && p < j->at; p++) {
+        char c = *p == '\\' ? escaped(p[1]) : 0;
+        if (*p == '\\' && (p[1] == 'u' || p[1] == 'x'))
+            pc__j_fail(j, PC_ERR_UNSUPPORTED, "escapes by number are not understood");
+        out[n++] = c ? c : *p;
+        p += c != 0;
+    }
+    j->at += j->status >= 0;
+    return out ? pc__j_string(out, n) : (pc__jvalue){0};
+}
+
+static pc__jvalue number(pc__jinja *j)
+{
+    int64_t value = 0;
+    for (; j->at < j->end && is_digit(*j->at); j->at++)
+        value = value < INT64_C(1) << 50 ? value * 10 + (*j->at - '0') : value;
+    if (j->at + 1 < j->end && *j->at == '.' && is_digit(j->at[1]))
+        pc__j_fail(j, PC_ERR_UNSUPPORTED, "numbers with fractions are not understood");
+    return pc__j_int(value);
+}
+
+/* What stands between brackets, to `close`; a map has keys. */
+static pc__jvalue items(pc__jinja *j, pc__jkind kind, const char *close)
+{
+    pc__jvalue list = pc__j_list(j, kind);
+    while (j->status >= 0 && !pc__j_take(j, close)) {
+        pc__jvalue key = {0}, value = pc__j_expression(j);
+        if (kind == PC__J_MAP) {
+            key = value;
+            pc__j_expect(j, ":");
+            value = pc__j_expression(j);
+        }
+        pc__j_add(j, list.list, key, value);
+        if (!pc__j_take(j, ",")) {
+            pc__j_expect(j, close);
+            break;
+        }
+    }
+    return list;
+}
+
+/* A value in parentheses, or a tuple. */
+static pc__jvalue parentheses(pc__jinja *j)
+{
+    pc__jvalue value, list;
+    if (pc__j_take(j, ")"))
+        return pc__j_list(j, PC__J_LIST);
+    value = pc__j_expression(j);
+    if (!pc__j_take(j, ",")) {
+        pc__j_expect(j, ")");
+        return value;
+    }
+    list = items(j, PC__J_LIST, ")");
+    if (list.list) { /* the first one goes in front */
+        pc__j_add(j, list.list, (pc__jvalue){0}, value);
+        for (size_t i = list.list->count; i-- > 1 && j->status >= 0;) {
+            pc__jentry moved = list.list->items[i];
+            list.list->items[i] = list.list->items[i - 1];
+            list.list->items[i - 1] = moved;
+        }
+    }
+    return list;
+}
+
+static pc__jvalue named(pc__jinja *j, const char *name, size_t size)
+{
+    pc__jvalue word = pc__j_string(name, size), *variable;
+    if (pc__j_is(&word, "true") || pc__j_is(&word, "True"))
+        return pc__j_bool(1);
+    if (pc__j_is(&word, "false") || pc__j_is(&word, "False"))
+        return pc__j_bool(0);
+    if (pc__j_is(&word, "none") || pc__j_is(&word, "None"))
+        return (pc__jvalue){.kind = PC__J_NONE};
+    if ((variable = pc__j_variable(j, name, size)))
+        return *variable;
+    if (pc__j_is_function(name, size))
+        word.kind = PC__J_FUNCTION;
+    else
+        word.kind = PC__J_UNDEFINED;
+    return word;
+}
+
+static pc__jvalue primary(pc__jinja *j)
+{
+    const char *name;
+    size_t size;
+    blanks(j);
+    if (j->at >= j->end) {
+        pc__j_fail(j, PC_ERR_FORMAT, "an expression ends too early");
+    } else if (*j->at == '\'' || *j->at == '"') {
+        pc__jvalue text = string_literal(j);
+        for (blanks(j); j->at < j->end && (*j->at == '\'' || *j->at == '"'); blanks(j))
+            text = pc__j_join(j, text, string_literal(j));
+        return text;
+    } else if (is_digit(*j->at)) {
+        return number(j);
+    } else if (pc__j_take(j, "(")) {
+        return parentheses(j);
+    } else if (pc__j_take(j, "[")) {
+        return items(j, PC__J_LIST, "]");
+    } else if (pc__j_take(j, "{")) {
+        return items(j, PC__J_MAP, "}");
+    } else if (pc__j_name(j, &name, &size)) {
+        return named(j, name, size);
+    } else {
+        pc__j_expect_end(j);
+    }
+    return (pc__jvalue){0};
+}
+
+/* ------------------------------------------------------------------ behind a value */
+
+static void arguments(pc__jinja *j, pc__jarguments *a)
+{
+    a->count = 0;
+    while (j->status >= 0 && !pc__j_take(j, ")")) {
+        const char *name, *from;
+        size_t size;
+        pc__jvalue key = {0};
+        blanks(j);
+        from = j->at;
+        if (pc__j_name(j, &name, &size) && !pc__j_take(j, "==") && pc__j_take(j, "="))
+            key = pc__j_string(name, size);
+        else
+            j->at = from;
+        if (a->count == PC__J_ARGUMENTS) {
+            pc__j_fail(j, PC_ERR_LIMIT, "more than %d arguments", PC__J_ARGUMENTS);
+            return;
+        }
+        a->name[a->count] = key;
+        a->value[a->count++] = pc__j_expression(j);
+        if (!pc__j_take(j, ",")) {
+            pc__j_expect(j, ")");
+            return;
+        }
+    }
+}
+
+static pc__jvalue attribute(pc__jinja *j, const pc__jvalue *of, const char *name, size_t size)
+{
+    pc__jentry *entry;
+    if (of->kind == PC__J_UNDEFINED && !j->skip)
+        pc__j_fail(j, PC_ERR_FORMAT, "'%.*s' of something undefined", (int)size, name);
+    if (of->kind != PC__J_MAP)
+        return (pc__jvalue){0};
+    entry = pc__j_find(of->list, name, size);
+    return entry ? entry->value : (pc__jvalue){0};
+}
+
+static pc__jvalue element(pc__jinja *j, const pc__jvalue *of, const pc__jvalue *index)
+{
+    pc__jvalue list = *of;
+    int64_t at = index->number, count;
+    if (j->skip)
+        return (pc__jvalue){0};
+    if (index->kind == PC__J_STRING || of->kind == PC__J_UNDEFINED)
+        return attribute(j, of, index->kind == PC__J_STRING ? index->text : "[…]",
+                         index->kind == PC__J_STRING ? index->size : 5);
+    if (index->kind != PC__J_INT || (of->kind != PC__J_LIST && of->kind != PC__J_STRING))
+        return (pc__jvalue){0};
+    if (of->kind == PC__J_STRING)
+        list = pc__j_characters(j, *of);
+    count = pc__j_length(&list);
+    at += at < 0 ? count : 0;
+    return at >= 0 && at < count ? list.list->items[at].value : (pc__jvalue){0};
+}
+
+/* The bounds as Python has them. */
+static int64_t bound(const pc__jvalue *given, int64_t otherwise, int64_t count, int64_t step)
+{
+    int64_t at = given->number;
+    if (given->kind != PC__J_INT)
+        return otherwise;
+    at += at < 0 ? count : 0;
+    if (at < 0)
+        return step < 0 ? -1 : 0;
+    return at < count ? at : step < 0 ? count - 1 : count;
+}
+
+static pc__jvalue slice(pc__jinja *j, const pc__jvalue *of, const pc__jvalue part[3])
+{
+    int text = of->kind == PC__J_STRING;
+    int64_t step = part[2].kind == PC__J_INT ? part[2].number : 1, count, from, to;
+    pc__jvalue all, some, joined = pc__j_string("", 0);
+    if (j->skip || (!text && of->kind != PC__J_LIST) || !step)
+        return (pc__jvalue){0};
+    all = text ? pc__j_characters(j, *of) : *of;
+    some = pc__j_list(j, PC__J_LIST);
+    if (j->status < 0)
+        return some;
+    count = pc__j_length(&all);
+    from = bound(&part[0], step < 0 ? count - 1 : 0, count, step);
+    to = bound(&part[1], step < 0 ? -1 : count, count, step);
+    for (int64_t i = from; step < 0 ? i > to : i < to; i += step)
+        pc__j_add(j, some.list, (pc__jvalue){0}, all.list->items[i].value);
+    for (size_t i = 0; text && some.list && i < some.list->count && pc__j_step(j); i++)
+        joined = pc__j_join(j, joined, some.list->items[i].value);
+    return text ? joined : some;
+}
+
+/* Behind "[". */
+static pc__jvalue subscript(pc__jinja *j, const pc__jvalue *of)
+{
+    pc__jvalue part[3] = {{0}};
+    int parts = 0;
+    do {
+        blanks(j);
+        if (j->at < j->end && *j->at != ':' && *j->at != ']')
+            part[parts] = pc__j_expression(j);
+        parts++;
+    } while (parts < 3 && pc__j_take(j, ":"));
+    pc__j_expect(j, "]");
+    return parts == 1 ? element(j, of, &part[0]) : slice(j, of, part);
+}
+
+static pc__jvalue call(pc__jinja *j, pc__jvalue what)
+{
+    pc__jarguments a;
+    arguments(j, &a);
+    if (j->skip || j->status < 0)
+        return (pc__jvalue){0};
+    if (what.kind == PC__J_FUNCTION)
+        return pc__j_function(j, what, &a);
+    if (what.kind == PC__J_MACRO)
+        return pc__j_macro(j, (size_t)what.number, &a);
+    pc__j_fail(j, PC_ERR_UNSUPPORTED, "function '%.*s' is not known",
+               (int)(what.kind == PC__J_UNDEFINED ? what.size : 0), what.text ? what.text : "");
+    return (pc__jvalue){0};
+}
+
+/* Behind ".": a method's call, or a member. */
+static pc__jvalue member(pc__jinja *j, pc__jvalue of)
+{
+    pc__jarguments a;
+    const char *name;
+    size_t size;
+    if (!pc__j_name(j, &name, &size)) {
+        pc__j_fail(j, PC_ERR_FORMAT, "a name is missing behind '.'");
+        return (pc__jvalue){0};
+    }
+    if (!pc__j_take(j, "("))
+        return attribute(j, &of, name, size);
+    arguments(j, &a);
+    return j->skip || j->status < 0 ? (pc__jvalue){0}
+                                    : pc__j_method(j, of, pc__j_string(name, size), &a);
+}
+
+static pc__jvalue postfix(pc__jinja *j, pc__jvalue value)
+{
+    while (pc__j_step(j)) {
+        if (pc__j_take(j, "."))
+            value = member(j, value);
+        else if (pc__j_take(j, "["))
+            value = subscript(j, &value);
+        else if (pc__j_take(j, "("))
+            value = call(j, value);
+        else
+            break;
+    }
+    return value;
+}
+
+/* Behind "is": a test may have one operand, with or without parentheses. */
+static pc__jvalue test(pc__jinja *j, const pc__jvalue *value)
+{
+    int negated = pc__j_take_word(j, "not"), result;
+    const char *name;
+    size_t size;
+    pc__jvalue with = {0};
+    if (!pc__j_name(j, &name, &size)) {
+        pc__j_fail(j, PC_ERR_FORMAT, "a name is missing behind 'is'");
+        return with;
+    }
+    blanks(j);
+    if (j->at < j->end && (strchr("(['\"", *j->at) || is_digit(*j->at)))
+        with = postfix(j, primary(j));
+    if (j->skip || j->status < 0)
+        return (pc__jvalue){0};
+    result = pc__j_test(j, pc__j_string(name, size), value, &with);
+    return pc__j_bool(negated ? !result : result);
+}
+
+static pc__jvalue filters(pc__jinja *j, pc__jvalue value)
+{
+    while (pc__j_step(j)) {
+        pc__jarguments a = {.count = 0};
+        const char *name;
+        size_t size;
+        if (pc__j_take_word(j, "is")) {
+            value = test(j, &value);
+            continue;
+        }
+        if (!pc__j_take(j, "|"))
+            break;
+        if (!pc__j_name(j, &name, &size))
+            pc__j_fail(j, PC_ERR_FORMAT, "a name is missing behind '|'");
+        if (pc__j_take(j, "("))
+            arguments(j, &a);
+        if (!j->skip && j->status >= 0)
+            value = pc__j_filter(j, pc__j_string(name, size), value, &a);
+    }
+    return value;
+}
+
+/* ------------------------------------------------------------------ operators */
+
+static pc__jvalue unary(pc__jinja *j)
+{
+    int negative = pc__j_take(j, "-");
+    pc__jvalue value = filters(j, postfix(j, primary(j)));
+    if (negative && value.kind != PC__J_INT && !j->skip)
+        pc__j_fail(j, PC_ERR_FORMAT, "'-' before something that is no number");
+    return negative ? pc__j_int(-value.number) : value;
+}
+
+static pc__jvalue arithmetic(pc__jinja *j, char sign, pc__jvalue a, pc__jvalue b)
+{
+    int64_t x = a.number, y = b.number, rest;
+    if (j->skip || j->status < 0)
+        return (pc__jvalue){0};
+    if (sign == '+' && a.kind == PC__J_STRING && b.kind == PC__J_STRING)
+        return pc__j_join(j, a, b);
+    if (sign == '+' && a.kind == PC__J_LIST && b.kind == PC__J_LIST) {
+        pc__jvalue list = pc__j_list(j, PC__J_LIST);
+        for (size_t i = 0; i < a.list->count + b.list->count && pc__j_step(j); i++)
+            pc__j_add(j, list.list, (pc__jvalue){0},
+                      i < a.list->count ? a.list->items[i].value
+                                        : b.list->items[i - a.list->count].value);
+        return list;
+    }
+    if (a.kind != PC__J_INT || b.kind != PC__J_INT || x > INT32_MAX || x < INT32_MIN ||
+        y > INT32_MAX || y < INT32_MIN || sign == '/' || (sign == '%' && !y)) {
+        pc__j_fail(j, PC_ERR_FORMAT, "'%c' of values that it is not for", sign);
+        return (pc__jvalue){0};
+    }
+    if (sign == '%') {
+        rest = x % y;
+        return pc__j_int(rest && (rest < 0) != (y < 0) ? rest + y : rest);
+    }
+    return pc__j_int(sign == '+' ? x + y : sign == '-' ? x - y : x * y);
+}
+
+static pc__jvalue product(pc__jinja *j)
+{
+    pc__jvalue value = unary(j);
+    while (pc__j_step(j)) {
+        char sign = pc__j_take(j, "*")   ? '*'
+                    : pc__j_take(j, "/") ? '/'
+                    : pc__j_take(j, "%") ? '%'
+                                         : 0;
+        if (!sign)
+            break;
+        value = arithmetic(j, sign, value, unary(j));
+    }
+    return value;
+}
+
+static pc__jvalue concatenation(pc__jinja *j)
+{
+    pc__jvalue value = product(j);
+    while (pc__j_step(j) && pc__j_take(j, "~")) {
+        pc__jvalue behind = product(j);
+        if (!j->skip)
+            value = pc__j_join(j, pc__j_text(j, value), pc__j_text(j, behind));
+    }
+    return value;
+}
+
+static pc__jvalue sum(pc__jinja *j)
+{
+    pc__jvalue value = concatenation(j);
+    while (pc__j_step(j)) {
+        char sign = pc__j_take(j, "+") ? '+' : pc__j_take(j, "-") ? '-' : 0;
+        if (!sign)
+            break;
+        value = arithmetic(j, sign, value, concatenation(j));
+    }
+    return value;
+}
+
+enum { NO_COMPARISON, EQUAL, UNEQUAL, LESS, LESS_EQUAL, GREATER, GREATER_EQUAL, IN, NOT_IN };
+
+static int comparison_sign(pc__jinja *j)
+{
+    const char *from = j->at;
+    if (pc__j_take(j, "=="))
+        return EQUAL;
+    if (pc__j_take(j, "!="))
+        return UNEQUAL;
+    if (pc__j_take(j, "<="))
+        return LESS_EQUAL;
+    if (pc__j_take(j, ">="))
+        return GREATER_EQUAL;
+    if (pc__j_take(j, "<"))
+        return LESS;
+    if (pc__j_take(j, ">"))
+        return GREATER;
+    if (pc__j_take_word(j, "in"))
+        return IN;
+    if (pc__j_take_word(j, "not") && pc__j_take_word(j, "in"))
+        return NOT_IN;
+    if (j->status >= 0)
+        j->at = from;
+    return NO_COMPARISON;
+}
+
+static int ordered(pc__jinja *j, int sign, const pc__jvalue *a, const pc__jvalue *b)
+{
+    if (a->kind != PC__J_INT || b->kind != PC__J_INT) {
+        pc__j_fail(j, PC_ERR_UNSUPPORTED, "an order of values that are no numbers");
+        return 0;
+    }
+    return sign == LESS         ? a->number < b->number
+           : sign == LESS_EQUAL ? a->number <= b->number
+           : sign == GREATER    ? a->number > b->number
+                                : a->number >= b->number;
+}
+
+static pc__jvalue comparison(pc__jinja *j)
+{
+    pc__jvalue value = sum(j);
+    int sign;
+    while (pc__j_step(j) && (sign = comparison_sign(j))) {
+        pc__jvalue b = sum(j);
+        if (j->skip || j->status < 0)
+            continue;
+        if (sign == EQUAL || sign == UNEQUAL)
+            value = pc__j_bool(pc__j_equal(&value, &b) == (sign == EQUAL));
+        else if (sign == IN || sign == NOT_IN)
+            value = pc__j_bool(pc__j_contains(j, &b, &value) == (sign == IN));
+        else
+            value = pc__j_bool(ordered(j, sign, &value, &b));
+    }
+    return value;
+}
+
+static pc__jvalue negation(pc__jinja *j)
+{
+    int negated = 0;
+    pc__jvalue value;
+    while (pc__j_step(j) && pc__j_take_word(j, "not"))
+        negated++;
+    value = comparison(j);
+    return negated ? pc__j_bool(pc__j_truth(&value) == (negated % 2 == 0)) : value;
+}
+
+static pc__jvalue conjunction(pc__jinja *j)
+{
+    pc__jvalue value = negation(j);
+    while (pc__j_step(j) && pc__j_take_word(j, "and")) {
+        int settled = !pc__j_truth(&value);
+        pc__jvalue next;
+        j->skip += settled;
+        next = negation(j);
+        j->skip -= settled;
+        value = settled ? value : next;
+    }
+    return value;
+}
+
+pc__jvalue pc__j_or(pc__jinja *j)
+{
+    pc__jvalue value = conjunction(j);
+    while (pc__j_step(j) && pc__j_take_word(j, "or")) {
+        int settled = pc__j_truth(&value);
+        pc__jvalue next;
+        j->skip += settled;
+        next = conjunction(j);
+        j->skip -= settled;
+        value = settled ? value : next;
+    }
+    return value;
+}
+
+/* Whether an "if" of this expression follows, before a comma or a bracket ends it. */
+static int is_conditional(const pc__jinja *j)
+{
+    int depth = 0;
+    for (const char *p = j->at; p < j->end; p++) {
+        size_t n = word_size(p, j->end);
+        if (*p == '\'' || *p == '"') {
+            char quote = *p;
+            for (p++; p < j->end && *p != quote; p++)
+                p += *p == '\\';
+        } else if (strchr("([{", *p) && *p) {
+            depth++;
+        } else if (strchr(")]}", *p) && *p) {
+            if (!depth--)
+                return 0;
+        } else if (*p == ',' && !depth) {
+            return 0;
+        } else if (n) {
+            if (!depth && n == 2 && !memcmp(p, "if", 2))
+                return 1;
+            if (!depth && n == 4 && !memcmp(p, "else", 4))
+                return 0;
+            p += n - 1;
+        }
+    }
+    return 0;
+}
+
+static pc__jvalue conditional(pc__jinja *j)
+{
+    const char *first = j->at, *behind;
+    pc__jvalue value = {0}, condition;
+    int truth;
+    j->skip++;
+    pc__j_or(j);
+    j->skip--;
+    if (!pc__j_take_word(j, "if"))
+        pc__j_expect(j, "if");
+    condition = pc__j_or(j);
+    truth = pc__j_truth(&condition);
+    behind = j->at;
+    if (truth && j->status >= 0) {
+        j->at = first;
+        value = pc__j_or(j);
+        j->at = j->status >= 0 ? behind : j->end;
+    }
+    if (pc__j_take_word(j, "else")) {
+        pc__jvalue other;
+        j->skip += truth;
+        other = pc__j_expression(j);
+        j->skip -= truth;
+        value = truth ? value : other;
+    }
+    return value;
+}
+
+pc__jvalue pc__j_expression(pc__jinja *j)
+{
+    pc__jvalue value = {0};
+    j->depth++;
+    if (pc__j_step(j))
+        value = is_conditional(j) ? conditional(j) : pc__j_or(j);
+    j->depth--;
+    return j->status >= 0 ? value : (pc__jvalue){0};
+}

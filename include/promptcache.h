@@ -201,8 +201,9 @@ typedef struct pc_model_options {
                                  as those of another. */
     uint64_t flags;           /* PC_MODEL_… */
     uint64_t seed;            /* of random weights (pc_model_new_shape) */
-    const char *chat_template; /* name of a built-in family ("chatml", "llama2", "llama3", …), or the path of a JSON file
-                                 in the form of doc/pml.md; NULL: the file's own */
+    const char *chat_template; /* name of a built-in family ("chatml", "llama2", "llama3", …; "none": chat tags are nothing), or the path
+                                 of a JSON file, in the form of doc/pml.md; NULL: the file's own. Where there is none, or it is not known for
+                                 certain, all that needs one fails (chat tags, PC_RELAY_CHAT, pc_sequence_push_turn); so with a host's model */
     pc_progress_fn progress;
     void *progress_user;
 } pc_model_options;
@@ -247,8 +248,8 @@ typedef struct pc_model_info {
 /* Loads a GGUF file, a Hugging Face folder (config.json + safetensors + tokenizer), or a llama2.c checkpoint (with
  * tokenizer.bin beside it). Blocks; reports progress. PC_ERR_NOT_FOUND (no such file, or a file, tensor, tokenizer or
  * chat template that belongs to the model is not there), PC_ERR_IO, PC_ERR_FORMAT (file, offset or key, cause),
- * PC_ERR_UNSUPPORTED (what the model needs that we cannot compute exactly), PC_ERR_CANCELLED. Handle: immutable.
- * Since 0.1. */
+ * PC_ERR_UNSUPPORTED (what the model needs that we cannot compute exactly), PC_ERR_MISMATCH (chat_template is a family whose special
+ * tokens the vocabulary lacks: it names one), PC_ERR_CANCELLED. Handle: immutable. Since 0.1. */
 PC_API pc_status pc_model_load(pc_model **out, pc_context *context, const char *path, const pc_model_options *options);
 /* A model of a named shape ("llama-1b", "llama-7b-slice", "llama-8b-slice", …) or of a config.json, with random weights,
  * for measuring. It has no tokenizer. Blocks. PC_ERR_NOT_FOUND lists the shapes. Handle: immutable. Since 0.1. */
@@ -745,7 +746,7 @@ typedef struct pc_schema_options {
 
 /* Parses a schema (doc/pml.md; Prompt Cache, section 3.2) and lays it out with the model's tokenizer. PC_ERR_PML with file,
  * line and column; PC_ERR_LIMIT if it is longer than the model's context; PC_ERR_NOT_FOUND and PC_ERR_IO of the file; PC_ERR_UNSUPPORTED: the
- * model has no tokenizer. Handle: immutable. Since 0.1. */
+ * model has no tokenizer. A chat tag without a chat template that is known is PC_ERR_PML, here and in prompts. Handle: immutable. Since 0.1. */
 PC_API pc_status pc_schema_load(pc_schema **out, const pc_model *model, const char *path,
                                 const pc_schema_options *options);
 PC_API pc_status pc_schema_parse(pc_schema **out, const pc_model *model, const char *text, size_t size,
@@ -777,7 +778,8 @@ typedef struct pc_relay {
 #define PC_RELAY_INIT {sizeof(pc_relay), NULL, NULL, 0, NULL, NULL, 0, NULL, NULL, 0, 0}
 
 /* PC_ERR_PML names line and column of a slot that is missing, unknown, there twice or in the wrong order, and of a single
- * brace; PC_ERR_LIMIT if it is longer than the model's context; PC_ERR_NOT_FOUND and PC_ERR_IO of the files. Since 0.1. */
+ * brace; PC_ERR_LIMIT if it is longer than the model's context; PC_ERR_NOT_FOUND and PC_ERR_IO of the files; PC_ERR_UNSUPPORTED: PC_RELAY_CHAT,
+ * and the chat template is not known. Since 0.1. */
 PC_API pc_status pc_schema_from_relay(pc_schema **out, const pc_model *model, const pc_relay *relay);
 
 enum { PC_ITEM_MODULE = 1, PC_ITEM_UNION = 2, PC_ITEM_TEXT = 3, PC_ITEM_PARAMETER = 4, PC_ITEM_SLOT = 5 };
@@ -1146,7 +1148,7 @@ PC_API pc_status pc_sequence_get_stats(const pc_sequence *sequence, pc_stats *st
  * (pc_generate_options.regime_length). Since 0.1. */
 PC_API pc_status pc_sequence_push(pc_sequence *sequence, const int32_t *tokens, size_t count);
 /* The same with a user's text as the model's chat template has it behind an answer: closes that (but for the stop token
- * that has just been sampled), holds the text, opens the next answer. Since 0.1. */
+ * that has just been sampled), holds the text, opens the next answer. PC_ERR_UNSUPPORTED: that is not known. Since 0.1. */
 PC_API pc_status pc_sequence_push_turn(pc_sequence *sequence, const char *text, size_t size);
 /* Keeps the first `count` tokens behind the prompt and forgets the others with their states; what was handed to on_text
  * stays said. The next step samples anew behind what is left, which is computed as if there had never been more. The

@@ -202,6 +202,5 @@ pc_status pc__model_finish(pc_model *model, const pc__arch *arch, const pc__id *
     }
     if (chat_template)
         return pc__chat_find(&model->chat, mem, model->tokenizer, chat_template);
-    return model->tokenizer ? pc__chat_detect(&model->chat, mem, model->tokenizer)
-                            : pc__chat_find(&model->chat, mem, NULL, "none");
+    return pc__chat_detect(&model->chat, mem, model->tokenizer);
 }

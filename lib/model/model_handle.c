@@ -211,6 +211,36 @@ static pc_status ask_host(pc_model *model)
     return PC_OK;
 }
 
+/* A family's special tokens must be tokens of the host's. */
+static pc_status check_family(const pc_model *model, const char *name)
+{
+    const pc__chat_form *form = pc__chat_family(name);
+    const size_t most = form ? sizeof form->tokens / sizeof *form->tokens : 0;
+    for (size_t i = 0; i < most && form->tokens[i] && model->ops.tokenize; i++) {
+        size_t count;
+        pc_status status = pc_tokenize(model, form->tokens[i], strlen(form->tokens[i]),
+                                       PC_TOKENIZE_SPECIAL, NULL, 0, &count);
+        if (status < 0)
+            return status;
+        if (count != 1)
+            return pc__fail(PC_ERR_MISMATCH,
+                            "pc_model_from_ops: chat template '%s' is not for this model: '%s' is "
+                            "%zu of its tokens, not one",
+                            name, form->tokens[i], count);
+    }
+    return PC_OK;
+}
+
+static pc_status choose_chat(pc_model *model, const char *name)
+{
+    const pc_allocator *mem = &model->context->mem;
+    pc_status status;
+    if (!name)
+        return pc__chat_detect(&model->chat, mem, NULL);
+    status = pc__chat_find(&model->chat, mem, NULL, name);
+    return status < 0 ? status : check_family(model, name);
+}
+
 pc_status pc_model_from_ops(pc_model **out, pc_context *context, const pc_model_ops *ops,
                             void *user, void (*on_free)(void *user),
                             const pc_model_options *options)
@@ -236,9 +266,7 @@ pc_status pc_model_from_ops(pc_model **out, pc_context *context, const pc_model_
     PC__TRY(missing(&model->ops), done);
     model->user = user;
     PC__TRY(ask_host(model), done);
-    PC__TRY(pc__chat_find(&model->chat, &context->mem, NULL,
-                          o.chat_template ? o.chat_template : "none"),
-            done);
+    PC__TRY(choose_chat(model, o.chat_template), done);
     model->on_free = on_free; /* not before success: until then `user` stays the caller's */
     *out = model;
     model = NULL;

@@ -93,21 +93,28 @@ static const char *strip(const char *text, size_t *size)
     return text;
 }
 
+static pc_status add_text(pc__bytes *to, const char *text)
+{
+    return pc__bytes_add(to, text, strlen(text));
+}
+
 /* The chat template says the same in parts. */
 static pc_status from_chat(template *t, const pc__chat *chat)
 {
+    const pc__chat_pieces *p = &chat->pieces;
     size_t size = t->source->system_size;
     int empty = !t->source->tokens && (strip(t->source->system, &size), !size);
-    const char *before = empty ? chat->system_empty : chat->system_open;
-    const char *between = empty ? "" : chat->system_close;
-    pc_status status = pc__bytes_add(&t->part[0], before, strlen(before));
+    int joined = !empty && chat->system_joins_user;
+    pc_status status = pc__chat_can(chat, empty || t->source->tokens ? "user" : "system");
     if (status >= 0)
-        status = pc__bytes_add(&t->part[1], between, strlen(between));
+        status = add_text(&t->part[0], empty ? p->system_empty : p->system_open);
+    if (status >= 0 && !empty)
+        status = add_text(&t->part[1], p->system_close);
+    if (status >= 0 && !joined)
+        status = add_text(&t->part[1], p->user_open);
     if (status >= 0)
-        status = pc__bytes_add(&t->part[1], chat->user_open, strlen(chat->user_open));
-    if (status >= 0)
-        status = pc__bytes_add(&t->part[2], chat->user_close, strlen(chat->user_close));
-    return status;
+        status = add_text(&t->part[2], p->user_close);
+    return status < 0 ? status : add_text(&t->part[2], p->generation);
 }
 
 /* Puts the model's BOS in front, if its convention wants one and the text has not begun with it. */

@@ -8,6 +8,7 @@
 
 #include "pml/names_rule.h"
 #include "pml/relay.h"
+#include "pml/chat_tag.h"
 #include "pml/text_run.h"
 #include "pml/xml.h"
 
@@ -21,6 +22,7 @@ typedef struct resolver {
     pc__bytes key;    /* of a look-up by path */
     int64_t cursor;   /* where the next text goes: behind the module before it */
     int referenced;   /* a module came before */
+    int in_system;    /* the last chat tag was a system prompt */
     int64_t text_end; /* after the last new text; 0: none */
     size_t line, column; /* of the first text that goes beyond the model's context; 0: none */
 } resolver;
@@ -212,29 +214,27 @@ static pc_status reference(resolver *r, const pc__node *parent, const pc__xml *e
     return PC_OK;
 }
 
+static pc_status add_template(resolver *r, const pc__xml *e, const char *text)
+{
+    return pc__run_add(&r->run, PC__PIECE_TEMPLATE, text, strlen(text), e->line, e->column);
+}
+
 static pc_status chat_tag(resolver *r, const pc__node *module, const pc__xml *e)
 {
-    const pc__chat *chat = r->env->chat;
-    const char *open = chat->user_open, *close = chat->user_close;
-    pc_status status = pc__only_attributes(r->env->where, e, " ");
-    if (status >= 0 && r->tree->slot)
+    pc__chat_tag tag;
+    pc_status status;
+    if (r->tree->slot)
         return pc__xml_fault(r->env->where, e,
                              "<%s>: the schema string is the template; write the text as it is",
                              e->name);
-    if (!strcmp(e->name, "system")) {
-        open = e->child_count ? chat->system_open : chat->system_empty;
-        close = e->child_count ? chat->system_close : "";
-    } else if (!strcmp(e->name, "assistant")) {
-        open = chat->assistant_open;
-        close = chat->assistant_close;
-    }
+    status = pc__chat_tag_of(r->env, e, &r->in_system, &tag);
     if (status >= 0)
-        status = pc__run_add(&r->run, PC__PIECE_TEMPLATE, open, strlen(open), e->line, e->column);
+        status = add_template(r, e, tag.open);
     if (status >= 0)
         status = references(r, module, e);
     if (status >= 0)
-        status = pc__run_add(&r->run, PC__PIECE_TEMPLATE, close, strlen(close), e->line, e->column);
-    return status;
+        status = add_template(r, e, tag.close);
+    return status < 0 ? status : add_template(r, e, tag.generation);
 }
 
 /* Text that is blank and stands between elements is layout of the file, not text. */
@@ -363,7 +363,11 @@ pc_status pc__resolve(pc__resolved **out, const pc__pml_env *env, const pc__sche
 {
     pc__xml *xml;
     pc_status status = pc__xml_parse(&xml, env->mem, env->where, text, size);
-    resolver r = {.env = env, .tree = tree, .run = {.env = env}, .key = {.mem = env->mem}};
+    resolver r = {.env = env,
+                  .tree = tree,
+                  .run = {.env = env},
+                  .key = {.mem = env->mem},
+                  .in_system = tree->ends_in_system};
     *out = NULL;
     if (status < 0)
         return status;

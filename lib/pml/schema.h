@@ -74,6 +74,7 @@ typedef struct pc__schema_tree {
     size_t scaffold_count;
     int64_t length;
     pc__node *slot;        /* of a schema string, else NULL */
+    int ends_in_system;    /* the last chat tag is a system prompt: a user's goes on behind it */
     char *slot_lead;       /* what stands right before the slot, and its tokens */
     int32_t *lead_tokens;
     size_t lead_count;

@@ -4,6 +4,7 @@
 
 #include "pml/layout.h"
 #include "pml/names_rule.h"
+#include "pml/chat_tag.h"
 #include "pml/src_file.h"
 #include "pml/text_run.h"
 #include "pml/xml.h"
@@ -309,31 +310,22 @@ static pc_status parameter(builder *b, pc__node *parent, const pc__xml *e)
     return placeholder(b, e, node);
 }
 
-static int no_content(const pc__xml *e)
+static pc_status add_template(builder *b, const pc__xml *e, const char *text)
 {
-    return !e->child_count || (e->child_count == 1 && !e->children[0]->name &&
-                               pc__xml_is_blank(e->children[0]->text, e->children[0]->size));
+    return pc__run_add(&b->run, PC__PIECE_TEMPLATE, text, strlen(text), e->line, e->column);
 }
 
 static pc_status chat_tag(builder *b, pc__node *parent, const pc__xml *e)
 {
-    const pc__chat *chat = b->env->chat;
-    const char *open = chat->user_open, *close = chat->user_close;
-    pc_status status = pc__only_attributes(b->env->where, e, " ");
-    if (!strcmp(e->name, "system")) {
-        open = no_content(e) ? chat->system_empty : chat->system_open;
-        close = no_content(e) ? "" : chat->system_close;
-    } else if (!strcmp(e->name, "assistant")) {
-        open = chat->assistant_open;
-        close = chat->assistant_close;
-    }
+    pc__chat_tag tag;
+    pc_status status = pc__chat_tag_of(b->env, e, &b->tree->ends_in_system, &tag);
     if (status >= 0)
-        status = pc__run_add(&b->run, PC__PIECE_TEMPLATE, open, strlen(open), e->line, e->column);
-    if (status >= 0 && !no_content(e))
+        status = add_template(b, e, tag.open);
+    if (status >= 0 && !pc__xml_is_empty(e))
         status = content(b, parent, e);
     if (status >= 0)
-        status = pc__run_add(&b->run, PC__PIECE_TEMPLATE, close, strlen(close), e->line, e->column);
-    return status;
+        status = add_template(b, e, tag.close);
+    return status < 0 ? status : add_template(b, e, tag.generation);
 }
 
 static pc_status scaffold_element(builder *b, const pc__node *parent, const pc__xml *e)
@@ -343,7 +335,7 @@ static pc_status scaffold_element(builder *b, const pc__node *parent, const pc__
         return pc__xml_fault(b->env->where, e, "<scaffold> stands directly in the schema");
     if (!pc__xml_attribute_of(e, "modules"))
         return pc__xml_fault(b->env->where, e, "<scaffold> has no modules");
-    if (!no_content(e))
+    if (!pc__xml_is_empty(e))
         return pc__xml_fault(b->env->where, e, "<scaffold> must be empty");
     if ((status = pc__only_attributes(b->env->where, e, " modules ")) < 0 ||
         (status = pc__grow(b->env->mem, (void **)&b->scaffolds, &b->scaffold_capacity,

@@ -44,7 +44,7 @@ int pc__xml_is_blank(const char *text, size_t size)
 
 pc_status pc__xml_fault(const char *where, const pc__xml *at, const char *format, ...)
 {
-    char text[400];
+    char text[480];
     va_list args;
     va_start(args, format);
     vsnprintf(text, sizeof text, format, args);

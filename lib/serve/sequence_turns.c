@@ -93,24 +93,26 @@ pc_status pc_sequence_push(pc_sequence *sequence, const int32_t *tokens, size_t 
 pc_status pc_sequence_push_turn(pc_sequence *sequence, const char *text, size_t size)
 {
     static const char call[] = "pc_sequence_push_turn";
-    const pc__chat *chat;
+    const pc__chat_pieces *chat;
     pc__pml_env env;
     pc__text_run run = {.env = &env};
-    pc__bytes open = {0};
+    pc__bytes open = {0}, close = {0};
     int32_t *tokens = NULL, last;
     size_t count = 0, skip;
     pc_status status;
     if (!sequence || (!text && size))
         return pc__fail(PC_ERR_INVALID, "pc_sequence_push_turn: sequence or text is NULL");
-    chat = sequence->model->chat;
+    chat = &sequence->model->chat->pieces;
     pc__serve_env(&env, sequence->model);
     env.where = call;
-    open.mem = env.mem;
+    open.mem = close.mem = env.mem;
     PC__TRY(can_go_on(sequence, call), done);
+    PC__TRY(pc__chat_can(sequence->model->chat, "user"), done);
     PC__TRY(pc__bytes_add(&open, chat->assistant_close, strlen(chat->assistant_close)), done);
     PC__TRY(pc__bytes_add(&open, chat->user_open, strlen(chat->user_open)), done);
-    PC__TRY(pc__run_around(&run, open.data ? open.data : "", text ? text : "", size,
-                           chat->user_close, &tokens, &count),
+    PC__TRY(pc__bytes_add(&close, chat->user_close, strlen(chat->user_close)), done);
+    PC__TRY(pc__bytes_add(&close, chat->generation, strlen(chat->generation)), done);
+    PC__TRY(pc__run_around(&run, open.data, text ? text : "", size, close.data, &tokens, &count),
             done);
     last = sequence->count ? sequence->tokens[sequence->count - 1] : -1;
     skip = count && *chat->assistant_close && tokens[0] == last &&
@@ -119,6 +121,7 @@ pc_status pc_sequence_push_turn(pc_sequence *sequence, const char *text, size_t 
 done:
     pc__free(env.mem, tokens);
     pc__bytes_free(&open);
+    pc__bytes_free(&close);
     pc__run_free(&run);
     return status;
 }

@@ -58,7 +58,8 @@ typedef struct pc__vocab {
 pc_status pc__tokenizer_from_vocab(pc__tokenizer **out, const pc_allocator *mem,
                                    const pc__vocab *vocab);
 /* tokenizer.json (with tokenizer_config.json and special_tokens_map.json beside it where they are),
- * else tokenizer.model, of a Hugging Face folder. PC_ERR_NOT_FOUND: none. */
+ * else tokenizer.model, of a Hugging Face folder; with the chat template of chat_template.jinja,
+ * tokenizer_config.json or chat_template.json. PC_ERR_NOT_FOUND: none. */
 pc_status pc__tokenizer_from_folder(pc__tokenizer **out, const pc_allocator *mem,
                                     const char *folder);
 pc_status pc__tokenizer_from_json(pc__tokenizer **out, const pc_allocator *mem, const char *path);

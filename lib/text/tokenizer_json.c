@@ -258,8 +258,6 @@ static void configure(pc__json_reading *r, const json_t *config)
         int32_t id = named(r, config, keys[i]);
         *ids[i] = id >= 0 ? id : *ids[i];
     }
-    if (!r->vocab.chat_template)
-        r->vocab.chat_template = json_string_value(json_object_get(config, "chat_template"));
 }
 
 static void added_blanks(const pc__json_reading *r, pc__tokenizer *t)
@@ -355,6 +353,38 @@ pc_status pc__tokenizer_from_json(pc__tokenizer **out, const pc_allocator *mem, 
     return status;
 }
 
+/* Of several named ones the default. Borrowed. */
+static const char *template_in(const json_t *config)
+{
+    json_t *value = json_object_get(config, "chat_template"), *item;
+    size_t i;
+    json_array_foreach(value, i, item)
+        if (!strcmp(string_of(item, "name"), "default"))
+            return json_string_value(json_object_get(item, "template"));
+    return json_string_value(value);
+}
+
+/* A file with the Jinja text alone comes before what the configuration holds. */
+static pc_status read_template(const pc_allocator *mem, const char *folder, char **out)
+{
+    static const char *const files[] = {"tokenizer_config.json", "chat_template.json"};
+    char *path = pc__path_join(mem, folder, "chat_template.jinja");
+    size_t size;
+    pc_status status = path ? pc__file_read(mem, path, LIMIT, out, &size) : PC_ERR_NOMEM;
+    pc__free(mem, path);
+    for (size_t i = 0; i < 2 && status == PC_ERR_NOT_FOUND; i++) {
+        json_t *config = NULL;
+        pc_status read = read_optional(mem, folder, files[i], &config);
+        const char *text = template_in(config);
+        if (read < 0)
+            status = read;
+        else if (text)
+            status = (*out = pc__strdup(mem, text)) ? PC_OK : PC_ERR_NOMEM;
+        json_decref(config);
+    }
+    return status == PC_ERR_NOT_FOUND ? PC_OK : status;
+}
+
 pc_status pc__tokenizer_from_folder(pc__tokenizer **out, const pc_allocator *mem,
                                     const char *folder)
 {
@@ -366,6 +396,10 @@ pc_status pc__tokenizer_from_folder(pc__tokenizer **out, const pc_allocator *mem
         status = pc__tokenizer_from_sentencepiece(out, mem, model_path);
     if (status == PC_ERR_NOT_FOUND)
         pc__fail(status, "%s: neither tokenizer.json nor tokenizer.model", folder);
+    if (status >= 0 && (status = read_template(mem, folder, &(*out)->chat_template)) < 0) {
+        pc__tokenizer_free(*out);
+        *out = NULL;
+    }
     pc__free(mem, json);
     pc__free(mem, model_path);
     return status;

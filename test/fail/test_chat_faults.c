@@ -150,7 +150,7 @@ static pc_status render(world *w, const char *name)
 static void chat_no_memory(void)
 {
     char path[256];
-    const char *const names[] = {"chatml", path};
+    const char *const names[] = {"falcon", path};
     snprintf(path, sizeof path, "%s", write_file(chat_text, sizeof chat_text - 1));
     for (size_t i = 0; i < 2; i++) {
         pc_test_memory memory = {0};

@@ -75,6 +75,15 @@ expect 0 "The desk of Peter" run --model "$model" --user-file - --max-tokens 4
 expect 2 "needs --system or --system-file" show --model "$model" --relay-schema a
 expect 0 '"kind":"slot"' show --json --model "$model" --system The
 expect 2 "a schema and --model are needed" show
+
+# ---- chat templates
+expect 3 "its vocabulary has no token '<|im_start|>'" show "$guide" --model "$model" --chat-template chatml
+expect 3 "known names: none, llama2" show "$guide" --model "$model" --chat-template nobody
+expect 0 "Answer from the notes." show "$guide" --model "$model" --chat-template phi4-mini
+printf "[]" >list.json
+expect 3 "list.json: not an object" show "$guide" --model "$model" --chat-template list.json
+printf "{\"stop_strings\": [\"\"]}" >stop.json
+expect 3 "stop.json: stop_strings: item 0 is empty" show "$guide" --model "$model" --chat-template stop.json
 expect 2 "--golden is needed" check --model "$model"
 expect 2 "a JSONL file is needed" eval --model "$model"
 expect 2 "'fast' is none of" eval x.jsonl --model "$model" --modes sink,fast

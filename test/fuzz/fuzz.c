@@ -263,9 +263,13 @@ const pc_model *fuzz_model(void)
     FUZZ_CHECK(fuzz_ok(pc_context_new(&context, &options)));
     FUZZ_CHECK(fuzz_ok(pc__model_new(&model, context)));
     pc_context_free(context);
-    model->tokenizer = fuzz_tokenizer(PC__VOCAB_SPM, NULL, "<|im_start|>");
+    model->tokenizer = fuzz_tokenizer(
+        PC__VOCAB_SPM, NULL,
+        "{% for m in messages %}{{ '<|im_start|>' + m.role + '\\n' + m.content + '<|im_end|>\\n' }}"
+        "{% endfor %}{% if add_generation_prompt %}{{ '<|im_start|>assistant\\n' }}{% endif %}");
     model->tokenizer_id = pc__tokenizer_digest(model->tokenizer);
     FUZZ_CHECK(fuzz_ok(pc__chat_detect(&model->chat, &fuzz_memory, model->tokenizer)));
+    FUZZ_CHECK(!strcmp(model->chat->name, "chatml"));
     model->info = (pc_model_info)PC_MODEL_INFO_INIT;
     model->info.token_unk = 0;
     model->info.context_length = 1 << 16;

@@ -1,5 +1,5 @@
-/* Catches: chat templates (our JSON form, and the Jinja text of a model, from which the family is
- * guessed) that crash or leak, and schemas that cannot be laid out with a template that was
+/* Catches: chat templates (our JSON form, and the Jinja text of a model, which is run) that crash or
+ * leak, and schemas that cannot be laid out with a template that was
  * accepted. The input is taken as both. */
 #include <stdlib.h>
 #include <string.h>
@@ -29,13 +29,15 @@ static void render(const pc__chat *chat, pc__tokenizer *tokenizer)
                        .where = "schema"};
     pc__schema_tree *tree;
     if (fuzz_ok(pc__schema_tree_parse(&tree, &env, text, sizeof text - 1)))
-        FUZZ_CHECK(tree->length > 0);
+        FUZZ_CHECK(tree->length > 0 && !chat->unknown);
+    else
+        FUZZ_CHECK(chat->unknown || chat->no_system);
     pc__schema_tree_free(tree, &fuzz_memory);
 }
 
 static void use(pc__chat *chat, pc__tokenizer *tokenizer)
 {
-    FUZZ_CHECK(chat->name && chat->system_open && chat->assistant_close);
+    FUZZ_CHECK(chat->name && chat->pieces.system_open && chat->pieces.assistant_close);
     for (size_t i = 0; i < chat->stop_token_count; i++)
         FUZZ_CHECK(chat->stop_tokens[i] >= 0 &&
                    (size_t)chat->stop_tokens[i] < pc__tokenizer_count(tokenizer));

@@ -705,6 +705,8 @@ def make_chat():
     good = {k: "<s>" + k for k in keys}
     save("chat", "good", json.dumps(dict(good, stop_strings=["ab", "b"], stop_tokens=["</s>"])))
     save("chat", "part", json.dumps({"name": "x"}))
+    save("chat", "joins", json.dumps(dict(good, generation="<s>x", system_joins_user=True)))
+    save("chat", "joins_text", json.dumps({"system_joins_user": "yes"}))
     save("chat", "empty", "{}")
     save("chat", "no_token", json.dumps({"stop_tokens": ["nobody"]}))
     save("chat", "stop_text", json.dumps({"stop_strings": "ab"}))
@@ -719,10 +721,19 @@ def make_chat():
     save("chat", "long", json.dumps({"user_open": "the " * 500}))
     save("chat", "nul", '{"name":"a\\u0000b"}')
     save("chat", "bad_utf8", b'{"name":"\xff"}')
-    for name, jinja in (("chatml", "{% for m in messages %}<|im_start|>{{ m.role }}{% endfor %}"), ("llama2", "[INST] <<SYS>>"),
-                        ("roles", "{{ bos_token }}{{ '<|' + m['role'] + '|>\\n' + m['content'] + '<|end|>\\n' }}"),
-                        ("roles_open", "'<|' + m['role'] + m['content'] + '"), ("roles_long", "'<|' + m" + "['content'] + '" + "x" * 80 + "'"),
-                        ("zephyr", "<|user|> eos_token"), ("nothing", "hello")):
+    loop = "{% for m in messages %}"
+    asked = "{% if add_generation_prompt %}{{ '<|im_start|>assistant\\n' }}{% endif %}"
+    for name, jinja in (("chatml", loop + "{{ '<|im_start|>' + m.role + '\\n' + m.content + '<|im_end|>\\n' }}{% endfor %}" + asked),
+                        ("no_content", loop + "<|im_start|>{{ m.role }}{% endfor %}"), ("plain", "[INST] <<SYS>>"), ("nothing", "hello"),
+                        ("no_system", loop + "{% if m.role == 'system' %}{{ raise_exception('no') }}{% endif %}{{ m.content }}</s>{% endfor %}"),
+                        ("macros", "{%- set ns = namespace(n=0, a=[1, {'b': 'c'}]) -%}{%- macro t(x, y='<s>') -%}{{ y ~ x | trim }}{%- endmacro -%}" + loop +
+                         "{% set ns.n = ns.n + loop.index0 * 2 - 1 %}{{ t(m['content'], y='</s>' if loop.first else ns.a[1].b) }}{% endfor %}" + asked),
+                        ("filters", "{{ bos_token }}" + loop + "{{ messages[::-1] | selectattr('role', 'in', ['user']) | map(attribute='content') | join(',') }}"
+                         "{{ m.content.split('e')[-1].strip('a') | replace('b', 'x') | upper }}{% endfor %}"),
+                        ("blocks", "{% set a %}x{% endset %}{# {{ #}" + loop + "{% generation %}{{ a }}{{ m.content }}{% endgeneration %}"
+                         "{% if loop.last %}{% break %}{% endif %}{% else %}none{% endfor %}"),
+                        ("endless", "{% for a in range(99999) %}{% for b in range(99999) %}{% endfor %}{% endfor %}"),
+                        ("deep", "{{ " + "(" * 300 + "1" + ")" * 300 + " }}"), ("not_closed", loop + "{{ m.content }}"), ("half", "{{ 'a")):
         save("chat", "jinja_" + name, jinja)
 
 

@@ -33,14 +33,16 @@ static inline int toy_start(toy_world *w, const pc_allocator *mem, int learned, 
 {
     pc_context_options o = PC_CONTEXT_OPTIONS_INIT;
     pc_model_ops ops = pc_toy_ops();
+    pc_model_options plain = PC_MODEL_OPTIONS_INIT;
     pc_status status;
+    plain.chat_template = "none"; /* chat tags are nothing */
     memset(w, 0, sizeof *w);
     o.allocator = mem;
     o.threads = 1;
     w->toy = pc_toy_new(7, learned, context_length);
     status = pc_context_new(&w->context, &o);
     if (status >= 0)
-        status = pc_model_from_ops(&w->model, w->context, &ops, w->toy, pc_toy_free, NULL);
+        status = pc_model_from_ops(&w->model, w->context, &ops, w->toy, pc_toy_free, &plain);
     if (status < 0)
         pc_toy_free(w->toy);
     if (status >= 0)

@@ -29,8 +29,16 @@ static pc_status words(void *user, const char *text, size_t size, uint64_t flags
     return PC_OK;
 }
 
-static pc__chat chat = {.name = "t", .system_open = "<S> ", .system_close = " </S>", .system_empty = "<E>", .user_open = "<U> ",
-                        .user_close = " </U> <A>", .assistant_open = "", .assistant_close = " </A>"};
+static char t[] = "t";
+static pc__chat chat = {.name = t,
+                        .pieces = {.system_open = "<S> ",
+                                   .system_close = " </S>",
+                                   .system_empty = "<E>",
+                                   .user_open = "<U> ",
+                                   .user_close = " </U> <A>",
+                                   .generation = "",
+                                   .assistant_open = "",
+                                   .assistant_close = " </A>"}};
 
 static pc__pml_env env_of(const pc_allocator *mem)
 {

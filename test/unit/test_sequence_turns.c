@@ -190,7 +190,7 @@ static void turns(void)
         const char *final = pc_sequence_text(t.s, &got);
         CHECK(got == size && !memcmp(final, text, size)); /* ASCII of the toy: nothing is held back at the end */
         CHECK_OK(pc_sequence_push_turn(t.s, " and what?", 10));
-        CHECK_INT(count_of(t.s), n + 5); /* the toy has no chat template: the text, stripped */
+        CHECK_INT(count_of(t.s), n + 5); /* the toy's chat template is "none": the text, stripped */
         pc_sequence_text(t.s, &got);
         CHECK_INT(got, 0);
         CHECK_INT(pc_sequence_finish(t.s), PC_FINISH_NONE);
@@ -378,6 +378,68 @@ static void no_truncate(void)
     pc_context_free(context);
 }
 
+/* One that is named must be the tokenizer's. */
+static void named_template(pc_context *context)
+{
+    static const char *const names[] = {"chatml", "llama3", "falcon", "nobody"};
+    const pc_status want[] = {PC_ERR_MISMATCH, PC_ERR_MISMATCH, PC_OK, PC_ERR_NOT_FOUND};
+    static const char *const cause[] = {"'<|im_start|>'", "'<|begin_of_text|>'", NULL, "'nobody'"};
+    pc_model_ops ops = pc_toy_ops();
+    for (size_t i = 0; i < 4; i++) {
+        pc_model_options options = PC_MODEL_OPTIONS_INIT;
+        pc_toy *toy = pc_toy_new(7, 0, 0);
+        pc_model *model = NULL;
+        options.chat_template = names[i];
+        CHECK_STATUS(pc_model_from_ops(&model, context, &ops, toy, pc_toy_free, &options), want[i]);
+        if (cause[i])
+            CHECK_ERROR_HAS(cause[i]);
+        if (!model)
+            pc_toy_free(toy); /* it is still ours */
+        pc_model_free(model);
+    }
+}
+
+/* A host's model of which nobody has said a chat template: roles are an error, not nothing. */
+static void no_template(void)
+{
+    static const char *const tags[] = {"<schema name=\"s\"><system>be kind</system></schema>",
+                                       "<schema name=\"s\">\n<system/></schema>",
+                                       "<schema name=\"s\"><user>who</user></schema>"};
+    static const char asked[] = "<prompt>\n <user>who</user></prompt>";
+    pc_context *context = NULL;
+    pc_model *model = NULL;
+    pc_model_ops ops = pc_toy_ops();
+    pc_prompt *prompt = NULL;
+    pc_schema *schema = NULL;
+    pc_sequence *s = NULL;
+    pc_relay relay = PC_RELAY_INIT;
+    CHECK_OK(pc_context_new(&context, NULL));
+    CHECK_OK(pc_model_from_ops(&model, context, &ops, pc_toy_new(7, 0, 0), pc_toy_free, NULL));
+    for (size_t i = 0; i < 3; i++) {
+        CHECK_STATUS(pc_schema_parse(&schema, model, tags[i], strlen(tags[i]), NULL), PC_ERR_PML);
+        CHECK_ERROR_HAS("no chat template");
+        CHECK_ERROR_HAS(i == 1 ? "schema:2:1: <system>" : i ? "schema:1:18: <user>" : "<system>");
+    }
+    relay.flags = PC_RELAY_CHAT;
+    CHECK_STATUS(pc_schema_from_relay(&schema, model, &relay), PC_ERR_UNSUPPORTED);
+    CHECK_ERROR_HAS("no chat template");
+    CHECK_OK(pc_schema_parse(&schema, model, "<schema name=\"s\">it was</schema>", 32, NULL));
+    CHECK_STATUS(pc_prompt_parse(&prompt, &schema, 1, asked, strlen(asked), NULL), PC_ERR_PML);
+    CHECK_ERROR_HAS("prompt:2:2: <user>: the model has no chat template");
+    CHECK_OK(pc_prompt_from_text(&prompt, model, "the word", 8));
+    CHECK_OK(pc_sequence_new(&s, prompt, NULL, NULL));
+    CHECK_STATUS(pc_sequence_push_turn(s, "who", 3), PC_ERR_UNSUPPORTED);
+    CHECK_ERROR_HAS("no chat template");
+    CHECK_ERROR_HAS("chat_template");
+    CHECK_INT(count_of(s), 0);
+    pc_sequence_free(s);
+    pc_schema_free(schema);
+    pc_prompt_free(prompt);
+    pc_model_free(model);
+    named_template(context);
+    pc_context_free(context);
+}
+
 static void no_memory(void)
 {
     for (uint64_t at = 1, more = 1; more; at++) {
@@ -427,6 +489,7 @@ int main(void)
     callbacks();
     limits();
     no_truncate();
+    no_template();
     no_memory();
     return pc_test_end();
 }

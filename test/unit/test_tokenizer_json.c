@@ -1,5 +1,5 @@
 /* Catches: a WordPiece tokenizer.json whose text is cleaned, cut or marked at its ends other than BERT's rules say; the two
- * ways of saying which tokens stand at the ends that are not told apart from the third. */
+ * ways of saying which tokens stand at the ends that are not told apart from the third; a folder whose chat template is not found. */
 #include <stdio.h>
 #include <string.h>
 
@@ -45,8 +45,67 @@ static void check(const char *json, const char *text, uint64_t flags, const int3
         check(json, text, flags, want_, sizeof want_ / sizeof *want_); \
     } while (0)
 
+static const char *in_folder(const char *name)
+{
+    static char path[4096];
+    snprintf(path, sizeof path, "%s/%s", pc_test_folder(), name);
+    return path;
+}
+
+/* The chat template of the folder as it is now; NULL: none. */
+static void template_is(const char *want)
+{
+    pc_test_memory memory = {0};
+    pc_allocator mem = pc_test_allocator(&memory);
+    pc__tokenizer *t = NULL;
+    if (CHECK_OK(pc__tokenizer_from_folder(&t, &mem, pc_test_folder()))) {
+        const char *got = pc__tokenizer_chat_template(t);
+        CHECK(!want == !got);
+        if (want && got)
+            CHECK_STR(got, want);
+    }
+    pc__tokenizer_free(t);
+    CHECK_INT(memory.live_blocks, 0);
+}
+
+static void write_template(const char *name, const char *text)
+{
+    remove(in_folder(name));
+    if (text)
+        pc_test_write(in_folder(name), text, strlen(text));
+}
+
+/* Where folders keep their chat template: a file comes first, of several named ones the default counts. */
+static void templates(void)
+{
+    static const char json[] = HEAD NORMALIZER("true") MODEL;
+    pc__tokenizer *t = NULL;
+    write_template("tokenizer.json", json);
+    template_is(NULL);
+    write_template("chat_template.json", "{\"chat_template\": \"of its own\"}");
+    template_is("of its own");
+    write_template("tokenizer_config.json", "{\"model_max_length\": 1000000000000000019884624838656}");
+    template_is("of its own");
+    write_template("tokenizer_config.json", "{\"chat_template\": [{\"name\": \"tool_use\", \"template\": \"tools\"}, "
+                                            "{\"name\": \"default\", \"template\": \"plain\"}]}");
+    template_is("plain");
+    write_template("tokenizer_config.json", "{\"chat_template\": [{\"name\": \"tool_use\", \"template\": \"tools\"}]}");
+    template_is("of its own");
+    write_template("tokenizer_config.json", "{\"chat_template\": \"{{ 'text' }}\"}");
+    template_is("{{ 'text' }}");
+    write_template("chat_template.jinja", "{{ 'file' }}\n");
+    template_is("{{ 'file' }}\n");
+    write_template("chat_template.jinja", NULL);
+    write_template("tokenizer_config.json", NULL);
+    write_template("chat_template.json", "{");
+    CHECK_STATUS(pc__tokenizer_from_folder(&t, &pc__libc_allocator, pc_test_folder()), PC_ERR_FORMAT);
+    CHECK_ERROR_HAS("chat_template.json:1:1");
+    CHECK(!t);
+}
+
 int main(void)
 {
+    templates();
     if (!CHECK_OK(pc_context_new(&context, NULL)))
         return pc_test_end();
     CASE(HEAD NORMALIZER("true") TEMPLATE MODEL, "Caf\xc3\xa9s, playing", PC_TOKENIZE_BOS, 2, 4, 5, 8, 6, 7, 3);

@@ -113,7 +113,7 @@ typedef struct pml_options {
 } pml_options;
 #define PML_OPTION_ROWS(o)                                                                         \
     {"chat-template", OPTION_TEXT, &(o).chat,                                                      \
-     "name of a family (chatml, llama3, ...) or a .json file (doc/pml.md)", NULL, 0, 0},           \
+     "in place of the model's own: chatml, llama3, ... (doc/pml.md), or a .json file", NULL, 0, 0}, \
         {"compact", OPTION_FLAG, &(o).compact,                                                      \
          "every run of blanks becomes one space, those that separate nothing vanish", NULL, 0, 0}, \
         {"src-anywhere", OPTION_FLAG, &(o).anywhere,                                               \

@@ -1,0 +1,21 @@
+/* Chat tags, <system>, <user>, <assistant>: what stands around their content. */
+#ifndef PC_PML_CHAT_TAG_H
+#define PC_PML_CHAT_TAG_H
+
+#include "pml/schema.h"
+#include "pml/xml.h"
+
+typedef struct pc__chat_tag {
+    const char *open, *close;
+    /* behind close: opens the answer that is to come; "" before one that is given */
+    const char *generation;
+} pc__chat_tag;
+
+/* Nothing in an element but blanks. */
+int pc__xml_is_empty(const pc__xml *element);
+/* `in_system`: the chat tag before this one was a system prompt; kept up. PC_ERR_PML with the
+ * place: the environment's chat template does not know this tag. */
+pc_status pc__chat_tag_of(const pc__pml_env *env, const pc__xml *element, int *in_system,
+                          pc__chat_tag *out);
+
+#endif

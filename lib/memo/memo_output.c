@@ -4,7 +4,6 @@
 #include <string.h>
 #include <xxhash.h>
 
-#include "attn/cpu/linear.h"
 #include "attn/kernels.h"
 #include "base/le.h"
 #include "model/heads.h"
@@ -15,10 +14,8 @@ enum { PART_ALIGN = 8, PART_HEAD = 32, AT_POOL = 0, AT_EMBEDDING = 4, AT_LOGITS 
 /* All that the bits of a full computation depend on, beside the model's fingerprint. */
 static uint64_t origin_of(const pc_model *model)
 {
-    const pc__native *native = model->native;
-    char text[160];
-    int size = snprintf(text, sizeof text, "%s %s %u %u", pc__kernels_get()->name, pc__linear_way_name(native->layers[0].o), (unsigned)model->info.compute,
-                        (unsigned)native->shape.dtype);
+    char text[PC__KERNELS_CLASS + 32];
+    int size = snprintf(text, sizeof text, "%s %u %u", pc__kernels_class(), (unsigned)model->info.compute, (unsigned)model->native->shape.dtype);
     return XXH3_64bits(text, (size_t)size);
 }
 

@@ -344,7 +344,8 @@ typedef struct pc_step_args {
     void *cancel_user;
 } pc_step_args;
 
-/* A host's model. Every function gets `user`; a negative return is passed on to the caller of our API, with an
+/* A host's model. PC_ERR_LIMIT of encode, sequence_new, attach, fork, step or import_segment says that the host's own memory for states is full: segments of this model that the cache keeps and nobody uses
+ * are released, the least worth first, and the call is made again; it is passed on when that does not help. Every function gets `user`; a negative return is passed on to the caller of our API, with an
  * error text that names the function and gives what it has said by pc_error_set. `describe` gets zeros, and -1 in token_bos,
  * token_eos, token_unk and token_pad: what it leaves alone is unknown, or none. Functions marked (optional) may be NULL; what needs them is then refused with
  * PC_ERR_UNSUPPORTED. Calls for one model never overlap. */
@@ -555,6 +556,9 @@ PC_API pc_status pc_cache_get_tier_stats(pc_cache *cache, uint32_t tier, pc_tier
 PC_API pc_status pc_cache_prometheus(pc_cache *cache, char *text, size_t capacity, size_t *size);
 /* Drops everything in memory (HOST, PACKED) that is not in use or pinned. Since 0.1. */
 PC_API pc_status pc_cache_clear(pc_cache *cache);
+/* Evicts from HOST, the least worth first, until at most `bytes` are taken there: for a host that needs the memory now. *freed (may be NULL): how many bytes have gone. What PACKED is to have of them is
+ * given back when it has been written (pc_cache_flush waits for that). PC_MISS: what is left is in use, pinned or being loaded. Since 0.1. */
+PC_API pc_status pc_cache_trim(pc_cache *cache, uint64_t bytes, uint64_t *freed);
 /* Waits until everything that was stored before has reached its tiers, or has failed to. PC_ERR_CANCELLED never; blocks at most as long as the deadlines
  * of what is queued. Since 0.1. */
 PC_API pc_status pc_cache_flush(pc_cache *cache);

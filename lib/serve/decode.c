@@ -72,7 +72,7 @@ static pc_status compute(group *g, pc_step_row *rows, float *logits)
         args.cancelled = any_cancelled;
         args.cancel_user = g;
     }
-    return pc__host_step(g->list[0]->model, &args);
+    return pc__host_step(g->list[0]->model, g->list[0]->cache, &args);
 }
 
 static void take_all(group *g, float *logits, pc__trouble *trouble)

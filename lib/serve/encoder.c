@@ -83,7 +83,46 @@ static pc_status take_payload(pc_segment **out, const pc_model *model, void *pay
     return status;
 }
 
-static pc_status encode(const pc_model *model, const pc_encode_args *args, int kept,
+/* Calls of a host's that find no room. The first time as much is given back as is wanted, then four times as much: its pool may be in pieces, or count otherwise. */
+typedef struct retries {
+    uint64_t bytes; /* that the next one gives back */
+    int left;
+} retries;
+
+enum { RETRIES = 8, LEAST_BYTES = 4096, GROWTH = 4 };
+
+static retries retries_of(const pc_model *model, uint64_t tokens)
+{
+    uint64_t bytes = tokens * model->info.kv_bytes_per_token;
+    return (retries){bytes > LEAST_BYTES ? bytes : LEAST_BYTES, model->native ? 0 : RETRIES};
+}
+
+/* 1: it failed for want of room, and there is more of that now. */
+static int has_room_now(const pc_model *model, pc_cache *cache, pc_status status, retries *r)
+{
+    uint64_t bytes = r->bytes;
+    if (status != PC_ERR_LIMIT || !cache || r->left <= 0)
+        return 0;
+    r->left--;
+    r->bytes *= GROWTH;
+    return pc__cache_give_way(cache, model, bytes) > 0;
+}
+
+static pc_status call_encode(const pc_model *model, pc_cache *cache, const pc_encode_args *args, void **payloads)
+{
+    retries again = retries_of(model, args->count);
+    pc_status status;
+    do {
+        for (size_t c = 0; c < args->cut_count; c++)
+            payloads[c] = NULL;
+        pc__model_enter(model);
+        status = pc__model_told(model, "encode", model->ops.encode(model->user, args, payloads));
+        pc__model_leave(model);
+    } while (has_room_now(model, cache, status, &again));
+    return status;
+}
+
+static pc_status encode(const pc_model *model, pc_cache *cache, const pc_encode_args *args, int kept,
                         pc_segment **segments)
 {
     const pc_allocator *mem = &model->context->mem;
@@ -98,9 +137,7 @@ static pc_status encode(const pc_model *model, const pc_encode_args *args, int k
     payloads = pc__calloc(mem, cuts, sizeof *payloads);
     if (!payloads)
         return PC_ERR_NOMEM;
-    pc__model_enter(model);
-    status = pc__model_told(model, "encode", model->ops.encode(model->user, args, payloads));
-    pc__model_leave(model);
+    status = call_encode(model, cache, args, payloads);
     if (status >= 0)
         status = check_payloads(payloads, cuts);
     else
@@ -122,15 +159,15 @@ static pc_status encode(const pc_model *model, const pc_encode_args *args, int k
     return status;
 }
 
-pc_status pc__encode(const pc_model *model, const pc_encode_args *args, pc_segment **segments)
+pc_status pc__encode(const pc_model *model, pc_cache *cache, const pc_encode_args *args, pc_segment **segments)
 {
-    return encode(model, args, 1, segments);
+    return encode(model, cache, args, 1, segments);
 }
 
-pc_status pc__encode_as_computed(const pc_model *model, const pc_encode_args *args,
+pc_status pc__encode_as_computed(const pc_model *model, pc_cache *cache, const pc_encode_args *args,
                                  pc_segment **segments)
 {
-    return encode(model, args, 0, segments);
+    return encode(model, cache, args, 0, segments);
 }
 
 int pc__segment_is_lossy(const pc_segment *segment)
@@ -141,40 +178,49 @@ int pc__segment_is_lossy(const pc_segment *segment)
                && ((const pc__kv *)segment->payload)->shape.dtype == PC_DTYPE_I8);
 }
 
-pc_status pc__host_sequence_new(const pc_model *model, void **sequence)
+pc_status pc__host_sequence_new(const pc_model *model, pc_cache *cache, void **sequence)
 {
+    retries again = retries_of(model, 0);
     pc_status status = pc__model_can_go_on(model);
     *sequence = NULL;
     if (status < 0)
         return status;
-    pc__model_enter(model);
-    status = pc__model_told(model, "sequence_new", model->ops.sequence_new(model->user, sequence));
-    pc__model_leave(model);
+    do {
+        pc__model_enter(model);
+        status = pc__model_told(model, "sequence_new", model->ops.sequence_new(model->user, sequence));
+        pc__model_leave(model);
+    } while (has_room_now(model, cache, status, &again));
     if (status < 0)
         *sequence = NULL;
     return status;
 }
 
-pc_status pc__host_attach(const pc_model *model, void *sequence, const pc_segment *segment,
+pc_status pc__host_attach(const pc_model *model, pc_cache *cache, void *sequence, const pc_segment *segment,
                           int64_t start, uint32_t lo, uint32_t hi)
 {
     pc_placement at = {segment->payload, start, lo, hi};
+    retries again = retries_of(model, hi - lo);
     pc_status status;
-    pc__model_enter(model);
-    status = pc__model_told(model, "attach", model->ops.attach(model->user, sequence, &at));
-    pc__model_leave(model);
+    do {
+        pc__model_enter(model);
+        status = pc__model_told(model, "attach", model->ops.attach(model->user, sequence, &at));
+        pc__model_leave(model);
+    } while (has_room_now(model, cache, status, &again));
     return status;
 }
 
-pc_status pc__host_fork(const pc_model *model, void *sequence, void **copy)
+pc_status pc__host_fork(const pc_model *model, pc_cache *cache, void *sequence, void **copy)
 {
+    retries again = retries_of(model, 0);
     pc_status status;
     *copy = NULL;
     if (!model->ops.fork)
         return pc__fail(PC_ERR_UNSUPPORTED, "the model cannot fork a sequence (no ops.fork)");
-    pc__model_enter(model);
-    status = pc__model_told(model, "fork", model->ops.fork(model->user, sequence, copy));
-    pc__model_leave(model);
+    do {
+        pc__model_enter(model);
+        status = pc__model_told(model, "fork", model->ops.fork(model->user, sequence, copy));
+        pc__model_leave(model);
+    } while (has_room_now(model, cache, status, &again));
     if (status < 0)
         *copy = NULL;
     return status;
@@ -193,16 +239,19 @@ pc_status pc__host_truncate(const pc_model *model, void *sequence, size_t count)
     return status;
 }
 
-pc_status pc__host_step(const pc_model *model, const pc_step_args *args)
+pc_status pc__host_step(const pc_model *model, pc_cache *cache, const pc_step_args *args)
 {
+    retries again = retries_of(model, args->count);
     pc_status status = PC_OK;
     for (size_t i = 0; i < args->count && status >= 0; i++)
         status = check_tokens(model, &args->rows[i].token, 1);
     if (status < 0)
         return status;
-    pc__model_enter(model);
-    status = pc__model_told(model, "step", model->ops.step(model->user, args));
-    pc__model_leave(model);
+    do {
+        pc__model_enter(model);
+        status = pc__model_told(model, "step", model->ops.step(model->user, args));
+        pc__model_leave(model);
+    } while (has_room_now(model, cache, status, &again));
     return status;
 }
 

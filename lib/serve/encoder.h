@@ -6,22 +6,24 @@
 #include "model/model.h"
 #include "store/cache.h"
 
+/* A host's model whose memory is full (PC_ERR_LIMIT) gets back what `cache` (may be NULL) keeps of it without use, and is asked again, a few times. */
+
 /* Runs ops->encode; segments [cut_count] become counted segments with the tokens of their cuts, in
  * the format in which the model's segments are kept. All or none. */
-pc_status pc__encode(const pc_model *model, const pc_encode_args *args, pc_segment **segments);
+pc_status pc__encode(const pc_model *model, pc_cache *cache, const pc_encode_args *args, pc_segment **segments);
 /* The same in the format in which they are computed: for those that are not kept. */
-pc_status pc__encode_as_computed(const pc_model *model, const pc_encode_args *args,
+pc_status pc__encode_as_computed(const pc_model *model, pc_cache *cache, const pc_encode_args *args,
                                  pc_segment **segments);
 /* Its states are less than what was computed: kept in I8, or through a lossy codec. */
 int pc__segment_is_lossy(const pc_segment *segment);
 
 /* The rest, under the model's turn. drop(NULL) does nothing. */
-pc_status pc__host_sequence_new(const pc_model *model, void **sequence);
-pc_status pc__host_attach(const pc_model *model, void *sequence, const pc_segment *segment,
+pc_status pc__host_sequence_new(const pc_model *model, pc_cache *cache, void **sequence);
+pc_status pc__host_attach(const pc_model *model, pc_cache *cache, void *sequence, const pc_segment *segment,
                           int64_t start, uint32_t lo, uint32_t hi);
-pc_status pc__host_fork(const pc_model *model, void *sequence, void **copy);
+pc_status pc__host_fork(const pc_model *model, pc_cache *cache, void *sequence, void **copy);
 pc_status pc__host_truncate(const pc_model *model, void *sequence, size_t count);
-pc_status pc__host_step(const pc_model *model, const pc_step_args *args);
+pc_status pc__host_step(const pc_model *model, pc_cache *cache, const pc_step_args *args);
 void pc__host_drop(const pc_model *model, void *sequence);
 
 /* The model whose states a segment holds; NULL if it did not come from here. */

@@ -217,8 +217,8 @@ static pc_status encode_group(chain *c, size_t first, size_t end, double *second
     c->overtaken = 0;
     if (c->cache)
         pc__cache_working(c->cache, 1);
-    status = pc__request_is_fresh(r) ? pc__encode_as_computed(r->model, &args, c->made)
-                                     : pc__encode(r->model, &args, c->made);
+    status = pc__request_is_fresh(r) ? pc__encode_as_computed(r->model, c->cache, &args, c->made)
+                                     : pc__encode(r->model, c->cache, &args, c->made);
     if (c->cache)
         pc__cache_working(c->cache, -1);
     if (status >= 0 && c->cache)

@@ -96,7 +96,7 @@ static pc_status attach_part(pc__request *r, void *sequence, size_t p)
         for (hi = lo; hi < count && !again[hi];)
             hi++;
         if (hi > lo)
-            status = pc__host_attach(r->model, sequence, r->segments[p], start, (uint32_t)(before + lo),
+            status = pc__host_attach(r->model, r->cache, sequence, r->segments[p], start, (uint32_t)(before + lo),
                                      (uint32_t)(before + hi));
     }
     return status;
@@ -126,7 +126,7 @@ static pc_status step(prefill *f, void *sequence, size_t first, size_t end)
     args.regime_length = r->regime.length;
     args.cancelled = r->options->cancelled;
     args.cancel_user = r->options->cancel_user;
-    return status < 0 ? status : pc__host_step(r->model, &args);
+    return status < 0 ? status : pc__host_step(r->model, r->cache, &args);
 }
 
 static pc_status step_all(prefill *f, void *sequence, int distinct)
@@ -167,7 +167,7 @@ pc_status pc__prefill(pc__request *r, void **sequence, float *logits)
     distinct = order_rows(&f);
     judge_order(&f);
     PC__TRY(note_own(&f), done);
-    PC__TRY(pc__host_sequence_new(r->model, sequence), done);
+    PC__TRY(pc__host_sequence_new(r->model, r->cache, sequence), done);
     PC__TRY(attach_all(r, *sequence), done);
     r->stats.seconds_assemble += pc__now() - started;
     started = pc__now();

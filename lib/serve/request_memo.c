@@ -63,7 +63,7 @@ pc_status pc__request_ask_memo(pc__request *r)
 pc_status pc__request_go_on(pc__request *r, void **sequence)
 {
     pc__kv *run = r->run;
-    pc_status status = pc__host_sequence_new(r->model, sequence);
+    pc_status status = pc__host_sequence_new(r->model, r->cache, sequence);
     if (status < 0)
         return status;
     r->own = pc__calloc(&r->model->context->mem, r->tokens, sizeof *r->own);

@@ -363,7 +363,7 @@ pc_status pc__sequence_copy(pc_sequence **out, pc_sequence *from, const pc_sampl
     PC__TRY(copy_own(to, from), fail);
     PC__TRY(pc__stream_copy(&to->text, &from->text), fail);
     PC__TRY(copy_sampler(to, from, sampling, seed_offset), fail);
-    PC__TRY(pc__host_fork(from->model, from->host, &to->host), fail);
+    PC__TRY(pc__host_fork(from->model, from->cache, from->host, &to->host), fail);
     to->sample = atomic_fetch_add_explicit(&to->family->next, 1, memory_order_relaxed);
     *out = to;
     return PC_OK;

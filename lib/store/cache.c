@@ -246,6 +246,29 @@ pc_status pc_cache_clear(pc_cache *cache)
     return PC_OK;
 }
 
+uint64_t pc__cache_give_way(pc_cache *cache, const void *owner, uint64_t bytes)
+{
+    uint64_t freed = pc__resident_shed(cache->host, 0, bytes, owner);
+    if (freed && cache->tiers[PC_TIER_PACKED]) /* which may be about to get them */
+        pc__io_flush(cache->io);
+    return freed;
+}
+
+pc_status pc_cache_trim(pc_cache *cache, uint64_t bytes, uint64_t *freed)
+{
+    pc_tier_stats host = PC_TIER_STATS_INIT;
+    uint64_t gone;
+    if (freed)
+        *freed = 0;
+    if (!cache)
+        return pc__fail(PC_ERR_INVALID, "pc_cache_trim: cache is NULL");
+    gone = pc__resident_shed(cache->host, bytes, UINT64_MAX, NULL);
+    if (freed)
+        *freed = gone;
+    pc__resident_stats(cache->host, &host);
+    return host.resident_bytes > bytes ? PC_MISS : PC_OK;
+}
+
 pc_status pc_cache_flush(pc_cache *cache)
 {
     if (!cache)

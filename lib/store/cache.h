@@ -65,6 +65,9 @@ double pc__cache_compute_cost(pc_cache *cache, const uint8_t model[32], size_t t
  * architecture, encoding …; pc__payload_ops.describe adds shape and blocks); NULL: for HOST only. */
 pc_status pc__cache_put(pc_cache *cache, const pc__naming *naming, const pc__image *image, pc_segment *segment, pc_segment **winner,
                         uint32_t *reason);
+/* An owner of segments (pc_segment.owner) has no memory for more: of its idle ones in HOST so many bytes go, and their memory is free when this returns, unless a tier below is not done with them within the
+ * cache's deadlines. Returns how many bytes; 0: none is idle. */
+uint64_t pc__cache_give_way(pc_cache *cache, const void *owner, uint64_t bytes);
 /* Whether something with this content is kept, behind whatever prefix. Counts as no look-up. */
 int pc__cache_knows(pc_cache *cache, const pc__id *content);
 /* Pins of the library's own, counted. PC_MISS: not there. */

@@ -286,6 +286,16 @@ static pc_status create(reading *r)
     return load->ops->create(load->owner, r->image, &r->payload, r->blocks);
 }
 
+/* A host's own memory may be full: then it gets back what HOST keeps of it without use, once. */
+static pc_status finish(reading *r)
+{
+    pc__load *load = r->load;
+    pc_status status = load->ops->finish(load->owner, r->image, &r->payload);
+    if (status == PC_ERR_LIMIT && pc__resident_shed(load->cache->host, 0, load->bytes, load->owner))
+        status = load->ops->finish(load->owner, r->image, &r->payload);
+    return status;
+}
+
 static pc_status bring(reading *r)
 {
     pc__load *load = r->load;
@@ -297,7 +307,7 @@ static pc_status bring(reading *r)
     PC__TRY(offer_early(r), done);
     PC__TRY(bring_blocks(r), done);
     if (!r->lent)
-        status = load->ops->finish(load->owner, r->image, &r->payload);
+        status = finish(r);
     else if (r->source->keep)
         r->source->keep(r->source);
 done:

@@ -272,6 +272,7 @@ static void release(void *user, void *payload)
     if (--s->references)
         return;
     toy->counts.live_segments--;
+    toy->counts.live_tokens -= s->count;
     free(s->relative);
     free(s->states);
     free(s);
@@ -289,7 +290,16 @@ static segment *cut_out(pc_toy *toy, const pc_encode_args *args, pc_cut cut, con
         s->relative[i] = args->positions[cut.first + i] - s->origin;
     memcpy(s->states, states + cut.first, cut.count * sizeof *s->states);
     toy->counts.live_segments++;
+    toy->counts.live_tokens += s->count;
     return s;
+}
+
+static pc_status has_room(pc_toy *toy, size_t tokens)
+{
+    if (!toy->counts.pool || toy->counts.live_tokens + tokens <= toy->counts.pool)
+        return PC_OK;
+    toy->counts.full++;
+    return PC_ERR_LIMIT;
 }
 
 static size_t see_segment(const segment *s, int64_t start, uint32_t lo, uint32_t hi, int64_t position, uint32_t see, key *keys)
@@ -316,7 +326,7 @@ static pc_status encode(void *user, const pc_encode_args *args, void **segments)
 {
     pc_toy *toy = user;
     state *states = must(malloc((args->count + 1) * sizeof *states));
-    size_t visible = 0;
+    size_t visible = 0, kept = 0;
     pc_status status = ++toy->counts.encode_calls == toy->counts.fail_encode_at ? PC_ERR_IO : PC_OK;
     for (size_t v = 0; v < args->visible_count; v++) {
         visible += args->visible[v].hi;
@@ -337,6 +347,9 @@ static pc_status encode(void *user, const pc_encode_args *args, void **segments)
         if (status >= 0)
             compute(toy, args->tokens[i], args->positions[i], keys, n, &states[i], NULL);
     }
+    for (size_t c = 0; c < args->cut_count; c++)
+        kept += args->cuts[c].count;
+    status = status < 0 ? status : has_room(toy, kept);
     for (size_t c = 0; c < args->cut_count && status >= 0; c++)
         segments[c] = cut_out(toy, args, args->cuts[c], states);
     toy->counts.encoded_tokens += status >= 0 ? args->count : 0;
@@ -437,6 +450,7 @@ static pc_status step(void *user, const pc_step_args *args)
     float *logits = args->logits;
     size_t done = 0, sequences = 0;
     pc_status status = ++toy->counts.step_calls == toy->counts.fail_step_at ? PC_ERR_IO : PC_OK;
+    status = status < 0 ? status : has_room(toy, args->count);
     for (size_t i = 0; i < args->count && status < 0; i++)
         toy->counts.failed_step += !i || args->rows[i].sequence != args->rows[i - 1].sequence;
     for (; done < args->count && status >= 0; done++) {
@@ -534,6 +548,8 @@ static pc_status import_segment(void *user, const void *data, size_t size, const
     (void)tokens;
     if (++toy->counts.import_calls == toy->counts.fail_import_at)
         return PC_ERR_IO;
+    if (has_room(toy, count) < 0)
+        return PC_ERR_LIMIT;
     if (size < sizeof head)
         return PC_ERR_FORMAT;
     memcpy(head, from, sizeof head);
@@ -548,6 +564,7 @@ static pc_status import_segment(void *user, const void *data, size_t size, const
     memcpy(s->relative, from + sizeof head, count * sizeof *s->relative);
     memcpy(s->states, from + sizeof head + count * sizeof *s->relative, count * sizeof *s->states);
     toy->counts.live_segments++;
+    toy->counts.live_tokens += count;
     *out = s;
     return PC_OK;
 }

@@ -17,6 +17,9 @@ typedef struct pc_toy_counts {
     uint64_t fail_encode_at, fail_step_at, fail_import_at; /* the call with this number (from 1) fails; 0: none */
     uint64_t largest_step; /* sequences in one step */
     uint64_t failed_step;  /* sequences in the step that was made to fail */
+    uint64_t pool;         /* tokens that segments, and a step beside them, have room for; 0: any number */
+    uint64_t live_tokens;  /* of segments */
+    uint64_t full;         /* calls that found no room (PC_ERR_LIMIT) */
 } pc_toy_counts;
 
 /* learned: 1 adds absolute positions, so that segments cannot be moved. context_length 0: no limit. */

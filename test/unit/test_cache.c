@@ -458,6 +458,45 @@ static void in_several(void)
     pc_context_free(context);
 }
 
+/* Memory that a host needs now: what nobody uses goes, the least worth first, and what is left is told. */
+static void trimmed(pc_context *context)
+{
+    pc_cache *cache = NULL;
+    pc_cache_stats s = PC_CACHE_STATS_INIT;
+    pc_segment *held = NULL;
+    pc__id pinned = key_of(3), used = key_of(4);
+    int32_t token = 4;
+    uint64_t freed = 1, before;
+    CHECK_STATUS(pc_cache_trim(NULL, 0, &freed), PC_ERR_INVALID);
+    CHECK_OK(pc_cache_new(&cache, context, NULL));
+    CHECK_OK(pc_cache_trim(cache, 0, &freed));
+    CHECK_INT(freed, 0);
+    for (int32_t t = 0; t < 20; t++)
+        CHECK_OK(put(cache, t, 10000, 1));
+    CHECK_OK(pc__cache_get(cache, &used, &token, 1, &held));
+    CHECK_OK(pc_cache_pin(cache, pinned.bytes, 7, 0));
+    CHECK_OK(pc_cache_get_stats(cache, &s));
+    before = s.resident_bytes;
+    CHECK_OK(pc_cache_trim(cache, before, &freed));
+    CHECK_INT(freed, 0);
+    CHECK_OK(pc_cache_trim(cache, before / 2, &freed));
+    CHECK_OK(pc_cache_get_stats(cache, &s));
+    CHECK(s.resident_bytes <= before / 2 && s.resident_bytes > before / 2 - 20000); /* no more than is asked for */
+    CHECK_INT(freed, before - s.resident_bytes);
+    CHECK_INT(s.evicted, 20 - s.resident);
+    CHECK_STATUS(pc_cache_trim(cache, 0, NULL), PC_MISS); /* one is pinned, one in use */
+    CHECK_OK(pc_cache_get_stats(cache, &s));
+    CHECK_INT(s.resident, 2);
+    CHECK_INT(s.stored, s.resident + s.evicted + s.removed);
+    pc__segment_unref(held);
+    CHECK_OK(pc_cache_unpin(cache, pinned.bytes, 7));
+    CHECK_OK(pc_cache_trim(cache, 0, &freed));
+    CHECK(freed > 20000);
+    CHECK_OK(pc_cache_get_stats(cache, &s));
+    CHECK_INT(s.resident, 0);
+    pc_cache_free(cache);
+}
+
 int main(void)
 {
     pc_context *context = NULL;
@@ -471,6 +510,7 @@ int main(void)
     arguments(context);
     options(context);
     tiers_told(context);
+    trimmed(context);
     pc_context_free(context);
     in_several();
     without_memory();

@@ -172,8 +172,93 @@ static void plain_memory(void)
     toy_end(&w);
 }
 
+/* ------------------------------------------- a host whose memory is full */
+
+enum { MODULES = 24, POOL = 100 };
+
+/* Module `i`, which no other has, and a question. */
+static pc_prompt *prompt_of(toy_world *w, int i)
+{
+    char schema[256];
+    pc_schema_free(w->schema);
+    w->schema = NULL;
+    snprintf(schema, sizeof schema, "<schema name=\"t\"><module name=\"b\">some other word from there %d, he can be out</module></schema>", i);
+    CHECK_OK(pc_schema_parse(&w->schema, w->model, schema, strlen(schema), NULL));
+    return toy_prompt(w, prompt_text);
+}
+
+static toy_answer ask(toy_world *w, pc_cache *cache, int i)
+{
+    pc_generate_options g = PC_GENERATE_OPTIONS_INIT;
+    pc_prompt *prompt = prompt_of(w, i);
+    toy_answer a;
+    g.max_tokens = 3;
+    a = toy_generate(prompt, cache, g);
+    pc_prompt_free(prompt);
+    return a;
+}
+
+/* `packed`: what gives way is wanted by a tier below, too, and its memory is free only when that has it. */
+static void full_pool(int packed)
+{
+    toy_world w;
+    pc_cache *cache = NULL;
+    pc_cache_options co = PC_CACHE_OPTIONS_INIT;
+    pc_cache_stats s = PC_CACHE_STATS_INIT;
+    if (!CHECK(toy_start(&w, NULL, 0, 0, NULL)))
+        return;
+    co.packed_bytes = packed ? 64 << 20 : 0;
+    CHECK_OK(pc_cache_new(&cache, w.context, &co));
+    for (int i = 0; i < MODULES; i++) {
+        pc_toy_count(w.toy)->pool = 0;
+        toy_answer right = ask(&w, NULL, i), a;
+        pc_toy_count(w.toy)->pool = POOL;
+        a = ask(&w, cache, i);
+        if (!CHECK_OK(a.status))
+            break;
+        CHECK(!strcmp(a.text[0], right.text[0]));
+        CHECK(pc_toy_count(w.toy)->live_tokens <= POOL);
+    }
+    CHECK(pc_toy_count(w.toy)->full > 0);
+    CHECK_OK(pc_cache_get_stats(cache, &s));
+    CHECK(s.evicted > 0 && s.resident > 0 && s.stored == s.resident + s.evicted + s.removed);
+    CHECK(s.evicted <= 2 * MODULES); /* no more than is needed */
+    pc_cache_free(cache);
+    toy_end(&w);
+}
+
+/* Nothing is idle: the host's word is passed on, and what is held stays. */
+static void full_of_pins(void)
+{
+    toy_world w;
+    pc_cache *cache = NULL;
+    pc_cache_options co = PC_CACHE_OPTIONS_INIT;
+    pc_cache_stats s = PC_CACHE_STATS_INIT;
+    uint8_t key[32];
+    if (!CHECK(toy_start(&w, NULL, 0, 0, NULL)))
+        return;
+    co.on_event = keep_key;
+    co.event_user = key;
+    CHECK_OK(pc_cache_new(&cache, w.context, &co));
+    CHECK_OK(ask(&w, cache, 1).status);
+    CHECK_OK(pc_cache_pin(cache, key, 1, 0));
+    pc_toy_count(w.toy)->pool = pc_toy_count(w.toy)->live_tokens + 1;
+    CHECK_STATUS(ask(&w, cache, 2).status, PC_ERR_LIMIT);
+    CHECK_ERROR_HAS("limit exceeded (PC_ERR_LIMIT)");
+    CHECK_OK(pc_cache_get_stats(cache, &s));
+    CHECK(s.evicted == 0 && s.resident > 0);
+    CHECK_OK(pc_cache_unpin(cache, key, 1));
+    pc_toy_count(w.toy)->pool = POOL;
+    CHECK_OK(ask(&w, cache, 2).status);
+    pc_cache_free(cache);
+    toy_end(&w);
+}
+
 int main(void)
 {
+    full_pool(0);
+    full_pool(1);
+    full_of_pins();
     pc_model_ops ops = pc_toy_ops();
     CHECK_OK(answer(&ops, 0, 0, 2));
     CHECK_STATUS(answer(&ops, 1, 0, 1), PC_ERR_IO);

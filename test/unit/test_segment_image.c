@@ -30,7 +30,7 @@ static pc_segment *encode(const pc_model *model, int gap)
         ids[i] = (i * 31 + 5) % VOCAB;
         positions[i] = STARTS_AT + i + (gap && i >= 40 ? 9 : 0);
     }
-    CHECK_OK(pc__encode(model, &args, &segment));
+    CHECK_OK(pc__encode(model, NULL, &args, &segment));
     return segment;
 }
 
@@ -344,7 +344,7 @@ static pc_segment *encode_toy(const pc_model *model)
     pc_cut whole = {0, 5};
     pc_segment *segment = NULL;
     pc_encode_args args = {.struct_size = sizeof args, .tokens = ids, .positions = positions, .count = 5, .cuts = &whole, .cut_count = 1};
-    CHECK_OK(pc__encode(model, &args, &segment));
+    CHECK_OK(pc__encode(model, NULL, &args, &segment));
     return segment;
 }
 

@@ -281,6 +281,18 @@ pc_status pc__resident_set_quota(pc__resident *t, const pc__id *salt, uint64_t b
     return status;
 }
 
+uint64_t pc__resident_shed(pc__resident *t, uint64_t keep, uint64_t enough, const void *owner)
+{
+    pc__entry *gone = NULL;
+    uint64_t freed;
+    pthread_mutex_lock(&t->lock);
+    pc__resident_keep_time(t, &gone);
+    pc__resident_take_releases(t);
+    freed = pc__resident_evict_until(t, keep, enough, owner, &gone);
+    leave(t, gone, 0);
+    return freed;
+}
+
 void pc__resident_clear(pc__resident *t)
 {
     pc__entry *gone = NULL;

@@ -57,6 +57,9 @@ pc_status pc__resident_pin(pc__resident *resident, const pc__id *key, uint64_t o
 pc_status pc__resident_unpin(pc__resident *resident, const pc__id *key, uint64_t owner);
 void pc__resident_unpin_owner(pc__resident *resident, uint64_t owner);
 pc_status pc__resident_set_quota(pc__resident *resident, const pc__id *salt, uint64_t bytes);
+/* Evicts, the least worth first, until at most `keep` bytes are taken, or `enough` bytes have gone; of segments that belong to `owner` only, if that is not NULL. What is in use or pinned stays. Returns how
+ * many bytes have gone. */
+uint64_t pc__resident_shed(pc__resident *resident, uint64_t keep, uint64_t enough, const void *owner);
 void pc__resident_clear(pc__resident *resident); /* what is neither in use nor pinned */
 void pc__resident_sweep(pc__resident *resident); /* what has expired */
 void pc__resident_stats(pc__resident *resident, pc_tier_stats *stats);

@@ -74,6 +74,8 @@ void pc__resident_keep_time(pc__resident *t, pc__entry **gone);
 /* Room for `need` bytes: PC_REASON_NONE, with the entries that have to go for it; or why there is none, with no entry picked. */
 uint32_t pc__resident_make_room(pc__resident *t, uint64_t need, int32_t priority, pc__tenant *tenant, pc__entry **picked);
 void pc__resident_shrink(pc__resident *t, pc__tenant *tenant, pc__entry **picked); /* to its quota, as far as it can be */
+/* As pc__resident_shed. */
+uint64_t pc__resident_evict_until(pc__resident *t, uint64_t keep, uint64_t enough, const void *owner, pc__entry **gone);
 void pc__resident_put_back(pc__resident *t, pc__entry **picked);
 void pc__resident_evict(pc__resident *t, pc__entry *picked, pc__entry **gone);
 pc__entry *pc__entry_new(const pc__resident *t, const pc__naming *naming, pc_segment *segment); /* needs no lock */

@@ -297,6 +297,24 @@ void pc__resident_shrink(pc__resident *t, pc__tenant *tenant, pc__entry **picked
     }
 }
 
+uint64_t pc__resident_evict_until(pc__resident *t, uint64_t keep, uint64_t enough, const void *owner, pc__entry **gone)
+{
+    pc__entry *others = NULL, *e;
+    uint64_t freed = 0;
+    while (freed < enough && pc__resident_used(t) > keep && (e = entry_of(pc__worth_least(&t->worth, NULL))) != NULL) {
+        pc__worth_pick(&t->worth, &e->item);
+        if (owner && e->segment->owner != owner) {
+            e->next = others;
+            others = e;
+            continue;
+        }
+        freed += e->item.bytes;
+        pc__resident_take_out(t, e, PC_EVENT_EVICT, gone);
+    }
+    pc__resident_put_back(t, &others);
+    return freed;
+}
+
 void pc__resident_put_back(pc__resident *t, pc__entry **picked)
 {
     for (; *picked; *picked = (*picked)->next)

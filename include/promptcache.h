@@ -542,8 +542,8 @@ typedef struct pc_tier_stats {
 #define PC_TIER_STATS_INIT {sizeof(pc_tier_stats), 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0}
 
 /* Opens a cache and starts its I/O threads, if it has tiers below HOST. PC_ERR_IO, PC_ERR_STATE: the folder cannot be used (an unreachable server is
- * no error: it is tried again). PC_ERR_UNSUPPORTED: built without what a tier needs. Handle: internally locked; one cache may serve many models and
- * threads. Since 0.1. */
+ * no error: it is tried again; nor is a disk without room for a new folder: the log says so, and DISK fails until there is some).
+ * PC_ERR_UNSUPPORTED: built without what a tier needs. Handle: internally locked; one cache may serve many models and threads. Since 0.1. */
 PC_API pc_status pc_cache_new(pc_cache **out, pc_context *context, const pc_cache_options *options);
 /* Finishes what is being written first (each within its deadline); and of a folder that held more than disk_bytes when it was opened, removes what is still too much for at most 2 s. */
 PC_API void pc_cache_free(pc_cache *cache);

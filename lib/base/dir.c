@@ -45,7 +45,7 @@ pc_status pc__dir_open(pc__dir *out, const pc_allocator *mem, const char *path, 
     if (!out->path)
         return PC_ERR_NOMEM;
     if (make && mkdir(path, 0700) && errno != EEXIST)
-        status = pc__fail(PC_ERR_IO, "%s: cannot be made: %s", path, strerror(errno));
+        status = pc__fail_system(PC_ERR_IO, errno, "%s: cannot be made: %s", path, strerror(errno));
     if (status == PC_OK) {
         out->fd = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
         status = out->fd >= 0 ? check_owner(out) : pc__fail(errno == ENOENT ? PC_ERR_NOT_FOUND : PC_ERR_IO, "%s: %s", path, strerror(errno));
@@ -79,7 +79,7 @@ pc_status pc__dir_fault(const pc__dir *dir, const char *name)
     int error = errno;
     if (pc__dir_is_gone(dir))
         return pc__fail(PC_ERR_IO, "%s: has been removed", dir->path);
-    return pc__fail(PC_ERR_IO, "%s/%s: %s", dir->path, name, strerror(error));
+    return pc__fail_system(PC_ERR_IO, error, "%s/%s: %s", dir->path, name, strerror(error));
 }
 
 pc_status pc__dir_file(const pc__dir *dir, const char *name, int flags, int *fd, struct stat *st)

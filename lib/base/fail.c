@@ -7,6 +7,7 @@
 /* No allocation: an out-of-memory error must be able to say so. */
 static _Thread_local char text[512];
 static _Thread_local int host_said; /* it stands in `text` */
+static _Thread_local int system_error; /* errno that `text` tells of; 0: none */
 
 static void one_line(void)
 {
@@ -23,7 +24,25 @@ pc_status pc__fail(pc_status status, const char *format, ...)
     va_end(args);
     one_line();
     host_said = 0;
+    system_error = 0;
     return status;
+}
+
+pc_status pc__fail_system(pc_status status, int error, const char *format, ...)
+{
+    va_list args;
+    va_start(args, format);
+    vsnprintf(text, sizeof text, format, args);
+    va_end(args);
+    one_line();
+    host_said = 0;
+    system_error = error;
+    return status;
+}
+
+int pc__fail_error(void)
+{
+    return system_error;
 }
 
 /* "prefix: " before the text that is there */

@@ -8,6 +8,10 @@
  * place and cause: "model.gguf: tensor 'blk.0.attn_q.weight': offset 4096 lies beyond the end of the file". */
 pc_status pc__fail(pc_status status, const char *format, ...) __attribute__((format(printf, 2, 3)));
 
+/* The same of a failure of the system's: `error` is its errno, which pc__fail_error gives to those who treat some of them differently, as long as the text holds. */
+pc_status pc__fail_system(pc_status status, int error, const char *format, ...) __attribute__((format(printf, 3, 4)));
+int pc__fail_error(void); /* 0: it was no failure of the system's, or none that said so */
+
 /* Puts "prefix: " before the text that a callee has set, and returns `status`. */
 pc_status pc__fail_in(pc_status status, const char *format, ...) __attribute__((format(printf, 2, 3)));
 

@@ -220,6 +220,8 @@ void pc__cache_tier_stats(pc_cache *cache, uint32_t tier, pc_tier_stats *stats)
         host_stats(cache, stats);
     else if (cache->tiers[tier])
         cache->tiers[tier]->ops->stats(cache->tiers[tier], stats);
+    if (!stats->reason && cache->tiers[tier])
+        stats->reason = pc__estimate_distrusts(&cache->estimate, tier);
     stats->not_worth += not_worth;
     stats->misses += not_worth;
     stats->lookups += not_worth;

@@ -1,5 +1,6 @@
 /* A cache's options, its tiers, its end. */
 #include "store/cache_body.h"
+#include "store/disk/disk_late.h"
 
 #include <string.h>
 #include <time.h>
@@ -161,6 +162,16 @@ static pc__tier_common common_of(const pc_cache *cache, const pc_cache_options *
     return common;
 }
 
+/* A disk that has no room for a new folder is a tier that fails for now, as an unreachable server is one. */
+static pc_status make_folder(pc_cache *cache, const pc__tier_common *common, const char *path)
+{
+    pc_status status = pc__tier_disk_new(&cache->tiers[PC_TIER_DISK], common, path);
+    if (!pc__disk_was_full(status))
+        return status;
+    pc__log(cache->context, PC_LOG_WARN, "cache: begins without its folder, and tries again later: %s", pc_error_text());
+    return pc__tier_disk_late_new(&cache->tiers[PC_TIER_DISK], common, path);
+}
+
 /* `sealed`: it leaves this process, so it is sealed and may be read-only. */
 static pc_status make_tiers(pc_cache *cache, const pc_cache_options *o)
 {
@@ -173,7 +184,7 @@ static pc_status make_tiers(pc_cache *cache, const pc_cache_options *o)
     if (status >= 0 && o->disk_path) {
         pc__tier_common c = common_of(cache, o, o->disk_codec ? o->disk_codec : PC_CODEC_RAW, 1);
         c.budget = o->disk_bytes ? o->disk_bytes : DEFAULT_DISK_BYTES;
-        status = pc__tier_disk_new(&cache->tiers[PC_TIER_DISK], &c, o->disk_path);
+        status = make_folder(cache, &c, o->disk_path);
     }
     if (status >= 0 && o->remote) {
         pc__tier_common c = common_of(cache, o, o->remote_codec ? o->remote_codec : PC_CODEC_ZSTD, 1);

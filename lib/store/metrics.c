@@ -100,6 +100,15 @@ static void print_tier_metric(page *p, const metric *m, const pc_tier_stats *sta
     }
 }
 
+/* Why each tier is not asked at the moment. */
+static void print_reasons(page *p, const pc_tier_stats *stats, const uint32_t *there)
+{
+    print_head(p, "tier_out_of_use", "gauge", "Why a tier is not asked at the moment, as a number of PC_REASON_; 0: it is.");
+    for (uint32_t t = 0; t < PC_TIER_COUNT; t++)
+        if (there[t])
+            print(p, "promptcache_tier_out_of_use{tier=\"%s\"} %" PRIu32 "\n", tier_names[t], stats[t].reason);
+}
+
 static void print_count(page *p, const char *name, const char *help, uint64_t value)
 {
     print_head(p, name, "counter", help);
@@ -144,6 +153,7 @@ pc_status pc_cache_prometheus(pc_cache *cache, char *text, size_t capacity, size
     print_cache(&p, cache);
     for (size_t m = 0; m < sizeof tier_metrics / sizeof *tier_metrics; m++)
         print_tier_metric(&p, &tier_metrics[m], stats, there);
+    print_reasons(&p, stats, there);
     *size = p.size;
     if (text && p.size > capacity)
         return pc__fail(PC_ERR_LIMIT, "pc_cache_prometheus: the text has %zu bytes, there is room for %zu", p.size, capacity);

@@ -87,7 +87,7 @@ pc_status pc__disk_lock_mark(pc__disk_lock *lock, const pc__disk_root *root)
         return PC_OK;
     error = write_record(lock, 1);
     if (error)
-        return pc__fail(PC_ERR_IO, "%s/%s: %s", root->path, PC__DISK_LOCK, strerror(error));
+        return pc__fail_system(PC_ERR_IO, error, "%s/%s: %s", root->path, PC__DISK_LOCK, strerror(error));
     lock->is_dirty = 1;
     return PC_OK;
 }

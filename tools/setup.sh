@@ -10,15 +10,14 @@ building="gcc cmake ninja-build pkg-config libexpat1-dev libjansson-dev libpcre2
 building_optional="g++ libdnnl-dev libhiredis-dev libssl-dev libblas-dev liblapack-dev libfaiss-dev"
 testing="g++ python3"
 # What tests skip, or do more slowly, where it is not there.
-testing_optional="ccache universal-ctags openssl redis-tools python3-cffi python3-nacl python3-xxhash python3-zstandard python3-pip"
-ci="clang"
-ci_optional="qemu-user"
+testing_optional="ccache universal-ctags openssl redis-tools python3-cffi python3-nacl python3-xxhash python3-zstandard python3-pip qemu-user"
+ci=clang
 
 needed=$building optional=$building_optional encoder=0
 case "${1-}" in
 "") ;;
 --tests) needed="$needed $testing" optional="$optional $testing_optional" encoder=1 ;;
---ci) needed="$needed $testing $ci" optional="$optional $testing_optional $ci_optional" encoder=1 ;;
+--ci) needed="$needed $testing $ci" optional="$optional $testing_optional" encoder=1 ;;
 *) sed -n '2,5s/^# *//p' "$0"; exit 2 ;;
 esac
 

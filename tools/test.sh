@@ -76,6 +76,14 @@ if [ "$all" = 1 ]; then
     release=-DCMAKE_BUILD_TYPE=Release
     compiled build/release "gcc, release" -DCMAKE_C_COMPILER=gcc -DCMAKE_CXX_COMPILER=g++ $release
     compiled build/clang "clang, release" -DCMAKE_C_COMPILER=clang -DCMAKE_CXX_COMPILER=clang++ $release
+    echo "== kernels by gcc and by clang"
+    if python3 test/kernel/compare_builds.py build/release/tools/promptcache/promptcache build/clang/tools/promptcache/promptcache; then
+        passed=$((passed + 1))
+    elif [ $? = 77 ]; then
+        skipped=$((skipped + 1))
+    else
+        failed=$((failed + 1))
+    fi
     compiled build/lto "gcc, release with link-time optimisation" -DCMAKE_C_COMPILER=gcc -DCMAKE_CXX_COMPILER=g++ $release \
         -DCMAKE_C_FLAGS=-flto=auto -DCMAKE_CXX_FLAGS=-flto=auto
     left_out="-LE levels|fuzz -E ^test_(amx_.*|attend_kernels|attention_matrix|churn|disk_kill|kv_formats|maps_kill|memo_kill|memo_strangers|read_.*|record_.*|restart|rules|slow_.*|split_error|subdirectory|tier_disk|tier_memory|trace|workloads)$" # nothing else than with them

@@ -136,8 +136,34 @@ static void test_not_written(void)
     disk_block_signals(0);
 }
 
+/* The first has given way, the second may not: the folder is looked through while the first one's file is nobody's, and the account of it is right after that. */
+static void test_account(void)
+{
+    const char *path = disk_fresh_folder();
+    pc__tier *tier = disk_open_tier(path, 0);
+    uint64_t bytes;
+    uint32_t reason, dirty;
+    toy_image t;
+    disk_block_signals(1);
+    CHECK_OK(disk_put(tier, 0, SIZE, NULL));
+    disk_image(&t, 1, SIZE);
+    t.image.priority = 5;
+    CHECK_OK(tier->ops->put(tier, &t.image, pc__now() + 20, &reason));
+    toy_image_free(&t);
+    bytes = disk_stats(tier).resident_bytes;
+    disk_close_tier(tier);
+    tier = disk_open_tier(path, bytes);
+    CHECK_STATUS(disk_put(tier, 2, SIZE + SIZE / 3, NULL), PC_MISS);
+    CHECK_INT(disk_stats(tier).evicted, 1);
+    CHECK_INT(disk_look(path).drafts, 0);
+    CHECK_INT(disk_usage(path, &dirty), disk_look(path).record_bytes);
+    disk_close_tier(tier);
+    disk_block_signals(0);
+}
+
 int main(void)
 {
+    test_account();
     int folder = open(pc_test_folder(), O_RDONLY | O_DIRECTORY), can = folder >= 0 && pc__disk_can_reuse(folder);
     if (folder >= 0)
         close(folder);

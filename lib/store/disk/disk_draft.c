@@ -50,14 +50,10 @@ static pc_status make_file(pc__disk *disk, uint64_t bytes, pc__disk_draft *out)
 }
 
 /* 1: what gave way is the draft now. */
-static int use_spare(pc__disk_spare *spare, uint64_t bytes, pc__disk_draft *out)
+static int use_spare(pc__disk *disk, pc__disk_spare *spare, uint64_t bytes, pc__disk_draft *out)
 {
-    if (spare->fd < 0 || ftruncate(spare->fd, (off_t)bytes))
-        return 0;
-    out->fd = spare->fd;
     memcpy(out->name, spare->name, sizeof out->name);
-    spare->fd = -1;
-    return 1;
+    return pc__disk_spare_use(disk, spare, bytes, &out->fd);
 }
 
 pc_status pc__disk_draft_begin(pc__disk *disk, const pc__image *image, uint64_t bytes, double deadline, pc__disk_draft *out)
@@ -72,7 +68,7 @@ pc_status pc__disk_draft_begin(pc__disk *disk, const pc__image *image, uint64_t 
     if (status == PC_OK)
         status = pc__disk_lock_mark(&disk->lock, &disk->root);
     if (status == PC_OK)
-        status = use_spare(&spare, bytes, out) ? PC_OK : make_file(disk, bytes, out);
+        status = use_spare(disk, &spare, bytes, out) ? PC_OK : make_file(disk, bytes, out);
     pc__disk_spare_drop(disk, &spare);
     if (status == PC_OK) {
         out->reserved = bytes;

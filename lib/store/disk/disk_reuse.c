@@ -108,6 +108,7 @@ int pc__disk_reuse(pc__disk *disk, const pc__spot *spot, pc__disk_spare *spare, 
     spare->fd = fd;
     if (fd >= 0) {
         *bytes = (uint64_t)st.st_size;
+        pc__disk_lock_add(&disk->lock, LEFT); /* like every file in new/ it counts: a scan finds it */
         if (ftruncate(fd, LEFT))
             pc__disk_spare_drop(disk, spare);
     }
@@ -128,6 +129,16 @@ int pc__disk_reuse(pc__disk *disk, const pc__spot *spot, pc__disk_spare *spare, 
 
 #endif
 
+int pc__disk_spare_use(pc__disk *disk, pc__disk_spare *spare, uint64_t bytes, int *fd)
+{
+    if (spare->fd < 0 || ftruncate(spare->fd, (off_t)bytes))
+        return 0;
+    pc__disk_lock_take_off(&disk->lock, LEFT);
+    *fd = spare->fd;
+    spare->fd = -1;
+    return 1;
+}
+
 void pc__disk_spare_drop(pc__disk *disk, pc__disk_spare *spare)
 {
     int dir;
@@ -136,6 +147,7 @@ void pc__disk_spare_drop(pc__disk *disk, pc__disk_spare *spare)
     dir = pc__disk_new(&disk->root, 0);
     if (dir < 0 || unlinkat(dir, spare->name, 0))
         disk->lock.is_trusted = 0; /* whoever comes next counts */
+    pc__disk_lock_take_off(&disk->lock, LEFT);
     if (dir >= 0)
         close(dir);
     close(spare->fd);

@@ -205,7 +205,7 @@ static const pc_read_case read_cases[] = {
                  PC_FIELD(pc_model_options, flags), 0, 1),
     PC_READ_CASE(pc_model_ops, use_ops, &ops_init, 104, PC_NO_FIELD, PC_NO_FIELD, 0, 0),
     PC_READ_CASE(pc_cache_options, use_cache, &cache_init, 40, PC_NO_FIELD,
-                 PC_FIELD(pc_cache_options, flags), 63, 1),
+                 PC_FIELD(pc_cache_options, flags), 127, 1),
     PC_READ_CASE(pc_codec_ops, use_codec, &codec_init, 56, PC_NO_FIELD,
                  PC_NO_FIELD, 0, 0),
     PC_READ_CASE(pc_schema_options, use_schema, &schema_init, 32,

@@ -2,6 +2,7 @@
  * Catches: links that are followed out of the folder, files of others, pipes and folders that are taken for records, damaged files that hold the tier up for
  * good, folders that are not ours or that others may write to, a folder that vanishes, writing where only reading was asked for. */
 #include <errno.h>
+#include <sys/file.h>
 
 #include "disk.h"
 
@@ -121,6 +122,32 @@ static void test_foreign_files(void)
         CHECK_STATUS(disk_get(tier, 3, SIZE, NULL), PC_MISS);
         disk_close_tier(tier);
     }
+}
+
+/* A writer has taken the file for another record after a reader had looked its name up: he holds a lock on
+ * it. And a reader holds one, by which a writer knows that the file is in use. */
+static void test_taken_file(void)
+{
+    const char *path = disk_fresh_folder();
+    pc__tier *tier = disk_open_tier(path, 0);
+    pc__disk_root root;
+    const pc_allocator *mem = &pc__libc_allocator;
+    pc__spot spot = {.key = disk_key(1)};
+    struct stat st;
+    CHECK_OK(disk_put(tier, 1, SIZE, NULL));
+    CHECK_OK(pc__disk_root_open(&root, mem, path, 0));
+    int writer = open(disk_record_path(path, 1), O_RDONLY), reader = -1;
+    CHECK(!flock(writer, LOCK_EX | LOCK_NB));
+    CHECK_STATUS(pc__disk_open_record(&root, &spot, &reader, &st), PC_MISS);
+    CHECK_INT(reader, -1);
+    CHECK(!flock(writer, LOCK_UN));
+    CHECK_OK(pc__disk_open_record(&root, &spot, &reader, &st));
+    CHECK(flock(writer, LOCK_EX | LOCK_NB) && errno == EWOULDBLOCK);
+    close(reader);
+    CHECK(!flock(writer, LOCK_EX | LOCK_NB));
+    close(writer);
+    pc__dir_close(&root, mem);
+    disk_close_tier(tier);
 }
 
 static void refused(const char *path, pc_status want, const char *part, uint32_t read_only)
@@ -268,6 +295,7 @@ int main(void)
 {
     test_links();
     test_foreign_files();
+    test_taken_file();
     test_bad_folders();
     test_loose_folders();
     test_removed_folder();

@@ -125,6 +125,7 @@ static pc_status give_name(pc__disk *disk, const pc__disk_draft *draft, const pc
     int sub = pc__disk_sub(&disk->root, spot->key.bytes[0], 1), dir = pc__disk_new(&disk->root, 0);
     pc__disk_name(spot, name);
     (void)!fchmod(draft->fd, 0400); /* nobody changes a record, and others may have it mapped: it says so where it can */
+    flock(draft->fd, LOCK_UN);      /* readers may have it under its name; who looks after drafts waits for the folder's lock */
     if (sub < 0 || dir < 0)
         status = fault(disk, sub < 0 ? name : PC__DISK_NEW);
     else if (is_there(disk, sub, name, spot, replaced))

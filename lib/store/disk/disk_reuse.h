@@ -1,10 +1,15 @@
 /* The file of a record that gives way becomes the draft of the one that comes: no file is removed and none is made, which is most of what a full folder costs a writer (on ext4 without a journal
  * each new file is sought among all that were removed in the last minutes).
  *
- * A record never changes, and who has it open or mapped may go on using it (doc/format.md, "The folder"). So only a file is taken that nobody else has: the kernel says so by granting a write
- * lease on it (fcntl, F_SETLEASE), and keeps others from opening it as long as the lease is held, which is until it has lost its name. Mappings count, too, where the file system is known to count them.
- * Whoever cannot be told for certain is not asked: other file systems, files with more names than one, threads that a SIGIO could reach (the kernel sends it to a holder of a lease who is asked to give
- * it up). Then the record is removed as ever. */
+ * A record never changes, and who has it open or mapped may go on using it (doc/format.md, "The folder").
+ * So only a file is taken that nobody else has: the kernel says so by granting a write lease on it (fcntl,
+ * F_SETLEASE), and keeps others from opening it as long as the lease is held, which is until it has lost
+ * its name. Mappings count, too, where the file system is known to count them. Readers of ours also hold a
+ * shared lock (flock) on what they have open or mapped, and look at its name again: one that has looked the
+ * name up before the lease and opens after it finds the file locked, or without its name.
+ * Whoever cannot be told for certain is not asked: other file systems, files with more names than one,
+ * threads that a SIGIO could reach (the kernel sends it to a holder of a lease who is asked to give it up).
+ * Then the record is removed as ever. */
 #ifndef PC_STORE_DISK_REUSE_H
 #define PC_STORE_DISK_REUSE_H
 

@@ -5,6 +5,7 @@
 #include <fcntl.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/file.h>
 #include <unistd.h>
 
 #include "base/fail.h"
@@ -147,6 +148,17 @@ static pc_status no_record(const pc__disk_root *root, const char *name)
     return pc__fail(PC_ERR_IO, "%s/%.2s/%s: %s", root->path, name, name, strerror(errno));
 }
 
+/* Whether the file that was opened under the name is still the record of that name, and stays so while
+ * it is open or mapped. Between the look-up of the name and the opening a writer may have taken the file
+ * for another record (store/disk/disk_reuse.h): he has it locked, or it has another name by now. */
+static int is_held(int sub, const char *name, int fd, const struct stat *st)
+{
+    struct stat now;
+    if (flock(fd, LOCK_SH | LOCK_NB) && errno == EWOULDBLOCK)
+        return 0;
+    return !fstatat(sub, name, &now, AT_SYMLINK_NOFOLLOW) && now.st_ino == st->st_ino && now.st_dev == st->st_dev;
+}
+
 pc_status pc__disk_open_record(const pc__disk_root *root, const pc__spot *spot, int *fd, struct stat *st)
 {
     char name[PC__DISK_NAME];
@@ -156,14 +168,14 @@ pc_status pc__disk_open_record(const pc__disk_root *root, const pc__spot *spot, 
     *fd = sub < 0 ? -1 : openat(sub, name, O_RDONLY | O_NOFOLLOW | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
     if (*fd < 0)
         status = no_record(root, name);
+    else if (fstat(*fd, st))
+        status = pc__fail(PC_ERR_IO, "%s/%.2s/%s: %s", root->path, name, name, strerror(errno));
+    else if (!pc__dir_is_ours(root, st) || !is_held(sub, name, *fd, st))
+        status = PC_MISS;
     if (sub >= 0)
         close(sub);
-    if (status != PC_OK)
+    if (*fd < 0)
         return status;
-    if (fstat(*fd, st))
-        status = pc__fail(PC_ERR_IO, "%s/%.2s/%s: %s", root->path, name, name, strerror(errno));
-    else if (!pc__dir_is_ours(root, st))
-        status = PC_MISS;
     if (status != PC_OK) {
         close(*fd);
         *fd = -1;

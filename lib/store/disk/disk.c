@@ -5,10 +5,10 @@
 #include <unistd.h>
 
 #include "store/disk/disk_index.h"
-#include "store/disk/disk_reuse.h"
 #include "store/disk/disk_room.h"
 #include "store/disk/disk_scan.h"
 #include "store/disk/disk_source.h"
+#include "store/disk/file_system.h"
 
 #define OPEN_SECONDS 10.0 /* for who opens a folder while another process counts it */
 #define CLOSE_SECONDS 2.0
@@ -217,7 +217,7 @@ pc_status pc__disk_open(pc__disk *disk, const pc__tier_common *common, const cha
         return status;
     pthread_mutex_init(&disk->work, NULL);
     pthread_mutex_init(&disk->guard, NULL);
-    disk->can_reuse = pc__disk_can_reuse(disk->root.fd);
+    disk->can_reuse = (pc__file_system(disk->root.fd) & PC__FS_COUNTS_USERS) != 0;
     status = learn(disk);
     if (status >= 0)
         status = pc__disk_fill(disk);

@@ -1,8 +1,8 @@
 #include "store/disk/disk_maps.h"
 
 #include <stdatomic.h>
-#include <sys/vfs.h>
 
+#include "store/disk/file_system.h"
 #include "store/tier.h"
 
 #define LEAST_BYTES (UINT64_C(256) << 10) /* less is read as fast */
@@ -16,37 +16,11 @@ struct pc__disk_maps {
     atomic_uint_fast64_t bytes;
 };
 
-/* By the magic number of statfs(2). What is not here may be a network's, or a program's (FUSE). */
-static int is_local(int folder)
-{
-    static const uint32_t known[] = {
-        0xef53,     /* ext2, ext3, ext4 */
-        0x58465342, /* XFS */
-        0x9123683e, /* Btrfs */
-        0x01021994, /* tmpfs */
-        0x858458f6, /* ramfs */
-        0x794c7630, /* overlayfs */
-        0xf2f52010, /* F2FS */
-        0x2fc12fc1, /* ZFS */
-        0xca451a4e, /* bcachefs */
-        0x3153464a, /* JFS */
-        0x73717368, /* SquashFS */
-        0xe0f5e1e2, /* EROFS */
-    };
-    struct statfs fs;
-    if (fstatfs(folder, &fs))
-        return 0;
-    for (size_t i = 0; i < sizeof known / sizeof *known; i++)
-        if ((uint32_t)fs.f_type == known[i])
-            return 1;
-    return 0;
-}
-
 pc_status pc__disk_maps_new(pc__disk_maps **out, const pc_allocator *mem, int folder, uint32_t how)
 {
     pc__disk_maps *maps;
     *out = NULL;
-    if (how == PC__MAP_NEVER || (how == PC__MAP_LOCAL && !is_local(folder)))
+    if (how == PC__MAP_NEVER || (how == PC__MAP_LOCAL && !(pc__file_system(folder) & PC__FS_LOCAL)))
         return PC_OK;
     maps = pc__calloc(mem, 1, sizeof *maps);
     if (!maps)

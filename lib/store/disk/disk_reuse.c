@@ -5,7 +5,6 @@
 #include <signal.h>
 #include <stdio.h>
 #include <sys/file.h>
-#include <sys/vfs.h>
 #include <unistd.h>
 #ifdef __linux__
 #include <sys/syscall.h>
@@ -14,24 +13,6 @@
 /* Bytes that stay of the old record, for its draft's header to overwrite at last: ext4 takes a file that was cut to nothing for one whose owner wants it on the disk when it is closed, which takes
  * milliseconds (mount option auto_da_alloc). */
 enum { LEFT = 1 };
-
-int pc__disk_can_reuse(int folder)
-{
-    static const uint32_t known[] = {
-        0xef53,     /* ext2, ext3, ext4 */
-        0x58465342, /* XFS */
-        0x9123683e, /* Btrfs */
-        0x01021994, /* tmpfs */
-        0xf2f52010, /* F2FS */
-    }; /* not overlayfs: a mapping there is one of another file below */
-    struct statfs fs;
-    if (fstatfs(folder, &fs))
-        return 0;
-    for (size_t i = 0; i < sizeof known / sizeof *known; i++)
-        if ((uint32_t)fs.f_type == known[i])
-            return 1;
-    return 0;
-}
 
 void pc__disk_draft_name(pc__disk *disk, char name[32])
 {

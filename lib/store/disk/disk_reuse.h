@@ -21,8 +21,6 @@ typedef struct pc__disk_spare {
     char name[32];
 } pc__disk_spare;
 
-/* Whether a lease tells for certain on the file system of this folder. */
-int pc__disk_can_reuse(int folder);
 /* A name in new/ that nobody has had. Under `work`. */
 void pc__disk_draft_name(pc__disk *disk, char name[32]);
 /* 1: the file of the record is the spare, *bytes it had. 0: it is not; the record may still be there. Between enter and leave, after pc__disk_lock_mark. */

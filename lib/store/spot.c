@@ -25,7 +25,7 @@ void pc__variant_of(const pc__record_options *options, char variant[PC__VARIANT]
         snprintf(variant + strlen(variant), PC__VARIANT - strlen(variant), "%s%s", *variant ? "." : "", options->kernels);
 }
 
-pc__spot pc__spot_of(const pc__id *key, const char variant[PC__VARIANT])
+pc__spot pc__spot_of(const pc__id *key, const char *variant)
 {
     pc__spot spot = {.key = *key};
     memcpy(spot.variant, variant, PC__VARIANT);

@@ -19,7 +19,7 @@ typedef struct pc__spot {
 
 /* Of the records that are written and read with these options. */
 void pc__variant_of(const pc__record_options *options, char variant[PC__VARIANT]);
-pc__spot pc__spot_of(const pc__id *key, const char variant[PC__VARIANT]);
+pc__spot pc__spot_of(const pc__id *key, const char *variant); /* [PC__VARIANT] */
 /* 1: [size] characters may be the variant of a name, and are in `variant` now. Whose they are is not asked. */
 int pc__variant_read(const char *text, size_t size, char variant[PC__VARIANT]);
 /* 1: it is the key's record, and sealed with the key that the variant names, or with none. */

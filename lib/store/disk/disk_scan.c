@@ -46,7 +46,7 @@ static pc_status list_sub(pc__disk *disk, unsigned sub, listing *out, int64_t *d
     struct stat st;
     struct timespec now;
     struct dirent *entry;
-    char name[8];
+    char name[16];
     pc_status status = PC_OK;
     int fd = pc__disk_sub(&disk->root, sub, 0);
     DIR *dir;

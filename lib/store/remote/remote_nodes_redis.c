@@ -159,17 +159,32 @@ static pc_status log_in(const pc__nodes *nodes, const pc__node *n, pc__wire *wir
     return status;
 }
 
+/* To the first address that answers: a name may have some that the server does not listen on, as
+ * `localhost` often has ::1 before 127.0.0.1. */
+static pc_status open_wire(const pc__nodes *nodes, const pc__node *n, pc__wire **out, pc__limit *limit)
+{
+    pc_status status = PC_OK;
+    int others = 1;
+    for (size_t i = 0; i < PC__RESOLVER_MOST && others; i++) {
+        pc__place place;
+        status = pc__resolver_get(n->resolver, &place, limit);
+        if (status < 0)
+            return status;
+        status = pc__wire_open(out, &nodes->mem, &place, n->name, nodes->tls, n->host, limit);
+        if (status == PC_OK)
+            pc__resolver_answered(n->resolver);
+        others = status < 0 && pc__resolver_failed(n->resolver, &place) && !limit->timed_out;
+    }
+    return status;
+}
+
 pc_status pc__node_connect(pc__nodes *nodes, pc__node *n, pc__wire **out, pc__limit *limit)
 {
-    pc__place place;
-    pc_status status = pc__resolver_get(n->resolver, &place, limit);
+    pc_status status;
+    *out = NULL;
+    status = open_wire(nodes, n, out, limit);
     if (status < 0)
         return status;
-    status = pc__wire_open(out, &nodes->mem, &place, n->name, nodes->tls, n->host, limit);
-    if (status < 0) {
-        pc__resolver_forget(n->resolver);
-        return status;
-    }
     status = log_in(nodes, n, *out, limit);
     if (status < 0) {
         pc__wire_close(*out);

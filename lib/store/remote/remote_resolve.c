@@ -11,8 +11,6 @@
 #include "base/clock.h"
 #include "base/fail.h"
 
-enum { MOST = 8 };
-
 struct pc__resolver {
     pc_allocator mem;
     char *host, port[8];
@@ -23,8 +21,9 @@ struct pc__resolver {
     int started; /* the thread is to be joined */
     int running; /* it has not answered yet */
     int error;   /* of getaddrinfo */
-    pc__place places[MOST];
-    size_t count, next;
+    pc__place places[PC__RESOLVER_MOST];
+    size_t count, first; /* which is tried next */
+    size_t failed;       /* how many have failed since one answered */
 };
 
 static int look_up(const char *host, const char *port, int flags, pc__place *places, size_t *count)
@@ -36,7 +35,7 @@ static int look_up(const char *host, const char *port, int flags, pc__place *pla
     hints.ai_flags = flags | AI_NUMERICSERV;
     error = getaddrinfo(host, port, &hints, &list);
     *count = 0;
-    for (struct addrinfo *a = error ? NULL : list; a && *count < MOST; a = a->ai_next) {
+    for (struct addrinfo *a = error ? NULL : list; a && *count < PC__RESOLVER_MOST; a = a->ai_next) {
         memcpy(&places[*count].address, a->ai_addr, a->ai_addrlen);
         places[(*count)++].size = a->ai_addrlen;
     }
@@ -48,13 +47,13 @@ static int look_up(const char *host, const char *port, int flags, pc__place *pla
 static void *run(void *arg)
 {
     pc__resolver *r = arg;
-    pc__place places[MOST];
+    pc__place places[PC__RESOLVER_MOST];
     size_t count;
     int error = look_up(r->host, r->port, 0, places, &count);
     pthread_mutex_lock(&r->lock);
     memcpy(r->places, places, count * sizeof *places);
     r->count = count;
-    r->next = 0;
+    r->first = r->failed = 0;
     r->error = error;
     r->running = 0;
     pthread_cond_broadcast(&r->ready);
@@ -157,16 +156,31 @@ pc_status pc__resolver_get(pc__resolver *resolver, pc__place *out, pc__limit *li
     if (status == PC_OK && !r->count)
         status = pc__fail(PC_ERR_IO, "%s: %s", r->host, r->error ? gai_strerror(r->error) : "nothing answers there"); /* 0: others have just forgotten the address */
     if (status == PC_OK)
-        *out = r->places[r->next++ % r->count];
+        *out = r->places[r->first];
     pthread_mutex_unlock(&r->lock);
     return status;
 }
 
-void pc__resolver_forget(pc__resolver *resolver)
+void pc__resolver_answered(pc__resolver *resolver)
 {
     pthread_mutex_lock(&resolver->lock);
-    /* those that are left of the last answer come first */
-    if (!resolver->numeric && !resolver->running && resolver->next >= resolver->count)
-        resolver->count = 0;
+    resolver->failed = 0;
     pthread_mutex_unlock(&resolver->lock);
+}
+
+int pc__resolver_failed(pc__resolver *resolver, const pc__place *place)
+{
+    pc__resolver *r = resolver;
+    int others = 1; /* if another thread has found so, too, and has gone on */
+    pthread_mutex_lock(&r->lock);
+    if (r->count && r->places[r->first].size == place->size && !memcmp(&r->places[r->first].address, &place->address, place->size)) {
+        r->first = (r->first + 1) % r->count;
+        others = ++r->failed < r->count;
+        if (!others) {
+            r->failed = 0;
+            r->count = r->numeric ? r->count : 0; /* looked up again */
+        }
+    }
+    pthread_mutex_unlock(&r->lock);
+    return others;
 }

@@ -14,9 +14,14 @@ typedef struct pc__resolver pc__resolver;
 pc_status pc__resolver_new(pc__resolver **out, const pc_allocator *mem, const char *host, uint16_t port);
 /* Waits for a look-up that is under way: the system gives up after its own time limit. */
 void pc__resolver_free(pc__resolver *resolver); /* NULL does nothing */
-/* The next of the addresses in turn. PC_ERR_IO: no such name, or not known before the limit. */
+enum { PC__RESOLVER_MOST = 8 }; /* addresses of a name; further ones are not tried */
+
+/* The address that answered last, else the first of those that have not failed. PC_ERR_IO: no such name,
+ * or not known before the limit. */
 pc_status pc__resolver_get(pc__resolver *resolver, pc__place *out, pc__limit *limit);
-/* What was known is asked for again: connecting has failed. */
-void pc__resolver_forget(pc__resolver *resolver);
+void pc__resolver_answered(pc__resolver *resolver);
+/* The one that pc__resolver_get gave cannot be connected to. 1: it may give another one now; 0: all have
+ * failed, and the name is looked up again when it is asked for next. */
+int pc__resolver_failed(pc__resolver *resolver, const pc__place *place);
 
 #endif

@@ -25,17 +25,18 @@ foreach(what LIBDIR INCLUDEDIR) # a packager may have given absolute ones
   endif()
 endforeach()
 # What the static library needs, as flags: naming modules would make pkg-config ask for them, and hand
-# their flags on, where somebody links the shared one.
+# their flags on, where somebody links the shared one. Those are linked as shared libraries; who wants
+# none at all adds what they need themselves.
 set(PC_MODULES expat jansson libpcre2-8 libutf8proc libsodium libzstd libxxhash)
-set(static_flags ${EXPAT_STATIC_LDFLAGS} ${JANSSON_STATIC_LDFLAGS} ${PCRE2_STATIC_LDFLAGS} ${UTF8PROC_STATIC_LDFLAGS}
-  ${SODIUM_STATIC_LDFLAGS} ${ZSTD_STATIC_LDFLAGS} ${XXHASH_STATIC_LDFLAGS})
+set(static_flags ${EXPAT_LDFLAGS} ${JANSSON_LDFLAGS} ${PCRE2_LDFLAGS} ${UTF8PROC_LDFLAGS}
+  ${SODIUM_LDFLAGS} ${ZSTD_LDFLAGS} ${XXHASH_LDFLAGS})
 if(PC_HAVE_HIREDIS)
   list(APPEND PC_MODULES hiredis)
-  list(APPEND static_flags ${HIREDIS_STATIC_LDFLAGS})
+  list(APPEND static_flags ${HIREDIS_LDFLAGS})
 endif()
 if(PC_HAVE_OPENSSL)
   list(APPEND PC_MODULES openssl)
-  list(APPEND static_flags ${PC_TLS_STATIC_LDFLAGS})
+  list(APPEND static_flags ${PC_TLS_LDFLAGS})
 endif()
 if(PC_HAVE_FAISS)
   list(APPEND static_flags -lfaiss -llapack -lblas -lgomp -lstdc++)

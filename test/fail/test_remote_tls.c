@@ -49,8 +49,11 @@ static void make_certificates(void)
         "key() { openssl genpkey -algorithm EC -pkeyopt ec_paramgen_curve:P-256 -out $1.key; }\n"
         "authority() { key $1 && openssl req -x509 -new -key $1.key -subj \"/CN=$1\" -days 2 -out $1.pem; }\n"
         "sign() { echo \"subjectAltName=$3\" >names && openssl x509 -req -in leaf.csr -CA ca.pem -CAkey ca.key -CAcreateserial -days $2 -extfile names -out $1.pem; }\n"
+        /* OpenSSL 3.4 and later have dates in place of days before today */
+        "expired() { sign expired -1 $1 || openssl x509 -req -in leaf.csr -CA ca.pem -CAkey ca.key -CAcreateserial -not_before 20200101000000Z\\\n"
+        " -not_after 20200102000000Z -extfile names -out expired.pem; }\n"
         "authority ca && authority other && key leaf && openssl req -new -key leaf.key -subj /CN=leaf -out leaf.csr &&\n"
-        "sign server 2 DNS:localhost,IP:127.0.0.1 && sign expired -1 DNS:localhost,IP:127.0.0.1 && sign elsewhere 2 DNS:elsewhere.invalid &&\n"
+        "sign server 2 DNS:localhost,IP:127.0.0.1 && expired DNS:localhost,IP:127.0.0.1 && sign elsewhere 2 DNS:elsewhere.invalid &&\n"
         "openssl ec -in leaf.key -aes128 -passout pass:locked -out locked.key && cat server.pem leaf.key >both.pem && echo nonsense >nonsense.pem &&\n"
         "mkdir authorities && cp ca.pem authorities/$(openssl x509 -hash -noout -in ca.pem).0; } >log 2>&1";
     char command[2048];

@@ -89,6 +89,29 @@ static void *make_nil(const redisReadTask *task)
     return add(task, PC__ITEM_NIL) ? task->privdata : NULL;
 }
 
+#if HIREDIS_MAJOR >= 1
+/* Of RESP3, which nobody has asked for. Without these two the reader would pass over such an item. */
+static void *refuse(const redisReadTask *task)
+{
+    pc__reply *r = task->privdata;
+    if (r->status == PC_OK)
+        r->status = pc__fail(PC_ERR_FORMAT, "not an answer of such a server: of RESP3, which was not asked for");
+    return NULL;
+}
+
+static void *refuse_double(const redisReadTask *task, double value, char *text, size_t size)
+{
+    (void)value, (void)text, (void)size;
+    return refuse(task);
+}
+
+static void *refuse_bool(const redisReadTask *task, int value)
+{
+    (void)value;
+    return refuse(task);
+}
+#endif
+
 static void give_up(void *object)
 {
     (void)object; /* the items belong to pc__reply */
@@ -98,7 +121,11 @@ pc_status pc__reply_reader_new(pc__reply_reader **out, const pc_allocator *mem)
 {
     /* static and never written, although hiredis 0.14 takes a pointer that is not const */
     static redisReplyObjectFunctions functions = {
-        .createString = make_string, .createArray = make_array, .createInteger = make_integer, .createNil = make_nil, .freeObject = give_up};
+        .createString = make_string, .createArray = make_array, .createInteger = make_integer, .createNil = make_nil, .freeObject = give_up,
+#if HIREDIS_MAJOR >= 1
+        .createDouble = refuse_double, .createBool = refuse_bool,
+#endif
+    };
     pc__reply_reader *r = *out = pc__calloc(mem, 1, sizeof *r);
     if (!r)
         return PC_ERR_NOMEM;

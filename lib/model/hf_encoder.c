@@ -112,7 +112,7 @@ static pc_status read_signed(const pc__config *config, const char *key, int32_t 
     pc_status status = pc__config_number(config, key, &number);
     if (status < 0)
         return status;
-    if (number != floor(number) || number > MAX_DISTANCE)
+    if (number != floor(number) || number > (double)MAX_DISTANCE)
         return pc__config_refuse(config, key);
     if (number > 0)
         *out = (int32_t)number;

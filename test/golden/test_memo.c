@@ -287,7 +287,7 @@ static void hits_keep_their_limit(world *w, const prompts *others)
         sum += apart(w, i);
         worst = fmax(worst, apart(w, i));
     }
-    CHECK(fabs(all.hit_loss - sum / PROMPTS) < 1e-6 && fabs(all.hit_loss_worst - worst) < 1e-6);
+    CHECK(fabs(all.hit_loss - sum / (double)PROMPTS) < 1e-6 && fabs(all.hit_loss_worst - worst) < 1e-6);
     CHECK(all.hit_loss_high <= worst && all.hit_loss_high >= all.hit_loss && all.hit_limit == 8);
     work.limit = 2;
     work.hit_limit = worst / 2;
@@ -323,7 +323,7 @@ static void tuned(world *w, const prompts *others)
     prefill(w, others, PROMPTS, w->memo, 0, w->reused);
     for (size_t i = 0; i < PROMPTS; i++)
         sum += apart(w, i);
-    CHECK(sum / PROMPTS <= work.limit);
+    CHECK(sum / (double)PROMPTS <= work.limit);
     work.limit = 2; /* all that is alike enough to be there */
     CHECK_OK(pc_memo_tune(w->memo, others->inputs, PROMPTS, &work));
     CHECK_INT(bucket(w, 0).open, 1);

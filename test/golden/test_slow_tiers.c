@@ -103,7 +103,7 @@ static void never_late(const world *w, uint32_t mode, int kind)
         computing += alone.seconds_encode + alone.seconds_prefill;
         waiting += s.seconds_load;
     }
-    CHECK(waiting <= 0.2 * computing + 0.002 * ROUNDS); /* 0.04 and a scheduler's slice, on a busy machine */
+    CHECK(waiting <= 0.2 * computing + 0.002 * (double)ROUNDS); /* 0.04 and a scheduler's slice, on a busy machine */
     CHECK_OK(pc_cache_flush(cache));
     balanced(cache);
     pc_cache_free(cache);

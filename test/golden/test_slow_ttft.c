@@ -230,7 +230,7 @@ static void measure_kind(const world *w, int kind, size_t n)
             size_t arm = i % 2 ? (i + turn) % ARMS : (i + ARMS - turn) % ARMS;
             pc_stats s = ask(w, caches[arm], NULL, &spent);
             m.ttft[arm][i] = s.seconds_ttft;
-            m.spent[arm][i] = spent / THREADS + s.seconds_load;
+            m.spent[arm][i] = spent / (double)THREADS + s.seconds_load;
             if (arm == TIERS) {
                 m.waited[i] = s.seconds_load;
                 m.loaded[i] = (double)s.tokens_tier[PC_TIER_DISK];

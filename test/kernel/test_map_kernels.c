@@ -308,8 +308,8 @@ static void speed(void)
     if (!CHECK_OK(pc_context_new(&m.context, &options)))
         return;
     memset(m.memory, 1, READ_BYTES);
-    m.flops = 2.0 * PANEL_IN * PANEL_ROWS * PC__PANEL * PANEL_TURNS / least(all_products, &m);
-    m.bytes = READ_BYTES / least(all_reads, &m);
+    m.flops = 2.0 * (double)PANEL_IN * (double)PANEL_ROWS * (double)PC__PANEL * (double)PANEL_TURNS / least(all_products, &m);
+    m.bytes = (double)READ_BYTES / least(all_reads, &m);
     printf("%s: bf16 %.0f GFLOP/s, memory %.1f GB/s, one thread\n", pc__kernels_get()->name, m.flops / 1e9, m.bytes / 1e9);
     for (size_t tokens = 32; tokens <= 1024; tokens *= 2)
         for (size_t count = 1; count <= 32; count *= count < 4 ? 4 : 8)

@@ -111,7 +111,7 @@ static void normalise(const float *x, float *y)
     for (int i = 0; i < WIDTH; i++)
         sum += x[i] * x[i];
     for (int i = 0; i < WIDTH; i++)
-        y[i] = x[i] / sqrtf(sum / WIDTH);
+        y[i] = x[i] / sqrtf(sum / (float)WIDTH);
 }
 
 /* A key that a row sees. */
@@ -124,7 +124,7 @@ static float score(const pc_toy *toy, const float *q, const float *k, int64_t di
 {
     float sum = 0;
     for (int i = 0; i < DIM / 2; i++) {
-        double angle = toy->learned ? 0 : (double)distance / pow(50.0, 2.0 * i / DIM);
+        double angle = toy->learned ? 0 : (double)distance / pow(50.0, 2.0 * i / (double)DIM);
         float c = (float)cos(angle), s = (float)sin(angle), a = q[2 * i], b = q[2 * i + 1];
         sum += (a * c - b * s) * k[2 * i] + (a * s + b * c) * k[2 * i + 1];
     }

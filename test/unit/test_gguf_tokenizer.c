@@ -10,8 +10,7 @@ static const char *const pieces[] = {"<unk>",
                                      "\xe2\x96\x81",
                                      "a",
                                      "b",
-                                     "\xe2\x96\x81"
-                                     "a",
+                                     ("\xe2\x96\x81" "a"),
                                      "ab"};
 enum { PIECES = sizeof pieces / sizeof *pieces };
 

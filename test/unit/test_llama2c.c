@@ -84,12 +84,12 @@ static void places(int version, int tied)
           && a.rope.dims == 2);
     CHECK(a.norm_eps == 1e-5f && a.gated && a.rope.theta == 10000);
     CHECK(first_of(w, "model.embed_tokens.weight") == embedding);
-    CHECK(first_of(w, "model.layers.1.input_layernorm.weight") == norms + DIM);
-    CHECK(first_of(w, "model.layers.1.self_attn.q_proj.weight") == q + QO);
-    CHECK(first_of(w, "model.layers.1.self_attn.k_proj.weight") == q + 2 * QO + KEYS);
+    CHECK(first_of(w, "model.layers.1.input_layernorm.weight") == norms + (float)DIM);
+    CHECK(first_of(w, "model.layers.1.self_attn.q_proj.weight") == q + (float)QO);
+    CHECK(first_of(w, "model.layers.1.self_attn.k_proj.weight") == q + (float)(2 * QO + KEYS));
     CHECK(first_of(w, "model.layers.1.self_attn.v_proj.weight") == q + 2 * QO + 3 * KEYS);
     CHECK(first_of(w, "model.layers.1.self_attn.o_proj.weight") == q + 3 * QO + 4 * KEYS);
-    CHECK(first_of(w, "model.layers.1.mlp.gate_proj.weight") == mlp + MLP);
+    CHECK(first_of(w, "model.layers.1.mlp.gate_proj.weight") == mlp + (float)MLP);
     CHECK(first_of(w, "model.layers.1.mlp.down_proj.weight") == mlp + 3 * MLP);
     CHECK(first_of(w, "model.layers.1.mlp.up_proj.weight") == mlp + 5 * MLP);
     CHECK(first_of(w, "model.norm.weight") == (version ? 2 * LAYERS * DIM : mlp + 6 * MLP));

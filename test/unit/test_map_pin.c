@@ -33,7 +33,7 @@ static uint32_t number_of(int i)
 
 static int flip(const char *path, uint64_t at, int bit)
 {
-    uint8_t byte;
+    uint8_t byte = 0;
     int fd = open(path, O_RDWR), ok = fd >= 0 && pread(fd, &byte, 1, (off_t)at) == 1;
     byte ^= (uint8_t)(1 << bit);
     ok = ok && pwrite(fd, &byte, 1, (off_t)at) == 1;

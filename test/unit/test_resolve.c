@@ -208,8 +208,9 @@ static pc_status both(const pc_allocator *mem, const char *schema, const char *p
 static void every_fault(void)
 {
     for (size_t i = 0; i < sizeof faults / sizeof *faults; i++) {
-        if (!CHECK_INT(both(&pc__libc_allocator, faults[i].schema, faults[i].prompt), PC_ERR_PML) |
-            !CHECK_ERROR_HAS(faults[i].text))
+        int refused = CHECK_INT(both(&pc__libc_allocator, faults[i].schema, faults[i].prompt), PC_ERR_PML);
+        int told = CHECK_ERROR_HAS(faults[i].text);
+        if (!refused || !told)
             fprintf(stderr, "    fault %zu: %s\n", i, faults[i].schema);
     }
     pc__pml_env env = env_of(&pc__libc_allocator);

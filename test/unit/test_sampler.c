@@ -39,10 +39,11 @@ static void follows(pc__sampler *s, const float *logits, const double *want)
     for (int i = 0; i < N; i++)
         counts[draw(s, logits)]++;
     for (int i = 0; i < CELLS; i++) {
+        double expected = (double)N * want[i];
         if (want[i] <= 0)
             CHECK_INT(counts[i], 0);
         else
-            chi += (counts[i] - N * want[i]) * (counts[i] - N * want[i]) / (N * want[i]);
+            chi += (counts[i] - expected) * (counts[i] - expected) / expected;
     }
     if (!CHECK(chi < 33.7))
         fprintf(stderr, "    chi-square %g\n", chi);

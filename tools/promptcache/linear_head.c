@@ -112,7 +112,7 @@ int head_train(linear_head *h, const float *x, const size_t *labels, size_t coun
         standardise(h, x, count);
         for (int e = 0; e < EPOCHS; e++) {
             shuffle(t.order, count, &state);
-            epoch(&t, step * (1 - (double)e / EPOCHS));
+            epoch(&t, step * (1 - (double)e / (double)EPOCHS));
         }
     }
     free(t.work);

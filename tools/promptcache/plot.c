@@ -52,7 +52,7 @@ static range range_of(const plot *p, int vertical)
 
 static double across(range r, double v)
 {
-    return LEFT + (log2(v) - r.low) / (r.high - r.low) * (WIDTH - LEFT - RIGHT);
+    return (double)LEFT + (log2(v) - r.low) / (r.high - r.low) * (double)(WIDTH - LEFT - RIGHT);
 }
 
 static double down(range r, double v)

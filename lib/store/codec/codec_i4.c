@@ -127,7 +127,7 @@ static void code_group(const float *x, size_t count, uint8_t *codes, uint8_t *pa
     low_bits = bf16_below(float_of(ordered(least)));
     low = pc__bf16_to(low_bits);
     low *= 0.5f; /* halves throughout: the breadth itself may be too large for a number */
-    step = (float_of(ordered(most)) * 0.5f - low) * (2.0f / STEPS);
+    step = (float_of(ordered(most)) * 0.5f - low) * (2.0f / (float)STEPS);
     step_bits = step < 0x1p-100f ? 0 : bf16_above(step);
     step = pc__bf16_to(step_bits);
     inverse = step_bits ? 2.0f / step : 0.0f;

@@ -148,7 +148,7 @@ static void begin(publisher *p)
     memset(e, 0, sizeof *e);
     randombytes_buf(&e->tag, sizeof e->tag);
     e->pieces = (uint32_t)image->block_count + 1;
-    e->ttl = image->ttl > 0 ? image->ttl < 1 ? 1 : image->ttl < LONGEST ? (uint32_t)image->ttl : LONGEST : 0;
+    e->ttl = image->ttl > 0 ? image->ttl < 1 ? 1 : image->ttl < (double)LONGEST ? (uint32_t)image->ttl : LONGEST : 0;
     e->tokens = (uint32_t)image->tokens;
     e->has_content = image->has_content ? 1 : 0;
     e->content = image->content;

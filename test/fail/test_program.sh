@@ -365,7 +365,7 @@ else
     equal "warnings of a server that is not there" "$(grep -c 'promptcache: warning: remote: 127.0.0.1:1: connect: Connection refused' err)" 1
     equal "lines of standard error" "$(wc -l <err)" 1
     expect 0 '"miss_reason":"the server does not answer"' run --model "$model" --schema "$employees" --prompt "$desk" --remote $nowhere --json
-    expect 1 "remote: the server does not answer" encode --model "$model" --schema "$employees" --remote $nowhere
+    expect 1 "could be stored: remote: " encode --model "$model" --schema "$employees" --remote $nowhere
 fi
 
 # ---- tokenize

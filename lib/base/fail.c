@@ -16,15 +16,20 @@ static void one_line(void)
             *c = ' ';
 }
 
+static void put(int error, const char *format, va_list args)
+{
+    vsnprintf(text, sizeof text, format, args);
+    one_line();
+    host_said = 0;
+    system_error = error;
+}
+
 pc_status pc__fail(pc_status status, const char *format, ...)
 {
     va_list args;
     va_start(args, format);
-    vsnprintf(text, sizeof text, format, args);
+    put(0, format, args);
     va_end(args);
-    one_line();
-    host_said = 0;
-    system_error = 0;
     return status;
 }
 
@@ -32,11 +37,8 @@ pc_status pc__fail_system(pc_status status, int error, const char *format, ...)
 {
     va_list args;
     va_start(args, format);
-    vsnprintf(text, sizeof text, format, args);
+    put(error, format, args);
     va_end(args);
-    one_line();
-    host_said = 0;
-    system_error = error;
     return status;
 }
 
@@ -45,10 +47,11 @@ int pc__fail_error(void)
     return system_error;
 }
 
-/* "prefix: " before the text that is there */
-static void put_before(const char *prefix)
+/* The formatted words and ": " before the text that is there. */
+static void put_before(const char *format, va_list args)
 {
-    char old[sizeof text];
+    char prefix[256], old[sizeof text];
+    vsnprintf(prefix, sizeof prefix, format, args);
     memcpy(old, text, sizeof old);
     int n = snprintf(text, sizeof text, "%s: ", prefix);
     size_t room = sizeof text - 1 - (size_t)n, size = strnlen(old, room);
@@ -60,12 +63,10 @@ static void put_before(const char *prefix)
 
 pc_status pc__fail_in(pc_status status, const char *format, ...)
 {
-    char prefix[256];
     va_list args;
     va_start(args, format);
-    vsnprintf(prefix, sizeof prefix, format, args);
+    put_before(format, args);
     va_end(args);
-    put_before(prefix);
     return status;
 }
 
@@ -76,27 +77,24 @@ void pc__host_begin(void)
 
 pc_status pc__host_failed(pc_status status, const char *format, ...)
 {
-    char place[256];
     va_list args;
-    va_start(args, format);
-    vsnprintf(place, sizeof place, format, args);
-    va_end(args);
     if (!host_said)
-        return pc__fail(status, "%s: %s (%s)", place, pc_status_text(status), pc_status_name(status));
-    put_before(place);
+        pc__fail(status, "%s (%s)", pc_status_text(status), pc_status_name(status));
+    va_start(args, format);
+    put_before(format, args);
+    va_end(args);
     return status;
 }
 
 pc_status pc__host_cancelled(const char *format, ...)
 {
-    char place[256];
     va_list args;
     va_start(args, format);
-    vsnprintf(place, sizeof place, format, args);
+    if (host_said)
+        put_before(format, args);
+    else
+        put(0, format, args);
     va_end(args);
-    if (!host_said)
-        return pc__fail(PC_ERR_CANCELLED, "%s", place);
-    put_before(place);
     return PC_ERR_CANCELLED;
 }
 

@@ -42,6 +42,13 @@ if(PC_HAVE_HIREDIS AND NOT PC_WITH_OPENSSL STREQUAL "OFF")
 endif()
 message(STATUS "promptcache: OpenSSL ${PC_HAVE_OPENSSL}")
 
+# oneDNN and FAISS use GCC's OpenMP runtime, and so do we, to keep them to one thread. Other compilers
+# get our declarations of it: cmake/gomp/omp.h says why.
+set(PC_GOMP_INCLUDE)
+if(NOT CMAKE_C_COMPILER_ID STREQUAL "GNU")
+  set(PC_GOMP_INCLUDE ${PROJECT_SOURCE_DIR}/cmake/gomp)
+endif()
+
 set(PC_WITH_ONEDNN AUTO CACHE STRING "linear layers through oneDNN: AUTO, ON or OFF")
 set_property(CACHE PC_WITH_ONEDNN PROPERTY STRINGS AUTO ON OFF)
 set(PC_HAVE_ONEDNN OFF)
@@ -62,7 +69,7 @@ if(NOT PC_WITH_ONEDNN STREQUAL "OFF")
     set(PC_HAVE_ONEDNN ON)
     add_library(DNNL::dnnl UNKNOWN IMPORTED GLOBAL)
     set_target_properties(DNNL::dnnl PROPERTIES IMPORTED_LOCATION ${PC_ONEDNN_LIBRARY}
-      INTERFACE_INCLUDE_DIRECTORIES ${PC_ONEDNN_INCLUDE})
+      INTERFACE_INCLUDE_DIRECTORIES "${PC_ONEDNN_INCLUDE};${PC_GOMP_INCLUDE}")
   elseif(PC_WITH_ONEDNN STREQUAL "ON")
     message(FATAL_ERROR "PC_WITH_ONEDNN=ON, but oneDNN 2.6 or a later 2.x was not found (Debian: libdnnl-dev)")
   endif()

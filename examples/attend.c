@@ -45,7 +45,7 @@ static pc_status attend(pc_context *context, void **pages)
     pc_row_span spans[2 * ROWS];
     uint32_t first[ROWS + 1] = {0};
     int64_t positions[ROWS];
-    pc_plan *plan = NULL; /* serves all layers */
+    pc_plan *plan = NULL;                 /* serves all layers */
     for (uint32_t r = 0; r < ROWS; r++) { /* holds run 0, the prefix, and its own behind it */
         runs[1 + r].tokens = TAIL;
         spans[2 * r] = (pc_row_span){0, 0, 0, PREFIX, 0};

@@ -89,7 +89,8 @@ pc_status copy_step(void *user, const pc_step_args *args)
     for (; i < args->count && status >= 0; i++) {
         const pc_step_row *row = &args->rows[i];
         if ((status = append(row->sequence, row->position, row->token,
-                             row->want_logits ? logits : NULL)) < 0)
+                             row->want_logits ? logits : NULL))
+            < 0)
             break;
         logits += row->want_logits ? COPY_VOCAB : 0;
     }

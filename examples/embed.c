@@ -1,5 +1,7 @@
-/* Sentence embeddings with a memo of attention maps: every line of the input becomes a vector; lines that the memo knows, or that it was tuned to take for alike, compute no
- * attention scores. What was new is remembered for the next time. Any model will do, an encoder made for sentences gives the better vectors. */
+/* Sentence embeddings with a memo of attention maps: every line of the input becomes a vector;
+ * lines that the memo knows, or that it was tuned to take for alike, compute no attention scores.
+ * What was new is remembered for the next time. Any model will do, an encoder made for sentences
+ * gives the better vectors. */
 #include <promptcache.h>
 #include <math.h>
 #include <stdio.h>
@@ -19,7 +21,8 @@ static pc_status read_lines(const pc_model *model, size_t *count)
         size_t size = strcspn(line, "\r\n");
         line[size] = 0;
         inputs[*count].tokens = tokens[*count];
-        pc_status status = pc_tokenize(model, line, size, PC_TOKENIZE_BOS, tokens[*count], MOST_TOKENS, &inputs[*count].count);
+        pc_status status = pc_tokenize(model, line, size, PC_TOKENIZE_BOS, tokens[*count],
+                                       MOST_TOKENS, &inputs[*count].count);
         if (status < 0)
             return status;
     }
@@ -57,11 +60,14 @@ int main(int argc, char **argv)
     size_t count = 0;
     pc_status status;
     if (argc != 3 || !strcmp(argv[1], "--help")) {
-        fprintf(argc == 2 ? stdout : stderr, "usage: embed MODEL MEMO-FOLDER < LINES\nfor each line of the input the one that is most like it\n");
+        fprintf(argc == 2 ? stdout : stderr, "usage: embed MODEL MEMO-FOLDER < LINES\nfor each "
+                                             "line of the input the one that is most like it\n");
         return argc == 2 ? 0 : 2;
     }
-    if ((status = pc_context_new(&context, NULL)) >= 0 && (status = pc_model_load(&model, context, argv[1], NULL)) >= 0
-        && (status = pc_memo_open(&memo, model, argv[2], NULL)) == PC_OK && (status = pc_model_get_info(model, &info)) >= 0)
+    if ((status = pc_context_new(&context, NULL)) >= 0
+        && (status = pc_model_load(&model, context, argv[1], NULL)) >= 0
+        && (status = pc_memo_open(&memo, model, argv[2], NULL)) == PC_OK
+        && (status = pc_model_get_info(model, &info)) >= 0)
         status = read_lines(model, &count);
     if (status == PC_OK && count)
         vectors = calloc(count, (size_t)info.hidden * sizeof *vectors);

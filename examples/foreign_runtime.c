@@ -1,5 +1,6 @@
-/* A runtime with its own model, kernels and K/V layout that keeps its states in a cache on disk: run it twice.
- * The first run "computes" the states of a system prompt; the second one, another process, takes them from the folder. */
+/* A runtime with its own model, kernels and K/V layout that keeps its states in a cache on disk:
+ * run it twice. The first run "computes" the states of a system prompt; the second one, another
+ * process, takes them from the folder. */
 #include <promptcache.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -8,7 +9,8 @@
 enum { TOKENS = 500, LAYERS = 4, HEADS = 2, DIM = 32, MY_LAYOUT = PC_LAYOUT_HOST + 1 };
 
 static float states[LAYERS][2][TOKENS][HEADS][DIM]; /* K, then V, of a layer: a layout of our own */
-static const uint64_t layer_bytes[LAYERS] = {sizeof states[0], sizeof states[1], sizeof states[2], sizeof states[3]};
+static const uint64_t layer_bytes[LAYERS] = {sizeof states[0], sizeof states[1], sizeof states[2],
+                                             sizeof states[3]};
 static uint8_t fingerprint[32]; /* of all files that change K and V */
 static int32_t tokens[TOKENS];
 
@@ -52,18 +54,19 @@ static pc_status serve(pc_context *context, pc_cache *cache)
     raw.blocks = blocks;
     raw.block_bytes = layer_bytes;
     raw.block_count = LAYERS;
-    if ((status = pc_key_base(base, &parts)) < 0 ||
-        (status = pc_key_segment(key, base, NULL, 0, 0, tokens, NULL, TOKENS)) < 0 ||
-        (status = pc_cache_get(&segment, cache, key, &raw, 0, &info)) < 0)
+    if ((status = pc_key_base(base, &parts)) < 0
+        || (status = pc_key_segment(key, base, NULL, 0, 0, tokens, NULL, TOKENS)) < 0
+        || (status = pc_cache_get(&segment, cache, key, &raw, 0, &info)) < 0)
         return status;
     if (status == PC_MISS) {
         compute();
-        if ((status = pc_segment_wrap(&segment, context, &raw, NULL, NULL)) < 0 ||
-            (status = pc_cache_put(cache, key, segment, NULL)) < 0)
+        if ((status = pc_segment_wrap(&segment, context, &raw, NULL, NULL)) < 0
+            || (status = pc_cache_put(cache, key, segment, NULL)) < 0)
             goto done;
         printf("computed and kept");
     } else if ((status = pc_segment_raw(segment, &raw)) >= 0) {
-        printf("taken from %s in %.1f ms", info.tier == PC_TIER_DISK ? "disk" : "memory", 1e3 * info.seconds);
+        printf("taken from %s in %.1f ms", info.tier == PC_TIER_DISK ? "disk" : "memory",
+               1e3 * info.seconds);
     }
     if (status >= 0)
         printf(": %d tokens, states sum up to %.6e\n", TOKENS, read_states(raw.blocks));
@@ -80,15 +83,18 @@ int main(int argc, char **argv)
     int help = argc == 2 && !strcmp(argv[1], "--help");
     pc_status status;
     if (argc != 2 || help) {
-        fprintf(help ? stdout : stderr, "usage: foreign_runtime FOLDER\nrun it twice with the same folder\n");
+        fprintf(help ? stdout : stderr,
+                "usage: foreign_runtime FOLDER\nrun it twice with the same folder\n");
         return help ? 0 : 2;
     }
     for (int32_t i = 0; i < TOKENS; i++)
         tokens[i] = (i * 7919 + 17) % 32000;
     options.disk_path = argv[1];
-    const char *weights = "/proc/self/exe"; /* states are made up by this program: it is all the weights there are */
-    if ((status = pc_fingerprint_files(fingerprint, &weights, 1, NULL, NULL)) >= 0 &&
-        (status = pc_context_new(&context, NULL)) >= 0 && (status = pc_cache_new(&cache, context, &options)) >= 0)
+    const char *weights =
+        "/proc/self/exe"; /* states are made up by this program: it is all the weights there are */
+    if ((status = pc_fingerprint_files(fingerprint, &weights, 1, NULL, NULL)) >= 0
+        && (status = pc_context_new(&context, NULL)) >= 0
+        && (status = pc_cache_new(&cache, context, &options)) >= 0)
         status = serve(context, cache);
     if (status < 0)
         fprintf(stderr, "foreign_runtime: %s: %s\n", pc_status_name(status), pc_error_text());

@@ -25,10 +25,10 @@ static pc_status start(server *s, const char *model)
     options.format = format;
     options.format_size = strlen(format);
     pc_status status;
-    if ((status = pc_context_new(&s->context, NULL)) < 0 ||
-        (status = pc_model_load(&s->model, s->context, model, NULL)) < 0 ||
-        (status = pc_cache_new(&s->cache, s->context, NULL)) < 0 ||
-        (status = pc_systems_new(&s->systems, s->model, s->cache, &options)) < 0)
+    if ((status = pc_context_new(&s->context, NULL)) < 0
+        || (status = pc_model_load(&s->model, s->context, model, NULL)) < 0
+        || (status = pc_cache_new(&s->cache, s->context, NULL)) < 0
+        || (status = pc_systems_new(&s->systems, s->model, s->cache, &options)) < 0)
         return status;
     return pc_batch_new(&s->batch, s->model, NULL);
 }
@@ -38,9 +38,8 @@ static pc_status ask(server *s, const char *application, const char *question)
     pc_schema *schema = NULL;
     pc_prompt *prompt = NULL;
     pc_status status = pc_systems_find(&schema, s->systems, application);
-    if (status >= 0 &&
-        (status = pc_prompt_fill(&prompt, schema, question, strlen(question))) >= 0 &&
-        (status = pc_sequence_new(&s->requests[s->count], prompt, s->cache, NULL)) >= 0)
+    if (status >= 0 && (status = pc_prompt_fill(&prompt, schema, question, strlen(question))) >= 0
+        && (status = pc_sequence_new(&s->requests[s->count], prompt, s->cache, NULL)) >= 0)
         status = pc_batch_add(s->batch, s->requests[s->count++]);
     pc_prompt_free(prompt); /* the sequence keeps what it needs */
     pc_schema_free(schema);

@@ -1,4 +1,5 @@
-/* Measures what a pass over K and V costs by the number of rows: the kernels themselves, on one head of 128 dimensions. */
+/* Measures what a pass over K and V costs by the number of rows: the kernels themselves, on one
+ * head of 128 dimensions. */
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
@@ -30,9 +31,16 @@ static void fill_task(trial *t)
     uint8_t *at = t->tables;
     float *q = pc__carve(&at, (size_t)MOST_ROWS * DIM * sizeof *q);
     uint16_t *q16 = pc__carve(&at, (size_t)MOST_ROWS * DIM * sizeof *q16);
-    uint32_t *lo = pc__carve(&at, MOST_ROWS * sizeof *lo), *hi = pc__carve(&at, MOST_ROWS * sizeof *hi);
-    t->task = (pc__attn_task){.page_stride = t->page_bytes, .v_offset = t->page_bytes / 2, .k_dim = DIM, .v_dim = DIM, .q = q, .q16 = q16,
-                              .lo = lo, .hi = hi};
+    uint32_t *lo = pc__carve(&at, MOST_ROWS * sizeof *lo),
+             *hi = pc__carve(&at, MOST_ROWS * sizeof *hi);
+    t->task = (pc__attn_task){.page_stride = t->page_bytes,
+                              .v_offset = t->page_bytes / 2,
+                              .k_dim = DIM,
+                              .v_dim = DIM,
+                              .q = q,
+                              .q16 = q16,
+                              .lo = lo,
+                              .hi = hi};
     t->task.m = pc__carve(&at, MOST_ROWS * sizeof(float));
     t->task.l = pc__carve(&at, MOST_ROWS * sizeof(float));
     t->task.acc = pc__carve(&at, (size_t)MOST_ROWS * DIM * sizeof(float));
@@ -84,7 +92,9 @@ static void time_rows(trial *t, size_t index, pc_costs *costs)
     size_t rows = (size_t)1 << index, all = memory_bytes / t->stretch, some = all / (1 + rows / 8);
     double cached[TIMES], memory[TIMES];
     for (size_t i = 0; i < TIMES; i++) {
-        memory[i] = time_pass(t, rows, some ? some : 1); /* the last stretches of one time are not the first of the next */
+        memory[i] = time_pass(
+            t, rows,
+            some ? some : 1); /* the last stretches of one time are not the first of the next */
         t->task.goes_on = 0;
         time_pass(t, rows, 1);
         cached[i] = time_pass(t, rows, 1);
@@ -114,7 +124,8 @@ static pc_status measure(pc_context *context, const pc_calibrate_options *option
     status = PC_OK;
     for (size_t i = 0; i < PC_COST_COUNT && status >= 0; i++) {
         pc__host_begin();
-        if (options->progress && options->progress(options->progress_user, "measuring attention", i, PC_COST_COUNT))
+        if (options->progress
+            && options->progress(options->progress_user, "measuring attention", i, PC_COST_COUNT))
             status = pc__host_cancelled("cancelled while measuring %zu rows", (size_t)1 << i);
         else
             time_rows(&t, i, costs);
@@ -133,7 +144,8 @@ pc_status pc_calibrate(pc_context *context, const pc_calibrate_options *options)
     pc_status status;
     if (!context)
         return pc__fail(PC_ERR_INVALID, "pc_calibrate: context is NULL");
-    status = pc__options_read(&o, sizeof o, PC__V1_SIZE(pc_calibrate_options, progress_user), options, "pc_calibrate_options");
+    status = pc__options_read(&o, sizeof o, PC__V1_SIZE(pc_calibrate_options, progress_user),
+                              options, "pc_calibrate_options");
     if (status < 0)
         return status;
     costs.source = PC_COSTS_MEASURED;

@@ -5,24 +5,24 @@
 
 #include "attn/kernels.h"
 
-/* Rough figures of each set of kernels, on CPUs that have no better ones: a pass costs what its arithmetic costs, and from memory no
- * less than the bytes do. */
-#define ESTIMATE(name, row, read)                                                                                               \
-    {NULL,                                                                                                                      \
-     {sizeof(pc_costs), "", name, PC_COSTS_BUILT_IN, 0,                                                                         \
-      {(row) < 4 ? 4 : (row), 2 * (row) < 4 ? 4 : 2 * (row), 4 * (row), 8 * (row), 16 * (row), 32 * (row), 64 * (row),          \
-       128 * (row), 256 * (row)},                                                                                               \
-      {(row) < (read) ? (read) : (row), 2 * (row) < (read) ? (read) : 2 * (row), 4 * (row) < (read) ? (read) : 4 * (row),       \
-       8 * (row) < (read) ? (read) : 8 * (row), 16 * (row) < (read) ? (read) : 16 * (row), 32 * (row), 64 * (row), 128 * (row), \
+/* Rough figures of each set of kernels, on CPUs that have no better ones: a pass costs what its
+ * arithmetic costs, and from memory no less than the bytes do. */
+/* clang-format off */
+#define ESTIMATE(name, row, read) \
+    {NULL, \
+     {sizeof(pc_costs), "", name, PC_COSTS_BUILT_IN, 0, \
+      {(row) < 4 ? 4 : (row), 2 * (row) < 4 ? 4 : 2 * (row), 4 * (row), 8 * (row), 16 * (row), \
+       32 * (row), 64 * (row), 128 * (row), 256 * (row)}, \
+      {(row) < (read) ? (read) : (row), 2 * (row) < (read) ? (read) : 2 * (row), \
+       4 * (row) < (read) ? (read) : 4 * (row), \
+       8 * (row) < (read) ? (read) : 8 * (row), \
+       16 * (row) < (read) ? (read) : 16 * (row), 32 * (row), 64 * (row), 128 * (row), \
        256 * (row)}}}
+/* clang-format on */
 
 static const pc__costs built_in[] = {
-    ESTIMATE("amx", 1.0, 30),
-    ESTIMATE("avx512bf16", 2.5, 30),
-    ESTIMATE("avx512vnni", 6.0, 30),
-    ESTIMATE("avx512", 6.0, 30),
-    ESTIMATE("avx2", 6.0, 30),
-    ESTIMATE("c", 100.0, 60),
+    ESTIMATE("amx", 1.0, 30),    ESTIMATE("avx512bf16", 2.5, 30), ESTIMATE("avx512vnni", 6.0, 30),
+    ESTIMATE("avx512", 6.0, 30), ESTIMATE("avx2", 6.0, 30),       ESTIMATE("c", 100.0, 60),
 };
 
 static const pc__costs *estimate(void)
@@ -62,7 +62,8 @@ static void look(pc_context *context)
         return;
     }
     if (status != PC_ERR_NOT_FOUND)
-        pc__log(context, PC_LOG_WARN, "costs of attention: %s; estimates are used", pc_error_text());
+        pc__log(context, PC_LOG_WARN, "costs of attention: %s; estimates are used",
+                pc_error_text());
     atomic_store(&context->costs, estimate());
 }
 
@@ -82,14 +83,18 @@ double pc__cost(const pc__costs *costs, size_t rows, int cached)
     size_t i = 0;
     while (i + 2 < PC_COST_COUNT && (size_t)2 << i < rows)
         i++;
-    double low = of[i], share = ((double)rows - (double)((size_t)1 << i)) / (double)((size_t)1 << i);
+    double low = of[i],
+           share = ((double)rows - (double)((size_t)1 << i)) / (double)((size_t)1 << i);
     return low + share * (of[i + 1] - low);
 }
 
-static double cost_of_all(const pc__costs *costs, size_t slots, size_t group, size_t tile, int cached)
+static double cost_of_all(const pc__costs *costs, size_t slots, size_t group, size_t tile,
+                          int cached)
 {
-    size_t first = slots < tile ? slots : tile, whole = (slots - first) / tile, rest = (slots - first) % tile;
-    double sum = pc__cost(costs, first * group, 0) + (double)whole * pc__cost(costs, tile * group, cached);
+    size_t first = slots < tile ? slots : tile, whole = (slots - first) / tile,
+           rest = (slots - first) % tile;
+    double sum = pc__cost(costs, first * group, 0)
+                 + (double)whole * pc__cost(costs, tile * group, cached);
     return rest ? sum + pc__cost(costs, rest * group, cached) : sum;
 }
 

@@ -1,8 +1,6 @@
-/* The file of measured costs: lines of text, so that it can be read and, where someone knows better, written.
- *   promptcache costs 1
- *   cpu NAME
- *   kernels NAME
- *   ROWS CACHED_NS MEMORY_NS      for 1, 2, 4 … query vectors */
+/* The file of measured costs: lines of text, so that it can be read and, where someone knows
+ * better, written. promptcache costs 1 cpu NAME kernels NAME ROWS CACHED_NS MEMORY_NS      for 1,
+ * 2, 4 … query vectors */
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -36,7 +34,8 @@ void pc__cpu_name(char *name, size_t size)
 
 void pc__costs_path(char *path, size_t size)
 {
-    const char *asked = getenv("PC_COSTS"), *cache = getenv("XDG_CACHE_HOME"), *home = getenv("HOME");
+    const char *asked = getenv("PC_COSTS"), *cache = getenv("XDG_CACHE_HOME"),
+               *home = getenv("HOME");
     int length = 0;
     *path = 0;
     if (asked && strcmp(asked, "builtin"))
@@ -69,7 +68,7 @@ static int take_row(const char **at, size_t rows, double *cached, double *memory
     *cached = strtod(end, &end);
     *memory = strtod(end, &end);
     *at = end + strspn(end, " \r\n");
-    return *cached > 0 && *cached < most && *memory > 0 && *memory < most;
+    return *cached > 0 && *cached<most && * memory> 0 && *memory < most;
 }
 
 static pc_status parse(const char *text, const char *path, const char *kernels, pc_costs *costs)
@@ -77,20 +76,24 @@ static pc_status parse(const char *text, const char *path, const char *kernels, 
     char version[8], cpu[sizeof costs->cpu];
     *costs = (pc_costs)PC_COSTS_INIT;
     costs->source = PC_COSTS_FROM_FILE;
-    if (!take_line(&text, "promptcache costs", version, sizeof version) || strcmp(version, "1") ||
-        !take_line(&text, "cpu", costs->cpu, sizeof costs->cpu) || !take_line(&text, "kernels", costs->kernels, sizeof costs->kernels))
+    if (!take_line(&text, "promptcache costs", version, sizeof version) || strcmp(version, "1")
+        || !take_line(&text, "cpu", costs->cpu, sizeof costs->cpu)
+        || !take_line(&text, "kernels", costs->kernels, sizeof costs->kernels))
         return pc__fail(PC_ERR_FORMAT, "%s: not a file of costs (version 1)", path);
     pc__cpu_name(cpu, sizeof cpu);
     if (strcmp(cpu, costs->cpu) || strcmp(kernels, costs->kernels))
-        return pc__fail(PC_ERR_MISMATCH, "%s: costs of %s on '%s', this is %s on '%s': `promptcache bench calibrate` measures again", path,
-                        costs->kernels, costs->cpu, kernels, cpu);
+        return pc__fail(PC_ERR_MISMATCH,
+                        "%s: costs of %s on '%s', this is %s on '%s': `promptcache bench "
+                        "calibrate` measures again",
+                        path, costs->kernels, costs->cpu, kernels, cpu);
     for (size_t i = 0; i < PC_COST_COUNT; i++)
         if (!take_row(&text, (size_t)1 << i, &costs->cached_ns[i], &costs->memory_ns[i]))
             return pc__fail(PC_ERR_FORMAT, "%s: no costs of %zu rows", path, (size_t)1 << i);
     return PC_OK;
 }
 
-pc_status pc__costs_read(const pc_allocator *mem, const char *path, const char *kernels, pc_costs *costs)
+pc_status pc__costs_read(const pc_allocator *mem, const char *path, const char *kernels,
+                         pc_costs *costs)
 {
     char *text = NULL;
     size_t size;
@@ -106,9 +109,11 @@ pc_status pc__costs_read(const pc_allocator *mem, const char *path, const char *
 
 static pc_status make_folder(const pc_allocator *mem, const char *path)
 {
-    char *folder = pc__path_folder(mem, path), *above = folder ? pc__path_folder(mem, folder) : NULL;
+    char *folder = pc__path_folder(mem, path),
+         *above = folder ? pc__path_folder(mem, folder) : NULL;
     pc_status status = above ? PC_OK : PC_ERR_NOMEM;
-    if (above && ((mkdir(above, 0755) && errno != EEXIST) || (mkdir(folder, 0755) && errno != EEXIST)))
+    if (above
+        && ((mkdir(above, 0755) && errno != EEXIST) || (mkdir(folder, 0755) && errno != EEXIST)))
         status = pc__fail(PC_ERR_IO, "%s: %s", folder, strerror(errno));
     pc__free(mem, folder);
     pc__free(mem, above);

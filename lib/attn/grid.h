@@ -1,5 +1,5 @@
-/* Weights of quantised files as they are: w = scale * (q - zero) - minimum, with one scale (and minimum) for `group` inputs of a row. They are
- * computed with as such; nothing is expanded. */
+/* Weights of quantised files as they are: w = scale * (q - zero) - minimum, with one scale (and
+ * minimum) for `group` inputs of a row. They are computed with as such; nothing is expanded. */
 #ifndef PC_ATTN_GRID_H
 #define PC_ATTN_GRID_H
 
@@ -14,7 +14,9 @@ typedef struct pc__grid {
     uint32_t half;    /* 1: every scale is an fp16 number */
 } pc__grid;
 
-/* Rows [first, first + count) of a matrix: q [count][in], scale and minimum [count][in / group] (minimum only where the grid has them). */
-typedef void (*pc__grid_rows_fn)(void *user, size_t first, size_t count, uint8_t *q, float *scale, float *minimum);
+/* Rows [first, first + count) of a matrix: q [count][in], scale and minimum [count][in / group]
+ * (minimum only where the grid has them). */
+typedef void (*pc__grid_rows_fn)(void *user, size_t first, size_t count, uint8_t *q, float *scale,
+                                 float *minimum);
 
 #endif

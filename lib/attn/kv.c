@@ -16,9 +16,12 @@ size_t pc__kv_k_bytes(const pc__kv_shape *shape)
 {
     size_t dim = (size_t)shape->k_dim;
     switch (shape->dtype) {
-    case PC_DTYPE_F32: return round_up(dim * PC__PAGE * 4, 64);
-    case PC_DTYPE_I8: return round_up(pc__i8_k_scales(dim) + 2 * dim, 64);
-    default: return round_up(round_up(dim, 2) * PC__PAGE * 2, 64);
+    case PC_DTYPE_F32:
+        return round_up(dim * PC__PAGE * 4, 64);
+    case PC_DTYPE_I8:
+        return round_up(pc__i8_k_scales(dim) + 2 * dim, 64);
+    default:
+        return round_up(round_up(dim, 2) * PC__PAGE * 2, 64);
     }
 }
 
@@ -26,9 +29,12 @@ static size_t v_bytes(const pc__kv_shape *shape)
 {
     size_t dim = (size_t)shape->v_dim;
     switch (shape->dtype) {
-    case PC_DTYPE_F32: return round_up(dim * PC__PAGE * 4, 64);
-    case PC_DTYPE_I8: return round_up(pc__i8_v_scales(dim) + 2 * PC__PAGE, 64);
-    default: return round_up(dim * PC__PAGE * 2, 64);
+    case PC_DTYPE_F32:
+        return round_up(dim * PC__PAGE * 4, 64);
+    case PC_DTYPE_I8:
+        return round_up(pc__i8_v_scales(dim) + 2 * PC__PAGE, 64);
+    default:
+        return round_up(dim * PC__PAGE * 2, 64);
     }
 }
 
@@ -56,21 +62,23 @@ size_t pc__kv_layer_bytes(const pc__kv_shape *shape, size_t tokens)
 size_t pc__kv_bytes(const pc__kv *kv)
 {
     size_t own = kv->drop_lender ? 0 : kv->pages * layer_page_bytes(&kv->shape);
-    return sizeof *kv + own * (size_t)kv->shape.layers +
-           (kv->relative ? kv->pages * PC__PAGE * sizeof *kv->relative : 0);
+    return sizeof *kv + own * (size_t)kv->shape.layers
+           + (kv->relative ? kv->pages * PC__PAGE * sizeof *kv->relative : 0);
 }
 
 static pc_status check_shape(const pc__kv_shape *s)
 {
-    if (s->layers < 1 || s->kv_heads < 1 || s->k_dim < 1 || s->v_dim < 1 || s->k_dim > PC__MAX_HEAD || s->v_dim > PC__MAX_HEAD)
-        return pc__fail(PC_ERR_INVALID, "K/V shape: %d layers, %d heads, dims %d and %d", s->layers, s->kv_heads, s->k_dim,
-                        s->v_dim);
+    if (s->layers < 1 || s->kv_heads < 1 || s->k_dim < 1 || s->v_dim < 1 || s->k_dim > PC__MAX_HEAD
+        || s->v_dim > PC__MAX_HEAD)
+        return pc__fail(PC_ERR_INVALID, "K/V shape: %d layers, %d heads, dims %d and %d", s->layers,
+                        s->kv_heads, s->k_dim, s->v_dim);
     if (!pc__kv_dtype_known(s->dtype))
         return pc__fail(PC_ERR_UNSUPPORTED, "K/V of dtype %u", s->dtype);
     return PC_OK;
 }
 
-/* Every layer gets its pages or none does: a layer that already has more than kv->pages says is only larger. */
+/* Every layer gets its pages or none does: a layer that already has more than kv->pages says is
+ * only larger. */
 static pc_status grow_pages(pc__kv *kv, size_t pages)
 {
     size_t old = kv->pages * layer_page_bytes(&kv->shape), bytes;
@@ -132,7 +140,8 @@ static pc_status keep_or_drop(pc__kv **out, pc_status status)
     return status;
 }
 
-pc_status pc__kv_new(pc__kv **out, const pc_allocator *mem, const pc__kv_shape *shape, size_t capacity_tokens)
+pc_status pc__kv_new(pc__kv **out, const pc_allocator *mem, const pc__kv_shape *shape,
+                     size_t capacity_tokens)
 {
     pc_status status = new_empty(out, mem, shape);
     return status < 0 ? status : keep_or_drop(out, grow_pages(*out, pages_of(capacity_tokens)));
@@ -143,7 +152,8 @@ static pc_status set_positions(pc__kv *kv, size_t tokens, const int64_t *relativ
 {
     for (size_t i = 0; relative && i < tokens; i++)
         if (relative[i] < 0 || (i && relative[i] <= relative[i - 1]))
-            return pc__fail(PC_ERR_MISMATCH, "K/V run: token %zu stands at relative position %lld", i, (long long)relative[i]);
+            return pc__fail(PC_ERR_MISMATCH, "K/V run: token %zu stands at relative position %lld",
+                            i, (long long)relative[i]);
     kv->tokens = tokens;
     if (relative) {
         kv->relative = pc__alloc(&kv->mem, kv->pages * PC__PAGE * sizeof *kv->relative);
@@ -154,7 +164,8 @@ static pc_status set_positions(pc__kv *kv, size_t tokens, const int64_t *relativ
     return PC_OK;
 }
 
-/* One block, so that it is in huge pages sooner: taking fresh memory page by page costs more than reading into it. */
+/* One block, so that it is in huge pages sooner: taking fresh memory page by page costs more than
+ * reading into it. */
 static pc_status take_slab(pc__kv *kv, size_t pages, size_t layers)
 {
     size_t bytes = pages * layer_page_bytes(&kv->shape), all;
@@ -169,7 +180,8 @@ static pc_status take_slab(pc__kv *kv, size_t pages, size_t layers)
     return PC_OK;
 }
 
-pc_status pc__kv_new_unset(pc__kv **out, const pc_allocator *mem, const pc__kv_shape *shape, size_t tokens, const int64_t *relative)
+pc_status pc__kv_new_unset(pc__kv **out, const pc_allocator *mem, const pc__kv_shape *shape,
+                           size_t tokens, const int64_t *relative)
 {
     pc_status status = new_empty(out, mem, shape);
     if (status >= 0)
@@ -179,7 +191,8 @@ pc_status pc__kv_new_unset(pc__kv **out, const pc_allocator *mem, const pc__kv_s
     return status;
 }
 
-pc_status pc__kv_new_passing(pc__kv **out, const pc_allocator *mem, const pc__kv_shape *shape, size_t tokens)
+pc_status pc__kv_new_passing(pc__kv **out, const pc_allocator *mem, const pc__kv_shape *shape,
+                             size_t tokens)
 {
     pc_status status = new_empty(out, mem, shape);
     if (status >= 0)
@@ -191,8 +204,9 @@ pc_status pc__kv_new_passing(pc__kv **out, const pc_allocator *mem, const pc__kv
     return PC_OK;
 }
 
-pc_status pc__kv_adopt(pc__kv **out, const pc_allocator *mem, const pc__kv_shape *shape, size_t tokens, const int64_t *relative,
-                       const void *const *pages, void *lender, void (*drop_lender)(void *lender))
+pc_status pc__kv_adopt(pc__kv **out, const pc_allocator *mem, const pc__kv_shape *shape,
+                       size_t tokens, const int64_t *relative, const void *const *pages,
+                       void *lender, void (*drop_lender)(void *lender))
 {
     pc_status status = new_empty(out, mem, shape);
     pc__kv *kv = *out;
@@ -202,7 +216,8 @@ pc_status pc__kv_adopt(pc__kv **out, const pc_allocator *mem, const pc__kv_shape
     status = set_positions(kv, tokens, relative);
     for (int32_t l = 0; status >= 0 && l < shape->layers; l++)
         if ((uintptr_t)pages[l] % 64)
-            status = pc__fail(PC_ERR_MISMATCH, "K/V run: the pages of layer %d are not aligned to 64 bytes", l);
+            status = pc__fail(PC_ERR_MISMATCH,
+                              "K/V run: the pages of layer %d are not aligned to 64 bytes", l);
     for (int32_t l = 0; status >= 0 && l < shape->layers; l++)
         kv->layer[l] = (uint8_t *)(uintptr_t)pages[l]; /* written to by pc__kv_clear_tail only */
     if (status < 0) {
@@ -222,7 +237,8 @@ const uint64_t *pc__kv_sizes(pc__kv *kv)
         return sizes;
     for (size_t l = 0; l < layers; l++)
         sizes[l] = pc__kv_layer_bytes(&kv->shape, kv->tokens);
-    if (atomic_compare_exchange_strong_explicit(&kv->sizes, &none, sizes, memory_order_acq_rel, memory_order_acquire))
+    if (atomic_compare_exchange_strong_explicit(&kv->sizes, &none, sizes, memory_order_acq_rel,
+                                                memory_order_acquire))
         return sizes;
     pc__free(&kv->mem, sizes);
     return none;
@@ -247,7 +263,9 @@ pc_status pc__kv_like(pc__kv **out, const pc__kv *kv, uint32_t dtype)
     if ((status = pc__kv_new(out, &kv->mem, &shape, kv->tokens)) < 0)
         return status;
     copy = *out;
-    if (kv->relative && !(copy->relative = pc__alloc(&copy->mem, copy->pages * PC__PAGE * sizeof *copy->relative))) {
+    if (kv->relative
+        && !(copy->relative = pc__alloc(&copy->mem,
+                                        copy->pages * PC__PAGE * sizeof *copy->relative))) {
         pc__kv_unref(copy);
         *out = NULL;
         return PC_ERR_NOMEM;
@@ -280,8 +298,12 @@ void pc__kv_unref(pc__kv *kv)
     if (!kv || atomic_fetch_sub_explicit(&kv->references, 1, memory_order_acq_rel) != 1)
         return;
     pc_allocator mem = kv->mem;
-    void (*give)(const pc_allocator *, void *) = atomic_load_explicit(&kv->give_back, memory_order_relaxed) ? pc__free_to_system : pc__free;
-    int own = !kv->drop_lender, wiped = own && atomic_load_explicit(&kv->wipe, memory_order_relaxed);
+    void (*give)(const pc_allocator *, void *) = atomic_load_explicit(&kv->give_back,
+                                                                      memory_order_relaxed)
+                                                     ? pc__free_to_system
+                                                     : pc__free;
+    int own = !kv->drop_lender,
+        wiped = own && atomic_load_explicit(&kv->wipe, memory_order_relaxed);
     for (int32_t l = 0; own && kv->layer && l < kv->shape.layers; l++) {
         if (wiped && kv->layer[l])
             memset(kv->layer[l], 0, kv->pages * layer_page_bytes(&kv->shape));
@@ -321,7 +343,8 @@ static pc_status check_ascending(const pc__kv *kv, const int64_t *relative, size
     int64_t last = kv->tokens ? pc__kv_relative(kv, kv->tokens - 1) : INT64_MIN;
     for (size_t i = 0; i < count; i++) {
         if (relative[i] <= last)
-            return pc__fail(PC_ERR_INVALID, "K/V run: relative position %lld does not come after %lld",
+            return pc__fail(PC_ERR_INVALID,
+                            "K/V run: relative position %lld does not come after %lld",
                             (long long)relative[i], (long long)last);
         last = relative[i];
     }
@@ -343,7 +366,8 @@ pc_status pc__kv_append(pc__kv *kv, const int64_t *relative, size_t count)
         if ((status = grow_pages(kv, need > ahead ? need : ahead)) < 0)
             return status;
     }
-    if (!kv->relative && !contiguous(relative, kv->tokens, count) && (status = write_out_positions(kv)) < 0)
+    if (!kv->relative && !contiguous(relative, kv->tokens, count)
+        && (status = write_out_positions(kv)) < 0)
         return status;
     if (kv->relative && count)
         memcpy(kv->relative + kv->tokens, relative, count * sizeof *relative);

@@ -14,8 +14,10 @@ typedef struct conversion {
 static void convert_page(const conversion *c, int32_t layer, size_t page, float *k)
 {
     const pc__kv_shape *from = &c->from->shape, *to = &c->to->shape;
-    size_t first = page * PC__PAGE, left = c->from->tokens - first, tokens = left < PC__PAGE ? left : PC__PAGE;
-    size_t heads = (size_t)from->kv_heads, from_bytes = pc__kv_page_bytes(from), to_bytes = pc__kv_page_bytes(to);
+    size_t first = page * PC__PAGE, left = c->from->tokens - first,
+           tokens = left < PC__PAGE ? left : PC__PAGE;
+    size_t heads = (size_t)from->kv_heads, from_bytes = pc__kv_page_bytes(from),
+           to_bytes = pc__kv_page_bytes(to);
     float *v = k + PC__PAGE * (size_t)from->k_dim;
     for (size_t i = page * heads; i < (page + 1) * heads; i++) {
         pc__page_read(from, c->from->layer[layer] + i * from_bytes, k, v);
@@ -27,7 +29,8 @@ static void convert_lane(void *arg, size_t lane)
 {
     conversion *c = arg;
     size_t i;
-    while ((i = atomic_fetch_add_explicit(&c->next, 1, memory_order_relaxed)) < c->pages * (size_t)c->from->shape.layers)
+    while ((i = atomic_fetch_add_explicit(&c->next, 1, memory_order_relaxed))
+           < c->pages * (size_t)c->from->shape.layers)
         convert_page(c, (int32_t)(i / c->pages), i % c->pages, c->scratch + lane * c->floats);
 }
 

@@ -1,5 +1,6 @@
-/* int8: of a page's tokens each channel of K has a scale (a few channels of K are far larger than the others, in every token: KIVI,
- * arXiv 2402.02750, section 3), each token of V has one. Scales are rounded up to bf16, so that 127 steps reach the largest value. */
+/* int8: of a page's tokens each channel of K has a scale (a few channels of K are far larger than
+ * the others, in every token: KIVI, arXiv 2402.02750, section 3), each token of V has one. Scales
+ * are rounded up to bf16, so that 127 steps reach the largest value. */
 #include "attn/kv_page.h"
 
 #include <math.h>
@@ -8,8 +9,8 @@
 #include "attn/bf16.h"
 #include "attn/half.h"
 
-/* Bits of |x|, of the largest finite number for an infinite one, 0 for a NaN; in the order of the numbers. In whole numbers, because loops over
- * these become vectors. */
+/* Bits of |x|, of the largest finite number for an infinite one, 0 for a NaN; in the order of the
+ * numbers. In whole numbers, because loops over these become vectors. */
 static inline int32_t size_bits(float x)
 {
     int32_t size;
@@ -26,7 +27,8 @@ static inline float float_of(int32_t bits)
     return x;
 }
 
-/* x * inverse to the nearest whole number, ties to even: 1.5 * 2^23 moves it into the last places. */
+/* x * inverse to the nearest whole number, ties to even: 1.5 * 2^23 moves it into the last places.
+ */
 static inline int8_t steps_of(float x, float inverse)
 {
     float moved = copysignf(float_of(size_bits(x)), x) * inverse + 0x1.8p23f;
@@ -35,7 +37,8 @@ static inline int8_t steps_of(float x, float inverse)
     return (int8_t)(uint8_t)bits;
 }
 
-/* bf16 bits of a scale by which 127 steps reach `most`; what is smaller than any real state is nothing. */
+/* bf16 bits of a scale by which 127 steps reach `most`; what is smaller than any real state is
+ * nothing. */
 static uint16_t scale_of(float most, float *inverse)
 {
     uint32_t bits;
@@ -63,7 +66,8 @@ static uint16_t quantise(int8_t *steps, const float *x, size_t count)
     return scale;
 }
 
-/* Channels [d, d + 4) of K, as many of them as there are, each `tokens` floats at k [4][PC__PAGE]. */
+/* Channels [d, d + 4) of K, as many of them as there are, each `tokens` floats at k [4][PC__PAGE].
+ */
 static void write_k_i8(int8_t *to, uint16_t *scale, size_t channels, size_t tokens, const float *k)
 {
     int8_t steps[4][PC__PAGE] = {{0}};
@@ -74,7 +78,8 @@ static void write_k_i8(int8_t *to, uint16_t *scale, size_t channels, size_t toke
             to[t * 4 + c] = steps[c][t];
 }
 
-static void write_v_i8(int8_t *to, uint16_t *scale, size_t dim, size_t tokens, const float *v, size_t stride)
+static void write_v_i8(int8_t *to, uint16_t *scale, size_t dim, size_t tokens, const float *v,
+                       size_t stride)
 {
     int8_t row[PC__MAX_HEAD];
     for (size_t t = 0; t < tokens; t++) {
@@ -89,20 +94,23 @@ static size_t left_of(size_t all, size_t from, size_t most)
     return all - from < most ? all - from : most;
 }
 
-static void write_i8(const pc__kv_shape *shape, uint8_t *page, size_t tokens, const float *k, const float *v)
+static void write_i8(const pc__kv_shape *shape, uint8_t *page, size_t tokens, const float *k,
+                     const float *v)
 {
     size_t k_dim = (size_t)shape->k_dim, v_dim = (size_t)shape->v_dim;
     uint8_t *block = page + pc__kv_k_bytes(shape);
     uint16_t *k_scale = (uint16_t *)(void *)(page + pc__i8_k_scales(k_dim));
     memset(page, 0, pc__kv_page_bytes(shape));
     for (size_t d = 0; d < k_dim; d += 4)
-        write_k_i8((int8_t *)page + d * PC__PAGE, k_scale + d, left_of(k_dim, d, 4), tokens, k + d * PC__PAGE);
-    write_v_i8((int8_t *)block, (uint16_t *)(void *)(block + pc__i8_v_scales(v_dim)), v_dim, tokens, v, v_dim);
+        write_k_i8((int8_t *)page + d * PC__PAGE, k_scale + d, left_of(k_dim, d, 4), tokens,
+                   k + d * PC__PAGE);
+    write_v_i8((int8_t *)block, (uint16_t *)(void *)(block + pc__i8_v_scales(v_dim)), v_dim, tokens,
+               v, v_dim);
 }
 
 /* A head of k, v [tokens], whose tokens are `k_stride` and `v_stride` floats apart. */
-static void write_head(const pc__kv_shape *shape, uint8_t *page, size_t tokens, const float *k, size_t k_stride, const float *v,
-                       size_t v_stride)
+static void write_head(const pc__kv_shape *shape, uint8_t *page, size_t tokens, const float *k,
+                       size_t k_stride, const float *v, size_t v_stride)
 {
     size_t k_dim = (size_t)shape->k_dim, v_dim = (size_t)shape->v_dim;
     uint8_t *block = page + pc__kv_k_bytes(shape);
@@ -116,24 +124,30 @@ static void write_head(const pc__kv_shape *shape, uint8_t *page, size_t tokens, 
                 turned[c * PC__PAGE + t] = k[t * k_stride + d + c];
         write_k_i8((int8_t *)page + d * PC__PAGE, k_scale + d, channels, tokens, turned);
     }
-    write_v_i8((int8_t *)block, (uint16_t *)(void *)(block + pc__i8_v_scales(v_dim)), v_dim, tokens, v, v_stride);
+    write_v_i8((int8_t *)block, (uint16_t *)(void *)(block + pc__i8_v_scales(v_dim)), v_dim, tokens,
+               v, v_stride);
 }
 
-void pc__kv_write_i8(const pc__kv_shape *shape, uint8_t *layer, size_t page, size_t tokens, const float *k, const float *v)
+void pc__kv_write_i8(const pc__kv_shape *shape, uint8_t *layer, size_t page, size_t tokens,
+                     const float *k, const float *v)
 {
-    size_t heads = (size_t)shape->kv_heads, k_dim = (size_t)shape->k_dim, v_dim = (size_t)shape->v_dim;
+    size_t heads = (size_t)shape->kv_heads, k_dim = (size_t)shape->k_dim,
+           v_dim = (size_t)shape->v_dim;
     size_t bytes = pc__kv_page_bytes(shape);
     for (size_t h = 0; h < heads; h++)
-        write_head(shape, layer + (page * heads + h) * bytes, tokens, k + h * k_dim, heads * k_dim, v + h * v_dim, heads * v_dim);
+        write_head(shape, layer + (page * heads + h) * bytes, tokens, k + h * k_dim, heads * k_dim,
+                   v + h * v_dim, heads * v_dim);
 }
 
-/* Inline, so that the conversion is part of the loop. Pairs stand together: of dimensions in K, of tokens in V. An odd k_dim is filled up by a row of
- * zeros. */
-static inline __attribute__((always_inline)) void write_16(const pc__kv_shape *shape, uint8_t *page, size_t tokens, const float *k,
+/* Inline, so that the conversion is part of the loop. Pairs stand together: of dimensions in K, of
+ * tokens in V. An odd k_dim is filled up by a row of zeros. */
+static inline __attribute__((always_inline)) void write_16(const pc__kv_shape *shape, uint8_t *page,
+                                                           size_t tokens, const float *k,
                                                            const float *v, uint16_t (*from)(float))
 {
     size_t k_dim = (size_t)shape->k_dim, v_dim = (size_t)shape->v_dim;
-    uint16_t *pk = (uint16_t *)(void *)page, *pv = (uint16_t *)(void *)(page + pc__kv_k_bytes(shape));
+    uint16_t *pk = (uint16_t *)(void *)page,
+             *pv = (uint16_t *)(void *)(page + pc__kv_k_bytes(shape));
     memset(page, 0, pc__kv_page_bytes(shape));
     for (size_t d = 0; d < k_dim; d++)
         for (size_t t = 0; t < tokens; t++)
@@ -143,11 +157,13 @@ static inline __attribute__((always_inline)) void write_16(const pc__kv_shape *s
             pv[(t / 2 * v_dim + d) * 2 + t % 2] = from(v[t * v_dim + d]);
 }
 
-static inline __attribute__((always_inline)) void read_16(const pc__kv_shape *shape, const uint8_t *page, float *k, float *v,
+static inline __attribute__((always_inline)) void read_16(const pc__kv_shape *shape,
+                                                          const uint8_t *page, float *k, float *v,
                                                           float (*to)(uint16_t))
 {
     size_t k_dim = (size_t)shape->k_dim, v_dim = (size_t)shape->v_dim;
-    const uint16_t *pk = (const uint16_t *)(const void *)page, *pv = (const uint16_t *)(const void *)(page + pc__kv_k_bytes(shape));
+    const uint16_t *pk = (const uint16_t *)(const void *)page,
+                   *pv = (const uint16_t *)(const void *)(page + pc__kv_k_bytes(shape));
     for (size_t d = 0; d < k_dim; d++)
         for (size_t t = 0; t < PC__PAGE; t++)
             k[d * PC__PAGE + t] = to(pk[(d / 2 * PC__PAGE + t) * 2 + d % 2]);
@@ -175,7 +191,8 @@ static void read_i8(const pc__kv_shape *shape, const uint8_t *page, float *k, fl
     }
 }
 
-static void write_f32(const pc__kv_shape *shape, uint8_t *page, size_t tokens, const float *k, const float *v)
+static void write_f32(const pc__kv_shape *shape, uint8_t *page, size_t tokens, const float *k,
+                      const float *v)
 {
     float *pk = (float *)(void *)page;
     memset(page, 0, pc__kv_page_bytes(shape));
@@ -196,18 +213,33 @@ void pc__page_read(const pc__kv_shape *shape, const uint8_t *page, float *k, flo
         memcpy(k, page, PC__PAGE * (size_t)shape->k_dim * sizeof *k);
         memcpy(v, page + pc__kv_k_bytes(shape), PC__PAGE * (size_t)shape->v_dim * sizeof *v);
         break;
-    case PC_DTYPE_BF16: read_16(shape, page, k, v, pc__bf16_to); break;
-    case PC_DTYPE_F16: read_16(shape, page, k, v, pc__half_to); break;
-    default: read_i8(shape, page, k, v); break;
+    case PC_DTYPE_BF16:
+        read_16(shape, page, k, v, pc__bf16_to);
+        break;
+    case PC_DTYPE_F16:
+        read_16(shape, page, k, v, pc__half_to);
+        break;
+    default:
+        read_i8(shape, page, k, v);
+        break;
     }
 }
 
-void pc__page_write(const pc__kv_shape *shape, uint8_t *page, size_t tokens, const float *k, const float *v)
+void pc__page_write(const pc__kv_shape *shape, uint8_t *page, size_t tokens, const float *k,
+                    const float *v)
 {
     switch (shape->dtype) {
-    case PC_DTYPE_F32: write_f32(shape, page, tokens, k, v); break;
-    case PC_DTYPE_BF16: write_16(shape, page, tokens, k, v, pc__bf16_from); break;
-    case PC_DTYPE_F16: write_16(shape, page, tokens, k, v, pc__half_from); break;
-    default: write_i8(shape, page, tokens, k, v); break;
+    case PC_DTYPE_F32:
+        write_f32(shape, page, tokens, k, v);
+        break;
+    case PC_DTYPE_BF16:
+        write_16(shape, page, tokens, k, v, pc__bf16_from);
+        break;
+    case PC_DTYPE_F16:
+        write_16(shape, page, tokens, k, v, pc__half_from);
+        break;
+    default:
+        write_i8(shape, page, tokens, k, v);
+        break;
     }
 }

@@ -16,7 +16,8 @@ static int zero(uint8_t *at, size_t size, int look)
     return i == size;
 }
 
-/* Tokens [from, to) of one head's V: groups of `by` tokens stand together, element after element. */
+/* Tokens [from, to) of one head's V: groups of `by` tokens stand together, element after element.
+ */
 static int zero_v(uint8_t *v, size_t dim, size_t from, size_t to, size_t by, int look)
 {
     size_t size = 4 / by;
@@ -61,7 +62,8 @@ static int zero_layer(const pc__kv *kv, size_t layer, size_t from, size_t to, in
         size_t page = at / PC__PAGE, first = page * PC__PAGE;
         end = to < first + PC__PAGE ? to : first + PC__PAGE;
         for (size_t h = 0; h < heads && clear; h++)
-            clear = zero_page(&kv->shape, kv->layer[layer] + (page * heads + h) * bytes, at - first, end - first, look);
+            clear = zero_page(&kv->shape, kv->layer[layer] + (page * heads + h) * bytes, at - first,
+                              end - first, look);
     }
     return clear;
 }

@@ -4,6 +4,7 @@
 
 #include "attn/kv.h"
 
-void pc__kv_clear_tokens(pc__kv *kv, size_t from, size_t to); /* tokens [from, to), which the run has pages for */
+void pc__kv_clear_tokens(pc__kv *kv, size_t from,
+                         size_t to); /* tokens [from, to), which the run has pages for */
 
 #endif

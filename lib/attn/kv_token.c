@@ -11,7 +11,8 @@ static uint8_t *page_of(const pc__kv *kv, int32_t layer, size_t token, size_t he
     return kv->layer[layer] + ((token / PC__PAGE) * (size_t)kv->shape.kv_heads + head) * bytes;
 }
 
-/* Index of dimension d of token t where groups of `by` dimensions (K) or of tokens (V) stand together. */
+/* Index of dimension d of token t where groups of `by` dimensions (K) or of tokens (V) stand
+ * together. */
 static size_t k_index(size_t d, size_t t, size_t by)
 {
     return (d / by * PC__PAGE + t) * by + d % by;
@@ -31,7 +32,8 @@ typedef struct place {
 static place place_of(const pc__kv *kv, int32_t layer, size_t token, size_t head)
 {
     uint8_t *page = page_of(kv, layer, token, head);
-    return (place){page, page + pc__kv_k_bytes(&kv->shape), token % PC__PAGE, (size_t)kv->shape.k_dim, (size_t)kv->shape.v_dim};
+    return (place){page, page + pc__kv_k_bytes(&kv->shape), token % PC__PAGE,
+                   (size_t)kv->shape.k_dim, (size_t)kv->shape.v_dim};
 }
 
 static void write_f32(const place *p, const float *k, const float *v)
@@ -44,7 +46,8 @@ static void write_f32(const place *p, const float *k, const float *v)
 }
 
 /* Inline, so that the conversion is part of the loop. */
-static inline __attribute__((always_inline)) void write_16(const place *p, const float *k, const float *v, uint16_t (*from)(float))
+static inline __attribute__((always_inline)) void write_16(const place *p, const float *k,
+                                                           const float *v, uint16_t (*from)(float))
 {
     uint16_t *pk = (uint16_t *)(void *)p->k, *pv = (uint16_t *)(void *)p->v;
     for (size_t d = 0; k && d < p->k_dim; d++)
@@ -76,9 +79,11 @@ static void read_f32(const place *p, float *k, float *v)
     memcpy(v, (const float *)(const void *)p->v + p->t * p->v_dim, p->v_dim * sizeof *v);
 }
 
-static inline __attribute__((always_inline)) void read_16(const place *p, float *k, float *v, float (*to)(uint16_t))
+static inline __attribute__((always_inline)) void read_16(const place *p, float *k, float *v,
+                                                          float (*to)(uint16_t))
 {
-    const uint16_t *pk = (const uint16_t *)(const void *)p->k, *pv = (const uint16_t *)(const void *)p->v;
+    const uint16_t *pk = (const uint16_t *)(const void *)p->k,
+                   *pv = (const uint16_t *)(const void *)p->v;
     for (size_t d = 0; d < p->k_dim; d++)
         k[d] = to(pk[k_index(d, p->t, 2)]);
     for (size_t d = 0; d < p->v_dim; d++)
@@ -89,7 +94,8 @@ static void read_i8(const place *p, float *k, float *v)
 {
     const int8_t *pk = (const int8_t *)p->k, *pv = (const int8_t *)p->v;
     const uint16_t *k_scale = (const uint16_t *)(const void *)(p->k + pc__i8_k_scales(p->k_dim));
-    float scale = pc__bf16_to(((const uint16_t *)(const void *)(p->v + pc__i8_v_scales(p->v_dim)))[p->t]);
+    float scale = pc__bf16_to(
+        ((const uint16_t *)(const void *)(p->v + pc__i8_v_scales(p->v_dim)))[p->t]);
     for (size_t d = 0; d < p->k_dim; d++)
         k[d] = pc__bf16_to(k_scale[d]) * (float)pk[k_index(d, p->t, 4)];
     for (size_t d = 0; d < p->v_dim; d++)
@@ -101,10 +107,18 @@ void pc__kv_read(const pc__kv *kv, int32_t layer, size_t token, float *k, float 
     for (size_t h = 0; h < (size_t)kv->shape.kv_heads; h++) {
         place p = place_of(kv, layer, token, h);
         switch (kv->shape.dtype) {
-        case PC_DTYPE_F32: read_f32(&p, k, v); break;
-        case PC_DTYPE_BF16: read_16(&p, k, v, pc__bf16_to); break;
-        case PC_DTYPE_F16: read_16(&p, k, v, pc__half_to); break;
-        default: read_i8(&p, k, v); break;
+        case PC_DTYPE_F32:
+            read_f32(&p, k, v);
+            break;
+        case PC_DTYPE_BF16:
+            read_16(&p, k, v, pc__bf16_to);
+            break;
+        case PC_DTYPE_F16:
+            read_16(&p, k, v, pc__half_to);
+            break;
+        default:
+            read_i8(&p, k, v);
+            break;
         }
         k += p.k_dim;
         v += p.v_dim;

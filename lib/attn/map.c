@@ -50,9 +50,11 @@ static float pack_bytes(const float *weights, size_t count, uint8_t *out)
     return most / 255.0f;
 }
 
-void pc__map_pack_row(const pc__map_shape *shape, size_t head, size_t row, const float *weights, void *out)
+void pc__map_pack_row(const pc__map_shape *shape, size_t head, size_t row, const float *weights,
+                      void *out)
 {
-    size_t at = head * head_weights(shape) + pc__map_row_at(shape, row), count = pc__map_row_keys(shape, row);
+    size_t at = head * head_weights(shape) + pc__map_row_at(shape, row),
+           count = pc__map_row_keys(shape, row);
     if (shape->format == PC_MAP_F32) {
         memcpy((float *)out + at, weights, count * sizeof *weights);
     } else if (shape->format == PC_MAP_F16) {
@@ -67,22 +69,25 @@ void pc__map_pack_row(const pc__map_shape *shape, size_t head, size_t row, const
 void pc__map_pack(const pc__map_shape *shape, const float *dense, void *out)
 {
     if (shape->format == PC_MAP_U8 && shape->tokens)
-        memset((uint8_t *)out + pc__map_scales_at(shape) - 4, 0, 4); /* what lies between weights and scales */
+        memset((uint8_t *)out + pc__map_scales_at(shape) - 4, 0,
+               4); /* what lies between weights and scales */
     for (size_t head = 0; head < (size_t)shape->heads; head++)
         for (size_t row = 0; row < shape->tokens; row++, dense += shape->tokens)
             pc__map_pack_row(shape, head, row, dense, out);
 }
 
-static void unpack_row(const pc__map_shape *shape, const void *map, size_t head, size_t row, float *to)
+static void unpack_row(const pc__map_shape *shape, const void *map, size_t head, size_t row,
+                       float *to)
 {
-    size_t at = head * head_weights(shape) + pc__map_row_at(shape, row), count = pc__map_row_keys(shape, row);
+    size_t at = head * head_weights(shape) + pc__map_row_at(shape, row),
+           count = pc__map_row_keys(shape, row);
     float scale = 0.0f;
     if (shape->format == PC_MAP_U8)
         memcpy(&scale, (const uint8_t *)map + scale_at(shape, head, row), sizeof scale);
     for (size_t i = 0; i < count; i++)
         to[i] = shape->format == PC_MAP_F32   ? ((const float *)map)[at + i]
                 : shape->format == PC_MAP_F16 ? pc__half_to(((const uint16_t *)map)[at + i])
-                                               : scale * (float)((const uint8_t *)map)[at + i];
+                                              : scale * (float)((const uint8_t *)map)[at + i];
     for (size_t i = count; i < shape->tokens; i++)
         to[i] = 0.0f;
 }
@@ -112,7 +117,8 @@ static size_t blocks_of(const pc__map_lane *lane) /* of a head */
 
 static size_t heads_of(const pc__map_lane *lane) /* of an item */
 {
-    return lane->shape.tokens && lane->shape.tokens < ITEM_ROWS ? ITEM_ROWS / lane->shape.tokens : 1;
+    return lane->shape.tokens && lane->shape.tokens < ITEM_ROWS ? ITEM_ROWS / lane->shape.tokens
+                                                                : 1;
 }
 
 static pc__map_task task_of(const pc__map_lane *lane, int32_t layer, size_t head)
@@ -124,9 +130,12 @@ static pc__map_task task_of(const pc__map_lane *lane, int32_t layer, size_t head
         .format = shape->format,
         .causal = shape->causal,
         .tokens = shape->tokens,
-        .weights = (const uint8_t *)lane->map + head * head_weights(shape) * pc__map_weight_bytes(shape->format),
-        .scale = shape->format == PC_MAP_U8 ? (const uint8_t *)lane->map + scale_at(shape, head, 0) : NULL,
-        .values = lane->kv->layer[layer] + head / ((size_t)shape->heads / kv_heads) * page + pc__kv_k_bytes(kv),
+        .weights = (const uint8_t *)lane->map
+                   + head * head_weights(shape) * pc__map_weight_bytes(shape->format),
+        .scale = shape->format == PC_MAP_U8 ? (const uint8_t *)lane->map + scale_at(shape, head, 0)
+                                            : NULL,
+        .values = lane->kv->layer[layer] + head / ((size_t)shape->heads / kv_heads) * page
+                  + pc__kv_k_bytes(kv),
         .page_stride = kv_heads * page,
         .v_dim = (size_t)kv->v_dim,
     };
@@ -168,20 +177,27 @@ static pc_status check(const pc__map_lane *lanes, size_t count, int32_t layer)
         const pc__map_shape *shape = &lanes[i].shape;
         const pc__kv *kv = lanes[i].kv;
         if (!pc__map_bytes(shape) && shape->tokens)
-            return pc__fail(PC_ERR_MISMATCH, "map of lane %zu: format %u, %d heads, %zu tokens", i, shape->format, shape->heads, shape->tokens);
-        if (shape->heads % kv->shape.kv_heads || shape->tokens > kv->tokens || layer < 0 || layer >= kv->shape.layers)
-            return pc__fail(PC_ERR_MISMATCH, "map of lane %zu: %d heads, %zu tokens, layer %d; its run has %d K/V heads, %zu tokens, %d layers", i,
-                            shape->heads, shape->tokens, layer, kv->shape.kv_heads, kv->tokens, kv->shape.layers);
+            return pc__fail(PC_ERR_MISMATCH, "map of lane %zu: format %u, %d heads, %zu tokens", i,
+                            shape->format, shape->heads, shape->tokens);
+        if (shape->heads % kv->shape.kv_heads || shape->tokens > kv->tokens || layer < 0
+            || layer >= kv->shape.layers)
+            return pc__fail(PC_ERR_MISMATCH,
+                            "map of lane %zu: %d heads, %zu tokens, layer %d; its run has %d K/V "
+                            "heads, %zu tokens, %d layers",
+                            i, shape->heads, shape->tokens, layer, kv->shape.kv_heads, kv->tokens,
+                            kv->shape.layers);
         if (shape->heads != lanes[0].shape.heads || kv->shape.v_dim != lanes[0].kv->shape.v_dim)
-            return pc__fail(PC_ERR_MISMATCH, "map of lane %zu: %d heads of %d values, of lane 0 %d of %d", i, shape->heads, kv->shape.v_dim,
-                            lanes[0].shape.heads, lanes[0].kv->shape.v_dim);
+            return pc__fail(
+                PC_ERR_MISMATCH, "map of lane %zu: %d heads of %d values, of lane 0 %d of %d", i,
+                shape->heads, kv->shape.v_dim, lanes[0].shape.heads, lanes[0].kv->shape.v_dim);
         if (kv->shape.dtype == PC_DTYPE_I8)
             return pc__fail(PC_ERR_UNSUPPORTED, "map of lane %zu: its run is in int8", i);
     }
     return PC_OK;
 }
 
-void pc__map_apply_plain(const float *weights, size_t tokens, size_t first, size_t rows, const float *values, size_t v_dim, float *out, size_t out_stride)
+void pc__map_apply_plain(const float *weights, size_t tokens, size_t first, size_t rows,
+                         const float *values, size_t v_dim, float *out, size_t out_stride)
 {
     /* a page of fp32 holds one value behind the other */
     pc__map_task task = {.format = PC_MAP_F32,
@@ -197,9 +213,11 @@ void pc__map_apply_plain(const float *weights, size_t tokens, size_t first, size
     pc__map_of(pc__kernels_get(), PC_DTYPE_F32)(&task);
 }
 
-pc_status pc__map_apply(pc_context *context, const pc__map_lane *lanes, size_t count, int32_t layer, float *out)
+pc_status pc__map_apply(pc_context *context, const pc__map_lane *lanes, size_t count, int32_t layer,
+                        float *out)
 {
-    applying a = {.lanes = lanes, .count = count, .layer = layer, .out = out, .kernels = pc__kernels_get()};
+    applying a = {
+        .lanes = lanes, .count = count, .layer = layer, .out = out, .kernels = pc__kernels_get()};
     pc_status status = check(lanes, count, layer);
     if (status < 0 || !count)
         return status;
@@ -207,7 +225,10 @@ pc_status pc__map_apply(pc_context *context, const pc__map_lane *lanes, size_t c
     if (!a.first)
         return PC_ERR_NOMEM;
     for (size_t i = 0; i < count; i++)
-        a.first[i + 1] = a.first[i] + blocks_of(&lanes[i]) * (((size_t)lanes[i].shape.heads + heads_of(&lanes[i]) - 1) / heads_of(&lanes[i]));
+        a.first[i + 1] = a.first[i]
+                         + blocks_of(&lanes[i])
+                               * (((size_t)lanes[i].shape.heads + heads_of(&lanes[i]) - 1)
+                                  / heads_of(&lanes[i]));
     pc__parallel(context, a.first[count], apply_item, &a);
     pc__free(&context->mem, a.first);
     return PC_OK;

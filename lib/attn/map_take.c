@@ -15,7 +15,7 @@ typedef struct recording {
     size_t count, blocks; /* of all lanes */
     const float *q, *lse;
     const pc__kernels *kernels;
-    uint8_t *scratch; /* [threads][each] */
+    uint8_t *scratch;  /* [threads][each] */
     size_t each, keys; /* keys of the longest lane, whole pages */
     atomic_size_t next_thread, next_block;
 } recording;
@@ -24,9 +24,9 @@ typedef struct block {
     const recording *r;
     const pc__map_out *lane;
     size_t first, rows, heads, dim;
-    float *turned; /* [heads][dim] of one row */
-    float *cosine; /* [dim] */
-    float *q;      /* [head][ROWS][dim] */
+    float *turned;  /* [heads][dim] of one row */
+    float *cosine;  /* [dim] */
+    float *q;       /* [head][ROWS][dim] */
     float *weights; /* [ROWS][keys] */
     float m[ROWS], slope[ROWS];
     uint32_t lo[ROWS], hi[ROWS];
@@ -40,11 +40,14 @@ static void take_row(block *b, size_t i)
     float *sine = b->cosine + (layer->rope ? layer->rope->dims / 2 : 0);
     if (layer->rope)
         pc__rope_angles(layer->rope, distance, b->cosine, sine);
-    pc__kernels_get()->turn(layer->rope, b->cosine, sine, 1.0f, b->r->q + from, b->turned, b->heads, b->dim);
+    pc__kernels_get()->turn(layer->rope, b->cosine, sine, 1.0f, b->r->q + from, b->turned, b->heads,
+                            b->dim);
     for (size_t h = 0; h < b->heads; h++)
         for (size_t d = 0; d < b->dim; d++) {
             float x = b->turned[h * b->dim + d] * layer->scale;
-            b->q[(h * ROWS + i) * b->dim + d] = b->lane->kv->shape.dtype == PC_DTYPE_BF16 ? pc__bf16_to(pc__bf16_from(x)) : x;
+            b->q[(h * ROWS + i) * b->dim + d] = b->lane->kv->shape.dtype == PC_DTYPE_BF16
+                                                    ? pc__bf16_to(pc__bf16_from(x))
+                                                    : x;
         }
     b->hi[i] = (uint32_t)pc__map_row_keys(&b->lane->shape, row);
     b->lo[i] = layer->window > 0 ? (uint32_t)pc__kv_upto(b->lane->kv, distance - layer->window) : 0;
@@ -75,7 +78,9 @@ static void record_head(block *b, size_t head)
         b->m[i] = b->r->lse[(lane->first_row + b->first + i) * b->heads + head];
         b->slope[i] = layer->slopes ? layer->slopes[head] : 0.0f;
     }
-    pc__weights_of(b->r->kernels, kv->shape.dtype)(&task, kv->shape.dtype, (b->hi[b->rows - 1] + PC__PAGE - 1) / PC__PAGE, b->weights, b->r->keys);
+    pc__weights_of(b->r->kernels, kv->shape.dtype)(&task, kv->shape.dtype,
+                                                   (b->hi[b->rows - 1] + PC__PAGE - 1) / PC__PAGE,
+                                                   b->weights, b->r->keys);
     for (size_t i = 0; i < b->rows; i++)
         pc__map_pack_row(&lane->shape, head, b->first + i, b->weights + i * b->r->keys, lane->map);
 }
@@ -112,9 +117,15 @@ static void record_thread(void *arg, size_t unused)
     }
 }
 
-pc_status pc__map_take(pc_context *context, const pc__attn_layer *layer, const pc__map_out *lanes, size_t count, const float *q, const float *lse)
+pc_status pc__map_take(pc_context *context, const pc__attn_layer *layer, const pc__map_out *lanes,
+                       size_t count, const float *q, const float *lse)
 {
-    recording r = {.layer = layer, .lanes = lanes, .count = count, .q = q, .lse = lse, .kernels = pc__kernels_get()};
+    recording r = {.layer = layer,
+                   .lanes = lanes,
+                   .count = count,
+                   .q = q,
+                   .lse = lse,
+                   .kernels = pc__kernels_get()};
     size_t heads = (size_t)layer->heads, dim, threads = context->threads;
     for (size_t i = 0; i < count; i++) {
         size_t keys = (lanes[i].shape.tokens + PC__PAGE - 1) / PC__PAGE * PC__PAGE;

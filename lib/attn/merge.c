@@ -1,4 +1,5 @@
-/* Partial attention results join by their log-sum-exp (RelayAttention, equation 8; Hydragen, section 3.1). */
+/* Partial attention results join by their log-sum-exp (RelayAttention, equation 8; Hydragen,
+ * section 3.1). */
 #include <math.h>
 
 #include "attn/plan.h"

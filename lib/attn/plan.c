@@ -5,19 +5,22 @@
 /* The formats of runs may differ: partial results are fp32 whatever they come from. */
 static int same_heads(const pc__kv_shape *a, const pc__kv_shape *b)
 {
-    return a->layers == b->layers && a->kv_heads == b->kv_heads && a->k_dim == b->k_dim && a->v_dim == b->v_dim;
+    return a->layers == b->layers && a->kv_heads == b->kv_heads && a->k_dim == b->k_dim
+           && a->v_dim == b->v_dim;
 }
 
 static pc_status check_rows(const pc__rows *rows, const pc__kv_shape *shape, int32_t heads)
 {
     if (heads < 1 || shape->kv_heads < 1 || heads % shape->kv_heads)
-        return pc__fail(PC_ERR_INVALID, "attention: %d query heads over %d K/V heads", heads, shape->kv_heads);
+        return pc__fail(PC_ERR_INVALID, "attention: %d query heads over %d K/V heads", heads,
+                        shape->kv_heads);
     if (rows->count >= UINT32_MAX)
         return pc__fail(PC_ERR_LIMIT, "attention: %zu rows", rows->count);
     for (size_t i = 0; i < rows->first[rows->count]; i++) {
         const pc__row_span *s = &rows->spans[i];
         if (s->lo > s->hi || s->hi > s->kv->tokens)
-            return pc__fail(PC_ERR_INVALID, "attention: span %zu wants tokens [%u, %u) of %zu", i, s->lo, s->hi, s->kv->tokens);
+            return pc__fail(PC_ERR_INVALID, "attention: span %zu wants tokens [%u, %u) of %zu", i,
+                            s->lo, s->hi, s->kv->tokens);
         if (!same_heads(&s->kv->shape, shape))
             return pc__fail(PC_ERR_MISMATCH, "attention: span %zu has K/V of another shape", i);
     }
@@ -38,7 +41,8 @@ static pc_status copy_rows(pc__plan *plan, const pc__rows *rows)
     plan->slot_first = pc__calloc(mem, n + 1, sizeof *plan->slot_first);
     plan->pairs = pc__calloc(mem, pairs, sizeof *plan->pairs);
     plan->distances = pc__calloc(mem, spans, sizeof *plan->distances);
-    if (!plan->positions || !plan->first || !plan->spans || !plan->slot_first || !plan->pairs || !plan->distances)
+    if (!plan->positions || !plan->first || !plan->spans || !plan->slot_first || !plan->pairs
+        || !plan->distances)
         return PC_ERR_NOMEM;
     memcpy(plan->positions, rows->positions, n * sizeof *plan->positions);
     memcpy(plan->first, rows->first, (n + 1) * sizeof *plan->first);
@@ -64,8 +68,8 @@ static pc_status make_wave(pc__plan *plan, size_t first_row)
 {
     pc__wave *wave;
     pc__draft draft;
-    pc_status status = pc__grow(&plan->context->mem, (void **)&plan->waves, &plan->wave_capacity, plan->wave_count + 1,
-                                sizeof *plan->waves);
+    pc_status status = pc__grow(&plan->context->mem, (void **)&plan->waves, &plan->wave_capacity,
+                                plan->wave_count + 1, sizeof *plan->waves);
     if (status < 0)
         return status;
     wave = &plan->waves[plan->wave_count++];
@@ -80,7 +84,8 @@ static pc_status make_wave(pc__plan *plan, size_t first_row)
     return status;
 }
 
-/* Bytes of the tables of `rows` query vectors, each array on lines of its own: see tables_of in plan_attend.c. */
+/* Bytes of the tables of `rows` query vectors, each array on lines of its own: see tables_of in
+ * plan_attend.c. */
 static size_t table_bytes(const pc__plan *plan, size_t rows)
 {
     size_t k = (size_t)plan->shape.k_dim;
@@ -89,7 +94,8 @@ static size_t table_bytes(const pc__plan *plan, size_t rows)
 
 static size_t lane_bytes(const pc__plan *plan)
 {
-    return table_bytes(plan, plan->tile_slots * plan->group) + table_bytes(plan, PC__LIGHT_ROWS) + plan->most_slots * 16 + 64;
+    return table_bytes(plan, plan->tile_slots * plan->group) + table_bytes(plan, PC__LIGHT_ROWS)
+           + plan->most_slots * 16 + 64;
 }
 
 static pc_status make_scratch(pc__plan *plan)
@@ -99,7 +105,8 @@ static pc_status make_scratch(pc__plan *plan)
     plan->lanes = plan->context->threads;
     plan->lane_bytes = (lane_bytes(plan) + 63) / 64 * 64;
     plan->scratch = pc__alloc_aligned(mem, plan->lanes * plan->lane_bytes + 64, 64);
-    plan->acc = pc__alloc_aligned(mem, vectors * (size_t)plan->shape.v_dim * sizeof(float) + 64, 64);
+    plan->acc = pc__alloc_aligned(mem, vectors * (size_t)plan->shape.v_dim * sizeof(float) + 64,
+                                  64);
     plan->m = pc__alloc_aligned(mem, vectors * sizeof(float) + 64, 64);
     plan->l = pc__alloc_aligned(mem, vectors * sizeof(float) + 64, 64);
     return plan->scratch && plan->acc && plan->m && plan->l ? PC_OK : PC_ERR_NOMEM;
@@ -117,7 +124,8 @@ static pc_status build(pc__plan *plan, const pc__rows *rows)
     return make_scratch(plan);
 }
 
-pc_status pc__plan_new(pc__plan **out, pc_context *context, const pc__rows *rows, const pc__kv_shape *shape, int32_t heads)
+pc_status pc__plan_new(pc__plan **out, pc_context *context, const pc__rows *rows,
+                       const pc__kv_shape *shape, int32_t heads)
 {
     pc_status status = check_rows(rows, shape, heads);
     pc__plan *plan;
@@ -148,8 +156,9 @@ void pc__plan_free(pc__plan *plan)
         pc__free(mem, plan->angles);
         plan->angles = next;
     }
-    void *blocks[] = {plan->positions, plan->first, plan->spans, plan->slot_first, plan->slots, plan->pairs, plan->calls,
-                      plan->units, plan->waves, plan->distances, plan->scratch, plan->acc, plan->m, plan->l};
+    void *blocks[] = {plan->positions, plan->first, plan->spans, plan->slot_first, plan->slots,
+                      plan->pairs,     plan->calls, plan->units, plan->waves,      plan->distances,
+                      plan->scratch,   plan->acc,   plan->m,     plan->l};
     for (size_t i = 0; i < sizeof blocks / sizeof *blocks; i++)
         pc__free(mem, blocks[i]);
     pc_context *context = plan->context;

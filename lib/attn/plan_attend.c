@@ -1,15 +1,21 @@
-/* Running a plan: every lane (a thread) takes work items, (unit, K/V head), until a wave is empty; then the states of the wave's rows are merged.
+/* Running a plan: every lane (a thread) takes work items, (unit, K/V head), until a wave is empty;
+ * then the states of the wave's rows are merged.
  *
- * Calls of many rows wait for arithmetic, calls of few rows for memory. Units stand longest first, so that the former are in front and the latter at the
- * back. A lane that works on a heavy unit claims light ones from the back, lets the heavy call fetch their pages while it multiplies, and does them in
- * between, out of its cache: both kinds of work go on at once. */
+ * Calls of many rows wait for arithmetic, calls of few rows for memory. Units stand longest first,
+ * so that the former are in front and the latter at the back. A lane that works on a heavy unit
+ * claims light ones from the back, lets the heavy call fetch their pages while it multiplies, and
+ * does them in between, out of its cache: both kinds of work go on at once. */
 #include <math.h>
 #include <string.h>
 
 #include "attn/plan_run.h"
 #include "base/threads.h"
 
-enum { BATCH_ITEMS = 8, LEAST_PAGES = 4, MOST_PAGES = 12 }; /* light work at a time: its pages fit the second-level cache beside a heavy call */
+enum {
+    BATCH_ITEMS = 8,
+    LEAST_PAGES = 4,
+    MOST_PAGES = 12
+}; /* light work at a time: its pages fit the second-level cache beside a heavy call */
 
 typedef struct batch {
     size_t item[BATCH_ITEMS], items;
@@ -88,7 +94,8 @@ static int claim(pc__attending *run, size_t *item)
         *item = (uint32_t)ends;
         if (*item + (ends >> 32) >= items_of(run))
             return 0;
-    } while (!atomic_compare_exchange_weak_explicit(&run->ends, &ends, ends + 1, memory_order_relaxed, memory_order_relaxed));
+    } while (!atomic_compare_exchange_weak_explicit(&run->ends, &ends, ends + 1,
+                                                    memory_order_relaxed, memory_order_relaxed));
     return 1;
 }
 
@@ -103,8 +110,8 @@ static int claim_light(pc__attending *run, size_t *item)
         *item = items - 1 - (size_t)(ends >> 32);
         if (rows_of(run, unit_of(run, *item, &head)) > PC__LIGHT_ROWS)
             return 0;
-    } while (!atomic_compare_exchange_weak_explicit(&run->ends, &ends, ends + (UINT64_C(1) << 32), memory_order_relaxed,
-                                                    memory_order_relaxed));
+    } while (!atomic_compare_exchange_weak_explicit(&run->ends, &ends, ends + (UINT64_C(1) << 32),
+                                                    memory_order_relaxed, memory_order_relaxed));
     return 1;
 }
 
@@ -117,11 +124,13 @@ static void claim_batch(pc__attending *run, batch *b, size_t pages)
         add_pages(run, b, b->item[b->items++], 1);
 }
 
-/* A call of many rows in slices of its pages; after each the light work whose pages the slice has fetched. */
+/* A call of many rows in slices of its pages; after each the light work whose pages the slice has
+ * fetched. */
 static void attend_heavy(pc__attending *run, pc__loaded *call, lane *s);
 
 /* `fetch`: what the lane is likely to read after this item. */
-static void attend_item(pc__attending *run, size_t item, const batch *fetch, lane *s, pc__tables *tables)
+static void attend_item(pc__attending *run, size_t item, const batch *fetch, lane *s,
+                        pc__tables *tables)
 {
     size_t head, count, stride;
     const pc__unit *unit = unit_of(run, item, &head);
@@ -145,7 +154,9 @@ static void attend_item(pc__attending *run, size_t item, const batch *fetch, lan
 
 static void attend_heavy(pc__attending *run, pc__loaded *call, lane *s)
 {
-    size_t halves = (call->task.rows + PC__BLOCK_ROWS - 1) / PC__BLOCK_ROWS - 2; /* half pages that are fetched while one is multiplied, beside the run's own next one */
+    size_t halves = (call->task.rows + PC__BLOCK_ROWS - 1) / PC__BLOCK_ROWS
+                    - 2; /* half pages that are fetched while one is multiplied, beside the run's
+                            own next one */
     pc__attn_task task = call->task;
     batch light;
     while (call->from < call->to) {
@@ -185,7 +196,8 @@ static void run_lane(void *arg, size_t index)
 static void merge_row(const pc__attending *r, const lane *s, size_t row)
 {
     const pc__plan *plan = r->plan;
-    size_t v = (size_t)plan->shape.v_dim, g = plan->group, first = plan->slot_first[row], n = plan->slot_first[row + 1] - first;
+    size_t v = (size_t)plan->shape.v_dim, g = plan->group, first = plan->slot_first[row],
+           n = plan->slot_first[row + 1] - first;
     float lse;
     for (size_t h = 0; h < plan->heads; h++) {
         for (size_t i = 0; i < n; i++) {
@@ -227,11 +239,14 @@ static pc_status find_angles(pc__plan *plan, const pc__rope *rope, const pc__ang
     return PC_OK;
 }
 
-pc_status pc__plan_attend(pc__plan *plan, const pc__attn_layer *layer, const float *q, float *out, float *lse)
+pc_status pc__plan_attend(pc__plan *plan, const pc__attn_layer *layer, const float *q, float *out,
+                          float *lse)
 {
-    pc__attending r = {.plan = plan, .layer = layer, .kernels = pc__kernels_get(), .q = q, .out = out, .lse = lse};
+    pc__attending r = {
+        .plan = plan, .layer = layer, .kernels = pc__kernels_get(), .q = q, .out = out, .lse = lse};
     if (layer->rope && layer->rope->dims > plan->shape.k_dim)
-        return pc__fail(PC_ERR_INVALID, "attention: %d rotary dims of %d", layer->rope->dims, plan->shape.k_dim);
+        return pc__fail(PC_ERR_INVALID, "attention: %d rotary dims of %d", layer->rope->dims,
+                        plan->shape.k_dim);
     if (layer->rope) {
         pc_status status = find_angles(plan, layer->rope, &r.angles);
         if (status < 0)

@@ -1,12 +1,15 @@
 /* Inside of a plan.
  *
- * Terms. A *part* is PC__PART tokens of a K/V run, cut at fixed multiples from its start. A row's parts, in its own order, are strung into
- * *chunks* of at most PC__PART visible tokens; a chunk has one running softmax state a query head, its *slot*, that goes through its parts
- * one after the other, and the slots of a row are merged at the end. What a row computes so depends on nothing but that row.
+ * Terms. A *part* is PC__PART tokens of a K/V run, cut at fixed multiples from its start. A row's
+ * parts, in its own order, are strung into *chunks* of at most PC__PART visible tokens; a chunk has
+ * one running softmax state a query head, its *slot*, that goes through its parts one after the
+ * other, and the slots of a row are merged at the end. What a row computes so depends on nothing
+ * but that row.
  *
- * Sharing. A *pair* is (slot, part). Slots that are joined by common parts form a component; a component, cut into tiles of slots, is a
- * *unit*: a list of *calls*, each reading one part once for neighbouring slots that are ready for it. A unit's slots are neighbours in
- * memory, so that kernels work on the states in place. (Unit, K/V head) is the work item of a thread.
+ * Sharing. A *pair* is (slot, part). Slots that are joined by common parts form a component; a
+ * component, cut into tiles of slots, is a *unit*: a list of *calls*, each reading one part once
+ * for neighbouring slots that are ready for it. A unit's slots are neighbours in memory, so that
+ * kernels work on the states in place. (Unit, K/V head) is the work item of a thread.
  *
  * Waves. Rows are cut into waves, so that the states of a wave fit a fixed budget. */
 #ifndef PC_ATTN_PLAN_BODY_H
@@ -16,12 +19,14 @@
 #include "attn/plan.h"
 
 enum {
-    PC__PART = 1024,           /* tokens; a multiple of PC__PAGE */
-    PC__TILE_ROWS = 256,       /* query vectors of a unit */
-    PC__LIGHT_ROWS = 8,        /* query vectors of a call that waits for memory rather than for arithmetic, and from which on … */
-    PC__HEAVY_ROWS = 2 * PC__BLOCK_ROWS + 1,       /* … it is the other way round */
-    PC__STATE_FLOATS = 1 << 23, /* of a wave */
-    PC__CACHED_BYTES = 1 << 19 /* a part of one head up to this size is taken to stay in the second-level cache for the next who reads it */
+    PC__PART = 1024,     /* tokens; a multiple of PC__PAGE */
+    PC__TILE_ROWS = 256, /* query vectors of a unit */
+    PC__LIGHT_ROWS = 8, /* query vectors of a call that waits for memory rather than for arithmetic,
+                           and from which on … */
+    PC__HEAVY_ROWS = 2 * PC__BLOCK_ROWS + 1, /* … it is the other way round */
+    PC__STATE_FLOATS = 1 << 23,              /* of a wave */
+    PC__CACHED_BYTES = 1 << 19 /* a part of one head up to this size is taken to stay in the
+                                  second-level cache for the next who reads it */
 };
 
 typedef struct pc__pair {
@@ -36,7 +41,8 @@ typedef struct pc__call {
     const pc__kv *kv;
     size_t first; /* pairs [first, first + slots) are those of slots [slot, slot + slots) */
     uint32_t slot, slots;
-    int turned; /* 1: same slots and distances as the call before, whose turned queries serve again */
+    int turned; /* 1: same slots and distances as the call before, whose turned queries serve again
+                 */
 } pc__call;
 
 typedef struct pc__unit {
@@ -64,28 +70,29 @@ struct pc__plan {
     size_t heads, group; /* query heads, and those of one K/V head */
     int per_row;
     size_t rows;
-    int64_t *positions;    /* [rows] */
-    size_t *first;         /* [rows + 1] */
+    int64_t *positions; /* [rows] */
+    size_t *first;      /* [rows + 1] */
     pc__row_span *spans;
-    size_t *slot_first;    /* [rows + 1] a row's slots are slots[slot_first[r]] … */
-    uint32_t *slots;       /* place of a slot among the states of its wave */
-    pc__pair *pairs;       /* in the order of the calls */
+    size_t *slot_first; /* [rows + 1] a row's slots are slots[slot_first[r]] … */
+    uint32_t *slots;    /* place of a slot among the states of its wave */
+    pc__pair *pairs;    /* in the order of the calls */
     size_t pair_count;
     pc__call *calls;
     size_t call_count, call_capacity;
-    pc__unit *units;       /* of each wave, the longest first */
+    pc__unit *units; /* of each wave, the longest first */
     size_t unit_count, unit_capacity;
     pc__wave *waves;
     size_t wave_count, wave_capacity;
-    int64_t *distances;    /* ascending, unique */
+    int64_t *distances; /* ascending, unique */
     size_t distance_count;
     pc__angles *angles;
-    size_t most_slots;     /* of one row */
-    size_t most_states;    /* slots of the largest wave */
-    size_t tile_slots;     /* of the longest call */
+    size_t most_slots;  /* of one row */
+    size_t most_states; /* slots of the largest wave */
+    size_t tile_slots;  /* of the longest call */
     size_t lanes, lane_bytes;
-    uint8_t *scratch;      /* [lanes][lane_bytes] */
-    float *acc, *m, *l;    /* states of the wave that runs: [kv_head][slot][group][v_dim], [kv_head][slot][group] */
+    uint8_t *scratch;   /* [lanes][lane_bytes] */
+    float *acc, *m, *l; /* states of the wave that runs: [kv_head][slot][group][v_dim],
+                           [kv_head][slot][group] */
 };
 
 /* The parts that tokens [lo, hi) touch. */
@@ -104,7 +111,8 @@ typedef struct pc__draft {
     uint32_t *part_index; /* [parts] which part of its run */
 } pc__draft;
 
-/* plan_rows.c: counts the slots of every row; collects the distinct distances; cuts the rows of a wave. */
+/* plan_rows.c: counts the slots of every row; collects the distinct distances; cuts the rows of a
+ * wave. */
 pc_status pc__plan_count_slots(pc__plan *plan);
 void pc__plan_collect_distances(pc__plan *plan);
 pc_status pc__draft_new(pc__draft *draft, pc__plan *plan, const pc__wave *wave);

@@ -1,4 +1,5 @@
-/* One call of a plan for one K/V head: queries copied, turned, scaled and rounded; what its rows see; its task for the kernels. */
+/* One call of a plan for one K/V head: queries copied, turned, scaled and rounded; what its rows
+ * see; its task for the kernels. */
 #include <math.h>
 #include <string.h>
 
@@ -12,7 +13,8 @@ size_t pc__state_at(const pc__attending *run, size_t head, size_t slot)
 void pc__clear_states(const pc__attending *run, const pc__unit *unit, size_t head)
 {
     const pc__plan *plan = run->plan;
-    size_t first = pc__state_at(run, head, unit->slot), count = unit->slots * plan->group, v = (size_t)plan->shape.v_dim;
+    size_t first = pc__state_at(run, head, unit->slot), count = unit->slots * plan->group,
+           v = (size_t)plan->shape.v_dim;
     for (size_t i = first; i < first + count; i++) {
         plan->m[i] = -INFINITY;
         plan->l[i] = 0.0f;
@@ -24,7 +26,8 @@ static void load_queries(const pc__attending *run, const pc__pair *pair, size_t 
 {
     const pc__plan *plan = run->plan;
     size_t k = (size_t)plan->shape.k_dim, g = plan->group;
-    const float *from = run->q + (pair->row * plan->heads + head * g) * k, *cosine = NULL, *sine = NULL;
+    const float *from = run->q + (pair->row * plan->heads + head * g) * k, *cosine = NULL,
+                *sine = NULL;
     const pc__rope *rope = run->angles ? run->angles->rope : NULL;
     if (rope) {
         size_t first = pair->angle * ((size_t)rope->dims / 2);
@@ -34,15 +37,18 @@ static void load_queries(const pc__attending *run, const pc__pair *pair, size_t 
     run->kernels->turn(rope, cosine, sine, run->layer->scale, from, q, g, k);
 }
 
-static void turn_queries(const pc__attending *run, const pc__call *call, size_t head, const pc__tables *t)
+static void turn_queries(const pc__attending *run, const pc__call *call, size_t head,
+                         const pc__tables *t)
 {
     const pc__plan *plan = run->plan;
     for (size_t i = 0; i < call->slots; i++)
-        load_queries(run, &plan->pairs[call->first + i], head, t->q + i * plan->group * (size_t)plan->shape.k_dim);
+        load_queries(run, &plan->pairs[call->first + i], head,
+                     t->q + i * plan->group * (size_t)plan->shape.k_dim);
 }
 
 /* The same rounded, by way of a slot's queries in t->q that stay in the first-level cache. */
-static void round_queries(const pc__attending *run, const pc__call *call, size_t head, const pc__tables *t)
+static void round_queries(const pc__attending *run, const pc__call *call, size_t head,
+                          const pc__tables *t)
 {
     const pc__plan *plan = run->plan;
     size_t k = (size_t)plan->shape.k_dim, even = k + k % 2, g = plan->group;
@@ -59,7 +65,8 @@ static void round_queries(const pc__attending *run, const pc__call *call, size_t
 }
 
 /* Queries as the call's kernel reads them, if they are not those of the call before. */
-static void prepare_queries(const pc__attending *run, const pc__call *call, size_t head, pc__tables *t)
+static void prepare_queries(const pc__attending *run, const pc__call *call, size_t head,
+                            pc__tables *t)
 {
     if (call->kv->shape.dtype != PC_DTYPE_BF16) {
         if (!t->turned)
@@ -73,7 +80,8 @@ static void prepare_queries(const pc__attending *run, const pc__call *call, size
 }
 
 /* The tokens that a pair's rows see, the window included. */
-static void load_range(const pc__attending *run, const pc__call *call, const pc__pair *pair, uint32_t *lo, uint32_t *hi)
+static void load_range(const pc__attending *run, const pc__call *call, const pc__pair *pair,
+                       uint32_t *lo, uint32_t *hi)
 {
     *lo = pair->lo;
     *hi = pair->hi;
@@ -83,7 +91,8 @@ static void load_range(const pc__attending *run, const pc__call *call, const pc_
     }
 }
 
-static void load_ranges(const pc__attending *run, const pc__call *call, size_t head, const pc__tables *t, size_t *from, size_t *to)
+static void load_ranges(const pc__attending *run, const pc__call *call, size_t head,
+                        const pc__tables *t, size_t *from, size_t *to)
 {
     size_t g = run->plan->group;
     uint32_t least = UINT32_MAX, most = 0, lo, hi;
@@ -115,7 +124,8 @@ static size_t page_stride(const pc__call *call)
     return pc__kv_page_bytes(&call->kv->shape) * (size_t)call->kv->shape.kv_heads;
 }
 
-const uint8_t *pc__call_pages(const pc__attending *run, const pc__call *call, size_t head, size_t *count, size_t *stride)
+const uint8_t *pc__call_pages(const pc__attending *run, const pc__call *call, size_t head,
+                              size_t *count, size_t *stride)
 {
     const pc__pair *pair = &run->plan->pairs[call->first];
     *stride = page_stride(call);
@@ -127,25 +137,26 @@ pc__loaded pc__load_call(const pc__attending *run, const pc__call *call, size_t 
 {
     const pc__plan *plan = run->plan;
     size_t state = pc__state_at(run, head, call->slot);
-    pc__loaded loaded = {.attend = pc__attend_of(run->kernels, call->kv->shape.dtype), .task = {
-        .pages = page_zero(run, call, head),
-        .page_stride = page_stride(call),
-        .v_offset = pc__kv_k_bytes(&call->kv->shape),
-        .k_dim = (size_t)plan->shape.k_dim,
-        .v_dim = (size_t)plan->shape.v_dim,
-        .relative = call->kv->relative,
-        .rows = call->slots * plan->group,
-        .q = t->q,
-        .q16 = t->q16,
-        .lo = t->lo,
-        .hi = t->hi,
-        .slope = run->layer->slopes ? t->slope : NULL,
-        .distance = t->distance,
-        .soft_cap = run->layer->soft_cap,
-        .m = plan->m + state,
-        .l = plan->l + state,
-        .acc = plan->acc + state * (size_t)plan->shape.v_dim,
-    }};
+    pc__loaded loaded = {.attend = pc__attend_of(run->kernels, call->kv->shape.dtype),
+                         .task = {
+                             .pages = page_zero(run, call, head),
+                             .page_stride = page_stride(call),
+                             .v_offset = pc__kv_k_bytes(&call->kv->shape),
+                             .k_dim = (size_t)plan->shape.k_dim,
+                             .v_dim = (size_t)plan->shape.v_dim,
+                             .relative = call->kv->relative,
+                             .rows = call->slots * plan->group,
+                             .q = t->q,
+                             .q16 = t->q16,
+                             .lo = t->lo,
+                             .hi = t->hi,
+                             .slope = run->layer->slopes ? t->slope : NULL,
+                             .distance = t->distance,
+                             .soft_cap = run->layer->soft_cap,
+                             .m = plan->m + state,
+                             .l = plan->l + state,
+                             .acc = plan->acc + state * (size_t)plan->shape.v_dim,
+                         }};
     load_ranges(run, call, head, t, &loaded.from, &loaded.to);
     if (!call->turned)
         t->turned = t->rounded = 0;

@@ -18,26 +18,32 @@ struct pc_plan {
     pc__plan *plan;
     size_t rows;
     size_t run_count;
-    pc__kv *runs;     /* views: one layer, pages set by every pc_attend */
-    uint8_t **pages;  /* [run_count] their layer tables */
-    uint8_t *held;    /* [run_count] 1: some row sees some of it */
+    pc__kv *runs;      /* views: one layer, pages set by every pc_attend */
+    uint8_t **pages;   /* [run_count] their layer tables */
+    uint8_t *held;     /* [run_count] 1: some row sees some of it */
     int64_t *relative; /* of all runs */
     owned_rope *ropes; /* seen so far: angles are kept by their address */
 };
 
 static pc_status read_shape(const pc_attend_shape *from, pc_attend_shape *to, pc__kv_shape *kv)
 {
-    pc_status status = pc__options_read(to, sizeof *to, PC__V1_SIZE(pc_attend_shape, reserved), from, "pc_attend_shape");
+    pc_status status = pc__options_read(to, sizeof *to, PC__V1_SIZE(pc_attend_shape, reserved),
+                                        from, "pc_attend_shape");
     if (status < 0)
         return status;
     if (to->reserved)
-        return pc__fail(PC_ERR_INVALID, "pc_attend_shape: reserved is %u, it must be zero", to->reserved);
-    if (!from || to->kv_heads < 1 || to->heads < 1 || to->heads % to->kv_heads || to->k_dim < 1 ||
-        to->k_dim > PC__MAX_HEAD || to->v_dim < 1 || to->v_dim > PC__MAX_HEAD || to->heads > 1 << 20)
-        return pc__fail(PC_ERR_INVALID, "pc_attend_shape: %d heads over %d K/V heads of %d and %d dimensions", to->heads,
-                        to->kv_heads, to->k_dim, to->v_dim);
+        return pc__fail(PC_ERR_INVALID, "pc_attend_shape: reserved is %u, it must be zero",
+                        to->reserved);
+    if (!from || to->kv_heads < 1 || to->heads < 1 || to->heads % to->kv_heads || to->k_dim < 1
+        || to->k_dim > PC__MAX_HEAD || to->v_dim < 1 || to->v_dim > PC__MAX_HEAD
+        || to->heads > 1 << 20)
+        return pc__fail(PC_ERR_INVALID,
+                        "pc_attend_shape: %d heads over %d K/V heads of %d and %d dimensions",
+                        to->heads, to->kv_heads, to->k_dim, to->v_dim);
     if (!pc__kv_dtype_known(to->dtype))
-        return pc__fail(PC_ERR_UNSUPPORTED, "pc_attend_shape: K and V of dtype %u (F32, BF16, F16 and I8 are read)", to->dtype);
+        return pc__fail(PC_ERR_UNSUPPORTED,
+                        "pc_attend_shape: K and V of dtype %u (F32, BF16, F16 and I8 are read)",
+                        to->dtype);
     *kv = (pc__kv_shape){1, to->kv_heads, to->k_dim, to->v_dim, to->dtype};
     return PC_OK;
 }
@@ -53,19 +59,25 @@ size_t pc_pages_bytes(const pc_attend_shape *shape, size_t tokens)
     return tokens > SIZE_MAX / page - 1 ? 0 : (tokens + PC__PAGE - 1) / PC__PAGE * page;
 }
 
-static pc_status write_i8(const pc__kv_shape *shape, uint8_t *layer, size_t first, size_t count, const float *k, const float *v)
+static pc_status write_i8(const pc__kv_shape *shape, uint8_t *layer, size_t first, size_t count,
+                          const float *k, const float *v)
 {
-    size_t k_row = (size_t)shape->kv_heads * (size_t)shape->k_dim, v_row = (size_t)shape->kv_heads * (size_t)shape->v_dim;
+    size_t k_row = (size_t)shape->kv_heads * (size_t)shape->k_dim,
+           v_row = (size_t)shape->kv_heads * (size_t)shape->v_dim;
     if (first % PC__PAGE)
-        return pc__fail(PC_ERR_INVALID, "pc_pages_write: I8 pages are written whole, token %zu is not the first of one", first);
+        return pc__fail(
+            PC_ERR_INVALID,
+            "pc_pages_write: I8 pages are written whole, token %zu is not the first of one", first);
     for (size_t i = 0; i < count; i += PC__PAGE) {
         size_t left = count - i;
-        pc__kv_write_i8(shape, layer, (first + i) / PC__PAGE, left < PC__PAGE ? left : PC__PAGE, k + i * k_row, v + i * v_row);
+        pc__kv_write_i8(shape, layer, (first + i) / PC__PAGE, left < PC__PAGE ? left : PC__PAGE,
+                        k + i * k_row, v + i * v_row);
     }
     return PC_OK;
 }
 
-pc_status pc_pages_write(const pc_attend_shape *shape, void *pages, size_t first, size_t count, const float *k, const float *v)
+pc_status pc_pages_write(const pc_attend_shape *shape, void *pages, size_t first, size_t count,
+                         const float *k, const float *v)
 {
     pc_attend_shape read;
     pc__kv view = {0};
@@ -79,7 +91,8 @@ pc_status pc_pages_write(const pc_attend_shape *shape, void *pages, size_t first
         return write_i8(&view.shape, layer, first, count, k, v);
     view.layer = &layer;
     for (size_t i = 0; i < count; i++)
-        pc__kv_write(&view, 0, first + i, k + i * (size_t)(read.kv_heads * read.k_dim), v + i * (size_t)(read.kv_heads * read.v_dim));
+        pc__kv_write(&view, 0, first + i, k + i * (size_t)(read.kv_heads * read.k_dim),
+                     v + i * (size_t)(read.kv_heads * read.v_dim));
     return PC_OK;
 }
 
@@ -87,10 +100,13 @@ static pc_status copy_relative(const pc_run *run, size_t index, int64_t *to)
 {
     for (size_t t = 0; t < run->tokens; t++) {
         if (pc__is_far(run->relative[t]))
-            return pc__fail(PC_ERR_LIMIT, "pc_plan_new: run %zu: token %zu stands at %lld", index, t, (long long)run->relative[t]);
+            return pc__fail(PC_ERR_LIMIT, "pc_plan_new: run %zu: token %zu stands at %lld", index,
+                            t, (long long)run->relative[t]);
         if (t && run->relative[t] <= run->relative[t - 1])
-            return pc__fail(PC_ERR_INVALID, "pc_plan_new: run %zu: relative position %lld of token %zu does not come after %lld", index,
-                            (long long)run->relative[t], t, (long long)run->relative[t - 1]);
+            return pc__fail(PC_ERR_INVALID,
+                            "pc_plan_new: run %zu: relative position %lld of token %zu does not "
+                            "come after %lld",
+                            index, (long long)run->relative[t], t, (long long)run->relative[t - 1]);
         to[t] = run->relative[t];
     }
     return PC_OK;
@@ -102,7 +118,10 @@ static pc_status set_dtype(pc__kv *run, const pc_plan_args *args, size_t index)
     if (dtype == PC_DTYPE_DEFAULT)
         return PC_OK;
     if (!pc__kv_dtype_known(dtype))
-        return pc__fail(PC_ERR_UNSUPPORTED, "pc_plan_new: run %zu has K and V of dtype %u (F32, BF16, F16 and I8 are read)", index, dtype);
+        return pc__fail(
+            PC_ERR_UNSUPPORTED,
+            "pc_plan_new: run %zu has K and V of dtype %u (F32, BF16, F16 and I8 are read)", index,
+            dtype);
     run->shape.dtype = dtype;
     return PC_OK;
 }
@@ -114,7 +133,8 @@ static pc_status copy_runs(pc_plan *plan, const pc_plan_args *args, const pc__kv
     pc_status status = PC_OK;
     for (size_t i = 0; i < args->run_count; i++) {
         if (args->runs[i].tokens >= UINT32_MAX)
-            return pc__fail(PC_ERR_LIMIT, "pc_plan_new: run %zu has %zu tokens", i, args->runs[i].tokens);
+            return pc__fail(PC_ERR_LIMIT, "pc_plan_new: run %zu has %zu tokens", i,
+                            args->runs[i].tokens);
         written_out += args->runs[i].relative ? args->runs[i].tokens : 0;
     }
     plan->run_count = args->run_count;
@@ -145,21 +165,27 @@ static pc_status check_rows(const pc_plan_args *args)
         return pc__fail(PC_ERR_INVALID, "pc_plan_new: first[0] is %u", args->first[0]);
     for (size_t r = 0; r < args->row_count; r++) {
         if (args->first[r + 1] < args->first[r])
-            return pc__fail(PC_ERR_INVALID, "pc_plan_new: row %zu has spans %u to %u", r, args->first[r], args->first[r + 1]);
+            return pc__fail(PC_ERR_INVALID, "pc_plan_new: row %zu has spans %u to %u", r,
+                            args->first[r], args->first[r + 1]);
         if (pc__is_far(args->positions[r]))
-            return pc__fail(PC_ERR_LIMIT, "pc_plan_new: row %zu stands at %lld", r, (long long)args->positions[r]);
+            return pc__fail(PC_ERR_LIMIT, "pc_plan_new: row %zu stands at %lld", r,
+                            (long long)args->positions[r]);
     }
     if (args->first[args->row_count] && !args->spans)
         return pc__fail(PC_ERR_INVALID, "pc_plan_new: spans is NULL");
     for (size_t i = 0; i < args->first[args->row_count]; i++) {
         const pc_row_span *s = &args->spans[i];
         if (s->reserved)
-            return pc__fail(PC_ERR_INVALID, "pc_plan_new: span %zu: reserved is %u, it must be zero", i, s->reserved);
+            return pc__fail(PC_ERR_INVALID,
+                            "pc_plan_new: span %zu: reserved is %u, it must be zero", i,
+                            s->reserved);
         if (s->run >= args->run_count || s->lo > s->hi || s->hi > args->runs[s->run].tokens)
-            return pc__fail(PC_ERR_INVALID, "pc_plan_new: span %zu wants tokens [%u, %u) of run %u (of %zu runs)", i, s->lo, s->hi,
-                            s->run, args->run_count);
+            return pc__fail(PC_ERR_INVALID,
+                            "pc_plan_new: span %zu wants tokens [%u, %u) of run %u (of %zu runs)",
+                            i, s->lo, s->hi, s->run, args->run_count);
         if (pc__is_far(s->start))
-            return pc__fail(PC_ERR_LIMIT, "pc_plan_new: span %zu starts at %lld", i, (long long)s->start);
+            return pc__fail(PC_ERR_LIMIT, "pc_plan_new: span %zu starts at %lld", i,
+                            (long long)s->start);
     }
     return PC_OK;
 }
@@ -186,8 +212,11 @@ static pc_status check_row_keys(const pc_plan_args *args, size_t row, const pc_r
     for (size_t i = 1; i < n; i++) {
         const pc_row_span *a = sorted[i - 1], *b = sorted[i];
         if (a->run == b->run && a->start == b->start && b->lo < a->hi)
-            return pc__fail(PC_ERR_INVALID, "pc_plan_new: row %zu sees token %u of run %u at start %lld twice, by its spans %zu and %zu", row,
-                            b->lo, b->run, (long long)b->start, (size_t)(a - args->spans) - args->first[row],
+            return pc__fail(PC_ERR_INVALID,
+                            "pc_plan_new: row %zu sees token %u of run %u at start %lld twice, by "
+                            "its spans %zu and %zu",
+                            row, b->lo, b->run, (long long)b->start,
+                            (size_t)(a - args->spans) - args->first[row],
                             (size_t)(b - args->spans) - args->first[row]);
     }
     return PC_OK;
@@ -228,7 +257,8 @@ static pc_status make_plan(pc_plan *plan, const pc_plan_args *args, const pc__kv
     for (size_t r = 0; status >= 0 && r <= args->row_count; r++)
         first[r] = args->first[r];
     if (status >= 0) {
-        pc__rows rows = {args->row_count, args->positions, first, to, (args->flags & PC_PLAN_PER_ROW) != 0};
+        pc__rows rows = {args->row_count, args->positions, first, to,
+                         (args->flags & PC_PLAN_PER_ROW) != 0};
         status = pc__plan_new(&plan->plan, plan->context, &rows, shape, plan->shape.heads);
     }
     pc__free(mem, to);
@@ -258,13 +288,17 @@ pc_status pc_plan_new(pc_plan **out, pc_context *context, const pc_plan_args *ar
     if (!out)
         return pc__fail(PC_ERR_INVALID, "pc_plan_new: out is NULL");
     *out = NULL;
-    status = pc__options_read(&read, sizeof read, PC__V1_SIZE(pc_plan_args, flags), args, "pc_plan_args");
+    status = pc__options_read(&read, sizeof read, PC__V1_SIZE(pc_plan_args, flags), args,
+                              "pc_plan_args");
     if (status < 0)
         return status;
-    if (!context || !args || !read.shape || !read.first || (read.run_count && !read.runs) || (read.row_count && !read.positions))
-        return pc__fail(PC_ERR_INVALID, "pc_plan_new: context, args, shape, runs, positions or first is NULL");
+    if (!context || !args || !read.shape || !read.first || (read.run_count && !read.runs)
+        || (read.row_count && !read.positions))
+        return pc__fail(PC_ERR_INVALID,
+                        "pc_plan_new: context, args, shape, runs, positions or first is NULL");
     if (pc__unknown_bits(read.flags, PC_PLAN_PER_ROW))
-        return pc__fail(PC_ERR_INVALID, "pc_plan_args: unknown flags 0x%llx", (unsigned long long)read.flags);
+        return pc__fail(PC_ERR_INVALID, "pc_plan_args: unknown flags 0x%llx",
+                        (unsigned long long)read.flags);
     if (!(plan = pc__calloc(&context->mem, 1, sizeof *plan)))
         return PC_ERR_NOMEM;
     plan->context = pc__context_ref(context);
@@ -296,24 +330,30 @@ void pc_plan_free(pc_plan *plan)
 
 static int same_rope(const pc__rope *own, const pc_rope *host)
 {
-    return own->dims == host->dims && own->interleaved == (int32_t)host->interleaved && own->factor == host->factor &&
-           !memcmp(own->frequency, host->frequency, (size_t)host->dims / 2 * sizeof *host->frequency);
+    return own->dims == host->dims && own->interleaved == (int32_t)host->interleaved
+           && own->factor == host->factor
+           && !memcmp(own->frequency, host->frequency,
+                      (size_t)host->dims / 2 * sizeof *host->frequency);
 }
 
-/* The plan's own copy of a host's rope: what was turned by an equal one before need not be worked out again. */
+/* The plan's own copy of a host's rope: what was turned by an equal one before need not be worked
+ * out again. */
 static pc_status find_rope(pc_plan *plan, const pc_rope *from, const pc__rope **out)
 {
     pc_rope read;
     owned_rope *own = plan->ropes;
-    pc_status status = pc__options_read(&read, sizeof read, PC__V1_SIZE(pc_rope, frequency), from, "pc_rope");
+    pc_status status = pc__options_read(&read, sizeof read, PC__V1_SIZE(pc_rope, frequency), from,
+                                        "pc_rope");
     if (status < 0)
         return status;
     if (read.reserved)
         return pc__fail(PC_ERR_INVALID, "pc_rope: reserved is %u, it must be zero", read.reserved);
-    if (read.dims < 2 || read.dims % 2 || read.dims > plan->shape.k_dim || read.interleaved > 1 || !read.frequency ||
-        !isfinite(read.factor))
-        return pc__fail(PC_ERR_INVALID, "pc_rope: %d dims of %d, interleaved %u, factor %g, frequency %s", read.dims, plan->shape.k_dim,
-                        read.interleaved, (double)read.factor, read.frequency ? "given" : "NULL");
+    if (read.dims < 2 || read.dims % 2 || read.dims > plan->shape.k_dim || read.interleaved > 1
+        || !read.frequency || !isfinite(read.factor))
+        return pc__fail(PC_ERR_INVALID,
+                        "pc_rope: %d dims of %d, interleaved %u, factor %g, frequency %s",
+                        read.dims, plan->shape.k_dim, read.interleaved, (double)read.factor,
+                        read.frequency ? "given" : "NULL");
     read.factor = read.factor == 0.0f ? 1.0f : read.factor;
     while (own && !same_rope(&own->rope, &read))
         own = own->next;
@@ -335,7 +375,8 @@ static pc_status set_pages(pc_plan *plan, const pc_attend_args *args)
     for (size_t i = 0; i < plan->run_count; i++) {
         const void *pages = args->pages[i];
         if (plan->held[i] && (!pages || (uintptr_t)pages % 64))
-            return pc__fail(PC_ERR_INVALID, "pc_attend: pages of run %zu are %s", i, pages ? "not 64-byte aligned" : "NULL");
+            return pc__fail(PC_ERR_INVALID, "pc_attend: pages of run %zu are %s", i,
+                            pages ? "not 64-byte aligned" : "NULL");
         plan->pages[i] = (uint8_t *)(uintptr_t)pages; /* a view that is only read */
     }
     return PC_OK;
@@ -350,9 +391,11 @@ static int overlap(const float *a, size_t a_count, const float *b, size_t b_coun
 /* Queries are read again after results of other rows, or of other spans, were written. */
 static pc_status check_apart(const pc_plan *plan, const pc_attend_args *args)
 {
-    size_t vectors = plan->rows * (size_t)plan->shape.heads, q = vectors * (size_t)plan->shape.k_dim;
+    size_t vectors = plan->rows * (size_t)plan->shape.heads,
+           q = vectors * (size_t)plan->shape.k_dim;
     size_t out = vectors * (size_t)plan->shape.v_dim, lse = args->lse ? vectors : 0;
-    if (overlap(args->q, q, args->out, out) || overlap(args->q, q, args->lse, lse) || overlap(args->out, out, args->lse, lse))
+    if (overlap(args->q, q, args->out, out) || overlap(args->q, q, args->lse, lse)
+        || overlap(args->out, out, args->lse, lse))
         return pc__fail(PC_ERR_INVALID, "pc_attend: q, out and lse overlap");
     return PC_OK;
 }
@@ -361,16 +404,18 @@ pc_status pc_attend(pc_plan *plan, const pc_attend_args *args)
 {
     pc_attend_args read;
     pc__attn_layer layer = {0};
-    pc_status status = pc__options_read(&read, sizeof read, PC__V1_SIZE(pc_attend_args, soft_cap), args, "pc_attend_args");
+    pc_status status = pc__options_read(&read, sizeof read, PC__V1_SIZE(pc_attend_args, soft_cap),
+                                        args, "pc_attend_args");
     if (status < 0)
         return status;
     if (!plan || !args || !read.q || !read.out || (plan->run_count && !read.pages))
         return pc__fail(PC_ERR_INVALID, "pc_attend: plan, args, q, out or pages is NULL");
-    if (read.window < 0 || !(read.soft_cap >= 0.0f) || !isfinite(read.soft_cap) || !isfinite(read.scale))
-        return pc__fail(PC_ERR_INVALID, "pc_attend: window %lld, soft cap %g, scale %g", (long long)read.window, (double)read.soft_cap,
-                        (double)read.scale);
-    if ((status = check_apart(plan, &read)) < 0 || (status = set_pages(plan, &read)) < 0 ||
-        (read.rope && (status = find_rope(plan, read.rope, &layer.rope)) < 0))
+    if (read.window < 0 || !(read.soft_cap >= 0.0f) || !isfinite(read.soft_cap)
+        || !isfinite(read.scale))
+        return pc__fail(PC_ERR_INVALID, "pc_attend: window %lld, soft cap %g, scale %g",
+                        (long long)read.window, (double)read.soft_cap, (double)read.scale);
+    if ((status = check_apart(plan, &read)) < 0 || (status = set_pages(plan, &read)) < 0
+        || (read.rope && (status = find_rope(plan, read.rope, &layer.rope)) < 0))
         return status;
     layer.heads = plan->shape.heads;
     layer.window = read.window < 4 * PC__FARTHEST ? read.window : 0;

@@ -4,7 +4,8 @@
 #include "attn/plan_body.h"
 
 /* Score of one key as the kernels compute it, in plain C. */
-static float score(const pc__attn_layer *layer, const float *q, const float *k, size_t dim, size_t head, int64_t distance)
+static float score(const pc__attn_layer *layer, const float *q, const float *k, size_t dim,
+                   size_t head, int64_t distance)
 {
     float s = 0.0f;
     for (size_t d = 0; d < dim; d++)
@@ -21,17 +22,22 @@ typedef struct map_work {
 } map_work;
 
 /* One span's columns of a row's map: prob + column, `keys` columns in all. */
-static void map_span(const map_work *w, const pc__row_span *span, int64_t position, const float *lse, float *prob, size_t keys)
+static void map_span(const map_work *w, const pc__row_span *span, int64_t position,
+                     const float *lse, float *prob, size_t keys)
 {
     size_t dim = (size_t)w->plan->shape.k_dim, heads = w->plan->heads;
     for (size_t t = 0; t < span->kv->tokens; t++) {
         int64_t distance = position - span->start - pc__kv_relative(span->kv, t);
-        int seen = t >= span->lo && t < span->hi && (w->layer->window <= 0 || distance < w->layer->window);
+        int seen = t >= span->lo && t < span->hi
+                   && (w->layer->window <= 0 || distance < w->layer->window);
         if (seen)
             pc__kv_read(span->kv, w->layer->layer, t, w->k, w->v);
         for (size_t h = 0; h < heads; h++) {
             const float *k = w->k + h / w->plan->group * dim;
-            prob[h * keys + t] = seen ? expf(score(w->layer, w->turned + h * dim, k, dim, h, distance) - lse[h]) : 0.0f;
+            prob[h * keys + t] = seen ? expf(
+                                     score(w->layer, w->turned + h * dim, k, dim, h, distance)
+                                     - lse[h])
+                                      : 0.0f;
         }
     }
 }
@@ -47,10 +53,13 @@ static void turn_row(const map_work *w, const float *q, int64_t distance, float 
         w->turned[i] *= w->layer->scale;
 }
 
-pc_status pc__plan_map(pc__plan *plan, const pc__attn_layer *layer, const float *q, size_t row, const float *lse, float *prob)
+pc_status pc__plan_map(pc__plan *plan, const pc__attn_layer *layer, const float *q, size_t row,
+                       const float *lse, float *prob)
 {
     size_t dim = (size_t)plan->shape.k_dim, kv = (size_t)plan->shape.kv_heads, keys = 0, column = 0;
-    float *block = pc__calloc(&plan->context->mem, (plan->heads + kv + 2) * dim + kv * (size_t)plan->shape.v_dim, sizeof *block);
+    float *block = pc__calloc(&plan->context->mem,
+                              (plan->heads + kv + 2) * dim + kv * (size_t)plan->shape.v_dim,
+                              sizeof *block);
     map_work w = {plan, layer, block, NULL, NULL};
     if (!block)
         return PC_ERR_NOMEM;
@@ -60,7 +69,8 @@ pc_status pc__plan_map(pc__plan *plan, const pc__attn_layer *layer, const float 
         keys += plan->spans[i].kv->tokens;
     for (size_t i = plan->first[row]; i < plan->first[row + 1]; i++) {
         const pc__row_span *span = &plan->spans[i];
-        turn_row(&w, q + row * plan->heads * dim, plan->positions[row] - span->start, w.k + kv * dim);
+        turn_row(&w, q + row * plan->heads * dim, plan->positions[row] - span->start,
+                 w.k + kv * dim);
         map_span(&w, span, plan->positions[row], lse + row * plan->heads, prob + column, keys);
         column += span->kv->tokens;
     }

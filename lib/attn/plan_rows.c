@@ -48,7 +48,8 @@ pc_status pc__plan_count_slots(pc__plan *plan)
         plan->slot_first[row + 1] = plan->slot_first[row] + slots;
         plan->most_slots = slots > plan->most_slots ? slots : plan->most_slots;
     }
-    plan->slots = pc__calloc(&plan->context->mem, plan->slot_first[plan->rows], sizeof *plan->slots);
+    plan->slots = pc__calloc(&plan->context->mem, plan->slot_first[plan->rows],
+                             sizeof *plan->slots);
     return plan->slots ? PC_OK : PC_ERR_NOMEM;
 }
 
@@ -97,7 +98,8 @@ static uint32_t number_of(numbers *n, pc__draft *draft, const pc__kv *kv, uint32
 static size_t count_pairs(const pc__plan *plan, const pc__wave *wave)
 {
     size_t pairs = 0;
-    for (size_t i = plan->first[wave->first_row]; i < plan->first[wave->first_row + wave->rows]; i++)
+    for (size_t i = plan->first[wave->first_row]; i < plan->first[wave->first_row + wave->rows];
+         i++)
         pairs += pc__parts(plan->spans[i].lo, plan->spans[i].hi);
     return pairs;
 }
@@ -108,8 +110,12 @@ static void add_pair(pc__draft *draft, numbers *n, const walk *w, size_t row)
     const pc__row_span *s = &plan->spans[w->span];
     pc__pair *pair = &draft->pairs[draft->pair_count++];
     const int64_t *at;
-    *pair = (pc__pair){.row = (uint32_t)row, .lo = w->lo, .hi = w->hi, .distance = plan->positions[row] - s->start};
-    at = bsearch(&pair->distance, plan->distances, plan->distance_count, sizeof *at, compare_distance);
+    *pair = (pc__pair){.row = (uint32_t)row,
+                       .lo = w->lo,
+                       .hi = w->hi,
+                       .distance = plan->positions[row] - s->start};
+    at = bsearch(&pair->distance, plan->distances, plan->distance_count, sizeof *at,
+                 compare_distance);
     pair->angle = (uint32_t)(at - plan->distances);
     pair->part = number_of(n, draft, s->kv, w->lo / PC__PART);
 }

@@ -12,7 +12,8 @@ typedef struct pc__attending {
     const float *q;
     float *out, *lse;
     const pc__wave *wave;
-    atomic_uint_fast64_t ends; /* work items of the wave that are claimed: from the front in the low half, from the back in the high one */
+    atomic_uint_fast64_t ends; /* work items of the wave that are claimed: from the front in the low
+                                  half, from the back in the high one */
     atomic_size_t rows_taken;  /* rows whose merging is claimed */
 } pc__attending;
 
@@ -37,8 +38,10 @@ void pc__clear_states(const pc__attending *run, const pc__unit *unit, size_t hea
 /* Where the states of a slot begin: [kv_head][slot][group]. */
 size_t pc__state_at(const pc__attending *run, size_t head, size_t slot);
 /* Fills the tables for a call and describes it. */
-pc__loaded pc__load_call(const pc__attending *run, const pc__call *call, size_t head, pc__tables *tables);
+pc__loaded pc__load_call(const pc__attending *run, const pc__call *call, size_t head,
+                         pc__tables *tables);
 /* Its pages as far as they are known without a window: *count from the first on, `stride` apart. */
-const uint8_t *pc__call_pages(const pc__attending *run, const pc__call *call, size_t head, size_t *count, size_t *stride);
+const uint8_t *pc__call_pages(const pc__attending *run, const pc__call *call, size_t head,
+                              size_t *count, size_t *stride);
 
 #endif

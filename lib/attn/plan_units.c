@@ -10,14 +10,15 @@ static const uint32_t NONE = UINT32_MAX;
 typedef struct maker {
     pc__plan *plan;
     pc__draft *draft;
-    uint32_t *joined;    /* [parts] union-find: components of parts that slots string together */
-    uint32_t *order;     /* [slots] by component, then by row */
-    size_t *fill;        /* [parts + 1] */
-    size_t *cursor;      /* [slots] the next pair of a slot */
-    uint32_t *head, *tail; /* [parts] the unit's pairs of a part, by slot */
-    uint32_t *next;      /* [pairs] */
-    uint32_t *left, *ready; /* [parts] pairs of the unit not yet called; those of them whose slot has come to them */
-    uint32_t *stack;     /* [pairs] parts that all their slots are ready for */
+    uint32_t *joined;       /* [parts] union-find: components of parts that slots string together */
+    uint32_t *order;        /* [slots] by component, then by row */
+    size_t *fill;           /* [parts + 1] */
+    size_t *cursor;         /* [slots] the next pair of a slot */
+    uint32_t *head, *tail;  /* [parts] the unit's pairs of a part, by slot */
+    uint32_t *next;         /* [pairs] */
+    uint32_t *left, *ready; /* [parts] pairs of the unit not yet called; those of them whose slot
+                               has come to them */
+    uint32_t *stack;        /* [pairs] parts that all their slots are ready for */
     size_t depth;
 } maker;
 
@@ -35,14 +36,16 @@ static pc_status maker_new(maker *m, pc__plan *plan, pc__draft *draft)
     m->left = pc__calloc(draft->mem, parts, sizeof *m->left);
     m->ready = pc__calloc(draft->mem, parts, sizeof *m->ready);
     m->stack = pc__calloc(draft->mem, pairs, sizeof *m->stack);
-    return m->joined && m->order && m->fill && m->cursor && m->head && m->tail && m->next && m->left && m->ready && m->stack
+    return m->joined && m->order && m->fill && m->cursor && m->head && m->tail && m->next && m->left
+                   && m->ready && m->stack
                ? PC_OK
                : PC_ERR_NOMEM;
 }
 
 static void maker_free(maker *m)
 {
-    void *blocks[] = {m->joined, m->order, m->fill, m->cursor, m->head, m->tail, m->next, m->left, m->ready, m->stack};
+    void *blocks[] = {m->joined, m->order, m->fill, m->cursor, m->head,
+                      m->tail,   m->next,  m->left, m->ready,  m->stack};
     for (size_t i = 0; i < sizeof blocks / sizeof *blocks; i++)
         pc__free(m->draft->mem, blocks[i]);
 }
@@ -62,8 +65,10 @@ static void sort_slots(maker *m)
         m->joined[p] = p;
     for (size_t s = 0; s < d->slot_count; s++)
         for (size_t i = d->pair_first[s] + 1; i < d->pair_first[s + 1]; i++) {
-            uint32_t a = component(m->joined, d->pairs[i - 1].part), b = component(m->joined, d->pairs[i].part);
-            m->joined[a > b ? a : b] = a > b ? b : a; /* the lower number leads: first seen, first served */
+            uint32_t a = component(m->joined, d->pairs[i - 1].part),
+                     b = component(m->joined, d->pairs[i].part);
+            m->joined[a > b ? a : b] =
+                a > b ? b : a; /* the lower number leads: first seen, first served */
         }
     for (size_t s = 0; s < d->slot_count; s++)
         m->fill[component(m->joined, d->pairs[d->pair_first[s]].part) + 1]++;
@@ -91,12 +96,14 @@ static void come_to(maker *m, size_t pair)
         m->stack[m->depth++] = part;
 }
 
-/* The unit's slots are order[first] … ; they become the states [first, first + count) of the wave. */
+/* The unit's slots are order[first] … ; they become the states [first, first + count) of the wave.
+ */
 static void open_unit(maker *m, size_t first, size_t count)
 {
     const pc__draft *d = m->draft;
     for (size_t i = first; i < first + count; i++)
-        for (size_t pair = d->pair_first[m->order[i]]; pair < d->pair_first[m->order[i] + 1]; pair++) {
+        for (size_t pair = d->pair_first[m->order[i]]; pair < d->pair_first[m->order[i] + 1];
+             pair++) {
             m->draft->pairs[pair].slot = (uint32_t)i;
             link_pair(m, (uint32_t)pair);
         }
@@ -136,12 +143,14 @@ static pc_status call_part(maker *m, pc__unit *unit, uint32_t part)
         if (m->cursor[pair->slot] != i)
             continue;
         if (last == NONE || pair->slot != last + 1) {
-            pc_status status = pc__grow(d->mem, (void **)&plan->calls, &plan->call_capacity, plan->call_count + 1, sizeof *plan->calls);
+            pc_status status = pc__grow(d->mem, (void **)&plan->calls, &plan->call_capacity,
+                                        plan->call_count + 1, sizeof *plan->calls);
             if (status < 0)
                 return status;
             if (last != NONE)
                 close_call(plan, unit);
-            plan->calls[plan->call_count++] = (pc__call){d->runs[part], plan->pair_count, pair->slot, 0, 0};
+            plan->calls[plan->call_count++] = (pc__call){d->runs[part], plan->pair_count,
+                                                         pair->slot, 0, 0};
         }
         last = pair->slot;
         plan->calls[plan->call_count - 1].slots++;
@@ -159,8 +168,8 @@ static pc_status call_part(maker *m, pc__unit *unit, uint32_t part)
     return PC_OK;
 }
 
-/* Parts are called in an order that every slot agrees to; where slots disagree (one has X before Y, another Y before X), a part is called
- * more than once. */
+/* Parts are called in an order that every slot agrees to; where slots disagree (one has X before Y,
+ * another Y before X), a part is called more than once. */
 static pc_status fill_unit(maker *m, pc__unit *unit)
 {
     const pc__draft *d = m->draft;
@@ -184,12 +193,13 @@ static pc_status make_unit(maker *m, pc__wave *wave, size_t first, size_t count)
 {
     pc__plan *plan = m->plan;
     pc__unit *unit;
-    pc_status status =
-        pc__grow(m->draft->mem, (void **)&plan->units, &plan->unit_capacity, plan->unit_count + 1, sizeof *plan->units);
+    pc_status status = pc__grow(m->draft->mem, (void **)&plan->units, &plan->unit_capacity,
+                                plan->unit_count + 1, sizeof *plan->units);
     if (status < 0)
         return status;
     unit = &plan->units[plan->unit_count++];
-    *unit = (pc__unit){.first = plan->call_count, .slot = (uint32_t)first, .slots = (uint32_t)count};
+    *unit = (pc__unit){
+        .first = plan->call_count, .slot = (uint32_t)first, .slots = (uint32_t)count};
     open_unit(m, first, count);
     status = fill_unit(m, unit);
     unit->calls = plan->call_count - unit->first;
@@ -212,8 +222,10 @@ static pc_status make_units(maker *m, pc__wave *wave)
     size_t most = plan->group < PC__TILE_ROWS ? PC__TILE_ROWS / plan->group : 1, first = 0;
     int cached = PC__PART / PC__PAGE * pc__kv_page_bytes(&plan->shape) <= PC__CACHED_BYTES;
     sort_slots(m);
-    for (size_t p = 0; p < m->draft->part_count; p++) { /* fill[p] is now where the slots of component p end */
-        size_t slots = m->fill[p] - first, tile = slots > 1 ? pc__cost_tile(costs, slots, plan->group, most, cached) : 1;
+    for (size_t p = 0; p < m->draft->part_count;
+         p++) { /* fill[p] is now where the slots of component p end */
+        size_t slots = m->fill[p] - first,
+               tile = slots > 1 ? pc__cost_tile(costs, slots, plan->group, most, cached) : 1;
         while (first < m->fill[p]) {
             size_t count = m->fill[p] - first < tile ? m->fill[p] - first : tile;
             pc_status status = make_unit(m, wave, first, count);
@@ -223,7 +235,8 @@ static pc_status make_units(maker *m, pc__wave *wave)
         }
     }
     if (wave->units)
-        qsort(m->plan->units + wave->first_unit, wave->units, sizeof *m->plan->units, longest_first);
+        qsort(m->plan->units + wave->first_unit, wave->units, sizeof *m->plan->units,
+              longest_first);
     return PC_OK;
 }
 
@@ -233,7 +246,8 @@ pc_status pc__plan_units(pc__plan *plan, pc__draft *draft, pc__wave *wave)
     pc_status status = maker_new(&m, plan, draft);
     if (status >= 0)
         status = make_units(&m, wave);
-    for (uint32_t i = 0; status >= 0 && i < draft->slot_count; i++) /* slots of the draft are in the order of the rows */
+    for (uint32_t i = 0; status >= 0 && i < draft->slot_count;
+         i++) /* slots of the draft are in the order of the rows */
         plan->slots[plan->slot_first[wave->first_row] + m.order[i]] = i;
     maker_free(&m);
     return status;

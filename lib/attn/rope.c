@@ -12,8 +12,8 @@ void pc__rope_angles(const pc__rope *rope, int64_t position, float *cosine, floa
 }
 
 /* Pairs (i, i + half): two streams that the compiler turns into vectors. */
-static void turn_halves(size_t half, const float *restrict cosine, const float *restrict sine, float *restrict low,
-                        float *restrict high)
+static void turn_halves(size_t half, const float *restrict cosine, const float *restrict sine,
+                        float *restrict low, float *restrict high)
 {
     for (size_t i = 0; i < half; i++) {
         float a = low[i], b = high[i];
@@ -22,7 +22,8 @@ static void turn_halves(size_t half, const float *restrict cosine, const float *
     }
 }
 
-static void turn_pairs(size_t half, const float *restrict cosine, const float *restrict sine, float *restrict x)
+static void turn_pairs(size_t half, const float *restrict cosine, const float *restrict sine,
+                       float *restrict x)
 {
     for (size_t i = 0; i < half; i++) {
         float a = x[2 * i], b = x[2 * i + 1];
@@ -31,7 +32,8 @@ static void turn_pairs(size_t half, const float *restrict cosine, const float *r
     }
 }
 
-void pc__rope_turn(const pc__rope *rope, const float *cosine, const float *sine, float *x, size_t heads, size_t stride)
+void pc__rope_turn(const pc__rope *rope, const float *cosine, const float *sine, float *x,
+                   size_t heads, size_t stride)
 {
     size_t half = (size_t)rope->dims / 2;
     for (size_t h = 0; h < heads; h++, x += stride)

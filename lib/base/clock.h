@@ -4,7 +4,7 @@
 
 #include <stdint.h>
 
-double pc__now(void);          /* monotonic, seconds */
-int64_t pc__now_date(void);    /* seconds since 1970 */
+double pc__now(void);       /* monotonic, seconds */
+int64_t pc__now_date(void); /* seconds since 1970 */
 
 #endif

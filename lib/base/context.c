@@ -23,9 +23,11 @@ static pc_status check(const pc_context_options *o)
     if (o->reserved)
         return pc__fail(PC_ERR_INVALID, "pc_context_options: reserved must be zero");
     if (o->threads > 4096)
-        return pc__fail(PC_ERR_INVALID, "pc_context_options: %u threads are more than 4096", o->threads);
+        return pc__fail(PC_ERR_INVALID, "pc_context_options: %u threads are more than 4096",
+                        o->threads);
     if (o->allocator && (!o->allocator->alloc || !o->allocator->free))
-        return pc__fail(PC_ERR_INVALID, "pc_context_options: the allocator needs both alloc and free");
+        return pc__fail(PC_ERR_INVALID,
+                        "pc_context_options: the allocator needs both alloc and free");
     return pc__cpu_mask(NULL);
 }
 

@@ -17,8 +17,8 @@ struct pc_context {
     void *log_user;
     pc_parallel_for_fn parallel_for; /* the host's, or NULL */
     void *parallel_user;
-    uint32_t threads; /* >= 1 */
-    pc__pool *pool;   /* NULL when the host has its own or threads is 1 */
+    uint32_t threads;                        /* >= 1 */
+    pc__pool *pool;                          /* NULL when the host has its own or threads is 1 */
     _Atomic(const struct pc__costs *) costs; /* attn/costs.h; NULL: not looked for yet */
     _Atomic(void *) own_costs; /* list of blocks to free, each begins with a pointer to the next */
 };
@@ -26,6 +26,7 @@ struct pc_context {
 pc_context *pc__context_ref(pc_context *context); /* returns it */
 void pc__context_unref(pc_context *context);      /* NULL does nothing */
 
-void pc__log(const pc_context *context, uint32_t level, const char *format, ...) __attribute__((format(printf, 3, 4)));
+void pc__log(const pc_context *context, uint32_t level, const char *format, ...)
+    __attribute__((format(printf, 3, 4)));
 
 #endif

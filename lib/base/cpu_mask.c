@@ -3,9 +3,12 @@
 #include <stdlib.h>
 #include <string.h>
 
-static const char *const names[PC__CPU_LEVELS] = {
-    [PC__CPU_AMX] = "amx",       [PC__CPU_AVX512BF16] = "avx512bf16", [PC__CPU_AVX512VNNI] = "avx512vnni",
-    [PC__CPU_AVX512] = "avx512", [PC__CPU_AVX2] = "avx2",             [PC__CPU_C] = "c"};
+static const char *const names[PC__CPU_LEVELS] = {[PC__CPU_AMX] = "amx",
+                                                  [PC__CPU_AVX512BF16] = "avx512bf16",
+                                                  [PC__CPU_AVX512VNNI] = "avx512vnni",
+                                                  [PC__CPU_AVX512] = "avx512",
+                                                  [PC__CPU_AVX2] = "avx2",
+                                                  [PC__CPU_C] = "c"};
 
 size_t pc__cpu_level(const char *name)
 {

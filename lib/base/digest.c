@@ -3,7 +3,8 @@
 #include <sodium.h>
 #include <string.h>
 
-_Static_assert(sizeof(crypto_generichash_state) <= sizeof(((pc__digest *)0)->state), "the state fits");
+_Static_assert(sizeof(crypto_generichash_state) <= sizeof(((pc__digest *)0)->state),
+               "the state fits");
 
 static crypto_generichash_state *state(pc__digest *digest)
 {

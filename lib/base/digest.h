@@ -1,5 +1,5 @@
-/* 256-bit identity digests: BLAKE2b over a canonical encoding in which every field carries its length, so that no two
- * different inputs share an encoding. Equal on every machine. */
+/* 256-bit identity digests: BLAKE2b over a canonical encoding in which every field carries its
+ * length, so that no two different inputs share an encoding. Equal on every machine. */
 #ifndef PC_BASE_DIGEST_H
 #define PC_BASE_DIGEST_H
 
@@ -13,12 +13,17 @@ typedef struct pc__digest {
     _Alignas(64) unsigned char state[384];
 } pc__digest;
 
-void pc__digest_start(pc__digest *digest, const char *domain); /* domain: what kind of thing is named, e.g. "segment/1" */
-void pc__digest_u64(pc__digest *digest, uint64_t value);       /* 8 bytes, little-endian */
-void pc__digest_bytes(pc__digest *digest, const void *data, size_t size); /* u64 length, then the bytes */
-void pc__digest_part(pc__digest *digest, const void *data, size_t size);  /* bytes of a run whose length pc__digest_u64 gave */
-void pc__digest_text(pc__digest *digest, const char *text);               /* as bytes, without the NUL */
-void pc__digest_i32(pc__digest *digest, const int32_t *values, size_t count); /* u64 count, then 4 bytes each, LE */
+void pc__digest_start(
+    pc__digest *digest,
+    const char *domain); /* domain: what kind of thing is named, e.g. "segment/1" */
+void pc__digest_u64(pc__digest *digest, uint64_t value); /* 8 bytes, little-endian */
+void pc__digest_bytes(pc__digest *digest, const void *data,
+                      size_t size); /* u64 length, then the bytes */
+void pc__digest_part(pc__digest *digest, const void *data,
+                     size_t size); /* bytes of a run whose length pc__digest_u64 gave */
+void pc__digest_text(pc__digest *digest, const char *text); /* as bytes, without the NUL */
+void pc__digest_i32(pc__digest *digest, const int32_t *values,
+                    size_t count); /* u64 count, then 4 bytes each, LE */
 pc__id pc__digest_end(pc__digest *digest);
 
 int pc__id_equal(const pc__id *a, const pc__id *b);

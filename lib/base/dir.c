@@ -19,11 +19,15 @@ pc_status pc__dir_check(const char *path, const char *name, const struct stat *s
     const char *slash = name ? "/" : "", *who = st->st_mode & S_IWOTH ? "everybody" : "its group";
     name = name ? name : "";
     if (st->st_uid != geteuid() && st->st_uid != 0 && st->st_uid != owner)
-        return pc__fail(PC_ERR_STATE, "%s%s%s: belongs to another user, who could change what is served from it", path, slash, name);
+        return pc__fail(PC_ERR_STATE,
+                        "%s%s%s: belongs to another user, who could change what is served from it",
+                        path, slash, name);
     if (!(st->st_mode & (S_IWGRP | S_IWOTH)))
         return PC_OK;
-    return pc__fail(PC_ERR_STATE, "%s%s%s: %s may write to it (mode %03o) and could change what is served from it; 'chmod go-w' ends that", path, slash, name, who,
-                    (unsigned)(st->st_mode & 0777));
+    return pc__fail(PC_ERR_STATE,
+                    "%s%s%s: %s may write to it (mode %03o) and could change what is served from "
+                    "it; 'chmod go-w' ends that",
+                    path, slash, name, who, (unsigned)(st->st_mode & 0777));
 }
 
 static pc_status check_owner(pc__dir *dir)
@@ -48,7 +52,9 @@ pc_status pc__dir_open(pc__dir *out, const pc_allocator *mem, const char *path, 
         status = pc__fail_system(PC_ERR_IO, errno, "%s: cannot be made: %s", path, strerror(errno));
     if (status == PC_OK) {
         out->fd = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-        status = out->fd >= 0 ? check_owner(out) : pc__fail(errno == ENOENT ? PC_ERR_NOT_FOUND : PC_ERR_IO, "%s: %s", path, strerror(errno));
+        status = out->fd >= 0 ? check_owner(out)
+                              : pc__fail(errno == ENOENT ? PC_ERR_NOT_FOUND : PC_ERR_IO, "%s: %s",
+                                         path, strerror(errno));
     }
     if (status < 0)
         pc__dir_close(out, mem);
@@ -71,7 +77,8 @@ int pc__dir_is_gone(const pc__dir *dir)
 
 int pc__dir_is_ours(const pc__dir *dir, const struct stat *st)
 {
-    return S_ISREG(st->st_mode) && st->st_size >= 0 && (st->st_uid == dir->owner || st->st_uid == geteuid() || st->st_uid == 0);
+    return S_ISREG(st->st_mode) && st->st_size >= 0
+           && (st->st_uid == dir->owner || st->st_uid == geteuid() || st->st_uid == 0);
 }
 
 pc_status pc__dir_fault(const pc__dir *dir, const char *name)
@@ -99,7 +106,8 @@ pc_status pc__dir_file(const pc__dir *dir, const char *name, int flags, int *fd,
 int pc__dir_has(const pc__dir *dir, const char *name, int fd)
 {
     struct stat ours, there;
-    return !fstat(fd, &ours) && !fstatat(dir->fd, name, &there, AT_SYMLINK_NOFOLLOW) && ours.st_ino == there.st_ino && ours.st_dev == there.st_dev;
+    return !fstat(fd, &ours) && !fstatat(dir->fd, name, &there, AT_SYMLINK_NOFOLLOW)
+           && ours.st_ino == there.st_ino && ours.st_dev == there.st_dev;
 }
 
 pc_status pc__dir_lock(const pc__dir *dir, const char *name, double deadline, int *fd)
@@ -112,8 +120,10 @@ pc_status pc__dir_lock(const pc__dir *dir, const char *name, double deadline, in
             return status;
         int got = !flock(*fd, LOCK_EX | LOCK_NB);
         if (!got && errno != EWOULDBLOCK && errno != EINTR)
-            return pc__fail(PC_ERR_IO, "%s/%s: cannot be locked: %s", dir->path, name, strerror(errno));
-        if (!pc__dir_has(dir, name, *fd)) { /* somebody has removed the file: others lock another one */
+            return pc__fail(PC_ERR_IO, "%s/%s: cannot be locked: %s", dir->path, name,
+                            strerror(errno));
+        if (!pc__dir_has(dir, name,
+                         *fd)) { /* somebody has removed the file: others lock another one */
             close(*fd);
             *fd = -1;
         } else if (got) {
@@ -135,7 +145,8 @@ pc_status pc__dir_draft(const pc__dir *dir, const char *draft, int *fd)
     return *fd < 0 ? pc__dir_fault(dir, draft) : PC_OK;
 }
 
-pc_status pc__dir_adopt(const pc__dir *dir, const char *draft, const char *name, int fd, int error, int sync)
+pc_status pc__dir_adopt(const pc__dir *dir, const char *draft, const char *name, int fd, int error,
+                        int sync)
 {
     pc_status status;
     if (!error && sync && fsync(fd))
@@ -152,9 +163,11 @@ pc_status pc__dir_adopt(const pc__dir *dir, const char *draft, const char *name,
     return status;
 }
 
-pc_status pc__dir_publish(const pc__dir *dir, const char *draft, const char *name, const void *data, size_t size, int sync)
+pc_status pc__dir_publish(const pc__dir *dir, const char *draft, const char *name, const void *data,
+                          size_t size, int sync)
 {
     int fd;
     pc_status status = pc__dir_draft(dir, draft, &fd);
-    return status < 0 ? status : pc__dir_adopt(dir, draft, name, fd, pc__write_at(fd, data, size, 0), sync);
+    return status < 0 ? status
+                      : pc__dir_adopt(dir, draft, name, fd, pc__write_at(fd, data, size, 0), sync);
 }

@@ -6,7 +6,7 @@
 
 /* No allocation: an out-of-memory error must be able to say so. */
 static _Thread_local char text[512];
-static _Thread_local int host_said; /* it stands in `text` */
+static _Thread_local int host_said;    /* it stands in `text` */
 static _Thread_local int system_error; /* errno that `text` tells of; 0: none */
 
 static void one_line(void)

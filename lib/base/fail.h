@@ -4,21 +4,27 @@
 
 #include <promptcache.h>
 
-/* Sets this thread's error text (one line, cut at 511 bytes, control characters replaced) and returns `status`. The text names
- * place and cause: "model.gguf: tensor 'blk.0.attn_q.weight': offset 4096 lies beyond the end of the file". */
+/* Sets this thread's error text (one line, cut at 511 bytes, control characters replaced) and
+ * returns `status`. The text names place and cause: "model.gguf: tensor 'blk.0.attn_q.weight':
+ * offset 4096 lies beyond the end of the file". */
 pc_status pc__fail(pc_status status, const char *format, ...) __attribute__((format(printf, 2, 3)));
 
-/* The same of a failure of the system's: `error` is its errno, which pc__fail_error gives to those who treat some of them differently, as long as the text holds. */
-pc_status pc__fail_system(pc_status status, int error, const char *format, ...) __attribute__((format(printf, 3, 4)));
+/* The same of a failure of the system's: `error` is its errno, which pc__fail_error gives to those
+ * who treat some of them differently, as long as the text holds. */
+pc_status pc__fail_system(pc_status status, int error, const char *format, ...)
+    __attribute__((format(printf, 3, 4)));
 int pc__fail_error(void); /* 0: it was no failure of the system's, or none that said so */
 
 /* Puts "prefix: " before the text that a callee has set, and returns `status`. */
-pc_status pc__fail_in(pc_status status, const char *format, ...) __attribute__((format(printf, 2, 3)));
+pc_status pc__fail_in(pc_status status, const char *format, ...)
+    __attribute__((format(printf, 2, 3)));
 
-/* Around a call of a function of the host's. Before it: forgets what an earlier one said by pc_error_set. */
+/* Around a call of a function of the host's. Before it: forgets what an earlier one said by
+ * pc_error_set. */
 void pc__host_begin(void);
 /* After it has failed with `status`: "place: what it said", or else what the status means. */
-pc_status pc__host_failed(pc_status status, const char *format, ...) __attribute__((format(printf, 2, 3)));
+pc_status pc__host_failed(pc_status status, const char *format, ...)
+    __attribute__((format(printf, 2, 3)));
 /* After it has cancelled: "place: what it said", or the place alone. PC_ERR_CANCELLED. */
 pc_status pc__host_cancelled(const char *format, ...) __attribute__((format(printf, 1, 2)));
 

@@ -14,7 +14,8 @@ pc_status pc__file_open(const char *path, int *fd, size_t *size)
     struct stat st;
     *fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK); /* a pipe must not hold us up */
     if (*fd < 0)
-        return pc__fail(errno == ENOENT ? PC_ERR_NOT_FOUND : PC_ERR_IO, "%s: %s", path, strerror(errno));
+        return pc__fail(errno == ENOENT ? PC_ERR_NOT_FOUND : PC_ERR_IO, "%s: %s", path,
+                        strerror(errno));
     if (fstat(*fd, &st) || !S_ISREG(st.st_mode)) {
         close(*fd);
         return pc__fail(PC_ERR_IO, "%s: not a regular file", path);
@@ -56,14 +57,16 @@ static pc_status read_all(int fd, const char *path, char *data, size_t size)
         if (n < 0 && errno == EINTR)
             continue;
         if (n <= 0)
-            return pc__fail(PC_ERR_IO, "%s: %s", path, n < 0 ? strerror(errno) : "became shorter while being read");
+            return pc__fail(PC_ERR_IO, "%s: %s", path,
+                            n < 0 ? strerror(errno) : "became shorter while being read");
         got += (size_t)n;
     }
     data[size] = 0;
     return PC_OK;
 }
 
-pc_status pc__file_read(const pc_allocator *mem, const char *path, size_t limit, char **data, size_t *size)
+pc_status pc__file_read(const pc_allocator *mem, const char *path, size_t limit, char **data,
+                        size_t *size)
 {
     int fd;
     pc_status status = pc__file_open(path, &fd, size);
@@ -71,7 +74,8 @@ pc_status pc__file_read(const pc_allocator *mem, const char *path, size_t limit,
     if (status < 0)
         return status;
     if (*size > limit)
-        status = pc__fail(PC_ERR_LIMIT, "%s: %zu bytes are more than the limit of %zu", path, *size, limit);
+        status = pc__fail(PC_ERR_LIMIT, "%s: %zu bytes are more than the limit of %zu", path, *size,
+                          limit);
     else if (!(*data = pc__alloc(mem, *size + 1)))
         status = PC_ERR_NOMEM;
     else if ((status = read_all(fd, path, *data, *size)) < 0) {

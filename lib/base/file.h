@@ -9,22 +9,26 @@ typedef struct pc__file {
     size_t size;
 } pc__file;
 
-/* Opens a regular file for reading; the caller closes *fd. PC_ERR_NOT_FOUND, or PC_ERR_IO with the path and the system's reason. */
+/* Opens a regular file for reading; the caller closes *fd. PC_ERR_NOT_FOUND, or PC_ERR_IO with the
+ * path and the system's reason. */
 pc_status pc__file_open(const char *path, int *fd, size_t *size);
 
-/* Maps a regular file. PC_ERR_IO names the path and the system's reason; an empty file has size 0. */
+/* Maps a regular file. PC_ERR_IO names the path and the system's reason; an empty file has size 0.
+ */
 pc_status pc__file_map(pc__file *out, const char *path);
 void pc__file_unmap(pc__file *file); /* zeroed file: does nothing */
 
 /* Reads a regular file of at most `limit` bytes into a NUL-terminated block of `mem`. */
-pc_status pc__file_read(const pc_allocator *mem, const char *path, size_t limit, char **data, size_t *size);
+pc_status pc__file_read(const pc_allocator *mem, const char *path, size_t limit, char **data,
+                        size_t *size);
 
-/* Bytes [at, at + size) of an open file. Read: how many there were (less only at the end of the file), -1 with errno. Write: 0, or the errno of what
- * kept it from writing all. */
+/* Bytes [at, at + size) of an open file. Read: how many there were (less only at the end of the
+ * file), -1 with errno. Write: 0, or the errno of what kept it from writing all. */
 int64_t pc__read_at(int fd, void *data, size_t size, uint64_t at);
 int pc__write_at(int fd, const void *data, size_t size, uint64_t at);
 
-/* "folder/name", or `name` itself where it is absolute or folder is NULL or "". NULL: out of memory. */
+/* "folder/name", or `name` itself where it is absolute or folder is NULL or "". NULL: out of
+ * memory. */
 char *pc__path_join(const pc_allocator *mem, const char *folder, const char *name);
 /* The folder part of a path ("." where there is none). NULL: out of memory. */
 char *pc__path_folder(const pc_allocator *mem, const char *path);

@@ -31,7 +31,8 @@ static pc_status read_part(int fd, const char *path, void *part, size_t n, size_
     if (got < 0)
         return pc__fail(PC_ERR_IO, "%s: %s", path, strerror(errno));
     if ((size_t)got != n)
-        return pc__fail(PC_ERR_IO, "%s: became %s while being read", path, n ? "shorter" : "longer");
+        return pc__fail(PC_ERR_IO, "%s: became %s while being read", path,
+                        n ? "shorter" : "longer");
     return PC_OK;
 }
 
@@ -71,7 +72,8 @@ pc_status pc_fingerprint_files(uint8_t fingerprint[32], const char *const *paths
     pc_status status = PC_OK;
     pc__id id;
     if (!fingerprint || !paths || !count)
-        return pc__fail(PC_ERR_INVALID, "pc_fingerprint_files: fingerprint or paths is NULL, or there are none");
+        return pc__fail(PC_ERR_INVALID,
+                        "pc_fingerprint_files: fingerprint or paths is NULL, or there are none");
     memset(fingerprint, 0, 32);
     if (sodium_init() < 0) /* picks the code for this CPU */
         return pc__fail(PC_ERR_INTERNAL, "pc_fingerprint_files: libsodium does not start");

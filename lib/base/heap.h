@@ -1,12 +1,12 @@
-/* A heap of things that carry their own node: the least by (rank, key) stands first. Whatever is in it can be taken out or moved in
- * O(log n), without searching. */
+/* A heap of things that carry their own node: the least by (rank, key) stands first. Whatever is in
+ * it can be taken out or moved in O(log n), without searching. */
 #ifndef PC_BASE_HEAP_H
 #define PC_BASE_HEAP_H
 
 #include <promptcache.h>
 
 typedef struct pc__heap_node { /* zero-initialised: in no heap */
-    size_t place;   /* + 1 */
+    size_t place;              /* + 1 */
 } pc__heap_node;
 
 typedef struct pc__heap_slot { /* what is compared lies side by side */
@@ -20,9 +20,11 @@ typedef struct pc__heap { /* zero-initialised: empty */
     size_t count, capacity;
 } pc__heap;
 
-pc_status pc__heap_reserve(pc__heap *heap, const pc_allocator *mem, size_t count); /* adding up to `count` cannot fail then */
-void pc__heap_add(pc__heap *heap, pc__heap_node *node, int64_t rank, double key);  /* or moves it, if it is there */
-void pc__heap_remove(pc__heap *heap, pc__heap_node *node);                         /* does nothing if it is not there */
+pc_status pc__heap_reserve(pc__heap *heap, const pc_allocator *mem,
+                           size_t count); /* adding up to `count` cannot fail then */
+void pc__heap_add(pc__heap *heap, pc__heap_node *node, int64_t rank,
+                  double key);                             /* or moves it, if it is there */
+void pc__heap_remove(pc__heap *heap, pc__heap_node *node); /* does nothing if it is not there */
 void pc__heap_free(pc__heap *heap, const pc_allocator *mem);
 
 #endif

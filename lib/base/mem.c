@@ -7,16 +7,18 @@
 
 #include "base/fail.h"
 
-/* Stands right before every block. `offset` leads from the block back to what the allocator gave. */
+/* Stands right before every block. `offset` leads from the block back to what the allocator gave.
+ */
 typedef struct header {
     size_t size; /* of the block, without the header */
     uint32_t align;
     uint32_t offset;
 } header;
 
-/* Weights and K/V are read from end to end, pass after pass: with pages of 4 KiB the translation of addresses takes a quarter of the
- * memory's bandwidth. Large blocks are mappings of their own, so that huge pages neither stay behind in the heap nor grow under small
- * blocks. AddressSanitizer sees nothing of mappings and keeps to malloc. */
+/* Weights and K/V are read from end to end, pass after pass: with pages of 4 KiB the translation of
+ * addresses takes a quarter of the memory's bandwidth. Large blocks are mappings of their own, so
+ * that huge pages neither stay behind in the heap nor grow under small blocks. AddressSanitizer
+ * sees nothing of mappings and keeps to malloc. */
 #if defined(MADV_HUGEPAGE) && !defined(__SANITIZE_ADDRESS__)
 enum { HUGE_PAGE = 2 << 20, SMALL_PAGE = 1 << 16 }; /* a multiple of every small page there is */
 
@@ -33,8 +35,9 @@ static size_t mapped_size(size_t size)
 static void *map_large(size_t size)
 {
     size_t length = mapped_size(size), room = length + HUGE_PAGE, before;
-    char *base = size > SIZE_MAX - 2 * HUGE_PAGE ? MAP_FAILED
-                                                 : mmap(NULL, room, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    char *base = size > SIZE_MAX - 2 * HUGE_PAGE
+                     ? MAP_FAILED
+                     : mmap(NULL, room, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
     if (base == MAP_FAILED)
         return NULL;
     before = (HUGE_PAGE - (uintptr_t)base % HUGE_PAGE) % HUGE_PAGE;
@@ -93,12 +96,14 @@ static void libc_free(void *user, void *ptr, size_t size, size_t align)
 
 const pc_allocator pc__libc_allocator = {NULL, libc_alloc, libc_free};
 
-/* The whole pages of a block of malloc's that is about to be freed. What malloc notes in free blocks lies at their ends. */
+/* The whole pages of a block of malloc's that is about to be freed. What malloc notes in free
+ * blocks lies at their ends. */
 static void discard_pages(void *ptr, size_t size)
 {
     size_t page = (size_t)sysconf(_SC_PAGESIZE), before = (page - (uintptr_t)ptr % page) % page;
     if (size >= before + page)
-        madvise((char *)ptr + before, (size - before) / page * page, MADV_DONTNEED); /* no harm where it is refused */
+        madvise((char *)ptr + before, (size - before) / page * page,
+                MADV_DONTNEED); /* no harm where it is refused */
 }
 
 static header *header_of(void *ptr)
@@ -179,7 +184,8 @@ char *pc__strdup(const pc_allocator *mem, const char *text)
     return pc__strndup(mem, text, strlen(text));
 }
 
-pc_status pc__grow(const pc_allocator *mem, void **array, size_t *capacity, size_t need, size_t element)
+pc_status pc__grow(const pc_allocator *mem, void **array, size_t *capacity, size_t need,
+                   size_t element)
 {
     size_t want = *capacity + *capacity / 2 + 8, bytes;
     void *moved;
@@ -202,7 +208,8 @@ pc_status pc__bytes_add(pc__bytes *bytes, const void *data, size_t size)
     pc_status status;
     if (size >= SIZE_MAX - bytes->size)
         return pc__fail(PC_ERR_NOMEM, "out of memory (%zu bytes and %zu more)", bytes->size, size);
-    status = pc__grow(bytes->mem, (void **)&bytes->data, &bytes->capacity, bytes->size + size + 1, 1);
+    status = pc__grow(bytes->mem, (void **)&bytes->data, &bytes->capacity, bytes->size + size + 1,
+                      1);
     if (status < 0)
         return status;
     if (size)

@@ -1,5 +1,5 @@
-/* The one place that calls an allocator. Blocks remember their size and alignment (in a header before them), because the
- * host's `free` is told both. A failed allocation sets the error text. */
+/* The one place that calls an allocator. Blocks remember their size and alignment (in a header
+ * before them), because the host's `free` is told both. A failed allocation sets the error text. */
 #ifndef PC_BASE_MEM_H
 #define PC_BASE_MEM_H
 
@@ -8,15 +8,21 @@
 /* The C library's own. */
 extern const pc_allocator pc__libc_allocator;
 
-void *pc__alloc(const pc_allocator *mem, size_t size);                       /* aligned to 16; size 0 gives a block */
-void *pc__alloc_aligned(const pc_allocator *mem, size_t size, size_t align); /* align: power of two, 16 … 4096 */
-void *pc__calloc(const pc_allocator *mem, size_t count, size_t size);        /* zeroed; overflow is out of memory */
-void *pc__realloc(const pc_allocator *mem, void *ptr, size_t size);          /* of pc__alloc; NULL ptr allocates */
-void pc__free(const pc_allocator *mem, void *ptr);                           /* any of these; NULL does nothing */
-/* The same, and of the C library's memory the whole pages go back to the system at once, so that holes between blocks that live longer are addresses, not
- * memory of the process. For states that make room: who comes next touches pages anew, which costs more than what malloc has kept (bench trace, test_churn). */
+void *pc__alloc(const pc_allocator *mem, size_t size); /* aligned to 16; size 0 gives a block */
+void *pc__alloc_aligned(const pc_allocator *mem, size_t size,
+                        size_t align); /* align: power of two, 16 … 4096 */
+void *pc__calloc(const pc_allocator *mem, size_t count,
+                 size_t size); /* zeroed; overflow is out of memory */
+void *pc__realloc(const pc_allocator *mem, void *ptr,
+                  size_t size);                    /* of pc__alloc; NULL ptr allocates */
+void pc__free(const pc_allocator *mem, void *ptr); /* any of these; NULL does nothing */
+/* The same, and of the C library's memory the whole pages go back to the system at once, so that
+ * holes between blocks that live longer are addresses, not memory of the process. For states that
+ * make room: who comes next touches pages anew, which costs more than what malloc has kept (bench
+ * trace, test_churn). */
 void pc__free_to_system(const pc_allocator *mem, void *ptr);
-/* The next `bytes` of a block that was allocated for several things, each on cache lines of its own: *at starts 64-byte aligned. */
+/* The next `bytes` of a block that was allocated for several things, each on cache lines of its
+ * own: *at starts 64-byte aligned. */
 static inline void *pc__carve(uint8_t **at, size_t bytes)
 {
     void *p = *at;
@@ -24,13 +30,15 @@ static inline void *pc__carve(uint8_t **at, size_t bytes)
     return p;
 }
 char *pc__strdup(const pc_allocator *mem, const char *text);
-char *pc__strndup(const pc_allocator *mem, const char *text, size_t size);   /* adds the NUL */
+char *pc__strndup(const pc_allocator *mem, const char *text, size_t size); /* adds the NUL */
 
-/* Makes room for `need` elements in *array (grown by half at least); PC_ERR_NOMEM leaves it as it was.
- *   status = pc__grow(mem, (void **)&v->items, &v->capacity, v->count + 1, sizeof *v->items); */
-pc_status pc__grow(const pc_allocator *mem, void **array, size_t *capacity, size_t need, size_t element);
+/* Makes room for `need` elements in *array (grown by half at least); PC_ERR_NOMEM leaves it as it
+ * was. status = pc__grow(mem, (void **)&v->items, &v->capacity, v->count + 1, sizeof *v->items); */
+pc_status pc__grow(const pc_allocator *mem, void **array, size_t *capacity, size_t need,
+                   size_t element);
 
-/* A growing string of bytes; always NUL-terminated once something was added. Zero-initialise (but for mem). */
+/* A growing string of bytes; always NUL-terminated once something was added. Zero-initialise (but
+ * for mem). */
 typedef struct pc__bytes {
     const pc_allocator *mem;
     char *data;

@@ -4,7 +4,8 @@
 
 #include "base/fail.h"
 
-pc_status pc__options_read(void *dst, size_t dst_size, size_t v1_size, const void *src, const char *name)
+pc_status pc__options_read(void *dst, size_t dst_size, size_t v1_size, const void *src,
+                           const char *name)
 {
     size_t size;
     memset(dst, 0, dst_size);
@@ -13,23 +14,30 @@ pc_status pc__options_read(void *dst, size_t dst_size, size_t v1_size, const voi
         return PC_OK;
     memcpy(&size, src, sizeof size); /* struct_size is always first */
     if (size < v1_size)
-        return pc__fail(PC_ERR_INVALID, "%s: struct_size %zu is too small, set it up with its INIT macro", name, size);
+        return pc__fail(PC_ERR_INVALID,
+                        "%s: struct_size %zu is too small, set it up with its INIT macro", name,
+                        size);
     for (size_t i = dst_size; i < size; i++)
         if (((const unsigned char *)src)[i])
-            return pc__fail(PC_ERR_UNSUPPORTED, "%s: byte %zu is set, but this library is older and does not know it", name, i);
+            return pc__fail(PC_ERR_UNSUPPORTED,
+                            "%s: byte %zu is set, but this library is older and does not know it",
+                            name, i);
     memcpy(dst, src, size < dst_size ? size : dst_size);
     memcpy(dst, &dst_size, sizeof dst_size);
     return PC_OK;
 }
 
-pc_status pc__result_write(void *dst, size_t v1_size, const void *src, size_t src_size, const char *name)
+pc_status pc__result_write(void *dst, size_t v1_size, const void *src, size_t src_size,
+                           const char *name)
 {
     size_t size;
     if (!dst)
         return pc__fail(PC_ERR_INVALID, "%s: is NULL", name);
     memcpy(&size, dst, sizeof size);
     if (size < v1_size)
-        return pc__fail(PC_ERR_INVALID, "%s: struct_size %zu is too small, set it up with its INIT macro", name, size);
+        return pc__fail(PC_ERR_INVALID,
+                        "%s: struct_size %zu is too small, set it up with its INIT macro", name,
+                        size);
     memcpy(dst, src, size < src_size ? size : src_size);
     if (size > src_size)
         memset((char *)dst + src_size, 0, size - src_size);

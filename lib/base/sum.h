@@ -1,5 +1,5 @@
-/* Checksums of what lies on disks and servers: XXH3 with 128 bits, seed 0, stored as a little-endian number. They find
- * damage, not malice (store/record/seal.h does). */
+/* Checksums of what lies on disks and servers: XXH3 with 128 bits, seed 0, stored as a
+ * little-endian number. They find damage, not malice (store/record/seal.h does). */
 #ifndef PC_BASE_SUM_H
 #define PC_BASE_SUM_H
 

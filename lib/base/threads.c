@@ -1,8 +1,10 @@
-/* A pool of workers that sleep between loops. One loop runs at a time; its items are taken from an atomic counter. A worker
- * spins for a short while before it sleeps, because the loops of a forward pass follow each other within microseconds.
+/* A pool of workers that sleep between loops. One loop runs at a time; its items are taken from an
+ * atomic counter. A worker spins for a short while before it sleeps, because the loops of a forward
+ * pass follow each other within microseconds.
  *
- * Workers join a loop through a gate, which the calling thread shuts when no item is left. It then waits for those that are inside, not for
- * those that never came: on a busy machine a worker that is not scheduled holds up nobody. */
+ * Workers join a loop through a gate, which the calling thread shuts when no item is left. It then
+ * waits for those that are inside, not for those that never came: on a busy machine a worker that
+ * is not scheduled holds up nobody. */
 #include "base/threads.h"
 
 #include <pthread.h>
@@ -63,7 +65,8 @@ static int join_loop(pc__pool *pool)
     do {
         if (gate & SHUT)
             return 0;
-    } while (!atomic_compare_exchange_weak_explicit(&pool->gate, &gate, gate + 1, memory_order_acquire, memory_order_relaxed));
+    } while (!atomic_compare_exchange_weak_explicit(&pool->gate, &gate, gate + 1,
+                                                    memory_order_acquire, memory_order_relaxed));
     return 1;
 }
 
@@ -109,7 +112,8 @@ pc_status pc__pool_new(pc__pool **out, const pc_allocator *mem, uint32_t workers
     for (; pool->started < workers; pool->started++)
         if (pthread_create(&pool->threads[pool->started], NULL, work, pool)) {
             pc__pool_free(pool);
-            return pc__fail(PC_ERR_LIMIT, "cannot start a worker thread (%u of %u run)", pool->started, workers);
+            return pc__fail(PC_ERR_LIMIT, "cannot start a worker thread (%u of %u run)",
+                            pool->started, workers);
         }
     *out = pool;
     return PC_OK;
@@ -142,7 +146,8 @@ static void pool_run(pc__pool *pool, size_t n, void (*body)(void *, size_t), voi
     next_epoch(pool);
     drain(pool);
     atomic_fetch_or_explicit(&pool->gate, SHUT, memory_order_relaxed);
-    for (unsigned spins = 0; atomic_load_explicit(&pool->gate, memory_order_acquire) != SHUT; spins++)
+    for (unsigned spins = 0; atomic_load_explicit(&pool->gate, memory_order_acquire) != SHUT;
+         spins++)
         if (spins < SPINS)
             relax();
         else

@@ -4,9 +4,11 @@
 
 #include "base/context.h"
 
-/* Runs body(arg, i) for every i < n and returns when all are done; the calling thread takes part. Items are handed out one
- * by one, so that uneven ones balance. Not to be called from inside a body. Safe from several threads (they take turns). */
-void pc__parallel(const pc_context *context, size_t n, void (*body)(void *arg, size_t i), void *arg);
+/* Runs body(arg, i) for every i < n and returns when all are done; the calling thread takes part.
+ * Items are handed out one by one, so that uneven ones balance. Not to be called from inside a
+ * body. Safe from several threads (they take turns). */
+void pc__parallel(const pc_context *context, size_t n, void (*body)(void *arg, size_t i),
+                  void *arg);
 
 pc_status pc__pool_new(pc__pool **out, const pc_allocator *mem, uint32_t workers);
 void pc__pool_free(pc__pool *pool); /* NULL does nothing */

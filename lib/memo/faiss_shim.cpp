@@ -30,30 +30,43 @@ namespace {
 using idx = int64_t;
 using Kernels = pc__scan_kernels;
 
-constexpr size_t flat_queue = 99;       // from 100 neighbours on, FAISS's flat search allocates inside an OpenMP region
-constexpr size_t scan_rather = 4;       // a graph search visits more than this many vectors for each that it keeps
+constexpr size_t flat_queue =
+    99; // from 100 neighbours on, FAISS's flat search allocates inside an OpenMP region
+constexpr size_t scan_rather =
+    4; // a graph search visits more than this many vectors for each that it keeps
 constexpr int training_rounds = 10;
-constexpr size_t training_points = 64;     // per centre; more of them make training longer and lists hardly better
+constexpr size_t training_points =
+    64; // per centre; more of them make training longer and lists hardly better
 
 // FAISS's OpenMP regions stay on the calling thread; the setting is the thread's own.
 class OneThread {
     int before = omp_get_max_threads();
 
-public:
-    OneThread() { omp_set_num_threads(1); }
-    ~OneThread() { omp_set_num_threads(before); }
+  public:
+    OneThread()
+    {
+        omp_set_num_threads(1);
+    }
+    ~OneThread()
+    {
+        omp_set_num_threads(before);
+    }
     OneThread(const OneThread &) = delete;
     OneThread &operator=(const OneThread &) = delete;
 };
 
-// The `want` nearest so far, in the caller's arrays, which are full at any time: a heap with the farthest on top.
+// The `want` nearest so far, in the caller's arrays, which are full at any time: a heap with the
+// farthest on top.
 class Queue {
     size_t want;
     float *distances;
     int64_t *places;
 
-public:
-    Queue(size_t k, float *d, int64_t *p) : want(k), distances(d), places(p) { faiss::maxheap_heapify(k, d, p); }
+  public:
+    Queue(size_t k, float *d, int64_t *p) : want(k), distances(d), places(p)
+    {
+        faiss::maxheap_heapify(k, d, p);
+    }
     void offer(float distance, int64_t place)
     {
         if (distance < distances[0])
@@ -73,11 +86,22 @@ class Distances : public faiss::DistanceComputer {
     size_t dim;
     const Kernels &kernels;
 
-public:
-    Distances(const float *x, size_t d, const Kernels &k) : rows(x), dim(d), kernels(k) {}
-    void set_query(const float *x) override { query = x; }
-    float operator()(idx i) override { return kernels.pair(query, rows + size_t(i) * dim, dim); }
-    float symmetric_dis(idx i, idx j) override { return kernels.pair(rows + size_t(i) * dim, rows + size_t(j) * dim, dim); }
+  public:
+    Distances(const float *x, size_t d, const Kernels &k) : rows(x), dim(d), kernels(k)
+    {
+    }
+    void set_query(const float *x) override
+    {
+        query = x;
+    }
+    float operator()(idx i) override
+    {
+        return kernels.pair(query, rows + size_t(i) * dim, dim);
+    }
+    float symmetric_dis(idx i, idx j) override
+    {
+        return kernels.pair(rows + size_t(i) * dim, rows + size_t(j) * dim, dim);
+    }
 };
 
 void scan_all(Distances &distances, size_t count, Queue &queue)
@@ -92,19 +116,32 @@ struct pc__faiss { // what the kinds have in common
     const size_t dim;
     const Kernels &kernels;
 
-    explicit pc__faiss(const pc__faiss_setup &setup) : dim(setup.dim), kernels(*setup.kernels) {}
+    explicit pc__faiss(const pc__faiss_setup &setup) : dim(setup.dim), kernels(*setup.kernels)
+    {
+    }
     virtual ~pc__faiss() = default;
     pc__faiss(const pc__faiss &) = delete;
     pc__faiss &operator=(const pc__faiss &) = delete;
 
-    virtual void train(size_t, const float *, size_t) {}
+    virtual void train(size_t, const float *, size_t)
+    {
+    }
     virtual void add(size_t count, const float *vectors) = 0;
     virtual size_t count() const = 0;
-    virtual void search(const float *query, size_t want, size_t probes, float *distances, int64_t *places) const = 0;
-    virtual size_t lists() const { return 0; }
+    virtual void search(const float *query, size_t want, size_t probes, float *distances,
+                        int64_t *places) const = 0;
+    virtual size_t lists() const
+    {
+        return 0;
+    }
     virtual void rows(float *out) const = 0;
-    virtual void take_apart(int32_t *, pc__faiss_parts *) const {}
-    virtual void put_together(size_t count, const float *vectors, const pc__faiss_parts &) { add(count, vectors); }
+    virtual void take_apart(int32_t *, pc__faiss_parts *) const
+    {
+    }
+    virtual void put_together(size_t count, const float *vectors, const pc__faiss_parts &)
+    {
+        add(count, vectors);
+    }
 };
 
 namespace {
@@ -112,16 +149,27 @@ namespace {
 struct Flat final : pc__faiss {
     faiss::IndexFlatL2 index;
 
-    explicit Flat(const pc__faiss_setup &setup) : pc__faiss(setup), index(idx(setup.dim)) {}
-    void add(size_t n, const float *vectors) override { index.add(idx(n), vectors); }
-    size_t count() const override { return size_t(index.ntotal); }
-    void search(const float *query, size_t want, size_t, float *distances, int64_t *places) const override
+    explicit Flat(const pc__faiss_setup &setup) : pc__faiss(setup), index(idx(setup.dim))
+    {
+    }
+    void add(size_t n, const float *vectors) override
+    {
+        index.add(idx(n), vectors);
+    }
+    size_t count() const override
+    {
+        return size_t(index.ntotal);
+    }
+    void search(const float *query, size_t want, size_t, float *distances,
+                int64_t *places) const override
     {
         if (want <= flat_queue) {
             OneThread alone;
             index.search(1, query, idx(want), distances, places);
             // in order already, but for what is at the end when there are fewer
-            std::replace_if(distances, distances + want, [](float d) { return d > 3e38f; }, std::numeric_limits<float>::infinity());
+            std::replace_if(
+                distances, distances + want, [](float d) { return d > 3e38f; },
+                std::numeric_limits<float>::infinity());
             return;
         }
         Queue queue(want, distances, places);
@@ -131,24 +179,32 @@ struct Flat final : pc__faiss {
             queue.offer((*computer)(idx(i)), idx(i));
         queue.sort();
     }
-    void rows(float *out) const override { std::copy_n(index.get_xb(), count() * dim, out); }
+    void rows(float *out) const override
+    {
+        std::copy_n(index.get_xb(), count() * dim, out);
+    }
 };
 
 struct Graph final : pc__faiss {
     faiss::HNSW hnsw;
     std::vector<float> vectors;
-    std::vector<omp_lock_t> locks; // FAISS's linking asks for one a vector, though only one thread links here
+    std::vector<omp_lock_t>
+        locks; // FAISS's linking asks for one a vector, though only one thread links here
     std::minstd_rand order;
     mutable std::mutex tables_lock;
     mutable std::vector<std::unique_ptr<faiss::VisitedTable>> tables; // those not in use
 
-    explicit Graph(const pc__faiss_setup &setup) : pc__faiss(setup), hnsw(setup.links), order(unsigned(setup.seed + 1))
+    explicit Graph(const pc__faiss_setup &setup)
+        : pc__faiss(setup), hnsw(setup.links), order(unsigned(setup.seed + 1))
     {
         hnsw.efConstruction = setup.build;
         hnsw.efSearch = setup.search;
         hnsw.rng = faiss::RandomGenerator(int64_t(setup.seed));
     }
-    ~Graph() override { drop_locks(0); }
+    ~Graph() override
+    {
+        drop_locks(0);
+    }
 
     void drop_locks(size_t keep)
     {
@@ -163,8 +219,14 @@ struct Graph final : pc__faiss {
             omp_init_lock(&locks.back());
         }
     }
-    size_t count() const override { return hnsw.levels.size(); }
-    void rows(float *out) const override { std::copy_n(vectors.data(), count() * dim, out); }
+    size_t count() const override
+    {
+        return hnsw.levels.size();
+    }
+    void rows(float *out) const override
+    {
+        std::copy_n(vectors.data(), count() * dim, out);
+    }
 
     void shrink(size_t n)
     {
@@ -188,7 +250,8 @@ struct Graph final : pc__faiss {
             throw;
         }
     }
-    // Those on high levels first, in random order otherwise: neighbours that came one after the other make a worse graph.
+    // Those on high levels first, in random order otherwise: neighbours that came one after the
+    // other make a worse graph.
     void add(size_t n, const float *more) override
     {
         size_t before = count();
@@ -197,12 +260,14 @@ struct Graph final : pc__faiss {
         extend(n, more);
         std::iota(turn.begin(), turn.end(), int(before));
         std::shuffle(turn.begin(), turn.end(), order);
-        std::sort(turn.begin(), turn.end(), [&](int a, int b) { return hnsw.levels[size_t(a)] > hnsw.levels[size_t(b)]; });
+        std::sort(turn.begin(), turn.end(),
+                  [&](int a, int b) { return hnsw.levels[size_t(a)] > hnsw.levels[size_t(b)]; });
         Distances distances(vectors.data(), dim, kernels);
         try {
             for (int place : turn) {
                 distances.set_query(vectors.data() + size_t(place) * dim);
-                hnsw.add_with_locks(distances, hnsw.levels[size_t(place)] - 1, place, locks, visited);
+                hnsw.add_with_locks(distances, hnsw.levels[size_t(place)] - 1, place, locks,
+                                    visited);
             }
         } catch (...) {
             drop_locks(0); // one of them is held
@@ -273,7 +338,8 @@ struct Graph final : pc__faiss {
                 hnsw.neighbor_range(idx(i), level, &begin, &end);
                 for (; begin < end; begin++) {
                     int to = hnsw.neighbors[begin];
-                    if (to < -1 || to >= int(count()) || (to >= 0 && hnsw.levels[size_t(to)] <= level))
+                    if (to < -1 || to >= int(count())
+                        || (to >= 0 && hnsw.levels[size_t(to)] <= level))
                         throw std::runtime_error("a link that leads nowhere");
                 }
             }
@@ -284,7 +350,8 @@ struct Graph final : pc__faiss {
         hnsw.levels.assign(p.levels, p.levels + n);
         hnsw.offsets.assign(1, 0);
         for (size_t i = 0; i < n; i++)
-            hnsw.offsets.push_back(hnsw.offsets.back() + size_t(hnsw.cum_nneighbor_per_level[size_t(p.levels[i])]));
+            hnsw.offsets.push_back(hnsw.offsets.back()
+                                   + size_t(hnsw.cum_nneighbor_per_level[size_t(p.levels[i])]));
         hnsw.neighbors.assign(p.neighbours, p.neighbours + p.neighbour_count);
         hnsw.entry_point = n ? p.entry : -1;
         hnsw.max_level = n ? p.top_level : -1;
@@ -301,18 +368,22 @@ class Centres {
     size_t dim;
     const Kernels &kernels;
 
-public:
+  public:
     size_t count = 0;
 
-    Centres(size_t d, const Kernels &k) : dim(d), kernels(k) {}
+    Centres(size_t d, const Kernels &k) : dim(d), kernels(k)
+    {
+    }
     void set(size_t n, const float *x)
     {
         size_t whole = (n + PC__SCAN_BLOCK - 1) / PC__SCAN_BLOCK * PC__SCAN_BLOCK;
         room.assign(whole * dim + 16, 0.0f);
-        blocks = room.data() + (64 - reinterpret_cast<uintptr_t>(room.data()) % 64) % 64 / sizeof(float);
+        blocks = room.data()
+                 + (64 - reinterpret_cast<uintptr_t>(room.data()) % 64) % 64 / sizeof(float);
         for (size_t i = 0; i < n; i++)
             for (size_t d = 0; d < dim; d++)
-                blocks[i / PC__SCAN_BLOCK * PC__SCAN_BLOCK * dim + d * PC__SCAN_BLOCK + i % PC__SCAN_BLOCK] = x[i * dim + d];
+                blocks[i / PC__SCAN_BLOCK * PC__SCAN_BLOCK * dim + d * PC__SCAN_BLOCK
+                       + i % PC__SCAN_BLOCK] = x[i * dim + d];
         count = n;
     }
     // Calls see(query, centre, distance) for all pairs.
@@ -323,7 +394,8 @@ public:
         uint32_t hits[GROUP];
         for (size_t q = 0; q < queries; q += GROUP)
             for (size_t first = 0; first < count; first += PC__SCAN_BLOCK) {
-                size_t group = std::min(queries - q, size_t(GROUP)), end = std::min(count - first, size_t(PC__SCAN_BLOCK));
+                size_t group = std::min(queries - q, size_t(GROUP)),
+                       end = std::min(count - first, size_t(PC__SCAN_BLOCK));
                 kernels.block(blocks + first * dim, dim, x + q * dim, group, limit, apart, hits);
                 for (size_t g = 0; g < group; g++)
                     for (size_t i = 0; i < end; i++)
@@ -343,8 +415,10 @@ public:
     }
 };
 
-// k-means over some of the vectors (not FAISS's: that allocates inside an OpenMP region, too). Returns the centres, one after the other.
-std::vector<float> find_centres(size_t n, const float *x, size_t dim, size_t lists, const Kernels &kernels, uint64_t seed)
+// k-means over some of the vectors (not FAISS's: that allocates inside an OpenMP region, too).
+// Returns the centres, one after the other.
+std::vector<float> find_centres(size_t n, const float *x, size_t dim, size_t lists,
+                                const Kernels &kernels, uint64_t seed)
 {
     size_t m = std::min(n, lists * training_points);
     std::vector<size_t> turn(n);
@@ -389,9 +463,18 @@ struct Lists final : pc__faiss {
     size_t total = 0;
     uint64_t seed;
 
-    explicit Lists(const pc__faiss_setup &setup) : pc__faiss(setup), centres(setup.dim, *setup.kernels), seed(setup.seed) {}
-    size_t count() const override { return total; }
-    size_t lists() const override { return centres.count; }
+    explicit Lists(const pc__faiss_setup &setup)
+        : pc__faiss(setup), centres(setup.dim, *setup.kernels), seed(setup.seed)
+    {
+    }
+    size_t count() const override
+    {
+        return total;
+    }
+    size_t lists() const override
+    {
+        return centres.count;
+    }
 
     void set_centres(std::vector<float> &&found)
     {
@@ -411,7 +494,8 @@ struct Lists final : pc__faiss {
         try {
             for (; done < n; done++) {
                 idx place = idx(total + done);
-                inverted->add_entries(size_t(list_of[done]), 1, &place, reinterpret_cast<const uint8_t *>(vectors + done * dim));
+                inverted->add_entries(size_t(list_of[done]), 1, &place,
+                                      reinterpret_cast<const uint8_t *>(vectors + done * dim));
             }
         } catch (...) { // out of the one that failed, and of those before it
             for (size_t i = 0; i <= done; i++) {
@@ -431,11 +515,14 @@ struct Lists final : pc__faiss {
         centres.nearest(n, vectors, distances.data(), list_of.data());
         enter(n, vectors, list_of.data());
     }
-    void search(const float *query, size_t want, size_t probes, float *distances, int64_t *places) const override
+    void search(const float *query, size_t want, size_t probes, float *distances,
+                int64_t *places) const override
     {
         Queue queue(want, distances, places);
         std::vector<std::pair<float, size_t>> near(centres.count);
-        centres.all(1, query, [&](size_t, size_t list, float distance) { near[list] = {distance, list}; });
+        centres.all(1, query, [&](size_t, size_t list, float distance) {
+            near[list] = {distance, list};
+        });
         probes = std::min(probes, near.size());
         std::partial_sort(near.begin(), near.begin() + ptrdiff_t(probes), near.end());
         for (size_t p = 0; p < probes; p++) {
@@ -451,11 +538,14 @@ struct Lists final : pc__faiss {
     {
         for (size_t list = 0; list < centres.count; list++)
             for (size_t i = 0; i < inverted->list_size(list); i++)
-                see(list, size_t(inverted->get_ids(list)[i]), inverted->get_codes(list) + i * dim * sizeof(float));
+                see(list, size_t(inverted->get_ids(list)[i]),
+                    inverted->get_codes(list) + i * dim * sizeof(float));
     }
     void rows(float *out) const override
     {
-        each([&](size_t, size_t place, const uint8_t *code) { std::memcpy(out + place * dim, code, dim * sizeof(float)); });
+        each([&](size_t, size_t place, const uint8_t *code) {
+            std::memcpy(out + place * dim, code, dim * sizeof(float));
+        });
     }
     void take_apart(int32_t *room, pc__faiss_parts *out) const override
     {
@@ -531,7 +621,8 @@ size_t pc__faiss_count(const pc__faiss *index)
     return index->count();
 }
 
-int pc__faiss_search(const pc__faiss *index, const float *query, size_t want, size_t probes, float *distances, int64_t *places, char *text)
+int pc__faiss_search(const pc__faiss *index, const float *query, size_t want, size_t probes,
+                     float *distances, int64_t *places, char *text)
 {
     return guarded(text, [&] { index->search(query, want, probes, distances, places); });
 }
@@ -552,7 +643,8 @@ void pc__faiss_take_apart(const pc__faiss *index, int32_t *list_room, pc__faiss_
     index->take_apart(list_room, out);
 }
 
-int pc__faiss_put_together(pc__faiss *index, size_t count, const float *vectors, const pc__faiss_parts *parts, char *text)
+int pc__faiss_put_together(pc__faiss *index, size_t count, const float *vectors,
+                           const pc__faiss_parts *parts, char *text)
 {
     return guarded(text, [&] { index->put_together(count, vectors, *parts); });
 }

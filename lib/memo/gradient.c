@@ -6,7 +6,11 @@
 #include "base/threads.h"
 
 static const float NO_WEIGHTS[PC__MOST_INNER];
-enum { DIM = PC__FEATURE_DIM, ITEM_CHUNK = 8, WEIGHT_CHUNK = 32 /* rows of a task; they decide nothing but who computes what */ };
+enum {
+    DIM = PC__FEATURE_DIM,
+    ITEM_CHUNK = 8,
+    WEIGHT_CHUNK = 32 /* rows of a task; they decide nothing but who computes what */
+};
 
 pc_status pc__gradient_new(pc__gradient **out, const pc__projector *projector, size_t most)
 {
@@ -15,10 +19,20 @@ pc_status pc__gradient_new(pc__gradient **out, const pc__projector *projector, s
     *out = NULL;
     if (!g)
         return PC_ERR_NOMEM;
-    struct { float **at; size_t count; } parts[] = {
-        {&g->x, most * cells}, {&g->x_turned, most * cells}, {&g->inner, most * inner}, {&g->inner_turned, most * inner}, {&g->features, most * DIM},
-        {&g->pull, most * most}, {&g->to_features, most * DIM}, {&g->to_inner, most * inner}, {&g->second_turned, DIM * inner}, {&g->labels, most * most},
-        {&g->result, projector->weights}};
+    struct {
+        float **at;
+        size_t count;
+    } parts[] = {{&g->x, most * cells},
+                 {&g->x_turned, most * cells},
+                 {&g->inner, most * inner},
+                 {&g->inner_turned, most * inner},
+                 {&g->features, most * DIM},
+                 {&g->pull, most * most},
+                 {&g->to_features, most * DIM},
+                 {&g->to_inner, most * inner},
+                 {&g->second_turned, DIM * inner},
+                 {&g->labels, most * most},
+                 {&g->result, projector->weights}};
     size_t bytes = (most + cells + inner) * sizeof(double) + 128;
     for (size_t i = 0; i < sizeof parts / sizeof *parts; i++)
         bytes += parts[i].count * sizeof(float) + 64;
@@ -27,7 +41,8 @@ pc_status pc__gradient_new(pc__gradient **out, const pc__projector *projector, s
         pc__free(&projector->mem, g);
         return PC_ERR_NOMEM;
     }
-    g->row_loss = pc__carve(&at, most * sizeof *g->row_loss); /* the first: its address is the block's */
+    g->row_loss = pc__carve(&at,
+                            most * sizeof *g->row_loss); /* the first: its address is the block's */
     g->row_square = pc__carve(&at, (cells + inner) * sizeof *g->row_square);
     for (size_t i = 0; i < sizeof parts / sizeof *parts; i++)
         *parts[i].at = pc__carve(&at, parts[i].count * sizeof(float));
@@ -93,14 +108,16 @@ static void pull_row(void *arg, size_t i)
 {
     pc__gradient *g = arg;
     const float *f = g->features, *label = g->labels + i * g->n;
-    float *pull = g->pull + i * g->n, share = 2 / ((float)g->n * (float)(g->n - 1)), *to = g->to_features + i * DIM;
+    float *pull = g->pull + i * g->n, share = 2 / ((float)g->n * (float)(g->n - 1)),
+          *to = g->to_features + i * DIM;
     double loss = 0;
     memset(to, 0, DIM * sizeof *to);
     pull[i] = 0;
     for (size_t j = 0; j < g->n; j++) {
         if (j == i)
             continue;
-        float distance = sqrtf(g->loops->square_distance(f + i * DIM, f + j * DIM, DIM)), off = distance - label[j];
+        float distance = sqrtf(g->loops->square_distance(f + i * DIM, f + j * DIM, DIM)),
+              off = distance - label[j];
         float size = off < 0 ? -off : off, slope = size < 1 ? off : off < 0 ? -1.0f : 1.0f;
         pull[j] = distance > 0 ? share * slope / distance : 0;
         if (j > i)
@@ -123,7 +140,8 @@ static void backward_rows(void *arg, size_t i)
         to[k] = inner[k] > 0 ? to[k] : 0;
 }
 
-static void square_rows(double *square, const float *x, size_t rows, size_t width, const pc__memo_loops *loops)
+static void square_rows(double *square, const float *x, size_t rows, size_t width,
+                        const pc__memo_loops *loops)
 {
     for (size_t r = 0; r < rows; r++)
         square[r] = loops->apart_f32(x + r * width, NO_WEIGHTS, width, 1);
@@ -132,9 +150,11 @@ static void square_rows(double *square, const float *x, size_t rows, size_t widt
 static void first_rows(void *arg, size_t i)
 {
     pc__gradient *g = arg;
-    size_t width = g->projector->shape.inner, rows, from = chunk(i, WEIGHT_CHUNK, g->projector->cells + 1, &rows);
+    size_t width = g->projector->shape.inner, rows,
+           from = chunk(i, WEIGHT_CHUNK, g->projector->cells + 1, &rows);
     memset(g->result + from * width, 0, rows * width * sizeof *g->result);
-    g->loops->linear(g->to_inner, g->n, width, g->x_turned + from * g->n, g->n, rows, g->result + from * width);
+    g->loops->linear(g->to_inner, g->n, width, g->x_turned + from * g->n, g->n, rows,
+                     g->result + from * width);
     square_rows(g->row_square + from, g->result + from * width, rows, width, g->loops);
 }
 
@@ -155,7 +175,8 @@ static void turn(const float *from, size_t rows, size_t columns, float *to)
             to[c * rows + r] = from[r * columns + c];
 }
 
-double pc__gradient_run(pc__gradient *gradient, pc_context *context, const float *weights, const float *pooled, const size_t *items, size_t n)
+double pc__gradient_run(pc__gradient *gradient, pc_context *context, const float *weights,
+                        const float *pooled, const size_t *items, size_t n)
 {
     pc__gradient *g = gradient;
     size_t cells = g->projector->cells + 1, width = g->projector->shape.inner;

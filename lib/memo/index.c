@@ -1,4 +1,5 @@
-/* What all kinds of index share: checks of arguments, locks, and a side of the index that is made anew while it is searched. */
+/* What all kinds of index share: checks of arguments, locks, and a side of the index that is made
+ * anew while it is searched. */
 #include "memo/index_ops.h"
 
 #include <math.h>
@@ -32,7 +33,8 @@ static pc_status ops_of(pc__index_kind kind, const pc__index_ops **out)
         *out = &pc__index_faiss_ops;
         return PC_OK;
 #else
-        return pc__fail(PC_ERR_UNSUPPORTED, "index: this library was built without FAISS (CMake option PC_WITH_FAISS)");
+        return pc__fail(PC_ERR_UNSUPPORTED,
+                        "index: this library was built without FAISS (CMake option PC_WITH_FAISS)");
 #endif
     }
     return pc__fail(PC_ERR_INVALID, "index: no such kind: %d", (int)kind);
@@ -41,13 +43,16 @@ static pc_status ops_of(pc__index_kind kind, const pc__index_ops **out)
 static pc_status check_options(const pc__index_options *o)
 {
     if (!o->dim || o->dim > MOST_DIM)
-        return pc__fail(PC_ERR_INVALID, "index: vectors of %zu numbers; 1 to %d are possible", o->dim, MOST_DIM);
+        return pc__fail(PC_ERR_INVALID, "index: vectors of %zu numbers; 1 to %d are possible",
+                        o->dim, MOST_DIM);
     if (o->hnsw_links < 0 || o->hnsw_links == 1 || o->hnsw_links > MOST_LINKS)
-        return pc__fail(PC_ERR_INVALID, "index: %d links; 2 to %d are possible", (int)o->hnsw_links, MOST_LINKS);
+        return pc__fail(PC_ERR_INVALID, "index: %d links; 2 to %d are possible", (int)o->hnsw_links,
+                        MOST_LINKS);
     const int32_t rest[] = {o->hnsw_build, o->hnsw_search, o->ivf_lists, o->ivf_probes};
     for (size_t i = 0; i < sizeof rest / sizeof *rest; i++)
         if (rest[i] < 0 || rest[i] > MOST_EFFORT)
-            return pc__fail(PC_ERR_INVALID, "index: option %d is not in 0 to %d", (int)rest[i], MOST_EFFORT);
+            return pc__fail(PC_ERR_INVALID, "index: option %d is not in 0 to %d", (int)rest[i],
+                            MOST_EFFORT);
     return PC_OK;
 }
 
@@ -117,7 +122,9 @@ pc_status pc__index_check_vectors(const pc__index *index, size_t count, const fl
     numbers *= count;
     for (size_t i = 0; i < numbers; i++)
         if (!(fabsf(vectors[i]) <= MOST_VALUE))
-            return pc__fail(PC_ERR_INVALID, "index: number %zu of a vector is not finite, or beyond 1e16", i % index->side->options.dim);
+            return pc__fail(PC_ERR_INVALID,
+                            "index: number %zu of a vector is not finite, or beyond 1e16",
+                            i % index->side->options.dim);
     return PC_OK;
 }
 
@@ -171,7 +178,8 @@ pc_status pc__index_add(pc__index *index, size_t count, const float *vectors, co
     if (!count)
         return PC_OK;
     pthread_mutex_lock(&index->writers);
-    if ((status = pc__index_check_vectors(index, count, vectors)) < 0 || (status = pc__index_check_ids(index, count, ids)) < 0)
+    if ((status = pc__index_check_vectors(index, count, vectors)) < 0
+        || (status = pc__index_check_ids(index, count, ids)) < 0)
         goto done;
     pthread_rwlock_wrlock(&index->lock);
     status = index->ops->add(index->side, count, vectors, ids);
@@ -221,7 +229,8 @@ pc__index_kind pc__index_kind_of(const pc__index *index)
     return kind;
 }
 
-pc_status pc__index_search(const pc__index *index, size_t queries, const float *vectors, size_t k, float *distances, int64_t *ids)
+pc_status pc__index_search(const pc__index *index, size_t queries, const float *vectors, size_t k,
+                           float *distances, int64_t *ids)
 {
     if (!queries || !k)
         return PC_OK;

@@ -1,5 +1,6 @@
-/* FAISS's kinds behind the index: what is removed stays in FAISS and is left out of results, for which more neighbours are asked for; when most of it is
- * of that sort, or when IVF's centres were found among a quarter of what is there now, the whole is made anew. */
+/* FAISS's kinds behind the index: what is removed stays in FAISS and is left out of results, for
+ * which more neighbours are asked for; when most of it is of that sort, or when IVF's centres were
+ * found among a quarter of what is there now, the whole is made anew. */
 #include <math.h>
 #include <string.h>
 
@@ -12,10 +13,14 @@
 #include "memo/scan_kernels.h"
 
 enum {
-    /* By test/kernel/test_index_recall.c on a busy machine, 100k vectors of 128 in clusters: finds 0.998 of the nearest of queries drawn like them and all
-     * of those near to one of them, in 0.13 to 0.16 ms, built in 20 to 23 s; without clusters all of the near ones, in 0.6 ms, built in 100 s. In clusters
-     * FAISS's own (32, 40, 16) finds 0.93 and 0.95 in 0.05 ms, built in 12 s; (32, 40, 128) 0.996 and 0.992 in 0.25 ms. */
-    LINKS = 32, BUILD = 80, SEARCH = 64,
+    /* By test/kernel/test_index_recall.c on a busy machine, 100k vectors of 128 in clusters: finds
+     * 0.998 of the nearest of queries drawn like them and all of those near to one of them, in 0.13
+     * to 0.16 ms, built in 20 to 23 s; without clusters all of the near ones, in 0.6 ms, built in
+     * 100 s. In clusters FAISS's own (32, 40, 16) finds 0.93 and 0.95 in 0.05 ms, built in 12 s;
+     * (32, 40, 128) 0.996 and 0.992 in 0.25 ms. */
+    LINKS = 32,
+    BUILD = 80,
+    SEARCH = 64,
     FEWEST_PER_LIST = 16, /* else one list is as good */
     DEAD = 256            /* more dead than living, but not for the sake of so few */
 };
@@ -43,7 +48,8 @@ static void complete(pc__index_options *o)
 
 static size_t lists_for(const pc__index_options *o, size_t vectors)
 {
-    size_t lists = o->ivf_lists ? (size_t)o->ivf_lists : (size_t)(2.0 * sqrt((double)vectors)), most = vectors / FEWEST_PER_LIST;
+    size_t lists = o->ivf_lists ? (size_t)o->ivf_lists : (size_t)(2.0 * sqrt((double)vectors)),
+           most = vectors / FEWEST_PER_LIST;
     lists = lists < most ? lists : most;
     return lists ? lists : 1;
 }
@@ -63,7 +69,8 @@ static void faiss_free(pc__index_side *side)
     pc__free(mem, f);
 }
 
-static pc_status faiss_new(pc__index_side **out, const pc_allocator *mem, const pc__index_options *options)
+static pc_status faiss_new(pc__index_side **out, const pc_allocator *mem,
+                           const pc__index_options *options)
 {
     char text[PC__FAISS_TEXT] = "";
     faiss_side *f = pc__calloc(mem, 1, sizeof *f);
@@ -91,7 +98,8 @@ static pc_status faiss_new(pc__index_side **out, const pc_allocator *mem, const 
     return PC_OK;
 }
 
-static pc_status faiss_add(pc__index_side *side, size_t count, const float *vectors, const int64_t *ids)
+static pc_status faiss_add(pc__index_side *side, size_t count, const float *vectors,
+                           const int64_t *ids)
 {
     faiss_side *f = (faiss_side *)(void *)side;
     char text[PC__FAISS_TEXT] = "";
@@ -107,7 +115,8 @@ static pc_status faiss_add(pc__index_side *side, size_t count, const float *vect
         result = pc__faiss_add(f->faiss, count, vectors, text);
     for (size_t i = 0; i < count && !result; i++)
         pc__places_add(&side->places, ids[i]);
-    while (side->places.count < pc__faiss_count(f->faiss)) /* what it could not take back: nobody's */
+    while (side->places.count
+           < pc__faiss_count(f->faiss)) /* what it could not take back: nobody's */
         pc__places_add(&side->places, -1);
     return result ? failed(result, text) : PC_OK;
 }
@@ -129,12 +138,15 @@ static size_t living(const pc__places *places, size_t want, float *found, int64_
     return kept;
 }
 
-/* One query; `want` is doubled until there are k of the living, and no tie is cut (or so many are tied that it does not pay). */
-static pc_status one_query(const faiss_side *f, const float *query, size_t k, size_t *capacity, float **found, int64_t **at, float *distances, int64_t *ids)
+/* One query; `want` is doubled until there are k of the living, and no tie is cut (or so many are
+ * tied that it does not pay). */
+static pc_status one_query(const faiss_side *f, const float *query, size_t k, size_t *capacity,
+                           float **found, int64_t **at, float *distances, int64_t *ids)
 {
     const pc__places *places = &f->side.places;
     size_t total = places->count, dead = total - places->living, lists = pc__faiss_lists(f->faiss);
-    size_t probes = probes_for(&f->side.options, lists), need = k < places->living ? k : places->living;
+    size_t probes = probes_for(&f->side.options, lists),
+           need = k < places->living ? k : places->living;
     size_t want = k + 1 + (dead ? 8 + k * dead / total : 0);
     for (;; want *= 2, probes *= 2) {
         char text[PC__FAISS_TEXT] = "";
@@ -142,7 +154,8 @@ static pc_status one_query(const faiss_side *f, const float *query, size_t k, si
         size_t had = *capacity;
         pc_status status = pc__grow(places->mem, (void **)found, &had, want, sizeof **found);
         had = *capacity;
-        if (status < 0 || (status = pc__grow(places->mem, (void **)at, &had, want, sizeof **at)) < 0)
+        if (status < 0
+            || (status = pc__grow(places->mem, (void **)at, &had, want, sizeof **at)) < 0)
             return status;
         *capacity = had;
         int result = pc__faiss_search(f->faiss, query, want, probes, *found, *at, text);
@@ -151,7 +164,8 @@ static pc_status one_query(const faiss_side *f, const float *query, size_t k, si
         float farthest = (*found)[want - 1];
         size_t got = living(places, want, *found, *at);
         int all = want == total && probes >= lists;
-        int cut_tie = got >= k && (*found)[k - 1] == farthest; /* one with a smaller id may come after */
+        int cut_tie = got >= k
+                      && (*found)[k - 1] == farthest; /* one with a smaller id may come after */
         if (all || (got >= need && (!cut_tie || want > 4 * k + 64))) {
             pc__nearest_start(distances, ids, k);
             for (size_t i = 0; i < got; i++)
@@ -162,7 +176,8 @@ static pc_status one_query(const faiss_side *f, const float *query, size_t k, si
     }
 }
 
-static pc_status faiss_search(const pc__index_side *side, size_t queries, const float *vectors, size_t k, float *distances, int64_t *ids)
+static pc_status faiss_search(const pc__index_side *side, size_t queries, const float *vectors,
+                              size_t k, float *distances, int64_t *ids)
 {
     const faiss_side *f = (const faiss_side *)(const void *)side;
     float *found = NULL;
@@ -171,7 +186,8 @@ static pc_status faiss_search(const pc__index_side *side, size_t queries, const 
     pc_status status = PC_OK;
     for (size_t q = 0; q < queries && status >= 0; q++) {
         if (side->places.living)
-            status = one_query(f, vectors + q * side->options.dim, k, &capacity, &found, &at, distances + q * k, ids + q * k);
+            status = one_query(f, vectors + q * side->options.dim, k, &capacity, &found, &at,
+                               distances + q * k, ids + q * k);
         else
             pc__nearest_start(distances + q * k, ids + q * k, k);
     }
@@ -191,8 +207,8 @@ static int faiss_stale(const pc__index_side *side)
     const pc__places *places = &side->places;
     if (places->count - places->living > places->living + DEAD)
         return 1;
-    return side->options.kind == PC__INDEX_FAISS_IVF && places->living / 4 >= f->trained &&
-           lists_for(&side->options, places->living) > 1;
+    return side->options.kind == PC__INDEX_FAISS_IVF && places->living / 4 >= f->trained
+           && lists_for(&side->options, places->living) > 1;
 }
 
 static pc_status faiss_renew(const pc__index_side *side, pc__index_side **fresh)
@@ -221,8 +237,8 @@ done:
     return status;
 }
 
-/* After the rows: trained u64, neighbours u64, lists u64, entry i32, top level i32; then of HNSW the levels and the neighbours, of IVF each
- * vector's list and the centres, all in four bytes. */
+/* After the rows: trained u64, neighbours u64, lists u64, entry i32, top level i32; then of HNSW
+ * the levels and the neighbours, of IVF each vector's list and the centres, all in four bytes. */
 enum { PARTS_HEADER = 32 };
 
 static pc_status faiss_write(const pc__index_side *side, pc__bytes *out)
@@ -256,13 +272,17 @@ done:
 }
 
 /* Where the words of each part begin, in a copy in this machine's order of bytes. */
-static pc_status find_parts(const faiss_side *f, size_t count, const uint8_t *header, const int32_t *words, size_t there, pc__faiss_parts *out)
+static pc_status find_parts(const faiss_side *f, size_t count, const uint8_t *header,
+                            const int32_t *words, size_t there, pc__faiss_parts *out)
 {
     size_t dim = f->side.options.dim, need = 0;
-    *out = (pc__faiss_parts){.entry = (int32_t)pc__get_u32(header + 24), .top_level = (int32_t)pc__get_u32(header + 28)};
+    *out = (pc__faiss_parts){.entry = (int32_t)pc__get_u32(header + 24),
+                             .top_level = (int32_t)pc__get_u32(header + 28)};
     uint64_t neighbours = pc__get_u64(header + 8), lists = pc__get_u64(header + 16);
-    int graph = f->side.options.kind == PC__INDEX_FAISS_HNSW, inverted = f->side.options.kind == PC__INDEX_FAISS_IVF;
-    if (neighbours > there || lists > there / dim || (neighbours && !graph) || (lists && !inverted) || (inverted && count && !lists))
+    int graph = f->side.options.kind == PC__INDEX_FAISS_HNSW,
+        inverted = f->side.options.kind == PC__INDEX_FAISS_IVF;
+    if (neighbours > there || lists > there / dim || (neighbours && !graph) || (lists && !inverted)
+        || (inverted && count && !lists))
         return pc__fail(PC_ERR_FORMAT, "parts of an index of another kind or size");
     if (graph || (inverted && lists))
         need = count + (size_t)neighbours + (size_t)lists * dim;
@@ -280,7 +300,8 @@ static pc_status find_parts(const faiss_side *f, size_t count, const uint8_t *he
     return PC_OK;
 }
 
-static pc_status faiss_read(pc__index_side *side, size_t count, const int64_t *ids, const float *rows, const uint8_t *data, size_t size)
+static pc_status faiss_read(pc__index_side *side, size_t count, const int64_t *ids,
+                            const float *rows, const uint8_t *data, size_t size)
 {
     faiss_side *f = (faiss_side *)(void *)side;
     char text[PC__FAISS_TEXT] = "";
@@ -295,9 +316,11 @@ static pc_status faiss_read(pc__index_side *side, size_t count, const int64_t *i
     pc_status status = find_parts(f, count, data, words, there, &parts);
     if (status >= 0)
         status = pc__places_reserve(&side->places, count);
-    int result = status < 0 || !count ? PC__FAISS_OK : pc__faiss_put_together(f->faiss, count, rows, &parts, text);
+    int result = status < 0 || !count ? PC__FAISS_OK
+                                      : pc__faiss_put_together(f->faiss, count, rows, &parts, text);
     if (result)
-        status = result == PC__FAISS_NOMEM ? failed(result, text) : pc__fail(PC_ERR_FORMAT, "%s", text);
+        status = result == PC__FAISS_NOMEM ? failed(result, text)
+                                           : pc__fail(PC_ERR_FORMAT, "%s", text);
     for (size_t i = 0; i < count && status >= 0; i++)
         pc__places_add(&side->places, ids[i]);
     f->trained = (size_t)pc__get_u64(data);

@@ -1,6 +1,7 @@
 /* An index as bytes, little-endian:
- *   0 magic "pcindex" and version 1   8 kind u32   12 dim u32   16 links, build, search, lists, probes i32   36 zero u32   40 seed u64
- *   48 places u64   56 ids i64 [places] (-1: removed, which only FAISS's kinds keep)   vectors f32 [places][dim]   what the kind adds */
+ *   0 magic "pcindex" and version 1   8 kind u32   12 dim u32   16 links, build, search, lists,
+ * probes i32   36 zero u32   40 seed u64 48 places u64   56 ids i64 [places] (-1: removed, which
+ * only FAISS's kinds keep)   vectors f32 [places][dim]   what the kind adds */
 #include "memo/index_file.h"
 
 #include <string.h>
@@ -39,7 +40,8 @@ void pc__index_get_words(void *words, const uint8_t *data, size_t count)
 static pc_status put_header(const pc__index_side *side, pc__bytes *out)
 {
     const pc__index_options *o = &side->options;
-    const int32_t settings[] = {o->hnsw_links, o->hnsw_build, o->hnsw_search, o->ivf_lists, o->ivf_probes, 0};
+    const int32_t settings[] = {o->hnsw_links, o->hnsw_build, o->hnsw_search,
+                                o->ivf_lists,  o->ivf_probes, 0};
     uint8_t header[HEADER];
     memcpy(header, magic, sizeof magic);
     pc__put_u32(header + 8, (uint32_t)o->kind);
@@ -72,7 +74,8 @@ static pc_status write_side(const pc__index_ops *ops, const pc__index_side *side
 pc_status pc__index_write(const pc__index *index, pc__bytes *out)
 {
     size_t before = out->size;
-    pthread_rwlock_rdlock((pthread_rwlock_t *)&index->lock); /* reading changes nothing that the index holds */
+    pthread_rwlock_rdlock(
+        (pthread_rwlock_t *)&index->lock); /* reading changes nothing that the index holds */
     pc_status status = write_side(index->ops, index->side, out);
     pthread_rwlock_unlock((pthread_rwlock_t *)&index->lock);
     if (status < 0 && out->data)
@@ -94,12 +97,14 @@ static pc_status read_header(const uint8_t *data, size_t size, pc__index_options
                              .seed = pc__get_u64(data + 40)};
     uint64_t places = pc__get_u64(data + 48);
     if (pc__get_u32(data + 36) || places > (size - HEADER) / (8 + 4 * o->dim))
-        return pc__fail(PC_ERR_FORMAT, "%llu vectors of %zu numbers in %zu bytes", (unsigned long long)places, o->dim, size);
+        return pc__fail(PC_ERR_FORMAT, "%llu vectors of %zu numbers in %zu bytes",
+                        (unsigned long long)places, o->dim, size);
     *count = (size_t)places;
     return PC_OK;
 }
 
-const uint8_t *pc__index_file_look(const void *data, size_t size, pc__index_options *options, size_t *count)
+const uint8_t *pc__index_file_look(const void *data, size_t size, pc__index_options *options,
+                                   size_t *count)
 {
     return read_header(data, size, options, count) < 0 ? NULL : (const uint8_t *)data + HEADER;
 }
@@ -146,7 +151,8 @@ static pc_status read_side(pc__index *index, size_t count, const uint8_t *data, 
     return status;
 }
 
-pc_status pc__index_read(pc__index **out, const pc_allocator *mem, const void *data, size_t size, const char *where)
+pc_status pc__index_read(pc__index **out, const pc_allocator *mem, const void *data, size_t size,
+                         const char *where)
 {
     pc__index_options options;
     pc__index *index = NULL;

@@ -1,5 +1,6 @@
-/* One kind of index behind lib/memo/index.h, which has checked the arguments and holds the locks: searches and pc__index_ops.renew run at the same time
- * as each other, everything else runs alone. */
+/* One kind of index behind lib/memo/index.h, which has checked the arguments and holds the locks:
+ * searches and pc__index_ops.renew run at the same time as each other, everything else runs alone.
+ */
 #ifndef PC_MEMO_INDEX_OPS_H
 #define PC_MEMO_INDEX_OPS_H
 
@@ -15,19 +16,26 @@ typedef struct pc__index_side { /* the first member of each kind's own struct */
 
 typedef struct pc__index_ops {
     const char *name;
-    pc_status (*new_side)(pc__index_side **out, const pc_allocator *mem, const pc__index_options *options);
+    pc_status (*new_side)(pc__index_side **out, const pc_allocator *mem,
+                          const pc__index_options *options);
     void (*free_side)(pc__index_side *side);
-    pc_status (*add)(pc__index_side *side, size_t count, const float *vectors, const int64_t *ids); /* all or nothing; ids are new */
+    pc_status (*add)(pc__index_side *side, size_t count, const float *vectors,
+                     const int64_t *ids); /* all or nothing; ids are new */
     void (*remove)(pc__index_side *side, size_t place);
     /* Squared distances, nearest first; filled up with infinity and -1. */
-    pc_status (*search)(const pc__index_side *side, size_t queries, const float *vectors, size_t k, float *distances, int64_t *ids);
-    void (*rows)(const pc__index_side *side, float *out); /* [places.count][dim], in the order of places */
-    /* Both NULL where there is never anything to make anew. Searches go on while a fresh side is made, which then takes the old one's place. */
+    pc_status (*search)(const pc__index_side *side, size_t queries, const float *vectors, size_t k,
+                        float *distances, int64_t *ids);
+    void (*rows)(const pc__index_side *side,
+                 float *out); /* [places.count][dim], in the order of places */
+    /* Both NULL where there is never anything to make anew. Searches go on while a fresh side is
+     * made, which then takes the old one's place. */
     int (*stale)(const pc__index_side *side);
     pc_status (*renew)(const pc__index_side *side, pc__index_side **fresh);
-    /* What a file keeps beside ids and rows, and an empty side from all of it. Both NULL: nothing; rows are added. */
+    /* What a file keeps beside ids and rows, and an empty side from all of it. Both NULL: nothing;
+     * rows are added. */
     pc_status (*write)(const pc__index_side *side, pc__bytes *out);
-    pc_status (*read)(pc__index_side *side, size_t count, const int64_t *ids, const float *rows, const uint8_t *data, size_t size);
+    pc_status (*read)(pc__index_side *side, size_t count, const int64_t *ids, const float *rows,
+                      const uint8_t *data, size_t size);
 } pc__index_ops;
 
 /* Ids and vectors that may come into the index: for adding, and for reading a file. */

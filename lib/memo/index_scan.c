@@ -1,5 +1,6 @@
-/* The built-in exact index: vectors in blocks of 32, number by number, so that a register holds one number of 16 vectors and no sum runs across
- * registers. A search reads the blocks once for all of its queries: a few blocks that stay in the second-level cache, all queries over them, the next
+/* The built-in exact index: vectors in blocks of 32, number by number, so that a register holds one
+ * number of 16 vectors and no sum runs across registers. A search reads the blocks once for all of
+ * its queries: a few blocks that stay in the second-level cache, all queries over them, the next
  * few. A removed vector's place is taken by the last one. */
 #include <string.h>
 
@@ -7,7 +8,10 @@
 #include "memo/nearest.h"
 #include "memo/scan_kernels.h"
 
-enum { GROUP = 16, CACHED_BYTES = 256 << 10 }; /* queries of one call of the kernel; blocks that all groups go over before the next */
+enum {
+    GROUP = 16,
+    CACHED_BYTES = 256 << 10
+}; /* queries of one call of the kernel; blocks that all groups go over before the next */
 
 typedef struct scan {
     pc__index_side side;
@@ -32,7 +36,8 @@ static void scan_free(pc__index_side *side)
     pc__free(mem, s);
 }
 
-static pc_status scan_new(pc__index_side **out, const pc_allocator *mem, const pc__index_options *options)
+static pc_status scan_new(pc__index_side **out, const pc_allocator *mem,
+                          const pc__index_options *options)
 {
     scan *s = pc__calloc(mem, 1, sizeof *s);
     if (!s)
@@ -59,7 +64,8 @@ static void trim(scan *s)
 static pc_status make_room(scan *s, size_t more)
 {
     const pc_allocator *mem = s->side.places.mem;
-    size_t need = blocks_of(s->side.places.count + more), bytes = s->side.options.dim * PC__SCAN_BLOCK * sizeof(float);
+    size_t need = blocks_of(s->side.places.count + more),
+           bytes = s->side.options.dim * PC__SCAN_BLOCK * sizeof(float);
     pc_status status = pc__places_reserve(&s->side.places, more);
     if (status >= 0)
         status = pc__grow(mem, (void **)&s->blocks, &s->block_capacity, need, sizeof *s->blocks);
@@ -73,7 +79,8 @@ static pc_status make_room(scan *s, size_t more)
     return status;
 }
 
-static pc_status scan_add(pc__index_side *side, size_t count, const float *vectors, const int64_t *ids)
+static pc_status scan_add(pc__index_side *side, size_t count, const float *vectors,
+                          const int64_t *ids)
 {
     scan *s = (scan *)(void *)side;
     size_t dim = side->options.dim;
@@ -104,7 +111,8 @@ static void scan_remove(pc__index_side *side, size_t place)
 }
 
 /* One group of queries over one block. */
-static void look(const scan *s, size_t block, size_t count, const float *queries, size_t k, float *distances, int64_t *ids)
+static void look(const scan *s, size_t block, size_t count, const float *queries, size_t k,
+                 float *distances, int64_t *ids)
 {
     float limit[GROUP], apart[GROUP * PC__SCAN_BLOCK];
     uint32_t hits[GROUP];
@@ -121,7 +129,8 @@ static void look(const scan *s, size_t block, size_t count, const float *queries
         }
 }
 
-static pc_status scan_search(const pc__index_side *side, size_t queries, const float *vectors, size_t k, float *distances, int64_t *ids)
+static pc_status scan_search(const pc__index_side *side, size_t queries, const float *vectors,
+                             size_t k, float *distances, int64_t *ids)
 {
     const scan *s = (const scan *)(const void *)side;
     size_t dim = side->options.dim, chunk = CACHED_BYTES / (dim * PC__SCAN_BLOCK * sizeof(float));
@@ -148,5 +157,10 @@ static void scan_rows(const pc__index_side *side, float *out)
             out[i * side->options.dim + d] = *number(s, i, d);
 }
 
-const pc__index_ops pc__index_scan_ops = {
-    .name = "scan", .new_side = scan_new, .free_side = scan_free, .add = scan_add, .remove = scan_remove, .search = scan_search, .rows = scan_rows};
+const pc__index_ops pc__index_scan_ops = {.name = "scan",
+                                          .new_side = scan_new,
+                                          .free_side = scan_free,
+                                          .add = scan_add,
+                                          .remove = scan_remove,
+                                          .search = scan_search,
+                                          .rows = scan_rows};

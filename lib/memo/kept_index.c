@@ -42,8 +42,10 @@ pc_status pc__kept_head_measure(const uint8_t *data, uint64_t bytes, uint64_t *s
     uint32_t version = pc__get_u32(data + 8), count = pc__get_u32(data + 12);
     if (version != VERSION)
         return pc__fail(PC_ERR_UNSUPPORTED, "version %u; this library reads %d", version, VERSION);
-    if (count > PC__KEPT_MOST || pc__kept_head_size(count) > bytes || pc__get_u64(data + 16) != bytes)
-        return pc__fail(PC_ERR_FORMAT, "%u indexes in %llu bytes, of which %llu are there", count, (unsigned long long)pc__get_u64(data + 16), (unsigned long long)bytes);
+    if (count > PC__KEPT_MOST || pc__kept_head_size(count) > bytes
+        || pc__get_u64(data + 16) != bytes)
+        return pc__fail(PC_ERR_FORMAT, "%u indexes in %llu bytes, of which %llu are there", count,
+                        (unsigned long long)pc__get_u64(data + 16), (unsigned long long)bytes);
     *size = pc__kept_head_size(count);
     return PC_OK;
 }
@@ -58,18 +60,23 @@ static pc_status get_rows(pc__kept_head *head, const uint8_t *data)
     uint64_t end = pc__kept_head_size(head->count);
     for (size_t i = 0; i < head->count; i++) {
         const uint8_t *row = data + PC__KEPT_HEAD + i * PC__KEPT_ROW;
-        pc__kept_section s = {pc__get_u32(row), pc__get_u32(row + 4), pc__get_u64(row + 8), pc__get_u64(row + 16), pc__get_u64(row + 24)};
+        pc__kept_section s = {pc__get_u32(row), pc__get_u32(row + 4), pc__get_u64(row + 8),
+                              pc__get_u64(row + 16), pc__get_u64(row + 24)};
         if (i && !is_before(&head->sections[i - 1], s.tokens, s.unit))
             return pc__fail(PC_ERR_FORMAT, "index %zu is not behind its predecessor", i);
         if (s.at != end || s.size > head->bytes - end)
-            return pc__fail(PC_ERR_FORMAT, "index %zu lies at %llu, %llu bytes", i, (unsigned long long)s.at, (unsigned long long)s.size);
+            return pc__fail(PC_ERR_FORMAT, "index %zu lies at %llu, %llu bytes", i,
+                            (unsigned long long)s.at, (unsigned long long)s.size);
         end += s.size;
         head->sections[i] = s;
     }
-    return end == head->bytes ? PC_OK : pc__fail(PC_ERR_FORMAT, "%llu bytes behind the last index", (unsigned long long)(head->bytes - end));
+    return end == head->bytes ? PC_OK
+                              : pc__fail(PC_ERR_FORMAT, "%llu bytes behind the last index",
+                                         (unsigned long long)(head->bytes - end));
 }
 
-pc_status pc__kept_head_get(pc__kept_head *out, const pc_allocator *mem, const uint8_t *data, uint64_t bytes)
+pc_status pc__kept_head_get(pc__kept_head *out, const pc_allocator *mem, const uint8_t *data,
+                            uint64_t bytes)
 {
     uint64_t size;
     pc_status status = pc__kept_head_measure(data, bytes, &size);
@@ -78,7 +85,8 @@ pc_status pc__kept_head_get(pc__kept_head *out, const pc_allocator *mem, const u
         return status;
     if (pc__get_u64(data + size - PC__KEPT_SUM) != XXH3_64bits(data, (size_t)size - PC__KEPT_SUM))
         return pc__fail(PC_ERR_FORMAT, "the checksum of its head is wrong");
-    pc__kept_head head = {.projector = pc__get_u64(data + 24), .bytes = bytes, .count = pc__get_u32(data + 12)};
+    pc__kept_head head = {
+        .projector = pc__get_u64(data + 24), .bytes = bytes, .count = pc__get_u32(data + 12)};
     for (size_t i = 32; i < PC__KEPT_HEAD; i++)
         if (data[i])
             return pc__fail(PC_ERR_FORMAT, "offset %zu: not 0", i);
@@ -103,5 +111,8 @@ const pc__kept_section *pc__kept_find(const pc__kept_head *head, uint32_t tokens
         else
             hi = mid;
     }
-    return lo < head->count && head->sections[lo].tokens == tokens && head->sections[lo].unit == unit ? &head->sections[lo] : NULL;
+    return lo < head->count && head->sections[lo].tokens == tokens
+                   && head->sections[lo].unit == unit
+               ? &head->sections[lo]
+               : NULL;
 }

@@ -1,12 +1,19 @@
-/* The file that keeps the indexes of a memo's bucket: its head, and where in it they are (doc/format.md, "Indexes of a memo"). */
+/* The file that keeps the indexes of a memo's bucket: its head, and where in it they are
+ * (doc/format.md, "Indexes of a memo"). */
 #ifndef PC_MEMO_KEPT_INDEX_H
 #define PC_MEMO_KEPT_INDEX_H
 
 #include "base/mem.h"
 
-enum { PC__KEPT_HEAD = 48, PC__KEPT_ROW = 32, PC__KEPT_SUM = 8, PC__KEPT_MOST = 1 << 22 /* indexes of a file */ };
+enum {
+    PC__KEPT_HEAD = 48,
+    PC__KEPT_ROW = 32,
+    PC__KEPT_SUM = 8,
+    PC__KEPT_MOST = 1 << 22 /* indexes of a file */
+};
 
-typedef struct pc__kept_section { /* an index, then 8 bytes of each place's prompt (pc__kept_prompt) */
+typedef struct pc__kept_section { /* an index, then 8 bytes of each place's prompt (pc__kept_prompt)
+                                   */
     uint32_t tokens, unit;
     uint64_t at, size, sum;
 } pc__kept_section;
@@ -21,10 +28,14 @@ typedef struct pc__kept_head {
 /* Head, rows and checksum, as they stand at the beginning of the file. */
 uint64_t pc__kept_head_size(size_t count);
 void pc__kept_head_put(const pc__kept_head *head, uint8_t *out);
-/* data: the first PC__KEPT_HEAD bytes of a file of `bytes` bytes -> how many the head has with its rows. PC_ERR_FORMAT, PC_ERR_UNSUPPORTED (a later version). */
+/* data: the first PC__KEPT_HEAD bytes of a file of `bytes` bytes -> how many the head has with its
+ * rows. PC_ERR_FORMAT, PC_ERR_UNSUPPORTED (a later version). */
 pc_status pc__kept_head_measure(const uint8_t *data, uint64_t bytes, uint64_t *size);
-/* All of it. Sections lie behind it, in order, within the file, and do not overlap. `sections` is to be freed. */
-pc_status pc__kept_head_get(pc__kept_head *out, const pc_allocator *mem, const uint8_t *data, uint64_t bytes);
-const pc__kept_section *pc__kept_find(const pc__kept_head *head, uint32_t tokens, uint32_t unit); /* NULL: not there */
+/* All of it. Sections lie behind it, in order, within the file, and do not overlap. `sections` is
+ * to be freed. */
+pc_status pc__kept_head_get(pc__kept_head *out, const pc_allocator *mem, const uint8_t *data,
+                            uint64_t bytes);
+const pc__kept_section *pc__kept_find(const pc__kept_head *head, uint32_t tokens,
+                                      uint32_t unit); /* NULL: not there */
 
 #endif

@@ -6,6 +6,19 @@
 #define ROWS 4
 #define LOOPS pc__memo_loops_avx512
 #define LOOPS_NAME "avx512"
-#define HALF_LANES return (lanes){{(vec)_mm512_cvtph_ps(_mm256_loadu_si256((const __m256i *)(const void *)at))}}
-#define BYTE_LANES return (lanes){{(vec)_mm512_cvtepi32_ps(_mm512_cvtepu8_epi32(_mm_loadu_si128((const __m128i *)(const void *)at)))}}
+#define HALF_LANES                                                                       \
+    return (lanes)                                                                       \
+    {                                                                                    \
+        {                                                                                \
+            (vec) _mm512_cvtph_ps(_mm256_loadu_si256((const __m256i *)(const void *)at)) \
+        }                                                                                \
+    }
+#define BYTE_LANES                                                                        \
+    return (lanes)                                                                        \
+    {                                                                                     \
+        {                                                                                 \
+            (vec) _mm512_cvtepi32_ps(                                                     \
+                _mm512_cvtepu8_epi32(_mm_loadu_si128((const __m128i *)(const void *)at))) \
+        }                                                                                 \
+    }
 #include "memo/loops_body.h"

@@ -1,45 +1,60 @@
-/* The loops of memo/loops.h for one width of vectors. Who includes this has defined VEC_BYTES, LOOPS (the table's name), LOOPS_NAME, ROWS (rows of a tile of
- * `linear`: as many as accumulators fit the registers) and HALF_LANES and BYTE_LANES
- * (the 16 halves or bytes at `at` as lanes). The compiler's vector types stand for one instruction set each, without intrinsics. */
+/* The loops of memo/loops.h for one width of vectors. Who includes this has defined VEC_BYTES,
+ * LOOPS (the table's name), LOOPS_NAME, ROWS (rows of a tile of `linear`: as many as accumulators
+ * fit the registers) and HALF_LANES and BYTE_LANES (the 16 halves or bytes at `at` as lanes). The
+ * compiler's vector types stand for one instruction set each, without intrinsics. */
 #include <string.h>
 
 #include "base/unroll.h"
 
 typedef float vec __attribute__((vector_size(VEC_BYTES)));
 typedef int32_t ivec __attribute__((vector_size(VEC_BYTES)));
-typedef float vec_at __attribute__((vector_size(VEC_BYTES), aligned(4), may_alias)); /* anywhere in memory */
+typedef float vec_at
+    __attribute__((vector_size(VEC_BYTES), aligned(4), may_alias)); /* anywhere in memory */
 typedef int32_t ivec_at __attribute__((vector_size(VEC_BYTES), aligned(4), may_alias));
-enum { WIDE = VEC_BYTES / 4, LANES = 16, PARTS = LANES / WIDE, TILE = 4 /* vectors */, FLUSH = 2048 /* elements that are summed in fp32 */ };
-typedef struct lanes { vec part[PARTS]; } lanes;
+enum {
+    WIDE = VEC_BYTES / 4,
+    LANES = 16,
+    PARTS = LANES / WIDE,
+    TILE = 4 /* vectors */,
+    FLUSH = 2048 /* elements that are summed in fp32 */
+};
+typedef struct lanes {
+    vec part[PARTS];
+} lanes;
 
 #define EACH static inline __attribute__((always_inline))
 
-EACH vec load(const float *at) { return *(const vec_at *)at; }
+EACH vec load(const float *at)
+{
+    return *(const vec_at *)at;
+}
 
-EACH void tile(const float *w, size_t ins, size_t outs, const float *x, size_t ldx, float *y, const int rows, const int vecs)
+EACH void tile(const float *w, size_t ins, size_t outs, const float *x, size_t ldx, float *y,
+               const int rows, const int vecs)
 {
     vec sum[ROWS][TILE];
     PC__UNROLL(4)
     for (int r = 0; r < rows; r++)
         PC__UNROLL(4)
-        for (int v = 0; v < vecs; v++)
-            sum[r][v] = load(y + (size_t)r * outs + (size_t)v * WIDE);
+    for (int v = 0; v < vecs; v++)
+        sum[r][v] = load(y + (size_t)r * outs + (size_t)v * WIDE);
     for (size_t i = 0; i < ins; i++)
         PC__UNROLL(4)
-        for (int v = 0; v < vecs; v++) {
-            vec weight = load(w + i * outs + (size_t)v * WIDE);
-            PC__UNROLL(4)
-            for (int r = 0; r < rows; r++)
-                sum[r][v] += x[(size_t)r * ldx + i] * weight;
-        }
+    for (int v = 0; v < vecs; v++) {
+        vec weight = load(w + i * outs + (size_t)v * WIDE);
+        PC__UNROLL(4)
+        for (int r = 0; r < rows; r++)
+            sum[r][v] += x[(size_t)r * ldx + i] * weight;
+    }
     PC__UNROLL(4)
     for (int r = 0; r < rows; r++)
         PC__UNROLL(4)
-        for (int v = 0; v < vecs; v++)
-            *(vec_at *)(y + (size_t)r * outs + (size_t)v * WIDE) = sum[r][v];
+    for (int v = 0; v < vecs; v++)
+        *(vec_at *)(y + (size_t)r * outs + (size_t)v * WIDE) = sum[r][v];
 }
 
-static void linear(const float *w, size_t ins, size_t outs, const float *x, size_t ldx, size_t rows, float *y)
+static void linear(const float *w, size_t ins, size_t outs, const float *x, size_t ldx, size_t rows,
+                   float *y)
 {
     size_t o = 0;
     for (; o + TILE * WIDE <= outs; o += TILE * WIDE) {
@@ -103,7 +118,10 @@ EACH lanes float_lanes(const float *at)
     return l;
 }
 
-EACH lanes half_lanes(const uint16_t *at) { HALF_LANES; }
+EACH lanes half_lanes(const uint16_t *at)
+{
+    HALF_LANES;
+}
 
 static float square_distance(const float *a, const float *b, size_t n)
 {
@@ -115,7 +133,10 @@ static float square_distance(const float *a, const float *b, size_t n)
     return joined(&sum);
 }
 
-EACH lanes bare_bytes(const uint8_t *at) { BYTE_LANES; }
+EACH lanes bare_bytes(const uint8_t *at)
+{
+    BYTE_LANES;
+}
 
 EACH lanes byte_lanes(const uint8_t *at, float scale)
 {
@@ -127,49 +148,60 @@ EACH lanes byte_lanes(const uint8_t *at, float scale)
 }
 
 /* What all formats share: whole groups of 16, then one that is filled up with zeros. */
-#define APART(type, lanes_a, lanes_b, squared)                                           \
-    double total = 0;                                                                    \
-    while (n) {                                                                          \
-        size_t now = n < FLUSH ? n : FLUSH, i = 0;                                       \
-        lanes sum = {0}, x, y;                                                           \
-        for (; i + LANES <= now; i += LANES) {                                           \
-            const type *at_a = a + i, *at_b = b + i;                                     \
-            x = lanes_a, y = lanes_b;                                                    \
-            add_apart(&sum, &x, &y, squared);                                            \
-        }                                                                                \
-        if (i < now) {                                                                   \
-            type at_a[LANES] = {0}, at_b[LANES] = {0};                                   \
-            memcpy(at_a, a + i, (now - i) * sizeof *a);                                  \
-            memcpy(at_b, b + i, (now - i) * sizeof *b);                                  \
-            x = lanes_a, y = lanes_b;                                                    \
-            add_apart(&sum, &x, &y, squared);                                            \
-        }                                                                                \
-        total += (double)joined(&sum);                                                   \
-        a += now, b += now, n -= now;                                                    \
-    }                                                                                    \
+#define APART(type, lanes_a, lanes_b, squared)          \
+    double total = 0;                                   \
+    while (n) {                                         \
+        size_t now = n < FLUSH ? n : FLUSH, i = 0;      \
+        lanes sum = {0}, x, y;                          \
+        for (; i + LANES <= now; i += LANES) {          \
+            const type *at_a = a + i, *at_b = b + i;    \
+            x = lanes_a, y = lanes_b;                   \
+            add_apart(&sum, &x, &y, squared);           \
+        }                                               \
+        if (i < now) {                                  \
+            type at_a[LANES] = {0}, at_b[LANES] = {0};  \
+            memcpy(at_a, a + i, (now - i) * sizeof *a); \
+            memcpy(at_b, b + i, (now - i) * sizeof *b); \
+            x = lanes_a, y = lanes_b;                   \
+            add_apart(&sum, &x, &y, squared);           \
+        }                                               \
+        total += (double)joined(&sum);                  \
+        a += now, b += now, n -= now;                   \
+    }                                                   \
     return total
 
-EACH double f32_apart(const float *a, const float *b, size_t n, const int squared) { APART(float, float_lanes(at_a), float_lanes(at_b), squared); }
-EACH double f16_apart(const uint16_t *a, const uint16_t *b, size_t n, const int squared) { APART(uint16_t, half_lanes(at_a), half_lanes(at_b), squared); }
-EACH double u8_apart(const uint8_t *a, float a_scale, const uint8_t *b, float b_scale, size_t n, const int squared)
+EACH double f32_apart(const float *a, const float *b, size_t n, const int squared)
+{
+    APART(float, float_lanes(at_a), float_lanes(at_b), squared);
+}
+EACH double f16_apart(const uint16_t *a, const uint16_t *b, size_t n, const int squared)
+{
+    APART(uint16_t, half_lanes(at_a), half_lanes(at_b), squared);
+}
+EACH double u8_apart(const uint8_t *a, float a_scale, const uint8_t *b, float b_scale, size_t n,
+                     const int squared)
 {
     APART(uint8_t, byte_lanes(at_a, a_scale), byte_lanes(at_b, b_scale), squared);
 }
 
 /* The first `count` lanes of 16 only. */
-EACH void add_some_apart(lanes *sum, const lanes *a, const lanes *b, size_t count, const int squared)
+EACH void add_some_apart(lanes *sum, const lanes *a, const lanes *b, size_t count,
+                         const int squared)
 {
-    static const int32_t some[2 * LANES] = {-1, -1, -1, -1, -1, -1, -1, -1, -1, -1, -1, -1, -1, -1, -1, -1};
+    static const int32_t some[2 * LANES] = {-1, -1, -1, -1, -1, -1, -1, -1,
+                                            -1, -1, -1, -1, -1, -1, -1, -1};
     const int32_t *mask = some + LANES - count;
     PC__UNROLL(4)
     for (int p = 0; p < PARTS; p++) {
         vec d = a->part[p] - b->part[p];
-        ivec keep = *(const ivec_at *)(mask + p * WIDE), bits = squared ? (ivec)(d * d) : (ivec)d & 0x7fffffff;
+        ivec keep = *(const ivec_at *)(mask + p * WIDE),
+             bits = squared ? (ivec)(d * d) : (ivec)d & 0x7fffffff;
         sum->part[p] += (vec)(bits & keep);
     }
 }
 
-EACH double u8_rows(const uint8_t *a, const float *a_scale, const uint8_t *b, const float *b_scale, size_t rows, size_t keys, size_t grow, const int squared)
+EACH double u8_rows(const uint8_t *a, const float *a_scale, const uint8_t *b, const float *b_scale,
+                    size_t rows, size_t keys, size_t grow, const int squared)
 {
     lanes sum = {0}, x, y;
     double total = 0;
@@ -193,9 +225,12 @@ EACH double u8_rows(const uint8_t *a, const float *a_scale, const uint8_t *b, co
     return total + (double)joined(&sum);
 }
 
-static double apart_u8_rows(const uint8_t *a, const float *a_scale, const uint8_t *b, const float *b_scale, size_t rows, size_t keys, size_t grow, int squared)
+static double apart_u8_rows(const uint8_t *a, const float *a_scale, const uint8_t *b,
+                            const float *b_scale, size_t rows, size_t keys, size_t grow,
+                            int squared)
 {
-    return squared ? u8_rows(a, a_scale, b, b_scale, rows, keys, grow, 1) : u8_rows(a, a_scale, b, b_scale, rows, keys, grow, 0);
+    return squared ? u8_rows(a, a_scale, b, b_scale, rows, keys, grow, 1)
+                   : u8_rows(a, a_scale, b, b_scale, rows, keys, grow, 0);
 }
 
 static double apart_f32(const float *a, const float *b, size_t n, int squared)
@@ -208,9 +243,12 @@ static double apart_f16(const uint16_t *a, const uint16_t *b, size_t n, int squa
     return squared ? f16_apart(a, b, n, 1) : f16_apart(a, b, n, 0);
 }
 
-static double apart_u8(const uint8_t *a, float a_scale, const uint8_t *b, float b_scale, size_t n, int squared)
+static double apart_u8(const uint8_t *a, float a_scale, const uint8_t *b, float b_scale, size_t n,
+                       int squared)
 {
-    return squared ? u8_apart(a, a_scale, b, b_scale, n, 1) : u8_apart(a, a_scale, b, b_scale, n, 0);
+    return squared ? u8_apart(a, a_scale, b, b_scale, n, 1)
+                   : u8_apart(a, a_scale, b, b_scale, n, 0);
 }
 
-const pc__memo_loops LOOPS = {LOOPS_NAME, linear, largest, square_distance, apart_f32, apart_f16, apart_u8, apart_u8_rows};
+const pc__memo_loops LOOPS = {LOOPS_NAME, linear,    largest,  square_distance,
+                              apart_f32,  apart_f16, apart_u8, apart_u8_rows};

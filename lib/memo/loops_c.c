@@ -6,14 +6,14 @@
 #define ROWS 2
 #define LOOPS pc__memo_loops_c
 #define LOOPS_NAME "c"
-#define HALF_LANES                      \
-    float f[LANES];                     \
-    for (int i = 0; i < LANES; i++)     \
-        f[i] = pc__half_to(at[i]);      \
+#define HALF_LANES                  \
+    float f[LANES];                 \
+    for (int i = 0; i < LANES; i++) \
+        f[i] = pc__half_to(at[i]);  \
     return float_lanes(f)
-#define BYTE_LANES                      \
-    float f[LANES];                     \
-    for (int i = 0; i < LANES; i++)     \
-        f[i] = (float)at[i];            \
+#define BYTE_LANES                  \
+    float f[LANES];                 \
+    for (int i = 0; i < LANES; i++) \
+        f[i] = (float)at[i];        \
     return float_lanes(f)
 #include "memo/loops_body.h"

@@ -11,7 +11,8 @@ typedef struct victims {
     size_t kept_count, kept_capacity;
 } victims;
 
-/* The least worth, out of the order if its room would not come back. NULL: there is none. Under work. */
+/* The least worth, out of the order if its room would not come back. NULL: there is none. Under
+ * work. */
 static pc__map_item *least(pc__map_store *store, victims *v)
 {
     pc__map_item *item = NULL;
@@ -33,9 +34,13 @@ static pc_status evict_least(pc__map_store *store, victims *v)
 {
     pc__map_item *item;
     int64_t id;
-    pc_status status = pc__grow(v->mem, (void **)&v->ids, &v->capacity, v->count + 1, sizeof *v->ids);
+    pc_status status = pc__grow(v->mem, (void **)&v->ids, &v->capacity, v->count + 1,
+                                sizeof *v->ids);
     do {
-        if (status < 0 || (status = pc__grow(v->mem, (void **)&v->kept, &v->kept_capacity, v->kept_count + 1, sizeof *v->kept)) < 0)
+        if (status < 0
+            || (status = pc__grow(v->mem, (void **)&v->kept, &v->kept_capacity, v->kept_count + 1,
+                                  sizeof *v->kept))
+                   < 0)
             return status;
         item = least(store, v);
     } while (!item && v->kept_count == v->kept_capacity);
@@ -52,8 +57,12 @@ static pc_status evict_least(pc__map_store *store, victims *v)
 static pc_status make_room(pc__map_store *store, uint64_t bytes, victims *v, uint64_t *at)
 {
     pc_status status = store->log.is_suspect ? pc__maps_save(store) : PC_OK;
-    while (status == PC_OK && (status = pc__maps_place(store, bytes, pc__maps_kept_free(store), at)) == PC_MISS) {
-        status = store->options.budget_bytes ? evict_least(store, v) : PC_MISS; /* without a budget nothing has to go: somebody holds what lies beyond the end */
+    while (status == PC_OK
+           && (status = pc__maps_place(store, bytes, pc__maps_kept_free(store), at)) == PC_MISS) {
+        status = store->options.budget_bytes
+                     ? evict_least(store, v)
+                     : PC_MISS; /* without a budget nothing has to go: somebody holds what lies
+                                   beyond the end */
         if (status == PC_MISS) {
             pc__fail(PC_ERR_LIMIT, "%s: all that could make room is in use", store->dir.path);
             status = PC_AGAIN;
@@ -105,26 +114,37 @@ pc_status pc__maps_commit(pc__map_store *store, pc__map_item *item, int is_new)
     return PC_OK;
 }
 
-static pc_status check(const pc__map_store *store, const pc__maps_entry *entry, const void *note, const void *const *maps, pc__maps_layout *layout)
+static pc_status check(const pc__map_store *store, const pc__maps_entry *entry, const void *note,
+                       const void *const *maps, pc__maps_layout *layout)
 {
     uint64_t budget = store->options.budget_bytes, extent;
     if (store->options.read_only)
         return pc__fail(PC_ERR_STATE, "%s: opened to be read only", store->dir.path);
     if (!maps || (entry->note && !note) || !entry->tokens)
-        return pc__fail(PC_ERR_INVALID, "%s: %s", store->dir.path, !maps ? "maps is NULL" : entry->tokens ? "note is NULL" : "a record of no tokens");
+        return pc__fail(PC_ERR_INVALID, "%s: %s", store->dir.path,
+                        !maps           ? "maps is NULL"
+                        : entry->tokens ? "note is NULL"
+                                        : "a record of no tokens");
     for (int32_t i = 0; i < store->options.face.layers; i++)
         if (!maps[i])
-            return pc__fail(PC_ERR_INVALID, "%s: the map of layer %d is NULL", store->dir.path, (int)i);
+            return pc__fail(PC_ERR_INVALID, "%s: the map of layer %d is NULL", store->dir.path,
+                            (int)i);
     if (!pc__maps_layout_of(&store->options.face, entry->tokens, entry->note, layout))
-        return pc__fail(PC_ERR_LIMIT, "%s: maps of %u tokens with a note of %u bytes are too large", store->dir.path, (unsigned)entry->tokens, (unsigned)entry->note);
+        return pc__fail(PC_ERR_LIMIT, "%s: maps of %u tokens with a note of %u bytes are too large",
+                        store->dir.path, (unsigned)entry->tokens, (unsigned)entry->note);
     extent = pc__maps_up(layout->bytes, PC__MAPS_PAGE);
-    if (budget && extent + PC__MAPS_PAGE + PC__MAPS_LOG_HEADER + 2 * PC__MAPS_ENTRY + pc__maps_kept_free(store) > budget)
-        return pc__fail(PC_ERR_LIMIT, "%s: a record of %llu bytes is larger than the budget of %llu", store->dir.path, (unsigned long long)extent,
-                        (unsigned long long)budget);
+    if (budget
+        && extent + PC__MAPS_PAGE + PC__MAPS_LOG_HEADER + 2 * PC__MAPS_ENTRY
+                   + pc__maps_kept_free(store)
+               > budget)
+        return pc__fail(PC_ERR_LIMIT,
+                        "%s: a record of %llu bytes is larger than the budget of %llu",
+                        store->dir.path, (unsigned long long)extent, (unsigned long long)budget);
     return PC_OK;
 }
 
-static pc_status add(pc__map_store *store, pc__map_item *item, const pc__maps_layout *layout, const void *note, const void *const *maps, victims *v, int64_t *id)
+static pc_status add(pc__map_store *store, pc__map_item *item, const pc__maps_layout *layout,
+                     const void *note, const void *const *maps, victims *v, int64_t *id)
 {
     uint64_t extent = pc__maps_up(layout->bytes, PC__MAPS_PAGE);
     pc_status status = begin(store, extent, v, &item->entry);
@@ -147,7 +167,8 @@ static pc_status add(pc__map_store *store, pc__map_item *item, const pc__maps_la
     return status;
 }
 
-pc_status pc__map_store_add(pc__map_store *store, const pc__id *tokens_id, uint32_t tokens, const void *note, size_t note_size, const void *const *maps,
+pc_status pc__map_store_add(pc__map_store *store, const pc__id *tokens_id, uint32_t tokens,
+                            const void *note, size_t note_size, const void *const *maps,
                             int64_t *id, void (*evicted)(void *user, int64_t id), void *user)
 {
     pc__maps_layout layout;
@@ -157,7 +178,10 @@ pc_status pc__map_store_add(pc__map_store *store, const pc__id *tokens_id, uint3
     *id = -1;
     if (!item)
         return status;
-    item->entry = (pc__maps_entry){.kind = PC__MAPS_STORED, .tokens = tokens, .note = note_size < UINT32_MAX ? (uint32_t)note_size : UINT32_MAX,
+    item->entry = (pc__maps_entry){.kind = PC__MAPS_STORED,
+                                   .tokens = tokens,
+                                   .note = note_size < UINT32_MAX ? (uint32_t)note_size
+                                                                  : UINT32_MAX,
                                    .tokens_id = *tokens_id};
     status = check(store, &item->entry, note, maps, &layout);
     if (status == PC_OK)

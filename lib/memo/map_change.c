@@ -4,11 +4,14 @@
 #include "base/file.h"
 #include "memo/map_store_body.h"
 
-#define IDLE_ENTRIES 1024 /* of what is gone, beyond as many as there are records, before the log is written anew */
+#define IDLE_ENTRIES                                                                             \
+    1024 /* of what is gone, beyond as many as there are records, before the log is written anew \
+          */
 
 static void fill(const pc__map_store *store, uint8_t *data)
 {
-    pc__maps_log_header header = {.face = store->options.face, .next = store->next, .generation = store->generation + 1};
+    pc__maps_log_header header = {
+        .face = store->options.face, .next = store->next, .generation = store->generation + 1};
     memcpy(header.nonce, store->nonce, sizeof header.nonce);
     pc__maps_log_header_put(&header, data);
     data += PC__MAPS_LOG_HEADER;
@@ -21,7 +24,8 @@ static void fill(const pc__map_store *store, uint8_t *data)
         }
 }
 
-/* So that a log that is cut later does not pass for a shorter one. Nothing is lost where it fails: an older mark says less. */
+/* So that a log that is cut later does not pass for a shorter one. Nothing is lost where it fails:
+ * an older mark says less. */
 static void mark(const pc__map_store *store)
 {
     const pc__maps_mark now = {store->generation, store->log.entries};
@@ -70,7 +74,8 @@ pc_status pc__maps_note_down(pc__map_store *store, const pc__maps_entry *entry)
         status = pc__maps_save(store);
     if (status < 0 && store->log.is_suspect)
         return status;
-    status = pc__map_log_add(&store->log, &store->dir, entry, entry->kind == PC__MAPS_STORED && !store->options.relaxed);
+    status = pc__map_log_add(&store->log, &store->dir, entry,
+                             entry->kind == PC__MAPS_STORED && !store->options.relaxed);
     if (status >= 0)
         mark(store);
     pthread_mutex_lock(&store->guard);
@@ -91,7 +96,8 @@ pc_status pc__maps_drop(pc__map_store *store, int64_t id, pc__maps_why why)
         return PC_MISS;
     if (!store->options.read_only)
         status = pc__maps_note_down(store, &entry);
-    if (status < 0 && why != PC__MAPS_DAMAGED) /* what is damaged is not given out, whatever the log says */
+    if (status < 0
+        && why != PC__MAPS_DAMAGED) /* what is damaged is not given out, whatever the log says */
         return status;
     pthread_mutex_lock(&store->guard);
     pc__maps_take_out(store, item, why); /* nobody else takes out while `work` is held */

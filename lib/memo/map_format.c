@@ -7,30 +7,70 @@
 #include "base/le.h"
 
 enum { VERSION = 1 };
-static const char log_magic[9] = "PCMAPLOG", data_magic[9] = "PCMAPDAT", record_magic[9] = "PCMAPREC";
+static const char log_magic[9] = "PCMAPLOG", data_magic[9] = "PCMAPDAT",
+                  record_magic[9] = "PCMAPREC";
 
 /* maps.log, header */
-enum { LOG_VERSION = 8, LOG_BYTES = 12, LOG_ENTRY = 16, LOG_FORMAT = 20, LOG_LAYERS = 24, LOG_HEADS = 28, LOG_CAUSAL = 32, LOG_MODEL = 40, LOG_NONCE = 72,
-       LOG_NEXT = 88, LOG_GENERATION = 96, LOG_SUM = 112 };
+enum {
+    LOG_VERSION = 8,
+    LOG_BYTES = 12,
+    LOG_ENTRY = 16,
+    LOG_FORMAT = 20,
+    LOG_LAYERS = 24,
+    LOG_HEADS = 28,
+    LOG_CAUSAL = 32,
+    LOG_MODEL = 40,
+    LOG_NONCE = 72,
+    LOG_NEXT = 88,
+    LOG_GENERATION = 96,
+    LOG_SUM = 112
+};
 /* maps.log, entry */
-enum { AT_KIND = 0, AT_FLAGS = 4, AT_ID = 8, AT_AT = 16, AT_BYTES = 24, AT_HEAT = 32, AT_TOKENS = 40, AT_NOTE = 44, AT_TOKENS_ID = 48, AT_HEADER = 80,
-       AT_USED = 96, AT_CLOCK = 104, AT_SUM = 112 };
+enum {
+    AT_KIND = 0,
+    AT_FLAGS = 4,
+    AT_ID = 8,
+    AT_AT = 16,
+    AT_BYTES = 24,
+    AT_HEAT = 32,
+    AT_TOKENS = 40,
+    AT_NOTE = 44,
+    AT_TOKENS_ID = 48,
+    AT_HEADER = 80,
+    AT_USED = 96,
+    AT_CLOCK = 104,
+    AT_SUM = 112
+};
 /* maps.data, record */
-enum { REC_ID = 8, REC_HEADER = 16, REC_LAYERS = 20, REC_TOKENS = 24, REC_NOTE = 28, REC_FLAGS = 32, REC_BYTES = 40, REC_TOKENS_ID = 48, REC_NONCE = 80,
-       REC_NOTE_SUM = 96, REC_SUM = PC__MAPS_HEADER_SUM };
+enum {
+    REC_ID = 8,
+    REC_HEADER = 16,
+    REC_LAYERS = 20,
+    REC_TOKENS = 24,
+    REC_NOTE = 28,
+    REC_FLAGS = 32,
+    REC_BYTES = 40,
+    REC_TOKENS_ID = 48,
+    REC_NONCE = 80,
+    REC_NOTE_SUM = 96,
+    REC_SUM = PC__MAPS_HEADER_SUM
+};
 /* maps.data, header */
 enum { DATA_VERSION = 8, DATA_PAGE = 12, DATA_NONCE = 16, DATA_SUM = 32 };
 
-int pc__maps_layout_of(const pc__map_store_face *face, uint32_t tokens, uint32_t note, pc__maps_layout *out)
+int pc__maps_layout_of(const pc__map_store_face *face, uint32_t tokens, uint32_t note,
+                       pc__maps_layout *out)
 {
-    pc__map_shape shape = {.format = face->format, .heads = face->heads, .tokens = tokens, .causal = face->causal};
+    pc__map_shape shape = {
+        .format = face->format, .heads = face->heads, .tokens = tokens, .causal = face->causal};
     uint64_t step;
     *out = (pc__maps_layout){0};
     if (!tokens || tokens > PC__MAPS_MOST_TOKENS || note > PC__MAPS_MOST_NOTE)
         return 0;
     out->layer_bytes = pc__map_bytes(&shape);
     step = pc__maps_up(out->layer_bytes, PC__MAPS_ALIGN);
-    if (!out->layer_bytes || step < out->layer_bytes || step > PC__MAPS_MOST_BYTES / (uint64_t)face->layers)
+    if (!out->layer_bytes || step < out->layer_bytes
+        || step > PC__MAPS_MOST_BYTES / (uint64_t)face->layers)
         return 0;
     out->header = PC__MAPS_HEADER + (uint64_t)face->layers * PC__MAPS_ROW;
     out->note = pc__maps_up(out->header, PC__MAPS_ALIGN);
@@ -72,7 +112,8 @@ void pc__maps_log_header_put(const pc__maps_log_header *header, uint8_t out[PC__
     put_sum(out, LOG_SUM);
 }
 
-pc_status pc__maps_log_header_get(const uint8_t *data, size_t size, const char *where, pc__maps_log_header *out)
+pc_status pc__maps_log_header_get(const uint8_t *data, size_t size, const char *where,
+                                  pc__maps_log_header *out)
 {
     uint32_t causal;
     if (size < PC__MAPS_LOG_HEADER || memcmp(data, log_magic, 8))
@@ -80,48 +121,63 @@ pc_status pc__maps_log_header_get(const uint8_t *data, size_t size, const char *
     if (!has_sum(data, LOG_SUM))
         return pc__fail(PC_ERR_FORMAT, "%s: its header is damaged", where);
     if (pc__get_u32(data + LOG_VERSION) != VERSION)
-        return pc__fail(PC_ERR_UNSUPPORTED, "%s: version %u, this library knows %d", where, (unsigned)pc__get_u32(data + LOG_VERSION), VERSION);
+        return pc__fail(PC_ERR_UNSUPPORTED, "%s: version %u, this library knows %d", where,
+                        (unsigned)pc__get_u32(data + LOG_VERSION), VERSION);
     causal = pc__get_u32(data + LOG_CAUSAL);
-    *out = (pc__maps_log_header){.face = {.layers = (int32_t)pc__get_u32(data + LOG_LAYERS), .heads = (int32_t)pc__get_u32(data + LOG_HEADS),
-                                          .causal = causal != 0, .format = pc__get_u32(data + LOG_FORMAT)},
+    *out = (pc__maps_log_header){.face = {.layers = (int32_t)pc__get_u32(data + LOG_LAYERS),
+                                          .heads = (int32_t)pc__get_u32(data + LOG_HEADS),
+                                          .causal = causal != 0,
+                                          .format = pc__get_u32(data + LOG_FORMAT)},
                                  .next = (int64_t)pc__get_u64(data + LOG_NEXT),
                                  .generation = pc__get_u64(data + LOG_GENERATION)};
     memcpy(out->face.model.bytes, data + LOG_MODEL, 32);
     memcpy(out->nonce, data + LOG_NONCE, PC__MAPS_NONCE);
-    if (pc__get_u32(data + LOG_BYTES) != PC__MAPS_LOG_HEADER || pc__get_u32(data + LOG_ENTRY) != PC__MAPS_ENTRY || causal > 1 || out->face.layers < 1
-        || out->face.layers > 65536 || out->face.heads < 1 || out->face.heads > 65536 || out->face.format > PC_MAP_U8 || out->next < 0)
+    if (pc__get_u32(data + LOG_BYTES) != PC__MAPS_LOG_HEADER
+        || pc__get_u32(data + LOG_ENTRY) != PC__MAPS_ENTRY || causal > 1 || out->face.layers < 1
+        || out->face.layers > 65536 || out->face.heads < 1 || out->face.heads > 65536
+        || out->face.format > PC_MAP_U8 || out->next < 0)
         return pc__fail(PC_ERR_FORMAT, "%s: no such header can have been written", where);
     return PC_OK;
 }
 
 static const char *format_name(uint32_t format)
 {
-    return format == PC_MAP_F32 ? "fp32" : format == PC_MAP_F16 ? "fp16" : format == PC_MAP_U8 ? "u8" : "unknown";
+    return format == PC_MAP_F32   ? "fp32"
+           : format == PC_MAP_F16 ? "fp16"
+           : format == PC_MAP_U8  ? "u8"
+                                  : "unknown";
 }
 
-pc_status pc__maps_face_check(const pc__map_store_face *there, const pc__map_store_face *wanted, const char *where)
+pc_status pc__maps_face_check(const pc__map_store_face *there, const pc__map_store_face *wanted,
+                              const char *where)
 {
     char ours[65], theirs[65];
     if (!pc__id_equal(&there->model, &wanted->model)) {
         pc__id_hex(&there->model, theirs);
         pc__id_hex(&wanted->model, ours);
-        return pc__fail(PC_ERR_MISMATCH, "%s: maps of another model: %.16s..., not %.16s...", where, theirs, ours);
+        return pc__fail(PC_ERR_MISMATCH, "%s: maps of another model: %.16s..., not %.16s...", where,
+                        theirs, ours);
     }
     if (there->layers != wanted->layers)
-        return pc__fail(PC_ERR_MISMATCH, "%s: maps of %d layers, not %d", where, (int)there->layers, (int)wanted->layers);
+        return pc__fail(PC_ERR_MISMATCH, "%s: maps of %d layers, not %d", where, (int)there->layers,
+                        (int)wanted->layers);
     if (there->heads != wanted->heads)
-        return pc__fail(PC_ERR_MISMATCH, "%s: maps of %d heads, not %d", where, (int)there->heads, (int)wanted->heads);
+        return pc__fail(PC_ERR_MISMATCH, "%s: maps of %d heads, not %d", where, (int)there->heads,
+                        (int)wanted->heads);
     if (!there->causal != !wanted->causal)
-        return pc__fail(PC_ERR_MISMATCH, "%s: %s maps, not %s ones", where, there->causal ? "causal" : "bidirectional",
+        return pc__fail(PC_ERR_MISMATCH, "%s: %s maps, not %s ones", where,
+                        there->causal ? "causal" : "bidirectional",
                         wanted->causal ? "causal" : "bidirectional");
     if (there->format != wanted->format)
-        return pc__fail(PC_ERR_MISMATCH, "%s: maps of format %s, not %s", where, format_name(there->format), format_name(wanted->format));
+        return pc__fail(PC_ERR_MISMATCH, "%s: maps of format %s, not %s", where,
+                        format_name(there->format), format_name(wanted->format));
     return PC_OK;
 }
 
 /* ----------------------------------------------------- the data file's header */
 
-void pc__maps_data_header_put(const uint8_t nonce[PC__MAPS_NONCE], uint8_t out[PC__MAPS_DATA_HEADER])
+void pc__maps_data_header_put(const uint8_t nonce[PC__MAPS_NONCE],
+                              uint8_t out[PC__MAPS_DATA_HEADER])
 {
     memcpy(out, data_magic, 8);
     pc__put_u32(out + DATA_VERSION, VERSION);
@@ -130,12 +186,16 @@ void pc__maps_data_header_put(const uint8_t nonce[PC__MAPS_NONCE], uint8_t out[P
     put_sum(out, DATA_SUM);
 }
 
-pc_status pc__maps_data_header_get(const uint8_t *data, size_t size, const uint8_t nonce[PC__MAPS_NONCE], const char *where)
+pc_status pc__maps_data_header_get(const uint8_t *data, size_t size,
+                                   const uint8_t nonce[PC__MAPS_NONCE], const char *where)
 {
     if (size < PC__MAPS_DATA_HEADER || memcmp(data, data_magic, 8) || !has_sum(data, DATA_SUM))
-        return pc__fail(PC_ERR_FORMAT, "%s: no data of attention maps, or its header is damaged", where);
-    if (pc__get_u32(data + DATA_VERSION) != VERSION || pc__get_u32(data + DATA_PAGE) != PC__MAPS_PAGE)
-        return pc__fail(PC_ERR_UNSUPPORTED, "%s: version %u, this library knows %d", where, (unsigned)pc__get_u32(data + DATA_VERSION), VERSION);
+        return pc__fail(PC_ERR_FORMAT, "%s: no data of attention maps, or its header is damaged",
+                        where);
+    if (pc__get_u32(data + DATA_VERSION) != VERSION
+        || pc__get_u32(data + DATA_PAGE) != PC__MAPS_PAGE)
+        return pc__fail(PC_ERR_UNSUPPORTED, "%s: version %u, this library knows %d", where,
+                        (unsigned)pc__get_u32(data + DATA_VERSION), VERSION);
     if (memcmp(data + DATA_NONCE, nonce, PC__MAPS_NONCE))
         return pc__fail(PC_ERR_FORMAT, "%s: the data of another log", where);
     return PC_OK;
@@ -181,18 +241,29 @@ void pc__maps_entry_put(const pc__maps_entry *entry, uint8_t out[PC__MAPS_ENTRY]
 static int is_placed(const pc__maps_entry *e, const pc__map_store_face *face)
 {
     pc__maps_layout layout;
-    return !(e->flags & ~(uint32_t)PC__MAPS_PACKED) && pc__maps_layout_of(face, e->tokens, e->note, &layout) && e->at >= PC__MAPS_PAGE
-           && e->at % PC__MAPS_PAGE == 0 && e->at <= PC__MAPS_MOST_BYTES && fabs(e->heat) < 1e300 && e->clock >= 0 && e->clock < 1e300
-           && (e->flags & PC__MAPS_PACKED ? e->bytes > layout.layers && e->bytes < layout.bytes : e->bytes == layout.bytes);
+    return !(e->flags & ~(uint32_t)PC__MAPS_PACKED)
+           && pc__maps_layout_of(face, e->tokens, e->note, &layout) && e->at >= PC__MAPS_PAGE
+           && e->at % PC__MAPS_PAGE == 0 && e->at <= PC__MAPS_MOST_BYTES && fabs(e->heat) < 1e300
+           && e->clock >= 0 && e->clock < 1e300
+           && (e->flags & PC__MAPS_PACKED ? e->bytes > layout.layers && e->bytes < layout.bytes
+                                          : e->bytes == layout.bytes);
 }
 
-int pc__maps_entry_get(const uint8_t data[PC__MAPS_ENTRY], const pc__map_store_face *face, pc__maps_entry *out)
+int pc__maps_entry_get(const uint8_t data[PC__MAPS_ENTRY], const pc__map_store_face *face,
+                       pc__maps_entry *out)
 {
     if (!has_sum(data, AT_SUM))
         return 0;
-    *out = (pc__maps_entry){.kind = pc__get_u32(data + AT_KIND), .flags = pc__get_u32(data + AT_FLAGS), .id = (int64_t)pc__get_u64(data + AT_ID),
-                            .at = pc__get_u64(data + AT_AT), .bytes = pc__get_u64(data + AT_BYTES), .heat = pc__get_f64(data + AT_HEAT), .clock = pc__get_f64(data + AT_CLOCK),
-                            .used = (int64_t)pc__get_u64(data + AT_USED), .tokens = pc__get_u32(data + AT_TOKENS), .note = pc__get_u32(data + AT_NOTE)};
+    *out = (pc__maps_entry){.kind = pc__get_u32(data + AT_KIND),
+                            .flags = pc__get_u32(data + AT_FLAGS),
+                            .id = (int64_t)pc__get_u64(data + AT_ID),
+                            .at = pc__get_u64(data + AT_AT),
+                            .bytes = pc__get_u64(data + AT_BYTES),
+                            .heat = pc__get_f64(data + AT_HEAT),
+                            .clock = pc__get_f64(data + AT_CLOCK),
+                            .used = (int64_t)pc__get_u64(data + AT_USED),
+                            .tokens = pc__get_u32(data + AT_TOKENS),
+                            .note = pc__get_u32(data + AT_NOTE)};
     memcpy(out->tokens_id.bytes, data + AT_TOKENS_ID, 32);
     memcpy(out->sum, data + AT_HEADER, PC__SUM);
     if (out->id < 0 || out->id > PC__MAPS_MOST_ID)
@@ -202,7 +273,8 @@ int pc__maps_entry_get(const uint8_t data[PC__MAPS_ENTRY], const pc__map_store_f
 
 /* -------------------------------------------------------------------------- records */
 
-void pc__maps_row_put(uint8_t *header, int32_t layer, uint64_t at, uint64_t bytes, const uint8_t sum[PC__SUM])
+void pc__maps_row_put(uint8_t *header, int32_t layer, uint64_t at, uint64_t bytes,
+                      const uint8_t sum[PC__SUM])
 {
     uint8_t *row = header + PC__MAPS_HEADER + (size_t)layer * PC__MAPS_ROW;
     pc__put_u64(row, at);
@@ -210,7 +282,8 @@ void pc__maps_row_put(uint8_t *header, int32_t layer, uint64_t at, uint64_t byte
     memcpy(row + 16, sum, PC__SUM);
 }
 
-void pc__maps_row_get(const uint8_t *header, int32_t layer, uint64_t *at, uint64_t *bytes, const uint8_t **sum)
+void pc__maps_row_get(const uint8_t *header, int32_t layer, uint64_t *at, uint64_t *bytes,
+                      const uint8_t **sum)
 {
     const uint8_t *row = header + PC__MAPS_HEADER + (size_t)layer * PC__MAPS_ROW;
     *at = pc__get_u64(row);
@@ -227,7 +300,8 @@ static void sum_header(const uint8_t *header, size_t size, uint8_t out[PC__SUM])
     pc__sum_end(&sum, out);
 }
 
-void pc__maps_record_put(uint8_t *header, pc__maps_entry *entry, const pc__maps_layout *layout, int32_t layers, const uint8_t nonce[PC__MAPS_NONCE],
+void pc__maps_record_put(uint8_t *header, pc__maps_entry *entry, const pc__maps_layout *layout,
+                         int32_t layers, const uint8_t nonce[PC__MAPS_NONCE],
                          const uint8_t note_sum[PC__SUM])
 {
     memset(header, 0, PC__MAPS_HEADER);
@@ -251,7 +325,8 @@ const uint8_t *pc__maps_note_sum(const uint8_t *header)
     return header + REC_NOTE_SUM;
 }
 
-const char *pc__maps_record_check(const uint8_t *data, const pc__maps_entry *entry, const pc__maps_layout *layout, int32_t layers)
+const char *pc__maps_record_check(const uint8_t *data, const pc__maps_entry *entry,
+                                  const pc__maps_layout *layout, int32_t layers)
 {
     uint8_t sum[PC__SUM];
     uint64_t end = layout->layers;
@@ -260,16 +335,22 @@ const char *pc__maps_record_check(const uint8_t *data, const pc__maps_entry *ent
     sum_header(data, (size_t)layout->header, sum);
     if (memcmp(sum, entry->sum, PC__SUM))
         return "its header is damaged";
-    if (memcmp(data, record_magic, 8) || pc__get_u64(data + REC_ID) != (uint64_t)entry->id || pc__get_u32(data + REC_HEADER) != layout->header
-        || pc__get_u32(data + REC_LAYERS) != (uint32_t)layers || pc__get_u32(data + REC_TOKENS) != entry->tokens
-        || pc__get_u32(data + REC_NOTE) != entry->note || pc__get_u32(data + REC_FLAGS) != entry->flags || pc__get_u64(data + REC_BYTES) != entry->bytes)
+    if (memcmp(data, record_magic, 8) || pc__get_u64(data + REC_ID) != (uint64_t)entry->id
+        || pc__get_u32(data + REC_HEADER) != layout->header
+        || pc__get_u32(data + REC_LAYERS) != (uint32_t)layers
+        || pc__get_u32(data + REC_TOKENS) != entry->tokens
+        || pc__get_u32(data + REC_NOTE) != entry->note
+        || pc__get_u32(data + REC_FLAGS) != entry->flags
+        || pc__get_u64(data + REC_BYTES) != entry->bytes)
         return "its header and the log differ";
     for (int32_t i = 0; i < layers; i++) {
         const uint8_t *layer_sum;
         uint64_t at, bytes;
         pc__maps_row_get(data, i, &at, &bytes, &layer_sum);
-        if (at != pc__maps_up(end, PC__MAPS_ALIGN) || at > entry->bytes || !bytes || bytes > entry->bytes - at
-            || (entry->flags & PC__MAPS_PACKED ? bytes > layout->layer_bytes : bytes != layout->layer_bytes))
+        if (at != pc__maps_up(end, PC__MAPS_ALIGN) || at > entry->bytes || !bytes
+            || bytes > entry->bytes - at
+            || (entry->flags & PC__MAPS_PACKED ? bytes > layout->layer_bytes
+                                               : bytes != layout->layer_bytes))
             return "its table cannot be";
         end = at + bytes;
     }

@@ -1,4 +1,5 @@
-/* The bytes of a folder of maps (doc/format.md, "A memo's maps"): maps.log says what is there, maps.data holds the records. Nothing here touches files. */
+/* The bytes of a folder of maps (doc/format.md, "A memo's maps"): maps.log says what is there,
+ * maps.data holds the records. Nothing here touches files. */
 #ifndef PC_MEMO_MAP_FORMAT_H
 #define PC_MEMO_MAP_FORMAT_H
 
@@ -11,16 +12,17 @@
 #define PC__MAPS_DATA "maps.data"
 
 enum {
-    PC__MAPS_PAGE = 4096,     /* records begin at multiples of it; the data file's own header has the first */
-    PC__MAPS_ALIGN = 64,      /* of the parts of a record */
+    PC__MAPS_PAGE =
+        4096, /* records begin at multiples of it; the data file's own header has the first */
+    PC__MAPS_ALIGN = 64, /* of the parts of a record */
     PC__MAPS_LOG_HEADER = 128,
     PC__MAPS_DATA_HEADER = 48,
-    PC__MAPS_MARK_AT = 64,    /* in the data file */
+    PC__MAPS_MARK_AT = 64, /* in the data file */
     PC__MAPS_MARK = 32,
-    PC__MAPS_ENTRY = 128,     /* of the log */
-    PC__MAPS_HEADER = 128,    /* of a record, before its table */
+    PC__MAPS_ENTRY = 128,  /* of the log */
+    PC__MAPS_HEADER = 128, /* of a record, before its table */
     PC__MAPS_HEADER_SUM = 112,
-    PC__MAPS_ROW = 32,        /* of a record's table, a layer */
+    PC__MAPS_ROW = 32, /* of a record's table, a layer */
     PC__MAPS_NONCE = 16
 };
 #define PC__MAPS_MOST_TOKENS (UINT32_C(1) << 25)
@@ -32,18 +34,23 @@ typedef struct pc__maps_log_header {
     pc__map_store_face face;
     uint8_t nonce[PC__MAPS_NONCE]; /* of the store: its data file and records have it too */
     int64_t next;                  /* ids below were given out */
-    uint64_t generation;           /* how often the log was written anew; 0: by a version that set no marks */
+    uint64_t generation; /* how often the log was written anew; 0: by a version that set no marks */
 } pc__maps_log_header;
 
 enum { PC__MAPS_STORED = 1, PC__MAPS_REMOVED = 2 };
-enum { PC__MAPS_PACKED = 1 };                                             /* flags of STORED */
-typedef enum pc__maps_why { PC__MAPS_BY_HAND = 1, PC__MAPS_EVICTED = 2, PC__MAPS_DAMAGED = 3 } pc__maps_why; /* flags of REMOVED */
+enum { PC__MAPS_PACKED = 1 }; /* flags of STORED */
+typedef enum pc__maps_why {
+    PC__MAPS_BY_HAND = 1,
+    PC__MAPS_EVICTED = 2,
+    PC__MAPS_DAMAGED = 3
+} pc__maps_why; /* flags of REMOVED */
 
 typedef struct pc__maps_entry {
     uint32_t kind, flags;
     int64_t id;
     /* of STORED only, zeros otherwise */
-    uint64_t at, bytes; /* in the data file; from the record's header to the end of its last layer */
+    uint64_t at,
+        bytes; /* in the data file; from the record's header to the end of its last layer */
     double heat, clock; /* of eviction, both as of this entry */
     int64_t used;       /* last use or writing, seconds since 1970 */
     uint32_t tokens, note;
@@ -51,15 +58,17 @@ typedef struct pc__maps_entry {
     uint8_t sum[PC__SUM]; /* of the record's header */
 } pc__maps_entry;
 
-/* Where the parts of a record are, of a face and a number of tokens and bytes of note; from the record's start. */
+/* Where the parts of a record are, of a face and a number of tokens and bytes of note; from the
+ * record's start. */
 typedef struct pc__maps_layout {
-    uint64_t layer_bytes; /* of one layer, not packed */
-    uint64_t header;      /* bytes of header and table */
+    uint64_t layer_bytes;  /* of one layer, not packed */
+    uint64_t header;       /* bytes of header and table */
     uint64_t note, layers; /* where they begin */
-    uint64_t bytes;       /* of the whole record, not packed */
+    uint64_t bytes;        /* of the whole record, not packed */
 } pc__maps_layout;
 /* 0: beyond the limits. */
-int pc__maps_layout_of(const pc__map_store_face *face, uint32_t tokens, uint32_t note, pc__maps_layout *out);
+int pc__maps_layout_of(const pc__map_store_face *face, uint32_t tokens, uint32_t note,
+                       pc__maps_layout *out);
 
 static inline uint64_t pc__maps_up(uint64_t bytes, uint64_t to)
 {
@@ -68,32 +77,45 @@ static inline uint64_t pc__maps_up(uint64_t bytes, uint64_t to)
 
 void pc__maps_log_header_put(const pc__maps_log_header *header, uint8_t out[PC__MAPS_LOG_HEADER]);
 /* PC_ERR_FORMAT, PC_ERR_UNSUPPORTED (a later version); the text begins with `where`. */
-pc_status pc__maps_log_header_get(const uint8_t *data, size_t size, const char *where, pc__maps_log_header *out);
+pc_status pc__maps_log_header_get(const uint8_t *data, size_t size, const char *where,
+                                  pc__maps_log_header *out);
 /* PC_ERR_MISMATCH names what differs. */
-pc_status pc__maps_face_check(const pc__map_store_face *there, const pc__map_store_face *wanted, const char *where);
+pc_status pc__maps_face_check(const pc__map_store_face *there, const pc__map_store_face *wanted,
+                              const char *where);
 
-void pc__maps_data_header_put(const uint8_t nonce[PC__MAPS_NONCE], uint8_t out[PC__MAPS_DATA_HEADER]);
-pc_status pc__maps_data_header_get(const uint8_t *data, size_t size, const uint8_t nonce[PC__MAPS_NONCE], const char *where);
+void pc__maps_data_header_put(const uint8_t nonce[PC__MAPS_NONCE],
+                              uint8_t out[PC__MAPS_DATA_HEADER]);
+pc_status pc__maps_data_header_get(const uint8_t *data, size_t size,
+                                   const uint8_t nonce[PC__MAPS_NONCE], const char *where);
 
-/* How many entries the log had when it was last added to, in the data file's first page: a log that was cut since has fewer. */
+/* How many entries the log had when it was last added to, in the data file's first page: a log that
+ * was cut since has fewer. */
 typedef struct pc__maps_mark {
     uint64_t generation; /* of the log that it is about */
     uint64_t entries;
 } pc__maps_mark;
 void pc__maps_mark_put(const pc__maps_mark *mark, uint8_t out[PC__MAPS_MARK]);
-int pc__maps_mark_get(const uint8_t data[PC__MAPS_MARK], pc__maps_mark *out); /* 0: there is none, or it is damaged */
+int pc__maps_mark_get(const uint8_t data[PC__MAPS_MARK],
+                      pc__maps_mark *out); /* 0: there is none, or it is damaged */
 
 void pc__maps_entry_put(const pc__maps_entry *entry, uint8_t out[PC__MAPS_ENTRY]);
 /* 0: no such entry can have been written for this face, or it is damaged. */
-int pc__maps_entry_get(const uint8_t data[PC__MAPS_ENTRY], const pc__map_store_face *face, pc__maps_entry *out);
+int pc__maps_entry_get(const uint8_t data[PC__MAPS_ENTRY], const pc__map_store_face *face,
+                       pc__maps_entry *out);
 
-/* Header and table, [layout.header]: rows as in pc__maps_row_put are there already; their sum is set in entry->sum. */
-void pc__maps_record_put(uint8_t *header, pc__maps_entry *entry, const pc__maps_layout *layout, int32_t layers, const uint8_t nonce[PC__MAPS_NONCE],
+/* Header and table, [layout.header]: rows as in pc__maps_row_put are there already; their sum is
+ * set in entry->sum. */
+void pc__maps_record_put(uint8_t *header, pc__maps_entry *entry, const pc__maps_layout *layout,
+                         int32_t layers, const uint8_t nonce[PC__MAPS_NONCE],
                          const uint8_t note_sum[PC__SUM]);
-void pc__maps_row_put(uint8_t *header, int32_t layer, uint64_t at, uint64_t bytes, const uint8_t sum[PC__SUM]);
-void pc__maps_row_get(const uint8_t *header, int32_t layer, uint64_t *at, uint64_t *bytes, const uint8_t **sum);
-/* Does the header belong to the entry, whole, and is its table one that can be? data: the record, entry->bytes of it. NULL, or what is wrong. */
-const char *pc__maps_record_check(const uint8_t *data, const pc__maps_entry *entry, const pc__maps_layout *layout, int32_t layers);
+void pc__maps_row_put(uint8_t *header, int32_t layer, uint64_t at, uint64_t bytes,
+                      const uint8_t sum[PC__SUM]);
+void pc__maps_row_get(const uint8_t *header, int32_t layer, uint64_t *at, uint64_t *bytes,
+                      const uint8_t **sum);
+/* Does the header belong to the entry, whole, and is its table one that can be? data: the record,
+ * entry->bytes of it. NULL, or what is wrong. */
+const char *pc__maps_record_check(const uint8_t *data, const pc__maps_entry *entry,
+                                  const pc__maps_layout *layout, int32_t layers);
 const uint8_t *pc__maps_note_sum(const uint8_t *header);
 
 #endif

@@ -8,25 +8,30 @@
 typedef struct holder {
     pc__map_item *item;
     pc__map_view *view;
-    uint8_t *unpacked; /* of a cold record */
+    uint8_t *unpacked;   /* of a cold record */
     const void *layer[]; /* [layers] */
 } holder;
 
-static pc_status unpack(pc__map_store *store, holder *h, const pc__maps_layout *layout, const uint8_t *data)
+static pc_status unpack(pc__map_store *store, holder *h, const pc__maps_layout *layout,
+                        const uint8_t *data)
 {
-    size_t bytes = (size_t)layout->layer_bytes, step = (size_t)pc__maps_up(layout->layer_bytes, PC__MAPS_ALIGN);
+    size_t bytes = (size_t)layout->layer_bytes,
+           step = (size_t)pc__maps_up(layout->layer_bytes, PC__MAPS_ALIGN);
     pc__map_packer *packer = NULL;
-    pc_status status = pc__map_packer_new(&packer, &store->mem, store->options.face.format, bytes, 1);
+    pc_status status = pc__map_packer_new(&packer, &store->mem, store->options.face.format, bytes,
+                                          1);
     if (status < 0)
         return status;
-    h->unpacked = pc__alloc_aligned(&store->mem, step * (size_t)store->options.face.layers, PC__MAPS_ALIGN);
+    h->unpacked = pc__alloc_aligned(&store->mem, step * (size_t)store->options.face.layers,
+                                    PC__MAPS_ALIGN);
     if (!h->unpacked)
         status = PC_ERR_NOMEM;
     for (int32_t i = 0; i < store->options.face.layers && status == PC_OK; i++) {
         const uint8_t *sum;
         uint64_t at, packed;
         pc__maps_row_get(data, i, &at, &packed, &sum);
-        status = pc__map_packer_unpack(packer, data + at, (size_t)packed, h->unpacked + (size_t)i * step);
+        status = pc__map_packer_unpack(packer, data + at, (size_t)packed,
+                                       h->unpacked + (size_t)i * step);
         h->layer[i] = h->unpacked + (size_t)i * step;
     }
     pc__map_packer_free(packer);
@@ -63,10 +68,12 @@ pc_status pc__maps_get(pc__map_store *store, int64_t id, int how, pc__maps *out)
     h->unpacked = NULL;
     status = pc__maps_pin(store, id, how | PC__MAPS_PIN_LAYERS, &h->item, &h->view);
     if (status == PC_OK) {
-        const uint8_t *data = h->view->data + h->item->entry.at; /* place, size and flags of an item never change */
+        const uint8_t *data =
+            h->view->data + h->item->entry.at; /* place, size and flags of an item never change */
         if (h->item->entry.flags & PC__MAPS_PACKED) {
             pc__maps_layout layout;
-            pc__maps_layout_of(&store->options.face, h->item->entry.tokens, h->item->entry.note, &layout);
+            pc__maps_layout_of(&store->options.face, h->item->entry.tokens, h->item->entry.note,
+                               &layout);
             status = unpack(store, h, &layout, data);
         } else {
             point(store, h, data);
@@ -98,7 +105,8 @@ void pc__maps_release(pc__map_store *store, pc__maps *maps)
 }
 
 /* The note of a pinned record, whole or PC_ERR_FORMAT. */
-static pc_status check_note(pc__map_store *store, const pc__map_item *item, const pc__map_view *view, const uint8_t **note)
+static pc_status check_note(pc__map_store *store, const pc__map_item *item,
+                            const pc__map_view *view, const uint8_t **note)
 {
     const uint8_t *data = view->data + item->entry.at;
     pc__maps_layout layout;
@@ -110,11 +118,14 @@ static pc_status check_note(pc__map_store *store, const pc__map_item *item, cons
 }
 
 /* The record is let go; a damaged one goes. */
-static pc_status end_note(pc__map_store *store, pc__map_item *item, pc__map_view *view, pc_status status)
+static pc_status end_note(pc__map_store *store, pc__map_item *item, pc__map_view *view,
+                          pc_status status)
 {
     pc__maps_entry entry = {.id = item->entry.id, .at = item->entry.at};
     pc__maps_unpin(store, item, view);
-    return status == PC_ERR_FORMAT ? pc__maps_damaged(store, &entry, "the checksum of its note is another one") : status;
+    return status == PC_ERR_FORMAT
+               ? pc__maps_damaged(store, &entry, "the checksum of its note is another one")
+               : status;
 }
 
 pc_status pc__map_store_note(pc__map_store *store, int64_t id, void *out, size_t size)
@@ -126,7 +137,8 @@ pc_status pc__map_store_note(pc__map_store *store, int64_t id, void *out, size_t
     if (status != PC_OK)
         return status;
     if (size > item->entry.note) {
-        status = pc__fail(PC_ERR_INVALID, "%s: the note of record %lld has %u bytes, not %zu", store->dir.path, (long long)id, (unsigned)item->entry.note, size);
+        status = pc__fail(PC_ERR_INVALID, "%s: the note of record %lld has %u bytes, not %zu",
+                          store->dir.path, (long long)id, (unsigned)item->entry.note, size);
         return end_note(store, item, view, status);
     }
     status = check_note(store, item, view, &note);
@@ -135,7 +147,8 @@ pc_status pc__map_store_note(pc__map_store *store, int64_t id, void *out, size_t
     return end_note(store, item, view, status);
 }
 
-pc_status pc__map_store_whole_note(pc__map_store *store, int64_t id, int is_use, uint8_t **out, size_t *size)
+pc_status pc__map_store_whole_note(pc__map_store *store, int64_t id, int is_use, uint8_t **out,
+                                   size_t *size)
 {
     const uint8_t *note;
     pc__map_item *item;

@@ -4,7 +4,10 @@
 
 #include "memo/loops.h"
 
-enum { SCALES_BEHIND = 4 /* so many scales behind the weights of a map are as many bytes as a loop may read too far */ };
+enum {
+    SCALES_BEHIND = 4 /* so many scales behind the weights of a map are as many bytes as a loop may
+                         read too far */
+};
 
 /* Where a row's weights begin, counted in weights from the start of its map. */
 static size_t row_start(const pc__map_shape *s, size_t head, size_t row)
@@ -43,7 +46,8 @@ static one_row row_of(const pc__map_shape *s, const void *map, size_t head, size
 }
 
 /* Of `keys` weights that both have. */
-static double apart(const pc__memo_loops *loops, uint32_t format, const one_row *a, const one_row *b, size_t keys, int squared)
+static double apart(const pc__memo_loops *loops, uint32_t format, const one_row *a,
+                    const one_row *b, size_t keys, int squared)
 {
     if (format == PC_MAP_F16)
         return loops->apart_f16(a->weights, b->weights, keys, squared);
@@ -53,7 +57,8 @@ static double apart(const pc__memo_loops *loops, uint32_t format, const one_row 
 }
 
 /* Weights [from, keys) of one row, which the other does not have. */
-static double alone(const pc__memo_loops *loops, uint32_t format, const one_row *row, size_t from, int squared)
+static double alone(const pc__memo_loops *loops, uint32_t format, const one_row *row, size_t from,
+                    int squared)
 {
     enum { ZEROS = 256 };
     static const float zeros[ZEROS];
@@ -68,16 +73,21 @@ static double alone(const pc__memo_loops *loops, uint32_t format, const one_row 
     return sum;
 }
 
-static double head_apart(const pc__label_rule *rule, const pc__map_shape *a_shape, const void *a, const pc__map_shape *b_shape, const void *b, size_t head)
+static double head_apart(const pc__label_rule *rule, const pc__map_shape *a_shape, const void *a,
+                         const pc__map_shape *b_shape, const void *b, size_t head)
 {
     const pc__memo_loops *loops = pc__memo_loops_get();
-    size_t rows = a_shape->tokens > b_shape->tokens ? a_shape->tokens : b_shape->tokens, step = rule->row_step ? rule->row_step : 1;
+    size_t rows = a_shape->tokens > b_shape->tokens ? a_shape->tokens : b_shape->tokens,
+           step = rule->row_step ? rule->row_step : 1;
     int squared = rule->measure == PC__MAP_EUCLIDEAN;
     double sum = 0;
-    if (a_shape->tokens == b_shape->tokens && step == 1) { /* the usual case: a whole head at once */
+    if (a_shape->tokens == b_shape->tokens
+        && step == 1) { /* the usual case: a whole head at once */
         one_row x = row_of(a_shape, a, head, 0), y = row_of(b_shape, b, head, 0);
         if (a_shape->format == PC_MAP_U8 && (size_t)a_shape->heads * rows >= SCALES_BEHIND)
-            return loops->apart_u8_rows(x.weights, x.scales, y.weights, y.scales, rows, a_shape->causal ? 1 : rows, a_shape->causal ? 1 : 0, squared);
+            return loops->apart_u8_rows(x.weights, x.scales, y.weights, y.scales, rows,
+                                        a_shape->causal ? 1 : rows, a_shape->causal ? 1 : 0,
+                                        squared);
         if (a_shape->format != PC_MAP_U8)
             return apart(loops, a_shape->format, &x, &y, row_start(a_shape, 1, 0), squared);
     }
@@ -86,14 +96,17 @@ static double head_apart(const pc__label_rule *rule, const pc__map_shape *a_shap
         size_t both = x.keys < y.keys ? x.keys : y.keys;
         if (both)
             sum += apart(loops, a_shape->format, &x, &y, both, squared);
-        sum += alone(loops, a_shape->format, &x, both, squared) + alone(loops, a_shape->format, &y, both, squared);
+        sum += alone(loops, a_shape->format, &x, both, squared)
+               + alone(loops, a_shape->format, &y, both, squared);
     }
     return sum;
 }
 
-double pc__map_distance(const pc__label_rule *rule, const pc__map_shape *a_shape, const void *a, const pc__map_shape *b_shape, const void *b)
+double pc__map_distance(const pc__label_rule *rule, const pc__map_shape *a_shape, const void *a,
+                        const pc__map_shape *b_shape, const void *b)
 {
-    size_t rows = a_shape->tokens > b_shape->tokens ? a_shape->tokens : b_shape->tokens, step = rule->row_step ? rule->row_step : 1;
+    size_t rows = a_shape->tokens > b_shape->tokens ? a_shape->tokens : b_shape->tokens,
+           step = rule->row_step ? rule->row_step : 1;
     double sum = 0, heads = (double)a_shape->heads, seen = (double)((rows + step - 1) / step);
     for (size_t h = 0; h < (size_t)a_shape->heads; h++) {
         double head = head_apart(rule, a_shape, a, b_shape, b, h);
@@ -102,7 +115,8 @@ double pc__map_distance(const pc__label_rule *rule, const pc__map_shape *a_shape
     return rows && heads > 0 ? 0.5 * sum / heads : 0;
 }
 
-float pc__map_label(const pc__label_rule *rule, size_t layers, const pc__map_shape *a_shape, const void *const *a, const pc__map_shape *b_shape, const void *const *b)
+float pc__map_label(const pc__label_rule *rule, size_t layers, const pc__map_shape *a_shape,
+                    const void *const *a, const pc__map_shape *b_shape, const void *const *b)
 {
     size_t longer = a_shape->tokens > b_shape->tokens ? a_shape->tokens : b_shape->tokens;
     size_t shorter = a_shape->tokens + b_shape->tokens - longer;
@@ -110,5 +124,6 @@ float pc__map_label(const pc__label_rule *rule, size_t layers, const pc__map_sha
     for (size_t l = 0; l < layers; l++)
         maps += pc__map_distance(rule, a_shape, a[l], b_shape, b[l]);
     double far = longer ? (double)(longer - shorter) / (double)longer : 0;
-    return (float)((layers ? (double)rule->alpha * maps / (double)layers : 0) + (double)rule->length * far);
+    return (float)((layers ? (double)rule->alpha * maps / (double)layers : 0)
+                   + (double)rule->length * far);
 }

@@ -7,7 +7,8 @@
 
 #include "base/file.h"
 
-pc_status pc__map_log_add(pc__map_log *log, const pc__dir *dir, const pc__maps_entry *entry, int sync)
+pc_status pc__map_log_add(pc__map_log *log, const pc__dir *dir, const pc__maps_entry *entry,
+                          int sync)
 {
     uint8_t raw[PC__MAPS_ENTRY];
     int error;
@@ -48,11 +49,13 @@ pc_status pc__map_log_replace(pc__map_log *log, const pc__dir *dir, const void *
         return status;
     }
     pc__map_log_close(log);
-    *log = (pc__map_log){.fd = fd, .end = size, .entries = (size - PC__MAPS_LOG_HEADER) / PC__MAPS_ENTRY};
+    *log = (pc__map_log){
+        .fd = fd, .end = size, .entries = (size - PC__MAPS_LOG_HEADER) / PC__MAPS_ENTRY};
     return PC_OK;
 }
 
-int pc__map_log_holds(const pc__dir *dir, const pc_allocator *mem, const pc__map_store_face *face, const pc__maps_entry *entry)
+int pc__map_log_holds(const pc__dir *dir, const pc_allocator *mem, const pc__map_store_face *face,
+                      const pc__maps_entry *entry)
 {
     struct stat st;
     uint8_t *data = NULL;
@@ -68,7 +71,8 @@ int pc__map_log_holds(const pc__dir *dir, const pc_allocator *mem, const pc__map
     for (int64_t at = PC__MAPS_LOG_HEADER; at + PC__MAPS_ENTRY <= got; at += PC__MAPS_ENTRY) {
         pc__maps_entry e;
         if (pc__maps_entry_get(data + at, face, &e) && e.id == entry->id) /* the last one counts */
-            holds = e.kind == PC__MAPS_STORED && e.at == entry->at && !memcmp(e.sum, entry->sum, PC__SUM);
+            holds = e.kind == PC__MAPS_STORED && e.at == entry->at
+                    && !memcmp(e.sum, entry->sum, PC__SUM);
     }
     pc__free(mem, data);
     close(fd);

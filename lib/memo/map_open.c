@@ -1,4 +1,5 @@
-/* Opening a folder of maps: the log is read, and says where the records are; what was torn is cut. */
+/* Opening a folder of maps: the log is read, and says where the records are; what was torn is cut.
+ */
 #include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
@@ -42,7 +43,8 @@ static pc_status make_store(pc__map_store *store)
         return status;
     if (st.st_size > PC__MAPS_PAGE) {
         close(fd);
-        return pc__fail(PC_ERR_FORMAT, "%s/%s: there is data, but no log of it", store->dir.path, PC__MAPS_DATA);
+        return pc__fail(PC_ERR_FORMAT, "%s/%s: there is data, but no log of it", store->dir.path,
+                        PC__MAPS_DATA);
     }
     if (getrandom(header.nonce, sizeof header.nonce, 0) != (ssize_t)sizeof header.nonce)
         error = errno;
@@ -69,7 +71,8 @@ static void read_mark(opening *o)
     int fd;
     if (pc__dir_file(&o->store->dir, PC__MAPS_DATA, O_RDONLY, &fd, &st) < 0)
         return; /* there is none yet, or check_files tells */
-    if (pc__read_at(fd, raw, sizeof raw, PC__MAPS_MARK_AT) != sizeof raw || !pc__maps_mark_get(raw, &o->mark))
+    if (pc__read_at(fd, raw, sizeof raw, PC__MAPS_MARK_AT) != sizeof raw
+        || !pc__maps_mark_get(raw, &o->mark))
         o->mark = (pc__maps_mark){0};
     close(fd);
 }
@@ -81,7 +84,8 @@ static pc_status read_log(opening *o)
     int64_t got;
     int flags = store->options.read_only ? O_RDONLY : O_RDWR;
     pc_status status = pc__dir_file(&store->dir, PC__MAPS_LOG, flags, &store->log.fd, &st);
-    if (status == PC_ERR_NOT_FOUND && store->options.create && (status = make_store(store)) == PC_OK)
+    if (status == PC_ERR_NOT_FOUND && store->options.create
+        && (status = make_store(store)) == PC_OK)
         status = pc__dir_file(&store->dir, PC__MAPS_LOG, flags, &store->log.fd, &st);
     if (status < 0)
         return status;
@@ -110,7 +114,9 @@ static pc_status check_files(opening *o)
     memcpy(store->nonce, header.nonce, sizeof header.nonce);
     store->next = header.next;
     store->generation = header.generation;
-    PC__TRY(pc__dir_file(&store->dir, PC__MAPS_DATA, store->options.read_only ? O_RDONLY : O_RDWR, &store->data_fd, &st), out);
+    PC__TRY(pc__dir_file(&store->dir, PC__MAPS_DATA, store->options.read_only ? O_RDONLY : O_RDWR,
+                         &store->data_fd, &st),
+            out);
     got = pc__read_at(store->data_fd, raw, sizeof raw, 0);
     if (got < 0)
         return pc__dir_fault(&store->dir, PC__MAPS_DATA);
@@ -131,7 +137,8 @@ static const uint8_t *entry_at(const opening *o, uint64_t index)
 static int by_id(const void *a, const void *b)
 {
     const row *x = a, *y = b;
-    return x->id != y->id ? (x->id > y->id) - (x->id < y->id) : (x->index > y->index) - (x->index < y->index);
+    return x->id != y->id ? (x->id > y->id) - (x->id < y->id)
+                          : (x->index > y->index) - (x->index < y->index);
 }
 
 static int is_sorted(const opening *o)
@@ -152,10 +159,13 @@ static int is_blank(const uint8_t *entry)
 /* Of those the mark knows of, how many were cut off behind the `seen` that are there. */
 static uint64_t cut_off(const opening *o, uint64_t seen)
 {
-    return o->mark.generation == o->store->generation && o->mark.entries > seen ? o->mark.entries - seen : 0;
+    return o->mark.generation == o->store->generation && o->mark.entries > seen
+               ? o->mark.entries - seen
+               : 0;
 }
 
-/* Damaged entries cost what they told of, as do those that were cut off; a part of one at the end that the mark does not know was torn, and never reported. */
+/* Damaged entries cost what they told of, as do those that were cut off; a part of one at the end
+ * that the mark does not know was torn, and never reported. */
 static pc_status read_entries(opening *o)
 {
     pc__map_store *store = o->store;
@@ -219,7 +229,8 @@ static pc_status make_items(opening *o)
 static int by_place(const void *a, const void *b)
 {
     const pc__map_item *x = *(pc__map_item *const *)a, *y = *(pc__map_item *const *)b;
-    return x->entry.at != y->entry.at ? (x->entry.at > y->entry.at) - (x->entry.at < y->entry.at) : (x->order > y->order) - (x->order < y->order);
+    return x->entry.at != y->entry.at ? (x->entry.at > y->entry.at) - (x->entry.at < y->entry.at)
+                                      : (x->order > y->order) - (x->order < y->order);
 }
 
 static int by_item_id(const void *a, const void *b)
@@ -228,7 +239,8 @@ static int by_item_id(const void *a, const void *b)
     return (x->entry.id > y->entry.id) - (x->entry.id < y->entry.id);
 }
 
-/* Those that are not in the file, and of two in the same place the one that was written down first, are not there: an entry between was lost. */
+/* Those that are not in the file, and of two in the same place the one that was written down first,
+ * are not there: an entry between was lost. */
 static void drop_impossible(opening *o)
 {
     size_t kept = 0;
@@ -236,7 +248,8 @@ static void drop_impossible(opening *o)
     for (size_t i = 0; i < o->item_count; i++) {
         pc__map_item *item = o->items[i], *before = kept ? o->items[kept - 1] : NULL;
         int overlaps = before && before->entry.at + pc__map_extent(&before->entry) > item->entry.at;
-        if (item->entry.at + item->entry.bytes > o->data_bytes || (overlaps && before->order > item->order)) {
+        if (item->entry.at + item->entry.bytes > o->data_bytes
+            || (overlaps && before->order > item->order)) {
             pc__free(&o->store->mem, item);
             o->bad++;
             continue;
@@ -259,7 +272,8 @@ static pc_status enter_items(opening *o)
     for (size_t i = 0; i < o->item_count && status == PC_OK; i++) {
         status = pc__map_room_reserve(&store->room, &store->mem);
         if (status == PC_OK)
-            pc__map_room_claim(&store->room, o->items[i]->entry.at, pc__map_extent(&o->items[i]->entry));
+            pc__map_room_claim(&store->room, o->items[i]->entry.at,
+                               pc__map_extent(&o->items[i]->entry));
     }
     if (status == PC_OK)
         status = pc__maps_reserve(store, o->item_count);
@@ -287,10 +301,14 @@ static pc_status open_all(opening *o)
     drop_impossible(o);
     PC__TRY(enter_items(o), out);
     end = store->options.read_only ? o->data_bytes : store->room.end;
-    PC__TRY(pc__map_view_reach(&store->view, &store->mem, store->data_fd, end, !store->options.read_only, store->dir.path), out);
+    PC__TRY(pc__map_view_reach(&store->view, &store->mem, store->data_fd, end,
+                               !store->options.read_only, store->dir.path),
+            out);
     if (store->options.read_only)
         return PC_OK;
-    store->log.is_suspect = o->bad || (o->size != store->log.end && ftruncate(store->log.fd, (off_t)store->log.end));
+    store->log.is_suspect = o->bad
+                            || (o->size != store->log.end
+                                && ftruncate(store->log.fd, (off_t)store->log.end));
     pc__maps_cut(store);
 out:
     return status;
@@ -302,14 +320,17 @@ static pc_status check_options(const char *folder, const pc__map_store_options *
 {
     const pc__map_store_face *face = &options->face;
     if (options->create && options->read_only)
-        return pc__fail(PC_ERR_INVALID, "%s: a store of maps cannot be made to be read only", folder);
-    if (face->layers < 1 || face->layers > 65536 || face->heads < 1 || face->heads > 65536 || face->format > PC_MAP_U8)
-        return pc__fail(PC_ERR_INVALID, "%s: maps of %d layers, %d heads and format %u cannot be", folder, (int)face->layers, (int)face->heads,
-                        (unsigned)face->format);
+        return pc__fail(PC_ERR_INVALID, "%s: a store of maps cannot be made to be read only",
+                        folder);
+    if (face->layers < 1 || face->layers > 65536 || face->heads < 1 || face->heads > 65536
+        || face->format > PC_MAP_U8)
+        return pc__fail(PC_ERR_INVALID, "%s: maps of %d layers, %d heads and format %u cannot be",
+                        folder, (int)face->layers, (int)face->heads, (unsigned)face->format);
     return PC_OK;
 }
 
-pc_status pc__map_store_open(pc__map_store **out, const pc_allocator *mem, const char *folder, const pc__map_store_options *options)
+pc_status pc__map_store_open(pc__map_store **out, const pc_allocator *mem, const char *folder,
+                             const pc__map_store_options *options)
 {
     opening o = {0};
     pc__map_store *store;

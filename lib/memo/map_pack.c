@@ -28,7 +28,8 @@ static void zstd_free(void *mem, void *ptr)
     pc__free(mem, ptr);
 }
 
-pc_status pc__map_packer_new(pc__map_packer **out, const pc_allocator *mem, uint32_t format, size_t bytes, int unpack)
+pc_status pc__map_packer_new(pc__map_packer **out, const pc_allocator *mem, uint32_t format,
+                             size_t bytes, int unpack)
 {
     pc__map_packer *p = pc__calloc(mem, 1, sizeof *p);
     ZSTD_customMem memory;
@@ -93,7 +94,8 @@ pc_status pc__map_packer_pack(pc__map_packer *packer, const void *layer, pc__byt
     if (status < 0)
         return status;
     split(packer, layer);
-    packed = ZSTD_compressCCtx(packer->encoder, out->data + out->size, packer->bytes - 1, packer->planes, packer->bytes, LEVEL);
+    packed = ZSTD_compressCCtx(packer->encoder, out->data + out->size, packer->bytes - 1,
+                               packer->planes, packer->bytes, LEVEL);
     if (ZSTD_isError(packed) && ZSTD_getErrorCode(packed) == ZSTD_error_memory_allocation)
         return pc__fail(PC_ERR_NOMEM, "out of memory: packing a layer of %zu bytes", packer->bytes);
     if (ZSTD_isError(packed)) { /* that it does not fit */
@@ -104,7 +106,8 @@ pc_status pc__map_packer_pack(pc__map_packer *packer, const void *layer, pc__byt
     return PC_OK;
 }
 
-pc_status pc__map_packer_unpack(pc__map_packer *packer, const void *packed, size_t size, void *layer)
+pc_status pc__map_packer_unpack(pc__map_packer *packer, const void *packed, size_t size,
+                                void *layer)
 {
     size_t got;
     if (size == packer->bytes) {
@@ -113,7 +116,8 @@ pc_status pc__map_packer_unpack(pc__map_packer *packer, const void *packed, size
     }
     got = ZSTD_decompressDCtx(packer->decoder, packer->planes, packer->bytes, packed, size);
     if (ZSTD_isError(got) && ZSTD_getErrorCode(got) == ZSTD_error_memory_allocation)
-        return pc__fail(PC_ERR_NOMEM, "out of memory: unpacking a layer of %zu bytes", packer->bytes);
+        return pc__fail(PC_ERR_NOMEM, "out of memory: unpacking a layer of %zu bytes",
+                        packer->bytes);
     if (got != packer->bytes)
         return PC_MISS;
     join(packer, layer);

@@ -1,4 +1,5 @@
-/* Layers of cold records: one zstd frame of the layer's bytes, of F16 and F32 maps plane by plane, the highest bytes of all values first. Gives back every bit. */
+/* Layers of cold records: one zstd frame of the layer's bytes, of F16 and F32 maps plane by plane,
+ * the highest bytes of all values first. Gives back every bit. */
 #ifndef PC_MEMO_MAP_PACK_H
 #define PC_MEMO_MAP_PACK_H
 
@@ -6,12 +7,15 @@
 
 typedef struct pc__map_packer pc__map_packer;
 /* For layers of `bytes` of a format of attn/map.h. unpack: else it packs. */
-pc_status pc__map_packer_new(pc__map_packer **out, const pc_allocator *mem, uint32_t format, size_t bytes, int unpack);
+pc_status pc__map_packer_new(pc__map_packer **out, const pc_allocator *mem, uint32_t format,
+                             size_t bytes, int unpack);
 void pc__map_packer_free(pc__map_packer *packer); /* NULL does nothing */
 
 /* Appends the frame, or the layer as it is where that is not larger, to `out`. PC_ERR_NOMEM. */
 pc_status pc__map_packer_pack(pc__map_packer *packer, const void *layer, pc__bytes *out);
-/* packed: as many bytes as the layer has: it is the layer. PC_ERR_NOMEM; PC_MISS: they are no frame of a layer. */
-pc_status pc__map_packer_unpack(pc__map_packer *packer, const void *packed, size_t size, void *layer);
+/* packed: as many bytes as the layer has: it is the layer. PC_ERR_NOMEM; PC_MISS: they are no frame
+ * of a layer. */
+pc_status pc__map_packer_unpack(pc__map_packer *packer, const void *packed, size_t size,
+                                void *layer);
 
 #endif

@@ -30,20 +30,25 @@ static const char *check_layer(const uint8_t *data, int32_t layer, uint64_t *end
 }
 
 /* NULL, or what is wrong. */
-static const char *check_layers(const pc__map_store *store, const pc__maps_entry *e, const pc__maps_layout *layout, const uint8_t *data)
+static const char *check_layers(const pc__map_store *store, const pc__maps_entry *e,
+                                const pc__maps_layout *layout, const uint8_t *data)
 {
     uint64_t end = layout->note + e->note;
-    const char *what = is_zero(data + layout->header, layout->note - layout->header) ? NULL : "something lies before its note";
+    const char *what = is_zero(data + layout->header, layout->note - layout->header)
+                           ? NULL
+                           : "something lies before its note";
     for (int32_t i = 0; i < store->options.face.layers && !what; i++)
         what = check_layer(data, i, &end);
     return what;
 }
 
-/* Another process may have given the record up, and its room to others; then something else stands where its header was, or the file ends before. */
+/* Another process may have given the record up, and its room to others; then something else stands
+ * where its header was, or the file ends before. */
 static int was_given_up(const pc__map_store *store, const pc__maps_entry *e, const uint8_t *data)
 {
     struct stat st;
-    if (!fstat(store->data_fd, &st) && (uint64_t)st.st_size >= e->at + e->bytes && !memcmp(data + PC__MAPS_HEADER_SUM, e->sum, PC__SUM))
+    if (!fstat(store->data_fd, &st) && (uint64_t)st.st_size >= e->at + e->bytes
+        && !memcmp(data + PC__MAPS_HEADER_SUM, e->sum, PC__SUM))
         return 0;
     return !pc__map_log_holds(&store->dir, &store->mem, &store->options.face, e);
 }
@@ -60,7 +65,8 @@ pc_status pc__maps_damaged(pc__map_store *store, const pc__maps_entry *e, const 
     if (item)
         pc__maps_drop(store, e->id, PC__MAPS_DAMAGED);
     pthread_mutex_unlock(&store->work);
-    return pc__fail(PC_ERR_FORMAT, "%s/%s: record %lld at %llu: %s", store->dir.path, PC__MAPS_DATA, (long long)e->id, (unsigned long long)e->at, what);
+    return pc__fail(PC_ERR_FORMAT, "%s/%s: record %lld at %llu: %s", store->dir.path, PC__MAPS_DATA,
+                    (long long)e->id, (unsigned long long)e->at, what);
 }
 
 static pc_status given_up(pc__map_store *store, int64_t id)
@@ -91,7 +97,8 @@ static pc_status hold(pc__map_store *store, int64_t id, int how, pin *out)
     if (out->item) {
         pc__maps_hold(store, out->item);
         if (store->options.read_only && out->item->holds == 1)
-            error = pc__range_lock(store->data_fd, F_RDLCK, out->item->entry.at, pc__map_extent(&out->item->entry));
+            error = pc__range_lock(store->data_fd, F_RDLCK, out->item->entry.at,
+                                   pc__map_extent(&out->item->entry));
         if (error)
             pc__maps_let_go(store, out->item);
         else if (how & PC__MAPS_PIN_USE)
@@ -120,14 +127,16 @@ void pc__maps_unpin(pc__map_store *store, pc__map_item *item, pc__map_view *view
 }
 
 /* PC_OK, and *what is NULL, or what is wrong with it. PC_ERR_IO: it cannot be known. */
-static pc_status check(pc__map_store *store, const pin *p, const pc__maps_layout *layout, int how, const char **what)
+static pc_status check(pc__map_store *store, const pin *p, const pc__maps_layout *layout, int how,
+                       const char **what)
 {
     const uint8_t *data = p->view->data + p->entry.at;
     struct stat st;
     if (fstat(store->data_fd, &st))
         return pc__dir_fault(&store->dir, PC__MAPS_DATA);
-    *what = (uint64_t)st.st_size < p->entry.at + p->entry.bytes ? "the file ends before it"
-                                                                : pc__maps_record_check(data, &p->entry, layout, store->options.face.layers);
+    *what = (uint64_t)st.st_size < p->entry.at + p->entry.bytes
+                ? "the file ends before it"
+                : pc__maps_record_check(data, &p->entry, layout, store->options.face.layers);
     if (*what || !(how & PC__MAPS_PIN_LAYERS))
         return PC_OK;
     *what = check_layers(store, &p->entry, layout, data);
@@ -139,7 +148,8 @@ static pc_status check(pc__map_store *store, const pin *p, const pc__maps_layout
     return PC_OK;
 }
 
-pc_status pc__maps_pin(pc__map_store *store, int64_t id, int how, pc__map_item **item, pc__map_view **view)
+pc_status pc__maps_pin(pc__map_store *store, int64_t id, int how, pc__map_item **item,
+                       pc__map_view **view)
 {
     pin p;
     pc__maps_layout layout;

@@ -1,4 +1,5 @@
-/* Room in the data file for what is going to be written. What is looked at by readers of other processes is not touched. */
+/* Room in the data file for what is going to be written. What is looked at by readers of other
+ * processes is not touched. */
 #include <errno.h>
 #include <fcntl.h>
 #include <string.h>
@@ -14,12 +15,14 @@ uint64_t pc__maps_occupied(const pc__map_store *store)
 
 static int is_within(const pc__map_store *store, size_t gap, uint64_t bytes, uint64_t keep_free)
 {
-    uint64_t budget = store->options.budget_bytes, limit = budget > keep_free ? budget - keep_free : 0;
+    uint64_t budget = store->options.budget_bytes,
+             limit = budget > keep_free ? budget - keep_free : 0;
     int64_t more = pc__map_room_growth(&store->room, gap, bytes) + PC__MAPS_ENTRY;
     return !budget || (int64_t)pc__maps_occupied(store) + more <= (int64_t)limit;
 }
 
-/* A piece that was given out, and locked against readers; else it was given back. PC_MISS: readers have it. PC_ERR_IO: it cannot be locked at all, nor could another one be. */
+/* A piece that was given out, and locked against readers; else it was given back. PC_MISS: readers
+ * have it. PC_ERR_IO: it cannot be locked at all, nor could another one be. */
 static pc_status lock_piece(pc__map_store *store, uint64_t at, uint64_t bytes, uint64_t solid)
 {
     int error = pc__range_lock(store->data_fd, F_WRLCK, at, bytes);
@@ -28,11 +31,14 @@ static pc_status lock_piece(pc__map_store *store, uint64_t at, uint64_t bytes, u
     pthread_mutex_lock(&store->guard);
     pc__map_room_give(&store->room, at, bytes, solid);
     pthread_mutex_unlock(&store->guard);
-    return error == EAGAIN ? PC_MISS : pc__fail(PC_ERR_IO, "%s: records cannot be locked: %s", store->dir.path, strerror(error));
+    return error == EAGAIN ? PC_MISS
+                           : pc__fail(PC_ERR_IO, "%s: records cannot be locked: %s",
+                                      store->dir.path, strerror(error));
 }
 
 /* The next gap after *last that is large enough, and within the budget. */
-static int take_gap(pc__map_store *store, uint64_t bytes, uint64_t keep_free, pc__map_gap *last, uint64_t *at)
+static int take_gap(pc__map_store *store, uint64_t bytes, uint64_t keep_free, pc__map_gap *last,
+                    uint64_t *at)
 {
     size_t gap;
     int fits = 0;
@@ -52,7 +58,8 @@ static int take_gap(pc__map_store *store, uint64_t bytes, uint64_t keep_free, pc
     return fits;
 }
 
-static pc_status place_in_gap(pc__map_store *store, uint64_t bytes, uint64_t keep_free, uint64_t *at)
+static pc_status place_in_gap(pc__map_store *store, uint64_t bytes, uint64_t keep_free,
+                              uint64_t *at)
 {
     pc__map_gap last = {0};
     pc_status status = PC_MISS;
@@ -61,7 +68,8 @@ static pc_status place_in_gap(pc__map_store *store, uint64_t bytes, uint64_t kee
     return status;
 }
 
-static pc_status place_at_end(pc__map_store *store, uint64_t bytes, uint64_t keep_free, uint64_t *at)
+static pc_status place_at_end(pc__map_store *store, uint64_t bytes, uint64_t keep_free,
+                              uint64_t *at)
 {
     int fits;
     pthread_mutex_lock(&store->guard);
@@ -72,7 +80,8 @@ static pc_status place_at_end(pc__map_store *store, uint64_t bytes, uint64_t kee
     return fits ? lock_piece(store, *at, bytes, 0) : PC_MISS;
 }
 
-static pc_status place_anywhere(pc__map_store *store, uint64_t bytes, uint64_t keep_free, uint64_t *at)
+static pc_status place_anywhere(pc__map_store *store, uint64_t bytes, uint64_t keep_free,
+                                uint64_t *at)
 {
     pc_status status = place_in_gap(store, bytes, keep_free, at);
     return status == PC_MISS ? place_at_end(store, bytes, keep_free, at) : status;
@@ -97,7 +106,8 @@ static int punch(pc__map_store *store, const pc__map_gap *gap)
 {
     int punched = 0;
     if (!pc__range_lock(store->data_fd, F_WRLCK, gap->at, gap->bytes)) {
-        punched = !fallocate(store->data_fd, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, (off_t)gap->at, (off_t)gap->bytes);
+        punched = !fallocate(store->data_fd, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE,
+                             (off_t)gap->at, (off_t)gap->bytes);
         if (!punched && (errno == EOPNOTSUPP || errno == ENOSYS))
             store->no_holes = 1;
         (void)pc__range_lock(store->data_fd, F_UNLCK, gap->at, gap->bytes);
@@ -124,7 +134,8 @@ void pc__maps_cut(pc__map_store *store)
     pthread_mutex_lock(&store->guard);
     end = pc__map_room_last(&store->room);
     pthread_mutex_unlock(&store->guard);
-    if (fstat(store->data_fd, &st) || (uint64_t)st.st_size <= end || pc__range_lock(store->data_fd, F_WRLCK, end, 0))
+    if (fstat(store->data_fd, &st) || (uint64_t)st.st_size <= end
+        || pc__range_lock(store->data_fd, F_WRLCK, end, 0))
         return;
     if (!ftruncate(store->data_fd, (off_t)end)) {
         pthread_mutex_lock(&store->guard);
@@ -150,7 +161,8 @@ pc_status pc__maps_place(pc__map_store *store, uint64_t bytes, uint64_t keep_fre
     if (status != PC_OK)
         return status;
     pthread_mutex_lock(&store->guard);
-    status = pc__map_view_reach(&store->view, &store->mem, store->data_fd, *at + bytes, 1, store->dir.path);
+    status = pc__map_view_reach(&store->view, &store->mem, store->data_fd, *at + bytes, 1,
+                                store->dir.path);
     pthread_mutex_unlock(&store->guard);
     if (status < 0) {
         pc__maps_placed(store, *at, bytes);

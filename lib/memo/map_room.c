@@ -4,7 +4,8 @@
 
 pc_status pc__map_room_reserve(pc__map_room *room, const pc_allocator *mem)
 {
-    return pc__grow(mem, (void **)&room->gaps, &room->capacity, room->pieces + 8, sizeof *room->gaps);
+    return pc__grow(mem, (void **)&room->gaps, &room->capacity, room->pieces + 8,
+                    sizeof *room->gaps);
 }
 
 void pc__map_room_free(pc__map_room *room, const pc_allocator *mem)
@@ -23,7 +24,8 @@ size_t pc__map_room_fit(const pc__map_room *room, uint64_t bytes, const pc__map_
     size_t best = SIZE_MAX;
     for (size_t i = 0; i < room->count; i++) {
         const pc__map_gap *gap = &room->gaps[i];
-        if (gap->bytes >= bytes && comes_after(gap, last) && (best == SIZE_MAX || comes_after(&room->gaps[best], gap)))
+        if (gap->bytes >= bytes && comes_after(gap, last)
+            && (best == SIZE_MAX || comes_after(&room->gaps[best], gap)))
             best = i;
     }
     return best;
@@ -71,7 +73,8 @@ int64_t pc__map_room_growth(const pc__map_room *room, size_t index, uint64_t byt
     return (int64_t)(bytes + least(gap->solid, gap->bytes - bytes)) - (int64_t)gap->solid;
 }
 
-/* Room for it was reserved when pieces were taken: there are never more gaps than pieces, and one. */
+/* Room for it was reserved when pieces were taken: there are never more gaps than pieces, and one.
+ */
 static void insert_gap(pc__map_room *room, size_t index, pc__map_gap gap)
 {
     memmove(room->gaps + index + 1, room->gaps + index, (room->count - index) * sizeof *room->gaps);

@@ -13,7 +13,8 @@ void pc__map_store_free(pc__map_store *store)
     mem = store->mem;
     if (store->view && !store->options.read_only) {
         if (store->unsaved || store->log.is_suspect)
-            (void)pc__maps_save(store); /* it loses uses only: records that were reported are in the log that is there */
+            (void)pc__maps_save(store); /* it loses uses only: records that were reported are in the
+                                           log that is there */
         if (store->options.relaxed)
             (void)pc__map_store_sync(store);
     }
@@ -44,7 +45,8 @@ size_t pc__map_store_count(const pc__map_store *store)
     return count;
 }
 
-pc_status pc__map_store_each(pc__map_store *store, int (*visit)(void *user, const pc__map_record *record), void *user)
+pc_status pc__map_store_each(pc__map_store *store,
+                             int (*visit)(void *user, const pc__map_record *record), void *user)
 {
     pc__map_record record = {.id = -1};
     for (;;) {
@@ -52,8 +54,12 @@ pc_status pc__map_store_each(pc__map_store *store, int (*visit)(void *user, cons
         pthread_mutex_lock(&store->guard);
         item = pc__maps_after(store, record.id);
         if (item)
-            record = (pc__map_record){.id = item->entry.id, .tokens_id = item->entry.tokens_id, .tokens = item->entry.tokens,
-                                      .note_size = item->entry.note, .bytes = item->entry.bytes, .used = item->gets};
+            record = (pc__map_record){.id = item->entry.id,
+                                      .tokens_id = item->entry.tokens_id,
+                                      .tokens = item->entry.tokens,
+                                      .note_size = item->entry.note,
+                                      .bytes = item->entry.bytes,
+                                      .used = item->gets};
         pthread_mutex_unlock(&store->guard);
         if (!item || visit(user, &record))
             return PC_OK;

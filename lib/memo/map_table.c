@@ -8,7 +8,8 @@
 
 #define HALF_LIFE 0.3 /* of the budget */
 
-static size_t place_of(const pc__map_store *store, int64_t id) /* the first slot with this id or a larger one */
+static size_t place_of(const pc__map_store *store,
+                       int64_t id) /* the first slot with this id or a larger one */
 {
     size_t low = 0, high = store->slot_count;
     while (low < high) {
@@ -37,9 +38,11 @@ pc__map_item *pc__maps_after(const pc__map_store *store, int64_t id)
 
 pc_status pc__maps_reserve(pc__map_store *store, size_t more)
 {
-    pc_status status = pc__grow(&store->mem, (void **)&store->slots, &store->slot_capacity, store->slot_count + more, sizeof *store->slots);
+    pc_status status = pc__grow(&store->mem, (void **)&store->slots, &store->slot_capacity,
+                                store->slot_count + more, sizeof *store->slots);
     /* those that are held are not in the order, but come back */
-    return status < 0 ? status : pc__heap_reserve(&store->order, &store->mem, store->slot_live + more);
+    return status < 0 ? status
+                      : pc__heap_reserve(&store->order, &store->mem, store->slot_live + more);
 }
 
 static double worth_of(const pc__map_item *item)
@@ -56,7 +59,8 @@ void pc__maps_stand_by(pc__map_store *store, pc__map_item *item)
 static void free_item(pc__map_store *store, pc__map_item *item)
 {
     if (!store->options.read_only)
-        pc__map_room_give(&store->room, item->entry.at, pc__map_extent(&item->entry), pc__map_extent(&item->entry));
+        pc__map_room_give(&store->room, item->entry.at, pc__map_extent(&item->entry),
+                          pc__map_extent(&item->entry));
     pc__free(&store->mem, item);
 }
 
@@ -88,7 +92,8 @@ void pc__maps_put(pc__map_store *store, pc__map_item *item)
         store->slot_live--;
     }
     if (!there) {
-        memmove(store->slots + at + 1, store->slots + at, (store->slot_count - at) * sizeof *store->slots);
+        memmove(store->slots + at + 1, store->slots + at,
+                (store->slot_count - at) * sizeof *store->slots);
         store->slot_count++;
     }
     store->slots[at] = (pc__map_slot){item->entry.id, item};
@@ -101,7 +106,9 @@ void pc__maps_take_out(pc__map_store *store, pc__map_item *item, pc__maps_why wh
     size_t at = place_of(store, item->entry.id);
     store->slots[at].item = NULL;
     store->slot_live--;
-    *(why == PC__MAPS_EVICTED ? &store->counts.evicted : why == PC__MAPS_DAMAGED ? &store->counts.damaged : &store->counts.removed) += 1;
+    *(why == PC__MAPS_EVICTED   ? &store->counts.evicted
+      : why == PC__MAPS_DAMAGED ? &store->counts.damaged
+                                : &store->counts.removed) += 1;
     leave(store, item);
     sweep(store);
 }
@@ -136,6 +143,7 @@ void pc__maps_hit(pc__map_store *store, pc__map_item *item)
 
 void pc__maps_age(pc__map_store *store, uint64_t bytes)
 {
-    uint64_t measure = store->options.budget_bytes ? store->options.budget_bytes : store->room.taken + bytes;
+    uint64_t measure = store->options.budget_bytes ? store->options.budget_bytes
+                                                   : store->room.taken + bytes;
     store->clock += (double)bytes / (HALF_LIFE * (double)measure);
 }

@@ -1,4 +1,5 @@
-/* What is done when there is time: cold records are packed, those that are used again unpacked, room of what is gone is given back, the log is written anew. */
+/* What is done when there is time: cold records are packed, those that are used again unpacked,
+ * room of what is gone is given back, the log is written anew. */
 #include "base/clock.h"
 #include "base/fail.h"
 #include "memo/map_pack.h"
@@ -9,9 +10,9 @@ typedef struct rewrite {
     pc__map_item *old, *item; /* the new one */
     pc__map_view *view;
     pc__maps_layout layout;
-    pc__bytes bytes;      /* layers, packed or not, one after the other */
-    uint64_t *sizes;      /* [layers]; NULL: not packed */
-    const void **maps;    /* [layers] */
+    pc__bytes bytes;   /* layers, packed or not, one after the other */
+    uint64_t *sizes;   /* [layers]; NULL: not packed */
+    const void **maps; /* [layers] */
 } rewrite;
 
 /* Whether a record's form fits its use. *id: the first after it whose does not. */
@@ -20,8 +21,10 @@ static int next_unfit(pc__map_store *store, int64_t *id)
     double now = pc__now();
     int found = 0;
     pthread_mutex_lock(&store->guard);
-    for (pc__map_item *it = pc__maps_after(store, *id); it && !found; it = pc__maps_after(store, *id)) {
-        int is_cold = now - it->last >= store->options.cold_seconds, is_packed = (it->entry.flags & PC__MAPS_PACKED) != 0;
+    for (pc__map_item *it = pc__maps_after(store, *id); it && !found;
+         it = pc__maps_after(store, *id)) {
+        int is_cold = now - it->last >= store->options.cold_seconds,
+            is_packed = (it->entry.flags & PC__MAPS_PACKED) != 0;
         *id = it->entry.id;
         found = !it->is_unpackable && (is_cold ? !is_packed : is_packed && it->gets);
     }
@@ -34,7 +37,8 @@ static pc_status pack(rewrite *r, const uint8_t *data)
     const pc__map_store *store = r->store;
     pc__map_packer *packer;
     size_t at = 0;
-    pc_status status = pc__map_packer_new(&packer, &store->mem, store->options.face.format, (size_t)r->layout.layer_bytes, 0);
+    pc_status status = pc__map_packer_new(&packer, &store->mem, store->options.face.format,
+                                          (size_t)r->layout.layer_bytes, 0);
     r->sizes = pc__calloc(&store->mem, (size_t)store->options.face.layers, sizeof *r->sizes);
     if (!r->sizes)
         status = PC_ERR_NOMEM;
@@ -64,7 +68,8 @@ static uint64_t extent_of(const rewrite *r)
     return pc__maps_up(bytes, PC__MAPS_PAGE);
 }
 
-/* The new form takes the old one's place. PC_MISS: there is no room, or the record is gone by now. */
+/* The new form takes the old one's place. PC_MISS: there is no room, or the record is gone by now.
+ */
 static pc_status put(rewrite *r, const uint8_t *note, uint64_t extent)
 {
     pc__map_store *store = r->store;
@@ -135,8 +140,12 @@ static pc_status rewrite_one(pc__map_store *store, int64_t id)
     r.maps = pc__calloc(&store->mem, (size_t)store->options.face.layers, sizeof *r.maps);
     r.item = pc__calloc(&store->mem, 1, sizeof *r.item);
     if (r.maps && r.item) {
-        r.item->entry = (pc__maps_entry){.kind = PC__MAPS_STORED, .flags = r.old->entry.flags ^ PC__MAPS_PACKED, .id = id, .tokens = r.old->entry.tokens,
-                                         .note = r.old->entry.note, .tokens_id = r.old->entry.tokens_id};
+        r.item->entry = (pc__maps_entry){.kind = PC__MAPS_STORED,
+                                         .flags = r.old->entry.flags ^ PC__MAPS_PACKED,
+                                         .id = id,
+                                         .tokens = r.old->entry.tokens,
+                                         .note = r.old->entry.note,
+                                         .tokens_id = r.old->entry.tokens_id};
         status = change_form(&r);
     } else {
         status = PC_ERR_NOMEM;

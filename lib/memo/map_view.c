@@ -15,9 +15,11 @@ static void *map(int fd, uint64_t bytes)
     return bytes > SIZE_MAX ? MAP_FAILED : mmap(NULL, (size_t)bytes, PROT_READ, MAP_SHARED, fd, 0);
 }
 
-pc_status pc__map_view_reach(pc__map_view **view, const pc_allocator *mem, int fd, uint64_t end, int spare, const char *path)
+pc_status pc__map_view_reach(pc__map_view **view, const pc_allocator *mem, int fd, uint64_t end,
+                             int spare, const char *path)
 {
-    uint64_t exact = (end + STEP - 1) / STEP * STEP, bytes = 2 * exact < LEAST_SPARE ? LEAST_SPARE : 2 * exact;
+    uint64_t exact = (end + STEP - 1) / STEP * STEP,
+             bytes = 2 * exact < LEAST_SPARE ? LEAST_SPARE : 2 * exact;
     pc__map_view *larger;
     void *data = MAP_FAILED;
     if (*view && (*view)->bytes >= end)
@@ -33,7 +35,8 @@ pc_status pc__map_view_reach(pc__map_view **view, const pc_allocator *mem, int f
     }
     if (data == MAP_FAILED) {
         pc__free(mem, larger);
-        return pc__fail(errno == ENOMEM ? PC_ERR_NOMEM : PC_ERR_IO, "%s: cannot map %llu bytes: %s", path, (unsigned long long)bytes, strerror(errno));
+        return pc__fail(errno == ENOMEM ? PC_ERR_NOMEM : PC_ERR_IO, "%s: cannot map %llu bytes: %s",
+                        path, (unsigned long long)bytes, strerror(errno));
     }
     *larger = (pc__map_view){data, bytes, 1};
     pc__map_view_drop(*view, mem);
@@ -57,7 +60,8 @@ void pc__map_view_drop(pc__map_view *view, const pc_allocator *mem)
 
 int pc__range_lock(int fd, int type, uint64_t at, uint64_t bytes)
 {
-    struct flock range = {.l_type = (short)type, .l_whence = SEEK_SET, .l_start = (off_t)at, .l_len = (off_t)bytes};
+    struct flock range = {
+        .l_type = (short)type, .l_whence = SEEK_SET, .l_start = (off_t)at, .l_len = (off_t)bytes};
     while (fcntl(fd, F_OFD_SETLK, &range))
         if (errno != EINTR)
             return errno == EACCES ? EAGAIN : errno;
@@ -66,6 +70,7 @@ int pc__range_lock(int fd, int type, uint64_t at, uint64_t bytes)
 
 int pc__range_is_locked(int fd, uint64_t at, uint64_t bytes)
 {
-    struct flock range = {.l_type = F_WRLCK, .l_whence = SEEK_SET, .l_start = (off_t)at, .l_len = (off_t)bytes};
+    struct flock range = {
+        .l_type = F_WRLCK, .l_whence = SEEK_SET, .l_start = (off_t)at, .l_len = (off_t)bytes};
     return fcntl(fd, F_OFD_GETLK, &range) || range.l_type != F_UNLCK;
 }

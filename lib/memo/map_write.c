@@ -1,5 +1,6 @@
-/* A record's bytes into their place. The header goes first: who had the record that was there sees that it is gone before anything else of it changes. Zeros
- * fill up the last page: of records whose headers lay in its pages, nothing is left that could pass for one. */
+/* A record's bytes into their place. The header goes first: who had the record that was there sees
+ * that it is gone before anything else of it changes. Zeros fill up the last page: of records whose
+ * headers lay in its pages, nothing is left that could pass for one. */
 #include <errno.h>
 #include <string.h>
 #include <unistd.h>
@@ -44,7 +45,8 @@ static int write_small(const write_job *job)
         memcpy(job->head + at, job->maps[i], (size_t)size_of(job, i));
         at = pc__maps_up(at + size_of(job, i), PC__MAPS_ALIGN);
     }
-    return pc__write_at(job->store->data_fd, job->head, (size_t)pc__map_extent(job->entry), job->entry->at);
+    return pc__write_at(job->store->data_fd, job->head, (size_t)pc__map_extent(job->entry),
+                        job->entry->at);
 }
 
 static int write_large(const write_job *job)
@@ -54,7 +56,8 @@ static int write_large(const write_job *job)
     uint64_t at = job->layout->layers;
     error = pc__write_at(fd, job->head, (size_t)at, job->entry->at);
     for (int32_t i = 0; i < job->store->options.face.layers && !error; i++) {
-        uint64_t end = at + size_of(job, i), next = pc__maps_up(end, end == job->entry->bytes ? PC__MAPS_PAGE : PC__MAPS_ALIGN);
+        uint64_t end = at + size_of(job, i),
+                 next = pc__maps_up(end, end == job->entry->bytes ? PC__MAPS_PAGE : PC__MAPS_ALIGN);
         error = pc__write_at(fd, job->maps[i], (size_t)size_of(job, i), job->entry->at + at);
         if (!error && next > end)
             error = pc__write_at(fd, zeros, (size_t)(next - end), job->entry->at + end);
@@ -63,21 +66,24 @@ static int write_large(const write_job *job)
     return error;
 }
 
-pc_status pc__maps_write(pc__map_store *store, pc__maps_entry *entry, const pc__maps_layout *layout, const void *note, const void *const *maps,
-                         const uint64_t *sizes)
+pc_status pc__maps_write(pc__map_store *store, pc__maps_entry *entry, const pc__maps_layout *layout,
+                         const void *note, const void *const *maps, const uint64_t *sizes)
 {
     write_job job = {store, entry, layout, maps, sizes, NULL};
-    uint64_t most = sizes ? layout->layers : layout->bytes; /* what is packed was put together once already */
+    uint64_t most = sizes ? layout->layers
+                          : layout->bytes; /* what is packed was put together once already */
     int is_small = !sizes && most <= SMALL, error;
     uint8_t note_sum[PC__SUM];
-    job.head = pc__calloc(&store->mem, 1, (size_t)(is_small ? pc__maps_up(most, PC__MAPS_PAGE) : layout->layers));
+    job.head = pc__calloc(&store->mem, 1,
+                          (size_t)(is_small ? pc__maps_up(most, PC__MAPS_PAGE) : layout->layers));
     if (!job.head)
         return PC_ERR_NOMEM;
     if (entry->note)
         memcpy(job.head + layout->note, note, entry->note);
     pc__sum_of(note, entry->note, note_sum);
     entry->bytes = fill_table(&job);
-    pc__maps_record_put(job.head, entry, layout, store->options.face.layers, store->nonce, note_sum);
+    pc__maps_record_put(job.head, entry, layout, store->options.face.layers, store->nonce,
+                        note_sum);
     error = is_small ? write_small(&job) : write_large(&job);
     pc__free(&store->mem, job.head);
     if (!error && !store->options.relaxed && fdatasync(store->data_fd))

@@ -9,7 +9,8 @@
 #include "model/whole.h"
 
 enum { AT_ONCE = 128, MOST_BYTES = 256 << 20 /* of maps on their way */ };
-static const double SYNC_SECONDS = 1; /* at most so long until what was added is synced, and reported */
+static const double SYNC_SECONDS =
+    1; /* at most so long until what was added is synced, and reported */
 
 /* Prompts that are computed in one call. */
 typedef struct bundle {
@@ -18,20 +19,23 @@ typedef struct bundle {
     pc__id ids[AT_ONCE];
     uint8_t *maps[AT_ONCE]; /* of all layers */
     void **layers[AT_ONCE];
-    float *pooled[AT_ONCE]; /* [units][pooled of the bucket's projector] */
+    float *pooled[AT_ONCE];  /* [units][pooled of the bucket's projector] */
     float *outputs[AT_ONCE]; /* embedding, logits: those of `sizes` */
     pc__output_sizes sizes[AT_ONCE];
-    pc_status pooling;      /* of the layers' inputs */
+    pc_status pooling; /* of the layers' inputs */
     size_t count, bytes;
 } bundle;
 
 pc_status pc__memo_work_read(pc_memo_work *out, const pc_memo_work *work)
 {
-    pc_status status = pc__options_read(out, sizeof *out, PC__V1_SIZE(pc_memo_work, alpha), work, "pc_memo_work");
+    pc_status status = pc__options_read(out, sizeof *out, PC__V1_SIZE(pc_memo_work, alpha), work,
+                                        "pc_memo_work");
     if (status >= 0 && (!(out->alpha >= 0) || out->alpha > 1e6))
         return pc__fail(PC_ERR_INVALID, "pc_memo_work: alpha is %g", out->alpha);
-    if (status >= 0 && (!(out->hit_percentile >= 0 && out->hit_percentile <= 100) || isnan(out->hit_limit)))
-        return pc__fail(PC_ERR_INVALID, "pc_memo_work: hit_percentile is %g, hit_limit is %g", out->hit_percentile, out->hit_limit);
+    if (status >= 0
+        && (!(out->hit_percentile >= 0 && out->hit_percentile <= 100) || isnan(out->hit_limit)))
+        return pc__fail(PC_ERR_INVALID, "pc_memo_work: hit_percentile is %g, hit_limit is %g",
+                        out->hit_percentile, out->hit_limit);
     if (status >= 0 && out->alpha == 0)
         out->alpha = 0.2;
     if (status >= 0 && out->hit_percentile == 0)
@@ -86,7 +90,8 @@ static int is_wanted(bundle *b, const pc_input *input, const pc__id *id)
     for (size_t i = 0; i < b->count; i++)
         if (pc__id_equal(&b->ids[i], id))
             return 0;
-    return entry.id == PC__NO_NEIGHBOUR || !pc__memo_output_has(b->memo, &entry, pc__memo_output_sizes(b->memo, input->count));
+    return entry.id == PC__NO_NEIGHBOUR
+           || !pc__memo_output_has(b->memo, &entry, pc__memo_output_sizes(b->memo, input->count));
 }
 
 /* Cells of its bucket's projector, which training keeps. */
@@ -105,14 +110,18 @@ static pc_status put_in(bundle *b, const pc_input *input, const pc__id *id)
     bytes = (pc__map_bytes(&shape) + 63) / 64 * 64;
     b->inputs[b->count] = input;
     b->ids[b->count] = *id;
-    b->maps[b->count] = bytes && bytes < SIZE_MAX / layers ? pc__alloc_aligned(mem, bytes * layers, 64) : NULL;
+    b->maps[b->count] = bytes && bytes < SIZE_MAX / layers
+                            ? pc__alloc_aligned(mem, bytes * layers, 64)
+                            : NULL;
     b->layers[b->count] = pc__calloc(mem, layers, sizeof(void *));
-    b->pooled[b->count] = pc__calloc(mem, pc__memo_units(b->memo) * pooled_of(b->memo, input), sizeof(float));
+    b->pooled[b->count] = pc__calloc(mem, pc__memo_units(b->memo) * pooled_of(b->memo, input),
+                                     sizeof(float));
     b->sizes[b->count] = pc__memo_output_sizes(b->memo, input->count);
     outputs = b->sizes[b->count].embedding + b->sizes[b->count].logits;
     b->outputs[b->count] = pc__calloc(mem, outputs + 1, sizeof(float));
     b->count++;
-    if (!b->maps[b->count - 1] || !b->layers[b->count - 1] || !b->pooled[b->count - 1] || !b->outputs[b->count - 1])
+    if (!b->maps[b->count - 1] || !b->layers[b->count - 1] || !b->pooled[b->count - 1]
+        || !b->outputs[b->count - 1])
         return PC_ERR_NOMEM;
     for (size_t l = 0; l < layers; l++)
         b->layers[b->count - 1][l] = b->maps[b->count - 1] + l * bytes;
@@ -125,15 +134,18 @@ static const void *pool_layer(void *user, size_t prompt, int32_t layer, const fl
 {
     bundle *b = user;
     const pc_input *input = b->inputs[prompt];
-    pc_status status = pc__memo_pool_layer(b->memo, x, input->count, pc__memo_bucket_of(b->memo, input->count),
-                                           b->pooled[prompt] + (size_t)layer * pooled_of(b->memo, input));
+    pc_status status = pc__memo_pool_layer(
+        b->memo, x, input->count, pc__memo_bucket_of(b->memo, input->count),
+        b->pooled[prompt] + (size_t)layer * pooled_of(b->memo, input));
     b->pooling = b->pooling < 0 ? b->pooling : status;
     return NULL;
 }
 
 static pc_status compute(bundle *b)
 {
-    pc__whole_options options = {.pool = b->memo->head.output_pool, .choose = b->memo->head.layerwise ? pool_layer : NULL, .choose_user = b};
+    pc__whole_options options = {.pool = b->memo->head.output_pool,
+                                 .choose = b->memo->head.layerwise ? pool_layer : NULL,
+                                 .choose_user = b};
     pc__whole prompts[AT_ONCE];
     pc_status status;
     b->pooling = PC_OK;
@@ -147,7 +159,8 @@ static pc_status compute(bundle *b)
     }
     status = pc__whole_run(b->memo->model, prompts, b->count, &options);
     for (size_t i = 0; i < b->count && status >= 0 && !b->memo->head.layerwise; i++)
-        status = pc__memo_pool(b->memo, b->inputs[i], pc__memo_bucket_of(b->memo, b->inputs[i]->count), b->pooled[i]);
+        status = pc__memo_pool(b->memo, b->inputs[i],
+                               pc__memo_bucket_of(b->memo, b->inputs[i]->count), b->pooled[i]);
     return status < 0 ? status : b->pooling;
 }
 
@@ -157,7 +170,8 @@ static void evicted(void *user, int64_t id)
 }
 
 /* Its features into the indexes, from the note, as they would be made when the memo is opened. */
-static pc_status index_one(pc_memo *memo, const pc__bucket *bucket, size_t tokens, int64_t id, const uint16_t *note, float *values)
+static pc_status index_one(pc_memo *memo, const pc__bucket *bucket, size_t tokens, int64_t id,
+                           const uint16_t *note, float *values)
 {
     size_t units = pc__memo_units(memo), pooled = pc__projector_pooled(bucket->projector);
     float *features = pc__calloc(&memo->mem, units, PC__FEATURE_DIM * sizeof *features);
@@ -176,15 +190,16 @@ static pc_status store_one(bundle *b, size_t i)
     pc_memo *memo = b->memo;
     const pc_input *input = b->inputs[i];
     const pc__bucket *bucket = &memo->buckets[pc__memo_bucket_of(memo, input->count)];
-    size_t cells = pc__memo_units(memo) * pooled_of(memo, input), base = cells * sizeof(uint16_t), bytes = pc__memo_note_bytes(base, b->sizes[i]);
+    size_t cells = pc__memo_units(memo) * pooled_of(memo, input), base = cells * sizeof(uint16_t),
+           bytes = pc__memo_note_bytes(base, b->sizes[i]);
     uint16_t *note = pc__alloc(&memo->mem, bytes + 1);
     int64_t id = PC__NO_NEIGHBOUR, before = known(memo, &b->ids[i]).id;
     pc_status status = note ? PC_OK : PC_ERR_NOMEM;
     if (status >= 0) {
         pc__memo_note_write(b->pooled[i], cells, note);
         pc__memo_output_put(memo, (uint8_t *)note, base, b->sizes[i], b->outputs[i]);
-        status = pc__map_store_add(memo->maps, &b->ids[i], (uint32_t)input->count, note, bytes, (const void *const *)b->layers[i], &id, evicted,
-                                   memo);
+        status = pc__map_store_add(memo->maps, &b->ids[i], (uint32_t)input->count, note, bytes,
+                                   (const void *const *)b->layers[i], &id, evicted, memo);
     }
     if (status == PC_OK) {
         pthread_rwlock_wrlock(&memo->guard);
@@ -215,12 +230,14 @@ static pc_status report(pc_memo *memo, const pc_memo_work *work, size_t done, si
 {
     pc_status status = pc__map_store_sync(memo->maps);
     pc__host_begin();
-    if (status >= 0 && work->progress && work->progress(work->progress_user, "remember", done, count))
+    if (status >= 0 && work->progress
+        && work->progress(work->progress_user, "remember", done, count))
         status = pc__host_cancelled("pc_memo_add: cancelled after %zu of %zu inputs", done, count);
     return status;
 }
 
-static pc_status add_all(pc_memo *memo, const pc_input *inputs, size_t count, const pc_memo_work *work)
+static pc_status add_all(pc_memo *memo, const pc_input *inputs, size_t count,
+                         const pc_memo_work *work)
 {
     bundle b = {.memo = memo};
     double reported = pc__now();
@@ -228,7 +245,8 @@ static pc_status add_all(pc_memo *memo, const pc_input *inputs, size_t count, co
     for (size_t i = 0; i < count && status >= 0; i++) {
         pc__id id = pc__input_id(&inputs[i]);
         int last = i + 1 == count;
-        if (pc__memo_bucket_of(memo, inputs[i].count) < memo->head.bucket_count && is_wanted(&b, &inputs[i], &id))
+        if (pc__memo_bucket_of(memo, inputs[i].count) < memo->head.bucket_count
+            && is_wanted(&b, &inputs[i], &id))
             status = put_in(&b, &inputs[i], &id);
         if (status < 0 || (b.count < AT_ONCE && b.bytes < MOST_BYTES && !last))
             continue;

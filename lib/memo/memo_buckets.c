@@ -45,7 +45,8 @@ pc_status pc_memo_get_bucket(pc_memo *memo, size_t index, pc_memo_bucket *bucket
     out.hit_loss_high = b->tuning.hit_loss_high;
     out.hit_loss_worst = b->tuning.hit_loss_worst;
     pthread_rwlock_unlock(&memo->guard);
-    return pc__result_write(bucket, PC__V1_SIZE(pc_memo_bucket, verified), &out, sizeof out, "pc_memo_bucket");
+    return pc__result_write(bucket, PC__V1_SIZE(pc_memo_bucket, verified), &out, sizeof out,
+                            "pc_memo_bucket");
 }
 
 int pc__memo_is_layerwise(const pc_memo *memo)
@@ -95,13 +96,17 @@ pc_status pc__memo_set_tuning(pc_memo *memo, uint32_t bucket, const pc__memo_tun
 static pc_status take_measured(pc__memo_tuning *tuning, const pc_memo_bucket *measured)
 {
     pc_memo_bucket m;
-    pc_status status = pc__options_read(&m, sizeof m, PC__V1_SIZE(pc_memo_bucket, verified), measured, "pc_memo_bucket");
+    pc_status status = pc__options_read(&m, sizeof m, PC__V1_SIZE(pc_memo_bucket, verified),
+                                        measured, "pc_memo_bucket");
     tuning->hit_limit = -1;
     if (status < 0 || !measured)
         return status;
-    if (!(m.hit_percentile >= 0 && m.hit_percentile <= 100) || !isfinite(m.hit_loss) || !isfinite(m.hit_loss_high) || !isfinite(m.hit_loss_worst))
-        return pc__fail(PC_ERR_INVALID, "pc_memo_set_threshold: hits are said to lose %g, %g at percentile %g, %g at worst", m.hit_loss, m.hit_loss_high,
-                        m.hit_percentile, m.hit_loss_worst);
+    if (!(m.hit_percentile >= 0 && m.hit_percentile <= 100) || !isfinite(m.hit_loss)
+        || !isfinite(m.hit_loss_high) || !isfinite(m.hit_loss_worst))
+        return pc__fail(
+            PC_ERR_INVALID,
+            "pc_memo_set_threshold: hits are said to lose %g, %g at percentile %g, %g at worst",
+            m.hit_loss, m.hit_loss_high, m.hit_percentile, m.hit_loss_worst);
     tuning->hit_percentile = m.hit_percentile;
     tuning->hit_loss = m.hit_loss;
     tuning->hit_loss_high = m.hit_loss_high;
@@ -109,18 +114,27 @@ static pc_status take_measured(pc__memo_tuning *tuning, const pc_memo_bucket *me
     return PC_OK;
 }
 
-pc_status pc_memo_set_threshold(pc_memo *memo, size_t index, double threshold, uint32_t loss, double hit_limit, const pc_memo_bucket *measured)
+pc_status pc_memo_set_threshold(pc_memo *memo, size_t index, double threshold, uint32_t loss,
+                                double hit_limit, const pc_memo_bucket *measured)
 {
-    pc__memo_tuning tuning = {.threshold = threshold, .open = threshold <= 1, .loss = loss, .limit = hit_limit, .hit_rate = hit_limit > 0};
+    pc__memo_tuning tuning = {.threshold = threshold,
+                              .open = threshold <= 1,
+                              .loss = loss,
+                              .limit = hit_limit,
+                              .hit_rate = hit_limit > 0};
     pc_status status = check_bucket(memo, index, "pc_memo_set_threshold");
     if (status >= 0)
         status = take_measured(&tuning, measured);
     if (status < 0)
         return status;
     if (!isfinite(threshold) || loss > PC_LOSS_KL || !(hit_limit >= 0))
-        return pc__fail(PC_ERR_INVALID, "pc_memo_set_threshold: threshold is %g, loss is %u, hit_limit is %g", threshold, loss, hit_limit);
+        return pc__fail(PC_ERR_INVALID,
+                        "pc_memo_set_threshold: threshold is %g, loss is %u, hit_limit is %g",
+                        threshold, loss, hit_limit);
     if (!pc__memo_is_trained(memo, (uint32_t)index))
-        return pc__fail(PC_ERR_STATE, "pc_memo_set_threshold: bucket %zu has no projector yet (pc_memo_train)", index);
+        return pc__fail(PC_ERR_STATE,
+                        "pc_memo_set_threshold: bucket %zu has no projector yet (pc_memo_train)",
+                        index);
     tuning.reason = tuning.open ? PC_REASON_NONE : PC_REASON_UNLIKE;
     return pc__memo_set_tuning(memo, (uint32_t)index, &tuning);
 }
@@ -159,7 +173,8 @@ pc_status pc_memo_get_stats(pc_memo *memo, pc_memo_stats *stats)
     out.damaged = maps.damaged;
     out.bytes = maps.bytes;
     out.budget_bytes = maps.budget_bytes;
-    return pc__result_write(stats, PC__V1_SIZE(pc_memo_stats, budget_bytes), &out, sizeof out, "pc_memo_stats");
+    return pc__result_write(stats, PC__V1_SIZE(pc_memo_stats, budget_bytes), &out, sizeof out,
+                            "pc_memo_stats");
 }
 
 int pc__memo_wants_check(pc_memo *memo, uint32_t bucket)
@@ -174,19 +189,23 @@ int pc__memo_wants_check(pc_memo *memo, uint32_t bucket)
     return wants;
 }
 
-/* Above the limit by more than twice the standard error of the mean, of at least a few: by chance that happens to one bucket in forty. */
+/* Above the limit by more than twice the standard error of the mean, of at least a few: by chance
+ * that happens to one bucket in forty. */
 static int mean_has_drifted(const pc__bucket *b)
 {
-    double n = (double)b->verified, mean = b->watched_sum / n, variance = b->watched_squares / n - mean * mean;
+    double n = (double)b->verified, mean = b->watched_sum / n,
+           variance = b->watched_squares / n - mean * mean;
     double error = sqrt((variance > 0 ? variance : 0) / n);
-    return b->tuning.hit_rate > 0 && mean * b->tuning.hit_rate - 2 * error * b->tuning.hit_rate > b->tuning.limit;
+    return b->tuning.hit_rate > 0
+           && mean * b->tuning.hit_rate - 2 * error * b->tuning.hit_rate > b->tuning.limit;
 }
 
 /* More hits beyond the limit of one than the percentile leaves, by as much. */
 static int hits_have_drifted(const pc__bucket *b)
 {
     double n = (double)b->verified, share = 1 - b->tuning.hit_percentile / 100;
-    return b->tuning.hit_limit > 0 && b->tuning.hit_percentile > 0 && (double)b->watched_over > n * share + 2 * sqrt(n * share * (1 - share)) + 1e-9;
+    return b->tuning.hit_limit > 0 && b->tuning.hit_percentile > 0
+           && (double)b->watched_over > n * share + 2 * sqrt(n * share * (1 - share)) + 1e-9;
 }
 
 static int has_drifted(const pc__bucket *b)
@@ -221,8 +240,11 @@ void pc__memo_checked(pc_memo *memo, uint32_t bucket, double loss)
     pthread_rwlock_unlock(&memo->guard);
     if (!closed)
         return;
-    pc__log(memo->model->context, PC_LOG_WARN, "memo: %s: %s of %u to %u tokens lose %g, more than the %g they were tuned for: no more of them",
-            memo->dir.path, by_mean ? "in the mean hits" : "too many hits", b->least, b->most, mean, limit);
+    pc__log(memo->model->context, PC_LOG_WARN,
+            "memo: %s: %s of %u to %u tokens lose %g, more than the %g they were tuned for: no "
+            "more of them",
+            memo->dir.path, by_mean ? "in the mean hits" : "too many hits", b->least, b->most, mean,
+            limit);
     if (memo->options.on_disabled)
         memo->options.on_disabled(memo->options.disabled_user, bucket, mean, limit);
 }

@@ -1,10 +1,13 @@
 #include "base/fail.h"
 #include "memo/memo_output.h"
 
-pc_status pc__memo_enter(pc_memo *memo, int64_t id, const pc__id *tokens_id, uint32_t tokens, size_t note_size)
+pc_status pc__memo_enter(pc_memo *memo, int64_t id, const pc__id *tokens_id, uint32_t tokens,
+                         size_t note_size)
 {
-    uint32_t b = pc__memo_bucket_of(memo, tokens), has_outputs = b < memo->head.bucket_count && note_size > pc__memo_note_base(memo, b);
-    pc_status status = pc__grow(&memo->mem, (void **)&memo->entries, &memo->entry_capacity, memo->entry_count + 1, sizeof(*memo->entries));
+    uint32_t b = pc__memo_bucket_of(memo, tokens),
+             has_outputs = b < memo->head.bucket_count && note_size > pc__memo_note_base(memo, b);
+    pc_status status = pc__grow(&memo->mem, (void **)&memo->entries, &memo->entry_capacity,
+                                memo->entry_count + 1, sizeof(*memo->entries));
     if (status >= 0)
         status = pc__known_set(&memo->known, &memo->mem, tokens_id, id);
     if (status < 0)
@@ -48,7 +51,8 @@ void pc__memo_forget(pc_memo *memo, int64_t id)
                 if (memo->lengths[entry->tokens * units + u])
                     (void)pc__index_remove(memo->lengths[entry->tokens * units + u], id);
         }
-        if (pc__known_get(&memo->known, &entry->tokens_id) == id) /* else the same prompt was remembered again */
+        if (pc__known_get(&memo->known, &entry->tokens_id)
+            == id) /* else the same prompt was remembered again */
             pc__known_drop(&memo->known, &entry->tokens_id);
         memo->outputs -= entry->has_outputs;
         entry->tokens = 0;

@@ -1,4 +1,5 @@
-/* Looking prompts up: the same tokens, else the nearest of the same length by the features of its first-layer input (AttnCache, algorithm 1). */
+/* Looking prompts up: the same tokens, else the nearest of the same length by the features of its
+ * first-layer input (AttnCache, algorithm 1). */
 #include <math.h>
 #include <string.h>
 
@@ -8,14 +9,18 @@
 
 pc_status pc__memo_of(const pc_memo *memo, const pc_model *model)
 {
-    if (memo->model != model && memcmp(memo->head.model.bytes, model->info.fingerprint, sizeof memo->head.model.bytes))
+    if (memo->model != model
+        && memcmp(memo->head.model.bytes, model->info.fingerprint, sizeof memo->head.model.bytes))
         return pc__fail(PC_ERR_MISMATCH, "%s: the memo is of another model", memo->dir.path);
     return PC_OK;
 }
 
 void pc__memo_shape(const pc_memo *memo, size_t tokens, pc__map_shape *shape)
 {
-    *shape = (pc__map_shape){.format = memo->head.map_format, .heads = (int32_t)memo->head.heads, .tokens = tokens, .causal = memo->head.causal != 0};
+    *shape = (pc__map_shape){.format = memo->head.map_format,
+                             .heads = (int32_t)memo->head.heads,
+                             .tokens = tokens,
+                             .causal = memo->head.causal != 0};
 }
 
 uint32_t pc__memo_bucket_of(const pc_memo *memo, size_t tokens)
@@ -27,7 +32,8 @@ uint32_t pc__memo_bucket_of(const pc_memo *memo, size_t tokens)
 }
 
 /* The nearest record by unit `unit` of its input, under `guard`. */
-static pc_status nearest(const pc_memo *memo, size_t tokens, size_t unit, const float *pooled, pc__memo_found *found, pc__memo_times *times)
+static pc_status nearest(const pc_memo *memo, size_t tokens, size_t unit, const float *pooled,
+                         pc__memo_found *found, pc__memo_times *times)
 {
     const pc__index *index = memo->lengths[tokens * pc__memo_units(memo) + unit];
     float feature[PC__FEATURE_DIM], distance = INFINITY;
@@ -47,7 +53,8 @@ static pc_status nearest(const pc_memo *memo, size_t tokens, size_t unit, const 
 }
 
 /* x [tokens][hidden] of a layer; NULL: the first layer's input is made. */
-static pc_status seek(pc_memo *memo, const pc_input *input, size_t unit, const float *x, pc__memo_found *found, pc__memo_times *times)
+static pc_status seek(pc_memo *memo, const pc_input *input, size_t unit, const float *x,
+                      pc__memo_found *found, pc__memo_times *times)
 {
     const pc__bucket *bucket = &memo->buckets[found->bucket];
     size_t count;
@@ -60,7 +67,9 @@ static pc_status seek(pc_memo *memo, const pc_input *input, size_t unit, const f
     pthread_rwlock_unlock(&memo->guard);
     pooled = pc__calloc(&memo->mem, count, sizeof *pooled);
     note = pc__calloc(&memo->mem, count, sizeof *note);
-    status = !pooled || !note ? PC_ERR_NOMEM : x ? pc__memo_pool_layer(memo, x, input->count, found->bucket, pooled) : pc__memo_pool(memo, input, found->bucket, pooled);
+    status = !pooled || !note ? PC_ERR_NOMEM
+             : x              ? pc__memo_pool_layer(memo, x, input->count, found->bucket, pooled)
+                              : pc__memo_pool(memo, input, found->bucket, pooled);
     if (status >= 0) { /* as remembered ones are rounded */
         pc__memo_note_write(pooled, count, note);
         pc__memo_note_read(note, count, pooled);
@@ -79,18 +88,21 @@ static int is_near(pc_memo *memo, const pc__memo_found *found, const double *thr
 {
     int near;
     pthread_rwlock_rdlock(&memo->guard);
-    near = found->similarity >= (threshold ? *threshold : memo->buckets[found->bucket].tuning.threshold);
+    near = found->similarity
+           >= (threshold ? *threshold : memo->buckets[found->bucket].tuning.threshold);
     pthread_rwlock_unlock(&memo->guard);
     return near;
 }
 
 /* What can be said without looking at the input. 1: look. */
-static int may_seek(pc_memo *memo, const pc_input *input, const double *threshold, pc__memo_found *found)
+static int may_seek(pc_memo *memo, const pc_input *input, const double *threshold,
+                    pc__memo_found *found)
 {
     const pc__bucket *bucket = &memo->buckets[found->bucket];
     pc__id id;
     int look = 0;
-    *found = (pc__memo_found){.id = PC__NO_NEIGHBOUR, .bucket = found->bucket, .reason = PC_REASON_LENGTH};
+    *found = (pc__memo_found){
+        .id = PC__NO_NEIGHBOUR, .bucket = found->bucket, .reason = PC_REASON_LENGTH};
     if (found->bucket == memo->head.bucket_count)
         return 0;
     id = pc__input_id(input);
@@ -109,7 +121,8 @@ static int may_seek(pc_memo *memo, const pc_input *input, const double *threshol
     return look;
 }
 
-pc_status pc__memo_find(pc_memo *memo, const pc_input *inputs, size_t count, const double *threshold, pc__memo_found *found, pc__memo_times *times)
+pc_status pc__memo_find(pc_memo *memo, const pc_input *inputs, size_t count,
+                        const double *threshold, pc__memo_found *found, pc__memo_times *times)
 {
     pc_status status = PC_OK;
     memset(times, 0, sizeof *times);
@@ -134,7 +147,8 @@ const void *pc__memo_layer_map(pc_memo *memo, pc__memo_layers *state, int32_t la
 {
     pc__memo_found *all = state->found, one = {.id = PC__NO_NEIGHBOUR, .bucket = all->bucket};
     pc__maps maps;
-    if (seek(memo, state->input, (size_t)layer, x, &one, &state->times) < 0 || one.id == PC__NO_NEIGHBOUR)
+    if (seek(memo, state->input, (size_t)layer, x, &one, &state->times) < 0
+        || one.id == PC__NO_NEIGHBOUR)
         return NULL; /* it is computed */
     if (!is_near(memo, &one, state->threshold) || pc__memo_take(memo, one.id, &maps) != PC_OK) {
         if (!state->layers && (all->id == PC__NO_NEIGHBOUR || one.similarity > all->similarity)) {

@@ -11,12 +11,21 @@
 #include "base/le.h"
 #include "memo/memo_body.h"
 
-enum { HEAD_BYTES = 96, BUCKET_BYTES = 144, BUCKET_BYTES_1 = 96 /* of version 1 */, SUM_BYTES = 8, VERSION = 2, MOST_FILE = 64 << 20 };
+enum {
+    HEAD_BYTES = 96,
+    BUCKET_BYTES = 144,
+    BUCKET_BYTES_1 = 96 /* of version 1 */,
+    SUM_BYTES = 8,
+    VERSION = 2,
+    MOST_FILE = 64 << 20
+};
 static const char HEAD_NAME[] = "memo.pcm", magic[4] = {'p', 'c', 'm', 'm'};
 
 int pc__memo_outputs_known(uint32_t outputs, uint32_t pool)
 {
-    return pool <= PC_POOL_LAST && (outputs == PC_OUTPUT_NONE || !(outputs & ~(uint32_t)(PC_OUTPUT_EMBEDDINGS | PC_OUTPUT_LOGITS)));
+    return pool <= PC_POOL_LAST
+           && (outputs == PC_OUTPUT_NONE
+               || !(outputs & ~(uint32_t)(PC_OUTPUT_EMBEDDINGS | PC_OUTPUT_LOGITS)));
 }
 
 static void put_bucket(uint8_t *out, const pc__bucket *b)
@@ -67,7 +76,8 @@ static void projector_name(char out[40], uint32_t most)
     snprintf(out, 40, "projector-%u.pcp", most);
 }
 
-pc_status pc__memo_projector_write(const pc_memo *memo, const pc__projector *projector, uint64_t *sum)
+pc_status pc__memo_projector_write(const pc_memo *memo, const pc__projector *projector,
+                                   uint64_t *sum)
 {
     pc__bytes bytes = {.mem = &memo->mem};
     char name[40];
@@ -116,7 +126,9 @@ static pc_status get_head(pc__memo_head *h, const uint8_t *in, size_t size, cons
     if (pc__get_u64(in + size - SUM_BYTES) != XXH3_64bits(in, size - SUM_BYTES))
         return damaged(path, "memo.pcm: the checksum is wrong");
     if (!pc__get_u32(in + 4) || pc__get_u32(in + 4) > VERSION)
-        return pc__fail(PC_ERR_UNSUPPORTED, "%s: memo.pcm has version %u; this library reads 1 to %d", path, pc__get_u32(in + 4), VERSION);
+        return pc__fail(PC_ERR_UNSUPPORTED,
+                        "%s: memo.pcm has version %u; this library reads 1 to %d", path,
+                        pc__get_u32(in + 4), VERSION);
     memcpy(h->model.bytes, in + 8, sizeof h->model.bytes);
     h->causal = pc__get_u32(in + 40);
     h->layers = pc__get_u32(in + 44);
@@ -131,7 +143,8 @@ static pc_status get_head(pc__memo_head *h, const uint8_t *in, size_t size, cons
         return damaged(path, "memo.pcm: it keeps outputs of no known kind");
     if (h->layerwise > 1 || h->causal > 1)
         return damaged(path, "memo.pcm: a flag is neither 0 nor 1");
-    if (!h->bucket_count || h->bucket_count > PC__MEMO_MOST_BUCKETS || size != frame + h->bucket_count * bucket_bytes(in))
+    if (!h->bucket_count || h->bucket_count > PC__MEMO_MOST_BUCKETS
+        || size != frame + h->bucket_count * bucket_bytes(in))
         return damaged(path, "memo.pcm: its size does not fit its buckets");
     return PC_OK;
 }
@@ -171,7 +184,8 @@ pc_status pc__memo_file_read(const pc_memo *memo, const char *name, uint8_t **da
     if (status < 0)
         return status;
     if (st.st_size > MOST_FILE)
-        status = pc__fail(PC_ERR_FORMAT, "%s/%s: has %lld bytes", memo->dir.path, name, (long long)st.st_size);
+        status = pc__fail(PC_ERR_FORMAT, "%s/%s: has %lld bytes", memo->dir.path, name,
+                          (long long)st.st_size);
     else if (!(*data = pc__alloc(&memo->mem, (size_t)st.st_size + 1)))
         status = PC_ERR_NOMEM;
     else if (pc__read_at(fd, *data, (size_t)st.st_size, 0) != st.st_size)
@@ -181,7 +195,8 @@ pc_status pc__memo_file_read(const pc_memo *memo, const char *name, uint8_t **da
     return status;
 }
 
-/* The projector that the head names; a bucket whose projector is another one or gone is untrained again, and closed. */
+/* The projector that the head names; a bucket whose projector is another one or gone is untrained
+ * again, and closed. */
 static pc_status read_projector(pc_memo *memo, pc__bucket *b)
 {
     char name[40];
@@ -195,7 +210,9 @@ static pc_status read_projector(pc_memo *memo, pc__bucket *b)
     pc__free(&memo->mem, data);
     if (status == PC_ERR_NOMEM || (status >= 0 && b->projector))
         return status;
-    pc__log(memo->model->context, PC_LOG_WARN, "memo: %s/%s is not the one that the head names: the bucket has to be trained again", memo->dir.path, name);
+    pc__log(memo->model->context, PC_LOG_WARN,
+            "memo: %s/%s is not the one that the head names: the bucket has to be trained again",
+            memo->dir.path, name);
     b->trained = 0;
     b->sum = 0;
     b->tuning = (pc__memo_tuning){.reason = PC_REASON_UNTRAINED};
@@ -212,7 +229,8 @@ static pc_status get_buckets(pc_memo *memo, const uint8_t *in, size_t bytes, con
         pc__bucket *bucket = &memo->buckets[b];
         uint32_t before = b ? memo->buckets[b - 1].most : 0;
         get_bucket(bucket, in + b * bytes, bytes);
-        if (bucket->least != before + 1 || bucket->most < bucket->least || bucket->most > 1u << 20 || !isfinite(bucket->tuning.threshold))
+        if (bucket->least != before + 1 || bucket->most < bucket->least || bucket->most > 1u << 20
+            || !isfinite(bucket->tuning.threshold))
             return damaged(path, "memo.pcm: its buckets do not follow each other");
         if (bucket->trained)
             status = read_projector(memo, bucket);

@@ -5,7 +5,12 @@
 #include "memo/memo_keep.h"
 #include "memo/memo_output.h"
 
-enum { SCANNED = 4096 /* records of a length that the built-in scan is quick enough for: 2 MiB of features, some 50 us */, AT_ONCE = 64 };
+enum {
+    SCANNED = 4096 /* records of a length that the built-in scan is quick enough for: 2 MiB of
+                      features, some 50 us */
+    ,
+    AT_ONCE = 64
+};
 
 typedef pc__memo_row row;
 
@@ -30,16 +35,19 @@ static int take(void *user, const pc__map_record *record)
         r->strange++;
         return 0;
     }
-    r->status = pc__grow(&r->memo->mem, (void **)&r->items, &r->capacity, r->count + 1, sizeof *r->items);
+    r->status = pc__grow(&r->memo->mem, (void **)&r->items, &r->capacity, r->count + 1,
+                         sizeof *r->items);
     if (r->status >= 0)
-        r->items[r->count++] = (row){record->id, pc__memo_prompt(&record->tokens_id), record->tokens};
+        r->items[r->count++] = (row){record->id, pc__memo_prompt(&record->tokens_id),
+                                     record->tokens};
     return r->status < 0;
 }
 
 static int by_length(const void *a, const void *b)
 {
     const row *x = a, *y = b;
-    return x->tokens != y->tokens ? (x->tokens > y->tokens) - (x->tokens < y->tokens) : (x->record > y->record) - (x->record < y->record);
+    return x->tokens != y->tokens ? (x->tokens > y->tokens) - (x->tokens < y->tokens)
+                                  : (x->record > y->record) - (x->record < y->record);
 }
 
 pc__index_kind pc__memo_index_kind(const pc_memo *memo, size_t count)
@@ -52,7 +60,9 @@ pc__index_kind pc__memo_index_kind(const pc_memo *memo, size_t count)
     case PC_INDEX_IVF:
         return PC__INDEX_FAISS_IVF;
     default:
-        return memo->options.index == PC_INDEX_AUTO && count > SCANNED && pc__index_has_faiss() ? PC__INDEX_FAISS_HNSW : PC__INDEX_SCAN;
+        return memo->options.index == PC_INDEX_AUTO && count > SCANNED && pc__index_has_faiss()
+                   ? PC__INDEX_FAISS_HNSW
+                   : PC__INDEX_SCAN;
     }
 }
 
@@ -63,16 +73,19 @@ static pc_status new_index(const pc_memo *memo, size_t count, pc__index **out)
 }
 
 /* Up to AT_ONCE records of one length. One that has gone or is damaged meanwhile is left out. */
-static pc_status add_some(const rows *r, const pc__projector *projector, const row *some, size_t count, pc__index **indexes)
+static pc_status add_some(const rows *r, const pc__projector *projector, const row *some,
+                          size_t count, pc__index **indexes)
 {
     const pc_allocator *mem = &r->memo->mem;
     size_t units = pc__memo_units(r->memo), pooled = pc__projector_pooled(projector), n = 0;
     uint16_t *notes = pc__calloc(mem, count, r->note_size);
-    float *inputs = pc__calloc(mem, count * pooled, sizeof *inputs), features[AT_ONCE * PC__FEATURE_DIM];
+    float *inputs = pc__calloc(mem, count * pooled, sizeof *inputs),
+          features[AT_ONCE * PC__FEATURE_DIM];
     int64_t ids[AT_ONCE];
     pc_status status = notes && inputs ? PC_OK : PC_ERR_NOMEM;
     for (size_t i = 0; i < count && status >= 0; i++) {
-        status = pc__map_store_note(r->memo->maps, some[i].record, notes + n * units * pooled, r->note_size);
+        status = pc__map_store_note(r->memo->maps, some[i].record, notes + n * units * pooled,
+                                    r->note_size);
         if (status == PC_OK)
             ids[n++] = some[i].record;
         else if (status == PC_MISS || status == PC_ERR_FORMAT)
@@ -95,7 +108,8 @@ static int agree(const row *all, size_t count, pc__index *const *indexes, size_t
 {
     for (size_t i = 0; i < count; i++)
         for (size_t u = 1; u < units; u++)
-            if (pc__index_has(indexes[u], all[i].record) != pc__index_has(indexes[0], all[i].record))
+            if (pc__index_has(indexes[u], all[i].record)
+                != pc__index_has(indexes[0], all[i].record))
                 return 0;
     return 1;
 }
@@ -110,14 +124,17 @@ static size_t missing(row *all, size_t count, const pc__index *index)
     return n;
 }
 
-/* What the file has of a length, of all units or of none. *left: rows, moved to the front, that the indexes lack. */
-static pc_status take_kept(rows *r, row *all, size_t count, pc__index_kind kind, pc__index **indexes, size_t *left)
+/* What the file has of a length, of all units or of none. *left: rows, moved to the front, that the
+ * indexes lack. */
+static pc_status take_kept(rows *r, row *all, size_t count, pc__index_kind kind,
+                           pc__index **indexes, size_t *left)
 {
     size_t units = pc__memo_units(r->memo), have = 0, dropped = 0, others;
     pc_status status = PC_OK;
     *left = count;
     for (; have < units && status >= 0; have++) {
-        status = pc__memo_kept_index(&r->kept, all, count, (uint32_t)have, kind, &indexes[have], &others);
+        status = pc__memo_kept_index(&r->kept, all, count, (uint32_t)have, kind, &indexes[have],
+                                     &others);
         if (!indexes[have])
             break;
         dropped += others;
@@ -132,7 +149,8 @@ static pc_status take_kept(rows *r, row *all, size_t count, pc__index_kind kind,
 }
 
 /* The rows of one length. */
-static pc_status build_length(rows *r, const pc__projector *projector, row *all, size_t count, pc__index **indexes)
+static pc_status build_length(rows *r, const pc__projector *projector, row *all, size_t count,
+                              pc__index **indexes)
 {
     size_t units = pc__memo_units(r->memo), left, n;
     pc__index_kind kind = pc__memo_index_kind(r->memo, count);
@@ -158,16 +176,19 @@ static pc_status build_lengths(rows *r, const pc__projector *projector, pc__inde
         uint32_t tokens = r->items[i].tokens;
         for (end = i; end < r->count && r->items[end].tokens == tokens;)
             end++;
-        status = build_length(r, projector, r->items + i, end - i, &out[(tokens - r->shape->least_tokens) * units]);
+        status = build_length(r, projector, r->items + i, end - i,
+                              &out[(tokens - r->shape->least_tokens) * units]);
     }
     return status;
 }
 
-pc_status pc__memo_index_build(const pc_memo *memo, const pc__projector *projector, const pc__bucket *kept, pc__index **out, uint64_t *unkept)
+pc_status pc__memo_index_build(const pc_memo *memo, const pc__projector *projector,
+                               const pc__bucket *kept, pc__index **out, uint64_t *unkept)
 {
     rows r = {.memo = memo,
               .shape = pc__projector_shape_of(projector),
-              .note_size = pc__memo_units(memo) * pc__projector_pooled(projector) * sizeof(uint16_t)};
+              .note_size = pc__memo_units(memo) * pc__projector_pooled(projector)
+                           * sizeof(uint16_t)};
     size_t lengths = (r.shape->most_tokens - r.shape->least_tokens + 1) * pc__memo_units(memo);
     pc_status status;
     memset(out, 0, lengths * sizeof(*out));
@@ -181,8 +202,10 @@ pc_status pc__memo_index_build(const pc_memo *memo, const pc__projector *project
     pc__memo_kept_close(&r.kept);
     *unkept = r.unkept;
     if (r.strange)
-        pc__log(memo->model->context, PC_LOG_WARN, "memo: %s: %zu records of %zu to %zu tokens have another form of input; they cannot be found", memo->dir.path,
-                r.strange, r.shape->least_tokens, r.shape->most_tokens);
+        pc__log(memo->model->context, PC_LOG_WARN,
+                "memo: %s: %zu records of %zu to %zu tokens have another form of input; they "
+                "cannot be found",
+                memo->dir.path, r.strange, r.shape->least_tokens, r.shape->most_tokens);
     if (status < 0)
         pc__memo_index_free(out, lengths);
     pc__free(&memo->mem, r.items);
@@ -208,7 +231,8 @@ pc_status pc__memo_index_add(pc_memo *memo, size_t tokens, const float *features
         if (status >= 0)
             status = pc__index_add(indexes[u], 1, features + u * PC__FEATURE_DIM, &record);
         if (status >= 0)
-            memo->buckets[pc__memo_bucket_of(memo, tokens)].unkept += pc__memo_index_cost(pc__index_kind_of(indexes[u]), 1);
+            memo->buckets[pc__memo_bucket_of(memo, tokens)].unkept += pc__memo_index_cost(
+                pc__index_kind_of(indexes[u]), 1);
     }
     return status;
 }

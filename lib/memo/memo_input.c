@@ -3,7 +3,8 @@
 #include "memo/memo_body.h"
 #include "model/first_input.h"
 
-pc_status pc__memo_pool_layer(pc_memo *memo, const float *x, size_t tokens, uint32_t bucket, float *pooled)
+pc_status pc__memo_pool_layer(pc_memo *memo, const float *x, size_t tokens, uint32_t bucket,
+                              float *pooled)
 {
     pc_status status;
     pthread_rwlock_rdlock(&memo->guard);
@@ -14,7 +15,8 @@ pc_status pc__memo_pool_layer(pc_memo *memo, const float *x, size_t tokens, uint
 
 pc_status pc__memo_pool(pc_memo *memo, const pc_input *input, uint32_t bucket, float *pooled)
 {
-    float *x = pc__alloc(&memo->mem, input->count * memo->head.hidden * sizeof *x); /* no longer than its bucket allows */
+    float *x = pc__alloc(&memo->mem, input->count * memo->head.hidden
+                                         * sizeof *x); /* no longer than its bucket allows */
     pc_status status = x ? pc__first_input(memo->model, input, x) : PC_ERR_NOMEM;
     if (status >= 0)
         status = pc__memo_pool_layer(memo, x, input->count, bucket, pooled);

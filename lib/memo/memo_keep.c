@@ -1,4 +1,5 @@
-/* The indexes of a bucket into its file, when what opening would have to make anew costs more than writing all. */
+/* The indexes of a bucket into its file, when what opening would have to make anew costs more than
+ * writing all. */
 #include <errno.h>
 #include <string.h>
 #include <xxhash.h>
@@ -10,9 +11,11 @@
 #include "memo/memo_keep.h"
 
 enum {
-    GRAPH_COST = 25, /* an HNSW takes 0.1 to 0.4 ms a record, all else some 10 us (notes and projector, at 1024 cells); test/golden/test_memo_open.c */
+    GRAPH_COST = 25,   /* an HNSW takes 0.1 to 0.4 ms a record, all else some 10 us (notes and
+                          projector, at 1024 cells); test/golden/test_memo_open.c */
     LEAST_COST = 1024, /* some 10 ms: not for the sake of less */
-    WRITE_SHARE = 4    /* writing a record of the file takes a quarter of what making an exact index of it does */
+    WRITE_SHARE = 4 /* writing a record of the file takes a quarter of what making an exact index of
+                       it does */
 };
 
 uint64_t pc__memo_index_cost(pc__index_kind kind, size_t records)
@@ -83,7 +86,9 @@ static pc_status write_section(keeping *k, pc__kept_section *s, int *error)
     pc_status status;
     if (k->bytes.data)
         k->bytes.size = 0;
-    PC__TRY(pc__index_write(k->memo->lengths[s->tokens * pc__memo_units(k->memo) + s->unit], &k->bytes), done);
+    PC__TRY(
+        pc__index_write(k->memo->lengths[s->tokens * pc__memo_units(k->memo) + s->unit], &k->bytes),
+        done);
     PC__TRY(add_prompts(k), done);
     s->at = k->at;
     s->size = k->bytes.size;
@@ -123,7 +128,8 @@ static pc_status write_file(keeping *k)
     if (status >= 0 && !error)
         status = write_head(k, &error);
     pc__memo_kept_name(name, k->bucket->most);
-    adopted = pc__dir_adopt(&k->memo->dir, draft, name, k->fd, status < 0 && !error ? ENOMEM : error, 1);
+    adopted = pc__dir_adopt(&k->memo->dir, draft, name, k->fd,
+                            status < 0 && !error ? ENOMEM : error, 1);
     return status < 0 ? status : adopted;
 }
 
@@ -145,7 +151,8 @@ pc_status pc__memo_keep(pc_memo *memo)
         pc__bucket *bucket = &memo->buckets[b];
         pthread_rwlock_rdlock(&memo->guard);
         uint64_t unkept = bucket->unkept;
-        int is_due = bucket->trained && unkept >= LEAST_COST && unkept * WRITE_SHARE >= bucket->records;
+        int is_due = bucket->trained && unkept >= LEAST_COST
+                     && unkept * WRITE_SHARE >= bucket->records;
         pthread_rwlock_unlock(&memo->guard);
         if (!is_due)
             continue;
@@ -156,6 +163,8 @@ pc_status pc__memo_keep(pc_memo *memo)
         pthread_rwlock_unlock(&memo->guard);
     }
     if (status < 0)
-        pc__log(memo->model->context, PC_LOG_WARN, "memo: %s: its indexes are not kept, and have to be made anew: %s", memo->dir.path, pc_error_text());
+        pc__log(memo->model->context, PC_LOG_WARN,
+                "memo: %s: its indexes are not kept, and have to be made anew: %s", memo->dir.path,
+                pc_error_text());
     return status;
 }

@@ -1,5 +1,6 @@
-/* Indexes of a memo on disk: the file of a bucket is a copy of what its notes and projector make, so that opening costs what reading costs. It is believed where it is whole, of this
- * projector, and place by place of these prompts; the rest is made anew. */
+/* Indexes of a memo on disk: the file of a bucket is a copy of what its notes and projector make,
+ * so that opening costs what reading costs. It is believed where it is whole, of this projector,
+ * and place by place of these prompts; the rest is made anew. */
 #ifndef PC_MEMO_MEMO_KEEP_H
 #define PC_MEMO_MEMO_KEEP_H
 
@@ -16,7 +17,8 @@ typedef struct pc__memo_row {
     uint32_t tokens;
 } pc__memo_row;
 
-/* 8 bytes of the digest of its tokens: ids alone may be given out again after a crash of the machine. */
+/* 8 bytes of the digest of its tokens: ids alone may be given out again after a crash of the
+ * machine. */
 static inline uint64_t pc__memo_prompt(const pc__id *tokens_id)
 {
     uint64_t prompt;
@@ -39,12 +41,16 @@ typedef struct pc__memo_kept {
 /* bucket NULL: as if there were none. PC_ERR_NOMEM only; a damaged file is told in the log. */
 pc_status pc__memo_kept_open(pc__memo_kept *out, const pc_memo *memo, const pc__bucket *bucket);
 void pc__memo_kept_close(pc__memo_kept *kept);
-/* The index of a length and unit with those of the rows that it has, and no others; *dropped of others were in it. *out NULL: there is none that can be used. PC_ERR_NOMEM only. */
-pc_status pc__memo_kept_index(pc__memo_kept *kept, const pc__memo_row *rows /* [count], by record */, size_t count, uint32_t unit, pc__index_kind kind,
-                              pc__index **out, size_t *dropped);
+/* The index of a length and unit with those of the rows that it has, and no others; *dropped of
+ * others were in it. *out NULL: there is none that can be used. PC_ERR_NOMEM only. */
+pc_status pc__memo_kept_index(pc__memo_kept *kept,
+                              const pc__memo_row *rows /* [count], by record */, size_t count,
+                              uint32_t unit, pc__index_kind kind, pc__index **out, size_t *dropped);
 
-/* What making an index of so many records costs, in units of what an exact one of one record does (some 10 us). */
+/* What making an index of so many records costs, in units of what an exact one of one record does
+ * (some 10 us). */
 uint64_t pc__memo_index_cost(pc__index_kind kind, size_t records);
-pc__index_kind pc__memo_index_kind(const pc_memo *memo, size_t records); /* that opening makes for so many */
+pc__index_kind pc__memo_index_kind(const pc_memo *memo,
+                                   size_t records); /* that opening makes for so many */
 
 #endif

@@ -16,7 +16,8 @@ static pc_status told(const pc__memo_kept *kept, pc_status status, const char *w
 {
     if (status >= 0 || status == PC_ERR_NOMEM)
         return status;
-    pc__log(kept->memo->model->context, PC_LOG_WARN, "memo: %s/%s: %s, is made anew: %s", kept->memo->dir.path, kept->name, what, pc_error_text());
+    pc__log(kept->memo->model->context, PC_LOG_WARN, "memo: %s/%s: %s, is made anew: %s",
+            kept->memo->dir.path, kept->name, what, pc_error_text());
     return PC_OK;
 }
 
@@ -38,7 +39,9 @@ static pc_status read_head(pc__memo_kept *kept, uint64_t bytes)
 {
     uint8_t *data = NULL;
     uint64_t size = 0;
-    pc_status status = bytes < PC__KEPT_HEAD ? pc__fail(PC_ERR_FORMAT, "has %llu bytes", (unsigned long long)bytes) : read_part(kept, 0, PC__KEPT_HEAD, &data);
+    pc_status status = bytes < PC__KEPT_HEAD
+                           ? pc__fail(PC_ERR_FORMAT, "has %llu bytes", (unsigned long long)bytes)
+                           : read_part(kept, 0, PC__KEPT_HEAD, &data);
     if (status >= 0)
         status = pc__kept_head_measure(data, bytes, &size);
     pc__free(&kept->memo->mem, data);
@@ -66,7 +69,8 @@ pc_status pc__memo_kept_open(pc__memo_kept *out, const pc_memo *memo, const pc__
         status = read_head(out, (uint64_t)st.st_size);
     if (status >= 0 && out->head.projector == bucket->sum)
         return PC_OK;
-    status = told(out, status, "indexes"); /* those of an earlier projector are nothing worth telling */
+    status = told(out, status,
+                  "indexes"); /* those of an earlier projector are nothing worth telling */
     pc__memo_kept_close(out);
     return status;
 }
@@ -94,7 +98,8 @@ static int belongs(const pc__memo_row *rows, size_t count, int64_t record, const
     return row && !memcmp(&row->prompt, prompt, sizeof row->prompt);
 }
 
-static size_t count_others(const uint8_t *ids, const uint8_t *prompts, size_t places, const pc__memo_row *rows, size_t count, size_t *kept)
+static size_t count_others(const uint8_t *ids, const uint8_t *prompts, size_t places,
+                           const pc__memo_row *rows, size_t count, size_t *kept)
 {
     size_t others = 0;
     for (size_t i = 0; i < places; i++) {
@@ -107,7 +112,8 @@ static size_t count_others(const uint8_t *ids, const uint8_t *prompts, size_t pl
 }
 
 /* As records go at run time. */
-static void drop_others(pc__index *index, const uint8_t *ids, const uint8_t *prompts, size_t places, const pc__memo_row *rows, size_t count)
+static void drop_others(pc__index *index, const uint8_t *ids, const uint8_t *prompts, size_t places,
+                        const pc__memo_row *rows, size_t count)
 {
     for (size_t i = 0; i < places; i++) {
         int64_t id = (int64_t)pc__get_u64(ids + 8 * i);
@@ -116,8 +122,9 @@ static void drop_others(pc__index *index, const uint8_t *ids, const uint8_t *pro
     }
 }
 
-static pc_status read_index(const pc__memo_kept *kept, const uint8_t *data, const pc__kept_section *s, const pc__memo_row *rows, size_t count, pc__index_kind kind,
-                            pc__index **out, size_t *dropped)
+static pc_status read_index(const pc__memo_kept *kept, const uint8_t *data,
+                            const pc__kept_section *s, const pc__memo_row *rows, size_t count,
+                            pc__index_kind kind, pc__index **out, size_t *dropped)
 {
     size_t places = 0, size = (size_t)s->size, there = 0;
     pc__index_options options;
@@ -138,9 +145,11 @@ static pc_status read_index(const pc__memo_kept *kept, const uint8_t *data, cons
     return status;
 }
 
-pc_status pc__memo_kept_index(pc__memo_kept *kept, const pc__memo_row *rows, size_t count, uint32_t unit, pc__index_kind kind, pc__index **out, size_t *dropped)
+pc_status pc__memo_kept_index(pc__memo_kept *kept, const pc__memo_row *rows, size_t count,
+                              uint32_t unit, pc__index_kind kind, pc__index **out, size_t *dropped)
 {
-    const pc__kept_section *s = kept->fd >= 0 ? pc__kept_find(&kept->head, rows->tokens, unit) : NULL;
+    const pc__kept_section *s = kept->fd >= 0 ? pc__kept_find(&kept->head, rows->tokens, unit)
+                                              : NULL;
     char what[80];
     uint8_t *data = NULL;
     pc_status status;

@@ -61,14 +61,16 @@ static pc_status grow(pc__memo_known *known, const pc_allocator *mem)
     return PC_OK;
 }
 
-pc_status pc__known_set(pc__memo_known *known, const pc_allocator *mem, const pc__id *id, int64_t record)
+pc_status pc__known_set(pc__memo_known *known, const pc_allocator *mem, const pc__id *id,
+                        int64_t record)
 {
     pc_status status;
     size_t at;
     if (4 * (known->used + 1) > 3 * known->capacity && (status = grow(known, mem)) < 0)
         return status;
     at = find(known, id);
-    known->used += known->records[at] == PC__NO_NEIGHBOUR; /* those that have left count: they make searches longer */
+    known->used += known->records[at]
+                   == PC__NO_NEIGHBOUR; /* those that have left count: they make searches longer */
     known->ids[at] = *id;
     known->records[at] = record;
     return PC_OK;

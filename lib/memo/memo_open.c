@@ -10,30 +10,46 @@ enum { MOST_TOKENS = 4096, FIRST_BUCKET = 16 };
 
 static pc_status read_options(pc_memo_options *out, const pc_memo_options *options)
 {
-    pc_status status = pc__options_read(out, sizeof *out, PC__V1_SIZE(pc_memo_options, disabled_user), options, "pc_memo_options");
+    pc_status status = pc__options_read(
+        out, sizeof *out, PC__V1_SIZE(pc_memo_options, disabled_user), options, "pc_memo_options");
     if (status < 0)
         return status;
     if (pc__unknown_bits(out->flags, PC_MEMO_READ_ONLY | PC_MEMO_LAYERS))
-        return pc__fail(PC_ERR_INVALID, "pc_memo_options: unknown flags %#llx", (unsigned long long)out->flags);
+        return pc__fail(PC_ERR_INVALID, "pc_memo_options: unknown flags %#llx",
+                        (unsigned long long)out->flags);
     if (out->map_format > PC_MAP_U8 || out->index > PC_INDEX_IVF)
-        return pc__fail(PC_ERR_INVALID, "pc_memo_options: map_format is %u, index is %u", out->map_format, out->index);
+        return pc__fail(PC_ERR_INVALID, "pc_memo_options: map_format is %u, index is %u",
+                        out->map_format, out->index);
     if (out->bucket_count > PC__MEMO_MOST_BUCKETS || (out->bucket_count && !out->bucket_tokens))
-        return pc__fail(PC_ERR_INVALID, "pc_memo_options: %zu buckets; at most %d, and bucket_tokens with them", out->bucket_count, PC__MEMO_MOST_BUCKETS);
+        return pc__fail(PC_ERR_INVALID,
+                        "pc_memo_options: %zu buckets; at most %d, and bucket_tokens with them",
+                        out->bucket_count, PC__MEMO_MOST_BUCKETS);
     for (size_t i = 0; i < out->bucket_count; i++)
-        if (!out->bucket_tokens[i] || out->bucket_tokens[i] > 1u << 20 || (i && out->bucket_tokens[i] <= out->bucket_tokens[i - 1]))
-            return pc__fail(PC_ERR_INVALID, "pc_memo_options: bucket_tokens[%zu] is %u, not behind its predecessor", i, out->bucket_tokens[i]);
+        if (!out->bucket_tokens[i] || out->bucket_tokens[i] > 1u << 20
+            || (i && out->bucket_tokens[i] <= out->bucket_tokens[i - 1]))
+            return pc__fail(PC_ERR_INVALID,
+                            "pc_memo_options: bucket_tokens[%zu] is %u, not behind its predecessor",
+                            i, out->bucket_tokens[i]);
     if (!(out->verify_share <= 1) || !(out->cold_seconds >= 0))
-        return pc__fail(PC_ERR_INVALID, "pc_memo_options: verify_share is %g, cold_seconds is %g", out->verify_share, out->cold_seconds);
-    if (!pc__memo_outputs_known(out->outputs, out->output_pool) || (out->output_pool && !out->outputs))
-        return pc__fail(PC_ERR_INVALID, "pc_memo_options: outputs is %#x, output_pool is %u", out->outputs, out->output_pool);
-    out->verify_share = out->verify_share < 0 ? 0 : out->verify_share > 0 ? out->verify_share : 0.01;
+        return pc__fail(PC_ERR_INVALID, "pc_memo_options: verify_share is %g, cold_seconds is %g",
+                        out->verify_share, out->cold_seconds);
+    if (!pc__memo_outputs_known(out->outputs, out->output_pool)
+        || (out->output_pool && !out->outputs))
+        return pc__fail(PC_ERR_INVALID, "pc_memo_options: outputs is %#x, output_pool is %u",
+                        out->outputs, out->output_pool);
+    out->verify_share = out->verify_share < 0   ? 0
+                        : out->verify_share > 0 ? out->verify_share
+                                                : 0.01;
     return PC_OK;
 }
 
 static pc__memo_head head_of(const pc_model *model, const pc_memo_options *options)
 {
     const pc__arch *arch = &model->native->arch;
-    pc__memo_head head = {.causal = arch->causal != 0, .layers = (uint32_t)arch->layers, .heads = (uint32_t)arch->heads, .hidden = (uint32_t)arch->hidden,
+    pc__memo_head head = {.causal = arch->causal != 0,
+                          .layers = (uint32_t)arch->layers,
+                          .heads = (uint32_t)arch->heads,
+                          .hidden = (uint32_t)arch->hidden,
                           .map_format = options->map_format ? options->map_format : PC_MAP_F16,
                           .outputs = options->outputs,
                           .output_pool = options->output_pool,
@@ -42,20 +58,27 @@ static pc__memo_head head_of(const pc_model *model, const pc_memo_options *optio
     return head;
 }
 
-static pc_status check_head(const pc__memo_head *there, const pc__memo_head *wanted, const char *path)
+static pc_status check_head(const pc__memo_head *there, const pc__memo_head *wanted,
+                            const char *path)
 {
     if (!pc__id_equal(&there->model, &wanted->model)) {
         char a[65], b[65];
         pc__id_hex(&there->model, a);
         pc__id_hex(&wanted->model, b);
-        return pc__fail(PC_ERR_MISMATCH, "%s: a memo of the model %.16s…, not of this one, %.16s…", path, a, b);
+        return pc__fail(PC_ERR_MISMATCH, "%s: a memo of the model %.16s…, not of this one, %.16s…",
+                        path, a, b);
     }
     if (there->causal != wanted->causal)
-        return pc__fail(PC_ERR_MISMATCH, "%s: holds %s maps; this model's are %s", path, there->causal ? "causal" : "bidirectional",
+        return pc__fail(PC_ERR_MISMATCH, "%s: holds %s maps; this model's are %s", path,
+                        there->causal ? "causal" : "bidirectional",
                         wanted->causal ? "causal" : "bidirectional");
-    if (there->layers != wanted->layers || there->heads != wanted->heads || there->hidden != wanted->hidden)
-        return pc__fail(PC_ERR_MISMATCH, "%s: maps of %u layers of %u heads, inputs of %u; the model has %u, %u and %u", path, there->layers, there->heads,
-                        there->hidden, wanted->layers, wanted->heads, wanted->hidden);
+    if (there->layers != wanted->layers || there->heads != wanted->heads
+        || there->hidden != wanted->hidden)
+        return pc__fail(
+            PC_ERR_MISMATCH,
+            "%s: maps of %u layers of %u heads, inputs of %u; the model has %u, %u and %u", path,
+            there->layers, there->heads, there->hidden, wanted->layers, wanted->heads,
+            wanted->hidden);
     return PC_OK;
 }
 
@@ -67,7 +90,10 @@ static size_t index_count(const pc_memo *memo)
 /* 16, 32, 64 … up to what the model takes. */
 static uint32_t default_buckets(const pc_model *model, uint32_t *most)
 {
-    uint32_t limit = model->info.context_length > 0 && model->info.context_length < MOST_TOKENS ? (uint32_t)model->info.context_length : MOST_TOKENS, n = 0;
+    uint32_t limit = model->info.context_length > 0 && model->info.context_length < MOST_TOKENS
+                         ? (uint32_t)model->info.context_length
+                         : MOST_TOKENS,
+             n = 0;
     for (uint32_t tokens = FIRST_BUCKET; tokens < limit; tokens *= 2)
         most[n++] = tokens;
     most[n++] = limit;
@@ -99,7 +125,9 @@ static pc_status make_projectors(pc_memo *memo)
     pc_status status = PC_OK;
     for (uint32_t b = 0; b < memo->head.bucket_count && status >= 0; b++) {
         pc__bucket *bucket = &memo->buckets[b];
-        pc__projector_shape shape = {.hidden = memo->head.hidden, .least_tokens = bucket->least, .most_tokens = bucket->most};
+        pc__projector_shape shape = {.hidden = memo->head.hidden,
+                                     .least_tokens = bucket->least,
+                                     .most_tokens = bucket->most};
         if (!bucket->projector)
             status = pc__projector_new(&bucket->projector, &memo->mem, &shape, 1);
     }
@@ -111,8 +139,9 @@ static void tell_damage(const pc_memo *memo)
     pc__map_store_stats s;
     pc__map_store_get_stats(memo->maps, &s);
     if (s.damaged)
-        pc__log(memo->model->context, PC_LOG_WARN, "memo: %s: %llu records are lost: what the log said of them is damaged or cut off", memo->dir.path,
-                (unsigned long long)s.damaged);
+        pc__log(memo->model->context, PC_LOG_WARN,
+                "memo: %s: %llu records are lost: what the log said of them is damaged or cut off",
+                memo->dir.path, (unsigned long long)s.damaged);
 }
 
 static pc_status open_maps(pc_memo *memo)
@@ -139,7 +168,8 @@ static pc_status open_maps(pc_memo *memo)
 
 static int name_one(void *user, const pc__map_record *record)
 {
-    return pc__memo_enter(user, record->id, &record->tokens_id, record->tokens, record->note_size) < 0;
+    return pc__memo_enter(user, record->id, &record->tokens_id, record->tokens, record->note_size)
+           < 0;
 }
 
 static pc_status name_all(pc_memo *memo)
@@ -149,7 +179,9 @@ static pc_status name_all(pc_memo *memo)
         return PC_ERR_NOMEM;
     for (uint32_t b = 0; b < memo->head.bucket_count && status >= 0; b++)
         if (memo->buckets[b].trained)
-            status = pc__memo_index_build(memo, memo->buckets[b].projector, &memo->buckets[b], memo->lengths + memo->buckets[b].least * pc__memo_units(memo),
+            status = pc__memo_index_build(memo, memo->buckets[b].projector, &memo->buckets[b],
+                                          memo->lengths
+                                              + memo->buckets[b].least * pc__memo_units(memo),
                                           &memo->buckets[b].unkept);
     return status;
 }
@@ -157,17 +189,21 @@ static pc_status name_all(pc_memo *memo)
 /* What is kept of prompts from now on, where that was asked for. */
 static pc_status set_outputs(pc_memo *memo, const pc__memo_head *wanted)
 {
-    if (!wanted->outputs || (memo->head.outputs == wanted->outputs && memo->head.output_pool == wanted->output_pool))
+    if (!wanted->outputs
+        || (memo->head.outputs == wanted->outputs && memo->head.output_pool == wanted->output_pool))
         return PC_OK;
     if (memo->options.flags & PC_MEMO_READ_ONLY)
-        return pc__fail(PC_ERR_STATE, "%s: opened read-only, what it keeps of prompts cannot be changed", memo->dir.path);
+        return pc__fail(PC_ERR_STATE,
+                        "%s: opened read-only, what it keeps of prompts cannot be changed",
+                        memo->dir.path);
     memo->head.outputs = wanted->outputs;
     memo->head.output_pool = wanted->output_pool;
     return pc__memo_head_write(memo);
 }
 
 /* `wanted`: what this model's memo is like. */
-static pc_status open_all(pc_memo *memo, const char *folder, const pc__memo_head *wanted, const pc_memo_options *options)
+static pc_status open_all(pc_memo *memo, const char *folder, const pc__memo_head *wanted,
+                          const pc_memo_options *options)
 {
     int read_only = (memo->options.flags & PC_MEMO_READ_ONLY) != 0;
     pc_status status;
@@ -190,12 +226,14 @@ static pc_status open_all(pc_memo *memo, const char *folder, const pc__memo_head
     status = memo->lengths ? name_all(memo) : PC_ERR_NOMEM;
     memo->is_open = status == PC_OK;
     if (memo->is_open && !read_only)
-        (void)pc__memo_keep(memo); /* so that who is killed before he closes it does not find the same work again */
+        (void)pc__memo_keep(
+            memo); /* so that who is killed before he closes it does not find the same work again */
 done:
     return status;
 }
 
-pc_status pc_memo_open(pc_memo **out, const pc_model *model, const char *folder, const pc_memo_options *options)
+pc_status pc_memo_open(pc_memo **out, const pc_model *model, const char *folder,
+                       const pc_memo_options *options)
 {
     pc_memo_options o;
     pc__memo_head wanted;

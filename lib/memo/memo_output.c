@@ -9,13 +9,22 @@
 #include "model/heads.h"
 #include "model/whole.h"
 
-enum { PART_ALIGN = 8, PART_HEAD = 32, AT_POOL = 0, AT_EMBEDDING = 4, AT_LOGITS = 8, AT_COMPUTE = 12, AT_ORIGIN = 16 };
+enum {
+    PART_ALIGN = 8,
+    PART_HEAD = 32,
+    AT_POOL = 0,
+    AT_EMBEDDING = 4,
+    AT_LOGITS = 8,
+    AT_COMPUTE = 12,
+    AT_ORIGIN = 16
+};
 
 /* All that the bits of a full computation depend on, beside the model's fingerprint. */
 static uint64_t origin_of(const pc_model *model)
 {
     char text[PC__KERNELS_CLASS + 32];
-    int size = snprintf(text, sizeof text, "%s %u %u", pc__kernels_class(), (unsigned)model->info.compute, (unsigned)model->native->shape.dtype);
+    int size = snprintf(text, sizeof text, "%s %u %u", pc__kernels_class(),
+                        (unsigned)model->info.compute, (unsigned)model->native->shape.dtype);
     return XXH3_64bits(text, (size_t)size);
 }
 
@@ -26,22 +35,28 @@ static size_t part_at(size_t base)
 
 size_t pc__memo_note_base(const pc_memo *memo, uint32_t bucket)
 {
-    return pc__memo_units(memo) * pc__projector_pooled(memo->buckets[bucket].projector) * sizeof(uint16_t);
+    return pc__memo_units(memo) * pc__projector_pooled(memo->buckets[bucket].projector)
+           * sizeof(uint16_t);
 }
 
 size_t pc__memo_note_bytes(size_t base, pc__output_sizes sizes)
 {
-    return sizes.embedding || sizes.logits ? part_at(base) + PART_HEAD + 4 * (sizes.embedding + sizes.logits) : base;
+    return sizes.embedding || sizes.logits
+               ? part_at(base) + PART_HEAD + 4 * (sizes.embedding + sizes.logits)
+               : base;
 }
 
 int pc__memo_note_fits(const pc_memo *memo, size_t base, size_t bytes)
 {
     size_t hidden = memo->head.hidden, logits = pc__whole_logits(memo->model);
     return bytes == base || bytes == pc__memo_note_bytes(base, (pc__output_sizes){hidden, 0})
-           || (logits && (bytes == pc__memo_note_bytes(base, (pc__output_sizes){0, logits}) || bytes == pc__memo_note_bytes(base, (pc__output_sizes){hidden, logits})));
+           || (logits
+               && (bytes == pc__memo_note_bytes(base, (pc__output_sizes){0, logits})
+                   || bytes == pc__memo_note_bytes(base, (pc__output_sizes){hidden, logits})));
 }
 
-/* By default logits only where they are no more than the maps, so that a record never takes more than twice the room. */
+/* By default logits only where they are no more than the maps, so that a record never takes more
+ * than twice the room. */
 pc__output_sizes pc__memo_output_sizes(const pc_memo *memo, size_t tokens)
 {
     uint32_t kinds = memo->head.outputs;
@@ -49,17 +64,21 @@ pc__output_sizes pc__memo_output_sizes(const pc_memo *memo, size_t tokens)
     pc__map_shape shape;
     pc__memo_shape(memo, tokens, &shape);
     if (kinds == PC_OUTPUT_DEFAULT)
-        kinds = PC_OUTPUT_EMBEDDINGS | (4 * logits <= memo->head.layers * pc__map_bytes(&shape) ? PC_OUTPUT_LOGITS : 0u);
-    return (pc__output_sizes){kinds & PC_OUTPUT_EMBEDDINGS ? memo->head.hidden : 0, kinds & PC_OUTPUT_LOGITS ? logits : 0};
+        kinds = PC_OUTPUT_EMBEDDINGS
+                | (4 * logits <= memo->head.layers * pc__map_bytes(&shape) ? PC_OUTPUT_LOGITS : 0u);
+    return (pc__output_sizes){kinds & PC_OUTPUT_EMBEDDINGS ? memo->head.hidden : 0,
+                              kinds & PC_OUTPUT_LOGITS ? logits : 0};
 }
 
-void pc__memo_output_put(const pc_memo *memo, uint8_t *note, size_t base, pc__output_sizes sizes, const float *values)
+void pc__memo_output_put(const pc_memo *memo, uint8_t *note, size_t base, pc__output_sizes sizes,
+                         const float *values)
 {
     uint8_t *part = note + part_at(base), *at = part + PART_HEAD;
     if (!sizes.embedding && !sizes.logits)
         return;
     memset(note + base, 0, part_at(base) - base + PART_HEAD);
-    pc__put_u32(part + AT_POOL, sizes.embedding ? pc__pool_of(memo->model->native, memo->head.output_pool) : 0);
+    pc__put_u32(part + AT_POOL,
+                sizes.embedding ? pc__pool_of(memo->model->native, memo->head.output_pool) : 0);
     pc__put_u32(part + AT_EMBEDDING, (uint32_t)sizes.embedding);
     pc__put_u32(part + AT_LOGITS, (uint32_t)sizes.logits);
     pc__put_u32(part + AT_COMPUTE, memo->model->info.compute);
@@ -82,12 +101,14 @@ static found look(const pc_memo *memo, const uint8_t *note, size_t base, size_t 
 {
     const uint8_t *part = note + part_at(base);
     found f = {0};
-    if (bytes < part_at(base) + PART_HEAD || pc__get_u64(part + AT_ORIGIN) != origin_of(memo->model))
+    if (bytes < part_at(base) + PART_HEAD
+        || pc__get_u64(part + AT_ORIGIN) != origin_of(memo->model))
         return f;
     f.pool = pc__get_u32(part + AT_POOL);
     f.sizes = (pc__output_sizes){pc__get_u32(part + AT_EMBEDDING), pc__get_u32(part + AT_LOGITS)};
     f.values = part + PART_HEAD;
-    if ((f.sizes.embedding && f.sizes.embedding != memo->head.hidden) || (f.sizes.logits && f.sizes.logits != pc__whole_logits(memo->model))
+    if ((f.sizes.embedding && f.sizes.embedding != memo->head.hidden)
+        || (f.sizes.logits && f.sizes.logits != pc__whole_logits(memo->model))
         || bytes != pc__memo_note_bytes(base, f.sizes))
         return (found){0};
     return f;
@@ -114,7 +135,8 @@ int pc__memo_output_has(pc_memo *memo, const pc__memo_entry *entry, pc__output_s
     if (pc__map_store_whole_note(memo->maps, entry->id, 0, &note, &bytes) == PC_OK)
         f = look(memo, note, base, bytes);
     has = f.sizes.embedding >= sizes.embedding && f.sizes.logits >= sizes.logits
-          && (!sizes.embedding || f.pool == pc__pool_of(memo->model->native, memo->head.output_pool));
+          && (!sizes.embedding
+              || f.pool == pc__pool_of(memo->model->native, memo->head.output_pool));
     pc__free(&memo->mem, note);
     return has;
 }

@@ -11,8 +11,8 @@
 #include "memo/memo_body.h"
 
 enum {
-    MOST_ITEMS = 20000,  /* of a bucket; what is beyond them is not learned from */
-    ROWS_COMPARED = 64,  /* of each head, of longer prompts */
+    MOST_ITEMS = 20000, /* of a bucket; what is beyond them is not learned from */
+    ROWS_COMPARED = 64, /* of each head, of longer prompts */
     STAMP_BYTES = 8
 };
 
@@ -23,26 +23,28 @@ typedef struct lesson {
     uint32_t bucket;
     pc__projector *projector; /* the new one */
     size_t pooled, count, units;
-    int64_t *ids;      /* [count] */
-    uint32_t *tokens;  /* [count] */
-    pc__maps *maps;    /* [count] */
-    float *inputs;     /* [count][units][pooled]: items of the training */
-    uint32_t *groups;  /* [count][units]: of one length, and one layer */
+    int64_t *ids;     /* [count] */
+    uint32_t *tokens; /* [count] */
+    pc__maps *maps;   /* [count] */
+    float *inputs;    /* [count][units][pooled]: items of the training */
+    uint32_t *groups; /* [count][units]: of one length, and one layer */
     pc__label_rule rule;
-    uint64_t stamp;    /* of all that the result depends on */
-    char name[48];     /* of the checkpoint */
+    uint64_t stamp; /* of all that the result depends on */
+    char name[48];  /* of the checkpoint */
 } lesson;
 
 static float label(void *user, size_t i, size_t j)
 {
     const lesson *l = user;
-    size_t layer = i % l->units, layers = l->units > 1 ? 1 : l->memo->head.layers; /* one's own, or all */
+    size_t layer = i % l->units,
+           layers = l->units > 1 ? 1 : l->memo->head.layers; /* one's own, or all */
     pc__map_shape a, b;
     i /= l->units;
     j /= l->units;
     pc__memo_shape(l->memo, l->tokens[i], &a);
     pc__memo_shape(l->memo, l->tokens[j], &b);
-    return pc__map_label(&l->rule, layers, &a, l->maps[i].layer + layer, &b, l->maps[j].layer + layer);
+    return pc__map_label(&l->rule, layers, &a, l->maps[i].layer + layer, &b,
+                         l->maps[j].layer + layer);
 }
 
 /* One in `step` of the bucket's records, so that all ages are learned from. */
@@ -127,7 +129,8 @@ static pc_status keep(void *user, size_t epoch, const void *data, size_t size)
     if (status >= 0) {
         pc__put_u64(file, l->stamp);
         memcpy(file + STAMP_BYTES, data, size);
-        status = pc__dir_publish(&l->memo->dir, "draft-training", l->name, file, STAMP_BYTES + size, 0);
+        status = pc__dir_publish(&l->memo->dir, "draft-training", l->name, file, STAMP_BYTES + size,
+                                 0);
     }
     pc__free(&l->memo->mem, file);
     return status;
@@ -137,7 +140,8 @@ static pc_status keep(void *user, size_t epoch, const void *data, size_t size)
 static uint8_t *kept(const lesson *l, size_t *size)
 {
     uint8_t *data = NULL;
-    if (pc__memo_file_read(l->memo, l->name, &data, size) >= 0 && *size > STAMP_BYTES && pc__get_u64(data) == l->stamp)
+    if (pc__memo_file_read(l->memo, l->name, &data, size) >= 0 && *size > STAMP_BYTES
+        && pc__get_u64(data) == l->stamp)
         return data;
     pc__free(&l->memo->mem, data);
     return NULL;
@@ -172,21 +176,27 @@ static pc_status train(lesson *l)
     }
     pc__free(&l->memo->mem, earlier);
     if (status >= 0)
-        pc__log(l->memo->model->context, PC_LOG_INFO, "memo: %s: projector of %u to %u tokens: %zu records, %zu epochs, loss %.4f to %.4f, mean label %.5f",
-                l->memo->dir.path, l->memo->buckets[l->bucket].least, l->memo->buckets[l->bucket].most, l->count, result.epochs, result.first_loss,
+        pc__log(l->memo->model->context, PC_LOG_INFO,
+                "memo: %s: projector of %u to %u tokens: %zu records, %zu epochs, loss %.4f to "
+                "%.4f, mean label %.5f",
+                l->memo->dir.path, l->memo->buckets[l->bucket].least,
+                l->memo->buckets[l->bucket].most, l->count, result.epochs, result.first_loss,
                 result.last_loss, result.unit);
     return status;
 }
 
-/* The new projector and its indexes in place of the old ones. Its threshold is another one's: the bucket is closed until it is tuned. */
+/* The new projector and its indexes in place of the old ones. Its threshold is another one's: the
+ * bucket is closed until it is tuned. */
 static pc_status install(lesson *l)
 {
     pc_memo *memo = l->memo;
     pc__bucket *bucket = &memo->buckets[l->bucket], before;
-    size_t lengths = (bucket->most - bucket->least + 1) * l->units, first = bucket->least * l->units;
+    size_t lengths = (bucket->most - bucket->least + 1) * l->units,
+           first = bucket->least * l->units;
     pc__index **indexes = pc__calloc(&memo->mem, lengths, sizeof *indexes), *swap;
     uint64_t sum = 0, unkept = 0;
-    pc_status status = indexes ? pc__memo_index_build(memo, l->projector, NULL, indexes, &unkept) : PC_ERR_NOMEM;
+    pc_status status = indexes ? pc__memo_index_build(memo, l->projector, NULL, indexes, &unkept)
+                               : PC_ERR_NOMEM;
     if (status >= 0)
         status = pc__memo_projector_write(memo, l->projector, &sum);
     if (status < 0)
@@ -204,7 +214,9 @@ static pc_status install(lesson *l)
     if (status < 0) {
         *bucket = before;
         if (before.trained)
-            (void)pc__memo_projector_write(memo, before.projector, &sum); /* else the old head names a projector that has gone */
+            (void)pc__memo_projector_write(
+                memo, before.projector,
+                &sum); /* else the old head names a projector that has gone */
     } else {
         l->projector = before.projector;
         for (size_t i = 0; i < lengths; i++) {
@@ -236,7 +248,11 @@ static void forget(lesson *l)
 
 static pc_status train_bucket(pc_memo *memo, const pc_memo_work *work, uint32_t b)
 {
-    lesson l = {.memo = memo, .work = work, .bucket = b, .rule = pc__label_default, .units = pc__memo_units(memo)};
+    lesson l = {.memo = memo,
+                .work = work,
+                .bucket = b,
+                .rule = pc__label_default,
+                .units = pc__memo_units(memo)};
     pc__projector_shape shape = *pc__projector_shape_of(memo->buckets[b].projector);
     pc_status status = pc__projector_new(&l.projector, &memo->mem, &shape, work->seed);
     snprintf(l.name, sizeof l.name, "training-%u.pct", memo->buckets[b].most);
@@ -279,6 +295,7 @@ pc_status pc_memo_train(pc_memo *memo, const pc_memo_work *work)
     }
     pthread_mutex_unlock(&memo->writer);
     if (status >= 0 && !some)
-        return pc__fail(PC_ERR_STATE, "pc_memo_train: %s: no bucket has %d records yet", memo->dir.path, PC__MEMO_LEAST_RECORDS);
+        return pc__fail(PC_ERR_STATE, "pc_memo_train: %s: no bucket has %d records yet",
+                        memo->dir.path, PC__MEMO_LEAST_RECORDS);
     return status < 0 ? status : PC_OK;
 }

@@ -12,7 +12,8 @@ static void sift(float *distances, int64_t *ids, size_t n, float distance, int64
 {
     size_t at = 0, child;
     while ((child = 2 * at + 1) < n) {
-        if (child + 1 < n && farther(distances[child + 1], ids[child + 1], distances[child], ids[child]))
+        if (child + 1 < n
+            && farther(distances[child + 1], ids[child + 1], distances[child], ids[child]))
             child++;
         if (!farther(distances[child], ids[child], distance, id))
             break;

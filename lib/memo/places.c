@@ -2,7 +2,8 @@
 
 #include <string.h>
 
-/* Ids often count up: a multiplicative hash, of which the upper bits are used (Fibonacci hashing). */
+/* Ids often count up: a multiplicative hash, of which the upper bits are used (Fibonacci hashing).
+ */
 static size_t home(const pc__places *places, int64_t id)
 {
     uint64_t mixed = (uint64_t)id * UINT64_C(0x9E3779B97F4A7C15);
@@ -52,7 +53,8 @@ void pc__places_free(pc__places *places)
 pc_status pc__places_reserve(pc__places *places, size_t more)
 {
     size_t need = places->count + more, slots = places->slot_count ? places->slot_count : 16;
-    pc_status status = pc__grow(places->mem, (void **)&places->ids, &places->capacity, need, sizeof *places->ids);
+    pc_status status = pc__grow(places->mem, (void **)&places->ids, &places->capacity, need,
+                                sizeof *places->ids);
     if (status < 0)
         return status;
     while (slots / 2 < need)

@@ -1,4 +1,5 @@
-/* Which id lies where: an array of ids by place, and a hash table back. Place numbers are those of the vectors of an index. */
+/* Which id lies where: an array of ids by place, and a hash table back. Place numbers are those of
+ * the vectors of an index. */
 #ifndef PC_MEMO_PLACES_H
 #define PC_MEMO_PLACES_H
 
@@ -8,10 +9,10 @@
 
 typedef struct pc__places { /* zero-initialise, but for mem */
     const pc_allocator *mem;
-    int64_t *ids;      /* [count]; -1: vacated */
+    int64_t *ids; /* [count]; -1: vacated */
     size_t count, capacity;
-    size_t living;     /* places that are somebody's */
-    size_t *slots;     /* open addressing: place + 1, 0: empty. A power of two, at most half full */
+    size_t living; /* places that are somebody's */
+    size_t *slots; /* open addressing: place + 1, 0: empty. A power of two, at most half full */
     size_t slot_count;
 } pc__places;
 

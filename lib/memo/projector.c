@@ -7,14 +7,19 @@
 #include "memo/projector_body.h"
 #include "memo/seeded.h"
 
-enum { RUN_ROWS = 4, RUN_CELLS = 512 /* cells that are normed at a time: on the stack */, MOST_SIZE = 1 << 24 /* hidden, tokens */ };
+enum {
+    RUN_ROWS = 4,
+    RUN_CELLS = 512 /* cells that are normed at a time: on the stack */,
+    MOST_SIZE = 1 << 24 /* hidden, tokens */
+};
 
 static size_t least_of(size_t a, size_t b)
 {
     return a < b ? a : b;
 }
 
-/* 16 bands of tokens, 1024 … 4096 cells by the size of the model: a small part of a per cent of its prefill, weights of 0.5 … 2 MiB. */
+/* 16 bands of tokens, 1024 … 4096 cells by the size of the model: a small part of a per cent of its
+ * prefill, weights of 0.5 … 2 MiB. */
 static void fill_defaults(pc__projector_shape *shape)
 {
     size_t cells = 1024;
@@ -31,19 +36,26 @@ static void fill_defaults(pc__projector_shape *shape)
 pc_status pc__projector_check(const pc__projector_shape *s)
 {
     if (!s->hidden || s->hidden > MOST_SIZE)
-        return pc__fail(PC_ERR_INVALID, "projector: %zu hidden dimensions (1 to %d)", s->hidden, MOST_SIZE);
+        return pc__fail(PC_ERR_INVALID, "projector: %zu hidden dimensions (1 to %d)", s->hidden,
+                        MOST_SIZE);
     if (!s->least_tokens || s->least_tokens > s->most_tokens || s->most_tokens > MOST_SIZE)
-        return pc__fail(PC_ERR_INVALID, "projector: bucket of %zu to %zu tokens", s->least_tokens, s->most_tokens);
+        return pc__fail(PC_ERR_INVALID, "projector: bucket of %zu to %zu tokens", s->least_tokens,
+                        s->most_tokens);
     if (s->columns > s->hidden)
-        return pc__fail(PC_ERR_INVALID, "projector: %zu columns of %zu hidden dimensions", s->columns, s->hidden);
-    if (!s->rows || !s->columns || s->rows > PC__MOST_CELLS || s->columns > PC__MOST_CELLS || s->rows * s->columns > PC__MOST_CELLS)
-        return pc__fail(PC_ERR_INVALID, "projector: %zu x %zu cells (at most %d)", s->rows, s->columns, PC__MOST_CELLS);
+        return pc__fail(PC_ERR_INVALID, "projector: %zu columns of %zu hidden dimensions",
+                        s->columns, s->hidden);
+    if (!s->rows || !s->columns || s->rows > PC__MOST_CELLS || s->columns > PC__MOST_CELLS
+        || s->rows * s->columns > PC__MOST_CELLS)
+        return pc__fail(PC_ERR_INVALID, "projector: %zu x %zu cells (at most %d)", s->rows,
+                        s->columns, PC__MOST_CELLS);
     if (!s->inner || s->inner % 16 || s->inner > PC__MOST_INNER)
-        return pc__fail(PC_ERR_INVALID, "projector: inner size %zu (a multiple of 16, at most %d)", s->inner, PC__MOST_INNER);
+        return pc__fail(PC_ERR_INVALID, "projector: inner size %zu (a multiple of 16, at most %d)",
+                        s->inner, PC__MOST_INNER);
     return PC_OK;
 }
 
-pc_status pc__projector_make(pc__projector **out, const pc_allocator *mem, const pc__projector_shape *shape)
+pc_status pc__projector_make(pc__projector **out, const pc_allocator *mem,
+                             const pc__projector_shape *shape)
 {
     pc__projector_shape full = *shape;
     pc__projector *p;
@@ -70,7 +82,8 @@ pc_status pc__projector_make(pc__projector **out, const pc_allocator *mem, const
     return PC_OK;
 }
 
-pc_status pc__projector_new(pc__projector **out, const pc_allocator *mem, const pc__projector_shape *shape, uint64_t seed)
+pc_status pc__projector_new(pc__projector **out, const pc_allocator *mem,
+                            const pc__projector_shape *shape, uint64_t seed)
 {
     uint64_t state = pc__seeded(seed, 1);
     pc_status status = pc__projector_make(out, mem, shape);
@@ -78,7 +91,8 @@ pc_status pc__projector_new(pc__projector **out, const pc_allocator *mem, const 
         return status;
     pc__projector *p = *out;
     size_t inner = p->shape.inner;
-    /* of so much spread that the sums have the deviation of the inputs (He et al. 2015, for max(0, x)) */
+    /* of so much spread that the sums have the deviation of the inputs (He et al. 2015, for max(0,
+     * x)) */
     float first = sqrtf(6.0f / (float)p->cells), second = sqrtf(6.0f / (float)inner);
     for (size_t i = 0; i < p->cells; i++)
         p->mean[i] = 0, p->scale[i] = 1;
@@ -109,8 +123,10 @@ size_t pc__projector_pooled(const pc__projector *projector)
     return projector->cells;
 }
 
-/* One band: largest over its tokens, a block of dimensions at a time, and over the dimensions that share a column. */
-static void pool_band(const pc__memo_loops *loops, const pc__projector_shape *s, const float *x, size_t tokens, float *cells)
+/* One band: largest over its tokens, a block of dimensions at a time, and over the dimensions that
+ * share a column. */
+static void pool_band(const pc__memo_loops *loops, const pc__projector_shape *s, const float *x,
+                      size_t tokens, float *cells)
 {
     float band[RUN_CELLS];
     for (size_t c = 0; c < s->columns; c += RUN_CELLS) {
@@ -135,12 +151,14 @@ static int all_finite(const float *x, size_t count)
     return !bad;
 }
 
-pc_status pc__projector_pool(const pc__projector *projector, const float *x, size_t tokens, float *pooled)
+pc_status pc__projector_pool(const pc__projector *projector, const float *x, size_t tokens,
+                             float *pooled)
 {
     const pc__projector_shape *s = &projector->shape;
     const pc__memo_loops *loops = pc__memo_loops_get();
     if (tokens < s->least_tokens || tokens > s->most_tokens)
-        return pc__fail(PC_ERR_INVALID, "projector: %zu tokens are not in its bucket of %zu to %zu", tokens, s->least_tokens, s->most_tokens);
+        return pc__fail(PC_ERR_INVALID, "projector: %zu tokens are not in its bucket of %zu to %zu",
+                        tokens, s->least_tokens, s->most_tokens);
     for (size_t r = 0; r < s->rows; r++) {
         size_t from = r * tokens / s->rows, to = ((r + 1) * tokens + s->rows - 1) / s->rows;
         pool_band(loops, s, x + from * s->hidden, to - from, pooled + r * s->columns);
@@ -151,7 +169,8 @@ pc_status pc__projector_pool(const pc__projector *projector, const float *x, siz
 }
 
 /* [rows][inner], the first layer with its nonlinearity. */
-static void run_first(const pc__projector *p, const pc__memo_loops *loops, const float *pooled, size_t rows, float *inner)
+static void run_first(const pc__projector *p, const pc__memo_loops *loops, const float *pooled,
+                      size_t rows, float *inner)
 {
     float normed[RUN_ROWS * RUN_CELLS];
     size_t width = p->shape.inner, all = rows * width;
@@ -160,7 +179,8 @@ static void run_first(const pc__projector *p, const pc__memo_loops *loops, const
         size_t n = least_of(RUN_CELLS, p->cells - at);
         for (size_t r = 0; r < rows; r++)
             for (size_t i = 0; i < n; i++)
-                normed[r * RUN_CELLS + i] = (pooled[r * p->cells + at + i] - p->mean[at + i]) * p->scale[at + i];
+                normed[r * RUN_CELLS + i] = (pooled[r * p->cells + at + i] - p->mean[at + i])
+                                            * p->scale[at + i];
         loops->linear(p->first + at * width, n, width, normed, RUN_CELLS, rows, inner);
     }
     const float *bias = p->first + p->cells * width;
@@ -171,7 +191,8 @@ static void run_first(const pc__projector *p, const pc__memo_loops *loops, const
         }
 }
 
-pc_status pc__projector_run(const pc__projector *projector, const float *pooled, size_t count, float *features)
+pc_status pc__projector_run(const pc__projector *projector, const float *pooled, size_t count,
+                            float *features)
 {
     const pc__memo_loops *loops = pc__memo_loops_get();
     float inner[RUN_ROWS * PC__MOST_INNER];
@@ -179,12 +200,14 @@ pc_status pc__projector_run(const pc__projector *projector, const float *pooled,
     for (size_t at = 0; at < count; at += RUN_ROWS) {
         size_t rows = least_of(RUN_ROWS, count - at);
         run_first(projector, loops, pooled + at * projector->cells, rows, inner);
-        loops->linear(projector->second, projector->shape.inner, PC__FEATURE_DIM, inner, projector->shape.inner, rows, features + at * PC__FEATURE_DIM);
+        loops->linear(projector->second, projector->shape.inner, PC__FEATURE_DIM, inner,
+                      projector->shape.inner, rows, features + at * PC__FEATURE_DIM);
     }
     return PC_OK;
 }
 
-/* A cell that hardly ever changed counts as if it deviated by a hundredth of what cells do on average: an input that differs there is far off, but its feature is a number. */
+/* A cell that hardly ever changed counts as if it deviated by a hundredth of what cells do on
+ * average: an input that differs there is far off, but its feature is a number. */
 static void norm_scales(pc__projector *p, const double *squares, size_t count)
 {
     double average = 0;
@@ -206,7 +229,8 @@ pc_status pc__projector_norm(pc__projector *projector, const float *pooled, size
         return pc__fail(PC_ERR_INVALID, "projector: no items to take the norm from");
     for (size_t i = 0; i < count; i++)
         if (!all_finite(pooled + i * cells, cells))
-            return pc__fail(PC_ERR_INVALID, "projector: item %zu has a number that is not finite", i);
+            return pc__fail(PC_ERR_INVALID, "projector: item %zu has a number that is not finite",
+                            i);
     if (!(sums = pc__calloc(&projector->mem, 2 * cells, sizeof *sums)))
         return PC_ERR_NOMEM;
     for (size_t i = 0; i < count; i++)

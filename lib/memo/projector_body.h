@@ -11,7 +11,8 @@ struct pc__projector {
     float *mean;    /* [cells] */
     float *scale;   /* [cells]: 1 / deviation */
     float *first;   /* [cells + 1][inner], the last row is the bias */
-    float *second;  /* [inner][PC__FEATURE_DIM], behind `first`. No bias: it would cancel in every distance */
+    float *second;  /* [inner][PC__FEATURE_DIM], behind `first`. No bias: it would cancel in every
+                       distance */
 };
 
 static inline size_t pc__first_weights(const pc__projector *projector)
@@ -22,6 +23,7 @@ static inline size_t pc__first_weights(const pc__projector *projector)
 /* PC_ERR_INVALID names what is wrong; nothing may be 0. */
 pc_status pc__projector_check(const pc__projector_shape *shape);
 /* Without values. PC_ERR_INVALID names what is wrong with the shape; defaults are filled in. */
-pc_status pc__projector_make(pc__projector **out, const pc_allocator *mem, const pc__projector_shape *shape);
+pc_status pc__projector_make(pc__projector **out, const pc_allocator *mem,
+                             const pc__projector_shape *shape);
 
 #endif

@@ -7,17 +7,29 @@
 #include "memo/seeded.h"
 #include "memo/trainer.h"
 
-enum { DIM = PC__FEATURE_DIM, UNIT_PAIRS = 512, MOST_BATCH = 1024, DEFAULT_BATCH = 16, LEAST_EPOCHS = 10, MOST_EPOCHS = 100, ENOUGH_BATCHES = 4000 };
+enum {
+    DIM = PC__FEATURE_DIM,
+    UNIT_PAIRS = 512,
+    MOST_BATCH = 1024,
+    DEFAULT_BATCH = 16,
+    LEAST_EPOCHS = 10,
+    MOST_EPOCHS = 100,
+    ENOUGH_BATCHES = 4000
+};
 static const double DEFAULT_RATE = 0.03, DEFAULT_MOMENTUM = 0.9, TELL_SECONDS = 0.1;
-static const double MOST_LENGTH = 1; /* a longer gradient is shortened to that: one strange batch must not throw the weights away */
-static const double MOST_LOSS = 2;   /* features that are all alike have a loss of at most 1, the mean label: a training that is worse has lost its way */
+static const double MOST_LENGTH = 1; /* a longer gradient is shortened to that: one strange batch
+                                        must not throw the weights away */
+static const double MOST_LOSS = 2; /* features that are all alike have a loss of at most 1, the mean
+                                      label: a training that is worse has lost its way */
 
 static pc_status check_options(const pc__training *t)
 {
     if (t->count < 2 || !t->pooled || !t->label)
-        return pc__fail(PC_ERR_INVALID, "training: %zu items%s (two at least, and labels)", t->count, t->label ? "" : " without labels");
+        return pc__fail(PC_ERR_INVALID, "training: %zu items%s (two at least, and labels)",
+                        t->count, t->label ? "" : " without labels");
     if (t->batch < 2 || t->batch > MOST_BATCH)
-        return pc__fail(PC_ERR_INVALID, "training: batches of %zu items (2 to %d)", t->batch, MOST_BATCH);
+        return pc__fail(PC_ERR_INVALID, "training: batches of %zu items (2 to %d)", t->batch,
+                        MOST_BATCH);
     if (!(t->rate > 0) || !isfinite(t->rate))
         return pc__fail(PC_ERR_INVALID, "training: rate %g", t->rate);
     if (!(t->momentum < 1))
@@ -54,7 +66,8 @@ static pc_status set_options(pc__trainer *trainer, const pc__training *training)
 
 static pc_status bad_label(size_t i, size_t j, float label)
 {
-    return pc__fail(PC_ERR_INVALID, "training: the label of items %zu and %zu is %g", i, j, (double)label);
+    return pc__fail(PC_ERR_INVALID, "training: the label of items %zu and %zu is %g", i, j,
+                    (double)label);
 }
 
 static int label_is_good(float label)
@@ -74,7 +87,8 @@ static void label_row(void *arg, size_t i)
 {
     const labelling *l = arg;
     for (size_t j = i + 1; j < l->n; j++)
-        l->labels[i * l->n + j] = l->training->label(l->training->label_user, l->items[i], l->items[j]);
+        l->labels[i * l->n + j] = l->training->label(l->training->label_user, l->items[i],
+                                                     l->items[j]);
 }
 
 static pc_status label_batch(const pc__trainer *trainer, const size_t *items, size_t n)
@@ -96,7 +110,11 @@ static pc_status label_batch(const pc__trainer *trainer, const size_t *items, si
 typedef struct unit_pairs {
     const pc__trainer *trainer;
     size_t count;
-    struct { size_t i, j; float label; double distance; } pair[UNIT_PAIRS];
+    struct {
+        size_t i, j;
+        float label;
+        double distance;
+    } pair[UNIT_PAIRS];
 } unit_pairs;
 
 static void find_pairs(unit_pairs *u)
@@ -123,10 +141,12 @@ static void measure_pair(void *arg, size_t at)
     u->pair[at].label = t->label(t->label_user, i, j);
     pc__projector_run(p, t->pooled + i * p->cells, 1, features);
     pc__projector_run(p, t->pooled + j * p->cells, 1, features + DIM);
-    u->pair[at].distance = sqrt((double)pc__memo_loops_get()->square_distance(features, features + DIM, DIM));
+    u->pair[at].distance = sqrt(
+        (double)pc__memo_loops_get()->square_distance(features, features + DIM, DIM));
 }
 
-/* Weights to begin with: those of the projector, so that distances are on average as large as labels. */
+/* Weights to begin with: those of the projector, so that distances are on average as large as
+ * labels. */
 static pc_status find_unit(pc__trainer *trainer)
 {
     pc__projector *p = trainer->projector;
@@ -167,7 +187,8 @@ static void move_weights(void *arg, size_t i)
     const pc__trainer *t = s->trainer;
     const float *gradient = t->gradient->result;
     float momentum = (float)t->training.momentum;
-    size_t all = t->projector->weights, end = (i + 1) * STEP_CHUNK < all ? (i + 1) * STEP_CHUNK : all;
+    size_t all = t->projector->weights,
+           end = (i + 1) * STEP_CHUNK < all ? (i + 1) * STEP_CHUNK : all;
     for (size_t k = i * STEP_CHUNK; k < end; k++) {
         t->velocity[k] = momentum * t->velocity[k] + s->share * gradient[k];
         t->weights[k] -= s->rate * t->velocity[k];
@@ -179,33 +200,42 @@ static pc_status train_batch(pc__trainer *trainer, const pc__batch_cut *cut, dou
 {
     const pc__training *t = &trainer->training;
     const size_t *items = trainer->order.order + cut->first;
-    step s = {trainer, (float)(t->rate * (double)(t->epochs - trainer->epoch) / (double)t->epochs), (float)cut->count / (float)t->batch};
+    step s = {trainer, (float)(t->rate * (double)(t->epochs - trainer->epoch) / (double)t->epochs),
+              (float)cut->count / (float)t->batch};
     pc_status status = label_batch(trainer, items, cut->count);
     if (status < 0)
         return status;
-    *loss = pc__gradient_run(trainer->gradient, trainer->context, trainer->weights, t->pooled, items, cut->count);
+    *loss = pc__gradient_run(trainer->gradient, trainer->context, trainer->weights, t->pooled,
+                             items, cut->count);
     if (trainer->gradient->length > MOST_LENGTH)
         s.share *= (float)(MOST_LENGTH / trainer->gradient->length);
     if (isfinite(*loss))
-        pc__parallel(trainer->context, (trainer->projector->weights + STEP_CHUNK - 1) / STEP_CHUNK, move_weights, &s);
+        pc__parallel(trainer->context, (trainer->projector->weights + STEP_CHUNK - 1) / STEP_CHUNK,
+                     move_weights, &s);
     return PC_OK;
 }
 
 static pc_status diverged(const pc__trainer *trainer, double loss)
 {
-    return pc__fail(PC_ERR_INVALID, "training: epoch %zu of %zu: a loss of %g; the rate of %g is too high for these items; the projector is as %s",
-                    trainer->epoch + 1, trainer->training.epochs, loss, trainer->training.rate, trainer->epoch ? "the epoch before left it" : "it was");
+    return pc__fail(PC_ERR_INVALID,
+                    "training: epoch %zu of %zu: a loss of %g; the rate of %g is too high for "
+                    "these items; the projector is as %s",
+                    trainer->epoch + 1, trainer->training.epochs, loss, trainer->training.rate,
+                    trainer->epoch ? "the epoch before left it" : "it was");
 }
 
 static int32_t tell(pc__trainer *trainer, size_t batch, double loss)
 {
     const pc__training *t = &trainer->training;
-    uint64_t all = (uint64_t)trainer->order.batches * t->epochs, done = (uint64_t)trainer->order.batches * trainer->epoch + batch;
+    uint64_t all = (uint64_t)trainer->order.batches * t->epochs,
+             done = (uint64_t)trainer->order.batches * trainer->epoch + batch;
     char text[96];
     trainer->told = pc__now();
-    double left = (trainer->told - trainer->started) / (double)trainer->steps * (double)(all - done);
+    double left = (trainer->told - trainer->started) / (double)trainer->steps
+                  * (double)(all - done);
     size_t epoch = batch || !trainer->epoch ? trainer->epoch + 1 : trainer->epoch;
-    snprintf(text, sizeof text, "training: epoch %zu of %zu, loss %.4g, %.0f s left", epoch, t->epochs, loss, left);
+    snprintf(text, sizeof text, "training: epoch %zu of %zu, loss %.4g, %.0f s left", epoch,
+             t->epochs, loss, left);
     pc__host_begin();
     return t->progress(t->progress_user, text, done, all);
 }
@@ -241,8 +271,10 @@ static pc_status train_epoch(pc__trainer *trainer)
         sum += loss * n * (n - 1) / 2;
         pairs += n * (n - 1) / 2;
         trainer->steps++;
-        if (t->progress && b + 1 < trainer->order.batches && pc__now() - trainer->told > TELL_SECONDS && tell(trainer, b + 1, sum / pairs))
-            return pc__host_cancelled("training: cancelled in epoch %zu of %zu", trainer->epoch + 1, t->epochs);
+        if (t->progress && b + 1 < trainer->order.batches
+            && pc__now() - trainer->told > TELL_SECONDS && tell(trainer, b + 1, sum / pairs))
+            return pc__host_cancelled("training: cancelled in epoch %zu of %zu", trainer->epoch + 1,
+                                      t->epochs);
     }
     pc_status status = sum / pairs > MOST_LOSS ? diverged(trainer, sum / pairs) : publish(trainer);
     if (status < 0)
@@ -263,7 +295,8 @@ static pc_status end_epoch(pc__trainer *trainer)
         status = t->checkpoint(t->checkpoint_user, trainer->epoch, bytes.data, bytes.size);
     pc__bytes_free(&bytes);
     if (status >= 0 && t->progress && tell(trainer, 0, trainer->last_loss))
-        status = pc__host_cancelled("training: cancelled after epoch %zu of %zu", trainer->epoch, t->epochs);
+        status = pc__host_cancelled("training: cancelled after epoch %zu of %zu", trainer->epoch,
+                                    t->epochs);
     return status < 0 ? status : PC_OK;
 }
 
@@ -271,12 +304,14 @@ static pc_status prepare(pc__trainer *trainer)
 {
     pc__projector *p = trainer->projector;
     const pc__training *t = &trainer->training;
-    pc_status status = pc__training_order_new(&trainer->order, &p->mem, t->count, t->groups, t->batch);
+    pc_status status = pc__training_order_new(&trainer->order, &p->mem, t->count, t->groups,
+                                              t->batch);
     if (status < 0)
         return status;
     pc__training_order_make(&trainer->order, t->seed, 0);
     if (!trainer->order.batches)
-        return pc__fail(PC_ERR_INVALID, "training: no two of the %zu items are of one group", t->count);
+        return pc__fail(PC_ERR_INVALID, "training: no two of the %zu items are of one group",
+                        t->count);
     if ((status = pc__gradient_new(&trainer->gradient, p, t->batch)) < 0)
         return status;
     trainer->weights = pc__calloc(&p->mem, p->weights, sizeof *trainer->weights);
@@ -307,14 +342,18 @@ static void end(pc__trainer *trainer, pc__training_result *result)
         memcpy(p->mean, trainer->norm_before, 2 * p->cells * sizeof *p->mean);
     pc__free(mem, trainer->norm_before);
     if (result)
-        *result = trainer->published ? (pc__training_result){trainer->epoch, trainer->unit, trainer->first_loss, trainer->last_loss} : (pc__training_result){0};
+        *result = trainer->published
+                      ? (pc__training_result){trainer->epoch, trainer->unit, trainer->first_loss,
+                                              trainer->last_loss}
+                      : (pc__training_result){0};
     pc__gradient_free(trainer->gradient);
     pc__free(mem, trainer->weights);
     pc__free(mem, trainer->velocity);
     pc__training_order_free(&trainer->order);
 }
 
-pc_status pc__projector_train(pc__projector *projector, pc_context *context, const pc__training *training, pc__training_result *result)
+pc_status pc__projector_train(pc__projector *projector, pc_context *context,
+                              const pc__training *training, pc__training_result *result)
 {
     pc__trainer trainer = {.projector = projector, .context = context};
     pc_status status = set_options(&trainer, training);

@@ -1,4 +1,5 @@
-/* The scan's kernels with AVX2 and FMA: a block's row of 32 numbers is four registers; two queries at a time. */
+/* The scan's kernels with AVX2 and FMA: a block's row of 32 numbers is four registers; two queries
+ * at a time. */
 #include "base/unroll.h"
 #include "memo/scan_kernels.h"
 
@@ -8,8 +9,10 @@
 enum { PARTS = PC__SCAN_BLOCK / 8 };
 
 /* `queries` is 1 or 2, a constant where this is inlined. */
-static inline __attribute__((always_inline)) void few(const float *block, size_t dim, const float *query,
-                                                      const size_t queries, const float *limit, float *distances, uint32_t *hits)
+static inline __attribute__((always_inline)) void few(const float *block, size_t dim,
+                                                      const float *query, const size_t queries,
+                                                      const float *limit, float *distances,
+                                                      uint32_t *hits)
 {
     __m256 sum[2][PARTS];
     for (size_t q = 0; q < queries; q++)
@@ -32,13 +35,14 @@ static inline __attribute__((always_inline)) void few(const float *block, size_t
         hits[q] = 0;
         for (size_t p = 0; p < PARTS; p++) {
             _mm256_storeu_ps(distances + q * PC__SCAN_BLOCK + 8 * p, sum[q][p]);
-            hits[q] |= (uint32_t)_mm256_movemask_ps(_mm256_cmp_ps(sum[q][p], most, _CMP_LE_OQ)) << (8 * p);
+            hits[q] |= (uint32_t)_mm256_movemask_ps(_mm256_cmp_ps(sum[q][p], most, _CMP_LE_OQ))
+                       << (8 * p);
         }
     }
 }
 
-static void block_avx2(const float *block, size_t dim, const float *queries, size_t count, const float *limit,
-                       float *distances, uint32_t *hits)
+static void block_avx2(const float *block, size_t dim, const float *queries, size_t count,
+                       const float *limit, float *distances, uint32_t *hits)
 {
     size_t q = 0;
     for (; q + 2 <= count; q += 2)
@@ -53,7 +57,8 @@ static float pair_avx2(const float *a, const float *b, size_t dim)
     size_t d = 0;
     for (; d + 16 <= dim; d += 16)
         for (size_t i = 0; i < 2; i++) {
-            __m256 apart = _mm256_sub_ps(_mm256_loadu_ps(a + d + 8 * i), _mm256_loadu_ps(b + d + 8 * i));
+            __m256 apart = _mm256_sub_ps(_mm256_loadu_ps(a + d + 8 * i),
+                                         _mm256_loadu_ps(b + d + 8 * i));
             sum[i] = _mm256_fmadd_ps(apart, apart, sum[i]);
         }
     float lane[8], total = 0.0f;

@@ -12,8 +12,8 @@ static void one_query(const float *block, size_t dim, const float *query, float 
         }
 }
 
-static void block_c(const float *block, size_t dim, const float *queries, size_t count, const float *limit,
-                    float *distances, uint32_t *hits)
+static void block_c(const float *block, size_t dim, const float *queries, size_t count,
+                    const float *limit, float *distances, uint32_t *hits)
 {
     for (size_t q = 0; q < count; q++) {
         float *sums = distances + q * PC__SCAN_BLOCK;

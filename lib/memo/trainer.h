@@ -1,4 +1,5 @@
-/* What a training holds between batches; projector_train.c runs it, training_order.c and checkpoint.c are parts of it. */
+/* What a training holds between batches; projector_train.c runs it, training_order.c and
+ * checkpoint.c are parts of it. */
 #ifndef PC_MEMO_TRAINER_H
 #define PC_MEMO_TRAINER_H
 
@@ -14,13 +15,18 @@ typedef struct pc__training_order {
     const uint32_t *groups;
     size_t items, batch;
     size_t *order; /* [items] */
-    struct pc__grouped { uint32_t group; size_t place, item; } *grouped; /* [items]; NULL without groups */
+    struct pc__grouped {
+        uint32_t group;
+        size_t place, item;
+    } * grouped; /* [items]; NULL without groups */
     pc__batch_cut *cuts;
     size_t batches;
 } pc__training_order;
-pc_status pc__training_order_new(pc__training_order *out, const pc_allocator *mem, size_t items, const uint32_t *groups, size_t batch);
+pc_status pc__training_order_new(pc__training_order *out, const pc_allocator *mem, size_t items,
+                                 const uint32_t *groups, size_t batch);
 void pc__training_order_free(pc__training_order *order);
-/* Every item is in at most one batch; a batch is of one group; a single item that is left over from its group is in none. */
+/* Every item is in at most one batch; a batch is of one group; a single item that is left over from
+ * its group is in none. */
 void pc__training_order_make(pc__training_order *order, uint64_t seed, size_t epoch);
 
 typedef struct pc__trainer {
@@ -42,7 +48,8 @@ typedef struct pc__trainer {
 
 /* Weights, velocities, norm and all that decides what comes next. */
 pc_status pc__checkpoint_write(pc__trainer *trainer, pc__bytes *out);
-/* Into a fresh trainer and its projector's norm. PC_ERR_FORMAT, PC_ERR_MISMATCH: another training's. */
+/* Into a fresh trainer and its projector's norm. PC_ERR_FORMAT, PC_ERR_MISMATCH: another
+ * training's. */
 pc_status pc__checkpoint_read(pc__trainer *trainer, const void *data, size_t size);
 
 #endif

@@ -3,7 +3,8 @@
 #include "memo/seeded.h"
 #include "memo/trainer.h"
 
-pc_status pc__training_order_new(pc__training_order *out, const pc_allocator *mem, size_t items, const uint32_t *groups, size_t batch)
+pc_status pc__training_order_new(pc__training_order *out, const pc_allocator *mem, size_t items,
+                                 const uint32_t *groups, size_t batch)
 {
     *out = (pc__training_order){.mem = *mem, .groups = groups, .items = items, .batch = batch};
     out->order = pc__calloc(mem, items, sizeof *out->order);
@@ -54,7 +55,8 @@ void pc__training_order_make(pc__training_order *order, uint64_t seed, size_t ep
     order->batches = 0;
     for (size_t at = 0, end; at < order->items; at = end) {
         end = at + 1;
-        while (end < order->items && end - at < order->batch && (!order->groups || order->grouped[end].group == order->grouped[at].group))
+        while (end < order->items && end - at < order->batch
+               && (!order->groups || order->grouped[end].group == order->grouped[at].group))
             end++;
         if (end - at > 1)
             order->cuts[order->batches++] = (pc__batch_cut){at, end - at};

@@ -12,7 +12,8 @@ static void clip(float *x, size_t count, float limit)
         x[i] = x[i] > limit ? limit : x[i] < -limit ? -limit : x[i];
 }
 
-pc_status pc__attention_project(pc__work *work, int32_t layer, size_t first, size_t rows, int values_only)
+pc_status pc__attention_project(pc__work *work, int32_t layer, size_t first, size_t rows,
+                                int values_only)
 {
     const pc__native *native = work->native;
     const pc__native_layer *weights = &native->layers[layer];
@@ -76,7 +77,9 @@ static pc_status gather(pc__work *work, const pc__attn_layer *what)
         return pc__maps_attend(work, what);
     PC__TRY(pc__attention_keys(work, what->layer), done);
     if (work->pass->skips_attention) {
-        memset(work->seen, 0, work->rows * (size_t)what->heads * (size_t)work->native->shape.v_dim * sizeof *work->seen);
+        memset(work->seen, 0,
+               work->rows * (size_t)what->heads * (size_t)work->native->shape.v_dim
+                   * sizeof *work->seen);
         return PC_OK;
     }
     if (work->native->encoder.relative)
@@ -93,6 +96,7 @@ pc_status pc__attention_part(pc__work *work, int32_t layer)
     pc__attn_layer what = describe(work, layer);
     pc_status status = gather(work, &what);
     if (status >= 0)
-        status = native->backend->linear_run(native->layers[layer].o, work->seen, work->rows, work->y);
+        status = native->backend->linear_run(native->layers[layer].o, work->seen, work->rows,
+                                             work->y);
     return status;
 }

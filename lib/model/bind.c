@@ -40,7 +40,8 @@ static pc_status bind_linear(const binder *b, pc__part part, size_t rows, size_t
     float *bias = NULL;
     pc_status status, biased;
     PC__TRY(b->provider->matrix(b->provider->user, part, b->layer, rows, cols, &source), done);
-    bias = pc__calloc(b->mem, rows, sizeof *bias); /* the file has so many rows, it does not only say so */
+    bias = pc__calloc(b->mem, rows,
+                      sizeof *bias); /* the file has so many rows, it does not only say so */
     PC__TRY(bias ? PC_OK : PC_ERR_NOMEM, done);
     PC__TRY(biased = b->provider->vector(b->provider->user, part, b->layer, 1, rows, bias), done);
     status = new_linear(b, &source, rows, cols, biased ? bias : NULL, out);
@@ -108,8 +109,7 @@ static pc_status bind_table(const binder *b, pc__part part, size_t dim, uint32_t
     table->dim = dim;
     table->dtype = dtype;
     chunks = (table->rows + CHUNK - 1) / CHUNK;
-    PC__TRY(b->provider->matrix(b->provider->user, part, -1, table->rows, dim, &f.from),
-            done);
+    PC__TRY(b->provider->matrix(b->provider->user, part, -1, table->rows, dim, &f.from), done);
     table->data = pc__calloc(b->mem, table->rows, dim * (dtype == PC_DTYPE_BF16 ? 2 : 4));
     f.scratch = pc__calloc(b->mem, dtype == PC_DTYPE_BF16 ? chunks : 1, dim * sizeof *f.scratch);
     if (table->data && f.scratch)
@@ -158,8 +158,8 @@ static pc_status bind_exactly(const binder *b, pc__part part, size_t rows, pc__l
     const pc__native *native = b->native;
     size_t hidden = (size_t)native->arch.hidden;
     pc__weight_source source;
-    pc_status status =
-        b->provider->matrix(b->provider->user, part, b->layer, rows, hidden, &source);
+    pc_status status = b->provider->matrix(b->provider->user, part, b->layer, rows, hidden,
+                                           &source);
     if (status < 0)
         return status;
     source.grid = (pc__grid){0};
@@ -179,7 +179,8 @@ static void slice_rows(void *user, size_t first, size_t count, float *out)
     s->from.rows(s->from.user, s->first + first, count, out);
 }
 
-static void slice_grid(void *user, size_t first, size_t count, uint8_t *q, float *scale, float *minimum)
+static void slice_grid(void *user, size_t first, size_t count, uint8_t *q, float *scale,
+                       float *minimum)
 {
     const slice *s = user;
     s->from.grid_rows(s->from.user, s->first + first, count, q, scale, minimum);
@@ -205,7 +206,8 @@ static pc_status join_experts(const binder *b, pc__native_layer *layer, size_t c
         all[3 * e + 2] = layer->experts[e].down;
     }
     if (all)
-        status = b->native->backend->linear_join(b->native->context, all, 3 * count, &layer->expert_block);
+        status = b->native->backend->linear_join(b->native->context, all, 3 * count,
+                                                 &layer->expert_block);
     pc__free(b->mem, all);
     return status;
 }
@@ -295,8 +297,8 @@ static pc_status distance_rows(const binder *b, pc__table *table)
     if (native->arch.encoder.relative_norm) {
         status = bind_norm(b, PC__PART_RELATIVE_NORM, &norm);
         if (status >= 0)
-            native->backend->layer_norm(native->context, table->data, table->rows, hidden, norm.gain,
-                                        norm.bias, native->arch.norm_eps, table->data);
+            native->backend->layer_norm(native->context, table->data, table->rows, hidden,
+                                        norm.gain, norm.bias, native->arch.norm_eps, table->data);
         pc__free(b->mem, norm.gain);
         pc__free(b->mem, norm.bias);
     }
@@ -360,9 +362,11 @@ static pc_status bind_heads(const binder *b)
         PC__TRY(bind_linear(b, PC__PART_POOL, hidden, hidden, &encoder->pool), done);
     encoder->classes = b->provider->table_rows(b->provider->user, PC__PART_CLASSIFIER);
     if (encoder->classes && !encoder->pool)
-        return pc__fail(PC_ERR_UNSUPPORTED, "a classifier without a pooler is one of single tokens");
+        return pc__fail(PC_ERR_UNSUPPORTED,
+                        "a classifier without a pooler is one of single tokens");
     if (encoder->classes)
-        status = bind_linear(b, PC__PART_CLASSIFIER, encoder->classes, hidden, &encoder->classifier);
+        status = bind_linear(b, PC__PART_CLASSIFIER, encoder->classes, hidden,
+                             &encoder->classifier);
 done:
     return status;
 }
@@ -379,8 +383,9 @@ static pc_status bind_encoder(binder *b)
     if (config->relative)
         PC__TRY(bind_distances(b), done);
     if (config->conv) {
-        PC__TRY(bind_linear(b, PC__PART_CONV, hidden, hidden * (size_t)config->conv, &encoder->conv),
-                done);
+        PC__TRY(
+            bind_linear(b, PC__PART_CONV, hidden, hidden * (size_t)config->conv, &encoder->conv),
+            done);
         PC__TRY(bind_norm(b, PC__PART_CONV_NORM, &encoder->conv_norm), done);
     }
     status = bind_heads(b);
@@ -461,10 +466,9 @@ pc_status pc__native_bind(pc__native **out, pc_context *context, pc__arch *arch,
     b.native->backend = pc__cpu_backend();
     b.native->arch = *arch;
     b.native->compute = options->compute;
-    b.native->shape =
-        (pc__kv_shape){arch->layers, arch->kv_heads, arch->head_dim,
-                       arch->v_dim > 0 ? arch->v_dim : arch->head_dim,
-                       grows_as_kept ? options->kv : options->compute};
+    b.native->shape = (pc__kv_shape){arch->layers, arch->kv_heads, arch->head_dim,
+                                     arch->v_dim > 0 ? arch->v_dim : arch->head_dim,
+                                     grows_as_kept ? options->kv : options->compute};
     b.native->kept = options->kv == PC_DTYPE_I8 ? PC_DTYPE_I8 : b.native->shape.dtype;
     memset(arch, 0, sizeof *arch);
     PC__TRY(bind_positions(&b), done);

@@ -25,7 +25,8 @@ typedef struct pc__provider {
 typedef struct pc__bind_options {
     uint32_t compute; /* PC_DTYPE_F32 or PC_DTYPE_BF16 */
     uint32_t kv;      /* pc_model_options.kv */
-    uint32_t grids;   /* bits of inputs that quantised matrices are multiplied with as they are, 16 or 8; 0: they are expanded to `compute` */
+    uint32_t grids; /* bits of inputs that quantised matrices are multiplied with as they are, 16 or
+                       8; 0: they are expanded to `compute` */
     pc_progress_fn progress;
     void *progress_user;
 } pc__bind_options;

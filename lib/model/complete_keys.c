@@ -20,7 +20,8 @@ static pc_status reserve(completion *c)
 {
     const pc__native *native = c->native;
     const pc_allocator *mem = &native->context->mem;
-    size_t tokens = c->run->tokens, width = (size_t)native->shape.kv_heads * (size_t)native->shape.k_dim;
+    size_t tokens = c->run->tokens,
+           width = (size_t)native->shape.kv_heads * (size_t)native->shape.k_dim;
     c->k = native->backend->allocate(native->context, tokens * width);
     c->runs = pc__calloc(mem, tokens, sizeof(*c->runs));
     c->slots = pc__calloc(mem, tokens, sizeof *c->slots);
@@ -38,7 +39,8 @@ static pc_status reserve(completion *c)
 static pc_status layer_keys(const completion *c, int32_t layer, const float *input)
 {
     const pc__native *native = c->native;
-    size_t tokens = c->run->tokens, heads = (size_t)native->shape.kv_heads, dim = (size_t)native->shape.k_dim;
+    size_t tokens = c->run->tokens, heads = (size_t)native->shape.kv_heads,
+           dim = (size_t)native->shape.k_dim;
     float limit = native->arch.qkv_clip;
     pc_status status = native->backend->linear_run(native->layers[layer].k, input, tokens, c->k);
     if (status < 0)
@@ -46,12 +48,15 @@ static pc_status layer_keys(const completion *c, int32_t layer, const float *inp
     for (size_t i = 0; limit > 0 && i < tokens * heads * dim; i++)
         c->k[i] = c->k[i] > limit ? limit : c->k[i] < -limit ? -limit : c->k[i];
     if (c->rope)
-        native->backend->rotate(native->context, c->rope, c->turns, tokens, heads, dim, heads * dim, c->k);
-    native->backend->store_kv(native->context, c->runs, c->slots, layer, tokens, c->k, heads * dim, NULL, 0);
+        native->backend->rotate(native->context, c->rope, c->turns, tokens, heads, dim, heads * dim,
+                                c->k);
+    native->backend->store_kv(native->context, c->runs, c->slots, layer, tokens, c->k, heads * dim,
+                              NULL, 0);
     return PC_OK;
 }
 
-pc_status pc__complete_keys(const pc_model *model, pc__kv *run, const float *inputs, const uint8_t *missing)
+pc_status pc__complete_keys(const pc_model *model, pc__kv *run, const float *inputs,
+                            const uint8_t *missing)
 {
     completion c = {.native = model->native, .run = run};
     const pc_allocator *mem = &model->context->mem;

@@ -1,5 +1,5 @@
-/* DeBERTa's convolution beside its first layer (config key conv_kernel_size): over neighbouring rows of a lane, with zeros
- * beyond its ends, as one matrix over the rows next to each other. */
+/* DeBERTa's convolution beside its first layer (config key conv_kernel_size): over neighbouring
+ * rows of a lane, with zeros beyond its ends, as one matrix over the rows next to each other. */
 #include <string.h>
 
 #include "model/forward_work.h"
@@ -32,9 +32,11 @@ pc_status pc__convolution_part(pc__work *work)
             break;
         gather(work, first - work->first, count);
     }
-    PC__TRY(native->backend->linear_run(native->encoder.conv, work->neighbours, work->rows, work->h),
-            done);
-    native->backend->activate(native->context, native->arch.encoder.conv_activation, work->h, values);
+    PC__TRY(
+        native->backend->linear_run(native->encoder.conv, work->neighbours, work->rows, work->h),
+        done);
+    native->backend->activate(native->context, native->arch.encoder.conv_activation, work->h,
+                              values);
     native->backend->add(native->context, work->x, work->h, values);
     pc__apply_norm(work, &native->encoder.conv_norm, work->x, work->rows, work->x);
 done:

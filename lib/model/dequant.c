@@ -31,14 +31,14 @@ static void from_bf16(const uint8_t *in, size_t count, float *out)
 }
 
 /* A plain number type: each value rounded to fp32 once. */
-#define FROM(name, type)                                                                           \
-    static void from_##name(const uint8_t *in, size_t count, float *out)                           \
-    {                                                                                              \
-        for (size_t i = 0; i < count; i++) {                                                       \
-            type value;                                                                            \
-            memcpy(&value, in + i * sizeof value, sizeof value);                                   \
-            out[i] = (float)value;                                                                 \
-        }                                                                                          \
+#define FROM(name, type)                                                 \
+    static void from_##name(const uint8_t *in, size_t count, float *out) \
+    {                                                                    \
+        for (size_t i = 0; i < count; i++) {                             \
+            type value;                                                  \
+            memcpy(&value, in + i * sizeof value, sizeof value);         \
+            out[i] = (float)value;                                       \
+        }                                                                \
     }
 FROM(f64, double)
 FROM(i8, int8_t)

@@ -98,8 +98,8 @@ static void q6_run(const uint8_t *low, int low_shift, const uint8_t *high, int h
                    float scale, float *out)
 {
     for (int l = 0; l < 16; l++)
-        out[l] =
-            scale * (float)(((low[l] >> low_shift & 15) | (high[l] >> high_shift & 3) << 4) - 32);
+        out[l] = scale
+                 * (float)(((low[l] >> low_shift & 15) | (high[l] >> high_shift & 3) << 4) - 32);
 }
 
 /* low[128], high[64], signed scales[16], d. In each half of the block, run 2k and 2k+1 of 16 take
@@ -126,9 +126,10 @@ void pc__dequant_iq4_xs(const uint8_t *in, size_t count, float *out)
         int high = pc__load_u16(in + 2);
         for (int j = 0; j < 8; j++, out += 32) {
             const uint8_t *q = in + 8 + j * 16;
-            float scale =
-                d
-                * (float)(((in[4 + j / 2] >> (j % 2 * 4) & 15) | (high >> (j * 2) & 3) << 4) - 32);
+            float scale = d
+                          * (float)(((in[4 + j / 2] >> (j % 2 * 4) & 15)
+                                     | (high >> (j * 2) & 3) << 4)
+                                    - 32);
             for (int l = 0; l < 16; l++) {
                 out[l] = scale * (float)pc__iq4_levels[q[l] & 15];
                 out[l + 16] = scale * (float)pc__iq4_levels[q[l] >> 4];

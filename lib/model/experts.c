@@ -7,7 +7,8 @@
 
 enum { ENTRIES_AT_ONCE = 512, WORTH = 1 << 14 /* floats that are worth a thread */ };
 
-/* Experts [from, to), with the shared MLP beside the first ones: one piece of work for the threads, however few rows each expert has. */
+/* Experts [from, to), with the shared MLP beside the first ones: one piece of work for the threads,
+ * however few rows each expert has. */
 typedef struct group {
     const pc__work *work;
     const pc__native_layer *layer;
@@ -45,7 +46,8 @@ static size_t first_parts(const group *g, pc__linear_part *parts)
     for (size_t e = g->from; e < g->to; e++) {
         size_t at = routes->first[e] - g->first, count = routes->first[e + 1] - routes->first[e];
         const pc__native_mlp *mlp = &g->layer->experts[e];
-        pc__linear_part part = {mlp->up, work->h, routes->row + g->first, g->entries, at, count, work->up + at * width};
+        pc__linear_part part = {mlp->up, work->h, routes->row + g->first, g->entries,
+                                at,      count,   work->up + at * width};
         if (!count)
             continue;
         parts[n++] = part;
@@ -56,9 +58,11 @@ static size_t first_parts(const group *g, pc__linear_part *parts)
     }
     if (g->shared) {
         const pc__native_mlp *mlp = &g->layer->mlp;
-        parts[n++] = (pc__linear_part){mlp->up, work->h, NULL, rows, 0, rows, work->up + inner_of(g)};
+        parts[n++] = (pc__linear_part){
+            mlp->up, work->h, NULL, rows, 0, rows, work->up + inner_of(g)};
         if (mlp->gate)
-            parts[n++] = (pc__linear_part){mlp->gate, work->h, NULL, rows, 0, rows, work->gate + inner_of(g)};
+            parts[n++] = (pc__linear_part){
+                mlp->gate, work->h, NULL, rows, 0, rows, work->gate + inner_of(g)};
     }
     return n;
 }
@@ -71,10 +75,13 @@ static size_t second_parts(const group *g, const float *inner, pc__linear_part *
     for (size_t e = g->from; e < g->to; e++) {
         size_t at = routes->first[e] - g->first, count = routes->first[e + 1] - routes->first[e];
         if (count)
-            parts[n++] = (pc__linear_part){g->layer->experts[e].down, inner, NULL, g->entries, at, count, work->some + at * dim};
+            parts[n++] = (pc__linear_part){
+                g->layer->experts[e].down, inner, NULL, g->entries, at, count,
+                work->some + at * dim};
     }
     if (g->shared)
-        parts[n++] = (pc__linear_part){g->layer->mlp.down, inner + inner_of(g), NULL, rows, 0, rows, work->mixed};
+        parts[n++] = (pc__linear_part){g->layer->mlp.down, inner + inner_of(g), NULL, rows, 0, rows,
+                                       work->mixed};
     return n;
 }
 
@@ -138,10 +145,12 @@ static pc_status run_experts(const pc__work *work, const pc__native_layer *layer
 {
     const pc_allocator *mem = &work->native->context->mem;
     const uint32_t *first = work->routes.first;
-    size_t all = (size_t)work->native->arch.experts.count, most = pc__experts_entries(&work->native->arch, work->capacity);
+    size_t all = (size_t)work->native->arch.experts.count,
+           most = pc__experts_entries(&work->native->arch, work->capacity);
     pc__linear_part *parts = pc__calloc(mem, 2 * (all + 1), sizeof *parts);
     pc_status status = parts ? PC_OK : PC_ERR_NOMEM;
-    for (group g = {work, layer, 0, 0, 0, 0, layer->mlp.width > 0, 0}; g.from < all && status >= 0; g.from = g.to, g.shared = 0) {
+    for (group g = {work, layer, 0, 0, 0, 0, layer->mlp.width > 0, 0}; g.from < all && status >= 0;
+         g.from = g.to, g.shared = 0) {
         g.to = g.from + 1;
         while (g.to < all && first[g.to + 1] - first[g.from] <= most)
             g.to++;

@@ -173,7 +173,8 @@ static pc_status run_block(pc__work *work)
         if (l + 1 == work->pass->kv_layers)
             break;
         if (!l && work->beside)
-            memcpy(work->beside, work->x, work->rows * (size_t)work->native->arch.hidden * sizeof *work->x);
+            memcpy(work->beside, work->x,
+                   work->rows * (size_t)work->native->arch.hidden * sizeof *work->x);
         PC__TRY(run_layer(work, l), done);
         if (!l && work->beside)
             PC__TRY(pc__convolution_part(work), done);
@@ -204,7 +205,8 @@ static size_t inner_floats(const pc__arch *arch, size_t rows)
 {
     size_t experts = pc__experts_entries(arch, rows) * (size_t)arch->experts.width, most = 0;
     for (int32_t l = 0; l < arch->layers; l++) {
-        size_t floats = rows * (size_t)pc__mlp_width(arch, l) + (pc__has_experts(arch, l) ? experts : 0);
+        size_t floats = rows * (size_t)pc__mlp_width(arch, l)
+                        + (pc__has_experts(arch, l) ? experts : 0);
         most = floats > most ? floats : most;
     }
     return most;
@@ -249,7 +251,8 @@ static size_t lay_out(pc__work *work, float *slab)
         work->narrow = part(slab, &used, rows * work->native->embedding.dim);
     if (work->native->encoder.conv) {
         work->beside = part(slab, &used, rows * (size_t)arch->hidden);
-        work->neighbours = part(slab, &used, rows * (size_t)arch->hidden * (size_t)arch->encoder.conv);
+        work->neighbours = part(slab, &used,
+                                rows * (size_t)arch->hidden * (size_t)arch->encoder.conv);
     }
     if (work->pass->trace || work->pass->maps)
         work->lse = part(slab, &used, rows * heads);
@@ -293,7 +296,8 @@ static uint64_t length_of(const pc__pass *pass)
 
 static pc_status note_flow(pc__work *work, const pc__kv *kv)
 {
-    pc__kv_flow *flow = atomic_load_explicit(&((pc__kv *)(uintptr_t)kv)->flow, memory_order_acquire);
+    pc__kv_flow *flow = atomic_load_explicit(&((pc__kv *)(uintptr_t)kv)->flow,
+                                             memory_order_acquire);
     pc_status status;
     if (!flow)
         return PC_OK;
@@ -342,8 +346,8 @@ void pc__lane_rows(const pc__pass *pass, size_t lane, size_t *first, size_t *cou
     *count = pass->lane_first ? pass->lane_first[lane + 1] - *first : pass->attend.count;
 }
 
-/* How many rows of whole lanes, from `lane` on, a block of PC__BLOCK holds, but at least one lane's; *next is the lane
- * behind them. */
+/* How many rows of whole lanes, from `lane` on, a block of PC__BLOCK holds, but at least one
+ * lane's; *next is the lane behind them. */
 static size_t whole_lanes(const pc__pass *pass, size_t lane, size_t *next)
 {
     size_t rows = 0, first, count;
@@ -398,9 +402,10 @@ static pc_status check_kind(const pc__native *native, const pc__pass *pass)
     if (native->arch.causal)
         return PC_OK;
     if (pass->logits || pass->kv_layers)
-        return pc__fail(PC_ERR_UNSUPPORTED,
-                        "%s is an encoder: it has no logits over its vocabulary, and no state of a prefix",
-                        native->arch.name);
+        return pc__fail(
+            PC_ERR_UNSUPPORTED,
+            "%s is an encoder: it has no logits over its vocabulary, and no state of a prefix",
+            native->arch.name);
     if (pass->lane_first && pass->lane_first[pass->lane_count] != pass->attend.count)
         return pc__fail(PC_ERR_INVALID, "%zu lanes of %zu rows, the pass has %zu", pass->lane_count,
                         pass->lane_first[pass->lane_count], pass->attend.count);

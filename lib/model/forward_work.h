@@ -36,22 +36,22 @@ typedef struct pc__work {
     size_t logits_done; /* rows of pass->logits written so far */
     pc__plan *plan;
 
-    float *slab;      /* one block of memory for all of these */
-    float *x;         /* [hidden] residual stream */
-    float *h;         /* [hidden] normed input of a part; the MLP leaves its result here */
-    float *y;         /* [hidden] result of the attention part */
-    float *q;         /* [heads][k_dim] */
-    float *k, *v;     /* [kv_heads][k_dim], [kv_heads][v_dim] */
-    float *seen;      /* [heads][v_dim] what attention gathers */
-    float *gate, *up; /* [width of the widest MLP]; of layers with experts what runs together */
+    float *slab;         /* one block of memory for all of these */
+    float *x;            /* [hidden] residual stream */
+    float *h;            /* [hidden] normed input of a part; the MLP leaves its result here */
+    float *y;            /* [hidden] result of the attention part */
+    float *q;            /* [heads][k_dim] */
+    float *k, *v;        /* [kv_heads][k_dim], [kv_heads][v_dim] */
+    float *seen;         /* [heads][v_dim] what attention gathers */
+    float *gate, *up;    /* [width of the widest MLP]; of layers with experts what runs together */
     pc__routes routes;   /* of the layer at work, where it has experts; so are these: */
     float *shared_scale; /* [1] before the sigmoid */
     float *some, *mixed; /* [hidden] what experts give, a row for each entry; what comes out */
-    float *narrow;    /* [embedding_dim] where embeddings are projected */
-    float *lse;       /* [heads], only while tracing and with maps */
-    float *distances; /* scratch of relative_part.c, NULL before its first use */
-    float *beside;    /* [hidden] the layer's input, where a convolution reads it too */
-    float *neighbours; /* [hidden * encoder.conv] */
+    float *narrow;       /* [embedding_dim] where embeddings are projected */
+    float *lse;          /* [heads], only while tracing and with maps */
+    float *distances;    /* scratch of relative_part.c, NULL before its first use */
+    float *beside;       /* [hidden] the layer's input, where a convolution reads it too */
+    float *neighbours;   /* [hidden * encoder.conv] */
 
     pc__maps_work maps; /* where pass->maps is there */
 
@@ -69,13 +69,16 @@ pc_status pc__head(pc__work *work);
 pc_status pc__attention_part(pc__work *work, int32_t layer);
 pc_status pc__attention_keys(
     pc__work *work, int32_t layer); /* its first half: queries, and K and V of h into their runs */
-/* Rows [first, first + rows) of the block: q, k and v of h, or v alone; k turned, and what was computed into their runs. */
-pc_status pc__attention_project(pc__work *work, int32_t layer, size_t first, size_t rows, int values_only);
+/* Rows [first, first + rows) of the block: q, k and v of h, or v alone; k turned, and what was
+ * computed into their runs. */
+pc_status pc__attention_project(pc__work *work, int32_t layer, size_t first, size_t rows,
+                                int values_only);
 void pc__attention_store(pc__work *work, int32_t layer, size_t first, size_t rows, int values_only);
 /* mlp_part.c: h = MLP of h, of its experts where the layer has them. */
 pc_status pc__mlp_part(pc__work *work, int32_t layer);
 /* y [rows][hidden] = MLP of x [rows][hidden]; y may be x. Uses gate and up. */
-pc_status pc__mlp(const pc__work *work, const pc__native_mlp *mlp, const float *x, size_t rows, float *y);
+pc_status pc__mlp(const pc__work *work, const pc__native_mlp *mlp, const float *x, size_t rows,
+                  float *y);
 
 /* convolution_part.c: x = norm(x + act(convolution of beside)). */
 pc_status pc__convolution_part(pc__work *work);
@@ -91,12 +94,14 @@ void pc__apply_norm(const pc__work *work, const pc__native_norm *norm, const flo
 /* forward_trace.c: what the pass looks like from outside; each does nothing without pass->trace.
  * The block then holds all rows. */
 pc_status pc__trace_rows(const pc__work *work, const char *name, int32_t layer,
-                         const float *rows);                   /* [row][hidden] */
-pc_status pc__trace_keys(const pc__work *work, int32_t layer); /* work->k, before it is turned, and work->v */
+                         const float *rows); /* [row][hidden] */
+pc_status pc__trace_keys(const pc__work *work,
+                         int32_t layer); /* work->k, before it is turned, and work->v */
 pc_status pc__trace_maps(const pc__work *work, const pc__attn_layer *layer);
 void pc__trace_map(const pc__work *work, int32_t layer, size_t lane, size_t tokens,
                    const float *map); /* [head][tokens][tokens] */
-pc_status pc__trace_heads(const pc__work *work); /* of encoders: "pooled" and "logits" of each lane */
+pc_status pc__trace_heads(
+    const pc__work *work); /* of encoders: "pooled" and "logits" of each lane */
 pc_status pc__trace_routes(const pc__work *work, int32_t layer);
 
 #endif

@@ -19,16 +19,22 @@ typedef struct family {
 } family;
 
 static const family families[] = {
-    {"llama", PC__NORM_RMS, PC__RESIDUAL_SEQUENTIAL, PC__ACT_SILU, 1, PC_POSITION_ROPE, 1, "mixtral"},
+    {"llama", PC__NORM_RMS, PC__RESIDUAL_SEQUENTIAL, PC__ACT_SILU, 1, PC_POSITION_ROPE, 1,
+     "mixtral"},
     {"qwen2", PC__NORM_RMS, PC__RESIDUAL_SEQUENTIAL, PC__ACT_SILU, 1, PC_POSITION_ROPE, 0, NULL},
-    {"qwen2moe", PC__NORM_RMS, PC__RESIDUAL_SEQUENTIAL, PC__ACT_SILU, 1, PC_POSITION_ROPE, 0, "qwen2moe"},
-    {"deepseek", PC__NORM_RMS, PC__RESIDUAL_SEQUENTIAL, PC__ACT_SILU, 1, PC_POSITION_ROPE, 1, "deepseek"},
+    {"qwen2moe", PC__NORM_RMS, PC__RESIDUAL_SEQUENTIAL, PC__ACT_SILU, 1, PC_POSITION_ROPE, 0,
+     "qwen2moe"},
+    {"deepseek", PC__NORM_RMS, PC__RESIDUAL_SEQUENTIAL, PC__ACT_SILU, 1, PC_POSITION_ROPE, 1,
+     "deepseek"},
     {"phi3", PC__NORM_RMS, PC__RESIDUAL_SEQUENTIAL, PC__ACT_SILU, 1, PC_POSITION_ROPE, 0, NULL},
-    {"phi2", PC__NORM_LAYER, PC__RESIDUAL_PARALLEL, PC__ACT_GELU_TANH, 0, PC_POSITION_ROPE, 0, NULL},
+    {"phi2", PC__NORM_LAYER, PC__RESIDUAL_PARALLEL, PC__ACT_GELU_TANH, 0, PC_POSITION_ROPE, 0,
+     NULL},
     {"falcon", PC__NORM_LAYER, PC__RESIDUAL_PARALLEL, PC__ACT_GELU, 0, PC_POSITION_ROPE, 0, NULL},
     {"mpt", PC__NORM_LAYER, PC__RESIDUAL_SEQUENTIAL, PC__ACT_GELU, 0, PC_POSITION_ALIBI, 0, NULL},
-    {"bloom", PC__NORM_LAYER, PC__RESIDUAL_SEQUENTIAL, PC__ACT_GELU_TANH, 0, PC_POSITION_ALIBI, 0, NULL},
-    {"gpt2", PC__NORM_LAYER, PC__RESIDUAL_SEQUENTIAL, PC__ACT_GELU_TANH, 0, PC_POSITION_LEARNED, 0, NULL},
+    {"bloom", PC__NORM_LAYER, PC__RESIDUAL_SEQUENTIAL, PC__ACT_GELU_TANH, 0, PC_POSITION_ALIBI, 0,
+     NULL},
+    {"gpt2", PC__NORM_LAYER, PC__RESIDUAL_SEQUENTIAL, PC__ACT_GELU_TANH, 0, PC_POSITION_LEARNED, 0,
+     NULL},
 };
 
 const char *pc__meta_key(const pc__meta *s, const char *name, char key[PC__META_KEY])
@@ -199,10 +205,9 @@ done:
 
 static void read_tokens(const pc__meta *s, pc__arch *arch)
 {
-    static const char *const keys[4] = {"tokenizer.ggml.bos_token_id",
-                                        "tokenizer.ggml.eos_token_id",
-                                        "tokenizer.ggml.unknown_token_id",
-                                        "tokenizer.ggml.padding_token_id"};
+    static const char *const keys[4] = {
+        "tokenizer.ggml.bos_token_id", "tokenizer.ggml.eos_token_id",
+        "tokenizer.ggml.unknown_token_id", "tokenizer.ggml.padding_token_id"};
     int32_t *ids[4] = {&arch->token_bos, &arch->token_eos, &arch->token_unk, &arch->token_pad};
     for (int i = 0; i < 4; i++) {
         int64_t id = -1;
@@ -244,8 +249,8 @@ done:
 pc_status pc__arch_from_gguf(pc__arch *out, const pc_allocator *mem, pc__gguf *gguf)
 {
     pc__meta s = {.gguf = gguf,
-                .weights = pc__gguf_weights(gguf),
-                .path = pc__weights_path(pc__gguf_weights(gguf))};
+                  .weights = pc__gguf_weights(gguf),
+                  .path = pc__weights_path(pc__gguf_weights(gguf))};
     const family *found = NULL;
     pc_status status;
     memset(out, 0, sizeof *out);

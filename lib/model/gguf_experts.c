@@ -15,9 +15,10 @@ static pc_status read_expert_weights(const pc__meta *s, pc__expert_config *exper
     PC__TRY(pc__meta_number(s, "expert_gating_func", &gating), done);
     PC__TRY(pc__meta_size(s, "expert_group_count", 0, &groups), done);
     if (gating != 1 || groups > 1)
-        return pc__fail(PC_ERR_UNSUPPORTED, "%s: key '%s': %g is not implemented", s->path,
-                        pc__meta_key(s, groups > 1 ? "expert_group_count" : "expert_gating_func", key),
-                        groups > 1 ? (double)groups : gating);
+        return pc__fail(
+            PC_ERR_UNSUPPORTED, "%s: key '%s': %g is not implemented", s->path,
+            pc__meta_key(s, groups > 1 ? "expert_group_count" : "expert_gating_func", key),
+            groups > 1 ? (double)groups : gating);
     if (pc__gguf_u64(s->gguf, pc__meta_key(s, "expert_weights_norm", key), &renormalise)
         && experts->renormalise && !renormalise)
         return pc__fail(PC_ERR_UNSUPPORTED, "%s: key '%s': false is not implemented for '%s'",

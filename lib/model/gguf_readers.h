@@ -1,4 +1,5 @@
-/* What the readers of GGUF metadata share (gguf_config.c), and the readers of what is more than a size (gguf_rope.c, gguf_experts.c). */
+/* What the readers of GGUF metadata share (gguf_config.c), and the readers of what is more than a
+ * size (gguf_rope.c, gguf_experts.c). */
 #ifndef PC_MODEL_GGUF_READERS_H
 #define PC_MODEL_GGUF_READERS_H
 
@@ -27,7 +28,8 @@ pc_status pc__meta_only(const pc__meta *s, const char *name, double neutral);
 const pc__tensor *pc__meta_tensor(const pc__meta *s, const char *name); /* NULL: there is none */
 
 pc_status pc__gguf_rope(const pc__meta *s, const pc_allocator *mem, pc__arch *arch);
-/* name: of the architecture's models with experts; NULL: there are none, and experts are refused. */
+/* name: of the architecture's models with experts; NULL: there are none, and experts are refused.
+ */
 pc_status pc__gguf_experts(const pc__meta *s, const char *name, pc__arch *arch);
 
 #endif

@@ -50,8 +50,8 @@ static pc_status read_scaling_kind(const pc__meta *s, pc__rope_config *rope)
             goto done;
         }
     }
-    status =
-        pc__fail(PC_ERR_UNSUPPORTED, "%s: key '%s': '%s' is not implemented", s->path, key, name);
+    status = pc__fail(PC_ERR_UNSUPPORTED, "%s: key '%s': '%s' is not implemented", s->path, key,
+                      name);
 done:
     return status;
 }
@@ -126,8 +126,8 @@ static pc_status read_factor_tensors(const pc__meta *s, const pc_allocator *mem,
         rope->attention_factor = 1;
         PC__TRY(pc__meta_number(s, "rope.scaling.attn_factor", &rope->attention_factor), done);
         if (!(rope->attention_factor > 0) || !(rope->original_length > 1))
-            status =
-                pc__fail(PC_ERR_FORMAT, "%s: a number of rope.scaling is not above zero", s->path);
+            status = pc__fail(PC_ERR_FORMAT, "%s: a number of rope.scaling is not above zero",
+                              s->path);
     }
 done:
     return status;

@@ -2,7 +2,8 @@
 
 #include "model/dequant.h"
 
-typedef void (*unpack_fn)(const uint8_t *in, size_t blocks, uint8_t *q, float *scale, float *minimum);
+typedef void (*unpack_fn)(const uint8_t *in, size_t blocks, uint8_t *q, float *scale,
+                          float *minimum);
 
 static void q8_0(const uint8_t *in, size_t blocks, uint8_t *q, float *scale, float *minimum)
 {
@@ -48,7 +49,8 @@ static void q6_k(const uint8_t *in, size_t blocks, uint8_t *q, float *scale, flo
         float d = pc__load_half(in + 208);
         for (int run = 0; run < 16; run++, q += 16) {
             int half = run / 8, k = run % 8 / 2, column = run % 2 * 16;
-            const uint8_t *low = in + half * 64 + k % 2 * 32 + column, *high = in + 128 + half * 32 + column;
+            const uint8_t *low = in + half * 64 + k % 2 * 32 + column,
+                          *high = in + 128 + half * 32 + column;
             *scale++ = d * (float)(int8_t)in[192 + run];
             for (int l = 0; l < 16; l++)
                 q[l] = (uint8_t)((low[l] >> (k / 2 * 4) & 15) | (high[l] >> (k * 2) & 3) << 4);
@@ -81,8 +83,10 @@ pc__grid pc__ttype_grid(pc__ttype type)
     return form ? form->grid : (pc__grid){0};
 }
 
-void pc__tensor_grid(const pc__tensor *tensor, uint64_t first, uint64_t count, uint8_t *q, float *scale, float *minimum)
+void pc__tensor_grid(const pc__tensor *tensor, uint64_t first, uint64_t count, uint8_t *q,
+                     float *scale, float *minimum)
 {
     size_t block = pc__ttype_block(tensor->type), bytes = pc__ttype_block_bytes(tensor->type);
-    form_of(tensor->type)->unpack(tensor->data + first / block * bytes, (size_t)(count / block), q, scale, minimum);
+    form_of(tensor->type)
+        ->unpack(tensor->data + first / block * bytes, (size_t)(count / block), q, scale, minimum);
 }

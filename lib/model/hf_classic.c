@@ -31,8 +31,8 @@ pc_status pc__read_opt(const pc__config *config, const pc_allocator *mem, pc__ar
     arch->final_norm = before && !removed;
     arch->position_scheme = PC_POSITION_LEARNED;
     arch->position_offset = 2;
-    arch->bias_parts =
-        PC__BIAS_NORMS | (bias ? PC__BIAS_QKV | PC__BIT(O) | PC__BIT(UP) | PC__BIT(DOWN) : 0);
+    arch->bias_parts = PC__BIAS_NORMS
+                       | (bias ? PC__BIAS_QKV | PC__BIT(O) | PC__BIT(UP) | PC__BIT(DOWN) : 0);
 done:
     return status;
 }
@@ -49,9 +49,9 @@ pc_status pc__read_gpt2(const pc__config *config, const pc_allocator *mem, pc__a
     PC__TRY(pc__config_maybe(config, "n_inner", &arch->ffn), done);
     PC__TRY(pc__config_head_dim(config, arch), done);
     PC__TRY(pc__config_eps(config, "layer_norm_epsilon", 1e-5, arch), done);
-    PC__TRY(pc__config_activation(config, "activation_function", PC__ACT_GELU_TANH,
-                                  &arch->activation),
-            done);
+    PC__TRY(
+        pc__config_activation(config, "activation_function", PC__ACT_GELU_TANH, &arch->activation),
+        done);
     PC__TRY(pc__config_only(config, "scale_attn_by_inverse_layer_idx", 0), done);
     PC__TRY(pc__config_flag(config, "scale_attn_weights", &scaled), done);
     arch->tied = 1;
@@ -133,8 +133,8 @@ pc_status pc__read_falcon(const pc__config *config, const pc_allocator *mem, pc_
                                     : PC__RESIDUAL_PARALLEL;
     arch->position_scheme = f.alibi ? PC_POSITION_ALIBI : PC_POSITION_ROPE;
     arch->alibi_before_scale = f.alibi;
-    arch->bias_parts =
-        PC__BIAS_NORMS | (f.bias ? PC__BIAS_QKV | PC__BIT(O) | PC__BIT(UP) | PC__BIT(DOWN) : 0);
+    arch->bias_parts = PC__BIAS_NORMS
+                       | (f.bias ? PC__BIAS_QKV | PC__BIT(O) | PC__BIT(UP) | PC__BIT(DOWN) : 0);
     if (!f.alibi)
         status = pc__read_rope(config, mem, 1.0, arch);
 done:

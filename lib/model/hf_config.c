@@ -15,9 +15,9 @@ pc_status pc__config_activation(const pc__config *config, const char *key, pc__a
     static const struct {
         const char *name;
         pc__activation activation;
-    } known[] = {{"silu", PC__ACT_SILU},          {"swish", PC__ACT_SILU},
-                 {"gelu", PC__ACT_GELU},          {"gelu_new", PC__ACT_GELU_TANH},
-                 {"relu", PC__ACT_RELU},          {"gelu_pytorch_tanh", PC__ACT_GELU_TANH},
+    } known[] = {{"silu", PC__ACT_SILU},           {"swish", PC__ACT_SILU},
+                 {"gelu", PC__ACT_GELU},           {"gelu_new", PC__ACT_GELU_TANH},
+                 {"relu", PC__ACT_RELU},           {"gelu_pytorch_tanh", PC__ACT_GELU_TANH},
                  {"gelu_fast", PC__ACT_GELU_TANH}, {"tanh", PC__ACT_TANH}};
     const char *name = json_string_value(pc__config_find(config, key));
     *out = fallback;
@@ -68,17 +68,25 @@ typedef pc_status (*read_fn)(const pc__config *config, const pc_allocator *mem, 
 static const struct {
     const char *model_type;
     read_fn read;
-} readers[] = {{"llama", pc__read_llama}, {"mistral", pc__read_mistral},
-               {"qwen2", pc__read_qwen2}, {"falcon", pc__read_falcon},
-               {"mpt", pc__read_mpt},     {"bloom", pc__read_bloom},
-               {"gpt2", pc__read_gpt2},   {"phi", pc__read_phi},
-               {"phi3", pc__read_phi3},   {"opt", pc__read_opt},
+} readers[] = {{"llama", pc__read_llama},
+               {"mistral", pc__read_mistral},
+               {"qwen2", pc__read_qwen2},
+               {"falcon", pc__read_falcon},
+               {"mpt", pc__read_mpt},
+               {"bloom", pc__read_bloom},
+               {"gpt2", pc__read_gpt2},
+               {"phi", pc__read_phi},
+               {"phi3", pc__read_phi3},
+               {"opt", pc__read_opt},
                {"mixtral", pc__read_mixtral},
                {"qwen2_moe", pc__read_qwen2_moe},
                {"deepseek", pc__read_deepseek},
-               {"bert", pc__read_bert},   {"roberta", pc__read_roberta},
-               {"xlm-roberta", pc__read_roberta}, {"camembert", pc__read_roberta},
-               {"deberta", pc__read_deberta}, {"deberta-v2", pc__read_deberta_v2}};
+               {"bert", pc__read_bert},
+               {"roberta", pc__read_roberta},
+               {"xlm-roberta", pc__read_roberta},
+               {"camembert", pc__read_roberta},
+               {"deberta", pc__read_deberta},
+               {"deberta-v2", pc__read_deberta_v2}};
 
 static read_fn reader_of(const char *model_type)
 {
@@ -106,7 +114,8 @@ static pc_status read_object(const pc__config *config, const pc_allocator *mem, 
     if (!read)
         return pc__fail(PC_ERR_UNSUPPORTED,
                         "%s: key 'model_type': '%s' is none of llama, mistral, qwen2, falcon, mpt, "
-                        "bloom, gpt2, phi, phi3, opt, mixtral, qwen2_moe, deepseek, bert, roberta, xlm-roberta, camembert, "
+                        "bloom, gpt2, phi, phi3, opt, mixtral, qwen2_moe, deepseek, bert, roberta, "
+                        "xlm-roberta, camembert, "
                         "deberta, deberta-v2",
                         config->where, config->model);
     strcpy(arch->name, config->model); /* one of our own short names */

@@ -1,5 +1,5 @@
-/* config.json of bidirectional encoders: BERT, RoBERTa, DeBERTa (He et al. 2021) in both versions. Which head a
- * model has is seen in its weights. */
+/* config.json of bidirectional encoders: BERT, RoBERTa, DeBERTa (He et al. 2021) in both versions.
+ * Which head a model has is seen in its weights. */
 #include <math.h>
 #include <string.h>
 
@@ -86,7 +86,8 @@ static pc_status read_terms(const pc__config *config, pc__arch *arch)
     }
     if (!json_is_array(value))
         return pc__config_refuse(config, "pos_att_type");
-    json_array_foreach(value, i, item) {
+    json_array_foreach(value, i, item)
+    {
         text = json_string_value(item);
         int32_t *flag = text && !strcmp(text, "c2p")   ? &arch->encoder.c2p
                         : text && !strcmp(text, "p2c") ? &arch->encoder.p2c

@@ -29,8 +29,8 @@ static pc_status check_layers(const pc__config *config, const pc__arch *arch)
 {
     if (arch->layers <= PC__MAX_LAYERS)
         return PC_OK;
-    return pc__fail(PC_ERR_FORMAT, "%s: layers: %d is outside 1 to %d", config->where,
-                    arch->layers, PC__MAX_LAYERS);
+    return pc__fail(PC_ERR_FORMAT, "%s: layers: %d is outside 1 to %d", config->where, arch->layers,
+                    PC__MAX_LAYERS);
 }
 
 /* A key that changes the model, with the one value that leaves it as it is. */

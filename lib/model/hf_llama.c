@@ -108,9 +108,9 @@ pc_status pc__read_phi3(const pc__config *config, const pc_allocator *mem, pc__a
     PC__TRY(pc__read_llama_like(config, mem, 1e-5, 1.0, arch), done);
     PC__TRY(pc__check_layer_types(config, arch), done);
     if (arch->rope.scaling != PC__ROPE_PLAIN && arch->rope.scaling != PC__ROPE_LONG)
-        status =
-            pc__fail(PC_ERR_UNSUPPORTED,
-                     "%s: model_type 'phi3' has LongRoPE or plain positions only", config->where);
+        status = pc__fail(PC_ERR_UNSUPPORTED,
+                          "%s: model_type 'phi3' has LongRoPE or plain positions only",
+                          config->where);
 done:
     return status;
 }

@@ -11,8 +11,8 @@
 #define PC__BIT(part) (1u << PC__PART_##part)
 enum {
     PC__BIAS_QKV = PC__BIT(Q) | PC__BIT(K) | PC__BIT(V),
-    PC__BIAS_NORMS =
-        PC__BIT(NORM1) | PC__BIT(NORM2) | PC__BIT(FINAL_NORM) | PC__BIT(EMBEDDING_NORM),
+    PC__BIAS_NORMS = PC__BIT(NORM1) | PC__BIT(NORM2) | PC__BIT(FINAL_NORM)
+                     | PC__BIT(EMBEDDING_NORM),
     PC__BIAS_MLP = PC__BIT(GATE) | PC__BIT(UP) | PC__BIT(DOWN)
 };
 
@@ -24,7 +24,8 @@ pc_status pc__config_eps(const pc__config *config, const char *key, double fallb
 /* `head_dim`, or hidden / heads where it is not given. */
 pc_status pc__config_head_dim(const pc__config *config, pc__arch *arch);
 
-/* The keys that Llama and its kin share; the epsilon of norms and the part of a head that is rotated where no key says it. */
+/* The keys that Llama and its kin share; the epsilon of norms and the part of a head that is
+ * rotated where no key says it. */
 pc_status pc__read_llama_like(const pc__config *config, const pc_allocator *mem, double eps,
                               double partial, pc__arch *arch);
 /* Where `layer_types` is given, it must be what window and window_from say. */

@@ -138,9 +138,9 @@ static pc_status read_long(const pc__config *scaling, const pc_allocator *mem,
     PC__TRY(read_factors(scaling, mem, "short_factor", rope->dims / 2, &rope->short_factors), done);
     PC__TRY(read_factors(scaling, mem, "long_factor", rope->dims / 2, &rope->long_factors), done);
     if (rope->original_length <= 1)
-        status =
-            pc__fail(PC_ERR_FORMAT, "%s: rope parameter 'original_max_position_embeddings' is %g",
-                     scaling->where, rope->original_length);
+        status = pc__fail(PC_ERR_FORMAT,
+                          "%s: rope parameter 'original_max_position_embeddings' is %g",
+                          scaling->where, rope->original_length);
 done:
     return status;
 }
@@ -179,10 +179,10 @@ pc_status pc__read_rope(const pc__config *config, const pc_allocator *mem, doubl
                         pc__arch *arch)
 {
     pc__rope_config *rope = &arch->rope;
-    const char *key =
-        pc__config_find(config, "rope_parameters") && !pc__config_find(config, "rope_scaling")
-            ? "rope_parameters"
-            : "rope_scaling";
+    const char *key = pc__config_find(config, "rope_parameters")
+                              && !pc__config_find(config, "rope_scaling")
+                          ? "rope_parameters"
+                          : "rope_scaling";
     pc__config scaling = {config->where, config->model, pc__config_find(config, key)};
     pc_status status;
     if (scaling.object && !json_is_object(scaling.object))

@@ -6,8 +6,8 @@
 #include "model/arch.h"
 #include "model/json_config.h"
 
-/* Fills arch->rope; head_dim and context_length, the file's, are known. Sets context_length to what the scaling is for. `partial` is the architecture's default
- * share of a head that turns. */
+/* Fills arch->rope; head_dim and context_length, the file's, are known. Sets context_length to what
+ * the scaling is for. `partial` is the architecture's default share of a head that turns. */
 pc_status pc__read_rope(const pc__config *config, const pc_allocator *mem, double partial,
                         pc__arch *arch);
 

@@ -93,8 +93,8 @@ static pc_status open_llama2c(opened *o)
         goto done;
     status = PC_OK;
     if (!access(vocabulary, R_OK))
-        status =
-            pc__tokenizer_from_llama2c(&o->tokenizer, o->mem, vocabulary, (size_t)o->arch.vocab);
+        status = pc__tokenizer_from_llama2c(&o->tokenizer, o->mem, vocabulary,
+                                            (size_t)o->arch.vocab);
     else if (o->vocab_only)
         status = pc__fail(PC_ERR_NOT_FOUND, "%s: there is no tokenizer.bin beside it", o->path);
 done:
@@ -107,7 +107,8 @@ done:
 static int is_text(const uint8_t *data, size_t size)
 {
     for (size_t i = 0; i < size && i < 1024; i++)
-        if (data[i] == 127 || data[i] > 0xf7 || (data[i] < 32 && (data[i] < '\t' || data[i] > '\r')))
+        if (data[i] == 127 || data[i] > 0xf7
+            || (data[i] < 32 && (data[i] < '\t' || data[i] > '\r')))
             return 0;
     return 1;
 }
@@ -117,8 +118,8 @@ static int begins(const pc__file *file, const void *with, size_t size)
     return file->size >= size && !memcmp(file->data, with, size);
 }
 
-/* What the file is, where people take it for a model; NULL: it may be one. A checkpoint of llama2.c begins with small numbers,
- * so with zeros among the first bytes. */
+/* What the file is, where people take it for a model; NULL: it may be one. A checkpoint of llama2.c
+ * begins with small numbers, so with zeros among the first bytes. */
 static const char *no_model(const pc__file *file)
 {
     static const char pointer[] = "version https://git-lfs.";
@@ -127,7 +128,8 @@ static const char *no_model(const pc__file *file)
     if (begins(file, pointer, sizeof pointer - 1))
         return "only a pointer of Git LFS: the file itself has to be fetched (git lfs pull)";
     if (begins(file, "PK\3\4", 4) || begins(file, "\x80\2", 2))
-        return "weights of PyTorch (or another archive): safetensors are read, in a folder with config.json";
+        return "weights of PyTorch (or another archive): safetensors are read, in a folder with "
+               "config.json";
     if (file->size > 9 && !memcmp(file->data + 4, "\0\0\0\0{\"", 6))
         return "a file of safetensors: give the folder in which it lies, with config.json";
     return is_text(file->data, file->size) ? "a text file, no model" : NULL;
@@ -165,7 +167,8 @@ static int is_f32(const pc__weights *weights)
     return largest && largest->type == PC__T_F32;
 }
 
-/* Quantised matrices are computed with as they are, unless the caller asks for a number format: bits of their inputs, or 0. */
+/* Quantised matrices are computed with as they are, unless the caller asks for a number format:
+ * bits of their inputs, or 0. */
 static uint32_t on_grids(const pc__weights *weights, const pc_model_options *options)
 {
     int narrow = options->compute == PC_DTYPE_I8;
@@ -177,7 +180,8 @@ static uint32_t on_grids(const pc__weights *weights, const pc_model_options *opt
     return 0;
 }
 
-/* The same weights expanded and on their grids, with inputs of 16 and of 8 bits, round differently: their states are not each other's. */
+/* The same weights expanded and on their grids, with inputs of 16 and of 8 bits, round differently:
+ * their states are not each other's. */
 static pc__id on_grid_fingerprint(pc__id fingerprint, uint32_t bits)
 {
     pc__digest digest;
@@ -186,7 +190,8 @@ static pc__id on_grid_fingerprint(pc__id fingerprint, uint32_t bits)
     return pc__digest_end(&digest);
 }
 
-static pc_status bind_file(opened *o, const pc_model_options *options, uint32_t grids, pc_model *model)
+static pc_status bind_file(opened *o, const pc_model_options *options, uint32_t grids,
+                           pc_model *model)
 {
     pc__bind_options how = {pc__choose_compute(options->compute, is_f32(o->weights)), options->kv,
                             grids, options->progress, options->progress_user};

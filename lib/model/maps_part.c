@@ -20,12 +20,15 @@ static pc_status check_shape(const pc__work *work, size_t lane, size_t tokens)
     const pc__arch *arch = &work->native->arch;
     const pc__map_shape *shape = &work->pass->maps[lane].shape;
     if (shape->tokens != tokens)
-        return pc__fail(PC_ERR_MISMATCH, "lane %zu has %zu tokens, its maps %zu", lane, tokens, shape->tokens);
+        return pc__fail(PC_ERR_MISMATCH, "lane %zu has %zu tokens, its maps %zu", lane, tokens,
+                        shape->tokens);
     if (shape->heads != arch->heads || !pc__map_bytes(shape))
-        return pc__fail(PC_ERR_MISMATCH, "lane %zu: maps of %d heads, format %u; the model has %d heads", lane, shape->heads, shape->format,
-                        arch->heads);
+        return pc__fail(PC_ERR_MISMATCH,
+                        "lane %zu: maps of %d heads, format %u; the model has %d heads", lane,
+                        shape->heads, shape->format, arch->heads);
     if (!shape->causal != !arch->causal)
-        return pc__fail(PC_ERR_MISMATCH, "lane %zu: %s maps, and %s is %s", lane, shape->causal ? "causal" : "bidirectional", arch->name,
+        return pc__fail(PC_ERR_MISMATCH, "lane %zu: %s maps, and %s is %s", lane,
+                        shape->causal ? "causal" : "bidirectional", arch->name,
                         arch->causal ? "causal" : "bidirectional");
     return PC_OK;
 }
@@ -42,8 +45,9 @@ static int all_given(const pc__work *work, const pc__lane_maps *maps)
 static int sees_its_run(const pc__pass *pass, size_t row, size_t keys)
 {
     const pc__row_span *span = &pass->attend.spans[pass->attend.first[row]];
-    return pass->attend.first[row + 1] == pass->attend.first[row] + 1 && span->kv == pass->rows[row].run
-           && span->start == pass->rows[row].run_start && span->lo == 0 && span->hi == keys;
+    return pass->attend.first[row + 1] == pass->attend.first[row] + 1
+           && span->kv == pass->rows[row].run && span->start == pass->rows[row].run_start
+           && span->lo == 0 && span->hi == keys;
 }
 
 static pc_status check_rows(const pc__work *work, size_t lane, size_t first, size_t count)
@@ -53,11 +57,15 @@ static pc_status check_rows(const pc__work *work, size_t lane, size_t first, siz
     int given = all_given(work, maps);
     for (size_t i = 0; i < count; i++) {
         const pc__token_row *row = &pass->rows[first + i];
-        if (row->run != pass->rows[first].run || row->slot != i || row->run->tokens != count || row->run_start != pass->rows[first].run_start)
-            return pc__fail(PC_ERR_MISMATCH, "lane %zu: its maps need all of its tokens in one run (row %zu)", lane, i);
+        if (row->run != pass->rows[first].run || row->slot != i || row->run->tokens != count
+            || row->run_start != pass->rows[first].run_start)
+            return pc__fail(PC_ERR_MISMATCH,
+                            "lane %zu: its maps need all of its tokens in one run (row %zu)", lane,
+                            i);
         if (given ? pass->attend.first[first + i + 1] != pass->attend.first[first + i]
                   : !sees_its_run(pass, first + i, pc__map_row_keys(&maps->shape, i)))
-            return pc__fail(PC_ERR_MISMATCH, "lane %zu: row %zu sees something else than its maps", lane, i);
+            return pc__fail(PC_ERR_MISMATCH, "lane %zu: row %zu sees something else than its maps",
+                            lane, i);
     }
     return PC_OK;
 }
@@ -71,8 +79,8 @@ pc_status pc__maps_check(const pc__work *work)
     if (pass->kv_layers)
         return pc__fail(PC_ERR_UNSUPPORTED, "maps need a pass through all layers");
     if (pass->lane_first && pass->lane_first[pass->lane_count] != pass->attend.count)
-        return pc__fail(PC_ERR_INVALID, "%zu lanes of %zu rows, the pass has %zu", pass->lane_count, pass->lane_first[pass->lane_count],
-                        pass->attend.count);
+        return pc__fail(PC_ERR_INVALID, "%zu lanes of %zu rows, the pass has %zu", pass->lane_count,
+                        pass->lane_first[pass->lane_count], pass->attend.count);
     for (size_t lane = 0; lane < pc__lane_count(pass) && status >= 0; lane++) {
         size_t first, count;
         pc__lane_rows(pass, lane, &first, &count);
@@ -96,7 +104,8 @@ pc_status pc__maps_begin(pc__work *work)
         if (first >= work->first + work->rows)
             break;
     }
-    spans = work->pass->attend.first[work->first + work->rows] - work->pass->attend.first[work->first];
+    spans = work->pass->attend.first[work->first + work->rows]
+            - work->pass->attend.first[work->first];
     m->turns = pc__calloc(mem, m->lanes, sizeof *m->turns);
     m->planned = pc__calloc(mem, m->lanes, sizeof *m->planned);
     m->products = pc__calloc(mem, m->lanes, sizeof *m->products);
@@ -135,12 +144,14 @@ static void decide(pc__work *work, int32_t layer)
         pc__lane_turn *turn = &work->maps.turns[i];
         turn->map = takes_part(maps) && maps->given ? maps->given[layer] : NULL;
         if (takes_part(maps) && !turn->map && pass->choose_map)
-            turn->map = pass->choose_map(pass->choose_user, work->maps.first_lane + i, layer, work->x + turn->first * hidden);
+            turn->map = pass->choose_map(pass->choose_user, work->maps.first_lane + i, layer,
+                                         work->x + turn->first * hidden);
         if (!turn->map)
             continue;
         work->runs[turn->first]->values_only = 1;
         if (maps->inputs)
-            memcpy(maps->inputs + (size_t)layer * turn->rows * hidden, work->h + turn->first * hidden, turn->rows * hidden * sizeof *work->h);
+            memcpy(maps->inputs + (size_t)layer * turn->rows * hidden,
+                   work->h + turn->first * hidden, turn->rows * hidden * sizeof *work->h);
     }
 }
 
@@ -179,7 +190,8 @@ static void store(pc__work *work, int32_t layer)
     }
 }
 
-/* The rows of lanes that are computed, with their spans; the others see nothing. Made anew where it is not the same lanes as in the layer before. */
+/* The rows of lanes that are computed, with their spans; the others see nothing. Made anew where it
+ * is not the same lanes as in the layer before. */
 static pc_status plan(pc__work *work)
 {
     pc__maps_work *m = &work->maps;
@@ -195,7 +207,8 @@ static pc_status plan(pc__work *work)
         return PC_OK;
     for (size_t i = 0; i < m->lanes; i++)
         for (size_t r = m->turns[i].first; r < m->turns[i].first + m->turns[i].rows; r++) {
-            size_t from = all->first[work->first + r], count = all->first[work->first + r + 1] - from;
+            size_t from = all->first[work->first + r],
+                   count = all->first[work->first + r + 1] - from;
             m->first[r] = spans;
             if (m->planned[i] && count) {
                 memcpy(m->spans + spans, all->spans + from, count * sizeof *m->spans);
@@ -208,7 +221,8 @@ static pc_status plan(pc__work *work)
     rows.positions += work->first;
     rows.first = m->first;
     rows.spans = m->spans;
-    return pc__plan_new(&work->plan, work->native->context, &rows, &work->runs[0]->shape, work->native->arch.heads);
+    return pc__plan_new(&work->plan, work->native->context, &rows, &work->runs[0]->shape,
+                        work->native->arch.heads);
 }
 
 static pc_status apply(pc__work *work, int32_t layer)
@@ -217,14 +231,16 @@ static pc_status apply(pc__work *work, int32_t layer)
     size_t count = 0;
     for (size_t i = 0; i < m->lanes; i++)
         if (m->turns[i].map)
-            m->products[count++] = (pc__map_lane){maps_of(work, i)->shape, m->turns[i].map, work->runs[m->turns[i].first], m->turns[i].first};
+            m->products[count++] = (pc__map_lane){maps_of(work, i)->shape, m->turns[i].map,
+                                                  work->runs[m->turns[i].first], m->turns[i].first};
     return pc__map_apply(work->native->context, m->products, count, layer, work->seen);
 }
 
 static void *record_to(const pc__work *work, size_t lane, int32_t layer)
 {
     const pc__lane_maps *maps = maps_of(work, lane);
-    return takes_part(maps) && maps->record && !work->maps.turns[lane].map ? maps->record[layer] : NULL;
+    return takes_part(maps) && maps->record && !work->maps.turns[lane].map ? maps->record[layer]
+                                                                           : NULL;
 }
 
 static pc_status record(pc__work *work, const pc__attn_layer *layer)
@@ -235,7 +251,8 @@ static pc_status record(pc__work *work, const pc__attn_layer *layer)
         size_t first = m->turns[i].first;
         void *to = record_to(work, i, layer->layer);
         if (to)
-            m->records[count++] = (pc__map_out){maps_of(work, i)->shape, to, work->runs[first], first, work->turns + first};
+            m->records[count++] = (pc__map_out){maps_of(work, i)->shape, to, work->runs[first],
+                                                first, work->turns + first};
     }
     return pc__map_take(work->native->context, layer, m->records, count, work->q, work->lse);
 }

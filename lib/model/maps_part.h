@@ -1,4 +1,5 @@
-/* Attention with maps that are given, and maps that are recorded (pc__pass.maps): which lanes of a block compute what in a layer. */
+/* Attention with maps that are given, and maps that are recorded (pc__pass.maps): which lanes of a
+ * block compute what in a layer. */
 #ifndef PC_MODEL_MAPS_PART_H
 #define PC_MODEL_MAPS_PART_H
 

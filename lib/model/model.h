@@ -1,5 +1,6 @@
-/* The model handle: a tokenizer and chat template, and the operations that PML, cache and serving use. Our own models implement the same
- * pc_model_ops that a host does (native_ops.c); nothing above lib/model tells them apart, but for pc_eval. */
+/* The model handle: a tokenizer and chat template, and the operations that PML, cache and serving
+ * use. Our own models implement the same pc_model_ops that a host does (native_ops.c); nothing
+ * above lib/model tells them apart, but for pc_eval. */
 #ifndef PC_MODEL_MODEL_H
 #define PC_MODEL_MODEL_H
 
@@ -24,8 +25,9 @@ struct pc_model {
     pc__native *native;       /* NULL: a host's model, or vocabulary only */
     pthread_mutex_t turn;     /* pc__model_enter */
     pthread_mutex_t imports_lock;
-    struct pc__import *imports; /* states that are on their way into a host's model (serve/segment_image.c) */
-    int can_compute;          /* 0: vocabulary only, ops hold nothing but describe */
+    struct pc__import
+        *imports;    /* states that are on their way into a host's model (serve/segment_image.c) */
+    int can_compute; /* 0: vocabulary only, ops hold nothing but describe */
 };
 
 /* An empty one that holds a reference to the context. */
@@ -33,12 +35,13 @@ pc_status pc__model_new(pc_model **out, pc_context *context);
 pc_model *pc__model_ref(const pc_model *model);
 void pc__model_unref(pc_model *model);
 
-/* Calls of a host's operations never overlap: whoever calls one stands between these two. They do nothing for models of our
- * own, whose operations may run at the same time. The first forgets what the host has said by pc_error_set before. */
+/* Calls of a host's operations never overlap: whoever calls one stands between these two. They do
+ * nothing for models of our own, whose operations may run at the same time. The first forgets what
+ * the host has said by pc_error_set before. */
 void pc__model_enter(const pc_model *model);
 void pc__model_leave(const pc_model *model);
-/* Gives `status` of operation `name` on; the text is the operation's name and what the host has said, or else what the
- * status means. */
+/* Gives `status` of operation `name` on; the text is the operation's name and what the host has
+ * said, or else what the status means. */
 pc_status pc__model_told(const pc_model *model, const char *name, pc_status status);
 /* PC_OK, or PC_ERR_UNSUPPORTED where the model cannot compute (vocabulary only). */
 pc_status pc__model_can_compute(const pc_model *model);
@@ -47,6 +50,7 @@ pc_status pc__model_has_order(const pc_model *model);
 pc_status pc__model_can_go_on(const pc_model *model); /* both */
 
 /* Tokens of a text into a block of the context's allocator (never NULL on success). */
-pc_status pc__model_tokens(const pc_model *model, const char *text, size_t size, uint64_t flags, int32_t **tokens, size_t *count);
+pc_status pc__model_tokens(const pc_model *model, const char *text, size_t size, uint64_t flags,
+                           int32_t **tokens, size_t *count);
 
 #endif

@@ -29,14 +29,16 @@ pc_status pc__model_options(pc_model_options *out, const pc_model_options *optio
     if (status < 0)
         return status;
     if (out->kv > PC_DTYPE_I8)
-        return pc__fail(PC_ERR_UNSUPPORTED, "pc_model_options: K and V in dtype %u (F32, BF16, F16 and I8 are known)",
+        return pc__fail(PC_ERR_UNSUPPORTED,
+                        "pc_model_options: K and V in dtype %u (F32, BF16, F16 and I8 are known)",
                         out->kv);
     if (pc__unknown_bits(out->flags, PC_MODEL_VOCAB_ONLY))
         return pc__fail(PC_ERR_INVALID, "pc_model_options: unknown flags %#llx",
                         (unsigned long long)out->flags);
     if (out->compute != PC_DTYPE_DEFAULT && out->compute != PC_DTYPE_F32
         && out->compute != PC_DTYPE_BF16 && out->compute != PC_DTYPE_I8)
-        return pc__fail(PC_ERR_UNSUPPORTED, "pc_model_options: compute %u is neither F32 nor BF16 nor I8",
+        return pc__fail(PC_ERR_UNSUPPORTED,
+                        "pc_model_options: compute %u is neither F32 nor BF16 nor I8",
                         out->compute);
     return PC_OK;
 }
@@ -68,10 +70,17 @@ static void add_rope(pc__digest *digest, const pc__rope_config *rope)
 
 static void add_encoder(pc__digest *digest, const pc__encoder_config *encoder)
 {
-    const int32_t whole[] = {encoder->types,         (int32_t)encoder->pool, encoder->relative,
-                             encoder->farthest,      encoder->buckets,       encoder->relative_norm,
-                             encoder->shared,        encoder->c2p,           encoder->p2c,
-                             encoder->conv,          (int32_t)encoder->conv_activation};
+    const int32_t whole[] = {encoder->types,
+                             (int32_t)encoder->pool,
+                             encoder->relative,
+                             encoder->farthest,
+                             encoder->buckets,
+                             encoder->relative_norm,
+                             encoder->shared,
+                             encoder->c2p,
+                             encoder->p2c,
+                             encoder->conv,
+                             (int32_t)encoder->conv_activation};
     pc__digest_text(digest, "encoder");
     pc__digest_i32(digest, whole, sizeof whole / sizeof *whole);
 }
@@ -172,10 +181,10 @@ static void native_info(pc_model_info *info, const pc__native *native)
     info->classes = (uint32_t)native->encoder.classes;
     info->weight_bytes = pc__native_weight_bytes(native);
     pc__native_costs(native, info);
-    info->kv_bytes_per_token =
-        native->kept == PC_DTYPE_I8
-            ? (heads * pc__kv_page_bytes(&kept) + PC__PAGE - 1) / PC__PAGE
-            : heads * (uint64_t)(shape->k_dim + shape->v_dim) * (native->kept == PC_DTYPE_F32 ? 4 : 2);
+    info->kv_bytes_per_token = native->kept == PC_DTYPE_I8
+                                   ? (heads * pc__kv_page_bytes(&kept) + PC__PAGE - 1) / PC__PAGE
+                                   : heads * (uint64_t)(shape->k_dim + shape->v_dim)
+                                         * (native->kept == PC_DTYPE_F32 ? 4 : 2);
 }
 
 pc_status pc__model_finish(pc_model *model, const pc__arch *arch, const pc__id *fingerprint,

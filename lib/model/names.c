@@ -136,8 +136,8 @@ static pc_status missing(const pc__names *names, pc__part part, int32_t layer)
         if (row->part != part)
             continue;
         spell(names, row, layer, 0, name);
-        used +=
-            (size_t)snprintf(list + used, sizeof list - used, "%s'%s'", used ? " or " : "", name);
+        used += (size_t)snprintf(list + used, sizeof list - used, "%s'%s'", used ? " or " : "",
+                                 name);
         used = used < sizeof list ? used : sizeof list - 1;
     }
     return pc__fail(PC_ERR_NOT_FOUND, "%s: no %s: there is no tensor %s",
@@ -194,14 +194,14 @@ static pc_status check_type(const pc__names *names, const pc__tensor *tensor, in
 {
     int whole = tensor->type >= PC__T_I8 && tensor->type <= PC__T_U8;
     if (whole || (single && pc__ttype_block(tensor->type) != 1))
-        return pc__fail(PC_ERR_UNSUPPORTED,
-                        "%s: tensor '%s' has the type %s, which cannot be used there",
-                        pc__weights_path(names->weights), tensor->name,
-                        pc__ttype_name(tensor->type));
+        return pc__fail(
+            PC_ERR_UNSUPPORTED, "%s: tensor '%s' has the type %s, which cannot be used there",
+            pc__weights_path(names->weights), tensor->name, pc__ttype_name(tensor->type));
     return PC_OK;
 }
 
-/* Whether a tensor is a matrix [rows][cols]: also in the form [experts][rows / experts][cols], or, with one row, [cols]. */
+/* Whether a tensor is a matrix [rows][cols]: also in the form [experts][rows / experts][cols], or,
+ * with one row, [cols]. */
 static int is_matrix(const pc__names *names, pc__part part, const pc__tensor *tensor, size_t rows,
                      size_t cols)
 {
@@ -326,7 +326,8 @@ static void source_grid(void *user, size_t first, size_t count, uint8_t *q, floa
     for (size_t done = 0, n, at; done < count; done += n) {
         n = together(source, first + done, count - done, &at);
         pc__tensor_grid(tensor_at(source, first + done), (uint64_t)at * source->cols,
-                        (uint64_t)n * source->cols, q + done * source->cols, scale + done * groups, minimum + done * groups);
+                        (uint64_t)n * source->cols, q + done * source->cols, scale + done * groups,
+                        minimum + done * groups);
     }
 }
 

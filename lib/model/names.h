@@ -8,7 +8,8 @@
  *   grouped  per K/V head: its query heads, its key head, its value head (Falcon; with one K/V head
  *            a head this is Bloom's and falcon-rw's order, with a single one Falcon-7B's)
  *   halves   rows [gate; up] (Phi-3)
- *   numbered a tensor an expert; the part is all of them, one below the other (GGUF's three dimensions are that already)
+ *   numbered a tensor an expert; the part is all of them, one below the other (GGUF's three
+ * dimensions are that already)
  *
  * and whether the file has it transposed, [in][out] (GPT-2's Conv1D in safetensors). All of these
  * are one rule: row r of the part is row first + (r / run) * stride + r % run of the file's matrix.
@@ -32,7 +33,8 @@ typedef struct pc__matrix_source {
     size_t first, run, stride; /* row r of the part: see above; run >= 1 */
     size_t file_cols;          /* row length of the file's matrix; = cols unless transposed */
     int transposed;
-    const struct pc__names *names; /* numbered: row r is in the tensor of expert r / run; else NULL */
+    const struct pc__names
+        *names; /* numbered: row r is in the tensor of expert r / run; else NULL */
     const struct pc__name_row *row;
     int32_t layer;
     int mixed; /* 1: their types differ */

@@ -97,8 +97,9 @@ uint64_t pc__native_regime(const pc__native *native, uint64_t length)
 
 int64_t pc__native_regime_end(const pc__native *native, uint64_t regime)
 {
-    return native->arch.position_scheme == PC_POSITION_ROPE ? pc__rope_regime_end(&native->arch.rope, regime)
-                                                            : INT64_MAX;
+    return native->arch.position_scheme == PC_POSITION_ROPE
+               ? pc__rope_regime_end(&native->arch.rope, regime)
+               : INT64_MAX;
 }
 
 uint64_t pc__native_regime_length(const pc__native *native, uint64_t regime)
@@ -133,8 +134,9 @@ pc_status pc__native_run_new(const pc_model *model, size_t tokens, uint64_t regi
 
 static pc_status has_no_keys(void)
 {
-    return pc__fail(PC_ERR_STATE, "the run has values only: it was computed with given attention maps, "
-                                  "and its keys were not completed");
+    return pc__fail(PC_ERR_STATE,
+                    "the run has values only: it was computed with given attention maps, "
+                    "and its keys were not completed");
 }
 
 pc_status pc__native_run_passing(const pc_model *model, size_t tokens, pc__kv **out)

@@ -12,21 +12,22 @@ typedef struct pc__native_norm {
 } pc__native_norm;
 
 typedef struct pc__native_mlp {
-    size_t width;              /* 0: there is none */
-    pc__linear *gate;          /* NULL where it has none */
+    size_t width;     /* 0: there is none */
+    pc__linear *gate; /* NULL where it has none */
     pc__linear *up, *down;
 } pc__native_mlp;
 
 typedef struct pc__native_layer {
     pc__native_norm norm1, norm2;
-    pc__linear *q;     /* [heads][k_dim] */
-    pc__linear *k, *v; /* [kv_heads][k_dim], [kv_heads][v_dim]; apart, so that values can be computed alone */
+    pc__linear *q; /* [heads][k_dim] */
+    pc__linear *k,
+        *v; /* [kv_heads][k_dim], [kv_heads][v_dim]; apart, so that values can be computed alone */
     pc__linear *o;
-    pc__native_mlp mlp;      /* that all rows go through; beside experts the shared one */
-    pc__linear *router;      /* [experts]; NULL: the layer has none. Like the next one in fp32 */
+    pc__native_mlp mlp;       /* that all rows go through; beside experts the shared one */
+    pc__linear *router;       /* [experts]; NULL: the layer has none. Like the next one in fp32 */
     pc__linear *shared_scale; /* [1] or NULL: the shared MLP counts by the sigmoid of it */
-    pc__native_mlp *experts; /* [arch.experts.count] */
-    void *expert_block;      /* where their weights are, if they are small ones; or NULL */
+    pc__native_mlp *experts;  /* [arch.experts.count] */
+    void *expert_block;       /* where their weights are, if they are small ones; or NULL */
 } pc__native_layer;
 
 /* Rows that are looked up: embeddings, learned positions. In bf16 where the model computes in bf16
@@ -38,7 +39,8 @@ typedef struct pc__table {
     void *data;
 } pc__table;
 
-/* How one vector is made of the last hidden rows of a text (PC_POOL_…), as the model's own files say. */
+/* How one vector is made of the last hidden rows of a text (PC_POOL_…), as the model's own files
+ * say. */
 typedef struct pc__pooling {
     uint32_t pool;       /* PC_POOL_DEFAULT: they do not */
     uint32_t normalize;  /* 1: divided by its length */
@@ -65,15 +67,15 @@ struct pc__native {
     uint32_t compute;
     pc__kv_shape shape; /* of runs that grow */
     uint32_t kept;      /* format of encoded segments: that of the runs, or I8 */
-    float scale;    /* of the scores */
-    float *slopes;  /* ALiBi, [heads]; else NULL */
-    pc__rope *rope; /* where the model has one regime only; else made per pass */
+    float scale;        /* of the scores */
+    float *slopes;      /* ALiBi, [heads]; else NULL */
+    pc__rope *rope;     /* where the model has one regime only; else made per pass */
     pc__table embedding;
     pc__table positions;                  /* rows 0 where positions are not learned */
     pc__linear *project_in, *project_out; /* OPT with narrow embeddings */
     pc__native_norm embedding_norm, final_norm;
     pc__native_layer *layers; /* [arch.layers] */
-    pc__linear *head; /* NULL: encoders */
+    pc__linear *head;         /* NULL: encoders */
     pc__native_encoder encoder;
     pc__pooling pooling;
 };
@@ -101,7 +103,8 @@ pc_status pc__native_rope(const pc__native *native, uint64_t regime, const pc__r
 /* An empty run of K/V for `tokens` tokens, of the regime of that length (0: of length 1). */
 pc_status pc__native_run_new(const pc_model *model, size_t tokens, uint64_t regime_length,
                              pc__kv **out);
-/* One of `tokens` tokens that a pass over whole lanes runs through and leaves behind (pc__kv_new_passing). */
+/* One of `tokens` tokens that a pass over whole lanes runs through and leaves behind
+ * (pc__kv_new_passing). */
 pc_status pc__native_run_passing(const pc_model *model, size_t tokens, pc__kv **out);
 /* K and V of all tokens of one layer as they are when the run is placed at `start`:
  * [kv_head][token][dim], fp32; either may be NULL. PC_ERR_UNSUPPORTED: learned positions, and
@@ -110,8 +113,8 @@ pc_status pc__native_read(const pc_model *model, const pc__kv *kv, int32_t layer
                           float *k, float *v);
 /* Brings a finished run into the format in which segments are kept. Failure leaves it as it was. */
 pc_status pc__native_keep(const pc__native *native, pc__kv **kv);
-/* The format of segments, as keys and refusals name it: that of computing, where K and V have another
- * one with 256 times that added. */
+/* The format of segments, as keys and refusals name it: that of computing, where K and V have
+ * another one with 256 times that added. */
 uint32_t pc__native_format(const pc__native *native);
 /* PC_OK, or PC_ERR_MISMATCH / PC_ERR_UNSUPPORTED with the reason why this run, of which the first
  * `layers` layers are needed, cannot be read at `start` in that regime. */

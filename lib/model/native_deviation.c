@@ -92,16 +92,19 @@ static pc_status compute(comparing *c, uint64_t regime)
     pc_status status = pc__build_start(&c->build, &c->model->context->mem, c->tokens);
     for (size_t i = 0; i < c->tokens && status >= 0; i++) {
         const given *g = &c->all[i];
-        pc__token_row row = {g->token,    0,
-                             g->position, c->fresh[g->placement],
-                             g->slot,     c->placements[g->placement].start,
+        pc__token_row row = {g->token,
+                             0,
+                             g->position,
+                             c->fresh[g->placement],
+                             g->slot,
+                             c->placements[g->placement].start,
                              0};
         c->seen[g->placement]++;
         pc__build_row(&c->build, &row);
         for (size_t p = 0; p < c->count && status >= 0; p++)
             if (c->seen[p])
-                status =
-                    pc__build_span(&c->build, c->fresh[p], c->placements[p].start, 0, c->seen[p]);
+                status = pc__build_span(&c->build, c->fresh[p], c->placements[p].start, 0,
+                                        c->seen[p]);
     }
     if (status < 0)
         return status;

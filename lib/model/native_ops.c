@@ -140,8 +140,8 @@ static pc_status run_some(encoding *e, size_t first, size_t count)
     pass.regime_length = e->length;
     pass.cancelled = args->cancelled;
     pass.cancel_user = args->cancel_user;
-    pass.kv_layers =
-        e->model->native->arch.layers; /* nobody asks for logits: end at the last K and V */
+    pass.kv_layers = e->model->native->arch
+                         .layers; /* nobody asks for logits: end at the last K and V */
     return pc__forward(e->model, &pass);
 }
 
@@ -200,7 +200,8 @@ pc_status pc__native_encode(void *user, const pc_encode_args *args, void **segme
     PC__TRY(check(e.model->native, args), done);
     PC__TRY(reserve(&e), done);
     PC__TRY(own_tokens(&e), done);
-    e.length = args->regime_length ? args->regime_length : (uint64_t)args->positions[args->count - 1] + 1;
+    e.length = args->regime_length ? args->regime_length
+                                   : (uint64_t)args->positions[args->count - 1] + 1;
     for (size_t c = 0; c <= args->cut_count; c++)
         PC__TRY(make_run(&e, c), done);
     status = run(&e);

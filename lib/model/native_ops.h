@@ -23,7 +23,8 @@ typedef struct pc__native_span {
     int own;
 } pc__native_span;
 size_t pc__native_spans(const void *sequence, pc__native_span *spans);
-/* A run of own tokens from position 0 on that was computed elsewhere, whole, for a sequence that has nothing yet: it grows on. Takes the reference over in any case. */
+/* A run of own tokens from position 0 on that was computed elsewhere, whole, for a sequence that
+ * has nothing yet: it grows on. Takes the reference over in any case. */
 pc_status pc__native_adopt(const pc_model *model, void *sequence, pc__kv *run);
 /* Nothing that it has so far is written any more. */
 void pc__native_freeze(void *sequence);

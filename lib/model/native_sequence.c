@@ -247,8 +247,13 @@ static pc_status add_group(step *st, size_t first, size_t count)
         status = pc__kv_append(run, &relative, 1);
     }
     for (size_t i = 0; i < count && status >= 0; i++) {
-        pc__token_row row = {rows[i].token, rows[i].want_logits, rows[i].position,
-                             run,           before + i,          s->entries[s->tail].start, 0};
+        pc__token_row row = {rows[i].token,
+                             rows[i].want_logits,
+                             rows[i].position,
+                             run,
+                             before + i,
+                             s->entries[s->tail].start,
+                             0};
         pc__build_row(&st->build, &row);
         status = add_spans(st, s, rows[i].position, before + i + 1);
     }
@@ -287,7 +292,8 @@ static pc_status check(const pc_step_args *args)
         if (args->rows[i].want_logits && !args->logits)
             return pc__fail(PC_ERR_INVALID,
                             "step: row %zu wants logits, but there is no room for them", i);
-    if (args->see > PC_SEE_ALL || pc__unknown_bits(args->flags, PC_STEP_PER_ROW | PC_STEP_NO_ATTENTION))
+    if (args->see > PC_SEE_ALL
+        || pc__unknown_bits(args->flags, PC_STEP_PER_ROW | PC_STEP_NO_ATTENTION))
         return pc__fail(PC_ERR_INVALID, "step: unknown rule of visibility %u or flags %#x",
                         args->see, args->flags);
     return PC_OK;

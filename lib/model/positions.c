@@ -17,7 +17,8 @@ int64_t pc__rope_regime_end(const pc__rope_config *config, uint64_t regime)
 {
     if (config->scaling == PC__ROPE_DYNAMIC)
         return regime > 1 ? (int64_t)regime : (int64_t)config->max_length;
-    return config->scaling == PC__ROPE_LONG && regime == 1 ? (int64_t)config->original_length : INT64_MAX;
+    return config->scaling == PC__ROPE_LONG && regime == 1 ? (int64_t)config->original_length
+                                                           : INT64_MAX;
 }
 
 int32_t pc__rope_context(const pc__rope_config *config)
@@ -25,7 +26,8 @@ int32_t pc__rope_context(const pc__rope_config *config)
     double length = config->max_length, stretched = config->original_length * config->factor;
     if (config->scaling == PC__ROPE_DYNAMIC)
         return 0;
-    if ((config->scaling == PC__ROPE_LINEAR || config->scaling == PC__ROPE_YARN) && stretched > length)
+    if ((config->scaling == PC__ROPE_LINEAR || config->scaling == PC__ROPE_YARN)
+        && stretched > length)
         length = stretched;
     return length < INT32_MAX ? (int32_t)length : INT32_MAX;
 }
@@ -93,8 +95,8 @@ static void llama3_frequencies(const pc__rope_config *config, double *frequency)
 {
     double low = config->low_freq_factor, high = config->high_freq_factor;
     for (int32_t i = 0; i < config->dims / 2; i++) {
-        double turns =
-            config->original_length * frequency[i] / two_pi; /* within the original length */
+        double turns = config->original_length * frequency[i]
+                       / two_pi; /* within the original length */
         if (turns < low) {
             frequency[i] /= config->factor;
         } else if (turns <= high && high > low) {
@@ -106,8 +108,8 @@ static void llama3_frequencies(const pc__rope_config *config, double *frequency)
 
 static double long_attention(const pc__rope_config *config)
 {
-    double factor =
-        config->factor > 0 ? config->factor : config->max_length / config->original_length;
+    double factor = config->factor > 0 ? config->factor
+                                       : config->max_length / config->original_length;
     if (config->attention_factor > 0)
         return config->attention_factor;
     return factor <= 1.0 ? 1.0 : sqrt(1.0 + log(factor) / log(config->original_length));
@@ -147,7 +149,8 @@ static void scale_frequencies(pc__rope *rope, const pc__rope_config *config, uin
     }
 }
 
-/* Parameters of which each may be right alone can give what no model was trained with, and scores that are no numbers count as keys that are not seen. */
+/* Parameters of which each may be right alone can give what no model was trained with, and scores
+ * that are no numbers count as keys that are not seen. */
 static pc_status check_finite(const pc__rope *rope, const pc__rope_config *config)
 {
     int finite = isfinite(rope->factor);
@@ -163,8 +166,8 @@ static pc_status check_finite(const pc__rope *rope, const pc__rope_config *confi
 pc_status pc__rope_new(pc__rope **out, const pc_allocator *mem, const pc__rope_config *config,
                        uint64_t regime)
 {
-    double theta =
-        config->scaling == PC__ROPE_DYNAMIC ? dynamic_theta(config, regime) : config->theta;
+    double theta = config->scaling == PC__ROPE_DYNAMIC ? dynamic_theta(config, regime)
+                                                       : config->theta;
     pc__rope *rope = pc__calloc(mem, 1, sizeof *rope);
     pc_status status;
     *out = NULL;

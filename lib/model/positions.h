@@ -16,13 +16,15 @@ uint64_t pc__rope_regime(const pc__rope_config *config, uint64_t length);
 /* The longest context of the same regime; INT64_MAX: no end. */
 int64_t pc__rope_regime_end(const pc__rope_config *config, uint64_t regime);
 
-/* Largest position + 1 that the scaling is for; 0: no limit. Neither transformers nor the frequencies themselves have one for
- * dynamic NTK, whose max_length is where it begins. Linear scaling and YaRN stretch the original length by their factor, and
- * files say that length in two ways: as max_length, or as the original one with the factor beside it. */
+/* Largest position + 1 that the scaling is for; 0: no limit. Neither transformers nor the
+ * frequencies themselves have one for dynamic NTK, whose max_length is where it begins. Linear
+ * scaling and YaRN stretch the original length by their factor, and files say that length in two
+ * ways: as max_length, or as the original one with the factor beside it. */
 int32_t pc__rope_context(const pc__rope_config *config);
 
 /* The frequencies of a regime, as transformers' modeling_rope_utils and the papers (NTK-aware,
- * YaRN 3.2, Llama 3.1, LongRoPE) define them, in double. Free with pc__rope_free. PC_ERR_NOMEM; PC_ERR_FORMAT: some are no finite numbers. */
+ * YaRN 3.2, Llama 3.1, LongRoPE) define them, in double. Free with pc__rope_free. PC_ERR_NOMEM;
+ * PC_ERR_FORMAT: some are no finite numbers. */
 pc_status pc__rope_new(pc__rope **out, const pc_allocator *mem, const pc__rope_config *config,
                        uint64_t regime);
 void pc__rope_free(const pc_allocator *mem, pc__rope *rope); /* NULL does nothing */

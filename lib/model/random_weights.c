@@ -41,10 +41,10 @@ static pc_status matrix(void *user, pc__part part, int32_t layer, size_t rows, s
     (void)rows;
     m->seed = seed_of(w, part, layer, 0);
     m->cols = cols;
-    m->scale =
-        part == PC__PART_EMBEDDING || part == PC__PART_POSITIONS || part == PC__PART_TYPES
+    m->scale = part == PC__PART_EMBEDDING || part == PC__PART_POSITIONS || part == PC__PART_TYPES
                        || part == PC__PART_RELATIVE
-                   ? 1.0f : sqrtf(3.0f / (float)cols);
+                   ? 1.0f
+                   : sqrtf(3.0f / (float)cols);
     *out = (pc__weight_source){.user = m, .rows = pc__random_rows};
     return PC_OK;
 }

@@ -12,8 +12,8 @@
 struct pc__relative {
     size_t rows, heads;
     int64_t farthest;
-    int32_t *row;         /* [2 * farthest + 1] pc__relative_row of the distances from -farthest on */
-    pc__linear **keys;    /* [layer][head], NULL where there is no such term */
+    int32_t *row;      /* [2 * farthest + 1] pc__relative_row of the distances from -farthest on */
+    pc__linear **keys; /* [layer][head], NULL where there is no such term */
     pc__linear **queries; /* likewise */
 };
 
@@ -123,8 +123,9 @@ uint64_t pc__relative_bytes(const pc__native *native, const pc__relative *r)
 }
 
 /* One head of a block. `q`, `k` [row][dim]; by_key [row][rows] = q.K, by_query [row][rows] = k.Q;
- * of a lane: keys turned, [dim][tokens]; values [tokens up to a page][dim]. The values are taken as they were computed, not as the pages of the run round them:
- * the map is fp32, and the run may be in int8, which pc__map_apply does not read. */
+ * of a lane: keys turned, [dim][tokens]; values [tokens up to a page][dim]. The values are taken as
+ * they were computed, not as the pages of the run round them: the map is fp32, and the run may be
+ * in int8, which pc__map_apply does not read. */
 typedef struct head {
     const pc__work *work;
     const pc__relative *relative;
@@ -156,7 +157,8 @@ static void take_values(const head *t)
     const float *from = t->work->v + t->first * stride + t->index * t->dim;
     for (size_t j = 0; j < t->tokens; j++)
         memcpy(t->values + j * t->dim, from + j * stride, t->dim * sizeof *from);
-    memset(t->values + t->tokens * t->dim, 0, (pages * PC__PAGE - t->tokens) * t->dim * sizeof *from);
+    memset(t->values + t->tokens * t->dim, 0,
+           (pages * PC__PAGE - t->tokens) * t->dim * sizeof *from);
 }
 
 static void products(const head *t, const float *q, float *score)
@@ -196,14 +198,16 @@ static void softmax(float *score, size_t count, float scale)
 static void map_rows(void *arg, size_t index)
 {
     const head *t = arg;
-    size_t first = index * ROWS, end = first + ROWS < t->tokens ? first + ROWS : t->tokens, stride = t->relative->heads * t->dim;
+    size_t first = index * ROWS, end = first + ROWS < t->tokens ? first + ROWS : t->tokens,
+           stride = t->relative->heads * t->dim;
     for (size_t i = first; i < end; i++) {
         float *score = t->map + i * t->tokens;
         products(t, t->q + (t->first + i) * t->dim, score);
         distances(t, i, score);
         softmax(score, t->tokens, t->work->native->scale);
     }
-    pc__map_apply_plain(t->map, t->tokens, first, end - first, t->values, t->dim, t->work->seen + (t->first + first) * stride + t->index * t->dim, stride);
+    pc__map_apply_plain(t->map, t->tokens, first, end - first, t->values, t->dim,
+                        t->work->seen + (t->first + first) * stride + t->index * t->dim, stride);
 }
 
 /* Scratch of a pass, made when it is first needed: its rows are those of the largest block. */
@@ -331,9 +335,8 @@ static void show(head *t, int32_t layer, const float *maps)
 pc_status pc__relative_attend(pc__work *work, int32_t layer)
 {
     const pc__native *native = work->native;
-    head t = {.work = work,
-              .relative = native->encoder.relative,
-              .dim = (size_t)native->arch.head_dim};
+    head t = {
+        .work = work, .relative = native->encoder.relative, .dim = (size_t)native->arch.head_dim};
     float *maps = NULL;
     pc_status status;
     PC__TRY(reserve(work, &t), done);

@@ -7,8 +7,8 @@
 
 enum { ROWS_AT_ONCE = 16 };
 
-/* The largest logit that comes after `last` in descending order (-1: the largest of all); -1: there is none, since some are no
- * numbers. */
+/* The largest logit that comes after `last` in descending order (-1: the largest of all); -1: there
+ * is none, since some are no numbers. */
 static int32_t next_largest(const float *logits, int32_t count, int32_t last)
 {
     int32_t best = -1;
@@ -31,7 +31,8 @@ static int32_t first_left(const int32_t *chosen, int32_t used)
     return e;
 }
 
-void pc__route_row(const pc__expert_config *config, const float *logits, int32_t *chosen, float *weight)
+void pc__route_row(const pc__expert_config *config, const float *logits, int32_t *chosen,
+                   float *weight)
 {
     float all = 0.0f, some = 0.0f, most;
     for (int32_t i = 0; i < config->used; i++) {
@@ -80,7 +81,8 @@ static void sort_few(uint32_t *entries, size_t count)
         }
 }
 
-/* Counts first: first[e + 1] becomes where expert e's next entry goes, and in the end where they end. */
+/* Counts first: first[e + 1] becomes where expert e's next entry goes, and in the end where they
+ * end. */
 static void sort_by_expert(const pc__expert_config *config, size_t rows, pc__routes *routes)
 {
     size_t used = (size_t)config->used, count = (size_t)config->count;
@@ -103,7 +105,8 @@ static void sort_by_expert(const pc__expert_config *config, size_t rows, pc__rou
         sort_few(routes->of_row + r * used, used);
 }
 
-void pc__route(pc_context *context, const pc__expert_config *config, size_t rows, pc__routes *routes)
+void pc__route(pc_context *context, const pc__expert_config *config, size_t rows,
+               pc__routes *routes)
 {
     routing r = {config, routes, rows};
     pc__parallel(context, (rows + ROWS_AT_ONCE - 1) / ROWS_AT_ONCE, route_some, &r);

@@ -137,8 +137,8 @@ static pc_status parse_header(const char *path, const pc__file *file, json_t **h
     if (size > MAX_HEADER || size > file->size - 8)
         return pc__fail(PC_ERR_FORMAT, "%s: byte 0: a header of %llu bytes, in a file of %zu", path,
                         (unsigned long long)size, file->size);
-    *header =
-        json_loadb((const char *)file->data + 8, (size_t)size, JSON_REJECT_DUPLICATES, &error);
+    *header = json_loadb((const char *)file->data + 8, (size_t)size, JSON_REJECT_DUPLICATES,
+                         &error);
     if (!*header)
         return pc__fail(PC_ERR_FORMAT, "%s: byte %d: header: %s", path, error.position + 8,
                         error.text);
@@ -286,8 +286,8 @@ pc_status pc__safetensors_open_folder(pc__weights **out, const pc_allocator *mem
     else if (status == PC_ERR_NOT_FOUND)
         status = open_index(weights, index, folder);
     if (status == PC_ERR_NOT_FOUND)
-        status =
-            pc__fail_in(status, "%s: neither model.safetensors nor all files of an index", folder);
+        status = pc__fail_in(status, "%s: neither model.safetensors nor all files of an index",
+                             folder);
     if (status >= 0) {
         *out = weights;
         weights = NULL;

@@ -8,7 +8,8 @@
 enum { LIMIT = 1 << 20 };
 
 /* PC_MISS: there is no such file. */
-static pc_status read_json(const pc_allocator *mem, const char *folder, const char *name, json_t **out)
+static pc_status read_json(const pc_allocator *mem, const char *folder, const char *name,
+                           json_t **out)
 {
     char *path = pc__path_join(mem, folder, name), *text = NULL;
     json_error_t error;
@@ -58,8 +59,8 @@ static pc_status read_pooling(pc__pooling *out, const pc_allocator *mem, const c
                               inside);
         json_decref(config);
     } else if (status == PC_MISS) {
-        status = pc__fail(PC_ERR_NOT_FOUND, "%s/config.json: modules.json names it, it is not there",
-                          inside);
+        status = pc__fail(PC_ERR_NOT_FOUND,
+                          "%s/config.json: modules.json names it, it is not there", inside);
     }
     pc__free(mem, inside);
     return status;
@@ -71,15 +72,16 @@ static pc_status read_module(pc__pooling *out, const pc_allocator *mem, const ch
     const char *type = json_string_value(json_object_get(module, "type")),
                *path = json_string_value(json_object_get(module, "path")), *kind;
     if (!type || !path || strstr(path, "..") || *path == '/')
-        return pc__fail(PC_ERR_FORMAT, "%s/modules.json: a module without a type or a path", folder);
+        return pc__fail(PC_ERR_FORMAT, "%s/modules.json: a module without a type or a path",
+                        folder);
     kind = strrchr(type, '.') ? strrchr(type, '.') + 1 : type;
     if (!strcmp(kind, "Transformer") && !*path)
         return PC_OK;
     if (!strcmp(kind, "Pooling"))
         return read_pooling(out, mem, folder, path);
     if (strcmp(kind, "Normalize"))
-        return pc__fail(PC_ERR_UNSUPPORTED, "%s/modules.json: a module of type '%.80s' is not known",
-                        folder, type);
+        return pc__fail(PC_ERR_UNSUPPORTED,
+                        "%s/modules.json: a module of type '%.80s' is not known", folder, type);
     out->normalize = 1;
     return PC_OK;
 }
@@ -108,9 +110,8 @@ pc_status pc__sentence_config(pc__pooling *out, const pc_allocator *mem, const c
         return status < 0 ? status : PC_OK;
     if (!json_is_array(modules))
         status = pc__fail(PC_ERR_FORMAT, "%s/modules.json: no list", folder);
-    json_array_foreach(modules, i, module)
-        if (status >= 0)
-            status = read_module(out, mem, folder, module);
+    json_array_foreach(modules, i, module) if (status >= 0)
+        status = read_module(out, mem, folder, module);
     json_decref(modules);
     if (status >= 0)
         status = read_limit(out, mem, folder);

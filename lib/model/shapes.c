@@ -46,7 +46,7 @@ static const shape shapes[] = {
 /* Architectures with experts, which they have in all layers. */
 static const struct {
     const char *architecture;
-    int32_t parts; /* experts are as wide as the MLP's width / parts */
+    int32_t parts;  /* experts are as wide as the MLP's width / parts */
     int32_t shared; /* 1: beside them one of that width */
     pc__expert_config config;
 } experts[] = {
@@ -120,9 +120,8 @@ static void fill(const shape *s, pc__arch *out)
                       .bias_by_file = 1};
     strcpy(out->name, s->architecture);
     fill_experts(s, out);
-    out->rope = (pc__rope_config){.theta = s->theta,
-                                  .dims = out->head_dim,
-                                  .max_length = s->context_length};
+    out->rope = (pc__rope_config){
+        .theta = s->theta, .dims = out->head_dim, .max_length = s->context_length};
     if (!strcmp(s->architecture, "gpt2")) {
         out->norm = PC__NORM_LAYER;
         out->gated = 0;

@@ -37,8 +37,7 @@ static pc_status matrix(void *user, pc__part part, int32_t layer, size_t row_cou
 {
     pc__unweave *u = user;
     pc__woven_rows *w = &u->ring[u->next % 8];
-    pc_status status =
-        u->inner.matrix(u->inner.user, part, layer, row_count, cols, out);
+    pc_status status = u->inner.matrix(u->inner.user, part, layer, row_count, cols, out);
     if (status < 0 || (part != PC__PART_Q && part != PC__PART_K))
         return status;
     u->next++;

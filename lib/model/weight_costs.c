@@ -51,10 +51,12 @@ static uint64_t beside_bytes(const pc__native *native)
 uint64_t pc__native_weight_bytes(const pc__native *native)
 {
     uint64_t bytes = table_bytes(&native->embedding) + table_bytes(&native->positions);
-    bytes += table_bytes(&native->encoder.types) + pc__relative_bytes(native, native->encoder.relative);
+    bytes += table_bytes(&native->encoder.types)
+             + pc__relative_bytes(native, native->encoder.relative);
     bytes += head_bytes(native) + beside_bytes(native);
     for (int32_t l = 0; l < native->arch.layers; l++)
-        bytes += common_bytes(native, &native->layers[l]) + experts_bytes(native, &native->layers[l]);
+        bytes += common_bytes(native, &native->layers[l])
+                 + experts_bytes(native, &native->layers[l]);
     return bytes;
 }
 
@@ -102,7 +104,9 @@ static uint64_t beside_weights(const pc__native *native)
 {
     size_t hidden = (size_t)native->arch.hidden;
     uint64_t weights = native->project_in ? product((size_t)native->arch.embedding_dim, hidden) : 0;
-    return weights + (native->encoder.conv ? product(hidden, hidden) * (uint64_t)native->arch.encoder.conv : 0);
+    return weights
+           + (native->encoder.conv ? product(hidden, hidden) * (uint64_t)native->arch.encoder.conv
+                                   : 0);
 }
 
 void pc__native_costs(const pc__native *native, pc_model_info *info)

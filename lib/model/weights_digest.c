@@ -47,8 +47,8 @@ static size_t cut(const pc__weights *weights, piece *pieces)
         const pc__tensor *tensor = pc__weights_at(weights, t);
         for (size_t i = 0; i < pieces_of(tensor); i++, n++)
             if (pieces)
-                pieces[n] =
-                    (piece){.tensor = tensor, .first = i * piece_bytes, .first_of_tensor = i == 0};
+                pieces[n] = (piece){
+                    .tensor = tensor, .first = i * piece_bytes, .first_of_tensor = i == 0};
     }
     return n;
 }

@@ -24,17 +24,18 @@ typedef struct bundle {
     const pc_model *model;
     const pc__whole *prompts;
     const pc__whole_options *options;
-    size_t first; /* of the prompts */
-    size_t *which; /* [count] prompt of each lane: those with maps last, so that rows that compute the same stand together */
+    size_t first;  /* of the prompts */
+    size_t *which; /* [count] prompt of each lane: those with maps last, so that rows that compute
+                      the same stand together */
     size_t count, tokens; /* count: of the prompts, then of the lanes */
-    int has_maps; /* given or recorded, of some */
-    int whole;    /* no lane is cut into blocks: none needs more than one layer's K and V at a time */
-    size_t *lane_first; /* [count + 1] */
-    pc__kv **runs;      /* [count] */
+    int has_maps;         /* given or recorded, of some */
+    int whole; /* no lane is cut into blocks: none needs more than one layer's K and V at a time */
+    size_t *lane_first;  /* [count + 1] */
+    pc__kv **runs;       /* [count] */
     pc__lane_maps *maps; /* [count] */
-    own *lanes;         /* [count] */
-    float *final;       /* [tokens][hidden] */
-    float *logits;      /* [prompts that want them][vocab] of decoders */
+    own *lanes;          /* [count] */
+    float *final;        /* [tokens][hidden] */
+    float *logits;       /* [prompts that want them][vocab] of decoders */
     pc__pass_build build;
 } bundle;
 
@@ -71,7 +72,9 @@ static pc_status lead(bundle *b, size_t l)
     for (size_t i = 0; i < layers; i++)
         leaders += leads(b, i) != 0;
     b->lanes[l].record = pc__calloc(mem, layers, sizeof *b->lanes[l].record);
-    b->lanes[l].leaders = bytes && leaders < SIZE_MAX / bytes ? pc__alloc_aligned(mem, leaders * bytes, 64) : NULL;
+    b->lanes[l].leaders = bytes && leaders < SIZE_MAX / bytes
+                              ? pc__alloc_aligned(mem, leaders * bytes, 64)
+                              : NULL;
     if (!b->lanes[l].record || !b->lanes[l].leaders)
         return PC_ERR_NOMEM;
     leaders = 0;
@@ -106,7 +109,8 @@ static pc_status keep_inputs(bundle *b, size_t l)
     const pc_allocator *mem = &b->model->context->mem;
     size_t layers = (size_t)b->model->info.layers;
     own *one = &b->lanes[l];
-    one->inputs = pc__calloc(mem, layers * prompt_of(b, l)->input->count, (size_t)b->model->info.hidden * sizeof *one->inputs);
+    one->inputs = pc__calloc(mem, layers * prompt_of(b, l)->input->count,
+                             (size_t)b->model->info.hidden * sizeof *one->inputs);
     one->missing = pc__calloc(mem, layers, 1);
     if (!one->inputs || !one->missing)
         return PC_ERR_NOMEM;
@@ -147,7 +151,9 @@ static pc_status add_lane(bundle *b, size_t lane)
     const pc__whole *p = prompt_of(b, lane);
     const pc_input *in = p->input;
     int causal = b->model->native->arch.causal;
-    pc_status status = b->whole && !p->run ? pc__native_run_passing(b->model, in->count, &b->runs[lane]) : run_to_keep(b, lane);
+    pc_status status = b->whole && !p->run
+                           ? pc__native_run_passing(b->model, in->count, &b->runs[lane])
+                           : run_to_keep(b, lane);
     if (status >= 0)
         status = set_maps(b, lane);
     for (size_t i = 0; i < in->count && status >= 0; i++) {
@@ -199,7 +205,8 @@ static pc_status reserve(bundle *b)
     }
     b->tokens = b->lane_first[b->count];
     b->final = pc__calloc(mem, b->tokens, (size_t)b->model->info.hidden * sizeof(float));
-    b->logits = pc__calloc(mem, b->model->native->arch.causal ? wanted : 0, (size_t)b->model->info.vocab * sizeof(float));
+    b->logits = pc__calloc(mem, b->model->native->arch.causal ? wanted : 0,
+                           (size_t)b->model->info.vocab * sizeof(float));
     if (!b->final || !b->logits)
         return PC_ERR_NOMEM;
     return pc__build_start(&b->build, mem, b->tokens);
@@ -209,7 +216,8 @@ static pc_status reserve(bundle *b)
 static pc_status classify(const bundle *b, const float *rows, float *logits)
 {
     const pc__native *native = b->model->native;
-    float *pooled = pc__calloc(&b->model->context->mem, (size_t)native->arch.hidden, sizeof *pooled);
+    float *pooled = pc__calloc(&b->model->context->mem, (size_t)native->arch.hidden,
+                               sizeof *pooled);
     pc_status status = pooled ? pc__head_pooled(native, rows, 1, pooled) : PC_ERR_NOMEM;
     if (status >= 0)
         status = pc__head_logits(native, pooled, 1, logits);
@@ -245,7 +253,8 @@ static pc_status hand_runs(bundle *b)
     pc_status status = PC_OK;
     for (size_t l = 0; l < b->count && status >= 0; l++)
         if (prompt_of(b, l)->run && b->lanes[l].inputs)
-            status = pc__complete_keys(b->model, b->runs[l], b->lanes[l].inputs, b->lanes[l].missing);
+            status = pc__complete_keys(b->model, b->runs[l], b->lanes[l].inputs,
+                                       b->lanes[l].missing);
     for (size_t l = 0; l < b->count && status >= 0; l++)
         if (prompt_of(b, l)->run) {
             *prompt_of(b, l)->run = b->runs[l];
@@ -268,7 +277,8 @@ static pc_status run(bundle *b)
     pass.lane_first = b->lane_first;
     pass.lane_count = b->count;
     pass.final = b->final;
-    pass.maps = b->has_maps || b->whole ? b->maps : NULL; /* with maps, also none, lanes are not cut */
+    pass.maps = b->has_maps || b->whole ? b->maps
+                                        : NULL; /* with maps, also none, lanes are not cut */
     pass.choose_map = b->options->map_layers ? leader_of : b->options->choose ? chosen : NULL;
     pass.choose_user = b;
     pass.logits = b->model->native->arch.causal ? b->logits : NULL;
@@ -305,7 +315,9 @@ static void release(bundle *b)
 size_t pc__whole_logits(const pc_model *model)
 {
     const pc__native *native = model->native;
-    return !native ? 0 : native->arch.causal ? (size_t)model->info.vocab : (size_t)native->encoder.classes;
+    return !native               ? 0
+           : native->arch.causal ? (size_t)model->info.vocab
+                                 : (size_t)native->encoder.classes;
 }
 
 static pc_status check(const pc_model *model, const pc__whole *prompts, size_t count)
@@ -314,15 +326,18 @@ static pc_status check(const pc_model *model, const pc__whole *prompts, size_t c
     for (size_t i = 0; i < count; i++) {
         const pc_input *in = prompts[i].input;
         if (info->context_length > 0 && in->count > (size_t)info->context_length)
-            return pc__fail(PC_ERR_LIMIT, "input %zu has %zu tokens; the model takes %d", i, in->count, info->context_length);
+            return pc__fail(PC_ERR_LIMIT, "input %zu has %zu tokens; the model takes %d", i,
+                            in->count, info->context_length);
         for (size_t t = 0; t < in->count; t++)
             if (in->tokens[t] < 0 || in->tokens[t] >= info->vocab)
-                return pc__fail(PC_ERR_INVALID, "input %zu: token %zu is %d, the vocabulary has %d", i, t, in->tokens[t], info->vocab);
+                return pc__fail(PC_ERR_INVALID, "input %zu: token %zu is %d, the vocabulary has %d",
+                                i, t, in->tokens[t], info->vocab);
     }
     return PC_OK;
 }
 
-/* How many prompts from `from` on go into one pass: those of the regime of the first, as far as there is room. */
+/* How many prompts from `from` on go into one pass: those of the regime of the first, as far as
+ * there is room. */
 static size_t together(const pc_model *model, const pc__whole *prompts, size_t from, size_t count)
 {
     uint64_t regime = pc__native_regime(model->native, prompts[from].input->count);
@@ -333,7 +348,8 @@ static size_t together(const pc_model *model, const pc__whole *prompts, size_t f
     return end - from;
 }
 
-pc_status pc__whole_run(const pc_model *model, const pc__whole *prompts, size_t count, const pc__whole_options *options)
+pc_status pc__whole_run(const pc_model *model, const pc__whole *prompts, size_t count,
+                        const pc__whole_options *options)
 {
     pc_status status = check(model, prompts, count);
     for (size_t from = 0, n; from < count && status >= 0; from += n) {

@@ -6,11 +6,13 @@
 #include "pml/text_run.h"
 
 /* A schema string taken apart: what stands before, between and behind its two slots. */
-typedef struct template {
+typedef struct template
+{
     const pc__relay_source *source;
     pc__bytes part[3];
     size_t slots; /* seen so far */
-} template;
+}
+template;
 
 /* PC_ERR_PML with the place of a byte of the schema string. */
 static pc_status fault(const template *t, size_t at, const char *cause, const char *what,
@@ -157,7 +159,8 @@ static pc_status fill_text(const pc__pml_env *env, const template *t, pc__node *
         return PC_OK;
     }
     PC__TRY(pc__run_around(&run, t->part[0].data ? t->part[0].data : "", system, size,
-                   t->part[1].data ? t->part[1].data : "", &node->tokens, &node->token_count),
+                           t->part[1].data ? t->part[1].data : "", &node->tokens,
+                           &node->token_count),
             done);
     PC__TRY(add_bos(env, &node->tokens, &node->token_count), done);
     node->text = pc__strndup(env->mem, run.text.data ? run.text.data : "", run.text.size);
@@ -255,8 +258,8 @@ pc_status pc__relay_user(const pc__pml_env *env, const pc__schema_tree *tree, co
     text = strip(text, &size);
     status = pc__run_around(&run, tree->slot_lead ? tree->slot_lead : "", text, size, behind,
                             tokens, count);
-    if (status >= 0 && *count >= lead &&
-        (!lead || !memcmp(*tokens, tree->lead_tokens, lead * sizeof **tokens))) {
+    if (status >= 0 && *count >= lead
+        && (!lead || !memcmp(*tokens, tree->lead_tokens, lead * sizeof **tokens))) {
         *count -= lead;
         if (lead && *count)
             memmove(*tokens, *tokens + lead, *count * sizeof **tokens);

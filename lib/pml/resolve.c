@@ -19,11 +19,11 @@ typedef struct resolver {
     size_t part_capacity;
     unsigned char *imported; /* [node_count] */
     pc__text_run run;
-    pc__bytes key;    /* of a look-up by path */
-    int64_t cursor;   /* where the next text goes: behind the module before it */
-    int referenced;   /* a module came before */
-    int in_system;    /* the last chat tag was a system prompt */
-    int64_t text_end; /* after the last new text; 0: none */
+    pc__bytes key;       /* of a look-up by path */
+    int64_t cursor;      /* where the next text goes: behind the module before it */
+    int referenced;      /* a module came before */
+    int in_system;       /* the last chat tag was a system prompt */
+    int64_t text_end;    /* after the last new text; 0: none */
     size_t line, column; /* of the first text that goes beyond the model's context; 0: none */
 } resolver;
 
@@ -70,8 +70,8 @@ static pc_status flush(resolver *r, int last)
     return add_part(r, part);
 }
 
-/* The module or parameter of that name in a module (members of its unions included); *out NULL: there is
- * none of that kind. */
+/* The module or parameter of that name in a module (members of its unions included); *out NULL:
+ * there is none of that kind. */
 static pc_status child_named(resolver *r, const pc__node *parent, const char *name,
                              pc__node_kind kind, const pc__node **out)
 {

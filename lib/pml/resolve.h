@@ -15,9 +15,9 @@ typedef enum pc__part_kind {
 
 typedef struct pc__part {
     pc__part_kind kind;
-    const pc__node *node;   /* of the schema: the text node; argument: the parameter; text: NULL */
+    const pc__node *node; /* of the schema: the text node; argument: the parameter; text: NULL */
     char *path;
-    int32_t *tokens;        /* owned by the resolved prompt, but for texts of the schema: the node's */
+    int32_t *tokens; /* owned by the resolved prompt, but for texts of the schema: the node's */
     size_t count;
     int64_t start;
 } pc__part;
@@ -30,10 +30,11 @@ typedef struct pc__resolved {
     size_t module_count;
     const pc__scaffold **scaffolds; /* those whose modules are all imported */
     size_t scaffold_count;
-    int64_t end;            /* position after the last new token: where generation starts */
+    int64_t end; /* position after the last new token: where generation starts */
 } pc__resolved;
 
-/* Whether it is a text of the schema (or a block of a prompt without PML), not of the prompt alone. */
+/* Whether it is a text of the schema (or a block of a prompt without PML), not of the prompt alone.
+ */
 static inline int pc__part_is_given(const pc__part *part)
 {
     return part->kind == PC__PART_CACHED || part->kind == PC__PART_UNCACHED;

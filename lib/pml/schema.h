@@ -39,7 +39,7 @@ typedef enum pc__node_kind {
 typedef struct pc__node pc__node;
 struct pc__node {
     pc__node_kind kind;
-    char *name;           /* module, parameter */
+    char *name; /* module, parameter */
     /* "" root, "a/b/c"; text: its parent's; union: parent's + "/union" (root: "/union") */
     char *path;
     pc__node *parent;
@@ -49,11 +49,11 @@ struct pc__node {
     /* text: its tokens; parameter: placeholder (scaffold text, then unk up to length) */
     int32_t *tokens;
     size_t token_count;
-    char *text;            /* text: as tokenised; slot: what follows each request's text */
-    int uncached;          /* cache="false" here or above */
-    int in_system;         /* text that a chat tag made or holds: special tokens count */
+    char *text;               /* text: as tokenised; slot: what follows each request's text */
+    int uncached;             /* cache="false" here or above */
+    int in_system;            /* text that a chat tag made or holds: special tokens count */
     pc__node *default_member; /* union: its scaffold= member, or NULL */
-    size_t index;          /* in document order */
+    size_t index;             /* in document order */
     size_t line, column;
 };
 
@@ -66,16 +66,16 @@ typedef struct pc__scaffold {
 
 typedef struct pc__schema_tree {
     char *name;
-    pc__node *root;        /* a module */
-    pc__node **nodes;      /* document order, root first */
+    pc__node *root;   /* a module */
+    pc__node **nodes; /* document order, root first */
     size_t node_count;
-    pc__strmap paths;      /* of modules and parameters, to their index */
+    pc__strmap paths; /* of modules and parameters, to their index */
     pc__scaffold *scaffolds;
     size_t scaffold_count;
     int64_t length;
-    pc__node *slot;        /* of a schema string, else NULL */
-    int ends_in_system;    /* the last chat tag is a system prompt: a user's goes on behind it */
-    char *slot_lead;       /* what stands right before the slot, and its tokens */
+    pc__node *slot;     /* of a schema string, else NULL */
+    int ends_in_system; /* the last chat tag is a system prompt: a user's goes on behind it */
+    char *slot_lead;    /* what stands right before the slot, and its tokens */
     int32_t *lead_tokens;
     size_t lead_count;
 } pc__schema_tree;

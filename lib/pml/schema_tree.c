@@ -159,8 +159,7 @@ static pc_status claim_path(builder *b, const pc__node *node, const pc__node **t
 {
     size_t size = strlen(node->path);
     *twin = pc__schema_node_at(b->tree, node->path, size);
-    return *twin ? PC_OK
-                 : pc__strmap_add(&b->tree->paths, node->path, size, (int32_t)node->index);
+    return *twin ? PC_OK : pc__strmap_add(&b->tree->paths, node->path, size, (int32_t)node->index);
 }
 
 static pc_status module(builder *b, pc__node *parent, const pc__xml *e)
@@ -172,9 +171,9 @@ static pc_status module(builder *b, pc__node *parent, const pc__xml *e)
     int before = b->apart;
     if (!name)
         return PC_ERR_PML;
-    if ((status = pc__only_attributes(where, e, " name src cache ")) < 0 ||
-        (status = add_node(b, parent, PC__NODE_MODULE, name, e->line, e->column, &node)) < 0 ||
-        (status = claim_path(b, node, &twin)) < 0)
+    if ((status = pc__only_attributes(where, e, " name src cache ")) < 0
+        || (status = add_node(b, parent, PC__NODE_MODULE, name, e->line, e->column, &node)) < 0
+        || (status = claim_path(b, node, &twin)) < 0)
         return status;
     if (twin && twin->kind == PC__NODE_MODULE)
         return pc__xml_fault(where, e, "a module '%s' is there already (line %zu)", name,
@@ -182,8 +181,8 @@ static pc_status module(builder *b, pc__node *parent, const pc__xml *e)
     if (twin)
         return pc__xml_fault(where, e, "'%s' is already a parameter of the same module (line %zu)",
                              name, twin->line);
-    if ((status = cache_attribute(b, e, node)) < 0 || (status = source(b, e)) < 0 ||
-        (status = content(b, node, e)) < 0 || (status = flush(b, node)) < 0)
+    if ((status = cache_attribute(b, e, node)) < 0 || (status = source(b, e)) < 0
+        || (status = content(b, node, e)) < 0 || (status = flush(b, node)) < 0)
         return status;
     b->apart = b->apart && before; /* it may be left out */
     return PC_OK;
@@ -195,8 +194,8 @@ static pc_status alternatives(builder *b, pc__node *parent, const pc__xml *e)
     pc__node *node;
     pc_status status;
     int before = b->apart, all = before;
-    if ((status = pc__only_attributes(where, e, " scaffold ")) < 0 ||
-        (status = add_node(b, parent, PC__NODE_UNION, NULL, e->line, e->column, &node)) < 0)
+    if ((status = pc__only_attributes(where, e, " scaffold ")) < 0
+        || (status = add_node(b, parent, PC__NODE_UNION, NULL, e->line, e->column, &node)) < 0)
         return status;
     for (size_t i = 0; i < e->child_count; i++) {
         const pc__xml *child = e->children[i];
@@ -242,14 +241,12 @@ static pc_status parameter_length(builder *b, const pc__xml *e, int64_t *out)
         return pc__xml_fault(b->env->where, e, "<%s> has both length='%.40s' and len='%.40s'",
                              e->name, text, len);
     if (!(value = plain_number(text ? text : len)))
-        return pc__xml_fault(b->env->where, e,
-                             "%s='%.40s' is not a number of tokens from 1 to %d",
+        return pc__xml_fault(b->env->where, e, "%s='%.40s' is not a number of tokens from 1 to %d",
                              text ? "length" : "len", text ? text : len, MOST_POSITIONS);
     if (b->env->context_length > 0 && value > b->env->context_length)
-        return pc__fail(PC_ERR_LIMIT,
-                        "%s:%zu:%zu: a parameter of %lld positions, the model has %lld",
-                        b->env->where, e->line, e->column, (long long)value,
-                        (long long)b->env->context_length);
+        return pc__fail(
+            PC_ERR_LIMIT, "%s:%zu:%zu: a parameter of %lld positions, the model has %lld",
+            b->env->where, e->line, e->column, (long long)value, (long long)b->env->context_length);
     b->parameter_positions += value;
     if (b->parameter_positions > MOST_POSITIONS)
         return pc__fail(PC_ERR_LIMIT, "%s:%zu:%zu: parameters of more than %d positions in all",
@@ -298,10 +295,10 @@ static pc_status parameter(builder *b, pc__node *parent, const pc__xml *e)
         return PC_ERR_PML;
     if (e->child_count)
         return pc__xml_fault(where, e, "<%s> must be empty", e->name);
-    if ((status = pc__only_attributes(where, e, " name length len scaffold ")) < 0 ||
-        (status = parameter_length(b, e, &length)) < 0 ||
-        (status = add_node(b, parent, PC__NODE_PARAMETER, name, e->line, e->column, &node)) < 0 ||
-        (status = claim_path(b, node, &twin)) < 0)
+    if ((status = pc__only_attributes(where, e, " name length len scaffold ")) < 0
+        || (status = parameter_length(b, e, &length)) < 0
+        || (status = add_node(b, parent, PC__NODE_PARAMETER, name, e->line, e->column, &node)) < 0
+        || (status = claim_path(b, node, &twin)) < 0)
         return status;
     if (twin)
         return pc__xml_fault(where, e, "the module has a parameter or module '%s' already", name);
@@ -337,9 +334,10 @@ static pc_status scaffold_element(builder *b, const pc__node *parent, const pc__
         return pc__xml_fault(b->env->where, e, "<scaffold> has no modules");
     if (!pc__xml_is_empty(e))
         return pc__xml_fault(b->env->where, e, "<scaffold> must be empty");
-    if ((status = pc__only_attributes(b->env->where, e, " modules ")) < 0 ||
-        (status = pc__grow(b->env->mem, (void **)&b->scaffolds, &b->scaffold_capacity,
-                           b->scaffold_count + 1, sizeof *b->scaffolds)) < 0)
+    if ((status = pc__only_attributes(b->env->where, e, " modules ")) < 0
+        || (status = pc__grow(b->env->mem, (void **)&b->scaffolds, &b->scaffold_capacity,
+                              b->scaffold_count + 1, sizeof *b->scaffolds))
+               < 0)
         return status;
     b->scaffolds[b->scaffold_count++] = e;
     return PC_OK;
@@ -455,13 +453,14 @@ static pc_status build(builder *b, const pc__xml *root)
         return PC_ERR_PML;
     if ((status = pc__only_attributes(where, root, " name src ")) < 0)
         return status;
-    if (!(b->tree->name = pc__strdup(b->env->mem, name)) ||
-        pc__strmap_new(&b->tree->paths, b->env->mem, 0) < 0)
+    if (!(b->tree->name = pc__strdup(b->env->mem, name))
+        || pc__strmap_new(&b->tree->paths, b->env->mem, 0) < 0)
         return PC_ERR_NOMEM;
     if ((status = add_node(b, NULL, PC__NODE_MODULE, name, root->line, root->column,
-                           &b->tree->root)) < 0 ||
-        (status = source(b, root)) < 0 || (status = content(b, b->tree->root, root)) < 0 ||
-        (status = flush(b, b->tree->root)) < 0)
+                           &b->tree->root))
+            < 0
+        || (status = source(b, root)) < 0 || (status = content(b, b->tree->root, root)) < 0
+        || (status = flush(b, b->tree->root)) < 0)
         return status;
     if (!(b->tree->scaffolds = pc__calloc(b->env->mem, b->scaffold_count,
                                           sizeof *b->tree->scaffolds)))

@@ -107,8 +107,8 @@ int pc__run_is_blank(const pc__text_run *run)
 
 int pc__run_ends_apart(const pc__text_run *run)
 {
-    return run->pieces[run->count - 1].kind == PC__PIECE_TEMPLATE ||
-           blank(run->text.data[run->text.size - 1]);
+    return run->pieces[run->count - 1].kind == PC__PIECE_TEMPLATE
+           || blank(run->text.data[run->text.size - 1]);
 }
 
 static int same(const int32_t *a, size_t n, const int32_t *b, size_t m)

@@ -69,7 +69,8 @@ static pc__xml *add_child(parsing *p)
     if (!parent) {
         p->root = node;
     } else if (pc__grow(p->mem, (void **)&parent->children, &parent->child_capacity,
-                        parent->child_count + 1, sizeof *parent->children) < 0) {
+                        parent->child_count + 1, sizeof *parent->children)
+               < 0) {
         pc__free(p->mem, node);
         return NULL;
     } else {
@@ -102,8 +103,8 @@ static void on_start(void *user, const char *name, const char **attributes)
     if (p->status < 0)
         return;
     node = add_child(p);
-    if (!node || !(node->name = pc__strdup(p->mem, name)) ||
-        add_attributes(p, node, attributes) < 0)
+    if (!node || !(node->name = pc__strdup(p->mem, name))
+        || add_attributes(p, node, attributes) < 0)
         stop(p, PC_ERR_NOMEM);
     else if (++p->depth > DEPTH)
         stop(p, pc__xml_fault(p->where, node, "elements are nested more than %d deep", DEPTH));
@@ -229,8 +230,8 @@ size_t pc__utf8_mark(const char *text, size_t size)
 int pc__is_wide_text(const char *text, size_t size)
 {
     const unsigned char *s = (const unsigned char *)text;
-    return size >= 2 && (!s[0] || !s[1] || (s[0] == 0xfe && s[1] == 0xff) ||
-                         (s[0] == 0xff && s[1] == 0xfe));
+    return size >= 2
+           && (!s[0] || !s[1] || (s[0] == 0xfe && s[1] == 0xff) || (s[0] == 0xff && s[1] == 0xfe));
 }
 
 /* What expat would read all the same, or refuse for a reason that misleads. */

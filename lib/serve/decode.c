@@ -22,7 +22,8 @@ pc_status pc__trouble_told(const pc__trouble *t, pc_status otherwise)
     return t->status < 0 ? pc__fail(t->status, "%s", t->text) : otherwise;
 }
 
-/* Asked by the model within a step: stops it as soon as one of the sequences is no longer wanted. */
+/* Asked by the model within a step: stops it as soon as one of the sequences is no longer wanted.
+ */
 static int32_t any_cancelled(void *user)
 {
     group *g = user;
@@ -90,7 +91,8 @@ static void drop_cancelled(group *g, pc__trouble *trouble)
     size_t left = 0;
     for (size_t i = 0; i < g->count; i++) {
         if (g->list[i]->asked_cancel)
-            pc__trouble_note(trouble, pc__sequence_fail(g->list[i], pc__trouble_told(&g->why, PC_ERR_CANCELLED)));
+            pc__trouble_note(trouble, pc__sequence_fail(
+                                          g->list[i], pc__trouble_told(&g->why, PC_ERR_CANCELLED)));
         else
             g->list[left++] = g->list[i];
     }
@@ -125,8 +127,8 @@ static void step_group(group *g, pc_step_row *rows, float *logits, pc__trouble *
 
 static int go_together(const pc_sequence *a, const pc_sequence *b)
 {
-    return a->regime.length == b->regime.length &&
-           a->generation.options.see == b->generation.options.see && flags_of(a) == flags_of(b);
+    return a->regime.length == b->regime.length
+           && a->generation.options.see == b->generation.options.see && flags_of(a) == flags_of(b);
 }
 
 void pc__decode(pc_sequence *const *sequences, size_t count, pc_step_row *rows, float *logits,

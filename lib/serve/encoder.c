@@ -83,7 +83,8 @@ static pc_status take_payload(pc_segment **out, const pc_model *model, void *pay
     return status;
 }
 
-/* Calls of a host's that find no room. The first time as much is given back as is wanted, then four times as much: its pool may be in pieces, or count otherwise. */
+/* Calls of a host's that find no room. The first time as much is given back as is wanted, then four
+ * times as much: its pool may be in pieces, or count otherwise. */
 typedef struct retries {
     uint64_t bytes; /* that the next one gives back */
     int left;
@@ -108,7 +109,8 @@ static int has_room_now(const pc_model *model, pc_cache *cache, pc_status status
     return pc__cache_give_way(cache, model, bytes) > 0;
 }
 
-static pc_status call_encode(const pc_model *model, pc_cache *cache, const pc_encode_args *args, void **payloads)
+static pc_status call_encode(const pc_model *model, pc_cache *cache, const pc_encode_args *args,
+                             void **payloads)
 {
     retries again = retries_of(model, args->count);
     pc_status status;
@@ -122,8 +124,8 @@ static pc_status call_encode(const pc_model *model, pc_cache *cache, const pc_en
     return status;
 }
 
-static pc_status encode(const pc_model *model, pc_cache *cache, const pc_encode_args *args, int kept,
-                        pc_segment **segments)
+static pc_status encode(const pc_model *model, pc_cache *cache, const pc_encode_args *args,
+                        int kept, pc_segment **segments)
 {
     const pc_allocator *mem = &model->context->mem;
     size_t cuts = args->cut_count;
@@ -131,8 +133,8 @@ static pc_status encode(const pc_model *model, pc_cache *cache, const pc_encode_
     pc_status status;
     for (size_t c = 0; c < cuts; c++)
         segments[c] = NULL;
-    if ((status = pc__model_can_go_on(model)) < 0 ||
-        (status = check_tokens(model, args->tokens, args->count)) < 0)
+    if ((status = pc__model_can_go_on(model)) < 0
+        || (status = check_tokens(model, args->tokens, args->count)) < 0)
         return status;
     payloads = pc__calloc(mem, cuts, sizeof *payloads);
     if (!payloads)
@@ -159,7 +161,8 @@ static pc_status encode(const pc_model *model, pc_cache *cache, const pc_encode_
     return status;
 }
 
-pc_status pc__encode(const pc_model *model, pc_cache *cache, const pc_encode_args *args, pc_segment **segments)
+pc_status pc__encode(const pc_model *model, pc_cache *cache, const pc_encode_args *args,
+                     pc_segment **segments)
 {
     return encode(model, cache, args, 1, segments);
 }
@@ -187,7 +190,8 @@ pc_status pc__host_sequence_new(const pc_model *model, pc_cache *cache, void **s
         return status;
     do {
         pc__model_enter(model);
-        status = pc__model_told(model, "sequence_new", model->ops.sequence_new(model->user, sequence));
+        status = pc__model_told(model, "sequence_new",
+                                model->ops.sequence_new(model->user, sequence));
         pc__model_leave(model);
     } while (has_room_now(model, cache, status, &again));
     if (status < 0)
@@ -195,8 +199,8 @@ pc_status pc__host_sequence_new(const pc_model *model, pc_cache *cache, void **s
     return status;
 }
 
-pc_status pc__host_attach(const pc_model *model, pc_cache *cache, void *sequence, const pc_segment *segment,
-                          int64_t start, uint32_t lo, uint32_t hi)
+pc_status pc__host_attach(const pc_model *model, pc_cache *cache, void *sequence,
+                          const pc_segment *segment, int64_t start, uint32_t lo, uint32_t hi)
 {
     pc_placement at = {segment->payload, start, lo, hi};
     retries again = retries_of(model, hi - lo);
@@ -233,8 +237,7 @@ pc_status pc__host_truncate(const pc_model *model, void *sequence, size_t count)
         return pc__fail(PC_ERR_UNSUPPORTED,
                         "the model cannot shorten a sequence (no ops.truncate)");
     pc__model_enter(model);
-    status = pc__model_told(model, "truncate",
-                            model->ops.truncate(model->user, sequence, count));
+    status = pc__model_told(model, "truncate", model->ops.truncate(model->user, sequence, count));
     pc__model_leave(model);
     return status;
 }

@@ -6,11 +6,13 @@
 #include "model/model.h"
 #include "store/cache.h"
 
-/* A host's model whose memory is full (PC_ERR_LIMIT) gets back what `cache` (may be NULL) keeps of it without use, and is asked again, a few times. */
+/* A host's model whose memory is full (PC_ERR_LIMIT) gets back what `cache` (may be NULL) keeps of
+ * it without use, and is asked again, a few times. */
 
 /* Runs ops->encode; segments [cut_count] become counted segments with the tokens of their cuts, in
  * the format in which the model's segments are kept. All or none. */
-pc_status pc__encode(const pc_model *model, pc_cache *cache, const pc_encode_args *args, pc_segment **segments);
+pc_status pc__encode(const pc_model *model, pc_cache *cache, const pc_encode_args *args,
+                     pc_segment **segments);
 /* The same in the format in which they are computed: for those that are not kept. */
 pc_status pc__encode_as_computed(const pc_model *model, pc_cache *cache, const pc_encode_args *args,
                                  pc_segment **segments);
@@ -19,8 +21,8 @@ int pc__segment_is_lossy(const pc_segment *segment);
 
 /* The rest, under the model's turn. drop(NULL) does nothing. */
 pc_status pc__host_sequence_new(const pc_model *model, pc_cache *cache, void **sequence);
-pc_status pc__host_attach(const pc_model *model, pc_cache *cache, void *sequence, const pc_segment *segment,
-                          int64_t start, uint32_t lo, uint32_t hi);
+pc_status pc__host_attach(const pc_model *model, pc_cache *cache, void *sequence,
+                          const pc_segment *segment, int64_t start, uint32_t lo, uint32_t hi);
 pc_status pc__host_fork(const pc_model *model, pc_cache *cache, void *sequence, void **copy);
 pc_status pc__host_truncate(const pc_model *model, void *sequence, size_t count);
 pc_status pc__host_step(const pc_model *model, pc_cache *cache, const pc_step_args *args);
@@ -28,8 +30,8 @@ void pc__host_drop(const pc_model *model, void *sequence);
 
 /* The model whose states a segment holds; NULL if it did not come from here. */
 const pc_model *pc__segment_model(const pc_segment *segment);
-/* What HOST has by this key, if it is of use to this model: a host's runtime, or another host's model
- * with the same fingerprint, may have put states of the same name there. As pc__cache_get. */
+/* What HOST has by this key, if it is of use to this model: a host's runtime, or another host's
+ * model with the same fingerprint, may have put states of the same name there. As pc__cache_get. */
 pc_status pc__segment_find(const pc_model *model, pc_cache *cache, const pc__id *key,
                            const int32_t *tokens, size_t count, pc_segment **out);
 /* Wraps a payload of the model's (released in any case). */

@@ -21,7 +21,7 @@ typedef struct evaluation {
     const pc_model *model;
     const pc_eval_args *args;
     uint64_t length;
-    size_t tokens; /* of all lanes */
+    size_t tokens;      /* of all lanes */
     size_t *lane_first; /* [lanes + 1] */
     size_t *run_first;  /* [lanes + 1] */
     run *runs;          /* [tokens] at most */
@@ -86,13 +86,15 @@ static pc_status check_encoder(const pc_model *model, const pc_eval_args *a)
                         "pc_eval: %s is an encoder: it has no logits over its vocabulary", name);
     if (a->segments)
         return pc__fail(PC_ERR_UNSUPPORTED,
-                        "pc_eval: %s has no causal order: its states belong to one whole input", name);
+                        "pc_eval: %s has no causal order: its states belong to one whole input",
+                        name);
     for (size_t l = 0; l < a->lane_count; l++) {
         const pc_lane *lane = &a->lanes[l];
         if (lane->span_count)
-            return pc__fail(PC_ERR_UNSUPPORTED,
-                            "pc_eval: lane %zu: %s has no causal order: it cannot go on from a segment",
-                            l, name);
+            return pc__fail(
+                PC_ERR_UNSUPPORTED,
+                "pc_eval: lane %zu: %s has no causal order: it cannot go on from a segment", l,
+                name);
         for (size_t i = 1; i < lane->count; i++)
             if (lane->positions[i] <= lane->positions[i - 1])
                 return pc__fail(PC_ERR_UNSUPPORTED,
@@ -234,13 +236,16 @@ static pc_status compute(evaluation *e)
     return pc__forward(e->model, &pass);
 }
 
-/* What the new tokens of a lane have seen is known if the tokens before them have seen each other. */
+/* What the new tokens of a lane have seen is known if the tokens before them have seen each other.
+ */
 static pc_status note_sight(const evaluation *e, size_t l)
 {
     const pc_lane *lane = &e->args->lanes[l];
     pc__sight sight;
     pc_status status = pc__sight_of(&sight, &e->model->context->mem, lane->spans, lane->span_count);
-    return status < 0 ? status : pc__sight_note(&sight, e->args->segments[l], e->runs[e->run_first[l]].start);
+    return status < 0
+               ? status
+               : pc__sight_note(&sight, e->args->segments[l], e->runs[e->run_first[l]].start);
 }
 
 static pc_status hand_out(evaluation *e)
@@ -315,7 +320,8 @@ pc_status pc_segment_copy(pc_segment **out, const pc_segment *segment)
     PC__TRY(pc__kv_copy(&copy, segment->payload), done);
     PC__TRY(pc__wrap_segment(out, model, copy, segment->token_ids, segment->tokens), done);
     (*out)->lossy = segment->lossy;
-    if (pc__segment_saw(segment) && (status = pc__segment_note_sight(*out, pc__segment_saw(segment))) < 0) {
+    if (pc__segment_saw(segment)
+        && (status = pc__segment_note_sight(*out, pc__segment_saw(segment))) < 0) {
         pc__segment_unref(*out);
         *out = NULL;
         goto done;

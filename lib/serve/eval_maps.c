@@ -31,13 +31,15 @@ pc_status pc__eval_maps_new(pc__eval_maps *maps, const pc__native *native, const
     maps->mem = &native->context->mem;
     maps->layers = native->arch.layers;
     maps->lanes = pc__calloc(maps->mem, args->lane_count, sizeof *maps->lanes);
-    maps->given = pc__calloc(maps->mem, args->lane_count * (size_t)maps->layers, sizeof *maps->given);
+    maps->given = pc__calloc(maps->mem, args->lane_count * (size_t)maps->layers,
+                             sizeof *maps->given);
     if (!maps->lanes || !maps->given)
         return PC_ERR_NOMEM;
     for (size_t l = 0; l < args->lane_count; l++) {
         if (!args->maps[l])
             continue;
-        maps->lanes[l].shape = (pc__map_shape){PC_MAP_F32, native->arch.heads, args->lanes[l].count, native->arch.causal};
+        maps->lanes[l].shape = (pc__map_shape){PC_MAP_F32, native->arch.heads, args->lanes[l].count,
+                                               native->arch.causal};
         bytes += (size_t)maps->layers * pc__map_bytes(&maps->lanes[l].shape);
     }
     packed = maps->packed = pc__alloc(maps->mem, native->arch.causal ? bytes : 0);

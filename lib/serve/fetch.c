@@ -4,11 +4,12 @@
 
 #include "base/clock.h"
 
-static const double GRACE = 0.04;        /* of the computing that loading saves */
+static const double GRACE = 0.04;         /* of the computing that loading saves */
 static const double UNKNOWN_GRACE = 0.01; /* seconds, where nothing is known of the computing */
 static const double AFTER_DEADLINE = 0.1; /* seconds until a load that has missed it has ended */
-static const double FLOPS = 1e11;        /* a core's, at most: before anything is measured, computing counts as fast */
-static const double BANDWIDTH = 1e11;    /* bytes of weights that are read in a second, likewise */
+static const double FLOPS =
+    1e11; /* a core's, at most: before anything is measured, computing counts as fast */
+static const double BANDWIDTH = 1e11; /* bytes of weights that are read in a second, likewise */
 
 pc_status pc__fetch_start(pc__fetch *f, const pc_model *model, pc_cache *cache, size_t count)
 {
@@ -53,7 +54,8 @@ void pc__fetch_end(pc__fetch *f)
     *f = (pc__fetch){0};
 }
 
-/* Weights that a pass reads; the experts of its tokens as uniform routing chooses them (pc_model_info). */
+/* Weights that a pass reads; the experts of its tokens as uniform routing chooses them
+ * (pc_model_info). */
 static double pass_bytes(const pc_model_info *info, double tokens)
 {
     double all = info->experts, used = info->experts_used, others = 0;
@@ -67,12 +69,14 @@ double pc__fetch_cost(const pc_model *model, pc_cache *cache, size_t tokens)
     double seconds = pc__cache_compute_cost(cache, model->info.fingerprint, tokens), reading;
     if (seconds > 0 || !tokens)
         return seconds;
-    seconds = (double)tokens * (double)model->info.token_flops / (FLOPS * (double)model->context->threads);
+    seconds = (double)tokens * (double)model->info.token_flops
+              / (FLOPS * (double)model->context->threads);
     reading = pass_bytes(&model->info, (double)tokens) / BANDWIDTH;
     return seconds > reading ? seconds : reading;
 }
 
-const pc__image *pc__fetch_image(pc__image *image, const pc_model *model, const pc_cache *cache, const pc__segment_facts *facts)
+const pc__image *pc__fetch_image(pc__image *image, const pc_model *model, const pc_cache *cache,
+                                 const pc__segment_facts *facts)
 {
     if (!pc__cache_has_lower(cache) || (!model->native && !model->ops.export_segment))
         return NULL;
@@ -80,7 +84,8 @@ const pc__image *pc__fetch_image(pc__image *image, const pc_model *model, const 
     return image;
 }
 
-static pc__want want_of(const pc_model *model, const pc__segment_facts *facts, const pc__image *image, const pc__naming *naming)
+static pc__want want_of(const pc_model *model, const pc__segment_facts *facts,
+                        const pc__image *image, const pc__naming *naming)
 {
     return (pc__want){.image = image,
                       .ops = &pc__model_payload,
@@ -156,7 +161,10 @@ static int is_due(pc__fetch *f, double now, double grace)
 {
     outlook o = look_at(f, now);
     if (f->until <= 0)
-        f->until = now + o.trust * grace; /* of single layers, too: those who read them have to share the cores */
+        f->until =
+            now
+            + o.trust
+                  * grace; /* of single layers, too: those who read them have to share the cores */
     f->may_flow &= o.trust >= 1;
     return !o.late && o.due <= f->until + (f->may_flow ? f->beside : 0);
 }
@@ -187,7 +195,8 @@ double pc__fetch_wait_long(pc__fetch *f)
     return wait_at_most(f, f->cost > 0 ? f->cost : UNKNOWN_GRACE);
 }
 
-/* What a load has read, once for all parts that share it: the same text at several places is one segment. */
+/* What a load has read, once for all parts that share it: the same text at several places is one
+ * segment. */
 static void count_bytes(pc__fetch *f, size_t index)
 {
     if (f->told[index])

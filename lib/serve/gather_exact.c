@@ -9,8 +9,8 @@
 
 #include "serve/request_loads.h"
 
-/* The tiers below HOST get blocks of a prompt without PML at once if it has so many tokens: to compute
- * them again would take long, and a text that long is likely to be gone on with. */
+/* The tiers below HOST get blocks of a prompt without PML at once if it has so many tokens: to
+ * compute them again would take long, and a text that long is likely to be gone on with. */
 enum { LONG_PROMPT = 512 };
 
 typedef struct chain {
@@ -22,7 +22,7 @@ typedef struct chain {
     size_t kept_tokens;
     pc__request_loads loads;
     uint32_t *reasons; /* [parts] why it was not reused */
-    double cost; /* seconds a token, as expected */
+    double cost;       /* seconds a token, as expected */
     /* the group under way */
     size_t first, end;
     double group_started;
@@ -48,9 +48,10 @@ static void name_parts(chain *c)
         const pc__part *part = &prompt->parts[p];
         if (!part->count)
             continue;
-        c->keys[p] = pc__segment_key(
-            &pc__scope_at(&c->scopes, part->start)->base, last ? &last_key : NULL, last ? part->start - last->start : 0,
-            pc__key_offset(c->request->model, part->start), part->tokens, NULL, part->count);
+        c->keys[p] = pc__segment_key(&pc__scope_at(&c->scopes, part->start)->base,
+                                     last ? &last_key : NULL, last ? part->start - last->start : 0,
+                                     pc__key_offset(c->request->model, part->start), part->tokens,
+                                     NULL, part->count);
         last_key = c->keys[p];
         last = part;
     }
@@ -58,8 +59,8 @@ static void name_parts(chain *c)
 
 static pc__id content_key(const chain *c, const pc__part *part)
 {
-    return pc__segment_key(&pc__scope_at(&c->scopes, part->start)->base, NULL, 0, 0, part->tokens, NULL,
-                           part->count);
+    return pc__segment_key(&pc__scope_at(&c->scopes, part->start)->base, NULL, 0, 0, part->tokens,
+                           NULL, part->count);
 }
 
 static pc_status look_up(chain *c)
@@ -70,7 +71,8 @@ static pc_status look_up(chain *c)
         pc_status status;
         if (!part->count || !pc__part_is_kept(part))
             continue;
-        status = pc__segment_find(r->model, c->cache, &c->keys[p], part->tokens, part->count, &r->segments[p]);
+        status = pc__segment_find(r->model, c->cache, &c->keys[p], part->tokens, part->count,
+                                  &r->segments[p]);
         if (status < 0)
             return status;
         r->hit[p] = status == PC_OK;
@@ -140,7 +142,8 @@ static void judge_prefix(chain *c)
         if (!is_missing(c, p) || !pc__part_is_kept(part))
             continue;
         content = content_key(c, part);
-        if (pc__fetch_reason(&c->loads.fetch, p) == PC_REASON_FIRST_USE && pc__cache_knows(c->cache, &content))
+        if (pc__fetch_reason(&c->loads.fetch, p) == PC_REASON_FIRST_USE
+            && pc__cache_knows(c->cache, &content))
             c->reasons[p] = PC_REASON_PREFIX;
         return;
     }
@@ -156,7 +159,9 @@ static size_t group_end(const chain *c, size_t first)
     for (; p < c->needed && !c->request->segments[p]; p++) {
         if (!parts[p].count)
             continue;
-        if (parts[p].start <= last || (pc__fetch_is_pending(&c->loads.fetch, p) && !pc__fetch_is_pending(&c->loads.fetch, first)))
+        if (parts[p].start <= last
+            || (pc__fetch_is_pending(&c->loads.fetch, p)
+                && !pc__fetch_is_pending(&c->loads.fetch, first)))
             break;
         last = parts[p].start + (int64_t)parts[p].count - 1;
     }
@@ -245,7 +250,8 @@ static pc_status keep_part(chain *c, size_t p, double seconds_per_token)
     pc__image image;
     pc_segment *winner = NULL;
     uint32_t reason = PC_REASON_NONE;
-    pc_status status = pc__cache_put(c->cache, &naming, pc__fetch_image(&image, r->model, c->cache, &facts),
+    pc_status status = pc__cache_put(c->cache, &naming,
+                                     pc__fetch_image(&image, r->model, c->cache, &facts),
                                      r->segments[p], &winner, &reason);
     if (status == PC_MISS)
         c->reasons[p] = reason;

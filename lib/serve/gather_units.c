@@ -11,7 +11,7 @@ typedef struct gathering {
     pc__unit_keys *keys;
     size_t *leaf; /* [parts] */
     pc__request_loads loads;
-    size_t unit;  /* that is being computed */
+    size_t unit;   /* that is being computed */
     int overtaken; /* its loads have come meanwhile */
     int scaffolded;
 } gathering;
@@ -149,7 +149,8 @@ static pc_status encode_part(gathering *g, size_t p)
             return status;
     }
     r->segments[p] = pc__segment_ref(g->work.made[leaf]);
-    pc__request_missed(r, p, g->work.unkept[leaf] ? g->work.unkept[leaf] : pc__fetch_reason(&g->loads.fetch, p));
+    pc__request_missed(
+        r, p, g->work.unkept[leaf] ? g->work.unkept[leaf] : pc__fetch_reason(&g->loads.fetch, p));
     return PC_OK;
 }
 

@@ -10,8 +10,8 @@ enum { DEFAULT_TOKENS = 256, MAX_SAMPLES = 4096 };
 
 static pc_status check_levels(const pc_generate_options *o, const char *call)
 {
-    if (o->encoding > PC_ENCODE_EXACT || o->repair > PC_REPAIR_FULL ||
-        o->baseline > PC_BASELINE_NO_ATTENTION || o->see > PC_SEE_ALL)
+    if (o->encoding > PC_ENCODE_EXACT || o->repair > PC_REPAIR_FULL
+        || o->baseline > PC_BASELINE_NO_ATTENTION || o->see > PC_SEE_ALL)
         return pc__fail(PC_ERR_INVALID, "%s: unknown encoding %u, repair %u, baseline %u or see %u",
                         call, o->encoding, o->repair, o->baseline, o->see);
     if (o->repair == PC_REPAIR_FIRST && !o->repair_tokens)
@@ -60,7 +60,8 @@ static pc_status check(const pc_generate_options *o, const char *call)
 }
 
 /* What the model decides. */
-static pc_status check_for_model(const pc_generate_options *o, const pc_model *model, const char *call)
+static pc_status check_for_model(const pc_generate_options *o, const pc_model *model,
+                                 const char *call)
 {
     if (!(o->memo_threshold <= 1))
         return pc__fail(PC_ERR_INVALID, "%s: memo_threshold is %g, it is at most 1", call,
@@ -68,7 +69,8 @@ static pc_status check_for_model(const pc_generate_options *o, const pc_model *m
     if (o->memo && !model->native)
         return pc__fail(PC_ERR_UNSUPPORTED, "%s: a memo is for models that we run ourselves", call);
     if (o->baseline == PC_BASELINE_NO_ATTENTION && !model->native)
-        return pc__fail(PC_ERR_UNSUPPORTED, "%s: attention can be left out by models that we run ourselves only", call);
+        return pc__fail(PC_ERR_UNSUPPORTED,
+                        "%s: attention can be left out by models that we run ourselves only", call);
     return o->memo ? pc__memo_of(o->memo, model) : PC_OK;
 }
 

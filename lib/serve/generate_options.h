@@ -5,7 +5,8 @@
 #include "model/model.h"
 
 typedef struct pc__generation {
-    /* its arrays and its reference to the memo are ours; stops of the chat template and the model's end included */
+    /* its arrays and its reference to the memo are ours; stops of the chat template and the model's
+     * end included */
     pc_generate_options options;
     char **strings;
     pc_salt *salts;

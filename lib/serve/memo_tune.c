@@ -1,4 +1,5 @@
-/* Thresholds out of a validation set: both ways are computed for every input, then each bucket takes as many as its loss allows, the most alike first. */
+/* Thresholds out of a validation set: both ways are computed for every input, then each bucket
+ * takes as many as its loss allows, the most alike first. */
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -29,7 +30,9 @@ typedef struct tuning {
 
 static pc_status try_some(tuning *t, size_t first, size_t n)
 {
-    float *full = t->both, *reused = full + AT_ONCE * t->hidden, *full_logits = reused + AT_ONCE * t->hidden, *reused_logits = full_logits + AT_ONCE * t->logits;
+    float *full = t->both, *reused = full + AT_ONCE * t->hidden,
+          *full_logits = reused + AT_ONCE * t->hidden,
+          *reused_logits = full_logits + AT_ONCE * t->logits;
     pc_prefill_options o = PC_PREFILL_OPTIONS_INIT;
     pc_prefill_result results[AT_ONCE];
     pc_status status;
@@ -45,11 +48,14 @@ static pc_status try_some(tuning *t, size_t first, size_t n)
     for (size_t i = 0; i < n; i++) {
         trial *one = &t->trials[first + i];
         /* what is remembered itself says nothing of others */
-        one->bucket = results[i].similarity >= 1 ? UINT32_MAX : pc__memo_bucket_of(t->memo, t->inputs[first + i].count);
+        one->bucket = results[i].similarity >= 1
+                          ? UINT32_MAX
+                          : pc__memo_bucket_of(t->memo, t->inputs[first + i].count);
         one->has = results[i].reason == PC_REASON_NONE;
         one->similarity = results[i].similarity;
         if (one->has)
-            one->loss = pc__prefill_loss(t->work.loss, full + i * t->hidden, reused + i * t->hidden, t->hidden, full_logits + i * t->logits,
+            one->loss = pc__prefill_loss(t->work.loss, full + i * t->hidden, reused + i * t->hidden,
+                                         t->hidden, full_logits + i * t->logits,
                                          reused_logits + i * t->logits, t->logits);
     }
 done:
@@ -63,8 +69,10 @@ static pc_status try_all(tuning *t)
         n = t->count - i < AT_ONCE ? t->count - i : AT_ONCE;
         status = try_some(t, i, n);
         pc__host_begin();
-        if (status >= 0 && t->work.progress && t->work.progress(t->work.progress_user, "tune", i + n, t->count))
-            status = pc__host_cancelled("pc_memo_tune: cancelled after %zu of %zu inputs", i + n, t->count);
+        if (status >= 0 && t->work.progress
+            && t->work.progress(t->work.progress_user, "tune", i + n, t->count))
+            status = pc__host_cancelled("pc_memo_tune: cancelled after %zu of %zu inputs", i + n,
+                                        t->count);
     }
     return status;
 }
@@ -79,7 +87,8 @@ static int order(const void *a, const void *b)
     return (x->similarity < y->similarity) - (x->similarity > y->similarity);
 }
 
-/* Of so many hits `over` lose more than one may: no more than the percentile leaves, less what chance may have spared them (one in twenty). */
+/* Of so many hits `over` lose more than one may: no more than the percentile leaves, less what
+ * chance may have spared them (one in twenty). */
 static int hits_keep(const tuning *t, size_t hits, size_t over)
 {
     double left = 1 - t->work.hit_percentile / 100, mean = (double)hits * left;
@@ -93,10 +102,12 @@ static int by_loss(const void *a, const void *b)
 }
 
 /* What the hits lose: mean, at the percentile (the nearest rank), worst. */
-static pc_status describe_hits(const tuning *t, const trial *hits, size_t count, pc__memo_tuning *out)
+static pc_status describe_hits(const tuning *t, const trial *hits, size_t count,
+                               pc__memo_tuning *out)
 {
     const pc_allocator *mem = &t->model->context->mem;
-    double *losses = pc__calloc(mem, count, sizeof *losses), rank = ceil(t->work.hit_percentile / 100 * (double)count);
+    double *losses = pc__calloc(mem, count, sizeof *losses),
+           rank = ceil(t->work.hit_percentile / 100 * (double)count);
     if (!losses)
         return PC_ERR_NOMEM;
     for (size_t i = 0; i < count; i++) {
@@ -110,12 +121,17 @@ static pc_status describe_hits(const tuning *t, const trial *hits, size_t count,
     return PC_OK;
 }
 
-/* The lowest threshold at which the mean loss of all n inputs, with what chance may add to it (one in twenty), stays within the limit, and the hits within theirs; with at least LEAST_HITS
- * hits, for the error of a mean of fewer is not known. *hits: how many. */
+/* The lowest threshold at which the mean loss of all n inputs, with what chance may add to it (one
+ * in twenty), stays within the limit, and the hits within theirs; with at least LEAST_HITS hits,
+ * for the error of a mean of fewer is not known. *hits: how many. */
 static pc__memo_tuning choose(const tuning *t, const trial *trials, size_t n, size_t *hits)
 {
-    pc__memo_tuning out = {.reason = PC_REASON_UNLIKE, .loss = t->work.loss, .limit = t->work.limit, .threshold = 2,
-                           .hit_limit = t->work.hit_limit, .hit_percentile = t->work.hit_percentile};
+    pc__memo_tuning out = {.reason = PC_REASON_UNLIKE,
+                           .loss = t->work.loss,
+                           .limit = t->work.limit,
+                           .threshold = 2,
+                           .hit_limit = t->work.hit_limit,
+                           .hit_percentile = t->work.hit_percentile};
     double sum = 0, squares = 0;
     size_t over = 0;
     *hits = 0;
@@ -173,15 +189,20 @@ static pc_status check(const tuning *t)
     if (!t->memo || (!t->inputs && t->count))
         return pc__fail(PC_ERR_INVALID, "pc_memo_tune: memo or inputs is NULL");
     if (pc__memo_is_layerwise(t->memo))
-        return pc__fail(PC_ERR_UNSUPPORTED, "pc_memo_tune: a memo of layers takes its thresholds from pc_memo_set_threshold");
+        return pc__fail(
+            PC_ERR_UNSUPPORTED,
+            "pc_memo_tune: a memo of layers takes its thresholds from pc_memo_set_threshold");
     if (t->work.loss > PC_LOSS_KL || !(t->work.limit >= 0))
-        return pc__fail(PC_ERR_INVALID, "pc_memo_tune: loss is %u, limit is %g", t->work.loss, t->work.limit);
+        return pc__fail(PC_ERR_INVALID, "pc_memo_tune: loss is %u, limit is %g", t->work.loss,
+                        t->work.limit);
     if (t->work.loss != PC_LOSS_COSINE && !t->logits)
-        return pc__fail(PC_ERR_UNSUPPORTED, "pc_memo_tune: the model has no head; only PC_LOSS_COSINE can be measured");
+        return pc__fail(PC_ERR_UNSUPPORTED,
+                        "pc_memo_tune: the model has no head; only PC_LOSS_COSINE can be measured");
     return PC_OK;
 }
 
-pc_status pc_memo_tune(pc_memo *memo, const pc_input *inputs, size_t count, const pc_memo_work *work)
+pc_status pc_memo_tune(pc_memo *memo, const pc_input *inputs, size_t count,
+                       const pc_memo_work *work)
 {
     tuning t = {.memo = memo, .inputs = inputs, .count = count};
     const pc_allocator *mem;

@@ -30,7 +30,8 @@ static pc_status collect_rows(prefill *f)
         const pc__part *part = &r->prompt->parts[p];
         for (size_t t = 0; t < part->count; t++)
             if (!r->segments[p] || r->again[r->first[p] + t])
-                f->rows[f->count++] = (row){pc__prompt_position(r->prompt, p, t), part->tokens[t], (uint32_t)p};
+                f->rows[f->count++] = (row){pc__prompt_position(r->prompt, p, t), part->tokens[t],
+                                            (uint32_t)p};
     }
     return PC_OK;
 }
@@ -96,8 +97,8 @@ static pc_status attach_part(pc__request *r, void *sequence, size_t p)
         for (hi = lo; hi < count && !again[hi];)
             hi++;
         if (hi > lo)
-            status = pc__host_attach(r->model, r->cache, sequence, r->segments[p], start, (uint32_t)(before + lo),
-                                     (uint32_t)(before + hi));
+            status = pc__host_attach(r->model, r->cache, sequence, r->segments[p], start,
+                                     (uint32_t)(before + lo), (uint32_t)(before + hi));
     }
     return status;
 }

@@ -1,4 +1,5 @@
-/* pc_prefill: prompts that need no answer, with or without a memo. And one that needs an answer, by way of a memo. */
+/* pc_prefill: prompts that need no answer, with or without a memo. And one that needs an answer, by
+ * way of a memo. */
 #include <math.h>
 #include <string.h>
 
@@ -20,29 +21,35 @@ typedef struct work {
     pc_prefill_options options;
     pc__whole_options how;
     size_t hidden, logits;
-    pc__memo_found *found; /* [count] */
-    pc__maps *maps;        /* [count] of the hits */
+    pc__memo_found *found;   /* [count] */
+    pc__maps *maps;          /* [count] of the hits */
     pc__memo_layers *layers; /* [count] of those whose layers are sought for themselves */
-    int by_layer;          /* some are */
-    int measures;          /* the call has a threshold of its own: nothing is counted or checked */
+    int by_layer;            /* some are */
+    int measures; /* the call has a threshold of its own: nothing is counted or checked */
     double threshold;
-    pc__whole *prompts;    /* [count] */
-    uint8_t *check;        /* [count] hits that are computed in full too */
-    pc__kv **runs;         /* [count] where states are wanted */
-    int only_hit;          /* the one input is computed only if it is a hit, or may be one; runs[0] is wanted as it is */
+    pc__whole *prompts; /* [count] */
+    uint8_t *check;     /* [count] hits that are computed in full too */
+    pc__kv **runs;      /* [count] where states are wanted */
+    int only_hit; /* the one input is computed only if it is a hit, or may be one; runs[0] is wanted
+                     as it is */
     float *own_embeddings, *own_logits; /* [count][…] where the caller wants none and checks do */
     pc_prefill_stats stats;
 } work;
 
 static pc_status read_options(pc_prefill_options *out, const pc_prefill_options *options)
 {
-    pc_status status = pc__options_read(out, sizeof *out, PC__V1_SIZE(pc_prefill_options, threshold), options, "pc_prefill_options");
+    pc_status status = pc__options_read(out, sizeof *out,
+                                        PC__V1_SIZE(pc_prefill_options, threshold), options,
+                                        "pc_prefill_options");
     if (status < 0)
         return status;
     if (pc__unknown_bits(out->flags, PC_PREFILL_NORMALIZE | PC_PREFILL_FORCE | PC_PREFILL_MAPS))
-        return pc__fail(PC_ERR_INVALID, "pc_prefill_options: unknown flags %#llx", (unsigned long long)out->flags);
+        return pc__fail(PC_ERR_INVALID, "pc_prefill_options: unknown flags %#llx",
+                        (unsigned long long)out->flags);
     if (out->pool > PC_POOL_LAST || out->reserved || !(out->threshold <= 1))
-        return pc__fail(PC_ERR_INVALID, "pc_prefill_options: pool is %u, threshold is %g, or reserved is set", out->pool, out->threshold);
+        return pc__fail(PC_ERR_INVALID,
+                        "pc_prefill_options: pool is %u, threshold is %g, or reserved is set",
+                        out->pool, out->threshold);
     return PC_OK;
 }
 
@@ -55,13 +62,16 @@ static pc_status check(const work *w)
     if (w->options.logits && !w->logits)
         return pc__fail(PC_ERR_UNSUPPORTED, "pc_prefill: the model has no head that gives logits");
     if (w->options.segments && !w->model->native->arch.causal)
-        return pc__fail(PC_ERR_UNSUPPORTED, "pc_prefill: nothing goes on from the states of an encoder");
+        return pc__fail(PC_ERR_UNSUPPORTED,
+                        "pc_prefill: nothing goes on from the states of an encoder");
     for (size_t i = 0; i < w->count; i++)
         if (!w->inputs[i].tokens || !w->inputs[i].count)
             return pc__fail(PC_ERR_INVALID, "pc_prefill: input %zu has no tokens", i);
     for (int32_t l = 0; w->options.map_layers && l < w->model->info.layers; l++)
         if (w->options.memo || w->options.map_layers[l] < 0 || w->options.map_layers[l] > l)
-            return pc__fail(PC_ERR_INVALID, "pc_prefill: map_layers together with a memo, or map_layers[%d] is %d", l, w->options.map_layers[l]);
+            return pc__fail(PC_ERR_INVALID,
+                            "pc_prefill: map_layers together with a memo, or map_layers[%d] is %d",
+                            l, w->options.map_layers[l]);
     return w->options.memo ? pc__memo_of(w->options.memo, w->model) : PC_OK;
 }
 
@@ -84,7 +94,8 @@ static pc_status reserve(work *w)
     for (size_t i = 0; i < w->count; i++) {
         w->found[i].id = PC__NO_NEIGHBOUR;
         w->prompts[i].input = &w->inputs[i];
-        w->prompts[i].embedding = w->options.embeddings ? w->options.embeddings + i * w->hidden : NULL;
+        w->prompts[i].embedding = w->options.embeddings ? w->options.embeddings + i * w->hidden
+                                                        : NULL;
         w->prompts[i].logits = w->options.logits ? w->options.logits + i * w->logits : NULL;
         w->prompts[i].run = keeps_states(w) ? &w->runs[i] : NULL;
         w->stats.tokens += w->inputs[i].count;
@@ -97,9 +108,11 @@ static pc_status reserve(work *w)
 static pc_status reserve_checked(work *w, size_t i)
 {
     const pc_allocator *mem = &w->model->context->mem;
-    if (w->hidden && !w->own_embeddings && !w->options.embeddings && !(w->own_embeddings = pc__calloc(mem, w->count, w->hidden * sizeof(float))))
+    if (w->hidden && !w->own_embeddings && !w->options.embeddings
+        && !(w->own_embeddings = pc__calloc(mem, w->count, w->hidden * sizeof(float))))
         return PC_ERR_NOMEM;
-    if (w->logits && !w->own_logits && !w->options.logits && !(w->own_logits = pc__calloc(mem, w->count, w->logits * sizeof(float))))
+    if (w->logits && !w->own_logits && !w->options.logits
+        && !(w->own_logits = pc__calloc(mem, w->count, w->logits * sizeof(float))))
         return PC_ERR_NOMEM;
     if (!w->prompts[i].embedding)
         w->prompts[i].embedding = w->own_embeddings + i * w->hidden;
@@ -111,14 +124,18 @@ static pc_status reserve_checked(work *w, size_t i)
 static const void *layer_map(void *user, size_t prompt, int32_t layer, const float *x)
 {
     work *w = user;
-    return w->layers[prompt].input ? pc__memo_layer_map(w->options.memo, &w->layers[prompt], layer, x) : NULL;
+    return w->layers[prompt].input
+               ? pc__memo_layer_map(w->options.memo, &w->layers[prompt], layer, x)
+               : NULL;
 }
 
 /* Its layers are sought while they are computed; whether it is checked is known afterwards. */
 static pc_status expect_layers(work *w, size_t i)
 {
     w->by_layer = 1;
-    w->layers[i] = (pc__memo_layers){.input = &w->inputs[i], .threshold = w->measures ? &w->threshold : NULL, .found = &w->found[i]};
+    w->layers[i] = (pc__memo_layers){.input = &w->inputs[i],
+                                     .threshold = w->measures ? &w->threshold : NULL,
+                                     .found = &w->found[i]};
     pc__memo_shape(w->options.memo, w->inputs[i].count, &w->prompts[i].shape);
     w->how.choose = layer_map;
     w->how.choose_user = w;
@@ -128,7 +145,8 @@ static pc_status expect_layers(work *w, size_t i)
 /* Whether kept outputs can stand for all that is asked for. */
 static int may_take_outputs(const work *w)
 {
-    return (w->options.embeddings || w->options.logits) && !keeps_states(w) && !(w->options.flags & PC_PREFILL_MAPS);
+    return (w->options.embeddings || w->options.logits) && !keeps_states(w)
+           && !(w->options.flags & PC_PREFILL_MAPS);
 }
 
 /* The same prompt's outputs. PC_MISS: not all are kept. */
@@ -139,8 +157,10 @@ static pc_status take_outputs(work *w, size_t i)
     pc_status status;
     if (!w->found[i].same || !may_take_outputs(w))
         return PC_MISS;
-    status = pc__memo_output(w->options.memo, w->found[i].id, pc__pool_of(native, w->options.pool), prompt->embedding, prompt->logits);
-    if (status == PC_OK && prompt->embedding && (w->options.flags & PC_PREFILL_NORMALIZE) && !native->pooling.normalize)
+    status = pc__memo_output(w->options.memo, w->found[i].id, pc__pool_of(native, w->options.pool),
+                             prompt->embedding, prompt->logits);
+    if (status == PC_OK && prompt->embedding && (w->options.flags & PC_PREFILL_NORMALIZE)
+        && !native->pooling.normalize)
         pc__normalize(prompt->embedding, w->hidden);
     prompt->is_done = status == PC_OK;
     return status;
@@ -154,7 +174,8 @@ static pc_status look_up(work *w)
     pc_status status;
     w->measures = force || w->options.threshold != 0;
     w->threshold = force ? -INFINITY : w->options.threshold;
-    status = pc__memo_find(memo, w->inputs, w->count, w->measures ? &w->threshold : NULL, w->found, &times);
+    status = pc__memo_find(memo, w->inputs, w->count, w->measures ? &w->threshold : NULL, w->found,
+                           &times);
     double begun = pc__now();
     for (size_t i = 0; i < w->count && status >= 0; i++) {
         pc_status taken;
@@ -175,7 +196,8 @@ static pc_status look_up(work *w)
             return taken;
         w->prompts[i].maps = w->maps[i].layer;
         pc__memo_shape(memo, w->inputs[i].count, &w->prompts[i].shape);
-        w->check[i] = !w->measures && !w->found[i].same && pc__memo_wants_check(memo, w->found[i].bucket);
+        w->check[i] = !w->measures && !w->found[i].same
+                      && pc__memo_wants_check(memo, w->found[i].bucket);
         if (w->check[i])
             status = reserve_checked(w, i);
     }
@@ -199,7 +221,8 @@ static void count_hits(work *w)
             w->check[i] = pc__memo_wants_check(w->options.memo, w->found[i].bucket) ? 1 : 0;
     }
     if (!w->measures)
-        pc__memo_count(w->options.memo, w->stats.hits, w->stats.output_hits, w->count - w->stats.hits);
+        pc__memo_count(w->options.memo, w->stats.hits, w->stats.output_hits,
+                       w->count - w->stats.hits);
 }
 
 /* One hit in full; its result takes the place of the memo's. */
@@ -222,7 +245,8 @@ static pc_status check_one(work *w, size_t i)
         w->runs[i] = run;
     }
     if (status >= 0) {
-        loss = pc__prefill_loss(pc__memo_loss_kind(w->options.memo, bucket), full.embedding, hit->embedding, w->hidden, full.logits, hit->logits, w->logits);
+        loss = pc__prefill_loss(pc__memo_loss_kind(w->options.memo, bucket), full.embedding,
+                                hit->embedding, w->hidden, full.logits, hit->logits, w->logits);
         pc__memo_checked(w->options.memo, bucket, loss);
         memcpy(hit->embedding, full.embedding, w->hidden * sizeof(float));
         if (hit->logits)
@@ -236,7 +260,9 @@ static pc_status check_one(work *w, size_t i)
 
 static uint32_t is_approximate(const work *w, size_t i)
 {
-    return w->options.map_layers || ((w->prompts[i].maps || w->layers[i].layers) && !w->check[i]) ? 1 : 0;
+    return w->options.map_layers || ((w->prompts[i].maps || w->layers[i].layers) && !w->check[i])
+               ? 1
+               : 0;
 }
 
 /* States as segments; those that came from other maps say so. All or none. */
@@ -249,7 +275,8 @@ static pc_status hand_segments(work *w)
         status = pc__native_keep(w->model->native, &w->runs[i]);
         if (status < 0)
             break;
-        status = pc__wrap_segment(&w->options.segments[i], w->model, w->runs[i], w->inputs[i].tokens, w->inputs[i].count);
+        status = pc__wrap_segment(&w->options.segments[i], w->model, w->runs[i],
+                                  w->inputs[i].tokens, w->inputs[i].count);
         w->runs[i] = NULL; /* the segment's, or gone */
         if (status >= 0)
             w->options.segments[i]->lossy |= is_approximate(w, i);
@@ -268,12 +295,16 @@ static void tell(const work *w)
     for (size_t i = 0; w->options.results && i < w->count; i++) {
         pc_prefill_result *r = &w->options.results[i];
         double loss = w->check[i] ? r->loss : 0;
-        *r = (pc_prefill_result){.record = w->found[i].id, .similarity = w->found[i].similarity, .reason = w->options.memo ? w->found[i].reason : PC_REASON_NONE};
+        *r = (pc_prefill_result){.record = w->found[i].id,
+                                 .similarity = w->found[i].similarity,
+                                 .reason = w->options.memo ? w->found[i].reason : PC_REASON_NONE};
         r->exactness = is_approximate(w, i) ? PC_APPROXIMATE : PC_EXACT;
         r->verified = w->check[i];
         r->layers = w->prompts[i].maps ? (uint32_t)w->model->info.layers : w->layers[i].layers;
         r->loss = loss;
-        r->reuse = w->prompts[i].is_done ? PC_REUSE_OUTPUT : r->layers ? PC_REUSE_MAPS : PC_REUSE_NONE;
+        r->reuse = w->prompts[i].is_done ? PC_REUSE_OUTPUT
+                   : r->layers           ? PC_REUSE_MAPS
+                                         : PC_REUSE_NONE;
     }
 }
 
@@ -340,13 +371,22 @@ static pc_status begin(work *w, const pc_prefill_options *options)
         return status;
     for (size_t i = 0; w->options.segments && i < w->count; i++)
         w->options.segments[i] = NULL;
-    w->how = (pc__whole_options){w->options.pool, (w->options.flags & PC_PREFILL_NORMALIZE) != 0, w->options.map_layers, NULL, NULL, w->options.cancelled, w->options.cancel_user};
+    w->how = (pc__whole_options){w->options.pool,
+                                 (w->options.flags & PC_PREFILL_NORMALIZE) != 0,
+                                 w->options.map_layers,
+                                 NULL,
+                                 NULL,
+                                 w->options.cancelled,
+                                 w->options.cancel_user};
     return PC_OK;
 }
 
-pc_status pc__prefill_hit(const pc_model *model, const pc_input *input, const pc_prefill_options *options, pc__kv **states, pc_prefill_stats *stats)
+pc_status pc__prefill_hit(const pc_model *model, const pc_input *input,
+                          const pc_prefill_options *options, pc__kv **states,
+                          pc_prefill_stats *stats)
 {
-    work w = {.model = model, .inputs = input, .count = 1, .only_hit = 1, .stats = PC_PREFILL_STATS_INIT};
+    work w = {
+        .model = model, .inputs = input, .count = 1, .only_hit = 1, .stats = PC_PREFILL_STATS_INIT};
     pc_status status = begin(&w, options);
     *states = NULL;
     if (status < 0)
@@ -361,7 +401,8 @@ pc_status pc__prefill_hit(const pc_model *model, const pc_input *input, const pc
     return status;
 }
 
-pc_status pc_prefill(const pc_model *model, const pc_input *inputs, size_t count, const pc_prefill_options *options, pc_prefill_stats *stats)
+pc_status pc_prefill(const pc_model *model, const pc_input *inputs, size_t count,
+                     const pc_prefill_options *options, pc_prefill_stats *stats)
 {
     work w = {.model = model, .inputs = inputs, .count = count, .stats = PC_PREFILL_STATS_INIT};
     pc_status status = begin(&w, options);
@@ -370,6 +411,7 @@ pc_status pc_prefill(const pc_model *model, const pc_input *inputs, size_t count
     status = run(&w);
     release(&w);
     if (status >= 0 && stats)
-        status = pc__result_write(stats, PC__V1_SIZE(pc_prefill_stats, seconds_verify), &w.stats, sizeof w.stats, "pc_prefill_stats");
+        status = pc__result_write(stats, PC__V1_SIZE(pc_prefill_stats, seconds_verify), &w.stats,
+                                  sizeof w.stats, "pc_prefill_stats");
     return status < 0 ? status : PC_OK;
 }

@@ -38,7 +38,8 @@ static double divergence(const float *full, const float *reused, size_t n)
     return sum > 0 ? sum : 0;
 }
 
-double pc__prefill_loss(uint32_t kind, const float *full, const float *reused, size_t hidden, const float *full_logits, const float *reused_logits, size_t classes)
+double pc__prefill_loss(uint32_t kind, const float *full, const float *reused, size_t hidden,
+                        const float *full_logits, const float *reused_logits, size_t classes)
 {
     if (kind == PC_LOSS_COSINE || !classes || !full_logits || !reused_logits)
         return one_minus_cosine(full, reused, hidden);

@@ -47,8 +47,7 @@ pc_prompt *pc__prompt_new(const pc_model *model)
     return prompt;
 }
 
-pc_status pc__prompt_from_resolved(pc_prompt **out, const pc_schema *schema,
-                                   pc__resolved *resolved)
+pc_status pc__prompt_from_resolved(pc_prompt **out, const pc_schema *schema, pc__resolved *resolved)
 {
     pc_prompt *prompt = pc__prompt_new(schema->model);
     if (!prompt) {
@@ -128,8 +127,7 @@ static pc_status check_alone(const pc__pml_env *env, const pc__prompt_head *at,
         return PC_OK;
     return pc__fail(PC_ERR_INVALID,
                     "%s:%zu:%zu: two of the given schemas are named '%.60s': %s and %s", env->where,
-                    at->line, at->column, name,
-                    schema_label(schemas, first, one, sizeof one),
+                    at->line, at->column, name, schema_label(schemas, first, one, sizeof one),
                     schema_label(schemas, twin, other, sizeof other));
 }
 

@@ -11,16 +11,16 @@ enum { PC__BLOCK_TOKENS = 64 }; /* of a prompt without PML; one block is one seg
 struct pc_prompt {
     atomic_size_t references;
     pc_model *model;
-    pc_schema *schema;     /* NULL without PML */
+    pc_schema *schema;      /* NULL without PML */
     pc__resolved *resolved; /* NULL without PML */
-    int32_t *tokens;       /* without PML: all of them, cut into `blocks` */
+    int32_t *tokens;        /* without PML: all of them, cut into `blocks` */
     pc__part *blocks;
-    pc_span *given;        /* [given_count] levels by hand: what the first parts are taken from */
+    pc_span *given; /* [given_count] levels by hand: what the first parts are taken from */
     size_t given_count;
     int given_exact;       /* each of them has seen what stands before it, and nothing else */
     const pc__part *parts; /* of either */
     size_t part_count;
-    int64_t end;           /* where generation starts */
+    int64_t end; /* where generation starts */
 };
 
 pc_prompt *pc__prompt_new(const pc_model *model); /* with nothing in it */

@@ -209,8 +209,8 @@ static pc_status joint_units(builder *b)
     pc_status status = layout_unit(b, b->tree->root, NULL);
     for (size_t n = 0; n < b->tree->node_count && status >= 0; n++) {
         const pc__node *node = b->tree->nodes[n];
-        if (node->parent && node->parent->kind == PC__NODE_UNION &&
-            node->parent->default_member != node)
+        if (node->parent && node->parent->kind == PC__NODE_UNION
+            && node->parent->default_member != node)
             status = layout_unit(b, node, NULL);
     }
     return status;

@@ -20,9 +20,9 @@ typedef struct pc__unit {
     const pc__node **items; /* texts and parameters, ascending positions */
     size_t *leaf;           /* [count] index of the leaf that an item becomes, or PC__NO_LEAF */
     size_t count, capacity;
-    size_t tokens;          /* of all items */
-    int sees_lead;          /* unit 0 is visible to it */
-    const char *name;       /* path of what it is made for, for reports of progress */
+    size_t tokens;    /* of all items */
+    int sees_lead;    /* unit 0 is visible to it */
+    const char *name; /* path of what it is made for, for reports of progress */
 } pc__unit;
 
 typedef struct pc__leaf {
@@ -36,9 +36,9 @@ typedef struct pc__recipe {
     size_t unit_count, unit_capacity;
     pc__leaf *leaves;
     size_t leaf_count, leaf_capacity;
-    int has_lead;            /* unit 0 is the schema's leading texts, which the others see */
-    size_t *node_leaf;       /* [tree nodes] the single leaf of a text, or PC__NO_LEAF */
-    size_t first_scaffold;   /* unit of scaffold set 0; the others follow */
+    int has_lead;          /* unit 0 is the schema's leading texts, which the others see */
+    size_t *node_leaf;     /* [tree nodes] the single leaf of a text, or PC__NO_LEAF */
+    size_t first_scaffold; /* unit of scaffold set 0; the others follow */
     size_t scaffold_count;
 } pc__recipe;
 

@@ -36,10 +36,13 @@ static int64_t next_position(const pc_prompt *prompt)
 static pc__regime choose_regime(const pc__request *r)
 {
     const pc_generate_options *o = r->options;
-    int64_t reach = o->baseline == PC_BASELINE_CONTIGUOUS ? (int64_t)r->tokens : next_position(r->prompt);
+    int64_t reach = o->baseline == PC_BASELINE_CONTIGUOUS ? (int64_t)r->tokens
+                                                          : next_position(r->prompt);
     if (r->prompt->given_count && r->model->native && !o->regime_length)
-        return pc__serve_regime_of(r->model, ((const pc__kv *)r->prompt->given->segment->payload)->regime);
-    return pc__serve_regime(r->model, o->regime_length, reach + (int64_t)r->pushed + (int64_t)o->max_tokens);
+        return pc__serve_regime_of(r->model,
+                                   ((const pc__kv *)r->prompt->given->segment->payload)->regime);
+    return pc__serve_regime(r->model, o->regime_length,
+                            reach + (int64_t)r->pushed + (int64_t)o->max_tokens);
 }
 
 pc_status pc__request_init(pc__request *r, const pc_prompt *prompt, pc_cache *cache,
@@ -90,8 +93,8 @@ void pc__request_end(pc__request *r)
 
 static int reuses_nothing(const pc__request *r)
 {
-    return r->options->baseline == PC_BASELINE_PREFILL ||
-           r->options->baseline == PC_BASELINE_CONTIGUOUS;
+    return r->options->baseline == PC_BASELINE_PREFILL
+           || r->options->baseline == PC_BASELINE_CONTIGUOUS;
 }
 
 int pc__request_is_fresh(const pc__request *r)
@@ -101,8 +104,7 @@ int pc__request_is_fresh(const pc__request *r)
 
 static int sees_all_before(const pc__request *r)
 {
-    return pc__request_is_fresh(r) || r->options->encoding == PC_ENCODE_EXACT
-        || !r->prompt->schema;
+    return pc__request_is_fresh(r) || r->options->encoding == PC_ENCODE_EXACT || !r->prompt->schema;
 }
 
 /* The reason and the level that the caller's wish itself gives. */
@@ -165,8 +167,8 @@ static pc_status gather(pc__request *r)
     }
     for (size_t p = 0; status >= 0 && p < r->prompt->part_count; p++) {
         const pc__part *part = &r->prompt->parts[p];
-        if (pc__part_is_given(part) && part->count &&
-            (reuses_nothing(r) || !pc__part_is_kept(part)))
+        if (pc__part_is_given(part) && part->count
+            && (reuses_nothing(r) || !pc__part_is_kept(part)))
             pc__request_missed(r, p, PC_REASON_UNCACHED);
     }
     if (status >= 0)
@@ -270,7 +272,8 @@ int pc__request_may_wait(const pc__request *r)
 
 int pc__request_may_flow(const pc__request *r)
 {
-    return r->model->native && !r->broke && r->options->baseline == PC_BASELINE_NONE && r->options->repair <= PC_REPAIR_NONE;
+    return r->model->native && !r->broke && r->options->baseline == PC_BASELINE_NONE
+           && r->options->repair <= PC_REPAIR_NONE;
 }
 
 static void drop_early(pc__request *r, pc__fetch *fetch, size_t count)
@@ -353,11 +356,13 @@ static pc_status run_once(pc__request *r, void **sequence, float *logits)
     status = pc__prefill(r, sequence, logits);
     if (r->cache)
         pc__cache_working(r->cache, -1);
-    if (r->options->baseline == PC_BASELINE_NO_ATTENTION) /* the prompt's states are right, all behind them is not */
+    if (r->options->baseline
+        == PC_BASELINE_NO_ATTENTION) /* the prompt's states are right, all behind them is not */
         r->stats.exactness = PC_APPROXIMATE;
     if (status >= 0) {
         if (r->cache && !r->flows.count)
-            pc__cache_computed(r->cache, r->model->info.fingerprint, r->own_count, r->stats.seconds_prefill);
+            pc__cache_computed(r->cache, r->model->info.fingerprint, r->own_count,
+                               r->stats.seconds_prefill);
         pc__fetch_settle(&r->flows);
         r->stats.bytes_loaded += r->flows.bytes;
     }
@@ -381,12 +386,14 @@ pc_status pc__request_run(pc__request *r, void **sequence, float *logits)
                         (long long)r->next_position, limit);
     if (r->next_position + (int64_t)r->pushed > r->regime.end)
         return pc__fail(PC_ERR_LIMIT,
-                        "the prompt reaches position %lld, the frequencies of its positions, for a length of %llu, end at %lld: "
+                        "the prompt reaches position %lld, the frequencies of its positions, for a "
+                        "length of %llu, end at %lld: "
                         "pc_generate_options.regime_length decides",
-                        (long long)r->next_position + (long long)r->pushed, (unsigned long long)r->regime.decided,
-                        (long long)r->regime.end);
+                        (long long)r->next_position + (long long)r->pushed,
+                        (unsigned long long)r->regime.decided, (long long)r->regime.end);
     status = run_once(r, sequence, logits);
-    if (status < 0 && status != PC_ERR_CANCELLED && (reason = pc__fetch_broke(&r->flows)) != PC_REASON_NONE) {
+    if (status < 0 && status != PC_ERR_CANCELLED
+        && (reason = pc__fetch_broke(&r->flows)) != PC_REASON_NONE) {
         start_again(r, &before, started, reason);
         status = run_once(r, sequence, logits);
         if (r->stats.miss_reason != PC_REASON_NONE)

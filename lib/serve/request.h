@@ -12,7 +12,9 @@
 #include "serve/prompt_handle.h"
 
 /* Statistics of a request that has not begun. */
+/* clang-format off */
 #define PC__STATS_START {.struct_size = sizeof(pc_stats), .memo_record = -1}
+/* clang-format on */
 
 typedef struct pc__request {
     const pc_prompt *prompt;
@@ -20,27 +22,26 @@ typedef struct pc__request {
     pc_cache *cache; /* NULL: nothing is looked up or kept */
     const pc_generate_options *options;
     pc__regime regime;
-    uint64_t pushed;         /* tokens that are to follow it before anything is sampled */
-    size_t tokens;           /* of all parts */
-    pc_segment **segments;   /* [parts] counted, or NULL */
-    uint8_t *hit;            /* [parts] its segment came from the store */
-    uint8_t *tier;           /* [parts] PC_TIER_… that it came from, of hits */
-    size_t *first;           /* [parts + 1] a part's first token in `again` */
-    uint8_t *again;          /* [tokens] 1: compute this token of a segment again */
-    size_t missed_part;      /* the first part that was not reused: stats.miss_reason is its */
-    int64_t next_position;   /* of the first generated token */
-    int32_t *own;            /* [own_count] tokens that the prefill computed, in its order */
+    uint64_t pushed;       /* tokens that are to follow it before anything is sampled */
+    size_t tokens;         /* of all parts */
+    pc_segment **segments; /* [parts] counted, or NULL */
+    uint8_t *hit;          /* [parts] its segment came from the store */
+    uint8_t *tier;         /* [parts] PC_TIER_… that it came from, of hits */
+    size_t *first;         /* [parts + 1] a part's first token in `again` */
+    uint8_t *again;        /* [tokens] 1: compute this token of a segment again */
+    size_t missed_part;    /* the first part that was not reused: stats.miss_reason is its */
+    int64_t next_position; /* of the first generated token */
+    int32_t *own;          /* [own_count] tokens that the prefill computed, in its order */
     size_t own_count;
-    int64_t own_last;        /* position of the last one; -1: not the one behind which all goes on */
-    pc__fetch flows;         /* what was taken while its layers were still coming */
-    uint32_t broke;          /* PC_REASON_…: that did not come in time, so nothing is taken so any more */
-    float *logits;           /* [vocab] the caller's, of pc__request_run */
-    int asks_memo;           /* if the cache gives nothing */
-    pc__kv *run;             /* the whole prompt, computed by way of the memo; `logits` are there */
-    int approximate;         /* it has maps of another one */
-    pc_stats stats;          /* seconds_ttft and what follows are the sequence's */
+    int64_t own_last; /* position of the last one; -1: not the one behind which all goes on */
+    pc__fetch flows;  /* what was taken while its layers were still coming */
+    uint32_t broke;  /* PC_REASON_…: that did not come in time, so nothing is taken so any more */
+    float *logits;   /* [vocab] the caller's, of pc__request_run */
+    int asks_memo;   /* if the cache gives nothing */
+    pc__kv *run;     /* the whole prompt, computed by way of the memo; `logits` are there */
+    int approximate; /* it has maps of another one */
+    pc_stats stats;  /* seconds_ttft and what follows are the sequence's */
 } pc__request;
-
 
 /* `pushed`: how many tokens follow the prompt before anything is sampled. */
 pc_status pc__request_init(pc__request *request, const pc_prompt *prompt, pc_cache *cache,
@@ -60,9 +61,11 @@ void pc__request_missed(pc__request *request, size_t part, uint32_t reason);
 
 /* May it wait for loads? Not again, after it has begun in vain. */
 int pc__request_may_wait(const pc__request *request);
-/* May states be taken whose layers are still coming? Not where they are copied, and not for a host's model. */
+/* May states be taken whose layers are still coming? Not where they are copied, and not for a
+ * host's model. */
 int pc__request_may_flow(const pc__request *request);
-/* Takes all parts below `count` that are still pending so, and the fetch over into the request's. 0: one of them has just broken, and nothing is as it was not before. */
+/* Takes all parts below `count` that are still pending so, and the fetch over into the request's.
+ * 0: one of them has just broken, and nothing is as it was not before. */
 int pc__request_take_early(pc__request *request, pc__fetch *fetch, size_t count);
 /* Fill in segments: independent, sink and joint states (gather_units.c); states that saw all before
  * them (gather_exact.c). */

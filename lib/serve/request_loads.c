@@ -52,7 +52,8 @@ double pc__loads_wait_and_take(pc__request_loads *l)
     pc__loads_take_all(l);
     if (!l->fetch.may_flow)
         return waited;
-    if (!pc__fetch_flows(&l->fetch) || !all_pending(l) || !pc__request_take_early(l->request, &l->fetch, l->parts)) {
+    if (!pc__fetch_flows(&l->fetch) || !all_pending(l)
+        || !pc__request_take_early(l->request, &l->fetch, l->parts)) {
         l->fetch.may_flow = 0; /* something broke: all of the others, then */
         waited += pc__fetch_wait(&l->fetch);
         pc__loads_take_all(l);

@@ -1,5 +1,7 @@
-/* A request and its memo. A plain prompt of which the cache has nothing takes over the attention maps of one that resembles it, the way pc_prefill does, and goes on from what came of it. Those
- * states are the sequence's own tokens from the start: no segment is made of them, so nothing that is kept or shared can be. */
+/* A request and its memo. A plain prompt of which the cache has nothing takes over the attention
+ * maps of one that resembles it, the way pc_prefill does, and goes on from what came of it. Those
+ * states are the sequence's own tokens from the start: no segment is made of them, so nothing that
+ * is kept or shared can be. */
 #include <string.h>
 
 #include "model/native_ops.h"

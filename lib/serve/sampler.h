@@ -31,7 +31,7 @@ pc_status pc__sampling_check(const pc_sampling *options);
 pc_status pc__sampler_init(pc__sampler *sampler, const pc_allocator *mem,
                            const pc_sampling *options, uint64_t seed_offset, size_t vocab);
 pc_status pc__sampler_copy(pc__sampler *to, const pc__sampler *from);
-void pc__sampler_end(pc__sampler *sampler); /* zeroed: does nothing */
+void pc__sampler_end(pc__sampler *sampler);                 /* zeroed: does nothing */
 void pc__sampler_note(pc__sampler *sampler, int32_t token); /* counts for the penalty */
 void pc__sampler_forget(pc__sampler *sampler);              /* nothing counts for it */
 

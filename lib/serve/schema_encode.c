@@ -22,8 +22,8 @@ static int32_t report(void *user)
     if (!e->options.progress || e->cancelled)
         return e->cancelled;
     pc__host_begin();
-    e->cancelled = e->options.progress(e->options.progress_user, what, e->done,
-                                       recipe->unit_count) != 0;
+    e->cancelled = e->options.progress(e->options.progress_user, what, e->done, recipe->unit_count)
+                   != 0;
     return e->cancelled;
 }
 
@@ -52,7 +52,8 @@ static pc_status load_unit(encoding *e, const pc__unit *unit)
         if (unit->leaf[i] == PC__NO_LEAF || e->work.made[unit->leaf[i]])
             continue;
         facts = pc__unit_facts(&e->work, unit->leaf[i]);
-        status = pc__fetch_seek(&fetch, i, &facts, cost * (double)facts.count / (double)unit->tokens);
+        status = pc__fetch_seek(&fetch, i, &facts,
+                                cost * (double)facts.count / (double)unit->tokens);
     }
     if (status >= 0)
         pc__fetch_wait_long(&fetch);
@@ -78,8 +79,8 @@ static pc_status pin_unit(encoding *e, const pc__unit *unit)
     for (size_t i = 0; e->options.pin && i < unit->count && status >= 0; i++) {
         if (unit->leaf[i] == PC__NO_LEAF)
             continue;
-        status = pc_cache_pin(e->work.cache, e->work.keys->leaves[unit->leaf[i]].bytes, e->options.pin_owner,
-                              e->options.pin_seconds);
+        status = pc_cache_pin(e->work.cache, e->work.keys->leaves[unit->leaf[i]].bytes,
+                              e->options.pin_owner, e->options.pin_seconds);
         all = status == PC_OK ? all : status;
     }
     return all;
@@ -133,7 +134,8 @@ static pc_status check(const pc_schema *schema, pc_cache *cache, const pc_encode
         return pc__fail(PC_ERR_INVALID, "pc_schema_encode: unknown encoding %u, or reserved is set",
                         o->encoding);
     if (o->pin > 1 || !(o->ttl_seconds >= 0) || !(o->pin_seconds >= 0))
-        return pc__fail(PC_ERR_INVALID, "pc_schema_encode: pin is %u, ttl_seconds %g, pin_seconds %g", o->pin,
+        return pc__fail(PC_ERR_INVALID,
+                        "pc_schema_encode: pin is %u, ttl_seconds %g, pin_seconds %g", o->pin,
                         o->ttl_seconds, o->pin_seconds);
     if (o->encoding == PC_ENCODE_EXACT)
         return pc__fail(PC_ERR_UNSUPPORTED, "pc_schema_encode: exact states depend on the prompt, "

@@ -48,8 +48,8 @@ static pc__unit_keys *find_keys(const pc_schema *s, uint32_t encoding, uint64_t 
 {
     for (size_t i = 0; i < PC__KEPT_KEYS; i++) {
         pc__unit_keys *keys = s->keys[i];
-        if (keys && keys->encoding == encoding && keys->regime == regime &&
-            pc__id_equal(&keys->scopes, scopes)) {
+        if (keys && keys->encoding == encoding && keys->regime == regime
+            && pc__id_equal(&keys->scopes, scopes)) {
             atomic_fetch_add_explicit(&keys->references, 1, memory_order_relaxed);
             return keys;
         }
@@ -94,7 +94,9 @@ pc__regime pc__serve_regime_of(const pc_model *model, uint64_t key)
 
 pc__regime pc__serve_regime(const pc_model *model, uint64_t chosen, int64_t reach)
 {
-    uint64_t limit = (uint64_t)model->info.context_length, length = chosen ? chosen : reach > 0 ? (uint64_t)reach : 1;
+    uint64_t limit = (uint64_t)model->info.context_length, length = chosen      ? chosen
+                                                                    : reach > 0 ? (uint64_t)reach
+                                                                                : 1;
     pc__regime regime;
     if (!model->native)
         return (pc__regime){chosen ? chosen : limit, chosen, chosen ? chosen : limit, INT64_MAX};
@@ -121,8 +123,10 @@ void pc__serve_env(pc__pml_env *env, const pc_model *model)
     env->tokens_user = (void *)(uintptr_t)model;
     /* vocabularies without an unknown token: what fills a parameter is only seen by texts that are
      * encoded with it */
-    env->unk = info->token_unk >= 0 ? info->token_unk : info->token_pad >= 0 ? info->token_pad
-             : info->token_eos >= 0 ? info->token_eos : 0;
+    env->unk = info->token_unk >= 0   ? info->token_unk
+               : info->token_pad >= 0 ? info->token_pad
+               : info->token_eos >= 0 ? info->token_eos
+                                      : 0;
     env->bos = info->token_bos;
     env->context_length = info->context_length;
 }

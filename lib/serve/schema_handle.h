@@ -11,7 +11,7 @@ struct pc_schema {
     atomic_size_t references;
     pc_model *model;
     pc__schema_tree *tree;
-    char *file; /* that it was read from; NULL: none */
+    char *file;           /* that it was read from; NULL: none */
     pthread_mutex_t lock; /* of the rest */
     pc__recipe *recipes[PC_ENCODE_JOINT + 1];
     pc__unit_keys *keys[PC__KEPT_KEYS];
@@ -35,14 +35,17 @@ pc_status pc__schema_keys(const pc_schema *schema, const pc__recipe *recipe, con
 /* What PML needs to know of a model. */
 void pc__serve_env(pc__pml_env *env, const pc_model *model);
 
-/* Frequencies that depend on the context's length (dynamic NTK, LongRoPE) are fixed per request, by the
- * length that it may reach; states of one regime are never used in another, and no request grows out of
- * its own. A host's model gets its full context length, so that all its segments go together. */
+/* Frequencies that depend on the context's length (dynamic NTK, LongRoPE) are fixed per request, by
+ * the length that it may reach; states of one regime are never used in another, and no request
+ * grows out of its own. A host's model gets its full context length, so that all its segments go
+ * together. */
 typedef struct pc__regime {
-    uint64_t length;  /* for regime_length of the model's operations: one and the same for all lengths of a regime */
-    uint64_t key;     /* for store keys */
-    uint64_t decided; /* the length that has decided; 0: the model's frequencies do not depend on one */
-    int64_t end;      /* the longest context of this regime; INT64_MAX: no end */
+    uint64_t length; /* for regime_length of the model's operations: one and the same for all
+                        lengths of a regime */
+    uint64_t key;    /* for store keys */
+    uint64_t
+        decided; /* the length that has decided; 0: the model's frequencies do not depend on one */
+    int64_t end; /* the longest context of this regime; INT64_MAX: no end */
 } pc__regime;
 /* Of what may reach `reach` positions; `chosen` decides instead where it is not 0. */
 pc__regime pc__serve_regime(const pc_model *model, uint64_t chosen, int64_t reach);

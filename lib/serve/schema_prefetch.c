@@ -32,7 +32,8 @@ static const pc__node *union_above(const pc__node *node, const pc__node **member
     return NULL;
 }
 
-void pc__prefetch_around(const pc__unit_work *work, const pc_schema *schema, const pc_prompt *prompt)
+void pc__prefetch_around(const pc__unit_work *work, const pc_schema *schema,
+                         const pc_prompt *prompt)
 {
     const pc__node *done = NULL, *member = NULL;
     size_t last = 0, ahead = 0;
@@ -63,20 +64,24 @@ static pc_status check(const pc_schema *schema, const pc_cache *cache, const pc_
     if (!schema || !cache)
         return pc__fail(PC_ERR_INVALID, "pc_schema_prefetch: schema or cache is NULL");
     if (o->reserved || o->encoding > PC_ENCODE_EXACT)
-        return pc__fail(PC_ERR_INVALID, "pc_schema_prefetch: unknown encoding %u, or reserved is set", o->encoding);
+        return pc__fail(PC_ERR_INVALID,
+                        "pc_schema_prefetch: unknown encoding %u, or reserved is set", o->encoding);
     if (o->encoding == PC_ENCODE_EXACT)
-        return pc__fail(PC_ERR_UNSUPPORTED, "pc_schema_prefetch: exact states depend on the prompt");
+        return pc__fail(PC_ERR_UNSUPPORTED,
+                        "pc_schema_prefetch: exact states depend on the prompt");
     return PC_OK;
 }
 
-pc_status pc_schema_prefetch(const pc_schema *schema, pc_cache *cache, const pc_encode_options *options, uint64_t *started)
+pc_status pc_schema_prefetch(const pc_schema *schema, pc_cache *cache,
+                             const pc_encode_options *options, uint64_t *started)
 {
     pc_encode_options o;
     pc__unit_work work = {0};
     pc__unit_keys *keys = NULL;
     pc__regime regime;
     uint64_t count = 0;
-    pc_status status = pc__options_read(&o, sizeof o, PC__V1_SIZE(pc_encode_options, progress_user), options, "pc_encode_options");
+    pc_status status = pc__options_read(&o, sizeof o, PC__V1_SIZE(pc_encode_options, progress_user),
+                                        options, "pc_encode_options");
     if (started)
         *started = 0;
     if (status < 0 || (status = check(schema, cache, &o)) < 0)

@@ -184,7 +184,8 @@ static pc_status describe(void *owner, void *payload, pc__image *image, void **r
     pc_status status;
     *release_me = NULL;
     if (!model->native && !model->ops.export_segment)
-        return pc__fail(PC_ERR_UNSUPPORTED, "the model's states cannot leave it (no ops.export_segment)");
+        return pc__fail(PC_ERR_UNSUPPORTED,
+                        "the model's states cannot leave it (no ops.export_segment)");
     set_model(image, model);
     if (model->native)
         return describe_run(model, payload, image, release_me);
@@ -222,13 +223,16 @@ static pc_status check_image(const pc_model *model, const pc__image *image, pc__
         for (size_t b = 0; !wrong && b < image->block_count; b++)
             wrong = !bytes || image->block_bytes[b] != bytes ? "size of a block" : NULL;
     } else if (!wrong) {
-        wrong = image->block_count != 1 || image->block_bytes[0] > SIZE_MAX / 2 ? "number of blocks" : NULL;
+        wrong = image->block_count != 1 || image->block_bytes[0] > SIZE_MAX / 2 ? "number of blocks"
+                                                                                : NULL;
     }
-    return wrong ? pc__fail(PC_ERR_MISMATCH, "the states of a record are not those of this model: %s", wrong)
+    return wrong ? pc__fail(PC_ERR_MISMATCH,
+                            "the states of a record are not those of this model: %s", wrong)
                  : PC_OK;
 }
 
-static pc_status create_import(pc_model *model, const pc__image *image, void **payload, uint8_t **blocks)
+static pc_status create_import(pc_model *model, const pc__image *image, void **payload,
+                               uint8_t **blocks)
 {
     const pc_allocator *mem = &model->context->mem;
     import *i;
@@ -289,8 +293,8 @@ static pc_status adopt(void *owner, const pc__image *image, const void *const *b
     if (status >= 0 && !model->native)
         status = pc__fail(PC_ERR_UNSUPPORTED, "a host's model imports its states");
     if (status >= 0)
-        status = pc__kv_adopt(&kv, &model->context->mem, &shape, image->tokens, image->relative, blocks,
-                              lender, drop_lender);
+        status = pc__kv_adopt(&kv, &model->context->mem, &shape, image->tokens, image->relative,
+                              blocks, lender, drop_lender);
     if (status < 0)
         return status;
     set_run(kv, image);
@@ -306,7 +310,8 @@ static pc_status finish_import(pc_model *model, const pc__image *image, void **p
     if (!i)
         return PC_OK; /* the host's already */
     pc__model_enter(model);
-    status = model->ops.import_segment(model->user, i->bytes, i->size, image->token_ids, image->tokens, &made);
+    status = model->ops.import_segment(model->user, i->bytes, i->size, image->token_ids,
+                                       image->tokens, &made);
     pc__model_leave(model);
     status = pc__model_told(model, "import_segment", status);
     if (status >= 0 && !made)
@@ -361,7 +366,8 @@ static void wipe(void *owner, void *payload)
         pc__kv_wipe(payload);
 }
 
-/* Runs of our own models are memory that any of them reads; what stands behind a host's handle only that host's model knows. */
+/* Runs of our own models are memory that any of them reads; what stands behind a host's handle only
+ * that host's model knows. */
 static int serves(const void *owner, const void *other)
 {
     return ((const pc_model *)owner)->native && ((const pc_model *)other)->native;

@@ -12,9 +12,10 @@
 #include "store/segment.h"
 
 /* Of the segments of any model; the owner is the pc_model (takers of a reference: pc__model_take).
- * describe fills in model, architecture, position scheme, dtype, layout and blocks; of our own models
- * also shape, regime, origin and relative positions, which of a host's are whatever the image said
- * before. Names, salt, encoding and tokens are the caller's. adopt is for our own models only. */
+ * describe fills in model, architecture, position scheme, dtype, layout and blocks; of our own
+ * models also shape, regime, origin and relative positions, which of a host's are whatever the
+ * image said before. Names, salt, encoding and tokens are the caller's. adopt is for our own models
+ * only. */
 extern const pc__payload_ops pc__model_payload;
 void pc__model_take(void *owner);
 
@@ -31,9 +32,9 @@ typedef struct pc__segment_facts {
     size_t count;
 } pc__segment_facts;
 
-/* The image, without blocks and their sizes, that a segment of `model` with these facts has to match
- * (pc__image_match), in the format in which segments are kept; its tokens are at positions 0, 1,
- * 2 … of it. cost, priority and times are 0. Allocates nothing. */
+/* The image, without blocks and their sizes, that a segment of `model` with these facts has to
+ * match (pc__image_match), in the format in which segments are kept; its tokens are at positions 0,
+ * 1, 2 … of it. cost, priority and times are 0. Allocates nothing. */
 void pc__segment_image(pc__image *image, const pc_model *model, const pc__segment_facts *facts);
 
 /* Bytes that such a segment takes in HOST: 0 where only the host's model could tell. */

@@ -270,8 +270,8 @@ pc_status pc__sequence_take(pc_sequence *s, float *logits)
     s->pending = 1;
     note_times(s);
     if (!pc__generation_stops(&s->generation, token))
-        status = pc__stream_add(&s->text, s->tokens + s->turn, s->count - s->turn,
-                                o->stop_strings, o->stop_string_count, &stopped);
+        status = pc__stream_add(&s->text, s->tokens + s->turn, s->count - s->turn, o->stop_strings,
+                                o->stop_string_count, &stopped);
     if (status < 0)
         return pc__sequence_fail(s, status);
     finish = reason_to_end(s, token, stopped);
@@ -321,8 +321,7 @@ static pc_status copy_sampler(pc_sequence *to, const pc_sequence *from, const pc
     pc_status status;
     if (!sampling)
         return pc__sampler_copy(&to->sampler, &from->sampler);
-    status = pc__sampler_init(&to->sampler, to->mem, sampling, seed_offset,
-                              drawn_from(to->model));
+    status = pc__sampler_init(&to->sampler, to->mem, sampling, seed_offset, drawn_from(to->model));
     if (status < 0)
         return status;
     to->generation.options.sampling = *sampling;

@@ -27,31 +27,31 @@ struct pc_sequence {
     pc_segment **segments; /* [segment_count] of a copy */
     size_t segment_count;
     pc__regime regime;
-    void *host;          /* NULL before the first step and after the end */
+    void *host; /* NULL before the first step and after the end */
     pc__sampler sampler;
-    int32_t *tokens;     /* behind the prompt: sampled and pushed */
+    int32_t *tokens; /* behind the prompt: sampled and pushed */
     size_t count, capacity;
     /* the last of them that are not computed yet: usually the one that was sampled last */
     size_t pending;
     int64_t next_position; /* of the first of those; between steps, of the next token */
-    size_t turn;         /* tokens [turn, count) came after the last push: the text is theirs */
-    int again;           /* before them, the prompt's last token is to be computed once more */
-    int32_t *own;        /* [own_count] tokens of the prompt that were computed as rows of this
-                            sequence, in the order of their arrival */
+    size_t turn;           /* tokens [turn, count) came after the last push: the text is theirs */
+    int again;             /* before them, the prompt's last token is to be computed once more */
+    int32_t *own;          /* [own_count] tokens of the prompt that were computed as rows of this
+                              sequence, in the order of their arrival */
     size_t own_count;
-    int64_t own_last;    /* position of the prompt's last token; -1: it was not the last to come */
-    float *logits;       /* [vocab] with PC_GENERATE_LOGITS */
+    int64_t own_last; /* position of the prompt's last token; -1: it was not the last to come */
+    float *logits;    /* [vocab] with PC_GENERATE_LOGITS */
     int has_logits;
     size_t sampled;
     pc__text_stream text;
-    uint32_t finish;     /* PC_FINISH_… */
-    pc_status status;    /* why it ended, if by an error */
+    uint32_t finish;  /* PC_FINISH_… */
+    pc_status status; /* why it ended, if by an error */
     pc_stats stats;
-    double started;      /* when its first step began */
+    double started; /* when its first step began */
     double first_token;
-    int asked_cancel;    /* its callback said so */
+    int asked_cancel; /* its callback said so */
     struct pc_batch *batch;
-    int stepping;        /* a step of its batch is under way */
+    int stepping; /* a step of its batch is under way */
 };
 
 /* Places, encodes and computes the prompt; logits [vocab] are those behind it. Nothing is sampled
@@ -78,7 +78,8 @@ int64_t pc__sequence_limit(const pc_sequence *sequence);
 int pc__sequence_is_full(const pc_sequence *sequence);
 /* They have been computed. */
 void pc__sequence_rows_done(pc_sequence *sequence);
-/* Its text becomes final and is handed out; the text of the next turn is empty. An error: of on_text. */
+/* Its text becomes final and is handed out; the text of the next turn is empty. An error: of
+ * on_text. */
 pc_status pc__sequence_end_turn(pc_sequence *sequence);
 /* Tokens of the prompt that the penalty counts. */
 void pc__sequence_note_prompt(pc_sequence *sequence);
@@ -89,7 +90,8 @@ typedef struct pc__trouble {
     char text[512];
 } pc__trouble;
 
-void pc__trouble_note(pc__trouble *trouble, pc_status status); /* right behind the call that gave it */
+void pc__trouble_note(pc__trouble *trouble,
+                      pc_status status); /* right behind the call that gave it */
 pc_status pc__trouble_told(const pc__trouble *trouble, pc_status otherwise);
 
 /* Computes the next logits of sequences that run, all of one model, and takes them: one step of the

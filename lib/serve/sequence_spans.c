@@ -41,8 +41,10 @@ static pc_status own_segment(const pc_sequence *s, const pc__native_span *span, 
         ids[i] = own_token(s, first + i);
     if (status >= 0)
         status = pc__wrap_segment(out, s->model, kv, ids, span->hi);
-    if (status >= 0 && (s->stats.tokens_memo || s->generation.options.baseline == PC_BASELINE_NO_ATTENTION))
-        (*out)->lossy = 1; /* all of it has seen states of another prompt's maps, or some of it has seen nothing */
+    if (status >= 0
+        && (s->stats.tokens_memo || s->generation.options.baseline == PC_BASELINE_NO_ATTENTION))
+        (*out)->lossy = 1; /* all of it has seen states of another prompt's maps, or some of it has
+                              seen nothing */
     pc__free(mem, ids);
     return status;
 }

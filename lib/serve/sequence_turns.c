@@ -52,12 +52,15 @@ static pc_status check_tokens(const pc_sequence *s, const char *call, const int3
     if (limit - end >= 0 && count <= (uint64_t)(limit - end))
         return PC_OK;
     if (limit == context)
-        return pc__fail(PC_ERR_LIMIT, "%s: %zu tokens behind position %lld, the model's context is %lld", call, count,
-                        (long long)end, (long long)limit);
+        return pc__fail(PC_ERR_LIMIT,
+                        "%s: %zu tokens behind position %lld, the model's context is %lld", call,
+                        count, (long long)end, (long long)limit);
     return pc__fail(PC_ERR_LIMIT,
-                    "%s: %zu tokens behind position %lld, the frequencies of its positions, for a length of %llu, end at %lld: "
+                    "%s: %zu tokens behind position %lld, the frequencies of its positions, for a "
+                    "length of %llu, end at %lld: "
                     "pc_generate_options.regime_length decides",
-                    call, count, (long long)end, (unsigned long long)s->regime.decided, (long long)limit);
+                    call, count, (long long)end, (unsigned long long)s->regime.decided,
+                    (long long)limit);
 }
 
 static pc_status push(pc_sequence *s, const char *call, const int32_t *tokens, size_t count)
@@ -115,8 +118,8 @@ pc_status pc_sequence_push_turn(pc_sequence *sequence, const char *text, size_t 
     PC__TRY(pc__run_around(&run, open.data, text ? text : "", size, close.data, &tokens, &count),
             done);
     last = sequence->count ? sequence->tokens[sequence->count - 1] : -1;
-    skip = count && *chat->assistant_close && tokens[0] == last &&
-           pc__generation_stops(&sequence->generation, last);
+    skip = count && *chat->assistant_close && tokens[0] == last
+           && pc__generation_stops(&sequence->generation, last);
     status = push(sequence, call, tokens + skip, count - skip);
 done:
     pc__free(env.mem, tokens);
@@ -186,7 +189,8 @@ pc_status pc_sequence_truncate(pc_sequence *s, size_t count)
     s->count = count;
     s->turn = turn;
     s->has_logits = 0;
-    s->finish = s->stats.finish = s->host && pc__sequence_is_full(s) ? PC_FINISH_LENGTH : PC_FINISH_NONE;
+    s->finish = s->stats.finish = s->host && pc__sequence_is_full(s) ? PC_FINISH_LENGTH
+                                                                     : PC_FINISH_NONE;
     pc__sampler_forget(&s->sampler);
     pc__sequence_note_prompt(s);
     for (size_t i = 0; i < count; i++)

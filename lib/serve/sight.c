@@ -24,7 +24,8 @@ static int follows(const pc__sight *sight, int64_t start)
     return sight->exact && (!sight->tokens || start > sight->last);
 }
 
-void pc__sight_add(pc__sight *sight, const pc_segment *segment, int64_t start, uint32_t lo, uint32_t hi)
+void pc__sight_add(pc__sight *sight, const pc_segment *segment, int64_t start, uint32_t lo,
+                   uint32_t hi)
 {
     const pc__id *saw = pc__segment_saw(segment);
     size_t end = hi ? hi : segment->tokens;
@@ -50,7 +51,8 @@ static int by_start(const void *a, const void *b)
     return (x > y) - (x < y);
 }
 
-pc_status pc__sight_of(pc__sight *sight, const pc_allocator *mem, const pc_span *spans, size_t count)
+pc_status pc__sight_of(pc__sight *sight, const pc_allocator *mem, const pc_span *spans,
+                       size_t count)
 {
     const pc_span **sorted = pc__calloc(mem, count, sizeof(*sorted));
     pc__sight_start(sight);

@@ -89,7 +89,8 @@ static pc_status judge(pc_prompt *prompt)
     pc__sight sight = {.exact = 0};
     pc_status status = PC_OK;
     if (prompt->model->native)
-        status = pc__sight_of(&sight, &prompt->model->context->mem, prompt->given, prompt->given_count);
+        status = pc__sight_of(&sight, &prompt->model->context->mem, prompt->given,
+                              prompt->given_count);
     prompt->given_exact = sight.exact;
     return status;
 }

@@ -26,7 +26,7 @@ struct pc_systems {
     size_t format_size;
     uint32_t encoding;
     uint64_t regime_length;
-    uint64_t flags; /* PC_RELAY_… */
+    uint64_t flags;       /* PC_RELAY_… */
     pthread_mutex_t lock; /* of the rest */
     entry *items;
     size_t count, capacity;
@@ -145,8 +145,7 @@ pc_status pc_systems_new(pc_systems **out, const pc_model *model, pc_cache *cach
         return pc__fail(PC_ERR_INVALID, "pc_systems_new: model or cache is NULL");
     status = pc__options_read(&o, sizeof o, PC__V1_SIZE(pc_systems_options, flags), options,
                               "pc_systems_options");
-    if (status < 0 || (status = check_options(&o)) < 0 ||
-        (status = pc__model_can_go_on(model)) < 0)
+    if (status < 0 || (status = check_options(&o)) < 0 || (status = pc__model_can_go_on(model)) < 0)
         return status;
     s = pc__calloc(&model->context->mem, 1, sizeof *s);
     if (!s)
@@ -169,9 +168,9 @@ static pc_status check_name(const char *call, const pc_systems *s, const char *n
 {
     if (!s || !name)
         return pc__fail(PC_ERR_INVALID, "%s: systems or name is NULL", call);
-    if (!*name || strlen(name) >= sizeof ((entry *)0)->name)
+    if (!*name || strlen(name) >= sizeof((entry *)0)->name)
         return pc__fail(PC_ERR_INVALID, "%s: a name has 1 to %zu bytes, not %zu", call,
-                        sizeof ((entry *)0)->name - 1, strlen(name));
+                        sizeof((entry *)0)->name - 1, strlen(name));
     return PC_OK;
 }
 
@@ -204,9 +203,10 @@ static pc_status encode(const pc_systems *s, entry *e)
     pc_status status;
     o.encoding = s->encoding;
     o.regime_length = s->regime_length;
-    if ((status = pc_schema_encode(e->schema, s->cache, &o)) < 0 ||
-        (status = pc__schema_recipe(e->schema, s->encoding, &recipe)) < 0 ||
-        (status = pc__schema_keys(e->schema, recipe, s->cache, regime.key, NULL, 0, &e->keys)) < 0)
+    if ((status = pc_schema_encode(e->schema, s->cache, &o)) < 0
+        || (status = pc__schema_recipe(e->schema, s->encoding, &recipe)) < 0
+        || (status = pc__schema_keys(e->schema, recipe, s->cache, regime.key, NULL, 0, &e->keys))
+               < 0)
         return status;
     return pin(s, e);
 }
@@ -227,7 +227,8 @@ static pc_status fill(pc_systems *s, const char *name, pc_schema *schema)
         old = *at;
         *at = e;
     } else if ((grown = pc__grow(&s->model->context->mem, (void **)&s->items, &s->capacity,
-                                 s->count + 1, sizeof *s->items)) >= 0) {
+                                 s->count + 1, sizeof *s->items))
+               >= 0) {
         s->items[s->count++] = e;
     }
     pthread_mutex_unlock(&s->lock);

@@ -12,12 +12,12 @@
 
 typedef struct pc__text_stream {
     const pc_model *model;
-    pc__bytes text;     /* all so far; the first `final` bytes are certain */
+    pc__bytes text; /* all so far; the first `final` bytes are certain */
     size_t final;
     size_t window;      /* tokens [window, end) are made into text together */
     size_t window_size; /* bytes of text that they have given so far */
     pc__bytes scratch;
-    int has_text;       /* the model can detokenize */
+    int has_text; /* the model can detokenize */
 } pc__text_stream;
 
 void pc__stream_init(pc__text_stream *stream, const pc_model *model);

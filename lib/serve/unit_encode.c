@@ -29,8 +29,8 @@ pc_status pc__unit_find(pc__unit_work *work, size_t leaf, pc_segment **out)
     const pc__node *node = pc__leaf_node(work->recipe, leaf);
     pc_status status = PC_OK;
     if (!work->made[leaf])
-        status = work->cache ? pc__segment_find(work->model, work->cache, &work->keys->leaves[leaf], node->tokens,
-                                                node->token_count, &work->made[leaf])
+        status = work->cache ? pc__segment_find(work->model, work->cache, &work->keys->leaves[leaf],
+                                                node->tokens, node->token_count, &work->made[leaf])
                              : PC_MISS;
     *out = work->made[leaf];
     return status;
@@ -103,8 +103,8 @@ static pc_status show_lead(pc__unit_work *work, call *c)
         }
         if (status < 0)
             return status;
-        c->visible[c->visible_count++] =
-            (pc_placement){segment->payload, lead->items[i]->start, 0, (uint32_t)segment->tokens};
+        c->visible[c->visible_count++] = (pc_placement){segment->payload, lead->items[i]->start, 0,
+                                                        (uint32_t)segment->tokens};
     }
     return PC_OK;
 }
@@ -121,8 +121,8 @@ pc__segment_facts pc__unit_facts(const pc__unit_work *work, size_t leaf)
                                .count = node->token_count};
 }
 
-static pc_status keep_one(pc__unit_work *work, size_t leaf, pc_segment *mine, double cost, pc_segment **kept,
-                          uint32_t *reason)
+static pc_status keep_one(pc__unit_work *work, size_t leaf, pc_segment *mine, double cost,
+                          pc_segment **kept, uint32_t *reason)
 {
     pc__segment_facts facts = pc__unit_facts(work, leaf);
     const pc__naming naming = {.key = *facts.key,
@@ -131,11 +131,13 @@ static pc_status keep_one(pc__unit_work *work, size_t leaf, pc_segment *mine, do
                                .ttl = work->ttl,
                                .priority = work->priority};
     pc__image image;
-    return pc__cache_put(work->cache, &naming, pc__fetch_image(&image, work->model, work->cache, &facts), mine,
-                         kept, reason);
+    return pc__cache_put(work->cache, &naming,
+                         pc__fetch_image(&image, work->model, work->cache, &facts), mine, kept,
+                         reason);
 }
 
-/* Who fills a store wants all of it written: what is on its way has to fit beside HOST (write_behind.c). */
+/* Who fills a store wants all of it written: what is on its way has to fit beside HOST
+ * (write_behind.c). */
 static void let_write(pc__unit_work *work, uint64_t bytes)
 {
     if (work->write_room && work->behind && work->behind + bytes > work->write_room) {
@@ -154,8 +156,8 @@ static pc_status keep(pc__unit_work *work, call *c, double seconds_per_token)
         if (work->cache) {
             let_write(work, mine->bytes);
             uint32_t reason = PC_REASON_NONE;
-            pc_status status =
-                keep_one(work, leaf, mine, seconds_per_token * (double)mine->tokens, &kept, &reason);
+            pc_status status = keep_one(work, leaf, mine, seconds_per_token * (double)mine->tokens,
+                                        &kept, &reason);
             if (status < 0)
                 return status;
             work->unkept[leaf] = (uint8_t)(status == PC_MISS ? reason : PC_REASON_NONE);
@@ -171,8 +173,8 @@ static pc_status keep(pc__unit_work *work, call *c, double seconds_per_token)
 }
 
 /* The threads of the cache keep still meanwhile; it learns what computing takes. */
-static pc_status compute(pc__unit_work *work, const pc__unit *unit, const pc_encode_args *args, pc_segment **segments,
-                         double *seconds_per_token)
+static pc_status compute(pc__unit_work *work, const pc__unit *unit, const pc_encode_args *args,
+                         pc_segment **segments, double *seconds_per_token)
 {
     double started = pc__now(), seconds;
     pc_status status;

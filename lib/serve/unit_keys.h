@@ -11,7 +11,7 @@ typedef struct pc__unit_keys {
     pc_allocator mem;
     uint32_t encoding;
     uint64_t regime;
-    pc__id scopes;       /* pc__scopes_id */
+    pc__id scopes; /* pc__scopes_id */
     size_t count;
     const pc__id *salts; /* [count] pc__salt_digest of whose each leaf is */
     pc__id leaves[];     /* [count] */

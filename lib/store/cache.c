@@ -4,7 +4,8 @@
 
 #include "attn/kernels.h"
 
-pc_status pc__cache_get(pc_cache *cache, const pc__id *key, const int32_t *tokens, size_t count, pc_segment **out)
+pc_status pc__cache_get(pc_cache *cache, const pc__id *key, const int32_t *tokens, size_t count,
+                        pc_segment **out)
 {
     uint32_t reason;
     pc_status status = pc__resident_get(cache->host, key, tokens, count, out, &reason);
@@ -18,7 +19,8 @@ pc_status pc__cache_get(pc_cache *cache, const pc__id *key, const int32_t *token
 }
 
 /* `image` with the names that the segment is stored under. */
-static pc_status keep_about(pc_cache *cache, const pc__naming *naming, const pc__image *image, pc_segment *segment)
+static pc_status keep_about(pc_cache *cache, const pc__naming *naming, const pc__image *image,
+                            pc_segment *segment)
 {
     pc__image about = *image;
     about.key = naming->key;
@@ -35,8 +37,8 @@ static pc_status keep_about(pc_cache *cache, const pc__naming *naming, const pc_
     return pc__segment_tell(segment, &about);
 }
 
-pc_status pc__cache_put(pc_cache *cache, const pc__naming *naming, const pc__image *image, pc_segment *segment, pc_segment **winner,
-                        uint32_t *reason)
+pc_status pc__cache_put(pc_cache *cache, const pc__naming *naming, const pc__image *image,
+                        pc_segment *segment, pc_segment **winner, uint32_t *reason)
 {
     uint32_t why = PC_REASON_NONE;
     pc_segment *kept = NULL;
@@ -127,12 +129,14 @@ pc_status pc__cache_unpin(pc_cache *cache, const pc__id *key)
     return pc__resident_unpin(cache->host, key, PC__PIN_INTERNAL);
 }
 
-static pc_status check_pin(const pc_cache *cache, const uint8_t key[32], uint64_t owner, pc__id *id, const char *call)
+static pc_status check_pin(const pc_cache *cache, const uint8_t key[32], uint64_t owner, pc__id *id,
+                           const char *call)
 {
     if (!cache || !key)
         return pc__fail(PC_ERR_INVALID, "%s: cache or key is NULL", call);
     if (owner == PC__PIN_INTERNAL)
-        return pc__fail(PC_ERR_INVALID, "%s: owner %#llx is the library's own", call, (unsigned long long)owner);
+        return pc__fail(PC_ERR_INVALID, "%s: owner %#llx is the library's own", call,
+                        (unsigned long long)owner);
     memcpy(id->bytes, key, sizeof id->bytes);
     return PC_OK;
 }
@@ -163,13 +167,15 @@ pc_status pc_cache_unpin_owner(pc_cache *cache, uint64_t owner)
     return status;
 }
 
-pc_status pc_cache_set_quota(pc_cache *cache, const void *salt, size_t salt_size, uint64_t host_bytes)
+pc_status pc_cache_set_quota(pc_cache *cache, const void *salt, size_t salt_size,
+                             uint64_t host_bytes)
 {
     pc__id id;
     if (!cache)
         return pc__fail(PC_ERR_INVALID, "pc_cache_set_quota: cache is NULL");
     if (!salt != !salt_size)
-        return pc__fail(PC_ERR_INVALID, "pc_cache_set_quota: salt and salt_size do not go together");
+        return pc__fail(PC_ERR_INVALID,
+                        "pc_cache_set_quota: salt and salt_size do not go together");
     id = pc__salt_digest(salt, salt_size);
     return pc__resident_set_quota(cache->host, &id, host_bytes);
 }
@@ -207,7 +213,9 @@ pc_status pc_cache_get_stats(pc_cache *cache, pc_cache_stats *stats)
     s.budget_bytes = host.budget_bytes;
     s.hits = atomic_load_explicit(&cache->counts.hits, memory_order_relaxed);
     s.lookups = atomic_load_explicit(&cache->counts.lookups, memory_order_relaxed);
-    s.lookups = s.lookups > s.hits ? s.lookups : s.hits; /* hits were read first: others may have come in between */
+    s.lookups = s.lookups > s.hits
+                    ? s.lookups
+                    : s.hits; /* hits were read first: others may have come in between */
     s.misses = s.lookups - s.hits;
     return pc__result_write(stats, PC__V1_SIZE(pc_cache_stats, budget_bytes), &s, sizeof s,
                             "pc_cache_stats");
@@ -235,7 +243,8 @@ pc_status pc_cache_get_tier_stats(pc_cache *cache, uint32_t tier, pc_tier_stats 
     if (tier == PC_TIER_NONE || tier >= PC_TIER_COUNT)
         return pc__fail(PC_ERR_INVALID, "pc_cache_get_tier_stats: there is no tier %u", tier);
     pc__cache_tier_stats(cache, tier, &s);
-    return pc__result_write(stats, PC__V1_SIZE(pc_tier_stats, seconds_written), &s, sizeof s, "pc_tier_stats");
+    return pc__result_write(stats, PC__V1_SIZE(pc_tier_stats, seconds_written), &s, sizeof s,
+                            "pc_tier_stats");
 }
 
 pc_status pc_cache_clear(pc_cache *cache)

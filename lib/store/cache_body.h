@@ -1,9 +1,12 @@
-/* The cache's body, for the files that make it up: cache_new.c (options, tiers, end), cache.c (HOST, pins, statistics), loading.c and load_read.c (what is
- * sought below HOST), write_behind.c, metrics.c.
+/* The cache's body, for the files that make it up: cache_new.c (options, tiers, end), cache.c
+ * (HOST, pins, statistics), loading.c and load_read.c (what is sought below HOST), write_behind.c,
+ * metrics.c.
  *
- * Memory. HOST has host_bytes; with tiers below it a sixteenth of them (at least 1 MiB, which stands beside a budget of less than 16 MiB) is kept
- * for what is on its way to a lower tier and is in HOST no more: evicted entries that PACKED is to get, and what HOST had no room for. What is in HOST and on its way is
- * counted there (it cannot be evicted meanwhile), and is at most a quarter of it. What does not fit into these is not written. */
+ * Memory. HOST has host_bytes; with tiers below it a sixteenth of them (at least 1 MiB, which
+ * stands beside a budget of less than 16 MiB) is kept for what is on its way to a lower tier and is
+ * in HOST no more: evicted entries that PACKED is to get, and what HOST had no room for. What is in
+ * HOST and on its way is counted there (it cannot be evicted meanwhile), and is at most a quarter
+ * of it. What does not fit into these is not written. */
 #ifndef PC_STORE_CACHE_BODY_H
 #define PC_STORE_CACHE_BODY_H
 
@@ -22,14 +25,15 @@ enum { PC__LOAD_BUCKETS = 256, PC__SEEN = 4096 };
 typedef struct pc__cache_counts {
     atomic_uint_fast64_t lookups, hits; /* of any tier */
     atomic_uint_fast64_t not_worth[PC_TIER_COUNT];
-    atomic_uint_fast64_t early;        /* segments used before all of their layers were there */
-    atomic_uint_fast64_t joined;       /* seeks that found a load under way */
-    atomic_uint_fast64_t loads;        /* started, prefetches included */
+    atomic_uint_fast64_t early;  /* segments used before all of their layers were there */
+    atomic_uint_fast64_t joined; /* seeks that found a load under way */
+    atomic_uint_fast64_t loads;  /* started, prefetches included */
     atomic_uint_fast64_t prefetches;
     atomic_uint_fast64_t load_seconds_n; /* nanoseconds that loads took which succeeded */
-    atomic_uint_fast64_t not_admitted; /* not written: not used again yet */
-    atomic_uint_fast64_t unwritten;    /* not written: no room on the way, or the tier does not answer */
-    atomic_uint_fast64_t promoted;     /* written to a tier above that it came from */
+    atomic_uint_fast64_t not_admitted;   /* not written: not used again yet */
+    atomic_uint_fast64_t
+        unwritten; /* not written: no room on the way, or the tier does not answer */
+    atomic_uint_fast64_t promoted; /* written to a tier above that it came from */
 } pc__cache_counts;
 
 struct pc_cache {
@@ -38,16 +42,17 @@ struct pc_cache {
     pc__resident *host;
     pc__tier *tiers[PC_TIER_COUNT]; /* PACKED, DISK, REMOTE; NULL: none */
     uint32_t has_lower;
-    pc__io *io;                     /* NULL: no tiers below HOST */
+    pc__io *io; /* NULL: no tiers below HOST */
     pc__codecs *codecs;
-    uint8_t *seal_key;              /* NULL: not sealed */
+    uint8_t *seal_key; /* NULL: not sealed */
     unsigned char *salt;
     size_t salt_size;
     pc__id salt_id;
     uint64_t flags;
     pc__wiping wiping;
-    const pc_allocator *scratch;    /* of what states pass through: the context's, or with PC_CACHE_WIPE `wiping` around it */
-    double deadline, ttl;           /* seconds */
+    const pc_allocator *scratch; /* of what states pass through: the context's, or with
+                                    PC_CACHE_WIPE `wiping` around it */
+    double deadline, ttl;        /* seconds */
     pc_event_fn on_event;
     void *event_user;
     void (*on_bytes)(void *user, uint32_t tier, uint64_t bytes, uint64_t budget);
@@ -55,20 +60,24 @@ struct pc_cache {
     pc__estimate estimate;
     pc__cache_counts counts;
 
-    pthread_mutex_t load_lock;      /* of the loads' fields, too */
+    pthread_mutex_t load_lock; /* of the loads' fields, too */
     pthread_cond_t load_done;
     pc__load *loads[PC__LOAD_BUCKETS]; /* under way, by key */
-    double backlog;                 /* seconds that those should take that have not ended */
+    double backlog;                    /* seconds that those should take that have not ended */
 
-    uint64_t room_inside, room_outside; /* bytes that may be on their way: counted in HOST; in HOST no more */
+    uint64_t room_inside,
+        room_outside; /* bytes that may be on their way: counted in HOST; in HOST no more */
     atomic_uint_fast64_t inside, outside;
-    atomic_uint_fast64_t seen[PC__SEEN]; /* beginnings of keys that were stored once without being written */
+    atomic_uint_fast64_t
+        seen[PC__SEEN]; /* beginnings of keys that were stored once without being written */
 };
 
 /* Makes a cache over tiers that are there already (NULL: not), which it owns on success. */
-pc_status pc__cache_new_over(pc_cache **out, pc_context *context, const pc_cache_options *options, pc__tier *const tiers[PC_TIER_COUNT]);
+pc_status pc__cache_new_over(pc_cache **out, pc_context *context, const pc_cache_options *options,
+                             pc__tier *const tiers[PC_TIER_COUNT]);
 
-void pc__cache_tell(const pc_cache *cache, uint32_t kind, uint32_t tier, uint32_t reason, const pc__id *key, const pc_segment *segment);
+void pc__cache_tell(const pc_cache *cache, uint32_t kind, uint32_t tier, uint32_t reason,
+                    const pc__id *key, const pc_segment *segment);
 
 void pc__cache_tier_stats(pc_cache *cache, uint32_t tier, pc_tier_stats *stats); /* adds to zeros */
 
@@ -87,9 +96,9 @@ struct pc__load {
     pc__io_job job; /* first: the job is the load */
     atomic_size_t references;
     pc_cache *cache;
-    pc__load *next; /* of the same bucket */
-    pc_allocator mem; /* of the segment */
-    pc__image *image; /* what it has to be; owns its tokens, relative positions and block sizes */
+    pc__load *next;    /* of the same bucket */
+    pc_allocator mem;  /* of the segment */
+    pc__image *image;  /* what it has to be; owns its tokens, relative positions and block sizes */
     pc__naming naming; /* its pointers are into image */
     const pc__payload_ops *ops;
     void *owner;
@@ -97,14 +106,15 @@ struct pc__load {
     int holds_owner; /* a reference on it, until a segment takes that over */
     uint64_t bytes;
     double cost, expected, deadline;
-    int is_ahead; /* begun by nobody who waits: its deadline counts from when it is read, not while it waits for a pause of the requests */
+    int is_ahead; /* begun by nobody who waits: its deadline counts from when it is read, not while
+                     it waits for a pause of the requests */
     uint32_t first_tier; /* where it was expected */
     atomic_int prefetch; /* takes free room only; until somebody waits for it */
 
     /* under load_lock */
     double due; /* when it should be there */
     size_t waiters;
-    int listed;          /* in cache->loads */
+    int listed; /* in cache->loads */
     pc_segment *segment;
     uint32_t reason, tier;
     uint64_t bytes_read;
@@ -118,23 +128,30 @@ struct pc__load {
     char why[256];    /* and its text: error texts belong to threads, and several read blocks */
     void *writing;    /* the payload whose blocks they are */
 
-    /* the segment, if it may be used before all of its blocks are there (flow.c); under load_lock, but for the flow itself */
+    /* the segment, if it may be used before all of its blocks are there (flow.c); under load_lock,
+     * but for the flow itself */
     pc__kv_flow flow;
     pc_segment *early;
     uint32_t early_tier;
-    uint8_t *ready;     /* [block_count] */
-    double flow_until;  /* how long somebody waits for a block */
+    uint8_t *ready;       /* [block_count] */
+    double flow_until;    /* how long somebody waits for a block */
     uint32_t flow_broken; /* PC_REASON_… why, for good: it came too late, or never will */
 };
 
-/* Lets those who wait use `segment` while its blocks are being read; without memory for that they wait for all of it. */
+/* Lets those who wait use `segment` while its blocks are being read; without memory for that they
+ * wait for all of it. */
 void pc__flow_offer(pc__load *load, pc_segment *segment, size_t blocks, uint32_t tier);
 void pc__flow_ready(pc__load *load, size_t block);
-void pc__flow_end(pc__load *load, uint32_t reason); /* all blocks are there (PC_REASON_NONE), or something has failed */
+void pc__flow_end(
+    pc__load *load,
+    uint32_t reason); /* all blocks are there (PC_REASON_NONE), or something has failed */
 
-void pc__load_sleep(pc__load *load, double until); /* under load_lock: until something has changed, or the time has come */
+void pc__load_sleep(
+    pc__load *load,
+    double until); /* under load_lock: until something has changed, or the time has come */
 void pc__load_unref(pc__load *load);
-/* Reads a load from one tier. PC_OK: the segment is in load->segment; PC_MISS: not there; else load->reason says why. */
+/* Reads a load from one tier. PC_OK: the segment is in load->segment; PC_MISS: not there; else
+ * load->reason says why. */
 pc_status pc__load_read(pc__load *load, uint32_t tier);
 /* Reads blocks of a load's record until none is left. */
 void pc__load_help(pc__load *load);

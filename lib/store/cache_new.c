@@ -11,21 +11,24 @@
 static const double DEFAULT_DEADLINE = 2, LONGEST = 1e9; /* seconds */
 enum { DEFAULT_IO_THREADS = 2 };
 
-static const uint64_t KNOWN_FLAGS = PC_CACHE_WIPE | PC_CACHE_MAP | PC_CACHE_PREFETCH | PC_CACHE_READ_ONLY | PC_CACHE_ALWAYS_LOAD
-                                    | PC_CACHE_NO_MAP | PC_CACHE_OWN_KERNELS;
+static const uint64_t KNOWN_FLAGS = PC_CACHE_WIPE | PC_CACHE_MAP | PC_CACHE_PREFETCH
+                                    | PC_CACHE_READ_ONLY | PC_CACHE_ALWAYS_LOAD | PC_CACHE_NO_MAP
+                                    | PC_CACHE_OWN_KERNELS;
 
 static pc_status check_seconds(double seconds, const char *name)
 {
     if (seconds >= 0 && seconds <= LONGEST)
         return PC_OK;
-    return pc__fail(PC_ERR_INVALID, "pc_cache_new: %s is %g; 0 to %g seconds", name, seconds, LONGEST);
+    return pc__fail(PC_ERR_INVALID, "pc_cache_new: %s is %g; 0 to %g seconds", name, seconds,
+                    LONGEST);
 }
 
 static pc_status check_options(const pc_cache_options *o)
 {
     pc_status status;
     if (o->flags & ~KNOWN_FLAGS)
-        return pc__fail(PC_ERR_INVALID, "pc_cache_new: unknown flags %#llx", (unsigned long long)(o->flags & ~KNOWN_FLAGS));
+        return pc__fail(PC_ERR_INVALID, "pc_cache_new: unknown flags %#llx",
+                        (unsigned long long)(o->flags & ~KNOWN_FLAGS));
     if (o->flags & PC_CACHE_MAP && o->flags & PC_CACHE_NO_MAP)
         return pc__fail(PC_ERR_INVALID, "pc_cache_new: PC_CACHE_MAP and PC_CACHE_NO_MAP together");
     if (!o->salt != !o->salt_size)
@@ -33,7 +36,8 @@ static pc_status check_options(const pc_cache_options *o)
     if (!o->codecs != !o->codec_count)
         return pc__fail(PC_ERR_INVALID, "pc_cache_new: codecs and codec_count do not go together");
     if (o->io_threads > PC__IO_MAX_THREADS)
-        return pc__fail(PC_ERR_INVALID, "pc_cache_new: io_threads is %u, at most %d", o->io_threads, PC__IO_MAX_THREADS);
+        return pc__fail(PC_ERR_INVALID, "pc_cache_new: io_threads is %u, at most %d", o->io_threads,
+                        PC__IO_MAX_THREADS);
     if (o->disk_path && !*o->disk_path)
         return pc__fail(PC_ERR_INVALID, "pc_cache_new: disk_path is empty");
     if (o->remote && !*o->remote)
@@ -47,7 +51,8 @@ static pc_status check_options(const pc_cache_options *o)
 
 static pc_status read_options(pc_cache_options *o, const pc_cache_options *options)
 {
-    pc_status status = pc__options_read(o, sizeof *o, PC__V1_SIZE(pc_cache_options, flags), options, "pc_cache_options");
+    pc_status status = pc__options_read(o, sizeof *o, PC__V1_SIZE(pc_cache_options, flags), options,
+                                        "pc_cache_options");
     return status < 0 ? status : check_options(o);
 }
 
@@ -62,19 +67,22 @@ static void tell_bytes(void *user, uint32_t tier, uint64_t bytes, uint64_t budge
 {
     const pc_cache *cache = user;
     if (tier == PC_TIER_HOST) {
-        bytes += atomic_load_explicit((atomic_uint_fast64_t *)(uintptr_t)&cache->outside, memory_order_relaxed);
+        bytes += atomic_load_explicit((atomic_uint_fast64_t *)(uintptr_t)&cache->outside,
+                                      memory_order_relaxed);
         budget += cache->room_outside;
     }
     if (cache->on_bytes)
         cache->on_bytes(cache->bytes_user, tier, bytes, budget);
 }
 
-void pc__cache_tell(const pc_cache *cache, uint32_t kind, uint32_t tier, uint32_t reason, const pc__id *key, const pc_segment *segment)
+void pc__cache_tell(const pc_cache *cache, uint32_t kind, uint32_t tier, uint32_t reason,
+                    const pc__id *key, const pc_segment *segment)
 {
     pc_event event;
     if (!cache->on_event)
         return;
-    event = pc__event(tier, kind, reason, key, segment ? segment->bytes : 0, segment ? segment->tokens : 0, 0);
+    event = pc__event(tier, kind, reason, key, segment ? segment->bytes : 0,
+                      segment ? segment->tokens : 0, 0);
     cache->on_event(cache->event_user, &event);
 }
 
@@ -109,7 +117,10 @@ static pc_status set_host(pc_cache *cache, const pc_cache_options *o, int lower)
     host.budget = bytes;
     if (lower) {
         cache->room_outside = bytes / 16 < LEAST_ROOM ? LEAST_ROOM : bytes / 16;
-        host.budget -= bytes < 4 * LEAST_ROOM ? 0 : cache->room_outside; /* what is smaller could keep nothing else (doc/store.md) */
+        host.budget -=
+            bytes < 4 * LEAST_ROOM
+                ? 0
+                : cache->room_outside; /* what is smaller could keep nothing else (doc/store.md) */
         cache->room_inside = host.budget / 4;
     }
     host.ttl = o->ttl_seconds;
@@ -129,7 +140,9 @@ static pc_status set_codecs(pc_cache *cache, const pc_cache_options *o)
     pc_status status = pc__codecs_new(&cache->codecs, cache->scratch, o->codecs, o->codec_count);
     for (size_t i = 0; status >= 0 && i < 3; i++)
         if (asked[i] != PC_CODEC_DEFAULT && !pc__codecs_find(cache->codecs, asked[i]))
-            status = pc__fail(PC_ERR_INVALID, "pc_cache_new: %s is %u, which is no codec of this cache", names[i], asked[i]);
+            status = pc__fail(PC_ERR_INVALID,
+                              "pc_cache_new: %s is %u, which is no codec of this cache", names[i],
+                              asked[i]);
     if (status >= 0 && o->seal_key) {
         cache->seal_key = pc__alloc(&cache->context->mem, 32);
         if (!cache->seal_key)
@@ -147,7 +160,8 @@ static uint32_t map_of(uint64_t flags)
     return flags & PC_CACHE_MAP ? PC__MAP_ALWAYS : PC__MAP_LOCAL;
 }
 
-static pc__tier_common common_of(const pc_cache *cache, const pc_cache_options *o, uint32_t codec, int sealed)
+static pc__tier_common common_of(const pc_cache *cache, const pc_cache_options *o, uint32_t codec,
+                                 int sealed)
 {
     pc__tier_common common = {.mem = cache->scratch, .context = cache->context};
     common.record.codecs = cache->codecs;
@@ -162,13 +176,15 @@ static pc__tier_common common_of(const pc_cache *cache, const pc_cache_options *
     return common;
 }
 
-/* A disk that has no room for a new folder is a tier that fails for now, as an unreachable server is one. */
+/* A disk that has no room for a new folder is a tier that fails for now, as an unreachable server
+ * is one. */
 static pc_status make_folder(pc_cache *cache, const pc__tier_common *common, const char *path)
 {
     pc_status status = pc__tier_disk_new(&cache->tiers[PC_TIER_DISK], common, path);
     if (!pc__disk_was_full(status))
         return status;
-    pc__log(cache->context, PC_LOG_WARN, "cache: begins without its folder, and tries again later: %s", pc_error_text());
+    pc__log(cache->context, PC_LOG_WARN,
+            "cache: begins without its folder, and tries again later: %s", pc_error_text());
     return pc__tier_disk_late_new(&cache->tiers[PC_TIER_DISK], common, path);
 }
 
@@ -177,7 +193,8 @@ static pc_status make_tiers(pc_cache *cache, const pc_cache_options *o)
 {
     pc_status status = PC_OK;
     if (o->packed_bytes) {
-        pc__tier_common c = common_of(cache, o, o->packed_codec ? o->packed_codec : PC_CODEC_ZSTD, 0);
+        pc__tier_common c = common_of(cache, o, o->packed_codec ? o->packed_codec : PC_CODEC_ZSTD,
+                                      0);
         c.budget = o->packed_bytes;
         status = pc__tier_packed_new(&cache->tiers[PC_TIER_PACKED], &c);
     }
@@ -187,7 +204,8 @@ static pc_status make_tiers(pc_cache *cache, const pc_cache_options *o)
         status = make_folder(cache, &c, o->disk_path);
     }
     if (status >= 0 && o->remote) {
-        pc__tier_common c = common_of(cache, o, o->remote_codec ? o->remote_codec : PC_CODEC_ZSTD, 1);
+        pc__tier_common c = common_of(cache, o, o->remote_codec ? o->remote_codec : PC_CODEC_ZSTD,
+                                      1);
         status = pc__tier_remote_new(&cache->tiers[PC_TIER_REMOTE], &c, o->remote);
     }
     return status;
@@ -238,7 +256,8 @@ pc_cache *pc__cache_ref(pc_cache *cache)
     return cache;
 }
 
-/* The threads end first: what they still do needs the tiers. Then HOST, whose segments may lie in files of the folder. */
+/* The threads end first: what they still do needs the tiers. Then HOST, whose segments may lie in
+ * files of the folder. */
 void pc__cache_unref(pc_cache *cache)
 {
     pc_context *context;
@@ -271,7 +290,8 @@ static void begin_to_shrink(pc_cache *cache)
 }
 
 /* `tiers` NULL: as the options ask. */
-static pc_status make(pc_cache **out, pc_context *context, const pc_cache_options *options, pc__tier *const *tiers)
+static pc_status make(pc_cache **out, pc_context *context, const pc_cache_options *options,
+                      pc__tier *const *tiers)
 {
     pc_cache_options o;
     pc_cache *cache = NULL;
@@ -290,7 +310,9 @@ static pc_status make(pc_cache **out, pc_context *context, const pc_cache_option
     if (tiers)
         memcpy(cache->tiers, tiers, sizeof cache->tiers);
     cache->has_lower = lower ? 1 : 0;
-    status = lower ? pc__io_new(&cache->io, &context->mem, o.io_threads ? o.io_threads : DEFAULT_IO_THREADS, sweep, cache) : PC_OK;
+    status = lower ? pc__io_new(&cache->io, &context->mem,
+                                o.io_threads ? o.io_threads : DEFAULT_IO_THREADS, sweep, cache)
+                   : PC_OK;
     if (status < 0 && tiers)
         memset(cache->tiers, 0, sizeof cache->tiers); /* still the caller's */
     if (status < 0)
@@ -305,7 +327,8 @@ done:
     return status;
 }
 
-pc_status pc__cache_new_over(pc_cache **out, pc_context *context, const pc_cache_options *options, pc__tier *const tiers[PC_TIER_COUNT])
+pc_status pc__cache_new_over(pc_cache **out, pc_context *context, const pc_cache_options *options,
+                             pc__tier *const tiers[PC_TIER_COUNT])
 {
     *out = NULL;
     return make(out, context, options, tiers);

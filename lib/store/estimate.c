@@ -3,8 +3,8 @@
 #include <string.h>
 
 enum { DISTRUST = 3 };
-static const double SLOWER = 0.2, FASTER = 0.4;  /* weight of a new observation */
-static const double LARGEST = 4;                 /* times what was expected that one observation counts for */
+static const double SLOWER = 0.2, FASTER = 0.4; /* weight of a new observation */
+static const double LARGEST = 4; /* times what was expected that one observation counts for */
 static const double LOST = 0.5, KEPT = 1.0 / 256; /* what becomes of trust: times, and plus */
 static const double FIRST_PROBE = 0.25, LAST_PROBE = 8;
 
@@ -76,7 +76,8 @@ void pc__estimate_loaded(pc__estimate *e, uint32_t tier, uint64_t bytes, double 
     pthread_mutex_unlock(&e->lock);
 }
 
-void pc__estimate_failed(pc__estimate *e, uint32_t tier, uint64_t bytes, double seconds, uint32_t reason)
+void pc__estimate_failed(pc__estimate *e, uint32_t tier, uint64_t bytes, double seconds,
+                         uint32_t reason)
 {
     pc__tier_estimate *t = &e->tiers[tier];
     pthread_mutex_lock(&e->lock);
@@ -178,7 +179,8 @@ void pc__estimate_computed(pc__estimate *e, const uint8_t model[32], size_t toke
         m = claim(e, model);
     m->used = ++e->clock;
     rate = &m->per_token[size_class(tokens)];
-    /* downwards at once: what it can be done in counts; upwards slowly, it may have been disturbed */
+    /* downwards at once: what it can be done in counts; upwards slowly, it may have been disturbed
+     */
     *rate = *rate <= 0 || now < *rate ? now : *rate + 0.1 * (now - *rate);
     pthread_mutex_unlock(&e->lock);
 }

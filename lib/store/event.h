@@ -4,7 +4,8 @@
 
 #include "base/digest.h"
 
-pc_event pc__event(uint32_t tier, uint32_t kind, uint32_t reason, const pc__id *key, uint64_t bytes, size_t tokens, double seconds);
+pc_event pc__event(uint32_t tier, uint32_t kind, uint32_t reason, const pc__id *key, uint64_t bytes,
+                   size_t tokens, double seconds);
 /* PC_REASON_… of a record that could not be read with this status. */
 uint32_t pc__reason_of(pc_status status);
 

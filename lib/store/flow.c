@@ -1,6 +1,8 @@
-/* Segments that are used while they are being read. As soon as a load knows that the record is what is wanted and has memory for it, a request that waits may take the
- * segment and compute with its first layers while the others come: the forward pass asks for each layer (pc__kv_flow). A layer that does not come in time ends that pass, and the
- * request computes what is missing, as if it had not taken anything; so it has lost no more than it was ready to wait. */
+/* Segments that are used while they are being read. As soon as a load knows that the record is what
+ * is wanted and has memory for it, a request that waits may take the segment and compute with its
+ * first layers while the others come: the forward pass asks for each layer (pc__kv_flow). A layer
+ * that does not come in time ends that pass, and the request computes what is missing, as if it had
+ * not taken anything; so it has lost no more than it was ready to wait. */
 #include <stddef.h>
 
 #include "store/cache_body.h"
@@ -15,7 +17,8 @@ static pc_status await(pc__kv_flow *flow, size_t layer)
     while (status == PC_OK && !load->ready[layer]) {
         if (load->flow_broken || pc__now() >= load->flow_until) {
             load->flow_broken = load->flow_broken ? load->flow_broken : PC_REASON_SLOW;
-            status = pc__fail(PC_ERR_IO, "cache: layer %zu of a segment was not read in time", layer);
+            status = pc__fail(PC_ERR_IO, "cache: layer %zu of a segment was not read in time",
+                              layer);
         } else {
             pc__load_sleep(load, load->flow_until);
         }

@@ -17,7 +17,8 @@ static pc_status check_parts(const pc_key_parts *p)
     if (!p->model)
         return pc__fail(PC_ERR_INVALID, "pc_key_base: parts.model is NULL");
     if (p->position_scheme > PC_POSITION_LEARNED || p->encoding > PC_ENCODE_EXACT)
-        return pc__fail(PC_ERR_INVALID, "pc_key_base: unknown position_scheme %u or encoding %u", p->position_scheme, p->encoding);
+        return pc__fail(PC_ERR_INVALID, "pc_key_base: unknown position_scheme %u or encoding %u",
+                        p->position_scheme, p->encoding);
     if (p->layout > PC_LAYOUT_PAGES && p->layout < PC_LAYOUT_HOST)
         return pc__fail(PC_ERR_INVALID, "pc_key_base: layout %u is reserved", p->layout);
     if (!p->salt && p->salt_size)
@@ -32,7 +33,8 @@ pc_status pc_key_base(uint8_t base[32], const pc_key_parts *parts)
     pc_status status;
     if (!base || !parts)
         return pc__fail(PC_ERR_INVALID, "pc_key_base: base or parts is NULL");
-    status = pc__options_read(&p, sizeof p, PC__V1_SIZE(pc_key_parts, salt_size), parts, "pc_key_parts");
+    status = pc__options_read(&p, sizeof p, PC__V1_SIZE(pc_key_parts, salt_size), parts,
+                              "pc_key_parts");
     if (status < 0 || (status = check_parts(&p)) < 0)
         return status;
     id = pc__base_key(&p);
@@ -40,8 +42,9 @@ pc_status pc_key_base(uint8_t base[32], const pc_key_parts *parts)
     return PC_OK;
 }
 
-pc_status pc_key_segment(uint8_t key[32], const uint8_t base[32], const uint8_t *before, int64_t distance, int64_t offset,
-                         const int32_t *tokens, const int64_t *relative, size_t count)
+pc_status pc_key_segment(uint8_t key[32], const uint8_t base[32], const uint8_t *before,
+                         int64_t distance, int64_t offset, const int32_t *tokens,
+                         const int64_t *relative, size_t count)
 {
     pc__id from, last = {{0}}, id;
     int holes = 0;
@@ -49,31 +52,39 @@ pc_status pc_key_segment(uint8_t key[32], const uint8_t base[32], const uint8_t 
         return pc__fail(PC_ERR_INVALID, "pc_key_segment: key, base or tokens is NULL");
     for (size_t i = 0; relative && i < count; i++) {
         if (i ? relative[i] <= relative[i - 1] : relative[i] != 0)
-            return pc__fail(PC_ERR_INVALID, "pc_key_segment: token %zu stands at relative position %lld", i, (long long)relative[i]);
+            return pc__fail(PC_ERR_INVALID,
+                            "pc_key_segment: token %zu stands at relative position %lld", i,
+                            (long long)relative[i]);
         holes |= relative[i] != (int64_t)i;
     }
     from = to_id(base);
     if (before)
         last = to_id(before);
     /* positions 0, 1, 2 … have one name, whether they are written out or not */
-    id = pc__segment_key(&from, before ? &last : NULL, distance, offset, tokens, holes ? relative : NULL, count);
+    id = pc__segment_key(&from, before ? &last : NULL, distance, offset, tokens,
+                         holes ? relative : NULL, count);
     memcpy(key, id.bytes, sizeof id.bytes);
     return PC_OK;
 }
 
 static pc_status read_put(pc_put_options *o, const pc_put_options *options)
 {
-    pc_status status = pc__options_read(o, sizeof *o, PC__V1_SIZE(pc_put_options, salt_size), options, "pc_put_options");
+    pc_status status = pc__options_read(o, sizeof *o, PC__V1_SIZE(pc_put_options, salt_size),
+                                        options, "pc_put_options");
     if (status < 0)
         return status;
     if (o->reserved || !o->salt != !o->salt_size)
-        return pc__fail(PC_ERR_INVALID, "pc_cache_put: reserved is set, or salt and salt_size do not go together");
-    if (!(o->cost_seconds >= 0 && o->cost_seconds < 1e18) || !(o->ttl_seconds >= 0 && o->ttl_seconds < 1e18))
-        return pc__fail(PC_ERR_INVALID, "pc_cache_put: cost_seconds is %g, ttl_seconds %g", o->cost_seconds, o->ttl_seconds);
+        return pc__fail(PC_ERR_INVALID,
+                        "pc_cache_put: reserved is set, or salt and salt_size do not go together");
+    if (!(o->cost_seconds >= 0 && o->cost_seconds < 1e18)
+        || !(o->ttl_seconds >= 0 && o->ttl_seconds < 1e18))
+        return pc__fail(PC_ERR_INVALID, "pc_cache_put: cost_seconds is %g, ttl_seconds %g",
+                        o->cost_seconds, o->ttl_seconds);
     return PC_OK;
 }
 
-pc_status pc_cache_put(pc_cache *cache, const uint8_t key[32], pc_segment *segment, const pc_put_options *options)
+pc_status pc_cache_put(pc_cache *cache, const uint8_t key[32], pc_segment *segment,
+                       const pc_put_options *options)
 {
     pc_put_options o;
     pc__naming naming = {0};
@@ -101,7 +112,8 @@ pc_status pc_cache_put(pc_cache *cache, const uint8_t key[32], pc_segment *segme
     image.lossy = segment->lossy;
     image.tokens = segment->tokens;
     image.token_ids = segment->token_ids;
-    return pc__cache_put(cache, &naming, segment->ops->describe ? &image : NULL, segment, NULL, NULL);
+    return pc__cache_put(cache, &naming, segment->ops->describe ? &image : NULL, segment, NULL,
+                         NULL);
 }
 
 pc_status pc__segment_is(const pc_segment *segment, const pc__image *want)
@@ -135,7 +147,8 @@ typedef struct search {
 static pc_status wait_for(search *s, pc__load *load, double started)
 {
     static const double END = 1e6; /* seconds: a load has a deadline of its own */
-    pc_status status = pc__load_wait(load, started + (s->cost > 0 && s->cost < END ? s->cost : END), &s->found, &s->reason);
+    pc_status status = pc__load_wait(load, started + (s->cost > 0 && s->cost < END ? s->cost : END),
+                                     &s->found, &s->reason);
     if (status == PC_OK)
         s->tier = pc__load_tier(load);
     if (status == PC_AGAIN) {
@@ -164,7 +177,8 @@ static pc_status seek(search *s, double started)
 static pc_status find(search *s, double started)
 {
     const pc__image *want = s->want;
-    pc_status status = pc__cache_get(s->cache, &want->key, want->token_ids, want->tokens, &s->found);
+    pc_status status = pc__cache_get(s->cache, &want->key, want->token_ids, want->tokens,
+                                     &s->found);
     s->tier = PC_TIER_HOST;
     s->reason = PC_REASON_FIRST_USE;
     if (status == PC_MISS && pc__cache_has_lower(s->cache))
@@ -178,19 +192,20 @@ static pc_status find(search *s, double started)
     return status;
 }
 
-static pc_status check_get(pc_cache *cache, const uint8_t *key, const pc_raw *expect, double cost, const pc_get_info *info)
+static pc_status check_get(pc_cache *cache, const uint8_t *key, const pc_raw *expect, double cost,
+                           const pc_get_info *info)
 {
     if (!cache || !key || !expect)
         return pc__fail(PC_ERR_INVALID, "pc_cache_get: cache, key or expect is NULL");
     if (!(cost >= 0 && cost < 1e18))
         return pc__fail(PC_ERR_INVALID, "pc_cache_get: cost_seconds is %g", cost);
-    return info && info->struct_size < PC__V1_SIZE(pc_get_info, seconds)
-               ? pc__fail(PC_ERR_INVALID, "pc_cache_get: pc_get_info was not set up with its INIT macro")
-               : PC_OK;
+    return info && info->struct_size < PC__V1_SIZE(pc_get_info, seconds) ? pc__fail(
+               PC_ERR_INVALID, "pc_cache_get: pc_get_info was not set up with its INIT macro")
+                                                                         : PC_OK;
 }
 
-pc_status pc_cache_get(pc_segment **out, pc_cache *cache, const uint8_t key[32], const pc_raw *expect, double cost_seconds,
-                       pc_get_info *info)
+pc_status pc_cache_get(pc_segment **out, pc_cache *cache, const uint8_t key[32],
+                       const pc_raw *expect, double cost_seconds, pc_get_info *info)
 {
     pc_raw r;
     pc__image want;
@@ -218,7 +233,9 @@ pc_status pc_cache_get(pc_segment **out, pc_cache *cache, const uint8_t key[32],
     told.lossy = s.found ? s.found->lossy : 0;
     told.seconds = pc__now() - started;
     if (info)
-        status = pc__result_write(info, PC__V1_SIZE(pc_get_info, seconds), &told, sizeof told, "pc_get_info") < 0
+        status = pc__result_write(info, PC__V1_SIZE(pc_get_info, seconds), &told, sizeof told,
+                                  "pc_get_info")
+                         < 0
                      ? PC_ERR_INVALID
                      : status;
     return status;

@@ -1,4 +1,5 @@
-/* The cache for runtimes that keep their own states: keys, put and get of raw states (store/raw_states.h). */
+/* The cache for runtimes that keep their own states: keys, put and get of raw states
+ * (store/raw_states.h). */
 #ifndef PC_STORE_HOST_USE_H
 #define PC_STORE_HOST_USE_H
 

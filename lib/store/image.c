@@ -7,7 +7,8 @@
 int64_t pc__date_after(int64_t date, double seconds)
 {
     int64_t end;
-    return seconds >= 0x1p63 || __builtin_add_overflow(date, (int64_t)seconds, &end) ? INT64_MAX : end;
+    return seconds >= 0x1p63 || __builtin_add_overflow(date, (int64_t)seconds, &end) ? INT64_MAX
+                                                                                     : end;
 }
 
 int64_t pc__end_after_use(int64_t expires, double ttl, int64_t last)
@@ -75,11 +76,11 @@ static int64_t relative_of(const pc__image *image, size_t token)
 
 static pc_status match_tokens(const pc__image *want, const pc__image *have)
 {
-    if (want->tokens &&
-        (!want->token_ids || !have->token_ids)) /* of a record whose seal is closed */
+    if (want->tokens
+        && (!want->token_ids || !have->token_ids)) /* of a record whose seal is closed */
         return pc__fail(PC_ERR_MISMATCH, "tokens: they are not known");
-    if (want->tokens &&
-        memcmp(want->token_ids, have->token_ids, want->tokens * sizeof *want->token_ids))
+    if (want->tokens
+        && memcmp(want->token_ids, have->token_ids, want->tokens * sizeof *want->token_ids))
         return pc__fail(PC_ERR_MISMATCH, "tokens: they are others");
     for (size_t i = 0; (want->relative || have->relative) && i < want->tokens; i++)
         if (relative_of(want, i) != relative_of(have, i))

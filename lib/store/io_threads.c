@@ -13,8 +13,11 @@
 
 enum { MAX_QUEUED = 8192, LOWEST_PRIORITY = 19 };
 static const double IO_PATIENCE = 1.0; /* seconds that a write waits for a pause of the requests */
-static const double SWEEP_EVERY = 5.0, SWEEP_LATEST = 60.0; /* without a pause of the requests, too */
-static const double MORE_EVERY = 0.005, MORE_LATEST = 0.25; /* the same while a sweep has more to do: others can have its locks in between */
+static const double SWEEP_EVERY = 5.0,
+                    SWEEP_LATEST = 60.0; /* without a pause of the requests, too */
+static const double MORE_EVERY = 0.005,
+                    MORE_LATEST = 0.25; /* the same while a sweep has more to do: others can have
+                                           its locks in between */
 
 typedef struct queue {
     pc__io_job *head, *tail;
@@ -39,7 +42,8 @@ struct pc__io {
     atomic_int ending;
     int (*sweep)(void *user);
     void *user;
-    double sweep_from, sweep_by; /* when the next one is due: in a pause of the requests; in any case */
+    double sweep_from,
+        sweep_by; /* when the next one is due: in a pause of the requests; in any case */
     uint32_t threads;
     worker workers[];
 };
@@ -75,7 +79,9 @@ static int is_background(const worker *w)
 static int write_is_due(const pc__io *io)
 {
     const queue *q = &io->queues[PC__IO_WRITE];
-    return q->head && (io->working <= 0 || io->flushing || io->ending || pc__now() - q->head->queued >= IO_PATIENCE);
+    return q->head
+           && (io->working <= 0 || io->flushing || io->ending
+               || pc__now() - q->head->queued >= IO_PATIENCE);
 }
 
 /* The class of the next job for this thread; -1: none. */
@@ -86,7 +92,8 @@ static int choose(const worker *w)
         return io->queues[PC__IO_LOAD].head ? PC__IO_LOAD : -1;
     if (write_is_due(io))
         return PC__IO_WRITE;
-    return io->queues[PC__IO_PREFETCH].head && (io->working <= 0 || io->ending) ? PC__IO_PREFETCH : -1;
+    return io->queues[PC__IO_PREFETCH].head && (io->working <= 0 || io->ending) ? PC__IO_PREFETCH
+                                                                                : -1;
 }
 
 static struct timespec at(double when)
@@ -131,7 +138,8 @@ static void run_one(worker *w, int class)
 
 static int sweep_is_due(const worker *w, int busy)
 {
-    return is_background(w) && !w->io->ending && pc__now() >= (busy ? w->io->sweep_by : w->io->sweep_from);
+    return is_background(w) && !w->io->ending
+           && pc__now() >= (busy ? w->io->sweep_by : w->io->sweep_from);
 }
 
 static void sweep_now(pc__io *io)
@@ -155,7 +163,8 @@ static void *work(void *arg)
     pc__io *io = w->io;
 #ifdef __linux__
     if (is_background(w))
-        setpriority(PRIO_PROCESS, (id_t)syscall(SYS_gettid), LOWEST_PRIORITY); /* may be refused: then it is as the others */
+        setpriority(PRIO_PROCESS, (id_t)syscall(SYS_gettid),
+                    LOWEST_PRIORITY); /* may be refused: then it is as the others */
 #endif
     pthread_mutex_lock(&io->lock);
     for (;;) {
@@ -183,7 +192,8 @@ static pc_status start(pc__io *io)
     for (uint32_t i = 0; i < io->threads && status >= 0; i++) {
         io->workers[i] = (worker){.io = io, .index = i};
         if (pthread_create(&io->workers[i].id, NULL, work, &io->workers[i]))
-            status = pc__fail(PC_ERR_NOMEM, "cache: I/O thread %u of %u could not be started", i + 1, io->threads);
+            status = pc__fail(PC_ERR_NOMEM, "cache: I/O thread %u of %u could not be started",
+                              i + 1, io->threads);
         else
             io->started++;
     }
@@ -191,7 +201,8 @@ static pc_status start(pc__io *io)
     return status;
 }
 
-pc_status pc__io_new(pc__io **out, const pc_allocator *mem, uint32_t threads, int (*sweep)(void *user), void *user)
+pc_status pc__io_new(pc__io **out, const pc_allocator *mem, uint32_t threads,
+                     int (*sweep)(void *user), void *user)
 {
     pc__io *io = pc__calloc(mem, 1, sizeof *io + (threads + 1) * sizeof io->workers[0]);
     pthread_condattr_t monotonic;

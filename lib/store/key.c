@@ -17,12 +17,13 @@ pc__id pc__base_key(const pc_key_parts *parts)
     return pc__digest_end(&d);
 }
 
-pc__id pc__segment_key(const pc__id *base, const pc__id *before, int64_t distance, int64_t offset, const int32_t *tokens,
-                       const int64_t *relative, size_t count)
+pc__id pc__segment_key(const pc__id *base, const pc__id *before, int64_t distance, int64_t offset,
+                       const int32_t *tokens, const int64_t *relative, size_t count)
 {
     static const pc__id nothing;
     pc__digest d;
-    pc__digest_start(&d, "seg/1"); /* so short that a block of 64 tokens makes three blocks of BLAKE2b */
+    pc__digest_start(
+        &d, "seg/1"); /* so short that a block of 64 tokens makes three blocks of BLAKE2b */
     pc__digest_bytes(&d, base->bytes, sizeof base->bytes);
     pc__digest_bytes(&d, before ? before->bytes : nothing.bytes, sizeof nothing.bytes);
     pc__digest_u64(&d, before ? (uint64_t)distance : 0);

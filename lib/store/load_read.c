@@ -1,8 +1,11 @@
-/* One load from one tier: the record's header is read and compared with what is wanted, room is taken, the owner makes memory, the blocks are read, checked and decoded by
- * several threads, the owner takes them over. A record that the tier can map is not copied: its blocks are checked where they lie. Whatever fails, nothing is left behind.
+/* One load from one tier: the record's header is read and compared with what is wanted, room is
+ * taken, the owner makes memory, the blocks are read, checked and decoded by several threads, the
+ * owner takes them over. A record that the tier can map is not copied: its blocks are checked where
+ * they lie. Whatever fails, nothing is left behind.
  *
- * Room is taken in HOST before memory is. If HOST has none, a load that somebody waits for goes on all the same: its memory is then the request's own, as that of a
- * segment which it computes would be, and goes with it. A prefetch ends. */
+ * Room is taken in HOST before memory is. If HOST has none, a load that somebody waits for goes on
+ * all the same: its memory is then the request's own, as that of a segment which it computes would
+ * be, and goes with it. A prefetch ends. */
 #include "store/cache_body.h"
 
 #include <stdio.h>
@@ -18,12 +21,13 @@ typedef struct reading {
     pc__source *source;
     pc__record *record;
     const pc__image *image; /* of the record */
-    pc__naming naming;      /* under which it goes into HOST: the load's, and what only the record knows */
+    pc__naming
+        naming; /* under which it goes into HOST: the load's, and what only the record knows */
     void *payload;
-    pc_segment *segment;    /* around the payload, where it is used early */
+    pc_segment *segment; /* around the payload, where it is used early */
     uint8_t **blocks;
-    uint64_t room;          /* taken in HOST */
-    int lent;               /* the payload lies in the source, and closes it */
+    uint64_t room; /* taken in HOST */
+    int lent;      /* the payload lies in the source, and closes it */
     double started;
 } reading;
 
@@ -32,9 +36,12 @@ static uint32_t reason_of(const reading *r, pc_status status)
     if (r->source && atomic_load_explicit(&r->source->timed_out, memory_order_relaxed))
         return PC_REASON_DEADLINE;
     switch (status) {
-    case PC_ERR_NOMEM: return PC_REASON_NO_ROOM;
-    case PC_ERR_CANCELLED: return PC_REASON_SLOW;
-    default: return pc__reason_of(status);
+    case PC_ERR_NOMEM:
+        return PC_REASON_NO_ROOM;
+    case PC_ERR_CANCELLED:
+        return PC_REASON_SLOW;
+    default:
+        return pc__reason_of(status);
     }
 }
 
@@ -43,10 +50,12 @@ static int is_needless(pc__load *load)
 {
     if (pc__io_is_ending(load->cache->io))
         return 1;
-    return !load->waiters && !load->prefetch && pc__resident_has(load->cache->host, &load->image->key);
+    return !load->waiters && !load->prefetch
+           && pc__resident_has(load->cache->host, &load->image->key);
 }
 
-/* The first failure counts, with the text that it has left in this thread: whoever tells of it is another one. Under load_lock. */
+/* The first failure counts, with the text that it has left in this thread: whoever tells of it is
+ * another one. Under load_lock. */
 static void fail_load(pc__load *load, pc_status status)
 {
     if (load->failed < 0)
@@ -142,7 +151,8 @@ static void call_help(pc__load *load, const pc__image *image)
         h->load = load;
         atomic_fetch_add_explicit(&load->references, 1, memory_order_relaxed);
         if (!pc__io_add(load->cache->io, PC__IO_LOAD, &h->job)) {
-            atomic_fetch_sub_explicit(&load->references, 1, memory_order_relaxed); /* ours is another one */
+            atomic_fetch_sub_explicit(&load->references, 1,
+                                      memory_order_relaxed); /* ours is another one */
             pc__free(mem, h);
             return;
         }
@@ -219,14 +229,16 @@ static void close_lender(void *lender)
     source->close(source);
 }
 
-/* A payload around the record as it lies in memory; nothing of it has been looked at. PC_MISS: it cannot be. */
+/* A payload around the record as it lies in memory; nothing of it has been looked at. PC_MISS: it
+ * cannot be. */
 static pc_status adopt(reading *r)
 {
     pc__load *load = r->load;
     const pc_allocator *mem = &load->cache->context->mem;
     const void **blocks;
     pc_status status = PC_OK;
-    if (!load->ops->adopt || !r->source->map || !pc__record_is_plain(r->record) || !r->source->map(r->source))
+    if (!load->ops->adopt || !r->source->map || !pc__record_is_plain(r->record)
+        || !r->source->map(r->source))
         return PC_MISS;
     blocks = pc__calloc(mem, r->image->block_count, sizeof *blocks);
     if (!blocks)
@@ -234,7 +246,8 @@ static pc_status adopt(reading *r)
     for (size_t b = 0; b < r->image->block_count && status == PC_OK; b++)
         status = (blocks[b] = pc__record_place(r->record, b)) != NULL ? PC_OK : PC_MISS;
     if (status == PC_OK) {
-        status = load->ops->adopt(load->owner, r->image, blocks, r->source, close_lender, &r->payload);
+        status = load->ops->adopt(load->owner, r->image, blocks, r->source, close_lender,
+                                  &r->payload);
         r->lent = status >= 0;
         if (status == PC_ERR_UNSUPPORTED)
             status = PC_MISS;
@@ -246,12 +259,13 @@ static pc_status adopt(reading *r)
 static pc_status wrap(reading *r, pc_segment **segment)
 {
     pc__load *load = r->load;
-    pc_status status = pc__segment_new(segment, &load->mem, load->ops, r->payload, load->owner, load->bytes, load->image->token_ids,
-                                       load->image->tokens);
+    pc_status status = pc__segment_new(segment, &load->mem, load->ops, r->payload, load->owner,
+                                       load->bytes, load->image->token_ids, load->image->tokens);
     if (status < 0)
         return status;
     (*segment)->lossy = r->image->lossy;
-    (*segment)->other_kernels = r->image->layout == PC_LAYOUT_PAGES && strcmp(r->image->kernels, pc__kernels_class()) != 0;
+    (*segment)->other_kernels = r->image->layout == PC_LAYOUT_PAGES
+                                && strcmp(r->image->kernels, pc__kernels_class()) != 0;
     atomic_store_explicit(&(*segment)->tier, r->tier->ops->id, memory_order_relaxed);
     if (load->cache->flags & PC_CACHE_WIPE)
         atomic_store_explicit(&(*segment)->wipe, 1, memory_order_relaxed);
@@ -263,8 +277,9 @@ static pc_status offer_early(reading *r)
 {
     pc__load *load = r->load;
     pc_status status;
-    if (!load->ops->set_flow || !load->take_owner || pc__load_broke(load) || atomic_load_explicit(&load->prefetch, memory_order_relaxed)
-        || r->image->block_count < 2 || r->image->block_count != (size_t)r->image->layers)
+    if (!load->ops->set_flow || !load->take_owner || pc__load_broke(load)
+        || atomic_load_explicit(&load->prefetch, memory_order_relaxed) || r->image->block_count < 2
+        || r->image->block_count != (size_t)r->image->layers)
         return PC_OK;
     status = wrap(r, &r->segment);
     if (status < 0)
@@ -355,17 +370,19 @@ static void take_names(reading *r)
     n->cost = image->cost > 0 ? image->cost : n->cost;
     n->ttl = image->ttl > 0 ? image->ttl : n->ttl;
     n->priority = n->priority ? n->priority : image->priority;
-    n->salt = n->salt ? n->salt : &image->salt; /* of whoever stored it: pc_cache_get has none of its own */
+    n->salt = n->salt ? n->salt
+                      : &image->salt; /* of whoever stored it: pc_cache_get has none of its own */
 }
 
 static pc_status open_record(reading *r)
 {
     pc__load *load = r->load;
     pc_cache *cache = load->cache;
-    const pc__record_options options = {.codecs = cache->codecs,
-                                        .codec = PC_CODEC_RAW,
-                                        .seal_key = r->tier->ops->id == PC_TIER_PACKED ? NULL : cache->seal_key,
-                                        .kernels = pc__cache_own_kernels(cache)};
+    const pc__record_options options = {
+        .codecs = cache->codecs,
+        .codec = PC_CODEC_RAW,
+        .seal_key = r->tier->ops->id == PC_TIER_PACKED ? NULL : cache->seal_key,
+        .kernels = pc__cache_own_kernels(cache)};
     pc_status status = pc__record_open(&r->record, cache->scratch, &options, r->source);
     if (status < 0)
         return status;
@@ -388,30 +405,37 @@ static void learn(const reading *r, pc_status status, uint64_t bytes, double sec
     uint32_t t = r->tier->ops->id;
     if (status >= 0) {
         pc__estimate_loaded(&cache->estimate, t, bytes, seconds);
-        atomic_fetch_add_explicit(&cache->counts.load_seconds_n, (uint_fast64_t)(seconds * 1e9), memory_order_relaxed);
-    } else if (r->load->reason == PC_REASON_IO || r->load->reason == PC_REASON_DEADLINE || r->load->reason == PC_REASON_UNREACHABLE
+        atomic_fetch_add_explicit(&cache->counts.load_seconds_n, (uint_fast64_t)(seconds * 1e9),
+                                  memory_order_relaxed);
+    } else if (r->load->reason == PC_REASON_IO || r->load->reason == PC_REASON_DEADLINE
+               || r->load->reason == PC_REASON_UNREACHABLE
                || r->load->reason == PC_REASON_DAMAGED) {
-        /* the tier's fault, even damage, if it goes on; that a record is foreign says nothing of others */
+        /* the tier's fault, even damage, if it goes on; that a record is foreign says nothing of
+         * others */
         pc__estimate_failed(&cache->estimate, t, bytes, seconds, r->load->reason);
     }
 }
 
 static void tell_failure(const pc__load *load, uint32_t tier, pc_status status)
 {
-    pc__log(load->cache->context, status == PC_ERR_CANCELLED ? PC_LOG_DEBUG : PC_LOG_INFO, "cache: a load from tier %u failed: %s", tier,
-            pc_error_text());
+    pc__log(load->cache->context, status == PC_ERR_CANCELLED ? PC_LOG_DEBUG : PC_LOG_INFO,
+            "cache: a load from tier %u failed: %s", tier, pc_error_text());
 }
 
 static pc_status open_source(reading *r)
 {
     pc__load *load = r->load;
     int timed_out = 0;
-    pc_status status = r->tier->ops->open(r->tier, &load->image->key, load->deadline, &r->source, &timed_out);
+    pc_status status = r->tier->ops->open(r->tier, &load->image->key, load->deadline, &r->source,
+                                          &timed_out);
     if (status < 0) {
         uint32_t t = r->tier->ops->id;
         tell_failure(load, t, status);
-        load->reason = timed_out ? PC_REASON_DEADLINE : t == PC_TIER_REMOTE && status == PC_ERR_IO ? PC_REASON_UNREACHABLE : reason_of(r, status);
-        pc__estimate_failed(&load->cache->estimate, t, load->bytes, pc__now() - r->started, load->reason);
+        load->reason = timed_out                                    ? PC_REASON_DEADLINE
+                       : t == PC_TIER_REMOTE && status == PC_ERR_IO ? PC_REASON_UNREACHABLE
+                                                                    : reason_of(r, status);
+        pc__estimate_failed(&load->cache->estimate, t, load->bytes, pc__now() - r->started,
+                            load->reason);
     }
     return status;
 }
@@ -452,7 +476,8 @@ pc_status pc__load_read(pc__load *load, uint32_t tier)
     if (status >= 0) {
         bytes = bytes_of(&r);
         if (r.lent)
-            r.source = NULL; /* goes with the payload, at once where another thread's segment is kept */
+            r.source =
+                NULL; /* goes with the payload, at once where another thread's segment is kept */
         status = hand_over(&r);
     }
 done:

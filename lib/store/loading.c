@@ -1,5 +1,6 @@
-/* What requests seek below HOST. A load is one job of the I/O threads; requests that seek the same key share it. It asks the tiers in order until one gives what is
- * wanted, puts the segment into HOST and keeps it for those who wait. */
+/* What requests seek below HOST. A load is one job of the I/O threads; requests that seek the same
+ * key share it. It asks the tiers in order until one gives what is wanted, puts the segment into
+ * HOST and keeps it for those who wait. */
 #include "store/cache_body.h"
 
 #include <string.h>
@@ -44,7 +45,8 @@ void pc__load_unref(pc__load *load)
     pc__free(&mem, load);
 }
 
-/* The tier from which it should be there first, and when; PC_TIER_NONE: no tier may have it. Tiers that fail are left out, *reason says so. */
+/* The tier from which it should be there first, and when; PC_TIER_NONE: no tier may have it. Tiers
+ * that fail are left out, *reason says so. */
 static uint32_t best_tier(pc_cache *cache, const pc__want *want, double *expected, uint32_t *reason)
 {
     uint32_t best = PC_TIER_NONE, refused;
@@ -55,11 +57,14 @@ static uint32_t best_tier(pc_cache *cache, const pc__want *want, double *expecte
         if (!tier)
             continue;
         if (!tier->ops->may_have(tier, &want->image->key, &bytes)) {
-            refused = tier->ops->why_not ? tier->ops->why_not(tier, &want->image->key) : PC_REASON_NONE;
+            refused = tier->ops->why_not ? tier->ops->why_not(tier, &want->image->key)
+                                         : PC_REASON_NONE;
             *reason = refused ? refused : *reason;
             continue;
         }
-        refused = cache->flags & PC_CACHE_ALWAYS_LOAD ? PC_REASON_NONE : pc__estimate_refuses(&cache->estimate, t, pc__now(), NULL);
+        refused = cache->flags & PC_CACHE_ALWAYS_LOAD
+                      ? PC_REASON_NONE
+                      : pc__estimate_refuses(&cache->estimate, t, pc__now(), NULL);
         if (refused) {
             *reason = refused;
             continue;
@@ -73,7 +78,8 @@ static uint32_t best_tier(pc_cache *cache, const pc__want *want, double *expecte
     return best;
 }
 
-/* Is it there before it is computed, and do all threads together bring more than is computed meanwhile? If not: is it time to look whether that has changed? */
+/* Is it there before it is computed, and do all threads together bring more than is computed
+ * meanwhile? If not: is it time to look whether that has changed? */
 static int is_worth(pc_cache *cache, const pc__want *want, uint32_t tier, double expected)
 {
     double threads = (double)pc__io_threads(cache->io), ahead;
@@ -97,9 +103,11 @@ static size_t carve(size_t *at, size_t bytes)
 /* A copy that owns what it points to, in one block. */
 static pc__image *copy_image(const pc_allocator *mem, const pc__image *from)
 {
-    size_t size = 0, head = carve(&size, sizeof *from), ids = carve(&size, from->tokens * sizeof *from->token_ids),
+    size_t size = 0, head = carve(&size, sizeof *from),
+           ids = carve(&size, from->tokens * sizeof *from->token_ids),
            relative = carve(&size, from->relative ? from->tokens * sizeof *from->relative : 0),
-           bytes = carve(&size, from->block_bytes ? from->block_count * sizeof *from->block_bytes : 0);
+           bytes = carve(&size,
+                         from->block_bytes ? from->block_count * sizeof *from->block_bytes : 0);
     uint8_t *block = pc__alloc(mem, size);
     pc__image *image = (pc__image *)(void *)block;
     (void)head;
@@ -108,11 +116,14 @@ static pc__image *copy_image(const pc_allocator *mem, const pc__image *from)
     *image = *from;
     image->blocks = NULL;
     if (from->tokens)
-        image->token_ids = memcpy(block + ids, from->token_ids, from->tokens * sizeof *from->token_ids);
+        image->token_ids = memcpy(block + ids, from->token_ids,
+                                  from->tokens * sizeof *from->token_ids);
     if (from->relative)
-        image->relative = memcpy(block + relative, from->relative, from->tokens * sizeof *from->relative);
+        image->relative = memcpy(block + relative, from->relative,
+                                 from->tokens * sizeof *from->relative);
     if (from->block_bytes)
-        image->block_bytes = memcpy(block + bytes, from->block_bytes, from->block_count * sizeof *from->block_bytes);
+        image->block_bytes = memcpy(block + bytes, from->block_bytes,
+                                    from->block_count * sizeof *from->block_bytes);
     return image;
 }
 
@@ -136,7 +147,8 @@ static void set_naming(pc__load *load, const pc__naming *naming)
     load->naming.salt = naming->salt ? &image->salt : NULL;
 }
 
-/* The segment of a load that has ended and that nobody waits for, so that it is given back at once, whoever is last. Under the lock. */
+/* The segment of a load that has ended and that nobody waits for, so that it is given back at once,
+ * whoever is last. Under the lock. */
 static pc_segment *unwanted(pc__load *load)
 {
     pc_segment *segment = load->waiters || load->listed ? NULL : load->segment;
@@ -182,7 +194,9 @@ static uint32_t ask_tiers(pc__load *load)
         pc__tier *tier = cache->tiers[t];
         if (!tier || (i && t == load->first_tier))
             continue;
-        if (i && (!tier->ops->may_have(tier, &load->image->key, &bytes) || pc__estimate_distrusts(&cache->estimate, t)))
+        if (i
+            && (!tier->ops->may_have(tier, &load->image->key, &bytes)
+                || pc__estimate_distrusts(&cache->estimate, t)))
             continue;
         if (pc__now() > load->deadline)
             return reason ? reason : PC_REASON_DEADLINE;
@@ -242,7 +256,10 @@ static pc_status join(pc__load *load, const pc__want *want, pc__load **out)
     if (!pc__payload_serves(load->ops, load->owner, want->ops, want->owner))
         return PC_MISS;
     if (image->tokens != want->image->tokens
-        || (image->tokens && memcmp(image->token_ids, want->image->token_ids, image->tokens * sizeof *image->token_ids) != 0))
+        || (image->tokens
+            && memcmp(image->token_ids, want->image->token_ids,
+                      image->tokens * sizeof *image->token_ids)
+                   != 0))
         return PC_MISS;
     load->waiters++;
     atomic_fetch_add_explicit(&load->references, 1, memory_order_relaxed);
@@ -260,7 +277,8 @@ static pc_status join_any(pc_cache *cache, const pc__want *want, pc__load **out)
     load = find(cache, &want->image->key);
     if (load) {
         status = join(load, want, out);
-        if (status == PC_OK && atomic_exchange(&load->prefetch, 0) && pc__io_hurry(cache->io, &load->job))
+        if (status == PC_OK && atomic_exchange(&load->prefetch, 0)
+            && pc__io_hurry(cache->io, &load->job))
             load->due = pc__now() + load->expected;
     }
     pthread_mutex_unlock(&cache->load_lock);
@@ -298,8 +316,10 @@ static pc_status start(pc_cache *cache, pc__load *load, size_t waiters)
     return status;
 }
 
-/* A new load, from `tier` first. *out waits for it; out NULL: nobody does, it is loaded ahead. As start. */
-static pc_status begin(pc_cache *cache, const pc__want *want, uint32_t tier, double expected, pc__load **out)
+/* A new load, from `tier` first. *out waits for it; out NULL: nobody does, it is loaded ahead. As
+ * start. */
+static pc_status begin(pc_cache *cache, const pc__want *want, uint32_t tier, double expected,
+                       pc__load **out)
 {
     pc__load *load = make(cache, want);
     pc_status status;
@@ -378,7 +398,8 @@ int pc__load_await(pc__load *load, double until, int early)
     if (there || (until <= 0 && !early))
         return there;
     pthread_mutex_lock(&cache->load_lock);
-    while (!(there = pc__load_is_done(load) || (early && load->early && !load->flow_broken)) && pc__now() < until)
+    while (!(there = pc__load_is_done(load) || (early && load->early && !load->flow_broken))
+           && pc__now() < until)
         pc__load_sleep(load, until);
     pthread_mutex_unlock(&cache->load_lock);
     return there;

@@ -7,8 +7,9 @@
 /* One block of memory holds this, the tables and, where we own them, the states. */
 typedef struct states {
     pc_allocator mem;
-    pc__image image;       /* views into this block; names are not set */
-    uint8_t *own;          /* the states in our memory, each block on cache lines of its own; NULL: elsewhere */
+    pc__image image; /* views into this block; names are not set */
+    uint8_t
+        *own; /* the states in our memory, each block on cache lines of its own; NULL: elsewhere */
     size_t own_bytes;
     atomic_uint wipe, give_back;
     void (*release)(void *user); /* of elsewhere; may be NULL */
@@ -24,7 +25,8 @@ static void free_states(void *owner, void *payload)
     (void)owner;
     if (s->own && atomic_load_explicit(&s->wipe, memory_order_relaxed))
         memset(s->own, 0, s->own_bytes);
-    (atomic_load_explicit(&s->give_back, memory_order_relaxed) ? pc__free_to_system : pc__free)(&mem, s->own);
+    (atomic_load_explicit(&s->give_back, memory_order_relaxed) ? pc__free_to_system
+                                                               : pc__free)(&mem, s->own);
     pc__free(&mem, s);
     if (release)
         release(user);
@@ -46,7 +48,9 @@ static pc_status new_states(states **out, const pc_allocator *mem, const pc__ima
     size_t places = image->relative ? image->tokens : 0, blocks = image->block_count;
     uint8_t **table;
     uint64_t *sizes;
-    states *s = pc__calloc(mem, 1, sizeof *s + places * sizeof *image->relative + blocks * (sizeof *sizes + sizeof(*table)));
+    states *s = pc__calloc(mem, 1,
+                           sizeof *s + places * sizeof *image->relative
+                               + blocks * (sizeof *sizes + sizeof(*table)));
     *out = s;
     if (!s)
         return PC_ERR_NOMEM;
@@ -61,7 +65,8 @@ static pc_status new_states(states **out, const pc_allocator *mem, const pc__ima
     s->image.block_bytes = sizes;
     s->image.blocks = table;
     if (places)
-        s->image.relative = memcpy(table + blocks, image->relative, places * sizeof *image->relative);
+        s->image.relative = memcpy(table + blocks, image->relative,
+                                   places * sizeof *image->relative);
     return PC_OK;
 }
 
@@ -98,7 +103,8 @@ static pc_status states_bytes(const pc__image *image, size_t *total)
 {
     *total = 0;
     for (size_t b = 0; b < image->block_count; b++)
-        if (image->block_bytes[b] > SIZE_MAX / 2 || __builtin_add_overflow(*total, round_64((size_t)image->block_bytes[b]), total))
+        if (image->block_bytes[b] > SIZE_MAX / 2
+            || __builtin_add_overflow(*total, round_64((size_t)image->block_bytes[b]), total))
             return pc__fail(PC_ERR_MISMATCH, "states of a record: block %zu of %llu bytes", b,
                             (unsigned long long)image->block_bytes[b]);
     return PC_OK;
@@ -127,8 +133,8 @@ static pc_status create(void *owner, const pc__image *image, void **payload, uin
     return PC_OK;
 }
 
-static pc_status adopt(void *owner, const pc__image *image, const void *const *blocks, void *lender, void (*drop_lender)(void *lender),
-                       void **payload)
+static pc_status adopt(void *owner, const pc__image *image, const void *const *blocks, void *lender,
+                       void (*drop_lender)(void *lender), void **payload)
 {
     const pc_context *context = owner;
     states *s;
@@ -206,24 +212,30 @@ const pc__payload_ops pc__raw_payload = {
 static pc_status check_pages(const pc_raw *r, const char *call)
 {
     pc__kv_shape shape = {r->layers, r->kv_heads, r->k_dim, r->v_dim, r->dtype};
-    if (r->layers < 1 || r->kv_heads < 1 || r->k_dim < 1 || r->v_dim < 1 || r->k_dim > PC__MAX_HEAD || r->v_dim > PC__MAX_HEAD
-        || !pc__kv_dtype_known(r->dtype))
-        return pc__fail(PC_ERR_INVALID, "%s: pages of %d layers, %d K/V heads, dimensions %d and %d, dtype %u", call, r->layers,
-                        r->kv_heads, r->k_dim, r->v_dim, r->dtype);
+    if (r->layers < 1 || r->kv_heads < 1 || r->k_dim < 1 || r->v_dim < 1 || r->k_dim > PC__MAX_HEAD
+        || r->v_dim > PC__MAX_HEAD || !pc__kv_dtype_known(r->dtype))
+        return pc__fail(PC_ERR_INVALID,
+                        "%s: pages of %d layers, %d K/V heads, dimensions %d and %d, dtype %u",
+                        call, r->layers, r->kv_heads, r->k_dim, r->v_dim, r->dtype);
     if (r->block_count != (size_t)r->layers)
-        return pc__fail(PC_ERR_INVALID, "%s: %zu blocks of pages, %d layers", call, r->block_count, r->layers);
+        return pc__fail(PC_ERR_INVALID, "%s: %zu blocks of pages, %d layers", call, r->block_count,
+                        r->layers);
     for (size_t b = 0; b < r->block_count; b++)
         if (r->block_bytes[b] != pc__kv_layer_bytes(&shape, r->token_count))
-            return pc__fail(PC_ERR_INVALID, "%s: block %zu has %llu bytes, the pages of its %zu tokens %zu", call, b,
-                            (unsigned long long)r->block_bytes[b], r->token_count, pc__kv_layer_bytes(&shape, r->token_count));
+            return pc__fail(PC_ERR_INVALID,
+                            "%s: block %zu has %llu bytes, the pages of its %zu tokens %zu", call,
+                            b, (unsigned long long)r->block_bytes[b], r->token_count,
+                            pc__kv_layer_bytes(&shape, r->token_count));
     return PC_OK;
 }
 
 static pc_status check_blocks(const pc_raw *r, int expected, const char *call)
 {
-    if (!r->block_count || r->block_count > PC__MAX_BLOCKS || !r->block_bytes || (!expected && !r->blocks))
-        return pc__fail(PC_ERR_INVALID, "%s: %zu blocks (at most %d), or blocks or block_bytes is NULL", call, r->block_count,
-                        PC__MAX_BLOCKS);
+    if (!r->block_count || r->block_count > PC__MAX_BLOCKS || !r->block_bytes
+        || (!expected && !r->blocks))
+        return pc__fail(PC_ERR_INVALID,
+                        "%s: %zu blocks (at most %d), or blocks or block_bytes is NULL", call,
+                        r->block_count, PC__MAX_BLOCKS);
     for (size_t b = 0; b < r->block_count; b++)
         if (!r->block_bytes[b] || r->block_bytes[b] > SIZE_MAX / 2 || (!expected && !r->blocks[b]))
             return pc__fail(PC_ERR_INVALID, "%s: block %zu is NULL or has %llu bytes", call, b,
@@ -235,17 +247,25 @@ static pc_status check_raw(const pc_raw *r, int expected, const char *call)
 {
     pc_status status;
     if (!r->model || !r->tokens || !r->token_count || r->token_count > UINT32_MAX)
-        return pc__fail(PC_ERR_INVALID, "%s: raw.model or raw.tokens is NULL, or there are %zu tokens", call, r->token_count);
-    if (!memchr(r->architecture, 0, sizeof r->architecture) || r->position_scheme > PC_POSITION_LEARNED || r->lossy > 1)
-        return pc__fail(PC_ERR_INVALID, "%s: raw.architecture does not end, or position_scheme %u or lossy %u is unknown", call,
-                        r->position_scheme, r->lossy);
+        return pc__fail(PC_ERR_INVALID,
+                        "%s: raw.model or raw.tokens is NULL, or there are %zu tokens", call,
+                        r->token_count);
+    if (!memchr(r->architecture, 0, sizeof r->architecture)
+        || r->position_scheme > PC_POSITION_LEARNED || r->lossy > 1)
+        return pc__fail(
+            PC_ERR_INVALID,
+            "%s: raw.architecture does not end, or position_scheme %u or lossy %u is unknown", call,
+            r->position_scheme, r->lossy);
     if (r->layout != PC_LAYOUT_PAGES && r->layout < PC_LAYOUT_HOST)
-        return pc__fail(PC_ERR_INVALID, "%s: layout %u is neither PC_LAYOUT_PAGES nor a host's own", call, r->layout);
+        return pc__fail(PC_ERR_INVALID, "%s: layout %u is neither PC_LAYOUT_PAGES nor a host's own",
+                        call, r->layout);
     if (r->layers < 0 || r->kv_heads < 0 || r->k_dim < 0 || r->v_dim < 0)
-        return pc__fail(PC_ERR_INVALID, "%s: a shape of %d, %d, %d, %d", call, r->layers, r->kv_heads, r->k_dim, r->v_dim);
+        return pc__fail(PC_ERR_INVALID, "%s: a shape of %d, %d, %d, %d", call, r->layers,
+                        r->kv_heads, r->k_dim, r->v_dim);
     for (size_t i = 0; r->relative && i < r->token_count; i++)
         if (r->relative[i] < 0 || (i && r->relative[i] <= r->relative[i - 1]))
-            return pc__fail(PC_ERR_INVALID, "%s: token %zu stands at relative position %lld", call, i, (long long)r->relative[i]);
+            return pc__fail(PC_ERR_INVALID, "%s: token %zu stands at relative position %lld", call,
+                            i, (long long)r->relative[i]);
     status = check_blocks(r, expected, call);
     return status < 0 || r->layout != PC_LAYOUT_PAGES ? status : check_pages(r, call);
 }
@@ -275,7 +295,8 @@ pc_status pc__raw_image(pc__image *image, const pc_raw *raw, int expected, const
     return PC_OK;
 }
 
-pc_status pc_segment_wrap(pc_segment **out, pc_context *context, const pc_raw *raw, void (*release)(void *user), void *user)
+pc_status pc_segment_wrap(pc_segment **out, pc_context *context, const pc_raw *raw,
+                          void (*release)(void *user), void *user)
 {
     pc_raw r;
     pc__image image;
@@ -293,7 +314,9 @@ pc_status pc_segment_wrap(pc_segment **out, pc_context *context, const pc_raw *r
     set_blocks(s, (const void *const *)r.blocks);
     for (size_t b = 0; b < r.block_count; b++)
         bytes += r.block_bytes[b];
-    PC__TRY(pc__segment_new(out, &context->mem, &pc__raw_payload, s, context, bytes, r.tokens, r.token_count), done);
+    PC__TRY(pc__segment_new(out, &context->mem, &pc__raw_payload, s, context, bytes, r.tokens,
+                            r.token_count),
+            done);
     pc__context_ref(context);
     (*out)->lossy = r.lossy;
     s->release = release; /* not before success: until then the memory is the caller's */

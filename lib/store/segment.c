@@ -3,8 +3,9 @@
 #include <sched.h>
 #include <string.h>
 
-pc_status pc__segment_new(pc_segment **out, const pc_allocator *mem, const pc__payload_ops *ops, void *payload, void *owner,
-                          uint64_t bytes, const int32_t *token_ids, size_t tokens)
+pc_status pc__segment_new(pc_segment **out, const pc_allocator *mem, const pc__payload_ops *ops,
+                          void *payload, void *owner, uint64_t bytes, const int32_t *token_ids,
+                          size_t tokens)
 {
     pc_segment *segment = pc__calloc(mem, 1, sizeof *segment);
     int32_t *ids = pc__calloc(mem, tokens, sizeof *ids);
@@ -41,9 +42,11 @@ pc_segment *pc__segment_ref(pc_segment *segment)
     return segment;
 }
 
-/* Above the count: how many of the references are kept; and flags. WATCHED: who gives up the last reference but the watcher's and the kept ones puts the segment into the watcher's
- * list. It does so while it still holds its reference, so that the segment lives, and gives that up last; BUSY stands in between, and who takes segments from the list, or takes
- * the list away, waits for that (a few instructions of the other thread). */
+/* Above the count: how many of the references are kept; and flags. WATCHED: who gives up the last
+ * reference but the watcher's and the kept ones puts the segment into the watcher's list. It does
+ * so while it still holds its reference, so that the segment lives, and gives that up last; BUSY
+ * stands in between, and who takes segments from the list, or takes the list away, waits for that
+ * (a few instructions of the other thread). */
 #define WATCHED (UINT64_C(1) << 63)
 #define BUSY (UINT64_C(1) << 62)
 #define KEPT (UINT64_C(1) << 40) /* one of them */
@@ -60,24 +63,29 @@ static void put_into_list(pc_segment *segment)
     pc_segment *first = atomic_load_explicit(&releases->first, memory_order_relaxed);
     do
         segment->next_release = first;
-    while (!atomic_compare_exchange_weak_explicit(&releases->first, &first, segment, memory_order_acq_rel, memory_order_relaxed));
+    while (!atomic_compare_exchange_weak_explicit(&releases->first, &first, segment,
+                                                  memory_order_acq_rel, memory_order_relaxed));
 }
 
-/* Changes the references by `by`. If that leaves a watched segment to who watches and who keeps it, the watcher is told before; unless another thread is just telling it.
- * Returns the count that is left. */
+/* Changes the references by `by`. If that leaves a watched segment to who watches and who keeps it,
+ * the watcher is told before; unless another thread is just telling it. Returns the count that is
+ * left. */
 static uint64_t change(pc_segment *segment, uint64_t by)
 {
     uint64_t seen = atomic_load_explicit(&segment->references, memory_order_relaxed);
     for (;;) {
         int tells = (seen & (WATCHED | BUSY)) == WATCHED && !has_others(seen + by);
         uint64_t next = tells ? seen | BUSY : seen + by;
-        if (!atomic_compare_exchange_weak_explicit(&segment->references, &seen, next, memory_order_acq_rel, memory_order_relaxed))
+        if (!atomic_compare_exchange_weak_explicit(&segment->references, &seen, next,
+                                                   memory_order_acq_rel, memory_order_relaxed))
             continue;
         if (!tells)
             return next & COUNT;
         put_into_list(segment);
         atomic_fetch_and_explicit(&segment->references, ~WATCHED, memory_order_acq_rel);
-        return (atomic_fetch_add_explicit(&segment->references, by - BUSY, memory_order_acq_rel) - BUSY + by) & COUNT;
+        return (atomic_fetch_add_explicit(&segment->references, by - BUSY, memory_order_acq_rel)
+                - BUSY + by)
+               & COUNT;
     }
 }
 
@@ -119,7 +127,8 @@ pc_status pc__segment_tell(pc_segment *segment, const pc__image *image)
     about->block_bytes = NULL;
     if (places)
         about->relative = memcpy(about + 1, image->relative, places * sizeof *image->relative);
-    if (!atomic_compare_exchange_strong_explicit(&segment->about, &none, about, memory_order_acq_rel, memory_order_acquire))
+    if (!atomic_compare_exchange_strong_explicit(&segment->about, &none, about,
+                                                 memory_order_acq_rel, memory_order_acquire))
         pc__free(&segment->mem, about);
     return PC_OK;
 }
@@ -137,12 +146,14 @@ pc_status pc__segment_note_sight(pc_segment *segment, const pc__id *saw)
     if (!(noted = pc__alloc(&segment->mem, sizeof *noted)))
         return PC_ERR_NOMEM;
     *noted = *saw;
-    if (!atomic_compare_exchange_strong_explicit(&segment->saw, &none, noted, memory_order_acq_rel, memory_order_acquire))
+    if (!atomic_compare_exchange_strong_explicit(&segment->saw, &none, noted, memory_order_acq_rel,
+                                                 memory_order_acquire))
         pc__free(&segment->mem, noted);
     return PC_OK;
 }
 
-int pc__payload_serves(const pc__payload_ops *ops, const void *owner, const pc__payload_ops *other_ops, const void *other)
+int pc__payload_serves(const pc__payload_ops *ops, const void *owner,
+                       const pc__payload_ops *other_ops, const void *other)
 {
     return ops == other_ops && (owner == other || (ops->serves && ops->serves(owner, other)));
 }
@@ -154,13 +165,17 @@ int pc__segment_serves(const pc_segment *segment, const pc__payload_ops *ops, co
 
 int pc__segment_is_single(const pc_segment *segment)
 {
-    return (atomic_load_explicit(&((pc_segment *)(uintptr_t)segment)->references, memory_order_acquire) & COUNT) == 1;
+    return (atomic_load_explicit(&((pc_segment *)(uintptr_t)segment)->references,
+                                 memory_order_acquire)
+            & COUNT)
+           == 1;
 }
 
 int pc__segment_claim(pc_segment *segment, pc__releases *releases, void *tag)
 {
     pc__releases *nobody = NULL;
-    if (!atomic_compare_exchange_strong_explicit(&segment->watcher, &nobody, releases, memory_order_acq_rel, memory_order_relaxed))
+    if (!atomic_compare_exchange_strong_explicit(&segment->watcher, &nobody, releases,
+                                                 memory_order_acq_rel, memory_order_relaxed))
         return 0;
     segment->watch_tag = tag;
     return 1;
@@ -183,15 +198,16 @@ void pc__segment_unkeep(pc_segment *segment)
 
 int pc__segment_is_idle(const pc_segment *segment)
 {
-    return !has_others(atomic_load_explicit(&((pc_segment *)(uintptr_t)segment)->references, memory_order_acquire));
+    return !has_others(atomic_load_explicit(&((pc_segment *)(uintptr_t)segment)->references,
+                                            memory_order_acquire));
 }
 
 int pc__segment_watch(pc_segment *segment)
 {
     uint64_t seen = atomic_load_explicit(&segment->references, memory_order_acquire);
     while (has_others(seen))
-        if (atomic_compare_exchange_weak_explicit(&segment->references, &seen, seen | WATCHED, memory_order_acq_rel,
-                                                  memory_order_acquire))
+        if (atomic_compare_exchange_weak_explicit(&segment->references, &seen, seen | WATCHED,
+                                                  memory_order_acq_rel, memory_order_acquire))
             return 1;
     return 0;
 }
@@ -208,8 +224,8 @@ static uint64_t when_not_busy(pc_segment *segment)
 int pc__segment_unwatch(pc_segment *segment)
 {
     for (uint64_t seen = when_not_busy(segment); seen & WATCHED; seen = when_not_busy(segment))
-        if (atomic_compare_exchange_weak_explicit(&segment->references, &seen, seen & ~WATCHED, memory_order_acq_rel,
-                                                  memory_order_relaxed))
+        if (atomic_compare_exchange_weak_explicit(&segment->references, &seen, seen & ~WATCHED,
+                                                  memory_order_acq_rel, memory_order_relaxed))
             return 1;
     return 0;
 }

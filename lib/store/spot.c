@@ -22,7 +22,8 @@ void pc__variant_of(const pc__record_options *options, char variant[PC__VARIANT]
         seal_digits(id, variant);
     }
     if (options->kernels)
-        snprintf(variant + strlen(variant), PC__VARIANT - strlen(variant), "%s%s", *variant ? "." : "", options->kernels);
+        snprintf(variant + strlen(variant), PC__VARIANT - strlen(variant), "%s%s",
+                 *variant ? "." : "", options->kernels);
 }
 
 pc__spot pc__spot_of(const pc__id *key, const char *variant)
@@ -34,8 +35,8 @@ pc__spot pc__spot_of(const pc__id *key, const char *variant)
 
 int pc__variant_read(const char *text, size_t size, char variant[PC__VARIANT])
 {
-    if (!size || size >= PC__VARIANT ||
-        strspn(text, "0123456789abcdefghijklmnopqrstuvwxyz+-.") < size)
+    if (!size || size >= PC__VARIANT
+        || strspn(text, "0123456789abcdefghijklmnopqrstuvwxyz+-.") < size)
         return 0;
     memset(variant, 0, PC__VARIANT);
     memcpy(variant, text, size);
@@ -45,8 +46,8 @@ int pc__variant_read(const char *text, size_t size, char variant[PC__VARIANT])
 /* The part of a variant that tells the seal's key is its first, of 32 digits. */
 static int has_seal(const char *variant)
 {
-    return strspn(variant, "0123456789abcdef") == SEAL_DIGITS &&
-           (!variant[SEAL_DIGITS] || variant[SEAL_DIGITS] == '.');
+    return strspn(variant, "0123456789abcdef") == SEAL_DIGITS
+           && (!variant[SEAL_DIGITS] || variant[SEAL_DIGITS] == '.');
 }
 
 int pc__spot_holds(const pc__spot *spot, const pc__record *record)

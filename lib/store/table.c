@@ -83,7 +83,8 @@ void pc__table_free(pc__table *table, const pc_allocator *mem)
 
 uint64_t pc__u64_hash(uint64_t value)
 {
-    value = (value ^ (value >> 32)) * UINT64_C(0x9e3779b97f4a7c15); /* odd, the golden ratio's bits */
+    value = (value ^ (value >> 32))
+            * UINT64_C(0x9e3779b97f4a7c15); /* odd, the golden ratio's bits */
     value = (value ^ (value >> 29)) * UINT64_C(0xbf58476d1ce4e5b9);
     return value ^ (value >> 32);
 }

@@ -1,4 +1,5 @@
-/* An allocator that overwrites what it gets back, around another one: with PC_CACHE_WIPE for all memory that states pass through on their way to a record and back. */
+/* An allocator that overwrites what it gets back, around another one: with PC_CACHE_WIPE for all
+ * memory that states pass through on their way to a record and back. */
 #ifndef PC_STORE_WIPING_H
 #define PC_STORE_WIPING_H
 

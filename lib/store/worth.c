@@ -4,10 +4,10 @@
 
 #include "base/mem.h"
 
-#define HALF_LIFE 0.3    /* of the budget */
+#define HALF_LIFE 0.3 /* of the budget */
 #define COST_WEIGHT 0.25
-#define FIRST_USE -1.0   /* log2 of what it counts */
-#define LEAST_COST 1e-6  /* seconds; also of what nobody has timed */
+#define FIRST_USE -1.0  /* log2 of what it counts */
+#define LEAST_COST 1e-6 /* seconds; also of what nobody has timed */
 
 enum { PAST_WAYS = 4, PAST_TIMES = 4 /* as many items as there are */ };
 
@@ -91,7 +91,8 @@ static int is_held(const pc__worth_item *item)
     return item->holds || (item->seen_by && item->seen_by->held);
 }
 
-/* An item's is_held has become `held`: tells it to what it saw, and so on as long as that changes too. */
+/* An item's is_held has become `held`: tells it to what it saw, and so on as long as that changes
+ * too. */
 static void spread(pc__worth *w, pc__worth_item *item, int held)
 {
     for (;;) {
@@ -286,7 +287,8 @@ pc_status pc__worth_add(pc__worth *w, pc__worth_item *item)
     size_t in_group = item->group && item->group->is_ordered ? item->group->items + 1 : 0;
     item->saw = NULL;
     item->seen_by = find_family(w, &item->key);
-    if (pc__table_reserve(&w->items, &w->mem) < 0 || pc__heap_reserve(&w->order, &w->mem, w->items.count + 1) < 0
+    if (pc__table_reserve(&w->items, &w->mem) < 0
+        || pc__heap_reserve(&w->order, &w->mem, w->items.count + 1) < 0
         || (in_group && pc__heap_reserve(&item->group->order, &w->mem, in_group) < 0))
         return PC_ERR_NOMEM;
     if (item->has_before && !closes_ring(w, item)) {

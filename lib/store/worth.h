@@ -1,19 +1,25 @@
 /* What a tier keeps and what it gives up first; shared by HOST, PACKED and DISK.
  *
- * An item is worth how often it has been used, each use counting half as much with every half-life that has passed since, and what it costs to make
- * for its bytes, the latter damped. In logarithms neither changes its order with time, so that worth is a number that changes only when the item is used:
- *     worth = log2(sum over uses of 2^(time of the use)) + 1/4 log2(seconds to make it / bytes)
- * This is LRFU (Lee et al., IEEE Transactions on Computers 50:12, 2001) with the cost of GreedyDual-Size (Cao and Irani, USENIX ITS 1997). Time is what was brought
- * in, a half-life is 0.3 of the budget; the first use counts half, so that a flood of what is used once passes by what was used twice. What was evicted is
- * remembered (its worth, not its states) for about four times as many items as there are, and goes on from there when it comes back. On the two Mooncake
- * traces this was above LRU at 1/4 and 1/16 of the footprint, also with a flood of novel queries among them, where GDSF, LFU with dynamic aging, LRU-2 and S3-FIFO
- * each were below it somewhere (bench trace).
+ * An item is worth how often it has been used, each use counting half as much with every half-life
+ * that has passed since, and what it costs to make for its bytes, the latter damped. In logarithms
+ * neither changes its order with time, so that worth is a number that changes only when the item is
+ * used: worth = log2(sum over uses of 2^(time of the use)) + 1/4 log2(seconds to make it / bytes)
+ * This is LRFU (Lee et al., IEEE Transactions on Computers 50:12, 2001) with the cost of
+ * GreedyDual-Size (Cao and Irani, USENIX ITS 1997). Time is what was brought in, a half-life is 0.3
+ * of the budget; the first use counts half, so that a flood of what is used once passes by what was
+ * used twice. What was evicted is remembered (its worth, not its states) for about four times as
+ * many items as there are, and goes on from there when it comes back. On the two Mooncake traces
+ * this was above LRU at 1/4 and 1/16 of the footprint, also with a flood of novel queries among
+ * them, where GDSF, LFU with dynamic aging, LRU-2 and S3-FIFO each were below it somewhere (bench
+ * trace).
  *
- * Chains. An item that saw another one (`before`) can be used only behind it, so the tail of a chain goes first: an item is no candidate as
- * long as one that saw it is there. It does not matter in which order they come.
+ * Chains. An item that saw another one (`before`) can be used only behind it, so the tail of a
+ * chain goes first: an item is no candidate as long as one that saw it is there. It does not matter
+ * in which order they come.
  *
- * Holds. Who pins an item, or has its memory in use, holds it: then neither it nor what it saw is a candidate. So the heap has candidates only, the least worth
- * on top, and how many bytes could be freed at all is known at any time. All is O(log n); holding and dropping may walk up the chain.
+ * Holds. Who pins an item, or has its memory in use, holds it: then neither it nor what it saw is a
+ * candidate. So the heap has candidates only, the least worth on top, and how many bytes could be
+ * freed at all is known at any time. All is O(log n); holding and dropping may walk up the chain.
  *
  * Nothing here locks. */
 #ifndef PC_STORE_WORTH_H
@@ -24,7 +30,8 @@
 
 typedef struct pc__family pc__family; /* those that saw the same item */
 
-/* A share of the items (one tenant's) that is also kept in order for itself, once pc__worth_order_group was called. Zero-initialised. */
+/* A share of the items (one tenant's) that is also kept in order for itself, once
+ * pc__worth_order_group was called. Zero-initialised. */
 typedef struct pc__worth_group {
     pc__heap order;
     int is_ordered;
@@ -39,9 +46,9 @@ typedef struct pc__worth_item {
     uint32_t has_before;
     int32_t priority; /* the lower goes first, whatever it is worth */
     uint64_t bytes;
-    double cost;      /* seconds to make it anew */
+    double cost;            /* seconds to make it anew */
     pc__worth_group *group; /* or NULL */
-    uint32_t holds;   /* reasons to stay that there are from the start; later on by pc__worth_hold */
+    uint32_t holds; /* reasons to stay that there are from the start; later on by pc__worth_hold */
     /* of worth.c */
     uint32_t uses;
     double heat, value; /* the two terms of its worth */
@@ -62,9 +69,9 @@ typedef struct pc__worth { /* zero-initialised but for the first two: empty */
     uint64_t budget; /* bytes; the measure of time. 0: what is there */
     pc__table items, families;
     pc__heap order;
-    uint64_t bytes;      /* of all items */
-    uint64_t held_bytes; /* of those that are held, or seen by one that is */
-    double clock;      /* half-lives: what was ever brought in / (0.3 budget) */
+    uint64_t bytes;       /* of all items */
+    uint64_t held_bytes;  /* of those that are held, or seen by one that is */
+    double clock;         /* half-lives: what was ever brought in / (0.3 budget) */
     pc__worth_past *past; /* [past_sets][4] */
     size_t past_sets;     /* a power of two */
 } pc__worth;
@@ -74,7 +81,8 @@ pc__worth_item *pc__worth_find(const pc__worth *worth, const pc__id *key);
 /* PC_ERR_NOMEM: nothing has changed. The key must not be there yet. */
 pc_status pc__worth_add(pc__worth *worth, pc__worth_item *item);
 void pc__worth_hit(pc__worth *worth, pc__worth_item *item); /* it was used */
-/* Worth of another run of the program, which kept clock, heat and uses: right after pc__worth_add. The clock is set from what was kept, too. */
+/* Worth of another run of the program, which kept clock, heat and uses: right after pc__worth_add.
+ * The clock is set from what was kept, too. */
 void pc__worth_restore(pc__worth *worth, pc__worth_item *item, double heat, uint32_t uses);
 void pc__worth_hold(pc__worth *worth, pc__worth_item *item);
 void pc__worth_drop(pc__worth *worth, pc__worth_item *item); /* undoes a hold */
@@ -82,13 +90,15 @@ pc_status pc__worth_order_group(pc__worth *worth, pc__worth_group *group);
 
 /* The candidate that goes first, of all or of a group; NULL: there is none. */
 pc__worth_item *pc__worth_least(const pc__worth *worth, const pc__worth_group *group);
-/* Takes a candidate out of the order, so that the next one (perhaps what it saw) stands first. It is still found by its key. Then either
- * pc__worth_evict, or pc__worth_put_back as if nothing had been. */
+/* Takes a candidate out of the order, so that the next one (perhaps what it saw) stands first. It
+ * is still found by its key. Then either pc__worth_evict, or pc__worth_put_back as if nothing had
+ * been. */
 void pc__worth_pick(pc__worth *worth, pc__worth_item *item);
 void pc__worth_put_back(pc__worth *worth, pc__worth_item *item);
 void pc__worth_evict(pc__worth *worth, pc__worth_item *item); /* one that was picked is gone */
 /* Takes any item out, for another reason than room. */
 void pc__worth_remove(pc__worth *worth, pc__worth_item *item);
-pc__worth_item *pc__worth_next(const pc__worth *worth, const pc__worth_item *item); /* all: NULL starts (pc__table_next) */
+pc__worth_item *pc__worth_next(const pc__worth *worth,
+                               const pc__worth_item *item); /* all: NULL starts (pc__table_next) */
 
 #endif

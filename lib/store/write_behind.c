@@ -1,12 +1,16 @@
 /* What reaches the tiers below HOST, and when.
  *
- * DISK and REMOTE get a segment when it is stored, PACKED when HOST evicts it: what is in HOST would be in memory twice. Modules of schemas are written at once, because
- * somebody wrote them to be used again. Blocks of a prompt without PML (naming->on_reuse) are written when they are used a second time, in HOST or by being stored
- * again after they were evicted (PC__SEEN keys are remembered); a long prompt's come without on_reuse (serve/gather_exact.c).
+ * DISK and REMOTE get a segment when it is stored, PACKED when HOST evicts it: what is in HOST
+ * would be in memory twice. Modules of schemas are written at once, because somebody wrote them to
+ * be used again. Blocks of a prompt without PML (naming->on_reuse) are written when they are used a
+ * second time, in HOST or by being stored again after they were evicted (PC__SEEN keys are
+ * remembered); a long prompt's come without on_reuse (serve/gather_exact.c).
  *
- * Each write is a job of the background thread with a reference on the segment, one for each tier. How many bytes may be on their way: store/cache_body.h. What does
- * not fit, and what a tier that has failed several times in a row would get, is not written (STORE_FAILED, counted as unwritten): it can be computed again. Such a tier is
- * no reason to wake a thread either; one job at times is the probe. */
+ * Each write is a job of the background thread with a reference on the segment, one for each tier.
+ * How many bytes may be on their way: store/cache_body.h. What does not fit, and what a tier that
+ * has failed several times in a row would get, is not written (STORE_FAILED, counted as unwritten):
+ * it can be computed again. Such a tier is no reason to wake a thread either; one job at times is
+ * the probe. */
 #include "store/cache_body.h"
 
 #include <string.h>
@@ -16,12 +20,13 @@ typedef struct write {
     pc_cache *cache;
     uint32_t tier;
     int is_probe;
-    pc_segment *segment; /* a reference */
-    pc__image image;     /* names and times; the rest follows when it is written */
+    pc_segment *segment;           /* a reference */
+    pc__image image;               /* names and times; the rest follows when it is written */
     atomic_uint_fast64_t *counter; /* that counts its bytes */
 } write;
 
-static void unwritten(pc_cache *cache, uint32_t tier, uint32_t reason, const pc__id *key, const pc_segment *segment)
+static void unwritten(pc_cache *cache, uint32_t tier, uint32_t reason, const pc__id *key,
+                      const pc_segment *segment)
 {
     atomic_fetch_add_explicit(&cache->counts.unwritten, 1, memory_order_relaxed);
     pc__cache_tell(cache, PC_EVENT_STORE_FAILED, tier, reason, key, segment);
@@ -69,9 +74,12 @@ static void write_image(write *w)
     w->image.lossy |= segment->lossy;
     status = tier->ops->put(tier, &w->image, deadline, &reason);
     if (status < 0)
-        pc__log(cache->context, PC_LOG_INFO, "cache: a store to tier %u failed: %s", w->tier, pc_error_text());
-    if (status < 0 && status != PC_ERR_NOMEM) /* reads are told, too: it is the same folder or server */
-        pc__estimate_failed(&cache->estimate, w->tier, segment->bytes, pc__now() - begun, reason_of(status, deadline));
+        pc__log(cache->context, PC_LOG_INFO, "cache: a store to tier %u failed: %s", w->tier,
+                pc_error_text());
+    if (status < 0
+        && status != PC_ERR_NOMEM) /* reads are told, too: it is the same folder or server */
+        pc__estimate_failed(&cache->estimate, w->tier, segment->bytes, pc__now() - begun,
+                            reason_of(status, deadline));
     give_back(cache, segment, release_me);
 }
 
@@ -79,10 +87,14 @@ static void run(pc__io_job *job, int give_up)
 {
     write *w = (write *)job;
     pc_cache *cache = w->cache;
-    uint32_t distrust = w->is_probe ? PC_REASON_NONE : pc__estimate_distrusts(&cache->estimate, w->tier); /* since it was queued */
+    uint32_t distrust = w->is_probe ? PC_REASON_NONE
+                                    : pc__estimate_distrusts(&cache->estimate,
+                                                             w->tier); /* since it was queued */
     if (give_up || distrust)
-        unwritten(cache, w->tier, distrust ? distrust : PC_REASON_DEADLINE, &w->image.key, w->segment);
-    else if (!(w->tier == PC_TIER_PACKED && pc__io_is_ending(cache->io))) /* which ends with the process */
+        unwritten(cache, w->tier, distrust ? distrust : PC_REASON_DEADLINE, &w->image.key,
+                  w->segment);
+    else if (!(w->tier == PC_TIER_PACKED
+               && pc__io_is_ending(cache->io))) /* which ends with the process */
         write_image(w);
     dispose(w);
 }
@@ -97,7 +109,8 @@ static int count(atomic_uint_fast64_t *counter, uint64_t bytes, uint64_t room)
     return 0;
 }
 
-static void set_names(pc__image *image, const pc__image *about, const pc__naming *naming, const pc_cache *cache)
+static void set_names(pc__image *image, const pc__image *about, const pc__naming *naming,
+                      const pc_cache *cache)
 {
     *image = *about;
     image->key = naming->key;
@@ -111,11 +124,14 @@ static void set_names(pc__image *image, const pc__image *about, const pc__naming
     image->cost = naming->cost;
     image->priority = naming->priority;
     image->ttl = naming->ttl;
-    image->expires = naming->ttl > 0 ? pc__date_after(pc__now_date(), naming->left > 0 ? naming->left : naming->ttl) : 0;
+    image->expires = naming->ttl > 0 ? pc__date_after(pc__now_date(),
+                                                      naming->left > 0 ? naming->left : naming->ttl)
+                                     : 0;
 }
 
 /* A job that counts its bytes. NULL: none, *reason says why. */
-static write *claim(pc_cache *cache, const pc_segment *segment, uint32_t tier, int in_host, uint32_t *reason)
+static write *claim(pc_cache *cache, const pc_segment *segment, uint32_t tier, int in_host,
+                    uint32_t *reason)
 {
     atomic_uint_fast64_t *counter = in_host ? &cache->inside : &cache->outside;
     int is_probe;
@@ -136,7 +152,8 @@ static write *claim(pc_cache *cache, const pc_segment *segment, uint32_t tier, i
     return w;
 }
 
-static void queue(pc_cache *cache, uint32_t tier, const pc__naming *naming, pc_segment *segment, int in_host)
+static void queue(pc_cache *cache, uint32_t tier, const pc__naming *naming, pc_segment *segment,
+                  int in_host)
 {
     const pc__image *about = atomic_load_explicit(&segment->about, memory_order_acquire);
     uint32_t reason;
@@ -221,7 +238,8 @@ void pc__promote(pc_cache *cache, uint32_t from, pc_segment *segment)
 {
     const pc__image *about = atomic_load_explicit(&segment->about, memory_order_acquire);
     pc__naming naming;
-    if (!about || from != PC_TIER_REMOTE || !cache->tiers[PC_TIER_DISK] || (cache->flags & PC_CACHE_READ_ONLY))
+    if (!about || from != PC_TIER_REMOTE || !cache->tiers[PC_TIER_DISK]
+        || (cache->flags & PC_CACHE_READ_ONLY))
         return;
     naming = naming_of(about, &about->key);
     atomic_fetch_add_explicit(&cache->counts.promoted, 1, memory_order_relaxed);

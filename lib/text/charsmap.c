@@ -5,13 +5,15 @@
 #include "base/le.h"
 #include "base/mem.h"
 
-pc_status pc__charsmap_new(pc__charsmap *map, const pc_allocator *mem, const void *bytes, size_t size, const char *where)
+pc_status pc__charsmap_new(pc__charsmap *map, const pc_allocator *mem, const void *bytes,
+                           size_t size, const char *where)
 {
     const uint8_t *at = bytes;
     size_t trie = size < 4 ? 0 : pc__get_u32(at);
     *map = (pc__charsmap){0};
     if (size < 4 || trie % 4 || !trie || trie > size - 4)
-        return pc__fail(PC_ERR_FORMAT, "%s: map of characters of %zu bytes: its trie takes %zu", where, size, trie);
+        return pc__fail(PC_ERR_FORMAT, "%s: map of characters of %zu bytes: its trie takes %zu",
+                        where, size, trie);
     map->count = trie / 4;
     map->size = size - 4 - trie;
     map->units = pc__alloc(mem, trie);
@@ -39,7 +41,8 @@ static size_t children(uint32_t unit)
     return (size_t)(unit >> 10) << (unit & 0x200 ? 8 : 0);
 }
 
-size_t pc__charsmap_find(const pc__charsmap *map, const char *text, size_t size, int shortest, pc__text *replacement)
+size_t pc__charsmap_find(const pc__charsmap *map, const char *text, size_t size, int shortest,
+                         pc__text *replacement)
 {
     size_t place = map->count ? children(map->units[0]) : 0, found = 0, value = 0;
     for (size_t i = 0; i < size && text[i] && !(found && shortest); i++) {

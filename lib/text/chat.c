@@ -116,9 +116,9 @@ static pc_status check_keys(const json_t *root, const char *path)
     json_t *value;
     json_object_foreach((json_t *)(uintptr_t)root, key, value)
     {
-        int known = !strcmp(key, "stop_strings") || !strcmp(key, "stop_tokens") ||
-                    (!strcmp(key, "name") && json_is_string(value)) ||
-                    (!strcmp(key, "system_joins_user") && json_is_boolean(value));
+        int known = !strcmp(key, "stop_strings") || !strcmp(key, "stop_tokens")
+                    || (!strcmp(key, "name") && json_is_string(value))
+                    || (!strcmp(key, "system_joins_user") && json_is_boolean(value));
         for (size_t i = 0; i < PC__CHAT_PIECES; i++)
             known |= !strcmp(key, keys[i]) && json_is_string(value);
         if (!known)
@@ -141,8 +141,8 @@ static pc_status from_json(pc__chat **out, const pc_allocator *mem, const pc__to
         const json_t *value = json_object_get(root, keys[i]);
         piece[i] = value ? json_string_value(value) : "";
     }
-    if (status < 0 || (status = string_list(root, "stop_strings", path, form.stop_strings)) < 0 ||
-        (status = string_list(root, "stop_tokens", path, form.stop_tokens)) < 0)
+    if (status < 0 || (status = string_list(root, "stop_strings", path, form.stop_strings)) < 0
+        || (status = string_list(root, "stop_tokens", path, form.stop_tokens)) < 0)
         return status;
     for (size_t i = 0; i < PC__CHAT_STOPS && form.stop_tokens[i] && tokenizer; i++)
         if (pc__token_find(tokenizer, form.stop_tokens[i], strlen(form.stop_tokens[i])) < 0)

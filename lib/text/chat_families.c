@@ -6,21 +6,28 @@
  * of the first, else no turn could use the states of the one before. */
 #include "text/chat.h"
 
-#define DEEPSEEK_BEGIN "<\xef\xbd\x9c" "begin\xe2\x96\x81of\xe2\x96\x81sentence\xef\xbd\x9c>"
-#define DEEPSEEK_END "<\xef\xbd\x9c" "end\xe2\x96\x81of\xe2\x96\x81sentence\xef\xbd\x9c>"
+#define DEEPSEEK_BEGIN \
+    "<\xef\xbd\x9c"    \
+    "begin\xe2\x96\x81of\xe2\x96\x81sentence\xef\xbd\x9c>"
+#define DEEPSEEK_END \
+    "<\xef\xbd\x9c"  \
+    "end\xe2\x96\x81of\xe2\x96\x81sentence\xef\xbd\x9c>"
 #define DEEPSEEK_USER "<\xef\xbd\x9cUser\xef\xbd\x9c>"
-#define DEEPSEEK_ASSISTANT "<\xef\xbd\x9c" "Assistant\xef\xbd\x9c>"
-#define DEEPSEEK_CODER_SYSTEM                                                                      \
-    "You are an AI programming assistant, utilizing the Deepseek Coder model, developed by "       \
-    "Deepseek Company, and you only answer questions related to computer science. For "            \
-    "politically sensitive questions, security and privacy issues, and other non-computer "        \
+#define DEEPSEEK_ASSISTANT \
+    "<\xef\xbd\x9c"        \
+    "Assistant\xef\xbd\x9c>"
+#define DEEPSEEK_CODER_SYSTEM                                                                \
+    "You are an AI programming assistant, utilizing the Deepseek Coder model, developed by " \
+    "Deepseek Company, and you only answer questions related to computer science. For "      \
+    "politically sensitive questions, security and privacy issues, and other non-computer "  \
     "science questions, you will refuse to answer\n"
 #define LLAMA3(role) "<|start_header_id|>" role "<|end_header_id|>\n\n"
-#define LLAMA31_SYSTEM                                                                             \
-    "<|begin_of_text|>" LLAMA3("system") "Cutting Knowledge Date: December 2023\n"                 \
-    "Today Date: 26 Jul 2024\n\n"
+#define LLAMA31_SYSTEM                                                             \
+    "<|begin_of_text|>" LLAMA3("system") "Cutting Knowledge Date: December 2023\n" \
+                                         "Today Date: 26 Jul 2024\n\n"
 #define LLAMA4(role) "<|header_start|>" role "<|header_end|>\n\n"
 #define CHATML(role) "<|im_start|>" role "\n"
+/* clang-format off */
 #define CHATML_FORM(names, start)                                                                  \
     {                                                                                              \
         .name = names,                                                                             \
@@ -29,6 +36,7 @@
         .tokens = {"<|im_start|>", "<|im_end|>"},                                                  \
         .stop_tokens = {"<|im_end|>", "<|endoftext|>"},                                            \
     }
+/* clang-format on */
 #define PHI4(role) "<|im_start|>" role "<|im_sep|>"
 #define COMMAND_R(role) "<|START_OF_TURN_TOKEN|><|" role "_TOKEN|>"
 #define GRANITE(role) "<|start_of_role|>" role "<|end_of_role|>"
@@ -93,8 +101,7 @@ const pc__chat_form pc__chat_families[] = {
      .tokens = {"<|system|>", "<|user|>", "<|assistant|>", "<|end|>"},
      .stop_tokens = {"<|end|>", "<|endoftext|>"}},
     {.name = "phi4-mini",
-     .pieces = {"<|system|>", "<|end|>", "", "<|user|>", "<|end|><|assistant|>", "", "",
-                "<|end|>"},
+     .pieces = {"<|system|>", "<|end|>", "", "<|user|>", "<|end|><|assistant|>", "", "", "<|end|>"},
      .tokens = {"<|system|>", "<|user|>", "<|assistant|>", "<|end|>"},
      .stop_tokens = {"<|end|>", "<|endoftext|>"}},
     {.name = "phi4",
@@ -136,8 +143,8 @@ const pc__chat_form pc__chat_families[] = {
      .tokens = {DEEPSEEK_BEGIN, DEEPSEEK_USER, DEEPSEEK_ASSISTANT, DEEPSEEK_END},
      .stop_tokens = {DEEPSEEK_END}},
     {.name = "deepseek-r1",
-     .pieces = {DEEPSEEK_BEGIN, "", DEEPSEEK_BEGIN, DEEPSEEK_USER, DEEPSEEK_ASSISTANT,
-                "<think>\n", "", DEEPSEEK_END},
+     .pieces = {DEEPSEEK_BEGIN, "", DEEPSEEK_BEGIN, DEEPSEEK_USER, DEEPSEEK_ASSISTANT, "<think>\n",
+                "", DEEPSEEK_END},
      .tokens = {DEEPSEEK_BEGIN, DEEPSEEK_USER, DEEPSEEK_ASSISTANT, DEEPSEEK_END},
      .stop_tokens = {DEEPSEEK_END}},
     {.name = "zephyr",

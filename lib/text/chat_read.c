@@ -103,8 +103,8 @@ static int begins(part text, part with)
 
 static int ends(part text, part with)
 {
-    return text.size >= with.size &&
-           (!with.size || !memcmp(text.data + text.size - with.size, with.data, with.size));
+    return text.size >= with.size
+           && (!with.size || !memcmp(text.data + text.size - with.size, with.data, with.size));
 }
 
 static part without_end(part text, size_t size)
@@ -190,8 +190,8 @@ static pc_status read_turns(reading *r, part before, part after)
     answer = cut(&rest, A1);
     next = cut(&rest, U2);
     closing = whole(&r->text[ANSWERED]);
-    if (!first.data || !answer.data || !next.data || !cut(&closing, A1).data ||
-        !same(first, before) || !same(rest, after))
+    if (!first.data || !answer.data || !next.data || !cut(&closing, A1).data || !same(first, before)
+        || !same(rest, after))
         return unknown(r, "a turn is not the same at every place");
     open = begins(next, closing) ? behind(next, closing.size) : (part){NULL, 0};
     if (!open.data || !open.size || !ends(before, open)) {
@@ -199,11 +199,11 @@ static pc_status read_turns(reading *r, part before, part after)
         open = behind(next, next.size - n);
     }
     n = begins(answer, after) ? after.size : common_beginning(answer, after);
-    if ((status = keep(r, EMPTY, without_end(before, open.size))) < 0 ||
-        (status = keep(r, OPEN, open)) < 0 ||
-        (status = keep(r, CLOSE, (part){after.data, n})) < 0 ||
-        (status = keep(r, GENERATION, behind(after, n))) < 0 ||
-        (status = keep(r, ANSWER_OPEN, behind(answer, n))) < 0)
+    if ((status = keep(r, EMPTY, without_end(before, open.size))) < 0
+        || (status = keep(r, OPEN, open)) < 0
+        || (status = keep(r, CLOSE, (part){after.data, n})) < 0
+        || (status = keep(r, GENERATION, behind(after, n))) < 0
+        || (status = keep(r, ANSWER_OPEN, behind(answer, n))) < 0)
         return status;
     return keep(r, ANSWER_CLOSE, without_end(next, open.size));
 }
@@ -286,8 +286,8 @@ static pc_status check_talk(reading *r, size_t from)
     int equal = 0;
     if (status == PC_OK && (status = compose(r, &got, from, 0)) >= 0)
         equal = same(whole(&want), whole(&got));
-    if (status == PC_OK && !equal && !from && is_movable(r) &&
-        (status = compose(r, &got, from, 1)) >= 0)
+    if (status == PC_OK && !equal && !from && is_movable(r)
+        && (status = compose(r, &got, from, 1)) >= 0)
         equal = same(whole(&want), whole(&got));
     pc__bytes_free(&want);
     pc__bytes_free(&got);

@@ -162,14 +162,14 @@ static pc__jvalue whole(pc__jinja *j)
 
 static int opens(pc__jword word)
 {
-    return word == PC__JW_IF || word == PC__JW_FOR || word == PC__JW_MACRO ||
-           word == PC__JW_SET_BLOCK;
+    return word == PC__JW_IF || word == PC__JW_FOR || word == PC__JW_MACRO
+           || word == PC__JW_SET_BLOCK;
 }
 
 static int closes(pc__jword word)
 {
-    return word == PC__JW_ENDIF || word == PC__JW_ENDFOR || word == PC__JW_ENDMACRO ||
-           word == PC__JW_ENDSET;
+    return word == PC__JW_ENDIF || word == PC__JW_ENDFOR || word == PC__JW_ENDMACRO
+           || word == PC__JW_ENDSET;
 }
 
 /* The next part of the statement that begins with segment `i`: elif, else, or its end. */

@@ -95,14 +95,15 @@ static pc__jvalue replace(pc__jinja *j, pc__jvalue text, const pc__jvalue *old, 
 
 static int starts(const pc__jvalue *text, const pc__jvalue *with)
 {
-    return with->kind == PC__J_STRING && with->size <= text->size &&
-           (!with->size || !memcmp(text->text, with->text, with->size));
+    return with->kind == PC__J_STRING && with->size <= text->size
+           && (!with->size || !memcmp(text->text, with->text, with->size));
 }
 
 static int ends(const pc__jvalue *text, const pc__jvalue *with)
 {
-    return with->kind == PC__J_STRING && with->size <= text->size &&
-           (!with->size || !memcmp(text->text + text->size - with->size, with->text, with->size));
+    return with->kind == PC__J_STRING && with->size <= text->size
+           && (!with->size
+               || !memcmp(text->text + text->size - with->size, with->text, with->size));
 }
 
 /* 1: it was one of the names. */
@@ -197,7 +198,7 @@ pc__jvalue pc__j_method(pc__jinja *j, pc__jvalue self, pc__jvalue name, const pc
 
 /* ------------------------------------------------------------------ tests */
 
-#define HOLDS_SOMETHING                                                                            \
+#define HOLDS_SOMETHING \
     (1u << PC__J_STRING | 1u << PC__J_LIST | 1u << PC__J_MAP | 1u << PC__J_UNDEFINED)
 
 static int plain_test(const pc__jvalue *name, const pc__jvalue *v, int *result)
@@ -229,8 +230,8 @@ int pc__j_test(pc__jinja *j, pc__jvalue name, const pc__jvalue *v, const pc__jva
 {
     int result = 0;
     if (pc__j_is(&name, "defined"))
-        return v->kind != PC__J_UNDEFINED &&
-               !(v->kind == PC__J_FUNCTION && pc__j_is(v, "strftime_now"));
+        return v->kind != PC__J_UNDEFINED
+               && !(v->kind == PC__J_FUNCTION && pc__j_is(v, "strftime_now"));
     if (plain_test(&name, v, &result))
         return result;
     if (pc__j_is(&name, "true") || pc__j_is(&name, "false"))
@@ -362,8 +363,9 @@ pc__jvalue pc__j_filter(pc__jinja *j, pc__jvalue name, pc__jvalue v, const pc__j
         return pc__j_int(length);
     if (v.kind == PC__J_LIST && list_filter(j, &name, &v, a, &out))
         return out;
-    if (!pc__j_truth(&v) && (pc__j_is(&name, "selectattr") || pc__j_is(&name, "rejectattr") ||
-                             pc__j_is(&name, "map") || pc__j_is(&name, "list")))
+    if (!pc__j_truth(&v)
+        && (pc__j_is(&name, "selectattr") || pc__j_is(&name, "rejectattr") || pc__j_is(&name, "map")
+            || pc__j_is(&name, "list")))
         return pc__j_list(j, PC__J_LIST); /* of nothing, as Jinja has it */
     /* as Jinja does, a filter of strings takes anything as it would be printed */
     if (v.kind <= PC__J_STRING && string_filter(j, &name, pc__j_text(j, v), a, &out))
@@ -402,8 +404,8 @@ static pc__jvalue today(pc__jinja *j, const pc__jvalue *format)
     time_t now = time(NULL);
     struct tm parts;
     size_t n;
-    if (format->kind != PC__J_STRING || format->size >= sizeof pattern ||
-        !localtime_r(&now, &parts)) {
+    if (format->kind != PC__J_STRING || format->size >= sizeof pattern
+        || !localtime_r(&now, &parts)) {
         pc__j_fail(j, PC_ERR_FORMAT, "strftime_now() wants a short format");
         return (pc__jvalue){0};
     }

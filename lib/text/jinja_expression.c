@@ -428,8 +428,8 @@ static pc__jvalue arithmetic(pc__jinja *j, char sign, pc__jvalue a, pc__jvalue b
                                         : b.list->items[i - a.list->count].value);
         return list;
     }
-    if (a.kind != PC__J_INT || b.kind != PC__J_INT || x > INT32_MAX || x < INT32_MIN ||
-        y > INT32_MAX || y < INT32_MIN || sign == '/' || (sign == '%' && !y)) {
+    if (a.kind != PC__J_INT || b.kind != PC__J_INT || x > INT32_MAX || x < INT32_MIN
+        || y > INT32_MAX || y < INT32_MIN || sign == '/' || (sign == '%' && !y)) {
         pc__j_fail(j, PC_ERR_FORMAT, "'%c' of values that it is not for", sign);
         return (pc__jvalue){0};
     }

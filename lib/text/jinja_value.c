@@ -125,8 +125,8 @@ void pc__j_add(pc__jinja *j, pc__jlist *list, pc__jvalue key, pc__jvalue value)
 pc__jentry *pc__j_find(const pc__jlist *map, const char *key, size_t size)
 {
     for (size_t i = 0; map && i < map->count; i++)
-        if (map->items[i].key.kind == PC__J_STRING && map->items[i].key.size == size &&
-            !memcmp(map->items[i].key.text, key, size))
+        if (map->items[i].key.kind == PC__J_STRING && map->items[i].key.size == size
+            && !memcmp(map->items[i].key.text, key, size))
             return &map->items[i];
     return NULL;
 }
@@ -207,8 +207,8 @@ int pc__j_equal(const pc__jvalue *a, const pc__jvalue *b)
     for (size_t i = 0; i < a->list->count; i++) {
         const pc__jentry *x = &a->list->items[i], *y = &b->list->items[i];
         /* the entries of lists are flat, or are messages that were never copied */
-        if (x->value.list != y->value.list ||
-            (!x->value.list && !pc__j_equal(&x->value, &y->value)))
+        if (x->value.list != y->value.list
+            || (!x->value.list && !pc__j_equal(&x->value, &y->value)))
             return 0;
         if (a->kind == PC__J_MAP && !pc__j_equal(&x->key, &y->key))
             return 0;

@@ -47,8 +47,10 @@ static pc_status read_tokens(vocab_file *v, const pc__file *file, const char *pa
                             size);
         char *end = respell(file->data + at, (size_t)size, out);
         v->tokens[i] = (pc__text){out, (size_t)(end - out)};
-        v->types[i] = i == 0 ? PC__TOKEN_UNKNOWN : i < 3 ? PC__TOKEN_CONTROL
-                      : is_byte(file->data + at, (size_t)size) ? PC__TOKEN_BYTE : PC__TOKEN_NORMAL;
+        v->types[i] = i == 0                                   ? PC__TOKEN_UNKNOWN
+                      : i < 3                                  ? PC__TOKEN_CONTROL
+                      : is_byte(file->data + at, (size_t)size) ? PC__TOKEN_BYTE
+                                                               : PC__TOKEN_NORMAL;
         out = end;
         at += (size_t)size;
     }

@@ -42,7 +42,8 @@ static pc__step *add(pc__steps *s, pc__step_kind kind, int option, pc_status *st
     pc__digest digest;
     *status = s->count == MOST_STEPS
                   ? pc__fail(PC_ERR_UNSUPPORTED, "more than %d steps of a normalizer", MOST_STEPS)
-                  : pc__grow(&s->mem, (void **)&s->list, &s->capacity, s->count + 1, sizeof *s->list);
+                  : pc__grow(&s->mem, (void **)&s->list, &s->capacity, s->count + 1,
+                             sizeof *s->list);
     if (*status < 0)
         return NULL;
     pc__digest_start(&digest, "step/1");
@@ -69,7 +70,8 @@ pc_status pc__steps_add(pc__steps *s, pc__step_kind kind, int option)
     return status;
 }
 
-pc_status pc__steps_add_map(pc__steps *s, pc__step_kind kind, const void *bytes, size_t size, const char *where)
+pc_status pc__steps_add_map(pc__steps *s, pc__step_kind kind, const void *bytes, size_t size,
+                            const char *where)
 {
     pc_status status;
     pc__step *step = add(s, kind, 0, &status);
@@ -79,7 +81,8 @@ pc_status pc__steps_add_map(pc__steps *s, pc__step_kind kind, const void *bytes,
     return pc__charsmap_new(&step->map, &s->mem, bytes, size, where);
 }
 
-pc_status pc__steps_add_texts(pc__steps *s, pc__step_kind kind, pc__text from, pc__text to, const char *where)
+pc_status pc__steps_add_texts(pc__steps *s, pc__step_kind kind, pc__text from, pc__text to,
+                              const char *where)
 {
     pc_status status;
     pc__step *step = add(s, kind, 0, &status);
@@ -93,15 +96,18 @@ pc_status pc__steps_add_texts(pc__steps *s, pc__step_kind kind, pc__text from, p
     step->to_size = to.size;
     identify(s, from.data, from.size);
     identify(s, to.data, to.size);
-    return kind == PC__STEP_EXPRESSION ? pc__expression_compile(&step->expression, &s->regex_memory, &s->mem, step->from, where) : PC_OK;
+    return kind == PC__STEP_EXPRESSION ? pc__expression_compile(&step->expression, &s->regex_memory,
+                                                                &s->mem, step->from, where)
+                                       : PC_OK;
 }
 
 /* ---------------------------------------------------------------- the steps */
 
 int pc__rune_is_blank(uint32_t c)
 {
-    return (c >= 9 && c <= 13) || c == ' ' || c == 0x85 || c == 0xa0 || c == 0x1680 || (c >= 0x2000 && c <= 0x200a) || c == 0x2028 || c == 0x2029 ||
-           c == 0x202f || c == 0x205f || c == 0x3000;
+    return (c >= 9 && c <= 13) || c == ' ' || c == 0x85 || c == 0xa0 || c == 0x1680
+           || (c >= 0x2000 && c <= 0x200a) || c == 0x2028 || c == 0x2029 || c == 0x202f
+           || c == 0x205f || c == 0x3000;
 }
 
 static int plain(char c)
@@ -109,7 +115,8 @@ static int plain(char c)
     return c >= ' ' && c <= '~';
 }
 
-/* Where the grapheme cluster ends that starts at text. A byte that is no character is one for itself. */
+/* Where the grapheme cluster ends that starts at text. A byte that is no character is one for
+ * itself. */
 static size_t cluster(const char *text, size_t size)
 {
     utf8proc_int32_t state = 0;
@@ -120,7 +127,9 @@ static size_t cluster(const char *text, size_t size)
         return n;
     for (; n < size; n += more, before = after) {
         more = pc__rune(text + n, size - n, &after, &valid);
-        if (!valid || utf8proc_grapheme_break_stateful((utf8proc_int32_t)before, (utf8proc_int32_t)after, &state))
+        if (!valid
+            || utf8proc_grapheme_break_stateful((utf8proc_int32_t)before, (utf8proc_int32_t)after,
+                                                &state))
             break;
     }
     return n;
@@ -129,11 +138,13 @@ static size_t cluster(const char *text, size_t size)
 /* What stands in place of something else may be long, and be there often. */
 static pc_status add_limited(pc__bytes *out, const char *text, size_t size, size_t most)
 {
-    return out->size + size > most ? pc__fail(PC_ERR_LIMIT, "normalizer: the text has grown to more than %zu bytes", most)
+    return out->size + size > most ? pc__fail(
+               PC_ERR_LIMIT, "normalizer: the text has grown to more than %zu bytes", most)
                                    : pc__bytes_add(out, text, size);
 }
 
-static pc_status map_characters(const pc__step *step, const char *text, size_t size, size_t most, pc__bytes *out)
+static pc_status map_characters(const pc__step *step, const char *text, size_t size, size_t most,
+                                pc__bytes *out)
 {
     pc_status status = PC_OK;
     pc__text to;
@@ -141,24 +152,29 @@ static pc_status map_characters(const pc__step *step, const char *text, size_t s
         uint32_t rune;
         int valid;
         n = pc__rune(text + i, size - i, &rune, &valid);
-        status = pc__charsmap_find(&step->map, text + i, n, 1, &to) ? add_limited(out, to.data, to.size, most) : pc__bytes_add(out, text + i, n);
+        status = pc__charsmap_find(&step->map, text + i, n, 1, &to)
+                     ? add_limited(out, to.data, to.size, most)
+                     : pc__bytes_add(out, text + i, n);
     }
     return status;
 }
 
-static pc_status map_clusters(const pc__step *step, const char *text, size_t size, size_t most, pc__bytes *out)
+static pc_status map_clusters(const pc__step *step, const char *text, size_t size, size_t most,
+                              pc__bytes *out)
 {
     pc_status status = PC_OK;
     pc__text to;
     for (size_t i = 0, n; i < size && status >= 0; i += n) {
         n = cluster(text + i, size - i);
-        status = n < CLUSTER && pc__charsmap_find(&step->map, text + i, n, 1, &to) ? add_limited(out, to.data, to.size, most)
-                                                                                    : map_characters(step, text + i, n, most, out);
+        status = n < CLUSTER && pc__charsmap_find(&step->map, text + i, n, 1, &to)
+                     ? add_limited(out, to.data, to.size, most)
+                     : map_characters(step, text + i, n, most, out);
     }
     return status;
 }
 
-static pc_status map_longest(const pc__step *step, const char *text, size_t size, size_t most, pc__bytes *out)
+static pc_status map_longest(const pc__step *step, const char *text, size_t size, size_t most,
+                             pc__bytes *out)
 {
     pc_status status = PC_OK;
     for (size_t i = 0, n; i < size && status >= 0; i += n) {
@@ -172,11 +188,13 @@ static pc_status map_longest(const pc__step *step, const char *text, size_t size
     return status;
 }
 
-/* Of text that is UTF-8, through a buffer of code points of our own, so that the allocator is the caller's. */
+/* Of text that is UTF-8, through a buffer of code points of our own, so that the allocator is the
+ * caller's. */
 static pc_status normal_form(const pc__step *step, const char *text, size_t size, pc__bytes *out)
 {
     utf8proc_option_t options = (utf8proc_option_t)step->option;
-    utf8proc_ssize_t n = utf8proc_decompose((const utf8proc_uint8_t *)text, (utf8proc_ssize_t)size, NULL, 0, options);
+    utf8proc_ssize_t n = utf8proc_decompose((const utf8proc_uint8_t *)text, (utf8proc_ssize_t)size,
+                                            NULL, 0, options);
     utf8proc_int32_t *runes;
     pc_status status;
     if (n < 0 || !size)
@@ -224,13 +242,14 @@ static int is_mark(uint32_t c)
 
 static int is_control(uint32_t c)
 {
-    return (c >= 1 && c <= 8) || c == 11 || (c >= 14 && c <= 31) || c == 127 || c == 0x8f || c == 0x9f;
+    return (c >= 1 && c <= 8) || c == 11 || (c >= 14 && c <= 31) || c == 127 || c == 0x8f
+           || c == 0x9f;
 }
 
 static int becomes_blank(uint32_t c)
 {
-    return c == 9 || c == 10 || c == 12 || c == 13 || c == 0x1680 || (c >= 0x200b && c <= 0x200f) || c == 0x2028 || c == 0x2029 || c == 0x2581 ||
-           c == 0xfeff || c == 0xfffd;
+    return c == 9 || c == 10 || c == 12 || c == 13 || c == 0x1680 || (c >= 0x200b && c <= 0x200f)
+           || c == 0x2028 || c == 0x2029 || c == 0x2581 || c == 0xfeff || c == 0xfffd;
 }
 
 static pc_status one_by_one(const pc__step *step, const char *text, size_t size, pc__bytes *out)
@@ -304,7 +323,8 @@ static int seek(const pc__step *step, const char *text, size_t size, size_t at, 
     return 0;
 }
 
-static pc_status replace(const pc__step *step, const char *text, size_t size, size_t most, pc__bytes *out)
+static pc_status replace(const pc__step *step, const char *text, size_t size, size_t most,
+                         pc__bytes *out)
 {
     pc_status status = PC_OK;
     size_t at = 0, from = 0;
@@ -317,14 +337,16 @@ static pc_status replace(const pc__step *step, const char *text, size_t size, si
     return status < 0 ? status : pc__bytes_add(out, text + at, size - at);
 }
 
-static pc_status replace_matches(const pc__step *step, pcre2_match_context *limits, pcre2_match_data *match, const char *text, size_t size, size_t most,
-                                 pc__bytes *out)
+static pc_status replace_matches(const pc__step *step, pcre2_match_context *limits,
+                                 pcre2_match_data *match, const char *text, size_t size,
+                                 size_t most, pc__bytes *out)
 {
     pc_status status = PC_OK;
     size_t at = 0;
     while (at < size && status >= 0) {
         size_t from, to;
-        status = pc__expression_match(step->expression, limits, match, text, size, at, "normalizer", &from, &to);
+        status = pc__expression_match(step->expression, limits, match, text, size, at, "normalizer",
+                                      &from, &to);
         if (status == PC_MISS)
             break;
         if (status >= 0)
@@ -337,10 +359,13 @@ static pc_status replace_matches(const pc__step *step, pcre2_match_context *limi
     return status < 0 ? status : pc__bytes_add(out, text + at, size - at);
 }
 
-static pc_status expression(const pc__steps *s, const pc__step *step, const char *text, size_t size, size_t most, pc__bytes *out)
+static pc_status expression(const pc__steps *s, const pc__step *step, const char *text, size_t size,
+                            size_t most, pc__bytes *out)
 {
     pcre2_match_context *limits = pc__expression_limits(s->regex_memory);
-    pcre2_match_data *match = limits ? pcre2_match_data_create_from_pattern(step->expression, s->regex_memory) : NULL;
+    pcre2_match_data *match = limits ? pcre2_match_data_create_from_pattern(step->expression,
+                                                                            s->regex_memory)
+                                     : NULL;
     pc_status status = PC_ERR_NOMEM;
     if (match)
         status = replace_matches(step, limits, match, text, size, most, out);
@@ -349,7 +374,8 @@ static pc_status expression(const pc__steps *s, const pc__step *step, const char
     return status;
 }
 
-static pc_status run(const pc__steps *s, const pc__step *step, const char *text, size_t size, size_t most, pc__bytes *out)
+static pc_status run(const pc__steps *s, const pc__step *step, const char *text, size_t size,
+                     size_t most, pc__bytes *out)
 {
     switch (step->kind) {
     case PC__STEP_MAP_CLUSTERS:
@@ -393,7 +419,8 @@ pc_status pc__steps_run(const pc__steps *s, const char *text, size_t size, pc__b
         out->size = 0;
         status = run(s, &s->list[i], other.data ? other.data : "", other.size, most, out);
         if (status >= 0 && out->size > most)
-            status = pc__fail(PC_ERR_LIMIT, "normalizer: the text has grown to more than %zu bytes", most);
+            status = pc__fail(PC_ERR_LIMIT, "normalizer: the text has grown to more than %zu bytes",
+                              most);
     }
     pc__bytes_free(&other);
     return status;

@@ -140,7 +140,8 @@ static pc_status trainer(model_file *m, const field *whole)
     field f;
     int more;
     uint64_t kind = 1;
-    static const uint8_t types[] = {3, VARINT, 24, VARINT, 40, VARINT, 41, VARINT, 42, VARINT, 43, VARINT, 0};
+    static const uint8_t types[] = {3,      VARINT, 24,     VARINT, 40,     VARINT, 41,
+                                    VARINT, 42,     VARINT, 43,     VARINT, 0};
     while ((more = next_field(&w, types, &f)) > 0) {
         int64_t id = (int64_t)f.value; /* -1 stands there with its sign in 64 bits */
         if (f.number == 3)
@@ -158,9 +159,10 @@ static pc_status trainer(model_file *m, const field *whole)
     m->vocab.kind = kind == 1 ? PC__VOCAB_UNIGRAM : PC__VOCAB_SPM;
     m->rules.marks_blanks = kind == 1;
     if (kind != 1 && kind != 2)
-        return pc__fail(PC_ERR_UNSUPPORTED,
-                        "%s: SentencePiece model of kind %llu (only Unigram, 1, and BPE, 2, are read)", m->path,
-                        (unsigned long long)kind);
+        return pc__fail(
+            PC_ERR_UNSUPPORTED,
+            "%s: SentencePiece model of kind %llu (only Unigram, 1, and BPE, 2, are read)", m->path,
+            (unsigned long long)kind);
     return PC_OK;
 }
 
@@ -238,10 +240,10 @@ static pc_status read_line(model_file *m, const char *line, size_t size, char **
 {
     const char *blank = memchr(line, ' ', size);
     size_t n = 0;
-    if (!blank || blank == line ||
-        sodium_base642bin((unsigned char *)*arena, size, line, (size_t)(blank - line), NULL, &n,
-                          NULL, sodium_base64_VARIANT_ORIGINAL) ||
-        !is_rank(blank + 1, size - (size_t)(blank + 1 - line), m->count))
+    if (!blank || blank == line
+        || sodium_base642bin((unsigned char *)*arena, size, line, (size_t)(blank - line), NULL, &n,
+                             NULL, sodium_base64_VARIANT_ORIGINAL)
+        || !is_rank(blank + 1, size - (size_t)(blank + 1 - line), m->count))
         return pc__fail(PC_ERR_FORMAT, "%s:%zu: not base64, blank, rank %zu", m->path, m->count + 1,
                         m->count);
     char *bytes = *arena;

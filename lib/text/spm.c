@@ -21,7 +21,8 @@ pc_status pc__mark_blanks(const char *text, size_t size, pc__bytes *out)
 
 static pc_status normalise(const pc__tokenizer *t, const char *text, size_t size, pc__bytes *out)
 {
-    pc_status status = pc__bytes_add(out, PC__BLANK_MARK, t->rules.space_prefix ? PC__BLANK_MARK_SIZE : 0);
+    pc_status status = pc__bytes_add(out, PC__BLANK_MARK,
+                                     t->rules.space_prefix ? PC__BLANK_MARK_SIZE : 0);
     return status < 0 ? status : pc__mark_blanks(text, size, out);
 }
 

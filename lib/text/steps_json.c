@@ -20,7 +20,8 @@ static const json_t *get(const json_t *object, const char *key)
 static pc__text text_of(const json_t *object, const char *key)
 {
     const json_t *value = get(object, key);
-    return json_is_string(value) ? (pc__text){json_string_value(value), json_string_length(value)} : (pc__text){"", 0};
+    return json_is_string(value) ? (pc__text){json_string_value(value), json_string_length(value)}
+                                 : (pc__text){"", 0};
 }
 
 static int is(const json_t *object, const char *type)
@@ -37,7 +38,8 @@ static int flag(const json_t *object, const char *key, int otherwise)
 
 static pc_status refuse(const reading *r, const char *part, const json_t *object)
 {
-    return pc__fail(PC_ERR_UNSUPPORTED, "%s: %s of type '%s' is not known, or not in this form", r->where, part, text_of(object, "type").data);
+    return pc__fail(PC_ERR_UNSUPPORTED, "%s: %s of type '%s' is not known, or not in this form",
+                    r->where, part, text_of(object, "type").data);
 }
 
 static int is_mark(pc__text text)
@@ -46,7 +48,8 @@ static int is_mark(pc__text text)
 }
 
 /* Each of a sequence's parts, or a part alone. PC_MISS: there is none. */
-static pc_status each(reading *r, const char *part, const char *key, const json_t *object, pc_status (*one)(reading *, const json_t *))
+static pc_status each(reading *r, const char *part, const char *key, const json_t *object,
+                      pc_status (*one)(reading *, const json_t *))
 {
     json_t *item;
     size_t i;
@@ -59,9 +62,8 @@ static pc_status each(reading *r, const char *part, const char *key, const json_
         return one(r, object);
     if (!json_is_array(get(object, key)))
         return pc__fail(PC_ERR_FORMAT, "%s: %s of a sequence is not a list", r->where, key);
-    json_array_foreach(get(object, key), i, item)
-        if (status >= 0)
-            status = each(r, part, key, item, one);
+    json_array_foreach(get(object, key), i, item) if (status >= 0)
+        status = each(r, part, key, item, one);
     return status;
 }
 
@@ -79,7 +81,8 @@ static pc_status precompiled(reading *r, const json_t *n)
         return refuse(r, "normalizer", n);
     if (!(bytes = pc__alloc(r->mem, length)))
         return PC_ERR_NOMEM;
-    if (sodium_base642bin(bytes, length, json_string_value(value), length, NULL, &size, NULL, sodium_base64_VARIANT_ORIGINAL))
+    if (sodium_base642bin(bytes, length, json_string_value(value), length, NULL, &size, NULL,
+                          sodium_base64_VARIANT_ORIGINAL))
         status = pc__fail(PC_ERR_FORMAT, "%s: precompiled_charsmap is not base64", r->where);
     else
         status = pc__steps_add_map(r->steps, PC__STEP_MAP_CLUSTERS, bytes, size, r->where);
@@ -90,12 +93,14 @@ static pc_status precompiled(reading *r, const json_t *n)
 static pc_status replace(reading *r, const json_t *n)
 {
     const json_t *pattern = get(n, "pattern");
-    pc__text string = text_of(pattern, "String"), regex = text_of(pattern, "Regex"), to = text_of(n, "content");
+    pc__text string = text_of(pattern, "String"), regex = text_of(pattern, "Regex"),
+             to = text_of(n, "content");
     if ((!string.size && !regex.size) || !json_is_string(get(n, "content")))
         return refuse(r, "normalizer", n);
     if (memchr(regex.data, 0, regex.size))
         return pc__fail(PC_ERR_FORMAT, "%s: an expression with a NUL", r->where);
-    return pc__steps_add_texts(r->steps, string.size ? PC__STEP_REPLACE : PC__STEP_EXPRESSION, string.size ? string : regex, to, r->where);
+    return pc__steps_add_texts(r->steps, string.size ? PC__STEP_REPLACE : PC__STEP_EXPRESSION,
+                               string.size ? string : regex, to, r->where);
 }
 
 static pc_status prepend(reading *r, const json_t *n)
@@ -113,18 +118,20 @@ static pc_status normalizer(reading *r, const json_t *n)
         const char *type;
         pc__step_kind kind;
         int option;
-    } simple[] = {{"Lowercase", PC__STEP_LOWERCASE, 0},
-                  {"StripAccents", PC__STEP_STRIP_MARKS, 0},
-                  {"Nmt", PC__STEP_CONTROLS, 0},
-                  {"NFC", PC__STEP_UNICODE, UTF8PROC_STABLE | UTF8PROC_COMPOSE},
-                  {"NFD", PC__STEP_UNICODE, UTF8PROC_STABLE | UTF8PROC_DECOMPOSE},
-                  {"NFKC", PC__STEP_UNICODE, UTF8PROC_STABLE | UTF8PROC_COMPOSE | UTF8PROC_COMPAT},
-                  {"NFKD", PC__STEP_UNICODE, UTF8PROC_STABLE | UTF8PROC_DECOMPOSE | UTF8PROC_COMPAT}};
+    } simple[] = {
+        {"Lowercase", PC__STEP_LOWERCASE, 0},
+        {"StripAccents", PC__STEP_STRIP_MARKS, 0},
+        {"Nmt", PC__STEP_CONTROLS, 0},
+        {"NFC", PC__STEP_UNICODE, UTF8PROC_STABLE | UTF8PROC_COMPOSE},
+        {"NFD", PC__STEP_UNICODE, UTF8PROC_STABLE | UTF8PROC_DECOMPOSE},
+        {"NFKC", PC__STEP_UNICODE, UTF8PROC_STABLE | UTF8PROC_COMPOSE | UTF8PROC_COMPAT},
+        {"NFKD", PC__STEP_UNICODE, UTF8PROC_STABLE | UTF8PROC_DECOMPOSE | UTF8PROC_COMPAT}};
     for (size_t i = 0; i < sizeof simple / sizeof *simple; i++)
         if (is(n, simple[i].type))
             return pc__steps_add(r->steps, simple[i].kind, simple[i].option);
     if (is(n, "Strip"))
-        return pc__steps_add(r->steps, PC__STEP_STRIP, flag(n, "strip_left", 0) | flag(n, "strip_right", 0) << 1);
+        return pc__steps_add(r->steps, PC__STEP_STRIP,
+                             flag(n, "strip_left", 0) | flag(n, "strip_right", 0) << 1);
     if (is(n, "Precompiled"))
         return precompiled(r, n);
     if (is(n, "Replace"))
@@ -162,7 +169,8 @@ static pc_status pre_tokenizer(reading *r, const json_t *p)
     return PC_OK;
 }
 
-pc_status pc__steps_from_json(pc__steps **out, const pc_allocator *mem, const json_t *normal, const json_t *pre, pc__token_rules *rules, const char *where)
+pc_status pc__steps_from_json(pc__steps **out, const pc_allocator *mem, const json_t *normal,
+                              const json_t *pre, pc__token_rules *rules, const char *where)
 {
     reading r = {.where = where, .mem = mem, .rules = rules};
     pc_status status = pc__steps_new(out, mem);

@@ -6,9 +6,10 @@
 
 #include "text/tokenizer_body.h"
 
-/* Steps of `normalizer`, and the rules of where to cut and what blanks become from `pre_tokenizer`; either may be NULL or null. What is not known is refused
- * by its name. */
-pc_status pc__steps_from_json(pc__steps **out, const pc_allocator *mem, const json_t *normalizer, const json_t *pre_tokenizer, pc__token_rules *rules,
+/* Steps of `normalizer`, and the rules of where to cut and what blanks become from `pre_tokenizer`;
+ * either may be NULL or null. What is not known is refused by its name. */
+pc_status pc__steps_from_json(pc__steps **out, const pc_allocator *mem, const json_t *normalizer,
+                              const json_t *pre_tokenizer, pc__token_rules *rules,
                               const char *where);
 
 #endif

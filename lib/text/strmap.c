@@ -42,8 +42,8 @@ static pc__strmap_slot *find_hashed(const pc__strmap *map, size_t hash, const ch
                                     size_t size)
 {
     size_t i = hash & map->mask;
-    while (map->slots[i].key &&
-           (map->slots[i].size != size || memcmp(map->slots[i].key, key, size)))
+    while (map->slots[i].key
+           && (map->slots[i].size != size || memcmp(map->slots[i].key, key, size)))
         i = (i + 1) & map->mask;
     return &map->slots[i];
 }

@@ -53,8 +53,8 @@ static int32_t special_at(const pc__tokenizer *t, const char *text, size_t size,
         return -1;
     if (size > t->special_longest)
         size = t->special_longest;
-    return pc__strmap_longest(&t->specials, text, size,
-                              flags & PC_TOKENIZE_SPECIAL ? any : is_user, t);
+    return pc__strmap_longest(&t->specials, text, size, flags & PC_TOKENIZE_SPECIAL ? any : is_user,
+                              t);
 }
 
 static pc_status stretch(const pc__tokenizer *t, const char *text, size_t size, int first,
@@ -133,9 +133,9 @@ pc_status pc__tokenize(const pc__tokenizer *t, const char *text, size_t size, ui
 
 int pc__token_is_special(const pc__tokenizer *t, int32_t token)
 {
-    return token >= 0 && (size_t)token < t->count &&
-           (t->tokens[token].type == PC__TOKEN_CONTROL ||
-            t->tokens[token].type == PC__TOKEN_UNKNOWN);
+    return token >= 0 && (size_t)token < t->count
+           && (t->tokens[token].type == PC__TOKEN_CONTROL
+               || t->tokens[token].type == PC__TOKEN_UNKNOWN);
 }
 
 pc__text pc__token_bytes(const pc__tokenizer *t, int32_t token)
@@ -146,9 +146,9 @@ pc__text pc__token_bytes(const pc__tokenizer *t, int32_t token)
 /* Whether encoding puts a blank in front of a stretch. `start`: only special tokens before it. */
 static int takes_blank(const pc__tokenizer *t, int start)
 {
-    return (t->kind == PC__VOCAB_SPM || t->kind == PC__VOCAB_UNIGRAM) &&
-           (t->rules.step_prefix || t->rules.space_prefix == PC__PREFIX_ALWAYS ||
-            (t->rules.space_prefix == PC__PREFIX_FIRST && start));
+    return (t->kind == PC__VOCAB_SPM || t->kind == PC__VOCAB_UNIGRAM)
+           && (t->rules.step_prefix || t->rules.space_prefix == PC__PREFIX_ALWAYS
+               || (t->rules.space_prefix == PC__PREFIX_FIRST && start));
 }
 
 static pc_status append(const pc__tokenizer *t, int32_t id, int first, int start, pc__bytes *out)
@@ -184,7 +184,8 @@ pc_status pc__detokenize(const pc__tokenizer *t, const int32_t *tokens, size_t c
             if (flags & PC_TOKENIZE_SPECIAL)
                 status = pc__bytes_add(&out, t->tokens[tokens[i]].text.data,
                                        t->tokens[tokens[i]].text.size);
-            /* every stretch between special tokens was given its own space; an unknown one is inside */
+            /* every stretch between special tokens was given its own space; an unknown one is
+             * inside */
             first = first || tokens[i] != t->unk;
         } else {
             status = append(t, tokens[i], first, start, &out);

@@ -1,5 +1,5 @@
-/* Text to token ids and back: SentencePiece BPE with byte fallback, SentencePiece Unigram, byte-level
- * BPE, WordPiece, from every file form in use. Immutable after loading; any thread. */
+/* Text to token ids and back: SentencePiece BPE with byte fallback, SentencePiece Unigram,
+ * byte-level BPE, WordPiece, from every file form in use. Immutable after loading; any thread. */
 #ifndef PC_TEXT_TOKENIZER_H
 #define PC_TEXT_TOKENIZER_H
 
@@ -9,10 +9,10 @@
 typedef struct pc__tokenizer pc__tokenizer;
 
 typedef enum pc__vocab_kind {
-    PC__VOCAB_SPM,       /* SentencePiece BPE by score, byte fallback */
-    PC__VOCAB_BPE,       /* byte-level BPE with merges */
+    PC__VOCAB_SPM, /* SentencePiece BPE by score, byte fallback */
+    PC__VOCAB_BPE, /* byte-level BPE with merges */
     PC__VOCAB_WORDPIECE,
-    PC__VOCAB_UNIGRAM    /* SentencePiece Unigram */
+    PC__VOCAB_UNIGRAM /* SentencePiece Unigram */
 } pc__vocab_kind;
 
 /* as GGUF numbers them */
@@ -37,13 +37,13 @@ typedef struct pc__vocab {
     pc__vocab_kind kind;
     /* pre-tokenizer family ("llama-bpe", "gpt-2", "qwen2", "falcon", …); NULL: default */
     const char *pre;
-    const char *where;        /* file name for error texts */
+    const char *where; /* file name for error texts */
     size_t count;
-    const pc__text *tokens;   /* [count] SPM: pieces with U+2581; BPE: in the byte-level alphabet */
-    const float *scores;      /* [count] or NULL */
-    const int32_t *types;     /* [count] PC__TOKEN_… or NULL */
+    const pc__text *tokens; /* [count] SPM: pieces with U+2581; BPE: in the byte-level alphabet */
+    const float *scores;    /* [count] or NULL */
+    const int32_t *types;   /* [count] PC__TOKEN_… or NULL */
     size_t merge_count;
-    const pc__text *merges;   /* "left right" */
+    const pc__text *merges;               /* "left right" */
     int32_t bos, eos, unk, pad, sep, cls; /* -1: none */
     int32_t add_bos, add_eos;             /* 0, 1, or -1: the kind's default */
     int32_t add_space_prefix;             /* 0, 1, or -1: the kind's default */

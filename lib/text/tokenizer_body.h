@@ -25,10 +25,10 @@ static inline int pc__starts_with_mark(const char *text, size_t size)
 }
 
 typedef struct pc__token {
-    pc__text text;  /* as it appears in running text */
+    pc__text text; /* as it appears in running text */
     float score;
-    uint8_t type;   /* PC__TOKEN_… */
-    uint8_t byte;   /* of a byte token */
+    uint8_t type;           /* PC__TOKEN_… */
+    uint8_t byte;           /* of a byte token */
     uint8_t lstrip, rstrip; /* an added token takes the blanks beside it along */
 } pc__token;
 
@@ -36,15 +36,15 @@ enum { PC__PREFIX_NEVER, PC__PREFIX_ALWAYS, PC__PREFIX_FIRST };
 
 typedef struct pc__token_rules {
     int32_t add_bos, add_eos; /* for PC_TOKENIZE_BOS */
-    int32_t space_prefix;     /* SPM, UNIGRAM: PC__PREFIX_…: U+2581 in front; FIRST: of a text only */
-    int32_t fuse_unk;         /* a run of unknown characters is one unknown token */
-    int32_t ignore_merges;    /* BPE: a word that is a token is that token */
-    int32_t by_rank;          /* SPM: merges by rank instead of score */
+    int32_t space_prefix; /* SPM, UNIGRAM: PC__PREFIX_…: U+2581 in front; FIRST: of a text only */
+    int32_t fuse_unk;     /* a run of unknown characters is one unknown token */
+    int32_t ignore_merges; /* BPE: a word that is a token is that token */
+    int32_t by_rank;       /* SPM: merges by rank instead of score */
     /* BPE: tokens are bytes, not the byte-level alphabet, and join in the order of their ids
      * (tiktoken) */
     int32_t raw_bytes;
     int32_t lowercase, strip_accents, split_chinese; /* WORDPIECE */
-    int32_t nfc;              /* BPE: normalise first */
+    int32_t nfc;                                     /* BPE: normalise first */
     /* UNIGRAM: blanks cut and go; blanks become U+2581; it is no prefix where one stands; parts
      * begin with it; a step of the normalizer puts it in front */
     int32_t split_blanks, marks_blanks, one_prefix, split_marks, step_prefix;
@@ -56,23 +56,23 @@ struct pc__tokenizer {
     pc__token_rules rules;
     size_t count;
     pc__token *tokens;
-    char *arena;            /* texts of all tokens */
-    char *raw_arena;        /* pieces as merges and the maps know them */
-    pc__text *raw;          /* [count] */
-    pc__strmap pieces;      /* raw piece -> id, normal tokens */
-    pc__strmap specials;    /* text -> id: control and user-defined tokens */
+    char *arena;                /* texts of all tokens */
+    char *raw_arena;            /* pieces as merges and the maps know them */
+    pc__text *raw;              /* [count] */
+    pc__strmap pieces;          /* raw piece -> id, normal tokens */
+    pc__strmap specials;        /* text -> id: control and user-defined tokens */
     uint8_t special_first[256]; /* 1: some special starts with this byte */
     size_t special_longest;
     pc__pairmap merges;
-    int32_t byte_token[256];    /* -1: none */
+    int32_t byte_token[256]; /* -1: none */
     int32_t bos, eos, unk, pad;
     pcre2_general_context *regex_memory;
     pcre2_code *expression[PC__MAX_EXPRESSIONS];
     size_t expressions;
     pc__id expressions_id; /* digest of their texts */
     char *chat_template;
-    pc__steps *steps;      /* SPM, UNIGRAM: of the normalizer, or NULL */
-    pc__unigram *unigram;  /* UNIGRAM */
+    pc__steps *steps;     /* SPM, UNIGRAM: of the normalizer, or NULL */
+    pc__unigram *unigram; /* UNIGRAM */
 };
 
 /* A growing list of ids. */
@@ -109,12 +109,14 @@ pc_status pc__bpe_join(const pc__tokenizer *t, const char *text, uint32_t *start
 pc_status pc__expressions_of(pc__tokenizer *t, const char *family, const char *where);
 /* *memory is made, from mem, when it is first needed; the owner frees it. */
 pc_status pc__expression_compile(pcre2_code **out, pcre2_general_context **memory,
-                                 const pc_allocator *mem, const char *expression, const char *where);
+                                 const pc_allocator *mem, const char *expression,
+                                 const char *where);
 pcre2_match_context *pc__expression_limits(pcre2_general_context *memory); /* NULL: no memory */
 /* The next match from `at` on, of text of at least one byte. PC_MISS: none that is longer than
  * nothing. `what` heads the text of an error. */
-pc_status pc__expression_match(const pcre2_code *expression, pcre2_match_context *limits, pcre2_match_data *match,
-                               const char *text, size_t size, size_t at, const char *what, size_t *from, size_t *to);
+pc_status pc__expression_match(const pcre2_code *expression, pcre2_match_context *limits,
+                               pcre2_match_data *match, const char *text, size_t size, size_t at,
+                               const char *what, size_t *from, size_t *to);
 pc_status pc__expression_add(pc__tokenizer *t, const char *expression, const char *where);
 /* Cuts text by all expressions in turn; calls piece() for each part in order. */
 pc_status pc__expressions_cut(const pc__tokenizer *t, const char *text, size_t size,

@@ -56,15 +56,13 @@ static pc_status normalizer(pc__json_reading *r, const json_t *n)
     if (is(n, "Sequence")) {
         if (!(list = sequence(r, n, "normalizers")))
             return PC_ERR_FORMAT;
-        json_array_foreach(list, i, part)
-            if ((status = normalizer(r, part)) < 0)
-                return status;
+        json_array_foreach(list, i, part) if ((status = normalizer(r, part)) < 0) return status;
         return PC_OK;
     }
     if (is(n, "Prepend") && !strcmp(string_of(n, "prepend"), PC__BLANK_MARK))
         r->rules.space_prefix = r->metaspace = 1;
-    else if (is(n, "Replace") && !strcmp(string_of(json_object_get(n, "pattern"), "String"), " ") &&
-             !strcmp(string_of(n, "content"), PC__BLANK_MARK))
+    else if (is(n, "Replace") && !strcmp(string_of(json_object_get(n, "pattern"), "String"), " ")
+             && !strcmp(string_of(n, "content"), PC__BLANK_MARK))
         r->metaspace = 1;
     else if (is(n, "NFC"))
         r->rules.nfc = 1;
@@ -100,9 +98,7 @@ static pc_status pre_tokenizer(pc__json_reading *r, const json_t *p)
     if (is(p, "Sequence")) {
         if (!(list = sequence(r, p, "pretokenizers")))
             return PC_ERR_FORMAT;
-        json_array_foreach(list, i, part)
-            if ((status = pre_tokenizer(r, part)) < 0)
-                return status;
+        json_array_foreach(list, i, part) if ((status = pre_tokenizer(r, part)) < 0) return status;
         return PC_OK;
     }
     if (is(p, "ByteLevel")) {
@@ -111,16 +107,16 @@ static pc_status pre_tokenizer(pc__json_reading *r, const json_t *p)
             return pc__fail(PC_ERR_UNSUPPORTED, "%s: ByteLevel with add_prefix_space", r->where);
         return json_is_false(json_object_get(p, "use_regex")) ? PC_OK : add_expression(r, gpt2);
     }
-    if (is(p, "Split") && json_is_string(json_object_get(json_object_get(p, "pattern"), "Regex")) &&
-        !strcmp(string_of(p, "behavior"), "Isolated"))
+    if (is(p, "Split") && json_is_string(json_object_get(json_object_get(p, "pattern"), "Regex"))
+        && !strcmp(string_of(p, "behavior"), "Isolated"))
         return add_expression(r, string_of(json_object_get(p, "pattern"), "Regex"));
     if (is(p, "Digits"))
         return add_expression(r, json_is_true(json_object_get(p, "individual_digits")) ? "\\p{N}"
                                                                                        : "\\p{N}+");
     if (is(p, "Metaspace")) {
         r->metaspace = 1;
-        r->rules.space_prefix = strcmp(string_of(p, "prepend_scheme"), "never") != 0 &&
-                                !json_is_false(json_object_get(p, "add_prefix_space"));
+        r->rules.space_prefix = strcmp(string_of(p, "prepend_scheme"), "never") != 0
+                                && !json_is_false(json_object_get(p, "add_prefix_space"));
         return PC_OK;
     }
     if (is(p, "BertPreTokenizer"))
@@ -137,7 +133,8 @@ static int32_t find(const pc__json_reading *r, const char *text)
     return -1;
 }
 
-/* {"cls": ["<s>", 0], "sep": ["</s>", 2]}: BERT's and RoBERTa's own way to say what a template says. */
+/* {"cls": ["<s>", 0], "sep": ["</s>", 2]}: BERT's and RoBERTa's own way to say what a template
+ * says. */
 static pc_status ends(pc__json_reading *r, const json_t *p)
 {
     static const char *const keys[2] = {"cls", "sep"};
@@ -147,7 +144,8 @@ static pc_status ends(pc__json_reading *r, const json_t *p)
         const char *text = json_string_value(json_array_get(pair, 0));
         *to[i] = text ? find(r, text) : -1;
         if (*to[i] < 0)
-            return pc__fail(PC_ERR_FORMAT, "%s: post_processor: '%s' is no token", r->where, keys[i]);
+            return pc__fail(PC_ERR_FORMAT, "%s: post_processor: '%s' is no token", r->where,
+                            keys[i]);
     }
     r->rules.add_bos = r->rules.add_eos = 1;
     return PC_OK;
@@ -164,16 +162,15 @@ static pc_status post_processor(pc__json_reading *r, const json_t *p)
     if (is(p, "Sequence")) {
         if (!(list = sequence(r, p, "processors")))
             return PC_ERR_FORMAT;
-        json_array_foreach(list, i, part)
-            if ((status = post_processor(r, part)) < 0)
-                return status;
+        json_array_foreach(list, i, part) if ((status = post_processor(r, part)) < 0) return status;
         return PC_OK;
     }
     if (is(p, "BertProcessing") || is(p, "RobertaProcessing"))
         return ends(r, p);
     if (!is(p, "TemplateProcessing"))
         return unknown(r, "post-processor", p);
-    json_array_foreach(single, i, part) {
+    json_array_foreach(single, i, part)
+    {
         json_t *special = json_object_get(part, "SpecialToken");
         if (!special) {
             before = 0;
@@ -196,9 +193,9 @@ static pc_status post_processor(pc__json_reading *r, const json_t *p)
 
 static pc_status unigram(pc__json_reading *r, const json_t *m)
 {
-    pc_status status = pc__steps_from_json(&r->steps, r->mem, json_object_get(r->root, "normalizer"),
-                                           json_object_get(r->root, "pre_tokenizer"), &r->rules,
-                                           r->where);
+    pc_status status = pc__steps_from_json(
+        &r->steps, r->mem, json_object_get(r->root, "normalizer"),
+        json_object_get(r->root, "pre_tokenizer"), &r->rules, r->where);
     r->vocab.kind = PC__VOCAB_UNIGRAM;
     if (status >= 0 && (status = pc__json_tokens(r, m, 1)) >= 0)
         status = post_processor(r, json_object_get(r->root, "post_processor"));
@@ -220,10 +217,10 @@ static pc_status model(pc__json_reading *r)
         return unigram(r, m);
     if (strcmp(type, "BPE") && strcmp(type, "WordPiece"))
         return pc__fail(PC_ERR_UNSUPPORTED, "%s: model of type '%s' is not known", r->where, type);
-    if ((status = normalizer(r, json_object_get(r->root, "normalizer"))) < 0 ||
-        (status = pre_tokenizer(r, json_object_get(r->root, "pre_tokenizer"))) < 0 ||
-        (status = pc__json_tokens(r, m, 0)) < 0 ||
-        (status = pc__json_merges(r, m, !strcmp(type, "BPE"))) < 0)
+    if ((status = normalizer(r, json_object_get(r->root, "normalizer"))) < 0
+        || (status = pre_tokenizer(r, json_object_get(r->root, "pre_tokenizer"))) < 0
+        || (status = pc__json_tokens(r, m, 0)) < 0
+        || (status = pc__json_merges(r, m, !strcmp(type, "BPE"))) < 0)
         return status;
     r->vocab.kind = !strcmp(type, "WordPiece") ? PC__VOCAB_WORDPIECE
                     : r->byte_level            ? PC__VOCAB_BPE
@@ -264,7 +261,8 @@ static void added_blanks(const pc__json_reading *r, pc__tokenizer *t)
 {
     size_t i;
     json_t *value;
-    json_array_foreach(json_object_get(r->root, "added_tokens"), i, value) {
+    json_array_foreach(json_object_get(r->root, "added_tokens"), i, value)
+    {
         json_int_t id = json_integer_value(json_object_get(value, "id"));
         t->tokens[id].lstrip = json_is_true(json_object_get(value, "lstrip"));
         t->tokens[id].rstrip = json_is_true(json_object_get(value, "rstrip"));
@@ -358,9 +356,10 @@ static const char *template_in(const json_t *config)
 {
     json_t *value = json_object_get(config, "chat_template"), *item;
     size_t i;
-    json_array_foreach(value, i, item)
-        if (!strcmp(string_of(item, "name"), "default"))
-            return json_string_value(json_object_get(item, "template"));
+    json_array_foreach(
+        value, i,
+        item) if (!strcmp(string_of(item, "name"),
+                          "default")) return json_string_value(json_object_get(item, "template"));
     return json_string_value(value);
 }
 

@@ -1,4 +1,5 @@
-/* A tokenizer.json while it is read (tokenizer_json.c), and the readers of its vocabulary (tokens_json.c). */
+/* A tokenizer.json while it is read (tokenizer_json.c), and the readers of its vocabulary
+ * (tokens_json.c). */
 #ifndef PC_TEXT_TOKENIZER_JSON_BODY_H
 #define PC_TEXT_TOKENIZER_JSON_BODY_H
 

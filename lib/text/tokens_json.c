@@ -11,8 +11,8 @@ static pc_status place(pc__json_reading *r, json_int_t id, const char *text, siz
     if (id < 0 || (size_t)id >= r->vocab.count)
         return pc__fail(PC_ERR_FORMAT, "%s: token id %lld lies outside of the %zu tokens", r->where,
                         (long long)id, r->vocab.count);
-    if (r->types[id] != PC__TOKEN_UNUSED &&
-        (r->tokens[id].size != size || memcmp(r->tokens[id].data, text, size)))
+    if (r->types[id] != PC__TOKEN_UNUSED
+        && (r->tokens[id].size != size || memcmp(r->tokens[id].data, text, size)))
         return pc__fail(PC_ERR_FORMAT, "%s: token id %lld is given to '%.40s' and to '%.40s'",
                         r->where, (long long)id, r->tokens[id].data, text);
     r->tokens[id] = (pc__text){text, size};
@@ -34,7 +34,8 @@ static size_t id_range(const json_t *vocab, const json_t *added)
         top = (json_int_t)json_array_size(vocab) - 1;
     json_object_foreach((json_t *)(uintptr_t)vocab, key, value)
         top = json_integer_value(value) > top ? json_integer_value(value) : top;
-    json_array_foreach(added, i, value) {
+    json_array_foreach(added, i, value)
+    {
         json_int_t id = json_integer_value(json_object_get(value, "id"));
         top = id > top ? id : top;
     }
@@ -55,7 +56,8 @@ static pc_status place_pieces(pc__json_reading *r, const json_t *model, int byte
     r->scores = pc__calloc(r->mem, r->vocab.count, sizeof *r->scores);
     if (!r->scores)
         return PC_ERR_NOMEM;
-    json_array_foreach(vocab, i, pair) {
+    json_array_foreach(vocab, i, pair)
+    {
         const json_t *text = json_array_get(pair, 0), *score = json_array_get(pair, 1);
         if (json_array_size(pair) != 2 || !json_is_string(text) || !json_is_number(score))
             return pc__fail(PC_ERR_FORMAT, "%s: model.vocab: entry %zu is no piece with a score",
@@ -67,8 +69,8 @@ static pc_status place_pieces(pc__json_reading *r, const json_t *model, int byte
     }
     if (!unk || json_is_null(unk))
         return PC_OK;
-    if (!json_is_integer(unk) || json_integer_value(unk) < 0 ||
-        json_integer_value(unk) >= (json_int_t)json_array_size(vocab))
+    if (!json_is_integer(unk) || json_integer_value(unk) < 0
+        || json_integer_value(unk) >= (json_int_t)json_array_size(vocab))
         return pc__fail(PC_ERR_FORMAT, "%s: model.unk_id is no token", r->where);
     r->vocab.unk = (int32_t)json_integer_value(unk);
     r->types[r->vocab.unk] = PC__TOKEN_UNKNOWN;
@@ -80,7 +82,8 @@ static pc_status place_words(pc__json_reading *r, json_t *vocab, int bytes)
     json_t *value;
     const char *key;
     pc_status status = PC_OK;
-    json_object_foreach(vocab, key, value) {
+    json_object_foreach(vocab, key, value)
+    {
         status = place(r, json_is_integer(value) ? json_integer_value(value) : -1, key, strlen(key),
                        bytes && is_byte(key, strlen(key)) ? PC__TOKEN_BYTE : PC__TOKEN_NORMAL);
         if (status < 0)
@@ -116,7 +119,8 @@ pc_status pc__json_tokens(pc__json_reading *r, const json_t *model, int unigram)
     status = unigram ? place_pieces(r, model, bytes) : place_words(r, vocab, bytes);
     if (status < 0)
         return status;
-    json_array_foreach(added, i, value) {
+    json_array_foreach(added, i, value)
+    {
         json_t *id = json_object_get(value, "id"), *content = json_object_get(value, "content");
         int special = json_is_true(json_object_get(value, "special"));
         if (!json_is_integer(id) || !json_string_length(content))
@@ -160,15 +164,16 @@ pc_status pc__json_merges(pc__json_reading *r, const json_t *model, int wanted)
     char *at;
     if (!json_is_array(list) && (list || wanted))
         return pc__fail(PC_ERR_FORMAT, "%s: model.merges is not a list", r->where);
-    json_array_foreach(list, i, m)
-        bytes += json_string_length(m) + json_string_length(json_array_get(m, 0)) +
-                 json_string_length(json_array_get(m, 1)) + 1;
+    json_array_foreach(list, i, m) bytes += json_string_length(m)
+                                            + json_string_length(json_array_get(m, 0))
+                                            + json_string_length(json_array_get(m, 1)) + 1;
     r->vocab.merge_count = json_array_size(list);
     r->merges = pc__calloc(r->mem, r->vocab.merge_count, sizeof *r->merges);
     r->merge_arena = at = pc__alloc(r->mem, bytes);
     if (!r->merges || !at)
         return PC_ERR_NOMEM;
-    json_array_foreach(list, i, m) {
+    json_array_foreach(list, i, m)
+    {
         char *start = at;
         if (!(at = copy_merge(start, m)))
             return pc__fail(PC_ERR_FORMAT, "%s: merge %zu is neither a string nor a pair", r->where,

@@ -1,5 +1,5 @@
-/* The pieces in a trie whose nodes stand in the order of their depth, then of their text: the children of a node are neighbours, and their bytes lie in one
- * row for memchr. */
+/* The pieces in a trie whose nodes stand in the order of their depth, then of their text: the
+ * children of a node are neighbours, and their bytes lie in one row for memchr. */
 #include "text/unigram.h"
 
 #include <stdlib.h>
@@ -31,7 +31,8 @@ static size_t count_nodes(const pc__unigram_piece *pieces, size_t count)
     size_t nodes = 1;
     for (size_t i = 0; i < count; i++) {
         size_t same = 0;
-        while (i && same < pieces[i].size && same < pieces[i - 1].size && pieces[i].text[same] == pieces[i - 1].text[same])
+        while (i && same < pieces[i].size && same < pieces[i - 1].size
+               && pieces[i].text[same] == pieces[i - 1].text[same])
             same++;
         nodes += pieces[i].size - same;
     }
@@ -66,8 +67,8 @@ static void fill(pc__unigram *m, const pc__unigram_piece *pieces, size_t count, 
     m->child[m->nodes] = next;
 }
 
-pc_status pc__unigram_new(pc__unigram **out, const pc_allocator *mem, pc__unigram_piece *pieces, size_t count, const double *scores, size_t tokens,
-                          double lowest)
+pc_status pc__unigram_new(pc__unigram **out, const pc_allocator *mem, pc__unigram_piece *pieces,
+                          size_t count, const double *scores, size_t tokens, double lowest)
 {
     pc__unigram *m = *out = pc__calloc(mem, 1, sizeof *m);
     stretch *of = NULL;
@@ -128,8 +129,10 @@ static void offer(pc__unigram_node *node, double score, size_t from, int32_t id)
         *node = (pc__unigram_node){score, (uint32_t)from, id};
 }
 
-/* All pieces that start at `from`. Returns whether one of them is the character of `one` bytes there. */
-static int offer_pieces(const pc__unigram *m, const char *text, size_t size, size_t from, size_t one, pc__unigram_node *nodes)
+/* All pieces that start at `from`. Returns whether one of them is the character of `one` bytes
+ * there. */
+static int offer_pieces(const pc__unigram *m, const char *text, size_t size, size_t from,
+                        size_t one, pc__unigram_node *nodes)
 {
     size_t node = 0;
     int single = 0;
@@ -160,7 +163,8 @@ static void turn(pc__unigram_node *nodes, size_t size)
     }
 }
 
-void pc__unigram_search(const pc__unigram *m, const char *text, size_t size, pc__unigram_node *nodes)
+void pc__unigram_search(const pc__unigram *m, const char *text, size_t size,
+                        pc__unigram_node *nodes)
 {
     for (size_t i = 0; i <= size; i++)
         nodes[i] = (pc__unigram_node){0.0, UINT32_MAX, -1};

@@ -1,5 +1,6 @@
-/* Encoding by the Unigram model: steps of the normalizer, cuts at blanks, U+2581 for blanks and in front of words, then the best pieces of each part; what
- * no piece covers is one unknown token, or its bytes. */
+/* Encoding by the Unigram model: steps of the normalizer, cuts at blanks, U+2581 for blanks and in
+ * front of words, then the best pieces of each part; what no piece covers is one unknown token, or
+ * its bytes. */
 #include <string.h>
 
 #include "text/normalise.h"
@@ -19,7 +20,8 @@ static pc_status pieces(work *w, const char *text, size_t size)
 {
     size_t need = size + 1;
     int unknown = 0;
-    pc_status status = pc__grow(&w->t->mem, (void **)&w->nodes, &w->capacity, need, sizeof *w->nodes);
+    pc_status status = pc__grow(&w->t->mem, (void **)&w->nodes, &w->capacity, need,
+                                sizeof *w->nodes);
     if (status < 0)
         return status;
     pc__unigram_search(w->t->unigram, text, size, w->nodes);
@@ -50,16 +52,19 @@ static pc_status parts(work *w, const char *text, size_t size)
 static pc_status word(work *w, const char *text, size_t size, int first)
 {
     const pc__token_rules *rules = &w->t->rules;
-    int prefix = rules->space_prefix == PC__PREFIX_ALWAYS || (rules->space_prefix == PC__PREFIX_FIRST && first);
+    int prefix = rules->space_prefix == PC__PREFIX_ALWAYS
+                 || (rules->space_prefix == PC__PREFIX_FIRST && first);
     pc_status status = PC_OK;
     w->marked.size = 0;
     if (prefix && !(rules->one_prefix && (pc__starts_with_mark(text, size) || *text == ' ')))
         status = pc__bytes_add(&w->marked, PC__BLANK_MARK, PC__BLANK_MARK_SIZE);
     if (status >= 0)
-        status = rules->marks_blanks ? pc__mark_blanks(text, size, &w->marked) : pc__bytes_add(&w->marked, text, size);
+        status = rules->marks_blanks ? pc__mark_blanks(text, size, &w->marked)
+                                     : pc__bytes_add(&w->marked, text, size);
     if (status < 0)
         return status;
-    return rules->split_marks ? parts(w, w->marked.data, w->marked.size) : pieces(w, w->marked.data, w->marked.size);
+    return rules->split_marks ? parts(w, w->marked.data, w->marked.size)
+                              : pieces(w, w->marked.data, w->marked.size);
 }
 
 static pc_status words(work *w, const char *text, size_t size, int first)
@@ -79,7 +84,8 @@ static pc_status words(work *w, const char *text, size_t size, int first)
     return status < 0 || from == size ? status : word(w, text + from, size - from, first && !from);
 }
 
-pc_status pc__unigram_encode(const pc__tokenizer *t, const char *text, size_t size, int first, pc__ids *out)
+pc_status pc__unigram_encode(const pc__tokenizer *t, const char *text, size_t size, int first,
+                             pc__ids *out)
 {
     work w = {.t = t, .out = out, .marked = {.mem = &t->mem}};
     pc__bytes normal = {.mem = &t->mem};

@@ -19,8 +19,8 @@ static int hex(char c)
 /* "<0x0A>" -> 10; -1: not of that form */
 static int byte_of(pc__text piece)
 {
-    if (piece.size != 6 || memcmp(piece.data, "<0x", 3) || piece.data[5] != '>' ||
-        hex(piece.data[3]) < 0 || hex(piece.data[4]) < 0)
+    if (piece.size != 6 || memcmp(piece.data, "<0x", 3) || piece.data[5] != '>'
+        || hex(piece.data[3]) < 0 || hex(piece.data[4]) < 0)
         return -1;
     return hex(piece.data[3]) * 16 + hex(piece.data[4]);
 }
@@ -30,8 +30,8 @@ static int plain(uint8_t type)
     return type == PC__TOKEN_NORMAL || type == PC__TOKEN_UNUSED;
 }
 
-/* A piece as text: U+2581 is a space (SPM, UNIGRAM), the byte-level alphabet is bytes (BPE), "##" joins
- * (WordPiece). Returns its size. */
+/* A piece as text: U+2581 is a space (SPM, UNIGRAM), the byte-level alphabet is bytes (BPE), "##"
+ * joins (WordPiece). Returns its size. */
 static size_t appearance(pc__vocab_kind kind, const pc__token *token, pc__text piece, char *out)
 {
     size_t n = 0;
@@ -85,8 +85,8 @@ static pc_status check(const pc__vocab *v)
     if (!v->count || v->count > 1 << 24)
         return pc__fail(PC_ERR_FORMAT, "%s: vocabulary of %zu tokens", v->where, v->count);
     for (size_t i = 0; i < v->count; i++) {
-        if ((v->scores && !isfinite(v->scores[i])) ||
-            (v->exact_scores && !isfinite(v->exact_scores[i])))
+        if ((v->scores && !isfinite(v->scores[i]))
+            || (v->exact_scores && !isfinite(v->exact_scores[i])))
             return pc__fail(PC_ERR_FORMAT, "%s: token %zu: its score is not a number", v->where, i);
         if (v->types && (v->types[i] < 0 || v->types[i] > PC__TOKEN_BYTE))
             return pc__fail(PC_ERR_FORMAT, "%s: token %zu: type %d is not known", v->where, i,
@@ -121,8 +121,8 @@ static pc_status texts(pc__tokenizer *t, const pc__vocab *v)
     int gguf_wordpiece = 0;
     for (size_t i = 0; i < v->count; i++) {
         bytes += v->tokens[i].size + 3;
-        gguf_wordpiece |= v->kind == PC__VOCAB_WORDPIECE && v->tokens[i].size > PC__BLANK_MARK_SIZE &&
-                          pc__starts_with_mark(v->tokens[i].data, v->tokens[i].size);
+        gguf_wordpiece |= v->kind == PC__VOCAB_WORDPIECE && v->tokens[i].size > PC__BLANK_MARK_SIZE
+                          && pc__starts_with_mark(v->tokens[i].data, v->tokens[i].size);
     }
     t->tokens = pc__calloc(&t->mem, v->count, sizeof *t->tokens);
     t->raw = pc__calloc(&t->mem, v->count, sizeof *t->raw);
@@ -173,8 +173,8 @@ static pc_status maps(pc__tokenizer *t, const char *where)
             t->byte_token[token->byte] = (int32_t)i;
         } else if (plain(token->type)) {
             status = pc__strmap_add(&t->pieces, raw.data, raw.size, (int32_t)i);
-            if (t->kind == PC__VOCAB_BPE && raw.size == 1 &&
-                t->byte_token[(unsigned char)raw.data[0]] < 0)
+            if (t->kind == PC__VOCAB_BPE && raw.size == 1
+                && t->byte_token[(unsigned char)raw.data[0]] < 0)
                 t->byte_token[(unsigned char)raw.data[0]] = (int32_t)i;
         } else if (token->text.size) {
             status = add_special(t, (int32_t)i, where);
@@ -210,9 +210,10 @@ static pc_status add_merge(pc__tokenizer *t, const pc__vocab *v, size_t index)
     int32_t a, b, c;
     if (!space || space + 1 == m.data + m.size)
         return pc__fail(PC_ERR_FORMAT, "%s: merge %zu has no two sides", v->where, index);
-    if (merge_bytes(t, (pc__text){m.data, (size_t)(space - m.data)}, both, &left) < 0 ||
-        merge_bytes(t, (pc__text){space + 1, m.size - (size_t)(space - m.data) - 1}, both + left,
-                    &right) < 0)
+    if (merge_bytes(t, (pc__text){m.data, (size_t)(space - m.data)}, both, &left) < 0
+        || merge_bytes(t, (pc__text){space + 1, m.size - (size_t)(space - m.data) - 1}, both + left,
+                       &right)
+               < 0)
         return pc__fail(PC_ERR_FORMAT, "%s: merge %zu is longer than any token", v->where, index);
     a = side_id(t, both, left);
     b = side_id(t, both + left, right);
@@ -282,8 +283,8 @@ static pc_status build(pc__tokenizer *t, const pc__vocab *v, const char *const *
         status = unigram(t, v);
     if (status >= 0)
         status = vocab_steps(&t->steps, &t->mem, v);
-    if (status >= 0 && v->chat_template &&
-        !(t->chat_template = pc__strdup(&t->mem, v->chat_template)))
+    if (status >= 0 && v->chat_template
+        && !(t->chat_template = pc__strdup(&t->mem, v->chat_template)))
         status = PC_ERR_NOMEM;
     for (size_t i = 0; i < count && status >= 0; i++)
         status = pc__expression_add(t, expressions[i], v->where);

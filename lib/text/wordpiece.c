@@ -10,30 +10,30 @@ enum { LONGEST_WORD = 100 }; /* characters; longer words are unknown */
 
 static int chinese(uint32_t c)
 {
-    return (c >= 0x4e00 && c <= 0x9fff) || (c >= 0x3400 && c <= 0x4dbf) ||
-           (c >= 0x20000 && c <= 0x2a6df) || (c >= 0x2a700 && c <= 0x2b73f) ||
-           (c >= 0x2b740 && c <= 0x2b81f) || (c >= 0x2b820 && c <= 0x2ceaf) ||
-           (c >= 0xf900 && c <= 0xfaff) || (c >= 0x2f800 && c <= 0x2fa1f);
+    return (c >= 0x4e00 && c <= 0x9fff) || (c >= 0x3400 && c <= 0x4dbf)
+           || (c >= 0x20000 && c <= 0x2a6df) || (c >= 0x2a700 && c <= 0x2b73f)
+           || (c >= 0x2b740 && c <= 0x2b81f) || (c >= 0x2b820 && c <= 0x2ceaf)
+           || (c >= 0xf900 && c <= 0xfaff) || (c >= 0x2f800 && c <= 0x2fa1f);
 }
 
 static int punctuation(uint32_t c)
 {
     utf8proc_category_t k = utf8proc_category((utf8proc_int32_t)c);
-    return (c >= 33 && c <= 47) || (c >= 58 && c <= 64) || (c >= 91 && c <= 96) ||
-           (c >= 123 && c <= 126) || (k >= UTF8PROC_CATEGORY_PC && k <= UTF8PROC_CATEGORY_PO);
+    return (c >= 33 && c <= 47) || (c >= 58 && c <= 64) || (c >= 91 && c <= 96)
+           || (c >= 123 && c <= 126) || (k >= UTF8PROC_CATEGORY_PC && k <= UTF8PROC_CATEGORY_PO);
 }
 
 static int blank(uint32_t c)
 {
-    return c == ' ' || c == '\t' || c == '\n' || c == '\r' ||
-           utf8proc_category((utf8proc_int32_t)c) == UTF8PROC_CATEGORY_ZS;
+    return c == ' ' || c == '\t' || c == '\n' || c == '\r'
+           || utf8proc_category((utf8proc_int32_t)c) == UTF8PROC_CATEGORY_ZS;
 }
 
 static int dropped(uint32_t c)
 {
     utf8proc_category_t k = utf8proc_category((utf8proc_int32_t)c);
-    return c == 0 || c == 0xfffd || k == UTF8PROC_CATEGORY_CC || k == UTF8PROC_CATEGORY_CF ||
-           k == UTF8PROC_CATEGORY_CO || k == UTF8PROC_CATEGORY_CS;
+    return c == 0 || c == 0xfffd || k == UTF8PROC_CATEGORY_CC || k == UTF8PROC_CATEGORY_CF
+           || k == UTF8PROC_CATEGORY_CO || k == UTF8PROC_CATEGORY_CS;
 }
 
 static int starts_word(const void *tokenizer, int32_t id)
@@ -84,8 +84,9 @@ static pc_status add_rune(const pc__tokenizer *t, uint32_t c, pc__bytes *word, p
     pc_status status;
     if (blank(c))
         return flush(t, word, out);
-    if (dropped(c) ||
-        (t->rules.strip_accents && utf8proc_category((utf8proc_int32_t)c) == UTF8PROC_CATEGORY_MN))
+    if (dropped(c)
+        || (t->rules.strip_accents
+            && utf8proc_category((utf8proc_int32_t)c) == UTF8PROC_CATEGORY_MN))
         return PC_OK;
     if (t->rules.lowercase)
         c = (uint32_t)utf8proc_tolower((utf8proc_int32_t)c);

@@ -10,9 +10,10 @@ import tempfile
 
 from public_header import Header
 
-TOP = """/* The binary interface of release %d.%d on 64-bit machines, as test/abi/freeze.py printed it. Catches: a field that was moved, removed, put
- * in between or given another size, a constant with another value. Structs that start with struct_size may have grown at their end in
- * later releases, the others not at all. */
+TOP = """/* The binary interface of release %d.%d on 64-bit machines, as test/abi/freeze.py printed
+ * it. Catches: a field that was moved, removed, put in between or given another size, a constant
+ * with another value. Structs that start with struct_size may have grown at their end in later
+ * releases, the others not at all. */
 #include <promptcache.h>
 
 #define SAME(what, value) _Static_assert((what) == (value), #what)

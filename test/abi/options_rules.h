@@ -24,10 +24,12 @@ typedef struct pc_write_case {
     size_t size, v1_size;
 } pc_write_case;
 
+/* clang-format off */
 #define PC_READ_CASE(type, use, init, v1_size, reserved, flags, known, nullable)                   \
     {                                                                                              \
 #type, use, init, sizeof(type), v1_size, reserved, flags, known, nullable                  \
     }
+/* clang-format on */
 #define PC_FIELD(type, field) (int32_t) offsetof(type, field)
 
 void pc_check_read(const pc_read_case *c);

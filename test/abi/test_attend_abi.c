@@ -71,7 +71,8 @@ static const pc_read_case cases[] = {
                  PC_PLAN_PER_ROW, 0),
     PC_READ_CASE(pc_attend_args, use_attend, &attend_args, 72, PC_NO_FIELD, PC_NO_FIELD, 0, 0),
     PC_READ_CASE(pc_rope, use_rope, &rope, 32, PC_FIELD(pc_rope, reserved), PC_NO_FIELD, 0, 1),
-    PC_READ_CASE(pc_calibrate_options, use_calibrate, &calibrate_args, 32, PC_NO_FIELD, PC_NO_FIELD, 0, 1),
+    PC_READ_CASE(pc_calibrate_options, use_calibrate, &calibrate_args, 32, PC_NO_FIELD, PC_NO_FIELD,
+                 0, 1),
 };
 
 static int start(void)
@@ -91,9 +92,9 @@ static int start(void)
     attend_args.out = out;
     rope.dims = 2;
     rope.frequency = frequency;
-    return CHECK(pc_pages_bytes(&shape, TOKENS) <= sizeof pages) &&
-           CHECK_OK(pc_context_new(&context, NULL)) &&
-           CHECK_OK(pc_plan_new(&plan, context, &plan_args));
+    return CHECK(pc_pages_bytes(&shape, TOKENS) <= sizeof pages)
+           && CHECK_OK(pc_context_new(&context, NULL))
+           && CHECK_OK(pc_plan_new(&plan, context, &plan_args));
 }
 
 int main(void)

@@ -1,5 +1,5 @@
-/* The structs of the calls for folders of records, by the rules of doc/abi.md, on a folder that a cache has filled. Catches what test_options_abi does, for
- * these. */
+/* The structs of the calls for folders of records, by the rules of doc/abi.md, on a folder that a
+ * cache has filled. Catches what test_options_abi does, for these. */
 #include <string.h>
 
 #include "options_rules.h"
@@ -24,8 +24,9 @@ static pc_status fill_info(void *result)
     return pc_folder_get(folder, 0, result);
 }
 
-static const pc_read_case read_case = PC_READ_CASE(pc_folder_options, use_options, &init, 24, PC_NO_FIELD,
-                                                   PC_FIELD(pc_folder_options, flags), 0, 1);
+static const pc_read_case read_case = PC_READ_CASE(pc_folder_options, use_options, &init, 24,
+                                                   PC_NO_FIELD, PC_FIELD(pc_folder_options, flags),
+                                                   0, 1);
 static const pc_write_case write_case = {"pc_record_info", fill_info, sizeof(pc_record_info), 200};
 
 static void fill_folder(void)
@@ -48,7 +49,8 @@ static void fill_folder(void)
     raw.block_bytes = block_bytes;
     raw.block_count = 1;
     put.cost_seconds = 10;
-    if (CHECK_OK(pc_cache_new(&cache, context, &options)) && CHECK_OK(pc_segment_wrap(&segment, context, &raw, NULL, NULL))
+    if (CHECK_OK(pc_cache_new(&cache, context, &options))
+        && CHECK_OK(pc_segment_wrap(&segment, context, &raw, NULL, NULL))
         && CHECK_OK(pc_cache_put(cache, key, segment, &put)))
         CHECK_OK(pc_cache_flush(cache));
     pc_segment_free(segment);
@@ -60,7 +62,8 @@ int main(void)
     snprintf(path, sizeof path, "%s/records", pc_test_folder());
     if (CHECK_OK(pc_context_new(&context, NULL))) {
         fill_folder();
-        if (CHECK_OK(pc_folder_open(&folder, context, path, NULL)) && CHECK_INT(pc_folder_count(folder), 1)) {
+        if (CHECK_OK(pc_folder_open(&folder, context, path, NULL))
+            && CHECK_INT(pc_folder_count(folder), 1)) {
             pc_check_read(&read_case);
             pc_check_write(&write_case);
         }

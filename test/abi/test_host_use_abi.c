@@ -1,5 +1,5 @@
-/* The structs of the calls for a host's own states (keys, segments around its memory, put and get), by the rules of doc/abi.md. Catches what test_options_abi
- * does, for these. */
+/* The structs of the calls for a host's own states (keys, segments around its memory, put and get),
+ * by the rules of doc/abi.md. Catches what test_options_abi does, for these. */
 #include <string.h>
 
 #include "options_rules.h"
@@ -62,7 +62,8 @@ static const pc_read_case read_cases[] = {
     PC_READ_CASE(pc_key_parts, use_parts, &parts, 72, PC_NO_FIELD, PC_NO_FIELD, 0, 0),
     PC_READ_CASE(pc_raw, use_wrap, &raw, 136, PC_NO_FIELD, PC_NO_FIELD, 0, 0),
     PC_READ_CASE(pc_raw, use_expect, &raw, 136, PC_NO_FIELD, PC_NO_FIELD, 0, 0),
-    PC_READ_CASE(pc_put_options, use_put, &put_init, 56, PC_FIELD(pc_put_options, reserved), PC_NO_FIELD, 0, 1),
+    PC_READ_CASE(pc_put_options, use_put, &put_init, 56, PC_FIELD(pc_put_options, reserved),
+                 PC_NO_FIELD, 0, 1),
 };
 
 static const pc_write_case write_cases[] = {
@@ -80,7 +81,8 @@ int main(void)
     raw.block_bytes = block_bytes;
     raw.block_count = 1;
     if (CHECK_OK(pc_context_new(&context, NULL)) && CHECK_OK(pc_cache_new(&cache, context, NULL))
-        && CHECK_OK(pc_segment_wrap(&segment, context, &raw, NULL, NULL)) && CHECK_OK(pc_cache_put(cache, key, segment, NULL))) {
+        && CHECK_OK(pc_segment_wrap(&segment, context, &raw, NULL, NULL))
+        && CHECK_OK(pc_cache_put(cache, key, segment, NULL))) {
         for (size_t i = 0; i < sizeof read_cases / sizeof *read_cases; i++)
             pc_check_read(&read_cases[i]);
         for (size_t i = 0; i < sizeof write_cases / sizeof *write_cases; i++)

@@ -1,4 +1,5 @@
-/* The structs of the memo and of prefill-only work, by the rules of doc/abi.md. Catches what test_options_abi does, for these. */
+/* The structs of the memo and of prefill-only work, by the rules of doc/abi.md. Catches what
+ * test_options_abi does, for these. */
 #include "options_rules.h"
 #include "testing.h"
 
@@ -51,18 +52,22 @@ static pc_status fill_prefill(void *result)
 }
 
 static const pc_read_case reads[] = {
-    PC_READ_CASE(pc_memo_options, use_open, &open_init, 80, PC_NO_FIELD, PC_FIELD(pc_memo_options, flags), PC_MEMO_READ_ONLY | PC_MEMO_LAYERS, 1),
+    PC_READ_CASE(pc_memo_options, use_open, &open_init, 80, PC_NO_FIELD,
+                 PC_FIELD(pc_memo_options, flags), PC_MEMO_READ_ONLY | PC_MEMO_LAYERS, 1),
     PC_READ_CASE(pc_memo_work, use_work, &work_init, 56, PC_NO_FIELD, PC_NO_FIELD, 0, 1),
-    PC_READ_CASE(pc_prefill_options, use_prefill, &prefill_init, 96, PC_FIELD(pc_prefill_options, reserved), PC_FIELD(pc_prefill_options, flags),
+    PC_READ_CASE(pc_prefill_options, use_prefill, &prefill_init, 96,
+                 PC_FIELD(pc_prefill_options, reserved), PC_FIELD(pc_prefill_options, flags),
                  PC_PREFILL_NORMALIZE | PC_PREFILL_FORCE | PC_PREFILL_MAPS, 1)};
-static const pc_write_case writes[] = {{"pc_memo_bucket", fill_bucket, sizeof(pc_memo_bucket), 88},
-                                       {"pc_memo_stats", fill_stats, sizeof(pc_memo_stats), 96},
-                                       {"pc_prefill_stats", fill_prefill, sizeof(pc_prefill_stats), 80}};
+static const pc_write_case writes[] = {
+    {"pc_memo_bucket", fill_bucket, sizeof(pc_memo_bucket), 88},
+    {"pc_memo_stats", fill_stats, sizeof(pc_memo_stats), 96},
+    {"pc_prefill_stats", fill_prefill, sizeof(pc_prefill_stats), 80}};
 
 int main(void)
 {
     snprintf(folder, sizeof folder, "%s", pc_test_folder());
-    if (CHECK_OK(pc_context_new(&context, NULL)) && CHECK_OK(pc_model_new_shape(&model, context, "tiny", NULL))) {
+    if (CHECK_OK(pc_context_new(&context, NULL))
+        && CHECK_OK(pc_model_new_shape(&model, context, "tiny", NULL))) {
         char own[600];
         snprintf(own, sizeof own, "%s/own", folder);
         CHECK_OK(pc_memo_open(&memo, model, own, NULL));

@@ -206,11 +206,11 @@ static const pc_read_case read_cases[] = {
     PC_READ_CASE(pc_model_ops, use_ops, &ops_init, 104, PC_NO_FIELD, PC_NO_FIELD, 0, 0),
     PC_READ_CASE(pc_cache_options, use_cache, &cache_init, 40, PC_NO_FIELD,
                  PC_FIELD(pc_cache_options, flags), 127, 1),
-    PC_READ_CASE(pc_codec_ops, use_codec, &codec_init, 56, PC_NO_FIELD,
-                 PC_NO_FIELD, 0, 0),
+    PC_READ_CASE(pc_codec_ops, use_codec, &codec_init, 56, PC_NO_FIELD, PC_NO_FIELD, 0, 0),
     PC_READ_CASE(pc_schema_options, use_schema, &schema_init, 32,
                  PC_FIELD(pc_schema_options, reserved), PC_FIELD(pc_schema_options, flags), 7, 1),
-    PC_READ_CASE(pc_relay, use_relay, &relay_init, 88, PC_NO_FIELD, PC_FIELD(pc_relay, flags), 1, 0),
+    PC_READ_CASE(pc_relay, use_relay, &relay_init, 88, PC_NO_FIELD, PC_FIELD(pc_relay, flags), 1,
+                 0),
     PC_READ_CASE(pc_systems_options, use_systems, &systems_init, 48,
                  PC_FIELD(pc_systems_options, reserved), PC_FIELD(pc_systems_options, flags), 1, 1),
     PC_READ_CASE(pc_encode_options, use_encode, &encode_init, 32,
@@ -298,18 +298,18 @@ static int start(void)
     ops_init.export_segment = NULL; /* there are both or none: no size of the struct has one */
     ops_init.import_segment = NULL;
     world.toy = pc_toy_new(1, 0, 0);
-    return CHECK_OK(pc_context_new(&world.context, NULL)) &&
-           CHECK_OK(pc_model_load(&world.model, world.context,
-                                  PC_SOURCE_DIR "/models/demo/demo.gguf", NULL)) &&
-           CHECK_OK(pc_cache_new(&world.cache, world.context, NULL)) &&
-           CHECK_OK(pc_schema_parse(&world.schema, world.model, schema_text, sizeof schema_text - 1,
-                                    NULL)) &&
-           CHECK_OK(pc_systems_new(&world.systems, world.model, world.cache, NULL)) &&
-           CHECK_OK(pc_batch_new(&world.batch, world.model, NULL)) &&
-           CHECK_OK(pc_systems_fill(world.systems, "a", "The", 3)) &&
-           CHECK_OK(pc_prompt_parse(&world.prompt, &world.schema, 1, prompt_text,
-                                    sizeof prompt_text - 1, NULL)) &&
-           CHECK_OK(pc_sequence_new(&world.sequence, world.prompt, world.cache, &one));
+    return CHECK_OK(pc_context_new(&world.context, NULL))
+           && CHECK_OK(pc_model_load(&world.model, world.context,
+                                     PC_SOURCE_DIR "/models/demo/demo.gguf", NULL))
+           && CHECK_OK(pc_cache_new(&world.cache, world.context, NULL))
+           && CHECK_OK(pc_schema_parse(&world.schema, world.model, schema_text,
+                                       sizeof schema_text - 1, NULL))
+           && CHECK_OK(pc_systems_new(&world.systems, world.model, world.cache, NULL))
+           && CHECK_OK(pc_batch_new(&world.batch, world.model, NULL))
+           && CHECK_OK(pc_systems_fill(world.systems, "a", "The", 3))
+           && CHECK_OK(pc_prompt_parse(&world.prompt, &world.schema, 1, prompt_text,
+                                       sizeof prompt_text - 1, NULL))
+           && CHECK_OK(pc_sequence_new(&world.sequence, world.prompt, world.cache, &one));
 }
 
 int main(void)

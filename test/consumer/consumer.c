@@ -1,4 +1,5 @@
-/* An outside program: asks the same prompt twice and fails unless the second time all modules came from the cache. */
+/* An outside program: asks the same prompt twice and fails unless the second time all modules came
+ * from the cache. */
 #include <promptcache.h>
 #include <stdio.h>
 #include <string.h>
@@ -32,9 +33,9 @@ static int ask(const pc_prompt *prompt, pc_cache *cache, uint64_t cached, uint64
     printf("%s (%llu cached, %llu encoded, %llu new)\n", a.text,
            (unsigned long long)stats.tokens_cached, (unsigned long long)stats.tokens_encoded,
            (unsigned long long)stats.tokens_new);
-    return !strcmp(a.text, "The desk of Peter Novak is 368.") && stats.tokens_prompt == 601 &&
-           stats.tokens_cached == cached && stats.tokens_encoded == encoded &&
-           stats.tokens_new == 11;
+    return !strcmp(a.text, "The desk of Peter Novak is 368.") && stats.tokens_prompt == 601
+           && stats.tokens_cached == cached && stats.tokens_encoded == encoded
+           && stats.tokens_new == 11;
 }
 
 int main(int argc, char **argv)
@@ -44,12 +45,11 @@ int main(int argc, char **argv)
     pc_cache *cache = NULL;
     pc_schema *schema = NULL;
     pc_prompt *prompt = NULL;
-    int ok = argc == 4 && pc_abi_version() == PC_ABI_VERSION &&
-             pc_context_new(&context, NULL) >= 0 &&
-             pc_model_load(&model, context, argv[1], NULL) >= 0 &&
-             pc_cache_new(&cache, context, NULL) >= 0 &&
-             pc_schema_load(&schema, model, argv[2], NULL) >= 0 &&
-             pc_prompt_load(&prompt, &schema, 1, argv[3], NULL) >= 0;
+    int ok = argc == 4 && pc_abi_version() == PC_ABI_VERSION && pc_context_new(&context, NULL) >= 0
+             && pc_model_load(&model, context, argv[1], NULL) >= 0
+             && pc_cache_new(&cache, context, NULL) >= 0
+             && pc_schema_load(&schema, model, argv[2], NULL) >= 0
+             && pc_prompt_load(&prompt, &schema, 1, argv[3], NULL) >= 0;
     if (!ok)
         fprintf(stderr, "%s\n", pc_error_text());
     ok = ok && ask(prompt, cache, 0, 590) && ask(prompt, cache, 590, 0);

@@ -78,7 +78,8 @@ static void chat_faults(void)
         {"{\"stop_strings\":[\"\"]}", "chat.json: stop_strings: item 0 is empty"},
         {"{\"stop_strings\":[\"a\",\"\"]}", "chat.json: stop_strings: item 1 is empty"},
         {"{\"stop_tokens\":[\"\"]}", "chat.json: stop_tokens: item 0 is empty"},
-        {"{\"stop_strings\":[\"a\",\"a\",\"a\",\"a\",\"a\",\"a\",\"a\",\"a\",\"a\",\"a\",\"a\",\"a\","
+        {"{\"stop_strings\":[\"a\",\"a\",\"a\",\"a\",\"a\",\"a\",\"a\",\"a\",\"a\",\"a\",\"a\","
+         "\"a\","
          "\"a\",\"a\",\"a\",\"a\",\"a\"]}",
          "16"},
         {"{\"stop_tokens\":[\"<nobody>\"]}", "'<nobody>'"},

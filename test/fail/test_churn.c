@@ -1,10 +1,13 @@
-/* Catches a store that holds more than its budget, or whose process grows beyond it: 100,000 operations (24,000 under sanitizers; PC_CHURN=1000000 for more) by several threads, puts of all sizes,
- * gets, pins, clears, quotas and room for loads, with memory that is really used.
+/* Catches a store that holds more than its budget, or whose process grows beyond it: 100,000
+ * operations (24,000 under sanitizers; PC_CHURN=1000000 for more) by several threads, puts of all
+ * sizes, gets, pins, clears, quotas and room for loads, with memory that is really used.
  *
- * Every block is either the store's or in the hands of the thread that computes it: until its put has returned, and for good if that has refused it. What the store holds, its
- * tables and what it has evicted and not freed yet included, is counted with every allocation and never above the budget. What the process has of its own (stacks, and what malloc
- * keeps of holes between blocks, included) is looked at all along, while no thread is within an operation: since the start it has grown by the budget at most, beside what is in
- * the threads' hands. And the counters balance. */
+ * Every block is either the store's or in the hands of the thread that computes it: until its put
+ * has returned, and for good if that has refused it. What the store holds, its tables and what it
+ * has evicted and not freed yet included, is counted with every allocation and never above the
+ * budget. What the process has of its own (stacks, and what malloc keeps of holes between blocks,
+ * included) is looked at all along, while no thread is within an operation: since the start it has
+ * grown by the budget at most, beside what is in the threads' hands. And the counters balance. */
 #include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
@@ -26,9 +29,10 @@
 #define SMALLEST UINT64_C(2048)
 enum { THREADS = 3, HELD = 4, KEYS = 4000, CHECK_EVERY = 500, CLEAR_EVERY = 5000 };
 
-static atomic_int_fast64_t kept, kept_most;     /* bytes that the store holds */
+static atomic_int_fast64_t kept, kept_most;      /* bytes that the store holds */
 static atomic_int_fast64_t in_hands, hands_most; /* of the threads */
-static atomic_int_fast64_t grown_most;          /* of the process since `at_start`, beside what is in hands */
+static atomic_int_fast64_t
+    grown_most; /* of the process since `at_start`, beside what is in hands */
 static int64_t at_start;
 
 static void raise_to(atomic_int_fast64_t *most, int64_t now)
@@ -64,7 +68,8 @@ static void keep_free(void *user, void *ptr, size_t size, size_t align)
 
 static const pc_allocator keeping = {NULL, keep_alloc, keep_free};
 
-/* Pages are counted one after the other: while others come and go, what has moved would count twice. */
+/* Pages are counted one after the other: while others come and go, what has moved would count
+ * twice. */
 static pthread_rwlock_t at_work;
 
 static void new_lock(void)
@@ -155,7 +160,8 @@ static pc_segment *compute(int32_t token, uint64_t bytes, int is_kept)
     return segment;
 }
 
-/* PC_OK, and the store has it. The thread still has a reference, so that it is neither gone nor taken twice. */
+/* PC_OK, and the store has it. The thread still has a reference, so that it is neither gone nor
+ * taken twice. */
 static pc_segment *put(pc__resident *t, const pc__naming *naming, pc_segment *computed)
 {
     pc_segment *winner = NULL;
@@ -192,7 +198,12 @@ static pc_segment *get_or_put(pc__resident *t, int32_t token, pc_test_rng *rng)
     uint32_t reason;
     if (pc__resident_get(t, &key, &token, 1, &segment, &reason) == PC_OK)
         return segment;
-    return put(t, &(pc__naming){.key = key, .before = token % 8 ? &before : NULL, .salt = &salt, .cost = 1, .priority = token % 50 == 7},
+    return put(t,
+               &(pc__naming){.key = key,
+                             .before = token % 8 ? &before : NULL,
+                             .salt = &salt,
+                             .cost = 1,
+                             .priority = token % 50 == 7},
                compute(token, any_size(rng), 0));
 }
 
@@ -201,15 +212,29 @@ static void do_something_else(pc__resident *t, int32_t token, pc_test_rng *rng)
     pc__id key = id_of(token), salt = id_of(-token % 3);
     uint64_t owner = pc_test_bits(rng) % 4, bytes = any_size(rng);
     switch (pc_test_bits(rng) % 7) {
-    case 0: pc__resident_pin(t, &key, owner, 0.001); break;
-    case 1: pc__resident_pin(t, &key, owner, 0); break;
-    case 2: case 3: pc__resident_unpin_owner(t, owner); break;
-    case 4: pc__resident_set_quota(t, &salt, token % 2 ? BUDGET / 3 : 0); break;
-    case 5:
-        if (pc__resident_take(t, NULL, pc__resident_cost(bytes, 1), 0, NULL) == PC_OK) /* a load: its memory comes after its room */
-            pc__segment_unref(put(t, &(pc__naming){.key = key, .cost = 1, .taken = pc__resident_cost(bytes, 1)}, compute(token, bytes, 1)));
+    case 0:
+        pc__resident_pin(t, &key, owner, 0.001);
         break;
-    default: pc__resident_sweep(t); break;
+    case 1:
+        pc__resident_pin(t, &key, owner, 0);
+        break;
+    case 2:
+    case 3:
+        pc__resident_unpin_owner(t, owner);
+        break;
+    case 4:
+        pc__resident_set_quota(t, &salt, token % 2 ? BUDGET / 3 : 0);
+        break;
+    case 5:
+        if (pc__resident_take(t, NULL, pc__resident_cost(bytes, 1), 0, NULL)
+            == PC_OK) /* a load: its memory comes after its room */
+            pc__segment_unref(
+                put(t, &(pc__naming){.key = key, .cost = 1, .taken = pc__resident_cost(bytes, 1)},
+                    compute(token, bytes, 1)));
+        break;
+    default:
+        pc__resident_sweep(t);
+        break;
     }
 }
 
@@ -220,7 +245,8 @@ typedef struct churn {
 
 static int operation(churn *c, uint64_t i, pc_segment **slot, pc_test_rng *rng)
 {
-    int32_t token = (int32_t)(pc_test_bits(rng) % 2 ? pc_test_bits(rng) % KEYS : pc_test_bits(rng) % (KEYS / 20));
+    int32_t token = (int32_t)(pc_test_bits(rng) % 2 ? pc_test_bits(rng) % KEYS
+                                                    : pc_test_bits(rng) % (KEYS / 20));
     if (i % CLEAR_EVERY == CLEAR_EVERY - 1)
         pc__resident_clear(c->tier);
     if (i % 10 == 9) {
@@ -289,10 +315,13 @@ int main(void)
     CHECK(s.removed > 0 || operations < THREADS * CLEAR_EVERY);
     CHECK(s.resident_bytes <= BUDGET);
     CHECK_INT(atomic_load(&in_hands), 0);
-    printf("%llu operations: %llu hits, %llu stored, %llu evicted, %llu refused\n", (unsigned long long)operations, (unsigned long long)s.hits,
-           (unsigned long long)s.stored, (unsigned long long)s.evicted, (unsigned long long)s.refused);
-    printf("of a budget of %.0f MiB the store held %.2f at most; the process grew by %.2f at most, beside what was in the threads' hands, %.2f at most\n", mib(BUDGET),
-           mib(atomic_load(&kept_most)), mib(atomic_load(&grown_most)), mib(atomic_load(&hands_most)));
+    printf("%llu operations: %llu hits, %llu stored, %llu evicted, %llu refused\n",
+           (unsigned long long)operations, (unsigned long long)s.hits, (unsigned long long)s.stored,
+           (unsigned long long)s.evicted, (unsigned long long)s.refused);
+    printf("of a budget of %.0f MiB the store held %.2f at most; the process grew by %.2f at most, "
+           "beside what was in the threads' hands, %.2f at most\n",
+           mib(BUDGET), mib(atomic_load(&kept_most)), mib(atomic_load(&grown_most)),
+           mib(atomic_load(&hands_most)));
     CHECK(atomic_load(&kept_most) <= (int64_t)BUDGET);
     if (MEASURES_MEMORY)
         CHECK(atomic_load(&grown_most) <= (int64_t)BUDGET);

@@ -1,9 +1,12 @@
-/* A folder of records whose writers are killed, or whose disk fails, at every system call, and at random moments.
- * Catches: a record that is readable and not what was written, drafts that stay, an account of what is there that is not the sum of the files, a budget
- * that is exceeded by what is being written, room that is lost for good, a folder that nobody can use any more, counters that do not balance after a
- * failure, descriptors that leak, a record that nobody here can open and that keeps its name.
+/* A folder of records whose writers are killed, or whose disk fails, at every system call, and at
+ * random moments. Catches: a record that is readable and not what was written, drafts that stay, an
+ * account of what is there that is not the sum of the files, a budget that is exceeded by what is
+ * being written, room that is lost for good, a folder that nobody can use any more, counters that
+ * do not balance after a failure, descriptors that leak, a record that nobody here can open and
+ * that keeps its name.
  *
- * The calls that the library makes are counted and killed or made to fail (failing_calls.h). PC_TEST_LONG=1: all of the calls in both folders, and 500 random moments. */
+ * The calls that the library makes are counted and killed or made to fail (failing_calls.h).
+ * PC_TEST_LONG=1: all of the calls in both folders, and 500 random moments. */
 
 #include "disk.h"
 #include "failing_calls.h"
@@ -12,7 +15,8 @@
 WRAP_OPEN_PATH(open)
 WRAP_OPEN_PATH(open64)
 WRAP(mkdirat, (int dir, const char *path, mode_t mode), (dir, path, mode))
-WRAP(utimensat, (int dir, const char *path, const struct timespec times[2], int flags), (dir, path, times, flags))
+WRAP(utimensat, (int dir, const char *path, const struct timespec times[2], int flags),
+     (dir, path, times, flags))
 
 /* ------------------------------------------------------------- what is done */
 
@@ -28,7 +32,8 @@ static uint64_t budget_of(int records)
     return (uint64_t)records * 4 * 8192;
 }
 
-/* Everything that changes a folder: made, filled, given up, removed, expired, renamed, index. Returns how many answers were wrong. */
+/* Everything that changes a folder: made, filled, given up, removed, expired, renamed, index.
+ * Returns how many answers were wrong. */
 static int scenario(const char *path, int records)
 {
     pc__tier *tier = NULL;
@@ -78,8 +83,9 @@ static int check_folder(const char *path, uint64_t budget, int is_strict)
         fine &= CHECK(status == PC_OK || status == PC_MISS);
         readable += status == PC_OK;
     }
-    fine &= CHECK(readable >= after.records - (size_t)(after.records > 0)); /* one may have expired */
-    fine &= CHECK(disk_put(tier, 23, size_of(23), NULL) >= 0); /* it goes on */
+    fine &= CHECK(readable
+                  >= after.records - (size_t)(after.records > 0)); /* one may have expired */
+    fine &= CHECK(disk_put(tier, 23, size_of(23), NULL) >= 0);     /* it goes on */
     fine &= CHECK_OK(disk_get(tier, 23, size_of(23), NULL));
     fine &= CHECK(disk_balances(tier));
     tier->ops->free(tier);
@@ -109,7 +115,8 @@ static int check_three(const char *path)
 /* In an empty folder, or in one that is there already. */
 static void test_kill(int what, const char *name, int prepared, long step)
 {
-    kill_at_each_call(what, &(accident){name, step, what == KILL ? 300 : 30, prepared ? prepare : NULL, three, check_three});
+    kill_at_each_call(what, &(accident){name, step, what == KILL ? 300 : 30,
+                                        prepared ? prepare : NULL, three, check_three});
 }
 
 static void test_fail(int error, long step)
@@ -153,7 +160,8 @@ static int replace(const char *path)
     return wrong;
 }
 
-/* Each is the stranger's still or ours by now, nothing between, and the next writer makes it ours. */
+/* Each is the stranger's still or ours by now, nothing between, and the next writer makes it ours.
+ */
 static int check_replaced(const char *path)
 {
     pc__tier *tier = NULL;
@@ -167,7 +175,8 @@ static int check_replaced(const char *path)
     for (uint32_t n = 0; n < STRANGER_COUNT; n++) {
         pc_status status = disk_get(tier, n, size_of(n), ours);
         fine &= CHECK(status == PC_OK || status == PC_ERR_UNSUPPORTED);
-        fine &= CHECK_STATUS(disk_put(tier, n, size_of(n), NULL), status == PC_OK ? PC_MISS : PC_OK);
+        fine &= CHECK_STATUS(disk_put(tier, n, size_of(n), NULL),
+                             status == PC_OK ? PC_MISS : PC_OK);
         fine &= CHECK_OK(disk_get(tier, n, size_of(n), ours));
     }
     fine &= CHECK(disk_balances(tier));
@@ -177,7 +186,8 @@ static int check_replaced(const char *path)
 
 static void test_replacing(int what, const char *name, long step)
 {
-    kill_at_each_call(what, &(accident){name, step, what == KILL ? 300 : 20, plant_strangers, replace, check_replaced});
+    kill_at_each_call(what, &(accident){name, step, what == KILL ? 300 : 20, plant_strangers,
+                                        replace, check_replaced});
 }
 
 /* ----------------------------------------------------------- random moments */
@@ -241,7 +251,8 @@ static void stop(pid_t child)
     int status;
     kill(child, SIGKILL);
     if (CHECK(waitpid(child, &status, 0) == child))
-        CHECK(WIFSIGNALED(status)); /* it had not ended by itself, which it does only when something is wrong */
+        CHECK(WIFSIGNALED(
+            status)); /* it had not ended by itself, which it does only when something is wrong */
 }
 
 static void test_random(int kills)
@@ -273,7 +284,8 @@ static void test_random(int kills)
     printf("%d random kills\n", kills);
 }
 
-/* Four processes on one folder; who holds its lock sees a folder within the budget, and the account of it right. */
+/* Four processes on one folder; who holds its lock sees a folder within the budget, and the account
+ * of it right. */
 static void test_shared_budget(int looks)
 {
     char path[256], name[300];
@@ -293,7 +305,9 @@ static void test_shared_budget(int looks)
             CHECK(files.record_bytes + files.draft_bytes <= budget);
             if (usage != UINT64_MAX)
                 CHECK_INT(usage, files.record_bytes + files.draft_bytes);
-            most = files.record_bytes + files.draft_bytes > most ? files.record_bytes + files.draft_bytes : most;
+            most = files.record_bytes + files.draft_bytes > most
+                       ? files.record_bytes + files.draft_bytes
+                       : most;
         }
         if (fd >= 0)
             close(fd);

@@ -1,5 +1,6 @@
-/* Functions of the host's that fail: catches an error text that does not name the function, or loses what the function has said by
- * pc_error_set, or gives what another one said; text handed out in pieces that cut characters. */
+/* Functions of the host's that fail: catches an error text that does not name the function, or
+ * loses what the function has said by pc_error_set, or gives what another one said; text handed out
+ * in pieces that cut characters. */
 #include "toy_schema.h"
 
 static const char *words; /* what failing functions say; NULL: nothing */
@@ -19,13 +20,15 @@ static pc_status no_describe(void *user, pc_model_info *info)
     return fail();
 }
 
-static pc_status no_tokenize(void *user, const char *text, size_t size, uint64_t flags, int32_t *tokens, size_t capacity, size_t *count)
+static pc_status no_tokenize(void *user, const char *text, size_t size, uint64_t flags,
+                             int32_t *tokens, size_t capacity, size_t *count)
 {
     (void)user, (void)text, (void)size, (void)flags, (void)tokens, (void)capacity, (void)count;
     return fail();
 }
 
-static pc_status no_detokenize(void *user, const int32_t *tokens, size_t count, uint64_t flags, char *text, size_t capacity, size_t *size)
+static pc_status no_detokenize(void *user, const int32_t *tokens, size_t count, uint64_t flags,
+                               char *text, size_t capacity, size_t *size)
 {
     (void)user, (void)tokens, (void)count, (void)flags, (void)text, (void)capacity, (void)size;
     return fail();
@@ -67,10 +70,12 @@ static pc_status no_step(void *user, const pc_step_args *args)
     return fail();
 }
 
-static pc_status no_deviation(void *user, const int32_t *tokens, const int64_t *positions, size_t count, const pc_placement *placements,
-                              size_t placement_count, float *score)
+static pc_status no_deviation(void *user, const int32_t *tokens, const int64_t *positions,
+                              size_t count, const pc_placement *placements, size_t placement_count,
+                              float *score)
 {
-    (void)user, (void)tokens, (void)positions, (void)count, (void)placements, (void)placement_count, (void)score;
+    (void)user, (void)tokens, (void)positions, (void)count, (void)placements, (void)placement_count,
+        (void)score;
     return fail();
 }
 
@@ -140,8 +145,9 @@ static pc_status everything(const char *missing)
         status = pc_generate(prompt, w.cache, &o, NULL);
     o.samples = 1;
     o.flags = PC_GENERATE_KEEP;
-    if (status >= 0 && (status = pc_sequence_new(&s, prompt, w.cache, &o)) >= 0 && (status = pc_batch_new(&batch, w.model, NULL)) >= 0 &&
-        (status = pc_batch_add(batch, s)) >= 0)
+    if (status >= 0 && (status = pc_sequence_new(&s, prompt, w.cache, &o)) >= 0
+        && (status = pc_batch_new(&batch, w.model, NULL)) >= 0
+        && (status = pc_batch_add(batch, s)) >= 0)
         while ((status = pc_batch_step(batch)) == PC_OK)
             ;
     if (status >= 0)
@@ -155,8 +161,9 @@ static pc_status everything(const char *missing)
 
 static void operations(void)
 {
-    static const char *const names[] = {"describe", "tokenize", "detokenize", "encode", "size", "sequence_new",
-                                        "attach",   "fork",     "step",       "deviation", "truncate"};
+    static const char *const names[] = {"describe", "tokenize",     "detokenize", "encode",
+                                        "size",     "sequence_new", "attach",     "fork",
+                                        "step",     "deviation",    "truncate"};
     char want[128];
     words = NULL;
     CHECK_OK(everything(""));
@@ -167,12 +174,14 @@ static void operations(void)
         CHECK_ERROR_HAS(want);
         words = NULL;
         CHECK_STATUS(everything(names[i]), PC_ERR_IO);
-        snprintf(want, sizeof want, "the host's model: %s: input or output failed (PC_ERR_IO)", names[i]);
+        snprintf(want, sizeof want, "the host's model: %s: input or output failed (PC_ERR_IO)",
+                 names[i]);
         CHECK_ERROR_HAS(want);
     }
 }
 
-/* What a function says and then succeeds is nobody's reason; a host that says nothing of its tokens has none. */
+/* What a function says and then succeeds is nobody's reason; a host that says nothing of its tokens
+ * has none. */
 static pc_status chatty_describe(void *user, pc_model_info *info)
 {
     (void)user;
@@ -183,8 +192,8 @@ static pc_status chatty_describe(void *user, pc_model_info *info)
     return PC_OK;
 }
 
-static pc_status chatty_tokenize(void *user, const char *text, size_t size, uint64_t flags, int32_t *tokens, size_t capacity,
-                                 size_t *count)
+static pc_status chatty_tokenize(void *user, const char *text, size_t size, uint64_t flags,
+                                 int32_t *tokens, size_t capacity, size_t *count)
 {
     (void)user, (void)text, (void)size, (void)flags, (void)tokens, (void)capacity, (void)count;
     return PC_ERR_STATE;
@@ -241,7 +250,8 @@ static pc_status request(pc_generate_options o, int batched)
     pc_status status = PC_OK;
     if (!CHECK(toy_start(&w, NULL, 0, 0, toy_schema)))
         return PC_ERR_INTERNAL;
-    pc_prompt *prompt = toy_prompt(&w, "<prompt schema=\"t\"><a x=\"some\"/><b/>what is it?</prompt>");
+    pc_prompt *prompt = toy_prompt(&w,
+                                   "<prompt schema=\"t\"><a x=\"some\"/><b/>what is it?</prompt>");
     o.max_tokens = plain.max_tokens = 8;
     if (batched) {
         CHECK_OK(pc_batch_new(&batch, w.model, NULL));
@@ -304,9 +314,11 @@ static void progress(void)
         e.progress = c.progress = no_progress;
         c.path = "";
         CHECK_STATUS(pc_schema_encode(w.schema, w.cache, &e), PC_ERR_CANCELLED);
-        CHECK_STR(pc_error_text() + strlen("pc_schema_encode: cancelled after 0 of 8"), words ? ": a signal came" : "");
+        CHECK_STR(pc_error_text() + strlen("pc_schema_encode: cancelled after 0 of 8"),
+                  words ? ": a signal came" : "");
         CHECK_STATUS(pc_calibrate(w.context, &c), PC_ERR_CANCELLED);
-        CHECK_STR(pc_error_text(), words ? "cancelled while measuring 1 rows: a signal came" : "cancelled while measuring 1 rows");
+        CHECK_STR(pc_error_text(), words ? "cancelled while measuring 1 rows: a signal came"
+                                         : "cancelled while measuring 1 rows");
         CHECK_STATUS(pc_fingerprint_files(id, &path, 1, no_progress, NULL), PC_ERR_CANCELLED);
         CHECK_INT(strstr(pc_error_text(), ": a signal came") != NULL, words != NULL);
     }
@@ -315,8 +327,10 @@ static void progress(void)
 
 /* --------------------------------------------------------------- whole characters */
 
-/* Every character of two, three and four bytes is cut into tokens of one byte each, among words and bytes that are no UTF-8. */
-static const char script[] = "na\xc3\xafve \xe2\x82\xac" "5 \xf0\x9f\x98\x80! \xe6\xb0\xb4\xf0\x9f\x92\xa7 \xc3\xa9";
+/* Every character of two, three and four bytes is cut into tokens of one byte each, among words and
+ * bytes that are no UTF-8. */
+static const char script[] = "na\xc3\xafve \xe2\x82\xac"
+                             "5 \xf0\x9f\x98\x80! \xe6\xb0\xb4\xf0\x9f\x92\xa7 \xc3\xa9";
 static const char unfinished[] = "ok \xf0\x9f\x98"; /* an end that never comes */
 static const char *to_say;
 static size_t said_bytes;

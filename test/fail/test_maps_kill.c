@@ -1,9 +1,12 @@
-/* A store of attention maps whose writer is killed, or whose disk fails, at every system call, and at random moments.
- * Catches: a record that was reported stored and is not there, one that is there and not what was written, one that was removed and comes back, a budget that is
- * exceeded, room that is lost for good, a store that nobody can open any more, counters that do not balance after a failure, descriptors that leak.
+/* A store of attention maps whose writer is killed, or whose disk fails, at every system call, and
+ * at random moments. Catches: a record that was reported stored and is not there, one that is there
+ * and not what was written, one that was removed and comes back, a budget that is exceeded, room
+ * that is lost for good, a store that nobody can open any more, counters that do not balance after
+ * a failure, descriptors that leak.
  *
- * The calls that the library makes are counted and killed or made to fail (failing_calls.h). What was reported is written down in memory that the parent shares.
- * PC_TEST_LONG=1: all calls with both errors, and 500 random moments. */
+ * The calls that the library makes are counted and killed or made to fail (failing_calls.h). What
+ * was reported is written down in memory that the parent shares. PC_TEST_LONG=1: all calls with
+ * both errors, and 500 random moments. */
 #include <limits.h>
 
 #include "failing_calls.h"
@@ -20,13 +23,17 @@ WRAP(fdatasync, (int fd), (fd))
 
 /* ------------------------------------------------------------- what was reported */
 
-enum { BUDGET = 80 * 1024, MOST = 1 << 16, VICTIMS = 4 /* of one adding: so many of the smallest make room for the largest */ };
-typedef struct reported { /* shared with the parent */
-    uint8_t number[MOST]; /* of the record of an id, + 1; 0: unknown */
-    uint8_t begun[MOST];  /* a removal was begun, or somebody evicts without a word */
-    uint8_t stored[MOST]; /* add has returned */
-    uint8_t removed[MOST];/* removal or eviction has returned */
-    int adding; /* which may evict, and a kill takes the news of it away */
+enum {
+    BUDGET = 80 * 1024,
+    MOST = 1 << 16,
+    VICTIMS = 4 /* of one adding: so many of the smallest make room for the largest */
+};
+typedef struct reported {  /* shared with the parent */
+    uint8_t number[MOST];  /* of the record of an id, + 1; 0: unknown */
+    uint8_t begun[MOST];   /* a removal was begun, or somebody evicts without a word */
+    uint8_t stored[MOST];  /* add has returned */
+    uint8_t removed[MOST]; /* removal or eviction has returned */
+    int adding;            /* which may evict, and a kill takes the news of it away */
     int wrong;
 } reported;
 static reported *diary;
@@ -48,7 +55,8 @@ static void add(pc__map_store *store, uint32_t number)
     maps_record r = maps_make(&face, number);
     int64_t id = -1;
     diary->adding = 1;
-    pc_status status = pc__map_store_add(store, &r.tokens_id, r.tokens, r.note, sizeof r.note, r.layers, &id, evicted, NULL);
+    pc_status status = pc__map_store_add(store, &r.tokens_id, r.tokens, r.note, sizeof r.note,
+                                         r.layers, &id, evicted, NULL);
     diary->adding = 0;
     maps_free(&r);
     diary->wrong += (status == PC_OK) != (id >= 0);
@@ -72,14 +80,18 @@ static void look(pc__map_store *store, int64_t id)
 {
     pc_status status = maps_check(store, id, (uint32_t)diary->number[id] - 1);
     diary->wrong += status == PC_ERR_INTERNAL || status == PC_ERR_FORMAT;
-    diary->wrong += status == PC_MISS && diary->stored[id] && !diary->removed[id] && !diary->begun[id];
+    diary->wrong += status == PC_MISS && diary->stored[id] && !diary->removed[id]
+                    && !diary->begun[id];
 }
 
-/* Everything that changes a store: made, filled, given up, removed, packed, unpacked, tidied, saved. */
+/* Everything that changes a store: made, filled, given up, removed, packed, unpacked, tidied,
+ * saved. */
 static void scenario(const char *folder)
 {
     pc__map_store *store = NULL;
-    if (maps_open(&store, folder, (pc__map_store_options){.budget_bytes = BUDGET, .cold_seconds = 1e-9}) != PC_OK)
+    if (maps_open(&store, folder,
+                  (pc__map_store_options){.budget_bytes = BUDGET, .cold_seconds = 1e-9})
+        != PC_OK)
         return;
     for (uint32_t n = 0; n < 3; n++)
         add(store, n);
@@ -93,7 +105,9 @@ static void scenario(const char *folder)
             look(store, id);
     diary->wrong += !maps_balance(store);
     pc__map_store_free(store);
-    if (maps_open(&store, folder, (pc__map_store_options){.budget_bytes = BUDGET, .cold_seconds = 1e9}) != PC_OK)
+    if (maps_open(&store, folder,
+                  (pc__map_store_options){.budget_bytes = BUDGET, .cold_seconds = 1e9})
+        != PC_OK)
         return;
     pc__map_store_tidy(store);
     add(store, 12);
@@ -119,7 +133,8 @@ static int check_store(const char *folder)
     int lost = 0;
     uint8_t there[MOST] = {0};
     fine &= CHECK(disk_bytes(folder) <= BUDGET + 8192);
-    fine &= CHECK_OK(maps_open(&store, folder, (pc__map_store_options){.budget_bytes = BUDGET, .relaxed = 1}));
+    fine &= CHECK_OK(
+        maps_open(&store, folder, (pc__map_store_options){.budget_bytes = BUDGET, .relaxed = 1}));
     if (!store)
         return 0;
     fine &= CHECK_OK(maps_open(&reader, folder, (pc__map_store_options){.read_only = 1}));
@@ -162,12 +177,15 @@ static int noted(const char *path)
 
 static void test_kill(int what, const char *name, long step)
 {
-    kill_at_each_call(what, &(accident){name, step, what == KILL ? 150 : 30, fresh, noted, check_store});
+    kill_at_each_call(what,
+                      &(accident){name, step, what == KILL ? 150 : 30, fresh, noted, check_store});
 }
 
 static void test_fail(int error, long step)
 {
-    fail_at_each_call(error, &(accident){.step = step, .prepare = fresh, .scenario = noted, .check = check_store});
+    fail_at_each_call(
+        error,
+        &(accident){.step = step, .prepare = fresh, .scenario = noted, .check = check_store});
 }
 
 /* ----------------------------------------------------------- random moments */
@@ -180,8 +198,13 @@ static void work_for_ever(const char *path, uint64_t seed)
     for (;;) {
         uint64_t bits = pc_test_bits(&rng);
         int again = 0;
-        while (!store && maps_open(&store, path, (pc__map_store_options){.budget_bytes = BUDGET, .cold_seconds = bits & 64 ? 1e-9 : 1e9, .relaxed = bits & 128 ? 1 : 0})
-               == PC_AGAIN && again++ < 1000)
+        while (!store
+               && maps_open(&store, path,
+                            (pc__map_store_options){.budget_bytes = BUDGET,
+                                                    .cold_seconds = bits & 64 ? 1e-9 : 1e9,
+                                                    .relaxed = bits & 128 ? 1 : 0})
+                      == PC_AGAIN
+               && again++ < 1000)
             usleep(1000);
         if (!store)
             _exit(2);
@@ -203,7 +226,8 @@ static void work_for_ever(const char *path, uint64_t seed)
             maps_list *list = calloc(1, sizeof *list);
             pc__map_store_each(store, maps_see, list);
             for (size_t i = 0; i < list->count; i++) {
-                diary->wrong += maps_check(store, list->items[i].id, list->items[i].number) != PC_OK;
+                diary->wrong += maps_check(store, list->items[i].id, list->items[i].number)
+                                != PC_OK;
                 last = list->items[i].id;
             }
             free(list);

@@ -1,5 +1,7 @@
-/* Catches: a memo whose process is killed while it adds, trains or sets thresholds and that has lost what was reported, or that nobody can open any more; memory that is short at any
- * one allocation, of an answer behind a hit at each, and leaves a leak, a wrong answer or a prompt half remembered; look-ups that disturb, or are disturbed by, adding and training in another thread.
+/* Catches: a memo whose process is killed while it adds, trains or sets thresholds and that has
+ * lost what was reported, or that nobody can open any more; memory that is short at any one
+ * allocation, of an answer behind a hit at each, and leaves a leak, a wrong answer or a prompt half
+ * remembered; look-ups that disturb, or are disturbed by, adding and training in another thread.
  * PC_TEST_LONG=1: 300 kills, and every allocation. */
 #include <pthread.h>
 #include <signal.h>
@@ -40,7 +42,8 @@ static pc_status open_in(pc_memo **memo, const pc_model *model, const char *path
     o.bucket_tokens = lengths;
     o.bucket_count = 2;
     o.verify_share = 0.1;
-    o.index = pc__index_has_faiss() ? PC_INDEX_HNSW : PC_INDEX_AUTO; /* that is kept, also of so few */
+    o.index = pc__index_has_faiss() ? PC_INDEX_HNSW
+                                    : PC_INDEX_AUTO; /* that is kept, also of so few */
     return pc_memo_open(memo, model, path, &o);
 }
 
@@ -136,7 +139,8 @@ static void test_kills(void)
         most = d->reported > most ? d->reported : most;
         trained += d->threshold > 0;
     }
-    printf("%d kills: up to %d of %d prompts were reported, %d times it was trained\n", kills, (int)most, PROMPTS, (int)trained);
+    printf("%d kills: up to %d of %d prompts were reported, %d times it was trained\n", kills,
+           (int)most, PROMPTS, (int)trained);
     munmap(d, sizeof *d);
     pc_model_free(model);
     pc_context_free(context);
@@ -198,7 +202,8 @@ static void test_memory(void)
         CHECK_OK(life(model, path)); /* what is there is whole */
         CHECK_INT(memory.live_blocks, before);
     }
-    printf("each %llu. of %llu allocations failed once\n", (unsigned long long)step, (unsigned long long)all);
+    printf("each %llu. of %llu allocations failed once\n", (unsigned long long)step,
+           (unsigned long long)all);
     pc_model_free(model);
     pc_context_free(context);
     CHECK_INT(memory.live_blocks, 0);
@@ -219,7 +224,8 @@ static pc_status answer(const pc_model *model, pc_memo *memo, pc_cache *cache, p
     return status;
 }
 
-static void every_allocation(const pc_model *model, pc_memo *memo, pc_cache *cache, uint32_t exactness)
+static void every_allocation(const pc_model *model, pc_memo *memo, pc_cache *cache,
+                             uint32_t exactness)
 {
     pc_stats stats = PC_STATS_INIT;
     int64_t before;
@@ -329,7 +335,8 @@ static void test_threads(void)
     o.embeddings = full;
     CHECK_OK(pc_prefill(model, inputs, PROMPTS, &o, NULL));
     for (int i = 0; i < SEEKERS; i++) {
-        seekers[i] = (seeker){.model = model, .memo = memo, .full = full, .stop = &stop, .index = i};
+        seekers[i] = (seeker){
+            .model = model, .memo = memo, .full = full, .stop = &stop, .index = i};
         pthread_create(&seekers[i].thread, NULL, seek, &seekers[i]);
     }
     work.epochs = 1;

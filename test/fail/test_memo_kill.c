@@ -1,7 +1,9 @@
-/* A memo that keeps its indexes, whose process is killed, or whose disk fails, at every system call: while it is opened, adds, trains, tidies and is closed.
- * Catches: prompts that were reported and are not there, kept indexes that are half written and are believed or told as damage, indexes that find other records than notes do, a memo
- * that nobody can open any more, descriptors that leak. (Locks of ranges are left alone: what cannot be locked is in use, and something else is evicted, as test_maps_kill expects.)
- * PC_TEST_LONG=1: all calls with both errors. */
+/* A memo that keeps its indexes, whose process is killed, or whose disk fails, at every system
+ * call: while it is opened, adds, trains, tidies and is closed. Catches: prompts that were reported
+ * and are not there, kept indexes that are half written and are believed or told as damage, indexes
+ * that find other records than notes do, a memo that nobody can open any more, descriptors that
+ * leak. (Locks of ranges are left alone: what cannot be locked is in use, and something else is
+ * evicted, as test_maps_kill expects.) PC_TEST_LONG=1: all calls with both errors. */
 #include <limits.h>
 #include <string.h>
 
@@ -15,7 +17,8 @@ WRAP(fsync, (int fd), (fd))
 WRAP(fdatasync, (int fd), (fd))
 
 static struct {
-    size_t first, more; /* prompts that are there, and are added: as many as make it worth keeping an index */
+    size_t first,
+        more; /* prompts that are there, and are added: as many as make it worth keeping an index */
     uint32_t index;
 } plan;
 typedef struct diary { /* shared with the parent */
@@ -110,7 +113,8 @@ static int scenario(const char *path)
     pc_memo_work work = PC_MEMO_WORK_INIT;
     pc_input *inputs = memo_prompts(plan.first, plan.more);
     work.progress = note;
-    if (open_in(&memo, path, plan.index, 0) == PC_OK && pc_memo_add(memo, inputs, plan.more, &work) == PC_OK)
+    if (open_in(&memo, path, plan.index, 0) == PC_OK
+        && pc_memo_add(memo, inputs, plan.more, &work) == PC_OK)
         told->closed = 1;
     pc_memo_free(memo);
     memo = NULL;
@@ -139,12 +143,14 @@ static int check(const char *path)
     fine &= CHECK(live_in(memo) >= plan.first + told->reported);
     fine &= CHECK_OK(pc_memo_get_bucket(memo, 0, &b));
     was_trained = b.trained != 0;
-    fine &= CHECK(was_trained || !told->trained); /* killed between a new projector and the head that names it, a bucket is untrained */
+    fine &= CHECK(was_trained || !told->trained); /* killed between a new projector and the head
+                                                     that names it, a bucket is untrained */
     if (was_trained)
         exact = memo_look(model, memo);
     pc_memo_free(memo);
     memo = NULL;
-    for (int i = 0; i < 2 && was_trained; i++) { /* as it was found, then as its writer has left it */
+    for (int i = 0; i < 2 && was_trained;
+         i++) { /* as it was found, then as its writer has left it */
         fine &= CHECK_OK(open_in(&memo, path, plan.index, i ? PC_MEMO_READ_ONLY : 0));
         kept = memo_look(model, memo);
         fine &= memo_same(&kept, &exact);
@@ -171,10 +177,18 @@ int main(void)
     CHECK_OK(pc_context_new(&context, &o));
     CHECK_OK(pc_model_new_shape(&model, context, "tiny", NULL));
     make_first();
-    kill_at_each_call(KILL, &(accident){"kill", is_long ? 1 : 29 * few, 300, make, scenario, check});
-    kill_at_each_call(HALF_WRITE, &(accident){"half", is_long ? 1 : 11 * few, 100, make, scenario, check});
-    fail_at_each_call(EIO, &(accident){.step = is_long ? 1 : 41 * few, .prepare = make, .scenario = scenario, .check = check});
-    fail_at_each_call(ENOSPC, &(accident){.step = is_long ? 1 : 53 * few, .prepare = make, .scenario = scenario, .check = check});
+    kill_at_each_call(KILL,
+                      &(accident){"kill", is_long ? 1 : 29 * few, 300, make, scenario, check});
+    kill_at_each_call(HALF_WRITE,
+                      &(accident){"half", is_long ? 1 : 11 * few, 100, make, scenario, check});
+    fail_at_each_call(EIO, &(accident){.step = is_long ? 1 : 41 * few,
+                                       .prepare = make,
+                                       .scenario = scenario,
+                                       .check = check});
+    fail_at_each_call(ENOSPC, &(accident){.step = is_long ? 1 : 53 * few,
+                                          .prepare = make,
+                                          .scenario = scenario,
+                                          .check = check});
     pc_model_free(model);
     pc_context_free(context);
     return pc_test_end();

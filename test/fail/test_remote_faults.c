@@ -1,5 +1,6 @@
-/* Catches: a server that stalls, trickles, lies, breaks off or answers nonsense, and a request that hangs on it, crashes, takes memory without end, serves wrong
- * bytes or leaves half an entry behind. Between the tier and a real redis-server stands a proxy that does all that. */
+/* Catches: a server that stalls, trickles, lies, breaks off or answers nonsense, and a request that
+ * hangs on it, crashes, takes memory without end, serves wrong bytes or leaves half an entry
+ * behind. Between the tier and a real redis-server stands a proxy that does all that. */
 #include "store/tier.h"
 
 #include <arpa/inet.h>
@@ -25,12 +26,13 @@ enum { CONNECTIONS = 64 };
 typedef struct proxy {
     int listener, port, server_port;
     atomic_int mode, stop;
-    atomic_long cut_down, cut_up; /* close a connection after so many bytes of answers or requests; -1: never */
-    atomic_long flip;             /* one bit of this byte of the answers; -1: none */
-    atomic_long down, up;         /* bytes so far */
-    const char *script;           /* answers everything: set while nobody is connected */
+    atomic_long cut_down,
+        cut_up;       /* close a connection after so many bytes of answers or requests; -1: never */
+    atomic_long flip; /* one bit of this byte of the answers; -1: none */
+    atomic_long down, up; /* bytes so far */
+    const char *script;   /* answers everything: set while nobody is connected */
     size_t script_size;
-    int skip;                     /* so many requests of a connection are passed on before that */
+    int skip; /* so many requests of a connection are passed on before that */
     int ends[CONNECTIONS][2], seen[CONNECTIONS];
     pthread_t thread;
 } proxy;
@@ -86,10 +88,13 @@ static void answer_by_script(proxy *p, int i)
 static void move(proxy *p, int i, int direction)
 {
     static char data[65536];
-    int mode = atomic_load(&p->mode), scripted = (mode == SCRIPT || mode == ENDLESS) && p->seen[i] >= p->skip;
-    ssize_t n = recv(p->ends[i][direction], data, mode == TRICKLE && direction ? 1 : sizeof data, MSG_DONTWAIT);
+    int mode = atomic_load(&p->mode),
+        scripted = (mode == SCRIPT || mode == ENDLESS) && p->seen[i] >= p->skip;
+    ssize_t n = recv(p->ends[i][direction], data, mode == TRICKLE && direction ? 1 : sizeof data,
+                     MSG_DONTWAIT);
     atomic_long *count = direction ? &p->down : &p->up;
-    long before = atomic_load(count), cut = atomic_load(direction ? &p->cut_down : &p->cut_up), flip = atomic_load(&p->flip);
+    long before = atomic_load(count), cut = atomic_load(direction ? &p->cut_down : &p->cut_up),
+         flip = atomic_load(&p->flip);
     int ends = 0;
     if (n <= 0) {
         drop(p, i);
@@ -191,8 +196,10 @@ static pc_status load(pc__tier *tier, const sample *s, double seconds, int *time
     return sample_load(tier, &mem, &common.record, s, seconds, timed_out);
 }
 
-/* A load and a put must end in time, whatever happens; the tier works again when the server does. */
-static void check_case(const char *name, int mode, const char *script, size_t script_size, int skip, const char *login)
+/* A load and a put must end in time, whatever happens; the tier works again when the server does.
+ */
+static void check_case(const char *name, int mode, const char *script, size_t script_size, int skip,
+                       const char *login)
 {
     proxy p;
     pc__tier *tier;
@@ -210,7 +217,8 @@ static void check_case(const char *name, int mode, const char *script, size_t sc
     started = pc__now();
     status = load(tier, &big, PATIENCE, &timed_out);
     if (!CHECK(status != PC_OK) || !CHECK(pc__now() - started < PATIENCE + EPSILON))
-        printf("case %s: load: %s after %.2f s\n", name, pc_status_name(status), pc__now() - started);
+        printf("case %s: load: %s after %.2f s\n", name, pc_status_name(status),
+               pc__now() - started);
     if (status < 0 && login[0])
         CHECK(!strstr(pc_error_text(), "secret"));
     tier->ops->free(tier);
@@ -218,7 +226,8 @@ static void check_case(const char *name, int mode, const char *script, size_t sc
     started = pc__now();
     status = sample_put(tier, &other, PATIENCE, &reason);
     if (!CHECK(pc__now() - started < PATIENCE + EPSILON))
-        printf("case %s: put: %s after %.2f s\n", name, pc_status_name(status), pc__now() - started);
+        printf("case %s: put: %s after %.2f s\n", name, pc_status_name(status),
+               pc__now() - started);
     CHECK(mode == SCRIPT || mode == TRICKLE || status != PC_OK);
     check_balance(tier);
     if (!login[0]) {
@@ -245,13 +254,46 @@ static void check_case(const char *name, int mode, const char *script, size_t sc
 static void test_scripts(void)
 {
     static const char *const scripts[] = {
-        "-OOM command not allowed when used memory > 'maxmemory'.\r\n", "-NOAUTH Authentication required.\r\n",
-        "-WRONGTYPE Operation against a key\r\n", "-READONLY You can't write against a read only replica.\r\n",
-        "-LOADING Redis is loading the dataset in memory\r\n", "-CLUSTERDOWN The cluster is down\r\n", "-TRYAGAIN Multiple keys\r\n",
-        "-ERR max number of clients reached\r\n", "-ERR\r\n", "-\r\n", "+OK\r\n", ":5\r\n", "*1\r\n$1\r\na\r\n", "*0\r\n", "*-1\r\n", "$-1\r\n", "$-2\r\n",
-        "$abc\r\n", "$\r\n", "$5\r\nabcdeXY", "$0\r\n\r\n", "$3\r\nabc\r\n", "HTTP/1.1 400 Bad Request\r\n\r\n", "\r\n", "\n", "?", "+OK\r\n+OK\r\n+OK\r\n",
-        "$70000\r\n", "$99999999999\r\n", "$18446744073709551615\r\n", "$184467440737095516150\r\n", "*2147483647\r\n", "*99999999999999\r\n", ":99999999999999999999999\r\n",
-        "-MOVED\r\n", "-MOVED 1\r\n", "-MOVED x y:z\r\n", "-MOVED 99999 127.0.0.1:1\r\n", "-MOVED 1 127.0.0.1:1\r\n", "-ASK 1 127.0.0.1:1\r\n",
+        "-OOM command not allowed when used memory > 'maxmemory'.\r\n",
+        "-NOAUTH Authentication required.\r\n",
+        "-WRONGTYPE Operation against a key\r\n",
+        "-READONLY You can't write against a read only replica.\r\n",
+        "-LOADING Redis is loading the dataset in memory\r\n",
+        "-CLUSTERDOWN The cluster is down\r\n",
+        "-TRYAGAIN Multiple keys\r\n",
+        "-ERR max number of clients reached\r\n",
+        "-ERR\r\n",
+        "-\r\n",
+        "+OK\r\n",
+        ":5\r\n",
+        "*1\r\n$1\r\na\r\n",
+        "*0\r\n",
+        "*-1\r\n",
+        "$-1\r\n",
+        "$-2\r\n",
+        "$abc\r\n",
+        "$\r\n",
+        "$5\r\nabcdeXY",
+        "$0\r\n\r\n",
+        "$3\r\nabc\r\n",
+        "HTTP/1.1 400 Bad Request\r\n\r\n",
+        "\r\n",
+        "\n",
+        "?",
+        "+OK\r\n+OK\r\n+OK\r\n",
+        "$70000\r\n",
+        "$99999999999\r\n",
+        "$18446744073709551615\r\n",
+        "$184467440737095516150\r\n",
+        "*2147483647\r\n",
+        "*99999999999999\r\n",
+        ":99999999999999999999999\r\n",
+        "-MOVED\r\n",
+        "-MOVED 1\r\n",
+        "-MOVED x y:z\r\n",
+        "-MOVED 99999 127.0.0.1:1\r\n",
+        "-MOVED 1 127.0.0.1:1\r\n",
+        "-ASK 1 127.0.0.1:1\r\n",
         "*1\r\n*1\r\n*1\r\n*1\r\n*1\r\n*1\r\n*1\r\n*1\r\n*1\r\n*1\r\n"};
     for (size_t i = 0; i < sizeof scripts / sizeof *scripts; i++)
         check_case(scripts[i], SCRIPT, scripts[i], strlen(scripts[i]), 0, "");
@@ -264,7 +306,8 @@ static void test_endless(void)
 {
     static char zeros[65536], line[65536];
     static const char nested[] = "*2147483647\r\n";
-    static const char elements[] = "*1000000000\r\n:1\r\n:1\r\n:1\r\n:1\r\n:1\r\n:1\r\n:1\r\n:1\r\n";
+    static const char elements[] =
+        "*1000000000\r\n:1\r\n:1\r\n:1\r\n:1\r\n:1\r\n:1\r\n:1\r\n:1\r\n";
     struct rusage before, after;
     getrusage(RUSAGE_SELF, &before);
     memset(line, 'a', sizeof line);
@@ -276,12 +319,14 @@ static void test_endless(void)
     check_case("endless arrays", ENDLESS, nested, sizeof nested - 1, 0, "");
     check_case("endless elements", ENDLESS, elements, sizeof elements - 1, 0, "");
     getrusage(RUSAGE_SELF, &after);
-    CHECK(after.ru_maxrss - before.ru_maxrss < 300 * 1024); /* KiB; sanitizers hold back what was freed */
+    CHECK(after.ru_maxrss - before.ru_maxrss
+          < 300 * 1024); /* KiB; sanitizers hold back what was freed */
 }
 
 static void test_slow(void)
 {
-    static const char tells[] = "-ERR unknown command `AUTH`, with args beginning with: `secret`, \r\n";
+    static const char tells[] =
+        "-ERR unknown command `AUTH`, with args beginning with: `secret`, \r\n";
     check_case("stall", STALL, "", 0, 0, "");
     check_case("trickle", TRICKLE, "", 0, 0, "");
     check_case("close", CLOSE, "", 0, 0, "");
@@ -387,8 +432,10 @@ static void test_replacing(void)
         check_balance(direct);
         direct->ops->free(direct);
         end_leftovers();
-        if (!CHECK_STR(pc_redis_ask(&server, "DBSIZE"), "16")) /* small and big: nothing without an end is left */
-            printf("after the writer that breaks off after %ld bytes: %s\n", at, pc_redis_ask(&server, "KEYS pc1:*"));
+        if (!CHECK_STR(pc_redis_ask(&server, "DBSIZE"),
+                       "16")) /* small and big: nothing without an end is left */
+            printf("after the writer that breaks off after %ld bytes: %s\n", at,
+                   pc_redis_ask(&server, "KEYS pc1:*"));
     }
     CHECK(replaced > 3 && replaced < 70);
     sample_free(&other);
@@ -423,8 +470,10 @@ static void test_breaks(void)
         int clients = pc_redis_clients(&server);
         proxy p;
         pc__tier *tier;
-        if (!CHECK_STR(pc_redis_ask(&server, "DBSIZE"), "16")) /* small and big: nothing of `other` is left */
-            printf("before the writer that breaks off after %ld bytes: %s\n", at, pc_redis_ask(&server, "KEYS pc1:*"));
+        if (!CHECK_STR(pc_redis_ask(&server, "DBSIZE"),
+                       "16")) /* small and big: nothing of `other` is left */
+            printf("before the writer that breaks off after %ld bytes: %s\n", at,
+                   pc_redis_ask(&server, "KEYS pc1:*"));
         proxy_start(&p, server.port);
         atomic_store(&p.cut_up, at);
         tier = tier_through(&p, "");

@@ -1,6 +1,8 @@
-/* Catches: states that do not come back bit for bit over TLS; a server that is believed without its certificate, with one that is expired, somebody else's or another
- * name's; a handshake that outlasts the deadline; an end of it that is no clear error; a breaker that does not let the server back; client certificates that are not
- * shown; nodes of a cluster that are talked to in the clear; leaks. Against a real redis-server, with certificates made here by the openssl program. */
+/* Catches: states that do not come back bit for bit over TLS; a server that is believed without its
+ * certificate, with one that is expired, somebody else's or another name's; a handshake that
+ * outlasts the deadline; an end of it that is no clear error; a breaker that does not let the
+ * server back; client certificates that are not shown; nodes of a cluster that are talked to in the
+ * clear; leaks. Against a real redis-server, with certificates made here by the openssl program. */
 #include "store/tier.h"
 
 #include <arpa/inet.h>
@@ -26,8 +28,9 @@ static char folder[200];
 static sample small, big;
 static atomic_uint last_reason; /* of a load or store that has failed */
 
-/* OpenSSL is not instrumented: what its threads tell one another by atomics alone (a certificate's extensions, read by the first who asks) looks unordered to
- * ThreadSanitizer. Its own options; nobody else calls this. */
+/* OpenSSL is not instrumented: what its threads tell one another by atomics alone (a certificate's
+ * extensions, read by the first who asks) looks unordered to ThreadSanitizer. Its own options;
+ * nobody else calls this. */
 __attribute__((visibility("default"))) const char *__tsan_default_suppressions(void);
 const char *__tsan_default_suppressions(void)
 {
@@ -41,21 +44,29 @@ static void note_event(void *user, const pc_event *event)
         atomic_store(&last_reason, event->reason);
 }
 
-/* Two authorities; of the first: a server's certificate, an expired one, one of another name, a client's. */
+/* Two authorities; of the first: a server's certificate, an expired one, one of another name, a
+ * client's. */
 static void make_certificates(void)
 {
     static const char script[] =
         "cd %s && {\n"
         "key() { openssl genpkey -algorithm EC -pkeyopt ec_paramgen_curve:P-256 -out $1.key; }\n"
-        "authority() { key $1 && openssl req -x509 -new -key $1.key -subj \"/CN=$1\" -days 2 -out $1.pem; }\n"
-        "sign() { echo \"subjectAltName=$3\" >names && openssl x509 -req -in leaf.csr -CA ca.pem -CAkey ca.key -CAcreateserial -days $2 -extfile names -out $1.pem; }\n"
+        "authority() { key $1 && openssl req -x509 -new -key $1.key -subj \"/CN=$1\" -days 2 -out "
+        "$1.pem; }\n"
+        "sign() { echo \"subjectAltName=$3\" >names && openssl x509 -req -in leaf.csr -CA ca.pem "
+        "-CAkey ca.key -CAcreateserial -days $2 -extfile names -out $1.pem; }\n"
         /* OpenSSL 3.4 and later have dates in place of days before today */
-        "expired() { sign expired -1 $1 || openssl x509 -req -in leaf.csr -CA ca.pem -CAkey ca.key -CAcreateserial -not_before 20200101000000Z\\\n"
+        "expired() { sign expired -1 $1 || openssl x509 -req -in leaf.csr -CA ca.pem -CAkey ca.key "
+        "-CAcreateserial -not_before 20200101000000Z\\\n"
         " -not_after 20200102000000Z -extfile names -out expired.pem; }\n"
-        "authority ca && authority other && key leaf && openssl req -new -key leaf.key -subj /CN=leaf -out leaf.csr &&\n"
-        "sign server 2 DNS:localhost,IP:127.0.0.1 && expired DNS:localhost,IP:127.0.0.1 && sign elsewhere 2 DNS:elsewhere.invalid &&\n"
-        "openssl ec -in leaf.key -aes128 -passout pass:locked -out locked.key && cat server.pem leaf.key >both.pem && echo nonsense >nonsense.pem &&\n"
-        "mkdir authorities && cp ca.pem authorities/$(openssl x509 -hash -noout -in ca.pem).0; } >log 2>&1";
+        "authority ca && authority other && key leaf && openssl req -new -key leaf.key -subj "
+        "/CN=leaf -out leaf.csr &&\n"
+        "sign server 2 DNS:localhost,IP:127.0.0.1 && expired DNS:localhost,IP:127.0.0.1 && sign "
+        "elsewhere 2 DNS:elsewhere.invalid &&\n"
+        "openssl ec -in leaf.key -aes128 -passout pass:locked -out locked.key && cat server.pem "
+        "leaf.key >both.pem && echo nonsense >nonsense.pem &&\n"
+        "mkdir authorities && cp ca.pem authorities/$(openssl x509 -hash -noout -in ca.pem).0; } "
+        ">log 2>&1";
     char command[2048];
     snprintf(folder, sizeof folder, "%s", pc_test_folder());
     snprintf(command, sizeof command, script, folder);
@@ -66,8 +77,11 @@ static void make_certificates(void)
 
 static void show(const char *certificate, const char *clients)
 {
-    CHECK_STR(pc_redis_ask(&server, "CONFIG SET tls-cert-file %s/%s.pem tls-key-file %s/leaf.key tls-ca-cert-file %s/ca.pem tls-auth-clients %s", folder, certificate,
-                           folder, folder, clients), "OK");
+    CHECK_STR(pc_redis_ask(&server,
+                           "CONFIG SET tls-cert-file %s/%s.pem tls-key-file %s/leaf.key "
+                           "tls-ca-cert-file %s/ca.pem tls-auth-clients %s",
+                           folder, certificate, folder, folder, clients),
+              "OK");
 }
 
 static void turn_on(void)
@@ -119,8 +133,10 @@ static void check_works(const char *host, int port, const char *options)
     sample_free(&mine);
 }
 
-/* A load and a put fail in time with these words and a reason for computing; then the server is left alone. */
-static void check_fails(const char *host, int port, const char *options, double seconds, const char *words)
+/* A load and a put fail in time with these words and a reason for computing; then the server is
+ * left alone. */
+static void check_fails(const char *host, int port, const char *options, double seconds,
+                        const char *words)
 {
     for (int put = 0; put < 2; put++) {
         pc__tier *tier = tier_at(host, port, options);
@@ -130,11 +146,15 @@ static void check_fails(const char *host, int port, const char *options, double 
         uint64_t bytes;
         pc_status status;
         atomic_store(&last_reason, 0);
-        status = put ? sample_put(tier, &small, seconds, &reason) : load(tier, &big, seconds, &timed_out);
-        if (!CHECK_STATUS(status, PC_ERR_IO) || !CHECK(pc__now() - started < seconds + EPSILON) || !CHECK_ERROR_HAS(words))
-            printf("%s:%d%s: %s after %.2f s: %s\n", host, port, options, pc_status_name(status), pc__now() - started, pc_error_text());
+        status = put ? sample_put(tier, &small, seconds, &reason)
+                     : load(tier, &big, seconds, &timed_out);
+        if (!CHECK_STATUS(status, PC_ERR_IO) || !CHECK(pc__now() - started < seconds + EPSILON)
+            || !CHECK_ERROR_HAS(words))
+            printf("%s:%d%s: %s after %.2f s: %s\n", host, port, options, pc_status_name(status),
+                   pc__now() - started, pc_error_text());
         reason = atomic_load(&last_reason);
-        CHECK(reason == PC_REASON_UNREACHABLE || reason == PC_REASON_DEADLINE || (put && reason == PC_REASON_IO));
+        CHECK(reason == PC_REASON_UNREACHABLE || reason == PC_REASON_DEADLINE
+              || (put && reason == PC_REASON_IO));
         CHECK(!tier->ops->may_have(tier, &big.image.key, &bytes));
         check_balance(tier);
         tier->ops->free(tier);
@@ -151,7 +171,8 @@ static void test_certificates(void)
     check_works("127.0.0.1", tls_port, "?insecure=1");
     check_fails("127.0.0.1", tls_port, "", 2, "certificate is refused");
     check_fails("127.0.0.1", tls_port, "?cacert=%F/other.pem", 2, "certificate is refused");
-    check_fails("127.0.0.1", tls_port, "?cacert=%F/ca.pem&sni=other.invalid", 2, "not made out to 'other.invalid'");
+    check_fails("127.0.0.1", tls_port, "?cacert=%F/ca.pem&sni=other.invalid", 2,
+                "not made out to 'other.invalid'");
     snprintf(path, sizeof path, "%s/ca.pem", folder);
     setenv("SSL_CERT_FILE", path, 1); /* the system's, for OpenSSL */
     check_works("localhost", tls_port, "");
@@ -164,7 +185,8 @@ static void test_certificates(void)
     check_works("127.0.0.1", tls_port, "?cacert=%F/ca.pem&sni=elsewhere.invalid");
     show("server", "yes");
     check_fails("localhost", tls_port, "?cacert=%F/ca.pem", 2, "TLS: ");
-    check_fails("localhost", tls_port, "?cacert=%F/ca.pem&cert=%F/other.pem&key=%F/other.key", 2, "TLS: ");
+    check_fails("localhost", tls_port, "?cacert=%F/ca.pem&cert=%F/other.pem&key=%F/other.key", 2,
+                "TLS: ");
     check_works("localhost", tls_port, "?cacert=%F/ca.pem&cert=%F/server.pem&key=%F/leaf.key");
     check_works("localhost", tls_port, "?cert=%F/both.pem&cacert=%F/ca.pem");
     show("server", "no");
@@ -221,7 +243,8 @@ static void test_plain(void)
 typedef struct relay {
     int listener, port;
     atomic_int stop, stalls;
-    atomic_long cut, flip; /* of the answers: this many pass, then the connection ends or stalls; one bit of this byte is turned. -1: none */
+    atomic_long cut, flip; /* of the answers: this many pass, then the connection ends or stalls;
+                              one bit of this byte is turned. -1: none */
     pthread_t thread;
 } relay;
 
@@ -278,9 +301,11 @@ static void test_handshake(void)
     socklen_t size = sizeof a;
     relay r = {.listener = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0)};
     int timed_out, whole = 0;
-    CHECK(!bind(r.listener, (struct sockaddr *)&a, sizeof a) && !listen(r.listener, 16) && !getsockname(r.listener, (struct sockaddr *)&a, &size));
+    CHECK(!bind(r.listener, (struct sockaddr *)&a, sizeof a) && !listen(r.listener, 16)
+          && !getsockname(r.listener, (struct sockaddr *)&a, &size));
     r.port = ntohs(a.sin_port);
-    check_fails("127.0.0.1", r.port, "?cacert=%F/ca.pem", PATIENCE, "no end of the handshake"); /* nobody has taken the connection */
+    check_fails("127.0.0.1", r.port, "?cacert=%F/ca.pem", PATIENCE,
+                "no end of the handshake"); /* nobody has taken the connection */
     atomic_store(&r.flip, -1);
     atomic_store(&r.cut, 0);
     pthread_create(&r.thread, NULL, serve, &r);
@@ -289,7 +314,8 @@ static void test_handshake(void)
         pc_status status;
         atomic_store(at % 2 ? &r.flip : &r.cut, at);
         atomic_store(at % 2 ? &r.cut : &r.flip, -1);
-        status = load(tier, &small, at % 2 ? 0.5 : 2, &timed_out); /* checks the bytes if it is PC_OK */
+        status = load(tier, &small, at % 2 ? 0.5 : 2,
+                      &timed_out); /* checks the bytes if it is PC_OK */
         CHECK(status == PC_OK || status == PC_ERR_IO);
         CHECK(status == PC_OK || strstr(pc_error_text(), "TLS: "));
         CHECK(!timed_out || at % 2); /* a length may have been made larger */
@@ -303,7 +329,8 @@ static void test_handshake(void)
     atomic_store(&r.flip, -1);
     for (long at = 1; at < 600; at += 400) {
         atomic_store(&r.cut, at);
-        check_fails("127.0.0.1", r.port, "?cacert=%F/ca.pem", PATIENCE, "no end of the handshake before the deadline");
+        check_fails("127.0.0.1", r.port, "?cacert=%F/ca.pem", PATIENCE,
+                    "no end of the handshake before the deadline");
     }
     atomic_store(&r.stop, 1);
     pthread_join(r.thread, NULL);
@@ -353,7 +380,8 @@ static int connections(void)
     return at ? atoi(strchr(at, ':') + 1) : -1;
 }
 
-/* What TLS says by itself (tickets) does not make a connection look used up; a login and a database go the same way. */
+/* What TLS says by itself (tickets) does not make a connection look used up; a login and a database
+ * go the same way. */
 static void test_kept(void)
 {
     pc__tier *tier = tier_at("default:any@127.0.0.1", tls_port, "/3?cacert=%F/ca.pem");
@@ -364,7 +392,8 @@ static void test_kept(void)
     for (int i = 0; i < 5; i++)
         CHECK_STATUS(load(tier, &small, 5, &timed_out), PC_OK);
     CHECK_INT(connections(), before + 1); /* this question itself */
-    CHECK_STR(pc_redis_ask(&server, "CLIENT KILL TYPE normal SKIPME yes"), "1"); /* it is closed while it rests */
+    CHECK_STR(pc_redis_ask(&server, "CLIENT KILL TYPE normal SKIPME yes"),
+              "1"); /* it is closed while it rests */
     usleep(20000);
     CHECK_STATUS(load(tier, &small, 5, &timed_out), PC_OK);
     tier->ops->remove(tier, &small.image.key);
@@ -431,7 +460,8 @@ static void test_fork(void)
     CHECK_INT(status, 0);
 }
 
-/* A node's map that leads to another port: the one with the entries, which has to be spoken to in the same way. */
+/* A node's map that leads to another port: the one with the entries, which has to be spoken to in
+ * the same way. */
 static void test_cluster(void)
 {
     pc_redis node = server;
@@ -439,7 +469,11 @@ static void test_cluster(void)
     char seeds[64];
     server = pc_redis_start("--cluster-enabled yes");
     CHECK_STR(pc_redis_ask(&server, "CLUSTER ADDSLOTSRANGE 0 16383"), "OK");
-    CHECK_STR(pc_redis_ask(&server, "CONFIG SET cluster-announce-port %d cluster-announce-tls-port %d cluster-announce-ip 127.0.0.1", tls_port, tls_port), "OK");
+    CHECK_STR(pc_redis_ask(&server,
+                           "CONFIG SET cluster-announce-port %d cluster-announce-tls-port %d "
+                           "cluster-announce-ip 127.0.0.1",
+                           tls_port, tls_port),
+              "OK");
     show("server", "no");
     CHECK_STR(pc_redis_ask(&server, "CONFIG SET tls-port %d", port), "OK");
     snprintf(seeds, sizeof seeds, "localhost:%d,localhost", port);
@@ -454,7 +488,9 @@ static void test_memory(void)
     char address[600];
     long blocks = (long)memory.live_blocks;
     int failures = 0;
-    snprintf(address, sizeof address, "rediss://127.0.0.1:%d?cacert=%s/ca.pem&cert=%s/both.pem&sni=localhost", tls_port, folder, folder);
+    snprintf(address, sizeof address,
+             "rediss://127.0.0.1:%d?cacert=%s/ca.pem&cert=%s/both.pem&sni=localhost", tls_port,
+             folder, folder);
     for (uint64_t at = 1; at < 200; at++) {
         pc__tier *tier = NULL;
         int timed_out;
@@ -486,7 +522,8 @@ int main(void)
     mem = pc_test_allocator(&memory);
     common.mem = &mem;
 #if !defined(PC_HAVE_OPENSSL)
-    CHECK_STATUS(pc__tier_remote_new(&tier, &common, "rediss://:secret@localhost"), PC_ERR_UNSUPPORTED);
+    CHECK_STATUS(pc__tier_remote_new(&tier, &common, "rediss://:secret@localhost"),
+                 PC_ERR_UNSUPPORTED);
     CHECK_ERROR_HAS("built without");
     CHECK_INT(memory.live_blocks, 0);
     if (pc_test_end())

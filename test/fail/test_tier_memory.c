@@ -1,6 +1,9 @@
-/* Catches a cache with tiers below HOST whose library holds more memory than the budgets of HOST and PACKED: segments in memory, what is being loaded, what waits to be written or is
- * being packed, tables, what was evicted and is not free yet. Every allocation of the context is counted, and so is the memory of a host's states from the moment its put has
- * returned. Beside the budgets there may be only what is documented (doc/store.md): a record's worth of knowledge of each record on disk, and what is written block by block. */
+/* Catches a cache with tiers below HOST whose library holds more memory than the budgets of HOST
+ * and PACKED: segments in memory, what is being loaded, what waits to be written or is being
+ * packed, tables, what was evicted and is not free yet. Every allocation of the context is counted,
+ * and so is the memory of a host's states from the moment its put has returned. Beside the budgets
+ * there may be only what is documented (doc/store.md): a record's worth of knowledge of each record
+ * on disk, and what is written block by block. */
 #include <pthread.h>
 #include <stdatomic.h>
 #include <stdlib.h>
@@ -19,7 +22,10 @@ enum { PAGE = 4096, SIZES = 61, LARGEST = PAGE * (SIZES + 1) };
 #define HOST_BYTES ((uint64_t)HOST_MIB << 20)
 #define PACKED_BYTES ((uint64_t)PACKED_MIB << 20)
 enum { CONTEXTS = 1 << 20 }; /* of zstd: one that encodes, IO_THREADS that decode */
-enum { KNOWLEDGE = 600, BLOCKS = 2 /* of the thread that writes: as stored, and on its way there */ };
+enum {
+    KNOWLEDGE = 600,
+    BLOCKS = 2 /* of the thread that writes: as stored, and on its way there */
+};
 
 static atomic_int_fast64_t held, held_most;
 
@@ -127,7 +133,8 @@ static pc_status use(worker *w, int32_t number, pc_test_rng *rng)
     raw.blocks = blocks;
     raw.block_bytes = bytes;
     raw.block_count = LAYERS;
-    if ((status = pc_key_base(base, &parts)) < 0 || (status = pc_key_segment(key, base, NULL, 0, 0, tokens, NULL, TOKENS)) < 0
+    if ((status = pc_key_base(base, &parts)) < 0
+        || (status = pc_key_segment(key, base, NULL, 0, 0, tokens, NULL, TOKENS)) < 0
         || (status = pc_cache_get(&segment, w->cache, key, &raw, 0, &info)) < 0)
         return status;
     if (status == PC_MISS)
@@ -165,7 +172,9 @@ static void churn(pc_context *context, pc_cache *cache)
 static void with_codec(uint32_t codec)
 {
     const pc_allocator counting = {NULL, count_alloc, count_free};
-    const int64_t budget = (int64_t)(HOST_BYTES + PACKED_BYTES), beside = KEYS * KNOWLEDGE + BLOCKS * LARGEST + (codec == PC_CODEC_ZSTD ? CONTEXTS : 0);
+    const int64_t budget = (int64_t)(HOST_BYTES + PACKED_BYTES),
+                  beside = KEYS * KNOWLEDGE + BLOCKS * LARGEST
+                           + (codec == PC_CODEC_ZSTD ? CONTEXTS : 0);
     pc_context_options made = PC_CONTEXT_OPTIONS_INIT;
     pc_cache_options options = PC_CACHE_OPTIONS_INIT;
     pc_tier_stats packed = PC_TIER_STATS_INIT, disk = PC_TIER_STATS_INIT;
@@ -188,8 +197,11 @@ static void with_codec(uint32_t codec)
     churn(context, cache);
     CHECK_OK(pc_cache_get_tier_stats(cache, PC_TIER_PACKED, &packed));
     CHECK_OK(pc_cache_get_tier_stats(cache, PC_TIER_DISK, &disk));
-    printf("codec %u: %llu packed, %llu written, %llu read; of budgets of %.1f MiB the library held %.2f at most\n", codec, (unsigned long long)packed.stored,
-           (unsigned long long)disk.stored, (unsigned long long)(disk.hits + packed.hits), (double)budget / 1048576, (double)atomic_load(&held_most) / 1048576);
+    printf("codec %u: %llu packed, %llu written, %llu read; of budgets of %.1f MiB the library "
+           "held %.2f at most\n",
+           codec, (unsigned long long)packed.stored, (unsigned long long)disk.stored,
+           (unsigned long long)(disk.hits + packed.hits), (double)budget / 1048576,
+           (double)atomic_load(&held_most) / 1048576);
     CHECK(packed.evicted > 0 && disk.stored > 0 && disk.hits > 0); /* all of it was in use */
     CHECK(atomic_load(&held_most) <= budget + beside);
     CHECK(atomic_load(&held_most) > budget / 2);

@@ -1,20 +1,30 @@
-/* Catches: a tokenizer.json of a Unigram model that is damaged in any way and loads all the same, crashes, or is refused without file and cause;
- * allocations whose failure leaks; normalizers that make a text grow without bound; digests that do not tell models apart. */
+/* Catches: a tokenizer.json of a Unigram model that is damaged in any way and loads all the same,
+ * crashes, or is refused without file and cause; allocations whose failure leaks; normalizers that
+ * make a text grow without bound; digests that do not tell models apart. */
 #include <stdlib.h>
 
 #include "text_forms.h"
 
-static const char head[] = "{\"added_tokens\":[{\"id\":1,\"content\":\"<s>\",\"special\":true},{\"id\":9,\"content\":\"<x>\",\"rstrip\":true}],";
+static const char head[] = "{\"added_tokens\":[{\"id\":1,\"content\":\"<s>\",\"special\":true},{"
+                           "\"id\":9,\"content\":\"<x>\",\"rstrip\":true}],";
 #define MAP "DAAAAAAAAQBBDQAAAAAAgGEA" /* "A" becomes "a" */
 static const char parts[] =
-    "\"normalizer\":{\"type\":\"Sequence\",\"normalizers\":[{\"type\":\"Strip\",\"strip_left\":true,\"strip_right\":false},{\"type\":\"NFKC\"},"
-    "{\"type\":\"Lowercase\"},{\"type\":\"StripAccents\"},{\"type\":\"Nmt\"},{\"type\":\"Precompiled\",\"precompiled_charsmap\":\"" MAP "\"},"
-    "{\"type\":\"Replace\",\"pattern\":{\"String\":\"``\"},\"content\":\"b\"},{\"type\":\"Replace\",\"pattern\":{\"Regex\":\" {2,}\"},\"content\":\" \"},"
-    "{\"type\":\"Prepend\",\"prepend\":\"a\"}]},\"pre_tokenizer\":{\"type\":\"Sequence\",\"pretokenizers\":[{\"type\":\"WhitespaceSplit\"},"
-    "{\"type\":\"Metaspace\",\"replacement\":\"\\u2581\",\"prepend_scheme\":\"always\",\"split\":true}]},"
-    "\"post_processor\":{\"type\":\"TemplateProcessing\",\"single\":[{\"SpecialToken\":{\"id\":\"<s>\"}},{\"Sequence\":{}}]},";
-static const char model[] = "\"model\":{\"type\":\"Unigram\",\"unk_id\":0,\"byte_fallback\":true,\"vocab\":[[\"<unk>\",0],[\"<s>\",0.0],[\"\\u2581\",-1.5],"
-                            "[\"a\",-2.25],[\"ab\",-3],[\"\\u2581the\",-3.1],[\"<0x31>\",-9],[\"t\",-4],[\"h\",-5]]}}";
+    "\"normalizer\":{\"type\":\"Sequence\",\"normalizers\":[{\"type\":\"Strip\",\"strip_left\":"
+    "true,\"strip_right\":false},{\"type\":\"NFKC\"},"
+    "{\"type\":\"Lowercase\"},{\"type\":\"StripAccents\"},{\"type\":\"Nmt\"},{\"type\":"
+    "\"Precompiled\",\"precompiled_charsmap\":\"" MAP "\"},"
+    "{\"type\":\"Replace\",\"pattern\":{\"String\":\"``\"},\"content\":\"b\"},{\"type\":"
+    "\"Replace\",\"pattern\":{\"Regex\":\" {2,}\"},\"content\":\" \"},"
+    "{\"type\":\"Prepend\",\"prepend\":\"a\"}]},\"pre_tokenizer\":{\"type\":\"Sequence\","
+    "\"pretokenizers\":[{\"type\":\"WhitespaceSplit\"},"
+    "{\"type\":\"Metaspace\",\"replacement\":\"\\u2581\",\"prepend_scheme\":\"always\",\"split\":"
+    "true}]},"
+    "\"post_processor\":{\"type\":\"TemplateProcessing\",\"single\":[{\"SpecialToken\":{\"id\":\"<"
+    "s>\"}},{\"Sequence\":{}}]},";
+static const char model[] =
+    "\"model\":{\"type\":\"Unigram\",\"unk_id\":0,\"byte_fallback\":true,\"vocab\":[[\"<unk>\",0],["
+    "\"<s>\",0.0],[\"\\u2581\",-1.5],"
+    "[\"a\",-2.25],[\"ab\",-3],[\"\\u2581the\",-3.1],[\"<0x31>\",-9],[\"t\",-4],[\"h\",-5]]}}";
 
 static form json_form(const char *h, const char *p, const char *m)
 {
@@ -65,23 +75,43 @@ static void pipelines(void)
         {PC_ERR_FORMAT, NORMAL("\"NFC\""), "normalizer is not an object"},
         {PC_ERR_UNSUPPORTED, NORMAL("{\"type\":\"ByteLevel\"}"), "'ByteLevel'"},
         {PC_ERR_UNSUPPORTED, NORMAL("{}"), "type ''"},
-        {PC_ERR_FORMAT, NORMAL("{\"type\":\"Sequence\",\"normalizers\":{}}"), "normalizers of a sequence"},
-        {PC_ERR_FORMAT, NORMAL("{\"type\":\"Sequence\",\"normalizers\":[1]}"), "normalizer is not an object"},
-        {PC_ERR_UNSUPPORTED, NORMAL("{\"type\":\"Replace\",\"pattern\":{\"String\":\"\"},\"content\":\"a\"}"), "'Replace'"},
-        {PC_ERR_UNSUPPORTED, NORMAL("{\"type\":\"Replace\",\"pattern\":{\"String\":\"a\"}}"), "'Replace'"},
-        {PC_ERR_UNSUPPORTED, NORMAL("{\"type\":\"Replace\",\"pattern\":{\"Regex\":\"(a\"},\"content\":\"a\"}"), "expression, character 2"},
-        {PC_ERR_FORMAT, NORMAL("{\"type\":\"Replace\",\"pattern\":{\"Regex\":\"a\\u0000b\"},\"content\":\"a\"}"), "NUL"},
+        {PC_ERR_FORMAT, NORMAL("{\"type\":\"Sequence\",\"normalizers\":{}}"),
+         "normalizers of a sequence"},
+        {PC_ERR_FORMAT, NORMAL("{\"type\":\"Sequence\",\"normalizers\":[1]}"),
+         "normalizer is not an object"},
+        {PC_ERR_UNSUPPORTED,
+         NORMAL("{\"type\":\"Replace\",\"pattern\":{\"String\":\"\"},\"content\":\"a\"}"),
+         "'Replace'"},
+        {PC_ERR_UNSUPPORTED, NORMAL("{\"type\":\"Replace\",\"pattern\":{\"String\":\"a\"}}"),
+         "'Replace'"},
+        {PC_ERR_UNSUPPORTED,
+         NORMAL("{\"type\":\"Replace\",\"pattern\":{\"Regex\":\"(a\"},\"content\":\"a\"}"),
+         "expression, character 2"},
+        {PC_ERR_FORMAT,
+         NORMAL("{\"type\":\"Replace\",\"pattern\":{\"Regex\":\"a\\u0000b\"},\"content\":\"a\"}"),
+         "NUL"},
         {PC_ERR_UNSUPPORTED, NORMAL("{\"type\":\"Prepend\"}"), "'Prepend'"},
-        {PC_ERR_UNSUPPORTED, NORMAL("{\"type\":\"Precompiled\",\"precompiled_charsmap\":5}"), "'Precompiled'"},
-        {PC_ERR_FORMAT, NORMAL("{\"type\":\"Precompiled\",\"precompiled_charsmap\":\"????\"}"), "base64"},
-        {PC_ERR_FORMAT, NORMAL("{\"type\":\"Precompiled\",\"precompiled_charsmap\":\"AAAA\"}"), "map of characters of 3 bytes"},
-        {PC_ERR_FORMAT, NORMAL("{\"type\":\"Precompiled\",\"precompiled_charsmap\":\"/////2EA\"}"), "its trie takes 4294967295"},
+        {PC_ERR_UNSUPPORTED, NORMAL("{\"type\":\"Precompiled\",\"precompiled_charsmap\":5}"),
+         "'Precompiled'"},
+        {PC_ERR_FORMAT, NORMAL("{\"type\":\"Precompiled\",\"precompiled_charsmap\":\"????\"}"),
+         "base64"},
+        {PC_ERR_FORMAT, NORMAL("{\"type\":\"Precompiled\",\"precompiled_charsmap\":\"AAAA\"}"),
+         "map of characters of 3 bytes"},
+        {PC_ERR_FORMAT, NORMAL("{\"type\":\"Precompiled\",\"precompiled_charsmap\":\"/////2EA\"}"),
+         "its trie takes 4294967295"},
         {PC_ERR_UNSUPPORTED, PRE("{\"type\":\"ByteLevel\"}"), "'ByteLevel'"},
         {PC_ERR_UNSUPPORTED, PRE("{\"type\":\"Metaspace\",\"replacement\":\"_\"}"), "'Metaspace'"},
-        {PC_ERR_UNSUPPORTED, PRE("{\"type\":\"Metaspace\",\"prepend_scheme\":\"last\"}"), "'Metaspace'"},
-        {PC_ERR_UNSUPPORTED, PRE("{\"type\":\"Sequence\",\"pretokenizers\":[{\"type\":\"Metaspace\"},{\"type\":\"WhitespaceSplit\"}]}"), "'WhitespaceSplit'"},
+        {PC_ERR_UNSUPPORTED, PRE("{\"type\":\"Metaspace\",\"prepend_scheme\":\"last\"}"),
+         "'Metaspace'"},
+        {PC_ERR_UNSUPPORTED,
+         PRE("{\"type\":\"Sequence\",\"pretokenizers\":[{\"type\":\"Metaspace\"},{\"type\":"
+             "\"WhitespaceSplit\"}]}"),
+         "'WhitespaceSplit'"},
         {PC_ERR_FORMAT, PRE("[]"), "pre_tokenizer is not an object"},
-        {PC_ERR_FORMAT, "\"post_processor\":{\"type\":\"TemplateProcessing\",\"single\":[{\"SpecialToken\":{\"id\":\"<nobody>\"}}]},", "<nobody>"},
+        {PC_ERR_FORMAT,
+         "\"post_processor\":{\"type\":\"TemplateProcessing\",\"single\":[{\"SpecialToken\":{"
+         "\"id\":\"<nobody>\"}}]},",
+         "<nobody>"},
     };
     for (size_t i = 0; i < sizeof faults / sizeof *faults; i++)
         fault(faults[i].parts, NULL, faults[i].want, faults[i].cause);
@@ -90,7 +120,8 @@ static void pipelines(void)
 /* Each step makes ten letters of one. */
 static void growth(void)
 {
-    static const char step[] = "{\"type\":\"Replace\",\"pattern\":{\"String\":\"a\"},\"content\":\"aaaaaaaaaa\"}";
+    static const char step[] =
+        "{\"type\":\"Replace\",\"pattern\":{\"String\":\"a\"},\"content\":\"aaaaaaaaaa\"}";
     char all[2048] = "\"normalizer\":{\"type\":\"Sequence\",\"normalizers\":[";
     pc__tokenizer *t = NULL;
     size_t count = 9;
@@ -134,7 +165,8 @@ static void identity(void)
         {PRE("{\"type\":\"Metaspace\",\"prepend_scheme\":\"first\"}"), model},
         {PRE("{\"type\":\"WhitespaceSplit\"}"), model},
         {"", "\"model\":{\"type\":\"Unigram\",\"vocab\":[[\"a\",-1],[\"<s>\",0]]}}"},
-        {"", "\"model\":{\"type\":\"Unigram\",\"vocab\":[[\"a\",-1.000000000000001],[\"<s>\",0]]}}"}};
+        {"",
+         "\"model\":{\"type\":\"Unigram\",\"vocab\":[[\"a\",-1.000000000000001],[\"<s>\",0]]}}"}};
     enum { COUNT = sizeof forms / sizeof *forms };
     pc__id ids[COUNT], again = digest_of(parts, model);
     for (size_t i = 0; i < COUNT; i++)

@@ -207,8 +207,8 @@ static void add_words(vocabulary *v, pc__vocab_kind kind)
         if (kind == PC__VOCAB_BPE && (words[i][0] == '\n' || (words[i][0] & 0x80)))
             continue;
         for (const char *c = words[i]; *c; c++)
-            size += snprintf(text + size, sizeof text - (size_t)size, "%.*s",
-                             *c == '_' ? 3 : 1, *c == '_' ? blank[kind] : c);
+            size += snprintf(text + size, sizeof text - (size_t)size, "%.*s", *c == '_' ? 3 : 1,
+                             *c == '_' ? blank[kind] : c);
         add(v, text, (size_t)size, PC__TOKEN_NORMAL);
     }
     if (kind == PC__VOCAB_BPE)
@@ -296,17 +296,18 @@ void fuzz_round(const pc__tokenizer *t, const char *text, size_t size, uint64_t 
         return;
     }
     ids = malloc((need + 1) * sizeof *ids);
-    FUZZ_CHECK(ids && pc__tokenize(t, text, size, flags, ids, need, &count) == PC_OK &&
-               count == need);
+    FUZZ_CHECK(ids && pc__tokenize(t, text, size, flags, ids, need, &count) == PC_OK
+               && count == need);
     check_ids(t, ids, count);
     if (need > 1)
-        FUZZ_CHECK(pc__tokenize(t, text, size, flags, ids, need - 1, &count) == PC_ERR_LIMIT &&
-                   count == need);
-    FUZZ_CHECK(pc__detokenize(t, ids, count, flags & PC_TOKENIZE_SPECIAL, NULL, 0, &bytes) ==
-               PC_OK);
+        FUZZ_CHECK(pc__tokenize(t, text, size, flags, ids, need - 1, &count) == PC_ERR_LIMIT
+                   && count == need);
+    FUZZ_CHECK(pc__detokenize(t, ids, count, flags & PC_TOKENIZE_SPECIAL, NULL, 0, &bytes)
+               == PC_OK);
     back = malloc(bytes + 1);
-    FUZZ_CHECK(back && pc__detokenize(t, ids, count, flags & PC_TOKENIZE_SPECIAL, back, bytes,
-                                      &again) == PC_OK);
+    FUZZ_CHECK(back
+               && pc__detokenize(t, ids, count, flags & PC_TOKENIZE_SPECIAL, back, bytes, &again)
+                      == PC_OK);
     FUZZ_CHECK(again == bytes);
     if (exact)
         FUZZ_CHECK(bytes == size && (!size || !memcmp(back, text, size)));

@@ -1,6 +1,6 @@
-/* Catches: chat templates (our JSON form, and the Jinja text of a model, which is run) that crash or
- * leak, and schemas that cannot be laid out with a template that was
- * accepted. The input is taken as both. */
+/* Catches: chat templates (our JSON form, and the Jinja text of a model, which is run) that crash
+ * or leak, and schemas that cannot be laid out with a template that was accepted. The input is
+ * taken as both. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -39,8 +39,8 @@ static void use(pc__chat *chat, pc__tokenizer *tokenizer)
 {
     FUZZ_CHECK(chat->name && chat->pieces.system_open && chat->pieces.assistant_close);
     for (size_t i = 0; i < chat->stop_token_count; i++)
-        FUZZ_CHECK(chat->stop_tokens[i] >= 0 &&
-                   (size_t)chat->stop_tokens[i] < pc__tokenizer_count(tokenizer));
+        FUZZ_CHECK(chat->stop_tokens[i] >= 0
+                   && (size_t)chat->stop_tokens[i] < pc__tokenizer_count(tokenizer));
     render(chat, tokenizer);
     pc__chat_free(chat, &fuzz_memory);
 }

@@ -1,6 +1,8 @@
-/* Catches: stored blocks that lead a codec out of bounds, leak or come back half; blocks of any shape and content that do not come back bit for bit from
- * codecs which promise it, that take more than the bound, or that a lossy codec writes and then refuses. Input: codec and mode, layout, dtype, heads, dimensions of K
- * and V, tokens, bytes too many; then what is stored, or the states, over and over. */
+/* Catches: stored blocks that lead a codec out of bounds, leak or come back half; blocks of any
+ * shape and content that do not come back bit for bit from codecs which promise it, that take more
+ * than the bound, or that a lossy codec writes and then refuses. Input: codec and mode, layout,
+ * dtype, heads, dimensions of K and V, tokens, bytes too many; then what is stored, or the states,
+ * over and over. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -12,20 +14,26 @@ enum { HEAD = 8 };
 
 static pc_codec_block block_of(const uint8_t *head)
 {
-    pc_codec_block b = {.struct_size = sizeof b, .layout = head[1] % 4 ? PC_LAYOUT_PAGES : PC_LAYOUT_HOST, .dtype = head[2] % 5u};
+    pc_codec_block b = {.struct_size = sizeof b,
+                        .layout = head[1] % 4 ? PC_LAYOUT_PAGES : PC_LAYOUT_HOST,
+                        .dtype = head[2] % 5u};
     pc__kv_shape shape;
     b.kv_heads = 1 + head[3] % 3;
     b.k_dim = 1 + head[4] % 40;
     b.v_dim = 1 + head[5] % 40;
     b.tokens = 1 + head[6] % 150u;
     shape = (pc__kv_shape){1, b.kv_heads, b.k_dim, b.v_dim, b.dtype ? b.dtype : PC_DTYPE_F16};
-    b.bytes = (b.tokens + PC__PAGE - 1) / PC__PAGE * (uint64_t)b.kv_heads * pc__kv_page_bytes(&shape) + (head[7] < 16 ? head[7] : 0);
+    b.bytes = (b.tokens + PC__PAGE - 1) / PC__PAGE * (uint64_t)b.kv_heads
+                  * pc__kv_page_bytes(&shape)
+              + (head[7] < 16 ? head[7] : 0);
     return b;
 }
 
-static void decode(const pc_codec_ops *codec, const pc_codec_block *block, const uint8_t *stored, size_t size)
+static void decode(const pc_codec_ops *codec, const pc_codec_block *block, const uint8_t *stored,
+                   size_t size)
 {
-    uint8_t *out = aligned_alloc(64, (size_t)(block->bytes + 63) / 64 * 64), *copy = malloc(size + !size);
+    uint8_t *out = aligned_alloc(64, (size_t)(block->bytes + 63) / 64 * 64),
+            *copy = malloc(size + !size);
     FUZZ_CHECK(out && copy);
     memcpy(copy, stored, size); /* exactly as long, for AddressSanitizer */
     fuzz_ok(codec->decode(codec->user, block, copy, size, out));
@@ -33,15 +41,18 @@ static void decode(const pc_codec_ops *codec, const pc_codec_block *block, const
     free(out);
 }
 
-static void there_and_back(const pc_codec_ops *codec, const pc_codec_block *block, const uint8_t *states, size_t size)
+static void there_and_back(const pc_codec_ops *codec, const pc_codec_block *block,
+                           const uint8_t *states, size_t size)
 {
     size_t bytes = (size_t)block->bytes, bound = codec->bound(codec->user, block), stored = 0;
-    uint8_t *data = aligned_alloc(64, (bytes + 63) / 64 * 64), *out = malloc(bound + !bound), *again = aligned_alloc(64, (bytes + 63) / 64 * 64);
+    uint8_t *data = aligned_alloc(64, (bytes + 63) / 64 * 64), *out = malloc(bound + !bound),
+            *again = aligned_alloc(64, (bytes + 63) / 64 * 64);
     FUZZ_CHECK(data && out && again);
     for (size_t i = 0; i < bytes; i++)
         data[i] = size ? states[i % size] : 0;
     if (bound) {
-        FUZZ_CHECK(codec->encode(codec->user, block, data, out, bound, &stored) == PC_OK && stored <= bound);
+        FUZZ_CHECK(codec->encode(codec->user, block, data, out, bound, &stored) == PC_OK
+                   && stored <= bound);
         FUZZ_CHECK(codec->decode(codec->user, block, out, stored, again) == PC_OK);
         FUZZ_CHECK(codec->lossy || !memcmp(data, again, bytes));
     }
@@ -53,12 +64,14 @@ static void there_and_back(const pc_codec_ops *codec, const pc_codec_block *bloc
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
     size_t blocks = fuzz_blocks();
-    pc_codec_ops codecs[3] = {pc__codec_zstd(&fuzz_memory), pc__codec_i8(&fuzz_memory), pc__codec_i4(&fuzz_memory)};
+    pc_codec_ops codecs[3] = {pc__codec_zstd(&fuzz_memory), pc__codec_i8(&fuzz_memory),
+                              pc__codec_i4(&fuzz_memory)};
     pc_codec_block block;
     if (size < HEAD)
         return 0;
     block = block_of(data);
-    (data[0] & 128 ? there_and_back : decode)(&codecs[data[0] % 3], &block, data + HEAD, size - HEAD);
+    (data[0] & 128 ? there_and_back : decode)(&codecs[data[0] % 3], &block, data + HEAD,
+                                              size - HEAD);
     fuzz_no_leak(blocks);
     return 0;
 }

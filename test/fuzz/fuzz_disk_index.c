@@ -1,6 +1,8 @@
-/* Catches: an index of a folder of records that is read beyond its end, rows that no writer can have made and that are taken (sizes and times beyond all
- * limits, numbers that are none, rings of chains), one that does not come back as it was written. The bytes are an index without its checksum, which is added,
- * so that all of them reach the reader; with the first bit set it stays as it is. */
+/* Catches: an index of a folder of records that is read beyond its end, rows that no writer can
+ * have made and that are taken (sizes and times beyond all limits, numbers that are none, rings of
+ * chains), one that does not come back as it was written. The bytes are an index without its
+ * checksum, which is added, so that all of them reach the reader; with the first bit set it stays
+ * as it is. */
 #include <fcntl.h>
 #include <math.h>
 #include <stdlib.h>
@@ -48,7 +50,8 @@ static void check_table(pc__disk_table *table, uint64_t rows)
     uint64_t bytes = 0;
     size_t count = 0;
     FUZZ_CHECK(pc__disk_table_count(table) <= rows);
-    for (pc__disk_entry *e = pc__disk_table_next(table, NULL); e; e = pc__disk_table_next(table, e)) {
+    for (pc__disk_entry *e = pc__disk_table_next(table, NULL); e;
+         e = pc__disk_table_next(table, e)) {
         FUZZ_CHECK(pc__disk_table_find(table, &e->facts.spot) == e);
         FUZZ_CHECK(!e->facts.has_content || pc__disk_table_knows(table, &e->facts.content));
         FUZZ_CHECK(e->facts.cost >= 0 && e->facts.ttl >= 0 && isfinite(e->item.heat));
@@ -88,7 +91,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
         pc__disk_index_free(&second, &fuzz_memory);
         FUZZ_CHECK(pc__disk_index_read(&second, &fuzz_memory, &root) == PC_OK);
         FUZZ_CHECK(pc__disk_index_apply(&second, &copy, again) == PC_OK);
-        FUZZ_CHECK(pc__disk_table_count(&copy) == pc__disk_table_count(&table) && !memcmp(dates, again, sizeof dates));
+        FUZZ_CHECK(pc__disk_table_count(&copy) == pc__disk_table_count(&table)
+                   && !memcmp(dates, again, sizeof dates));
         FUZZ_CHECK(pc__disk_index_apply(&index, &copy, again) == PC_OK); /* merged */
         check_table(&copy, index.rows);
         empty_table(&table);

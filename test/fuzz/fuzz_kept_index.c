@@ -1,6 +1,7 @@
-/* Catches indexes that are read beyond their ends; sizes, links, lists and vectors that no writer can have made and that are taken; an index that is taken and then cannot be searched,
- * changed and written. A byte, then a memo's file of indexes (bit 0: its checksums stay as they are, else they are made right, so that all of it reaches the reader), or the bytes of one
- * index (bit 1). */
+/* Catches indexes that are read beyond their ends; sizes, links, lists and vectors that no writer
+ * can have made and that are taken; an index that is taken and then cannot be searched, changed and
+ * written. A byte, then a memo's file of indexes (bit 0: its checksums stay as they are, else they
+ * are made right, so that all of it reaches the reader), or the bytes of one index (bit 1). */
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -47,7 +48,8 @@ static void as_index(const uint8_t *data, size_t size)
     const uint8_t *ids = pc__index_file_look(data, size, &options, &places);
     FUZZ_CHECK(!ids || (size_t)(ids - data) + places * (8 + 4 * options.dim) <= size);
     if (fuzz_ok(pc__index_read(&index, &fuzz_memory, data, size, "index"))) {
-        FUZZ_CHECK(ids && index && pc__index_kind_of(index) == options.kind && pc__index_count(index) <= places);
+        FUZZ_CHECK(ids && index && pc__index_kind_of(index) == options.kind
+                   && pc__index_count(index) <= places);
         use(index, options.dim);
     } else {
         FUZZ_CHECK(!index);
@@ -60,7 +62,8 @@ static void make_sums_right(uint8_t *file, size_t size)
     uint64_t head = PC__KEPT_HEAD;
     if (size < PC__KEPT_HEAD || pc__kept_head_measure(file, size, &head) < 0)
         return;
-    for (uint8_t *row = file + PC__KEPT_HEAD; row < file + head - PC__KEPT_SUM; row += PC__KEPT_ROW) {
+    for (uint8_t *row = file + PC__KEPT_HEAD; row < file + head - PC__KEPT_SUM;
+         row += PC__KEPT_ROW) {
         uint64_t at = pc__get_u64(row + 8), bytes = pc__get_u64(row + 16);
         if (at <= size && bytes <= size - at)
             pc__put_u64(row + 24, XXH3_64bits(file + at, (size_t)bytes));
@@ -77,10 +80,12 @@ static void as_file(const uint8_t *file, size_t size)
     }
     for (size_t i = 0; i < head.count; i++) {
         const pc__kept_section *s = &head.sections[i];
-        FUZZ_CHECK(pc__kept_find(&head, s->tokens, s->unit) == s && s->at <= size && s->size <= size - s->at);
+        FUZZ_CHECK(pc__kept_find(&head, s->tokens, s->unit) == s && s->at <= size
+                   && s->size <= size - s->at);
         pc__index_options options;
         size_t places = 0;
-        if (XXH3_64bits(file + s->at, (size_t)s->size) == s->sum && pc__index_file_look(file + s->at, (size_t)s->size, &options, &places))
+        if (XXH3_64bits(file + s->at, (size_t)s->size) == s->sum
+            && pc__index_file_look(file + s->at, (size_t)s->size, &options, &places))
             as_index(file + s->at, (size_t)s->size - 8 * places); /* behind it stand the prompts */
     }
     pc__free(&fuzz_memory, head.sections);

@@ -1,6 +1,9 @@
-/* Catches: a log or records of attention maps that are read beyond their ends, places, sizes and packed layers that no writer can have made and that are taken, a store
- * that does not go on with what it has accepted. The first byte says how the rest is meant (bit 0: checksums stay as they are, else they are made right, so that all bytes reach the reader; bit 1: a reader, else a
- * writer, which then changes everything; bit 2: the data file's own header is given too), then two bytes the size of the log, the log, and the data from its first record on. */
+/* Catches: a log or records of attention maps that are read beyond their ends, places, sizes and
+ * packed layers that no writer can have made and that are taken, a store that does not go on with
+ * what it has accepted. The first byte says how the rest is meant (bit 0: checksums stay as they
+ * are, else they are made right, so that all bytes reach the reader; bit 1: a reader, else a
+ * writer, which then changes everything; bit 2: the data file's own header is given too), then two
+ * bytes the size of the log, the log, and the data from its first record on. */
 #include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -16,7 +19,8 @@ static char folder[] = "/tmp/pc-fuzz-XXXXXX";
 
 static void remove_files(void)
 {
-    static const char *const names[] = {PC__MAPS_LOG, PC__MAPS_LOG_NEW, PC__MAPS_DATA, PC__MAPS_LOCK};
+    static const char *const names[] = {PC__MAPS_LOG, PC__MAPS_LOG_NEW, PC__MAPS_DATA,
+                                        PC__MAPS_LOCK};
     char path[64];
     for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
         snprintf(path, sizeof path, "%s/%s", folder, names[i]);
@@ -65,7 +69,8 @@ static void sum_record(uint8_t *entry, uint8_t *data, size_t size)
     memcpy(entry + 80, sum, sizeof sum);
 }
 
-static void make_files(uint8_t flags, uint8_t *log, size_t log_size, const uint8_t *rest, size_t size)
+static void make_files(uint8_t flags, uint8_t *log, size_t log_size, const uint8_t *rest,
+                       size_t size)
 {
     size_t before = flags & WITH_HEADER ? 0 : PC__MAPS_PAGE, data_size = before + size;
     uint8_t *data = calloc(1, data_size + 1);
@@ -73,7 +78,8 @@ static void make_files(uint8_t flags, uint8_t *log, size_t log_size, const uint8
     if (before && log_size >= 88)
         pc__maps_data_header_put(log + 72, data);
     memcpy(data + before, rest, size);
-    for (size_t at = PC__MAPS_LOG_HEADER; at + PC__MAPS_ENTRY <= log_size && !(flags & NO_SUMS); at += PC__MAPS_ENTRY) {
+    for (size_t at = PC__MAPS_LOG_HEADER; at + PC__MAPS_ENTRY <= log_size && !(flags & NO_SUMS);
+         at += PC__MAPS_ENTRY) {
         sum_record(log + at, data, data_size);
         pc__sum_of(log + at, 112, log + at + 112);
     }
@@ -86,8 +92,11 @@ static void make_files(uint8_t flags, uint8_t *log, size_t log_size, const uint8
 
 static pc__map_store *open_store(int is_reader)
 {
-    pc__map_store_options options = {.face = {.layers = LAYERS, .heads = 1, .causal = 1, .format = PC_MAP_F16}, .read_only = is_reader, .cold_seconds = 1e-9,
-                                     .relaxed = 1};
+    pc__map_store_options options = {
+        .face = {.layers = LAYERS, .heads = 1, .causal = 1, .format = PC_MAP_F16},
+        .read_only = is_reader,
+        .cold_seconds = 1e-9,
+        .relaxed = 1};
     pc__map_store *store = NULL;
     return fuzz_ok(pc__map_store_open(&store, &fuzz_memory, folder, &options)) ? store : NULL;
 }
@@ -96,7 +105,8 @@ static void check_balance(pc__map_store *store)
 {
     pc__map_store_stats s;
     pc__map_store_get_stats(store, &s);
-    FUZZ_CHECK(s.stored == s.live + s.evicted + s.removed + s.damaged && s.live == pc__map_store_count(store));
+    FUZZ_CHECK(s.stored == s.live + s.evicted + s.removed + s.damaged
+               && s.live == pc__map_store_count(store));
 }
 
 typedef struct seen {

@@ -44,8 +44,9 @@ static void read_any(const void *options, size_t known, size_t v1)
     FUZZ_CHECK(fuzz_ok(status) || stated < v1 || stated > known);
     memcpy(&told, out, sizeof told);
     FUZZ_CHECK(status < 0 || told == known);
-    FUZZ_CHECK(status < 0 || !memcmp(out + sizeof told, (const char *)options + sizeof told,
-                                     (stated < known ? stated : known) - sizeof told));
+    FUZZ_CHECK(status < 0
+               || !memcmp(out + sizeof told, (const char *)options + sizeof told,
+                          (stated < known ? stated : known) - sizeof told));
     free(out);
 }
 
@@ -55,8 +56,8 @@ static void write_any(void *result, size_t v1)
     size_t stated, after;
     memset(from, 0x5a, sizeof from);
     memcpy(&stated, result, sizeof stated);
-    FUZZ_CHECK(fuzz_ok(pc__result_write(result, v1, from, sizeof from, "result")) ==
-               (stated >= v1));
+    FUZZ_CHECK(fuzz_ok(pc__result_write(result, v1, from, sizeof from, "result"))
+               == (stated >= v1));
     memcpy(&after, result, sizeof after);
     FUZZ_CHECK(after == stated);
 }

@@ -1,6 +1,8 @@
-/* Catches a projector's file, or the state of a training, that is read beyond its end; weights and norms that no writer can have made and that are taken; a file that
- * does not come back as it was; a projector that is changed by a state that is refused. A byte, then the file without its checksum, which is added so that all of it
- * reaches the reader; bit 0: it is not; bit 1: a training is gone on with (its inputs' checksum is put in too). */
+/* Catches a projector's file, or the state of a training, that is read beyond its end; weights and
+ * norms that no writer can have made and that are taken; a file that does not come back as it was;
+ * a projector that is changed by a state that is refused. A byte, then the file without its
+ * checksum, which is added so that all of it reaches the reader; bit 0: it is not; bit 1: a
+ * training is gone on with (its inputs' checksum is put in too). */
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -42,7 +44,16 @@ static void as_training(const uint8_t *file, size_t size)
 {
     static pc_context *context;
     pc__projector_shape shape = {4, 1, 8, 1, CELLS, 16};
-    pc__training training = {.pooled = pooled, .count = ITEMS, .label = label, .epochs = 2, .batch = 4, .seed = 1, .rate = 0.125, .momentum = 0.5, .resume = file, .resume_size = size};
+    pc__training training = {.pooled = pooled,
+                             .count = ITEMS,
+                             .label = label,
+                             .epochs = 2,
+                             .batch = 4,
+                             .seed = 1,
+                             .rate = 0.125,
+                             .momentum = 0.5,
+                             .resume = file,
+                             .resume_size = size};
     pc__projector *p;
     if (!context) {
         pc_context_options options = PC_CONTEXT_OPTIONS_INIT;

@@ -41,8 +41,8 @@ static void parse(pc_schema *schema, const char *data, size_t size, uint64_t fla
     for (size_t i = 0; i < pc_prompt_part_count(prompt); i++) {
         FUZZ_CHECK(pc_prompt_get_part(prompt, i, &part) == PC_OK);
         FUZZ_CHECK(part.start >= start && part.path && (part.tokens || !part.count));
-        FUZZ_CHECK((part.kind != PC_PART_CACHED && part.kind != PC_PART_UNCACHED) ||
-                   part.start + (int64_t)part.count <= pc_schema_length(schema));
+        FUZZ_CHECK((part.kind != PC_PART_CACHED && part.kind != PC_PART_UNCACHED)
+                   || part.start + (int64_t)part.count <= pc_schema_length(schema));
         start = part.start;
     }
     pc_prompt_free(prompt);

@@ -33,16 +33,16 @@ static void check_read(const pc__record *record, size_t size)
     pc_record_info info = PC_RECORD_INFO_INIT;
     uint64_t bytes = 0;
     pc__record_describe(record, &info);
-    FUZZ_CHECK(memchr(image->architecture, 0, sizeof image->architecture) &&
-               info.version / 256 == 1);
-    FUZZ_CHECK(image->cost >= 0 && image->ttl >= 0 && image->lossy <= 1 &&
-               image->block_count <= PC__MAX_BLOCKS && !image->blocks);
+    FUZZ_CHECK(memchr(image->architecture, 0, sizeof image->architecture)
+               && info.version / 256 == 1);
+    FUZZ_CHECK(image->cost >= 0 && image->ttl >= 0 && image->lossy <= 1
+               && image->block_count <= PC__MAX_BLOCKS && !image->blocks);
     for (size_t i = 0; i < image->block_count; i++)
         bytes += image->block_bytes[i];
     FUZZ_CHECK(bytes == info.state_bytes && bytes <= (size + 1) * PC__RECORD_MAX_RATIO);
     FUZZ_CHECK(!image->token_ids || image->tokens <= size / 4);
-    FUZZ_CHECK((pc__image_match(image, image) == PC_OK) ==
-               (image->token_ids || !image->tokens)); /* reads all of it */
+    FUZZ_CHECK((pc__image_match(image, image) == PC_OK)
+               == (image->token_ids || !image->tokens)); /* reads all of it */
 }
 
 static void read_blocks(const pc__record *record)
@@ -84,8 +84,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     int opened = fuzz_ok(pc__record_open(&record, &fuzz_memory, &options, &bytes.source));
     FUZZ_CHECK(opened == (record != NULL));
     if (!opened)
-        FUZZ_CHECK(fuzz_ok(pc__record_open_frame(&record, &fuzz_memory, &options, &bytes.source)) ==
-                   (record != NULL));
+        FUZZ_CHECK(fuzz_ok(pc__record_open_frame(&record, &fuzz_memory, &options, &bytes.source))
+                   == (record != NULL));
     if (record) {
         check_read(record, size);
         read_blocks(record);
@@ -116,13 +116,13 @@ static int parts_of(parts *p, const uint8_t *data, size_t size)
     p->blocks = pc__get_u32(data + 32);
     p->entry = pc__get_u32(data + 36);
     p->body = pc__get_u32(data + 40);
-    if (p->face < PC__RECORD_FACE || p->face > 4096 || p->entry < PC__RECORD_ENTRY ||
-        p->entry > 4096 || p->blocks > 64)
+    if (p->face < PC__RECORD_FACE || p->face > 4096 || p->entry < PC__RECORD_ENTRY
+        || p->entry > 4096 || p->blocks > 64)
         return 0;
     p->clear = PC__RECORD_PROLOGUE + p->face + (size_t)p->blocks * p->entry;
     p->header = p->clear + p->body;
-    return p->clear <= size && p->body <= size - p->clear &&
-           (!p->sealed || p->body >= PC__SEAL_TAG);
+    return p->clear <= size && p->body <= size - p->clear
+           && (!p->sealed || p->body >= PC__SEAL_TAG);
 }
 
 static uint8_t *entry_of(uint8_t *data, const parts *p, uint32_t block)
@@ -136,8 +136,8 @@ static uint8_t *stored_of(uint8_t *data, size_t size, const parts *p, uint32_t b
     uint64_t offset = pc__get_u64(entry_of(data, p, block)),
              stored = pc__get_u64(entry_of(data, p, block) + 8);
     *bytes = (size_t)stored;
-    return offset >= p->header && offset <= size && stored <= size - offset &&
-                   (!p->sealed || stored >= PC__SEAL_TAG)
+    return offset >= p->header && offset <= size && stored <= size - offset
+                   && (!p->sealed || stored >= PC__SEAL_TAG)
                ? data + offset
                : NULL;
 }

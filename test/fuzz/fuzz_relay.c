@@ -1,6 +1,7 @@
-/* Catches: schema strings, system prompts and requests that make the reader crash, leak or lay out what does not fit: request tokens that do not stand
- * right behind the shared ones, a BOS of our own inside, a layout that depends on how it is asked for. An input is a schema string, a system prompt and a
- * request, with a NUL byte between them. */
+/* Catches: schema strings, system prompts and requests that make the reader crash, leak or lay out
+ * what does not fit: request tokens that do not stand right behind the shared ones, a BOS of our
+ * own inside, a layout that depends on how it is asked for. An input is a schema string, a system
+ * prompt and a request, with a NUL byte between them. */
 #include <string.h>
 
 #include "fuzz.h"
@@ -15,11 +16,15 @@ static void check_prompt(const pc_schema *schema, const char *text, size_t size)
         return;
     }
     FUZZ_CHECK(fuzz_ok(pc_prompt_fill(&again, schema, text, size)));
-    FUZZ_CHECK(pc_prompt_part_count(prompt) <= 2 && pc_prompt_part_count(prompt) == pc_prompt_part_count(again));
+    FUZZ_CHECK(pc_prompt_part_count(prompt) <= 2
+               && pc_prompt_part_count(prompt) == pc_prompt_part_count(again));
     for (size_t p = 0; p < pc_prompt_part_count(prompt); p++) {
-        FUZZ_CHECK(pc_prompt_get_part(prompt, p, &part) == PC_OK && pc_prompt_get_part(again, p, &other) == PC_OK);
-        FUZZ_CHECK(part.start == at && part.count == other.count && !memcmp(part.tokens, other.tokens, part.count * sizeof *part.tokens));
-        FUZZ_CHECK(part.kind == (part.start < pc_schema_length(schema) ? PC_PART_CACHED : PC_PART_TEXT));
+        FUZZ_CHECK(pc_prompt_get_part(prompt, p, &part) == PC_OK
+                   && pc_prompt_get_part(again, p, &other) == PC_OK);
+        FUZZ_CHECK(part.start == at && part.count == other.count
+                   && !memcmp(part.tokens, other.tokens, part.count * sizeof *part.tokens));
+        FUZZ_CHECK(part.kind
+                   == (part.start < pc_schema_length(schema) ? PC_PART_CACHED : PC_PART_TEXT));
         at += (int64_t)part.count;
     }
     pc_prompt_free(prompt);
@@ -30,8 +35,10 @@ static void check_schema(const pc_schema *schema)
 {
     pc_item text = PC_ITEM_INIT, slot = PC_ITEM_INIT;
     FUZZ_CHECK(pc_schema_item_count(schema) == 2);
-    FUZZ_CHECK(pc_schema_get_item(schema, 0, &text) == PC_OK && pc_schema_get_item(schema, 1, &slot) == PC_OK);
-    FUZZ_CHECK(text.kind == PC_ITEM_TEXT && text.start == 0 && text.length == pc_schema_length(schema));
+    FUZZ_CHECK(pc_schema_get_item(schema, 0, &text) == PC_OK
+               && pc_schema_get_item(schema, 1, &slot) == PC_OK);
+    FUZZ_CHECK(text.kind == PC_ITEM_TEXT && text.start == 0
+               && text.length == pc_schema_length(schema));
     FUZZ_CHECK(slot.kind == PC_ITEM_SLOT && slot.start == text.length && slot.length == 0);
 }
 

@@ -10,8 +10,8 @@ static void check_layout(const pc_schema *schema)
     for (size_t i = 0; i < pc_schema_item_count(schema); i++) {
         FUZZ_CHECK(pc_schema_get_item(schema, i, &item) == PC_OK);
         FUZZ_CHECK(item.start >= 0 && item.length >= 0 && item.start + item.length <= end);
-        FUZZ_CHECK(item.path && item.text && item.kind >= PC_ITEM_MODULE &&
-                   item.kind <= PC_ITEM_PARAMETER);
+        FUZZ_CHECK(item.path && item.text && item.kind >= PC_ITEM_MODULE
+                   && item.kind <= PC_ITEM_PARAMETER);
     }
 }
 

@@ -55,8 +55,8 @@ static answer generate(const pc_prompt *prompt, pc_cache *cache, pc_generate_opt
     options.on_text_user = &a;
     a.status = pc_generate(prompt, cache, &options, &a.stats);
     if (fuzz_ok(a.status)) {
-        FUZZ_CHECK(s->tokens_cached + s->tokens_encoded + s->tokens_repaired + s->tokens_new ==
-                   s->tokens_prompt);
+        FUZZ_CHECK(s->tokens_cached + s->tokens_encoded + s->tokens_repaired + s->tokens_new
+                   == s->tokens_prompt);
         FUZZ_CHECK(s->tokens_prompt > 0 && s->tokens_generated <= options.max_tokens);
         FUZZ_CHECK(s->exactness >= PC_EXACT && s->exactness <= PC_APPROXIMATE);
     }

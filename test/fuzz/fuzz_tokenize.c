@@ -22,17 +22,20 @@ static void add_steps(pc__tokenizer *t)
     static const uint8_t map[] = {12, 0, 0, 0, 0, 0, 1, 0, 0x41, 0x0d, 0, 0, 0, 0, 0, 0x80, 'a', 0};
     const pc__text space = {" ", 1}, twice = {"``", 2}, quote = {"\"", 1}, blanks = {" {2,}", 5};
     FUZZ_CHECK(fuzz_ok(pc__steps_new(&t->steps, &fuzz_memory)));
-    FUZZ_CHECK(pc__steps_add(t->steps, PC__STEP_STRIP, 3) == PC_OK &&
-               pc__steps_add(t->steps, PC__STEP_CONTROLS, 0) == PC_OK &&
-               pc__steps_add_texts(t->steps, PC__STEP_REPLACE, twice, quote, "fuzz") == PC_OK &&
-               pc__steps_add(t->steps, PC__STEP_UNICODE, UTF8PROC_STABLE | UTF8PROC_DECOMPOSE | UTF8PROC_COMPAT) == PC_OK &&
-               pc__steps_add(t->steps, PC__STEP_STRIP_MARKS, 0) == PC_OK &&
-               pc__steps_add(t->steps, PC__STEP_LOWERCASE, 0) == PC_OK &&
-               pc__steps_add_map(t->steps, PC__STEP_MAP_CLUSTERS, map, sizeof map, "fuzz") == PC_OK &&
-               pc__steps_add_map(t->steps, PC__STEP_MAP_LONGEST, map, sizeof map, "fuzz") == PC_OK &&
-               pc__steps_add_texts(t->steps, PC__STEP_EXPRESSION, blanks, space, "fuzz") == PC_OK &&
-               pc__steps_add(t->steps, PC__STEP_ONE_BLANK, 0) == PC_OK &&
-               pc__steps_add_texts(t->steps, PC__STEP_PREPEND, space, space, "fuzz") == PC_OK);
+    FUZZ_CHECK(
+        pc__steps_add(t->steps, PC__STEP_STRIP, 3) == PC_OK
+        && pc__steps_add(t->steps, PC__STEP_CONTROLS, 0) == PC_OK
+        && pc__steps_add_texts(t->steps, PC__STEP_REPLACE, twice, quote, "fuzz") == PC_OK
+        && pc__steps_add(t->steps, PC__STEP_UNICODE,
+                         UTF8PROC_STABLE | UTF8PROC_DECOMPOSE | UTF8PROC_COMPAT)
+               == PC_OK
+        && pc__steps_add(t->steps, PC__STEP_STRIP_MARKS, 0) == PC_OK
+        && pc__steps_add(t->steps, PC__STEP_LOWERCASE, 0) == PC_OK
+        && pc__steps_add_map(t->steps, PC__STEP_MAP_CLUSTERS, map, sizeof map, "fuzz") == PC_OK
+        && pc__steps_add_map(t->steps, PC__STEP_MAP_LONGEST, map, sizeof map, "fuzz") == PC_OK
+        && pc__steps_add_texts(t->steps, PC__STEP_EXPRESSION, blanks, space, "fuzz") == PC_OK
+        && pc__steps_add(t->steps, PC__STEP_ONE_BLANK, 0) == PC_OK
+        && pc__steps_add_texts(t->steps, PC__STEP_PREPEND, space, space, "fuzz") == PC_OK);
     t->rules.split_blanks = t->rules.split_marks = t->rules.one_prefix = 1;
 }
 

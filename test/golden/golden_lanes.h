@@ -15,7 +15,8 @@
 
 enum { MAX_SPANS = 8, MAX_LAYERS = 8, MAX_LANES = 8, ROUTER_STAGES = 3 };
 
-/* The values of a tensor of a golden file and how many they are; to be freed. NULL, and 0: there is none of that name. Whole numbers below 2^24 pass through floats unharmed. */
+/* The values of a tensor of a golden file and how many they are; to be freed. NULL, and 0: there is
+ * none of that name. Whole numbers below 2^24 pass through floats unharmed. */
 static inline float *golden_floats(const pc__weights *file, const char *name, size_t *count)
 {
     const pc__tensor *tensor = pc__weights_find(file, name);

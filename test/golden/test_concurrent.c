@@ -1,7 +1,8 @@
-/* Catches: a context, model, schema, prompt or cache that is not safe to share between threads, and answers that depend on who else is running:
- * four threads generate the demo's prompts at once from one cache that is too small for all of them (so that modules are evicted while others
- * read them), in all encoding modes, with encoding ahead of use and clearing in between; every answer must be the one of a run alone. Run under
- * ThreadSanitizer by tools/test.sh --all. */
+/* Catches: a context, model, schema, prompt or cache that is not safe to share between threads, and
+ * answers that depend on who else is running: four threads generate the demo's prompts at once from
+ * one cache that is too small for all of them (so that modules are evicted while others read them),
+ * in all encoding modes, with encoding ahead of use and clearing in between; every answer must be
+ * the one of a run alone. Run under ThreadSanitizer by tools/test.sh --all. */
 #include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
@@ -31,7 +32,8 @@ typedef struct worker {
     uint64_t cached, encoded;
 } worker;
 
-static pc_status answer(const pc_prompt *prompt, pc_cache *cache, uint32_t mode, pc_test_text *out, pc_stats *stats)
+static pc_status answer(const pc_prompt *prompt, pc_cache *cache, uint32_t mode, pc_test_text *out,
+                        pc_stats *stats)
 {
     pc_generate_options options = PC_GENERATE_OPTIONS_INIT;
     *out = (pc_test_text){{0}, 0};

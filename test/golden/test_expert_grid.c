@@ -1,6 +1,7 @@
-/* Catches: experts of a quantised file that are computed on a grid with the rows, scales or groups of another expert, that depend on the rows beside them, or that
- * are given the grid of a neighbour of another type; routers that are rounded. Random weights in llama.cpp's names, three-dimensional and, as older files
- * have them, one tensor an expert; against the same file expanded to fp32. */
+/* Catches: experts of a quantised file that are computed on a grid with the rows, scales or groups
+ * of another expert, that depend on the rows beside them, or that are given the grid of a neighbour
+ * of another type; routers that are rounded. Random weights in llama.cpp's names, three-dimensional
+ * and, as older files have them, one tensor an expert; against the same file expanded to fp32. */
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -10,7 +11,15 @@
 #include "gguf_bytes.h"
 #include "levels.h"
 
-enum { HIDDEN = 256, WIDTH = 256, SHARED = 512, EXPERTS = 5, LAYERS = 2, VOCAB = 512 /* the largest tensor is in fp32, and so is what is not on a grid */, TOKENS = 24 };
+enum {
+    HIDDEN = 256,
+    WIDTH = 256,
+    SHARED = 512,
+    EXPERTS = 5,
+    LAYERS = 2,
+    VOCAB = 512 /* the largest tensor is in fp32, and so is what is not on a grid */,
+    TOKENS = 24
+};
 enum { F32 = 0, Q4_0 = 2, Q8_0 = 8, Q4_K = 12, Q6_K = 14 }; /* ggml's numbers */
 
 static pc_test_rng rng;
@@ -28,7 +37,10 @@ static size_t fill(uint32_t type, size_t count, uint8_t *out)
         uint32_t type;
         size_t block, bytes, scale_at;
         float scale;
-    } kinds[] = {{Q4_0, 32, 18, 0, 0.0125f}, {Q8_0, 32, 34, 0, 0.0009f}, {Q4_K, 256, 144, 0, 0.0004f}, {Q6_K, 256, 210, 208, 0.00005f}};
+    } kinds[] = {{Q4_0, 32, 18, 0, 0.0125f},
+                 {Q8_0, 32, 34, 0, 0.0009f},
+                 {Q4_K, 256, 144, 0, 0.0004f},
+                 {Q6_K, 256, 210, 208, 0.00005f}};
     for (size_t i = 0; type == F32 && i < count; i++) {
         float value = 0.06f * pc_test_normal(&rng);
         memcpy(out + 4 * i, &value, sizeof value);
@@ -50,14 +62,16 @@ static size_t fill(uint32_t type, size_t count, uint8_t *out)
     return 4 * count;
 }
 
-static void tensor(gguf_bytes *g, const char *name, uint32_t type, size_t planes, size_t rows, size_t cols)
+static void tensor(gguf_bytes *g, const char *name, uint32_t type, size_t planes, size_t rows,
+                   size_t cols)
 {
     static uint8_t data[4 * VOCAB * HIDDEN + 2 * EXPERTS * HIDDEN * WIDTH];
     size_t bytes = fill(type, (planes ? planes : 1) * (rows ? rows : 1) * cols, data);
     gguf_cube(g, name, type, planes, rows, cols, data, bytes);
 }
 
-static void of_layer(gguf_bytes *g, int layer, const char *name, uint32_t type, size_t planes, size_t rows, size_t cols)
+static void of_layer(gguf_bytes *g, int layer, const char *name, uint32_t type, size_t planes,
+                     size_t rows, size_t cols)
 {
     char full[128];
     snprintf(full, sizeof full, "blk.%d.%s.weight", layer, name);
@@ -133,7 +147,10 @@ static const char *write_model(int old)
         key(&g, old, "expert_feed_forward_length", WIDTH);
         key(&g, old, "expert_shared_feed_forward_length", SHARED);
     }
-    gguf_f32(&g, old ? "llama.attention.layer_norm_rms_epsilon" : "qwen2moe.attention.layer_norm_rms_epsilon", 1e-6f);
+    gguf_f32(&g,
+             old ? "llama.attention.layer_norm_rms_epsilon"
+                 : "qwen2moe.attention.layer_norm_rms_epsilon",
+             1e-6f);
     tensor(&g, "token_embd.weight", F32, 0, VOCAB, HIDDEN);
     for (int layer = 0; layer < LAYERS; layer++)
         layer_of(&g, layer, old);
@@ -176,7 +193,8 @@ static pc_model *load(pc_context *context, const char *path, uint32_t compute, p
     return model;
 }
 
-/* Rows that are further apart than `limit` of their largest logit; *middle: half of all are nearer than that. */
+/* Rows that are further apart than `limit` of their largest logit; *middle: half of all are nearer
+ * than that. */
 static int rows_off(const float *a, const float *b, double limit, double *middle)
 {
     double off[TOKENS];
@@ -200,21 +218,28 @@ static int rows_off(const float *a, const float *b, double limit, double *middle
 
 static void compare(pc_context *context, int old)
 {
-    static float exact[TOKENS * VOCAB], whole[TOKENS * VOCAB], narrow[TOKENS * VOCAB], one[TOKENS * VOCAB], some[TOKENS * VOCAB];
+    static float exact[TOKENS * VOCAB], whole[TOKENS * VOCAB], narrow[TOKENS * VOCAB],
+        one[TOKENS * VOCAB], some[TOKENS * VOCAB];
     const char *path = write_model(old);
     pc_model_info of_exact, of_whole, of_narrow;
-    pc_model *expanded = load(context, path, PC_DTYPE_F32, &of_exact), *grid = load(context, path, PC_DTYPE_DEFAULT, &of_whole),
+    pc_model *expanded = load(context, path, PC_DTYPE_F32, &of_exact),
+             *grid = load(context, path, PC_DTYPE_DEFAULT, &of_whole),
              *bytes = load(context, path, PC_DTYPE_I8, &of_narrow);
-    if (expanded && grid && bytes && logits_of(expanded, TOKENS, exact) && logits_of(grid, TOKENS, whole)
-        && logits_of(bytes, TOKENS, narrow)) {
+    if (expanded && grid && bytes && logits_of(expanded, TOKENS, exact)
+        && logits_of(grid, TOKENS, whole) && logits_of(bytes, TOKENS, narrow)) {
         double a, b;
         CHECK_INT(rows_off(whole, exact, 1e-3, &a), 0);
-        CHECK(rows_off(narrow, exact, 0.05, &b) <= TOKENS / 8); /* where an input's rounding chooses another expert */
-        printf("%s: on the grid %.1e, with inputs of 8 bits %.1e; %llu, %llu bytes\n", old ? "numbered" : "in three dimensions", a, b,
-               (unsigned long long)of_whole.weight_bytes, (unsigned long long)of_exact.weight_bytes);
+        CHECK(rows_off(narrow, exact, 0.05, &b)
+              <= TOKENS / 8); /* where an input's rounding chooses another expert */
+        printf("%s: on the grid %.1e, with inputs of 8 bits %.1e; %llu, %llu bytes\n",
+               old ? "numbered" : "in three dimensions", a, b,
+               (unsigned long long)of_whole.weight_bytes,
+               (unsigned long long)of_exact.weight_bytes);
         CHECK(of_narrow.weight_bytes < of_exact.weight_bytes * (old ? 7 : 5) / 10);
-        CHECK(logits_of(bytes, 1, one) && logits_of(bytes, 8, some) && !memcmp(one, some, sizeof one));
-        CHECK(logits_of(grid, 1, one) && logits_of(grid, TOKENS, some) && !memcmp(one, some, sizeof one));
+        CHECK(logits_of(bytes, 1, one) && logits_of(bytes, 8, some)
+              && !memcmp(one, some, sizeof one));
+        CHECK(logits_of(grid, 1, one) && logits_of(grid, TOKENS, some)
+              && !memcmp(one, some, sizeof one));
     }
     pc_model_free(expanded);
     pc_model_free(grid);

@@ -1,7 +1,9 @@
-/* Catches: a sequence whose answer depends on who shares its batch. A thousand sequences of the demo model, over many prompts that share modules and
- * over forks of each other (a forest of shared segments), join and leave one batch at random, some for good in the middle of their answer, some to
- * come back; tokens are drawn at temperature 1, so that one bit of difference in a logit shows sooner or later. Every sequence has to say what it
- * says alone. Nothing may leak. Run under ThreadSanitizer by tools/test.sh --all. */
+/* Catches: a sequence whose answer depends on who shares its batch. A thousand sequences of the
+ * demo model, over many prompts that share modules and over forks of each other (a forest of shared
+ * segments), join and leave one batch at random, some for good in the middle of their answer, some
+ * to come back; tokens are drawn at temperature 1, so that one bit of difference in a logit shows
+ * sooner or later. Every sequence has to say what it says alone. Nothing may leak. Run under
+ * ThreadSanitizer by tools/test.sh --all. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -21,8 +23,8 @@ typedef struct answer {
     size_t count;
 } answer;
 
-/* A fork sets the tail so far apart as a segment of its own, for both: their sums are then cut differently than those of a sequence that was never forked,
- * and may round differently. */
+/* A fork sets the tail so far apart as a segment of its own, for both: their sums are then cut
+ * differently than those of a sequence that was never forked, and may round differently. */
 enum { WHOLE, FORKED, FORK };
 
 typedef struct live {
@@ -45,9 +47,10 @@ typedef struct world {
     size_t count, started, finished, left, forked;
 } world;
 
-static const char *const people[PEOPLE] = {"anna-reed", "oscar-baker", "rosa-silva", "peter-novak", "clara-holt", "ivan-keller",
-                                           "hugo-brook", "nina-tanaka", "sara-lopez", "felix-weber", "olga-hughes", "tom-archer",
-                                           "kate-wade", "liam-turner", "mona-diaz", "vera-marsh"};
+static const char *const people[PEOPLE] = {
+    "anna-reed",  "oscar-baker", "rosa-silva", "peter-novak", "clara-holt",  "ivan-keller",
+    "hugo-brook", "nina-tanaka", "sara-lopez", "felix-weber", "olga-hughes", "tom-archer",
+    "kate-wade",  "liam-turner", "mona-diaz",  "vera-marsh"};
 
 static size_t below(world *w, size_t n)
 {
@@ -63,8 +66,8 @@ static void make_prompt(world *w, size_t index)
     for (size_t p = 0; p < PEOPLE; p++)
         if (p == index % PEOPLE || below(w, 3) == 0)
             n += (size_t)snprintf(text + n, sizeof text - n, "<%s/>", people[p]);
-    n += (size_t)snprintf(text + n, sizeof text - n, "<user>What is the %s of %s?</user></prompt>", asked[index % 5],
-                          people[index % PEOPLE]);
+    n += (size_t)snprintf(text + n, sizeof text - n, "<user>What is the %s of %s?</user></prompt>",
+                          asked[index % 5], people[index % PEOPLE]);
     CHECK_OK(pc_prompt_parse(&w->prompts[index], &w->schema, 1, text, n, NULL));
 }
 
@@ -128,7 +131,8 @@ static void run_alone(world *w, size_t prompt, size_t seed)
     pc_sequence_free(sequence);
 }
 
-/* What is said so far has to be the beginning of what it says alone; where it has ended, all of it. */
+/* What is said so far has to be the beginning of what it says alone; where it has ended, all of it.
+ */
 static void check_answer(world *w, const live *l)
 {
     const answer *want = &w->alone[l->prompt][l->seed][l->ending];
@@ -136,7 +140,8 @@ static void check_answer(world *w, const live *l)
     copy_answer(l->sequence, &got);
     if (pc_sequence_finish(l->sequence) != PC_FINISH_NONE)
         CHECK_INT(got.count, want->count);
-    CHECK(got.count <= want->count && !memcmp(got.tokens, want->tokens, got.count * sizeof *got.tokens));
+    CHECK(got.count <= want->count
+          && !memcmp(got.tokens, want->tokens, got.count * sizeof *got.tokens));
 }
 
 static void drop(world *w, size_t i)
@@ -161,7 +166,8 @@ static void maybe_fork(world *w, size_t i)
     pc_sampling sampling = fork_sampling(l.seed);
     size_t count;
     pc_sequence_tokens(l.sequence, &count);
-    if (count != FORK_AT || l.ending != WHOLE || w->count == MOST_LIVE || pc_sequence_finish(l.sequence) != PC_FINISH_NONE || below(w, 3))
+    if (count != FORK_AT || l.ending != WHOLE || w->count == MOST_LIVE
+        || pc_sequence_finish(l.sequence) != PC_FINISH_NONE || below(w, 3))
         return;
     CHECK_OK(pc_sequence_fork(&l.sequence, l.sequence, &sampling));
     w->sequences[i].ending = FORKED;
@@ -210,8 +216,10 @@ static void run_together(world *w)
     while (w->count)
         drop(w, 0);
     pc_batch_free(batch);
-    CHECK(w->started >= SEQUENCES && w->finished > SEQUENCES / 2 && w->left > SEQUENCES / 50 && w->forked > SEQUENCES / 50);
-    printf("%zu sequences, %zu of them forks, %zu left early, %zu steps\n", w->started, w->forked, w->left, steps);
+    CHECK(w->started >= SEQUENCES && w->finished > SEQUENCES / 2 && w->left > SEQUENCES / 50
+          && w->forked > SEQUENCES / 50);
+    printf("%zu sequences, %zu of them forks, %zu left early, %zu steps\n", w->started, w->forked,
+           w->left, steps);
 }
 
 static void set_up(world *w)
@@ -224,7 +232,8 @@ static void set_up(world *w)
     CHECK_OK(pc_context_new(&w->context, &options));
     CHECK_OK(pc_model_load(&w->model, w->context, PC_SOURCE_DIR "/models/demo/demo.gguf", NULL));
     CHECK_OK(pc_cache_new(&w->cache, w->context, NULL));
-    CHECK_OK(pc_schema_load(&w->schema, w->model, PC_SOURCE_DIR "/examples/pml/employees.pml", NULL));
+    CHECK_OK(
+        pc_schema_load(&w->schema, w->model, PC_SOURCE_DIR "/examples/pml/employees.pml", NULL));
     for (size_t i = 0; i < PROMPTS; i++)
         make_prompt(w, i);
 }

@@ -1,5 +1,6 @@
-/* Catches: a tokenizer that cuts or joins otherwise than the model's own did in training, on 46 texts a vocabulary (blanks, digits, scripts,
- * emoji, contractions), and ids that do not give the text back. */
+/* Catches: a tokenizer that cuts or joins otherwise than the model's own did in training, on 46
+ * texts a vocabulary (blanks, digits, scripts, emoji, contractions), and ids that do not give the
+ * text back. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -22,8 +23,8 @@ static size_t parse_line(const char *line, int32_t *ids)
     return n;
 }
 
-static void one(const pc__tokenizer *t, const char *name, size_t index, const char *text, size_t size, const char *line,
-                int round_trip)
+static void one(const pc__tokenizer *t, const char *name, size_t index, const char *text,
+                size_t size, const char *line, int round_trip)
 {
     static int32_t want[65536], got[65536];
     static char back[1 << 18];
@@ -31,7 +32,8 @@ static void one(const pc__tokenizer *t, const char *name, size_t index, const ch
     if (!CHECK_OK(pc__tokenize(t, text, size, 0, got, 65536, &count)))
         return;
     if (!CHECK(count == n && !memcmp(got, want, n * sizeof *want))) {
-        fprintf(stderr, "    %s case %zu: \"%.*s\"\n     got", name, index, (int)(size < 60 ? size : 60), text);
+        fprintf(stderr, "    %s case %zu: \"%.*s\"\n     got", name, index,
+                (int)(size < 60 ? size : 60), text);
         for (size_t i = 0; i < count && i < 40; i++)
             fprintf(stderr, " %d", got[i]);
         fprintf(stderr, "\n    want %.200s\n", line);
@@ -64,8 +66,9 @@ static void vectors(const pc__tokenizer *t, const char *name, int round_trip)
 
 int main(void)
 {
-    static const char *const names[] = {"llama-spm", "phi-3", "gpt-2", "falcon", "mpt", "starcoder", "refact",
-                                        "deepseek-coder", "deepseek-llm", "bert-bge"};
+    static const char *const names[] = {"llama-spm",    "phi-3",     "gpt-2",  "falcon",
+                                        "mpt",          "starcoder", "refact", "deepseek-coder",
+                                        "deepseek-llm", "bert-bge"};
     pc__tokenizer *t;
     if (!pc_test_data("data/ggml-vocab"))
         pc_test_skip("../shared/data/ggml-vocab is not there");
@@ -73,7 +76,8 @@ int main(void)
         char path[256];
         pc__gguf *gguf;
         snprintf(path, sizeof path, "data/ggml-vocab/ggml-vocab-%s.gguf", names[i]);
-        if (!pc_test_data(path) || !CHECK_OK(pc__gguf_open(&gguf, &pc__libc_allocator, pc_test_data(path))))
+        if (!pc_test_data(path)
+            || !CHECK_OK(pc__gguf_open(&gguf, &pc__libc_allocator, pc_test_data(path))))
             continue;
         if (CHECK_OK(pc__gguf_tokenizer(&t, &pc__libc_allocator, gguf)))
             vectors(t, names[i], strcmp(names[i], "bert-bge") != 0);
@@ -83,7 +87,8 @@ int main(void)
     static const char *const files[][2] = {
         {"llama-spm", "data/llama2-tokenizer/tokenizer.model"},
         {"llama-bpe", "data/llama3-tokenizer/tokenizer.model"},
-        /* not gpt2-tokenizer/tokenizer.json: it adds tokens for runs of blanks, which the vectors do not know */
+        /* not gpt2-tokenizer/tokenizer.json: it adds tokens for runs of blanks, which the vectors
+           do not know */
         {"phi-3", "data/phi3-tokenizer/tokenizer.json"},
         {"bert-bge", "data/bert-tokenizer/tokenizer.json"},
     };
@@ -92,8 +97,9 @@ int main(void)
         size_t n = path ? strlen(path) : 0;
         if (!path)
             continue;
-        pc_status status = !strcmp(path + n - 5, ".json") ? pc__tokenizer_from_json(&t, &pc__libc_allocator, path)
-                                                          : pc__tokenizer_from_sentencepiece(&t, &pc__libc_allocator, path);
+        pc_status status = !strcmp(path + n - 5, ".json")
+                               ? pc__tokenizer_from_json(&t, &pc__libc_allocator, path)
+                               : pc__tokenizer_from_sentencepiece(&t, &pc__libc_allocator, path);
         if (CHECK_OK(status))
             vectors(t, files[i][0], strcmp(files[i][0], "bert-bge") != 0);
         pc__tokenizer_free(t);

@@ -1,7 +1,9 @@
-/* Catches: requests that cross the length at which dynamic NTK or LongRoPE change their frequencies and are not what one run with the frequencies of the
- * length that they may reach gives (golden case `cross`, variant `pinned`; `fresh` through requests for every length; `shared` in one batch), in
- * pc_generate, sequences, batches of several regimes, levels by hand and from the cache; a regime that is not told, or that a request grows out of
- * in silence; states of one regime served in another; a model for longer texts than it was trained for that refuses them. */
+/* Catches: requests that cross the length at which dynamic NTK or LongRoPE change their frequencies
+ * and are not what one run with the frequencies of the length that they may reach gives (golden
+ * case `cross`, variant `pinned`; `fresh` through requests for every length; `shared` in one
+ * batch), in pc_generate, sequences, batches of several regimes, levels by hand and from the cache;
+ * a regime that is not told, or that a request grows out of in silence; states of one regime served
+ * in another; a model for longer texts than it was trained for that refuses them. */
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
@@ -51,7 +53,8 @@ static pc_generate_options options(uint32_t max_tokens, uint64_t regime_length)
     return o;
 }
 
-static pc_sequence *sequence(const world *w, const int32_t *ids, size_t count, pc_cache *cache, const pc_generate_options *o)
+static pc_sequence *sequence(const world *w, const int32_t *ids, size_t count, pc_cache *cache,
+                             const pc_generate_options *o)
 {
     pc_prompt *prompt = NULL;
     pc_sequence *s = NULL;
@@ -89,7 +92,8 @@ static void force(pc_sequence *s, int32_t token)
     CHECK_OK(pc_sequence_push(s, &token, 1));
 }
 
-/* A folder with the model and a tokenizer that has one character a token, so that answers can be read. */
+/* A folder with the model and a tokenizer that has one character a token, so that answers can be
+ * read. */
 static void with_tokenizer(const char *name, char *folder, size_t size)
 {
     static const char *const files[] = {"config.json", "model.safetensors"};
@@ -102,11 +106,16 @@ static void with_tokenizer(const char *name, char *folder, size_t size)
         snprintf(path, sizeof path, "%s/%s", folder, files[i]);
         CHECK(!symlink(pc_test_data(from), path));
     }
-    n = (size_t)snprintf(text, sizeof text, "{\"model\":{\"type\":\"BPE\",\"merges\":[],\"vocab\":{\"\xC4\xA0\":0,\"\xC4\x8A\":1");
+    n = (size_t)snprintf(
+        text, sizeof text,
+        "{\"model\":{\"type\":\"BPE\",\"merges\":[],\"vocab\":{\"\xC4\xA0\":0,\"\xC4\x8A\":1");
     for (int i = 2; i < VOCAB; i++)
-        n += (size_t)snprintf(text + n, sizeof text - n, ",\"%s%c\":%d", i == 3 || i == 61 ? "\\" : "", '!' + i - 2, i);
-    n += (size_t)snprintf(text + n, sizeof text - n, "}},\"pre_tokenizer\":{\"type\":\"ByteLevel\",\"add_prefix_space\":false},"
-                                                     "\"decoder\":{\"type\":\"ByteLevel\"}}");
+        n += (size_t)snprintf(text + n, sizeof text - n, ",\"%s%c\":%d",
+                              i == 3 || i == 61 ? "\\" : "", '!' + i - 2, i);
+    n += (size_t)snprintf(
+        text + n, sizeof text - n,
+        "}},\"pre_tokenizer\":{\"type\":\"ByteLevel\",\"add_prefix_space\":false},"
+        "\"decoder\":{\"type\":\"ByteLevel\"}}");
     snprintf(path, sizeof path, "%s/tokenizer.json", folder);
     pc_test_write(path, text, n);
 }
@@ -116,7 +125,8 @@ static char letter(int32_t id)
     return id == 0 ? ' ' : id == 1 ? '\n' : (char)('!' + id - 2);
 }
 
-/* The prompt fits the original length, its answer leaves it: as if all had been computed at once for that length. */
+/* The prompt fits the original length, its answer leaves it: as if all had been computed at once
+ * for that length. */
 static void generated(const world *w, const int32_t *ids)
 {
     size_t count;
@@ -133,7 +143,8 @@ static void generated(const world *w, const int32_t *ids)
         o.on_text = pc_test_collect;
         o.on_text_user = &text;
         CHECK_OK(pc_generate(prompt, again ? cache : NULL, &o, &stats));
-        CHECK(stats.tokens_generated == count && text.size == count && stats.finish == PC_FINISH_LENGTH);
+        CHECK(stats.tokens_generated == count && text.size == count
+              && stats.finish == PC_FINISH_LENGTH);
         CHECK(stats.exactness == PC_EXACT);
         for (size_t i = 0; i < count && i < text.size; i++)
             CHECK_INT(text.data[i], letter(want[i]));
@@ -177,7 +188,8 @@ static void fresh(const world *w, const int32_t *ids)
         CHECK_INT(length, n);
         CHECK_INT(regime, n <= ORIGINAL ? 1 : w->dynamic ? n : 2);
     }
-    while (pc_batch_step(batch) == PC_OK) /* those that may go on do, beside others of other regimes */
+    while (pc_batch_step(batch)
+           == PC_OK) /* those that may go on do, beside others of other regimes */
         ;
     for (size_t i = 0; i < ROWS; i++) {
         size_t count;
@@ -208,7 +220,8 @@ static void growth(const world *w, const int32_t *ids)
     while (step(w, s) == PC_OK)
         ;
     CHECK_STATUS(pc_sequence_push(s, ids, 3), PC_ERR_LIMIT);
-    CHECK_ERROR_HAS("3 tokens behind position 34, the frequencies of its positions, for a length of 34, end at 36");
+    CHECK_ERROR_HAS("3 tokens behind position 34, the frequencies of its positions, for a length "
+                    "of 34, end at 36");
     CHECK_OK(pc_sequence_push(s, ids, 2));
     CHECK_STATUS(step(w, s), PC_END);
     pc_sequence_free(s);
@@ -257,7 +270,8 @@ static void levels(const world *w, const int32_t *ids)
     pc_sequence_free(s);
 }
 
-static pc_stats ask(pc_schema *schema, pc_cache *cache, const int32_t *ids, const pc_generate_options *o)
+static pc_stats ask(pc_schema *schema, pc_cache *cache, const int32_t *ids,
+                    const pc_generate_options *o)
 {
     pc_stats stats = PC_STATS_INIT;
     pc_prompt *prompt = NULL;
@@ -267,7 +281,8 @@ static pc_stats ask(pc_schema *schema, pc_cache *cache, const int32_t *ids, cons
     return stats;
 }
 
-/* States of a schema are found by requests of their own regime only, and can be encoded ahead for those. */
+/* States of a schema are found by requests of their own regime only, and can be encoded ahead for
+ * those. */
 static void cached(const world *w, const int32_t *ids)
 {
     enum { SHARED = 24 };
@@ -289,7 +304,8 @@ static void cached(const world *w, const int32_t *ids)
     CHECK(stats.tokens_cached == 0 && stats.tokens_encoded == SHARED && stats.regime_length == 40);
     stats = ask(schema, cache, ids + SHARED, &far);
     CHECK(stats.tokens_cached == SHARED && stats.tokens_encoded == 0);
-    stats = ask(schema, cache, ids + SHARED, &chosen); /* by the caller's choice: shared with the longer one */
+    stats = ask(schema, cache, ids + SHARED,
+                &chosen); /* by the caller's choice: shared with the longer one */
     CHECK(stats.tokens_cached == SHARED && stats.regime_length == 40);
     CHECK_OK(pc_cache_clear(cache));
     ahead.regime_length = 40;

@@ -57,8 +57,8 @@ static void tokenizer(const pc_model *model, const json_t *reference, const int3
     CHECK(!memcmp(got, ids, count * sizeof *ids));
     n = ids_of(reference, "greedy_ids", greedy);
     if (CHECK_OK(pc_detokenize(model, greedy, n, 0, written, sizeof written, &size))) {
-        size_t same =
-            strcspn(text, "<"); /* the reference writes newlines and special tokens out, <0x0A> */
+        size_t same = strcspn(
+            text, "<"); /* the reference writes newlines and special tokens out, <0x0A> */
         CHECK(same > 100 && size >= same && !strncmp(written, text, same));
     }
 }

@@ -1,7 +1,8 @@
-/* Catches: any mistake in the graph of an encoder (embeddings and their norm, token types, positions from behind the padding
- * token, post-norm, attention in both directions, distances and their buckets, the convolution, pooler and classifier), rows
- * of different lanes that see each other, lanes cut by blocks, and prefixes of a model without causal order being kept.
- * The values are those of an independent double-precision pass. */
+/* Catches: any mistake in the graph of an encoder (embeddings and their norm, token types,
+ * positions from behind the padding token, post-norm, attention in both directions, distances and
+ * their buckets, the convolution, pooler and classifier), rows of different lanes that see each
+ * other, lanes cut by blocks, and prefixes of a model without causal order being kept. The values
+ * are those of an independent double-precision pass. */
 #include <jansson.h>
 
 #include "golden_lanes.h"
@@ -156,16 +157,18 @@ static void cases(golden *g)
     }
 }
 
-/* Many lanes in one pass without a trace, so that blocks are cut between them: the final rows are the same bits as of
- * each lane alone, and the heads over them give the file's values. */
+/* Many lanes in one pass without a trace, so that blocks are cut between them: the final rows are
+ * the same bits as of each lane alone, and the heads over them give the file's values. */
 static void blocks(golden *g)
 {
     enum { LANES = 40 };
     text texts[2] = {read_text(g, "plain"), read_text(g, "padded")};
     size_t hidden = (size_t)g->model->info.hidden, first[LANES + 1] = {0};
-    float *final = malloc(LANES * MOST * hidden * sizeof *final), *alone = malloc(MOST * hidden * sizeof *alone);
+    float *final = malloc(LANES * MOST * hidden * sizeof *final),
+          *alone = malloc(MOST * hidden * sizeof *alone);
     float *pooled = malloc(2 * hidden * sizeof *pooled), logits[64];
-    for (int pass_number = 0; pass_number < 3; pass_number++) { /* each text alone, then all lanes */
+    for (int pass_number = 0; pass_number < 3;
+         pass_number++) { /* each text alone, then all lanes */
         size_t count = pass_number < 2 ? 1 : LANES;
         pc__pass_build build = {0};
         pc__pass pass = {0};
@@ -202,7 +205,8 @@ static void blocks(golden *g)
         }
         if (pass_number == 2)
             for (size_t i = 1; i < LANES; i += 2)
-                CHECK(!memcmp(final + first[i] * hidden, alone, texts[1].count * hidden * sizeof *alone));
+                CHECK(!memcmp(final + first[i] * hidden, alone,
+                              texts[1].count * hidden * sizeof *alone));
         for (size_t i = 0; i < count; i++)
             end_lanes(&lanes[i], 1);
         pc__build_free(&build);
@@ -248,7 +252,8 @@ static void refusals(golden *g)
     CHECK(!sequence);
     CHECK(!g->model->info.relocatable);
     pc_schema *schema = NULL;
-    CHECK_STATUS(pc_schema_parse(&schema, g->model, "<schema name=\"s\"/>", 19, NULL), PC_ERR_UNSUPPORTED);
+    CHECK_STATUS(pc_schema_parse(&schema, g->model, "<schema name=\"s\"/>", 19, NULL),
+                 PC_ERR_UNSUPPORTED);
     CHECK_ERROR_HAS("causal");
     pc_prompt *prompt = NULL;
     CHECK_STATUS(pc_prompt_from_spans(&prompt, g->model, NULL, 0, 0, ids, 2), PC_ERR_UNSUPPORTED);
@@ -270,7 +275,8 @@ static void rounded(golden *exact, pc_context *context, const char *folder)
     seen s = {0};
     double apart = 0, size = 0;
     options.compute = PC_DTYPE_BF16;
-    if (CHECK_OK(pc_model_load(&g.model, context, folder, &options)) && CHECK_OK(eval(&g, &t, 1, &s)) && CHECK(s.pooled)) {
+    if (CHECK_OK(pc_model_load(&g.model, context, folder, &options))
+        && CHECK_OK(eval(&g, &t, 1, &s)) && CHECK(s.pooled)) {
         for (size_t i = 0; i < count; i++) {
             apart += pow((double)s.pooled[i] - (double)want[i], 2);
             size += pow((double)want[i], 2);
@@ -337,7 +343,8 @@ static void failing_memory(const char *name)
 
 int main(void)
 {
-    static const char *const names[] = {"bert", "roberta", "deberta", "deberta_v2", "deberta_v2_conv"};
+    static const char *const names[] = {"bert", "roberta", "deberta", "deberta_v2",
+                                        "deberta_v2_conv"};
     pc_context *context = NULL;
     pc_test_need_level();
     if (!pc_test_data("golden/bert"))

@@ -107,8 +107,8 @@ static void factor_tensors(conversion *c)
     for (size_t i = 0; rope->scaling == PC__ROPE_LLAMA3 && i < count; i++) {
         double frequency = pow(rope->theta, -2.0 * (double)i / rope->dims);
         double turns = rope->original_length * frequency / 6.283185307179586;
-        double smooth =
-            (turns - rope->low_freq_factor) / (rope->high_freq_factor - rope->low_freq_factor);
+        double smooth = (turns - rope->low_freq_factor)
+                        / (rope->high_freq_factor - rope->low_freq_factor);
         smooth = smooth < 0 ? 0 : smooth > 1 ? 1 : smooth;
         low[i] = (float)(1 / ((1 - smooth) / rope->factor + smooth));
     }
@@ -152,7 +152,8 @@ static void weave(const conversion *c, pc__part part, float *rows, size_t count,
 {
     size_t dim = (size_t)c->arch.head_dim;
     float *copy;
-    if ((strcmp(c->name, "llama") && strcmp(c->name, "deepseek")) || (part != PC__PART_Q && part != PC__PART_K))
+    if ((strcmp(c->name, "llama") && strcmp(c->name, "deepseek"))
+        || (part != PC__PART_Q && part != PC__PART_K))
         return;
     copy = malloc(count * cols * sizeof *copy);
     memcpy(copy, rows, count * cols * sizeof *copy);
@@ -188,9 +189,9 @@ static void emit(conversion *c, const char *format, int32_t layer, const pc__par
     snprintf(name, sizeof name, format, layer);
     snprintf(full, sizeof full, "%s.weight", name);
     gguf_cube(c->out, full, 0, planes,
-              cube                                 ? total / planes
+              cube                                ? total / planes
               : parts[0] == PC__PART_SHARED_SCALE ? 0
-                                                   : total,
+                                                  : total,
               cols, rows, total * cols * sizeof *rows);
     snprintf(full, sizeof full, "%s.bias", name);
     if (biased)

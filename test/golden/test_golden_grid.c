@@ -1,7 +1,9 @@
-/* Catches: quantised models whose matrices, computed on their grids, are not those of the file (rows of Q and K in the wrong order, keys and values swapped,
- * scales of another group): logits of the golden GGUF files, computed as a model is by default, must be as close to the golden ones as those of the same
- * weights expanded to bf16; a model on its grids must be named apart from the expanded one, and take less memory;
- * inputs of 8 bits that are further off than their rounding, or not named apart. */
+/* Catches: quantised models whose matrices, computed on their grids, are not those of the file
+ * (rows of Q and K in the wrong order, keys and values swapped, scales of another group): logits of
+ * the golden GGUF files, computed as a model is by default, must be as close to the golden ones as
+ * those of the same weights expanded to bf16; a model on its grids must be named apart from the
+ * expanded one, and take less memory; inputs of 8 bits that are further off than their rounding, or
+ * not named apart. */
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -70,13 +72,17 @@ static void compare(pc_context *context, const char *type)
     const char *vectors = pc_test_data(name);
     snprintf(name, sizeof name, "golden/gguf/llama-%s.gguf", type);
     const char *file = pc_test_data(name);
-    if (!CHECK(vectors && file) || !CHECK_OK(pc__safetensors_open(&golden, &pc__libc_allocator, vectors)))
+    if (!CHECK(vectors && file)
+        || !CHECK_OK(pc__safetensors_open(&golden, &pc__libc_allocator, vectors)))
         return;
-    pc_model *grid = load(context, file, PC_DTYPE_DEFAULT, &on), *expanded = load(context, file, PC_DTYPE_BF16, &off);
+    pc_model *grid = load(context, file, PC_DTYPE_DEFAULT, &on),
+             *expanded = load(context, file, PC_DTYPE_BF16, &off);
     pc_model *narrow = load(context, file, PC_DTYPE_I8, &less);
-    double a = distance(grid, golden, on.vocab), b = distance(expanded, golden, off.vocab), c = distance(narrow, golden, less.vocab);
-    printf("%-8s on its grid %.2e, with inputs of 8 bits %.2e, expanded %.2e; %llu and %llu bytes\n", type, a, c, b, (unsigned long long)on.weight_bytes,
-           (unsigned long long)off.weight_bytes);
+    double a = distance(grid, golden, on.vocab), b = distance(expanded, golden, off.vocab),
+           c = distance(narrow, golden, less.vocab);
+    printf(
+        "%-8s on its grid %.2e, with inputs of 8 bits %.2e, expanded %.2e; %llu and %llu bytes\n",
+        type, a, c, b, (unsigned long long)on.weight_bytes, (unsigned long long)off.weight_bytes);
     CHECK(a <= 1.2 * b && b < 0.05); /* K, V and attention round to bf16 in both */
     if (on.compute == off.compute && on.weight_bytes != off.weight_bytes) {
         CHECK(on.weight_bytes < off.weight_bytes);
@@ -84,7 +90,8 @@ static void compare(pc_context *context, const char *type)
     }
     CHECK(c < 0.05 && c > a);
     CHECK(less.weight_bytes <= on.weight_bytes || on.weight_bytes == off.weight_bytes);
-    CHECK(memcmp(on.fingerprint, less.fingerprint, sizeof on.fingerprint) && memcmp(off.fingerprint, less.fingerprint, sizeof off.fingerprint));
+    CHECK(memcmp(on.fingerprint, less.fingerprint, sizeof on.fingerprint)
+          && memcmp(off.fingerprint, less.fingerprint, sizeof off.fingerprint));
     pc_model_free(narrow);
     pc_model_free(grid);
     pc_model_free(expanded);

@@ -1,6 +1,8 @@
-/* Catches: a given map that is applied to the wrong layer, head or token, in every architecture that has such vectors; queries or scores that still have a say; lanes with given maps
- * that change what stands beside them; recorded maps that are not those of the model; states of such lanes that are handed out as if they had keys. The values are those of an
- * independent double-precision pass. */
+/* Catches: a given map that is applied to the wrong layer, head or token, in every architecture
+ * that has such vectors; queries or scores that still have a say; lanes with given maps that change
+ * what stands beside them; recorded maps that are not those of the model; states of such lanes that
+ * are handed out as if they had keys. The values are those of an independent double-precision pass.
+ */
 #include "golden_lanes.h"
 
 enum { MOST = 64 };
@@ -24,7 +26,9 @@ typedef struct seen {
 static void look(void *user, const pc_trace *t)
 {
     seen *s = user;
-    float **to = !strcmp(t->name, "hidden") ? &s->hidden[t->layer] : !strcmp(t->name, "probs") ? &s->probs[t->layer] : NULL;
+    float **to = !strcmp(t->name, "hidden")  ? &s->hidden[t->layer]
+                 : !strcmp(t->name, "probs") ? &s->probs[t->layer]
+                                             : NULL;
     size_t count = 1;
     s->keys += t->lane == s->lane && !strcmp(t->name, "k");
     if (!to || t->lane != s->lane)
@@ -45,10 +49,12 @@ static void drop(seen *s)
 }
 
 /* Lane 0: X, computed; lane 1: Y, with maps or without. `which`: bit 1 for each that is there. */
-static pc_status eval(const golden *g, unsigned which, const float *const *maps, float *logits, seen *s, pc_segment **segments)
+static pc_status eval(const golden *g, unsigned which, const float *const *maps, float *logits,
+                      seen *s, pc_segment **segments)
 {
     pc_eval_args args = PC_EVAL_ARGS_INIT;
-    const pc_lane all[2] = {{NULL, 0, g->x, g->positions, g->tokens, NULL}, {NULL, 0, g->y, g->positions, g->tokens, NULL}};
+    const pc_lane all[2] = {{NULL, 0, g->x, g->positions, g->tokens, NULL},
+                            {NULL, 0, g->y, g->positions, g->tokens, NULL}};
     const float *const *given[2] = {NULL, maps};
     args.lanes = which & 1 ? all : all + 1;
     args.lane_count = which == 3 ? 2 : 1;
@@ -79,7 +85,8 @@ static void compare(const golden *g, const char *name, const float *got, size_t 
 
 static void compare_hidden(const golden *g, const seen *s)
 {
-    size_t layers = (size_t)g->model->native->arch.layers, each = g->tokens * (size_t)g->model->native->arch.hidden;
+    size_t layers = (size_t)g->model->native->arch.layers,
+           each = g->tokens * (size_t)g->model->native->arch.hidden;
     float *all = malloc((layers + 1) * each * sizeof *all);
     for (size_t l = 0; l <= layers; l++)
         if (CHECK(s->hidden[l] != NULL))
@@ -99,7 +106,8 @@ static void given(const golden *g)
 {
     const pc__arch *arch = &g->model->native->arch;
     size_t rows = arch->causal ? g->tokens : 0, vocab = (size_t)arch->vocab;
-    float *alone = calloc(rows * vocab + 1, sizeof *alone), *both = calloc(2 * rows * vocab + 1, sizeof *both);
+    float *alone = calloc(rows * vocab + 1, sizeof *alone),
+          *both = calloc(2 * rows * vocab + 1, sizeof *both);
     const float *layers[MAX_LAYERS];
     seen s = {.lane = 0}, t = {.lane = 1}, x = {.lane = 0};
     layers_of(g, g->probs, layers);
@@ -201,7 +209,9 @@ static void folder(pc_context *context, const char *name)
 
 int main(void)
 {
-    static const char *const names[] = {"llama_gqa", "mistral_swa", "qwen2_moe", "bert", "roberta", "deberta", "deberta_v2", "deberta_v2_conv"};
+    static const char *const names[] = {"llama_gqa",  "mistral_swa",    "qwen2_moe",
+                                        "bert",       "roberta",        "deberta",
+                                        "deberta_v2", "deberta_v2_conv"};
     pc_context *context = NULL;
     if (!pc_test_data("golden/llama_gqa"))
         pc_test_skip("no golden vectors (../shared/golden)");

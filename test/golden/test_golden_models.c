@@ -220,8 +220,8 @@ static void modular(golden *g, const char *name, uint32_t see)
     char tensor[64];
     if (modules(g, runs, lanes, length, see == PC_SEE_ALL)) {
         for (int m = 0; m < 3; m++)
-            l.spans[m] =
-                (pc__row_span){lanes[m].run, lanes[m].run_start, 0, (uint32_t)lanes[m].run->tokens};
+            l.spans[m] = (pc__row_span){lanes[m].run, lanes[m].run_start, 0,
+                                        (uint32_t)lanes[m].run->tokens};
         l.span_count = 3;
         if (CHECK_OK(run_lanes(g->model, &l, 1, see, length, logits, &t))) {
             snprintf(tensor, sizeof tensor, "%s/logits", name);
@@ -327,8 +327,8 @@ static void count_up(run_of *r, int64_t from)
 
 static size_t parent_of(const golden *g, size_t leaf)
 {
-    json_t *leaves =
-        json_object_get(json_object_get(json_object_get(g->info, "inputs"), "shared"), "leaves");
+    json_t *leaves = json_object_get(json_object_get(json_object_get(g->info, "inputs"), "shared"),
+                                     "leaves");
     return strcmp(json_string_value(json_object_get(json_array_get(leaves, leaf), "parent")),
                   "mid1")
                ? 0
@@ -374,8 +374,8 @@ static void hang(lane *child, const lane *parent)
 {
     memcpy(child->spans, parent->spans, sizeof child->spans);
     child->span_count = parent->span_count;
-    child->spans[child->span_count++] =
-        (pc__row_span){parent->run, parent->run_start, 0, (uint32_t)parent->run->tokens};
+    child->spans[child->span_count++] = (pc__row_span){parent->run, parent->run_start, 0,
+                                                       (uint32_t)parent->run->tokens};
 }
 
 static void shared(golden *g)
@@ -401,8 +401,8 @@ static void shared(golden *g)
         lanes[i] = lane_of(&runs[i]);
         hang(&lanes[i], parent);
         if (i == 2) /* both middles in one pass */
-            ok =
-                CHECK_OK(run_lanes(g->model, lanes + 1, 2, PC_SEE_BY_POSITION, length, NULL, NULL));
+            ok = CHECK_OK(
+                run_lanes(g->model, lanes + 1, 2, PC_SEE_BY_POSITION, length, NULL, NULL));
     }
     if (ok && CHECK_OK(run_lanes(g->model, lanes + 3, 5, PC_SEE_BY_POSITION, length, logits, &t))) {
         for (size_t i = 0; i < 5; i++) {
@@ -548,8 +548,8 @@ static void deviation(golden *g)
     double sum = 0;
     CHECK_OK(ops->encode(g->model->user, &args, segments));
     for (int i = 0; i < 2; i++)
-        at[i] =
-            (pc_placement){segments[i], r.positions[halves[i].first], 0, (uint32_t)halves[i].count};
+        at[i] = (pc_placement){segments[i], r.positions[halves[i].first], 0,
+                               (uint32_t)halves[i].count};
     CHECK_OK(ops->deviation(g->model->user, r.ids, r.positions, r.count, at, 2, score));
     for (size_t i = 0; i < r.count; i++)
         CHECK(score[i] < 1e-5f);
@@ -660,8 +660,8 @@ static void rounded(pc_context *context, const golden *exact, const char *folder
     CHECK_INT(g.model->info.compute, PC_DTYPE_BF16);
     if (modules(&g, runs, lanes, length, 0)) {
         for (int m = 0; m < 3; m++)
-            l.spans[m] =
-                (pc__row_span){lanes[m].run, lanes[m].run_start, 0, (uint32_t)lanes[m].run->tokens};
+            l.spans[m] = (pc__row_span){lanes[m].run, lanes[m].run_start, 0,
+                                        (uint32_t)lanes[m].run->tokens};
         l.span_count = 3;
         if (CHECK_OK(run_lanes(g.model, &l, 1, PC_SEE_BY_POSITION, length, logits, NULL)))
             CHECK((*worst = distance(logits, want, count)) < 0.05);

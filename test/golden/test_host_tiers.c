@@ -1,12 +1,15 @@
-/* A host's own model whose states go to a folder by its export and come back by its import. Catches: states that come back to another place or another model, an import that
- * fails and takes the request with it, a model without export of which something is written or reported as lost, segments of the host that are never released, a failed
- * allocation anywhere on the way (also by the cache's own threads) that leaks, or gives another answer. */
+/* A host's own model whose states go to a folder by its export and come back by its import.
+ * Catches: states that come back to another place or another model, an import that fails and takes
+ * the request with it, a model without export of which something is written or reported as lost,
+ * segments of the host that are never released, a failed allocation anywhere on the way (also by
+ * the cache's own threads) that leaks, or gives another answer. */
 #include <stdatomic.h>
 #include <stdlib.h>
 
 #include "toy_schema.h"
 
-static const char prompt_text[] = "<prompt schema=\"t\"><a x=\"hot\"/><u2/><n><in/></n>what is it?</prompt>";
+static const char prompt_text[] =
+    "<prompt schema=\"t\"><a x=\"hot\"/><u2/><n><in/></n>what is it?</prompt>";
 
 static atomic_int store_failures; /* told by the threads of the cache */
 
@@ -76,7 +79,8 @@ static void there_and_back(int learned)
     toy_end(&w);
 }
 
-/* The first import of a request fails: that part is computed, the others are used, the reason is told. */
+/* The first import of a request fails: that part is computed, the others are used, the reason is
+ * told. */
 static void failing_import(void)
 {
     toy_world w;
@@ -125,7 +129,8 @@ static void other_weights(void)
     toy_end(&w);
 }
 
-/* A host that keeps its states to itself: memory works, the folder stays empty, nothing counts as failed. */
+/* A host that keeps its states to itself: memory works, the folder stays empty, nothing counts as
+ * failed. */
 static void without_export(void)
 {
     toy_world w;
@@ -160,7 +165,8 @@ static void without_export(void)
     toy_end(&w);
 }
 
-/* One request over a folder, in which allocation number `fail_at` fails, whoever makes it. 1: none failed. */
+/* One request over a folder, in which allocation number `fail_at` fails, whoever makes it. 1: none
+ * failed. */
 static int with_failure(uint64_t fail_at, const char *folder, const char *text)
 {
     pc_test_memory memory = {.fail_at = fail_at};
@@ -210,7 +216,8 @@ static void out_of_memory(void)
     CHECK(with_failure(UINT64_MAX, warm, plain.text[0])); /* fills it */
     for (uint64_t at = 1, done = 0; !done; at += step) {
         snprintf(cold, sizeof cold, "%s/cold%llu", pc_test_folder(), (unsigned long long)at);
-        done = (uint64_t)with_failure(at, cold, plain.text[0]) & (uint64_t)with_failure(at, warm, plain.text[0]);
+        done = (uint64_t)with_failure(at, cold, plain.text[0])
+               & (uint64_t)with_failure(at, warm, plain.text[0]);
         CHECK(at < 20000);
     }
     pc_prompt_free(prompt);

@@ -1,7 +1,9 @@
-/* Tenants in every tier: each test is a pair. Who has the same salt hits, and the counters of that tier say so; who has another one, or none, computes for
- * himself, and gets the same answer. Catches: states of one tenant that are served to another, from memory, compressed memory, a folder that two processes share or a
- * server; a salt that is not in the names; salts of ranges of positions that apply to the wrong parts; a shared system prompt that is not shared; a tenant's quota that
- * holds for another one. */
+/* Tenants in every tier: each test is a pair. Who has the same salt hits, and the counters of that
+ * tier say so; who has another one, or none, computes for himself, and gets the same answer.
+ * Catches: states of one tenant that are served to another, from memory, compressed memory, a
+ * folder that two processes share or a server; a salt that is not in the names; salts of ranges of
+ * positions that apply to the wrong parts; a shared system prompt that is not shared; a tenant's
+ * quota that holds for another one. */
 #include <stdlib.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -9,7 +11,8 @@
 #include "redis_server.h"
 #include "toy_schema.h"
 
-static const char prompt_text[] = "<prompt schema=\"t\"><a x=\"hot\"/><u2/><n><in/></n>what is it?</prompt>";
+static const char prompt_text[] =
+    "<prompt schema=\"t\"><a x=\"hot\"/><u2/><n><in/></n>what is it?</prompt>";
 
 enum { TOKENS = 200, BLOCK = 64, IN_SECOND_BLOCK = 100 };
 
@@ -64,9 +67,11 @@ static int64_t boundary(const pc_prompt *prompt)
     return third;
 }
 
-/* A request as tenant `salt` from `first` on (NULL: the cache's all the way); `hits` of `all` tokens have to come from the tier (or from memory, if it was there already). */
-static void request(const pc_prompt *prompt, pc_cache *cache, uint32_t encoding, const char *salt, int64_t first, uint32_t tier,
-                    uint64_t hits, uint64_t all, const char *text, const char *what)
+/* A request as tenant `salt` from `first` on (NULL: the cache's all the way); `hits` of `all`
+ * tokens have to come from the tier (or from memory, if it was there already). */
+static void request(const pc_prompt *prompt, pc_cache *cache, uint32_t encoding, const char *salt,
+                    int64_t first, uint32_t tier, uint64_t hits, uint64_t all, const char *text,
+                    const char *what)
 {
     pc_generate_options o = PC_GENERATE_OPTIONS_INIT;
     pc_salt from = {first, salt, salt ? strlen(salt) : 0};
@@ -82,7 +87,8 @@ static void request(const pc_prompt *prompt, pc_cache *cache, uint32_t encoding,
         ok &= CHECK_INT(a.stats.tokens_tier[tier], hits);
     ok &= CHECK_STR(a.text[0], text);
     if (!ok)
-        fprintf(stderr, "    %s, tier %u, encoding %u, salt %s\n", what, tier, encoding, salt ? salt : "none");
+        fprintf(stderr, "    %s, tier %u, encoding %u, salt %s\n", what, tier, encoding,
+                salt ? salt : "none");
     CHECK_OK(pc_cache_flush(cache));
 }
 
@@ -96,14 +102,16 @@ static void answer_text(const pc_prompt *prompt, uint32_t encoding, char *text, 
     snprintf(text, size, "%s", a.text[0]);
 }
 
-/* The second time, which is what brings blocks of a prompt without PML to the tiers below. Where nothing stays in HOST, only that is asked of it. */
-static void once_more(const pc_prompt *prompt, pc_cache *cache, const place *p, uint32_t encoding, const char *salt, int64_t first,
-                      uint64_t all, const char *text)
+/* The second time, which is what brings blocks of a prompt without PML to the tiers below. Where
+ * nothing stays in HOST, only that is asked of it. */
+static void once_more(const pc_prompt *prompt, pc_cache *cache, const place *p, uint32_t encoding,
+                      const char *salt, int64_t first, uint64_t all, const char *text)
 {
     pc_generate_options o = PC_GENERATE_OPTIONS_INIT;
     pc_salt from = {first, salt, strlen(salt)};
     if (p->tier != PC_TIER_PACKED) {
-        request(prompt, cache, encoding, salt, first, PC_TIER_HOST, all, all, text, "the same once more");
+        request(prompt, cache, encoding, salt, first, PC_TIER_HOST, all, all, text,
+                "the same once more");
         return;
     }
     o.encoding = encoding;
@@ -115,8 +123,10 @@ static void once_more(const pc_prompt *prompt, pc_cache *cache, const place *p, 
     CHECK_OK(pc_cache_flush(cache));
 }
 
-/* One tenant after the other, each with a cache of its own over the same place, unless the place is in memory. */
-static void pairs(const toy_world *w, const pc_prompt *prompt, const place *p, uint32_t encoding, int64_t first, uint64_t shared, uint64_t all)
+/* One tenant after the other, each with a cache of its own over the same place, unless the place is
+ * in memory. */
+static void pairs(const toy_world *w, const pc_prompt *prompt, const place *p, uint32_t encoding,
+                  int64_t first, uint64_t shared, uint64_t all)
 {
     char text[2048];
     int again = p->tier == PC_TIER_DISK || p->tier == PC_TIER_REMOTE;
@@ -133,22 +143,26 @@ static void pairs(const toy_world *w, const pc_prompt *prompt, const place *p, u
         pc_cache_free(cache);
         cache = open_cache(w->context, p, NULL);
     }
-    request(prompt, cache, encoding, "tenant-b", first, p->tier, shared, all, text, "another tenant");
+    request(prompt, cache, encoding, "tenant-b", first, p->tier, shared, all, text,
+            "another tenant");
     once_more(prompt, cache, p, encoding, "tenant-b", first, all, text);
     if (p->tier == PC_TIER_PACKED)
-        request(prompt, cache, encoding, "tenant-b", first, p->tier, all, all, text, "that one again");
+        request(prompt, cache, encoding, "tenant-b", first, p->tier, all, all, text,
+                "that one again");
     if (again) {
         pc_cache_free(cache);
         cache = open_cache(w->context, p, NULL);
     }
     request(prompt, cache, encoding, NULL, 0, p->tier, shared, all, text, "no tenant");
     /* the salt is part of the name, not of the place where it begins */
-    request(prompt, cache, encoding, "tenant-c", 0, p->tier, 0, all, text, "a tenant from the first token on");
+    request(prompt, cache, encoding, "tenant-c", 0, p->tier, 0, all, text,
+            "a tenant from the first token on");
     pc_cache_free(cache);
     if (again) {
         for (int i = 0; i < 2; i++) {
             cache = open_cache(w->context, p, "tenant-z");
-            request(prompt, cache, encoding, NULL, 0, p->tier, i ? all : 0, all, text, "a cache of a tenant's own");
+            request(prompt, cache, encoding, NULL, 0, p->tier, i ? all : 0, all, text,
+                    "a cache of a tenant's own");
             request(prompt, cache, encoding, NULL, 0, PC_TIER_HOST, all, all, text, "it once more");
             pc_cache_free(cache);
         }
@@ -193,7 +207,8 @@ static void tier(const place *p)
         pairs(&w, prompt, &own, encoding, first, shared, all);
     }
     pc_prompt_free(prompt);
-    /* blocks of a prompt without PML: the second one begins before the boundary and is shared as a whole */
+    /* blocks of a prompt without PML: the second one begins before the boundary and is shared as a
+     * whole */
     place own = inside(p, "plain", folder);
     pairs(&w, plain, &own, 0, IN_SECOND_BLOCK, 2 * BLOCK, cached_before(plain, INT64_MAX));
     pc_prompt_free(plain);
@@ -213,7 +228,8 @@ static void visitor(const char *folder, const char *salt, int finds)
     int64_t first = boundary(prompt);
     uint64_t shared = cached_before(prompt, first), all = cached_before(prompt, INT64_MAX);
     answer_text(prompt, 0, text, sizeof text);
-    request(prompt, cache, 0, salt, first, PC_TIER_DISK, finds ? all : shared, all, text, "another process");
+    request(prompt, cache, 0, salt, first, PC_TIER_DISK, finds ? all : shared, all, text,
+            "another process");
     pc_cache_free(cache);
     pc_prompt_free(prompt);
     toy_end(&w);
@@ -231,7 +247,8 @@ static void two_processes(const char *program, const char *folder)
     pc_prompt *prompt = toy_prompt(&w, prompt_text);
     pc_cache *cache = open_cache(w.context, &p, NULL); /* stays open: both use the folder at once */
     answer_text(prompt, 0, text, sizeof text);
-    request(prompt, cache, 0, "tenant-a", boundary(prompt), PC_TIER_DISK, 0, cached_before(prompt, INT64_MAX), text, "before");
+    request(prompt, cache, 0, "tenant-a", boundary(prompt), PC_TIER_DISK, 0,
+            cached_before(prompt, INT64_MAX), text, "before");
     for (int i = 0; i < 3; i++) {
         int code = -1;
         pid_t child = fork();
@@ -262,9 +279,11 @@ static void quotas(void)
     answer_text(prompt, 0, text, sizeof text);
     CHECK_OK(pc_cache_set_quota(w.cache, "poor", 4, 64));
     for (int i = 0; i < 2; i++)
-        request(prompt, w.cache, 0, "poor", first, PC_TIER_HOST, i ? shared : 0, all, text, "a quota of nothing");
+        request(prompt, w.cache, 0, "poor", first, PC_TIER_HOST, i ? shared : 0, all, text,
+                "a quota of nothing");
     for (int i = 0; i < 2; i++)
-        request(prompt, w.cache, 0, "rich", first, PC_TIER_HOST, i ? all : shared, all, text, "beside it");
+        request(prompt, w.cache, 0, "rich", first, PC_TIER_HOST, i ? all : shared, all, text,
+                "beside it");
     o.max_tokens = 1;
     o.salts = &poor;
     o.salt_count = 1;
@@ -272,12 +291,14 @@ static void quotas(void)
     CHECK_INT(a.stats.miss_reason, PC_REASON_QUOTA);
     CHECK_OK(pc_cache_set_quota(w.cache, "poor", 4, 0));
     for (int i = 0; i < 2; i++)
-        request(prompt, w.cache, 0, "poor", first, PC_TIER_HOST, i ? all : shared, all, text, "without a quota");
+        request(prompt, w.cache, 0, "poor", first, PC_TIER_HOST, i ? all : shared, all, text,
+                "without a quota");
     pc_prompt_free(prompt);
     toy_end(&w);
 }
 
-static void refused(const toy_world *w, const pc_prompt *prompt, const pc_salt *salts, size_t count, const char *what)
+static void refused(const toy_world *w, const pc_prompt *prompt, const pc_salt *salts, size_t count,
+                    const char *what)
 {
     pc_generate_options o = PC_GENERATE_OPTIONS_INIT;
     pc_sequence *sequence = (pc_sequence *)&o;
@@ -292,8 +313,8 @@ static void refused(const toy_world *w, const pc_prompt *prompt, const pc_salt *
 /* What is no list of ranges; and salts that the caller takes away after the call. */
 static void arguments(void)
 {
-    static const pc_salt empty[] = {{0, "a", 1}, {5, "b", 0}}, null[] = {{0, NULL, 1}}, back[] = {{5, "a", 1}, {5, "b", 1}},
-                         below[] = {{-1, "a", 1}};
+    static const pc_salt empty[] = {{0, "a", 1}, {5, "b", 0}}, null[] = {{0, NULL, 1}},
+                         back[] = {{5, "a", 1}, {5, "b", 1}}, below[] = {{-1, "a", 1}};
     toy_world w;
     char salt[] = "tenant-a";
     pc_salt mine = {0, salt, 8};
@@ -311,7 +332,8 @@ static void arguments(void)
     refused(&w, prompt, back, 2, "salt 1 begins at position 5");
     refused(&w, prompt, below, 1, "salt 0 begins at position -1");
     answer_text(prompt, 0, text, sizeof text);
-    request(prompt, w.cache, 0, "tenant-a", 0, PC_TIER_HOST, 0, cached_before(prompt, INT64_MAX), text, "filling");
+    request(prompt, w.cache, 0, "tenant-a", 0, PC_TIER_HOST, 0, cached_before(prompt, INT64_MAX),
+            text, "filling");
     o.salts = &mine;
     o.salt_count = 1;
     o.max_tokens = 1;
@@ -338,8 +360,8 @@ int main(int argc, char **argv)
     }
     const char *folder = pc_test_folder();
     char shared[512], address[64];
-    place host = {PC_TIER_HOST, NULL, NULL}, packed = {PC_TIER_PACKED, NULL, NULL}, disk = {PC_TIER_DISK, folder, NULL},
-          remote = {PC_TIER_REMOTE, NULL, address};
+    place host = {PC_TIER_HOST, NULL, NULL}, packed = {PC_TIER_PACKED, NULL, NULL},
+          disk = {PC_TIER_DISK, folder, NULL}, remote = {PC_TIER_REMOTE, NULL, address};
     arguments();
     quotas();
     tier(&host);

@@ -1,6 +1,8 @@
-/* K/V formats through the whole engine, on the project's own demo model. Catches: states of one format served as those of another, answers from int8
- * states that claim to be exact, repair and baselines that compute everything and still go through int8, cold answers that differ from warm ones, budgets
- * that count the wrong bytes, int8 states that change what the model says beyond their rounding, leaks when an allocation fails on the way. */
+/* K/V formats through the whole engine, on the project's own demo model. Catches: states of one
+ * format served as those of another, answers from int8 states that claim to be exact, repair and
+ * baselines that compute everything and still go through int8, cold answers that differ from warm
+ * ones, budgets that count the wrong bytes, int8 states that change what the model says beyond
+ * their rounding, leaks when an allocation fails on the way. */
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -12,11 +14,15 @@
 
 static const char schema_text[] =
     "<schema name=\"s\">You are a helpful guide. "
-    "<module name=\"a\">Alice lives in Paris and has a red <parameter name=\"x\" length=\"4\"/> in the garden.</module> "
-    "<module name=\"b\">Bob lives in Rome, where it is warm most of the year and the food is good.</module>"
-    "<union><module name=\"u\">They met in spring.</module><module name=\"v\">They have never met each other.</module></union>"
+    "<module name=\"a\">Alice lives in Paris and has a red <parameter name=\"x\" length=\"4\"/> in "
+    "the garden.</module> "
+    "<module name=\"b\">Bob lives in Rome, where it is warm most of the year and the food is "
+    "good.</module>"
+    "<union><module name=\"u\">They met in spring.</module><module name=\"v\">They have never met "
+    "each other.</module></union>"
     "<module name=\"c\">Carol has three cats and a small blue boat on the lake.</module></schema>";
-static const char prompt_text[] = "<prompt schema=\"s\"><a x=\"tree\"/><b/><v/><c/>Who has a boat?</prompt>";
+static const char prompt_text[] =
+    "<prompt schema=\"s\"><a x=\"tree\"/><b/><v/><c/>Who has a boat?</prompt>";
 
 enum { FORMATS = 5 }; /* PC_DTYPE_… */
 
@@ -41,9 +47,12 @@ static int open_world(world *w, uint32_t compute)
         pc_model_options o = PC_MODEL_OPTIONS_INIT;
         o.compute = compute;
         o.kv = kv;
-        ok &= CHECK_OK(pc_model_load(&w->model[kv], w->context, PC_SOURCE_DIR "/models/demo/demo.gguf", &o));
-        ok &= CHECK_OK(pc_schema_parse(&w->schema[kv], w->model[kv], schema_text, sizeof schema_text - 1, NULL));
-        ok &= CHECK_OK(pc_prompt_parse(&w->prompt[kv], &w->schema[kv], 1, prompt_text, sizeof prompt_text - 1, NULL));
+        ok &= CHECK_OK(
+            pc_model_load(&w->model[kv], w->context, PC_SOURCE_DIR "/models/demo/demo.gguf", &o));
+        ok &= CHECK_OK(pc_schema_parse(&w->schema[kv], w->model[kv], schema_text,
+                                       sizeof schema_text - 1, NULL));
+        ok &= CHECK_OK(pc_prompt_parse(&w->prompt[kv], &w->schema[kv], 1, prompt_text,
+                                       sizeof prompt_text - 1, NULL));
         w->info[kv] = (pc_model_info)PC_MODEL_INFO_INIT;
         ok &= CHECK_OK(pc_model_get_info(w->model[kv], &w->info[kv]));
     }
@@ -128,7 +137,8 @@ static void formats_apart(world *w)
     float *first = NULL;
     for (uint32_t kv = 0; kv < FORMATS; kv++) {
         pc_stats cold, warm;
-        float *a = ask(w->prompt[kv], w->cache, independent, &cold), *b = ask(w->prompt[kv], w->cache, independent, &warm);
+        float *a = ask(w->prompt[kv], w->cache, independent, &cold),
+              *b = ask(w->prompt[kv], w->cache, independent, &warm);
         int as_default = kv == w->compute; /* says the same as saying nothing */
         CHECK(as_default ? cold.tokens_cached > 0 : !cold.tokens_cached && cold.tokens_encoded > 0);
         CHECK(warm.tokens_cached > 0 && !warm.tokens_encoded);
@@ -178,7 +188,8 @@ static void exactness(world *w)
     x = ask(w->prompt[0], w->cache, (wish){0, PC_REPAIR_FIRST, 0}, &stats);
     CHECK_INT(stats.exactness, PC_REPAIRED);
     free(x);
-    x = ask(w->prompt[i8], w->cache, (wish){0, PC_REPAIR_TOP, 0}, &stats); /* compares int8 states with fresh ones */
+    x = ask(w->prompt[i8], w->cache, (wish){0, PC_REPAIR_TOP, 0},
+            &stats); /* compares int8 states with fresh ones */
     CHECK_INT(stats.exactness, PC_APPROXIMATE);
     free(x);
     free(plan);
@@ -189,7 +200,8 @@ static void other_encodings(world *w)
     for (uint32_t encoding = PC_ENCODE_SINK; encoding <= PC_ENCODE_JOINT; encoding++) {
         pc_stats cold, warm;
         const wish how = {encoding, 0, 0};
-        float *a = ask(w->prompt[PC_DTYPE_I8], w->cache, how, &cold), *b = ask(w->prompt[PC_DTYPE_I8], w->cache, how, &warm);
+        float *a = ask(w->prompt[PC_DTYPE_I8], w->cache, how, &cold),
+              *b = ask(w->prompt[PC_DTYPE_I8], w->cache, how, &warm);
         CHECK(!cold.tokens_cached && warm.tokens_cached > 0);
         CHECK(same(w, a, b));
         CHECK_INT(warm.exactness, PC_APPROXIMATE);
@@ -201,7 +213,8 @@ static void other_encodings(world *w)
 /* Bytes as counted against budgets, and a segment by hand. */
 static void bytes(world *w)
 {
-    uint64_t used[FORMATS], values = (uint64_t)w->info[0].layers * (uint64_t)w->info[0].kv_heads * 2 * (uint64_t)w->info[0].head_dim;
+    uint64_t used[FORMATS], values = (uint64_t)w->info[0].layers * (uint64_t)w->info[0].kv_heads * 2
+                                     * (uint64_t)w->info[0].head_dim;
     enum { N = 256 };
     int32_t tokens[N];
     int64_t positions[N];
@@ -221,7 +234,8 @@ static void bytes(world *w)
         CHECK_OK(pc_segment_copy(&copy, segment));
         used[kv] = copy->bytes;
         CHECK_INT(copy->bytes, segment->bytes);
-        CHECK(segment->bytes >= N * w->info[kv].kv_bytes_per_token && segment->bytes < N * w->info[kv].kv_bytes_per_token + 4096);
+        CHECK(segment->bytes >= N * w->info[kv].kv_bytes_per_token
+              && segment->bytes < N * w->info[kv].kv_bytes_per_token + 4096);
         k[kv] = calloc(values * N, sizeof(float));
         CHECK_OK(pc_segment_read(copy, 1, 0, k[kv], NULL));
         pc_segment_free(segment);
@@ -282,9 +296,11 @@ static void fail_everywhere(void)
     CHECK_OK(pc_model_load(&model, context, PC_SOURCE_DIR "/models/demo/demo.gguf", &o));
     CHECK_OK(pc_schema_parse(&schema, model, schema_text, sizeof schema_text - 1, NULL));
     CHECK_OK(pc_prompt_parse(&prompt, &schema, 1, prompt_text, sizeof prompt_text - 1, NULL));
-    CHECK_OK(pc_generate(prompt, NULL, NULL, NULL)); /* what the schema remembers of being used is there */
+    CHECK_OK(pc_generate(prompt, NULL, NULL,
+                         NULL)); /* what the schema remembers of being used is there */
     int64_t live = memory.live_blocks;
-    for (uint64_t at = 1;; at += at < 100 ? 1 : 7) { /* the many layers of the model allocate alike */
+    for (uint64_t at = 1;;
+         at += at < 100 ? 1 : 7) { /* the many layers of the model allocate alike */
         pc_generate_options g = PC_GENERATE_OPTIONS_INIT;
         pc_cache *cache = NULL;
         uint64_t before = memory.calls;

@@ -1,7 +1,9 @@
-/* Catches, on real models of every way to tell positions: system prompts by name, forks, pushed and forgotten tokens whose logits are not those of one
- * plain prefill of all tokens that are there; a sequence that was cut and goes on otherwise (by one bit) than one that never had more; levels by hand or out of a sequence that are not those of a prefill; two
- * applications that share a batch and disturb each other; a conversation of the demo model over a shared system prompt that says something
- * else than the same conversation as one prompt. */
+/* Catches, on real models of every way to tell positions: system prompts by name, forks, pushed and
+ * forgotten tokens whose logits are not those of one plain prefill of all tokens that are there; a
+ * sequence that was cut and goes on otherwise (by one bit) than one that never had more; levels by
+ * hand or out of a sequence that are not those of a prefill; two applications that share a batch
+ * and disturb each other; a conversation of the demo model over a shared system prompt that says
+ * something else than the same conversation as one prompt. */
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -11,11 +13,15 @@
 enum { SHARED = 23, NEW = 5, MOST = 96 };
 
 static const char *const models[] = {
-#if defined(__SANITIZE_THREAD__) /* whose threads are the same for all: positions of three kinds, windows, experts */
-                                     "llama_gqa", "mistral_swa", "gpt2", "bloom", "deepseek_v1"
+#if defined(__SANITIZE_THREAD__) /* whose threads are the same for all: positions of three kinds, \
+                                    windows, experts */
+    "llama_gqa", "mistral_swa", "gpt2", "bloom", "deepseek_v1"
 #else
-                                     "llama_gqa", "llama_rope_yarn", "phi3_longrope_short", "mistral_swa", "qwen2", "opt", "gpt2", "falcon_rw", "mpt", "bloom",
-                                     "mixtral", "qwen2_moe", "deepseek_v1"
+    "llama_gqa",   "llama_rope_yarn", "phi3_longrope_short",
+    "mistral_swa", "qwen2",           "opt",
+    "gpt2",        "falcon_rw",       "mpt",
+    "bloom",       "mixtral",         "qwen2_moe",
+    "deepseek_v1"
 #endif
 };
 
@@ -26,7 +32,8 @@ typedef struct world {
     pc_cache *cache;
     pc_systems *systems;
     pc_batch *batch;
-    int32_t ids[2][MOST]; /* of two applications: shared tokens, then those of a request and what is pushed */
+    int32_t ids[2][MOST]; /* of two applications: shared tokens, then those of a request and what is
+                             pushed */
 } world;
 
 typedef struct talk {
@@ -110,7 +117,8 @@ static void is_prefill(const world *w, const talk *t)
     float *logits = calloc(n * vocab, sizeof *logits);
     args.lanes = &lane;
     args.lane_count = 1;
-    args.regime_length = t->prompt; /* frequencies that depend on the length are those of the prompt */
+    args.regime_length =
+        t->prompt; /* frequencies that depend on the length are those of the prompt */
     args.logits = logits;
     if (CHECK_OK(pc_eval(w->model, &args)))
         for (size_t i = 0; i < vocab; i++) {
@@ -120,7 +128,8 @@ static void is_prefill(const world *w, const talk *t)
             top = fabs(want) > top ? fabs(want) : top;
         }
     if (!CHECK(apart / top <= 2e-4))
-        fprintf(stderr, "    %s: logit %zu is %.3g away after %zu tokens\n", w->info.architecture, worst, apart / top, n);
+        fprintf(stderr, "    %s: logit %zu is %.3g away after %zu tokens\n", w->info.architecture,
+                worst, apart / top, n);
     free(logits);
 }
 
@@ -130,7 +139,8 @@ static void steps(world *w, int count)
         CHECK(pc_batch_step(w->batch) >= 0);
 }
 
-/* Two applications, two requests of each, tokens pushed to some, some cut back, one replaced under its requests. */
+/* Two applications, two requests of each, tokens pushed to some, some cut back, one replaced under
+ * its requests. */
 static void applications(world *w)
 {
     talk t[5];
@@ -180,7 +190,8 @@ static void never_had_more(world *w)
         CHECK_OK(pc_sequence_push(plain.s, w->ids[0] + 85, 2));
         for (int i = 0; i < 3; i++) {
             steps(w, 1);
-            const float *a = pc_sequence_logits(cut.s, &vocab), *b = pc_sequence_logits(plain.s, NULL);
+            const float *a = pc_sequence_logits(cut.s, &vocab),
+                        *b = pc_sequence_logits(plain.s, NULL);
             CHECK(a && b && !memcmp(a, b, vocab * sizeof *a));
         }
         is_prefill(w, &cut);
@@ -191,7 +202,8 @@ static void never_had_more(world *w)
 
 static int counted, counted_stretches, tried;
 
-/* Levels as one makes them by hand: two computed by pc_eval, the third generated and then shared by three that go different ways. */
+/* Levels as one makes them by hand: two computed by pc_eval, the third generated and then shared by
+ * three that go different ways. */
 static void levels(world *w)
 {
     pc_span spans[8];
@@ -205,7 +217,9 @@ static void levels(world *w)
         positions[i] = (int64_t)i;
     for (int level = 0; level < 2; level++) { /* 12 tokens, then 9 that see them */
         pc_eval_args args = PC_EVAL_ARGS_INIT;
-        pc_lane lane = {spans, (size_t)level, w->ids[0] + 12 * level, positions + 12 * level, level ? 9 : 12, NULL};
+        pc_lane lane = {
+            spans,          (size_t)level, w->ids[0] + 12 * level, positions + 12 * level,
+            level ? 9 : 12, NULL};
         args.lanes = &lane;
         args.lane_count = 1;
         args.segments = &made[level];
@@ -226,7 +240,8 @@ static void levels(world *w)
     CHECK_OK(pc_batch_add(w->batch, root.s));
     steps(w, 6);
     is_prefill(w, &root);
-    CHECK_OK(pc_sequence_spans(root.s, NULL, 0, &count)); /* extend: what it has said so far becomes a level */
+    CHECK_OK(pc_sequence_spans(root.s, NULL, 0,
+                               &count)); /* extend: what it has said so far becomes a level */
     CHECK_INT(count, 3);
     CHECK_STATUS(pc_sequence_spans(root.s, spans, 2, &count), PC_ERR_LIMIT);
     CHECK_OK(pc_sequence_spans(root.s, spans, 8, &count));
@@ -239,7 +254,8 @@ static void levels(world *w)
         memcpy(child[i].all + 24, said, 5 * sizeof *said);
         memcpy(child[i].all + 29, w->ids[1] + 10 * i, (size_t)(i + 1) * sizeof *said);
         child[i].prompt = (size_t)(30 + i);
-        CHECK_OK(pc_prompt_from_spans(&prompt, w->model, spans, 3, 29, w->ids[1] + 10 * i, (size_t)(i + 1)));
+        CHECK_OK(pc_prompt_from_spans(&prompt, w->model, spans, 3, 29, w->ids[1] + 10 * i,
+                                      (size_t)(i + 1)));
         CHECK_OK(pc_sequence_new(&child[i].s, prompt, NULL, &o));
         CHECK_OK(pc_batch_add(w->batch, child[i].s));
         pc_prompt_free(prompt);
@@ -251,13 +267,16 @@ static void levels(world *w)
     for (int i = 0; i < 3; i++)
         is_prefill(w, &child[i]);
     CHECK_OK(pc_batch_get_stats(w->batch, &stats));
-    size_t own = 3 + (1 + 2) + (2 + 2) + (3 + 2); /* behind the level: 3 of the root's, new and computed ones of the children */
+    size_t own =
+        3 + (1 + 2) + (2 + 2)
+        + (3 + 2); /* behind the level: 3 of the root's, new and computed ones of the children */
     if (stats.running == 4) { /* random weights may say the stop token */
         CHECK_INT(stats.tokens_seen, 4 * 29 + own);
         CHECK_INT(stats.tokens_stored, 29 + own);
         counted++;
     }
-    CHECK_OK(pc_sequence_truncate(root.s, 2)); /* wipe, of the root: its children still hold the level */
+    CHECK_OK(
+        pc_sequence_truncate(root.s, 2)); /* wipe, of the root: its children still hold the level */
     CHECK_OK(pc_sequence_spans(root.s, spans, 8, &count));
     CHECK(count == 3 && pc_segment_tokens(spans[2].segment, NULL) == 3 + 1);
     for (size_t i = 0; i < count; i++)
@@ -284,7 +303,8 @@ static pc_segment *eight(world *w, const int64_t *positions)
     return segment;
 }
 
-/* Sequences that see different, overlapping and nested stretches of one segment: what all see is stored once. */
+/* Sequences that see different, overlapping and nested stretches of one segment: what all see is
+ * stored once. */
 static void stretches(world *w)
 {
     static const uint32_t sees[3][2] = {{0, 5}, {1, 3}, {3, 8}};
@@ -326,17 +346,24 @@ static void spans_faults(world *w, pc_test_memory *memory)
     pc_span span = {segment, 0, 0, 0}, bad = span, nobody = {NULL, 0, 0, 0};
     CHECK_STATUS(pc_prompt_from_spans(NULL, w->model, &span, 1, 10, w->ids[0], 1), PC_ERR_INVALID);
     CHECK_STATUS(pc_prompt_from_spans(&prompt, NULL, &span, 1, 10, w->ids[0], 1), PC_ERR_INVALID);
-    CHECK_STATUS(pc_prompt_from_spans(&prompt, w->model, NULL, 1, 10, w->ids[0], 1), PC_ERR_INVALID);
+    CHECK_STATUS(pc_prompt_from_spans(&prompt, w->model, NULL, 1, 10, w->ids[0], 1),
+                 PC_ERR_INVALID);
     CHECK_STATUS(pc_prompt_from_spans(&prompt, w->model, &span, 1, 10, NULL, 1), PC_ERR_INVALID);
-    CHECK_STATUS(pc_prompt_from_spans(&prompt, w->model, NULL, 0, 10, w->ids[0], 0), PC_ERR_INVALID);
-    CHECK_STATUS(pc_prompt_from_spans(&prompt, w->model, &nobody, 1, 10, w->ids[0], 1), PC_ERR_INVALID);
-    CHECK_STATUS(pc_prompt_from_spans(&prompt, w->model, &span, 1, 9, w->ids[0], 1), PC_ERR_INVALID); /* its last token stands there */
+    CHECK_STATUS(pc_prompt_from_spans(&prompt, w->model, NULL, 0, 10, w->ids[0], 0),
+                 PC_ERR_INVALID);
+    CHECK_STATUS(pc_prompt_from_spans(&prompt, w->model, &nobody, 1, 10, w->ids[0], 1),
+                 PC_ERR_INVALID);
+    CHECK_STATUS(pc_prompt_from_spans(&prompt, w->model, &span, 1, 9, w->ids[0], 1),
+                 PC_ERR_INVALID); /* its last token stands there */
     CHECK_ERROR_HAS("span 0 starts at 0 and ends at 9, the new tokens stand at 9");
     bad.hi = 9;
-    CHECK_STATUS(pc_prompt_from_spans(&prompt, w->model, &bad, 1, 20, w->ids[0], 1), PC_ERR_INVALID);
+    CHECK_STATUS(pc_prompt_from_spans(&prompt, w->model, &bad, 1, 20, w->ids[0], 1),
+                 PC_ERR_INVALID);
     bad.hi = bad.lo = 3;
-    CHECK_STATUS(pc_prompt_from_spans(&prompt, w->model, &bad, 1, 20, w->ids[0], 1), PC_ERR_INVALID);
-    CHECK_STATUS(pc_prompt_from_spans(&prompt, w->model, &span, 1, INT64_MAX, w->ids[0], 1), PC_ERR_LIMIT);
+    CHECK_STATUS(pc_prompt_from_spans(&prompt, w->model, &bad, 1, 20, w->ids[0], 1),
+                 PC_ERR_INVALID);
+    CHECK_STATUS(pc_prompt_from_spans(&prompt, w->model, &span, 1, INT64_MAX, w->ids[0], 1),
+                 PC_ERR_LIMIT);
     CHECK_OK(pc_prompt_from_spans(&prompt, w->model, &span, 1, 10, w->ids[0], 4));
     CHECK_INT(pc_prompt_part_count(prompt), 2);
     o.max_tokens = 3;
@@ -355,7 +382,9 @@ static void spans_faults(world *w, pc_test_memory *memory)
         pc_batch_stats sum = PC_BATCH_STATS_INIT;
         size_t count = 0, made = 0;
         steps(w, 3);
-        CHECK_OK(pc_sequence_spans(t.s, spans, 8, &count)); /* what it has is frozen, then it sees less of it: the next spans hold a copy */
+        CHECK_OK(
+            pc_sequence_spans(t.s, spans, 8, &count)); /* what it has is frozen, then it sees less
+                                                          of it: the next spans hold a copy */
         for (size_t i = 0; i < count; i++)
             pc_segment_free(spans[i].segment);
         CHECK_OK(pc_sequence_truncate(t.s, 1));
@@ -383,9 +412,13 @@ static void spans_faults(world *w, pc_test_memory *memory)
 /* The demo model: three turns over a shared system prompt against the same text as one prompt. */
 static void conversation(pc_context *context)
 {
-    static const char system[] = "Answer from the notes. The desk of Peter Novak is 368. The job of Rosa Silva is nurse. The desk of Rosa Silva is 205.";
-    static const char format[] = "<s><|system|>{__SYS_PROMPT}<|end|><|user|>{__USR_PROMPT}<|end|><|assistant|>";
-    static const char *const asked[] = {"What is the desk of Peter Novak?", "What is the job of Rosa Silva?", "What is the desk of Rosa Silva?"};
+    static const char system[] = "Answer from the notes. The desk of Peter Novak is 368. The job "
+                                 "of Rosa Silva is nurse. The desk of Rosa Silva is 205.";
+    static const char format[] =
+        "<s><|system|>{__SYS_PROMPT}<|end|><|user|>{__USR_PROMPT}<|end|><|assistant|>";
+    static const char *const asked[] = {"What is the desk of Peter Novak?",
+                                        "What is the job of Rosa Silva?",
+                                        "What is the desk of Rosa Silva?"};
     pc_systems_options so = PC_SYSTEMS_OPTIONS_INIT;
     pc_generate_options o = PC_GENERATE_OPTIONS_INIT;
     pc_model *model = NULL;
@@ -410,7 +443,8 @@ static void conversation(pc_context *context)
     CHECK_OK(pc_prompt_fill(&prompt, schema, asked[0], strlen(asked[0])));
     CHECK_OK(pc_sequence_new(&s, prompt, cache, &o));
     CHECK_OK(pc_batch_add(batch, s));
-    n = (size_t)snprintf(whole, sizeof whole, "<s><|system|>%s<|end|><|user|>%s<|end|><|assistant|>", system, asked[0]);
+    n = (size_t)snprintf(whole, sizeof whole,
+                         "<s><|system|>%s<|end|><|user|>%s<|end|><|assistant|>", system, asked[0]);
     for (int turn = 0; turn < 3; turn++) {
         pc_prompt *plain = NULL;
         pc_sequence *once = NULL;
@@ -419,7 +453,8 @@ static void conversation(pc_context *context)
         const char *text, *answer;
         if (turn) {
             CHECK_OK(pc_sequence_push_turn(s, asked[turn], strlen(asked[turn])));
-            n += (size_t)snprintf(whole + n, sizeof whole - n, "<|end|><|user|>%s<|end|><|assistant|>", asked[turn]);
+            n += (size_t)snprintf(whole + n, sizeof whole - n,
+                                  "<|end|><|user|>%s<|end|><|assistant|>", asked[turn]);
         }
         while (pc_batch_step(batch) == PC_OK)
             ;
@@ -433,7 +468,8 @@ static void conversation(pc_context *context)
         text = pc_sequence_text(s, &size);
         answer = pc_sequence_text(once, &same);
         if (!CHECK(size && size == same && !memcmp(text, answer, size)))
-            fprintf(stderr, "    \"%.*s\", as one prompt \"%.*s\"\n", (int)size, text, (int)same, answer);
+            fprintf(stderr, "    \"%.*s\", as one prompt \"%.*s\"\n", (int)size, text, (int)same,
+                    answer);
         n += (size_t)snprintf(whole + n, sizeof whole - n, "%.*s", (int)size, text);
         pc_batch_free(other);
         pc_sequence_free(once);

@@ -1,5 +1,6 @@
-/* Catches: loads that outlive their cache, that keep others waiting, that leave memory behind when an allocation fails; blocks of one segment that one thread alone reads;
- * threads that disagree (run under ThreadSanitizer too). */
+/* Catches: loads that outlive their cache, that keep others waiting, that leave memory behind when
+ * an allocation fails; blocks of one segment that one thread alone reads; threads that disagree
+ * (run under ThreadSanitizer too). */
 #include "loading_world.h"
 
 #include <pthread.h>
@@ -63,7 +64,8 @@ static void *work(void *arg)
             atomic_store(&me->w->slow_disk.fail, (unsigned)(pc_test_bits(&rng) % 3));
         else if (what == 6)
             atomic_store(&me->w->slow_disk.fail, 0);
-        else if (get_host(me->w->cache, n) == PC_MISS && seek(me->w->cache, n, 0.01, &l, &reason) == PC_OK) {
+        else if (get_host(me->w->cache, n) == PC_MISS
+                 && seek(me->w->cache, n, 0.01, &l, &reason) == PC_OK) {
             if (what > 7 && pc__load_wait(l, pc__now() + 0.002, &segment, &reason) == PC_OK)
                 me->wrong += !is_right(segment, n);
             pc__segment_unref(segment);

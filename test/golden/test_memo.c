@@ -1,5 +1,7 @@
-/* Catches: a memo that forgets, or takes another prompt's maps without saying so; hits and misses of one batch that disturb each other; a memo of another model, kind or length that is
- * used all the same; a bucket that goes on after its loss has grown; a training that does not survive being cancelled; figures that do not balance. */
+/* Catches: a memo that forgets, or takes another prompt's maps without saying so; hits and misses
+ * of one batch that disturb each other; a memo of another model, kind or length that is used all
+ * the same; a bucket that goes on after its loss has grown; a training that does not survive being
+ * cancelled; figures that do not balance. */
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -88,7 +90,8 @@ static void end(world *w)
     free(w->reused);
 }
 
-static pc_prefill_stats prefill(world *w, const prompts *p, size_t count, pc_memo *memo, uint64_t flags, float *to)
+static pc_prefill_stats prefill(world *w, const prompts *p, size_t count, pc_memo *memo,
+                                uint64_t flags, float *to)
 {
     pc_prefill_options o = PC_PREFILL_OPTIONS_INIT;
     pc_prefill_stats s = PC_PREFILL_STATS_INIT;
@@ -158,22 +161,26 @@ static outputs all_outputs(world *w, const prompts *p, pc_memo *memo, uint64_t f
     return out;
 }
 
-static void compare_outputs(world *w, const prompts *p, uint64_t flags, uint32_t pool, uint32_t reuse)
+static void compare_outputs(world *w, const prompts *p, uint64_t flags, uint32_t pool,
+                            uint32_t reuse)
 {
-    outputs full = all_outputs(w, p, NULL, flags, pool), kept = all_outputs(w, p, w->memo, flags, pool);
+    outputs full = all_outputs(w, p, NULL, flags, pool),
+            kept = all_outputs(w, p, w->memo, flags, pool);
     int same = !memcmp(full.embeddings, kept.embeddings, full.bytes);
     CHECK_INT(same, reuse == PC_REUSE_OUTPUT);
     for (int i = 0; i < PROMPTS; i++) {
         CHECK_INT(w->results[i].reuse, reuse);
         CHECK_INT(w->results[i].exactness, reuse == PC_REUSE_OUTPUT ? PC_EXACT : PC_APPROXIMATE);
-        CHECK(w->results[i].similarity == 1 && w->results[i].record >= 0 && w->results[i].reason == PC_REASON_NONE);
+        CHECK(w->results[i].similarity == 1 && w->results[i].record >= 0
+              && w->results[i].reason == PC_REASON_NONE);
         CHECK_INT(w->results[i].layers, reuse == PC_REUSE_OUTPUT ? 0 : w->info.layers);
     }
     free(full.embeddings);
     free(kept.embeddings);
 }
 
-/* What was kept of a prompt is what computing it gives, bit for bit; what was not kept is not made up. */
+/* What was kept of a prompt is what computing it gives, bit for bit; what was not kept is not made
+ * up. */
 static void outputs_come_back(world *w, const prompts *known)
 {
     uint32_t other = w->info.bidirectional ? PC_POOL_FIRST : PC_POOL_MEAN;
@@ -192,7 +199,8 @@ static void outputs_come_back(world *w, const prompts *known)
     compare_outputs(w, known, PC_PREFILL_MAPS, PC_POOL_DEFAULT, PC_REUSE_MAPS);
 }
 
-/* What is remembered is found by its tokens, and its own maps give its own result; everything else is a miss that says why. */
+/* What is remembered is found by its tokens, and its own maps give its own result; everything else
+ * is a miss that says why. */
 static void known_and_unknown(world *w, const prompts *known, const prompts *others)
 {
     pc_prefill_stats s;
@@ -287,27 +295,33 @@ static void hits_keep_their_limit(world *w, const prompts *others)
         sum += apart(w, i);
         worst = fmax(worst, apart(w, i));
     }
-    CHECK(fabs(all.hit_loss - sum / (double)PROMPTS) < 1e-6 && fabs(all.hit_loss_worst - worst) < 1e-6);
+    CHECK(fabs(all.hit_loss - sum / (double)PROMPTS) < 1e-6
+          && fabs(all.hit_loss_worst - worst) < 1e-6);
     CHECK(all.hit_loss_high <= worst && all.hit_loss_high >= all.hit_loss && all.hit_limit == 8);
     work.limit = 2;
     work.hit_limit = worst / 2;
     CHECK_OK(pc_memo_tune(w->memo, others->inputs, PROMPTS, &work));
     some = bucket(w, 0);
-    CHECK(!some.open || (some.hit_loss_worst <= work.hit_limit && some.tuned_hit_rate < 1)); /* of so few hits none may be beyond it */
+    CHECK(!some.open
+          || (some.hit_loss_worst <= work.hit_limit
+              && some.tuned_hit_rate < 1)); /* of so few hits none may be beyond it */
     CHECK(some.hit_limit == work.hit_limit);
     work.hit_limit = -1;
     CHECK_OK(pc_memo_tune(w->memo, others->inputs, PROMPTS, &work));
     CHECK(bucket(w, 0).tuned_hit_rate == 1 && bucket(w, 0).hit_limit < 0);
     work.hit_percentile = 101;
     CHECK_STATUS(pc_memo_tune(w->memo, others->inputs, PROMPTS, &work), PC_ERR_INVALID);
-    CHECK_OK(pc_memo_set_threshold(w->memo, 0, 0.5, PC_LOSS_COSINE, 0.1, &all)); /* what was measured is kept */
+    CHECK_OK(pc_memo_set_threshold(w->memo, 0, 0.5, PC_LOSS_COSINE, 0.1,
+                                   &all)); /* what was measured is kept */
     pc_memo_free(w->memo);
     open_memo(w, 0);
     opened = bucket(w, 0);
-    CHECK(opened.hit_loss == all.hit_loss && opened.hit_loss_high == all.hit_loss_high && opened.hit_loss_worst == all.hit_loss_worst && opened.hit_percentile == 95);
+    CHECK(opened.hit_loss == all.hit_loss && opened.hit_loss_high == all.hit_loss_high
+          && opened.hit_loss_worst == all.hit_loss_worst && opened.hit_percentile == 95);
 }
 
-/* Tuned to a loss it accepts no more; when what comes is worse than what it was tuned with it closes itself. */
+/* Tuned to a loss it accepts no more; when what comes is worse than what it was tuned with it
+ * closes itself. */
 static void tuned(world *w, const prompts *others)
 {
     pc_memo_work work = PC_MEMO_WORK_INIT;
@@ -318,7 +332,9 @@ static void tuned(world *w, const prompts *others)
     b = bucket(w, 0);
     CHECK(!b.open || (b.tuned_loss <= work.limit && b.tuned_hit_rate > 0));
     CHECK(b.hit_limit == 4 * work.limit && b.hit_percentile == 95);
-    CHECK(!b.open || (b.hit_loss_high <= b.hit_limit && b.hit_loss_worst >= b.hit_loss_high && b.hit_loss >= b.tuned_loss));
+    CHECK(!b.open
+          || (b.hit_loss_high <= b.hit_limit && b.hit_loss_worst >= b.hit_loss_high
+              && b.hit_loss >= b.tuned_loss));
     prefill(w, others, PROMPTS, NULL, 0, w->full);
     prefill(w, others, PROMPTS, w->memo, 0, w->reused);
     for (size_t i = 0; i < PROMPTS; i++)
@@ -337,7 +353,8 @@ static void tuned(world *w, const prompts *others)
     CHECK_INT(b.reason, PC_REASON_UNLIKE);
 }
 
-static pc_status prefill_states(world *w, const prompts *p, pc_memo *memo, const int32_t *layers, pc_segment **segments, float *to)
+static pc_status prefill_states(world *w, const prompts *p, pc_memo *memo, const int32_t *layers,
+                                pc_segment **segments, float *to)
 {
     pc_prefill_options o = PC_PREFILL_OPTIONS_INIT;
     o.memo = memo;
@@ -361,7 +378,8 @@ static float farthest(const world *w, const pc_segment *a, const pc_segment *b)
     return most;
 }
 
-/* Decoding goes on from a prompt whose maps were another's: its keys come afterwards, and are those of the full computation as near as its maps were. */
+/* Decoding goes on from a prompt whose maps were another's: its keys come afterwards, and are those
+ * of the full computation as near as its maps were. */
 static void decoding_goes_on(world *w, const prompts *known)
 {
     pc_segment *full[PROMPTS], *reused[PROMPTS];
@@ -378,7 +396,8 @@ static void decoding_goes_on(world *w, const prompts *known)
     for (int i = 0; i < PROMPTS; i++)
         CHECK(farthest(w, full[i], reused[i]) < 1e-2f);
     g.max_tokens = 5;
-    CHECK_OK(pc_prompt_from_spans(&prompt, w->model, &(pc_span){reused[3], 0, 0, 0}, 1, TOKENS, known->tokens[3], 1));
+    CHECK_OK(pc_prompt_from_spans(&prompt, w->model, &(pc_span){reused[3], 0, 0, 0}, 1, TOKENS,
+                                  known->tokens[3], 1));
     CHECK_OK(pc_generate(prompt, NULL, &g, &stats));
     CHECK_INT(stats.tokens_generated, 5);
     pc_prompt_free(prompt);
@@ -388,7 +407,8 @@ static void decoding_goes_on(world *w, const prompts *known)
     }
 }
 
-/* Layers that take over other layers' maps: themselves are no change, others are; the states that come of it are whole. */
+/* Layers that take over other layers' maps: themselves are no change, others are; the states that
+ * come of it are whole. */
 static void layers_share(world *w, const prompts *p)
 {
     size_t bytes = PROMPTS * (size_t)w->info.hidden * sizeof(float);
@@ -503,8 +523,9 @@ static void whole_life(const char *model, const char *other)
     end(&w);
 }
 
-/* Every layer sought for itself (AttnCache-f): as many of them take maps over as the threshold lets, none leaves everything as it is, bit for bit; what was remembered is found again
- * after opening; states that are kept have all their keys. */
+/* Every layer sought for itself (AttnCache-f): as many of them take maps over as the threshold
+ * lets, none leaves everything as it is, bit for bit; what was remembered is found again after
+ * opening; states that are kept have all their keys. */
 static void by_layer(const char *model)
 {
     static prompts known, others;
@@ -540,7 +561,8 @@ static void by_layer(const char *model)
         some += w.results[i].layers > 0 && w.results[i].layers < (uint32_t)w.info.layers;
         most += w.results[i].layers;
         CHECK_INT(w.results[i].reason, w.results[i].layers ? PC_REASON_NONE : PC_REASON_UNLIKE);
-        CHECK_INT(w.results[i].exactness, w.results[i].layers && !w.results[i].verified ? PC_APPROXIMATE : PC_EXACT);
+        CHECK_INT(w.results[i].exactness,
+                  w.results[i].layers && !w.results[i].verified ? PC_APPROXIMATE : PC_EXACT);
     }
     CHECK(some > 0 && most > 0);
     CHECK(balanced(&w).verified > 0);

@@ -1,6 +1,9 @@
-/* Catches: an answer behind a prompt with remembered attention maps that is not the full computation's where the maps are its own; a hit that does not say what it is, whose states are kept by the
- * cache, served to others or taken for exact; a miss that is computed or kept otherwise than without a memo; a memo that is asked where exact states are at hand, or not asked without a reason; hits
- * that are neither verified nor watched; a sequence behind a hit that cannot be cut, forked or handed on; a memo that is freed too early. */
+/* Catches: an answer behind a prompt with remembered attention maps that is not the full
+ * computation's where the maps are its own; a hit that does not say what it is, whose states are
+ * kept by the cache, served to others or taken for exact; a miss that is computed or kept otherwise
+ * than without a memo; a memo that is asked where exact states are at hand, or not asked without a
+ * reason; hits that are neither verified nor watched; a sequence behind a hit that cannot be cut,
+ * forked or handed on; a memo that is freed too early. */
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -17,7 +20,7 @@ typedef struct world {
     pc_memo *memo;
     pc_cache *cache;
     int32_t tokens[2 * PROMPTS][TOKENS]; /* the first half is remembered */
-    const char *name; /* of the model */
+    const char *name;                    /* of the model */
     int disabled;
 } world;
 
@@ -133,7 +136,8 @@ static void step_all(world *w, pc_sequence *s, said *out)
     out->stats = (pc_stats)PC_STATS_INIT;
     CHECK_OK(pc_sequence_get_stats(s, &out->stats));
     const pc_stats *t = &out->stats;
-    CHECK_INT(t->tokens_prompt, t->tokens_cached + t->tokens_encoded + t->tokens_repaired + t->tokens_new + t->tokens_memo);
+    CHECK_INT(t->tokens_prompt, t->tokens_cached + t->tokens_encoded + t->tokens_repaired
+                                    + t->tokens_new + t->tokens_memo);
     pc_batch_free(batch);
 }
 
@@ -151,12 +155,14 @@ static void drop(said *s)
     free(s->logits);
 }
 
-/* The farthest logit, over the largest; of the steps up to the first other token, which may only be another one where the two likeliest are that near. */
+/* The farthest logit, over the largest; of the steps up to the first other token, which may only be
+ * another one where the two likeliest are that near. */
 static double apart(const world *w, const said *a, const said *b)
 {
     size_t vocab = (size_t)w->info.vocab, steps = 0;
     double most = 0, top = 1;
-    while (steps < a->count && steps < b->count && (!steps || a->tokens[steps - 1] == b->tokens[steps - 1]))
+    while (steps < a->count && steps < b->count
+           && (!steps || a->tokens[steps - 1] == b->tokens[steps - 1]))
         steps++;
     for (size_t i = 0; i < steps * vocab; i++) {
         most = fmax(most, fabs((double)a->logits[i] - (double)b->logits[i]));
@@ -225,7 +231,9 @@ static void own_maps(const char *model)
     end(&w);
 }
 
-/* The maps of another prompt: it answers, says so, and nobody else ever sees its states. A miss is what it is without a memo; where the cache has exact states, or none shall be reused, nobody asks. */
+/* The maps of another prompt: it answers, says so, and nobody else ever sees its states. A miss is
+ * what it is without a memo; where the cache has exact states, or none shall be reused, nobody
+ * asks. */
 static void other_maps(world *w)
 {
     int p = PROMPTS + 3;
@@ -286,7 +294,8 @@ static void on_disk(world *w)
     }
 }
 
-/* Every hit verified: the answer is the full computation's, not kept either; and once they lose more than the bucket was tuned for, there are no more of them. */
+/* Every hit verified: the answer is the full computation's, not kept either; and once they lose
+ * more than the bucket was tuned for, there are no more of them. */
 static void verified(world *w)
 {
     uint64_t before = kept(w);
@@ -348,7 +357,8 @@ static void handed_on(world *w, pc_sequence *s)
 static void goes_on(world *w)
 {
     size_t vocab = (size_t)w->info.vocab;
-    said first = {.logits = calloc(ANSWER, vocab * sizeof(float))}, second = {.logits = calloc(ANSWER, vocab * sizeof(float))};
+    said first = {.logits = calloc(ANSWER, vocab * sizeof(float))},
+         second = {.logits = calloc(ANSWER, vocab * sizeof(float))};
     pc_memo *memo = memo_in(w, "gone", 0, -1);
     remember(w, memo, 0);
     pc_sequence *s = sequence_of(w, 5, w->cache, with(memo, 0)), *copy = NULL;
@@ -358,7 +368,8 @@ static void goes_on(world *w)
     memo = memo_in(w, "gone", 0, -1); /* nobody holds its folder any more */
     pc_memo_free(memo);
     handed_on(w, s);
-    for (size_t keep = 0; keep < 5; keep += 4) { /* at 0 the prompt's last token comes once more, with attention of its own */
+    for (size_t keep = 0; keep < 5;
+         keep += 4) { /* at 0 the prompt's last token comes once more, with attention of its own */
         CHECK_OK(pc_sequence_truncate(s, keep));
         step_all(w, s, &second);
         CHECK(apart(w, &first, &second) <= 1e-3);
@@ -370,7 +381,8 @@ static void goes_on(world *w)
     step_all(w, s, &second);
     CHECK_INT(first.count, second.count);
     CHECK(!memcmp(first.tokens, second.tokens, sizeof first.tokens));
-    CHECK(!memcmp(first.logits + 6 * vocab, second.logits + 6 * vocab, (ANSWER - 6) * vocab * sizeof(float)));
+    CHECK(!memcmp(first.logits + 6 * vocab, second.logits + 6 * vocab,
+                  (ANSWER - 6) * vocab * sizeof(float)));
     check_hit(w, &second);
     pc_sequence_free(s);
     pc_sequence_free(copy);
@@ -382,7 +394,8 @@ static void goes_on(world *w)
 static void together(world *w)
 {
     said alone[2] = {say(w, 7, NULL, with(w->memo, 0)), say(w, PROMPTS + 7, NULL, with(NULL, 0))};
-    pc_sequence *both[2] = {sequence_of(w, 7, NULL, with(w->memo, 0)), sequence_of(w, PROMPTS + 7, NULL, with(w->memo, 0))};
+    pc_sequence *both[2] = {sequence_of(w, 7, NULL, with(w->memo, 0)),
+                            sequence_of(w, PROMPTS + 7, NULL, with(w->memo, 0))};
     pc_batch *batch = NULL;
     pc_status status = PC_OK;
     CHECK_OK(pc_batch_new(&batch, w->model, NULL));
@@ -454,7 +467,8 @@ int main(void)
 #if defined(__SANITIZE_THREAD__) /* whose threads are the same for all */
     static const char *const models[] = {"llama_gqa", "mixtral"};
 #else
-    static const char *const models[] = {"llama_gqa", "mistral_swa", "gpt2", "bloom", "mixtral", "falcon_rw"};
+    static const char *const models[] = {"llama_gqa", "mistral_swa", "gpt2",
+                                         "bloom",     "mixtral",     "falcon_rw"};
 #endif
     static world w;
     if (!pc_test_data("golden/llama_gqa"))

@@ -1,7 +1,9 @@
-/* Catches: a memo that is opened from kept indexes and finds other records than one whose indexes are made anew: of another projector, of records that have gone or came later,
- * of another prompt under the same id, damaged or cut off; a damaged file that is not told; indexes that are made anew although they are kept; allocations that fail while they are read
- * or written and leave a leak or a memo that cannot be opened.
- * Prints how long opening takes, from notes and from the file. PC_TEST_LONG=1: of 10,000 and 100,000 records, too. */
+/* Catches: a memo that is opened from kept indexes and finds other records than one whose indexes
+ * are made anew: of another projector, of records that have gone or came later, of another prompt
+ * under the same id, damaged or cut off; a damaged file that is not told; indexes that are made
+ * anew although they are kept; allocations that fail while they are read or written and leave a
+ * leak or a memo that cannot be opened. Prints how long opening takes, from notes and from the
+ * file. PC_TEST_LONG=1: of 10,000 and 100,000 records, too. */
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
@@ -128,7 +130,8 @@ static int is_opened(world *w, const memo_found *want, uint64_t unkept, int warn
 
 /* ------------------------------------------------------------- what may have become of the file */
 
-/* The prompt of a record in the file is another one's, and all checksums are right: its id was given out twice. */
+/* The prompt of a record in the file is another one's, and all checksums are right: its id was
+ * given out twice. */
 static void change_prompt(world *w, uint8_t *data, size_t size)
 {
     pc__kept_head head;
@@ -155,7 +158,8 @@ static void damage(world *w, const memo_found *want, uint64_t all)
     uint8_t *data = (uint8_t *)pc_test_read(w->path, &size);
     pc_test_rng rng = {4};
     for (size_t i = 0; i < DAMAGES; i++) {
-        size_t head = PC__KEPT_HEAD + w->k.units * PC__KEPT_ROW + PC__KEPT_SUM, at = i < DAMAGES / 2 ? i * head / (DAMAGES / 2) : pc_test_bits(&rng) % size;
+        size_t head = PC__KEPT_HEAD + w->k.units * PC__KEPT_ROW + PC__KEPT_SUM,
+               at = i < DAMAGES / 2 ? i * head / (DAMAGES / 2) : pc_test_bits(&rng) % size;
         data[at] ^= 16;
         pc_test_write(w->path, data, size);
         if (!is_opened(w, want, all, 1))
@@ -286,7 +290,8 @@ static void opened_in(world *w, const char *index, const char *how)
 {
     double wall = clock_of(CLOCK_MONOTONIC), own = clock_of(CLOCK_PROCESS_CPUTIME_ID);
     CHECK_OK(try_open(w, w->k.index, PC_MEMO_READ_ONLY));
-    printf("%zu records, %s, %s: %.3f s, of processor time %.3f s\n", w->k.prompts, index, how, clock_of(CLOCK_MONOTONIC) - wall, clock_of(CLOCK_PROCESS_CPUTIME_ID) - own);
+    printf("%zu records, %s, %s: %.3f s, of processor time %.3f s\n", w->k.prompts, index, how,
+           clock_of(CLOCK_MONOTONIC) - wall, clock_of(CLOCK_PROCESS_CPUTIME_ID) - own);
     fflush(stdout);
     close_memo(w);
 }
@@ -321,7 +326,10 @@ static void test_time(size_t records, const char *name)
 
 int main(void)
 {
-    const kind kinds[] = {{PC_INDEX_SCAN, 0, 1100, 1, 1}, {PC_INDEX_SCAN, PC_MEMO_LAYERS, 600, 1, 2}, {PC_INDEX_HNSW, 0, 200, 25, 1}, {PC_INDEX_HNSW, PC_MEMO_LAYERS, 200, 25, 2}};
+    const kind kinds[] = {{PC_INDEX_SCAN, 0, 1100, 1, 1},
+                          {PC_INDEX_SCAN, PC_MEMO_LAYERS, 600, 1, 2},
+                          {PC_INDEX_HNSW, 0, 200, 25, 1},
+                          {PC_INDEX_HNSW, PC_MEMO_LAYERS, 200, 25, 2}};
     char name[300];
     size_t count = pc__index_has_faiss() ? 4 : 2;
     const char *root = pc_test_folder();
@@ -331,7 +339,8 @@ int main(void)
         test_memory(&kinds[i], name, 0);
         test_memory(&kinds[i], name, 1);
     }
-    for (size_t records = 1000; records <= (getenv("PC_TEST_LONG") ? 100000 : TIMED); records *= 10) {
+    for (size_t records = 1000; records <= (getenv("PC_TEST_LONG") ? 100000 : TIMED);
+         records *= 10) {
         snprintf(name, sizeof name, "%.200s/time-%zu", root, records);
         test_time(records, name);
     }

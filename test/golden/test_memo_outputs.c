@@ -1,6 +1,8 @@
 /* Outputs kept with what a memo remembers.
- * Catches: outputs that come back changed, for another prompt, for another pool or way of computing, or when they were not asked to be kept; that are computed although they are there, or
- * made up although they are not; damage that is given out; a memo of before there were outputs that cannot be opened, or never gets any; room of records that are replaced. */
+ * Catches: outputs that come back changed, for another prompt, for another pool or way of
+ * computing, or when they were not asked to be kept; that are computed although they are there, or
+ * made up although they are not; damage that is given out; a memo of before there were outputs that
+ * cannot be opened, or never gets any; room of records that are replaced. */
 #include <dirent.h>
 #include <stdlib.h>
 #include <string.h>
@@ -105,7 +107,8 @@ static void expect(world *w, size_t count, int what, uint32_t pool, uint32_t reu
     for (size_t i = 0; i < count; i++)
         CHECK_INT(w->results[i].reuse, reuse);
     if (reuse == PC_REUSE_OUTPUT)
-        CHECK(!memcmp(w->wanted, w->got, COUNT * (size_t)(w->info.hidden + w->info.vocab) * sizeof(float)));
+        CHECK(!memcmp(w->wanted, w->got,
+                      COUNT * (size_t)(w->info.hidden + w->info.vocab) * sizeof(float)));
 }
 
 static pc_memo_stats stats_of(const world *w)
@@ -127,12 +130,14 @@ static void reopen(world *w, uint32_t outputs, uint32_t pool)
 
 static void kinds(void)
 {
-    static const uint32_t all[] = {PC_OUTPUT_NONE, PC_OUTPUT_EMBEDDINGS, PC_OUTPUT_LOGITS, PC_OUTPUT_EMBEDDINGS | PC_OUTPUT_LOGITS};
+    static const uint32_t all[] = {PC_OUTPUT_NONE, PC_OUTPUT_EMBEDDINGS, PC_OUTPUT_LOGITS,
+                                   PC_OUTPUT_EMBEDDINGS | PC_OUTPUT_LOGITS};
     make_inputs(TOKENS);
     for (size_t k = 0; k < sizeof all / sizeof *all; k++)
         for (int again = 0; again < 2; again++) {
             world w = start(NULL);
-            uint32_t e = all[k] & PC_OUTPUT_EMBEDDINGS ? PC_REUSE_OUTPUT : PC_REUSE_MAPS, l = all[k] & PC_OUTPUT_LOGITS ? PC_REUSE_OUTPUT : PC_REUSE_MAPS;
+            uint32_t e = all[k] & PC_OUTPUT_EMBEDDINGS ? PC_REUSE_OUTPUT : PC_REUSE_MAPS,
+                     l = all[k] & PC_OUTPUT_LOGITS ? PC_REUSE_OUTPUT : PC_REUSE_MAPS;
             CHECK_OK(open_memo(&w, all[k], 0, 0));
             CHECK_OK(pc_memo_add(w.memo, inputs, COUNT, NULL));
             if (again)
@@ -153,12 +158,14 @@ static void lengths(void)
     static const size_t counts[] = {1, 5, 63, 64, 65, 700, MOST};
     for (size_t c = 0; c < sizeof counts / sizeof *counts; c++) {
         world w = start(NULL);
-        size_t n = counts[c] > 100 ? 2 : COUNT, cells = counts[c] * (counts[c] + 1) / 2 * (size_t)(w.info.heads * w.info.layers);
+        size_t n = counts[c] > 100 ? 2 : COUNT,
+               cells = counts[c] * (counts[c] + 1) / 2 * (size_t)(w.info.heads * w.info.layers);
         make_inputs(counts[c]);
         CHECK_OK(open_memo(&w, 0, 0, 0));
         CHECK_OK(pc_memo_add(w.memo, inputs, n, NULL));
         expect(&w, n, EMBEDDINGS, PC_POOL_DEFAULT, PC_REUSE_OUTPUT);
-        expect(&w, n, LOGITS, PC_POOL_DEFAULT, 2 * cells >= 4 * (size_t)w.info.vocab ? PC_REUSE_OUTPUT : PC_REUSE_MAPS);
+        expect(&w, n, LOGITS, PC_POOL_DEFAULT,
+               2 * cells >= 4 * (size_t)w.info.vocab ? PC_REUSE_OUTPUT : PC_REUSE_MAPS);
         end(&w);
     }
     make_inputs(TOKENS);
@@ -232,7 +239,7 @@ static void make_old(const char *folder)
     pc__put_u32(old + 4, 1);
     memset(old + 68, 0, HEAD - 68);
     for (size_t b = 0; b < buckets; b++)
-        memcpy(old + HEAD + b * BUCKET_1, new + HEAD + b * BUCKET, 88);
+        memcpy(old + HEAD + b * BUCKET_1, new + HEAD + b *BUCKET, 88);
     pc__put_u64(old + HEAD + buckets * BUCKET_1, XXH3_64bits(old, HEAD + buckets * BUCKET_1));
     pc_test_write(path, (char *)old, HEAD + buckets * BUCKET_1 + 8);
     free(new);
@@ -244,7 +251,8 @@ static void old_memos(void)
     pc_memo_work work = PC_MEMO_WORK_INIT;
     pc_memo_bucket before = PC_MEMO_BUCKET_INIT, after = PC_MEMO_BUCKET_INIT;
     work.epochs = 2;
-    CHECK_OK(open_memo(&w, PC_OUTPUT_NONE, 0, 0)); /* notes of such records are as they always were */
+    CHECK_OK(
+        open_memo(&w, PC_OUTPUT_NONE, 0, 0)); /* notes of such records are as they always were */
     CHECK_OK(pc_memo_add(w.memo, inputs, COUNT, NULL));
     CHECK_OK(pc_memo_train(w.memo, &work));
     CHECK_OK(pc_memo_set_threshold(w.memo, 0, 0.75, PC_LOSS_COSINE, 0.5, NULL));
@@ -253,12 +261,14 @@ static void old_memos(void)
     make_old(w.folder);
     CHECK_OK(open_memo(&w, 0, 0, PC_MEMO_READ_ONLY));
     CHECK_OK(pc_memo_get_bucket(w.memo, 0, &after));
-    CHECK(after.threshold == 0.75 && after.limit == 0.5 && after.open && after.trained && after.records == COUNT);
+    CHECK(after.threshold == 0.75 && after.limit == 0.5 && after.open && after.trained
+          && after.records == COUNT);
     expect(&w, COUNT, EMBEDDINGS, 0, PC_REUSE_MAPS);
     reopen(&w, 0, 0);
     CHECK_OK(pc_memo_add(w.memo, inputs, COUNT, NULL));
     expect(&w, COUNT, EMBEDDINGS, 0, PC_REUSE_OUTPUT);
-    CHECK_OK(pc_memo_set_threshold(w.memo, 0, 0.75, PC_LOSS_COSINE, 0.5, NULL)); /* writes the head anew */
+    CHECK_OK(pc_memo_set_threshold(w.memo, 0, 0.75, PC_LOSS_COSINE, 0.5,
+                                   NULL)); /* writes the head anew */
     reopen(&w, 0, 0);
     CHECK_OK(pc_memo_get_bucket(w.memo, 0, &after));
     CHECK(after.threshold == before.threshold && after.hit_loss == 0 && after.hit_percentile == 0);

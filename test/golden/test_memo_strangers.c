@@ -1,5 +1,6 @@
-/* Catches: a memo of a real encoder, tuned on real sentences, that takes what is nothing like them for alike: tokens at random, and text of another world. The bound of the
- * project: fewer than one of 10 000. PC_TEST_LONG=1: 20 000 strangers and a larger memo. */
+/* Catches: a memo of a real encoder, tuned on real sentences, that takes what is nothing like them
+ * for alike: tokens at random, and text of another world. The bound of the project: fewer than one
+ * of 10 000. PC_TEST_LONG=1: 20 000 strangers and a larger memo. */
 #include <string.h>
 
 #include "minilm.h"
@@ -45,7 +46,8 @@ static texts lines_of(const pc_model *model, const char *path, size_t from, size
         size_t size = strcspn(line, "\r"), count;
         if (n < from || size < 24 || size > 120)
             continue;
-        if (pc_tokenize(model, line, size, PC_TOKENIZE_BOS, next(&out), MOST_TOKENS, &count) == PC_OK)
+        if (pc_tokenize(model, line, size, PC_TOKENIZE_BOS, next(&out), MOST_TOKENS, &count)
+            == PC_OK)
             keep(&out, count);
     }
     free(data);
@@ -93,15 +95,19 @@ static void report(pc_memo *memo)
         CHECK_OK(pc_memo_get_bucket(memo, b, &bucket));
         open += bucket.open != 0;
         if (bucket.trained)
-            printf("%u to %u tokens: %d records, %s, threshold %.4f, %.1f %% of the tuning's inputs, loss %.5f\n", bucket.least_tokens, bucket.most_tokens,
-                   (int)bucket.records, bucket.open ? "open" : "closed", bucket.threshold, 100 * bucket.tuned_hit_rate, bucket.tuned_loss);
+            printf("%u to %u tokens: %d records, %s, threshold %.4f, %.1f %% of the tuning's "
+                   "inputs, loss %.5f\n",
+                   bucket.least_tokens, bucket.most_tokens, (int)bucket.records,
+                   bucket.open ? "open" : "closed", bucket.threshold, 100 * bucket.tuned_hit_rate,
+                   bucket.tuned_loss);
     }
     CHECK(open > 0); /* else nothing is accepted anyhow */
 }
 
 int main(void)
 {
-    const char *path = pc_test_minilm(), *known = pc_test_data("data/stsb/stsb-en-train.csv"), *foreign = pc_test_data("data/tinyshakespeare/input.txt");
+    const char *path = pc_test_minilm(), *known = pc_test_data("data/stsb/stsb-en-train.csv"),
+               *foreign = pc_test_data("data/tinyshakespeare/input.txt");
     int is_long = getenv("PC_TEST_LONG") != NULL;
     size_t most = is_long ? 4000 : 800, strangers = is_long ? 10000 : 1000;
     pc_context *context = NULL;
@@ -111,7 +117,8 @@ int main(void)
     pc_memo_work work = PC_MEMO_WORK_INIT;
     texts own, others, noise, plays;
     if (!path || !known || !foreign)
-        pc_test_skip("all-MiniLM-L6-v2 (tools/setup.sh --tests), STS-B or Shakespeare is not there");
+        pc_test_skip(
+            "all-MiniLM-L6-v2 (tools/setup.sh --tests), STS-B or Shakespeare is not there");
     options.compute = PC_DTYPE_BF16;
     CHECK_OK(pc_context_new(&context, NULL));
     if (!CHECK_OK(pc_model_load(&model, context, path, &options)))
@@ -125,11 +132,13 @@ int main(void)
     work.epochs = 12;
     CHECK_OK(pc_memo_train(memo, &work));
     work.limit = 0.02;
-    work.hit_limit = -1; /* so many sentences show too little of single hits to open a bucket otherwise */
+    work.hit_limit =
+        -1; /* so many sentences show too little of single hits to open a bucket otherwise */
     CHECK_OK(pc_memo_tune(memo, others.inputs, others.count, &work));
     report(memo);
     size_t noise_hits = accepted(model, memo, &noise), play_hits = accepted(model, memo, &plays);
-    printf("accepted: %d of %d inputs of random tokens, %d of %d lines of plays\n", (int)noise_hits, (int)noise.count, (int)play_hits, (int)plays.count);
+    printf("accepted: %d of %d inputs of random tokens, %d of %d lines of plays\n", (int)noise_hits,
+           (int)noise.count, (int)play_hits, (int)plays.count);
     CHECK((noise_hits + play_hits) * 10000 < noise.count + plays.count);
     drop(&own);
     drop(&others);

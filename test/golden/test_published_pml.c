@@ -1,4 +1,5 @@
-/* Catches: a published schema that no longer loads, or is laid out otherwise, and a broken one whose error does not name the true fault. */
+/* Catches: a published schema that no longer loads, or is laid out otherwise, and a broken one
+ * whose error does not name the true fault. */
 #include <stdio.h>
 #include <string.h>
 
@@ -17,8 +18,10 @@ static const struct published {
     {"persona_generation.xml", 1645, 35, 6, 0, NULL},
     {"personalization-education.xml", 1636, 30, 6, 0, NULL},
     {"prompt_mbti.xml", -1, 0, 0, 0, "the root element is <prompt>, not <schema>"},
-    {"schema_code_generation.xml", -1, 0, 0, 0, ":15:9: the scaffold text of parameter 'param-name' has 6 tokens, its length is 5"},
-    {"schema_long_task_1.xml", -1, 0, 0, 0, ":15:9: the scaffold text of parameter 'param-name' has 6 tokens, its length is 5"},
+    {"schema_code_generation.xml", -1, 0, 0, 0,
+     ":15:9: the scaffold text of parameter 'param-name' has 6 tokens, its length is 5"},
+    {"schema_long_task_1.xml", -1, 0, 0, 0,
+     ":15:9: the scaffold text of parameter 'param-name' has 6 tokens, its length is 5"},
     {"schema_mbti.xml", 824, 12, 4, 0, NULL},
     {"schema_mbti_short.xml", 120, 12, 4, 0, NULL},
     {"schema_persona.xml", 680, 42, 6, 0, NULL},
@@ -48,7 +51,8 @@ int main(void)
     if (!vocab || !pc_test_data("data/promptcache-pml"))
         pc_test_skip("../shared/data is not there");
     options.flags = PC_MODEL_VOCAB_ONLY;
-    options.chat_template = "none"; /* the vocabulary has none of its own; lengths are those of the texts */
+    options.chat_template =
+        "none"; /* the vocabulary has none of its own; lengths are those of the texts */
     CHECK_OK(pc_context_new(&context, NULL));
     CHECK_OK(pc_model_load(&model, context, vocab, &options));
     for (size_t i = 0; model && i < sizeof files / sizeof *files; i++) {

@@ -1,13 +1,18 @@
-/* Catches, with real vocabularies (SentencePiece and byte-level BPE, with BOS and without): a schema string whose shared part and request part are not
- * together the tokens of the whole text (a blank that SentencePiece puts in front of the request, a BOS inside, a first token that is
- * dropped); and with the demo model: answers that depend on whether the shared part came from the cache; a chat template that is not the one of PML. */
+/* Catches, with real vocabularies (SentencePiece and byte-level BPE, with BOS and without): a
+ * schema string whose shared part and request part are not together the tokens of the whole text (a
+ * blank that SentencePiece puts in front of the request, a BOS inside, a first token that is
+ * dropped); and with the demo model: answers that depend on whether the shared part came from the
+ * cache; a chat template that is not the one of PML. */
 #include <string.h>
 
 #include "testing.h"
 
-static const char system_text[] = " \nYou are the desk of Harbor House. Answer in one line;\n keep 3 rules: {be kind}, \xc3\xa9t\xc3\xa9. \n";
-static const char system_plain[] = "You are the desk of Harbor House. Answer in one line;\n keep 3 rules: {be kind}, \xc3\xa9t\xc3\xa9.";
-static const char *const users[] = {"What is the desk of Peter Novak?", "42", "  \xe4\xbd\xa0\xe5\xa5\xbd, what\n\nnow?\n", "don't", "(a)"};
+static const char system_text[] = " \nYou are the desk of Harbor House. Answer in one line;\n keep "
+                                  "3 rules: {be kind}, \xc3\xa9t\xc3\xa9. \n";
+static const char system_plain[] = "You are the desk of Harbor House. Answer in one line;\n keep 3 "
+                                   "rules: {be kind}, \xc3\xa9t\xc3\xa9.";
+static const char *const users[] = {"What is the desk of Peter Novak?", "42",
+                                    "  \xe4\xbd\xa0\xe5\xa5\xbd, what\n\nnow?\n", "don't", "(a)"};
 
 struct said {
     char text[512];
@@ -32,15 +37,19 @@ typedef struct form {
 static const form forms[] = {
     {"llama2-tokenizer", "[INST] <<SYS>>\n{__SYS_PROMPT}\n<</SYS>>\n\n{__USR_PROMPT} [/INST]"},
     {"llama3-tokenizer", "{__SYS_PROMPT}\n\nUser:\n{__USR_PROMPT}\nAssistant:"},
-    {"phi3-tokenizer", "<|system|>\n{__SYS_PROMPT}<|end|>\n<|user|>\n{__USR_PROMPT}<|end|>\n<|assistant|>\n"},
+    {"phi3-tokenizer",
+     "<|system|>\n{__SYS_PROMPT}<|end|>\n<|user|>\n{__USR_PROMPT}<|end|>\n<|assistant|>\n"},
     {"gpt2-tokenizer", "{__SYS_PROMPT}\n\nQuestion:\n{__USR_PROMPT}\nAnswer:"},
-    {"smollm2-tokenizer", "<|im_start|>system\n{__SYS_PROMPT}<|im_end|>\n<|im_start|>user\n{__USR_PROMPT}<|im_end|>\n<|im_start|>assistant\n"},
+    {"smollm2-tokenizer", "<|im_start|>system\n{__SYS_PROMPT}<|im_end|>\n<|im_start|>user\n{__USR_"
+                          "PROMPT}<|im_end|>\n<|im_start|>assistant\n"},
     {"llama-spm", "[INST] <<SYS>>\n{__SYS_PROMPT}\n<</SYS>>\n\n{__USR_PROMPT} [/INST]"},
     {"llama-spm", "<s>[INST] <<SYS>>\n{__SYS_PROMPT}\n<</SYS>>\n\n{__USR_PROMPT} [/INST]"},
     {"llama-spm", "{__SYS_PROMPT}\n{__USR_PROMPT}\n"},
-    {"phi-3", "<|system|>\n{__SYS_PROMPT}<|end|>\n<|user|>\n{__USR_PROMPT}<|end|>\n<|assistant|>\n"},
+    {"phi-3",
+     "<|system|>\n{__SYS_PROMPT}<|end|>\n<|user|>\n{__USR_PROMPT}<|end|>\n<|assistant|>\n"},
     {"gpt-2", "{__SYS_PROMPT}\n\nQ: \"{__USR_PROMPT}\"\nA:"},
-    {"mpt", "<|im_start|>system\n{__SYS_PROMPT}<|im_end|>\n<|im_start|>user\n{__USR_PROMPT}<|im_end|>\n<|im_start|>assistant\n"},
+    {"mpt", "<|im_start|>system\n{__SYS_PROMPT}<|im_end|>\n<|im_start|>user\n{__USR_PROMPT}<|im_"
+            "end|>\n<|im_start|>assistant\n"},
     {"falcon", "{__SYS_PROMPT}\n\nUser:\n{__USR_PROMPT}\n\nAssistant:"},
     {"deepseek-llm", "{__SYS_PROMPT}\n\nUser:\t{__USR_PROMPT}\n\nAssistant:"},
 };
@@ -56,7 +65,8 @@ static size_t whole_text(const char *format, const char *system, const char *use
         user++;
         size--;
     }
-    return (size_t)sprintf(out, "%.*s%s%.*s%.*s%s", (int)(s - format), format, system, (int)(u - s - 14), s + 14, (int)size, user, u + 14);
+    return (size_t)sprintf(out, "%.*s%s%.*s%.*s%s", (int)(s - format), format, system,
+                           (int)(u - s - 14), s + 14, (int)size, user, u + 14);
 }
 
 static size_t all_tokens(const pc_prompt *prompt, int32_t *out)
@@ -75,7 +85,8 @@ static size_t all_tokens(const pc_prompt *prompt, int32_t *out)
 static size_t apart;
 
 /* What the tokenizer gives for the whole, special tokens of the template only. */
-static void compare(const pc_model *model, const pc_model_info *info, const form *f, const pc_schema *schema, const char *user)
+static void compare(const pc_model *model, const pc_model_info *info, const form *f,
+                    const pc_schema *schema, const char *user)
 {
     char text[4096];
     int32_t got[2048], want[2048];
@@ -90,7 +101,8 @@ static void compare(const pc_model *model, const pc_model_info *info, const form
     int wants = m && info->token_bos >= 0 && want[0] == info->token_bos, begins;
     CHECK_OK(pc_tokenize(model, f->format, strlen(f->format), PC_TOKENIZE_SPECIAL, want, 2048, &m));
     begins = m && want[0] == info->token_bos;
-    for (size_t i = 0; i < m; i++) /* the template may hold it (of some models it also opens every turn) */
+    for (size_t i = 0; i < m;
+         i++) /* the template may hold it (of some models it also opens every turn) */
         written += want[i] == info->token_bos;
     CHECK_INT(bos, written + (wants && !begins));
     CHECK(!(wants || begins) || got[0] == info->token_bos);
@@ -99,7 +111,8 @@ static void compare(const pc_model *model, const pc_model_info *info, const form
     CHECK_OK(pc_tokenize(model, text, size, flags, want, 2048, &m));
     size_t shared = (size_t)pc_schema_length(schema);
     if (m >= shared && memcmp(got, want, shared * sizeof *got))
-        apart++; /* a token of the whole would cross the border of the slot: what is shared cannot hold it */
+        apart++; /* a token of the whole would cross the border of the slot: what is shared cannot
+                    hold it */
     else if (!CHECK(n == m && !memcmp(got, want, n * sizeof *got)))
         fprintf(stderr, "    %s, \"%s\": %zu tokens, not %zu\n", f->name, user, n, m);
     pc_prompt_free(prompt);
@@ -157,11 +170,14 @@ static void vocabulary(pc_context *context, const form *f, const char *path)
     pc_model_free(model);
 }
 
-/* Shared from the cache, or all of it computed in one prefill: the same tokens at a temperature, whatever the mode. */
+/* Shared from the cache, or all of it computed in one prefill: the same tokens at a temperature,
+ * whatever the mode. */
 static void demo_answers(pc_context *context)
 {
-    static const char format[] = "<s><|system|>{__SYS_PROMPT}<|end|><|user|>{__USR_PROMPT}<|end|><|assistant|>";
-    static const char notes[] = "Answer from the notes. The desk of Peter Novak is 368. The job of Rosa Silva is nurse.";
+    static const char format[] =
+        "<s><|system|>{__SYS_PROMPT}<|end|><|user|>{__USR_PROMPT}<|end|><|assistant|>";
+    static const char notes[] =
+        "Answer from the notes. The desk of Peter Novak is 368. The job of Rosa Silva is nurse.";
     pc_relay relay = PC_RELAY_INIT;
     pc_model *model = NULL;
     pc_cache *cache = NULL;
@@ -274,7 +290,10 @@ int main(void)
     for (size_t i = 0; i < sizeof forms / sizeof *forms; i++) {
         char path[256];
         const char *there;
-        snprintf(path, sizeof path, strstr(forms[i].name, "tokenizer") ? "data/%s" : "data/ggml-vocab/ggml-vocab-%s.gguf", forms[i].name);
+        snprintf(path, sizeof path,
+                 strstr(forms[i].name, "tokenizer") ? "data/%s"
+                                                    : "data/ggml-vocab/ggml-vocab-%s.gguf",
+                 forms[i].name);
         if ((there = pc_test_data(path)))
             vocabulary(context, &forms[i], there);
         else

@@ -1,5 +1,6 @@
-/* Catches: placement that drifts. A segment encoded once and placed at 10 000 random starts in turn must answer like one freshly encoded there, and its
- * keys read back at a start must be those that turning by the absolute position gives. */
+/* Catches: placement that drifts. A segment encoded once and placed at 10 000 random starts in turn
+ * must answer like one freshly encoded there, and its keys read back at a start must be those that
+ * turning by the absolute position gives. */
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -23,7 +24,8 @@ static pc_segment *encode(const pc_model *model, const int32_t *tokens, int64_t 
     return segment;
 }
 
-static void answer(const pc_model *model, pc_segment *segment, int64_t start, int32_t token, float *logits)
+static void answer(const pc_model *model, pc_segment *segment, int64_t start, int32_t token,
+                   float *logits)
 {
     pc_span span = {segment, start, 0, 0};
     int64_t position = start + TOKENS;
@@ -45,7 +47,8 @@ static double distance(const float *a, const float *b, size_t count)
     return worst / largest;
 }
 
-/* Keys of two dimensions i and i + 8 of 16, turned from the reading at 0 by the start, in double. */
+/* Keys of two dimensions i and i + 8 of 16, turned from the reading at 0 by the start, in double.
+ */
 static double key_error(const pc_segment *segment, int64_t start)
 {
     float at0[2 * TOKENS * 16], at[2 * TOKENS * 16];
@@ -54,7 +57,8 @@ static double key_error(const pc_segment *segment, int64_t start)
     CHECK_OK(pc_segment_read(segment, 1, start, at, NULL));
     for (size_t v = 0; v < 2 * TOKENS; v++)
         for (size_t i = 0; i < 8; i++) {
-            double angle = (double)start * pow(10000.0, -(double)i / 8.0), a = (double)at0[v * 16 + i], b = (double)at0[v * 16 + i + 8];
+            double angle = (double)start * pow(10000.0, -(double)i / 8.0),
+                   a = (double)at0[v * 16 + i], b = (double)at0[v * 16 + i + 8];
             worst = fmax(worst, fabs(a * cos(angle) - b * sin(angle) - (double)at[v * 16 + i]));
             worst = fmax(worst, fabs(a * sin(angle) + b * cos(angle) - (double)at[v * 16 + i + 8]));
         }

@@ -1,7 +1,10 @@
-/* A schema encoded by one process, served by a second from the folder and by a third from a Redis server: for every golden model that serves schemas and for the demo model in its
- * number formats, in all encodings and for a prompt without PML, by this program as its own other processes. Catches: logits or tokens that are not, bit for bit, those
- * of states that were computed here; states that were computed again though they were there (the counters say where from); records of another model, of another name or
- * with a changed bit that are believed; requests that fail, or hang, because a server was killed or stands still; lossy records that count as exact. */
+/* A schema encoded by one process, served by a second from the folder and by a third from a Redis
+ * server: for every golden model that serves schemas and for the demo model in its number formats,
+ * in all encodings and for a prompt without PML, by this program as its own other processes.
+ * Catches: logits or tokens that are not, bit for bit, those of states that were computed here;
+ * states that were computed again though they were there (the counters say where from); records of
+ * another model, of another name or with a changed bit that are believed; requests that fail, or
+ * hang, because a server was killed or stands still; lossy records that count as exact. */
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
@@ -15,22 +18,50 @@
 #include "redis_server.h"
 #include "testing.h"
 
-static const char *const models[] = {
-    "llama_mha", "llama_gqa", "llama_rope_linear", "llama_rope_dynamic", "llama_rope_yarn", "llama_rope_llama3",
-    "phi3_longrope_short", "phi3_longrope_long", "mistral_swa", "qwen2", "phi", "opt", "opt_postnorm_proj", "gpt2",
-    "falcon_new", "falcon_mq", "falcon_rw", "mpt", "bloom", "mixtral", "qwen2_moe", "deepseek_v1"};
+static const char *const models[] = {"llama_mha",
+                                     "llama_gqa",
+                                     "llama_rope_linear",
+                                     "llama_rope_dynamic",
+                                     "llama_rope_yarn",
+                                     "llama_rope_llama3",
+                                     "phi3_longrope_short",
+                                     "phi3_longrope_long",
+                                     "mistral_swa",
+                                     "qwen2",
+                                     "phi",
+                                     "opt",
+                                     "opt_postnorm_proj",
+                                     "gpt2",
+                                     "falcon_new",
+                                     "falcon_mq",
+                                     "falcon_rw",
+                                     "mpt",
+                                     "bloom",
+                                     "mixtral",
+                                     "qwen2_moe",
+                                     "deepseek_v1"};
 
 static const char schema_text[] =
-    "<schema name=\"s\">Listen: <module name=\"a\">a red <parameter name=\"x\" length=\"4\"/> tree</module>"
+    "<schema name=\"s\">Listen: <module name=\"a\">a red <parameter name=\"x\" length=\"4\"/> "
+    "tree</module>"
     "<module name=\"b\">blue boat</module>"
-    "<union><module name=\"u\">spring</module><module name=\"v\">never</module></union><module name=\"c\">cats</module></schema>";
+    "<union><module name=\"u\">spring</module><module name=\"v\">never</module></union><module "
+    "name=\"c\">cats</module></schema>";
 static const char prompt_text[] = "<prompt schema=\"s\"><a x=\"old\"/><b/><v/><c/>who?</prompt>";
 /* for a context of 16 tokens */
 static const char short_schema[] =
-    "<schema name=\"s\">a<module name=\"m\">bcd</module><union><module name=\"u\">e</module><module name=\"v\">fg</module></union></schema>";
+    "<schema name=\"s\">a<module name=\"m\">bcd</module><union><module "
+    "name=\"u\">e</module><module name=\"v\">fg</module></union></schema>";
 static const char short_prompt[] = "<prompt schema=\"s\"><m/><v/>?</prompt>";
 
-enum { CASES = PC_ENCODE_EXACT + 2, PLAIN = PC_ENCODE_EXACT + 1, PLAIN_TOKENS = 90, STEPS = 4, MOST_VOCAB = 70000, REACH = 200 /* positions, at most */ };
+enum {
+    CASES = PC_ENCODE_EXACT + 2,
+    PLAIN = PC_ENCODE_EXACT + 1,
+    PLAIN_TOKENS = 90,
+    STEPS = 4,
+    MOST_VOCAB = 70000,
+    REACH = 200 /* positions, at most */
+};
 
 /* What one process has to know of the other's world. */
 typedef struct setting {
@@ -58,7 +89,8 @@ typedef struct answer {
 } answer;
 
 /* Golden models come without a tokenizer: bytes, as far as the vocabulary reaches. */
-static pc_status byte_tokens(void *user, const char *text, size_t size, uint64_t flags, int32_t *tokens, size_t capacity, size_t *count)
+static pc_status byte_tokens(void *user, const char *text, size_t size, uint64_t flags,
+                             int32_t *tokens, size_t capacity, size_t *count)
 {
     const pc_model *model = user;
     (void)flags;
@@ -100,14 +132,16 @@ static int open_world(world *w, const setting *s)
     memset(w, 0, sizeof *w);
     o.compute = s->compute;
     o.kv = s->kv;
-    ok = CHECK_OK(pc_context_new(&w->context, NULL)) && CHECK_OK(pc_model_load(&w->model, w->context, s->model, &o));
+    ok = CHECK_OK(pc_context_new(&w->context, NULL))
+         && CHECK_OK(pc_model_load(&w->model, w->context, s->model, &o));
     if (!ok)
         return 0;
     if (!w->model->tokenizer)
         w->model->ops.tokenize = byte_tokens;
     small = w->model->info.context_length && w->model->info.context_length < 100;
     w->cache = open_cache(w->context, s);
-    const char *schema = small ? short_schema : schema_text, *prompt = small ? short_prompt : prompt_text;
+    const char *schema = small ? short_schema : schema_text,
+               *prompt = small ? short_prompt : prompt_text;
     ok = CHECK_OK(pc_schema_parse(&w->schema, w->model, schema, strlen(schema), NULL))
          && CHECK_OK(pc_prompt_parse(&w->prompt, &w->schema, 1, prompt, strlen(prompt), NULL));
     for (int32_t i = 0; i < PLAIN_TOKENS; i++)
@@ -191,11 +225,15 @@ static void read_all(const setting *s, const char *path)
     free(all);
 }
 
-/* argv: program, "write" or "read", model, compute, kv, codec, folder or -, address or -, file of answers */
+/* argv: program, "write" or "read", model, compute, kv, codec, folder or -, address or -, file of
+ * answers */
 static int other_process(char **argv)
 {
-    setting s = {.compute = (uint32_t)atoi(argv[3]), .kv = (uint32_t)atoi(argv[4]), .codec = (uint32_t)atoi(argv[5]),
-                 .folder = strcmp(argv[6], "-") ? argv[6] : NULL, .remote = strcmp(argv[7], "-") ? argv[7] : NULL,
+    setting s = {.compute = (uint32_t)atoi(argv[3]),
+                 .kv = (uint32_t)atoi(argv[4]),
+                 .codec = (uint32_t)atoi(argv[5]),
+                 .folder = strcmp(argv[6], "-") ? argv[6] : NULL,
+                 .remote = strcmp(argv[7], "-") ? argv[7] : NULL,
                  .flags = PC_CACHE_ALWAYS_LOAD};
     snprintf(s.model, sizeof s.model, "%s", argv[2]);
     if (!strcmp(argv[1], "write"))
@@ -217,8 +255,8 @@ static void run(const char *program, const char *what, const setting *s, const c
     child = fork();
     if (!child) {
         (void)!freopen("/dev/null", "w", stdout); /* its count of checks */
-        execl(program, program, what, s->model, compute, kv, codec, s->folder ? s->folder : "-", s->remote ? s->remote : "-", answers,
-              (char *)NULL);
+        execl(program, program, what, s->model, compute, kv, codec, s->folder ? s->folder : "-",
+              s->remote ? s->remote : "-", answers, (char *)NULL);
         _exit(99);
     }
     CHECK(child > 0 && waitpid(child, &code, 0) == child);
@@ -230,11 +268,13 @@ static void run(const char *program, const char *what, const setting *s, const c
 
 static int same(const answer *a, const answer *b)
 {
-    return !memcmp(a->logits, b->logits, sizeof a->logits) && !memcmp(a->tokens, b->tokens, sizeof a->tokens);
+    return !memcmp(a->logits, b->logits, sizeof a->logits)
+           && !memcmp(a->tokens, b->tokens, sizeof a->tokens);
 }
 
 /* What a process has read from a tier against what was computed here. */
-static void is_right(const world *w, const answer *want, const answer *got, uint32_t tier, size_t index, const char *model)
+static void is_right(const world *w, const answer *want, const answer *got, uint32_t tier,
+                     size_t index, const char *model)
 {
     int ok = 1;
     if (index == PLAIN && !w->plain)
@@ -250,8 +290,8 @@ static void is_right(const world *w, const answer *want, const answer *got, uint
         fprintf(stderr, "    %s, case %zu, tier %u\n", model, index, tier);
 }
 
-/* By states that were computed in this process, taken from its memory: with int8 states, what arguments see differs between the request that computes them and those
- * that follow. */
+/* By states that were computed in this process, taken from its memory: with int8 states, what
+ * arguments see differs between the request that computes them and those that follow. */
 static answer *computed_here(const world *w)
 {
     static answer first;
@@ -267,7 +307,8 @@ static answer *computed_here(const world *w)
     return all;
 }
 
-static void through(const char *program, const world *w, const answer *want, const setting *s, uint32_t tier)
+static void through(const char *program, const world *w, const answer *want, const setting *s,
+                    uint32_t tier)
 {
     char path[512];
     size_t size = 0;
@@ -375,7 +416,8 @@ static void not_believed(const char *program, setting s)
     files f = fill(program, &s, folder, "renamed", 0);
     snprintf(spare, sizeof spare, "%s/spare", pc_test_folder());
     for (size_t i = 0; i + 1 < f.count; i++) {
-        CHECK(!rename(f.path[i], spare) && !rename(f.path[i + 1], f.path[i]) && !rename(spare, f.path[i + 1]));
+        CHECK(!rename(f.path[i], spare) && !rename(f.path[i + 1], f.path[i])
+              && !rename(spare, f.path[i + 1]));
     }
     nothing_used(&s, PC_REASON_FOREIGN);
     /* one bit of every record's last block */
@@ -544,7 +586,8 @@ int main(int argc, char **argv)
     not_believed(argv[0], s);
     lossy(argv[0], s);
     other_ways(argv[0], s);
-    for (size_t i = 0; i < sizeof models / sizeof *models && pc_test_data("golden/llama_gqa"); i++) {
+    for (size_t i = 0; i < sizeof models / sizeof *models && pc_test_data("golden/llama_gqa");
+         i++) {
         char path[256];
         snprintf(path, sizeof path, "golden/%s", models[i]);
         set_model(&s, pc_test_data(path));

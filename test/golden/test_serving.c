@@ -1,6 +1,7 @@
-/* Serving over our own models. Catches, through the public calls: evaluation by hand that is not the golden one, generation that is
- * not the golden continuation, segments that read wrong where they are placed; and through the request itself, bit for bit: exact
- * states, warm or cold, and full repair that are not the plan's. */
+/* Serving over our own models. Catches, through the public calls: evaluation by hand that is not
+ * the golden one, generation that is not the golden continuation, segments that read wrong where
+ * they are placed; and through the request itself, bit for bit: exact states, warm or cold, and
+ * full repair that are not the plan's. */
 #include <stdlib.h>
 
 #include "golden_lanes.h"
@@ -8,12 +9,33 @@
 #include "serve/request.h"
 
 static const char *const models[] = {
-#if defined(__SANITIZE_THREAD__) /* forty times slower, and its threads are the same for all: one of each kind of positions, and experts */
-    "llama_gqa", "mistral_swa", "gpt2", "falcon_mq", "bloom", "deepseek_v1"
+#if defined(__SANITIZE_THREAD__) /* forty times slower, and its threads are the same for all: one \
+                                    of each kind of positions, and experts */
+    "llama_gqa", "mistral_swa", "gpt2", "falcon_mq",
+    "bloom",     "deepseek_v1"
 #else
-    "llama_mha", "llama_gqa", "llama_rope_linear", "llama_rope_dynamic", "llama_rope_yarn", "llama_rope_llama3",
-    "phi3_longrope_short", "phi3_longrope_long", "mistral_swa", "qwen2", "phi", "opt", "opt_postnorm_proj", "gpt2",
-    "falcon_new", "falcon_mq", "falcon_rw", "mpt", "bloom", "mixtral", "qwen2_moe", "deepseek_v1"
+    "llama_mha",
+    "llama_gqa",
+    "llama_rope_linear",
+    "llama_rope_dynamic",
+    "llama_rope_yarn",
+    "llama_rope_llama3",
+    "phi3_longrope_short",
+    "phi3_longrope_long",
+    "mistral_swa",
+    "qwen2",
+    "phi",
+    "opt",
+    "opt_postnorm_proj",
+    "gpt2",
+    "falcon_new",
+    "falcon_mq",
+    "falcon_rw",
+    "mpt",
+    "bloom",
+    "mixtral",
+    "qwen2_moe",
+    "deepseek_v1"
 #endif
 };
 
@@ -120,7 +142,8 @@ static void modular(const world *w)
     free(logits);
 }
 
-/* Under PC_SEE_ALL the order of arrival counts, whatever the positions: the later half given first, over a segment. */
+/* Under PC_SEE_ALL the order of arrival counts, whatever the positions: the later half given first,
+ * over a segment. */
 static void any_order(const world *w)
 {
     tokens t = read_tokens(w, "plain"), turned = t;
@@ -164,8 +187,9 @@ static void relocation(const world *w)
     if (t.count && CHECK_OK(pc_eval(w->model, &a))) {
         if (!w->info.relocatable)
             CHECK_STATUS(pc_segment_read(segment, 0, 57, k, NULL), PC_ERR_UNSUPPORTED);
-        else if (CHECK_OK(pc_segment_read(segment, 0, 57, k, NULL)) && want && all == n * (size_t)w->info.layers
-                 && w->info.position_scheme == PC_POSITION_ROPE && strncmp(w->info.architecture, "phi3", 4) != 0)
+        else if (CHECK_OK(pc_segment_read(segment, 0, 57, k, NULL)) && want
+                 && all == n * (size_t)w->info.layers && w->info.position_scheme == PC_POSITION_ROPE
+                 && strncmp(w->info.architecture, "phi3", 4) != 0)
             near_all("relocate/k_moved", k, want, n, 1e-4, 1, NULL);
         CHECK_STATUS(pc_segment_read(segment, w->info.layers, 10, k, NULL), PC_ERR_INVALID);
     }
@@ -184,7 +208,8 @@ static void greedy(const world *w)
     pc_batch *batch = NULL;
     pc_generate_options o = PC_GENERATE_OPTIONS_INIT;
     if (!w->info.context_length && pc__native_regime(w->model->native, t.count) > 1)
-        return; /* dynamic NTK: its answer keeps the frequencies of the prompt's length, a request has those of its own (test_golden_cross.c) */
+        return; /* dynamic NTK: its answer keeps the frequencies of the prompt's length, a request
+                   has those of its own (test_golden_cross.c) */
     o.max_tokens = (uint32_t)n;
     o.flags = PC_GENERATE_IGNORE_EOS;
     CHECK_OK(pc_prompt_from_tokens(&prompt, w->model, t.ids, t.count));
@@ -203,8 +228,8 @@ static void greedy(const world *w)
 }
 
 /* The logits behind the prompt. */
-static float *logits_of(const pc_prompt *prompt, pc_cache *cache, uint32_t encoding, uint32_t repair, uint32_t baseline,
-                        pc_stats *stats)
+static float *logits_of(const pc_prompt *prompt, pc_cache *cache, uint32_t encoding,
+                        uint32_t repair, uint32_t baseline, pc_stats *stats)
 {
     pc__generation g;
     pc__request r = {0};
@@ -242,7 +267,8 @@ static void check_exact(const pc_prompt *prompt, pc_cache *cache, const char *wh
     ok &= CHECK(same_bits(plan, logits_of(prompt, cache, PC_ENCODE_EXACT, 0, 0, &warm), vocab));
     ok &= CHECK(same_bits(plan, logits_of(prompt, NULL, PC_ENCODE_EXACT, 0, 0, NULL), vocab));
     float *prefill = logits_of(prompt, cache, 0, 0, PC_BASELINE_PREFILL, NULL);
-    ok &= near_all("prefill beside plan", plan, prefill, vocab, prompt->model->info.compute == PC_DTYPE_F32 ? 2e-4 : 3e-2, 1, NULL);
+    ok &= near_all("prefill beside plan", plan, prefill, vocab,
+                   prompt->model->info.compute == PC_DTYPE_F32 ? 2e-4 : 3e-2, 1, NULL);
     CHECK(warm.tokens_cached > 0 && warm.tokens_encoded == 0);
     if (!ok)
         fprintf(stderr, "    %s\n", what);
@@ -264,7 +290,8 @@ static void bit_equal(const world *w)
     if (count < 70)
         return;
     CHECK_OK(pc_cache_new(&cache, w->context, NULL));
-    CHECK_OK(pc_prompt_from_tokens(&prompt, w->model, ids, count - 40)); /* a prefix of the next one */
+    CHECK_OK(
+        pc_prompt_from_tokens(&prompt, w->model, ids, count - 40)); /* a prefix of the next one */
     check_exact(prompt, cache, "prefix");
     pc_prompt_free(prompt);
     CHECK_OK(pc_prompt_from_tokens(&prompt, w->model, ids, count));
@@ -284,7 +311,8 @@ static void golden_model(const char *name)
     o.compute = PC_DTYPE_F32;
     w.info = (pc_model_info)PC_MODEL_INFO_INIT;
     CHECK_OK(pc_context_new(&w.context, NULL));
-    if (CHECK_OK(pc_model_load(&w.model, w.context, found, &o)) && CHECK_OK(pc_model_get_info(w.model, &w.info))) {
+    if (CHECK_OK(pc_model_load(&w.model, w.context, found, &o))
+        && CHECK_OK(pc_model_get_info(w.model, &w.info))) {
         snprintf(path, sizeof path, "%s/golden.safetensors", found);
         CHECK_OK(pc__safetensors_open(&w.file, &w.context->mem, path));
         modular(&w);
@@ -302,11 +330,15 @@ static void golden_model(const char *name)
 
 static const char schema_text[] =
     "<schema name=\"s\">You are a helpful guide. "
-    "<module name=\"a\">Alice lives in Paris and has a red <parameter name=\"x\" length=\"4\"/> in the garden.</module> "
-    "<module name=\"b\">Bob lives in Rome, where it is warm most of the year and the food is good.</module>"
-    "<union><module name=\"u\">They met in spring.</module><module name=\"v\">They have never met each other.</module></union>"
+    "<module name=\"a\">Alice lives in Paris and has a red <parameter name=\"x\" length=\"4\"/> in "
+    "the garden.</module> "
+    "<module name=\"b\">Bob lives in Rome, where it is warm most of the year and the food is "
+    "good.</module>"
+    "<union><module name=\"u\">They met in spring.</module><module name=\"v\">They have never met "
+    "each other.</module></union>"
     "<module name=\"c\">Carol has three cats and a small blue boat on the lake.</module></schema>";
-static const char prompt_text[] = "<prompt schema=\"s\"><a x=\"tree\"/><b/><v/><c/>Who has a boat?</prompt>";
+static const char prompt_text[] =
+    "<prompt schema=\"s\"><a x=\"tree\"/><b/><v/><c/>Who has a boat?</prompt>";
 
 /* With PML, in both types of K and V: the project's own demo model. */
 static void demo_model(uint32_t compute)
@@ -322,12 +354,14 @@ static void demo_model(uint32_t compute)
     if (CHECK_OK(pc_model_load(&model, context, PC_SOURCE_DIR "/models/demo/demo.gguf", &o))) {
         CHECK_OK(pc_cache_new(&cache, context, NULL));
         CHECK_OK(pc_schema_parse(&schema, model, schema_text, sizeof schema_text - 1, NULL));
-        if (CHECK_OK(pc_prompt_parse(&prompt, &schema, 1, prompt_text, sizeof prompt_text - 1, NULL))) {
+        if (CHECK_OK(
+                pc_prompt_parse(&prompt, &schema, 1, prompt_text, sizeof prompt_text - 1, NULL))) {
             check_exact(prompt, cache, compute == PC_DTYPE_F32 ? "PML, f32" : "PML, bf16");
             for (uint32_t encoding = 0; encoding < PC_ENCODE_EXACT; encoding++) {
                 pc_stats cold = PC_STATS_INIT, warm = PC_STATS_INIT;
                 float *a = logits_of(prompt, cache, encoding, 0, 0, &cold);
-                CHECK(same_bits(a, logits_of(prompt, cache, encoding, 0, 0, &warm), (size_t)model->info.vocab));
+                CHECK(same_bits(a, logits_of(prompt, cache, encoding, 0, 0, &warm),
+                                (size_t)model->info.vocab));
                 CHECK(warm.tokens_cached > 0 && !cold.tokens_cached);
                 free(a);
             }

@@ -78,8 +78,8 @@ static answers run(world *w, const uint32_t *baselines, uint64_t shared)
     int64_t before = w->memory.live_bytes;
     CHECK_OK(pc_batch_new(&batch, w->model, NULL));
     for (int s = 0; s < SEQUENCES; s++) {
-        pc_generate_options o =
-            options(baselines[s], baselines[s] == PC_BASELINE_COPIES ? shared : 0);
+        pc_generate_options o = options(baselines[s],
+                                        baselines[s] == PC_BASELINE_COPIES ? shared : 0);
         CHECK_OK(pc_sequence_new(&sequences[s], w->prompts[s], w->cache, &o));
         CHECK_OK(pc_batch_add(batch, sequences[s]));
     }
@@ -123,22 +123,29 @@ static void same_answers(world *w)
     CHECK(partly.bytes < shared.bytes + SEQUENCES * 2 * block);
 }
 
-/* Without attention a token says what follows, whatever stands before it; who is in the same batch, or comes later, knows nothing of it. */
+/* Without attention a token says what follows, whatever stands before it; who is in the same batch,
+ * or comes later, knows nothing of it. */
 static void no_attention(world *w)
 {
-    static const uint32_t mixed[SEQUENCES] = {PC_BASELINE_NO_ATTENTION, PC_BASELINE_NONE, PC_BASELINE_NO_ATTENTION, PC_BASELINE_PER_ROW};
-    answers shared = run_all(w, PC_BASELINE_NONE, 0), none = run_all(w, PC_BASELINE_NO_ATTENTION, 0), some = run(w, mixed, 0), after = run_all(w, PC_BASELINE_NONE, 0);
+    static const uint32_t mixed[SEQUENCES] = {PC_BASELINE_NO_ATTENTION, PC_BASELINE_NONE,
+                                              PC_BASELINE_NO_ATTENTION, PC_BASELINE_PER_ROW};
+    answers shared = run_all(w, PC_BASELINE_NONE, 0),
+            none = run_all(w, PC_BASELINE_NO_ATTENTION, 0), some = run(w, mixed, 0),
+            after = run_all(w, PC_BASELINE_NONE, 0);
     pc_generate_options o = options(PC_BASELINE_NO_ATTENTION, 0);
     pc_stats stats = PC_STATS_INIT;
     int same = 0, all = 0;
     CHECK(!memcmp(shared.tokens, after.tokens, sizeof shared.tokens));
     for (int s = 0; s < SEQUENCES; s++) {
         CHECK_INT(none.tokens[s][0], shared.tokens[s][0]); /* the prompt's own logits */
-        CHECK(!memcmp(some.tokens[s], mixed[s] == PC_BASELINE_NO_ATTENTION ? none.tokens[s] : shared.tokens[s], sizeof none.tokens[s]));
+        CHECK(!memcmp(some.tokens[s],
+                      mixed[s] == PC_BASELINE_NO_ATTENTION ? none.tokens[s] : shared.tokens[s],
+                      sizeof none.tokens[s]));
         for (int i = 0; i + 1 < ANSWER; i++)
             for (int t = 0; t < SEQUENCES; t++)
                 for (int j = 0; j + 1 < ANSWER; j++)
-                    CHECK(none.tokens[s][i] != none.tokens[t][j] || none.tokens[s][i + 1] == none.tokens[t][j + 1]);
+                    CHECK(none.tokens[s][i] != none.tokens[t][j]
+                          || none.tokens[s][i + 1] == none.tokens[t][j + 1]);
         for (int i = 1; i < ANSWER; i++, all++)
             same += none.tokens[s][i] == shared.tokens[s][i];
     }

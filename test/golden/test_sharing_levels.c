@@ -224,11 +224,11 @@ static void take_apart(apart *a, const float *got, const float *want, size_t cou
 static void check_apart(const forest *f, const char *what, apart a, double worst, double mean)
 {
     if (!CHECK(a.worst <= worst && a.mean <= mean) || getenv("PC_TEST_VERBOSE"))
-        fprintf(
-            stderr,
-            "    %s, %zu completions, compute %u, %s: largest %.3g of %.3g, mean relative %.3g of %.3g\n",
-            f->of->name, f->completions, f->model->info.compute, what, a.worst, worst, a.mean,
-            mean);
+        fprintf(stderr,
+                "    %s, %zu completions, compute %u, %s: largest %.3g of %.3g, mean relative %.3g "
+                "of %.3g\n",
+                f->of->name, f->completions, f->model->info.compute, what, a.worst, worst, a.mean,
+                mean);
 }
 
 static void run_case(const pc_model *model, const forest_case *of, size_t completions)
@@ -284,10 +284,12 @@ static void run_cases(pc_model *model, size_t count)
 
 int main(void)
 {
-    static const char config[] =
-        "{\"architectures\": [\"LlamaForCausalLM\"], \"model_type\": \"llama\", \"hidden_size\": 64, \"intermediate_size\": 176, "
-        "\"num_hidden_layers\": 3, \"num_attention_heads\": 4, \"num_key_value_heads\": 2, \"vocab_size\": 512, "
-        "\"max_position_embeddings\": 2048, \"rms_norm_eps\": 1e-5, \"rope_theta\": 10000.0, \"hidden_act\": \"silu\"}";
+    static const char config[] = "{\"architectures\": [\"LlamaForCausalLM\"], \"model_type\": "
+                                 "\"llama\", \"hidden_size\": 64, \"intermediate_size\": 176, "
+                                 "\"num_hidden_layers\": 3, \"num_attention_heads\": 4, "
+                                 "\"num_key_value_heads\": 2, \"vocab_size\": 512, "
+                                 "\"max_position_embeddings\": 2048, \"rms_norm_eps\": 1e-5, "
+                                 "\"rope_theta\": 10000.0, \"hidden_act\": \"silu\"}";
     pc_context_options one = PC_CONTEXT_OPTIONS_INIT;
     pc_context *context;
     pc_model *model;

@@ -1,5 +1,7 @@
-/* Catches: an answer that depends on where states came from, or on a tier that is slow, stalls, fails or gives damaged bytes; a miss without its reason; tokens that are counted twice, or bytes; a
- * request that waits for a tier longer than its small share of the computing; loads that are never used although they are fast. */
+/* Catches: an answer that depends on where states came from, or on a tier that is slow, stalls,
+ * fails or gives damaged bytes; a miss without its reason; tokens that are counted twice, or bytes;
+ * a request that waits for a tier longer than its small share of the computing; loads that are
+ * never used although they are fast. */
 #include "store/cache_body.h"
 
 #include <pthread.h>
@@ -11,12 +13,15 @@
 #include "slow_tier.h"
 #include "testing.h"
 
-#if defined(__SANITIZE_THREAD__) || defined(__SANITIZE_ADDRESS__) /* up to twenty times slower: what has threads of its own, once, over a fifth of the tokens */
+#if defined(__SANITIZE_THREAD__)                                                                \
+    || defined(__SANITIZE_ADDRESS__) /* up to twenty times slower: what has threads of its own, \
+                                        once, over a fifth of the tokens */
 enum { ROUNDS = 1, MODE_STEP = 4, BRIEF = 1, REQUESTS = PC_FAULTS };
 #else
 enum { ROUNDS = 4, MODE_STEP = 3, BRIEF = 0, REQUESTS = 10 };
 #endif
-static const uint32_t kind_reasons[PC_FAULTS] = {PC_REASON_NONE, PC_REASON_NONE, PC_REASON_DEADLINE, PC_REASON_IO, PC_REASON_IO, PC_REASON_DAMAGED};
+static const uint32_t kind_reasons[PC_FAULTS] = {PC_REASON_NONE, PC_REASON_NONE, PC_REASON_DEADLINE,
+                                                 PC_REASON_IO,   PC_REASON_IO,   PC_REASON_DAMAGED};
 
 typedef struct world {
     pc_context *context;
@@ -25,7 +30,8 @@ typedef struct world {
     pc_prompt *prompt;
 } world;
 
-static pc_test_text answer(const pc_prompt *prompt, pc_cache *cache, uint32_t mode, uint32_t tokens, pc_stats *stats)
+static pc_test_text answer(const pc_prompt *prompt, pc_cache *cache, uint32_t mode, uint32_t tokens,
+                           pc_stats *stats)
 {
     pc_generate_options o = PC_GENERATE_OPTIONS_INIT;
     pc_test_text t = {{0}, 0};
@@ -49,7 +55,8 @@ static void balanced(pc_cache *cache)
 
 static void check_sources(const pc_stats *s)
 {
-    CHECK_INT(s->tokens_prompt, s->tokens_cached + s->tokens_encoded + s->tokens_repaired + s->tokens_new);
+    CHECK_INT(s->tokens_prompt,
+              s->tokens_cached + s->tokens_encoded + s->tokens_repaired + s->tokens_new);
     CHECK_INT(s->tokens_cached, s->tokens_tier[PC_TIER_HOST] + s->tokens_tier[PC_TIER_DISK]);
     CHECK((s->tokens_tier[PC_TIER_DISK] > 0) <= (s->bytes_loaded > 0));
     CHECK(s->tokens_encoded == 0 || s->miss_reason != PC_REASON_NONE);
@@ -60,9 +67,11 @@ static void check_sources(const pc_stats *s)
 static void loaded_or_told(const world *w, uint32_t mode, int kind)
 {
     pc_faults faults;
-    pc_cache *cache = pc_slow_cache_new(w->context, &faults, PC_CACHE_ALWAYS_LOAD, kind == PC_FAULT_STALLS ? 0.1 : 0);
+    pc_cache *cache = pc_slow_cache_new(w->context, &faults, PC_CACHE_ALWAYS_LOAD,
+                                        kind == PC_FAULT_STALLS ? 0.1 : 0);
     pc_stats alone, s;
-    pc_test_text want = answer(w->prompt, NULL, mode, 4, &alone), got = answer(w->prompt, cache, mode, 4, &s);
+    pc_test_text want = answer(w->prompt, NULL, mode, 4, &alone),
+                 got = answer(w->prompt, cache, mode, 4, &s);
     CHECK(want.size > 0 && !memcmp(&want, &got, sizeof want));
     CHECK_OK(pc_cache_flush(cache));
     pc_test_forget(cache);
@@ -82,7 +91,8 @@ static void loaded_or_told(const world *w, uint32_t mode, int kind)
     CHECK_INT(atomic_load(&faults.open_now), 0);
 }
 
-/* Left to the cost model: the answer is right, and what was waited is a small part of the computing. */
+/* Left to the cost model: the answer is right, and what was waited is a small part of the
+ * computing. */
 static void never_late(const world *w, uint32_t mode, int kind)
 {
     pc_faults faults;
@@ -103,21 +113,26 @@ static void never_late(const world *w, uint32_t mode, int kind)
         computing += alone.seconds_encode + alone.seconds_prefill;
         waiting += s.seconds_load;
     }
-    CHECK(waiting <= 0.2 * computing + 0.002 * (double)ROUNDS); /* 0.04 and a scheduler's slice, on a busy machine */
+    CHECK(waiting
+          <= 0.2 * computing
+                 + 0.002 * (double)ROUNDS); /* 0.04 and a scheduler's slice, on a busy machine */
     CHECK_OK(pc_cache_flush(cache));
     balanced(cache);
     pc_cache_free(cache);
 }
 
-/* Layers come one after the other while the request computes with those that are there; when they stop coming in the middle, it computes as if none had come. */
+/* Layers come one after the other while the request computes with those that are there; when they
+ * stop coming in the middle, it computes as if none had come. */
 static void layer_by_layer(const world *demo, uint32_t mode, int kind, unsigned maps)
 {
-    static const char schema[] = "<schema name='one'><module name='m'>Anna Reed is a nurse. Anna Reed lives in Paris. Anna Reed plays the flute and has two "
+    static const char schema[] = "<schema name='one'><module name='m'>Anna Reed is a nurse. Anna "
+                                 "Reed lives in Paris. Anna Reed plays the flute and has two "
                                  "dogs, who sleep in the kitchen.</module></schema>",
                       prompt[] = "<prompt schema='one'><m/>Where does Anna Reed live?</prompt>";
     world one = *demo, *w = &one;
     pc_faults faults;
-    pc_cache *cache = pc_slow_cache_new(w->context, &faults, PC_CACHE_ALWAYS_LOAD, kind == PC_FAULT_STALLS ? 0.2 : 0);
+    pc_cache *cache = pc_slow_cache_new(w->context, &faults, PC_CACHE_ALWAYS_LOAD,
+                                        kind == PC_FAULT_STALLS ? 0.2 : 0);
     pc_stats alone, s;
     pc_test_text want, got;
     CHECK_OK(pc_schema_parse(&one.schema, w->model, schema, sizeof schema - 1, NULL));
@@ -149,8 +164,10 @@ static void layer_by_layer(const world *demo, uint32_t mode, int kind, unsigned 
     CHECK_INT(atomic_load(&faults.open_now), 0);
 }
 
-/* What a request of `text` loads, from a tier so slow that all its parts are sought before the first is there. */
-static pc_stats load_of(const world *w, const char *text, pc_cache *cache, pc_faults *faults, uint64_t *loads)
+/* What a request of `text` loads, from a tier so slow that all its parts are sought before the
+ * first is there. */
+static pc_stats load_of(const world *w, const char *text, pc_cache *cache, pc_faults *faults,
+                        uint64_t *loads)
 {
     pc_prompt *prompt = NULL;
     pc_stats s = PC_STATS_INIT;
@@ -169,10 +186,12 @@ static pc_stats load_of(const world *w, const char *text, pc_cache *cache, pc_fa
     return s;
 }
 
-/* The same text at three places is one segment and, while that is on its way, one load: its bytes count once. */
+/* The same text at three places is one segment and, while that is on its way, one load: its bytes
+ * count once. */
 static void counted_once(const world *demo)
 {
-    static const char schema[] = "<schema name='same'><module name='a'>Anna Reed is a nurse.</module><module name='b'>Anna Reed is a nurse.</module>"
+    static const char schema[] = "<schema name='same'><module name='a'>Anna Reed is a "
+                                 "nurse.</module><module name='b'>Anna Reed is a nurse.</module>"
                                  "<module name='c'>Anna Reed is a nurse.</module></schema>";
     world one = *demo;
     pc_faults faults;
@@ -181,7 +200,8 @@ static void counted_once(const world *demo)
     pc_stats single, thrice;
     CHECK_OK(pc_schema_parse(&one.schema, one.model, schema, sizeof schema - 1, NULL));
     single = load_of(&one, "<prompt schema='same'><a/>Who?</prompt>", cache, &faults, &loads[0]);
-    thrice = load_of(&one, "<prompt schema='same'><a/><b/><c/>Who?</prompt>", cache, &faults, &loads[1]);
+    thrice = load_of(&one, "<prompt schema='same'><a/><b/><c/>Who?</prompt>", cache, &faults,
+                     &loads[1]);
     CHECK(loads[0] > 0 && single.bytes_loaded > 0);
     CHECK_INT(thrice.tokens_tier[PC_TIER_DISK], 3 * single.tokens_tier[PC_TIER_DISK]);
     CHECK(atomic_load(&cache->counts.joined) > 0);
@@ -212,7 +232,8 @@ static pc_stats ask_slowly(const world *w, pc_cache *cache, pc_test_text *got)
     return s;
 }
 
-/* The tier is too slow to be waited for, and faster than computing: both begin, the loads overtake what is being computed, and nothing of it is computed twice or missing. */
+/* The tier is too slow to be waited for, and faster than computing: both begin, the loads overtake
+ * what is being computed, and nothing of it is computed twice or missing. */
 static void overtaken(const world *w)
 {
     pc_faults faults;
@@ -230,8 +251,10 @@ static void overtaken(const world *w)
     CHECK(s.tokens_tier[PC_TIER_DISK] > alone.tokens_encoded / 2);
     CHECK(s.seconds_load < 0.2 * alone.seconds_encode);
     CHECK(s.seconds_encode < alone.seconds_encode);
-    printf("computed in %.0f ms; with a tier of 6 ms a load: %.0f ms waited, %.0f ms computed, %d of %d tokens loaded\n", 1e3 * alone.seconds_encode,
-           1e3 * s.seconds_load, 1e3 * s.seconds_encode, (int)s.tokens_tier[PC_TIER_DISK], (int)alone.tokens_encoded);
+    printf("computed in %.0f ms; with a tier of 6 ms a load: %.0f ms waited, %.0f ms computed, %d "
+           "of %d tokens loaded\n",
+           1e3 * alone.seconds_encode, 1e3 * s.seconds_load, 1e3 * s.seconds_encode,
+           (int)s.tokens_tier[PC_TIER_DISK], (int)alone.tokens_encoded);
     balanced(cache);
     pc_cache_free(cache);
 }
@@ -264,7 +287,8 @@ static void cancelled_request(const world *w)
     CHECK_INT(atomic_load(&faults.open_now), 0);
 }
 
-/* Tiers as an application asks for them: what HOST evicts comes back from PACKED, what another cache has left in the folder from there, read or mapped, sealed or not. */
+/* Tiers as an application asks for them: what HOST evicts comes back from PACKED, what another
+ * cache has left in the folder from there, read or mapped, sealed or not. */
 static void real_tiers(const world *w, uint64_t flags, int sealed)
 {
     static const uint8_t key[32] = {1, 2, 3};
@@ -315,7 +339,8 @@ static void through_packed(const world *w)
         want[m] = answer(w->prompt, NULL, m ? PC_ENCODE_SINK : PC_ENCODE_INDEPENDENT, 4, &s);
     CHECK_OK(pc_cache_new(&cache, w->context, &o));
     for (int i = 0; i < 8; i++) {
-        pc_test_text got = answer(w->prompt, cache, i % 2 ? PC_ENCODE_SINK : PC_ENCODE_INDEPENDENT, 4, &s);
+        pc_test_text got = answer(w->prompt, cache, i % 2 ? PC_ENCODE_SINK : PC_ENCODE_INDEPENDENT,
+                                  4, &s);
         CHECK(!memcmp(&want[i % 2], &got, sizeof got));
         CHECK_OK(pc_cache_flush(cache));
         from += s.tokens_tier[PC_TIER_PACKED];
@@ -324,7 +349,8 @@ static void through_packed(const world *w)
     CHECK(from > 0 && packed.hits > 0);
     CHECK_INT(packed.offered, packed.stored + packed.refused + packed.failed + packed.known);
     CHECK_INT(packed.lookups, packed.hits + packed.misses + packed.load_failed);
-    CHECK_INT(packed.stored + packed.adopted, packed.resident + packed.evicted + packed.removed + packed.lost);
+    CHECK_INT(packed.stored + packed.adopted,
+              packed.resident + packed.evicted + packed.removed + packed.lost);
     balanced(cache);
     pc_cache_free(cache);
 }
@@ -353,12 +379,14 @@ static void *work(void *arg)
         o.max_tokens = 4;
         o.on_text = pc_test_collect;
         o.on_text_user = &t;
-        me->wrong += pc_generate(me->w->prompt, me->cache, &o, NULL) < 0 || memcmp(&t, &me->want[mode], sizeof t) != 0;
+        me->wrong += pc_generate(me->w->prompt, me->cache, &o, NULL) < 0
+                     || memcmp(&t, &me->want[mode], sizeof t) != 0;
     }
     return NULL;
 }
 
-/* Four that want the same at once, of a tier that changes its mind (run under ThreadSanitizer too). */
+/* Four that want the same at once, of a tier that changes its mind (run under ThreadSanitizer too).
+ */
 static void together(const world *w, const pc_test_text want[4], uint64_t flags)
 {
     pc_faults faults;
@@ -381,10 +409,14 @@ static void together(const world *w, const pc_test_text want[4], uint64_t flags)
 
 static void load_demo(world *w)
 {
-    static const char schema[] = "<schema name='few'>Some people. <module name='a'>Anna Reed is a nurse. Anna Reed lives in Paris.</module><module name='b'>Oscar Baker is a "
-                                 "cook. Oscar Baker lives in Rome and plays the flute.</module><union><module name='c'>Rosa Silva has two dogs.</module><module name='d'>Rosa Silva "
-                                 "has a boat on the lake.</module></union><module name='e'>Peter Novak sits at desk 368.</module></schema>",
-                      prompt[] = "<prompt schema='few'><a/><b/><d/><e/>Where does Oscar Baker live?</prompt>";
+    static const char
+        schema[] = "<schema name='few'>Some people. <module name='a'>Anna Reed is a nurse. Anna "
+                   "Reed lives in Paris.</module><module name='b'>Oscar Baker is a "
+                   "cook. Oscar Baker lives in Rome and plays the flute.</module><union><module "
+                   "name='c'>Rosa Silva has two dogs.</module><module name='d'>Rosa Silva "
+                   "has a boat on the lake.</module></union><module name='e'>Peter Novak sits at "
+                   "desk 368.</module></schema>",
+        prompt[] = "<prompt schema='few'><a/><b/><d/><e/>Where does Oscar Baker live?</prompt>";
     pc_context_options o = PC_CONTEXT_OPTIONS_INIT;
     o.threads = 2;
     CHECK_OK(pc_context_new(&w->context, &o));
@@ -393,8 +425,10 @@ static void load_demo(world *w)
         CHECK_OK(pc_schema_parse(&w->schema, w->model, schema, sizeof schema - 1, NULL));
         CHECK_OK(pc_prompt_parse(&w->prompt, &w->schema, 1, prompt, sizeof prompt - 1, NULL));
     } else {
-        CHECK_OK(pc_schema_load(&w->schema, w->model, PC_SOURCE_DIR "/examples/pml/catalogue.pml", NULL));
-        CHECK_OK(pc_prompt_load(&w->prompt, &w->schema, 1, PC_SOURCE_DIR "/examples/pml/catalogue-prompt.pml", NULL));
+        CHECK_OK(pc_schema_load(&w->schema, w->model, PC_SOURCE_DIR "/examples/pml/catalogue.pml",
+                                NULL));
+        CHECK_OK(pc_prompt_load(&w->prompt, &w->schema, 1,
+                                PC_SOURCE_DIR "/examples/pml/catalogue-prompt.pml", NULL));
     }
 }
 
@@ -408,14 +442,16 @@ static void end(world *w)
 
 int main(void)
 {
-    static const uint32_t modes[] = {PC_ENCODE_INDEPENDENT, PC_ENCODE_SINK, PC_ENCODE_JOINT, PC_ENCODE_EXACT};
+    static const uint32_t modes[] = {PC_ENCODE_INDEPENDENT, PC_ENCODE_SINK, PC_ENCODE_JOINT,
+                                     PC_ENCODE_EXACT};
     world w = {0};
     pc_test_text alone[4];
     pc_stats s;
     load_demo(&w);
     for (int kind = 0; kind < PC_FAULTS; kind++)
         for (size_t m = 0; m < sizeof modes / sizeof *modes; m++) {
-            if ((kind || BRIEF) && m % MODE_STEP && !getenv("PC_TEST_LONG")) /* the first is gathered by units, the last exactly */
+            if ((kind || BRIEF) && m % MODE_STEP
+                && !getenv("PC_TEST_LONG")) /* the first is gathered by units, the last exactly */
                 continue;
             if (!BRIEF) {
                 loaded_or_told(&w, modes[m], kind);

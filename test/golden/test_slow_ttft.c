@@ -1,12 +1,17 @@
-/* Catches: a tier below HOST that goes wrong and is waited for again and again, or under a pass again and again; one that is waited for no more although it is good.
- * What is checked are counts of waits as requests tell them, not times.
+/* Catches: a tier below HOST that goes wrong and is waited for again and again, or under a pass
+ * again and again; one that is waited for no more although it is good. What is checked are counts
+ * of waits as requests tell them, not times.
  *
- * PC_MEASURE_SLOW=N measures instead: the time to the first token of N requests of 640 tokens by a model of 4 million random weights (PC_MEASURE_SLOW=1000: six minutes or so, on two idle cores), for each kind of fault, with three caches in turn in
- * changing order: without tiers, without tiers once more (what two equal things differ by on this machine), and over a tier with the fault. The 99th of a hundred, its 95 % interval by order
- * statistics, and ratios with 95 % intervals from resampling the rounds; waits as the requests tell them; and what the slowest hundredth of the requests had waited.
- * PC_MEASURE_KIND=0 … 5: that one alone.
- * Beside the clock stands a second measure, in which what else the machine does hardly shows: the processor time that all threads of the process took for the request, I/O threads included, by the
- * number of its threads, and what it waited. A tier can make a request slower by these two alone. */
+ * PC_MEASURE_SLOW=N measures instead: the time to the first token of N requests of 640 tokens by a
+ * model of 4 million random weights (PC_MEASURE_SLOW=1000: six minutes or so, on two idle cores),
+ * for each kind of fault, with three caches in turn in changing order: without tiers, without tiers
+ * once more (what two equal things differ by on this machine), and over a tier with the fault. The
+ * 99th of a hundred, its 95 % interval by order statistics, and ratios with 95 % intervals from
+ * resampling the rounds; waits as the requests tell them; and what the slowest hundredth of the
+ * requests had waited. PC_MEASURE_KIND=0 … 5: that one alone. Beside the clock stands a second
+ * measure, in which what else the machine does hardly shows: the processor time that all threads of
+ * the process took for the request, I/O threads included, by the number of its threads, and what it
+ * waited. A tier can make a request slower by these two alone. */
 #include "store/cache_body.h"
 
 #include <math.h>
@@ -18,7 +23,12 @@
 #include "slow_tier.h"
 #include "testing.h"
 
-enum { TOKENS = 640, NEW = 64, THREADS = 2, RESAMPLED = 400 }; /* at least 512 of them in whole blocks: so they are written at their first use */
+enum {
+    TOKENS = 640,
+    NEW = 64,
+    THREADS = 2,
+    RESAMPLED = 400
+}; /* at least 512 of them in whole blocks: so they are written at their first use */
 enum { PLAIN, AGAIN, TIERS, ARMS };
 
 typedef struct world {
@@ -29,10 +39,14 @@ typedef struct world {
 
 static void begin(world *w, int layers)
 {
-    static const char config[] = "{\"model_type\": \"llama\", \"architectures\": [\"LlamaForCausalLM\"], \"hidden_size\": 256, \"intermediate_size\": 768, "
-                                 "\"num_hidden_layers\": %d, \"num_attention_heads\": 4, \"num_key_value_heads\": 2, \"vocab_size\": 2048, "
-                                 "\"max_position_embeddings\": 4096, \"rms_norm_eps\": 1e-5, \"rope_theta\": 10000.0, \"hidden_act\": \"silu\", "
-                                 "\"tie_word_embeddings\": false}";
+    static const char config[] =
+        "{\"model_type\": \"llama\", \"architectures\": [\"LlamaForCausalLM\"], \"hidden_size\": "
+        "256, \"intermediate_size\": 768, "
+        "\"num_hidden_layers\": %d, \"num_attention_heads\": 4, \"num_key_value_heads\": 2, "
+        "\"vocab_size\": 2048, "
+        "\"max_position_embeddings\": 4096, \"rms_norm_eps\": 1e-5, \"rope_theta\": 10000.0, "
+        "\"hidden_act\": \"silu\", "
+        "\"tie_word_embeddings\": false}";
     pc_context_options o = PC_CONTEXT_OPTIONS_INIT;
     char path[4096], text[1024];
     int32_t tokens[TOKENS];
@@ -61,8 +75,10 @@ static double processor_seconds(void)
     return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
 }
 
-/* With what HOST had gone, and what was on its way to the tiers there. *spent: processor seconds. */
-static pc_stats ask(const world *w, pc_cache *cache, int32_t (*cancelled)(void *user), double *spent)
+/* With what HOST had gone, and what was on its way to the tiers there. *spent: processor seconds.
+ */
+static pc_stats ask(const world *w, pc_cache *cache, int32_t (*cancelled)(void *user),
+                    double *spent)
 {
     pc_generate_options o = PC_GENERATE_OPTIONS_INIT;
     pc_stats s = PC_STATS_INIT;
@@ -88,7 +104,8 @@ static int32_t dawdle(void *user)
     return 0;
 }
 
-/* A tier that was good goes wrong: it is waited for a few times, each half as long as before, and one pass over its layers is lost at most. */
+/* A tier that was good goes wrong: it is waited for a few times, each half as long as before, and
+ * one pass over its layers is lost at most. */
 static int bounded(const world *w, int kind)
 {
     enum { ASKED = 8, WAITS = 5, DELAY = 100 };
@@ -101,7 +118,8 @@ static int bounded(const world *w, int kind)
     pc_faults_set(&faults, PC_FAULT_NONE, DELAY);
     for (int i = 0; i < 10 && s.tokens_tier[PC_TIER_DISK] < TOKENS - NEW; i++)
         s = ask(w, cache, dawdle, &spent);
-    CHECK_INT(s.tokens_tier[PC_TIER_DISK], TOKENS - NEW); /* good, it is used, on a busy machine not at once */
+    CHECK_INT(s.tokens_tier[PC_TIER_DISK],
+              TOKENS - NEW); /* good, it is used, on a busy machine not at once */
     for (int i = 0; i < 256; i++)
         pc__cache_kept(cache, PC_TIER_DISK, 1); /* whatever has disturbed that */
     early = atomic_load(&cache->counts.early);
@@ -139,7 +157,8 @@ static size_t rank(size_t n, double share)
 }
 
 /* Of `n` values, those at `picked` (NULL: all); `room` [n]. */
-static double quantile(const double *values, const size_t *picked, size_t n, double share, double *room)
+static double quantile(const double *values, const size_t *picked, size_t n, double share,
+                       double *room)
 {
     for (size_t i = 0; i < n; i++)
         room[i] = values[picked ? picked[i] : i];
@@ -156,11 +175,15 @@ static ratio compare(const double *with, const double *without, size_t n, double
     double *room = calloc(n, sizeof *room), found[RESAMPLED];
     size_t *picked = calloc(n, sizeof *picked);
     pc_test_rng rng = {1};
-    ratio r = {quantile(with, NULL, n, share, room) / quantile(without, NULL, n, share, room), 0, 0};
+    ratio r = {quantile(with, NULL, n, share, room) / quantile(without, NULL, n, share, room), 0,
+               0};
     for (size_t k = 0; k < RESAMPLED; k++) {
         for (size_t i = 0; i < n; i++)
-            picked[i] = (size_t)(pc_test_bits(&rng) % n); /* the same rounds of both: what disturbed a round disturbed both */
-        found[k] = quantile(with, picked, n, share, room) / quantile(without, picked, n, share, room);
+            picked[i] =
+                (size_t)(pc_test_bits(&rng)
+                         % n); /* the same rounds of both: what disturbed a round disturbed both */
+        found[k] = quantile(with, picked, n, share, room)
+                   / quantile(without, picked, n, share, room);
     }
     qsort(found, RESAMPLED, sizeof *found, by_value);
     r.low = found[rank(RESAMPLED, 0.025)];
@@ -179,7 +202,8 @@ static void print_99th(const measured *m, int arm)
 {
     double *room = calloc(m->n, sizeof *room), spread = 1.96 * sqrt(0.99 * 0.01 / (double)m->n),
            at = 1e3 * quantile(m->ttft[arm], NULL, m->n, 0.99, room);
-    printf(" %6.2f [%6.2f, %6.2f]", at, 1e3 * room[rank(m->n, 0.99 - spread)], 1e3 * room[rank(m->n, 0.99 + spread)]);
+    printf(" %6.2f [%6.2f, %6.2f]", at, 1e3 * room[rank(m->n, 0.99 - spread)],
+           1e3 * room[rank(m->n, 0.99 + spread)]);
     free(room);
 }
 
@@ -191,7 +215,8 @@ static void print_ratio(ratio r)
 /* Waits in shares of what computing takes at the median, in percent. */
 static void print_waits(const measured *m)
 {
-    double *room = calloc(m->n, sizeof *room), median = quantile(m->ttft[PLAIN], NULL, m->n, 0.5, room),
+    double *room = calloc(m->n, sizeof *room),
+           median = quantile(m->ttft[PLAIN], NULL, m->n, 0.5, room),
            slow = quantile(m->ttft[TIERS], NULL, m->n, 0.99, room), all = 0, most = 0, of_slow = 0;
     size_t waits = 0, slowest = 0, uses = 0;
     for (size_t i = 0; i < m->n; i++) {
@@ -204,7 +229,8 @@ static void print_waits(const measured *m)
             of_slow = m->waited[i] > of_slow ? m->waited[i] : of_slow;
         }
     }
-    printf(" | %4zu %4zu %6.3f %6.2f | %zu: %.2f\n", uses, waits, 100 * all / (double)m->n / median, 100 * most / median, slowest, 100 * of_slow / median);
+    printf(" | %4zu %4zu %6.3f %6.2f | %zu: %.2f\n", uses, waits, 100 * all / (double)m->n / median,
+           100 * most / median, slowest, 100 * of_slow / median);
     free(room);
 }
 
@@ -258,10 +284,14 @@ static void measure_kind(const world *w, int kind, size_t n)
 static void measure(const world *w, size_t n)
 {
     const char *only = getenv("PC_MEASURE_KIND");
-    printf("%zu requests an arm; ms to the first token, 99th of a hundred [95 %%]; ratios [95 %%]; used: requests that took something from the tier;\n"
-           "waited: how many did, mean of all and most of one in %% of the median without; slowest: how many stand for the last hundredth, and the most that one of them waited\n\n",
-           n);
-    printf("%-18s %-23s %-24s| %-20s | %-20s | %-20s | %-20s | %-20s | %-23s | slowest\n", "tier", " without", " with", "50th: with/without", "99th: with/without", "99th: A/A",
+    printf(
+        "%zu requests an arm; ms to the first token, 99th of a hundred [95 %%]; ratios [95 %%]; "
+        "used: requests that took something from the tier;\n"
+        "waited: how many did, mean of all and most of one in %% of the median without; slowest: "
+        "how many stand for the last hundredth, and the most that one of them waited\n\n",
+        n);
+    printf("%-18s %-23s %-24s| %-20s | %-20s | %-20s | %-20s | %-20s | %-23s | slowest\n", "tier",
+           " without", " with", "50th: with/without", "99th: with/without", "99th: A/A",
            "spent, 99th: with/w.", "spent, 99th: A/A", "used waited   mean   most");
     for (int kind = 0; kind < PC_FAULTS; kind++)
         if (!only || strtol(only, NULL, 10) == kind)

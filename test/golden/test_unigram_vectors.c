@@ -1,6 +1,7 @@
-/* Catches: a Unigram tokenizer that normalises, cuts, chooses or decodes other than the two libraries that define it, behind the normalizers of XLM-RoBERTa,
- * ALBERT, DeBERTa-v3, T5 and others (tokenizer.json), in SentencePiece's own file and in GGUF. The files and what must come out of them:
- * test/golden/unigram/make_unigram.py. */
+/* Catches: a Unigram tokenizer that normalises, cuts, chooses or decodes other than the two
+ * libraries that define it, behind the normalizers of XLM-RoBERTa, ALBERT, DeBERTa-v3, T5 and
+ * others (tokenizer.json), in SentencePiece's own file and in GGUF. The files and what must come
+ * out of them: test/golden/unigram/make_unigram.py. */
 #include <jansson.h>
 #include <stdlib.h>
 #include <string.h>
@@ -11,7 +12,8 @@
 
 #define FOLDER PC_SOURCE_DIR "/test/golden/unigram/"
 
-static void show(const char *name, const char *text, const int32_t *got, size_t count, const json_t *want)
+static void show(const char *name, const char *text, const int32_t *got, size_t count,
+                 const json_t *want)
 {
     json_t *id;
     size_t i;
@@ -19,8 +21,7 @@ static void show(const char *name, const char *text, const int32_t *got, size_t 
     for (i = 0; i < count && i < 40; i++)
         fprintf(stderr, " %d", got[i]);
     fprintf(stderr, "\n    want");
-    json_array_foreach(want, i, id)
-        fprintf(stderr, " %d", (int)json_integer_value(id));
+    json_array_foreach(want, i, id) fprintf(stderr, " %d", (int)json_integer_value(id));
     fprintf(stderr, "\n");
 }
 
@@ -34,42 +35,50 @@ static int same(const int32_t *got, size_t count, const json_t *want)
     return 1;
 }
 
-/* `decoded` may be NULL. What is decoded is the ids without special tokens in the middle: there, ours joins what `tokenizers` keeps apart. */
-static void encode(const pc__tokenizer *t, const char *name, uint64_t flags, const json_t *text, const json_t *want, const json_t *decoded)
+/* `decoded` may be NULL. What is decoded is the ids without special tokens in the middle: there,
+ * ours joins what `tokenizers` keeps apart. */
+static void encode(const pc__tokenizer *t, const char *name, uint64_t flags, const json_t *text,
+                   const json_t *want, const json_t *decoded)
 {
     static int32_t ids[4096];
     static char back[16384];
     size_t count, size;
-    if (!CHECK_OK(pc__tokenize(t, json_string_value(text), json_string_length(text), flags, ids, 4096, &count)))
+    if (!CHECK_OK(pc__tokenize(t, json_string_value(text), json_string_length(text), flags, ids,
+                               4096, &count)))
         return;
     if (!CHECK(same(ids, count, want)))
         show(name, json_string_value(text), ids, count, want);
-    if (!decoded || strstr(json_string_value(text), "<mask>") || strstr(json_string_value(text), "<s>"))
+    if (!decoded || strstr(json_string_value(text), "<mask>")
+        || strstr(json_string_value(text), "<s>"))
         return;
     CHECK_OK(pc__detokenize(t, ids, count, 0, back, sizeof back - 1, &size));
     back[size] = 0;
     CHECK_STR(back, json_string_value(decoded));
 }
 
-static void vectors(const pc__tokenizer *t, const char *name, uint64_t flags, const json_t *expected)
+static void vectors(const pc__tokenizer *t, const char *name, uint64_t flags,
+                    const json_t *expected)
 {
     const json_t *decoded = json_object_get(json_object_get(expected, "decoded"), name);
     json_t *text;
     size_t i;
     CHECK(json_array_size(json_object_get(expected, name)) > 60);
     json_array_foreach(json_object_get(expected, "texts"), i, text)
-        encode(t, name, flags, text, json_array_get(json_object_get(expected, name), i), json_array_get(decoded, i));
+        encode(t, name, flags, text, json_array_get(json_object_get(expected, name), i),
+               json_array_get(decoded, i));
 }
 
 static void forms(const json_t *expected)
 {
     json_t *all = json_load_file(FOLDER "forms.json", 0, NULL), *form;
-    json_t *pieces = json_object_get(json_object_get(json_object_get(all, "xlmr"), "model"), "vocab");
+    json_t *pieces = json_object_get(json_object_get(json_object_get(all, "xlmr"), "model"),
+                                     "vocab");
     const char *name;
     char path[4096];
     CHECK_INT(json_object_size(all), 9);
     snprintf(path, sizeof path, "%s/tokenizer.json", pc_test_folder());
-    json_object_foreach(all, name, form) {
+    json_object_foreach(all, name, form)
+    {
         pc__tokenizer *t;
         json_t *model = json_object_get(form, "model");
         if (!json_array_size(json_object_get(model, "vocab")))

@@ -129,9 +129,10 @@ static void trap(int signal_number, siginfo_t *info, void *user)
     ucontext_t *context = user;
     instruction i = {0};
     (void)info;
-    if (decode(&i, context) && (i.opcode == 0x49   ? tile_control(&i)
-                                : i.opcode == 0x4b ? tile_memory(&i)
-                                                   : tile_product(&i))) {
+    if (decode(&i, context)
+        && (i.opcode == 0x49   ? tile_control(&i)
+            : i.opcode == 0x4b ? tile_memory(&i)
+                               : tile_product(&i))) {
         context->uc_mcontext.gregs[REG_RIP] += (greg_t)i.length;
         return;
     }

@@ -36,8 +36,8 @@ static inline float *host_values(uint32_t dtype, size_t count, pc_test_rng *rng)
     uint64_t bits = 0;
     for (size_t i = 0; i < count; i++, bits >>= 16) {
         bits = i % 4 ? bits : pc_test_bits(rng);
-        x[i] = (float)((int32_t)((bits & 0xffff) * (uint32_t)(2 * largest + 1) >> 16) - largest) *
-               step;
+        x[i] = (float)((int32_t)((bits & 0xffff) * (uint32_t)(2 * largest + 1) >> 16) - largest)
+               * step;
     }
     return x;
 }

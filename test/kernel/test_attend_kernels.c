@@ -57,7 +57,8 @@ static float draw(kind of, int is_query, int low_token, pc_test_rng *rng)
     case EQUAL:
         return is_query ? 1.0f : 0.5f;
     default:
-        return pc_test_normal(rng) * (is_query ? 0.5f : 1.0f) * (of == TINY && below(rng, 3) == 0 ? 1e-39f : 1.0f);
+        return pc_test_normal(rng) * (is_query ? 0.5f : 1.0f)
+               * (of == TINY && below(rng, 3) == 0 ? 1e-39f : 1.0f);
     }
 }
 
@@ -233,8 +234,11 @@ static double score(const scene *s, size_t r, size_t t, double *slack)
         sum += term;
         size += fabs(term);
     }
-    *slack = s->kind == NORMAL || s->kind == TINY ? (4.0 * sqrt((double)s->k_dim) + 4.0) * unit * size : 0.0;
-    *slack += s->kind == TINY ? (double)s->k_dim * (double)FLT_MIN : 0.0; /* such numbers may count as zero */
+    *slack = s->kind == NORMAL || s->kind == TINY
+                 ? (4.0 * sqrt((double)s->k_dim) + 4.0) * unit * size
+                 : 0.0;
+    *slack += s->kind == TINY ? (double)s->k_dim * (double)FLT_MIN
+                              : 0.0; /* such numbers may count as zero */
     sum = sum < -(double)FLT_MAX ? -INFINITY : sum;
     if (s->task.soft_cap != 0.0f) {
         sum = (double)s->task.soft_cap * tanh(sum / (double)s->task.soft_cap);
@@ -330,8 +334,8 @@ static double apart(const scene *s, const state *a, const state *b, size_t r)
     double lx = (double)((const float *)(const void *)a->l.data)[r];
     double ly = (double)((const float *)(const void *)b->l.data)[r], worst = 0.0;
     for (size_t d = 0; w->seen && d < s->v_dim; d++) {
-        double error = fabs((double)x[d] / lx - (double)y[d] / ly) /
-                       (2.0 * weight_error(s, w) * w->size + nothing(s));
+        double error = fabs((double)x[d] / lx - (double)y[d] / ly)
+                       / (2.0 * weight_error(s, w) * w->size + nothing(s));
         worst = larger(worst, error);
     }
     return worst;
@@ -339,8 +343,8 @@ static double apart(const scene *s, const state *a, const state *b, size_t r)
 
 static int same_state(const state *a, const state *b)
 {
-    return !memcmp(a->m.data, b->m.data, a->m.bytes) && !memcmp(a->l.data, b->l.data, a->l.bytes) &&
-           !memcmp(a->acc.data, b->acc.data, a->acc.bytes);
+    return !memcmp(a->m.data, b->m.data, a->m.bytes) && !memcmp(a->l.data, b->l.data, a->l.bytes)
+           && !memcmp(a->acc.data, b->acc.data, a->acc.bytes);
 }
 
 static void check_level(const scene *s, const pc__kernels *kernels, const state *reference)
@@ -434,17 +438,26 @@ static void dims_and_rows(int bf16)
         }
 }
 
-/* More rows than any kernel takes at a time, dimensions that no vector divides, and where the longest pieces of a product end. */
+/* More rows than any kernel takes at a time, dimensions that no vector divides, and where the
+ * longest pieces of a product end. */
 static void odd_and_tall(int bf16)
 {
     static const size_t dims[] = {257, 3, 127, 31, 65, 129, 255, 7, 95, 1, 47, 256, 193};
     enum { DIMS = sizeof dims / sizeof *dims };
     for (size_t rows = 1; rows <= 40; rows += rows < 14 ? 3 : 1) {
         pc_test_rng rng = {rows * 991 + (uint64_t)bf16};
-        scene s = {.bf16 = bf16, .kind = (kind)(rows % KINDS), .rows = rows, .tokens = 1 + below(&rng, 140)};
+        scene s = {.bf16 = bf16,
+                   .kind = (kind)(rows % KINDS),
+                   .rows = rows,
+                   .tokens = 1 + below(&rng, 140)};
         s.k_dim = dims[rows % DIMS];
         s.v_dim = dims[(rows / DIMS + 3 * rows) % DIMS];
-        try_scene(&s, (options){.all = rows % 3 == 0, .cap = rows % 7 == 1, .slopes = rows % 5 == 1, .holes = rows % 10 == 1}, rows);
+        try_scene(&s,
+                  (options){.all = rows % 3 == 0,
+                            .cap = rows % 7 == 1,
+                            .slopes = rows % 5 == 1,
+                            .holes = rows % 10 == 1},
+                  rows);
     }
 }
 
@@ -498,8 +511,9 @@ static void nothing_seen(const pc__kernels *kernels, int bf16)
     attend(&s, kernels, &after, 0, s.rows, 0, 2);
     CHECK(memcmp(before.l.data, after.l.data, before.l.bytes));
     for (size_t r = 0; r < s.rows; r++)
-        CHECK(r == 3 || !memcmp(before.acc.data + r * s.v_dim * 4, after.acc.data + r * s.v_dim * 4,
-                                s.v_dim * 4));
+        CHECK(r == 3
+              || !memcmp(before.acc.data + r * s.v_dim * 4, after.acc.data + r * s.v_dim * 4,
+                         s.v_dim * 4));
     free_state(&before);
     free_state(&after);
     free_scene(&s);

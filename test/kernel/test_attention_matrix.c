@@ -60,12 +60,12 @@ static void attention(pc_context *context, const levels *tree, int32_t kv_heads,
     double eps = dtype == PC_DTYPE_F32                                   ? 0.01
                  : dtype == PC_DTYPE_BF16 && pc__kernels_get()->bf16_dot ? 8.0
                                                                          : 1.0;
-    if (!CHECK(worst <= 2e-3 * eps && mean <= 5e-3 * eps && worst_lse <= 2e-3 * eps) ||
-        getenv("PC_TEST_VERBOSE"))
-        fprintf(
-            stderr,
-            "    %zu levels, %zu rows, %d K/V heads, %s: largest %.2e, mean relative %.2e, LSE %.2e\n",
-            tree->count, h.rows, kv_heads, host_dtype(&h), worst, mean, worst_lse);
+    if (!CHECK(worst <= 2e-3 * eps && mean <= 5e-3 * eps && worst_lse <= 2e-3 * eps)
+        || getenv("PC_TEST_VERBOSE"))
+        fprintf(stderr,
+                "    %zu levels, %zu rows, %d K/V heads, %s: largest %.2e, mean relative %.2e, LSE "
+                "%.2e\n",
+                tree->count, h.rows, kv_heads, host_dtype(&h), worst, mean, worst_lse);
     host_free(&h);
 }
 

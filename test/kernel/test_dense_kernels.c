@@ -1,5 +1,6 @@
-/* Catches: a panel, gate, rounding or cutting kernel of any level that differs from its meaning, reads past
- * the end of an array, writes outside its columns, or lets a row depend on the rows beside it. */
+/* Catches: a panel, gate, rounding or cutting kernel of any level that differs from its meaning,
+ * reads past the end of an array, writes outside its columns, or lets a row depend on the rows
+ * beside it. */
 #include <float.h>
 #include <math.h>
 
@@ -28,8 +29,8 @@ static void silu_gate(const pc__kernels *kernels, size_t count, pc_test_rng *rng
     kernels->silu_gate(gx, gu, count);
     for (size_t i = 0; i < count; i++) {
         double want = (double)before[i] / (1.0 + exp(-(double)before[i])) * (double)gu[i];
-        double error = fabs((double)gx[i] - want) /
-                       (8.0 * 0x1p-24 * fabs(want) + 100.0 * (double)FLT_MIN);
+        double error = fabs((double)gx[i] - want)
+                       / (8.0 * 0x1p-24 * fabs(want) + 100.0 * (double)FLT_MIN);
         if (i == 4)
             CHECK(isnan(gx[i]));
         else if (!(error <= worst))
@@ -45,7 +46,8 @@ static void silu_gate(const pc__kernels *kernels, size_t count, pc_test_rng *rng
 /* x / 2 * (1 + erf(x / sqrt 2)); the same bits wherever a value stands. */
 static void gelu(const pc__kernels *kernels, size_t count, pc_test_rng *rng)
 {
-    static const float special[] = {0.0f, -0.0f, 1e-30f, -1e-30f, 5.6f, -5.6f, 5.7f, -5.7f, 40.0f, -40.0f, 1e30f, -1e30f};
+    static const float special[] = {0.0f, -0.0f, 1e-30f, -1e-30f, 5.6f,  -5.6f,
+                                    5.7f, -5.7f, 40.0f,  -40.0f,  1e30f, -1e30f};
     guarded x = guarded_new(count * 4);
     float *gx = (float *)(void *)x.data, before[MOST];
     double worst = 0.0;
@@ -66,7 +68,8 @@ static void gelu(const pc__kernels *kernels, size_t count, pc_test_rng *rng)
             worst = isnan(error) ? INFINITY : error;
     }
     if (!CHECK(worst <= 1.0))
-        fprintf(stderr, "    gelu %s, %zu values: %.3g of the limit\n", kernels->name, count, worst);
+        fprintf(stderr, "    gelu %s, %zu values: %.3g of the limit\n", kernels->name, count,
+                worst);
     CHECK(guarded_intact(&x));
     guarded_free(&x);
 }
@@ -77,7 +80,8 @@ static void add_rows(const pc__kernels *kernels, size_t width, pc_test_rng *rng)
     enum { ROWS = 7 };
     size_t stride = width + 3;
     guarded rows = guarded_new(((ROWS - 1) * stride + width) * 4), y = guarded_new(width * 4);
-    float *w = (float *)(void *)rows.data, *gy = (float *)(void *)y.data, factor[ROWS], before[MOST];
+    float *w = (float *)(void *)rows.data, *gy = (float *)(void *)y.data, factor[ROWS],
+          before[MOST];
     double worst = 0.0;
     for (size_t i = 0; i < (ROWS - 1) * stride + width; i++)
         w[i] = pc_test_normal(rng);
@@ -99,7 +103,8 @@ static void add_rows(const pc__kernels *kernels, size_t width, pc_test_rng *rng)
         CHECK(!memcmp(&alone, &gy[i], sizeof alone));
     }
     if (!CHECK(worst <= 1.0))
-        fprintf(stderr, "    add_rows %s, %zu values: %.3g of the limit\n", kernels->name, width, worst);
+        fprintf(stderr, "    add_rows %s, %zu values: %.3g of the limit\n", kernels->name, width,
+                worst);
     CHECK(guarded_intact(&rows) && guarded_intact(&y));
     guarded_free(&rows);
     guarded_free(&y);
@@ -123,8 +128,8 @@ static void to_bf16(const pc__kernels *kernels, size_t count, pc_test_rng *rng)
     for (size_t i = 0; i < count; i++) {
         float value = ((const float *)(const void *)x.data)[i];
         int small = fpclassify(value) == FP_SUBNORMAL;
-        same &= got[i] == pc__bf16_from(value) ||
-                (small && got[i] == (signbit(value) ? 0x8000 : 0));
+        same &= got[i] == pc__bf16_from(value)
+                || (small && got[i] == (signbit(value) ? 0x8000 : 0));
     }
     if (!CHECK(same))
         fprintf(stderr, "    %s, %zu values\n", kernels->name, count);
@@ -202,14 +207,16 @@ static void panel(const pc__kernels *kernels, const product *p)
     const float *got = (const float *)(const void *)y.data;
     double worst = 0.0;
     int alone = 1, gaps = 1;
-    multiply(&(pc__panel_task){p->panel.data, p->even, p->x.data, p->ldx, p->rows, (float *)(void *)y.data, p->ldy, p->width,
+    multiply(&(pc__panel_task){p->panel.data, p->even, p->x.data, p->ldx, p->rows,
+                               (float *)(void *)y.data, p->ldy, p->width,
                                p->in % 2 ? p->panel.data : NULL});
     for (size_t r = 0; r < p->rows; r++) {
         for (size_t n = 0; n < p->width; n++)
             worst = fmax(worst, off(p, r, n, got[r * p->ldy + n]));
         for (size_t b = p->width * 4; r + 1 < p->rows && b < p->ldy * 4; b++)
             gaps &= y.data[r * p->ldy * 4 + b] == GUARDED_POISON;
-        multiply(&(pc__panel_task){p->panel.data, p->even, p->x.data + r * p->ldx * element, p->ldx, 1, (float *)(void *)one.data, p->ldy, p->width, NULL});
+        multiply(&(pc__panel_task){p->panel.data, p->even, p->x.data + r * p->ldx * element, p->ldx,
+                                   1, (float *)(void *)one.data, p->ldy, p->width, NULL});
         alone &= !memcmp(one.data, got + r * p->ldy, p->width * 4);
     }
     if (!CHECK(worst <= 1.0))
@@ -250,14 +257,19 @@ static void panels(pc_test_rng *rng)
 /* Rows of groups that differ much in size; every third with something special in it. */
 static void fill_cut(float *x, size_t groups, size_t group, size_t kind, pc_test_rng *rng)
 {
-    static const float special[] = {NAN, INFINITY, -INFINITY, FLT_MAX, -FLT_MAX, 1e-45f, 1e-38f, 1e-36f};
+    static const float special[] = {NAN,      INFINITY, -INFINITY, FLT_MAX,
+                                    -FLT_MAX, 1e-45f,   1e-38f,    1e-36f};
     for (size_t g = 0; g < groups; g++) {
         float size = g % 9 == 8 ? 0.0f : ldexpf(1.0f, (int)(pc_test_bits(rng) % 16) - 14);
         for (size_t i = g * group; i < (g + 1) * group; i++)
             x[i] = pc_test_normal(rng) * size;
     }
-    for (size_t i = 0; i < groups * group && kind % 3 == 1; i++) /* finest steps of 1/4096 or 1/16: whole ones of each shift, and halves between them */
-        x[i] = i ? ldexpf((float)(pc_test_bits(rng) % 254) - 127.0f + (kind % 2 ? 0.5f : 0.0f), -(int)(i / group % 13)) : 127.0f;
+    for (size_t i = 0; i < groups * group && kind % 3 == 1;
+         i++) /* finest steps of 1/4096 or 1/16: whole ones of each shift, and halves between them
+               */
+        x[i] = i ? ldexpf((float)(pc_test_bits(rng) % 254) - 127.0f + (kind % 2 ? 0.5f : 0.0f),
+                          -(int)(i / group % 13))
+                 : 127.0f;
     for (size_t i = 0; i < groups * group && kind % 6 == 4; i++)
         x[i] *= kind % 12 == 4 ? 1e-41f : 1e-34f; /* steps below the normal numbers */
     if (kind % 3 == 2)
@@ -273,17 +285,23 @@ enum { APART = 3 }; /* of three rows the one in the middle */
 
 static cut_row cut_new(size_t groups, size_t group, int wide)
 {
-    cut_row c = {guarded_new(groups * group), guarded_new(groups * group), guarded_new(4), guarded_new(4 * APART * groups), guarded_new(4 * APART * groups), {0}};
+    cut_row c = {guarded_new(groups * group),     guarded_new(groups * group),     guarded_new(4),
+                 guarded_new(4 * APART * groups), guarded_new(4 * APART * groups), {0}};
     memset(c.shift.data, 0x5a, 4 * APART * groups);
     memset(c.less.data, 0x5a, 4 * APART * groups);
-    c.to = (pc__cut_rows){(int8_t *)c.high.data, wide ? (int8_t *)c.low.data : NULL, (float *)(void *)c.step.data, (int32_t *)(void *)c.shift.data + 1,
-                          (int32_t *)(void *)c.less.data + 1, APART};
+    c.to = (pc__cut_rows){(int8_t *)c.high.data,
+                          wide ? (int8_t *)c.low.data : NULL,
+                          (float *)(void *)c.step.data,
+                          (int32_t *)(void *)c.shift.data + 1,
+                          (int32_t *)(void *)c.less.data + 1,
+                          APART};
     return c;
 }
 
 static void cut_free(cut_row *c)
 {
-    guarded_free(&c->high), guarded_free(&c->low), guarded_free(&c->step), guarded_free(&c->shift), guarded_free(&c->less);
+    guarded_free(&c->high), guarded_free(&c->low), guarded_free(&c->step), guarded_free(&c->shift),
+        guarded_free(&c->less);
 }
 
 static float largest(const float *x, size_t count)
@@ -294,33 +312,47 @@ static float largest(const float *x, size_t count)
     return most;
 }
 
-/* Group g in whole steps: within half a step of the values (and its rounding), the smallest shift that has room for them, and their sum. finest 0: zeros. */
+/* Group g in whole steps: within half a step of the values (and its rounding), the smallest shift
+ * that has room for them, and their sum. finest 0: zeros. */
 static int good_group(const float *x, size_t g, size_t group, double finest, const pc__cut_rows *to)
 {
     const double end = to->low ? PC__CUT_WIDE : PC__CUT_NARROW, most = largest(x, group);
     const int32_t shift = to->shift[g * APART], last = to->low ? PC__SHIFT_WIDE : PC__SHIFT_NARROW;
     const double step = ldexp(finest, shift);
     int32_t less = 0;
-    int good = finest > 0.0 ? shift >= 0 && shift <= last && (!shift || most > end * step / 2 * (1 - 1e-6)) && (shift == last || most <= end * step * (1 + 1e-6)) : !shift;
+    int good = finest > 0.0
+                   ? shift >= 0 && shift <= last && (!shift || most > end * step / 2 * (1 - 1e-6))
+                         && (shift == last || most <= end * step * (1 + 1e-6))
+                   : !shift;
     for (size_t i = 0; i < group; i++) {
-        int32_t whole = to->low ? to->high[g * group + i] * 256 + to->low[g * group + i] : to->high[g * group + i];
+        int32_t whole = to->low ? to->high[g * group + i] * 256 + to->low[g * group + i]
+                                : to->high[g * group + i];
         less -= whole;
-        good &= abs(whole) <= end && (finest > 0.0 ? fabs((double)whole - (double)x[i] / step) <= 0.51 : whole == 0);
+        good &= abs(whole) <= end
+                && (finest > 0.0 ? fabs((double)whole - (double)x[i] / step) <= 0.51 : whole == 0);
     }
-    return good && less == to->less[g * APART] && to->shift[g * APART + 1] == 0x5a5a5a5a && to->less[g * APART - 1] == 0x5a5a5a5a;
+    return good && less == to->less[g * APART] && to->shift[g * APART + 1] == 0x5a5a5a5a
+           && to->less[g * APART - 1] == 0x5a5a5a5a;
 }
 
-static void check_cut(const pc__kernels *kernels, const float *x, size_t groups, size_t group, const pc__cut_rows *to)
+static void check_cut(const pc__kernels *kernels, const float *x, size_t groups, size_t group,
+                      const pc__cut_rows *to)
 {
     float most = largest(x, groups * group), step = *to->step;
     int numbers = 1;
     for (size_t i = 0; i < groups * group; i++)
         numbers &= isfinite(x[i]) != 0;
     if (!CHECK(numbers ? step == most / PC__CUT_FINEST : isnan(step)))
-        fprintf(stderr, "    cut %s: largest %g, step %g\n", kernels->name, (double)most, (double)step);
+        fprintf(stderr, "    cut %s: largest %g, step %g\n", kernels->name, (double)most,
+                (double)step);
     for (size_t g = 0; g < groups; g++)
-        if (!CHECK(good_group(x + g * group, g, group, numbers && most > 0.0f && PC__CUT_FINEST / most < INFINITY ? (double)most / (double)PC__CUT_FINEST : 0.0, to)))
-            fprintf(stderr, "    cut %s: group %zu, largest %g of %g, shift %d\n", kernels->name, g, (double)largest(x + g * group, group), (double)most, to->shift[g * APART]);
+        if (!CHECK(good_group(x + g * group, g, group,
+                              numbers && most > 0.0f && PC__CUT_FINEST / most < INFINITY
+                                  ? (double)most / (double)PC__CUT_FINEST
+                                  : 0.0,
+                              to)))
+            fprintf(stderr, "    cut %s: group %zu, largest %g of %g, shift %d\n", kernels->name, g,
+                    (double)largest(x + g * group, group), (double)most, to->shift[g * APART]);
 }
 
 static void cut(size_t groups, size_t group, int wide, size_t kind, pc_test_rng *rng)
@@ -336,11 +368,17 @@ static void cut(size_t groups, size_t group, int wide, size_t kind, pc_test_rng 
             continue;
         c[l] = cut_new(groups, group, wide);
         kernels->cut(from, groups, group, &c[l].to);
-        CHECK(guarded_intact(&x) && guarded_intact(&c[l].high) && guarded_intact(&c[l].low) && guarded_intact(&c[l].step) && guarded_intact(&c[l].shift) && guarded_intact(&c[l].less));
+        CHECK(guarded_intact(&x) && guarded_intact(&c[l].high) && guarded_intact(&c[l].low)
+              && guarded_intact(&c[l].step) && guarded_intact(&c[l].shift)
+              && guarded_intact(&c[l].less));
         check_cut(kernels, from, groups, group, &c[l].to);
-        if (!CHECK(!memcmp(c[l].high.data, c[0].high.data, count) && !memcmp(c[l].low.data, c[0].low.data, count) && !memcmp(c[l].step.data, c[0].step.data, 4) &&
-                   !memcmp(c[l].shift.data, c[0].shift.data, 4 * APART * groups) && !memcmp(c[l].less.data, c[0].less.data, 4 * APART * groups)))
-            fprintf(stderr, "    cut %s, %zu groups of %zu: other bits than the reference\n", kernels->name, groups, group);
+        if (!CHECK(!memcmp(c[l].high.data, c[0].high.data, count)
+                   && !memcmp(c[l].low.data, c[0].low.data, count)
+                   && !memcmp(c[l].step.data, c[0].step.data, 4)
+                   && !memcmp(c[l].shift.data, c[0].shift.data, 4 * APART * groups)
+                   && !memcmp(c[l].less.data, c[0].less.data, 4 * APART * groups)))
+            fprintf(stderr, "    cut %s, %zu groups of %zu: other bits than the reference\n",
+                    kernels->name, groups, group);
     }
     for (size_t l = 0; l < LEVELS; l++)
         if (pc__kernels_named(levels[l]))

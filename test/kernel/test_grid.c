@@ -1,6 +1,7 @@
-/* Catches: a kernel on a grid whose bits are not those of the C reference (all formats, row counts, widths, extreme inputs), that writes past its width or
- * reads past its inputs; a linear layer on a grid that is further from the exact product than 16-bit inputs allow, whose rows depend on each other or on the
- * number of threads, that hides a NaN, or leaks when an allocation fails. */
+/* Catches: a kernel on a grid whose bits are not those of the C reference (all formats, row counts,
+ * widths, extreme inputs), that writes past its width or reads past its inputs; a linear layer on a
+ * grid that is further from the exact product than 16-bit inputs allow, whose rows depend on each
+ * other or on the number of threads, that hides a NaN, or leaks when an allocation fails. */
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -13,7 +14,8 @@
 
 enum { MOST_IN = 448, MOST_OUT = 100, MOST_ROWS = 35 };
 
-static const pc__grid grids[] = {{8, 32, 128, 0, 1}, {4, 32, 8, 0, 1}, {4, 32, 0, 1, 0}, {8, 16, 32, 0, 0}, {8, 32, 127, 1, 0}};
+static const pc__grid grids[] = {
+    {8, 32, 128, 0, 1}, {4, 32, 8, 0, 1}, {4, 32, 0, 1, 0}, {8, 16, 32, 0, 0}, {8, 32, 127, 1, 0}};
 enum { GRIDS = sizeof grids / sizeof *grids };
 
 typedef struct matrix {
@@ -29,13 +31,15 @@ static void make_matrix(matrix *m, pc__grid grid, size_t in, size_t out, pc_test
     for (size_t i = 0; i < in * out; i++)
         m->q[i] = (uint8_t)(pc_test_bits(rng) & ((1u << grid.bits) - 1));
     for (size_t i = 0; i < in * out / grid.group; i++) {
-        m->scale[i] = grid.half ? pc__half_to((uint16_t)(pc_test_bits(rng) & 0xbfff)) * 0.01f : pc_test_normal(rng) * 0.01f;
+        m->scale[i] = grid.half ? pc__half_to((uint16_t)(pc_test_bits(rng) & 0xbfff)) * 0.01f
+                                : pc_test_normal(rng) * 0.01f;
         m->scale[i] = grid.half ? pc__half_to(pc__half_of(m->scale[i])) : m->scale[i];
         m->minimum[i] = grid.minimum ? pc_test_normal(rng) * 0.1f : 0.0f;
     }
 }
 
-static void give_grid(void *user, size_t first, size_t count, uint8_t *q, float *scale, float *minimum)
+static void give_grid(void *user, size_t first, size_t count, uint8_t *q, float *scale,
+                      float *minimum)
 {
     const matrix *m = user;
     size_t groups = m->in / m->grid.group;
@@ -59,7 +63,8 @@ typedef struct inputs {
     int32_t shift[MOST_ROWS * MOST_IN / 16], less[MOST_ROWS * MOST_IN / 16];
 } inputs;
 
-static void make_inputs(inputs *x, const pc__grid *grid, size_t in, size_t rows, int extreme, int wide, pc_test_rng *rng)
+static void make_inputs(inputs *x, const pc__grid *grid, size_t in, size_t rows, int extreme,
+                        int wide, pc_test_rng *rng)
 {
     size_t groups = in / grid->group, last = wide ? PC__SHIFT_WIDE : PC__SHIFT_NARROW;
     for (size_t r = 0; r < rows; r++)
@@ -67,15 +72,19 @@ static void make_inputs(inputs *x, const pc__grid *grid, size_t in, size_t rows,
     for (size_t i = 0; i < rows * in; i++) {
         int32_t *less = &x->less[i % in / grid->group * rows + i / in];
         *less = i % grid->group ? *less : 0;
-        x->high[i] = extreme ? (int8_t)(extreme > 0 ? 127 : -127) : (int8_t)((int)(pc_test_bits(rng) % 255) - 127);
-        x->low[i] = extreme || abs(x->high[i]) == 127 ? 0 : (int8_t)((int)(pc_test_bits(rng) % 256) - 128);
+        x->high[i] = extreme ? (int8_t)(extreme > 0 ? 127 : -127)
+                             : (int8_t)((int)(pc_test_bits(rng) % 255) - 127);
+        x->low[i] = extreme || abs(x->high[i]) == 127
+                        ? 0
+                        : (int8_t)((int)(pc_test_bits(rng) % 256) - 128);
         *less -= wide ? 256 * x->high[i] + x->low[i] : x->high[i];
     }
     for (size_t i = 0; i < rows * groups; i++)
         x->shift[i] = (int32_t)(extreme ? last : pc_test_bits(rng) % (last + 1));
 }
 
-static void same_as_reference(pc__grid grid, size_t groups, size_t rows, size_t width, int extreme, int wide, pc_test_rng *rng)
+static void same_as_reference(pc__grid grid, size_t groups, size_t rows, size_t width, int extreme,
+                              int wide, pc_test_rng *rng)
 {
     enum { LD = PC__PANEL + 3 };
     static inputs x;
@@ -100,7 +109,15 @@ static void same_as_reference(pc__grid grid, size_t groups, size_t rows, size_t 
     make_inputs(&x, &grid, groups * grid.group, rows, extreme, wide, rng);
     memset(want, 0xa5, sizeof want);
     memset(got, 0xa5, sizeof got);
-    pc__grid_task task = {panel, grid, groups, {x.high, wide ? x.low : NULL, x.step, x.shift, x.less, rows}, rows, want, LD, width, rows % 2 ? panel : NULL};
+    pc__grid_task task = {panel,
+                          grid,
+                          groups,
+                          {x.high, wide ? x.low : NULL, x.step, x.shift, x.less, rows},
+                          rows,
+                          want,
+                          LD,
+                          width,
+                          rows % 2 ? panel : NULL};
     pc__grid_c(&task);
     task.y = got;
     best->grid(&task);
@@ -123,7 +140,8 @@ static void kernels(pc_test_rng *rng)
 
 /* -------------------------------------------------------------------- the layer */
 
-static void check_layer(const matrix *m, const float *x, const float *bias, const float *y, size_t rows, double steps)
+static void check_layer(const matrix *m, const float *x, const float *bias, const float *y,
+                        size_t rows, double steps)
 {
     double worst = 0.0;
     for (size_t r = 0; r < rows; r++)
@@ -139,21 +157,25 @@ static void check_layer(const matrix *m, const float *x, const float *bias, cons
                     most = fmax(most, fabs((double)x[r * m->in + k]));
                     sum += fabs(w) + fabs((double)m->scale[(n * m->in + g) / m->grid.group]) * 256;
                 }
-                room += sum * (0.5 * fmax(2 * most / steps, finest) + most * 1e-6); /* half a step an input, and fp32 sums */
+                room += sum
+                        * (0.5 * fmax(2 * most / steps, finest)
+                           + most * 1e-6); /* half a step an input, and fp32 sums */
             }
             worst = fmax(worst, fabs((double)y[r * m->out + n] - exact) / room);
         }
     CHECK(worst <= 1.0);
 }
 
-static pc_status new_layer(pc__linear **out, pc_context *context, matrix *m, uint32_t compute, const float *bias)
+static pc_status new_layer(pc__linear **out, pc_context *context, matrix *m, uint32_t compute,
+                           const float *bias)
 {
     pc__weight_source source = {.user = m, .grid = m->grid, .grid_rows = give_grid};
     return pc__linear_new(out, context, m->out, m->in, compute, &source, bias);
 }
 
 /* The last rows of a list of rows: their bits. */
-static void some_rows(const pc__linear *linear, const float *x, size_t out, const float *want, float *y)
+static void some_rows(const pc__linear *linear, const float *x, size_t out, const float *want,
+                      float *y)
 {
     static const uint32_t row[] = {MOST_ROWS - 1, 0, 2, 2, 1};
     pc__linear_part part = {linear, x, row, 5, 2, 3, y};
@@ -162,7 +184,8 @@ static void some_rows(const pc__linear *linear, const float *x, size_t out, cons
         CHECK(!memcmp(y + i * out, want + row[2 + i] * out, out * sizeof(float)));
 }
 
-static void layer(pc_context *one, pc_context *three, pc__grid grid, size_t in, size_t out, uint32_t compute, pc_test_rng *rng)
+static void layer(pc_context *one, pc_context *three, pc__grid grid, size_t in, size_t out,
+                  uint32_t compute, pc_test_rng *rng)
 {
     static matrix m;
     static float x[MOST_ROWS * MOST_IN], y[2][MOST_ROWS * MOST_OUT], bias[MOST_OUT];
@@ -188,7 +211,8 @@ static void layer(pc_context *one, pc_context *three, pc__grid grid, size_t in, 
     x[in + 1] = NAN;
     x[2 * in + 3] = INFINITY;
     CHECK_OK(pc__linear_run(a, x, 4, y[1]));
-    CHECK(isnan(y[1][out]) && isnan(y[1][2 * out]) && !memcmp(y[1] + 3 * out, y[0] + 3 * out, out * sizeof(float)));
+    CHECK(isnan(y[1][out]) && isnan(y[1][2 * out])
+          && !memcmp(y[1] + 3 * out, y[0] + 3 * out, out * sizeof(float)));
     pc__linear_free(a);
     pc__linear_free(b);
 }
@@ -206,7 +230,8 @@ static void fail_everywhere(pc_test_rng *rng)
         pc__linear *linear = NULL;
         options.allocator = &allocator;
         options.threads = 1;
-        if (pc_context_new(&context, &options) == PC_OK && new_layer(&linear, context, &m, at % 2 ? PC_DTYPE_BF16 : PC_DTYPE_I8, y) == PC_OK) {
+        if (pc_context_new(&context, &options) == PC_OK
+            && new_layer(&linear, context, &m, at % 2 ? PC_DTYPE_BF16 : PC_DTYPE_I8, y) == PC_OK) {
             pc_status status = pc__linear_run(linear, x, 1, y);
             CHECK(status == PC_OK || status == PC_ERR_NOMEM);
         }
@@ -233,7 +258,8 @@ int main(void)
     for (size_t i = 0; i < GRIDS; i++)
         for (size_t s = 0; s < sizeof sizes / sizeof *sizes; s++)
             for (int narrow = 0; narrow < 2; narrow++)
-                layer(one, three, grids[i], sizes[s][0], sizes[s][1], narrow ? PC_DTYPE_I8 : PC_DTYPE_BF16, &rng);
+                layer(one, three, grids[i], sizes[s][0], sizes[s][1],
+                      narrow ? PC_DTYPE_I8 : PC_DTYPE_BF16, &rng);
     fail_everywhere(&rng);
     pc_context_free(one);
     pc_context_free(three);

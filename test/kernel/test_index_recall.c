@@ -1,7 +1,9 @@
-/* Catches: FAISS's flat index and the built-in scan naming different neighbours; a default of HNSW or IVF with which it finds too few of the nearest, in
- * data that has clusters and in data that has none, for queries near to one of the vectors (as a memo asks) and drawn like them.
- * PC_TEST_LONG=1: 100,000 vectors, where HNSW has half a millisecond in data with clusters, and prints times, recall and the share of the memory's bandwidth that the scan
- * reaches. PC_TEST_SWEEP=1: instead, HNSW with other settings. */
+/* Catches: FAISS's flat index and the built-in scan naming different neighbours; a default of HNSW
+ * or IVF with which it finds too few of the nearest, in data that has clusters and in data that has
+ * none, for queries near to one of the vectors (as a memo asks) and drawn like them.
+ * PC_TEST_LONG=1: 100,000 vectors, where HNSW has half a millisecond in data with clusters, and
+ * prints times, recall and the share of the memory's bandwidth that the scan reaches.
+ * PC_TEST_SWEEP=1: instead, HNSW with other settings. */
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -15,7 +17,8 @@ enum { DIM = PC__FEATURE_DIM, BATCH = 32, CENTRES = 1000, REPEATS = 5 };
 
 typedef struct data {
     const char *name;
-    size_t count, queries; /* the first half of the queries is drawn like the vectors, the other is near to one of them */
+    size_t count, queries; /* the first half of the queries is drawn like the vectors, the other is
+                              near to one of them */
     float *x, *q;
     int64_t *nearest; /* [queries], by the scan */
 } data;
@@ -46,7 +49,12 @@ static void draw(pc_test_rng *rng, const float *centres, float *out)
 
 static data make(const char *name, int clustered, size_t count, size_t queries)
 {
-    data s = {name, count, queries, malloc(count * DIM * sizeof(float)), malloc(queries * DIM * sizeof(float)), malloc(queries * sizeof(int64_t))};
+    data s = {name,
+              count,
+              queries,
+              malloc(count * DIM * sizeof(float)),
+              malloc(queries * DIM * sizeof(float)),
+              malloc(queries * sizeof(int64_t))};
     float *centres = calloc(CENTRES * DIM, sizeof *centres);
     pc_test_rng rng = {7};
     for (size_t i = 0; i < CENTRES * DIM && clustered; i++)
@@ -126,9 +134,11 @@ static result measure_one(const data *s, const pc__index *index, double took, co
         hits[i >= s->queries / 2] += id == s->nearest[i];
     }
     double half = (double)s->queries / 2.0;
-    result r = {(double)hits[0] / half, (double)hits[1] / half, time_of(index, s, 1), time_of(index, s, BATCH)};
-    printf("%-9s %-18s recall far %.4f near %.4f; us a query %7.1f alone, %7.1f of %d; built in %.2f s\n", s->name, name, r.far, r.near, 1e6 * r.one,
-           1e6 * r.many, BATCH, took);
+    result r = {(double)hits[0] / half, (double)hits[1] / half, time_of(index, s, 1),
+                time_of(index, s, BATCH)};
+    printf("%-9s %-18s recall far %.4f near %.4f; us a query %7.1f alone, %7.1f of %d; built in "
+           "%.2f s\n",
+           s->name, name, r.far, r.near, 1e6 * r.one, 1e6 * r.many, BATCH, took);
     return r;
 }
 
@@ -170,8 +180,10 @@ static void scan(data *s, int print)
     CHECK_OK(pc__index_search(index, s->queries, s->q, 1, distances, s->nearest));
     if (print) {
         double one = time_of(index, s, 1), read = bandwidth((size_t)bytes);
-        printf("%-9s scan: us a query %.1f alone, %.1f of %d; alone it reads %.1f GB/s, %.2f of plain reading (%.1f GB/s); built in %.2f s\n", s->name,
-               1e6 * one, 1e6 * time_of(index, s, BATCH), BATCH, bytes / one / 1e9, bytes / one / read, read / 1e9, took);
+        printf("%-9s scan: us a query %.1f alone, %.1f of %d; alone it reads %.1f GB/s, %.2f of "
+               "plain reading (%.1f GB/s); built in %.2f s\n",
+               s->name, 1e6 * one, 1e6 * time_of(index, s, BATCH), BATCH, bytes / one / 1e9,
+               bytes / one / read, read / 1e9, took);
     }
     pc__index_free(index);
     free(distances);
@@ -180,7 +192,8 @@ static void scan(data *s, int print)
 /* FAISS's flat index and ours: the same ids, and distances that differ by rounding. */
 static void same_neighbours(const data *s, size_t k)
 {
-    pc__index_options options[2] = {{.kind = PC__INDEX_SCAN, .dim = DIM}, {.kind = PC__INDEX_FAISS_FLAT, .dim = DIM}};
+    pc__index_options options[2] = {{.kind = PC__INDEX_SCAN, .dim = DIM},
+                                    {.kind = PC__INDEX_FAISS_FLAT, .dim = DIM}};
     float *distances[2];
     int64_t *ids[2];
     size_t wrong = 0;
@@ -194,9 +207,13 @@ static void same_neighbours(const data *s, size_t k)
     }
     for (size_t i = 0; i < s->queries * k; i++) {
         int alike = fabsf(distances[0][i] - distances[1][i]) <= 1e-5f * distances[0][i];
-        int tied = (i % k && distances[0][i] - distances[0][i - 1] < 1e-5f * distances[0][i]) ||
-                   (i % k < k - 1 && distances[0][i + 1] - distances[0][i] < 1e-5f * distances[0][i]) || i % k == k - 1;
-        wrong += !alike || (ids[0][i] != ids[1][i] && !tied); /* as far as a neighbour but for rounding: either order is right */
+        int tied = (i % k && distances[0][i] - distances[0][i - 1] < 1e-5f * distances[0][i])
+                   || (i % k < k - 1
+                       && distances[0][i + 1] - distances[0][i] < 1e-5f * distances[0][i])
+                   || i % k == k - 1;
+        wrong += !alike
+                 || (ids[0][i] != ids[1][i]
+                     && !tied); /* as far as a neighbour but for rounding: either order is right */
     }
     CHECK_INT(wrong, 0);
     for (size_t i = 0; i < 2; i++) {
@@ -208,9 +225,14 @@ static void same_neighbours(const data *s, size_t k)
 /* One graph for each build effort, which is written and read again for each effort of searching. */
 static void sweep(const data *s)
 {
-    static const int32_t builds[][2] = {{32, 40}, {32, 80}, {32, 120}, {32, 200}, {16, 120}}, efforts[] = {16, 32, 64, 128, 256};
+    static const int32_t builds[][2] = {{32, 40}, {32, 80}, {32, 120}, {32, 200}, {16, 120}},
+                         efforts[] = {16, 32, 64, 128, 256};
     for (size_t b = 0; b < sizeof builds / sizeof *builds; b++) {
-        pc__index_options options = {.kind = PC__INDEX_FAISS_HNSW, .dim = DIM, .hnsw_links = builds[b][0], .hnsw_build = builds[b][1], .seed = 1};
+        pc__index_options options = {.kind = PC__INDEX_FAISS_HNSW,
+                                     .dim = DIM,
+                                     .hnsw_links = builds[b][0],
+                                     .hnsw_build = builds[b][1],
+                                     .seed = 1};
         double took;
         pc__index *index = fill(s, &options, &took);
         pc__bytes bytes = {.mem = &pc__libc_allocator};
@@ -219,8 +241,10 @@ static void sweep(const data *s)
         for (size_t e = 0; e < sizeof efforts / sizeof *efforts; e++) {
             char name[40];
             pc__put_u32((uint8_t *)bytes.data + 24, (uint32_t)efforts[e]);
-            CHECK_OK(pc__index_read(&index, &pc__libc_allocator, bytes.data, bytes.size, "a graph"));
-            snprintf(name, sizeof name, "HNSW %d, %d, %d", (int)builds[b][0], (int)builds[b][1], (int)efforts[e]);
+            CHECK_OK(
+                pc__index_read(&index, &pc__libc_allocator, bytes.data, bytes.size, "a graph"));
+            snprintf(name, sizeof name, "HNSW %d, %d, %d", (int)builds[b][0], (int)builds[b][1],
+                     (int)efforts[e]);
             measure_one(s, index, took, name);
             pc__index_free(index);
         }
@@ -246,7 +270,8 @@ static void judge(const char *name, int clustered, int large)
     result r = measure(&s, &options, "HNSW, as it is");
     CHECK(r.near >= 0.98);
     CHECK(!clustered || r.far >= 0.98);
-    CHECK(!large || !clustered || r.one < 0.5e-3); /* without clusters a graph search visits several times as many vectors: printed */
+    CHECK(!large || !clustered || r.one < 0.5e-3); /* without clusters a graph search visits several
+                                                      times as many vectors: printed */
     options.kind = PC__INDEX_FAISS_IVF;
     r = measure(&s, &options, "IVF, as it is");
     CHECK(r.near >= 0.98);

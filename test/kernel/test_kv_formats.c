@@ -1,7 +1,10 @@
-/* Catches: an attention kernel for fp16 or int8 K and V, of any level, that differs from double-precision attention over the stored values (channels and
- * tokens of very different sizes, one key that takes all, all keys alike, masks, tails, soft cap, slopes), that uses padding, reads past the end of an
- * array, writes outside its state, or lets a row depend on the others or on how pages are cut into calls; rounding that loses more than is documented;
- * plans over runs of different formats that give anything but the attention over all their keys, or in which sharing changes a bit, parts of int8 pages that a host may write. */
+/* Catches: an attention kernel for fp16 or int8 K and V, of any level, that differs from
+ * double-precision attention over the stored values (channels and tokens of very different sizes,
+ * one key that takes all, all keys alike, masks, tails, soft cap, slopes), that uses padding, reads
+ * past the end of an array, writes outside its state, or lets a row depend on the others or on how
+ * pages are cut into calls; rounding that loses more than is documented; plans over runs of
+ * different formats that give anything but the attention over all their keys, or in which sharing
+ * changes a bit, parts of int8 pages that a host may write. */
 #include <float.h>
 #include <math.h>
 
@@ -20,7 +23,7 @@ typedef struct scene {
     kind kind;
     size_t k_dim, v_dim, rows, tokens, heads, head;
     pc__kv_shape shape;
-    float *q, *k, *v; /* [rows][k_dim]; as stored: [tokens][k_dim], [tokens][v_dim] */
+    float *q, *k, *v;         /* [rows][k_dim]; as stored: [tokens][k_dim], [tokens][v_dim] */
     float *k_first, *v_first; /* as they were before */
     guarded pages, q_in, lo, hi, slope, distance;
     pc__attn_task task; /* but for m, l and acc */
@@ -74,8 +77,10 @@ static void poison_padding(const scene *s, uint8_t *page, size_t tokens)
 /* All heads are written alike, the scene looks at one of them. */
 static void pack(scene *s)
 {
-    size_t count = (s->tokens + PC__PAGE - 1) / PC__PAGE, bytes = pc__kv_page_bytes(&s->shape), heads = s->heads;
-    float *k = malloc(s->tokens * heads * s->k_dim * sizeof *k), *v = malloc(s->tokens * heads * s->v_dim * sizeof *v);
+    size_t count = (s->tokens + PC__PAGE - 1) / PC__PAGE, bytes = pc__kv_page_bytes(&s->shape),
+           heads = s->heads;
+    float *k = malloc(s->tokens * heads * s->k_dim * sizeof *k),
+          *v = malloc(s->tokens * heads * s->v_dim * sizeof *v);
     uint8_t *layer;
     s->pages = guarded_new(count * heads * bytes);
     memset(s->pages.data, 0, s->pages.bytes);
@@ -89,8 +94,9 @@ static void pack(scene *s)
         if (s->dtype != PC_DTYPE_I8)
             pc__kv_write(&view, 0, t, k + t * heads * s->k_dim, v + t * heads * s->v_dim);
         else if (t % PC__PAGE == 0)
-            pc__kv_write_i8(&s->shape, layer, t / PC__PAGE, s->tokens - t < PC__PAGE ? s->tokens - t : PC__PAGE, k + t * heads * s->k_dim,
-                            v + t * heads * s->v_dim);
+            pc__kv_write_i8(&s->shape, layer, t / PC__PAGE,
+                            s->tokens - t < PC__PAGE ? s->tokens - t : PC__PAGE,
+                            k + t * heads * s->k_dim, v + t * heads * s->v_dim);
     for (size_t t = 0; t < s->tokens; t++) {
         pc__kv_read(&view, 0, t, k, v);
         memcpy(s->k + t * s->k_dim, k + s->head * s->k_dim, s->k_dim * sizeof *k);
@@ -168,7 +174,8 @@ static void free_scene(scene *s)
 
 static state new_state(const scene *s)
 {
-    state st = {guarded_new(s->rows * 4), guarded_new(s->rows * 4), guarded_new(s->rows * s->v_dim * 4)};
+    state st = {guarded_new(s->rows * 4), guarded_new(s->rows * 4),
+                guarded_new(s->rows * s->v_dim * 4)};
     for (size_t r = 0; r < s->rows; r++)
         ((float *)(void *)st.m.data)[r] = -INFINITY;
     memset(st.l.data, 0, st.l.bytes);
@@ -184,10 +191,12 @@ static void free_state(state *st)
 }
 
 /* Rows [row, row + rows). */
-static void attend(const scene *s, const pc__kernels *kernels, const state *st, size_t row, size_t rows, size_t first, size_t last)
+static void attend(const scene *s, const pc__kernels *kernels, const state *st, size_t row,
+                   size_t rows, size_t first, size_t last)
 {
     pc__attn_task task = s->task;
-    const uint8_t *later[2] = {s->pages.data, s->pages.data}; /* fetching ahead must change nothing */
+    const uint8_t *later[2] = {s->pages.data,
+                               s->pages.data}; /* fetching ahead must change nothing */
     task.fetch = later;
     task.fetches = row % 3;
     task.rows = rows;
@@ -209,7 +218,8 @@ typedef struct truth {
     int seen;
 } truth;
 
-/* What taking q to 16 bits of the largest of its page, the channels' scales multiplied in, can do to a score: half a step a channel. */
+/* What taking q to 16 bits of the largest of its page, the channels' scales multiplied in, can do
+ * to a score: half a step a channel. */
 static double query_slack(const scene *s, size_t r, size_t t)
 {
     const uint8_t *page = s->task.pages + t / PC__PAGE * s->task.page_stride;
@@ -231,7 +241,8 @@ static double score(const scene *s, const float *k, size_t r, size_t t, double *
         sum += term;
         size += fabs(term);
     }
-    *slack = (4.0 * sqrt((double)s->k_dim) + 4.0) * unit * size + (s->dtype == PC_DTYPE_I8 ? query_slack(s, r, t) : 0.0);
+    *slack = (4.0 * sqrt((double)s->k_dim) + 4.0) * unit * size
+             + (s->dtype == PC_DTYPE_I8 ? query_slack(s, r, t) : 0.0);
     if (s->task.soft_cap != 0.0f) {
         sum = (double)s->task.soft_cap * tanh(sum / (double)s->task.soft_cap);
         *slack += 8.0 * unit * (double)s->task.soft_cap;
@@ -274,13 +285,16 @@ static double larger(double a, double b)
     return b <= a ? a : isnan(b) ? INFINITY : b;
 }
 
-/* The worst difference in units of what it may be. Weights of int8 values are taken to 16 bits of the largest of their page: half a step each of 64. */
+/* The worst difference in units of what it may be. Weights of int8 values are taken to 16 bits of
+ * the largest of their page: half a step each of 64. */
 static double check_row(const scene *s, const state *st, size_t r)
 {
     truth w = truth_of(s, s->k, s->v, r);
     const float *acc = (const float *)(const void *)st->acc.data + r * s->v_dim;
-    double m = (double)((const float *)(const void *)st->m.data)[r], l = (double)((const float *)(const void *)st->l.data)[r];
-    double limit = expm1(2.0 * w.slack) + 64.0 * 0x1p-24, values = s->dtype == PC_DTYPE_I8 ? 64.0 / 131070.0 : 0.0, worst;
+    double m = (double)((const float *)(const void *)st->m.data)[r],
+           l = (double)((const float *)(const void *)st->l.data)[r];
+    double limit = expm1(2.0 * w.slack) + 64.0 * 0x1p-24,
+           values = s->dtype == PC_DTYPE_I8 ? 64.0 / 131070.0 : 0.0, worst;
     if (!w.seen) {
         int untouched = isinf(m) && m < 0.0 && l == 0.0;
         for (size_t d = 0; d < s->v_dim; d++)
@@ -291,14 +305,15 @@ static double check_row(const scene *s, const state *st, size_t r)
         return INFINITY;
     worst = larger(0.0, fabs(m + log(l) - w.lse) / (limit + 0x1p-22 * fabs(w.lse)));
     for (size_t d = 0; d < s->v_dim; d++)
-        worst = larger(worst, fabs((double)acc[d] / l - w.out[d]) / ((2.0 * limit + values) * w.size));
+        worst = larger(worst,
+                       fabs((double)acc[d] / l - w.out[d]) / ((2.0 * limit + values) * w.size));
     return worst;
 }
 
 static int same_state(const state *a, const state *b)
 {
-    return !memcmp(a->m.data, b->m.data, a->m.bytes) && !memcmp(a->l.data, b->l.data, a->l.bytes) &&
-           !memcmp(a->acc.data, b->acc.data, a->acc.bytes);
+    return !memcmp(a->m.data, b->m.data, a->m.bytes) && !memcmp(a->l.data, b->l.data, a->l.bytes)
+           && !memcmp(a->acc.data, b->acc.data, a->acc.bytes);
 }
 
 static void check_level(const scene *s, const pc__kernels *kernels)
@@ -312,8 +327,10 @@ static void check_level(const scene *s, const pc__kernels *kernels)
         attend(s, kernels, &alone, r, 1, 0, pages);
     }
     if (!CHECK(worst <= 1.0))
-        fprintf(stderr, "    %s dtype %u: dims %zu and %zu, %zu rows, %zu tokens, kind %d: %.3g of the limit\n", kernels->name, s->dtype,
-                s->k_dim, s->v_dim, s->rows, s->tokens, (int)s->kind, worst);
+        fprintf(
+            stderr,
+            "    %s dtype %u: dims %zu and %zu, %zu rows, %zu tokens, kind %d: %.3g of the limit\n",
+            kernels->name, s->dtype, s->k_dim, s->v_dim, s->rows, s->tokens, (int)s->kind, worst);
     CHECK(same_state(&whole, &alone));
     for (size_t p = 0; p < pages; p++)
         attend(s, kernels, &pieces, 0, s->rows, p, p + 1);
@@ -325,8 +342,8 @@ static void check_level(const scene *s, const pc__kernels *kernels)
     free_state(&alone);
 }
 
-/* Against the values before they were rounded. fp16: 2^-11 of every value. int8, NORMAL: half a step of 127 (a bf16 ulp more) of the largest of
- * a channel's 64 or a token's v_dim values. */
+/* Against the values before they were rounded. fp16: 2^-11 of every value. int8, NORMAL: half a
+ * step of 127 (a bf16 ulp more) of the largest of a channel's 64 or a token's v_dim values. */
 static void check_loss(const scene *s)
 {
     for (size_t i = 0; s->dtype == PC_DTYPE_F16 && i < s->tokens * s->k_dim; i++)
@@ -365,13 +382,17 @@ static void try_scene(scene *s, int terms, uint64_t seed)
 
 static void dims_and_rows(uint32_t dtype)
 {
-    static const size_t dims[] = {1, 2, 3, 16, 33, 64, 80, 96, 128, 256}, rows[] = {1, 2, 3, 4, 5, 6, 7, 9, 12, 13, 24, 31};
+    static const size_t dims[] = {1, 2, 3, 16, 33, 64, 80, 96, 128, 256},
+                        rows[] = {1, 2, 3, 4, 5, 6, 7, 9, 12, 13, 24, 31};
     enum { DIMS = sizeof dims / sizeof *dims };
     uint64_t seed = 1;
     for (size_t d = 0; d < DIMS; d++)
         for (size_t r = 0; r < sizeof rows / sizeof *rows; r++) {
             pc_test_rng rng = {seed++ * 77};
-            scene s = {.dtype = dtype, .kind = (kind)below(&rng, KINDS), .rows = rows[r], .tokens = 1 + below(&rng, MAX_TOKENS)};
+            scene s = {.dtype = dtype,
+                       .kind = (kind)below(&rng, KINDS),
+                       .rows = rows[r],
+                       .tokens = 1 + below(&rng, MAX_TOKENS)};
             s.k_dim = dims[d];
             s.v_dim = r % 3 ? dims[d] : dims[(d + r) % DIMS];
             try_scene(&s, (int)below(&rng, 4), seed);
@@ -382,7 +403,12 @@ static void tails(uint32_t dtype)
 {
     for (size_t tokens = 1; tokens <= 2 * PC__PAGE + 2; tokens++)
         for (int k = 0; k < KINDS; k++) {
-            scene s = {.dtype = dtype, .kind = (kind)k, .rows = 1 + tokens % 8, .tokens = tokens, .k_dim = 18, .v_dim = 17};
+            scene s = {.dtype = dtype,
+                       .kind = (kind)k,
+                       .rows = 1 + tokens % 8,
+                       .tokens = tokens,
+                       .k_dim = 18,
+                       .v_dim = 17};
             try_scene(&s, k == 3 ? 2 : 0, tokens * 5 + (uint64_t)k);
         }
 }
@@ -391,17 +417,29 @@ static void tails(uint32_t dtype)
 static void largest(uint32_t dtype)
 {
     for (int k = 0; k < KINDS; k++) {
-        scene s = {.dtype = dtype, .kind = (kind)k, .rows = 8, .tokens = 100, .k_dim = MAX_DIM, .v_dim = MAX_DIM - (size_t)k};
+        scene s = {.dtype = dtype,
+                   .kind = (kind)k,
+                   .rows = 8,
+                   .tokens = 100,
+                   .k_dim = MAX_DIM,
+                   .v_dim = MAX_DIM - (size_t)k};
         try_scene(&s, 0, (uint64_t)k);
     }
 }
 
-/* Queries and values at the end of their range, zeros: nothing that is not a number may come of them. */
+/* Queries and values at the end of their range, zeros: nothing that is not a number may come of
+ * them. */
 static void extremes(uint32_t dtype)
 {
     static const float q[] = {0.0f, 1e-30f, 1e4f};
     for (int i = 0; i < 9; i++) {
-        scene s = {.dtype = dtype, .kind = EQUAL, .rows = 7, .tokens = 70, .k_dim = 40, .v_dim = 24, .heads = 1};
+        scene s = {.dtype = dtype,
+                   .kind = EQUAL,
+                   .rows = 7,
+                   .tokens = 70,
+                   .k_dim = 40,
+                   .v_dim = 24,
+                   .heads = 1};
         pc_test_rng rng = {(uint64_t)i};
         float size = i / 3 == 0 ? 0.0f : i / 3 == 1 ? 6e4f : 1e-7f;
         make(&s, 0, &rng);
@@ -419,7 +457,8 @@ static void extremes(uint32_t dtype)
                 attend(&s, pc__kernels_named(levels[l]), &st, 0, s.rows, 0, 2);
                 for (size_t r = 0; r < s.rows; r++)
                     for (size_t d = 0; s.task.lo[r] < s.task.hi[r] && d < s.v_dim; d++) {
-                        float out = ((float *)(void *)st.acc.data)[r * s.v_dim + d] / ((float *)(void *)st.l.data)[r];
+                        float out = ((float *)(void *)st.acc.data)[r * s.v_dim + d]
+                                    / ((float *)(void *)st.l.data)[r];
                         CHECK(fabsf(out) <= size * 1.01f + 0x1p-25f);
                     }
                 free_state(&st);
@@ -439,7 +478,8 @@ static void nothing_seen(uint32_t dtype)
         make(&s, 0, &rng);
         state before = new_state(&s), after = new_state(&s);
         for (size_t r = 0; r < s.rows; r++) {
-            ((uint32_t *)(void *)s.lo.data)[r] = ((uint32_t *)(void *)s.hi.data)[r] = (uint32_t)r * 14;
+            ((uint32_t *)(void *)s.lo.data)[r] = ((uint32_t *)(void *)s.hi.data)[r] = (uint32_t)r
+                                                                                      * 14;
             ((float *)(void *)before.m.data)[r] = pc_test_normal(&rng);
             ((float *)(void *)before.l.data)[r] = 1.5f;
         }
@@ -450,18 +490,22 @@ static void nothing_seen(uint32_t dtype)
         memcpy(after.acc.data, before.acc.data, before.acc.bytes);
         attend(&s, pc__kernels_named(levels[i]), &after, 0, s.rows, 0, 2);
         CHECK(same_state(&before, &after));
-        ((uint32_t *)(void *)s.hi.data)[3] = 50; /* one row sees: the others of its block keep theirs */
+        ((uint32_t *)(void *)
+             s.hi.data)[3] = 50; /* one row sees: the others of its block keep theirs */
         attend(&s, pc__kernels_named(levels[i]), &after, 0, s.rows, 0, 2);
         CHECK(memcmp(before.l.data, after.l.data, before.l.bytes));
         for (size_t r = 0; r < s.rows; r++)
-            CHECK(r == 3 || !memcmp(before.acc.data + r * s.v_dim * 4, after.acc.data + r * s.v_dim * 4, s.v_dim * 4));
+            CHECK(r == 3
+                  || !memcmp(before.acc.data + r * s.v_dim * 4, after.acc.data + r * s.v_dim * 4,
+                             s.v_dim * 4));
         free_state(&before);
         free_state(&after);
         free_scene(&s);
     }
 }
 
-/* ------------------------------------------------------- several formats in one plan, by the public calls */
+/* ------------------------------------------------------- several formats in one plan, by the
+ * public calls */
 
 enum { HEADS = 4, KV_HEADS = 2, DIM = 32, RUNS = 5, ROWS = 6, LONGEST = 1100 };
 
@@ -491,9 +535,11 @@ static void fill_run(forest *f, size_t i, pc_test_rng *rng)
     f->pages[i] = aligned_alloc(64, pc_pages_bytes(&shape, n));
     memset(f->pages[i], shape.dtype == PC_DTYPE_I8 ? 0xff : 0, pc_pages_bytes(&shape, n));
     CHECK_OK(pc_pages_write(&shape, f->pages[i], 0, n, f->k[i], f->v[i]));
-    if (shape.dtype == PC_DTYPE_I8 && n > PC_PAGE_TOKENS) { /* a page again, as a run that goes on does */
+    if (shape.dtype == PC_DTYPE_I8
+        && n > PC_PAGE_TOKENS) { /* a page again, as a run that goes on does */
         size_t at = (n - 1) / PC_PAGE_TOKENS * PC_PAGE_TOKENS;
-        CHECK_OK(pc_pages_write(&shape, f->pages[i], at, n - at, f->k[i] + at * KV_HEADS * DIM, f->v[i] + at * KV_HEADS * DIM));
+        CHECK_OK(pc_pages_write(&shape, f->pages[i], at, n - at, f->k[i] + at * KV_HEADS * DIM,
+                                f->v[i] + at * KV_HEADS * DIM));
     }
     uint8_t *layer = f->pages[i];
     pc__kv view = {.shape = {1, KV_HEADS, DIM, DIM, shape.dtype}, .tokens = n, .layer = &layer};
@@ -505,7 +551,8 @@ static void fill_run(forest *f, size_t i, pc_test_rng *rng)
 static void make_forest(forest *f)
 {
     static const size_t tokens[RUNS] = {LONGEST, 70, 130, 64, 9};
-    static const uint32_t dtypes[RUNS] = {PC_DTYPE_I8, PC_DTYPE_DEFAULT, PC_DTYPE_F16, PC_DTYPE_F32, PC_DTYPE_I8};
+    static const uint32_t dtypes[RUNS] = {PC_DTYPE_I8, PC_DTYPE_DEFAULT, PC_DTYPE_F16, PC_DTYPE_F32,
+                                          PC_DTYPE_I8};
     pc_test_rng rng = {5};
     memset(f, 0, sizeof *f);
     f->shape = (pc_attend_shape){sizeof f->shape, HEADS, KV_HEADS, DIM, DIM, PC_DTYPE_BF16, 0};
@@ -534,7 +581,8 @@ static double worst_of(const forest *f, const float *out, const float *lse, size
                 size_t at = (t * KV_HEADS + h / (HEADS / KV_HEADS)) * DIM;
                 double s = 0.0;
                 for (size_t d = 0; d < DIM; d++)
-                    s += (double)f->q[(r * HEADS + h) * DIM + d] * (double)f->k[f->spans[i].run][at + d] / sqrt((double)DIM);
+                    s += (double)f->q[(r * HEADS + h) * DIM + d]
+                         * (double)f->k[f->spans[i].run][at + d] / sqrt((double)DIM);
                 top = pass ? top : fmax(top, s);
                 sum += pass ? exp(s - top) : 0.0;
                 for (size_t d = 0; pass && d < DIM; d++)
@@ -583,7 +631,8 @@ static void mixed_plan(void)
     CHECK(!memcmp(out[0], out[1], sizeof out[0]) && !memcmp(lse[0], lse[1], sizeof lse[0]));
     for (size_t r = 0; r < ROWS; r++)
         for (size_t h = 0; h < HEADS; h++) {
-            double worst = worst_of(&f, out[0], lse[0], r, h), limit = f.spans[2 * r + 1].run == 1 ? 3e-2 : 2e-4;
+            double worst = worst_of(&f, out[0], lse[0], r, h),
+                   limit = f.spans[2 * r + 1].run == 1 ? 3e-2 : 2e-4;
             if (!CHECK(worst <= limit)) /* only run 1 is bf16 */
                 fprintf(stderr, "    row %zu head %zu: %g\n", r, h, worst);
         }

@@ -62,9 +62,10 @@ static layer make_layer(size_t in, size_t out, uint32_t compute)
     for (size_t r = 0; r < ROWS; r++) /* rows of very different size side by side */
         for (size_t i = 0; i < in; i++)
             l.x[r * in + i] = r == 7 ? 0.0f
-                                     : pc_test_normal(&rng) * (r % 9 == 4   ? 1e15f
-                                                               : r % 9 == 5 ? 1e-15f
-                                                                            : 1.0f);
+                                     : pc_test_normal(&rng)
+                                           * (r % 9 == 4   ? 1e15f
+                                              : r % 9 == 5 ? 1e-15f
+                                                           : 1.0f);
     return l;
 }
 
@@ -112,8 +113,8 @@ static void compare(const layer *l, const float *bias, const float *y)
                 size += fabs(term);
             }
             double shift = bias ? (double)bias[n] : 0.0;
-            double limit = (4.0 * sqrt((double)l->in) + 4.0) * unit * size +
-                           unit * fabs(sum + shift);
+            double limit = (4.0 * sqrt((double)l->in) + 4.0) * unit * size
+                           + unit * fabs(sum + shift);
             double error = fabs((double)y[r * l->out + n] - (sum + shift));
             worst = fmax(worst, limit > 0.0 ? error / limit : error > 0.0 ? INFINITY : 0.0);
         }
@@ -179,8 +180,7 @@ static void other_threads(const layer *l, const float *bias, uint32_t threads, i
     pc__weight_source from = {.user = (void *)l, .rows = give_rows};
     pc__linear *linear = NULL;
     float *y = malloc(ROWS * l->out * sizeof *y);
-    CHECK_OK(
-        pc__linear_new(&linear, context, l->out, l->in, l->compute, &from, bias));
+    CHECK_OK(pc__linear_new(&linear, context, l->out, l->in, l->compute, &from, bias));
     for (size_t i = 0; linear && i < sizeof rows / sizeof *rows; i++) {
         run(linear, l, l->x, rows[i], y);
         CHECK(same_bits(y, want, rows[i] * l->out));
@@ -204,8 +204,8 @@ static void *call(void *arg)
     float *y = malloc(c->rows * c->l->out * sizeof *y);
     c->same = 1;
     for (int i = 0; i < 20; i++)
-        c->same &= pc__linear_run(c->linear, c->l->x + c->first * c->l->in, c->rows, y) == PC_OK &&
-                   same_bits(y, c->want + c->first * c->l->out, c->rows * c->l->out);
+        c->same &= pc__linear_run(c->linear, c->l->x + c->first * c->l->in, c->rows, y) == PC_OK
+                   && same_bits(y, c->want + c->first * c->l->out, c->rows * c->l->out);
     free(y);
     return NULL;
 }
@@ -236,8 +236,8 @@ static void one_layer(pc_context *context, size_t in, size_t out, uint32_t compu
         for (size_t n = 0; n < out; n++)
             once &= l.given[n] == 1;
         CHECK(once);
-        CHECK(pc__linear_bytes(linear) >=
-              in * out * (compute == PC_DTYPE_F32 ? 4 : 2) + (bias ? out * 4 : 0));
+        CHECK(pc__linear_bytes(linear)
+              >= in * out * (compute == PC_DTYPE_F32 ? 4 : 2) + (bias ? out * 4 : 0));
         CHECK_OK(pc__linear_run(linear, l.x, 0, &none));
         CHECK(none == 3.0f);
         run(linear, &l, l.x, ROWS, y);
@@ -283,10 +283,12 @@ static void side_by_side(pc_context *context)
     }
 }
 
-/* Many parts: rows picked out of order, rows in the middle, none, of layers of two formats and two sizes; each as if it ran alone. */
+/* Many parts: rows picked out of order, rows in the middle, none, of layers of two formats and two
+ * sizes; each as if it ran alone. */
 static void in_parts(pc_context *context)
 {
-    static const uint32_t computes[] = {PC_DTYPE_BF16, PC_DTYPE_F32}, picked[] = {8, 3, 3, 0, 7, 11, 1, 2, 2, 5};
+    static const uint32_t computes[] = {PC_DTYPE_BF16, PC_DTYPE_F32},
+                          picked[] = {8, 3, 3, 0, 7, 11, 1, 2, 2, 5};
     static const size_t outs[] = {70, 33};
     enum { KINDS = 2, IN = 50, PARTS = 14, PICKED = 10 };
     layer l[KINDS];
@@ -303,14 +305,16 @@ static void in_parts(pc_context *context)
     for (size_t i = 0; i < PARTS; i++) {
         size_t of = i / 2 % KINDS, count = i % 5;
         y[i] = malloc(5 * outs[of] * sizeof(float));
-        parts[i] = i < PARTS / 2 ? (pc__linear_part){linear[of], l[0].x, picked, PICKED, i % 6, count, y[i]}
-                                 : (pc__linear_part){linear[of], l[0].x, NULL, ROWS, 3 * i, count, y[i]};
+        parts[i] = i < PARTS / 2
+                       ? (pc__linear_part){linear[of], l[0].x, picked, PICKED, i % 6, count, y[i]}
+                       : (pc__linear_part){linear[of], l[0].x, NULL, ROWS, 3 * i, count, y[i]};
     }
     CHECK_OK(pc__linear_run_parts(parts, 0));
     CHECK_OK(pc__linear_run_parts(parts, PARTS));
     for (size_t i = 0; i < PARTS; i++)
         for (size_t r = 0; r < parts[i].count; r++) {
-            size_t of = i / 2 % KINDS, row = parts[i].row ? picked[parts[i].first + r] : parts[i].first + r;
+            size_t of = i / 2 % KINDS,
+                   row = parts[i].row ? picked[parts[i].first + r] : parts[i].first + r;
             CHECK(same_bits(y[i] + r * outs[of], want[of] + row * outs[of], outs[of]));
         }
     for (size_t i = 0; i < PARTS; i++)
@@ -322,8 +326,8 @@ static void in_parts(pc_context *context)
     }
 }
 
-/* Weights that are moved together compute as before and count as before; a second time there is nothing to move. Where there is no memory for it, all
- * stays as it was. */
+/* Weights that are moved together compute as before and count as before; a second time there is
+ * nothing to move. Where there is no memory for it, all stays as it was. */
 static void joined(void)
 {
     enum { LAYERS = 4, IN = 700, OUT = 1000, AT = 3 };
@@ -340,7 +344,8 @@ static void joined(void)
     CHECK_OK(pc_context_new(&context, &options));
     void *block = NULL, *again = context;
     for (int i = 0; i < LAYERS - 1; i++) /* the last one is none */
-        CHECK_OK(pc__linear_new(&linear[i], context, OUT, IN, i ? PC_DTYPE_F32 : PC_DTYPE_BF16, &from, l.bias));
+        CHECK_OK(pc__linear_new(&linear[i], context, OUT, IN, i ? PC_DTYPE_F32 : PC_DTYPE_BF16,
+                                &from, l.bias));
     size_t bytes = pc__linear_bytes(linear[1]);
     CHECK_OK(pc__linear_run(linear[1], l.x, AT, y[0]));
     int own = !strcmp(pc__linear_way_name(linear[1]), "own");

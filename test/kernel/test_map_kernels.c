@@ -1,5 +1,7 @@
-/* Catches: a kernel of maps times values, or of recorded weights, of any level, that differs from the reference, reads weights, scales or pages behind their end, uses padding, writes outside
- * its rows, or lets a row depend on which others are computed with it. With PC_TEST_LONG=1 it also prints how near products come to what the machine can do. */
+/* Catches: a kernel of maps times values, or of recorded weights, of any level, that differs from
+ * the reference, reads weights, scales or pages behind their end, uses padding, writes outside its
+ * rows, or lets a row depend on which others are computed with it. With PC_TEST_LONG=1 it also
+ * prints how near products come to what the machine can do. */
 #include <math.h>
 #include <stdlib.h>
 #include <time.h>
@@ -31,10 +33,12 @@ static void store(uint8_t *block, uint32_t dtype, size_t at, float x)
     if (dtype == PC_DTYPE_F32)
         ((float *)(void *)block)[at] = x;
     else
-        ((uint16_t *)(void *)block)[at] = dtype == PC_DTYPE_BF16 ? pc__bf16_from(x) : pc__half_from(x);
+        ((uint16_t *)(void *)block)[at] = dtype == PC_DTYPE_BF16 ? pc__bf16_from(x)
+                                                                 : pc__half_from(x);
 }
 
-/* Two K/V heads, the second of which is looked at; the last page ends at the guard. Padding is as large as it can be. */
+/* Two K/V heads, the second of which is looked at; the last page ends at the guard. Padding is as
+ * large as it can be. */
 static void make_pages(scene *s, pc_test_rng *rng)
 {
     pc__kv_shape shape = {1, 2, (int32_t)s->k_dim, (int32_t)s->v_dim, s->dtype};
@@ -46,9 +50,11 @@ static void make_pages(scene *s, pc_test_rng *rng)
         uint8_t *k = s->pages.data + (t / PC__PAGE * 2 + 1) * page, *v = k + pc__kv_k_bytes(&shape);
         float large = t < s->tokens ? 0.0f : 60000.0f;
         for (size_t d = 0; d < s->k_dim; d++)
-            store(k, s->dtype, (d / by * PC__PAGE + t % PC__PAGE) * by + d % by, large + pc_test_normal(rng));
+            store(k, s->dtype, (d / by * PC__PAGE + t % PC__PAGE) * by + d % by,
+                  large + pc_test_normal(rng));
         for (size_t d = 0; d < s->v_dim; d++)
-            store(v, s->dtype, (t % PC__PAGE / by * s->v_dim + d) * by + t % by, large + pc_test_normal(rng));
+            store(v, s->dtype, (t % PC__PAGE / by * s->v_dim + d) * by + t % by,
+                  large + pc_test_normal(rng));
     }
     s->positive = malloc(s->pages.bytes);
     memcpy(s->positive, s->pages.data, s->pages.bytes);
@@ -56,7 +62,11 @@ static void make_pages(scene *s, pc_test_rng *rng)
         s->positive[i] &= 0x7f;
     s->task.values = s->pages.data + page + pc__kv_k_bytes(&shape);
     s->task.page_stride = 2 * page;
-    s->scores = (pc__attn_task){.pages = s->pages.data + page, .page_stride = 2 * page, .v_offset = pc__kv_k_bytes(&shape), .k_dim = s->k_dim, .v_dim = s->v_dim};
+    s->scores = (pc__attn_task){.pages = s->pages.data + page,
+                                .page_stride = 2 * page,
+                                .v_offset = pc__kv_k_bytes(&shape),
+                                .k_dim = s->k_dim,
+                                .v_dim = s->v_dim};
 }
 
 static void make_weights(scene *s, pc_test_rng *rng)
@@ -118,7 +128,8 @@ static void drop(scene *s)
     }
 }
 
-/* The size of every sum's terms, for what rounding may do: the reference over values without signs. */
+/* The size of every sum's terms, for what rounding may do: the reference over values without signs.
+ */
 static void sizes(const scene *s, const pc__map_task *row, float *out)
 {
     pc__map_task task = *row;
@@ -132,8 +143,10 @@ static void products(scene *s, const pc__kernels *kernels, size_t first, size_t 
 {
     size_t stride = s->v_dim + 3;
     guarded out = guarded_new(((rows - 1) * stride + s->v_dim) * sizeof(float));
-    float *got = (float *)(void *)out.data, want[PC__MAX_HEAD], size[PC__MAX_HEAD], alone[PC__MAX_HEAD];
-    float share = s->dtype == PC_DTYPE_BF16 && kernels->bf16_dot && s->format != PC_MAP_U8 ? 0x1p-8f : 1e-5f;
+    float *got = (float *)(void *)out.data, want[PC__MAX_HEAD], size[PC__MAX_HEAD],
+          alone[PC__MAX_HEAD];
+    float share = s->dtype == PC_DTYPE_BF16 && kernels->bf16_dot && s->format != PC_MAP_U8 ? 0x1p-8f
+                                                                                           : 1e-5f;
     s->task.first = first;
     s->task.rows = rows;
     s->task.out = got;
@@ -160,7 +173,8 @@ static void products(scene *s, const pc__kernels *kernels, size_t first, size_t 
 
 static void recorded(scene *s, const pc__kernels *kernels, int cap)
 {
-    size_t pages = (s->tokens + PC__PAGE - 1) / PC__PAGE, stride = pages * PC__PAGE, count = s->scores.rows * stride;
+    size_t pages = (s->tokens + PC__PAGE - 1) / PC__PAGE, stride = pages * PC__PAGE,
+           count = s->scores.rows * stride;
     guarded out = guarded_new(count * sizeof(float));
     float *got = (float *)(void *)out.data, *want = malloc(count * sizeof *want);
     s->scores.soft_cap = cap ? 2.0f : 0.0f;
@@ -180,7 +194,11 @@ static void all_of(const pc__kernels *kernels, pc_test_rng *rng)
 {
     static const size_t lengths[] = {1, 2, 63, 64, 65, 131}, dims[] = {1, 15, 16, 64, 80, 128};
     for (int i = 0; i < 3 * 3 * 2 * 6; i++) {
-        scene s = {.format = (uint32_t)(i % 3), .dtype = dtypes[i / 3 % 3], .causal = i / 9 % 2, .tokens = lengths[i / 18], .k_dim = dims[(i + i / 18) % 6],
+        scene s = {.format = (uint32_t)(i % 3),
+                   .dtype = dtypes[i / 3 % 3],
+                   .causal = i / 9 % 2,
+                   .tokens = lengths[i / 18],
+                   .k_dim = dims[(i + i / 18) % 6],
                    .v_dim = dims[(i / 3 + i / 18) % 6]};
         size_t first = pc_test_bits(rng) % s.tokens;
         make_pages(&s, rng);
@@ -210,7 +228,8 @@ static void multiply(void *arg, size_t i)
     (void)arg;
     (void)i;
     for (int turn = 0; turn < PANEL_TURNS; turn++)
-        pc__kernels_get()->panel_bf16(&(pc__panel_task){panel, PANEL_IN, x, PANEL_IN, PANEL_ROWS, y, PC__PANEL, PC__PANEL, NULL});
+        pc__kernels_get()->panel_bf16(&(pc__panel_task){panel, PANEL_IN, x, PANEL_IN, PANEL_ROWS, y,
+                                                        PC__PANEL, PC__PANEL, NULL});
 }
 
 static void read_part(void *arg, size_t i)
@@ -270,13 +289,18 @@ static void apply(void *arg)
 }
 
 /* One lane's maps and values lie in memory of their own, as those of a memo do. */
-static void one_shape(machine *m, int32_t heads, int32_t kv_heads, int32_t dim, size_t tokens, size_t count, uint32_t format, int causal)
+static void one_shape(machine *m, int32_t heads, int32_t kv_heads, int32_t dim, size_t tokens,
+                      size_t count, uint32_t format, int causal)
 {
     pc__kv_shape shape = {1, kv_heads, dim, dim, PC_DTYPE_BF16};
-    work w = {.m = m, .count = count, .out = malloc(count * tokens * (size_t)(heads * dim) * sizeof(float))};
+    work w = {.m = m,
+              .count = count,
+              .out = malloc(count * tokens * (size_t)(heads * dim) * sizeof(float))};
     pc__map_shape map = {format, heads, tokens, causal};
     size_t bytes = pc__map_bytes(&map), values = tokens * (size_t)(kv_heads * dim) * 2;
-    double keys = causal ? (double)tokens * (double)(tokens + 1) / 2 : (double)tokens * (double)tokens, seconds, bound;
+    double keys = causal ? (double)tokens * (double)(tokens + 1) / 2
+                         : (double)tokens * (double)tokens,
+           seconds, bound;
     for (size_t i = 0; i < count; i++) {
         pc__kv *kv = NULL;
         void *weights = malloc(bytes);
@@ -289,10 +313,15 @@ static void one_shape(machine *m, int32_t heads, int32_t kv_heads, int32_t dim, 
         w.lanes[i] = (pc__map_lane){map, weights, kv, i * tokens};
     }
     seconds = least(apply, &w);
-    bound = fmax(2.0 * keys * (double)(heads * dim) * (double)count / m->flops, (double)(count * (bytes + values)) / m->bytes);
-    printf("%2d x %3d, %2d K/V, L %4zu, batch %2zu, %s%s: %9.1f us, bound %9.1f us (%s), share %.2f\n", heads, dim, kv_heads, tokens, count,
-           format == PC_MAP_U8 ? "u8" : "f16", causal ? " causal" : "", seconds * 1e6, bound * 1e6,
-           bound * m->flops > 2.0 * keys * (double)(heads * dim) * (double)count * 1.0001 ? "bytes" : "FLOPs", bound / seconds);
+    bound = fmax(2.0 * keys * (double)(heads * dim) * (double)count / m->flops,
+                 (double)(count * (bytes + values)) / m->bytes);
+    printf(
+        "%2d x %3d, %2d K/V, L %4zu, batch %2zu, %s%s: %9.1f us, bound %9.1f us (%s), share %.2f\n",
+        heads, dim, kv_heads, tokens, count, format == PC_MAP_U8 ? "u8" : "f16",
+        causal ? " causal" : "", seconds * 1e6, bound * 1e6,
+        bound * m->flops > 2.0 * keys * (double)(heads * dim) * (double)count * 1.0001 ? "bytes"
+                                                                                       : "FLOPs",
+        bound / seconds);
     for (size_t i = 0; i < count; i++) {
         free((void *)(uintptr_t)w.lanes[i].map);
         pc__kv_unref((pc__kv *)(uintptr_t)w.lanes[i].kv);
@@ -308,9 +337,11 @@ static void speed(void)
     if (!CHECK_OK(pc_context_new(&m.context, &options)))
         return;
     memset(m.memory, 1, READ_BYTES);
-    m.flops = 2.0 * (double)PANEL_IN * (double)PANEL_ROWS * (double)PC__PANEL * (double)PANEL_TURNS / least(all_products, &m);
+    m.flops = 2.0 * (double)PANEL_IN * (double)PANEL_ROWS * (double)PC__PANEL * (double)PANEL_TURNS
+              / least(all_products, &m);
     m.bytes = (double)READ_BYTES / least(all_reads, &m);
-    printf("%s: bf16 %.0f GFLOP/s, memory %.1f GB/s, one thread\n", pc__kernels_get()->name, m.flops / 1e9, m.bytes / 1e9);
+    printf("%s: bf16 %.0f GFLOP/s, memory %.1f GB/s, one thread\n", pc__kernels_get()->name,
+           m.flops / 1e9, m.bytes / 1e9);
     for (size_t tokens = 32; tokens <= 1024; tokens *= 2)
         for (size_t count = 1; count <= 32; count *= count < 4 ? 4 : 8)
             for (uint32_t format = PC_MAP_F16; format <= PC_MAP_U8; format++) {

@@ -1,5 +1,7 @@
-/* Catches: a kernel of the exact scan, of any level, whose distances are off by more than the contract says, that gives a query other bits in company than
- * alone, whose hits are not those at most as far as the limit, that reads past the end of vectors or writes past the end of its results. */
+/* Catches: a kernel of the exact scan, of any level, whose distances are off by more than the
+ * contract says, that gives a query other bits in company than alone, whose hits are not those at
+ * most as far as the limit, that reads past the end of vectors or writes past the end of its
+ * results. */
 #include <math.h>
 
 #include "guarded.h"
@@ -30,13 +32,16 @@ static void fill(pc_test_rng *rng, guarded *g, float size)
 
 static void check_block(const pc__scan_kernels *kernels, size_t dim, size_t count, pc_test_rng *rng)
 {
-    guarded block = guarded_new(dim * PC__SCAN_BLOCK * sizeof(float)), queries = guarded_new(count * dim * sizeof(float)),
-            limit = guarded_new(count * sizeof(float)), distances = guarded_new(count * PC__SCAN_BLOCK * sizeof(float)),
+    guarded block = guarded_new(dim * PC__SCAN_BLOCK * sizeof(float)),
+            queries = guarded_new(count * dim * sizeof(float)),
+            limit = guarded_new(count * sizeof(float)),
+            distances = guarded_new(count * PC__SCAN_BLOCK * sizeof(float)),
             hits = guarded_new(count * sizeof(uint32_t));
     fill(rng, &block, 1.0f);
     fill(rng, &queries, dim % 2 ? 1.0f : 1e-3f);
-    float *b = (float *)(void *)block.data, *q = (float *)(void *)queries.data, *l = (float *)(void *)limit.data,
-          *got = (float *)(void *)distances.data, alone[PC__SCAN_BLOCK];
+    float *b = (float *)(void *)block.data, *q = (float *)(void *)queries.data,
+          *l = (float *)(void *)limit.data, *got = (float *)(void *)distances.data,
+          alone[PC__SCAN_BLOCK];
     uint32_t *h = (uint32_t *)(void *)hits.data, hit_alone;
     for (size_t i = 0; i < count; i++)
         l[i] = (float)dim * pc_test_uniform(rng) * 2.0f;
@@ -44,7 +49,8 @@ static void check_block(const pc__scan_kernels *kernels, size_t dim, size_t coun
     for (size_t i = 0; i < count; i++) {
         int good = 1;
         for (size_t v = 0; v < PC__SCAN_BLOCK; v++) {
-            good &= within(got[i * PC__SCAN_BLOCK + v], squared(b + v, PC__SCAN_BLOCK, q + i * dim, dim), dim);
+            good &= within(got[i * PC__SCAN_BLOCK + v],
+                           squared(b + v, PC__SCAN_BLOCK, q + i * dim, dim), dim);
             good &= (h[i] >> v & 1) == (got[i * PC__SCAN_BLOCK + v] <= l[i]);
         }
         CHECK(good);

@@ -156,12 +156,11 @@ static void no_less_accurate(pc_context *context, uint32_t dtype, uint32_t most,
     }
     int fine = rms(&plan) <= 1.05 * rms(&whole) && plan.worst <= 2.0 * whole.worst;
     if (!CHECK(fine) || getenv("PC_TEST_VERBOSE"))
-        fprintf(
-            stderr,
-            "    %s %s, runs up to %u: RMS %.3g, in one call %.3g; largest %.3g, in one call %.3g (%zu values)\n",
-            pc__kernels_get()->name,
-            dtype_name(dtype),
-            most, rms(&plan), rms(&whole), plan.worst, whole.worst, plan.count);
+        fprintf(stderr,
+                "    %s %s, runs up to %u: RMS %.3g, in one call %.3g; largest %.3g, in one call "
+                "%.3g (%zu values)\n",
+                pc__kernels_get()->name, dtype_name(dtype), most, rms(&plan), rms(&whole),
+                plan.worst, whole.worst, plan.count);
 }
 
 static int nothing_seen(const host *h, size_t row)
@@ -196,8 +195,8 @@ static void edges(pc_context *context, uint32_t dtype)
     }
     host_queries(&h, &rng);
     host_attend(&h, context, 0);
-    CHECK(nothing_seen(&h, 0) && nothing_seen(&h, 1) && !nothing_seen(&h, 2) &&
-          nothing_seen(&h, 3));
+    CHECK(nothing_seen(&h, 0) && nothing_seen(&h, 1) && !nothing_seen(&h, 2)
+          && nothing_seen(&h, 3));
     CHECK(isfinite(h.lse[2 * HEADS]) && isfinite(h.out[2 * HEADS * V_DIM]));
     pc_plan_args plan_args = host_plan_args(&h, 0);
     pc_attend_args args = host_attend_args(&h);
@@ -271,8 +270,8 @@ static void memory_used_twice(pc_context *context, uint32_t dtype)
         most = fmaxf(most, fabsf(h.out[2 * out + i] - h.out[i]));
     for (size_t i = 0; i < HEADS; i++)
         most_lse = fmaxf(most_lse, fabsf(h.lse[2 * HEADS + i] - h.lse[i] - 0.693147f));
-    CHECK(most <= rounding &&
-          most_lse <= rounding); /* every key twice changes no mean and doubles the sum */
+    CHECK(most <= rounding
+          && most_lse <= rounding); /* every key twice changes no mean and doubles the sum */
     for (size_t i = q; i < 3 * q; i++)
         CHECK(all[i] == all[i % q]); /* the queries are as they were */
     free(all);

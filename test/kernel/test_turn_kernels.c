@@ -1,4 +1,5 @@
-/* Catches: a rotary kernel of any level whose bits differ from the reference's, that reads or writes past the end of a vector or of the angles, or that cannot work in place. */
+/* Catches: a rotary kernel of any level whose bits differ from the reference's, that reads or
+ * writes past the end of a vector or of the angles, or that cannot work in place. */
 #include "attn/kernels.h"
 #include "guarded.h"
 #include "testing.h"
@@ -13,12 +14,15 @@ static void fill(float *x, size_t count, pc_test_rng *rng)
 }
 
 /* dims 0: not turned. */
-static void same_bits(const pc__kernels *kernels, int32_t dims, int interleaved, size_t dim, pc_test_rng *rng)
+static void same_bits(const pc__kernels *kernels, int32_t dims, int interleaved, size_t dim,
+                      pc_test_rng *rng)
 {
     pc__rope rope = {dims, interleaved, 1.0f, NULL};
     size_t half = (size_t)dims / 2, bytes = HEADS * dim * sizeof(float);
-    guarded c = guarded_new(half * sizeof(float)), s = guarded_new(half * sizeof(float)), from = guarded_new(bytes), to = guarded_new(bytes);
-    float *cosine = (float *)(void *)c.data, *sine = (float *)(void *)s.data, *x = (float *)(void *)from.data, *y = (float *)(void *)to.data;
+    guarded c = guarded_new(half * sizeof(float)), s = guarded_new(half * sizeof(float)),
+            from = guarded_new(bytes), to = guarded_new(bytes);
+    float *cosine = (float *)(void *)c.data, *sine = (float *)(void *)s.data,
+          *x = (float *)(void *)from.data, *y = (float *)(void *)to.data;
     float want[HEADS * PC__MAX_HEAD];
     fill(cosine, half, rng);
     fill(sine, half, rng);
@@ -38,7 +42,8 @@ static void same_bits(const pc__kernels *kernels, int32_t dims, int interleaved,
 /* By hand: a quarter turn of (1, 2) is (-2, 1). */
 static void reference(void)
 {
-    const float cosine[] = {0.0f, 1.0f}, sine[] = {1.0f, 0.0f}, x[] = {1.0f, 2.0f, 3.0f, 4.0f, 5.0f};
+    const float cosine[] = {0.0f, 1.0f}, sine[] = {1.0f, 0.0f},
+                x[] = {1.0f, 2.0f, 3.0f, 4.0f, 5.0f};
     pc__rope halves = {4, 0, 1.0f, NULL}, pairs = {4, 1, 1.0f, NULL};
     float y[5];
     pc__kernels_c.turn(&halves, cosine, sine, 2.0f, x, y, 1, 5);

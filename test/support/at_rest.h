@@ -1,5 +1,6 @@
-/* A cache whose threads have nothing left to do for requests that have ended. A request goes on as soon as the last layer is there, which may be before its load has put the
- * segment into HOST and let go of it. */
+/* A cache whose threads have nothing left to do for requests that have ended. A request goes on as
+ * soon as the last layer is there, which may be before its load has put the segment into HOST and
+ * let go of it. */
 #ifndef PC_AT_REST_H
 #define PC_AT_REST_H
 

@@ -16,9 +16,11 @@ static pc_attend_shape shape_of(const pc_codec_block *block)
     return shape;
 }
 
-pc_codec_block pc_case_block(uint32_t dtype, int32_t heads, int32_t k_dim, int32_t v_dim, size_t tokens)
+pc_codec_block pc_case_block(uint32_t dtype, int32_t heads, int32_t k_dim, int32_t v_dim,
+                             size_t tokens)
 {
-    pc_codec_block block = {sizeof block, PC_LAYOUT_PAGES, dtype, heads, k_dim, v_dim, 3, tokens, 0};
+    pc_codec_block block = {
+        sizeof block, PC_LAYOUT_PAGES, dtype, heads, k_dim, v_dim, 3, tokens, 0};
     pc_attend_shape shape = shape_of(&block);
     block.bytes = pc_pages_bytes(&shape, tokens);
     return block;
@@ -35,13 +37,15 @@ static void *pages_of(const pc_codec_block *block, const float *k, const float *
 
 void *pc_case_states(const pc_codec_block *block, uint64_t seed)
 {
-    size_t k_row = (size_t)(block->kv_heads * block->k_dim), v_row = (size_t)(block->kv_heads * block->v_dim), n = (size_t)block->tokens;
+    size_t k_row = (size_t)(block->kv_heads * block->k_dim),
+           v_row = (size_t)(block->kv_heads * block->v_dim), n = (size_t)block->tokens;
     float *k = malloc(n * k_row * sizeof *k), *v = malloc(n * v_row * sizeof *v);
     pc_test_rng rng = {seed};
     void *pages;
     for (size_t t = 0; t < n; t++) {
         for (size_t i = 0; i < k_row; i++)
-            k[t * k_row + i] = (i % 7 ? 1.0f : 9.0f) + 0.3f * (float)(1 + i % 5) * pc_test_normal(&rng);
+            k[t * k_row + i] = (i % 7 ? 1.0f : 9.0f)
+                               + 0.3f * (float)(1 + i % 5) * pc_test_normal(&rng);
         for (size_t i = 0; i < v_row; i++)
             v[t * v_row + i] = (t % 3 ? 0.2f : 2.0f) * pc_test_normal(&rng);
     }
@@ -54,7 +58,8 @@ void *pc_case_states(const pc_codec_block *block, uint64_t seed)
 /* Where tokens stand is found by writing ones: the other places stay zero. */
 void *pc_case_noise(const pc_codec_block *block, uint64_t seed)
 {
-    size_t values = (size_t)(block->kv_heads * (block->k_dim + block->v_dim)) * (size_t)block->tokens;
+    size_t values = (size_t)(block->kv_heads * (block->k_dim + block->v_dim))
+                    * (size_t)block->tokens;
     float *ones = malloc(values * sizeof *ones);
     pc_test_rng rng = {seed};
     size_t width = block->dtype == PC_DTYPE_F32 ? 4 : block->dtype == PC_DTYPE_I8 ? 1 : 2, any;
@@ -75,12 +80,14 @@ void *pc_case_noise(const pc_codec_block *block, uint64_t seed)
 
 void pc_case_every_shape(size_t (*try)(const pc_codec_block *block, const void *data))
 {
-    static const int32_t dims[][3] = {{1, 1, 1}, {1, 5, 3}, {3, 21, 13}, {2, 64, 64}, {2, 64, 80}, {1, 128, 33}, {1, 128, 96}};
+    static const int32_t dims[][3] = {{1, 1, 1},   {1, 5, 3},    {3, 21, 13}, {2, 64, 64},
+                                      {2, 64, 80}, {1, 128, 33}, {1, 128, 96}};
     static const size_t tokens[] = {1, 2, 63, 64, 65, 200, 300};
     for (uint32_t dtype = PC_DTYPE_F32; dtype <= PC_DTYPE_F16; dtype++)
         for (size_t d = 0; d < sizeof dims / sizeof *dims; d++)
             for (size_t t = 0; t < sizeof tokens / sizeof *tokens; t++) {
-                pc_codec_block block = pc_case_block(dtype, dims[d][0], dims[d][1], dims[d][2], tokens[t]);
+                pc_codec_block block = pc_case_block(dtype, dims[d][0], dims[d][1], dims[d][2],
+                                                     tokens[t]);
                 void *states = pc_case_states(&block, 7 + t);
                 try(&block, states);
                 free(states);
@@ -97,7 +104,8 @@ void pc_case_refused(const pc_codec_ops *codec)
     for (size_t l = 0; l < 2; l++) {
         block.layout = layouts[l];
         CHECK_INT(codec->bound(codec->user, &block), 0);
-        CHECK_STATUS(codec->encode(codec->user, &block, "", &size, sizeof size, &size), PC_ERR_UNSUPPORTED);
+        CHECK_STATUS(codec->encode(codec->user, &block, "", &size, sizeof size, &size),
+                     PC_ERR_UNSUPPORTED);
         CHECK_STATUS(codec->decode(codec->user, &block, "", 1, &size), PC_ERR_FORMAT);
     }
     block.layout = PC_LAYOUT_PAGES;
@@ -105,7 +113,8 @@ void pc_case_refused(const pc_codec_ops *codec)
     CHECK_INT(codec->bound(codec->user, &block), 0);
 }
 
-void *pc_case_encode(const pc_codec_ops *codec, const pc_codec_block *block, const void *data, size_t *size)
+void *pc_case_encode(const pc_codec_ops *codec, const pc_codec_block *block, const void *data,
+                     size_t *size)
 {
     size_t bound = codec->bound(codec->user, block);
     void *out = bound ? malloc(bound) : NULL;
@@ -119,7 +128,8 @@ void *pc_case_encode(const pc_codec_ops *codec, const pc_codec_block *block, con
 }
 
 /* `stored` is copied to an allocation of its own, so that reading beyond it is seen. */
-static void decode_guarded(const pc_codec_ops *codec, const pc_codec_block *block, const void *stored, size_t size, uint8_t *out)
+static void decode_guarded(const pc_codec_ops *codec, const pc_codec_block *block,
+                           const void *stored, size_t size, uint8_t *out)
 {
     uint8_t *copy = malloc(size + !size);
     size_t bytes = (size_t)block->bytes, wrong = 0;
@@ -132,7 +142,8 @@ static void decode_guarded(const pc_codec_ops *codec, const pc_codec_block *bloc
     free(copy);
 }
 
-void pc_case_abuse(const pc_codec_ops *codec, const pc_codec_block *block, const void *stored, size_t size)
+void pc_case_abuse(const pc_codec_ops *codec, const pc_codec_block *block, const void *stored,
+                   size_t size)
 {
     pc_codec_block other = *block;
     uint8_t *out = aligned_alloc(64, (size_t)block->bytes + 2 * GUARD), *bad = malloc(size + 8);
@@ -143,7 +154,8 @@ void pc_case_abuse(const pc_codec_ops *codec, const pc_codec_block *block, const
     }
     memcpy(bad, stored, size);
     memset(bad + size, 0, 8);
-    CHECK(codec->decode(codec->user, block, bad, size + 8, out + GUARD) < 0); /* something behind it */
+    CHECK(codec->decode(codec->user, block, bad, size + 8, out + GUARD)
+          < 0); /* something behind it */
     for (int i = 0; i < 300; i++) {
         size_t at = i < 64 ? (size_t)i % size : (size_t)(pc_test_bits(&rng) % size);
         uint8_t was = bad[at];
@@ -160,7 +172,8 @@ void pc_case_abuse(const pc_codec_ops *codec, const pc_codec_block *block, const
     free(out);
 }
 
-void pc_case_starve(pc_codec_ops (*make)(const pc_allocator *mem), const pc_codec_block *block, const void *data)
+void pc_case_starve(pc_codec_ops (*make)(const pc_allocator *mem), const pc_codec_block *block,
+                    const void *data)
 {
     uint8_t *out = aligned_alloc(64, (size_t)block->bytes);
     for (uint64_t at = 1;; at++) {

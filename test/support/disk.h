@@ -1,4 +1,5 @@
-/* A folder of records and what goes into it: images whose every byte follows from a number, and the way back. */
+/* A folder of records and what goes into it: images whose every byte follows from a number, and the
+ * way back. */
 #ifndef PC_TEST_DISK_H
 #define PC_TEST_DISK_H
 
@@ -56,14 +57,19 @@ typedef struct disk_options {
 
 static inline pc_status disk_open(pc__tier **out, const char *path, const disk_options *o)
 {
-    pc__tier_common common = {.mem = o->mem ? o->mem : &pc__libc_allocator, .context = o->context, .watch = o->watch,
-                              .budget = o->budget ? o->budget : UINT64_C(1) << 40, .read_only = o->read_only, .map = o->map ? o->map : disk_map};
+    pc__tier_common common = {.mem = o->mem ? o->mem : &pc__libc_allocator,
+                              .context = o->context,
+                              .watch = o->watch,
+                              .budget = o->budget ? o->budget : UINT64_C(1) << 40,
+                              .read_only = o->read_only,
+                              .map = o->map ? o->map : disk_map};
     common.record.codec = PC_CODEC_RAW;
     common.record.seal_key = o->seal_key;
     return pc__tier_disk_new(out, &common, path);
 }
 
-/* As in the cache's own threads, which may take the files of records that give way (store/disk/disk_reuse.h). */
+/* As in the cache's own threads, which may take the files of records that give way
+ * (store/disk/disk_reuse.h). */
 static inline void disk_block_signals(int block)
 {
     sigset_t io;
@@ -109,7 +115,8 @@ static inline pc_status disk_compare(const pc__record *record, uint32_t number, 
     int right;
     disk_image(&t, number, bytes);
     right = image->tokens == t.image.tokens && image->block_count == TOY_BLOCKS
-            && (!image->tokens || !memcmp(image->token_ids, t.ids, image->tokens * sizeof *t.ids)) && pc__id_equal(&image->key, &t.image.key);
+            && (!image->tokens || !memcmp(image->token_ids, t.ids, image->tokens * sizeof *t.ids))
+            && pc__id_equal(&image->key, &t.image.key);
     for (size_t b = 0; right && status == PC_OK && b < TOY_BLOCKS; b++) {
         uint8_t *block = malloc(t.block_bytes[b] + 1);
         right = block && image->block_bytes[b] == t.block_bytes[b];
@@ -126,8 +133,10 @@ static inline pc_status disk_compare(const pc__record *record, uint32_t number, 
     return right ? status : PC_ERR_INTERNAL;
 }
 
-/* Reads record `number` through the tier, tells it, and compares. PC_OK: right; PC_MISS; PC_ERR_INTERNAL: it was given, but is wrong. */
-static inline pc_status disk_get(pc__tier *tier, uint32_t number, size_t bytes, const uint8_t *seal_key)
+/* Reads record `number` through the tier, tells it, and compares. PC_OK: right; PC_MISS;
+ * PC_ERR_INTERNAL: it was given, but is wrong. */
+static inline pc_status disk_get(pc__tier *tier, uint32_t number, size_t bytes,
+                                 const uint8_t *seal_key)
 {
     pc__id key = disk_key(number);
     pc__record_options options = {.seal_key = seal_key};
@@ -160,13 +169,20 @@ static inline int disk_balances(pc__tier *tier)
 {
     pc_tier_stats s = disk_stats(tier);
     int fine = s.offered == s.stored + s.refused + s.failed + s.known
-               && s.stored + s.adopted == s.resident + s.evicted + s.removed + s.lost && s.lookups == s.hits + s.misses + s.load_failed;
+               && s.stored + s.adopted == s.resident + s.evicted + s.removed + s.lost
+               && s.lookups == s.hits + s.misses + s.load_failed;
     if (!fine)
-        fprintf(stderr, "offered %llu stored %llu adopted %llu known %llu refused %llu failed %llu evicted %llu removed %llu lost %llu resident %llu"
-                " lookups %llu hits %llu misses %llu load_failed %llu\n", (unsigned long long)s.offered, (unsigned long long)s.stored,
-                (unsigned long long)s.adopted, (unsigned long long)s.known, (unsigned long long)s.refused, (unsigned long long)s.failed,
-                (unsigned long long)s.evicted, (unsigned long long)s.removed, (unsigned long long)s.lost, (unsigned long long)s.resident,
-                (unsigned long long)s.lookups, (unsigned long long)s.hits, (unsigned long long)s.misses, (unsigned long long)s.load_failed);
+        fprintf(stderr,
+                "offered %llu stored %llu adopted %llu known %llu refused %llu failed %llu evicted "
+                "%llu removed %llu lost %llu resident %llu"
+                " lookups %llu hits %llu misses %llu load_failed %llu\n",
+                (unsigned long long)s.offered, (unsigned long long)s.stored,
+                (unsigned long long)s.adopted, (unsigned long long)s.known,
+                (unsigned long long)s.refused, (unsigned long long)s.failed,
+                (unsigned long long)s.evicted, (unsigned long long)s.removed,
+                (unsigned long long)s.lost, (unsigned long long)s.resident,
+                (unsigned long long)s.lookups, (unsigned long long)s.hits,
+                (unsigned long long)s.misses, (unsigned long long)s.load_failed);
     return fine;
 }
 
@@ -176,7 +192,8 @@ static inline void disk_close_tier(pc__tier *tier)
     tier->ops->free(tier);
 }
 
-/* ---------------------------------------------------- the folder as it lies there, by other means than the library's */
+/* ---------------------------------------------------- the folder as it lies there, by other means
+ * than the library's */
 
 typedef struct disk_files {
     size_t records, drafts, others;
@@ -246,7 +263,8 @@ static inline const char *disk_record_path(const char *path, uint32_t number)
 }
 
 /* Of who seals with this key. */
-static inline const char *disk_sealed_path(const char *path, uint32_t number, const uint8_t *seal_key)
+static inline const char *disk_sealed_path(const char *path, uint32_t number,
+                                           const uint8_t *seal_key)
 {
     static char ring[4][PATH_MAX];
     static unsigned next;
@@ -260,7 +278,8 @@ static inline const char *disk_sealed_path(const char *path, uint32_t number, co
 }
 
 /* Puts bytes under a record's name, as somebody might who can write to the folder. */
-static inline void disk_plant(const char *path, uint32_t number, const uint8_t *seal_key, const void *data, size_t size)
+static inline void disk_plant(const char *path, uint32_t number, const uint8_t *seal_key,
+                              const void *data, size_t size)
 {
     const char *name = disk_sealed_path(path, number, seal_key);
     char sub[PATH_MAX];

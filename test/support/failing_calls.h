@@ -1,5 +1,6 @@
-/* The system calls of a process, counted: the one that is asked for fails, or the process is killed before it or in the middle of a write. A test names the calls
- * with the macros below, and the linker (--wrap) leads them here. For one test's only file. */
+/* The system calls of a process, counted: the one that is asked for fails, or the process is killed
+ * before it or in the middle of a write. A test names the calls with the macros below, and the
+ * linker (--wrap) leads them here. For one test's only file. */
 #ifndef PC_FAILING_CALLS_H
 #define PC_FAILING_CALLS_H
 
@@ -18,9 +19,9 @@
 
 enum { KILL = 1, HALF_WRITE, FAIL };
 static struct {
-    int what;    /* 0: nothing */
-    long at;     /* which call, from 1 */
-    int error;   /* errno of FAIL */
+    int what;  /* 0: nothing */
+    long at;   /* which call, from 1 */
+    int error; /* errno of FAIL */
     long calls, writes;
 } hook;
 
@@ -62,46 +63,46 @@ static int tick(void)
         return tick() ? -1 : __real_##name(fd, data, size, at);       \
     }
 /* At the end of a disk, the first half fits. */
-#define WRAP_WRITE(name)                                                        \
-    ssize_t __real_##name(int fd, const void *data, size_t size, off_t at);     \
-    ssize_t __wrap_##name(int fd, const void *data, size_t size, off_t at);     \
-    ssize_t __wrap_##name(int fd, const void *data, size_t size, off_t at)      \
-    {                                                                           \
-        int half = hook.what == HALF_WRITE && ++hook.writes == hook.at;         \
-        if (half || (hook.what == FAIL && hook.calls + 1 == hook.at))           \
-            (void)!__real_##name(fd, data, size / 2, at);                       \
-        if (half)                                                               \
-            kill(getpid(), SIGKILL);                                            \
-        return tick() ? -1 : __real_##name(fd, data, size, at);                 \
+#define WRAP_WRITE(name)                                                    \
+    ssize_t __real_##name(int fd, const void *data, size_t size, off_t at); \
+    ssize_t __wrap_##name(int fd, const void *data, size_t size, off_t at); \
+    ssize_t __wrap_##name(int fd, const void *data, size_t size, off_t at)  \
+    {                                                                       \
+        int half = hook.what == HALF_WRITE && ++hook.writes == hook.at;     \
+        if (half || (hook.what == FAIL && hook.calls + 1 == hook.at))       \
+            (void)!__real_##name(fd, data, size / 2, at);                   \
+        if (half)                                                           \
+            kill(getpid(), SIGKILL);                                        \
+        return tick() ? -1 : __real_##name(fd, data, size, at);             \
     }
-#define WRAP_OPEN_PATH(name)                                         \
-    int __real_##name(const char *path, int flags, ...);             \
-    int __wrap_##name(const char *path, int flags, ...);             \
-    int __wrap_##name(const char *path, int flags, ...)              \
-    {                                                                \
-        va_list args;                                                \
-        va_start(args, flags);                                       \
-        mode_t mode = flags & O_CREAT ? va_arg(args, mode_t) : 0;    \
-        va_end(args);                                                \
-        return tick() ? -1 : __real_##name(path, flags, mode);       \
+#define WRAP_OPEN_PATH(name)                                      \
+    int __real_##name(const char *path, int flags, ...);          \
+    int __wrap_##name(const char *path, int flags, ...);          \
+    int __wrap_##name(const char *path, int flags, ...)           \
+    {                                                             \
+        va_list args;                                             \
+        va_start(args, flags);                                    \
+        mode_t mode = flags & O_CREAT ? va_arg(args, mode_t) : 0; \
+        va_end(args);                                             \
+        return tick() ? -1 : __real_##name(path, flags, mode);    \
     }
-#define WRAP_FCNTL(name)                                       \
-    int __real_##name(int fd, int command, ...);               \
-    int __wrap_##name(int fd, int command, ...);               \
-    int __wrap_##name(int fd, int command, ...)                \
-    {                                                          \
-        va_list args;                                          \
-        va_start(args, command);                               \
-        void *argument = va_arg(args, void *);                 \
-        va_end(args);                                          \
+#define WRAP_FCNTL(name)                                           \
+    int __real_##name(int fd, int command, ...);                   \
+    int __wrap_##name(int fd, int command, ...);                   \
+    int __wrap_##name(int fd, int command, ...)                    \
+    {                                                              \
+        va_list args;                                              \
+        va_start(args, command);                                   \
+        void *argument = va_arg(args, void *);                     \
+        va_end(args);                                              \
         return tick() ? -1 : __real_##name(fd, command, argument); \
     }
-#define WRAP_MMAP(name)                                                                              \
-    void *__real_##name(void *at, size_t size, int protection, int flags, int fd, off_t offset);     \
-    void *__wrap_##name(void *at, size_t size, int protection, int flags, int fd, off_t offset);     \
-    void *__wrap_##name(void *at, size_t size, int protection, int flags, int fd, off_t offset)      \
-    {                                                                                                \
-        return tick() ? MAP_FAILED : __real_##name(at, size, protection, flags, fd, offset);         \
+#define WRAP_MMAP(name)                                                                          \
+    void *__real_##name(void *at, size_t size, int protection, int flags, int fd, off_t offset); \
+    void *__wrap_##name(void *at, size_t size, int protection, int flags, int fd, off_t offset); \
+    void *__wrap_##name(void *at, size_t size, int protection, int flags, int fd, off_t offset)  \
+    {                                                                                            \
+        return tick() ? MAP_FAILED : __real_##name(at, size, protection, flags, fd, offset);     \
     }
 
 WRAP_OPEN(openat)
@@ -131,7 +132,8 @@ int __wrap_close(int fd) /* is closed in any case */
     return failed ? -1 : status;
 }
 
-/* ----------------------------------------------------- a scenario, with one accident in it after the other */
+/* ----------------------------------------------------- a scenario, with one accident in it after
+ * the other */
 
 static int remove_one(const char *path, const struct stat *st, int kind, struct FTW *where)
 {
@@ -145,12 +147,12 @@ static void remove_folder(const char *path)
 }
 
 typedef struct accident {
-    const char *name;                   /* of the folder */
-    long step;                          /* each call, or each of so many */
-    long least;                         /* calls that the scenario makes, at least (KILL and HALF_WRITE) */
-    void (*prepare)(const char *path);  /* before each run; NULL: nothing */
-    int (*scenario)(const char *path);  /* how much was wrong */
-    int (*check)(const char *path);     /* what is found afterwards: 1, it is right */
+    const char *name; /* of the folder */
+    long step;        /* each call, or each of so many */
+    long least;       /* calls that the scenario makes, at least (KILL and HALF_WRITE) */
+    void (*prepare)(const char *path); /* before each run; NULL: nothing */
+    int (*scenario)(const char *path); /* how much was wrong */
+    int (*check)(const char *path);    /* what is found afterwards: 1, it is right */
 } accident;
 
 /* what: KILL or HALF_WRITE, in a child, at each call. */

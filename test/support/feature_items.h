@@ -1,4 +1,5 @@
-/* Pooled inputs with a known structure, for tests of projectors: a few numbers decide the labels, others, which are louder, do not. */
+/* Pooled inputs with a known structure, for tests of projectors: a few numbers decide the labels,
+ * others, which are louder, do not. */
 #ifndef PC_FEATURE_ITEMS_H
 #define PC_FEATURE_ITEMS_H
 
@@ -11,15 +12,16 @@
 enum { TELLING = 3, LOUD = 8 };
 typedef struct feature_items {
     size_t count, cells;
-    float *pooled;            /* [count][cells] */
+    float *pooled;             /* [count][cells] */
     float (*telling)[TELLING]; /* [count] */
-    uint32_t *groups;         /* [count] */
+    uint32_t *groups;          /* [count] */
 } feature_items;
 
 static inline feature_items feature_items_new(size_t count, size_t cells, uint64_t seed)
 {
     pc_test_rng rng = {seed};
-    feature_items f = {count, cells, malloc(count * cells * sizeof(float)), malloc(count * sizeof(float[TELLING])), malloc(count * sizeof(uint32_t))};
+    feature_items f = {count, cells, malloc(count * cells * sizeof(float)),
+                       malloc(count * sizeof(float[TELLING])), malloc(count * sizeof(uint32_t))};
     float *mix = malloc(cells * (TELLING + LOUD) * sizeof *mix);
     for (size_t i = 0; i < cells * (TELLING + LOUD); i++)
         mix[i] = pc_test_normal(&rng);

@@ -9,7 +9,7 @@
 #include "testing.h"
 
 #ifndef GGUF_ROOM
-#define GGUF_ROOM                                                                                  \
+#define GGUF_ROOM \
     (1 << 16) /* bytes of keys, and of data; a test may define more before it includes this */
 #endif
 

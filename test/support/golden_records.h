@@ -20,7 +20,7 @@ typedef struct golden_case {
     uint32_t codec, layout, dtype;
     uint32_t sealed, relative, lossy;
     size_t tokens;
-    int least, most; /* whole numbers that the codec's steps hold exactly */
+    int least, most;     /* whole numbers that the codec's steps hold exactly */
     const char *kernels; /* NULL: written in version 1.0, which did not name them */
 } golden_case;
 
@@ -37,8 +37,10 @@ static const golden_case golden_cases[] = {
     {"i8-f32-sealed", PC_CODEC_I8, PC_LAYOUT_PAGES, PC_DTYPE_F32, 1, 1, 1, 70, -127, 127, NULL},
     {"i4-bf16", PC_CODEC_I4, PC_LAYOUT_PAGES, PC_DTYPE_BF16, 0, 0, 1, 70, -8, 7, NULL},
     {"i4-f16-sealed", PC_CODEC_I4, PC_LAYOUT_PAGES, PC_DTYPE_F16, 1, 1, 1, 70, -8, 7, NULL},
-    {"raw-f32-kernels", PC_CODEC_RAW, PC_LAYOUT_PAGES, PC_DTYPE_F32, 0, 0, 0, 3, -100, 100, "avx512bf16"},
-    {"zstd-bf16-kernels-sealed", PC_CODEC_ZSTD, PC_LAYOUT_PAGES, PC_DTYPE_BF16, 1, 0, 0, 70, -100, 100, "c+dnn3.1.1-7f"},
+    {"raw-f32-kernels", PC_CODEC_RAW, PC_LAYOUT_PAGES, PC_DTYPE_F32, 0, 0, 0, 3, -100, 100,
+     "avx512bf16"},
+    {"zstd-bf16-kernels-sealed", PC_CODEC_ZSTD, PC_LAYOUT_PAGES, PC_DTYPE_BF16, 1, 0, 0, 70, -100,
+     100, "c+dnn3.1.1-7f"},
 };
 
 enum { GOLDEN_CASES = sizeof golden_cases / sizeof golden_cases[0] };
@@ -127,8 +129,8 @@ static inline size_t golden_bytes(const golden_case *c, size_t layer)
 {
     if (c->layout != PC_LAYOUT_PAGES)
         return c->tokens * (50 + layer); /* a host's: odd sizes too */
-    return (c->tokens + GOLDEN_PAGE - 1) / GOLDEN_PAGE * GOLDEN_HEADS * (GOLDEN_K + GOLDEN_V) *
-           GOLDEN_PAGE * golden_element(c->dtype);
+    return (c->tokens + GOLDEN_PAGE - 1) / GOLDEN_PAGE * GOLDEN_HEADS * (GOLDEN_K + GOLDEN_V)
+           * GOLDEN_PAGE * golden_element(c->dtype);
 }
 
 static inline void golden_describe(const golden_case *c, golden_image *g)

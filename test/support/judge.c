@@ -37,7 +37,8 @@ static void centred_ranks(const double *values, size_t count, ranked *order, dou
     }
 }
 
-pc_status rank_correlation(const pc_allocator *mem, const double *a, const double *b, size_t count, double *out)
+pc_status rank_correlation(const pc_allocator *mem, const double *a, const double *b, size_t count,
+                           double *out)
 {
     ranked *order = pc__calloc(mem, count + 1, sizeof *order);
     double *ranks = pc__calloc(mem, 2 * count + 1, sizeof *ranks), ab = 0, aa = 0, bb = 0;
@@ -80,7 +81,8 @@ static int may_answer(const judge *j, size_t query, size_t item)
     return item != query && (!groups || groups[item] == groups[query]);
 }
 
-/* Draws the query's candidates: reservoir sampling over the stored items in their order, by (seed, query). Their numbers go into `out`. */
+/* Draws the query's candidates: reservoir sampling over the stored items in their order, by (seed,
+ * query). Their numbers go into `out`. */
 static size_t draw(const judge *j, size_t query, double *out)
 {
     uint64_t state = pc__seeded(j->of->seed, 2 + query);
@@ -100,7 +102,8 @@ static void make_features(void *arg, size_t i)
 {
     const judge *j = arg;
     size_t from = i * CHUNK, left = j->of->count - from;
-    pc__projector_run(j->projector, j->of->pooled + from * pc__projector_pooled(j->projector), left < CHUNK ? left : CHUNK, j->features + from * DIM);
+    pc__projector_run(j->projector, j->of->pooled + from * pc__projector_pooled(j->projector),
+                      left < CHUNK ? left : CHUNK, j->features + from * DIM);
 }
 
 static void ask(void *arg, size_t i)
@@ -112,7 +115,8 @@ static void ask(void *arg, size_t i)
     j->found[i] = draw(j, query, label);
     for (size_t c = 0; c < j->found[i]; c++) {
         size_t item = (size_t)label[c];
-        distance[c] = sqrt((double)j->loops->square_distance(j->features + query * DIM, j->features + item * DIM, DIM));
+        distance[c] = sqrt((double)j->loops->square_distance(j->features + query * DIM,
+                                                             j->features + item * DIM, DIM));
         label[c] = (double)of->label(of->label_user, query, item);
     }
 }
@@ -122,13 +126,18 @@ static pc_status close_up(judge *j, judge_result *out)
 {
     for (size_t i = 0; i < j->queries; i++)
         for (size_t c = 0; c < j->found[i]; c++, out->pairs++) {
-            double distance = j->distance[i * j->candidates + c], label = j->label[i * j->candidates + c];
+            double distance = j->distance[i * j->candidates + c],
+                   label = j->label[i * j->candidates + c];
             if (!isfinite(distance) || !isfinite(label))
-                return pc__fail(PC_ERR_INVALID, "judging a projector: query %zu: distance %g, label %g", j->query[i], distance, label);
+                return pc__fail(PC_ERR_INVALID,
+                                "judging a projector: query %zu: distance %g, label %g",
+                                j->query[i], distance, label);
             j->distance[out->pairs] = distance;
             j->label[out->pairs] = label;
         }
-    return out->pairs ? PC_OK : pc__fail(PC_ERR_INVALID, "judging a projector: no query has a stored item of its group");
+    return out->pairs ? PC_OK
+                      : pc__fail(PC_ERR_INVALID,
+                                 "judging a projector: no query has a stored item of its group");
 }
 
 static void average(const judge *j, judge_result *out)
@@ -152,7 +161,8 @@ static void average(const judge *j, judge_result *out)
     double queries = (double)out->queries;
     out->nearest_label /= queries, out->best_label /= queries, out->random_label /= queries;
     if (out->random_label > out->best_label)
-        out->share = (out->random_label - out->nearest_label) / (out->random_label - out->best_label);
+        out->share = (out->random_label - out->nearest_label)
+                     / (out->random_label - out->best_label);
 }
 
 /* Who asks: `queries` of them, in an order by the seed. */
@@ -165,23 +175,28 @@ static void choose_queries(judge *j)
     pc__seeded_shuffle(&state, j->query, all);
 }
 
-pc_status judge_projector(const pc__projector *projector, pc_context *context, const judge_input *judging, judge_result *out)
+pc_status judge_projector(const pc__projector *projector, pc_context *context,
+                          const judge_input *judging, judge_result *out)
 {
     const pc_allocator *mem = &context->mem;
     judge j = {.projector = projector, .of = judging, .loops = pc__memo_loops_get()};
     pc_status status;
     *out = (judge_result){0};
     if (judging->stored >= judging->count || judging->count < 2)
-        return pc__fail(PC_ERR_INVALID, "judging a projector: %zu items, of which %zu are stored", judging->count, judging->stored);
+        return pc__fail(PC_ERR_INVALID, "judging a projector: %zu items, of which %zu are stored",
+                        judging->count, judging->stored);
     j.first_query = judging->stored;
     j.stored = judging->stored ? judging->stored : judging->count;
     j.queries = judging->queries ? judging->queries : QUERIES;
     j.candidates = judging->candidates ? judging->candidates : CANDIDATES;
-    j.queries = j.queries < judging->count - j.first_query ? j.queries : judging->count - j.first_query;
+    j.queries = j.queries < judging->count - j.first_query ? j.queries
+                                                           : judging->count - j.first_query;
     j.candidates = j.candidates < j.stored ? j.candidates : j.stored;
     status = PC_ERR_NOMEM;
-    if ((j.features = pc__calloc(mem, judging->count, DIM * sizeof *j.features)) && (j.query = pc__calloc(mem, judging->count - j.first_query, sizeof *j.query))
-        && (j.found = pc__calloc(mem, j.queries, sizeof *j.found)) && (j.distance = pc__calloc(mem, j.queries * j.candidates, sizeof *j.distance))
+    if ((j.features = pc__calloc(mem, judging->count, DIM * sizeof *j.features))
+        && (j.query = pc__calloc(mem, judging->count - j.first_query, sizeof *j.query))
+        && (j.found = pc__calloc(mem, j.queries, sizeof *j.found))
+        && (j.distance = pc__calloc(mem, j.queries * j.candidates, sizeof *j.distance))
         && (j.label = pc__calloc(mem, j.queries * j.candidates, sizeof *j.label))) {
         choose_queries(&j);
         pc__parallel(context, (judging->count + CHUNK - 1) / CHUNK, make_features, &j);

@@ -1,4 +1,5 @@
-/* A cache over tiers in memory that can go wrong (slow_tier.h), states that are a number repeated, and requests for them: for tests of what is loaded from below HOST. */
+/* A cache over tiers in memory that can go wrong (slow_tier.h), states that are a number repeated,
+ * and requests for them: for tests of what is loaded from below HOST. */
 #ifndef PC_LOADING_WORLD_H
 #define PC_LOADING_WORLD_H
 
@@ -72,7 +73,8 @@ static inline pc_status describe(void *owner, void *payload, pc__image *image, v
 
 static atomic_int refuse_create, refuse_finish;
 
-static inline pc_status create(void *owner, const pc__image *image, void **payload, uint8_t **blocks)
+static inline pc_status create(void *owner, const pc__image *image, void **payload,
+                               uint8_t **blocks)
 {
     state *s;
     (void)owner;
@@ -92,8 +94,11 @@ static inline pc_status finish(void *owner, const pc__image *image, void **paylo
     return atomic_load(&refuse_finish) ? pc__fail(PC_ERR_IO, "test: not finished") : PC_OK;
 }
 
-static const pc__payload_ops ops = {
-    .release = release, .drop_owner = drop_owner, .describe = describe, .create = create, .finish = finish};
+static const pc__payload_ops ops = {.release = release,
+                                    .drop_owner = drop_owner,
+                                    .describe = describe,
+                                    .create = create,
+                                    .finish = finish};
 
 /* ------------------------------------------------------------------ names */
 
@@ -135,9 +140,12 @@ static inline pc_status put_as(pc_cache *cache, int32_t number, uint32_t on_reus
     for (size_t b = 0; b < BLOCKS; b++)
         memset(s->blocks[b], number + (int)b, block_bytes);
     take_owner(NULL);
-    if (pc__segment_new(&segment, &pc__libc_allocator, &ops, s, &owners, BLOCKS * block_bytes, tokens, TOKENS) < 0)
+    if (pc__segment_new(&segment, &pc__libc_allocator, &ops, s, &owners, BLOCKS * block_bytes,
+                        tokens, TOKENS)
+        < 0)
         abort(); /* without a check: several threads come here */
-    status = pc__cache_put(cache, &(pc__naming){.key = image.key, .cost = 1, .on_reuse = on_reuse}, &image, segment, NULL, NULL);
+    status = pc__cache_put(cache, &(pc__naming){.key = image.key, .cost = 1, .on_reuse = on_reuse},
+                           &image, segment, NULL, NULL);
     pc__segment_unref(segment);
     return status;
 }
@@ -166,16 +174,25 @@ static inline pc_status get_host(pc_cache *cache, int32_t number)
     return status;
 }
 
-static inline pc_status seek_after(pc_cache *cache, int32_t number, double before, double cost, pc__load **out, uint32_t *reason)
+static inline pc_status seek_after(pc_cache *cache, int32_t number, double before, double cost,
+                                   pc__load **out, uint32_t *reason)
 {
     int32_t tokens[TOKENS];
     pc__image image = image_of(number, tokens);
     pc__naming naming = {.key = image.key};
-    pc__want want = {.image = &image, .ops = &ops, .owner = &owners, .take_owner = take_owner, .bytes = BLOCKS * block_bytes, .naming = &naming, .cost = cost, .cost_before = before};
+    pc__want want = {.image = &image,
+                     .ops = &ops,
+                     .owner = &owners,
+                     .take_owner = take_owner,
+                     .bytes = BLOCKS * block_bytes,
+                     .naming = &naming,
+                     .cost = cost,
+                     .cost_before = before};
     return pc__cache_seek(cache, &want, out, reason);
 }
 
-static inline pc_status seek(pc_cache *cache, int32_t number, double cost, pc__load **out, uint32_t *reason)
+static inline pc_status seek(pc_cache *cache, int32_t number, double cost, pc__load **out,
+                             uint32_t *reason)
 {
     return seek_after(cache, number, 0, cost, out, reason);
 }
@@ -209,7 +226,9 @@ static inline pc_status load(pc_cache *cache, int32_t number, double cost, uint3
     if (segment) {
         CHECK(is_right(segment, number));
         CHECK_INT(segment->tier, pc__load_tier(l));
-        CHECK(pc__load_bytes(l) >= BLOCKS * block_bytes && pc__load_bytes(l) <= 2 * (BLOCKS * block_bytes + 4096)); /* a record, or of two tiers two */
+        CHECK(pc__load_bytes(l) >= BLOCKS * block_bytes
+              && pc__load_bytes(l)
+                     <= 2 * (BLOCKS * block_bytes + 4096)); /* a record, or of two tiers two */
     }
     pc__segment_unref(segment);
     pc__load_drop(l);

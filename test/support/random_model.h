@@ -16,7 +16,8 @@ typedef struct random_model {
 } random_model;
 
 /* Of any shape. */
-static inline pc_status random_model_of(pc_model **out, pc_context *context, const pc__arch *arch, uint32_t compute, uint32_t kv)
+static inline pc_status random_model_of(pc_model **out, pc_context *context, const pc__arch *arch,
+                                        uint32_t compute, uint32_t kv)
 {
     pc__arch bound = *arch;
     pc__random_weights weights;

@@ -21,7 +21,8 @@ typedef struct record_file {
     size_t writes;
     size_t fail_at; /* this write (from 1) fails; 0: none */
     size_t last_piece;
-    int alone; /* pieces arrive whole, at 4096's multiples, the header last: 0 as soon as one does not */
+    int alone; /* pieces arrive whole, at 4096's multiples, the header last: 0 as soon as one does
+                  not */
 } record_file;
 
 static inline pc_status record_file_write(pc__sink *sink, size_t piece, uint64_t offset,

@@ -31,12 +31,14 @@ int pc_redis_free_port(void)
     socklen_t size = sizeof a;
     int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0), on = 1;
     setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &on, sizeof on);
-    if (bind(fd, (struct sockaddr *)&a, sizeof a) || getsockname(fd, (struct sockaddr *)&a, &size)) {
+    if (bind(fd, (struct sockaddr *)&a, sizeof a)
+        || getsockname(fd, (struct sockaddr *)&a, &size)) {
         perror("a free port");
         exit(1);
     }
     close(fd);
-    return ntohs(a.sin_port) > 50000 ? ntohs(a.sin_port) - 20000 : ntohs(a.sin_port); /* a cluster's bus takes port + 10000 */
+    return ntohs(a.sin_port) > 50000 ? ntohs(a.sin_port) - 20000
+                                     : ntohs(a.sin_port); /* a cluster's bus takes port + 10000 */
 }
 
 static int connect_to(int port)
@@ -56,7 +58,8 @@ static void become_server(const pc_redis *s, pid_t parent)
 {
     char port[16], text[sizeof s->arguments];
     char save[] = "";
-    char *argv[64] = {"redis-server", "--port", port, "--bind", "127.0.0.1", "--save", save, "--appendonly", "no", "--dir", NULL, "--logfile", "log"};
+    char *argv[64] = {"redis-server", "--port", port,    "--bind", "127.0.0.1", "--save", save,
+                      "--appendonly", "no",     "--dir", NULL,     "--logfile", "log"};
     int argc = 13, log = open("/dev/null", O_WRONLY);
     char folder[sizeof s->folder];
     snprintf(port, sizeof port, "%d", s->port);
@@ -70,7 +73,8 @@ static void become_server(const pc_redis *s, pid_t parent)
         _exit(1);
     dup2(log, 1);
     execvp("redis-server", argv);
-    execvp("redis-check-rdb", argv); /* the same program, in Debian's redis-tools, which starts no service of the system */
+    execvp("redis-check-rdb", argv); /* the same program, in Debian's redis-tools, which starts no
+                                        service of the system */
     _exit(127);
 }
 
@@ -88,7 +92,8 @@ static void run(pc_redis *s)
             s->pid = 0;
             return;
         }
-        if (strncmp(pc_redis_ask(s, "PING"), "-no", 3)) /* an answer: it has opened all its sockets, not only this one */
+        if (strncmp(pc_redis_ask(s, "PING"), "-no",
+                    3)) /* an answer: it has opened all its sockets, not only this one */
             return;
         usleep(10000);
     }
@@ -96,7 +101,8 @@ static void run(pc_redis *s)
 
 int pc_redis_installed(void)
 {
-    return !system("command -v redis-server >/dev/null 2>&1 || command -v redis-check-rdb >/dev/null 2>&1");
+    return !system(
+        "command -v redis-server >/dev/null 2>&1 || command -v redis-check-rdb >/dev/null 2>&1");
 }
 
 pc_redis pc_redis_start(const char *arguments)
@@ -177,7 +183,10 @@ static void answer(FILE *in, char *out, size_t size)
             used += strlen(out + used);
         }
     } else {
-        snprintf(out, size, "%s", head[0] == '-' ? head : head[0] == '$' || head[0] == '*' ? "(nil)" : head + 1);
+        snprintf(out, size, "%s",
+                 head[0] == '-'                     ? head
+                 : head[0] == '$' || head[0] == '*' ? "(nil)"
+                                                    : head + 1);
     }
 }
 

@@ -1,4 +1,5 @@
-/* A redis-server of the test's own: a child process on a free port of 127.0.0.1, which ends with the test however that ends. */
+/* A redis-server of the test's own: a child process on a free port of 127.0.0.1, which ends with
+ * the test however that ends. */
 #ifndef PC_REDIS_SERVER_H
 #define PC_REDIS_SERVER_H
 
@@ -14,7 +15,8 @@ typedef struct pc_redis {
 } pc_redis;
 
 int pc_redis_installed(void);
-/* For tests that have more to do: is there a server, and can the library of this build talk to it? */
+/* For tests that have more to do: is there a server, and can the library of this build talk to it?
+ */
 #ifdef PC_HAVE_HIREDIS
 #define PC_REDIS_IS_THERE pc_redis_installed()
 #else
@@ -29,11 +31,16 @@ void pc_redis_thaw(pc_redis *server);
 int pc_redis_free_port(void);
 struct sockaddr_in pc_redis_address(int port); /* on 127.0.0.1 */
 
-/* Sends a command as a line (no blanks within its words) and gives the answer as text: a status, a number, a run of bytes, "(nil)", an error with its "-", or the
- * elements of an array joined by blanks. A static ring of buffers. */
-const char *pc_redis_ask(const pc_redis *server, const char *format, ...) __attribute__((format(printf, 2, 3)));
+/* Sends a command as a line (no blanks within its words) and gives the answer as text: a status, a
+ * number, a run of bytes, "(nil)", an error with its "-", or the elements of an array joined by
+ * blanks. A static ring of buffers. */
+const char *pc_redis_ask(const pc_redis *server, const char *format, ...)
+    __attribute__((format(printf, 2, 3)));
 
-int pc_redis_clients(const pc_redis *server);             /* connected now, but for the one that asks; -1: no answer */
-void pc_redis_until(const pc_redis *server, int clients); /* waits until there are no more: what the others have sent has had its effect then */
+int pc_redis_clients(
+    const pc_redis *server); /* connected now, but for the one that asks; -1: no answer */
+void pc_redis_until(const pc_redis *server,
+                    int clients); /* waits until there are no more: what the others have sent has
+                                     had its effect then */
 
 #endif

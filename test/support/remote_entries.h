@@ -62,9 +62,11 @@ static inline void sample_free(sample *s)
     free(s->tokens);
 }
 
-/* As a load of the store: open, read the header, match, read all blocks, tell the tier. PC_OK only if every byte is what was put. */
-static inline pc_status sample_load(pc__tier *tier, const pc_allocator *mem, const pc__record_options *options, const sample *s, double seconds,
-                                    int *timed_out)
+/* As a load of the store: open, read the header, match, read all blocks, tell the tier. PC_OK only
+ * if every byte is what was put. */
+static inline pc_status sample_load(pc__tier *tier, const pc_allocator *mem,
+                                    const pc__record_options *options, const sample *s,
+                                    double seconds, int *timed_out)
 {
     double started = pc__now();
     pc__source *source = NULL;
@@ -90,7 +92,8 @@ done:
     return status;
 }
 
-static inline pc_status sample_put(pc__tier *tier, const sample *s, double seconds, uint32_t *reason)
+static inline pc_status sample_put(pc__tier *tier, const sample *s, double seconds,
+                                   uint32_t *reason)
 {
     return tier->ops->put(tier, &s->image, pc__now() + seconds, reason);
 }

@@ -84,7 +84,8 @@ static int memory_may_have(pc__tier *tier, const pc__id *key, uint64_t *bytes)
     return r != NULL;
 }
 
-static pc_status memory_read(pc__source *source, size_t index, uint64_t offset, uint64_t at, void *data, size_t size)
+static pc_status memory_read(pc__source *source, size_t index, uint64_t offset, uint64_t at,
+                             void *data, size_t size)
 {
     const record *r = ((memory_source *)source)->record;
     (void)offset;
@@ -103,7 +104,8 @@ static void memory_close(pc__source *source)
     free(s);
 }
 
-static pc_status memory_open(pc__tier *tier, const pc__id *key, double deadline, pc__source **out, int *timed_out)
+static pc_status memory_open(pc__tier *tier, const pc__id *key, double deadline, pc__source **out,
+                             int *timed_out)
 {
     memory_tier *m = memory(tier);
     memory_source *s = NULL;
@@ -141,7 +143,8 @@ static void unlink_record(memory_tier *m, record *r)
     let_go(r);
 }
 
-static void memory_read_done(pc__tier *tier, const pc__id *key, pc_status status, uint64_t bytes, double seconds)
+static void memory_read_done(pc__tier *tier, const pc__id *key, pc_status status, uint64_t bytes,
+                             double seconds)
 {
     memory_tier *m = memory(tier);
     record *r;
@@ -162,19 +165,22 @@ typedef struct memory_sink {
     record *record;
 } memory_sink;
 
-static pc_status memory_write(pc__sink *sink, size_t index, uint64_t offset, const void *data, size_t size)
+static pc_status memory_write(pc__sink *sink, size_t index, uint64_t offset, const void *data,
+                              size_t size)
 {
     record *r = ((memory_sink *)sink)->record;
     (void)offset;
     if (index >= r->count || r->pieces[index].data)
-        return pc__fail(PC_ERR_INTERNAL, "memory tier: piece %zu of %zu, or twice", index, r->count);
+        return pc__fail(PC_ERR_INTERNAL, "memory tier: piece %zu of %zu, or twice", index,
+                        r->count);
     r->pieces[index].data = malloc(size ? size : 1);
     memcpy(r->pieces[index].data, data, size);
     r->pieces[index].size = size;
     return PC_OK;
 }
 
-static pc_status memory_put(pc__tier *tier, const pc__image *image, double deadline, uint32_t *reason)
+static pc_status memory_put(pc__tier *tier, const pc__image *image, double deadline,
+                            uint32_t *reason)
 {
     memory_tier *m = memory(tier);
     const pc__record_options options = {.codecs = m->codecs, .codec = PC_CODEC_RAW};
@@ -274,7 +280,9 @@ static void memory_free(pc__tier *tier)
 pc__tier *pc_memory_tier_new(uint32_t id)
 {
     memory_tier *m = calloc(1, sizeof *m);
-    m->ops = (pc__tier_ops){id, memory_may_have, memory_open, memory_read_done, memory_put, memory_knows, memory_remove, memory_clear, memory_sweep, memory_stats, memory_free, NULL};
+    m->ops = (pc__tier_ops){id,           memory_may_have, memory_open,   memory_read_done,
+                            memory_put,   memory_knows,    memory_remove, memory_clear,
+                            memory_sweep, memory_stats,    memory_free,   NULL};
     m->tier.ops = &m->ops;
     pthread_mutex_init(&m->lock, NULL);
     pc__codecs_new(&m->codecs, &pc__libc_allocator, NULL, 0);
@@ -335,13 +343,16 @@ static int still_good(pc_faults *faults, size_t index)
     return good && (!index || atomic_fetch_add(&faults->blocks, 1) < good);
 }
 
-static pc_status slow_read(pc__source *source, size_t index, uint64_t offset, uint64_t at, void *data, size_t size)
+static pc_status slow_read(pc__source *source, size_t index, uint64_t offset, uint64_t at,
+                           void *data, size_t size)
 {
     slow_source *s = (slow_source *)source;
     pc_status status;
-    int good = (atomic_load(&s->faults->helpers) && pthread_equal(pthread_self(), s->opener)) || still_good(s->faults, index);
+    int good = (atomic_load(&s->faults->helpers) && pthread_equal(pthread_self(), s->opener))
+               || still_good(s->faults, index);
     atomic_fetch_add(&s->faults->reads, 1);
-    if ((!good && atomic_load(&s->faults->stall)) || pc__now() + micro(&s->faults->read_delay) > s->deadline)
+    if ((!good && atomic_load(&s->faults->stall))
+        || pc__now() + micro(&s->faults->read_delay) > s->deadline)
         return timed_out(source, s->deadline);
     pause_for(micro(&s->faults->read_delay));
     if (!good && atomic_load(&s->faults->fail) == 2)
@@ -360,14 +371,16 @@ static int slow_map(pc__source *source)
     return s->pages != NULL;
 }
 
-static const void *slow_borrow(pc__source *source, size_t index, uint64_t offset, uint64_t at, size_t size)
+static const void *slow_borrow(pc__source *source, size_t index, uint64_t offset, uint64_t at,
+                               size_t size)
 {
     const slow_source *s = (const slow_source *)source;
     (void)index;
     return s->pages && offset + at + size <= source->bytes ? s->pages + offset + at : NULL;
 }
 
-static pc_status slow_touch(pc__source *source, size_t index, uint64_t offset, uint64_t at, size_t size)
+static pc_status slow_touch(pc__source *source, size_t index, uint64_t offset, uint64_t at,
+                            size_t size)
 {
     atomic_fetch_add(&((slow_source *)source)->faults->touches, 1);
     return slow_read(source, index, offset, at, ((slow_source *)source)->pages + offset + at, size);
@@ -382,7 +395,8 @@ static void slow_close(pc__source *source)
     free(s);
 }
 
-static pc_status slow_open(pc__tier *tier, const pc__id *key, double deadline, pc__source **out, int *late)
+static pc_status slow_open(pc__tier *tier, const pc__id *key, double deadline, pc__source **out,
+                           int *late)
 {
     slow_tier *t = slow(tier);
     pc__source *inner;
@@ -420,7 +434,8 @@ static pc_status slow_open(pc__tier *tier, const pc__id *key, double deadline, p
     return PC_OK;
 }
 
-static void slow_read_done(pc__tier *tier, const pc__id *key, pc_status status, uint64_t bytes, double seconds)
+static void slow_read_done(pc__tier *tier, const pc__id *key, pc_status status, uint64_t bytes,
+                           double seconds)
 {
     slow(tier)->inner->ops->read_done(slow(tier)->inner, key, status, bytes, seconds);
 }
@@ -470,14 +485,17 @@ static void slow_free(pc__tier *tier)
 pc__tier *pc_slow_tier_new(pc__tier *inner, pc_faults *faults)
 {
     slow_tier *t = calloc(1, sizeof *t);
-    t->ops = (pc__tier_ops){inner->ops->id, slow_may_have, slow_open, slow_read_done, slow_put, slow_knows, slow_remove, slow_clear, slow_sweep, slow_stats, slow_free, NULL};
+    t->ops = (pc__tier_ops){inner->ops->id, slow_may_have, slow_open,   slow_read_done,
+                            slow_put,       slow_knows,    slow_remove, slow_clear,
+                            slow_sweep,     slow_stats,    slow_free,   NULL};
     t->tier.ops = &t->ops;
     t->inner = inner;
     t->faults = faults;
     return &t->tier;
 }
 
-const char *const pc_fault_names[PC_FAULTS] = {"healthy", "ten times slower", "stalled", "opening fails", "reading fails", "damaged"};
+const char *const pc_fault_names[PC_FAULTS] = {"healthy",       "ten times slower", "stalled",
+                                               "opening fails", "reading fails",    "damaged"};
 
 void pc_faults_set(pc_faults *faults, int fault, unsigned read_delay)
 {

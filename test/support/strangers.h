@@ -1,4 +1,5 @@
-/* Records that a reader cannot open, though nothing is wrong with them: as others write them, or as somebody plants them to make a name useless. */
+/* Records that a reader cannot open, though nothing is wrong with them: as others write them, or as
+ * somebody plants them to make a name useless. */
 #ifndef PC_STRANGERS_H
 #define PC_STRANGERS_H
 
@@ -36,12 +37,12 @@ static inline pc_status stranger_decode(void *user, const pc_codec_block *block,
 
 static inline pc_codec_ops stranger_codec(void)
 {
-    return (pc_codec_ops){sizeof(pc_codec_ops), STRANGER_CODEC_ID, 0,
-                          "stranger",           stranger_bound,    stranger_encode,
-                          stranger_decode,      NULL};
+    return (pc_codec_ops){sizeof(pc_codec_ops), STRANGER_CODEC_ID, 0,   "stranger", stranger_bound,
+                          stranger_encode,      stranger_decode,   NULL};
 }
 
-/* How a record is written that one who has `seal_key` (NULL: none) cannot open. *codecs, if not NULL then, is the caller's to free. */
+/* How a record is written that one who has `seal_key` (NULL: none) cannot open. *codecs, if not
+ * NULL then, is the caller's to free. */
 static inline pc__record_options stranger_options(int kind, const uint8_t *seal_key,
                                                   pc__codecs **codecs)
 {

@@ -1,5 +1,7 @@
-/* Catches a judgement that takes a query for its own neighbour, crosses groups, or looks at what is not stored; means and shares that are wrong (against a plain count
- * over all pairs); one that depends on threads; ranks of ties that are not their mean, a sign that is lost, NaN where one side is constant; labels that are no numbers and pass; memory that is lost. */
+/* Catches a judgement that takes a query for its own neighbour, crosses groups, or looks at what is
+ * not stored; means and shares that are wrong (against a plain count over all pairs); one that
+ * depends on threads; ranks of ties that are not their mean, a sign that is lost, NaN where one
+ * side is constant; labels that are no numbers and pass; memory that is lost. */
 #include "judge.h"
 
 #include <math.h>
@@ -25,7 +27,8 @@ static float label_of(void *user, size_t i, size_t j)
 {
     asked *a = user;
     atomic_fetch_add(&a->calls, 1);
-    if (i == j || (a->stored && (j >= a->stored || i < a->stored)) || (a->grouped && items.groups[i] != items.groups[j]))
+    if (i == j || (a->stored && (j >= a->stored || i < a->stored))
+        || (a->grouped && items.groups[i] != items.groups[j]))
         atomic_fetch_add(&a->wrong, 1);
     return feature_items_label(&items, i, j) + a->add;
 }
@@ -68,7 +71,8 @@ static judge_result plain(size_t stored, int grouped)
         r.pairs += (size_t)count;
         r.nearest_label += nearest_label, r.best_label += best, r.random_label += sum / count;
     }
-    r.nearest_label /= (double)r.queries, r.best_label /= (double)r.queries, r.random_label /= (double)r.queries;
+    r.nearest_label /= (double)r.queries, r.best_label /= (double)r.queries,
+        r.random_label /= (double)r.queries;
     r.share = (r.random_label - r.nearest_label) / (r.random_label - r.best_label);
     return r;
 }
@@ -79,15 +83,22 @@ static void all_pairs(void)
     for (size_t stored = 0; stored <= 60; stored += 30)
         for (int grouped = 0; grouped < 2; grouped++) {
             asked a = {.stored = stored, .grouped = grouped};
-            judge_input judging = {.pooled = items.pooled, .count = ITEMS, .stored = stored, .groups = grouped ? items.groups : NULL, .label = label_of, .label_user = &a};
+            judge_input judging = {.pooled = items.pooled,
+                                   .count = ITEMS,
+                                   .stored = stored,
+                                   .groups = grouped ? items.groups : NULL,
+                                   .label = label_of,
+                                   .label_user = &a};
             judge_result got, want = plain(stored, grouped);
             CHECK_OK(judge_projector(projector, context, &judging, &got));
             CHECK_INT(got.queries, want.queries);
             CHECK_INT(got.pairs, want.pairs);
             CHECK_INT(atomic_load(&a.calls), want.pairs);
             CHECK_INT(atomic_load(&a.wrong), 0);
-            CHECK(fabs(got.nearest_label - want.nearest_label) < 1e-12 && fabs(got.best_label - want.best_label) < 1e-12);
-            CHECK(fabs(got.random_label - want.random_label) < 1e-12 && fabs(got.share - want.share) < 1e-9);
+            CHECK(fabs(got.nearest_label - want.nearest_label) < 1e-12
+                  && fabs(got.best_label - want.best_label) < 1e-12);
+            CHECK(fabs(got.random_label - want.random_label) < 1e-12
+                  && fabs(got.share - want.share) < 1e-9);
             CHECK(got.rank_correlation > 0 && got.rank_correlation < 1);
         }
     pc_context_free(context);
@@ -97,7 +108,13 @@ static void samples(void)
 {
     judge_result one, other;
     asked a = {0};
-    judge_input judging = {.pooled = items.pooled, .count = ITEMS, .label = label_of, .label_user = &a, .queries = 20, .candidates = 7, .seed = 5};
+    judge_input judging = {.pooled = items.pooled,
+                           .count = ITEMS,
+                           .label = label_of,
+                           .label_user = &a,
+                           .queries = 20,
+                           .candidates = 7,
+                           .seed = 5};
     for (uint32_t threads = 1; threads <= 3; threads++) {
         pc_context *context = context_of(threads);
         CHECK_OK(judge_projector(projector, context, &judging, &other));
@@ -117,7 +134,8 @@ static void refusals(void)
     uint32_t alone[ITEMS];
     judge_result r;
     asked a = {.add = NAN};
-    judge_input judging = {.pooled = items.pooled, .count = ITEMS, .label = label_of, .label_user = &a};
+    judge_input judging = {
+        .pooled = items.pooled, .count = ITEMS, .label = label_of, .label_user = &a};
     CHECK_STATUS(judge_projector(projector, context, &judging, &r), PC_ERR_INVALID);
     CHECK_ERROR_HAS("label nan");
     CHECK_INT(r.queries, 0);
@@ -144,7 +162,8 @@ static void without_memory(void)
         pc_context_options options = PC_CONTEXT_OPTIONS_INIT;
         pc_context *context;
         asked a = {0};
-        judge_input judging = {.pooled = items.pooled, .count = ITEMS, .label = label_of, .label_user = &a};
+        judge_input judging = {
+            .pooled = items.pooled, .count = ITEMS, .label = label_of, .label_user = &a};
         judge_result r;
         options.threads = 1;
         options.allocator = &failing;
@@ -167,12 +186,14 @@ static double correlation_of(const double *a, const double *b, size_t count)
 
 static void ranks(void)
 {
-    const double up[] = {-3, 0, 0.5, 1e9, INFINITY}, down[] = {5, 4, 3, 2, 1}, mixed[] = {2, 1, 4, 3, 5}, same[] = {7, 7, 7, 7, 7}, tied[] = {1, 2, 2, 3, 3};
+    const double up[] = {-3, 0, 0.5, 1e9, INFINITY}, down[] = {5, 4, 3, 2, 1},
+                 mixed[] = {2, 1, 4, 3, 5}, same[] = {7, 7, 7, 7, 7}, tied[] = {1, 2, 2, 3, 3};
     CHECK(correlation_of(up, up, 5) == 1);
     CHECK(correlation_of(up, down, 5) == -1);
     CHECK(fabs(correlation_of(up, mixed, 5) - 0.8) < 1e-15); /* 1 - 6 * 4 / (5 * 24) */
     CHECK(correlation_of(up, same, 5) == 0);
-    CHECK(fabs(correlation_of(up, tied, 5) - 9 / sqrt(90)) < 1e-15); /* ranks 1, 2.5, 2.5, 4.5, 4.5: cov 9, squares 10 and 9 */
+    CHECK(fabs(correlation_of(up, tied, 5) - 9 / sqrt(90))
+          < 1e-15); /* ranks 1, 2.5, 2.5, 4.5, 4.5: cov 9, squares 10 and 9 */
     CHECK(correlation_of(up, down, 1) == 0 && correlation_of(up, down, 0) == 0);
     pc_status status = PC_ERR_NOMEM;
     for (uint64_t at = 1; status != PC_OK && at < 10; at++) {

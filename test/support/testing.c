@@ -41,7 +41,8 @@ int pc_test_str(const char *got, const char *want, const char *file, int line, c
 {
     int ok = pc_test_check(got && want && !strcmp(got, want), file, line, what);
     if (!ok)
-        fprintf(stderr, "    got \"%s\", want \"%s\"\n", got ? got : "(null)", want ? want : "(null)");
+        fprintf(stderr, "    got \"%s\", want \"%s\"\n", got ? got : "(null)",
+                want ? want : "(null)");
     return ok;
 }
 
@@ -49,8 +50,8 @@ int pc_test_status(pc_status got, pc_status want, const char *file, int line, co
 {
     int ok = pc_test_check(got == want, file, line, what);
     if (!ok)
-        fprintf(stderr, "    got %s (%s), want %s\n", pc_status_name(got), got < 0 ? pc_error_text() : "",
-                pc_status_name(want));
+        fprintf(stderr, "    got %s (%s), want %s\n", pc_status_name(got),
+                got < 0 ? pc_error_text() : "", pc_status_name(want));
     return ok;
 }
 
@@ -185,7 +186,8 @@ static void *test_alloc(void *user, size_t size, size_t align)
     pthread_mutex_lock(&memory_lock);
     fail = ++memory->calls == memory->fail_at;
     pthread_mutex_unlock(&memory_lock);
-    if (fail || posix_memalign(&ptr, align < sizeof(void *) ? sizeof(void *) : align, size ? size : 1))
+    if (fail
+        || posix_memalign(&ptr, align < sizeof(void *) ? sizeof(void *) : align, size ? size : 1))
         return NULL;
     memset(ptr, 0xA5, size); /* nobody may count on zeros */
     pthread_mutex_lock(&memory_lock);

@@ -1,4 +1,5 @@
-/* What every test uses: checks that count, temporary folders, the place of test data, an allocator that fails on order. */
+/* What every test uses: checks that count, temporary folders, the place of test data, an allocator
+ * that fails on order. */
 #ifndef PC_TESTING_H
 #define PC_TESTING_H
 
@@ -25,7 +26,8 @@ int pc_test_end(void);
 /* Prints the reason and ends the test as skipped. */
 void pc_test_skip(const char *reason);
 
-/* "<PC_TEST_DATA or ../shared beside the source tree>/<path>" in a static ring of buffers, or NULL if it is not there. */
+/* "<PC_TEST_DATA or ../shared beside the source tree>/<path>" in a static ring of buffers, or NULL
+ * if it is not there. */
 const char *pc_test_data(const char *path);
 /* A fresh folder, removed with its contents at exit. */
 const char *pc_test_folder(void);
@@ -36,7 +38,8 @@ char *pc_test_read(const char *path, size_t *size);
 /* Descriptors that this process has open; what tells it counts, too. */
 size_t pc_test_open_files(void);
 
-/* What a generation says, in one piece, NUL-terminated: for on_text. More than there is room for ends the generation. */
+/* What a generation says, in one piece, NUL-terminated: for on_text. More than there is room for
+ * ends the generation. */
 typedef struct pc_test_text {
     char data[512];
     size_t size;
@@ -53,7 +56,9 @@ typedef struct pc_test_memory {
 pc_allocator pc_test_allocator(pc_test_memory *memory);
 
 /* A reproducible generator: uniform in [0, 1), and standard normal. */
-typedef struct pc_test_rng { uint64_t state; } pc_test_rng;
+typedef struct pc_test_rng {
+    uint64_t state;
+} pc_test_rng;
 uint64_t pc_test_bits(pc_test_rng *rng);
 float pc_test_uniform(pc_test_rng *rng);
 float pc_test_normal(pc_test_rng *rng);

@@ -6,15 +6,24 @@
 
 #include "testing.h"
 
-enum { LAYERS = 2, WIDTH = 16, HEADS = 2, DIM = WIDTH / HEADS, INNER = 32, STATES = LAYERS * 2 * WIDTH };
+enum {
+    LAYERS = 2,
+    WIDTH = 16,
+    HEADS = 2,
+    DIM = WIDTH / HEADS,
+    INNER = 32,
+    STATES = LAYERS * 2 * WIDTH
+};
 
 static const char *const words[TOY_VOCAB - TOY_WORDS] = {
-    " the", " a", " of", " and", " to", " in", " is", " it", " you", " that", " he", " was", " for", " on", " are", " with", " as",
-    " his", " they", " be", " at", " one", " have", " this", " from", " or", " had", " by", " hot", " word", " but", " what",
-    " some", " we", " can", " out", " other", " were", " all", " there"};
+    " the", " a",    " of",   " and",  " to",   " in",   " is",    " it",   " you",  " that",
+    " he",  " was",  " for",  " on",   " are",  " with", " as",    " his",  " they", " be",
+    " at",  " one",  " have", " this", " from", " or",   " had",   " by",   " hot",  " word",
+    " but", " what", " some", " we",   " can",  " out",  " other", " were", " all",  " there"};
 
 typedef struct layer {
-    float q[WIDTH * WIDTH], k[WIDTH * WIDTH], v[WIDTH * WIDTH], o[WIDTH * WIDTH], up[INNER * WIDTH], down[WIDTH * INNER];
+    float q[WIDTH * WIDTH], k[WIDTH * WIDTH], v[WIDTH * WIDTH], o[WIDTH * WIDTH], up[INNER * WIDTH],
+        down[WIDTH * INNER];
 } layer;
 
 struct pc_toy {
@@ -131,7 +140,8 @@ static float score(const pc_toy *toy, const float *q, const float *k, int64_t di
     return sum / sqrtf(DIM);
 }
 
-static void attend(const pc_toy *toy, int l, const float *q, const key *keys, size_t count, float *scores, float *out)
+static void attend(const pc_toy *toy, int l, const float *q, const key *keys, size_t count,
+                   float *scores, float *out)
 {
     for (int h = 0; h < HEADS; h++) {
         float most = -INFINITY, total = 0;
@@ -153,7 +163,8 @@ static void attend(const pc_toy *toy, int l, const float *q, const key *keys, si
 }
 
 /* One token through all layers; `mine` gets its states and is the last of the keys. */
-static void compute(const pc_toy *toy, int32_t token, int64_t position, const key *keys, size_t count, state *mine, float *logits)
+static void compute(const pc_toy *toy, int32_t token, int64_t position, const key *keys,
+                    size_t count, state *mine, float *logits)
 {
     float x[WIDTH], h[WIDTH], q[WIDTH], a[WIDTH], o[WIDTH], inner[INNER];
     float *scores = must(malloc((count + 1) * sizeof *scores));
@@ -219,14 +230,16 @@ static int32_t next_token(const char *text, size_t size, uint64_t flags, size_t 
     }
     for (int32_t w = 0; w < TOY_VOCAB - TOY_WORDS; w++) {
         *length = strlen(words[w]);
-        if (size >= *length && !memcmp(text, words[w], *length) && (size == *length || text[*length] < 'a' || text[*length] > 'z'))
+        if (size >= *length && !memcmp(text, words[w], *length)
+            && (size == *length || text[*length] < 'a' || text[*length] > 'z'))
             return TOY_WORDS + w;
     }
     *length = 1;
     return TOY_BYTES + (unsigned char)*text;
 }
 
-static pc_status tokenize(void *user, const char *text, size_t size, uint64_t flags, int32_t *tokens, size_t capacity, size_t *count)
+static pc_status tokenize(void *user, const char *text, size_t size, uint64_t flags,
+                          int32_t *tokens, size_t capacity, size_t *count)
 {
     size_t n = 0;
     (void)user;
@@ -244,15 +257,20 @@ static pc_status tokenize(void *user, const char *text, size_t size, uint64_t fl
     return capacity && n > capacity ? PC_ERR_LIMIT : PC_OK;
 }
 
-static pc_status detokenize(void *user, const int32_t *tokens, size_t count, uint64_t flags, char *text, size_t capacity,
-                            size_t *size)
+static pc_status detokenize(void *user, const int32_t *tokens, size_t count, uint64_t flags,
+                            char *text, size_t capacity, size_t *size)
 {
     size_t n = 0;
     (void)user;
     for (size_t i = 0; i < count; i++) {
         char byte[2] = {(char)(tokens[i] - TOY_BYTES), 0};
-        const char *piece = tokens[i] == TOY_BOS ? "<s>" : tokens[i] == TOY_EOS ? "</s>" : tokens[i] == TOY_UNK ? "<unk>" : byte;
-        size_t length = tokens[i] >= TOY_BYTES ? 1 : flags & PC_TOKENIZE_SPECIAL ? strlen(piece) : 0;
+        const char *piece = tokens[i] == TOY_BOS   ? "<s>"
+                            : tokens[i] == TOY_EOS ? "</s>"
+                            : tokens[i] == TOY_UNK ? "<unk>"
+                                                   : byte;
+        size_t length = tokens[i] >= TOY_BYTES        ? 1
+                        : flags & PC_TOKENIZE_SPECIAL ? strlen(piece)
+                                                      : 0;
         if (tokens[i] >= TOY_WORDS) {
             piece = words[tokens[i] - TOY_WORDS];
             length = strlen(piece);
@@ -302,7 +320,8 @@ static pc_status has_room(pc_toy *toy, size_t tokens)
     return PC_ERR_LIMIT;
 }
 
-static size_t see_segment(const segment *s, int64_t start, uint32_t lo, uint32_t hi, int64_t position, uint32_t see, key *keys)
+static size_t see_segment(const segment *s, int64_t start, uint32_t lo, uint32_t hi,
+                          int64_t position, uint32_t see, key *keys)
 {
     size_t n = 0;
     for (uint32_t j = lo; j < hi; j++)
@@ -330,7 +349,8 @@ static pc_status encode(void *user, const pc_encode_args *args, void **segments)
     pc_status status = ++toy->counts.encode_calls == toy->counts.fail_encode_at ? PC_ERR_IO : PC_OK;
     for (size_t v = 0; v < args->visible_count; v++) {
         visible += args->visible[v].hi;
-        status = status < 0 ? status : may_stand(toy, args->visible[v].segment, args->visible[v].start);
+        status = status < 0 ? status
+                            : may_stand(toy, args->visible[v].segment, args->visible[v].start);
     }
     key *keys = must(malloc((visible + args->count + 1) * sizeof *keys));
     for (size_t i = 0; i < args->count && status >= 0; i++) {
@@ -340,8 +360,8 @@ static pc_status encode(void *user, const pc_encode_args *args, void **segments)
         else if (stop_now(toy, args->cancelled, args->cancel_user))
             status = PC_ERR_CANCELLED;
         for (size_t v = 0; v < args->visible_count; v++)
-            n += see_segment(args->visible[v].segment, args->visible[v].start, args->visible[v].lo, args->visible[v].hi,
-                             args->positions[i], PC_SEE_BY_POSITION, keys + n);
+            n += see_segment(args->visible[v].segment, args->visible[v].start, args->visible[v].lo,
+                             args->visible[v].hi, args->positions[i], PC_SEE_BY_POSITION, keys + n);
         for (size_t j = 0; j <= i; j++)
             keys[n++] = (key){&states[j], args->positions[i] - args->positions[j]};
         if (status >= 0)
@@ -393,7 +413,8 @@ static pc_status attach(void *user, void *to, const pc_placement *placement)
         return status < 0 ? status : PC_ERR_INVALID;
     s->attached = must(realloc(s->attached, (s->attached_count + 1) * sizeof *s->attached));
     what->references++;
-    s->attached[s->attached_count++] = (attached){what, placement->start, placement->lo, placement->hi};
+    s->attached[s->attached_count++] = (attached){what, placement->start, placement->lo,
+                                                  placement->hi};
     ((pc_toy *)user)->counts.attached++;
     return PC_OK;
 }
@@ -405,7 +426,8 @@ static pc_status fork_sequence(void *user, void *from, void **out)
     sequence_new(user, out);
     copy = *out;
     for (size_t i = 0; i < s->attached_count; i++) {
-        pc_placement at = {s->attached[i].segment, s->attached[i].start, s->attached[i].lo, s->attached[i].hi};
+        pc_placement at = {s->attached[i].segment, s->attached[i].start, s->attached[i].lo,
+                           s->attached[i].hi};
         attach(user, copy, &at);
     }
     copy->count = copy->capacity = s->count;
@@ -469,7 +491,8 @@ static pc_status step(void *user, const pc_step_args *args)
     for (; status < 0 && done; done--) /* as if it had not been called */
         ((sequence *)args->rows[done - 1].sequence)->count--;
     toy->counts.stepped_rows += status >= 0 ? args->count : 0;
-    toy->counts.largest_step = sequences > toy->counts.largest_step ? sequences : toy->counts.largest_step;
+    toy->counts.largest_step = sequences > toy->counts.largest_step ? sequences
+                                                                    : toy->counts.largest_step;
     return status;
 }
 
@@ -484,8 +507,9 @@ static pc_status truncate_sequence(void *user, void *shortened, size_t count)
 }
 
 /* Every token as if all given tokens up to its position stood in one prefill. */
-static pc_status deviation(void *user, const int32_t *tokens, const int64_t *positions, size_t count,
-                           const pc_placement *placements, size_t placement_count, float *scores)
+static pc_status deviation(void *user, const int32_t *tokens, const int64_t *positions,
+                           size_t count, const pc_placement *placements, size_t placement_count,
+                           float *scores)
 {
     state *fresh = must(malloc((count + 1) * sizeof *fresh));
     key *keys = must(malloc((count + 1) * sizeof *keys));
@@ -500,28 +524,32 @@ static pc_status deviation(void *user, const int32_t *tokens, const int64_t *pos
             const state *cached = &((const segment *)placements[p].segment)->states[t];
             scores[at] = 0;
             for (int d = 0; d < WIDTH; d++)
-                scores[at] += fabsf(cached->v[1][d] - fresh[at].v[1][d]) + fabsf(cached->k[1][d] - fresh[at].k[1][d]);
+                scores[at] += fabsf(cached->v[1][d] - fresh[at].v[1][d])
+                              + fabsf(cached->k[1][d] - fresh[at].k[1][d]);
         }
     free(fresh);
     free(keys);
     return PC_OK;
 }
 
-void pc_toy_reference(pc_toy *toy, const int32_t *tokens, const int64_t *positions, size_t count, float *logits)
+void pc_toy_reference(pc_toy *toy, const int32_t *tokens, const int64_t *positions, size_t count,
+                      float *logits)
 {
     state *states = must(malloc((count + 1) * sizeof *states));
     key *keys = must(malloc((count + 1) * sizeof *keys));
     for (size_t i = 0; i < count; i++) {
         for (size_t j = 0; j <= i; j++)
             keys[j] = (key){&states[j], positions[i] - positions[j]};
-        compute(toy, tokens[i], positions[i], keys, i + 1, &states[i], i + 1 == count ? logits : NULL);
+        compute(toy, tokens[i], positions[i], keys, i + 1, &states[i],
+                i + 1 == count ? logits : NULL);
     }
     free(states);
     free(keys);
 }
 
 /* count, origin, then the relative positions and the states */
-static pc_status export_segment(void *user, void *payload, void *data, size_t capacity, size_t *size)
+static pc_status export_segment(void *user, void *payload, void *data, size_t capacity,
+                                size_t *size)
 {
     const segment *s = payload;
     uint64_t head[2] = {s->count, (uint64_t)s->origin};
@@ -539,7 +567,8 @@ static pc_status export_segment(void *user, void *payload, void *data, size_t ca
     return PC_OK;
 }
 
-static pc_status import_segment(void *user, const void *data, size_t size, const int32_t *tokens, size_t count, void **out)
+static pc_status import_segment(void *user, const void *data, size_t size, const int32_t *tokens,
+                                size_t count, void **out)
 {
     pc_toy *toy = user;
     const uint8_t *from = data;

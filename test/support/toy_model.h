@@ -1,6 +1,7 @@
-/* A small, real transformer as a host would bring it: its own tokenizer, weights, K/V and kernels, reached through pc_model_ops
- * only. Two layers, two heads, plain loops. K is kept unturned and every score turns by the distance, so that a segment at another
- * place gives the same bits. It counts what it holds and can be told to fail. */
+/* A small, real transformer as a host would bring it: its own tokenizer, weights, K/V and kernels,
+ * reached through pc_model_ops only. Two layers, two heads, plain loops. K is kept unturned and
+ * every score turns by the distance, so that a segment at another place gives the same bits. It
+ * counts what it holds and can be told to fail. */
 #ifndef PC_TOY_MODEL_H
 #define PC_TOY_MODEL_H
 
@@ -14,15 +15,17 @@ typedef struct pc_toy_counts {
     int64_t live_segments, live_sequences;
     uint64_t encode_calls, encoded_tokens, step_calls, stepped_rows, attached, polls;
     uint64_t exports, import_calls;
-    uint64_t fail_encode_at, fail_step_at, fail_import_at; /* the call with this number (from 1) fails; 0: none */
+    uint64_t fail_encode_at, fail_step_at,
+        fail_import_at;    /* the call with this number (from 1) fails; 0: none */
     uint64_t largest_step; /* sequences in one step */
     uint64_t failed_step;  /* sequences in the step that was made to fail */
-    uint64_t pool;         /* tokens that segments, and a step beside them, have room for; 0: any number */
-    uint64_t live_tokens;  /* of segments */
-    uint64_t full;         /* calls that found no room (PC_ERR_LIMIT) */
+    uint64_t pool; /* tokens that segments, and a step beside them, have room for; 0: any number */
+    uint64_t live_tokens; /* of segments */
+    uint64_t full;        /* calls that found no room (PC_ERR_LIMIT) */
 } pc_toy_counts;
 
-/* learned: 1 adds absolute positions, so that segments cannot be moved. context_length 0: no limit. */
+/* learned: 1 adds absolute positions, so that segments cannot be moved. context_length 0: no limit.
+ */
 pc_toy *pc_toy_new(uint64_t seed, int learned, int32_t context_length);
 void pc_toy_free(void *toy);
 /* Borrowed; to be read and set between calls. */
@@ -30,7 +33,9 @@ pc_toy_counts *pc_toy_count(pc_toy *toy);
 /* All operations. */
 pc_model_ops pc_toy_ops(void);
 
-/* The last row's logits [TOY_VOCAB] of an ordinary prefill, without any of the operations' segments or sequences. */
-void pc_toy_reference(pc_toy *toy, const int32_t *tokens, const int64_t *positions, size_t count, float *logits);
+/* The last row's logits [TOY_VOCAB] of an ordinary prefill, without any of the operations' segments
+ * or sequences. */
+void pc_toy_reference(pc_toy *toy, const int32_t *tokens, const int64_t *positions, size_t count,
+                      float *logits);
 
 #endif

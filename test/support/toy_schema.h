@@ -17,7 +17,8 @@ typedef struct toy_world {
 
 static const char toy_schema[] =
     "<schema name=\"t\">the word is here. "
-    "<module name=\"a\">it was one of the hot <parameter name=\"x\" length=\"6\"/> and that is all</module>"
+    "<module name=\"a\">it was one of the hot <parameter name=\"x\" length=\"6\"/> and that is "
+    "all</module>"
     "<module name=\"b\">some other word from there, he can be out</module>"
     "<union>"
     "<module name=\"u1\">you are at this one</module>"
@@ -29,7 +30,8 @@ static const char toy_schema[] =
     "<scaffold modules=\"a b\"/>"
     "</schema>";
 
-static inline int toy_start(toy_world *w, const pc_allocator *mem, int learned, int32_t context_length, const char *schema)
+static inline int toy_start(toy_world *w, const pc_allocator *mem, int learned,
+                            int32_t context_length, const char *schema)
 {
     pc_context_options o = PC_CONTEXT_OPTIONS_INIT;
     pc_model_ops ops = pc_toy_ops();
@@ -66,7 +68,8 @@ static inline void toy_end(toy_world *w)
 static inline pc_prompt *toy_prompt(const toy_world *w, const char *text)
 {
     pc_prompt *prompt = NULL;
-    if (!CHECK_OK(pc_prompt_parse(&prompt, (pc_schema *const *)&w->schema, 1, text, strlen(text), NULL)))
+    if (!CHECK_OK(
+            pc_prompt_parse(&prompt, (pc_schema *const *)&w->schema, 1, text, strlen(text), NULL)))
         fprintf(stderr, "    %s\n", text);
     return prompt;
 }
@@ -89,7 +92,8 @@ static inline int32_t toy_keep(void *user, uint32_t sample, const char *text, si
     return a->stop_after && !--a->stop_after;
 }
 
-static inline toy_answer toy_generate(const pc_prompt *prompt, pc_cache *cache, pc_generate_options o)
+static inline toy_answer toy_generate(const pc_prompt *prompt, pc_cache *cache,
+                                      pc_generate_options o)
 {
     toy_answer a;
     memset(&a, 0, sizeof a);

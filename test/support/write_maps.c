@@ -1,8 +1,10 @@
-/* The library's writer and reader of stores of attention maps as a program: for the golden store, and for the reader in Python to be compared with.
+/* The library's writer and reader of stores of attention maps as a program: for the golden store,
+ * and for the reader in Python to be compared with.
  *
- *   write_maps FOLDER          makes a store: packed and plain records, one removed, a log that was written on
- *   write_maps --json FOLDER   prints its records, notes and layers as FNV-1a hashes
- *   write_maps --indexes FILE  makes a memo's file of indexes: of 300 records 0, 3, 6 …, each tenth of which was removed, an index of each kind that there is */
+ *   write_maps FOLDER          makes a store: packed and plain records, one removed, a log that was
+ * written on write_maps --json FOLDER   prints its records, notes and layers as FNV-1a hashes
+ *   write_maps --indexes FILE  makes a memo's file of indexes: of 300 records 0, 3, 6 …, each tenth
+ * of which was removed, an index of each kind that there is */
 #include <inttypes.h>
 #include <xxhash.h>
 
@@ -31,17 +33,21 @@ static int print_record(void *user, const pc__map_record *record)
     uint8_t *note = malloc(record->note_size + 1);
     char hex[65];
     pc__maps maps;
-    if (!note || pc__map_store_note(p->store, record->id, note, record->note_size) != PC_OK || pc__map_store_get(p->store, record->id, &maps) != PC_OK) {
+    if (!note || pc__map_store_note(p->store, record->id, note, record->note_size) != PC_OK
+        || pc__map_store_get(p->store, record->id, &maps) != PC_OK) {
         fprintf(stderr, "record %" PRId64 ": %s\n", record->id, pc_error_text());
         p->bad = 1;
         free(note);
         return 0;
     }
     pc__id_hex(&record->tokens_id, hex);
-    printf("%s{\"id\": %" PRId64 ", \"tokens\": %u, \"note\": %zu, \"bytes\": %" PRIu64 ", \"tokens_id\": \"%s\", \"note_fnv\": \"%016" PRIx64 "\", \"layers_fnv\": [",
-           p->count++ ? ", " : "", record->id, record->tokens, record->note_size, record->bytes, hex, fnv(note, record->note_size));
+    printf("%s{\"id\": %" PRId64 ", \"tokens\": %u, \"note\": %zu, \"bytes\": %" PRIu64
+           ", \"tokens_id\": \"%s\", \"note_fnv\": \"%016" PRIx64 "\", \"layers_fnv\": [",
+           p->count++ ? ", " : "", record->id, record->tokens, record->note_size, record->bytes,
+           hex, fnv(note, record->note_size));
     for (int32_t i = 0; i < face.layers; i++)
-        printf("%s\"%016" PRIx64 "\"", i ? ", " : "", fnv(maps.layer[i], maps_layer_bytes(&face, record->tokens)));
+        printf("%s\"%016" PRIx64 "\"", i ? ", " : "",
+               fnv(maps.layer[i], maps_layer_bytes(&face, record->tokens)));
     printf("]}");
     pc__maps_release(p->store, &maps);
     free(note);
@@ -59,8 +65,9 @@ static int print_store(const char *folder)
         return 1;
     }
     pc__id_hex(&face.model, hex);
-    printf("{\"model\": \"%s\", \"layers\": %d, \"heads\": %d, \"causal\": %s, \"format\": %u, \"records\": [", hex, face.layers, face.heads,
-           face.causal ? "true" : "false", face.format);
+    printf("{\"model\": \"%s\", \"layers\": %d, \"heads\": %d, \"causal\": %s, \"format\": %u, "
+           "\"records\": [",
+           hex, face.layers, face.heads, face.causal ? "true" : "false", face.format);
     p.bad |= pc__map_store_each(p.store, print_record, &p) < 0;
     printf("]}\n");
     pc__map_store_get_stats(p.store, &stats);
@@ -94,7 +101,8 @@ static int add_index(pc__index_kind kind, pc__bytes *out)
     uint64_t prompts[VECTORS] = {0};
     pc__index *index = NULL;
     pc_test_rng rng = {kind + 1};
-    size_t places = kind == PC__INDEX_SCAN ? VECTORS - VECTORS / 10 : VECTORS; /* it keeps none of what was removed */
+    size_t places = kind == PC__INDEX_SCAN ? VECTORS - VECTORS / 10
+                                           : VECTORS; /* it keeps none of what was removed */
     int bad = !x || pc__index_new(&index, &pc__libc_allocator, &options) < 0;
     for (size_t i = 0; i < VECTORS && x; i++) {
         ids[i] = 3 * (int64_t)i;
@@ -104,7 +112,8 @@ static int add_index(pc__index_kind kind, pc__bytes *out)
     bad = bad || pc__index_add(index, VECTORS, x, ids) < 0;
     for (size_t i = 0; i < VECTORS; i += 10)
         bad = bad || pc__index_remove(index, ids[i]) != PC_OK;
-    bad = bad || pc__index_write(index, out) < 0 || pc__bytes_add(out, prompts, places * sizeof *prompts) < 0;
+    bad = bad || pc__index_write(index, out) < 0
+          || pc__bytes_add(out, prompts, places * sizeof *prompts) < 0;
     pc__index_free(index);
     free(x);
     return bad;
@@ -123,7 +132,8 @@ static int make_indexes(const char *path)
     at = pc__kept_head_size(head.count);
     for (uint32_t k = 0; k < head.count && !bad; k++, from = all.size) {
         bad = add_index((pc__index_kind)k, &all);
-        sections[k] = (pc__kept_section){8, k, at + from, all.size - from, XXH3_64bits(all.data + from, all.size - from)};
+        sections[k] = (pc__kept_section){8, k, at + from, all.size - from,
+                                         XXH3_64bits(all.data + from, all.size - from)};
     }
     head.bytes = at + all.size;
     first = calloc(1, (size_t)head.bytes);

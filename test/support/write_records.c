@@ -1,6 +1,7 @@
 /* Writes and describes records with the library's own writer and reader:
  *   write_records FOLDER [NAME …]   the images of golden_records.h, all or those named, as NAME.pcr
- *   write_records --json FILE       what the reader takes a record for, as JSON (the golden key opens seals): for tools/read_record.py to be compared with */
+ *   write_records --json FILE       what the reader takes a record for, as JSON (the golden key
+ * opens seals): for tools/read_record.py to be compared with */
 #include <inttypes.h>
 
 #include "golden_records.h"
@@ -60,19 +61,18 @@ static int print_record(const pc__record *record)
     print_hex("before", image->before.bytes, image->has_before ? 32 : 0);
     print_hex("seal_id", info.seal_id, info.sealed ? sizeof info.seal_id : 0);
     printf("\"kernels\": \"%s\", ", info.kernels);
-    printf(
-        "\"architecture\": \"%s\", \"version\": [%u, %u], \"codec\": %u, \"sealed\": %s, \"lossy\": %s, ",
-        image->architecture, info.version / 256, info.version % 256, info.codec,
-        info.sealed ? "true" : "false", image->lossy ? "true" : "false");
-    printf(
-        "\"position_scheme\": %u, \"dtype\": %u, \"layout\": %u, \"encoding\": %u, \"regime\": %" PRIu64
-        ", \"origin\": %" PRId64 ", ",
-        image->position_scheme, image->dtype, image->layout, image->encoding, image->regime,
-        image->origin);
-    printf(
-        "\"layers\": %d, \"kv_heads\": %d, \"k_dim\": %d, \"v_dim\": %d, \"cost\": %.17g, \"ttl\": %.17g, \"priority\": %d, ",
-        image->layers, image->kv_heads, image->k_dim, image->v_dim, image->cost, image->ttl,
-        image->priority);
+    printf("\"architecture\": \"%s\", \"version\": [%u, %u], \"codec\": %u, \"sealed\": %s, "
+           "\"lossy\": %s, ",
+           image->architecture, info.version / 256, info.version % 256, info.codec,
+           info.sealed ? "true" : "false", image->lossy ? "true" : "false");
+    printf("\"position_scheme\": %u, \"dtype\": %u, \"layout\": %u, \"encoding\": %u, \"regime\": "
+           "%" PRIu64 ", \"origin\": %" PRId64 ", ",
+           image->position_scheme, image->dtype, image->layout, image->encoding, image->regime,
+           image->origin);
+    printf("\"layers\": %d, \"kv_heads\": %d, \"k_dim\": %d, \"v_dim\": %d, \"cost\": %.17g, "
+           "\"ttl\": %.17g, \"priority\": %d, ",
+           image->layers, image->kv_heads, image->k_dim, image->v_dim, image->cost, image->ttl,
+           image->priority);
     printf("\"expires\": %" PRId64 ", \"written\": %" PRId64 ", \"tokens\": %" PRIu64
            ", \"state_bytes\": %" PRIu64 ", ",
            image->expires, info.written, info.tokens, info.state_bytes);
@@ -91,8 +91,8 @@ static int describe(const char *path, const pc__codecs *codecs)
     pc__record *record = NULL;
     int sealed = data && size > 24 && data[24] & 1;
     pc__record_options options = {.codecs = codecs, .seal_key = sealed ? golden_key() : NULL};
-    int bad = !data || pc__record_open(&record, &pc__libc_allocator, &options, &bytes.source) < 0 ||
-              print_record(record);
+    int bad = !data || pc__record_open(&record, &pc__libc_allocator, &options, &bytes.source) < 0
+              || print_record(record);
     if (bad)
         fprintf(stderr, "%s: %s\n", path, data ? pc_error_text() : "cannot be read");
     pc__record_free(record);

@@ -1,6 +1,7 @@
-/* Catches sequences that influence each other: in a batch that others join and leave, after forks, with different options, next to
- * ones that fail or are cancelled, each must give exactly what it gives alone. And tokens that are drawn though the vocabulary does not have
- * them, of a model that has more rows of logits than that. */
+/* Catches sequences that influence each other: in a batch that others join and leave, after forks,
+ * with different options, next to ones that fail or are cancelled, each must give exactly what it
+ * gives alone. And tokens that are drawn though the vocabulary does not have them, of a model that
+ * has more rows of logits than that. */
 #include <stdlib.h>
 
 #include "random_model.h"
@@ -85,12 +86,14 @@ static void join_and_leave(uint64_t seed)
         requests[i].prompt = toy_prompt(&w, prompts[pc_test_bits(&rng) % 4]);
         requests[i].options = random_options(&rng);
         run_alone(&w, &requests[i]);
-        CHECK_OK(pc_sequence_new(&requests[i].sequence, requests[i].prompt, w.cache, &requests[i].options));
+        CHECK_OK(pc_sequence_new(&requests[i].sequence, requests[i].prompt, w.cache,
+                                 &requests[i].options));
     }
     for (int round = 0; done < REQUESTS && round < 5000; round++) {
         request *r = &requests[pc_test_bits(&rng) % REQUESTS];
         if (r->sequence && pc_test_bits(&rng) % 2) {
-            CHECK_OK(r->joined ? pc_batch_remove(batch, r->sequence) : pc_batch_add(batch, r->sequence));
+            CHECK_OK(r->joined ? pc_batch_remove(batch, r->sequence)
+                               : pc_batch_add(batch, r->sequence));
             r->joined = !r->joined;
         }
         CHECK(pc_batch_step(batch) >= 0);
@@ -199,7 +202,8 @@ static void one_fails(void)
                 CHECK_OK(pc_batch_add(batch, r[i].sequence));
             }
             if (by_host)
-                pc_toy_count(w.toy)->fail_step_at = pc_toy_count(w.toy)->step_calls + 1 + (uint64_t)at;
+                pc_toy_count(w.toy)->fail_step_at = pc_toy_count(w.toy)->step_calls + 1
+                                                    + (uint64_t)at;
             for (; status != PC_END && steps < 100; steps++) {
                 status = pc_batch_step(batch);
                 errors += status < 0;
@@ -266,7 +270,8 @@ static void arguments(void)
     pc_generate_options g = PC_GENERATE_OPTIONS_INIT;
     pc_stats stats = PC_STATS_INIT;
     size_t n = 7;
-    if (!CHECK(toy_start(&w, NULL, 0, 0, toy_schema)) || !CHECK(toy_start(&v, NULL, 0, 0, toy_schema)))
+    if (!CHECK(toy_start(&w, NULL, 0, 0, toy_schema))
+        || !CHECK(toy_start(&v, NULL, 0, 0, toy_schema)))
         return;
     pc_prompt *p = toy_prompt(&w, prompts[1]), *q = toy_prompt(&v, prompts[1]);
     CHECK_STATUS(pc_batch_new(NULL, w.model, NULL), PC_ERR_INVALID);
@@ -329,10 +334,20 @@ static pc_model *padded_model(pc_context *context)
 {
     static const char names[KNOWN + 1] = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMN";
     pc__text tokens[KNOWN];
-    pc__vocab vocab = {.kind = PC__VOCAB_WORDPIECE, .where = "vocabulary", .count = KNOWN,
-                       .tokens = tokens, .bos = -1, .eos = -1, .pad = -1, .sep = -1, .cls = -1};
-    random_model shape = {.scheme = PC_POSITION_ROPE, .compute = PC_DTYPE_F32, .kv = PC_DTYPE_F32,
-                          .head_dim = 16, .context_length = 512};
+    pc__vocab vocab = {.kind = PC__VOCAB_WORDPIECE,
+                       .where = "vocabulary",
+                       .count = KNOWN,
+                       .tokens = tokens,
+                       .bos = -1,
+                       .eos = -1,
+                       .pad = -1,
+                       .sep = -1,
+                       .cls = -1};
+    random_model shape = {.scheme = PC_POSITION_ROPE,
+                          .compute = PC_DTYPE_F32,
+                          .kv = PC_DTYPE_F32,
+                          .head_dim = 16,
+                          .context_length = 512};
     pc_model *model = NULL;
     for (int i = 0; i < KNOWN; i++)
         tokens[i] = (pc__text){names + i, 1};

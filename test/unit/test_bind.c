@@ -24,8 +24,8 @@ static void rows(void *user, size_t first, size_t count, float *out)
     size_t at = (size_t)((int *)user - the_source.current), cols = the_source.cols[at];
     for (size_t r = 0; r < count; r++)
         for (size_t c = 0; c < cols; c++)
-            out[r * cols + c] =
-                (float)*(int *)user + (float)(first + r) / 1024.0f + (float)c / 1048576.0f;
+            out[r * cols + c] = (float)*(int *)user + (float)(first + r) / 1024.0f
+                                + (float)c / 1048576.0f;
 }
 
 static pc_status matrix(void *user, pc__part part, int32_t layer, size_t row_count, size_t cols,
@@ -160,7 +160,8 @@ static void faults(void)
     pc_context_free(context);
 }
 
-/* Of a model with two sets of frequencies the second is made when a text is long: that it cannot be shows at once. */
+/* Of a model with two sets of frequencies the second is made when a text is long: that it cannot be
+ * shows at once. */
 static void second_regime(pc_context *context)
 {
     pc__arch arch = {.name = "test",
@@ -173,7 +174,11 @@ static void second_regime(pc_context *context)
                      .vocab = VOCAB,
                      .position_scheme = PC_POSITION_ROPE,
                      .causal = 1,
-                     .rope = {.scaling = PC__ROPE_LONG, .theta = 10000, .dims = 4, .original_length = 64, .attention_factor = 1}};
+                     .rope = {.scaling = PC__ROPE_LONG,
+                              .theta = 10000,
+                              .dims = 4,
+                              .original_length = 64,
+                              .attention_factor = 1}};
     pc__provider provider = {&the_source, matrix, vector, table_rows};
     uint64_t stop_at = 9;
     pc__bind_options options = {PC_DTYPE_F32, 0, 0, stop, &stop_at};

@@ -1,5 +1,6 @@
-/* Catches a store that exceeds its budget, evicts what is pinned or in use, serves other tokens or another tenant's states, loses
- * count, or is not safe between threads (run under ThreadSanitizer too). */
+/* Catches a store that exceeds its budget, evicts what is pinned or in use, serves other tokens or
+ * another tenant's states, loses count, or is not safe between threads (run under ThreadSanitizer
+ * too). */
 #include "store/cache.h"
 
 #include <pthread.h>
@@ -22,7 +23,8 @@ static const pc__payload_ops ops = {.release = release};
 static pc_segment *make(int32_t token, uint64_t bytes)
 {
     pc_segment *segment = NULL;
-    CHECK_OK(pc__segment_new(&segment, &pc__libc_allocator, &ops, malloc(1), NULL, bytes, &token, 1));
+    CHECK_OK(
+        pc__segment_new(&segment, &pc__libc_allocator, &ops, malloc(1), NULL, bytes, &token, 1));
     atomic_fetch_add(&live, 1);
     return segment;
 }
@@ -37,7 +39,8 @@ static pc_status put(pc_cache *cache, int32_t token, uint64_t bytes, double cost
 {
     pc_segment *segment = make(token, bytes);
     pc__id key = key_of(token);
-    pc_status status = pc__cache_put(cache, &(pc__naming){.key = key, .cost = cost}, NULL, segment, NULL, NULL);
+    pc_status status = pc__cache_put(cache, &(pc__naming){.key = key, .cost = cost}, NULL, segment,
+                                     NULL, NULL);
     pc__segment_unref(segment);
     return status;
 }
@@ -97,10 +100,12 @@ static void first_one_wins(pc_context *context)
     pc__id key = key_of(1), content = key_of(77);
     pc_segment *a = make(1, 10), *b = make(1, 10), *winner = NULL;
     CHECK(!pc__cache_knows(cache, &content));
-    CHECK_OK(pc__cache_put(cache, &(pc__naming){.key = key, .content = &content, .cost = 1}, NULL, a, &winner, NULL));
+    CHECK_OK(pc__cache_put(cache, &(pc__naming){.key = key, .content = &content, .cost = 1}, NULL,
+                           a, &winner, NULL));
     CHECK(winner == a);
     pc__segment_unref(winner);
-    CHECK_OK(pc__cache_put(cache, &(pc__naming){.key = key, .content = &content, .cost = 1}, NULL, b, &winner, NULL));
+    CHECK_OK(pc__cache_put(cache, &(pc__naming){.key = key, .content = &content, .cost = 1}, NULL,
+                           b, &winner, NULL));
     CHECK(winner == a);
     pc__segment_unref(winner);
     CHECK_INT(balanced(cache).stored, 1);
@@ -178,7 +183,8 @@ static void random_work(pc_context *context)
     for (int i = 0; i < 20000; i++) {
         int32_t token = (int32_t)(pc_test_bits(&rng) % 200);
         if (!has(cache, token))
-            CHECK(put(cache, token, 100 + pc_test_bits(&rng) % 5000, (double)pc_test_uniform(&rng)) >= 0);
+            CHECK(put(cache, token, 100 + pc_test_bits(&rng) % 5000, (double)pc_test_uniform(&rng))
+                  >= 0);
         if (i % 1000 == 0)
             balanced(cache);
     }
@@ -199,10 +205,14 @@ static void *race(void *arg)
         pc_segment *segment = NULL;
         if (pc__cache_get(cache, &key, &token, 1, &segment) == PC_MISS) {
             pc_segment *winner = NULL;
-            if (pc__segment_new(&segment, &pc__libc_allocator, &ops, malloc(1), NULL, 1000, &token, 1) < 0)
+            if (pc__segment_new(&segment, &pc__libc_allocator, &ops, malloc(1), NULL, 1000, &token,
+                                1)
+                < 0)
                 return arg;
             atomic_fetch_add(&live, 1);
-            if (pc__cache_put(cache, &(pc__naming){.key = key, .cost = 1}, NULL, segment, &winner, NULL) < 0)
+            if (pc__cache_put(cache, &(pc__naming){.key = key, .cost = 1}, NULL, segment, &winner,
+                              NULL)
+                < 0)
                 return arg;
             pc__segment_unref(winner);
         }
@@ -293,7 +303,8 @@ static void arguments(pc_context *context)
     pc_cache_free(NULL);
 }
 
-static void refused(pc_context *context, const pc_cache_options *o, pc_status want, const char *text)
+static void refused(pc_context *context, const pc_cache_options *o, pc_status want,
+                    const char *text)
 {
     pc_cache *cache = (pc_cache *)context;
     CHECK_STATUS(pc_cache_new(&cache, context, o), want);
@@ -410,7 +421,8 @@ static void tiers_without_memory(void)
     }
 }
 
-/* One segment that several caches keep, or one under two names, gives way in each of them; and what a request holds is not evicted where it is watched. */
+/* One segment that several caches keep, or one under two names, gives way in each of them; and what
+ * a request holds is not evicted where it is watched. */
 static void in_several(void)
 {
     pc_context *context = NULL;
@@ -422,9 +434,11 @@ static void in_several(void)
         const int32_t token = 1;
         for (int c = 0; c < 3; c++) {
             caches[c] = new_cache(context, 8000);
-            CHECK_OK(pc__cache_put(caches[c], &(pc__naming){.key = keys[0], .cost = 1}, NULL, segment, NULL, NULL));
+            CHECK_OK(pc__cache_put(caches[c], &(pc__naming){.key = keys[0], .cost = 1}, NULL,
+                                   segment, NULL, NULL));
         }
-        CHECK_OK(pc__cache_put(caches[0], &(pc__naming){.key = keys[1], .cost = 1}, NULL, segment, NULL, NULL));
+        CHECK_OK(pc__cache_put(caches[0], &(pc__naming){.key = keys[1], .cost = 1}, NULL, segment,
+                               NULL, NULL));
         pc__segment_unref(segment);
         CHECK_OK(pc__cache_get(caches[first], &keys[0], &token, 1, &held));
         for (int round = 0; round < 2; round++) {
@@ -440,11 +454,13 @@ static void in_several(void)
         for (int c = 0; c < 3; c++)
             CHECK(!has(caches[c], 1));
         CHECK_STATUS(pc__cache_get(caches[0], &keys[1], &token, 1, &held), PC_MISS);
-        for (int32_t n = 1; n < 4; n++) { /* several at once give way to a large one, in the second of two */
+        for (int32_t n = 1; n < 4;
+             n++) { /* several at once give way to a large one, in the second of two */
             segment = make(n, 1000);
             for (int c = 0; c < 2; c++) {
                 pc__id key = key_of(n);
-                CHECK_OK(pc__cache_put(caches[c], &(pc__naming){.key = key, .cost = 1}, NULL, segment, NULL, NULL));
+                CHECK_OK(pc__cache_put(caches[c], &(pc__naming){.key = key, .cost = 1}, NULL,
+                                       segment, NULL, NULL));
             }
             pc__segment_unref(segment);
         }
@@ -458,7 +474,8 @@ static void in_several(void)
     pc_context_free(context);
 }
 
-/* Memory that a host needs now: what nobody uses goes, the least worth first, and what is left is told. */
+/* Memory that a host needs now: what nobody uses goes, the least worth first, and what is left is
+ * told. */
 static void trimmed(pc_context *context)
 {
     pc_cache *cache = NULL;
@@ -481,7 +498,8 @@ static void trimmed(pc_context *context)
     CHECK_INT(freed, 0);
     CHECK_OK(pc_cache_trim(cache, before / 2, &freed));
     CHECK_OK(pc_cache_get_stats(cache, &s));
-    CHECK(s.resident_bytes <= before / 2 && s.resident_bytes > before / 2 - 20000); /* no more than is asked for */
+    CHECK(s.resident_bytes <= before / 2
+          && s.resident_bytes > before / 2 - 20000); /* no more than is asked for */
     CHECK_INT(freed, before - s.resident_bytes);
     CHECK_INT(s.evicted, 20 - s.resident);
     CHECK_STATUS(pc_cache_trim(cache, 0, NULL), PC_MISS); /* one is pinned, one in use */

@@ -1,4 +1,7 @@
-/* Catches: a full disk that takes HOST along, or the folder for good, or keeps silent; a folder that cannot be used for another reason and is no error; a cache that is made only when a folder has shrunk to its budget, or whose threads never let it shrink, or not beside requests that compute. */
+/* Catches: a full disk that takes HOST along, or the folder for good, or keeps silent; a folder
+ * that cannot be used for another reason and is no error; a cache that is made only when a folder
+ * has shrunk to its budget, or whose threads never let it shrink, or not beside requests that
+ * compute. */
 #include "store/cache_body.h"
 
 #include <errno.h>
@@ -21,23 +24,23 @@ static int fails(int what)
     return 1;
 }
 
-#define WRAP_OPEN(name)                                                                          \
-    int __real_##name(int dir, const char *path, int flags, ...);                                \
-    int __wrap_##name(int dir, const char *path, int flags, ...);                                \
-    int __wrap_##name(int dir, const char *path, int flags, ...)                                 \
-    {                                                                                            \
-        va_list args;                                                                            \
-        va_start(args, flags);                                                                   \
-        mode_t mode = flags & O_CREAT ? va_arg(args, mode_t) : 0;                                \
-        va_end(args);                                                                            \
-        return flags & O_CREAT && fails(NO_FILE) ? -1 : __real_##name(dir, path, flags, mode);   \
+#define WRAP_OPEN(name)                                                                        \
+    int __real_##name(int dir, const char *path, int flags, ...);                              \
+    int __wrap_##name(int dir, const char *path, int flags, ...);                              \
+    int __wrap_##name(int dir, const char *path, int flags, ...)                               \
+    {                                                                                          \
+        va_list args;                                                                          \
+        va_start(args, flags);                                                                 \
+        mode_t mode = flags & O_CREAT ? va_arg(args, mode_t) : 0;                              \
+        va_end(args);                                                                          \
+        return flags & O_CREAT && fails(NO_FILE) ? -1 : __real_##name(dir, path, flags, mode); \
     }
-#define WRAP_WRITE(name)                                                        \
-    ssize_t __real_##name(int fd, const void *data, size_t size, off_t at);     \
-    ssize_t __wrap_##name(int fd, const void *data, size_t size, off_t at);     \
-    ssize_t __wrap_##name(int fd, const void *data, size_t size, off_t at)      \
-    {                                                                           \
-        return fails(NO_BYTE) ? -1 : __real_##name(fd, data, size, at);         \
+#define WRAP_WRITE(name)                                                    \
+    ssize_t __real_##name(int fd, const void *data, size_t size, off_t at); \
+    ssize_t __wrap_##name(int fd, const void *data, size_t size, off_t at); \
+    ssize_t __wrap_##name(int fd, const void *data, size_t size, off_t at)  \
+    {                                                                       \
+        return fails(NO_BYTE) ? -1 : __real_##name(fd, data, size, at);     \
     }
 WRAP_OPEN(openat)
 WRAP_OPEN(openat64)
@@ -92,7 +95,8 @@ static void shrinks(pc_context *context, int working)
     o.disk_bytes = fill(o.disk_path) / 8;
     CHECK_OK(pc_cache_new(&cache, context, &o));
     pc__cache_working(cache, working);
-    for (double until = pc__now() + PC_AT_REST_SECONDS; (s = disk_of(cache)).excess_bytes && pc__now() < until;)
+    for (double until = pc__now() + PC_AT_REST_SECONDS;
+         (s = disk_of(cache)).excess_bytes && pc__now() < until;)
         pc_test_breathe();
     CHECK_INT(s.excess_bytes, 0);
     CHECK(s.resident_bytes <= o.disk_bytes && s.evicted > RECORDS / 2);
@@ -129,7 +133,8 @@ static pc_status store(pc_cache *cache, pc_context *context, int32_t number)
     return status;
 }
 
-/* The cache works, its statistics and its log say what is wrong, and the folder comes into use when there is room. */
+/* The cache works, its statistics and its log say what is wrong, and the folder comes into use when
+ * there is room. */
 static void full_disk(pc_context *context, int what, int number)
 {
     pc_cache_options o = PC_CACHE_OPTIONS_INIT;
@@ -154,7 +159,8 @@ static void full_disk(pc_context *context, int what, int number)
     CHECK(strstr(warning, o.disk_path) && strstr(warning, strerror(number)));
     CHECK_OK(store(cache, context, 1));
     s = disk_of(cache);
-    CHECK(s.offered == 1 && s.failed == 1 && s.reason == PC_REASON_IO && s.budget_bytes > 0 && s.resident == 0);
+    CHECK(s.offered == 1 && s.failed == 1 && s.reason == PC_REASON_IO && s.budget_bytes > 0
+          && s.resident == 0);
     raw.model = model;
     raw.layout = PC_LAYOUT_HOST;
     raw.tokens = &token;
@@ -167,16 +173,19 @@ static void full_disk(pc_context *context, int what, int number)
     CHECK(s.lookups == 1 && s.load_failed == 1);
     CHECK_OK(pc_cache_prometheus(cache, text, sizeof text - 1, &size));
     text[size] = 0;
-    CHECK(strstr(text, "\npromptcache_tier_out_of_use{tier=\"disk\"} 11\n") && strstr(text, "\npromptcache_tier_out_of_use{tier=\"host\"} 0\n"));
+    CHECK(strstr(text, "\npromptcache_tier_out_of_use{tier=\"disk\"} 11\n")
+          && strstr(text, "\npromptcache_tier_out_of_use{tier=\"host\"} 0\n"));
     atomic_store(&room, ROOM);
     pc__io_sweep_soon(cache->io); /* in vain: it is too early */
-    for (double until = pc__now() + PC_AT_REST_SECONDS; disk_of(cache).reason && pc__now() < until;) {
+    for (double until = pc__now() + PC_AT_REST_SECONDS;
+         disk_of(cache).reason && pc__now() < until;) {
         pc__io_sweep_soon(cache->io);
         pc_test_breathe();
     }
     CHECK_OK(store(cache, context, 2));
     s = disk_of(cache);
-    CHECK(s.reason == PC_REASON_NONE && s.stored == 1 && s.offered == 2 && s.failed == 1 && s.resident == 1);
+    CHECK(s.reason == PC_REASON_NONE && s.stored == 1 && s.offered == 2 && s.failed == 1
+          && s.resident == 1);
     pc_cache_free(cache);
     CHECK_INT(disk_look(o.disk_path).records, 1);
 }

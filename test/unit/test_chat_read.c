@@ -61,8 +61,8 @@ static void pieces(void)
     pc__chat_free(chat, &pc__libc_allocator);
 }
 
-#define CLOSED_BY(text)                                                                            \
-    LOOP("<|{{ m.role }}|>{{ m.content }}{{ '" text "' }}")                                        \
+#define CLOSED_BY(text)                                     \
+    LOOP("<|{{ m.role }}|>{{ m.content }}{{ '" text "' }}") \
     "{{ '<|assistant|>' if add_generation_prompt }}"
 
 /* What closes an answer is no token of the vocabulary: the text of it stops. */
@@ -98,7 +98,8 @@ static void unknown(void)
         {LOOP("{{ m.content | wordwrap(9) }}"), "...\") is not known: line 1: filter 'wordwrap'"},
         {LOOP("{{ loop.index }}{{ m.content }}"), "longer conversation"},
         {LOOP("{{ m.content }}{{ m.content }}"), "not once"},
-        {"x\xc3\xa9\xc3\xa9\xc3\xa9\xc3\xa9\xc3\xa9\xc3\xa9\xc3\xa9\xc3\xa9\xc3\xa9\xc3\xa9\xc3\xa9\xc3\xa9\xc3\xa9\xc3\xa9\xc3\xa9\xc3\xa9",
+        {"x\xc3\xa9\xc3\xa9\xc3\xa9\xc3\xa9\xc3\xa9\xc3\xa9\xc3\xa9\xc3\xa9\xc3\xa9\xc3\xa9\xc3\xa9"
+         "\xc3\xa9\xc3\xa9\xc3\xa9\xc3\xa9\xc3\xa9",
          "\xc3\xa9...\""}, /* no half of a character */
         {"{{ raise_exception('no') }}", "line 1: the template refuses: no"},
         {LOOP("<|{{ m.role }}|>{{ m.content }}") "{{ '!' if messages[0].role == 'system' }}",
@@ -141,8 +142,8 @@ static void no_memory(void)
     static const char *const texts[] = {
         LOOP("<|{{ m.role }}|>{{ m.content }}<|end|>") "{% if add_generation_prompt %}"
                                                        "<|assistant|>{% endif %}",
-        LOOP(
-            "{% if m.role != 'system' %}{{ m.role ~ ': ' ~ m.content ~ '\\n' }}{% endif %}") "{{ 'assistant:' if add_generation_prompt }}",
+        LOOP("{% if m.role != 'system' %}{{ m.role ~ ': ' ~ m.content ~ '\\n' }}{% "
+             "endif %}") "{{ 'assistant:' if add_generation_prompt }}",
         "{{ nothing.more }}", NULL};
     for (size_t i = 0; i < sizeof texts / sizeof *texts; i++) {
         pc_test_memory memory = {0};

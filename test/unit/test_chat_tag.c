@@ -44,8 +44,8 @@ static void says(const char *schema, const char *prompt, const char *want)
     size_t n = 0;
     pc__schema_tree *tree = NULL;
     pc__resolved *r = NULL;
-    if (CHECK_OK(pc__schema_tree_parse(&tree, &env, schema, strlen(schema))) &&
-        CHECK_OK(pc__resolve(&r, &env, tree, prompt, strlen(prompt)))) {
+    if (CHECK_OK(pc__schema_tree_parse(&tree, &env, schema, strlen(schema)))
+        && CHECK_OK(pc__resolve(&r, &env, tree, prompt, strlen(prompt)))) {
         for (size_t p = 0; p < r->part_count; p++)
             for (size_t i = 0; i < r->parts[p].count; i++)
                 text[n++] = (char)r->parts[p].tokens[i];

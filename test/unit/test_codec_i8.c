@@ -1,6 +1,7 @@
-/* Catches: int8 states that are not those of int8 runs (pc_pages_write, PC_DTYPE_I8) bit for bit, values that come back otherwise than those say, padding
- * that is not zero, less compression than promised, blocks taken that are not pages, damaged input that leads out of bounds, leaks when an allocation
- * fails. */
+/* Catches: int8 states that are not those of int8 runs (pc_pages_write, PC_DTYPE_I8) bit for bit,
+ * values that come back otherwise than those say, padding that is not zero, less compression than
+ * promised, blocks taken that are not pages, damaged input that leads out of bounds, leaks when an
+ * allocation fails. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -16,12 +17,14 @@ static void *by_hand(const pc_codec_block *block, const uint8_t *data)
 {
     pc__kv_shape shape = {1, block->kv_heads, block->k_dim, block->v_dim, block->dtype}, i8 = shape;
     size_t bytes = pc__kv_page_bytes(&shape), heads = (size_t)block->kv_heads;
-    float *k = malloc(pc__page_floats(&shape) * sizeof *k), *v = k + PC__PAGE * (size_t)block->k_dim;
+    float *k = malloc(pc__page_floats(&shape) * sizeof *k),
+          *v = k + PC__PAGE * (size_t)block->k_dim;
     uint8_t *out = malloc((size_t)block->bytes), *steps;
     i8.dtype = PC_DTYPE_I8;
     steps = malloc(pc__kv_page_bytes(&i8));
     for (size_t at = 0; at < block->bytes / bytes; at++) {
-        size_t first = at / heads * PC__PAGE, tokens = block->tokens - first < PC__PAGE ? (size_t)block->tokens - first : PC__PAGE;
+        size_t first = at / heads * PC__PAGE,
+               tokens = block->tokens - first < PC__PAGE ? (size_t)block->tokens - first : PC__PAGE;
         pc__page_read(&shape, data + at * bytes, k, v);
         pc__page_write(&i8, steps, tokens, k, v);
         pc__page_read(&i8, steps, k, v);
@@ -35,13 +38,15 @@ static void *by_hand(const pc_codec_block *block, const uint8_t *data)
 static size_t there_and_back(const pc_codec_block *block, const void *data)
 {
     size_t size;
-    void *stored = pc_case_encode(&codec, block, data, &size), *want = by_hand(block, data), *again = aligned_alloc(64, (size_t)block->bytes);
+    void *stored = pc_case_encode(&codec, block, data, &size), *want = by_hand(block, data),
+         *again = aligned_alloc(64, (size_t)block->bytes);
     CHECK(stored != NULL);
     memset(again, 0xff, (size_t)block->bytes);
     if (stored) {
         CHECK_OK(codec.decode(codec.user, block, stored, size, again));
         CHECK(!memcmp(again, want, (size_t)block->bytes));
-        CHECK(memcmp(again, data, (size_t)block->bytes) || block->tokens == 1 || (block->tokens == 2 && block->k_dim == 1)); /* each value is a whole step */
+        CHECK(memcmp(again, data, (size_t)block->bytes) || block->tokens == 1
+              || (block->tokens == 2 && block->k_dim == 1)); /* each value is a whole step */
     }
     free(stored);
     free(want);
@@ -51,7 +56,8 @@ static size_t there_and_back(const pc_codec_block *block, const void *data)
 
 static void sizes(void)
 {
-    pc_codec_block block = pc_case_block(PC_DTYPE_BF16, 4, 64, 64, 512), one = pc_case_block(PC_DTYPE_BF16, 4, 64, 64, 1);
+    pc_codec_block block = pc_case_block(PC_DTYPE_BF16, 4, 64, 64, 512),
+                   one = pc_case_block(PC_DTYPE_BF16, 4, 64, 64, 1);
     void *states = pc_case_states(&block, 1), *few = pc_case_states(&one, 1);
     CHECK((double)there_and_back(&block, states) < (double)block.bytes / 1.9);
     CHECK(there_and_back(&one, few) < 4 * (64 * 4 + 2 * 64 + 4 * 64 + 2 * 64) + 100);

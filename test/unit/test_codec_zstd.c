@@ -1,6 +1,7 @@
-/* Catches: states that do not come back bit for bit (all formats, odd dimensions, partial last pages, noise, bytes of no known kind), padding that costs
- * bytes or is lost where it is not zero, more bytes than the bound says, compression that does not reach what the format promises, damaged input that
- * leads out of bounds, leaks when an allocation fails. */
+/* Catches: states that do not come back bit for bit (all formats, odd dimensions, partial last
+ * pages, noise, bytes of no known kind), padding that costs bytes or is lost where it is not zero,
+ * more bytes than the bound says, compression that does not reach what the format promises, damaged
+ * input that leads out of bounds, leaks when an allocation fails. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -13,7 +14,8 @@ static pc_codec_ops codec;
 static size_t there_and_back(const pc_codec_block *block, const void *data)
 {
     size_t size;
-    void *stored = pc_case_encode(&codec, block, data, &size), *again = malloc((size_t)block->bytes);
+    void *stored = pc_case_encode(&codec, block, data, &size),
+         *again = malloc((size_t)block->bytes);
     CHECK(stored != NULL);
     if (stored) {
         CHECK_OK(codec.decode(codec.user, block, stored, size, again));
@@ -31,7 +33,8 @@ static void every_shape(void)
     for (uint32_t dtype = PC_DTYPE_F32; dtype <= PC_DTYPE_I8; dtype++)
         for (size_t d = 0; d < sizeof dims / sizeof *dims; d++)
             for (size_t t = 0; t < sizeof tokens / sizeof *tokens; t++) {
-                pc_codec_block block = pc_case_block(dtype, dims[d][0], dims[d][1], dims[d][2], tokens[t]);
+                pc_codec_block block = pc_case_block(dtype, dims[d][0], dims[d][1], dims[d][2],
+                                                     tokens[t]);
                 void *states = pc_case_states(&block, 7 + t), *noise = pc_case_noise(&block, 8 + t);
                 there_and_back(&block, states);
                 there_and_back(&block, noise);
@@ -45,8 +48,10 @@ static void every_shape(void)
 /* Of real states in bf16 10.7 of 16 bits are left; of random bits all, and next to nothing more. */
 static void sizes(void)
 {
-    pc_codec_block block = pc_case_block(PC_DTYPE_BF16, 4, 64, 64, 512), one = pc_case_block(PC_DTYPE_BF16, 4, 64, 64, 1);
-    void *states = pc_case_states(&block, 1), *noise = pc_case_noise(&block, 2), *few = pc_case_states(&one, 3);
+    pc_codec_block block = pc_case_block(PC_DTYPE_BF16, 4, 64, 64, 512),
+                   one = pc_case_block(PC_DTYPE_BF16, 4, 64, 64, 1);
+    void *states = pc_case_states(&block, 1), *noise = pc_case_noise(&block, 2),
+         *few = pc_case_states(&one, 3);
     CHECK((double)there_and_back(&block, states) < (double)block.bytes / 1.35);
     CHECK((double)there_and_back(&block, noise) < 1.001 * (double)block.bytes);
     CHECK(there_and_back(&one, few) < 2 * 4 * (64 + 2 * 64) + 200); /* V goes by pairs of tokens */
@@ -67,7 +72,8 @@ static void opaque(void)
                     data[i] = (uint8_t)(i / 5 % 251);
                 there_and_back(&block, data);
                 if (bytes > 200000 && dtype == PC_DTYPE_DEFAULT)
-                    CHECK(there_and_back(&block, data) < bytes / 20); /* repeated strings are found */
+                    CHECK(there_and_back(&block, data)
+                          < bytes / 20); /* repeated strings are found */
                 free(data);
             }
 }

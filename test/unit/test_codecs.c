@@ -1,5 +1,6 @@
-/* Catches: a host's codec that is taken although it lacks something, whose name is lost when the host's string goes, or that is found under another id;
- * blocks described otherwise than their image; RAW that changes anything; leaks when an allocation fails. */
+/* Catches: a host's codec that is taken although it lacks something, whose name is lost when the
+ * host's string goes, or that is found under another id; blocks described otherwise than their
+ * image; RAW that changes anything; leaks when an allocation fails. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -14,7 +15,8 @@ static size_t toy_bound(void *user, const pc_codec_block *block)
     return (size_t)block->bytes;
 }
 
-static pc_status toy_encode(void *user, const pc_codec_block *block, const void *data, void *out, size_t capacity, size_t *size)
+static pc_status toy_encode(void *user, const pc_codec_block *block, const void *data, void *out,
+                            size_t capacity, size_t *size)
 {
     const uint8_t *from = data;
     uint8_t *to = out;
@@ -26,7 +28,8 @@ static pc_status toy_encode(void *user, const pc_codec_block *block, const void 
     return PC_OK;
 }
 
-static pc_status toy_decode(void *user, const pc_codec_block *block, const void *in, size_t size, void *out)
+static pc_status toy_decode(void *user, const pc_codec_block *block, const void *in, size_t size,
+                            void *out)
 {
     size_t written;
     return size == block->bytes ? toy_encode(user, block, in, out, size, &written) : PC_ERR_FORMAT;
@@ -34,13 +37,19 @@ static pc_status toy_decode(void *user, const pc_codec_block *block, const void 
 
 static pc_codec_ops toy(uint32_t id, uint8_t *key)
 {
-    return (pc_codec_ops){sizeof(pc_codec_ops), id, 0, "toy", toy_bound, toy_encode, toy_decode, key};
+    return (pc_codec_ops){sizeof(pc_codec_ops), id,         0,  "toy", toy_bound,
+                          toy_encode,           toy_decode, key};
 }
 
 static void built_in(void)
 {
-    static const struct { uint32_t id, lossy; const char *name; } want[] = {
-        {PC_CODEC_RAW, 0, "raw"}, {PC_CODEC_ZSTD, 0, "zstd"}, {PC_CODEC_I8, 1, "i8"}, {PC_CODEC_I4, 1, "i4"}};
+    static const struct {
+        uint32_t id, lossy;
+        const char *name;
+    } want[] = {{PC_CODEC_RAW, 0, "raw"},
+                {PC_CODEC_ZSTD, 0, "zstd"},
+                {PC_CODEC_I8, 1, "i8"},
+                {PC_CODEC_I4, 1, "i4"}};
     pc__codecs *codecs;
     CHECK_OK(pc__codecs_new(&codecs, &pc__libc_allocator, NULL, 0));
     for (size_t i = 0; i < 4; i++) {
@@ -133,11 +142,18 @@ static void refusals(void)
 static void blocks(void)
 {
     const uint64_t bytes[3] = {10, 20, 30};
-    pc__image image = {.layout = PC_LAYOUT_PAGES, .dtype = PC_DTYPE_F16, .kv_heads = 3, .k_dim = 4, .v_dim = 5, .tokens = 6,
-                       .block_count = 3, .block_bytes = bytes};
+    pc__image image = {.layout = PC_LAYOUT_PAGES,
+                       .dtype = PC_DTYPE_F16,
+                       .kv_heads = 3,
+                       .k_dim = 4,
+                       .v_dim = 5,
+                       .tokens = 6,
+                       .block_count = 3,
+                       .block_bytes = bytes};
     pc_codec_block block = pc__image_block(&image, 1);
     CHECK_INT(block.struct_size, sizeof block);
-    CHECK(block.layout == PC_LAYOUT_PAGES && block.dtype == PC_DTYPE_F16 && block.kv_heads == 3 && block.k_dim == 4 && block.v_dim == 5);
+    CHECK(block.layout == PC_LAYOUT_PAGES && block.dtype == PC_DTYPE_F16 && block.kv_heads == 3
+          && block.k_dim == 4 && block.v_dim == 5);
     CHECK(block.index == 1 && block.tokens == 6 && block.bytes == 20);
 }
 

@@ -1,5 +1,5 @@
-/* Catches: contexts that accept bad options or a PC_CPU_MASK that nobody knows, leak when memory runs out, are freed too early or
- * never, or whose log writes past a line. */
+/* Catches: contexts that accept bad options or a PC_CPU_MASK that nobody knows, leak when memory
+ * runs out, are freed too early or never, or whose log writes past a line. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -37,14 +37,16 @@ static void bad_options(void)
 /* A mask that is misspelt must not measure other kernels than it says. */
 static void cpu_mask(void)
 {
-    static const char *const levels[] = {"c", "avx2", "avx512", "avx512vnni", "avx512bf16", "amx", ""};
+    static const char *const levels[] = {"c",          "avx2", "avx512", "avx512vnni",
+                                         "avx512bf16", "amx",  ""};
     const char *before = getenv("PC_CPU_MASK");
     char *kept = before ? strdup(before) : NULL;
     pc_context *c = (pc_context *)(uintptr_t)8;
     setenv("PC_CPU_MASK", "nonsense", 1);
     CHECK_STATUS(pc_context_new(&c, NULL), PC_ERR_INVALID);
     CHECK(!c);
-    CHECK_ERROR_HAS("PC_CPU_MASK is 'nonsense', which is none of c, avx2, avx512, avx512vnni, avx512bf16, amx");
+    CHECK_ERROR_HAS(
+        "PC_CPU_MASK is 'nonsense', which is none of c, avx2, avx512, avx512vnni, avx512bf16, amx");
     setenv("PC_CPU_MASK", "AVX2", 1);
     CHECK_STATUS(pc_context_new(&c, NULL), PC_ERR_INVALID);
     for (size_t i = 0; i < sizeof levels / sizeof *levels; i++) {

@@ -1,5 +1,6 @@
-/* Catches: a planner that ignores costs (shares where reading alone is measured to be cheaper, or the other way round), costs that change
- * results, a tile larger than asked for, a file that is damaged, foreign or unreadable and yet used, a leak when an allocation fails. */
+/* Catches: a planner that ignores costs (shares where reading alone is measured to be cheaper, or
+ * the other way round), costs that change results, a tile larger than asked for, a file that is
+ * damaged, foreign or unreadable and yet used, a leak when an allocation fails. */
 #include "attn/costs.h"
 
 #include <stdlib.h>
@@ -24,7 +25,8 @@ static pc_costs table(double base, double row, double from_memory)
 
 static void tiles(void)
 {
-    pc__costs shares = {NULL, table(100, 1, 0)}, alone = {NULL, table(1, 1, 0)}, memory = {NULL, table(0, 1, 50)};
+    pc__costs shares = {NULL, table(100, 1, 0)}, alone = {NULL, table(1, 1, 0)},
+              memory = {NULL, table(0, 1, 50)};
     CHECK_INT(pc__cost_tile(&shares, 32, 4, 64, 1), 32);
     CHECK_INT(pc__cost_tile(&shares, 32, 4, 8, 1), 8);
     CHECK_INT(pc__cost_tile(&shares, 1, 4, 64, 1), 1);
@@ -34,12 +36,14 @@ static void tiles(void)
         alone.public.cached_ns[i] = alone.public.memory_ns[i] = 1e3 * (double)(1 << i);
     CHECK_INT(pc__cost_tile(&alone, 32, 4, 64, 1), 1);
     CHECK_INT(pc__cost_tile(&alone, 32, 1, 64, 1), 4);
-    CHECK(pc__cost(&shares, 3, 1) == 103 && pc__cost(&shares, 512, 1) == 612 && pc__cost(&shares, 1, 0) == 101);
+    CHECK(pc__cost(&shares, 3, 1) == 103 && pc__cost(&shares, 512, 1) == 612
+          && pc__cost(&shares, 1, 0) == 101);
 }
 
 enum { ROWS = 12, TOKENS = 100, HEADS = 4, DIM = 16, OUT = ROWS * HEADS * DIM };
 
-static void attend(pc_context *context, const pc__kv *kv, const float *q, float *out, uint32_t *widest)
+static void attend(pc_context *context, const pc__kv *kv, const float *q, float *out,
+                   uint32_t *widest)
 {
     pc__kv_shape shape = kv->shape;
     int64_t positions[ROWS];
@@ -118,12 +122,14 @@ static void files(void)
     pc_costs costs = table(7, 1, 3), read;
     size_t size = 0;
     snprintf(path, sizeof path, "%s/much/deep/er/costs", pc_test_folder());
-    CHECK_STATUS(pc__costs_write(&pc__libc_allocator, path, &costs), PC_ERR_IO); /* only the last two folders are made */
+    CHECK_STATUS(pc__costs_write(&pc__libc_allocator, path, &costs),
+                 PC_ERR_IO); /* only the last two folders are made */
     snprintf(path, sizeof path, "%s/promptcache/costs", pc_test_folder());
     CHECK_INT(in_force(path).source, PC_COSTS_BUILT_IN);
     CHECK_OK(pc__costs_write(&pc__libc_allocator, path, &costs));
     CHECK_OK(pc__costs_read(&pc__libc_allocator, path, costs.kernels, &read));
-    CHECK(!memcmp(read.cached_ns, costs.cached_ns, sizeof read.cached_ns) && !memcmp(read.memory_ns, costs.memory_ns, sizeof read.memory_ns));
+    CHECK(!memcmp(read.cached_ns, costs.cached_ns, sizeof read.cached_ns)
+          && !memcmp(read.memory_ns, costs.memory_ns, sizeof read.memory_ns));
     CHECK_STATUS(pc__costs_read(&pc__libc_allocator, path, "other", &read), PC_ERR_MISMATCH);
     CHECK_ERROR_HAS("bench calibrate");
     CHECK_INT(in_force(path).source, PC_COSTS_FROM_FILE);
@@ -131,7 +137,8 @@ static void files(void)
     CHECK_INT(in_force("builtin").source, PC_COSTS_BUILT_IN);
 
     char *whole = pc_test_read(path, &size);
-    for (size_t n = 0; whole && n + 1 < size; n++) { /* every truncation; what lacks digits of its last number only is a number still */
+    for (size_t n = 0; whole && n + 1 < size;
+         n++) { /* every truncation; what lacks digits of its last number only is a number still */
         char saved = whole[n];
         whole[n] = 0;
         pc_test_write(path, whole, n);
@@ -140,7 +147,8 @@ static void files(void)
         whole[n] = saved;
     }
     free(whole);
-    snprintf(head, sizeof head, "promptcache costs 1\ncpu %s\nkernels %s\n", costs.cpu, costs.kernels);
+    snprintf(head, sizeof head, "promptcache costs 1\ncpu %s\nkernels %s\n", costs.cpu,
+             costs.kernels);
     refuses(path, "");
     refuses(path, head);
     refuses(path, "promptcache costs 2\n");

@@ -185,10 +185,10 @@ static void halves(void)
         double want = exponent ? ldexp(1024 + fraction, exponent - 25) : ldexp(fraction, -24);
         want = i & 0x8000 ? -want : want;
         if (exponent == 31)
-            wrong +=
-                (fraction ? isnan(values[i]) : isinf(values[i]) && (values[i] < 0) == (i > 0x7fff))
-                    ? 0
-                    : 1;
+            wrong += (fraction ? isnan(values[i])
+                               : isinf(values[i]) && (values[i] < 0) == (i > 0x7fff))
+                         ? 0
+                         : 1;
         else
             wrong += (double)values[i] == want && (signbit(values[i]) != 0) == (i > 0x7fff) ? 0 : 1;
     }

@@ -1,6 +1,7 @@
 /* Folders as descriptors.
- * Catches: links that are followed, folders that others may write to, files that are half written under their name, a lock that two have or that is on a file that
- * has lost its name, descriptors that leak on the way out. */
+ * Catches: links that are followed, folders that others may write to, files that are half written
+ * under their name, a lock that two have or that is on a file that has lost its name, descriptors
+ * that leak on the way out. */
 #include <errno.h>
 #include <fcntl.h>
 #include <stdlib.h>
@@ -46,7 +47,8 @@ static void test_open(void)
     CHECK_ERROR_HAS("its group");
     CHECK_ERROR_HAS("chmod go-w");
     CHECK(!chmod(dir.path, 0755));
-    CHECK_OK(pc__dir_open(&other, &pc__libc_allocator, dir.path, 0)); /* who may only look does no harm */
+    CHECK_OK(pc__dir_open(&other, &pc__libc_allocator, dir.path,
+                          0)); /* who may only look does no harm */
     pc__dir_close(&other, &pc__libc_allocator);
     CHECK(!chmod(dir.path, 0700));
     CHECK(!pc__dir_is_gone(&dir));
@@ -120,7 +122,8 @@ static void test_lock(void)
     CHECK_OK(pc__dir_lock(&dir, "l", pc__now() + 5, &second));
     CHECK(pc__dir_has(&dir, "l", second));
     close(second);
-    CHECK_OK(pc__dir_lock(&dir, "l", pc__now() + 5, &first)); /* it had the old one: it takes the new one */
+    CHECK_OK(pc__dir_lock(&dir, "l", pc__now() + 5,
+                          &first)); /* it had the old one: it takes the new one */
     CHECK(pc__dir_has(&dir, "l", first));
     close(first);
     pc__dir_close(&dir, &pc__libc_allocator);

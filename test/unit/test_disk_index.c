@@ -1,4 +1,5 @@
-/* Catches: uses of records that are forgotten when the index that had them could not be written, or that are counted twice when it could. */
+/* Catches: uses of records that are forgotten when the index that had them could not be written, or
+ * that are counted twice when it could. */
 #include <fcntl.h>
 #include <string.h>
 #include <sys/stat.h>
@@ -16,7 +17,14 @@ typedef struct side { /* what one process knows */
 static side side_new(uint32_t uses)
 {
     side s = {.table = {.worth = {.mem = pc__libc_allocator, .budget = 1 << 20}}};
-    pc__disk_facts facts = {.spot = {.key = {{7}}}, .state = PC__DISK_READ, .tokens = 4, .bytes = 1000, .cost = 0.5, .last = 100, .uses = uses, .heat = 0.25};
+    pc__disk_facts facts = {.spot = {.key = {{7}}},
+                            .state = PC__DISK_READ,
+                            .tokens = 4,
+                            .bytes = 1000,
+                            .cost = 0.5,
+                            .last = 100,
+                            .uses = uses,
+                            .heat = 0.25};
     CHECK_OK(pc__disk_table_add(&s.table, &facts, &s.entry));
     CHECK_INT(s.entry->item.uses, uses);
     return s;
@@ -49,7 +57,8 @@ static void uses_of_two(const pc__disk_root *root)
 {
     side ours = side_new(1), theirs = side_new(1);
     use(&ours, 3);
-    CHECK(!mkdirat(root->fd, PC__DISK_INDEX_NEW, 0700)); /* nothing can be written under that name */
+    CHECK(
+        !mkdirat(root->fd, PC__DISK_INDEX_NEW, 0700)); /* nothing can be written under that name */
     CHECK_STATUS(save(&ours, root), PC_ERR_IO);
     CHECK(!unlinkat(root->fd, PC__DISK_INDEX_NEW, AT_REMOVEDIR));
     CHECK_INT(ours.entry->item.uses, 4);

@@ -1,7 +1,9 @@
 /* Records of a folder that are mapped instead of read.
- * Catches: records that are mapped though they are small, or that are not though they could be, flags that are not obeyed, a file that was cut short after it was opened and ends
- * the process instead of the load, a write to what is lent that reaches the file, descriptors or mappings that stay, bytes that are mapped and not counted, a segment
- * that does not outlive its cache, its entry or its file. */
+ * Catches: records that are mapped though they are small, or that are not though they could be,
+ * flags that are not obeyed, a file that was cut short after it was opened and ends the process
+ * instead of the load, a write to what is lent that reaches the file, descriptors or mappings that
+ * stay, bytes that are mapped and not counted, a segment that does not outlive its cache, its entry
+ * or its file. */
 #include "base/context.h"
 #include "disk.h"
 #include "store/disk/disk_maps.h"
@@ -19,7 +21,8 @@ static pc__source *open_one(pc__tier *tier, uint32_t number, double seconds, pc_
     return source;
 }
 
-static void close_one(pc__tier *tier, uint32_t number, pc__source *source, pc__record *record, pc_status status)
+static void close_one(pc__tier *tier, uint32_t number, pc__source *source, pc__record *record,
+                      pc_status status)
 {
     pc__id key = disk_key(number);
     tier->ops->read_done(tier, &key, status, source->bytes, 1e-3);
@@ -42,7 +45,9 @@ static void who_is_mapped(void)
         CHECK_OK(disk_open(&tier, path, &(disk_options){.map = cases[c].how}));
         int folder = open(path, O_RDONLY | O_DIRECTORY);
         CHECK_OK(pc__disk_maps_new(&maps, &pc__libc_allocator, folder, cases[c].how));
-        int unknown = cases[c].how == PC__MAP_LOCAL && !maps; /* the tests' folder lies on a file system that is not in the list */
+        int unknown =
+            cases[c].how == PC__MAP_LOCAL
+            && !maps; /* the tests' folder lies on a file system that is not in the list */
         close(folder);
         pc__disk_maps_unref(maps);
         CHECK_OK(disk_put(tier, 1, SMALL, NULL));
@@ -157,7 +162,8 @@ static void lent(void)
     CHECK_OK(disk_get(tier, 7, LARGE, NULL)); /* from the file, as it was */
     pc__id key = disk_key(7);
     tier->ops->remove(tier, &key);
-    CHECK(block && block[5] == (uint8_t)(toy_byte(7, 1, 5) + 1) && block[LARGE] == toy_byte(7, 1, LARGE));
+    CHECK(block && block[5] == (uint8_t)(toy_byte(7, 1, 5) + 1)
+          && block[LARGE] == toy_byte(7, 1, LARGE));
     tier->ops->free(tier); /* before what it lent */
     pc__record_free(record);
     source->close(source);
@@ -212,7 +218,8 @@ static uint64_t mapped(pc_cache *cache)
     return stats.mapped_bytes;
 }
 
-/* Whatever the flags, the states are the same; whether they were mapped is told, and HOST counts them. */
+/* Whatever the flags, the states are the same; whether they were mapped is told, and HOST counts
+ * them. */
 static void by_flags(pc_context *context, uint64_t flags, uint32_t codec, int is_mapped)
 {
     const char *folder = disk_fresh_folder();
@@ -235,7 +242,8 @@ static void by_flags(pc_context *context, uint64_t flags, uint32_t codec, int is
     CHECK_INT(mapped(cache) >= 2 * LARGE, is_mapped);
     CHECK_INT(mapped(cache) == 0, !is_mapped);
     CHECK_OK(pc_cache_get_stats(cache, &host));
-    CHECK(host.resident == 1 && host.resident_bytes >= 2 * LARGE && host.resident_bytes < 2 * LARGE + 40000);
+    CHECK(host.resident == 1 && host.resident_bytes >= 2 * LARGE
+          && host.resident_bytes < 2 * LARGE + 40000);
     CHECK_OK(pc_cache_clear(cache)); /* it is in use, and stays */
     CHECK_INT(mapped(cache) != 0, is_mapped);
     pc_cache_free(cache);
@@ -264,7 +272,8 @@ static void flags(void)
     pc_context_free(context);
 }
 
-/* Loads of what is in the folder, one allocation failing after the other: right or not at all, and nothing stays mapped or open. */
+/* Loads of what is in the folder, one allocation failing after the other: right or not at all, and
+ * nothing stays mapped or open. */
 static void without_memory(void)
 {
     const char *folder = disk_fresh_folder();
@@ -299,7 +308,8 @@ static void without_memory(void)
         context = NULL;
         cache = NULL;
         segment = NULL;
-        if ((status = pc_context_new(&context, &o)) >= 0 && (status = pc_cache_new(&cache, context, &c)) >= 0)
+        if ((status = pc_context_new(&context, &o)) >= 0
+            && (status = pc_cache_new(&cache, context, &c)) >= 0)
             status = pc_cache_get(&segment, cache, key, &s.raw, 0, NULL);
         CHECK((status == PC_OK) == (segment != NULL));
         if (segment && CHECK_OK(pc_segment_raw(segment, &raw)))

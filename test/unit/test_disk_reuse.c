@@ -1,5 +1,6 @@
-/* Catches: a file that becomes another record while somebody has it open or mapped, or under a second name; a signal of the kernel's that reaches the host; a record that gives way although its file
- * cannot be taken, and stays; files that are removed and made anew where none need be. */
+/* Catches: a file that becomes another record while somebody has it open or mapped, or under a
+ * second name; a signal of the kernel's that reaches the host; a record that gives way although its
+ * file cannot be taken, and stays; files that are removed and made anew where none need be. */
 #include "store/disk/disk_reuse.h"
 #include "store/disk/file_system.h"
 
@@ -62,7 +63,8 @@ static void test_signals(void)
     const char *path = disk_fresh_folder();
     pc__tier *tier = full(path);
     struct stat st;
-    int fd = open(disk_record_path(path, 0), O_RDONLY); /* so that the number of its file is not given out again */
+    int fd = open(disk_record_path(path, 0),
+                  O_RDONLY); /* so that the number of its file is not given out again */
     CHECK(!takes_the_file(tier, path));
     CHECK(!fstat(fd, &st) && st.st_nlink == 0 && st.st_size > SIZE);
     close(fd);
@@ -130,14 +132,16 @@ static void test_not_written(void)
     uint32_t reason;
     disk_block_signals(1);
     disk_image(&t, 9, SIZE);
-    CHECK_STATUS(tier->ops->put(tier, &t.image, pc__now() - 1, &reason), PC_ERR_IO); /* its deadline has passed */
+    CHECK_STATUS(tier->ops->put(tier, &t.image, pc__now() - 1, &reason),
+                 PC_ERR_IO); /* its deadline has passed */
     toy_image_free(&t);
     CHECK_INT(disk_look(path).drafts, 0);
     disk_close_tier(tier);
     disk_block_signals(0);
 }
 
-/* The first has given way, the second may not: the folder is looked through while the first one's file is nobody's, and the account of it is right after that. */
+/* The first has given way, the second may not: the folder is looked through while the first one's
+ * file is nobody's, and the account of it is right after that. */
 static void test_account(void)
 {
     const char *path = disk_fresh_folder();
@@ -165,7 +169,8 @@ static void test_account(void)
 int main(void)
 {
     test_account();
-    int folder = open(pc_test_folder(), O_RDONLY | O_DIRECTORY), can = folder >= 0 && pc__file_system(folder) & PC__FS_COUNTS_USERS;
+    int folder = open(pc_test_folder(), O_RDONLY | O_DIRECTORY),
+        can = folder >= 0 && pc__file_system(folder) & PC__FS_COUNTS_USERS;
     if (folder >= 0)
         close(folder);
     if (!can) {

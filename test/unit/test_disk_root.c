@@ -1,6 +1,7 @@
 /* The folder of the tier DISK in hostile surroundings.
- * Catches: links that are followed out of the folder, files of others, pipes and folders that are taken for records, damaged files that hold the tier up for
- * good, folders that are not ours or that others may write to, a folder that vanishes, writing where only reading was asked for. */
+ * Catches: links that are followed out of the folder, files of others, pipes and folders that are
+ * taken for records, damaged files that hold the tier up for good, folders that are not ours or
+ * that others may write to, a folder that vanishes, writing where only reading was asked for. */
 #include <errno.h>
 #include <sys/file.h>
 
@@ -35,7 +36,8 @@ static void test_links(void)
     CHECK_STATUS(disk_get(tier, 1, SIZE, NULL), PC_MISS);
     tier->ops->remove(tier, &key);
     CHECK(!access(victim, R_OK));
-    CHECK_OK(disk_put(tier, 1, SIZE, NULL)); /* takes the place of the link, not of what it points to */
+    CHECK_OK(
+        disk_put(tier, 1, SIZE, NULL)); /* takes the place of the link, not of what it points to */
     CHECK_OK(disk_get(tier, 1, SIZE, NULL));
     struct stat st;
     CHECK(!lstat(disk_record_path(path, 1), &st) && S_ISREG(st.st_mode));
@@ -54,7 +56,8 @@ static void test_links(void)
     CHECK_INT(disk_stats(tier).failed, 1);
     disk_close_tier(tier);
     /* so are new/, the lock and the index */
-    static const char *const names[] = {"new", "promptcache.lock", "promptcache.index", "promptcache.index.new"};
+    static const char *const names[] = {"new", "promptcache.lock", "promptcache.index",
+                                        "promptcache.index.new"};
     for (size_t i = 0; i < 4; i++) {
         path = disk_fresh_folder();
         char target[PATH_MAX];
@@ -124,8 +127,8 @@ static void test_foreign_files(void)
     }
 }
 
-/* A writer has taken the file for another record after a reader had looked its name up: he holds a lock on
- * it. And a reader holds one, by which a writer knows that the file is in use. */
+/* A writer has taken the file for another record after a reader had looked its name up: he holds a
+ * lock on it. And a reader holds one, by which a writer knows that the file is in use. */
 static void test_taken_file(void)
 {
     const char *path = disk_fresh_folder();
@@ -189,7 +192,8 @@ static void test_bad_folders(void)
     }
 }
 
-/* A folder in which somebody else may write, above or within. It says so while it is open, too, and again when it is opened anew. */
+/* A folder in which somebody else may write, above or within. It says so while it is open, too, and
+ * again when it is opened anew. */
 static void test_loose_folders(void)
 {
     static const mode_t loose[] = {0770, 0777, 0720, 0702};

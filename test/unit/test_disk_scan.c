@@ -1,5 +1,6 @@
-/* Catches: what a writer has left that was killed just before it gave its record a name, and that nobody can remove because it is read-only already; room of living writers that is forgotten
- * when descriptors run out, so that a folder grows beyond its budget. */
+/* Catches: what a writer has left that was killed just before it gave its record a name, and that
+ * nobody can remove because it is read-only already; room of living writers that is forgotten when
+ * descriptors run out, so that a folder grows beyond its budget. */
 #include <errno.h>
 #include <sys/resource.h>
 
@@ -33,7 +34,8 @@ static void test_read_only_draft(void)
     const uid_t me = geteuid(), other = me ? me : 65534;
     uint32_t dirty;
     pc__tier *tier;
-    CHECK(!chmod(pc_test_folder(), 0711) && !mkdir(path, 0700) && (me || !chown(path, other, (gid_t)-1)) && !seteuid(other));
+    CHECK(!chmod(pc_test_folder(), 0711) && !mkdir(path, 0700)
+          && (me || !chown(path, other, (gid_t)-1)) && !seteuid(other));
     tier = disk_open_tier(path, 0);
     CHECK_OK(disk_put(tier, 1, SIZE, NULL));
     disk_close_tier(tier);
@@ -80,7 +82,8 @@ static void test_few_descriptors(void)
     CHECK(refused > 1);
 }
 
-/* A sub-folder from a year that nanoseconds since 1970 cannot tell, as some file systems can: it is looked at like any other. */
+/* A sub-folder from a year that nanoseconds since 1970 cannot tell, as some file systems can: it is
+ * looked at like any other. */
 static void test_far_dates(void)
 {
     const struct timespec far[2] = {{0, UTIME_OMIT}, {INT64_C(13000000000), 5}};

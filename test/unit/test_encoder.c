@@ -1,5 +1,6 @@
-/* Calls of a host's operations. Catches: the failure of a host's function that comes back with the text of some earlier error, or with a
- * text that does not say which function it was; states in HOST that are handed to a model which cannot know what they are. */
+/* Calls of a host's operations. Catches: the failure of a host's function that comes back with the
+ * text of some earlier error, or with a text that does not say which function it was; states in
+ * HOST that are handed to a model which cannot know what they are. */
 #include "toy_schema.h"
 
 static const char prompt_text[] = "<prompt schema=\"t\"><b/>what is it?</prompt>";
@@ -107,9 +108,11 @@ static void two_instances(void)
     toy_world a, b;
     pc_generate_options g = PC_GENERATE_OPTIONS_INIT;
     g.max_tokens = 3;
-    if (!CHECK(toy_start(&a, NULL, 0, 0, toy_schema)) || !CHECK(toy_start(&b, NULL, 0, 0, toy_schema)))
+    if (!CHECK(toy_start(&a, NULL, 0, 0, toy_schema))
+        || !CHECK(toy_start(&b, NULL, 0, 0, toy_schema)))
         return;
-    for (uint32_t encoding = PC_ENCODE_JOINT; encoding <= PC_ENCODE_EXACT; encoding += PC_ENCODE_EXACT - PC_ENCODE_JOINT) {
+    for (uint32_t encoding = PC_ENCODE_JOINT; encoding <= PC_ENCODE_EXACT;
+         encoding += PC_ENCODE_EXACT - PC_ENCODE_JOINT) {
         pc_prompt *first = toy_prompt(&a, prompt_text), *second = toy_prompt(&b, prompt_text);
         g.encoding = encoding;
         toy_answer x = toy_generate(first, a.cache, g), y = toy_generate(second, a.cache, g);
@@ -117,7 +120,8 @@ static void two_instances(void)
         CHECK_OK(y.status);
         CHECK_INT(y.stats.tokens_cached, 0);
         CHECK(!strcmp(x.text[0], y.text[0]));
-        CHECK_INT(pc_toy_count(b.toy)->live_segments, 0); /* what it computed was its own, and is gone with the request */
+        CHECK_INT(pc_toy_count(b.toy)->live_segments,
+                  0); /* what it computed was its own, and is gone with the request */
         x = toy_generate(first, a.cache, g);
         CHECK(x.stats.tokens_cached > 0);
         pc_prompt_free(first);
@@ -131,7 +135,8 @@ static void two_instances(void)
 static void plain_memory(void)
 {
     static const char text[] = "some other word from there, he can be out",
-                      schema[] = "<schema name=\"t\"><module name=\"b\">some other word from there, he can be out</module></schema>";
+                      schema[] = "<schema name=\"t\"><module name=\"b\">some other word from "
+                                 "there, he can be out</module></schema>";
     static float states[64];
     static const uint64_t bytes = sizeof states;
     toy_world w;
@@ -182,7 +187,10 @@ static pc_prompt *prompt_of(toy_world *w, int i)
     char schema[256];
     pc_schema_free(w->schema);
     w->schema = NULL;
-    snprintf(schema, sizeof schema, "<schema name=\"t\"><module name=\"b\">some other word from there %d, he can be out</module></schema>", i);
+    snprintf(schema, sizeof schema,
+             "<schema name=\"t\"><module name=\"b\">some other word from there %d, he can be "
+             "out</module></schema>",
+             i);
     CHECK_OK(pc_schema_parse(&w->schema, w->model, schema, strlen(schema), NULL));
     return toy_prompt(w, prompt_text);
 }
@@ -198,7 +206,8 @@ static toy_answer ask(toy_world *w, pc_cache *cache, int i)
     return a;
 }
 
-/* `packed`: what gives way is wanted by a tier below, too, and its memory is free only when that has it. */
+/* `packed`: what gives way is wanted by a tier below, too, and its memory is free only when that
+ * has it. */
 static void full_pool(int packed)
 {
     toy_world w;

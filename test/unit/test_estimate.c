@@ -1,5 +1,7 @@
-/* Catches: expectations that do not follow what loading takes now, that a single stall spoils, that never recover, or that take a tier's latency for its bandwidth; a
- * tier that fails and is asked all the same, or never again; full trust in one by which more than one request in 128 loses time, or none ever again; models whose costs are mixed up. */
+/* Catches: expectations that do not follow what loading takes now, that a single stall spoils, that
+ * never recover, or that take a tier's latency for its bandwidth; a tier that fails and is asked
+ * all the same, or never again; full trust in one by which more than one request in 128 loses time,
+ * or none ever again; models whose costs are mixed up. */
 #include "store/estimate.h"
 
 #include <string.h>
@@ -16,7 +18,8 @@ static void follow(double latency, double per_byte)
         pc__estimate_loaded(&e, PC_TIER_DISK, bytes, latency + per_byte * (double)bytes);
     }
     for (size_t i = 0; i < 3; i++) {
-        double got = pc__estimate_load(&e, PC_TIER_DISK, sizes[i]), want = latency + per_byte * (double)sizes[i];
+        double got = pc__estimate_load(&e, PC_TIER_DISK, sizes[i]),
+               want = latency + per_byte * (double)sizes[i];
         CHECK(got > 0.9 * want && got < 1.1 * want);
     }
     pc__estimate_end(&e);
@@ -78,13 +81,15 @@ static void distrust(void)
             pc__estimate_failed(&e, PC_TIER_DISK, 1000, 0.001, PC_REASON_IO);
             probes++;
         }
-    CHECK(probes >= 7 && probes <= 15); /* a minute: at least every eight seconds, not all the time */
+    CHECK(probes >= 7
+          && probes <= 15); /* a minute: at least every eight seconds, not all the time */
     pc__estimate_loaded(&e, PC_TIER_DISK, 1000, 0.0001);
     CHECK_INT(pc__estimate_distrusts(&e, PC_TIER_DISK), PC_REASON_NONE);
     pc__estimate_end(&e);
 }
 
-/* The worst tier there is: it breaks as soon as it is trusted in full. And one that breaks always. */
+/* The worst tier there is: it breaks as soon as it is trusted in full. And one that breaks always.
+ */
 static void trust(void)
 {
     pc__estimate e;
@@ -103,7 +108,8 @@ static void trust(void)
         lost += pc__estimate_trust(&e, PC_TIER_REMOTE);
         pc__estimate_kept(&e, PC_TIER_REMOTE, 0);
     }
-    CHECK(lost >= 1 && lost <= 2); /* what a thousand requests wait together, of the most that one may */
+    CHECK(lost >= 1
+          && lost <= 2); /* what a thousand requests wait together, of the most that one may */
     for (int i = 0; i < 256; i++)
         pc__estimate_kept(&e, PC_TIER_REMOTE, 1);
     CHECK(pc__estimate_trust(&e, PC_TIER_REMOTE) >= 1);
@@ -119,18 +125,21 @@ static void computing(void)
     pc__estimate_computed(&e, a, 100, 1.0);
     CHECK(pc__estimate_compute(&e, b, 100) <= 0);
     CHECK(pc__estimate_compute(&e, a, 100) > 0.99 && pc__estimate_compute(&e, a, 100) < 1.01);
-    CHECK(pc__estimate_compute(&e, a, 1000) > 9.9 && pc__estimate_compute(&e, a, 1000) < 10.1); /* as the nearest that is known */
-    pc__estimate_computed(&e, a, 1000, 5.0); /* larger calls are more efficient */
+    CHECK(pc__estimate_compute(&e, a, 1000) > 9.9
+          && pc__estimate_compute(&e, a, 1000) < 10.1); /* as the nearest that is known */
+    pc__estimate_computed(&e, a, 1000, 5.0);            /* larger calls are more efficient */
     CHECK(pc__estimate_compute(&e, a, 1000) < 5.1 && pc__estimate_compute(&e, a, 100) > 0.99);
     pc__estimate_computed(&e, a, 1000, 50.0); /* disturbed */
     CHECK(pc__estimate_compute(&e, a, 1000) < 10);
     for (uint8_t m = 10; m < 30; m++) { /* more models than places */
         uint8_t other[32] = {m};
         pc__estimate_computed(&e, other, 10, 0.1 * m);
-        CHECK(pc__estimate_compute(&e, other, 10) > 0.09 * m && pc__estimate_compute(&e, other, 10) < 0.11 * m);
+        CHECK(pc__estimate_compute(&e, other, 10) > 0.09 * m
+              && pc__estimate_compute(&e, other, 10) < 0.11 * m);
     }
     CHECK(pc__estimate_compute(&e, a, 100) <= 0);
-    for (uint8_t m = 29; m > 29 - PC__EST_MODELS; m--) { /* the last ones are there, and the one asked for longest ago makes place */
+    for (uint8_t m = 29; m > 29 - PC__EST_MODELS;
+         m--) { /* the last ones are there, and the one asked for longest ago makes place */
         uint8_t other[32] = {m};
         CHECK(pc__estimate_compute(&e, other, 10) > 0);
     }

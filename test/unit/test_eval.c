@@ -1,5 +1,5 @@
-/* Catches evaluation by hand that takes bad arguments, or a host's model, for good ones. (What it computes is checked by
- * test/golden/test_serving.c.) */
+/* Catches evaluation by hand that takes bad arguments, or a host's model, for good ones. (What it
+ * computes is checked by test/golden/test_serving.c.) */
 #include <stdlib.h>
 #include <string.h>
 
@@ -44,7 +44,8 @@ static void copies(const pc_segment *segment, const pc_model_info *info)
 static void arguments(pc_model *model, pc_model *other, const pc_model_info *info)
 {
     int32_t tokens[N] = {1, 2, 3, 4}, bad_tokens[N] = {1, 2, info->vocab, 4};
-    int64_t positions[N] = {5, 6, 9, 10}, level[N] = {5, 6, 6, 7}, negative[N] = {-1, 0, 1, 2}, far_off[N] = {0, 1, 2, INT64_MAX};
+    int64_t positions[N] = {5, 6, 9, 10}, level[N] = {5, 6, 6, 7}, negative[N] = {-1, 0, 1, 2},
+            far_off[N] = {0, 1, 2, INT64_MAX};
     float *k = malloc((size_t)(info->kv_heads * info->head_dim) * N * sizeof *k), *logits[3];
     pc_segment *segment = NULL;
     pc_lane lane = {NULL, 0, tokens, positions, N, NULL};
@@ -102,7 +103,8 @@ static void arguments(pc_model *model, pc_model *other, const pc_model_info *inf
     CHECK_OK(pc_eval(model, &a));
     CHECK_STATUS(pc_eval(other, &a), PC_ERR_MISMATCH);
 
-    /* a span cut to nothing changes nothing; one cut to a part changes something; both lanes of a call count alone */
+    /* a span cut to nothing changes nothing; one cut to a part changes something; both lanes of a
+     * call count alone */
     pc_lane lanes[2] = {lane, lane};
     for (int i = 0; i < 3; i++)
         logits[i] = calloc(2 * N * (size_t)info->vocab, sizeof *logits[i]);
@@ -139,7 +141,8 @@ static void without_memory(void)
         pc_model *model = NULL;
         int32_t tokens[3] = {1, 2, 3};
         int64_t positions[3] = {0, 1, 2};
-        pc_lane lanes[2] = {{NULL, 0, tokens, positions, 3, NULL}, {NULL, 0, tokens, positions, 2, NULL}};
+        pc_lane lanes[2] = {{NULL, 0, tokens, positions, 3, NULL},
+                            {NULL, 0, tokens, positions, 2, NULL}};
         pc_segment *segments[2] = {NULL};
         pc_eval_args a = PC_EVAL_ARGS_INIT;
         pc_costs costs = PC_COSTS_INIT;
@@ -153,7 +156,8 @@ static void without_memory(void)
         a.lanes = lanes;
         a.lane_count = 2;
         a.segments = segments;
-        CHECK_OK(pc_costs_get(context, &costs)); /* without memory for them estimates do: that is no failure */
+        CHECK_OK(pc_costs_get(
+            context, &costs)); /* without memory for them estimates do: that is no failure */
         memory.fail_at = memory.calls + at;
         pc_status status = pc_eval(model, &a);
         int reached = memory.calls >= memory.fail_at;
@@ -178,7 +182,8 @@ int main(void)
     o.seed = 5;
     host_model();
     CHECK_OK(pc_context_new(&context, NULL));
-    if (CHECK_OK(pc_model_new_shape(&model, context, "tiny", NULL)) && CHECK_OK(pc_model_new_shape(&other, context, "tiny", &o))) {
+    if (CHECK_OK(pc_model_new_shape(&model, context, "tiny", NULL))
+        && CHECK_OK(pc_model_new_shape(&other, context, "tiny", &o))) {
         CHECK_OK(pc_model_get_info(model, &info));
         arguments(model, other, &info);
     }

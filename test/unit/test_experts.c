@@ -1,5 +1,6 @@
-/* Catches: rows whose results depend on the rows beside them, a shared MLP or a router in the wrong layer, experts in the wrong order, traces of the wrong
- * lane, weights that are not counted, and leaks or half-made results when memory runs out at any allocation. */
+/* Catches: rows whose results depend on the rows beside them, a shared MLP or a router in the wrong
+ * layer, experts in the wrong order, traces of the wrong lane, weights that are not counted, and
+ * leaks or half-made results when memory runs out at any allocation. */
 #include "model/experts.h"
 
 #include <math.h>
@@ -9,7 +10,16 @@
 #include "random_model.h"
 #include "testing.h"
 
-enum { LAYERS = 3, HIDDEN = 64, FFN = 96, VOCAB = 64, EXPERTS = 7, WIDTH = 32, SHARED = 64, ROWS = 160 /* experts that are worked on in several groups */ };
+enum {
+    LAYERS = 3,
+    HIDDEN = 64,
+    FFN = 96,
+    VOCAB = 64,
+    EXPERTS = 7,
+    WIDTH = 32,
+    SHARED = 64,
+    ROWS = 160 /* experts that are worked on in several groups */
+};
 
 /* The first layer is dense; the others have experts, beside a shared MLP if `shared`. */
 static pc__arch arch_of(int used, int shared)
@@ -33,8 +43,11 @@ static pc__arch arch_of(int used, int shared)
                      .embedding_dim = HIDDEN,
                      .causal = 1,
                      .rope = {.theta = 10000, .dims = 16}};
-    arch.experts = (pc__expert_config){.count = EXPERTS, .used = used, .width = WIDTH,
-                                       .shared = shared ? SHARED : 0, .shared_gated = shared};
+    arch.experts = (pc__expert_config){.count = EXPERTS,
+                                       .used = used,
+                                       .width = WIDTH,
+                                       .shared = shared ? SHARED : 0,
+                                       .shared_gated = shared};
     pc__set_experts(&arch, 1);
     pc__set_experts(&arch, 2);
     return arch;
@@ -127,8 +140,8 @@ static void by_hand(const pc__native *native, int32_t l, const float *x, double 
 static void part(pc_context *context, int shared)
 {
     enum { FEW = 5 };
-    static float h[FEW * HIDDEN], some[FEW * 3 * HIDDEN], mixed[FEW * HIDDEN], gate[FEW * (SHARED + 3 * WIDTH)],
-        up[FEW * (SHARED + 3 * WIDTH)];
+    static float h[FEW * HIDDEN], some[FEW * 3 * HIDDEN], mixed[FEW * HIDDEN],
+        gate[FEW * (SHARED + 3 * WIDTH)], up[FEW * (SHARED + 3 * WIDTH)];
     float logits[FEW * EXPERTS], weight[FEW * 3], share[FEW * 3], scale[FEW], x[FEW * HIDDEN];
     int32_t chosen[FEW * 3];
     uint32_t first[EXPERTS + 1], row[FEW * 3], of_row[FEW * 3];
@@ -138,8 +151,10 @@ static void part(pc_context *context, int shared)
     pc_test_rng rng = {3};
     if (!CHECK_OK(random_model_of(&model, context, &arch, PC_DTYPE_F32, 0)))
         return;
-    CHECK(!model->native->layers[0].router && !model->native->layers[0].experts && model->native->layers[0].mlp.width == FFN);
-    CHECK(model->native->layers[1].router && model->native->layers[1].mlp.width == (shared ? SHARED : 0));
+    CHECK(!model->native->layers[0].router && !model->native->layers[0].experts
+          && model->native->layers[0].mlp.width == FFN);
+    CHECK(model->native->layers[1].router
+          && model->native->layers[1].mlp.width == (shared ? SHARED : 0));
     CHECK((model->native->layers[2].shared_scale != NULL) == shared);
     for (int l = 1; l < LAYERS; l++) {
         for (int i = 0; i < FEW * HIDDEN; i++)
@@ -171,8 +186,10 @@ static void part(pc_context *context, int shared)
 static void costs(const pc__native *sparse_model, const pc__native *dense_model)
 {
     pc_model_info sparse = {0}, plain = {0}, *info = &sparse, *dense = &plain;
-    size_t attention = LAYERS * (2 * HIDDEN * HIDDEN + 2 * HIDDEN * HIDDEN / 2), head = HIDDEN * VOCAB;
-    size_t mlps = 3 * HIDDEN * FFN, expert = 2 * 3 * HIDDEN * WIDTH, shared = 2 * 3 * HIDDEN * SHARED;
+    size_t attention = LAYERS * (2 * HIDDEN * HIDDEN + 2 * HIDDEN * HIDDEN / 2),
+           head = HIDDEN * VOCAB;
+    size_t mlps = 3 * HIDDEN * FFN, expert = 2 * 3 * HIDDEN * WIDTH,
+           shared = 2 * 3 * HIDDEN * SHARED;
     pc__native_costs(sparse_model, info);
     pc__native_costs(dense_model, dense);
     CHECK_INT(dense->experts, 0);
@@ -186,9 +203,12 @@ static void costs(const pc__native *sparse_model, const pc__native *dense_model)
     CHECK_INT(info->experts, EXPERTS);
     CHECK_INT(info->experts_used, 2);
     CHECK_INT(info->expert_bytes, 4 * expert);
-    CHECK_INT(info->token_bytes, 4 * (attention + mlps + shared + 2 * expert + 2 * 2 * 32 * HIDDEN));
-    CHECK_INT(info->token_flops, 2 * (attention + mlps + shared + 2 * expert + 2 * (EXPERTS + 1) * HIDDEN));
-    CHECK_INT(pc__native_weight_bytes(sparse_model), info->token_bytes + (EXPERTS - 2) * info->expert_bytes + 2 * info->head_bytes);
+    CHECK_INT(info->token_bytes,
+              4 * (attention + mlps + shared + 2 * expert + 2 * 2 * 32 * HIDDEN));
+    CHECK_INT(info->token_flops,
+              2 * (attention + mlps + shared + 2 * expert + 2 * (EXPERTS + 1) * HIDDEN));
+    CHECK_INT(pc__native_weight_bytes(sparse_model),
+              info->token_bytes + (EXPERTS - 2) * info->expert_bytes + 2 * info->head_bytes);
 }
 
 /* All widths are whole panels: nothing but the weights is counted. */
@@ -197,8 +217,10 @@ static void bytes(pc_context *context)
     pc__arch arch = arch_of(2, 1), plain = arch;
     pc_model *model = NULL, *dense = NULL;
     memset(&plain.experts, 0, sizeof plain.experts);
-    if (CHECK_OK(random_model_of(&model, context, &arch, PC_DTYPE_F32, 0)) && CHECK_OK(random_model_of(&dense, context, &plain, PC_DTYPE_F32, 0))) {
-        size_t expert = 3 * HIDDEN * WIDTH, shared = 3 * HIDDEN * SHARED, mlp_of_dense = 3 * HIDDEN * FFN;
+    if (CHECK_OK(random_model_of(&model, context, &arch, PC_DTYPE_F32, 0))
+        && CHECK_OK(random_model_of(&dense, context, &plain, PC_DTYPE_F32, 0))) {
+        size_t expert = 3 * HIDDEN * WIDTH, shared = 3 * HIDDEN * SHARED,
+               mlp_of_dense = 3 * HIDDEN * FFN;
         size_t routers = 2 * 32 * HIDDEN; /* padded to a panel each */
         CHECK_INT(pc__native_weight_bytes(model->native) - pc__native_weight_bytes(dense->native),
                   4 * 2 * (EXPERTS * expert + shared + routers - mlp_of_dense));
@@ -214,7 +236,8 @@ typedef struct lacking {
     pc__part part;
 } lacking;
 
-static pc_status lacking_matrix(void *user, pc__part part, int32_t layer, size_t rows, size_t cols, pc__weight_source *out)
+static pc_status lacking_matrix(void *user, pc__part part, int32_t layer, size_t rows, size_t cols,
+                                pc__weight_source *out)
 {
     const lacking *l = user;
     if (part == l->part)
@@ -222,7 +245,8 @@ static pc_status lacking_matrix(void *user, pc__part part, int32_t layer, size_t
     return l->all.matrix(l->all.user, part, layer, rows, cols, out);
 }
 
-static pc_status lacking_vector(void *user, pc__part part, int32_t layer, int bias, size_t count, float *out)
+static pc_status lacking_vector(void *user, pc__part part, int32_t layer, int bias, size_t count,
+                                float *out)
 {
     const lacking *l = user;
     return l->all.vector(l->all.user, part, layer, bias, count, out);
@@ -312,7 +336,8 @@ static void tight_free(void *user, void *ptr, size_t size, size_t align)
     t->from.free(t->from.user, ptr, size, align);
 }
 
-/* The weights of a layer's experts are large enough to be joined, and there is no memory for that in the first or second layer that has some. */
+/* The weights of a layer's experts are large enough to be joined, and there is no memory for that
+ * in the first or second layer that has some. */
 static void no_block(void)
 {
     pc__arch arch = arch_of(2, 0);

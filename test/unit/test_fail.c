@@ -1,4 +1,5 @@
-/* Catches: error text that is not one line, that is shared between threads, or that a prefix truncates away. */
+/* Catches: error text that is not one line, that is shared between threads, or that a prefix
+ * truncates away. */
 #include <string.h>
 
 #include "base/fail.h"
@@ -32,7 +33,8 @@ int main(void)
     pc_error_set(text);
     CHECK_INT(strlen(pc_error_text()), 511);
     pc__host_failed(PC_ERR_IO, "place");
-    CHECK(strstr(pc_error_text(), "place: xxx") == pc_error_text() && strlen(pc_error_text()) == 511);
+    CHECK(strstr(pc_error_text(), "place: xxx") == pc_error_text()
+          && strlen(pc_error_text()) == 511);
     CHECK_STR(pc_status_name(PC_ERR_DEAD), "PC_ERR_DEAD");
     CHECK_STR(pc_status_text(PC_OK), "done");
     CHECK(strstr(pc_version(), "0.1.") == pc_version());

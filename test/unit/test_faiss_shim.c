@@ -1,5 +1,6 @@
-/* Catches: an exception that leaves the C++ file or ends the process, in whichever allocation of FAISS's it arises; vectors of an add that failed which are
- * found all the same, or the index being of no use afterwards; memory that is lost with them; threads that FAISS starts. */
+/* Catches: an exception that leaves the C++ file or ends the process, in whichever allocation of
+ * FAISS's it arises; vectors of an add that failed which are found all the same, or the index being
+ * of no use afterwards; memory that is lost with them; threads that FAISS starts. */
 #include "memo/faiss_shim.h"
 
 #include <dirent.h>
@@ -69,7 +70,8 @@ static void finds(const pc__index *index, const float *x, size_t count)
 /* Everything once, with the allocation at `at` failing. */
 static uint64_t run(pc__index_kind kind, const float *x, uint64_t at)
 {
-    pc__index_options options = {.kind = kind, .dim = DIM, .hnsw_links = 16, .hnsw_build = 60, .hnsw_search = 64, .seed = 2};
+    pc__index_options options = {
+        .kind = kind, .dim = DIM, .hnsw_links = 16, .hnsw_build = 60, .hnsw_search = 64, .seed = 2};
     pc__index *index;
     int64_t before = live; /* what initialisers took, before main */
     calls = 0;

@@ -1,5 +1,6 @@
-/* Catches: a digest of files that is not that of doc/format.md, that depends on how a file is read or named, or that leaves out a
- * byte; files that are not there, no files, or change meanwhile, without an error that names them. */
+/* Catches: a digest of files that is not that of doc/format.md, that depends on how a file is read
+ * or named, or that leaves out a byte; files that are not there, no files, or change meanwhile,
+ * without an error that names them. */
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
@@ -76,7 +77,8 @@ static void refused(void)
     static const uint8_t zeros[32];
     uint8_t id[32];
     int more = 3, less = -3;
-    const char *paths[] = {in_folder("a"), in_folder("missing")}, *none = NULL, *grows = in_folder("grows");
+    const char *paths[] = {in_folder("a"), in_folder("missing")}, *none = NULL,
+               *grows = in_folder("grows");
     memset(id, 1, sizeof id);
     CHECK_STATUS(pc_fingerprint_files(id, paths, 2, NULL, NULL), PC_ERR_NOT_FOUND);
     CHECK_ERROR_HAS("missing: No such file");

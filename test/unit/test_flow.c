@@ -1,5 +1,6 @@
-/* Catches: a segment that is computed with while it is being read, whose load fails halfway and is then served by another tier: layers that the other tier has brought to memory of
- * its own must not pass for layers of the first one. */
+/* Catches: a segment that is computed with while it is being read, whose load fails halfway and is
+ * then served by another tier: layers that the other tier has brought to memory of its own must not
+ * pass for layers of the first one. */
 #include "store/cache_body.h"
 
 #include <stdlib.h>
@@ -90,8 +91,12 @@ static pc_status finish(void *owner, const pc__image *image, void **payload)
     return PC_OK;
 }
 
-static const pc__payload_ops ops = {
-    .release = release, .describe = describe, .create = create, .settle = settle, .set_flow = set_flow, .finish = finish};
+static const pc__payload_ops ops = {.release = release,
+                                    .describe = describe,
+                                    .create = create,
+                                    .settle = settle,
+                                    .set_flow = set_flow,
+                                    .finish = finish};
 
 /* ------------------------------------------------------------------ a load of two tiers */
 
@@ -112,7 +117,11 @@ static pc_cache *make_cache(pc_context *context, pc_faults *disk)
 static pc__image image_of(const int32_t tokens[TOKENS])
 {
     static const pc__id nothing;
-    pc__image image = {.layout = PC_LAYOUT_HOST, .dtype = PC_DTYPE_F32, .layers = LAYERS, .tokens = TOKENS, .token_ids = tokens};
+    pc__image image = {.layout = PC_LAYOUT_HOST,
+                       .dtype = PC_DTYPE_F32,
+                       .layers = LAYERS,
+                       .tokens = TOKENS,
+                       .token_ids = tokens};
     image.key = pc__segment_key(&nothing, NULL, 0, 0, tokens, NULL, TOKENS);
     return image;
 }
@@ -120,8 +129,10 @@ static pc__image image_of(const int32_t tokens[TOKENS])
 static void keep(pc_cache *cache, const pc__image *image)
 {
     pc_segment *segment = NULL;
-    CHECK_OK(pc__segment_new(&segment, &pc__libc_allocator, &ops, new_state(7), &live, LAYERS * LAYER_BYTES, image->token_ids, TOKENS));
-    CHECK_OK(pc__cache_put(cache, &(pc__naming){.key = image->key, .cost = 1}, image, segment, NULL, NULL));
+    CHECK_OK(pc__segment_new(&segment, &pc__libc_allocator, &ops, new_state(7), &live,
+                             LAYERS * LAYER_BYTES, image->token_ids, TOKENS));
+    CHECK_OK(pc__cache_put(cache, &(pc__naming){.key = image->key, .cost = 1}, image, segment, NULL,
+                           NULL));
     pc__segment_unref(segment);
     CHECK_OK(pc_cache_flush(cache));
     pc_test_forget(cache);
@@ -135,7 +146,12 @@ static void another_tier_steps_in(void)
     int32_t tokens[TOKENS] = {1, 2, 3};
     pc__image image = image_of(tokens);
     pc__naming naming = {.key = image.key};
-    pc__want want = {.image = &image, .ops = &ops, .owner = &live, .take_owner = take_owner, .bytes = LAYERS * LAYER_BYTES, .naming = &naming};
+    pc__want want = {.image = &image,
+                     .ops = &ops,
+                     .owner = &live,
+                     .take_owner = take_owner,
+                     .bytes = LAYERS * LAYER_BYTES,
+                     .naming = &naming};
     pc__load *load = NULL;
     pc_segment *early = NULL, *whole = NULL;
     uint32_t reason, tier = PC_TIER_NONE;
@@ -156,7 +172,9 @@ static void another_tier_steps_in(void)
     CHECK(whole && early && whole != early);
     if (early) {
         const state *s = early->payload;
-        CHECK(s->flow && s->flow->await(s->flow, LAYERS - 1) < 0); /* it has never come, whoever else has brought it elsewhere */
+        CHECK(s->flow
+              && s->flow->await(s->flow, LAYERS - 1)
+                     < 0); /* it has never come, whoever else has brought it elsewhere */
         CHECK_INT(s->layers[LAYERS - 1][0], 0);
     }
     if (whole)

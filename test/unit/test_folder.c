@@ -1,7 +1,9 @@
 /* pc_folder: looking after a folder of records.
- * Catches: records that are not listed, or in no order, what is said of them that is not so, damage that is not found (any bit of a record, any length),
- * tokens that are cut wrongly, removals that take the wrong one or that other processes are not told of, trimming that leaves too much, takes what is worth
- * more first, or leaves what killed writers left, arguments that are not checked, memory or descriptors that leak. */
+ * Catches: records that are not listed, or in no order, what is said of them that is not so, damage
+ * that is not found (any bit of a record, any length), tokens that are cut wrongly, removals that
+ * take the wrong one or that other processes are not told of, trimming that leaves too much, takes
+ * what is worth more first, or leaves what killed writers left, arguments that are not checked,
+ * memory or descriptors that leak. */
 #include "base/context.h"
 #include "disk.h"
 
@@ -68,15 +70,20 @@ static void test_list(void)
         CHECK(memcmp(last, info.key, 32) < 0);
         memcpy(last, info.key, 32);
         CHECK(!stat(disk_record_path(path, n), &st) && info.file_bytes == (uint64_t)st.st_size);
-        CHECK(info.tokens == n && info.layers == TOY_BLOCKS && info.codec == PC_CODEC_RAW && !info.sealed && !info.lossy);
-        CHECK(!memcmp(info.model, t.image.model, 32) && !strcmp(info.architecture, t.image.architecture));
-        CHECK(info.state_bytes == t.block_bytes[0] + t.block_bytes[1] + t.block_bytes[2] && info.cost_seconds == t.image.cost);
+        CHECK(info.tokens == n && info.layers == TOY_BLOCKS && info.codec == PC_CODEC_RAW
+              && !info.sealed && !info.lossy);
+        CHECK(!memcmp(info.model, t.image.model, 32)
+              && !strcmp(info.architecture, t.image.architecture));
+        CHECK(info.state_bytes == t.block_bytes[0] + t.block_bytes[1] + t.block_bytes[2]
+              && info.cost_seconds == t.image.cost);
         CHECK(info.written > 1700000000 && info.expires == 0 && info.version == 257);
         CHECK_OK(pc_folder_tokens(folder, i, NULL, 0, &count));
         CHECK_INT(count, n);
         memset(ids, 77, sizeof ids);
-        CHECK_STATUS(pc_folder_tokens(folder, i, ids, n ? n - 1 : 0, &count), n > 1 ? PC_ERR_LIMIT : PC_OK);
-        CHECK(count == n && (n < 2 || !memcmp(ids, t.ids, (n - 1) * sizeof *ids)) && (!n || ids[n - 1] == 0x4d4d4d4d));
+        CHECK_STATUS(pc_folder_tokens(folder, i, ids, n ? n - 1 : 0, &count),
+                     n > 1 ? PC_ERR_LIMIT : PC_OK);
+        CHECK(count == n && (n < 2 || !memcmp(ids, t.ids, (n - 1) * sizeof *ids))
+              && (!n || ids[n - 1] == 0x4d4d4d4d));
         CHECK_OK(pc_folder_tokens(folder, i, ids, TOY_TOKENS, &count));
         CHECK(!n || !memcmp(ids, t.ids, n * sizeof *ids));
         CHECK_OK(pc_folder_verify(folder, i));
@@ -198,7 +205,8 @@ static void test_sealed(void)
     CHECK_STATUS(pc_folder_tokens(folder, index, ids, TOY_TOKENS, &count), PC_ERR_UNSUPPORTED);
     CHECK_INT(count, 8);
     CHECK(!info.opened);
-    CHECK_STATUS(pc_folder_verify(folder, index), PC_ERR_UNSUPPORTED); /* its frame is whole, its states were not looked at */
+    CHECK_STATUS(pc_folder_verify(folder, index),
+                 PC_ERR_UNSUPPORTED); /* its frame is whole, its states were not looked at */
     CHECK_ERROR_HAS("frame only: record is sealed, and there is no key");
     pc_folder_free(folder);
     folder = open_folder(path, key);
@@ -302,7 +310,8 @@ static int without_memory(uint64_t fail_at)
     CHECK_OK(pc_context_new(&own, &options));
     memory.fail_at = memory.calls + fail_at;
     pc_status status = pc_folder_open(&folder, own, path, NULL);
-    CHECK(status == PC_OK ? folder && pc_folder_count(folder) == COUNT : !folder && status == PC_ERR_NOMEM);
+    CHECK(status == PC_OK ? folder && pc_folder_count(folder) == COUNT
+                          : !folder && status == PC_ERR_NOMEM);
     if (folder) {
         status = pc_folder_tokens(folder, 1, ids, TOY_TOKENS, &count);
         CHECK(status == PC_OK || status == PC_ERR_NOMEM);

@@ -1,5 +1,6 @@
-/* Catches, of a prompt that holds several scaffold sets: a module that gets the states of another set than doc/pml.md says, sets that count
- * though a module is missing or though nothing is to be repaired; and an uncached text that does not see what stands before it. */
+/* Catches, of a prompt that holds several scaffold sets: a module that gets the states of another
+ * set than doc/pml.md says, sets that count though a module is missing or though nothing is to be
+ * repaired; and an uncached text that does not see what stands before it. */
 #include "serve/request.h"
 
 #include "toy_schema.h"
@@ -11,20 +12,24 @@ static const char schema[] =
     "<module name=\"n\" cache=\"false\">by the way</module>"
     "<scaffold modules=\"a b\"/><scaffold modules=\"b c\"/><scaffold modules=\"d a c\"/></schema>";
 
-/* Whether these are the states that scaffold set `set` gives the part; -1: those of its module alone. */
-static int is_of(const toy_world *w, const pc__unit_keys *keys, const pc__recipe *recipe, const pc__part *part,
-                 const pc_segment *segment, int set)
+/* Whether these are the states that scaffold set `set` gives the part; -1: those of its module
+ * alone. */
+static int is_of(const toy_world *w, const pc__unit_keys *keys, const pc__recipe *recipe,
+                 const pc__part *part, const pc_segment *segment, int set)
 {
-    size_t leaf = set < 0 ? recipe->node_leaf[part->node->index] : pc__recipe_scaffold_leaf(recipe, (size_t)set, part->node);
+    size_t leaf = set < 0 ? recipe->node_leaf[part->node->index]
+                          : pc__recipe_scaffold_leaf(recipe, (size_t)set, part->node);
     pc_segment *found = NULL;
     CHECK(leaf != PC__NO_LEAF);
     if (leaf != PC__NO_LEAF)
-        CHECK_OK(pc__segment_find(w->model, w->cache, &keys->leaves[leaf], part->tokens, part->count, &found));
+        CHECK_OK(pc__segment_find(w->model, w->cache, &keys->leaves[leaf], part->tokens,
+                                  part->count, &found));
     pc__segment_unref(found);
     return found && found == segment;
 }
 
-/* `want`: for every module, in order, the set that its states come from. (The first one of a set sees what it sees alone.) */
+/* `want`: for every module, in order, the set that its states come from. (The first one of a set
+ * sees what it sees alone.) */
 static void check(const char *text, uint32_t encoding, uint32_t repair, const int *want)
 {
     toy_world w;
@@ -56,14 +61,17 @@ static void overlapping_sets(void)
     static const char all[] = "<prompt><a/><b/><c/><d/>x</prompt>";
     for (uint32_t encoding = PC_ENCODE_INDEPENDENT; encoding <= PC_ENCODE_JOINT; encoding++) {
         check("<prompt><a/><b/>x</prompt>", encoding, 0, (const int[]){0, 0});
-        check("<prompt><a/><b/><c/>x</prompt>", encoding, 0, (const int[]){0, 0, 1}); /* b: of two sets of two the first */
-        check(all, encoding, 0, (const int[]){2, 0, 2, 2});                           /* the largest, then the first */
-        check("<prompt><a/><c/>x</prompt>", encoding, 0, (const int[]){-1, -1});      /* no set is whole */
+        check("<prompt><a/><b/><c/>x</prompt>", encoding, 0,
+              (const int[]){0, 0, 1});                      /* b: of two sets of two the first */
+        check(all, encoding, 0, (const int[]){2, 0, 2, 2}); /* the largest, then the first */
+        check("<prompt><a/><c/>x</prompt>", encoding, 0,
+              (const int[]){-1, -1}); /* no set is whole */
         check(all, encoding, PC_REPAIR_NONE, (const int[]){-1, -1, -1, -1});
     }
 }
 
-/* What is computed at every request has all of the prompt in view that stands before it: here, that is a prefill. */
+/* What is computed at every request has all of the prompt in view that stands before it: here, that
+ * is a prefill. */
 static void uncached_sees_all(void)
 {
     toy_world w;

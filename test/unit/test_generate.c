@@ -1,6 +1,6 @@
-/* Drives the whole path, from PML to text, with a host's own model: catches states in the wrong place, segments that are shared where
- * they must not be, tokens that are counted under the wrong source, exactness that is claimed but not there, leaks on every way
- * out. */
+/* Drives the whole path, from PML to text, with a host's own model: catches states in the wrong
+ * place, segments that are shared where they must not be, tokens that are counted under the wrong
+ * source, exactness that is claimed but not there, leaks on every way out. */
 #include <math.h>
 #include <stdlib.h>
 
@@ -34,7 +34,8 @@ static pc_generate_options options(uint32_t encoding, uint32_t repair, uint32_t 
 static void adds_up(const toy_answer *a)
 {
     const pc_stats *s = &a->stats;
-    CHECK_INT(s->tokens_cached + s->tokens_encoded + s->tokens_repaired + s->tokens_new, s->tokens_prompt);
+    CHECK_INT(s->tokens_cached + s->tokens_encoded + s->tokens_repaired + s->tokens_new,
+              s->tokens_prompt);
     CHECK(s->seconds_ttft >= s->seconds_assemble + s->seconds_encode);
     CHECK(s->exactness >= PC_EXACT && s->exactness <= PC_APPROXIMATE);
 }
@@ -73,8 +74,8 @@ static void warm_equals_cold(void)
             }
 }
 
-/* Mode EXACT and repair FULL are the plan computed afresh, bit for bit: every logit, warm or cold. The logits show through sampling
- * at a temperature, with one seed for each draw. */
+/* Mode EXACT and repair FULL are the plan computed afresh, bit for bit: every logit, warm or cold.
+ * The logits show through sampling at a temperature, with one seed for each draw. */
 static void exact_is_the_plan(void)
 {
     toy_world w;
@@ -94,7 +95,8 @@ static void exact_is_the_plan(void)
             toy_answer full = toy_generate(prompt, w.cache, o);
             o.repair = 0;
             o.encoding = PC_ENCODE_EXACT;
-            toy_answer cold = toy_generate(prompt, w.cache, o), warm = toy_generate(prompt, w.cache, o);
+            toy_answer cold = toy_generate(prompt, w.cache, o),
+                       warm = toy_generate(prompt, w.cache, o);
             o.encoding = 0;
             CHECK(equal(&plan, &full) && equal(&plan, &cold) && equal(&plan, &warm));
             /* the toy's sums run over keys in the same order either way, unless parts overlap */
@@ -121,7 +123,8 @@ static void prefill_is_a_prefill(void)
         return;
     for (int contiguous = 0; contiguous <= 1; contiguous++) {
         pc_prompt *prompt = toy_prompt(&w, prompts[0]);
-        pc_generate_options o = options(0, 0, contiguous ? PC_BASELINE_CONTIGUOUS : PC_BASELINE_PREFILL);
+        pc_generate_options o = options(0, 0,
+                                        contiguous ? PC_BASELINE_CONTIGUOUS : PC_BASELINE_PREFILL);
         int32_t tokens[256];
         int64_t positions[256];
         size_t n = 0;
@@ -143,7 +146,8 @@ static void prefill_is_a_prefill(void)
             for (int32_t t = 1; t < TOY_VOCAB; t++)
                 best = logits[t] > logits[best] ? t : best;
             tokens[n] = best;
-            positions[n] = positions[n - 1] + 1; /* no position is left out before the first answer token */
+            positions[n] = positions[n - 1]
+                           + 1; /* no position is left out before the first answer token */
             if (best == TOY_EOS)
                 break;
         }
@@ -162,7 +166,8 @@ static void statistics(void)
     toy_world w;
     if (!CHECK(toy_start(&w, NULL, 0, 0, toy_schema)))
         return;
-    pc_prompt *ab = toy_prompt(&w, prompts[0]), *b = toy_prompt(&w, prompts[1]), *c = toy_prompt(&w, prompts[2]);
+    pc_prompt *ab = toy_prompt(&w, prompts[0]), *b = toy_prompt(&w, prompts[1]),
+              *c = toy_prompt(&w, prompts[2]);
     toy_answer x = toy_generate(ab, w.cache, options(0, PC_REPAIR_NONE, 0));
     CHECK_INT(x.stats.miss_reason, PC_REASON_FIRST_USE);
     CHECK_INT(x.stats.exactness, PC_APPROXIMATE);
@@ -181,24 +186,31 @@ static void statistics(void)
     CHECK_INT(x.stats.repair, PC_REPAIR_FIRST);
     CHECK_INT(x.stats.exactness, PC_REPAIRED);
     CHECK_INT(x.stats.miss_reason, PC_REASON_REPAIR);
-    CHECK_INT(x.stats.tokens_repaired, 3 * 6); /* a, b, u1, n, in and the root's second text, but not what opens the prompt */
+    CHECK_INT(
+        x.stats.tokens_repaired,
+        3 * 6); /* a, b, u1, n, in and the root's second text, but not what opens the prompt */
     x = toy_generate(ab, w.cache, options(PC_ENCODE_EXACT, 0, 0));
     CHECK_INT(x.stats.miss_reason, PC_REASON_FIRST_USE);
     x = toy_generate(c, w.cache, options(PC_ENCODE_EXACT, 0, 0));
     CHECK(x.stats.tokens_cached > 0);
-    CHECK_INT(x.stats.miss_reason, PC_REASON_PREFIX); /* a has another argument: its second text, known, saw something else */
+    CHECK_INT(
+        x.stats.miss_reason,
+        PC_REASON_PREFIX); /* a has another argument: its second text, known, saw something else */
     pc_prompt_free(ab);
     pc_prompt_free(b);
     pc_prompt_free(c);
     toy_end(&w);
 }
 
-/* What a reused segment saw decides whether it is exact, mode by mode; what is called exact answers as the plan does. */
+/* What a reused segment saw decides whether it is exact, mode by mode; what is called exact answers
+ * as the plan does. */
 static void exactness(void)
 {
-    static const char schema[] = "<schema name=\"t\">they had <module name=\"a\">some hot word</module>"
-                                 "<module name=\"b\">from there</module><union scaffold=\"u\"><module name=\"u\">out</module>"
-                                 "<module name=\"v\">in it</module></union></schema>";
+    static const char schema[] =
+        "<schema name=\"t\">they had <module name=\"a\">some hot word</module>"
+        "<module name=\"b\">from there</module><union scaffold=\"u\"><module "
+        "name=\"u\">out</module>"
+        "<module name=\"v\">in it</module></union></schema>";
     static const struct {
         const char *prompt;
         uint32_t want[3]; /* independent, sink, joint */
@@ -207,11 +219,15 @@ static void exactness(void)
         {"<prompt schema=\"t\"><a/>we</prompt>", {PC_APPROXIMATE, PC_EXACT, PC_EXACT}},
         {"<prompt schema=\"t\"><b/>we</prompt>", {PC_APPROXIMATE, PC_EXACT, PC_APPROXIMATE}},
         {"<prompt schema=\"t\"><a/><b/>we</prompt>", {PC_APPROXIMATE, PC_APPROXIMATE, PC_EXACT}},
-        {"<prompt schema=\"t\"><a/><b/><u/>we</prompt>", {PC_APPROXIMATE, PC_APPROXIMATE, PC_EXACT}},
-        {"<prompt schema=\"t\"><a/><b/><v/>we</prompt>", {PC_APPROXIMATE, PC_APPROXIMATE, PC_EXACT}},
-        {"<prompt schema=\"t\"><b/><v/>we</prompt>", {PC_APPROXIMATE, PC_APPROXIMATE, PC_APPROXIMATE}},
+        {"<prompt schema=\"t\"><a/><b/><u/>we</prompt>",
+         {PC_APPROXIMATE, PC_APPROXIMATE, PC_EXACT}},
+        {"<prompt schema=\"t\"><a/><b/><v/>we</prompt>",
+         {PC_APPROXIMATE, PC_APPROXIMATE, PC_EXACT}},
+        {"<prompt schema=\"t\"><b/><v/>we</prompt>",
+         {PC_APPROXIMATE, PC_APPROXIMATE, PC_APPROXIMATE}},
         /* the text starts where b does, and comes after it in the plan: b misses nothing */
-        {"<prompt schema=\"t\"><a/> we <b/>we</prompt>", {PC_APPROXIMATE, PC_APPROXIMATE, PC_EXACT}},
+        {"<prompt schema=\"t\"><a/> we <b/>we</prompt>",
+         {PC_APPROXIMATE, PC_APPROXIMATE, PC_EXACT}},
     };
     toy_world w;
     if (!CHECK(toy_start(&w, NULL, 0, 0, schema)))
@@ -221,7 +237,8 @@ static void exactness(void)
         for (uint32_t encoding = 0; encoding < PC_ENCODE_EXACT; encoding++) {
             int same = 1;
             for (uint64_t seed = 0; seed < 6; seed++) {
-                pc_generate_options o = options(encoding, 0, 0), p = options(0, 0, PC_BASELINE_PREFILL);
+                pc_generate_options o = options(encoding, 0, 0),
+                                    p = options(0, 0, PC_BASELINE_PREFILL);
                 o.sampling.temperature = p.sampling.temperature = 3;
                 o.sampling.seed = p.sampling.seed = seed;
                 toy_answer a = toy_generate(prompt, w.cache, o), b = toy_generate(prompt, NULL, p);
@@ -235,7 +252,8 @@ static void exactness(void)
     toy_end(&w);
 }
 
-/* Recomputing more brings the logits nearer to the plan's; TOP needs the model to tell deviations. */
+/* Recomputing more brings the logits nearer to the plan's; TOP needs the model to tell deviations.
+ */
 static void repair_levels(void)
 {
     toy_world w;
@@ -245,7 +263,8 @@ static void repair_levels(void)
     pc_prompt *prompt = toy_prompt(&w, prompts[0]);
     pc_generate_options o = options(0, PC_REPAIR_TOP, 0);
     o.repair_percent = 100;
-    toy_answer all = toy_generate(prompt, w.cache, o), plan = toy_generate(prompt, NULL, options(0, 0, PC_BASELINE_PREFILL));
+    toy_answer all = toy_generate(prompt, w.cache, o),
+               plan = toy_generate(prompt, NULL, options(0, 0, PC_BASELINE_PREFILL));
     CHECK_INT(all.stats.tokens_cached, 0);
     CHECK(equal(&all, &plan));
     o.repair_percent = 10;
@@ -253,9 +272,12 @@ static void repair_levels(void)
     CHECK(all.stats.tokens_repaired > 0 && all.stats.tokens_repaired < all.stats.tokens_cached);
     CHECK_INT(all.stats.repair, PC_REPAIR_TOP);
     CHECK_INT(all.stats.exactness, PC_REPAIRED);
-    size_t opening = prompt->parts[0].count, reused = (size_t)(all.stats.tokens_cached + all.stats.tokens_repaired);
+    size_t opening = prompt->parts[0].count,
+           reused = (size_t)(all.stats.tokens_cached + all.stats.tokens_repaired);
     CHECK(opening > 3 && opening < reused / 2);
-    o.repair_percent = 100.0f * (float)(reused - opening) / (float)reused; /* those that are wrong: what opens the prompt saw all that there was to see */
+    o.repair_percent = 100.0f * (float)(reused - opening)
+                       / (float)reused; /* those that are wrong: what opens the prompt saw all that
+                                           there was to see */
     all = toy_generate(prompt, w.cache, o);
     CHECK(equal(&all, &plan) && all.stats.tokens_cached > 0);
     o.repair = PC_REPAIR_FIRST;
@@ -282,13 +304,14 @@ static void repair_levels(void)
     toy_end(&w);
 }
 
-/* Equal modules of two schemas, at different places, are one segment; with learned positions they are two. Another tenant's salt
- * shares nothing. */
+/* Equal modules of two schemas, at different places, are one segment; with learned positions they
+ * are two. Another tenant's salt shares nothing. */
 static void relocation_and_salt(void)
 {
-    static const char one[] = "<schema name=\"t\"><module name=\"m\">some other word from there</module></schema>";
-    static const char two[] =
-        "<schema name=\"t\"><module name=\"k\">he was hot</module><module name=\"m\">some other word from there</module></schema>";
+    static const char one[] =
+        "<schema name=\"t\"><module name=\"m\">some other word from there</module></schema>";
+    static const char two[] = "<schema name=\"t\"><module name=\"k\">he was hot</module><module "
+                              "name=\"m\">some other word from there</module></schema>";
     for (int learned = 0; learned <= 1; learned++) {
         toy_world w;
         pc_cache *other = NULL;
@@ -455,7 +478,8 @@ static void stop_tokens(void)
     size_t size;
     CHECK_INT(a.stats.finish, PC_FINISH_STOP_TOKEN);
     CHECK_INT(a.stats.tokens_generated, first + 1);
-    CHECK_OK(pc_detokenize(w.model, tokens, first, 0, text, sizeof text, &size)); /* the stop is not in the text */
+    CHECK_OK(pc_detokenize(w.model, tokens, first, 0, text, sizeof text,
+                           &size)); /* the stop is not in the text */
     CHECK(a.size[0] <= size && a.size[0] + 3 >= size && !memcmp(text, a.text[0], a.size[0]));
     pc_sequence_free(s);
     pc_batch_free(batch);
@@ -476,7 +500,8 @@ static void context_limit(void)
     toy_answer a = toy_generate(p, w.cache, options(0, 0, 0));
     CHECK_OK(a.status);
     CHECK_INT(a.stats.finish, PC_FINISH_LENGTH);
-    CHECK_INT(a.stats.tokens_generated, 5); /* positions 36 ... 39 are computed, the fifth has no place left */
+    CHECK_INT(a.stats.tokens_generated,
+              5); /* positions 36 ... 39 are computed, the fifth has no place left */
     pc_prompt_free(p);
     CHECK_OK(pc_prompt_from_tokens(&p, w.model, tokens, 40));
     a = toy_generate(p, w.cache, options(0, 0, 0));
@@ -497,7 +522,8 @@ static void small_budget(void)
     CHECK_OK(pc_cache_new(&small, w.context, &co));
     pc_prompt *prompt = toy_prompt(&w, prompts[0]);
     for (uint32_t encoding = 0; encoding <= PC_ENCODE_EXACT; encoding++) {
-        toy_answer a = toy_generate(prompt, small, options(encoding, 0, 0)), b = toy_generate(prompt, w.cache, options(encoding, 0, 0));
+        toy_answer a = toy_generate(prompt, small, options(encoding, 0, 0)),
+                   b = toy_generate(prompt, w.cache, options(encoding, 0, 0));
         CHECK(equal(&a, &b));
         CHECK_INT(a.stats.miss_reason, PC_REASON_NO_ROOM);
         CHECK_INT(a.stats.tokens_cached, 0);
@@ -513,7 +539,8 @@ static void overlaps(void)
     toy_world w;
     if (!CHECK(toy_start(&w, NULL, 0, 0, toy_schema)))
         return;
-    pc_prompt *prompt = toy_prompt(&w, "<prompt schema=\"t\"><a/>, which they said that it was by all the other ones, <b/> <u1/> and "
+    pc_prompt *prompt = toy_prompt(&w, "<prompt schema=\"t\"><a/>, which they said that it was by "
+                                       "all the other ones, <b/> <u1/> and "
                                        "this one is for you, as it is said <n/> so</prompt>");
     for (uint32_t encoding = 0; encoding <= PC_ENCODE_EXACT; encoding++)
         for (uint32_t repair = 0; repair <= PC_REPAIR_FULL; repair++)
@@ -521,7 +548,8 @@ static void overlaps(void)
                 for (uint32_t see = 0; see <= PC_SEE_ALL; see++) {
                     pc_generate_options o = options(encoding, repair, baseline);
                     o.see = see;
-                    toy_answer a = toy_generate(prompt, w.cache, o), b = toy_generate(prompt, w.cache, o);
+                    toy_answer a = toy_generate(prompt, w.cache, o),
+                               b = toy_generate(prompt, w.cache, o);
                     CHECK_OK(a.status);
                     CHECK(equal(&a, &b));
                     adds_up(&a);
@@ -603,7 +631,8 @@ static void host_failures(void)
             CHECK_INT(a.stats.finish, reached ? PC_FINISH_ERROR : PC_FINISH_LENGTH);
             CHECK_INT(counts->live_sequences, 0);
             counts->fail_step_at = counts->fail_encode_at = 0;
-            a = toy_generate(prompt, w.cache, options(PC_ENCODE_SINK, 0, 0)); /* goes on as if nothing had been */
+            a = toy_generate(prompt, w.cache,
+                             options(PC_ENCODE_SINK, 0, 0)); /* goes on as if nothing had been */
             CHECK_OK(a.status);
             pc_test_forget(w.cache);
             CHECK_INT(counts->live_segments, 0);
@@ -660,8 +689,11 @@ static void without_memory(void)
             pc_test_memory memory = {.fail_at = at};
             pc_allocator mem = pc_test_allocator(&memory);
             pc_context_options co = PC_CONTEXT_OPTIONS_INIT;
-            pc_generate_options o = options(encoding, encoding == PC_ENCODE_SINK ? PC_REPAIR_TOP : encoding == PC_ENCODE_JOINT
-                                                      ? PC_REPAIR_FIRST : 0, 0);
+            pc_generate_options o = options(encoding,
+                                            encoding == PC_ENCODE_SINK    ? PC_REPAIR_TOP
+                                            : encoding == PC_ENCODE_JOINT ? PC_REPAIR_FIRST
+                                                                          : 0,
+                                            0);
             pc_model_ops ops = pc_toy_ops();
             pc_toy *toy = pc_toy_new(7, 0, 0);
             pc_context *context = NULL;
@@ -681,13 +713,18 @@ static void without_memory(void)
             o.stop_strings = stops;
             o.stop_string_count = 1;
             status = pc_context_new(&context, &co);
-            if (status >= 0 && (status = pc_model_from_ops(&model, context, &ops, toy, NULL, NULL)) >= 0
+            if (status >= 0
+                && (status = pc_model_from_ops(&model, context, &ops, toy, NULL, NULL)) >= 0
                 && (status = pc_cache_new(&cache, context, NULL)) >= 0
-                && (status = pc_schema_parse(&schema, model, toy_schema, strlen(toy_schema), NULL)) >= 0
+                && (status = pc_schema_parse(&schema, model, toy_schema, strlen(toy_schema), NULL))
+                       >= 0
                 && (encoding == PC_ENCODE_EXACT
                     || (status = pc_schema_encode(schema, cache, NULL)) >= 0)
-                && (status = pc_prompt_parse(&prompt, &schema, 1, prompts[2], strlen(prompts[2]), NULL)) >= 0
-                && (status = pc_prompt_from_text(&plain, model, prompts[2], strlen(prompts[2]))) >= 0
+                && (status = pc_prompt_parse(&prompt, &schema, 1, prompts[2], strlen(prompts[2]),
+                                             NULL))
+                       >= 0
+                && (status = pc_prompt_from_text(&plain, model, prompts[2], strlen(prompts[2])))
+                       >= 0
                 && (status = pc_generate(prompt, cache, &o, NULL)) >= 0)
                 status = pc_generate(plain, cache, &o, NULL);
             int reached = memory.calls >= at;

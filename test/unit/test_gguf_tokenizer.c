@@ -10,7 +10,8 @@ static const char *const pieces[] = {"<unk>",
                                      "\xe2\x96\x81",
                                      "a",
                                      "b",
-                                     ("\xe2\x96\x81" "a"),
+                                     ("\xe2\x96\x81"
+                                      "a"),
                                      "ab"};
 enum { PIECES = sizeof pieces / sizeof *pieces };
 
@@ -109,7 +110,8 @@ static void reads(void)
     pc__tokenizer_free(t);
 }
 
-/* The same pieces as a Unigram model: the best sum, not the best pairs; a text ends with EOS and has no BOS. */
+/* The same pieces as a Unigram model: the best sum, not the best pairs; a text ends with EOS and
+ * has no BOS. */
 static void unigram(void)
 {
     pc__tokenizer *t;

@@ -1,5 +1,6 @@
-/* Catches a gradient that is not the loss's (against differences of the loss, all in fp64, for every weight of a small projector), a loss that is not equation 3
- * of the paper, items whose features are equal and give NaN, results that depend on the number of threads. */
+/* Catches a gradient that is not the loss's (against differences of the loss, all in fp64, for
+ * every weight of a small projector), a loss that is not equation 3 of the paper, items whose
+ * features are equal and give NaN, results that depend on the number of threads. */
 #include "memo/gradient.h"
 
 #include <math.h>
@@ -9,7 +10,16 @@
 #include "base/context.h"
 #include "testing.h"
 
-enum { ITEMS = 6, BATCH = 5, HIDDEN = 6, ROWS = 2, COLUMNS = 3, CELLS = ROWS * COLUMNS, INNER = 16, DIM = PC__FEATURE_DIM };
+enum {
+    ITEMS = 6,
+    BATCH = 5,
+    HIDDEN = 6,
+    ROWS = 2,
+    COLUMNS = 3,
+    CELLS = ROWS * COLUMNS,
+    INNER = 16,
+    DIM = PC__FEATURE_DIM
+};
 enum { WEIGHTS = (CELLS + 1) * INNER + INNER * DIM };
 
 typedef struct net {
@@ -33,7 +43,9 @@ static net net_new(uint64_t seed)
             pc__projector_run(n.projector, n.pooled + n.items[i] * CELLS, 1, features);
             pc__projector_run(n.projector, n.pooled + n.items[j] * CELLS, 1, features + DIM);
             distance = sqrtf(pc__memo_loops_c.square_distance(features, features + DIM, DIM));
-            n.labels[i * BATCH + j] = n.labels[j * BATCH + i] = distance - 0.2f - 1.6f * (float)((i + j) % 4) + 2.4f;
+            n.labels[i * BATCH + j] = n.labels[j * BATCH + i] = distance - 0.2f
+                                                                - 1.6f * (float)((i + j) % 4)
+                                                                + 2.4f;
         }
     return n;
 }
@@ -48,7 +60,8 @@ static double loss_of(const net *n, const double *weights)
         for (size_t k = 0; k < INNER; k++) {
             double sum = weights[CELLS * INNER + k];
             for (size_t c = 0; c < CELLS; c++)
-                sum += ((double)n->pooled[n->items[r] * CELLS + c] - (double)n->projector->mean[c]) * (double)n->projector->scale[c] * weights[c * INNER + k];
+                sum += ((double)n->pooled[n->items[r] * CELLS + c] - (double)n->projector->mean[c])
+                       * (double)n->projector->scale[c] * weights[c * INNER + k];
             inner[k] = sum > 0 ? sum : 0;
         }
         for (size_t d = 0; d < DIM; d++) {
@@ -92,7 +105,8 @@ static void against_differences(pc_context *context)
             largest = fabs(want) > largest ? fabs(want) : largest;
             square += (double)g->result[i] * (double)g->result[i];
         }
-        printf("seed %d: loss %.4f, largest of the gradient %.4f, farthest off by %.2g\n", (int)seed, loss, largest, worst);
+        printf("seed %d: loss %.4f, largest of the gradient %.4f, farthest off by %.2g\n",
+               (int)seed, loss, largest, worst);
         CHECK(largest > 0.01);
         CHECK(worst < 5e-6 * largest);
         CHECK(fabs(g->length - sqrt(square)) < 1e-5 * g->length);

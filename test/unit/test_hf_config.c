@@ -9,12 +9,12 @@
 #include "model/part.h"
 #include "testing.h"
 
-#define SIZES                                                                                      \
-    "\"hidden_size\":64,\"num_hidden_layers\":4,\"num_attention_heads\":8,\"intermediate_size\":"  \
+#define SIZES                                                                                     \
+    "\"hidden_size\":64,\"num_hidden_layers\":4,\"num_attention_heads\":8,\"intermediate_size\":" \
     "96,\"vocab_size\":320,"
-#define LLAMA                                                                                      \
+#define LLAMA \
     SIZES "\"model_type\":\"llama\",\"max_position_embeddings\":4096,\"num_key_value_heads\":2"
-#define KIN(type)                                                                                  \
+#define KIN(type) \
     SIZES "\"model_type\":\"" type "\",\"max_position_embeddings\":4096,\"num_key_value_heads\":2"
 
 static pc_status parse(pc__arch *arch, const char *body)
@@ -140,10 +140,13 @@ static void scalings(void)
     pc__arch a;
     both(&a, "\"linear\",\"factor\":4");
     CHECK(a.rope.scaling == PC__ROPE_LINEAR && a.rope.factor == 4 && a.context_length == 4 * 4096);
-    both(&a, "\"linear\",\"factor\":4,\"original_max_position_embeddings\":1024"); /* the length is the stretched one */
+    both(&a,
+         "\"linear\",\"factor\":4,\"original_max_position_embeddings\":1024"); /* the length is the
+                                                                                  stretched one */
     CHECK(a.context_length == 4096);
     both(&a, "\"dynamic\",\"factor\":2.5");
-    CHECK(a.rope.scaling == PC__ROPE_DYNAMIC && a.rope.factor == 2.5 && a.rope.max_length == 4096 && a.context_length == 0);
+    CHECK(a.rope.scaling == PC__ROPE_DYNAMIC && a.rope.factor == 2.5 && a.rope.max_length == 4096
+          && a.context_length == 0);
     both(&a, "\"yarn\",\"factor\":4,\"original_max_position_embeddings\":1024");
     CHECK(a.rope.scaling == PC__ROPE_YARN && a.rope.factor == 4 && a.rope.original_length == 1024
           && a.rope.beta_fast == 32 && a.context_length == 4096);
@@ -154,7 +157,8 @@ static void scalings(void)
     CHECK(a.rope.factor == 8 && a.rope.beta_fast == 16 && a.rope.beta_slow == 2
           && a.rope.mscale == 0.7);
     CHECK(a.rope.mscale_all_dim == 0.6 && !a.rope.truncate && a.rope.attention_factor == 1.25
-          && a.rope.original_length == 4096 && a.context_length == 8 * 4096); /* as Qwen's files are changed for it */
+          && a.rope.original_length == 4096
+          && a.context_length == 8 * 4096); /* as Qwen's files are changed for it */
     both(&a, "\"yarn\",\"factor\":null,\"original_max_position_embeddings\":512");
     CHECK(a.rope.factor == 8);
     both(&a, "\"llama3\",\"factor\":8,\"low_freq_factor\":1,\"high_freq_factor\":4,\"original_max_"
@@ -234,7 +238,8 @@ static uint64_t layers_of(const pc__arch *a)
 static void mixtral(void)
 {
     pc__arch a;
-    if (parsed(&a, KIN("mixtral") ",\"num_local_experts\":6,\"num_experts_per_tok\":3,\"rope_theta\":5e5")) {
+    if (parsed(&a, KIN("mixtral") ",\"num_local_experts\":6,\"num_experts_per_tok\":3,\"rope_"
+                                  "theta\":5e5")) {
         const pc__expert_config *e = &a.experts;
         CHECK(e->count == 6 && e->used == 3 && e->width == 96 && !e->shared && !e->shared_gated);
         CHECK(e->renormalise && e->scale == 0 && layers_of(&a) == 15);
@@ -276,20 +281,20 @@ static void qwen2_moe(void)
             "decoder_sparse_step");
     refused(KIN("qwen2_moe") ",\"use_sliding_window\":true", PC_ERR_UNSUPPORTED,
             "use_sliding_window");
-    refused(KIN("qwen2_moe") ",\"mlp_only_layers\":[\"x\"]", PC_ERR_UNSUPPORTED,
-            "mlp_only_layers");
+    refused(KIN("qwen2_moe") ",\"mlp_only_layers\":[\"x\"]", PC_ERR_UNSUPPORTED, "mlp_only_layers");
     refused(KIN("qwen2_moe") ",\"mlp_only_layers\":1", PC_ERR_UNSUPPORTED, "mlp_only_layers");
     refused(KIN("qwen2_moe") ",\"shared_expert_intermediate_size\":0", PC_ERR_UNSUPPORTED,
             "shared_expert_intermediate_size");
-    refused("\"model_type\":\"qwen2_moe\",\"hidden_size\":64,\"num_hidden_layers\":4000,\"num_attention_"
+    refused("\"model_type\":\"qwen2_moe\",\"hidden_size\":64,\"num_hidden_layers\":4000,\"num_"
+            "attention_"
             "heads\":8,\"intermediate_size\":96,\"vocab_size\":320,\"max_position_embeddings\":64",
             PC_ERR_FORMAT, "layers: 4000");
 }
 
 static void deepseek(void)
 {
-#define DEEPSEEK                                                                                   \
-    KIN("deepseek")                                                                                \
+#define DEEPSEEK    \
+    KIN("deepseek") \
     ",\"n_routed_experts\":7,\"num_experts_per_tok\":3,\"moe_intermediate_size\":24"
     pc__arch a;
     if (parsed(&a, DEEPSEEK ",\"n_shared_experts\":2,\"first_k_dense_replace\":1,\"norm_topk_"
@@ -337,7 +342,8 @@ static void bert(void)
     refused(ENCODER("bert") ",\"hidden_act\":\"mish\"", PC_ERR_UNSUPPORTED, "mish");
     if (parsed(&a, ENCODER("roberta") ",\"type_vocab_size\":1,\"layer_norm_eps\":1e-5"))
         CHECK(a.position_offset == 2 && a.context_length == 64 && a.encoder.types == 1
-              && a.norm_eps == 1e-5f); /* behind the padding token's row, which is 1 if nothing is said */
+              && a.norm_eps
+                     == 1e-5f); /* behind the padding token's row, which is 1 if nothing is said */
     if (parsed(&a, ENCODER("xlm-roberta") ",\"type_vocab_size\":1,\"pad_token_id\":1"))
         CHECK(a.position_offset == 2 && a.context_length == 64 && !strcmp(a.name, "xlm-roberta"));
     if (parsed(&a, ENCODER("roberta") ",\"pad_token_id\":0"))
@@ -361,23 +367,30 @@ static void deberta(void)
                                       "\"max_relative_positions\":20"))
         CHECK(a.encoder.relative == 20 && a.encoder.c2p && !a.encoder.p2c
               && a.position_scheme == PC_POSITION_LEARNED);
-    if (parsed(&a, ENCODER("deberta-v2") RELATIVE ",\"position_buckets\":16,\"share_att_key\":true,"
-                                                  "\"norm_rel_ebd\":\"layer_norm\",\"conv_kernel_size\":3,"
-                                                  "\"max_relative_positions\":-1"))
+    if (parsed(&a, ENCODER("deberta-v2") RELATIVE
+               ",\"position_buckets\":16,\"share_att_key\":true,"
+               "\"norm_rel_ebd\":\"layer_norm\",\"conv_kernel_size\":3,"
+               "\"max_relative_positions\":-1"))
         CHECK(a.encoder.relative == 16 && a.encoder.buckets == 16 && a.encoder.farthest == 66
               && a.encoder.shared && a.encoder.relative_norm && a.encoder.conv == 3
               && a.encoder.conv_activation == PC__ACT_TANH && (a.bias_parts >> PC__PART_K & 1));
     refused(ENCODER("deberta") ",\"pos_att_type\":\"c2p|p2p\"", PC_ERR_UNSUPPORTED, "pos_att_type");
     refused(ENCODER("deberta") ",\"pos_att_type\":[\"p2p\"]", PC_ERR_UNSUPPORTED, "pos_att_type");
-    refused(ENCODER("deberta") ",\"pos_att_type\":[\"c2p\",\"c2p\"]", PC_ERR_UNSUPPORTED, "pos_att_type");
-    refused("\"model_type\":\"deberta\",\"vocab_size\":99,\"hidden_size\":64,\"num_hidden_layers\":2,\"num_attention_heads\":4,"
-            "\"intermediate_size\":128,\"max_position_embeddings\":2000000000,\"relative_attention\":true",
+    refused(ENCODER("deberta") ",\"pos_att_type\":[\"c2p\",\"c2p\"]", PC_ERR_UNSUPPORTED,
+            "pos_att_type");
+    refused("\"model_type\":\"deberta\",\"vocab_size\":99,\"hidden_size\":64,\"num_hidden_layers\":"
+            "2,\"num_attention_heads\":4,"
+            "\"intermediate_size\":128,\"max_position_embeddings\":2000000000,\"relative_"
+            "attention\":true",
             PC_ERR_UNSUPPORTED, "max_position_embeddings");
     refused(ENCODER("deberta") ",\"talking_head\":true", PC_ERR_UNSUPPORTED, "talking_head");
     refused(ENCODER("deberta") ",\"embedding_size\":32", PC_ERR_UNSUPPORTED, "embedding_size");
-    refused(ENCODER("deberta-v2") RELATIVE ",\"norm_rel_ebd\":\"rms\"", PC_ERR_UNSUPPORTED, "norm_rel_ebd");
-    refused(ENCODER("deberta-v2") RELATIVE ",\"conv_kernel_size\":4", PC_ERR_UNSUPPORTED, "conv_kernel_size");
-    refused(ENCODER("deberta-v2") RELATIVE ",\"conv_kernel_size\":3,\"conv_groups\":2", PC_ERR_UNSUPPORTED, "conv_groups");
+    refused(ENCODER("deberta-v2") RELATIVE ",\"norm_rel_ebd\":\"rms\"", PC_ERR_UNSUPPORTED,
+            "norm_rel_ebd");
+    refused(ENCODER("deberta-v2") RELATIVE ",\"conv_kernel_size\":4", PC_ERR_UNSUPPORTED,
+            "conv_kernel_size");
+    refused(ENCODER("deberta-v2") RELATIVE ",\"conv_kernel_size\":3,\"conv_groups\":2",
+            PC_ERR_UNSUPPORTED, "conv_groups");
 }
 
 static void others(void)
@@ -424,8 +437,8 @@ static void others(void)
     refused(BLOOM ",\"hidden_size\":66", PC_ERR_FORMAT, "no multiple");
 }
 
-#define FALCON                                                                                     \
-    "\"model_type\":\"falcon\",\"hidden_size\":64,\"num_hidden_layers\":2,\"num_attention_"        \
+#define FALCON                                                                              \
+    "\"model_type\":\"falcon\",\"hidden_size\":64,\"num_hidden_layers\":2,\"num_attention_" \
     "heads\":8,\"vocab_size\":100"
 static void falcon(void)
 {
@@ -451,8 +464,8 @@ static void falcon(void)
     refused(FALCON ",\"multi_query\":false,\"num_kv_heads\":4", PC_ERR_UNSUPPORTED, "num_kv_heads");
 }
 
-#define MPT                                                                                        \
-    "\"model_type\":\"mpt\",\"d_model\":64,\"n_layers\":2,\"n_heads\":4,\"max_seq_len\":128,"      \
+#define MPT                                                                                   \
+    "\"model_type\":\"mpt\",\"d_model\":64,\"n_layers\":2,\"n_heads\":4,\"max_seq_len\":128," \
     "\"vocab_size\":100"
 static void mpt(void)
 {
@@ -464,7 +477,8 @@ static void mpt(void)
     if (parsed(&a, MPT))
         CHECK(a.alibi_max == 8 && a.qkv_clip == 0 && a.ffn == 256 && a.tied
               && a.activation == PC__ACT_GELU);
-    refused(MPT ",\"attn_config\":{\"softmax_scale\":1e300}", PC_ERR_FORMAT, "the scale of attention is inf");
+    refused(MPT ",\"attn_config\":{\"softmax_scale\":1e300}", PC_ERR_FORMAT,
+            "the scale of attention is inf");
     refused(MPT ",\"attn_config\":{\"alibi\":false}", PC_ERR_UNSUPPORTED, "'alibi': false");
     refused(MPT ",\"attn_config\":{\"kv_n_heads\":2}", PC_ERR_UNSUPPORTED, "kv_n_heads");
     refused(MPT ",\"attn_config\":{\"prefix_lm\":true}", PC_ERR_UNSUPPORTED, "prefix_lm");
@@ -479,7 +493,7 @@ static void mpt(void)
 static void without_memory(void)
 {
     static const char text[] = "{" LLAMA ",\"rope_scaling\":{\"type\":\"longrope\",\"short_"
-                                         "factor\":[1,2,3,4],\"long_factor\":[5,6,7,8],"
+                               "factor\":[1,2,3,4],\"long_factor\":[5,6,7,8],"
                                "\"original_max_position_embeddings\":1024}}";
     for (uint64_t at = 1;; at++) {
         pc_test_memory memory = {.fail_at = at};

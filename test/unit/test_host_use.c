@@ -1,7 +1,10 @@
-/* The cache as a foreign runtime uses it, with states in a layout of its own. Catches: keys that differ from the published vectors, positions 0, 1, 2 … that give two
- * names, states that come back with other bytes or are copied where they should not be, states served for another model, layout, shape or other tokens,
- * memory of the host given back too early, twice or never, a tier that is slow and makes the host wait for longer than computing takes, arguments that are believed, failures of memory that leave something behind. The second process of the test is
- * this program itself. */
+/* The cache as a foreign runtime uses it, with states in a layout of its own. Catches: keys that
+ * differ from the published vectors, positions 0, 1, 2 … that give two names, states that come back
+ * with other bytes or are copied where they should not be, states served for another model, layout,
+ * shape or other tokens, memory of the host given back too early, twice or never, a tier that is
+ * slow and makes the host wait for longer than computing takes, arguments that are believed,
+ * failures of memory that leave something behind. The second process of the test is this program
+ * itself. */
 #include "store/host_use.h"
 
 #include <stdlib.h>
@@ -120,7 +123,8 @@ static pc_status put(pc_cache *cache, pc_context *context, host *h)
 }
 
 /* *outcome: PC_OK or PC_MISS. */
-static pc_segment *get(pc_cache *cache, const host *h, const pc_raw *expect, pc_get_info *info, pc_status outcome)
+static pc_segment *get(pc_cache *cache, const host *h, const pc_raw *expect, pc_get_info *info,
+                       pc_status outcome)
 {
     pc_segment *segment = NULL;
     uint8_t key[32];
@@ -147,7 +151,8 @@ static void is_whole(const pc_segment *segment, const host *h, int same_memory)
     CHECK_INT(raw.k_dim * 1000 + raw.v_dim, 128064);
     CHECK_INT(raw.regime, 77);
     CHECK_INT(raw.token_count, TOKENS);
-    CHECK(!memcmp(raw.tokens, tokens, sizeof tokens) && raw.relative && !memcmp(raw.relative, gaps, sizeof gaps));
+    CHECK(!memcmp(raw.tokens, tokens, sizeof tokens) && raw.relative
+          && !memcmp(raw.relative, gaps, sizeof gaps));
     if (!CHECK_INT(raw.block_count, BLOCKS))
         return;
     for (size_t b = 0; b < BLOCKS; b++) {
@@ -203,7 +208,8 @@ static void published_vectors(void)
     is_published(base_b, doc, "base-b");
     CHECK_OK(pc_key_segment(a1, base_a, NULL, 99, 0, ids, NULL, 3));
     is_published(a1, doc, "segment-a1");
-    CHECK_OK(pc_key_segment(other, base_a, NULL, 0, 0, ids, none, 3)); /* the same positions, written out */
+    CHECK_OK(pc_key_segment(other, base_a, NULL, 0, 0, ids, none,
+                            3)); /* the same positions, written out */
     CHECK(!memcmp(other, a1, 32));
     CHECK_OK(pc_key_segment(a2, base_a, a1, 3, 0, ids + 3, NULL, 4));
     is_published(a2, doc, "segment-a2");
@@ -379,7 +385,9 @@ static void expectations(pc_context *context)
     pc_raw good = raw_of(&h), r;
     pc_cache *cache = open_cache(context, NULL, 0);
     CHECK_OK(put(cache, context, &h));
-#define OTHER(change) (r = good, change, CHECK(!get(cache, &h, &r, &info, PC_MISS)), CHECK_INT(info.reason, PC_REASON_FOREIGN))
+#define OTHER(change)                                              \
+    (r = good, change, CHECK(!get(cache, &h, &r, &info, PC_MISS)), \
+     CHECK_INT(info.reason, PC_REASON_FOREIGN))
     OTHER(r.model = other);
     OTHER(strcpy(r.architecture, "another"));
     OTHER(r.position_scheme = PC_POSITION_ALIBI);
@@ -441,7 +449,8 @@ static void from_disk(pc_context *context, const char *folder, uint64_t flags, i
     end(&h);
 }
 
-/* A tier that is slow, stands still, fails, or gives other bytes: the call ends in the time that was given, with the reason; and when all is well again, it hits. */
+/* A tier that is slow, stands still, fails, or gives other bytes: the call ends in the time that
+ * was given, with the reason; and when all is well again, it hits. */
 static void slow_and_broken(pc_context *context)
 {
     const struct {
@@ -449,10 +458,8 @@ static void slow_and_broken(pc_context *context)
         double cost, most;                   /* seconds */
         uint32_t reason;
     } cases[] = {
-        {400000, 0, 0, 0, 0.05, 0.3, PC_REASON_SLOW},
-        {0, 1, 0, 0, 0, 2.5, PC_REASON_DEADLINE},
-        {0, 0, 1, 0, 0, 2.5, PC_REASON_IO},
-        {0, 0, 2, 0, 0, 2.5, PC_REASON_IO},
+        {400000, 0, 0, 0, 0.05, 0.3, PC_REASON_SLOW}, {0, 1, 0, 0, 0, 2.5, PC_REASON_DEADLINE},
+        {0, 0, 1, 0, 0, 2.5, PC_REASON_IO},           {0, 0, 2, 0, 0, 2.5, PC_REASON_IO},
         {0, 0, 0, 1, 0, 2.5, PC_REASON_DAMAGED},
     };
     host h;
@@ -481,7 +488,8 @@ static void slow_and_broken(pc_context *context)
         double started = pc__now();
         CHECK_STATUS(pc_cache_get(&segment, cache, key, &raw, cases[i].cost, &info), PC_MISS);
         double took = pc__now() - started;
-        if (!CHECK(!segment) || !CHECK_INT(info.reason, cases[i].reason) || !CHECK(took < cases[i].most))
+        if (!CHECK(!segment) || !CHECK_INT(info.reason, cases[i].reason)
+            || !CHECK(took < cases[i].most))
             fprintf(stderr, "    case %zu took %g s\n", i, took);
         CHECK(info.seconds <= took && info.tier == PC_TIER_NONE);
         atomic_store(&faults.read_delay, 0);
@@ -533,12 +541,15 @@ static void out_of_memory(void)
         key_of(&h, key);
         o.allocator = &mem;
         o.threads = 1;
-        if ((status = pc_context_new(&context, &o)) >= 0 && (status = pc_cache_new(&cache, context, NULL)) >= 0
+        if ((status = pc_context_new(&context, &o)) >= 0
+            && (status = pc_cache_new(&cache, context, NULL)) >= 0
             && (status = pc_segment_wrap(&segment, context, &raw, release, &h)) >= 0
             && (status = pc_cache_put(cache, key, segment, NULL)) >= 0)
             status = pc_cache_get(&found, cache, key, &raw, 0, NULL);
         completed = memory.calls < at;
-        CHECK(completed ? status == PC_OK : status == PC_ERR_NOMEM || (status == PC_OK && found)); /* some can be done without */
+        CHECK(completed ? status == PC_OK
+                        : status == PC_ERR_NOMEM
+                              || (status == PC_OK && found)); /* some can be done without */
         int wrapped = segment != NULL;
         pc_segment_free(found);
         pc_segment_free(segment);
@@ -551,7 +562,8 @@ static void out_of_memory(void)
     CHECK(completed && at > 6);
 }
 
-/* States that were loaded into our memory are overwritten when they go; a host's own are not touched. */
+/* States that were loaded into our memory are overwritten when they go; a host's own are not
+ * touched. */
 static void wiping(pc_context *context)
 {
     host h;

@@ -11,10 +11,12 @@ typedef struct change {
     size_t at, size;
 } change;
 
+/* clang-format off */
 #define FIELD(text, field)                                                                         \
     {                                                                                              \
         text, offsetof(pc__image, field), sizeof(((pc__image *)0)->field)                          \
     }
+/* clang-format on */
 
 static const change changes[] = {FIELD("key", key),
                                  FIELD("salt", salt),
@@ -50,8 +52,8 @@ static void test_fields(void)
     for (size_t c = 0; c < sizeof changes / sizeof changes[0]; c++)
         for (size_t i = 0; i < changes[c].size; i++) {
             uint8_t *byte = (uint8_t *)&b.image + changes[c].at + i;
-            const int behind = changes[c].at == offsetof(pc__image, architecture) &&
-                               i > strlen(a.image.architecture);
+            const int behind = changes[c].at == offsetof(pc__image, architecture)
+                               && i > strlen(a.image.architecture);
             *byte ^= 1;
             CHECK_STATUS(pc__image_match(&a.image, &b.image),
                          changes[c].name && !behind ? PC_ERR_MISMATCH : PC_OK);

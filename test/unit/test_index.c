@@ -1,6 +1,8 @@
-/* Catches, for every kind of index that was built in: a neighbour that is not the nearest (exact kinds) or too rarely is (the others), a wrong order or
- * distance, an id that is found after it was removed, lost when others are removed or when the index makes itself anew, ids taken twice, numbers
- * that are not finite; an add that fails half-way and leaves something; a search that sees a torn state while others add and remove. */
+/* Catches, for every kind of index that was built in: a neighbour that is not the nearest (exact
+ * kinds) or too rarely is (the others), a wrong order or distance, an id that is found after it was
+ * removed, lost when others are removed or when the index makes itself anew, ids taken twice,
+ * numbers that are not finite; an add that fails half-way and leaves something; a search that sees
+ * a torn state while others add and remove. */
 #include "memo/index.h"
 
 #include <math.h>
@@ -50,8 +52,10 @@ static int nearer(const void *a, const void *b)
     return (x->id > y->id) - (x->id < y->id);
 }
 
-/* All living vectors in the order of their distance to q. living[i] = 0: i was removed. Ids are 3 i. */
-static void by_hand(const float *x, const char *living, size_t count, const float *q, pairing *out, size_t *found)
+/* All living vectors in the order of their distance to q. living[i] = 0: i was removed. Ids are 3
+ * i. */
+static void by_hand(const float *x, const char *living, size_t count, const float *q, pairing *out,
+                    size_t *found)
 {
     *found = 0;
     for (size_t i = 0; i < count; i++) {
@@ -65,7 +69,8 @@ static void by_hand(const float *x, const char *living, size_t count, const floa
 }
 
 /* The share of the k nearest that was found; distances are checked whatever was found. */
-static double recall(pc__index *index, const float *x, const char *living, size_t count, const float *q, size_t k)
+static double recall(pc__index *index, const float *x, const char *living, size_t count,
+                     const float *q, size_t k)
 {
     float *distances = malloc(QUERIES * k * sizeof *distances);
     int64_t *ids = malloc(QUERIES * k * sizeof *ids);
@@ -78,7 +83,8 @@ static double recall(pc__index *index, const float *x, const char *living, size_
             int64_t id = ids[i * k + j];
             double got = distances[i * k + j], d = 0.0;
             if (id < 0) {
-                wrong += id != PC__NO_NEIGHBOUR || !isinf(got) || j < there; /* the living are found, if need be far ones */
+                wrong += id != PC__NO_NEIGHBOUR || !isinf(got)
+                         || j < there; /* the living are found, if need be far ones */
                 continue;
             }
             wrong += id % 3 || (size_t)id / 3 >= count || !living[id / 3];
@@ -128,9 +134,11 @@ static void neighbours(pc__index_kind kind)
     pc__index *index = filled(kind, x, VECTORS);
     double least = least_recall(kind), got;
     CHECK(recall(index, x, living, VECTORS, q, 1) >= least);
-    CHECK((got = recall(index, x, living, VECTORS, q, K)) >= (least < 1.0 ? 0.5 : 1.0)); /* the ten nearest: the rest of them are as far as any */
+    CHECK((got = recall(index, x, living, VECTORS, q, K))
+          >= (least < 1.0 ? 0.5 : 1.0)); /* the ten nearest: the rest of them are as far as any */
     printf("kind %d: %.3f of the ten nearest\n", (int)kind, got);
-    /* most go, in an order of their own, which is when those that cannot remove make themselves anew */
+    /* most go, in an order of their own, which is when those that cannot remove make themselves
+     * anew */
     for (size_t step = 0; step < VECTORS; step++) {
         size_t i = step * 1999 % VECTORS;
         if (i % 8 == 0)
@@ -145,7 +153,8 @@ static void neighbours(pc__index_kind kind)
     }
     CHECK_INT(pc__index_count(index), (VECTORS + 7) / 8);
     CHECK(recall(index, x, living, VECTORS, q, 3) >= (least < 1.0 ? 0.8 : 1.0));
-    CHECK(recall(index, x, living, VECTORS, q, 400) >= (least < 1.0 ? 0.9 : 1.0)); /* more than there are */
+    CHECK(recall(index, x, living, VECTORS, q, 400)
+          >= (least < 1.0 ? 0.9 : 1.0)); /* more than there are */
     /* and the removed come back under their old ids */
     int64_t back = 3;
     CHECK_OK(pc__index_add(index, 1, x + DIM, &back));
@@ -229,7 +238,9 @@ static void no_memory(pc__index_kind kind)
         pc_status status = pc__index_new(&index, &mem, &options);
         failed = status < 0;
         for (size_t part = 0; part < 2 && status >= 0; part++) {
-            while ((status = pc__index_add(index, FEW / 2, x + part * FEW / 2 * DIM, ids + part * FEW / 2)) < 0) {
+            while ((status = pc__index_add(index, FEW / 2, x + part * FEW / 2 * DIM,
+                                           ids + part * FEW / 2))
+                   < 0) {
                 CHECK_INT(status, PC_ERR_NOMEM);
                 CHECK_INT(pc__index_count(index), part * FEW / 2);
                 failed = 1;
@@ -287,7 +298,8 @@ static void at_the_same_time(pc__index_kind kind)
         pthread_join(threads[i], NULL);
     CHECK_INT(pc__index_count(c.index), VECTORS / 4 + 100);
     CHECK(c.searches >= 150);
-    CHECK(c.wrong <= (kind == PC__INDEX_FAISS_HNSW || kind == PC__INDEX_FAISS_IVF ? c.searches / 50 : 0));
+    CHECK(c.wrong
+          <= (kind == PC__INDEX_FAISS_HNSW || kind == PC__INDEX_FAISS_IVF ? c.searches / 50 : 0));
     pc__index_free(c.index);
     free(x);
 }

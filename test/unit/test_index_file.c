@@ -1,5 +1,7 @@
-/* Catches: an index that finds other neighbours after it was written and read, or cannot be added to or removed from any more; bytes that were cut off or
- * changed and make it crash, hang or read what is not its own (under the sanitizers); memory that is lost when an allocation fails on the way. */
+/* Catches: an index that finds other neighbours after it was written and read, or cannot be added
+ * to or removed from any more; bytes that were cut off or changed and make it crash, hang or read
+ * what is not its own (under the sanitizers); memory that is lost when an allocation fails on the
+ * way. */
 #include "memo/index_file.h"
 
 #include <math.h>
@@ -22,7 +24,8 @@ static float *make(size_t count, uint64_t seed)
 
 static pc__index_options options_of(pc__index_kind kind)
 {
-    return (pc__index_options){.kind = kind, .dim = DIM, .hnsw_links = 8, .hnsw_build = 30, .hnsw_search = 20, .seed = 5};
+    return (pc__index_options){
+        .kind = kind, .dim = DIM, .hnsw_links = 8, .hnsw_build = 30, .hnsw_search = 20, .seed = 5};
 }
 
 static pc__index *filled(pc__index_kind kind, const float *x, size_t count)
@@ -48,7 +51,8 @@ static void same(const pc__index *a, const pc__index *b, const float *q)
     CHECK_INT(pc__index_count(a), pc__index_count(b));
     CHECK_OK(pc__index_search(a, QUERIES, q, K, distances[0], ids[0]));
     CHECK_OK(pc__index_search(b, QUERIES, q, K, distances[1], ids[1]));
-    CHECK(!memcmp(distances[0], distances[1], sizeof distances[0]) && !memcmp(ids[0], ids[1], sizeof ids[0]));
+    CHECK(!memcmp(distances[0], distances[1], sizeof distances[0])
+          && !memcmp(ids[0], ids[1], sizeof ids[0]));
 }
 
 static void there_and_back(pc__index_kind kind)
@@ -87,7 +91,11 @@ static void damaged(pc__index_kind kind)
     size_t refused = 0;
     CHECK_OK(pc__index_write(index, &bytes));
     for (size_t i = 0; i < 300; i++) {
-        size_t size = i % 3 ? bytes.size : pc_test_bits(&rng) % bytes.size, at = pc_test_bits(&rng) % (i % 2 ? bytes.size : i < 100 ? 64 : bytes.size / 3);
+        size_t size = i % 3 ? bytes.size : pc_test_bits(&rng) % bytes.size,
+               at = pc_test_bits(&rng)
+                    % (i % 2     ? bytes.size
+                       : i < 100 ? 64
+                                 : bytes.size / 3);
         at = i % 5 == 4 ? bytes.size - 1 - at % (bytes.size / 3) : at;
         char *copy = malloc(size + !size), bit = (char)(1 << pc_test_bits(&rng) % 8);
         memcpy(copy, bytes.data, size);
@@ -97,7 +105,8 @@ static void damaged(pc__index_kind kind)
         refused += status < 0;
         CHECK(status >= 0 ? again != NULL : !again);
         if (status < 0) {
-            CHECK(status == PC_ERR_FORMAT || (status == PC_ERR_UNSUPPORTED && !pc__index_has_faiss()));
+            CHECK(status == PC_ERR_FORMAT
+                  || (status == PC_ERR_UNSUPPORTED && !pc__index_has_faiss()));
             CHECK_ERROR_HAS("there: ");
         } else {
             CHECK_OK(pc__index_search(again, QUERIES, q, K, distances, ids));
@@ -140,7 +149,8 @@ static void no_memory(pc__index_kind kind)
 
 int main(void)
 {
-    for (pc__index_kind kind = PC__INDEX_SCAN; kind <= (pc__index_has_faiss() ? PC__INDEX_FAISS_IVF : PC__INDEX_SCAN); kind++) {
+    for (pc__index_kind kind = PC__INDEX_SCAN;
+         kind <= (pc__index_has_faiss() ? PC__INDEX_FAISS_IVF : PC__INDEX_SCAN); kind++) {
         there_and_back(kind);
         damaged(kind);
         no_memory(kind);

@@ -1,5 +1,6 @@
-/* Catches: a background thread that goes round and round instead of sleeping, because something is due that it must not do while requests compute; sweeps that never come
- * where requests leave no pause; a flush that waits for what is written after it, too, and so perhaps for ever. */
+/* Catches: a background thread that goes round and round instead of sleeping, because something is
+ * due that it must not do while requests compute; sweeps that never come where requests leave no
+ * pause; a flush that waits for what is written after it, too, and so perhaps for ever. */
 #include "store/io_threads.h"
 
 #include <stdatomic.h>
@@ -9,7 +10,8 @@
 #include "base/mem.h"
 #include "testing.h"
 
-/* The clock of the threads is the test's (test/CMakeLists.txt wraps its calls), which also tells how often they looked at it. */
+/* The clock of the threads is the test's (test/CMakeLists.txt wraps its calls), which also tells
+ * how often they looked at it. */
 static atomic_int behind, looks, sweeps; /* behind: seconds */
 double __real_pc__now(void);
 double __wrap_pc__now(void);
@@ -40,7 +42,8 @@ static void overdue(int seconds, int expected)
     CHECK_OK(pc__io_new(&io, &pc__libc_allocator, 1, sweep, NULL));
     pc__io_working(io, 1);
     atomic_store(&behind, 0);
-    for (int i = 0; i < 200 && (!i || atomic_load(&sweeps) < expected); i++) /* the thread is one of low priority */
+    for (int i = 0; i < 200 && (!i || atomic_load(&sweeps) < expected);
+         i++) /* the thread is one of low priority */
         nanosleep(&moment, NULL);
     before = atomic_load(&looks);
     nanosleep(&moment, NULL);
@@ -96,7 +99,8 @@ static void between_writes(void)
     pc__io_free(c.io);
 }
 
-/* A sweep that says there is more to do is followed by others soon, beside a request that computes, too; and not any more when it is done. */
+/* A sweep that says there is more to do is followed by others soon, beside a request that computes,
+ * too; and not any more when it is done. */
 static void more_to_do(int working)
 {
     const struct timespec moment = {0, 20000000};

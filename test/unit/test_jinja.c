@@ -98,8 +98,8 @@ static void gives(void)
     };
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         pc__bytes out;
-        if (!CHECK_OK(run(cases[i].source, &out, &pc__libc_allocator)) ||
-            !CHECK_STR(out.data ? out.data : "", cases[i].want))
+        if (!CHECK_OK(run(cases[i].source, &out, &pc__libc_allocator))
+            || !CHECK_STR(out.data ? out.data : "", cases[i].want))
             fprintf(stderr, "    %s\n", cases[i].source);
         pc__bytes_free(&out);
     }

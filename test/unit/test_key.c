@@ -1,5 +1,6 @@
-/* Catches a change of the names of stored segments: digests are checked against the table in doc/format.md (which
- * tools/digest_vectors.py checks against another implementation), and every field must change the name. */
+/* Catches a change of the names of stored segments: digests are checked against the table in
+ * doc/format.md (which tools/digest_vectors.py checks against another implementation), and every
+ * field must change the name. */
 #include "store/key.h"
 
 #include <stdlib.h>
@@ -14,7 +15,8 @@ static void check_vector(const char *name, pc__id id)
     char hex[65], line[80];
     pc__id_hex(&id, hex);
     snprintf(line, sizeof line, "| `%s` |", name);
-    const char *at = strstr(document, line), *end = at ? strchr(at, '\n') : NULL, *value = at ? strstr(at, hex) : NULL;
+    const char *at = strstr(document, line), *end = at ? strchr(at, '\n') : NULL,
+               *value = at ? strstr(at, hex) : NULL;
     if (!CHECK(at && value && value < end))
         fprintf(stderr, "    %s is %s\n", name, hex);
 }
@@ -36,7 +38,8 @@ static void vectors(void)
     pc_key_parts a = {sizeof a, model, NULL, tokenizer, 1, 1, 0, 1, 0, NULL, 0};
     pc_key_parts b = {sizeof b, model, adapter, NULL, 3, 2, 4096, 0, 3, "tenant-7", 8};
     pc__id base_a = pc__base_key(&a), base_b = pc__base_key(&b);
-    pc__id a1 = pc__segment_key(&base_a, NULL, 0, 0, t1, NULL, 3), a2 = pc__segment_key(&base_a, &a1, 3, 0, t2, NULL, 4);
+    pc__id a1 = pc__segment_key(&base_a, NULL, 0, 0, t1, NULL, 3),
+           a2 = pc__segment_key(&base_a, &a1, 3, 0, t2, NULL, 4);
     check_vector("base-a", base_a);
     check_vector("base-b", base_b);
     check_vector("segment-a1", a1);
@@ -52,11 +55,14 @@ static void every_field_counts(void)
     uint8_t x[32], y[32];
     fill(x, 1);
     fill(y, 2);
-    const pc_key_parts base[] = { /* struct_size is no part of a name */
-        {0, x, NULL, x, 1, 1, 0, 1, 0, "s", 1}, {0, y, NULL, x, 1, 1, 0, 1, 0, "s", 1}, {0, x, x, x, 1, 1, 0, 1, 0, "s", 1},
-        {0, x, NULL, y, 1, 1, 0, 1, 0, "s", 1}, {0, x, NULL, x, 2, 1, 0, 1, 0, "s", 1}, {0, x, NULL, x, 1, 2, 0, 1, 0, "s", 1},
-        {0, x, NULL, x, 1, 1, 1, 1, 0, "s", 1}, {0, x, NULL, x, 1, 1, 0, 0, 0, "s", 1}, {0, x, NULL, x, 1, 1, 0, 1, 1, "s", 1},
-        {0, x, NULL, x, 1, 1, 0, 1, 0, "t", 1}, {0, x, NULL, x, 1, 1, 0, 1, 0, NULL, 0}};
+    const pc_key_parts base[] = {
+        /* struct_size is no part of a name */
+        {0, x, NULL, x, 1, 1, 0, 1, 0, "s", 1}, {0, y, NULL, x, 1, 1, 0, 1, 0, "s", 1},
+        {0, x, x, x, 1, 1, 0, 1, 0, "s", 1},    {0, x, NULL, y, 1, 1, 0, 1, 0, "s", 1},
+        {0, x, NULL, x, 2, 1, 0, 1, 0, "s", 1}, {0, x, NULL, x, 1, 2, 0, 1, 0, "s", 1},
+        {0, x, NULL, x, 1, 1, 1, 1, 0, "s", 1}, {0, x, NULL, x, 1, 1, 0, 0, 0, "s", 1},
+        {0, x, NULL, x, 1, 1, 0, 1, 1, "s", 1}, {0, x, NULL, x, 1, 1, 0, 1, 0, "t", 1},
+        {0, x, NULL, x, 1, 1, 0, 1, 0, NULL, 0}};
     pc__id ids[sizeof base / sizeof *base + 8];
     size_t n = 0;
     static const int32_t t[] = {5, 6}, u[] = {5, 7};

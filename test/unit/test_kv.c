@@ -1,5 +1,7 @@
-/* Catches: pages whose size is not as documented, tokens that were taken off and leave something behind, runs that lose positions or values when they grow or are copied, appends that are out of order or to
- * an int8 run and are let through, a failed allocation that leaks or leaves a run changed. */
+/* Catches: pages whose size is not as documented, tokens that were taken off and leave something
+ * behind, runs that lose positions or values when they grow or are copied, appends that are out of
+ * order or to an int8 run and are let through, a failed allocation that leaks or leaves a run
+ * changed. */
 #include <string.h>
 
 #include "attn/kv.h"
@@ -80,7 +82,9 @@ static void holds(const pc__kv *kv, size_t tokens, int holes)
 
 static void growth(const pc_allocator *mem, uint32_t dtype, int holes)
 {
-    const size_t most = dtype == PC_DTYPE_BF16 ? 50 : 300; /* whole numbers of quarters up to 64 fit the 8 bits of bf16 */
+    const size_t most = dtype == PC_DTYPE_BF16
+                            ? 50
+                            : 300; /* whole numbers of quarters up to 64 fit the 8 bits of bf16 */
     pc__kv_shape s = {2, 2, 6, 10, dtype};
     pc__kv *kv, *copy;
     CHECK_OK(pc__kv_new(&kv, mem, &s, 3));
@@ -115,7 +119,8 @@ static void fail_everywhere(void)
         if (pc__kv_new(&kv, &mem, &s, 3) >= 0) {
             for (size_t t = 0; t < 130; t++) {
                 int64_t relative = (int64_t)(t >= 40 ? t + 7 : t);
-                while (pc__kv_append(kv, &relative, 1) < 0) /* the same again: nothing has changed */
+                while (pc__kv_append(kv, &relative, 1)
+                       < 0) /* the same again: nothing has changed */
                     CHECK_INT(kv->tokens, t);
                 write_token(kv, t);
                 done++;
@@ -134,7 +139,8 @@ static void fail_everywhere(void)
     }
 }
 
-/* What was taken off again leaves zeros, in every page and in every format that grows; equal runs are equal bytes. */
+/* What was taken off again leaves zeros, in every page and in every format that grows; equal runs
+ * are equal bytes. */
 static void taken_off(const pc_allocator *mem)
 {
     for (uint32_t dtype = PC_DTYPE_F32; dtype <= PC_DTYPE_F16; dtype++) {
@@ -163,7 +169,8 @@ static void taken_off(const pc_allocator *mem)
     }
 }
 
-/* A run that is passed through has room for one layer, whose successor takes its place; beyond its tokens it is zero, and it never grows. */
+/* A run that is passed through has room for one layer, whose successor takes its place; beyond its
+ * tokens it is zero, and it never grows. */
 static void passing(const pc_allocator *mem)
 {
     pc__kv_shape shape = {3, 2, 6, 10, PC_DTYPE_BF16};
@@ -185,7 +192,8 @@ static void passing(const pc_allocator *mem)
     pc__kv_unref(run);
 }
 
-/* Int8 pages begin with anything: behind the last token all is cleared, scales too, and nothing before. */
+/* Int8 pages begin with anything: behind the last token all is cleared, scales too, and nothing
+ * before. */
 static void tail_of_scales(const pc_allocator *mem)
 {
     enum { TOKENS = 5, DIM = 8 };

@@ -1,6 +1,7 @@
-/* Catches: fp16 that is not the nearest (ties, subnormal numbers, the largest ones), int8 values farther from the original than half a step, scales that
- * are not of their channel or token, padding that is not zero, conversions that lose positions, origin or regime or that one run of threads gives
- * otherwise than another, numbers that are none, leaks when an allocation fails. */
+/* Catches: fp16 that is not the nearest (ties, subnormal numbers, the largest ones), int8 values
+ * farther from the original than half a step, scales that are not of their channel or token,
+ * padding that is not zero, conversions that lose positions, origin or regime or that one run of
+ * threads gives otherwise than another, numbers that are none, leaks when an allocation fails. */
 #include <float.h>
 #include <math.h>
 #include <string.h>
@@ -12,15 +13,18 @@
 
 enum { HEADS = 3, K_DIM = 21, V_DIM = 13, K_ROW = HEADS * K_DIM, V_ROW = HEADS * V_DIM };
 
-/* Every half is itself; the middle of two goes to the even one, what is beside it to the nearer one. */
+/* Every half is itself; the middle of two goes to the even one, what is beside it to the nearer
+ * one. */
 static void halves(void)
 {
     int wrong = 0;
     for (uint32_t h = 0; h < 0x7bff; h++) {
-        float x = pc__half_to((uint16_t)h), next = pc__half_to((uint16_t)(h + 1)), middle = x + (next - x) / 2;
+        float x = pc__half_to((uint16_t)h), next = pc__half_to((uint16_t)(h + 1)),
+              middle = x + (next - x) / 2;
         wrong += pc__half_from(x) != h || pc__half_from(-x) != (h | 0x8000u);
         wrong += pc__half_from(middle) != h + h % 2;
-        wrong += pc__half_from(nextafterf(middle, 0.0f)) != h || pc__half_from(nextafterf(middle, 1e9f)) != h + 1;
+        wrong += pc__half_from(nextafterf(middle, 0.0f)) != h
+                 || pc__half_from(nextafterf(middle, 1e9f)) != h + 1;
     }
     CHECK_INT(wrong, 0);
     CHECK_INT(pc__half_from(65504.0f), 0x7bff);
@@ -67,7 +71,8 @@ static pc_status make_run(pc__kv **out, const pc_allocator *mem, uint32_t dtype,
     return PC_OK;
 }
 
-/* Half a step of the largest of the channel in the page, or of the token; scales are rounded up by less than 2^-7. */
+/* Half a step of the largest of the channel in the page, or of the token; scales are rounded up by
+ * less than 2^-7. */
 static void near_original(const pc__kv *kv, int32_t layer, const pc__kv *from)
 {
     float k[PC__PAGE][K_ROW], v[V_ROW], kept[PC__PAGE][K_ROW], kept_v[V_ROW];
@@ -82,7 +87,8 @@ static void near_original(const pc__kv *kv, int32_t layer, const pc__kv *from)
                 for (size_t d = 0; d < V_DIM; d++)
                     most = fmaxf(most, fabsf(v[h * V_DIM + d]));
                 for (size_t d = 0; d < V_DIM; d++)
-                    wrong += fabsf(v[h * V_DIM + d] - kept_v[h * V_DIM + d]) > most / 254.0f * (1.0f + 0x1p-7f);
+                    wrong += fabsf(v[h * V_DIM + d] - kept_v[h * V_DIM + d])
+                             > most / 254.0f * (1.0f + 0x1p-7f);
             }
         }
         for (size_t i = 0; i < K_ROW; i++) {
@@ -100,7 +106,8 @@ static void padding_is_zero(const pc__kv *kv)
 {
     const pc__kv_shape *s = &kv->shape;
     size_t bytes = pc__kv_page_bytes(s), from = kv->tokens % PC__PAGE, wrong = 0;
-    const uint8_t *page = kv->layer[0] + kv->tokens / PC__PAGE * HEADS * bytes, *v = page + pc__kv_k_bytes(s);
+    const uint8_t *page = kv->layer[0] + kv->tokens / PC__PAGE * HEADS * bytes,
+                  *v = page + pc__kv_k_bytes(s);
     for (size_t t = from; from && t < PC__PAGE; t++) {
         for (size_t d = 0; d < 24; d++)
             wrong += page[(d / 4 * PC__PAGE + t) * 4 + d % 4] != 0;
@@ -156,7 +163,8 @@ static void same_for_any_threads(void)
         CHECK_OK(pc__kv_convert(&to[i], context[i], from[i], PC_DTYPE_I8));
     }
     for (int32_t l = 0; l < 2; l++)
-        CHECK(!memcmp(to[0]->layer[l], to[1]->layer[l], 5 * HEADS * pc__kv_page_bytes(&to[0]->shape)));
+        CHECK(!memcmp(to[0]->layer[l], to[1]->layer[l],
+                      5 * HEADS * pc__kv_page_bytes(&to[0]->shape)));
     for (int i = 0; i < 2; i++) {
         pc__kv_unref(from[i]);
         pc__kv_unref(to[i]);
@@ -167,7 +175,8 @@ static void same_for_any_threads(void)
 static void strange_numbers(pc_context *context)
 {
     pc__kv_shape shape = {1, 1, 4, 4, PC_DTYPE_I8};
-    float k[2 * 4] = {NAN, INFINITY, 1e-38f, -FLT_MAX, 1.0f, 1.0f, -1e-38f, 5.0f}, v[2 * 4] = {NAN, 2.0f, -INFINITY, 0.0f, 0.0f, 0.0f, 0.0f, 0.0f};
+    float k[2 * 4] = {NAN, INFINITY, 1e-38f, -FLT_MAX, 1.0f, 1.0f, -1e-38f, 5.0f},
+                v[2 * 4] = {NAN, 2.0f, -INFINITY, 0.0f, 0.0f, 0.0f, 0.0f, 0.0f};
     float got_k[4], got_v[4];
     pc__kv *kv;
     CHECK_OK(pc__kv_new(&kv, &context->mem, &shape, 2));
@@ -190,8 +199,9 @@ static void fail_everywhere(void)
         pc__kv *from = NULL, *to = NULL;
         options.allocator = &mem;
         options.threads = 1;
-        if (pc_context_new(&context, &options) == PC_OK && make_run(&from, &context->mem, PC_DTYPE_F16, 70) == PC_OK &&
-            pc__kv_convert(&to, context, from, PC_DTYPE_I8) < 0)
+        if (pc_context_new(&context, &options) == PC_OK
+            && make_run(&from, &context->mem, PC_DTYPE_F16, 70) == PC_OK
+            && pc__kv_convert(&to, context, from, PC_DTYPE_I8) < 0)
             CHECK(!to);
         pc__kv_unref(from);
         pc__kv_unref(to);

@@ -1,5 +1,6 @@
-/* Catches: a page as numbers that is not what its tokens are one by one (pc__kv_read), a page written otherwise than token by token (pc__kv_write), or than
- * pc__kv_write_i8 writes it, bit for bit; bytes beyond the tokens that are not zero. */
+/* Catches: a page as numbers that is not what its tokens are one by one (pc__kv_read), a page
+ * written otherwise than token by token (pc__kv_write), or than pc__kv_write_i8 writes it, bit for
+ * bit; bytes beyond the tokens that are not zero. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -13,8 +14,9 @@ static void one(uint32_t dtype, int32_t k_dim, int32_t v_dim, size_t tokens)
 {
     pc__kv_shape shape = {1, HEADS, k_dim, v_dim, dtype};
     size_t kd = (size_t)k_dim, vd = (size_t)v_dim, bytes = pc__kv_page_bytes(&shape);
-    float *k = calloc(2 * HEADS * PC__PAGE * (kd + vd), sizeof *k), *v = k + HEADS * PC__PAGE * kd, *k2 = v + HEADS * PC__PAGE * vd,
-          *v2 = k2 + PC__PAGE * kd, *row = calloc(HEADS * (kd + vd), sizeof *row), *v_row = row + HEADS * kd;
+    float *k = calloc(2 * HEADS * PC__PAGE * (kd + vd), sizeof *k), *v = k + HEADS * PC__PAGE * kd,
+          *k2 = v + HEADS * PC__PAGE * vd, *v2 = k2 + PC__PAGE * kd,
+          *row = calloc(HEADS * (kd + vd), sizeof *row), *v_row = row + HEADS * kd;
     uint8_t *page = malloc(bytes);
     pc_test_rng rng = {7 * tokens + kd};
     pc__kv *kv;
@@ -37,7 +39,8 @@ static void one(uint32_t dtype, int32_t k_dim, int32_t v_dim, size_t tokens)
                 wrong += k2[d * PC__PAGE + t] != row[h * kd + d];
             wrong += memcmp(v2 + t * vd, v_row + h * vd, vd * sizeof *v2) != 0;
         }
-        for (size_t t = 0; t < tokens; t++) { /* as they were before rounding, so that rounding is compared too */
+        for (size_t t = 0; t < tokens;
+             t++) { /* as they were before rounding, so that rounding is compared too */
             for (size_t d = 0; d < kd; d++)
                 k2[d * PC__PAGE + t] = k[(t * HEADS + h) * kd + d];
             memcpy(v2 + t * vd, v + (t * HEADS + h) * vd, vd * sizeof *v2);

@@ -1,5 +1,8 @@
-/* Catches: room that a load takes in another name than its record's, so that it drives out what has a higher priority, or gets around its tenant's quota; a record counted for another tenant than
- * the one who stored it; a record that lives for ever and is given up at once; what is to be loaded ahead and is given up because it had to wait; with PC_CACHE_WIPE, memory that is given back with states in it: of a load that failed halfway, or on their way through a codec or a seal. */
+/* Catches: room that a load takes in another name than its record's, so that it drives out what has
+ * a higher priority, or gets around its tenant's quota; a record counted for another tenant than
+ * the one who stored it; a record that lives for ever and is given up at once; what is to be loaded
+ * ahead and is given up because it had to wait; with PC_CACHE_WIPE, memory that is given back with
+ * states in it: of a load that failed halfway, or on their way through a codec or a seal. */
 #include "store/cache_body.h"
 
 #include <glob.h>
@@ -97,7 +100,8 @@ static void key_of(int32_t number, uint8_t key[32])
     memcpy(key, &number, sizeof number);
 }
 
-static pc_status put(pc_context *context, pc_cache *cache, const states *s, int32_t priority, const char *salt)
+static pc_status put(pc_context *context, pc_cache *cache, const states *s, int32_t priority,
+                     const char *salt)
 {
     pc_put_options o = PC_PUT_OPTIONS_INIT;
     pc_segment *segment = NULL;
@@ -145,7 +149,8 @@ static pc_cache_stats stats_of(pc_cache *cache)
 }
 
 /* HOST has room for three; one is below it. */
-static pc_cache *with_one_below(pc_context *context, pc_faults *faults, states s[4], int32_t priority, const char *salt)
+static pc_cache *with_one_below(pc_context *context, pc_faults *faults, states s[4],
+                                int32_t priority, const char *salt)
 {
     pc_cache_options o = PC_CACHE_OPTIONS_INIT;
     pc__tier *tiers[PC_TIER_COUNT] = {NULL};
@@ -186,7 +191,8 @@ static void in_its_own_name(void)
         if (what == 2)
             CHECK_OK(pc_cache_set_quota(cache, "tenant", 6, BYTES));
         if (what == 3)
-            CHECK_OK(pc_cache_set_quota(cache, NULL, 0, BYTES / 2)); /* of the cache's own salt, which is not concerned */
+            CHECK_OK(pc_cache_set_quota(
+                cache, NULL, 0, BYTES / 2)); /* of the cache's own salt, which is not concerned */
         else
             fill(context, cache, s);
         CHECK_OK(get(cache, &s[0], &info)); /* whether there is room in HOST or not */
@@ -206,7 +212,8 @@ static void in_its_own_name(void)
     pc_context_free(context);
 }
 
-/* What is loaded ahead waits for a pause of the requests, longer than a load may take: it is loaded all the same, with or without somebody who wants it meanwhile. */
+/* What is loaded ahead waits for a pause of the requests, longer than a load may take: it is loaded
+ * all the same, with or without somebody who wants it meanwhile. */
 static void ahead_of_time(int wanted)
 {
     const struct timespec pause = {0, 120000000}, moment = {0, 1000000};
@@ -265,7 +272,8 @@ static void for_ever(void)
     CHECK_OK(pc__raw_image(&image, &s.raw, 0, "test"));
     key_of(s.tokens[0], image.key.bytes);
     CHECK_OK(pc_segment_wrap(&segment, context, &s.raw, NULL, NULL));
-    CHECK_OK(pc__cache_put(cache, &(pc__naming){.key = image.key, .cost = 1, .ttl = 1e19}, &image, segment, NULL, NULL));
+    CHECK_OK(pc__cache_put(cache, &(pc__naming){.key = image.key, .cost = 1, .ttl = 1e19}, &image,
+                           segment, NULL, NULL));
     pc_segment_free(segment);
     CHECK_OK(pc_cache_flush(cache));
     pc_test_forget(cache);
@@ -289,7 +297,8 @@ static void damage_record(const char *folder, const states *s)
     key_of(s->tokens[0], key);
     for (size_t i = 0; i < 32; i++)
         snprintf(name + 2 * i, 3, "%02x", key[i]);
-    snprintf(path, sizeof path, "%s/%.2s/%s*.pcr", folder, name, name); /* a sealed one has the seal's id in its name, too */
+    snprintf(path, sizeof path, "%s/%.2s/%s*.pcr", folder, name,
+             name); /* a sealed one has the seal's id in its name, too */
     if (!CHECK(!glob(path, 0, NULL, &found) && found.gl_pathc == 1))
         return;
     CHECK(!chmod(found.gl_pathv[0], 0600) && (file = fopen(found.gl_pathv[0], "r+b")) != NULL);

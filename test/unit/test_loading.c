@@ -1,5 +1,7 @@
-/* Catches: a load that two requests pay for twice, that leaves memory, room or an open record behind when it fails at any point, that gives states of another name, that
- * exceeds the budget, that is read though nobody wants it any more, or that says the wrong reason; a tier that is asked in vain again and again, or never again. */
+/* Catches: a load that two requests pay for twice, that leaves memory, room or an open record
+ * behind when it fails at any point, that gives states of another name, that exceeds the budget,
+ * that is read though nobody wants it any more, or that says the wrong reason; a tier that is asked
+ * in vain again and again, or never again. */
 #include "loading_world.h"
 
 static void there_and_back(void)
@@ -64,27 +66,31 @@ static void from_the_server_to_the_folder(void)
     CHECK_INT(pc_memory_tier_count(w.disk), 1);
     CHECK_INT(atomic_load(&w.slow_remote.puts), 1);
     for (int i = 0; i < 100; i++) /* both have it: it comes from where that takes less time */
-        pc__estimate_loaded(&w.cache->estimate, i % 2 ? PC_TIER_DISK : PC_TIER_REMOTE, BLOCKS * BLOCK_BYTES, i % 2 ? 1e-2 : 1e-5);
+        pc__estimate_loaded(&w.cache->estimate, i % 2 ? PC_TIER_DISK : PC_TIER_REMOTE,
+                            BLOCKS * BLOCK_BYTES, i % 2 ? 1e-2 : 1e-5);
     pc_test_forget(w.cache);
     CHECK_OK(load(w.cache, 100, 0, &reason));
     CHECK(atomic_load(&w.slow_remote.opens) == 2 && atomic_load(&w.slow_disk.opens) == 0);
     end(&w);
 }
 
-/* What one tier cannot give the next one does; what none gives is a miss with the first one's reason. */
+/* What one tier cannot give the next one does; what none gives is a miss with the first one's
+ * reason. */
 static void failures(void)
 {
     static const struct {
         unsigned fail, damage, stall;
         int create, finish;
         uint32_t reason;
-    } cases[] = {{1, 0, 0, 0, 0, PC_REASON_IO},      {2, 0, 0, 0, 0, PC_REASON_IO},       {0, 1, 0, 0, 0, PC_REASON_DAMAGED},
-                 {0, 0, 1, 0, 0, PC_REASON_DEADLINE}, {0, 0, 0, 1, 0, PC_REASON_FOREIGN}, {0, 0, 0, 0, 1, PC_REASON_IO}};
+    } cases[] = {{1, 0, 0, 0, 0, PC_REASON_IO},      {2, 0, 0, 0, 0, PC_REASON_IO},
+                 {0, 1, 0, 0, 0, PC_REASON_DAMAGED}, {0, 0, 1, 0, 0, PC_REASON_DEADLINE},
+                 {0, 0, 0, 1, 0, PC_REASON_FOREIGN}, {0, 0, 0, 0, 1, PC_REASON_IO}};
     for (size_t c = 0; c < sizeof cases / sizeof *cases; c++)
         for (int remote = 0; remote < 2; remote++) {
             world w;
             uint32_t reason;
-            int alone = !remote || cases[c].create || cases[c].finish; /* these concern every tier */
+            int alone = !remote || cases[c].create
+                        || cases[c].finish; /* these concern every tier */
             start(&w, 0, PC_CACHE_ALWAYS_LOAD, cases[c].stall && !remote ? 0.05 : 5, remote);
             if (cases[c].stall && remote) { /* the deadline is one for all tiers */
                 end(&w);
@@ -144,11 +150,13 @@ static void unwanted(void)
     for (int32_t n = 0; n < LOADS; n++)
         pc__load_drop(loads[n]);
     pc_test_settle(w.cache);
-    CHECK(atomic_load(&w.slow_disk.opens) < LOADS / 2); /* those that had begun, one a thread, and a few on a busy machine */
+    CHECK(atomic_load(&w.slow_disk.opens)
+          < LOADS / 2); /* those that had begun, one a thread, and a few on a busy machine */
     end(&w);
 }
 
-/* A tier that fails is left alone after a few times, asked again after a while, and used again when it works. */
+/* A tier that fails is left alone after a few times, asked again after a while, and used again when
+ * it works. */
 static void a_tier_recovers(void)
 {
     world w;
@@ -175,7 +183,8 @@ static void a_tier_recovers(void)
     end(&w);
 }
 
-/* One damaged record is that record's; several in a row are the disk's, and the rest is not even opened. */
+/* One damaged record is that record's; several in a row are the disk's, and the rest is not even
+ * opened. */
 static void a_bad_disk(void)
 {
     enum { RECORDS = 12 };
@@ -222,7 +231,8 @@ static void too_slow(void)
     end(&w);
 }
 
-/* A load that takes longer than computing the same, but is one of several at once and there before it is needed, is begun. */
+/* A load that takes longer than computing the same, but is one of several at once and there before
+ * it is needed, is begun. */
 static void side_by_side(void)
 {
     const double expected = 0.05;
@@ -237,9 +247,11 @@ static void side_by_side(void)
     w.cache->estimate.tiers[PC_TIER_DISK].latency = expected;
     w.cache->estimate.tiers[PC_TIER_DISK].per_byte = 0;
     w.cache->estimate.tiers[PC_TIER_DISK].probe_after = pc__now() + 3600;
-    CHECK_STATUS(seek_after(w.cache, 100, 0, 0.9 * expected, &l, &reason), PC_MISS); /* computed before it is there */
+    CHECK_STATUS(seek_after(w.cache, 100, 0, 0.9 * expected, &l, &reason),
+                 PC_MISS); /* computed before it is there */
     CHECK_INT(reason, PC_REASON_SLOW);
-    CHECK_STATUS(seek_after(w.cache, 100, 9, 0.9 * expected / threads, &l, &reason), PC_MISS); /* all threads together bring less than is computed */
+    CHECK_STATUS(seek_after(w.cache, 100, 9, 0.9 * expected / threads, &l, &reason),
+                 PC_MISS); /* all threads together bring less than is computed */
     CHECK_OK(seek_after(w.cache, 100, expected, 1.1 * expected / threads, &l, &reason));
     pc__load_drop(l);
     end(&w);
@@ -333,7 +345,12 @@ static void ahead(void)
     for (int32_t n = 0; n < 12; n++) {
         pc__image image = image_of(100 * n, tokens);
         pc__naming naming = {.key = image.key};
-        pc__want want = {.image = &image, .ops = &ops, .owner = &owners, .take_owner = take_owner, .bytes = BLOCKS * block_bytes, .naming = &naming};
+        pc__want want = {.image = &image,
+                         .ops = &ops,
+                         .owner = &owners,
+                         .take_owner = take_owner,
+                         .bytes = BLOCKS * block_bytes,
+                         .naming = &naming};
         CHECK_OK(pc__cache_prefetch(w.cache, &want));
     }
     CHECK_OK(seek(w.cache, 1100, 0, &l, &reason)); /* somebody wants the last one now */
@@ -343,7 +360,8 @@ static void ahead(void)
     pc_test_settle(w.cache);
     CHECK_INT(atomic_load(&w.slow_disk.opens), 12);
     evicted = balanced(w.cache).evicted - evicted;
-    CHECK(evicted <= 2); /* for the one that was wanted, which may take the room of one under way: nothing else gave way to what was loaded ahead */
+    CHECK(evicted <= 2); /* for the one that was wanted, which may take the room of one under way:
+                            nothing else gave way to what was loaded ahead */
     end(&w);
 }
 
@@ -372,13 +390,16 @@ static void read_log(void *user, uint32_t level, const char *line)
     }
 }
 
-/* Blocks are read by several threads, and a tier may fail before there is a block: whoever it was, the log says what happened. */
+/* Blocks are read by several threads, and a tier may fail before there is a block: whoever it was,
+ * the log says what happened. */
 static void told_why(void)
 {
     static const struct {
         unsigned fail, stall;
         const char *text;
-    } faults[] = {{2, 0, "slow tier: reading fails"}, {0, 1, "slow tier: the deadline has passed"}, {1, 0, "slow tier: opening fails"}};
+    } faults[] = {{2, 0, "slow tier: reading fails"},
+                  {0, 1, "slow tier: the deadline has passed"},
+                  {1, 0, "slow tier: opening fails"}};
     watch_log = read_log;
     block_bytes = 128 << 10; /* one reading each */
     for (size_t f = 0; f < sizeof faults / sizeof *faults; f++)

@@ -1,4 +1,5 @@
-/* Catches loops of one CPU level that give other bits than plain C, or read and write beyond their rows; sums that are wrong (against fp64). */
+/* Catches loops of one CPU level that give other bits than plain C, or read and write beyond their
+ * rows; sums that are wrong (against fp64). */
 #include "memo/loops.h"
 
 #include <math.h>
@@ -22,7 +23,8 @@ static void *filled(size_t floats, pc_test_rng *rng)
 static void linear(const pc__memo_loops *loops, size_t ins, size_t outs, size_t rows, size_t spare)
 {
     pc_test_rng rng = {ins * 1000 + outs + rows};
-    float *w = filled(ins * outs, &rng), *x = filled(rows * ins + (rows - 1) * spare, &rng), *y = filled(rows * outs, &rng), *want = malloc(rows * outs * sizeof *want);
+    float *w = filled(ins * outs, &rng), *x = filled(rows * ins + (rows - 1) * spare, &rng),
+          *y = filled(rows * outs, &rng), *want = malloc(rows * outs * sizeof *want);
     memcpy(want, y, rows * outs * sizeof *y);
     for (size_t r = 0; r < rows; r++)
         for (size_t o = 0; o < outs; o++) {
@@ -42,7 +44,8 @@ static void linear(const pc__memo_loops *loops, size_t ins, size_t outs, size_t 
 static void largest(const pc__memo_loops *loops, size_t rows, size_t columns, size_t spare)
 {
     pc_test_rng rng = {rows * 100 + columns};
-    float *x = filled(rows * columns + (rows - 1) * spare, &rng), *got = malloc(columns * sizeof *got);
+    float *x = filled(rows * columns + (rows - 1) * spare, &rng),
+          *got = malloc(columns * sizeof *got);
     loops->largest(x, rows, columns + spare, columns, got);
     for (size_t c = 0; c < columns; c++) {
         float want = x[c];
@@ -54,7 +57,8 @@ static void largest(const pc__memo_loops *loops, size_t rows, size_t columns, si
 }
 
 /* Of the last n of MOST elements, so that reading on would be found. */
-static void apart(const pc__memo_loops *loops, const float *a, const float *b, size_t n, int squared, double out[3])
+static void apart(const pc__memo_loops *loops, const float *a, const float *b, size_t n,
+                  int squared, double out[3])
 {
     uint16_t *half_a = malloc(2 * n + 1), *half_b = malloc(2 * n + 1);
     uint8_t *byte_a = malloc(n + 1), *byte_b = malloc(n + 1);
@@ -64,7 +68,9 @@ static void apart(const pc__memo_loops *loops, const float *a, const float *b, s
         half_a[i] = pc__half_from(a[i]), half_b[i] = pc__half_from(b[i]);
         byte_a[i] = (uint8_t)(fabsf(a[i]) * 60), byte_b[i] = (uint8_t)(fabsf(b[i]) * 60);
         float_a[i] = a[i], float_b[i] = b[i];
-        double off[3] = {(double)a[i] - (double)b[i], (double)pc__half_to(half_a[i]) - (double)pc__half_to(half_b[i]), 0.25 * byte_a[i] - 0.5 * byte_b[i]};
+        double off[3] = {(double)a[i] - (double)b[i],
+                         (double)pc__half_to(half_a[i]) - (double)pc__half_to(half_b[i]),
+                         0.25 * byte_a[i] - 0.5 * byte_b[i]};
         for (int k = 0; k < 3; k++)
             want[k] += squared ? off[k] * off[k] : fabs(off[k]);
     }
@@ -77,7 +83,8 @@ static void apart(const pc__memo_loops *loops, const float *a, const float *b, s
 }
 
 /* Rows one after the other, with 15 bytes behind them that must not matter. */
-static double apart_rows(const pc__memo_loops *loops, size_t rows, size_t keys, size_t grow, int squared)
+static double apart_rows(const pc__memo_loops *loops, size_t rows, size_t keys, size_t grow,
+                         int squared)
 {
     pc_test_rng rng = {rows + keys};
     size_t all = rows * keys + grow * (rows * (rows - 1) / 2), at = 0;
@@ -128,7 +135,8 @@ int main(void)
             }
         for (size_t n = 1; n <= ROWS_MOST; n++)
             for (int squared = 0; squared < 2; squared++) {
-                double full = apart_rows(loops, n, n, 0, squared), triangle = apart_rows(loops, n, 1, 1, squared);
+                double full = apart_rows(loops, n, n, 0, squared),
+                       triangle = apart_rows(loops, n, 1, 1, squared);
                 if (!l)
                     first_rows[n][squared][0] = full, first_rows[n][squared][1] = triangle;
                 CHECK(full == first_rows[n][squared][0] && triangle == first_rows[n][squared][1]);

@@ -1,5 +1,7 @@
-/* Catches: maps packed in another layout than the header describes, weights that rounding moves farther than half a step, sizes that overflow, products with the wrong
- * head's values, rows or lanes, rows that depend on their neighbours, maps and runs that do not fit each other taken all the same. */
+/* Catches: maps packed in another layout than the header describes, weights that rounding moves
+ * farther than half a step, sizes that overflow, products with the wrong head's values, rows or
+ * lanes, rows that depend on their neighbours, maps and runs that do not fit each other taken all
+ * the same. */
 #include "attn/map.h"
 
 #include <math.h>
@@ -29,7 +31,9 @@ static float *draw(const pc__map_shape *shape, pc_test_rng *rng)
 /* What rounding may take off a weight of a row whose largest is `most`. */
 static float step_of(uint32_t format, float weight, float most)
 {
-    return format == PC_MAP_F32 ? 0.0f : format == PC_MAP_F16 ? weight * 0x1p-11f + 0x1p-25f : most / 255.0f * 0.501f;
+    return format == PC_MAP_F32   ? 0.0f
+           : format == PC_MAP_F16 ? weight * 0x1p-11f + 0x1p-25f
+                                  : most / 255.0f * 0.501f;
 }
 
 static void packing(pc_test_rng *rng)
@@ -37,10 +41,13 @@ static void packing(pc_test_rng *rng)
     static const size_t lengths[] = {1, 2, 3, 63, 64, 65, 130};
     for (size_t i = 0; i < sizeof lengths / sizeof *lengths * 6; i++) {
         pc__map_shape shape = {(uint32_t)(i % 3), HEADS, lengths[i / 6], i % 6 > 2};
-        size_t n = shape.tokens, bytes = pc__map_bytes(&shape), weights = HEADS * (shape.causal ? n * (n + 1) / 2 : n * n);
+        size_t n = shape.tokens, bytes = pc__map_bytes(&shape),
+               weights = HEADS * (shape.causal ? n * (n + 1) / 2 : n * n);
         float *dense = draw(&shape, rng), *back = malloc(HEADS * n * n * sizeof *back);
         uint8_t *map = malloc(bytes + 8);
-        CHECK(bytes == (shape.format == PC_MAP_U8 ? (weights + 3) / 4 * 4 + HEADS * n * 4 : weights * (shape.format ? 2 : 4)));
+        CHECK(bytes
+              == (shape.format == PC_MAP_U8 ? (weights + 3) / 4 * 4 + HEADS * n * 4
+                                            : weights * (shape.format ? 2 : 4)));
         memset(map, 0xA5, bytes + 8);
         pc__map_pack(&shape, dense, map);
         for (size_t k = bytes; k < bytes + 8; k++)
@@ -51,7 +58,8 @@ static void packing(pc_test_rng *rng)
             for (size_t t = 0; t < n; t++)
                 most = fmaxf(most, dense[r * n + t]);
             for (size_t t = 0; t < n; t++)
-                worst = fmaxf(worst, fabsf(back[r * n + t] - dense[r * n + t]) - step_of(shape.format, dense[r * n + t], most));
+                worst = fmaxf(worst, fabsf(back[r * n + t] - dense[r * n + t])
+                                         - step_of(shape.format, dense[r * n + t], most));
             CHECK(worst <= 0.0f);
         }
         free(dense);
@@ -70,9 +78,11 @@ static void layout(void)
     memset(map, 0xA5, sizeof map);
     CHECK(pc__map_bytes(&shape) == 24);
     pc__map_pack(&shape, dense, map);
-    CHECK(map[0] == 255 && map[1] == 85 && map[2] == 255 && map[3] == 255 && map[4] == 0 && map[5] == 0 && map[6] == 0 && map[7] == 0);
+    CHECK(map[0] == 255 && map[1] == 85 && map[2] == 255 && map[3] == 255 && map[4] == 0
+          && map[5] == 0 && map[6] == 0 && map[7] == 0);
     memcpy(scales, map + 8, sizeof scales);
-    CHECK(scales[0] == 1.0f / 255.0f && scales[1] == 0.75f / 255.0f && scales[2] == 0.5f / 255.0f && scales[3] == 0.0f);
+    CHECK(scales[0] == 1.0f / 255.0f && scales[1] == 0.75f / 255.0f && scales[2] == 0.5f / 255.0f
+          && scales[3] == 0.0f);
 }
 
 static void sizes(void)
@@ -93,7 +103,8 @@ typedef struct lane_of {
     void *map;
 } lane_of;
 
-static lane_of lane_new(pc_context *context, uint32_t format, uint32_t dtype, size_t tokens, int causal, pc_test_rng *rng)
+static lane_of lane_new(pc_context *context, uint32_t format, uint32_t dtype, size_t tokens,
+                        int causal, pc_test_rng *rng)
 {
     pc__kv_shape kv = {2, KV_HEADS, 6, V_DIM, dtype};
     lane_of l = {.lane = {.shape = {format, HEADS, tokens, causal}}};
@@ -135,16 +146,21 @@ static void compare(const lane_of *l, const float *out, double share)
             for (size_t d = 0; d < V_DIM; d++) {
                 double sum = 0.0, size = 0.0;
                 for (size_t t = 0; t < n; t++) {
-                    double term = (double)l->dense[(h * n + r) * n + t] * (double)l->values[(t * KV_HEADS + h / (HEADS / KV_HEADS)) * V_DIM + d];
+                    double term =
+                        (double)l->dense[(h * n + r) * n + t]
+                        * (double)l->values[(t * KV_HEADS + h / (HEADS / KV_HEADS)) * V_DIM + d];
                     sum += term;
                     size += fabs(term);
                 }
-                CHECK(fabs((double)out[((l->lane.first_row + r) * HEADS + h) * V_DIM + d] - sum) <= share * size + 1e-30);
+                CHECK(fabs((double)out[((l->lane.first_row + r) * HEADS + h) * V_DIM + d] - sum)
+                      <= share * size + 1e-30);
             }
 }
 
-/* Lanes of several lengths in one call, against plain sums; the same lanes alone give the same bits. */
-static void products(pc_context *context, uint32_t format, uint32_t dtype, int causal, pc_test_rng *rng)
+/* Lanes of several lengths in one call, against plain sums; the same lanes alone give the same
+ * bits. */
+static void products(pc_context *context, uint32_t format, uint32_t dtype, int causal,
+                     pc_test_rng *rng)
 {
     static const size_t lengths[LANES] = {97, 1, MOST};
     double share = dtype == PC_DTYPE_BF16 ? 0x1p-8 : 1e-5;
@@ -180,7 +196,8 @@ static void plain(size_t tokens, pc_test_rng *rng)
 {
     enum { WIDTH = 12, STRIDE = 17 };
     size_t room = (tokens + PC__PAGE - 1) / PC__PAGE * PC__PAGE * WIDTH;
-    float *weights = malloc(tokens * tokens * sizeof *weights), *out = malloc(tokens * STRIDE * sizeof *out),
+    float *weights = malloc(tokens * tokens * sizeof *weights),
+          *out = malloc(tokens * STRIDE * sizeof *out),
           *values = aligned_alloc(64, (room * sizeof *values + 63) / 64 * 64);
     for (size_t i = 0; i < tokens * tokens; i++)
         weights[i] = pc_test_uniform(rng);
@@ -189,7 +206,8 @@ static void plain(size_t tokens, pc_test_rng *rng)
     for (size_t i = 0; i < tokens * STRIDE; i++)
         out[i] = 77.0f;
     for (size_t first = 0; first < tokens; first += 24)
-        pc__map_apply_plain(weights, tokens, first, tokens - first < 24 ? tokens - first : 24, values, WIDTH, out + first * STRIDE, STRIDE);
+        pc__map_apply_plain(weights, tokens, first, tokens - first < 24 ? tokens - first : 24,
+                            values, WIDTH, out + first * STRIDE, STRIDE);
     for (size_t r = 0; r < tokens; r++)
         for (size_t d = 0; d < STRIDE; d++) {
             double want = d < WIDTH ? 0.0 : 77.0, size = 0.0;

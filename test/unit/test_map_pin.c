@@ -1,6 +1,7 @@
 /* Damage of a store of maps, and what is planted in its folder.
- * Catches: a bit of a record or of the log that changes what is given out without being noticed, data or a log cut short that brings down the reader or loses
- * what lies before, an entry that is taken for another, links that are followed. */
+ * Catches: a bit of a record or of the log that changes what is given out without being noticed,
+ * data or a log cut short that brings down the reader or loses what lies before, an entry that is
+ * taken for another, links that are followed. */
 #include <fcntl.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -49,7 +50,8 @@ static int sum_bytes(void *user, const pc__map_record *record)
     return 0;
 }
 
-/* Every bit of the second record: found when it is used first, by get or by note. The others stay. */
+/* Every bit of the second record: found when it is used first, by get or by note. The others stay.
+ */
 static void test_record_bits(int is_read_only, int step)
 {
     const char *folder = maps_folder();
@@ -72,7 +74,8 @@ static void test_record_bits(int is_read_only, int step)
             path_of(data, folder, "maps.data");
         }
         CHECK(flip(data, at + bit / 8, (int)(bit % 8)));
-        CHECK_OK(maps_open(&store, folder, (pc__map_store_options){.read_only = is_read_only, .relaxed = 1}));
+        CHECK_OK(maps_open(&store, folder,
+                           (pc__map_store_options){.read_only = is_read_only, .relaxed = 1}));
         if (!CHECK_STATUS(maps_check(store, ids[1], 5), PC_ERR_FORMAT))
             fprintf(stderr, "    bit %llu\n", (unsigned long long)bit);
         CHECK_STATUS(maps_check(store, ids[1], 5), PC_MISS);
@@ -138,7 +141,9 @@ static void test_short_log(void)
         int goes_on = length % 128 == 1 || length % 128 == 127;
         pc_test_write(log, whole, length);
         pc_test_write(data, whole_data, data_size);
-        pc_status status = maps_open(&store, folder, (pc__map_store_options){.relaxed = 1, .read_only = length < 128 || !goes_on});
+        pc_status status = maps_open(
+            &store, folder,
+            (pc__map_store_options){.relaxed = 1, .read_only = length < 128 || !goes_on});
         if (length < 128) {
             CHECK_STATUS(status, PC_ERR_FORMAT);
             continue;
@@ -153,7 +158,10 @@ static void test_short_log(void)
         }
         CHECK_INT(pc__map_store_count(store), left + (size_t)goes_on);
         for (size_t i = 0; i < RECORDS; i++)
-            CHECK_STATUS(maps_check(store, ids[i], number_of((int)i)), i < left ? PC_OK : goes_on && ids[i] == id ? PC_ERR_INTERNAL : PC_MISS);
+            CHECK_STATUS(maps_check(store, ids[i], number_of((int)i)), i < left ? PC_OK
+                                                                       : goes_on && ids[i] == id
+                                                                           ? PC_ERR_INTERNAL
+                                                                           : PC_MISS);
         pc__map_store_free(store);
     }
     free(whole);
@@ -170,7 +178,8 @@ static void test_short_data(void)
     path_of(data, folder, "maps.data");
     size_t size;
     char *whole = pc_test_read(data, &size);
-    for (size_t length = 0; length < size; length += length < 64 || length % 4096 > 4080 || length % 4096 < 8 ? 1 : 37) {
+    for (size_t length = 0; length < size;
+         length += length < 64 || length % 4096 > 4080 || length % 4096 < 8 ? 1 : 37) {
         pc__map_store *store = NULL;
         pc__map_store_stats s;
         pc_test_write(data, whole, length);
@@ -182,7 +191,8 @@ static void test_short_data(void)
         if (!CHECK_STATUS(status, PC_OK))
             continue;
         size_t there = pc__map_store_count(store);
-        CHECK(there < RECORDS + (size_t)(length > size - 4096) && there >= (length > 4096 ? (length - 4096) / 4096 : 0) * (length < 3 * 4096));
+        CHECK(there < RECORDS + (size_t)(length > size - 4096)
+              && there >= (length > 4096 ? (length - 4096) / 4096 : 0) * (length < 3 * 4096));
         for (size_t i = 0; i < RECORDS; i++)
             CHECK_STATUS(maps_check(store, ids[i], number_of((int)i)), i < there ? PC_OK : PC_MISS);
         pc__map_store_get_stats(store, &s);

@@ -1,6 +1,9 @@
-/* A store of maps that several use: threads of one process, and readers of other processes beside the writer (each opening stands for a process: locks belong to open files).
- * Catches: maps that change while somebody holds them, room of a record that is given to another while a reader has it, a reader that takes another record for its own,
- * pointers that move when the file grows, records that get lost between adders, or that are given up because ranges of the file cannot be locked. Under ThreadSanitizer also accesses without the locks. */
+/* A store of maps that several use: threads of one process, and readers of other processes beside
+ * the writer (each opening stands for a process: locks belong to open files). Catches: maps that
+ * change while somebody holds them, room of a record that is given to another while a reader has
+ * it, a reader that takes another record for its own, pointers that move when the file grows,
+ * records that get lost between adders, or that are given up because ranges of the file cannot be
+ * locked. Under ThreadSanitizer also accesses without the locks. */
 #include <fcntl.h>
 #include <pthread.h>
 #include <stdatomic.h>
@@ -41,7 +44,8 @@ static void test_reader_keeps(void)
     CHECK_OK(pc__map_store_tidy(writer));
     CHECK(maps_right(&maps, 4));
     CHECK_STATUS(maps_check(reader, other, 9), PC_MISS); /* its room is another's */
-    CHECK_STATUS(maps_check(reader, id, 19), PC_MISS);   /* it was not there when the store was opened */
+    CHECK_STATUS(maps_check(reader, id, 19),
+                 PC_MISS); /* it was not there when the store was opened */
     CHECK(maps_right(&maps, 4));
     pc__map_store_get_stats(writer, &before);
     pc__maps_release(reader, &maps);
@@ -59,7 +63,9 @@ static void test_reader_keeps(void)
 static void test_all_in_use(int by_reader)
 {
     const char *folder = maps_folder();
-    pc__map_store *writer = open_store(folder, (pc__map_store_options){.relaxed = 1, .budget_bytes = BUDGET}), *holder = writer;
+    pc__map_store *writer = open_store(
+                      folder, (pc__map_store_options){.relaxed = 1, .budget_bytes = BUDGET}),
+                  *holder = writer;
     pc__maps maps[64];
     maps_list *list;
     int64_t id;
@@ -93,7 +99,8 @@ static void test_all_in_use(int by_reader)
 static void test_held_here(void)
 {
     const char *folder = maps_folder();
-    pc__map_store *store = open_store(folder, (pc__map_store_options){.relaxed = 1, .cold_seconds = 1e-9});
+    pc__map_store *store = open_store(folder,
+                                      (pc__map_store_options){.relaxed = 1, .cold_seconds = 1e-9});
     int64_t ids[12];
     pc__maps maps[12], again;
     for (uint32_t n = 0; n < 12; n++)
@@ -120,7 +127,8 @@ static void test_held_here(void)
     pc__map_store_free(store);
 }
 
-/* Where addresses are limited, views are only as large as the file, and are made anew all the time. */
+/* Where addresses are limited, views are only as large as the file, and are made anew all the time.
+ */
 static void test_growth(void)
 {
 #if !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__)
@@ -168,7 +176,8 @@ static void *adder(void *user)
     for (uint32_t n = 0; n < 60; n++) {
         maps_record r = maps_make(&face, n);
         int64_t id;
-        pc_status status = pc__map_store_add(c->store, &r.tokens_id, r.tokens, r.note, sizeof r.note, r.layers, &id, crowd_evicted, c);
+        pc_status status = pc__map_store_add(c->store, &r.tokens_id, r.tokens, r.note,
+                                             sizeof r.note, r.layers, &id, crowd_evicted, c);
         if (status == PC_OK)
             atomic_fetch_add(&c->added, 1);
         else if (status != PC_AGAIN) {
@@ -233,7 +242,10 @@ static void test_crowd(void)
 {
     static void *(*const others[])(void *) = {looker, looker, outsider, tidier};
     const char *folder = maps_folder();
-    crowd c = {.folder = folder, .store = open_store(folder, (pc__map_store_options){.relaxed = 1, .budget_bytes = 4 * BUDGET, .cold_seconds = 0.01})};
+    crowd c = {.folder = folder,
+               .store = open_store(folder, (pc__map_store_options){.relaxed = 1,
+                                                                   .budget_bytes = 4 * BUDGET,
+                                                                   .cold_seconds = 0.01})};
     pthread_t adders[3], rest[4];
     pc__map_store_stats s;
     for (size_t i = 0; i < 3; i++)
@@ -261,11 +273,13 @@ static void test_crowd(void)
     pc__map_store_free(c.store);
 }
 
-/* Ranges of the file cannot be locked, or somebody has all beyond its end: adding fails, and nothing is given up for it. */
+/* Ranges of the file cannot be locked, or somebody has all beyond its end: adding fails, and
+ * nothing is given up for it. */
 static void test_no_locks(uint64_t budget)
 {
     const char *folder = maps_folder();
-    pc__map_store *store = open_store(folder, (pc__map_store_options){.relaxed = 1, .budget_bytes = budget});
+    pc__map_store *store = open_store(
+        folder, (pc__map_store_options){.relaxed = 1, .budget_bytes = budget});
     pc__map_store_stats s;
     int64_t id;
     char path[64];
@@ -280,7 +294,8 @@ static void test_no_locks(uint64_t budget)
     CHECK_ERROR_HAS("cannot be locked");
     CHECK(dup2(writable, store->data_fd) >= 0);
     CHECK_INT(pc__range_lock(outsider, F_RDLCK, pc__map_room_last(&store->room), 0), 0);
-    CHECK_STATUS(maps_add(store, 5, &id), budget ? PC_OK : PC_AGAIN); /* with a budget, others make room */
+    CHECK_STATUS(maps_add(store, 5, &id),
+                 budget ? PC_OK : PC_AGAIN); /* with a budget, others make room */
     pc__map_store_get_stats(store, &s);
     CHECK((s.evicted > 0) == (budget > 0));
     CHECK(maps_balance(store));

@@ -1,5 +1,6 @@
 /* Room of a data file against a map of its pages.
- * Catches: pieces that overlap, gaps that are lost or touch each other, sums that are not those of the gaps, an array that would have to grow when a piece comes back. */
+ * Catches: pieces that overlap, gaps that are lost or touch each other, sums that are not those of
+ * the gaps, an array that would have to grow when a piece comes back. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -21,8 +22,10 @@ static int agrees(const pc__map_room *room, const uint8_t *pages)
         taken += pages[i];
     for (size_t i = 0; i < room->count && fine; i++) {
         const pc__map_gap *gap = &room->gaps[i];
-        fine = gap->at >= at && gap->bytes && gap->solid <= gap->bytes && gap->at + gap->bytes <= room->end;
-        fine = fine && (gap->at == 1 || pages[gap->at - 1]) && (gap->at + gap->bytes == room->end || pages[gap->at + gap->bytes]); /* whole */
+        fine = gap->at >= at && gap->bytes && gap->solid <= gap->bytes
+               && gap->at + gap->bytes <= room->end;
+        fine = fine && (gap->at == 1 || pages[gap->at - 1])
+               && (gap->at + gap->bytes == room->end || pages[gap->at + gap->bytes]); /* whole */
         for (uint64_t p = at; p < gap->at && fine; p++)
             fine = pages[p];
         for (uint64_t p = gap->at; p < gap->at + gap->bytes && fine; p++)
@@ -50,11 +53,14 @@ static void test_random(uint64_t seed)
             CHECK_OK(pc__map_room_reserve(&room, &pc__libc_allocator));
             size_t gap = pc__map_room_fit(&room, bytes, &last);
             for (size_t i = 0; i < room.count; i++) /* the smallest that is large enough */
-                CHECK(room.gaps[i].bytes < bytes || (gap != SIZE_MAX && room.gaps[gap].bytes <= room.gaps[i].bytes));
+                CHECK(room.gaps[i].bytes < bytes
+                      || (gap != SIZE_MAX && room.gaps[gap].bytes <= room.gaps[i].bytes));
             if (gap == SIZE_MAX && room.end + bytes >= PAGES)
                 continue;
-            int64_t before = (int64_t)(room.taken + room.solid), growth = pc__map_room_growth(&room, gap, bytes);
-            uint64_t at = gap == SIZE_MAX ? pc__map_room_take_end(&room, bytes) : pc__map_room_take(&room, gap, bytes);
+            int64_t before = (int64_t)(room.taken + room.solid),
+                    growth = pc__map_room_growth(&room, gap, bytes);
+            uint64_t at = gap == SIZE_MAX ? pc__map_room_take_end(&room, bytes)
+                                          : pc__map_room_take(&room, gap, bytes);
             CHECK_INT((int64_t)(room.taken + room.solid), before + growth);
             for (uint64_t p = at; p < at + bytes; p++) {
                 CHECK(!pages[p]);

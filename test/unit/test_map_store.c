@@ -1,6 +1,8 @@
 /* The store of attention maps.
- * Catches: maps that come back changed, pointers that move while the file grows, a record that is lost or comes back after reopening, counters that do not balance,
- * stores of another face that are opened, budgets that are exceeded, room that is lost, damage that is not found, a log that was cut and passes for a shorter one, links that are followed. */
+ * Catches: maps that come back changed, pointers that move while the file grows, a record that is
+ * lost or comes back after reopening, counters that do not balance, stores of another face that are
+ * opened, budgets that are exceeded, room that is lost, damage that is not found, a log that was
+ * cut and passes for a shorter one, links that are followed. */
 #include <errno.h>
 #include <fcntl.h>
 #include <sys/stat.h>
@@ -46,14 +48,14 @@ static void test_round(void)
     pc__map_store_free(store);
 }
 
-
 /* What earlier versions wrote. */
 static void test_golden(void)
 {
     static const uint32_t numbers[] = {2, 5, 0};
     pc__map_store *store = NULL;
     maps_list *list;
-    CHECK_OK(maps_open(&store, PC_SOURCE_DIR "/test/golden/maps", (pc__map_store_options){.read_only = 1}));
+    CHECK_OK(maps_open(&store, PC_SOURCE_DIR "/test/golden/maps",
+                       (pc__map_store_options){.read_only = 1}));
     if (!store)
         return;
     list = maps_list_of(store);
@@ -71,7 +73,9 @@ static void test_golden(void)
 static void refused(const char *folder, pc__map_store_face face, pc_status want, const char *text)
 {
     pc__map_store *store = (pc__map_store *)(uintptr_t)1;
-    CHECK_STATUS(pc__map_store_open(&store, &pc__libc_allocator, folder, &(pc__map_store_options){.face = face}), want);
+    CHECK_STATUS(pc__map_store_open(&store, &pc__libc_allocator, folder,
+                                    &(pc__map_store_options){.face = face}),
+                 want);
     CHECK(!store);
     CHECK_ERROR_HAS(text);
 }
@@ -124,13 +128,22 @@ static void test_arguments(void)
     uint8_t note[4], long_note[MAPS_NOTE + 1], *whole = NULL;
     size_t size;
     int64_t id;
-    CHECK_STATUS(pc__map_store_add(store, &r.tokens_id, 0, NULL, 0, r.layers, &id, NULL, NULL), PC_ERR_INVALID);
-    CHECK_STATUS(pc__map_store_add(store, &r.tokens_id, r.tokens, NULL, 5, r.layers, &id, NULL, NULL), PC_ERR_INVALID);
-    CHECK_STATUS(pc__map_store_add(store, &r.tokens_id, r.tokens, NULL, 0, layers, &id, NULL, NULL), PC_ERR_INVALID);
-    CHECK_STATUS(pc__map_store_add(store, &r.tokens_id, UINT32_MAX, NULL, 0, r.layers, &id, NULL, NULL), PC_ERR_LIMIT);
-    CHECK_STATUS(pc__map_store_add(store, &r.tokens_id, r.tokens, note, SIZE_MAX, r.layers, &id, NULL, NULL), PC_ERR_LIMIT);
+    CHECK_STATUS(pc__map_store_add(store, &r.tokens_id, 0, NULL, 0, r.layers, &id, NULL, NULL),
+                 PC_ERR_INVALID);
+    CHECK_STATUS(
+        pc__map_store_add(store, &r.tokens_id, r.tokens, NULL, 5, r.layers, &id, NULL, NULL),
+        PC_ERR_INVALID);
+    CHECK_STATUS(pc__map_store_add(store, &r.tokens_id, r.tokens, NULL, 0, layers, &id, NULL, NULL),
+                 PC_ERR_INVALID);
+    CHECK_STATUS(
+        pc__map_store_add(store, &r.tokens_id, UINT32_MAX, NULL, 0, r.layers, &id, NULL, NULL),
+        PC_ERR_LIMIT);
+    CHECK_STATUS(
+        pc__map_store_add(store, &r.tokens_id, r.tokens, note, SIZE_MAX, r.layers, &id, NULL, NULL),
+        PC_ERR_LIMIT);
     CHECK_INT(id, -1);
-    CHECK_OK(pc__map_store_add(store, &r.tokens_id, r.tokens, NULL, 0, r.layers, &id, NULL, NULL)); /* without a note */
+    CHECK_OK(pc__map_store_add(store, &r.tokens_id, r.tokens, NULL, 0, r.layers, &id, NULL,
+                               NULL)); /* without a note */
     CHECK_OK(pc__map_store_note(store, id, NULL, 0));
     CHECK_OK(maps_add(store, 2, &id));
     CHECK_OK(pc__map_store_note(store, id, note, sizeof note)); /* its first bytes */
@@ -177,7 +190,8 @@ static void test_budget(void)
 {
     enum { BUDGET = 200 * 1024, SLACK = 8192 /* whole blocks of the file system */ };
     const char *folder = maps_folder();
-    pc__map_store *store = fresh(folder, (pc__map_store_options){.budget_bytes = BUDGET, .relaxed = 1});
+    pc__map_store *store = fresh(folder,
+                                 (pc__map_store_options){.budget_bytes = BUDGET, .relaxed = 1});
     pc__map_store_face face = maps_face();
     pc__map_store_stats s;
     uint64_t told = 0;
@@ -185,7 +199,8 @@ static void test_budget(void)
     CHECK_OK(maps_add(store, 0, &first));
     for (uint32_t n = 1; n < 200; n++) {
         maps_record r = maps_make(&face, n);
-        CHECK_OK(pc__map_store_add(store, &r.tokens_id, r.tokens, r.note, sizeof r.note, r.layers, &id, count_one, &told));
+        CHECK_OK(pc__map_store_add(store, &r.tokens_id, r.tokens, r.note, sizeof r.note, r.layers,
+                                   &id, count_one, &told));
         maps_free(&r);
         CHECK_OK(maps_check(store, first, 0)); /* what is used stays */
         pc__map_store_get_stats(store, &s);
@@ -210,7 +225,8 @@ static void test_budget(void)
 static void test_worth_lasts(void)
 {
     const char *folder = maps_folder();
-    pc__map_store *store = fresh(folder, (pc__map_store_options){.budget_bytes = 100 * 1024, .relaxed = 1});
+    pc__map_store *store = fresh(folder,
+                                 (pc__map_store_options){.budget_bytes = 100 * 1024, .relaxed = 1});
     int64_t ids[4], id;
     for (uint32_t n = 0; n < 4; n++)
         CHECK_OK(maps_add(store, 5 * n, &ids[n]));
@@ -226,11 +242,13 @@ static void test_worth_lasts(void)
     pc__map_store_free(store);
 }
 
-/* Records of 5 sizes in a small room for long: it is used again and again, the log does not grow for ever, and nothing is overwritten that is there. */
+/* Records of 5 sizes in a small room for long: it is used again and again, the log does not grow
+ * for ever, and nothing is overwritten that is there. */
 static void test_churn(void)
 {
     const char *folder = maps_folder();
-    pc__map_store *store = fresh(folder, (pc__map_store_options){.budget_bytes = 256 * 1024, .relaxed = 1});
+    pc__map_store *store = fresh(folder,
+                                 (pc__map_store_options){.budget_bytes = 256 * 1024, .relaxed = 1});
     char log[512];
     struct stat st;
     for (uint32_t n = 0; n < 4000; n++) {
@@ -261,7 +279,8 @@ static void test_churn(void)
 static void test_pack(void)
 {
     const char *folder = maps_folder();
-    pc__map_store *store = fresh(folder, (pc__map_store_options){.cold_seconds = 1e-9, .relaxed = 1});
+    pc__map_store *store = fresh(folder,
+                                 (pc__map_store_options){.cold_seconds = 1e-9, .relaxed = 1});
     pc__map_store_stats raw, packed;
     int64_t ids[25];
     for (uint32_t n = 0; n < 25; n++)
@@ -304,7 +323,8 @@ static void copy_file(const char *from, const char *to, const char *name, off_t 
     int in = open(path, O_RDONLY);
     snprintf(path, sizeof path, "%s/%s", to, name);
     int out = open(path, O_WRONLY | O_CREAT | O_TRUNC, 0600);
-    CHECK(in >= 0 && out >= 0 && (got = read(in, data, sizeof data)) > 0 && write(out, data, (size_t)got) == got);
+    CHECK(in >= 0 && out >= 0 && (got = read(in, data, sizeof data)) > 0
+          && write(out, data, (size_t)got) == got);
     CHECK(size < 0 || !ftruncate(out, size));
     close(in);
     close(out);
@@ -313,7 +333,8 @@ static void copy_file(const char *from, const char *to, const char *name, off_t 
 /* How many of `records` are told to be damaged; each of the others is there. */
 static uint64_t damaged_of(const char *folder, uint64_t records, int read_only)
 {
-    pc__map_store *store = fresh(folder, (pc__map_store_options){.read_only = read_only, .relaxed = 1});
+    pc__map_store *store = fresh(folder,
+                                 (pc__map_store_options){.read_only = read_only, .relaxed = 1});
     pc__map_store_stats s = {0};
     maps_list *list;
     if (!store)
@@ -330,7 +351,8 @@ static uint64_t damaged_of(const char *folder, uint64_t records, int read_only)
     return s.damaged;
 }
 
-/* Cut anywhere, the log costs records, and says how many; once it was opened for writing it is whole again. */
+/* Cut anywhere, the log costs records, and says how many; once it was opened for writing it is
+ * whole again. */
 static void cut_everywhere(const char *folder)
 {
     char path[512];
@@ -383,7 +405,11 @@ static void test_cut_log(void)
 
 static pc_status use(const pc_allocator *mem, const char *folder, int64_t *stored)
 {
-    pc__map_store_options options = {.face = maps_face(), .create = 1, .cold_seconds = 1e-9, .budget_bytes = 40 * 1024, .relaxed = 1};
+    pc__map_store_options options = {.face = maps_face(),
+                                     .create = 1,
+                                     .cold_seconds = 1e-9,
+                                     .budget_bytes = 40 * 1024,
+                                     .relaxed = 1};
     pc__map_store *store = NULL;
     pc__maps maps = {0};
     uint8_t note[MAPS_NOTE];

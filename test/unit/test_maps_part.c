@@ -1,6 +1,8 @@
-/* Catches: maps recorded that are not what attention used, given maps that are applied to other rows, heads, layers or values, rows whose results depend on whether others of the
- * batch have maps given, keys that are completed with other bits than a pass gives them, runs without keys that are attended to, maps of another mask, shape or length that are
- * taken, and leaks when memory runs out. */
+/* Catches: maps recorded that are not what attention used, given maps that are applied to other
+ * rows, heads, layers or values, rows whose results depend on whether others of the batch have maps
+ * given, keys that are completed with other bits than a pass gives them, runs without keys that are
+ * attended to, maps of another mask, shape or length that are taken, and leaks when memory runs
+ * out. */
 #include "model/maps_part.h"
 
 #include <math.h>
@@ -11,7 +13,16 @@
 #include "random_model.h"
 #include "testing.h"
 
-enum { LAYERS = 3, VOCAB = 97, HIDDEN = 64, HEADS = 4, KV_HEADS = 2, DIM = 16, LANES = 3, MOST = 80 };
+enum {
+    LAYERS = 3,
+    VOCAB = 97,
+    HIDDEN = 64,
+    HEADS = 4,
+    KV_HEADS = 2,
+    DIM = 16,
+    LANES = 3,
+    MOST = 80
+};
 
 typedef struct kind {
     uint32_t scheme, compute;
@@ -24,11 +35,31 @@ static const size_t lengths[LANES] = {20, 70, 33};
 
 static pc_status make(pc_model **out, pc_context *context, const kind *k)
 {
-    pc__arch arch = {.name = "test", .layers = LAYERS, .heads = HEADS, .kv_heads = KV_HEADS, .head_dim = DIM, .v_dim = DIM, .hidden = HIDDEN, .ffn = 96,
-                     .vocab = VOCAB, .context_length = 128, .norm = PC__NORM_RMS, .norm_eps = 1e-6f, .position_scheme = k->scheme,
-                     .activation = PC__ACT_SILU, .gated = 1, .final_norm = 1, .embedding_dim = HIDDEN, .causal = k->causal,
-                     .residual = k->post ? PC__RESIDUAL_POST : PC__RESIDUAL_SEQUENTIAL, .attention_cap = k->cap, .qkv_clip = k->clip,
-                     .window = (int32_t)k->window, .window_from = 1, .alibi_max = 8, .rope = {.theta = 10000, .dims = DIM}};
+    pc__arch arch = {.name = "test",
+                     .layers = LAYERS,
+                     .heads = HEADS,
+                     .kv_heads = KV_HEADS,
+                     .head_dim = DIM,
+                     .v_dim = DIM,
+                     .hidden = HIDDEN,
+                     .ffn = 96,
+                     .vocab = VOCAB,
+                     .context_length = 128,
+                     .norm = PC__NORM_RMS,
+                     .norm_eps = 1e-6f,
+                     .position_scheme = k->scheme,
+                     .activation = PC__ACT_SILU,
+                     .gated = 1,
+                     .final_norm = 1,
+                     .embedding_dim = HIDDEN,
+                     .causal = k->causal,
+                     .residual = k->post ? PC__RESIDUAL_POST : PC__RESIDUAL_SEQUENTIAL,
+                     .attention_cap = k->cap,
+                     .qkv_clip = k->clip,
+                     .window = (int32_t)k->window,
+                     .window_from = 1,
+                     .alibi_max = 8,
+                     .rope = {.theta = 10000, .dims = DIM}};
     return random_model_of(out, context, &arch, k->compute, 0);
 }
 
@@ -40,7 +71,7 @@ typedef struct batch {
     pc__lane_maps maps[LANES];
     const void *given[LANES][LAYERS];
     void *record[LANES][LAYERS];
-    float *final; /* [rows][HIDDEN] */
+    float *final;                      /* [rows][HIDDEN] */
     const void *chosen[LANES][LAYERS]; /* what choose gives */
     int choosing;
 } batch;
@@ -90,7 +121,8 @@ static pc_status add_lane(batch *b, pc__pass_build *build, size_t lane)
         pc__token_row row = {token(lane, i), 0, 5 + (int64_t)i, b->runs[lane], i, 5, 0};
         pc__build_row(build, &row);
         if (!all_given(b, lane) && (b->first[lane + 1] != b->first[lane]))
-            status = pc__build_span(build, b->runs[lane], 5, 0, b->model->native->arch.causal ? i + 1 : n);
+            status = pc__build_span(build, b->runs[lane], 5, 0,
+                                    b->model->native->arch.causal ? i + 1 : n);
     }
     return status;
 }
@@ -199,7 +231,8 @@ static void recorded_and_reused(const pc_model *model, float limit)
                 give(&reuse, &source, i, 7);
         CHECK_OK(run(&reuse, model, 7, 1));
         for (size_t i = 0; i < LANES; i++) {
-            const float *got = reuse.final + reuse.first[i] * HIDDEN, *want = plain.final + plain.first[i] * HIDDEN;
+            const float *got = reuse.final + reuse.first[i] * HIDDEN,
+                        *want = plain.final + plain.first[i] * HIDDEN;
             if (given >> i & 1)
                 CHECK(difference(got, want, lengths[i] * HIDDEN) < limit);
             else
@@ -213,7 +246,8 @@ static void recorded_and_reused(const pc_model *model, float limit)
     batch_free(&plain);
 }
 
-/* Another lane's maps cannot serve by accident; a lane's result is its own, bit for bit, whatever else is in the batch; a choice layer by layer is the same as maps given. */
+/* Another lane's maps cannot serve by accident; a lane's result is its own, bit for bit, whatever
+ * else is in the batch; a choice layer by layer is the same as maps given. */
 static void mixed(const pc_model *model)
 {
     batch source = {0}, alone = {0}, both = {0}, asked = {0};
@@ -223,7 +257,8 @@ static void mixed(const pc_model *model)
     give(&both, &source, 1, 5);
     give(&both, &source, 2, 2);
     CHECK_OK(run(&both, model, 7, 1));
-    CHECK(!memcmp(alone.final, both.final + both.first[1] * HIDDEN, lengths[1] * HIDDEN * sizeof(float)));
+    CHECK(!memcmp(alone.final, both.final + both.first[1] * HIDDEN,
+                  lengths[1] * HIDDEN * sizeof(float)));
     asked.choosing = 1;
     asked.maps[1].shape = source.maps[1].shape;
     asked.maps[2].shape = source.maps[2].shape;
@@ -241,17 +276,21 @@ static void mixed(const pc_model *model)
     batch_free(&asked);
 }
 
-/* Keys of a layer, completed, against those of a pass whose hidden rows are the same up to that layer. */
+/* Keys of a layer, completed, against those of a pass whose hidden rows are the same up to that
+ * layer. */
 static void keys_completed(const pc_model *model)
 {
     size_t n = lengths[1], width = KV_HEADS * DIM;
-    float *inputs = malloc(LAYERS * n * HIDDEN * sizeof *inputs), k[2][KV_HEADS * DIM], v[2][KV_HEADS * DIM];
+    float *inputs = malloc(LAYERS * n * HIDDEN * sizeof *inputs), k[2][KV_HEADS * DIM],
+          v[2][KV_HEADS * DIM];
     batch source = {0}, reuse = {0};
     record_all(&source, model, PC_MAP_F16);
     give(&reuse, &source, 1, 7);
     reuse.maps[1].inputs = inputs;
     CHECK_OK(run(&reuse, model, 7, 1));
-    CHECK_STATUS(pc__native_may_place(model->native, reuse.runs[1], LAYERS, 5, reuse.runs[1]->regime), PC_ERR_STATE);
+    CHECK_STATUS(
+        pc__native_may_place(model->native, reuse.runs[1], LAYERS, 5, reuse.runs[1]->regime),
+        PC_ERR_STATE);
     CHECK_OK(pc__complete_keys(model, reuse.runs[1], inputs, NULL));
     CHECK_OK(pc__native_may_place(model->native, reuse.runs[1], LAYERS, 5, reuse.runs[1]->regime));
     for (int32_t l = 0; l < LAYERS; l++) {
@@ -261,7 +300,8 @@ static void keys_completed(const pc_model *model)
         for (size_t t = 0; t < n; t++) {
             pc__kv_read(reuse.runs[1], l, t, k[0], v[0]);
             pc__kv_read(part.runs[1], l, t, k[1], v[1]);
-            CHECK(!memcmp(k[0], k[1], width * sizeof(float)) && !memcmp(v[0], v[1], width * sizeof(float)));
+            CHECK(!memcmp(k[0], k[1], width * sizeof(float))
+                  && !memcmp(v[0], v[1], width * sizeof(float)));
         }
         batch_free(&part);
     }
@@ -324,7 +364,11 @@ int main(void)
 {
     static const kind kinds[] = {
         {.scheme = PC_POSITION_ROPE, .compute = PC_DTYPE_F32, .causal = 1},
-        {.scheme = PC_POSITION_ROPE, .compute = PC_DTYPE_F32, .causal = 1, .window = 24, .clip = 0.5f},
+        {.scheme = PC_POSITION_ROPE,
+         .compute = PC_DTYPE_F32,
+         .causal = 1,
+         .window = 24,
+         .clip = 0.5f},
         {.scheme = PC_POSITION_ALIBI, .compute = PC_DTYPE_F32, .causal = 1, .cap = 3.0f},
         {.scheme = PC_POSITION_ROPE, .compute = PC_DTYPE_BF16, .causal = 1},
         {.scheme = PC_POSITION_ROPE, .compute = PC_DTYPE_F32, .causal = 0},

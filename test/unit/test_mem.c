@@ -195,7 +195,8 @@ static void bytes(void)
     CHECK(!b.data && !b.size && !memory.live_blocks);
 }
 
-/* Whole pages are gone from the process while blocks around them live, and malloc goes on as before; a host's memory is left alone. */
+/* Whole pages are gone from the process while blocks around them live, and malloc goes on as
+ * before; a host's memory is left alone. */
 static void to_system(void)
 {
     enum { COUNT = 64, BYTES = 300000 };

@@ -1,5 +1,6 @@
-/* Catches: text that Prometheus' parser refuses (a sample without its HELP and TYPE, twice the same series, a number that is none), counters that are missing before anything
- * happened or that differ from pc_cache_get_tier_stats, a buffer that is overrun. */
+/* Catches: text that Prometheus' parser refuses (a sample without its HELP and TYPE, twice the same
+ * series, a number that is none), counters that are missing before anything happened or that differ
+ * from pc_cache_get_tier_stats, a buffer that is overrun. */
 #include "store/cache_body.h"
 
 #include <stdlib.h>
@@ -59,7 +60,8 @@ static void check_lines(const char *text)
         } else {
             char *rest;
             const char *number = strrchr(copy, ' ');
-            CHECK(!strncmp(copy, family, strlen(family)) && (copy[strlen(family)] == ' ' || copy[strlen(family)] == '{'));
+            CHECK(!strncmp(copy, family, strlen(family))
+                  && (copy[strlen(family)] == ' ' || copy[strlen(family)] == '{'));
             CHECK(number && strtod(number + 1, &rest) >= 0 && !*rest);
             samples++;
         }
@@ -84,7 +86,8 @@ static void use(pc_cache *cache)
         pc_segment *segment = NULL;
         CHECK_STATUS(pc__cache_get(cache, &key, &t, 1, &segment), PC_MISS);
         CHECK_OK(pc__segment_new(&segment, &pc__libc_allocator, &ops, NULL, NULL, 1000, &t, 1));
-        CHECK_OK(pc__cache_put(cache, &(pc__naming){.key = key, .cost = 1}, NULL, segment, NULL, NULL));
+        CHECK_OK(
+            pc__cache_put(cache, &(pc__naming){.key = key, .cost = 1}, NULL, segment, NULL, NULL));
         pc__segment_unref(segment);
         CHECK_OK(pc__cache_get(cache, &key, &t, 1, &segment));
         pc__segment_unref(segment);
@@ -101,7 +104,8 @@ static void compare(pc_cache *cache, double hits, double lookups)
     CHECK(value(text, "promptcache_lookups_total") == lookups);
     CHECK(value(text, "promptcache_hits_total") == hits);
     CHECK(value(text, "promptcache_tier_stored_total{tier=\"host\"}") == (double)s.stored);
-    CHECK(value(text, "promptcache_tier_resident_bytes{tier=\"host\"}") == (double)s.resident_bytes);
+    CHECK(value(text, "promptcache_tier_resident_bytes{tier=\"host\"}")
+          == (double)s.resident_bytes);
     CHECK(value(text, "promptcache_tier_budget_bytes{tier=\"host\"}") == (double)s.budget_bytes);
     CHECK(value(text, "promptcache_tier_evicted_total{tier=\"host\"}") == (double)s.evicted);
     CHECK(value(text, "promptcache_tier_read_seconds_total{tier=\"host\"}") >= 0);

@@ -130,11 +130,13 @@ static void biases(void)
     CHECK_ERROR_HAS("q_proj.bias");
 }
 
-/* Names of BERT's files: with and without the prefix, norms as old files call them, heads that are there or not, what
- * predicts masked words, the rows of the numbers 0, 1, 2 …; a second pooler. */
-static pc_status open_bert(const char *prefix, int old, const char *const *extra, const char *architecture)
+/* Names of BERT's files: with and without the prefix, norms as old files call them, heads that are
+ * there or not, what predicts masked words, the rows of the numbers 0, 1, 2 …; a second pooler. */
+static pc_status open_bert(const char *prefix, int old, const char *const *extra,
+                           const char *architecture)
 {
-    static const char *const norms[] = {"embeddings.LayerNorm", "encoder.layer.0.attention.output.LayerNorm",
+    static const char *const norms[] = {"embeddings.LayerNorm",
+                                        "encoder.layer.0.attention.output.LayerNorm",
                                         "encoder.layer.0.output.LayerNorm"};
     static const struct {
         const char *name;
@@ -180,9 +182,12 @@ static pc_status open_bert(const char *prefix, int old, const char *const *extra
 
 static void encoders(void)
 {
-    static const char *const none[] = {NULL}, *const trained[] = {"cls.predictions.transform.dense.weight", NULL},
-                             *const pooler[] = {"bert.pooler.dense.weight", "classifier.weight", NULL},
-                             *const two[] = {"roberta.pooler.dense.weight", "classifier.dense.weight", NULL},
+    static const char *const none[] = {NULL},
+                             *const trained[] = {"cls.predictions.transform.dense.weight", NULL},
+                             *const pooler[] = {"bert.pooler.dense.weight", "classifier.weight",
+                                                NULL},
+                             *const two[] = {"roberta.pooler.dense.weight",
+                                             "classifier.dense.weight", NULL},
                              *const foreign[] = {"qa_outputs.weight", NULL};
     CHECK_OK(open_bert("bert.", 0, none, "bert"));
     CHECK_OK(open_bert("", 1, none, "bert"));
@@ -343,13 +348,14 @@ static void types(void)
     pc__weights_free(w);
 }
 
-/* Two layers of a Qwen2-MoE of three experts of width 4 (the first layer has none), or of a file that keeps them in
- * three dimensions. */
+/* Two layers of a Qwen2-MoE of three experts of width 4 (the first layer has none), or of a file
+ * that keeps them in three dimensions. */
 static pc__arch arch_of_experts(const char *name)
 {
     pc__arch a = arch_of(name, 2);
     a.layers = 2;
-    a.experts = (pc__expert_config){.count = 3, .used = 2, .width = 4, .shared = 5, .shared_gated = 1};
+    a.experts = (pc__expert_config){
+        .count = 3, .used = 2, .width = 4, .shared = 5, .shared_gated = 1};
     pc__set_experts(&a, 1);
     return a;
 }
@@ -359,7 +365,9 @@ static void add_expert(pc__weights *w, const char *kind, int e, uint64_t rows, u
 {
     char name[96];
     snprintf(name, sizeof name, "layers.1.mlp.experts.%d.%s_proj.weight", e, kind);
-    pc__tensor t = {.type = PC__T_F32, .rank = 2, .shape = {rows, cols},
+    pc__tensor t = {.type = PC__T_F32,
+                    .rank = 2,
+                    .shape = {rows, cols},
                     .data = (const uint8_t *)(numbers + (e == 2 ? 1000 : 0))};
     CHECK(pc__tensor_size(&t, &t.bytes));
     CHECK_OK(pc__weights_add(w, &t, name, strlen(name)));
@@ -410,7 +418,8 @@ static void numbered(void)
         }
     }
     CHECK_OK(pc__names_matrix(&n, PC__PART_EXPERT_DOWN, 1, 24, 4, &s));
-    CHECK_OK(pc__names_matrix(&n, PC__PART_GATE, 0, 6, 8, &s)); /* the dense one, and the shared one */
+    CHECK_OK(
+        pc__names_matrix(&n, PC__PART_GATE, 0, 6, 8, &s)); /* the dense one, and the shared one */
     CHECK_OK(pc__names_matrix(&n, PC__PART_GATE, 1, 5, 8, &s));
     CHECK_OK(pc__names_matrix(&n, PC__PART_SHARED_SCALE, 1, 1, 8, &s));
     CHECK_STATUS(pc__names_matrix(&n, PC__PART_EXPERT_UP, 1, 12, 8, &s), PC_ERR_NOT_FOUND);
@@ -431,14 +440,16 @@ static void numbered(void)
     CHECK_STATUS(open_experts(3, "layers.0.mlp.experts.0.gate_proj.weight"), PC_ERR_UNSUPPORTED);
     CHECK_STATUS(open_experts(3, "layers.1.mlp.gate.bias"), PC_ERR_UNSUPPORTED);
     CHECK_STATUS(open_experts(3, "layers.1.mlp.experts.1.gate_proj.bias"), PC_ERR_UNSUPPORTED);
-    CHECK_STATUS(open_experts(3, "layers.0.mlp.shared_expert.gate_proj.weight"), PC_ERR_UNSUPPORTED);
+    CHECK_STATUS(open_experts(3, "layers.0.mlp.shared_expert.gate_proj.weight"),
+                 PC_ERR_UNSUPPORTED);
 }
 
 static void in_three_dimensions(void)
 {
     pc__arch a = arch_of_experts("qwen2moe");
     pc__weights *w = table();
-    pc__tensor t = {.type = PC__T_F32, .rank = 3, .shape = {3, 4, 8}, .data = (const uint8_t *)numbers};
+    pc__tensor t = {
+        .type = PC__T_F32, .rank = 3, .shape = {3, 4, 8}, .data = (const uint8_t *)numbers};
     pc__names n;
     pc__matrix_source s;
     float row[8];

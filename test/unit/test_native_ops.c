@@ -1,6 +1,7 @@
 /* Catches: cuts that change the states, visibility of placements in an encoding, failed steps that
- * leave traces in a sequence, forks that share what they must not, a run that begins before its start, weights that depend on the
- * number of threads, long texts in many cuts that take memory by the square of their length or have other states than the same in few calls, and leaks or
+ * leave traces in a sequence, forks that share what they must not, a run that begins before its
+ * start, weights that depend on the number of threads, long texts in many cuts that take memory by
+ * the square of their length or have other states than the same in few calls, and leaks or
  * half-made results when memory runs out at any allocation. */
 #include "model/native_ops.h"
 
@@ -24,7 +25,10 @@ static const int32_t ids[TOKENS] = {3,  14, 15, 92, 65, 35, 89, 79, 32, 38,
 
 static pc_status make(pc_model **out, pc_context *context, uint32_t scheme)
 {
-    return random_model_new(out, context, &(random_model){.scheme = scheme, .compute = PC_DTYPE_F32, .head_dim = 16, .context_length = 128});
+    return random_model_new(
+        out, context,
+        &(random_model){
+            .scheme = scheme, .compute = PC_DTYPE_F32, .head_dim = 16, .context_length = 128});
 }
 
 static void count_up(int64_t *positions, int64_t from)
@@ -149,7 +153,8 @@ static void forks(const pc_model *model)
     for (int i = 0; i < VOCAB; i++)
         CHECK(fabsf(got[i] - want[i]) < 1e-4f);
     pc__native_drop(model->user, plain);
-    CHECK_OK(pc__native_truncate(model->user, b, 8)); /* its own run becomes empty, and the shared one is cut */
+    CHECK_OK(pc__native_truncate(model->user, b,
+                                 8)); /* its own run becomes empty, and the shared one is cut */
     CHECK_OK(step(model, b, ids + 7, 7, 8, got));
     for (int i = 0; i < VOCAB; i++)
         CHECK(fabsf(got[i] - want[i]) < 1e-4f);
@@ -321,7 +326,8 @@ static void bounded_free(void *user, void *ptr, size_t size, size_t align)
 enum { LONG = 2000 };
 
 /* Tokens [first, end), `each` to a cut, behind the segments of those before. */
-static pc_status encode_long(const pc_model *model, size_t first, size_t end, size_t each, const pc_placement *seen, size_t seen_count, void **segments)
+static pc_status encode_long(const pc_model *model, size_t first, size_t end, size_t each,
+                             const pc_placement *seen, size_t seen_count, void **segments)
 {
     static int32_t tokens[LONG];
     static int64_t positions[LONG];
@@ -333,7 +339,17 @@ static pc_status encode_long(const pc_model *model, size_t first, size_t end, si
     }
     for (size_t i = first; i < end; i += each)
         cuts[n++] = (pc_cut){i - first, each};
-    pc_encode_args args = {sizeof args, tokens + first, positions + first, end - first, seen, seen_count, cuts, n, 0, NULL, NULL};
+    pc_encode_args args = {sizeof args,
+                           tokens + first,
+                           positions + first,
+                           end - first,
+                           seen,
+                           seen_count,
+                           cuts,
+                           n,
+                           0,
+                           NULL,
+                           NULL};
     return model->ops.encode(model->user, &args, segments);
 }
 
@@ -346,8 +362,19 @@ static void long_memory(void)
     pc_context_options options = PC_CONTEXT_OPTIONS_INIT;
     pc_context *context = NULL;
     pc_model *model = NULL;
-    pc__arch arch = {.name = "test", .layers = 1, .heads = 1, .kv_heads = 1, .head_dim = 16, .v_dim = 16, .hidden = 16, .ffn = 16, .vocab = VOCAB,
-                     .norm_eps = 1e-6f, .final_norm = 1, .embedding_dim = 16, .causal = 1};
+    pc__arch arch = {.name = "test",
+                     .layers = 1,
+                     .heads = 1,
+                     .kv_heads = 1,
+                     .head_dim = 16,
+                     .v_dim = 16,
+                     .hidden = 16,
+                     .ffn = 16,
+                     .vocab = VOCAB,
+                     .norm_eps = 1e-6f,
+                     .final_norm = 1,
+                     .embedding_dim = 16,
+                     .causal = 1};
     static void *segments[LONG];
     options.threads = 1;
     options.allocator = &mem;

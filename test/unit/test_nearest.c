@@ -1,5 +1,5 @@
-/* Catches: a neighbour that is dropped though it is among the k nearest, a wrong order, ties that do not go to the smaller id, also where only the
- * roots are equal. */
+/* Catches: a neighbour that is dropped though it is among the k nearest, a wrong order, ties that
+ * do not go to the smaller id, also where only the roots are equal. */
 #include "memo/nearest.h"
 
 #include <math.h>
@@ -36,7 +36,8 @@ static void compare(size_t k, pc_test_rng *rng)
     pc__nearest_sort(distances, ids, k);
     qsort(all, OFFERS, sizeof *all, order);
     for (size_t i = 0; i < k; i++)
-        wrong += i < OFFERS ? distances[i] != all[i].distance || ids[i] != all[i].id : !isinf(distances[i]) || ids[i] != -1;
+        wrong += i < OFFERS ? distances[i] != all[i].distance || ids[i] != all[i].id
+                            : !isinf(distances[i]) || ids[i] != -1;
     CHECK_INT(wrong, 0);
 }
 

@@ -1,5 +1,5 @@
-/* Catches: an id that is not found where it lies after others were removed, moved or the table has grown; one that is found after it went; a failed
- * allocation that changes anything. */
+/* Catches: an id that is not found where it lies after others were removed, moved or the table has
+ * grown; one that is found after it went; a failed allocation that changes anything. */
 #include "memo/places.h"
 
 #include <stdlib.h>

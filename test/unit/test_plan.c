@@ -1,6 +1,7 @@
-/* Catches: a plan whose result differs from ordinary attention over the concatenated keys (several spans a row, shared and
- * ragged spans, several placements of one run, empty spans, ALiBi, windows, soft cap, grouped heads), a row that depends on
- * its neighbours or on the number of threads, leaks and crashes when an allocation fails. */
+/* Catches: a plan whose result differs from ordinary attention over the concatenated keys (several
+ * spans a row, shared and ragged spans, several placements of one run, empty spans, ALiBi, windows,
+ * soft cap, grouped heads), a row that depends on its neighbours or on the number of threads, leaks
+ * and crashes when an allocation fails. */
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -34,7 +35,8 @@ static uint32_t below(pc_test_rng *rng, uint32_t n)
 
 static void make_run(world *w, pc_test_rng *rng, size_t i, size_t tokens, int holes)
 {
-    size_t kd = (size_t)(w->shape.kv_heads * w->shape.k_dim), vd = (size_t)(w->shape.kv_heads * w->shape.v_dim);
+    size_t kd = (size_t)(w->shape.kv_heads * w->shape.k_dim),
+           vd = (size_t)(w->shape.kv_heads * w->shape.v_dim);
     int64_t at = 0;
     CHECK_OK(pc__kv_new(&w->run[i], &pc__libc_allocator, &w->shape, i % 2 ? tokens : 0));
     w->k[i] = malloc(tokens * kd * sizeof(float) + 4);
@@ -49,7 +51,8 @@ static void make_run(world *w, pc_test_rng *rng, size_t i, size_t tokens, int ho
     for (int32_t l = 0; l < w->shape.layers; l++)
         for (size_t t = 0; t < tokens; t++) {
             pc__kv_write(w->run[i], l, t, w->k[i] + t * kd, w->v[i] + t * vd);
-            pc__kv_read(w->run[i], l, t, w->k[i] + t * kd, w->v[i] + t * vd); /* what was rounded counts */
+            pc__kv_read(w->run[i], l, t, w->k[i] + t * kd,
+                        w->v[i] + t * vd); /* what was rounded counts */
         }
 }
 
@@ -63,7 +66,8 @@ static void make_rows(world *w, pc_test_rng *rng)
         w->first[r] = n;
         for (size_t s = 0; s < spans; s++) {
             pc__kv *run = w->run[(r + s) % RUNS];
-            uint32_t lo = below(rng, (uint32_t)run->tokens + 1), hi = lo + below(rng, (uint32_t)(run->tokens - lo) + 1);
+            uint32_t lo = below(rng, (uint32_t)run->tokens + 1),
+                     hi = lo + below(rng, (uint32_t)(run->tokens - lo) + 1);
             w->spans[n++] = (pc__row_span){run, (int64_t)below(rng, 6000) - 500, lo, hi};
         }
     }
@@ -89,13 +93,15 @@ static void turn(const world *w, const float *q, int64_t distance, double *out)
         out[d] = (double)q[d];
     for (int32_t i = 0; w->use_rope && i < half; i++) {
         int32_t a = w->rope.interleaved ? 2 * i : i, b = w->rope.interleaved ? a + 1 : i + half;
-        double c = cos((double)distance * w->frequency[i]), s = sin((double)distance * w->frequency[i]);
+        double c = cos((double)distance * w->frequency[i]),
+               s = sin((double)distance * w->frequency[i]);
         out[a] = (double)q[a] * c - (double)q[b] * s;
         out[b] = (double)q[a] * s + (double)q[b] * c;
     }
 }
 
-static double score_of(const world *w, const double *q, size_t run, size_t t, int32_t head, int64_t distance, float scale)
+static double score_of(const world *w, const double *q, size_t run, size_t t, int32_t head,
+                       int64_t distance, float scale)
 {
     int32_t kv_head = head / (w->heads / w->shape.kv_heads);
     const float *k = w->k[run] + ((int32_t)t * w->shape.kv_heads + kv_head) * w->shape.k_dim;
@@ -116,12 +122,15 @@ static void naive_row(const world *w, size_t r, int32_t head, float scale, doubl
         for (size_t i = w->first[r]; i < w->first[r + 1]; i++) {
             const pc__row_span *s = &w->spans[i];
             size_t run = run_index(w, s->kv);
-            turn(w, w->q + ((int32_t)r * w->heads + head) * w->shape.k_dim, w->position[r] - s->start, q);
+            turn(w, w->q + ((int32_t)r * w->heads + head) * w->shape.k_dim,
+                 w->position[r] - s->start, q);
             for (size_t t = s->lo; t < s->hi; t++) {
                 int64_t distance = w->position[r] - s->start - pc__kv_relative(s->kv, t);
                 double x = score_of(w, q, run, t, head, distance, scale);
-                const float *v = w->v[run] +
-                                 ((int32_t)t * w->shape.kv_heads + head / (w->heads / w->shape.kv_heads)) * w->shape.v_dim;
+                const float *v = w->v[run]
+                                 + ((int32_t)t * w->shape.kv_heads
+                                    + head / (w->heads / w->shape.kv_heads))
+                                       * w->shape.v_dim;
                 if (w->window && distance >= w->window)
                     continue;
                 top = pass ? top : fmax(top, x);
@@ -137,7 +146,10 @@ static void naive_row(const world *w, size_t r, int32_t head, float scale, doubl
 
 static pc__attn_layer layer_of(const world *w)
 {
-    pc__attn_layer layer = {.layer = 1, .heads = w->heads, .window = w->window, .soft_cap = w->cap,
+    pc__attn_layer layer = {.layer = 1,
+                            .heads = w->heads,
+                            .window = w->window,
+                            .soft_cap = w->cap,
                             .scale = 1.0f / sqrtf((float)w->shape.k_dim)};
     layer.slopes = w->use_alibi ? w->slopes : NULL;
     layer.rope = w->use_rope ? &w->rope : NULL;
@@ -153,16 +165,20 @@ static double worst(const world *w, const float *out, const float *lse)
             double want[256], want_lse;
             naive_row(w, r, h, 1.0f / sqrtf((float)w->shape.k_dim), want, &want_lse);
             for (int32_t d = 0; d < w->shape.v_dim; d++)
-                top = fmax(top, fabs(want[d] - (double)out[((int32_t)r * w->heads + h) * w->shape.v_dim + d]));
+                top = fmax(
+                    top,
+                    fabs(want[d] - (double)out[((int32_t)r * w->heads + h) * w->shape.v_dim + d]));
             if (want_lse == -INFINITY)
                 CHECK((double)lse[(int32_t)r * w->heads + h] == -INFINITY);
             else
-                top = fmax(top, fabs(want_lse - (double)lse[(int32_t)r * w->heads + h]) / fmax(1.0, fabs(want_lse)));
+                top = fmax(top, fabs(want_lse - (double)lse[(int32_t)r * w->heads + h])
+                                    / fmax(1.0, fabs(want_lse)));
         }
     return top;
 }
 
-static void attend(pc_context *context, const world *w, size_t first, size_t count, float *out, float *lse)
+static void attend(pc_context *context, const world *w, size_t first, size_t count, float *out,
+                   float *lse)
 {
     pc__rows rows = {count, w->position + first, w->first + first, w->spans, 0};
     pc__attn_layer layer = layer_of(w);
@@ -174,7 +190,8 @@ static void attend(pc_context *context, const world *w, size_t first, size_t cou
     rows.spans = w->spans + w->first[first];
     memset(out, 0xA5, count * vectors * (size_t)w->shape.v_dim * sizeof *out);
     if (CHECK_OK(pc__plan_new(&plan, context, &rows, &w->shape, w->heads)))
-        CHECK_OK(pc__plan_attend(plan, &layer, w->q + first * vectors * (size_t)w->shape.k_dim, out, lse));
+        CHECK_OK(pc__plan_attend(plan, &layer, w->q + first * vectors * (size_t)w->shape.k_dim, out,
+                                 lse));
     pc__plan_free(plan);
 }
 
@@ -182,7 +199,8 @@ static void make_world(world *w, pc_test_rng *rng, uint32_t dtype)
 {
     static const int32_t dims[] = {8, 15, 16, 33, 64, 80, 128};
     memset(w, 0, sizeof *w);
-    w->shape = (pc__kv_shape){2, 1 + (int32_t)below(rng, 3), dims[below(rng, 7)], dims[below(rng, 7)], dtype};
+    w->shape = (pc__kv_shape){2, 1 + (int32_t)below(rng, 3), dims[below(rng, 7)],
+                              dims[below(rng, 7)], dtype};
     w->heads = w->shape.kv_heads * (1 + (int32_t)below(rng, 4));
     w->use_rope = below(rng, 3) > 0;
     w->use_alibi = below(rng, 3) == 0;
@@ -214,17 +232,20 @@ static void compare(pc_context *one, pc_context *two, uint64_t seed, uint32_t dt
     world w;
     make_world(&w, &rng, dtype);
     size_t vectors = (size_t)w.heads, floats = w.rows * vectors * (size_t)w.shape.v_dim;
-    float *a = malloc(floats * 4), *b = malloc(floats * 4), *la = malloc(w.rows * vectors * 4), *lb = malloc(w.rows * vectors * 4);
+    float *a = malloc(floats * 4), *b = malloc(floats * 4), *la = malloc(w.rows * vectors * 4),
+          *lb = malloc(w.rows * vectors * 4);
     double error;
     attend(one, &w, 0, w.rows, a, la);
     error = worst(&w, a, la);
     if (!CHECK(error <= (dtype == PC_DTYPE_F32 ? 5e-5 : 4e-2)))
-        fprintf(stderr, "    seed %llu dtype %u: error %g\n", (unsigned long long)seed, dtype, error);
+        fprintf(stderr, "    seed %llu dtype %u: error %g\n", (unsigned long long)seed, dtype,
+                error);
     attend(two, &w, 0, w.rows, b, lb);
     CHECK(!memcmp(a, b, floats * 4) && !memcmp(la, lb, w.rows * vectors * 4));
     size_t part = w.rows / 2; /* the second half alone */
     attend(two, &w, part, w.rows - part, b, lb);
-    CHECK(!memcmp(a + part * vectors * (size_t)w.shape.v_dim, b, (w.rows - part) * vectors * (size_t)w.shape.v_dim * 4));
+    CHECK(!memcmp(a + part * vectors * (size_t)w.shape.v_dim, b,
+                  (w.rows - part) * vectors * (size_t)w.shape.v_dim * 4));
     CHECK(!memcmp(la + part * vectors, lb, (w.rows - part) * vectors * 4));
     free(a), free(b), free(la), free(lb);
     free_world(&w);
@@ -238,7 +259,8 @@ static void check_map(pc_context *context)
     make_world(&w, &rng, PC_DTYPE_F32);
     pc__rows rows = {w.rows, w.position, w.first, w.spans, 0};
     pc__attn_layer layer = layer_of(&w);
-    float *out = malloc(w.rows * (size_t)(w.heads * w.shape.v_dim) * 4), *lse = malloc(w.rows * (size_t)w.heads * 4);
+    float *out = malloc(w.rows * (size_t)(w.heads * w.shape.v_dim) * 4),
+          *lse = malloc(w.rows * (size_t)w.heads * 4);
     CHECK_OK(pc__plan_new(&plan, context, &rows, &w.shape, w.heads));
     CHECK_OK(pc__plan_attend(plan, &layer, w.q, out, lse));
     for (size_t r = 0; r < w.rows; r++) {
@@ -287,7 +309,8 @@ static void fail_everywhere(void)
     free_world(&w);
 }
 
-/* Chunks of PC__PART tokens, which parts of several spans share when they fit together; room for as many states as the longest row has; angles of what is seen only. */
+/* Chunks of PC__PART tokens, which parts of several spans share when they fit together; room for as
+ * many states as the longest row has; angles of what is seen only. */
 static void chunks(pc_context *context)
 {
     enum { LONG = 2 * PC__PART + 452, ROWS = 5 };
@@ -300,9 +323,12 @@ static void chunks(pc_context *context)
     pc__plan *plan = NULL;
     make_run(&w, &rng, 0, LONG, 0);
     make_run(&w, &rng, 1, 40, 0);
-    const pc__row_span spans[7] = {{.kv = w.run[0], .hi = LONG}, {.kv = w.run[0], .hi = PC__PART},
-                                   {.kv = w.run[0], .hi = PC__PART - 24}, {.kv = w.run[1], .hi = 24},
-                                   {.kv = w.run[0], .hi = PC__PART - 24}, {.kv = w.run[1], .hi = 25},
+    const pc__row_span spans[7] = {{.kv = w.run[0], .hi = LONG},
+                                   {.kv = w.run[0], .hi = PC__PART},
+                                   {.kv = w.run[0], .hi = PC__PART - 24},
+                                   {.kv = w.run[1], .hi = 24},
+                                   {.kv = w.run[0], .hi = PC__PART - 24},
+                                   {.kv = w.run[1], .hi = 25},
                                    {.kv = w.run[1], .start = 77, .lo = 5, .hi = 5}};
     pc__rows rows = {ROWS, positions, first, spans, 0};
     if (CHECK_OK(pc__plan_new(&plan, context, &rows, &shape, 1))) {

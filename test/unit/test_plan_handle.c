@@ -1,13 +1,25 @@
-/* Catches: attention by hand whose numbers differ from ordinary attention over the keys one after the other (a tree of three levels in two dtypes,
- * moved by a rope, one run at two places, ALiBi, window, soft cap), keys that one row holds twice, sharing that changes a bit of the result, a plan that cannot go on to the next layer's pages, bad
- * arguments that are let through, distances that overflow, leaks when an allocation fails. */
+/* Catches: attention by hand whose numbers differ from ordinary attention over the keys one after
+ * the other (a tree of three levels in two dtypes, moved by a rope, one run at two places, ALiBi,
+ * window, soft cap), keys that one row holds twice, sharing that changes a bit of the result, a
+ * plan that cannot go on to the next layer's pages, bad arguments that are let through, distances
+ * that overflow, leaks when an allocation fails. */
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "testing.h"
 
-enum { HEADS = 6, KV_HEADS = 2, K_DIM = 24, V_DIM = 20, RUNS = 8, ROWS = 9, LAYERS = 2, LONGEST = 1300, SPANS = 3 * ROWS };
+enum {
+    HEADS = 6,
+    KV_HEADS = 2,
+    K_DIM = 24,
+    V_DIM = 20,
+    RUNS = 8,
+    ROWS = 9,
+    LAYERS = 2,
+    LONGEST = 1300,
+    SPANS = 3 * ROWS
+};
 
 typedef struct world {
     pc_attend_shape shape;
@@ -38,7 +50,8 @@ static float rounded(float x, uint32_t dtype)
 static void fill_run(world *w, pc_test_rng *rng, size_t layer, size_t run)
 {
     size_t n = w->tokens[run], bytes = pc_pages_bytes(&w->shape, n);
-    float *k = malloc(n * KV_HEADS * K_DIM * sizeof *k), *v = malloc(n * KV_HEADS * V_DIM * sizeof *v);
+    float *k = malloc(n * KV_HEADS * K_DIM * sizeof *k),
+          *v = malloc(n * KV_HEADS * V_DIM * sizeof *v);
     for (size_t i = 0; i < n * KV_HEADS * K_DIM; i++)
         k[i] = rounded(pc_test_normal(rng), w->shape.dtype);
     for (size_t i = 0; i < n * KV_HEADS * V_DIM; i++)
@@ -46,12 +59,14 @@ static void fill_run(world *w, pc_test_rng *rng, size_t layer, size_t run)
     w->pages[layer][run] = aligned_alloc(64, bytes);
     memset(w->pages[layer][run], 0, bytes);
     CHECK_OK(pc_pages_write(&w->shape, w->pages[layer][run], 0, n / 2, k, v)); /* in two goes */
-    CHECK_OK(pc_pages_write(&w->shape, w->pages[layer][run], n / 2, n - n / 2, k + n / 2 * KV_HEADS * K_DIM, v + n / 2 * KV_HEADS * V_DIM));
+    CHECK_OK(pc_pages_write(&w->shape, w->pages[layer][run], n / 2, n - n / 2,
+                            k + n / 2 * KV_HEADS * K_DIM, v + n / 2 * KV_HEADS * V_DIM));
     w->k[layer][run] = k;
     w->v[layer][run] = v;
 }
 
-/* Run 0 is everybody's, runs 1 and 2 are those of two groups, 3 … 7 of single rows, some of which hold none; run 2 has holes. */
+/* Run 0 is everybody's, runs 1 and 2 are those of two groups, 3 … 7 of single rows, some of which
+ * hold none; run 2 has holes. */
 static void make_world(world *w, uint32_t dtype)
 {
     static const size_t tokens[RUNS] = {LONGEST, 130, 77, 1, 64, 65, 20, 9};
@@ -71,7 +86,8 @@ static void make_world(world *w, uint32_t dtype)
         uint32_t own = 3 + r % 7, middle = 1 + r % 2;
         w->positions[r] = 3000 + r;
         w->first[r] = n;
-        w->spans[n++] = (pc_row_span){10 * (int64_t)(r % 2), 0, r == 5 ? 100 : 0, r == 4 ? 700 : LONGEST, 0};
+        w->spans[n++] = (pc_row_span){10 * (int64_t)(r % 2), 0, r == 5 ? 100 : 0,
+                                      r == 4 ? 700 : LONGEST, 0};
         w->spans[n++] = (pc_row_span){LONGEST + 20, middle, 0, (uint32_t)tokens[middle], 0};
         if (own < RUNS)
             w->spans[n++] = (pc_row_span){LONGEST + 400, own, 0, (uint32_t)tokens[own], 0};
@@ -111,17 +127,21 @@ static pc_plan_args plan_args(const world *w, uint64_t flags)
     return args;
 }
 
-static double key_score(const world *w, const pc_attend_args *a, size_t layer, size_t r, size_t h, const pc_row_span *s, size_t t)
+static double key_score(const world *w, const pc_attend_args *a, size_t layer, size_t r, size_t h,
+                        const pc_row_span *s, size_t t)
 {
-    const float *q = w->q + (r * HEADS + h) * K_DIM, *k = w->k[layer][s->run] + (t * KV_HEADS + h / (HEADS / KV_HEADS)) * K_DIM;
+    const float *q = w->q + (r * HEADS + h) * K_DIM,
+                *k = w->k[layer][s->run] + (t * KV_HEADS + h / (HEADS / KV_HEADS)) * K_DIM;
     double score = 0.0, turned[K_DIM];
     int64_t relative = w->runs[s->run].relative ? w->runs[s->run].relative[t] : (int64_t)t;
     int64_t distance = w->positions[r] - s->start;
     for (size_t d = 0; d < K_DIM; d++)
         turned[d] = (double)q[d];
     for (size_t i = 0; a->rope && i < (size_t)a->rope->dims / 2; i++) {
-        size_t x = a->rope->interleaved ? 2 * i : i, y = a->rope->interleaved ? x + 1 : i + (size_t)a->rope->dims / 2;
-        double c = cos((double)distance * w->frequency[i]), n = sin((double)distance * w->frequency[i]);
+        size_t x = a->rope->interleaved ? 2 * i : i,
+               y = a->rope->interleaved ? x + 1 : i + (size_t)a->rope->dims / 2;
+        double c = cos((double)distance * w->frequency[i]),
+               n = sin((double)distance * w->frequency[i]);
         turned[x] = (double)q[x] * c - (double)q[y] * n;
         turned[y] = (double)q[x] * n + (double)q[y] * c;
     }
@@ -135,14 +155,16 @@ static double key_score(const world *w, const pc_attend_args *a, size_t layer, s
     return a->window && distance - relative >= a->window ? -INFINITY : score;
 }
 
-static double worst_of_row(const world *w, const pc_attend_args *a, size_t layer, size_t r, size_t h)
+static double worst_of_row(const world *w, const pc_attend_args *a, size_t layer, size_t r,
+                           size_t h)
 {
     double top = -INFINITY, sum = 0.0, out[V_DIM] = {0}, worst = 0.0;
     for (int pass = 0; pass < 2; pass++)
         for (uint32_t i = w->first[r]; i < w->first[r + 1]; i++)
             for (size_t t = w->spans[i].lo; t < w->spans[i].hi; t++) {
                 double s = key_score(w, a, layer, r, h, &w->spans[i], t);
-                const float *v = w->v[layer][w->spans[i].run] + (t * KV_HEADS + h / (HEADS / KV_HEADS)) * V_DIM;
+                const float *v = w->v[layer][w->spans[i].run]
+                                 + (t * KV_HEADS + h / (HEADS / KV_HEADS)) * V_DIM;
                 top = pass ? top : fmax(top, s);
                 sum += pass ? exp(s - top) : 0.0;
                 for (size_t d = 0; pass && d < V_DIM; d++)
@@ -153,7 +175,8 @@ static double worst_of_row(const world *w, const pc_attend_args *a, size_t layer
     return fmax(worst, fabs(top + log(sum) - (double)a->lse[r * HEADS + h]));
 }
 
-static void attend_layers(const world *w, pc_context *context, const pc_attend_args *how, double limit)
+static void attend_layers(const world *w, pc_context *context, const pc_attend_args *how,
+                          double limit)
 {
     enum { OUT = ROWS * HEADS * V_DIM, LSE = ROWS * HEADS };
     float out[2][OUT], lse[2][LSE];
@@ -186,7 +209,8 @@ static void attend_layers(const world *w, pc_context *context, const pc_attend_a
 static void compare(pc_context *context, uint32_t dtype)
 {
     static world w;
-    pc_attend_args plain = PC_ATTEND_ARGS_INIT, moved = PC_ATTEND_ARGS_INIT, alibi = PC_ATTEND_ARGS_INIT;
+    pc_attend_args plain = PC_ATTEND_ARGS_INIT, moved = PC_ATTEND_ARGS_INIT,
+                   alibi = PC_ATTEND_ARGS_INIT;
     pc_rope rope = PC_ROPE_INIT;
     double limit = dtype == PC_DTYPE_F32 ? 2e-5 : 3e-2;
     make_world(&w, dtype);
@@ -219,7 +243,8 @@ static void twice(pc_context *context)
     static const int64_t positions[] = {500, 500};
     pc_attend_shape shape = {sizeof shape, HEADS, KV_HEADS, K_DIM, V_DIM, PC_DTYPE_F32, 0};
     pc_run runs[2] = {{100, NULL}, {100, NULL}};
-    pc_row_span spans[4] = {{0, 1, 0, 100, 0}, {0, 1, 50, 100, 0}, {0, 0, 0, 100, 0}, {0, 1, 10, 51, 0}};
+    pc_row_span spans[4] = {
+        {0, 1, 0, 100, 0}, {0, 1, 50, 100, 0}, {0, 0, 0, 100, 0}, {0, 1, 10, 51, 0}};
     pc_plan_args args = PC_PLAN_ARGS_INIT;
     pc_plan *plan;
     args.shape = &shape;
@@ -339,7 +364,8 @@ static void bad_calls(pc_context *context)
 
 static const int64_t far_away = INT64_C(1) << 60;
 
-/* Positions from one end to the other, keys far behind their row, and a window that is longer than any distance: as without one. */
+/* Positions from one end to the other, keys far behind their row, and a window that is longer than
+ * any distance: as without one. */
 static void far_apart(pc_context *context)
 {
     static world w;
@@ -396,7 +422,8 @@ static void fail_everywhere(void)
         args.q = w.q;
         args.out = out;
         args.rope = &rope;
-        if (pc_context_new(&context, &options) == PC_OK && pc_plan_new(&plan, context, &from) == PC_OK) {
+        if (pc_context_new(&context, &options) == PC_OK
+            && pc_plan_new(&plan, context, &from) == PC_OK) {
             pc_status status = pc_attend(plan, &args);
             CHECK(status == PC_OK || status == PC_ERR_NOMEM);
             CHECK_OK(pc_attend(plan, &args)); /* a failure before leaves the plan whole */

@@ -1,6 +1,6 @@
 /* Catches: wrong frequencies of a rotary scaling, a wrong attention factor, a wrong regime at its
- * border, frequencies that are no numbers, wrong ALiBi slopes for head counts that are no power of two. Expected values: the
- * published formulas evaluated apart from this code. */
+ * border, frequencies that are no numbers, wrong ALiBi slopes for head counts that are no power of
+ * two. Expected values: the published formulas evaluated apart from this code. */
 #include "model/positions.h"
 
 #include <math.h>
@@ -137,7 +137,11 @@ static void refused(const pc__rope_config *config, uint64_t regime)
 static void infinite(void)
 {
     double shorter[2] = {1, 2}, longer[2] = {1e-320, 5};
-    pc__rope_config config = {.scaling = PC__ROPE_LINEAR, .theta = 10000, .dims = 4, .factor = 1e-320, .original_length = 4096};
+    pc__rope_config config = {.scaling = PC__ROPE_LINEAR,
+                              .theta = 10000,
+                              .dims = 4,
+                              .factor = 1e-320,
+                              .original_length = 4096};
     refused(&config, 0);
     config.scaling = PC__ROPE_YARN;
     config.factor = 4;
@@ -178,10 +182,8 @@ static void alibi(void)
 /* Factors of a GGUF file: one regime, no attention factor. */
 static void factors(void)
 {
-    pc__rope_config config = {.scaling = PC__ROPE_FACTORS,
-                              .theta = 10000,
-                              .dims = 4,
-                              .short_factors = (double[]){1, 8}};
+    pc__rope_config config = {
+        .scaling = PC__ROPE_FACTORS, .theta = 10000, .dims = 4, .short_factors = (double[]){1, 8}};
     frequencies(&config, 0, (const double[]){1, 0.00125}, 1);
     CHECK_INT(pc__rope_regime(&config, 1000000), 0);
 }

@@ -1,6 +1,7 @@
-/* Catches pooling that leaves out a token or a dimension, or reads beyond the input; features that depend on what is computed together, that are not the two layers
- * with their norm; shapes that cannot be and are taken; files that do not come back bit for bit, and damaged or impossible ones that are read; memory that is lost
- * when it runs out. */
+/* Catches pooling that leaves out a token or a dimension, or reads beyond the input; features that
+ * depend on what is computed together, that are not the two layers with their norm; shapes that
+ * cannot be and are taken; files that do not come back bit for bit, and damaged or impossible ones
+ * that are read; memory that is lost when it runs out. */
 #include "memo/projector.h"
 
 #include <math.h>
@@ -24,9 +25,17 @@ static pc__projector *new_projector(pc__projector_shape shape, uint64_t seed)
 
 static void shapes(void)
 {
-    static const pc__projector_shape bad[] = {
-        {0, 1, 8, 0, 0, 0}, {64, 0, 8, 0, 0, 0}, {64, 9, 8, 0, 0, 0}, {64, 1, 0, 0, 0, 0}, {64, 1, 8, 8, 65, 0}, {64, 1, 8, 0, 0, 24}, {64, 1, 8, 0, 0, 2048},
-        {4096, 1, 8, 64, 2048, 0}, {SIZE_MAX, 1, 8, 1, 1, 16}, {64, 1, SIZE_MAX, 1, 1, 16}, {64, 1, 8, SIZE_MAX / 2, 4, 16}};
+    static const pc__projector_shape bad[] = {{0, 1, 8, 0, 0, 0},
+                                              {64, 0, 8, 0, 0, 0},
+                                              {64, 9, 8, 0, 0, 0},
+                                              {64, 1, 0, 0, 0, 0},
+                                              {64, 1, 8, 8, 65, 0},
+                                              {64, 1, 8, 0, 0, 24},
+                                              {64, 1, 8, 0, 0, 2048},
+                                              {4096, 1, 8, 64, 2048, 0},
+                                              {SIZE_MAX, 1, 8, 1, 1, 16},
+                                              {64, 1, SIZE_MAX, 1, 1, 16},
+                                              {64, 1, 8, SIZE_MAX / 2, 4, 16}};
     for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
         pc__projector *p = (pc__projector *)&bad;
         CHECK_STATUS(pc__projector_new(&p, mem, &bad[i], 1), PC_ERR_INVALID);
@@ -34,9 +43,14 @@ static void shapes(void)
         CHECK_ERROR_HAS("projector: ");
     }
     static const size_t want[][5] = {/* hidden, most tokens: rows, columns, cells */
-                                     {384, 128, 16, 64, 1024}, {384, 8, 8, 128, 1024}, {768, 512, 16, 128, 2048}, {4096, 2048, 32, 128, 4096}, {48, 16, 16, 48, 768}};
+                                     {384, 128, 16, 64, 1024},
+                                     {384, 8, 8, 128, 1024},
+                                     {768, 512, 16, 128, 2048},
+                                     {4096, 2048, 32, 128, 4096},
+                                     {48, 16, 16, 48, 768}};
     for (size_t i = 0; i < sizeof want / sizeof *want; i++) {
-        pc__projector *p = new_projector((pc__projector_shape){want[i][0], 1, want[i][1], 0, 0, 0}, 1);
+        pc__projector *p = new_projector((pc__projector_shape){want[i][0], 1, want[i][1], 0, 0, 0},
+                                         1);
         const pc__projector_shape *s = pc__projector_shape_of(p);
         CHECK_INT(s->rows, want[i][2]);
         CHECK_INT(s->columns, want[i][3]);
@@ -52,8 +66,11 @@ static void pool_naively(const pc__projector_shape *s, const float *x, size_t to
     for (size_t r = 0; r < s->rows; r++)
         for (size_t c = 0; c < s->columns; c++) {
             float most = -INFINITY;
-            for (size_t t = 0; t < tokens; t++) /* token t is [t, t + 1) of tokens, band r [r, r + 1) of rows: do they overlap? */
-                for (size_t d = c; t * s->rows < (r + 1) * tokens && (t + 1) * s->rows > r * tokens && d < s->hidden; d += s->columns)
+            for (size_t t = 0; t < tokens; t++) /* token t is [t, t + 1) of tokens, band r [r, r +
+                                                   1) of rows: do they overlap? */
+                for (size_t d = c; t * s->rows < (r + 1) * tokens && (t + 1) * s->rows > r * tokens
+                                   && d < s->hidden;
+                     d += s->columns)
                     most = x[t * s->hidden + d] > most ? x[t * s->hidden + d] : most;
             out[r * s->columns + c] = most;
         }
@@ -61,14 +78,20 @@ static void pool_naively(const pc__projector_shape *s, const float *x, size_t to
 
 static void pooling(void)
 {
-    static const pc__projector_shape cases[] = {{384, 1, 40, 16, 64, 16}, {30, 1, 40, 7, 11, 16}, {1300, 1, 40, 3, 600, 16}, {33, 1, 40, 40, 33, 16}, {1, 1, 40, 1, 1, 16}};
+    static const pc__projector_shape cases[] = {{384, 1, 40, 16, 64, 16},
+                                                {30, 1, 40, 7, 11, 16},
+                                                {1300, 1, 40, 3, 600, 16},
+                                                {33, 1, 40, 40, 33, 16},
+                                                {1, 1, 40, 1, 1, 16}};
     pc_test_rng rng = {1};
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         const pc__projector_shape *s = &cases[i];
         pc__projector *p = new_projector(*s, 1);
-        float *want = malloc(s->rows * s->columns * sizeof *want), *got = malloc(s->rows * s->columns * sizeof *got);
+        float *want = malloc(s->rows * s->columns * sizeof *want),
+              *got = malloc(s->rows * s->columns * sizeof *got);
         for (size_t tokens = 1; tokens <= 40; tokens++) {
-            float *x = malloc(tokens * s->hidden * sizeof *x); /* to its last byte, for the sanitizer */
+            float *x = malloc(tokens * s->hidden
+                              * sizeof *x); /* to its last byte, for the sanitizer */
             for (size_t k = 0; k < tokens * s->hidden; k++)
                 x[k] = pc_test_normal(&rng) - 3;
             pool_naively(s, x, tokens, want);
@@ -109,7 +132,7 @@ static void norm(void)
     CHECK_OK(pc__projector_norm(p, items, 4));
     CHECK(p->mean[0] == 2 && p->mean[1] == 5 && p->mean[2] == -5);
     CHECK(p->scale[0] == 1 && p->scale[2] == (float)(1.0 / 3));
-    CHECK(fabsf(p->scale[1] - 75) < 1e-4f); /* never changed: as if by a hundredth of 4/3 */
+    CHECK(fabsf(p->scale[1] - 75) < 1e-4f);    /* never changed: as if by a hundredth of 4/3 */
     CHECK_OK(pc__projector_norm(p, items, 1)); /* nothing ever changed */
     CHECK(p->scale[0] == 1);
     items[7] = NAN;
@@ -138,7 +161,8 @@ static void features_are_the_two_layers(void)
         for (size_t k = 0; k < 48; k++) {
             inner[k] = (double)p->first[700 * 48 + k];
             for (size_t c = 0; c < 700; c++)
-                inner[k] += (double)((pooled[item * 700 + c] - p->mean[c]) * p->scale[c]) * (double)p->first[c * 48 + k];
+                inner[k] += (double)((pooled[item * 700 + c] - p->mean[c]) * p->scale[c])
+                            * (double)p->first[c * 48 + k];
         }
         for (size_t d = 0; d < DIM; d++) {
             double want = 0;
@@ -170,7 +194,8 @@ static void alone_or_together(void)
 static void seeds(void)
 {
     pc__projector_shape shape = {24, 2, 9, 4, 6, 32};
-    pc__projector *a = new_projector(shape, 5), *b = new_projector(shape, 5), *c = new_projector(shape, 6);
+    pc__projector *a = new_projector(shape, 5), *b = new_projector(shape, 5),
+                  *c = new_projector(shape, 6);
     CHECK(!memcmp(a->first, b->first, a->weights * sizeof *a->first));
     CHECK(memcmp(a->first, c->first, a->weights * sizeof *a->first));
     float pooled[24], features[DIM];
@@ -206,7 +231,8 @@ static void refused_u32(const pc__bytes *file, size_t at, uint32_t value, const 
 static void files(void)
 {
     float *pooled, want[3 * DIM], got[3 * DIM];
-    pc__projector *p = normed_projector(&pooled, 3), *small = new_projector((pc__projector_shape){4, 3, 9, 2, 2, 16}, 1), *back;
+    pc__projector *p = normed_projector(&pooled, 3),
+                  *small = new_projector((pc__projector_shape){4, 3, 9, 2, 2, 16}, 1), *back;
     pc__bytes bytes = {.mem = mem};
     CHECK_OK(pc__projector_write(p, &bytes));
     CHECK_OK(pc__projector_read(&back, mem, bytes.data, bytes.size, "x"));

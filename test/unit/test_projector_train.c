@@ -1,6 +1,8 @@
-/* Catches a training that does not find what decides the labels; that depends on the number of threads, on what ran before, or on having been stopped and gone on with;
- * pairs across groups, pairs of an item with itself, items that are left out; a projector that is changed by a training that was cancelled, that failed, or that ran
- * away; a checkpoint of another training, or a damaged one, that is gone on with; memory that is lost. */
+/* Catches a training that does not find what decides the labels; that depends on the number of
+ * threads, on what ran before, or on having been stopped and gone on with; pairs across groups,
+ * pairs of an item with itself, items that are left out; a projector that is changed by a training
+ * that was cancelled, that failed, or that ran away; a checkpoint of another training, or a damaged
+ * one, that is gone on with; memory that is lost. */
 #include <math.h>
 #include <stdatomic.h>
 #include <stdlib.h>
@@ -35,7 +37,13 @@ static pc__projector *fresh(void)
 
 static pc__training training_of(size_t epochs)
 {
-    return (pc__training){.pooled = items.pooled, .count = ITEMS, .label = feature_items_label, .label_user = &items, .epochs = epochs, .batch = 16, .seed = 3};
+    return (pc__training){.pooled = items.pooled,
+                          .count = ITEMS,
+                          .label = feature_items_label,
+                          .label_user = &items,
+                          .epochs = epochs,
+                          .batch = 16,
+                          .seed = 3};
 }
 
 /* All that a projector is made of. */
@@ -55,22 +63,34 @@ static uint64_t trained_bits(uint32_t threads, pc__training training, pc__traini
     return bits;
 }
 
-/* Neighbours by trained features are nearly the true ones; by random features of normed inputs they are far from it. */
+/* Neighbours by trained features are nearly the true ones; by random features of normed inputs they
+ * are far from it. */
 static void learns(void)
 {
     pc_context *context = context_of(2);
     feature_items many = feature_items_new(1500, CELLS, 5);
     pc__projector *p = fresh();
-    pc__training training = {.pooled = many.pooled, .count = 1200, .label = feature_items_label, .label_user = &many, .seed = 1};
-    judge_input judging = {.pooled = many.pooled, .count = 1500, .stored = 1200, .label = feature_items_label, .label_user = &many};
+    pc__training training = {.pooled = many.pooled,
+                             .count = 1200,
+                             .label = feature_items_label,
+                             .label_user = &many,
+                             .seed = 1};
+    judge_input judging = {.pooled = many.pooled,
+                           .count = 1500,
+                           .stored = 1200,
+                           .label = feature_items_label,
+                           .label_user = &many};
     pc__training_result result;
     judge_result before, after;
     CHECK_OK(pc__projector_norm(p, many.pooled, 1200));
     CHECK_OK(judge_projector(p, context, &judging, &before));
     CHECK_OK(pc__projector_train(p, context, &training, &result));
     CHECK_OK(judge_projector(p, context, &judging, &after));
-    printf("rank correlation %.3f -> %.3f, label of the nearest %.4f -> %.4f (best %.4f, random %.4f), loss %.4f -> %.4f\n", before.rank_correlation,
-           after.rank_correlation, before.nearest_label, after.nearest_label, after.best_label, after.random_label, result.first_loss, result.last_loss);
+    printf("rank correlation %.3f -> %.3f, label of the nearest %.4f -> %.4f (best %.4f, random "
+           "%.4f), loss %.4f -> %.4f\n",
+           before.rank_correlation, after.rank_correlation, before.nearest_label,
+           after.nearest_label, after.best_label, after.random_label, result.first_loss,
+           result.last_loss);
     CHECK(after.rank_correlation > 0.97 && before.rank_correlation < 0.6);
     CHECK(after.share > 0.95 && before.share < 0.4);
     CHECK(result.last_loss < 0.2 * result.first_loss);
@@ -172,7 +192,8 @@ static void goes_on(void)
     pc_context_free(context);
 }
 
-static void not_gone_on(const kept *k, pc__training training, pc_context *context, pc_status want, const char *cause)
+static void not_gone_on(const kept *k, pc__training training, pc_context *context, pc_status want,
+                        const char *cause)
 {
     pc__projector *p = fresh();
     uint64_t before = bits_of(p);
@@ -184,7 +205,8 @@ static void not_gone_on(const kept *k, pc__training training, pc_context *contex
     pc__projector_free(p);
 }
 
-static void not_gone_on_after(const kept *k, size_t at, uint64_t value, pc_context *context, const char *cause)
+static void not_gone_on_after(const kept *k, size_t at, uint64_t value, pc_context *context,
+                              const char *cause)
 {
     kept changed = {0, 0, malloc(k->size), k->size};
     memcpy(changed.data, k->data, k->size);
@@ -205,13 +227,17 @@ static void bad_checkpoints(void)
     pc__projector_free(p);
     training = training_of(3);
     other = training, other.seed = 4, not_gone_on(&k, other, context, PC_ERR_MISMATCH, "(seed)");
-    other = training, other.epochs = 4, not_gone_on(&k, other, context, PC_ERR_MISMATCH, "(number of epochs)");
-    other = training, other.count--, not_gone_on(&k, other, context, PC_ERR_MISMATCH, "(number of items)");
+    other = training, other.epochs = 4,
+    not_gone_on(&k, other, context, PC_ERR_MISMATCH, "(number of epochs)");
+    other = training, other.count--,
+    not_gone_on(&k, other, context, PC_ERR_MISMATCH, "(number of items)");
     other = training, other.rate = 0.2, not_gone_on(&k, other, context, PC_ERR_MISMATCH, "(rate)");
-    other = training, other.groups = items.groups, not_gone_on(&k, other, context, PC_ERR_MISMATCH, "(items)");
+    other = training, other.groups = items.groups,
+    not_gone_on(&k, other, context, PC_ERR_MISMATCH, "(items)");
     for (size_t i = 0; i < k.size; i += i < 200 ? 1 : 511) {
         ((uint8_t *)k.data)[i] ^= 16;
-        not_gone_on(&k, training, context, i >= 8 && i < 12 ? PC_ERR_UNSUPPORTED : PC_ERR_FORMAT, "");
+        not_gone_on(&k, training, context, i >= 8 && i < 12 ? PC_ERR_UNSUPPORTED : PC_ERR_FORMAT,
+                    "");
         ((uint8_t *)k.data)[i] ^= 16;
     }
     not_gone_on_after(&k, 56 + 56, 0, context, "0 epochs of 3 are done");
@@ -392,7 +418,8 @@ static void runs_away(void)
     p = fresh();
     training = training_of(3);
     training.label = runaway_label, training.label_user = &r;
-    atomic_store(&r.all, 150 + 18 * 120 + 66); /* those that the unit is found by, then 300 in batches of 16 */
+    atomic_store(&r.all, 150 + 18 * 120
+                             + 66); /* those that the unit is found by, then 300 in batches of 16 */
     CHECK_STATUS(pc__projector_train(p, context, &training, &result), PC_ERR_INVALID);
     CHECK_ERROR_HAS("epoch 2 of 3: a loss of ");
     CHECK_ERROR_HAS("as the epoch before left it");
@@ -428,7 +455,9 @@ static void without_memory(void)
         CHECK(status == PC_OK || status == PC_ERR_NOMEM);
         CHECK(memory.calls < memory.fail_at ? status == PC_OK : status == PC_ERR_NOMEM);
         uint64_t after = bits_of(p);
-        CHECK(status == PC_OK ? after == trained : after == before || after == trained); /* the checkpoint comes after the epoch */
+        CHECK(status == PC_OK
+                  ? after == trained
+                  : after == before || after == trained); /* the checkpoint comes after the epoch */
         untouched += after == before;
         pc__projector_free(p);
         CHECK_INT(memory.live_blocks, 0);

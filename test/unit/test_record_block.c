@@ -69,8 +69,8 @@ static void test_borrow(void)
         CHECK_OK(pc__record_borrow(s.record, 1, &data));
         CHECK_INT(data != NULL, plain);
         if (plain) {
-            CHECK(data == s.file.data + s.record->entries[1].offset &&
-                  !memcmp(data, s.toy.blocks[1], 72));
+            CHECK(data == s.file.data + s.record->entries[1].offset
+                  && !memcmp(data, s.toy.blocks[1], 72));
             s.file.data[s.record->entries[1].offset + 71] ^= 1;
             CHECK_STATUS(pc__record_borrow(s.record, 1, &data), PC_ERR_FORMAT);
             CHECK(!data);
@@ -131,8 +131,8 @@ static void *read_often(void *arg)
     for (size_t i = 0; i < 60; i++) {
         size_t b = i % TOY_BLOCKS, n = (size_t)s->toy.block_bytes[b];
         uint8_t *out = malloc(n);
-        r->bad |= pc__record_block(s->record, b, out) != PC_OK ||
-                  memcmp(out, s->toy.blocks[b], n) != 0;
+        r->bad |= pc__record_block(s->record, b, out) != PC_OK
+                  || memcmp(out, s->toy.blocks[b], n) != 0;
         free(out);
     }
     return NULL;

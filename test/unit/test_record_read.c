@@ -42,8 +42,8 @@ static pc_status read_all(const uint8_t *data, size_t size, int known, const sam
     pc__record *record;
     pc_status status = pc__record_open(&record, &pc__libc_allocator, &s->options, &bytes.source);
     for (size_t b = 0; status >= 0 && b < want->block_count; b++) {
-        status = b < pc__record_image(record)->block_count &&
-                         pc__record_image(record)->block_bytes[b] == want->block_bytes[b]
+        status = b < pc__record_image(record)->block_count
+                         && pc__record_image(record)->block_bytes[b] == want->block_bytes[b]
                      ? pc__record_block(record, b, out)
                      : PC_ERR_INTERNAL;
         if (status == PC_OK && memcmp(out, want->blocks[b], (size_t)want->block_bytes[b]))
@@ -62,7 +62,8 @@ static int is_refusal(pc_status status)
     return status == PC_ERR_FORMAT || status == PC_ERR_UNSUPPORTED;
 }
 
-/* The sanitizers' builds are ten times slower and look for wrong reads only: there a bit of each byte, every one of them in turn. */
+/* The sanitizers' builds are ten times slower and look for wrong reads only: there a bit of each
+ * byte, every one of them in turn. */
 #if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
 enum { BIT_STEP = 9 };
 #else
@@ -161,7 +162,8 @@ static void test_exchanged(int sealed)
     CHECK_STATUS(read_all(a.file.data, a.file.size, 1, &a, 0), PC_ERR_FORMAT);
     swap_bytes(first, foreign, 64);
     CHECK_OK(read_all(a.file.data, a.file.size, 1, &a, 1));
-    if (sealed) { /* with checksums put right and the nonces brought along only the seal is left to find it */
+    if (sealed) { /* with checksums put right and the nonces brought along only the seal is left to
+                     find it */
         swap_bytes(first, foreign, 64 + PC__SEAL_TAG);
         repair(a.file.data);
         CHECK_STATUS(read_all(a.file.data, a.file.size, 1, &a, 0), PC_ERR_FORMAT);
@@ -212,8 +214,8 @@ static void test_keys(void)
     open.options.seal_key = key;
     CHECK_STATUS(read_all(open.file.data, open.file.size, 1, &open, 0), PC_ERR_UNSUPPORTED);
     CHECK_ERROR_HAS("not sealed");
-    CHECK(!memmem(sealed.file.data, sealed.file.size, sealed.toy.ids, 24) &&
-          memmem(open.file.data, open.file.size, open.toy.ids, 24));
+    CHECK(!memmem(sealed.file.data, sealed.file.size, sealed.toy.ids, 24)
+          && memmem(open.file.data, open.file.size, open.toy.ids, 24));
     for (int k = 0; k < 2; k++) { /* its frame tells what is in the clear */
         sealed.options.seal_key = k ? other_key : NULL;
         bytes = record_bytes_of(sealed.file.data, sealed.file.size, 1, 0);
@@ -221,13 +223,14 @@ static void test_keys(void)
             pc__record_open_frame(&record, &pc__libc_allocator, &sealed.options, &bytes.source));
         const pc__image *image = pc__record_image(record);
         uint8_t out[128];
-        CHECK(pc__id_equal(&image->key, &sealed.toy.image.key) &&
-              pc__id_equal(&image->salt, &sealed.toy.image.salt));
-        CHECK(image->tokens == 6 && !image->token_ids && image->block_count == TOY_BLOCKS &&
-              image->block_bytes[1] == 72 && !*image->architecture);
+        CHECK(pc__id_equal(&image->key, &sealed.toy.image.key)
+              && pc__id_equal(&image->salt, &sealed.toy.image.salt));
+        CHECK(image->tokens == 6 && !image->token_ids && image->block_count == TOY_BLOCKS
+              && image->block_bytes[1] == 72 && !*image->architecture);
         CHECK_STATUS(pc__image_match(&sealed.toy.image, image), PC_ERR_MISMATCH);
         CHECK_STATUS(pc__record_block(record, 0, out), PC_ERR_UNSUPPORTED);
-        CHECK_STATUS(pc__record_verify(record), PC_ERR_UNSUPPORTED); /* nothing is wrong with its frame */
+        CHECK_STATUS(pc__record_verify(record),
+                     PC_ERR_UNSUPPORTED); /* nothing is wrong with its frame */
         CHECK_ERROR_HAS(k ? "frame only: record is sealed with another key" : "frame only");
         pc__record_free(record);
     }
@@ -349,7 +352,8 @@ static void later_minor(const sample *s, uint32_t tag, record_file *out)
     memcpy(at, in + clear, 16 + PC__RECORD_DESCRIPTION_1);
     pc__put_u64(at + 8, PC__RECORD_DESCRIPTION_1 + MORE_DESCRIPTION);
     at += 16 + PC__RECORD_DESCRIPTION_1 + MORE_DESCRIPTION;
-    memcpy(at, in + clear + 16 + PC__RECORD_DESCRIPTION_1, old_body - 16 - PC__RECORD_DESCRIPTION_1);
+    memcpy(at, in + clear + 16 + PC__RECORD_DESCRIPTION_1,
+           old_body - 16 - PC__RECORD_DESCRIPTION_1);
     at += old_body - 16 - PC__RECORD_DESCRIPTION_1;
     pc__put_u32(at, tag);
     pc__put_u64(at + 8, 3);

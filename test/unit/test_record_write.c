@@ -47,8 +47,8 @@ static void test_round_trip(const pc__codecs *codecs)
                                           &bytes));
                 CHECK_INT(bytes, file.size);
                 CHECK(bytes <= pc__record_bound(&toy.image, &options, &scratch));
-                CHECK(options.codec != PC_CODEC_RAW ||
-                      bytes == pc__record_bound(&toy.image, &options, NULL));
+                CHECK(options.codec != PC_CODEC_RAW
+                      || bytes == pc__record_bound(&toy.image, &options, NULL));
                 CHECK_INT(file.writes, TOY_BLOCKS + 1);
                 CHECK(sizes[s] == 0 || file.alone);
                 CHECK_INT(file.last_piece, 0);
@@ -98,8 +98,8 @@ static void test_codec_answers(void)
             pc__record_write(&pc__libc_allocator, &toy.image, &options, &file.sink, &bytes),
             cases[c].want);
         if (cases[c].want == PC_OK) {
-            const uint8_t *codec = file.data + 64 + 232 +
-                                   24; /* of the first block, by doc/format.md */
+            const uint8_t *codec = file.data + 64 + 232
+                                   + 24; /* of the first block, by doc/format.md */
             CHECK_INT(codec[0] | codec[1] << 8, cases[c].stored_as);
             check_record(&file, &toy.image, &options);
         } else {

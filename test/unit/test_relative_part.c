@@ -1,5 +1,6 @@
-/* Catches: a distance that gets the row of another one, in the plain and in the logarithmic table; rows beyond its ends.
- * The wanted rows are those of the published formulas, worked out by hand or in double precision. */
+/* Catches: a distance that gets the row of another one, in the plain and in the logarithmic table;
+ * rows beyond its ends. The wanted rows are those of the published formulas, worked out by hand or
+ * in double precision. */
 #include "model/relative_part.h"
 
 #include <math.h>
@@ -26,7 +27,9 @@ static int32_t bucket(int32_t buckets, int32_t farthest, int32_t distance)
 {
     int32_t half = buckets / 2, size = distance < 0 ? -distance : distance, at = size;
     if (size > half)
-        at = (int32_t)ceil(log((double)size / half) / log((double)(farthest - 1) / half) * (half - 1) - 1e-9) + half;
+        at = (int32_t)ceil(
+                 log((double)size / half) / log((double)(farthest - 1) / half) * (half - 1) - 1e-9)
+             + half;
     at = buckets + (distance < 0 ? -at : at);
     return at < 0 ? 0 : at > 2 * buckets - 1 ? 2 * buckets - 1 : at;
 }

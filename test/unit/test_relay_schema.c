@@ -1,6 +1,7 @@
-/* Catches, of RelayAttention's schema string: slots and braces that are read wrong, faults without place and cause, a BOS that is missing, doubled or
- * inside, text of a request that becomes a special token, request tokens that do not stand right behind the shared ones, answers that are not those of
- * a plain prefill of the whole, memory lost or kept where an allocation fails. */
+/* Catches, of RelayAttention's schema string: slots and braces that are read wrong, faults without
+ * place and cause, a BOS that is missing, doubled or inside, text of a request that becomes a
+ * special token, request tokens that do not stand right behind the shared ones, answers that are
+ * not those of a plain prefill of the whole, memory lost or kept where an allocation fails. */
 #include "toy_schema.h"
 
 static const char llama[] = "<s>[INST] <<SYS>>\n{__SYS_PROMPT}\n<</SYS>>\n\n{__USR_PROMPT} [/INST]";
@@ -59,10 +60,12 @@ static void forms(void)
     static const struct {
         const char *format, *system, *user, *whole;
     } cases[] = {
-        {llama, "  the word is here.\n", " what is it?\n", "<s>[INST] <<SYS>>\nthe word is here.\n<</SYS>>\n\nwhat is it? [/INST]"},
+        {llama, "  the word is here.\n", " what is it?\n",
+         "<s>[INST] <<SYS>>\nthe word is here.\n<</SYS>>\n\nwhat is it? [/INST]"},
         {NULL, "the word", "-and this", "<s>the word-and this"},
         {"{__SYS_PROMPT}: {__USR_PROMPT}", "all", "? one", "<s>all: ? one"},
-        {"{{{__SYS_PROMPT}}} = {__USR_PROMPT}{{}}", "{\"a\": {}}", "{__USR_PROMPT} {", "<s>{{\"a\": {}}} = {__USR_PROMPT} {{}"},
+        {"{{{__SYS_PROMPT}}} = {__USR_PROMPT}{{}}", "{\"a\": {}}", "{__USR_PROMPT} {",
+         "<s>{{\"a\": {}}} = {__USR_PROMPT} {{}"},
         {"{__SYS_PROMPT}\n{__USR_PROMPT}\n", "", "", "<s>\n\n"},
     };
     toy_world w;
@@ -122,7 +125,8 @@ static void layout(void)
     CHECK_INT(item.start, pc_schema_length(schema));
     CHECK_INT(item.length, 0);
     pc_prompt *filled = fill(schema, "=of it"), *written = NULL, *given = NULL;
-    static const char pml[] = "<prompt schema=\"system\"> =of it </prompt>", chat[] = "<prompt>\n<user>of it</user></prompt>";
+    static const char pml[] = "<prompt schema=\"system\"> =of it </prompt>",
+                      chat[] = "<prompt>\n<user>of it</user></prompt>";
     CHECK_OK(pc_prompt_parse(&written, &schema, 1, pml, strlen(pml), NULL));
     is_text(&w, filled, "<s>[the word] =of it ->", PC_TOKENIZE_SPECIAL);
     is_text(&w, written, "<s>[the word] =of it ->", PC_TOKENIZE_SPECIAL);
@@ -146,7 +150,8 @@ static void layout(void)
 /* The shared part as tokens, and a PML schema without a slot. */
 static void by_tokens(void)
 {
-    static const char pml[] = "<schema name=\"p\">the word <module name=\"m\">of all</module> is</schema>";
+    static const char pml[] =
+        "<schema name=\"p\">the word <module name=\"m\">of all</module> is</schema>";
     int32_t ids[] = {TOY_BOS, 100, 101, TOY_EOS, 102}, got[64];
     pc_relay r = relay_of("<s>{__SYS_PROMPT} {__USR_PROMPT}!", NULL);
     pc_schema *schema = NULL;
@@ -181,14 +186,20 @@ static void faults(void)
         {"", "schema string:1:1: it ends without {__SYS_PROMPT}"},
         {"all\nof it", "schema string:2:6: it ends without {__SYS_PROMPT}"},
         {"{__SYS_PROMPT} x", "schema string:1:17: it ends without {__USR_PROMPT}"},
-        {"{__USR_PROMPT}{__SYS_PROMPT}", "schema string:1:1: {__USR_PROMPT} stands before {__SYS_PROMPT}"},
+        {"{__USR_PROMPT}{__SYS_PROMPT}",
+         "schema string:1:1: {__USR_PROMPT} stands before {__SYS_PROMPT}"},
         {"a\n b{__SYS_PROMPT}{__SYS_PROMPT}", "schema string:2:17: a second {__SYS_PROMPT}"},
-        {"{__SYS_PROMPT}{__USR_PROMPT}\n{__USR_PROMPT}", "schema string:2:1: a second {__USR_PROMPT}"},
-        {"{__SYS_PROMPT}{__USR_PROMPT}{__SYS_PROMPT}", "schema string:1:29: a second {__SYS_PROMPT}"},
+        {"{__SYS_PROMPT}{__USR_PROMPT}\n{__USR_PROMPT}",
+         "schema string:2:1: a second {__USR_PROMPT}"},
+        {"{__SYS_PROMPT}{__USR_PROMPT}{__SYS_PROMPT}",
+         "schema string:1:29: a second {__SYS_PROMPT}"},
         {"{__SYS_PROMPT}{__USER}", "schema string:1:15: there is no such slot: {__USER}"},
-        {"{__SYS_PROMPT} {x} {__USR_PROMPT}", "schema string:1:16: a brace of the text must be doubled: {"},
-        {"{__SYS_PROMPT} } {__USR_PROMPT}", "schema string:1:16: a brace of the text must be doubled: }"},
-        {"{__SYS_PROMPT}{__USR_PROMPT", "schema string:1:15: a brace of the text must be doubled: {"},
+        {"{__SYS_PROMPT} {x} {__USR_PROMPT}",
+         "schema string:1:16: a brace of the text must be doubled: {"},
+        {"{__SYS_PROMPT} } {__USR_PROMPT}",
+         "schema string:1:16: a brace of the text must be doubled: }"},
+        {"{__SYS_PROMPT}{__USR_PROMPT",
+         "schema string:1:15: a brace of the text must be doubled: {"},
     };
     toy_world w;
     pc_schema *schema = (pc_schema *)(uintptr_t)8;
@@ -277,7 +288,8 @@ static void files(void)
     toy_end(&w);
 }
 
-/* With the shared part from the cache or with nothing shared: the same answer, and exact states, in every mode of encoding. */
+/* With the shared part from the cache or with nothing shared: the same answer, and exact states, in
+ * every mode of encoding. */
 static void same_as_prefill(void)
 {
     toy_world w;
@@ -296,7 +308,8 @@ static void same_as_prefill(void)
             o.baseline = PC_BASELINE_PREFILL;
             full = toy_generate(prompt, NULL, o);
             o.baseline = 0;
-            CHECK(full.size[0] == warm.size[0] && !memcmp(full.text[0], warm.text[0], full.size[0]));
+            CHECK(full.size[0] == warm.size[0]
+                  && !memcmp(full.text[0], warm.text[0], full.size[0]));
             CHECK_INT(warm.stats.exactness, PC_EXACT);
             CHECK_INT(warm.stats.tokens_cached, pc_schema_length(schema));
             CHECK_INT(warm.stats.tokens_cached + warm.stats.tokens_new, warm.stats.tokens_prompt);

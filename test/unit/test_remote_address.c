@@ -1,4 +1,5 @@
-/* Catches: addresses of servers that are read wrongly or refused without saying why, passwords that show up in error texts or stay in memory. */
+/* Catches: addresses of servers that are read wrongly or refused without saying why, passwords that
+ * show up in error texts or stay in memory. */
 #include "store/remote/remote_address.h"
 
 #include <string.h>
@@ -13,7 +14,8 @@ static pc_status parse(pc__remote_address *out, const char *text)
     return pc__remote_address_parse(out, &mem, text);
 }
 
-static void check_one(const char *text, const char *host, int port, const char *user, const char *password, int database)
+static void check_one(const char *text, const char *host, int port, const char *user,
+                      const char *password, int database)
 {
     pc__remote_address a;
     if (!CHECK_OK(parse(&a, text)))
@@ -62,7 +64,8 @@ static void test_accepted(void)
     check_one("redis+unix:///run/a?b", "/run/a?b", 0, NULL, NULL, 0);
 }
 
-static void check_tls(const char *text, const char *authorities, const char *certificate, const char *key, const char *name, int insecure)
+static void check_tls(const char *text, const char *authorities, const char *certificate,
+                      const char *key, const char *name, int insecure)
 {
     pc__remote_address a;
     const char *expected[4] = {authorities, certificate, key, name};
@@ -71,7 +74,8 @@ static void check_tls(const char *text, const char *authorities, const char *cer
     CHECK_INT(a.tls.wanted, 1);
     CHECK_INT(a.tls.insecure, insecure);
     for (int i = 0; i < 4; i++) {
-        const char *got = (const char *[]){a.tls.authorities, a.tls.certificate, a.tls.key, a.tls.name}[i];
+        const char *got = (const char *[]){a.tls.authorities, a.tls.certificate, a.tls.key,
+                                           a.tls.name}[i];
         CHECK(!got == !expected[i] && (!got || !strcmp(got, expected[i])));
     }
     pc__remote_address_free(&a);
@@ -85,7 +89,8 @@ static void test_tls(void)
     check_one("rediss://:p%26w@[::1]:7/?insecure=1", "::1", 7, NULL, "p&w", 0);
     check_tls("rediss://h", NULL, NULL, NULL, NULL, 0);
     check_tls("rediss://h?insecure=1", NULL, NULL, NULL, NULL, 1);
-    check_tls("rediss://a:1,b/?sni=c.example&cacert=/etc/my%20ca%26%3f%40.pem", "/etc/my ca&?@.pem", NULL, NULL, "c.example", 0);
+    check_tls("rediss://a:1,b/?sni=c.example&cacert=/etc/my%20ca%26%3f%40.pem", "/etc/my ca&?@.pem",
+              NULL, NULL, "c.example", 0);
     check_tls("rediss://u:p@h/2?key=k&cert=c=d", NULL, "c=d", "k", NULL, 0);
     CHECK_OK(parse(&a, "rediss://u:p@a:1,b/0?cacert=/x/y:z,w"));
     CHECK_INT(a.count, 2);

@@ -1,4 +1,5 @@
-/* Catches: a server that is down and costs every request a try, or is never tried again; many failures at once that count as many. */
+/* Catches: a server that is down and costs every request a try, or is never tried again; many
+ * failures at once that count as many. */
 #include "store/remote/remote_breaker.h"
 
 #include "testing.h"

@@ -1,5 +1,6 @@
-/* Catches: keys asked of the wrong node of a cluster, redirections that are not followed, entries that get lost while their slot moves, a node that vanishes and takes
- * the others' entries with it. Against a cluster of three real redis-servers. */
+/* Catches: keys asked of the wrong node of a cluster, redirections that are not followed, entries
+ * that get lost while their slot moves, a node that vanishes and takes the others' entries with it.
+ * Against a cluster of three real redis-servers. */
 #include "store/tier.h"
 
 #include <unistd.h>
@@ -25,7 +26,8 @@ static void make_cluster(void)
 {
     int ready = 0;
     for (int i = 0; i < NODES; i++) {
-        nodes[i] = pc_redis_start("--cluster-enabled yes --cluster-node-timeout 1000 --cluster-require-full-coverage no");
+        nodes[i] = pc_redis_start(
+            "--cluster-enabled yes --cluster-node-timeout 1000 --cluster-require-full-coverage no");
         snprintf(ids[i], sizeof ids[i], "%s", pc_redis_ask(&nodes[i], "CLUSTER MYID"));
     }
     add_slots(0, 0, 5460);
@@ -37,7 +39,8 @@ static void make_cluster(void)
         ready = 0;
         for (int n = 0; n < NODES; n++)
             ready += strstr(pc_redis_ask(&nodes[n], "CLUSTER INFO"), "cluster_state:ok") != NULL
-                     && strstr(pc_redis_ask(&nodes[n], "CLUSTER INFO"), "cluster_slots_ok:16384") != NULL;
+                     && strstr(pc_redis_ask(&nodes[n], "CLUSTER INFO"), "cluster_slots_ok:16384")
+                            != NULL;
         usleep(10000);
     }
     CHECK_INT(ready, NODES);
@@ -75,7 +78,8 @@ static pc_status load(pc__tier *tier, const sample *s)
 
 static void test_spread(sample *samples)
 {
-    pc__tier *many = open_tier(0, 1), *one = open_tier(2, -1); /* one: a cluster is not expected before the first MOVED */
+    pc__tier *many = open_tier(0, 1),
+             *one = open_tier(2, -1); /* one: a cluster is not expected before the first MOVED */
     int of[NODES] = {0};
     uint32_t reason;
     for (int i = 0; i < ENTRIES; i++) {
@@ -98,7 +102,8 @@ static void test_spread(sample *samples)
     one->ops->free(one);
 }
 
-/* Moves the slot of an entry from its owner to the next node, key by key, and reads and writes in each state between. */
+/* Moves the slot of an entry from its owner to the next node, key by key, and reads and writes in
+ * each state between. */
 static void test_moving_slot(sample *s)
 {
     pc__tier *tier = open_tier(0, 1), *other = open_tier(2, -1);
@@ -114,13 +119,15 @@ static void test_moving_slot(sample *s)
         const char *key = pc_redis_ask(&nodes[from], "CLUSTER GETKEYSINSLOT %u 1", slot);
         if (!*key)
             break;
-        CHECK_STR(pc_redis_ask(&nodes[from], "MIGRATE 127.0.0.1 %d %s 0 1000", nodes[to].port, key), "OK");
+        CHECK_STR(pc_redis_ask(&nodes[from], "MIGRATE 127.0.0.1 %d %s 0 1000", nodes[to].port, key),
+                  "OK");
         moved++;
         CHECK_STATUS(load(tier, s), PC_OK);
         CHECK_STATUS(load(other, s), PC_OK);
     }
     CHECK_INT(moved, 4);
-    t.image.key = s->image.key; /* written anew while nothing of it is where the slot still belongs */
+    t.image.key = s->image
+                      .key; /* written anew while nothing of it is where the slot still belongs */
     tier->ops->remove(tier, &t.image.key);
     CHECK_INT(atoi(pc_redis_ask(&nodes[to], "CLUSTER COUNTKEYSINSLOT %u", slot)), 0);
     CHECK_OK(sample_put(tier, &t, 5, &reason));
@@ -139,7 +146,8 @@ static void test_moving_slot(sample *s)
     sample_free(&t);
 }
 
-/* Entries of the other nodes are served as before; those of the lost one fail fast, then are not asked for. */
+/* Entries of the other nodes are served as before; those of the lost one fail fast, then are not
+ * asked for. */
 static void test_lost_node(sample *samples)
 {
     pc__tier *tier = open_tier(1, 2);

@@ -1,4 +1,5 @@
-/* Catches: answers of a server that are taken apart wrongly or beyond their end, nonsense that crashes the reader or makes it take memory, failed allocations that leak. */
+/* Catches: answers of a server that are taken apart wrongly or beyond their end, nonsense that
+ * crashes the reader or makes it take memory, failed allocations that leak. */
 #include "store/remote/remote_reply.h"
 
 #include <stdlib.h>
@@ -17,8 +18,10 @@ int main(void)
 static pc_test_memory memory;
 static pc_allocator mem;
 
-/* Feeds bytes as a connection does: up to each line feed, and no more than `most` at once. *used: of the answer. */
-static pc_status feed(pc__reply_reader *reader, pc__reply *reply, const char *data, size_t size, size_t most, size_t *used)
+/* Feeds bytes as a connection does: up to each line feed, and no more than `most` at once. *used:
+ * of the answer. */
+static pc_status feed(pc__reply_reader *reader, pc__reply *reply, const char *data, size_t size,
+                      size_t most, size_t *used)
 {
     pc_status status = PC_AGAIN;
     pc__reply_clear(reply);
@@ -35,8 +38,11 @@ static pc_status feed(pc__reply_reader *reader, pc__reply *reply, const char *da
 
 static void test_items(void)
 {
-    static const char text[] = "*5\r\n:-7\r\n$5\r\na\r\nbc\r\n*2\r\n+OK\r\n$-1\r\n-ERR no\r\n*-1\r\n+next\r\n";
-    static const uint32_t kinds[] = {PC__ITEM_ARRAY, PC__ITEM_INTEGER, PC__ITEM_TEXT, PC__ITEM_ARRAY, PC__ITEM_TEXT, PC__ITEM_NIL, PC__ITEM_ERROR, PC__ITEM_NIL};
+    static const char text[] =
+        "*5\r\n:-7\r\n$5\r\na\r\nbc\r\n*2\r\n+OK\r\n$-1\r\n-ERR no\r\n*-1\r\n+next\r\n";
+    static const uint32_t kinds[] = {PC__ITEM_ARRAY, PC__ITEM_INTEGER, PC__ITEM_TEXT,
+                                     PC__ITEM_ARRAY, PC__ITEM_TEXT,    PC__ITEM_NIL,
+                                     PC__ITEM_ERROR, PC__ITEM_NIL};
     for (size_t most = 1; most < 40; most++) {
         pc__reply_reader *reader;
         pc__reply reply = pc__reply_make(&mem);
@@ -62,11 +68,35 @@ static void test_items(void)
     CHECK_INT(memory.live_blocks, 0);
 }
 
-/* Bytes of answers, shuffled and changed: any status will do, but it ends, and what it takes stays small. */
+/* Bytes of answers, shuffled and changed: any status will do, but it ends, and what it takes stays
+ * small. */
 static void test_nonsense(void)
 {
-    static const char *const parts[] = {"*3\r\n", "*0\r\n", "*-1\r\n", "*2147483647\r\n", "*99999999999\r\n", "$3\r\nabc\r\n", "$-1\r\n", "$-9\r\n", "$99999999999\r\n", "$0\r\n\r\n",
-                                        ":12\r\n", ":x\r\n", ":\r\n", "+OK\r\n", "-ERR\r\n", "\r\n", "\n", "%2\r\n", "_\r\n", ",1.5\r\n", "#t\r\n", "=5\r\ntxt:a\r\n", "(123\r\n", "~1\r\n", "|1\r\n"};
+    static const char *const parts[] = {"*3\r\n",
+                                        "*0\r\n",
+                                        "*-1\r\n",
+                                        "*2147483647\r\n",
+                                        "*99999999999\r\n",
+                                        "$3\r\nabc\r\n",
+                                        "$-1\r\n",
+                                        "$-9\r\n",
+                                        "$99999999999\r\n",
+                                        "$0\r\n\r\n",
+                                        ":12\r\n",
+                                        ":x\r\n",
+                                        ":\r\n",
+                                        "+OK\r\n",
+                                        "-ERR\r\n",
+                                        "\r\n",
+                                        "\n",
+                                        "%2\r\n",
+                                        "_\r\n",
+                                        ",1.5\r\n",
+                                        "#t\r\n",
+                                        "=5\r\ntxt:a\r\n",
+                                        "(123\r\n",
+                                        "~1\r\n",
+                                        "|1\r\n"};
     pc_test_rng rng = {7};
     int64_t most_bytes = 0;
     int whole = 0, wrong = 0;

@@ -1,5 +1,6 @@
-/* Catches: a server that is not found because the first address of its name is not the one that it listens on; an address that answers and is not asked
- * first the next time; a name that is never looked up again though none of its addresses answers. */
+/* Catches: a server that is not found because the first address of its name is not the one that it
+ * listens on; an address that answers and is not asked first the next time; a name that is never
+ * looked up again though none of its addresses answers. */
 #include "store/remote/remote_resolve.h"
 
 #include <netdb.h>
@@ -11,11 +12,13 @@
 
 static int look_ups;
 
-int __wrap_getaddrinfo(const char *host, const char *port, const struct addrinfo *hints, struct addrinfo **out);
+int __wrap_getaddrinfo(const char *host, const char *port, const struct addrinfo *hints,
+                       struct addrinfo **out);
 void __wrap_freeaddrinfo(struct addrinfo *list);
 
 /* A name with two addresses: 127.0.0.1 and 127.0.0.2. */
-int __wrap_getaddrinfo(const char *host, const char *port, const struct addrinfo *hints, struct addrinfo **out)
+int __wrap_getaddrinfo(const char *host, const char *port, const struct addrinfo *hints,
+                       struct addrinfo **out)
 {
     static struct sockaddr_in address[2];
     static struct addrinfo list[2];
@@ -25,9 +28,12 @@ int __wrap_getaddrinfo(const char *host, const char *port, const struct addrinfo
         return EAI_NONAME;
     look_ups++;
     for (uint32_t i = 0; i < 2; i++) {
-        address[i] = (struct sockaddr_in){.sin_family = AF_INET, .sin_addr = {htonl(0x7f000001 + i)}};
-        list[i] = (struct addrinfo){.ai_family = AF_INET, .ai_addr = (struct sockaddr *)&address[i],
-                                    .ai_addrlen = sizeof *address, .ai_next = i ? NULL : &list[1]};
+        address[i] = (struct sockaddr_in){.sin_family = AF_INET,
+                                          .sin_addr = {htonl(0x7f000001 + i)}};
+        list[i] = (struct addrinfo){.ai_family = AF_INET,
+                                    .ai_addr = (struct sockaddr *)&address[i],
+                                    .ai_addrlen = sizeof *address,
+                                    .ai_next = i ? NULL : &list[1]};
     }
     *out = list;
     return 0;

@@ -1,4 +1,5 @@
-/* Catches: keys that are looked for in the wrong slot of a cluster, redirections that are misread. */
+/* Catches: keys that are looked for in the wrong slot of a cluster, redirections that are misread.
+ */
 #include "store/remote/remote_slots.h"
 
 #include <string.h>

@@ -1,6 +1,8 @@
-/* Catches a tier HOST that goes over its budget or makes room for nothing, evicts what is pinned, in use, more important, another tenant's, or seen by what stays, serves
- * what has expired, forgets to overwrite, calls the host under its lock, loses count, leaks when memory is short, or is not safe between threads (run under
- * ThreadSanitizer too). That it evicts the right ones: test_resident_entries.c. */
+/* Catches a tier HOST that goes over its budget or makes room for nothing, evicts what is pinned,
+ * in use, more important, another tenant's, or seen by what stays, serves what has expired, forgets
+ * to overwrite, calls the host under its lock, loses count, leaks when memory is short, or is not
+ * safe between threads (run under ThreadSanitizer too). That it evicts the right ones:
+ * test_resident_entries.c. */
 #include "store/host/resident.h"
 
 #include <pthread.h>
@@ -54,7 +56,8 @@ static pc__resident *new_tier(const pc__resident_options *options)
     return t;
 }
 
-static pc_status put_as(pc__resident *t, const pc__naming *naming, int32_t token, uint64_t bytes, uint32_t *reason)
+static pc_status put_as(pc__resident *t, const pc__naming *naming, int32_t token, uint64_t bytes,
+                        uint32_t *reason)
 {
     pc_segment *segment = make(&pc__libc_allocator, token, bytes);
     pc_status status = pc__resident_put(t, naming, segment, NULL, reason);
@@ -114,7 +117,7 @@ static void pins(void)
     CHECK_STATUS(pc__resident_unpin(t, &one, 7), PC_MISS);
     CHECK_STATUS(pc__resident_unpin(t, &one, PC__PIN_INTERNAL), PC_ERR_STATE);
     CHECK_OK(pc__resident_pin(t, &one, 7, 0));
-    CHECK_OK(pc__resident_pin(t, &one, 7, 0)); /* once all the same */
+    CHECK_OK(pc__resident_pin(t, &one, 7, 0));   /* once all the same */
     CHECK_OK(pc__resident_pin(t, &one, 8, 0.4)); /* a busy machine may stall */
     CHECK_OK(pc__resident_pin(t, &one, PC__PIN_INTERNAL, 0));
     CHECK_OK(pc__resident_pin(t, &one, PC__PIN_INTERNAL, 0)); /* counted */
@@ -206,14 +209,17 @@ static void priorities(void)
 {
     pc__resident *t = new_tier(&(pc__resident_options){.budget = 15000});
     uint32_t reason;
-    CHECK_OK(put_as(t, &(pc__naming){.key = id_of(1), .priority = 5, .cost = 1e-6}, 1, 6000, &reason));
-    CHECK_OK(put_as(t, &(pc__naming){.key = id_of(2), .priority = 1, .cost = 1e6}, 2, 6000, &reason));
+    CHECK_OK(
+        put_as(t, &(pc__naming){.key = id_of(1), .priority = 5, .cost = 1e-6}, 1, 6000, &reason));
+    CHECK_OK(
+        put_as(t, &(pc__naming){.key = id_of(2), .priority = 1, .cost = 1e6}, 2, 6000, &reason));
     CHECK_STATUS(put(t, 3, 6000), PC_MISS); /* priority 0 */
     CHECK_INT(pc__resident_take(t, &(pc__naming){.key = id_of(3)}, 6000, 0, &reason), PC_MISS);
     CHECK_INT(reason, PC_REASON_NO_ROOM);
     CHECK_OK(put_as(t, &(pc__naming){.key = id_of(4), .priority = 2}, 4, 6000, &reason));
     CHECK(has(t, 1) && !has(t, 2) && has(t, 4));
-    CHECK_STATUS(put_as(t, &(pc__naming){.key = id_of(5), .priority = 2}, 5, 12000, &reason), PC_MISS);
+    CHECK_STATUS(put_as(t, &(pc__naming){.key = id_of(5), .priority = 2}, 5, 12000, &reason),
+                 PC_MISS);
     CHECK(has(t, 1) && has(t, 4)); /* not enough: none has gone */
     CHECK_INT(balanced(t).evicted, 1);
     pc__resident_free(t);
@@ -224,14 +230,16 @@ static void quotas(void)
     pc__resident *t = new_tier(&(pc__resident_options){.budget = 100000, .salt = id_of(70)});
     pc__id mine = id_of(70), theirs = id_of(71);
     uint32_t reason;
-    CHECK_OK(put_as(t, &(pc__naming){.key = id_of(100), .salt = &theirs, .cost = 1e-6}, 100, 8000, &reason)); /* worth nothing */
+    CHECK_OK(put_as(t, &(pc__naming){.key = id_of(100), .salt = &theirs, .cost = 1e-6}, 100, 8000,
+                    &reason)); /* worth nothing */
     for (int32_t i = 0; i < 3; i++)
         CHECK_OK(put(t, i, 8000)); /* of the cache's own salt */
     CHECK_OK(pc__resident_set_quota(t, &mine, 20000));
     CHECK_INT(balanced(t).resident, 3); /* shrunk */
     CHECK(!has(t, 0) && has(t, 1) && has(t, 2));
     CHECK_OK(put_as(t, &(pc__naming){.key = id_of(3), .salt = &mine, .cost = 1}, 3, 8000, &reason));
-    CHECK(!has(t, 1) && has(t, 2) && has(t, 3) && has(t, 100)); /* its own, not the one that is worth less */
+    CHECK(!has(t, 1) && has(t, 2) && has(t, 3)
+          && has(t, 100)); /* its own, not the one that is worth less */
     CHECK_STATUS(put_as(t, &(pc__naming){.key = id_of(4)}, 4, 20001, &reason), PC_MISS);
     CHECK_INT(reason, PC_REASON_QUOTA);
     CHECK_INT(pc__resident_take(t, &(pc__naming){.key = id_of(4)}, 20001, 1, &reason), PC_MISS);
@@ -258,14 +266,16 @@ static void chains(void)
     CHECK_OK(put(t, 9, 8000));
     pc__segment_unref(get(t, 9, &reason));
     CHECK_OK(put(t, 10, 8000));
-    CHECK(has(t, 1) && has(t, 2) && (!has(t, 3) || !has(t, 9))); /* never the head, though it is worth least */
+    CHECK(has(t, 1) && has(t, 2)
+          && (!has(t, 3) || !has(t, 9))); /* never the head, though it is worth least */
     CHECK_OK(put(t, 11, 8000));
     CHECK_OK(put(t, 12, 8000));
     CHECK(has(t, 1));
     pc__resident_clear(t);
     /* what follows something does not push it out */
     CHECK_OK(put_as(t, &(pc__naming){.key = a, .cost = 1e-6}, 1, 19000, &reason));
-    CHECK_STATUS(put_as(t, &(pc__naming){.key = b, .before = &a, .cost = 1}, 2, 19000, &reason), PC_MISS);
+    CHECK_STATUS(put_as(t, &(pc__naming){.key = b, .before = &a, .cost = 1}, 2, 19000, &reason),
+                 PC_MISS);
     CHECK_INT(reason, PC_REASON_NO_ROOM);
     CHECK(has(t, 1));
     /* what somebody holds keeps what it saw */
@@ -307,7 +317,8 @@ static void loads(void)
 
 static void holders(void)
 {
-    pc__resident *t = new_tier(&(pc__resident_options){.budget = 20000}), *other = new_tier(&(pc__resident_options){.budget = 20000});
+    pc__resident *t = new_tier(&(pc__resident_options){.budget = 20000}),
+                 *other = new_tier(&(pc__resident_options){.budget = 20000});
     pc__id key = id_of(1);
     uint32_t reason;
     pc_segment *a = make(&pc__libc_allocator, 1, 8000), *b, *c;
@@ -395,9 +406,12 @@ static void evicting(void *user, const pc__naming *naming, pc_segment *segment)
 {
     news *n = user;
     pc__id content = id_of(50), salt = id_of(60), key = id_of(1);
-    n->with_names = pc__id_equal(&naming->key, &key) && naming->content && pc__id_equal(naming->content, &content) && naming->salt
-                    && pc__id_equal(naming->salt, &salt) && naming->cost > 0.4 && naming->cost < 0.6 && naming->priority == -3;
-    n->with_names &= naming->ttl > 49 && naming->left > 49 && naming->left < naming->ttl; /* counted from the last hit */
+    n->with_names = pc__id_equal(&naming->key, &key) && naming->content
+                    && pc__id_equal(naming->content, &content) && naming->salt
+                    && pc__id_equal(naming->salt, &salt) && naming->cost > 0.4 && naming->cost < 0.6
+                    && naming->priority == -3;
+    n->with_names &= naming->ttl > 49 && naming->left > 49
+                     && naming->left < naming->ttl; /* counted from the last hit */
     n->kept = pc__segment_ref(segment);
     has(n->tier, 1);
 }
@@ -407,8 +421,16 @@ static void telling(void)
     news n = {0};
     pc__id content = id_of(50), salt = id_of(60);
     uint32_t reason;
-    pc__resident *t = n.tier = new_tier(&(pc__resident_options){.budget = 20000, .event = on_event, .bytes = on_bytes, .evicting = evicting, .user = &n});
-    CHECK_OK(put_as(t, &(pc__naming){.key = id_of(1), .content = &content, .salt = &salt, .cost = 0.5, .ttl = 50, .priority = -3}, 1, 8000, &reason));
+    pc__resident *t = n.tier = new_tier(&(pc__resident_options){
+        .budget = 20000, .event = on_event, .bytes = on_bytes, .evicting = evicting, .user = &n});
+    CHECK_OK(put_as(t,
+                    &(pc__naming){.key = id_of(1),
+                                  .content = &content,
+                                  .salt = &salt,
+                                  .cost = 0.5,
+                                  .ttl = 50,
+                                  .priority = -3},
+                    1, 8000, &reason));
     CHECK(pc__resident_knows(t, &content));
     CHECK_OK(put(t, 2, 8000));
     CHECK_OK(put(t, 2, 8000));
@@ -443,8 +465,13 @@ static void without_memory(void)
         pc_status status = pc__resident_new(&t, &mem, &o);
         CHECK(status == PC_OK ? t != NULL : status == PC_ERR_NOMEM && !t);
         for (int32_t i = 0; i < 150 && t; i++) {
-            pc__id key = id_of(i), before = id_of(i - 1), salt = id_of(1000 + i % 3), content = id_of(i);
-            pc__naming naming = {.key = key, .before = i % 4 ? &before : NULL, .salt = &salt, .content = &content, .cost = 1};
+            pc__id key = id_of(i), before = id_of(i - 1), salt = id_of(1000 + i % 3),
+                   content = id_of(i);
+            pc__naming naming = {.key = key,
+                                 .before = i % 4 ? &before : NULL,
+                                 .salt = &salt,
+                                 .content = &content,
+                                 .cost = 1};
             uint32_t reason;
             pc_segment *s = make(&pc__libc_allocator, i, 500);
             status = pc__resident_put(t, &naming, s, NULL, &reason);
@@ -483,7 +510,11 @@ static void *race(void *arg)
         *slot = NULL;
         if (pc__resident_get(t, &key, &token, 1, slot, &reason) == PC_MISS) {
             pc_segment *segment = make(&pc__libc_allocator, token, 500 + pc_test_bits(&rng) % 1000);
-            pc__naming naming = {.key = key, .before = token % 5 ? &before : NULL, .salt = &salt, .cost = 1, .ttl = i % 3 ? 0 : 0.001};
+            pc__naming naming = {.key = key,
+                                 .before = token % 5 ? &before : NULL,
+                                 .salt = &salt,
+                                 .cost = 1,
+                                 .ttl = i % 3 ? 0 : 0.001};
             if (pc__resident_put(t, &naming, segment, slot, &reason) < 0)
                 return arg;
             pc__segment_unref(segment);
@@ -491,12 +522,24 @@ static void *race(void *arg)
         if (*slot && (*slot)->token_ids[0] != token)
             return arg;
         switch (pc_test_bits(&rng) % 16) {
-        case 0: pc__resident_pin(t, &key, owner, 0.0005); break;
-        case 1: pc__resident_pin(t, &key, owner, 0); break;
-        case 2: pc__resident_unpin(t, &key, owner); break;
-        case 3: pc__resident_unpin_owner(t, owner); break;
-        case 4: pc__resident_sweep(t); break;
-        case 5: pc__resident_set_quota(t, &salt, i % 2 ? 15000 : 0); break;
+        case 0:
+            pc__resident_pin(t, &key, owner, 0.0005);
+            break;
+        case 1:
+            pc__resident_pin(t, &key, owner, 0);
+            break;
+        case 2:
+            pc__resident_unpin(t, &key, owner);
+            break;
+        case 3:
+            pc__resident_unpin_owner(t, owner);
+            break;
+        case 4:
+            pc__resident_sweep(t);
+            break;
+        case 5:
+            pc__resident_set_quota(t, &salt, i % 2 ? 15000 : 0);
+            break;
         case 6:
             if (pc__resident_take(t, NULL, 3000, i % 2, NULL) == PC_OK)
                 pc__resident_give(t, 3000);
@@ -505,7 +548,8 @@ static void *race(void *arg)
             if (i % 64 == 7)
                 pc__resident_clear(t);
             break;
-        default: break;
+        default:
+            break;
         }
     }
     for (int i = 0; i < 8; i++)

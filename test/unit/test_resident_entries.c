@@ -1,5 +1,6 @@
-/* Catches a tier HOST that evicts others than the least worth that may go, more of them than it has to, or some for nothing; that takes what it may not, or refuses what it could
- * take: random work against a plain model that looks at everything anew each time. */
+/* Catches a tier HOST that evicts others than the least worth that may go, more of them than it has
+ * to, or some for nothing; that takes what it may not, or refuses what it could take: random work
+ * against a plain model that looks at everything anew each time. */
 #include "store/host/resident.h"
 
 #include <math.h>
@@ -11,7 +12,8 @@
 enum { SLOTS = 36, TENANTS = 3, OWNERS = 3, STEPS = 30000 };
 #define BUDGET UINT64_C(60000)
 
-/* What is known of an entry. Keys are used once, so that nothing is remembered of those that were evicted. */
+/* What is known of an entry. Keys are used once, so that nothing is remembered of those that were
+ * evicted. */
 typedef struct known {
     int there;
     uint32_t number; /* the key */
@@ -59,7 +61,8 @@ static uint64_t bytes_of(const model *m, int tenant)
 {
     uint64_t sum = 0;
     for (int i = 0; i < SLOTS; i++)
-        sum += m->slots[i].there && (tenant < 0 || m->slots[i].tenant == tenant) ? m->slots[i].bytes : 0;
+        sum += m->slots[i].there && (tenant < 0 || m->slots[i].tenant == tenant) ? m->slots[i].bytes
+                                                                                 : 0;
     return sum;
 }
 
@@ -77,18 +80,20 @@ static int least(const model *m, int tenant, uint32_t spared, const unsigned cha
     int best = -1;
     for (int i = 0; i < SLOTS; i++) {
         const known *k = &m->slots[i];
-        if (!k->there || gone[i] || (tenant >= 0 && k->tenant != tenant) || k->holders || k->owners || k->internal || k->number == spared
-            || is_seen(m, k->number, gone))
+        if (!k->there || gone[i] || (tenant >= 0 && k->tenant != tenant) || k->holders || k->owners
+            || k->internal || k->number == spared || is_seen(m, k->number, gone))
             continue;
         if (best < 0 || k->priority < m->slots[best].priority
-            || (k->priority == m->slots[best].priority && k->heat + k->value < m->slots[best].heat + m->slots[best].value))
+            || (k->priority == m->slots[best].priority
+                && k->heat + k->value < m->slots[best].heat + m->slots[best].value))
             best = i;
     }
     return best;
 }
 
 /* Marks who has to go; 0: not enough may. */
-static int choose(const model *m, int tenant, int32_t priority, uint32_t spared, uint64_t excess, unsigned char *gone)
+static int choose(const model *m, int tenant, int32_t priority, uint32_t spared, uint64_t excess,
+                  unsigned char *gone)
 {
     uint64_t freed = 0;
     while (freed < excess) {
@@ -104,12 +109,15 @@ static int choose(const model *m, int tenant, int32_t priority, uint32_t spared,
 static uint32_t make_room(model *m, uint64_t need, int32_t priority, int tenant, uint32_t before)
 {
     unsigned char gone[SLOTS] = {0};
-    uint64_t quota = tenant >= 0 ? m->quotas[tenant] : 0, have = tenant >= 0 ? bytes_of(m, tenant) : 0, used = bytes_of(m, -1) + m->taken;
-    if (quota && have + need > quota && (need > quota || !choose(m, tenant, priority, before, have + need - quota, gone)))
+    uint64_t quota = tenant >= 0 ? m->quotas[tenant] : 0,
+             have = tenant >= 0 ? bytes_of(m, tenant) : 0, used = bytes_of(m, -1) + m->taken;
+    if (quota && have + need > quota
+        && (need > quota || !choose(m, tenant, priority, before, have + need - quota, gone)))
         return PC_REASON_QUOTA;
     for (int i = 0; i < SLOTS; i++)
         used -= gone[i] ? m->slots[i].bytes : 0;
-    if (used + need > BUDGET && (need > BUDGET || !choose(m, -1, priority, before, used + need - BUDGET, gone)))
+    if (used + need > BUDGET
+        && (need > BUDGET || !choose(m, -1, priority, before, used + need - BUDGET, gone)))
         return PC_REASON_NO_ROOM;
     for (int i = 0; i < SLOTS; i++)
         if (gone[i]) {
@@ -139,22 +147,29 @@ static void put(model *m, known *k)
 {
     int32_t token = (int32_t)++m->numbers;
     const known *other = &m->slots[random_of(m, SLOTS)];
-    known fresh = {.number = (uint32_t)token, .tenant = (int)random_of(m, TENANTS), .priority = (int32_t)random_of(m, 5) / 4};
+    known fresh = {.number = (uint32_t)token,
+                   .tenant = (int)random_of(m, TENANTS),
+                   .priority = (int32_t)random_of(m, 5) / 4};
     uint64_t bytes = 100 + random_of(m, random_of(m, 8) ? 6000 : 50000);
     double cost = 0.001 + (double)pc_test_uniform(&m->rng);
     uint32_t reason = 99, want;
     pc__id salt = salt_of(fresh.tenant), before;
     pc_segment *segment = NULL;
     if (random_of(m, 3))
-        fresh.before = other->there ? other->number : (uint32_t)token + 1; /* perhaps what comes next */
+        fresh.before = other->there ? other->number
+                                    : (uint32_t)token + 1; /* perhaps what comes next */
     if (leads_to(m, fresh.before, fresh.number))
         fresh.before = 0;
     before = id_of(fresh.before);
     fresh.bytes = pc__resident_cost(bytes, 1) - m->less;
     want = make_room(m, fresh.bytes, fresh.priority, fresh.tenant, fresh.before);
     CHECK_OK(pc__segment_new(&segment, &pc__libc_allocator, &ops, m, NULL, bytes, &token, 1));
-    CHECK_STATUS(pc__resident_put(m->tier, &(pc__naming){.key = id_of(fresh.number), .before = fresh.before ? &before : NULL, .salt = &salt,
-                                                         .cost = cost, .priority = fresh.priority},
+    CHECK_STATUS(pc__resident_put(m->tier,
+                                  &(pc__naming){.key = id_of(fresh.number),
+                                                .before = fresh.before ? &before : NULL,
+                                                .salt = &salt,
+                                                .cost = cost,
+                                                .priority = fresh.priority},
                                   segment, NULL, &reason),
                  want ? PC_MISS : PC_OK);
     CHECK_INT(reason, want);
@@ -177,7 +192,8 @@ static void get(model *m, known *k)
     int32_t token = (int32_t)k->number;
     uint32_t reason;
     pc_segment *segment;
-    double more = k->heat > m->clock ? k->heat : m->clock, less = k->heat > m->clock ? m->clock : k->heat;
+    double more = k->heat > m->clock ? k->heat : m->clock,
+           less = k->heat > m->clock ? m->clock : k->heat;
     CHECK_OK(pc__resident_get(m->tier, &key, &token, 1, &segment, &reason));
     k->heat = more + log2(1 + exp2(less - more));
     if (segment && k->holders < 4 && random_of(m, 3) == 0)
@@ -196,15 +212,18 @@ static void pin(model *m, known *k)
         k->owners |= 1u << owner;
         break;
     case 1:
-        CHECK_STATUS(pc__resident_unpin(m->tier, &key, owner), k->owners >> owner & 1 ? PC_OK : PC_MISS);
+        CHECK_STATUS(pc__resident_unpin(m->tier, &key, owner),
+                     k->owners >> owner & 1 ? PC_OK : PC_MISS);
         k->owners &= ~(1u << owner);
         break;
     case 2:
         CHECK_OK(pc__resident_pin(m->tier, &key, PC__PIN_INTERNAL, 0));
         k->internal++;
         break;
-    case 3: case 4:
-        CHECK_STATUS(pc__resident_unpin(m->tier, &key, PC__PIN_INTERNAL), k->internal ? PC_OK : PC_ERR_STATE);
+    case 3:
+    case 4:
+        CHECK_STATUS(pc__resident_unpin(m->tier, &key, PC__PIN_INTERNAL),
+                     k->internal ? PC_OK : PC_ERR_STATE);
         k->internal -= k->internal > 0;
         break;
     default:
@@ -234,7 +253,8 @@ static void set_quota(model *m)
     pc__id salt = salt_of(tenant);
     uint64_t quota = random_of(m, 3) ? 0 : 8000 + random_of(m, 30000), have;
     m->quotas[tenant] = quota;
-    for (int i; quota && (have = bytes_of(m, tenant)) > quota && (i = least(m, tenant, 0, (unsigned char[SLOTS]){0})) >= 0;) {
+    for (int i; quota && (have = bytes_of(m, tenant)) > quota
+                && (i = least(m, tenant, 0, (unsigned char[SLOTS]){0})) >= 0;) {
         m->slots[i].there = 0;
         m->evicted++;
     }
@@ -290,7 +310,8 @@ static void compare(const model *m)
     CHECK(s.resident_bytes <= BUDGET);
 }
 
-/* What an entry counts may be less than a segment of its size at most does, by the same for all sizes. */
+/* What an entry counts may be less than a segment of its size at most does, by the same for all
+ * sizes. */
 static uint64_t less_than_most(void)
 {
     pc__resident *t = NULL;
@@ -326,7 +347,8 @@ int main(void)
     pages_around();
     for (uint64_t seed = 1; seed <= 4; seed++) {
         model m = {.rng = {seed}, .less = less_than_most()};
-        CHECK_OK(pc__resident_new(&m.tier, &pc__libc_allocator, &(pc__resident_options){.budget = BUDGET}));
+        CHECK_OK(pc__resident_new(&m.tier, &pc__libc_allocator,
+                                  &(pc__resident_options){.budget = BUDGET}));
         for (int i = 0; i < STEPS; i++) {
             step(&m);
             if (i % 7 == 0)

@@ -1,5 +1,7 @@
-/* Catches: other experts than the largest, ties that depend on chance, weights that are not the softmax over all experts (renormalised or scaled where they must
- * not be, or the other way round), rows in the wrong expert's list, lists that overlap, numbers that are none leading out of bounds. */
+/* Catches: other experts than the largest, ties that depend on chance, weights that are not the
+ * softmax over all experts (renormalised or scaled where they must not be, or the other way round),
+ * rows in the wrong expert's list, lists that overlap, numbers that are none leading out of bounds.
+ */
 #include "model/route.h"
 
 #include <math.h>
@@ -29,7 +31,8 @@ static void by_rank(void)
     const int32_t order[6] = {1, 4, 3, 0, 5, 2};
     for (int used = 1; used <= 6; used++) {
         for (int way = 0; way < 4; way++) {
-            pc__expert_config config = {.count = 6, .used = used, .renormalise = way & 1, .scale = way & 2 ? 2.5f : 0.0f};
+            pc__expert_config config = {
+                .count = 6, .used = used, .renormalise = way & 1, .scale = way & 2 ? 2.5f : 0.0f};
             int32_t chosen[6];
             float weight[6];
             double sum = 0;
@@ -37,7 +40,8 @@ static void by_rank(void)
             for (int i = 0; i < used; i++)
                 sum += share_of(logits, 6, order[i]);
             for (int i = 0; i < used; i++) {
-                double want = share_of(logits, 6, order[i]) / (way & 1 ? sum : 1.0) * (way & 2 ? 2.5 : 1.0);
+                double want = share_of(logits, 6, order[i]) / (way & 1 ? sum : 1.0)
+                              * (way & 2 ? 2.5 : 1.0);
                 CHECK_INT(chosen[i], order[i]);
                 CHECK(near((double)weight[i], want));
             }
@@ -94,7 +98,8 @@ typedef struct routed {
 static void start(routed *r)
 {
     memset(r, 0xee, sizeof *r); /* nothing is expected of what is there */
-    r->routes = (pc__routes){r->logits, r->chosen, r->weight, r->first, r->row, r->share, r->of_row};
+    r->routes = (pc__routes){r->logits, r->chosen, r->weight, r->first,
+                             r->row,    r->share,  r->of_row};
 }
 
 /* Every entry is of its expert, its row's weight, in ascending rows; none is missing. */
@@ -109,7 +114,8 @@ static void check_lists(const pc__expert_config *config, const routed *r, size_t
             if (!CHECK(r->row[i] < rows && (i == r->first[e] || r->row[i] > r->row[i - 1])))
                 continue;
             for (size_t j = 0; j < used; j++)
-                found += r->chosen[r->row[i] * used + j] == e && r->weight[r->row[i] * used + j] == r->share[i];
+                found += r->chosen[r->row[i] * used + j] == e
+                         && r->weight[r->row[i] * used + j] == r->share[i];
             CHECK_INT(found, 1);
         }
     for (size_t i = 0; i < rows * used; i++) {
@@ -118,7 +124,8 @@ static void check_lists(const pc__expert_config *config, const routed *r, size_t
     }
 }
 
-/* Some experts are so unlikely that nobody chooses them; a row's choice does not depend on the others. */
+/* Some experts are so unlikely that nobody chooses them; a row's choice does not depend on the
+ * others. */
 static void lists(pc_context *context)
 {
     static routed all, one;
@@ -126,7 +133,8 @@ static void lists(pc_context *context)
     pc_test_rng rng = {5};
     start(&all);
     for (int i = 0; i < ROWS * MOST; i++)
-        all.logits[i] = pc_test_normal(&rng) - (i % MOST == 4 || i % MOST == MOST - 1 ? 50.0f : 0.0f);
+        all.logits[i] = pc_test_normal(&rng)
+                        - (i % MOST == 4 || i % MOST == MOST - 1 ? 50.0f : 0.0f);
     pc__route(context, &config, ROWS, &all.routes);
     check_lists(&config, &all, ROWS);
     CHECK_INT(all.first[4], all.first[5]);

@@ -83,7 +83,7 @@ static void refused(const char *header, size_t size, pc_status want, const char 
     CHECK_ERROR_HAS("x.safetensors");
 }
 
-#define ONE(name, dtype, shape, offsets)                                                           \
+#define ONE(name, dtype, shape, offsets) \
     "\"" name "\":{\"dtype\":\"" dtype "\",\"shape\":" shape ",\"data_offsets\":" offsets "}"
 
 static void bad_headers(void)

@@ -1,5 +1,5 @@
-/* Catches sampling that does not follow its distribution, is not reproducible, or lets through what top k, top p or the penalty
- * excludes. */
+/* Catches sampling that does not follow its distribution, is not reproducible, or lets through what
+ * top k, top p or the penalty excludes. */
 #include "serve/sampler.h"
 
 #include <math.h>
@@ -10,7 +10,8 @@
 
 enum { VOCAB = 1000 };
 
-static pc__sampler start(float temperature, uint32_t top_k, float top_p, float penalty, uint64_t seed, size_t vocab)
+static pc__sampler start(float temperature, uint32_t top_k, float top_p, float penalty,
+                         uint64_t seed, size_t vocab)
 {
     pc__sampler s;
     pc_sampling o = {temperature, top_p, penalty, top_k, seed};
@@ -29,8 +30,8 @@ static int32_t draw(pc__sampler *s, const float *logits)
     return token;
 }
 
-/* Chi-square of 20000 draws against the wanted probabilities: with 9 degrees of freedom 33.7 is exceeded by chance once in 10000
- * seeds, and the seed is fixed. */
+/* Chi-square of 20000 draws against the wanted probabilities: with 9 degrees of freedom 33.7 is
+ * exceeded by chance once in 10000 seeds, and the seed is fixed. */
 static void follows(pc__sampler *s, const float *logits, const double *want)
 {
     enum { N = 20000, CELLS = 10 };
@@ -59,10 +60,14 @@ static void distributions(void)
     } cases[] = {{1, 0, 0}, {0.5f, 0, 0}, {2, 0, 1}, {1, 3, 0}, {1, 0, 0.6f}, {0.7f, 5, 0.8f}};
     for (size_t c = 0; c < sizeof cases / sizeof *cases; c++) {
         double p[10], total = 0, mass = 0;
-        int order[10] = {8, 1, 3, 4, 5, 0, 7, 9, 2, 6}, kept = cases[c].top_k ? (int)cases[c].top_k : 10, n = 0;
+        int order[10] = {8, 1, 3, 4, 5, 0, 7, 9, 2, 6},
+            kept = cases[c].top_k ? (int)cases[c].top_k : 10, n = 0;
         for (int i = 0; i < kept; i++)
             total += exp((double)logits[order[i]] / (double)cases[c].temperature);
-        for (; n < kept && (n == 0 || cases[c].top_p <= 0 || cases[c].top_p >= 1 || mass < (double)cases[c].top_p * total); n++)
+        for (; n < kept
+               && (n == 0 || cases[c].top_p <= 0 || cases[c].top_p >= 1
+                   || mass < (double)cases[c].top_p * total);
+             n++)
             mass += exp((double)logits[order[n]] / (double)cases[c].temperature);
         memset(p, 0, sizeof p);
         for (int i = 0; i < n; i++)
@@ -73,7 +78,8 @@ static void distributions(void)
     }
 }
 
-/* With many candidates the nucleus is found without sorting all of them: compare with the whole sorted list. */
+/* With many candidates the nucleus is found without sorting all of them: compare with the whole
+ * sorted list. */
 static void large_nucleus(void)
 {
     float logits[VOCAB];
@@ -88,7 +94,8 @@ static void large_nucleus(void)
             total += exp((double)logits[i]);
         for (int i = 0; i < 2000; i++) {
             int32_t token = draw(&s, logits);
-            double before = 0; /* mass of all likelier tokens: the drawn one belongs to the nucleus if it is below top_p */
+            double before = 0; /* mass of all likelier tokens: the drawn one belongs to the nucleus
+                                  if it is below top_p */
             for (int j = 0; j < VOCAB; j++)
                 before += logits[j] > logits[token] ? exp((double)logits[j]) : 0;
             if (!CHECK(before < (double)top_p * total))
@@ -129,7 +136,8 @@ static void selection(void)
             logits[i] = (float)(pc_test_bits(&rng) % 8);
         int32_t token = draw(&s, logits);
         for (size_t i = 0; i < vocab; i++)
-            better += logits[i] > logits[token] || (logits[i] >= logits[token] && (int32_t)i < token);
+            better += logits[i] > logits[token]
+                      || (logits[i] >= logits[token] && (int32_t)i < token);
         CHECK(better < k);
         pc__sampler_end(&s);
     }
@@ -198,8 +206,9 @@ static void greedy_and_penalty(void)
 
 static void arguments(void)
 {
-    const pc_sampling bad[] = {{-1, 0, 0, 0, 0}, {NAN, 0, 0, 0, 0}, {INFINITY, 0, 0, 0, 0}, {1, -0.1f, 0, 0, 0},
-                               {1, 1.1f, 0, 0, 0}, {1, NAN, 0, 0, 0}, {1, 0, -1, 0, 0}, {1, 0, NAN, 0, 0}};
+    const pc_sampling bad[] = {{-1, 0, 0, 0, 0},    {NAN, 0, 0, 0, 0},  {INFINITY, 0, 0, 0, 0},
+                               {1, -0.1f, 0, 0, 0}, {1, 1.1f, 0, 0, 0}, {1, NAN, 0, 0, 0},
+                               {1, 0, -1, 0, 0},    {1, 0, NAN, 0, 0}};
     pc__sampler s;
     pc_sampling o = {1, 0, 1.5f, 0, 0};
     for (size_t i = 0; i < sizeof bad / sizeof *bad; i++)

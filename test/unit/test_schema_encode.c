@@ -1,11 +1,13 @@
-/* Catches encoding ahead that leaves something for the first request, encodes twice, ignores a cancel or keeps nothing after one;
- * and shared handles that are not safe between threads (run under ThreadSanitizer too). */
+/* Catches encoding ahead that leaves something for the first request, encodes twice, ignores a
+ * cancel or keeps nothing after one; and shared handles that are not safe between threads (run
+ * under ThreadSanitizer too). */
 #include <pthread.h>
 #include <stdlib.h>
 
 #include "toy_schema.h"
 
-static const char prompt_text[] = "<prompt schema=\"t\"><a x=\"some\"/><b/><u2/><n><in/></n>what is it?</prompt>";
+static const char prompt_text[] =
+    "<prompt schema=\"t\"><a x=\"some\"/><b/><u2/><n><in/></n>what is it?</prompt>";
 
 static void ahead(void)
 {
@@ -151,7 +153,8 @@ static void *work(void *arg)
         g.on_text = ignore;
         g.on_text_user = a;
         me->wrong += pc_generate(me->prompt, me->world->cache, &g, NULL) != PC_OK;
-        me->wrong += a->size[0] != me->want->size[0] || memcmp(a->text[0], me->want->text[0], a->size[0]) != 0;
+        me->wrong += a->size[0] != me->want->size[0]
+                     || memcmp(a->text[0], me->want->text[0], a->size[0]) != 0;
         if (round % 5 == 4)
             pc_cache_clear(me->world->cache);
         if (round % 7 == 6 && me->encoding != PC_ENCODE_EXACT)

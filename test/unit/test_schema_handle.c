@@ -1,4 +1,5 @@
-/* Catches schema handles that show a wrong layout, leak or crash on bad arguments, or go with the wrong file. */
+/* Catches schema handles that show a wrong layout, leak or crash on bad arguments, or go with the
+ * wrong file. */
 #include <stdlib.h>
 
 #include "serve/schema_handle.h"
@@ -35,7 +36,8 @@ static void items(void)
     CHECK_INT(texts, 11);
     CHECK_INT(uncached, 1);
     CHECK_INT(end, pc_schema_length(w.schema));
-    CHECK_STATUS(pc_schema_get_item(w.schema, pc_schema_item_count(w.schema), &item), PC_ERR_NOT_FOUND);
+    CHECK_STATUS(pc_schema_get_item(w.schema, pc_schema_item_count(w.schema), &item),
+                 PC_ERR_NOT_FOUND);
     CHECK_STATUS(pc_schema_get_item(NULL, 0, &item), PC_ERR_INVALID);
     CHECK_STATUS(pc_schema_get_item(w.schema, 0, NULL), PC_ERR_INVALID);
     toy_end(&w);
@@ -85,7 +87,8 @@ static void files(void)
 /* A prompt that names no schema: the only one that is given, and no guess among several. */
 static void unnamed(pc_schema **list)
 {
-    static const char prompt[] = "<prompt><m/></prompt>", empty[] = "<prompt schema=\"\"><m/></prompt>";
+    static const char prompt[] = "<prompt><m/></prompt>",
+                      empty[] = "<prompt schema=\"\"><m/></prompt>";
     pc_prompt *p = NULL;
     for (size_t i = 0; i < 2; i++) {
         pc_part part = PC_PART_INIT;
@@ -103,10 +106,12 @@ static void unnamed(pc_schema **list)
     CHECK_ERROR_HAS("schema ''");
 }
 
-/* Two of one name: an error that tells which, by their places and files, for a prompt that means one of them and for none else. */
+/* Two of one name: an error that tells which, by their places and files, for a prompt that means
+ * one of them and for none else. */
 static void twins(const toy_world *w)
 {
-    static const char x[] = "<prompt schema=\"x\"><m/></prompt>", named[] = "\n<prompt schema=\"n\"><zz/></prompt>";
+    static const char x[] = "<prompt schema=\"x\"><m/></prompt>",
+                      named[] = "\n<prompt schema=\"n\"><zz/></prompt>";
     const char *const texts[] = {"<schema name=\"x\"><module name=\"m\">he</module></schema>",
                                  "<schema name=\"n\"><module name=\"m\">he</module></schema>",
                                  "<schema name=\"n\"><module name=\"zz\">they</module></schema>"};
@@ -119,7 +124,9 @@ static void twins(const toy_world *w)
     CHECK_OK(pc_schema_load(&list[1], w->model, path, NULL));
     CHECK_OK(pc_schema_parse(&list[2], w->model, texts[2], strlen(texts[2]), NULL));
     CHECK_STATUS(pc_prompt_parse(&p, list, 3, named, sizeof named - 1, NULL), PC_ERR_INVALID);
-    snprintf(want, sizeof want, "prompt:2:1: two of the given schemas are named 'n': schema 1 (%s) and schema 2", path);
+    snprintf(want, sizeof want,
+             "prompt:2:1: two of the given schemas are named 'n': schema 1 (%s) and schema 2",
+             path);
     CHECK_ERROR_HAS(want);
     CHECK(p == NULL);
     CHECK_OK(pc_prompt_parse(&p, list + 1, 1, "<prompt><m/></prompt>", 21, NULL));
@@ -130,7 +137,8 @@ static void twins(const toy_world *w)
         pc_schema_free(list[i]);
 }
 
-/* Texts under cache="false" are a kind of part for themselves, and the counts of a request tell them apart. */
+/* Texts under cache="false" are a kind of part for themselves, and the counts of a request tell
+ * them apart. */
 static void uncached_parts(const toy_world *w)
 {
     pc_prompt *prompt = toy_prompt(w, "<prompt schema=\"t\"><b/><c/>what?</prompt>");
@@ -143,7 +151,8 @@ static void uncached_parts(const toy_world *w)
     }
     CHECK(fresh > 0);
     for (int warm = 0; warm <= 1; warm++) {
-        toy_answer a = toy_generate(prompt, w->cache, (pc_generate_options)PC_GENERATE_OPTIONS_INIT);
+        toy_answer a = toy_generate(prompt, w->cache,
+                                    (pc_generate_options)PC_GENERATE_OPTIONS_INIT);
         CHECK_OK(a.status);
         CHECK_INT(a.stats.tokens_uncached, fresh);
         CHECK(warm ? a.stats.tokens_encoded == fresh : a.stats.tokens_encoded > fresh);
@@ -159,7 +168,8 @@ static void several(void)
     pc_prompt *p = NULL;
     const char *const named[2] = {"<schema name=\"x\"><module name=\"m\">he</module></schema>",
                                   "<schema name=\"y\"><module name=\"m\">they</module></schema>"};
-    if (!CHECK(toy_start(&w, NULL, 0, 0, toy_schema)) || !CHECK(toy_start(&v, NULL, 0, 0, toy_schema)))
+    if (!CHECK(toy_start(&w, NULL, 0, 0, toy_schema))
+        || !CHECK(toy_start(&v, NULL, 0, 0, toy_schema)))
         return;
     CHECK_OK(pc_schema_parse(&list[0], w.model, named[0], strlen(named[0]), NULL));
     CHECK_OK(pc_schema_parse(&list[1], v.model, named[1], strlen(named[1]), NULL));
@@ -169,19 +179,22 @@ static void several(void)
     CHECK(pc_toy_count(v.toy)->step_calls > 0);
     CHECK_INT(pc_toy_count(w.toy)->step_calls, 0);
     pc_prompt_free(p);
-    CHECK_STATUS(pc_prompt_parse(&p, list, 2, "<prompt schema=\"z\"><m/></prompt>", 32, NULL), PC_ERR_NOT_FOUND);
+    CHECK_STATUS(pc_prompt_parse(&p, list, 2, "<prompt schema=\"z\"><m/></prompt>", 32, NULL),
+                 PC_ERR_NOT_FOUND);
     CHECK_ERROR_HAS("prompt:1:1: the prompt is for schema 'z'");
     CHECK_ERROR_HAS("'x', 'y'");
     CHECK(p == NULL);
     unnamed(list);
     twins(&w);
     uncached_parts(&w);
-    CHECK_STATUS(pc_prompt_parse(&p, list, 3, "<prompt schema=\"x\"><m/></prompt>", 32, NULL), PC_ERR_INVALID); /* one is NULL */
+    CHECK_STATUS(pc_prompt_parse(&p, list, 3, "<prompt schema=\"x\"><m/></prompt>", 32, NULL),
+                 PC_ERR_INVALID); /* one is NULL */
     CHECK_STATUS(pc_prompt_parse(&p, list, 0, "<prompt/>", 9, NULL), PC_ERR_INVALID);
     CHECK_STATUS(pc_prompt_parse(&p, NULL, 1, "<prompt/>", 9, NULL), PC_ERR_INVALID);
     CHECK_STATUS(pc_prompt_parse(&p, list, 1, NULL, 9, NULL), PC_ERR_INVALID);
     CHECK_STATUS(pc_prompt_parse(NULL, list, 1, "<prompt/>", 9, NULL), PC_ERR_INVALID);
-    CHECK_STATUS(pc_prompt_parse(&p, list, 1, "<prompt schema=\"x\"><nope/></prompt>", 35, NULL), PC_ERR_PML);
+    CHECK_STATUS(pc_prompt_parse(&p, list, 1, "<prompt schema=\"x\"><nope/></prompt>", 35, NULL),
+                 PC_ERR_PML);
     pc_schema_free(list[0]);
     pc_schema_free(list[1]);
     toy_end(&w);
@@ -204,15 +217,19 @@ static void arguments(void)
     CHECK_STATUS(pc_schema_parse(&schema, w.model, NULL, 0, NULL), PC_ERR_PML);
     CHECK_STATUS(pc_schema_load(&schema, w.model, NULL, NULL), PC_ERR_INVALID);
     o.flags = UINT64_C(1) << 40;
-    CHECK_STATUS(pc_schema_parse(&schema, w.model, toy_schema, strlen(toy_schema), &o), PC_ERR_INVALID);
+    CHECK_STATUS(pc_schema_parse(&schema, w.model, toy_schema, strlen(toy_schema), &o),
+                 PC_ERR_INVALID);
     o.flags = 0;
     o.reserved = 1;
-    CHECK_STATUS(pc_schema_parse(&schema, w.model, toy_schema, strlen(toy_schema), &o), PC_ERR_INVALID);
-    CHECK_STATUS(pc_schema_parse(&schema, w.model, toy_schema, strlen(toy_schema), NULL), PC_ERR_LIMIT); /* context of 30 */
+    CHECK_STATUS(pc_schema_parse(&schema, w.model, toy_schema, strlen(toy_schema), &o),
+                 PC_ERR_INVALID);
+    CHECK_STATUS(pc_schema_parse(&schema, w.model, toy_schema, strlen(toy_schema), NULL),
+                 PC_ERR_LIMIT); /* context of 30 */
     CHECK(schema == NULL);
     po.flags = UINT64_C(1) << 40;
     CHECK_OK(pc_schema_parse(&schema, w.model, "<schema name=\"t\">he</schema>", 28, NULL));
-    CHECK_STATUS(pc_prompt_parse(&p, &schema, 1, "<prompt schema=\"t\"/>", 20, &po), PC_ERR_INVALID);
+    CHECK_STATUS(pc_prompt_parse(&p, &schema, 1, "<prompt schema=\"t\"/>", 20, &po),
+                 PC_ERR_INVALID);
     CHECK_STATUS(pc_prompt_get_part(NULL, 0, &part), PC_ERR_INVALID);
     CHECK_STATUS(pc_prompt_from_tokens(&p, NULL, NULL, 0), PC_ERR_INVALID);
     CHECK_STATUS(pc_prompt_from_tokens(NULL, w.model, NULL, 0), PC_ERR_INVALID);
@@ -228,7 +245,8 @@ static void arguments(void)
     toy_end(&w);
 }
 
-/* Key tables are kept for a few salts and regimes; one more pushes the oldest out, and using it makes the same again. */
+/* Key tables are kept for a few salts and regimes; one more pushes the oldest out, and using it
+ * makes the same again. */
 static void many_salts(void)
 {
     toy_world w;
@@ -265,12 +283,14 @@ static void many_salts(void)
     toy_end(&w);
 }
 
-/* The same two texts of a module, once further apart: the second one's states differ, so must its key. */
+/* The same two texts of a module, once further apart: the second one's states differ, so must its
+ * key. */
 static void distance_counts(void)
 {
-    static const char *const schemas[2] = {
-        "<schema name=\"t\"><module name=\"a\">he was<module name=\"in\">x</module>out there</module></schema>",
-        "<schema name=\"t\"><module name=\"a\">he was<module name=\"in\">xyz</module>out there</module></schema>"};
+    static const char *const schemas[2] = {"<schema name=\"t\"><module name=\"a\">he was<module "
+                                           "name=\"in\">x</module>out there</module></schema>",
+                                           "<schema name=\"t\"><module name=\"a\">he was<module "
+                                           "name=\"in\">xyz</module>out there</module></schema>"};
     pc__id keys[2][3];
     for (int s = 0; s < 2; s++) {
         toy_world w;
@@ -289,7 +309,8 @@ static void distance_counts(void)
     CHECK(!pc__id_equal(&keys[0][1], &keys[1][1]));
 }
 
-/* Reading files, with each allocation failing once: nothing is lost, nothing half done comes out. */
+/* Reading files, with each allocation failing once: nothing is lost, nothing half done comes out.
+ */
 static void no_memory(void)
 {
     static const char named[] = "<schema name=\"t\"><module name=\"m\">some word</module></schema>",
@@ -314,7 +335,8 @@ static void no_memory(void)
         twice[0] = twice[1] = w.schema;
         pc_prompt_free(p);
         p = NULL;
-        if (status >= 0 && (status = pc_prompt_load(&p, twice, 2, prompt_path, NULL)) == PC_ERR_INVALID)
+        if (status >= 0
+            && (status = pc_prompt_load(&p, twice, 2, prompt_path, NULL)) == PC_ERR_INVALID)
             status = CHECK(p == NULL) ? PC_OK : PC_ERR_STATE;
         more = memory.calls >= memory.fail_at;
         CHECK_INT(status, more ? PC_ERR_NOMEM : PC_OK);

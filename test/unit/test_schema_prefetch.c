@@ -1,4 +1,5 @@
-/* Catches: loading ahead that does not happen, that evicts what is used, or that changes an answer; options of pc_schema_encode (pin, time to live) that have no effect; states of a host's model
+/* Catches: loading ahead that does not happen, that evicts what is used, or that changes an answer;
+ * options of pc_schema_encode (pin, time to live) that have no effect; states of a host's model
  * that do not come back from a folder as they were. */
 #include "serve/schema_prefetch.h"
 
@@ -9,7 +10,8 @@
 static const char first[] = "<prompt schema=\"t\"><a x=\"it\"/><u1/>now</prompt>";
 static const char second[] = "<prompt schema=\"t\"><u2/>now</prompt>";
 
-static pc_cache *open_cache(const toy_world *w, const char *folder, uint64_t flags, uint64_t host_bytes)
+static pc_cache *open_cache(const toy_world *w, const char *folder, uint64_t flags,
+                            uint64_t host_bytes)
 {
     pc_cache_options o = PC_CACHE_OPTIONS_INIT;
     pc_cache *cache = NULL;
@@ -88,7 +90,8 @@ static void by_wish(const toy_world *w, const char *folder, uint64_t count)
 
 static void by_neighbours(const toy_world *w, const char *folder)
 {
-    pc_cache *cache = open_cache(w, folder, PC_CACHE_ALWAYS_LOAD | PC_CACHE_PREFETCH, 0), *plain = open_cache(w, folder, PC_CACHE_ALWAYS_LOAD, 0);
+    pc_cache *cache = open_cache(w, folder, PC_CACHE_ALWAYS_LOAD | PC_CACHE_PREFETCH, 0),
+             *plain = open_cache(w, folder, PC_CACHE_ALWAYS_LOAD, 0);
     toy_answer alone = ask(w, NULL, second), a = ask(w, cache, first), b = ask(w, plain, first);
     uint64_t asked = told(plain, PC_TIER_HOST).resident;
     CHECK(same(&a, &b));
@@ -162,7 +165,8 @@ static void arguments(const toy_world *w)
     CHECK_INT(started, 0);
 }
 
-/* Memory ends at some point of a request that loads, computes and writes behind: it fails or it is right, and nothing stays. */
+/* Memory ends at some point of a request that loads, computes and writes behind: it fails or it is
+ * right, and nothing stays. */
 static void without_memory(void)
 {
     toy_world plain;

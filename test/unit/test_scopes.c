@@ -1,5 +1,6 @@
-/* Whose the parts of a request are. Catches: a range that begins a token too early or too late, ranges behind the end that make new key tables, base keys that are not those of
- * the published encoding, quotas that count for another salt than the keys', a failed allocation that leaks. */
+/* Whose the parts of a request are. Catches: a range that begins a token too early or too late,
+ * ranges behind the end that make new key tables, base keys that are not those of the published
+ * encoding, quotas that count for another salt than the keys', a failed allocation that leaks. */
 #include "serve/scopes.h"
 
 #include "toy_schema.h"
@@ -27,7 +28,8 @@ static pc__id public_base(const toy_world *w, uint32_t encoding, uint64_t regime
 static void is_scope(const toy_world *w, const pc__scopes *s, int64_t position, const char *salt)
 {
     const pc__scope *at = pc__scope_at(s, position);
-    pc__id base = public_base(w, PC_ENCODE_SINK, 5, salt), digest = pc__salt_digest(salt, salt ? strlen(salt) : 0);
+    pc__id base = public_base(w, PC_ENCODE_SINK, 5, salt),
+           digest = pc__salt_digest(salt, salt ? strlen(salt) : 0);
     if (!CHECK(pc__id_equal(&at->base, &base)) || !CHECK(pc__id_equal(&at->salt, &digest)))
         fprintf(stderr, "    position %lld\n", (long long)position);
 }
@@ -61,11 +63,14 @@ static void names(const toy_world *w)
     CHECK_OK(pc__scopes_init(&first, w->model, w->cache, 0, 0, salts, 1));
     CHECK_OK(pc__scopes_init(&moved, w->model, w->cache, 0, 0, later, 1));
     CHECK_OK(pc__scopes_init(&changed, w->model, w->cache, 0, 0, other, 1));
-    pc__id plain = pc__scopes_id(&none, 100), a = pc__scopes_id(&all, 10), b = pc__scopes_id(&all, 20), c = pc__scopes_id(&first, 100),
-           d = pc__scopes_id(&all, 100), e = pc__scopes_id(&moved, 100), f = pc__scopes_id(&changed, 100);
+    pc__id plain = pc__scopes_id(&none, 100), a = pc__scopes_id(&all, 10),
+           b = pc__scopes_id(&all, 20), c = pc__scopes_id(&first, 100),
+           d = pc__scopes_id(&all, 100), e = pc__scopes_id(&moved, 100),
+           f = pc__scopes_id(&changed, 100);
     CHECK(pc__id_equal(&a, &plain)); /* all begin behind the end */
     CHECK(pc__id_equal(&b, &c));
-    CHECK(!pc__id_equal(&c, &plain) && !pc__id_equal(&c, &d) && !pc__id_equal(&c, &e) && !pc__id_equal(&c, &f));
+    CHECK(!pc__id_equal(&c, &plain) && !pc__id_equal(&c, &d) && !pc__id_equal(&c, &e)
+          && !pc__id_equal(&c, &f));
     pc__scopes_end(&all, mem);
     pc__scopes_end(&first, mem);
     pc__scopes_end(&moved, mem);

@@ -5,8 +5,8 @@
 #include "store/record/seal.h"
 #include "testing.h"
 
-static const char message[] =
-    "Ladies and Gentlemen of the class of '99: If I could offer you only one tip for the future, sunscreen would be it.";
+static const char message[] = "Ladies and Gentlemen of the class of '99: If I could offer you only "
+                              "one tip for the future, sunscreen would be it.";
 
 static uint8_t unhex_digit(char c)
 {
@@ -31,11 +31,12 @@ static void test_vector(void)
     for (int i = 0; i < 24; i++)
         nonce[i] = (uint8_t)(0x40 + i);
     unhex("50515253c0c1c2c3c4c5c6c7", beside);
-    size = unhex(
-        "bd6d179d3e83d43b9576579493c0e939572a1700252bfaccbed2902c21396cbb731c7f1b0b4aa6440bf3a82f4eda7e39ae64c6708c54c216"
-        "cb96b72e1213b4522f8c9ba40db5d945b11b69b982c1bb9e3f3fac2bc369488f76b2383565d3fff921f9664c97637da9768812f615c68b13"
-        "b52ec0875924c1c7987947deafd8780acf49",
-        sealed);
+    size = unhex("bd6d179d3e83d43b9576579493c0e939572a1700252bfaccbed2902c21396cbb731c7f1b0b4aa6440"
+                 "bf3a82f4eda7e39ae64c6708c54c216"
+                 "cb96b72e1213b4522f8c9ba40db5d945b11b69b982c1bb9e3f3fac2bc369488f76b2383565d3fff92"
+                 "1f9664c97637da9768812f615c68b13"
+                 "b52ec0875924c1c7987947deafd8780acf49",
+                 sealed);
     CHECK_INT(size, sizeof message - 1 + PC__SEAL_TAG);
     CHECK_OK(pc__seal_open(out, sealed, size, beside, sizeof beside, nonce, key));
     CHECK(!memcmp(out, message, sizeof message - 1));

@@ -1,5 +1,6 @@
-/* Catches a payload that is released too early, never, or twice, and an owner that is dropped before its payload; a watcher who is not told that others are done
- * with a segment, is told twice, or is told of one that is gone (run under ThreadSanitizer too). */
+/* Catches a payload that is released too early, never, or twice, and an owner that is dropped
+ * before its payload; a watcher who is not told that others are done with a segment, is told twice,
+ * or is told of one that is gone (run under ThreadSanitizer too). */
 #include "store/segment.h"
 
 #include <pthread.h>
@@ -57,7 +58,8 @@ static void without_memory(void)
         pc_test_memory memory = {.fail_at = at};
         pc_allocator mem = pc_test_allocator(&memory);
         pc_segment *segment = (pc_segment *)ids;
-        CHECK_STATUS(pc__segment_new(&segment, &mem, &ops, &released, &dropped, 100, ids, 3), PC_ERR_NOMEM);
+        CHECK_STATUS(pc__segment_new(&segment, &mem, &ops, &released, &dropped, 100, ids, 3),
+                     PC_ERR_NOMEM);
         CHECK(segment == NULL);
         CHECK_INT(memory.live_blocks, 0);
     }
@@ -116,7 +118,8 @@ static void watching(void)
     CHECK_INT(atomic_load(&freed), 2);
 }
 
-/* Who keeps a segment that another one watches stands in nobody's way, whenever it begins and ends. */
+/* Who keeps a segment that another one watches stands in nobody's way, whenever it begins and ends.
+ */
 static void keeping(void)
 {
     pc__releases list = {NULL};

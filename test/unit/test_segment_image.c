@@ -1,6 +1,8 @@
-/* Catches: states that come back from blocks with another bit than they had, bytes behind the last token that are not zero (records of equal segments
- * would differ, and show what stood there before), loaded runs that a pass cannot use like computed ones, blocks of another model or shape that are
- * believed, a host's import that leaks or releases what is not the host's, states left in memory that should have been wiped. */
+/* Catches: states that come back from blocks with another bit than they had, bytes behind the last
+ * token that are not zero (records of equal segments would differ, and show what stood there
+ * before), loaded runs that a pass cannot use like computed ones, blocks of another model or shape
+ * that are believed, a host's import that leaks or releases what is not the host's, states left in
+ * memory that should have been wiped. */
 #include "serve/segment_image.h"
 
 #include <stdlib.h>
@@ -12,10 +14,14 @@
 
 enum { LAYERS = RANDOM_LAYERS, VOCAB = RANDOM_VOCAB, TOKENS = 100, STARTS_AT = 7 };
 
-static pc_status make(pc_model **out, pc_context *context, uint32_t scheme, uint32_t compute, uint32_t kv)
+static pc_status make(pc_model **out, pc_context *context, uint32_t scheme, uint32_t compute,
+                      uint32_t kv)
 {
     /* heads of 18 are no multiple of 4: the pages have padding */
-    return random_model_new(out, context, &(random_model){.scheme = scheme, .compute = compute, .kv = kv, .head_dim = 18, .context_length = 512});
+    return random_model_new(
+        out, context,
+        &(random_model){
+            .scheme = scheme, .compute = compute, .kv = kv, .head_dim = 18, .context_length = 512});
 }
 
 /* 100 tokens, with a gap in their positions if it is asked for: two pages, the second one cut. */
@@ -25,7 +31,12 @@ static pc_segment *encode(const pc_model *model, int gap)
     int64_t positions[TOKENS];
     pc_cut whole = {0, TOKENS};
     pc_segment *segment = NULL;
-    pc_encode_args args = {.struct_size = sizeof args, .tokens = ids, .positions = positions, .count = TOKENS, .cuts = &whole, .cut_count = 1};
+    pc_encode_args args = {.struct_size = sizeof args,
+                           .tokens = ids,
+                           .positions = positions,
+                           .count = TOKENS,
+                           .cuts = &whole,
+                           .cut_count = 1};
     for (int i = 0; i < TOKENS; i++) {
         ids[i] = (i * 31 + 5) % VOCAB;
         positions[i] = STARTS_AT + i + (gap && i >= 40 ? 9 : 0);
@@ -42,7 +53,8 @@ static pc__image image_of(const pc_segment *segment, void **release_me)
     return image;
 }
 
-/* Bytes of a block that belong to no token, found with pc__kv_read's own layout: all that stays zero when every token's values are set to ones. */
+/* Bytes of a block that belong to no token, found with pc__kv_read's own layout: all that stays
+ * zero when every token's values are set to ones. */
 static void only_tokens_have_bytes(const pc__kv *kv, const pc__image *image)
 {
     pc__kv_shape shape = kv->shape;
@@ -60,7 +72,8 @@ static void only_tokens_have_bytes(const pc__kv *kv, const pc__image *image)
         for (size_t t = 0; t < TOKENS; t++)
             pc__kv_write(mask, l, t, ones, ones);
     for (size_t l = 0; l < LAYERS; l++)
-        for (size_t b = 0; b < image->block_bytes[l]; b += 2) { /* 16 bits at a time: fp32's halves, both of -1.0039062 are not zero */
+        for (size_t b = 0; b < image->block_bytes[l];
+             b += 2) { /* 16 bits at a time: fp32's halves, both of -1.0039062 are not zero */
             uint16_t m, v;
             memcpy(&m, mask->layer[l] + b, 2);
             memcpy(&v, image->blocks[l] + b, 2);
@@ -149,7 +162,8 @@ static void adopted(const pc_model *model, const pc__image *image, const pc__kv 
     pc__model_payload.wipe(owner, payload);
     pc__model_payload.release(owner, payload);
     CHECK_INT(lent, 0);
-    CHECK(!memcmp(copies[0], image->blocks[0], (size_t)image->block_bytes[0])); /* not ours to overwrite */
+    CHECK(!memcmp(copies[0], image->blocks[0],
+                  (size_t)image->block_bytes[0])); /* not ours to overwrite */
     /* not zero behind its tokens: dimension 0 of token 63 of the last V page */
     size_t by = kv->shape.dtype == PC_DTYPE_F32 ? 1 : kv->shape.dtype == PC_DTYPE_I8 ? 4 : 2;
     size_t last = pc__kv_k_bytes(&kv->shape) + (63 / by * 18 * by + 63 % by) * (4 / by);
@@ -167,7 +181,8 @@ static void adopted(const pc_model *model, const pc__image *image, const pc__kv 
     CHECK_INT(lent, 0);
     lent = 1;
     blocks[1] = copies[1] + 16;
-    CHECK_STATUS(pc__model_payload.adopt(owner, image, blocks, &lent, give_back, &payload), PC_ERR_MISMATCH);
+    CHECK_STATUS(pc__model_payload.adopt(owner, image, blocks, &lent, give_back, &payload),
+                 PC_ERR_MISMATCH);
     CHECK_ERROR_HAS("aligned");
     CHECK(!payload);
     CHECK_INT(lent, 1); /* not taken */
@@ -175,7 +190,8 @@ static void adopted(const pc_model *model, const pc__image *image, const pc__kv 
         free(copies[l]);
 }
 
-static void round_trip(pc_context *context, uint32_t scheme, uint32_t compute, uint32_t kept, int gap)
+static void round_trip(pc_context *context, uint32_t scheme, uint32_t compute, uint32_t kept,
+                       int gap)
 {
     pc_model *model = NULL;
     pc__kv *loaded = NULL;
@@ -268,8 +284,12 @@ static void expectations(pc_context *context)
     if (!CHECK_OK(make(&model, context, PC_POSITION_LEARNED, PC_DTYPE_F32, 0)))
         return;
     pc_segment *segment = encode(model, 0);
-    pc__segment_facts facts = {.key = &key, .salt = &salt, .before = &before, .start = STARTS_AT,
-                               .tokens = segment->token_ids, .count = TOKENS};
+    pc__segment_facts facts = {.key = &key,
+                               .salt = &salt,
+                               .before = &before,
+                               .start = STARTS_AT,
+                               .tokens = segment->token_ids,
+                               .count = TOKENS};
     pc__image want, have;
     pc__segment_image(&want, model, &facts);
     have = want;
@@ -328,7 +348,8 @@ static void wiping(void)
         w.pattern = pattern;
         atomic_store(&segment->wipe, (unsigned)wiped);
         pc__segment_unref(segment);
-        CHECK(!memcmp(kv->layer[1] + 64, pattern, sizeof pattern)); /* who still reads is left alone */
+        CHECK(!memcmp(kv->layer[1] + 64, pattern,
+                      sizeof pattern)); /* who still reads is left alone */
         pc__kv_unref(kv);
         CHECK_INT(w.found > 0, !wiped);
         w.pattern = NULL;
@@ -343,7 +364,12 @@ static pc_segment *encode_toy(const pc_model *model)
     int64_t positions[5] = {3, 4, 5, 6, 7};
     pc_cut whole = {0, 5};
     pc_segment *segment = NULL;
-    pc_encode_args args = {.struct_size = sizeof args, .tokens = ids, .positions = positions, .count = 5, .cuts = &whole, .cut_count = 1};
+    pc_encode_args args = {.struct_size = sizeof args,
+                           .tokens = ids,
+                           .positions = positions,
+                           .count = 5,
+                           .cuts = &whole,
+                           .cut_count = 1};
     CHECK_OK(pc__encode(model, NULL, &args, &segment));
     return segment;
 }
@@ -359,7 +385,8 @@ static void hosts_model(void)
         return;
     pc_segment *segment = encode_toy(w.model);
     pc__image image = image_of(segment, &release_me);
-    pc__segment_facts facts = {.key = &key, .salt = &salt, .start = 3, .tokens = segment->token_ids, .count = 5};
+    pc__segment_facts facts = {
+        .key = &key, .salt = &salt, .start = 3, .tokens = segment->token_ids, .count = 5};
     image.tokens = 5;
     image.key = key;
     image.salt = salt;
@@ -371,7 +398,8 @@ static void hosts_model(void)
         pc_toy_count(w.toy)->fail_import_at = failing ? pc_toy_count(w.toy)->import_calls + 1 : 0;
         CHECK_OK(pc__model_payload.create(w.model, &image, &payload, &block));
         memcpy(block, image.blocks[0], (size_t)image.block_bytes[0]);
-        CHECK_STATUS(pc__model_payload.finish(w.model, &image, &payload), failing ? PC_ERR_IO : PC_OK);
+        CHECK_STATUS(pc__model_payload.finish(w.model, &image, &payload),
+                     failing ? PC_ERR_IO : PC_OK);
         if (failing)
             CHECK_ERROR_HAS("import_segment");
         CHECK_INT(pc_toy_count(w.toy)->live_segments, failing ? 1 : 2);
@@ -383,10 +411,12 @@ static void hosts_model(void)
     pc__model_payload.release(w.model, payload);
     CHECK(!w.model->imports);
     const void *blocks[1] = {image.blocks[0]};
-    CHECK_STATUS(pc__model_payload.adopt(w.model, &image, blocks, NULL, give_back, &payload), PC_ERR_UNSUPPORTED);
+    CHECK_STATUS(pc__model_payload.adopt(w.model, &image, blocks, NULL, give_back, &payload),
+                 PC_ERR_UNSUPPORTED);
     pc__free(&w.context->mem, release_me);
     w.model->ops.export_segment = NULL;
-    CHECK_STATUS(pc__model_payload.describe(w.model, segment->payload, &image, &release_me), PC_ERR_UNSUPPORTED);
+    CHECK_STATUS(pc__model_payload.describe(w.model, segment->payload, &image, &release_me),
+                 PC_ERR_UNSUPPORTED);
     CHECK_ERROR_HAS("export_segment");
     CHECK(!release_me);
     pc__segment_unref(segment);
@@ -428,8 +458,10 @@ static void by_hand(pc_context *context)
     CHECK_INT(raw.dtype, PC_DTYPE_BF16);
     CHECK_INT(raw.layers * 100 + raw.kv_heads, 302);
     CHECK_INT(raw.block_count, LAYERS);
-    CHECK(raw.blocks[2] == kv->layer[2] && raw.block_bytes[2] == pc__kv_layer_bytes(&kv->shape, TOKENS));
-    CHECK(raw.relative == kv->relative && raw.token_count == TOKENS && raw.tokens == segment->token_ids);
+    CHECK(raw.blocks[2] == kv->layer[2]
+          && raw.block_bytes[2] == pc__kv_layer_bytes(&kv->shape, TOKENS));
+    CHECK(raw.relative == kv->relative && raw.token_count == TOKENS
+          && raw.tokens == segment->token_ids);
     o.disk_path = pc_test_folder();
     CHECK_OK(pc_cache_new(&cache, context, &o));
     CHECK_OK(pc_cache_put(cache, key, segment, NULL));

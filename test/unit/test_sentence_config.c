@@ -1,5 +1,5 @@
-/* Catches: a way of pooling that is taken for another one, several at once, a step that is passed over in silence, a folder
- * that leads out of the model's, damaged files, memory that is lost. */
+/* Catches: a way of pooling that is taken for another one, several at once, a step that is passed
+ * over in silence, a folder that leads out of the model's, damaged files, memory that is lost. */
 #include "model/sentence_config.h"
 
 #include <stdio.h>
@@ -37,12 +37,16 @@ static void good(void)
     pc__pooling p = {9, 9, 9};
     CHECK_OK(read(NULL, NULL, "{\"max_seq_length\":7}", &p)); /* no modules: not such a model */
     CHECK(!p.pool && !p.normalize && !p.max_tokens);
-    CHECK_OK(read("[" FIRST "," POOLING "]", "{\"pooling_mode_mean_tokens\":true,\"pooling_mode_cls_token\":false}", NULL, &p));
+    CHECK_OK(read("[" FIRST "," POOLING "]",
+                  "{\"pooling_mode_mean_tokens\":true,\"pooling_mode_cls_token\":false}", NULL,
+                  &p));
     CHECK(p.pool == PC_POOL_MEAN && !p.normalize && !p.max_tokens);
-    CHECK_OK(read("[" FIRST "," POOLING ",{\"path\":\"2_Normalize\",\"type\":\"" PREFIX "Normalize\"}]",
+    CHECK_OK(read("[" FIRST "," POOLING ",{\"path\":\"2_Normalize\",\"type\":\"" PREFIX
+                  "Normalize\"}]",
                   "{\"pooling_mode_cls_token\":true}", "{\"max_seq_length\":256}", &p));
     CHECK(p.pool == PC_POOL_FIRST && p.normalize == 1 && p.max_tokens == 256);
-    CHECK_OK(read("[" FIRST "," POOLING "]", "{\"pooling_mode\":\"lasttoken\"}", "{\"max_seq_length\":null}", &p));
+    CHECK_OK(read("[" FIRST "," POOLING "]", "{\"pooling_mode\":\"lasttoken\"}",
+                  "{\"max_seq_length\":null}", &p));
     CHECK(p.pool == PC_POOL_LAST && !p.max_tokens);
 }
 
@@ -53,15 +57,22 @@ static void bad(void)
         pc_status want;
         const char *says;
     } rows[] = {
-        {"[" FIRST "," POOLING "]", "{\"pooling_mode_max_tokens\":true}", PC_ERR_UNSUPPORTED, "1_Pooling"},
-        {"[" FIRST "," POOLING "]", "{\"pooling_mode_mean_tokens\":true,\"pooling_mode_cls_token\":true}", PC_ERR_UNSUPPORTED, "one at a time"},
+        {"[" FIRST "," POOLING "]", "{\"pooling_mode_max_tokens\":true}", PC_ERR_UNSUPPORTED,
+         "1_Pooling"},
+        {"[" FIRST "," POOLING "]",
+         "{\"pooling_mode_mean_tokens\":true,\"pooling_mode_cls_token\":true}", PC_ERR_UNSUPPORTED,
+         "one at a time"},
         {"[" FIRST "," POOLING "]", "{}", PC_ERR_UNSUPPORTED, "pooling"},
         {"[" FIRST "," POOLING "]", NULL, PC_ERR_NOT_FOUND, "1_Pooling/config.json"},
         {"[" FIRST "," POOLING "]", "{", PC_ERR_FORMAT, "config.json: line"},
-        {"[" FIRST ",{\"path\":\"2_Dense\",\"type\":\"" PREFIX "Dense\"}]", NULL, PC_ERR_UNSUPPORTED, "Dense"},
-        {"[{\"path\":\"0_T\",\"type\":\"" PREFIX "Transformer\"}]", NULL, PC_ERR_UNSUPPORTED, "Transformer"},
-        {"[{\"path\":\"../other\",\"type\":\"" PREFIX "Pooling\"}]", NULL, PC_ERR_FORMAT, "modules.json"},
-        {"[{\"path\":\"/etc\",\"type\":\"" PREFIX "Pooling\"}]", NULL, PC_ERR_FORMAT, "modules.json"},
+        {"[" FIRST ",{\"path\":\"2_Dense\",\"type\":\"" PREFIX "Dense\"}]", NULL,
+         PC_ERR_UNSUPPORTED, "Dense"},
+        {"[{\"path\":\"0_T\",\"type\":\"" PREFIX "Transformer\"}]", NULL, PC_ERR_UNSUPPORTED,
+         "Transformer"},
+        {"[{\"path\":\"../other\",\"type\":\"" PREFIX "Pooling\"}]", NULL, PC_ERR_FORMAT,
+         "modules.json"},
+        {"[{\"path\":\"/etc\",\"type\":\"" PREFIX "Pooling\"}]", NULL, PC_ERR_FORMAT,
+         "modules.json"},
         {"[7]", NULL, PC_ERR_FORMAT, "modules.json"},
         {"{}", NULL, PC_ERR_FORMAT, "no list"},
     };

@@ -1,6 +1,8 @@
-/* Catches, of sequences that get tokens or lose them: states that are left behind by a truncation, logits that are not those of a plain prefill of all
- * tokens that are there (forced, sampled, several turns, behind a fork), copies that feel what happens to each other, text of one turn in
- * another, a host without the operation, wrong states and arguments, memory lost where an allocation fails. */
+/* Catches, of sequences that get tokens or lose them: states that are left behind by a truncation,
+ * logits that are not those of a plain prefill of all tokens that are there (forced, sampled,
+ * several turns, behind a fork), copies that feel what happens to each other, text of one turn in
+ * another, a host without the operation, wrong states and arguments, memory lost where an
+ * allocation fails. */
 #include "toy_schema.h"
 
 enum { MOST_TOKENS = 256 };
@@ -64,7 +66,8 @@ static size_t tokens_of(const pc_prompt *prompt, const pc_sequence *s, size_t le
     return n + count - less;
 }
 
-/* The logits behind which its last token was sampled are those of a prefill that knows nothing of sequences. */
+/* The logits behind which its last token was sampled are those of a prefill that knows nothing of
+ * sequences. */
 static void is_prefill(const talk *t, const pc_sequence *s)
 {
     int32_t tokens[MOST_TOKENS];
@@ -102,7 +105,8 @@ static void forced(void)
     if (!start(&t, NULL, 0, &o))
         return;
     CHECK(pc_sequence_logits(t.s, &vocab) == NULL && vocab == 0);
-    CHECK_OK(pc_sequence_push(t.s, ids, 2)); /* before the first step: the answer begins with them */
+    CHECK_OK(
+        pc_sequence_push(t.s, ids, 2)); /* before the first step: the answer begins with them */
     steps(&t, 1);
     CHECK_INT(count_of(t.s), 3);
     CHECK(!memcmp(pc_sequence_tokens(t.s, NULL), ids, 2 * sizeof *ids));
@@ -122,7 +126,8 @@ static void forced(void)
     CHECK_OK(pc_sequence_get_stats(t.s, &stats));
     CHECK_INT(stats.tokens_generated, 4);
     CHECK_INT(stats.tokens_prompt, pc_schema_length(t.schema) + 7 + 6);
-    CHECK_INT(stats.tokens_cached + stats.tokens_encoded + stats.tokens_repaired + stats.tokens_new, stats.tokens_prompt);
+    CHECK_INT(stats.tokens_cached + stats.tokens_encoded + stats.tokens_repaired + stats.tokens_new,
+              stats.tokens_prompt);
     stop(&t);
 }
 
@@ -170,7 +175,8 @@ static void truncated(void)
     stop(&t);
 }
 
-/* Turns of a conversation: text and max_tokens are those of the turn, states are those of the whole. */
+/* Turns of a conversation: text and max_tokens are those of the turn, states are those of the
+ * whole. */
 static void turns(void)
 {
     pc_generate_options o = options(PC_GENERATE_LOGITS | PC_GENERATE_KEEP);
@@ -188,7 +194,9 @@ static void turns(void)
         CHECK_OK(pc_detokenize(t.w.model, tokens + n - 6, 6, 0, text, sizeof text, &size));
         size_t got;
         const char *final = pc_sequence_text(t.s, &got);
-        CHECK(got == size && !memcmp(final, text, size)); /* ASCII of the toy: nothing is held back at the end */
+        CHECK(
+            got == size
+            && !memcmp(final, text, size)); /* ASCII of the toy: nothing is held back at the end */
         CHECK_OK(pc_sequence_push_turn(t.s, " and what?", 10));
         CHECK_INT(count_of(t.s), n + 5); /* the toy's chat template is "none": the text, stripped */
         pc_sequence_text(t.s, &got);
@@ -198,7 +206,8 @@ static void turns(void)
     stop(&t);
 }
 
-/* A tree: copies of one beginning go different ways, one is cut back behind the fork, the original goes on. */
+/* A tree: copies of one beginning go different ways, one is cut back behind the fork, the original
+ * goes on. */
 static void tree(void)
 {
     pc_generate_options o = options(PC_GENERATE_LOGITS | PC_GENERATE_KEEP);
@@ -306,7 +315,8 @@ static void callbacks(void)
     steps(&t, 3);
     CHECK_INT(count_of(t.s), 3);
     is_prefill(&t, t.s);
-    CHECK_STATUS(pc_sequence_spans(t.s, &span, 1, &count), PC_ERR_UNSUPPORTED); /* of a host's model */
+    CHECK_STATUS(pc_sequence_spans(t.s, &span, 1, &count),
+                 PC_ERR_UNSUPPORTED); /* of a host's model */
     CHECK_OK(pc_batch_get_stats(t.batch, &stats));
     CHECK_INT(stats.tokens_seen, pc_schema_length(t.schema) + 7 + 2);
     CHECK_INT(stats.tokens_stored, stats.tokens_seen);
@@ -335,7 +345,8 @@ static void limits(void)
     CHECK_STATUS(pc_batch_step(t.batch), PC_END); /* to the last position */
     CHECK_INT(pc_sequence_finish(t.s), PC_FINISH_LENGTH);
     room = count_of(t.s);
-    CHECK_OK(pc_sequence_truncate(t.s, room)); /* nothing is taken off: there is still no place for the last token */
+    CHECK_OK(pc_sequence_truncate(
+        t.s, room)); /* nothing is taken off: there is still no place for the last token */
     CHECK_STATUS(pc_batch_step(t.batch), PC_END);
     CHECK_INT(pc_sequence_finish(t.s), PC_FINISH_LENGTH);
     CHECK_INT(count_of(t.s), room);
@@ -463,7 +474,8 @@ static void no_memory(void)
         if (status >= 0)
             status = pc_sequence_fork(&copy, t.s, NULL);
         if (status >= 0)
-            status = pc_sequence_push(copy, (int32_t[]){270, 271, 272, 273, 274, 275, 276, 277, 278}, 9);
+            status = pc_sequence_push(copy,
+                                      (int32_t[]){270, 271, 272, 273, 274, 275, 276, 277, 278}, 9);
         if (status >= 0)
             status = pc_batch_add(t.batch, copy);
         if (status >= 0)

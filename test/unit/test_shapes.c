@@ -50,7 +50,8 @@ int main(void)
     CHECK(parameters(&a) < 2e5);
     CHECK_OK(pc__arch_from_shape(&a, "mistral-7b"));
     CHECK_INT(a.window, 4096);
-    static const char *const encoders[] = {"bert-base", "bert-large", "minilm-l6", "deberta-v3-base"};
+    static const char *const encoders[] = {"bert-base", "bert-large", "minilm-l6",
+                                           "deberta-v3-base"};
     static const double encoder_millions[] = {109, 335, 22.7, 184};
     for (size_t i = 0; i < 4; i++) {
         if (!CHECK_OK(pc__arch_from_shape(&a, encoders[i])))

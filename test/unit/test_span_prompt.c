@@ -1,6 +1,8 @@
-/* Catches: levels by hand without new tokens that do not go on as what they were taken from, from the end or from the middle, over gaps, with counts
- * that do not add up; levels that have seen exactly what stands before them and are called approximate, however they came about; levels in
- * another order, at another distance, behind other tokens or of rounded states that are called exact; leaks where memory runs out. */
+/* Catches: levels by hand without new tokens that do not go on as what they were taken from, from
+ * the end or from the middle, over gaps, with counts that do not add up; levels that have seen
+ * exactly what stands before them and are called approximate, however they came about; levels in
+ * another order, at another distance, behind other tokens or of rounded states that are called
+ * exact; leaks where memory runs out. */
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -63,8 +65,8 @@ static pc_sequence *plain(const world *w, size_t count, pc_cache *cache)
     return s;
 }
 
-static pc_sequence *joined(const world *w, const pc_span *spans, size_t count, int64_t at, const int32_t *tokens, size_t token_count,
-                           pc_stats *stats)
+static pc_sequence *joined(const world *w, const pc_span *spans, size_t count, int64_t at,
+                           const int32_t *tokens, size_t token_count, pc_stats *stats)
 {
     pc_prompt *prompt = NULL;
     pc_sequence *s;
@@ -73,7 +75,8 @@ static pc_sequence *joined(const world *w, const pc_span *spans, size_t count, i
         return NULL;
     s = running(w, prompt, NULL);
     CHECK_OK(pc_sequence_get_stats(s, stats));
-    CHECK(stats->tokens_prompt == stats->tokens_cached + stats->tokens_repaired + stats->tokens_new);
+    CHECK(stats->tokens_prompt
+          == stats->tokens_cached + stats->tokens_repaired + stats->tokens_new);
     pc_prompt_free(prompt);
     return s;
 }
@@ -120,7 +123,8 @@ static void continued(const world *w)
     pc_stats stats;
     size_t count = spans_of(whole, spans);
     s = joined(w, spans, count, 20, NULL, 0, &stats);
-    CHECK(stats.tokens_prompt == 20 && stats.tokens_cached == 19 && stats.tokens_repaired == 1 && stats.tokens_new == 0);
+    CHECK(stats.tokens_prompt == 20 && stats.tokens_cached == 19 && stats.tokens_repaired == 1
+          && stats.tokens_new == 0);
     CHECK_INT(stats.exactness, PC_EXACT);
     same_logits(s, whole);
     pc_sequence_free(s);
@@ -129,7 +133,8 @@ static void continued(const world *w)
     s = joined(w, spans, count, 15, NULL, 0, &stats);
     CHECK(stats.tokens_prompt == 15 && stats.tokens_repaired == 1 && stats.exactness == PC_EXACT);
     same_logits(s, shorter);
-    /* and its own spans go on once more: the segment without its last token, which is now the sequence's own */
+    /* and its own spans go on once more: the segment without its last token, which is now the
+     * sequence's own */
     pc_span own[ROOM];
     size_t own_count = spans_of(s, own);
     CHECK_INT(own_count, 2);
@@ -148,8 +153,8 @@ static void continued(const world *w)
     pc_sequence_free(shorter);
 }
 
-static pc_segment *evaluated(const world *w, const pc_span *spans, size_t count, const int32_t *ids, const int64_t *positions, size_t n,
-                             float *logits)
+static pc_segment *evaluated(const world *w, const pc_span *spans, size_t count, const int32_t *ids,
+                             const int64_t *positions, size_t n, float *logits)
 {
     pc_eval_args args = PC_EVAL_ARGS_INIT;
     pc_lane lane = {spans, count, ids, positions, n, NULL};
@@ -162,7 +167,8 @@ static pc_segment *evaluated(const world *w, const pc_span *spans, size_t count,
     return segment;
 }
 
-static pc_segment *level(const world *w, const pc_span *spans, size_t count, const int32_t *ids, int64_t at, size_t n)
+static pc_segment *level(const world *w, const pc_span *spans, size_t count, const int32_t *ids,
+                         int64_t at, size_t n)
 {
     int64_t positions[LONG];
     for (size_t i = 0; i < n; i++)
@@ -191,7 +197,8 @@ static void gaps(const world *w)
     CHECK_OK(pc_prompt_get_part(prompt, 0, &part));
     CHECK(part.start == 4 && part.count == 3 && pc_prompt_part_count(prompt) == 1);
     pc_prompt_free(prompt);
-    CHECK_STATUS(pc_prompt_from_spans(&prompt, w->model, &span, 1, 9, NULL, 0), PC_ERR_INVALID); /* its last token stands there */
+    CHECK_STATUS(pc_prompt_from_spans(&prompt, w->model, &span, 1, 9, NULL, 0),
+                 PC_ERR_INVALID); /* its last token stands there */
     CHECK_STATUS(pc_prompt_from_spans(&prompt, w->model, NULL, 0, 9, NULL, 0), PC_ERR_INVALID);
     CHECK_ERROR_HAS("no spans and no new tokens");
     pc_segment_free(segment);
@@ -200,15 +207,18 @@ static void gaps(const world *w)
 /* Two levels, the second behind the first. */
 static void sights(const world *w)
 {
-    pc_segment *a = level(w, NULL, 0, w->ids, 0, 12), *other = level(w, NULL, 0, w->ids + 1, 0, 12), *copy = NULL;
+    pc_segment *a = level(w, NULL, 0, w->ids, 0, 12), *other = level(w, NULL, 0, w->ids + 1, 0, 12),
+               *copy = NULL;
     pc_span first = {a, 0, 0, 0};
     pc_segment *b = level(w, &first, 1, w->ids + 12, 12, 9);
     pc_span second = {b, 12, 0, 0};
     CHECK_INT(exactness(w, (pc_span[]){first, second}, 2), PC_EXACT);
-    CHECK_INT(exactness(w, (pc_span[]){second, first}, 2), PC_EXACT); /* told in another order, in the same places */
+    CHECK_INT(exactness(w, (pc_span[]){second, first}, 2),
+              PC_EXACT); /* told in another order, in the same places */
     CHECK_INT(exactness(w, &first, 1), PC_EXACT);
     CHECK_INT(exactness(w, NULL, 0), PC_EXACT);
-    CHECK_INT(exactness(w, (pc_span[]){{a, 5, 0, 0}, {b, 17, 0, 0}}, 2), PC_EXACT); /* moved together: distances are all that counts */
+    CHECK_INT(exactness(w, (pc_span[]){{a, 5, 0, 0}, {b, 17, 0, 0}}, 2),
+              PC_EXACT); /* moved together: distances are all that counts */
     CHECK_INT(exactness(w, (pc_span[]){{a, 0, 0, 11}}, 1), PC_EXACT);
     CHECK_INT(exactness(w, (pc_span[]){first, {b, 12, 0, 4}}, 2), PC_EXACT);
     CHECK_INT(exactness(w, &second, 1), PC_APPROXIMATE);
@@ -229,7 +239,8 @@ static void sights(const world *w)
     CHECK_INT(exactness(w, (pc_span[]){first, {copy, 12, 0, 0}}, 2), PC_EXACT);
     pc_segment_free(copy);
     /* however the tokens before it are cut */
-    pc_segment *front = level(w, NULL, 0, w->ids, 0, 7), *back = level(w, (pc_span[]){{front, 0, 0, 0}}, 1, w->ids + 7, 7, 5);
+    pc_segment *front = level(w, NULL, 0, w->ids, 0, 7),
+               *back = level(w, (pc_span[]){{front, 0, 0, 0}}, 1, w->ids + 7, 7, 5);
     CHECK_INT(exactness(w, (pc_span[]){{front, 0, 0, 0}, {back, 7, 0, 0}, second}, 3), PC_EXACT);
     pc_segment_free(front);
     pc_segment_free(back);
@@ -263,7 +274,11 @@ static void sources(const world *w)
     size_t own_count = spans_of(next, own);
     CHECK(own_count == 3);
     pc_span last = own[2];
-    pc_sequence *after = joined(w, (pc_span[]){spans[0], spans[1], {spans[2].segment, spans[2].start, 0, spans[2].hi - 1}, last}, 4, LONG, NULL, 0, &stats);
+    pc_sequence *after = joined(
+        w,
+        (pc_span[]){
+            spans[0], spans[1], {spans[2].segment, spans[2].start, 0, spans[2].hi - 1}, last},
+        4, LONG, NULL, 0, &stats);
     CHECK_INT(stats.exactness, PC_APPROXIMATE); /* it was computed without the first */
     pc_sequence_free(after);
     drop(own, own_count);
@@ -285,7 +300,8 @@ static void rounded(void)
 {
     world w;
     if (CHECK(start(&w, NULL, PC_DTYPE_I8))) {
-        pc_segment *a = level(&w, NULL, 0, w.ids, 0, 12), *b = level(&w, (pc_span[]){{a, 0, 0, 0}}, 1, w.ids + 12, 12, 9);
+        pc_segment *a = level(&w, NULL, 0, w.ids, 0, 12),
+                   *b = level(&w, (pc_span[]){{a, 0, 0, 0}}, 1, w.ids + 12, 12, 9);
         CHECK_INT(exactness(&w, (pc_span[]){{a, 0, 0, 0}}, 1), PC_APPROXIMATE);
         CHECK_INT(exactness(&w, (pc_span[]){{a, 0, 0, 0}, {b, 12, 0, 0}}, 2), PC_APPROXIMATE);
         pc_segment_free(a);
@@ -303,9 +319,10 @@ static int tries(const world *w)
     pc_generate_options o = PC_GENERATE_OPTIONS_INIT;
     size_t count = 0;
     o.flags = PC_GENERATE_KEEP;
-    int done = pc_prompt_from_tokens(&prompt, w->model, w->ids, 20) == PC_OK && pc_sequence_new(&s, prompt, NULL, &o) == PC_OK
-               && pc_batch_new(&batch, w->model, NULL) == PC_OK && pc_batch_add(batch, s) == PC_OK && pc_batch_step(batch) >= 0
-               && pc_sequence_spans(s, spans, ROOM, &count) == PC_OK;
+    int done = pc_prompt_from_tokens(&prompt, w->model, w->ids, 20) == PC_OK
+               && pc_sequence_new(&s, prompt, NULL, &o) == PC_OK
+               && pc_batch_new(&batch, w->model, NULL) == PC_OK && pc_batch_add(batch, s) == PC_OK
+               && pc_batch_step(batch) >= 0 && pc_sequence_spans(s, spans, ROOM, &count) == PC_OK;
     if (done) {
         done = pc_prompt_from_spans(&more, w->model, spans, count, 20, NULL, 0) == PC_OK;
         CHECK(done || !more);

@@ -100,8 +100,8 @@ static void no_memory(void)
         pc__strmap map;
         pc_status status = pc__strmap_new(&map, &mem, 0);
         int32_t added = 0;
-        while (status >= 0 && added < 26 &&
-               (status = pc__strmap_add(&map, keys + added, 1, added)) >= 0)
+        while (status >= 0 && added < 26
+               && (status = pc__strmap_add(&map, keys + added, 1, added)) >= 0)
             added++;
         CHECK(status == PC_OK || status == PC_ERR_NOMEM);
         for (int32_t i = 0; i < added; i++) /* what was there is still there */

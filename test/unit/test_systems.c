@@ -1,6 +1,8 @@
-/* Catches, of system prompts by name: a request that feels it when its system prompt is replaced or dropped, a new one that still gets the old
- * text, states that are encoded twice or not kept, or kept after they were dropped, requests of several applications that disturb each other
- * in one batch, names that are lost after an error, races between threads, memory lost where an allocation fails. */
+/* Catches, of system prompts by name: a request that feels it when its system prompt is replaced or
+ * dropped, a new one that still gets the old text, states that are encoded twice or not kept, or
+ * kept after they were dropped, requests of several applications that disturb each other in one
+ * batch, names that are lost after an error, races between threads, memory lost where an allocation
+ * fails. */
 #include <pthread.h>
 #include <stdlib.h>
 
@@ -253,7 +255,9 @@ static void faults(void)
     CHECK_STATUS(pc_systems_fill_tokens(systems, "a", &bad, 1), PC_ERR_INVALID);
     CHECK_STATUS(pc_systems_fill_schema(systems, "a", NULL), PC_ERR_INVALID);
     CHECK_STATUS(pc_systems_fill_schema(systems, "a", v.schema), PC_ERR_MISMATCH);
-    CHECK_STATUS(fill(systems, "a", "0123456789 0123456789 0123456789 0123456789 0123456789 0123456789"), PC_ERR_LIMIT);
+    CHECK_STATUS(
+        fill(systems, "a", "0123456789 0123456789 0123456789 0123456789 0123456789 0123456789"),
+        PC_ERR_LIMIT);
     pc_toy_count(w.toy)->fail_encode_at = pc_toy_count(w.toy)->encode_calls + 1;
     CHECK_STATUS(fill(systems, "a", "other words"), PC_ERR_IO);
     CHECK_STATUS(pc_systems_find(NULL, systems, "a"), PC_ERR_INVALID);
@@ -287,7 +291,8 @@ typedef struct racing {
 static void *race(void *user)
 {
     racing *r = user;
-    static const char *const texts[] = {"the word", "it was one of the hot", "all of it", "you are out"};
+    static const char *const texts[] = {"the word", "it was one of the hot", "all of it",
+                                        "you are out"};
     for (int i = 0; i < 60; i++) {
         char name[2] = {(char)('a' + (i * r->seed) % 3), 0};
         pc_schema *schema = NULL;
@@ -352,7 +357,8 @@ static void no_memory(void)
             status = fill(systems, "a", "all of it");
         more = memory.calls >= memory.fail_at;
         if (more)
-            CHECK(status == PC_ERR_NOMEM || (status == PC_OK && systems)); /* the cache may do without some */
+            CHECK(status == PC_ERR_NOMEM
+                  || (status == PC_OK && systems)); /* the cache may do without some */
         else
             CHECK_OK(status);
         if (!systems)

@@ -1,5 +1,5 @@
-/* Catches text that is let out too early (a stop string that was still possible, half a code point), too late, or never; and a
- * streamed text that is not that of all tokens together. */
+/* Catches text that is let out too early (a stop string that was still possible, half a code
+ * point), too late, or never; and a streamed text that is not that of all tokens together. */
 #include "serve/text_stream.h"
 
 #include <stdlib.h>
@@ -11,7 +11,8 @@
 static pc_context *context;
 static pc_model *model;
 
-/* One case: text in pieces (each piece byte by byte a token), and after every piece what is final. */
+/* One case: text in pieces (each piece byte by byte a token), and after every piece what is final.
+ */
 typedef struct step_case {
     const char *stops[3];
     const char *pieces[6];
@@ -25,12 +26,16 @@ static const step_case cases[] = {
     {{"stop"}, {"a s", "to", "ne"}, {"a ", "a ", "a stone"}, -1, "a stone"},
     {{"stop"}, {"a s", "to", "p now"}, {"a ", "a ", "a "}, 2, "a "},
     {{"stop"}, {"a sto"}, {"a "}, -1, "a sto"},
-    {{"\nUser"}, {"yes", "\n", "\n", "Us", "er"}, {"yes", "yes", "yes\n", "yes\n", "yes\n"}, 4, "yes\n"},
+    {{"\nUser"},
+     {"yes", "\n", "\n", "Us", "er"},
+     {"yes", "yes", "yes\n", "yes\n", "yes\n"},
+     4,
+     "yes\n"},
     {{"aab"}, {"aaa", "a", "b"}, {"a", "aa", "aa"}, 2, "aa"},
-    {{"abc", "b"}, {"xa", "b"}, {"x", "xa"}, 1, "xa"},   /* the one that ends first */
+    {{"abc", "b"}, {"xa", "b"}, {"x", "xa"}, 1, "xa"}, /* the one that ends first */
     {{"bc", "abcd"}, {"xab", "c"}, {"x", "xa"}, 1, "xa"},
     {{NULL}, {"\xe2", "\x82", "\xac!"}, {"", "", "\xe2\x82\xac!"}, -1, "\xe2\x82\xac!"},
-    {{NULL}, {"ok\xf0\x9f\x98"}, {"ok"}, -1, "ok"},      /* never finished: dropped */
+    {{NULL}, {"ok\xf0\x9f\x98"}, {"ok"}, -1, "ok"}, /* never finished: dropped */
     {{NULL}, {"\xc3", "\xa9t\xc3\xa9"}, {"", "\xc3\xa9t\xc3\xa9"}, -1, "\xc3\xa9t\xc3\xa9"},
     {{"\xc3\xa9"}, {"caf\xc3", "\xa9!"}, {"caf", "caf"}, 1, "caf"},
 };
@@ -60,7 +65,8 @@ static void run_case(const step_case *c)
     pc__stream_end(&s);
 }
 
-/* Random tokens, words and bytes: what is final is always a prefix of the text of all tokens, whole code points only. */
+/* Random tokens, words and bytes: what is final is always a prefix of the text of all tokens, whole
+ * code points only. */
 static void random_tokens(void)
 {
     pc_test_rng rng = {9};
@@ -74,7 +80,8 @@ static void random_tokens(void)
         pc__stream_init(&s, model);
         for (size_t n = 1; n <= 40 && !stopped; n++) {
             uint64_t bits = pc_test_bits(&rng);
-            tokens[n - 1] = bits % 3 ? TOY_WORDS + (int32_t)((bits >> 8) % 44) : TOY_BYTES + (int32_t)(bits >> 8 & 0xff);
+            tokens[n - 1] = bits % 3 ? TOY_WORDS + (int32_t)((bits >> 8) % 44)
+                                     : TOY_BYTES + (int32_t)(bits >> 8 & 0xff);
             if (tokens[n - 1] >= TOY_VOCAB || tokens[n - 1] < 0)
                 tokens[n - 1] = TOY_EOS; /* no text */
             CHECK_OK(pc__stream_add(&s, tokens, n, stops, 2, &stopped));
@@ -101,7 +108,8 @@ static void unfinished(void)
     CHECK_INT(pc__utf8_unfinished("\xe2\x82\xac", 3), 0);
     CHECK_INT(pc__utf8_unfinished("\xf0\x9f\x98", 3), 3);
     CHECK_INT(pc__utf8_unfinished("\xf0\x9f\x98\x80", 4), 0);
-    CHECK_INT(pc__utf8_unfinished("\x82\x82\x82\x82", 4), 0); /* no beginning at all: nothing to wait for */
+    CHECK_INT(pc__utf8_unfinished("\x82\x82\x82\x82", 4),
+              0); /* no beginning at all: nothing to wait for */
     CHECK_INT(pc__utf8_unfinished("\xff", 1), 0);
 }
 

@@ -1,7 +1,10 @@
 /* The tier DISK by itself, without a cache.
- * Catches: records that come back changed or under another key, a budget that is exceeded by what is stored or written, eviction that takes what is worth
- * more, of higher priority or the head of a chain, entries of other processes that are not found, removals of theirs that are not noticed, uses and dates
- * that a restart forgets, an index that is believed though it is damaged, a name that is useless for ever because of what nobody here can open, counters that do not balance, memory or descriptors that leak, a folder that blocks for ever, races between threads. */
+ * Catches: records that come back changed or under another key, a budget that is exceeded by what
+ * is stored or written, eviction that takes what is worth more, of higher priority or the head of a
+ * chain, entries of other processes that are not found, removals of theirs that are not noticed,
+ * uses and dates that a restart forgets, an index that is believed though it is damaged, a name
+ * that is useless for ever because of what nobody here can open, counters that do not balance,
+ * memory or descriptors that leak, a folder that blocks for ever, races between threads. */
 #include <pthread.h>
 #include <signal.h>
 #include <sys/resource.h>
@@ -12,7 +15,8 @@
 
 enum { SIZE = 3000 };
 
-/* The date goes on when the test says so, for the tier (test/CMakeLists.txt wraps its calls) and for the dates that it gives to files: nobody waits for it. */
+/* The date goes on when the test says so, for the tier (test/CMakeLists.txt wraps its calls) and
+ * for the dates that it gives to files: nobody waits for it. */
 static int64_t later, stopped; /* seconds; not 0: the clock stands there */
 int64_t __real_pc__now_date(void);
 int64_t __wrap_pc__now_date(void);
@@ -60,7 +64,8 @@ static void test_put_get(void)
     CHECK_STATUS(disk_put(tier, 5, SIZE, &reason), PC_MISS);
     CHECK_INT(reason, PC_REASON_NONE);
     pc_tier_stats s = disk_stats(tier);
-    CHECK(s.stored == 40 && s.known == 1 && s.hits == 40 && s.misses == 40 && s.resident == 40 && s.adopted == 0);
+    CHECK(s.stored == 40 && s.known == 1 && s.hits == 40 && s.misses == 40 && s.resident == 40
+          && s.adopted == 0);
     disk_files files = disk_look(path);
     CHECK(files.records == 40 && files.drafts == 0);
     CHECK_INT(files.record_bytes, s.resident_bytes);
@@ -121,7 +126,8 @@ static void test_deadline(void)
     CHECK_OK(disk_put(tier, 3, SIZE, NULL));
     CHECK_STATUS(tier->ops->open(tier, &key, pc__now() - 1, &source, &timed_out), PC_ERR_IO);
     CHECK(timed_out == 1 && !source);
-    CHECK_OK(tier->ops->open(tier, &key, pc__now() + 0.25, &source, &timed_out)); /* a busy machine may take long */
+    CHECK_OK(tier->ops->open(tier, &key, pc__now() + 0.25, &source,
+                             &timed_out)); /* a busy machine may take long */
     usleep(260000);
     CHECK_STATUS(source->read(source, 0, 0, 0, &byte, 1), PC_ERR_IO);
     CHECK_INT(atomic_load(&source->timed_out), 1);
@@ -191,7 +197,8 @@ static void test_budget(void)
     disk_close_tier(full);
 }
 
-/* A folder that holds more than the budget: opening it removes nothing, who writes waits for nothing that is not in his way, and what is too much goes in batches, or with the tier. */
+/* A folder that holds more than the budget: opening it removes nothing, who writes waits for
+ * nothing that is not in his way, and what is too much goes in batches, or with the tier. */
 static void test_smaller_budget(int by_closing)
 {
     enum { RECORDS = 300 };
@@ -214,13 +221,15 @@ static void test_smaller_budget(int by_closing)
         CHECK(disk_look(path).record_bytes <= before); /* it does not grow */
     }
     s = disk_stats(tier);
-    CHECK(s.evicted > 0 && s.evicted <= 10 && s.evicted_behind == 0 && s.excess_bytes <= before - budget);
+    CHECK(s.evicted > 0 && s.evicted <= 10 && s.evicted_behind == 0
+          && s.excess_bytes <= before - budget);
     swept = s.evicted;
     while (!by_closing && tier->ops->sweep(tier))
         CHECK(disk_balances(tier));
     s = disk_stats(tier);
     if (!by_closing) {
-        CHECK(s.excess_bytes == 0 && s.resident_bytes <= budget && disk_look(path).record_bytes <= budget);
+        CHECK(s.excess_bytes == 0 && s.resident_bytes <= budget
+              && disk_look(path).record_bytes <= budget);
         CHECK_INT(s.evicted_behind, s.evicted - swept);
         CHECK(s.resident > 10); /* and no more than that */
     }
@@ -228,7 +237,8 @@ static void test_smaller_budget(int by_closing)
     CHECK(disk_look(path).record_bytes <= budget);
 }
 
-/* Entries 1 <- 2 <- 3 (each saw the one before): the last goes first, whatever it is worth, and a newcomer does not drive out what it saw. */
+/* Entries 1 <- 2 <- 3 (each saw the one before): the last goes first, whatever it is worth, and a
+ * newcomer does not drive out what it saw. */
 static void test_chain(void)
 {
     const char *path = disk_fresh_folder();
@@ -243,7 +253,8 @@ static void test_chain(void)
         t.image.has_before = n > 1;
         if (n > 1)
             t.image.before = disk_key(n - 1);
-        CHECK_STATUS(tier->ops->put(tier, &t.image, pc__now() + 9, &reason), n < 4 ? PC_OK : PC_MISS);
+        CHECK_STATUS(tier->ops->put(tier, &t.image, pc__now() + 9, &reason),
+                     n < 4 ? PC_OK : PC_MISS);
         toy_image_free(&t);
     }
     CHECK_INT(reason, PC_REASON_NO_ROOM); /* all three are what 4 saw */
@@ -337,7 +348,8 @@ static void test_two(void)
     a->ops->remove(a, &key);
     CHECK_STATUS(disk_get(b, 1, SIZE, NULL), PC_MISS);
     CHECK_INT(disk_stats(b).lost, 1);
-    for (uint32_t n = 10; n < 40; n++) { /* who does not know of the other's makes room all the same */
+    for (uint32_t n = 10; n < 40;
+         n++) { /* who does not know of the other's makes room all the same */
         CHECK_OK(disk_put(n % 3 ? a : b, n, SIZE, NULL));
         CHECK(disk_look(path).record_bytes <= 6 * one);
     }
@@ -366,7 +378,8 @@ static uint64_t evict_all_but(const char *path, uint32_t kept, uint64_t budget)
     return there ? bytes : 0;
 }
 
-/* What was used often is kept after a restart; without an index what is there is found all the same. */
+/* What was used often is kept after a restart; without an index what is there is found all the
+ * same. */
 static void test_restart(void)
 {
     const char *path = disk_fresh_folder();
@@ -398,7 +411,8 @@ static void test_restart(void)
     disk_close_tier(tier);
 }
 
-/* Whatever becomes of the index and of the lock file, the folder's records are found, and counted. PC_TEST_LONG=1: every length and every byte. */
+/* Whatever becomes of the index and of the lock file, the folder's records are found, and counted.
+ * PC_TEST_LONG=1: every length and every byte. */
 static void test_damaged_index(const char *file)
 {
     const char *longer = getenv("PC_TEST_LONG");
@@ -429,7 +443,10 @@ static void test_damaged_index(const char *file)
         disk_close_tier(tier);
         if (!CHECK_INT(disk_usage(path, &dirty), disk_look(path).record_bytes))
             break;
-        step = is_long ? 1 : size > 1000 && cut % size > 64 && cut % size < size - 600 ? 97 : size > 1000 ? 5 : 1;
+        step = is_long                                                     ? 1
+               : size > 1000 && cut % size > 64 && cut % size < size - 600 ? 97
+               : size > 1000                                               ? 5
+                                                                           : 1;
     }
     free(whole);
 }
@@ -470,7 +487,8 @@ static void test_sealed(void)
     CHECK_OK(disk_open(&tier, path, &(disk_options){.seal_key = key}));
     CHECK_OK(disk_put(tier, 1, SIZE, NULL));
     CHECK_OK(disk_get(tier, 1, SIZE, key));
-    /* who has another key, or none, has records of his own beside it; each finds his own after a restart, too */
+    /* who has another key, or none, has records of his own beside it; each finds his own after a
+     * restart, too */
     for (int round = 0; round < 2; round++) {
         CHECK_OK(disk_open(&stranger, path, &(disk_options){.seal_key = other}));
         CHECK_OK(disk_open(&open, path, &(disk_options){0}));
@@ -491,7 +509,8 @@ static void test_sealed(void)
     disk_close_tier(tier);
 }
 
-/* What lies under a name of ours and cannot be opened is not taken away from others by reading; a writer puts his own in its place. */
+/* What lies under a name of ours and cannot be opened is not taken away from others by reading; a
+ * writer puts his own in its place. */
 static void test_stranger(int kind, const uint8_t *key, int read_first)
 {
     const char *path = disk_fresh_folder();
@@ -562,7 +581,8 @@ static void test_events(void)
     uint64_t one = record_bytes_of_number(0);
     seen s = {0};
     pc__tier *tier = NULL;
-    CHECK_OK(disk_open(&tier, path, &(disk_options){.budget = 3 * one, .watch = {on_event, on_bytes, &s}}));
+    CHECK_OK(disk_open(&tier, path,
+                       &(disk_options){.budget = 3 * one, .watch = {on_event, on_bytes, &s}}));
     s.tier = tier;
     for (uint32_t n = 0; n < 5; n++)
         CHECK_OK(disk_put(tier, n, SIZE, NULL));
@@ -571,8 +591,9 @@ static void test_events(void)
     CHECK_STATUS(disk_get(tier, 4, SIZE, NULL), PC_ERR_FORMAT);
     CHECK_STATUS(disk_put(tier, 9, 20 * SIZE, NULL), PC_MISS);
     tier->ops->clear(tier);
-    CHECK(s.kinds[PC_EVENT_STORE] == 5 && s.kinds[PC_EVENT_EVICT] == 2 && s.kinds[PC_EVENT_HIT] == 1 && s.kinds[PC_EVENT_LOAD_FAILED] == 1
-          && s.kinds[PC_EVENT_STORE_FAILED] == 1 && s.kinds[PC_EVENT_REMOVE] == 3);
+    CHECK(s.kinds[PC_EVENT_STORE] == 5 && s.kinds[PC_EVENT_EVICT] == 2 && s.kinds[PC_EVENT_HIT] == 1
+          && s.kinds[PC_EVENT_LOAD_FAILED] == 1 && s.kinds[PC_EVENT_STORE_FAILED] == 1
+          && s.kinds[PC_EVENT_REMOVE] == 3);
     CHECK(s.bytes == 0 && s.budget == 3 * one);
     s.tier = NULL;
     disk_close_tier(tier);
@@ -590,7 +611,9 @@ static int without_memory(uint64_t fail_at)
     uint32_t dirty;
     size_t files = pc_test_open_files();
     for (int round = 0; round < 2; round++) {
-        if (disk_open(&tier, path, &(disk_options){.mem = &mem, .budget = 5 * record_bytes_of_number(0)}) < 0) {
+        if (disk_open(&tier, path,
+                      &(disk_options){.mem = &mem, .budget = 5 * record_bytes_of_number(0)})
+            < 0) {
             CHECK(!tier);
             continue;
         }

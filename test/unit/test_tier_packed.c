@@ -1,6 +1,7 @@
-/* Catches a tier PACKED that gives other states than it got, goes over its budget while it writes or is read, evicts what is being read, loses a record that is open when
- * it is removed, keeps what has expired or is damaged, forgets to overwrite, loses count, calls the host under its lock, leaks when memory is short,
- * or is not safe between threads (run under ThreadSanitizer too). */
+/* Catches a tier PACKED that gives other states than it got, goes over its budget while it writes
+ * or is read, evicts what is being read, loses a record that is open when it is removed, keeps what
+ * has expired or is damaged, forgets to overwrite, loses count, calls the host under its lock,
+ * leaks when memory is short, or is not safe between threads (run under ThreadSanitizer too). */
 #include "store/tier.h"
 
 #include <pthread.h>
@@ -206,7 +207,8 @@ static void budget(void)
     CHECK_STATUS(put_bytes(tier, 5, 30000, &reason), PC_MISS);
     CHECK_INT(reason, PC_REASON_NO_ROOM);
     CHECK_INT(balanced(tier).resident, 4); /* it would not have fitted: nothing has gone */
-    /* what is being read stays, and stays readable when it is removed; its bytes count until then */
+    /* what is being read stays, and stays readable when it is removed; its bytes count until then
+     */
     CHECK_OK(open_it(tier, 2, &source));
     for (int32_t n = 10; n < 30; n++)
         CHECK_OK(put(tier, n));

@@ -1,5 +1,7 @@
-/* Catches: records that do not come back from a server bit for bit, or come back damaged, foreign or without their blocks; entries that outlive their time; counters that
- * do not balance; logins that fail or leave the password behind; races between threads; leaks when memory is short. Against a real redis-server. */
+/* Catches: records that do not come back from a server bit for bit, or come back damaged, foreign
+ * or without their blocks; entries that outlive their time; counters that do not balance; logins
+ * that fail or leave the password behind; races between threads; leaks when memory is short.
+ * Against a real redis-server. */
 #include "store/tier.h"
 
 #include <pthread.h>
@@ -168,19 +170,38 @@ static void test_damage(const pc_redis *server)
         CHECK_OK(sample_put(tier, &s, 5, &reason));
         CHECK_STR(pc_redis_ask(server, "DBSIZE"), "4");
         switch (way) {
-        case 0: pc_redis_ask(server, "SETRANGE %s 4999 xx", a_key(server, 0)); break; /* longer, its last byte another */
-        case 1: pc_redis_ask(server, "SETRANGE %s 50 xx", a_key(server, 1)); break;  /* the envelope */
-        case 2: pc_redis_ask(server, "SETRANGE %s 150 xx", a_key(server, 1)); break; /* the record's header */
-        case 3: pc_redis_ask(server, "DEL %s", a_key(server, 0)); break;             /* evicted */
-        case 4: pc_redis_ask(server, "SET %s short", a_key(server, 0)); break;
-        case 5: pc_redis_ask(server, "SET %s short", a_key(server, 1)); break;
-        case 6: pc_redis_ask(server, "DEL %s", a_key(server, 0)), pc_redis_ask(server, "LPUSH %s x", a_key(server, 0)); break;
-        case 7: { char key[200];
+        case 0:
+            pc_redis_ask(server, "SETRANGE %s 4999 xx", a_key(server, 0));
+            break; /* longer, its last byte another */
+        case 1:
+            pc_redis_ask(server, "SETRANGE %s 50 xx", a_key(server, 1));
+            break; /* the envelope */
+        case 2:
+            pc_redis_ask(server, "SETRANGE %s 150 xx", a_key(server, 1));
+            break; /* the record's header */
+        case 3:
+            pc_redis_ask(server, "DEL %s", a_key(server, 0));
+            break; /* evicted */
+        case 4:
+            pc_redis_ask(server, "SET %s short", a_key(server, 0));
+            break;
+        case 5:
+            pc_redis_ask(server, "SET %s short", a_key(server, 1));
+            break;
+        case 6:
+            pc_redis_ask(server, "DEL %s", a_key(server, 0)),
+                pc_redis_ask(server, "LPUSH %s x", a_key(server, 0));
+            break;
+        case 7: {
+            char key[200];
             snprintf(key, sizeof key, "%s", a_key(server, 1));
             pc_redis_ask(server, "DEL %s", key);
             pc_redis_ask(server, "LPUSH %s x", key);
-            break; }
-        default: pc_redis_ask(server, "SET %s %s", a_key(server, 0), ""); break;
+            break;
+        }
+        default:
+            pc_redis_ask(server, "SET %s %s", a_key(server, 0), "");
+            break;
         }
         status = load(tier, &c, &s);
         CHECK(status == (way == 3 || way == 6 ? PC_ERR_NOT_FOUND : PC_ERR_FORMAT) || way == 8);
@@ -201,7 +222,8 @@ static void test_damage(const pc_redis *server)
     sample_free(&t);
 }
 
-/* Puts a record that is written as nobody here can read it under the name of one who seals with `key`. */
+/* Puts a record that is written as nobody here can read it under the name of one who seals with
+ * `key`. */
 static void plant(const pc_redis *server, int kind, const uint8_t *key, const sample *s)
 {
     pc__codecs *strange;
@@ -228,8 +250,11 @@ static void plant_later(const pc_redis *server, const sample *s)
     envelope[4] = 2;
     pc__put_u64(envelope + sizeof envelope - 8, XXH3_64bits(envelope, sizeof envelope - 8));
     for (size_t i = 0; i < sizeof envelope; i++)
-        snprintf(text + strlen(text), sizeof text - strlen(text), "%s%d", i ? "," : "", envelope[i]);
-    CHECK_STR(pc_redis_ask(server, "EVAL return(redis.call([[SET]],KEYS[1],string.char(%s))) 1 %s", text, name.text), "OK");
+        snprintf(text + strlen(text), sizeof text - strlen(text), "%s%d", i ? "," : "",
+                 envelope[i]);
+    CHECK_STR(pc_redis_ask(server, "EVAL return(redis.call([[SET]],KEYS[1],string.char(%s))) 1 %s",
+                           text, name.text),
+              "OK");
 }
 
 static const uint8_t a_seal[32] = {3, 1, 4, 1, 5};
@@ -267,7 +292,8 @@ static void test_strangers(const pc_redis *server)
     sample_free(&s);
 }
 
-/* Groups with different keys, and one without, share a server: nobody takes away what another has written. */
+/* Groups with different keys, and one without, share a server: nobody takes away what another has
+ * written. */
 static void test_keys(const pc_redis *server)
 {
     static const uint8_t other[32] = {1, 2, 3};
@@ -312,7 +338,8 @@ static void test_kernels(const pc_redis *server)
     /* what others have computed is no use to him under his own name */
     pc__tier_common c = common_of(NULL, NULL, 0);
     c.record.kernels = kernels[0];
-    pc__tier *tier = open_tier(address_of(server, ""), &c), *planter = open_tier(address_of(server, ""), &c);
+    pc__tier *tier = open_tier(address_of(server, ""), &c),
+             *planter = open_tier(address_of(server, ""), &c);
     strcpy(s.image.kernels, "avx512");
     CHECK_OK(sample_put(planter, &s, 5, &reason));
     CHECK_STATUS(load(tier, &c, &s), PC_ERR_UNSUPPORTED);
@@ -331,11 +358,12 @@ static void test_expiry(const pc_redis *server)
 {
     pc__tier_common c = common_of(NULL, NULL, 0);
     pc__tier *tier = open_tier(address_of(server, ""), &c);
-    sample s = sample_make(5, 2, 100), t = sample_make(6, 2, 100), old = sample_make(7, 2, 100), long_one = sample_make(8, 2, 100);
+    sample s = sample_make(5, 2, 100), t = sample_make(6, 2, 100), old = sample_make(7, 2, 100),
+           long_one = sample_make(8, 2, 100);
     uint32_t reason;
     int ttl;
     s.image.expires = pc__now_date() + 2; /* a fixed end */
-    t.image.ttl = 3;                      /* moved by each hit, and long enough for a machine that stalls */
+    t.image.ttl = 3; /* moved by each hit, and long enough for a machine that stalls */
     old.image.expires = pc__now_date() - 1;
     CHECK_OK(sample_put(tier, &s, 5, &reason));
     CHECK_OK(sample_put(tier, &t, 5, &reason));
@@ -522,7 +550,8 @@ static pc_status load_quietly(worker *w, const sample *s)
     pc__record *record = NULL;
     int timed_out;
     uint8_t out[4096];
-    pc_status status = w->tier->ops->open(w->tier, &s->image.key, pc__now() + 5, &source, &timed_out);
+    pc_status status = w->tier->ops->open(w->tier, &s->image.key, pc__now() + 5, &source,
+                                          &timed_out);
     if (status != PC_OK)
         return status;
     status = pc__record_open(&record, &mem, &w->common->record, source);
@@ -553,7 +582,8 @@ static void *work(void *arg)
             status = w->tier->ops->put(w->tier, &s->image, pc__now() + 5, &reason);
         else if (w->tier->ops->may_have(w->tier, &s->image.key, &bytes))
             w->hits += (status = load_quietly(w, s)) == PC_OK;
-        w->wrong += status < 0 && status != PC_ERR_NOT_FOUND; /* somebody removes what another one reads */
+        w->wrong += status < 0
+                    && status != PC_ERR_NOT_FOUND; /* somebody removes what another one reads */
     }
     return NULL;
 }
@@ -561,7 +591,8 @@ static void *work(void *arg)
 static void test_threads(const pc_redis *server)
 {
     pc__tier_common c = common_of(NULL, NULL, 0);
-    pc__tier *tiers[2] = {open_tier(address_of(server, ""), &c), open_tier(address_of(server, ""), &c)};
+    pc__tier *tiers[2] = {open_tier(address_of(server, ""), &c),
+                          open_tier(address_of(server, ""), &c)};
     sample samples[ENTRIES];
     worker workers[WORKERS];
     int hits = 0;
@@ -585,7 +616,8 @@ static void test_threads(const pc_redis *server)
         tiers[0]->ops->remove(tiers[0], &samples[i].image.key);
         sample_free(&samples[i]);
     }
-    CHECK_STR(pc_redis_ask(server, "DBSIZE"), "0"); /* losers of races have taken their blocks away */
+    CHECK_STR(pc_redis_ask(server, "DBSIZE"),
+              "0"); /* losers of races have taken their blocks away */
     tiers[0]->ops->free(tiers[0]);
     tiers[1]->ops->free(tiers[1]);
 }
@@ -645,7 +677,8 @@ static void test_other_ways(const pc_redis *server)
     uint32_t reason;
     pc__tier *tier;
     pc_redis local;
-    snprintf(text, sizeof text, "redis://localhost:%d/4", server->port); /* a name, and another database */
+    snprintf(text, sizeof text, "redis://localhost:%d/4",
+             server->port); /* a name, and another database */
     tier = open_tier(text, &c);
     CHECK_OK(sample_put(tier, &s, 5, &reason));
     CHECK_STATUS(load(tier, &c, &s), PC_OK);
@@ -672,7 +705,8 @@ static void test_other_ways(const pc_redis *server)
     sample_free(&s);
 }
 
-/* PC_TEST_SPEED: MB/s of putting and loading, beside a plain loop of GETs (redis-benchmark -t get -d 8000000 -c 1). */
+/* PC_TEST_SPEED: MB/s of putting and loading, beside a plain loop of GETs (redis-benchmark -t get
+ * -d 8000000 -c 1). */
 static void measure(const pc_redis *server)
 {
     pc__tier_common c = common_of(NULL, NULL, 0);
@@ -740,8 +774,9 @@ int main(void)
     test_login();
     test_full_server();
     test_restart();
-    CHECK(atomic_load(&events[PC_EVENT_STORE]) && atomic_load(&events[PC_EVENT_HIT]) && atomic_load(&events[PC_EVENT_LOAD_FAILED])
-          && atomic_load(&events[PC_EVENT_REMOVE]) && atomic_load(&events[PC_EVENT_STORE_FAILED]));
+    CHECK(atomic_load(&events[PC_EVENT_STORE]) && atomic_load(&events[PC_EVENT_HIT])
+          && atomic_load(&events[PC_EVENT_LOAD_FAILED]) && atomic_load(&events[PC_EVENT_REMOVE])
+          && atomic_load(&events[PC_EVENT_STORE_FAILED]));
     pc__codecs_free(codecs);
     CHECK_INT(memory.live_blocks, 0);
     return pc_test_end();

@@ -1,5 +1,7 @@
-/* Catches: a way through a text that is not the best of all, an unknown character that is cheaper or dearer than the lowest score - 10, pieces that are found
- * where they are not, time that is not linear in the text. The best way is sought among all of them, over vocabularies and texts by chance. */
+/* Catches: a way through a text that is not the best of all, an unknown character that is cheaper
+ * or dearer than the lowest score - 10, pieces that are found where they are not, time that is not
+ * linear in the text. The best way is sought among all of them, over vocabularies and texts by
+ * chance. */
 #include "text/unigram.h"
 
 #include <stdlib.h>
@@ -52,7 +54,8 @@ static double best(const vocabulary *v, const char *text, size_t size)
         double rest;
         if (id < 0 && n > 1)
             continue;
-        rest = (id < 0 ? v->lowest - 10.0 : v->score[id]) + (n == size ? 0.0 : best(v, text + n, size - n));
+        rest = (id < 0 ? v->lowest - 10.0 : v->score[id])
+               + (n == size ? 0.0 : best(v, text + n, size - n));
         most = rest > most ? rest : most;
     }
     return most;
@@ -69,7 +72,8 @@ static void compare(pc_test_rng *rng)
     make(&v, rng);
     for (size_t i = 0; i < size; i++)
         text[i] = "abcd"[pc_test_bits(rng) % 4];
-    if (!CHECK_OK(pc__unigram_new(&m, &pc__libc_allocator, v.piece, v.count, v.score, v.count, v.lowest)))
+    if (!CHECK_OK(
+            pc__unigram_new(&m, &pc__libc_allocator, v.piece, v.count, v.score, v.count, v.lowest)))
         return;
     pc__unigram_search(m, text, size, nodes);
     for (size_t i = 0; i < size;) {
@@ -77,7 +81,8 @@ static void compare(pc_test_rng *rng)
         int32_t id = nodes[end].id;
         if (!CHECK(end > i && end <= size))
             break;
-        CHECK(id < 0 ? end == i + 1 && find(&v, text + i, 1) < 0 : find(&v, text + i, end - i) == id);
+        CHECK(id < 0 ? end == i + 1 && find(&v, text + i, 1) < 0
+                     : find(&v, text + i, end - i) == id);
         sum += id < 0 ? v.lowest - 10.0 : v.score[id];
         i = end;
     }
@@ -90,7 +95,8 @@ static void characters(void)
 {
     pc__unigram_piece piece = {"a", 1, 0};
     const double score = -1.0;
-    static const char text[] = "\xe4\xb8\xad" "a\xff\xc3";
+    static const char text[] = "\xe4\xb8\xad"
+                               "a\xff\xc3";
     static const uint32_t next[] = {3, 0, 0, 4, 5, 6};
     pc__unigram_node nodes[7];
     pc__unigram *m = NULL;
@@ -110,7 +116,8 @@ static double seconds(const pc__unigram *m, const char *text, size_t size, pc__u
     return (double)(clock() - start) / CLOCKS_PER_SEC;
 }
 
-/* Sixteen times the text, and not much more than sixteen times the time: a search that were quadratic would take 256 times as long. */
+/* Sixteen times the text, and not much more than sixteen times the time: a search that were
+ * quadratic would take 256 times as long. */
 static void linear(void)
 {
     enum { SIZE = 1 << 20 };

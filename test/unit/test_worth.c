@@ -1,5 +1,6 @@
-/* Catches an order that is not by priority and worth, worth that does not grow with use or fade with time, evicted items that are forgotten, chains that
- * do not go tail first, holds that let go what somebody needs, sums of bytes that drift; and tables and heaps that lose things. */
+/* Catches an order that is not by priority and worth, worth that does not grow with use or fade
+ * with time, evicted items that are forgotten, chains that do not go tail first, holds that let go
+ * what somebody needs, sums of bytes that drift; and tables and heaps that lose things. */
 #include "store/worth.h"
 
 #include <math.h>
@@ -25,7 +26,11 @@ static pc__worth new_worth(uint64_t budget)
 
 static pc__worth_item item_of(uint64_t key, uint64_t before, uint64_t bytes, double cost)
 {
-    return (pc__worth_item){.key = id_of(key), .before = id_of(before), .has_before = before != 0, .bytes = bytes, .cost = cost};
+    return (pc__worth_item){.key = id_of(key),
+                            .before = id_of(before),
+                            .has_before = before != 0,
+                            .bytes = bytes,
+                            .cost = cost};
 }
 
 static uint64_t least(const pc__worth *w)
@@ -40,7 +45,8 @@ static uint64_t least(const pc__worth *w)
 static void order(void)
 {
     pc__worth w = new_worth(1000);
-    pc__worth_item a = item_of(1, 0, 100, 1), b = item_of(2, 0, 100, 1), c = item_of(3, 0, 100, 100), d = item_of(4, 0, 100, 1000);
+    pc__worth_item a = item_of(1, 0, 100, 1), b = item_of(2, 0, 100, 1),
+                   c = item_of(3, 0, 100, 100), d = item_of(4, 0, 100, 1000);
     d.priority = -1;
     CHECK_INT(least(&w), 0);
     CHECK_OK(pc__worth_add(&w, &a));
@@ -71,12 +77,14 @@ static void order(void)
     pc__worth_free(&w);
 }
 
-/* log2 of the sum over all uses of 2^time, in half-lives of 0.3 of the budget, the first at a half; and the fourth root of cost for bytes. */
+/* log2 of the sum over all uses of 2^time, in half-lives of 0.3 of the budget, the first at a half;
+ * and the fourth root of cost for bytes. */
 static void formula(void)
 {
     pc__worth w = new_worth(1000);
     pc__worth_item a = item_of(1, 0, 100, 3), fill[4], again = item_of(1, 0, 100, 3);
-    double t0 = 100 / 300.0, t1 = 300 / 300.0, t2 = 500 / 300.0, sum = exp2(t0 - 1) + exp2(t1) + exp2(t2);
+    double t0 = 100 / 300.0, t1 = 300 / 300.0, t2 = 500 / 300.0,
+           sum = exp2(t0 - 1) + exp2(t1) + exp2(t2);
     CHECK_OK(pc__worth_add(&w, &a));
     for (uint64_t i = 0; i < 4; i++) {
         fill[i] = item_of(10 + i, 0, 100, 1);
@@ -126,13 +134,15 @@ static void warmest(void)
             pc__worth_evict(&w, &items[i - ROOM]);
         }
         CHECK_OK(pc__worth_add(&w, &items[i]));
-        for (uint64_t h = pc_test_bits(&rng) % 4 ? 0 : UINT64_C(1) << pc_test_bits(&rng) % 14; h; h--)
+        for (uint64_t h = pc_test_bits(&rng) % 4 ? 0 : UINT64_C(1) << pc_test_bits(&rng) % 14; h;
+             h--)
             pc__worth_hit(&w, &items[i]);
     }
     for (size_t i = 0; i < MANY - ROOM; i++) {
         size_t warmer = 0, set = (size_t)pc__id_hash(&items[i].key) & (w.past_sets - 1);
         for (size_t j = 0; j < MANY - ROOM; j++)
-            warmer += (pc__id_hash(&items[j].key) & (w.past_sets - 1)) == set && items[j].heat > items[i].heat;
+            warmer += (pc__id_hash(&items[j].key) & (w.past_sets - 1)) == set
+                      && items[j].heat > items[i].heat;
         CHECK_INT(is_remembered(&w, &items[i]), warmer < 4);
         forgotten += warmer >= 4;
     }
@@ -142,7 +152,8 @@ static void warmest(void)
     pc__worth_free(&w);
 }
 
-/* With ever new ones coming and the least going, what was once used often goes too, but not soon; what is used once passes by. */
+/* With ever new ones coming and the least going, what was once used often goes too, but not soon;
+ * what is used once passes by. */
 static void fading(void)
 {
     enum { ROOM = 50 };
@@ -174,7 +185,8 @@ static void fading(void)
 static void chains(void)
 {
     pc__worth w = new_worth(1000);
-    pc__worth_item a = item_of(1, 0, 10, 1), b = item_of(2, 1, 10, 1), c = item_of(3, 2, 10, 1), side = item_of(4, 2, 10, 1);
+    pc__worth_item a = item_of(1, 0, 10, 1), b = item_of(2, 1, 10, 1), c = item_of(3, 2, 10, 1),
+                   side = item_of(4, 2, 10, 1);
     CHECK_OK(pc__worth_add(&w, &c)); /* tails first: what they saw comes later */
     CHECK_OK(pc__worth_add(&w, &a));
     CHECK_OK(pc__worth_add(&w, &b));
@@ -214,7 +226,8 @@ static void chains(void)
 static void rings(void)
 {
     pc__worth w = new_worth(1000);
-    pc__worth_item self = item_of(1, 1, 10, 1), a = item_of(2, 3, 10, 1), b = item_of(3, 4, 10, 1), c = item_of(4, 2, 10, 1);
+    pc__worth_item self = item_of(1, 1, 10, 1), a = item_of(2, 3, 10, 1), b = item_of(3, 4, 10, 1),
+                   c = item_of(4, 2, 10, 1);
     CHECK_OK(pc__worth_add(&w, &self));
     CHECK_OK(pc__worth_add(&w, &a));
     CHECK_OK(pc__worth_add(&w, &b));
@@ -267,11 +280,13 @@ static uint64_t least_by_looking(const pc__worth_item *items, const unsigned cha
     for (uint64_t i = 0; i < ITEMS; i++) {
         int is_seen = 0;
         for (uint64_t j = 0; j < ITEMS; j++)
-            is_seen |= there[j] && items[j].has_before && pc__id_equal(&items[j].before, &items[i].key);
+            is_seen |= there[j] && items[j].has_before
+                       && pc__id_equal(&items[j].before, &items[i].key);
         if (!there[i] || items[i].holds || is_seen)
             continue;
         if (!best || items[i].priority < items[best - 1].priority
-            || (items[i].priority == items[best - 1].priority && items[i].score < items[best - 1].score))
+            || (items[i].priority == items[best - 1].priority
+                && items[i].score < items[best - 1].score))
             best = i + 1;
     }
     return best;
@@ -284,7 +299,8 @@ static uint64_t held_by_looking(const pc__worth_item *items, const unsigned char
     for (int i = ITEMS; i-- > 0;) { /* what saw something has a higher number */
         held[i] = items[i].holds > 0;
         for (int j = i + 1; j < ITEMS; j++)
-            held[i] |= there[j] && held[j] && items[j].has_before && pc__id_equal(&items[j].before, &items[i].key);
+            held[i] |= there[j] && held[j] && items[j].has_before
+                       && pc__id_equal(&items[j].before, &items[i].key);
         held[i] &= there[i];
         bytes += held[i] ? items[i].bytes : 0;
     }
@@ -297,14 +313,16 @@ static void step(pc__worth *w, pc__worth_item *items, unsigned char *there, pc_t
     pc__worth_item *item = &items[i];
     if (!there[i]) {
         uint64_t before = i && pc_test_bits(rng) % 3 ? pc_test_bits(rng) % i + 1 : 0;
-        *item = item_of(i + 1, before, 1 + pc_test_bits(rng) % 50, 0.01 + (double)pc_test_uniform(rng));
+        *item = item_of(i + 1, before, 1 + pc_test_bits(rng) % 50,
+                        0.01 + (double)pc_test_uniform(rng));
         item->priority = (int32_t)(pc_test_bits(rng) % 3) - 1;
         CHECK_OK(pc__worth_add(w, item));
         there[i] = 1;
         return;
     }
     switch (pc_test_bits(rng) % 6) {
-    case 0: case 1:
+    case 0:
+    case 1:
         pc__worth_hit(w, item);
         break;
     case 2:

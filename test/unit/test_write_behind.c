@@ -1,5 +1,7 @@
-/* Catches: records that are named other than their segments were (what they saw, priority, cost, whose they are, how long they live), lossy states whose records say that they are exact, more
- * bytes on their way than may be, and segments that reach the wrong tiers. The tiers are the test's: they note what they are given, and hold the writing thread up when told. */
+/* Catches: records that are named other than their segments were (what they saw, priority, cost,
+ * whose they are, how long they live), lossy states whose records say that they are exact, more
+ * bytes on their way than may be, and segments that reach the wrong tiers. The tiers are the
+ * test's: they note what they are given, and hold the writing thread up when told. */
 #include "store/cache_body.h"
 
 #include <string.h>
@@ -22,7 +24,8 @@ static int has_none(pc__tier *tier, const pc__id *key, uint64_t *bytes)
     return 0;
 }
 
-static pc_status open_none(pc__tier *tier, const pc__id *key, double deadline, pc__source **out, int *timed_out)
+static pc_status open_none(pc__tier *tier, const pc__id *key, double deadline, pc__source **out,
+                           int *timed_out)
 {
     (void)tier, (void)key, (void)deadline;
     *out = NULL;
@@ -97,7 +100,8 @@ static void start(world *w, double ttl)
     o.host_bytes = 64 << 20;
     o.ttl_seconds = ttl;
     for (uint32_t t = PC_TIER_PACKED; t <= PC_TIER_DISK; t++) {
-        w->tiers[t].ops = (pc__tier_ops){t, has_none, open_none, NULL, note, knows_none, forget, nothing, no_sweep, no_stats, nothing, NULL};
+        w->tiers[t].ops = (pc__tier_ops){t,      has_none, open_none, NULL,     note,    knows_none,
+                                         forget, nothing,  no_sweep,  no_stats, nothing, NULL};
         w->tiers[t].tier.ops = &w->tiers[t].ops;
         w->tiers[t].gate = &w->gate;
         tiers[t] = &w->tiers[t].tier;
@@ -119,7 +123,8 @@ static pc_segment *make(uint64_t bytes, uint32_t lossy)
     const pc__image about = {.origin = 7};
     int32_t token = 3;
     pc_segment *segment = NULL;
-    CHECK_OK(pc__segment_new(&segment, &pc__libc_allocator, &ops, &payload, NULL, bytes, &token, 1));
+    CHECK_OK(
+        pc__segment_new(&segment, &pc__libc_allocator, &ops, &payload, NULL, bytes, &token, 1));
     segment->lossy = lossy;
     CHECK_OK(pc__segment_tell(segment, &about));
     return segment;
@@ -141,7 +146,14 @@ static void names(void)
     const pc__id key = {{1}}, content = {{2}}, saw = {{3}}, salt = {{4}};
     world w;
     start(&w, 0);
-    const pc__image *r = written(&w, &(pc__naming){.key = key, .content = &content, .before = &saw, .salt = &salt, .cost = 0.5, .priority = -3}, 1);
+    const pc__image *r = written(&w,
+                                 &(pc__naming){.key = key,
+                                               .content = &content,
+                                               .before = &saw,
+                                               .salt = &salt,
+                                               .cost = 0.5,
+                                               .priority = -3},
+                                 1);
     CHECK(pc__id_equal(&r->key, &key) && r->has_content && pc__id_equal(&r->content, &content));
     CHECK(r->has_before && pc__id_equal(&r->before, &saw));
     CHECK(pc__id_equal(&r->salt, &salt));
@@ -171,7 +183,8 @@ static void times(void)
     start(&w, 1000);
     lives(written(&w, &(pc__naming){.ttl = 0}, 0), now, 1000, 1000); /* the cache's */
     lives(written(&w, &(pc__naming){.ttl = 300}, 0), now, 300, 300);
-    lives(written(&w, &(pc__naming){.ttl = 300, .left = 40}, 0), now, 300, 40); /* the next hit makes it 300 again */
+    lives(written(&w, &(pc__naming){.ttl = 300, .left = 40}, 0), now, 300,
+          40); /* the next hit makes it 300 again */
     end(&w);
 }
 
@@ -180,12 +193,14 @@ static uint64_t unwritten(world *w)
     return atomic_load(&w->cache->counts.unwritten);
 }
 
-/* Exactly as much as may be on its way, and nothing beside it; all of it again when that has arrived. */
+/* Exactly as much as may be on its way, and nothing beside it; all of it again when that has
+ * arrived. */
 static void room(int in_host)
 {
     world w;
     start(&w, 0);
-    pc_segment *all = make(in_host ? w.cache->room_inside : w.cache->room_outside, 0), *one = make(1, 0);
+    pc_segment *all = make(in_host ? w.cache->room_inside : w.cache->room_outside, 0),
+               *one = make(1, 0);
     w.cache->tiers[PC_TIER_PACKED] = NULL; /* it would have to share */
     for (int round = 1; round <= 2; round++) {
         atomic_store(&w.gate, 0);
@@ -202,7 +217,8 @@ static void room(int in_host)
     end(&w);
 }
 
-/* One that has failed several times in a row gets one probe at times; for the rest no thread is woken. */
+/* One that has failed several times in a row gets one probe at times; for the rest no thread is
+ * woken. */
 static void distrusted(void)
 {
     world w;
@@ -240,7 +256,8 @@ static void evicted(void)
     pc__write_evicted(w.cache, &(pc__naming){.cost = 1}, segment);
     CHECK_OK(pc_cache_flush(w.cache));
     CHECK_INT(w.tiers[PC_TIER_PACKED].puts, 1);
-    pc__write_behind(w.cache, &(pc__naming){.cost = 1}, segment, 0); /* for which HOST had no room */
+    pc__write_behind(w.cache, &(pc__naming){.cost = 1}, segment,
+                     0); /* for which HOST had no room */
     CHECK_OK(pc_cache_flush(w.cache));
     CHECK(w.tiers[PC_TIER_PACKED].puts == 2 && w.tiers[PC_TIER_DISK].puts == 1);
     pc__segment_unref(segment);

@@ -1,9 +1,12 @@
-/* What both sides of the comparison share: the same tokens, the same clock, the same small protocol.
+/* What both sides of the comparison share: the same tokens, the same clock, the same small
+ * protocol.
  *
- * A side loads its model once, then answers commands, one line each, on standard input; every answer is one line of JSON on standard output:
+ * A side loads its model once, then answers commands, one line each, on standard input; every
+ * answer is one line of JSON on standard output:
  *   {"seconds": [..]}   wall time of each repetition or step
  *   {"error": ".."}     the command was not done
- * so that a script can let the sides take turns measurement by measurement, with all set-up outside the timed part. */
+ * so that a script can let the sides take turns measurement by measurement, with all set-up outside
+ * the timed part. */
 #ifndef PEER_H
 #define PEER_H
 
@@ -31,7 +34,8 @@ static inline double peer_now(void)
 /* Token `i` of text number `text`; the first three ids are special and stay out. */
 static inline int32_t peer_token(int64_t text, int64_t i, int32_t vocab)
 {
-    uint64_t x = (uint64_t)text * UINT64_C(0x9e3779b97f4a7c15) + (uint64_t)i * UINT64_C(0xbf58476d1ce4e5b9) + 1;
+    uint64_t x = (uint64_t)text * UINT64_C(0x9e3779b97f4a7c15)
+                 + (uint64_t)i * UINT64_C(0xbf58476d1ce4e5b9) + 1;
     x = (x ^ (x >> 31)) * UINT64_C(0x94d049bb133111eb);
     return 3 + (int32_t)((x >> 33) % (uint64_t)(vocab - 3));
 }

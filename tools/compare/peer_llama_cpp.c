@@ -2,16 +2,16 @@
  *
  *   peer_llama_cpp MODEL.gguf THREADS STATE_FOLDER
  *
- * Commands (FA: flash attention 0 or 1; OWN: 0 all sequences in one buffer, the prefix stored once; 1 a stream, and a copy of the prefix, each):
- *   prefill FA TOKENS                         all tokens of a prompt, logits of the last
- *   ttft FA TOKENS NEW                        the same prompt, of which all but NEW tokens are kept from before
- *   decode FA DEPTH STEPS                     one sequence
- *   shared FA OWN PREFIX SUFFIX BATCH STEPS   BATCH sequences over one prefix, SUFFIX tokens of each one's own
- *   logits FA TOKENS FILE
- * All but the number of threads and flash attention are llama.cpp's defaults: K and V in fp16, 512 tokens a micro batch, OpenMP.
+ * Commands (FA: flash attention 0 or 1; OWN: 0 all sequences in one buffer, the prefix stored once;
+ * 1 a stream, and a copy of the prefix, each): prefill FA TOKENS                         all tokens
+ * of a prompt, logits of the last ttft FA TOKENS NEW                        the same prompt, of
+ * which all but NEW tokens are kept from before decode FA DEPTH STEPS                     one
+ * sequence shared FA OWN PREFIX SUFFIX BATCH STEPS   BATCH sequences over one prefix, SUFFIX tokens
+ * of each one's own logits FA TOKENS FILE All but the number of threads and flash attention are
+ * llama.cpp's defaults: K and V in fp16, 512 tokens a micro batch, OpenMP.
  *
- * Long prompts that are only set-up are prefilled once and kept in STATE_FOLDER (llama_state_seq_save_file); their K and V serve models of every weight
- * format. */
+ * Long prompts that are only set-up are prefilled once and kept in STATE_FOLDER
+ * (llama_state_seq_save_file); their K and V serve models of every weight format. */
 #include <llama.h>
 #include <sys/stat.h>
 
@@ -50,7 +50,11 @@ static struct llama_context *context_of(int fa, int kind, int cells)
         *c = NULL;
     }
     if (!*c)
-        *c = context_new(fa, cells, kind == ONE ? 1 : kind == SHARED ? MOST_SEQUENCES + 1 : MOST_SEQUENCES, kind != OWN);
+        *c = context_new(fa, cells,
+                         kind == ONE      ? 1
+                         : kind == SHARED ? MOST_SEQUENCES + 1
+                                          : MOST_SEQUENCES,
+                         kind != OWN);
     return *c;
 }
 
@@ -84,8 +88,8 @@ static int evaluate(struct llama_context *c, int text, int from, int to, int all
     return 1;
 }
 
-/* Sequence 0 holds `tokens` tokens of text 0: from a file, or computed and written there. A state fits a context of the same flash attention and the same
- * number of streams. */
+/* Sequence 0 holds `tokens` tokens of text 0: from a file, or computed and written there. A state
+ * fits a context of the same flash attention and the same number of streams. */
 static int hold(struct llama_context *c, int fa, int kind, int tokens)
 {
     static llama_token ids[LONGEST + SLACK];
@@ -93,12 +97,15 @@ static int hold(struct llama_context *c, int fa, int kind, int tokens)
     size_t count = 0;
     struct stat about;
     llama_memory_clear(llama_get_memory(c), false);
-    snprintf(path, sizeof path, "%s/llama-%d-%s-fa%d.state", side.folder, tokens, kind == OWN ? "own" : "one", fa);
+    snprintf(path, sizeof path, "%s/llama-%d-%s-fa%d.state", side.folder, tokens,
+             kind == OWN ? "own" : "one", fa);
     if (!stat(path, &about))
-        return llama_state_seq_load_file(c, path, 0, ids, LONGEST + SLACK, &count) && count == (size_t)tokens;
+        return llama_state_seq_load_file(c, path, 0, ids, LONGEST + SLACK, &count)
+               && count == (size_t)tokens;
     for (int i = 0; i < tokens; i++)
         ids[i] = peer_token(0, i, side.vocab);
-    return evaluate(c, 0, 0, tokens, 0) && llama_state_seq_save_file(c, path, 0, ids, (size_t)tokens);
+    return evaluate(c, 0, 0, tokens, 0)
+           && llama_state_seq_save_file(c, path, 0, ids, (size_t)tokens);
 }
 
 /* -------------------------------------------------------------- one sequence */
@@ -131,7 +138,8 @@ static struct llama_context *held(int fa, int tokens)
 
 static int ttft(const peer_command *cmd)
 {
-    int fa = peer_number(cmd, 1, 0, 1), tokens = peer_number(cmd, 2, 2, LONGEST), fresh = peer_number(cmd, 3, 1, LONGEST - 1);
+    int fa = peer_number(cmd, 1, 0, 1), tokens = peer_number(cmd, 2, 2, LONGEST),
+        fresh = peer_number(cmd, 3, 1, LONGEST - 1);
     struct llama_context *c = fresh < 1 || fresh >= tokens ? NULL : held(fa, tokens - fresh);
     static int text = 0;
     double began;
@@ -147,7 +155,8 @@ static int ttft(const peer_command *cmd)
 
 static int decode(const peer_command *cmd)
 {
-    int fa = peer_number(cmd, 1, 0, 1), depth = peer_number(cmd, 2, 0, LONGEST), steps = peer_number(cmd, 3, 1, MOST_STEPS);
+    int fa = peer_number(cmd, 1, 0, 1), depth = peer_number(cmd, 2, 0, LONGEST),
+        steps = peer_number(cmd, 3, 1, MOST_STEPS);
     struct llama_context *c = steps < 1 ? NULL : held(fa, depth);
     double times[MOST_STEPS];
     if (!c)
@@ -182,10 +191,12 @@ static state state_of(struct llama_context *c)
     return s;
 }
 
-/* The prefix once, as a sequence of its own that all others take their cells from; the suffix's cells for each. */
+/* The prefix once, as a sequence of its own that all others take their cells from; the suffix's
+ * cells for each. */
 static struct llama_context *share(int fa, int prefix, int suffix, int batch, int steps)
 {
-    struct llama_context *one = held(fa, prefix), *c = context_of(fa, SHARED, prefix + batch * (suffix + steps + 1) + 64);
+    struct llama_context *one = held(fa, prefix),
+                         *c = context_of(fa, SHARED, prefix + batch * (suffix + steps + 1) + 64);
     llama_memory_t memory;
     state head, tail;
     int good;
@@ -201,7 +212,8 @@ static struct llama_context *share(int fa, int prefix, int suffix, int batch, in
     tail = state_of(one);
     memory = llama_get_memory(c);
     llama_memory_clear(memory, false);
-    good = head.data && tail.data && llama_state_seq_set_data(c, head.data, head.size, MOST_SEQUENCES);
+    good = head.data && tail.data
+           && llama_state_seq_set_data(c, head.data, head.size, MOST_SEQUENCES);
     for (int i = 0; i < batch && good; i++) {
         good = llama_state_seq_set_data(c, tail.data, tail.size, i) != 0;
         llama_memory_seq_cp(memory, MOST_SEQUENCES, i, -1, -1);
@@ -224,11 +236,13 @@ static struct llama_context *copies(int fa, int prefix, int suffix, int steps)
 
 static int shared(const peer_command *cmd)
 {
-    int fa = peer_number(cmd, 1, 0, 1), own = peer_number(cmd, 2, 0, 1), prefix = peer_number(cmd, 3, 1, LONGEST),
-        suffix = peer_number(cmd, 4, 1, LONGEST), batch = peer_number(cmd, 5, 1, MOST_SEQUENCES), steps = peer_number(cmd, 6, 1, MOST_STEPS);
+    int fa = peer_number(cmd, 1, 0, 1), own = peer_number(cmd, 2, 0, 1),
+        prefix = peer_number(cmd, 3, 1, LONGEST), suffix = peer_number(cmd, 4, 1, LONGEST),
+        batch = peer_number(cmd, 5, 1, MOST_SEQUENCES), steps = peer_number(cmd, 6, 1, MOST_STEPS);
     struct llama_context *c = NULL;
     double times[MOST_STEPS];
-    if (fa >= 0 && own >= 0 && prefix > 0 && suffix > 0 && batch > 0 && steps > 0 && prefix + suffix <= LONGEST)
+    if (fa >= 0 && own >= 0 && prefix > 0 && suffix > 0 && batch > 0 && steps > 0
+        && prefix + suffix <= LONGEST)
         c = own ? copies(fa, prefix, suffix, steps) : share(fa, prefix, suffix, batch, steps);
     if (!c)
         return peer_error("shared: no context");
@@ -248,11 +262,15 @@ static int shared(const peer_command *cmd)
 static int logits(const peer_command *cmd)
 {
     int fa = peer_number(cmd, 1, 0, 1), tokens = peer_number(cmd, 2, 1, 512);
-    struct llama_context *c = fa < 0 || tokens < 1 || cmd->count < 4 ? NULL : context_of(fa, ONE, LONGEST + SLACK);
+    struct llama_context *c = fa < 0 || tokens < 1 || cmd->count < 4
+                                  ? NULL
+                                  : context_of(fa, ONE, LONGEST + SLACK);
     if (!c)
         return peer_error("logits: no context");
     llama_memory_clear(llama_get_memory(c), false);
-    if (!evaluate(c, 0, 0, tokens, 1) || !peer_write_logits(cmd->words[3], llama_get_logits(c), (size_t)tokens * (size_t)side.vocab))
+    if (!evaluate(c, 0, 0, tokens, 1)
+        || !peer_write_logits(cmd->words[3], llama_get_logits(c),
+                              (size_t)tokens * (size_t)side.vocab))
         return peer_error("logits failed");
     peer_times(NULL, 0);
     return 1;
@@ -267,7 +285,11 @@ static void quiet(enum ggml_log_level level, const char *text, void *user)
 
 int main(int argc, char **argv)
 {
-    static const peer_job jobs[] = {{"prefill", prefill}, {"ttft", ttft}, {"decode", decode}, {"shared", shared}, {"logits", logits}};
+    static const peer_job jobs[] = {{"prefill", prefill},
+                                    {"ttft", ttft},
+                                    {"decode", decode},
+                                    {"shared", shared},
+                                    {"logits", logits}};
     if (argc != 4) {
         fprintf(stderr, "usage: peer_llama_cpp MODEL.gguf THREADS STATE_FOLDER\n");
         return 2;

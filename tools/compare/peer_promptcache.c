@@ -1,14 +1,14 @@
-/* promptcache's side of the comparison, through its public header only, as an application would do it: prompts of tokens, sequences, a batch.
+/* promptcache's side of the comparison, through its public header only, as an application would do
+ * it: prompts of tokens, sequences, a batch.
  *
  *   peer_promptcache MODEL.gguf THREADS default|f32|bf16|int8
  *
  * Commands:
- *   prefill TOKENS                      all tokens of a prompt until the first sampled one, nothing reused
- *   ttft TOKENS NEW                     the same prompt, of which all but NEW tokens are in the cache
- *   decode DEPTH STEPS                  one sequence
- *   shared PREFIX SUFFIX BATCH STEPS    BATCH sequences over one prefix, SUFFIX tokens of each one's own
- *   logits TOKENS FILE
- * A batch that was made once goes on where its last steps ended. */
+ *   prefill TOKENS                      all tokens of a prompt until the first sampled one, nothing
+ * reused ttft TOKENS NEW                     the same prompt, of which all but NEW tokens are in
+ * the cache decode DEPTH STEPS                  one sequence shared PREFIX SUFFIX BATCH STEPS BATCH
+ * sequences over one prefix, SUFFIX tokens of each one's own logits TOKENS FILE A batch that was
+ * made once goes on where its last steps ended. */
 #include <promptcache.h>
 
 #include "peer.h"
@@ -46,7 +46,8 @@ static pc_prompt *prompt_of(int prefix, int suffix, int text)
     return prompt;
 }
 
-static pc_status first_token(const pc_prompt *prompt, pc_cache *cache, uint32_t baseline, double *seconds, pc_stats *stats)
+static pc_status first_token(const pc_prompt *prompt, pc_cache *cache, uint32_t baseline,
+                             double *seconds, pc_stats *stats)
 {
     pc_generate_options options = PC_GENERATE_OPTIONS_INIT;
     double began = peer_now();
@@ -65,7 +66,8 @@ static int prefill(const peer_command *cmd)
     pc_prompt *prompt = tokens < 1 ? NULL : prompt_of(tokens, 0, 0);
     pc_stats stats;
     double seconds;
-    pc_status status = prompt ? first_token(prompt, NULL, PC_BASELINE_PREFILL, &seconds, &stats) : PC_ERR_INVALID;
+    pc_status status = prompt ? first_token(prompt, NULL, PC_BASELINE_PREFILL, &seconds, &stats)
+                              : PC_ERR_INVALID;
     pc_prompt_free(prompt);
     if (status < 0)
         return failed();
@@ -75,16 +77,19 @@ static int prefill(const peer_command *cmd)
 
 static int ttft(const peer_command *cmd)
 {
-    int tokens = peer_number(cmd, 1, 2, LONGEST), fresh = peer_number(cmd, 2, 1, LONGEST - 1), kept = tokens - fresh;
+    int tokens = peer_number(cmd, 1, 2, LONGEST), fresh = peer_number(cmd, 2, 1, LONGEST - 1),
+        kept = tokens - fresh;
     static int text = 1000;
     pc_status status = PC_OK;
     pc_stats stats;
     double seconds = 0;
     if (fresh < 1 || kept < 1)
         return peer_error("ttft TOKENS NEW");
-    for (int timed = 0; timed < 2 && status >= 0; timed++) { /* the first one fills the cache if need be; both have a text of their own */
+    for (int timed = 0; timed < 2 && status >= 0;
+         timed++) { /* the first one fills the cache if need be; both have a text of their own */
         pc_prompt *prompt = prompt_of(kept, fresh, text++);
-        status = prompt ? first_token(prompt, side.cache, PC_BASELINE_NONE, &seconds, &stats) : PC_ERR_INVALID;
+        status = prompt ? first_token(prompt, side.cache, PC_BASELINE_NONE, &seconds, &stats)
+                        : PC_ERR_INVALID;
         pc_prompt_free(prompt);
     }
     if (status < 0)
@@ -119,7 +124,8 @@ static void running_free(running *r)
     pc_batch_free(r->batch);
 }
 
-/* The batch of that composition, with its prefill done and a step more to warm. NULL after an answer. */
+/* The batch of that composition, with its prefill done and a step more to warm. NULL after an
+ * answer. */
 static running *running_of(int prefix, int suffix, int count)
 {
     running *r = side.all;
@@ -175,8 +181,8 @@ static int decode(const peer_command *cmd)
 
 static int shared(const peer_command *cmd)
 {
-    int prefix = peer_number(cmd, 1, 1, LONGEST), suffix = peer_number(cmd, 2, 1, LONGEST), batch = peer_number(cmd, 3, 1, MOST_BATCH),
-        steps = peer_number(cmd, 4, 1, MOST_STEPS);
+    int prefix = peer_number(cmd, 1, 1, LONGEST), suffix = peer_number(cmd, 2, 1, LONGEST),
+        batch = peer_number(cmd, 3, 1, MOST_BATCH), steps = peer_number(cmd, 4, 1, MOST_STEPS);
     if (prefix < 1 || suffix < 1 || batch < 1 || steps < 1 || prefix + suffix > LONGEST)
         return peer_error("shared PREFIX SUFFIX BATCH STEPS");
     return steps_of(running_of(prefix, suffix, batch), steps);
@@ -189,7 +195,9 @@ static int logits(const peer_command *cmd)
     int64_t positions[512];
     pc_eval_args args = PC_EVAL_ARGS_INIT;
     pc_lane lane = {NULL, 0, ids, positions, (size_t)(tokens < 1 ? 0 : tokens), NULL};
-    float *out = tokens < 1 || cmd->count < 3 ? NULL : malloc(lane.count * (size_t)side.info.vocab * sizeof *out);
+    float *out = tokens < 1 || cmd->count < 3
+                     ? NULL
+                     : malloc(lane.count * (size_t)side.info.vocab * sizeof *out);
     pc_status status;
     int good;
     if (!out)
@@ -202,7 +210,8 @@ static int logits(const peer_command *cmd)
     args.lane_count = 1;
     args.logits = out;
     status = pc_eval(side.model, &args);
-    good = status >= 0 && peer_write_logits(cmd->words[2], out, lane.count * (size_t)side.info.vocab);
+    good = status >= 0
+           && peer_write_logits(cmd->words[2], out, lane.count * (size_t)side.info.vocab);
     free(out);
     if (!good)
         return status < 0 ? failed() : peer_error("cannot write the file");
@@ -216,21 +225,27 @@ static int load(char **argv)
     pc_model_options model = PC_MODEL_OPTIONS_INIT;
     pc_cache_options cache = PC_CACHE_OPTIONS_INIT;
     context.threads = (uint32_t)atoi(argv[2]);
-    model.compute = !strcmp(argv[3], "f32") ? PC_DTYPE_F32
+    model.compute = !strcmp(argv[3], "f32")    ? PC_DTYPE_F32
                     : !strcmp(argv[3], "bf16") ? PC_DTYPE_BF16
                     : !strcmp(argv[3], "int8") ? PC_DTYPE_I8
                                                : PC_DTYPE_DEFAULT;
     cache.host_bytes = UINT64_C(4) << 30;
     side.info = (pc_model_info)PC_MODEL_INFO_INIT;
-    if (pc_context_new(&side.context, &context) < 0 || pc_model_load(&side.model, side.context, argv[1], &model) < 0 ||
-        pc_cache_new(&side.cache, side.context, &cache) < 0 || pc_model_get_info(side.model, &side.info) < 0)
+    if (pc_context_new(&side.context, &context) < 0
+        || pc_model_load(&side.model, side.context, argv[1], &model) < 0
+        || pc_cache_new(&side.cache, side.context, &cache) < 0
+        || pc_model_get_info(side.model, &side.info) < 0)
         return failed();
     return 1;
 }
 
 int main(int argc, char **argv)
 {
-    static const peer_job jobs[] = {{"prefill", prefill}, {"ttft", ttft}, {"decode", decode}, {"shared", shared}, {"logits", logits}};
+    static const peer_job jobs[] = {{"prefill", prefill},
+                                    {"ttft", ttft},
+                                    {"decode", decode},
+                                    {"shared", shared},
+                                    {"logits", logits}};
     int ready;
     if (argc != 4) {
         fprintf(stderr, "usage: peer_promptcache MODEL.gguf THREADS default|f32|bf16|int8\n");

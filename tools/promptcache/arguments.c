@@ -22,8 +22,8 @@ static int help(const command *about, const option_row *rows, size_t count)
 {
     printf("usage: promptcache %s\n%s\n\n", about->usage, about->summary);
     for (size_t i = 0; i < count; i++) {
-        static const char *const values[] = {"", " TEXT", " FILE", " DIR", " PATH", " FILE",
-                                             " PATH", " N", " X", " NAME", ""};
+        static const char *const values[] = {"",      " TEXT", " FILE", " DIR",  " PATH", " FILE",
+                                             " PATH", " N",    " X",    " NAME", ""};
         char left[64];
         snprintf(left, sizeof left, "--%s%s", rows[i].name, values[rows[i].kind]);
         printf("  %-22s %s", left, rows[i].help);

@@ -16,7 +16,8 @@
 enum { MOST = 16, MOST_LAYERS = 64, MOST_TIMES = 99, ARMS = 3 };
 enum { SHARED, PER_ROW, UNSHARED };
 
-/* In the order of --dtype; the products that the bound counts: int8 is multiplied by 16 bits, at the rate of bf16. */
+/* In the order of --dtype; the products that the bound counts: int8 is multiplied by 16 bits, at
+ * the rate of bf16. */
 static const struct {
     const char *name;
     uint32_t dtype, products;
@@ -38,7 +39,7 @@ typedef struct bench {
     double read_rate, flop_rate;
     size_t rows, prefix, suffix;
     size_t layers;
-    uint8_t *memory;      /* all pages */
+    uint8_t *memory; /* all pages */
     /* [layer][run]: run 0 the prefix, 1 … the suffixes, then the rows' own copies of the prefix */
     const void **pages;
     size_t runs, copies;
@@ -79,8 +80,8 @@ static int lay_out(bench *b)
     int code;
     b->layers = layer ? (enough + layer - 1) / layer : 1;
     b->layers = b->layers > MOST_LAYERS ? MOST_LAYERS : b->layers;
-    while (b->layers > 1 && b->layers * (layer + b->rows * shared) > room &&
-           b->layers * layer > enough / 2)
+    while (b->layers > 1 && b->layers * (layer + b->rows * shared) > room
+           && b->layers * layer > enough / 2)
         b->layers--;
     b->copies = b->layers * (layer + b->rows * shared) <= room ? b->rows : 0;
     b->runs = 1 + b->rows + b->copies;
@@ -153,8 +154,8 @@ static machine_bound bound_of(const bench *b)
 {
     double page = (double)run_bytes(b, PC_PAGE_TOKENS) / PC_PAGE_TOKENS;
     double bytes = page * (double)(b->prefix + b->rows * b->suffix);
-    double flops = 4.0 * (double)b->shape.heads * (double)b->shape.k_dim * (double)b->rows *
-                   (double)(b->prefix + b->suffix);
+    double flops = 4.0 * (double)b->shape.heads * (double)b->shape.k_dim * (double)b->rows
+                   * (double)(b->prefix + b->suffix);
     return machine_bound_of(bytes, 1e-6 * b->read_rate, flops, 1e-6 * b->flop_rate);
 }
 
@@ -178,17 +179,16 @@ static void print_row(const bench *b, const double *us)
     int is_read = bound.by_bytes > bound.by_flops;
     draw_row(b, us, bound.least);
     if (b->a->json) {
-        print_json(
-            json_pack("{s:I,s:I,s:I,s:I,s:I,s:I,s:s,s:o,s:f,s:f,s:f,s:o,s:f,s:f,s:f,s:s,s:I}",
-                      "rows", (json_int_t)b->rows, "prefix", (json_int_t)b->prefix, "suffix",
-                      (json_int_t)b->suffix, "heads", (json_int_t)b->shape.heads, "kv_heads",
-                      (json_int_t)b->shape.kv_heads, "head_dim", (json_int_t)b->shape.k_dim,
-                      "dtype", dtypes[b->a->dtype].name, "unshared_us",
-                      json_number(us[UNSHARED]), "per_row_us", us[PER_ROW], "shared_us", us[SHARED],
-                      "chosen_us", us[SHARED], "speedup", json_number(us[UNSHARED] / us[SHARED]),
-                      "speedup_per_row", us[PER_ROW] / us[SHARED], "bound_us", bound.least,
-                      "bound_share", bound.least / us[SHARED], "bound_by", is_read ? "bytes" : "flops",
-                      "layers", (json_int_t)b->layers));
+        print_json(json_pack(
+            "{s:I,s:I,s:I,s:I,s:I,s:I,s:s,s:o,s:f,s:f,s:f,s:o,s:f,s:f,s:f,s:s,s:I}", "rows",
+            (json_int_t)b->rows, "prefix", (json_int_t)b->prefix, "suffix", (json_int_t)b->suffix,
+            "heads", (json_int_t)b->shape.heads, "kv_heads", (json_int_t)b->shape.kv_heads,
+            "head_dim", (json_int_t)b->shape.k_dim, "dtype", dtypes[b->a->dtype].name,
+            "unshared_us", json_number(us[UNSHARED]), "per_row_us", us[PER_ROW], "shared_us",
+            us[SHARED], "chosen_us", us[SHARED], "speedup", json_number(us[UNSHARED] / us[SHARED]),
+            "speedup_per_row", us[PER_ROW] / us[SHARED], "bound_us", bound.least, "bound_share",
+            bound.least / us[SHARED], "bound_by", is_read ? "bytes" : "flops", "layers",
+            (json_int_t)b->layers));
         return;
     }
     printf("%5zu %7zu %7zu ", b->rows, b->prefix, b->suffix);

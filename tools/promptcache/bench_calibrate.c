@@ -10,13 +10,15 @@ typedef struct arguments {
 
 static int read_arguments(int argc, char **argv, arguments *a)
 {
-    static const command about = {
-        "bench calibrate", "bench calibrate [options]",
-        "measures what a pass of attention over K and V costs by the number of query vectors that read it\n"
-        "together, and keeps it in the user's cache folder, where every program that uses the library finds it",
-        NULL};
+    static const command about = {"bench calibrate", "bench calibrate [options]",
+                                  "measures what a pass of attention over K and V costs by the "
+                                  "number of query vectors that read it\n"
+                                  "together, and keeps it in the user's cache folder, where every "
+                                  "program that uses the library finds it",
+                                  NULL};
     const option_row rows[] = {
-        {"file", OPTION_TEXT, &a->path, "keeps it there instead; then set PC_COSTS to that path", NULL, 0, 0},
+        {"file", OPTION_TEXT, &a->path, "keeps it there instead; then set PC_COSTS to that path",
+         NULL, 0, 0},
         {"show", OPTION_FLAG, &a->show, "measures nothing: prints the costs in force", NULL, 0, 0},
         FORMAT_ROWS(a->json, "one JSON object"),
     };
@@ -46,20 +48,23 @@ static void print_costs_json(const pc_costs *c)
 {
     json_t *rows = json_array();
     for (size_t i = 0; i < PC_COST_COUNT; i++)
-        json_array_append_new(rows, json_pack("{s:I,s:f,s:f}", "rows", (json_int_t)1 << i, "cached_ns", c->cached_ns[i],
-                                              "memory_ns", c->memory_ns[i]));
-    print_json(json_pack("{s:s,s:s,s:s,s:o}", "cpu", c->cpu, "kernels", c->kernels, "source", source_of(c), "costs", rows));
+        json_array_append_new(rows,
+                              json_pack("{s:I,s:f,s:f}", "rows", (json_int_t)1 << i, "cached_ns",
+                                        c->cached_ns[i], "memory_ns", c->memory_ns[i]));
+    print_json(json_pack("{s:s,s:s,s:s,s:o}", "cpu", c->cpu, "kernels", c->kernels, "source",
+                         source_of(c), "costs", rows));
 }
 
 static void print_costs(const pc_costs *c)
 {
-    printf("%s: %s kernels; %s\nnanoseconds a token of one K/V head of 128 dimensions, one thread\n\n", *c->cpu ? c->cpu : "any CPU",
-           c->kernels, source_of(c));
+    printf(
+        "%s: %s kernels; %s\nnanoseconds a token of one K/V head of 128 dimensions, one thread\n\n",
+        *c->cpu ? c->cpu : "any CPU", c->kernels, source_of(c));
     printf("query vectors   from cache   from memory   a vector (cache)   GFLOP/s\n");
     for (size_t i = 0; i < PC_COST_COUNT; i++) {
         double rows = (double)(1 << i);
-        printf("%13.0f %12.2f %13.2f %18.3f %9.1f\n", rows, c->cached_ns[i], c->memory_ns[i], c->cached_ns[i] / rows,
-               4 * 128 * rows / c->cached_ns[i]);
+        printf("%13.0f %12.2f %13.2f %18.3f %9.1f\n", rows, c->cached_ns[i], c->memory_ns[i],
+               c->cached_ns[i] / rows, 4 * 128 * rows / c->cached_ns[i]);
     }
 }
 

@@ -1,9 +1,13 @@
-/* bench decode: one decoding step of a batch (pc_batch_step) whose sequences share a prefix, against the same step where every sequence has its own
- * copy of the prefix, and against one that leaves attention out (Hydragen, section 4.1), which no way of attending can beat.
+/* bench decode: one decoding step of a batch (pc_batch_step) whose sequences share a prefix,
+ * against the same step where every sequence has its own copy of the prefix, and against one that
+ * leaves attention out (Hydragen, section 4.1), which no way of attending can beat.
  *
- * The prefix is one encoded stretch of tokens placed again and again, each time in memory of its own, so that long ones need no long prefill. The bound of a
- * step is that of its two kinds of work, one after the other: linear layers (the larger of their weights' bytes at the bandwidth and their arithmetic at the
- * peak; the embedding is looked up, not read; of experts those are read that so many tokens choose if routing is uniform) and attention (the same for K and V, the shared ones once). Peaks are measured at the start. */
+ * The prefix is one encoded stretch of tokens placed again and again, each time in memory of its
+ * own, so that long ones need no long prefill. The bound of a step is that of its two kinds of
+ * work, one after the other: linear layers (the larger of their weights' bytes at the bandwidth and
+ * their arithmetic at the peak; the embedding is looked up, not read; of experts those are read
+ * that so many tokens choose if routing is uniform) and attention (the same for K and V, the shared
+ * ones once). Peaks are measured at the start. */
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -32,11 +36,12 @@ typedef struct bench {
 /* The sequences of one measurement. */
 typedef struct work {
     const bench *b;
-    size_t batch, prefix, stretches, copies; /* copies: batch, or 1 where there is no room for more */
-    pc_segment **prefixes;                   /* [copies][stretches] */
-    pc_segment **tails;                      /* [batch] */
-    pc_span *spans;                          /* [stretches + 1] of one sequence */
-    pc_sequence **sequences[ARMS];           /* [batch] */
+    size_t batch, prefix, stretches,
+        copies;                    /* copies: batch, or 1 where there is no room for more */
+    pc_segment **prefixes;         /* [copies][stretches] */
+    pc_segment **tails;            /* [batch] */
+    pc_span *spans;                /* [stretches + 1] of one sequence */
+    pc_sequence **sequences[ARMS]; /* [batch] */
     pc_batch *batches[ARMS];
 } work;
 
@@ -63,7 +68,8 @@ static int encode(const bench *b, size_t count, pc_segment **segment)
 
 static size_t bytes_of(const work *w)
 {
-    return (w->copies * w->prefix + w->batch * (size_t)w->b->a->suffix) * (size_t)w->b->m.info.kv_bytes_per_token;
+    return (w->copies * w->prefix + w->batch * (size_t)w->b->a->suffix)
+           * (size_t)w->b->m.info.kv_bytes_per_token;
 }
 
 static int copy_segments(work *w)
@@ -86,13 +92,15 @@ static int start_sequence(work *w, int arm, size_t i)
     size_t n = 0;
     pc_status status;
     for (; n < w->stretches; n++)
-        w->spans[n] = (pc_span){w->prefixes[(arm == UNSHARED ? i : 0) * w->stretches + n], (int64_t)(n * STRETCH), 0, 0};
+        w->spans[n] = (pc_span){w->prefixes[(arm == UNSHARED ? i : 0) * w->stretches + n],
+                                (int64_t)(n * STRETCH), 0, 0};
     if (w->tails[i])
         w->spans[n++] = (pc_span){w->tails[i], (int64_t)w->prefix, 0, 0};
     options.max_tokens = MOST_TIMES + 2;
     options.flags = PC_GENERATE_IGNORE_EOS;
     options.baseline = arm == NO_ATTENTION ? PC_BASELINE_NO_ATTENTION : PC_BASELINE_NONE;
-    status = pc_prompt_from_spans(&prompt, w->b->m.model, w->spans, n, (int64_t)w->prefix + w->b->a->suffix, &token, 1);
+    status = pc_prompt_from_spans(&prompt, w->b->m.model, w->spans, n,
+                                  (int64_t)w->prefix + w->b->a->suffix, &token, 1);
     if (status >= 0)
         status = pc_sequence_new(&w->sequences[arm][i], prompt, NULL, &options);
     if (status >= 0)
@@ -108,7 +116,8 @@ static int arms_of(const work *w)
 
 static int start_arm(work *w, int arm)
 {
-    int code = pc_batch_new(&w->batches[arm], w->b->m.model, NULL) < 0 ? input_error("batch", NULL) : EXIT_OK;
+    int code = pc_batch_new(&w->batches[arm], w->b->m.model, NULL) < 0 ? input_error("batch", NULL)
+                                                                       : EXIT_OK;
     for (size_t i = 0; i < w->batch && code == EXIT_OK; i++)
         code = start_sequence(w, arm, i);
     return code;
@@ -117,7 +126,8 @@ static int start_arm(work *w, int arm)
 static int work_new(work *w, const bench *b, size_t batch, size_t prefix)
 {
     size_t room = (size_t)b->a->memory << 20;
-    *w = (work){.b = b, .batch = batch, .prefix = prefix, .stretches = prefix / STRETCH, .copies = batch};
+    *w = (work){
+        .b = b, .batch = batch, .prefix = prefix, .stretches = prefix / STRETCH, .copies = batch};
     w->copies = bytes_of(w) <= room ? batch : 1;
     w->prefixes = calloc(w->copies * w->stretches + 1, sizeof(pc_segment *));
     w->tails = calloc(batch, sizeof(pc_segment *));
@@ -154,7 +164,8 @@ static int step(const work *w, int arm, double *seconds)
     pc_status status = pc_batch_step(w->batches[arm]);
     *seconds = machine_now() - began;
     if (status == PC_END)
-        return plain_error("the context of the model, %d tokens, ends before the steps do", w->b->m.info.context_length);
+        return plain_error("the context of the model, %d tokens, ends before the steps do",
+                           w->b->m.info.context_length);
     return status < 0 ? input_error("step", NULL) : EXIT_OK;
 }
 
@@ -168,7 +179,8 @@ static double bound_of(const work *w)
 static void draw_row(const work *w, const double seconds_of[ARMS])
 {
     static const char *const names[] = {"shared", "own copies", "bound", "no attention"};
-    const double seconds[] = {seconds_of[SHARED], seconds_of[UNSHARED], bound_of(w), seconds_of[NO_ATTENTION]};
+    const double seconds[] = {seconds_of[SHARED], seconds_of[UNSHARED], bound_of(w),
+                              seconds_of[NO_ATTENTION]};
     int colour = 0;
     for (size_t batch = w->batch; batch > 1; batch /= 2)
         colour++;
@@ -181,21 +193,26 @@ static void draw_row(const work *w, const double seconds_of[ARMS])
 
 static void print_row(const work *w, const double seconds[ARMS])
 {
-    double bound = bound_of(w), batch = (double)w->batch, shared = seconds[SHARED], unshared = seconds[UNSHARED], none = seconds[NO_ATTENTION];
+    double bound = bound_of(w), batch = (double)w->batch, shared = seconds[SHARED],
+           unshared = seconds[UNSHARED], none = seconds[NO_ATTENTION];
     draw_row(w, seconds);
     if (w->b->a->json) {
-        print_json(json_pack("{s:I,s:I,s:I,s:f,s:o,s:f,s:f,s:f,s:f,s:f}", "batch", (json_int_t)w->batch, "prefix", (json_int_t)w->prefix,
-                             "suffix", (json_int_t)w->b->a->suffix, "tokens_per_s", batch / shared, "unshared_tokens_per_s",
-                             json_number(batch / unshared), "step_ms", 1e3 * shared, "bound_ms", 1e3 * bound, "bound_share",
-                             bound / shared, "no_attention_tokens_per_s", batch / none, "no_attention_share", none / shared));
+        print_json(json_pack(
+            "{s:I,s:I,s:I,s:f,s:o,s:f,s:f,s:f,s:f,s:f}", "batch", (json_int_t)w->batch, "prefix",
+            (json_int_t)w->prefix, "suffix", (json_int_t)w->b->a->suffix, "tokens_per_s",
+            batch / shared, "unshared_tokens_per_s", json_number(batch / unshared), "step_ms",
+            1e3 * shared, "bound_ms", 1e3 * bound, "bound_share", bound / shared,
+            "no_attention_tokens_per_s", batch / none, "no_attention_share", none / shared));
         return;
     }
-    printf("%5zu %7zu %7ld %10.1f %10.1f", w->batch, w->prefix, w->b->a->suffix, 1e3 * shared, batch / shared);
+    printf("%5zu %7zu %7ld %10.1f %10.1f", w->batch, w->prefix, w->b->a->suffix, 1e3 * shared,
+           batch / shared);
     if (isnan(unshared))
         printf(" %10s %9s", "-", "-");
     else
         printf(" %10.1f %8.2fx", batch / unshared, unshared / shared);
-    printf(" %10.1f %5.0f %% %10.1f   %3.0f %%\n", batch / none, 100 * none / shared, 1e3 * bound, 100 * bound / shared);
+    printf(" %10.1f %5.0f %% %10.1f   %3.0f %%\n", batch / none, 100 * none / shared, 1e3 * bound,
+           100 * bound / shared);
     fflush(stdout);
 }
 
@@ -228,7 +245,8 @@ static int load(bench *b, const command *about)
 static int grid(bench *b, const command *about)
 {
     long batch[MOST], prefix[MOST];
-    size_t batches = read_numbers(b->a->batch, batch, MOST), prefixes = read_numbers(b->a->prefix, prefix, MOST);
+    size_t batches = read_numbers(b->a->batch, batch, MOST),
+           prefixes = read_numbers(b->a->prefix, prefix, MOST);
     int code;
     if (!batches || !prefixes)
         return usage_error(about, "--batch and --prefix take up to %d numbers, as in 1,8,32", MOST);
@@ -240,7 +258,8 @@ static int grid(bench *b, const command *about)
             return usage_error(about, "--prefix: multiples of %d", STRETCH);
     code = load(b, about);
     if (code == EXIT_OK && !b->a->json)
-        printf("%u threads, %.1f GB/s, %.0f GFLOP/s\nbatch  prefix  suffix    step ms   tokens/s   unshared   speedup no attent. reached   bound ms  reached\n",
+        printf("%u threads, %.1f GB/s, %.0f GFLOP/s\nbatch  prefix  suffix    step ms   tokens/s   "
+               "unshared   speedup no attent. reached   bound ms  reached\n",
                machine_threads(), b->m.read_rate / 1e9, b->m.flop_rate / 1e9);
     for (size_t i = 0; i < batches && code == EXIT_OK; i++)
         for (size_t j = 0; j < prefixes && code == EXIT_OK; j++)
@@ -250,17 +269,26 @@ static int grid(bench *b, const command *about)
 
 int bench_decode(int argc, char **argv)
 {
-    static const command about = {"bench decode", "bench decode [--shape NAME | --model M] [--batch LIST] [--prefix LIST] [options]",
-                                  "a step of a batch over a shared prefix, against copies of it, and against the same step without attention (no attent.: tokens/s that\n"
-                                  "no way of attending can exceed, and the share of them that is reached)", NULL};
-    arguments a = {.batch = "1,8,32", .prefix = "1024,2048,4096", .suffix = 128, .repeats = 5, .memory = 8000};
+    static const command about = {
+        "bench decode",
+        "bench decode [--shape NAME | --model M] [--batch LIST] [--prefix LIST] [options]",
+        "a step of a batch over a shared prefix, against copies of it, and against the same step "
+        "without attention (no attent.: tokens/s that\n"
+        "no way of attending can exceed, and the share of them that is reached)",
+        NULL};
+    arguments a = {
+        .batch = "1,8,32", .prefix = "1024,2048,4096", .suffix = 128, .repeats = 5, .memory = 8000};
     const option_row rows[] = {
         BENCH_MODEL_ROWS(a.model),
         {"batch", OPTION_TEXT, &a.batch, "sequences (1,8,32)", NULL, 0, 0},
-        {"prefix", OPTION_TEXT, &a.prefix, "tokens that all share, multiples of 1024 (1024,2048,4096)", NULL, 0, 0},
-        {"suffix", OPTION_NUMBER, &a.suffix, "tokens of each sequence's own (128)", NULL, 0, 1 << 20},
-        {"repeats", OPTION_NUMBER, &a.repeats, "steps of each way, in turn; the median counts (5)", NULL, 1, MOST_TIMES},
-        {"memory", OPTION_NUMBER, &a.memory, "MiB for K and V; without room for copies unshared is left out (8000)", NULL, 64, 1 << 20},
+        {"prefix", OPTION_TEXT, &a.prefix,
+         "tokens that all share, multiples of 1024 (1024,2048,4096)", NULL, 0, 0},
+        {"suffix", OPTION_NUMBER, &a.suffix, "tokens of each sequence's own (128)", NULL, 0,
+         1 << 20},
+        {"repeats", OPTION_NUMBER, &a.repeats, "steps of each way, in turn; the median counts (5)",
+         NULL, 1, MOST_TIMES},
+        {"memory", OPTION_NUMBER, &a.memory,
+         "MiB for K and V; without room for copies unshared is left out (8000)", NULL, 64, 1 << 20},
         {"plot", OPTION_FILE, &a.picture, "writes the curves as SVG", NULL, 0, 0},
         FORMAT_ROWS(a.json, "one JSON object a row"),
     };
@@ -270,7 +298,8 @@ int bench_decode(int argc, char **argv)
                           .x_label = "tokens of the prefix",
                           .y_label = "tokens a second"};
     bench b = {.a = &a, .plot = &curves};
-    int code = read_options(&about, argc, argv, rows, sizeof rows / sizeof *rows, others, 0, &count);
+    int code = read_options(&about, argc, argv, rows, sizeof rows / sizeof *rows, others, 0,
+                            &count);
     if (code >= 0)
         return code;
     code = plot_may_write(a.picture);

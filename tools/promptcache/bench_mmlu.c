@@ -39,7 +39,8 @@ static int find_tables(bench *b, struct dirent ***found)
 {
     int count = scandir(b->a->folder, found, is_table, alphasort);
     b->folder = b->a->folder;
-    if (count > 0 || snprintf(b->inner, sizeof b->inner, "%s/test", b->a->folder) >= (int)sizeof b->inner)
+    if (count > 0
+        || snprintf(b->inner, sizeof b->inner, "%s/test", b->a->folder) >= (int)sizeof b->inner)
         return count;
     free(*found);
     *found = NULL;
@@ -147,8 +148,9 @@ static int subject_from_file(const bench *b, workload *w, size_t index, long sho
     subject s;
     int code = open_subject(b, index, &s);
     if (code == EXIT_OK) {
-        used = (size_t)sprintf(s.text, "The following are multiple choice questions (with answers)"
-                                       " about %.*s.\n\n",
+        used = (size_t)sprintf(s.text,
+                               "The following are multiple choice questions (with answers)"
+                               " about %.*s.\n\n",
                                (int)strcspn(b->names[index], "."), b->names[index]);
         for (long i = 0; i < shots && next_question(&s, fields); i++)
             used += write_question(s.text + used, fields, 1);
@@ -262,7 +264,8 @@ int bench_mmlu(int argc, char **argv)
         {"answer", OPTION_NUMBER, &a.answer, "tokens of an answer (1)", NULL, 1, 1 << 20},
         {"scale", OPTION_REAL, &a.scale, "factor of the published lengths (0.5)", NULL, 1e-3, 100},
         {"mmlu", OPTION_DIR, &a.folder,
-         "folder of CSV files (question, four choices, answer 0 to 3), or one with those in `test`, instead of those lengths",
+         "folder of CSV files (question, four choices, answer 0 to 3), or one with those in "
+         "`test`, instead of those lengths",
          NULL, 0, 0},
         TOKENIZER_ROW(a.common.model),
     };

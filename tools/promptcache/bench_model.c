@@ -20,7 +20,8 @@ int bench_model_open(bench_model *b, const bench_model_options *options, const c
         if (pc_model_load(&b->model, b->context, options->model, &o) < 0)
             return model_error(options->model, MODEL_HINT);
     } else if (pc_model_new_shape(&b->model, b->context,
-                                  options->shape ? options->shape : "llama-1b", &o) < 0) {
+                                  options->shape ? options->shape : "llama-1b", &o)
+               < 0) {
         return input_error("shape", NULL);
     }
     pc_model_get_info(b->model, &b->info);
@@ -58,6 +59,10 @@ double bench_bound(const bench_model *b, const pass_work *w)
     double width = (double)info->heads * info->head_dim * info->layers;
     double head = w->logits > 0 ? (double)info->head_bytes : 0;
     double flops = w->rows * (double)info->token_flops + w->logits * (double)info->head_flops;
-    return machine_bound_of(bench_layer_bytes(info, w->rows) + head, b->read_rate, flops, b->flop_rate).least +
-           machine_bound_of((double)info->kv_bytes_per_token * w->keys, b->read_rate, 4 * w->pairs * width, b->flop_rate).least;
+    return machine_bound_of(bench_layer_bytes(info, w->rows) + head, b->read_rate, flops,
+                            b->flop_rate)
+               .least
+           + machine_bound_of((double)info->kv_bytes_per_token * w->keys, b->read_rate,
+                              4 * w->pairs * width, b->flop_rate)
+                 .least;
 }

@@ -8,6 +8,7 @@ typedef struct bench_model_options {
     const char *model, *shape, *tokenizer; /* NULL: none given */
     long compute, kv;
 } bench_model_options;
+/* clang-format off */
 #define BENCH_MODEL_ROWS(o)                                                                        \
     {"shape", OPTION_FILE, &(o).shape,                                                             \
      "named shape or config.json, random weights (llama-1b)", NULL, 0, 0},                         \
@@ -16,12 +17,15 @@ typedef struct bench_model_options {
          0},                                                                                       \
         {"kv", OPTION_CHOICE, &(o).kv, "number format of K and V (default)", KV_CHOICES, 0, 0},    \
         THREADS_ROW
+/* clang-format on */
 
+/* clang-format off */
 #define TOKENIZER_ROW(o)                                                                           \
     {                                                                                              \
         "tokenizer", OPTION_PATH, &(o).tokenizer,                                                  \
             "a model whose vocabulary cuts the text (--model's own)", NULL, 0, 0                   \
     }
+/* clang-format on */
 
 typedef struct bench_model {
     pc_context *context;

@@ -81,11 +81,9 @@ static int start(const arguments *a, const command *about)
                           .x_label = "questions",
                           .y_label = "questions a second"};
     const x_list list = {"questions", a->questions, "1,8,32", 1, 100000};
-    bench b = {.a = a,
-               .c = {.options = &a->common,
-                     .name = "needles",
-                     .x_name = "questions",
-                     .plot = &curves}};
+    bench b = {
+        .a = a,
+        .c = {.options = &a->common, .name = "needles", .x_name = "questions", .plot = &curves}};
     const workload_maker maker = {open_text, make, tell, &b};
     int code = compare_list(&b.c, &b.model, &list, &maker, usual_ways, WAYS, about);
     free(b.text);
@@ -97,8 +95,7 @@ int bench_needles(int argc, char **argv)
     static const command about = {
         "bench needles",
         "bench needles [--shape NAME | --model M] [--document N] [--questions LIST] [options]",
-        "Short questions about long documents, against the number of questions.\n" WAYS_HELP,
-        NULL};
+        "Short questions about long documents, against the number of questions.\n" WAYS_HELP, NULL};
     arguments a = {.common = WORKLOAD_DEFAULTS(64, "shared,per-row,copies"),
                    .questions = "1,4,16",
                    .document = 2048,

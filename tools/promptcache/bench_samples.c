@@ -79,8 +79,8 @@ static int make_pieces(const bench *b, workload *w)
     if (b->problems)
         return pieces_from_file(b, w);
     for (size_t i = 0; i < w->piece_count && code == EXIT_OK; i++)
-        code = piece_fill(&w->pieces[i], &b->model,
-                          (size_t)(i ? b->a->question : b->a->few_shot), stream + i);
+        code = piece_fill(&w->pieces[i], &b->model, (size_t)(i ? b->a->question : b->a->few_shot),
+                          stream + i);
     return code;
 }
 

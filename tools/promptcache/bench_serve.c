@@ -158,11 +158,13 @@ int bench_serve(int argc, char **argv)
     static const command about = {
         "bench serve", "bench serve [--shape NAME | --model M] [--prefix LIST] [options]",
         "Requests with the lengths of real traffic behind one system prompt: all at once, or with\n"
-        "--rate as a Poisson process, or with --rate and --limit the rate that can be borne.\n"
-        WAYS_HELP,
+        "--rate as a Poisson process, or with --rate and --limit the rate that can be "
+        "borne.\n" WAYS_HELP,
         NULL};
     arguments a = {.common = WORKLOAD_DEFAULTS(8, "shared,per-row,copies"),
-                   .prefix = "256,1024", .scale = 0.2, .requests = 10};
+                   .prefix = "256,1024",
+                   .scale = 0.2,
+                   .requests = 10};
     const option_row rows[] = {
         WORKLOAD_ROWS(a.common, "8", "shared,per-row,copies"),
         {"prefix", OPTION_TEXT, &a.prefix, "tokens of the system prompt (256,1024)", NULL, 0, 0},

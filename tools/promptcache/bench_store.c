@@ -1,13 +1,18 @@
-/* bench store: what the tiers below memory give: states computed by a model are put into a cache and fetched again, one after the
- * other, from the tier. DISK and REMOTE: memory is cleared before each pass. PACKED takes what memory evicts and would be cleared
- * too: there the same states go under so many names that memory has no room for half of them, and what is found in memory is passed over.
+/* bench store: what the tiers below memory give: states computed by a model are put into a cache
+ * and fetched again, one after the other, from the tier. DISK and REMOTE: memory is cleared before
+ * each pass. PACKED takes what memory evicts and would be cleared too: there the same states go
+ * under so many names that memory has no room for half of them, and what is found in memory is
+ * passed over.
  *
- * load_bytes_per_s: bytes of states, as they are used, a second of pc_cache_get. raw_read_bytes_per_s: bytes of the tier's files a
- * second of reading them from end to end into memory that is there (PACKED: of copying as many bytes in memory; REMOTE: none, the
- * server is not ours to read); fresh_read_bytes_per_s: of reading each into memory that is taken for it, as a load has to. share,
- * fresh_share: seconds of that reading / seconds of loading, so that a codec which makes files smaller is not credited with it; best_share:
- * of the fastest of each, for a machine that has other things to do. RAW on DISK comes twice: as a cache does it by itself, which maps the files where it can ("map"), and reading them (PC_CACHE_NO_MAP,
- * "read"). Rates of a codec are those of one core: the counters of PACKED, checksums and memory included. */
+ * load_bytes_per_s: bytes of states, as they are used, a second of pc_cache_get.
+ * raw_read_bytes_per_s: bytes of the tier's files a second of reading them from end to end into
+ * memory that is there (PACKED: of copying as many bytes in memory; REMOTE: none, the server is not
+ * ours to read); fresh_read_bytes_per_s: of reading each into memory that is taken for it, as a
+ * load has to. share, fresh_share: seconds of that reading / seconds of loading, so that a codec
+ * which makes files smaller is not credited with it; best_share: of the fastest of each, for a
+ * machine that has other things to do. RAW on DISK comes twice: as a cache does it by itself, which
+ * maps the files where it can ("map"), and reading them (PC_CACHE_NO_MAP, "read"). Rates of a codec
+ * are those of one core: the counters of PACKED, checksums and memory included. */
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -70,10 +75,12 @@ typedef struct entries {
     size_t next;
 } entries;
 
-/* Of HOST, in states: a sixteenth of it may be on its way to PACKED at a time, so a state has to fit in there. */
+/* Of HOST, in states: a sixteenth of it may be on its way to PACKED at a time, so a state has to
+ * fit in there. */
 enum { HOST_STATES = 17 };
 
-/* A server may hold what this program or another run of it has put there: names are new each time. */
+/* A server may hold what this program or another run of it has put there: names are new each time.
+ */
 static int make_entries(entries *e, const bench_model *b, const store_states *s, size_t tier)
 {
     uint64_t first = (uint64_t)(machine_now() * 1e9) << 16;
@@ -88,8 +95,9 @@ static int make_entries(entries *e, const bench_model *b, const store_states *s,
     return e->items ? EXIT_OK : plain_error("out of memory");
 }
 
-static int open_cache(pc_cache **out, const bench_model *b, const arguments *a, const store_states *s,
-                      size_t tier, size_t codec, const char *folder, int no_map)
+static int open_cache(pc_cache **out, const bench_model *b, const arguments *a,
+                      const store_states *s, size_t tier, size_t codec, const char *folder,
+                      int no_map)
 {
     pc_cache_options o = PC_CACHE_OPTIONS_INIT;
     o.host_bytes = HOST_STATES * (s->largest + 4096);
@@ -116,12 +124,14 @@ static int put_all(pc_cache *cache, const bench_model *b, const entries *e)
 {
     for (size_t i = 0; i < e->count; i++) {
         pc_segment *segment = NULL;
-        pc_status status = pc_segment_wrap(&segment, b->context, &e->items[i].state->raw, NULL, NULL);
+        pc_status status = pc_segment_wrap(&segment, b->context, &e->items[i].state->raw, NULL,
+                                           NULL);
         if (status >= 0)
             status = pc_cache_put(cache, e->items[i].key, segment, NULL);
         pc_segment_free(segment);
         if (status >= 0)
-            status = pc_cache_flush(cache); /* one after the other: none is refused because many wait */
+            status = pc_cache_flush(
+                cache); /* one after the other: none is refused because many wait */
         if (status < 0)
             return input_error("store", NULL);
     }
@@ -134,8 +144,10 @@ static int is_mapped(pc_cache *cache, size_t tier)
     return pc_cache_get_tier_stats(cache, tiers[tier], &stats) >= 0 && stats.mapped_bytes;
 }
 
-/* Fetches an entry. 1: from the tier, *seconds are added; 0: it was in memory still; -1 after a message. */
-static int get_one(pc_cache *cache, const entry *e, size_t tier, double *seconds, case_result *check)
+/* Fetches an entry. 1: from the tier, *seconds are added; 0: it was in memory still; -1 after a
+ * message. */
+static int get_one(pc_cache *cache, const entry *e, size_t tier, double *seconds,
+                   case_result *check)
 {
     pc_segment *segment = NULL;
     pc_get_info info = PC_GET_INFO_INIT;
@@ -173,7 +185,9 @@ static double get_all(pc_cache *cache, entries *e, size_t tier, case_result *che
         return -1;
     }
     for (size_t i = 0; loads < e->pass; i++) {
-        int got = i < 4 * e->count ? get_one(cache, &e->items[e->next++ % e->count], tier, &seconds, check) : 0;
+        int got = i < 4 * e->count
+                      ? get_one(cache, &e->items[e->next++ % e->count], tier, &seconds, check)
+                      : 0;
         if (got < 0)
             return -1;
         if (i == 4 * e->count) {
@@ -260,34 +274,40 @@ static double least(const double *values, size_t count)
     return out;
 }
 
-static void print_row(const case_result *result, const arguments *a, const store_states *s, int first)
+static void print_row(const case_result *result, const arguments *a, const store_states *s,
+                      int first)
 {
     case_result r = *result; /* median sorts */
     size_t n = (size_t)a->repeats;
     double load = median(r.load, n), read = isnan(r.read[0]) ? NAN : median(r.read, n),
-           fresh = isnan(r.fresh[0]) ? NAN : median(r.fresh, n), best = least(r.read, n) / least(r.load, n);
+           fresh = isnan(r.fresh[0]) ? NAN : median(r.fresh, n),
+           best = least(r.read, n) / least(r.load, n);
     double bytes = (double)s->bytes, stored = (double)r.stored;
     char rate_text[32], share_text[32], fresh_text[32], best_text[32];
     if (!a->json && first)
-        printf("%-6s %-5s %-5s %-5s %8s %8s %6s %9s %9s %9s %6s %6s %9s %9s\n", "tier", "", "", "codec", "MB", "stored", "ratio",
-               "load MB/s", "read MB/s", "fresh", "share", "best", "compress", "decompr.");
+        printf("%-6s %-5s %-5s %-5s %8s %8s %6s %9s %9s %9s %6s %6s %9s %9s\n", "tier", "", "",
+               "codec", "MB", "stored", "ratio", "load MB/s", "read MB/s", "fresh", "share", "best",
+               "compress", "decompr.");
     if (a->json)
         print_json(json_pack(
-            "{s:s,s:s,s:I,s:I,s:f,s:o,s:o,s:o,s:o,s:o,s:f,s:o,s:o,s:b,s:o,s:o,s:I,s:I}", "tier", tier_names[r.tier],
-            "codec", codec_names[r.codec], "bytes", (json_int_t)s->bytes, "stored_bytes", (json_int_t)r.stored,
-            "load_bytes_per_s", bytes / load, "raw_read_bytes_per_s", json_number(stored / read),
-            "fresh_read_bytes_per_s", json_number(stored / fresh), "fresh_share", json_number(fresh / load), "share",
-            json_number(read / load), "best_share", json_number(best), "codec_ratio", bytes / stored, "compress_bytes_per_s",
-            json_number(r.compress), "decompress_bytes_per_s", json_number(r.decompress), "equal", r.equal,
-            "page_cache", r.page_cache ? json_string(r.page_cache) : json_null(), "way",
-            way(&r) ? json_string(way(&r)) : json_null(), "segments",
-            (json_int_t)s->count, "tokens", (json_int_t)a->tokens));
+            "{s:s,s:s,s:I,s:I,s:f,s:o,s:o,s:o,s:o,s:o,s:f,s:o,s:o,s:b,s:o,s:o,s:I,s:I}", "tier",
+            tier_names[r.tier], "codec", codec_names[r.codec], "bytes", (json_int_t)s->bytes,
+            "stored_bytes", (json_int_t)r.stored, "load_bytes_per_s", bytes / load,
+            "raw_read_bytes_per_s", json_number(stored / read), "fresh_read_bytes_per_s",
+            json_number(stored / fresh), "fresh_share", json_number(fresh / load), "share",
+            json_number(read / load), "best_share", json_number(best), "codec_ratio",
+            bytes / stored, "compress_bytes_per_s", json_number(r.compress),
+            "decompress_bytes_per_s", json_number(r.decompress), "equal", r.equal, "page_cache",
+            r.page_cache ? json_string(r.page_cache) : json_null(), "way",
+            way(&r) ? json_string(way(&r)) : json_null(), "segments", (json_int_t)s->count,
+            "tokens", (json_int_t)a->tokens));
     else
-        printf("%-6s %-5s %-5s %-5s %8.1f %8.1f %6.3f %9.0f %9s %9s %6s %6s %9.0f %9.0f %s\n", tier_names[r.tier],
-               r.page_cache ? r.page_cache : "", way(&r) ? way(&r) : "", codec_names[r.codec], bytes / 1e6,
-               stored / 1e6, bytes / stored, bytes / load / 1e6, known(rate_text, 0, stored / read / 1e6),
-               known(fresh_text, 0, stored / fresh / 1e6), known(share_text, 2, read / load), known(best_text, 2, best),
-               r.compress / 1e6, r.decompress / 1e6, r.equal ? "equal" : "near");
+        printf("%-6s %-5s %-5s %-5s %8.1f %8.1f %6.3f %9.0f %9s %9s %6s %6s %9.0f %9.0f %s\n",
+               tier_names[r.tier], r.page_cache ? r.page_cache : "", way(&r) ? way(&r) : "",
+               codec_names[r.codec], bytes / 1e6, stored / 1e6, bytes / stored, bytes / load / 1e6,
+               known(rate_text, 0, stored / read / 1e6), known(fresh_text, 0, stored / fresh / 1e6),
+               known(share_text, 2, read / load), known(best_text, 2, best), r.compress / 1e6,
+               r.decompress / 1e6, r.equal ? "equal" : "near");
     fflush(stdout);
 }
 
@@ -296,7 +316,8 @@ static double rate(uint64_t bytes, double seconds)
     return seconds > 0 ? (double)bytes / seconds : NAN;
 }
 
-/* Every entry once: what memory evicts on the way is then in the tier, and memory for what comes back has been found. */
+/* Every entry once: what memory evicts on the way is then in the tier, and memory for what comes
+ * back has been found. */
 static int all_once(pc_cache *cache, const entries *e, size_t tier)
 {
     double seconds = 0;
@@ -307,20 +328,22 @@ static int all_once(pc_cache *cache, const entries *e, size_t tier)
 }
 
 /* Rates of the codec by the counters of a tier PACKED: states go from memory to memory. */
-static int measure_codec(double *compress, double *decompress, const bench_model *b, const arguments *a,
-                         const store_states *s, size_t codec)
+static int measure_codec(double *compress, double *decompress, const bench_model *b,
+                         const arguments *a, const store_states *s, size_t codec)
 {
     pc_cache *cache = NULL;
     entries e = {NULL, 0, 0, 0};
     pc_tier_stats before = PC_TIER_STATS_INIT, after = PC_TIER_STATS_INIT;
     int code = make_entries(&e, b, s, 0);
-    if (code == EXIT_OK && (code = open_cache(&cache, b, a, s, 0, codec, NULL, 0)) == EXIT_OK &&
-        (code = put_all(cache, b, &e)) == EXIT_OK && (code = all_once(cache, &e, 0)) == EXIT_OK) {
+    if (code == EXIT_OK && (code = open_cache(&cache, b, a, s, 0, codec, NULL, 0)) == EXIT_OK
+        && (code = put_all(cache, b, &e)) == EXIT_OK
+        && (code = all_once(cache, &e, 0)) == EXIT_OK) {
         pc_cache_get_tier_stats(cache, PC_TIER_PACKED, &before);
         if ((code = all_once(cache, &e, 0)) == EXIT_OK) {
             pc_cache_get_tier_stats(cache, PC_TIER_PACKED, &after);
             *compress = rate(before.stored * s->largest, before.seconds_written);
-            *decompress = rate((after.hits - before.hits) * s->largest, after.seconds_read - before.seconds_read);
+            *decompress = rate((after.hits - before.hits) * s->largest,
+                               after.seconds_read - before.seconds_read);
         }
     }
     pc_cache_free(cache);
@@ -328,8 +351,8 @@ static int measure_codec(double *compress, double *decompress, const bench_model
     return code;
 }
 
-static int measure(case_result *r, pc_cache *cache, const arguments *a, entries *e, const store_states *s,
-                   const char *folder, size_t *rows)
+static int measure(case_result *r, pc_cache *cache, const arguments *a, entries *e,
+                   const store_states *s, const char *folder, size_t *rows)
 {
     pc_tier_stats stats = PC_TIER_STATS_INIT;
     file_tree files = {NULL, 0, 0, 0, 0};
@@ -339,7 +362,8 @@ static int measure(case_result *r, pc_cache *cache, const arguments *a, entries 
     if (pc_cache_get_tier_stats(cache, tiers[r->tier], &stats) < 0)
         return input_error("statistics", NULL);
     if (!stats.stored || stats.stored < (disk ? s->count : 1))
-        return plain_error("%s took %llu of %zu states", tier_names[r->tier], (unsigned long long)stats.stored, e->count);
+        return plain_error("%s took %llu of %zu states", tier_names[r->tier],
+                           (unsigned long long)stats.stored, e->count);
     r->stored = stats.bytes_written / stats.stored * s->count;
     if (disk && !list_files(&files, folder))
         return plain_error("%s cannot be listed", folder);
@@ -359,20 +383,23 @@ static int measure(case_result *r, pc_cache *cache, const arguments *a, entries 
 }
 
 /* A folder of our own in --folder, gone afterwards. */
-static int one_case(const bench_model *b, const arguments *a, const store_states *s, case_result *r, size_t *rows)
+static int one_case(const bench_model *b, const arguments *a, const store_states *s, case_result *r,
+                    size_t *rows)
 {
     char folder[4096] = "";
     pc_cache *cache = NULL;
     entries e = {NULL, 0, 0, 0};
     int code;
     if (tiers[r->tier] == PC_TIER_DISK) {
-        if ((size_t)snprintf(folder, sizeof folder, "%s/promptcache-bench-XXXXXX", a->folder) >= sizeof folder ||
-            !mkdtemp(folder))
+        if ((size_t)snprintf(folder, sizeof folder, "%s/promptcache-bench-XXXXXX", a->folder)
+                >= sizeof folder
+            || !mkdtemp(folder))
             return plain_error("%s: no folder can be made there", a->folder);
     }
-    if ((code = make_entries(&e, b, s, r->tier)) == EXIT_OK &&
-        (code = open_cache(&cache, b, a, s, r->tier, r->codec, folder, r->no_map)) == EXIT_OK &&
-        (code = put_all(cache, b, &e)) == EXIT_OK && (code = all_once(cache, &e, r->tier)) == EXIT_OK)
+    if ((code = make_entries(&e, b, s, r->tier)) == EXIT_OK
+        && (code = open_cache(&cache, b, a, s, r->tier, r->codec, folder, r->no_map)) == EXIT_OK
+        && (code = put_all(cache, b, &e)) == EXIT_OK
+        && (code = all_once(cache, &e, r->tier)) == EXIT_OK)
         code = measure(r, cache, a, &e, s, folder, rows);
     pc_cache_free(cache);
     free(e.items);
@@ -396,8 +423,13 @@ static int all_cases(const bench_model *b, const arguments *a, const store_state
             continue;
         code = measure_codec(&compress, &decompress, b, a, s, c);
         for (size_t t = 0; t < 3 && code == EXIT_OK; t++)
-            for (int no_map = 0; no_map <= can_map(t, c) && code == EXIT_OK && a->tiers >> t & 1; no_map++) {
-                case_result r = {.tier = t, .codec = c, .no_map = no_map, .compress = compress, .decompress = decompress};
+            for (int no_map = 0; no_map <= can_map(t, c) && code == EXIT_OK && a->tiers >> t & 1;
+                 no_map++) {
+                case_result r = {.tier = t,
+                                 .codec = c,
+                                 .no_map = no_map,
+                                 .compress = compress,
+                                 .decompress = decompress};
                 code = one_case(b, a, s, &r, &rows);
             }
     }
@@ -410,8 +442,8 @@ static int run_bench(const arguments *a, const command *about)
     store_states s = {NULL, 0, 0, 0};
     int code;
     watch_interrupt();
-    if ((code = bench_model_open(&b, &a->model, about)) == EXIT_OK &&
-        (code = make_states(&s, &b, a->text, (size_t)a->segments, (size_t)a->tokens)) == EXIT_OK)
+    if ((code = bench_model_open(&b, &a->model, about)) == EXIT_OK
+        && (code = make_states(&s, &b, a->text, (size_t)a->segments, (size_t)a->tokens)) == EXIT_OK)
         code = all_cases(&b, a, &s);
     free_states(&s);
     bench_model_close(&b);
@@ -420,26 +452,36 @@ static int run_bench(const arguments *a, const command *about)
 
 int bench_store(int argc, char **argv)
 {
-    static const command about = {
-        "bench store", "bench store [--shape NAME | --model M [--text FILE]] [--codec LIST] [--tier LIST] [options]",
-        "what tiers and codecs of the store give", NULL};
-    arguments a = {.codec_list = "raw,zstd,int8,int4", .tier_list = "packed,disk", .segments = 4, .tokens = 1024, .repeats = 5};
+    static const command about = {"bench store",
+                                  "bench store [--shape NAME | --model M [--text FILE]] [--codec "
+                                  "LIST] [--tier LIST] [options]",
+                                  "what tiers and codecs of the store give", NULL};
+    arguments a = {.codec_list = "raw,zstd,int8,int4",
+                   .tier_list = "packed,disk",
+                   .segments = 4,
+                   .tokens = 1024,
+                   .repeats = 5};
     const char *temporary = getenv("TMPDIR"), *others[1];
     const option_row rows[] = {
         BENCH_MODEL_ROWS(a.model),
-        {"text", OPTION_FILE, &a.text, "whose tokens are computed; else ids without meaning", NULL, 0, 0},
+        {"text", OPTION_FILE, &a.text, "whose tokens are computed; else ids without meaning", NULL,
+         0, 0},
         {"codec", OPTION_TEXT, &a.codec_list, "of raw,zstd,int8,int4 (all)", NULL, 0, 0},
         {"tier", OPTION_TEXT, &a.tier_list, "of packed,disk,remote (packed,disk)", NULL, 0, 0},
-        {"remote", OPTION_TEXT, &a.remote, "server of the tier remote: redis://host[:port][/db], or rediss:// with TLS", NULL, 0, 0},
-        {"folder", OPTION_DIR, &a.folder, "where the tier disk makes its folder ($TMPDIR or /tmp)", NULL, 0, 0},
+        {"remote", OPTION_TEXT, &a.remote,
+         "server of the tier remote: redis://host[:port][/db], or rediss:// with TLS", NULL, 0, 0},
+        {"folder", OPTION_DIR, &a.folder, "where the tier disk makes its folder ($TMPDIR or /tmp)",
+         NULL, 0, 0},
         {"segments", OPTION_NUMBER, &a.segments, "2 to 4096 (4)", NULL, 2, 4096},
         {"tokens", OPTION_NUMBER, &a.tokens, "of each (1024)", NULL, 1, 1 << 20},
-        {"io-threads", OPTION_NUMBER, &a.io_threads, "of the cache; 0: as it likes (0)", NULL, 0, 64},
+        {"io-threads", OPTION_NUMBER, &a.io_threads, "of the cache; 0: as it likes (0)", NULL, 0,
+         64},
         {"repeats", OPTION_NUMBER, &a.repeats, "1 to 64 (5)", NULL, 1, MOST_REPEATS},
         FORMAT_ROWS(a.json, "one JSON object a row"),
     };
     size_t count;
-    int code = read_options(&about, argc, argv, rows, sizeof rows / sizeof *rows, others, 0, &count);
+    int code = read_options(&about, argc, argv, rows, sizeof rows / sizeof *rows, others, 0,
+                            &count);
     if (code >= 0)
         return code;
     if (!(a.codecs = read_list(a.codec_list, codec_names, 4)))

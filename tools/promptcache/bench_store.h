@@ -19,8 +19,8 @@ typedef struct store_states {
     uint64_t bytes, largest;
 } store_states;
 
-/* `count` segments of `tokens` tokens each, computed by the model: of the text's tokens, one after the
- * other, or of ids without meaning if there is none. An exit code. */
+/* `count` segments of `tokens` tokens each, computed by the model: of the text's tokens, one after
+ * the other, or of ids without meaning if there is none. An exit code. */
 int make_states(store_states *s, const bench_model *b, const char *text_file, size_t count,
                 size_t tokens);
 /* The same states may stand under several names. 0: not to be had. */
@@ -37,8 +37,8 @@ typedef struct file_tree {
 int list_files(file_tree *t, const char *folder); /* adds; 0: not to be read */
 void free_files(file_tree *t);
 void remove_tree(const char *folder);
-/* Seconds of reading every file from its start to its end: into memory that is there, or (NULL) into memory taken for it, as somebody has to who keeps
- * it. < 0: failed. */
+/* Seconds of reading every file from its start to its end: into memory that is there, or (NULL)
+ * into memory taken for it, as somebody has to who keeps it. < 0: failed. */
 double read_files(const file_tree *t, void *memory, size_t size);
 void drop_files(const file_tree *t); /* from the page cache */
 

@@ -1,5 +1,6 @@
-/* bench trace: the requests of a trace against the store, as a host of the library would make them: each block of a prompt is got, or else "computed" (filled memory) and put. The
- * blocks are small, so that what is measured is what the store keeps and what its own work costs. */
+/* bench trace: the requests of a trace against the store, as a host of the library would make them:
+ * each block of a prompt is got, or else "computed" (filled memory) and put. The blocks are small,
+ * so that what is measured is what the store keeps and what its own work costs. */
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -42,25 +43,30 @@ typedef struct bench {
     row rows[MOST_SHARES];
 } bench;
 
-static const command about = {
-    "bench trace", "bench trace --trace FILE [options]",
-    "replays requests against the store at shares of the memory that all their blocks take, and prints how many\n"
-    "blocks were there, beside a store that evicts the least recently used and the best that any store could do",
-    NULL};
+static const command about = {"bench trace", "bench trace --trace FILE [options]",
+                              "replays requests against the store at shares of the memory that all "
+                              "their blocks take, and prints how many\n"
+                              "blocks were there, beside a store that evicts the least recently "
+                              "used and the best that any store could do",
+                              NULL};
 
 static int read_arguments(int argc, char **argv, arguments *a)
 {
     const option_row rows[] = {
         {"trace", OPTION_FILE, &a->trace, "JSON lines with \"hash_ids\"", NULL, 0, 0},
-        {"share", OPTION_TEXT, &a->shares, "of the memory that all blocks take (1,1/4,1/16)", NULL, 0, 0},
+        {"share", OPTION_TEXT, &a->shares, "of the memory that all blocks take (1,1/4,1/16)", NULL,
+         0, 0},
         {"block-bytes", OPTION_NUMBER, &a->block_bytes, "of a block (4096)", NULL, 1, 1 << 24},
-        {"flood", OPTION_NUMBER, &a->flood, "blocks of a prompt that nobody asks again, after every second request (0)", NULL, 0, 1 << 20},
+        {"flood", OPTION_NUMBER, &a->flood,
+         "blocks of a prompt that nobody asks again, after every second request (0)", NULL, 0,
+         1 << 20},
         FORMAT_ROWS(a->json, "one JSON object"),
         {"plot", OPTION_FILE, &a->picture, "writes the curves as SVG", NULL, 0, 0},
     };
     const char *others[1];
     size_t count;
-    int code = read_options(&about, argc, argv, rows, sizeof rows / sizeof *rows, others, 0, &count);
+    int code = read_options(&about, argc, argv, rows, sizeof rows / sizeof *rows, others, 0,
+                            &count);
     return code < 0 && !a->trace ? usage_error(&about, "--trace is missing") : code;
 }
 
@@ -72,8 +78,11 @@ static int read_shares(bench *b)
         double share = strtod(at, &end);
         if (*end == '/')
             share /= strtod(end + 1, &end);
-        if (end == at || (*end && *end != ',') || !(share > 0 && share <= 1) || b->share_count == MOST_SHARES)
-            return usage_error(&about, "--share takes up to %d numbers above 0 and at most 1, as in 1,1/4,0.1", MOST_SHARES);
+        if (end == at || (*end && *end != ',') || !(share > 0 && share <= 1)
+            || b->share_count == MOST_SHARES)
+            return usage_error(
+                &about, "--share takes up to %d numbers above 0 and at most 1, as in 1,1/4,0.1",
+                MOST_SHARES);
         b->shares[b->share_count++] = share;
     }
     return b->share_count ? EXIT_OK : usage_error(&about, "--share is empty");
@@ -137,7 +146,8 @@ static int compute(const bench *b, block *it, pc_segment **out)
 }
 
 /* Gets or computes and puts one block; the reference stays with the request. */
-static int use_block(const bench *b, pc_cache *cache, row *r, size_t request, size_t at, pc_segment **out)
+static int use_block(const bench *b, pc_cache *cache, row *r, size_t request, size_t at,
+                     pc_segment **out)
 {
     const trace *t = &b->trace;
     size_t place = at - t->first[request];
@@ -206,7 +216,8 @@ static int replay(const bench *b, pc_cache *cache, row *r)
 
 /* ---------------------------------------------------------------------- rows */
 
-static int with_cache(const bench *b, uint64_t budget, int (*run)(const bench *, pc_cache *, row *), row *r)
+static int with_cache(const bench *b, uint64_t budget, int (*run)(const bench *, pc_cache *, row *),
+                      row *r)
 {
     pc_cache_options o = PC_CACHE_OPTIONS_INIT;
     pc_cache *cache = NULL;
@@ -271,20 +282,28 @@ static double best_of_all(const bench *b)
 static void print_table(const bench *b)
 {
     double all = trace_cost_of_all(&b->trace);
-    printf("%s: %zu requests, %zu blocks looked up, %zu different ones; at most %.1f %% can be hits\n", b->a->trace, b->trace.request_count,
-           b->trace.look_ups, b->trace.distinct, best_of_all(b));
+    printf(
+        "%s: %zu requests, %zu blocks looked up, %zu different ones; at most %.1f %% can be hits\n",
+        b->a->trace, b->trace.request_count, b->trace.look_ups, b->trace.distinct, best_of_all(b));
     if (b->a->flood)
-        printf("among them, after every second one, requests of %ld blocks that are never used again (not counted)\n", b->a->flood);
+        printf("among them, after every second one, requests of %ld blocks that are never used "
+               "again (not counted)\n",
+               b->a->flood);
     printf("\n                          blocks found, %%           compute saved, %%\n"
-           "    share  budget MiB    here    LRU   best     here    LRU   best   operations/s   RSS MiB   refused\n");
+           "    share  budget MiB    here    LRU   best     here    LRU   best   operations/s   "
+           "RSS MiB   refused\n");
     for (size_t i = 0; i < b->share_count; i++) {
         const row *r = &b->rows[i];
-        printf("%9.5f %11.1f %7.2f %6.2f %6.2f  %7.2f %6.2f %6.2f %14.0f %9.1f %9llu\n", r->share, (double)r->budget / 1048576, percent(b, &r->ours),
-               percent(b, &r->lru), percent(b, &r->best), 100 * r->ours.saved / all, 100 * r->lru.saved / all, 100 * r->best.saved / all,
-               (double)r->operations / r->seconds, r->rss / 1048576, (unsigned long long)r->refused);
+        printf("%9.5f %11.1f %7.2f %6.2f %6.2f  %7.2f %6.2f %6.2f %14.0f %9.1f %9llu\n", r->share,
+               (double)r->budget / 1048576, percent(b, &r->ours), percent(b, &r->lru),
+               percent(b, &r->best), 100 * r->ours.saved / all, 100 * r->lru.saved / all,
+               100 * r->best.saved / all, (double)r->operations / r->seconds, r->rss / 1048576,
+               (unsigned long long)r->refused);
     }
-    printf("\nLRU and best (which knows the future): simulated, blocks of one size. Compute: a block costs the more the\n"
-           "more stands before it. RSS: the most that the process grew by; budget: with what the store itself needs.\n");
+    printf("\nLRU and best (which knows the future): simulated, blocks of one size. Compute: a "
+           "block costs the more the\n"
+           "more stands before it. RSS: the most that the process grew by; budget: with what the "
+           "store itself needs.\n");
 }
 
 static void print_rows_json(const bench *b)
@@ -294,19 +313,27 @@ static void print_rows_json(const bench *b)
     for (size_t i = 0; i < b->share_count; i++) {
         const row *r = &b->rows[i];
         json_array_append_new(
-            rows, json_pack("{s:f,s:I,s:I,s:f,s:f,s:f,s:f,s:f,s:f,s:f,s:I,s:I}", "share", r->share, "blocks", (json_int_t)r->room, "budget_bytes",
-                            (json_int_t)r->budget, "hits", percent(b, &r->ours), "hits_lru", percent(b, &r->lru), "hits_best", percent(b, &r->best),
-                            "saved", 100 * r->ours.saved / all, "saved_lru", 100 * r->lru.saved / all, "saved_best", 100 * r->best.saved / all,
-                            "operations_per_s", (double)r->operations / r->seconds, "rss_bytes", (json_int_t)r->rss, "refused", (json_int_t)r->refused));
+            rows,
+            json_pack("{s:f,s:I,s:I,s:f,s:f,s:f,s:f,s:f,s:f,s:f,s:I,s:I}", "share", r->share,
+                      "blocks", (json_int_t)r->room, "budget_bytes", (json_int_t)r->budget, "hits",
+                      percent(b, &r->ours), "hits_lru", percent(b, &r->lru), "hits_best",
+                      percent(b, &r->best), "saved", 100 * r->ours.saved / all, "saved_lru",
+                      100 * r->lru.saved / all, "saved_best", 100 * r->best.saved / all,
+                      "operations_per_s", (double)r->operations / r->seconds, "rss_bytes",
+                      (json_int_t)r->rss, "refused", (json_int_t)r->refused));
     }
-    print_json(json_pack("{s:s,s:I,s:I,s:I,s:f,s:I,s:o}", "trace", b->a->trace, "requests", (json_int_t)b->trace.request_count, "look_ups",
-                         (json_int_t)b->trace.look_ups, "distinct", (json_int_t)b->trace.distinct, "hits_best_unlimited", best_of_all(b), "flood",
-                         (json_int_t)b->a->flood, "rows", rows));
+    print_json(json_pack("{s:s,s:I,s:I,s:I,s:f,s:I,s:o}", "trace", b->a->trace, "requests",
+                         (json_int_t)b->trace.request_count, "look_ups",
+                         (json_int_t)b->trace.look_ups, "distinct", (json_int_t)b->trace.distinct,
+                         "hits_best_unlimited", best_of_all(b), "flood", (json_int_t)b->a->flood,
+                         "rows", rows));
 }
 
 static int draw(const bench *b)
 {
-    static plot curves = {.title = "Blocks found by the size of the store", .x_label = "share of all blocks, %", .y_label = "blocks found, %"};
+    static plot curves = {.title = "Blocks found by the size of the store",
+                          .x_label = "share of all blocks, %",
+                          .y_label = "blocks found, %"};
     for (size_t i = 0; i < b->share_count; i++) {
         const row *r = &b->rows[i];
         plot_point(&curves, "promptcache", 0, 0, 100 * r->share, percent(b, &r->ours));

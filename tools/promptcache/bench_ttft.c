@@ -1,8 +1,11 @@
-/* bench ttft: time to the first token of a prompt whose prefix is cached, against the ordinary prefill of all of it, in turn.
+/* bench ttft: time to the first token of a prompt whose prefix is cached, against the ordinary
+ * prefill of all of it, in turn.
  *
- * The bound of each: the weights that it needs (of experts those that uniform routing chooses) read once from memory, or its arithmetic at the machine's peak, whichever
- * takes longer; both are measured afterwards. With weights of 8 bits or less the peak is not known; the rate of the full prefill of the same run stands for it then.
- * paced_share: the cached run's share of the bound at that rate in any case. */
+ * The bound of each: the weights that it needs (of experts those that uniform routing chooses) read
+ * once from memory, or its arithmetic at the machine's peak, whichever takes longer; both are
+ * measured afterwards. With weights of 8 bits or less the peak is not known; the rate of the full
+ * prefill of the same run stands for it then. paced_share: the cached run's share of the bound at
+ * that rate in any case. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -63,7 +66,8 @@ static double attention_flops(const bench *b, double keys)
     return 4.0 * keys * b->info.heads * b->info.head_dim * b->info.layers;
 }
 
-/* Of `tokens` tokens in the layers and of one in the head: only the last one's logits are needed. */
+/* Of `tokens` tokens in the layers and of one in the head: only the last one's logits are needed.
+ */
 static double linear_flops(const bench *b, double tokens)
 {
     return (double)b->info.token_flops * tokens + (double)b->info.head_flops;
@@ -84,14 +88,19 @@ typedef struct result {
     double beyond; /* bytes */
 } result;
 
-static result sum_up(const arguments *a, const bench *b, double *full, double *cached, double *assemble, double low, double high)
+static result sum_up(const arguments *a, const bench *b, double *full, double *cached,
+                     double *assemble, double low, double high)
 {
     size_t n = (size_t)a->repeats;
     double resident = resident_bytes(); /* before the buffers of the next lines count too */
     double ctx = (double)a->context, fresh = (double)a->fresh, reading;
     double full_flops = linear_flops(b, ctx) + attention_flops(b, ctx / 2) * ctx;
     double new_flops = linear_flops(b, fresh) + attention_flops(b, ctx - fresh / 2) * fresh;
-    result r = {.full = 1e3 * median(full, n), .cached = 1e3 * median(cached, n), .low = 1e3 * low, .high = 1e3 * high, .assemble = 1e3 * median(assemble, n)};
+    result r = {.full = 1e3 * median(full, n),
+                .cached = 1e3 * median(cached, n),
+                .low = 1e3 * low,
+                .high = 1e3 * high,
+                .assemble = 1e3 * median(assemble, n)};
     r.pace = 1e3 * full_flops / r.full;
     r.peak_known = b->info.compute == PC_DTYPE_F32 || b->info.compute == PC_DTYPE_BF16;
     r.peak = r.peak_known ? machine_flop_rate(machine_threads(), b->info.compute) : r.pace;
@@ -99,29 +108,42 @@ static result sum_up(const arguments *a, const bench *b, double *full, double *c
     reading = 1e-3 * r.read_rate; /* bytes a millisecond */
     r.of_full = machine_bound_of(read_bytes(b, ctx), reading, full_flops, 1e-3 * r.peak);
     r.of_cached = machine_bound_of(read_bytes(b, fresh), reading, new_flops, 1e-3 * r.peak);
-    r.paced = machine_bound_of(read_bytes(b, fresh), reading, new_flops, 1e-3 * r.pace).least / r.cached;
-    r.beyond = resident - (double)b->info.weight_bytes - 2 * (double)b->info.kv_bytes_per_token * ctx;
+    r.paced = machine_bound_of(read_bytes(b, fresh), reading, new_flops, 1e-3 * r.pace).least
+              / r.cached;
+    r.beyond = resident - (double)b->info.weight_bytes
+               - 2 * (double)b->info.kv_bytes_per_token * ctx;
     return r;
 }
 
 static void print_result(const arguments *a, const result *r)
 {
     if (a->json) {
-        print_json(json_pack("{s:I,s:I,s:f,s:f,s:f,s:f,s:f,s:f,s:f,s:f,s:f,s:f,s:f,s:f,s:b,s:f}", "context", (json_int_t)a->context, "new_tokens", (json_int_t)a->fresh,
-                             "full_ms", r->full, "cached_ms", r->cached, "ratio", r->full / r->cached, "bound_ms", r->of_cached.least, "bound_share",
-                             r->of_cached.least / r->cached, "paced_share", r->paced, "full_bound_ms", r->of_full.least, "full_bound_share", r->of_full.least / r->full,
-                             "assemble_us", 1e3 * r->assemble, "full_gflops", r->pace / 1e9, "read_bytes_per_s", r->read_rate, "peak_gflops", r->peak / 1e9, "peak_known",
-                             r->peak_known, "beyond_weights_and_kv_bytes", r->beyond));
+        print_json(json_pack(
+            "{s:I,s:I,s:f,s:f,s:f,s:f,s:f,s:f,s:f,s:f,s:f,s:f,s:f,s:f,s:b,s:f}", "context",
+            (json_int_t)a->context, "new_tokens", (json_int_t)a->fresh, "full_ms", r->full,
+            "cached_ms", r->cached, "ratio", r->full / r->cached, "bound_ms", r->of_cached.least,
+            "bound_share", r->of_cached.least / r->cached, "paced_share", r->paced, "full_bound_ms",
+            r->of_full.least, "full_bound_share", r->of_full.least / r->full, "assemble_us",
+            1e3 * r->assemble, "full_gflops", r->pace / 1e9, "read_bytes_per_s", r->read_rate,
+            "peak_gflops", r->peak / 1e9, "peak_known", r->peak_known,
+            "beyond_weights_and_kv_bytes", r->beyond));
         return;
     }
-    printf("context %ld, new %ld, %ld runs of each in turn; bounds: %.0f GFLOP/s%s, weights at %.1f GB/s\n", a->context, a->fresh, a->repeats, r->peak / 1e9,
-           r->peak_known ? "" : " (the full prefill's, for want of a known peak)", r->read_rate / 1e9);
-    printf("full prefill  %10.1f ms  %.0f %% of its bound, %.1f ms (%.0f GFLOP/s)\n", r->full, 100 * r->of_full.least / r->full, r->of_full.least, r->pace / 1e9);
-    printf("cached        %10.1f ms  (%.1f … %.1f)  %.0f %% of its bound, %.1f ms (arithmetic %.1f, weights %.1f); %.0f %% at the full prefill's pace\n", r->cached,
-           r->low, r->high, 100 * r->of_cached.least / r->cached, r->of_cached.least, r->of_cached.by_flops, r->of_cached.by_bytes, 100 * r->paced);
+    printf("context %ld, new %ld, %ld runs of each in turn; bounds: %.0f GFLOP/s%s, weights at "
+           "%.1f GB/s\n",
+           a->context, a->fresh, a->repeats, r->peak / 1e9,
+           r->peak_known ? "" : " (the full prefill's, for want of a known peak)",
+           r->read_rate / 1e9);
+    printf("full prefill  %10.1f ms  %.0f %% of its bound, %.1f ms (%.0f GFLOP/s)\n", r->full,
+           100 * r->of_full.least / r->full, r->of_full.least, r->pace / 1e9);
+    printf("cached        %10.1f ms  (%.1f … %.1f)  %.0f %% of its bound, %.1f ms (arithmetic "
+           "%.1f, weights %.1f); %.0f %% at the full prefill's pace\n",
+           r->cached, r->low, r->high, 100 * r->of_cached.least / r->cached, r->of_cached.least,
+           r->of_cached.by_flops, r->of_cached.by_bytes, 100 * r->paced);
     printf("ratio         %10.1f\n", r->full / r->cached);
     printf("assembling    %10.1f us\n", 1e3 * r->assemble);
-    printf("resident beyond weights and K/V (of the cache and of one private run): %.0f MB\n", r->beyond / 1e6);
+    printf("resident beyond weights and K/V (of the cache and of one private run): %.0f MB\n",
+           r->beyond / 1e6);
 }
 
 static int measure(const arguments *a, bench *b)
@@ -135,8 +157,8 @@ static int measure(const arguments *a, bench *b)
     pc_prompt_free(prompt);
     for (long i = 0; i < a->repeats && code == EXIT_OK; i++) {
         prompt = NULL;
-        if ((code = new_prompt(b, a, (uint64_t)i + 1, &prompt)) == EXIT_OK &&
-            (code = once(prompt, b->cache, PC_BASELINE_NONE, &stats)) == EXIT_OK) {
+        if ((code = new_prompt(b, a, (uint64_t)i + 1, &prompt)) == EXIT_OK
+            && (code = once(prompt, b->cache, PC_BASELINE_NONE, &stats)) == EXIT_OK) {
             cached[i] = stats.seconds_ttft;
             assemble[i] = stats.seconds_assemble;
             low = cached[i] < low ? cached[i] : low;

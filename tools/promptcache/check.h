@@ -29,12 +29,14 @@ typedef struct checking {
 void check_tensor(checking *c, const golden_tensor *want, const float *got, size_t count);
 void check_ids(checking *c, const golden_tensor *want, const int32_t *got);
 /* One pass; 0: it failed, now or before, and c->code is set. */
-int check_eval(checking *c, const pc_lane *lanes, size_t count, uint32_t see, uint64_t regime, float *logits, pc_segment **segments,
-               int trace);
-float *check_new_logits(const checking *c, size_t rows); /* [rows][vocab], to be freed; NULL: no memory */
+int check_eval(checking *c, const pc_lane *lanes, size_t count, uint32_t see, uint64_t regime,
+               float *logits, pc_segment **segments, int trace);
+float *check_new_logits(const checking *c,
+                        size_t rows); /* [rows][vocab], to be freed; NULL: no memory */
 int32_t check_largest(const float *logits, size_t count);
 
-/* Case `cross`: a prompt and a continuation that leaves the length at which the frequencies change. */
+/* Case `cross`: a prompt and a continuation that leaves the length at which the frequencies change.
+ */
 void check_cross(checking *c);
 
 #endif

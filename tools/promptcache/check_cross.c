@@ -1,8 +1,9 @@
-/* The case `cross` of models whose frequencies depend on the length of the context (dynamic NTK, LongRoPE). The prompt fits the length
- * that decides, its continuation does not.
- *   pinned  all is computed with the frequencies of the final length: what a request for it does, and so the answer of one is compared
- *   fresh   every row is a run of its own length: a request for every length
- *   cached  keys stay as they were when they were cached and new tokens have other frequencies: no computation of ours, and said so */
+/* The case `cross` of models whose frequencies depend on the length of the context (dynamic NTK,
+ * LongRoPE). The prompt fits the length that decides, its continuation does not. pinned  all is
+ * computed with the frequencies of the final length: what a request for it does, and so the answer
+ * of one is compared fresh   every row is a run of its own length: a request for every length
+ *   cached  keys stay as they were when they were cached and new tokens have other frequencies: no
+ * computation of ours, and said so */
 #include <stdlib.h>
 #include <string.h>
 
@@ -40,7 +41,8 @@ static void compare_logits(crossing *x, const char *variant, int fresh)
     float *got = want ? check_new_logits(x->c, rows) : NULL;
     int ok = got != NULL;
     if (want && x->prompt + rows != x->ids->count + 1)
-        x->c->code = plain_error("%s: %zu rows behind %zu of %zu tokens", want->name, rows, x->prompt, x->ids->count);
+        x->c->code = plain_error("%s: %zu rows behind %zu of %zu tokens", want->name, rows,
+                                 x->prompt, x->ids->count);
     if (!fresh)
         ok = ok && !x->c->code && logits_of(x, x->ids->count, rows, got);
     for (size_t i = 0; fresh && i < rows; i++)
@@ -101,12 +103,14 @@ static void compare_greedy(crossing *x, const char *variant, int fresh)
 
 static void leave_out(checking *c, const char *name)
 {
-    static const char reason[] = "not a computation of ours: keys of one regime are never read in another";
+    static const char reason[] =
+        "not a computation of ours: keys of one regime are never read in another";
     if (!golden_find(&c->golden, "cross/%s", name))
         return;
     if (c->json)
-        print_json(json_pack("{s:o,s:o,s:o,s:o,s:o,s:s}", "tensor", json_sprintf("cross/%s", name), "max_abs", json_null(), "max_rel",
-                             json_null(), "limit", json_null(), "ok", json_null(), "left_out", reason));
+        print_json(json_pack("{s:o,s:o,s:o,s:o,s:o,s:s}", "tensor", json_sprintf("cross/%s", name),
+                             "max_abs", json_null(), "max_rel", json_null(), "limit", json_null(),
+                             "ok", json_null(), "left_out", reason));
     else
         printf("cross/%-22s left out: %s\n", name, reason);
 }
@@ -114,7 +118,8 @@ static void leave_out(checking *c, const char *name)
 void check_cross(checking *c)
 {
     static crossing x;
-    golden_tensor *ids = golden_find(&c->golden, "cross/ids"), *plain = golden_find(&c->golden, "plain/ids");
+    golden_tensor *ids = golden_find(&c->golden, "cross/ids"),
+                  *plain = golden_find(&c->golden, "plain/ids");
     if (!ids || c->code)
         return;
     if (!plain || plain->count > ids->count || ids->count > MOST) {

@@ -4,7 +4,8 @@
 static const command_part all[] = {
     {"attend", "attention of a batch over a shared prefix, against reading it for every row",
      bench_attend},
-    {"calibrate", "what passes of attention cost on this machine; kept for all programs", bench_calibrate},
+    {"calibrate", "what passes of attention cost on this machine; kept for all programs",
+     bench_calibrate},
     {"decode", "a step of a batch over a shared prefix, against copies of it", bench_decode},
     {"memo", "prefill with remembered attention maps, against computing them", bench_memo},
     {"mmlu", "short questions behind worked examples, computed once or every time", bench_mmlu},
@@ -18,7 +19,8 @@ static const command_part all[] = {
 
 static int run(int argc, char **argv)
 {
-    static const command_family family = {&bench_command, all, sizeof all / sizeof *all, 11, "benchmark", ""};
+    static const command_family family = {&bench_command, all, sizeof all / sizeof *all, 11,
+                                          "benchmark",    ""};
     return run_part(&family, argc, argv);
 }
 

@@ -9,9 +9,17 @@
 static const double logits_limit = 2e-4; /* relative to the tensor's largest magnitude */
 static const double other_limit = 1e-4;
 
-static const char *const stage_names[STAGES] = {
-    "hidden", "k_pre", "k",  "v", "probs", "final", "router_logits", "router_topk_idx",
-    "router_topk_weight", "pooled", "logits"};
+static const char *const stage_names[STAGES] = {"hidden",
+                                                "k_pre",
+                                                "k",
+                                                "v",
+                                                "probs",
+                                                "final",
+                                                "router_logits",
+                                                "router_topk_idx",
+                                                "router_topk_weight",
+                                                "pooled",
+                                                "logits"};
 
 /* ----------------------------------------------------------------- comparing */
 
@@ -190,7 +198,7 @@ static tokens tokens_of(checking *c, const char *prefix)
 }
 
 int check_eval(checking *c, const pc_lane *lanes, size_t count, uint32_t see, uint64_t regime,
-                float *logits, pc_segment **segments, int trace)
+               float *logits, pc_segment **segments, int trace)
 {
     pc_eval_args args = PC_EVAL_ARGS_INIT;
     args.lanes = lanes;
@@ -271,10 +279,11 @@ static void run_case(checking *c, const char *prefix, pc_span *spans, size_t spa
         compare_routers(c, prefix);
         if (want)
             check_tensor(c, want, logits + (rows <= t->count ? t->count - rows : 0) * vocab,
-                    (rows <= t->count ? rows : t->count) * vocab);
+                         (rows <= t->count ? rows : t->count) * vocab);
         spans[span_count] = (pc_span){segment, t->positions[0], 0, 0};
-        greedy(c, prefix, spans, span_count + 1, check_largest(logits + (t->count - 1) * vocab, vocab),
-               t->positions[t->count - 1], regime, see);
+        greedy(c, prefix, spans, span_count + 1,
+               check_largest(logits + (t->count - 1) * vocab, vocab), t->positions[t->count - 1],
+               regime, see);
     }
     pc_segment_free(segment);
     free(logits);
@@ -421,8 +430,8 @@ static void leaf_states(checking *c, const leaf *l, pc_segment *query)
             int64_t start = s < l->count ? l->spans[s].start : l->position;
             size_t n = pc_segment_tokens(segment, NULL);
             for (int32_t layer = 0; layer < c->info.layers && at + n <= total; layer++) {
-                if (pc_segment_read(segment, layer, start, which ? NULL : part,
-                                    which ? part : NULL) < 0)
+                if (pc_segment_read(segment, layer, start, which ? NULL : part, which ? part : NULL)
+                    < 0)
                     c->code = input_error("segment", NULL);
                 for (size_t h = 0; h < heads; h++)
                     memcpy(all + (((size_t)layer * heads + h) * total + at) * dim,
@@ -453,7 +462,8 @@ static void shared(checking *c)
     root = extend(c, NULL, 0, root_ids, 0, root_ids->count, regime);
     pc_span root_span = {root, 0, 0, 0};
     int64_t root_end = (int64_t)root_ids->count;
-    json_array_foreach(leaves, i, row) {
+    json_array_foreach(leaves, i, row)
+    {
         const char *parent = json_string_value(json_object_get(row, "parent"));
         size_t m = parent && strlen(parent) == 4 ? (size_t)(parent[3] - '0') : 8;
         golden_tensor *mid_ids = m < 8 ? golden_find(&c->golden, "shared/mid%zu_ids", m) : NULL;
@@ -510,7 +520,8 @@ static void read_and_compare(checking *c, const pc_segment *segment, int64_t sta
         c->code = plain_error("%s: not as many tokens as relocate/ids", want->name);
     for (int32_t l = 0; want && l < c->info.layers && !c->code; l++)
         if (pc_segment_read(segment, l, start, values ? NULL : all + (size_t)l * one,
-                            values ? all + (size_t)l * one : NULL) < 0)
+                            values ? all + (size_t)l * one : NULL)
+            < 0)
             c->code = input_error("segment", NULL);
     if (want && !c->code)
         check_tensor(c, want, all, want->count);
@@ -547,7 +558,8 @@ static void relocate(checking *c)
 
 /* ------------------------------------------------- a text with the maps of another */
 
-/* The text `which` (x or y), with given maps or without; `suffix` ends the names of what comes out. */
+/* The text `which` (x or y), with given maps or without; `suffix` ends the names of what comes out.
+ */
 static void with_maps(checking *c, char which, const float *const *const *maps, const char *suffix)
 {
     golden_tensor *ids = golden_find(&c->golden, "mapreuse/%c_ids", which),
@@ -562,7 +574,8 @@ static void with_maps(checking *c, char which, const float *const *const *maps, 
         positions[i] = (int64_t)i;
     pc_lane lane = {NULL, 0, ids->data, positions, ids->count, NULL};
     c->maps = maps;
-    if (check_eval(c, &lane, 1, PC_SEE_ALL, golden_regime(&c->golden, "mapreuse"), logits, NULL, 1)) {
+    if (check_eval(c, &lane, 1, PC_SEE_ALL, golden_regime(&c->golden, "mapreuse"), logits, NULL,
+                   1)) {
         if (logits)
             check_tensor(c, want, logits, want->count);
         else
@@ -583,8 +596,8 @@ static void mapreuse(checking *c)
     golden_tensor *probs = golden_find(&c->golden, "mapreuse/x_probs");
     const float *layers[256];
     const float *const *lane = layers;
-    if (!probs || c->info.layers > 256 || probs->integers || probs->rank != 4 || probs->shape[0] != c->info.layers
-        || probs->shape[1] != c->info.heads)
+    if (!probs || c->info.layers > 256 || probs->integers || probs->rank != 4
+        || probs->shape[0] != c->info.layers || probs->shape[1] != c->info.heads)
         return;
     for (int32_t l = 0; l < c->info.layers; l++)
         layers[l] = (const float *)probs->data + probs->count / (size_t)c->info.layers * (size_t)l;
@@ -620,8 +633,8 @@ static int ends_with(const char *text, const char *end)
 
 static int is_states(const char *name)
 {
-    static const char *const ends[] = {"/k", "/v", "/k_pre", "_k", "_v", "/k_from", "/k_moved",
-                                       "/k_fresh"};
+    static const char *const ends[] = {"/k", "/v",      "/k_pre",   "_k",
+                                       "_v", "/k_from", "/k_moved", "/k_fresh"};
     for (size_t i = 0; i < sizeof ends / sizeof *ends; i++)
         if (ends_with(name, ends[i]))
             return 1;
@@ -634,8 +647,8 @@ static int fits(const checking *c, const golden_tensor *t)
     const pc_model_info *m = &c->info;
     int64_t last = t->rank ? t->shape[t->rank - 1] : 0;
     if (is_states(t->name))
-        return t->rank == 4 && t->shape[0] == m->layers && t->shape[1] == m->kv_heads &&
-               last == m->head_dim;
+        return t->rank == 4 && t->shape[0] == m->layers && t->shape[1] == m->kv_heads
+               && last == m->head_dim;
     if (strstr(t->name, "/router_"))
         return t->rank == 3 || (t->rank == 1 && t->integers);
     if (ends_with(t->name, "logits") || strstr(t->name, "/logits_"))

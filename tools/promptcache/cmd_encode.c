@@ -1,4 +1,5 @@
-/* encode: fills a store with the states of schemas, so that later runs, of other processes too, load them. */
+/* encode: fills a store with the states of schemas, so that later runs, of other processes too,
+ * load them. */
 #include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
@@ -7,10 +8,10 @@
 
 /* What a tier did with the states of a schema. */
 typedef struct tier_news {
-    uint64_t missing;        /* not taken, or taken and given up for others of the same schema */
-    uint32_t reason;         /* PC_REASON_… of the first of them */
-    char cause[256];         /* what the library said of it; empty: nothing */
-    uint8_t (*taken)[32];    /* keys */
+    uint64_t missing;     /* not taken, or taken and given up for others of the same schema */
+    uint32_t reason;      /* PC_REASON_… of the first of them */
+    char cause[256];      /* what the library said of it; empty: nothing */
+    uint8_t (*taken)[32]; /* keys */
     size_t count, room;
 } tier_news;
 
@@ -31,7 +32,8 @@ static void note_missing(tier_news *news, const pc_event *event)
     if (!news->missing++) {
         news->reason = event->reason;
         /* this thread's last error is what went wrong just now */
-        snprintf(news->cause, sizeof news->cause, "%s", event->reason == PC_REASON_IO ? pc_error_text() : "");
+        snprintf(news->cause, sizeof news->cause, "%s",
+                 event->reason == PC_REASON_IO ? pc_error_text() : "");
     }
 }
 
@@ -64,7 +66,8 @@ static void watch(void *user, const pc_event *event)
     pthread_mutex_lock(&a->lock);
     if (event->kind == PC_EVENT_STORE)
         note_taken(&a->news[event->tier], event->key);
-    else if (event->kind == PC_EVENT_STORE_FAILED || (event->kind == PC_EVENT_EVICT && was_taken(&a->news[event->tier], event->key)))
+    else if (event->kind == PC_EVENT_STORE_FAILED
+             || (event->kind == PC_EVENT_EVICT && was_taken(&a->news[event->tier], event->key)))
         note_missing(&a->news[event->tier], event);
     pthread_mutex_unlock(&a->lock);
 }
@@ -128,10 +131,10 @@ static row row_of(arguments *a, const objects *o, uint32_t tier, const pc_tier_s
 static void print_row(const arguments *a, const pc_schema *schema, const row *r)
 {
     if (a->json)
-        print_json(json_pack("{s:s,s:s,s:I,s:I,s:I,s:I}", "schema", pc_schema_name(schema),
-                             "tier", tier_name(r->tier), "positions",
-                             (json_int_t)pc_schema_length(schema), "stored",
-                             (json_int_t)r->stored, "missing", (json_int_t)r->missing, "bytes", (json_int_t)r->bytes));
+        print_json(json_pack("{s:s,s:s,s:I,s:I,s:I,s:I}", "schema", pc_schema_name(schema), "tier",
+                             tier_name(r->tier), "positions", (json_int_t)pc_schema_length(schema),
+                             "stored", (json_int_t)r->stored, "missing", (json_int_t)r->missing,
+                             "bytes", (json_int_t)r->bytes));
     else
         printf("%s, %lld positions: %llu new segments in %s (%.1f MB)%s\n", pc_schema_name(schema),
                (long long)pc_schema_length(schema), (unsigned long long)r->stored,
@@ -144,15 +147,18 @@ static void print_row(const arguments *a, const pc_schema *schema, const row *r)
 /* Why a tier has not all of it, and what to do; then its news start anew. */
 static void tell_missing(arguments *a, const char *schema, uint32_t tier)
 {
-    static const char *const next[] = {[PC_REASON_NO_ROOM] = "a larger --disk-size (and --host-size, through which all goes) makes room",
-                                       [PC_REASON_DEADLINE] = "--deadline gives it more time",
-                                       [PC_REASON_UNREACHABLE] = "is the server of --remote running?"};
+    static const char *const next[] = {
+        [PC_REASON_NO_ROOM] =
+            "a larger --disk-size (and --host-size, through which all goes) makes room",
+        [PC_REASON_DEADLINE] = "--deadline gives it more time",
+        [PC_REASON_UNREACHABLE] = "is the server of --remote running?"};
     tier_news *news = &a->news[tier];
     pthread_mutex_lock(&a->lock);
     if (news->missing) {
-        fprintf(stderr, "promptcache: not all states of %s could be stored: %s: %s\n", schema, tier_name(tier),
-                *news->cause                       ? news->cause
-                : news->reason == PC_REASON_IO     ? "writing failed"
+        fprintf(stderr, "promptcache: not all states of %s could be stored: %s: %s\n", schema,
+                tier_name(tier),
+                *news->cause                         ? news->cause
+                : news->reason == PC_REASON_IO       ? "writing failed"
                 : news->reason == PC_REASON_DEADLINE ? "writing took too long"
                                                      : reason_name(news->reason));
         if (news->reason < sizeof next / sizeof *next && next[news->reason])
@@ -236,8 +242,8 @@ static int run(int argc, char **argv)
     const option_row rows[] = {
         {"model", OPTION_PATH, &a.model, "GGUF file, Hugging Face folder or llama2.c checkpoint",
          NULL, 0, 0},
-        {"schema", OPTION_FILES, &a.schemas, "PML file with the modules; may be given several times",
-         NULL, 0, 0},
+        {"schema", OPTION_FILES, &a.schemas,
+         "PML file with the modules; may be given several times", NULL, 0, 0},
         PML_OPTION_ROWS(a.pml),
         RELAY_OPTION_ROWS(a.relay),
         {"encoding", OPTION_CHOICE, &a.encoding, "what a module sees while it is encoded",
@@ -249,13 +255,15 @@ static int run(int argc, char **argv)
         {"priority", OPTION_NUMBER, &a.priority, "states of lower priority are evicted first (0)",
          NULL, -1000000, 1000000},
         {"regime-length", OPTION_NUMBER, &a.regime_length,
-         "that of the requests to come, where a model's frequencies depend on it; 0: the schema's (0)", NULL, 0, INT32_MAX},
+         "that of the requests to come, where a model's frequencies depend on it; 0: the schema's "
+         "(0)",
+         NULL, 0, INT32_MAX},
         {"json", OPTION_FLAG, &a.json, "one JSON object a schema and tier", NULL, 0, 0},
     };
     const char *others[1];
     size_t count;
-    int code = read_options(&encode_command, argc, argv, rows, sizeof rows / sizeof *rows, others, 0,
-                            &count);
+    int code = read_options(&encode_command, argc, argv, rows, sizeof rows / sizeof *rows, others,
+                            0, &count);
     if (code < 0)
         code = check_arguments(&a);
     return code >= 0 ? code : encode_all(&a);

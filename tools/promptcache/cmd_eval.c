@@ -1,5 +1,5 @@
-/* eval: questions over modules in several modes: accuracy beside the time to the first token; and what codecs of the store cost
- * in answers. */
+/* eval: questions over modules in several modes: accuracy beside the time to the first token; and
+ * what codecs of the store cost in answers. */
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -82,8 +82,8 @@ static cell *cell_of(evaluation *e, size_t m, size_t codec, json_int_t modules, 
 {
     cell *c;
     for (size_t i = 0; i < e->cell_count; i++)
-        if (e->cells[i].mode == m && e->cells[i].codec == codec && e->cells[i].modules == modules &&
-            !strcmp(e->cells[i].kind, kind))
+        if (e->cells[i].mode == m && e->cells[i].codec == codec && e->cells[i].modules == modules
+            && !strcmp(e->cells[i].kind, kind))
             return &e->cells[i];
     c = &e->cells[e->cell_count];
     if (e->cell_count == CELLS || !(c->kind = strdup(kind)))
@@ -125,7 +125,8 @@ static int equal(const char *a, size_t n, const char *b, size_t m)
 static cell *cell_of_line(evaluation *e, size_t m, size_t codec, const json_t *line)
 {
     const char *kind = json_string_value(json_object_get(line, "kind"));
-    return cell_of(e, m, codec, json_integer_value(json_object_get(line, "modules")), kind ? kind : "");
+    return cell_of(e, m, codec, json_integer_value(json_object_get(line, "modules")),
+                   kind ? kind : "");
 }
 
 static pc_generate_options options_of(size_t m, reply *r)
@@ -140,13 +141,14 @@ static pc_generate_options options_of(size_t m, reply *r)
     return options;
 }
 
-static int count_answer(evaluation *e, cell *c, const reply *r, const pc_stats *stats, const json_t *line)
+static int count_answer(evaluation *e, cell *c, const reply *r, const pc_stats *stats,
+                        const json_t *line)
 {
     const json_t *expect = json_object_get(line, "expect");
     if (!add_time(c, 1e3 * stats->seconds_ttft))
         return line_error(e, "out of memory");
-    c->right +=
-        (size_t)equal(r->text, r->size, json_string_value(expect), json_string_length(expect));
+    c->right += (size_t)equal(r->text, r->size, json_string_value(expect),
+                              json_string_length(expect));
     return EXIT_OK;
 }
 
@@ -156,7 +158,8 @@ static int no_cell(const evaluation *e)
 }
 
 /* The same question with states that have been through the folder of a codec. */
-static int ask_codec(evaluation *e, const pc_prompt *prompt, size_t m, size_t codec, const reference *r, const json_t *line)
+static int ask_codec(evaluation *e, const pc_prompt *prompt, size_t m, size_t codec,
+                     const reference *r, const json_t *line)
 {
     reply answer = {.size = 0};
     pc_generate_options options = options_of(m, &answer);
@@ -166,7 +169,8 @@ static int ask_codec(evaluation *e, const pc_prompt *prompt, size_t m, size_t co
     int code;
     if (!c)
         return no_cell(e);
-    if (!e->folders[codec] && (code = codec_folder_open(&e->folders[codec], e->context, codec)) != EXIT_OK)
+    if (!e->folders[codec]
+        && (code = codec_folder_open(&e->folders[codec], e->context, codec)) != EXIT_OK)
         return code;
     status = codec_folder_ask(e->folders[codec], e->model, prompt, &options, r, &stats, &c->loss);
     if (status < 0)
@@ -261,8 +265,8 @@ static int question(evaluation *e, const json_t *line)
     if (!text || !json_is_string(json_object_get(line, "expect")))
         return line_error(e, "a question needs the keys prompt and expect, both strings");
     code = set_schema(e, line);
-    if (code == EXIT_OK &&
-        pc_prompt_parse(&prompt, &e->schema, 1, text, strlen(text), &options) < 0)
+    if (code == EXIT_OK
+        && pc_prompt_parse(&prompt, &e->schema, 1, text, strlen(text), &options) < 0)
         code = call_error(e, "prompt");
     for (size_t m = 0; m < MODES && code == EXIT_OK; m++)
         if (e->wanted >> m & 1)
@@ -337,11 +341,13 @@ static int by_mode(const void *a, const void *b)
 static void print_cell(cell *c, int json, int codecs)
 {
     double accuracy = (double)c->right / (double)c->asked, ttft = median(c->ttft, c->asked);
-    double tokens = (double)c->loss.tokens, kl = c->loss.kl / tokens, agree = (double)c->loss.agree / tokens;
+    double tokens = (double)c->loss.tokens, kl = c->loss.kl / tokens,
+           agree = (double)c->loss.agree / tokens;
     const char *codec = c->codec ? eval_codec_names[c->codec - 1] : "";
     if (json) {
-        json_t *row = json_pack("{s:s,s:I,s:s,s:I,s:f,s:f}", "mode", modes[c->mode].name, "modules", c->modules, "kind",
-                                c->kind, "questions", (json_int_t)c->asked, "accuracy", accuracy, "ttft_ms", ttft);
+        json_t *row = json_pack("{s:s,s:I,s:s,s:I,s:f,s:f}", "mode", modes[c->mode].name, "modules",
+                                c->modules, "kind", c->kind, "questions", (json_int_t)c->asked,
+                                "accuracy", accuracy, "ttft_ms", ttft);
         if (codecs) {
             json_object_set_new(row, "codec", c->codec ? json_string(codec) : json_null());
             json_object_set_new(row, "tokens", json_integer((json_int_t)c->loss.tokens));
@@ -351,8 +357,8 @@ static void print_cell(cell *c, int json, int codecs)
         print_json(row);
         return;
     }
-    printf("%-12s %7lld %-10s %9zu %8.1f%% %9.2f", modes[c->mode].name, (long long)c->modules, c->kind, c->asked,
-           100 * accuracy, ttft);
+    printf("%-12s %7lld %-10s %9zu %8.1f%% %9.2f", modes[c->mode].name, (long long)c->modules,
+           c->kind, c->asked, 100 * accuracy, ttft);
     if (c->codec)
         printf(" %-5s %10.2e %7.2f%%", codec, kl, 100 * agree);
     printf("\n");
@@ -362,8 +368,8 @@ static void print_cells(evaluation *e, int json)
 {
     qsort(e->cells, e->cell_count, sizeof *e->cells, by_mode);
     if (!json)
-        printf("%-12s %7s %-10s %9s %9s %9s%s\n", "mode", "modules", "kind", "questions", "accuracy",
-               "TTFT ms", e->codecs ? " codec         KL   agree" : "");
+        printf("%-12s %7s %-10s %9s %9s %9s%s\n", "mode", "modules", "kind", "questions",
+               "accuracy", "TTFT ms", e->codecs ? " codec         KL   agree" : "");
     for (size_t i = 0; i < e->cell_count; i++)
         print_cell(&e->cells[i], json, e->codecs != 0);
 }
@@ -414,7 +420,8 @@ static const char *codec_name(size_t c)
 }
 
 /* "a,b" to bits; 0 after a message. */
-static unsigned read_list(const char *option, const char *list, const char *(*name)(size_t), const char *all)
+static unsigned read_list(const char *option, const char *list, const char *(*name)(size_t),
+                          const char *all)
 {
     unsigned wanted = 0;
     for (const char *at = list;; at++) {
@@ -461,8 +468,8 @@ static int run(int argc, char **argv)
                            model   ? "a JSONL file is"
                            : count ? "--model is"
                                    : "a JSONL file and --model are");
-    if (!(wanted = read_list("modes", list, mode_name, "causal,gaps,independent,sink,joint,exact")) ||
-        (codecs && !(codec_bits = read_list("codecs", codecs, codec_name, EVAL_CODECS))))
+    if (!(wanted = read_list("modes", list, mode_name, "causal,gaps,independent,sink,joint,exact"))
+        || (codecs && !(codec_bits = read_list("codecs", codecs, codec_name, EVAL_CODECS))))
         return EXIT_USAGE;
     evaluation *e = calloc(1, sizeof *e);
     char *text = e ? read_text(others[0], &size) : NULL;

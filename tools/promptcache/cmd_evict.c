@@ -52,7 +52,8 @@ static int has_other_key(const pc_record_info *info)
     return info->sealed && !info->opened && memcmp(info->model, (uint8_t[32]){0}, 32) == 0;
 }
 
-static int remove_each(const folder_view *view, int (*goes)(const pc_record_info *info), totals *sum)
+static int remove_each(const folder_view *view, int (*goes)(const pc_record_info *info),
+                       totals *sum)
 {
     int code = -1;
     for (size_t i = 0; i < pc_folder_count(view->folder) && code < 0; i++) {
@@ -110,9 +111,11 @@ static int run(int argc, char **argv)
     if (!count)
         return usage_error(&evict_command, "a folder is needed");
     if ((a.to != NULL) + (a.keys.count > 0) + a.expired + a.other_keys + a.all != 1)
-        return usage_error(&evict_command, "one of --to, --key, --expired, --other-keys and --all is needed");
+        return usage_error(&evict_command,
+                           "one of --to, --key, --expired, --other-keys and --all is needed");
     if (a.other_keys && !a.seal_key_file)
-        return usage_error(&evict_command, "--other-keys needs --seal-key-file, the key whose records stay");
+        return usage_error(&evict_command,
+                           "--other-keys needs --seal-key-file, the key whose records stay");
     if (a.to && strcmp(a.to, "0") && (code = read_size(&evict_command, "to", a.to, &to)) >= 0)
         return code;
     if ((code = open_view(&view, others[0], a.seal_key_file)) >= 0)
@@ -122,5 +125,6 @@ static int run(int argc, char **argv)
     return code;
 }
 
-const command evict_command = {"evict", "evict DIR --to SIZE | --key KEY | --expired | --other-keys | --all [--json]",
-                               "removes records of a folder", run};
+const command evict_command = {
+    "evict", "evict DIR --to SIZE | --key KEY | --expired | --other-keys | --all [--json]",
+    "removes records of a folder", run};

@@ -23,9 +23,11 @@ static int add(memo_session *s, pc_memo_work *work, memo_progress *progress)
         return input_error("add", "what was added is kept; the same command goes on");
     if (pc_memo_get_stats(s->memo, &after) < 0)
         return input_error("memo", NULL);
-    fprintf(stderr, "added %llu of %zu inputs in %.1f s (the others were known, or longer than the last bucket); %llu records, %.1f MB\n",
-            (unsigned long long)(after.stored - before.stored), s->data.input_count, machine_now() - began,
-            (unsigned long long)after.live, (double)after.bytes / 1e6);
+    fprintf(stderr,
+            "added %llu of %zu inputs in %.1f s (the others were known, or longer than the last "
+            "bucket); %llu records, %.1f MB\n",
+            (unsigned long long)(after.stored - before.stored), s->data.input_count,
+            machine_now() - began, (unsigned long long)after.live, (double)after.bytes / 1e6);
     return EXIT_OK;
 }
 
@@ -35,10 +37,12 @@ static int train(memo_session *s, pc_memo_work *work, memo_progress *progress)
     pc_status status = pc_memo_train(s->memo, work);
     end_progress(progress);
     if (status == PC_ERR_STATE)
-        return plain_error("not trained: %s\n  add more texts, or fewer buckets (--buckets)", pc_error_text());
+        return plain_error("not trained: %s\n  add more texts, or fewer buckets (--buckets)",
+                           pc_error_text());
     if (status < 0)
         return input_error("train", "the same command goes on");
-    fprintf(stderr, "trained in %.1f s; `promptcache memo tune` opens it for use\n", machine_now() - began);
+    fprintf(stderr, "trained in %.1f s; `promptcache memo tune` opens it for use\n",
+            machine_now() - began);
     return EXIT_OK;
 }
 
@@ -70,7 +74,8 @@ static int build(const arguments *a, const pc_memo_options *memo)
 }
 
 /* -1: right; else the exit code */
-static int read_buckets(const command *about, const char *list, uint32_t buckets[MEMO_BUCKETS], pc_memo_options *memo)
+static int read_buckets(const command *about, const char *list, uint32_t buckets[MEMO_BUCKETS],
+                        pc_memo_options *memo)
 {
     long lengths[MEMO_BUCKETS];
     size_t count = list ? read_numbers(list, lengths, MEMO_BUCKETS) : 0;
@@ -81,15 +86,18 @@ static int read_buckets(const command *about, const char *list, uint32_t buckets
             buckets[i] = (uint32_t)lengths[i];
     }
     if (list && !count)
-        return usage_error(about, "--buckets takes up to %d ascending lengths, as in 16,32,64", MEMO_BUCKETS);
+        return usage_error(about, "--buckets takes up to %d ascending lengths, as in 16,32,64",
+                           MEMO_BUCKETS);
     memo->bucket_tokens = count ? buckets : NULL;
     memo->bucket_count = count;
     return -1;
 }
 
-static int check(const command *about, const arguments *a, uint32_t buckets[MEMO_BUCKETS], pc_memo_options *memo)
+static int check(const command *about, const arguments *a, uint32_t buckets[MEMO_BUCKETS],
+                 pc_memo_options *memo)
 {
-    static const uint32_t kept[] = {PC_OUTPUT_DEFAULT, PC_OUTPUT_NONE, PC_OUTPUT_EMBEDDINGS, PC_OUTPUT_LOGITS, PC_OUTPUT_EMBEDDINGS | PC_OUTPUT_LOGITS};
+    static const uint32_t kept[] = {PC_OUTPUT_DEFAULT, PC_OUTPUT_NONE, PC_OUTPUT_EMBEDDINGS,
+                                    PC_OUTPUT_LOGITS, PC_OUTPUT_EMBEDDINGS | PC_OUTPUT_LOGITS};
     int code = session_check(about, &a->session, 0);
     if (code < 0 && a->session.data.files.count)
         code = data_check(about, &a->session.data);
@@ -102,7 +110,8 @@ static int check(const command *about, const arguments *a, uint32_t buckets[MEMO
     memo->map_format = a->map == 1 ? PC_MAP_U8 : PC_MAP_F16;
     memo->index = (uint32_t)a->index;
     memo->outputs = kept[a->outputs];
-    if (!a->outputs && a->session.data.files.count && a->session.data.kind == DATA_CHOICES) /* it is logits that choices are made by */
+    if (!a->outputs && a->session.data.files.count
+        && a->session.data.kind == DATA_CHOICES) /* it is logits that choices are made by */
         memo->outputs = PC_OUTPUT_EMBEDDINGS | PC_OUTPUT_LOGITS;
     memo->output_pool = (uint32_t)a->session.pool;
     if (code < 0 && a->session.pool && !(memo->outputs & PC_OUTPUT_EMBEDDINGS))
@@ -113,26 +122,38 @@ static int check(const command *about, const arguments *a, uint32_t buckets[MEMO
 
 int memo_build(int argc, char **argv)
 {
-    static const command about = {
-        "memo build", "memo build --model M --memo DIR [--data FILE ...] [options]",
-        "Computes all inputs and keeps their attention maps, then trains what finds alike inputs (a projector\n"
-        "a bucket of lengths). An existing memo grows. Interrupted, the same command goes on.\n\n" DATA_HELP,
-        NULL};
+    static const command about = {"memo build",
+                                  "memo build --model M --memo DIR [--data FILE ...] [options]",
+                                  "Computes all inputs and keeps their attention maps, then trains "
+                                  "what finds alike inputs (a projector\n"
+                                  "a bucket of lengths). An existing memo grows. Interrupted, the "
+                                  "same command goes on.\n\n" DATA_HELP,
+                                  NULL};
     arguments a = {.session = {.batch = 1}};
     const option_row rows[] = {
         MEMO_MODEL_ROWS(a.session),
         DATA_ROWS(a.session.data),
         {"map", OPTION_CHOICE, &a.map, "form of the maps of a new memo", "f16 u8", 0, 0},
-        {"buckets", OPTION_TEXT, &a.buckets, "of a new memo: largest lengths (16,32,64 ... the context, at most 4096)", NULL, 0, 0},
-        {"budget", OPTION_TEXT, &a.budget, "of the folder, as in 500M or 16G (no limit)", NULL, 0, 0},
-        {"layers", OPTION_FLAG, &a.layers, "a new memo seeks each layer's map for itself (AttnCache-f); its threshold: memo tune --measure, or --thresholds of eval", NULL, 0, 0},
-        {"index", OPTION_CHOICE, &a.index, "how alike inputs are searched", "auto scan flat hnsw ivf", 0, 0},
+        {"buckets", OPTION_TEXT, &a.buckets,
+         "of a new memo: largest lengths (16,32,64 ... the context, at most 4096)", NULL, 0, 0},
+        {"budget", OPTION_TEXT, &a.budget, "of the folder, as in 500M or 16G (no limit)", NULL, 0,
+         0},
+        {"layers", OPTION_FLAG, &a.layers,
+         "a new memo seeks each layer's map for itself (AttnCache-f); its threshold: memo tune "
+         "--measure, or --thresholds of eval",
+         NULL, 0, 0},
+        {"index", OPTION_CHOICE, &a.index, "how alike inputs are searched",
+         "auto scan flat hnsw ivf", 0, 0},
         {"epochs", OPTION_NUMBER, &a.epochs, "of the training (the library's)", NULL, 1, 10000},
-        {"alpha", OPTION_REAL, &a.alpha, "of the training: weight of the maps' distance (the library's)", NULL, 1e-6, 1e6},
+        {"alpha", OPTION_REAL, &a.alpha,
+         "of the training: weight of the maps' distance (the library's)", NULL, 1e-6, 1e6},
         {"seed", OPTION_NUMBER, &a.seed, "of the training (0)", NULL, 0, 1e9},
-        {"outputs", OPTION_CHOICE, &a.outputs, "kept of each input, and given back, exact, for the same one (embeddings, and logits for choices, or where they take no more room than the maps)",
+        {"outputs", OPTION_CHOICE, &a.outputs,
+         "kept of each input, and given back, exact, for the same one (embeddings, and logits for "
+         "choices, or where they take no more room than the maps)",
          "default none embeddings logits both", 0, 0},
-        {"pool", OPTION_CHOICE, &a.session.pool, "of the embeddings that are kept (the model's own)", "default mean first last", 0, 0},
+        {"pool", OPTION_CHOICE, &a.session.pool,
+         "of the embeddings that are kept (the model's own)", "default mean first last", 0, 0},
         {"no-train", OPTION_FLAG, &a.no_train, "only add", NULL, 0, 0},
         {"json", OPTION_FLAG, &a.json, "JSON, an object a bucket", NULL, 0, 0},
     };
@@ -141,8 +162,10 @@ int memo_build(int argc, char **argv)
     const char *others[1];
     size_t count;
     int code;
-    if ((code = read_options(&about, argc, argv, rows, sizeof rows / sizeof *rows, others, 0, &count)) >= 0 ||
-        (code = check(&about, &a, buckets, &memo)) >= 0)
+    if ((code = read_options(&about, argc, argv, rows, sizeof rows / sizeof *rows, others, 0,
+                             &count))
+            >= 0
+        || (code = check(&about, &a, buckets, &memo)) >= 0)
         return code;
     return build(&a, &memo);
 }

@@ -10,8 +10,9 @@
 
 enum { MOST_THRESHOLDS = 14, MOST_TIMES = 33 };
 static const double tuned = 10; /* in place of a threshold: each bucket's own */
-static const double lazy = 11;  /* no memo: every second layer has the maps of the one before it (LazyFormer) */
-static const double san = 12;   /* no memo: groups of layers with alike maps share one (SAN) */
+static const double lazy =
+    11; /* no memo: every second layer has the maps of the one before it (LazyFormer) */
+static const double san = 12; /* no memo: groups of layers with alike maps share one (SAN) */
 
 typedef struct arguments {
     memo_session_options session;
@@ -63,7 +64,8 @@ static double score_of(evaluation *e, const answers *a)
 /* NaN: there is none, as no input took anything over, or nothing was gained. */
 static double price_of(const evaluation *e, double threshold, double points, double speedup)
 {
-    return threshold <= tuned && !e->memo.stats.hits ? NAN : gamma_of(e->full_score, points, speedup);
+    return threshold <= tuned && !e->memo.stats.hits ? NAN
+                                                     : gamma_of(e->full_score, points, speedup);
 }
 
 static json_t *gap(double value)
@@ -71,15 +73,18 @@ static json_t *gap(double value)
     return isfinite(value) ? json_real(value) : json_null();
 }
 
-static void print_row_json(const evaluation *e, double threshold, double points, const spread *full, const spread *memo)
+static void print_row_json(const evaluation *e, double threshold, double points, const spread *full,
+                           const spread *memo)
 {
     const pc_prefill_stats *t = &e->memo.stats;
     double speedup = full->median / memo->median;
-    json_t *row = json_pack("{s:s,s:I,s:f,s:f,s:f,s:f,s:f,s:f,s:f}", "measure", score_name(e->s.data.kind), "inputs",
-                            (json_int_t)t->inputs, "full_score", e->full_score, "score", points, "loss", e->full_score - points,
-                            "hit_rate", (double)t->hits / (double)t->inputs, "full_s", full->median, "memo_s", memo->median, "speedup",
-                            speedup);
-    json_object_set_new(row, "threshold", threshold <= 1 ? json_real(threshold) : json_string(name_of(threshold)));
+    json_t *row = json_pack("{s:s,s:I,s:f,s:f,s:f,s:f,s:f,s:f,s:f}", "measure",
+                            score_name(e->s.data.kind), "inputs", (json_int_t)t->inputs,
+                            "full_score", e->full_score, "score", points, "loss",
+                            e->full_score - points, "hit_rate", (double)t->hits / (double)t->inputs,
+                            "full_s", full->median, "memo_s", memo->median, "speedup", speedup);
+    json_object_set_new(row, "threshold",
+                        threshold <= 1 ? json_real(threshold) : json_string(name_of(threshold)));
     json_object_set_new(row, "cpu_speedup", json_real(e->cpu_ratio));
     json_object_set_new(row, "gamma", gap(price_of(e, threshold, points, speedup)));
     json_object_set_new(row, "exact_rate", json_real((double)t->output_hits / (double)t->inputs));
@@ -107,7 +112,8 @@ static void print_losses(const hit_losses *h)
         printf("%8s %8s %8s ", "-", "-", "-");
 }
 
-static void print_row(const evaluation *e, double threshold, double points, const spread *full, const spread *memo)
+static void print_row(const evaluation *e, double threshold, double points, const spread *full,
+                      const spread *memo)
 {
     const pc_prefill_stats *t = &e->memo.stats;
     double speedup = full->median / memo->median, gamma = price_of(e, threshold, points, speedup);
@@ -117,20 +123,22 @@ static void print_row(const evaluation *e, double threshold, double points, cons
     else
         snprintf(name, sizeof name, "%s", name_of(threshold));
     snprintf(price, sizeof price, isfinite(gamma) ? "%.3f" : "-", gamma);
-    printf("%-9s %8.2f %7.2f %7.1f %7.1f ", name, points, e->full_score - points, 100 * (double)t->hits / (double)t->inputs,
+    printf("%-9s %8.2f %7.2f %7.1f %7.1f ", name, points, e->full_score - points,
+           100 * (double)t->hits / (double)t->inputs,
            100 * (double)t->output_hits / (double)t->inputs);
     print_losses(&e->hits);
-    printf("%9.3f (%.3f-%.3f) %9.3f (%.3f-%.3f) %7.3f %7.3f %7s\n", full->median, full->low, full->high, memo->median, memo->low, memo->high, speedup,
-           e->cpu_ratio, price);
+    printf("%9.3f (%.3f-%.3f) %9.3f (%.3f-%.3f) %7.3f %7.3f %7s\n", full->median, full->low,
+           full->high, memo->median, memo->low, memo->high, speedup, e->cpu_ratio, price);
 }
 
 static void print_head(const evaluation *e)
 {
-    printf("%s %.2f of %zu items, everything computed; %ld passes of each way in turn\n", score_name(e->s.data.kind), e->full_score,
-           e->s.data.item_count, e->a->repeats);
+    printf("%s %.2f of %zu items, everything computed; %ld passes of each way in turn\n",
+           score_name(e->s.data.kind), e->full_score, e->s.data.item_count, e->a->repeats);
     char high[40];
     snprintf(high, sizeof high, "at %g %%", e->a->percentile);
-    printf("%-9s %8s %7s %7s %7s %8s %8s %8s %9s %15s %9s %15s %7s %7s %7s\n", "threshold", "score", "loss", "hits %", "exact %", "hits lose", high, "worst", "full s", "", "memo s", "",
+    printf("%-9s %8s %7s %7s %7s %8s %8s %8s %9s %15s %9s %15s %7s %7s %7s\n", "threshold", "score",
+           "loss", "hits %", "exact %", "hits lose", high, "worst", "full s", "", "memo s", "",
            "ratio", "cpu", "gamma");
 }
 
@@ -149,14 +157,17 @@ static void judge_hits(evaluation *e, int of_memo)
 static int one_threshold(evaluation *e, double threshold)
 {
     double full[MOST_TIMES], memo[MOST_TIMES], full_cpu[MOST_TIMES], memo_cpu[MOST_TIMES], points;
-    const way everything = {.flags = 0}, other = {threshold > tuned ? NULL : e->s.memo, 0, threshold > tuned ? e->layers : NULL, threshold < tuned ? threshold : 0};
+    const way everything = {.flags = 0},
+              other = {threshold > tuned ? NULL : e->s.memo, 0,
+                       threshold > tuned ? e->layers : NULL, threshold < tuned ? threshold : 0};
     size_t n = (size_t)e->a->repeats;
     spread full_s, memo_s;
     int code = EXIT_OK;
     if (threshold == lazy)
         lazy_layers(e->layers, e->s.info.layers);
     if (threshold == san)
-        code = san_layers(e->layers, e->s.model, &e->s.info, e->s.data.inputs, e->s.data.input_count);
+        code = san_layers(e->layers, e->s.model, &e->s.info, e->s.data.inputs,
+                          e->s.data.input_count);
     if (code == EXIT_OK)
         code = answers_run(&e->memo, &e->s, &e->s.data, &other);
     for (size_t i = 0; i < n && code == EXIT_OK; i++) {
@@ -177,9 +188,11 @@ static int one_threshold(evaluation *e, double threshold)
     (e->a->json ? print_row_json : print_row)(e, threshold, points, &full_s, &memo_s);
     fflush(stdout);
     if (threshold <= 1) {
-        plot_point(&e->plot, "hits, %", 0, 0, 1 - threshold, 100 * (double)e->memo.stats.hits / (double)e->memo.stats.inputs);
+        plot_point(&e->plot, "hits, %", 0, 0, 1 - threshold,
+                   100 * (double)e->memo.stats.hits / (double)e->memo.stats.inputs);
         plot_point(&e->plot, "loss, points", 1, 0, 1 - threshold, e->full_score - points);
-        plot_point(&e->plot, "full / memo, %", 2, 0, 1 - threshold, 100 * full_s.median / memo_s.median);
+        plot_point(&e->plot, "full / memo, %", 2, 0, 1 - threshold,
+                   100 * full_s.median / memo_s.median);
     }
     return EXIT_OK;
 }
@@ -188,7 +201,8 @@ static int measure(evaluation *e, const double *thresholds, size_t count)
 {
     const way everything = {.flags = 0};
     int code;
-    if ((code = answers_new(&e->full, &e->s, &e->s.data)) != EXIT_OK || (code = answers_new(&e->memo, &e->s, &e->s.data)) != EXIT_OK)
+    if ((code = answers_new(&e->full, &e->s, &e->s.data)) != EXIT_OK
+        || (code = answers_new(&e->memo, &e->s, &e->s.data)) != EXIT_OK)
         return code;
     e->losses = malloc(e->s.data.input_count * sizeof *e->losses);
     if (!e->losses || !(e->rows = malloc(e->s.data.input_count * sizeof *e->rows)))
@@ -210,14 +224,17 @@ static int evaluate(const arguments *a, const double *thresholds, size_t count)
     static evaluation e;
     pc_memo_options memo = PC_MEMO_OPTIONS_INIT;
     int code;
-    e = (evaluation){.a = a, .plot = {.title = "Reused attention maps", .x_label = "distance of features that is accepted (1 - threshold)",
-                                      .y_label = "percent, points"}};
+    e = (evaluation){.a = a,
+                     .plot = {.title = "Reused attention maps",
+                              .x_label = "distance of features that is accepted (1 - threshold)",
+                              .y_label = "percent, points"}};
     memo.flags = PC_MEMO_READ_ONLY;
     memo.verify_share = a->verify > 0 ? a->verify : -1;
     watch_interrupt();
-    if ((code = session_open(&e.s, &a->session, &memo)) == EXIT_OK && (code = session_read(&e.s)) == EXIT_OK &&
-        (code = session_train_head(&e.s)) == EXIT_OK)
-        code = e.s.data.item_count ? measure(&e, thresholds, count) : plain_error("no row of the data has a score or an answer");
+    if ((code = session_open(&e.s, &a->session, &memo)) == EXIT_OK
+        && (code = session_read(&e.s)) == EXIT_OK && (code = session_train_head(&e.s)) == EXIT_OK)
+        code = e.s.data.item_count ? measure(&e, thresholds, count)
+                                   : plain_error("no row of the data has a score or an answer");
     free(e.rows);
     free(e.losses);
     free(e.layers);
@@ -257,21 +274,34 @@ static size_t read_thresholds(const char *list, double *out)
 int memo_eval(int argc, char **argv)
 {
     static const command about = {
-        "memo eval", "memo eval --model M --memo DIR --data FILE --kind pairs|labels|choices [options]",
-        "Score (Spearman of pairs, accuracy of labels and choices, times 100) and time of all inputs, everything computed\n"
-        "against the memo, in turn; extracting features, searching and fetching maps are inside the memo's time. hits: share\n"
-        "of the inputs that took anything over; exact: of those that are remembered word for word, and got back what was kept of them. hits lose: those that took over maps,\n"
-        "in the mean, at a percentile and at worst, 1 - cosine of both embeddings (of choices: 1 where another one is chosen). ratio: full over memo; cpu: of processor time. gamma: lost score as a fraction, over what the ratio of the times is above 1\n"
-        "(less is better; - where nothing hit or nothing was gained). `lazy`: no memo, but every second layer takes over the maps of the one before (LazyFormer); `san`: groups of layers with alike maps share one.\n\n" DATA_HELP,
+        "memo eval",
+        "memo eval --model M --memo DIR --data FILE --kind pairs|labels|choices [options]",
+        "Score (Spearman of pairs, accuracy of labels and choices, times 100) and time of all "
+        "inputs, everything computed\n"
+        "against the memo, in turn; extracting features, searching and fetching maps are inside "
+        "the memo's time. hits: share\n"
+        "of the inputs that took anything over; exact: of those that are remembered word for word, "
+        "and got back what was kept of them. hits lose: those that took over maps,\n"
+        "in the mean, at a percentile and at worst, 1 - cosine of both embeddings (of choices: 1 "
+        "where another one is chosen). ratio: full over memo; cpu: of processor time. gamma: lost "
+        "score as a fraction, over what the ratio of the times is above 1\n"
+        "(less is better; - where nothing hit or nothing was gained). `lazy`: no memo, but every "
+        "second layer takes over the maps of the one before (LazyFormer); `san`: groups of layers "
+        "with alike maps share one.\n\n" DATA_HELP,
         NULL};
-    arguments a = {.session = {.batch = 16, .seed = 1, .data = {.kind = DATA_PAIRS, .judged = 1}}, .thresholds = "0.995,0.99,0.95,tuned", .repeats = 3, .percentile = HIT_PERCENTILE};
+    arguments a = {.session = {.batch = 16, .seed = 1, .data = {.kind = DATA_PAIRS, .judged = 1}},
+                   .thresholds = "0.995,0.99,0.95,tuned",
+                   .repeats = 3,
+                   .percentile = HIT_PERCENTILE};
     const option_row rows[] = {
         MEMO_MODEL_ROWS(a.session),
         DATA_ROWS(a.session.data),
         MEMO_JUDGE_ROWS(a.session),
-        {"thresholds", OPTION_TEXT, &a.thresholds, "similarities, `tuned`, `lazy`, `san` (0.995,0.99,0.95,tuned)", NULL, 0, 0},
+        {"thresholds", OPTION_TEXT, &a.thresholds,
+         "similarities, `tuned`, `lazy`, `san` (0.995,0.99,0.95,tuned)", NULL, 0, 0},
         {"repeats", OPTION_NUMBER, &a.repeats, "passes of each way (3)", NULL, 1, MOST_TIMES},
-        {"verify", OPTION_REAL, &a.verify, "share of hits that are computed in full as well (0; in use 0.01)", NULL, 0, 1},
+        {"verify", OPTION_REAL, &a.verify,
+         "share of hits that are computed in full as well (0; in use 0.01)", NULL, 0, 1},
         {"hit-percentile", OPTION_REAL, &a.percentile, "of the hits' losses (95)", NULL, 1, 100},
         {"plot", OPTION_FILE, &a.picture, "curves over the thresholds, as SVG", NULL, 0, 0},
         {"json", OPTION_FLAG, &a.json, "JSON, an object a threshold", NULL, 0, 0},
@@ -280,12 +310,17 @@ int memo_eval(int argc, char **argv)
     const char *others[1];
     size_t count;
     int code;
-    if ((code = read_options(&about, argc, argv, rows, sizeof rows / sizeof *rows, others, 0, &count)) >= 0 ||
-        (code = session_check(&about, &a.session, 1)) >= 0)
+    if ((code = read_options(&about, argc, argv, rows, sizeof rows / sizeof *rows, others, 0,
+                             &count))
+            >= 0
+        || (code = session_check(&about, &a.session, 1)) >= 0)
         return code;
     if (a.session.data.kind == DATA_TEXTS)
         return usage_error(&about, "--kind texts has no score: pairs, labels or choices");
     if (!(count = read_thresholds(a.thresholds, thresholds)))
-        return usage_error(&about, "--thresholds takes up to %d numbers of at most 1, `tuned`, `lazy`, `san`, as in 0.99,tuned", MOST_THRESHOLDS);
+        return usage_error(&about,
+                           "--thresholds takes up to %d numbers of at most 1, `tuned`, `lazy`, "
+                           "`san`, as in 0.99,tuned",
+                           MOST_THRESHOLDS);
     return plot_may_write(a.picture) ? EXIT_INPUT : evaluate(&a, thresholds, count);
 }

@@ -7,21 +7,27 @@ static int print_totals(const memo_session *s, int json)
     if (pc_memo_get_stats(s->memo, &t) < 0)
         return input_error("memo", NULL);
     if (json)
-        print_json(json_pack("{s:I,s:I,s:I,s:I,s:I,s:I,s:I,s:I}", "stored", (json_int_t)t.stored, "live", (json_int_t)t.live, "evicted",
-                             (json_int_t)t.evicted, "removed", (json_int_t)t.removed, "damaged", (json_int_t)t.damaged, "bytes",
-                             (json_int_t)t.bytes, "budget_bytes", (json_int_t)t.budget_bytes, "outputs", (json_int_t)t.outputs));
+        print_json(json_pack("{s:I,s:I,s:I,s:I,s:I,s:I,s:I,s:I}", "stored", (json_int_t)t.stored,
+                             "live", (json_int_t)t.live, "evicted", (json_int_t)t.evicted,
+                             "removed", (json_int_t)t.removed, "damaged", (json_int_t)t.damaged,
+                             "bytes", (json_int_t)t.bytes, "budget_bytes",
+                             (json_int_t)t.budget_bytes, "outputs", (json_int_t)t.outputs));
     else
-        printf("%llu records, %llu with their outputs, %.1f MB; %llu evicted, %llu removed, %llu damaged\n", (unsigned long long)t.live, (unsigned long long)t.outputs,
-               (double)t.bytes / 1e6, (unsigned long long)t.evicted, (unsigned long long)t.removed, (unsigned long long)t.damaged);
+        printf("%llu records, %llu with their outputs, %.1f MB; %llu evicted, %llu removed, %llu "
+               "damaged\n",
+               (unsigned long long)t.live, (unsigned long long)t.outputs, (double)t.bytes / 1e6,
+               (unsigned long long)t.evicted, (unsigned long long)t.removed,
+               (unsigned long long)t.damaged);
     return EXIT_OK;
 }
 
 int memo_show(int argc, char **argv)
 {
-    static const command about = {"memo show", "memo show --model M --memo DIR [--json]",
-                                  "Records, training and thresholds of a memo, a row a bucket of lengths.\n"
-                                  "The memo is only read. --json: an object a bucket, then one of totals.",
-                                  NULL};
+    static const command about = {
+        "memo show", "memo show --model M --memo DIR [--json]",
+        "Records, training and thresholds of a memo, a row a bucket of lengths.\n"
+        "The memo is only read. --json: an object a bucket, then one of totals.",
+        NULL};
     memo_session_options o = {.batch = 1};
     pc_memo_options memo = PC_MEMO_OPTIONS_INIT;
     memo_session s;
@@ -32,12 +38,15 @@ int memo_show(int argc, char **argv)
     };
     const char *others[1];
     size_t count;
-    if ((code = read_options(&about, argc, argv, rows, sizeof rows / sizeof *rows, others, 0, &count)) >= 0 ||
-        (code = session_check(&about, &o, 0)) >= 0)
+    if ((code = read_options(&about, argc, argv, rows, sizeof rows / sizeof *rows, others, 0,
+                             &count))
+            >= 0
+        || (code = session_check(&about, &o, 0)) >= 0)
         return code;
     memo.flags = PC_MEMO_READ_ONLY;
     watch_interrupt();
-    if ((code = session_open(&s, &o, &memo)) == EXIT_OK && (code = print_buckets(&s, json)) == EXIT_OK)
+    if ((code = session_open(&s, &o, &memo)) == EXIT_OK
+        && (code = print_buckets(&s, json)) == EXIT_OK)
         code = print_totals(&s, json);
     session_close(&s);
     return code;

@@ -1,15 +1,19 @@
 /* memo tune: thresholds of a memo, for a loss by the library's measures or by the task's own.
  *
- * By the task's own: every input is computed in full once and once with the maps of its nearest record, however far that is. From
- * both, the score at any thresholds is had without computing again: an input takes the values of the second way where its
- * similarity reaches its bucket's threshold. Buckets are gone through from the one with the most inputs to that with the fewest; each may
- * lose its share of the limit, by inputs, and what those before it left. A bucket's threshold is the lowest one such that it and all higher ones
- * (of up to STEPS, spread evenly over its inputs) keep within that: a lucky value below unlucky ones is not taken.
- * Nor is one below --least: that such inputs lose little would say nothing about other unlike ones. Nor one by which fewer than LEAST_HITS inputs hit that
- * are not remembered word for word (those lose nothing): a few lucky hits say little about others.
+ * By the task's own: every input is computed in full once and once with the maps of its nearest
+ * record, however far that is. From both, the score at any thresholds is had without computing
+ * again: an input takes the values of the second way where its similarity reaches its bucket's
+ * threshold. Buckets are gone through from the one with the most inputs to that with the fewest;
+ * each may lose its share of the limit, by inputs, and what those before it left. A bucket's
+ * threshold is the lowest one such that it and all higher ones (of up to STEPS, spread evenly over
+ * its inputs) keep within that: a lucky value below unlucky ones is not taken. Nor is one below
+ * --least: that such inputs lose little would say nothing about other unlike ones. Nor one by which
+ * fewer than LEAST_HITS inputs hit that are not remembered word for word (those lose nothing): a
+ * few lucky hits say little about others.
  *
- * A validation set is a sample: by chance another one loses more. The loss that has to keep within the limit is therefore the one that 19 of 20 samples as large, drawn with
- * repetition from this one (bootstrap), do not exceed. */
+ * A validation set is a sample: by chance another one loses more. The loss that has to keep within
+ * the limit is therefore the one that 19 of 20 samples as large, drawn with repetition from this
+ * one (bootstrap), do not exceed. */
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -33,8 +37,8 @@ typedef struct tuning {
     memo_session s;
     answers full, near; /* near: with the nearest record's maps */
     const float **rows;
-    size_t *buckets;     /* of inputs; MEMO_BUCKETS: none */
-    double *similarity;  /* of inputs, of any sign; -INFINITY: there is no record */
+    size_t *buckets;    /* of inputs; MEMO_BUCKETS: none */
+    double *similarity; /* of inputs, of any sign; -INFINITY: there is no record */
     double *sorted;
     double *losses, *of_hits; /* [inputs] by the nearest record's maps; of some hits */
     double thresholds[MEMO_BUCKETS];
@@ -109,7 +113,8 @@ static size_t sort_similarities(tuning *t, size_t bucket)
 {
     size_t count = 0;
     for (size_t i = 0; i < t->s.data.input_count; i++)
-        if (t->buckets[i] < MEMO_BUCKETS && (t->buckets[i] == bucket || bucket == MEMO_BUCKETS) && isfinite(t->similarity[i]))
+        if (t->buckets[i] < MEMO_BUCKETS && (t->buckets[i] == bucket || bucket == MEMO_BUCKETS)
+            && isfinite(t->similarity[i]))
             t->sorted[count++] = t->similarity[i];
     qsort(t->sorted, count, sizeof *t->sorted, by_value);
     return count;
@@ -121,7 +126,8 @@ static hit_losses losses_of(tuning *t, size_t bucket)
     size_t n = 0;
     for (size_t i = 0; i < t->s.data.input_count; i++) {
         size_t b = t->buckets[i];
-        if (b < MEMO_BUCKETS && (b == bucket || bucket == MEMO_BUCKETS) && t->similarity[i] < 1 && t->similarity[i] >= t->thresholds[b])
+        if (b < MEMO_BUCKETS && (b == bucket || bucket == MEMO_BUCKETS) && t->similarity[i] < 1
+            && t->similarity[i] >= t->thresholds[b])
             t->of_hits[n++] = t->losses[i];
     }
     return hit_losses_of(t->of_hits, n, t->a->percentile);
@@ -168,8 +174,8 @@ static void search(tuning *t)
     }
 }
 
-/* Twice the mean 1 - cosine of the bucket's hits here: what hits in use may lose before the bucket closes itself. 0, not watched: choices, of which only the candidates' logits are
- * known here. */
+/* Twice the mean 1 - cosine of the bucket's hits here: what hits in use may lose before the bucket
+ * closes itself. 0, not watched: choices, of which only the candidates' logits are known here. */
 static double hit_limit(const tuning *t, size_t bucket)
 {
     double sum = 0;
@@ -192,8 +198,11 @@ static int set_thresholds(tuning *t)
         measured.hit_loss = isfinite(hits.mean) ? hits.mean : 0;
         measured.hit_loss_high = isfinite(hits.mean) ? hits.high : 0;
         measured.hit_loss_worst = isfinite(hits.mean) ? hits.worst : 0;
-        if (pc_memo_get_bucket(t->s.memo, i, &b) < 0 ||
-            (b.trained && pc_memo_set_threshold(t->s.memo, i, t->thresholds[i], kind, hit_limit(t, i), &measured) < 0))
+        if (pc_memo_get_bucket(t->s.memo, i, &b) < 0
+            || (b.trained
+                && pc_memo_set_threshold(t->s.memo, i, t->thresholds[i], kind, hit_limit(t, i),
+                                         &measured)
+                       < 0))
             return input_error("threshold", NULL);
     }
     return EXIT_OK;
@@ -206,14 +215,18 @@ static void print_point(tuning *t, const char *name, double points, size_t hits)
     double share = 100 * (double)hits / (double)t->s.data.input_count;
     hit_losses lost = losses_of(t, MEMO_BUCKETS);
     if (t->a->json)
-        print_json(json_pack("{s:s,s:s,s:f,s:f,s:f,s:f,s:f,s:o,s:o,s:o}", "measure", score_name(t->s.data.kind), "threshold", name, "full_score",
-                             t->full_score, "score", points, "loss", t->full_score - points, "hit_rate", share / 100,
-                             "hit_percentile", t->a->percentile, "hit_loss", json_number(lost.mean), "hit_loss_high", json_number(lost.high),
-                             "hit_loss_worst", json_number(lost.worst)));
+        print_json(json_pack("{s:s,s:s,s:f,s:f,s:f,s:f,s:f,s:o,s:o,s:o}", "measure",
+                             score_name(t->s.data.kind), "threshold", name, "full_score",
+                             t->full_score, "score", points, "loss", t->full_score - points,
+                             "hit_rate", share / 100, "hit_percentile", t->a->percentile,
+                             "hit_loss", json_number(lost.mean), "hit_loss_high",
+                             json_number(lost.high), "hit_loss_worst", json_number(lost.worst)));
     else if (isfinite(lost.mean))
-        printf("%-10s %8.2f %8.2f %8.1f  %9.4f %9.4f %9.4f\n", name, points, t->full_score - points, share, lost.mean, lost.high, lost.worst);
+        printf("%-10s %8.2f %8.2f %8.1f  %9.4f %9.4f %9.4f\n", name, points, t->full_score - points,
+               share, lost.mean, lost.high, lost.worst);
     else
-        printf("%-10s %8.2f %8.2f %8.1f  %9s %9s %9s\n", name, points, t->full_score - points, share, "-", "-", "-");
+        printf("%-10s %8.2f %8.2f %8.1f  %9s %9s %9s\n", name, points, t->full_score - points,
+               share, "-", "-", "-");
 }
 
 static void one_point(tuning *t, double threshold)
@@ -226,7 +239,8 @@ static void one_point(tuning *t, double threshold)
     points = mixed(t, &hits);
     snprintf(name, sizeof name, "%.6f", threshold);
     print_point(t, name, points, hits);
-    plot_point(&t->plot, "hits, %", 0, 0, 1 - threshold, 100 * (double)hits / (double)t->s.data.input_count);
+    plot_point(&t->plot, "hits, %", 0, 0, 1 - threshold,
+               100 * (double)hits / (double)t->s.data.input_count);
     plot_point(&t->plot, "loss, points", 1, 0, 1 - threshold, t->full_score - points);
 }
 
@@ -238,8 +252,10 @@ static void print_curve(tuning *t)
     for (size_t i = 0; i < CURVE && count; i++)
         grid[i] = t->sorted[(i + 1) * count / CURVE ? (i + 1) * count / CURVE - 1 : 0];
     if (!t->a->json)
-        printf("%-10s %8s %8s %8s  hits lose  at %3g %%     worst   (%s, everything computed: %.2f)\n", "threshold", "score", "loss", "hits %",
-               t->a->percentile, score_name(t->s.data.kind), t->full_score);
+        printf(
+            "%-10s %8s %8s %8s  hits lose  at %3g %%     worst   (%s, everything computed: %.2f)\n",
+            "threshold", "score", "loss", "hits %", t->a->percentile, score_name(t->s.data.kind),
+            t->full_score);
     for (size_t i = 0; i < CURVE && count; i++)
         one_point(t, grid[i]);
 }
@@ -275,8 +291,9 @@ static int compute_both(tuning *t)
     const way everything = {.flags = 0}, nearest = {.memo = t->s.memo, .flags = PC_PREFILL_FORCE};
     size_t n = t->s.data.input_count;
     int code;
-    if ((code = session_train_head(&t->s)) != EXIT_OK || (code = answers_new(&t->full, &t->s, &t->s.data)) != EXIT_OK ||
-        (code = answers_new(&t->near, &t->s, &t->s.data)) != EXIT_OK)
+    if ((code = session_train_head(&t->s)) != EXIT_OK
+        || (code = answers_new(&t->full, &t->s, &t->s.data)) != EXIT_OK
+        || (code = answers_new(&t->near, &t->s, &t->s.data)) != EXIT_OK)
         return code;
     t->rows = malloc(n * sizeof *t->rows);
     t->buckets = malloc(n * sizeof *t->buckets);
@@ -304,7 +321,9 @@ static int by_loss(tuning *t, uint32_t loss)
     work.progress_user = &progress;
     work.loss = loss;
     work.limit = t->a->limit;
-    work.hit_limit = t->a->hit_limit < 0 ? 0 : fmax(t->a->hit_limit, 1e-300); /* 0 is the library's own */
+    work.hit_limit = t->a->hit_limit < 0
+                         ? 0
+                         : fmax(t->a->hit_limit, 1e-300); /* 0 is the library's own */
     work.hit_percentile = t->a->percentile;
     status = pc_memo_tune(t->s.memo, t->s.data.inputs, t->s.data.input_count, &work);
     end_progress(&progress);
@@ -316,11 +335,14 @@ static int tune(const arguments *a, long loss)
     static tuning t;
     pc_memo_options memo = PC_MEMO_OPTIONS_INIT;
     int code;
-    t = (tuning){.a = a, .plot = {.title = "Reused attention maps", .x_label = "distance of features that is accepted (1 - threshold)",
-                                  .y_label = "percent, points"}};
+    t = (tuning){.a = a,
+                 .plot = {.title = "Reused attention maps",
+                          .x_label = "distance of features that is accepted (1 - threshold)",
+                          .y_label = "percent, points"}};
     memo.verify_share = -1;
     watch_interrupt();
-    if ((code = session_open(&t.s, &a->session, &memo)) == EXIT_OK && (code = session_read(&t.s)) == EXIT_OK) {
+    if ((code = session_open(&t.s, &a->session, &memo)) == EXIT_OK
+        && (code = session_read(&t.s)) == EXIT_OK) {
         if (loss >= 0)
             code = by_loss(&t, (uint32_t)loss);
         else if (!t.s.data.item_count)
@@ -362,36 +384,53 @@ static int check(const command *about, const arguments *a, long *loss)
         return usage_error(about, "--plot, --dry and --train are of --measure");
     if (a->measure && strcmp(a->measure, "spearman") != 0 && strcmp(a->measure, "accuracy") != 0)
         return usage_error(about, "--measure '%s' is none of: spearman accuracy", a->measure);
-    if (a->measure && (kind == DATA_TEXTS || (kind == DATA_PAIRS) != !strcmp(a->measure, "spearman")))
-        return usage_error(about, "--measure spearman is of --kind pairs, accuracy of labels and choices");
+    if (a->measure
+        && (kind == DATA_TEXTS || (kind == DATA_PAIRS) != !strcmp(a->measure, "spearman")))
+        return usage_error(about,
+                           "--measure spearman is of --kind pairs, accuracy of labels and choices");
     return session_check(about, &a->session, 1);
 }
 
 int memo_tune(int argc, char **argv)
 {
     static const command about = {
-        "memo tune", "memo tune --model M --memo DIR --data FILE (--loss L | --measure M) --limit X [options]",
-        "Sets the threshold of every bucket of lengths to the lowest similarity at which the loss stays within the limit.\n"
-        "  --loss cosine|changed|kl       mean over all inputs: 1 - cosine of embeddings, share of inputs with another most likely\n"
-        "                                 class or next token, divergence of those distributions in nats\n"
-        "  --measure spearman|accuracy    what the task loses, in points of 100; prints (and --plot draws) loss and hits over\n"
-        "                                 one threshold for all buckets, then those at the thresholds that were found\n"
-        "                                 (what 19 of 20 samples as large would lose at most keeps within the limit)\n"
-        "  --hit-limit X                  what hits may lose at --hit-percentile of them, too: as --loss says (four times --limit); with --measure\n"
-        "                                 1 - cosine of embeddings, or the share of choices that are others (no limit). Both print what hits lose\n"
+        "memo tune",
+        "memo tune --model M --memo DIR --data FILE (--loss L | --measure M) --limit X [options]",
+        "Sets the threshold of every bucket of lengths to the lowest similarity at which the loss "
+        "stays within the limit.\n"
+        "  --loss cosine|changed|kl       mean over all inputs: 1 - cosine of embeddings, share of "
+        "inputs with another most likely\n"
+        "                                 class or next token, divergence of those distributions "
+        "in nats\n"
+        "  --measure spearman|accuracy    what the task loses, in points of 100; prints (and "
+        "--plot draws) loss and hits over\n"
+        "                                 one threshold for all buckets, then those at the "
+        "thresholds that were found\n"
+        "                                 (what 19 of 20 samples as large would lose at most keeps "
+        "within the limit)\n"
+        "  --hit-limit X                  what hits may lose at --hit-percentile of them, too: as "
+        "--loss says (four times --limit); with --measure\n"
+        "                                 1 - cosine of embeddings, or the share of choices that "
+        "are others (no limit). Both print what hits lose\n"
         "The inputs should be others than those that the memo was built from.\n\n" DATA_HELP,
         NULL};
-    arguments a = {.session = {.batch = 16, .seed = 1}, .limit = -1, .least = 0.5, .hit_limit = -1, .percentile = HIT_PERCENTILE};
+    arguments a = {.session = {.batch = 16, .seed = 1},
+                   .limit = -1,
+                   .least = 0.5,
+                   .hit_limit = -1,
+                   .percentile = HIT_PERCENTILE};
     const option_row rows[] = {
         MEMO_MODEL_ROWS(a.session),
         DATA_ROWS(a.session.data),
         MEMO_JUDGE_ROWS(a.session),
         {"loss", OPTION_TEXT, &a.loss, "cosine, changed or kl", NULL, 0, 0},
         {"measure", OPTION_TEXT, &a.measure, "spearman or accuracy", NULL, 0, 0},
-        {"limit", OPTION_REAL, &a.limit, "as in --loss cosine --limit 0.001, --measure accuracy --limit 0.3", NULL, 0, 100},
+        {"limit", OPTION_REAL, &a.limit,
+         "as in --loss cosine --limit 0.001, --measure accuracy --limit 0.3", NULL, 0, 100},
         {"hit-limit", OPTION_REAL, &a.hit_limit, "as in --hit-limit 0.05", NULL, 0, 100},
         {"hit-percentile", OPTION_REAL, &a.percentile, "of the hits' losses (95)", NULL, 1, 100},
-        {"least", OPTION_REAL, &a.least, "of --measure: no threshold below this one (0.5)", NULL, -1e9, 1},
+        {"least", OPTION_REAL, &a.least, "of --measure: no threshold below this one (0.5)", NULL,
+         -1e9, 1},
         {"dry", OPTION_FLAG, &a.dry, "only print: thresholds stay as they are", NULL, 0, 0},
         {"plot", OPTION_FILE, &a.picture, "the curve as SVG", NULL, 0, 0},
         {"json", OPTION_FLAG, &a.json, "JSON, an object a point, then one a bucket", NULL, 0, 0},
@@ -400,8 +439,10 @@ int memo_tune(int argc, char **argv)
     size_t count;
     long loss;
     int code;
-    if ((code = read_options(&about, argc, argv, rows, sizeof rows / sizeof *rows, others, 0, &count)) >= 0 ||
-        (code = check(&about, &a, &loss)) >= 0)
+    if ((code = read_options(&about, argc, argv, rows, sizeof rows / sizeof *rows, others, 0,
+                             &count))
+            >= 0
+        || (code = check(&about, &a, &loss)) >= 0)
         return code;
     a.session.data.judged = loss < 0;
     return plot_may_write(a.picture) ? EXIT_INPUT : tune(&a, loss);

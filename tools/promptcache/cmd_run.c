@@ -8,7 +8,8 @@
 typedef struct arguments {
     const char *model, *prompt, *text, *text_file, *user, *user_file, *memo;
     file_list schemas;
-    long encoding, repair, max_tokens, repair_tokens, regime_length, top_k, seed, repeats, compute, kv;
+    long encoding, repair, max_tokens, repair_tokens, regime_length, top_k, seed, repeats, compute,
+        kv;
     double repair_percent, temperature, top_p, penalty, threshold;
     int compare, json;
     pml_options pml;
@@ -69,7 +70,10 @@ static int load_text(const arguments *a, objects *o)
     if (!text)
         return EXIT_INPUT;
     if ((status = pc_prompt_from_text(&o->prompt, o->model, text, size)) < 0)
-        code = pml_error(a->text ? "--text" : strcmp(a->text_file, "-") ? a->text_file : "standard input", status);
+        code = pml_error(a->text                     ? "--text"
+                         : strcmp(a->text_file, "-") ? a->text_file
+                                                     : "standard input",
+                         status);
     free(read);
     return code;
 }
@@ -252,8 +256,8 @@ static int compare(const arguments *a, const objects *o, answer *cached, answer 
         return code;
     c.cached_ms = median(cached_ms, (size_t)a->repeats);
     c.full_ms = median(full_ms, (size_t)a->repeats);
-    c.equal = cached->size == full->size &&
-              (!cached->size || !memcmp(cached->text, full->text, cached->size));
+    c.equal = cached->size == full->size
+              && (!cached->size || !memcmp(cached->text, full->text, cached->size));
     if (a->json)
         print_comparison_json(&c);
     else
@@ -305,9 +309,10 @@ static int check_arguments(const arguments *a)
     if (relay)
         return check_relay(&run_command, &a->relay, 1);
     if (!plain && (!a->schemas.count || !a->prompt))
-        return usage_error(&run_command, "%s needed", !pml ? "--schema and --prompt, or --user, or --text, are"
-                                                      : a->prompt ? "--schema is"
-                                                                  : "--prompt is");
+        return usage_error(&run_command, "%s needed",
+                           !pml        ? "--schema and --prompt, or --user, or --text, are"
+                           : a->prompt ? "--schema is"
+                                       : "--prompt is");
     return -1;
 }
 
@@ -326,9 +331,10 @@ static int run(int argc, char **argv)
          0},
         PML_OPTION_ROWS(a.pml),
         RELAY_OPTION_ROWS(a.relay),
-        {"user", OPTION_TEXT, &a.user, "the request's text: in the chat template, or the schema string's user slot", NULL, 0, 0},
-        {"user-file", OPTION_FILE, &a.user_file, "the same from a file; -: standard input", NULL,
-         0, 0},
+        {"user", OPTION_TEXT, &a.user,
+         "the request's text: in the chat template, or the schema string's user slot", NULL, 0, 0},
+        {"user-file", OPTION_FILE, &a.user_file, "the same from a file; -: standard input", NULL, 0,
+         0},
         {"compare", OPTION_FLAG, &a.compare,
          "also the full prefill; exit code 1 if the answers differ", NULL, 0, 0},
         {"repeats", OPTION_NUMBER, &a.repeats, "runs of each for --compare, 1 to 64 (5)", NULL, 1,
@@ -343,7 +349,8 @@ static int run(int argc, char **argv)
         {"max-tokens", OPTION_NUMBER, &a.max_tokens, "of the answer, at least 1 (256)", NULL, 1,
          UINT32_MAX},
         {"regime-length", OPTION_NUMBER, &a.regime_length,
-         "length that decides the frequencies of dynamic NTK and LongRoPE; 0: prompt + answer (0)", NULL, 0, INT32_MAX},
+         "length that decides the frequencies of dynamic NTK and LongRoPE; 0: prompt + answer (0)",
+         NULL, 0, INT32_MAX},
         {"temperature", OPTION_REAL, &a.temperature, "0: the likeliest token (0)", NULL, 0, 1000},
         {"top-k", OPTION_NUMBER, &a.top_k, "0: all", NULL, 0, UINT32_MAX},
         {"top-p", OPTION_REAL, &a.top_p, "0: all", NULL, 0, 1},
@@ -353,22 +360,24 @@ static int run(int argc, char **argv)
         {"kv", OPTION_CHOICE, &a.kv, "format in which K and V are kept", KV_CHOICES, 0, 0},
         THREADS_ROW,
         STORE_OPTION_ROWS(a.store),
-        {"read-only", OPTION_FLAG, &a.store.read_only, "nothing is written to folder and server", NULL, 0, 0},
-        {"memo", OPTION_DIR, &a.memo,
-         "folder of a memo (memo build), asked for a plain prompt", NULL, 0, 0},
+        {"read-only", OPTION_FLAG, &a.store.read_only, "nothing is written to folder and server",
+         NULL, 0, 0},
+        {"memo", OPTION_DIR, &a.memo, "folder of a memo (memo build), asked for a plain prompt",
+         NULL, 0, 0},
         {"threshold", OPTION_REAL, &a.threshold,
-         "least similarity of a hit, 1 - distance, as low as -1000; 0: as tuned (0)", NULL, -1000, 1},
+         "least similarity of a hit, 1 - distance, as low as -1000; 0: as tuned (0)", NULL, -1000,
+         1},
         {"json", OPTION_FLAG, &a.json, "one JSON object", NULL, 0, 0},
     };
     const char *others[1];
     size_t count;
-    int code =
-        read_options(&run_command, argc, argv, rows, sizeof rows / sizeof *rows, others, 0, &count);
+    int code = read_options(&run_command, argc, argv, rows, sizeof rows / sizeof *rows, others, 0,
+                            &count);
     if (code < 0)
         code = check_arguments(&a);
     return code >= 0 ? code : answer_prompt(&a);
 }
 
-const command run_command = {"run",
-                             "run --model M (--schema S.pml --prompt P.pml | --user TEXT | --text TEXT) [options]",
-                             "answers a prompt of cached modules", run};
+const command run_command = {
+    "run", "run --model M (--schema S.pml --prompt P.pml | --user TEXT | --text TEXT) [options]",
+    "answers a prompt of cached modules", run};

@@ -84,7 +84,8 @@ static int show_schema(const char *path, const char *model_path, const char *svg
         code = model_error(model_path,
                            "a vocabulary is enough: a GGUF file without tensors will do");
     else if ((status = path ? pc_schema_load(&schema, model, path, &schema_options)
-                            : load_relay(&schema, model, relay)) < 0)
+                            : load_relay(&schema, model, relay))
+             < 0)
         code = pml_error(path ? "schema" : "schema string", status);
     else if (svg)
         code = write_layout_svg(schema, svg);

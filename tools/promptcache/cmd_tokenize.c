@@ -25,7 +25,8 @@ static int encode(const pc_model *model, const char *text, size_t size, uint64_t
     return EXIT_OK;
 }
 
-/* The ids of a JSON array, in a block of the caller's; NULL after a message. `where`: what holds it. */
+/* The ids of a JSON array, in a block of the caller's; NULL after a message. `where`: what holds
+ * it. */
 static int32_t *read_ids(const char *where, const char *text, size_t size, size_t *count)
 {
     json_error_t error;
@@ -54,7 +55,8 @@ static int32_t *read_ids(const char *where, const char *text, size_t size, size_
     return ids;
 }
 
-static int decode(const pc_model *model, const char *where, const char *text, size_t size, uint64_t flags, int json)
+static int decode(const pc_model *model, const char *where, const char *text, size_t size,
+                  uint64_t flags, int json)
 {
     size_t count, bytes;
     int32_t *ids = read_ids(where, text, size, &count);

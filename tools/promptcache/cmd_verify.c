@@ -21,21 +21,23 @@ static const char *frame_only(const pc_record_info *info, int has_key)
     return has_key ? "frame only: another key" : "frame only: sealed, and no key was given";
 }
 
-/* EXIT_OK; EXIT_CHECK: it is damaged, or could not be checked to its states; EXIT_INPUT: it cannot be judged. */
+/* EXIT_OK; EXIT_CHECK: it is damaged, or could not be checked to its states; EXIT_INPUT: it cannot
+ * be judged. */
 static int verify_one(const arguments *a, const folder_view *view, size_t index, finding *what)
 {
     pc_record_info info = PC_RECORD_INFO_INIT;
     char key[65];
     pc_folder_get(view->folder, index, &info);
     pc_status status = pc_folder_verify(view->folder, index);
-    const char *frame = status == PC_ERR_UNSUPPORTED ? frame_only(&info, a->seal_key_file != NULL) : NULL;
+    const char *frame = status == PC_ERR_UNSUPPORTED ? frame_only(&info, a->seal_key_file != NULL)
+                                                     : NULL;
     *what = status == PC_ERR_NOT_FOUND ? GONE : frame ? FRAME : status < 0 ? BAD : GOOD;
     if (*what == GONE && !a->record)
         return EXIT_OK;
     key_text(info.key, key);
     if (a->json) {
-        json_t *row = json_pack("{s:s,s:s,s:I,s:b}", "key", key, "variant", info.variant, "file_bytes",
-                                (json_int_t)info.file_bytes, "ok", status >= 0);
+        json_t *row = json_pack("{s:s,s:s,s:I,s:b}", "key", key, "variant", info.variant,
+                                "file_bytes", (json_int_t)info.file_bytes, "ok", status >= 0);
         if (status < 0)
             json_object_set_new(row, "error", json_text(pc_error_text(), strlen(pc_error_text())));
         if (frame)
@@ -86,8 +88,8 @@ static int run(int argc, char **argv)
     const option_row rows[] = {
         {"key", OPTION_TEXT, &a.record, "only this record: its key, or its file", NULL, 0, 0},
         SEAL_KEY_ROW(&a.seal_key_file),
-        {"frame", OPTION_FLAG, &a.frame, "without the key, the frame of a sealed record is enough: exit code 0",
-         NULL, 0, 0},
+        {"frame", OPTION_FLAG, &a.frame,
+         "without the key, the frame of a sealed record is enough: exit code 0", NULL, 0, 0},
         {"quiet", OPTION_FLAG, &a.quiet, "tells only what is bad", NULL, 0, 0},
         {"json", OPTION_FLAG, &a.json, "one JSON object a record", NULL, 0, 0},
     };
@@ -108,5 +110,6 @@ static int run(int argc, char **argv)
     return code;
 }
 
-const command verify_command = {"verify", "verify DIR [--key KEY|FILE] [--frame] [--quiet] [--json] [options]",
-                                "checks the records of a folder, every byte", run};
+const command verify_command = {
+    "verify", "verify DIR [--key KEY|FILE] [--frame] [--quiet] [--json] [options]",
+    "checks the records of a folder, every byte", run};

@@ -22,5 +22,6 @@ int run_part(const command_family *f, int argc, char **argv)
     for (size_t i = 0; i < f->count; i++)
         if (!strcmp(argv[1], f->parts[i].name))
             return f->parts[i].run(argc - 1, argv + 1);
-    return usage_error(f->about, "there is no %s '%s'; `promptcache %s --help` lists them", f->kind, argv[1], name);
+    return usage_error(f->about, "there is no %s '%s'; `promptcache %s --help` lists them", f->kind,
+                       argv[1], name);
 }

@@ -57,11 +57,12 @@ int data_check(const command *about, const data_options *o)
     char names[PIECES][NAME];
     size_t count = o->columns ? split(o->columns, names) : 0;
     static const size_t least[] = {1, 3, 2, 3};
-    if (o->columns && (count < least[o->kind] || (o->kind == DATA_PAIRS && count > 3) ||
-                       (o->kind == DATA_LABELS && count > 2)))
+    if (o->columns
+        && (count < least[o->kind] || (o->kind == DATA_PAIRS && count > 3)
+            || (o->kind == DATA_LABELS && count > 2)))
         return usage_error(about, "--columns %s: these rows need %s", o->columns,
-                           o->kind == DATA_PAIRS    ? "three: two texts and the score"
-                           : o->kind == DATA_LABELS ? "two: text and class"
+                           o->kind == DATA_PAIRS     ? "three: two texts and the score"
+                           : o->kind == DATA_LABELS  ? "two: text and class"
                            : o->kind == DATA_CHOICES ? "three or more: question, choices, answer"
                                                      : "one or more");
     for (size_t i = 0; i < count; i++)
@@ -145,7 +146,8 @@ static int add_input(reader *r, int32_t *tokens, size_t count)
 {
     dataset *d = r->d;
     if (d->input_count == r->input_room) {
-        pc_input *grown = realloc(d->inputs, (r->input_room = 2 * r->input_room + 64) * sizeof *grown);
+        pc_input *grown = realloc(d->inputs,
+                                  (r->input_room = 2 * r->input_room + 64) * sizeof *grown);
         if (!grown) {
             free(tokens);
             return no_memory(r);
@@ -179,7 +181,8 @@ static data_item *add_item(reader *r, size_t first)
 {
     dataset *d = r->d;
     if (d->item_count == r->item_room) {
-        data_item *grown = realloc(d->items, (r->item_room = 2 * r->item_room + 64) * sizeof *grown);
+        data_item *grown = realloc(d->items,
+                                   (r->item_room = 2 * r->item_room + 64) * sizeof *grown);
         if (!grown) {
             no_memory(r);
             return NULL;
@@ -268,7 +271,8 @@ typedef struct question {
 } question;
 
 /* The token that follows the prompt if the choice does. */
-static int candidate_of(reader *r, const question *q, size_t index, const int32_t *prompt, size_t count, int32_t *out)
+static int candidate_of(reader *r, const question *q, size_t index, const int32_t *prompt,
+                        size_t count, int32_t *out)
 {
     size_t size = strlen(q->text) + strlen(q->choices[index]) + 1, n;
     char *both = malloc(size);
@@ -286,7 +290,8 @@ static int candidate_of(reader *r, const question *q, size_t index, const int32_
     return EXIT_OK;
 }
 
-/* Questions of which two choices begin alike, or one joins the prompt's last token, cannot be scored so. */
+/* Questions of which two choices begin alike, or one joins the prompt's last token, cannot be
+ * scored so. */
 static int candidates_differ(const data_item *item)
 {
     for (size_t i = 0; i < item->candidate_count; i++)
@@ -346,8 +351,8 @@ static int add_lettered(reader *r)
     int code;
     for (size_t i = 0; i <= q.count; i++)
         size += strlen(column(r, i)) + 8;
-    if (r->place_count < 4 || q.count > sizeof letters / sizeof *letters ||
-        (q.right = right_of(column(r, r->place_count - 1), q.count)) == q.count) {
+    if (r->place_count < 4 || q.count > sizeof letters / sizeof *letters
+        || (q.right = right_of(column(r, r->place_count - 1), q.count)) == q.count) {
         r->d->damaged++;
         return EXIT_OK;
     }
@@ -356,7 +361,8 @@ static int add_lettered(reader *r)
     used = (size_t)snprintf(q.text, size, "%s\n", column(r, 0));
     for (size_t i = 0; i < q.count; i++) {
         q.choices[i] = letters[i];
-        used += (size_t)snprintf(q.text + used, size - used, "%c. %s\n", (char)('A' + (int)i), column(r, i + 1));
+        used += (size_t)snprintf(q.text + used, size - used, "%c. %s\n", (char)('A' + (int)i),
+                                 column(r, i + 1));
     }
     snprintf(q.text + used, size - used, "Answer:");
     code = add_question(r, &q);
@@ -444,8 +450,9 @@ static int read_file(reader *r, const char *path)
 static int is_data(const reader *r, const char *path)
 {
     const char *dot = strrchr(path, '.');
-    return dot && (!strcmp(dot, ".csv") || !strcmp(dot, ".tsv") || !strcmp(dot, ".jsonl") ||
-                   (!strcmp(dot, ".txt") && r->options->kind == DATA_TEXTS));
+    return dot
+           && (!strcmp(dot, ".csv") || !strcmp(dot, ".tsv") || !strcmp(dot, ".jsonl")
+               || (!strcmp(dot, ".txt") && r->options->kind == DATA_TEXTS));
 }
 
 static int by_name(const void *a, const void *b)
@@ -509,8 +516,9 @@ int data_read(dataset *d, const pc_model *model, const data_options *options, la
         code = read_path(r, options->files.items[i]);
     d->rows = r->rows;
     if (code == EXIT_OK && !d->input_count)
-        code = plain_error("%s: there is no row that can be used (%zu read, %zu damaged, %zu too long)",
-                           options->files.items[0], d->rows, d->damaged, d->cut);
+        code = plain_error(
+            "%s: there is no row that can be used (%zu read, %zu damaged, %zu too long)",
+            options->files.items[0], d->rows, d->damaged, d->cut);
     free(r);
     return code;
 }
@@ -535,10 +543,12 @@ void labels_free(label_list *labels)
 
 void data_tell(const dataset *d, const char *name, FILE *out)
 {
-    fprintf(out, "%s: %zu inputs of %zu rows, %zu to %zu tokens, %.1f on average", name, d->input_count, d->rows, d->least, d->most,
+    fprintf(out, "%s: %zu inputs of %zu rows, %zu to %zu tokens, %.1f on average", name,
+            d->input_count, d->rows, d->least, d->most,
             (double)d->tokens / (double)(d->input_count ? d->input_count : 1));
     if (d->unscored)
-        fprintf(out, "; %zu %s", d->unscored, d->kind == DATA_PAIRS ? "pairs without a score" : "whose choices begin alike");
+        fprintf(out, "; %zu %s", d->unscored,
+                d->kind == DATA_PAIRS ? "pairs without a score" : "whose choices begin alike");
     if (d->damaged)
         fprintf(out, "; %zu damaged rows skipped", d->damaged);
     if (d->cut)

@@ -15,8 +15,9 @@ typedef struct data_options {
     long limit;          /* rows; 0: all */
     long max_tokens;     /* of an input; 0: the model's context */
     int special;
-    int judged;          /* pairs without a score are left out */
+    int judged; /* pairs without a score are left out */
 } data_options;
+/* clang-format off */
 #define DATA_ROWS(o)                                                                               \
     {"data", OPTION_PATHS, &(o).files,                                                             \
      "lines of text, .csv, .tsv, .jsonl, or a folder of them; several times", NULL, 0, 0},         \
@@ -42,11 +43,12 @@ typedef struct data_options {
     "           … or A, B …; the model is asked for the letter), or prompt,choices,answer (the\n"  \
     "           choices are texts that may follow the prompt; their first tokens compete)\n"       \
     "Damaged rows (quotes, missing columns) are skipped and counted."
+/* clang-format on */
 
 typedef struct data_item {
-    size_t first; /* input; of pairs also the next one */
-    double score; /* pairs */
-    size_t right; /* labels: index of the class; choices: of the candidate */
+    size_t first;                        /* input; of pairs also the next one */
+    double score;                        /* pairs */
+    size_t right;                        /* labels: index of the class; choices: of the candidate */
     int32_t candidates[DATA_CANDIDATES]; /* choices: tokens */
     size_t candidate_count;
 } data_item;
@@ -73,6 +75,7 @@ int data_read(dataset *d, const pc_model *model, const data_options *options, la
 void data_free(dataset *d);
 void labels_free(label_list *labels);
 void data_tell(const dataset *d, const char *name, FILE *out); /* one line */
-int data_check(const command *about, const data_options *options); /* -1: right; else the exit code */
+int data_check(const command *about,
+               const data_options *options); /* -1: right; else the exit code */
 
 #endif

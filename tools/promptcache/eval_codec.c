@@ -21,7 +21,8 @@ int codec_folder_open(codec_folder **out, pc_context *context, size_t codec)
     int code = EXIT_OK;
     if (!f)
         return plain_error("out of memory");
-    snprintf(f->path, sizeof f->path, "%s/promptcache-eval-XXXXXX", temporary && *temporary ? temporary : "/tmp");
+    snprintf(f->path, sizeof f->path, "%s/promptcache-eval-XXXXXX",
+             temporary && *temporary ? temporary : "/tmp");
     if (!mkdtemp(f->path)) {
         f->path[0] = 0;
         code = plain_error("no folder can be made for the codec %s", eval_codec_names[codec]);
@@ -63,15 +64,16 @@ typedef struct stepper {
     pc_batch *batch;
 } stepper;
 
-static pc_status stepper_new(stepper *s, const pc_model *model, const pc_prompt *prompt, pc_cache *cache,
-                             const pc_generate_options *options)
+static pc_status stepper_new(stepper *s, const pc_model *model, const pc_prompt *prompt,
+                             pc_cache *cache, const pc_generate_options *options)
 {
     pc_generate_options o = *options;
     pc_status status;
     *s = (stepper){NULL, NULL};
     o.flags |= PC_GENERATE_LOGITS | PC_GENERATE_KEEP;
     o.on_text = NULL;
-    if ((status = pc_sequence_new(&s->sequence, prompt, cache, &o)) < 0 || (status = pc_batch_new(&s->batch, model, NULL)) < 0)
+    if ((status = pc_sequence_new(&s->sequence, prompt, cache, &o)) < 0
+        || (status = pc_batch_new(&s->batch, model, NULL)) < 0)
         return status;
     return pc_batch_add(s->batch, s->sequence);
 }
@@ -82,7 +84,8 @@ static void stepper_free(stepper *s)
     pc_batch_free(s->batch);
 }
 
-/* One step: the logits, and the token that followed them at `index` (-1: it has ended without one). */
+/* One step: the logits, and the token that followed them at `index` (-1: it has ended without one).
+ */
 static pc_status step(stepper *s, size_t index, const float **logits, size_t *vocab, int32_t *token)
 {
     size_t count;
@@ -110,8 +113,8 @@ static int add_step(reference *r, const float *logits, int32_t token)
     return 1;
 }
 
-pc_status reference_make(reference *r, const pc_model *model, const pc_prompt *prompt, pc_cache *cache,
-                         const pc_generate_options *options)
+pc_status reference_make(reference *r, const pc_model *model, const pc_prompt *prompt,
+                         pc_cache *cache, const pc_generate_options *options)
 {
     stepper s;
     int32_t token = 0;
@@ -155,8 +158,8 @@ static void compare(codec_loss *loss, const float *want, const float *have, size
 }
 
 /* The tokens of the reference, each predicted behind those before it. */
-static pc_status predict(codec_folder *f, const pc_model *model, const pc_prompt *prompt, const pc_generate_options *options,
-                         const reference *r, codec_loss *loss)
+static pc_status predict(codec_folder *f, const pc_model *model, const pc_prompt *prompt,
+                         const pc_generate_options *options, const reference *r, codec_loss *loss)
 {
     stepper s;
     pc_status status = stepper_new(&s, model, prompt, f->cache, options);
@@ -169,7 +172,8 @@ static pc_status predict(codec_folder *f, const pc_model *model, const pc_prompt
         compare(loss, r->logits + i * vocab, logits, vocab);
         if (r->tokens[i] >= 0 && token != r->tokens[i]) { /* the other way is not followed */
             status = token >= 0 ? pc_sequence_truncate(s.sequence, i) : PC_OK;
-            if (status == PC_ERR_UNSUPPORTED) { /* nothing is left behind the prompt: see pc_sequence_truncate */
+            if (status == PC_ERR_UNSUPPORTED) { /* nothing is left behind the prompt: see
+                                                   pc_sequence_truncate */
                 status = PC_OK;
                 break;
             }
@@ -181,16 +185,19 @@ static pc_status predict(codec_folder *f, const pc_model *model, const pc_prompt
     return status;
 }
 
-pc_status codec_folder_ask(codec_folder *f, const pc_model *model, const pc_prompt *prompt, const pc_generate_options *options,
-                           const reference *r, pc_stats *stats, codec_loss *loss)
+pc_status codec_folder_ask(codec_folder *f, const pc_model *model, const pc_prompt *prompt,
+                           const pc_generate_options *options, const reference *r, pc_stats *stats,
+                           codec_loss *loss)
 {
     pc_generate_options fill = *options;
     pc_status status;
     fill.max_tokens = 1;
     fill.on_text = NULL;
-    if ((status = pc_generate(prompt, f->cache, &fill, NULL)) < 0 || (status = pc_cache_flush(f->cache)) < 0 ||
-        (status = pc_cache_clear(f->cache)) < 0 || (status = predict(f, model, prompt, options, r, loss)) < 0 ||
-        (status = pc_cache_clear(f->cache)) < 0 || (status = pc_generate(prompt, f->cache, options, stats)) < 0)
+    if ((status = pc_generate(prompt, f->cache, &fill, NULL)) < 0
+        || (status = pc_cache_flush(f->cache)) < 0 || (status = pc_cache_clear(f->cache)) < 0
+        || (status = predict(f, model, prompt, options, r, loss)) < 0
+        || (status = pc_cache_clear(f->cache)) < 0
+        || (status = pc_generate(prompt, f->cache, options, stats)) < 0)
         return status;
     return stats->tokens_tier[PC_TIER_DISK] ? PC_OK : PC_MISS;
 }

@@ -27,7 +27,8 @@ static int read_tensor(golden_tensor *t, const char *name, const json_t *row, co
     t->integers = !strcmp(type, "I32");
     if (!t->integers && strcmp(type, "F32"))
         return 0;
-    json_array_foreach(shape, i, dim) {
+    json_array_foreach(shape, i, dim)
+    {
         t->shape[i] = json_integer_value(dim);
         if (t->shape[i] < 0 || t->shape[i] > 1 << 28)
             return 0;
@@ -66,7 +67,8 @@ int golden_open(golden_file *file, const char *path)
     file->tensors = calloc(json_object_size(file->header) + 1, sizeof *file->tensors);
     if (!json_is_object(file->header) || !file->tensors)
         return bad(path, "the header is not JSON");
-    json_object_foreach(file->header, name, row) {
+    json_object_foreach(file->header, name, row)
+    {
         if (!strcmp(name, "__metadata__"))
             continue;
         if (!read_tensor(&file->tensors[file->count++], name, row, file->data + 8 + header,

@@ -30,8 +30,8 @@ static const double cell = 6.63; /* width of a character at 11 px, 0.6 em and a 
 
 typedef struct box {
     pc_item item;
-    const char *name; /* last part of the path */
-    char *words;      /* of a text: with single blanks, none at its ends */
+    const char *name;   /* last part of the path */
+    char *words;        /* of a text: with single blanks, none at its ends */
     size_t child, next; /* first child, next sibling; 0: none (box 0 is the root) */
     int width, height, least;
 } box;
@@ -39,7 +39,7 @@ typedef struct box {
 typedef struct drawing {
     FILE *out;
     const pc_schema *schema;
-    box *boxes; /* [count], document order, the root first */
+    box *boxes;         /* [count], document order, the root first */
     size_t count, read; /* items in `boxes` so far, and the root */
 } drawing;
 
@@ -143,8 +143,8 @@ static void put_range(FILE *out, int right, int y, const pc_item *item)
 
 static int is_leaf(const box *b)
 {
-    return b->item.kind == PC_ITEM_TEXT || b->item.kind == PC_ITEM_PARAMETER ||
-           b->item.kind == PC_ITEM_SLOT;
+    return b->item.kind == PC_ITEM_TEXT || b->item.kind == PC_ITEM_PARAMETER
+           || b->item.kind == PC_ITEM_SLOT;
 }
 
 static int is_thin(const box *b)
@@ -274,8 +274,7 @@ static void put_name(const drawing *d, const box *b, int x, int y)
     if (b->item.kind == PC_ITEM_UNION)
         snprintf(label, sizeof label, "one of");
     else if (b->item.kind == PC_ITEM_PARAMETER)
-        snprintf(label, sizeof label, "%.180s: up to %lld", b->name,
-                 (long long)b->item.length);
+        snprintf(label, sizeof label, "%.180s: up to %lld", b->name, (long long)b->item.length);
     else if (b->item.kind == PC_ITEM_SLOT)
         snprintf(label, sizeof label, "%.180s: each request's text", b->name);
     else

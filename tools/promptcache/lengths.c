@@ -81,8 +81,9 @@ static long between(const double *values, uint64_t *state)
     int i = 1;
     while (i < QUANTILES - 1 && u > percents[i])
         i++;
-    return (long)(values[i - 1] + (u - percents[i - 1]) * (values[i] - values[i - 1]) /
-                                      (percents[i] - percents[i - 1]));
+    return (long)(values[i - 1]
+                  + (u - percents[i - 1]) * (values[i] - values[i - 1])
+                        / (percents[i] - percents[i - 1]));
 }
 
 long lengths_mmlu_examples(uint64_t *state)
@@ -106,8 +107,8 @@ static int read_pair(const char *line, length_pair *pair)
         return 0;
     line = end + 1;
     pair->output = strtol(line, &end, 10);
-    return end != line && (!*end || *end == '\n' || *end == '\r') && pair->prompt > 0 &&
-           pair->output > 0 && pair->prompt < INT_MAX && pair->output < INT_MAX;
+    return end != line && (!*end || *end == '\n' || *end == '\r') && pair->prompt > 0
+           && pair->output > 0 && pair->prompt < INT_MAX && pair->output < INT_MAX;
 }
 
 static int read_pairs(lengths *l, const char *path, const char *text)

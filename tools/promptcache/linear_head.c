@@ -1,5 +1,6 @@
-/* Stochastic gradient descent with momentum on mini-batches in an order drawn anew each epoch, with a weight penalty; the step shrinks
- * linearly to zero. Embeddings are standardised first, so that the constants do not depend on their size. */
+/* Stochastic gradient descent with momentum on mini-batches in an order drawn anew each epoch, with
+ * a weight penalty; the step shrinks linearly to zero. Embeddings are standardised first, so that
+ * the constants do not depend on their size. */
 #include "linear_head.h"
 
 #include <math.h>
@@ -48,7 +49,8 @@ static void softmax(double *values, size_t count)
 }
 
 /* Adds the gradient of one example. */
-static void add_gradient(const linear_head *h, const float *x, size_t label, double *work, double *gradient)
+static void add_gradient(const linear_head *h, const float *x, size_t label, double *work,
+                         double *gradient)
 {
     scores(h, x, work);
     softmax(work, h->classes);
@@ -85,15 +87,18 @@ static void epoch(const training *t, double rate)
         size_t n = t->count - first < BATCH ? t->count - first : BATCH;
         memset(t->gradient, 0, weights * sizeof *t->gradient);
         for (size_t i = first; i < first + n; i++)
-            add_gradient(h, t->x + t->order[i] * h->width, t->labels[t->order[i]], t->work, t->gradient);
+            add_gradient(h, t->x + t->order[i] * h->width, t->labels[t->order[i]], t->work,
+                         t->gradient);
         for (size_t i = 0; i < weights; i++) {
-            t->velocity[i] = momentum * t->velocity[i] - rate * (t->gradient[i] / (double)n + penalty * h->weights[i]);
+            t->velocity[i] = momentum * t->velocity[i]
+                             - rate * (t->gradient[i] / (double)n + penalty * h->weights[i]);
             h->weights[i] += t->velocity[i];
         }
     }
 }
 
-int head_train(linear_head *h, const float *x, const size_t *labels, size_t count, size_t width, size_t classes, uint64_t seed)
+int head_train(linear_head *h, const float *x, const size_t *labels, size_t count, size_t width,
+               size_t classes, uint64_t seed)
 {
     size_t weights = classes * (width + 1);
     training t = {.head = h, .x = x, .labels = labels, .count = count};

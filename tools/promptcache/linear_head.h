@@ -1,4 +1,5 @@
-/* A linear classifier over embeddings: multinomial logistic regression, for encoders without a head of their own. */
+/* A linear classifier over embeddings: multinomial logistic regression, for encoders without a head
+ * of their own. */
 #ifndef LINEAR_HEAD_H
 #define LINEAR_HEAD_H
 
@@ -12,8 +13,8 @@ typedef struct linear_head {
 } linear_head;
 
 /* Same seed, same weights. 0: out of memory. */
-int head_train(linear_head *head, const float *embeddings, const size_t *labels, size_t count, size_t width, size_t classes,
-               uint64_t seed);
+int head_train(linear_head *head, const float *embeddings, const size_t *labels, size_t count,
+               size_t width, size_t classes, uint64_t seed);
 size_t head_class(const linear_head *head, const float *embedding);
 void head_free(linear_head *head);
 

@@ -84,8 +84,10 @@ static double rate(unsigned threads, void (*body)(lane *lane), size_t amount, si
     threads = threads > MOST_THREADS ? MOST_THREADS : threads ? threads : 1;
     pthread_barrier_init(&start, NULL, threads);
     for (unsigned i = 0; i < threads; i++) {
-        lanes[i] = (lane){
-            .start = &start, .body = body, .amount = amount, .data = bytes ? machine_memory(bytes) : NULL};
+        lanes[i] = (lane){.start = &start,
+                          .body = body,
+                          .amount = amount,
+                          .data = bytes ? machine_memory(bytes) : NULL};
         if (bytes && !lanes[i].data)
             amount = 0;
         else if (bytes)
@@ -184,7 +186,7 @@ __attribute__((target("avx512f,avx512bf16"))) static void multiply_add_bf16(lane
 double machine_flop_rate(unsigned threads, uint32_t dtype)
 {
     size_t lanes = 8;
-    void (*body)(lane *lane) = multiply_add_any;
+    void (*body)(lane * lane) = multiply_add_any;
 #if defined(__x86_64__)
     if (dtype == PC_DTYPE_BF16 && __builtin_cpu_supports("avx512bf16"))
         body = multiply_add_bf16, lanes = 32;

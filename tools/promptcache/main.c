@@ -6,10 +6,10 @@
 
 #include "program.h"
 
-static const command *const commands[] = {&run_command,   &encode_command, &show_command,
-                                          &check_command, &eval_command,   &bench_command,
-                                          &inspect_command, &verify_command, &evict_command,
-                                          &memo_command,  &tokenize_command};
+static const command *const commands[] = {&run_command,     &encode_command,  &show_command,
+                                          &check_command,   &eval_command,    &bench_command,
+                                          &inspect_command, &verify_command,  &evict_command,
+                                          &memo_command,    &tokenize_command};
 enum { COMMANDS = sizeof commands / sizeof *commands };
 
 static int help(FILE *out)
@@ -43,8 +43,8 @@ static int dispatch(int argc, char **argv)
         help(stderr);
         return EXIT_USAGE;
     }
-    if (!strcmp(argv[1], "--help") || !strcmp(argv[1], "-h") ||
-        (!strcmp(argv[1], "help") && (argc == 2 || !strcmp(argv[2], "help"))))
+    if (!strcmp(argv[1], "--help") || !strcmp(argv[1], "-h")
+        || (!strcmp(argv[1], "help") && (argc == 2 || !strcmp(argv[2], "help"))))
         return help(stdout);
     if (!strcmp(argv[1], "--version")) {
         printf("%s\n", pc_version());

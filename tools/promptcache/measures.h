@@ -4,16 +4,19 @@
 
 #include <stddef.h>
 
-/* Rank correlation; equal values share the mean of their ranks. 0 where either side is all equal. Not to be had (no memory): NaN. */
+/* Rank correlation; equal values share the mean of their ranks. 0 where either side is all equal.
+ * Not to be had (no memory): NaN. */
 double spearman(const double *a, const double *b, size_t count);
 double cosine(const float *a, const float *b, size_t width);
-/* Price of speed (AttnCache, equation 6): lost score as a fraction over what is gained beyond 1. NaN where nothing is gained. */
+/* Price of speed (AttnCache, equation 6): lost score as a fraction over what is gained beyond 1.
+ * NaN where nothing is gained. */
 double gamma_of(double full_score, double score, double speedup);
 
 /* What some hits lose: mean, at a percentile (the nearest rank), worst. count 0: all NaN. */
 typedef struct hit_losses {
     double mean, high, worst;
 } hit_losses;
-hit_losses hit_losses_of(double *losses /* [count], sorted then */, size_t count, double percentile);
+hit_losses hit_losses_of(double *losses /* [count], sorted then */, size_t count,
+                         double percentile);
 
 #endif

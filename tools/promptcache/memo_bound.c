@@ -20,12 +20,14 @@ static double pairs_of(const memo_shape *s)
 /* Of one token. */
 static double qk_flops(const bench_model *b)
 {
-    return 2.0 * b->info.hidden * (b->info.heads + b->info.kv_heads) * b->info.head_dim * b->info.layers;
+    return 2.0 * b->info.hidden * (b->info.heads + b->info.kv_heads) * b->info.head_dim
+           * b->info.layers;
 }
 
 static int fill(bound_attention *t, const memo_shape *s)
 {
-    size_t bytes = pc_pages_bytes(&t->shape, s->length), width = (size_t)t->shape.kv_heads * (size_t)t->shape.k_dim;
+    size_t bytes = pc_pages_bytes(&t->shape, s->length),
+           width = (size_t)t->shape.kv_heads * (size_t)t->shape.k_dim;
     float *values = malloc(s->length * width * sizeof *values);
     int code = EXIT_OK;
     t->memory = machine_memory(s->batch * bytes);
@@ -38,7 +40,8 @@ static int fill(bound_attention *t, const memo_shape *s)
         values[i] = (float)(i * 2654435761u % 2001) * 1e-3f - 1.0f;
     for (size_t i = 0; i < s->batch && code == EXIT_OK; i++) {
         t->pages[i] = (char *)t->memory + i * bytes;
-        if (pc_pages_write(&t->shape, (char *)t->memory + i * bytes, 0, s->length, values, values) < 0)
+        if (pc_pages_write(&t->shape, (char *)t->memory + i * bytes, 0, s->length, values, values)
+            < 0)
             code = input_error("pages", NULL);
     }
     free(values);
@@ -59,7 +62,8 @@ static int make_plan(bound_attention *t, pc_context *context, const memo_shape *
             runs[i].tokens = s->length;
         for (size_t r = 0; r < rows; r++) {
             size_t at = r % s->length;
-            spans[r] = (pc_row_span){0, (uint32_t)(r / s->length), 0, (uint32_t)(s->causal ? at + 1 : s->length), 0};
+            spans[r] = (pc_row_span){0, (uint32_t)(r / s->length), 0,
+                                     (uint32_t)(s->causal ? at + 1 : s->length), 0};
             first[r + 1] = (uint32_t)(r + 1);
             positions[r] = (int64_t)at;
         }
@@ -83,7 +87,8 @@ int bound_attention_time(bound_attention *t, double *us)
     args.q = t->q;
     args.out = t->out;
     args.pages = t->pages;
-    for (int i = 0; i < 2; i++) { /* in a prefill its inputs have just been written: the second time counts */
+    for (int i = 0; i < 2;
+         i++) { /* in a prefill its inputs have just been written: the second time counts */
         began = machine_now();
         if (pc_attend(t->plan, &args) < 0)
             return input_error("attend", NULL);
@@ -121,11 +126,14 @@ void bound_attention_close(bound_attention *t)
     free(t->q);
 }
 
-void memo_parts_of(const bench_model *b, const memo_shape *s, double full_us, double layer_us, memo_parts *out)
+void memo_parts_of(const bench_model *b, const memo_shape *s, double full_us, double layer_us,
+                   memo_parts *out)
 {
     double layers = b->info.layers, pairs = pairs_of(s), tokens = (double)(s->batch * s->length);
-    double value_bytes = tokens * b->info.kv_heads * b->info.head_dim * (b->info.compute == PC_DTYPE_BF16 ? 2 : 4);
-    double flops = 2 * pairs * b->info.heads * b->info.head_dim, bytes = pairs * b->info.heads * s->map_bytes + value_bytes;
+    double value_bytes = tokens * b->info.kv_heads * b->info.head_dim
+                         * (b->info.compute == PC_DTYPE_BF16 ? 2 : 4);
+    double flops = 2 * pairs * b->info.heads * b->info.head_dim,
+           bytes = pairs * b->info.heads * s->map_bytes + value_bytes;
     out->attend_us = layers * layer_us;
     if (out->attend_us > full_us) /* a prefill so short that it is not to be told apart */
         out->attend_us = full_us;

@@ -53,7 +53,9 @@ int session_open_memo(memo_session *s, const pc_memo_options *memo)
         return input_error("memo", NULL);
     }
     s->bucket_count = pc_memo_bucket_count(s->memo);
-    return s->bucket_count <= MEMO_BUCKETS ? EXIT_OK : plain_error("%s: more than %d buckets", folder, MEMO_BUCKETS);
+    return s->bucket_count <= MEMO_BUCKETS
+               ? EXIT_OK
+               : plain_error("%s: more than %d buckets", folder, MEMO_BUCKETS);
 }
 
 int session_open(memo_session *s, const memo_session_options *options, const pc_memo_options *memo)
@@ -93,13 +95,16 @@ int session_train_head(memo_session *s)
         return EXIT_OK;
     rows.files = (file_list){{s->options->train}, 1};
     rows.limit = 0;
-    if ((code = data_read(&train, s->model, &rows, &s->labels)) == EXIT_OK &&
-        (code = answers_new(&a, s, &train)) == EXIT_OK && (code = answers_run(&a, s, &train, &full)) == EXIT_OK) {
+    if ((code = data_read(&train, s->model, &rows, &s->labels)) == EXIT_OK
+        && (code = answers_new(&a, s, &train)) == EXIT_OK
+        && (code = answers_run(&a, s, &train, &full)) == EXIT_OK) {
         data_tell(&train, "head trained by", stderr);
         classes = malloc(train.input_count * sizeof *classes);
         for (size_t i = 0; classes && i < train.input_count; i++)
             classes[i] = train.items[i].right;
-        if (!classes || !head_train(&s->head, a.values, classes, train.input_count, a.width, s->labels.count, (uint64_t)s->options->seed))
+        if (!classes
+            || !head_train(&s->head, a.values, classes, train.input_count, a.width, s->labels.count,
+                           (uint64_t)s->options->seed))
             code = plain_error("no memory to train a head");
     }
     free(classes);
@@ -115,7 +120,9 @@ int answers_new(answers *a, const memo_session *s, const dataset *data)
     *a = (answers){.width = data->kind == DATA_CHOICES ? DATA_CANDIDATES : (size_t)s->info.hidden};
     a->values = malloc(data->input_count * a->width * sizeof *a->values);
     a->results = calloc(data->input_count, sizeof *a->results);
-    return a->values && a->results ? EXIT_OK : plain_error("no memory for the results of %zu inputs", data->input_count);
+    return a->values && a->results
+               ? EXIT_OK
+               : plain_error("no memory for the results of %zu inputs", data->input_count);
 }
 
 void answers_free(answers *a)
@@ -140,13 +147,15 @@ static void add_stats(pc_prefill_stats *sum, const pc_prefill_stats *one)
 }
 
 /* The candidates' logits of inputs first … first + count. */
-static void take_candidates(answers *a, const dataset *d, size_t first, size_t count, const float *logits, size_t vocab)
+static void take_candidates(answers *a, const dataset *d, size_t first, size_t count,
+                            const float *logits, size_t vocab)
 {
     for (size_t i = 0; i < d->item_count; i++) {
         const data_item *item = &d->items[i];
         if (item->first >= first && item->first < first + count)
             for (size_t c = 0; c < item->candidate_count; c++)
-                a->values[item->first * a->width + c] = logits[(item->first - first) * vocab + (size_t)item->candidates[c]];
+                a->values[item->first * a->width + c] =
+                    logits[(item->first - first) * vocab + (size_t)item->candidates[c]];
     }
 }
 
@@ -216,14 +225,17 @@ void item_values(const memo_session *s, const float *const *rows, size_t width, 
         if (d->kind == DATA_PAIRS)
             values[i] = cosine(row, rows[item->first + 1], width);
         else
-            values[i] = item->right == (d->kind == DATA_LABELS ? head_class(&s->head, row) : best_of(row, item->candidate_count));
+            values[i] = item->right
+                        == (d->kind == DATA_LABELS ? head_class(&s->head, row)
+                                                   : best_of(row, item->candidate_count));
     }
 }
 
 double score_items(const memo_session *s, const double *values, const size_t *which, size_t count)
 {
     const dataset *d = &s->data;
-    double *found = malloc((2 * count + 1) * sizeof *found), *wanted = found ? found + count : NULL, result = NAN, right = 0;
+    double *found = malloc((2 * count + 1) * sizeof *found), *wanted = found ? found + count : NULL,
+           result = NAN, right = 0;
     for (size_t i = 0; found && i < count; i++) {
         size_t item = which ? which[i] : i;
         found[i] = values[item];
@@ -231,7 +243,9 @@ double score_items(const memo_session *s, const double *values, const size_t *wh
         right += values[item];
     }
     if (found)
-        result = d->kind == DATA_PAIRS ? spearman(found, wanted, count) : count ? 100 * right / (double)count : 0;
+        result = d->kind == DATA_PAIRS ? spearman(found, wanted, count)
+                 : count               ? 100 * right / (double)count
+                                       : 0;
     free(found);
     return result;
 }
@@ -255,7 +269,8 @@ void input_losses(const memo_session *s, const answers *full, const answers *oth
         losses[i] = 1 - cosine(full->values + i * width, other->values + i * width, width);
     for (size_t i = 0; i < d->item_count && d->kind == DATA_CHOICES; i++) {
         size_t input = d->items[i].first, count = d->items[i].candidate_count;
-        losses[input] = best_of(full->values + input * width, count) != best_of(other->values + input * width, count);
+        losses[input] = best_of(full->values + input * width, count)
+                        != best_of(other->values + input * width, count);
     }
 }
 
@@ -265,7 +280,8 @@ int bucket_of(const memo_session *s, size_t tokens, size_t *bucket)
 {
     for (*bucket = 0; *bucket < s->bucket_count; ++*bucket) {
         pc_memo_bucket b = PC_MEMO_BUCKET_INIT;
-        if (pc_memo_get_bucket(s->memo, *bucket, &b) >= 0 && tokens >= b.least_tokens && tokens <= b.most_tokens)
+        if (pc_memo_get_bucket(s->memo, *bucket, &b) >= 0 && tokens >= b.least_tokens
+            && tokens <= b.most_tokens)
             return 1;
     }
     return 0;
@@ -281,11 +297,13 @@ static int has_hit_losses(const pc_memo_bucket *b)
 
 static void print_bucket_json(const pc_memo_bucket *b)
 {
-    json_t *row = json_pack("{s:I,s:I,s:I,s:b,s:b,s:s,s:s,s:f,s:f,s:f,s:f,s:f,s:I}", "least_tokens", (json_int_t)b->least_tokens,
-                         "most_tokens", (json_int_t)b->most_tokens, "records", (json_int_t)b->records, "trained", (int)b->trained,
-                         "open", (int)b->open, "reason", reason_name(b->reason), "loss", b->loss < 3 ? losses[b->loss] : "?",
-                         "threshold", b->threshold, "limit", b->limit, "tuned_loss", b->tuned_loss, "tuned_hit_rate",
-                         b->tuned_hit_rate, "watched_loss", b->watched_loss, "verified", (json_int_t)b->verified);
+    json_t *row = json_pack(
+        "{s:I,s:I,s:I,s:b,s:b,s:s,s:s,s:f,s:f,s:f,s:f,s:f,s:I}", "least_tokens",
+        (json_int_t)b->least_tokens, "most_tokens", (json_int_t)b->most_tokens, "records",
+        (json_int_t)b->records, "trained", (int)b->trained, "open", (int)b->open, "reason",
+        reason_name(b->reason), "loss", b->loss < 3 ? losses[b->loss] : "?", "threshold",
+        b->threshold, "limit", b->limit, "tuned_loss", b->tuned_loss, "tuned_hit_rate",
+        b->tuned_hit_rate, "watched_loss", b->watched_loss, "verified", (json_int_t)b->verified);
     int known = has_hit_losses(b);
     json_object_set_new(row, "hit_limit", b->hit_limit > 0 ? json_real(b->hit_limit) : json_null());
     json_object_set_new(row, "hit_percentile", known ? json_real(b->hit_percentile) : json_null());
@@ -298,7 +316,9 @@ static void print_bucket_json(const pc_memo_bucket *b)
 static const char *why_closed(const pc_memo_bucket *b)
 {
     if (b->reason == PC_REASON_UNTRAINED)
-        return !b->trained ? "not trained yet" : b->limit > 0 ? "too few inputs of these lengths to tune by" : "not tuned yet";
+        return !b->trained    ? "not trained yet"
+               : b->limit > 0 ? "too few inputs of these lengths to tune by"
+                              : "not tuned yet";
     if (b->reason == PC_REASON_UNLIKE || !b->reason)
         return "no threshold keeps the limit";
     return reason_name(b->reason);
@@ -315,18 +335,22 @@ static void print_bucket(const pc_memo_bucket *b)
     }
     printf("%9.6f", b->threshold);
     if (b->limit > 0)
-        printf("  %.3g of %.3g %s, %.1f %% hits", b->tuned_loss, b->limit, b->loss < 3 ? losses[b->loss] : "?", 100 * b->tuned_hit_rate);
+        printf("  %.3g of %.3g %s, %.1f %% hits", b->tuned_loss, b->limit,
+               b->loss < 3 ? losses[b->loss] : "?", 100 * b->tuned_hit_rate);
     if (has_hit_losses(b))
-        printf("; hits lose %.3g, at %g %% %.3g, at worst %.3g", b->hit_loss, b->hit_percentile, b->hit_loss_high, b->hit_loss_worst);
+        printf("; hits lose %.3g, at %g %% %.3g, at worst %.3g", b->hit_loss, b->hit_percentile,
+               b->hit_loss_high, b->hit_loss_worst);
     if (b->verified)
-        printf("; since then %.3g over %llu hits", b->watched_loss, (unsigned long long)b->verified);
+        printf("; since then %.3g over %llu hits", b->watched_loss,
+               (unsigned long long)b->verified);
     printf("\n");
 }
 
 int print_buckets(const memo_session *s, int json)
 {
     if (!json)
-        printf("%-11s %9s  %-7s %9s  %s\n", "tokens", "records", "trained", "threshold", "tuned loss");
+        printf("%-11s %9s  %-7s %9s  %s\n", "tokens", "records", "trained", "threshold",
+               "tuned loss");
     for (size_t i = 0; i < s->bucket_count; i++) {
         pc_memo_bucket b = PC_MEMO_BUCKET_INIT;
         if (pc_memo_get_bucket(s->memo, i, &b) < 0)

@@ -1,4 +1,5 @@
-/* What the memo commands share: a model with its memo, inputs answered by both ways, and what the task makes of the answers. */
+/* What the memo commands share: a model with its memo, inputs answered by both ways, and what the
+ * task makes of the answers. */
 #ifndef MEMO_SESSION_H
 #define MEMO_SESSION_H
 
@@ -10,6 +11,7 @@ typedef struct memo_session_options {
     long compute, pool, batch, seed;
     data_options data;
 } memo_session_options;
+/* clang-format off */
 #define MEMO_MODEL_ROWS(o)                                                                         \
     {"model", OPTION_PATH, &(o).model, "GGUF file, Hugging Face folder or llama2.c checkpoint",    \
      NULL, 0, 0},                                                                                  \
@@ -25,6 +27,7 @@ typedef struct memo_session_options {
     {                                                                                              \
         "seed", OPTION_NUMBER, &(o).seed, "of the head's training (1)", NULL, 0, 1e9               \
     }
+/* clang-format on */
 enum { MEMO_BUCKETS = 64 };
 
 typedef struct memo_session {
@@ -42,7 +45,8 @@ typedef struct memo_session {
 /* Model, then memo. An exit code; after any of them the session is to be closed. */
 int session_open_model(memo_session *s, const memo_session_options *options);
 int session_open_memo(memo_session *s, const pc_memo_options *memo);
-int session_open(memo_session *s, const memo_session_options *options, const pc_memo_options *memo); /* both */
+int session_open(memo_session *s, const memo_session_options *options,
+                 const pc_memo_options *memo); /* both */
 void session_close(memo_session *s);
 int session_read(memo_session *s);       /* the data, told on standard error */
 int session_train_head(memo_session *s); /* of labels: from --train; else nothing to do */
@@ -54,7 +58,8 @@ typedef struct answers {
     size_t width;
     float *values; /* [inputs][width]: embeddings; of choices the candidates' logits */
     pc_prefill_result *results;
-    double seconds, cpu_seconds; /* cpu_seconds: of all threads; other programs on the machine hardly change it */
+    double seconds, cpu_seconds; /* cpu_seconds: of all threads; other programs on the machine
+                                    hardly change it */
     pc_prefill_stats stats;
 } answers;
 int answers_new(answers *a, const memo_session *s, const dataset *data); /* an exit code */
@@ -69,19 +74,23 @@ typedef struct way {
 /* All inputs in their order, so many at a time. An exit code. */
 int answers_run(answers *a, const memo_session *s, const dataset *data, const way *how);
 
-/* The task's score of the data, 0 to 100: Spearman of pairs, accuracy of labels and choices. rows[i]: the values of input i. */
+/* The task's score of the data, 0 to 100: Spearman of pairs, accuracy of labels and choices.
+ * rows[i]: the values of input i. */
 const char *score_name(long kind);
 double score(const memo_session *s, const float *const *rows, size_t width);
-/* The same in two steps: what each item has (the cosine of a pair; 1 or 0 for right or wrong), and the score of items which[0 … count - 1] (NULL: of all), which may repeat. */
+/* The same in two steps: what each item has (the cosine of a pair; 1 or 0 for right or wrong), and
+ * the score of items which[0 … count - 1] (NULL: of all), which may repeat. */
 void item_values(const memo_session *s, const float *const *rows, size_t width, double *values);
 double score_items(const memo_session *s, const double *values, const size_t *which, size_t count);
 
-/* What every input loses by the other way: 1 - cosine of both embeddings; of choices 1 where another one is chosen, else 0. losses [inputs] */
+/* What every input loses by the other way: 1 - cosine of both embeddings; of choices 1 where
+ * another one is chosen, else 0. losses [inputs] */
 void input_losses(const memo_session *s, const answers *full, const answers *other, double *losses);
 #define HIT_PERCENTILE 95.0 /* where none is named */
 
-int bucket_of(const memo_session *s, size_t tokens, size_t *bucket); /* 0: longer than the last one */
-int print_buckets(const memo_session *s, int json);                  /* an exit code */
+int bucket_of(const memo_session *s, size_t tokens,
+              size_t *bucket);                      /* 0: longer than the last one */
+int print_buckets(const memo_session *s, int json); /* an exit code */
 /* Long work on one line of standard error: what, how far, rate, time left. For pc_memo_work. */
 typedef struct memo_progress {
     char what[64];

@@ -11,7 +11,8 @@ enum { WIDTH = 760, HEIGHT = 460, LEFT = 70, RIGHT = 200, TOP = 50, BOTTOM = 50 
 
 static const char *const colours[] = {"#1f6fb4", "#c8511b", "#2f8f4e", "#8447a8",
                                       "#a07d10", "#555555", "#c2418a", "#17868f"};
-static const char *const styles[] = {"", " stroke-dasharray='8 4'", " stroke-dasharray='2 3'", " stroke-dasharray='8 3 2 3'"};
+static const char *const styles[] = {"", " stroke-dasharray='8 4'", " stroke-dasharray='2 3'",
+                                     " stroke-dasharray='8 3 2 3'"};
 enum { COLOURS = sizeof colours / sizeof *colours };
 
 typedef struct range {
@@ -73,18 +74,24 @@ static void write_axes(FILE *f, const plot *p, range x, range y)
     char text[32];
     for (double e = x.low; e <= x.high; e++) {
         number(exp2(e), text, sizeof text);
-        fprintf(f, "<path d='M%.1f %d V%d' stroke='#e3e3e3'/><text x='%.1f' y='%d' text-anchor='middle'>%s</text>\n",
-                across(x, exp2(e)), TOP, HEIGHT - BOTTOM, across(x, exp2(e)), HEIGHT - BOTTOM + 18, text);
+        fprintf(f,
+                "<path d='M%.1f %d V%d' stroke='#e3e3e3'/><text x='%.1f' y='%d' "
+                "text-anchor='middle'>%s</text>\n",
+                across(x, exp2(e)), TOP, HEIGHT - BOTTOM, across(x, exp2(e)), HEIGHT - BOTTOM + 18,
+                text);
     }
     for (double e = y.low; e <= y.high; e++) {
         number(exp2(e), text, sizeof text);
-        fprintf(f, "<path d='M%d %.1f H%d' stroke='#e3e3e3'/><text x='%d' y='%.1f' text-anchor='end'>%s</text>\n", LEFT,
-                down(y, exp2(e)), WIDTH - RIGHT, LEFT - 8, down(y, exp2(e)) + 4, text);
+        fprintf(f,
+                "<path d='M%d %.1f H%d' stroke='#e3e3e3'/><text x='%d' y='%.1f' "
+                "text-anchor='end'>%s</text>\n",
+                LEFT, down(y, exp2(e)), WIDTH - RIGHT, LEFT - 8, down(y, exp2(e)) + 4, text);
     }
     fprintf(f, "<text x='%d' y='26' font-size='15' font-weight='bold'>%s</text>\n", LEFT, p->title);
-    fprintf(f, "<text x='%d' y='%d' text-anchor='middle'>%s</text>\n", (LEFT + WIDTH - RIGHT) / 2, HEIGHT - 12, p->x_label);
-    fprintf(f, "<text transform='translate(18 %d) rotate(-90)' text-anchor='middle'>%s</text>\n", (TOP + HEIGHT - BOTTOM) / 2,
-            p->y_label);
+    fprintf(f, "<text x='%d' y='%d' text-anchor='middle'>%s</text>\n", (LEFT + WIDTH - RIGHT) / 2,
+            HEIGHT - 12, p->x_label);
+    fprintf(f, "<text transform='translate(18 %d) rotate(-90)' text-anchor='middle'>%s</text>\n",
+            (TOP + HEIGHT - BOTTOM) / 2, p->y_label);
 }
 
 static void write_curve(FILE *f, const plot_curve *c, size_t index, range x, range y)
@@ -96,9 +103,11 @@ static void write_curve(FILE *f, const plot_curve *c, size_t index, range x, ran
         fprintf(f, "%c%.1f %.1f ", i ? 'L' : 'M', across(x, c->x[i]), down(y, c->y[i]));
     fprintf(f, "'/>\n");
     for (size_t i = 0; i < c->count; i++)
-        fprintf(f, "<circle cx='%.1f' cy='%.1f' r='3' fill='%s'/>\n", across(x, c->x[i]), down(y, c->y[i]), colour);
-    fprintf(f, "<path d='M%d %d h26' stroke='%s' stroke-width='2'%s/><text x='%d' y='%d'>%s</text>\n", WIDTH - RIGHT + 14, line,
-            colour, dashes, WIDTH - RIGHT + 46, line + 4, c->name);
+        fprintf(f, "<circle cx='%.1f' cy='%.1f' r='3' fill='%s'/>\n", across(x, c->x[i]),
+                down(y, c->y[i]), colour);
+    fprintf(f,
+            "<path d='M%d %d h26' stroke='%s' stroke-width='2'%s/><text x='%d' y='%d'>%s</text>\n",
+            WIDTH - RIGHT + 14, line, colour, dashes, WIDTH - RIGHT + 46, line + 4, c->name);
 }
 
 int plot_may_write(const char *path)
@@ -121,7 +130,8 @@ int plot_write(const plot *p, const char *path)
         return plain_error("%s: cannot be written: %s", path, strerror(errno));
     errno = 0;
     fprintf(f,
-            "<svg xmlns='http://www.w3.org/2000/svg' width='%d' height='%d' font-family='sans-serif' font-size='12'>\n"
+            "<svg xmlns='http://www.w3.org/2000/svg' width='%d' height='%d' "
+            "font-family='sans-serif' font-size='12'>\n"
             "<rect width='100%%' height='100%%' fill='white'/>\n",
             WIDTH, height);
     write_axes(f, p, x, y);

@@ -10,7 +10,8 @@ typedef struct plot_curve {
     char name[48];
     double x[PLOT_POINTS], y[PLOT_POINTS]; /* > 0; others are left out */
     size_t count;
-    int colour, dashed; /* curves of one colour belong together; dashed: 0 … 3, ever shorter dashes */
+    int colour,
+        dashed; /* curves of one colour belong together; dashed: 0 … 3, ever shorter dashes */
 } plot_curve;
 
 typedef struct plot {

@@ -134,8 +134,8 @@ int pml_error(const char *doing, pc_status status)
 
 uint64_t pml_flags(const pml_options *options)
 {
-    return (options->compact ? PC_PML_COMPACT : 0) | (options->anywhere ? PC_PML_SRC_ANYWHERE : 0) |
-           (options->overlap ? PC_PML_OVERLAP : 0);
+    return (options->compact ? PC_PML_COMPACT : 0) | (options->anywhere ? PC_PML_SRC_ANYWHERE : 0)
+           | (options->overlap ? PC_PML_OVERLAP : 0);
 }
 
 int plain_error(const char *format, ...)

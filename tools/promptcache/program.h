@@ -13,9 +13,9 @@ enum { EXIT_OK = 0, EXIT_CHECK = 1, EXIT_USAGE = 2, EXIT_INPUT = 3, EXIT_INTERRU
 /* ------------------------------------------------------------- arguments.c */
 
 typedef enum option_kind {
-    OPTION_FLAG,   /* int */
-    OPTION_TEXT,   /* const char * */
-    OPTION_FILE,   /* const char *, not empty; so are the next two */
+    OPTION_FLAG, /* int */
+    OPTION_TEXT, /* const char * */
+    OPTION_FILE, /* const char *, not empty; so are the next two */
     OPTION_DIR,
     OPTION_PATH,   /* a file or a folder */
     OPTION_FILES,  /* file_list; may be given several times */
@@ -70,16 +70,19 @@ int plain_error(const char *format, ...) __attribute__((format(printf, 1, 2)));
  */
 int finish_output(int code);
 
-/* A result, in the format of the options: a line of JSON, or an item of a list in YAML. Takes the reference. */
+/* A result, in the format of the options: a line of JSON, or an item of a list in YAML. Takes the
+ * reference. */
 void print_json(json_t *object);
 enum { FORMAT_JSON, FORMAT_YAML };
 void set_output_format(int format);
 /* chosen: int, 1 where one of them is given; what: of the results, in JSON */
-#define FORMAT_ROWS(chosen, what)                                                                  \
-    {"json", OPTION_FORMAT, &(chosen), what, NULL, FORMAT_JSON, 0},                                \
-    {                                                                                              \
-        "yaml", OPTION_FORMAT, &(chosen), "the same as a list in YAML", NULL, FORMAT_YAML, 0       \
+/* clang-format off */
+#define FORMAT_ROWS(chosen, what) \
+    {"json", OPTION_FORMAT, &(chosen), what, NULL, FORMAT_JSON, 0}, \
+    { \
+        "yaml", OPTION_FORMAT, &(chosen), "the same as a list in YAML", NULL, FORMAT_YAML, 0 \
     }
+/* clang-format on */
 /* Text of a model or file may hold bytes that are no UTF-8: they become U+FFFD. */
 json_t *json_text(const char *text, size_t size);
 json_t *json_number(double value); /* null where it is not finite */
@@ -95,47 +98,56 @@ void watch_interrupt(void);
 int32_t is_interrupted(void *user); /* for `cancelled` of the library's options */
 /* For `progress`: the same, and on a terminal a line of what takes longer than a second. */
 int32_t stop_loading(void *user, const char *what, uint64_t done, uint64_t total);
-void clear_progress(void); /* before other output, where the work may have ended without saying so */
+void clear_progress(
+    void); /* before other output, where the work may have ended without saying so */
 
-/* A context with as many threads as --threads says; what the library warns of is told on standard error. -1, or the exit code
- * after a message. */
+/* A context with as many threads as --threads says; what the library warns of is told on standard
+ * error. -1, or the exit code after a message. */
 int open_context(pc_context **out);
-#define THREADS_ROW                                                                                \
-    {                                                                                              \
-        "threads", OPTION_NUMBER, &computing_threads, "that compute; 0: one for each usable core (0)", \
-            NULL, 0, 1024                                                                          \
+/* clang-format off */
+#define THREADS_ROW \
+    { \
+        "threads", OPTION_NUMBER, &computing_threads, \
+         "that compute; 0: one for each usable core (0)", \
+            NULL, 0, 1024 \
     }
+/* clang-format on */
 
 /* How PML is read; shared by several commands. */
 typedef struct pml_options {
     const char *chat;
     int compact, anywhere, overlap;
 } pml_options;
-#define PML_OPTION_ROWS(o)                                                                         \
-    {"chat-template", OPTION_TEXT, &(o).chat,                                                      \
-     "in place of the model's own: chatml, llama3, ... (doc/pml.md), or a .json file", NULL, 0, 0}, \
-        {"compact", OPTION_FLAG, &(o).compact,                                                      \
+/* clang-format off */
+#define PML_OPTION_ROWS(o) \
+    {"chat-template", OPTION_TEXT, &(o).chat, \
+     "in place of the model's own: chatml, llama3, ... (doc/pml.md), or a .json file", \
+         NULL, 0, 0}, \
+        {"compact", OPTION_FLAG, &(o).compact, \
          "every run of blanks becomes one space, those that separate nothing vanish", NULL, 0, 0}, \
-        {"src-anywhere", OPTION_FLAG, &(o).anywhere,                                               \
-         "src= may leave the folder of the schema", NULL, 0, 0},                                   \
-    {                                                                                              \
-        "overlap", OPTION_FLAG, &(o).overlap, "several members of a union at once", NULL, 0, 0     \
+        {"src-anywhere", OPTION_FLAG, &(o).anywhere, \
+         "src= may leave the folder of the schema", NULL, 0, 0}, \
+    { \
+        "overlap", OPTION_FLAG, &(o).overlap, "several members of a union at once", NULL, 0, 0 \
     }
+/* clang-format on */
 uint64_t pml_flags(const pml_options *options);
 
 /* RelayAttention's schema string instead of a PML schema; shared by several commands. */
 typedef struct relay_options {
     const char *format, *format_file, *system, *system_file;
 } relay_options;
-#define RELAY_OPTION_ROWS(o)                                                                       \
-    {"relay-schema", OPTION_TEXT, &(o).format,                                                     \
-     "{__SYS_PROMPT} and {__USR_PROMPT} in a text, instead of PML", NULL, 0, 0},         \
-        {"relay-schema-file", OPTION_FILE, &(o).format_file, "the same from a file", NULL, 0, 0},  \
-        {"system", OPTION_TEXT, &(o).system,                                                       \
-         "a system prompt: of the schema string, or in the chat template", NULL, 0, 0},            \
-    {                                                                                              \
-        "system-file", OPTION_FILE, &(o).system_file, "the same from a file", NULL, 0, 0           \
+/* clang-format off */
+#define RELAY_OPTION_ROWS(o) \
+    {"relay-schema", OPTION_TEXT, &(o).format, \
+     "{__SYS_PROMPT} and {__USR_PROMPT} in a text, instead of PML", NULL, 0, 0}, \
+        {"relay-schema-file", OPTION_FILE, &(o).format_file, "the same from a file", NULL, 0, 0}, \
+        {"system", OPTION_TEXT, &(o).system, \
+         "a system prompt: of the schema string, or in the chat template", NULL, 0, 0}, \
+    { \
+        "system-file", OPTION_FILE, &(o).system_file, "the same from a file", NULL, 0, 0 \
     }
+/* clang-format on */
 int relay_given(const relay_options *options);
 /* -1: right; else the exit code. A request in the chat template needs no system prompt. */
 int check_relay(const command *about, const relay_options *options, int has_request);
@@ -150,34 +162,38 @@ typedef struct store_options {
     pc_event_fn on_event;
     void *event_user;
 } store_options;
-#define STORE_OPTION_ROWS(o)                                                                       \
-    {"disk", OPTION_DIR, &(o).disk, "folder in which encoded modules are kept", NULL, 0, 0},       \
+/* clang-format off */
+#define STORE_OPTION_ROWS(o) \
+    {"disk", OPTION_DIR, &(o).disk, "folder in which encoded modules are kept", NULL, 0, 0}, \
         {"disk-size", OPTION_TEXT, &(o).disk_size, "its budget, as in 500M or 16G (16G)", NULL, 0, \
-         0},                                                                                       \
-        {"host-size", OPTION_TEXT, &(o).host_size, "budget in memory (1G)", NULL, 0, 0},           \
-        {"packed-size", OPTION_TEXT, &(o).packed_size,                                             \
-         "budget in memory for what is compressed (none)", NULL, 0, 0},                            \
-        {"remote", OPTION_TEXT, &(o).remote,                                                       \
+         0}, \
+        {"host-size", OPTION_TEXT, &(o).host_size, "budget in memory (1G)", NULL, 0, 0}, \
+        {"packed-size", OPTION_TEXT, &(o).packed_size, \
+         "budget in memory for what is compressed (none)", NULL, 0, 0}, \
+        {"remote", OPTION_TEXT, &(o).remote, \
          "Redis or Valkey server: redis://[user:password@]host[:port][/db]; with TLS rediss://..." \
-         "[?cacert=PATH&cert=FILE&key=FILE&sni=NAME&insecure=1]", NULL, 0, 0},                     \
-        {"codec", OPTION_CHOICE, &(o).codec, "of folder and server; int8 and int4 lose bits",      \
-         CODEC_CHOICES, 0, 0},                                                                     \
-        {"ttl", OPTION_REAL, &(o).ttl, "seconds that states are kept after their last use (no end)", \
-         NULL, 0, 1e9},                                                                            \
-        {"deadline", OPTION_REAL, &(o).deadline, "seconds for one load or store (2)", NULL, 0,     \
-         1e9},                                                                                     \
-        {"seal-key-file", OPTION_FILE, &(o).seal_key_file,                                         \
-         "encrypts what leaves the process: 32 bytes or 64 hexadecimal digits", NULL, 0, 0},       \
-        {"salt", OPTION_TEXT, &(o).salt, "tenant: states of one are never served to another",      \
-         NULL, 0, 0},                                                                              \
-        {"no-map", OPTION_FLAG, &(o).no_map, "files of the folder are read, never mapped", NULL, 0, \
-         0},                                                                                       \
-        {"own-kernels", OPTION_FLAG, &(o).own_kernels,                                             \
-         "only states that this kind of CPU has computed, equal to the bit", NULL, 0, 0},          \
-    {                                                                                              \
-        "always-load", OPTION_FLAG, &(o).always_load, "load even where computing seems faster",    \
-            NULL, 0, 0                                                                             \
+         "[?cacert=PATH&cert=FILE&key=FILE&sni=NAME&insecure=1]", NULL, 0, 0}, \
+        {"codec", OPTION_CHOICE, &(o).codec, "of folder and server; int8 and int4 lose bits", \
+         CODEC_CHOICES, 0, 0}, \
+        {"ttl", OPTION_REAL, &(o).ttl, \
+          "seconds that states are kept after their last use (no end)", \
+         NULL, 0, 1e9}, \
+        {"deadline", OPTION_REAL, &(o).deadline, "seconds for one load or store (2)", NULL, 0, \
+         1e9}, \
+        {"seal-key-file", OPTION_FILE, &(o).seal_key_file, \
+         "encrypts what leaves the process: 32 bytes or 64 hexadecimal digits", NULL, 0, 0}, \
+        {"salt", OPTION_TEXT, &(o).salt, "tenant: states of one are never served to another", \
+         NULL, 0, 0}, \
+        {"no-map", OPTION_FLAG, &(o).no_map, \
+          "files of the folder are read, never mapped", NULL, 0, \
+         0}, \
+        {"own-kernels", OPTION_FLAG, &(o).own_kernels, \
+         "only states that this kind of CPU has computed, equal to the bit", NULL, 0, 0}, \
+    { \
+        "always-load", OPTION_FLAG, &(o).always_load, "load even where computing seems faster", \
+            NULL, 0, 0 \
     }
+/* clang-format on */
 int store_given(const store_options *options);
 /* -1: right; else the exit code */
 int check_store(const command *about, const store_options *options);
@@ -218,7 +234,8 @@ int bench_store(int argc, char **argv);
 int bench_trace(int argc, char **argv);
 int bench_ttft(int argc, char **argv);
 
-/* A command that is a family: its parts, and the one that argv[1] names. `kind` is what they are called, `end` goes on in the last line of its help. */
+/* A command that is a family: its parts, and the one that argv[1] names. `kind` is what they are
+ * called, `end` goes on in the last line of its help. */
 typedef struct command_part {
     const char *name, *summary;
     int (*run)(int argc, char **argv);

@@ -61,7 +61,8 @@ static size_t count_digits(const char *text)
     return n;
 }
 
-/* "…/ab/abcd….pcr", the same with a variant behind the key, or digits of a key; 0: it is none of them. */
+/* "…/ab/abcd….pcr", the same with a variant behind the key, or digits of a key; 0: it is none of
+ * them. */
 static int read_wanted(const char *text, wanted *out)
 {
     const char *slash = strrchr(text, '/'), *name = slash ? slash + 1 : text;
@@ -73,7 +74,8 @@ static int read_wanted(const char *text, wanted *out)
         out->digits[i] = (char)tolower((unsigned char)name[i]);
     if (size == n || !strcmp(name + n, ".pcr"))
         return 1;
-    if (name[n] != '.' || size < n + 5 || size - n - 5 >= sizeof out->variant || strcmp(name + size - 4, ".pcr"))
+    if (name[n] != '.' || size < n + 5 || size - n - 5 >= sizeof out->variant
+        || strcmp(name + size - 4, ".pcr"))
         return 0;
     memcpy(out->variant, name + n + 1, size - n - 5);
     return 1;
@@ -83,7 +85,8 @@ static int is_wanted(const wanted *w, const pc_record_info *info)
 {
     char key[65];
     key_text(info->key, key);
-    return !strncmp(key, w->digits, strlen(w->digits)) && (!w->is_file || !strcmp(info->variant, w->variant));
+    return !strncmp(key, w->digits, strlen(w->digits))
+           && (!w->is_file || !strcmp(info->variant, w->variant));
 }
 
 int find_record(const folder_view *view, const command *about, const char *text, size_t *index)
@@ -102,8 +105,11 @@ int find_record(const folder_view *view, const command *about, const char *text,
     }
     if (found == 1)
         return -1;
-    return found ? plain_error("%zu records have a key that begins with %s; a record's file names one of them", found, w.digits)
-                 : plain_error("there is no record %s; `promptcache inspect` lists a folder's", w.digits);
+    return found ? plain_error(
+               "%zu records have a key that begins with %s; a record's file names one of them",
+               found, w.digits)
+                 : plain_error("there is no record %s; `promptcache inspect` lists a folder's",
+                               w.digits);
 }
 
 /* ------------------------------------------------------------------- words */
@@ -143,11 +149,16 @@ static const char *seal_state(const folder_view *view, const pc_record_info *inf
 {
     char seal[33];
     seal_text(info, seal);
-    snprintf(text, 80, "sealed%s, key %s", info->opened ? "" : view->has_key ? " with another key" : ", no key was given", seal);
+    snprintf(text, 80, "sealed%s, key %s",
+             info->opened    ? ""
+             : view->has_key ? " with another key"
+                             : ", no key was given",
+             seal);
     return !info->sealed ? "" : info->opened ? "sealed" : text;
 }
 
-static const char *state_name(const folder_view *view, const pc_record_info *info, pc_status status, char text[80])
+static const char *state_name(const folder_view *view, const pc_record_info *info, pc_status status,
+                              char text[80])
 {
     if (status == PC_ERR_UNSUPPORTED)
         return "unknown version";
@@ -172,15 +183,15 @@ json_t *record_json(const pc_record_info *info, pc_status status)
         return row;
     }
     json_t *more = json_pack(
-        "{s:s,s:o,s:o,s:s,s:b,s:b,s:s,s:b,s:s,s:i,s:i,s:i,s:i,s:i,s:i,s:i,s:s,s:I,s:I,s:o,s:I,s:I}", "model",
-        model, "architecture", json_text(info->architecture, strlen(info->architecture)), "kernels",
-        json_text(info->kernels, strlen(info->kernels)), "codec", codec_name(info->codec, codec),
-        "lossy", (int)info->lossy, "sealed", (int)info->sealed, "seal_id", seal, "opened",
-        (int)info->opened, "dtype", dtype_name(info->dtype, dtype), "position_scheme", (int)info->position_scheme,
-        "layout", (int)info->layout, "encoding", (int)info->encoding, "layers", (int)info->layers,
-        "kv_heads", (int)info->kv_heads, "k_dim", (int)info->k_dim, "v_dim", (int)info->v_dim,
-        "version", version, "tokens", (json_int_t)info->tokens,
-        "state_bytes", (json_int_t)info->state_bytes, "cost_seconds",
+        "{s:s,s:o,s:o,s:s,s:b,s:b,s:s,s:b,s:s,s:i,s:i,s:i,s:i,s:i,s:i,s:i,s:s,s:I,s:I,s:o,s:I,s:I}",
+        "model", model, "architecture", json_text(info->architecture, strlen(info->architecture)),
+        "kernels", json_text(info->kernels, strlen(info->kernels)), "codec",
+        codec_name(info->codec, codec), "lossy", (int)info->lossy, "sealed", (int)info->sealed,
+        "seal_id", seal, "opened", (int)info->opened, "dtype", dtype_name(info->dtype, dtype),
+        "position_scheme", (int)info->position_scheme, "layout", (int)info->layout, "encoding",
+        (int)info->encoding, "layers", (int)info->layers, "kv_heads", (int)info->kv_heads, "k_dim",
+        (int)info->k_dim, "v_dim", (int)info->v_dim, "version", version, "tokens",
+        (json_int_t)info->tokens, "state_bytes", (json_int_t)info->state_bytes, "cost_seconds",
         json_number(info->cost_seconds), "written", (json_int_t)info->written, "expires",
         (json_int_t)info->expires);
     if (more)
@@ -201,12 +212,14 @@ void print_record_row(const folder_view *view, const pc_record_info *info, pc_st
     key_text(info->key, key);
     if (status < 0)
         printf("%.16s %8s %12" PRIu64 " %12s %-7s %-6s %-12s %10s  %-19s %s\n", key, "-",
-               info->file_bytes, "-", "-", "-", "-", "-", "-", state_name(view, info, status, state));
+               info->file_bytes, "-", "-", "-", "-", "-", "-",
+               state_name(view, info, status, state));
     else
-        printf("%.16s %8" PRIu64 " %12" PRIu64 " %12" PRIu64 " %-7s %-6s %-12.12s %10.4g  %-19s %s\n",
-               key, info->tokens, info->file_bytes, info->state_bytes,
-               codec_name(info->codec, codec), dtype_name(info->dtype, dtype), info->architecture,
-               info->cost_seconds, date_text(info->written, written), state_name(view, info, status, state));
+        printf(
+            "%.16s %8" PRIu64 " %12" PRIu64 " %12" PRIu64 " %-7s %-6s %-12.12s %10.4g  %-19s %s\n",
+            key, info->tokens, info->file_bytes, info->state_bytes, codec_name(info->codec, codec),
+            dtype_name(info->dtype, dtype), info->architecture, info->cost_seconds,
+            date_text(info->written, written), state_name(view, info, status, state));
 }
 
 void print_record(const folder_view *view, const pc_record_info *info)
@@ -219,7 +232,8 @@ void print_record(const folder_view *view, const pc_record_info *info)
     key_text(info->model, text);
     printf("model         %s\narchitecture  %s\n", text, info->architecture);
     printf("tokens        %" PRIu64 "\nfile          %" PRIu64 " bytes\nstates        %" PRIu64
-           " bytes\n", info->tokens, info->file_bytes, info->state_bytes);
+           " bytes\n",
+           info->tokens, info->file_bytes, info->state_bytes);
     printf("codec         %s%s%s\ndtype         %s\n", codec_name(info->codec, codec),
            info->lossy ? ", lossy" : "", info->sealed ? ", sealed" : "",
            dtype_name(info->dtype, dtype));

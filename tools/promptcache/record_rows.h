@@ -14,7 +14,9 @@ typedef struct folder_view {
 int open_view(folder_view *view, const char *path, const char *key_file);
 void close_view(folder_view *view);
 
-/* The record that `text` names: its key in hexadecimal digits, enough of the first of them, or its file, which tells records of one key with several seals apart. -1, or the exit code after a message. */
+/* The record that `text` names: its key in hexadecimal digits, enough of the first of them, or its
+ * file, which tells records of one key with several seals apart. -1, or the exit code after a
+ * message. */
 int find_record(const folder_view *view, const command *about, const char *text, size_t *index);
 
 /* What a record says of itself. status: of pc_folder_get. */
@@ -24,10 +26,12 @@ void print_record_row(const folder_view *view, const pc_record_info *info, pc_st
 void print_record(const folder_view *view, const pc_record_info *info);
 void key_text(const uint8_t key[32], char text[65]);
 
+/* clang-format off */
 #define SEAL_KEY_ROW(target)                                                                       \
     {                                                                                              \
         "seal-key-file", OPTION_FILE, target, "key of sealed records: 32 bytes or 64 hex digits",  \
             NULL, 0, 0                                                                             \
     }
+/* clang-format on */
 
 #endif

@@ -11,19 +11,21 @@ json_t *stats_json(const pc_stats *s)
     const struct {
         const char *name;
         uint64_t value;
-    } counts[] = {{"tokens_prompt", s->tokens_prompt},   {"tokens_cached", s->tokens_cached},
-                  {"tokens_encoded", s->tokens_encoded}, {"tokens_repaired", s->tokens_repaired},
-                  {"tokens_uncached", s->tokens_uncached},
-                  {"tokens_new", s->tokens_new},         {"tokens_generated", s->tokens_generated},
-                  {"tokens_memo", s->tokens_memo},       {"memo_layers", s->memo_layers},
-                  {"bytes_reused", s->bytes_reused},     {"bytes_loaded", s->bytes_loaded}};
+    } counts[] = {
+        {"tokens_prompt", s->tokens_prompt},       {"tokens_cached", s->tokens_cached},
+        {"tokens_encoded", s->tokens_encoded},     {"tokens_repaired", s->tokens_repaired},
+        {"tokens_uncached", s->tokens_uncached},   {"tokens_new", s->tokens_new},
+        {"tokens_generated", s->tokens_generated}, {"tokens_memo", s->tokens_memo},
+        {"memo_layers", s->memo_layers},           {"bytes_reused", s->bytes_reused},
+        {"bytes_loaded", s->bytes_loaded}};
     const struct {
         const char *name;
         double value;
-    } times[] = {{"seconds_assemble", s->seconds_assemble}, {"seconds_encode", s->seconds_encode},
-                 {"seconds_prefill", s->seconds_prefill},   {"seconds_ttft", s->seconds_ttft},
-                 {"seconds_decode", s->seconds_decode},     {"seconds_load", s->seconds_load},
-                 {"seconds_memo", s->seconds_memo},         {"memo_similarity", s->memo_similarity}};
+    } times[] = {
+        {"seconds_assemble", s->seconds_assemble}, {"seconds_encode", s->seconds_encode},
+        {"seconds_prefill", s->seconds_prefill},   {"seconds_ttft", s->seconds_ttft},
+        {"seconds_decode", s->seconds_decode},     {"seconds_load", s->seconds_load},
+        {"seconds_memo", s->seconds_memo},         {"memo_similarity", s->memo_similarity}};
     json_t *row = json_object(), *tiers = json_object();
     for (size_t i = 0; i < sizeof counts / sizeof *counts; i++)
         json_object_set_new(row, counts[i].name, json_integer((json_int_t)counts[i].value));
@@ -43,7 +45,8 @@ json_t *stats_json(const pc_stats *s)
     json_object_set_new(row, "other_kernels", json_boolean(s->other_kernels));
     json_object_set_new(row, "memo_record", json_integer(s->memo_record));
     json_object_set_new(row, "memo_reason", /* null: maps were reused, or there is no memo */
-                        s->memo_reason != PC_REASON_NONE ? json_string(reason_name(s->memo_reason)) : json_null());
+                        s->memo_reason != PC_REASON_NONE ? json_string(reason_name(s->memo_reason))
+                                                         : json_null());
     json_object_set_new(row, "memo_verified", json_boolean(s->memo_verified));
     return row;
 }
@@ -61,7 +64,8 @@ static void print_tiers(const pc_stats *s)
         printf("    loaded  %.1f MB, waited for %.2f ms%s\n", 1e-6 * (double)s->bytes_loaded,
                1e3 * s->seconds_load, s->lossy ? "; not every bit is as it was computed" : "");
     if (s->other_kernels)
-        puts("    some of it was computed with other kernels: equal within rounding (--own-kernels takes none)");
+        puts("    some of it was computed with other kernels: equal within rounding (--own-kernels "
+             "takes none)");
 }
 
 static void bar(const char *label, uint64_t part, uint64_t whole)
@@ -93,7 +97,8 @@ static const char *origin(const pc_stats *s)
         return reason_name(s->miss_reason);
     if (s->memo_verified)
         return "computed in full to verify the memo";
-    return s->memo_similarity < 1 ? "with attention maps of another prompt" : "with its own attention maps as they were kept";
+    return s->memo_similarity < 1 ? "with attention maps of another prompt"
+                                  : "with its own attention maps as they were kept";
 }
 
 void print_stats(const pc_stats *s)
@@ -114,8 +119,8 @@ void print_stats(const pc_stats *s)
            s->exactness == PC_REPAIRED ? repairs[s->repair % 5] : "", origin(s),
            1e3 * s->seconds_ttft, 1e3 * s->seconds_assemble, 1e3 * s->seconds_prefill);
     if (s->regime_length)
-        printf("positions: as for a length of %llu (regime %llu)\n", (unsigned long long)s->regime_length,
-               (unsigned long long)s->regime);
+        printf("positions: as for a length of %llu (regime %llu)\n",
+               (unsigned long long)s->regime_length, (unsigned long long)s->regime);
     print_memo(s);
     printf("answer: %llu tokens, ended by %s%s\n", (unsigned long long)s->tokens_generated,
            s->finish == PC_FINISH_LENGTH ? "its " : "a ", finishes[s->finish % 6]);

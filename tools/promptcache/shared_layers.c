@@ -43,7 +43,8 @@ static double divergence(const float *a, const float *b, size_t count)
 }
 
 /* Adds one input's divergences to sums [layer][layer]. */
-static int add_input(double *sums, const pc_model *model, const pc_model_info *info, const pc_input *input)
+static int add_input(double *sums, const pc_model *model, const pc_model_info *info,
+                     const pc_input *input)
 {
     maps m = {.one = (size_t)info->heads * input->count * input->count, .layers = info->layers};
     pc_lane lane = {.tokens = input->tokens, .count = input->count, .types = input->types};
@@ -66,7 +67,8 @@ static int add_input(double *sums, const pc_model *model, const pc_model_info *i
         code = plain_error("the model does not show its attention maps");
     for (size_t i = 0; i < n && code == EXIT_OK; i++)
         for (size_t j = i + 1; j < n; j++)
-            sums[i * n + j] += divergence(m.all + i * m.one, m.all + j * m.one, m.one) / (double)((size_t)info->heads * input->count);
+            sums[i * n + j] += divergence(m.all + i * m.one, m.all + j * m.one, m.one)
+                               / (double)((size_t)info->heads * input->count);
     free(m.all);
     return code;
 }
@@ -84,7 +86,8 @@ static int32_t group(int32_t *out, const double *sums, int32_t layers, double li
     return groups;
 }
 
-int san_layers(int32_t *out, const pc_model *model, const pc_model_info *info, const pc_input *inputs, size_t count)
+int san_layers(int32_t *out, const pc_model *model, const pc_model_info *info,
+               const pc_input *inputs, size_t count)
 {
     size_t n = (size_t)info->layers, used = 0;
     double *sums = calloc(n * n, sizeof *sums), best = INFINITY;
@@ -95,7 +98,8 @@ int san_layers(int32_t *out, const pc_model *model, const pc_model_info *info, c
             code = add_input(sums, model, info, &inputs[i]);
         }
     for (size_t i = 0; i < n * n && code == EXIT_OK; i++)
-        if (sums[i] > 0 && sums[i] < best && group(out, sums, info->layers, sums[i]) <= (info->layers + 1) / 2)
+        if (sums[i] > 0 && sums[i] < best
+            && group(out, sums, info->layers, sums[i]) <= (info->layers + 1) / 2)
             best = sums[i];
     if (code == EXIT_OK && !used)
         code = plain_error("no input of at most %d tokens to compare layers by", LONGEST);

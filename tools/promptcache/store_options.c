@@ -27,7 +27,8 @@ int read_size(const command *about, const char *name, const char *text, uint64_t
 
 static int digit(char c)
 {
-    const char *digits = "0123456789abcdef", *at = c ? strchr(digits, tolower((unsigned char)c)) : NULL;
+    const char *digits = "0123456789abcdef",
+               *at = c ? strchr(digits, tolower((unsigned char)c)) : NULL;
     return at ? (int)(at - digits) : -1;
 }
 
@@ -75,8 +76,8 @@ int check_store(const command *about, const store_options *o)
         return usage_error(about, "--read-only needs --disk or --remote");
     if (o->codec && !store_given(o))
         return usage_error(about, "--codec needs --disk or --remote");
-    if ((code = read_size(about, "disk-size", o->disk_size, &bytes)) >= 0 ||
-        (code = read_size(about, "packed-size", o->packed_size, &bytes)) >= 0)
+    if ((code = read_size(about, "disk-size", o->disk_size, &bytes)) >= 0
+        || (code = read_size(about, "packed-size", o->packed_size, &bytes)) >= 0)
         return code;
     return read_size(about, "host-size", o->host_size, &bytes);
 }
@@ -84,7 +85,8 @@ int check_store(const command *about, const store_options *o)
 /* A folder that may only be read is still of use. NULL: nothing to say. */
 static const char *next_step(const command *about, const store_options *o)
 {
-    if (about != &run_command || o->read_only || !o->disk || access(o->disk, R_OK | X_OK) || !access(o->disk, W_OK))
+    if (about != &run_command || o->read_only || !o->disk || access(o->disk, R_OK | X_OK)
+        || !access(o->disk, W_OK))
         return NULL;
     return "--read-only uses a folder that cannot be written";
 }
@@ -127,7 +129,8 @@ int open_store(pc_cache **out, pc_context *context, const command *about, const 
 
 const char *tier_name(uint32_t tier)
 {
-    static const char *const names[PC_TIER_COUNT] = {"?", "device", "host", "packed", "disk", "remote"};
+    static const char *const names[PC_TIER_COUNT] = {"?",      "device", "host",
+                                                     "packed", "disk",   "remote"};
     return names[tier < PC_TIER_COUNT ? tier : 0];
 }
 

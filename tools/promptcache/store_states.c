@@ -52,8 +52,8 @@ int state_key(const store_state *s, const bench_model *b, uint64_t alias, uint8_
     parts.layout = s->raw.layout;
     parts.salt = &alias;
     parts.salt_size = sizeof alias;
-    return pc_key_base(base, &parts) >= 0 &&
-           pc_key_segment(key, base, NULL, 0, 0, s->tokens, NULL, s->raw.token_count) >= 0;
+    return pc_key_base(base, &parts) >= 0
+           && pc_key_segment(key, base, NULL, 0, 0, s->tokens, NULL, s->raw.token_count) >= 0;
 }
 
 static int compute(store_state *s, const bench_model *b, size_t tokens)
@@ -101,7 +101,8 @@ static int32_t *all_tokens(const bench_model *b, const char *text_file, size_t n
         }
         return ids;
     }
-    size = size > 16 * need ? 16 * need : size; /* of any tokenizer enough, and no more than is needed */
+    size = size > 16 * need ? 16 * need
+                            : size; /* of any tokenizer enough, and no more than is needed */
     while (size && ((unsigned char)text[size] & 0xc0) == 0x80)
         size--;
     if (pc_tokenize(b->model, text, size, 0, ids, need, &count) != PC_OK && count < need) {
@@ -109,8 +110,8 @@ static int32_t *all_tokens(const bench_model *b, const char *text_file, size_t n
         free(ids);
         ids = NULL;
     } else if (count < need) {
-        plain_error("%s has %zu tokens, %zu are needed: fewer --segments or --tokens", text_file, count,
-                    need);
+        plain_error("%s has %zu tokens, %zu are needed: fewer --segments or --tokens", text_file,
+                    count, need);
         free(ids);
         ids = NULL;
     }

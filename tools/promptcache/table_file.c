@@ -15,10 +15,10 @@ int table_open(table *t, const char *path)
 {
     size_t size;
     *t = (table){.path = path, .next_line = 1};
-    t->kind = ends_in(path, ".csv")                             ? TABLE_CSV
-              : ends_in(path, ".tsv")                           ? TABLE_TSV
+    t->kind = ends_in(path, ".csv")                               ? TABLE_CSV
+              : ends_in(path, ".tsv")                             ? TABLE_TSV
               : ends_in(path, ".jsonl") || ends_in(path, ".json") ? TABLE_JSON
-                                                                : TABLE_LINES;
+                                                                  : TABLE_LINES;
     if (!(t->data = read_text(path, &size)))
         return EXIT_INPUT;
     t->at = t->data;
@@ -50,8 +50,9 @@ static char *cut_line(char *from)
     return next;
 }
 
-/* Behind the field, which goes to *to with its end; NULL: a quote that nothing ends. One that no separator follows belongs to the
- * text: it should have been doubled, and if the row has its columns nothing is lost. */
+/* Behind the field, which goes to *to with its end; NULL: a quote that nothing ends. One that no
+ * separator follows belongs to the text: it should have been doubled, and if the row has its
+ * columns nothing is lost. */
 static char *take_field(char *p, char **to, size_t *lines)
 {
     const char *start = *to;

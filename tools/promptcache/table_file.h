@@ -1,7 +1,8 @@
-/* Rows of data files: lines of text, comma-separated values with quotes (RFC 4180), tab-separated values, JSON lines.
+/* Rows of data files: lines of text, comma-separated values with quotes (RFC 4180), tab-separated
+ * values, JSON lines.
  *
- * A damaged row is skipped and counted, and reading goes on behind its first line: quotes that nobody escaped cost the rows that
- * they stand in, not the rest of the file. */
+ * A damaged row is skipped and counted, and reading goes on behind its first line: quotes that
+ * nobody escaped cost the rows that they stand in, not the rest of the file. */
 #ifndef TABLE_FILE_H
 #define TABLE_FILE_H
 
@@ -15,11 +16,11 @@ typedef struct table {
     const char *path; /* borrowed */
     table_kind kind;  /* by the end of the name: .csv, .tsv, .jsonl; else lines */
     char *data, *at;
-    char *row;           /* the fields of CSV, unquoted */
-    size_t line;         /* of the file, where the row begins, from 1 */
+    char *row;   /* the fields of CSV, unquoted */
+    size_t line; /* of the file, where the row begins, from 1 */
     size_t next_line;
-    size_t width;        /* fields of the first row; 0: none yet */
-    size_t damaged;      /* rows skipped */
+    size_t width;               /* fields of the first row; 0: none yet */
+    size_t damaged;             /* rows skipped */
     char *fields[TABLE_FIELDS]; /* of the row; not of JSON */
     size_t count;
     json_t *object; /* of the row of JSON */

@@ -1,10 +1,12 @@
-/* Traces: what a store of so many blocks of one size gives that evicts the least recently used, and the best that any could. */
+/* Traces: what a store of so many blocks of one size gives that evicts the least recently used, and
+ * the best that any could. */
 #include <stdlib.h>
 
 #include "program.h"
 #include "trace_file.h"
 
-/* Attention of a model of 8 billion weights (32 layers of 4096) takes as long as all the rest where some 30,000 tokens stand before; a block has 512. */
+/* Attention of a model of 8 billion weights (32 layers of 4096) takes as long as all the rest where
+ * some 30,000 tokens stand before; a block has 512. */
 double trace_cost(size_t place)
 {
     return 1 + (double)place * 512 / 30000;
@@ -74,7 +76,8 @@ static void replay_lru(const trace *t, size_t room, lru *l, trace_result *out)
 
 int trace_lru(const trace *t, size_t room, trace_result *out)
 {
-    lru l = {malloc((t->block_count + 1) * sizeof *l.next), malloc((t->block_count + 1) * sizeof *l.previous)};
+    lru l = {malloc((t->block_count + 1) * sizeof *l.next),
+             malloc((t->block_count + 1) * sizeof *l.previous)};
     int ok = l.next && l.previous;
     *out = (trace_result){0};
     if (ok && room)
@@ -89,7 +92,8 @@ int trace_lru(const trace *t, size_t room, trace_result *out)
 typedef struct future {
     size_t *next;   /* [all] place of the next use of the block at each place; SIZE_MAX: none */
     size_t *kept;   /* [block_count] next use of a block that is kept, 0: it is not */
-    size_t *latest; /* [count] heap of next uses, the latest on top; those of blocks used meanwhile are left in it */
+    size_t *latest; /* [count] heap of next uses, the latest on top; those of blocks used meanwhile
+                       are left in it */
     size_t count;
 } future;
 
@@ -129,7 +133,8 @@ static void look_ahead(const trace *t, future *f)
         f->kept[b] = 0;
 }
 
-/* A use is a place in the trace, so that it names its block; it is still to come, so that none on the heap is out of date but those just passed. */
+/* A use is a place in the trace, so that it names its block; it is still to come, so that none on
+ * the heap is out of date but those just passed. */
 static void replay_best(const trace *t, size_t room, future *f, trace_result *out)
 {
     size_t used = 0;
@@ -157,7 +162,8 @@ static void replay_best(const trace *t, size_t room, future *f, trace_result *ou
 int trace_best(const trace *t, size_t room, trace_result *out)
 {
     size_t all = t->first[t->request_count];
-    future f = {malloc(all * sizeof *f.next), malloc(t->block_count * sizeof *f.kept), malloc(all * sizeof *f.latest), 0};
+    future f = {malloc(all * sizeof *f.next), malloc(t->block_count * sizeof *f.kept),
+                malloc(all * sizeof *f.latest), 0};
     int ok = f.next && f.kept && f.latest;
     *out = (trace_result){0};
     if (ok && room) {

@@ -65,7 +65,8 @@ static int add_request(reader *r, const json_t *ids, size_t line)
         const json_t *id = json_array_get(ids, i);
         json_int_t value = json_is_integer(id) ? json_integer_value(id) : -1;
         if (value < 0 || value >= MOST_BLOCKS)
-            return plain_error("%s: line %zu: hash_ids[%zu] is no number from 0 to %d", r->path, line, i, MOST_BLOCKS - 1);
+            return plain_error("%s: line %zu: hash_ids[%zu] is no number from 0 to %d", r->path,
+                               line, i, MOST_BLOCKS - 1);
         r->t->blocks[r->block_end] = number_of(r, (size_t)value);
         if (r->t->blocks[r->block_end++] == UINT32_MAX)
             return plain_error("%s: out of memory", r->path);
@@ -96,9 +97,10 @@ static int read_lines(reader *r, char *text, size_t flood)
             continue;
         object = json_loadb(at, (size_t)((end ? end : next) - at), 0, &error);
         ids = json_object_get(object, "hash_ids");
-        code = !object             ? plain_error("%s: line %zu: %s", r->path, line, error.text)
-               : json_is_array(ids) ? add_request(r, ids, line)
-                                    : plain_error("%s: line %zu has no array \"hash_ids\"", r->path, line);
+        code = !object ? plain_error("%s: line %zu: %s", r->path, line, error.text)
+               : json_is_array(ids)
+                   ? add_request(r, ids, line)
+                   : plain_error("%s: line %zu has no array \"hash_ids\"", r->path, line);
         json_decref(object);
         if (code == EXIT_OK && flood && line % 2 == 0 && ++floods)
             code = add_novel(r, flood);
@@ -117,7 +119,9 @@ int trace_read(trace *t, const char *path, size_t flood)
     text = read_text(path, &size);
     t->first = calloc(1, sizeof *t->first);
     r.request_room = 1;
-    code = !text ? EXIT_INPUT : !t->first ? plain_error("%s: out of memory", path) : read_lines(&r, text, flood);
+    code = !text       ? EXIT_INPUT
+           : !t->first ? plain_error("%s: out of memory", path)
+                       : read_lines(&r, text, flood);
     free(r.number);
     free(text);
     return code;

@@ -62,14 +62,17 @@ typedef struct way {
 } way;
 
 /* shared: what the library does. per-row: stored once, read by every sequence for itself. copies:
- * every sequence has its own. recompute: every prompt is computed whole. no-attention: as shared, but nothing attends behind the prompt. */
+ * every sequence has its own. recompute: every prompt is computed whole. no-attention: as shared,
+ * but nothing attends behind the prompt. */
 enum { WAY_SHARED, WAY_PER_ROW, WAY_COPIES, WAY_RECOMPUTE, WAY_NO_ATTENTION, WAYS };
 extern const way usual_ways[WAYS];
-#define WAYS_HELP                                                                                  \
-    "Ways: shared (what the library does), per-row (the shared states are stored once, but\n"      \
-    "every sequence reads them for itself), copies (every sequence has its own), recompute\n"      \
-    "(every prompt is computed whole), no-attention (as shared, but steps behind the prompt leave\n"  \
-    "attention out: answers mean nothing, and no way of attending is faster).\n"
+/* clang-format off */
+#define WAYS_HELP \
+    "Ways: shared (what the library does), per-row (the shared states are stored once, but\n" \
+    "every sequence reads them for itself), copies (every sequence has its own), recompute\n" \
+    "(every prompt is computed whole), no-attention (as shared, but steps behind the prompt\n" \
+    "leave attention out: answers mean nothing, and no way of attending is faster).\n"
+/* clang-format on */
 
 typedef struct run_result {
     double seconds; /* by the clock */
@@ -80,7 +83,7 @@ typedef struct run_result {
     double first_median, first_most; /* seconds to the first token: median, 99 of 100 */
     size_t finished, generated, passes;
     uint64_t prompt, cached; /* tokens of the prompts, and of them taken from the cache */
-    int stopped; /* at the limit of seconds */
+    int stopped;             /* at the limit of seconds */
 } run_result;
 
 typedef struct run_args {
@@ -107,25 +110,29 @@ typedef struct workload_options {
     int json;
 } workload_options;
 /* at_a_time, the_ways: the defaults as text */
-#define WORKLOAD_ROWS(o, at_a_time, the_ways)                                                      \
-    BENCH_MODEL_ROWS((o).model),                                                                   \
-        {"batch", OPTION_NUMBER, &(o).batch, "sequences at a time (" at_a_time ")", NULL, 1,       \
-         4096},                                                                                    \
-        {"ways", OPTION_TEXT, &(o).ways, "which to compare (" the_ways ")", NULL, 0, 0},           \
-        {"repeats", OPTION_NUMBER, &(o).repeats,                                                   \
-         "runs of each way, in turn; the median counts (1)", NULL, 1, MOST_REPEATS},               \
+/* clang-format off */
+#define WORKLOAD_ROWS(o, at_a_time, the_ways) \
+    BENCH_MODEL_ROWS((o).model), \
+        {"batch", OPTION_NUMBER, &(o).batch, "sequences at a time (" at_a_time ")", NULL, 1, \
+         4096}, \
+        {"ways", OPTION_TEXT, &(o).ways, "which to compare (" the_ways ")", NULL, 0, 0}, \
+        {"repeats", OPTION_NUMBER, &(o).repeats, \
+         "runs of each way, in turn; the median counts (1)", NULL, 1, MOST_REPEATS}, \
         {"seconds", OPTION_REAL, &(o).seconds, "a run stops after so many (600)", NULL, 0.1, 1e6}, \
-        {"memory", OPTION_NUMBER, &(o).memory,                                                     \
-         "MiB for K and V; a way that needs more is left out (8000)", NULL, 1, 1 << 20},           \
-        {"seed", OPTION_NUMBER, &(o).seed, "of what is drawn (1)", NULL, 0, 1 << 30},              \
-        {"plot", OPTION_FILE, &(o).picture, "writes the curves as SVG", NULL, 0, 0},               \
+        {"memory", OPTION_NUMBER, &(o).memory, \
+         "MiB for K and V; a way that needs more is left out (8000)", NULL, 1, 1 << 20}, \
+        {"seed", OPTION_NUMBER, &(o).seed, "of what is drawn (1)", NULL, 0, 1 << 30}, \
+        {"plot", OPTION_FILE, &(o).picture, "writes the curves as SVG", NULL, 0, 0}, \
         FORMAT_ROWS((o).json, "one JSON object a row")
+/* clang-format on */
 
-#define WORKLOAD_DEFAULTS(at_a_time, the_ways)                                                     \
-    {                                                                                              \
-        .ways = (the_ways), .batch = (at_a_time), .repeats = 1, .memory = 8000, .seed = 1,         \
-        .seconds = 600                                                                             \
+/* clang-format off */
+#define WORKLOAD_DEFAULTS(at_a_time, the_ways) \
+    { \
+        .ways = (the_ways), .batch = (at_a_time), .repeats = 1, .memory = 8000, .seed = 1, \
+        .seconds = 600 \
     }
+/* clang-format on */
 
 typedef struct comparison {
     const bench_model *model;

@@ -160,8 +160,8 @@ static int turn(runner *n)
     int code = EXIT_OK;
     if (!n->running && w->requests[n->next].arrival > n->out->seconds)
         n->out->seconds = w->requests[n->next].arrival;
-    while (code == EXIT_OK && n->running < w->batch && n->next < w->count &&
-           w->requests[n->next].arrival <= n->out->seconds)
+    while (code == EXIT_OK && n->running < w->batch && n->next < w->count
+           && w->requests[n->next].arrival <= n->out->seconds)
         code = start(n, &w->requests[n->next++]);
     if (code != EXIT_OK)
         return code;

@@ -64,19 +64,18 @@ void print_head(const comparison *c)
 static void print_json_row(const comparison *c, const workload *w, double x, const way *how,
                            const run_result *r, double prepared)
 {
-    json_t *row = json_pack(
-        "{s:s,s:f,s:s,s:I,s:I,s:f,s:f,s:f,s:f,s:f,s:f,s:f,s:f,s:b}", "workload", c->name, c->x_name,
-        x, "way", how->name, "requests", (json_int_t)w->count, "batch", (json_int_t)w->batch,
-        "seconds", r->seconds, "busy_s", r->busy, "prefill_s", r->prefill, "prepared_s", prepared,
-        "requests_per_s", requests_a_second(c, r, prepared), "tokens_per_s",
-        (double)r->generated / r->seconds, "bound_s", r->bound, "bound_share", r->bound / r->busy,
-        "stopped", r->stopped);
-    json_t *more = json_pack("{s:I,s:I,s:I,s:I,s:I,s:f,s:f,s:f}", "finished",
-                             (json_int_t)r->finished, "tokens", (json_int_t)r->generated, "passes",
-                             (json_int_t)r->passes, "prompt_tokens", (json_int_t)r->prompt,
-                             "cached_tokens", (json_int_t)r->cached,
-                             "latency_s_per_token", r->latency, "ttft_p50_s", r->first_median,
-                             "ttft_p99_s", r->first_most);
+    json_t *row = json_pack("{s:s,s:f,s:s,s:I,s:I,s:f,s:f,s:f,s:f,s:f,s:f,s:f,s:f,s:b}", "workload",
+                            c->name, c->x_name, x, "way", how->name, "requests",
+                            (json_int_t)w->count, "batch", (json_int_t)w->batch, "seconds",
+                            r->seconds, "busy_s", r->busy, "prefill_s", r->prefill, "prepared_s",
+                            prepared, "requests_per_s", requests_a_second(c, r, prepared),
+                            "tokens_per_s", (double)r->generated / r->seconds, "bound_s", r->bound,
+                            "bound_share", r->bound / r->busy, "stopped", r->stopped);
+    json_t *more = json_pack(
+        "{s:I,s:I,s:I,s:I,s:I,s:f,s:f,s:f}", "finished", (json_int_t)r->finished, "tokens",
+        (json_int_t)r->generated, "passes", (json_int_t)r->passes, "prompt_tokens",
+        (json_int_t)r->prompt, "cached_tokens", (json_int_t)r->cached, "latency_s_per_token",
+        r->latency, "ttft_p50_s", r->first_median, "ttft_p99_s", r->first_most);
     json_object_update(row, more);
     json_decref(more);
     if (c->fixed_name)

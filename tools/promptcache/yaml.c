@@ -1,5 +1,6 @@
-/* Results as YAML (1.1 and 1.2): a list, an item each. Texts are JSON strings, which YAML reads as such; numbers have a point and a signed exponent, without which YAML 1.1 takes
- * 1e-5 for a text. */
+/* Results as YAML (1.1 and 1.2): a list, an item each. Texts are JSON strings, which YAML reads as
+ * such; numbers have a point and a signed exponent, without which YAML 1.1 takes 1e-5 for a text.
+ */
 #include "yaml.h"
 
 #include <stdlib.h>
@@ -23,13 +24,16 @@ static int write_encoded(const writer *w, json_t *value)
 /* "1e-5" becomes 1.0e-5, "2.5e20" 2.5e+20. */
 static int write_real(const writer *w, json_t *value)
 {
-    char *text = json_dumps(value, JSON_ENCODE_ANY | JSON_REAL_PRECISION(9)), *exponent = text ? strpbrk(text, "eE") : NULL;
+    char *text = json_dumps(value, JSON_ENCODE_ANY | JSON_REAL_PRECISION(9)),
+         *exponent = text ? strpbrk(text, "eE") : NULL;
     size_t digits = text ? exponent ? (size_t)(exponent - text) : strlen(text) : 0;
     int written = -1;
     if (text)
-        written = fprintf(w->out, "%.*s%s", (int)digits, text, memchr(text, '.', digits) ? "" : ".0");
+        written = fprintf(w->out, "%.*s%s", (int)digits, text,
+                          memchr(text, '.', digits) ? "" : ".0");
     if (exponent)
-        written = fprintf(w->out, "e%s%s", exponent[1] == '-' || exponent[1] == '+' ? "" : "+", exponent + 1);
+        written = fprintf(w->out, "e%s%s", exponent[1] == '-' || exponent[1] == '+' ? "" : "+",
+                          exponent + 1);
     free(text);
     return written >= 0;
 }
@@ -37,9 +41,11 @@ static int write_real(const writer *w, json_t *value)
 /* Words that are no text in some version of YAML. */
 static int is_plain(const char *key)
 {
-    static const char *const words[] = {"y", "n", "yes", "no", "on", "off", "true", "false", "null"};
+    static const char *const words[] = {"y",   "n",    "yes",   "no",  "on",
+                                        "off", "true", "false", "null"};
     static const char letters[] = "abcdefghijklmnopqrstuvwxyz_";
-    if (!*key || !strchr(letters, *key) || key[strspn(key, "abcdefghijklmnopqrstuvwxyz_0123456789")])
+    if (!*key || !strchr(letters, *key)
+        || key[strspn(key, "abcdefghijklmnopqrstuvwxyz_0123456789")])
         return 0;
     for (size_t i = 0; i < sizeof words / sizeof *words; i++)
         if (!strcmp(key, words[i]))
@@ -61,8 +67,10 @@ static int write_object(const writer *w, json_t *object)
     const char *key;
     json_t *value;
     int fits = 1, first = 1;
-    json_object_foreach(object, key, value) {
-        fits = fits && (first || fprintf(w->out, "%*s", w->indent, "") >= 0) && write_key(w, key) && write_value(w, value);
+    json_object_foreach(object, key, value)
+    {
+        fits = fits && (first || fprintf(w->out, "%*s", w->indent, "") >= 0) && write_key(w, key)
+               && write_value(w, value);
         first = 0;
     }
     return fits;
@@ -74,7 +82,8 @@ static int write_list(const writer *w, json_t *list)
     size_t i;
     json_t *item;
     int fits = fputc('\n', w->out) >= 0;
-    json_array_foreach(list, i, item) {
+    json_array_foreach(list, i, item)
+    {
         fits = fits && fprintf(w->out, "%*s-", w->indent + 2, "") >= 0;
         if (json_is_object(item) && json_object_size(item))
             fits = fits && fputc(' ', w->out) >= 0 && write_object(&inner, item);
@@ -92,11 +101,14 @@ static int write_value(const writer *w, json_t *value)
         return write_list(w, value);
     if (json_is_object(value) && json_object_size(value))
         return fprintf(w->out, "\n%*s", inner.indent, "") >= 0 && write_object(&inner, value);
-    return fputc(' ', w->out) >= 0 && (json_is_real(value) ? write_real(w, value) : write_encoded(w, value)) && fputc('\n', w->out) >= 0;
+    return fputc(' ', w->out) >= 0
+           && (json_is_real(value) ? write_real(w, value) : write_encoded(w, value))
+           && fputc('\n', w->out) >= 0;
 }
 
 int yaml_write_item(FILE *out, json_t *object)
 {
     const writer w = {out, 2};
-    return fputs("- ", out) >= 0 && (json_object_size(object) ? write_object(&w, object) : fputs("{}\n", out) >= 0);
+    return fputs("- ", out) >= 0
+           && (json_object_size(object) ? write_object(&w, object) : fputs("{}\n", out) >= 0);
 }

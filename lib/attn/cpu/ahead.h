@@ -1,5 +1,7 @@
-/* Fetching ahead: while a page is worked on, the lines of those that come next are asked for, a few at each step of a loop. Pages of one head are
- * far apart, which no hardware prefetcher follows. First the run's next page, then those that the task names, each taken to be as long as this one. */
+/* Fetching ahead: while a page is worked on, the lines of those that come next are asked for, a few
+ * at each step of a loop. Pages of one head are far apart, which no hardware prefetcher follows.
+ * First the run's next page, then those that the task names, each taken to be as long as this one.
+ */
 #ifndef PC_ATTN_CPU_AHEAD_H
 #define PC_ATTN_CPU_AHEAD_H
 
@@ -8,9 +10,9 @@
 
 typedef struct pc__ahead {
     const pc__attn_task *task;
-    const char *next;   /* of the run's next page: what is not asked for yet */
+    const char *next; /* of the run's next page: what is not asked for yet */
     size_t next_lines;
-    const char *later;  /* of task->fetch[taken - 1] */
+    const char *later; /* of task->fetch[taken - 1] */
     size_t later_lines, taken;
     size_t page_lines;
 } pc__ahead;
@@ -28,7 +30,8 @@ static inline void pc__ahead_page(pc__ahead *a, const uint8_t *page, int last)
     a->next_lines = last ? 0 : a->page_lines;
 }
 
-static inline pc__fetching pc__ahead_lines(const char **at, size_t *left, size_t lines, size_t count)
+static inline pc__fetching pc__ahead_lines(const char **at, size_t *left, size_t lines,
+                                           size_t count)
 {
     pc__fetching f = {*at, 64 * count};
     *at += 64 * lines;
@@ -36,8 +39,10 @@ static inline pc__fetching pc__ahead_lines(const char **at, size_t *left, size_t
     return f;
 }
 
-/* For a loop of `steps` steps that ask for `count` lines each; `idle` is an address at hand, which is asked for where there is nothing else. */
-static inline pc__fetching pc__ahead_loop(pc__ahead *a, size_t steps, size_t count, const void *idle)
+/* For a loop of `steps` steps that ask for `count` lines each; `idle` is an address at hand, which
+ * is asked for where there is nothing else. */
+static inline pc__fetching pc__ahead_loop(pc__ahead *a, size_t steps, size_t count,
+                                          const void *idle)
 {
     if (a->next_lines)
         return pc__ahead_lines(&a->next, &a->next_lines, steps * count, count);

@@ -15,8 +15,8 @@ int pc__amx_present(const pc__amx_facts *facts)
 {
     const uint32_t instructions = 1u << 22 | 1u << 24 | 1u << 25; /* AMX-BF16, AMX-TILE, AMX-INT8 */
     const uint64_t saved = 3u << 17; /* tile configuration, tile data */
-    return (facts->leaf7_edx & instructions) == instructions && (facts->xcr0 & saved) == saved &&
-           facts->tile_row_bytes >= 64 && facts->tiles >= 8 && facts->tile_rows >= 16;
+    return (facts->leaf7_edx & instructions) == instructions && (facts->xcr0 & saved) == saved
+           && facts->tile_row_bytes >= 64 && facts->tiles >= 8 && facts->tile_rows >= 16;
 }
 
 static pc__amx_facts ask(void)

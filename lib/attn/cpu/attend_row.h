@@ -1,4 +1,5 @@
-/* What the attention kernels of all ISAs share: the visible slice of a page, and the rare score terms. */
+/* What the attention kernels of all ISAs share: the visible slice of a page, and the rare score
+ * terms. */
 #ifndef PC_ATTN_CPU_ATTEND_ROW_H
 #define PC_ATTN_CPU_ATTEND_ROW_H
 
@@ -7,7 +8,8 @@
 #include "attn/kernels.h"
 
 /* Tokens [*a, *b) of page `page` are visible to row r; 0: none are. */
-static inline int pc__slice(const pc__attn_task *task, size_t r, size_t page, uint32_t *a, uint32_t *b)
+static inline int pc__slice(const pc__attn_task *task, size_t r, size_t page, uint32_t *a,
+                            uint32_t *b)
 {
     size_t base = page * PC__PAGE, lo = task->lo[r], hi = task->hi[r];
     *a = lo > base ? (uint32_t)(lo - base < PC__PAGE ? lo - base : PC__PAGE) : 0;
@@ -26,7 +28,8 @@ static inline int pc__block_sees(const pc__attn_task *task, size_t row, size_t n
 }
 
 /* Soft cap and ALiBi on the visible scores of one row and page. */
-static inline void pc__score_terms(const pc__attn_task *task, size_t r, size_t page, uint32_t a, uint32_t b, float *s)
+static inline void pc__score_terms(const pc__attn_task *task, size_t r, size_t page, uint32_t a,
+                                   uint32_t b, float *s)
 {
     if (task->soft_cap != 0.0f)
         for (uint32_t t = a; t < b; t++)

@@ -1,10 +1,12 @@
-/* Byte dot products, as the kernels of int8 K/V and of weights on a grid take them. For files that are compiled with AVX512-VNNI. */
+/* Byte dot products, as the kernels of int8 K/V and of weights on a grid take them. For files that
+ * are compiled with AVX512-VNNI. */
 #ifndef PC_ATTN_CPU_BYTES512VNNI_H
 #define PC_ATTN_CPU_BYTES512VNNI_H
 
 #include "attn/cpu/vec512.h"
 
-/* Sums of 32 bits. As __m512i, whose elements are of 64 bits, GCC 12 copies them around every product. */
+/* Sums of 32 bits. As __m512i, whose elements are of 64 bits, GCC 12 copies them around every
+ * product. */
 typedef int32_t sums __attribute__((vector_size(64)));
 
 INLINE sums dot(sums sum, __m512i unsigned_bytes, __m512i signed_bytes)

@@ -3,7 +3,9 @@
 
 static void *allocate(pc_context *context, size_t floats)
 {
-    return floats > SIZE_MAX / sizeof(float) ? NULL : pc__alloc_aligned(&context->mem, floats * sizeof(float), 64);
+    return floats > SIZE_MAX / sizeof(float)
+               ? NULL
+               : pc__alloc_aligned(&context->mem, floats * sizeof(float), 64);
 }
 
 static void release(pc_context *context, void *memory)

@@ -1,4 +1,5 @@
-/* What cutting inputs into whole numbers (pc__cut_fn in attn/kernels.h) shares between its variants. */
+/* What cutting inputs into whole numbers (pc__cut_fn in attn/kernels.h) shares between its
+ * variants. */
 #ifndef PC_ATTN_CPU_CUT_H
 #define PC_ATTN_CPU_CUT_H
 
@@ -7,8 +8,9 @@
 
 #include "attn/kernels.h"
 
-/* Finest steps in `most`, the largest magnitude of a row, are PC__CUT_FINEST: returns 1 over a step, or 0 where all is as good as zero or there is a value that is no
- * number; then `most` is none either. */
+/* Finest steps in `most`, the largest magnitude of a row, are PC__CUT_FINEST: returns 1 over a
+ * step, or 0 where all is as good as zero or there is a value that is no number; then `most` is
+ * none either. */
 static inline float pc__cut_finest(float most, float *step)
 {
     float inverse = most > 0.0f ? PC__CUT_FINEST / most : 0.0f;
@@ -16,7 +18,8 @@ static inline float pc__cut_finest(float most, float *step)
     return most < INFINITY && inverse < INFINITY ? inverse : 0.0f;
 }
 
-/* The smallest shift that brings `most`, in finest steps, down to `end` or less: a float's bits grow by 2^23 where it doubles. */
+/* The smallest shift that brings `most`, in finest steps, down to `end` or less: a float's bits
+ * grow by 2^23 where it doubles. */
 static inline int32_t pc__cut_shift(float most, float end, int32_t last)
 {
     int32_t bits, end_bits, shift;

@@ -2,7 +2,8 @@
 
 enum { SIDE_BY_SIDE = 16 };
 
-/* The largest magnitude. Bits of magnitudes are in the order of the numbers, and those of what is none above all. */
+/* The largest magnitude. Bits of magnitudes are in the order of the numbers, and those of what is
+ * none above all. */
 static float largest_of(const float *x, size_t count)
 {
     int32_t mosts[SIDE_BY_SIDE] = {0}, most = 0, bits;
@@ -40,13 +41,16 @@ static int32_t cut_group(const float *x, size_t count, float inverse, int8_t *hi
 
 void pc__cut_c(const float *x, size_t groups, size_t group, const pc__cut_rows *to)
 {
-    const float end = to->low ? PC__CUT_WIDE : PC__CUT_NARROW, inverse = pc__cut_finest(largest_of(x, groups * group), to->step);
+    const float end = to->low ? PC__CUT_WIDE : PC__CUT_NARROW,
+                inverse = pc__cut_finest(largest_of(x, groups * group), to->step);
     const int32_t last = to->low ? PC__SHIFT_WIDE : PC__SHIFT_NARROW;
     if (!(inverse > 0.0f))
         pc__cut_zeros(groups, group, to);
     for (size_t g = 0; g < groups && inverse > 0.0f; g++, x += group) {
         int32_t shift = pc__cut_shift(largest_of(x, group) * inverse, end, last);
         to->shift[g * to->apart] = shift;
-        to->less[g * to->apart] = cut_group(x, group, inverse / (float)(1 << shift), to->high + g * group, to->low ? to->low + g * group : NULL);
+        to->less[g * to->apart] = cut_group(x, group, inverse / (float)(1 << shift),
+                                            to->high + g * group,
+                                            to->low ? to->low + g * group : NULL);
     }
 }

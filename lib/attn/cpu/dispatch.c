@@ -30,8 +30,8 @@ static const pc__kernels *avx2(void)
 
 static const pc__kernels *avx512(void)
 {
-    int all = __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") &&
-              __builtin_cpu_supports("avx512dq") && __builtin_cpu_supports("avx512vl");
+    int all = __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw")
+              && __builtin_cpu_supports("avx512dq") && __builtin_cpu_supports("avx512vl");
     return all && avx2() ? &pc__kernels_avx512 : NULL;
 }
 

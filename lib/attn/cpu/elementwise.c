@@ -17,7 +17,8 @@ typedef struct norm {
 
 enum { SUMS = 8 };
 
-/* Sum of (x - mean)^power, power 1 or 2: in several partial sums, of which the machine adds some at a time. */
+/* Sum of (x - mean)^power, power 1 or 2: in several partial sums, of which the machine adds some at
+ * a time. */
 static double sum_of(const float *x, size_t dim, float mean, int power)
 {
     double sums[SUMS] = {0.0}, sum = 0.0;
@@ -61,16 +62,24 @@ static void norm_run(pc_context *context, norm *n)
     pc__parallel(context, (n->rows + n->chunk - 1) / n->chunk, norm_chunk, n);
 }
 
-void pc__rms_norm(pc_context *context, const float *x, size_t rows, size_t dim, const float *gain, float eps, float *y)
+void pc__rms_norm(pc_context *context, const float *x, size_t rows, size_t dim, const float *gain,
+                  float eps, float *y)
 {
     norm n = {.x = x, .gain = gain, .y = y, .eps = eps, .rows = rows, .dim = dim};
     norm_run(context, &n);
 }
 
-void pc__layer_norm(pc_context *context, const float *x, size_t rows, size_t dim, const float *gain, const float *bias,
-                    float eps, float *y)
+void pc__layer_norm(pc_context *context, const float *x, size_t rows, size_t dim, const float *gain,
+                    const float *bias, float eps, float *y)
 {
-    norm n = {.x = x, .gain = gain, .bias = bias, .y = y, .eps = eps, .rows = rows, .dim = dim, .mean = 1};
+    norm n = {.x = x,
+              .gain = gain,
+              .bias = bias,
+              .y = y,
+              .eps = eps,
+              .rows = rows,
+              .dim = dim,
+              .mean = 1};
     norm_run(context, &n);
 }
 
@@ -145,7 +154,8 @@ void pc__activate(pc_context *context, pc__activation activation, float *x, size
     flat_run(context, &f);
 }
 
-void pc__gate(pc_context *context, pc__activation activation, float *x, const float *up, size_t count)
+void pc__gate(pc_context *context, pc__activation activation, float *x, const float *up,
+              size_t count)
 {
     flat f = {activation, x, up, count, gate_body};
     flat_run(context, &f);
@@ -172,12 +182,13 @@ static void rotate_chunk(void *arg, size_t index)
     float cosine[PC__MAX_HEAD / 2], sine[PC__MAX_HEAD / 2];
     for (size_t r = index * ROTATE_ROWS; r < (index + 1) * ROTATE_ROWS && r < t->rows; r++) {
         pc__rope_angles(t->rope, t->positions[r], cosine, sine);
-        pc__kernels_get()->turn(t->rope, cosine, sine, 1.0f, t->x + r * t->stride, t->x + r * t->stride, t->heads, t->dim);
+        pc__kernels_get()->turn(t->rope, cosine, sine, 1.0f, t->x + r * t->stride,
+                                t->x + r * t->stride, t->heads, t->dim);
     }
 }
 
-void pc__rotate(pc_context *context, const pc__rope *rope, const int64_t *positions, size_t rows, size_t heads, size_t dim,
-                size_t stride, float *x)
+void pc__rotate(pc_context *context, const pc__rope *rope, const int64_t *positions, size_t rows,
+                size_t heads, size_t dim, size_t stride, float *x)
 {
     rotation t = {rope, positions, rows, heads, dim, stride, x};
     pc__parallel(context, (rows + ROTATE_ROWS - 1) / ROTATE_ROWS, rotate_chunk, &t);
@@ -195,11 +206,12 @@ static void store_chunk(void *arg, size_t index)
 {
     const storing *s = arg;
     for (size_t r = index * PC__PAGE; r < (index + 1) * PC__PAGE && r < s->rows; r++)
-        pc__kv_write(s->runs[r], s->layer, s->slots[r], s->k ? s->k + r * s->k_stride : NULL, s->v ? s->v + r * s->v_stride : NULL);
+        pc__kv_write(s->runs[r], s->layer, s->slots[r], s->k ? s->k + r * s->k_stride : NULL,
+                     s->v ? s->v + r * s->v_stride : NULL);
 }
 
-void pc__store_kv(pc_context *context, pc__kv *const *runs, const size_t *slots, int32_t layer, size_t rows, const float *k,
-                  size_t k_stride, const float *v, size_t v_stride)
+void pc__store_kv(pc_context *context, pc__kv *const *runs, const size_t *slots, int32_t layer,
+                  size_t rows, const float *k, size_t k_stride, const float *v, size_t v_stride)
 {
     storing s = {runs, slots, layer, rows, k_stride, v_stride, k, v};
     pc__parallel(context, (rows + PC__PAGE - 1) / PC__PAGE, store_chunk, &s);

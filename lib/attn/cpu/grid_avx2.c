@@ -16,8 +16,8 @@ INLINE void join(const int8_t *high, const int8_t *low, size_t group, int16_t *x
         __m256i h = _mm256_cvtepi8_epi16(
             _mm_loadu_si128((const __m128i *)(const void *)(high + i)));
         if (low) {
-            __m256i l =
-                _mm256_cvtepi8_epi16(_mm_loadu_si128((const __m128i *)(const void *)(low + i)));
+            __m256i l = _mm256_cvtepi8_epi16(
+                _mm_loadu_si128((const __m128i *)(const void *)(low + i)));
             h = _mm256_add_epi16(_mm256_slli_epi16(h, 8), l);
         }
         _mm256_storeu_si256((__m256i *)(void *)(x + i), h);
@@ -106,12 +106,16 @@ INLINE void add_group(const position *at, float (*y)[PC__PANEL], const int rows,
         for (int r = 0; r < rows; r++) {
             size_t i = at->group * in->apart + at->row + (size_t)r;
             __m256 sum = _mm256_loadu_ps(y[r] + n);
-            __m256i whole = _mm256_add_epi32(product[r], _mm256_set1_epi32(grid->zero * in->less[i]));
-            sum = _mm256_fmadd_ps(_mm256_cvtepi32_ps(_mm256_sllv_epi32(whole, _mm256_set1_epi32(in->shift[i]))), scale, sum);
+            __m256i whole = _mm256_add_epi32(product[r],
+                                             _mm256_set1_epi32(grid->zero * in->less[i]));
+            sum = _mm256_fmadd_ps(
+                _mm256_cvtepi32_ps(_mm256_sllv_epi32(whole, _mm256_set1_epi32(in->shift[i]))),
+                scale, sum);
             if (minimum) {
-                const float *less = (const float *)(const void *)(at->data +
-                                                                  pc__grid_minimum_at(grid));
-                sum = _mm256_fmadd_ps(_mm256_set1_ps((float)(in->less[i] * (1 << in->shift[i]))), _mm256_load_ps(less + n), sum);
+                const float *less = (const float *)(const void *)(at->data
+                                                                  + pc__grid_minimum_at(grid));
+                sum = _mm256_fmadd_ps(_mm256_set1_ps((float)(in->less[i] * (1 << in->shift[i]))),
+                                      _mm256_load_ps(less + n), sum);
             }
             _mm256_storeu_ps(y[r] + n, sum);
         }

@@ -35,7 +35,8 @@ static float add_group(const pc__grid_task *task, size_t row, size_t g, size_t n
     int32_t product = 0, by = 1 << in->shift[g * in->apart + row];
     float minimum;
     for (size_t k = 0; k < grid->group; k++)
-        product += (q_at(grid, group, k, n) - grid->zero) * (in->low ? 256 * in->high[x + k] + in->low[x + k] : in->high[x + k]);
+        product += (q_at(grid, group, k, n) - grid->zero)
+                   * (in->low ? 256 * in->high[x + k] + in->low[x + k] : in->high[x + k]);
     y = fmaf((float)(product * by), scale_at(grid, group, n), y);
     if (!grid->minimum)
         return y;

@@ -182,13 +182,13 @@ INLINE const uint16_t *value_tile(const work *w, size_t column, size_t half, siz
     return w->v + (half * SIDE * v_dim + column) * 2;
 }
 
-#define VALUES(sum, weight, b, half)                                                               \
-    if (tiles > sum) {                                                                             \
-        size_t stride;                                                                             \
-        const uint16_t *v = value_tile(w, column + sum * SIDE, half, &stride);                     \
-        _tile_loadd(b, v, stride);                                                                 \
-        _tile_dpbf16ps(sum, weight, b);                                                            \
-        fetch(&w->ahead);                                                                          \
+#define VALUES(sum, weight, b, half)                                           \
+    if (tiles > sum) {                                                         \
+        size_t stride;                                                         \
+        const uint16_t *v = value_tile(w, column + sum * SIDE, half, &stride); \
+        _tile_loadd(b, v, stride);                                             \
+        _tile_dpbf16ps(sum, weight, b);                                        \
+        fetch(&w->ahead);                                                      \
     }
 
 /* Columns [column, column + CHUNK) of weights times V, as far as there are so many. The weights are

@@ -82,7 +82,8 @@ INLINE void add_portion(grid_work *w, const portion *p, size_t first, const int 
     for (size_t r = p->own; r < w->rows; r++) {
         size_t i = p->group * task->x.apart + p->base + r;
         float *y = w->y[p->base + r - first];
-        __m512i start = _mm512_set1_epi32(task->grid.zero * task->x.less[i]), by = _mm512_set1_epi32(task->x.shift[i]);
+        __m512i start = _mm512_set1_epi32(task->grid.zero * task->x.less[i]),
+                by = _mm512_set1_epi32(task->x.shift[i]);
         __m512 less = _mm512_cvtepi32_ps(_mm512_sllv_epi32(_mm512_set1_epi32(task->x.less[i]), by));
         PC__UNROLL(2)
         for (size_t j = 0; j < 2; j++) {
@@ -91,7 +92,8 @@ INLINE void add_portion(grid_work *w, const portion *p, size_t first, const int 
                 product = _mm512_add_epi32(_mm512_slli_epi32(product, 8),
                                            _mm512_load_si512(p->low[j][r]));
             product = _mm512_sllv_epi32(_mm512_add_epi32(product, start), by);
-            __m512 sum = _mm512_fmadd_ps(_mm512_cvtepi32_ps(product), scale[j], _mm512_load_ps(y + 16 * j));
+            __m512 sum = _mm512_fmadd_ps(_mm512_cvtepi32_ps(product), scale[j],
+                                         _mm512_load_ps(y + 16 * j));
             if (minimum)
                 sum = _mm512_fmadd_ps(less, _mm512_load_ps(minimums + 16 * j), sum);
             _mm512_store_ps(y + 16 * j, sum);
@@ -131,7 +133,8 @@ INLINE void block(grid_work *w, size_t first, size_t count, const int bits, cons
 INLINE void all_rows(grid_work *w, const int bits, const int half, const int minimum)
 {
     const pc__grid_task *task = w->task;
-    __mmask16 m0 = vec_lanes(0, (uint32_t)task->width, 0), m1 = vec_lanes(0, (uint32_t)task->width, 16);
+    __mmask16 m0 = vec_lanes(0, (uint32_t)task->width, 0),
+              m1 = vec_lanes(0, (uint32_t)task->width, 16);
     for (size_t row = 0; row < task->rows; row += 2 * SIDE) {
         size_t count = task->rows - row < 2 * SIDE ? task->rows - row : 2 * SIDE;
         block(w, row, count, bits, half, minimum);

@@ -157,7 +157,8 @@ static void at_once(panel_work *p, size_t row, size_t rows)
 
 void pc__panel_bf16_amx(const pc__panel_task *task)
 {
-    size_t in = task->in, rows = task->rows, width = task->width, ldy = task->ldy, left = in % STEP, row = 0, open = 0;
+    size_t in = task->in, rows = task->rows, width = task->width, ldy = task->ldy, left = in % STEP,
+           row = 0, open = 0;
     __mmask16 m0 = vec_lanes(0, (uint32_t)width, 0), m1 = vec_lanes(0, (uint32_t)width, 16);
     float *y = task->y;
     panel_work p;

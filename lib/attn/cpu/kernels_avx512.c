@@ -18,7 +18,8 @@ void pc__silu_gate_avx512(float *x, const float *up, size_t count)
     silu_gate(x, up, count);
 }
 
-void pc__add_rows_avx512(const float *factor, const float *rows, size_t stride, size_t count, float *y, size_t width)
+void pc__add_rows_avx512(const float *factor, const float *rows, size_t stride, size_t count,
+                         float *y, size_t width)
 {
     add_rows(factor, rows, stride, count, y, width);
 }

@@ -1,12 +1,14 @@
-/* AVX-512 with bf16 dot products: K/V in bf16, sums in fp32. Linear layers: panel_avx512bf16.c. The rest is that of kernels_avx512.c. */
+/* AVX-512 with bf16 dot products: K/V in bf16, sums in fp32. Linear layers: panel_avx512bf16.c. The
+ * rest is that of kernels_avx512.c. */
 #include "attn/cpu/pairs512bf16.h"
 #include "attn/cpu/weights512bf16.h"
 #include "base/unroll.h"
 
 enum { ROWS = PC__BLOCK_ROWS, GROUP = 2 * ROWS, SUMS = (GROUP + 15) / 16 * 16 };
 
-/* While a page is worked on, others are fetched: pages of one head are far apart, which no hardware prefetcher follows. Bytes from this page to that
- * one (0: fetch nothing), and which half of each 256 bytes. */
+/* While a page is worked on, others are fetched: pages of one head are far apart, which no hardware
+ * prefetcher follows. Bytes from this page to that one (0: fetch nothing), and which half of each
+ * 256 bytes. */
 typedef struct ahead {
     ptrdiff_t by;
     int first, second;
@@ -27,7 +29,8 @@ INLINE void fetch(const uint16_t *line, ahead a)
     }
 }
 
-INLINE void scores(const pc__attn_task *task, const uint16_t *k, size_t row, const int rows, ahead a, float (*s)[PC__PAGE])
+INLINE void scores(const pc__attn_task *task, const uint16_t *k, size_t row, const int rows,
+                   ahead a, float (*s)[PC__PAGE])
 {
     __m512 sum[ROWS][4];
     size_t dim = task->k_dim + task->k_dim % 2;
@@ -35,11 +38,11 @@ INLINE void scores(const pc__attn_task *task, const uint16_t *k, size_t row, con
     PC__UNROLL(8)
     for (int r = 0; r < rows; r++)
         PC__UNROLL(4)
-        for (int j = 0; j < 4; j++)
-            sum[r][j] = _mm512_setzero_ps();
+    for (int j = 0; j < 4; j++)
+        sum[r][j] = _mm512_setzero_ps();
     for (size_t d = 0; d < dim; d += 2, k += 2 * PC__PAGE) {
-        __m512i k0 = _mm512_load_si512(k), k1 = _mm512_load_si512(k + 32), k2 = _mm512_load_si512(k + 64),
-                k3 = _mm512_load_si512(k + 96);
+        __m512i k0 = _mm512_load_si512(k), k1 = _mm512_load_si512(k + 32),
+                k2 = _mm512_load_si512(k + 64), k3 = _mm512_load_si512(k + 96);
         fetch(k, a);
         PC__UNROLL(8)
         for (int r = 0; r < rows; r++) {
@@ -53,20 +56,22 @@ INLINE void scores(const pc__attn_task *task, const uint16_t *k, size_t row, con
     PC__UNROLL(8)
     for (int r = 0; r < rows; r++)
         PC__UNROLL(4)
-        for (int j = 0; j < 4; j++)
-            _mm512_storeu_ps(s[r] + 16 * j, sum[r][j]);
+    for (int j = 0; j < 4; j++)
+        _mm512_storeu_ps(s[r] + 16 * j, sum[r][j]);
 }
 
-INLINE void values(const pc__attn_task *task, const uint16_t *v, size_t row, const int rows, const int vectors, __mmask16 last,
-                   size_t column, ahead a, uint16_t (*p)[PC__PAGE])
+INLINE void values(const pc__attn_task *task, const uint16_t *v, size_t row, const int rows,
+                   const int vectors, __mmask16 last, size_t column, ahead a,
+                   uint16_t (*p)[PC__PAGE])
 {
     __m512 sum[ROWS][4];
     float *acc = task->acc + row * task->v_dim + column;
     PC__UNROLL(8)
     for (int r = 0; r < rows; r++)
         PC__UNROLL(4)
-        for (int j = 0; j < vectors; j++)
-            sum[r][j] = _mm512_maskz_loadu_ps(j + 1 < vectors ? 0xffff : last, acc + (size_t)r * task->v_dim + 16 * j);
+    for (int j = 0; j < vectors; j++)
+        sum[r][j] = _mm512_maskz_loadu_ps(j + 1 < vectors ? 0xffff : last,
+                                          acc + (size_t)r * task->v_dim + 16 * j);
     for (size_t t = 0; t < PC__PAGE; t += 2) {
         const uint16_t *line = v + t * task->v_dim + 2 * column;
         fetch(line, a);
@@ -81,17 +86,20 @@ INLINE void values(const pc__attn_task *task, const uint16_t *v, size_t row, con
     PC__UNROLL(8)
     for (int r = 0; r < rows; r++)
         PC__UNROLL(4)
-        for (int j = 0; j < vectors; j++)
-            _mm512_mask_storeu_ps(acc + (size_t)r * task->v_dim + 16 * j, j + 1 < vectors ? 0xffff : last, sum[r][j]);
+    for (int j = 0; j < vectors; j++)
+        _mm512_mask_storeu_ps(acc + (size_t)r * task->v_dim + 16 * j,
+                              j + 1 < vectors ? 0xffff : last, sum[r][j]);
 }
 
-/* A page for up to GROUP rows: K for all of them while it lies in the first-level cache, then the weights, then V. With heads of 64 both stay there, beside what more
- * rows would leave no room for: scores, weights, sums. */
+/* A page for up to GROUP rows: K for all of them while it lies in the first-level cache, then the
+ * weights, then V. With heads of 64 both stay there, beside what more rows would leave no room for:
+ * scores, weights, sums. */
 typedef struct group {
     const pc__attn_task *task;
     const uint16_t *k, *v;
     size_t page, row, rows;
-    size_t whole, part; /* all rows see all of the pages [whole, part), and scores are plain products */
+    size_t whole,
+        part;      /* all rows see all of the pages [whole, part), and scores are plain products */
     size_t halves; /* of the pages of task->fetch: fetched so far */
     __m512 sum[SUMS]; /* of the page's weights, in lanes */
     float s[GROUP][PC__PAGE], scale[GROUP];
@@ -110,22 +118,36 @@ INLINE void block_values(group *g, size_t at, const int rows, ahead a)
         values(g->task, g->v, g->row + at, rows, 4, 0xffff, column, a, g->p + at);
     for (; column < g->task->v_dim; column += 16) {
         size_t left = g->task->v_dim - column;
-        values(g->task, g->v, g->row + at, rows, 1, pc__lanes(0, left < 16 ? (uint32_t)left : 16, 0), column, a, g->p + at);
+        values(g->task, g->v, g->row + at, rows, 1,
+               pc__lanes(0, left < 16 ? (uint32_t)left : 16, 0), column, a, g->p + at);
     }
 }
 
-#define FOR_ROWS(what, g, at, a)                          \
-    switch ((g)->rows - (at)) {                           \
-    case 1: what(g, at, 1, a);     break;                 \
-    case 2: what(g, at, 2, a);     break;                 \
-    case 3: what(g, at, 3, a);     break;                 \
-    case 4: what(g, at, 4, a);     break;                 \
-    case 5: what(g, at, 5, a);     break;                 \
-    default: what(g, at, 6, a);     break;                \
+#define FOR_ROWS(what, g, at, a) \
+    switch ((g)->rows - (at)) {  \
+    case 1:                      \
+        what(g, at, 1, a);       \
+        break;                   \
+    case 2:                      \
+        what(g, at, 2, a);       \
+        break;                   \
+    case 3:                      \
+        what(g, at, 3, a);       \
+        break;                   \
+    case 4:                      \
+        what(g, at, 4, a);       \
+        break;                   \
+    case 5:                      \
+        what(g, at, 5, a);       \
+        break;                   \
+    default:                     \
+        what(g, at, 6, a);       \
+        break;                   \
     }
 
-/* What block `block` of a page's rows fetches: half a page at a time, so that the fetching keeps pace with the work, the run's next page first, then pages
- * that are wanted later; a single block has to fetch a whole one. */
+/* What block `block` of a page's rows fetches: half a page at a time, so that the fetching keeps
+ * pace with the work, the run's next page first, then pages that are wanted later; a single block
+ * has to fetch a whole one. */
 static ahead fetched_by(group *g, size_t block, int last_page)
 {
     const uint8_t *data = (const uint8_t *)g->k;
@@ -145,7 +167,9 @@ static void scale_values(const pc__attn_task *task, size_t row, float by)
     float *acc = task->acc + row * task->v_dim;
     for (size_t c = 0; c < task->v_dim; c += 16) {
         __mmask16 lanes = pc__lanes(0, (uint32_t)task->v_dim, (uint32_t)c);
-        _mm512_mask_storeu_ps(acc + c, lanes, _mm512_mul_ps(_mm512_maskz_loadu_ps(lanes, acc + c), _mm512_set1_ps(by)));
+        _mm512_mask_storeu_ps(
+            acc + c, lanes,
+            _mm512_mul_ps(_mm512_maskz_loadu_ps(lanes, acc + c), _mm512_set1_ps(by)));
     }
 }
 
@@ -158,7 +182,8 @@ static void weights(group *g, const int *sees, int whole)
         g->scale[r] = 1.0f;
         g->sum[r] = _mm512_setzero_ps();
         if (sees[r / ROWS])
-            g->scale[r] = pc__weights512(g->task, g->row + r, g->page, g->s[r], g->p[r], &g->sum[r]);
+            g->scale[r] = pc__weights512(g->task, g->row + r, g->page, g->s[r], g->p[r],
+                                         &g->sum[r]);
     }
     for (size_t r = g->rows; r % 16; r++)
         g->sum[r] = _mm512_setzero_ps();
@@ -221,7 +246,8 @@ static void to_bf16(const float *x, size_t count, uint16_t *out)
 {
     size_t i = 0;
     for (; i + 16 <= count; i += 16)
-        _mm256_storeu_si256((__m256i *)(void *)(out + i), (__m256i)_mm512_cvtneps_pbh(_mm512_loadu_ps(x + i)));
+        _mm256_storeu_si256((__m256i *)(void *)(out + i),
+                            (__m256i)_mm512_cvtneps_pbh(_mm512_loadu_ps(x + i)));
     pc__to_bf16_c(x + i, count - i, out + i);
 }
 

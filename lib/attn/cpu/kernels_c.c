@@ -27,7 +27,8 @@ static float k_at(const page_view *v, size_t d, size_t t)
     if (v->dtype == PC_DTYPE_F32)
         return ((const float *)(const void *)v->data)[d * PC__PAGE + t];
     if (v->dtype == PC_DTYPE_I8)
-        return scaled_at(v->data, (d / 4 * PC__PAGE + t) * 4 + d % 4, pc__i8_k_scales(v->task->k_dim), d);
+        return scaled_at(v->data, (d / 4 * PC__PAGE + t) * 4 + d % 4,
+                         pc__i8_k_scales(v->task->k_dim), d);
     return half_at(v->data, (d / 2 * PC__PAGE + t) * 2 + d % 2, v->dtype);
 }
 
@@ -45,7 +46,8 @@ static float v_at(const page_view *v, size_t t, size_t d)
 static float q_at(const page_view *v, size_t r, size_t d)
 {
     size_t dim = v->task->k_dim;
-    return v->dtype == PC_DTYPE_BF16 ? pc__bf16_to(v->task->q16[r * (dim + dim % 2) + d]) : v->task->q[r * dim + d];
+    return v->dtype == PC_DTYPE_BF16 ? pc__bf16_to(v->task->q16[r * (dim + dim % 2) + d])
+                                     : v->task->q[r * dim + d];
 }
 
 static void row_page(const page_view *v, size_t r, size_t page, uint32_t a, uint32_t b)
@@ -129,7 +131,8 @@ void pc__panel_bf16_c(const pc__panel_task *task)
         for (size_t i = 0; i < task->in; i += 2) {
             float x0 = pc__bf16_to(row[i]), x1 = pc__bf16_to(row[i + 1]);
             for (size_t n = 0; n < PC__PANEL; n++)
-                sum[n] += x0 * pc__bf16_to(w[(i * PC__PANEL) + 2 * n]) + x1 * pc__bf16_to(w[(i * PC__PANEL) + 2 * n + 1]);
+                sum[n] += x0 * pc__bf16_to(w[(i * PC__PANEL) + 2 * n])
+                          + x1 * pc__bf16_to(w[(i * PC__PANEL) + 2 * n + 1]);
         }
         memcpy(y, sum, task->width * sizeof *y);
     }
@@ -147,7 +150,8 @@ static void gelu(float *x, size_t count)
         x[i] = 0.5f * x[i] * (1.0f + erff(x[i] * 0.70710678118654752f));
 }
 
-static void add_rows(const float *factor, const float *rows, size_t stride, size_t count, float *y, size_t width)
+static void add_rows(const float *factor, const float *rows, size_t stride, size_t count, float *y,
+                     size_t width)
 {
     for (size_t r = 0; r < count; r++)
         for (size_t i = 0; i < width; i++)
@@ -160,7 +164,8 @@ void pc__to_bf16_c(const float *x, size_t count, uint16_t *out)
         out[i] = pc__bf16_from(x[i]);
 }
 
-static void turn(const pc__rope *rope, const float *cosine, const float *sine, float scale, const float *from, float *to, size_t heads, size_t dim)
+static void turn(const pc__rope *rope, const float *cosine, const float *sine, float scale,
+                 const float *from, float *to, size_t heads, size_t dim)
 {
     for (size_t i = 0; i < heads * dim; i++)
         to[i] = from[i] * scale;

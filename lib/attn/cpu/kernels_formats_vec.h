@@ -1,6 +1,8 @@
-/* Attention over fp16 and int8 K and V in fp32 arithmetic, for any width of vector: included by one file a width, after vec256.h or vec512.h. A lane of 32
- * bits holds 2 halves or 4 bytes, of neighbouring dimensions (K) or tokens (V); they are opened into registers once for up to ROWS rows. The scales of
- * int8 go into the other factor: queries times those of K's channels, weights times those of V's tokens. */
+/* Attention over fp16 and int8 K and V in fp32 arithmetic, for any width of vector: included by one
+ * file a width, after vec256.h or vec512.h. A lane of 32 bits holds 2 halves or 4 bytes, of
+ * neighbouring dimensions (K) or tokens (V); they are opened into registers once for up to ROWS
+ * rows. The scales of int8 go into the other factor: queries times those of K's channels, weights
+ * times those of V's tokens. */
 #ifndef PC_ATTN_CPU_KERNELS_FORMATS_VEC_H
 #define PC_ATTN_CPU_KERNELS_FORMATS_VEC_H
 
@@ -28,7 +30,8 @@ INLINE vec load_lanes(const float *at, const int partial, vec_mask last)
     return partial ? vec_load_lanes(last, at) : vec_load(at);
 }
 
-INLINE void tile(const opened *p, size_t column, const int of, const int rows, const int vectors, const int partial, vec_mask last)
+INLINE void tile(const opened *p, size_t column, const int of, const int rows, const int vectors,
+                 const int partial, vec_mask last)
 {
     const float *b = (const float *)(const void *)p->b + column, *x = p->x;
     size_t line = p->line, ldx = p->ldx, steps = p->steps;
@@ -39,8 +42,9 @@ INLINE void tile(const opened *p, size_t column, const int of, const int rows, c
     PC__UNROLL(6)
     for (int r = 0; r < rows; r++, y += p->ldy)
         PC__UNROLL(8)
-        for (int j = 0; j < vectors; j++)
-            sum[r][j] = p->scale ? vec_mul(vec_set(p->scale[r]), load_lanes(y + VEC * j, partial, last)) : vec_zero();
+    for (int j = 0; j < vectors; j++)
+        sum[r][j] = p->scale ? vec_mul(vec_set(p->scale[r]), load_lanes(y + VEC * j, partial, last))
+                             : vec_zero();
     for (size_t i = 0; i < steps; i += (size_t)of, b += line) {
         pc__ahead_step(&f, fetch);
         PC__UNROLL(8)
@@ -50,24 +54,25 @@ INLINE void tile(const opened *p, size_t column, const int of, const int rows, c
                 vec_halves(lanes, &part[0], &part[1]);
             else
                 PC__UNROLL(4)
-                for (int k = 0; k < of; k++)
-                    part[k] = vec_byte(lanes, k);
+            for (int k = 0; k < of; k++)
+                part[k] = vec_byte(lanes, k);
             PC__UNROLL(4)
             for (int k = 0; k < of; k++)
                 PC__UNROLL(6)
-                for (int r = 0; r < rows; r++)
-                    sum[r][j] = vec_fma(vec_broadcast(x + (size_t)r * ldx + i + (size_t)k), part[k], sum[r][j]);
+            for (int r = 0; r < rows; r++)
+                sum[r][j] = vec_fma(vec_broadcast(x + (size_t)r * ldx + i + (size_t)k), part[k],
+                                    sum[r][j]);
         }
     }
     y = p->y + column;
     PC__UNROLL(6)
     for (int r = 0; r < rows; r++, y += p->ldy)
         PC__UNROLL(8)
-        for (int j = 0; j < vectors; j++)
-            if (partial)
-                vec_store_lanes(last, y + VEC * j, sum[r][j]);
-            else
-                vec_store(y + VEC * j, sum[r][j]);
+    for (int j = 0; j < vectors; j++)
+        if (partial)
+            vec_store_lanes(last, y + VEC * j, sum[r][j]);
+        else
+            vec_store(y + VEC * j, sum[r][j]);
 }
 
 INLINE void multiply(const opened *p, const int of, const int rows)
@@ -107,7 +112,8 @@ static void weigh(block *b, size_t r, const int of)
 {
     const pc__attn_task *task = b->task;
     size_t row = b->row + r;
-    const uint16_t *scale = (const uint16_t *)(const void *)(b->data + task->v_offset + pc__i8_v_scales(task->v_dim));
+    const uint16_t *scale = (const uint16_t *)(const void *)(b->data + task->v_offset
+                                                             + pc__i8_v_scales(task->v_dim));
     b->scale[r] = vec_softmax(task, row, b->page, b->s[r]);
     task->l[row] = task->l[row] * b->scale[r] + vec_sum_page(b->s[r]);
     for (size_t t = 0; of == BYTES && t < PC__PAGE; t++)
@@ -118,10 +124,25 @@ INLINE void run(block *b, const int of, const int rows)
 {
     const pc__attn_task *task = b->task;
     size_t padded = (task->k_dim + (size_t)of - 1) / (size_t)of * (size_t)of;
-    opened scores = {.b = b->data, .line = PC__PAGE, .steps = padded, .x = b->q[0], .ldx = PC__MAX_HEAD, .y = b->s[0], .ldy = PC__PAGE,
-                     .width = PC__PAGE, .ahead = &b->ahead};
-    opened values = {.b = b->data + task->v_offset, .line = task->v_dim, .steps = PC__PAGE, .x = b->s[0], .ldx = PC__PAGE, .scale = b->scale,
-                     .y = task->acc + b->row * task->v_dim, .ldy = task->v_dim, .width = task->v_dim, .ahead = &b->ahead};
+    opened scores = {.b = b->data,
+                     .line = PC__PAGE,
+                     .steps = padded,
+                     .x = b->q[0],
+                     .ldx = PC__MAX_HEAD,
+                     .y = b->s[0],
+                     .ldy = PC__PAGE,
+                     .width = PC__PAGE,
+                     .ahead = &b->ahead};
+    opened values = {.b = b->data + task->v_offset,
+                     .line = task->v_dim,
+                     .steps = PC__PAGE,
+                     .x = b->s[0],
+                     .ldx = PC__PAGE,
+                     .scale = b->scale,
+                     .y = task->acc + b->row * task->v_dim,
+                     .ldy = task->v_dim,
+                     .width = task->v_dim,
+                     .ahead = &b->ahead};
     if (of == BYTES || padded > task->k_dim) {
         for (size_t r = 0; r < (size_t)rows; r++)
             scale_query(b, r, padded, of);
@@ -135,7 +156,8 @@ INLINE void run(block *b, const int of, const int rows)
     multiply(&values, of, rows);
 }
 
-INLINE void attend(const pc__attn_task *task, size_t first_page, size_t last_page, size_t page_bytes, const int of)
+INLINE void attend(const pc__attn_task *task, size_t first_page, size_t last_page,
+                   size_t page_bytes, const int of)
 {
     block b; /* its arrays are filled row by row */
     b.task = task;
@@ -148,12 +170,24 @@ INLINE void attend(const pc__attn_task *task, size_t first_page, size_t last_pag
             if (!pc__block_sees(task, b.row, n, b.page))
                 continue;
             switch (n) {
-            case 1: run(&b, of, 1); break;
-            case 2: run(&b, of, 2); break;
-            case 3: run(&b, of, 3); break;
-            case 4: run(&b, of, 4); break;
-            case 5: run(&b, of, 5); break;
-            default: run(&b, of, 6); break;
+            case 1:
+                run(&b, of, 1);
+                break;
+            case 2:
+                run(&b, of, 2);
+                break;
+            case 3:
+                run(&b, of, 3);
+                break;
+            case 4:
+                run(&b, of, 4);
+                break;
+            case 5:
+                run(&b, of, 5);
+                break;
+            default:
+                run(&b, of, 6);
+                break;
             }
         }
     }
@@ -166,7 +200,8 @@ static void attend_f16(const pc__attn_task *task, size_t first_page, size_t last
 
 static void attend_i8(const pc__attn_task *task, size_t first_page, size_t last_page)
 {
-    attend(task, first_page, last_page, task->v_offset + pc__i8_v_scales(task->v_dim) + 2 * PC__PAGE, BYTES);
+    attend(task, first_page, last_page,
+           task->v_offset + pc__i8_v_scales(task->v_dim) + 2 * PC__PAGE, BYTES);
 }
 
 #endif

@@ -1,21 +1,25 @@
-/* int8 K and V on byte products. The scales go into the other factor: a query times the scales of K's channels, and weights times the scales of V's
- * tokens, are taken to 16 bits of the largest of their row and page and multiplied as two unsigned bytes each. Sums of a page are exact, so that rows
- * may be computed in blocks of any size; only scaling and the running state are fp32.
+/* int8 K and V on byte products. The scales go into the other factor: a query times the scales of
+ * K's channels, and weights times the scales of V's tokens, are taken to 16 bits of the largest of
+ * their row and page and multiplied as two unsigned bytes each. Sums of a page are exact, so that
+ * rows may be computed in blocks of any size; only scaling and the running state are fp32.
  *
- *   query:  x = 256 * high + low - 32768; the sum over a key's values of 32768 times them is the page's, whatever the row
- *   weight: x = 256 * high + low; 64 * 65535 * 127 < 2^31 */
+ *   query:  x = 256 * high + low - 32768; the sum over a key's values of 32768 times them is the
+ * page's, whatever the row weight: x = 256 * high + low; 64 * 65535 * 127 < 2^31 */
 #include "attn/cpu/ahead.h"
 #include "attn/cpu/bytes512vnni.h"
 #include "attn/cpu/softmax512.h"
 #include "base/unroll.h"
 
-enum { ROWS = 6, SPLIT = 3 /* rows up to which 64 keys or columns fit the registers, beyond that 32 do */ };
+enum {
+    ROWS = 6,
+    SPLIT = 3 /* rows up to which 64 keys or columns fit the registers, beyond that 32 do */
+};
 
 typedef struct block {
     const pc__attn_task *task;
     size_t page, row;
     const uint8_t *k, *v;
-    const uint16_t *k_scale, *v_scale; /* bf16 */
+    const uint16_t *k_scale, *v_scale;                         /* bf16 */
     uint8_t high[ROWS][PC__MAX_HEAD], low[ROWS][PC__MAX_HEAD]; /* of queries */
     float query_step[ROWS];
     int32_t key_sum[PC__PAGE]; /* 128 times the sum over a key's values */
@@ -33,7 +37,8 @@ INLINE __m512 scales(const uint16_t *bf16, __mmask16 lanes)
 /* x * by + from as unsigned 16 bits, 64 of them, in two bytes. */
 INLINE void split(const __m512 *x, float by, float from, uint8_t *high, uint8_t *low)
 {
-    const __m512i order = _mm512_set_epi32(15, 11, 7, 3, 14, 10, 6, 2, 13, 9, 5, 1, 12, 8, 4, 0); /* packing goes by 16 bytes of each */
+    const __m512i order = _mm512_set_epi32(15, 11, 7, 3, 14, 10, 6, 2, 13, 9, 5, 1, 12, 8, 4,
+                                           0); /* packing goes by 16 bytes of each */
     __m512i u[4], first, second;
     PC__UNROLL(4)
     for (int j = 0; j < 4; j++)
@@ -41,12 +46,14 @@ INLINE void split(const __m512 *x, float by, float from, uint8_t *high, uint8_t 
     first = _mm512_packus_epi32(u[0], u[1]);
     second = _mm512_packus_epi32(u[2], u[3]);
     u[0] = _mm512_packus_epi16(_mm512_srli_epi16(first, 8), _mm512_srli_epi16(second, 8));
-    u[1] = _mm512_packus_epi16(_mm512_and_si512(first, _mm512_set1_epi16(255)), _mm512_and_si512(second, _mm512_set1_epi16(255)));
+    u[1] = _mm512_packus_epi16(_mm512_and_si512(first, _mm512_set1_epi16(255)),
+                               _mm512_and_si512(second, _mm512_set1_epi16(255)));
     _mm512_storeu_si512(high, _mm512_permutexvar_epi32(order, u[0]));
     _mm512_storeu_si512(low, _mm512_permutexvar_epi32(order, u[1]));
 }
 
-/* q times the scales of K to 16 bits. Beyond k_dim stands anything: K is zero there, or is not read. */
+/* q times the scales of K to 16 bits. Beyond k_dim stands anything: K is zero there, or is not
+ * read. */
 INLINE void split_query(block *b, size_t r)
 {
     size_t dim = b->task->k_dim;
@@ -55,7 +62,8 @@ INLINE void split_query(block *b, size_t r)
     __m512 top = _mm512_setzero_ps();
     for (size_t d = 0; d < dim; d += 16) {
         __mmask16 lanes = pc__lanes(0, (uint32_t)(dim - d), 0);
-        __m512 v = _mm512_mul_ps(_mm512_maskz_loadu_ps(lanes, q + d), scales(b->k_scale + d, lanes));
+        __m512 v = _mm512_mul_ps(_mm512_maskz_loadu_ps(lanes, q + d),
+                                 scales(b->k_scale + d, lanes));
         _mm512_storeu_ps(x + d, v);
         top = _mm512_max_ps(top, _mm512_abs_ps(v));
     }
@@ -79,14 +87,15 @@ static void sum_keys(block *b)
     size_t dim = b->task->k_dim;
     for (size_t d = 0; d < dim; d += 4)
         PC__UNROLL(4)
-        for (size_t j = 0; j < 4; j++)
-            sum[j] = dot(sum[j], ones, _mm512_loadu_si512(b->k + d * PC__PAGE + 64 * j));
+    for (size_t j = 0; j < 4; j++)
+        sum[j] = dot(sum[j], ones, _mm512_loadu_si512(b->k + d * PC__PAGE + 64 * j));
     PC__UNROLL(4)
     for (size_t j = 0; j < 4; j++)
         _mm512_storeu_si512(b->key_sum + 16 * j, _mm512_slli_epi32((__m512i)sum[j], 7));
 }
 
-INLINE void scores(block *b, const int rows, const int vectors, size_t key, pc__ahead *ahead, const int fetch)
+INLINE void scores(block *b, const int rows, const int vectors, size_t key, pc__ahead *ahead,
+                   const int fetch)
 {
     sums high[ROWS][4], low[ROWS][4];
     const uint8_t *k = b->k + key * 4;
@@ -95,8 +104,8 @@ INLINE void scores(block *b, const int rows, const int vectors, size_t key, pc__
     PC__UNROLL(8)
     for (int r = 0; r < rows; r++)
         PC__UNROLL(4)
-        for (int j = 0; j < vectors; j++)
-            high[r][j] = low[r][j] = (sums)_mm512_setzero_si512();
+    for (int j = 0; j < vectors; j++)
+        high[r][j] = low[r][j] = (sums)_mm512_setzero_si512();
     for (size_t d = 0; d < dim; d += 4, k += 4 * PC__PAGE) {
         __m512i x[4];
         pc__ahead_step(&f, fetch);
@@ -116,15 +125,17 @@ INLINE void scores(block *b, const int rows, const int vectors, size_t key, pc__
     PC__UNROLL(8)
     for (int r = 0; r < rows; r++)
         PC__UNROLL(4)
-        for (int j = 0; j < vectors; j++) {
-            __m512i of_key = _mm512_loadu_si512(b->key_sum + key + 16 * (size_t)j);
-            __m512 sum = _mm512_cvtepi32_ps(_mm512_sub_epi32((__m512i)high[r][j], of_key));
-            sum = _mm512_fmadd_ps(sum, _mm512_set1_ps(256.0f), _mm512_cvtepi32_ps((__m512i)low[r][j]));
-            _mm512_storeu_ps(b->s[r] + key + 16 * (size_t)j, _mm512_mul_ps(sum, _mm512_set1_ps(b->query_step[r])));
-        }
+    for (int j = 0; j < vectors; j++) {
+        __m512i of_key = _mm512_loadu_si512(b->key_sum + key + 16 * (size_t)j);
+        __m512 sum = _mm512_cvtepi32_ps(_mm512_sub_epi32((__m512i)high[r][j], of_key));
+        sum = _mm512_fmadd_ps(sum, _mm512_set1_ps(256.0f), _mm512_cvtepi32_ps((__m512i)low[r][j]));
+        _mm512_storeu_ps(b->s[r] + key + 16 * (size_t)j,
+                         _mm512_mul_ps(sum, _mm512_set1_ps(b->query_step[r])));
+    }
 }
 
-/* The common case in registers: all of the page is visible, and scores are plain products. Returns what the row's old sums are to be multiplied by. */
+/* The common case in registers: all of the page is visible, and scores are plain products. Returns
+ * what the row's old sums are to be multiplied by. */
 INLINE float whole_page(const pc__attn_task *task, size_t row, __m512 *x)
 {
     __m512 most = _mm512_max_ps(_mm512_max_ps(x[0], x[1]), _mm512_max_ps(x[2], x[3]));
@@ -139,7 +150,9 @@ INLINE float whole_page(const pc__attn_task *task, size_t row, __m512 *x)
     PC__UNROLL(4)
     for (int j = 0; j < 4; j++)
         x[j] = pc__exp512(_mm512_sub_ps(x[j], _mm512_set1_ps(task->m[row])));
-    task->l[row] = task->l[row] * scale + _mm512_reduce_add_ps(_mm512_add_ps(_mm512_add_ps(x[0], x[1]), _mm512_add_ps(x[2], x[3])));
+    task->l[row] = task->l[row] * scale
+                   + _mm512_reduce_add_ps(
+                       _mm512_add_ps(_mm512_add_ps(x[0], x[1]), _mm512_add_ps(x[2], x[3])));
     return scale;
 }
 
@@ -158,7 +171,8 @@ INLINE void weights(block *b, size_t r)
     uint32_t from, to;
     float most;
     __m512 x[4];
-    int whole = !task->slope && task->soft_cap == 0.0f && pc__slice(task, row, b->page, &from, &to) && from == 0 && to == PC__PAGE;
+    int whole = !task->slope && task->soft_cap == 0.0f && pc__slice(task, row, b->page, &from, &to)
+                && from == 0 && to == PC__PAGE;
     if (!whole)
         b->scale[r] = part_page(task, row, b->page, b->s[r]);
     PC__UNROLL(4)
@@ -169,13 +183,15 @@ INLINE void weights(block *b, size_t r)
     PC__UNROLL(4)
     for (int j = 0; j < 4; j++)
         x[j] = _mm512_mul_ps(x[j], scales(b->v_scale + 16 * j, 0xffff));
-    most = _mm512_reduce_max_ps(_mm512_max_ps(_mm512_max_ps(x[0], x[1]), _mm512_max_ps(x[2], x[3])));
+    most = _mm512_reduce_max_ps(
+        _mm512_max_ps(_mm512_max_ps(x[0], x[1]), _mm512_max_ps(x[2], x[3])));
     b->weight_step[r] = most / 65535.0f;
     split(x, most > 0x1p-100f ? 65535.0f / most : 0.0f, 0.0f, b->weight_high[r], b->weight_low[r]);
 }
 
 /* acc = acc * scale + weights times up to 4 vectors of 16 columns; the last vector is masked. */
-INLINE void values(block *b, const int rows, const int vectors, __mmask16 last, size_t column, pc__ahead *ahead, const int fetch)
+INLINE void values(block *b, const int rows, const int vectors, __mmask16 last, size_t column,
+                   pc__ahead *ahead, const int fetch)
 {
     sums high[ROWS][4], low[ROWS][4];
     size_t dim = b->task->v_dim;
@@ -184,8 +200,8 @@ INLINE void values(block *b, const int rows, const int vectors, __mmask16 last, 
     PC__UNROLL(8)
     for (int r = 0; r < rows; r++)
         PC__UNROLL(4)
-        for (int j = 0; j < vectors; j++)
-            high[r][j] = low[r][j] = (sums)_mm512_setzero_si512();
+    for (int j = 0; j < vectors; j++)
+        high[r][j] = low[r][j] = (sums)_mm512_setzero_si512();
     for (size_t t = 0; t < PC__PAGE; t += 4) {
         const uint8_t *line = b->v + t * dim + 4 * column;
         __m512i x[4];
@@ -206,13 +222,15 @@ INLINE void values(block *b, const int rows, const int vectors, __mmask16 last, 
     PC__UNROLL(8)
     for (int r = 0; r < rows; r++)
         PC__UNROLL(4)
-        for (int j = 0; j < vectors; j++) {
-            __mmask16 lanes = j + 1 < vectors ? 0xffff : last;
-            float *to = acc + (size_t)r * dim + 16 * j;
-            __m512 sum = _mm512_cvtepi32_ps(_mm512_add_epi32(_mm512_slli_epi32((__m512i)high[r][j], 8), (__m512i)low[r][j]));
-            __m512 old = _mm512_mul_ps(_mm512_set1_ps(b->scale[r]), _mm512_maskz_loadu_ps(lanes, to));
-            _mm512_mask_storeu_ps(to, lanes, _mm512_fmadd_ps(sum, _mm512_set1_ps(b->weight_step[r]), old));
-        }
+    for (int j = 0; j < vectors; j++) {
+        __mmask16 lanes = j + 1 < vectors ? 0xffff : last;
+        float *to = acc + (size_t)r * dim + 16 * j;
+        __m512 sum = _mm512_cvtepi32_ps(
+            _mm512_add_epi32(_mm512_slli_epi32((__m512i)high[r][j], 8), (__m512i)low[r][j]));
+        __m512 old = _mm512_mul_ps(_mm512_set1_ps(b->scale[r]), _mm512_maskz_loadu_ps(lanes, to));
+        _mm512_mask_storeu_ps(to, lanes,
+                              _mm512_fmadd_ps(sum, _mm512_set1_ps(b->weight_step[r]), old));
+    }
 }
 
 INLINE void run(block *b, const int rows, pc__ahead *ahead, const int fetch)
@@ -251,12 +269,24 @@ void pc__attend_i8_avx512vnni(const pc__attn_task *task, size_t first_page, size
             if (!summed++)
                 sum_keys(&b);
             switch (n) {
-            case 1: run(&b, 1, &ahead, 5); break;
-            case 2: run(&b, 2, &ahead, 5); break;
-            case 3: run(&b, 3, &ahead, 5); break;
-            case 4: run(&b, 4, &ahead, 2); break;
-            case 5: run(&b, 5, &ahead, 2); break;
-            default: run(&b, 6, &ahead, 1); break;
+            case 1:
+                run(&b, 1, &ahead, 5);
+                break;
+            case 2:
+                run(&b, 2, &ahead, 5);
+                break;
+            case 3:
+                run(&b, 3, &ahead, 5);
+                break;
+            case 4:
+                run(&b, 4, &ahead, 2);
+                break;
+            case 5:
+                run(&b, 5, &ahead, 2);
+                break;
+            default:
+                run(&b, 6, &ahead, 1);
+                break;
             }
         }
     }

@@ -150,13 +150,16 @@ static void silu_gate(float *x, const float *up, size_t count)
     }
 }
 
-/* erf as z P(z^2) / Q(z^2), 1 beyond 4; fitted to an error of 2e-8 there, rounding makes it 3e-7. */
+/* erf as z P(z^2) / Q(z^2), 1 beyond 4; fitted to an error of 2e-8 there, rounding makes it 3e-7.
+ */
 INLINE vec vec_erf(vec z)
 {
-    static const float over[] = {1.974798578885384e-06f, 2.880383108276874e-04f, 4.0036276914179325e-03f,
-                                 5.346742644906044e-02f, 1.9624894857406616e-01f, 1.128378987312317f};
-    static const float under[] = {3.748036397155374e-05f, 1.2163501232862473e-03f, 1.5444392338395119e-02f,
-                                  1.1647637188434601e-01f, 5.072522759437561e-01f, 1.0f};
+    static const float over[] = {1.974798578885384e-06f,  2.880383108276874e-04f,
+                                 4.0036276914179325e-03f, 5.346742644906044e-02f,
+                                 1.9624894857406616e-01f, 1.128378987312317f};
+    static const float under[] = {3.748036397155374e-05f,  1.2163501232862473e-03f,
+                                  1.5444392338395119e-02f, 1.1647637188434601e-01f,
+                                  5.072522759437561e-01f,  1.0f};
     vec t, p = vec_set(over[0]), q = vec_set(under[0]);
     z = vec_min(vec_set(4.0f), vec_max(vec_set(-4.0f), z));
     t = vec_mul(z, z);
@@ -171,13 +174,15 @@ static void gelu(float *x, size_t count)
 {
     for (size_t i = 0; i < count; i += VEC) {
         vec_mask lanes = vec_lanes(0, count - i < VEC ? (uint32_t)(count - i) : VEC, 0);
-        vec v = vec_load_lanes(lanes, x + i), e = vec_erf(vec_mul(v, vec_set(0.70710678118654752f)));
+        vec v = vec_load_lanes(lanes, x + i),
+            e = vec_erf(vec_mul(v, vec_set(0.70710678118654752f)));
         v = vec_mul(vec_mul(vec_set(0.5f), v), vec_add(vec_set(1.0f), e));
         vec_store_lanes(lanes, x + i, v);
     }
 }
 
-static void add_rows(const float *factor, const float *rows, size_t stride, size_t count, float *y, size_t width)
+static void add_rows(const float *factor, const float *rows, size_t stride, size_t count, float *y,
+                     size_t width)
 {
     size_t i = 0;
     for (; i + 4 * VEC <= width; i += 4 * VEC) {
@@ -186,7 +191,8 @@ static void add_rows(const float *factor, const float *rows, size_t stride, size
             sum[n] = vec_load(y + i + n * VEC);
         for (size_t r = 0; r < count; r++)
             for (size_t n = 0; n < 4; n++)
-                sum[n] = vec_fma(vec_broadcast(factor + r), vec_load(rows + r * stride + i + n * VEC), sum[n]);
+                sum[n] = vec_fma(vec_broadcast(factor + r),
+                                 vec_load(rows + r * stride + i + n * VEC), sum[n]);
         for (size_t n = 0; n < 4; n++)
             vec_store(y + i + n * VEC, sum[n]);
     }
@@ -194,7 +200,8 @@ static void add_rows(const float *factor, const float *rows, size_t stride, size
         vec_mask lanes = vec_lanes(0, width - i < VEC ? (uint32_t)(width - i) : VEC, 0);
         vec sum = vec_load_lanes(lanes, y + i);
         for (size_t r = 0; r < count; r++)
-            sum = vec_fma(vec_broadcast(factor + r), vec_load_lanes(lanes, rows + r * stride + i), sum);
+            sum = vec_fma(vec_broadcast(factor + r), vec_load_lanes(lanes, rows + r * stride + i),
+                          sum);
         vec_store_lanes(lanes, y + i, sum);
     }
 }

@@ -32,7 +32,8 @@ static const pc__linear_way *choose(uint32_t compute, int *only)
 static void name_other_way(char *name, size_t size)
 {
     int only;
-    if (choose(PC_DTYPE_F32, &only) == &pc__linear_onednn || choose(PC_DTYPE_BF16, &only) == &pc__linear_onednn)
+    if (choose(PC_DTYPE_F32, &only) == &pc__linear_onednn
+        || choose(PC_DTYPE_BF16, &only) == &pc__linear_onednn)
         pc__linear_onednn_class(name, size);
 }
 #else

@@ -35,7 +35,8 @@ extern const pc__linear_way pc__linear_grid, pc__linear_panels;
 #if defined(PC_HAVE_ONEDNN)
 extern const pc__linear_way pc__linear_onednn;
 int pc__linear_onednn_amx(void); /* 1: the CPU has AMX with bf16, and oneDNN uses it */
-void pc__linear_onednn_class(char *name, size_t size); /* version and instruction set, "+dnn3.1.1-7f" */
+void pc__linear_onednn_class(char *name,
+                             size_t size); /* version and instruction set, "+dnn3.1.1-7f" */
 #endif
 
 struct pc__linear {
@@ -52,9 +53,9 @@ static inline size_t pc__linear_element(const pc__linear *linear)
     return linear->compute == PC_DTYPE_F32 ? sizeof(float) : sizeof(uint16_t);
 }
 
-/* Rows [first, first + rows) of the inputs in the layer's dtype, [padded_rows][padded]; the padding is zero. Runs on the
- * context's threads. */
-void pc__linear_round(const pc__linear *linear, const pc__linear_input *input, size_t first, size_t rows,
-                      size_t padded_rows, size_t padded, void *to);
+/* Rows [first, first + rows) of the inputs in the layer's dtype, [padded_rows][padded]; the padding
+ * is zero. Runs on the context's threads. */
+void pc__linear_round(const pc__linear *linear, const pc__linear_input *input, size_t first,
+                      size_t rows, size_t padded_rows, size_t padded, void *to);
 
 #endif

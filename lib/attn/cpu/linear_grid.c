@@ -1,5 +1,6 @@
-/* Quantised weights on their grid, in panels of PC__PANEL output features (layout: attn/kernels.h). An input is cut into whole numbers of 16 bits: finer
- * than bf16; or, if asked for (PC_DTYPE_I8), of 8, which takes half the products. What is then summed inside a group is exact. */
+/* Quantised weights on their grid, in panels of PC__PANEL output features (layout: attn/kernels.h).
+ * An input is cut into whole numbers of 16 bits: finer than bf16; or, if asked for (PC_DTYPE_I8),
+ * of 8, which takes half the products. What is then summed inside a group is exact. */
 #include <string.h>
 
 #include "attn/cpu/panel_set.h"
@@ -20,7 +21,8 @@ typedef struct packing {
     const pc__weight_source *source;
 } packing;
 
-static void pack_group(const panels *to, const uint8_t *q, float scale, float minimum, size_t n, uint8_t *group)
+static void pack_group(const panels *to, const uint8_t *q, float scale, float minimum, size_t n,
+                       uint8_t *group)
 {
     const pc__grid *grid = &to->grid;
     uint16_t half = pc__half_of(scale);
@@ -49,7 +51,8 @@ static void pack_panel(void *arg, size_t first, size_t count, void *scratch, uin
     for (size_t n = 0; n < count; n++)
         for (size_t g = 0; g < to->groups; g++)
             pack_group(to, q + n * in + g * to->grid.group, scale[n * to->groups + g],
-                       to->grid.minimum ? minimum[n * to->groups + g] : 0.0f, n, panel + g * group_bytes);
+                       to->grid.minimum ? minimum[n * to->groups + g] : 0.0f, n,
+                       panel + g * group_bytes);
 }
 
 static pc_status make(pc__linear *linear, const pc__weight_source *source)
@@ -63,8 +66,9 @@ static pc_status make(pc__linear *linear, const pc__weight_source *source)
     p->groups = linear->in / p->grid.group;
     status = pc__panel_set_new(&p->set, linear, p->groups * pc__grid_group_bytes(&p->grid));
     return status < 0 ? status
-                      : pc__panel_set_pack(&p->set, linear, PC__PANEL * (p->groups * 2 * sizeof(float) + linear->in), pack_panel,
-                                           &what);
+                      : pc__panel_set_pack(&p->set, linear,
+                                           PC__PANEL * (p->groups * 2 * sizeof(float) + linear->in),
+                                           pack_panel, &what);
 }
 
 /* The inputs cut, in one block of memory: row `first` and those behind it. */
@@ -74,7 +78,9 @@ static pc__cut_rows cut_in(const pc__linear *linear, size_t rows, void *input, s
     uint8_t *at = input;
     pc__cut_rows c = {.apart = rows};
     c.high = (int8_t *)pc__carve(&at, rows * linear->in) + first * linear->in;
-    c.low = linear->compute == PC_DTYPE_I8 ? NULL : (int8_t *)pc__carve(&at, rows * linear->in) + first * linear->in;
+    c.low = linear->compute == PC_DTYPE_I8
+                ? NULL
+                : (int8_t *)pc__carve(&at, rows * linear->in) + first * linear->in;
     c.step = (float *)pc__carve(&at, rows * sizeof *c.step) + first;
     c.shift = (int32_t *)pc__carve(&at, rows * w->groups * sizeof *c.shift) + first;
     c.less = (int32_t *)pc__carve(&at, rows * w->groups * sizeof *c.less) + first;
@@ -86,7 +92,8 @@ static size_t input_bytes(const pc__linear *linear, const pc__linear_input *inpu
     const panels *w = linear->packed;
     size_t rows = input->rows;
     size_t bytes = linear->compute == PC_DTYPE_I8 ? 1 : 2; /* of an input */
-    return bytes * rows * linear->in + rows * sizeof(float) + 2 * rows * w->groups * sizeof(int32_t) + 5 * 64;
+    return bytes * rows * linear->in + rows * sizeof(float) + 2 * rows * w->groups * sizeof(int32_t)
+           + 5 * 64;
 }
 
 static int same_input(const pc__linear *a, const pc__linear *b)
@@ -108,7 +115,8 @@ static void cut_rows(void *arg, size_t index)
     size_t first = index * ROWS_AT_ONCE;
     for (size_t r = first; r < first + ROWS_AT_ONCE && r < c->from->rows; r++) {
         pc__cut_rows to = cut_in(c->linear, c->from->rows, c->from->taken, r);
-        c->cut(c->from->x + (c->from->row ? c->from->row[r] : r) * c->linear->in, w->groups, w->grid.group, &to);
+        c->cut(c->from->x + (c->from->row ? c->from->row[r] : r) * c->linear->in, w->groups,
+               w->grid.group, &to);
     }
 }
 
@@ -118,13 +126,21 @@ static void take_input(const pc__linear *linear, const pc__linear_input *input)
     pc__parallel(linear->context, (input->rows + ROWS_AT_ONCE - 1) / ROWS_AT_ONCE, cut_rows, &c);
 }
 
-static void run_panel(const pc__linear *linear, const pc__linear_input *input, float *y, size_t index)
+static void run_panel(const pc__linear *linear, const pc__linear_input *input, float *y,
+                      size_t index)
 {
     const panels *w = linear->packed;
     size_t first = index * PC__PANEL, width = pc__panel_width(linear, index);
     size_t next = index + linear->context->threads; /* most likely this thread's next one */
-    pc__grid_task task = {w->set.weights + index * w->set.bytes, w->grid, w->groups, cut_in(linear, input->rows, input->taken, input->first), input->count, y + first,
-                          linear->out, width, next < w->set.count ? w->set.weights + next * w->set.bytes : NULL};
+    pc__grid_task task = {w->set.weights + index * w->set.bytes,
+                          w->grid,
+                          w->groups,
+                          cut_in(linear, input->rows, input->taken, input->first),
+                          input->count,
+                          y + first,
+                          linear->out,
+                          width,
+                          next < w->set.count ? w->set.weights + next * w->set.bytes : NULL};
     pc__kernels_get()->grid(&task);
     pc__panel_add_bias(linear, first, width, input->count, y);
 }

@@ -34,8 +34,8 @@ static void take_rows(void *arg, size_t index)
     }
 }
 
-void pc__linear_round(const pc__linear *linear, const pc__linear_input *from, size_t first, size_t rows,
-                      size_t padded_rows, size_t padded, void *to)
+void pc__linear_round(const pc__linear *linear, const pc__linear_input *from, size_t first,
+                      size_t rows, size_t padded_rows, size_t padded, void *to)
 {
     input n = {linear, from, first, rows, padded_rows, padded, to, pc__kernels_get()->to_bf16};
     pc__parallel(linear->context, (padded_rows + ROWS_AT_ONCE - 1) / ROWS_AT_ONCE, take_rows, &n);

@@ -29,8 +29,8 @@ int pc__linear_onednn_amx(void)
 #if defined(__x86_64__)
     const unsigned amx_bf16 = 1u << 22, need = dnnl_cpu_isa_avx512_core_amx;
     unsigned a, b, c, d;
-    return __get_cpuid_count(7, 0, &a, &b, &c, &d) && (d & amx_bf16) &&
-           ((unsigned)dnnl_get_effective_cpu_isa() & need) == need;
+    return __get_cpuid_count(7, 0, &a, &b, &c, &d) && (d & amx_bf16)
+           && ((unsigned)dnnl_get_effective_cpu_isa() & need) == need;
 #else
     return 0;
 #endif
@@ -237,8 +237,8 @@ static void run_lane(void *arg, size_t index)
         failure = pc__desk_open(&desk[0], tiles, tiles->count - 1, tile, at);
     if (!failure && p->tiles > p->whole)
         failure = pc__desk_open(&desk[1], tiles, p->last, tile, at);
-    while (!failure && !atomic_load(&p->failure) &&
-           (i = atomic_fetch_add(&p->next, 1)) < p->w->count * p->groups)
+    while (!failure && !atomic_load(&p->failure)
+           && (i = atomic_fetch_add(&p->next, 1)) < p->w->count * p->groups)
         failure = run_item(p, desk, tile, i);
     if (failure)
         atomic_store(&p->failure, (int)failure);
@@ -257,8 +257,8 @@ static pc_status run(const pc__linear *linear, const pc__linear_input *input, fl
     padded = p.whole * most_rows(w) + (p.tiles > p.whole ? w->tiles.rows[p.last] : 0);
     if (lanes > w->count * p.groups)
         lanes = w->count * p.groups;
-    p.lane_bytes = most_rows(w) * PC__SLICE * sizeof(float) +
-                   (w->tiles.scratch_bytes + 63) / 64 * 64;
+    p.lane_bytes = most_rows(w) * PC__SLICE * sizeof(float)
+                   + (w->tiles.scratch_bytes + 63) / 64 * 64;
     at = pc__alloc_aligned(&linear->context->mem, padded * line + lanes * p.lane_bytes, 64);
     if (!at)
         return PC_ERR_NOMEM;

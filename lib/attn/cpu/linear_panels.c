@@ -9,8 +9,8 @@
 
 typedef struct panels {
     pc__panel_set set; /* first: see panel_set.h */
-    size_t even; /* inputs, in bf16 rounded up to an even number */
-    size_t line; /* elements from a row of inputs to the next */
+    size_t even;       /* inputs, in bf16 rounded up to an even number */
+    size_t line;       /* elements from a row of inputs to the next */
 } panels;
 
 /* Rounded rows whose distance is a multiple of the size of a way of the first-level cache would
@@ -80,7 +80,8 @@ static void take_input(const pc__linear *linear, const pc__linear_input *input)
         pc__linear_round(linear, input, 0, input->rows, input->rows, w->line, input->taken);
 }
 
-static void run_panel(const pc__linear *linear, const pc__linear_input *input, float *y, size_t index)
+static void run_panel(const pc__linear *linear, const pc__linear_input *input, float *y,
+                      size_t index)
 {
     const pc__kernels *kernels = pc__kernels_get();
     const panels *w = linear->packed;
@@ -88,8 +89,14 @@ static void run_panel(const pc__linear *linear, const pc__linear_input *input, f
     size_t first = index * PC__PANEL, width = pc__panel_width(linear, index);
     size_t next = index + linear->context->threads; /* most likely this thread's next one */
     const uint8_t *rows = is_taken(linear, input) ? input->taken : (const void *)input->x;
-    pc__panel_task task = {w->set.weights + index * w->set.bytes, w->even, rows + input->first * w->line * pc__linear_element(linear), w->line,
-                           input->count, y + first, linear->out, width,
+    pc__panel_task task = {w->set.weights + index * w->set.bytes,
+                           w->even,
+                           rows + input->first * w->line * pc__linear_element(linear),
+                           w->line,
+                           input->count,
+                           y + first,
+                           linear->out,
+                           width,
                            next < w->set.count ? w->set.weights + next * w->set.bytes : NULL};
     (whole ? kernels->panel_f32 : kernels->panel_bf16)(&task);
     pc__panel_add_bias(linear, first, width, input->count, y);

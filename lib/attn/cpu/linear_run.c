@@ -1,5 +1,5 @@
-/* Products of several linear layers: one loop over the panels of all of them, so that threads wait for each other once, and inputs that several share are
- * rounded or cut once. */
+/* Products of several linear layers: one loop over the panels of all of them, so that threads wait
+ * for each other once, and inputs that several share are rounded or cut once. */
 #include "attn/cpu/linear.h"
 
 #include <string.h>
@@ -40,9 +40,9 @@ static void run_panel(void *arg, size_t index)
 static const product *earlier(const products *all, const product *p)
 {
     for (const product *e = p; e-- > all->each;)
-        if (e->input.x == p->input.x && e->input.row == p->input.row && e->input.rows == p->input.rows &&
-            e->linear->in == p->linear->in && e->linear->way == p->linear->way &&
-            p->linear->way->same_input(e->linear, p->linear))
+        if (e->input.x == p->input.x && e->input.row == p->input.row
+            && e->input.rows == p->input.rows && e->linear->in == p->linear->in
+            && e->linear->way == p->linear->way && p->linear->way->same_input(e->linear, p->linear))
             return e;
     return NULL;
 }
@@ -96,12 +96,14 @@ static pc_status run_parts(const pc__linear_part *parts, size_t count, product *
         if (part->linear->way->run)
             status = part->linear->way->run(part->linear, &input, part->y);
         else
-            each[all.count++] = (product){part->linear, input, part->y, before + pc__panel_count(part->linear)};
+            each[all.count++] = (product){part->linear, input, part->y,
+                                          before + pc__panel_count(part->linear)};
     }
     if (status >= 0 && all.count)
         status = run_panels(parts[0].linear->context, &all);
     if (status < 0)
-        return pc__fail_in(status, "linear layer of %zu to %zu features", parts[0].linear->in, parts[0].linear->out);
+        return pc__fail_in(status, "linear layer of %zu to %zu features", parts[0].linear->in,
+                           parts[0].linear->out);
     return PC_OK;
 }
 

@@ -18,7 +18,8 @@ void pc__map_f16_avx512(const pc__map_task *task)
     map_f16(task);
 }
 
-void pc__weights_avx512(const pc__attn_task *task, uint32_t dtype, size_t pages, float *to, size_t stride)
+void pc__weights_avx512(const pc__attn_task *task, uint32_t dtype, size_t pages, float *to,
+                        size_t stride)
 {
     weights(task, dtype, pages, to, stride);
 }

@@ -65,7 +65,8 @@ void pc__map_f16_c(const pc__map_task *task)
     run(task, PC_DTYPE_F16);
 }
 
-static float score_of(const pc__attn_task *task, size_t r, const void *page, uint32_t dtype, size_t t)
+static float score_of(const pc__attn_task *task, size_t r, const void *page, uint32_t dtype,
+                      size_t t)
 {
     float sum = 0.0f;
     for (size_t d = 0; d < task->k_dim; d++) {
@@ -78,7 +79,8 @@ static float score_of(const pc__attn_task *task, size_t r, const void *page, uin
     return sum;
 }
 
-void pc__weights_c(const pc__attn_task *task, uint32_t dtype, size_t pages, float *weights, size_t stride)
+void pc__weights_c(const pc__attn_task *task, uint32_t dtype, size_t pages, float *weights,
+                   size_t stride)
 {
     for (size_t r = 0; r < task->rows; r++)
         for (size_t page = 0; page < pages; page++) {

@@ -19,10 +19,12 @@ static inline const uint8_t *pc__map_weights_at(const pc__map_task *task, size_t
     return (const uint8_t *)task->weights + at * pc__map_weight_bytes(task->format);
 }
 
-/* The weights of a row for the tokens of a page, as they are stored, PC__PAGE of them: in place, or in `own` with zeros behind the last key. */
+/* The weights of a row for the tokens of a page, as they are stored, PC__PAGE of them: in place, or
+ * in `own` with zeros behind the last key. */
 static inline const void *pc__map_page(const pc__map_task *task, size_t row, size_t page, void *own)
 {
-    size_t width = pc__map_weight_bytes(task->format), first = page * PC__PAGE, keys = pc__map_keys(task, row);
+    size_t width = pc__map_weight_bytes(task->format), first = page * PC__PAGE,
+           keys = pc__map_keys(task, row);
     const uint8_t *at = pc__map_weights_at(task, row) + first * width;
     size_t left = keys > first ? keys - first : 0;
     if (left >= PC__PAGE)

@@ -1,4 +1,5 @@
-/* Maps times values, and weights of maps, in fp32 arithmetic for any width of vector: included by one file a width, after vec256.h or vec512.h. */
+/* Maps times values, and weights of maps, in fp32 arithmetic for any width of vector: included by
+ * one file a width, after vec256.h or vec512.h. */
 #ifndef PC_ATTN_CPU_MAP_VEC_H
 #define PC_ATTN_CPU_MAP_VEC_H
 
@@ -7,13 +8,18 @@
 
 #include "attn/cpu/product_vec.h"
 
-enum { GROUP = 24, OPEN = 64 /* columns of fp16 values that are opened at a time */, BF16 = 1, F16 = 2 };
+enum {
+    GROUP = 24,
+    OPEN = 64 /* columns of fp16 values that are opened at a time */,
+    BF16 = 1,
+    F16 = 2
+};
 
 /* A page for up to GROUP rows while it lies in the first-level cache. */
 typedef struct mixing {
     const pc__map_task *task;
     const uint8_t *values;
-    size_t page, row, rows;     /* rows [row, row + rows) of the head */
+    size_t page, row, rows; /* rows [row, row + rows) of the head */
     float p[GROUP][PC__PAGE];
     float wide[PC__PAGE][OPEN]; /* of fp16 values */
 } mixing;
@@ -25,19 +31,28 @@ INLINE void take_weights(mixing *m, size_t r)
     for (size_t t = 0; t < PC__PAGE; t += VEC) {
         vec x = m->task->format == PC_MAP_F32   ? vec_load((const float *)from + t)
                 : m->task->format == PC_MAP_F16 ? vec_from_half((const uint16_t *)from + t)
-                                                 : vec_from_bytes((const uint8_t *)from + t);
+                                                : vec_from_bytes((const uint8_t *)from + t);
         vec_store(m->p[r] + t, x);
     }
 }
 
-static const float ones[VEC_ROWS] = {1, 1, 1, 1, 1, 1
+static const float ones[VEC_ROWS] = {1,
+                                     1,
+                                     1,
+                                     1,
+                                     1,
+                                     1
 #if defined(__AVX512F__)
-                                     , 1, 1
+                                     ,
+                                     1,
+                                     1
 #endif
 };
 
-/* Columns [column, column + width) of rows [at, at + n) of the group, over a page of fp32 or bf16. */
-INLINE void block_product(mixing *m, size_t at, size_t n, const void *b, size_t line, size_t column, size_t width, const int bf16)
+/* Columns [column, column + width) of rows [at, at + n) of the group, over a page of fp32 or bf16.
+ */
+INLINE void block_product(mixing *m, size_t at, size_t n, const void *b, size_t line, size_t column,
+                          size_t width, const int bf16)
 {
     const pc__map_task *task = m->task;
     product p = {.b = b,
@@ -53,11 +68,13 @@ INLINE void block_product(mixing *m, size_t at, size_t n, const void *b, size_t 
         (bf16 ? multiply_bf16 : multiply_f32)(&p, n);
 }
 
-INLINE void blocks(mixing *m, const void *b, size_t line, size_t column, size_t width, const int bf16)
+INLINE void blocks(mixing *m, const void *b, size_t line, size_t column, size_t width,
+                   const int bf16)
 {
     size_t step = block_rows(m->rows);
     for (size_t at = 0; at < m->rows; at += step)
-        block_product(m, at, m->rows - at < step ? m->rows - at : step, b, line, column, width, bf16);
+        block_product(m, at, m->rows - at < step ? m->rows - at : step, b, line, column, width,
+                      bf16);
 }
 
 static void open_halves(mixing *m, size_t column, size_t width)
@@ -65,7 +82,10 @@ static void open_halves(mixing *m, size_t column, size_t width)
     const uint16_t *from = (const uint16_t *)(const void *)m->values;
     for (size_t t = 0; t < PC__PAGE; t += 2, from += 2 * m->task->v_dim)
         for (size_t d = 0; d < width; d += VEC) {
-            vec a, b, both = vec_load_lanes(vec_lanes(0, (uint32_t)(width - d < VEC ? width - d : VEC), 0), (const float *)(const void *)(from + 2 * (column + d)));
+            vec a, b,
+                both = vec_load_lanes(
+                    vec_lanes(0, (uint32_t)(width - d < VEC ? width - d : VEC), 0),
+                    (const float *)(const void *)(from + 2 * (column + d)));
             vec_halves(both, &a, &b);
             vec_store(m->wide[t] + d, a);
             vec_store(m->wide[t + 1] + d, b);
@@ -139,10 +159,12 @@ static void row_weights(const pc__attn_task *task, size_t r, size_t page, float 
     }
     pc__score_terms(task, r, page, a, b, s);
     for (uint32_t t = 0; t < PC__PAGE; t += VEC)
-        vec_store(s + t, vec_keep(vec_lanes(a, b, t), vec_exp(vec_sub(vec_load(s + t), vec_set(task->m[r])))));
+        vec_store(s + t, vec_keep(vec_lanes(a, b, t),
+                                  vec_exp(vec_sub(vec_load(s + t), vec_set(task->m[r])))));
 }
 
-static void weights(const pc__attn_task *task, uint32_t dtype, size_t pages, float *to, size_t stride)
+static void weights(const pc__attn_task *task, uint32_t dtype, size_t pages, float *to,
+                    size_t stride)
 {
     size_t n;
     if (task->k_dim % 2) {

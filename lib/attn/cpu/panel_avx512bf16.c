@@ -1,9 +1,13 @@
-/* Linear layers in bf16: AVX-512 with bf16 dot products, sums in fp32, which run through the inputs in one order whatever the number of rows.
+/* Linear layers in bf16: AVX-512 with bf16 dot products, sums in fp32, which run through the inputs
+ * in one order whatever the number of rows.
  *
- * Few rows wait for memory: weights come in one stream, which the hardware's prefetchers follow faster than any instruction, as long as the loop does not hold them up; a
- * single row gains by a little help, eight and more by much. Of many rows only the first block would wait, with nothing to be read during the others. So inputs are taken
- * in slabs that stay in the second-level cache, and while all blocks multiply one slab each of them fetches its share of the next one, at an even pace. (Into the first-level
- * cache: hints for the second one hold the loop up. All at once, or for two blocks: slower than nothing.) */
+ * Few rows wait for memory: weights come in one stream, which the hardware's prefetchers follow
+ * faster than any instruction, as long as the loop does not hold them up; a single row gains by a
+ * little help, eight and more by much. Of many rows only the first block would wait, with nothing
+ * to be read during the others. So inputs are taken in slabs that stay in the second-level cache,
+ * and while all blocks multiply one slab each of them fetches its share of the next one, at an even
+ * pace. (Into the first-level cache: hints for the second one hold the loop up. All at once, or for
+ * two blocks: slower than nothing.) */
 #include "attn/cpu/pairs512bf16.h"
 #include "attn/kernels.h"
 #include "base/unroll.h"
@@ -26,7 +30,8 @@ typedef struct slab {
     const char *next; /* the slab that is fetched meanwhile; NULL: none is */
 } slab;
 
-/* A layer's weights never change: ThreadSanitizer, to which 64 bytes are 64 readings, need not see them read. */
+/* A layer's weights never change: ThreadSanitizer, to which 64 bytes are 64 readings, need not see
+ * them read. */
 INLINE __m512i weights_at(const uint16_t *w)
 {
 #ifdef __SANITIZE_THREAD__
@@ -38,7 +43,8 @@ INLINE __m512i weights_at(const uint16_t *w)
 #endif
 }
 
-INLINE void multiply(const slab *s, const uint16_t *w, const uint16_t *x, size_t in, const int rows, const int ahead, __m512 (*sum)[2])
+INLINE void multiply(const slab *s, const uint16_t *w, const uint16_t *x, size_t in, const int rows,
+                     const int ahead, __m512 (*sum)[2])
 {
     for (size_t i = 0; i < in; i += 2, w += 2 * PC__PANEL) {
         __m512i w0 = weights_at(w), w1 = weights_at(w + 32);
@@ -60,8 +66,9 @@ INLINE void take_sums(const slab *s, const float *y, const int rows, __m512 (*su
     PC__UNROLL(12)
     for (int r = 0; r < rows; r++)
         PC__UNROLL(2)
-        for (int j = 0; j < 2; j++)
-            sum[r][j] = s->goes_on ? _mm512_maskz_loadu_ps(s->lanes[j], y + (size_t)r * s->ldy + 16 * j) : _mm512_setzero_ps();
+    for (int j = 0; j < 2; j++)
+        sum[r][j] = s->goes_on ? _mm512_maskz_loadu_ps(s->lanes[j], y + (size_t)r * s->ldy + 16 * j)
+                               : _mm512_setzero_ps();
 }
 
 INLINE void put_sums(const slab *s, float *y, const int rows, __m512 (*sum)[2])
@@ -69,8 +76,8 @@ INLINE void put_sums(const slab *s, float *y, const int rows, __m512 (*sum)[2])
     PC__UNROLL(12)
     for (int r = 0; r < rows; r++)
         PC__UNROLL(2)
-        for (int j = 0; j < 2; j++)
-            _mm512_mask_storeu_ps(y + (size_t)r * s->ldy + 16 * j, s->lanes[j], sum[r][j]);
+    for (int j = 0; j < 2; j++)
+        _mm512_mask_storeu_ps(y + (size_t)r * s->ldy + 16 * j, s->lanes[j], sum[r][j]);
 }
 
 INLINE void few(const slab *s, size_t row, const int rows)
@@ -104,35 +111,70 @@ static void few_rows(const slab *s)
     for (size_t i = 0, row = 0, n; i < blocks; i++, row += n) {
         n = (s->rows - row) / (blocks - i); /* blocks alike: a short one is slow */
         switch (n) {
-        case 1: few(s, row, 1); break;
-        case 2: few(s, row, 2); break;
-        case 3: few(s, row, 3); break;
-        case 4: few(s, row, 4); break;
-        case 5: few(s, row, 5); break;
-        case 6: few(s, row, 6); break;
-        case 7: few(s, row, 7); break;
-        case 8: few(s, row, 8); break;
-        case 9: few(s, row, 9); break;
-        case 10: few(s, row, 10); break;
-        case 11: few(s, row, 11); break;
-        default: few(s, row, 12); break;
+        case 1:
+            few(s, row, 1);
+            break;
+        case 2:
+            few(s, row, 2);
+            break;
+        case 3:
+            few(s, row, 3);
+            break;
+        case 4:
+            few(s, row, 4);
+            break;
+        case 5:
+            few(s, row, 5);
+            break;
+        case 6:
+            few(s, row, 6);
+            break;
+        case 7:
+            few(s, row, 7);
+            break;
+        case 8:
+            few(s, row, 8);
+            break;
+        case 9:
+            few(s, row, 9);
+            break;
+        case 10:
+            few(s, row, 10);
+            break;
+        case 11:
+            few(s, row, 11);
+            break;
+        default:
+            few(s, row, 12);
+            break;
         }
     }
 }
 
 static void many_rows(const slab *s)
 {
-    size_t blocks = (s->rows + ROWS - 1) / ROWS, left = s->next ? 2 * STEPS : 0; /* lines for each STEPS steps */
+    size_t blocks = (s->rows + ROWS - 1) / ROWS,
+           left = s->next ? 2 * STEPS : 0; /* lines for each STEPS steps */
     const char *next = s->next ? s->next : (const char *)s->w;
     for (size_t i = 0, row = 0, n; i < blocks; i++, row += n) {
         size_t lines = (left + blocks - i - 1) / (blocks - i);
         n = (s->rows - row) / (blocks - i);
         switch (n) { /* more than two blocks of at most twelve: none has less than eight */
-        case 8: many(s, row, 8, next, lines); break;
-        case 9: many(s, row, 9, next, lines); break;
-        case 10: many(s, row, 10, next, lines); break;
-        case 11: many(s, row, 11, next, lines); break;
-        default: many(s, row, 12, next, lines); break;
+        case 8:
+            many(s, row, 8, next, lines);
+            break;
+        case 9:
+            many(s, row, 9, next, lines);
+            break;
+        case 10:
+            many(s, row, 10, next, lines);
+            break;
+        case 11:
+            many(s, row, 11, next, lines);
+            break;
+        default:
+            many(s, row, 12, next, lines);
+            break;
         }
         next += lines * (s->in / 2 / STEPS) * 64;
         left -= lines;
@@ -141,9 +183,17 @@ static void many_rows(const slab *s)
 
 void pc__panel_bf16_avx512bf16(const pc__panel_task *task)
 {
-    slab s = {.w = task->panel, .x = task->x, .in = task->in, .ldx = task->ldx, .rows = task->rows, .y = task->y, .ldy = task->ldy,
-              .lanes = {vec_lanes(0, (uint32_t)task->width, 0), vec_lanes(0, (uint32_t)task->width, 16)}};
-    size_t slabs = (task->in + SLAB - 1) / SLAB, each = (task->in / slabs + 2 * STEPS - 1) / (2 * STEPS) * (2 * STEPS);
+    slab s = {
+        .w = task->panel,
+        .x = task->x,
+        .in = task->in,
+        .ldx = task->ldx,
+        .rows = task->rows,
+        .y = task->y,
+        .ldy = task->ldy,
+        .lanes = {vec_lanes(0, (uint32_t)task->width, 0), vec_lanes(0, (uint32_t)task->width, 16)}};
+    size_t slabs = (task->in + SLAB - 1) / SLAB,
+           each = (task->in / slabs + 2 * STEPS - 1) / (2 * STEPS) * (2 * STEPS);
     if (task->rows <= FEW) {
         few_rows(&s);
         return;

@@ -5,8 +5,8 @@
 #include "base/threads.h"
 
 enum {
-    BEHIND = 4096,     /* prefetches may look past the end */
-    LARGE = 4 << 20    /* bytes that have huge pages of their own (base/mem.c) */
+    BEHIND = 4096,  /* prefetches may look past the end */
+    LARGE = 4 << 20 /* bytes that have huge pages of their own (base/mem.c) */
 };
 
 pc_status pc__panel_set_new(pc__panel_set *set, const pc__linear *linear, size_t bytes)
@@ -41,7 +41,8 @@ static pc__panel_set *small_set(pc__linear *linear)
     return set && !set->joined && set->count * set->bytes < LARGE ? set : NULL;
 }
 
-pc_status pc__linear_join(pc_context *context, pc__linear *const *linears, size_t count, void **block)
+pc_status pc__linear_join(pc_context *context, pc__linear *const *linears, size_t count,
+                          void **block)
 {
     size_t bytes = 0;
     uint8_t *at;
@@ -82,15 +83,19 @@ static void pack_lane(void *arg, size_t index)
     packing *p = arg;
     size_t i;
     while ((i = atomic_fetch_add(&p->next, 1)) < p->set->count)
-        p->pack(p->arg, i * PC__PANEL, pc__panel_width(p->linear, i), p->scratch + index * p->lane_bytes,
-                p->set->weights + i * p->set->bytes);
+        p->pack(p->arg, i * PC__PANEL, pc__panel_width(p->linear, i),
+                p->scratch + index * p->lane_bytes, p->set->weights + i * p->set->bytes);
 }
 
-pc_status pc__panel_set_pack(const pc__panel_set *set, const pc__linear *linear, size_t scratch_bytes, pc__pack_panel_fn pack,
-                             void *arg)
+pc_status pc__panel_set_pack(const pc__panel_set *set, const pc__linear *linear,
+                             size_t scratch_bytes, pc__pack_panel_fn pack, void *arg)
 {
     const pc_allocator *mem = &linear->context->mem;
-    packing p = {.set = set, .linear = linear, .pack = pack, .arg = arg, .lane_bytes = (scratch_bytes + 63) / 64 * 64};
+    packing p = {.set = set,
+                 .linear = linear,
+                 .pack = pack,
+                 .arg = arg,
+                 .lane_bytes = (scratch_bytes + 63) / 64 * 64};
     p.scratch = pc__alloc_aligned(mem, linear->context->threads * p.lane_bytes + 64, 64);
     if (!p.scratch)
         return PC_ERR_NOMEM;

@@ -7,23 +7,27 @@
 
 typedef struct pc__panel_set {
     size_t count, bytes; /* of a panel */
-    uint8_t *weights;    /* panels one behind the other, 64-byte aligned, readable some way past the end */
-    int joined;          /* 1: in a block that others own (pc__linear_join) */
+    uint8_t
+        *weights; /* panels one behind the other, 64-byte aligned, readable some way past the end */
+    int joined;   /* 1: in a block that others own (pc__linear_join) */
 } pc__panel_set;
 
 /* Packs one panel: features [first, first + count), `scratch` is the lane's own. */
-typedef void (*pc__pack_panel_fn)(void *arg, size_t first, size_t count, void *scratch, uint8_t *panel);
+typedef void (*pc__pack_panel_fn)(void *arg, size_t first, size_t count, void *scratch,
+                                  uint8_t *panel);
 
 /* What is not written by packing (features past the last one) is zero. */
 pc_status pc__panel_set_new(pc__panel_set *set, const pc__linear *linear, size_t bytes);
-/* Packs all panels on the context's threads, each with `scratch_bytes` of scratch, 64-byte aligned. */
-pc_status pc__panel_set_pack(const pc__panel_set *set, const pc__linear *linear, size_t scratch_bytes, pc__pack_panel_fn pack,
-                             void *arg);
+/* Packs all panels on the context's threads, each with `scratch_bytes` of scratch, 64-byte aligned.
+ */
+pc_status pc__panel_set_pack(const pc__panel_set *set, const pc__linear *linear,
+                             size_t scratch_bytes, pc__pack_panel_fn pack, void *arg);
 /* `drop` and `bytes` of a way whose linear->packed begins with a panel set. */
 void pc__panel_set_drop(pc__linear *linear);
 size_t pc__panel_set_bytes(const pc__linear *linear);
 /* Adds the bias of features [first, first + width) to y [rows][linear->out]. */
-void pc__panel_add_bias(const pc__linear *linear, size_t first, size_t width, size_t rows, float *y);
+void pc__panel_add_bias(const pc__linear *linear, size_t first, size_t width, size_t rows,
+                        float *y);
 
 static inline size_t pc__panel_count(const pc__linear *linear)
 {

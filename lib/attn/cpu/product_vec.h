@@ -98,10 +98,9 @@ INLINE void tile(const product *p, size_t column, const int bf16, const int rows
     PC__UNROLL(12)
     for (int r = 0; r < rows; r++, y += p->ldy)
         PC__UNROLL(8)
-        for (int j = 0; j < vectors; j++)
-            sum[r][j] = p->scale
-                            ? vec_mul(vec_set(p->scale[r]), load_b(y, j, vectors, partial, last))
-                            : vec_zero();
+    for (int j = 0; j < vectors; j++)
+        sum[r][j] = p->scale ? vec_mul(vec_set(p->scale[r]), load_b(y, j, vectors, partial, last))
+                             : vec_zero();
     for (size_t i = 0; i < steps; i += bf16 ? 2 : 1, b += line) {
         fetch_ahead(b, vectors, fetch);
         step(sum, b, x + i, ldx, bf16, rows, vectors, partial, last);
@@ -112,11 +111,11 @@ INLINE void tile(const product *p, size_t column, const int bf16, const int rows
     PC__UNROLL(12)
     for (int r = 0; r < rows; r++, y += p->ldy)
         PC__UNROLL(8)
-        for (int j = 0; j < vectors; j++)
-            if (partial && j + 1 == vectors)
-                vec_store_lanes(last, y + VEC * j, sum[r][j]);
-            else
-                vec_store(y + VEC * j, sum[r][j]);
+    for (int j = 0; j < vectors; j++)
+        if (partial && j + 1 == vectors)
+            vec_store_lanes(last, y + VEC * j, sum[r][j]);
+        else
+            vec_store(y + VEC * j, sum[r][j]);
 }
 
 INLINE void all_columns(const product *p, const int bf16, const int rows)

@@ -10,10 +10,10 @@
 #error "oneDNN 2.6 or a later 2.x is needed (version 3 has another C interface)"
 #endif
 
-#define DNNL_TRY(call, label)                                                                      \
-    do {                                                                                           \
-        if ((failure = (call)) != dnnl_success)                                                    \
-            goto label;                                                                            \
+#define DNNL_TRY(call, label)                   \
+    do {                                        \
+        if ((failure = (call)) != dnnl_success) \
+            goto label;                         \
     } while (0)
 
 int pc__onednn_enter(void)
@@ -307,9 +307,9 @@ static pc_status prove(pc__tiles *tiles, const pc_allocator *mem, int *kept)
            packed = dnnl_memory_desc_get_size(&tiles->packed);
     size_t most = tiles->rows[tiles->count - 1], floats = most * PC__SLICE * sizeof(float);
     uint8_t *block = pc__alloc_aligned(mem,
-                                       PC__SLICE * line + packed + most * line +
-                                           tiles->scratch_bytes + floats +
-                                           PC__SLICE * sizeof(float) + 6 * 64,
+                                       PC__SLICE * line + packed + most * line
+                                           + tiles->scratch_bytes + floats
+                                           + PC__SLICE * sizeof(float) + 6 * 64,
                                        64),
             *at = block;
     trial t = {0};

@@ -3,7 +3,8 @@
 
 #include "attn/cpu/turn_vec.h"
 
-void pc__turn_avx512(const pc__rope *rope, const float *cosine, const float *sine, float scale, const float *from, float *to, size_t heads, size_t dim)
+void pc__turn_avx512(const pc__rope *rope, const float *cosine, const float *sine, float scale,
+                     const float *from, float *to, size_t heads, size_t dim)
 {
     turn_vectors(rope, cosine, sine, scale, from, to, heads, dim);
 }

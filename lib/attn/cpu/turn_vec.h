@@ -1,5 +1,6 @@
-/* Rotary embedding for any width of vector: included by one file a width, after vec256.h or vec512.h. Products and sums are rounded one by one and in the order of
- * pc__rope_turn(), so that all variants give the same bits. */
+/* Rotary embedding for any width of vector: included by one file a width, after vec256.h or
+ * vec512.h. Products and sums are rounded one by one and in the order of pc__rope_turn(), so that
+ * all variants give the same bits. */
 #ifndef PC_ATTN_CPU_TURN_VEC_H
 #define PC_ATTN_CPU_TURN_VEC_H
 
@@ -22,7 +23,8 @@ INLINE void turn_halves(const turning *t)
         const float *from = t->from + i;
         float *to = t->to + i;
         for (size_t h = 0; h < t->heads; h++, from += t->dim, to += t->dim) {
-            vec a = vec_mul(vec_load_lanes(lanes, from), t->scale), b = vec_mul(vec_load_lanes(lanes, from + t->half), t->scale);
+            vec a = vec_mul(vec_load_lanes(lanes, from), t->scale),
+                b = vec_mul(vec_load_lanes(lanes, from + t->half), t->scale);
             vec_store_lanes(lanes, to, vec_sub(vec_mul(a, c), vec_mul(b, s)));
             vec_store_lanes(lanes, to + t->half, vec_add(vec_mul(a, s), vec_mul(b, c)));
         }
@@ -51,14 +53,22 @@ INLINE void scale_rest(const turning *t)
     for (size_t h = 0; h < t->heads; h++)
         for (size_t i = 2 * t->half; i < t->dim; i += VEC) {
             vec_mask lanes = vec_lanes(0, (uint32_t)t->dim, (uint32_t)i);
-            vec_store_lanes(lanes, t->to + h * t->dim + i, vec_mul(vec_load_lanes(lanes, t->from + h * t->dim + i), t->scale));
+            vec_store_lanes(lanes, t->to + h * t->dim + i,
+                            vec_mul(vec_load_lanes(lanes, t->from + h * t->dim + i), t->scale));
         }
 }
 
 /* pc__turn_fn */
-INLINE void turn_vectors(const pc__rope *rope, const float *cosine, const float *sine, float scale, const float *from, float *to, size_t heads, size_t dim)
+INLINE void turn_vectors(const pc__rope *rope, const float *cosine, const float *sine, float scale,
+                         const float *from, float *to, size_t heads, size_t dim)
 {
-    turning t = {.cosine = cosine, .sine = sine, .from = from, .to = to, .half = rope ? (size_t)rope->dims / 2 : 0, .heads = heads, .dim = dim,
+    turning t = {.cosine = cosine,
+                 .sine = sine,
+                 .from = from,
+                 .to = to,
+                 .half = rope ? (size_t)rope->dims / 2 : 0,
+                 .heads = heads,
+                 .dim = dim,
                  .scale = vec_set(scale)};
     if (rope && rope->interleaved)
         turn_pairs(&t);

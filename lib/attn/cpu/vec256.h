@@ -122,7 +122,8 @@ INLINE vec vec_from_half(const uint16_t *p)
 
 INLINE vec vec_from_bytes(const uint8_t *p) /* unsigned */
 {
-    return _mm256_cvtepi32_ps(_mm256_cvtepu8_epi32(_mm_loadl_epi64((const __m128i *)(const void *)p)));
+    return _mm256_cvtepi32_ps(
+        _mm256_cvtepu8_epi32(_mm_loadl_epi64((const __m128i *)(const void *)p)));
 }
 
 /* The same of pairs of fp16, exact. */

@@ -70,8 +70,8 @@ INLINE float pc__weights512(const pc__attn_task *task, size_t row, size_t page, 
 {
     uint32_t a, b;
     float scale;
-    if (!task->slope && task->soft_cap == 0.0f && pc__slice(task, row, page, &a, &b) && a == 0 &&
-        b == PC__PAGE)
+    if (!task->slope && task->soft_cap == 0.0f && pc__slice(task, row, page, &a, &b) && a == 0
+        && b == PC__PAGE)
         return pc__whole_page512(task, row, s, p, sum);
     scale = pc__softmax512(task, row, page, s);
     *sum = pc__round_page512(s, p);

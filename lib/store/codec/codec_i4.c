@@ -1,13 +1,18 @@
-/* PC_CODEC_I4: sixteen steps between the least and the largest of a group of values: K a channel of a page (its tokens), V GROUP dimensions of a token.
- * Both ends count, because channels of K stand far from zero and have little breadth (KIVI, arXiv 2402.02750, section 3): on real states
- * the error is a quarter below that of steps around zero.
+/* PC_CODEC_I4: sixteen steps between the least and the largest of a group of values: K a channel of
+ * a page (its tokens), V GROUP dimensions of a token. Both ends count, because channels of K stand
+ * far from zero and have little breadth (KIVI, arXiv 2402.02750, section 3): on real states the
+ * error is a quarter below that of steps around zero.
  *
- * Of a group with least value a and largest b (infinite values taken as the largest finite bf16, NaNs as zero): low = a rounded down to bf16, step =
- * (b - low) / 15 rounded up to bf16 (0 below 2^-100), code = round((x - low) / step), 0 … 15; what comes back is low + code * step, rounded to the dtype of
- * the block. So before that last rounding nothing is farther off than half a step, and step <= (b - a + 2^-7 |a|) / 15 * (1 + 2^-7).
+ * Of a group with least value a and largest b (infinite values taken as the largest finite bf16,
+ * NaNs as zero): low = a rounded down to bf16, step = (b - low) / 15 rounded up to bf16 (0 below
+ * 2^-100), code = round((x - low) / step), 0 … 15; what comes back is low + code * step, rounded to
+ * the dtype of the block. So before that last rounding nothing is farther off than half a step, and
+ * step <= (b - a + 2^-7 |a|) / 15 * (1 + 2^-7).
  *
- * Stored: byte 0: 1, bytes 1 … 3: zero; a run of byte planes of one byte (the codes, two in a byte), a run of two (bf16 pairs low, step). Order: page, head;
- * codes: K [k_dim][tokens], then V [tokens][v_dim], rows filled up to whole bytes with zero; pairs: K [k_dim], V [tokens][groups]. */
+ * Stored: byte 0: 1, bytes 1 … 3: zero; a run of byte planes of one byte (the codes, two in a
+ * byte), a run of two (bf16 pairs low, step). Order: page, head; codes: K [k_dim][tokens], then V
+ * [tokens][v_dim], rows filled up to whole bytes with zero; pairs: K [k_dim], V [tokens][groups].
+ */
 #include <string.h>
 
 #include "attn/bf16.h"
@@ -63,7 +68,8 @@ static size_t bound(void *user, const pc_codec_block *block)
     return HEAD + pc__planes_bound(1, s.codes) + pc__planes_bound(2, s.pairs);
 }
 
-/* Bits of x, MOST at most, 0 for a NaN. In whole numbers throughout, because loops over these become vectors. */
+/* Bits of x, MOST at most, 0 for a NaN. In whole numbers throughout, because loops over these
+ * become vectors. */
 static inline int32_t bounded_bits(float x)
 {
     int32_t bits, size;
@@ -132,7 +138,8 @@ static void code_group(const float *x, size_t count, uint8_t *codes, uint8_t *pa
     step = pc__bf16_to(step_bits);
     inverse = step_bits ? 2.0f / step : 0.0f;
     for (size_t i = 0; i < count; i++) {
-        int32_t code = (int32_t)((float_of(bounded_bits(x[i])) * 0.5f - low) * inverse + 0.5f); /* not negative: low is below */
+        int32_t code = (int32_t)((float_of(bounded_bits(x[i])) * 0.5f - low) * inverse
+                                 + 0.5f); /* not negative: low is below */
         codes[i] = (uint8_t)(code < STEPS ? code : STEPS);
     }
     put_16(pair, low_bits);
@@ -141,7 +148,8 @@ static void code_group(const float *x, size_t count, uint8_t *codes, uint8_t *pa
 
 static void value_group(const uint8_t *codes, size_t count, const uint8_t *pair, float *x)
 {
-    float low = number_at(pair) * 0.25f, step = number_at(pair + 2) * 0.25f; /* fifteen steps may be too large for a number */
+    float low = number_at(pair) * 0.25f,
+          step = number_at(pair + 2) * 0.25f; /* fifteen steps may be too large for a number */
     for (size_t i = 0; i < count; i++) {
         float value = (low + step * (float)codes[i]) * 4.0f;
         x[i] = value > MOST ? MOST : value;
@@ -182,7 +190,8 @@ static void code_page(walk *w, const pc__kv_shape *shape, size_t tokens)
     }
     for (size_t t = 0; t < tokens; t++, w->codes += (v_dim + 1) / 2) {
         for (size_t d = 0; d < v_dim; d += GROUP, w->pairs += 4)
-            code_group(w->v + t * v_dim + d, v_dim - d < GROUP ? v_dim - d : GROUP, codes + d, w->pairs);
+            code_group(w->v + t * v_dim + d, v_dim - d < GROUP ? v_dim - d : GROUP, codes + d,
+                       w->pairs);
         pack(codes, v_dim, w->codes);
     }
 }
@@ -198,12 +207,14 @@ static void value_page(walk *w, const pc__kv_shape *shape, size_t tokens)
     for (size_t t = 0; t < tokens; t++, w->codes += (v_dim + 1) / 2) {
         unpack(w->codes, v_dim, codes);
         for (size_t d = 0; d < v_dim; d += GROUP, w->pairs += 4)
-            value_group(codes + d, v_dim - d < GROUP ? v_dim - d : GROUP, w->pairs, w->v + t * v_dim + d);
+            value_group(codes + d, v_dim - d < GROUP ? v_dim - d : GROUP, w->pairs,
+                        w->v + t * v_dim + d);
     }
 }
 
 /* One block of memory for a page, the codes and the pairs; pc__free(w->k). */
-static pc_status walk_new(walk *w, const pc_allocator *mem, const pc__block_pages *pages, const sizes *s)
+static pc_status walk_new(walk *w, const pc_allocator *mem, const pc__block_pages *pages,
+                          const sizes *s)
 {
     size_t floats = pc__page_floats(&pages->shape);
     w->k = pc__alloc_aligned(mem, floats * sizeof *w->k + s->codes + s->pairs, 64);
@@ -220,7 +231,8 @@ static size_t tokens_of(const pc__block_pages *pages, size_t index)
     return index / (size_t)pages->shape.kv_heads + 1 < pages->pages ? PC__PAGE : pages->last;
 }
 
-static pc_status encode_run(const pc_allocator *mem, size_t value, const uint8_t *data, size_t bytes, uint8_t **at, const uint8_t *end)
+static pc_status encode_run(const pc_allocator *mem, size_t value, const uint8_t *data,
+                            size_t bytes, uint8_t **at, const uint8_t *end)
 {
     pc__planes *planes;
     pc_status status = pc__planes_new(&planes, mem, value, 0, 0);
@@ -230,7 +242,8 @@ static pc_status encode_run(const pc_allocator *mem, size_t value, const uint8_t
     return status;
 }
 
-static pc_status decode_run(const pc_allocator *mem, size_t value, const uint8_t **at, const uint8_t *end, uint8_t *data, size_t bytes)
+static pc_status decode_run(const pc_allocator *mem, size_t value, const uint8_t **at,
+                            const uint8_t *end, uint8_t *data, size_t bytes)
 {
     pc__planes *planes;
     pc_status status = pc__planes_new(&planes, mem, value, 0, 1);
@@ -240,7 +253,8 @@ static pc_status decode_run(const pc_allocator *mem, size_t value, const uint8_t
     return status;
 }
 
-static pc_status encode(void *user, const pc_codec_block *block, const void *data, void *out, size_t capacity, size_t *size)
+static pc_status encode(void *user, const pc_codec_block *block, const void *data, void *out,
+                        size_t capacity, size_t *size)
 {
     const pc_allocator *mem = user;
     pc__block_pages pages;
@@ -251,7 +265,8 @@ static pc_status encode(void *user, const pc_codec_block *block, const void *dat
     pc_status status;
     *size = 0;
     if (!takes(block, &pages))
-        return pc__fail(PC_ERR_UNSUPPORTED, "i4 block %u: not pages of F32, BF16 or F16", block->index);
+        return pc__fail(PC_ERR_UNSUPPORTED, "i4 block %u: not pages of F32, BF16 or F16",
+                        block->index);
     if (capacity < HEAD)
         return pc__fail(PC_ERR_LIMIT, "i4 block %u: %zu bytes of room", block->index, capacity);
     s = sizes_of(&pages);
@@ -274,7 +289,8 @@ static pc_status encode(void *user, const pc_codec_block *block, const void *dat
     return PC_OK;
 }
 
-static pc_status decode(void *user, const pc_codec_block *block, const void *in, size_t size, void *out)
+static pc_status decode(void *user, const pc_codec_block *block, const void *in, size_t size,
+                        void *out)
 {
     const pc_allocator *mem = user;
     const uint8_t *at = in, *end = at + size;
@@ -303,5 +319,6 @@ static pc_status decode(void *user, const pc_codec_block *block, const void *in,
 
 pc_codec_ops pc__codec_i4(const pc_allocator *mem)
 {
-    return (pc_codec_ops){sizeof(pc_codec_ops), PC_CODEC_I4, 1, "i4", bound, encode, decode, (void *)(uintptr_t)mem};
+    return (pc_codec_ops){sizeof(pc_codec_ops),  PC_CODEC_I4, 1, "i4", bound, encode, decode,
+                          (void *)(uintptr_t)mem};
 }

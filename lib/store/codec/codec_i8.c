@@ -1,4 +1,5 @@
-/* PC_CODEC_I8: the int8 pages of PC_DTYPE_I8 (attn/kv.h), written as PC_CODEC_ZSTD writes such pages. */
+/* PC_CODEC_I8: the int8 pages of PC_DTYPE_I8 (attn/kv.h), written as PC_CODEC_ZSTD writes such
+ * pages. */
 #include "attn/kv_page.h"
 #include "base/fail.h"
 #include "store/codec/codec_pages.h"
@@ -11,7 +12,8 @@ static int as_i8(const pc_codec_block *block, pc__block_pages *pages, pc_codec_b
     *narrow = *block;
     narrow->dtype = PC_DTYPE_I8;
     pages->shape.dtype = PC_DTYPE_I8;
-    narrow->bytes = (uint64_t)pages->pages * (uint64_t)pages->shape.kv_heads * pc__kv_page_bytes(&pages->shape);
+    narrow->bytes = (uint64_t)pages->pages * (uint64_t)pages->shape.kv_heads
+                    * pc__kv_page_bytes(&pages->shape);
     pages->shape.dtype = block->dtype;
     return 1;
 }
@@ -25,8 +27,8 @@ static size_t bound(void *user, const pc_codec_block *block)
 }
 
 /* All pages from one format into another. */
-static pc_status convert(const pc_allocator *mem, const pc__block_pages *pages, const uint8_t *from, uint32_t from_dtype, uint8_t *to,
-                         uint32_t to_dtype)
+static pc_status convert(const pc_allocator *mem, const pc__block_pages *pages, const uint8_t *from,
+                         uint32_t from_dtype, uint8_t *to, uint32_t to_dtype)
 {
     pc__kv_shape in = pages->shape, out = pages->shape;
     size_t heads = (size_t)in.kv_heads, in_bytes, out_bytes;
@@ -40,7 +42,8 @@ static pc_status convert(const pc_allocator *mem, const pc__block_pages *pages, 
     out_bytes = pc__kv_page_bytes(&out);
     for (size_t i = 0; i < pages->pages * heads; i++) {
         pc__page_read(&in, from + i * in_bytes, k, v);
-        pc__page_write(&out, to + i * out_bytes, i / heads + 1 < pages->pages ? PC__PAGE : pages->last, k, v);
+        pc__page_write(&out, to + i * out_bytes,
+                       i / heads + 1 < pages->pages ? PC__PAGE : pages->last, k, v);
     }
     pc__free(mem, k);
     return PC_OK;
@@ -53,7 +56,8 @@ typedef struct narrowing {
     uint8_t *steps; /* [narrow.bytes], to be freed */
 } narrowing;
 
-static pc_status start(narrowing *n, const pc_allocator *mem, const pc_codec_block *block, pc_status refusal)
+static pc_status start(narrowing *n, const pc_allocator *mem, const pc_codec_block *block,
+                       pc_status refusal)
 {
     if (!as_i8(block, &n->pages, &n->narrow))
         return pc__fail(refusal, "i8 block %u: not pages of F32, BF16 or F16", block->index);
@@ -67,7 +71,8 @@ static pc_status finish(narrowing *n, const pc_allocator *mem, pc_status status)
     return status < 0 ? pc__fail_in(status, "i8") : PC_OK;
 }
 
-static pc_status encode(void *user, const pc_codec_block *block, const void *data, void *out, size_t capacity, size_t *size)
+static pc_status encode(void *user, const pc_codec_block *block, const void *data, void *out,
+                        size_t capacity, size_t *size)
 {
     const pc_allocator *mem = user;
     pc_codec_ops zstd = pc__codec_zstd(mem);
@@ -81,7 +86,8 @@ static pc_status encode(void *user, const pc_codec_block *block, const void *dat
     return finish(&n, mem, status);
 }
 
-static pc_status decode(void *user, const pc_codec_block *block, const void *in, size_t size, void *out)
+static pc_status decode(void *user, const pc_codec_block *block, const void *in, size_t size,
+                        void *out)
 {
     const pc_allocator *mem = user;
     pc_codec_ops zstd = pc__codec_zstd(mem);
@@ -96,5 +102,6 @@ static pc_status decode(void *user, const pc_codec_block *block, const void *in,
 
 pc_codec_ops pc__codec_i8(const pc_allocator *mem)
 {
-    return (pc_codec_ops){sizeof(pc_codec_ops), PC_CODEC_I8, 1, "i8", bound, encode, decode, (void *)(uintptr_t)mem};
+    return (pc_codec_ops){sizeof(pc_codec_ops),  PC_CODEC_I8, 1, "i8", bound, encode, decode,
+                          (void *)(uintptr_t)mem};
 }

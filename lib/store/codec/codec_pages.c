@@ -4,22 +4,27 @@
 
 int pc__block_pages_of(const pc_codec_block *block, pc__block_pages *out)
 {
-    pc__block_pages p = {{1, block->kv_heads, block->k_dim, block->v_dim, block->dtype}, 0, 0, 0, 0};
+    pc__block_pages p = {
+        {1, block->kv_heads, block->k_dim, block->v_dim, block->dtype}, 0, 0, 0, 0};
     uint64_t bytes;
-    if (block->layout != PC_LAYOUT_PAGES || !pc__kv_dtype_known(block->dtype) || block->kv_heads < 1 || block->k_dim < 1 || block->v_dim < 1 ||
-        block->k_dim > PC__MAX_HEAD || block->v_dim > PC__MAX_HEAD || block->tokens < 1 || block->tokens > block->bytes)
+    if (block->layout != PC_LAYOUT_PAGES || !pc__kv_dtype_known(block->dtype) || block->kv_heads < 1
+        || block->k_dim < 1 || block->v_dim < 1 || block->k_dim > PC__MAX_HEAD
+        || block->v_dim > PC__MAX_HEAD || block->tokens < 1 || block->tokens > block->bytes)
         return 0;
     p.page_bytes = pc__kv_page_bytes(&p.shape);
     p.tokens = (size_t)block->tokens;
     p.pages = (p.tokens - 1) / PC__PAGE + 1;
     p.last = (p.tokens - 1) % PC__PAGE + 1;
-    if (__builtin_mul_overflow((uint64_t)p.pages * (uint64_t)block->kv_heads, (uint64_t)p.page_bytes, &bytes) || bytes != block->bytes)
+    if (__builtin_mul_overflow((uint64_t)p.pages * (uint64_t)block->kv_heads,
+                               (uint64_t)p.page_bytes, &bytes)
+        || bytes != block->bytes)
         return 0;
     *out = p;
     return 1;
 }
 
-/* Of one head's page: rows of K, of which a part is used, then its scales, then V, of which the first part is used, then its scales. */
+/* Of one head's page: rows of K, of which a part is used, then its scales, then V, of which the
+ * first part is used, then its scales. */
 typedef struct form {
     size_t rows, row, used; /* of K; bytes of a row, and of them used */
     size_t k_rest;          /* bytes behind the rows */
@@ -28,9 +33,14 @@ typedef struct form {
 
 static form form_of(const pc__block_pages *p)
 {
-    size_t by = p->shape.dtype == PC_DTYPE_F32 ? 1 : p->shape.dtype == PC_DTYPE_I8 ? 4 : 2; /* dimensions of K, tokens of V that stand together */
+    size_t by = p->shape.dtype == PC_DTYPE_F32 ? 1
+                : p->shape.dtype == PC_DTYPE_I8
+                    ? 4
+                    : 2; /* dimensions of K, tokens of V that stand together */
     size_t value = 4 / by, k_bytes = pc__kv_k_bytes(&p->shape), v_dim = (size_t)p->shape.v_dim;
-    form f = {.rows = ((size_t)p->shape.k_dim + by - 1) / by, .row = by * PC__PAGE * value, .used = by * p->last * value};
+    form f = {.rows = ((size_t)p->shape.k_dim + by - 1) / by,
+              .row = by * PC__PAGE * value,
+              .used = by * p->last * value};
     f.k_rest = k_bytes - f.rows * f.row;
     f.v = PC__PAGE * v_dim * value;
     f.v_used = (p->last + by - 1) / by * by * v_dim * value;
@@ -55,7 +65,8 @@ static int is_zero(const uint8_t *at, size_t bytes)
 int pc__close_up(const pc__block_pages *pages, const uint8_t *block, uint8_t *to)
 {
     form f = form_of(pages);
-    const uint8_t *at = block + (pages->pages - 1) * (size_t)pages->shape.kv_heads * pages->page_bytes;
+    const uint8_t *at = block
+                        + (pages->pages - 1) * (size_t)pages->shape.kv_heads * pages->page_bytes;
     int zero = 1;
     for (size_t h = 0; h < (size_t)pages->shape.kv_heads && zero; h++) {
         for (size_t r = 0; r < f.rows; r++, at += f.row, to += f.used) {

@@ -1,5 +1,7 @@
-/* A run is cut into chunks of PC__CHUNK values. Chunk: the planes from the highest byte to the lowest, each a word (little-endian; highest bit: a zstd
- * frame follows, else the bytes as they are; the others: how many bytes) and that. Bytes behind the last whole value follow the last chunk. */
+/* A run is cut into chunks of PC__CHUNK values. Chunk: the planes from the highest byte to the
+ * lowest, each a word (little-endian; highest bit: a zstd frame follows, else the bytes as they
+ * are; the others: how many bytes) and that. Bytes behind the last whole value follow the last
+ * chunk. */
 #define ZSTD_STATIC_LINKING_ONLY /* memory of our own, Huffman codes at negative levels */
 #include "store/codec/codec_planes.h"
 
@@ -33,11 +35,14 @@ static void zstd_free(void *mem, void *ptr)
 
 static int set_level(ZSTD_CCtx *encoder, int seek)
 {
-    return !ZSTD_isError(ZSTD_CCtx_setParameter(encoder, ZSTD_c_compressionLevel, seek ? SEEK_LEVEL : HUFFMAN_LEVEL)) &&
-           !ZSTD_isError(ZSTD_CCtx_setParameter(encoder, ZSTD_c_literalCompressionMode, ZSTD_ps_enable));
+    return !ZSTD_isError(ZSTD_CCtx_setParameter(encoder, ZSTD_c_compressionLevel,
+                                                seek ? SEEK_LEVEL : HUFFMAN_LEVEL))
+           && !ZSTD_isError(
+               ZSTD_CCtx_setParameter(encoder, ZSTD_c_literalCompressionMode, ZSTD_ps_enable));
 }
 
-pc_status pc__planes_new(pc__planes **out, const pc_allocator *mem, size_t value, int seek, int decode)
+pc_status pc__planes_new(pc__planes **out, const pc_allocator *mem, size_t value, int seek,
+                         int decode)
 {
     pc__planes *p = pc__alloc(mem, sizeof *p + value * PC__CHUNK);
     ZSTD_customMem memory;
@@ -56,7 +61,8 @@ pc_status pc__planes_new(pc__planes **out, const pc_allocator *mem, size_t value
     }
     if (p->encoder && !set_level(p->encoder, seek)) {
         pc__planes_free(p);
-        return pc__fail(PC_ERR_UNSUPPORTED, "this zstd (%s) has no literal compression mode", ZSTD_versionString());
+        return pc__fail(PC_ERR_UNSUPPORTED, "this zstd (%s) has no literal compression mode",
+                        ZSTD_versionString());
     }
     *out = p;
     return PC_OK;
@@ -88,7 +94,8 @@ static uint32_t word_at(const uint8_t *at)
     return (uint32_t)at[0] | (uint32_t)at[1] << 8 | (uint32_t)at[2] << 16 | (uint32_t)at[3] << 24;
 }
 
-static void split_2(const uint8_t *data, size_t count, uint8_t *restrict high, uint8_t *restrict low)
+static void split_2(const uint8_t *data, size_t count, uint8_t *restrict high,
+                    uint8_t *restrict low)
 {
     for (size_t i = 0; i < count; i++) {
         uint16_t x;
@@ -122,15 +129,16 @@ static void split_4(const uint8_t *data, size_t count, uint8_t *restrict planes)
 static void join_4(uint8_t *restrict data, size_t count, const uint8_t *planes)
 {
     for (size_t i = 0; i < count; i++) {
-        uint32_t x = (uint32_t)planes[i] << 24 | (uint32_t)planes[PC__CHUNK + i] << 16 | (uint32_t)planes[2 * PC__CHUNK + i] << 8 |
-                     planes[3 * PC__CHUNK + i];
+        uint32_t x = (uint32_t)planes[i] << 24 | (uint32_t)planes[PC__CHUNK + i] << 16
+                     | (uint32_t)planes[2 * PC__CHUNK + i] << 8 | planes[3 * PC__CHUNK + i];
         x = x >> 1 | x << 31;
         memcpy(data + 4 * i, &x, 4);
     }
 }
 
-/* Is it not worth trying? Of fractions no code makes less than 98 %, and finding that out takes as long as coding exponents. SAMPLES bytes of eight places: as
- * many pairs of equal ones as if all 256 were equally frequent, up to a fifth more (a code would save a fortieth). */
+/* Is it not worth trying? Of fractions no code makes less than 98 %, and finding that out takes as
+ * long as coding exponents. SAMPLES bytes of eight places: as many pairs of equal ones as if all
+ * 256 were equally frequent, up to a fifth more (a code would save a fortieth). */
 static int is_noise(const uint8_t *plane, size_t count)
 {
     enum { SAMPLES = 4096, PLACES = 8, FEWEST = 2 * SAMPLES, PART = SAMPLES / PLACES };
@@ -149,12 +157,15 @@ static int is_noise(const uint8_t *plane, size_t count)
 }
 
 /* One plane to *out: coded, if that makes it smaller. */
-static pc_status put_plane(pc__planes *p, const uint8_t *plane, size_t count, uint8_t **out, const uint8_t *end)
+static pc_status put_plane(pc__planes *p, const uint8_t *plane, size_t count, uint8_t **out,
+                           const uint8_t *end)
 {
     size_t room = (size_t)(end - *out), coded;
     if (room < count + 4)
         return pc__fail(PC_ERR_LIMIT, "byte planes: %zu bytes of room for %zu", room, count + 4);
-    coded = !p->seek && is_noise(plane, count) ? count : ZSTD_compress2(p->encoder, *out + 4, room - 4, plane, count);
+    coded = !p->seek && is_noise(plane, count)
+                ? count
+                : ZSTD_compress2(p->encoder, *out + 4, room - 4, plane, count);
     if (ZSTD_isError(coded) && ZSTD_getErrorCode(coded) == ZSTD_error_memory_allocation)
         return pc__fail(PC_ERR_NOMEM, "out of memory (zstd)");
     if (ZSTD_isError(coded) || coded >= count) { /* no room for it is one of the errors */
@@ -168,7 +179,8 @@ static pc_status put_plane(pc__planes *p, const uint8_t *plane, size_t count, ui
     return PC_OK;
 }
 
-pc_status pc__planes_encode(pc__planes *planes, const uint8_t *data, size_t bytes, uint8_t **out, const uint8_t *end)
+pc_status pc__planes_encode(pc__planes *planes, const uint8_t *data, size_t bytes, uint8_t **out,
+                            const uint8_t *end)
 {
     size_t left = bytes / planes->value, odd = bytes % planes->value;
     while (left) {
@@ -178,7 +190,9 @@ pc_status pc__planes_encode(pc__planes *planes, const uint8_t *data, size_t byte
         else if (planes->value == 4)
             split_4(data, count, planes->planes);
         for (size_t i = 0; i < planes->value; i++) {
-            pc_status status = put_plane(planes, planes->value == 1 ? data : planes->planes + i * PC__CHUNK, count, out, end);
+            pc_status status = put_plane(planes,
+                                         planes->value == 1 ? data : planes->planes + i * PC__CHUNK,
+                                         count, out, end);
             if (status < 0)
                 return status;
         }
@@ -193,7 +207,8 @@ pc_status pc__planes_encode(pc__planes *planes, const uint8_t *data, size_t byte
 }
 
 /* One plane of `count` bytes; *plane points to it, where it stands or in `to`. */
-static pc_status get_plane(pc__planes *p, const uint8_t **in, const uint8_t *end, size_t count, uint8_t *to, const uint8_t **plane)
+static pc_status get_plane(pc__planes *p, const uint8_t **in, const uint8_t *end, size_t count,
+                           uint8_t *to, const uint8_t **plane)
 {
     uint32_t word;
     size_t size, coded;
@@ -203,21 +218,25 @@ static pc_status get_plane(pc__planes *p, const uint8_t **in, const uint8_t *end
     size = word & ~CODED;
     *in += 4;
     if (size > (size_t)(end - *in) || (!(word & CODED) && size != count))
-        return pc__fail(PC_ERR_FORMAT, "byte planes: a plane of %zu bytes, %zu are left, %zu expected", size, (size_t)(end - *in), count);
+        return pc__fail(PC_ERR_FORMAT,
+                        "byte planes: a plane of %zu bytes, %zu are left, %zu expected", size,
+                        (size_t)(end - *in), count);
     *plane = word & CODED ? to : *in;
     if (word & CODED) {
         coded = ZSTD_decompressDCtx(p->decoder, to, count, *in, size);
         if (ZSTD_isError(coded))
             return pc__fail(PC_ERR_FORMAT, "byte planes: %s", ZSTD_getErrorName(coded));
         if (coded != count)
-            return pc__fail(PC_ERR_FORMAT, "byte planes: a plane gave %zu bytes, %zu expected", coded, count);
+            return pc__fail(PC_ERR_FORMAT, "byte planes: a plane gave %zu bytes, %zu expected",
+                            coded, count);
     }
     *in += size;
     return PC_OK;
 }
 
 /* The planes of 4 have to stand at equal distances. */
-static pc_status get_4(pc__planes *p, const uint8_t **in, const uint8_t *end, size_t count, uint8_t *data)
+static pc_status get_4(pc__planes *p, const uint8_t **in, const uint8_t *end, size_t count,
+                       uint8_t *data)
 {
     for (size_t i = 0; i < 4; i++) {
         uint8_t *to = p->planes + i * PC__CHUNK;
@@ -232,7 +251,8 @@ static pc_status get_4(pc__planes *p, const uint8_t **in, const uint8_t *end, si
     return PC_OK;
 }
 
-static pc_status get_2(pc__planes *p, const uint8_t **in, const uint8_t *end, size_t count, uint8_t *data)
+static pc_status get_2(pc__planes *p, const uint8_t **in, const uint8_t *end, size_t count,
+                       uint8_t *data)
 {
     const uint8_t *high = NULL, *low = NULL;
     pc_status status = get_plane(p, in, end, count, p->planes, &high);
@@ -241,7 +261,8 @@ static pc_status get_2(pc__planes *p, const uint8_t **in, const uint8_t *end, si
     return status;
 }
 
-static pc_status get_1(pc__planes *p, const uint8_t **in, const uint8_t *end, size_t count, uint8_t *data)
+static pc_status get_1(pc__planes *p, const uint8_t **in, const uint8_t *end, size_t count,
+                       uint8_t *data)
 {
     const uint8_t *plane = NULL;
     pc_status status = get_plane(p, in, end, count, data, &plane);
@@ -250,12 +271,15 @@ static pc_status get_1(pc__planes *p, const uint8_t **in, const uint8_t *end, si
     return status;
 }
 
-pc_status pc__planes_decode(pc__planes *planes, const uint8_t **in, const uint8_t *end, uint8_t *data, size_t bytes)
+pc_status pc__planes_decode(pc__planes *planes, const uint8_t **in, const uint8_t *end,
+                            uint8_t *data, size_t bytes)
 {
     size_t left = bytes / planes->value, odd = bytes % planes->value;
     while (left) {
         size_t count = left < PC__CHUNK ? left : PC__CHUNK;
-        pc_status status = (planes->value == 1 ? get_1 : planes->value == 2 ? get_2 : get_4)(planes, in, end, count, data);
+        pc_status status = (planes->value == 1   ? get_1
+                            : planes->value == 2 ? get_2
+                                                 : get_4)(planes, in, end, count, data);
         if (status < 0)
             return status;
         data += count * planes->value;

@@ -1,7 +1,9 @@
-/* PC_CODEC_ZSTD: byte planes (store/codec/codec_planes.h) of a block, without what only fills up its last page.
+/* PC_CODEC_ZSTD: byte planes (store/codec/codec_planes.h) of a block, without what only fills up
+ * its last page.
  *
- * Byte 0: bytes of a value (1, 2, 4). Byte 1: 1 if the last page is closed up (pc__close_up), else 0. Bytes 2, 3: zero. Then the runs: if closed up, the pages
- * before the last one, then the last one closed up; else the block. */
+ * Byte 0: bytes of a value (1, 2, 4). Byte 1: 1 if the last page is closed up (pc__close_up), else
+ * 0. Bytes 2, 3: zero. Then the runs: if closed up, the pages before the last one, then the last
+ * one closed up; else the block. */
 #include <string.h>
 
 #include "base/fail.h"
@@ -20,10 +22,12 @@ static size_t bound(void *user, const pc_codec_block *block)
     (void)user;
     if (block->bytes > SIZE_MAX / 2)
         return 0;
-    return HEAD + pc__planes_bound(value_of(block->dtype), (size_t)block->bytes) + 16; /* two runs: one chunk more */
+    return HEAD + pc__planes_bound(value_of(block->dtype), (size_t)block->bytes)
+           + 16; /* two runs: one chunk more */
 }
 
-static pc_status encode_runs(pc__planes *planes, const pc_allocator *mem, const pc_codec_block *block, const uint8_t *data, uint8_t **at,
+static pc_status encode_runs(pc__planes *planes, const pc_allocator *mem,
+                             const pc_codec_block *block, const uint8_t *data, uint8_t **at,
                              const uint8_t *end)
 {
     pc__block_pages pages;
@@ -48,7 +52,8 @@ static pc_status encode_runs(pc__planes *planes, const pc_allocator *mem, const 
     return status;
 }
 
-static pc_status encode(void *user, const pc_codec_block *block, const void *data, void *out, size_t capacity, size_t *size)
+static pc_status encode(void *user, const pc_codec_block *block, const void *data, void *out,
+                        size_t capacity, size_t *size)
 {
     const pc_allocator *mem = user;
     size_t value = value_of(block->dtype);
@@ -58,7 +63,9 @@ static pc_status encode(void *user, const pc_codec_block *block, const void *dat
     *size = 0;
     if (capacity < HEAD)
         return pc__fail(PC_ERR_LIMIT, "zstd block %u: %zu bytes of room", block->index, capacity);
-    if ((status = pc__planes_new(&planes, mem, value, value == 1 && block->layout != PC_LAYOUT_PAGES, 0)) < 0)
+    if ((status = pc__planes_new(&planes, mem, value,
+                                 value == 1 && block->layout != PC_LAYOUT_PAGES, 0))
+        < 0)
         return status;
     memcpy(at, (uint8_t[HEAD]){(uint8_t)value}, HEAD);
     status = encode_runs(planes, mem, block, data, &at, at + capacity);
@@ -69,7 +76,8 @@ static pc_status encode(void *user, const pc_codec_block *block, const void *dat
     return PC_OK;
 }
 
-static pc_status decode_runs(pc__planes *planes, const pc_allocator *mem, const pc_codec_block *block, int is_closed, const uint8_t **in,
+static pc_status decode_runs(pc__planes *planes, const pc_allocator *mem,
+                             const pc_codec_block *block, int is_closed, const uint8_t **in,
                              const uint8_t *end, uint8_t *out)
 {
     pc__block_pages pages;
@@ -84,21 +92,23 @@ static pc_status decode_runs(pc__planes *planes, const pc_allocator *mem, const 
     before = (size_t)block->bytes - (size_t)pages.shape.kv_heads * pages.page_bytes;
     if (!(closed = pc__alloc(mem, last)))
         return PC_ERR_NOMEM;
-    if ((status = pc__planes_decode(planes, in, end, out, before)) >= 0 &&
-        (status = pc__planes_decode(planes, in, end, closed, last)) >= 0)
+    if ((status = pc__planes_decode(planes, in, end, out, before)) >= 0
+        && (status = pc__planes_decode(planes, in, end, closed, last)) >= 0)
         pc__open_up(&pages, closed, out);
     pc__free(mem, closed);
     return status;
 }
 
-static pc_status decode(void *user, const pc_codec_block *block, const void *in, size_t size, void *out)
+static pc_status decode(void *user, const pc_codec_block *block, const void *in, size_t size,
+                        void *out)
 {
     const pc_allocator *mem = user;
     const uint8_t *at = in, *end = at + size;
     pc__planes *planes;
     pc_status status;
     if (size < HEAD || at[0] != value_of(block->dtype) || at[1] > 1 || at[2] || at[3])
-        return pc__fail(PC_ERR_FORMAT, "zstd block %u: not the head of one of this dtype", block->index);
+        return pc__fail(PC_ERR_FORMAT, "zstd block %u: not the head of one of this dtype",
+                        block->index);
     if ((status = pc__planes_new(&planes, mem, at[0], 0, 1)) < 0)
         return status;
     at += HEAD;
@@ -111,5 +121,6 @@ static pc_status decode(void *user, const pc_codec_block *block, const void *in,
 
 pc_codec_ops pc__codec_zstd(const pc_allocator *mem)
 {
-    return (pc_codec_ops){sizeof(pc_codec_ops), PC_CODEC_ZSTD, 0, "zstd", bound, encode, decode, (void *)(uintptr_t)mem};
+    return (pc_codec_ops){sizeof(pc_codec_ops),  PC_CODEC_ZSTD, 0, "zstd", bound, encode, decode,
+                          (void *)(uintptr_t)mem};
 }

@@ -22,16 +22,21 @@ struct pc__codecs {
 static pc_status check_host(const pc__codecs *codecs, const pc_codec_ops *ops, size_t index)
 {
     if (ops->id < PC_CODEC_HOST)
-        return pc__fail(PC_ERR_INVALID, "codec %zu: id %u is below PC_CODEC_HOST (%d)", index, ops->id, PC_CODEC_HOST);
+        return pc__fail(PC_ERR_INVALID, "codec %zu: id %u is below PC_CODEC_HOST (%d)", index,
+                        ops->id, PC_CODEC_HOST);
     if (pc__codecs_find(codecs, ops->id))
         return pc__fail(PC_ERR_INVALID, "codec %zu: id %u is there twice", index, ops->id);
     if (!ops->bound || !ops->encode || !ops->decode)
         return pc__fail(PC_ERR_INVALID, "codec %zu (id %u): %s is missing", index, ops->id,
-                        !ops->bound ? "bound" : !ops->encode ? "encode" : "decode");
+                        !ops->bound    ? "bound"
+                        : !ops->encode ? "encode"
+                                       : "decode");
     if (!ops->name || !ops->name[0] || strnlen(ops->name, NAME_BYTES) == NAME_BYTES)
-        return pc__fail(PC_ERR_INVALID, "codec %zu (id %u): a name of 1 to %d bytes is needed", index, ops->id, NAME_BYTES - 1);
+        return pc__fail(PC_ERR_INVALID, "codec %zu (id %u): a name of 1 to %d bytes is needed",
+                        index, ops->id, NAME_BYTES - 1);
     if (ops->lossy > 1)
-        return pc__fail(PC_ERR_INVALID, "codec %zu (id %u): lossy is %u, not 0 or 1", index, ops->id, ops->lossy);
+        return pc__fail(PC_ERR_INVALID, "codec %zu (id %u): lossy is %u, not 0 or 1", index,
+                        ops->id, ops->lossy);
     return PC_OK;
 }
 
@@ -42,7 +47,8 @@ static pc_status add_hosts(pc__codecs *codecs, const pc_codec_ops *hosts, size_t
     for (size_t i = 0; i < count; i++) {
         entry *e = &codecs->entries[codecs->count];
         size_t stride;
-        pc_status status = pc__options_read(&e->ops, sizeof e->ops, PC__V1_SIZE(pc_codec_ops, user), at, "pc_codec_ops");
+        pc_status status = pc__options_read(&e->ops, sizeof e->ops, PC__V1_SIZE(pc_codec_ops, user),
+                                            at, "pc_codec_ops");
         if (status >= 0)
             status = check_host(codecs, &e->ops, i);
         if (status < 0)
@@ -56,7 +62,8 @@ static pc_status add_hosts(pc__codecs *codecs, const pc_codec_ops *hosts, size_t
     return PC_OK;
 }
 
-pc_status pc__codecs_new(pc__codecs **out, const pc_allocator *mem, const pc_codec_ops *hosts, size_t count)
+pc_status pc__codecs_new(pc__codecs **out, const pc_allocator *mem, const pc_codec_ops *hosts,
+                         size_t count)
 {
     pc__codecs *codecs;
     pc_status status;

@@ -20,7 +20,8 @@ static pc_status lock_work(pc__disk *disk, double deadline)
     struct timespec wait = {0, 50000};
     while (pthread_mutex_trylock(&disk->work)) {
         if (pc__now() >= deadline) {
-            pc__fail(PC_ERR_IO, "%s: another thread changes it beyond the deadline", disk->root.path);
+            pc__fail(PC_ERR_IO, "%s: another thread changes it beyond the deadline",
+                     disk->root.path);
             return PC_AGAIN;
         }
         nanosleep(&wait, NULL);
@@ -49,7 +50,8 @@ void pc__disk_leave(pc__disk *disk)
     pc_event *news = disk->news;
     size_t count = disk->news_count;
     uint64_t bytes, told = disk->told_bytes;
-    int others = disk->generation != disk->lock.generation; /* who has not scanned since stays behind */
+    int others = disk->generation
+                 != disk->lock.generation; /* who has not scanned since stays behind */
     int changes = disk->lock.is_dirty;
     pc__disk_lock_drop(&disk->lock);
     if (!others && changes)
@@ -68,14 +70,19 @@ void pc__disk_leave(pc__disk *disk)
     pc__free(&disk->mem, news);
 }
 
-void pc__disk_note(pc__disk *disk, uint32_t kind, uint32_t reason, const pc__id *key, uint64_t bytes, uint32_t tokens, double seconds)
+void pc__disk_note(pc__disk *disk, uint32_t kind, uint32_t reason, const pc__id *key,
+                   uint64_t bytes, uint32_t tokens, double seconds)
 {
     if (disk->watch.event
-        && pc__grow(&disk->mem, (void **)&disk->news, &disk->news_capacity, disk->news_count + 1, sizeof *disk->news) >= 0)
-        disk->news[disk->news_count++] = pc__event(PC_TIER_DISK, kind, reason, key, bytes, tokens, seconds);
+        && pc__grow(&disk->mem, (void **)&disk->news, &disk->news_capacity, disk->news_count + 1,
+                    sizeof *disk->news)
+               >= 0)
+        disk->news[disk->news_count++] = pc__event(PC_TIER_DISK, kind, reason, key, bytes, tokens,
+                                                   seconds);
 }
 
-void pc__disk_tell(const pc__disk *disk, uint32_t kind, uint32_t reason, const pc__id *key, uint64_t bytes, uint32_t tokens, double seconds)
+void pc__disk_tell(const pc__disk *disk, uint32_t kind, uint32_t reason, const pc__id *key,
+                   uint64_t bytes, uint32_t tokens, double seconds)
 {
     pc_event event;
     if (!disk->watch.event)
@@ -91,13 +98,16 @@ pc__spot pc__disk_spot_of(const pc__disk *disk, const pc__id *key)
     return pc__spot_of(key, disk->variant);
 }
 
-/* Where it is to be said whether we can use it, its seal is opened; else its face, which is in the clear, is enough. */
-static void facts_of_source(const pc__disk *disk, pc__source *source, pc__disk_facts *facts, pc_status *usable)
+/* Where it is to be said whether we can use it, its seal is opened; else its face, which is in the
+ * clear, is enough. */
+static void facts_of_source(const pc__disk *disk, pc__source *source, pc__disk_facts *facts,
+                            pc_status *usable)
 {
     const pc__record_options face = {0};
     pc__spot spot = facts->spot;
     pc__record *record = NULL;
-    pc_status status = pc__record_open_frame(&record, &disk->mem, usable ? &disk->record : &face, source);
+    pc_status status = pc__record_open_frame(&record, &disk->mem, usable ? &disk->record : &face,
+                                             source);
     if (usable)
         *usable = status < 0 ? status : PC_ERR_MISMATCH;
     if (status < 0)
@@ -111,7 +121,8 @@ static void facts_of_source(const pc__disk *disk, pc__source *source, pc__disk_f
     pc__record_free(record);
 }
 
-pc_status pc__disk_read_facts(const pc__disk *disk, const pc__spot *spot, pc__disk_facts *facts, pc_status *usable)
+pc_status pc__disk_read_facts(const pc__disk *disk, const pc__spot *spot, pc__disk_facts *facts,
+                              pc_status *usable)
 {
     struct stat st;
     pc__source *source;
@@ -242,7 +253,8 @@ static void shrink_a_while(pc__disk *disk)
 void pc__disk_close(pc__disk *disk)
 {
     shrink_a_while(disk);
-    if (!disk->read_only && disk->changes && pc__disk_enter(disk, pc__now() + CLOSE_SECONDS) == PC_OK) {
+    if (!disk->read_only && disk->changes
+        && pc__disk_enter(disk, pc__now() + CLOSE_SECONDS) == PC_OK) {
         if (pc__disk_scan(disk, 0) >= 0)
             pc__disk_save(disk); /* if it fails, the next one reads headers */
         pc__disk_leave(disk);

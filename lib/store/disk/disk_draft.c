@@ -56,15 +56,18 @@ static int use_spare(pc__disk *disk, pc__disk_spare *spare, uint64_t bytes, pc__
     return pc__disk_spare_use(disk, spare, bytes, &out->fd);
 }
 
-pc_status pc__disk_draft_begin(pc__disk *disk, const pc__image *image, uint64_t bytes, double deadline, pc__disk_draft *out)
+pc_status pc__disk_draft_begin(pc__disk *disk, const pc__image *image, uint64_t bytes,
+                               double deadline, pc__disk_draft *out)
 {
     pc_status status = pc__disk_enter(disk, deadline);
     pc__disk_spare spare = {.fd = -1};
     *out = (pc__disk_draft){.fd = -1};
     if (status != PC_OK)
         return status;
-    status = bytes > INT64_MAX ? PC_MISS
-                               : pc__disk_make_room(disk, bytes, image->priority, image->has_before ? &image->before : NULL, &spare);
+    status = bytes > INT64_MAX
+                 ? PC_MISS
+                 : pc__disk_make_room(disk, bytes, image->priority,
+                                      image->has_before ? &image->before : NULL, &spare);
     if (status == PC_OK)
         status = pc__disk_lock_mark(&disk->lock, &disk->root);
     if (status == PC_OK)
@@ -83,7 +86,8 @@ pc_status pc__disk_draft_begin(pc__disk *disk, const pc__image *image, uint64_t 
 static void unlink_draft(pc__disk *disk, const pc__disk_draft *draft)
 {
     int dir = pc__disk_new(&disk->root, 0);
-    if ((dir >= 0 && !unlinkat(dir, draft->name, 0)) || errno == ENOENT) /* or somebody has done it by hand */
+    if ((dir >= 0 && !unlinkat(dir, draft->name, 0))
+        || errno == ENOENT) /* or somebody has done it by hand */
         pc__disk_lock_take_off(&disk->lock, draft->reserved);
     if (dir >= 0)
         close(dir);
@@ -98,7 +102,8 @@ void pc__disk_draft_drop(pc__disk *disk, pc__disk_draft *draft)
         if (pc__disk_lock_mark(&disk->lock, &disk->root) == PC_OK)
             unlink_draft(disk, draft);
         pc__disk_leave(disk);
-    } else if (!ftruncate(draft->fd, 0)) { /* its blocks are free at once; its size stands for what is reserved until somebody finds it */
+    } else if (!ftruncate(draft->fd, 0)) { /* its blocks are free at once; its size stands for what
+                                              is reserved until somebody finds it */
         (void)!ftruncate(draft->fd, (off_t)draft->reserved);
     }
     close(draft->fd);
@@ -106,7 +111,8 @@ void pc__disk_draft_drop(pc__disk *disk, pc__disk_draft *draft)
 }
 
 /* What lies under its name already: 1 it stays, 0 nothing, or nothing of use to us. */
-static int is_there(pc__disk *disk, int sub, const char *name, const pc__spot *spot, uint64_t *replaced)
+static int is_there(pc__disk *disk, int sub, const char *name, const pc__spot *spot,
+                    uint64_t *replaced)
 {
     struct stat st;
     pc__disk_facts facts;
@@ -115,22 +121,28 @@ static int is_there(pc__disk *disk, int sub, const char *name, const pc__spot *s
     if (fstatat(sub, name, &st, AT_SYMLINK_NOFOLLOW) || !pc__dir_is_ours(&disk->root, &st))
         return 0;
     *replaced = (uint64_t)st.st_size;
-    return pc__disk_read_facts(disk, spot, &facts, &usable) == PC_OK && usable == PC_OK && !pc__disk_facts_expired(&facts, pc__now_date());
+    return pc__disk_read_facts(disk, spot, &facts, &usable) == PC_OK && usable == PC_OK
+           && !pc__disk_facts_expired(&facts, pc__now_date());
 }
 
-static pc_status give_name(pc__disk *disk, const pc__disk_draft *draft, const pc__spot *spot, uint64_t bytes, uint64_t *replaced)
+static pc_status give_name(pc__disk *disk, const pc__disk_draft *draft, const pc__spot *spot,
+                           uint64_t bytes, uint64_t *replaced)
 {
     char name[PC__DISK_NAME];
     pc_status status = PC_OK;
     int sub = pc__disk_sub(&disk->root, spot->key.bytes[0], 1), dir = pc__disk_new(&disk->root, 0);
     pc__disk_name(spot, name);
-    (void)!fchmod(draft->fd, 0400); /* nobody changes a record, and others may have it mapped: it says so where it can */
-    flock(draft->fd, LOCK_UN);      /* readers may have it under its name; who looks after drafts waits for the folder's lock */
+    (void)!fchmod(
+        draft->fd,
+        0400); /* nobody changes a record, and others may have it mapped: it says so where it can */
+    flock(draft->fd, LOCK_UN); /* readers may have it under its name; who looks after drafts waits
+                                  for the folder's lock */
     if (sub < 0 || dir < 0)
         status = fault(disk, sub < 0 ? name : PC__DISK_NEW);
     else if (is_there(disk, sub, name, spot, replaced))
         status = PC_MISS;
-    else if ((bytes != draft->reserved && ftruncate(draft->fd, (off_t)bytes)) || renameat(dir, draft->name, sub, name))
+    else if ((bytes != draft->reserved && ftruncate(draft->fd, (off_t)bytes))
+             || renameat(dir, draft->name, sub, name))
         status = fault(disk, name);
     if (dir >= 0)
         close(dir);
@@ -140,7 +152,8 @@ static pc_status give_name(pc__disk *disk, const pc__disk_draft *draft, const pc
 }
 
 /* Under its name, and in the table. */
-static void enter_table(pc__disk *disk, const pc__spot *spot, const pc__image *image, uint64_t bytes)
+static void enter_table(pc__disk *disk, const pc__spot *spot, const pc__image *image,
+                        uint64_t bytes)
 {
     pc__disk_facts facts;
     pc__disk_entry *e;
@@ -161,7 +174,8 @@ static void enter_table(pc__disk *disk, const pc__spot *spot, const pc__image *i
     pthread_mutex_unlock(&disk->guard);
 }
 
-pc_status pc__disk_draft_publish(pc__disk *disk, pc__disk_draft *draft, const pc__image *image, uint64_t bytes, double seconds, double deadline)
+pc_status pc__disk_draft_publish(pc__disk *disk, pc__disk_draft *draft, const pc__image *image,
+                                 uint64_t bytes, double seconds, double deadline)
 {
     pc__spot spot = pc__disk_spot_of(disk, &image->key);
     uint64_t replaced = 0;

@@ -13,9 +13,18 @@
 #include "base/file.h"
 #include "base/le.h"
 
-/* header: magic, u32 version, u32 bytes of a row, u64 rows, f64 clock of store/worth.h, 256 dates of sub-folders (ns since 1970); then rows; then XXH3-64 of
- * all before */
-enum { AT_VERSION = 8, AT_ROW = 12, AT_COUNT = 16, AT_CLOCK = 24, AT_DATES = 32, HEADER = AT_DATES + 8 * PC__DISK_SUBS, SUM = 8, VERSION = 2 };
+/* header: magic, u32 version, u32 bytes of a row, u64 rows, f64 clock of store/worth.h, 256 dates
+ * of sub-folders (ns since 1970); then rows; then XXH3-64 of all before */
+enum {
+    AT_VERSION = 8,
+    AT_ROW = 12,
+    AT_COUNT = 16,
+    AT_CLOCK = 24,
+    AT_DATES = 32,
+    HEADER = AT_DATES + 8 * PC__DISK_SUBS,
+    SUM = 8,
+    VERSION = 2
+};
 enum {
     ROW_KEY = 0,
     ROW_CONTENT = 32,
@@ -43,7 +52,8 @@ static void write_row(uint8_t *row, const pc__disk_facts *facts)
     memcpy(row + ROW_KEY, facts->spot.key.bytes, 32);
     memcpy(row + ROW_CONTENT, facts->content.bytes, 32);
     memcpy(row + ROW_BEFORE, facts->before.bytes, 32);
-    pc__put_u32(row + ROW_FLAGS, (facts->has_content ? 1u : 0) | (facts->has_before ? 2u : 0) | facts->state << 2);
+    pc__put_u32(row + ROW_FLAGS,
+                (facts->has_content ? 1u : 0) | (facts->has_before ? 2u : 0) | facts->state << 2);
     pc__put_u32(row + ROW_TOKENS, facts->tokens);
     pc__put_u32(row + ROW_PRIORITY, (uint32_t)facts->priority);
     pc__put_u32(row + ROW_ZERO, 0);
@@ -64,35 +74,47 @@ static int read_row(const uint8_t *row, pc__disk_facts *facts)
     uint32_t flags = pc__get_u32(row + ROW_FLAGS);
     const char *variant = (const char *)row + ROW_VARIANT;
     size_t size = strnlen(variant, PC__VARIANT);
-    *facts = (pc__disk_facts){.has_content = flags & 1, .has_before = flags >> 1 & 1, .state = flags >> 2, .tokens = pc__get_u32(row + ROW_TOKENS),
-                              .priority = (int32_t)pc__get_u32(row + ROW_PRIORITY), .bytes = pc__get_u64(row + ROW_BYTES),
-                              .cost = pc__get_f64(row + ROW_COST), .ttl = pc__get_f64(row + ROW_TTL),
-                              .expires = (int64_t)pc__get_u64(row + ROW_EXPIRES), .last = (int64_t)pc__get_u64(row + ROW_LAST),
-                              .uses = pc__get_u32(row + ROW_USES), .heat = pc__get_f64(row + ROW_HEAT)};
+    *facts = (pc__disk_facts){.has_content = flags & 1,
+                              .has_before = flags >> 1 & 1,
+                              .state = flags >> 2,
+                              .tokens = pc__get_u32(row + ROW_TOKENS),
+                              .priority = (int32_t)pc__get_u32(row + ROW_PRIORITY),
+                              .bytes = pc__get_u64(row + ROW_BYTES),
+                              .cost = pc__get_f64(row + ROW_COST),
+                              .ttl = pc__get_f64(row + ROW_TTL),
+                              .expires = (int64_t)pc__get_u64(row + ROW_EXPIRES),
+                              .last = (int64_t)pc__get_u64(row + ROW_LAST),
+                              .uses = pc__get_u32(row + ROW_USES),
+                              .heat = pc__get_f64(row + ROW_HEAT)};
     memcpy(facts->spot.key.bytes, row + ROW_KEY, 32);
     memcpy(facts->content.bytes, row + ROW_CONTENT, 32);
     memcpy(facts->before.bytes, row + ROW_BEFORE, 32);
-    return (!size || pc__variant_read(variant, size, facts->spot.variant)) && facts->state <= PC__DISK_UNREADABLE && facts->bytes < MOST_RECORD && facts->cost >= 0 && facts->cost < 1e15 && facts->ttl >= 0
-           && facts->ttl < 1e15 && isfinite(facts->heat);
+    return (!size || pc__variant_read(variant, size, facts->spot.variant))
+           && facts->state <= PC__DISK_UNREADABLE && facts->bytes < MOST_RECORD && facts->cost >= 0
+           && facts->cost < 1e15 && facts->ttl >= 0 && facts->ttl < 1e15 && isfinite(facts->heat);
 }
 
 static int is_whole(const pc__disk_index *index)
 {
     const uint8_t *d = index->data;
-    return !memcmp(d, magic, 8) && pc__get_u32(d + AT_VERSION) == VERSION && pc__get_u32(d + AT_ROW) == ROW
-           && pc__get_u64(d + AT_COUNT) == index->rows && HEADER + index->rows * ROW + SUM == index->size
+    return !memcmp(d, magic, 8) && pc__get_u32(d + AT_VERSION) == VERSION
+           && pc__get_u32(d + AT_ROW) == ROW && pc__get_u64(d + AT_COUNT) == index->rows
+           && HEADER + index->rows * ROW + SUM == index->size
            && pc__get_u64(d + index->size - SUM) == XXH3_64bits(d, index->size - SUM);
 }
 
-pc_status pc__disk_index_read(pc__disk_index *out, const pc_allocator *mem, const pc__disk_root *root)
+pc_status pc__disk_index_read(pc__disk_index *out, const pc_allocator *mem,
+                              const pc__disk_root *root)
 {
     struct stat st;
-    int fd = openat(root->fd, PC__DISK_INDEX, O_RDONLY | O_NOFOLLOW | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
+    int fd = openat(root->fd, PC__DISK_INDEX,
+                    O_RDONLY | O_NOFOLLOW | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
     pc_status status = PC_MISS;
     *out = (pc__disk_index){0};
     if (fd < 0)
         return PC_MISS;
-    if (!fstat(fd, &st) && pc__dir_is_ours(root, &st) && st.st_size >= HEADER + SUM && (uint64_t)st.st_size < MOST_BYTES) {
+    if (!fstat(fd, &st) && pc__dir_is_ours(root, &st) && st.st_size >= HEADER + SUM
+        && (uint64_t)st.st_size < MOST_BYTES) {
         out->size = (size_t)st.st_size;
         out->rows = (out->size - HEADER - SUM) / ROW;
         out->data = pc__alloc(mem, out->size);
@@ -127,7 +149,8 @@ static void merge(pc__worth *worth, pc__disk_entry *e, const pc__disk_facts *fac
         e->facts.expires = facts->expires;
 }
 
-pc_status pc__disk_index_apply(const pc__disk_index *index, pc__disk_table *table, int64_t dates[PC__DISK_SUBS])
+pc_status pc__disk_index_apply(const pc__disk_index *index, pc__disk_table *table,
+                               int64_t dates[PC__DISK_SUBS])
 {
     int is_empty = !pc__disk_table_count(table);
     double clock = pc__get_f64(index->data + AT_CLOCK);
@@ -152,7 +175,8 @@ pc_status pc__disk_index_apply(const pc__disk_index *index, pc__disk_table *tabl
     return status;
 }
 
-pc_status pc__disk_index_make(pc__disk_index *out, pc__disk_table *table, const int64_t dates[PC__DISK_SUBS])
+pc_status pc__disk_index_make(pc__disk_index *out, pc__disk_table *table,
+                              const int64_t dates[PC__DISK_SUBS])
 {
     size_t at = HEADER;
     *out = (pc__disk_index){.rows = pc__disk_table_count(table)};
@@ -167,7 +191,8 @@ pc_status pc__disk_index_make(pc__disk_index *out, pc__disk_table *table, const 
     pc__put_f64(out->data + AT_CLOCK, table->worth.clock);
     for (size_t i = 0; i < PC__DISK_SUBS; i++)
         pc__put_u64(out->data + AT_DATES + 8 * i, (uint64_t)dates[i]);
-    for (pc__disk_entry *e = pc__disk_table_next(table, NULL); e; e = pc__disk_table_next(table, e), at += ROW) {
+    for (pc__disk_entry *e = pc__disk_table_next(table, NULL); e;
+         e = pc__disk_table_next(table, e), at += ROW) {
         pc__disk_facts facts;
         pc__disk_table_facts(e, &facts);
         write_row(out->data + at, &facts);
@@ -179,7 +204,8 @@ pc_status pc__disk_index_make(pc__disk_index *out, pc__disk_table *table, const 
 
 void pc__disk_index_stands(pc__disk_table *table)
 {
-    for (pc__disk_entry *e = pc__disk_table_next(table, NULL); e; e = pc__disk_table_next(table, e)) {
+    for (pc__disk_entry *e = pc__disk_table_next(table, NULL); e;
+         e = pc__disk_table_next(table, e)) {
         e->fresh -= e->told;
         e->told = 0;
     }

@@ -20,7 +20,7 @@ typedef struct late_tier {
     pthread_mutex_t lock;       /* of what follows */
     double next;                /* pc__now clock: not before */
     char why[256];
-    pc_tier_stats counts;       /* of what it was asked in vain */
+    pc_tier_stats counts; /* of what it was asked in vain */
 } late_tier;
 
 static late_tier *self_of(pc__tier *tier)
@@ -44,7 +44,8 @@ static void note_why(late_tier *t)
     t->next = pc__now() + TRY_EVERY;
 }
 
-/* The folder, opened now if it can be. NULL: it cannot, and the error text says why. One thread tries; the others do not wait for it. */
+/* The folder, opened now if it can be. NULL: it cannot, and the error text says why. One thread
+ * tries; the others do not wait for it. */
 static pc__tier *try_open(pc__tier *tier)
 {
     late_tier *t = self_of(tier);
@@ -60,7 +61,8 @@ static pc__tier *try_open(pc__tier *tier)
         if (pc__tier_disk_new(&folder, &t->common, t->path) < 0)
             note_why(t);
         else
-            pc__log(t->common.context, PC_LOG_WARN, "cache: %s: has room now, and is in use", t->path);
+            pc__log(t->common.context, PC_LOG_WARN, "cache: %s: has room now, and is in use",
+                    t->path);
         atomic_store_explicit(&t->folder, folder, memory_order_release);
     }
     if (!folder)
@@ -90,7 +92,8 @@ static int may_have(pc__tier *tier, const pc__id *key, uint64_t *bytes)
 {
     pc__tier *folder = folder_of(tier);
     *bytes = 0;
-    return folder ? folder->ops->may_have(folder, key, bytes) : 1; /* nobody knows: asking says what is wrong */
+    return folder ? folder->ops->may_have(folder, key, bytes)
+                  : 1; /* nobody knows: asking says what is wrong */
 }
 
 static uint32_t why_not(pc__tier *tier, const pc__id *key)
@@ -99,7 +102,8 @@ static uint32_t why_not(pc__tier *tier, const pc__id *key)
     return folder && folder->ops->why_not ? folder->ops->why_not(folder, key) : PC_REASON_NONE;
 }
 
-static pc_status open_record(pc__tier *tier, const pc__id *key, double deadline, pc__source **out, int *timed_out)
+static pc_status open_record(pc__tier *tier, const pc__id *key, double deadline, pc__source **out,
+                             int *timed_out)
 {
     late_tier *t = self_of(tier);
     pc__tier *folder = try_open(tier);
@@ -114,7 +118,8 @@ static pc_status open_record(pc__tier *tier, const pc__id *key, double deadline,
     return pc__fail(PC_ERR_IO, "%s", why);
 }
 
-static void read_done(pc__tier *tier, const pc__id *key, pc_status status, uint64_t bytes, double seconds)
+static void read_done(pc__tier *tier, const pc__id *key, pc_status status, uint64_t bytes,
+                      double seconds)
 {
     pc__tier *folder = folder_of(tier);
     if (folder)
@@ -131,7 +136,8 @@ static pc_status put(pc__tier *tier, const pc__image *image, double deadline, ui
     snprintf(why, sizeof why, "%s", pc_error_text());
     *reason = PC_REASON_IO;
     count(t, &t->counts.offered, &t->counts.failed);
-    tell(t, PC_EVENT_STORE_FAILED, &image->key, (uint32_t)(image->tokens < UINT32_MAX ? image->tokens : UINT32_MAX));
+    tell(t, PC_EVENT_STORE_FAILED, &image->key,
+         (uint32_t)(image->tokens < UINT32_MAX ? image->tokens : UINT32_MAX));
     return pc__fail(PC_ERR_IO, "%s", why);
 }
 
@@ -193,8 +199,18 @@ static void free_tier(pc__tier *tier)
 
 pc_status pc__tier_disk_late_new(pc__tier **out, const pc__tier_common *common, const char *path)
 {
-    static const pc__tier_ops ops = {.id = PC_TIER_DISK, .may_have = may_have, .why_not = why_not, .open = open_record, .read_done = read_done, .put = put, .knows = knows,
-                                      .remove = remove_key, .clear = clear, .sweep = sweep, .stats = stats, .free = free_tier};
+    static const pc__tier_ops ops = {.id = PC_TIER_DISK,
+                                     .may_have = may_have,
+                                     .why_not = why_not,
+                                     .open = open_record,
+                                     .read_done = read_done,
+                                     .put = put,
+                                     .knows = knows,
+                                     .remove = remove_key,
+                                     .clear = clear,
+                                     .sweep = sweep,
+                                     .stats = stats,
+                                     .free = free_tier};
     char why[256];
     late_tier *t;
     *out = NULL;

@@ -1,5 +1,8 @@
-/* The tier DISK of a cache that was made while the folder's disk had no room for the folder: it stands in the place of the tier, fails what it is asked for, and tries again to open the folder when it is
- * asked, or swept, at most once a second. From then on it passes everything on. So a full disk costs the tier, not the cache, and what it costs is counted like any other failure of a tier. */
+/* The tier DISK of a cache that was made while the folder's disk had no room for the folder: it
+ * stands in the place of the tier, fails what it is asked for, and tries again to open the folder
+ * when it is asked, or swept, at most once a second. From then on it passes everything on. So a
+ * full disk costs the tier, not the cache, and what it costs is counted like any other failure of a
+ * tier. */
 #ifndef PC_STORE_DISK_LATE_H
 #define PC_STORE_DISK_LATE_H
 

@@ -11,7 +11,16 @@
 #include "base/file.h"
 #include "base/le.h"
 
-enum { RECORD_BYTES = 64, AT_VERSION = 8, AT_DIRTY = 12, AT_BYTES = 16, AT_GENERATION = 24, AT_BOOT = 32, AT_CHECK = 56, VERSION = 1 };
+enum {
+    RECORD_BYTES = 64,
+    AT_VERSION = 8,
+    AT_DIRTY = 12,
+    AT_BYTES = 16,
+    AT_GENERATION = 24,
+    AT_BOOT = 32,
+    AT_CHECK = 56,
+    VERSION = 1
+};
 static const char magic[9] = "PCFOLDER";
 
 /* Changes with every start of the machine; zeros where the system does not tell. */
@@ -25,7 +34,9 @@ static void read_boot_id(uint8_t boot[16])
         return;
     if (pc__read_at(fd, text, sizeof text - 1, 0) > 0)
         for (const char *c = text; *c && n < 32; c++) {
-            int digit = *c >= '0' && *c <= '9' ? *c - '0' : *c >= 'a' && *c <= 'f' ? *c - 'a' + 10 : -1;
+            int digit = *c >= '0' && *c <= '9'   ? *c - '0'
+                        : *c >= 'a' && *c <= 'f' ? *c - 'a' + 10
+                                                 : -1;
             if (digit >= 0) {
                 boot[n / 2] = (uint8_t)(n % 2 ? boot[n / 2] | digit : digit << 4);
                 n++;
@@ -50,8 +61,9 @@ void pc__disk_lock_close(pc__disk_lock *lock)
 static void read_record(pc__disk_lock *lock)
 {
     uint8_t raw[RECORD_BYTES];
-    int whole = pc__read_at(lock->fd, raw, sizeof raw, 0) == (int64_t)sizeof raw && !memcmp(raw, magic, 8)
-                && pc__get_u32(raw + AT_VERSION) == VERSION && pc__get_u64(raw + AT_CHECK) == XXH3_64bits(raw, AT_CHECK);
+    int whole = pc__read_at(lock->fd, raw, sizeof raw, 0) == (int64_t)sizeof raw
+                && !memcmp(raw, magic, 8) && pc__get_u32(raw + AT_VERSION) == VERSION
+                && pc__get_u64(raw + AT_CHECK) == XXH3_64bits(raw, AT_CHECK);
     lock->is_dirty = 0;
     lock->is_unknown = !whole || memcmp(raw + AT_BOOT, lock->boot, sizeof lock->boot);
     lock->is_trusted = !lock->is_unknown && !pc__get_u32(raw + AT_DIRTY);
@@ -87,7 +99,8 @@ pc_status pc__disk_lock_mark(pc__disk_lock *lock, const pc__disk_root *root)
         return PC_OK;
     error = write_record(lock, 1);
     if (error)
-        return pc__fail_system(PC_ERR_IO, error, "%s/%s: %s", root->path, PC__DISK_LOCK, strerror(error));
+        return pc__fail_system(PC_ERR_IO, error, "%s/%s: %s", root->path, PC__DISK_LOCK,
+                               strerror(error));
     lock->is_dirty = 1;
     return PC_OK;
 }
@@ -96,7 +109,8 @@ void pc__disk_lock_drop(pc__disk_lock *lock)
 {
     if (lock->is_dirty) {
         lock->generation++;
-        write_record(lock, !lock->is_trusted); /* if it fails it stays dirty, and the next one counts */
+        write_record(lock,
+                     !lock->is_trusted); /* if it fails it stays dirty, and the next one counts */
         lock->is_dirty = 0;
     }
     flock(lock->fd, LOCK_UN);

@@ -68,5 +68,7 @@ void pc__disk_maps_give(pc__disk_maps *maps, uint64_t bytes)
 
 uint64_t pc__disk_maps_bytes(const pc__disk_maps *maps)
 {
-    return maps ? atomic_load_explicit(&((pc__disk_maps *)(uintptr_t)maps)->bytes, memory_order_relaxed) : 0;
+    return maps ? atomic_load_explicit(&((pc__disk_maps *)(uintptr_t)maps)->bytes,
+                                       memory_order_relaxed)
+                : 0;
 }

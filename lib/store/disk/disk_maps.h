@@ -1,8 +1,10 @@
 /* Which records of a folder are mapped instead of read, and how much of it is mapped at a time.
  *
- * A mapping costs nothing of what reading costs (memory that has to be found, a copy), but it is a promise of the file system's: a page that it cannot give later, because the file
- * was cut short or the server has gone, ends the process (SIGBUS). So only records on file systems that are known to be local are mapped; none that are small, which gain
- * nothing; and no more at a time than a process can do without (Linux gives it 65530 mappings in all). */
+ * A mapping costs nothing of what reading costs (memory that has to be found, a copy), but it is a
+ * promise of the file system's: a page that it cannot give later, because the file was cut short or
+ * the server has gone, ends the process (SIGBUS). So only records on file systems that are known to
+ * be local are mapped; none that are small, which gain nothing; and no more at a time than a
+ * process can do without (Linux gives it 65530 mappings in all). */
 #ifndef PC_STORE_DISK_MAPS_H
 #define PC_STORE_DISK_MAPS_H
 
@@ -15,7 +17,8 @@ pc_status pc__disk_maps_new(pc__disk_maps **out, const pc_allocator *mem, int fo
 /* Who has mapped records outlives the tier. */
 pc__disk_maps *pc__disk_maps_ref(pc__disk_maps *maps);
 void pc__disk_maps_unref(pc__disk_maps *maps); /* NULL does nothing */
-int pc__disk_maps_take(pc__disk_maps *maps, uint64_t bytes); /* 1: so large a record may be mapped now, and is counted */
+int pc__disk_maps_take(pc__disk_maps *maps,
+                       uint64_t bytes); /* 1: so large a record may be mapped now, and is counted */
 void pc__disk_maps_give(pc__disk_maps *maps, uint64_t bytes);
 uint64_t pc__disk_maps_bytes(const pc__disk_maps *maps); /* NULL: 0 */
 

@@ -10,13 +10,15 @@
 #include <sys/syscall.h>
 #endif
 
-/* Bytes that stay of the old record, for its draft's header to overwrite at last: ext4 takes a file that was cut to nothing for one whose owner wants it on the disk when it is closed, which takes
+/* Bytes that stay of the old record, for its draft's header to overwrite at last: ext4 takes a file
+ * that was cut to nothing for one whose owner wants it on the disk when it is closed, which takes
  * milliseconds (mount option auto_da_alloc). */
 enum { LEFT = 1 };
 
 void pc__disk_draft_name(pc__disk *disk, char name[32])
 {
-    snprintf(name, 32, "%08x%08x%08x", (unsigned)getpid(), (unsigned)(uintptr_t)disk, (unsigned)disk->drafts++);
+    snprintf(name, 32, "%08x%08x%08x", (unsigned)getpid(), (unsigned)(uintptr_t)disk,
+             (unsigned)disk->drafts++);
 }
 
 #if defined(F_SETLEASE) && defined(F_SETOWN_EX) && defined(SYS_gettid)
@@ -40,7 +42,8 @@ static void give_lease(int fd)
     (void)!fcntl(fd, F_SETLEASE, F_UNLCK);
 }
 
-/* The record's file, open for writing: it is read-only for all until now. -1: it is not to be had. */
+/* The record's file, open for writing: it is read-only for all until now. -1: it is not to be had.
+ */
 static int open_to_write(const pc__disk_root *root, int sub, const char *name, struct stat *st)
 {
     const int flags = O_NOFOLLOW | O_CLOEXEC | O_NONBLOCK | O_NOCTTY;
@@ -48,7 +51,8 @@ static int open_to_write(const pc__disk_root *root, int sub, const char *name, s
     int fd = openat(sub, name, O_RDONLY | flags), ours;
     if (fd < 0)
         return -1;
-    ours = !fstat(fd, st) && pc__dir_is_ours(root, st) && st->st_uid == geteuid() && st->st_nlink == 1 && !fchmod(fd, 0600);
+    ours = !fstat(fd, st) && pc__dir_is_ours(root, st) && st->st_uid == geteuid()
+           && st->st_nlink == 1 && !fchmod(fd, 0600);
     close(fd);
     fd = ours ? openat(sub, name, O_RDWR | flags) : -1;
     if (fd >= 0 && !fstat(fd, &again) && again.st_ino == st->st_ino && again.st_dev == st->st_dev)
@@ -89,7 +93,8 @@ int pc__disk_reuse(pc__disk *disk, const pc__spot *spot, pc__disk_spare *spare, 
     spare->fd = fd;
     if (fd >= 0) {
         *bytes = (uint64_t)st.st_size;
-        pc__disk_lock_add(&disk->lock, LEFT); /* like every file in new/ it counts: a scan finds it */
+        pc__disk_lock_add(&disk->lock,
+                          LEFT); /* like every file in new/ it counts: a scan finds it */
         if (ftruncate(fd, LEFT))
             pc__disk_spare_drop(disk, spare);
     }

@@ -2,8 +2,12 @@
 
 #include "store/disk/disk_scan.h"
 
-#define SCAN_SECONDS 1.0 /* others' changes are looked for that often at most, unless there is nothing left to give up */
-#define BATCH_SECONDS 0.02 /* that others may have to wait for the lock of a folder which shrinks */
+#define SCAN_SECONDS                                                                               \
+    1.0 /* others' changes are looked for that often at most, unless there is nothing left to give \
+           up */
+#define BATCH_SECONDS                                                           \
+    0.02 /* that others may have to wait for the lock of a folder which shrinks \
+          */
 
 static int fits(const pc__disk *disk, uint64_t need, uint64_t limit)
 {
@@ -11,14 +15,16 @@ static int fits(const pc__disk *disk, uint64_t need, uint64_t limit)
 }
 
 /* Out of the folder, or its file is a spare now. As pc__disk_unlink_record. */
-static pc_status take_away(pc__disk *disk, const pc__spot *spot, pc__disk_spare *spare, uint64_t *bytes)
+static pc_status take_away(pc__disk *disk, const pc__spot *spot, pc__disk_spare *spare,
+                           uint64_t *bytes)
 {
     if (spare && spare->fd < 0 && pc__disk_reuse(disk, spot, spare, bytes))
         return PC_OK;
     return pc__disk_unlink_record(&disk->root, spot, bytes);
 }
 
-static pc_status erase(pc__disk *disk, const pc__spot *spot, uint32_t kind, uint32_t reason, int lost, pc__disk_spare *spare)
+static pc_status erase(pc__disk *disk, const pc__spot *spot, uint32_t kind, uint32_t reason,
+                       int lost, pc__disk_spare *spare)
 {
     pc__disk_entry *e;
     uint64_t bytes;
@@ -51,7 +57,8 @@ static pc_status erase(pc__disk *disk, const pc__spot *spot, uint32_t kind, uint
     return status;
 }
 
-pc_status pc__disk_erase(pc__disk *disk, const pc__spot *spot, uint32_t kind, uint32_t reason, int lost)
+pc_status pc__disk_erase(pc__disk *disk, const pc__spot *spot, uint32_t kind, uint32_t reason,
+                         int lost)
 {
     return erase(disk, spot, kind, reason, lost, NULL);
 }
@@ -68,9 +75,11 @@ static pc_status list_expired(pc__disk *disk, int64_t now, pc__spot **spots, siz
     *count = 0;
     pthread_mutex_lock(&disk->guard);
     if (disk->table.soonest && disk->table.soonest <= now) {
-        for (pc__disk_entry *e = pc__disk_table_next(&disk->table, NULL); e && status >= 0; e = pc__disk_table_next(&disk->table, e)) {
+        for (pc__disk_entry *e = pc__disk_table_next(&disk->table, NULL); e && status >= 0;
+             e = pc__disk_table_next(&disk->table, e)) {
             if (pc__disk_facts_expired(&e->facts, now)) {
-                status = pc__grow(&disk->mem, (void **)spots, &capacity, *count + 1, sizeof **spots);
+                status = pc__grow(&disk->mem, (void **)spots, &capacity, *count + 1,
+                                  sizeof **spots);
                 if (status >= 0)
                     (*spots)[(*count)++] = e->facts.spot;
             } else if (e->facts.expires && (!soonest || e->facts.expires < soonest)) {
@@ -124,7 +133,8 @@ pc_status pc__disk_drop_expired(pc__disk *disk)
 /* --------------------------------------------------------------------- room */
 
 /* PC_MISS: nothing may go. */
-static pc_status evict_least(pc__disk *disk, int32_t priority, const pc__id *before, pc__disk_spare *spare)
+static pc_status evict_least(pc__disk *disk, int32_t priority, const pc__id *before,
+                             pc__disk_spare *spare)
 {
     pc__disk_entry *saw = NULL, *least;
     pc__spot spot;
@@ -156,7 +166,8 @@ static pc_status catch_up(pc__disk *disk)
     return status < 0 ? status : pc__disk_fill(disk);
 }
 
-/* What is of no use to anybody, until `need` bytes fit into `limit`; and then what others have done. */
+/* What is of no use to anybody, until `need` bytes fit into `limit`; and then what others have
+ * done. */
 static pc_status tidy(pc__disk *disk, uint64_t need, uint64_t limit, int *scanned)
 {
     uint64_t live;
@@ -165,14 +176,16 @@ static pc_status tidy(pc__disk *disk, uint64_t need, uint64_t limit, int *scanne
         status = pc__disk_reclaim(disk, &live);
     if (status >= 0 && !fits(disk, need, limit))
         status = pc__disk_drop_expired(disk);
-    if (status >= 0 && !fits(disk, need, limit) && disk->generation != disk->lock.generation && pc__now() - disk->scanned > SCAN_SECONDS) {
+    if (status >= 0 && !fits(disk, need, limit) && disk->generation != disk->lock.generation
+        && pc__now() - disk->scanned > SCAN_SECONDS) {
         status = catch_up(disk);
         *scanned = 1;
     }
     return status;
 }
 
-pc_status pc__disk_make_room(pc__disk *disk, uint64_t need, int32_t priority, const pc__id *before, pc__disk_spare *spare)
+pc_status pc__disk_make_room(pc__disk *disk, uint64_t need, int32_t priority, const pc__id *before,
+                             pc__disk_spare *spare)
 {
     int scanned = 0;
     uint64_t found = disk->lock.bytes, limit = found > disk->budget ? found : disk->budget;

@@ -24,8 +24,8 @@ static int is_sub_name(const char *name)
 
 static int is_known_name(const char *name)
 {
-    return !strcmp(name, ".") || !strcmp(name, "..") || !strcmp(name, PC__DISK_NEW) || !strncmp(name, "promptcache.", 12)
-           || is_sub_name(name);
+    return !strcmp(name, ".") || !strcmp(name, "..") || !strcmp(name, PC__DISK_NEW)
+           || !strncmp(name, "promptcache.", 12) || is_sub_name(name);
 }
 
 /* A folder without a lock file is ours if nothing in it is not: it is new, or the file was lost. */
@@ -48,7 +48,8 @@ static pc_status holds_nothing_else(const pc__disk_root *root, int make)
     }
     while (status == PC_OK && (entry = readdir(dir))) {
         if (!is_known_name(entry->d_name))
-            status = pc__fail(PC_ERR_FORMAT, "%s: holds '%.80s': not a folder of records", root->path, entry->d_name);
+            status = pc__fail(PC_ERR_FORMAT, "%s: holds '%.80s': not a folder of records",
+                              root->path, entry->d_name);
         count += entry->d_name[0] != '.';
     }
     closedir(dir);
@@ -57,7 +58,8 @@ static pc_status holds_nothing_else(const pc__disk_root *root, int make)
     return status;
 }
 
-pc_status pc__disk_root_open(pc__disk_root *out, const pc_allocator *mem, const char *path, int make)
+pc_status pc__disk_root_open(pc__disk_root *out, const pc_allocator *mem, const char *path,
+                             int make)
 {
     pc_status status = pc__dir_open(out, mem, path, make);
     if (status == PC_OK && (status = holds_nothing_else(out, make)) < 0)
@@ -69,7 +71,8 @@ void pc__disk_name(const pc__spot *spot, char name[PC__DISK_NAME])
 {
     char hex[65];
     pc__id_hex(&spot->key, hex);
-    snprintf(name, PC__DISK_NAME, "%s%s%s%s", hex, *spot->variant ? "." : "", spot->variant, PC__DISK_SUFFIX);
+    snprintf(name, PC__DISK_NAME, "%s%s%s%s", hex, *spot->variant ? "." : "", spot->variant,
+             PC__DISK_SUFFIX);
 }
 
 static int read_key(const char *digits, pc__id *key)
@@ -88,7 +91,8 @@ int pc__disk_spot(const char *name, unsigned sub, pc__spot *spot)
     const size_t suffix = strlen(PC__DISK_SUFFIX);
     size_t size = strnlen(name, PC__DISK_NAME), variant;
     *spot = (pc__spot){0};
-    if (size >= PC__DISK_NAME || size < 64 + suffix || strcmp(name + size - suffix, PC__DISK_SUFFIX) || !read_key(name, &spot->key))
+    if (size >= PC__DISK_NAME || size < 64 + suffix || strcmp(name + size - suffix, PC__DISK_SUFFIX)
+        || !read_key(name, &spot->key))
         return 0;
     variant = size - 64 - suffix;
     if (variant && (name[64] != '.' || !pc__variant_read(name + 65, variant - 1, spot->variant)))
@@ -143,29 +147,34 @@ static pc_status no_record(const pc__disk_root *root, const char *name)
 {
     if (errno == ENOENT || errno == ELOOP || errno == ENOTDIR || errno == ENXIO || errno == EISDIR)
         return PC_MISS;
-    if (errno == EWOULDBLOCK) /* just now its file is being taken for another record (store/disk/disk_reuse.h) */
+    if (errno == EWOULDBLOCK) /* just now its file is being taken for another record
+                                 (store/disk/disk_reuse.h) */
         return PC_MISS;
     return pc__fail(PC_ERR_IO, "%s/%.2s/%s: %s", root->path, name, name, strerror(errno));
 }
 
-/* Whether the file that was opened under the name is still the record of that name, and stays so while
- * it is open or mapped. Between the look-up of the name and the opening a writer may have taken the file
- * for another record (store/disk/disk_reuse.h): he has it locked, or it has another name by now. */
+/* Whether the file that was opened under the name is still the record of that name, and stays so
+ * while it is open or mapped. Between the look-up of the name and the opening a writer may have
+ * taken the file for another record (store/disk/disk_reuse.h): he has it locked, or it has another
+ * name by now. */
 static int is_held(int sub, const char *name, int fd, const struct stat *st)
 {
     struct stat now;
     if (flock(fd, LOCK_SH | LOCK_NB) && errno == EWOULDBLOCK)
         return 0;
-    return !fstatat(sub, name, &now, AT_SYMLINK_NOFOLLOW) && now.st_ino == st->st_ino && now.st_dev == st->st_dev;
+    return !fstatat(sub, name, &now, AT_SYMLINK_NOFOLLOW) && now.st_ino == st->st_ino
+           && now.st_dev == st->st_dev;
 }
 
-pc_status pc__disk_open_record(const pc__disk_root *root, const pc__spot *spot, int *fd, struct stat *st)
+pc_status pc__disk_open_record(const pc__disk_root *root, const pc__spot *spot, int *fd,
+                               struct stat *st)
 {
     char name[PC__DISK_NAME];
     int sub = pc__disk_sub(root, spot->key.bytes[0], 0);
     pc_status status = PC_OK;
     pc__disk_name(spot, name);
-    *fd = sub < 0 ? -1 : openat(sub, name, O_RDONLY | O_NOFOLLOW | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
+    *fd = sub < 0 ? -1
+                  : openat(sub, name, O_RDONLY | O_NOFOLLOW | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
     if (*fd < 0)
         status = no_record(root, name);
     else if (fstat(*fd, st))

@@ -8,7 +8,8 @@
 #include <sys/file.h>
 #include <unistd.h>
 
-/* A folder that was changed a moment ago may change again within the same tick of the file system's clock: its date proves nothing. */
+/* A folder that was changed a moment ago may change again within the same tick of the file system's
+ * clock: its date proves nothing. */
 #define RACY_NS INT64_C(2000000000)
 
 typedef struct found {
@@ -24,7 +25,9 @@ typedef struct listing {
 
 static int64_t ns_of(struct timespec time)
 {
-    return (int64_t)((uint64_t)time.tv_sec * 1000000000 + (uint64_t)time.tv_nsec); /* dates that a file system can tell may be too far off for it: they are compared all the same */
+    return (int64_t)((uint64_t)time.tv_sec * 1000000000
+                     + (uint64_t)time.tv_nsec); /* dates that a file system can tell may be too far
+                                                   off for it: they are compared all the same */
 }
 
 static pc_status dir_fault(const pc__disk *disk, const char *name)
@@ -32,7 +35,8 @@ static pc_status dir_fault(const pc__disk *disk, const char *name)
     return pc__fail(PC_ERR_IO, "%s/%s: %s", disk->root.path, name, strerror(errno));
 }
 
-/* Nobody else may write to a sub-folder either: who may could take records away, or give them other names. */
+/* Nobody else may write to a sub-folder either: who may could take records away, or give them other
+ * names. */
 static pc_status check_sub(const pc__disk *disk, const char *name, int fd, struct stat *st)
 {
     if (fstat(fd, st))
@@ -40,7 +44,8 @@ static pc_status check_sub(const pc__disk *disk, const char *name, int fd, struc
     return pc__dir_check(disk->root.path, name, st, disk->root.owner);
 }
 
-/* The records of one sub-folder, and its date from before they were read. PC_OK with nothing where there is none. PC_ERR_STATE: others may write to it. */
+/* The records of one sub-folder, and its date from before they were read. PC_OK with nothing where
+ * there is none. PC_ERR_STATE: others may write to it. */
 static pc_status list_sub(pc__disk *disk, unsigned sub, listing *out, int64_t *date)
 {
     struct stat st;
@@ -54,7 +59,8 @@ static pc_status list_sub(pc__disk *disk, unsigned sub, listing *out, int64_t *d
     *date = 0;
     snprintf(name, sizeof name, "%02x", sub);
     if (fd < 0)
-        return errno == ENOENT || errno == ENOTDIR || errno == ELOOP ? PC_OK : dir_fault(disk, name);
+        return errno == ENOENT || errno == ENOTDIR || errno == ELOOP ? PC_OK
+                                                                     : dir_fault(disk, name);
     status = check_sub(disk, name, fd, &st);
     dir = status >= 0 ? fdopendir(fd) : NULL;
     if (!dir) {
@@ -66,12 +72,14 @@ static pc_status list_sub(pc__disk *disk, unsigned sub, listing *out, int64_t *d
     *date = ns_of(st.st_mtim) < ns_of(now) - RACY_NS ? ns_of(st.st_mtim) : 0;
     for (errno = 0; status >= 0 && (entry = readdir(dir)); errno = 0) {
         found one;
-        if (!pc__disk_spot(entry->d_name, sub, &one.spot) || fstatat(fd, entry->d_name, &st, AT_SYMLINK_NOFOLLOW)
+        if (!pc__disk_spot(entry->d_name, sub, &one.spot)
+            || fstatat(fd, entry->d_name, &st, AT_SYMLINK_NOFOLLOW)
             || !pc__dir_is_ours(&disk->root, &st))
             continue;
         one.bytes = (uint64_t)st.st_size;
         one.last = st.st_mtim.tv_sec;
-        status = pc__grow(&disk->mem, (void **)&out->items, &out->capacity, out->count + 1, sizeof *out->items);
+        status = pc__grow(&disk->mem, (void **)&out->items, &out->capacity, out->count + 1,
+                          sizeof *out->items);
         if (status >= 0)
             out->items[out->count++] = one;
     }
@@ -81,13 +89,15 @@ static pc_status list_sub(pc__disk *disk, unsigned sub, listing *out, int64_t *d
     return status;
 }
 
-/* What is new is added by its name and size; a file that has another size than it had is another one. Under guard. */
+/* What is new is added by its name and size; a file that has another size than it had is another
+ * one. Under guard. */
 static pc_status take_in(pc__disk *disk, const listing *list)
 {
     pc_status status = PC_OK;
     for (size_t i = 0; i < list->count && status >= 0; i++) {
         const found *f = &list->items[i];
-        pc__disk_facts facts = {.spot = f->spot, .bytes = f->bytes, .last = f->last, .state = PC__DISK_UNREAD};
+        pc__disk_facts facts = {
+            .spot = f->spot, .bytes = f->bytes, .last = f->last, .state = PC__DISK_UNREAD};
         pc__disk_entry *e = pc__disk_table_find(&disk->table, &f->spot);
         if (e && e->facts.bytes != f->bytes) {
             pc__disk_table_drop(&disk->table, e);
@@ -121,8 +131,10 @@ static void forget_lost(pc__disk *disk, const uint8_t scanned[PC__DISK_SUBS])
 static int is_unchanged(const pc__disk *disk, unsigned sub)
 {
     struct stat st;
-    return disk->dates[sub] && !pc__disk_sub_stat(&disk->root, sub, &st) && ns_of(st.st_mtim) == disk->dates[sub]
-           && !(st.st_mode & (S_IWGRP | S_IWOTH)); /* else it is listed, which tells what is wrong */
+    return disk->dates[sub] && !pc__disk_sub_stat(&disk->root, sub, &st)
+           && ns_of(st.st_mtim) == disk->dates[sub]
+           && !(st.st_mode
+                & (S_IWGRP | S_IWOTH)); /* else it is listed, which tells what is wrong */
 }
 
 static pc_status scan_subs(pc__disk *disk, int all)
@@ -161,13 +173,19 @@ static pc_status reclaim_one(pc__disk *disk, int dir, const char *name, uint64_t
 {
     struct stat st;
     pc_status status = PC_OK;
-    int fd = openat(dir, name, O_RDONLY | O_NOFOLLOW | O_CLOEXEC | O_NONBLOCK | O_NOCTTY); /* one that was to be published may be read-only */
-    if (fd < 0) /* a link, published meanwhile by who does not lock, somebody else's; what else it is, how much lies there is not known */
-        return errno == ELOOP || errno == ENOENT || errno == EACCES || errno == ENXIO ? PC_OK : dir_fault(disk, PC__DISK_NEW);
+    int fd = openat(dir, name,
+                    O_RDONLY | O_NOFOLLOW | O_CLOEXEC | O_NONBLOCK
+                        | O_NOCTTY); /* one that was to be published may be read-only */
+    if (fd < 0) /* a link, published meanwhile by who does not lock, somebody else's; what else it
+                   is, how much lies there is not known */
+        return errno == ELOOP || errno == ENOENT || errno == EACCES || errno == ENXIO
+                   ? PC_OK
+                   : dir_fault(disk, PC__DISK_NEW);
     if (!fstat(fd, &st) && pc__dir_is_ours(&disk->root, &st)) {
         if (flock(fd, LOCK_EX | LOCK_NB)) {
             *live += (uint64_t)st.st_size;
-        } else if ((status = pc__disk_lock_mark(&disk->lock, &disk->root)) == PC_OK && !unlinkat(dir, name, 0)) {
+        } else if ((status = pc__disk_lock_mark(&disk->lock, &disk->root)) == PC_OK
+                   && !unlinkat(dir, name, 0)) {
             pc__disk_lock_take_off(&disk->lock, (uint64_t)st.st_size);
             disk->reclaimed_bytes += (uint64_t)st.st_size;
             disk->reclaimed++;
@@ -234,10 +252,12 @@ static pc_status list_unread(pc__disk *disk, listing *out)
 {
     pc_status status = PC_OK;
     pthread_mutex_lock(&disk->guard);
-    for (pc__disk_entry *e = pc__disk_table_next(&disk->table, NULL); e && status >= 0; e = pc__disk_table_next(&disk->table, e)) {
+    for (pc__disk_entry *e = pc__disk_table_next(&disk->table, NULL); e && status >= 0;
+         e = pc__disk_table_next(&disk->table, e)) {
         if (e->facts.state != PC__DISK_UNREAD)
             continue;
-        status = pc__grow(&disk->mem, (void **)&out->items, &out->capacity, out->count + 1, sizeof *out->items);
+        status = pc__grow(&disk->mem, (void **)&out->items, &out->capacity, out->count + 1,
+                          sizeof *out->items);
         if (status >= 0)
             out->items[out->count++].spot = e->facts.spot;
     }

@@ -4,12 +4,14 @@
 
 #include "store/disk/disk.h"
 
-/* Looks at the sub-folders that have changed since they were scanned (all: at each), forgets what is gone (counted lost), notes what is new, removes what
- * killed writers left, and with the folder's lock corrects how much there is. Between enter and leave, or read_only under `work`. */
+/* Looks at the sub-folders that have changed since they were scanned (all: at each), forgets what
+ * is gone (counted lost), notes what is new, removes what killed writers left, and with the
+ * folder's lock corrects how much there is. Between enter and leave, or read_only under `work`. */
 pc_status pc__disk_scan(pc__disk *disk, int all);
 /* Reads the headers of what a scan has found. Under `work`. */
 pc_status pc__disk_fill(pc__disk *disk);
-/* What is in new/: *live bytes of writers that live; removes what others left. Between enter and leave. */
+/* What is in new/: *live bytes of writers that live; removes what others left. Between enter and
+ * leave. */
 pc_status pc__disk_reclaim(pc__disk *disk, uint64_t *live);
 
 #endif

@@ -16,8 +16,10 @@
 
 enum {
     CHUNK = 4 << 20,  /* a thousandth of a second to a second, from memory to the slowest disk */
-    AHEAD = 32 << 20, /* what a disk is kept busy with while we check and decode: 8 << 20 gave a shared one a tenth less */
-    STEP = 256 << 10  /* at a time: the kernel does no more in one call where its own reading ahead is set to the usual */
+    AHEAD = 32 << 20, /* what a disk is kept busy with while we check and decode: 8 << 20 gave a
+                         shared one a tenth less */
+    STEP = 256 << 10  /* at a time: the kernel does no more in one call where its own reading ahead
+                         is set to the usual */
 };
 
 typedef struct disk_source {
@@ -28,7 +30,7 @@ typedef struct disk_source {
     double deadline;
     pc__disk_maps *maps; /* a reference; NULL: it is read */
     uint8_t *map;        /* NULL: not mapped */
-    char *where;        /* for texts */
+    char *where;         /* for texts */
 } disk_source;
 
 static disk_source *self_of(pc__source *source)
@@ -36,7 +38,8 @@ static disk_source *self_of(pc__source *source)
     return PC__AROUND(source, disk_source, source);
 }
 
-/* Where piece and offset lie in the file. The numbers come from headers: nothing is added before it is compared. */
+/* Where piece and offset lie in the file. The numbers come from headers: nothing is added before it
+ * is compared. */
 static int lies_inside(const disk_source *s, uint64_t offset, uint64_t at, size_t size)
 {
     uint64_t bytes = s->source.bytes;
@@ -64,22 +67,27 @@ static int is_near(const disk_source *s, uint64_t at)
 #endif
 }
 
-/* Several threads read one file at several places, which the kernel's own reading ahead takes for jumps: it is told. What lies in the page cache needs none of it. */
+/* Several threads read one file at several places, which the kernel's own reading ahead takes for
+ * jumps: it is told. What lies in the page cache needs none of it. */
 static void read_ahead(disk_source *s, uint64_t end)
 {
     uint64_t from = atomic_load_explicit(&s->asked, memory_order_relaxed), until = end + AHEAD;
     until = until < s->source.bytes ? until : s->source.bytes;
-    if (from + STEP > until || !atomic_compare_exchange_strong(&s->asked, &from, until) || is_near(s, from))
+    if (from + STEP > until || !atomic_compare_exchange_strong(&s->asked, &from, until)
+        || is_near(s, from))
         return;
     for (uint64_t at = from; at < until; at += STEP)
-        (void)!posix_fadvise(s->fd, (off_t)at, (off_t)(until - at < STEP ? until - at : STEP), POSIX_FADV_WILLNEED);
+        (void)!posix_fadvise(s->fd, (off_t)at, (off_t)(until - at < STEP ? until - at : STEP),
+                             POSIX_FADV_WILLNEED);
 }
 
-static pc_status read_part(pc__source *source, size_t piece, uint64_t offset, uint64_t at, void *data, size_t size)
+static pc_status read_part(pc__source *source, size_t piece, uint64_t offset, uint64_t at,
+                           void *data, size_t size)
 {
     disk_source *s = self_of(source);
     if (!lies_inside(s, offset, at, size))
-        return pc__fail(PC_ERR_FORMAT, "%s: cut short: %llu bytes", s->where, (unsigned long long)source->bytes);
+        return pc__fail(PC_ERR_FORMAT, "%s: cut short: %llu bytes", s->where,
+                        (unsigned long long)source->bytes);
     if (piece) /* who reads a header may want no more */
         read_ahead(s, offset + at + size);
     for (size_t done = 0, n; done < size; done += n) {
@@ -97,7 +105,8 @@ static pc_status read_part(pc__source *source, size_t piece, uint64_t offset, ui
     return PC_OK;
 }
 
-static const void *borrow(pc__source *source, size_t piece, uint64_t offset, uint64_t at, size_t size)
+static const void *borrow(pc__source *source, size_t piece, uint64_t offset, uint64_t at,
+                          size_t size)
 {
     disk_source *s = self_of(source);
     (void)piece;
@@ -109,9 +118,11 @@ static int map_file(pc__source *source)
 {
     disk_source *s = self_of(source);
     void *data;
-    if (s->map || !source->bytes || source->bytes > SIZE_MAX || !pc__disk_maps_take(s->maps, source->bytes))
+    if (s->map || !source->bytes || source->bytes > SIZE_MAX
+        || !pc__disk_maps_take(s->maps, source->bytes))
         return s->map != NULL;
-    data = mmap(NULL, (size_t)source->bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_NORESERVE, s->fd, 0);
+    data = mmap(NULL, (size_t)source->bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_NORESERVE,
+                s->fd, 0);
     if (data == MAP_FAILED)
         pc__disk_maps_give(s->maps, source->bytes); /* then it is read */
     else
@@ -125,11 +136,15 @@ static pc_status check_length(const disk_source *s, uint64_t end)
     struct stat st;
     if (fstat(s->fd, &st))
         return pc__fail(PC_ERR_IO, "%s: %s", s->where, strerror(errno));
-    return (uint64_t)st.st_size < end ? pc__fail(PC_ERR_FORMAT, "%s: cut short while it was being read", s->where) : PC_OK;
+    return (uint64_t)st.st_size < end
+               ? pc__fail(PC_ERR_FORMAT, "%s: cut short while it was being read", s->where)
+               : PC_OK;
 }
 
-/* The kernel takes the pages in now, many at a time, and says if it cannot. One that does not know how is asked for the length at least. */
-static pc_status touch_part(pc__source *source, size_t piece, uint64_t offset, uint64_t at, size_t size)
+/* The kernel takes the pages in now, many at a time, and says if it cannot. One that does not know
+ * how is asked for the length at least. */
+static pc_status touch_part(pc__source *source, size_t piece, uint64_t offset, uint64_t at,
+                            size_t size)
 {
     disk_source *s = self_of(source);
     pc_status status = check_deadline(s);
@@ -181,8 +196,9 @@ static char *where_of(const pc_allocator *mem, const pc__disk_root *root, const 
     return pc__path_join(mem, root->path, inside);
 }
 
-pc_status pc__disk_source_new(pc__source **out, const pc_allocator *mem, const pc__disk_root *root, const pc__spot *spot, int fd, uint64_t bytes,
-                              double deadline, pc__disk_maps *maps)
+pc_status pc__disk_source_new(pc__source **out, const pc_allocator *mem, const pc__disk_root *root,
+                              const pc__spot *spot, int fd, uint64_t bytes, double deadline,
+                              pc__disk_maps *maps)
 {
     disk_source *s = pc__calloc(mem, 1, sizeof *s);
     *out = NULL;
@@ -204,7 +220,9 @@ pc_status pc__disk_source_new(pc__source **out, const pc_allocator *mem, const p
     }
     s->source.close = close_source;
     s->source.bytes = bytes;
-    (void)!posix_fadvise(fd, 0, 0, POSIX_FADV_SEQUENTIAL); /* the kernel reads ahead twice as far while we check and decode */
+    (void)!posix_fadvise(
+        fd, 0, 0,
+        POSIX_FADV_SEQUENTIAL); /* the kernel reads ahead twice as far while we check and decode */
     *out = &s->source;
     return PC_OK;
 }
@@ -214,7 +232,8 @@ void pc__disk_source_expect(pc__source *source)
     read_ahead(self_of(source), 0);
 }
 
-static pc_status write_part(pc__sink *sink, size_t piece, uint64_t offset, const void *data, size_t size)
+static pc_status write_part(pc__sink *sink, size_t piece, uint64_t offset, const void *data,
+                            size_t size)
 {
     pc__disk_sink *s = PC__AROUND(sink, pc__disk_sink, sink);
     (void)piece;

@@ -6,10 +6,12 @@
 #include "store/disk/disk_root.h"
 #include "store/record/record.h"
 
-/* Takes `fd` in any case. `maps`: where it is counted when it is mapped; NULL: it is not. deadline: pc__now clock, looked at between chunks (a local disk that hangs cannot be
- * interrupted: the cache's requests do not wait for it); 0: none. */
-pc_status pc__disk_source_new(pc__source **out, const pc_allocator *mem, const pc__disk_root *root, const pc__spot *spot, int fd, uint64_t bytes,
-                              double deadline, pc__disk_maps *maps);
+/* Takes `fd` in any case. `maps`: where it is counted when it is mapped; NULL: it is not. deadline:
+ * pc__now clock, looked at between chunks (a local disk that hangs cannot be interrupted: the
+ * cache's requests do not wait for it); 0: none. */
+pc_status pc__disk_source_new(pc__source **out, const pc_allocator *mem, const pc__disk_root *root,
+                              const pc__spot *spot, int fd, uint64_t bytes, double deadline,
+                              pc__disk_maps *maps);
 /* All of it will be read, not its header alone: the kernel may begin. */
 void pc__disk_source_expect(pc__source *source);
 

@@ -35,13 +35,15 @@ pc__disk_entry *pc__disk_table_least(const pc__disk_table *table)
 
 int pc__disk_table_knows(const pc__disk_table *table, const pc__id *content)
 {
-    for (pc__link *l = pc__table_find(&table->contents, pc__id_hash(content)); l; l = pc__table_again(l))
+    for (pc__link *l = pc__table_find(&table->contents, pc__id_hash(content)); l;
+         l = pc__table_again(l))
         if (pc__id_equal(&PC__AROUND(l, pc__disk_entry, by_content)->facts.content, content))
             return 1;
     return 0;
 }
 
-pc_status pc__disk_table_add(pc__disk_table *table, const pc__disk_facts *facts, pc__disk_entry **out)
+pc_status pc__disk_table_add(pc__disk_table *table, const pc__disk_facts *facts,
+                             pc__disk_entry **out)
 {
     const pc_allocator *mem = &table->worth.mem;
     pc__disk_entry *e = pc__calloc(mem, 1, sizeof *e);
@@ -51,9 +53,15 @@ pc_status pc__disk_table_add(pc__disk_table *table, const pc__disk_facts *facts,
         return PC_ERR_NOMEM;
     pc__spot before = pc__spot_of(&facts->before, facts->spot.variant);
     e->facts = *facts;
-    e->item = (pc__worth_item){.key = pc__spot_id(&facts->spot), .before = pc__spot_id(&before), .has_before = facts->has_before, .bytes = facts->bytes,
-                               .priority = facts->state == PC__DISK_UNREADABLE ? INT32_MIN : facts->priority, .cost = facts->cost};
-    if ((facts->has_content && pc__table_reserve(&table->contents, mem) < 0) || pc__worth_add(&table->worth, &e->item) < 0) {
+    e->item = (pc__worth_item){.key = pc__spot_id(&facts->spot),
+                               .before = pc__spot_id(&before),
+                               .has_before = facts->has_before,
+                               .bytes = facts->bytes,
+                               .priority = facts->state == PC__DISK_UNREADABLE ? INT32_MIN
+                                                                               : facts->priority,
+                               .cost = facts->cost};
+    if ((facts->has_content && pc__table_reserve(&table->contents, mem) < 0)
+        || pc__worth_add(&table->worth, &e->item) < 0) {
         pc__free(mem, e);
         return PC_ERR_NOMEM;
     }
@@ -116,12 +124,23 @@ void pc__disk_table_free(pc__disk_table *table)
     pc__worth_free(&table->worth);
 }
 
-void pc__disk_facts_of(pc__disk_facts *facts, const pc__spot *spot, const pc__image *image, uint64_t bytes, int64_t last)
+void pc__disk_facts_of(pc__disk_facts *facts, const pc__spot *spot, const pc__image *image,
+                       uint64_t bytes, int64_t last)
 {
-    *facts = (pc__disk_facts){.spot = *spot, .content = image->content, .before = image->before, .has_content = image->has_content != 0,
-                              .has_before = image->has_before != 0, .state = PC__DISK_READ, .priority = image->priority, .bytes = bytes,
-                              .tokens = (uint32_t)(image->tokens < UINT32_MAX ? image->tokens : UINT32_MAX), .cost = image->cost,
-                              .ttl = image->ttl, .expires = image->expires, .last = last};
+    *facts = (pc__disk_facts){
+        .spot = *spot,
+        .content = image->content,
+        .before = image->before,
+        .has_content = image->has_content != 0,
+        .has_before = image->has_before != 0,
+        .state = PC__DISK_READ,
+        .priority = image->priority,
+        .bytes = bytes,
+        .tokens = (uint32_t)(image->tokens < UINT32_MAX ? image->tokens : UINT32_MAX),
+        .cost = image->cost,
+        .ttl = image->ttl,
+        .expires = image->expires,
+        .last = last};
     if (!(facts->ttl > 0 && facts->ttl < 1e15))
         facts->ttl = 0;
     if (!(facts->cost > 0 && facts->cost < 1e15))

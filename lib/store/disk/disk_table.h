@@ -1,5 +1,6 @@
-/* What this process knows of a folder's records: found by spot (key and variant) and by content, in the order in which they would be given up (store/worth.h).
- * Nothing here locks or touches the disk. */
+/* What this process knows of a folder's records: found by spot (key and variant) and by content, in
+ * the order in which they would be given up (store/worth.h). Nothing here locks or touches the
+ * disk. */
 #ifndef PC_STORE_DISK_TABLE_H
 #define PC_STORE_DISK_TABLE_H
 
@@ -7,9 +8,10 @@
 #include "store/worth.h"
 
 enum {
-    PC__DISK_UNREAD = 0,     /* only its name and size are known */
+    PC__DISK_UNREAD = 0, /* only its name and size are known */
     PC__DISK_READ = 1,
-    PC__DISK_UNREADABLE = 2  /* its header is damaged, of a later version, or not what its name says: the first to be given up */
+    PC__DISK_UNREADABLE = 2 /* its header is damaged, of a later version, or not what its name says:
+                               the first to be given up */
 };
 
 /* One record as it is known; a row of the index. */
@@ -17,16 +19,16 @@ typedef struct pc__disk_facts {
     pc__spot spot;
     pc__id content, before;
     uint32_t has_content, has_before;
-    uint32_t state;   /* PC__DISK_… */
+    uint32_t state; /* PC__DISK_… */
     uint32_t tokens;
     int32_t priority;
-    uint64_t bytes;   /* of the file */
+    uint64_t bytes; /* of the file */
     double cost;
-    double ttl;       /* seconds from the last hit; 0: expires stays */
-    int64_t expires;  /* seconds since 1970; 0: no end */
-    int64_t last;     /* use, or writing */
-    uint32_t uses;    /* 0: heat and uses are not known, they begin anew */
-    double heat;      /* as of store/worth.h */
+    double ttl;      /* seconds from the last hit; 0: expires stays */
+    int64_t expires; /* seconds since 1970; 0: no end */
+    int64_t last;    /* use, or writing */
+    uint32_t uses;   /* 0: heat and uses are not known, they begin anew */
+    double heat;     /* as of store/worth.h */
 } pc__disk_facts;
 
 typedef struct pc__disk_entry {
@@ -51,10 +53,12 @@ void pc__disk_table_free(pc__disk_table *table);
 size_t pc__disk_table_count(const pc__disk_table *table);
 uint64_t pc__disk_table_bytes(const pc__disk_table *table);
 pc__disk_entry *pc__disk_table_find(const pc__disk_table *table, const pc__spot *spot);
-pc__disk_entry *pc__disk_table_next(const pc__disk_table *table, const pc__disk_entry *entry); /* NULL starts */
+pc__disk_entry *pc__disk_table_next(const pc__disk_table *table,
+                                    const pc__disk_entry *entry); /* NULL starts */
 int pc__disk_table_knows(const pc__disk_table *table, const pc__id *content);
 /* PC_ERR_NOMEM: nothing has changed. *out may be NULL. The spot must be free. */
-pc_status pc__disk_table_add(pc__disk_table *table, const pc__disk_facts *facts, pc__disk_entry **out);
+pc_status pc__disk_table_add(pc__disk_table *table, const pc__disk_facts *facts,
+                             pc__disk_entry **out);
 void pc__disk_table_drop(pc__disk_table *table, pc__disk_entry *entry);
 void pc__disk_table_use(pc__disk_table *table, pc__disk_entry *entry, int64_t now);
 /* Gone to make room: its worth is remembered for a while. */
@@ -63,7 +67,8 @@ void pc__disk_table_evict(pc__disk_table *table, pc__disk_entry *entry);
 pc__disk_entry *pc__disk_table_least(const pc__disk_table *table);
 void pc__disk_table_facts(const pc__disk_entry *entry, pc__disk_facts *facts);
 /* From the image of a record. */
-void pc__disk_facts_of(pc__disk_facts *facts, const pc__spot *spot, const pc__image *image, uint64_t bytes, int64_t last);
+void pc__disk_facts_of(pc__disk_facts *facts, const pc__spot *spot, const pc__image *image,
+                       uint64_t bytes, int64_t last);
 int pc__disk_facts_expired(const pc__disk_facts *facts, int64_t now);
 
 #endif

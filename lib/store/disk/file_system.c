@@ -14,13 +14,13 @@ static const struct {
     {0x9123683e, PC__FS_LOCAL | PC__FS_COUNTS_USERS}, /* Btrfs */
     {0x01021994, PC__FS_LOCAL | PC__FS_COUNTS_USERS}, /* tmpfs */
     {0xf2f52010, PC__FS_LOCAL | PC__FS_COUNTS_USERS}, /* F2FS */
-    {0x794c7630, PC__FS_LOCAL},                       /* overlayfs: a mapping is one of another file below */
-    {0x858458f6, PC__FS_LOCAL},                       /* ramfs */
-    {0x2fc12fc1, PC__FS_LOCAL},                       /* ZFS */
-    {0xca451a4e, PC__FS_LOCAL},                       /* bcachefs */
-    {0x3153464a, PC__FS_LOCAL},                       /* JFS */
-    {0x73717368, PC__FS_LOCAL},                       /* SquashFS */
-    {0xe0f5e1e2, PC__FS_LOCAL},                       /* EROFS */
+    {0x794c7630, PC__FS_LOCAL}, /* overlayfs: a mapping is one of another file below */
+    {0x858458f6, PC__FS_LOCAL}, /* ramfs */
+    {0x2fc12fc1, PC__FS_LOCAL}, /* ZFS */
+    {0xca451a4e, PC__FS_LOCAL}, /* bcachefs */
+    {0x3153464a, PC__FS_LOCAL}, /* JFS */
+    {0x73717368, PC__FS_LOCAL}, /* SquashFS */
+    {0xe0f5e1e2, PC__FS_LOCAL}, /* EROFS */
 };
 
 unsigned pc__file_system(int folder)

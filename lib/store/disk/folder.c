@@ -1,5 +1,6 @@
-/* pc_folder: looking after a folder of the tier DISK, without a model. What is read needs no lock and disturbs nobody; what is removed goes the way of
- * the tier's own removals (store/disk/disk_room.h). */
+/* pc_folder: looking after a folder of the tier DISK, without a model. What is read needs no lock
+ * and disturbs nobody; what is removed goes the way of the tier's own removals
+ * (store/disk/disk_room.h). */
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -50,7 +51,8 @@ static pc_status is_gone(const pc_folder *folder, const pc__spot *spot)
 }
 
 /* The record as it lies there now. *source is to be closed by the caller on success. */
-static pc_status open_item(pc_folder *folder, const pc__spot *spot, pc__record **record, pc__source **source, uint64_t *bytes)
+static pc_status open_item(pc_folder *folder, const pc__spot *spot, pc__record **record,
+                           pc__source **source, uint64_t *bytes)
 {
     struct stat st;
     int fd;
@@ -67,8 +69,9 @@ static pc_status open_item(pc_folder *folder, const pc__spot *spot, pc__record *
         return status;
     status = pc__record_open_frame(record, &folder->mem, &folder->record, *source);
     if (status >= 0 && !pc__spot_holds(spot, *record))
-        status = pc__fail(PC_ERR_FORMAT, pc__id_equal(&pc__record_image(*record)->key, &spot->key) ? "its name says another seal than it has"
-                                                                                                      : "it holds the record of another key");
+        status = pc__fail(PC_ERR_FORMAT, pc__id_equal(&pc__record_image(*record)->key, &spot->key)
+                                             ? "its name says another seal than it has"
+                                             : "it holds the record of another key");
     if (status >= 0)
         return PC_OK;
     pc__record_free(*record);
@@ -91,7 +94,8 @@ static pc_status read_item(pc_folder *folder, item *it)
     pc_status status = open_item(folder, &it->spot, &record, &source, &it->bytes);
     it->info = (pc_record_info){.struct_size = sizeof it->info};
     if (status >= 0) {
-        describe(it, record, pc__disk_stat_record(&folder->root, &it->spot, &st) ? st.st_mtim.tv_sec : 0);
+        describe(it, record,
+                 pc__disk_stat_record(&folder->root, &it->spot, &st) ? st.st_mtim.tv_sec : 0);
         pc__record_free(record);
         source->close(source);
     }
@@ -111,7 +115,10 @@ static int by_spot(const void *a, const void *b)
 
 static pc__tier_common common_of(const pc_folder *folder, int read_only)
 {
-    return (pc__tier_common){.mem = &folder->mem, .context = folder->context, .record = folder->record, .budget = UINT64_MAX,
+    return (pc__tier_common){.mem = &folder->mem,
+                             .context = folder->context,
+                             .record = folder->record,
+                             .budget = UINT64_MAX,
                              .read_only = (uint32_t)read_only};
 }
 
@@ -127,7 +134,8 @@ static pc_status list_items(pc_folder *folder, const char *path)
     folder->items = pc__calloc(&folder->mem, count, sizeof *folder->items);
     if (!folder->items)
         status = PC_ERR_NOMEM;
-    for (pc__disk_entry *e = pc__disk_table_next(&folder->disk.table, NULL); e && status >= 0; e = pc__disk_table_next(&folder->disk.table, e)) {
+    for (pc__disk_entry *e = pc__disk_table_next(&folder->disk.table, NULL); e && status >= 0;
+         e = pc__disk_table_next(&folder->disk.table, e)) {
         item *it = &folder->items[folder->count];
         it->spot = e->facts.spot;
         it->bytes = e->facts.bytes;
@@ -141,7 +149,8 @@ static pc_status list_items(pc_folder *folder, const char *path)
     return status;
 }
 
-pc_status pc_folder_open(pc_folder **out, pc_context *context, const char *path, const pc_folder_options *options)
+pc_status pc_folder_open(pc_folder **out, pc_context *context, const char *path,
+                         const pc_folder_options *options)
 {
     pc_folder_options o;
     pc_folder *folder;
@@ -151,11 +160,13 @@ pc_status pc_folder_open(pc_folder **out, pc_context *context, const char *path,
     *out = NULL;
     if (!context || !path)
         return pc__fail(PC_ERR_INVALID, "pc_folder_open: context or path is NULL");
-    status = pc__options_read(&o, sizeof o, PC__V1_SIZE(pc_folder_options, flags), options, "pc_folder_options");
+    status = pc__options_read(&o, sizeof o, PC__V1_SIZE(pc_folder_options, flags), options,
+                              "pc_folder_options");
     if (status < 0)
         return status;
     if (o.flags)
-        return pc__fail(PC_ERR_INVALID, "pc_folder_options: unknown flags %#llx", (unsigned long long)o.flags);
+        return pc__fail(PC_ERR_INVALID, "pc_folder_options: unknown flags %#llx",
+                        (unsigned long long)o.flags);
     folder = pc__calloc(&context->mem, 1, sizeof *folder);
     if (!folder)
         return PC_ERR_NOMEM;
@@ -216,7 +227,8 @@ pc_status pc_folder_get(const pc_folder *folder, size_t index, pc_record_info *i
     if (status < 0)
         return status;
     it = &folder->items[index];
-    status = pc__result_write(info, PC__V1_SIZE(pc_record_info, expires), &it->info, sizeof it->info, "pc_record_info");
+    status = pc__result_write(info, PC__V1_SIZE(pc_record_info, expires), &it->info,
+                              sizeof it->info, "pc_record_info");
     if (status < 0 || it->status >= 0)
         return status;
     pc__fail(it->status, "%s",
@@ -226,7 +238,8 @@ pc_status pc_folder_get(const pc_folder *folder, size_t index, pc_record_info *i
     return fail_at(it->status, folder, &it->spot);
 }
 
-pc_status pc_folder_tokens(pc_folder *folder, size_t index, int32_t *tokens, size_t capacity, size_t *count)
+pc_status pc_folder_tokens(pc_folder *folder, size_t index, int32_t *tokens, size_t capacity,
+                           size_t *count)
 {
     pc__record *record;
     pc__source *source;
@@ -243,11 +256,14 @@ pc_status pc_folder_tokens(pc_folder *folder, size_t index, int32_t *tokens, siz
     const pc__image *image = pc__record_image(record);
     *count = image->tokens;
     if (!image->token_ids && image->tokens)
-        status = pc__fail(PC_ERR_UNSUPPORTED, "%s: the record is sealed, and its key was not given", folder->root.path);
+        status = pc__fail(PC_ERR_UNSUPPORTED, "%s: the record is sealed, and its key was not given",
+                          folder->root.path);
     else if (capacity && image->tokens)
-        memcpy(tokens, image->token_ids, (capacity < image->tokens ? capacity : image->tokens) * sizeof *tokens);
+        memcpy(tokens, image->token_ids,
+               (capacity < image->tokens ? capacity : image->tokens) * sizeof *tokens);
     if (status >= 0 && capacity && capacity < image->tokens)
-        status = pc__fail(PC_ERR_LIMIT, "pc_folder_tokens: %zu tokens, there is room for %zu", image->tokens, capacity);
+        status = pc__fail(PC_ERR_LIMIT, "pc_folder_tokens: %zu tokens, there is room for %zu",
+                          image->tokens, capacity);
     pc__record_free(record);
     source->close(source);
     return status;
@@ -276,7 +292,8 @@ pc_status pc_folder_verify(pc_folder *folder, size_t index)
 static int is_same_folder(const pc_folder *folder)
 {
     struct stat ours, there;
-    return !fstat(folder->root.fd, &ours) && !fstat(folder->disk.root.fd, &there) && ours.st_ino == there.st_ino && ours.st_dev == there.st_dev;
+    return !fstat(folder->root.fd, &ours) && !fstat(folder->disk.root.fd, &there)
+           && ours.st_ino == there.st_ino && ours.st_dev == there.st_dev;
 }
 
 static pc_status enter(pc_folder *folder)
@@ -289,7 +306,8 @@ static pc_status enter(pc_folder *folder)
             return status;
         if (!is_same_folder(folder)) {
             pc__disk_close(&folder->disk);
-            return pc__fail(PC_ERR_STATE, "%s: is not the folder any more that was opened", folder->root.path);
+            return pc__fail(PC_ERR_STATE, "%s: is not the folder any more that was opened",
+                            folder->root.path);
         }
         folder->has_disk = 1;
     }

@@ -8,16 +8,18 @@
 #include "store/disk/disk_scan.h"
 #include "store/disk/disk_source.h"
 
-#define SWEEP_SECONDS 0.5    /* that a sweep waits for others */
-#define SAVE_SECONDS 15.0    /* between two writings of the index */
-#define BY_HAND_SECONDS 2.0  /* that a removal waits */
-#define TOUCH_SECONDS 60     /* a use that follows another so soon leaves no date on the file, unless its ttl is short */
+#define SWEEP_SECONDS 0.5   /* that a sweep waits for others */
+#define SAVE_SECONDS 15.0   /* between two writings of the index */
+#define BY_HAND_SECONDS 2.0 /* that a removal waits */
+#define TOUCH_SECONDS                                                                            \
+    60 /* a use that follows another so soon leaves no date on the file, unless its ttl is short \
+        */
 
 typedef struct disk_tier {
     pc__tier tier;
     pc__disk disk;
     pc__disk_maps *maps; /* NULL: records are read */
-    double saved; /* under work */
+    double saved;        /* under work */
 } disk_tier;
 
 static disk_tier *self_of(pc__tier *tier)
@@ -56,7 +58,10 @@ static int may_have(pc__tier *tier, const pc__id *key, uint64_t *bytes)
     if (there == 1 || (there == 0 && pc__disk_lives_on(disk, &spot, pc__now_date())))
         return 1;
     *bytes = 0;
-    if (there == 0 || !pc__disk_stat_record(&disk->root, &spot, &st)) /* another process may have written it: that costs microseconds */
+    if (there == 0
+        || !pc__disk_stat_record(
+            &disk->root, &spot,
+            &st)) /* another process may have written it: that costs microseconds */
         return 0;
     *bytes = (uint64_t)st.st_size;
     return 1;
@@ -76,7 +81,8 @@ static uint32_t why_not(pc__tier *tier, const pc__id *key)
     return pc__disk_stat_record(&disk->root, &spot, &st) ? PC_REASON_KERNELS : PC_REASON_NONE;
 }
 
-/* The table learns of a record that another process has written, or that this one knew with another size. *expired: it is of no use. */
+/* The table learns of a record that another process has written, or that this one knew with another
+ * size. *expired: it is of no use. */
 static void adopt(pc__disk *disk, const pc__spot *spot, uint64_t bytes, int *expired)
 {
     pc__disk_facts facts;
@@ -127,7 +133,8 @@ static void count_lookup(pc__disk *disk, uint64_t *outcome)
     pthread_mutex_unlock(&disk->guard);
 }
 
-static pc_status open_source(disk_tier *t, const pc__id *key, double deadline, pc__source **out, int *timed_out)
+static pc_status open_source(disk_tier *t, const pc__id *key, double deadline, pc__source **out,
+                             int *timed_out)
 {
     pc__disk *disk = &t->disk;
     pc__spot spot = pc__disk_spot_of(disk, key);
@@ -148,13 +155,15 @@ static pc_status open_source(disk_tier *t, const pc__id *key, double deadline, p
         close(fd);
         return PC_MISS;
     }
-    status = pc__disk_source_new(out, &disk->mem, &disk->root, &spot, fd, (uint64_t)st.st_size, deadline, t->maps);
+    status = pc__disk_source_new(out, &disk->mem, &disk->root, &spot, fd, (uint64_t)st.st_size,
+                                 deadline, t->maps);
     if (status == PC_OK)
         pc__disk_source_expect(*out);
     return status;
 }
 
-static pc_status open_record(pc__tier *tier, const pc__id *key, double deadline, pc__source **out, int *timed_out)
+static pc_status open_record(pc__tier *tier, const pc__id *key, double deadline, pc__source **out,
+                             int *timed_out)
 {
     disk_tier *t = self_of(tier);
     pc_status status;
@@ -165,7 +174,8 @@ static pc_status open_record(pc__tier *tier, const pc__id *key, double deadline,
         count_lookup(&t->disk, &t->disk.counts.misses);
     if (status < 0) {
         count_lookup(&t->disk, &t->disk.counts.load_failed);
-        pc__disk_tell(&t->disk, PC_EVENT_LOAD_FAILED, *timed_out ? PC_REASON_DEADLINE : PC_REASON_IO, key, 0, 0, 0);
+        pc__disk_tell(&t->disk, PC_EVENT_LOAD_FAILED,
+                      *timed_out ? PC_REASON_DEADLINE : PC_REASON_IO, key, 0, 0, 0);
     }
     return status;
 }
@@ -210,7 +220,8 @@ static void used(pc__disk *disk, const pc__spot *spot, uint64_t bytes, double se
     pc__disk_tell(disk, PC_EVENT_HIT, PC_REASON_NONE, &spot->key, bytes, tokens, seconds);
 }
 
-static void read_done(pc__tier *tier, const pc__id *key, pc_status status, uint64_t bytes, double seconds)
+static void read_done(pc__tier *tier, const pc__id *key, pc_status status, uint64_t bytes,
+                      double seconds)
 {
     pc__disk *disk = &self_of(tier)->disk;
     pc__spot spot = pc__disk_spot_of(disk, key);
@@ -274,7 +285,8 @@ static int is_known(pc__disk *disk, const pc__spot *spot)
     return known && (ours || is_usable(disk, spot));
 }
 
-static pc_status write_draft(pc__disk *disk, const pc__image *image, uint64_t bound, double deadline, uint32_t *reason)
+static pc_status write_draft(pc__disk *disk, const pc__image *image, uint64_t bound,
+                             double deadline, uint32_t *reason)
 {
     pc__disk_draft draft;
     pc__disk_sink sink;
@@ -289,10 +301,12 @@ static pc_status write_draft(pc__disk *disk, const pc__image *image, uint64_t bo
         if (sink.timed_out)
             *reason = PC_REASON_DEADLINE;
         if (status == PC_OK && bytes > bound)
-            status = pc__fail(PC_ERR_INTERNAL, "%s: a record of %llu bytes was to have at most %llu", disk->root.path,
-                              (unsigned long long)bytes, (unsigned long long)bound);
+            status = pc__fail(
+                PC_ERR_INTERNAL, "%s: a record of %llu bytes was to have at most %llu",
+                disk->root.path, (unsigned long long)bytes, (unsigned long long)bound);
         if (status == PC_OK)
-            status = pc__disk_draft_publish(disk, &draft, image, bytes, pc__now() - begin, deadline);
+            status = pc__disk_draft_publish(disk, &draft, image, bytes, pc__now() - begin,
+                                            deadline);
         else
             pc__disk_draft_drop(disk, &draft);
     }
@@ -306,7 +320,8 @@ static pc_status write_draft(pc__disk *disk, const pc__image *image, uint64_t bo
     return status;
 }
 
-static pc_status write_record(pc__disk *disk, const pc__image *image, double deadline, uint32_t *reason)
+static pc_status write_record(pc__disk *disk, const pc__image *image, double deadline,
+                              uint32_t *reason)
 {
     pc__spot spot = pc__disk_spot_of(disk, &image->key);
     pc_status status;
@@ -322,7 +337,8 @@ static pc_status write_record(pc__disk *disk, const pc__image *image, double dea
         *reason = PC_REASON_NO_ROOM;
         return PC_MISS;
     }
-    status = write_draft(disk, image, bound, deadline > 0 ? deadline : pc__now() + BY_HAND_SECONDS * 30, reason);
+    status = write_draft(disk, image, bound,
+                         deadline > 0 ? deadline : pc__now() + BY_HAND_SECONDS * 30, reason);
     if (status < 0 && *reason == PC_REASON_NONE)
         *reason = PC_REASON_IO;
     return status;
@@ -385,7 +401,8 @@ static void clear(pc__tier *tier)
     pc__spot spot;
     if (disk->read_only || pc__disk_enter(disk, pc__now() + BY_HAND_SECONDS) != PC_OK)
         return;
-    while (any_spot(disk, &spot) && pc__disk_erase(disk, &spot, PC_EVENT_REMOVE, PC_REASON_NONE, 0) >= 0)
+    while (any_spot(disk, &spot)
+           && pc__disk_erase(disk, &spot, PC_EVENT_REMOVE, PC_REASON_NONE, 0) >= 0)
         ;
     pc__disk_leave(disk);
 }
@@ -399,7 +416,8 @@ static int has_changes(pc__disk *disk)
     return changed;
 }
 
-/* What a folder had beyond its budget when it was opened goes here, a batch at a time: nobody waits for it. */
+/* What a folder had beyond its budget when it was opened goes here, a batch at a time: nobody waits
+ * for it. */
 static int sweep(pc__tier *tier)
 {
     disk_tier *t = self_of(tier);
@@ -438,7 +456,9 @@ static void stats(pc__tier *tier, pc_tier_stats *out)
     out->resident_bytes = pc__disk_table_bytes(&disk->table) + disk->staging;
     out->staging_bytes = disk->staging;
     out->budget_bytes = disk->budget;
-    out->excess_bytes = out->resident_bytes > disk->budget && !disk->read_only ? out->resident_bytes - disk->budget : 0;
+    out->excess_bytes = out->resident_bytes > disk->budget && !disk->read_only
+                            ? out->resident_bytes - disk->budget
+                            : 0;
     out->mapped_bytes = pc__disk_maps_bytes(maps);
     pthread_mutex_unlock(&disk->guard);
 }
@@ -454,8 +474,9 @@ static void free_tier(pc__tier *tier)
 
 pc_status pc__tier_disk_new(pc__tier **out, const pc__tier_common *common, const char *path)
 {
-    static const pc__tier_ops ops = {PC_TIER_DISK, may_have, open_record, read_done, put, knows, remove_key, clear, sweep, stats, free_tier,
-                                     why_not};
+    static const pc__tier_ops ops = {PC_TIER_DISK, may_have, open_record, read_done,
+                                     put,          knows,    remove_key,  clear,
+                                     sweep,        stats,    free_tier,   why_not};
     disk_tier *t = pc__calloc(common->mem, 1, sizeof *t);
     pc_status status;
     *out = NULL;
@@ -463,7 +484,8 @@ pc_status pc__tier_disk_new(pc__tier **out, const pc__tier_common *common, const
         return PC_ERR_NOMEM;
     t->tier.ops = &ops;
     status = pc__disk_open(&t->disk, common, path, 1);
-    if (status >= 0 && (status = pc__disk_maps_new(&t->maps, common->mem, t->disk.root.fd, common->map)) < 0)
+    if (status >= 0
+        && (status = pc__disk_maps_new(&t->maps, common->mem, t->disk.root.fd, common->map)) < 0)
         pc__disk_close(&t->disk);
     if (status < 0) {
         pc__free(common->mem, t);

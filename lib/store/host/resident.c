@@ -11,7 +11,8 @@
 
 /* ----------------------------------------------- after the lock is given back */
 
-static void tell(const pc__resident *t, uint32_t kind, uint32_t reason, const pc__id *key, size_t tokens, uint64_t bytes)
+static void tell(const pc__resident *t, uint32_t kind, uint32_t reason, const pc__id *key,
+                 size_t tokens, uint64_t bytes)
 {
     pc_event event;
     if (!t->options.event)
@@ -22,7 +23,11 @@ static void tell(const pc__resident *t, uint32_t kind, uint32_t reason, const pc
 
 static void say_farewell(const pc__resident *t, const pc__entry *e)
 {
-    pc__naming naming = {.key = e->item.key, .salt = &e->salt, .cost = e->item.cost, .ttl = e->ttl, .priority = e->item.priority};
+    pc__naming naming = {.key = e->item.key,
+                         .salt = &e->salt,
+                         .cost = e->item.cost,
+                         .ttl = e->ttl,
+                         .priority = e->item.priority};
     naming.content = e->has_content ? &e->content : NULL;
     naming.before = e->item.has_before ? &e->item.before : NULL;
     naming.left = e->ttl > 0 ? e->expires - pc__now() : 0;
@@ -39,8 +44,10 @@ static void free_entry(const pc_allocator *mem, pc__entry *e)
     pc__free(mem, e);
 }
 
-/* Gives the lock back, lets go what is gone, tells how many bytes are taken now if that has changed. Until its memory is free, others cannot have the room of
- * what is gone: it is counted in t->going, but for the `came` bytes that came in its place and that the caller answers for until it has returned. */
+/* Gives the lock back, lets go what is gone, tells how many bytes are taken now if that has
+ * changed. Until its memory is free, others cannot have the room of what is gone: it is counted in
+ * t->going, but for the `came` bytes that came in its place and that the caller answers for until
+ * it has returned. */
 static void leave(pc__resident *t, pc__entry *gone, uint64_t came)
 {
     uint64_t now = pc__resident_used(t), going = 0;
@@ -67,7 +74,8 @@ static void leave(pc__resident *t, pc__entry *gone, uint64_t came)
 
 static int has_tokens(const pc_segment *segment, const int32_t *tokens, size_t count)
 {
-    return segment->tokens == count && (!count || !memcmp(segment->token_ids, tokens, count * sizeof *tokens));
+    return segment->tokens == count
+           && (!count || !memcmp(segment->token_ids, tokens, count * sizeof *tokens));
 }
 
 static int is_expired(const pc__entry *e, double now)
@@ -75,7 +83,8 @@ static int is_expired(const pc__entry *e, double now)
     return e->ttl > 0 && !e->pins && e->expires <= now;
 }
 
-pc_status pc__resident_get(pc__resident *t, const pc__id *key, const int32_t *tokens, size_t count, pc_segment **out, uint32_t *reason)
+pc_status pc__resident_get(pc__resident *t, const pc__id *key, const int32_t *tokens, size_t count,
+                           pc_segment **out, uint32_t *reason)
 {
     pc__entry *gone = NULL, *e;
     uint64_t bytes = 0;
@@ -127,7 +136,8 @@ static void count_put(pc__resident *t, pc_status status, int was_known)
         t->stats.stored++;
 }
 
-pc_status pc__resident_put(pc__resident *t, const pc__naming *naming, pc_segment *segment, pc_segment **winner, uint32_t *reason)
+pc_status pc__resident_put(pc__resident *t, const pc__naming *naming, pc_segment *segment,
+                           pc_segment **winner, uint32_t *reason)
 {
     pc__entry *fresh = pc__entry_new(t, naming, segment), *there = NULL, *gone = NULL;
     pc_status status = fresh ? PC_OK : PC_ERR_NOMEM;
@@ -170,7 +180,8 @@ static int has_room(const pc__resident *t, uint64_t bytes)
     return used <= budget && bytes <= budget - used;
 }
 
-pc_status pc__resident_take(pc__resident *t, const pc__naming *naming, uint64_t bytes, int free_only, uint32_t *reason)
+pc_status pc__resident_take(pc__resident *t, const pc__naming *naming, uint64_t bytes,
+                            int free_only, uint32_t *reason)
 {
     pc__entry *gone = NULL, *picked = NULL;
     pc__tenant *tenant;
@@ -184,7 +195,8 @@ pc_status pc__resident_take(pc__resident *t, const pc__naming *naming, uint64_t 
         why = has_room(t, bytes) ? PC_REASON_NONE : PC_REASON_NO_ROOM;
     else {
         pc__resident_take_releases(t);
-        why = pc__resident_make_room(t, bytes, naming ? naming->priority : INT32_MAX, NULL, &picked);
+        why = pc__resident_make_room(t, bytes, naming ? naming->priority : INT32_MAX, NULL,
+                                     &picked);
         pc__resident_evict(t, picked, &gone);
     }
     t->taken += why ? 0 : bytes;
@@ -369,7 +381,8 @@ void pc__resident_free(pc__resident *t)
     pc__free(&mem, t);
 }
 
-/* All that is the tier's own, so that tables and pins have their place in the budget (pc__resident_beside). */
+/* All that is the tier's own, so that tables and pins have their place in the budget
+ * (pc__resident_beside). */
 static void *counted_alloc(void *user, size_t size, size_t align)
 {
     pc__resident *t = user;
@@ -386,7 +399,8 @@ static void counted_free(void *user, void *ptr, size_t size, size_t align)
     atomic_fetch_sub_explicit(&t->own, size, memory_order_relaxed);
 }
 
-pc_status pc__resident_new(pc__resident **out, const pc_allocator *mem, const pc__resident_options *options)
+pc_status pc__resident_new(pc__resident **out, const pc_allocator *mem,
+                           const pc__resident_options *options)
 {
     pc__resident *t = pc__calloc(mem, 1, sizeof *t);
     *out = NULL;

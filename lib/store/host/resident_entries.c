@@ -1,14 +1,17 @@
-/* Entries of the tier HOST: who holds their segments, how they come and go, how room is made. All under the lock. */
+/* Entries of the tier HOST: who holds their segments, how they come and go, how room is made. All
+ * under the lock. */
 #include "base/clock.h"
 #include "base/mem.h"
 #include "store/host/resident_body.h"
 
-/* What an entry takes beside its segment: its slots in tables and heaps, the family of its chain, what is remembered of others
- * when it has gone, and what allocators put around blocks. */
+/* What an entry takes beside its segment: its slots in tables and heaps, the family of its chain,
+ * what is remembered of others when it has gone, and what allocators put around blocks. */
 enum { AROUND_ENTRY = 448 };
 
-/* A large block of a heap begins and ends within pages, and once its neighbours have gone back to the system, what is left of those is the block's alone. In the holes
- * between blocks the pages stay where one that has gone met another. Both grow with the number of blocks: six pages for every large one (test_churn), and a share for smaller ones that have a page to leave. */
+/* A large block of a heap begins and ends within pages, and once its neighbours have gone back to
+ * the system, what is left of those is the block's alone. In the holes between blocks the pages
+ * stay where one that has gone met another. Both grow with the number of blocks: six pages for
+ * every large one (test_churn), and a share for smaller ones that have a page to leave. */
 enum { SMALL_STATES = 2 * 4096, LARGE_STATES = 64 << 10, AROUND_LARGE = 6 * 4096 };
 
 /* Of the tier's own memory, what is not looked at: a few entries' tables at their least. */
@@ -16,8 +19,11 @@ enum { FEW_TABLES = 64 << 10 };
 
 static uint64_t cost_of(uint64_t bytes, size_t tokens)
 {
-    uint64_t around = bytes < SMALL_STATES ? 0 : bytes < LARGE_STATES ? bytes * AROUND_LARGE / LARGE_STATES : AROUND_LARGE;
-    return bytes + around + tokens * sizeof(int32_t) + sizeof(pc_segment) + sizeof(pc__entry) + AROUND_ENTRY;
+    uint64_t around = bytes < SMALL_STATES   ? 0
+                      : bytes < LARGE_STATES ? bytes * AROUND_LARGE / LARGE_STATES
+                                             : AROUND_LARGE;
+    return bytes + around + tokens * sizeof(int32_t) + sizeof(pc_segment) + sizeof(pc__entry)
+           + AROUND_ENTRY;
 }
 
 uint64_t pc__resident_cost(uint64_t bytes, size_t tokens)
@@ -50,12 +56,14 @@ static uint64_t spare_tables(const pc__resident *t)
 
 uint64_t pc__resident_beside(const pc__resident *t)
 {
-    return atomic_load_explicit(&((pc__resident *)(uintptr_t)t)->going, memory_order_acquire) + spare_tables(t);
+    return atomic_load_explicit(&((pc__resident *)(uintptr_t)t)->going, memory_order_acquire)
+           + spare_tables(t);
 }
 
 /* ------------------------------------------------- who holds the segments */
 
-/* Held as long as somebody else has the segment; by a get, a put, or a release that has been taken up again. */
+/* Held as long as somebody else has the segment; by a get, a put, or a release that has been taken
+ * up again. */
 static void settle(pc__resident *t, pc__entry *e)
 {
     if (!pc__segment_watch(e->segment)) {
@@ -71,7 +79,8 @@ static void hold(pc__resident *t, pc__entry *e)
     e->is_held = 1;
 }
 
-/* 1: it is none any more. One that only those have who keep it may go: whoever watches it counts its bytes, too. */
+/* 1: it is none any more. One that only those have who keep it may go: whoever watches it counts
+ * its bytes, too. */
 static int look_after_stray(pc__resident *t, pc__entry *e)
 {
     if (pc__segment_claim(e->segment, &t->releases, e)) {
@@ -142,7 +151,8 @@ pc__tenant *pc__tenant_need(pc__resident *t, const pc__id *salt)
     pc__tenant *tenant = pc__tenant_find(t, salt);
     if (tenant)
         return tenant;
-    tenant = pc__table_reserve(&t->tenants, &t->mem) < 0 ? NULL : pc__calloc(&t->mem, 1, sizeof *tenant);
+    tenant = pc__table_reserve(&t->tenants, &t->mem) < 0 ? NULL
+                                                         : pc__calloc(&t->mem, 1, sizeof *tenant);
     if (!tenant)
         return NULL;
     tenant->salt = *salt;
@@ -205,7 +215,6 @@ void pc__resident_keep_time(pc__resident *t, pc__entry **gone)
     }
 }
 
-
 pc__entry *pc__entry_new(const pc__resident *t, const pc__naming *naming, pc_segment *segment)
 {
     pc__entry *e = pc__calloc(&t->mem, 1, sizeof *e);
@@ -227,7 +236,8 @@ pc__entry *pc__entry_new(const pc__resident *t, const pc__naming *naming, pc_seg
     e->item.bytes = cost_of(segment->bytes, segment->tokens);
     about = atomic_load_explicit(&segment->about, memory_order_acquire);
     if (about)
-        e->item.bytes += sizeof *about + (about->relative ? segment->tokens * sizeof *about->relative : 0);
+        e->item.bytes += sizeof *about
+                         + (about->relative ? segment->tokens * sizeof *about->relative : 0);
     return e;
 }
 
@@ -242,10 +252,13 @@ static pc_status reserve(pc__resident *t, pc__entry *e)
     return e->tenant ? PC_OK : PC_ERR_NOMEM;
 }
 
-/* Picks candidates, of all or of a group, until `*excess` bytes are no excess any more. 0: there are not enough. */
-static int pick_until(pc__resident *t, const pc__worth_group *group, int32_t priority, uint64_t excess, pc__entry **picked)
+/* Picks candidates, of all or of a group, until `*excess` bytes are no excess any more. 0: there
+ * are not enough. */
+static int pick_until(pc__resident *t, const pc__worth_group *group, int32_t priority,
+                      uint64_t excess, pc__entry **picked)
 {
-    uint64_t could = group ? group->bytes - group->held_bytes : t->worth.bytes - t->worth.held_bytes;
+    uint64_t could = group ? group->bytes - group->held_bytes
+                           : t->worth.bytes - t->worth.held_bytes;
     for (pc__entry *e = *picked; e; e = e->next) /* for the quota: counts for both */
         could -= !group || e->item.group == group ? e->item.bytes : 0;
     if (excess > could)
@@ -268,19 +281,23 @@ static uint64_t over(uint64_t have, uint64_t need, uint64_t limit)
     return sum > limit ? sum - limit : 0;
 }
 
-/* Room for `need` bytes: PC_REASON_NONE, with the entries that have to go for it; or why there is none, with no entry picked. */
-uint32_t pc__resident_make_room(pc__resident *t, uint64_t need, int32_t priority, pc__tenant *tenant, pc__entry **picked)
+/* Room for `need` bytes: PC_REASON_NONE, with the entries that have to go for it; or why there is
+ * none, with no entry picked. */
+uint32_t pc__resident_make_room(pc__resident *t, uint64_t need, int32_t priority,
+                                pc__tenant *tenant, pc__entry **picked)
 {
     uint64_t freed = 0, excess;
     uint32_t reason = PC_REASON_NONE;
     *picked = NULL;
     excess = tenant && tenant->quota ? over(tenant->group.bytes, need, tenant->quota) : 0;
-    if (excess && (need > tenant->quota || !pick_until(t, &tenant->group, priority, excess, picked)))
+    if (excess
+        && (need > tenant->quota || !pick_until(t, &tenant->group, priority, excess, picked)))
         reason = PC_REASON_QUOTA;
     for (pc__entry *e = *picked; e; e = e->next)
         freed += e->item.bytes;
     excess = over(pc__resident_used(t) + pc__resident_beside(t) - freed, need, t->options.budget);
-    if (!reason && excess && (need > t->options.budget || !pick_until(t, NULL, priority, excess, picked)))
+    if (!reason && excess
+        && (need > t->options.budget || !pick_until(t, NULL, priority, excess, picked)))
         reason = PC_REASON_NO_ROOM;
     if (reason)
         pc__resident_put_back(t, picked);
@@ -290,18 +307,22 @@ uint32_t pc__resident_make_room(pc__resident *t, uint64_t need, int32_t priority
 void pc__resident_shrink(pc__resident *t, pc__tenant *tenant, pc__entry **picked)
 {
     uint64_t freed = 0, excess = tenant->quota ? over(tenant->group.bytes, 0, tenant->quota) : 0;
-    for (pc__entry *e; freed < excess && (e = entry_of(pc__worth_least(&t->worth, &tenant->group))) != NULL; *picked = e) {
+    for (pc__entry *e;
+         freed < excess && (e = entry_of(pc__worth_least(&t->worth, &tenant->group))) != NULL;
+         *picked = e) {
         pc__worth_pick(&t->worth, &e->item);
         freed += e->item.bytes;
         e->next = *picked;
     }
 }
 
-uint64_t pc__resident_evict_until(pc__resident *t, uint64_t keep, uint64_t enough, const void *owner, pc__entry **gone)
+uint64_t pc__resident_evict_until(pc__resident *t, uint64_t keep, uint64_t enough,
+                                  const void *owner, pc__entry **gone)
 {
     pc__entry *others = NULL, *e;
     uint64_t freed = 0;
-    while (freed < enough && pc__resident_used(t) > keep && (e = entry_of(pc__worth_least(&t->worth, NULL))) != NULL) {
+    while (freed < enough && pc__resident_used(t) > keep
+           && (e = entry_of(pc__worth_least(&t->worth, NULL))) != NULL) {
         pc__worth_pick(&t->worth, &e->item);
         if (owner && e->segment->owner != owner) {
             e->next = others;

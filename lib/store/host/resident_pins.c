@@ -1,4 +1,5 @@
-/* Pins of the tier HOST: who holds which entry, and until when. Found by (entry, owner), by owner, by entry, and by their end. */
+/* Pins of the tier HOST: who holds which entry, and until when. Found by (entry, owner), by owner,
+ * by entry, and by their end. */
 #include <math.h>
 
 #include "base/mem.h"
@@ -15,7 +16,7 @@ struct pc__pin {
     pc__heap_node end;
     pc__entry *entry;
     owner *owner;
-    size_t count; /* of the library's own; else 1 */
+    size_t count;                    /* of the library's own; else 1 */
     pc__pin *next, **at;             /* of the entry */
     pc__pin *next_owned, **at_owned; /* of the owner */
 };
@@ -27,7 +28,8 @@ static uint64_t pair_hash(const pc__entry *e, uint64_t owner_id)
 
 static pc__pin *find_pin(const pc__resident *t, const pc__entry *e, uint64_t owner_id)
 {
-    for (pc__link *l = pc__table_find(&t->pins.pairs, pair_hash(e, owner_id)); l; l = pc__table_again(l)) {
+    for (pc__link *l = pc__table_find(&t->pins.pairs, pair_hash(e, owner_id)); l;
+         l = pc__table_again(l)) {
         pc__pin *pin = PC__AROUND(l, pc__pin, by_pair);
         if (pin->entry == e && pin->owner->id == owner_id)
             return pin;
@@ -45,7 +47,8 @@ static owner *find_owner(const pc__resident *t, uint64_t id)
 
 static owner *add_owner(pc__resident *t, uint64_t id)
 {
-    owner *o = pc__table_reserve(&t->pins.owners, &t->mem) < 0 ? NULL : pc__calloc(&t->mem, 1, sizeof *o);
+    owner *o = pc__table_reserve(&t->pins.owners, &t->mem) < 0 ? NULL
+                                                               : pc__calloc(&t->mem, 1, sizeof *o);
     if (!o)
         return NULL;
     o->id = id;
@@ -64,7 +67,8 @@ static void drop_owner(pc__resident *t, owner *o)
 static pc__pin *add_pin(pc__resident *t, pc__entry *e, owner *o)
 {
     pc__pin *pin = NULL;
-    if (pc__table_reserve(&t->pins.pairs, &t->mem) < 0 || pc__heap_reserve(&t->pins.ends, &t->mem, t->pins.pairs.count + 1) < 0)
+    if (pc__table_reserve(&t->pins.pairs, &t->mem) < 0
+        || pc__heap_reserve(&t->pins.ends, &t->mem, t->pins.pairs.count + 1) < 0)
         return NULL;
     pin = pc__calloc(&t->mem, 1, sizeof *pin);
     if (!pin)

@@ -7,12 +7,14 @@
 #include "base/fail.h"
 #include "base/mem.h"
 
-/* What an allocator puts around a block at most, ours included; and what a record takes in tables, heaps and families. */
+/* What an allocator puts around a block at most, ours included; and what a record takes in tables,
+ * heaps and families. */
 enum { AROUND_BLOCK = 64, AROUND_RECORD = 384 };
 
 uint64_t pc__packed_own_bytes(size_t blocks)
 {
-    return sizeof(pc__packed) + (blocks + 1) * sizeof(pc__packed_piece) + AROUND_BLOCK + AROUND_RECORD;
+    return sizeof(pc__packed) + (blocks + 1) * sizeof(pc__packed_piece) + AROUND_BLOCK
+           + AROUND_RECORD;
 }
 
 uint64_t pc__packed_piece_bytes(size_t size)
@@ -50,11 +52,13 @@ pc_status pc__packed_new(pc__packed **out, const pc_allocator *mem, const pc__im
     return PC_OK;
 }
 
-pc_status pc__packed_set(pc__packed *r, const pc_allocator *mem, size_t piece, uint64_t offset, const void *data, size_t size)
+pc_status pc__packed_set(pc__packed *r, const pc_allocator *mem, size_t piece, uint64_t offset,
+                         const void *data, size_t size)
 {
     pc__packed_piece *p = &r->pieces[piece];
     if (piece >= r->count || p->data)
-        return pc__fail(PC_ERR_INTERNAL, "packed record: piece %zu of %zu was not expected", piece, r->count);
+        return pc__fail(PC_ERR_INTERNAL, "packed record: piece %zu of %zu was not expected", piece,
+                        r->count);
     p->data = pc__alloc_aligned(mem, size, 64);
     if (!p->data)
         return PC_ERR_NOMEM;
@@ -76,14 +80,17 @@ void pc__packed_free(pc__packed *r, const pc_allocator *mem)
     pc__free(mem, r);
 }
 
-const void *pc__packed_bytes(const pc__packed *r, size_t piece, uint64_t offset, uint64_t at, size_t size, pc_status *status)
+const void *pc__packed_bytes(const pc__packed *r, size_t piece, uint64_t offset, uint64_t at,
+                             size_t size, pc_status *status)
 {
-    const pc__packed_piece *p = piece < r->count && r->pieces[piece].data ? &r->pieces[piece] : NULL;
+    const pc__packed_piece *p = piece < r->count && r->pieces[piece].data ? &r->pieces[piece]
+                                                                          : NULL;
     *status = PC_OK;
     if (!p)
         *status = pc__fail(PC_ERR_NOT_FOUND, "packed record: there is no piece %zu", piece);
     else if (p->offset != offset || at > p->size || size > p->size - at)
-        *status = pc__fail(PC_ERR_FORMAT, "packed record: piece %zu is cut short: bytes %llu to %llu of %zu", piece, (unsigned long long)at,
-                           (unsigned long long)(at + size), p->size);
+        *status = pc__fail(PC_ERR_FORMAT,
+                           "packed record: piece %zu is cut short: bytes %llu to %llu of %zu",
+                           piece, (unsigned long long)at, (unsigned long long)(at + size), p->size);
     return *status == PC_OK ? (const uint8_t *)p->data + at : NULL;
 }

@@ -1,4 +1,5 @@
-/* One record of the tier PACKED: its pieces, each a block of memory of its own, so that none has to move while it grows. */
+/* One record of the tier PACKED: its pieces, each a block of memory of its own, so that none has to
+ * move while it grows. */
 #ifndef PC_STORE_PACKED_RECORD_H
 #define PC_STORE_PACKED_RECORD_H
 
@@ -17,14 +18,14 @@ typedef struct pc__packed {
     pc__heap_node expiry;
     pc__id content;
     int has_content;
-    int is_here;         /* in the table */
+    int is_here; /* in the table */
     uint32_t tokens;
     size_t readers;      /* each holds the item */
     double ttl, expires; /* by pc__now; 0: no end */
     uint32_t gone;       /* PC_EVENT_…, once it is out of the table */
     uint32_t reason;     /* with it */
     struct pc__packed *next;
-    uint64_t bytes;      /* of the record as a file */
+    uint64_t bytes; /* of the record as a file */
     size_t count;
     pc__packed_piece pieces[]; /* [count] the header, then the blocks */
 } pc__packed;
@@ -33,9 +34,11 @@ typedef struct pc__packed {
 pc_status pc__packed_new(pc__packed **out, const pc_allocator *mem, const pc__image *image);
 uint64_t pc__packed_own_bytes(size_t blocks); /* of an empty one, and what it takes in tables */
 uint64_t pc__packed_piece_bytes(size_t size); /* that a piece takes from the allocator */
-pc_status pc__packed_set(pc__packed *record, const pc_allocator *mem, size_t piece, uint64_t offset, const void *data, size_t size);
+pc_status pc__packed_set(pc__packed *record, const pc_allocator *mem, size_t piece, uint64_t offset,
+                         const void *data, size_t size);
 void pc__packed_free(pc__packed *record, const pc_allocator *mem); /* NULL does nothing */
 /* Bytes of a piece where they lie; NULL with PC_ERR_FORMAT or PC_ERR_NOT_FOUND. */
-const void *pc__packed_bytes(const pc__packed *record, size_t piece, uint64_t offset, uint64_t at, size_t size, pc_status *status);
+const void *pc__packed_bytes(const pc__packed *record, size_t piece, uint64_t offset, uint64_t at,
+                             size_t size, pc_status *status);
 
 #endif

@@ -1,6 +1,8 @@
-/* The tier PACKED: records in memory. What goes first is decided by store/worth.h. The budget includes what allocators put around each piece, what is just being
- * written with the codec's scratch memory, and what is still being read although it has been removed. A record is open as long as its source is; it is not evicted
- * then, which would free nothing, and stays readable if it is removed. */
+/* The tier PACKED: records in memory. What goes first is decided by store/worth.h. The budget
+ * includes what allocators put around each piece, what is just being written with the codec's
+ * scratch memory, and what is still being read although it has been removed. A record is open as
+ * long as its source is; it is not evicted then, which would free nothing, and stays readable if it
+ * is removed. */
 #include <math.h>
 #include <pthread.h>
 #include <string.h>
@@ -38,7 +40,8 @@ static pc__packed *record_of(pc__worth_item *item)
 
 /* --------------------------------------------------------------- lock and news */
 
-static void tell(const tier_packed *t, uint32_t kind, uint32_t reason, const pc__id *key, uint32_t tokens, uint64_t bytes, double seconds)
+static void tell(const tier_packed *t, uint32_t kind, uint32_t reason, const pc__id *key,
+                 uint32_t tokens, uint64_t bytes, double seconds)
 {
     pc_event event;
     if (!t->watch.event)
@@ -76,7 +79,8 @@ static void leave(tier_packed *t, pc__packed *gone)
 /* ---------------------------------------------------------------- coming, going */
 
 /* Out of the table, onto *gone if nobody reads it; else the last reader frees it. */
-static void take_out(tier_packed *t, pc__packed *r, uint32_t how, uint32_t reason, pc__packed **gone)
+static void take_out(tier_packed *t, pc__packed *r, uint32_t how, uint32_t reason,
+                     pc__packed **gone)
 {
     r->is_here = 0;
     r->gone = how;
@@ -116,10 +120,14 @@ static pc__packed *find(tier_packed *t, const pc__id *key, pc__packed **gone)
     return record_of(pc__worth_find(&t->worth, key));
 }
 
-/* Evicts until `need` more bytes are within the budget; all that has to go or nothing. What `before` names stays. */
-static int make_room(tier_packed *t, uint64_t need, int32_t priority, const pc__id *before, pc__packed **gone)
+/* Evicts until `need` more bytes are within the budget; all that has to go or nothing. What
+ * `before` names stays. */
+static int make_room(tier_packed *t, uint64_t need, int32_t priority, const pc__id *before,
+                     pc__packed **gone)
 {
-    uint64_t have = used(t), excess = need <= t->budget && have <= t->budget - need ? 0 : have + need - t->budget, freed = 0;
+    uint64_t have = used(t),
+             excess = need <= t->budget && have <= t->budget - need ? 0 : have + need - t->budget,
+             freed = 0;
     pc__worth_item *saw = before ? pc__worth_find(&t->worth, before) : NULL;
     pc__packed *picked = NULL;
     if (!excess)
@@ -129,7 +137,8 @@ static int make_room(tier_packed *t, uint64_t need, int32_t priority, const pc__
     if (saw)
         pc__worth_hold(&t->worth, saw);
     if (excess <= t->worth.bytes - t->worth.held_bytes)
-        for (pc__worth_item *least; freed < excess && (least = pc__worth_least(&t->worth, NULL)) && least->priority <= priority;) {
+        for (pc__worth_item *least; freed < excess && (least = pc__worth_least(&t->worth, NULL))
+                                    && least->priority <= priority;) {
             pc__worth_pick(&t->worth, least);
             freed += least->bytes;
             record_of(least)->next = picked;
@@ -157,16 +166,19 @@ typedef struct packed_source {
     pc__packed *record;
 } packed_source;
 
-static pc_status read_source(pc__source *source, size_t piece, uint64_t offset, uint64_t at, void *data, size_t size)
+static pc_status read_source(pc__source *source, size_t piece, uint64_t offset, uint64_t at,
+                             void *data, size_t size)
 {
     pc_status status;
-    const void *bytes = pc__packed_bytes(((packed_source *)source)->record, piece, offset, at, size, &status);
+    const void *bytes = pc__packed_bytes(((packed_source *)source)->record, piece, offset, at, size,
+                                         &status);
     if (bytes && size)
         memcpy(data, bytes, size);
     return status;
 }
 
-static const void *borrow_source(pc__source *source, size_t piece, uint64_t offset, uint64_t at, size_t size)
+static const void *borrow_source(pc__source *source, size_t piece, uint64_t offset, uint64_t at,
+                                 size_t size)
 {
     pc_status status;
     return pc__packed_bytes(((packed_source *)source)->record, piece, offset, at, size, &status);
@@ -201,7 +213,8 @@ static int may_have(pc__tier *tier, const pc__id *key, uint64_t *bytes)
     return r != NULL;
 }
 
-static pc_status open_record(pc__tier *tier, const pc__id *key, double deadline, pc__source **out, int *timed_out)
+static pc_status open_record(pc__tier *tier, const pc__id *key, double deadline, pc__source **out,
+                             int *timed_out)
 {
     tier_packed *t = self_of(tier);
     packed_source *s = pc__calloc(&t->mem, 1, sizeof *s);
@@ -235,7 +248,8 @@ static pc_status open_record(pc__tier *tier, const pc__id *key, double deadline,
     return PC_OK;
 }
 
-static void read_done(pc__tier *tier, const pc__id *key, pc_status status, uint64_t bytes, double seconds)
+static void read_done(pc__tier *tier, const pc__id *key, pc_status status, uint64_t bytes,
+                      double seconds)
 {
     tier_packed *t = self_of(tier);
     pc__packed *gone = NULL, *r;
@@ -258,7 +272,8 @@ static void read_done(pc__tier *tier, const pc__id *key, pc_status status, uint6
         }
     }
     leave(t, gone);
-    tell(t, status >= 0 ? PC_EVENT_HIT : PC_EVENT_LOAD_FAILED, status >= 0 ? PC_REASON_NONE : pc__reason_of(status), key, tokens, bytes, seconds);
+    tell(t, status >= 0 ? PC_EVENT_HIT : PC_EVENT_LOAD_FAILED,
+         status >= 0 ? PC_REASON_NONE : pc__reason_of(status), key, tokens, bytes, seconds);
 }
 
 /* ---------------------------------------------------------------------- writing */
@@ -288,7 +303,8 @@ static int charge(packed_sink *s, uint64_t bytes)
     return ok;
 }
 
-static pc_status write_piece(pc__sink *sink, size_t piece, uint64_t offset, const void *data, size_t size)
+static pc_status write_piece(pc__sink *sink, size_t piece, uint64_t offset, const void *data,
+                             size_t size)
 {
     packed_sink *s = (packed_sink *)sink;
     if (!charge(s, pc__packed_piece_bytes(size)))
@@ -308,7 +324,8 @@ static pc_status publish(packed_sink *s, double seconds)
     if (find(t, &r->item.key, &gone))
         status = PC_MISS;
     else if ((r->has_content && pc__table_reserve(&t->contents, &t->mem) < 0)
-             || pc__heap_reserve(&t->expiries, &t->mem, t->worth.items.count + 1) < 0 || pc__worth_add(&t->worth, &r->item) < 0)
+             || pc__heap_reserve(&t->expiries, &t->mem, t->worth.items.count + 1) < 0
+             || pc__worth_add(&t->worth, &r->item) < 0)
         status = PC_ERR_NOMEM;
     if (status == PC_OK) {
         r->is_here = 1;
@@ -327,7 +344,8 @@ static pc_status publish(packed_sink *s, double seconds)
 }
 
 /* PC_MISS: *reason, NONE if it is known. */
-static pc_status write_record(tier_packed *t, const pc__image *image, uint32_t *reason, uint64_t *bytes)
+static pc_status write_record(tier_packed *t, const pc__image *image, uint32_t *reason,
+                              uint64_t *bytes)
 {
     packed_sink s = {.sink.write = write_piece, .tier = t};
     uint64_t scratch = 0, most = pc__record_bound(image, &t->record, &scratch);
@@ -336,7 +354,9 @@ static pc_status write_record(tier_packed *t, const pc__image *image, uint32_t *
     if (may_have(&t->tier, &image->key, bytes))
         return PC_MISS;
     *reason = PC_REASON_NO_ROOM;
-    if (most + scratch + pc__packed_own_bytes(image->block_count) + (image->block_count + 1) * pc__packed_piece_bytes(0) > t->budget)
+    if (most + scratch + pc__packed_own_bytes(image->block_count)
+            + (image->block_count + 1) * pc__packed_piece_bytes(0)
+        > t->budget)
         return PC_MISS;
     PC__TRY(pc__packed_new(&s.draft, &t->mem, image), done);
     if (!charge(&s, s.draft->item.bytes + scratch)) {
@@ -467,7 +487,9 @@ static void free_tier(pc__tier *tier)
 
 pc_status pc__tier_packed_new(pc__tier **out, const pc__tier_common *common)
 {
-    static const pc__tier_ops ops = {PC_TIER_PACKED, may_have, open_record, read_done, put, knows, remove_record, clear, sweep, stats, free_tier, NULL};
+    static const pc__tier_ops ops = {PC_TIER_PACKED, may_have,      open_record, read_done, put,
+                                     knows,          remove_record, clear,       sweep,     stats,
+                                     free_tier,      NULL};
     tier_packed *t = pc__calloc(common->mem, 1, sizeof *t);
     *out = NULL;
     if (!t)

@@ -12,10 +12,9 @@ static pc_status check_sum(const pc__sum *sum, const pc__record_entry *e, size_t
 {
     uint8_t out[PC__SUM];
     pc__sum_end(sum, out);
-    return memcmp(out, e->sum, sizeof out)
-               ? pc__fail(PC_ERR_FORMAT,
-                          "block %zu of a record is damaged: its checksum is another", index)
-               : PC_OK;
+    return memcmp(out, e->sum, sizeof out) ? pc__fail(
+               PC_ERR_FORMAT, "block %zu of a record is damaged: its checksum is another", index)
+                                           : PC_OK;
 }
 
 static const void *lent(const pc__record *r, size_t index)
@@ -92,7 +91,8 @@ static pc_status decode(const pc__record *r, size_t index, const void *data, siz
     pc__host_begin();
     pc_status status = r->codec->decode(r->codec->user, &block, data, size, out);
     if (status < 0 && host)
-        return pc__host_failed(status, "codec %s, block %zu of a record: decode", r->codec->name, index);
+        return pc__host_failed(status, "codec %s, block %zu of a record: decode", r->codec->name,
+                               index);
     if (status < 0)
         return pc__fail_in(status, "codec %s, block %zu of a record", r->codec->name, index);
     return status ? pc__fail(PC_ERR_FORMAT, "codec %s, block %zu of a record: not decoded",
@@ -166,8 +166,8 @@ int pc__record_is_plain(const pc__record *r)
 
 const void *pc__record_place(const pc__record *r, size_t index)
 {
-    if (index >= r->head.blocks || r->entries[index].codec != PC_CODEC_RAW ||
-        r->head.flags & PC__RECORD_SEALED)
+    if (index >= r->head.blocks || r->entries[index].codec != PC_CODEC_RAW
+        || r->head.flags & PC__RECORD_SEALED)
         return NULL;
     return lent(r, index);
 }

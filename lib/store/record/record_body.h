@@ -8,8 +8,8 @@
 struct pc__record {
     pc_allocator mem;
     pc__record_options options;
-    const pc_codec_ops *
-        codec; /* of the blocks that are not RAW; NULL: there are none, or this library has not got it */
+    const pc_codec_ops *codec; /* of the blocks that are not RAW; NULL: there are none, or this
+                                  library has not got it */
     pc__source *source;
     uint8_t *header; /* as read, its body opened */
     pc__record_head head;

@@ -43,12 +43,12 @@ void pc__record_head_put(const pc__record_head *h,
 
 static pc_status check_sizes(const pc__record_head *h, uint64_t available)
 {
-    uint64_t sum = PC__RECORD_PROLOGUE + (uint64_t)h->face_bytes +
-                   (uint64_t)h->blocks * h->entry_bytes + h->body_bytes;
+    uint64_t sum = PC__RECORD_PROLOGUE + (uint64_t)h->face_bytes
+                   + (uint64_t)h->blocks * h->entry_bytes + h->body_bytes;
     if (h->blocks > PC__MAX_BLOCKS)
         return pc__fail(PC_ERR_FORMAT, "header of a record: %u blocks", h->blocks);
-    if (h->face_bytes < PC__RECORD_FACE || h->entry_bytes < PC__RECORD_ENTRY || h->face_bytes % 8 ||
-        h->entry_bytes % 8 || h->body_bytes % 8)
+    if (h->face_bytes < PC__RECORD_FACE || h->entry_bytes < PC__RECORD_ENTRY || h->face_bytes % 8
+        || h->entry_bytes % 8 || h->body_bytes % 8)
         return pc__fail(PC_ERR_FORMAT, "header of a record: parts of %u, %u and %u bytes",
                         h->face_bytes, h->entry_bytes, h->body_bytes);
     if (h->header_bytes != sum || sum > PC__RECORD_MAX_HEADER)
@@ -67,8 +67,8 @@ static pc_status check_sizes(const pc__record_head *h, uint64_t available)
 /* The first 16 bytes and the checksum are the same in every version. */
 static pc_status check_later(const pc__record_head *h, uint64_t available)
 {
-    if (h->header_bytes < PC__RECORD_PROLOGUE || h->header_bytes > PC__RECORD_MAX_HEADER ||
-        (available && h->header_bytes > available))
+    if (h->header_bytes < PC__RECORD_PROLOGUE || h->header_bytes > PC__RECORD_MAX_HEADER
+        || (available && h->header_bytes > available))
         return pc__fail(PC_ERR_FORMAT, "record of format %u: a header of %u bytes", h->major,
                         h->header_bytes);
     return PC_OK;
@@ -160,12 +160,13 @@ pc_status pc__record_entry_get(pc__record_entry *e, const pc__record_head *h, co
     e->codec = pc__get_u32(at + 24);
     memcpy(e->sum, at + 32, sizeof e->sum);
     memcpy(e->nonce, at + 48, sizeof e->nonce);
-    if (e->raw > PC__RECORD_MAX_BLOCK || e->stored < tag || e->stored - tag > e->raw ||
-        e->raw > PC__RECORD_MAX_RATIO * (e->stored - tag))
+    if (e->raw > PC__RECORD_MAX_BLOCK || e->stored < tag || e->stored - tag > e->raw
+        || e->raw > PC__RECORD_MAX_RATIO * (e->stored - tag))
         return pc__fail(PC_ERR_FORMAT, "block %zu of a record: %llu bytes stored, %llu as it was",
                         index, (unsigned long long)e->stored, (unsigned long long)e->raw);
-    if ((e->stored || e->offset) && (e->offset % PC__RECORD_ALIGN || e->offset < from ||
-                                     e->offset > h->bytes || e->stored > h->bytes - e->offset))
+    if ((e->stored || e->offset)
+        && (e->offset % PC__RECORD_ALIGN || e->offset < from || e->offset > h->bytes
+            || e->stored > h->bytes - e->offset))
         return pc__fail(PC_ERR_FORMAT,
                         "block %zu of a record: %llu bytes at %llu, the record has %llu", index,
                         (unsigned long long)e->stored, (unsigned long long)e->offset,

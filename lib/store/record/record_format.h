@@ -20,9 +20,9 @@ enum {
     PC__RECORD_PROLOGUE = 64,
     PC__RECORD_FACE = 232,
     PC__RECORD_ENTRY = 72,
-    PC__RECORD_DESCRIPTION = 112, /* of version 1.0 */
+    PC__RECORD_DESCRIPTION = 112,   /* of version 1.0 */
     PC__RECORD_DESCRIPTION_1 = 144, /* since 1.1: with the kernels */
-    PC__RECORD_ALIGN = 4096,    /* of blocks in the file */
+    PC__RECORD_ALIGN = 4096,        /* of blocks in the file */
     PC__RECORD_SUM_AT = 48,     /* in the prologue: checksum of the header; counts as zeros in it */
     PC__RECORD_NONCE_AT = 272,  /* in the face: nonce of the body, which its seal takes for zeros */
     PC__RECORD_CODEC_NAME = 32, /* with a NUL */
@@ -84,7 +84,8 @@ static inline uint64_t pc__record_align(uint64_t bytes)
 void pc__record_head_put(const pc__record_head *head,
                          uint8_t at[PC__RECORD_PROLOGUE + PC__RECORD_FACE]);
 /* `available`: bytes of the file, 0: unknown. PC_ERR_FORMAT. Of a later major version only major
- * and header_bytes are set: pc__record_known refuses it when the checksum has shown that it is one. */
+ * and header_bytes are set: pc__record_known refuses it when the checksum has shown that it is one.
+ */
 pc_status pc__record_prologue_get(pc__record_head *head, const uint8_t at[PC__RECORD_PROLOGUE],
                                   uint64_t available);
 pc_status pc__record_known(const pc__record_head *head); /* PC_ERR_UNSUPPORTED: version or flags */

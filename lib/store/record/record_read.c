@@ -121,7 +121,8 @@ static pc_status take_description(pc__record *r, uint8_t *at, uint64_t size)
 {
     pc__image *image = &r->image;
     int names_kernels = size >= PC__RECORD_DESCRIPTION_1;
-    if (size < PC__RECORD_DESCRIPTION || !memchr(at + 32, 0, 32) || (names_kernels && !memchr(at + 112, 0, 32)))
+    if (size < PC__RECORD_DESCRIPTION || !memchr(at + 32, 0, 32)
+        || (names_kernels && !memchr(at + 112, 0, 32)))
         return pc__fail(PC_ERR_FORMAT, "header of a record: a description of %" PRIu64 " bytes",
                         size);
     memcpy(image->model, at, 32);
@@ -191,19 +192,18 @@ static pc_status take_field(pc__record *r, uint32_t tag, uint8_t *at, uint64_t s
     case PC__RECORD_TAG_CODEC:
         return take_codec(r, at, size);
     default: /* of a later minor version */
-        return tag & PC__RECORD_TAG_NEEDED
-                   ? pc__fail(PC_ERR_UNSUPPORTED, "header of a record: field %u has to be known",
-                              tag)
-                   : PC_OK;
+        return tag & PC__RECORD_TAG_NEEDED ? pc__fail(
+                   PC_ERR_UNSUPPORTED, "header of a record: field %u has to be known", tag)
+                                           : PC_OK;
     }
 }
 
 static pc_status read_body(pc__record *r)
 {
-    const unsigned needed = 1u << PC__RECORD_TAG_DESCRIPTION | 1u << PC__RECORD_TAG_TOKENS |
-                            1u << PC__RECORD_TAG_CODEC;
-    uint8_t *at = r->header + r->head.header_bytes - r->head.body_bytes -
-                  (r->head.flags & PC__RECORD_SEALED ? PC__SEAL_TAG : 0);
+    const unsigned needed = 1u << PC__RECORD_TAG_DESCRIPTION | 1u << PC__RECORD_TAG_TOKENS
+                            | 1u << PC__RECORD_TAG_CODEC;
+    uint8_t *at = r->header + r->head.header_bytes - r->head.body_bytes
+                  - (r->head.flags & PC__RECORD_SEALED ? PC__SEAL_TAG : 0);
     uint64_t left = r->head.body_bytes;
     int64_t last = -1;
     unsigned seen = 0;
@@ -276,7 +276,8 @@ static pc_status check_kernels(const pc__record *r)
     const char *want = r->options.kernels, *have = r->image.kernels;
     if (status < 0 || !want || !*have || !strcmp(want, have))
         return status;
-    return pc__fail(PC_ERR_UNSUPPORTED, "record of states that were computed with kernels %s, not with %s", have, want);
+    return pc__fail(PC_ERR_UNSUPPORTED,
+                    "record of states that were computed with kernels %s, not with %s", have, want);
 }
 
 pc_status pc__record_usable(const pc__record *r)

@@ -49,16 +49,16 @@ static uint64_t field_bytes(uint64_t size)
 /* Of the body before it is sealed. */
 static uint64_t body_bytes(const pc__image *image, const pc_codec_ops *codec)
 {
-    return field_bytes(PC__RECORD_DESCRIPTION_1) + field_bytes(4 * (uint64_t)image->tokens) +
-           (image->relative ? field_bytes(8 * (uint64_t)image->tokens) : 0) +
-           field_bytes(strlen(codec_name(codec)));
+    return field_bytes(PC__RECORD_DESCRIPTION_1) + field_bytes(4 * (uint64_t)image->tokens)
+           + (image->relative ? field_bytes(8 * (uint64_t)image->tokens) : 0)
+           + field_bytes(strlen(codec_name(codec)));
 }
 
 static uint64_t header_bytes(const pc__image *image, const pc__record_options *options,
                              const pc_codec_ops *codec)
 {
-    return PC__RECORD_PROLOGUE + PC__RECORD_FACE + (uint64_t)image->block_count * PC__RECORD_ENTRY +
-           body_bytes(image, codec) + tag_bytes(options);
+    return PC__RECORD_PROLOGUE + PC__RECORD_FACE + (uint64_t)image->block_count * PC__RECORD_ENTRY
+           + body_bytes(image, codec) + tag_bytes(options);
 }
 
 /* Room in which a block becomes what is stored; 0: it is stored from where it lies. */
@@ -100,8 +100,8 @@ static pc_status check_image(const pc__image *image)
         if (image->block_bytes[i] > PC__RECORD_MAX_BLOCK || image->block_bytes[i] > SIZE_MAX / 2)
             return pc__fail(PC_ERR_LIMIT, "writing a record: block %zu of %llu bytes", i,
                             (unsigned long long)image->block_bytes[i]);
-    if (!memchr(image->architecture, 0, sizeof image->architecture) ||
-        !memchr(image->kernels, 0, sizeof image->kernels))
+    if (!memchr(image->architecture, 0, sizeof image->architecture)
+        || !memchr(image->kernels, 0, sizeof image->kernels))
         return pc__fail(PC_ERR_INVALID,
                         "writing a record: the name of architecture or kernels has no end");
     if (!(image->cost >= 0 && image->cost <= 1e300 && image->ttl >= 0 && image->ttl <= 1e300))

@@ -14,11 +14,16 @@ static pc_status wrong(const char *text, const char *at, const char *cause)
 
 static int hex_digit(char c)
 {
-    return c >= '0' && c <= '9' ? c - '0' : c >= 'a' && c <= 'f' ? c - 'a' + 10 : c >= 'A' && c <= 'F' ? c - 'A' + 10 : -1;
+    return c >= '0' && c <= '9'   ? c - '0'
+           : c >= 'a' && c <= 'f' ? c - 'a' + 10
+           : c >= 'A' && c <= 'F' ? c - 'A' + 10
+                                  : -1;
 }
 
-/* A run of the address with its %xx decoded, in memory that is never moved, so that one wipe gets all of it. */
-static pc_status decode(char **out, const pc_allocator *mem, const char *text, const char *from, const char *to)
+/* A run of the address with its %xx decoded, in memory that is never moved, so that one wipe gets
+ * all of it. */
+static pc_status decode(char **out, const pc_allocator *mem, const char *text, const char *from,
+                        const char *to)
 {
     char *at = *out = pc__calloc(mem, (size_t)(to - from) + 1, 1);
     if (!at)
@@ -56,7 +61,8 @@ static int number(const char *from, const char *to, int32_t most, int32_t *out)
     return 1;
 }
 
-static pc_status add_seed(pc__remote_address *a, const char *text, const char *from, const char *to, int32_t port)
+static pc_status add_seed(pc__remote_address *a, const char *text, const char *from, const char *to,
+                          int32_t port)
 {
     pc_status status;
     if (from == to)
@@ -65,7 +71,8 @@ static pc_status add_seed(pc__remote_address *a, const char *text, const char *f
         return wrong(text, from, "a host has more than 255 bytes");
     if (a->count == MAX_SEEDS)
         return wrong(text, from, "more than 256 hosts");
-    PC__TRY(pc__grow(&a->mem, (void **)&a->seeds, &a->capacity, a->count + 1, sizeof *a->seeds), end);
+    PC__TRY(pc__grow(&a->mem, (void **)&a->seeds, &a->capacity, a->count + 1, sizeof *a->seeds),
+            end);
     a->seeds[a->count].port = (uint16_t)port;
     a->seeds[a->count].host = NULL;
     a->count++; /* a failed decode leaves memory too */
@@ -75,7 +82,8 @@ end:
 }
 
 /* "host", "host:port", "[v6]", "[v6]:port" */
-static pc_status parse_host(pc__remote_address *a, const char *text, const char *from, const char *to)
+static pc_status parse_host(pc__remote_address *a, const char *text, const char *from,
+                            const char *to)
 {
     const char *end = memchr(from, from < to && *from == '[' ? ']' : ':', (size_t)(to - from));
     const char *host = from, *host_end = end ? end : to, *rest = host_end;
@@ -93,7 +101,8 @@ static pc_status parse_host(pc__remote_address *a, const char *text, const char 
     return add_seed(a, text, host, host_end, port);
 }
 
-static pc_status parse_user(pc__remote_address *a, const char *text, const char *from, const char *to)
+static pc_status parse_user(pc__remote_address *a, const char *text, const char *from,
+                            const char *to)
 {
     const char *colon = memchr(from, ':', (size_t)(to - from));
     pc_status status;
@@ -108,7 +117,8 @@ end:
     return status;
 }
 
-static pc_status parse_hosts(pc__remote_address *a, const char *text, const char *from, const char *to)
+static pc_status parse_hosts(pc__remote_address *a, const char *text, const char *from,
+                             const char *to)
 {
     const char *slash = memchr(from, '/', (size_t)(to - from)), *end = slash ? slash : to;
     if (slash && slash + 1 < to && !number(slash + 1, to, MAX_DATABASE, &a->database))
@@ -138,7 +148,8 @@ static char **place_of(pc__remote_tls *tls, const char *from, size_t size)
     return NULL;
 }
 
-static pc_status parse_option(pc__remote_address *a, const char *text, const char *from, const char *to)
+static pc_status parse_option(pc__remote_address *a, const char *text, const char *from,
+                              const char *to)
 {
     const char *equal = memchr(from, '=', (size_t)(to - from));
     size_t size = (size_t)((equal ? equal : to) - from);
@@ -161,7 +172,9 @@ static pc_status parse_option(pc__remote_address *a, const char *text, const cha
 static pc_status parse_options(pc__remote_address *a, const char *text, const char *from)
 {
     if (strchr(from, '@'))
-        return wrong(text, from, "in an address with options ? and & of user and password, and @ of options, are written %3F, %26 and %40");
+        return wrong(text, from,
+                     "in an address with options ? and & of user and password, and @ of options, "
+                     "are written %3F, %26 and %40");
     for (const char *at = from;;) {
         const char *end = at + strcspn(at, "&");
         pc_status status = parse_option(a, text, at, end);
@@ -185,11 +198,18 @@ static const char *end_of_place(const char *from, int tls)
     return tls || !at ? from + strcspn(from, "?") : at + strcspn(at, "?");
 }
 
-pc_status pc__remote_address_parse(pc__remote_address *out, const pc_allocator *mem, const char *text)
+pc_status pc__remote_address_parse(pc__remote_address *out, const pc_allocator *mem,
+                                   const char *text)
 {
     static const char tcp[] = "redis://", local[] = "redis+unix://", tls[] = "rediss://";
-    int is_local = !strncmp(text, local, sizeof local - 1), is_tls = !strncmp(text, tls, sizeof tls - 1);
-    const char *from = text + (is_local ? sizeof local : is_tls ? sizeof tls : sizeof tcp) - 1, *end, *at;
+    int is_local = !strncmp(text, local, sizeof local - 1),
+        is_tls = !strncmp(text, tls, sizeof tls - 1);
+    const char *from = text
+                       + (is_local ? sizeof local
+                          : is_tls ? sizeof tls
+                                   : sizeof tcp)
+                       - 1,
+               *end, *at;
     pc_status status = PC_OK;
     memset(out, 0, sizeof *out);
     out->mem = *mem;

@@ -26,30 +26,41 @@ enum {
 };
 
 /* Takes the address over in any case. */
-pc_status pc__remote_new(pc__tier **out, const pc__tier_common *common, pc__remote_address *address);
+pc_status pc__remote_new(pc__tier **out, const pc__tier_common *common,
+                         pc__remote_address *address);
 
 uint32_t pc__remote_slot(const pc__id *key);
 pc__entry_name pc__remote_header_name(const pc__remote *remote, const pc__id *key);
-pc__entry_name pc__remote_block_name(const pc__remote *remote, const pc__id *key, uint64_t tag, size_t piece);
+pc__entry_name pc__remote_block_name(const pc__remote *remote, const pc__id *key, uint64_t tag,
+                                     size_t piece);
 
-/* Bytes [at, at + size) of the header's value. PC_MISS: there is none, or nothing there. PC_ERR_FORMAT: something else has this name. */
-pc_status pc__remote_header(pc__remote *remote, const pc__id *key, uint64_t at, void *data, size_t size, size_t *got, pc__limit *limit);
+/* Bytes [at, at + size) of the header's value. PC_MISS: there is none, or nothing there.
+ * PC_ERR_FORMAT: something else has this name. */
+pc_status pc__remote_header(pc__remote *remote, const pc__id *key, uint64_t at, void *data,
+                            size_t size, size_t *got, pc__limit *limit);
 /* The envelope of an entry. */
-pc_status pc__remote_look(pc__remote *remote, const pc__id *key, pc__entry *entry, pc__limit *limit);
-/* Removes the blocks of a writer, before them the header if `header`, and if it is still this writer's. */
-pc_status pc__remote_unlink(pc__remote *remote, const pc__id *key, uint64_t tag, uint32_t pieces, int header, pc__limit *limit);
+pc_status pc__remote_look(pc__remote *remote, const pc__id *key, pc__entry *entry,
+                          pc__limit *limit);
+/* Removes the blocks of a writer, before them the header if `header`, and if it is still this
+ * writer's. */
+pc_status pc__remote_unlink(pc__remote *remote, const pc__id *key, uint64_t tag, uint32_t pieces,
+                            int header, pc__limit *limit);
 /* Removes what stands under the header's name and is none. */
 pc_status pc__remote_unlink_junk(pc__remote *remote, const pc__id *key, pc__limit *limit);
 /* The entry ends `ttl` seconds from now. */
-pc_status pc__remote_renew(pc__remote *remote, const pc__id *key, const pc__entry *entry, pc__limit *limit);
+pc_status pc__remote_renew(pc__remote *remote, const pc__id *key, const pc__entry *entry,
+                           pc__limit *limit);
 
 /* Reads an entry whose header's value begins with `first`, which is taken over. */
 enum { PC__REMOTE_FIRST_BYTES = 65536 };
-pc_status pc__remote_source(pc__source **out, pc__remote *remote, const pc__id *key, const pc__entry *entry, uint8_t *first, size_t first_size,
+pc_status pc__remote_source(pc__source **out, pc__remote *remote, const pc__id *key,
+                            const pc__entry *entry, uint8_t *first, size_t first_size,
                             double deadline);
 
-/* Writes an entry. PC_OK: *entry is published. PC_MISS with *reason: NONE, somebody else has published it meanwhile, or NO_ROOM. On errors what was
- * written of it is removed, or ends by itself. */
-pc_status pc__remote_publish(pc__remote *remote, const pc__image *image, pc__entry *entry, uint32_t *reason, pc__limit *limit);
+/* Writes an entry. PC_OK: *entry is published. PC_MISS with *reason: NONE, somebody else has
+ * published it meanwhile, or NO_ROOM. On errors what was written of it is removed, or ends by
+ * itself. */
+pc_status pc__remote_publish(pc__remote *remote, const pc__image *image, pc__entry *entry,
+                             uint32_t *reason, pc__limit *limit);
 
 #endif

@@ -15,10 +15,10 @@ typedef struct errand { /* one call */
     const pc__into *into; /* or NULL */
     pc__limit *limit;
     pc__answer *answer;
-    pc__node *at, *next;  /* next: where a redirection points */
-    int asking;       /* the next try sends ASKING */
-    int is_stream;    /* the answer has begun */
-    int was_told;     /* something of this try's answers has come */
+    pc__node *at, *next; /* next: where a redirection points */
+    int asking;          /* the next try sends ASKING */
+    int is_stream;       /* the answer has begun */
+    int was_told;        /* something of this try's answers has come */
 } errand;
 
 static int begins(const char *text, const char *word)
@@ -42,7 +42,9 @@ static verdict redirect(pc__nodes *nodes, errand *e, const char *text, int moved
     pthread_mutex_lock(&nodes->lock);
     status = pc__node_find(nodes, host[0] ? host : e->at->host, port, &index);
     if (moved && !nodes->slots)
-        nodes->slots = pc__calloc(&nodes->mem, PC__SLOTS, sizeof *nodes->slots); /* without it the next call is redirected too */
+        nodes->slots = pc__calloc(
+            &nodes->mem, PC__SLOTS,
+            sizeof *nodes->slots); /* without it the next call is redirected too */
     if (moved && status == PC_OK && nodes->slots)
         nodes->slots[slot] = (uint16_t)(index + 1);
     if (moved)
@@ -56,14 +58,17 @@ static verdict redirect(pc__nodes *nodes, errand *e, const char *text, int moved
 /* What an error of the server means. The first word is the code. */
 static verdict judge(pc__nodes *nodes, errand *e, const char *text)
 {
-    static const char *const later[] = {"CLUSTERDOWN", "LOADING", "MASTERDOWN", "BUSY",    "READONLY", "NOAUTH",
-                                        "WRONGPASS",   "NOPERM",  "NOREPLICAS", "MISCONF", "UNBLOCKED"};
+    static const char *const later[] = {"CLUSTERDOWN", "LOADING", "MASTERDOWN", "BUSY",
+                                        "READONLY",    "NOAUTH",  "WRONGPASS",  "NOPERM",
+                                        "NOREPLICAS",  "MISCONF", "UNBLOCKED"};
     if (begins(text, "MOVED") || begins(text, "ASK"))
         return redirect(nodes, e, strchr(text, ' ') ? strchr(text, ' ') + 1 : "", text[0] == 'M');
     for (size_t i = 0; i < sizeof later / sizeof *later; i++)
         if (begins(text, later[i])) {
             pthread_mutex_lock(&nodes->lock);
-            nodes->stale |= nodes->slots != NULL; /* a node that has lost its part says so in one of these ways */
+            nodes->stale |=
+                nodes->slots
+                != NULL; /* a node that has lost its part says so in one of these ways */
             pthread_mutex_unlock(&nodes->lock);
             pc__fail(PC_ERR_IO, "%s: the server says %.200s", e->at->name, text);
             return NOT_NOW;
@@ -91,7 +96,8 @@ static verdict take_reply(pc__nodes *nodes, errand *e, const pc__reply *reply)
     return said;
 }
 
-static pc_status read_answer(pc__nodes *nodes, errand *e, pc__wire *wire, pc__reply *reply, verdict *said)
+static pc_status read_answer(pc__nodes *nodes, errand *e, pc__wire *wire, pc__reply *reply,
+                             verdict *said)
 {
     pc_status status;
     verdict now;
@@ -99,7 +105,8 @@ static pc_status read_answer(pc__nodes *nodes, errand *e, pc__wire *wire, pc__re
         if (e->into->stream)
             status = pc__wire_bulk_start(wire, &e->answer->got, reply, e->limit);
         else
-            status = pc__wire_bulk(wire, e->into->data, e->into->capacity, &e->answer->got, reply, e->limit);
+            status = pc__wire_bulk(wire, e->into->data, e->into->capacity, &e->answer->got, reply,
+                                   e->limit);
         e->is_stream = status == PC_OK && e->into->stream;
         if (status != PC_MISS)
             return status;
@@ -114,7 +121,8 @@ static pc_status read_answer(pc__nodes *nodes, errand *e, pc__wire *wire, pc__re
     return PC_OK;
 }
 
-/* One try over one connection. All answers are read whatever they say, so that the connection stays good. */
+/* One try over one connection. All answers are read whatever they say, so that the connection stays
+ * good. */
 static pc_status exchange(pc__nodes *nodes, errand *e, pc__wire *wire, verdict *said)
 {
     pc__reply reply = pc__reply_make(&nodes->mem);
@@ -139,7 +147,8 @@ end:
     return status;
 }
 
-/* One try at a node: PC_OK with what was said. A connection that had rested may have been closed by the server meanwhile: then a new one is tried. */
+/* One try at a node: PC_OK with what was said. A connection that had rested may have been closed by
+ * the server meanwhile: then a new one is tried. */
 static pc_status try_node(pc__nodes *nodes, errand *e, verdict *said)
 {
     pc__node *n = e->at;
@@ -181,7 +190,8 @@ static pc_status try_node(pc__nodes *nodes, errand *e, verdict *said)
     return status >= 0 && *said == NOT_NOW ? PC_ERR_IO : status;
 }
 
-pc_status pc__nodes_call(pc__nodes *nodes, uint32_t slot, const pc__request *request, const pc__into *into, pc__limit *limit, pc__answer *answer)
+pc_status pc__nodes_call(pc__nodes *nodes, uint32_t slot, const pc__request *request,
+                         const pc__into *into, pc__limit *limit, pc__answer *answer)
 {
     errand e = {.request = request, .into = into, .limit = limit, .answer = answer};
     memset(answer, 0, sizeof *answer);
@@ -209,7 +219,8 @@ pc_status pc__nodes_call(pc__nodes *nodes, uint32_t slot, const pc__request *req
     return pc__fail(PC_ERR_IO, "%s: redirected more than %d times", e.at->name, MAX_HOPS);
 }
 
-pc_status pc__nodes_stream_read(pc__nodes *nodes, pc__stream *stream, void *data, size_t size, pc__limit *limit)
+pc_status pc__nodes_stream_read(pc__nodes *nodes, pc__stream *stream, void *data, size_t size,
+                                pc__limit *limit)
 {
     pc_status status = pc__wire_bulk_part(stream->wire, data, size, limit);
     stream->left -= size;

@@ -6,19 +6,24 @@
 
 #define REFRESH_SECONDS 0.05 /* between two looks */
 
-/* One entry of CLUSTER SLOTS, at items[*at]: [first, last, [host, port, …] of the master, then of its replicas]. */
-static pc_status read_range(pc__nodes *nodes, const pc__reply *reply, size_t *at, const pc__node *asked, uint16_t *slots)
+/* One entry of CLUSTER SLOTS, at items[*at]: [first, last, [host, port, …] of the master, then of
+ * its replicas]. */
+static pc_status read_range(pc__nodes *nodes, const pc__reply *reply, size_t *at,
+                            const pc__node *asked, uint16_t *slots)
 {
     const pc__reply_item *i = &reply->items[*at];
     size_t end = *at + 1, index;
     const char *host;
     pc_status status;
-    for (size_t left = i->elements; left && end < reply->count; left--) /* where the entry ends: arrays in it count with their elements */
+    for (size_t left = i->elements; left && end < reply->count;
+         left--) /* where the entry ends: arrays in it count with their elements */
         for (size_t inside = 1; inside && end < reply->count; end++)
             inside = inside + reply->items[end].elements - 1;
-    if (i->kind != PC__ITEM_ARRAY || i->elements < 3 || reply->count - *at < 6 || i[1].kind != PC__ITEM_INTEGER || i[2].kind != PC__ITEM_INTEGER
-        || i[3].kind != PC__ITEM_ARRAY || i[3].elements < 2 || i[5].kind != PC__ITEM_INTEGER || i[1].integer < 0
-        || i[2].integer >= PC__SLOTS || i[5].integer <= 0 || i[5].integer > 65535)
+    if (i->kind != PC__ITEM_ARRAY || i->elements < 3 || reply->count - *at < 6
+        || i[1].kind != PC__ITEM_INTEGER || i[2].kind != PC__ITEM_INTEGER
+        || i[3].kind != PC__ITEM_ARRAY || i[3].elements < 2 || i[5].kind != PC__ITEM_INTEGER
+        || i[1].integer < 0 || i[2].integer >= PC__SLOTS || i[5].integer <= 0
+        || i[5].integer > 65535)
         return pc__fail(PC_ERR_IO, "%s: CLUSTER SLOTS is not understood", asked->name);
     host = i[4].kind == PC__ITEM_TEXT && i[4].size ? pc__reply_text(reply, &i[4]) : asked->host;
     status = pc__node_find(nodes, host, (uint16_t)i[5].integer, &index);
@@ -33,7 +38,8 @@ static pc_status read_map(pc__nodes *nodes, const pc__reply *reply, const pc__no
     uint16_t *slots;
     pc_status status = PC_OK;
     size_t at = 1;
-    if (reply->items[0].kind == PC__ITEM_ERROR) { /* no cluster: one server under several addresses */
+    if (reply->items[0].kind
+        == PC__ITEM_ERROR) { /* no cluster: one server under several addresses */
         nodes->stale = 0;
         return PC_OK;
     }
@@ -90,7 +96,8 @@ void pc__cluster_refresh(pc__nodes *nodes, const pc__limit *limit)
     pthread_mutex_unlock(&nodes->lock);
     for (size_t i = 0; due && i < count; i++) {
         double now = pc__now();
-        pc__limit part = {now + (limit->deadline - now) / 3, 0}; /* a node that hangs leaves time for another */
+        pc__limit part = {now + (limit->deadline - now) / 3,
+                          0}; /* a node that hangs leaves time for another */
         pc_status status;
         int entered;
         pc__node *n;

@@ -17,14 +17,16 @@ pc__entry_name pc__header_name(const pc__spot *spot)
     pc__entry_name name;
     char hex[65];
     pc__id_hex(&spot->key, hex);
-    name.size = (size_t)snprintf(name.text, sizeof name.text, "pc1:%s%s{%s}", spot->variant, *spot->variant ? ":" : "", hex);
+    name.size = (size_t)snprintf(name.text, sizeof name.text, "pc1:%s%s{%s}", spot->variant,
+                                 *spot->variant ? ":" : "", hex);
     return name;
 }
 
 pc__entry_name pc__block_name(const pc__spot *spot, uint64_t tag, size_t piece)
 {
     pc__entry_name name = pc__header_name(spot);
-    name.size += (size_t)snprintf(name.text + name.size, sizeof name.text - name.size, ":%016" PRIx64 ":%zu", tag, piece);
+    name.size += (size_t)snprintf(name.text + name.size, sizeof name.text - name.size,
+                                  ":%016" PRIx64 ":%zu", tag, piece);
     return name;
 }
 
@@ -48,11 +50,13 @@ pc_status pc__envelope_read(pc__entry *out, const uint8_t *data, size_t size)
 {
     memset(out, 0, sizeof *out);
     if (size < PC__ENVELOPE_BYTES || memcmp(data, magic, sizeof magic))
-        return pc__fail(PC_ERR_FORMAT, "remote: the value of a header does not begin with an envelope");
+        return pc__fail(PC_ERR_FORMAT,
+                        "remote: the value of a header does not begin with an envelope");
     if (pc__get_u64(data + SUM_AT) != XXH3_64bits(data, SUM_AT))
         return pc__fail(PC_ERR_FORMAT, "remote: an envelope is damaged");
     if (pc__get_u32(data + 4) != VERSION)
-        return pc__fail(PC_ERR_UNSUPPORTED, "remote: an envelope of version %u", pc__get_u32(data + 4));
+        return pc__fail(PC_ERR_UNSUPPORTED, "remote: an envelope of version %u",
+                        pc__get_u32(data + 4));
     out->tag = pc__get_u64(data + 8);
     out->header_bytes = pc__get_u64(data + 16);
     out->bytes = pc__get_u64(data + 24);

@@ -1,5 +1,6 @@
-/* How a record lies on a server: one value a piece, all in one hash slot (doc/format.md, "A server"). Blocks carry a random tag of their writer in their names,
- * so that the pieces of two writers never mix; the value of the header begins with an envelope that names the tag. */
+/* How a record lies on a server: one value a piece, all in one hash slot (doc/format.md, "A
+ * server"). Blocks carry a random tag of their writer in their names, so that the pieces of two
+ * writers never mix; the value of the header begins with an envelope that names the tag. */
 #ifndef PC_STORE_REMOTE_ENTRY_H
 #define PC_STORE_REMOTE_ENTRY_H
 
@@ -17,7 +18,11 @@ typedef struct pc__entry {
     uint32_t is_ours; /* not in the envelope: this process has written the record, or opened it */
 } pc__entry;
 
-enum { PC__ENVELOPE_BYTES = 96, PC__HEADER_NAME = 72 + PC__VARIANT, PC__BLOCK_NAME = PC__HEADER_NAME + 24 };
+enum {
+    PC__ENVELOPE_BYTES = 96,
+    PC__HEADER_NAME = 72 + PC__VARIANT,
+    PC__BLOCK_NAME = PC__HEADER_NAME + 24
+};
 
 typedef struct pc__entry_name {
     char text[PC__BLOCK_NAME];

@@ -1,10 +1,12 @@
-/* In place of remote_tls_openssl.c where OpenSSL is not: without a pc__tls nothing else of it is ever called. */
+/* In place of remote_tls_openssl.c where OpenSSL is not: without a pc__tls nothing else of it is
+ * ever called. */
 #include "base/fail.h"
 #include "store/remote/remote_tls.h"
 
 static pc_status absent(void)
 {
-    return pc__fail(PC_ERR_UNSUPPORTED, "remote address: this library was built without TLS (rediss://): it needs OpenSSL (Debian: libssl-dev, then "
+    return pc__fail(PC_ERR_UNSUPPORTED, "remote address: this library was built without TLS "
+                                        "(rediss://): it needs OpenSSL (Debian: libssl-dev, then "
                                         "configure again)");
 }
 

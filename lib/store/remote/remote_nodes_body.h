@@ -27,9 +27,10 @@ struct pc__nodes {
     pc__remote_address address;
     pc__tls *tls;         /* NULL: plain */
     pthread_mutex_t lock; /* guards all below; nodes are only ever added */
-    pc__node **items;         /* [count] the seeds first */
+    pc__node **items;     /* [count] the seeds first */
     size_t count, capacity;
-    uint16_t *slots; /* [PC__SLOTS] number of the node + 1, 0: unknown; NULL: no cluster as far as is known */
+    uint16_t *slots; /* [PC__SLOTS] number of the node + 1, 0: unknown; NULL: no cluster as far as
+                        is known */
     int stale;       /* the map is to be asked for */
     int refreshing;
     double refreshed;
@@ -49,7 +50,8 @@ void pc__node_give_back(pc__nodes *nodes, pc__node *node, pc__wire *wire);
 /* What became of a try (`entered`: of its breaker). The error text is that of the failure. */
 void pc__node_settle(pc__nodes *nodes, pc__node *node, int entered, int ok);
 
-/* Asks the nodes in turn for the map of the cluster, if that is due. Nothing depends on success: the old map leads to a redirection at worst. */
+/* Asks the nodes in turn for the map of the cluster, if that is due. Nothing depends on success:
+ * the old map leads to a redirection at worst. */
 void pc__cluster_refresh(pc__nodes *nodes, const pc__limit *limit);
 
 #endif

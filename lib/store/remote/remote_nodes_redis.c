@@ -31,17 +31,21 @@ pc_status pc__node_find(pc__nodes *nodes, const char *host, uint16_t port, size_
             return PC_OK;
     if (nodes->count == MAX_NODES)
         return pc__fail(PC_ERR_LIMIT, "remote: more than %d nodes", MAX_NODES);
-    status = pc__grow(&nodes->mem, (void **)&nodes->items, &nodes->capacity, nodes->count + 1, sizeof(*nodes->items));
+    status = pc__grow(&nodes->mem, (void **)&nodes->items, &nodes->capacity, nodes->count + 1,
+                      sizeof(*nodes->items));
     if (status < 0)
         return status;
     if (!(n = pc__calloc(&nodes->mem, 1, sizeof *n)))
         return PC_ERR_NOMEM;
     n->port = port;
     if (port)
-        snprintf(n->name, sizeof n->name, strchr(host, ':') ? "[%.255s]:%u" : "%.255s:%u", host, (unsigned)port);
+        snprintf(n->name, sizeof n->name, strchr(host, ':') ? "[%.255s]:%u" : "%.255s:%u", host,
+                 (unsigned)port);
     else
         snprintf(n->name, sizeof n->name, "%.255s", host);
-    status = (n->host = pc__strdup(&nodes->mem, host)) ? pc__resolver_new(&n->resolver, &nodes->mem, host, port) : PC_ERR_NOMEM;
+    status = (n->host = pc__strdup(&nodes->mem, host))
+                 ? pc__resolver_new(&n->resolver, &nodes->mem, host, port)
+                 : PC_ERR_NOMEM;
     if (status < 0) {
         node_free(&nodes->mem, n);
         return status;
@@ -50,7 +54,8 @@ pc_status pc__node_find(pc__nodes *nodes, const char *host, uint16_t port, size_
     return PC_OK;
 }
 
-pc_status pc__nodes_new(pc__nodes **out, const pc_allocator *mem, const pc_context *context, pc__remote_address *address)
+pc_status pc__nodes_new(pc__nodes **out, const pc_allocator *mem, const pc_context *context,
+                        pc__remote_address *address)
 {
     pc_status status = PC_OK;
     size_t index;
@@ -68,7 +73,8 @@ pc_status pc__nodes_new(pc__nodes **out, const pc_allocator *mem, const pc_conte
     if (n->address.tls.wanted)
         status = pc__tls_new(&n->tls, mem, &n->address.tls);
     if (status == PC_OK && n->address.tls.insecure && context)
-        pc__log(context, PC_LOG_WARN, "remote: insecure=1: certificates of servers are not checked");
+        pc__log(context, PC_LOG_WARN,
+                "remote: insecure=1: certificates of servers are not checked");
     for (size_t i = 0; i < n->address.count && status == PC_OK; i++)
         status = pc__node_find(n, n->address.seeds[i].host, n->address.seeds[i].port, &index);
     if (status < 0) {
@@ -116,8 +122,10 @@ int pc__nodes_may_ask(pc__nodes *nodes, uint32_t slot)
 
 /* ------------------------------------------------------------ connections */
 
-/* A single answer that has to be "OK". The server's words about a login may hold what it was sent, so that only the first one is repeated. */
-static pc_status expect_ok(const pc__node *n, pc__wire *wire, const pc__request *request, const char *what, pc__limit *limit)
+/* A single answer that has to be "OK". The server's words about a login may hold what it was sent,
+ * so that only the first one is repeated. */
+static pc_status expect_ok(const pc__node *n, pc__wire *wire, const pc__request *request,
+                           const char *what, pc__limit *limit)
 {
     pc__reply reply = pc__reply_make(request->text.mem);
     pc_status status = request->status;
@@ -127,7 +135,8 @@ static pc_status expect_ok(const pc__node *n, pc__wire *wire, const pc__request 
         status = pc__wire_reply(wire, &reply, limit);
     if (status == PC_OK && (reply.count != 1 || reply.items[0].kind != PC__ITEM_TEXT)) {
         int said = reply.count && reply.items[0].kind == PC__ITEM_ERROR;
-        status = pc__fail(PC_ERR_IO, "%s: %s is refused: %.*s", n->name, what, said ? (int)strcspn(pc__reply_text(&reply, &reply.items[0]), " ") : 0,
+        status = pc__fail(PC_ERR_IO, "%s: %s is refused: %.*s", n->name, what,
+                          said ? (int)strcspn(pc__reply_text(&reply, &reply.items[0]), " ") : 0,
                           said ? pc__reply_text(&reply, &reply.items[0]) : "");
     }
     pc__reply_free(&reply);
@@ -161,7 +170,8 @@ static pc_status log_in(const pc__nodes *nodes, const pc__node *n, pc__wire *wir
 
 /* To the first address that answers: a name may have some that the server does not listen on, as
  * `localhost` often has ::1 before 127.0.0.1. */
-static pc_status open_wire(const pc__nodes *nodes, const pc__node *n, pc__wire **out, pc__limit *limit)
+static pc_status open_wire(const pc__nodes *nodes, const pc__node *n, pc__wire **out,
+                           pc__limit *limit)
 {
     pc_status status = PC_OK;
     int others = 1;
@@ -247,7 +257,6 @@ void pc__nodes_sweep(pc__nodes *nodes)
     }
 }
 
-
 static void tell(pc__nodes *nodes, const pc__node *n, int changed, int ok, double wait)
 {
     if (!changed || !nodes->context)
@@ -255,7 +264,8 @@ static void tell(pc__nodes *nodes, const pc__node *n, int changed, int ok, doubl
     if (ok)
         pc__log(nodes->context, PC_LOG_INFO, "remote: %s answers again", n->name);
     else
-        pc__log(nodes->context, PC_LOG_WARN, "remote: %s (left alone for %.1f s)", pc_error_text(), wait);
+        pc__log(nodes->context, PC_LOG_WARN, "remote: %s (left alone for %.1f s)", pc_error_text(),
+                wait);
 }
 
 void pc__node_settle(pc__nodes *nodes, pc__node *n, int entered, int ok)
@@ -265,7 +275,8 @@ void pc__node_settle(pc__nodes *nodes, pc__node *n, int entered, int ok)
     int changed;
     double wait;
     pthread_mutex_lock(&nodes->lock);
-    changed = pc__breaker_done(&n->breaker, entered, ok, pc__now(), (double)randombytes_random() / 4294967296.0);
+    changed = pc__breaker_done(&n->breaker, entered, ok, pc__now(),
+                               (double)randombytes_random() / 4294967296.0);
     wait = n->breaker.wait;
     if (!ok) {
         nodes->stale |= nodes->slots != NULL;

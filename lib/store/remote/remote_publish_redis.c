@@ -1,5 +1,6 @@
-/* Writing an entry. Blocks first, under names that only this writer uses, to end by themselves if it does not come to the header. Then, in one turn, they
- * get their real end and the header is set, if nobody else has set one. */
+/* Writing an entry. Blocks first, under names that only this writer uses, to end by themselves if
+ * it does not come to the header. Then, in one turn, they get their real end and the header is set,
+ * if nobody else has set one. */
 #include "store/remote/remote_body.h"
 
 #include <sodium.h>
@@ -9,7 +10,9 @@
 
 #define MAX_VALUE (UINT64_C(512) << 20) /* of such a server */
 
-enum { LONGEST = 2000000000 }; /* seconds that an entry lives: 63 years. A server refuses dates beyond its clock's range */
+enum {
+    LONGEST = 2000000000
+}; /* seconds that an entry lives: 63 years. A server refuses dates beyond its clock's range */
 
 typedef struct publisher {
     pc__sink sink; /* first */
@@ -20,7 +23,7 @@ typedef struct publisher {
     uint32_t slot;
     uint32_t written; /* the last block that may be there */
     int full, known, moving;
-    int headed; /* the header may be there */
+    int headed;      /* the header may be there */
     int64_t seconds; /* until it ends; 0: no end */
 } publisher;
 
@@ -57,7 +60,8 @@ static pc_status write_block(publisher *p, size_t piece, const void *data, size_
 static void add_ends(publisher *p, pc__request *request)
 {
     for (uint32_t piece = 1; piece < p->entry->pieces; piece++) {
-        pc__entry_name name = pc__remote_block_name(p->remote, &p->image->key, p->entry->tag, piece);
+        pc__entry_name name = pc__remote_block_name(p->remote, &p->image->key, p->entry->tag,
+                                                    piece);
         pc__request_command(request, p->seconds ? 3 : 2);
         pc__request_text(request, p->seconds ? "EXPIRE" : "PERSIST");
         pc__request_bytes(request, name.text, name.size);
@@ -80,7 +84,8 @@ static void add_header(publisher *p, pc__request *request, const void *value, si
     }
 }
 
-static pc_status ask_header(publisher *p, const void *value, size_t size, int together, pc__answer *answer)
+static pc_status ask_header(publisher *p, const void *value, size_t size, int together,
+                            pc__answer *answer)
 {
     pc__request request = pc__request_make(&p->remote->mem);
     pc_status status;
@@ -100,8 +105,9 @@ static pc_status ask_header(publisher *p, const void *value, size_t size, int to
     return status;
 }
 
-/* Blocks without an end and the header that they are for come into being together, so that no loss of the connection leaves blocks that nobody ever removes. A cluster
- * refuses that while it moves the slot: then one after the other. */
+/* Blocks without an end and the header that they are for come into being together, so that no loss
+ * of the connection leaves blocks that nobody ever removes. A cluster refuses that while it moves
+ * the slot: then one after the other. */
 static pc_status set_header(publisher *p, const void *value, size_t size)
 {
     pc__answer answer;
@@ -110,7 +116,8 @@ static pc_status set_header(publisher *p, const void *value, size_t size)
         status = ask_header(p, value, size, 0, &answer);
     if (status < 0 || !answer.nil)
         return status;
-    p->known = 1; /* or ours, if the connection was lost after it was set and the commands were sent again */
+    p->known = 1; /* or ours, if the connection was lost after it was set and the commands were sent
+                     again */
     return pc__fail(PC_ERR_CANCELLED, "remote: somebody else has written it meanwhile");
 }
 
@@ -129,7 +136,8 @@ static pc_status write_header(publisher *p, const void *data, size_t size)
     return status;
 }
 
-static pc_status write_piece(pc__sink *sink, size_t piece, uint64_t offset, const void *data, size_t size)
+static pc_status write_piece(pc__sink *sink, size_t piece, uint64_t offset, const void *data,
+                             size_t size)
 {
     publisher *p = (publisher *)sink;
     (void)offset; /* each piece is a value of its own */
@@ -148,7 +156,10 @@ static void begin(publisher *p)
     memset(e, 0, sizeof *e);
     randombytes_buf(&e->tag, sizeof e->tag);
     e->pieces = (uint32_t)image->block_count + 1;
-    e->ttl = image->ttl > 0 ? image->ttl < 1 ? 1 : image->ttl < (double)LONGEST ? (uint32_t)image->ttl : LONGEST : 0;
+    e->ttl = image->ttl > 0 ? image->ttl < 1                 ? 1
+                              : image->ttl < (double)LONGEST ? (uint32_t)image->ttl
+                                                             : LONGEST
+                            : 0;
     e->tokens = (uint32_t)image->tokens;
     e->has_content = image->has_content ? 1 : 0;
     e->content = image->content;
@@ -156,8 +167,9 @@ static void begin(publisher *p)
     p->seconds = !image->expires ? e->ttl : left < LONGEST ? left : LONGEST;
 }
 
-/* After a failure. Non-zero: the header is there, and ours, only its answer was lost; then all that it needs is there too, for the commands before it came over
- * the same connection. Else the blocks go; if that cannot be found out, they end by themselves. */
+/* After a failure. Non-zero: the header is there, and ours, only its answer was lost; then all that
+ * it needs is there too, for the commands before it came over the same connection. Else the blocks
+ * go; if that cannot be found out, they end by themselves. */
 static int clean_up(publisher *p)
 {
     const pc__id *key = &p->image->key;
@@ -174,9 +186,11 @@ static int clean_up(publisher *p)
     return 0;
 }
 
-pc_status pc__remote_publish(pc__remote *remote, const pc__image *image, pc__entry *entry, uint32_t *reason, pc__limit *limit)
+pc_status pc__remote_publish(pc__remote *remote, const pc__image *image, pc__entry *entry,
+                             uint32_t *reason, pc__limit *limit)
 {
-    publisher p = {.sink = {write_piece}, .remote = remote, .image = image, .entry = entry, .limit = limit};
+    publisher p = {
+        .sink = {write_piece}, .remote = remote, .image = image, .entry = entry, .limit = limit};
     pc_status status;
     char text[512] = "";
     *reason = PC_REASON_NONE;

@@ -1,11 +1,17 @@
-/* What a server answers, taken apart by hiredis' reader: items in the order in which they come (an array, then its elements). What one answer takes is
- * limited, whatever lengths it announces. */
+/* What a server answers, taken apart by hiredis' reader: items in the order in which they come (an
+ * array, then its elements). What one answer takes is limited, whatever lengths it announces. */
 #ifndef PC_STORE_REMOTE_REPLY_H
 #define PC_STORE_REMOTE_REPLY_H
 
 #include "base/mem.h"
 
-enum { PC__ITEM_TEXT = 1, PC__ITEM_ERROR = 2, PC__ITEM_INTEGER = 3, PC__ITEM_NIL = 4, PC__ITEM_ARRAY = 5 };
+enum {
+    PC__ITEM_TEXT = 1,
+    PC__ITEM_ERROR = 2,
+    PC__ITEM_INTEGER = 3,
+    PC__ITEM_NIL = 4,
+    PC__ITEM_ARRAY = 5
+};
 
 typedef struct pc__reply_item {
     uint32_t kind;   /* PC__ITEM_… */
@@ -31,8 +37,9 @@ void pc__reply_reader_free(pc__reply_reader *reader); /* NULL does nothing */
 pc__reply pc__reply_make(const pc_allocator *mem);
 void pc__reply_clear(pc__reply *reply); /* for the next answer */
 void pc__reply_free(pc__reply *reply);
-/* Bytes up to and including a line feed, so that they never reach beyond the end of an answer. PC_OK: the answer is whole; PC_AGAIN: more is needed;
- * PC_ERR_FORMAT: not an answer, the connection is of no more use; PC_ERR_NOMEM: likewise. */
+/* Bytes up to and including a line feed, so that they never reach beyond the end of an answer.
+ * PC_OK: the answer is whole; PC_AGAIN: more is needed; PC_ERR_FORMAT: not an answer, the
+ * connection is of no more use; PC_ERR_NOMEM: likewise. */
 pc_status pc__reply_feed(pc__reply_reader *reader, pc__reply *reply, const char *line, size_t size);
 static inline const char *pc__reply_text(const pc__reply *reply, const pc__reply_item *item)
 {

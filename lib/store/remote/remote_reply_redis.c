@@ -1,5 +1,5 @@
-/* hiredis' reader makes objects through a table of functions; ours put items into pc__reply, with the caller's allocator, instead of
- * allocating what an array's length announces. */
+/* hiredis' reader makes objects through a table of functions; ours put items into pc__reply, with
+ * the caller's allocator, instead of allocating what an array's length announces. */
 #include "store/remote/remote_reply.h"
 
 #include <hiredis/hiredis.h>
@@ -44,7 +44,8 @@ static pc__reply_item *add(const redisReadTask *task, uint32_t kind)
     pc__reply *r = task->privdata;
     pc__reply_item *item;
     if (r->status == PC_OK)
-        r->status = pc__grow(r->text.mem, (void **)&r->items, &r->capacity, r->count + 1, sizeof *r->items);
+        r->status = pc__grow(r->text.mem, (void **)&r->items, &r->capacity, r->count + 1,
+                             sizeof *r->items);
     if (r->status < 0)
         return NULL;
     item = &r->items[r->count++];
@@ -56,12 +57,14 @@ static pc__reply_item *add(const redisReadTask *task, uint32_t kind)
 static void *make_string(const redisReadTask *task, char *text, size_t size)
 {
     pc__reply *r = task->privdata;
-    pc__reply_item *item = add(task, task->type == REDIS_REPLY_ERROR ? PC__ITEM_ERROR : PC__ITEM_TEXT);
+    pc__reply_item *item = add(task,
+                               task->type == REDIS_REPLY_ERROR ? PC__ITEM_ERROR : PC__ITEM_TEXT);
     if (!item)
         return NULL;
     item->text = r->text.size;
     item->size = size;
-    if ((r->status = pc__bytes_add(&r->text, text, size)) < 0 || (r->status = pc__bytes_add(&r->text, "", 1)) < 0)
+    if ((r->status = pc__bytes_add(&r->text, text, size)) < 0
+        || (r->status = pc__bytes_add(&r->text, "", 1)) < 0)
         return NULL;
     return r;
 }
@@ -90,12 +93,14 @@ static void *make_nil(const redisReadTask *task)
 }
 
 #if HIREDIS_MAJOR >= 1
-/* Of RESP3, which nobody has asked for. Without these two the reader would pass over such an item. */
+/* Of RESP3, which nobody has asked for. Without these two the reader would pass over such an item.
+ */
 static void *refuse(const redisReadTask *task)
 {
     pc__reply *r = task->privdata;
     if (r->status == PC_OK)
-        r->status = pc__fail(PC_ERR_FORMAT, "not an answer of such a server: of RESP3, which was not asked for");
+        r->status = pc__fail(PC_ERR_FORMAT,
+                             "not an answer of such a server: of RESP3, which was not asked for");
     return NULL;
 }
 
@@ -121,9 +126,14 @@ pc_status pc__reply_reader_new(pc__reply_reader **out, const pc_allocator *mem)
 {
     /* static and never written, although hiredis 0.14 takes a pointer that is not const */
     static redisReplyObjectFunctions functions = {
-        .createString = make_string, .createArray = make_array, .createInteger = make_integer, .createNil = make_nil, .freeObject = give_up,
+        .createString = make_string,
+        .createArray = make_array,
+        .createInteger = make_integer,
+        .createNil = make_nil,
+        .freeObject = give_up,
 #if HIREDIS_MAJOR >= 1
-        .createDouble = refuse_double, .createBool = refuse_bool,
+        .createDouble = refuse_double,
+        .createBool = refuse_bool,
 #endif
     };
     pc__reply_reader *r = *out = pc__calloc(mem, 1, sizeof *r);
@@ -154,12 +164,13 @@ pc_status pc__reply_feed(pc__reply_reader *reader, pc__reply *reply, const char 
     if (reply->fed > PC__REPLY_MAX)
         return pc__fail(PC_ERR_FORMAT, "an answer is longer than %d bytes", PC__REPLY_MAX);
     reader->reader->privdata = reply;
-    failed = redisReaderFeed(reader->reader, line, size) != REDIS_OK || redisReaderGetReply(reader->reader, &object) != REDIS_OK;
+    failed = redisReaderFeed(reader->reader, line, size) != REDIS_OK
+             || redisReaderGetReply(reader->reader, &object) != REDIS_OK;
     reader->reader->privdata = NULL;
     if (reply->status < 0)
         return reply->status;
     if (failed)
-        return pc__fail(reader->reader->err == REDIS_ERR_OOM ? PC_ERR_NOMEM : PC_ERR_FORMAT, "not an answer of such a server: %s",
-                        reader->reader->errstr);
+        return pc__fail(reader->reader->err == REDIS_ERR_OOM ? PC_ERR_NOMEM : PC_ERR_FORMAT,
+                        "not an answer of such a server: %s", reader->reader->errstr);
     return object ? PC_OK : PC_AGAIN;
 }

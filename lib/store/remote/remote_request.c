@@ -29,8 +29,8 @@ static void add_length(pc__request *r, char kind, size_t length)
 void pc__request_command(pc__request *request, size_t arguments)
 {
     if (request->status == PC_OK)
-        request->status = pc__grow(request->text.mem, (void **)&request->starts, &request->capacity, request->count + 1,
-                                   sizeof *request->starts);
+        request->status = pc__grow(request->text.mem, (void **)&request->starts, &request->capacity,
+                                   request->count + 1, sizeof *request->starts);
     if (request->status == PC_OK)
         request->starts[request->count++] = request->text.size;
     add_length(request, '*', arguments);

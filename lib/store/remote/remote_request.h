@@ -1,5 +1,5 @@
-/* Commands to a server, as bytes ready to be sent: one after the other, so that many of them take one turn. One long argument of all of them may stay
- * where it is. */
+/* Commands to a server, as bytes ready to be sent: one after the other, so that many of them take
+ * one turn. One long argument of all of them may stay where it is. */
 #ifndef PC_STORE_REMOTE_REQUEST_H
 #define PC_STORE_REMOTE_REQUEST_H
 
@@ -20,7 +20,8 @@ void pc__request_command(pc__request *request, size_t arguments);
 void pc__request_bytes(pc__request *request, const void *data, size_t size);
 void pc__request_text(pc__request *request, const char *text);
 void pc__request_number(pc__request *request, int64_t number);
-void pc__request_value(pc__request *request, const void *data, size_t size); /* not copied; once a request */
+void pc__request_value(pc__request *request, const void *data,
+                       size_t size); /* not copied; once a request */
 void pc__request_free(pc__request *request);
 
 #endif

@@ -35,7 +35,8 @@ static int look_up(const char *host, const char *port, int flags, pc__place *pla
     hints.ai_flags = flags | AI_NUMERICSERV;
     error = getaddrinfo(host, port, &hints, &list);
     *count = 0;
-    for (struct addrinfo *a = error ? NULL : list; a && *count < PC__RESOLVER_MOST; a = a->ai_next) {
+    for (struct addrinfo *a = error ? NULL : list; a && *count < PC__RESOLVER_MOST;
+         a = a->ai_next) {
         memcpy(&places[*count].address, a->ai_addr, a->ai_addrlen);
         places[(*count)++].size = a->ai_addrlen;
     }
@@ -67,7 +68,9 @@ static pc_status set_path(pc__resolver *r)
     memset(&local, 0, sizeof local);
     local.sun_family = AF_UNIX;
     if (strlen(r->host) >= sizeof local.sun_path)
-        return pc__fail(PC_ERR_INVALID, "remote address: the path of a socket has at most %zu bytes", sizeof local.sun_path - 1);
+        return pc__fail(PC_ERR_INVALID,
+                        "remote address: the path of a socket has at most %zu bytes",
+                        sizeof local.sun_path - 1);
     memcpy(local.sun_path, r->host, strlen(r->host) + 1);
     memcpy(&r->places[0].address, &local, sizeof local);
     r->places[0].size = sizeof local;
@@ -76,7 +79,8 @@ static pc_status set_path(pc__resolver *r)
     return PC_OK;
 }
 
-pc_status pc__resolver_new(pc__resolver **out, const pc_allocator *mem, const char *host, uint16_t port)
+pc_status pc__resolver_new(pc__resolver **out, const pc_allocator *mem, const char *host,
+                           uint16_t port)
 {
     pthread_condattr_t attributes;
     pc_status status = PC_OK;
@@ -151,10 +155,14 @@ pc_status pc__resolver_get(pc__resolver *resolver, pc__place *out, pc__limit *li
     while (status == PC_OK && r->running)
         if (pthread_cond_timedwait(&r->ready, &r->lock, &until)) {
             limit->timed_out = 1;
-            status = pc__fail(PC_ERR_IO, "%s: the name is not resolved before the deadline", r->host);
+            status = pc__fail(PC_ERR_IO, "%s: the name is not resolved before the deadline",
+                              r->host);
         }
     if (status == PC_OK && !r->count)
-        status = pc__fail(PC_ERR_IO, "%s: %s", r->host, r->error ? gai_strerror(r->error) : "nothing answers there"); /* 0: others have just forgotten the address */
+        status = pc__fail(
+            PC_ERR_IO, "%s: %s", r->host,
+            r->error ? gai_strerror(r->error)
+                     : "nothing answers there"); /* 0: others have just forgotten the address */
     if (status == PC_OK)
         *out = r->places[r->first];
     pthread_mutex_unlock(&r->lock);
@@ -173,7 +181,8 @@ int pc__resolver_failed(pc__resolver *resolver, const pc__place *place)
     pc__resolver *r = resolver;
     int others = 1; /* if another thread has found so, too, and has gone on */
     pthread_mutex_lock(&r->lock);
-    if (r->count && r->places[r->first].size == place->size && !memcmp(&r->places[r->first].address, &place->address, place->size)) {
+    if (r->count && r->places[r->first].size == place->size
+        && !memcmp(&r->places[r->first].address, &place->address, place->size)) {
         r->first = (r->first + 1) % r->count;
         others = ++r->failed < r->count;
         if (!others) {

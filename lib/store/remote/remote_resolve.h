@@ -1,5 +1,6 @@
-/* Addresses of a host's name. The system's look-up cannot be given a deadline, so that it runs on a thread of its own, which is there only while a name is
- * being looked up; whoever needs the answer waits for it as long as it likes. Numbers need no thread. Internally locked. */
+/* Addresses of a host's name. The system's look-up cannot be given a deadline, so that it runs on a
+ * thread of its own, which is there only while a name is being looked up; whoever needs the answer
+ * waits for it as long as it likes. Numbers need no thread. Internally locked. */
 #ifndef PC_STORE_REMOTE_RESOLVE_H
 #define PC_STORE_REMOTE_RESOLVE_H
 
@@ -11,17 +12,18 @@
 typedef struct pc__resolver pc__resolver;
 
 /* port 0: `host` is the path of a socket. */
-pc_status pc__resolver_new(pc__resolver **out, const pc_allocator *mem, const char *host, uint16_t port);
+pc_status pc__resolver_new(pc__resolver **out, const pc_allocator *mem, const char *host,
+                           uint16_t port);
 /* Waits for a look-up that is under way: the system gives up after its own time limit. */
 void pc__resolver_free(pc__resolver *resolver); /* NULL does nothing */
 enum { PC__RESOLVER_MOST = 8 }; /* addresses of a name; further ones are not tried */
 
-/* The address that answered last, else the first of those that have not failed. PC_ERR_IO: no such name,
- * or not known before the limit. */
+/* The address that answered last, else the first of those that have not failed. PC_ERR_IO: no such
+ * name, or not known before the limit. */
 pc_status pc__resolver_get(pc__resolver *resolver, pc__place *out, pc__limit *limit);
 void pc__resolver_answered(pc__resolver *resolver);
-/* The one that pc__resolver_get gave cannot be connected to. 1: it may give another one now; 0: all have
- * failed, and the name is looked up again when it is asked for next. */
+/* The one that pc__resolver_get gave cannot be connected to. 1: it may give another one now; 0: all
+ * have failed, and the name is looked up again when it is asked for next. */
 int pc__resolver_failed(pc__resolver *resolver, const pc__place *place);
 
 #endif

@@ -22,7 +22,8 @@ const pc__sighting *pc__seen_find(const pc__seen *seen, const pc__id *key)
 
 int pc__seen_content(const pc__seen *seen, const pc__id *content)
 {
-    for (pc__link *l = pc__table_find(&seen->contents, pc__id_hash(content)); l; l = pc__table_again(l))
+    for (pc__link *l = pc__table_find(&seen->contents, pc__id_hash(content)); l;
+         l = pc__table_again(l))
         if (pc__id_equal(&PC__AROUND(l, pc__sighting, by_content)->entry.content, content))
             return 1;
     return 0;
@@ -56,7 +57,8 @@ static void enter(pc__seen *seen, pc__sighting *s)
     seen->newest = s;
 }
 
-pc_status pc__seen_note(pc__seen *seen, const pc__id *key, const pc__entry *entry, double absent_until, size_t *forgotten)
+pc_status pc__seen_note(pc__seen *seen, const pc__id *key, const pc__entry *entry,
+                        double absent_until, size_t *forgotten)
 {
     pc__sighting *s = find(seen, key);
     pc_status status = PC_OK;

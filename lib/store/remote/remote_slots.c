@@ -28,7 +28,8 @@ int pc__slot_parse(const char *text, uint32_t *slot, char *host, uint16_t *port)
     char *end;
     const char *colon = strrchr(text, ':');
     unsigned long value = strtoul(text, &end, 10);
-    if (end == text || *end != ' ' || value >= PC__SLOTS || !colon || colon < end || colon - end > 256)
+    if (end == text || *end != ' ' || value >= PC__SLOTS || !colon || colon < end
+        || colon - end > 256)
         return 0;
     *slot = (uint32_t)value;
     memcpy(host, end + 1, (size_t)(colon - end - 1));

@@ -1,5 +1,6 @@
-/* Reading an entry. A block is asked for whole and then handed out as it comes, in the parts in which it is read, so that nothing is copied and no part costs a round
- * trip of its own. Several blocks may be on their way at once, each on its own connection. */
+/* Reading an entry. A block is asked for whole and then handed out as it comes, in the parts in
+ * which it is read, so that nothing is copied and no part costs a round trip of its own. Several
+ * blocks may be on their way at once, each on its own connection. */
 #include "store/remote/remote_body.h"
 
 #include <string.h>
@@ -27,23 +28,26 @@ typedef struct remote_source {
     flow flows[STREAMS];
 } remote_source;
 
-static pc_status read_header(remote_source *s, uint64_t at, void *data, size_t size, pc__limit *limit)
+static pc_status read_header(remote_source *s, uint64_t at, void *data, size_t size,
+                             pc__limit *limit)
 {
     uint64_t from = at + PC__ENVELOPE_BYTES;
     size_t have = from < s->first_size ? s->first_size - (size_t)from : 0, got = 0;
     pc_status status = PC_OK;
     if (at > s->entry.header_bytes || size > s->entry.header_bytes - at)
-        return pc__fail(PC_ERR_FORMAT, "remote: a header is cut short: %zu bytes at %llu of %llu", size, (unsigned long long)at,
-                        (unsigned long long)s->entry.header_bytes);
+        return pc__fail(PC_ERR_FORMAT, "remote: a header is cut short: %zu bytes at %llu of %llu",
+                        size, (unsigned long long)at, (unsigned long long)s->entry.header_bytes);
     have = have < size ? have : size;
     if (have)
         memcpy(data, s->first + from, have);
     if (have < size)
-        status = pc__remote_header(s->remote, &s->key, from + have, (uint8_t *)data + have, size - have, &got, limit);
+        status = pc__remote_header(s->remote, &s->key, from + have, (uint8_t *)data + have,
+                                   size - have, &got, limit);
     if (status == PC_MISS)
         return pc__fail(PC_ERR_NOT_FOUND, "remote: a header has gone while it was read");
     if (status == PC_OK && have + got < size)
-        return pc__fail(PC_ERR_FORMAT, "remote: a header is cut short at %llu", (unsigned long long)(from + have + got));
+        return pc__fail(PC_ERR_FORMAT, "remote: a header is cut short at %llu",
+                        (unsigned long long)(from + have + got));
     return status;
 }
 
@@ -79,7 +83,8 @@ static void leave_flow(remote_source *s, flow *f, size_t piece, uint64_t at)
 }
 
 /* Asks for bytes [at, to) of a block, or all of it if to is 0. */
-static pc_status ask_block(remote_source *s, size_t piece, uint64_t at, uint64_t to, const pc__into *into, pc__answer *answer, pc__limit *limit)
+static pc_status ask_block(remote_source *s, size_t piece, uint64_t at, uint64_t to,
+                           const pc__into *into, pc__answer *answer, pc__limit *limit)
 {
     pc__entry_name name = pc__remote_block_name(s->remote, &s->key, s->entry.tag, piece);
     pc__request request = pc__request_make(&s->remote->mem);
@@ -91,16 +96,20 @@ static pc_status ask_block(remote_source *s, size_t piece, uint64_t at, uint64_t
         pc__request_number(&request, (int64_t)at);
         pc__request_number(&request, (int64_t)(to - 1));
     }
-    status = pc__nodes_call(s->remote->nodes, pc__remote_slot(&s->key), &request, into, limit, answer);
+    status = pc__nodes_call(s->remote->nodes, pc__remote_slot(&s->key), &request, into, limit,
+                            answer);
     pc__request_free(&request);
     if (status == PC_OK && answer->says)
         return answer->says == PC__SAYS_OTHER_TYPE ? PC_ERR_FORMAT : PC_ERR_IO;
     if (status == PC_OK && (answer->nil || (to && !answer->got)))
-        return pc__fail(PC_ERR_NOT_FOUND, "remote: piece %zu is gone: the server has evicted it, or it has ended", piece);
+        return pc__fail(PC_ERR_NOT_FOUND,
+                        "remote: piece %zu is gone: the server has evicted it, or it has ended",
+                        piece);
     return status;
 }
 
-static pc_status read_flow(remote_source *s, flow *f, size_t piece, uint64_t at, void *data, size_t size, pc__limit *limit)
+static pc_status read_flow(remote_source *s, flow *f, size_t piece, uint64_t at, void *data,
+                           size_t size, pc__limit *limit)
 {
     pc__into into = {NULL, 0, &f->stream};
     pc__answer answer;
@@ -109,12 +118,14 @@ static pc_status read_flow(remote_source *s, flow *f, size_t piece, uint64_t at,
         return status;
     if (f->stream.left >= size)
         return pc__nodes_stream_read(s->remote->nodes, &f->stream, data, size, limit);
-    status = pc__fail(PC_ERR_FORMAT, "remote: piece %zu is cut short: it ends at %llu", piece, (unsigned long long)at + f->stream.left);
+    status = pc__fail(PC_ERR_FORMAT, "remote: piece %zu is cut short: it ends at %llu", piece,
+                      (unsigned long long)at + f->stream.left);
     pc__nodes_stream_end(s->remote->nodes, &f->stream);
     return status;
 }
 
-static pc_status read_block(remote_source *s, size_t piece, uint64_t at, void *data, size_t size, pc__limit *limit)
+static pc_status read_block(remote_source *s, size_t piece, uint64_t at, void *data, size_t size,
+                            pc__limit *limit)
 {
     flow *f = take_flow(s, piece, at);
     pc__into into = {data, size, NULL};
@@ -127,11 +138,13 @@ static pc_status read_block(remote_source *s, size_t piece, uint64_t at, void *d
     }
     status = ask_block(s, piece, at, at + size, &into, &answer, limit);
     if (status == PC_OK && answer.got < size)
-        return pc__fail(PC_ERR_FORMAT, "remote: piece %zu is cut short: it ends at %llu", piece, (unsigned long long)at + answer.got);
+        return pc__fail(PC_ERR_FORMAT, "remote: piece %zu is cut short: it ends at %llu", piece,
+                        (unsigned long long)at + answer.got);
     return status;
 }
 
-static pc_status read_piece(pc__source *source, size_t piece, uint64_t offset, uint64_t at, void *data, size_t size)
+static pc_status read_piece(pc__source *source, size_t piece, uint64_t offset, uint64_t at,
+                            void *data, size_t size)
 {
     remote_source *s = (remote_source *)source;
     pc__limit limit = {s->deadline, 0};
@@ -140,8 +153,10 @@ static pc_status read_piece(pc__source *source, size_t piece, uint64_t offset, u
     if (!size)
         return PC_OK;
     if (piece >= s->entry.pieces)
-        return pc__fail(PC_ERR_FORMAT, "remote: piece %zu of an entry of %u", piece, s->entry.pieces);
-    status = piece ? read_block(s, piece, at, data, size, &limit) : read_header(s, at, data, size, &limit);
+        return pc__fail(PC_ERR_FORMAT, "remote: piece %zu of an entry of %u", piece,
+                        s->entry.pieces);
+    status = piece ? read_block(s, piece, at, data, size, &limit)
+                   : read_header(s, at, data, size, &limit);
     if (limit.timed_out)
         atomic_store(&source->timed_out, 1);
     return status;
@@ -159,7 +174,8 @@ static void close_source(pc__source *source)
     pc__free(&mem, s);
 }
 
-pc_status pc__remote_source(pc__source **out, pc__remote *remote, const pc__id *key, const pc__entry *entry, uint8_t *first, size_t first_size,
+pc_status pc__remote_source(pc__source **out, pc__remote *remote, const pc__id *key,
+                            const pc__entry *entry, uint8_t *first, size_t first_size,
                             double deadline)
 {
     remote_source *s = pc__calloc(&remote->mem, 1, sizeof *s);

@@ -7,12 +7,15 @@
 #include "base/fail.h"
 
 enum { MOST_SEEN = 65536 };
-#define ABSENT_SECONDS 0.5 /* how long "it is not there" is believed: somebody else may write it */
-#define FULL_SECONDS 5.0   /* how long a server that has no room is spared */
-#define ASIDE_SECONDS 0.5  /* for what nobody waits for: removing */
-#define RENEW_SECONDS 0.1  /* for moving an end, for which the one who has loaded waits */
+#define ABSENT_SECONDS                                                                          \
+    0.5                   /* how long "it is not there" is believed: somebody else may write it \
+                           */
+#define FULL_SECONDS 5.0  /* how long a server that has no room is spared */
+#define ASIDE_SECONDS 0.5 /* for what nobody waits for: removing */
+#define RENEW_SECONDS 0.1 /* for moving an end, for which the one who has loaded waits */
 
-static void tell(pc__remote *r, uint32_t kind, uint32_t reason, const pc__id *key, uint32_t tokens, uint64_t bytes, double seconds)
+static void tell(pc__remote *r, uint32_t kind, uint32_t reason, const pc__id *key, uint32_t tokens,
+                 uint64_t bytes, double seconds)
 {
     pc_event event;
     if (!r->common.watch.event)
@@ -46,7 +49,8 @@ static void note(pc__remote *r, const pc__id *key, const pc__entry *entry, chang
     pc__entry sighted = entry ? *entry : (pc__entry){0};
     pc_status status;
     sighted.is_ours |= same && s->entry.is_ours;
-    status = pc__seen_note(&r->seen, key, entry ? &sighted : NULL, pc__now() + ABSENT_SECONDS, &forgotten);
+    status = pc__seen_note(&r->seen, key, entry ? &sighted : NULL, pc__now() + ABSENT_SECONDS,
+                           &forgotten);
     if (was && !same && (!entry || why == STORED)) /* what was believed to be there is not */
         *(why == REMOVED ? &r->stats.removed : &r->stats.lost) += 1;
     r->stats.stored += why == STORED;
@@ -55,7 +59,7 @@ static void note(pc__remote *r, const pc__id *key, const pc__entry *entry, chang
     if (why == FOUND && !was)
         r->stats.adopted++;
     if (status < 0 && entry)
-        forgotten = 1; /* memory is short: it is there, but we do not know */
+        forgotten = 1;             /* memory is short: it is there, but we do not know */
     r->stats.evicted += forgotten; /* from sight */
 }
 
@@ -110,7 +114,8 @@ static void lose(pc__remote *r, const pc__id *key)
     pthread_mutex_unlock(&r->lock);
 }
 
-/* What is damaged, foreign or without its blocks goes; unless somebody has written it anew since it was read. */
+/* What is damaged, foreign or without its blocks goes; unless somebody has written it anew since it
+ * was read. */
 static void discard(pc__remote *r, const pc__id *key, const pc__entry *read, uint32_t reason)
 {
     pc__limit limit = {pc__now() + ASIDE_SECONDS, 0};
@@ -130,7 +135,8 @@ static void discard(pc__remote *r, const pc__id *key, const pc__entry *read, uin
     tell_bytes(r);
 }
 
-static pc_status look_first(pc__remote *r, const pc__id *key, pc__entry *entry, uint8_t **first, size_t *size, pc__limit *limit)
+static pc_status look_first(pc__remote *r, const pc__id *key, pc__entry *entry, uint8_t **first,
+                            size_t *size, pc__limit *limit)
 {
     pc_status status;
     *first = pc__alloc(&r->mem, PC__REMOTE_FIRST_BYTES);
@@ -146,7 +152,8 @@ static pc_status look_first(pc__remote *r, const pc__id *key, pc__entry *entry, 
     return status;
 }
 
-static pc_status open_entry(pc__tier *tier, const pc__id *key, double deadline, pc__source **out, int *timed_out)
+static pc_status open_entry(pc__tier *tier, const pc__id *key, double deadline, pc__source **out,
+                            int *timed_out)
 {
     pc__remote *r = (pc__remote *)tier;
     pc__limit limit = {deadline, 0};
@@ -181,7 +188,11 @@ static pc_status open_entry(pc__tier *tier, const pc__id *key, double deadline, 
     else if (changed)
         tell_bytes(r);
     if (status < 0)
-        tell(r, PC_EVENT_LOAD_FAILED, limit.timed_out ? PC_REASON_DEADLINE : status == PC_ERR_IO ? PC_REASON_UNREACHABLE : pc__reason_of(status), key, 0, 0, 0);
+        tell(r, PC_EVENT_LOAD_FAILED,
+             limit.timed_out       ? PC_REASON_DEADLINE
+             : status == PC_ERR_IO ? PC_REASON_UNREACHABLE
+                                   : pc__reason_of(status),
+             key, 0, 0, 0);
     return status;
 }
 
@@ -195,14 +206,17 @@ static void keep(pc__remote *r, const pc__id *key, const pc__entry *read)
     pthread_mutex_unlock(&r->lock);
 }
 
-static void read_done(pc__tier *tier, const pc__id *key, pc_status status, uint64_t bytes, double seconds)
+static void read_done(pc__tier *tier, const pc__id *key, pc_status status, uint64_t bytes,
+                      double seconds)
 {
     pc__remote *r = (pc__remote *)tier;
     pc__entry entry;
     int is_known = known(r, key, &entry);
     uint64_t stored = is_known ? entry.bytes : bytes;
     pthread_mutex_lock(&r->lock);
-    *(status == PC_OK ? &r->stats.hits : status > 0 ? &r->stats.misses : &r->stats.load_failed) += 1;
+    *(status == PC_OK ? &r->stats.hits
+      : status > 0    ? &r->stats.misses
+                      : &r->stats.load_failed) += 1;
     if (status == PC_OK)
         r->stats.bytes_read += stored;
     r->stats.seconds_read += seconds;
@@ -220,12 +234,14 @@ static void read_done(pc__tier *tier, const pc__id *key, pc_status status, uint6
     if (status == PC_OK)
         tell(r, PC_EVENT_HIT, PC_REASON_NONE, key, is_known ? entry.tokens : 0, stored, seconds);
     else if (status < 0)
-        tell(r, PC_EVENT_LOAD_FAILED, pc__reason_of(status), key, is_known ? entry.tokens : 0, stored, seconds);
+        tell(r, PC_EVENT_LOAD_FAILED, pc__reason_of(status), key, is_known ? entry.tokens : 0,
+             stored, seconds);
 }
 
 /* ---------------------------------------------------------------- writing */
 
-/* Could we use what stands there? PC_OK; PC_MISS: nothing does; PC_ERR_FORMAT, PC_ERR_UNSUPPORTED, PC_ERR_MISMATCH, PC_ERR_NOT_FOUND: not. */
+/* Could we use what stands there? PC_OK; PC_MISS: nothing does; PC_ERR_FORMAT, PC_ERR_UNSUPPORTED,
+ * PC_ERR_MISMATCH, PC_ERR_NOT_FOUND: not. */
 static pc_status try_there(pc__remote *r, const pc__id *key, pc__entry *there, pc__limit *limit)
 {
     uint8_t *first;
@@ -248,10 +264,12 @@ static pc_status try_there(pc__remote *r, const pc__id *key, pc__entry *there, p
 
 static int is_of_no_use(pc_status status)
 {
-    return status == PC_ERR_FORMAT || status == PC_ERR_UNSUPPORTED || status == PC_ERR_MISMATCH || status == PC_ERR_NOT_FOUND;
+    return status == PC_ERR_FORMAT || status == PC_ERR_UNSUPPORTED || status == PC_ERR_MISMATCH
+           || status == PC_ERR_NOT_FOUND;
 }
 
-/* PC_MISS: known already. PC_OK: it may be written; what stood there and is of no use to us is gone. */
+/* PC_MISS: known already. PC_OK: it may be written; what stood there and is of no use to us is
+ * gone. */
 static pc_status check_there(pc__remote *r, const pc__id *key, pc__limit *limit)
 {
     pc__entry before, there;
@@ -268,7 +286,8 @@ static pc_status check_there(pc__remote *r, const pc__id *key, pc__limit *limit)
     return status == PC_OK ? PC_MISS : status == PC_MISS ? PC_OK : status;
 }
 
-static pc_status write_entry(pc__remote *r, const pc__image *image, pc__entry *entry, uint32_t *reason, pc__limit *limit)
+static pc_status write_entry(pc__remote *r, const pc__image *image, pc__entry *entry,
+                             uint32_t *reason, pc__limit *limit)
 {
     pc_status status;
     double full_until;
@@ -317,7 +336,8 @@ static pc_status put(pc__tier *tier, const pc__image *image, double deadline, ui
     else if (status == PC_MISS && *reason != PC_REASON_NONE)
         tell(r, PC_EVENT_STORE_FAILED, *reason, &image->key, (uint32_t)image->tokens, 0, seconds);
     else if (status < 0)
-        tell(r, PC_EVENT_STORE_FAILED, limit.timed_out ? PC_REASON_DEADLINE : PC_REASON_IO, &image->key, (uint32_t)image->tokens, 0, seconds);
+        tell(r, PC_EVENT_STORE_FAILED, limit.timed_out ? PC_REASON_DEADLINE : PC_REASON_IO,
+             &image->key, (uint32_t)image->tokens, 0, seconds);
     tell_bytes(r);
     return status;
 }
@@ -393,8 +413,17 @@ static void free_tier(pc__tier *tier)
 
 pc_status pc__remote_new(pc__tier **out, const pc__tier_common *common, pc__remote_address *address)
 {
-    static const pc__tier_ops ops = {.id = PC_TIER_REMOTE, .may_have = may_have, .open = open_entry, .read_done = read_done, .put = put,
-                                     .knows = knows, .remove = remove_entry, .clear = clear, .sweep = sweep, .stats = stats, .free = free_tier};
+    static const pc__tier_ops ops = {.id = PC_TIER_REMOTE,
+                                     .may_have = may_have,
+                                     .open = open_entry,
+                                     .read_done = read_done,
+                                     .put = put,
+                                     .knows = knows,
+                                     .remove = remove_entry,
+                                     .clear = clear,
+                                     .sweep = sweep,
+                                     .stats = stats,
+                                     .free = free_tier};
     pc__remote *r = pc__calloc(common->mem, 1, sizeof *r);
     pc_status status;
     *out = NULL;

@@ -1,15 +1,20 @@
-/* TLS of a connection, by OpenSSL. Nothing here waits: who gets PC_AGAIN waits for `*wants` (POLLIN or POLLOUT) and calls again with the same arguments.
- * Errors name the cause; the caller adds the server. A server has to prove that it is the one that was meant: its certificate must come from an authority that
- * is trusted, be in its time, and be made out to the name (or number) under which the server was looked for. */
+/* TLS of a connection, by OpenSSL. Nothing here waits: who gets PC_AGAIN waits for `*wants` (POLLIN
+ * or POLLOUT) and calls again with the same arguments. Errors name the cause; the caller adds the
+ * server. A server has to prove that it is the one that was meant: its certificate must come from
+ * an authority that is trusted, be in its time, and be made out to the name (or number) under which
+ * the server was looked for. */
 #ifndef PC_STORE_REMOTE_TLS_H
 #define PC_STORE_REMOTE_TLS_H
 
 #include "store/remote/remote_address.h"
 
-typedef struct pc__tls pc__tls;           /* what the connections of one address share: immutable, for any threads */
-typedef struct pc__tls_link pc__tls_link; /* one connection's: one thread at a time; of no more use after an error */
+typedef struct pc__tls
+    pc__tls; /* what the connections of one address share: immutable, for any threads */
+typedef struct pc__tls_link
+    pc__tls_link; /* one connection's: one thread at a time; of no more use after an error */
 
-/* Reads the files that the address names. PC_ERR_IO: not there; PC_ERR_INVALID: not such files; PC_ERR_UNSUPPORTED: built without OpenSSL. */
+/* Reads the files that the address names. PC_ERR_IO: not there; PC_ERR_INVALID: not such files;
+ * PC_ERR_UNSUPPORTED: built without OpenSSL. */
 pc_status pc__tls_new(pc__tls **out, const pc_allocator *mem, const pc__remote_tls *options);
 void pc__tls_free(pc__tls *tls); /* NULL does nothing; after all its links */
 
@@ -17,9 +22,12 @@ void pc__tls_free(pc__tls *tls); /* NULL does nothing; after all its links */
 pc_status pc__tls_link_new(pc__tls_link **out, const pc__tls *tls, int fd, const char *host);
 void pc__tls_link_free(pc__tls_link *link); /* tells the server; NULL does nothing */
 pc_status pc__tls_shake(pc__tls_link *link, short *wants);
-pc_status pc__tls_receive(pc__tls_link *link, void *data, size_t size, size_t *got, short *wants); /* at least one byte */
-pc_status pc__tls_send(pc__tls_link *link, const void *data, size_t size, short *wants);           /* all; size: 1 … PC__TLS_RECORD */
-/* Neither closed by the server nor with bytes that nobody asked for, but for what TLS says itself at any time. */
+pc_status pc__tls_receive(pc__tls_link *link, void *data, size_t size, size_t *got,
+                          short *wants); /* at least one byte */
+pc_status pc__tls_send(pc__tls_link *link, const void *data, size_t size,
+                       short *wants); /* all; size: 1 … PC__TLS_RECORD */
+/* Neither closed by the server nor with bytes that nobody asked for, but for what TLS says itself
+ * at any time. */
 int pc__tls_is_quiet(pc__tls_link *link);
 
 enum { PC__TLS_RECORD = 16384 };

@@ -1,5 +1,6 @@
-/* A BIO of our own stands between OpenSSL and the socket: OpenSSL's would raise SIGPIPE, which is not ours to switch off in somebody else's process. OpenSSL's
- * memory is its own; only what stands here is the caller's allocator's. */
+/* A BIO of our own stands between OpenSSL and the socket: OpenSSL's would raise SIGPIPE, which is
+ * not ours to switch off in somebody else's process. OpenSSL's memory is its own; only what stands
+ * here is the caller's allocator's. */
 #include "store/remote/remote_tls.h"
 
 #include <arpa/inet.h>
@@ -64,7 +65,8 @@ static long socket_control(BIO *bio, int command, long number, void *data)
 
 /* ---------------------------------------------------------------- what connections share */
 
-/* OpenSSL's word for the failure, and its queue of this thread empty again: a host may use it too. */
+/* OpenSSL's word for the failure, and its queue of this thread empty again: a host may use it too.
+ */
 static const char *reason(void)
 {
     unsigned long error = ERR_peek_last_error();
@@ -103,10 +105,12 @@ static pc_status load_authorities(SSL_CTX *context, const char *path)
     if (!path)
         ok = SSL_CTX_set_default_verify_paths(context);
     else
-        ok = SSL_CTX_load_verify_locations(context, is_folder ? NULL : path, is_folder ? path : NULL);
+        ok = SSL_CTX_load_verify_locations(context, is_folder ? NULL : path,
+                                           is_folder ? path : NULL);
     if (ok)
         return PC_OK;
-    return pc__fail(PC_ERR_INVALID, "remote address: cacert: %s: %s", path ? path : "the system's authorities", reason());
+    return pc__fail(PC_ERR_INVALID, "remote address: cacert: %s: %s",
+                    path ? path : "the system's authorities", reason());
 }
 
 static pc_status load_certificate(SSL_CTX *context, const pc__remote_tls *options)
@@ -119,12 +123,14 @@ static pc_status load_certificate(SSL_CTX *context, const pc__remote_tls *option
     if (status < 0)
         return status;
     if (SSL_CTX_use_certificate_chain_file(context, options->certificate) != 1)
-        return pc__fail(PC_ERR_INVALID, "remote address: cert: %s: %s", options->certificate, reason());
+        return pc__fail(PC_ERR_INVALID, "remote address: cert: %s: %s", options->certificate,
+                        reason());
     SSL_CTX_set_default_passwd_cb(context, no_password);
     SSL_CTX_set_default_passwd_cb_userdata(context, &is_locked);
     if (SSL_CTX_use_PrivateKey_file(context, key, SSL_FILETYPE_PEM) != 1) {
         const char *why = reason();
-        status = pc__fail(PC_ERR_INVALID, "remote address: key: %s: %s", key, is_locked ? "it is locked with a password" : why);
+        status = pc__fail(PC_ERR_INVALID, "remote address: key: %s: %s", key,
+                          is_locked ? "it is locked with a password" : why);
     }
     SSL_CTX_set_default_passwd_cb_userdata(context, NULL);
     if (status == PC_OK && SSL_CTX_check_private_key(context) != 1)
@@ -149,13 +155,16 @@ static pc_status fill(pc__tls *t, const pc__remote_tls *options)
     pc_status status = PC_OK;
     if (options->name && !(t->name = pc__strdup(&t->mem, options->name)))
         return PC_ERR_NOMEM;
-    /* Its clean-up at exit would take away what threads of a cache that is still there are using. The first caller in a process decides. */
+    /* Its clean-up at exit would take away what threads of a cache that is still there are using.
+     * The first caller in a process decides. */
     OPENSSL_init_crypto(OPENSSL_INIT_NO_ATEXIT, NULL);
     ERR_clear_error();
     t->context = SSL_CTX_new(TLS_client_method());
     t->method = BIO_meth_new(BIO_TYPE_SOURCE_SINK, "promptcache socket");
-    if (!t->context || !t->method || !set_modes(t->context, options->insecure) || !BIO_meth_set_write(t->method, socket_write)
-        || !BIO_meth_set_read(t->method, socket_read) || !BIO_meth_set_ctrl(t->method, socket_control))
+    if (!t->context || !t->method || !set_modes(t->context, options->insecure)
+        || !BIO_meth_set_write(t->method, socket_write)
+        || !BIO_meth_set_read(t->method, socket_read)
+        || !BIO_meth_set_ctrl(t->method, socket_control))
         return pc__fail(PC_ERR_INTERNAL, "remote: OpenSSL does not start: %s", reason());
     if (!options->insecure)
         status = load_authorities(t->context, options->authorities);
@@ -192,7 +201,8 @@ void pc__tls_free(pc__tls *tls)
 
 /* ---------------------------------------------------------------- one connection */
 
-/* Whom we expect. A dot at the end and the zone of a number belong to look-ups, not to certificates; numbers are no names for SNI (RFC 6066). */
+/* Whom we expect. A dot at the end and the zone of a number belong to look-ups, not to
+ * certificates; numbers are no names for SNI (RFC 6066). */
 static int set_name(pc__tls_link *link, const char *name)
 {
     X509_VERIFY_PARAM *check = SSL_get0_param(link->ssl);
@@ -206,7 +216,8 @@ static int set_name(pc__tls_link *link, const char *name)
     if (inet_pton(AF_INET, link->name, number) == 1 || inet_pton(AF_INET6, link->name, number) == 1)
         return X509_VERIFY_PARAM_set1_ip_asc(check, link->name);
     X509_VERIFY_PARAM_set_hostflags(check, X509_CHECK_FLAG_NO_PARTIAL_WILDCARDS);
-    return X509_VERIFY_PARAM_set1_host(check, link->name, 0) && SSL_set_tlsext_host_name(link->ssl, link->name);
+    return X509_VERIFY_PARAM_set1_host(check, link->name, 0)
+           && SSL_set_tlsext_host_name(link->ssl, link->name);
 }
 
 pc_status pc__tls_link_new(pc__tls_link **out, const pc__tls *tls, int fd, const char *host)
@@ -254,11 +265,14 @@ static int is_ssl(unsigned long error, int why)
 static pc_status failed(const pc__tls_link *link, unsigned long error, const char *what)
 {
     long verdict = SSL_get_verify_result(link->ssl);
-    int other_name = verdict == X509_V_ERR_HOSTNAME_MISMATCH || verdict == X509_V_ERR_IP_ADDRESS_MISMATCH;
+    int other_name = verdict == X509_V_ERR_HOSTNAME_MISMATCH
+                     || verdict == X509_V_ERR_IP_ADDRESS_MISMATCH;
     if (is_ssl(error, SSL_R_CERTIFICATE_VERIFY_FAILED) && other_name)
-        return pc__fail(PC_ERR_IO, "TLS: the server's certificate is not made out to '%s'", link->name);
+        return pc__fail(PC_ERR_IO, "TLS: the server's certificate is not made out to '%s'",
+                        link->name);
     if (is_ssl(error, SSL_R_CERTIFICATE_VERIFY_FAILED))
-        return pc__fail(PC_ERR_IO, "TLS: the server's certificate is refused: %s", X509_verify_cert_error_string(verdict));
+        return pc__fail(PC_ERR_IO, "TLS: the server's certificate is refused: %s",
+                        X509_verify_cert_error_string(verdict));
     if (is_ssl(error, SSL_R_WRONG_VERSION_NUMBER) && !SSL_is_init_finished(link->ssl))
         return pc__fail(PC_ERR_IO, "TLS: what the server answers is no TLS; is this its TLS port?");
 #if defined(SSL_R_UNEXPECTED_EOF_WHILE_READING) /* since OpenSSL 3 */

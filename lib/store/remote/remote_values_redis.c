@@ -18,7 +18,8 @@ pc__entry_name pc__remote_header_name(const pc__remote *remote, const pc__id *ke
     return pc__header_name(&spot);
 }
 
-pc__entry_name pc__remote_block_name(const pc__remote *remote, const pc__id *key, uint64_t tag, size_t piece)
+pc__entry_name pc__remote_block_name(const pc__remote *remote, const pc__id *key, uint64_t tag,
+                                     size_t piece)
 {
     pc__spot spot = pc__spot_of(key, remote->variant);
     return pc__block_name(&spot, tag, piece);
@@ -37,7 +38,8 @@ static pc_status judge(const pc__answer *answer)
     return answer->says ? PC_ERR_IO : PC_OK; /* the text is set */
 }
 
-pc_status pc__remote_header(pc__remote *remote, const pc__id *key, uint64_t at, void *data, size_t size, size_t *got, pc__limit *limit)
+pc_status pc__remote_header(pc__remote *remote, const pc__id *key, uint64_t at, void *data,
+                            size_t size, size_t *got, pc__limit *limit)
 {
     pc__entry_name name = pc__remote_header_name(remote, key);
     pc__request request = pc__request_make(&remote->mem);
@@ -67,11 +69,14 @@ pc_status pc__remote_look(pc__remote *remote, const pc__id *key, pc__entry *entr
     return status == PC_OK ? pc__envelope_read(entry, envelope, got) : status;
 }
 
-/* Of this writer's header only: another one may have come in its place since it was looked at, and its blocks, which have no end, would be left without it. One step of
- * the server's, as nothing may come between. */
-static void add_header_removal(pc__request *request, const pc__remote *remote, const pc__id *key, uint64_t tag)
+/* Of this writer's header only: another one may have come in its place since it was looked at, and
+ * its blocks, which have no end, would be left without it. One step of the server's, as nothing may
+ * come between. */
+static void add_header_removal(pc__request *request, const pc__remote *remote, const pc__id *key,
+                               uint64_t tag)
 {
-    static const char script[] = "if redis.call('GETRANGE',KEYS[1],8,15)~=ARGV[1] then return 0 end return redis.call('UNLINK',KEYS[1])";
+    static const char script[] = "if redis.call('GETRANGE',KEYS[1],8,15)~=ARGV[1] then return 0 "
+                                 "end return redis.call('UNLINK',KEYS[1])";
     pc__entry_name name = pc__remote_header_name(remote, key);
     uint8_t bytes[8];
     pc__put_u64(bytes, tag);
@@ -90,10 +95,13 @@ static void add_removal(pc__request *request, pc__entry_name name)
     add_name(request, &name);
 }
 
-static pc_status call_and_free(pc__remote *remote, const pc__id *key, pc__request *request, pc__limit *limit, int *moving)
+static pc_status call_and_free(pc__remote *remote, const pc__id *key, pc__request *request,
+                               pc__limit *limit, int *moving)
 {
     pc__answer answer = {0};
-    pc_status status = request->count ? pc__nodes_call(remote->nodes, pc__remote_slot(key), request, NULL, limit, &answer) : PC_OK;
+    pc_status status = request->count ? pc__nodes_call(remote->nodes, pc__remote_slot(key), request,
+                                                       NULL, limit, &answer)
+                                      : PC_OK;
     pc__request_free(request);
     *moving = status >= 0 && answer.says == PC__SAYS_MOVING;
     return status;
@@ -105,7 +113,8 @@ static void add_word(pc__request *request, const char *word)
     pc__request_text(request, word);
 }
 
-static pc_status unlink_pieces(pc__remote *remote, const pc__id *key, uint64_t tag, uint32_t pieces, int header, int together, pc__limit *limit, int *moving)
+static pc_status unlink_pieces(pc__remote *remote, const pc__id *key, uint64_t tag, uint32_t pieces,
+                               int header, int together, pc__limit *limit, int *moving)
 {
     pc__request request = pc__request_make(&remote->mem);
     if (together)
@@ -120,12 +129,15 @@ static pc_status unlink_pieces(pc__remote *remote, const pc__id *key, uint64_t t
     return call_and_free(remote, key, &request, limit, moving);
 }
 
-/* Header and blocks go together: blocks that have no end would stay for good, if the connection is lost in between. Not while a cluster moves the slot, which refuses that. */
-pc_status pc__remote_unlink(pc__remote *remote, const pc__id *key, uint64_t tag, uint32_t pieces, int header, pc__limit *limit)
+/* Header and blocks go together: blocks that have no end would stay for good, if the connection is
+ * lost in between. Not while a cluster moves the slot, which refuses that. */
+pc_status pc__remote_unlink(pc__remote *remote, const pc__id *key, uint64_t tag, uint32_t pieces,
+                            int header, pc__limit *limit)
 {
     int moving;
     pc_status status = unlink_pieces(remote, key, tag, pieces, header, header, limit, &moving);
-    return moving && header ? unlink_pieces(remote, key, tag, pieces, header, 0, limit, &moving) : status;
+    return moving && header ? unlink_pieces(remote, key, tag, pieces, header, 0, limit, &moving)
+                            : status;
 }
 
 pc_status pc__remote_unlink_junk(pc__remote *remote, const pc__id *key, pc__limit *limit)
@@ -136,12 +148,15 @@ pc_status pc__remote_unlink_junk(pc__remote *remote, const pc__id *key, pc__limi
     return call_and_free(remote, key, &request, limit, &moving);
 }
 
-pc_status pc__remote_renew(pc__remote *remote, const pc__id *key, const pc__entry *entry, pc__limit *limit)
+pc_status pc__remote_renew(pc__remote *remote, const pc__id *key, const pc__entry *entry,
+                           pc__limit *limit)
 {
     pc__request request = pc__request_make(&remote->mem);
     int moving;
-    for (uint32_t piece = entry->pieces; piece-- > 0;) { /* the header last: it must not outlive a block */
-        pc__entry_name name = piece ? pc__remote_block_name(remote, key, entry->tag, piece) : pc__remote_header_name(remote, key);
+    for (uint32_t piece = entry->pieces;
+         piece-- > 0;) { /* the header last: it must not outlive a block */
+        pc__entry_name name = piece ? pc__remote_block_name(remote, key, entry->tag, piece)
+                                    : pc__remote_header_name(remote, key);
         pc__request_command(&request, 3);
         pc__request_text(&request, "EXPIRE");
         add_name(&request, &name);

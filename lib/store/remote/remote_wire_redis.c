@@ -1,5 +1,6 @@
-/* Answers are handed to hiredis' reader, but for the states themselves: its copy of a run of bytes that grows as they come, and then one more, would cost
- * more than the network. They are received where they belong; what comes before them is one line with their length. */
+/* Answers are handed to hiredis' reader, but for the states themselves: its copy of a run of bytes
+ * that grows as they come, and then one more, would cost more than the network. They are received
+ * where they belong; what comes before them is one line with their length. */
 #include "store/remote/remote_wire.h"
 
 #include <errno.h>
@@ -95,11 +96,13 @@ static pc_status start_tls(pc__wire *w, const pc__tls *tls, const char *host, pc
         return pc__fail_in(status, "%s", w->name);
     while (status == PC_OK && (status = pc__tls_shake(w->tls, &wants)) != PC_OK)
         status = wait_turn(w, status, wants, limit);
-    return status < 0 && limit->timed_out ? pc__fail(PC_ERR_IO, "%s: TLS: no end of the handshake before the deadline", w->name) : status;
+    return status < 0 && limit->timed_out ? pc__fail(
+               PC_ERR_IO, "%s: TLS: no end of the handshake before the deadline", w->name)
+                                          : status;
 }
 
-pc_status pc__wire_open(pc__wire **out, const pc_allocator *mem, const pc__place *place, const char *name, const pc__tls *tls, const char *host,
-                        pc__limit *limit)
+pc_status pc__wire_open(pc__wire **out, const pc_allocator *mem, const pc__place *place,
+                        const char *name, const pc__tls *tls, const char *host, pc__limit *limit)
 {
     int on = 1;
     pc_status status = PC_ERR_NOMEM;
@@ -176,7 +179,8 @@ static pc_status send_records(pc__wire *w, struct iovec *part, size_t count, pc_
     for (skip(&part, &count, 0); count && status == PC_OK; skip(&part, &count, 0)) {
         short wants;
         for (size = 0; count && size < sizeof record;) {
-            size_t take = part->iov_len < sizeof record - size ? part->iov_len : sizeof record - size;
+            size_t take = part->iov_len < sizeof record - size ? part->iov_len
+                                                               : sizeof record - size;
             memcpy(record + size, part->iov_base, take);
             size += take;
             skip(&part, &count, take);
@@ -217,13 +221,17 @@ static pc_status send_parts(pc__wire *w, struct iovec *part, size_t count, pc__l
 
 static struct iovec part_of(const void *data, size_t size)
 {
-    union { const void *from; void *to; } cast = {data}; /* sendmsg does not write it */
+    union {
+        const void *from;
+        void *to;
+    } cast = {data}; /* sendmsg does not write it */
     struct iovec part = {cast.to, size};
     return part;
 }
 
 /* Bytes [from, to) of the text, with the value where it belongs. */
-static pc_status send_range(pc__wire *w, const char *before, const pc__request *r, size_t from, size_t to, pc__limit *limit)
+static pc_status send_range(pc__wire *w, const char *before, const pc__request *r, size_t from,
+                            size_t to, pc__limit *limit)
 {
     struct iovec parts[4];
     size_t split = r->value && r->split >= from && r->split < to ? r->split : to;
@@ -239,13 +247,15 @@ pc_status pc__wire_send(pc__wire *wire, const pc__request *request, pc__limit *l
     return send_range(wire, "", request, 0, request->text.size, limit);
 }
 
-pc_status pc__wire_send_asking(pc__wire *wire, const pc__request *request, size_t index, pc__limit *limit)
+pc_status pc__wire_send_asking(pc__wire *wire, const pc__request *request, size_t index,
+                               pc__limit *limit)
 {
     size_t end = index + 1 < request->count ? request->starts[index + 1] : request->text.size;
     return send_range(wire, "*1\r\n$6\r\nASKING\r\n", request, request->starts[index], end, limit);
 }
 
-static pc_status receive_plain(const pc__wire *w, void *data, size_t size, size_t *got, short *wants)
+static pc_status receive_plain(const pc__wire *w, void *data, size_t size, size_t *got,
+                               short *wants)
 {
     ssize_t n = recv(w->fd, data, size, 0);
     *wants = POLLIN;
@@ -253,10 +263,14 @@ static pc_status receive_plain(const pc__wire *w, void *data, size_t size, size_
     if (n > 0)
         return PC_OK;
     if (!w->has_spoken && (n == 0 || errno == ECONNRESET)) /* what Redis does on a port for TLS */
-        return pc__fail(PC_ERR_IO, "%s: the server has closed the connection without a word; does it want TLS (rediss://)?", w->name);
+        return pc__fail(PC_ERR_IO,
+                        "%s: the server has closed the connection without a word; does it want TLS "
+                        "(rediss://)?",
+                        w->name);
     if (n == 0)
         return pc__fail(PC_ERR_IO, "%s: the server has closed the connection", w->name);
-    return errno == EAGAIN || errno == EWOULDBLOCK || errno == EINTR ? PC_AGAIN : failed(w, "receive");
+    return errno == EAGAIN || errno == EWOULDBLOCK || errno == EINTR ? PC_AGAIN
+                                                                     : failed(w, "receive");
 }
 
 /* At least one byte, at most `size`. */
@@ -267,7 +281,8 @@ static pc_status receive(pc__wire *w, void *data, size_t size, size_t *got, pc__
         short wants;
         if (status < 0)
             return status;
-        status = w->tls ? pc__tls_receive(w->tls, data, size, got, &wants) : receive_plain(w, data, size, got, &wants);
+        status = w->tls ? pc__tls_receive(w->tls, data, size, got, &wants)
+                        : receive_plain(w, data, size, got, &wants);
         if (status == PC_OK) {
             w->heard += *got;
             w->has_spoken = 1;
@@ -337,7 +352,8 @@ pc_status pc__wire_bulk_end(pc__wire *wire, pc__limit *limit)
     char end[2];
     pc_status status = pc__wire_bulk_part(wire, end, sizeof end, limit);
     if (status == PC_OK && (end[0] != '\r' || end[1] != '\n'))
-        status = pc__fail(PC_ERR_FORMAT, "%s: a run of bytes that does not end where it should", wire->name);
+        status = pc__fail(PC_ERR_FORMAT, "%s: a run of bytes that does not end where it should",
+                          wire->name);
     return status;
 }
 
@@ -346,7 +362,8 @@ static pc_status bulk_length(pc__wire *w, size_t *length, pc__limit *limit)
 {
     const char *line, *end;
     pc_status status = PC_OK;
-    for (; w->at == w->end || (w->in[w->at] == '$' && !memchr(w->in + w->at, '\n', w->end - w->at)); status = fill(w, limit))
+    for (; w->at == w->end || (w->in[w->at] == '$' && !memchr(w->in + w->at, '\n', w->end - w->at));
+         status = fill(w, limit))
         if (status < 0 || w->end - w->at > LINE_MAX_BYTES)
             break;
     if (status < 0)
@@ -376,13 +393,15 @@ pc_status pc__wire_bulk_start(pc__wire *wire, size_t *length, pc__reply *reply, 
     return status < 0 ? status : PC_MISS;
 }
 
-pc_status pc__wire_bulk(pc__wire *wire, void *data, size_t capacity, size_t *got, pc__reply *reply, pc__limit *limit)
+pc_status pc__wire_bulk(pc__wire *wire, void *data, size_t capacity, size_t *got, pc__reply *reply,
+                        pc__limit *limit)
 {
     pc_status status = pc__wire_bulk_start(wire, got, reply, limit);
     if (status != PC_OK)
         return status;
     if (*got > capacity)
-        return pc__fail(PC_ERR_FORMAT, "%s: %zu bytes in answer to a request for %zu", wire->name, *got, capacity);
+        return pc__fail(PC_ERR_FORMAT, "%s: %zu bytes in answer to a request for %zu", wire->name,
+                        *got, capacity);
     status = pc__wire_bulk_part(wire, data, *got, limit);
     return status < 0 ? status : pc__wire_bulk_end(wire, limit);
 }

@@ -51,7 +51,7 @@ static pc_status append(sequence *s, int64_t position, int32_t token, float *log
     return PC_OK;
 }
 
-static segment *cut_out(const sequence *s, pc_cut cut)
+static segment *cut_out(const sequence *s, pc_token_range cut)
 {
     segment *out = calloc(1, sizeof *out);
     for (size_t i = 0; out && i < cut.count; i++) {
@@ -72,8 +72,8 @@ pc_status copy_encode(void *user, const pc_encode_args *args, void **segments)
         status = copy_attach(user, whole, &args->visible[v]);
     for (size_t i = 0; i < args->count && status >= 0; i++)
         status = append(whole, args->positions[i], args->tokens[i], NULL);
-    for (; c < args->cut_count && status >= 0; c++)
-        status = (segments[c] = cut_out(whole, args->cuts[c])) ? PC_OK : PC_ERR_NOMEM;
+    for (; c < args->range_count && status >= 0; c++)
+        status = (segments[c] = cut_out(whole, args->ranges[c])) ? PC_OK : PC_ERR_NOMEM;
     while (status < 0 && c--) /* all or nothing */
         copy_release(user, segments[c]);
     copy_drop(user, whole);
@@ -83,7 +83,7 @@ pc_status copy_encode(void *user, const pc_encode_args *args, void **segments)
 pc_status copy_step(void *user, const pc_step_args *args)
 {
     float *logits = args->logits;
-    pc_status status = args->see == PC_SEE_BY_POSITION ? PC_OK : PC_ERR_UNSUPPORTED;
+    pc_status status = args->visibility == PC_VISIBLE_BY_POSITION ? PC_OK : PC_ERR_UNSUPPORTED;
     size_t i = 0;
     (void)user;
     for (; i < args->count && status >= 0; i++) {

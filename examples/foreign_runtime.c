@@ -6,7 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { TOKENS = 500, LAYERS = 4, HEADS = 2, DIM = 32, MY_LAYOUT = PC_LAYOUT_HOST + 1 };
+enum { TOKENS = 500, LAYERS = 4, HEADS = 2, DIM = 32, MY_LAYOUT = PC_LAYOUT_APPLICATION + 1 };
 
 static float states[LAYERS][2][TOKENS][HEADS][DIM]; /* K, then V, of a layer: a layout of our own */
 static const uint64_t layer_bytes[LAYERS] = {sizeof states[0], sizeof states[1], sizeof states[2],

@@ -340,10 +340,10 @@ typedef struct pc_placement {
 
 /* tokens [first, first + count) of an encode call become one segment, whose start is their first
  * position */
-typedef struct pc_cut {
+typedef struct pc_token_range {
     size_t first;
     size_t count;
-} pc_cut;
+} pc_token_range;
 
 /* Compute the states of a run of tokens. Token i sees every placement of `visible` (those parts of
  * it with a position
@@ -356,17 +356,17 @@ typedef struct pc_encode_args {
     size_t count;
     const pc_placement *visible;
     size_t visible_count;
-    const pc_cut *cuts;
-    size_t cut_count;
-    uint64_t regime_length; /* context length that decides dynamic NTK and LongRoPE; 0: largest
+    const pc_token_range *ranges;
+    size_t range_count;
+    uint64_t rope_regime_length; /* context length that decides dynamic NTK and LongRoPE; 0: largest
                                position + 1 */
     int32_t (*cancelled)(void *user); /* may be NULL; polled now and then */
     void *cancel_user;
 } pc_encode_args;
 
 enum {
-    PC_SEE_BY_POSITION = 0,
-    PC_SEE_ALL = 1
+    PC_VISIBLE_BY_POSITION = 0,
+    PC_VISIBLE_ALL = 1
 }; /* what a new token sees of the attached segments */
 
 typedef struct pc_step_row {
@@ -393,9 +393,9 @@ typedef struct pc_step_args {
     const pc_step_row *rows;
     size_t count;
     float *logits;  /* [rows that want them][vocab] */
-    uint32_t see;   /* PC_SEE_… */
+    uint32_t visibility;   /* PC_SEE_… */
     uint32_t flags; /* PC_STEP_… */
-    uint64_t regime_length;
+    uint64_t rope_regime_length;
     int32_t (*cancelled)(void *user);
     void *cancel_user;
 } pc_step_args;
@@ -416,7 +416,7 @@ typedef struct pc_model_ops {
                           size_t *count); /* (optional) with the contract of pc_tokenize */
     pc_status (*detokenize)(void *user, const int32_t *tokens, size_t count, uint64_t flags,
                             char *text, size_t capacity, size_t *size); /* (optional) */
-    pc_status (*encode)(void *user, const pc_encode_args *args, void **segments /* [cut_count] */);
+    pc_status (*encode)(void *user, const pc_encode_args *args, void **segments /* [range_count] */);
     void (*release)(void *user, void *segment);
     pc_status (*size)(void *user, void *segment, uint64_t *bytes); /* (optional) for budgets */
     pc_status (*sequence_new)(void *user, void **sequence);
@@ -464,8 +464,8 @@ typedef struct pc_cache pc_cache;
 enum {
     PC_TIER_NONE = 0,
     PC_TIER_DEVICE = 1,
-    PC_TIER_HOST = 2,
-    PC_TIER_PACKED = 3,
+    PC_TIER_RAM = 2,
+    PC_TIER_COMPRESSED = 3,
     PC_TIER_DISK = 4,
     PC_TIER_REMOTE = 5
 };
@@ -480,7 +480,7 @@ enum {
     PC_CODEC_ZSTD = 2,
     PC_CODEC_I8 = 3,
     PC_CODEC_I4 = 4,
-    PC_CODEC_HOST = 256 /* a host's own from here */
+    PC_CODEC_APPLICATION = 256 /* a host's own from here */
 };
 
 /* One block of a record: the states of one layer of a segment (layout 0 and a host's layouts:
@@ -502,7 +502,7 @@ typedef struct pc_codec_block {
  * checksum, but may be of another version of the codec: it checks for itself. */
 typedef struct pc_codec_ops {
     size_t struct_size;
-    uint32_t id;      /* PC_CODEC_HOST or above; in the record */
+    uint32_t id;      /* PC_CODEC_APPLICATION or above; in the record */
     uint32_t lossy;   /* 1: what comes back is not what went in */
     const char *name; /* at most 31 bytes */
     /* Most bytes that encode may write for this block; 0: it cannot take such a block, which is
@@ -543,8 +543,8 @@ typedef void (*pc_event_fn)(void *user, const pc_event *event);
 
 /* pc_cache_options.flags */
 enum {
-    PC_CACHE_WIPE = 1, /* states are overwritten with zeros when they are given back */
-    PC_CACHE_MAP = 2,  /* RAW records of the folder are mapped, not read, also small ones and on any
+    PC_CACHE_ZERO_MEMORY = 1, /* states are overwritten with zeros when they are given back */
+    PC_CACHE_MMAP = 2,  /* RAW records of the folder are mapped, not read, also small ones and on any
                           file system. Without it, and without NO_MAP, those of  256 KiB or more on
                           file systems that are known to be local. Not with WIPE: what is mapped
                           cannot be overwritten, and is read */
@@ -553,7 +553,7 @@ enum {
     PC_CACHE_READ_ONLY = 8,    /* nothing is written to DISK and REMOTE */
     PC_CACHE_ALWAYS_LOAD = 16, /* for measuring and tests: load whatever is there, however long it
                                   takes (deadlines hold) */
-    PC_CACHE_NO_MAP =
+    PC_CACHE_NO_MMAP =
         32, /* they are read into memory of our own. For folders where others than this library
                change files: one that is cut short, or that its disk cannot give any more, while it
                is mapped ends the process (SIGBUS). PC_ERR_INVALID together with MAP. Since 0.1 */
@@ -567,13 +567,13 @@ enum {
 typedef struct pc_cache_options {
     size_t struct_size;
     uint64_t
-        host_bytes;   /* budget of the in-memory tier, pins, what is being loaded and what is on its
+        ram_bytes;   /* budget of the in-memory tier, pins, what is being loaded and what is on its
                          way to other tiers included; 0: 1 GiB. Below 4 MiB: and 1 MiB on its way */
     const void *salt; /* part of every key: states of one salt are never served to another (tenant
                          isolation) */
     size_t salt_size;
     uint64_t flags;        /* PC_CACHE_… */
-    uint64_t packed_bytes; /* budget of PACKED; 0: none */
+    uint64_t compressed_bytes; /* budget of PACKED; 0: none */
     const char *disk_path; /* folder of DISK, made if it is not there; NULL: none. Several processes
                               may share it */
     uint64_t disk_bytes; /* its budget; 0: 16 GiB. What the folder holds beyond it when it is opened
@@ -582,7 +582,7 @@ typedef struct pc_cache_options {
                             separated by commas; "rediss://…" is that  with TLS, and may end in
                             options: "?cacert=PATH&cert=FILE&key=FILE&sni=NAME&insecure=1"
                             (doc/store.md); NULL: none */
-    uint32_t packed_codec; /* PC_CODEC_…; default: ZSTD */
+    uint32_t compressed_codec; /* PC_CODEC_…; default: ZSTD */
     uint32_t disk_codec;   /* default: RAW */
     uint32_t remote_codec; /* default: ZSTD */
     uint32_t io_threads;   /* of our own, for tiers below HOST; 0: 2 if there are any. They end with
@@ -607,7 +607,7 @@ typedef struct pc_cache_options {
     }
 
 /* Counters start at zero and balance: hits + misses = lookups. The others are of HOST: stored =
- * resident + evicted + removed. */
+ * segments + evicted + removed. */
 typedef struct pc_cache_stats {
     size_t struct_size;
     uint64_t lookups;
@@ -617,8 +617,8 @@ typedef struct pc_cache_stats {
     uint64_t refused; /* larger than the budget leaves room for */
     uint64_t evicted;
     uint64_t removed;
-    uint64_t resident; /* segments */
-    uint64_t resident_bytes;
+    uint64_t segments; /* segments */
+    uint64_t segment_bytes;
     uint64_t pinned_bytes;
     uint64_t budget_bytes;
 } pc_cache_stats;
@@ -627,42 +627,42 @@ typedef struct pc_cache_stats {
         sizeof(pc_cache_stats), 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0 \
     }
 
-/* One tier. offered = stored + refused + failed + known (was there already); stored = resident +
+/* One tier. offered = stored + refused + failed + known (was there already); stored = segments +
  * evicted + removed + lost (found gone or damaged); a folder that others use too starts with what
- * it holds as `adopted`, and stored + adopted is what balances. lookups = hits + misses +
+ * it holds as `found`, and stored + found is what balances. lookups = hits + misses +
  * load_failed. */
 typedef struct pc_tier_stats {
     size_t struct_size;
     uint64_t offered;
     uint64_t stored;
-    uint64_t adopted;
+    uint64_t found;
     uint64_t known;
     uint64_t refused;
     uint64_t failed;
     uint64_t evicted;
     uint64_t removed;
     uint64_t lost;
-    uint64_t resident;
-    uint64_t resident_bytes;
+    uint64_t segments;
+    uint64_t segment_bytes;
     uint64_t pinned_bytes;
     uint64_t budget_bytes;
-    uint64_t staging_bytes; /* of resident_bytes: being loaded or written */
+    uint64_t staging_bytes; /* of segment_bytes: being loaded or written */
     uint64_t lookups;
     uint64_t hits;
     uint64_t misses;
     uint64_t load_failed;
     uint64_t
-        not_worth; /* it was there, but computing was expected to be faster: counted as a miss */
+        slower_than_compute; /* it was there, but computing was expected to be faster: counted as a miss */
     uint64_t bytes_read;
     uint64_t bytes_written;
     double seconds_read;
     double seconds_written;
     uint64_t
-        mapped_bytes; /* DISK: of its files, mapped now: in HOST (and in its resident_bytes and
+        mapped_bytes; /* DISK: of its files, mapped now: in HOST (and in its segment_bytes and
                          budget), or in use. Pages of the system's cache, not of pc_allocator */
     uint64_t evicted_behind; /* DISK: of evicted: by a thread of the cache, because the folder held
                                 more than the budget when it was opened */
-    uint64_t excess_bytes;   /* DISK: of resident_bytes: beyond the budget, on their way out */
+    uint64_t excess_bytes;   /* DISK: of segment_bytes: beyond the budget, on their way out */
     uint32_t reason; /* PC_REASON_… why the tier is not asked at the moment, but for a try now and
                         then; NONE: it is */
     uint32_t reserved;
@@ -703,7 +703,7 @@ PC_API pc_status pc_cache_flush(pc_cache *cache);
 /* A tenant's share of HOST: what is stored under this salt (the cache's own, or one of pc_salt;
  * NULL with salt_size 0: none) takes at most so many bytes; 0: no limit of its own. Since 0.1. */
 PC_API pc_status pc_cache_set_quota(pc_cache *cache, const void *salt, size_t salt_size,
-                                    uint64_t host_bytes);
+                                    uint64_t ram_bytes);
 
 /* Pins hold an entry in HOST for an owner (any number of the host's but UINT64_MAX) until they are
  * taken off or `seconds` have passed (0: no end; pinning again as the same owner moves the end).
@@ -721,7 +721,7 @@ PC_API pc_status pc_cache_unpin_owner(
 enum {
     PC_LAYOUT_MODEL = 0 /* what ops.export_segment gave */,
     PC_LAYOUT_PAGES = 1 /* doc/format.md */,
-    PC_LAYOUT_HOST = 256 /* a host's own from here */
+    PC_LAYOUT_APPLICATION = 256 /* a host's own from here */
 };
 
 /* What can change K and V, for keys (doc/format.md, "Identity"). Only `model` has to be given. */
@@ -1048,7 +1048,7 @@ typedef struct pc_encode_options {
     uint32_t pin;       /* 1: what is encoded is pinned for pin_owner */
     uint64_t pin_owner;
     double pin_seconds;     /* 0: no end */
-    uint64_t regime_length; /* that of the requests which shall find them, where they will be longer
+    uint64_t rope_regime_length; /* that of the requests which shall find them, where they will be longer
                                than the schema (pc_generate_options); 0: the schema's */
 } pc_encode_options;
 #define PC_ENCODE_OPTIONS_INIT                                        \
@@ -1064,7 +1064,7 @@ PC_API pc_status pc_schema_encode(const pc_schema *schema, pc_cache *cache,
                                   const pc_encode_options *options);
 /* Starts to load what the tiers below HOST have of a schema, in its order, into free room of HOST,
  * and does not wait for it. *started (may be NULL): how many segments. Of the options only
- * `encoding` and `regime_length` count. EXACT: PC_ERR_UNSUPPORTED. Since 0.1. */
+ * `encoding` and `rope_regime_length` count. EXACT: PC_ERR_UNSUPPORTED. Since 0.1. */
 PC_API pc_status pc_schema_prefetch(const pc_schema *schema, pc_cache *cache,
                                     const pc_encode_options *options, uint64_t *started);
 
@@ -1147,7 +1147,7 @@ typedef struct pc_systems_options {
     uint32_t encoding;       /* PC_ENCODE_… of the requests that will come; not EXACT */
     uint32_t reserved;
     uint64_t flags;         /* PC_RELAY_… */
-    uint64_t regime_length; /* as in pc_encode_options */
+    uint64_t rope_regime_length; /* as in pc_encode_options */
 } pc_systems_options;
 #define PC_SYSTEMS_OPTIONS_INIT                               \
     {                                                         \
@@ -1267,7 +1267,7 @@ typedef struct pc_generate_options {
     uint32_t repair_tokens;
     float repair_percent;
     uint32_t baseline;          /* PC_BASELINE_… */
-    uint32_t see;               /* PC_SEE_…: what new tokens see */
+    uint32_t visibility;               /* PC_SEE_…: what new tokens see */
     pc_sampling sampling;       /* sample i uses seed + i */
     const int32_t *stop_tokens; /* beside the model's own */
     size_t stop_token_count;
@@ -1288,7 +1288,7 @@ typedef struct pc_generate_options {
     double memo_threshold;  /* in place of those of all its buckets, closed ones too, at most 1,
                                -INFINITY: the nearest, however far (then hits are neither
                                counted nor verified); 0: theirs */
-    uint64_t regime_length; /* the length that decides the frequencies of dynamic NTK and LongRoPE
+    uint64_t rope_regime_length; /* the length that decides the frequencies of dynamic NTK and LongRoPE
                                (doc/design.md); 0: what the request may reach, prompt + max_tokens,
                                and of segments (pc_prompt_from_spans) theirs. It never grows out of
                                what that decides: give the longest that later turns may reach */
@@ -1385,7 +1385,7 @@ typedef struct pc_stats {
                                exact */
     double seconds_memo;    /* features, search and fetching of maps; computing with them is in
                                seconds_prefill */
-    uint64_t regime_length; /* the length that has decided the frequencies of dynamic NTK or
+    uint64_t rope_regime_length; /* the length that has decided the frequencies of dynamic NTK or
                                LongRoPE; 0: this model's do not depend on one */
     uint64_t regime; /* which ones those are, as in pc_key_parts: LongRoPE 1 short, 2 long factors;
                         dynamic NTK 1 as trained, else the length; 0: as above */
@@ -1450,7 +1450,7 @@ PC_API pc_status pc_sequence_get_stats(const pc_sequence *sequence, pc_stats *st
  * samples behind them. A finished sequence (of PC_GENERATE_KEEP) goes on; max_tokens counts anew,
  * also with no tokens at all. PC_ERR_STATE: it has finished and kept nothing, or a step of it is
  * under way (in a callback). PC_ERR_LIMIT: beyond the model's context, or out of the regime of its
- * positions (pc_generate_options.regime_length). Since 0.1. */
+ * positions (pc_generate_options.rope_regime_length). Since 0.1. */
 PC_API pc_status pc_sequence_push(pc_sequence *sequence, const int32_t *tokens, size_t count);
 /* The same with a user's text as the model's chat template has it behind an answer: closes that
  * (but for the stop token that has just been sampled), holds the text, opens the next answer.
@@ -1647,7 +1647,7 @@ typedef struct pc_memo_bucket {
     double threshold; /* least similarity of a hit, 1 - distance of the features, which has no lower
                          bound */
     double limit, tuned_loss, tuned_hit_rate; /* of the tuning's inputs */
-    double watched_loss;                      /* mean of the hits verified since */
+    double verified_loss;                      /* mean of the hits verified since */
     uint64_t verified;
     /* of the tuning's hits alone; 0 where they are not known */
     double hit_limit, hit_percentile; /* that it was tuned for; hit_limit negative: none */
@@ -1822,7 +1822,7 @@ typedef struct pc_lane {
     size_t span_count;
     const int32_t *tokens; /* [count] */
     const int64_t
-        *positions; /* [count] any order under PC_SEE_ALL, ascending under PC_SEE_BY_POSITION */
+        *positions; /* [count] any order under PC_VISIBLE_ALL, ascending under PC_VISIBLE_BY_POSITION */
     size_t count;
     const int32_t
         *types; /* [count] token types, for models that have learned them (BERT); NULL: all 0 */
@@ -1832,9 +1832,9 @@ typedef struct pc_eval_args {
     size_t struct_size;
     const pc_lane *lanes;
     size_t lane_count;
-    uint32_t see; /* PC_SEE_… */
+    uint32_t visibility; /* PC_SEE_… */
     uint32_t reserved;
-    uint64_t regime_length; /* 0: largest position + 1 */
+    uint64_t rope_regime_length; /* 0: largest position + 1 */
     float *logits;          /* [all tokens of all lanes][vocab], or NULL */
     pc_segment **segments;  /* [lane_count] the new tokens' states, which the caller frees, or NULL;
                                all NULL on failure */

@@ -37,7 +37,7 @@ pc_status pc_memo_get_bucket(pc_memo *memo, size_t index, pc_memo_bucket *bucket
     out.limit = b->tuning.limit;
     out.tuned_loss = b->tuning.tuned_loss;
     out.tuned_hit_rate = b->tuning.hit_rate;
-    out.watched_loss = b->verified ? b->watched_sum / (double)b->verified : 0;
+    out.verified_loss = b->verified ? b->watched_sum / (double)b->verified : 0;
     out.verified = b->verified;
     out.hit_limit = b->tuning.hit_limit;
     out.hit_percentile = b->tuning.hit_percentile;

@@ -291,7 +291,7 @@ static uint64_t length_of(const pc__pass *pass)
     int64_t last = 0;
     for (size_t r = 0; r < pass->attend.count; r++)
         last = pass->rows[r].position > last ? pass->rows[r].position : last;
-    return pass->regime_length ? pass->regime_length : (uint64_t)last + 1;
+    return pass->rope_regime_length ? pass->rope_regime_length : (uint64_t)last + 1;
 }
 
 static pc_status note_flow(pc__work *work, const pc__kv *kv)

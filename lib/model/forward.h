@@ -33,7 +33,7 @@ typedef struct pc__pass {
     const pc__token_row *rows;
     pc__rows attend; /* attend.count = number of rows; attend.spans include the runs that this pass
                         writes */
-    uint64_t regime_length;   /* see pc_encode_args */
+    uint64_t rope_regime_length;   /* see pc_encode_args */
     float *logits;            /* [rows that want them][vocab], may be NULL if none does */
     const size_t *lane_first; /* for tracing and for models without causal order: [lane_count + 1]
                                  rows of each lane; NULL: one lane */

@@ -122,13 +122,13 @@ pc_status pc__native_rope(const pc__native *native, uint64_t regime, const pc__r
     return status;
 }
 
-pc_status pc__native_run_new(const pc_model *model, size_t tokens, uint64_t regime_length,
+pc_status pc__native_run_new(const pc_model *model, size_t tokens, uint64_t rope_regime_length,
                              pc__kv **out)
 {
     const pc__native *native = model->native;
     pc_status status = pc__kv_new(out, &native->context->mem, &native->shape, tokens);
     if (status >= 0)
-        (*out)->regime = pc__native_regime(native, regime_length ? regime_length : 1);
+        (*out)->regime = pc__native_regime(native, rope_regime_length ? rope_regime_length : 1);
     return status;
 }
 
@@ -192,7 +192,7 @@ pc_status pc__native_may_place(const pc__native *native, const pc__kv *kv, int32
         return pc__fail(PC_ERR_MISMATCH,
                         "the segment was computed with the rotary frequencies of regime %llu, this "
                         "pass uses %llu: "
-                        "give both the same regime_length",
+                        "give both the same rope_regime_length",
                         (unsigned long long)kv->regime, (unsigned long long)regime);
     if (native->arch.position_scheme == PC_POSITION_LEARNED && start != kv->origin)
         return pc__fail(PC_ERR_UNSUPPORTED,

@@ -101,7 +101,7 @@ pc_status pc__native_rope(const pc__native *native, uint64_t regime, const pc__r
                           pc__rope **own);
 
 /* An empty run of K/V for `tokens` tokens, of the regime of that length (0: of length 1). */
-pc_status pc__native_run_new(const pc_model *model, size_t tokens, uint64_t regime_length,
+pc_status pc__native_run_new(const pc_model *model, size_t tokens, uint64_t rope_regime_length,
                              pc__kv **out);
 /* One of `tokens` tokens that a pass over whole lanes runs through and leaves behind
  * (pc__kv_new_passing). */

@@ -110,7 +110,7 @@ static pc_status compute(comparing *c, uint64_t regime)
         return status;
     pc__build_end(&c->build, &pass);
     pass.kv_layers = c->layer + 1;
-    pass.regime_length = pc__native_regime_length(c->model->native, regime);
+    pass.rope_regime_length = pc__native_regime_length(c->model->native, regime);
     return pc__forward(c->model, &pass);
 }
 

@@ -37,9 +37,9 @@ pc_status pc__native_check_placement(const pc__native *native, const pc_placemen
 typedef struct encoding {
     const pc_model *model;
     const pc_encode_args *args;
-    pc__kv **runs;    /* [cut_count + 1]; the last may be NULL */
-    int64_t *starts;  /* [cut_count + 1] */
-    size_t *filled;   /* [cut_count + 1] tokens handed out so far */
+    pc__kv **runs;    /* [range_count + 1]; the last may be NULL */
+    int64_t *starts;  /* [range_count + 1] */
+    size_t *filled;   /* [range_count + 1] tokens handed out so far */
     uint32_t *owner;  /* [count] which run a token goes to */
     int64_t *scratch; /* [count] relative positions */
     uint64_t length;  /* that decides the regime */
@@ -66,14 +66,14 @@ static pc_status own_tokens(encoding *e)
 {
     const pc_encode_args *args = e->args;
     for (size_t i = 0; i < args->count; i++)
-        e->owner[i] = (uint32_t)args->cut_count;
-    for (size_t c = 0; c < args->cut_count; c++) {
-        pc_cut cut = args->cuts[c];
+        e->owner[i] = (uint32_t)args->range_count;
+    for (size_t c = 0; c < args->range_count; c++) {
+        pc_token_range cut = args->ranges[c];
         if (!cut.count || cut.first > args->count || cut.count > args->count - cut.first)
             return pc__fail(PC_ERR_INVALID, "encode: cut %zu (%zu tokens from %zu) of %zu tokens",
                             c, cut.count, cut.first, args->count);
         for (size_t i = cut.first; i < cut.first + cut.count; i++) {
-            if (e->owner[i] != args->cut_count)
+            if (e->owner[i] != args->range_count)
                 return pc__fail(PC_ERR_INVALID, "encode: cuts %u and %zu overlap", e->owner[i], c);
             e->owner[i] = (uint32_t)c;
         }
@@ -121,7 +121,7 @@ static pc_status add_row(encoding *e, size_t i)
         if (hi > at->lo)
             status = pc__build_span(&e->build, at->segment, at->start, at->lo, hi);
     }
-    for (size_t r = 0; r <= args->cut_count && status >= 0; r++)
+    for (size_t r = 0; r <= args->range_count && status >= 0; r++)
         if (e->filled[r])
             status = pc__build_span(&e->build, e->runs[r], e->starts[r], 0, e->filled[r]);
     return status;
@@ -137,7 +137,7 @@ static pc_status run_some(encoding *e, size_t first, size_t count)
     if (status < 0)
         return status;
     pc__build_end(&e->build, &pass);
-    pass.regime_length = e->length;
+    pass.rope_regime_length = e->length;
     pass.cancelled = args->cancelled;
     pass.cancel_user = args->cancel_user;
     pass.kv_layers = e->model->native->arch
@@ -148,7 +148,7 @@ static pc_status run_some(encoding *e, size_t first, size_t count)
 /* Where a pass ends at one of its own blocks, the next one goes on as it would have. */
 static pc_status run(encoding *e)
 {
-    size_t count = e->args->count, runs = e->args->visible_count + e->args->cut_count + 1;
+    size_t count = e->args->count, runs = e->args->visible_count + e->args->range_count + 1;
     size_t blocks = SPANS_AT_ONCE / runs / PC__BLOCK, rows = (blocks ? blocks : 1) * PC__BLOCK;
     pc_status status = PC_OK;
     for (size_t first = 0; first < count && status >= 0; first += rows) {
@@ -162,7 +162,7 @@ static pc_status run(encoding *e)
 static pc_status reserve(encoding *e)
 {
     const pc_allocator *mem = &e->model->context->mem;
-    size_t runs = e->args->cut_count + 1;
+    size_t runs = e->args->range_count + 1;
     e->runs = pc__calloc(mem, runs, sizeof(*e->runs));
     e->starts = pc__calloc(mem, runs, sizeof *e->starts);
     e->filled = pc__calloc(mem, runs, sizeof *e->filled);
@@ -174,8 +174,8 @@ static pc_status reserve(encoding *e)
 static void finish(encoding *e, pc_status status, void **segments)
 {
     const pc_allocator *mem = &e->model->context->mem;
-    for (size_t c = 0; e->runs && c <= e->args->cut_count; c++) {
-        if (status >= 0 && c < e->args->cut_count)
+    for (size_t c = 0; e->runs && c <= e->args->range_count; c++) {
+        if (status >= 0 && c < e->args->range_count)
             segments[c] = e->runs[c];
         else
             pc__kv_unref(e->runs[c]);
@@ -192,17 +192,17 @@ pc_status pc__native_encode(void *user, const pc_encode_args *args, void **segme
 {
     encoding e = {.model = user, .args = args};
     pc_status status;
-    for (size_t c = 0; c < args->cut_count; c++)
+    for (size_t c = 0; c < args->range_count; c++)
         segments[c] = NULL;
     PC__TRY(pc__model_can_go_on(e.model), done);
     if (!args->count)
-        return args->cut_count ? pc__fail(PC_ERR_INVALID, "encode: cuts of no tokens") : PC_OK;
+        return args->range_count ? pc__fail(PC_ERR_INVALID, "encode: cuts of no tokens") : PC_OK;
     PC__TRY(check(e.model->native, args), done);
     PC__TRY(reserve(&e), done);
     PC__TRY(own_tokens(&e), done);
-    e.length = args->regime_length ? args->regime_length
+    e.length = args->rope_regime_length ? args->rope_regime_length
                                    : (uint64_t)args->positions[args->count - 1] + 1;
-    for (size_t c = 0; c <= args->cut_count; c++)
+    for (size_t c = 0; c <= args->range_count; c++)
         PC__TRY(make_run(&e, c), done);
     status = run(&e);
 done:

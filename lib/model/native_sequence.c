@@ -218,7 +218,7 @@ static pc_status add_spans(step *st, const sequence *s, int64_t position, size_t
         size_t lo = e->lo, hi = tokens_of(e);
         if (i == s->tail && hi > limit)
             hi = limit;
-        if (st->args->see == PC_SEE_BY_POSITION) {
+        if (st->args->visibility == PC_VISIBLE_BY_POSITION) {
             size_t upto = pc__kv_upto(e->kv, position - e->start);
             hi = hi < upto ? hi : upto;
         }
@@ -276,7 +276,7 @@ static pc_status add_rows(step *st)
         n = group_size(st->args, first);
         if (first + n < st->args->count
             && st->args->rows[first + n].sequence == st->args->rows[first].sequence
-            && st->args->see == PC_SEE_BY_POSITION)
+            && st->args->visibility == PC_VISIBLE_BY_POSITION)
             return pc__fail(PC_ERR_INVALID,
                             "step: row %zu stands at %lld, not behind its predecessor's %lld",
                             first + n, (long long)st->args->rows[first + n].position,
@@ -292,10 +292,10 @@ static pc_status check(const pc_step_args *args)
         if (args->rows[i].want_logits && !args->logits)
             return pc__fail(PC_ERR_INVALID,
                             "step: row %zu wants logits, but there is no room for them", i);
-    if (args->see > PC_SEE_ALL
+    if (args->visibility > PC_VISIBLE_ALL
         || pc__unknown_bits(args->flags, PC_STEP_PER_ROW | PC_STEP_NO_ATTENTION))
         return pc__fail(PC_ERR_INVALID, "step: unknown rule of visibility %u or flags %#x",
-                        args->see, args->flags);
+                        args->visibility, args->flags);
     return PC_OK;
 }
 
@@ -304,7 +304,7 @@ static uint64_t length_of(const pc_step_args *args)
     int64_t last = 0;
     for (size_t i = 0; i < args->count; i++)
         last = args->rows[i].position > last ? args->rows[i].position : last;
-    return args->regime_length ? args->regime_length : (uint64_t)last + 1;
+    return args->rope_regime_length ? args->rope_regime_length : (uint64_t)last + 1;
 }
 
 pc_status pc__native_step(void *user, const pc_step_args *args)
@@ -320,7 +320,7 @@ pc_status pc__native_step(void *user, const pc_step_args *args)
     pc__build_end(&st.build, &pass);
     pass.attend.per_row = (args->flags & PC_STEP_PER_ROW) != 0;
     pass.skips_attention = (args->flags & PC_STEP_NO_ATTENTION) != 0;
-    pass.regime_length = st.length;
+    pass.rope_regime_length = st.length;
     pass.logits = args->logits;
     pass.cancelled = args->cancelled;
     pass.cancel_user = args->cancel_user;

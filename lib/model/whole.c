@@ -273,7 +273,7 @@ static pc_status run(bundle *b)
     for (size_t l = 0; l < b->count; l++)
         PC__TRY(add_lane(b, l), done);
     pc__build_end(&b->build, &pass);
-    pass.regime_length = prompt_of(b, 0)->input->count;
+    pass.rope_regime_length = prompt_of(b, 0)->input->count;
     pass.lane_first = b->lane_first;
     pass.lane_count = b->count;
     pass.final = b->final;

@@ -66,9 +66,9 @@ static pc_status compute(group *g, pc_step_row *rows, float *logits)
         args.count += pc__sequence_rows(g->list[i], rows + args.count);
     args.rows = rows;
     args.logits = logits;
-    args.see = g->list[0]->generation.options.see;
+    args.visibility = g->list[0]->generation.options.visibility;
     args.flags = flags_of(g->list[0]);
-    args.regime_length = g->list[0]->regime.length;
+    args.rope_regime_length = g->list[0]->regime.length;
     if (can_cancel(g)) {
         args.cancelled = any_cancelled;
         args.cancel_user = g;
@@ -128,7 +128,7 @@ static void step_group(group *g, pc_step_row *rows, float *logits, pc__trouble *
 static int go_together(const pc_sequence *a, const pc_sequence *b)
 {
     return a->regime.length == b->regime.length
-           && a->generation.options.see == b->generation.options.see && flags_of(a) == flags_of(b);
+           && a->generation.options.visibility == b->generation.options.visibility && flags_of(a) == flags_of(b);
 }
 
 void pc__decode(pc_sequence *const *sequences, size_t count, pc_step_row *rows, float *logits,

@@ -115,7 +115,7 @@ static pc_status call_encode(const pc_model *model, pc_cache *cache, const pc_en
     retries again = retries_of(model, args->count);
     pc_status status;
     do {
-        for (size_t c = 0; c < args->cut_count; c++)
+        for (size_t c = 0; c < args->range_count; c++)
             payloads[c] = NULL;
         pc__model_enter(model);
         status = pc__model_told(model, "encode", model->ops.encode(model->user, args, payloads));
@@ -128,7 +128,7 @@ static pc_status encode(const pc_model *model, pc_cache *cache, const pc_encode_
                         int kept, pc_segment **segments)
 {
     const pc_allocator *mem = &model->context->mem;
-    size_t cuts = args->cut_count;
+    size_t cuts = args->range_count;
     void **payloads;
     pc_status status;
     for (size_t c = 0; c < cuts; c++)
@@ -149,7 +149,7 @@ static pc_status encode(const pc_model *model, pc_cache *cache, const pc_encode_
             continue;
         if (status >= 0)
             status = take_payload(&segments[c], model, payloads[c], kept,
-                                  args->tokens + args->cuts[c].first, args->cuts[c].count);
+                                  args->tokens + args->ranges[c].first, args->ranges[c].count);
         else
             release_payload(model, payloads[c]);
     }

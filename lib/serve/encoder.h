@@ -9,7 +9,7 @@
 /* A host's model whose memory is full (PC_ERR_LIMIT) gets back what `cache` (may be NULL) keeps of
  * it without use, and is asked again, a few times. */
 
-/* Runs ops->encode; segments [cut_count] become counted segments with the tokens of their cuts, in
+/* Runs ops->encode; segments [range_count] become counted segments with the tokens of their cuts, in
  * the format in which the model's segments are kept. All or none. */
 pc_status pc__encode(const pc_model *model, pc_cache *cache, const pc_encode_args *args,
                      pc_segment **segments);

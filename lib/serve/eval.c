@@ -9,7 +9,7 @@
 #include "serve/eval_maps.h"
 #include "serve/sight.h"
 
-/* The new tokens of a lane, in runs of ascending positions (one, but where PC_SEE_ALL lets
+/* The new tokens of a lane, in runs of ascending positions (one, but where PC_VISIBLE_ALL lets
  * positions go back). */
 typedef struct run {
     pc__kv *kv;
@@ -63,7 +63,7 @@ static pc_status check_lane(const pc_model *model, const pc_lane *lane, size_t i
             return pc__fail(lane->positions[i] < 0 ? PC_ERR_INVALID : PC_ERR_LIMIT,
                             "pc_eval: lane %zu: token %zu stands at %lld", index, i,
                             (long long)lane->positions[i]);
-        if (see == PC_SEE_BY_POSITION && i && lane->positions[i] <= lane->positions[i - 1])
+        if (see == PC_VISIBLE_BY_POSITION && i && lane->positions[i] <= lane->positions[i - 1])
             return pc__fail(
                 PC_ERR_INVALID,
                 "pc_eval: lane %zu: token %zu stands at %lld, not behind its predecessor", index, i,
@@ -110,11 +110,11 @@ static pc_status check(const pc_model *model, const pc_eval_args *a)
         return pc__fail(PC_ERR_UNSUPPORTED, "pc_eval: only for models that we run ourselves");
     if (!a->lanes || !a->lane_count)
         return pc__fail(PC_ERR_INVALID, "pc_eval: no lanes");
-    if (a->see > PC_SEE_ALL || a->reserved)
+    if (a->visibility > PC_VISIBLE_ALL || a->reserved)
         return pc__fail(PC_ERR_INVALID,
-                        "pc_eval: unknown rule of visibility %u, or reserved is set", a->see);
+                        "pc_eval: unknown rule of visibility %u, or reserved is set", a->visibility);
     for (size_t l = 0; l < a->lane_count && status >= 0; l++)
-        status = check_lane(model, &a->lanes[l], l, a->see);
+        status = check_lane(model, &a->lanes[l], l, a->visibility);
     if (status >= 0 && !model->native->arch.causal)
         status = check_encoder(model, a);
     return status;
@@ -128,10 +128,10 @@ static pc_status reserve(evaluation *e)
     e->run_first = pc__calloc(mem, a->lane_count + 1, sizeof *e->run_first);
     if (!e->lane_first || !e->run_first)
         return PC_ERR_NOMEM;
-    e->length = a->regime_length;
+    e->length = a->rope_regime_length;
     for (size_t l = 0; l < a->lane_count; l++) {
         e->lane_first[l + 1] = e->lane_first[l] + a->lanes[l].count;
-        for (size_t i = 0; i < a->lanes[l].count && !a->regime_length; i++)
+        for (size_t i = 0; i < a->lanes[l].count && !a->rope_regime_length; i++)
             if ((uint64_t)a->lanes[l].positions[i] + 1 > e->length)
                 e->length = (uint64_t)a->lanes[l].positions[i] + 1;
     }
@@ -173,7 +173,7 @@ static pc_status add_spans(evaluation *e, size_t l, size_t token)
         pc__kv *kv = span->segment->payload;
         size_t hi = span->hi ? span->hi : kv->tokens,
                upto = pc__kv_upto(kv, position - span->start);
-        if (e->args->see == PC_SEE_BY_POSITION && upto < hi)
+        if (e->args->visibility == PC_VISIBLE_BY_POSITION && upto < hi)
             hi = upto;
         if (e->args->trace || hi > span->lo)
             status = pc__build_span(&e->build, kv, span->start, hi > span->lo ? span->lo : 0,
@@ -226,7 +226,7 @@ static pc_status compute(evaluation *e)
             return pc__fail(PC_ERR_UNSUPPORTED,
                             "pc_eval: lane %zu: a segment needs ascending positions", l);
     pc__build_end(&e->build, &pass);
-    pass.regime_length = e->length;
+    pass.rope_regime_length = e->length;
     pass.logits = a->logits;
     pass.lane_first = e->lane_first;
     pass.lane_count = a->lane_count;

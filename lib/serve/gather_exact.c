@@ -29,7 +29,7 @@ typedef struct chain {
     int overtaken;
     int32_t *tokens;
     int64_t *positions;
-    pc_cut *cuts;
+    pc_token_range *cuts;
     pc_placement *visible;
     pc_segment **made;
 } chain;
@@ -76,7 +76,7 @@ static pc_status look_up(chain *c)
         if (status < 0)
             return status;
         r->hit[p] = status == PC_OK;
-        r->tier[p] = PC_TIER_HOST;
+        r->tier[p] = PC_TIER_RAM;
     }
     return PC_OK;
 }
@@ -204,7 +204,7 @@ static pc_status encode_group(chain *c, size_t first, size_t end, double *second
     for (size_t p = first; p < end; p++) {
         if (!parts[p].count)
             continue;
-        c->cuts[args.cut_count++] = (pc_cut){args.count, parts[p].count};
+        c->cuts[args.range_count++] = (pc_token_range){args.count, parts[p].count};
         memcpy(c->tokens + args.count, parts[p].tokens, parts[p].count * sizeof *c->tokens);
         for (size_t t = 0; t < parts[p].count; t++)
             c->positions[args.count++] = parts[p].start + (int64_t)t;
@@ -212,8 +212,8 @@ static pc_status encode_group(chain *c, size_t first, size_t end, double *second
     args.tokens = c->tokens;
     args.positions = c->positions;
     args.visible = c->visible;
-    args.cuts = c->cuts;
-    args.regime_length = r->regime.length;
+    args.ranges = c->cuts;
+    args.rope_regime_length = r->regime.length;
     args.cancelled = must_stop;
     args.cancel_user = c;
     c->first = first;

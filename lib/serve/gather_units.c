@@ -53,7 +53,7 @@ static pc_status look_up(gathering *g)
         if (status < 0)
             return status;
         r->hit[p] = status == PC_OK;
-        r->tier[p] = PC_TIER_HOST;
+        r->tier[p] = PC_TIER_RAM;
     }
     return PC_OK;
 }
@@ -256,7 +256,7 @@ pc_status pc__gather_units(pc__request *r)
                                   .gathering = &g};
     g.work.model = r->model;
     g.work.cache = r->cache;
-    g.work.regime_length = r->regime.length;
+    g.work.rope_regime_length = r->regime.length;
     g.work.cancelled = must_stop;
     g.work.cancel_user = &g;
     PC__TRY(pc__schema_recipe(schema, r->options->encoding, &g.work.recipe), done);

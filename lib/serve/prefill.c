@@ -74,11 +74,11 @@ static int order_rows(prefill *f)
     return distinct;
 }
 
-/* Under PC_SEE_ALL a new token also sees what stands behind it, which no prefill does. */
+/* Under PC_VISIBLE_ALL a new token also sees what stands behind it, which no prefill does. */
 static void judge_order(prefill *f)
 {
     pc__request *r = f->request;
-    if (r->options->see != PC_SEE_ALL || !f->count)
+    if (r->options->visibility != PC_VISIBLE_ALL || !f->count)
         return;
     for (size_t p = 0; p < r->prompt->part_count; p++)
         if (r->segments[p] && r->prompt->parts[p].start > f->rows[0].position)
@@ -123,8 +123,8 @@ static pc_status step(prefill *f, void *sequence, size_t first, size_t end)
     args.rows = f->step_rows + first;
     args.count = end - first;
     args.logits = f->logits;
-    args.see = r->options->see;
-    args.regime_length = r->regime.length;
+    args.visibility = r->options->visibility;
+    args.rope_regime_length = r->regime.length;
     args.cancelled = r->options->cancelled;
     args.cancel_user = r->options->cancel_user;
     return status < 0 ? status : pc__host_step(r->model, r->cache, &args);

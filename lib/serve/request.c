@@ -38,10 +38,10 @@ static pc__regime choose_regime(const pc__request *r)
     const pc_generate_options *o = r->options;
     int64_t reach = o->baseline == PC_BASELINE_CONTIGUOUS ? (int64_t)r->tokens
                                                           : next_position(r->prompt);
-    if (r->prompt->given_count && r->model->native && !o->regime_length)
+    if (r->prompt->given_count && r->model->native && !o->rope_regime_length)
         return pc__serve_regime_of(r->model,
                                    ((const pc__kv *)r->prompt->given->segment->payload)->regime);
-    return pc__serve_regime(r->model, o->regime_length,
+    return pc__serve_regime(r->model, o->rope_regime_length,
                             reach + (int64_t)r->pushed + (int64_t)o->max_tokens);
 }
 
@@ -65,7 +65,7 @@ pc_status pc__request_init(pc__request *r, const pc_prompt *prompt, pc_cache *ca
     r->tokens = r->first[prompt->part_count];
     r->stats.tokens_prompt = r->tokens;
     r->regime = choose_regime(r);
-    r->stats.regime_length = r->regime.decided;
+    r->stats.rope_regime_length = r->regime.decided;
     r->stats.regime = r->regime.key;
     r->hit = pc__calloc(mem, prompt->part_count, 1);
     r->tier = pc__calloc(mem, prompt->part_count, 1);
@@ -147,7 +147,7 @@ static pc_status take_given(pc__request *r)
     for (size_t p = 0; p < r->prompt->given_count; p++) {
         r->segments[p] = pc__segment_ref(r->prompt->given[p].segment);
         r->hit[p] = 1;
-        r->tier[p] = PC_TIER_HOST;
+        r->tier[p] = PC_TIER_RAM;
     }
     r->stats.exactness = r->prompt->given_exact ? PC_EXACT : PC_APPROXIMATE;
     r->stats.repair = PC_REPAIR_NONE;
@@ -388,7 +388,7 @@ pc_status pc__request_run(pc__request *r, void **sequence, float *logits)
         return pc__fail(PC_ERR_LIMIT,
                         "the prompt reaches position %lld, the frequencies of its positions, for a "
                         "length of %llu, end at %lld: "
-                        "pc_generate_options.regime_length decides",
+                        "pc_generate_options.rope_regime_length decides",
                         (long long)r->next_position + (long long)r->pushed,
                         (unsigned long long)r->regime.decided, (long long)r->regime.end);
     status = run_once(r, sequence, logits);

@@ -153,10 +153,10 @@ pc_status pc_schema_encode(const pc_schema *schema, pc_cache *cache,
                                         "pc_encode_options");
     if (status < 0 || (status = check(schema, cache, &e.options)) < 0)
         return status;
-    regime = pc__serve_regime(schema->model, e.options.regime_length, schema->tree->length);
+    regime = pc__serve_regime(schema->model, e.options.rope_regime_length, schema->tree->length);
     e.work.model = schema->model;
     e.work.cache = cache;
-    e.work.regime_length = regime.length;
+    e.work.rope_regime_length = regime.length;
     e.work.ttl = e.options.ttl_seconds;
     e.work.priority = e.options.priority;
     e.work.write_room = write_room(cache);

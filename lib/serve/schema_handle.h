@@ -40,7 +40,7 @@ void pc__serve_env(pc__pml_env *env, const pc_model *model);
  * grows out of its own. A host's model gets its full context length, so that all its segments go
  * together. */
 typedef struct pc__regime {
-    uint64_t length; /* for regime_length of the model's operations: one and the same for all
+    uint64_t length; /* for rope_regime_length of the model's operations: one and the same for all
                         lengths of a regime */
     uint64_t key;    /* for store keys */
     uint64_t

@@ -86,7 +86,7 @@ pc_status pc_schema_prefetch(const pc_schema *schema, pc_cache *cache,
         *started = 0;
     if (status < 0 || (status = check(schema, cache, &o)) < 0)
         return status;
-    regime = pc__serve_regime(schema->model, o.regime_length, schema->tree->length);
+    regime = pc__serve_regime(schema->model, o.rope_regime_length, schema->tree->length);
     work.model = schema->model;
     work.cache = cache;
     PC__TRY(pc__schema_recipe(schema, o.encoding, &work.recipe), done);

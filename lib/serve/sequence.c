@@ -71,8 +71,8 @@ pc_status pc__sequence_make(pc_sequence **out, const pc_prompt *prompt, pc_cache
         return status;
     }
     s->generation = *generation;
-    if (s->generation.options.regime_length)
-        s->regime = pc__serve_regime(s->model, s->generation.options.regime_length, 0);
+    if (s->generation.options.rope_regime_length)
+        s->regime = pc__serve_regime(s->model, s->generation.options.rope_regime_length, 0);
     memset(generation, 0, sizeof *generation);
     *out = s;
     return PC_OK;

@@ -58,7 +58,7 @@ static pc_status check_tokens(const pc_sequence *s, const char *call, const int3
     return pc__fail(PC_ERR_LIMIT,
                     "%s: %zu tokens behind position %lld, the frequencies of its positions, for a "
                     "length of %llu, end at %lld: "
-                    "pc_generate_options.regime_length decides",
+                    "pc_generate_options.rope_regime_length decides",
                     call, count, (long long)end, (unsigned long long)s->regime.decided,
                     (long long)limit);
 }

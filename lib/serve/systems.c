@@ -25,7 +25,7 @@ struct pc_systems {
     char *format; /* NULL: none was given */
     size_t format_size;
     uint32_t encoding;
-    uint64_t regime_length;
+    uint64_t rope_regime_length;
     uint64_t flags;       /* PC_RELAY_… */
     pthread_mutex_t lock; /* of the rest */
     entry *items;
@@ -153,7 +153,7 @@ pc_status pc_systems_new(pc_systems **out, const pc_model *model, pc_cache *cach
     s->model = pc__model_ref(model);
     s->cache = pc__cache_ref(cache);
     s->encoding = o.encoding;
-    s->regime_length = o.regime_length;
+    s->rope_regime_length = o.rope_regime_length;
     s->flags = o.flags;
     pthread_mutex_init(&s->lock, NULL);
     status = read_format(s, &o);
@@ -199,10 +199,10 @@ static pc_status encode(const pc_systems *s, entry *e)
 {
     pc_encode_options o = PC_ENCODE_OPTIONS_INIT;
     const pc__recipe *recipe;
-    pc__regime regime = pc__serve_regime(s->model, s->regime_length, e->schema->tree->length);
+    pc__regime regime = pc__serve_regime(s->model, s->rope_regime_length, e->schema->tree->length);
     pc_status status;
     o.encoding = s->encoding;
-    o.regime_length = s->regime_length;
+    o.rope_regime_length = s->rope_regime_length;
     if ((status = pc_schema_encode(e->schema, s->cache, &o)) < 0
         || (status = pc__schema_recipe(e->schema, s->encoding, &recipe)) < 0
         || (status = pc__schema_keys(e->schema, recipe, s->cache, regime.key, NULL, 0, &e->keys))

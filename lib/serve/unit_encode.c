@@ -40,9 +40,9 @@ pc_status pc__unit_find(pc__unit_work *work, size_t leaf, pc_segment **out)
 typedef struct call {
     int32_t *tokens;
     int64_t *positions;
-    pc_cut *cuts;
+    pc_token_range *cuts;
     size_t *cut_leaf;
-    size_t cut_count;
+    size_t range_count;
     pc_placement *visible;
     size_t visible_count;
     pc_segment **segments;
@@ -50,7 +50,7 @@ typedef struct call {
 
 static void free_call(const pc_allocator *mem, call *c)
 {
-    for (size_t i = 0; c->segments && i < c->cut_count; i++)
+    for (size_t i = 0; c->segments && i < c->range_count; i++)
         pc__segment_unref(c->segments[i]);
     pc__free(mem, c->tokens);
     pc__free(mem, c->positions);
@@ -73,8 +73,8 @@ static pc_status fill_call(const pc_allocator *mem, call *c, const pc__unit *uni
     for (size_t i = 0; i < unit->count; i++) {
         const pc__node *item = unit->items[i];
         if (unit->leaf[i] != PC__NO_LEAF) {
-            c->cut_leaf[c->cut_count] = unit->leaf[i];
-            c->cuts[c->cut_count++] = (pc_cut){n, item->token_count};
+            c->cut_leaf[c->range_count] = unit->leaf[i];
+            c->cuts[c->range_count++] = (pc_token_range){n, item->token_count};
         }
         memcpy(c->tokens + n, item->tokens, item->token_count * sizeof *c->tokens);
         for (size_t t = 0; t < item->token_count; t++)
@@ -150,7 +150,7 @@ static void let_write(pc__unit_work *work, uint64_t bytes)
 /* Keeps the segments; where another thread was first, its segment is the one we go on with. */
 static pc_status keep(pc__unit_work *work, call *c, double seconds_per_token)
 {
-    for (size_t i = 0; i < c->cut_count; i++) {
+    for (size_t i = 0; i < c->range_count; i++) {
         pc_segment *mine = c->segments[i], *kept = NULL;
         size_t leaf = c->cut_leaf[i];
         if (work->cache) {
@@ -210,9 +210,9 @@ pc_status pc__unit_encode(pc__unit_work *work, size_t index)
     args.count = unit->tokens;
     args.visible = c.visible;
     args.visible_count = c.visible_count;
-    args.cuts = c.cuts;
-    args.cut_count = c.cut_count;
-    args.regime_length = work->regime_length;
+    args.ranges = c.cuts;
+    args.range_count = c.range_count;
+    args.rope_regime_length = work->rope_regime_length;
     args.cancelled = work->cancelled;
     args.cancel_user = work->cancel_user;
     PC__TRY(compute(work, unit, &args, c.segments, &seconds_per_token), done);

@@ -11,7 +11,7 @@ typedef struct pc__unit_work {
     const pc__recipe *recipe;
     const pc__unit_keys *keys;
     pc_cache *cache; /* NULL: nothing is kept */
-    uint64_t regime_length;
+    uint64_t rope_regime_length;
     int32_t (*cancelled)(void *user);
     void *cancel_user;
     pc_segment **made; /* [leaves] counted; made by pc__unit_work_start */

@@ -168,7 +168,7 @@ pc_status pc_cache_unpin_owner(pc_cache *cache, uint64_t owner)
 }
 
 pc_status pc_cache_set_quota(pc_cache *cache, const void *salt, size_t salt_size,
-                             uint64_t host_bytes)
+                             uint64_t ram_bytes)
 {
     pc__id id;
     if (!cache)
@@ -177,7 +177,7 @@ pc_status pc_cache_set_quota(pc_cache *cache, const void *salt, size_t salt_size
         return pc__fail(PC_ERR_INVALID,
                         "pc_cache_set_quota: salt and salt_size do not go together");
     id = pc__salt_digest(salt, salt_size);
-    return pc__resident_set_quota(cache->host, &id, host_bytes);
+    return pc__resident_set_quota(cache->host, &id, ram_bytes);
 }
 
 const void *pc__cache_salt(const pc_cache *cache, size_t *size)
@@ -191,7 +191,7 @@ static void host_stats(pc_cache *cache, pc_tier_stats *s)
 {
     uint64_t outside = atomic_load_explicit(&cache->outside, memory_order_relaxed);
     pc__resident_stats(cache->host, s);
-    s->resident_bytes += outside;
+    s->segment_bytes += outside;
     s->staging_bytes += outside + atomic_load_explicit(&cache->inside, memory_order_relaxed);
     s->budget_bytes += cache->room_outside;
 }
@@ -207,8 +207,8 @@ pc_status pc_cache_get_stats(pc_cache *cache, pc_cache_stats *stats)
     s.refused = host.refused;
     s.evicted = host.evicted;
     s.removed = host.removed;
-    s.resident = host.resident;
-    s.resident_bytes = host.resident_bytes;
+    s.segments = host.segments;
+    s.segment_bytes = host.segment_bytes;
     s.pinned_bytes = host.pinned_bytes;
     s.budget_bytes = host.budget_bytes;
     s.hits = atomic_load_explicit(&cache->counts.hits, memory_order_relaxed);
@@ -223,16 +223,16 @@ pc_status pc_cache_get_stats(pc_cache *cache, pc_cache_stats *stats)
 
 void pc__cache_tier_stats(pc_cache *cache, uint32_t tier, pc_tier_stats *stats)
 {
-    uint64_t not_worth = atomic_load_explicit(&cache->counts.not_worth[tier], memory_order_relaxed);
-    if (tier == PC_TIER_HOST)
+    uint64_t slower_than_compute = atomic_load_explicit(&cache->counts.slower_than_compute[tier], memory_order_relaxed);
+    if (tier == PC_TIER_RAM)
         host_stats(cache, stats);
     else if (cache->tiers[tier])
         cache->tiers[tier]->ops->stats(cache->tiers[tier], stats);
     if (!stats->reason && cache->tiers[tier])
         stats->reason = pc__estimate_distrusts(&cache->estimate, tier);
-    stats->not_worth += not_worth;
-    stats->misses += not_worth;
-    stats->lookups += not_worth;
+    stats->slower_than_compute += slower_than_compute;
+    stats->misses += slower_than_compute;
+    stats->lookups += slower_than_compute;
 }
 
 pc_status pc_cache_get_tier_stats(pc_cache *cache, uint32_t tier, pc_tier_stats *stats)
@@ -252,15 +252,15 @@ pc_status pc_cache_clear(pc_cache *cache)
     if (!cache)
         return pc__fail(PC_ERR_INVALID, "pc_cache_clear: cache is NULL");
     pc__resident_clear(cache->host);
-    if (cache->tiers[PC_TIER_PACKED])
-        cache->tiers[PC_TIER_PACKED]->ops->clear(cache->tiers[PC_TIER_PACKED]);
+    if (cache->tiers[PC_TIER_COMPRESSED])
+        cache->tiers[PC_TIER_COMPRESSED]->ops->clear(cache->tiers[PC_TIER_COMPRESSED]);
     return PC_OK;
 }
 
 uint64_t pc__cache_give_way(pc_cache *cache, const void *owner, uint64_t bytes)
 {
     uint64_t freed = pc__resident_shed(cache->host, 0, bytes, owner);
-    if (freed && cache->tiers[PC_TIER_PACKED]) /* which may be about to get them */
+    if (freed && cache->tiers[PC_TIER_COMPRESSED]) /* which may be about to get them */
         pc__io_flush(cache->io);
     return freed;
 }
@@ -277,7 +277,7 @@ pc_status pc_cache_trim(pc_cache *cache, uint64_t bytes, uint64_t *freed)
     if (freed)
         *freed = gone;
     pc__resident_stats(cache->host, &host);
-    return host.resident_bytes > bytes ? PC_MISS : PC_OK;
+    return host.segment_bytes > bytes ? PC_MISS : PC_OK;
 }
 
 pc_status pc_cache_flush(pc_cache *cache)

@@ -2,7 +2,7 @@
  * (HOST, pins, statistics), loading.c and load_read.c (what is sought below HOST), write_behind.c,
  * metrics.c.
  *
- * Memory. HOST has host_bytes; with tiers below it a sixteenth of them (at least 1 MiB, which
+ * Memory. HOST has ram_bytes; with tiers below it a sixteenth of them (at least 1 MiB, which
  * stands beside a budget of less than 16 MiB) is kept for what is on its way to a lower tier and is
  * in HOST no more: evicted entries that PACKED is to get, and what HOST had no room for. What is in
  * HOST and on its way is counted there (it cannot be evicted meanwhile), and is at most a quarter
@@ -24,7 +24,7 @@ enum { PC__LOAD_BUCKETS = 256, PC__SEEN = 4096 };
 /* Beside what HOST and the tiers count for themselves. */
 typedef struct pc__cache_counts {
     atomic_uint_fast64_t lookups, hits; /* of any tier */
-    atomic_uint_fast64_t not_worth[PC_TIER_COUNT];
+    atomic_uint_fast64_t slower_than_compute[PC_TIER_COUNT];
     atomic_uint_fast64_t early;  /* segments used before all of their layers were there */
     atomic_uint_fast64_t joined; /* seeks that found a load under way */
     atomic_uint_fast64_t loads;  /* started, prefetches included */
@@ -51,7 +51,7 @@ struct pc_cache {
     uint64_t flags;
     pc__wiping wiping;
     const pc_allocator *scratch; /* of what states pass through: the context's, or with
-                                    PC_CACHE_WIPE `wiping` around it */
+                                    PC_CACHE_ZERO_MEMORY `wiping` around it */
     double deadline, ttl;        /* seconds */
     pc_event_fn on_event;
     void *event_user;

@@ -11,8 +11,8 @@
 static const double DEFAULT_DEADLINE = 2, LONGEST = 1e9; /* seconds */
 enum { DEFAULT_IO_THREADS = 2 };
 
-static const uint64_t KNOWN_FLAGS = PC_CACHE_WIPE | PC_CACHE_MAP | PC_CACHE_PREFETCH
-                                    | PC_CACHE_READ_ONLY | PC_CACHE_ALWAYS_LOAD | PC_CACHE_NO_MAP
+static const uint64_t KNOWN_FLAGS = PC_CACHE_ZERO_MEMORY | PC_CACHE_MMAP | PC_CACHE_PREFETCH
+                                    | PC_CACHE_READ_ONLY | PC_CACHE_ALWAYS_LOAD | PC_CACHE_NO_MMAP
                                     | PC_CACHE_OWN_KERNELS;
 
 static pc_status check_seconds(double seconds, const char *name)
@@ -29,8 +29,8 @@ static pc_status check_options(const pc_cache_options *o)
     if (o->flags & ~KNOWN_FLAGS)
         return pc__fail(PC_ERR_INVALID, "pc_cache_new: unknown flags %#llx",
                         (unsigned long long)(o->flags & ~KNOWN_FLAGS));
-    if (o->flags & PC_CACHE_MAP && o->flags & PC_CACHE_NO_MAP)
-        return pc__fail(PC_ERR_INVALID, "pc_cache_new: PC_CACHE_MAP and PC_CACHE_NO_MAP together");
+    if (o->flags & PC_CACHE_MMAP && o->flags & PC_CACHE_NO_MMAP)
+        return pc__fail(PC_ERR_INVALID, "pc_cache_new: PC_CACHE_MMAP and PC_CACHE_NO_MMAP together");
     if (!o->salt != !o->salt_size)
         return pc__fail(PC_ERR_INVALID, "pc_cache_new: salt and salt_size do not go together");
     if (!o->codecs != !o->codec_count)
@@ -66,7 +66,7 @@ static void tell_event(void *user, const pc_event *event)
 static void tell_bytes(void *user, uint32_t tier, uint64_t bytes, uint64_t budget)
 {
     const pc_cache *cache = user;
-    if (tier == PC_TIER_HOST) {
+    if (tier == PC_TIER_RAM) {
         bytes += atomic_load_explicit((atomic_uint_fast64_t *)(uintptr_t)&cache->outside,
                                       memory_order_relaxed);
         budget += cache->room_outside;
@@ -113,7 +113,7 @@ static pc_status set_salt(pc_cache *cache, const pc_cache_options *o)
 static pc_status set_host(pc_cache *cache, const pc_cache_options *o, int lower)
 {
     pc__resident_options host = {0};
-    uint64_t bytes = o->host_bytes ? o->host_bytes : DEFAULT_BYTES;
+    uint64_t bytes = o->ram_bytes ? o->ram_bytes : DEFAULT_BYTES;
     host.budget = bytes;
     if (lower) {
         cache->room_outside = bytes / 16 < LEAST_ROOM ? LEAST_ROOM : bytes / 16;
@@ -124,7 +124,7 @@ static pc_status set_host(pc_cache *cache, const pc_cache_options *o, int lower)
         cache->room_inside = host.budget / 4;
     }
     host.ttl = o->ttl_seconds;
-    host.wipe = (o->flags & PC_CACHE_WIPE) != 0;
+    host.wipe = (o->flags & PC_CACHE_ZERO_MEMORY) != 0;
     host.salt = cache->salt_id;
     host.event = o->on_event ? tell_event : NULL;
     host.bytes = o->on_bytes ? tell_bytes : NULL;
@@ -135,8 +135,8 @@ static pc_status set_host(pc_cache *cache, const pc_cache_options *o, int lower)
 
 static pc_status set_codecs(pc_cache *cache, const pc_cache_options *o)
 {
-    const uint32_t asked[] = {o->packed_codec, o->disk_codec, o->remote_codec};
-    static const char *const names[] = {"packed_codec", "disk_codec", "remote_codec"};
+    const uint32_t asked[] = {o->compressed_codec, o->disk_codec, o->remote_codec};
+    static const char *const names[] = {"compressed_codec", "disk_codec", "remote_codec"};
     pc_status status = pc__codecs_new(&cache->codecs, cache->scratch, o->codecs, o->codec_count);
     for (size_t i = 0; status >= 0 && i < 3; i++)
         if (asked[i] != PC_CODEC_DEFAULT && !pc__codecs_find(cache->codecs, asked[i]))
@@ -155,9 +155,9 @@ static pc_status set_codecs(pc_cache *cache, const pc_cache_options *o)
 /* What is mapped cannot be overwritten: the file is there still. */
 static uint32_t map_of(uint64_t flags)
 {
-    if (flags & (PC_CACHE_WIPE | PC_CACHE_NO_MAP))
+    if (flags & (PC_CACHE_ZERO_MEMORY | PC_CACHE_NO_MMAP))
         return PC__MAP_NEVER;
-    return flags & PC_CACHE_MAP ? PC__MAP_ALWAYS : PC__MAP_LOCAL;
+    return flags & PC_CACHE_MMAP ? PC__MAP_ALWAYS : PC__MAP_LOCAL;
 }
 
 static pc__tier_common common_of(const pc_cache *cache, const pc_cache_options *o, uint32_t codec,
@@ -192,11 +192,11 @@ static pc_status make_folder(pc_cache *cache, const pc__tier_common *common, con
 static pc_status make_tiers(pc_cache *cache, const pc_cache_options *o)
 {
     pc_status status = PC_OK;
-    if (o->packed_bytes) {
-        pc__tier_common c = common_of(cache, o, o->packed_codec ? o->packed_codec : PC_CODEC_ZSTD,
+    if (o->compressed_bytes) {
+        pc__tier_common c = common_of(cache, o, o->compressed_codec ? o->compressed_codec : PC_CODEC_ZSTD,
                                       0);
-        c.budget = o->packed_bytes;
-        status = pc__tier_packed_new(&cache->tiers[PC_TIER_PACKED], &c);
+        c.budget = o->compressed_bytes;
+        status = pc__tier_packed_new(&cache->tiers[PC_TIER_COMPRESSED], &c);
     }
     if (status >= 0 && o->disk_path) {
         pc__tier_common c = common_of(cache, o, o->disk_codec ? o->disk_codec : PC_CODEC_RAW, 1);
@@ -231,7 +231,7 @@ static pc_cache *start(pc_context *context, const pc_cache_options *o)
     cache->context = pc__context_ref(context);
     cache->flags = o->flags;
     pc__wiping_init(&cache->wiping, &context->mem);
-    cache->scratch = o->flags & PC_CACHE_WIPE ? &cache->wiping.mem : &context->mem;
+    cache->scratch = o->flags & PC_CACHE_ZERO_MEMORY ? &cache->wiping.mem : &context->mem;
     cache->deadline = o->deadline_seconds > 0 ? o->deadline_seconds : DEFAULT_DEADLINE;
     cache->ttl = o->ttl_seconds;
     cache->on_event = o->on_event;
@@ -298,7 +298,7 @@ static pc_status make(pc_cache **out, pc_context *context, const pc_cache_option
     pc_status status;
     int lower;
     PC__TRY(read_options(&o, options), done);
-    lower = tiers || o.packed_bytes || o.disk_path || o.remote;
+    lower = tiers || o.compressed_bytes || o.disk_path || o.remote;
     status = PC_ERR_NOMEM;
     cache = start(context, &o);
     if (!cache)

@@ -20,7 +20,7 @@ void pc__estimate_init(pc__estimate *e)
 {
     memset(e, 0, sizeof *e);
     pthread_mutex_init(&e->lock, NULL);
-    start_tier(&e->tiers[PC_TIER_PACKED], 20e-6, 1 / 1.0e9);
+    start_tier(&e->tiers[PC_TIER_COMPRESSED], 20e-6, 1 / 1.0e9);
     start_tier(&e->tiers[PC_TIER_DISK], 150e-6, 1 / 1.5e9);
     start_tier(&e->tiers[PC_TIER_REMOTE], 500e-6, 1 / 0.4e9);
 }

@@ -19,7 +19,7 @@ static pc_status check_parts(const pc_key_parts *p)
     if (p->position_scheme > PC_POSITION_LEARNED || p->encoding > PC_ENCODE_EXACT)
         return pc__fail(PC_ERR_INVALID, "pc_key_base: unknown position_scheme %u or encoding %u",
                         p->position_scheme, p->encoding);
-    if (p->layout > PC_LAYOUT_PAGES && p->layout < PC_LAYOUT_HOST)
+    if (p->layout > PC_LAYOUT_PAGES && p->layout < PC_LAYOUT_APPLICATION)
         return pc__fail(PC_ERR_INVALID, "pc_key_base: layout %u is reserved", p->layout);
     if (!p->salt && p->salt_size)
         return pc__fail(PC_ERR_INVALID, "pc_key_base: parts.salt is NULL");
@@ -179,7 +179,7 @@ static pc_status find(search *s, double started)
     const pc__image *want = s->want;
     pc_status status = pc__cache_get(s->cache, &want->key, want->token_ids, want->tokens,
                                      &s->found);
-    s->tier = PC_TIER_HOST;
+    s->tier = PC_TIER_RAM;
     s->reason = PC_REASON_FIRST_USE;
     if (status == PC_MISS && pc__cache_has_lower(s->cache))
         status = seek(s, started);

@@ -267,7 +267,7 @@ static pc_status wrap(reading *r, pc_segment **segment)
     (*segment)->other_kernels = r->image->layout == PC_LAYOUT_PAGES
                                 && strcmp(r->image->kernels, pc__kernels_class()) != 0;
     atomic_store_explicit(&(*segment)->tier, r->tier->ops->id, memory_order_relaxed);
-    if (load->cache->flags & PC_CACHE_WIPE)
+    if (load->cache->flags & PC_CACHE_ZERO_MEMORY)
         atomic_store_explicit(&(*segment)->wipe, 1, memory_order_relaxed);
     return PC_OK;
 }
@@ -381,7 +381,7 @@ static pc_status open_record(reading *r)
     const pc__record_options options = {
         .codecs = cache->codecs,
         .codec = PC_CODEC_RAW,
-        .seal_key = r->tier->ops->id == PC_TIER_PACKED ? NULL : cache->seal_key,
+        .seal_key = r->tier->ops->id == PC_TIER_COMPRESSED ? NULL : cache->seal_key,
         .kernels = pc__cache_own_kernels(cache)};
     pc_status status = pc__record_open(&r->record, cache->scratch, &options, r->source);
     if (status < 0)
@@ -444,7 +444,7 @@ static pc_status open_source(reading *r)
 static void release(reading *r)
 {
     const pc__load *load = r->load;
-    if (load->cache->flags & PC_CACHE_WIPE && load->ops->wipe)
+    if (load->cache->flags & PC_CACHE_ZERO_MEMORY && load->ops->wipe)
         load->ops->wipe(load->owner, r->payload);
     load->ops->release(load->owner, r->payload);
 }

@@ -50,7 +50,7 @@ void pc__load_unref(pc__load *load)
 static uint32_t best_tier(pc_cache *cache, const pc__want *want, double *expected, uint32_t *reason)
 {
     uint32_t best = PC_TIER_NONE, refused;
-    for (uint32_t t = PC_TIER_PACKED; t < PC_TIER_COUNT; t++) {
+    for (uint32_t t = PC_TIER_COMPRESSED; t < PC_TIER_COUNT; t++) {
         pc__tier *tier = cache->tiers[t];
         uint64_t bytes = 0;
         double seconds;
@@ -355,7 +355,7 @@ pc_status pc__cache_seek(pc_cache *cache, const pc__want *want, pc__load **out, 
             return PC_MISS;
         *reason = PC_REASON_SLOW;
         if (!is_worth(cache, want, tier, expected)) {
-            atomic_fetch_add_explicit(&cache->counts.not_worth[tier], 1, memory_order_relaxed);
+            atomic_fetch_add_explicit(&cache->counts.slower_than_compute[tier], 1, memory_order_relaxed);
             return PC_MISS;
         }
         status = begin(cache, want, tier, expected, out);

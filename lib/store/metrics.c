@@ -53,11 +53,11 @@ static const metric tier_metrics[] = {
     COUNT("tier_misses_total", misses,
           "Look-ups of what a tier did not have, or was too slow for."),
     COUNT("tier_load_failures_total", load_failed, "Look-ups of what a tier had and did not give."),
-    COUNT("tier_not_worth_total", not_worth,
+    COUNT("tier_not_worth_total", slower_than_compute,
           "Look-ups where computing was expected to be faster than loading."),
     COUNT("tier_offered_total", offered, "Segments that a tier was to keep."),
     COUNT("tier_stored_total", stored, "Segments that a tier has taken."),
-    COUNT("tier_adopted_total", adopted,
+    COUNT("tier_found_total", found,
           "Segments that were in a tier when it was opened, or that others put there."),
     COUNT("tier_known_total", known, "Segments that were offered to a tier that had them."),
     COUNT("tier_refused_total", refused, "Segments that a tier had no room for."),
@@ -69,8 +69,8 @@ static const metric tier_metrics[] = {
     COUNT("tier_written_bytes_total", bytes_written, "Bytes written to a tier."),
     SECONDS("tier_read_seconds_total", seconds_read, "Seconds that reading from a tier took."),
     SECONDS("tier_write_seconds_total", seconds_written, "Seconds that writing to a tier took."),
-    GAUGE("tier_resident", resident, "Segments in a tier."),
-    GAUGE("tier_resident_bytes", resident_bytes, "Bytes that they take."),
+    GAUGE("tier_segments", segments, "Segments in a tier."),
+    GAUGE("tier_segment_bytes", segment_bytes, "Bytes that they take."),
     GAUGE("tier_pinned_bytes", pinned_bytes, "Bytes of those that are pinned."),
     GAUGE("tier_staging_bytes", staging_bytes, "Bytes that are being loaded or written."),
     GAUGE("tier_mapped_bytes", mapped_bytes,
@@ -83,8 +83,8 @@ static const metric tier_metrics[] = {
     GAUGE("tier_budget_bytes", budget_bytes, "Bytes that a tier may take."),
 };
 
-static const char *const tier_names[PC_TIER_COUNT] = {"none",   "device", "host",
-                                                      "packed", "disk",   "remote"};
+static const char *const tier_names[PC_TIER_COUNT] = {"none",       "device", "ram",
+                                                      "compressed", "disk",   "remote"};
 
 static void print_head(page *p, const char *name, const char *type, const char *help)
 {
@@ -170,8 +170,8 @@ pc_status pc_cache_prometheus(pc_cache *cache, char *text, size_t capacity, size
     if (!text && capacity)
         return pc__fail(PC_ERR_INVALID, "pc_cache_prometheus: text is NULL, capacity is %zu",
                         capacity);
-    for (uint32_t t = PC_TIER_HOST; t < PC_TIER_COUNT; t++) {
-        there[t] = t == PC_TIER_HOST || cache->tiers[t];
+    for (uint32_t t = PC_TIER_RAM; t < PC_TIER_COUNT; t++) {
+        there[t] = t == PC_TIER_RAM || cache->tiers[t];
         if (there[t])
             pc__cache_tier_stats(cache, t, &stats[t]);
     }

@@ -256,7 +256,7 @@ static pc_status check_raw(const pc_raw *r, int expected, const char *call)
             PC_ERR_INVALID,
             "%s: raw.architecture does not end, or position_scheme %u or lossy %u is unknown", call,
             r->position_scheme, r->lossy);
-    if (r->layout != PC_LAYOUT_PAGES && r->layout < PC_LAYOUT_HOST)
+    if (r->layout != PC_LAYOUT_PAGES && r->layout < PC_LAYOUT_APPLICATION)
         return pc__fail(PC_ERR_INVALID, "%s: layout %u is neither PC_LAYOUT_PAGES nor a host's own",
                         call, r->layout);
     if (r->layers < 0 || r->kv_heads < 0 || r->k_dim < 0 || r->v_dim < 0)

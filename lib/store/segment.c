@@ -21,7 +21,7 @@ pc_status pc__segment_new(pc_segment **out, const pc_allocator *mem, const pc__p
     segment->mem = *mem;
     atomic_init(&segment->wipe, 0);
     atomic_init(&segment->give_back, 0);
-    atomic_init(&segment->tier, PC_TIER_HOST);
+    atomic_init(&segment->tier, PC_TIER_RAM);
     atomic_init(&segment->about, NULL);
     atomic_init(&segment->saw, NULL);
     atomic_init(&segment->unwritten, 0);

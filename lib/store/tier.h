@@ -60,7 +60,7 @@ struct pc__tier {
 enum { PC__MAP_NEVER = 0, PC__MAP_LOCAL = 1, PC__MAP_ALWAYS = 2 };
 
 typedef struct pc__tier_common {
-    const pc_allocator *mem;   /* with PC_CACHE_WIPE one that overwrites (store/wiping.h) */
+    const pc_allocator *mem;   /* with PC_CACHE_ZERO_MEMORY one that overwrites (store/wiping.h) */
     const pc_context *context; /* for its log */
     pc__record_options record; /* how records are written and read */
     pc__tier_watch watch;      /* copied */

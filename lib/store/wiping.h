@@ -1,4 +1,4 @@
-/* An allocator that overwrites what it gets back, around another one: with PC_CACHE_WIPE for all
+/* An allocator that overwrites what it gets back, around another one: with PC_CACHE_ZERO_MEMORY for all
  * memory that states pass through on their way to a record and back. */
 #ifndef PC_STORE_WIPING_H
 #define PC_STORE_WIPING_H

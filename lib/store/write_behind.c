@@ -52,7 +52,7 @@ static void give_back(const pc_cache *cache, const pc_segment *segment, void *re
 {
     pc__wiping wiping;
     pc__wiping_init(&wiping, &segment->mem);
-    pc__free(cache->flags & PC_CACHE_WIPE ? &wiping.mem : &segment->mem, release_me);
+    pc__free(cache->flags & PC_CACHE_ZERO_MEMORY ? &wiping.mem : &segment->mem, release_me);
 }
 
 static void write_image(write *w)
@@ -93,7 +93,7 @@ static void run(pc__io_job *job, int give_up)
     if (give_up || distrust)
         unwritten(cache, w->tier, distrust ? distrust : PC_REASON_DEADLINE, &w->image.key,
                   w->segment);
-    else if (!(w->tier == PC_TIER_PACKED
+    else if (!(w->tier == PC_TIER_COMPRESSED
                && pc__io_is_ending(cache->io))) /* which ends with the process */
         write_image(w);
     dispose(w);
@@ -195,8 +195,8 @@ void pc__write_behind(pc_cache *cache, const pc__naming *naming, pc_segment *seg
 {
     pc__naming n = with_ttl(cache, naming);
     queue_below(cache, &n, segment, in_host);
-    if (!in_host && cache->tiers[PC_TIER_PACKED])
-        queue(cache, PC_TIER_PACKED, &n, segment, 0);
+    if (!in_host && cache->tiers[PC_TIER_COMPRESSED])
+        queue(cache, PC_TIER_COMPRESSED, &n, segment, 0);
 }
 
 int pc__admit(pc_cache *cache, const pc__naming *naming)
@@ -251,9 +251,9 @@ void pc__write_evicted(void *user, const pc__naming *naming, pc_segment *segment
     pc_cache *cache = user;
     pc__naming n = with_ttl(cache, naming);
     uint64_t bytes;
-    pc__tier *packed = cache->tiers[PC_TIER_PACKED];
+    pc__tier *packed = cache->tiers[PC_TIER_COMPRESSED];
     if (!packed || !cache->io || atomic_load_explicit(&segment->unwritten, memory_order_relaxed)
         || packed->ops->may_have(packed, &naming->key, &bytes))
         return;
-    queue(cache, PC_TIER_PACKED, &n, segment, 0);
+    queue(cache, PC_TIER_COMPRESSED, &n, segment, 0);
 }

@@ -60,7 +60,7 @@ for name, fields in header.structs.items():
 # A context, a cache with flags, a host's model: by zeros and constants alone.
 context, cache, model = ffi.new("pc_context **"), ffi.new("pc_cache **"), ffi.new("pc_model **")
 check("pc_context_new: " + text(), lib.pc_context_new(context, zeros("pc_context_options", threads=1)) == lib.PC_OK)
-flags = getattr(lib, "PC_CACHE_WIPE", 0) | getattr(lib, "PC_CACHE_READ_ONLY", 0)
+flags = getattr(lib, "PC_CACHE_ZERO_MEMORY", 0) | getattr(lib, "PC_CACHE_READ_ONLY", 0)
 check("pc_cache_new: " + text(), lib.pc_cache_new(cache, context[0], zeros("pc_cache_options", flags=flags)) == lib.PC_OK)
 
 

@@ -42,7 +42,7 @@ static void fill_folder(void)
     pc_segment *segment = NULL;
     options.disk_path = path;
     raw.model = model;
-    raw.layout = PC_LAYOUT_HOST;
+    raw.layout = PC_LAYOUT_APPLICATION;
     raw.tokens = tokens;
     raw.token_count = 2;
     raw.blocks = blocks;

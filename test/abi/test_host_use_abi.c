@@ -74,7 +74,7 @@ static const pc_write_case write_cases[] = {
 int main(void)
 {
     parts.model = raw.model = model;
-    raw.layout = PC_LAYOUT_HOST;
+    raw.layout = PC_LAYOUT_APPLICATION;
     raw.tokens = tokens;
     raw.token_count = 2;
     raw.blocks = blocks;

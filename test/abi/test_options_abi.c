@@ -188,7 +188,7 @@ static const pc_prompt_options prompt_init = PC_PROMPT_OPTIONS_INIT;
 static const pc_generate_options generate_init = PC_GENERATE_OPTIONS_INIT;
 static const pc_batch_options batch_init = PC_BATCH_OPTIONS_INIT;
 static const pc_codec_ops codec_init = {.struct_size = sizeof(pc_codec_ops),
-                                        .id = PC_CODEC_HOST,
+                                        .id = PC_CODEC_APPLICATION,
                                         .name = "ours",
                                         .bound = codec_bound,
                                         .encode = codec_encode,
@@ -239,7 +239,7 @@ static pc_status fill_cache_stats(void *result)
 
 static pc_status fill_tier_stats(void *result)
 {
-    return pc_cache_get_tier_stats(world.cache, PC_TIER_HOST, result);
+    return pc_cache_get_tier_stats(world.cache, PC_TIER_RAM, result);
 }
 
 static pc_status fill_item(void *result)

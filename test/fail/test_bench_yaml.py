@@ -30,7 +30,7 @@ CASES = {
     "needles": "--shape tiny --questions 1,2 --document 128 --ways shared,no-attention",
     "samples": "--shape tiny --samples 1,2 --few-shot 128 --question 8 --answer 3 --ways two-levels,no-attention",
     "serve": f"--prefix 64 --requests 2 {COMMON} shared,no-attention",
-    "store": f"--model {MODEL} --tokens 70 --segments 2 --repeats 1 --tier packed --codec zstd",
+    "store": f"--model {MODEL} --tokens 70 --segments 2 --repeats 1 --tier compressed --codec zstd",
     "trace": "--trace trace --share 1/2,1 --block-bytes 1024",
     "ttft": f"--model {MODEL} --context 128 --new 32 --repeats 1",
 }

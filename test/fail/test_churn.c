@@ -310,10 +310,10 @@ int main(void)
     run(t, operations, 1);
     pc__resident_stats(t, &s);
     CHECK_INT(s.stored + s.refused + s.failed + s.known, s.offered);
-    CHECK_INT(s.resident + s.evicted + s.removed + s.lost, s.stored);
+    CHECK_INT(s.segments + s.evicted + s.removed + s.lost, s.stored);
     CHECK(s.evicted > operations / 10 && s.hits > operations / 10);
     CHECK(s.removed > 0 || operations < THREADS * CLEAR_EVERY);
-    CHECK(s.resident_bytes <= BUDGET);
+    CHECK(s.segment_bytes <= BUDGET);
     CHECK_INT(atomic_load(&in_hands), 0);
     printf("%llu operations: %llu hits, %llu stored, %llu evicted, %llu refused\n",
            (unsigned long long)operations, (unsigned long long)s.hits, (unsigned long long)s.stored,

@@ -76,7 +76,7 @@ static int check_folder(const char *path, uint64_t budget, int is_strict)
     fine &= CHECK(after.record_bytes <= budget);
     fine &= CHECK_INT(disk_usage(path, &dirty), after.record_bytes);
     fine &= CHECK_INT(dirty, 0);
-    fine &= CHECK_INT(disk_stats(tier).resident, after.records);
+    fine &= CHECK_INT(disk_stats(tier).segments, after.records);
     size_t readable = 0;
     for (uint32_t n = 0; n < NUMBERS; n++) {
         pc_status status = disk_get(tier, n, size_of(n), NULL);

@@ -114,7 +114,7 @@ expect 0 "employees, 722 positions: 22 new segments in disk" encode --model "$mo
 expect 0 "all was there" encode --model "$model" --schema "$employees" --disk store
 expect 0 '"disk":590' run --model "$model" --schema "$employees" --prompt "$desk" --disk store --always-load --json
 expect 1 "disk: no room in the cache" encode --model "$model" --schema "$employees" --disk small --disk-size 500K
-expect 1 "a larger --disk-size" encode --model "$model" --schema "$employees" --disk small2 --host-size 300K
+expect 1 "a larger --disk-size" encode --model "$model" --schema "$employees" --disk small2 --ram-size 300K
 # limited BLOCKS ARGUMENTS...: with files of so many blocks of 512 bytes at most
 limited() {
     (ulimit -f "$1" && shift && exec timeout "$patience" "$program" "$@" >out 2>err)
@@ -158,7 +158,7 @@ for kv in f32 bf16 f16 int8; do
     expect 0 "" run --model "$model" --text "The" --max-tokens 2 --kv $kv
 done
 expect 2 "is no list of raw,zstd,int8,int4" bench store --codec raw,nope
-expect 2 "is no list of packed,disk,remote" bench store --tier nope
+expect 2 "is no list of compressed,disk,remote" bench store --tier nope
 expect 2 "go together" bench store --tier remote
 expect 2 "needs --model" bench store --text "$model"
 expect 3 "no folder can be made there" bench store --model "$model" --tokens 2 --segments 2 --tier disk --codec raw --folder /nowhere
@@ -453,7 +453,7 @@ expect 3 "cannot be written" bench attend --rows 1 --prefix 64 --suffix 0 --head
 expect 0 '{"rows":3,"prefix":130,"suffix":16,"heads":4,"kv_heads":2,"head_dim":33,"dtype":"bf16",' \
     bench attend --rows 3 --prefix 130 --suffix 16 --heads 4 --kv-heads 2 --head-dim 33 --repeats 1 --json
 expect 0 '{"tier":"disk","codec":"zstd","bytes":' bench store --model "$model" --tokens 70 --segments 3 --repeats 1 --tier disk --codec zstd --json
-expect 0 '"equal":false' bench store --model "$model" --tokens 70 --segments 3 --repeats 1 --tier packed --codec int4 --json
+expect 0 '"equal":false' bench store --model "$model" --tokens 70 --segments 3 --repeats 1 --tier compressed --codec int4 --json
 expect 0 '{"context":128,"new_tokens":32,' bench ttft --model "$model" --context 128 --new 32 --repeats 1 --json
 keys "context new_tokens full_ms cached_ms ratio bound_ms bound_share paced_share full_bound_ms full_bound_share assemble_us full_gflops read_bytes_per_s peak_gflops peak_known"
 
@@ -480,9 +480,9 @@ if [ -d "$golden/llama_gqa" ]; then
     awk 'BEGIN { printf "{\"model\":{\"type\":\"BPE\",\"merges\":[],\"vocab\":{";
         for (i = 0; i < 26; i++) printf "%s\"%c\":%d", i ? "," : "", 97 + i, i + 3;
         print "}},\"pre_tokenizer\":{\"type\":\"ByteLevel\",\"add_prefix_space\":false},\"decoder\":{\"type\":\"ByteLevel\"}}" }' >dynamic/tokenizer.json
-    expect 0 '"regime_length":38,"regime":38' run --model dynamic --text abcdefghijklmnopqrstuvwxyzabcd --max-tokens 8 --json
+    expect 0 '"rope_regime_length":38,"regime":38' run --model dynamic --text abcdefghijklmnopqrstuvwxyzabcd --max-tokens 8 --json
     expect 0 'positions: as for a length of 100 (regime 100)' run --model dynamic --text abcdefghijklmnopqrstuvwxyzabcd --max-tokens 8 --regime-length 100
-    expect 3 'regime_length decides' run --model dynamic --text abcdefghijklmnopqrstuvwxyzabcd --max-tokens 8 --regime-length 20
+    expect 3 'rope_regime_length decides' run --model dynamic --text abcdefghijklmnopqrstuvwxyzabcd --max-tokens 8 --regime-length 20
     size=$(wc -c <"$golden/llama_gqa/golden.safetensors")
     for cut in 7 8 100 5000 $((size - 1)); do
         head -c "$cut" "$golden/llama_gqa/golden.safetensors" >cut.safetensors

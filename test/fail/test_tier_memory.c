@@ -122,7 +122,7 @@ static pc_status use(worker *w, int32_t number, pc_test_rng *rng)
     for (int32_t t = 0; t < TOKENS; t++)
         tokens[t] = number * 31 + t;
     parts.model = raw.model = model;
-    parts.layout = raw.layout = PC_LAYOUT_HOST + 3;
+    parts.layout = raw.layout = PC_LAYOUT_APPLICATION + 3;
     parts.dtype = raw.dtype = PC_DTYPE_F32;
     strcpy(raw.architecture, "test");
     raw.layers = LAYERS;
@@ -184,8 +184,8 @@ static void with_codec(uint32_t codec)
     made.allocator = &counting;
     made.threads = 1;
     snprintf(path, sizeof path, "%s/codec%u", pc_test_folder(), codec);
-    options.host_bytes = HOST_BYTES;
-    options.packed_bytes = PACKED_BYTES;
+    options.ram_bytes = HOST_BYTES;
+    options.compressed_bytes = PACKED_BYTES;
     options.disk_path = path;
     options.disk_codec = codec;
     options.io_threads = IO_THREADS;
@@ -195,7 +195,7 @@ static void with_codec(uint32_t codec)
     CHECK_OK(pc_context_new(&context, &made));
     CHECK_OK(pc_cache_new(&cache, context, &options));
     churn(context, cache);
-    CHECK_OK(pc_cache_get_tier_stats(cache, PC_TIER_PACKED, &packed));
+    CHECK_OK(pc_cache_get_tier_stats(cache, PC_TIER_COMPRESSED, &packed));
     CHECK_OK(pc_cache_get_tier_stats(cache, PC_TIER_DISK, &disk));
     printf("codec %u: %llu packed, %llu written, %llu read; of budgets of %.1f MiB the library "
            "held %.2f at most\n",

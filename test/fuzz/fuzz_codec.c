@@ -15,7 +15,7 @@ enum { HEAD = 8 };
 static pc_codec_block block_of(const uint8_t *head)
 {
     pc_codec_block b = {.struct_size = sizeof b,
-                        .layout = head[1] % 4 ? PC_LAYOUT_PAGES : PC_LAYOUT_HOST,
+                        .layout = head[1] % 4 ? PC_LAYOUT_PAGES : PC_LAYOUT_APPLICATION,
                         .dtype = head[2] % 5u};
     pc__kv_shape shape;
     b.kv_heads = 1 + head[3] % 3;

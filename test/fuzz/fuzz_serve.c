@@ -77,13 +77,13 @@ static void answer_all(const pc_prompt *prompt, const uint8_t how[3])
     answer cold, warm, none, full, plan;
     o.encoding = how[0] & 3;
     o.repair = (how[0] >> 2) % 5;
-    o.see = how[0] >> 7;
+    o.visibility = how[0] >> 7;
     o.repair_tokens = how[1] & 15;
     o.repair_percent = (float)(how[1] % 101);
     o.max_tokens = 1 + (how[2] & 3);
     o.sampling.temperature = how[2] & 4 ? 1.0f : 0.0f;
     if (how[2] & 8)
-        cache_options.host_bytes = (uint64_t)how[1] * 64; /* hardly room for anything */
+        cache_options.ram_bytes = (uint64_t)how[1] * 64; /* hardly room for anything */
     FUZZ_CHECK(fuzz_ok(pc_cache_new(&cache, context, &cache_options)));
     cold = generate(prompt, cache, o);
     warm = generate(prompt, cache, o);

@@ -99,7 +99,7 @@ static inline uint32_t cut(const pc__kv *kv, int64_t start, int64_t position, ui
                            uint32_t see)
 {
     size_t upto = pc__kv_upto(kv, position - start);
-    return see == PC_SEE_BY_POSITION && upto < hi ? (uint32_t)upto : hi;
+    return see == PC_VISIBLE_BY_POSITION && upto < hi ? (uint32_t)upto : hi;
 }
 
 static inline pc_status add_lane(const pc_model *model, pc__pass_build *build, lane *l,
@@ -149,7 +149,7 @@ static inline pc_status run_lanes(const pc_model *model, lane *lanes, size_t cou
         status = add_lane(model, &build, &lanes[i], see, length);
     if (status >= 0) {
         pc__build_end(&build, &pass);
-        pass.regime_length = length;
+        pass.rope_regime_length = length;
         pass.logits = logits;
         pass.lane_first = first;
         pass.lane_count = count;

@@ -60,7 +60,7 @@ static void load(world *w)
         snprintf(path, sizeof path, "%s/examples/pml/%s-prompt.pml", PC_SOURCE_DIR, names[i]);
         CHECK_OK(pc_prompt_load(&w->prompt[i], &w->schema[i], 1, path, NULL));
     }
-    small.host_bytes = (uint64_t)2 << 20;
+    small.ram_bytes = (uint64_t)2 << 20;
     CHECK_OK(pc_cache_new(&w->cache, w->context, &small));
 }
 
@@ -106,9 +106,9 @@ static void check_counters(const world *w)
     pc_cache_stats stats = PC_CACHE_STATS_INIT;
     CHECK_OK(pc_cache_get_stats(w->cache, &stats));
     CHECK_INT(stats.hits + stats.misses, stats.lookups);
-    CHECK_INT(stats.resident + stats.evicted + stats.removed, stats.stored);
+    CHECK_INT(stats.segments + stats.evicted + stats.removed, stats.stored);
     CHECK_INT(stats.pinned_bytes, 0);
-    CHECK(stats.resident_bytes <= stats.budget_bytes);
+    CHECK(stats.segment_bytes <= stats.budget_bytes);
     CHECK(stats.hits > 0 && stats.evicted + stats.refused > 0); /* both ways were gone */
 }
 

@@ -44,12 +44,12 @@ static void near_row(const world *w, const char *name, size_t row, const float *
     free(want);
 }
 
-static pc_generate_options options(uint32_t max_tokens, uint64_t regime_length)
+static pc_generate_options options(uint32_t max_tokens, uint64_t rope_regime_length)
 {
     pc_generate_options o = PC_GENERATE_OPTIONS_INIT;
     o.flags = PC_GENERATE_KEEP | PC_GENERATE_LOGITS;
     o.max_tokens = max_tokens;
-    o.regime_length = regime_length;
+    o.rope_regime_length = rope_regime_length;
     return o;
 }
 
@@ -79,7 +79,7 @@ static uint64_t regime_of(const pc_sequence *s, uint64_t *length)
 {
     pc_stats stats = PC_STATS_INIT;
     CHECK_OK(pc_sequence_get_stats(s, &stats));
-    *length = stats.regime_length;
+    *length = stats.rope_regime_length;
     return stats.regime;
 }
 
@@ -148,7 +148,7 @@ static void generated(const world *w, const int32_t *ids)
         CHECK(stats.exactness == PC_EXACT);
         for (size_t i = 0; i < count && i < text.size; i++)
             CHECK_INT(text.data[i], letter(want[i]));
-        CHECK_INT(stats.regime_length, LONGEST);
+        CHECK_INT(stats.rope_regime_length, LONGEST);
         CHECK_INT(stats.regime, w->dynamic ? LONGEST : 2);
     }
     pc_prompt_free(prompt);
@@ -213,7 +213,7 @@ static void growth(const world *w, const int32_t *ids)
     CHECK_INT(count, ORIGINAL - PROMPT + 1); /* the last one is never computed */
     CHECK_INT(pc_sequence_finish(s), PC_FINISH_LENGTH);
     CHECK_STATUS(pc_sequence_push(s, ids, 1), PC_ERR_LIMIT);
-    CHECK_ERROR_HAS("regime_length");
+    CHECK_ERROR_HAS("rope_regime_length");
     pc_sequence_free(s);
     o = options(2, 0); /* may reach 34: as trained, which goes to 36 */
     s = sequence(w, ids, PROMPT, NULL, &o);
@@ -238,7 +238,7 @@ static void growth(const world *w, const int32_t *ids)
     pc_sequence_free(s);
     s = sequence(w, ids, PROMPT, NULL, &o);
     CHECK_STATUS(pc_sequence_push(s, ids, 5), PC_ERR_LIMIT);
-    CHECK_ERROR_HAS("regime_length");
+    CHECK_ERROR_HAS("rope_regime_length");
     pc_sequence_free(s);
 }
 
@@ -299,16 +299,16 @@ static void cached(const world *w, const int32_t *ids)
     near.flags = far.flags = chosen.flags = 0;
     CHECK_OK(pc_schema_encode(schema, cache, &ahead));
     stats = ask(schema, cache, ids + SHARED, &near);
-    CHECK(stats.tokens_cached == SHARED && stats.regime == 1 && stats.regime_length == 34);
+    CHECK(stats.tokens_cached == SHARED && stats.regime == 1 && stats.rope_regime_length == 34);
     stats = ask(schema, cache, ids + SHARED, &far);
-    CHECK(stats.tokens_cached == 0 && stats.tokens_encoded == SHARED && stats.regime_length == 40);
+    CHECK(stats.tokens_cached == 0 && stats.tokens_encoded == SHARED && stats.rope_regime_length == 40);
     stats = ask(schema, cache, ids + SHARED, &far);
     CHECK(stats.tokens_cached == SHARED && stats.tokens_encoded == 0);
     stats = ask(schema, cache, ids + SHARED,
                 &chosen); /* by the caller's choice: shared with the longer one */
-    CHECK(stats.tokens_cached == SHARED && stats.regime_length == 40);
+    CHECK(stats.tokens_cached == SHARED && stats.rope_regime_length == 40);
     CHECK_OK(pc_cache_clear(cache));
-    ahead.regime_length = 40;
+    ahead.rope_regime_length = 40;
     CHECK_OK(pc_schema_encode(schema, cache, &ahead));
     stats = ask(schema, cache, ids + SHARED, &far);
     CHECK_INT(stats.tokens_cached, SHARED);
@@ -407,7 +407,7 @@ static float *evaluated(const world *w, const int32_t *ids, size_t count, uint64
         positions[i] = (int64_t)i;
     args.lanes = &all_of_it;
     args.lane_count = 1;
-    args.regime_length = regime;
+    args.rope_regime_length = regime;
     args.logits = all;
     CHECK_OK(pc_eval(w->model, &args));
     memcpy(last, all + (count - 1) * vocab, vocab * sizeof *last);

@@ -82,7 +82,7 @@ static void story(pc_context *context, const char *path, const char *reference_p
     tokenizer(model, reference, ids, count);
     float *logits = malloc(count * vocab * sizeof *logits);
     lane l = {.tokens = ids, .positions = positions, .count = count};
-    CHECK_OK(run_lanes(model, &l, 1, PC_SEE_BY_POSITION, 0, logits, &t));
+    CHECK_OK(run_lanes(model, &l, 1, PC_VISIBLE_BY_POSITION, 0, logits, &t));
     near_numbers(reference, "logits_after_prompt", logits + (count - 1) * vocab, 1e-3);
     size_t dim = (size_t)model->info.head_dim, heads = (size_t)model->info.kv_heads,
            last = (size_t)model->info.layers - 1;
@@ -101,7 +101,7 @@ static void story(pc_context *context, const char *path, const char *reference_p
         l.tokens = &token;
         l.positions = &positions[equal];
         l.count = 1;
-        if (!CHECK_OK(run_lanes(model, &l, 1, PC_SEE_BY_POSITION, 0, logits, NULL)))
+        if (!CHECK_OK(run_lanes(model, &l, 1, PC_VISIBLE_BY_POSITION, 0, logits, NULL)))
             break;
         token = largest(logits, vocab);
     }
@@ -251,7 +251,7 @@ static void gpt_nano(pc_context *context)
         rows[b] = logits + b * ROWS * 3;
     }
     if (CHECK_OK(pc_model_load(&model, context, pc_test_folder(), &options))
-        && CHECK_OK(run_lanes(model, lanes, LANES, PC_SEE_BY_POSITION, 0, logits, &t))) {
+        && CHECK_OK(run_lanes(model, lanes, LANES, PC_VISIBLE_BY_POSITION, 0, logits, &t))) {
         float *all[6][LANES];
         for (size_t b = 0; b < LANES; b++) {
             all[0][b] = t.k[b][0];

@@ -186,7 +186,7 @@ static void blocks(golden *g)
             lanes[i].tokens = t->ids;
             lanes[i].positions = positions;
             lanes[i].count = t->count;
-            status = add_lane(g->model, &build, &lanes[i], PC_SEE_ALL, MOST);
+            status = add_lane(g->model, &build, &lanes[i], PC_VISIBLE_ALL, MOST);
             for (size_t r = 0; r < t->count && status >= 0; r++)
                 build.rows[before + r].type = t->types[r];
         }
@@ -239,7 +239,7 @@ static void refusals(golden *g)
     CHECK(!segment);
     args.segments = NULL;
     one.positions = down;
-    args.see = PC_SEE_ALL;
+    args.visibility = PC_VISIBLE_ALL;
     CHECK_STATUS(pc_eval(g->model, &args), PC_ERR_UNSUPPORTED);
     CHECK_ERROR_HAS("ascend");
     one.positions = up;

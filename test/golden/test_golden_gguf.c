@@ -321,7 +321,7 @@ static float *logits_of(pc_context *context, const char *path, uint64_t length, 
     }
     *count = TOKENS * (size_t)model->info.vocab;
     logits = calloc(*count, sizeof *logits);
-    CHECK_OK(run_lanes(model, &l, 1, PC_SEE_BY_POSITION, length, logits, NULL));
+    CHECK_OK(run_lanes(model, &l, 1, PC_VISIBLE_BY_POSITION, length, logits, NULL));
     pc__kv_unref(l.run);
     pc_model_free(model);
     return logits;

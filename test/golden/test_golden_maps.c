@@ -59,7 +59,7 @@ static pc_status eval(const golden *g, unsigned which, const float *const *maps,
     args.lanes = which & 1 ? all : all + 1;
     args.lane_count = which == 3 ? 2 : 1;
     args.maps = which & 1 ? given : given + 1;
-    args.see = PC_SEE_ALL;
+    args.visibility = PC_VISIBLE_ALL;
     args.logits = logits;
     args.segments = segments;
     args.trace = s ? look : NULL;

@@ -164,7 +164,7 @@ static void plain(golden *g)
     size_t vocab = (size_t)g->model->info.vocab, layers = (size_t)g->model->info.layers;
     uint64_t length = rope_len(g, "plain");
     float *logits = malloc(r.count * vocab * sizeof *logits);
-    if (CHECK_OK(run_lanes(g->model, &l, 1, PC_SEE_BY_POSITION, length, logits, &t))) {
+    if (CHECK_OK(run_lanes(g->model, &l, 1, PC_VISIBLE_BY_POSITION, length, logits, &t))) {
         compare_flat(g, "plain/logits", logits, 1);
         compare_layers(g, "plain/hidden", t.hidden[0], layers + 1);
         compare_layers(g, "plain/k", t.k[0], layers);
@@ -174,7 +174,7 @@ static void plain(golden *g)
         compare_flat(g, "plain/final", t.final[0], 0);
         compare_routers(g, "plain", &t, 0);
         if (find(g, "plain/greedy"))
-            greedy(g, "plain/greedy", &l, PC_SEE_BY_POSITION, length,
+            greedy(g, "plain/greedy", &l, PC_VISIBLE_BY_POSITION, length,
                    largest(logits + (r.count - 1) * vocab, vocab));
     }
     forget(&t);
@@ -194,7 +194,7 @@ static int modules(golden *g, run_of *runs, lane *lanes, uint64_t length, int co
         runs[m] = read_run(g, name);
         lanes[m] = lane_of(&runs[m]);
     }
-    ok = CHECK_OK(run_lanes(g->model, lanes, 3, PC_SEE_BY_POSITION, length, NULL, &t));
+    ok = CHECK_OK(run_lanes(g->model, lanes, 3, PC_VISIBLE_BY_POSITION, length, NULL, &t));
     for (int m = 0; m < 3 && ok && compare; m++) {
         snprintf(name, sizeof name, "modular/m%d/k", m);
         compare_layers(g, name, t.k[m], layers);
@@ -218,7 +218,7 @@ static void modular(golden *g, const char *name, uint32_t see)
     uint64_t length = rope_len(g, name);
     float *logits = malloc(fresh.count * vocab * sizeof *logits);
     char tensor[64];
-    if (modules(g, runs, lanes, length, see == PC_SEE_ALL)) {
+    if (modules(g, runs, lanes, length, see == PC_VISIBLE_ALL)) {
         for (int m = 0; m < 3; m++)
             l.spans[m] = (pc__row_span){lanes[m].run, lanes[m].run_start, 0,
                                         (uint32_t)lanes[m].run->tokens};
@@ -259,7 +259,7 @@ static void modular_by_ops(golden *g, const char *name, uint32_t see)
     for (int m = 0; m < 3 && ok; m++) {
         snprintf(tensor, sizeof tensor, "modular/m%d", m);
         run_of r = read_run(g, tensor);
-        pc_cut whole = {0, r.count};
+        pc_token_range whole = {0, r.count};
         pc_encode_args args = {sizeof args, r.ids, r.positions,       r.count, NULL, 0,
                                &whole,      1,     rope_len(g, name), NULL,    NULL};
         ok = CHECK_OK(ops->encode(g->model->user, &args, &placements[m].segment));
@@ -307,7 +307,7 @@ static void joint(golden *g)
     size_t vocab = (size_t)g->model->info.vocab, layers = (size_t)g->model->info.layers;
     float *logits = malloc(r.count * vocab * sizeof *logits);
     if (CHECK_OK(
-            run_lanes(g->model, &l, 1, PC_SEE_BY_POSITION, rope_len(g, "joint"), logits, &t))) {
+            run_lanes(g->model, &l, 1, PC_VISIBLE_BY_POSITION, rope_len(g, "joint"), logits, &t))) {
         size_t ends = (size_t)find(g, "joint/logits")->shape[0];
         compare_flat(g, "joint/logits", logits + (r.count - ends) * vocab, 1);
         compare_layers(g, "joint/k", t.k[0], layers);
@@ -391,7 +391,7 @@ static void shared(golden *g)
     runs[0].count = integers(g, "shared/root_ids", runs[0].ids);
     count_up(&runs[0], 0);
     lanes[0] = lane_of(&runs[0]);
-    int ok = CHECK_OK(run_lanes(g->model, lanes, 1, PC_SEE_BY_POSITION, length, NULL, NULL));
+    int ok = CHECK_OK(run_lanes(g->model, lanes, 1, PC_VISIBLE_BY_POSITION, length, NULL, NULL));
     for (size_t i = 1; i < 8 && ok; i++) {
         const lane *parent = i < 3 ? &lanes[0] : &lanes[1 + parent_of(g, i - 3)];
         snprintf(name, sizeof name, i < 3 ? "shared/mid%zu_ids" : "shared/leaf%zu_ids",
@@ -402,9 +402,9 @@ static void shared(golden *g)
         hang(&lanes[i], parent);
         if (i == 2) /* both middles in one pass */
             ok = CHECK_OK(
-                run_lanes(g->model, lanes + 1, 2, PC_SEE_BY_POSITION, length, NULL, NULL));
+                run_lanes(g->model, lanes + 1, 2, PC_VISIBLE_BY_POSITION, length, NULL, NULL));
     }
-    if (ok && CHECK_OK(run_lanes(g->model, lanes + 3, 5, PC_SEE_BY_POSITION, length, logits, &t))) {
+    if (ok && CHECK_OK(run_lanes(g->model, lanes + 3, 5, PC_VISIBLE_BY_POSITION, length, logits, &t))) {
         for (size_t i = 0; i < 5; i++) {
             size_t n = lanes[3 + i].count;
             row += n;
@@ -435,7 +435,7 @@ static void relocate(golden *g)
     count_up(&r, from);
     lane l = lane_of(&r);
     if (!CHECK_OK(
-            run_lanes(g->model, &l, 1, PC_SEE_BY_POSITION, rope_len(g, "relocate"), NULL, &t)))
+            run_lanes(g->model, &l, 1, PC_VISIBLE_BY_POSITION, rope_len(g, "relocate"), NULL, &t)))
         return;
     for (size_t i = 0; i < layers; i++) {
         size_t n = (size_t)g->model->info.kv_heads * r.count * (size_t)g->model->info.head_dim;
@@ -475,12 +475,12 @@ static void cuts(golden *g)
     }
     lane whole = {.tokens = ids, .positions = positions, .count = ROWS};
     lane part = {.tokens = ids, .positions = positions, .count = CUT};
-    CHECK_OK(run_lanes(g->model, &whole, 1, PC_SEE_BY_POSITION, ROWS, a, NULL));
-    CHECK_OK(run_lanes(g->model, &part, 1, PC_SEE_BY_POSITION, ROWS, b, NULL));
+    CHECK_OK(run_lanes(g->model, &whole, 1, PC_VISIBLE_BY_POSITION, ROWS, a, NULL));
+    CHECK_OK(run_lanes(g->model, &part, 1, PC_VISIBLE_BY_POSITION, ROWS, b, NULL));
     part.tokens += CUT;
     part.positions += CUT;
     part.count = ROWS - CUT;
-    CHECK_OK(run_lanes(g->model, &part, 1, PC_SEE_BY_POSITION, ROWS, b + CUT * vocab, NULL));
+    CHECK_OK(run_lanes(g->model, &part, 1, PC_VISIBLE_BY_POSITION, ROWS, b + CUT * vocab, NULL));
     CHECK(!memcmp(a, b, ROWS * vocab * sizeof *a));
     end_lanes(&whole, 1);
     end_lanes(&part, 1);
@@ -497,7 +497,7 @@ static void refusals(golden *g)
     const pc_model_ops *ops = &g->model->ops;
     int32_t ids[4] = {5, 6, 7, 8};
     int64_t positions[4] = {3, 4, 5, 6};
-    pc_cut whole = {0, 4};
+    pc_token_range whole = {0, 4};
     pc_encode_args args = {sizeof args, ids, positions, 4, NULL, 0, &whole, 1, 8, NULL, NULL};
     pc_placement at = {NULL, 9, 0, 4};
     void *sequence = NULL;
@@ -511,11 +511,11 @@ static void refusals(golden *g)
         CHECK_ERROR_HAS("learned");
     }
     pc_step_row row = {sequence, 100, 5, 1};
-    pc_step_args step = {sizeof step, &row, 1, logits, PC_SEE_BY_POSITION, 0, 120, NULL, NULL};
+    pc_step_args step = {sizeof step, &row, 1, logits, PC_VISIBLE_BY_POSITION, 0, 120, NULL, NULL};
     if (!strcmp(g->name, "llama_rope_dynamic") || !strcmp(g->name, "phi3_longrope_long")) {
         CHECK_STATUS(ops->step(g->model->user, &step), PC_ERR_MISMATCH);
         CHECK_ERROR_HAS("regime");
-        step.regime_length = 8;
+        step.rope_regime_length = 8;
     }
     CHECK_OK(ops->step(g->model->user, &step));
     row.token = g->model->info.vocab;
@@ -539,7 +539,7 @@ static void deviation(golden *g)
 {
     const pc_model_ops *ops = &g->model->ops;
     run_of r = read_run(g, "plain");
-    pc_cut halves[2] = {{0, r.count / 2}, {r.count / 2, r.count - r.count / 2}};
+    pc_token_range halves[2] = {{0, r.count / 2}, {r.count / 2, r.count - r.count / 2}};
     pc_placement at[2] = {{0}}, alone[2] = {{0}};
     float score[128];
     pc_encode_args args = {sizeof args, r.ids, r.positions, r.count, NULL, 0,
@@ -554,7 +554,7 @@ static void deviation(golden *g)
     for (size_t i = 0; i < r.count; i++)
         CHECK(score[i] < 1e-5f);
     memcpy(alone, at, sizeof at);
-    pc_cut second = {0, halves[1].count};
+    pc_token_range second = {0, halves[1].count};
     pc_encode_args by_itself = {sizeof args,
                                 r.ids + halves[1].first,
                                 r.positions + halves[1].first,
@@ -584,10 +584,10 @@ static void all_cases(golden *g)
 {
     plain(g);
     if (has_case(g, "modular_all")) {
-        modular(g, "modular_all", PC_SEE_ALL);
-        modular(g, "modular_pos", PC_SEE_BY_POSITION);
-        modular_by_ops(g, "modular_all", PC_SEE_ALL);
-        modular_by_ops(g, "modular_pos", PC_SEE_BY_POSITION);
+        modular(g, "modular_all", PC_VISIBLE_ALL);
+        modular(g, "modular_pos", PC_VISIBLE_BY_POSITION);
+        modular_by_ops(g, "modular_all", PC_VISIBLE_ALL);
+        modular_by_ops(g, "modular_pos", PC_VISIBLE_BY_POSITION);
     }
     if (has_case(g, "joint"))
         joint(g);
@@ -663,7 +663,7 @@ static void rounded(pc_context *context, const golden *exact, const char *folder
             l.spans[m] = (pc__row_span){lanes[m].run, lanes[m].run_start, 0,
                                         (uint32_t)lanes[m].run->tokens};
         l.span_count = 3;
-        if (CHECK_OK(run_lanes(g.model, &l, 1, PC_SEE_BY_POSITION, length, logits, NULL)))
+        if (CHECK_OK(run_lanes(g.model, &l, 1, PC_VISIBLE_BY_POSITION, length, logits, NULL)))
             CHECK((*worst = distance(logits, want, count)) < 0.05);
     }
     end_lanes(lanes, 3);

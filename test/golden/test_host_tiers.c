@@ -182,7 +182,7 @@ static int with_failure(uint64_t fail_at, const char *folder, const char *text)
     o.salts = &salt;
     o.salt_count = 1;
     co.disk_path = folder;
-    co.flags = PC_CACHE_ALWAYS_LOAD | PC_CACHE_WIPE;
+    co.flags = PC_CACHE_ALWAYS_LOAD | PC_CACHE_ZERO_MEMORY;
     memset(&w, 0, sizeof w);
     if (toy_start(&w, &mem, 0, 0, toy_schema)
         && pc_prompt_parse(&prompt, &w.schema, 1, prompt_text, strlen(prompt_text), NULL) >= 0

@@ -31,9 +31,9 @@ static pc_cache *open_cache(pc_context *context, const place *p, const char *sal
     o.disk_path = p->folder;
     o.remote = p->remote;
     o.deadline_seconds = 20;
-    if (p->tier == PC_TIER_PACKED) {
-        o.host_bytes = 1; /* nothing stays in HOST */
-        o.packed_bytes = 1 << 24;
+    if (p->tier == PC_TIER_COMPRESSED) {
+        o.ram_bytes = 1; /* nothing stays in HOST */
+        o.compressed_bytes = 1 << 24;
     }
     CHECK_OK(pc_cache_new(&cache, context, &o));
     return cache;
@@ -83,7 +83,7 @@ static void request(const pc_prompt *prompt, pc_cache *cache, uint32_t encoding,
     int ok = CHECK_OK(a.status);
     ok &= CHECK_INT(a.stats.tokens_cached, hits);
     ok &= CHECK_INT(a.stats.tokens_encoded, all - hits);
-    if (hits && tier != PC_TIER_HOST)
+    if (hits && tier != PC_TIER_RAM)
         ok &= CHECK_INT(a.stats.tokens_tier[tier], hits);
     ok &= CHECK_STR(a.text[0], text);
     if (!ok)
@@ -109,8 +109,8 @@ static void once_more(const pc_prompt *prompt, pc_cache *cache, const place *p, 
 {
     pc_generate_options o = PC_GENERATE_OPTIONS_INIT;
     pc_salt from = {first, salt, strlen(salt)};
-    if (p->tier != PC_TIER_PACKED) {
-        request(prompt, cache, encoding, salt, first, PC_TIER_HOST, all, all, text,
+    if (p->tier != PC_TIER_COMPRESSED) {
+        request(prompt, cache, encoding, salt, first, PC_TIER_RAM, all, all, text,
                 "the same once more");
         return;
     }
@@ -146,7 +146,7 @@ static void pairs(const toy_world *w, const pc_prompt *prompt, const place *p, u
     request(prompt, cache, encoding, "tenant-b", first, p->tier, shared, all, text,
             "another tenant");
     once_more(prompt, cache, p, encoding, "tenant-b", first, all, text);
-    if (p->tier == PC_TIER_PACKED)
+    if (p->tier == PC_TIER_COMPRESSED)
         request(prompt, cache, encoding, "tenant-b", first, p->tier, all, all, text,
                 "that one again");
     if (again) {
@@ -163,7 +163,7 @@ static void pairs(const toy_world *w, const pc_prompt *prompt, const place *p, u
             cache = open_cache(w->context, p, "tenant-z");
             request(prompt, cache, encoding, NULL, 0, p->tier, i ? all : 0, all, text,
                     "a cache of a tenant's own");
-            request(prompt, cache, encoding, NULL, 0, PC_TIER_HOST, all, all, text, "it once more");
+            request(prompt, cache, encoding, NULL, 0, PC_TIER_RAM, all, all, text, "it once more");
             pc_cache_free(cache);
         }
     }
@@ -279,10 +279,10 @@ static void quotas(void)
     answer_text(prompt, 0, text, sizeof text);
     CHECK_OK(pc_cache_set_quota(w.cache, "poor", 4, 64));
     for (int i = 0; i < 2; i++)
-        request(prompt, w.cache, 0, "poor", first, PC_TIER_HOST, i ? shared : 0, all, text,
+        request(prompt, w.cache, 0, "poor", first, PC_TIER_RAM, i ? shared : 0, all, text,
                 "a quota of nothing");
     for (int i = 0; i < 2; i++)
-        request(prompt, w.cache, 0, "rich", first, PC_TIER_HOST, i ? all : shared, all, text,
+        request(prompt, w.cache, 0, "rich", first, PC_TIER_RAM, i ? all : shared, all, text,
                 "beside it");
     o.max_tokens = 1;
     o.salts = &poor;
@@ -291,7 +291,7 @@ static void quotas(void)
     CHECK_INT(a.stats.miss_reason, PC_REASON_QUOTA);
     CHECK_OK(pc_cache_set_quota(w.cache, "poor", 4, 0));
     for (int i = 0; i < 2; i++)
-        request(prompt, w.cache, 0, "poor", first, PC_TIER_HOST, i ? all : shared, all, text,
+        request(prompt, w.cache, 0, "poor", first, PC_TIER_RAM, i ? all : shared, all, text,
                 "without a quota");
     pc_prompt_free(prompt);
     toy_end(&w);
@@ -332,7 +332,7 @@ static void arguments(void)
     refused(&w, prompt, back, 2, "salt 1 begins at position 5");
     refused(&w, prompt, below, 1, "salt 0 begins at position -1");
     answer_text(prompt, 0, text, sizeof text);
-    request(prompt, w.cache, 0, "tenant-a", 0, PC_TIER_HOST, 0, cached_before(prompt, INT64_MAX),
+    request(prompt, w.cache, 0, "tenant-a", 0, PC_TIER_RAM, 0, cached_before(prompt, INT64_MAX),
             text, "filling");
     o.salts = &mine;
     o.salt_count = 1;
@@ -360,7 +360,7 @@ int main(int argc, char **argv)
     }
     const char *folder = pc_test_folder();
     char shared[512], address[64];
-    place host = {PC_TIER_HOST, NULL, NULL}, packed = {PC_TIER_PACKED, NULL, NULL},
+    place host = {PC_TIER_RAM, NULL, NULL}, packed = {PC_TIER_COMPRESSED, NULL, NULL},
           disk = {PC_TIER_DISK, folder, NULL}, remote = {PC_TIER_REMOTE, NULL, address};
     arguments();
     quotas();

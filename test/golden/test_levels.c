@@ -79,7 +79,7 @@ static talk request(world *w, int application, size_t from)
     memcpy(t.all + shared, w->ids[application] + from, NEW * sizeof *t.all);
     t.prompt = shared + NEW;
     o.flags = PC_GENERATE_KEEP | PC_GENERATE_LOGITS;
-    o.regime_length = MOST; /* that of the system prompts too: nothing here is longer */
+    o.rope_regime_length = MOST; /* that of the system prompts too: nothing here is longer */
     CHECK_OK(pc_systems_find(&schema, w->systems, application ? "b" : "a"));
     CHECK_OK(pc_prompt_fill_tokens(&prompt, schema, w->ids[application] + from, NEW));
     CHECK_OK(pc_sequence_new(&t.s, prompt, w->cache, &o));
@@ -117,7 +117,7 @@ static void is_prefill(const world *w, const talk *t)
     float *logits = calloc(n * vocab, sizeof *logits);
     args.lanes = &lane;
     args.lane_count = 1;
-    args.regime_length =
+    args.rope_regime_length =
         t->prompt; /* frequencies that depend on the length are those of the prompt */
     args.logits = logits;
     if (CHECK_OK(pc_eval(w->model, &args)))
@@ -223,7 +223,7 @@ static void levels(world *w)
         args.lanes = &lane;
         args.lane_count = 1;
         args.segments = &made[level];
-        args.regime_length = 30;
+        args.rope_regime_length = 30;
         CHECK_OK(pc_eval(w->model, &args));
         spans[level] = (pc_span){made[level], 12 * level, 0, 0};
     }

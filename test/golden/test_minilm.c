@@ -44,7 +44,7 @@ static int embed(const pc_model *model, const int32_t *ids, size_t count, float 
     for (size_t i = 0; i < count; i++)
         positions[i] = (int64_t)i;
     ok = CHECK_OK(pc__build_start(&build, &model->context->mem, count))
-         && CHECK_OK(add_lane(model, &build, &l, PC_SEE_ALL, 0));
+         && CHECK_OK(add_lane(model, &build, &l, PC_VISIBLE_ALL, 0));
     pc__build_end(&build, &pass);
     pass.final = final;
     if (ok && (ok = CHECK_OK(pc__forward(model, &pass)))) {

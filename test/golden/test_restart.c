@@ -164,7 +164,7 @@ static void ask(const world *w, size_t index, pc_cache *cache, answer *out)
         return;
     o.encoding = index == PLAIN ? 0 : (uint32_t)index;
     o.max_tokens = STEPS;
-    o.regime_length = REACH;
+    o.rope_regime_length = REACH;
     o.flags = PC_GENERATE_LOGITS | PC_GENERATE_KEEP;
     if (!CHECK_OK(pc_sequence_new(&sequence, index == PLAIN ? w->plain : w->prompt, cache, &o)))
         return;
@@ -201,7 +201,7 @@ static void write_all(const setting *s)
         for (uint32_t encoding = 0; encoding < PC_ENCODE_EXACT; encoding++) {
             pc_encode_options o = PC_ENCODE_OPTIONS_INIT;
             o.encoding = encoding;
-            o.regime_length = REACH;
+            o.rope_regime_length = REACH;
             CHECK_OK(pc_schema_encode(w.schema, w.cache, &o));
         }
         for (int i = 0; i < 2; i++)
@@ -462,7 +462,7 @@ static void other_ways(const char *program, setting s)
     world w;
     s.compute = PC_DTYPE_BF16;
     for (int sealed = 0; sealed < 2; sealed++) {
-        s.flags = PC_CACHE_ALWAYS_LOAD | (sealed ? PC_CACHE_WIPE : PC_CACHE_MAP);
+        s.flags = PC_CACHE_ALWAYS_LOAD | (sealed ? PC_CACHE_ZERO_MEMORY : PC_CACHE_MMAP);
         s.seal_key = sealed ? key : NULL;
         if (sealed) {
             snprintf(folder, sizeof folder, "%s/sealed", pc_test_folder());

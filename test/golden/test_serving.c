@@ -110,7 +110,7 @@ static void modular(const world *w)
     a.lanes = lanes;
     a.lane_count = 3;
     a.segments = segments;
-    a.regime_length = (uint64_t)fresh.positions[fresh.count - 1] + 1;
+    a.rope_regime_length = (uint64_t)fresh.positions[fresh.count - 1] + 1;
     if (CHECK_OK(pc_eval(w->model, &a))) {
         for (int i = 0; i < 3; i++) {
             char name[32];
@@ -130,10 +130,10 @@ static void modular(const world *w)
         a.lane_count = 1;
         a.segments = NULL;
         a.logits = logits;
-        a.see = PC_SEE_ALL;
+        a.visibility = PC_VISIBLE_ALL;
         CHECK_OK(pc_eval(w->model, &a));
         compare(w, "modular_all/logits", logits, fresh.count * (size_t)w->info.vocab, 2e-4);
-        a.see = PC_SEE_BY_POSITION;
+        a.visibility = PC_VISIBLE_BY_POSITION;
         CHECK_OK(pc_eval(w->model, &a));
         compare(w, "modular_pos/logits", logits, fresh.count * (size_t)w->info.vocab, 2e-4);
     }
@@ -142,7 +142,7 @@ static void modular(const world *w)
     free(logits);
 }
 
-/* Under PC_SEE_ALL the order of arrival counts, whatever the positions: the later half given first,
+/* Under PC_VISIBLE_ALL the order of arrival counts, whatever the positions: the later half given first,
  * over a segment. */
 static void any_order(const world *w)
 {
@@ -153,9 +153,9 @@ static void any_order(const world *w)
     float *logits = calloc(t.count * (size_t)w->info.vocab, sizeof *logits);
     a.lanes = &one;
     a.lane_count = 1;
-    a.see = PC_SEE_ALL;
+    a.visibility = PC_VISIBLE_ALL;
     a.logits = logits;
-    a.regime_length = t.count;
+    a.rope_regime_length = t.count;
     CHECK_OK(pc_eval(w->model, &a));
     compare(w, "plain/logits", logits, t.count * (size_t)w->info.vocab, 2e-4);
     for (size_t i = 0; i < t.count; i++)
@@ -165,7 +165,7 @@ static void any_order(const world *w)
     a.segments = &segment;
     CHECK_STATUS(pc_eval(w->model, &a), PC_ERR_UNSUPPORTED); /* positions of a segment ascend */
     CHECK(segment == NULL);
-    a.see = PC_SEE_BY_POSITION;
+    a.visibility = PC_VISIBLE_BY_POSITION;
     CHECK_STATUS(pc_eval(w->model, &a), PC_ERR_INVALID);
     free(logits);
 }
@@ -183,7 +183,7 @@ static void relocation(const world *w)
     a.lanes = &one;
     a.lane_count = 1;
     a.segments = &segment;
-    a.regime_length = 57 + t.count;
+    a.rope_regime_length = 57 + t.count;
     if (t.count && CHECK_OK(pc_eval(w->model, &a))) {
         if (!w->info.relocatable)
             CHECK_STATUS(pc_segment_read(segment, 0, 57, k, NULL), PC_ERR_UNSUPPORTED);

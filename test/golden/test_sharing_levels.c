@@ -68,7 +68,7 @@ static void *encode(forest *f, const int32_t *tokens, int64_t from, size_t count
                     const pc_placement *visible, size_t visible_count)
 {
     int64_t positions[MOST_TOKENS];
-    pc_cut whole = {0, count};
+    pc_token_range whole = {0, count};
     pc_encode_args args = {sizeof args, tokens, positions, count, visible, visible_count,
                            &whole,      1,      512,       NULL,  NULL};
     void *segment = NULL;
@@ -125,7 +125,7 @@ static void run_steps(forest *f, void *const *sequences, size_t count, uint32_t 
     float *logits = malloc(count * f->vocab * sizeof *logits);
     for (size_t t = 0; t < STEPS; t++) {
         pc_step_row rows[MOST_SEQUENCES];
-        pc_step_args args = {sizeof args, rows, count, logits, PC_SEE_BY_POSITION,
+        pc_step_args args = {sizeof args, rows, count, logits, PC_VISIBLE_BY_POSITION,
                              flags,       512,  NULL,  NULL};
         for (size_t s = 0; s < count; s++)
             rows[s] = (pc_step_row){sequences[s], path_length(f) + (int64_t)t, f->forced[s][t], 1};
@@ -194,7 +194,7 @@ static void run_flat(forest *f)
 static void run_alone(forest *f, size_t s, float *logits)
 {
     pc_step_row rows[MOST_TOKENS];
-    pc_step_args args = {sizeof args, rows, 0, logits, PC_SEE_BY_POSITION, 0, 512, NULL, NULL};
+    pc_step_args args = {sizeof args, rows, 0, logits, PC_VISIBLE_BY_POSITION, 0, 512, NULL, NULL};
     void *sequence = attached(f, NULL, 0);
     int64_t position = 0;
     for (size_t l = 0; l < f->of->levels; l++) {

@@ -49,15 +49,15 @@ static void balanced(pc_cache *cache)
     pc_cache_stats s = PC_CACHE_STATS_INIT;
     CHECK_OK(pc_cache_get_stats(cache, &s));
     CHECK_INT(s.lookups, s.hits + s.misses);
-    CHECK_INT(s.stored, s.resident + s.evicted + s.removed);
-    CHECK(s.resident_bytes <= s.budget_bytes);
+    CHECK_INT(s.stored, s.segments + s.evicted + s.removed);
+    CHECK(s.segment_bytes <= s.budget_bytes);
 }
 
 static void check_sources(const pc_stats *s)
 {
     CHECK_INT(s->tokens_prompt,
               s->tokens_cached + s->tokens_encoded + s->tokens_repaired + s->tokens_new);
-    CHECK_INT(s->tokens_cached, s->tokens_tier[PC_TIER_HOST] + s->tokens_tier[PC_TIER_DISK]);
+    CHECK_INT(s->tokens_cached, s->tokens_tier[PC_TIER_RAM] + s->tokens_tier[PC_TIER_DISK]);
     CHECK((s->tokens_tier[PC_TIER_DISK] > 0) <= (s->bytes_loaded > 0));
     CHECK(s->tokens_encoded == 0 || s->miss_reason != PC_REASON_NONE);
     CHECK_INT(s->lossy, 0);
@@ -301,7 +301,7 @@ static void real_tiers(const world *w, uint64_t flags, int sealed)
     pc_test_text want = answer(w->prompt, NULL, PC_ENCODE_INDEPENDENT, 4, &s), got;
     snprintf(folder, sizeof folder, "%s/tiers-%d-%d", pc_test_folder(), (int)flags, sealed);
     o.flags = PC_CACHE_ALWAYS_LOAD | flags;
-    o.packed_bytes = 64 << 20;
+    o.compressed_bytes = 64 << 20;
     o.disk_path = folder;
     o.seal_key = sealed ? key : NULL;
     for (int again = 0; again < 2; again++) {
@@ -321,7 +321,7 @@ static void real_tiers(const world *w, uint64_t flags, int sealed)
         balanced(cache);
         pc_cache_free(cache);
     }
-    CHECK(from[PC_TIER_DISK] + from[PC_TIER_HOST] > 60);
+    CHECK(from[PC_TIER_DISK] + from[PC_TIER_RAM] > 60);
 }
 
 static void through_packed(const world *w)
@@ -333,8 +333,8 @@ static void through_packed(const world *w)
     pc_test_text want[2];
     uint64_t from = 0;
     o.flags = PC_CACHE_ALWAYS_LOAD;
-    o.packed_bytes = 64 << 20;
-    o.host_bytes = 200000; /* not enough for one prompt */
+    o.compressed_bytes = 64 << 20;
+    o.ram_bytes = 200000; /* not enough for one prompt */
     for (int m = 0; m < 2; m++)
         want[m] = answer(w->prompt, NULL, m ? PC_ENCODE_SINK : PC_ENCODE_INDEPENDENT, 4, &s);
     CHECK_OK(pc_cache_new(&cache, w->context, &o));
@@ -343,14 +343,14 @@ static void through_packed(const world *w)
                                   4, &s);
         CHECK(!memcmp(&want[i % 2], &got, sizeof got));
         CHECK_OK(pc_cache_flush(cache));
-        from += s.tokens_tier[PC_TIER_PACKED];
+        from += s.tokens_tier[PC_TIER_COMPRESSED];
     }
-    CHECK_OK(pc_cache_get_tier_stats(cache, PC_TIER_PACKED, &packed));
+    CHECK_OK(pc_cache_get_tier_stats(cache, PC_TIER_COMPRESSED, &packed));
     CHECK(from > 0 && packed.hits > 0);
     CHECK_INT(packed.offered, packed.stored + packed.refused + packed.failed + packed.known);
     CHECK_INT(packed.lookups, packed.hits + packed.misses + packed.load_failed);
-    CHECK_INT(packed.stored + packed.adopted,
-              packed.resident + packed.evicted + packed.removed + packed.lost);
+    CHECK_INT(packed.stored + packed.found,
+              packed.segments + packed.evicted + packed.removed + packed.lost);
     balanced(cache);
     pc_cache_free(cache);
 }
@@ -466,9 +466,9 @@ int main(void)
     cancelled_request(&w);
     if (!BRIEF) {
         real_tiers(&w, 0, 0);
-        real_tiers(&w, PC_CACHE_MAP, 0);
+        real_tiers(&w, PC_CACHE_MMAP, 0);
     }
-    real_tiers(&w, PC_CACHE_PREFETCH | PC_CACHE_WIPE, 1);
+    real_tiers(&w, PC_CACHE_PREFETCH | PC_CACHE_ZERO_MEMORY, 1);
     through_packed(&w);
     for (size_t m = 0; m < 4; m++)
         alone[modes[m]] = answer(w.prompt, NULL, modes[m], 4, &s);

@@ -43,11 +43,11 @@ static inline void pc_test_forget(pc_cache *cache)
     pc_test_settle(cache);
     for (double until = pc__now() + PC_AT_REST_SECONDS;; pc_test_breathe()) {
         CHECK_OK(pc_cache_clear(cache));
-        CHECK_OK(pc_cache_get_tier_stats(cache, PC_TIER_HOST, &s));
-        if (!s.resident || pc__now() >= until)
+        CHECK_OK(pc_cache_get_tier_stats(cache, PC_TIER_RAM, &s));
+        if (!s.segments || pc__now() >= until)
             break;
     }
-    CHECK_INT(s.resident, 0);
+    CHECK_INT(s.segments, 0);
 }
 
 #endif

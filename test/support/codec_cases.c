@@ -96,7 +96,7 @@ void pc_case_every_shape(size_t (*try)(const pc_codec_block *block, const void *
 
 void pc_case_refused(const pc_codec_ops *codec)
 {
-    static const uint32_t layouts[] = {PC_LAYOUT_MODEL, PC_LAYOUT_HOST};
+    static const uint32_t layouts[] = {PC_LAYOUT_MODEL, PC_LAYOUT_APPLICATION};
     pc_codec_block block = pc_case_block(PC_DTYPE_I8, 2, 8, 8, 70);
     size_t size;
     CHECK_INT(codec->bound(codec->user, &block), 0);

@@ -169,7 +169,7 @@ static inline int disk_balances(pc__tier *tier)
 {
     pc_tier_stats s = disk_stats(tier);
     int fine = s.offered == s.stored + s.refused + s.failed + s.known
-               && s.stored + s.adopted == s.resident + s.evicted + s.removed + s.lost
+               && s.stored + s.found == s.segments + s.evicted + s.removed + s.lost
                && s.lookups == s.hits + s.misses + s.load_failed;
     if (!fine)
         fprintf(stderr,
@@ -177,10 +177,10 @@ static inline int disk_balances(pc__tier *tier)
                 "%llu removed %llu lost %llu resident %llu"
                 " lookups %llu hits %llu misses %llu load_failed %llu\n",
                 (unsigned long long)s.offered, (unsigned long long)s.stored,
-                (unsigned long long)s.adopted, (unsigned long long)s.known,
+                (unsigned long long)s.found, (unsigned long long)s.known,
                 (unsigned long long)s.refused, (unsigned long long)s.failed,
                 (unsigned long long)s.evicted, (unsigned long long)s.removed,
-                (unsigned long long)s.lost, (unsigned long long)s.resident,
+                (unsigned long long)s.lost, (unsigned long long)s.segments,
                 (unsigned long long)s.lookups, (unsigned long long)s.hits,
                 (unsigned long long)s.misses, (unsigned long long)s.load_failed);
     return fine;

@@ -123,7 +123,7 @@ static inline pc__image image_of(int32_t number, int32_t tokens[TOKENS])
     image.key = key_of(number);
     memset(image.model, 7, sizeof image.model);
     strcpy(image.architecture, "test");
-    image.layout = PC_LAYOUT_HOST;
+    image.layout = PC_LAYOUT_APPLICATION;
     image.dtype = PC_DTYPE_F32;
     image.tokens = TOKENS;
     image.token_ids = tokens;
@@ -253,7 +253,7 @@ static inline void print_log(void *user, uint32_t level, const char *line)
 
 static pc_log_fn watch_log; /* of the worlds that are started from now on; NULL: as above */
 
-static inline void start(world *w, uint64_t host_bytes, uint64_t flags, double deadline, int remote)
+static inline void start(world *w, uint64_t ram_bytes, uint64_t flags, double deadline, int remote)
 {
     pc_cache_options o = PC_CACHE_OPTIONS_INIT;
     pc__tier *tiers[PC_TIER_COUNT] = {NULL};
@@ -267,7 +267,7 @@ static inline void start(world *w, uint64_t host_bytes, uint64_t flags, double d
         w->remote = pc_memory_tier_new(PC_TIER_REMOTE);
         tiers[PC_TIER_REMOTE] = pc_slow_tier_new(w->remote, &w->slow_remote);
     }
-    o.host_bytes = host_bytes;
+    o.ram_bytes = ram_bytes;
     o.flags = flags;
     o.deadline_seconds = deadline;
     CHECK_OK(pc__cache_new_over(&w->cache, w->context, &o, tiers));
@@ -278,8 +278,8 @@ static inline void check_tier(pc_cache *cache, uint32_t tier)
     pc_tier_stats s = PC_TIER_STATS_INIT;
     CHECK_OK(pc_cache_get_tier_stats(cache, tier, &s));
     CHECK_INT(s.offered, s.stored + s.refused + s.failed + s.known);
-    CHECK_INT(s.stored + s.adopted, s.resident + s.evicted + s.removed + s.lost);
-    if (tier != PC_TIER_HOST)
+    CHECK_INT(s.stored + s.found, s.segments + s.evicted + s.removed + s.lost);
+    if (tier != PC_TIER_RAM)
         CHECK_INT(s.lookups, s.hits + s.misses + s.load_failed);
 }
 
@@ -288,9 +288,9 @@ static inline pc_cache_stats balanced(pc_cache *cache)
     pc_cache_stats s = PC_CACHE_STATS_INIT;
     CHECK_OK(pc_cache_get_stats(cache, &s));
     CHECK_INT(s.lookups, s.hits + s.misses);
-    CHECK_INT(s.stored, s.resident + s.evicted + s.removed);
-    CHECK(s.resident_bytes <= s.budget_bytes);
-    for (uint32_t t = PC_TIER_HOST; t < PC_TIER_COUNT; t++)
+    CHECK_INT(s.stored, s.segments + s.evicted + s.removed);
+    CHECK(s.segment_bytes <= s.budget_bytes);
+    for (uint32_t t = PC_TIER_RAM; t < PC_TIER_COUNT; t++)
         check_tier(cache, t);
     return s;
 }

@@ -142,7 +142,7 @@ static inline void toy_image_make(toy_image *t, uint32_t seed, size_t tokens, si
     snprintf(image->architecture, sizeof image->architecture, "toy-%u", seed);
     image->position_scheme = PC_POSITION_ROPE;
     image->dtype = PC_DTYPE_BF16;
-    image->layout = PC_LAYOUT_HOST + seed;
+    image->layout = PC_LAYOUT_APPLICATION + seed;
     image->encoding = PC_ENCODE_SINK;
     image->regime = UINT64_C(0x1122334455667788) + seed;
     image->origin = -5 - (int64_t)seed;
@@ -240,7 +240,7 @@ static inline pc_status half_decode(void *user, const pc_codec_block *block, con
     return PC_OK;
 }
 
-enum { HALF = PC_CODEC_HOST + 1 };
+enum { HALF = PC_CODEC_APPLICATION + 1 };
 
 static inline pc_codec_ops half_ops(half_codec *user)
 {

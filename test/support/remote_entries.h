@@ -29,7 +29,7 @@ static inline sample sample_make(uint64_t seed, size_t blocks, size_t bytes)
     s.image.content.bytes[0] ^= 1;
     s.image.has_content = 1;
     strcpy(s.image.architecture, "test");
-    s.image.layout = PC_LAYOUT_HOST;
+    s.image.layout = PC_LAYOUT_APPLICATION;
     s.image.dtype = PC_DTYPE_BF16;
     s.image.cost = 1;
     s.image.tokens = 5 + (size_t)(seed % 7);
@@ -103,7 +103,7 @@ static inline void check_balance(pc__tier *tier)
     pc_tier_stats n = PC_TIER_STATS_INIT;
     tier->ops->stats(tier, &n);
     CHECK_INT(n.offered, n.stored + n.refused + n.failed + n.known);
-    CHECK_INT(n.stored + n.adopted, n.resident + n.evicted + n.removed + n.lost);
+    CHECK_INT(n.stored + n.found, n.segments + n.evicted + n.removed + n.lost);
     CHECK_INT(n.lookups, n.hits + n.misses + n.load_failed);
 }
 

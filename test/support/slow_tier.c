@@ -138,8 +138,8 @@ static void unlink_record(memory_tier *m, record *r)
     while (*at != r)
         at = &(*at)->next;
     *at = r->next;
-    m->stats.resident--;
-    m->stats.resident_bytes -= r->bytes;
+    m->stats.segments--;
+    m->stats.segment_bytes -= r->bytes;
     let_go(r);
 }
 
@@ -207,8 +207,8 @@ static pc_status memory_put(pc__tier *tier, const pc__image *image, double deadl
         status = PC_MISS;
     } else {
         m->stats.stored++;
-        m->stats.resident++;
-        m->stats.resident_bytes += r->bytes;
+        m->stats.segments++;
+        m->stats.segment_bytes += r->bytes;
         m->stats.bytes_written += r->bytes;
         r->next = m->records;
         m->records = r;
@@ -293,7 +293,7 @@ size_t pc_memory_tier_count(pc__tier *tier)
 {
     pc_tier_stats stats = PC_TIER_STATS_INIT;
     memory_stats(tier, &stats);
-    return (size_t)stats.resident;
+    return (size_t)stats.segments;
 }
 
 /* ------------------------------------------------------------------ with faults */

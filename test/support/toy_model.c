@@ -296,7 +296,7 @@ static void release(void *user, void *payload)
     free(s);
 }
 
-static segment *cut_out(pc_toy *toy, const pc_encode_args *args, pc_cut cut, const state *states)
+static segment *cut_out(pc_toy *toy, const pc_encode_args *args, pc_token_range cut, const state *states)
 {
     segment *s = must(calloc(1, sizeof *s));
     s->references = 1;
@@ -325,7 +325,7 @@ static size_t see_segment(const segment *s, int64_t start, uint32_t lo, uint32_t
 {
     size_t n = 0;
     for (uint32_t j = lo; j < hi; j++)
-        if (see == PC_SEE_ALL || start + s->relative[j] <= position)
+        if (see == PC_VISIBLE_ALL || start + s->relative[j] <= position)
             keys[n++] = (key){&s->states[j], position - start - s->relative[j]};
     return n;
 }
@@ -361,17 +361,17 @@ static pc_status encode(void *user, const pc_encode_args *args, void **segments)
             status = PC_ERR_CANCELLED;
         for (size_t v = 0; v < args->visible_count; v++)
             n += see_segment(args->visible[v].segment, args->visible[v].start, args->visible[v].lo,
-                             args->visible[v].hi, args->positions[i], PC_SEE_BY_POSITION, keys + n);
+                             args->visible[v].hi, args->positions[i], PC_VISIBLE_BY_POSITION, keys + n);
         for (size_t j = 0; j <= i; j++)
             keys[n++] = (key){&states[j], args->positions[i] - args->positions[j]};
         if (status >= 0)
             compute(toy, args->tokens[i], args->positions[i], keys, n, &states[i], NULL);
     }
-    for (size_t c = 0; c < args->cut_count; c++)
-        kept += args->cuts[c].count;
+    for (size_t c = 0; c < args->range_count; c++)
+        kept += args->ranges[c].count;
     status = status < 0 ? status : has_room(toy, kept);
-    for (size_t c = 0; c < args->cut_count && status >= 0; c++)
-        segments[c] = cut_out(toy, args, args->cuts[c], states);
+    for (size_t c = 0; c < args->range_count && status >= 0; c++)
+        segments[c] = cut_out(toy, args, args->ranges[c], states);
     toy->counts.encoded_tokens += status >= 0 ? args->count : 0;
     free(keys);
     free(states);
@@ -459,7 +459,7 @@ static void add_row(pc_toy *toy, const pc_step_row *row, uint32_t see, float *lo
     }
     s->positions[s->count] = row->position;
     for (size_t i = 0; i <= s->count; i++)
-        if (see == PC_SEE_ALL || s->positions[i] <= row->position)
+        if (see == PC_VISIBLE_ALL || s->positions[i] <= row->position)
             keys[n++] = (key){&s->states[i], row->position - s->positions[i]};
     compute(toy, row->token, row->position, keys, n, &s->states[s->count], logits);
     s->count++;
@@ -485,7 +485,7 @@ static pc_status step(void *user, const pc_step_args *args)
         if (status < 0)
             break;
         sequences += !follows;
-        add_row(toy, row, args->see, row->want_logits ? logits : NULL);
+        add_row(toy, row, args->visibility, row->want_logits ? logits : NULL);
         logits += row->want_logits ? TOY_VOCAB : 0;
     }
     for (; status < 0 && done; done--) /* as if it had not been called */

@@ -31,7 +31,7 @@ static pc_generate_options random_options(pc_test_rng *rng)
     pc_generate_options o = PC_GENERATE_OPTIONS_INIT;
     o.max_tokens = 1 + (uint32_t)(pc_test_bits(rng) % 30);
     o.encoding = (uint32_t)(pc_test_bits(rng) % 4);
-    o.see = (uint32_t)(pc_test_bits(rng) % 2);
+    o.visibility = (uint32_t)(pc_test_bits(rng) % 2);
     o.sampling.temperature = pc_test_bits(rng) % 2 ? 1.2f : 0;
     o.sampling.top_k = pc_test_bits(rng) % 2 ? 20 : 0;
     o.sampling.repetition_penalty = pc_test_bits(rng) % 2 ? 1.3f : 0;

@@ -61,9 +61,9 @@ static pc_cache_stats balanced(pc_cache *cache)
     pc_cache_stats s = PC_CACHE_STATS_INIT;
     CHECK_OK(pc_cache_get_stats(cache, &s));
     CHECK_INT(s.hits + s.misses, s.lookups);
-    CHECK_INT(s.resident + s.evicted + s.removed, s.stored);
-    CHECK(s.resident_bytes <= s.budget_bytes);
-    CHECK(s.pinned_bytes <= s.resident_bytes);
+    CHECK_INT(s.segments + s.evicted + s.removed, s.stored);
+    CHECK(s.segment_bytes <= s.budget_bytes);
+    CHECK(s.pinned_bytes <= s.segment_bytes);
     return s;
 }
 
@@ -71,7 +71,7 @@ static pc_cache *new_cache(pc_context *context, uint64_t bytes)
 {
     pc_cache_options o = PC_CACHE_OPTIONS_INIT;
     pc_cache *cache = NULL;
-    o.host_bytes = bytes;
+    o.ram_bytes = bytes;
     CHECK_OK(pc_cache_new(&cache, context, &o));
     return cache;
 }
@@ -135,7 +135,7 @@ static void eviction(pc_context *context)
     CHECK_INT(balanced(cache).evicted, 2);
     CHECK_STATUS(put(cache, 7, 30000, 1), PC_MISS);
     CHECK_INT(balanced(cache).refused, 1);
-    CHECK_INT(balanced(cache).resident, 4); /* nothing left for what does not fit anyway */
+    CHECK_INT(balanced(cache).segments, 4); /* nothing left for what does not fit anyway */
     /* worth fades: with new ones coming, an old expensive one that is never used goes in the end */
     for (int32_t t = 100; t < 400; t++)
         CHECK_OK(put(cache, t, 4000, 2));
@@ -161,7 +161,7 @@ static void pins_and_use(pc_context *context)
     CHECK_OK(pc__cache_get(cache, &two, &token, 1, &held));
     CHECK_STATUS(put(cache, 3, 4000, 100), PC_MISS); /* one pinned, one in use */
     CHECK_OK(pc_cache_clear(cache));
-    CHECK_INT(balanced(cache).resident, 2);
+    CHECK_INT(balanced(cache).segments, 2);
     pc__segment_unref(held);
     CHECK_OK(put(cache, 3, 4000, 100));
     CHECK(has(cache, 1) && !has(cache, 2) && has(cache, 3));
@@ -170,8 +170,8 @@ static void pins_and_use(pc_context *context)
     CHECK_OK(pc__cache_unpin(cache, &one));
     CHECK_INT(balanced(cache).pinned_bytes, 0);
     CHECK_OK(pc_cache_clear(cache));
-    CHECK_INT(balanced(cache).resident, 0);
-    CHECK_INT(balanced(cache).resident_bytes, 0);
+    CHECK_INT(balanced(cache).segments, 0);
+    CHECK_INT(balanced(cache).segment_bytes, 0);
     CHECK_INT(balanced(cache).removed, 2);
     pc_cache_free(cache);
 }
@@ -360,7 +360,7 @@ static void tiers_told(pc_context *context)
     memcpy(key, id.bytes, sizeof key);
     CHECK_STATUS(pc_cache_get_tier_stats(cache, PC_TIER_NONE, &s), PC_ERR_INVALID);
     CHECK_STATUS(pc_cache_get_tier_stats(cache, PC_TIER_COUNT, &s), PC_ERR_INVALID);
-    CHECK_STATUS(pc_cache_get_tier_stats(NULL, PC_TIER_HOST, &s), PC_ERR_INVALID);
+    CHECK_STATUS(pc_cache_get_tier_stats(NULL, PC_TIER_RAM, &s), PC_ERR_INVALID);
     CHECK_OK(pc_cache_get_tier_stats(cache, PC_TIER_DISK, &s)); /* there is none: zeros */
     CHECK_INT(s.budget_bytes + s.lookups + s.offered, 0);
     CHECK_STATUS(pc_cache_pin(cache, key, 5, 0), PC_MISS);
@@ -404,7 +404,7 @@ static void tiers_without_memory(void)
         o.threads = 1;
         c.salt = "salt";
         c.salt_size = 4;
-        c.packed_bytes = 1 << 20;
+        c.compressed_bytes = 1 << 20;
         c.disk_path = folder;
         c.seal_key = seal;
         CHECK_OK(pc_context_new(&context, &o));
@@ -493,25 +493,25 @@ static void trimmed(pc_context *context)
     CHECK_OK(pc__cache_get(cache, &used, &token, 1, &held));
     CHECK_OK(pc_cache_pin(cache, pinned.bytes, 7, 0));
     CHECK_OK(pc_cache_get_stats(cache, &s));
-    before = s.resident_bytes;
+    before = s.segment_bytes;
     CHECK_OK(pc_cache_trim(cache, before, &freed));
     CHECK_INT(freed, 0);
     CHECK_OK(pc_cache_trim(cache, before / 2, &freed));
     CHECK_OK(pc_cache_get_stats(cache, &s));
-    CHECK(s.resident_bytes <= before / 2
-          && s.resident_bytes > before / 2 - 20000); /* no more than is asked for */
-    CHECK_INT(freed, before - s.resident_bytes);
-    CHECK_INT(s.evicted, 20 - s.resident);
+    CHECK(s.segment_bytes <= before / 2
+          && s.segment_bytes > before / 2 - 20000); /* no more than is asked for */
+    CHECK_INT(freed, before - s.segment_bytes);
+    CHECK_INT(s.evicted, 20 - s.segments);
     CHECK_STATUS(pc_cache_trim(cache, 0, NULL), PC_MISS); /* one is pinned, one in use */
     CHECK_OK(pc_cache_get_stats(cache, &s));
-    CHECK_INT(s.resident, 2);
-    CHECK_INT(s.stored, s.resident + s.evicted + s.removed);
+    CHECK_INT(s.segments, 2);
+    CHECK_INT(s.stored, s.segments + s.evicted + s.removed);
     pc__segment_unref(held);
     CHECK_OK(pc_cache_unpin(cache, pinned.bytes, 7));
     CHECK_OK(pc_cache_trim(cache, 0, &freed));
     CHECK(freed > 20000);
     CHECK_OK(pc_cache_get_stats(cache, &s));
-    CHECK_INT(s.resident, 0);
+    CHECK_INT(s.segments, 0);
     pc_cache_free(cache);
 }
 

@@ -70,7 +70,7 @@ static pc_tier_stats disk_of(pc_cache *cache)
 {
     pc_tier_stats s = PC_TIER_STATS_INIT;
     CHECK_OK(pc_cache_get_tier_stats(cache, PC_TIER_DISK, &s));
-    CHECK_INT(s.stored + s.adopted, s.resident + s.evicted + s.removed + s.lost);
+    CHECK_INT(s.stored + s.found, s.segments + s.evicted + s.removed + s.lost);
     return s;
 }
 
@@ -80,7 +80,7 @@ static uint64_t fill(const char *path)
     uint64_t bytes;
     for (uint32_t n = 0; n < RECORDS; n++)
         CHECK_OK(disk_put(tier, n, SIZE, NULL));
-    bytes = disk_stats(tier).resident_bytes;
+    bytes = disk_stats(tier).segment_bytes;
     disk_close_tier(tier);
     return bytes;
 }
@@ -99,7 +99,7 @@ static void shrinks(pc_context *context, int working)
          (s = disk_of(cache)).excess_bytes && pc__now() < until;)
         pc_test_breathe();
     CHECK_INT(s.excess_bytes, 0);
-    CHECK(s.resident_bytes <= o.disk_bytes && s.evicted > RECORDS / 2);
+    CHECK(s.segment_bytes <= o.disk_bytes && s.evicted > RECORDS / 2);
     CHECK_INT(s.evicted_behind, s.evicted);
     CHECK(disk_look(o.disk_path).record_bytes <= o.disk_bytes);
     pc__cache_working(cache, -working);
@@ -118,7 +118,7 @@ static pc_status store(pc_cache *cache, pc_context *context, int32_t number)
     pc_status status;
     memcpy(key + 8, &number, sizeof number);
     raw.model = model;
-    raw.layout = PC_LAYOUT_HOST;
+    raw.layout = PC_LAYOUT_APPLICATION;
     raw.tokens = &number;
     raw.token_count = 1;
     raw.blocks = blocks;
@@ -160,9 +160,9 @@ static void full_disk(pc_context *context, int what, int number)
     CHECK_OK(store(cache, context, 1));
     s = disk_of(cache);
     CHECK(s.offered == 1 && s.failed == 1 && s.reason == PC_REASON_IO && s.budget_bytes > 0
-          && s.resident == 0);
+          && s.segments == 0);
     raw.model = model;
-    raw.layout = PC_LAYOUT_HOST;
+    raw.layout = PC_LAYOUT_APPLICATION;
     raw.tokens = &token;
     raw.token_count = 1;
     raw.block_bytes = &bytes;
@@ -174,7 +174,7 @@ static void full_disk(pc_context *context, int what, int number)
     CHECK_OK(pc_cache_prometheus(cache, text, sizeof text - 1, &size));
     text[size] = 0;
     CHECK(strstr(text, "\npromptcache_tier_out_of_use{tier=\"disk\"} 11\n")
-          && strstr(text, "\npromptcache_tier_out_of_use{tier=\"host\"} 0\n"));
+          && strstr(text, "\npromptcache_tier_out_of_use{tier=\"ram\"} 0\n"));
     atomic_store(&room, ROOM);
     pc__io_sweep_soon(cache->io); /* in vain: it is too early */
     for (double until = pc__now() + PC_AT_REST_SECONDS;
@@ -185,7 +185,7 @@ static void full_disk(pc_context *context, int what, int number)
     CHECK_OK(store(cache, context, 2));
     s = disk_of(cache);
     CHECK(s.reason == PC_REASON_NONE && s.stored == 1 && s.offered == 2 && s.failed == 1
-          && s.resident == 1);
+          && s.segments == 1);
     pc_cache_free(cache);
     CHECK_INT(disk_look(o.disk_path).records, 1);
 }

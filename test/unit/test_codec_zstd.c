@@ -62,7 +62,7 @@ static void sizes(void)
 
 static void opaque(void)
 {
-    static const uint32_t layouts[] = {PC_LAYOUT_MODEL, PC_LAYOUT_HOST + 3};
+    static const uint32_t layouts[] = {PC_LAYOUT_MODEL, PC_LAYOUT_APPLICATION + 3};
     for (size_t l = 0; l < 2; l++)
         for (uint32_t dtype = PC_DTYPE_DEFAULT; dtype <= PC_DTYPE_I8; dtype++)
             for (size_t bytes = 0; bytes < 300000; bytes = 3 * bytes + 1) {
@@ -125,7 +125,7 @@ int main(void)
     not_quite_pages();
     for (uint32_t dtype = PC_DTYPE_F32; dtype <= PC_DTYPE_I8; dtype++) {
         abused(PC_LAYOUT_PAGES, dtype);
-        abused(PC_LAYOUT_HOST, dtype);
+        abused(PC_LAYOUT_APPLICATION, dtype);
     }
     pc_case_starve(pc__codec_zstd, &block, data);
     free(data);

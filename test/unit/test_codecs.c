@@ -62,7 +62,7 @@ static void built_in(void)
         }
     }
     CHECK(!pc__codecs_find(codecs, PC_CODEC_DEFAULT));
-    CHECK(!pc__codecs_find(codecs, PC_CODEC_HOST));
+    CHECK(!pc__codecs_find(codecs, PC_CODEC_APPLICATION));
     pc__codecs_free(codecs);
     pc__codecs_free(NULL);
 }
@@ -72,11 +72,11 @@ static void hosts(void)
     uint8_t keys[2] = {0x5a, 0xff}, data[1000], stored[1000], again[1000];
     char name[] = "my codec";
     pc_codec_ops ops[2];
-    pc_codec_block block = {sizeof block, PC_LAYOUT_HOST, PC_DTYPE_F16, 0, 0, 0, 0, 1, sizeof data};
+    pc_codec_block block = {sizeof block, PC_LAYOUT_APPLICATION, PC_DTYPE_F16, 0, 0, 0, 0, 1, sizeof data};
     pc__codecs *codecs;
     size_t size;
-    ops[0] = toy(PC_CODEC_HOST, &keys[0]);
-    ops[1] = toy(PC_CODEC_HOST + 77, &keys[1]);
+    ops[0] = toy(PC_CODEC_APPLICATION, &keys[0]);
+    ops[1] = toy(PC_CODEC_APPLICATION + 77, &keys[1]);
     ops[1].lossy = 1;
     ops[1].name = name;
     CHECK_OK(pc__codecs_new(&codecs, &pc__libc_allocator, ops, 2));
@@ -85,7 +85,7 @@ static void hosts(void)
     for (size_t i = 0; i < sizeof data; i++)
         data[i] = (uint8_t)i;
     for (uint32_t i = 0; i < 2; i++) {
-        const pc_codec_ops *codec = pc__codecs_find(codecs, PC_CODEC_HOST + 77 * i);
+        const pc_codec_ops *codec = pc__codecs_find(codecs, PC_CODEC_APPLICATION + 77 * i);
         CHECK(codec && codec->lossy == i && !strcmp(codec->name, i ? "my codec" : "toy"));
         if (!codec)
             continue;
@@ -108,10 +108,10 @@ static void refused(pc_codec_ops ops, pc_status status, const char *why)
 static void refusals(void)
 {
     uint8_t key = 1;
-    pc_codec_ops ops = toy(PC_CODEC_HOST, &key), two[2] = {ops, ops};
+    pc_codec_ops ops = toy(PC_CODEC_APPLICATION, &key), two[2] = {ops, ops};
     pc__codecs *codecs;
     ops.id = PC_CODEC_I4;
-    refused(ops, PC_ERR_INVALID, "below PC_CODEC_HOST");
+    refused(ops, PC_ERR_INVALID, "below PC_CODEC_APPLICATION");
     ops = two[0];
     ops.bound = NULL;
     refused(ops, PC_ERR_INVALID, "bound");
@@ -177,7 +177,7 @@ static void raw(void)
 static void fail_everywhere(void)
 {
     uint8_t key = 1;
-    pc_codec_ops ops = toy(PC_CODEC_HOST, &key);
+    pc_codec_ops ops = toy(PC_CODEC_APPLICATION, &key);
     for (uint64_t at = 1; at < 3; at++) {
         pc_test_memory memory = {.fail_at = at};
         pc_allocator mem = pc_test_allocator(&memory);

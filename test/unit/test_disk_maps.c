@@ -191,7 +191,7 @@ static void make_states(states *s)
     s->raw = (pc_raw)PC_RAW_INIT;
     s->raw.model = s->model;
     strcpy(s->raw.architecture, "own");
-    s->raw.layout = PC_LAYOUT_HOST;
+    s->raw.layout = PC_LAYOUT_APPLICATION;
     s->raw.tokens = s->tokens;
     s->raw.token_count = 4;
     s->raw.blocks = (void *const *)(void *)s->memory;
@@ -242,8 +242,8 @@ static void by_flags(pc_context *context, uint64_t flags, uint32_t codec, int is
     CHECK_INT(mapped(cache) >= 2 * LARGE, is_mapped);
     CHECK_INT(mapped(cache) == 0, !is_mapped);
     CHECK_OK(pc_cache_get_stats(cache, &host));
-    CHECK(host.resident == 1 && host.resident_bytes >= 2 * LARGE
-          && host.resident_bytes < 2 * LARGE + 40000);
+    CHECK(host.segments == 1 && host.segment_bytes >= 2 * LARGE
+          && host.segment_bytes < 2 * LARGE + 40000);
     CHECK_OK(pc_cache_clear(cache)); /* it is in use, and stays */
     CHECK_INT(mapped(cache) != 0, is_mapped);
     pc_cache_free(cache);
@@ -261,12 +261,12 @@ static void flags(void)
     pc_cache *cache = NULL;
     pc_cache_options o = PC_CACHE_OPTIONS_INIT;
     CHECK_OK(pc_context_new(&context, NULL));
-    by_flags(context, PC_CACHE_MAP, PC_CODEC_DEFAULT, 1);
-    by_flags(context, PC_CACHE_NO_MAP, PC_CODEC_DEFAULT, 0);
-    by_flags(context, PC_CACHE_WIPE, PC_CODEC_DEFAULT, 0);
-    by_flags(context, PC_CACHE_WIPE | PC_CACHE_MAP, PC_CODEC_DEFAULT, 0);
-    by_flags(context, PC_CACHE_MAP, PC_CODEC_ZSTD, 0);
-    o.flags = PC_CACHE_MAP | PC_CACHE_NO_MAP;
+    by_flags(context, PC_CACHE_MMAP, PC_CODEC_DEFAULT, 1);
+    by_flags(context, PC_CACHE_NO_MMAP, PC_CODEC_DEFAULT, 0);
+    by_flags(context, PC_CACHE_ZERO_MEMORY, PC_CODEC_DEFAULT, 0);
+    by_flags(context, PC_CACHE_ZERO_MEMORY | PC_CACHE_MMAP, PC_CODEC_DEFAULT, 0);
+    by_flags(context, PC_CACHE_MMAP, PC_CODEC_ZSTD, 0);
+    o.flags = PC_CACHE_MMAP | PC_CACHE_NO_MMAP;
     CHECK_STATUS(pc_cache_new(&cache, context, &o), PC_ERR_INVALID);
     CHECK(!cache);
     pc_context_free(context);
@@ -303,7 +303,7 @@ static void without_memory(void)
         o.allocator = &mem;
         o.threads = 1;
         c.disk_path = folder;
-        c.flags = PC_CACHE_MAP | PC_CACHE_ALWAYS_LOAD;
+        c.flags = PC_CACHE_MMAP | PC_CACHE_ALWAYS_LOAD;
         c.deadline_seconds = 20;
         context = NULL;
         cache = NULL;

@@ -22,7 +22,7 @@ static pc__tier *full(const char *path)
     pc__tier *tier = disk_open_tier(path, 0);
     uint64_t bytes;
     CHECK_OK(disk_put(tier, 0, SIZE, NULL));
-    bytes = disk_stats(tier).resident_bytes;
+    bytes = disk_stats(tier).segment_bytes;
     disk_close_tier(tier);
     return disk_open_tier(path, bytes + 4000);
 }
@@ -155,7 +155,7 @@ static void test_account(void)
     t.image.priority = 5;
     CHECK_OK(tier->ops->put(tier, &t.image, pc__now() + 20, &reason));
     toy_image_free(&t);
-    bytes = disk_stats(tier).resident_bytes;
+    bytes = disk_stats(tier).segment_bytes;
     disk_close_tier(tier);
     tier = disk_open_tier(path, bytes);
     CHECK_STATUS(disk_put(tier, 2, SIZE + SIZE / 3, NULL), PC_MISS);

@@ -97,7 +97,7 @@ static void test_far_dates(void)
     CHECK(!utimensat(AT_FDCWD, name, far, 0));
     for (int i = 0; i < 2; i++) {
         tier = disk_open_tier(path, 0);
-        CHECK_INT(disk_stats(tier).resident, 1);
+        CHECK_INT(disk_stats(tier).segments, 1);
         CHECK_OK(disk_get(tier, 1, SIZE, NULL));
         disk_close_tier(tier);
     }

@@ -158,7 +158,7 @@ static void plain_memory(void)
     toy_answer right = toy_generate(prompt, watched, g);
     CHECK_OK(right.status);
     raw.model = model;
-    raw.layout = PC_LAYOUT_HOST;
+    raw.layout = PC_LAYOUT_APPLICATION;
     raw.tokens = tokens;
     raw.blocks = &block;
     raw.block_bytes = &bytes;
@@ -216,7 +216,7 @@ static void full_pool(int packed)
     pc_cache_stats s = PC_CACHE_STATS_INIT;
     if (!CHECK(toy_start(&w, NULL, 0, 0, NULL)))
         return;
-    co.packed_bytes = packed ? 64 << 20 : 0;
+    co.compressed_bytes = packed ? 64 << 20 : 0;
     CHECK_OK(pc_cache_new(&cache, w.context, &co));
     for (int i = 0; i < MODULES; i++) {
         pc_toy_count(w.toy)->pool = 0;
@@ -230,7 +230,7 @@ static void full_pool(int packed)
     }
     CHECK(pc_toy_count(w.toy)->full > 0);
     CHECK_OK(pc_cache_get_stats(cache, &s));
-    CHECK(s.evicted > 0 && s.resident > 0 && s.stored == s.resident + s.evicted + s.removed);
+    CHECK(s.evicted > 0 && s.segments > 0 && s.stored == s.segments + s.evicted + s.removed);
     CHECK(s.evicted <= 2 * MODULES); /* no more than is needed */
     pc_cache_free(cache);
     toy_end(&w);
@@ -255,7 +255,7 @@ static void full_of_pins(void)
     CHECK_STATUS(ask(&w, cache, 2).status, PC_ERR_LIMIT);
     CHECK_ERROR_HAS("limit exceeded (PC_ERR_LIMIT)");
     CHECK_OK(pc_cache_get_stats(cache, &s));
-    CHECK(s.evicted == 0 && s.resident > 0);
+    CHECK(s.evicted == 0 && s.segments > 0);
     CHECK_OK(pc_cache_unpin(cache, key, 1));
     pc_toy_count(w.toy)->pool = POOL;
     CHECK_OK(ask(&w, cache, 2).status);

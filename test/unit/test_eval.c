@@ -68,7 +68,7 @@ static void arguments(pc_model *model, pc_model *other, const pc_model_info *inf
     a.lane_count = 0;
     CHECK_STATUS(pc_eval(model, &a), PC_ERR_INVALID);
     a = good;
-    a.see = 2;
+    a.visibility = 2;
     CHECK_STATUS(pc_eval(model, &a), PC_ERR_INVALID);
     a = good;
     a.struct_size = 8;

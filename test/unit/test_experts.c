@@ -64,7 +64,7 @@ static pc_status step(const pc_model *model, const int32_t *tokens, size_t count
         status = ops->sequence_new(model->user, &sequences[i]);
         rows[i] = (pc_step_row){sequences[i], 0, tokens[i], 1};
     }
-    pc_step_args args = {sizeof args, rows, count, logits, PC_SEE_BY_POSITION, 0, 0, NULL, NULL};
+    pc_step_args args = {sizeof args, rows, count, logits, PC_VISIBLE_BY_POSITION, 0, 0, NULL, NULL};
     if (status >= 0)
         status = ops->step(model->user, &args);
     for (size_t i = 0; i < count; i++)

@@ -117,7 +117,7 @@ static pc_cache *make_cache(pc_context *context, pc_faults *disk)
 static pc__image image_of(const int32_t tokens[TOKENS])
 {
     static const pc__id nothing;
-    pc__image image = {.layout = PC_LAYOUT_HOST,
+    pc__image image = {.layout = PC_LAYOUT_APPLICATION,
                        .dtype = PC_DTYPE_F32,
                        .layers = LAYERS,
                        .tokens = TOKENS,

@@ -518,7 +518,7 @@ static void small_budget(void)
     pc_cache_options co = PC_CACHE_OPTIONS_INIT;
     if (!CHECK(toy_start(&w, NULL, 0, 0, toy_schema)))
         return;
-    co.host_bytes = 1000; /* less than any segment */
+    co.ram_bytes = 1000; /* less than any segment */
     CHECK_OK(pc_cache_new(&small, w.context, &co));
     pc_prompt *prompt = toy_prompt(&w, prompts[0]);
     for (uint32_t encoding = 0; encoding <= PC_ENCODE_EXACT; encoding++) {
@@ -545,9 +545,9 @@ static void overlaps(void)
     for (uint32_t encoding = 0; encoding <= PC_ENCODE_EXACT; encoding++)
         for (uint32_t repair = 0; repair <= PC_REPAIR_FULL; repair++)
             for (uint32_t baseline = 0; baseline <= PC_BASELINE_CONTIGUOUS; baseline++)
-                for (uint32_t see = 0; see <= PC_SEE_ALL; see++) {
+                for (uint32_t see = 0; see <= PC_VISIBLE_ALL; see++) {
                     pc_generate_options o = options(encoding, repair, baseline);
-                    o.see = see;
+                    o.visibility = see;
                     toy_answer a = toy_generate(prompt, w.cache, o),
                                b = toy_generate(prompt, w.cache, o);
                     CHECK_OK(a.status);
@@ -572,7 +572,7 @@ static void arguments(void)
     bad[0].encoding = 9;
     bad[1].repair = 9;
     bad[2].baseline = 9;
-    bad[3].see = 9;
+    bad[3].visibility = 9;
     bad[4].flags = UINT64_C(1) << 40;
     bad[5].repair = PC_REPAIR_FIRST;
     bad[5].repair_tokens = 0;

@@ -18,7 +18,7 @@
 #include "store/cache_body.h"
 #include "testing.h"
 
-enum { TOKENS = 9, BLOCKS = 3, OWN_LAYOUT = PC_LAYOUT_HOST + 1 };
+enum { TOKENS = 9, BLOCKS = 3, OWN_LAYOUT = PC_LAYOUT_APPLICATION + 1 };
 
 static const uint64_t block_bytes[BLOCKS] = {1000, 64, 70001};
 static const int32_t tokens[TOKENS] = {5, 4, 3, 2, 1, 0, -1, 7, 8};
@@ -360,7 +360,7 @@ static void in_memory(pc_context *context)
     raw.blocks = NULL; /* not looked at */
     pc_segment *segment = get(cache, &h, &raw, &info, PC_OK);
     is_whole(segment, &h, 1);
-    CHECK_INT(info.tier, PC_TIER_HOST);
+    CHECK_INT(info.tier, PC_TIER_RAM);
     CHECK_OK(pc_cache_clear(cache));
     CHECK_INT(h.released, 0); /* in use */
     pc_segment_free(segment);
@@ -438,7 +438,7 @@ static void from_disk(pc_context *context, const char *folder, uint64_t flags, i
     is_whole(segment, &h, 0);
     pc_segment *again = get(cache, &h, &raw, &info, PC_OK);
     CHECK(again == segment);
-    CHECK_INT(info.tier, PC_TIER_HOST);
+    CHECK_INT(info.tier, PC_TIER_RAM);
     pc_segment_free(again);
     disk = (pc_tier_stats)PC_TIER_STATS_INIT;
     CHECK_OK(pc_cache_get_tier_stats(cache, PC_TIER_DISK, &disk));
@@ -610,7 +610,7 @@ int main(int argc, char **argv)
         wiping(context);
         from_disk(context, folder, 0, 1);
         second_process(argv[0], folder);
-        from_disk(context, mapped, PC_CACHE_MAP, 1);
+        from_disk(context, mapped, PC_CACHE_MMAP, 1);
         slow_and_broken(context);
         out_of_memory();
     }

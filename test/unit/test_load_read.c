@@ -1,7 +1,7 @@
 /* Catches: room that a load takes in another name than its record's, so that it drives out what has
  * a higher priority, or gets around its tenant's quota; a record counted for another tenant than
  * the one who stored it; a record that lives for ever and is given up at once; what is to be loaded
- * ahead and is given up because it had to wait; with PC_CACHE_WIPE, memory that is given back with
+ * ahead and is given up because it had to wait; with PC_CACHE_ZERO_MEMORY, memory that is given back with
  * states in it: of a load that failed halfway, or on their way through a codec or a seal. */
 #include "store/cache_body.h"
 
@@ -79,7 +79,7 @@ static void make(states *s, const watcher *w, int32_t number)
     }
     s->raw = (pc_raw)PC_RAW_INIT;
     s->raw.model = s->model;
-    s->raw.layout = PC_LAYOUT_HOST;
+    s->raw.layout = PC_LAYOUT_APPLICATION;
     s->raw.dtype = PC_DTYPE_BF16;
     s->raw.tokens = s->tokens;
     s->raw.token_count = TOKENS;
@@ -144,7 +144,7 @@ static pc_cache_stats stats_of(pc_cache *cache)
 {
     pc_cache_stats s = PC_CACHE_STATS_INIT;
     CHECK_OK(pc_cache_get_stats(cache, &s));
-    CHECK_INT(s.stored, s.resident + s.evicted + s.removed);
+    CHECK_INT(s.stored, s.segments + s.evicted + s.removed);
     return s;
 }
 
@@ -155,7 +155,7 @@ static pc_cache *with_one_below(pc_context *context, pc_faults *faults, states s
     pc_cache_options o = PC_CACHE_OPTIONS_INIT;
     pc__tier *tiers[PC_TIER_COUNT] = {NULL};
     pc_cache *cache = NULL;
-    o.host_bytes = 41 * BYTES / 5;
+    o.ram_bytes = 41 * BYTES / 5;
     o.deadline_seconds = 20;
     o.flags = PC_CACHE_ALWAYS_LOAD;
     tiers[PC_TIER_DISK] = pc_slow_tier_new(pc_memory_tier_new(PC_TIER_DISK), faults);
@@ -172,7 +172,7 @@ static void fill(pc_context *context, pc_cache *cache, const states s[4])
         CHECK_OK(put(context, cache, &s[i], 0, NULL));
         CHECK_OK(pc_cache_flush(cache));
     }
-    CHECK_INT(stats_of(cache).resident, 3);
+    CHECK_INT(stats_of(cache).segments, 3);
     CHECK_INT(stats_of(cache).evicted, 0);
 }
 
@@ -198,12 +198,12 @@ static void in_its_own_name(void)
         CHECK_OK(get(cache, &s[0], &info)); /* whether there is room in HOST or not */
         CHECK_INT(info.tier, PC_TIER_DISK);
         CHECK_INT(stats_of(cache).evicted, what ? 0 : 1);
-        CHECK_INT(stats_of(cache).resident, what == 3 ? 1 : 3);
+        CHECK_INT(stats_of(cache).segments, what == 3 ? 1 : 3);
         if (what == 3) { /* it counts for who stored it */
             uint64_t removed = stats_of(cache).evicted;
             CHECK_OK(pc_cache_set_quota(cache, "tenant", 6, 1));
             CHECK_INT(stats_of(cache).evicted, removed + 1);
-            CHECK_INT(stats_of(cache).resident, 0);
+            CHECK_INT(stats_of(cache).segments, 0);
         }
         pc_cache_free(cache);
     }
@@ -242,9 +242,9 @@ static void ahead_of_time(int wanted)
     if (wanted)
         CHECK_OK(get(cache, &s[0], &info));
     pc__cache_working(cache, -1);
-    for (double until = pc__now() + 10; !stats_of(cache).resident && pc__now() < until;)
+    for (double until = pc__now() + 10; !stats_of(cache).segments && pc__now() < until;)
         nanosleep(&moment, NULL);
-    CHECK_INT(stats_of(cache).resident, 1);
+    CHECK_INT(stats_of(cache).segments, 1);
     CHECK_INT(atomic_load(&faults.opens), 1);
     pc_cache_free(cache);
     for (int i = 0; i < 4; i++)
@@ -323,11 +323,11 @@ static void wiped(uint32_t codec, int sealed, int packed, int damaged)
     snprintf(folder, sizeof folder, "%s/wiped-%u-%d-%d", pc_test_folder(), codec, sealed, damaged);
     for (int32_t i = 0; i < 4; i++)
         make(&s[i], &w, 100 * (i + 1));
-    o.host_bytes = 41 * BYTES / 5;
-    o.flags = PC_CACHE_WIPE | PC_CACHE_ALWAYS_LOAD;
+    o.ram_bytes = 41 * BYTES / 5;
+    o.flags = PC_CACHE_ZERO_MEMORY | PC_CACHE_ALWAYS_LOAD;
     o.deadline_seconds = 20;
-    o.packed_bytes = packed ? 16 << 20 : 0;
-    o.packed_codec = packed ? codec : 0;
+    o.compressed_bytes = packed ? 16 << 20 : 0;
+    o.compressed_codec = packed ? codec : 0;
     o.disk_path = packed ? NULL : folder;
     o.disk_codec = packed ? 0 : codec;
     o.seal_key = sealed ? seal_key : NULL;

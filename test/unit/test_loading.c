@@ -14,7 +14,7 @@ static void there_and_back(void)
     CHECK_OK(pc_cache_flush(w.cache));
     CHECK_INT(pc_memory_tier_count(w.disk), 20);
     pc_test_forget(w.cache);
-    CHECK_INT(balanced(w.cache).resident, 0);
+    CHECK_INT(balanced(w.cache).segments, 0);
     for (int32_t n = 0; n < 20; n++) {
         CHECK_OK(load(w.cache, 100 * n, 0, &reason));
         CHECK_OK(get_host(w.cache, 100 * n)); /* it is in HOST now */
@@ -105,11 +105,11 @@ static void failures(void)
             atomic_store(&refuse_finish, cases[c].finish);
             CHECK_STATUS(load(w.cache, 100, 0, &reason), alone ? PC_MISS : PC_OK);
             CHECK_INT(reason, alone ? cases[c].reason : PC_REASON_NONE);
-            CHECK_INT(balanced(w.cache).resident, alone ? 0 : 1);
+            CHECK_INT(balanced(w.cache).segments, alone ? 0 : 1);
             pc_tier_stats host = PC_TIER_STATS_INIT;
-            CHECK_OK(pc_cache_get_tier_stats(w.cache, PC_TIER_HOST, &host));
+            CHECK_OK(pc_cache_get_tier_stats(w.cache, PC_TIER_RAM, &host));
             if (alone)
-                CHECK_INT(host.resident_bytes, 0); /* no room is kept */
+                CHECK_INT(host.segment_bytes, 0); /* no room is kept */
             atomic_store(&refuse_create, 0);
             atomic_store(&refuse_finish, 0);
             end(&w);
@@ -179,7 +179,7 @@ static void a_tier_recovers(void)
         nanosleep(&t, NULL);
     }
     CHECK(pc__now() < until);
-    CHECK_INT(balanced(w.cache).resident, 1);
+    CHECK_INT(balanced(w.cache).segments, 1);
     end(&w);
 }
 
@@ -224,7 +224,7 @@ static void too_slow(void)
     }
     CHECK(refused > 15);
     CHECK_OK(pc_cache_get_tier_stats(w.cache, PC_TIER_DISK, &s));
-    CHECK_INT(s.not_worth, refused);
+    CHECK_INT(s.slower_than_compute, refused);
     CHECK_OK(load(w.cache, 100, 1, &reason)); /* computing takes longer still */
     pc_test_forget(w.cache);
     CHECK_OK(load(w.cache, 100, 0, &reason)); /* nobody knows */
@@ -320,7 +320,7 @@ static void budget(void)
         CHECK(is_right(held[n], 100 * n));
         balanced(w.cache);
     }
-    CHECK(balanced(w.cache).resident <= 4);
+    CHECK(balanced(w.cache).segments <= 4);
     for (int32_t n = 0; n < 6; n++)
         pc__segment_unref(held[n]);
     end(&w);

@@ -154,7 +154,7 @@ static pc_status run(batch *b, const pc_model *model, unsigned which, int with_m
             status = add_lane(b, &build, i);
     if (status >= 0) {
         pc__build_end(&build, &pass);
-        pass.regime_length = 1;
+        pass.rope_regime_length = 1;
         pass.lane_first = b->first;
         pass.lane_count = LANES;
         pass.final = b->final;

@@ -100,15 +100,15 @@ static void compare(pc_cache *cache, double hits, double lookups)
     size_t size;
     char *text = text_of(cache, &size);
     check_lines(text);
-    CHECK_OK(pc_cache_get_tier_stats(cache, PC_TIER_HOST, &s));
+    CHECK_OK(pc_cache_get_tier_stats(cache, PC_TIER_RAM, &s));
     CHECK(value(text, "promptcache_lookups_total") == lookups);
     CHECK(value(text, "promptcache_hits_total") == hits);
-    CHECK(value(text, "promptcache_tier_stored_total{tier=\"host\"}") == (double)s.stored);
-    CHECK(value(text, "promptcache_tier_resident_bytes{tier=\"host\"}")
-          == (double)s.resident_bytes);
-    CHECK(value(text, "promptcache_tier_budget_bytes{tier=\"host\"}") == (double)s.budget_bytes);
-    CHECK(value(text, "promptcache_tier_evicted_total{tier=\"host\"}") == (double)s.evicted);
-    CHECK(value(text, "promptcache_tier_read_seconds_total{tier=\"host\"}") >= 0);
+    CHECK(value(text, "promptcache_tier_stored_total{tier=\"ram\"}") == (double)s.stored);
+    CHECK(value(text, "promptcache_tier_segment_bytes{tier=\"ram\"}")
+          == (double)s.segment_bytes);
+    CHECK(value(text, "promptcache_tier_budget_bytes{tier=\"ram\"}") == (double)s.budget_bytes);
+    CHECK(value(text, "promptcache_tier_evicted_total{tier=\"ram\"}") == (double)s.evicted);
+    CHECK(value(text, "promptcache_tier_read_seconds_total{tier=\"ram\"}") >= 0);
     CHECK(value(text, "promptcache_tier_hits_total{tier=\"disk\"}") < 0); /* it has none */
     free(text);
 }

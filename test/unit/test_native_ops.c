@@ -37,7 +37,7 @@ static void count_up(int64_t *positions, int64_t from)
         positions[i] = from + i;
 }
 
-static pc_encode_args encoding(const int64_t *positions, const pc_cut *cuts, size_t count)
+static pc_encode_args encoding(const int64_t *positions, const pc_token_range *cuts, size_t count)
 {
     pc_encode_args args = {sizeof args, ids,   positions, TOKENS, NULL, 0,
                            cuts,        count, 0,         NULL,   NULL};
@@ -71,7 +71,7 @@ static double apart(const pc_model *model, const pc__kv *a, int64_t a_start, siz
 static void cuts_and_placements(const pc_model *model)
 {
     int64_t positions[TOKENS];
-    pc_cut whole = {0, TOKENS},
+    pc_token_range whole = {0, TOKENS},
            two[2] = {{12, 8}, {2, 5}}; /* any order, tokens between them in none */
     void *all = NULL, *parts[2] = {NULL, NULL}, *behind = NULL;
     count_up(positions, 7);
@@ -82,7 +82,7 @@ static void cuts_and_placements(const pc_model *model)
     CHECK(apart(model, all, 7, 12, parts[0], 19, 0, 8) < 1e-5);
     CHECK(apart(model, all, 7, 2, parts[1], 9, 0, 5) < 1e-5);
     /* the last 8 tokens behind the first 12 as a placement */
-    pc_cut last = {0, 8};
+    pc_token_range last = {0, 8};
     pc_placement before = {all, 7, 0, 12};
     pc_encode_args rest = {sizeof rest, ids + 12, positions + 12, 8,   &before, 1, &last,
                            1,           0,        NULL,           NULL};
@@ -106,7 +106,7 @@ static int32_t cancel(void *user)
 static void encode_refusals(const pc_model *model)
 {
     int64_t positions[TOKENS];
-    pc_cut bad[2] = {{0, 10}, {9, 2}}, beyond = {15, 6}, whole = {0, TOKENS};
+    pc_token_range bad[2] = {{0, 10}, {9, 2}}, beyond = {15, 6}, whole = {0, TOKENS};
     void *out[2] = {positions, positions};
     int left = 2;
     count_up(positions, 0);
@@ -131,7 +131,7 @@ static pc_status step(const pc_model *model, void *sequence, const int32_t *toke
                       int64_t position, size_t count, float *logits)
 {
     pc_step_row rows[TOKENS];
-    pc_step_args args = {sizeof args, rows, count, logits, PC_SEE_BY_POSITION, 0, 0, NULL, NULL};
+    pc_step_args args = {sizeof args, rows, count, logits, PC_VISIBLE_BY_POSITION, 0, 0, NULL, NULL};
     for (size_t i = 0; i < count; i++)
         rows[i] = (pc_step_row){sequence, position + (int64_t)i, tokens[i], i + 1 == count};
     return pc__native_step(model->user, &args);
@@ -186,7 +186,7 @@ static void failed_steps(const pc_model *model)
     CHECK_STATUS(step(model, sequence, bad, 10, 2, got), PC_ERR_INVALID);
     CHECK_ERROR_HAS("97");
     pc_step_row down[2] = {{sequence, 12, 1, 0}, {sequence, 11, 1, 1}};
-    pc_step_args args = {sizeof args, down, 2, got, PC_SEE_BY_POSITION, 0, 0, NULL, NULL};
+    pc_step_args args = {sizeof args, down, 2, got, PC_VISIBLE_BY_POSITION, 0, 0, NULL, NULL};
     CHECK_STATUS(pc__native_step(model->user, &args), PC_ERR_INVALID);
     CHECK_OK(step(model, sequence, ids + 10, 10, 5, got));
     pc__native_drop(model->user, sequence);
@@ -202,7 +202,7 @@ static pc_status work(pc_context *context, float *logits)
 {
     pc_model *model = NULL;
     int64_t positions[TOKENS];
-    pc_cut two[2] = {{0, 8}, {8, 9}};
+    pc_token_range two[2] = {{0, 8}, {8, 9}};
     void *segments[2] = {NULL, NULL}, *sequence = NULL, *copy = NULL;
     float score[17];
     pc_status status;
@@ -282,7 +282,7 @@ static void learned(pc_context *context)
 {
     pc_model *model = NULL;
     int64_t positions[TOKENS];
-    pc_cut whole = {0, TOKENS};
+    pc_token_range whole = {0, TOKENS};
     void *segment = NULL, *sequence = NULL;
     float k[2 * TOKENS * 16];
     count_up(positions, 4);
@@ -331,14 +331,14 @@ static pc_status encode_long(const pc_model *model, size_t first, size_t end, si
 {
     static int32_t tokens[LONG];
     static int64_t positions[LONG];
-    static pc_cut cuts[LONG];
+    static pc_token_range cuts[LONG];
     size_t n = 0;
     for (size_t i = first; i < end; i++) {
         tokens[i] = (int32_t)(i * i % VOCAB);
         positions[i] = (int64_t)i;
     }
     for (size_t i = first; i < end; i += each)
-        cuts[n++] = (pc_cut){i - first, each};
+        cuts[n++] = (pc_token_range){i - first, each};
     pc_encode_args args = {sizeof args,
                            tokens + first,
                            positions + first,

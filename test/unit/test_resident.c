@@ -92,10 +92,10 @@ static pc_tier_stats balanced(pc__resident *t)
     pc_tier_stats s = PC_TIER_STATS_INIT;
     pc__resident_stats(t, &s);
     CHECK_INT(s.stored + s.refused + s.failed + s.known, s.offered);
-    CHECK_INT(s.resident + s.evicted + s.removed + s.lost, s.stored);
+    CHECK_INT(s.segments + s.evicted + s.removed + s.lost, s.stored);
     CHECK_INT(s.hits + s.misses + s.load_failed, s.lookups);
-    CHECK(s.resident_bytes <= s.budget_bytes);
-    CHECK(s.pinned_bytes + s.staging_bytes <= s.resident_bytes);
+    CHECK(s.segment_bytes <= s.budget_bytes);
+    CHECK(s.pinned_bytes + s.staging_bytes <= s.segment_bytes);
     return s;
 }
 
@@ -158,7 +158,7 @@ static void pins_of_owners(void)
     for (uint64_t owner = 0; owner < 5; owner++) {
         pc__resident_unpin_owner(t, owner);
         pc__resident_clear(t);
-        CHECK_INT(balanced(t).resident, 300 - 60 * (owner + 1));
+        CHECK_INT(balanced(t).segments, 300 - 60 * (owner + 1));
     }
     CHECK_INT(balanced(t).pinned_bytes, 0);
     pc__resident_free(t);
@@ -197,7 +197,7 @@ static void times(void)
     held = get(t, 5, &reason);
     nap(0.6);
     pc__resident_sweep(t);
-    CHECK_INT(balanced(t).resident, 1); /* 2; also what somebody holds is not served again */
+    CHECK_INT(balanced(t).segments, 1); /* 2; also what somebody holds is not served again */
     CHECK(held && held->token_ids[0] == 5);
     pc__segment_unref(held);
     pc__resident_free(t);
@@ -235,7 +235,7 @@ static void quotas(void)
     for (int32_t i = 0; i < 3; i++)
         CHECK_OK(put(t, i, 8000)); /* of the cache's own salt */
     CHECK_OK(pc__resident_set_quota(t, &mine, 20000));
-    CHECK_INT(balanced(t).resident, 3); /* shrunk */
+    CHECK_INT(balanced(t).segments, 3); /* shrunk */
     CHECK(!has(t, 0) && has(t, 1) && has(t, 2));
     CHECK_OK(put_as(t, &(pc__naming){.key = id_of(3), .salt = &mine, .cost = 1}, 3, 8000, &reason));
     CHECK(!has(t, 1) && has(t, 2) && has(t, 3)
@@ -287,7 +287,7 @@ static void chains(void)
     CHECK(!has(t, 1) && has(t, 2));
     pc__segment_unref(held);
     CHECK_OK(put(t, 20, 25000));
-    CHECK_INT(balanced(t).resident, 1);
+    CHECK_INT(balanced(t).segments, 1);
     pc__resident_free(t);
 }
 
@@ -384,7 +384,7 @@ static void on_event(void *user, const pc_event *event)
 {
     news *n = user;
     n->kinds[event->kind]++;
-    CHECK_INT(event->tier, PC_TIER_HOST);
+    CHECK_INT(event->tier, PC_TIER_RAM);
     CHECK_INT(event->tokens, 1);
     if (event->kind == PC_EVENT_STORE)
         n->stored_bytes += event->bytes;
@@ -397,7 +397,7 @@ static void on_bytes(void *user, uint32_t tier, uint64_t bytes, uint64_t budget)
 {
     news *n = user;
     n->bytes = bytes;
-    CHECK_INT(tier, PC_TIER_HOST);
+    CHECK_INT(tier, PC_TIER_RAM);
     CHECK_INT(budget, 20000);
     has(n->tier, 1);
 }
@@ -441,7 +441,7 @@ static void telling(void)
     CHECK(!pc__resident_knows(t, &content));
     pc__segment_unref(n.kept);
     CHECK_STATUS(put(t, 4, 50000), PC_MISS);
-    CHECK_INT(n.bytes, balanced(t).resident_bytes);
+    CHECK_INT(n.bytes, balanced(t).segment_bytes);
     CHECK_INT(n.stored_bytes, n.bytes);
     pc__resident_clear(t);
     CHECK_INT(n.bytes, 0);
@@ -574,7 +574,7 @@ static void threads(void)
         pc__resident_unpin_owner(t, owner);
     CHECK_INT(balanced(t).pinned_bytes, 0);
     pc__resident_clear(t); /* nobody holds anything: all that was released has been noticed */
-    CHECK_INT(balanced(t).resident, 0);
+    CHECK_INT(balanced(t).segments, 0);
     pc__resident_free(t);
 }
 

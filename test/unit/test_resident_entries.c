@@ -300,14 +300,14 @@ static void compare(const model *m)
         count += k->there ? 1 : 0;
         pinned += k->there && (k->owners || k->internal) ? k->bytes : 0;
     }
-    CHECK_INT(s.resident, count);
+    CHECK_INT(s.segments, count);
     CHECK_INT(s.evicted, m->evicted);
-    CHECK_INT(s.resident_bytes, bytes_of(m, -1) + m->taken);
+    CHECK_INT(s.segment_bytes, bytes_of(m, -1) + m->taken);
     CHECK_INT(s.pinned_bytes, pinned);
     CHECK_INT(s.staging_bytes, m->taken);
-    CHECK_INT(s.stored, s.resident + s.evicted + s.removed);
+    CHECK_INT(s.stored, s.segments + s.evicted + s.removed);
     CHECK_INT(s.offered, s.stored + s.refused + s.failed + s.known);
-    CHECK(s.resident_bytes <= BUDGET);
+    CHECK(s.segment_bytes <= BUDGET);
 }
 
 /* What an entry counts may be less than a segment of its size at most does, by the same for all
@@ -325,8 +325,8 @@ static uint64_t less_than_most(void)
     pc__segment_unref(segment);
     pc__resident_stats(t, &s);
     pc__resident_free(t);
-    CHECK(s.resident_bytes > 1000);
-    return pc__resident_cost(1000, 1) - s.resident_bytes;
+    CHECK(s.segment_bytes > 1000);
+    return pc__resident_cost(1000, 1) - s.segment_bytes;
 }
 
 /* A heap's pages at the ends of a block are counted, those of a small one are not. */

@@ -71,8 +71,8 @@ static void cancel_anywhere(void)
         int cancelled = p.left <= 0 && p.last_done < p.total;
         CHECK_STATUS(status, cancelled ? PC_ERR_CANCELLED : PC_OK);
         CHECK_OK(pc_cache_get_stats(w.cache, &s));
-        CHECK_INT(pc_toy_count(w.toy)->live_segments, s.resident);
-        CHECK((s.resident > 0) == (p.last_done > 0));
+        CHECK_INT(pc_toy_count(w.toy)->live_segments, s.segments);
+        CHECK((s.segments > 0) == (p.last_done > 0));
         uint64_t before = pc_toy_count(w.toy)->encoded_tokens, all;
         o.progress_user = &rest;
         CHECK_OK(pc_schema_encode(w.schema, w.cache, &o));
@@ -95,11 +95,11 @@ static void no_room(void)
     pc_cache_stats s = PC_CACHE_STATS_INIT;
     if (!CHECK(toy_start(&w, NULL, 0, 0, toy_schema)))
         return;
-    co.host_bytes = 6000; /* fits the shorter ones */
+    co.ram_bytes = 6000; /* fits the shorter ones */
     CHECK_OK(pc_cache_new(&small, w.context, &co));
     CHECK_STATUS(pc_schema_encode(w.schema, small, NULL), PC_MISS);
     CHECK_OK(pc_cache_get_stats(small, &s));
-    CHECK(s.refused > 0 && s.resident_bytes <= 6000);
+    CHECK(s.refused > 0 && s.segment_bytes <= 6000);
     pc_cache_free(small);
     toy_end(&w);
 }
@@ -189,7 +189,7 @@ static void threads(void)
     pc_cache_stats s = PC_CACHE_STATS_INIT;
     CHECK_OK(pc_cache_clear(w.cache));
     CHECK_OK(pc_cache_get_stats(w.cache, &s));
-    CHECK_INT(s.resident, 0);
+    CHECK_INT(s.segments, 0);
     CHECK_INT(s.hits + s.misses, s.lookups);
     CHECK_INT(s.evicted + s.removed, s.stored);
     CHECK_INT(pc_toy_count(w.toy)->live_segments, 0);

@@ -11,13 +11,13 @@ static const char first[] = "<prompt schema=\"t\"><a x=\"it\"/><u1/>now</prompt>
 static const char second[] = "<prompt schema=\"t\"><u2/>now</prompt>";
 
 static pc_cache *open_cache(const toy_world *w, const char *folder, uint64_t flags,
-                            uint64_t host_bytes)
+                            uint64_t ram_bytes)
 {
     pc_cache_options o = PC_CACHE_OPTIONS_INIT;
     pc_cache *cache = NULL;
     o.flags = flags;
     o.disk_path = folder;
-    o.host_bytes = host_bytes;
+    o.ram_bytes = ram_bytes;
     CHECK_OK(pc_cache_new(&cache, w->context, &o));
     return cache;
 }
@@ -32,11 +32,11 @@ static pc_tier_stats told(pc_cache *cache, uint32_t tier)
 /* Until so many are in HOST. */
 static void wait_for(pc_cache *cache, uint64_t resident)
 {
-    for (int i = 0; i < 5000 && told(cache, PC_TIER_HOST).resident < resident; i++) {
+    for (int i = 0; i < 5000 && told(cache, PC_TIER_RAM).segments < resident; i++) {
         struct timespec t = {0, 1000000};
         nanosleep(&t, NULL);
     }
-    CHECK(told(cache, PC_TIER_HOST).resident >= resident);
+    CHECK(told(cache, PC_TIER_RAM).segments >= resident);
 }
 
 static toy_answer ask(const toy_world *w, pc_cache *cache, const char *text)
@@ -62,9 +62,9 @@ static uint64_t fill(const toy_world *w, const char *folder)
     uint64_t count;
     CHECK_OK(pc_schema_encode(w->schema, cache, NULL));
     CHECK_OK(pc_cache_flush(cache));
-    count = told(cache, PC_TIER_DISK).resident;
+    count = told(cache, PC_TIER_DISK).segments;
     CHECK(count > 5);
-    CHECK_INT(count, told(cache, PC_TIER_HOST).resident);
+    CHECK_INT(count, told(cache, PC_TIER_RAM).segments);
     pc_cache_free(cache);
     return count;
 }
@@ -80,7 +80,7 @@ static void by_wish(const toy_world *w, const char *folder, uint64_t count)
     a = ask(w, cache, first);
     CHECK(same(&a, &alone));
     CHECK_INT(a.stats.tokens_encoded, alone.stats.tokens_encoded ? a.stats.tokens_encoded : 0);
-    CHECK(a.stats.tokens_tier[PC_TIER_HOST] > 0);
+    CHECK(a.stats.tokens_tier[PC_TIER_RAM] > 0);
     CHECK_INT(a.stats.tokens_tier[PC_TIER_DISK], 0);
     CHECK_OK(pc_schema_prefetch(w->schema, cache, NULL, &started)); /* all is there */
     CHECK_INT(started, 0);
@@ -93,7 +93,7 @@ static void by_neighbours(const toy_world *w, const char *folder)
     pc_cache *cache = open_cache(w, folder, PC_CACHE_ALWAYS_LOAD | PC_CACHE_PREFETCH, 0),
              *plain = open_cache(w, folder, PC_CACHE_ALWAYS_LOAD, 0);
     toy_answer alone = ask(w, NULL, second), a = ask(w, cache, first), b = ask(w, plain, first);
-    uint64_t asked = told(plain, PC_TIER_HOST).resident;
+    uint64_t asked = told(plain, PC_TIER_RAM).segments;
     CHECK(same(&a, &b));
     CHECK(a.stats.tokens_tier[PC_TIER_DISK] > 0);
     wait_for(cache, asked + 1); /* the other member of the union */
@@ -110,14 +110,14 @@ static void into_free_room(const toy_world *w, const char *folder)
 {
     pc_cache *cache = open_cache(w, folder, PC_CACHE_ALWAYS_LOAD, 20000);
     toy_answer a = ask(w, cache, first);
-    uint64_t before = told(cache, PC_TIER_HOST).evicted;
+    uint64_t before = told(cache, PC_TIER_RAM).evicted;
     CHECK_OK(pc_schema_prefetch(w->schema, cache, NULL, NULL));
     for (int i = 0; i < 50; i++) {
         struct timespec t = {0, 1000000};
         nanosleep(&t, NULL);
     }
-    CHECK_INT(told(cache, PC_TIER_HOST).evicted, before);
-    CHECK(told(cache, PC_TIER_HOST).resident_bytes <= 20000);
+    CHECK_INT(told(cache, PC_TIER_RAM).evicted, before);
+    CHECK(told(cache, PC_TIER_RAM).segment_bytes <= 20000);
     CHECK_OK(a.status);
     pc_cache_free(cache);
 }
@@ -131,12 +131,12 @@ static void encode_options(const toy_world *w)
     o.pin_owner = 77;
     CHECK_OK(pc_schema_encode(w->schema, cache, &o));
     CHECK_OK(pc_cache_clear(cache));
-    CHECK(told(cache, PC_TIER_HOST).pinned_bytes > 0);
-    CHECK_INT(told(cache, PC_TIER_HOST).pinned_bytes, told(cache, PC_TIER_HOST).resident_bytes);
+    CHECK(told(cache, PC_TIER_RAM).pinned_bytes > 0);
+    CHECK_INT(told(cache, PC_TIER_RAM).pinned_bytes, told(cache, PC_TIER_RAM).segment_bytes);
     CHECK_OK(pc_cache_unpin_owner(cache, 77));
-    CHECK_INT(told(cache, PC_TIER_HOST).pinned_bytes, 0);
+    CHECK_INT(told(cache, PC_TIER_RAM).pinned_bytes, 0);
     CHECK_OK(pc_cache_clear(cache));
-    CHECK_INT(told(cache, PC_TIER_HOST).resident, 0);
+    CHECK_INT(told(cache, PC_TIER_RAM).segments, 0);
     o.pin = 0;
     o.ttl_seconds = 0.05;
     CHECK_OK(pc_schema_encode(w->schema, cache, &o));
@@ -188,8 +188,8 @@ static void without_memory(void)
             return;
         prompt = toy_prompt(&w, first);
         o.flags = PC_CACHE_ALWAYS_LOAD | PC_CACHE_PREFETCH;
-        o.packed_bytes = 1 << 20;
-        o.host_bytes = 12000; /* so that most of it goes to PACKED and comes back */
+        o.compressed_bytes = 1 << 20;
+        o.ram_bytes = 12000; /* so that most of it goes to PACKED and comes back */
         g.max_tokens = 6;
         memory.fail_at = memory.calls + at;
         pc_status status = pc_cache_new(&cache, w.context, &o);
@@ -200,7 +200,7 @@ static void without_memory(void)
             CHECK_OK(pc_cache_flush(cache));
         }
         reached = memory.calls >= memory.fail_at;
-        CHECK(reached || told(cache, PC_TIER_PACKED).hits > 0); /* it was a test of loads */
+        CHECK(reached || told(cache, PC_TIER_COMPRESSED).hits > 0); /* it was a test of loads */
         pc_prompt_free(prompt);
         pc_cache_free(cache);
         toy_end(&w);

@@ -29,14 +29,14 @@ static pc_segment *encode(const pc_model *model, int gap)
 {
     int32_t ids[TOKENS];
     int64_t positions[TOKENS];
-    pc_cut whole = {0, TOKENS};
+    pc_token_range whole = {0, TOKENS};
     pc_segment *segment = NULL;
     pc_encode_args args = {.struct_size = sizeof args,
                            .tokens = ids,
                            .positions = positions,
                            .count = TOKENS,
-                           .cuts = &whole,
-                           .cut_count = 1};
+                           .ranges = &whole,
+                           .range_count = 1};
     for (int i = 0; i < TOKENS; i++) {
         ids[i] = (i * 31 + 5) % VOCAB;
         positions[i] = STARTS_AT + i + (gap && i >= 40 ? 9 : 0);
@@ -362,14 +362,14 @@ static pc_segment *encode_toy(const pc_model *model)
 {
     int32_t ids[5] = {10, 11, 12, 13, 14};
     int64_t positions[5] = {3, 4, 5, 6, 7};
-    pc_cut whole = {0, 5};
+    pc_token_range whole = {0, 5};
     pc_segment *segment = NULL;
     pc_encode_args args = {.struct_size = sizeof args,
                            .tokens = ids,
                            .positions = positions,
                            .count = 5,
-                           .cuts = &whole,
-                           .cut_count = 1};
+                           .ranges = &whole,
+                           .range_count = 1};
     CHECK_OK(pc__encode(model, NULL, &args, &segment));
     return segment;
 }

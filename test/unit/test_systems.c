@@ -268,7 +268,7 @@ static void faults(void)
     CHECK_INT(pc_systems_count(NULL), 0);
     CHECK_OK(pc_systems_get(systems, 0, &info));
     CHECK(!strcmp(info.name, "a") && info.filled == 1);
-    tight.host_bytes = 64;
+    tight.ram_bytes = 64;
     CHECK_OK(pc_cache_new(&cache, w.context, &tight));
     CHECK_OK(pc_systems_new(&small, w.model, cache, NULL));
     CHECK_STATUS(fill(small, "a", "the word"), PC_MISS);

@@ -64,11 +64,11 @@ static void test_put_get(void)
     CHECK_STATUS(disk_put(tier, 5, SIZE, &reason), PC_MISS);
     CHECK_INT(reason, PC_REASON_NONE);
     pc_tier_stats s = disk_stats(tier);
-    CHECK(s.stored == 40 && s.known == 1 && s.hits == 40 && s.misses == 40 && s.resident == 40
-          && s.adopted == 0);
+    CHECK(s.stored == 40 && s.known == 1 && s.hits == 40 && s.misses == 40 && s.segments == 40
+          && s.found == 0);
     disk_files files = disk_look(path);
     CHECK(files.records == 40 && files.drafts == 0);
-    CHECK_INT(files.record_bytes, s.resident_bytes);
+    CHECK_INT(files.record_bytes, s.segment_bytes);
     CHECK_INT(disk_usage(path, &dirty), files.record_bytes);
     CHECK_INT(dirty, 0);
     pc__id content = disk_key(1000007), key = disk_key(7);
@@ -80,7 +80,7 @@ static void test_put_get(void)
     CHECK_INT(disk_look(path).records, 0);
     CHECK_INT(disk_usage(path, &dirty), 0);
     s = disk_stats(tier);
-    CHECK(s.removed == 40 && s.resident == 0 && s.resident_bytes == 0);
+    CHECK(s.removed == 40 && s.segments == 0 && s.segment_bytes == 0);
     disk_close_tier(tier);
 }
 
@@ -168,10 +168,10 @@ static void test_budget(void)
         CHECK(disk_look(path).record_bytes <= budget);
     }
     pc_tier_stats s = disk_stats(tier);
-    CHECK(s.resident == 5 && s.evicted == 15 && s.resident_bytes <= budget);
+    CHECK(s.segments == 5 && s.evicted == 15 && s.segment_bytes <= budget);
     CHECK_STATUS(disk_put(tier, 99, 20 * SIZE, &reason), PC_MISS);
     CHECK_INT(reason, PC_REASON_NO_ROOM);
-    CHECK_INT(disk_stats(tier).resident, 5);
+    CHECK_INT(disk_stats(tier).segments, 5);
     /* one that has been used stays */
     CHECK_OK(disk_get(tier, 15, SIZE, NULL));
     CHECK_OK(disk_get(tier, 15, SIZE, NULL));
@@ -187,13 +187,13 @@ static void test_budget(void)
     }
     CHECK_STATUS(disk_put(tier, 40, SIZE, &reason), PC_MISS);
     CHECK_INT(reason, PC_REASON_NO_ROOM);
-    CHECK_INT(disk_stats(tier).resident, 5);
+    CHECK_INT(disk_stats(tier).segments, 5);
     toy_image_free(&t);
     disk_close_tier(tier);
     /* one as large as the budget */
     pc__tier *full = disk_open_tier(disk_fresh_folder(), one);
     CHECK_OK(disk_put(full, 0, SIZE, NULL));
-    CHECK_INT(disk_stats(full).resident_bytes, one);
+    CHECK_INT(disk_stats(full).segment_bytes, one);
     disk_close_tier(full);
 }
 
@@ -213,7 +213,7 @@ static void test_smaller_budget(int by_closing)
     tier = disk_open_tier(path, budget);
     s = disk_stats(tier);
     CHECK_INT(disk_look(path).records, RECORDS);
-    CHECK_INT(s.resident, RECORDS);
+    CHECK_INT(s.segments, RECORDS);
     CHECK_INT(s.excess_bytes, before - budget);
     CHECK(s.evicted == 0 && s.evicted_behind == 0);
     for (uint32_t n = 0; n < 5; n++) {
@@ -228,10 +228,10 @@ static void test_smaller_budget(int by_closing)
         CHECK(disk_balances(tier));
     s = disk_stats(tier);
     if (!by_closing) {
-        CHECK(s.excess_bytes == 0 && s.resident_bytes <= budget
+        CHECK(s.excess_bytes == 0 && s.segment_bytes <= budget
               && disk_look(path).record_bytes <= budget);
         CHECK_INT(s.evicted_behind, s.evicted - swept);
-        CHECK(s.resident > 10); /* and no more than that */
+        CHECK(s.segments > 10); /* and no more than that */
     }
     disk_close_tier(tier);
     CHECK(disk_look(path).record_bytes <= budget);
@@ -267,7 +267,7 @@ static void test_chain(void)
     tier = disk_open_tier(path, one + 100); /* chains survive a restart */
     while (tier->ops->sweep(tier))
         ;
-    CHECK(!tier->ops->may_have(tier, &key, &bytes) || disk_stats(tier).resident == 1);
+    CHECK(!tier->ops->may_have(tier, &key, &bytes) || disk_stats(tier).segments == 1);
     key = disk_key(2);
     CHECK(!tier->ops->may_have(tier, &key, &bytes));
     disk_close_tier(tier);
@@ -342,7 +342,7 @@ static void test_two(void)
         CHECK_OK(disk_get(a, n, SIZE, NULL));
         CHECK_OK(disk_get(b, n, SIZE, NULL));
     }
-    CHECK(disk_stats(a).adopted == 2 && disk_stats(b).adopted == 2);
+    CHECK(disk_stats(a).found == 2 && disk_stats(b).found == 2);
     CHECK_STATUS(disk_put(a, 0, SIZE, NULL), PC_MISS);
     key = disk_key(1);
     a->ops->remove(a, &key);
@@ -397,14 +397,14 @@ static void test_restart(void)
     CHECK_OK(disk_get(other, 5, SIZE, NULL));
     disk_close_tier(other);
     tier = disk_open_tier(path, 0);
-    CHECK_INT(disk_stats(tier).adopted, 10);
+    CHECK_INT(disk_stats(tier).found, 10);
     pc__id content = disk_key(1000003);
     CHECK(tier->ops->knows(tier, &content));
     disk_close_tier(tier);
     CHECK(evict_all_but(path, 4, one + 10));
     CHECK(!unlink(index));
     tier = disk_open_tier(path, 0);
-    CHECK_INT(disk_stats(tier).adopted, 1);
+    CHECK_INT(disk_stats(tier).found, 1);
     content = disk_key(1000004);
     CHECK(tier->ops->knows(tier, &content));
     CHECK_OK(disk_get(tier, 4, SIZE, NULL));
@@ -437,7 +437,7 @@ static void test_damaged_index(const char *file)
         pc_test_write(name, changed, cut < size ? cut : size);
         free(changed);
         tier = disk_open_tier(path, 0);
-        if (!tier || !CHECK_INT(disk_stats(tier).adopted, 3))
+        if (!tier || !CHECK_INT(disk_stats(tier).found, 3))
             break;
         CHECK_OK(disk_get(tier, (uint32_t)cut % 3, 100, NULL));
         disk_close_tier(tier);
@@ -500,7 +500,7 @@ static void test_sealed(void)
         CHECK_OK(disk_get(open, 1, SIZE, NULL));
         CHECK_OK(disk_get(tier, 1, SIZE, key));
         CHECK_INT(disk_look(path).records, 3);
-        CHECK_INT(disk_stats(open).resident, round ? 3 : 2); /* the stranger's came later */
+        CHECK_INT(disk_stats(open).segments, round ? 3 : 2); /* the stranger's came later */
         disk_close_tier(stranger);
         disk_close_tier(open);
         disk_close_tier(tier);

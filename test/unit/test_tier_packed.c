@@ -43,7 +43,7 @@ static void make(sample *s, int32_t n, size_t bytes)
     s->image.key = id_of(n);
     memcpy(s->image.architecture, "llama", 6);
     s->image.dtype = PC_DTYPE_BF16;
-    s->image.layout = PC_LAYOUT_HOST;
+    s->image.layout = PC_LAYOUT_APPLICATION;
     s->image.cost = 1;
     s->image.tokens = 1;
     s->image.token_ids = &s->token;
@@ -149,9 +149,9 @@ static pc_tier_stats balanced(pc__tier *tier)
     tier->ops->stats(tier, &s);
     CHECK_INT(s.struct_size, sizeof s);
     CHECK_INT(s.stored + s.refused + s.failed + s.known, s.offered);
-    CHECK_INT(s.resident + s.evicted + s.removed + s.lost, s.stored);
+    CHECK_INT(s.segments + s.evicted + s.removed + s.lost, s.stored);
     CHECK_INT(s.hits + s.misses + s.load_failed, s.lookups);
-    CHECK(s.resident_bytes <= s.budget_bytes && s.staging_bytes <= s.resident_bytes);
+    CHECK(s.segment_bytes <= s.budget_bytes && s.staging_bytes <= s.segment_bytes);
     return s;
 }
 
@@ -162,7 +162,7 @@ static void comes_back(void)
     uint64_t bytes = 1;
     uint32_t reason = 9;
     sample s;
-    CHECK_INT(tier->ops->id, PC_TIER_PACKED);
+    CHECK_INT(tier->ops->id, PC_TIER_COMPRESSED);
     CHECK_STATUS(get(tier, 1, BLOCK), PC_MISS);
     CHECK(!tier->ops->may_have(tier, &key, &bytes) && bytes == 0);
     make(&s, 1, BLOCK);
@@ -189,7 +189,7 @@ static void comes_back(void)
     CHECK(!has(tier, 1) && !tier->ops->knows(tier, &content));
     tier->ops->clear(tier);
     CHECK_INT(balanced(tier).removed, 2);
-    CHECK_INT(balanced(tier).resident_bytes, 0);
+    CHECK_INT(balanced(tier).segment_bytes, 0);
     tier->ops->free(tier);
 }
 
@@ -206,7 +206,7 @@ static void budget(void)
     CHECK_INT(balanced(tier).evicted, 1);
     CHECK_STATUS(put_bytes(tier, 5, 30000, &reason), PC_MISS);
     CHECK_INT(reason, PC_REASON_NO_ROOM);
-    CHECK_INT(balanced(tier).resident, 4); /* it would not have fitted: nothing has gone */
+    CHECK_INT(balanced(tier).segments, 4); /* it would not have fitted: nothing has gone */
     /* what is being read stays, and stays readable when it is removed; its bytes count until then
      */
     CHECK_OK(open_it(tier, 2, &source));
@@ -215,14 +215,14 @@ static void budget(void)
     CHECK(has(tier, 2));
     tier->ops->clear(tier);
     CHECK(!has(tier, 2));
-    CHECK(balanced(tier).resident_bytes > BLOCKS * BLOCK);
+    CHECK(balanced(tier).segment_bytes > BLOCKS * BLOCK);
     for (int32_t n = 30; n < 50; n++)
         CHECK_OK(put(tier, n));
-    CHECK_INT(balanced(tier).resident, 3);
+    CHECK_INT(balanced(tier).segments, 3);
     CHECK_OK(check_source(source, 2, BLOCK));
     source->close(source);
     CHECK_OK(put(tier, 50));
-    CHECK_INT(balanced(tier).resident, 4);
+    CHECK_INT(balanced(tier).segments, 4);
     tier->ops->free(tier);
 }
 
@@ -319,7 +319,7 @@ static void on_event(void *user, const pc_event *event)
 {
     news *n = user;
     n->kinds[event->kind]++;
-    CHECK_INT(event->tier, PC_TIER_PACKED);
+    CHECK_INT(event->tier, PC_TIER_COMPRESSED);
     CHECK_INT(event->tokens, 1);
     has(n->tier, 1); /* would wait for ever if it were under the lock */
 }
@@ -327,7 +327,7 @@ static void on_event(void *user, const pc_event *event)
 static void on_bytes(void *user, uint32_t tier, uint64_t bytes, uint64_t budget_bytes)
 {
     news *n = user;
-    CHECK_INT(tier, PC_TIER_PACKED);
+    CHECK_INT(tier, PC_TIER_COMPRESSED);
     CHECK(bytes <= budget_bytes);
     n->bytes = bytes;
     has(n->tier, 1);
@@ -342,7 +342,7 @@ static void telling(void)
         CHECK_OK(put(tier, i));
     CHECK_OK(get(tier, 2, BLOCK));
     CHECK_STATUS(put_bytes(tier, 9, 40000, &reason), PC_MISS);
-    CHECK_INT(n.bytes, balanced(tier).resident_bytes);
+    CHECK_INT(n.bytes, balanced(tier).segment_bytes);
     tier->ops->clear(tier);
     CHECK_INT(n.bytes, 0);
     CHECK_INT(n.kinds[PC_EVENT_STORE], 3);
@@ -484,7 +484,7 @@ static void threads(void)
     CHECK_INT(balanced(tier).lookups, THREADS * ROUNDS);
     CHECK_INT(balanced(tier).staging_bytes, 0);
     tier->ops->clear(tier);
-    CHECK_INT(balanced(tier).resident_bytes, 0);
+    CHECK_INT(balanced(tier).segment_bytes, 0);
     tier->ops->free(tier);
 }
 

@@ -97,9 +97,9 @@ static void start(world *w, double ttl)
     pc__tier *tiers[PC_TIER_COUNT] = {NULL};
     memset(w, 0, sizeof *w);
     atomic_store(&w->gate, 1);
-    o.host_bytes = 64 << 20;
+    o.ram_bytes = 64 << 20;
     o.ttl_seconds = ttl;
-    for (uint32_t t = PC_TIER_PACKED; t <= PC_TIER_DISK; t++) {
+    for (uint32_t t = PC_TIER_COMPRESSED; t <= PC_TIER_DISK; t++) {
         w->tiers[t].ops = (pc__tier_ops){t,      has_none, open_none, NULL,     note,    knows_none,
                                          forget, nothing,  no_sweep,  no_stats, nothing, NULL};
         w->tiers[t].tier.ops = &w->tiers[t].ops;
@@ -166,7 +166,7 @@ static void names(void)
     r = written(&w, &(pc__naming){.key = content}, 0);
     CHECK(!r->has_content && !r->has_before && !r->lossy);
     CHECK(pc__id_equal(&r->salt, &w.cache->salt_id));
-    CHECK_INT(w.tiers[PC_TIER_PACKED].puts, 0); /* it is in HOST */
+    CHECK_INT(w.tiers[PC_TIER_COMPRESSED].puts, 0); /* it is in HOST */
     end(&w);
 }
 
@@ -201,7 +201,7 @@ static void room(int in_host)
     start(&w, 0);
     pc_segment *all = make(in_host ? w.cache->room_inside : w.cache->room_outside, 0),
                *one = make(1, 0);
-    w.cache->tiers[PC_TIER_PACKED] = NULL; /* it would have to share */
+    w.cache->tiers[PC_TIER_COMPRESSED] = NULL; /* it would have to share */
     for (int round = 1; round <= 2; round++) {
         atomic_store(&w.gate, 0);
         pc__write_behind(w.cache, &(pc__naming){.cost = 1}, all, in_host);
@@ -226,7 +226,7 @@ static void distrusted(void)
     start(&w, 0);
     for (int i = 0; i < 3; i++)
         pc__estimate_failed(&w.cache->estimate, PC_TIER_DISK, 100, 0.1, PC_REASON_IO);
-    w.cache->tiers[PC_TIER_PACKED] = NULL;
+    w.cache->tiers[PC_TIER_COMPRESSED] = NULL;
     atomic_store(&w.gate, 0);
     pc__write_behind(w.cache, &(pc__naming){.cost = 1}, segment, 1);
     CHECK_INT(unwritten(&w), 0);
@@ -250,16 +250,16 @@ static void evicted(void)
     start(&w, 0);
     pc__write_evicted(w.cache, &(pc__naming){.cost = 1}, segment);
     CHECK_OK(pc_cache_flush(w.cache));
-    CHECK_INT(w.tiers[PC_TIER_PACKED].puts, 1);
+    CHECK_INT(w.tiers[PC_TIER_COMPRESSED].puts, 1);
     CHECK_INT(w.tiers[PC_TIER_DISK].puts, 0);
     atomic_store(&segment->unwritten, 1);
     pc__write_evicted(w.cache, &(pc__naming){.cost = 1}, segment);
     CHECK_OK(pc_cache_flush(w.cache));
-    CHECK_INT(w.tiers[PC_TIER_PACKED].puts, 1);
+    CHECK_INT(w.tiers[PC_TIER_COMPRESSED].puts, 1);
     pc__write_behind(w.cache, &(pc__naming){.cost = 1}, segment,
                      0); /* for which HOST had no room */
     CHECK_OK(pc_cache_flush(w.cache));
-    CHECK(w.tiers[PC_TIER_PACKED].puts == 2 && w.tiers[PC_TIER_DISK].puts == 1);
+    CHECK(w.tiers[PC_TIER_COMPRESSED].puts == 2 && w.tiers[PC_TIER_DISK].puts == 1);
     pc__segment_unref(segment);
     end(&w);
 }

@@ -229,7 +229,7 @@ static int load(char **argv)
                     : !strcmp(argv[3], "bf16") ? PC_DTYPE_BF16
                     : !strcmp(argv[3], "int8") ? PC_DTYPE_I8
                                                : PC_DTYPE_DEFAULT;
-    cache.host_bytes = UINT64_C(4) << 30;
+    cache.ram_bytes = UINT64_C(4) << 30;
     side.info = (pc_model_info)PC_MODEL_INFO_INIT;
     if (pc_context_new(&side.context, &context) < 0
         || pc_model_load(&side.model, side.context, argv[1], &model) < 0

@@ -11,8 +11,8 @@
  * load has to. share, fresh_share: seconds of that reading / seconds of loading, so that a codec
  * which makes files smaller is not credited with it; best_share: of the fastest of each, for a
  * machine that has other things to do. RAW on DISK comes twice: as a cache does it by itself, which
- * maps the files where it can ("map"), and reading them (PC_CACHE_NO_MAP, "read"). Rates of a codec
- * are those of one core: the counters of PACKED, checksums and memory included. */
+ * maps the files where it can ("map"), and reading them (PC_CACHE_NO_MMAP, "read"). Rates of a
+ * codec are those of one core: the counters of PACKED, checksums and memory included. */
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -23,8 +23,8 @@
 
 enum { MOST_REPEATS = 64 };
 static const char *const codec_names[] = {"raw", "zstd", "int8", "int4"}; /* PC_CODEC_RAW … */
-static const uint32_t tiers[] = {PC_TIER_PACKED, PC_TIER_DISK, PC_TIER_REMOTE};
-static const char *const tier_names[] = {"packed", "disk", "remote"};
+static const uint32_t tiers[] = {PC_TIER_COMPRESSED, PC_TIER_DISK, PC_TIER_REMOTE};
+static const char *const tier_names[] = {"compressed", "disk", "remote"};
 
 typedef struct arguments {
     bench_model_options model;
@@ -38,7 +38,7 @@ typedef struct arguments {
 typedef struct case_result {
     size_t tier, codec;
     const char *page_cache; /* of a disk: "warm", "cold"; else NULL */
-    int no_map;             /* PC_CACHE_NO_MAP */
+    int no_map;             /* PC_CACHE_NO_MMAP */
     int mapped;             /* files were mapped, not read */
     uint64_t stored;
     double load[MOST_REPEATS], read[MOST_REPEATS], fresh[MOST_REPEATS]; /* seconds */
@@ -84,7 +84,7 @@ enum { HOST_STATES = 17 };
 static int make_entries(entries *e, const bench_model *b, const store_states *s, size_t tier)
 {
     uint64_t first = (uint64_t)(machine_now() * 1e9) << 16;
-    size_t aliases = tiers[tier] == PC_TIER_PACKED ? 2 * HOST_STATES / s->count + 1 : 1;
+    size_t aliases = tiers[tier] == PC_TIER_COMPRESSED ? 2 * HOST_STATES / s->count + 1 : 1;
     *e = (entries){calloc(aliases * s->count, sizeof *e->items), 0, s->count, 0};
     for (size_t i = 0; e->items && i < aliases * s->count; i++) {
         e->items[i].state = &s->items[i % s->count];
@@ -100,13 +100,13 @@ static int open_cache(pc_cache **out, const bench_model *b, const arguments *a,
                       int no_map)
 {
     pc_cache_options o = PC_CACHE_OPTIONS_INIT;
-    o.host_bytes = HOST_STATES * (s->largest + 4096);
-    o.flags = PC_CACHE_ALWAYS_LOAD | (no_map ? PC_CACHE_NO_MAP : 0);
+    o.ram_bytes = HOST_STATES * (s->largest + 4096);
+    o.flags = PC_CACHE_ALWAYS_LOAD | (no_map ? PC_CACHE_NO_MMAP : 0);
     o.deadline_seconds = 600;
     o.io_threads = (uint32_t)a->io_threads;
-    if (tiers[tier] == PC_TIER_PACKED) {
-        o.packed_bytes = (3 * HOST_STATES + s->count) * s->largest + (64 << 20);
-        o.packed_codec = (uint32_t)codec + PC_CODEC_RAW;
+    if (tiers[tier] == PC_TIER_COMPRESSED) {
+        o.compressed_bytes = (3 * HOST_STATES + s->count) * s->largest + (64 << 20);
+        o.compressed_codec = (uint32_t)codec + PC_CODEC_RAW;
         o.io_threads = 1; /* rates of one core */
     } else if (tiers[tier] == PC_TIER_DISK) {
         o.disk_path = folder;
@@ -180,7 +180,7 @@ static double get_all(pc_cache *cache, entries *e, size_t tier, case_result *che
 {
     double seconds = 0;
     size_t loads = 0;
-    if (tiers[tier] != PC_TIER_PACKED && pc_cache_clear(cache) < 0) {
+    if (tiers[tier] != PC_TIER_COMPRESSED && pc_cache_clear(cache) < 0) {
         input_error("clear", NULL);
         return -1;
     }
@@ -213,7 +213,7 @@ static double copy_seconds(uint64_t bytes, void *memory, size_t size)
 
 static double read_once(const case_result *r, const file_tree *files, void *memory, size_t size)
 {
-    if (tiers[r->tier] == PC_TIER_PACKED)
+    if (tiers[r->tier] == PC_TIER_COMPRESSED)
         return copy_seconds(r->stored, memory, size);
     return tiers[r->tier] == PC_TIER_DISK ? read_files(files, memory, size) : NAN;
 }
@@ -338,9 +338,9 @@ static int measure_codec(double *compress, double *decompress, const bench_model
     if (code == EXIT_OK && (code = open_cache(&cache, b, a, s, 0, codec, NULL, 0)) == EXIT_OK
         && (code = put_all(cache, b, &e)) == EXIT_OK
         && (code = all_once(cache, &e, 0)) == EXIT_OK) {
-        pc_cache_get_tier_stats(cache, PC_TIER_PACKED, &before);
+        pc_cache_get_tier_stats(cache, PC_TIER_COMPRESSED, &before);
         if ((code = all_once(cache, &e, 0)) == EXIT_OK) {
-            pc_cache_get_tier_stats(cache, PC_TIER_PACKED, &after);
+            pc_cache_get_tier_stats(cache, PC_TIER_COMPRESSED, &after);
             *compress = rate(before.stored * s->largest, before.seconds_written);
             *decompress = rate((after.hits - before.hits) * s->largest,
                                after.seconds_read - before.seconds_read);
@@ -457,7 +457,7 @@ int bench_store(int argc, char **argv)
                                   "LIST] [--tier LIST] [options]",
                                   "what tiers and codecs of the store give", NULL};
     arguments a = {.codec_list = "raw,zstd,int8,int4",
-                   .tier_list = "packed,disk",
+                   .tier_list = "compressed,disk",
                    .segments = 4,
                    .tokens = 1024,
                    .repeats = 5};
@@ -467,7 +467,8 @@ int bench_store(int argc, char **argv)
         {"text", OPTION_FILE, &a.text, "whose tokens are computed; else ids without meaning", NULL,
          0, 0},
         {"codec", OPTION_TEXT, &a.codec_list, "of raw,zstd,int8,int4 (all)", NULL, 0, 0},
-        {"tier", OPTION_TEXT, &a.tier_list, "of packed,disk,remote (packed,disk)", NULL, 0, 0},
+        {"tier", OPTION_TEXT, &a.tier_list, "of compressed,disk,remote (compressed,disk)", NULL, 0,
+         0},
         {"remote", OPTION_TEXT, &a.remote,
          "server of the tier remote: redis://host[:port][/db], or rediss:// with TLS", NULL, 0, 0},
         {"folder", OPTION_DIR, &a.folder, "where the tier disk makes its folder ($TMPDIR or /tmp)",
@@ -487,7 +488,7 @@ int bench_store(int argc, char **argv)
     if (!(a.codecs = read_list(a.codec_list, codec_names, 4)))
         return usage_error(&about, "--codec '%s' is no list of raw,zstd,int8,int4", a.codec_list);
     if (!(a.tiers = read_list(a.tier_list, tier_names, 3)))
-        return usage_error(&about, "--tier '%s' is no list of packed,disk,remote", a.tier_list);
+        return usage_error(&about, "--tier '%s' is no list of compressed,disk,remote", a.tier_list);
     if (a.text && !a.model.model)
         return usage_error(&about, "--text needs --model, which cuts it into tokens");
     if (a.remote ? !(a.tiers & 4) : (a.tiers & 4) != 0)

@@ -88,7 +88,7 @@ static int read_shares(bench *b)
     return b->share_count ? EXIT_OK : usage_error(&about, "--share is empty");
 }
 
-static double resident_bytes(void)
+static double segment_bytes(void)
 {
     double pages = 0, all;
     FILE *f = fopen("/proc/self/statm", "r");
@@ -124,7 +124,7 @@ static void describe_block(block *b, uint32_t number, uint64_t bytes)
     b->raw = (pc_raw)PC_RAW_INIT;
     b->raw.model = model_id;
     b->raw.dtype = PC_DTYPE_BF16;
-    b->raw.layout = PC_LAYOUT_HOST;
+    b->raw.layout = PC_LAYOUT_APPLICATION;
     b->raw.tokens = &b->token;
     b->raw.token_count = 1;
     b->raw.block_bytes = &b->bytes;
@@ -190,7 +190,7 @@ static int replay(const bench *b, pc_cache *cache, row *r)
 #ifdef __GLIBC__
     malloc_trim(0); /* what an earlier row has left would hide what this one takes */
 #endif
-    most = rss = resident_bytes();
+    most = rss = segment_bytes();
     for (size_t q = 0; q < t->request_count && code == EXIT_OK && !is_interrupted(NULL); q++) {
         size_t count = t->first[q + 1] - t->first[q], i = 0;
         if (count > room) {
@@ -204,7 +204,7 @@ static int replay(const bench *b, pc_cache *cache, row *r)
         while (i-- > 0)
             pc_segment_free(held[i]);
         if (q % 64 == 0 || q + 1 == t->request_count) {
-            double now = resident_bytes();
+            double now = segment_bytes();
             most = now > most ? now : most;
         }
     }
@@ -222,7 +222,7 @@ static int with_cache(const bench *b, uint64_t budget, int (*run)(const bench *,
     pc_cache_options o = PC_CACHE_OPTIONS_INIT;
     pc_cache *cache = NULL;
     int code;
-    o.host_bytes = budget;
+    o.ram_bytes = budget;
     if (pc_cache_new(&cache, b->context, &o) < 0)
         return input_error("cache", NULL);
     code = run(b, cache, r);
@@ -238,7 +238,7 @@ static int measure_entry(const bench *b, pc_cache *cache, row *r)
     pc_segment_free(segment);
     if (code == EXIT_OK && pc_cache_get_stats(cache, &stats) < 0)
         code = input_error("statistics", NULL);
-    r->budget = stats.resident_bytes;
+    r->budget = stats.segment_bytes;
     return code;
 }
 

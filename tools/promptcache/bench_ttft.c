@@ -26,7 +26,7 @@ typedef struct bench {
     int32_t *tokens;
 } bench;
 
-static double resident_bytes(void)
+static double segment_bytes(void)
 {
     FILE *file = fopen("/proc/self/status", "r");
     char line[256];
@@ -92,7 +92,7 @@ static result sum_up(const arguments *a, const bench *b, double *full, double *c
                      double *assemble, double low, double high)
 {
     size_t n = (size_t)a->repeats;
-    double resident = resident_bytes(); /* before the buffers of the next lines count too */
+    double resident = segment_bytes(); /* before the buffers of the next lines count too */
     double ctx = (double)a->context, fresh = (double)a->fresh, reading;
     double full_flops = linear_flops(b, ctx) + attention_flops(b, ctx / 2) * ctx;
     double new_flops = linear_flops(b, fresh) + attention_flops(b, ctx - fresh / 2) * fresh;
@@ -185,7 +185,7 @@ static int load(const arguments *a, bench *b)
     options.compute = COMPUTE_DTYPE(a->compute);
     options.kv = (uint32_t)a->kv;
     options.progress = stop_loading;
-    cache.host_bytes = UINT64_C(8) << 30;
+    cache.ram_bytes = UINT64_C(8) << 30;
     int code = open_context(&b->context);
     if (code >= 0)
         return code;

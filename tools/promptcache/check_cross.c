@@ -25,7 +25,7 @@ static int logits_of(crossing *x, size_t count, size_t rows, float *out)
     size_t vocab = (size_t)x->c->info.vocab;
     float *all = check_new_logits(x->c, count);
     pc_lane lane = {NULL, 0, x->ids->data, x->positions, count, NULL};
-    int ok = all && check_eval(x->c, &lane, 1, PC_SEE_BY_POSITION, count, all, NULL, 0);
+    int ok = all && check_eval(x->c, &lane, 1, PC_VISIBLE_BY_POSITION, count, all, NULL, 0);
     if (!all)
         x->c->code = plain_error("out of memory for %s", x->ids->name);
     if (ok)
@@ -62,7 +62,7 @@ static int answer(checking *c, const int32_t *ids, size_t count, size_t wanted, 
     pc_status status;
     size_t made = 0;
     options.max_tokens = (uint32_t)wanted;
-    options.regime_length = wanted == 1 ? count : 0; /* by itself: what it may reach */
+    options.rope_regime_length = wanted == 1 ? count : 0; /* by itself: what it may reach */
     status = pc_prompt_from_tokens(&prompt, c->model, ids, count);
     if (status >= 0)
         status = pc_sequence_new(&sequence, prompt, NULL, &options);

@@ -203,8 +203,8 @@ int check_eval(checking *c, const pc_lane *lanes, size_t count, uint32_t see, ui
     pc_eval_args args = PC_EVAL_ARGS_INIT;
     args.lanes = lanes;
     args.lane_count = count;
-    args.see = see;
-    args.regime_length = regime;
+    args.visibility = see;
+    args.rope_regime_length = regime;
     args.logits = logits;
     args.segments = segments;
     args.trace = trace ? keep : NULL;
@@ -295,7 +295,8 @@ static void plain(checking *c, const char *prefix)
     tokens t = tokens_of(c, prefix);
     pc_span spans[80];
     if (t.count)
-        run_case(c, prefix, spans, 0, &t, PC_SEE_BY_POSITION, golden_regime(&c->golden, prefix));
+        run_case(c, prefix, spans, 0, &t, PC_VISIBLE_BY_POSITION,
+                 golden_regime(&c->golden, prefix));
     free(t.positions);
 }
 
@@ -340,7 +341,7 @@ static void encoder(checking *c, const char *prefix)
     if (count > 4096 || (types && types->count < count))
         c->code = plain_error("%s: more than 4096 ids, or fewer types", ids->name);
     pc_lane lane = {NULL, 0, ids->data, positions, count, types ? types->data : NULL};
-    if (check_eval(c, &lane, 1, PC_SEE_ALL, 0, NULL, NULL, 1)) {
+    if (check_eval(c, &lane, 1, PC_VISIBLE_ALL, 0, NULL, NULL, 1)) {
         if (maps && c->stages[4].layers)
             widen(c, maps);
         for (size_t s = 0; s < sizeof stages / sizeof *stages; s++)
@@ -354,7 +355,7 @@ static pc_segment *module(checking *c, const char *prefix, uint64_t regime, int6
     tokens t = tokens_of(c, prefix);
     pc_segment *segment = NULL;
     pc_lane lane = {NULL, 0, t.ids, t.positions, t.count, NULL};
-    if (t.count && check_eval(c, &lane, 1, PC_SEE_BY_POSITION, regime, NULL, &segment, 1)) {
+    if (t.count && check_eval(c, &lane, 1, PC_VISIBLE_BY_POSITION, regime, NULL, &segment, 1)) {
         *start = t.positions[0];
         compare_stage(c, prefix, 2);
         compare_stage(c, prefix, 3);
@@ -380,8 +381,8 @@ static void modular(checking *c)
         spans[count] = (pc_span){segment, start, 0, 0};
     }
     if (t.count && count && !c->code) {
-        run_case(c, "modular_all", spans, count, &t, PC_SEE_ALL, regime);
-        run_case(c, "modular_pos", spans, count, &t, PC_SEE_BY_POSITION,
+        run_case(c, "modular_all", spans, count, &t, PC_VISIBLE_ALL, regime);
+        run_case(c, "modular_pos", spans, count, &t, PC_VISIBLE_BY_POSITION,
                  golden_regime(&c->golden, "modular_pos"));
     }
     for (size_t i = 0; i < count; i++)
@@ -401,7 +402,7 @@ static pc_segment *extend(checking *c, const pc_span *spans, size_t count, const
         c->code = plain_error("%s: more than 4096 ids", ids->name);
     for (size_t i = 0; i < length && i < 4096; i++)
         positions[i] = start + (int64_t)i;
-    check_eval(c, &lane, 1, PC_SEE_BY_POSITION, regime, NULL, &segment, 0);
+    check_eval(c, &lane, 1, PC_VISIBLE_BY_POSITION, regime, NULL, &segment, 0);
     return segment;
 }
 
@@ -490,7 +491,8 @@ static void shared(checking *c)
     float *logits = check_new_logits(c, count);
     c->finals = finals ? calloc(count * (size_t)c->info.hidden + finals->count, sizeof *c->finals)
                        : NULL;
-    if (check_eval(c, lanes, count, PC_SEE_BY_POSITION, regime, logits, query, finals != NULL)) {
+    if (check_eval(c, lanes, count, PC_VISIBLE_BY_POSITION, regime, logits, query,
+                   finals != NULL)) {
         check_tensor(c, want, logits, count * (size_t)c->info.vocab);
         leaf_states(c, &leaf_rows[0], query[0]);
         if (finals)
@@ -543,7 +545,7 @@ static void relocate(checking *c)
         pc_lane lane = {NULL, 0, ids->data, positions, ids->count, NULL};
         for (size_t i = 0; i < ids->count; i++)
             positions[i] = (pass ? to : from) + (int64_t)i;
-        if (check_eval(c, &lane, 1, PC_SEE_BY_POSITION, regime, NULL, &segment, 1)) {
+        if (check_eval(c, &lane, 1, PC_VISIBLE_BY_POSITION, regime, NULL, &segment, 1)) {
             read_and_compare(c, segment, pass ? to : from, pass ? "k_fresh" : "k_from", 0);
             if (!pass && c->info.relocatable) {
                 read_and_compare(c, segment, to, "k_moved", 0);
@@ -574,7 +576,7 @@ static void with_maps(checking *c, char which, const float *const *const *maps, 
         positions[i] = (int64_t)i;
     pc_lane lane = {NULL, 0, ids->data, positions, ids->count, NULL};
     c->maps = maps;
-    if (check_eval(c, &lane, 1, PC_SEE_ALL, golden_regime(&c->golden, "mapreuse"), logits, NULL,
+    if (check_eval(c, &lane, 1, PC_VISIBLE_ALL, golden_regime(&c->golden, "mapreuse"), logits, NULL,
                    1)) {
         if (logits)
             check_tensor(c, want, logits, want->count);

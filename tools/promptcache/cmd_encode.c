@@ -18,7 +18,7 @@ typedef struct tier_news {
 typedef struct arguments {
     const char *model;
     file_list schemas;
-    long encoding, compute, kv, priority, regime_length;
+    long encoding, compute, kv, priority, rope_regime_length;
     int json;
     pml_options pml;
     relay_options relay;
@@ -101,7 +101,7 @@ static int encode(const arguments *a, const objects *o, const pc_schema *schema)
     options.encoding = (uint32_t)a->encoding;
     options.progress = stop_encoding;
     options.priority = (int32_t)a->priority;
-    options.regime_length = (uint64_t)a->regime_length;
+    options.rope_regime_length = (uint64_t)a->rope_regime_length;
     pc_status status = pc_schema_encode(schema, o->cache, &options);
     clear_progress();
     if (status < 0)
@@ -149,7 +149,7 @@ static void tell_missing(arguments *a, const char *schema, uint32_t tier)
 {
     static const char *const next[] = {
         [PC_REASON_NO_ROOM] =
-            "a larger --disk-size (and --host-size, through which all goes) makes room",
+            "a larger --disk-size (and --ram-size, through which all goes) makes room",
         [PC_REASON_DEADLINE] = "--deadline gives it more time",
         [PC_REASON_UNREACHABLE] = "is the server of --remote running?"};
     tier_news *news = &a->news[tier];
@@ -254,7 +254,7 @@ static int run(int argc, char **argv)
         STORE_OPTION_ROWS(a.store),
         {"priority", OPTION_NUMBER, &a.priority, "states of lower priority are evicted first (0)",
          NULL, -1000000, 1000000},
-        {"regime-length", OPTION_NUMBER, &a.regime_length,
+        {"regime-length", OPTION_NUMBER, &a.rope_regime_length,
          "that of the requests to come, where a model's frequencies depend on it; 0: the schema's "
          "(0)",
          NULL, 0, INT32_MAX},

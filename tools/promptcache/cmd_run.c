@@ -8,8 +8,8 @@
 typedef struct arguments {
     const char *model, *prompt, *text, *text_file, *user, *user_file, *memo;
     file_list schemas;
-    long encoding, repair, max_tokens, repair_tokens, regime_length, top_k, seed, repeats, compute,
-        kv;
+    long encoding, repair, max_tokens, repair_tokens, rope_regime_length, top_k, seed, repeats,
+        compute, kv;
     double repair_percent, temperature, top_p, penalty, threshold;
     int compare, json;
     pml_options pml;
@@ -148,7 +148,7 @@ static void set_options(const arguments *a, pc_generate_options *o)
 {
     *o = (pc_generate_options)PC_GENERATE_OPTIONS_INIT;
     o->max_tokens = (uint32_t)a->max_tokens;
-    o->regime_length = (uint64_t)a->regime_length;
+    o->rope_regime_length = (uint64_t)a->rope_regime_length;
     o->encoding = (uint32_t)a->encoding;
     o->repair = (uint32_t)a->repair;
     o->repair_tokens = (uint32_t)a->repair_tokens;
@@ -348,7 +348,7 @@ static int run(int argc, char **argv)
          100},
         {"max-tokens", OPTION_NUMBER, &a.max_tokens, "of the answer, at least 1 (256)", NULL, 1,
          UINT32_MAX},
-        {"regime-length", OPTION_NUMBER, &a.regime_length,
+        {"regime-length", OPTION_NUMBER, &a.rope_regime_length,
          "length that decides the frequencies of dynamic NTK and LongRoPE; 0: prompt + answer (0)",
          NULL, 0, INT32_MAX},
         {"temperature", OPTION_REAL, &a.temperature, "0: the likeliest token (0)", NULL, 0, 1000},

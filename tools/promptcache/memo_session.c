@@ -303,7 +303,7 @@ static void print_bucket_json(const pc_memo_bucket *b)
         (json_int_t)b->records, "trained", (int)b->trained, "open", (int)b->open, "reason",
         reason_name(b->reason), "loss", b->loss < 3 ? losses[b->loss] : "?", "threshold",
         b->threshold, "limit", b->limit, "tuned_loss", b->tuned_loss, "tuned_hit_rate",
-        b->tuned_hit_rate, "watched_loss", b->watched_loss, "verified", (json_int_t)b->verified);
+        b->tuned_hit_rate, "verified_loss", b->verified_loss, "verified", (json_int_t)b->verified);
     int known = has_hit_losses(b);
     json_object_set_new(row, "hit_limit", b->hit_limit > 0 ? json_real(b->hit_limit) : json_null());
     json_object_set_new(row, "hit_percentile", known ? json_real(b->hit_percentile) : json_null());
@@ -341,7 +341,7 @@ static void print_bucket(const pc_memo_bucket *b)
         printf("; hits lose %.3g, at %g %% %.3g, at worst %.3g", b->hit_loss, b->hit_percentile,
                b->hit_loss_high, b->hit_loss_worst);
     if (b->verified)
-        printf("; since then %.3g over %llu hits", b->watched_loss,
+        printf("; since then %.3g over %llu hits", b->verified_loss,
                (unsigned long long)b->verified);
     printf("\n");
 }

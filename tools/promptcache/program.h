@@ -155,7 +155,7 @@ pc_status load_relay(pc_schema **out, const pc_model *model, const relay_options
 
 /* Tiers of the cache below memory; shared by several commands (store_options.c). */
 typedef struct store_options {
-    const char *disk, *disk_size, *host_size, *packed_size, *remote, *seal_key_file, *salt;
+    const char *disk, *disk_size, *ram_size, *compressed_size, *remote, *seal_key_file, *salt;
     long codec; /* PC_CODEC_… */
     double ttl, deadline;
     int always_load, no_map, read_only, own_kernels;
@@ -167,8 +167,8 @@ typedef struct store_options {
     {"disk", OPTION_DIR, &(o).disk, "folder in which encoded modules are kept", NULL, 0, 0}, \
         {"disk-size", OPTION_TEXT, &(o).disk_size, "its budget, as in 500M or 16G (16G)", NULL, 0, \
          0}, \
-        {"host-size", OPTION_TEXT, &(o).host_size, "budget in memory (1G)", NULL, 0, 0}, \
-        {"packed-size", OPTION_TEXT, &(o).packed_size, \
+        {"ram-size", OPTION_TEXT, &(o).ram_size, "budget in memory (1G)", NULL, 0, 0}, \
+        {"compressed-size", OPTION_TEXT, &(o).compressed_size, \
          "budget in memory for what is compressed (none)", NULL, 0, 0}, \
         {"remote", OPTION_TEXT, &(o).remote, \
          "Redis or Valkey server: redis://[user:password@]host[:port][/db]; with TLS rediss://..." \

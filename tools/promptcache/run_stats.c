@@ -39,7 +39,7 @@ json_t *stats_json(const pc_stats *s)
     for (uint32_t t = PC_TIER_DEVICE; t < PC_TIER_COUNT; t++)
         json_object_set_new(tiers, tier_name(t), json_integer((json_int_t)s->tokens_tier[t]));
     json_object_set_new(row, "tokens_tier", tiers);
-    json_object_set_new(row, "regime_length", json_integer((json_int_t)s->regime_length));
+    json_object_set_new(row, "rope_regime_length", json_integer((json_int_t)s->rope_regime_length));
     json_object_set_new(row, "regime", json_integer((json_int_t)s->regime));
     json_object_set_new(row, "lossy", json_boolean(s->lossy));
     json_object_set_new(row, "other_kernels", json_boolean(s->other_kernels));
@@ -55,7 +55,7 @@ json_t *stats_json(const pc_stats *s)
 static void print_tiers(const pc_stats *s)
 {
     uint64_t below = 0;
-    for (uint32_t t = PC_TIER_PACKED; t < PC_TIER_COUNT; t++)
+    for (uint32_t t = PC_TIER_COMPRESSED; t < PC_TIER_COUNT; t++)
         below += s->tokens_tier[t];
     for (uint32_t t = PC_TIER_DEVICE; t < PC_TIER_COUNT && below; t++)
         if (s->tokens_tier[t])
@@ -118,9 +118,9 @@ void print_stats(const pc_stats *s)
            exactness[s->exactness % 4], s->exactness == PC_REPAIRED ? " by " : "",
            s->exactness == PC_REPAIRED ? repairs[s->repair % 5] : "", origin(s),
            1e3 * s->seconds_ttft, 1e3 * s->seconds_assemble, 1e3 * s->seconds_prefill);
-    if (s->regime_length)
+    if (s->rope_regime_length)
         printf("positions: as for a length of %llu (regime %llu)\n",
-               (unsigned long long)s->regime_length, (unsigned long long)s->regime);
+               (unsigned long long)s->rope_regime_length, (unsigned long long)s->regime);
     print_memo(s);
     printf("answer: %llu tokens, ended by %s%s\n", (unsigned long long)s->tokens_generated,
            s->finish == PC_FINISH_LENGTH ? "its " : "a ", finishes[s->finish % 6]);

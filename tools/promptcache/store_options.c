@@ -77,9 +77,9 @@ int check_store(const command *about, const store_options *o)
     if (o->codec && !store_given(o))
         return usage_error(about, "--codec needs --disk or --remote");
     if ((code = read_size(about, "disk-size", o->disk_size, &bytes)) >= 0
-        || (code = read_size(about, "packed-size", o->packed_size, &bytes)) >= 0)
+        || (code = read_size(about, "compressed-size", o->compressed_size, &bytes)) >= 0)
         return code;
-    return read_size(about, "host-size", o->host_size, &bytes);
+    return read_size(about, "ram-size", o->ram_size, &bytes);
 }
 
 /* A folder that may only be read is still of use. NULL: nothing to say. */
@@ -102,8 +102,8 @@ int open_store(pc_cache **out, pc_context *context, const command *about, const 
             return code;
         options.seal_key = key;
     }
-    read_size(about, "host-size", o->host_size, &options.host_bytes); /* checked before */
-    read_size(about, "packed-size", o->packed_size, &options.packed_bytes);
+    read_size(about, "ram-size", o->ram_size, &options.ram_bytes); /* checked before */
+    read_size(about, "compressed-size", o->compressed_size, &options.compressed_bytes);
     read_size(about, "disk-size", o->disk_size, &options.disk_bytes);
     options.disk_path = o->disk;
     options.remote = o->remote;
@@ -117,7 +117,7 @@ int open_store(pc_cache **out, pc_context *context, const command *about, const 
     if (o->always_load)
         options.flags |= PC_CACHE_ALWAYS_LOAD;
     if (o->no_map)
-        options.flags |= PC_CACHE_NO_MAP;
+        options.flags |= PC_CACHE_NO_MMAP;
     if (o->read_only)
         options.flags |= PC_CACHE_READ_ONLY;
     if (o->own_kernels)
@@ -129,8 +129,8 @@ int open_store(pc_cache **out, pc_context *context, const command *about, const 
 
 const char *tier_name(uint32_t tier)
 {
-    static const char *const names[PC_TIER_COUNT] = {"?",      "device", "host",
-                                                     "packed", "disk",   "remote"};
+    static const char *const names[PC_TIER_COUNT] = {"?",          "device", "ram",
+                                                     "compressed", "disk",   "remote"};
     return names[tier < PC_TIER_COUNT ? tier : 0];
 }
 

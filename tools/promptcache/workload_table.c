@@ -130,7 +130,7 @@ static void draw(const comparison *c, double x, size_t index, const run_result *
 static int prepare(comparison *c, workload *w, double *seconds)
 {
     pc_cache_options o = PC_CACHE_OPTIONS_INIT;
-    o.host_bytes = (uint64_t)c->options->memory << 20;
+    o.ram_bytes = (uint64_t)c->options->memory << 20;
     if (!c->cache && pc_cache_new(&c->cache, c->model->context, &o) < 0)
         return input_error("cache", NULL);
     return workload_prepare(w, c->model, c->cache, seconds);

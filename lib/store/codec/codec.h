@@ -8,7 +8,7 @@
 /* The codecs of one cache. Immutable once made. */
 typedef struct pc__codecs pc__codecs;
 
-/* The built-in ones and copies of the host's. PC_ERR_INVALID: an id below PC_CODEC_HOST or twice, a
+/* The built-in ones and copies of the host's. PC_ERR_INVALID: an id below PC_CODEC_APPLICATION or twice, a
  * function missing, a name too long. */
 pc_status pc__codecs_new(pc__codecs **out, const pc_allocator *mem, const pc_codec_ops *hosts,
                          size_t count);

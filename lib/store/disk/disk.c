@@ -236,7 +236,7 @@ pc_status pc__disk_open(pc__disk *disk, const pc__tier_common *common, const cha
         release(disk);
         return status;
     }
-    disk->counts = (pc_tier_stats){.adopted = pc__disk_table_count(&disk->table)};
+    disk->counts = (pc_tier_stats){.found = pc__disk_table_count(&disk->table)};
     disk->told_bytes = pc__disk_table_bytes(&disk->table);
     disk->watch = common->watch; /* from now on there is something to tell */
     return PC_OK;

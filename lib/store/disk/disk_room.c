@@ -41,7 +41,7 @@ static pc_status erase(pc__disk *disk, const pc__spot *spot, uint32_t kind, uint
     if (e)
         tokens = e->facts.tokens;
     if (e || status == PC_OK) { /* found gone, or ours to count */
-        disk->counts.adopted += !e;
+        disk->counts.found += !e;
         disk->counts.lost += lost || status == PC_MISS;
         disk->counts.evicted += !lost && status == PC_OK && kind == PC_EVENT_EVICT;
         disk->counts.removed += !lost && status == PC_OK && kind == PC_EVENT_REMOVE;

@@ -109,7 +109,7 @@ static pc_status take_in(pc__disk *disk, const listing *list)
             continue;
         }
         status = pc__disk_table_add(&disk->table, &facts, NULL);
-        disk->counts.adopted += status >= 0;
+        disk->counts.found += status >= 0;
         disk->changes++;
     }
     return status;

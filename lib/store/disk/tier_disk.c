@@ -106,7 +106,7 @@ static void adopt(pc__disk *disk, const pc__spot *spot, uint64_t bytes, int *exp
         e = NULL;
     }
     if (!e && pc__disk_table_add(&disk->table, &facts, NULL) >= 0)
-        disk->counts.adopted++;
+        disk->counts.found++;
     disk->changes++;
     pthread_mutex_unlock(&disk->guard);
 }
@@ -452,12 +452,12 @@ static void stats(pc__tier *tier, pc_tier_stats *out)
     pthread_mutex_lock(&disk->guard);
     *out = disk->counts;
     out->struct_size = size;
-    out->resident = pc__disk_table_count(&disk->table);
-    out->resident_bytes = pc__disk_table_bytes(&disk->table) + disk->staging;
+    out->segments = pc__disk_table_count(&disk->table);
+    out->segment_bytes = pc__disk_table_bytes(&disk->table) + disk->staging;
     out->staging_bytes = disk->staging;
     out->budget_bytes = disk->budget;
-    out->excess_bytes = out->resident_bytes > disk->budget && !disk->read_only
-                            ? out->resident_bytes - disk->budget
+    out->excess_bytes = out->segment_bytes > disk->budget && !disk->read_only
+                            ? out->segment_bytes - disk->budget
                             : 0;
     out->mapped_bytes = pc__disk_maps_bytes(maps);
     pthread_mutex_unlock(&disk->guard);

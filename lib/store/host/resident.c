@@ -17,7 +17,7 @@ static void tell(const pc__resident *t, uint32_t kind, uint32_t reason, const pc
     pc_event event;
     if (!t->options.event)
         return;
-    event = pc__event(PC_TIER_HOST, kind, reason, key, bytes, tokens, 0);
+    event = pc__event(PC_TIER_RAM, kind, reason, key, bytes, tokens, 0);
     t->options.event(t->options.user, &event);
 }
 
@@ -67,7 +67,7 @@ static void leave(pc__resident *t, pc__entry *gone, uint64_t came)
         going -= back;
     }
     if (has_changed && t->options.bytes)
-        t->options.bytes(t->options.user, PC_TIER_HOST, now, t->options.budget);
+        t->options.bytes(t->options.user, PC_TIER_RAM, now, t->options.budget);
 }
 
 /* ------------------------------------------------------------- get and put */
@@ -336,8 +336,8 @@ void pc__resident_stats(pc__resident *t, pc_tier_stats *stats)
     stats->failed += t->stats.failed;
     stats->evicted += t->stats.evicted;
     stats->removed += t->stats.removed;
-    stats->resident += t->worth.items.count;
-    stats->resident_bytes += pc__resident_used(t);
+    stats->segments += t->worth.items.count;
+    stats->segment_bytes += pc__resident_used(t);
     stats->pinned_bytes += t->pins.bytes;
     stats->budget_bytes += t->options.budget;
     stats->staging_bytes += t->taken;

@@ -46,7 +46,7 @@ static void tell(const tier_packed *t, uint32_t kind, uint32_t reason, const pc_
     pc_event event;
     if (!t->watch.event)
         return;
-    event = pc__event(PC_TIER_PACKED, kind, reason, key, bytes, tokens, seconds);
+    event = pc__event(PC_TIER_COMPRESSED, kind, reason, key, bytes, tokens, seconds);
     t->watch.event(t->watch.user, &event);
 }
 
@@ -73,7 +73,7 @@ static void leave(tier_packed *t, pc__packed *gone)
         pc__packed_free(gone, &t->mem);
     }
     if (has_changed && t->watch.bytes)
-        t->watch.bytes(t->watch.user, PC_TIER_PACKED, now, t->budget);
+        t->watch.bytes(t->watch.user, PC_TIER_COMPRESSED, now, t->budget);
 }
 
 /* ---------------------------------------------------------------- coming, going */
@@ -461,8 +461,8 @@ static void stats(pc__tier *tier, pc_tier_stats *stats)
     enter(t);
     *stats = t->counts;
     stats->struct_size = size;
-    stats->resident = t->worth.items.count;
-    stats->resident_bytes = used(t);
+    stats->segments = t->worth.items.count;
+    stats->segment_bytes = used(t);
     stats->staging_bytes = t->writing;
     stats->budget_bytes = t->budget;
     pthread_mutex_unlock(&t->lock);
@@ -487,7 +487,7 @@ static void free_tier(pc__tier *tier)
 
 pc_status pc__tier_packed_new(pc__tier **out, const pc__tier_common *common)
 {
-    static const pc__tier_ops ops = {PC_TIER_PACKED, may_have,      open_record, read_done, put,
+    static const pc__tier_ops ops = {PC_TIER_COMPRESSED, may_have,      open_record, read_done, put,
                                      knows,          remove_record, clear,       sweep,     stats,
                                      free_tier,      NULL};
     tier_packed *t = pc__calloc(common->mem, 1, sizeof *t);

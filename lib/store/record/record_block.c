@@ -87,7 +87,7 @@ static pc_status open_seal(const pc__record *r, size_t index, void *out, const v
 static pc_status decode(const pc__record *r, size_t index, const void *data, size_t size, void *out)
 {
     pc_codec_block block = pc__image_block(&r->image, index);
-    int host = r->codec->id >= PC_CODEC_HOST;
+    int host = r->codec->id >= PC_CODEC_APPLICATION;
     pc__host_begin();
     pc_status status = r->codec->decode(r->codec->user, &block, data, size, out);
     if (status < 0 && host)

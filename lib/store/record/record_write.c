@@ -125,7 +125,7 @@ static pc_status encode(writer *w, size_t index, pc__record_entry *entry, const 
     pc_status status = w->codec->encode(w->codec->user, &block, *data, w->scratch, bound, &size);
     if (status > 0 || status == PC_ERR_UNSUPPORTED) /* not one that it takes */
         return PC_OK;
-    if (status < 0 && w->codec->id >= PC_CODEC_HOST)
+    if (status < 0 && w->codec->id >= PC_CODEC_APPLICATION)
         return pc__host_failed(status, "codec %s, block %zu: encode", w->codec->name, index);
     if (status < 0)
         return pc__fail_in(status, "codec %s, block %zu", w->codec->name, index);

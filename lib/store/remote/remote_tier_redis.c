@@ -55,9 +55,9 @@ static void note(pc__remote *r, const pc__id *key, const pc__entry *entry, chang
         *(why == REMOVED ? &r->stats.removed : &r->stats.lost) += 1;
     r->stats.stored += why == STORED;
     if (why == STORED && same)
-        r->stats.adopted--; /* another thread has found it before its writer came to say so */
+        r->stats.found--; /* another thread has found it before its writer came to say so */
     if (why == FOUND && !was)
-        r->stats.adopted++;
+        r->stats.found++;
     if (status < 0 && entry)
         forgotten = 1;             /* memory is short: it is there, but we do not know */
     r->stats.evicted += forgotten; /* from sight */
@@ -395,8 +395,8 @@ static void stats(pc__tier *tier, pc_tier_stats *out)
     pthread_mutex_lock(&r->lock);
     *out = r->stats;
     out->struct_size = sizeof *out;
-    out->resident = r->seen.present;
-    out->resident_bytes = r->seen.present_bytes;
+    out->segments = r->seen.present;
+    out->segment_bytes = r->seen.present_bytes;
     out->budget_bytes = r->common.budget;
     pthread_mutex_unlock(&r->lock);
 }

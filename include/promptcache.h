@@ -392,9 +392,9 @@ typedef struct pc_step_args {
     size_t struct_size;
     const pc_step_row *rows;
     size_t count;
-    float *logits;  /* [rows that want them][vocab] */
-    uint32_t visibility;   /* PC_SEE_… */
-    uint32_t flags; /* PC_STEP_… */
+    float *logits;       /* [rows that want them][vocab] */
+    uint32_t visibility; /* PC_SEE_… */
+    uint32_t flags;      /* PC_STEP_… */
     uint64_t rope_regime_length;
     int32_t (*cancelled)(void *user);
     void *cancel_user;
@@ -416,7 +416,8 @@ typedef struct pc_model_ops {
                           size_t *count); /* (optional) with the contract of pc_tokenize */
     pc_status (*detokenize)(void *user, const int32_t *tokens, size_t count, uint64_t flags,
                             char *text, size_t capacity, size_t *size); /* (optional) */
-    pc_status (*encode)(void *user, const pc_encode_args *args, void **segments /* [range_count] */);
+    pc_status (*encode)(void *user, const pc_encode_args *args,
+                        void **segments /* [range_count] */);
     void (*release)(void *user, void *segment);
     pc_status (*size)(void *user, void *segment, uint64_t *bytes); /* (optional) for budgets */
     pc_status (*sequence_new)(void *user, void **sequence);
@@ -433,7 +434,7 @@ typedef struct pc_model_ops {
     /* (optional) Takes the last `count` tokens off again that steps have appended; there are that
      * many. For pc_sequence_truncate. */
     pc_status (*truncate)(void *user, void *sequence, size_t count);
-    /* (optional, both or none) A segment as bytes, for the tiers below HOST: writes at most
+    /* (optional, both or none) A segment as bytes, for the tiers below RAM: writes at most
      * `capacity` and always sets *size (data NULL with capacity 0 measures); and back. The bytes
      * are only ever given to a model with the same fingerprint. */
     pc_status (*export_segment)(void *user, void *segment, void *data, size_t capacity,
@@ -458,9 +459,9 @@ PC_API pc_status pc_model_from_ops(pc_model **out, pc_context *context, const pc
 
 typedef struct pc_cache pc_cache;
 
-/* Where states are kept, the nearest first. HOST holds segments as they are used; the others hold
- * *records* (doc/format.md): PACKED in memory, compressed; DISK files in a folder; REMOTE values of
- * a Redis or Valkey server. */
+/* Where states are kept, the nearest first. RAM holds segments as they are used; the others hold
+ * *records* (doc/format.md): COMPRESSED in memory, compressed; DISK files in a folder; REMOTE
+ * values of a Redis or Valkey server. */
 enum {
     PC_TIER_NONE = 0,
     PC_TIER_DEVICE = 1,
@@ -544,10 +545,10 @@ typedef void (*pc_event_fn)(void *user, const pc_event *event);
 /* pc_cache_options.flags */
 enum {
     PC_CACHE_ZERO_MEMORY = 1, /* states are overwritten with zeros when they are given back */
-    PC_CACHE_MMAP = 2,  /* RAW records of the folder are mapped, not read, also small ones and on any
-                          file system. Without it, and without NO_MAP, those of  256 KiB or more on
-                          file systems that are known to be local. Not with WIPE: what is mapped
-                          cannot be overwritten, and is read */
+    PC_CACHE_MMAP = 2, /* RAW records of the folder are mapped, not read, also small ones and on any
+                         file system. Without it, and without NO_MAP, those of  256 KiB or more on
+                         file systems that are known to be local. Not with WIPE: what is mapped
+                         cannot be overwritten, and is read */
     PC_CACHE_PREFETCH = 4,     /* members of a union of which one was used, and what follows in the
                                   schema, are loaded ahead into free room */
     PC_CACHE_READ_ONLY = 8,    /* nothing is written to DISK and REMOTE */
@@ -567,13 +568,13 @@ enum {
 typedef struct pc_cache_options {
     size_t struct_size;
     uint64_t
-        ram_bytes;   /* budget of the in-memory tier, pins, what is being loaded and what is on its
-                         way to other tiers included; 0: 1 GiB. Below 4 MiB: and 1 MiB on its way */
+        ram_bytes;    /* budget of the in-memory tier, pins, what is being loaded and what is on its
+                          way to other tiers included; 0: 1 GiB. Below 4 MiB: and 1 MiB on its way */
     const void *salt; /* part of every key: states of one salt are never served to another (tenant
                          isolation) */
     size_t salt_size;
-    uint64_t flags;        /* PC_CACHE_… */
-    uint64_t compressed_bytes; /* budget of PACKED; 0: none */
+    uint64_t flags;            /* PC_CACHE_… */
+    uint64_t compressed_bytes; /* budget of COMPRESSED; 0: none */
     const char *disk_path; /* folder of DISK, made if it is not there; NULL: none. Several processes
                               may share it */
     uint64_t disk_bytes; /* its budget; 0: 16 GiB. What the folder holds beyond it when it is opened
@@ -583,10 +584,10 @@ typedef struct pc_cache_options {
                             options: "?cacert=PATH&cert=FILE&key=FILE&sni=NAME&insecure=1"
                             (doc/store.md); NULL: none */
     uint32_t compressed_codec; /* PC_CODEC_…; default: ZSTD */
-    uint32_t disk_codec;   /* default: RAW */
-    uint32_t remote_codec; /* default: ZSTD */
-    uint32_t io_threads;   /* of our own, for tiers below HOST; 0: 2 if there are any. They end with
-                              the cache */
+    uint32_t disk_codec;       /* default: RAW */
+    uint32_t remote_codec;     /* default: ZSTD */
+    uint32_t io_threads; /* of our own, for tiers below RAM; 0: 2 if there are any. They end with
+                            the cache */
     const pc_codec_ops *codecs; /* [codec_count] copied */
     size_t codec_count;
     const uint8_t *seal_key; /* 32 bytes: records of DISK and REMOTE are sealed with it
@@ -606,7 +607,7 @@ typedef struct pc_cache_options {
             0, NULL, NULL, NULL, NULL                                                            \
     }
 
-/* Counters start at zero and balance: hits + misses = lookups. The others are of HOST: stored =
+/* Counters start at zero and balance: hits + misses = lookups. The others are of RAM: stored =
  * segments + evicted + removed. */
 typedef struct pc_cache_stats {
     size_t struct_size;
@@ -651,15 +652,15 @@ typedef struct pc_tier_stats {
     uint64_t hits;
     uint64_t misses;
     uint64_t load_failed;
-    uint64_t
-        slower_than_compute; /* it was there, but computing was expected to be faster: counted as a miss */
+    uint64_t slower_than_compute; /* it was there, but computing was expected to be faster: counted
+                                     as a miss */
     uint64_t bytes_read;
     uint64_t bytes_written;
     double seconds_read;
     double seconds_written;
     uint64_t
-        mapped_bytes; /* DISK: of its files, mapped now: in HOST (and in its segment_bytes and
-                         budget), or in use. Pages of the system's cache, not of pc_allocator */
+        mapped_bytes;        /* DISK: of its files, mapped now: in RAM (and in its segment_bytes and
+                                budget), or in use. Pages of the system's cache, not of pc_allocator */
     uint64_t evicted_behind; /* DISK: of evicted: by a thread of the cache, because the folder held
                                 more than the budget when it was opened */
     uint64_t excess_bytes;   /* DISK: of segment_bytes: beyond the budget, on their way out */
@@ -673,7 +674,7 @@ typedef struct pc_tier_stats {
             0, 0, 0, 0, 0, 0                                                                     \
     }
 
-/* Opens a cache and starts its I/O threads, if it has tiers below HOST. PC_ERR_IO, PC_ERR_STATE:
+/* Opens a cache and starts its I/O threads, if it has tiers below RAM. PC_ERR_IO, PC_ERR_STATE:
  * the folder cannot be used (an unreachable server is no error: it is tried again; nor is a disk
  * without room for a new folder: the log says so, and DISK fails until there is some).
  * PC_ERR_UNSUPPORTED: built without what a tier needs. Handle: internally locked; one cache may
@@ -690,22 +691,22 @@ PC_API pc_status pc_cache_get_tier_stats(pc_cache *cache, uint32_t tier, pc_tier
  * always sets *size, PC_ERR_LIMIT if they did not fit (text may be NULL with capacity 0 to measure:
  * then PC_OK). Since 0.1. */
 PC_API pc_status pc_cache_prometheus(pc_cache *cache, char *text, size_t capacity, size_t *size);
-/* Drops everything in memory (HOST, PACKED) that is not in use or pinned. Since 0.1. */
+/* Drops everything in memory (RAM, COMPRESSED) that is not in use or pinned. Since 0.1. */
 PC_API pc_status pc_cache_clear(pc_cache *cache);
-/* Evicts from HOST, the least worth first, until at most `bytes` are taken there: for a host that
- * needs the memory now. *freed (may be NULL): how many bytes have gone. What PACKED is to have of
- * them is given back when it has been written (pc_cache_flush waits for that). PC_MISS: what is
+/* Evicts from RAM, the least worth first, until at most `bytes` are taken there: for a host that
+ * needs the memory now. *freed (may be NULL): how many bytes have gone. What COMPRESSED is to have
+ * of them is given back when it has been written (pc_cache_flush waits for that). PC_MISS: what is
  * left is in use, pinned or being loaded. Since 0.1. */
 PC_API pc_status pc_cache_trim(pc_cache *cache, uint64_t bytes, uint64_t *freed);
 /* Waits until everything that was stored before has reached its tiers, or has failed to.
  * PC_ERR_CANCELLED never; blocks at most as long as the deadlines of what is queued. Since 0.1. */
 PC_API pc_status pc_cache_flush(pc_cache *cache);
-/* A tenant's share of HOST: what is stored under this salt (the cache's own, or one of pc_salt;
+/* A tenant's share of RAM: what is stored under this salt (the cache's own, or one of pc_salt;
  * NULL with salt_size 0: none) takes at most so many bytes; 0: no limit of its own. Since 0.1. */
 PC_API pc_status pc_cache_set_quota(pc_cache *cache, const void *salt, size_t salt_size,
                                     uint64_t ram_bytes);
 
-/* Pins hold an entry in HOST for an owner (any number of the host's but UINT64_MAX) until they are
+/* Pins hold an entry in RAM for an owner (any number of the host's but UINT64_MAX) until they are
  * taken off or `seconds` have passed (0: no end; pinning again as the same owner moves the end).
  * PC_MISS: not there. Since 0.1. */
 PC_API pc_status pc_cache_pin(pc_cache *cache, const uint8_t key[32], uint64_t owner,
@@ -1047,9 +1048,9 @@ typedef struct pc_encode_options {
     int32_t priority;   /* entries of lower priority are evicted first; 0 */
     uint32_t pin;       /* 1: what is encoded is pinned for pin_owner */
     uint64_t pin_owner;
-    double pin_seconds;     /* 0: no end */
-    uint64_t rope_regime_length; /* that of the requests which shall find them, where they will be longer
-                               than the schema (pc_generate_options); 0: the schema's */
+    double pin_seconds;          /* 0: no end */
+    uint64_t rope_regime_length; /* that of the requests which shall find them, where they will be
+                               longer than the schema (pc_generate_options); 0: the schema's */
 } pc_encode_options;
 #define PC_ENCODE_OPTIONS_INIT                                        \
     {                                                                 \
@@ -1062,7 +1063,7 @@ typedef struct pc_encode_options {
  * PC_ERR_CANCELLED keeps what is finished. Since 0.1. */
 PC_API pc_status pc_schema_encode(const pc_schema *schema, pc_cache *cache,
                                   const pc_encode_options *options);
-/* Starts to load what the tiers below HOST have of a schema, in its order, into free room of HOST,
+/* Starts to load what the tiers below RAM have of a schema, in its order, into free room of RAM,
  * and does not wait for it. *started (may be NULL): how many segments. Of the options only
  * `encoding` and `rope_regime_length` count. EXACT: PC_ERR_UNSUPPORTED. Since 0.1. */
 PC_API pc_status pc_schema_prefetch(const pc_schema *schema, pc_cache *cache,
@@ -1146,7 +1147,7 @@ typedef struct pc_systems_options {
     const char *format_file; /* or a file with it */
     uint32_t encoding;       /* PC_ENCODE_… of the requests that will come; not EXACT */
     uint32_t reserved;
-    uint64_t flags;         /* PC_RELAY_… */
+    uint64_t flags;              /* PC_RELAY_… */
     uint64_t rope_regime_length; /* as in pc_encode_options */
 } pc_systems_options;
 #define PC_SYSTEMS_OPTIONS_INIT                               \
@@ -1267,7 +1268,7 @@ typedef struct pc_generate_options {
     uint32_t repair_tokens;
     float repair_percent;
     uint32_t baseline;          /* PC_BASELINE_… */
-    uint32_t visibility;               /* PC_SEE_…: what new tokens see */
+    uint32_t visibility;        /* PC_SEE_…: what new tokens see */
     pc_sampling sampling;       /* sample i uses seed + i */
     const int32_t *stop_tokens; /* beside the model's own */
     size_t stop_token_count;
@@ -1285,13 +1286,14 @@ typedef struct pc_generate_options {
     size_t salt_count;
     pc_memo *memo; /* attention maps remembered, asked for plain prompts (pc_prompt_from_tokens,
                       pc_prompt_from_text) of which the cache gives nothing; NULL: none */
-    double memo_threshold;  /* in place of those of all its buckets, closed ones too, at most 1,
-                               -INFINITY: the nearest, however far (then hits are neither
-                               counted nor verified); 0: theirs */
-    uint64_t rope_regime_length; /* the length that decides the frequencies of dynamic NTK and LongRoPE
-                               (doc/design.md); 0: what the request may reach, prompt + max_tokens,
-                               and of segments (pc_prompt_from_spans) theirs. It never grows out of
-                               what that decides: give the longest that later turns may reach */
+    double memo_threshold; /* in place of those of all its buckets, closed ones too, at most 1,
+                              -INFINITY: the nearest, however far (then hits are neither
+                              counted nor verified); 0: theirs */
+    uint64_t
+        rope_regime_length; /* the length that decides the frequencies of dynamic NTK and LongRoPE
+                          (doc/design.md); 0: what the request may reach, prompt + max_tokens,
+                          and of segments (pc_prompt_from_spans) theirs. It never grows out of
+                          what that decides: give the longest that later turns may reach */
 } pc_generate_options;
 #define PC_GENERATE_OPTIONS_INIT                                                                \
     {                                                                                           \
@@ -1313,7 +1315,7 @@ enum {
     PC_REASON_BASELINE = 4,  /* the caller asked for no reuse */
     PC_REASON_REPAIR = 5,    /* recomputed by the repair level */
     PC_REASON_PREFIX = 6,    /* EXACT: something before it differs */
-    /* a tier below HOST had it, or could have: */
+    /* a tier below RAM had it, or could have: */
     PC_REASON_SLOW = 7,     /* computing was expected to be, or was, faster than loading */
     PC_REASON_DEADLINE = 8, /* loading took longer than its deadline */
     PC_REASON_DAMAGED = 9,  /* a checksum, the seal or the frame is wrong */
@@ -1369,7 +1371,7 @@ typedef struct pc_stats {
     double seconds_ttft;                 /* from the call to the first sampled token */
     double seconds_decode;               /* the rest */
     uint64_t tokens_tier[PC_TIER_COUNT]; /* tokens_cached by the tier that they came from */
-    uint64_t bytes_loaded;               /* read from tiers below HOST */
+    uint64_t bytes_loaded;               /* read from tiers below RAM */
     double seconds_load;                 /* waiting for them */
     uint32_t lossy; /* 1: some states went through a codec that does not give back every bit */
     uint32_t memo_reason; /* PC_REASON_… why no maps of the memo were reused; NONE: they were, or
@@ -1647,7 +1649,7 @@ typedef struct pc_memo_bucket {
     double threshold; /* least similarity of a hit, 1 - distance of the features, which has no lower
                          bound */
     double limit, tuned_loss, tuned_hit_rate; /* of the tuning's inputs */
-    double verified_loss;                      /* mean of the hits verified since */
+    double verified_loss;                     /* mean of the hits verified since */
     uint64_t verified;
     /* of the tuning's hits alone; 0 where they are not known */
     double hit_limit, hit_percentile; /* that it was tuned for; hit_limit negative: none */
@@ -1820,9 +1822,9 @@ typedef struct pc_trace {
 typedef struct pc_lane {
     const pc_span *spans; /* [span_count] */
     size_t span_count;
-    const int32_t *tokens; /* [count] */
-    const int64_t
-        *positions; /* [count] any order under PC_VISIBLE_ALL, ascending under PC_VISIBLE_BY_POSITION */
+    const int32_t *tokens;    /* [count] */
+    const int64_t *positions; /* [count] any order under PC_VISIBLE_ALL, ascending under
+                                 PC_VISIBLE_BY_POSITION */
     size_t count;
     const int32_t
         *types; /* [count] token types, for models that have learned them (BERT); NULL: all 0 */
@@ -1835,9 +1837,9 @@ typedef struct pc_eval_args {
     uint32_t visibility; /* PC_SEE_… */
     uint32_t reserved;
     uint64_t rope_regime_length; /* 0: largest position + 1 */
-    float *logits;          /* [all tokens of all lanes][vocab], or NULL */
-    pc_segment **segments;  /* [lane_count] the new tokens' states, which the caller frees, or NULL;
-                               all NULL on failure */
+    float *logits;               /* [all tokens of all lanes][vocab], or NULL */
+    pc_segment **segments; /* [lane_count] the new tokens' states, which the caller frees, or NULL;
+                              all NULL on failure */
     void (*trace)(void *user, const pc_trace *trace); /* NULL: none */
     void *trace_user;
     const float *const *const

@@ -25,7 +25,7 @@ except ImportError:
     zstandard = None
 
 PAGE, LOG_HEADER, ENTRY, HEADER, ROW, ALIGN = 4096, 128, 128, 128, 32, 64
-STORED, REMOVED, PACKED = 1, 2, 1
+STORED, REMOVED, COMPRESSED = 1, 2, 1
 WIDE = {0: 4, 1: 2, 2: 1}
 
 
@@ -86,7 +86,7 @@ class Store:
             if kind == REMOVED:
                 live.pop(number, None)
             else:
-                live[number] = {"id": number, "packed": bool(flags & PACKED), "at": at, "bytes": size, "heat": heat, "tokens": tokens, "note": note,
+                live[number] = {"id": number, "packed": bool(flags & COMPRESSED), "at": at, "bytes": size, "heat": heat, "tokens": tokens, "note": note,
                                 "tokens_id": raw[48:80].hex(), "sum": raw[80:96], "used": struct.unpack_from("<q", raw, 96)[0]}
         marked = self.marked_entries()
         if marked > seen:

@@ -11,7 +11,7 @@
  * was in use before only with the exclusive lock on it, the header first. In the writer's own
  * process counts do the same: room comes back when nobody holds the record.
  *
- * Worth. Who goes first when room is needed: as in lib/store/worth.h, log2 of the uses, each
+ * Worth. Who goes first when room is needed: as in lib/store/eviction.h, log2 of the uses, each
  * counting half as much with every half-life since, plus 1/4 log2 of what a use saves for the
  * record's bytes, for which its tokens stand. A half-life is 0.3 of the budget brought in; a record
  * that was not used yet counts as half a use. */

@@ -9,8 +9,8 @@
 /* A host's model whose memory is full (PC_ERR_LIMIT) gets back what `cache` (may be NULL) keeps of
  * it without use, and is asked again, a few times. */
 
-/* Runs ops->encode; segments [range_count] become counted segments with the tokens of their cuts, in
- * the format in which the model's segments are kept. All or none. */
+/* Runs ops->encode; segments [range_count] become counted segments with the tokens of their cuts,
+ * in the format in which the model's segments are kept. All or none. */
 pc_status pc__encode(const pc_model *model, pc_cache *cache, const pc_encode_args *args,
                      pc_segment **segments);
 /* The same in the format in which they are computed: for those that are not kept. */
@@ -30,7 +30,7 @@ void pc__host_drop(const pc_model *model, void *sequence);
 
 /* The model whose states a segment holds; NULL if it did not come from here. */
 const pc_model *pc__segment_model(const pc_segment *segment);
-/* What HOST has by this key, if it is of use to this model: a host's runtime, or another host's
+/* What RAM has by this key, if it is of use to this model: a host's runtime, or another host's
  * model with the same fingerprint, may have put states of the same name there. As pc__cache_get. */
 pc_status pc__segment_find(const pc_model *model, pc_cache *cache, const pc__id *key,
                            const int32_t *tokens, size_t count, pc_segment **out);

@@ -1,6 +1,6 @@
-/* What a request seeks below HOST, beside what it computes meanwhile.
+/* What a request seeks below RAM, beside what it computes meanwhile.
  *
- * All that HOST does not have is sought at once (pc__fetch_seek). What is not there the request
+ * All that RAM does not have is sought at once (pc__fetch_seek). What is not there the request
  * computes, and looks at the loads from the model's `cancelled`: whichever comes first is used.
  *
  * Before that it may wait, once, and only for what should come in that time: for at most GRACE of
@@ -35,7 +35,7 @@ typedef struct pc__fetch {
     uint8_t *told;       /* [count] what its load has read is in `bytes` */
 } pc__fetch;
 
-/* Nothing is sought where the cache has no tiers below HOST: then it costs nothing and
+/* Nothing is sought where the cache has no tiers below RAM: then it costs nothing and
  * pc__fetch_take says PC_MISS. */
 pc_status pc__fetch_start(pc__fetch *fetch, const pc_model *model, pc_cache *cache, size_t count);
 void pc__fetch_end(pc__fetch *fetch); /* zeroed: does nothing */

@@ -3,13 +3,13 @@
  * are the same computation: one segment for every part up to the last one whose states are kept,
  * cut and placed alike, whether a part comes from the store or not.
  *
- * What HOST does not have is sought in the tiers below; what has not come when it is needed is
+ * What RAM does not have is sought in the tiers below; what has not come when it is needed is
  * computed, unless it comes meanwhile and saves more than has been spent on it by then. */
 #include <string.h>
 
 #include "serve/request_loads.h"
 
-/* The tiers below HOST get blocks of a prompt without PML at once if it has so many tokens: to
+/* The tiers below RAM get blocks of a prompt without PML at once if it has so many tokens: to
  * compute them again would take long, and a text that long is likely to be gone on with. */
 enum { LONG_PROMPT = 512 };
 
@@ -353,7 +353,7 @@ static int all_there(const chain *c)
     return 1;
 }
 
-/* What the tiers below HOST give. */
+/* What the tiers below RAM give. */
 static pc_status load_missing(chain *c)
 {
     pc__request *r = c->request;

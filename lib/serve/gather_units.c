@@ -1,4 +1,4 @@
-/* Segments for the modes in which a module's states do not depend on the prompt. What HOST does not
+/* Segments for the modes in which a module's states do not depend on the prompt. What RAM does not
  * have is sought in the tiers below and computed meanwhile, the last part first: loads come in the
  * order of the parts, so that the two meet. */
 #include "serve/request_loads.h"
@@ -181,7 +181,7 @@ static int misses_any(const gathering *g)
     return 0;
 }
 
-/* The segments that HOST has had stand in for those of their units, so that nothing is computed for
+/* The segments that RAM has had stand in for those of their units, so that nothing is computed for
  * the sake of what is there. */
 static pc_status note_hits(gathering *g)
 {

@@ -41,7 +41,7 @@ static pc_status is_there(encoding *e, size_t unit)
     return status < 0 ? status : all;
 }
 
-/* What the tiers below HOST have of the unit, if that is faster. */
+/* What the tiers below RAM have of the unit, if that is faster. */
 static pc_status load_unit(encoding *e, const pc__unit *unit)
 {
     pc__fetch fetch;
@@ -72,7 +72,7 @@ static int is_made(const encoding *e, const pc__unit *unit)
     return 1;
 }
 
-/* PC_MISS: not all of it stayed in HOST. */
+/* PC_MISS: not all of it stayed in RAM. */
 static pc_status pin_unit(encoding *e, const pc__unit *unit)
 {
     pc_status status = PC_OK, all = PC_OK;
@@ -117,7 +117,7 @@ static pc_status run(encoding *e)
     return e->work.refused ? PC_MISS : PC_OK;
 }
 
-/* A sixteenth of HOST: that many bytes may be on their way to the tiers below. */
+/* A sixteenth of RAM: that many bytes may be on their way to the tiers below. */
 static uint64_t write_room(pc_cache *cache)
 {
     pc_cache_stats stats = PC_CACHE_STATS_INIT;

@@ -1,10 +1,10 @@
 /* The states of a model's segments as memory blocks (store/image.h), and back: what the tiers below
- * HOST keep of them.
+ * RAM keep of them.
  *
  * Our own models: PC_LAYOUT_PAGES, one block a layer: the pages in use, [page][kv_head][page of one
  * head] (attn/kv.h), with zeros beyond the last token. What is read from a record is therefore, bit
  * for bit, what was computed. A host's model: PC_LAYOUT_MODEL, one block, what ops.export_segment
- * gives; without that its segments stay in HOST. */
+ * gives; without that its segments stay in RAM. */
 #ifndef PC_SERVE_SEGMENT_IMAGE_H
 #define PC_SERVE_SEGMENT_IMAGE_H
 
@@ -37,7 +37,7 @@ typedef struct pc__segment_facts {
  * 1, 2 … of it. cost, priority and times are 0. Allocates nothing. */
 void pc__segment_image(pc__image *image, const pc_model *model, const pc__segment_facts *facts);
 
-/* Bytes that such a segment takes in HOST: 0 where only the host's model could tell. */
+/* Bytes that such a segment takes in RAM: 0 where only the host's model could tell. */
 uint64_t pc__segment_bytes(const pc_model *model, size_t tokens);
 
 #endif

@@ -136,7 +136,7 @@ static pc_status keep_one(pc__unit_work *work, size_t leaf, pc_segment *mine, do
                          reason);
 }
 
-/* Who fills a store wants all of it written: what is on its way has to fit beside HOST
+/* Who fills a store wants all of it written: what is on its way has to fit beside RAM
  * (write_behind.c). */
 static void let_write(pc__unit_work *work, uint64_t bytes)
 {

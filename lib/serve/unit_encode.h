@@ -15,12 +15,12 @@ typedef struct pc__unit_work {
     int32_t (*cancelled)(void *user);
     void *cancel_user;
     pc_segment **made; /* [leaves] counted; made by pc__unit_work_start */
-    uint8_t *unkept; /* [leaves] PC_REASON_… why the store did not keep it in HOST; 0: it did. In
-                        the memory of `made` */
-    int refused;     /* for one of them since the work began */
-    double ttl;      /* of what is kept; 0: the cache's */
+    uint8_t *unkept;   /* [leaves] PC_REASON_… why the store did not keep it in RAM; 0: it did. In
+                          the memory of `made` */
+    int refused;       /* for one of them since the work began */
+    double ttl;        /* of what is kept; 0: the cache's */
     int32_t priority;
-    uint64_t write_room; /* bytes kept before it waits until they have reached the tiers below HOST;
+    uint64_t write_room; /* bytes kept before it waits until they have reached the tiers below RAM;
                             0: never waits */
     uint64_t behind;     /* kept since then */
 } pc__unit_work;

@@ -1,4 +1,4 @@
-#include "store/cache_body.h"
+#include "store/cache_internal.h"
 
 #include <string.h>
 
@@ -8,7 +8,7 @@ pc_status pc__cache_get(pc_cache *cache, const pc__id *key, const int32_t *token
                         pc_segment **out)
 {
     uint32_t reason;
-    pc_status status = pc__resident_get(cache->host, key, tokens, count, out, &reason);
+    pc_status status = pc__ram_tier_get(cache->host, key, tokens, count, out, &reason);
     atomic_fetch_add_explicit(&cache->counts.lookups, 1, memory_order_relaxed);
     if (status != PC_OK)
         return status;
@@ -53,7 +53,7 @@ pc_status pc__cache_put(pc_cache *cache, const pc__naming *naming, const pc__ima
         if (!admitted)
             atomic_store_explicit(&segment->unwritten, 1, memory_order_relaxed);
     }
-    status = pc__resident_put(cache->host, naming, segment, &kept, &why);
+    status = pc__ram_tier_put(cache->host, naming, segment, &kept, &why);
     if (reason)
         *reason = why;
     if (status >= 0 && admitted && (!kept || kept == segment))
@@ -67,7 +67,7 @@ pc_status pc__cache_put(pc_cache *cache, const pc__naming *naming, const pc__ima
 
 int pc__cache_knows(pc_cache *cache, const pc__id *content)
 {
-    int knows = pc__resident_knows(cache->host, content);
+    int knows = pc__ram_tier_has_content(cache->host, content);
     for (uint32_t t = 0; !knows && t < PC_TIER_COUNT; t++)
         knows = cache->tiers[t] && cache->tiers[t]->ops->knows(cache->tiers[t], content);
     return knows;
@@ -121,12 +121,12 @@ double pc__cache_compute_cost(pc_cache *cache, const uint8_t model[32], size_t t
 
 pc_status pc__cache_pin(pc_cache *cache, const pc__id *key)
 {
-    return pc__resident_pin(cache->host, key, PC__PIN_INTERNAL, 0);
+    return pc__ram_tier_pin(cache->host, key, PC__PIN_INTERNAL, 0);
 }
 
 pc_status pc__cache_unpin(pc_cache *cache, const pc__id *key)
 {
-    return pc__resident_unpin(cache->host, key, PC__PIN_INTERNAL);
+    return pc__ram_tier_unpin(cache->host, key, PC__PIN_INTERNAL);
 }
 
 static pc_status check_pin(const pc_cache *cache, const uint8_t key[32], uint64_t owner, pc__id *id,
@@ -147,14 +147,14 @@ pc_status pc_cache_pin(pc_cache *cache, const uint8_t key[32], uint64_t owner, d
     pc_status status = check_pin(cache, key, owner, &id, "pc_cache_pin");
     if (status >= 0 && !(seconds >= 0))
         status = pc__fail(PC_ERR_INVALID, "pc_cache_pin: seconds is %g", seconds);
-    return status < 0 ? status : pc__resident_pin(cache->host, &id, owner, seconds);
+    return status < 0 ? status : pc__ram_tier_pin(cache->host, &id, owner, seconds);
 }
 
 pc_status pc_cache_unpin(pc_cache *cache, const uint8_t key[32], uint64_t owner)
 {
     pc__id id;
     pc_status status = check_pin(cache, key, owner, &id, "pc_cache_unpin");
-    return status < 0 ? status : pc__resident_unpin(cache->host, &id, owner);
+    return status < 0 ? status : pc__ram_tier_unpin(cache->host, &id, owner);
 }
 
 pc_status pc_cache_unpin_owner(pc_cache *cache, uint64_t owner)
@@ -163,7 +163,7 @@ pc_status pc_cache_unpin_owner(pc_cache *cache, uint64_t owner)
     pc__id id;
     pc_status status = check_pin(cache, any, owner, &id, "pc_cache_unpin_owner");
     if (status >= 0)
-        pc__resident_unpin_owner(cache->host, owner);
+        pc__ram_tier_unpin_owner(cache->host, owner);
     return status;
 }
 
@@ -177,7 +177,7 @@ pc_status pc_cache_set_quota(pc_cache *cache, const void *salt, size_t salt_size
         return pc__fail(PC_ERR_INVALID,
                         "pc_cache_set_quota: salt and salt_size do not go together");
     id = pc__salt_digest(salt, salt_size);
-    return pc__resident_set_quota(cache->host, &id, ram_bytes);
+    return pc__ram_tier_set_quota(cache->host, &id, ram_bytes);
 }
 
 const void *pc__cache_salt(const pc_cache *cache, size_t *size)
@@ -186,11 +186,11 @@ const void *pc__cache_salt(const pc_cache *cache, size_t *size)
     return cache->salt;
 }
 
-/* Of HOST, with what is on its way to a tier below and in it no more. */
+/* Of RAM, with what is on its way to a tier below and in it no more. */
 static void host_stats(pc_cache *cache, pc_tier_stats *s)
 {
     uint64_t outside = atomic_load_explicit(&cache->outside, memory_order_relaxed);
-    pc__resident_stats(cache->host, s);
+    pc__ram_tier_stats(cache->host, s);
     s->segment_bytes += outside;
     s->staging_bytes += outside + atomic_load_explicit(&cache->inside, memory_order_relaxed);
     s->budget_bytes += cache->room_outside;
@@ -223,7 +223,8 @@ pc_status pc_cache_get_stats(pc_cache *cache, pc_cache_stats *stats)
 
 void pc__cache_tier_stats(pc_cache *cache, uint32_t tier, pc_tier_stats *stats)
 {
-    uint64_t slower_than_compute = atomic_load_explicit(&cache->counts.slower_than_compute[tier], memory_order_relaxed);
+    uint64_t slower_than_compute = atomic_load_explicit(&cache->counts.slower_than_compute[tier],
+                                                        memory_order_relaxed);
     if (tier == PC_TIER_RAM)
         host_stats(cache, stats);
     else if (cache->tiers[tier])
@@ -251,7 +252,7 @@ pc_status pc_cache_clear(pc_cache *cache)
 {
     if (!cache)
         return pc__fail(PC_ERR_INVALID, "pc_cache_clear: cache is NULL");
-    pc__resident_clear(cache->host);
+    pc__ram_tier_clear(cache->host);
     if (cache->tiers[PC_TIER_COMPRESSED])
         cache->tiers[PC_TIER_COMPRESSED]->ops->clear(cache->tiers[PC_TIER_COMPRESSED]);
     return PC_OK;
@@ -259,7 +260,7 @@ pc_status pc_cache_clear(pc_cache *cache)
 
 uint64_t pc__cache_give_way(pc_cache *cache, const void *owner, uint64_t bytes)
 {
-    uint64_t freed = pc__resident_shed(cache->host, 0, bytes, owner);
+    uint64_t freed = pc__ram_tier_trim(cache->host, 0, bytes, owner);
     if (freed && cache->tiers[PC_TIER_COMPRESSED]) /* which may be about to get them */
         pc__io_flush(cache->io);
     return freed;
@@ -273,10 +274,10 @@ pc_status pc_cache_trim(pc_cache *cache, uint64_t bytes, uint64_t *freed)
         *freed = 0;
     if (!cache)
         return pc__fail(PC_ERR_INVALID, "pc_cache_trim: cache is NULL");
-    gone = pc__resident_shed(cache->host, bytes, UINT64_MAX, NULL);
+    gone = pc__ram_tier_trim(cache->host, bytes, UINT64_MAX, NULL);
     if (freed)
         *freed = gone;
-    pc__resident_stats(cache->host, &host);
+    pc__ram_tier_stats(cache->host, &host);
     return host.segment_bytes > bytes ? PC_MISS : PC_OK;
 }
 

@@ -1,7 +1,7 @@
-/* The store of segments by key: HOST (store/host/resident.h) and the tiers of records below it
+/* The store of segments by key: RAM (store/ram/ram_tier.h) and the tiers of records below it
  * (store/tier.h), asked in order.
  *
- * A request looks in HOST with pc__cache_get. What is not there it may seek below: pc__cache_seek
+ * A request looks in RAM with pc__cache_get. What is not there it may seek below: pc__cache_seek
  * starts a load on the cache's I/O threads, or joins one that is under way. The request waits a
  * little, and computes if that is not enough; whichever is there first is used (pc__load_wait,
  * polled from the encoder's `cancelled`). So a slow or broken tier never costs more than the little
@@ -10,7 +10,7 @@
 #define PC_STORE_CACHE_H
 
 #include "store/key.h"
-#include "store/host/resident.h"
+#include "store/ram/ram_tier.h"
 #include "store/segment.h"
 
 typedef struct pc__load pc__load;
@@ -20,7 +20,7 @@ typedef struct pc__load pc__load;
 pc_status pc__cache_get(pc_cache *cache, const pc__id *key, const int32_t *tokens, size_t count,
                         pc_segment **out);
 
-/* What a request seeks below HOST. Whether it is worth it is decided by what loading took lately
+/* What a request seeks below RAM. Whether it is worth it is decided by what loading took lately
  * (store/estimate.h) against `cost`: it should be there by then, and all loads at once should bring
  * more than is computed meanwhile; a tier that seems too slow, or has failed, is tried again now
  * and then all the same. */
@@ -30,8 +30,8 @@ typedef struct pc__want {
     const pc__payload_ops *ops; /* who makes a payload of it */
     void *owner; /* a reference is taken by pc__load as long as it runs: take_owner(owner) */
     void (*take_owner)(void *owner);
-    uint64_t bytes;           /* of the segment in HOST */
-    const pc__naming *naming; /* under which it goes into HOST */
+    uint64_t bytes;           /* of the segment in RAM */
+    const pc__naming *naming; /* under which it goes into RAM */
     double cost;              /* seconds that computing it is expected to take; 0: unknown */
     double cost_before; /* and what the same request has to compute before it comes to this; the
                            load has that long, too */
@@ -41,7 +41,7 @@ typedef struct pc__want {
  * worth it. */
 pc_status pc__cache_seek(pc_cache *cache, const pc__want *want, pc__load **out, uint32_t *reason);
 /* Until `until` (pc__now clock; 0: only looks). PC_OK: *out is a new reference on the segment,
- * complete (and the look-up that missed it in HOST was a hit after all, so that each seek ends with
+ * complete (and the look-up that missed it in RAM was a hit after all, so that each seek ends with
  * one of these). PC_AGAIN: not yet. PC_MISS with *reason: it has failed. */
 pc_status pc__load_wait(pc__load *load, double until, pc_segment **out, uint32_t *reason);
 int pc__load_await(
@@ -62,7 +62,7 @@ double pc__load_due(const pc__load *load); /* when it should be there, behind th
 uint32_t pc__load_tier(const pc__load *load); /* that it came from; before, or if it failed: that it
                                                  was expected from first */
 uint64_t pc__load_bytes(const pc__load *load); /* read */
-/* Nobody here waits for it any more. What is already being read goes on and into HOST if there is
+/* Nobody here waits for it any more. What is already being read goes on and into RAM if there is
  * room. NULL does nothing. */
 void pc__load_drop(pc__load *load);
 /* Loads into free room, without anybody waiting. PC_OK: started; PC_MISS. */
@@ -84,14 +84,14 @@ void pc__cache_working(pc_cache *cache, int by);
 void pc__cache_computed(pc_cache *cache, const uint8_t model[32], size_t tokens, double seconds);
 double pc__cache_compute_cost(pc_cache *cache, const uint8_t model[32], size_t tokens);
 
-/* Keeps a reference in HOST and writes behind to the tiers below. PC_MISS: not kept in HOST,
+/* Keeps a reference in RAM and writes behind to the tiers below. PC_MISS: not kept in RAM,
  * *reason (may be NULL) says why. A key that is already there keeps the first segment, and *winner
  * (if not NULL) gets a reference to the kept one, if that is of use to the owner of `segment` (else
  * NULL). `image`: what describes the segment beyond its payload (model, architecture, encoding …;
- * pc__payload_ops.describe adds shape and blocks); NULL: for HOST only. */
+ * pc__payload_ops.describe adds shape and blocks); NULL: for RAM only. */
 pc_status pc__cache_put(pc_cache *cache, const pc__naming *naming, const pc__image *image,
                         pc_segment *segment, pc_segment **winner, uint32_t *reason);
-/* An owner of segments (pc_segment.owner) has no memory for more: of its idle ones in HOST so many
+/* An owner of segments (pc_segment.owner) has no memory for more: of its idle ones in RAM so many
  * bytes go, and their memory is free when this returns, unless a tier below is not done with them
  * within the cache's deadlines. Returns how many bytes; 0: none is idle. */
 uint64_t pc__cache_give_way(pc_cache *cache, const void *owner, uint64_t bytes);

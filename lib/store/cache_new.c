@@ -1,5 +1,5 @@
 /* A cache's options, its tiers, its end. */
-#include "store/cache_body.h"
+#include "store/cache_internal.h"
 #include "store/disk/disk_late.h"
 
 #include <string.h>
@@ -30,7 +30,8 @@ static pc_status check_options(const pc_cache_options *o)
         return pc__fail(PC_ERR_INVALID, "pc_cache_new: unknown flags %#llx",
                         (unsigned long long)(o->flags & ~KNOWN_FLAGS));
     if (o->flags & PC_CACHE_MMAP && o->flags & PC_CACHE_NO_MMAP)
-        return pc__fail(PC_ERR_INVALID, "pc_cache_new: PC_CACHE_MMAP and PC_CACHE_NO_MMAP together");
+        return pc__fail(PC_ERR_INVALID,
+                        "pc_cache_new: PC_CACHE_MMAP and PC_CACHE_NO_MMAP together");
     if (!o->salt != !o->salt_size)
         return pc__fail(PC_ERR_INVALID, "pc_cache_new: salt and salt_size do not go together");
     if (!o->codecs != !o->codec_count)
@@ -90,7 +91,7 @@ static int sweep(void *user)
 {
     pc_cache *cache = user;
     int more = 0;
-    pc__resident_sweep(cache->host);
+    pc__ram_tier_sweep(cache->host);
     for (uint32_t t = 0; t < PC_TIER_COUNT; t++)
         if (cache->tiers[t])
             more |= cache->tiers[t]->ops->sweep(cache->tiers[t]);
@@ -112,7 +113,7 @@ static pc_status set_salt(pc_cache *cache, const pc_cache_options *o)
 
 static pc_status set_host(pc_cache *cache, const pc_cache_options *o, int lower)
 {
-    pc__resident_options host = {0};
+    pc__ram_tier_options host = {0};
     uint64_t bytes = o->ram_bytes ? o->ram_bytes : DEFAULT_BYTES;
     host.budget = bytes;
     if (lower) {
@@ -130,7 +131,7 @@ static pc_status set_host(pc_cache *cache, const pc_cache_options *o, int lower)
     host.bytes = o->on_bytes ? tell_bytes : NULL;
     host.evicting = lower ? pc__write_evicted : NULL;
     host.user = cache;
-    return pc__resident_new(&cache->host, &cache->context->mem, &host);
+    return pc__ram_tier_new(&cache->host, &cache->context->mem, &host);
 }
 
 static pc_status set_codecs(pc_cache *cache, const pc_cache_options *o)
@@ -193,10 +194,10 @@ static pc_status make_tiers(pc_cache *cache, const pc_cache_options *o)
 {
     pc_status status = PC_OK;
     if (o->compressed_bytes) {
-        pc__tier_common c = common_of(cache, o, o->compressed_codec ? o->compressed_codec : PC_CODEC_ZSTD,
-                                      0);
+        pc__tier_common c = common_of(cache, o,
+                                      o->compressed_codec ? o->compressed_codec : PC_CODEC_ZSTD, 0);
         c.budget = o->compressed_bytes;
-        status = pc__tier_packed_new(&cache->tiers[PC_TIER_COMPRESSED], &c);
+        status = pc__tier_compressed_new(&cache->tiers[PC_TIER_COMPRESSED], &c);
     }
     if (status >= 0 && o->disk_path) {
         pc__tier_common c = common_of(cache, o, o->disk_codec ? o->disk_codec : PC_CODEC_RAW, 1);
@@ -230,8 +231,8 @@ static pc_cache *start(pc_context *context, const pc_cache_options *o)
     atomic_init(&cache->references, 1);
     cache->context = pc__context_ref(context);
     cache->flags = o->flags;
-    pc__wiping_init(&cache->wiping, &context->mem);
-    cache->scratch = o->flags & PC_CACHE_ZERO_MEMORY ? &cache->wiping.mem : &context->mem;
+    pc__zeroing_init(&cache->zeroing, &context->mem);
+    cache->scratch = o->flags & PC_CACHE_ZERO_MEMORY ? &cache->zeroing.mem : &context->mem;
     cache->deadline = o->deadline_seconds > 0 ? o->deadline_seconds : DEFAULT_DEADLINE;
     cache->ttl = o->ttl_seconds;
     cache->on_event = o->on_event;
@@ -256,7 +257,7 @@ pc_cache *pc__cache_ref(pc_cache *cache)
     return cache;
 }
 
-/* The threads end first: what they still do needs the tiers. Then HOST, whose segments may lie in
+/* The threads end first: what they still do needs the tiers. Then RAM, whose segments may lie in
  * files of the folder. */
 void pc__cache_unref(pc_cache *cache)
 {
@@ -266,7 +267,7 @@ void pc__cache_unref(pc_cache *cache)
     context = cache->context;
     pc__io_free(cache->io);
     cache->io = NULL;
-    pc__resident_free(cache->host);
+    pc__ram_tier_free(cache->host);
     for (uint32_t t = 0; t < PC_TIER_COUNT; t++)
         if (cache->tiers[t])
             cache->tiers[t]->ops->free(cache->tiers[t]);

@@ -9,7 +9,7 @@
  * is asked again by single probes, at intervals that double from a quarter of a second up to eight.
  *
  *   start values     latency     bytes a second
- *   PACKED           20 us       1.0e9      (decompression)
+ *   COMPRESSED           20 us       1.0e9      (decompression)
  *   DISK             150 us      1.5e9
  *   REMOTE           500 us      0.4e9
  *

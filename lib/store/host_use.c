@@ -3,7 +3,7 @@
 #include <string.h>
 
 #include "base/clock.h"
-#include "store/cache_body.h"
+#include "store/cache_internal.h"
 
 static pc__id to_id(const uint8_t *bytes)
 {

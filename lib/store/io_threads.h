@@ -1,4 +1,4 @@
-/* The cache's own threads, for the tiers below HOST: a bounded queue of jobs in three classes.
+/* The cache's own threads, for the tiers below RAM: a bounded queue of jobs in three classes.
  * Loads go before writes, writes before prefetches.
  *
  * Requests compute while these threads work, often on the same few cores. So one more thread, the

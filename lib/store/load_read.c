@@ -3,10 +3,10 @@
  * owner takes them over. A record that the tier can map is not copied: its blocks are checked where
  * they lie. Whatever fails, nothing is left behind.
  *
- * Room is taken in HOST before memory is. If HOST has none, a load that somebody waits for goes on
+ * Room is taken in RAM before memory is. If RAM has none, a load that somebody waits for goes on
  * all the same: its memory is then the request's own, as that of a segment which it computes would
  * be, and goes with it. A prefetch ends. */
-#include "store/cache_body.h"
+#include "store/cache_internal.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -22,11 +22,11 @@ typedef struct reading {
     pc__record *record;
     const pc__image *image; /* of the record */
     pc__naming
-        naming; /* under which it goes into HOST: the load's, and what only the record knows */
+        naming; /* under which it goes into RAM: the load's, and what only the record knows */
     void *payload;
     pc_segment *segment; /* around the payload, where it is used early */
     uint8_t **blocks;
-    uint64_t room; /* taken in HOST */
+    uint64_t room; /* taken in RAM */
     int lent;      /* the payload lies in the source, and closes it */
     double started;
 } reading;
@@ -45,13 +45,13 @@ static uint32_t reason_of(const reading *r, pc_status status)
     }
 }
 
-/* Nobody waits any more, and it is in HOST meanwhile or never will be. */
+/* Nobody waits any more, and it is in RAM meanwhile or never will be. */
 static int is_needless(pc__load *load)
 {
     if (pc__io_is_ending(load->cache->io))
         return 1;
     return !load->waiters && !load->prefetch
-           && pc__resident_has(load->cache->host, &load->image->key);
+           && pc__ram_tier_has(load->cache->host, &load->image->key);
 }
 
 /* The first failure counts, with the text that it has left in this thread: whoever tells of it is
@@ -96,7 +96,7 @@ static void read_blocks(pc__load *load)
         if (load->ops->settle)
             load->ops->settle(load->owner, load->writing, index);
         if (load->ready)
-            pc__flow_ready(load, index);
+            pc__layer_stream_ready(load, index);
     }
 }
 
@@ -208,8 +208,8 @@ static pc_status make_room(reading *r)
     pc_status status;
     for (size_t b = 0; b < r->image->block_count && !load->bytes; b++)
         load->bytes += r->image->block_bytes[b]; /* only the record can tell */
-    room = pc__resident_cost(load->bytes, load->image->tokens) + room_to_decode(r);
-    status = pc__resident_take(load->cache->host, &r->naming, room, load->prefetch, NULL);
+    room = pc__ram_tier_entry_bytes(load->bytes, load->image->tokens) + room_to_decode(r);
+    status = pc__ram_tier_reserve(load->cache->host, &r->naming, room, load->prefetch, NULL);
     r->room = status == PC_OK ? room : 0;
     if (status == PC_MISS && load->prefetch)
         return pc__fail(PC_ERR_CANCELLED, "no free room for what was to be loaded ahead");
@@ -219,7 +219,7 @@ static pc_status make_room(reading *r)
 static void give_room(reading *r)
 {
     if (r->room)
-        pc__resident_give(r->load->cache->host, r->room);
+        pc__ram_tier_unreserve(r->load->cache->host, r->room);
     r->room = 0;
 }
 
@@ -285,7 +285,7 @@ static pc_status offer_early(reading *r)
     if (status < 0)
         return status;
     load->take_owner(load->owner); /* the segment's; the load goes on with its own */
-    pc__flow_offer(load, r->segment, r->image->block_count, r->tier->ops->id);
+    pc__layer_stream_offer(load, r->segment, r->image->block_count, r->tier->ops->id);
     return PC_OK;
 }
 
@@ -301,12 +301,12 @@ static pc_status create(reading *r)
     return load->ops->create(load->owner, r->image, &r->payload, r->blocks);
 }
 
-/* A host's own memory may be full: then it gets back what HOST keeps of it without use, once. */
+/* A host's own memory may be full: then it gets back what RAM keeps of it without use, once. */
 static pc_status finish(reading *r)
 {
     pc__load *load = r->load;
     pc_status status = load->ops->finish(load->owner, r->image, &r->payload);
-    if (status == PC_ERR_LIMIT && pc__resident_shed(load->cache->host, 0, load->bytes, load->owner))
+    if (status == PC_ERR_LIMIT && pc__ram_tier_trim(load->cache->host, 0, load->bytes, load->owner))
         status = load->ops->finish(load->owner, r->image, &r->payload);
     return status;
 }
@@ -327,11 +327,11 @@ static pc_status bring(reading *r)
         r->source->keep(r->source);
 done:
     if (r->segment)
-        pc__flow_end(load, status < 0 ? reason_of(r, status) : PC_REASON_NONE);
+        pc__layer_stream_end(load, status < 0 ? reason_of(r, status) : PC_REASON_NONE);
     return status;
 }
 
-/* From here on the payload belongs to a segment, which goes into HOST if there is room. */
+/* From here on the payload belongs to a segment, which goes into RAM if there is room. */
 static pc_status hand_over(reading *r)
 {
     pc__load *load = r->load;
@@ -349,7 +349,7 @@ static pc_status hand_over(reading *r)
     if (status >= 0) {
         r->naming.taken = r->room;
         r->room = 0; /* the put gives it back */
-        status = pc__resident_put(cache->host, &r->naming, segment, &kept, &why);
+        status = pc__ram_tier_put(cache->host, &r->naming, segment, &kept, &why);
     }
     if (status >= 0 && kept && pc__segment_serves(kept, load->ops, load->owner)) {
         pc__segment_unref(segment);
@@ -358,7 +358,7 @@ static pc_status hand_over(reading *r)
     }
     pc__segment_unref(kept); /* of another owner */
     load->segment = segment;
-    return PC_OK; /* it is there, whether HOST could keep it or not */
+    return PC_OK; /* it is there, whether RAM could keep it or not */
 }
 
 /* Before room is taken in its name. */

@@ -1,7 +1,7 @@
-/* What requests seek below HOST. A load is one job of the I/O threads; requests that seek the same
+/* What requests seek below RAM. A load is one job of the I/O threads; requests that seek the same
  * key share it. It asks the tiers in order until one gives what is wanted, puts the segment into
- * HOST and keeps it for those who wait. */
-#include "store/cache_body.h"
+ * RAM and keeps it for those who wait. */
+#include "store/cache_internal.h"
 
 #include <string.h>
 #include <time.h>
@@ -355,7 +355,8 @@ pc_status pc__cache_seek(pc_cache *cache, const pc__want *want, pc__load **out, 
             return PC_MISS;
         *reason = PC_REASON_SLOW;
         if (!is_worth(cache, want, tier, expected)) {
-            atomic_fetch_add_explicit(&cache->counts.slower_than_compute[tier], 1, memory_order_relaxed);
+            atomic_fetch_add_explicit(&cache->counts.slower_than_compute[tier], 1,
+                                      memory_order_relaxed);
             return PC_MISS;
         }
         status = begin(cache, want, tier, expected, out);
@@ -368,7 +369,7 @@ pc_status pc__cache_prefetch(pc_cache *cache, const pc__want *want)
     uint32_t reason, tier;
     double expected = 0;
     pc_status status;
-    if (!cache->has_lower || pc__resident_has(cache->host, &want->image->key))
+    if (!cache->has_lower || pc__ram_tier_has(cache->host, &want->image->key))
         return PC_MISS;
     tier = best_tier(cache, want, &expected, &reason);
     if (tier == PC_TIER_NONE)

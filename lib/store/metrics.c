@@ -1,7 +1,7 @@
 /* All counters in the text format of Prometheus (exposition format 0.0.4): names promptcache_…, one
  * line for each tier that the cache has. Every one is there from the start, at zero, so that rates
  * are right from the first scrape. Names are never changed. */
-#include "store/cache_body.h"
+#include "store/cache_internal.h"
 
 #include <inttypes.h>
 #include <stdarg.h>
@@ -140,7 +140,7 @@ static void print_cache(page *p, const pc_cache *cache)
     const pc__cache_counts *c = &cache->counts;
     print_count(p, "lookups_total", "Look-ups of segments.", now(&c->lookups));
     print_count(p, "hits_total", "Look-ups that some tier has served.", now(&c->hits));
-    print_count(p, "loads_total", "Loads from tiers below HOST that were started.", now(&c->loads));
+    print_count(p, "loads_total", "Loads from tiers below RAM that were started.", now(&c->loads));
     print_count(p, "loads_joined_total", "Requests that shared a load with another one.",
                 now(&c->joined));
     print_count(p, "loads_early_total",
@@ -148,7 +148,7 @@ static void print_cache(page *p, const pc_cache *cache)
     print_count(p, "prefetches_total", "Loads that nobody waited for when they were started.",
                 now(&c->prefetches));
     print_count(p, "not_admitted_total",
-                "Segments that were not written below HOST because they had been used once only.",
+                "Segments that were not written below RAM because they had been used once only.",
                 now(&c->not_admitted));
     print_count(p, "unwritten_total",
                 "Writes that were given up: no room on the way, or a tier that does not answer.",

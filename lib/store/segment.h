@@ -67,7 +67,7 @@ struct pc_segment {
     atomic_uint wipe;  /* overwrite before release */
     atomic_uint
         give_back;    /* it has left a tier, or was refused: its memory goes back to the system */
-    atomic_uint tier; /* PC_TIER_… that it last came from; HOST if it was computed here */
+    atomic_uint tier; /* PC_TIER_… that it last came from; RAM if it was computed here */
     _Atomic(pc__image *) about; /* how records of it are headed, without blocks and tokens; NULL: it
                                    goes to no record */
     _Atomic(pc__id *) saw;      /* what its tokens have seen (serve/sight.h); NULL: nobody knows */

@@ -1,6 +1,6 @@
-/* A tier that keeps records: PACKED, DISK, REMOTE. A tier locks itself, calls nobody under its
- * lock, never blocks longer than the deadline that it is given (PACKED: never blocks), and keeps
- * its own counters, which balance (pc_tier_stats). Budgets include what is being written. */
+/* A tier that keeps records: COMPRESSED, DISK, REMOTE. A tier locks itself, calls nobody under its
+ * lock, never blocks longer than the deadline that it is given (COMPRESSED: never blocks), and
+ * keeps its own counters, which balance (pc_tier_stats). Budgets include what is being written. */
 #ifndef PC_STORE_TIER_H
 #define PC_STORE_TIER_H
 
@@ -60,7 +60,7 @@ struct pc__tier {
 enum { PC__MAP_NEVER = 0, PC__MAP_LOCAL = 1, PC__MAP_ALWAYS = 2 };
 
 typedef struct pc__tier_common {
-    const pc_allocator *mem;   /* with PC_CACHE_ZERO_MEMORY one that overwrites (store/wiping.h) */
+    const pc_allocator *mem;   /* with PC_CACHE_ZERO_MEMORY one that overwrites (store/zeroing.h) */
     const pc_context *context; /* for its log */
     pc__record_options record; /* how records are written and read */
     pc__tier_watch watch;      /* copied */
@@ -69,7 +69,7 @@ typedef struct pc__tier_common {
     uint32_t map; /* PC__MAP_… */
 } pc__tier_common;
 
-pc_status pc__tier_packed_new(pc__tier **out, const pc__tier_common *common);
+pc_status pc__tier_compressed_new(pc__tier **out, const pc__tier_common *common);
 /* PC_ERR_IO, PC_ERR_STATE name the folder and what is wrong. */
 pc_status pc__tier_disk_new(pc__tier **out, const pc__tier_common *common, const char *path);
 /* Does not connect yet. PC_ERR_INVALID: not such an address; PC_ERR_UNSUPPORTED: built without

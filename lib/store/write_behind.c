@@ -1,17 +1,17 @@
-/* What reaches the tiers below HOST, and when.
+/* What reaches the tiers below RAM, and when.
  *
- * DISK and REMOTE get a segment when it is stored, PACKED when HOST evicts it: what is in HOST
+ * DISK and REMOTE get a segment when it is stored, COMPRESSED when RAM evicts it: what is in RAM
  * would be in memory twice. Modules of schemas are written at once, because somebody wrote them to
  * be used again. Blocks of a prompt without PML (naming->on_reuse) are written when they are used a
- * second time, in HOST or by being stored again after they were evicted (PC__SEEN keys are
+ * second time, in RAM or by being stored again after they were evicted (PC__SEEN keys are
  * remembered); a long prompt's come without on_reuse (serve/gather_exact.c).
  *
  * Each write is a job of the background thread with a reference on the segment, one for each tier.
- * How many bytes may be on their way: store/cache_body.h. What does not fit, and what a tier that
- * has failed several times in a row would get, is not written (STORE_FAILED, counted as unwritten):
- * it can be computed again. Such a tier is no reason to wake a thread either; one job at times is
- * the probe. */
-#include "store/cache_body.h"
+ * How many bytes may be on their way: store/cache_internal.h. What does not fit, and what a tier
+ * that has failed several times in a row would get, is not written (STORE_FAILED, counted as
+ * unwritten): it can be computed again. Such a tier is no reason to wake a thread either; one job
+ * at times is the probe. */
+#include "store/cache_internal.h"
 
 #include <string.h>
 
@@ -50,9 +50,9 @@ static uint32_t reason_of(pc_status status, double deadline)
 /* What describing a segment took: a host's states, perhaps. */
 static void give_back(const pc_cache *cache, const pc_segment *segment, void *release_me)
 {
-    pc__wiping wiping;
-    pc__wiping_init(&wiping, &segment->mem);
-    pc__free(cache->flags & PC_CACHE_ZERO_MEMORY ? &wiping.mem : &segment->mem, release_me);
+    pc__zeroing zeroing;
+    pc__zeroing_init(&zeroing, &segment->mem);
+    pc__free(cache->flags & PC_CACHE_ZERO_MEMORY ? &zeroing.mem : &segment->mem, release_me);
 }
 
 static void write_image(write *w)
@@ -183,7 +183,7 @@ static void queue_below(pc_cache *cache, const pc__naming *naming, pc_segment *s
             queue(cache, t, naming, segment, in_host);
 }
 
-/* HOST is told the cache's ttl by 0; records hold what it is. */
+/* RAM is told the cache's ttl by 0; records hold what it is. */
 static pc__naming with_ttl(const pc_cache *cache, const pc__naming *naming)
 {
     pc__naming n = *naming;
@@ -243,7 +243,7 @@ void pc__promote(pc_cache *cache, uint32_t from, pc_segment *segment)
         return;
     naming = naming_of(about, &about->key);
     atomic_fetch_add_explicit(&cache->counts.promoted, 1, memory_order_relaxed);
-    queue(cache, PC_TIER_DISK, &naming, segment, pc__resident_has(cache->host, &about->key));
+    queue(cache, PC_TIER_DISK, &naming, segment, pc__ram_tier_has(cache->host, &about->key));
 }
 
 void pc__write_evicted(void *user, const pc__naming *naming, pc_segment *segment)

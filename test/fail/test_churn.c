@@ -13,7 +13,7 @@
 #include <string.h>
 
 #include "base/mem.h"
-#include "store/host/resident.h"
+#include "store/ram/ram_tier.h"
 #include "testing.h"
 
 #if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
@@ -162,14 +162,14 @@ static pc_segment *compute(int32_t token, uint64_t bytes, int is_kept)
 
 /* PC_OK, and the store has it. The thread still has a reference, so that it is neither gone nor
  * taken twice. */
-static pc_segment *put(pc__resident *t, const pc__naming *naming, pc_segment *computed)
+static pc_segment *put(pc__ram_tier *t, const pc__naming *naming, pc_segment *computed)
 {
     pc_segment *winner = NULL;
     states *s = computed->payload;
     uint32_t reason;
     if (s->is_kept)
         hand_over(s, 0);
-    if (pc__resident_put(t, naming, computed, &winner, &reason) != PC_OK)
+    if (pc__ram_tier_put(t, naming, computed, &winner, &reason) != PC_OK)
         return computed;
     if (winner == computed)
         hand_over(s, 1);
@@ -191,12 +191,12 @@ static uint64_t any_size(pc_test_rng *rng)
     return size + pc_test_bits(rng) % size;
 }
 
-static pc_segment *get_or_put(pc__resident *t, int32_t token, pc_test_rng *rng)
+static pc_segment *get_or_put(pc__ram_tier *t, int32_t token, pc_test_rng *rng)
 {
     pc__id key = id_of(token), before = id_of(token - 1), salt = id_of(-token % 3);
     pc_segment *segment = NULL;
     uint32_t reason;
-    if (pc__resident_get(t, &key, &token, 1, &segment, &reason) == PC_OK)
+    if (pc__ram_tier_get(t, &key, &token, 1, &segment, &reason) == PC_OK)
         return segment;
     return put(t,
                &(pc__naming){.key = key,
@@ -207,39 +207,40 @@ static pc_segment *get_or_put(pc__resident *t, int32_t token, pc_test_rng *rng)
                compute(token, any_size(rng), 0));
 }
 
-static void do_something_else(pc__resident *t, int32_t token, pc_test_rng *rng)
+static void do_something_else(pc__ram_tier *t, int32_t token, pc_test_rng *rng)
 {
     pc__id key = id_of(token), salt = id_of(-token % 3);
     uint64_t owner = pc_test_bits(rng) % 4, bytes = any_size(rng);
     switch (pc_test_bits(rng) % 7) {
     case 0:
-        pc__resident_pin(t, &key, owner, 0.001);
+        pc__ram_tier_pin(t, &key, owner, 0.001);
         break;
     case 1:
-        pc__resident_pin(t, &key, owner, 0);
+        pc__ram_tier_pin(t, &key, owner, 0);
         break;
     case 2:
     case 3:
-        pc__resident_unpin_owner(t, owner);
+        pc__ram_tier_unpin_owner(t, owner);
         break;
     case 4:
-        pc__resident_set_quota(t, &salt, token % 2 ? BUDGET / 3 : 0);
+        pc__ram_tier_set_quota(t, &salt, token % 2 ? BUDGET / 3 : 0);
         break;
     case 5:
-        if (pc__resident_take(t, NULL, pc__resident_cost(bytes, 1), 0, NULL)
+        if (pc__ram_tier_reserve(t, NULL, pc__ram_tier_entry_bytes(bytes, 1), 0, NULL)
             == PC_OK) /* a load: its memory comes after its room */
-            pc__segment_unref(
-                put(t, &(pc__naming){.key = key, .cost = 1, .taken = pc__resident_cost(bytes, 1)},
-                    compute(token, bytes, 1)));
+            pc__segment_unref(put(
+                t,
+                &(pc__naming){.key = key, .cost = 1, .taken = pc__ram_tier_entry_bytes(bytes, 1)},
+                compute(token, bytes, 1)));
         break;
     default:
-        pc__resident_sweep(t);
+        pc__ram_tier_sweep(t);
         break;
     }
 }
 
 typedef struct churn {
-    pc__resident *tier;
+    pc__ram_tier *tier;
     uint64_t operations, seed;
 } churn;
 
@@ -248,7 +249,7 @@ static int operation(churn *c, uint64_t i, pc_segment **slot, pc_test_rng *rng)
     int32_t token = (int32_t)(pc_test_bits(rng) % 2 ? pc_test_bits(rng) % KEYS
                                                     : pc_test_bits(rng) % (KEYS / 20));
     if (i % CLEAR_EVERY == CLEAR_EVERY - 1)
-        pc__resident_clear(c->tier);
+        pc__ram_tier_clear(c->tier);
     if (i % 10 == 9) {
         do_something_else(c->tier, token, rng);
         return 1;
@@ -276,7 +277,7 @@ static void *work(void *arg)
     return is_right ? NULL : arg;
 }
 
-static void run(pc__resident *t, uint64_t operations, uint64_t seed)
+static void run(pc__ram_tier *t, uint64_t operations, uint64_t seed)
 {
     churn c[THREADS];
     pthread_t ids[THREADS];
@@ -301,14 +302,14 @@ int main(void)
 {
     const char *wanted = getenv("PC_CHURN");
     uint64_t operations = wanted ? strtoull(wanted, NULL, 10) : OPERATIONS;
-    pc__resident *t = NULL;
+    pc__ram_tier *t = NULL;
     pc_tier_stats s = PC_TIER_STATS_INIT;
     new_lock();
     at_start = own_bytes();
     CHECK(at_start > 0);
-    CHECK_OK(pc__resident_new(&t, &keeping, &(pc__resident_options){.budget = BUDGET}));
+    CHECK_OK(pc__ram_tier_new(&t, &keeping, &(pc__ram_tier_options){.budget = BUDGET}));
     run(t, operations, 1);
-    pc__resident_stats(t, &s);
+    pc__ram_tier_stats(t, &s);
     CHECK_INT(s.stored + s.refused + s.failed + s.known, s.offered);
     CHECK_INT(s.segments + s.evicted + s.removed + s.lost, s.stored);
     CHECK(s.evicted > operations / 10 && s.hits > operations / 10);
@@ -325,7 +326,7 @@ int main(void)
     CHECK(atomic_load(&kept_most) <= (int64_t)BUDGET);
     if (MEASURES_MEMORY)
         CHECK(atomic_load(&grown_most) <= (int64_t)BUDGET);
-    pc__resident_free(t);
+    pc__ram_tier_free(t);
     CHECK_INT(atomic_load(&kept), 0);
     return pc_test_end();
 }

@@ -1,5 +1,5 @@
-/* Catches a cache with tiers below HOST whose library holds more memory than the budgets of HOST
- * and PACKED: segments in memory, what is being loaded, what waits to be written or is being
+/* Catches a cache with tiers below RAM whose library holds more memory than the budgets of RAM
+ * and COMPRESSED: segments in memory, what is being loaded, what waits to be written or is being
  * packed, tables, what was evicted and is not free yet. Every allocation of the context is counted,
  * and so is the memory of a host's states from the moment its put has returned. Beside the budgets
  * there may be only what is documented (doc/store.md): a record's worth of knowledge of each record

@@ -32,7 +32,7 @@ static pc_cache *open_cache(pc_context *context, const place *p, const char *sal
     o.remote = p->remote;
     o.deadline_seconds = 20;
     if (p->tier == PC_TIER_COMPRESSED) {
-        o.ram_bytes = 1; /* nothing stays in HOST */
+        o.ram_bytes = 1; /* nothing stays in RAM */
         o.compressed_bytes = 1 << 24;
     }
     CHECK_OK(pc_cache_new(&cache, context, &o));
@@ -103,7 +103,7 @@ static void answer_text(const pc_prompt *prompt, uint32_t encoding, char *text, 
 }
 
 /* The second time, which is what brings blocks of a prompt without PML to the tiers below. Where
- * nothing stays in HOST, only that is asked of it. */
+ * nothing stays in RAM, only that is asked of it. */
 static void once_more(const pc_prompt *prompt, pc_cache *cache, const place *p, uint32_t encoding,
                       const char *salt, int64_t first, uint64_t all, const char *text)
 {

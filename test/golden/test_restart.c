@@ -498,7 +498,7 @@ static void lossy(const char *program, setting s)
         fill(program, &s, folder, codec == PC_CODEC_I8 ? "int8" : "int4", codec);
         if (open_world(&w, &s)) {
             for (size_t c = 0; c < CASES; c++)
-                for (int again = 0; again < 2; again++) { /* then from HOST */
+                for (int again = 0; again < 2; again++) { /* then from RAM */
                     ask(&w, c, NULL, &want);
                     ask(&w, c, w.cache, &got);
                     CHECK(got.cached > 0);

@@ -2,7 +2,7 @@
  * fails or gives damaged bytes; a miss without its reason; tokens that are counted twice, or bytes;
  * a request that waits for a tier longer than its small share of the computing; loads that are
  * never used although they are fast. */
-#include "store/cache_body.h"
+#include "store/cache_internal.h"
 
 #include <pthread.h>
 #include <stdlib.h>
@@ -154,7 +154,7 @@ static void layer_by_layer(const world *demo, uint32_t mode, int kind, unsigned 
         CHECK_INT(s.miss_reason, kind_reasons[kind]);
     else
         CHECK(s.tokens_encoded == 0 && s.tokens_tier[PC_TIER_DISK] > 20 && s.bytes_loaded > 0);
-    got = answer(w->prompt, cache, mode, 4, &s); /* from HOST: what came in pieces is whole */
+    got = answer(w->prompt, cache, mode, 4, &s); /* from RAM: what came in pieces is whole */
     CHECK(!memcmp(&want, &got, sizeof want));
     CHECK_INT(s.tokens_encoded, 0);
     balanced(cache);
@@ -287,7 +287,7 @@ static void cancelled_request(const world *w)
     CHECK_INT(atomic_load(&faults.open_now), 0);
 }
 
-/* Tiers as an application asks for them: what HOST evicts comes back from PACKED, what another
+/* Tiers as an application asks for them: what RAM evicts comes back from COMPRESSED, what another
  * cache has left in the folder from there, read or mapped, sealed or not. */
 static void real_tiers(const world *w, uint64_t flags, int sealed)
 {

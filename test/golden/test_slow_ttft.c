@@ -1,4 +1,4 @@
-/* Catches: a tier below HOST that goes wrong and is waited for again and again, or under a pass
+/* Catches: a tier below RAM that goes wrong and is waited for again and again, or under a pass
  * again and again; one that is waited for no more although it is good. What is checked are counts
  * of waits as requests tell them, not times.
  *
@@ -12,7 +12,7 @@
  * measure, in which what else the machine does hardly shows: the processor time that all threads of
  * the process took for the request, I/O threads included, by the number of its threads, and what it
  * waited. A tier can make a request slower by these two alone. */
-#include "store/cache_body.h"
+#include "store/cache_internal.h"
 
 #include <math.h>
 #include <stdlib.h>
@@ -75,7 +75,7 @@ static double processor_seconds(void)
     return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
 }
 
-/* With what HOST had gone, and what was on its way to the tiers there. *spent: processor seconds.
+/* With what RAM had gone, and what was on its way to the tiers there. *spent: processor seconds.
  */
 static pc_stats ask(const world *w, pc_cache *cache, int32_t (*cancelled)(void *user),
                     double *spent)

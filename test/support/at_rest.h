@@ -1,12 +1,12 @@
 /* A cache whose threads have nothing left to do for requests that have ended. A request goes on as
- * soon as the last layer is there, which may be before its load has put the segment into HOST and
+ * soon as the last layer is there, which may be before its load has put the segment into RAM and
  * let go of it. */
 #ifndef PC_AT_REST_H
 #define PC_AT_REST_H
 
 #include <time.h>
 
-#include "store/cache_body.h"
+#include "store/cache_internal.h"
 #include "testing.h"
 
 #define PC_AT_REST_SECONDS 10
@@ -36,7 +36,7 @@ static inline void pc_test_settle(pc_cache *cache)
     CHECK(backlog < 1e-9); /* seconds of loads: those that have ended are none */
 }
 
-/* Afterwards HOST is empty, and stays so. For caches of which nothing is pinned or held. */
+/* Afterwards RAM is empty, and stays so. For caches of which nothing is pinned or held. */
 static inline void pc_test_forget(pc_cache *cache)
 {
     pc_tier_stats s = PC_TIER_STATS_INIT;

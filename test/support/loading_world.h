@@ -1,9 +1,9 @@
 /* A cache over tiers in memory that can go wrong (slow_tier.h), states that are a number repeated,
- * and requests for them: for tests of what is loaded from below HOST. */
+ * and requests for them: for tests of what is loaded from below RAM. */
 #ifndef PC_LOADING_WORLD_H
 #define PC_LOADING_WORLD_H
 
-#include "store/cache_body.h"
+#include "store/cache_internal.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -155,7 +155,7 @@ static inline pc_status put(pc_cache *cache, int32_t number)
     return put_as(cache, number, 0);
 }
 
-/* What has been put is below HOST only. */
+/* What has been put is below RAM only. */
 static inline void sink(pc_cache *cache)
 {
     CHECK_OK(pc_cache_flush(cache));
@@ -207,7 +207,7 @@ static inline int is_right(const pc_segment *segment, int32_t number)
     return segment->tokens == TOKENS && segment->token_ids[0] == number;
 }
 
-/* Looks in HOST, then seeks and waits. */
+/* Looks in RAM, then seeks and waits. */
 static inline pc_status load(pc_cache *cache, int32_t number, double cost, uint32_t *reason)
 {
     pc__load *l;

@@ -4,7 +4,7 @@
 #ifndef PC_SLOW_TIER_H
 #define PC_SLOW_TIER_H
 
-#include "store/cache_body.h"
+#include "store/cache_internal.h"
 
 /* Keeps records in memory without a budget, under the name of any tier. */
 pc__tier *pc_memory_tier_new(uint32_t id);

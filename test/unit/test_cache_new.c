@@ -1,8 +1,8 @@
-/* Catches: a full disk that takes HOST along, or the folder for good, or keeps silent; a folder
+/* Catches: a full disk that takes RAM along, or the folder for good, or keeps silent; a folder
  * that cannot be used for another reason and is no error; a cache that is made only when a folder
  * has shrunk to its budget, or whose threads never let it shrink, or not beside requests that
  * compute. */
-#include "store/cache_body.h"
+#include "store/cache_internal.h"
 
 #include <errno.h>
 #include <stdarg.h>
@@ -128,7 +128,7 @@ static pc_status store(pc_cache *cache, pc_context *context, int32_t number)
     status = pc_cache_put(cache, key, segment, NULL);
     pc_segment_free(segment);
     CHECK_OK(pc_cache_flush(cache));
-    CHECK_OK(pc_cache_get(&segment, cache, key, &raw, 0, NULL)); /* HOST has it in any case */
+    CHECK_OK(pc_cache_get(&segment, cache, key, &raw, 0, NULL)); /* RAM has it in any case */
     pc_segment_free(segment);
     return status;
 }

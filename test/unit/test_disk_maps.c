@@ -218,7 +218,7 @@ static uint64_t mapped(pc_cache *cache)
     return stats.mapped_bytes;
 }
 
-/* Whatever the flags, the states are the same; whether they were mapped is told, and HOST counts
+/* Whatever the flags, the states are the same; whether they were mapped is told, and RAM counts
  * them. */
 static void by_flags(pc_context *context, uint64_t flags, uint32_t codec, int is_mapped)
 {

@@ -1,6 +1,6 @@
 /* Calls of a host's operations. Catches: the failure of a host's function that comes back with the
  * text of some earlier error, or with a text that does not say which function it was; states in
- * HOST that are handed to a model which cannot know what they are. */
+ * RAM that are handed to a model which cannot know what they are. */
 #include "toy_schema.h"
 
 static const char prompt_text[] = "<prompt schema=\"t\"><b/>what is it?</prompt>";

@@ -15,7 +15,7 @@
 #include "base/clock.h"
 #include "at_rest.h"
 #include "slow_tier.h"
-#include "store/cache_body.h"
+#include "store/cache_internal.h"
 #include "testing.h"
 
 enum { TOKENS = 9, BLOCKS = 3, OWN_LAYOUT = PC_LAYOUT_APPLICATION + 1 };

@@ -1,9 +1,10 @@
 /* Catches: room that a load takes in another name than its record's, so that it drives out what has
  * a higher priority, or gets around its tenant's quota; a record counted for another tenant than
  * the one who stored it; a record that lives for ever and is given up at once; what is to be loaded
- * ahead and is given up because it had to wait; with PC_CACHE_ZERO_MEMORY, memory that is given back with
- * states in it: of a load that failed halfway, or on their way through a codec or a seal. */
-#include "store/cache_body.h"
+ * ahead and is given up because it had to wait; with PC_CACHE_ZERO_MEMORY, memory that is given
+ * back with states in it: of a load that failed halfway, or on their way through a codec or a seal.
+ */
+#include "store/cache_internal.h"
 
 #include <glob.h>
 #include <stdlib.h>
@@ -148,7 +149,7 @@ static pc_cache_stats stats_of(pc_cache *cache)
     return s;
 }
 
-/* HOST has room for three; one is below it. */
+/* RAM has room for three; one is below it. */
 static pc_cache *with_one_below(pc_context *context, pc_faults *faults, states s[4],
                                 int32_t priority, const char *salt)
 {
@@ -195,7 +196,7 @@ static void in_its_own_name(void)
                 cache, NULL, 0, BYTES / 2)); /* of the cache's own salt, which is not concerned */
         else
             fill(context, cache, s);
-        CHECK_OK(get(cache, &s[0], &info)); /* whether there is room in HOST or not */
+        CHECK_OK(get(cache, &s[0], &info)); /* whether there is room in RAM or not */
         CHECK_INT(info.tier, PC_TIER_DISK);
         CHECK_INT(stats_of(cache).evicted, what ? 0 : 1);
         CHECK_INT(stats_of(cache).segments, what == 3 ? 1 : 3);
@@ -252,7 +253,7 @@ static void ahead_of_time(int wanted)
     pc_context_free(context);
 }
 
-/* An end that no date can tell is no end, below HOST too. */
+/* An end that no date can tell is no end, below RAM too. */
 static void for_ever(void)
 {
     watcher w;
@@ -332,7 +333,7 @@ static void wiped(uint32_t codec, int sealed, int packed, int damaged)
     o.disk_codec = packed ? 0 : codec;
     o.seal_key = sealed ? seal_key : NULL;
     CHECK_OK(pc_cache_new(&cache, context, &o));
-    for (int i = 0; i < (packed ? 4 : 1); i++) { /* what HOST evicts goes to PACKED */
+    for (int i = 0; i < (packed ? 4 : 1); i++) { /* what RAM evicts goes to COMPRESSED */
         CHECK_OK(put(context, cache, &s[i], 0, NULL));
         CHECK_OK(pc_cache_flush(cache));
     }

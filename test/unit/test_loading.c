@@ -17,7 +17,7 @@ static void there_and_back(void)
     CHECK_INT(balanced(w.cache).segments, 0);
     for (int32_t n = 0; n < 20; n++) {
         CHECK_OK(load(w.cache, 100 * n, 0, &reason));
-        CHECK_OK(get_host(w.cache, 100 * n)); /* it is in HOST now */
+        CHECK_OK(get_host(w.cache, 100 * n)); /* it is in RAM now */
     }
     CHECK_STATUS(load(w.cache, 5, 0, &reason), PC_MISS);
     CHECK_INT(reason, PC_REASON_FIRST_USE);
@@ -27,7 +27,7 @@ static void there_and_back(void)
     end(&w);
 }
 
-/* Nothing reaches the disk before its second use, in HOST or after it has been evicted. */
+/* Nothing reaches the disk before its second use, in RAM or after it has been evicted. */
 static void admission(void)
 {
     world w;
@@ -292,7 +292,7 @@ static void joined(void)
     end(&w);
 }
 
-/* HOST holds four: whoever loads makes room first, and what has none is handed out all the same. */
+/* RAM holds four: whoever loads makes room first, and what has none is handed out all the same. */
 static void budget(void)
 {
     world w;
@@ -365,7 +365,7 @@ static void ahead(void)
     end(&w);
 }
 
-/* Writing behind a tier that stalls does not fill HOST with what cannot be evicted. */
+/* Writing behind a tier that stalls does not fill RAM with what cannot be evicted. */
 static void slow_writer(void)
 {
     world w;

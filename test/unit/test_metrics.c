@@ -1,7 +1,7 @@
 /* Catches: text that Prometheus' parser refuses (a sample without its HELP and TYPE, twice the same
  * series, a number that is none), counters that are missing before anything happened or that differ
  * from pc_cache_get_tier_stats, a buffer that is overrun. */
-#include "store/cache_body.h"
+#include "store/cache_internal.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -104,8 +104,7 @@ static void compare(pc_cache *cache, double hits, double lookups)
     CHECK(value(text, "promptcache_lookups_total") == lookups);
     CHECK(value(text, "promptcache_hits_total") == hits);
     CHECK(value(text, "promptcache_tier_stored_total{tier=\"ram\"}") == (double)s.stored);
-    CHECK(value(text, "promptcache_tier_segment_bytes{tier=\"ram\"}")
-          == (double)s.segment_bytes);
+    CHECK(value(text, "promptcache_tier_segment_bytes{tier=\"ram\"}") == (double)s.segment_bytes);
     CHECK(value(text, "promptcache_tier_budget_bytes{tier=\"ram\"}") == (double)s.budget_bytes);
     CHECK(value(text, "promptcache_tier_evicted_total{tier=\"ram\"}") == (double)s.evicted);
     CHECK(value(text, "promptcache_tier_read_seconds_total{tier=\"ram\"}") >= 0);

@@ -4,7 +4,7 @@
 #include <pthread.h>
 
 #include "records.h"
-#include "store/record/record_body.h"
+#include "store/record/record_internal.h"
 #include "testing.h"
 
 static const uint8_t key[32] = {7, 7, 7};

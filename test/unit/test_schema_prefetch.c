@@ -29,7 +29,7 @@ static pc_tier_stats told(pc_cache *cache, uint32_t tier)
     return s;
 }
 
-/* Until so many are in HOST. */
+/* Until so many are in RAM. */
 static void wait_for(pc_cache *cache, uint64_t resident)
 {
     for (int i = 0; i < 5000 && told(cache, PC_TIER_RAM).segments < resident; i++) {
@@ -189,7 +189,7 @@ static void without_memory(void)
         prompt = toy_prompt(&w, first);
         o.flags = PC_CACHE_ALWAYS_LOAD | PC_CACHE_PREFETCH;
         o.compressed_bytes = 1 << 20;
-        o.ram_bytes = 12000; /* so that most of it goes to PACKED and comes back */
+        o.ram_bytes = 12000; /* so that most of it goes to COMPRESSED and comes back */
         g.max_tokens = 6;
         memory.fail_at = memory.calls + at;
         pc_status status = pc_cache_new(&cache, w.context, &o);

@@ -2,7 +2,7 @@
  * whose they are, how long they live), lossy states whose records say that they are exact, more
  * bytes on their way than may be, and segments that reach the wrong tiers. The tiers are the
  * test's: they note what they are given, and hold the writing thread up when told. */
-#include "store/cache_body.h"
+#include "store/cache_internal.h"
 
 #include <string.h>
 #include <time.h>
@@ -166,7 +166,7 @@ static void names(void)
     r = written(&w, &(pc__naming){.key = content}, 0);
     CHECK(!r->has_content && !r->has_before && !r->lossy);
     CHECK(pc__id_equal(&r->salt, &w.cache->salt_id));
-    CHECK_INT(w.tiers[PC_TIER_COMPRESSED].puts, 0); /* it is in HOST */
+    CHECK_INT(w.tiers[PC_TIER_COMPRESSED].puts, 0); /* it is in RAM */
     end(&w);
 }
 
@@ -242,7 +242,7 @@ static void distrusted(void)
     end(&w);
 }
 
-/* HOST lets it go: PACKED gets it, unless the tiers below are still to see that it is used. */
+/* RAM lets it go: COMPRESSED gets it, unless the tiers below are still to see that it is used. */
 static void evicted(void)
 {
     world w;
@@ -256,8 +256,7 @@ static void evicted(void)
     pc__write_evicted(w.cache, &(pc__naming){.cost = 1}, segment);
     CHECK_OK(pc_cache_flush(w.cache));
     CHECK_INT(w.tiers[PC_TIER_COMPRESSED].puts, 1);
-    pc__write_behind(w.cache, &(pc__naming){.cost = 1}, segment,
-                     0); /* for which HOST had no room */
+    pc__write_behind(w.cache, &(pc__naming){.cost = 1}, segment, 0); /* for which RAM had no room */
     CHECK_OK(pc_cache_flush(w.cache));
     CHECK(w.tiers[PC_TIER_COMPRESSED].puts == 2 && w.tiers[PC_TIER_DISK].puts == 1);
     pc__segment_unref(segment);

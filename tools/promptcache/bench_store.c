@@ -1,18 +1,18 @@
 /* bench store: what the tiers below memory give: states computed by a model are put into a cache
  * and fetched again, one after the other, from the tier. DISK and REMOTE: memory is cleared before
- * each pass. PACKED takes what memory evicts and would be cleared too: there the same states go
+ * each pass. COMPRESSED takes what memory evicts and would be cleared too: there the same states go
  * under so many names that memory has no room for half of them, and what is found in memory is
  * passed over.
  *
  * load_bytes_per_s: bytes of states, as they are used, a second of pc_cache_get.
  * raw_read_bytes_per_s: bytes of the tier's files a second of reading them from end to end into
- * memory that is there (PACKED: of copying as many bytes in memory; REMOTE: none, the server is not
- * ours to read); fresh_read_bytes_per_s: of reading each into memory that is taken for it, as a
+ * memory that is there (COMPRESSED: of copying as many bytes in memory; REMOTE: none, the server is
+ * not ours to read); fresh_read_bytes_per_s: of reading each into memory that is taken for it, as a
  * load has to. share, fresh_share: seconds of that reading / seconds of loading, so that a codec
  * which makes files smaller is not credited with it; best_share: of the fastest of each, for a
  * machine that has other things to do. RAW on DISK comes twice: as a cache does it by itself, which
  * maps the files where it can ("map"), and reading them (PC_CACHE_NO_MMAP, "read"). Rates of a
- * codec are those of one core: the counters of PACKED, checksums and memory included. */
+ * codec are those of one core: the counters of COMPRESSED, checksums and memory included. */
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -75,7 +75,7 @@ typedef struct entries {
     size_t next;
 } entries;
 
-/* Of HOST, in states: a sixteenth of it may be on its way to PACKED at a time, so a state has to
+/* Of RAM, in states: a sixteenth of it may be on its way to COMPRESSED at a time, so a state has to
  * fit in there. */
 enum { HOST_STATES = 17 };
 
@@ -327,7 +327,7 @@ static int all_once(pc_cache *cache, const entries *e, size_t tier)
     return EXIT_OK;
 }
 
-/* Rates of the codec by the counters of a tier PACKED: states go from memory to memory. */
+/* Rates of the codec by the counters of a tier COMPRESSED: states go from memory to memory. */
 static int measure_codec(double *compress, double *decompress, const bench_model *b,
                          const arguments *a, const store_states *s, size_t codec)
 {

@@ -13,8 +13,8 @@
 #include "base/file.h"
 #include "base/le.h"
 
-/* header: magic, u32 version, u32 bytes of a row, u64 rows, f64 clock of store/worth.h, 256 dates
- * of sub-folders (ns since 1970); then rows; then XXH3-64 of all before */
+/* header: magic, u32 version, u32 bytes of a row, u64 rows, f64 clock of store/eviction.h, 256
+ * dates of sub-folders (ns since 1970); then rows; then XXH3-64 of all before */
 enum {
     AT_VERSION = 8,
     AT_ROW = 12,
@@ -136,12 +136,13 @@ void pc__disk_index_free(pc__disk_index *index, const pc_allocator *mem)
 }
 
 /* What other processes have counted: their uses, and ours since the index was written last. */
-static void merge(pc__worth *worth, pc__disk_entry *e, const pc__disk_facts *facts)
+static void merge(pc__eviction *worth, pc__disk_entry *e, const pc__disk_facts *facts)
 {
     uint64_t uses = facts->uses + e->fresh;
     double heat = facts->heat > e->item.heat ? facts->heat : e->item.heat, clock = worth->clock;
     if (uses > e->item.uses)
-        pc__worth_restore(worth, &e->item, heat, (uint32_t)(uses < UINT32_MAX ? uses : UINT32_MAX));
+        pc__eviction_restore(worth, &e->item, heat,
+                             (uint32_t)(uses < UINT32_MAX ? uses : UINT32_MAX));
     worth->clock = clock; /* it was not brought in again */
     if (facts->last > e->facts.last)
         e->facts.last = facts->last;

@@ -7,7 +7,7 @@
 
 #include "base/context.h"
 #include "base/file.h"
-#include "store/table.h"
+#include "base/hash_table.h"
 
 #define TRY_EVERY 1.0 /* seconds */
 

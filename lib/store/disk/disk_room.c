@@ -144,14 +144,14 @@ static pc_status evict_least(pc__disk *disk, int32_t priority, const pc__id *bef
         saw = pc__disk_table_find(&disk->table, &spot);
     }
     if (saw)
-        pc__worth_hold(&disk->table.worth, &saw->item);
+        pc__eviction_hold(&disk->table.worth, &saw->item);
     least = pc__disk_table_least(&disk->table);
     if (least && least->item.priority > priority)
         least = NULL;
     if (least)
         spot = least->facts.spot;
     if (saw)
-        pc__worth_drop(&disk->table.worth, &saw->item);
+        pc__eviction_unhold(&disk->table.worth, &saw->item);
     pthread_mutex_unlock(&disk->guard);
     if (!least)
         return PC_MISS;

@@ -12,7 +12,7 @@
 #include "base/clock.h"
 #include "base/fail.h"
 #include "base/file.h"
-#include "store/table.h"
+#include "base/hash_table.h"
 
 enum {
     CHUNK = 4 << 20,  /* a thousandth of a second to a second, from memory to the slowest disk */

@@ -2,7 +2,7 @@
 
 #include "base/mem.h"
 
-static pc__disk_entry *entry_of(pc__worth_item *item)
+static pc__disk_entry *entry_of(pc__eviction_item *item)
 {
     return item ? PC__AROUND(item, pc__disk_entry, item) : NULL;
 }
@@ -20,23 +20,23 @@ uint64_t pc__disk_table_bytes(const pc__disk_table *table)
 pc__disk_entry *pc__disk_table_find(const pc__disk_table *table, const pc__spot *spot)
 {
     pc__id id = pc__spot_id(spot);
-    return entry_of(pc__worth_find(&table->worth, &id));
+    return entry_of(pc__eviction_find(&table->worth, &id));
 }
 
 pc__disk_entry *pc__disk_table_next(const pc__disk_table *table, const pc__disk_entry *entry)
 {
-    return entry_of(pc__worth_next(&table->worth, entry ? &entry->item : NULL));
+    return entry_of(pc__eviction_next(&table->worth, entry ? &entry->item : NULL));
 }
 
 pc__disk_entry *pc__disk_table_least(const pc__disk_table *table)
 {
-    return entry_of(pc__worth_least(&table->worth, NULL));
+    return entry_of(pc__eviction_candidate(&table->worth, NULL));
 }
 
 int pc__disk_table_knows(const pc__disk_table *table, const pc__id *content)
 {
-    for (pc__link *l = pc__table_find(&table->contents, pc__id_hash(content)); l;
-         l = pc__table_again(l))
+    for (pc__hash_link *l = pc__hash_table_find(&table->contents, pc__id_hash(content)); l;
+         l = pc__hash_table_find_next(l))
         if (pc__id_equal(&PC__AROUND(l, pc__disk_entry, by_content)->facts.content, content))
             return 1;
     return 0;
@@ -53,22 +53,22 @@ pc_status pc__disk_table_add(pc__disk_table *table, const pc__disk_facts *facts,
         return PC_ERR_NOMEM;
     pc__spot before = pc__spot_of(&facts->before, facts->spot.variant);
     e->facts = *facts;
-    e->item = (pc__worth_item){.key = pc__spot_id(&facts->spot),
-                               .before = pc__spot_id(&before),
-                               .has_before = facts->has_before,
-                               .bytes = facts->bytes,
-                               .priority = facts->state == PC__DISK_UNREADABLE ? INT32_MIN
-                                                                               : facts->priority,
-                               .cost = facts->cost};
-    if ((facts->has_content && pc__table_reserve(&table->contents, mem) < 0)
-        || pc__worth_add(&table->worth, &e->item) < 0) {
+    e->item = (pc__eviction_item){.key = pc__spot_id(&facts->spot),
+                                  .before = pc__spot_id(&before),
+                                  .has_before = facts->has_before,
+                                  .bytes = facts->bytes,
+                                  .priority = facts->state == PC__DISK_UNREADABLE ? INT32_MIN
+                                                                                  : facts->priority,
+                                  .cost = facts->cost};
+    if ((facts->has_content && pc__hash_table_reserve(&table->contents, mem) < 0)
+        || pc__eviction_add(&table->worth, &e->item) < 0) {
         pc__free(mem, e);
         return PC_ERR_NOMEM;
     }
     if (facts->uses)
-        pc__worth_restore(&table->worth, &e->item, facts->heat, facts->uses);
+        pc__eviction_restore(&table->worth, &e->item, facts->heat, facts->uses);
     if (facts->has_content)
-        pc__table_add(&table->contents, &e->by_content, pc__id_hash(&facts->content));
+        pc__hash_table_add(&table->contents, &e->by_content, pc__id_hash(&facts->content));
     if (facts->expires && (!table->soonest || facts->expires < table->soonest))
         table->soonest = facts->expires;
     e->seen = table->scans;
@@ -81,26 +81,26 @@ pc_status pc__disk_table_add(pc__disk_table *table, const pc__disk_facts *facts,
 static void forget(pc__disk_table *table, pc__disk_entry *entry)
 {
     if (entry->facts.has_content)
-        pc__table_remove(&table->contents, &entry->by_content);
+        pc__hash_table_remove(&table->contents, &entry->by_content);
     pc__free(&table->worth.mem, entry);
 }
 
 void pc__disk_table_drop(pc__disk_table *table, pc__disk_entry *entry)
 {
-    pc__worth_remove(&table->worth, &entry->item);
+    pc__eviction_remove(&table->worth, &entry->item);
     forget(table, entry);
 }
 
 void pc__disk_table_evict(pc__disk_table *table, pc__disk_entry *entry)
 {
-    pc__worth_pick(&table->worth, &entry->item);
-    pc__worth_evict(&table->worth, &entry->item);
+    pc__eviction_pick(&table->worth, &entry->item);
+    pc__eviction_evict(&table->worth, &entry->item);
     forget(table, entry);
 }
 
 void pc__disk_table_use(pc__disk_table *table, pc__disk_entry *entry, int64_t now)
 {
-    pc__worth_hit(&table->worth, &entry->item);
+    pc__eviction_hit(&table->worth, &entry->item);
     entry->fresh++;
     entry->facts.last = now;
     if (entry->facts.ttl > 0)
@@ -120,8 +120,8 @@ void pc__disk_table_free(pc__disk_table *table)
         next = pc__disk_table_next(table, e);
         pc__free(&table->worth.mem, e);
     }
-    pc__table_free(&table->contents, &table->worth.mem);
-    pc__worth_free(&table->worth);
+    pc__hash_table_free(&table->contents, &table->worth.mem);
+    pc__eviction_free(&table->worth);
 }
 
 void pc__disk_facts_of(pc__disk_facts *facts, const pc__spot *spot, const pc__image *image,

@@ -1,11 +1,11 @@
 /* What this process knows of a folder's records: found by spot (key and variant) and by content, in
- * the order in which they would be given up (store/worth.h). Nothing here locks or touches the
+ * the order in which they would be given up (store/eviction.h). Nothing here locks or touches the
  * disk. */
 #ifndef PC_STORE_DISK_TABLE_H
 #define PC_STORE_DISK_TABLE_H
 
 #include "store/spot.h"
-#include "store/worth.h"
+#include "store/eviction.h"
 
 enum {
     PC__DISK_UNREAD = 0, /* only its name and size are known */
@@ -28,12 +28,12 @@ typedef struct pc__disk_facts {
     int64_t expires; /* seconds since 1970; 0: no end */
     int64_t last;    /* use, or writing */
     uint32_t uses;   /* 0: heat and uses are not known, they begin anew */
-    double heat;     /* as of store/worth.h */
+    double heat;     /* as of store/eviction.h */
 } pc__disk_facts;
 
 typedef struct pc__disk_entry {
-    pc__worth_item item;
-    pc__link by_content;
+    pc__eviction_item item;
+    pc__hash_link by_content;
     pc__disk_facts facts; /* uses and heat: only in the item */
     uint64_t fresh;       /* uses that the index does not know of … */
     uint64_t told;        /* … of those, the ones that the index knows which is being written */
@@ -43,8 +43,8 @@ typedef struct pc__disk_entry {
 } pc__disk_entry;
 
 typedef struct pc__disk_table { /* zero-initialised but for worth.mem: empty */
-    pc__worth worth;
-    pc__table contents;
+    pc__eviction worth;
+    pc__hash_table contents;
     int64_t soonest; /* nothing expires before; 0: nothing does */
     uint64_t scans;  /* number of the scan that is or was last */
 } pc__disk_table;

@@ -4,7 +4,7 @@
 
 #include "base/fail.h"
 #include "base/mem.h"
-#include "store/record/record_body.h"
+#include "store/record/record_internal.h"
 
 enum { PART = 512 << 10 };
 

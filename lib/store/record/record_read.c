@@ -5,7 +5,7 @@
 #include "base/fail.h"
 #include "base/le.h"
 #include "base/mem.h"
-#include "store/record/record_body.h"
+#include "store/record/record_internal.h"
 
 /* Bytes of a header that are taken without a look at its end, where the record's size is not
  * known. */

@@ -7,7 +7,8 @@
 
 static pc__sighting *find(const pc__seen *seen, const pc__id *key)
 {
-    for (pc__link *l = pc__table_find(&seen->keys, pc__id_hash(key)); l; l = pc__table_again(l)) {
+    for (pc__hash_link *l = pc__hash_table_find(&seen->keys, pc__id_hash(key)); l;
+         l = pc__hash_table_find_next(l)) {
         pc__sighting *s = PC__AROUND(l, pc__sighting, by_key);
         if (pc__id_equal(&s->key, key))
             return s;
@@ -22,8 +23,8 @@ const pc__sighting *pc__seen_find(const pc__seen *seen, const pc__id *key)
 
 int pc__seen_content(const pc__seen *seen, const pc__id *content)
 {
-    for (pc__link *l = pc__table_find(&seen->contents, pc__id_hash(content)); l;
-         l = pc__table_again(l))
+    for (pc__hash_link *l = pc__hash_table_find(&seen->contents, pc__id_hash(content)); l;
+         l = pc__hash_table_find_next(l))
         if (pc__id_equal(&PC__AROUND(l, pc__sighting, by_content)->entry.content, content))
             return 1;
     return 0;
@@ -31,10 +32,10 @@ int pc__seen_content(const pc__seen *seen, const pc__id *content)
 
 static void leave(pc__seen *seen, pc__sighting *s)
 {
-    pc__table_remove(&seen->keys, &s->by_key);
+    pc__hash_table_remove(&seen->keys, &s->by_key);
     if (!(s->absent_until > 0)) {
         if (s->entry.has_content)
-            pc__table_remove(&seen->contents, &s->by_content);
+            pc__hash_table_remove(&seen->contents, &s->by_content);
         seen->present--;
         seen->present_bytes -= s->entry.bytes;
     }
@@ -44,10 +45,10 @@ static void leave(pc__seen *seen, pc__sighting *s)
 
 static void enter(pc__seen *seen, pc__sighting *s)
 {
-    pc__table_add(&seen->keys, &s->by_key, pc__id_hash(&s->key));
+    pc__hash_table_add(&seen->keys, &s->by_key, pc__id_hash(&s->key));
     if (!(s->absent_until > 0)) {
         if (s->entry.has_content)
-            pc__table_add(&seen->contents, &s->by_content, pc__id_hash(&s->entry.content));
+            pc__hash_table_add(&seen->contents, &s->by_content, pc__id_hash(&s->entry.content));
         seen->present++;
         seen->present_bytes += s->entry.bytes;
     }
@@ -69,8 +70,8 @@ pc_status pc__seen_note(pc__seen *seen, const pc__id *key, const pc__entry *entr
         return PC_ERR_NOMEM;
     memset(s, 0, sizeof *s);
     s->key = *key;
-    PC__TRY(pc__table_reserve(&seen->keys, seen->mem), fail);
-    PC__TRY(pc__table_reserve(&seen->contents, seen->mem), fail);
+    PC__TRY(pc__hash_table_reserve(&seen->keys, seen->mem), fail);
+    PC__TRY(pc__hash_table_reserve(&seen->contents, seen->mem), fail);
     if (entry)
         s->entry = *entry;
     else
@@ -94,6 +95,6 @@ void pc__seen_free(pc__seen *seen)
         newer = s->newer;
         pc__free(seen->mem, s);
     }
-    pc__table_free(&seen->keys, seen->mem);
-    pc__table_free(&seen->contents, seen->mem);
+    pc__hash_table_free(&seen->keys, seen->mem);
+    pc__hash_table_free(&seen->contents, seen->mem);
 }

@@ -4,10 +4,10 @@
 #define PC_STORE_REMOTE_SEEN_H
 
 #include "store/remote/remote_entry.h"
-#include "store/table.h"
+#include "base/hash_table.h"
 
 typedef struct pc__sighting {
-    pc__link by_key, by_content;
+    pc__hash_link by_key, by_content;
     struct pc__sighting *older, *newer;
     pc__id key;
     pc__entry entry;
@@ -17,7 +17,7 @@ typedef struct pc__sighting {
 typedef struct pc__seen { /* zero-initialised but for mem and most: empty */
     const pc_allocator *mem;
     size_t most;
-    pc__table keys, contents; /* contents: of those that are there */
+    pc__hash_table keys, contents; /* contents: of those that are there */
     pc__sighting *oldest, *newest;
     uint64_t present, present_bytes;
 } pc__seen;

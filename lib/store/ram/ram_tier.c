@@ -1,4 +1,4 @@
-#include "store/host/resident.h"
+#include "store/ram/ram_tier.h"
 
 #include <math.h>
 #include <string.h>
@@ -7,11 +7,11 @@
 #include "base/fail.h"
 #include "base/mem.h"
 #include "store/event.h"
-#include "store/host/resident_body.h"
+#include "store/ram/ram_tier_internal.h"
 
 /* ----------------------------------------------- after the lock is given back */
 
-static void tell(const pc__resident *t, uint32_t kind, uint32_t reason, const pc__id *key,
+static void tell(const pc__ram_tier *t, uint32_t kind, uint32_t reason, const pc__id *key,
                  size_t tokens, uint64_t bytes)
 {
     pc_event event;
@@ -21,7 +21,7 @@ static void tell(const pc__resident *t, uint32_t kind, uint32_t reason, const pc
     t->options.event(t->options.user, &event);
 }
 
-static void say_farewell(const pc__resident *t, const pc__entry *e)
+static void say_farewell(const pc__ram_tier *t, const pc__ram_entry *e)
 {
     pc__naming naming = {.key = e->item.key,
                          .salt = &e->salt,
@@ -36,7 +36,7 @@ static void say_farewell(const pc__resident *t, const pc__entry *e)
     tell(t, e->gone, PC_REASON_NONE, &e->item.key, e->segment->tokens, e->item.bytes);
 }
 
-static void free_entry(const pc_allocator *mem, pc__entry *e)
+static void free_entry(const pc_allocator *mem, pc__ram_entry *e)
 {
     if (!e)
         return;
@@ -48,17 +48,17 @@ static void free_entry(const pc_allocator *mem, pc__entry *e)
  * changed. Until its memory is free, others cannot have the room of what is gone: it is counted in
  * t->going, but for the `came` bytes that came in its place and that the caller answers for until
  * it has returned. */
-static void leave(pc__resident *t, pc__entry *gone, uint64_t came)
+static void leave(pc__ram_tier *t, pc__ram_entry *gone, uint64_t came)
 {
-    uint64_t now = pc__resident_used(t), going = 0;
+    uint64_t now = pc__ram_tier_used(t), going = 0;
     int has_changed = now != t->told;
     t->told = now;
-    for (const pc__entry *e = gone; e; e = e->next)
+    for (const pc__ram_entry *e = gone; e; e = e->next)
         going += e->item.bytes;
     going -= came < going ? came : going;
     atomic_fetch_add_explicit(&t->going, going, memory_order_relaxed);
     pthread_mutex_unlock(&t->lock);
-    for (pc__entry *next; gone; gone = next) {
+    for (pc__ram_entry *next; gone; gone = next) {
         uint64_t back = gone->item.bytes < going ? gone->item.bytes : going;
         next = gone->next;
         say_farewell(t, gone);
@@ -78,34 +78,34 @@ static int has_tokens(const pc_segment *segment, const int32_t *tokens, size_t c
            && (!count || !memcmp(segment->token_ids, tokens, count * sizeof *tokens));
 }
 
-static int is_expired(const pc__entry *e, double now)
+static int is_expired(const pc__ram_entry *e, double now)
 {
     return e->ttl > 0 && !e->pins && e->expires <= now;
 }
 
-pc_status pc__resident_get(pc__resident *t, const pc__id *key, const int32_t *tokens, size_t count,
+pc_status pc__ram_tier_get(pc__ram_tier *t, const pc__id *key, const int32_t *tokens, size_t count,
                            pc_segment **out, uint32_t *reason)
 {
-    pc__entry *gone = NULL, *e;
+    pc__ram_entry *gone = NULL, *e;
     uint64_t bytes = 0;
     *out = NULL;
     *reason = PC_REASON_FIRST_USE;
     pthread_mutex_lock(&t->lock);
-    e = pc__resident_find(t, key);
+    e = pc__ram_tier_find(t, key);
     if (e && e->ttl > 0) {
         double now = pc__now();
-        pc__pins_end(t, now);
+        pc__pins_expire(t, now);
         if (is_expired(e, now)) {
             *reason = PC_REASON_EXPIRED;
-            pc__resident_take_out(t, e, PC_EVENT_REMOVE, &gone);
+            pc__ram_tier_detach(t, e, PC_EVENT_REMOVE, &gone);
             e = NULL;
         } else {
             e->expires = now + e->ttl;
         }
     }
     if (e && has_tokens(e->segment, tokens, count)) {
-        *out = pc__resident_reference(t, e);
-        pc__worth_hit(&t->worth, &e->item);
+        *out = pc__ram_tier_reference(t, e);
+        pc__eviction_hit(&t->worth, &e->item);
         *reason = PC_REASON_NONE;
         bytes = e->item.bytes;
     }
@@ -118,12 +118,12 @@ pc_status pc__resident_get(pc__resident *t, const pc__id *key, const int32_t *to
     return *out ? PC_OK : PC_MISS;
 }
 
-static void give(pc__resident *t, uint64_t bytes)
+static void give(pc__ram_tier *t, uint64_t bytes)
 {
     t->taken -= bytes < t->taken ? bytes : t->taken;
 }
 
-static void count_put(pc__resident *t, pc_status status, int was_known)
+static void count_put(pc__ram_tier *t, pc_status status, int was_known)
 {
     t->stats.offered++;
     if (status < 0)
@@ -136,10 +136,10 @@ static void count_put(pc__resident *t, pc_status status, int was_known)
         t->stats.stored++;
 }
 
-pc_status pc__resident_put(pc__resident *t, const pc__naming *naming, pc_segment *segment,
+pc_status pc__ram_tier_put(pc__ram_tier *t, const pc__naming *naming, pc_segment *segment,
                            pc_segment **winner, uint32_t *reason)
 {
-    pc__entry *fresh = pc__entry_new(t, naming, segment), *there = NULL, *gone = NULL;
+    pc__ram_entry *fresh = pc__ram_entry_new(t, naming, segment), *there = NULL, *gone = NULL;
     pc_status status = fresh ? PC_OK : PC_ERR_NOMEM;
     uint64_t bytes = fresh ? fresh->item.bytes : 0, came;
     *reason = PC_REASON_NONE;
@@ -149,14 +149,14 @@ pc_status pc__resident_put(pc__resident *t, const pc__naming *naming, pc_segment
         atomic_store_explicit(&segment->wipe, 1, memory_order_relaxed);
     pthread_mutex_lock(&t->lock);
     give(t, naming->taken);
-    pc__resident_keep_time(t, &gone);
-    pc__resident_take_releases(t);
+    pc__ram_tier_expire(t, &gone);
+    pc__ram_tier_collect_releases(t);
     if (fresh) {
-        there = pc__resident_find(t, &naming->key);
+        there = pc__ram_tier_find(t, &naming->key);
         if (!there)
-            status = pc__resident_bring_in(t, fresh, &gone, reason);
+            status = pc__ram_tier_insert(t, fresh, &gone, reason);
         if (status == PC_OK && winner)
-            *winner = there ? pc__resident_reference(t, there) : pc__segment_ref(segment);
+            *winner = there ? pc__ram_tier_reference(t, there) : pc__segment_ref(segment);
     }
     count_put(t, status, there != NULL);
     if (there || status != PC_OK)
@@ -174,30 +174,30 @@ pc_status pc__resident_put(pc__resident *t, const pc__naming *naming, pc_segment
 
 /* ------------------------------------------------------- room without an entry */
 
-static int has_room(const pc__resident *t, uint64_t bytes)
+static int has_room(const pc__ram_tier *t, uint64_t bytes)
 {
-    uint64_t used = pc__resident_used(t) + pc__resident_beside(t), budget = t->options.budget;
+    uint64_t used = pc__ram_tier_used(t) + pc__ram_tier_overhead(t), budget = t->options.budget;
     return used <= budget && bytes <= budget - used;
 }
 
-pc_status pc__resident_take(pc__resident *t, const pc__naming *naming, uint64_t bytes,
-                            int free_only, uint32_t *reason)
+pc_status pc__ram_tier_reserve(pc__ram_tier *t, const pc__naming *naming, uint64_t bytes,
+                               int free_only, uint32_t *reason)
 {
-    pc__entry *gone = NULL, *picked = NULL;
-    pc__tenant *tenant;
+    pc__ram_entry *gone = NULL, *picked = NULL;
+    pc__ram_quota *tenant;
     uint32_t why = PC_REASON_NONE;
     pthread_mutex_lock(&t->lock);
-    pc__resident_keep_time(t, &gone);
-    tenant = naming ? pc__tenant_find(t, naming->salt ? naming->salt : &t->options.salt) : NULL;
+    pc__ram_tier_expire(t, &gone);
+    tenant = naming ? pc__ram_quota_find(t, naming->salt ? naming->salt : &t->options.salt) : NULL;
     if (tenant && tenant->quota && bytes > tenant->quota)
         why = PC_REASON_QUOTA;
     else if (free_only)
         why = has_room(t, bytes) ? PC_REASON_NONE : PC_REASON_NO_ROOM;
     else {
-        pc__resident_take_releases(t);
-        why = pc__resident_make_room(t, bytes, naming ? naming->priority : INT32_MAX, NULL,
+        pc__ram_tier_collect_releases(t);
+        why = pc__ram_tier_make_room(t, bytes, naming ? naming->priority : INT32_MAX, NULL,
                                      &picked);
-        pc__resident_evict(t, picked, &gone);
+        pc__ram_tier_evict(t, picked, &gone);
     }
     t->taken += why ? 0 : bytes;
     leave(t, gone, why ? 0 : bytes);
@@ -206,7 +206,7 @@ pc_status pc__resident_take(pc__resident *t, const pc__naming *naming, uint64_t 
     return why ? PC_MISS : PC_OK;
 }
 
-void pc__resident_give(pc__resident *t, uint64_t bytes)
+void pc__ram_tier_unreserve(pc__ram_tier *t, uint64_t bytes)
 {
     pthread_mutex_lock(&t->lock);
     give(t, bytes);
@@ -215,118 +215,118 @@ void pc__resident_give(pc__resident *t, uint64_t bytes)
 
 /* ------------------------------------------------------------ what is there */
 
-int pc__resident_knows(pc__resident *t, const pc__id *content)
+int pc__ram_tier_has_content(pc__ram_tier *t, const pc__id *content)
 {
-    pc__link *link;
+    pc__hash_link *link;
     pthread_mutex_lock(&t->lock);
-    link = pc__table_find(&t->contents, pc__id_hash(content));
-    while (link && !pc__id_equal(&PC__AROUND(link, pc__entry, by_content)->content, content))
-        link = pc__table_again(link);
+    link = pc__hash_table_find(&t->contents, pc__id_hash(content));
+    while (link && !pc__id_equal(&PC__AROUND(link, pc__ram_entry, by_content)->content, content))
+        link = pc__hash_table_find_next(link);
     pthread_mutex_unlock(&t->lock);
     return link != NULL;
 }
 
-int pc__resident_has(pc__resident *t, const pc__id *key)
+int pc__ram_tier_has(pc__ram_tier *t, const pc__id *key)
 {
-    pc__entry *e;
+    pc__ram_entry *e;
     int there;
     pthread_mutex_lock(&t->lock);
-    e = pc__resident_find(t, key);
+    e = pc__ram_tier_find(t, key);
     there = e && (e->ttl <= 0 || !is_expired(e, pc__now()));
     pthread_mutex_unlock(&t->lock);
     return there;
 }
 
-pc_status pc__resident_pin(pc__resident *t, const pc__id *key, uint64_t owner, double seconds)
+pc_status pc__ram_tier_pin(pc__ram_tier *t, const pc__id *key, uint64_t owner, double seconds)
 {
     pc_status status = PC_MISS;
-    pc__entry *gone = NULL, *e;
+    pc__ram_entry *gone = NULL, *e;
     pthread_mutex_lock(&t->lock);
-    pc__resident_keep_time(t, &gone);
-    e = pc__resident_find(t, key);
+    pc__ram_tier_expire(t, &gone);
+    e = pc__ram_tier_find(t, key);
     if (e)
         status = pc__pins_set(t, e, owner, seconds > 0 ? pc__now() + seconds : (double)INFINITY);
     leave(t, gone, 0);
     return status;
 }
 
-pc_status pc__resident_unpin(pc__resident *t, const pc__id *key, uint64_t owner)
+pc_status pc__ram_tier_unpin(pc__ram_tier *t, const pc__id *key, uint64_t owner)
 {
     pc_status status = PC_MISS;
-    pc__entry *gone = NULL, *e;
+    pc__ram_entry *gone = NULL, *e;
     pthread_mutex_lock(&t->lock);
-    e = pc__resident_find(t, key);
+    e = pc__ram_tier_find(t, key);
     if (e)
-        status = pc__pins_take_off(t, e, owner);
-    pc__resident_keep_time(t, &gone);
+        status = pc__pins_remove(t, e, owner);
+    pc__ram_tier_expire(t, &gone);
     leave(t, gone, 0);
     if (e && status == PC_MISS && owner == PC__PIN_INTERNAL)
         status = pc__fail(PC_ERR_STATE, "cache: a segment that is not pinned cannot be unpinned");
     return status;
 }
 
-void pc__resident_unpin_owner(pc__resident *t, uint64_t owner)
+void pc__ram_tier_unpin_owner(pc__ram_tier *t, uint64_t owner)
 {
-    pc__entry *gone = NULL;
+    pc__ram_entry *gone = NULL;
     pthread_mutex_lock(&t->lock);
-    pc__pins_take_off_owner(t, owner);
-    pc__resident_keep_time(t, &gone);
+    pc__pins_remove_owner(t, owner);
+    pc__ram_tier_expire(t, &gone);
     leave(t, gone, 0);
 }
 
-pc_status pc__resident_set_quota(pc__resident *t, const pc__id *salt, uint64_t bytes)
+pc_status pc__ram_tier_set_quota(pc__ram_tier *t, const pc__id *salt, uint64_t bytes)
 {
-    pc__entry *gone = NULL, *picked = NULL;
-    pc__tenant *tenant;
+    pc__ram_entry *gone = NULL, *picked = NULL;
+    pc__ram_quota *tenant;
     pc_status status = PC_ERR_NOMEM;
     pthread_mutex_lock(&t->lock);
-    tenant = pc__tenant_need(t, salt);
-    if (tenant && pc__worth_order_group(&t->worth, &tenant->group) == PC_OK) {
+    tenant = pc__ram_quota_find_or_add(t, salt);
+    if (tenant && pc__eviction_order_group(&t->worth, &tenant->group) == PC_OK) {
         tenant->quota = bytes;
         status = PC_OK;
-        pc__resident_take_releases(t);
-        pc__resident_shrink(t, tenant, &picked);
-        pc__resident_evict(t, picked, &gone);
+        pc__ram_tier_collect_releases(t);
+        pc__ram_tier_shrink(t, tenant, &picked);
+        pc__ram_tier_evict(t, picked, &gone);
     }
-    pc__tenant_drop(t, tenant);
+    pc__ram_quota_drop_if_unused(t, tenant);
     leave(t, gone, 0);
     return status;
 }
 
-uint64_t pc__resident_shed(pc__resident *t, uint64_t keep, uint64_t enough, const void *owner)
+uint64_t pc__ram_tier_trim(pc__ram_tier *t, uint64_t keep, uint64_t enough, const void *owner)
 {
-    pc__entry *gone = NULL;
+    pc__ram_entry *gone = NULL;
     uint64_t freed;
     pthread_mutex_lock(&t->lock);
-    pc__resident_keep_time(t, &gone);
-    pc__resident_take_releases(t);
-    freed = pc__resident_evict_until(t, keep, enough, owner, &gone);
+    pc__ram_tier_expire(t, &gone);
+    pc__ram_tier_collect_releases(t);
+    freed = pc__ram_tier_evict_until(t, keep, enough, owner, &gone);
     leave(t, gone, 0);
     return freed;
 }
 
-void pc__resident_clear(pc__resident *t)
+void pc__ram_tier_clear(pc__ram_tier *t)
 {
-    pc__entry *gone = NULL;
+    pc__ram_entry *gone = NULL;
     pthread_mutex_lock(&t->lock);
-    pc__resident_take_releases(t);
-    for (pc__worth_item *item = pc__worth_next(&t->worth, NULL), *next; item; item = next) {
-        next = pc__worth_next(&t->worth, item);
+    pc__ram_tier_collect_releases(t);
+    for (pc__eviction_item *item = pc__eviction_next(&t->worth, NULL), *next; item; item = next) {
+        next = pc__eviction_next(&t->worth, item);
         if (!item->holds)
-            pc__resident_take_out(t, PC__AROUND(item, pc__entry, item), PC_EVENT_REMOVE, &gone);
+            pc__ram_tier_detach(t, PC__AROUND(item, pc__ram_entry, item), PC_EVENT_REMOVE, &gone);
     }
     leave(t, gone, 0);
 }
 
-void pc__resident_sweep(pc__resident *t)
+void pc__ram_tier_sweep(pc__ram_tier *t)
 {
-    pc__entry *gone = NULL;
+    pc__ram_entry *gone = NULL;
     pthread_mutex_lock(&t->lock);
-    pc__resident_keep_time(t, &gone);
+    pc__ram_tier_expire(t, &gone);
     leave(t, gone, 0);
 }
 
-void pc__resident_stats(pc__resident *t, pc_tier_stats *stats)
+void pc__ram_tier_stats(pc__ram_tier *t, pc_tier_stats *stats)
 {
     pthread_mutex_lock(&t->lock);
     stats->offered += t->stats.offered;
@@ -337,7 +337,7 @@ void pc__resident_stats(pc__resident *t, pc_tier_stats *stats)
     stats->evicted += t->stats.evicted;
     stats->removed += t->stats.removed;
     stats->segments += t->worth.items.count;
-    stats->segment_bytes += pc__resident_used(t);
+    stats->segment_bytes += pc__ram_tier_used(t);
     stats->pinned_bytes += t->pins.bytes;
     stats->budget_bytes += t->options.budget;
     stats->staging_bytes += t->taken;
@@ -349,43 +349,43 @@ void pc__resident_stats(pc__resident *t, pc_tier_stats *stats)
 
 /* ----------------------------------------------------------- life of the tier */
 
-void pc__resident_free(pc__resident *t)
+void pc__ram_tier_free(pc__ram_tier *t)
 {
-    pc__entry *gone = NULL;
+    pc__ram_entry *gone = NULL;
     pc_allocator mem;
     if (!t)
         return;
     mem = t->from;
     pthread_mutex_lock(&t->lock);
-    for (pc__worth_item *item = pc__worth_next(&t->worth, NULL), *next; item; item = next) {
-        next = pc__worth_next(&t->worth, item);
-        pc__resident_take_out(t, PC__AROUND(item, pc__entry, item), PC_EVENT_REMOVE, &gone);
+    for (pc__eviction_item *item = pc__eviction_next(&t->worth, NULL), *next; item; item = next) {
+        next = pc__eviction_next(&t->worth, item);
+        pc__ram_tier_detach(t, PC__AROUND(item, pc__ram_entry, item), PC_EVENT_REMOVE, &gone);
     }
-    for (pc__link *link = pc__table_next(&t->tenants, NULL), *next; link; link = next) {
-        pc__tenant *tenant = PC__AROUND(link, pc__tenant, by_salt);
-        next = pc__table_next(&t->tenants, link);
+    for (pc__hash_link *link = pc__hash_table_next(&t->tenants, NULL), *next; link; link = next) {
+        pc__ram_quota *tenant = PC__AROUND(link, pc__ram_quota, by_salt);
+        next = pc__hash_table_next(&t->tenants, link);
         tenant->quota = 0;
-        pc__tenant_drop(t, tenant);
+        pc__ram_quota_drop_if_unused(t, tenant);
     }
     pthread_mutex_unlock(&t->lock);
-    for (pc__entry *next; gone; gone = next) { /* nobody is told: it is the host's own doing */
+    for (pc__ram_entry *next; gone; gone = next) { /* nobody is told: it is the host's own doing */
         next = gone->next;
         free_entry(&t->mem, gone);
     }
-    pc__worth_free(&t->worth);
+    pc__eviction_free(&t->worth);
     pc__pins_free(&t->pins, &t->mem);
-    pc__table_free(&t->contents, &t->mem);
-    pc__table_free(&t->tenants, &t->mem);
+    pc__hash_table_free(&t->contents, &t->mem);
+    pc__hash_table_free(&t->tenants, &t->mem);
     pc__heap_free(&t->expiries, &t->mem);
     pthread_mutex_destroy(&t->lock);
     pc__free(&mem, t);
 }
 
 /* All that is the tier's own, so that tables and pins have their place in the budget
- * (pc__resident_beside). */
+ * (pc__ram_tier_overhead). */
 static void *counted_alloc(void *user, size_t size, size_t align)
 {
-    pc__resident *t = user;
+    pc__ram_tier *t = user;
     void *ptr = t->from.alloc(t->from.user, size, align);
     if (ptr)
         atomic_fetch_add_explicit(&t->own, size, memory_order_relaxed);
@@ -394,15 +394,15 @@ static void *counted_alloc(void *user, size_t size, size_t align)
 
 static void counted_free(void *user, void *ptr, size_t size, size_t align)
 {
-    pc__resident *t = user;
+    pc__ram_tier *t = user;
     t->from.free(t->from.user, ptr, size, align);
     atomic_fetch_sub_explicit(&t->own, size, memory_order_relaxed);
 }
 
-pc_status pc__resident_new(pc__resident **out, const pc_allocator *mem,
-                           const pc__resident_options *options)
+pc_status pc__ram_tier_new(pc__ram_tier **out, const pc_allocator *mem,
+                           const pc__ram_tier_options *options)
 {
-    pc__resident *t = pc__calloc(mem, 1, sizeof *t);
+    pc__ram_tier *t = pc__calloc(mem, 1, sizeof *t);
     *out = NULL;
     if (!t)
         return PC_ERR_NOMEM;

@@ -1,6 +1,6 @@
 /* A record that is being read. */
-#ifndef PC_STORE_RECORD_BODY_H
-#define PC_STORE_RECORD_BODY_H
+#ifndef PC_STORE_RECORD_INTERNAL_H
+#define PC_STORE_RECORD_INTERNAL_H
 
 #include "store/record/record.h"
 #include "store/record/record_format.h"

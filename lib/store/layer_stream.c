@@ -5,8 +5,8 @@
  * not taken anything; so it has lost no more than it was ready to wait. */
 #include <stddef.h>
 
-#include "store/cache_body.h"
-#include "store/table.h"
+#include "store/cache_internal.h"
+#include "base/hash_table.h"
 
 static pc_status await(pc__kv_flow *flow, size_t layer)
 {
@@ -27,7 +27,7 @@ static pc_status await(pc__kv_flow *flow, size_t layer)
     return status;
 }
 
-void pc__flow_offer(pc__load *load, pc_segment *segment, size_t blocks, uint32_t tier)
+void pc__layer_stream_offer(pc__load *load, pc_segment *segment, size_t blocks, uint32_t tier)
 {
     uint8_t *ready = pc__calloc(&load->cache->context->mem, blocks, 1);
     if (!ready)
@@ -42,7 +42,7 @@ void pc__flow_offer(pc__load *load, pc_segment *segment, size_t blocks, uint32_t
     pthread_mutex_unlock(&load->cache->load_lock);
 }
 
-void pc__flow_ready(pc__load *load, size_t block)
+void pc__layer_stream_ready(pc__load *load, size_t block)
 {
     pthread_mutex_lock(&load->cache->load_lock);
     if (!load->flow_broken) /* else it is a block of another tier's record, in other memory */
@@ -51,7 +51,7 @@ void pc__flow_ready(pc__load *load, size_t block)
     pthread_mutex_unlock(&load->cache->load_lock);
 }
 
-void pc__flow_end(pc__load *load, uint32_t reason)
+void pc__layer_stream_end(pc__load *load, uint32_t reason)
 {
     pthread_mutex_lock(&load->cache->load_lock);
     if (!load->flow_broken)

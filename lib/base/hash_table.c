@@ -1,69 +1,69 @@
-#include "store/table.h"
+#include "base/hash_table.h"
 
 #include <string.h>
 
 #include "base/mem.h"
 
-static pc__link **bucket_of(const pc__table *table, uint64_t hash)
+static pc__hash_link **bucket_of(const pc__hash_table *table, uint64_t hash)
 {
     return &table->buckets[(size_t)hash & (table->size - 1)];
 }
 
-pc_status pc__table_reserve(pc__table *table, const pc_allocator *mem)
+pc_status pc__hash_table_reserve(pc__hash_table *table, const pc_allocator *mem)
 {
-    pc__table grown = {0};
+    pc__hash_table grown = {0};
     if (table->count < table->size)
         return PC_OK;
     grown.size = table->size ? table->size * 2 : 64;
-    grown.buckets = pc__calloc(mem, grown.size, sizeof(pc__link *));
+    grown.buckets = pc__calloc(mem, grown.size, sizeof(pc__hash_link *));
     if (!grown.buckets)
         return table->size ? PC_OK : PC_ERR_NOMEM;
     for (size_t i = 0; i < table->size; i++)
-        for (pc__link *link = table->buckets[i], *next; link; link = next) {
+        for (pc__hash_link *link = table->buckets[i], *next; link; link = next) {
             next = link->next;
-            pc__table_add(&grown, link, link->hash);
+            pc__hash_table_add(&grown, link, link->hash);
         }
     pc__free(mem, table->buckets);
     *table = grown;
     return PC_OK;
 }
 
-void pc__table_add(pc__table *table, pc__link *link, uint64_t hash)
+void pc__hash_table_add(pc__hash_table *table, pc__hash_link *link, uint64_t hash)
 {
-    pc__link **at = bucket_of(table, hash);
+    pc__hash_link **at = bucket_of(table, hash);
     link->hash = hash;
     link->next = *at;
     *at = link;
     table->count++;
 }
 
-void pc__table_remove(pc__table *table, pc__link *link)
+void pc__hash_table_remove(pc__hash_table *table, pc__hash_link *link)
 {
-    pc__link **at = bucket_of(table, link->hash);
+    pc__hash_link **at = bucket_of(table, link->hash);
     while (*at != link)
         at = &(*at)->next;
     *at = link->next;
     table->count--;
 }
 
-static pc__link *with_hash(pc__link *link, uint64_t hash)
+static pc__hash_link *with_hash(pc__hash_link *link, uint64_t hash)
 {
     while (link && link->hash != hash)
         link = link->next;
     return link;
 }
 
-pc__link *pc__table_find(const pc__table *table, uint64_t hash)
+pc__hash_link *pc__hash_table_find(const pc__hash_table *table, uint64_t hash)
 {
     return table->size ? with_hash(*bucket_of(table, hash), hash) : NULL;
 }
 
-pc__link *pc__table_again(const pc__link *link)
+pc__hash_link *pc__hash_table_find_next(const pc__hash_link *link)
 {
     return with_hash(link->next, link->hash);
 }
 
-pc__link *pc__table_next(const pc__table *table, const pc__link *link)
+pc__hash_link *pc__hash_table_next(const pc__hash_table *table, const pc__hash_link *link)
 {
     size_t at = 0;
     if (link && link->next)
@@ -75,10 +75,10 @@ pc__link *pc__table_next(const pc__table *table, const pc__link *link)
     return at < table->size ? table->buckets[at] : NULL;
 }
 
-void pc__table_free(pc__table *table, const pc_allocator *mem)
+void pc__hash_table_free(pc__hash_table *table, const pc_allocator *mem)
 {
     pc__free(mem, table->buckets);
-    *table = (pc__table){0};
+    *table = (pc__hash_table){0};
 }
 
 uint64_t pc__u64_hash(uint64_t value)

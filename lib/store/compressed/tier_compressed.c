@@ -1,46 +1,46 @@
-/* The tier PACKED: records in memory. What goes first is decided by store/worth.h. The budget
- * includes what allocators put around each piece, what is just being written with the codec's
- * scratch memory, and what is still being read although it has been removed. A record is open as
- * long as its source is; it is not evicted then, which would free nothing, and stays readable if it
- * is removed. */
+/* The tier COMPRESSED: records in memory. What goes first is decided by store/eviction.h. The
+ * budget includes what allocators put around each piece, what is just being written with the
+ * codec's scratch memory, and what is still being read although it has been removed. A record is
+ * open as long as its source is; it is not evicted then, which would free nothing, and stays
+ * readable if it is removed. */
 #include <math.h>
 #include <pthread.h>
 #include <string.h>
 
 #include "base/fail.h"
 #include "base/mem.h"
-#include "store/packed/packed_record.h"
+#include "store/compressed/compressed_record.h"
 #include "store/tier.h"
 
-typedef struct tier_packed {
+typedef struct compressed_tier {
     pc__tier tier; /* first */
     pc_allocator mem;
     pc__record_options record;
     pc__tier_watch watch;
     uint64_t budget;
     pthread_mutex_t lock;
-    pc__worth worth;
-    pc__table contents;
+    pc__eviction worth;
+    pc__hash_table contents;
     pc__heap expiries;
     uint64_t writing; /* bytes of drafts */
     uint64_t removed; /* bytes of those that are read though they have been removed */
     uint64_t told;    /* what the host was last told to be taken */
     pc_tier_stats counts;
-} tier_packed;
+} compressed_tier;
 
-static tier_packed *self_of(pc__tier *tier)
+static compressed_tier *self_of(pc__tier *tier)
 {
-    return (tier_packed *)tier;
+    return (compressed_tier *)tier;
 }
 
-static pc__packed *record_of(pc__worth_item *item)
+static pc__compressed_record *record_of(pc__eviction_item *item)
 {
-    return item ? PC__AROUND(item, pc__packed, item) : NULL;
+    return item ? PC__AROUND(item, pc__compressed_record, item) : NULL;
 }
 
 /* --------------------------------------------------------------- lock and news */
 
-static void tell(const tier_packed *t, uint32_t kind, uint32_t reason, const pc__id *key,
+static void tell(const compressed_tier *t, uint32_t kind, uint32_t reason, const pc__id *key,
                  uint32_t tokens, uint64_t bytes, double seconds)
 {
     pc_event event;
@@ -50,27 +50,27 @@ static void tell(const tier_packed *t, uint32_t kind, uint32_t reason, const pc_
     t->watch.event(t->watch.user, &event);
 }
 
-static uint64_t used(const tier_packed *t)
+static uint64_t used(const compressed_tier *t)
 {
     return t->worth.bytes + t->writing + t->removed;
 }
 
-static void enter(tier_packed *t)
+static void enter(compressed_tier *t)
 {
     pthread_mutex_lock(&t->lock);
 }
 
 /* Unlocks, frees those that are gone, tells what has changed. */
-static void leave(tier_packed *t, pc__packed *gone)
+static void leave(compressed_tier *t, pc__compressed_record *gone)
 {
     uint64_t now = used(t);
     int has_changed = now != t->told;
     t->told = now;
     pthread_mutex_unlock(&t->lock);
-    for (pc__packed *next; gone; gone = next) {
+    for (pc__compressed_record *next; gone; gone = next) {
         next = gone->next;
         tell(t, gone->gone, gone->reason, &gone->item.key, gone->tokens, gone->item.bytes, 0);
-        pc__packed_free(gone, &t->mem);
+        pc__compressed_record_free(gone, &t->mem);
     }
     if (has_changed && t->watch.bytes)
         t->watch.bytes(t->watch.user, PC_TIER_COMPRESSED, now, t->budget);
@@ -79,19 +79,19 @@ static void leave(tier_packed *t, pc__packed *gone)
 /* ---------------------------------------------------------------- coming, going */
 
 /* Out of the table, onto *gone if nobody reads it; else the last reader frees it. */
-static void take_out(tier_packed *t, pc__packed *r, uint32_t how, uint32_t reason,
-                     pc__packed **gone)
+static void take_out(compressed_tier *t, pc__compressed_record *r, uint32_t how, uint32_t reason,
+                     pc__compressed_record **gone)
 {
     r->is_here = 0;
     r->gone = how;
     r->reason = reason;
     pc__heap_remove(&t->expiries, &r->expiry);
     if (r->has_content)
-        pc__table_remove(&t->contents, &r->by_content);
+        pc__hash_table_remove(&t->contents, &r->by_content);
     if (how == PC_EVENT_EVICT)
-        pc__worth_evict(&t->worth, &r->item);
+        pc__eviction_evict(&t->worth, &r->item);
     else
-        pc__worth_remove(&t->worth, &r->item);
+        pc__eviction_remove(&t->worth, &r->item);
     if (r->readers) {
         t->removed += r->item.bytes;
         return;
@@ -100,11 +100,12 @@ static void take_out(tier_packed *t, pc__packed *r, uint32_t how, uint32_t reaso
     *gone = r;
 }
 
-static void expire(tier_packed *t, pc__packed **gone)
+static void expire(compressed_tier *t, pc__compressed_record **gone)
 {
     double now = t->expiries.count ? pc__now() : 0;
     while (t->expiries.count && t->expiries.slots[0].key <= now) {
-        pc__packed *r = PC__AROUND(t->expiries.slots[0].node, pc__packed, expiry);
+        pc__compressed_record *r = PC__AROUND(t->expiries.slots[0].node, pc__compressed_record,
+                                              expiry);
         if (r->expires > now) {
             pc__heap_add(&t->expiries, &r->expiry, 0, r->expires);
         } else {
@@ -114,42 +115,44 @@ static void expire(tier_packed *t, pc__packed **gone)
     }
 }
 
-static pc__packed *find(tier_packed *t, const pc__id *key, pc__packed **gone)
+static pc__compressed_record *find(compressed_tier *t, const pc__id *key,
+                                   pc__compressed_record **gone)
 {
     expire(t, gone);
-    return record_of(pc__worth_find(&t->worth, key));
+    return record_of(pc__eviction_find(&t->worth, key));
 }
 
 /* Evicts until `need` more bytes are within the budget; all that has to go or nothing. What
  * `before` names stays. */
-static int make_room(tier_packed *t, uint64_t need, int32_t priority, const pc__id *before,
-                     pc__packed **gone)
+static int make_room(compressed_tier *t, uint64_t need, int32_t priority, const pc__id *before,
+                     pc__compressed_record **gone)
 {
     uint64_t have = used(t),
              excess = need <= t->budget && have <= t->budget - need ? 0 : have + need - t->budget,
              freed = 0;
-    pc__worth_item *saw = before ? pc__worth_find(&t->worth, before) : NULL;
-    pc__packed *picked = NULL;
+    pc__eviction_item *saw = before ? pc__eviction_find(&t->worth, before) : NULL;
+    pc__compressed_record *picked = NULL;
     if (!excess)
         return 1;
     if (need > t->budget)
         return 0;
     if (saw)
-        pc__worth_hold(&t->worth, saw);
+        pc__eviction_hold(&t->worth, saw);
     if (excess <= t->worth.bytes - t->worth.held_bytes)
-        for (pc__worth_item *least; freed < excess && (least = pc__worth_least(&t->worth, NULL))
-                                    && least->priority <= priority;) {
-            pc__worth_pick(&t->worth, least);
+        for (pc__eviction_item *least; freed < excess
+                                       && (least = pc__eviction_candidate(&t->worth, NULL))
+                                       && least->priority <= priority;) {
+            pc__eviction_pick(&t->worth, least);
             freed += least->bytes;
             record_of(least)->next = picked;
             picked = record_of(least);
         }
     if (saw)
-        pc__worth_drop(&t->worth, saw);
-    for (pc__packed *next; picked; picked = next) {
+        pc__eviction_unhold(&t->worth, saw);
+    for (pc__compressed_record *next; picked; picked = next) {
         next = picked->next;
         if (freed < excess) {
-            pc__worth_put_back(&t->worth, &picked->item);
+            pc__eviction_put_back(&t->worth, &picked->item);
         } else {
             t->counts.evicted++;
             take_out(t, picked, PC_EVENT_EVICT, PC_REASON_NONE, gone);
@@ -160,18 +163,18 @@ static int make_room(tier_packed *t, uint64_t need, int32_t priority, const pc__
 
 /* ---------------------------------------------------------------------- reading */
 
-typedef struct packed_source {
+typedef struct record_source {
     pc__source source; /* first */
-    tier_packed *tier;
-    pc__packed *record;
-} packed_source;
+    compressed_tier *tier;
+    pc__compressed_record *record;
+} record_source;
 
 static pc_status read_source(pc__source *source, size_t piece, uint64_t offset, uint64_t at,
                              void *data, size_t size)
 {
     pc_status status;
-    const void *bytes = pc__packed_bytes(((packed_source *)source)->record, piece, offset, at, size,
-                                         &status);
+    const void *bytes = pc__compressed_record_bytes(((record_source *)source)->record, piece,
+                                                    offset, at, size, &status);
     if (bytes && size)
         memcpy(data, bytes, size);
     return status;
@@ -181,18 +184,19 @@ static const void *borrow_source(pc__source *source, size_t piece, uint64_t offs
                                  size_t size)
 {
     pc_status status;
-    return pc__packed_bytes(((packed_source *)source)->record, piece, offset, at, size, &status);
+    return pc__compressed_record_bytes(((record_source *)source)->record, piece, offset, at, size,
+                                       &status);
 }
 
 static void close_source(pc__source *source)
 {
-    packed_source *s = (packed_source *)source;
-    tier_packed *t = s->tier;
-    pc__packed *r = s->record, *gone = NULL;
+    record_source *s = (record_source *)source;
+    compressed_tier *t = s->tier;
+    pc__compressed_record *r = s->record, *gone = NULL;
     enter(t);
     r->readers--;
     if (r->is_here) {
-        pc__worth_drop(&t->worth, &r->item);
+        pc__eviction_unhold(&t->worth, &r->item);
     } else if (!r->readers) {
         t->removed -= r->item.bytes;
         r->next = NULL;
@@ -204,8 +208,8 @@ static void close_source(pc__source *source)
 
 static int may_have(pc__tier *tier, const pc__id *key, uint64_t *bytes)
 {
-    tier_packed *t = self_of(tier);
-    pc__packed *gone = NULL, *r;
+    compressed_tier *t = self_of(tier);
+    pc__compressed_record *gone = NULL, *r;
     enter(t);
     r = find(t, key, &gone);
     *bytes = r ? r->bytes : 0;
@@ -216,9 +220,9 @@ static int may_have(pc__tier *tier, const pc__id *key, uint64_t *bytes)
 static pc_status open_record(pc__tier *tier, const pc__id *key, double deadline, pc__source **out,
                              int *timed_out)
 {
-    tier_packed *t = self_of(tier);
-    packed_source *s = pc__calloc(&t->mem, 1, sizeof *s);
-    pc__packed *gone = NULL, *r = NULL;
+    compressed_tier *t = self_of(tier);
+    record_source *s = pc__calloc(&t->mem, 1, sizeof *s);
+    pc__compressed_record *gone = NULL, *r = NULL;
     (void)deadline; /* memory does not make wait */
     *out = NULL;
     *timed_out = 0;
@@ -227,7 +231,7 @@ static pc_status open_record(pc__tier *tier, const pc__id *key, double deadline,
         r = find(t, key, &gone);
     if (r) {
         r->readers++;
-        pc__worth_hold(&t->worth, &r->item);
+        pc__eviction_hold(&t->worth, &r->item);
     } else {
         t->counts.lookups++;
         ++*(s ? &t->counts.misses : &t->counts.load_failed);
@@ -251,19 +255,19 @@ static pc_status open_record(pc__tier *tier, const pc__id *key, double deadline,
 static void read_done(pc__tier *tier, const pc__id *key, pc_status status, uint64_t bytes,
                       double seconds)
 {
-    tier_packed *t = self_of(tier);
-    pc__packed *gone = NULL, *r;
+    compressed_tier *t = self_of(tier);
+    pc__compressed_record *gone = NULL, *r;
     uint32_t tokens = 0;
     enter(t);
     t->counts.lookups++;
     ++*(status >= 0 ? &t->counts.hits : &t->counts.load_failed);
     t->counts.bytes_read += bytes;
     t->counts.seconds_read += seconds;
-    r = record_of(pc__worth_find(&t->worth, key));
+    r = record_of(pc__eviction_find(&t->worth, key));
     if (r) {
         tokens = r->tokens;
         if (status >= 0) {
-            pc__worth_hit(&t->worth, &r->item);
+            pc__eviction_hit(&t->worth, &r->item);
             if (r->ttl > 0)
                 r->expires = pc__now() + r->ttl;
         } else if (status == PC_ERR_FORMAT || status == PC_ERR_MISMATCH) {
@@ -278,19 +282,19 @@ static void read_done(pc__tier *tier, const pc__id *key, pc_status status, uint6
 
 /* ---------------------------------------------------------------------- writing */
 
-typedef struct packed_sink {
+typedef struct record_sink {
     pc__sink sink; /* first */
-    tier_packed *tier;
-    pc__packed *draft;
+    compressed_tier *tier;
+    pc__compressed_record *draft;
     uint64_t charged; /* to tier->writing */
     int has_no_room;
-} packed_sink;
+} record_sink;
 
-static int charge(packed_sink *s, uint64_t bytes)
+static int charge(record_sink *s, uint64_t bytes)
 {
-    tier_packed *t = s->tier;
-    const pc__worth_item *item = &s->draft->item;
-    pc__packed *gone = NULL;
+    compressed_tier *t = s->tier;
+    const pc__eviction_item *item = &s->draft->item;
+    pc__compressed_record *gone = NULL;
     int ok;
     enter(t);
     ok = make_room(t, bytes, item->priority, item->has_before ? &item->before : NULL, &gone);
@@ -306,31 +310,31 @@ static int charge(packed_sink *s, uint64_t bytes)
 static pc_status write_piece(pc__sink *sink, size_t piece, uint64_t offset, const void *data,
                              size_t size)
 {
-    packed_sink *s = (packed_sink *)sink;
-    if (!charge(s, pc__packed_piece_bytes(size)))
+    record_sink *s = (record_sink *)sink;
+    if (!charge(s, pc__compressed_piece_bytes(size)))
         return pc__fail(PC_ERR_LIMIT, "packed: no room for %zu bytes", size);
-    return pc__packed_set(s->draft, &s->tier->mem, piece, offset, data, size);
+    return pc__compressed_record_set(s->draft, &s->tier->mem, piece, offset, data, size);
 }
 
 /* Into the table, its bytes no longer those of a draft. PC_MISS: another thread was faster. */
-static pc_status publish(packed_sink *s, double seconds)
+static pc_status publish(record_sink *s, double seconds)
 {
-    tier_packed *t = s->tier;
-    pc__packed *r = s->draft, *gone = NULL;
+    compressed_tier *t = s->tier;
+    pc__compressed_record *r = s->draft, *gone = NULL;
     pc_status status = PC_OK;
     enter(t);
     t->writing -= s->charged;
     s->charged = 0;
     if (find(t, &r->item.key, &gone))
         status = PC_MISS;
-    else if ((r->has_content && pc__table_reserve(&t->contents, &t->mem) < 0)
+    else if ((r->has_content && pc__hash_table_reserve(&t->contents, &t->mem) < 0)
              || pc__heap_reserve(&t->expiries, &t->mem, t->worth.items.count + 1) < 0
-             || pc__worth_add(&t->worth, &r->item) < 0)
+             || pc__eviction_add(&t->worth, &r->item) < 0)
         status = PC_ERR_NOMEM;
     if (status == PC_OK) {
         r->is_here = 1;
         if (r->has_content)
-            pc__table_add(&t->contents, &r->by_content, pc__id_hash(&r->content));
+            pc__hash_table_add(&t->contents, &r->by_content, pc__id_hash(&r->content));
         if (r->expires > 0)
             pc__heap_add(&t->expiries, &r->expiry, 0, r->expires);
         t->counts.offered++;
@@ -344,21 +348,21 @@ static pc_status publish(packed_sink *s, double seconds)
 }
 
 /* PC_MISS: *reason, NONE if it is known. */
-static pc_status write_record(tier_packed *t, const pc__image *image, uint32_t *reason,
+static pc_status write_record(compressed_tier *t, const pc__image *image, uint32_t *reason,
                               uint64_t *bytes)
 {
-    packed_sink s = {.sink.write = write_piece, .tier = t};
+    record_sink s = {.sink.write = write_piece, .tier = t};
     uint64_t scratch = 0, most = pc__record_bound(image, &t->record, &scratch);
     double begin = pc__now();
     pc_status status = PC_MISS;
     if (may_have(&t->tier, &image->key, bytes))
         return PC_MISS;
     *reason = PC_REASON_NO_ROOM;
-    if (most + scratch + pc__packed_own_bytes(image->block_count)
-            + (image->block_count + 1) * pc__packed_piece_bytes(0)
+    if (most + scratch + pc__compressed_record_own_bytes(image->block_count)
+            + (image->block_count + 1) * pc__compressed_piece_bytes(0)
         > t->budget)
         return PC_MISS;
-    PC__TRY(pc__packed_new(&s.draft, &t->mem, image), done);
+    PC__TRY(pc__compressed_record_new(&s.draft, &t->mem, image), done);
     if (!charge(&s, s.draft->item.bytes + scratch)) {
         status = PC_MISS;
         goto done;
@@ -375,13 +379,13 @@ done:
     enter(t);
     t->writing -= s.charged;
     leave(t, NULL);
-    pc__packed_free(s.draft, &t->mem);
+    pc__compressed_record_free(s.draft, &t->mem);
     return status;
 }
 
 static pc_status put(pc__tier *tier, const pc__image *image, double deadline, uint32_t *reason)
 {
-    tier_packed *t = self_of(tier);
+    compressed_tier *t = self_of(tier);
     uint64_t bytes = 0;
     double begin = pc__now();
     pc_status status;
@@ -406,22 +410,23 @@ static pc_status put(pc__tier *tier, const pc__image *image, double deadline, ui
 
 static int knows(pc__tier *tier, const pc__id *content)
 {
-    tier_packed *t = self_of(tier);
-    pc__packed *gone = NULL;
-    pc__link *link;
+    compressed_tier *t = self_of(tier);
+    pc__compressed_record *gone = NULL;
+    pc__hash_link *link;
     enter(t);
     expire(t, &gone);
-    link = pc__table_find(&t->contents, pc__id_hash(content));
-    while (link && !pc__id_equal(&PC__AROUND(link, pc__packed, by_content)->content, content))
-        link = pc__table_again(link);
+    link = pc__hash_table_find(&t->contents, pc__id_hash(content));
+    while (link
+           && !pc__id_equal(&PC__AROUND(link, pc__compressed_record, by_content)->content, content))
+        link = pc__hash_table_find_next(link);
     leave(t, gone);
     return link != NULL;
 }
 
 static void remove_record(pc__tier *tier, const pc__id *key)
 {
-    tier_packed *t = self_of(tier);
-    pc__packed *gone = NULL, *r;
+    compressed_tier *t = self_of(tier);
+    pc__compressed_record *gone = NULL, *r;
     enter(t);
     r = find(t, key, &gone);
     if (r) {
@@ -433,11 +438,11 @@ static void remove_record(pc__tier *tier, const pc__id *key)
 
 static void clear(pc__tier *tier)
 {
-    tier_packed *t = self_of(tier);
-    pc__packed *gone = NULL;
+    compressed_tier *t = self_of(tier);
+    pc__compressed_record *gone = NULL;
     enter(t);
-    for (pc__worth_item *item = pc__worth_next(&t->worth, NULL), *next; item; item = next) {
-        next = pc__worth_next(&t->worth, item);
+    for (pc__eviction_item *item = pc__eviction_next(&t->worth, NULL), *next; item; item = next) {
+        next = pc__eviction_next(&t->worth, item);
         t->counts.removed++;
         take_out(t, record_of(item), PC_EVENT_REMOVE, PC_REASON_NONE, &gone);
     }
@@ -446,8 +451,8 @@ static void clear(pc__tier *tier)
 
 static int sweep(pc__tier *tier)
 {
-    tier_packed *t = self_of(tier);
-    pc__packed *gone = NULL;
+    compressed_tier *t = self_of(tier);
+    pc__compressed_record *gone = NULL;
     enter(t);
     expire(t, &gone);
     leave(t, gone);
@@ -456,7 +461,7 @@ static int sweep(pc__tier *tier)
 
 static void stats(pc__tier *tier, pc_tier_stats *stats)
 {
-    tier_packed *t = self_of(tier);
+    compressed_tier *t = self_of(tier);
     size_t size = stats->struct_size;
     enter(t);
     *stats = t->counts;
@@ -471,26 +476,26 @@ static void stats(pc__tier *tier, pc_tier_stats *stats)
 /* Nothing is open any more. */
 static void free_tier(pc__tier *tier)
 {
-    tier_packed *t = self_of(tier);
+    compressed_tier *t = self_of(tier);
     pc_allocator mem = t->mem;
-    for (pc__worth_item *item = pc__worth_next(&t->worth, NULL), *next; item; item = next) {
-        next = pc__worth_next(&t->worth, item);
-        pc__worth_remove(&t->worth, item);
-        pc__packed_free(record_of(item), &mem);
+    for (pc__eviction_item *item = pc__eviction_next(&t->worth, NULL), *next; item; item = next) {
+        next = pc__eviction_next(&t->worth, item);
+        pc__eviction_remove(&t->worth, item);
+        pc__compressed_record_free(record_of(item), &mem);
     }
-    pc__worth_free(&t->worth);
-    pc__table_free(&t->contents, &mem);
+    pc__eviction_free(&t->worth);
+    pc__hash_table_free(&t->contents, &mem);
     pc__heap_free(&t->expiries, &mem);
     pthread_mutex_destroy(&t->lock);
     pc__free(&mem, t);
 }
 
-pc_status pc__tier_packed_new(pc__tier **out, const pc__tier_common *common)
+pc_status pc__tier_compressed_new(pc__tier **out, const pc__tier_common *common)
 {
-    static const pc__tier_ops ops = {PC_TIER_COMPRESSED, may_have,      open_record, read_done, put,
-                                     knows,          remove_record, clear,       sweep,     stats,
-                                     free_tier,      NULL};
-    tier_packed *t = pc__calloc(common->mem, 1, sizeof *t);
+    static const pc__tier_ops ops = {
+        PC_TIER_COMPRESSED, may_have, open_record, read_done, put,       knows,
+        remove_record,      clear,    sweep,       stats,     free_tier, NULL};
+    compressed_tier *t = pc__calloc(common->mem, 1, sizeof *t);
     *out = NULL;
     if (!t)
         return PC_ERR_NOMEM;

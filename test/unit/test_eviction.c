@@ -1,7 +1,7 @@
 /* Catches an order that is not by priority and worth, worth that does not grow with use or fade
  * with time, evicted items that are forgotten, chains that do not go tail first, holds that let go
  * what somebody needs, sums of bytes that drift; and tables and heaps that lose things. */
-#include "store/worth.h"
+#include "store/eviction.h"
 
 #include <math.h>
 #include <stdlib.h>
@@ -19,23 +19,23 @@ static pc__id id_of(uint64_t n)
     return id;
 }
 
-static pc__worth new_worth(uint64_t budget)
+static pc__eviction new_worth(uint64_t budget)
 {
-    return (pc__worth){.mem = pc__libc_allocator, .budget = budget};
+    return (pc__eviction){.mem = pc__libc_allocator, .budget = budget};
 }
 
-static pc__worth_item item_of(uint64_t key, uint64_t before, uint64_t bytes, double cost)
+static pc__eviction_item item_of(uint64_t key, uint64_t before, uint64_t bytes, double cost)
 {
-    return (pc__worth_item){.key = id_of(key),
-                            .before = id_of(before),
-                            .has_before = before != 0,
-                            .bytes = bytes,
-                            .cost = cost};
+    return (pc__eviction_item){.key = id_of(key),
+                               .before = id_of(before),
+                               .has_before = before != 0,
+                               .bytes = bytes,
+                               .cost = cost};
 }
 
-static uint64_t least(const pc__worth *w)
+static uint64_t least(const pc__eviction *w)
 {
-    pc__worth_item *item = pc__worth_least(w, NULL);
+    pc__eviction_item *item = pc__eviction_candidate(w, NULL);
     uint64_t n = 0;
     if (item)
         memcpy(&n, item->key.bytes, sizeof n);
@@ -44,74 +44,74 @@ static uint64_t least(const pc__worth *w)
 
 static void order(void)
 {
-    pc__worth w = new_worth(1000);
-    pc__worth_item a = item_of(1, 0, 100, 1), b = item_of(2, 0, 100, 1),
-                   c = item_of(3, 0, 100, 100), d = item_of(4, 0, 100, 1000);
+    pc__eviction w = new_worth(1000);
+    pc__eviction_item a = item_of(1, 0, 100, 1), b = item_of(2, 0, 100, 1),
+                      c = item_of(3, 0, 100, 100), d = item_of(4, 0, 100, 1000);
     d.priority = -1;
     CHECK_INT(least(&w), 0);
-    CHECK_OK(pc__worth_add(&w, &a));
-    CHECK_OK(pc__worth_add(&w, &b));
-    CHECK_OK(pc__worth_add(&w, &c));
+    CHECK_OK(pc__eviction_add(&w, &a));
+    CHECK_OK(pc__eviction_add(&w, &b));
+    CHECK_OK(pc__eviction_add(&w, &c));
     CHECK_INT(least(&w), 1); /* the older of two alike */
-    pc__worth_hit(&w, &a);
+    pc__eviction_hit(&w, &a);
     CHECK_INT(least(&w), 2);
-    pc__worth_hit(&w, &b);
-    pc__worth_hit(&w, &b);
+    pc__eviction_hit(&w, &b);
+    pc__eviction_hit(&w, &b);
     CHECK_INT(least(&w), 1); /* used less often */
     for (int i = 0; i < 6; i++)
-        pc__worth_hit(&w, &a);
+        pc__eviction_hit(&w, &a);
     for (int i = 0; i < 6; i++)
-        pc__worth_hit(&w, &b);
+        pc__eviction_hit(&w, &b);
     CHECK_INT(least(&w), 3); /* cost for bytes counts, but use counts more */
-    CHECK_OK(pc__worth_add(&w, &d));
+    CHECK_OK(pc__eviction_add(&w, &d));
     CHECK_INT(least(&w), 4); /* whatever it is worth */
     CHECK_INT(w.bytes, 400);
-    pc__worth_remove(&w, &d);
+    pc__eviction_remove(&w, &d);
     CHECK_INT(least(&w), 3);
-    CHECK(pc__worth_find(&w, &c.key) == &c && !pc__worth_find(&w, &d.key));
-    pc__worth_remove(&w, &a);
-    pc__worth_remove(&w, &b);
-    pc__worth_remove(&w, &c);
+    CHECK(pc__eviction_find(&w, &c.key) == &c && !pc__eviction_find(&w, &d.key));
+    pc__eviction_remove(&w, &a);
+    pc__eviction_remove(&w, &b);
+    pc__eviction_remove(&w, &c);
     CHECK_INT(w.bytes, 0);
     CHECK_INT(w.items.count, 0);
-    pc__worth_free(&w);
+    pc__eviction_free(&w);
 }
 
 /* log2 of the sum over all uses of 2^time, in half-lives of 0.3 of the budget, the first at a half;
  * and the fourth root of cost for bytes. */
 static void formula(void)
 {
-    pc__worth w = new_worth(1000);
-    pc__worth_item a = item_of(1, 0, 100, 3), fill[4], again = item_of(1, 0, 100, 3);
+    pc__eviction w = new_worth(1000);
+    pc__eviction_item a = item_of(1, 0, 100, 3), fill[4], again = item_of(1, 0, 100, 3);
     double t0 = 100 / 300.0, t1 = 300 / 300.0, t2 = 500 / 300.0,
            sum = exp2(t0 - 1) + exp2(t1) + exp2(t2);
-    CHECK_OK(pc__worth_add(&w, &a));
+    CHECK_OK(pc__eviction_add(&w, &a));
     for (uint64_t i = 0; i < 4; i++) {
         fill[i] = item_of(10 + i, 0, 100, 1);
-        CHECK_OK(pc__worth_add(&w, &fill[i]));
+        CHECK_OK(pc__eviction_add(&w, &fill[i]));
         if (i % 2)
-            pc__worth_hit(&w, &a);
+            pc__eviction_hit(&w, &a);
     }
     CHECK_INT(a.uses, 3);
     CHECK(fabs(a.heat - log2(sum)) < 1e-12);
     CHECK(fabs(a.score - (log2(sum) + 0.25 * log2(3 / 100.0))) < 1e-12);
-    pc__worth_pick(&w, &a);
-    pc__worth_evict(&w, &a);
-    CHECK_OK(pc__worth_add(&w, &again)); /* goes on from there */
+    pc__eviction_pick(&w, &a);
+    pc__eviction_evict(&w, &a);
+    CHECK_OK(pc__eviction_add(&w, &again)); /* goes on from there */
     CHECK(fabs(again.heat - log2(sum + exp2(600 / 300.0))) < 1e-12);
-    pc__worth_remove(&w, &again);
-    CHECK_OK(pc__worth_add(&w, &again)); /* removed is not evicted: nothing is remembered */
+    pc__eviction_remove(&w, &again);
+    CHECK_OK(pc__eviction_add(&w, &again)); /* removed is not evicted: nothing is remembered */
     CHECK(fabs(again.heat - (700 / 300.0 - 1)) < 1e-12);
     double clock = w.clock;
-    pc__worth_remove(&w, &again);
-    CHECK_OK(pc__worth_add(&w, &again));
-    pc__worth_restore(&w, &again, -3.5, 9);
+    pc__eviction_remove(&w, &again);
+    CHECK_OK(pc__eviction_add(&w, &again));
+    pc__eviction_restore(&w, &again, -3.5, 9);
     CHECK(fabs(w.clock - clock) < 1e-12 && again.uses == 9);
     CHECK(fabs(again.score - (-3.5 + 0.25 * log2(3 / 100.0))) < 1e-12);
-    pc__worth_free(&w);
+    pc__eviction_free(&w);
 }
 
-static int is_remembered(const pc__worth *w, const pc__worth_item *item)
+static int is_remembered(const pc__eviction *w, const pc__eviction_item *item)
 {
     for (size_t i = 0; i < w->past_sets * 4; i++)
         if (!isinf(w->past[i].heat) && w->past[i].hash == pc__id_hash(&item->key))
@@ -123,20 +123,20 @@ static int is_remembered(const pc__worth *w, const pc__worth_item *item)
 static void warmest(void)
 {
     enum { ROOM = 20, MANY = 600 };
-    pc__worth w = new_worth(ROOM * 10);
+    pc__eviction w = new_worth(ROOM * 10);
     pc_test_rng rng = {9};
-    static pc__worth_item items[MANY];
+    static pc__eviction_item items[MANY];
     size_t forgotten = 0;
     for (uint64_t i = 0; i < MANY; i++) {
         items[i] = item_of(i + 1, 0, 10, 1);
         if (i >= ROOM) {
-            pc__worth_pick(&w, &items[i - ROOM]);
-            pc__worth_evict(&w, &items[i - ROOM]);
+            pc__eviction_pick(&w, &items[i - ROOM]);
+            pc__eviction_evict(&w, &items[i - ROOM]);
         }
-        CHECK_OK(pc__worth_add(&w, &items[i]));
+        CHECK_OK(pc__eviction_add(&w, &items[i]));
         for (uint64_t h = pc_test_bits(&rng) % 4 ? 0 : UINT64_C(1) << pc_test_bits(&rng) % 14; h;
              h--)
-            pc__worth_hit(&w, &items[i]);
+            pc__eviction_hit(&w, &items[i]);
     }
     for (size_t i = 0; i < MANY - ROOM; i++) {
         size_t warmer = 0, set = (size_t)pc__id_hash(&items[i].key) & (w.past_sets - 1);
@@ -148,8 +148,8 @@ static void warmest(void)
     }
     CHECK(forgotten > MANY / 2);
     for (size_t i = MANY - ROOM; i < MANY; i++)
-        pc__worth_remove(&w, &items[i]);
-    pc__worth_free(&w);
+        pc__eviction_remove(&w, &items[i]);
+    pc__eviction_free(&w);
 }
 
 /* With ever new ones coming and the least going, what was once used often goes too, but not soon;
@@ -157,124 +157,124 @@ static void warmest(void)
 static void fading(void)
 {
     enum { ROOM = 50 };
-    pc__worth w = new_worth(ROOM * 10);
-    pc__worth_item *items = calloc(10000, sizeof *items);
+    pc__eviction w = new_worth(ROOM * 10);
+    pc__eviction_item *items = calloc(10000, sizeof *items);
     int went = 0, kept = 0;
     for (uint64_t i = 0; i < 10000; i++) {
         items[i] = item_of(i + 1, 0, 10, 1);
         while (w.items.count >= ROOM) {
-            pc__worth_item *item = pc__worth_least(&w, NULL);
+            pc__eviction_item *item = pc__eviction_candidate(&w, NULL);
             went = item == &items[0] ? (int)i : went;
-            pc__worth_pick(&w, item);
-            pc__worth_evict(&w, item);
+            pc__eviction_pick(&w, item);
+            pc__eviction_evict(&w, item);
         }
-        CHECK_OK(pc__worth_add(&w, &items[i]));
+        CHECK_OK(pc__eviction_add(&w, &items[i]));
         for (int h = 0; h < 20 && !i; h++)
-            pc__worth_hit(&w, &items[0]);
+            pc__eviction_hit(&w, &items[0]);
         if (i >= 1000 && i % ROOM == 0)
-            kept += pc__worth_find(&w, &items[1000].key) != NULL;
-        if (i >= 1000 && i % ROOM == 0 && pc__worth_find(&w, &items[1000].key))
-            pc__worth_hit(&w, &items[1000]);
+            kept += pc__eviction_find(&w, &items[1000].key) != NULL;
+        if (i >= 1000 && i % ROOM == 0 && pc__eviction_find(&w, &items[1000].key))
+            pc__eviction_hit(&w, &items[1000]);
     }
     CHECK(went > 2 * ROOM && went < 10 * ROOM); /* log2(20) half-lives of 0.3 later than others */
     CHECK_INT(kept, 180);                       /* used once in a turnover: stays for ever */
     free(items);
-    pc__worth_free(&w);
+    pc__eviction_free(&w);
 }
 
 static void chains(void)
 {
-    pc__worth w = new_worth(1000);
-    pc__worth_item a = item_of(1, 0, 10, 1), b = item_of(2, 1, 10, 1), c = item_of(3, 2, 10, 1),
-                   side = item_of(4, 2, 10, 1);
-    CHECK_OK(pc__worth_add(&w, &c)); /* tails first: what they saw comes later */
-    CHECK_OK(pc__worth_add(&w, &a));
-    CHECK_OK(pc__worth_add(&w, &b));
-    CHECK_OK(pc__worth_add(&w, &side));
+    pc__eviction w = new_worth(1000);
+    pc__eviction_item a = item_of(1, 0, 10, 1), b = item_of(2, 1, 10, 1), c = item_of(3, 2, 10, 1),
+                      side = item_of(4, 2, 10, 1);
+    CHECK_OK(pc__eviction_add(&w, &c)); /* tails first: what they saw comes later */
+    CHECK_OK(pc__eviction_add(&w, &a));
+    CHECK_OK(pc__eviction_add(&w, &b));
+    CHECK_OK(pc__eviction_add(&w, &side));
     CHECK_INT(least(&w), 3);
-    pc__worth_pick(&w, &c);
+    pc__eviction_pick(&w, &c);
     CHECK_INT(least(&w), 4);
-    pc__worth_pick(&w, &side);
+    pc__eviction_pick(&w, &side);
     CHECK_INT(least(&w), 2);
-    pc__worth_put_back(&w, &c);
+    pc__eviction_put_back(&w, &c);
     CHECK_INT(least(&w), 3);
-    pc__worth_put_back(&w, &side);
+    pc__eviction_put_back(&w, &side);
     CHECK_INT(least(&w), 3);
-    pc__worth_hold(&w, &side); /* and all that it saw */
+    pc__eviction_hold(&w, &side); /* and all that it saw */
     CHECK_INT(w.held_bytes, 30);
-    pc__worth_hold(&w, &side);
-    pc__worth_hold(&w, &b);
-    pc__worth_drop(&w, &side);
-    pc__worth_drop(&w, &side);
+    pc__eviction_hold(&w, &side);
+    pc__eviction_hold(&w, &b);
+    pc__eviction_unhold(&w, &side);
+    pc__eviction_unhold(&w, &side);
     CHECK_INT(w.held_bytes, 20);
     CHECK_INT(least(&w), 3);
-    pc__worth_remove(&w, &b); /* from the middle, though it is held */
+    pc__eviction_remove(&w, &b); /* from the middle, though it is held */
     CHECK_INT(w.held_bytes, 0);
     CHECK_INT(least(&w), 3);
-    pc__worth_remove(&w, &c);
+    pc__eviction_remove(&w, &c);
     CHECK_INT(least(&w), 1); /* nobody here saw it now */
     b.holds = 1;
-    CHECK_OK(pc__worth_add(&w, &b)); /* held from the start, with one that waits for it */
+    CHECK_OK(pc__eviction_add(&w, &b)); /* held from the start, with one that waits for it */
     CHECK_INT(w.held_bytes, 20);
     CHECK_INT(least(&w), 4);
-    pc__worth_drop(&w, &b);
+    pc__eviction_unhold(&w, &b);
     CHECK_INT(w.held_bytes, 0);
-    pc__worth_free(&w);
+    pc__eviction_free(&w);
 }
 
 /* Only names that a host made by hand can be such. */
 static void rings(void)
 {
-    pc__worth w = new_worth(1000);
-    pc__worth_item self = item_of(1, 1, 10, 1), a = item_of(2, 3, 10, 1), b = item_of(3, 4, 10, 1),
-                   c = item_of(4, 2, 10, 1);
-    CHECK_OK(pc__worth_add(&w, &self));
-    CHECK_OK(pc__worth_add(&w, &a));
-    CHECK_OK(pc__worth_add(&w, &b));
-    CHECK_OK(pc__worth_add(&w, &c));
-    pc__worth_hold(&w, &a);
-    pc__worth_drop(&w, &a);
+    pc__eviction w = new_worth(1000);
+    pc__eviction_item self = item_of(1, 1, 10, 1), a = item_of(2, 3, 10, 1),
+                      b = item_of(3, 4, 10, 1), c = item_of(4, 2, 10, 1);
+    CHECK_OK(pc__eviction_add(&w, &self));
+    CHECK_OK(pc__eviction_add(&w, &a));
+    CHECK_OK(pc__eviction_add(&w, &b));
+    CHECK_OK(pc__eviction_add(&w, &c));
+    pc__eviction_hold(&w, &a);
+    pc__eviction_unhold(&w, &a);
     CHECK_INT(w.held_bytes, 0);
     for (int i = 0; i < 4; i++) {
-        pc__worth_item *item = pc__worth_least(&w, NULL);
+        pc__eviction_item *item = pc__eviction_candidate(&w, NULL);
         CHECK(item != NULL);
         if (!item)
             break;
-        pc__worth_pick(&w, item);
-        pc__worth_evict(&w, item);
+        pc__eviction_pick(&w, item);
+        pc__eviction_evict(&w, item);
     }
     CHECK_INT(w.items.count, 0);
     CHECK_INT(w.families.count, 0);
-    pc__worth_free(&w);
+    pc__eviction_free(&w);
 }
 
 static void groups(void)
 {
-    pc__worth w = new_worth(1000);
-    pc__worth_group one = {0}, two = {0};
-    pc__worth_item items[6];
+    pc__eviction w = new_worth(1000);
+    pc__eviction_group one = {0}, two = {0};
+    pc__eviction_item items[6];
     for (uint64_t i = 0; i < 6; i++) {
         items[i] = item_of(i + 1, 0, 10, 1);
         items[i].group = i % 2 ? &two : &one;
-        CHECK_OK(pc__worth_add(&w, &items[i]));
+        CHECK_OK(pc__eviction_add(&w, &items[i]));
         if (i == 2)
-            CHECK_OK(pc__worth_order_group(&w, &two));
+            CHECK_OK(pc__eviction_order_group(&w, &two));
     }
     CHECK_INT(least(&w), 1);
-    CHECK(pc__worth_least(&w, &two) == &items[1]);
-    pc__worth_hold(&w, &items[1]);
-    CHECK(pc__worth_least(&w, &two) == &items[3]);
+    CHECK(pc__eviction_candidate(&w, &two) == &items[1]);
+    pc__eviction_hold(&w, &items[1]);
+    CHECK(pc__eviction_candidate(&w, &two) == &items[3]);
     CHECK_INT(two.held_bytes, 10);
     CHECK_INT(two.bytes, 30);
-    pc__worth_remove(&w, &items[1]);
+    pc__eviction_remove(&w, &items[1]);
     CHECK_INT(two.held_bytes, 0);
     CHECK_INT(two.items, 2);
-    pc__worth_free(&w);
+    pc__eviction_free(&w);
     pc__heap_free(&two.order, &pc__libc_allocator);
 }
 
 /* Against looking through all of them each time. */
-static uint64_t least_by_looking(const pc__worth_item *items, const unsigned char *there)
+static uint64_t least_by_looking(const pc__eviction_item *items, const unsigned char *there)
 {
     uint64_t best = 0;
     for (uint64_t i = 0; i < ITEMS; i++) {
@@ -292,7 +292,7 @@ static uint64_t least_by_looking(const pc__worth_item *items, const unsigned cha
     return best;
 }
 
-static uint64_t held_by_looking(const pc__worth_item *items, const unsigned char *there)
+static uint64_t held_by_looking(const pc__eviction_item *items, const unsigned char *there)
 {
     unsigned char held[ITEMS];
     uint64_t bytes = 0;
@@ -307,41 +307,41 @@ static uint64_t held_by_looking(const pc__worth_item *items, const unsigned char
     return bytes;
 }
 
-static void step(pc__worth *w, pc__worth_item *items, unsigned char *there, pc_test_rng *rng)
+static void step(pc__eviction *w, pc__eviction_item *items, unsigned char *there, pc_test_rng *rng)
 {
     uint64_t i = pc_test_bits(rng) % ITEMS;
-    pc__worth_item *item = &items[i];
+    pc__eviction_item *item = &items[i];
     if (!there[i]) {
         uint64_t before = i && pc_test_bits(rng) % 3 ? pc_test_bits(rng) % i + 1 : 0;
         *item = item_of(i + 1, before, 1 + pc_test_bits(rng) % 50,
                         0.01 + (double)pc_test_uniform(rng));
         item->priority = (int32_t)(pc_test_bits(rng) % 3) - 1;
-        CHECK_OK(pc__worth_add(w, item));
+        CHECK_OK(pc__eviction_add(w, item));
         there[i] = 1;
         return;
     }
     switch (pc_test_bits(rng) % 6) {
     case 0:
     case 1:
-        pc__worth_hit(w, item);
+        pc__eviction_hit(w, item);
         break;
     case 2:
-        pc__worth_hold(w, item);
+        pc__eviction_hold(w, item);
         break;
     case 3:
         if (item->holds)
-            pc__worth_drop(w, item);
+            pc__eviction_unhold(w, item);
         break;
     case 4:
-        pc__worth_remove(w, item);
+        pc__eviction_remove(w, item);
         item->holds = 0;
         there[i] = 0;
         break;
     default:
-        item = pc__worth_least(w, NULL);
+        item = pc__eviction_candidate(w, NULL);
         if (item) {
-            pc__worth_pick(w, item);
-            pc__worth_evict(w, item);
+            pc__eviction_pick(w, item);
+            pc__eviction_evict(w, item);
             there[item - items] = 0;
         }
     }
@@ -349,8 +349,8 @@ static void step(pc__worth *w, pc__worth_item *items, unsigned char *there, pc_t
 
 static void random_work(void)
 {
-    pc__worth w = new_worth(3000);
-    static pc__worth_item items[ITEMS];
+    pc__eviction w = new_worth(3000);
+    static pc__eviction_item items[ITEMS];
     unsigned char there[ITEMS] = {0};
     pc_test_rng rng = {77};
     for (int n = 0; n < 20000; n++) {
@@ -362,34 +362,34 @@ static void random_work(void)
     }
     for (int i = 0; i < ITEMS; i++)
         if (there[i])
-            pc__worth_remove(&w, &items[i]);
+            pc__eviction_remove(&w, &items[i]);
     CHECK_INT(w.bytes, 0);
     CHECK_INT(w.held_bytes, 0);
     CHECK_INT(w.families.count, 0);
     CHECK_INT(w.order.count, 0);
-    pc__worth_free(&w);
+    pc__eviction_free(&w);
 }
 
 static void without_memory(void)
 {
     for (uint64_t at = 1, reached = 1; reached; at++) {
         pc_test_memory memory = {.fail_at = at};
-        pc__worth w = {.mem = pc_test_allocator(&memory), .budget = 1000};
-        static pc__worth_item items[200];
+        pc__eviction w = {.mem = pc_test_allocator(&memory), .budget = 1000};
+        static pc__eviction_item items[200];
         unsigned char there[200] = {0};
         for (uint64_t i = 0; i < 200; i++) {
             items[i] = item_of(i + 1, i % 3, 10, 1);
-            pc_status status = pc__worth_add(&w, &items[i]);
+            pc_status status = pc__eviction_add(&w, &items[i]);
             CHECK(status == PC_OK || status == PC_ERR_NOMEM);
             there[i] = status == PC_OK;
-            CHECK((pc__worth_find(&w, &items[i].key) != NULL) == there[i]);
+            CHECK((pc__eviction_find(&w, &items[i].key) != NULL) == there[i]);
         }
         for (int i = 0; i < 200; i++)
             if (there[i])
-                pc__worth_remove(&w, &items[i]);
+                pc__eviction_remove(&w, &items[i]);
         CHECK_INT(w.bytes, 0);
         CHECK_INT(w.families.count, 0);
-        pc__worth_free(&w);
+        pc__eviction_free(&w);
         CHECK_INT(memory.live_blocks, 0);
         reached = memory.calls >= at;
     }

@@ -1,14 +1,14 @@
 /* The cache's body, for the files that make it up: cache_new.c (options, tiers, end), cache.c
- * (HOST, pins, statistics), loading.c and load_read.c (what is sought below HOST), write_behind.c,
+ * (RAM, pins, statistics), loading.c and load_read.c (what is sought below RAM), write_behind.c,
  * metrics.c.
  *
- * Memory. HOST has ram_bytes; with tiers below it a sixteenth of them (at least 1 MiB, which
+ * Memory. RAM has ram_bytes; with tiers below it a sixteenth of them (at least 1 MiB, which
  * stands beside a budget of less than 16 MiB) is kept for what is on its way to a lower tier and is
- * in HOST no more: evicted entries that PACKED is to get, and what HOST had no room for. What is in
- * HOST and on its way is counted there (it cannot be evicted meanwhile), and is at most a quarter
+ * in RAM no more: evicted entries that COMPRESSED is to get, and what RAM had no room for. What is
+ * in RAM and on its way is counted there (it cannot be evicted meanwhile), and is at most a quarter
  * of it. What does not fit into these is not written. */
-#ifndef PC_STORE_CACHE_BODY_H
-#define PC_STORE_CACHE_BODY_H
+#ifndef PC_STORE_CACHE_INTERNAL_H
+#define PC_STORE_CACHE_INTERNAL_H
 
 #include <pthread.h>
 
@@ -17,11 +17,11 @@
 #include "store/estimate.h"
 #include "store/io_threads.h"
 #include "store/tier.h"
-#include "store/wiping.h"
+#include "store/zeroing.h"
 
 enum { PC__LOAD_BUCKETS = 256, PC__SEEN = 4096 };
 
-/* Beside what HOST and the tiers count for themselves. */
+/* Beside what RAM and the tiers count for themselves. */
 typedef struct pc__cache_counts {
     atomic_uint_fast64_t lookups, hits; /* of any tier */
     atomic_uint_fast64_t slower_than_compute[PC_TIER_COUNT];
@@ -39,17 +39,17 @@ typedef struct pc__cache_counts {
 struct pc_cache {
     atomic_size_t references;
     pc_context *context;
-    pc__resident *host;
-    pc__tier *tiers[PC_TIER_COUNT]; /* PACKED, DISK, REMOTE; NULL: none */
+    pc__ram_tier *host;
+    pc__tier *tiers[PC_TIER_COUNT]; /* COMPRESSED, DISK, REMOTE; NULL: none */
     uint32_t has_lower;
-    pc__io *io; /* NULL: no tiers below HOST */
+    pc__io *io; /* NULL: no tiers below RAM */
     pc__codecs *codecs;
     uint8_t *seal_key; /* NULL: not sealed */
     unsigned char *salt;
     size_t salt_size;
     pc__id salt_id;
     uint64_t flags;
-    pc__wiping wiping;
+    pc__zeroing zeroing;
     const pc_allocator *scratch; /* of what states pass through: the context's, or with
                                     PC_CACHE_ZERO_MEMORY `wiping` around it */
     double deadline, ttl;        /* seconds */
@@ -66,7 +66,7 @@ struct pc_cache {
     double backlog;                    /* seconds that those should take that have not ended */
 
     uint64_t room_inside,
-        room_outside; /* bytes that may be on their way: counted in HOST; in HOST no more */
+        room_outside; /* bytes that may be on their way: counted in RAM; in RAM no more */
     atomic_uint_fast64_t inside, outside;
     atomic_uint_fast64_t
         seen[PC__SEEN]; /* beginnings of keys that were stored once without being written */
@@ -81,13 +81,13 @@ void pc__cache_tell(const pc_cache *cache, uint32_t kind, uint32_t tier, uint32_
 
 void pc__cache_tier_stats(pc_cache *cache, uint32_t tier, pc_tier_stats *stats); /* adds to zeros */
 
-/* Writes what the tiers below HOST are to have of a segment. `in_host`: HOST keeps it. */
+/* Writes what the tiers below RAM are to have of a segment. `in_host`: RAM keeps it. */
 void pc__write_behind(pc_cache *cache, const pc__naming *naming, pc_segment *segment, int in_host);
 /* May it be written at its first use? Notes that it was seen. */
 int pc__admit(pc_cache *cache, const pc__naming *naming);
 /* It has been used once more. */
 void pc__write_used(pc_cache *cache, const pc__id *key, pc_segment *segment);
-/* HOST is about to let it go (pc__resident_options.evicting). */
+/* RAM is about to let it go (pc__ram_tier_options.evicting). */
 void pc__write_evicted(void *cache, const pc__naming *naming, pc_segment *segment);
 /* It came from `from`: the tiers between may have it, too. */
 void pc__promote(pc_cache *cache, uint32_t from, pc_segment *segment);
@@ -128,8 +128,8 @@ struct pc__load {
     char why[256];    /* and its text: error texts belong to threads, and several read blocks */
     void *writing;    /* the payload whose blocks they are */
 
-    /* the segment, if it may be used before all of its blocks are there (flow.c); under load_lock,
-     * but for the flow itself */
+    /* the segment, if it may be used before all of its blocks are there (layer_stream.c); under
+     * load_lock, but for the flow itself */
     pc__kv_flow flow;
     pc_segment *early;
     uint32_t early_tier;
@@ -140,9 +140,9 @@ struct pc__load {
 
 /* Lets those who wait use `segment` while its blocks are being read; without memory for that they
  * wait for all of it. */
-void pc__flow_offer(pc__load *load, pc_segment *segment, size_t blocks, uint32_t tier);
-void pc__flow_ready(pc__load *load, size_t block);
-void pc__flow_end(
+void pc__layer_stream_offer(pc__load *load, pc_segment *segment, size_t blocks, uint32_t tier);
+void pc__layer_stream_ready(pc__load *load, size_t block);
+void pc__layer_stream_end(
     pc__load *load,
     uint32_t reason); /* all blocks are there (PC_REASON_NONE), or something has failed */
 

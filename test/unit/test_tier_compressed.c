@@ -1,7 +1,8 @@
-/* Catches a tier PACKED that gives other states than it got, goes over its budget while it writes
- * or is read, evicts what is being read, loses a record that is open when it is removed, keeps what
- * has expired or is damaged, forgets to overwrite, loses count, calls the host under its lock,
- * leaks when memory is short, or is not safe between threads (run under ThreadSanitizer too). */
+/* Catches a tier COMPRESSED that gives other states than it got, goes over its budget while it
+ * writes or is read, evicts what is being read, loses a record that is open when it is removed,
+ * keeps what has expired or is damaged, forgets to overwrite, loses count, calls the host under its
+ * lock, leaks when memory is short, or is not safe between threads (run under ThreadSanitizer too).
+ */
 #include "store/tier.h"
 
 #include <pthread.h>
@@ -10,7 +11,7 @@
 #include <time.h>
 
 #include "base/mem.h"
-#include "store/wiping.h"
+#include "store/zeroing.h"
 #include "testing.h"
 
 enum { BLOCKS = 3, BLOCK = 4000 };
@@ -69,7 +70,7 @@ static pc__tier *new_tier(uint64_t budget, const pc_allocator *mem, const pc__ti
     common.record.codec = PC_CODEC_RAW;
     if (watch)
         common.watch = *watch;
-    status = pc__tier_packed_new(&tier, &common);
+    status = pc__tier_compressed_new(&tier, &common);
     CHECK(status == PC_OK ? tier != NULL : status == PC_ERR_NOMEM && !tier);
     return tier;
 }
@@ -380,8 +381,8 @@ static void looking_free(void *user, void *ptr, size_t size, size_t align)
 static void overwriting(void)
 {
     pc_allocator mem = {NULL, plain_alloc, looking_free};
-    pc__wiping wiping;
-    pc__wiping_init(&wiping, &mem);
+    pc__zeroing wiping;
+    pc__zeroing_init(&wiping, &mem);
     for (uint32_t wipe = 0; wipe < 2; wipe++) {
         pc__tier *tier = new_tier(40000, wipe ? &wiping.mem : &mem, NULL);
         pc__source *source;

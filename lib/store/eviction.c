@@ -1,4 +1,4 @@
-#include "store/worth.h"
+#include "store/eviction.h"
 
 #include <math.h>
 
@@ -11,40 +11,42 @@
 
 enum { PAST_WAYS = 4, PAST_TIMES = 4 /* as many items as there are */ };
 
-struct pc__family {
-    pc__link by_id;
+struct pc__eviction_siblings {
+    pc__hash_link by_id;
     pc__id id;
-    pc__worth_item *seen; /* the item that they saw; NULL: it is not here */
+    pc__eviction_item *seen; /* the item that they saw; NULL: it is not here */
     size_t members;
     size_t count; /* of them: not picked */
     size_t held;  /* of those: held, or seen by one that is */
 };
 
-static pc__family *find_family(const pc__worth *w, const pc__id *id)
+static pc__eviction_siblings *find_family(const pc__eviction *w, const pc__id *id)
 {
-    for (pc__link *l = pc__table_find(&w->families, pc__id_hash(id)); l; l = pc__table_again(l))
-        if (pc__id_equal(&PC__AROUND(l, pc__family, by_id)->id, id))
-            return PC__AROUND(l, pc__family, by_id);
+    for (pc__hash_link *l = pc__hash_table_find(&w->families, pc__id_hash(id)); l;
+         l = pc__hash_table_find_next(l))
+        if (pc__id_equal(&PC__AROUND(l, pc__eviction_siblings, by_id)->id, id))
+            return PC__AROUND(l, pc__eviction_siblings, by_id);
     return NULL;
 }
 
-pc__worth_item *pc__worth_find(const pc__worth *w, const pc__id *key)
+pc__eviction_item *pc__eviction_find(const pc__eviction *w, const pc__id *key)
 {
-    for (pc__link *l = pc__table_find(&w->items, pc__id_hash(key)); l; l = pc__table_again(l))
-        if (pc__id_equal(&PC__AROUND(l, pc__worth_item, by_key)->key, key))
-            return PC__AROUND(l, pc__worth_item, by_key);
+    for (pc__hash_link *l = pc__hash_table_find(&w->items, pc__id_hash(key)); l;
+         l = pc__hash_table_find_next(l))
+        if (pc__id_equal(&PC__AROUND(l, pc__eviction_item, by_key)->key, key))
+            return PC__AROUND(l, pc__eviction_item, by_key);
     return NULL;
 }
 
-pc__worth_item *pc__worth_next(const pc__worth *w, const pc__worth_item *item)
+pc__eviction_item *pc__eviction_next(const pc__eviction *w, const pc__eviction_item *item)
 {
-    pc__link *link = pc__table_next(&w->items, item ? &item->by_key : NULL);
-    return link ? PC__AROUND(link, pc__worth_item, by_key) : NULL;
+    pc__hash_link *link = pc__hash_table_next(&w->items, item ? &item->by_key : NULL);
+    return link ? PC__AROUND(link, pc__eviction_item, by_key) : NULL;
 }
 
 /* ------------------------------------------------------------------ order */
 
-static void enter(pc__worth *w, pc__worth_item *item)
+static void enter(pc__eviction *w, pc__eviction_item *item)
 {
     if (item->holds || (item->seen_by && item->seen_by->count))
         return;
@@ -53,23 +55,23 @@ static void enter(pc__worth *w, pc__worth_item *item)
         pc__heap_add(&item->group->order, &item->group_place, item->priority, item->score);
 }
 
-static void leave(pc__worth *w, pc__worth_item *item)
+static void leave(pc__eviction *w, pc__eviction_item *item)
 {
     pc__heap_remove(&w->order, &item->place);
     if (item->group)
         pc__heap_remove(&item->group->order, &item->group_place);
 }
 
-pc__worth_item *pc__worth_least(const pc__worth *w, const pc__worth_group *group)
+pc__eviction_item *pc__eviction_candidate(const pc__eviction *w, const pc__eviction_group *group)
 {
     const pc__heap *order = group ? &group->order : &w->order;
     if (!order->count)
         return NULL;
-    return group ? PC__AROUND(order->slots[0].node, pc__worth_item, group_place)
-                 : PC__AROUND(order->slots[0].node, pc__worth_item, place);
+    return group ? PC__AROUND(order->slots[0].node, pc__eviction_item, group_place)
+                 : PC__AROUND(order->slots[0].node, pc__eviction_item, place);
 }
 
-pc_status pc__worth_order_group(pc__worth *w, pc__worth_group *group)
+pc_status pc__eviction_order_group(pc__eviction *w, pc__eviction_group *group)
 {
     if (group->is_ordered)
         return PC_OK;
@@ -77,7 +79,7 @@ pc_status pc__worth_order_group(pc__worth *w, pc__worth_group *group)
         return PC_ERR_NOMEM;
     group->is_ordered = 1;
     for (size_t i = 0; i < w->order.count; i++) {
-        pc__worth_item *item = PC__AROUND(w->order.slots[i].node, pc__worth_item, place);
+        pc__eviction_item *item = PC__AROUND(w->order.slots[i].node, pc__eviction_item, place);
         if (item->group == group)
             pc__heap_add(&group->order, &item->group_place, item->priority, item->score);
     }
@@ -86,17 +88,17 @@ pc_status pc__worth_order_group(pc__worth *w, pc__worth_group *group)
 
 /* ------------------------------------------------------------------ holds */
 
-static int is_held(const pc__worth_item *item)
+static int is_held(const pc__eviction_item *item)
 {
     return item->holds || (item->seen_by && item->seen_by->held);
 }
 
 /* An item's is_held has become `held`: tells it to what it saw, and so on as long as that changes
  * too. */
-static void spread(pc__worth *w, pc__worth_item *item, int held)
+static void spread(pc__eviction *w, pc__eviction_item *item, int held)
 {
     for (;;) {
-        pc__family *saw = item->saw;
+        pc__eviction_siblings *saw = item->saw;
         int before;
         w->held_bytes += held ? item->bytes : -item->bytes;
         if (item->group)
@@ -111,7 +113,7 @@ static void spread(pc__worth *w, pc__worth_item *item, int held)
     }
 }
 
-void pc__worth_hold(pc__worth *w, pc__worth_item *item)
+void pc__eviction_hold(pc__eviction *w, pc__eviction_item *item)
 {
     int before = is_held(item);
     leave(w, item);
@@ -120,7 +122,7 @@ void pc__worth_hold(pc__worth *w, pc__worth_item *item)
         spread(w, item, 1);
 }
 
-void pc__worth_drop(pc__worth *w, pc__worth_item *item)
+void pc__eviction_unhold(pc__eviction *w, pc__eviction_item *item)
 {
     item->holds--;
     if (!is_held(item))
@@ -131,7 +133,7 @@ void pc__worth_drop(pc__worth *w, pc__worth_item *item)
 /* ------------------------------------------------------------------ worth */
 
 /* Without a budget, of what is there. */
-static double half_lives(const pc__worth *w, uint64_t bytes)
+static double half_lives(const pc__eviction *w, uint64_t bytes)
 {
     uint64_t all = w->budget ? w->budget : w->bytes;
     return (double)bytes / (HALF_LIFE * (double)(all ? all : 1));
@@ -144,28 +146,28 @@ static double warmed(double heat, double now)
     return more + log2(1 + exp2(less - more));
 }
 
-static pc__worth_past *past_of(const pc__worth *w, uint64_t hash)
+static pc__eviction_history *past_of(const pc__eviction *w, uint64_t hash)
 {
     return &w->past[(hash & (w->past_sets - 1)) * PAST_WAYS];
 }
 
 /* In place of the coldest of its set. */
-static void remember(pc__worth *w, uint64_t hash, double heat)
+static void remember(pc__eviction *w, uint64_t hash, double heat)
 {
-    pc__worth_past *set = w->past_sets ? past_of(w, hash) : NULL, *coldest = set;
+    pc__eviction_history *set = w->past_sets ? past_of(w, hash) : NULL, *coldest = set;
     if (!set)
         return;
     for (size_t i = 1; i < PAST_WAYS; i++)
         if (set[i].heat < coldest->heat)
             coldest = &set[i];
     if (heat > coldest->heat)
-        *coldest = (pc__worth_past){hash, heat};
+        *coldest = (pc__eviction_history){hash, heat};
 }
 
 /* Its heat, forgotten here; -INFINITY: it is not remembered. */
-static double recall(pc__worth *w, uint64_t hash)
+static double recall(pc__eviction *w, uint64_t hash)
 {
-    pc__worth_past *set = w->past_sets ? past_of(w, hash) : NULL;
+    pc__eviction_history *set = w->past_sets ? past_of(w, hash) : NULL;
     for (size_t i = 0; set && i < PAST_WAYS; i++)
         if (set[i].hash == hash && set[i].heat > (double)-INFINITY) {
             double heat = set[i].heat;
@@ -176,9 +178,9 @@ static double recall(pc__worth *w, uint64_t hash)
 }
 
 /* Grows with the items. Without memory for it less is remembered. */
-static void widen_past(pc__worth *w)
+static void widen_past(pc__eviction *w)
 {
-    pc__worth old = *w;
+    pc__eviction old = *w;
     size_t sets = old.past_sets ? old.past_sets * 2 : 16;
     if (w->items.count * PAST_TIMES <= old.past_sets * PAST_WAYS)
         return;
@@ -189,13 +191,13 @@ static void widen_past(pc__worth *w)
     }
     w->past_sets = sets;
     for (size_t i = 0; i < sets * PAST_WAYS; i++)
-        w->past[i] = (pc__worth_past){0, (double)-INFINITY};
+        w->past[i] = (pc__eviction_history){0, (double)-INFINITY};
     for (size_t i = 0; i < old.past_sets * PAST_WAYS; i++)
         remember(w, old.past[i].hash, old.past[i].heat);
     pc__free(&w->mem, old.past);
 }
 
-static void value_item(pc__worth *w, pc__worth_item *item)
+static void value_item(pc__eviction *w, pc__eviction_item *item)
 {
     double cost = item->cost > LEAST_COST ? item->cost : LEAST_COST;
     double past = recall(w, pc__id_hash(&item->key));
@@ -205,7 +207,7 @@ static void value_item(pc__worth *w, pc__worth_item *item)
     item->uses = 1;
 }
 
-static void set_heat(pc__worth *w, pc__worth_item *item, double heat)
+static void set_heat(pc__eviction *w, pc__eviction_item *item, double heat)
 {
     item->heat = heat;
     item->score = heat + item->value;
@@ -213,13 +215,13 @@ static void set_heat(pc__worth *w, pc__worth_item *item, double heat)
         enter(w, item);
 }
 
-void pc__worth_hit(pc__worth *w, pc__worth_item *item)
+void pc__eviction_hit(pc__eviction *w, pc__eviction_item *item)
 {
     item->uses++;
     set_heat(w, item, warmed(item->heat, w->clock));
 }
 
-void pc__worth_restore(pc__worth *w, pc__worth_item *item, double heat, uint32_t uses)
+void pc__eviction_restore(pc__eviction *w, pc__eviction_item *item, double heat, uint32_t uses)
 {
     w->clock -= half_lives(w, item->bytes); /* it was brought in then, not now */
     item->uses = uses;
@@ -229,9 +231,9 @@ void pc__worth_restore(pc__worth *w, pc__worth_item *item, double heat, uint32_t
 /* ---------------------------------------------------------- coming, going */
 
 /* Whether making `item` see what it saw would close a ring, which only names made by hand can. */
-static int closes_ring(const pc__worth *w, const pc__worth_item *item)
+static int closes_ring(const pc__eviction *w, const pc__eviction_item *item)
 {
-    const pc__worth_item *up = item->seen_by ? pc__worth_find(w, &item->before) : NULL;
+    const pc__eviction_item *up = item->seen_by ? pc__eviction_find(w, &item->before) : NULL;
     if (pc__id_equal(&item->key, &item->before))
         return 1;
     while (up && up->saw && up->saw != item->seen_by)
@@ -239,35 +241,36 @@ static int closes_ring(const pc__worth *w, const pc__worth_item *item)
     return up && up->saw;
 }
 
-static pc__family *join_family(pc__worth *w, pc__worth_item *item)
+static pc__eviction_siblings *join_family(pc__eviction *w, pc__eviction_item *item)
 {
-    pc__family *f = find_family(w, &item->before);
+    pc__eviction_siblings *f = find_family(w, &item->before);
     if (!f) {
-        f = pc__table_reserve(&w->families, &w->mem) < 0 ? NULL : pc__calloc(&w->mem, 1, sizeof *f);
+        f = pc__hash_table_reserve(&w->families, &w->mem) < 0 ? NULL
+                                                              : pc__calloc(&w->mem, 1, sizeof *f);
         if (!f)
             return NULL;
         f->id = item->before;
-        f->seen = pc__worth_find(w, &item->before);
+        f->seen = pc__eviction_find(w, &item->before);
         if (f->seen)
             f->seen->seen_by = f;
-        pc__table_add(&w->families, &f->by_id, pc__id_hash(&f->id));
+        pc__hash_table_add(&w->families, &f->by_id, pc__id_hash(&f->id));
     }
     f->members++;
     return f;
 }
 
-static void leave_family(pc__worth *w, pc__family *f)
+static void leave_family(pc__eviction *w, pc__eviction_siblings *f)
 {
     if (--f->members)
         return;
     if (f->seen)
         f->seen->seen_by = NULL;
-    pc__table_remove(&w->families, &f->by_id);
+    pc__hash_table_remove(&w->families, &f->by_id);
     pc__free(&w->mem, f);
 }
 
 /* What it saw is no candidate any more. */
-static void attach(pc__worth *w, pc__worth_item *item)
+static void attach(pc__eviction *w, pc__eviction_item *item)
 {
     if (!item->saw)
         return;
@@ -276,18 +279,18 @@ static void attach(pc__worth *w, pc__worth_item *item)
         leave(w, item->saw->seen);
 }
 
-static void detach(pc__worth *w, pc__worth_item *item)
+static void detach(pc__eviction *w, pc__eviction_item *item)
 {
     if (item->saw && !--item->saw->count && item->saw->seen)
         enter(w, item->saw->seen);
 }
 
-pc_status pc__worth_add(pc__worth *w, pc__worth_item *item)
+pc_status pc__eviction_add(pc__eviction *w, pc__eviction_item *item)
 {
     size_t in_group = item->group && item->group->is_ordered ? item->group->items + 1 : 0;
     item->saw = NULL;
     item->seen_by = find_family(w, &item->key);
-    if (pc__table_reserve(&w->items, &w->mem) < 0
+    if (pc__hash_table_reserve(&w->items, &w->mem) < 0
         || pc__heap_reserve(&w->order, &w->mem, w->items.count + 1) < 0
         || (in_group && pc__heap_reserve(&item->group->order, &w->mem, in_group) < 0))
         return PC_ERR_NOMEM;
@@ -298,7 +301,7 @@ pc_status pc__worth_add(pc__worth *w, pc__worth_item *item)
     }
     if (item->seen_by)
         item->seen_by->seen = item;
-    pc__table_add(&w->items, &item->by_key, pc__id_hash(&item->key));
+    pc__hash_table_add(&w->items, &item->by_key, pc__id_hash(&item->key));
     w->bytes += item->bytes;
     if (item->group) {
         item->group->items++;
@@ -315,9 +318,9 @@ pc_status pc__worth_add(pc__worth *w, pc__worth_item *item)
 }
 
 /* One that is in no order and counts for nothing it saw. */
-static void forget(pc__worth *w, pc__worth_item *item)
+static void forget(pc__eviction *w, pc__eviction_item *item)
 {
-    pc__table_remove(&w->items, &item->by_key);
+    pc__hash_table_remove(&w->items, &item->by_key);
     if (item->seen_by)
         item->seen_by->seen = NULL;
     if (item->saw)
@@ -329,7 +332,7 @@ static void forget(pc__worth *w, pc__worth_item *item)
     }
 }
 
-void pc__worth_remove(pc__worth *w, pc__worth_item *item)
+void pc__eviction_remove(pc__eviction *w, pc__eviction_item *item)
 {
     leave(w, item);
     if (is_held(item))
@@ -338,32 +341,32 @@ void pc__worth_remove(pc__worth *w, pc__worth_item *item)
     forget(w, item);
 }
 
-void pc__worth_pick(pc__worth *w, pc__worth_item *item)
+void pc__eviction_pick(pc__eviction *w, pc__eviction_item *item)
 {
     leave(w, item);
     detach(w, item);
 }
 
-void pc__worth_put_back(pc__worth *w, pc__worth_item *item)
+void pc__eviction_put_back(pc__eviction *w, pc__eviction_item *item)
 {
     attach(w, item);
     enter(w, item);
 }
 
-void pc__worth_evict(pc__worth *w, pc__worth_item *item)
+void pc__eviction_evict(pc__eviction *w, pc__eviction_item *item)
 {
     remember(w, item->by_key.hash, item->heat);
     forget(w, item);
 }
 
-void pc__worth_free(pc__worth *w)
+void pc__eviction_free(pc__eviction *w)
 {
-    for (pc__link *l = pc__table_next(&w->families, NULL), *next; l; l = next) {
-        next = pc__table_next(&w->families, l);
-        pc__free(&w->mem, PC__AROUND(l, pc__family, by_id));
+    for (pc__hash_link *l = pc__hash_table_next(&w->families, NULL), *next; l; l = next) {
+        next = pc__hash_table_next(&w->families, l);
+        pc__free(&w->mem, PC__AROUND(l, pc__eviction_siblings, by_id));
     }
-    pc__table_free(&w->families, &w->mem);
-    pc__table_free(&w->items, &w->mem);
+    pc__hash_table_free(&w->families, &w->mem);
+    pc__hash_table_free(&w->items, &w->mem);
     pc__heap_free(&w->order, &w->mem);
     pc__free(&w->mem, w->past);
 }

@@ -1,7 +1,7 @@
-/* Catches a tier HOST that evicts others than the least worth that may go, more of them than it has
+/* Catches a tier RAM that evicts others than the least worth that may go, more of them than it has
  * to, or some for nothing; that takes what it may not, or refuses what it could take: random work
  * against a plain model that looks at everything anew each time. */
-#include "store/host/resident.h"
+#include "store/ram/ram_tier.h"
 
 #include <math.h>
 #include <string.h>
@@ -29,7 +29,7 @@ typedef struct known {
 } known;
 
 typedef struct model {
-    pc__resident *tier;
+    pc__ram_tier *tier;
     known slots[SLOTS];
     uint64_t quotas[TENANTS], taken, evicted, less;
     uint32_t numbers;
@@ -161,10 +161,10 @@ static void put(model *m, known *k)
     if (leads_to(m, fresh.before, fresh.number))
         fresh.before = 0;
     before = id_of(fresh.before);
-    fresh.bytes = pc__resident_cost(bytes, 1) - m->less;
+    fresh.bytes = pc__ram_tier_entry_bytes(bytes, 1) - m->less;
     want = make_room(m, fresh.bytes, fresh.priority, fresh.tenant, fresh.before);
     CHECK_OK(pc__segment_new(&segment, &pc__libc_allocator, &ops, m, NULL, bytes, &token, 1));
-    CHECK_STATUS(pc__resident_put(m->tier,
+    CHECK_STATUS(pc__ram_tier_put(m->tier,
                                   &(pc__naming){.key = id_of(fresh.number),
                                                 .before = fresh.before ? &before : NULL,
                                                 .salt = &salt,
@@ -194,7 +194,7 @@ static void get(model *m, known *k)
     pc_segment *segment;
     double more = k->heat > m->clock ? k->heat : m->clock,
            less = k->heat > m->clock ? m->clock : k->heat;
-    CHECK_OK(pc__resident_get(m->tier, &key, &token, 1, &segment, &reason));
+    CHECK_OK(pc__ram_tier_get(m->tier, &key, &token, 1, &segment, &reason));
     k->heat = more + log2(1 + exp2(less - more));
     if (segment && k->holders < 4 && random_of(m, 3) == 0)
         k->held[k->holders++] = segment;
@@ -208,26 +208,26 @@ static void pin(model *m, known *k)
     uint64_t owner = random_of(m, OWNERS);
     switch (random_of(m, 6)) {
     case 0:
-        CHECK_OK(pc__resident_pin(m->tier, &key, owner, 0));
+        CHECK_OK(pc__ram_tier_pin(m->tier, &key, owner, 0));
         k->owners |= 1u << owner;
         break;
     case 1:
-        CHECK_STATUS(pc__resident_unpin(m->tier, &key, owner),
+        CHECK_STATUS(pc__ram_tier_unpin(m->tier, &key, owner),
                      k->owners >> owner & 1 ? PC_OK : PC_MISS);
         k->owners &= ~(1u << owner);
         break;
     case 2:
-        CHECK_OK(pc__resident_pin(m->tier, &key, PC__PIN_INTERNAL, 0));
+        CHECK_OK(pc__ram_tier_pin(m->tier, &key, PC__PIN_INTERNAL, 0));
         k->internal++;
         break;
     case 3:
     case 4:
-        CHECK_STATUS(pc__resident_unpin(m->tier, &key, PC__PIN_INTERNAL),
+        CHECK_STATUS(pc__ram_tier_unpin(m->tier, &key, PC__PIN_INTERNAL),
                      k->internal ? PC_OK : PC_ERR_STATE);
         k->internal -= k->internal > 0;
         break;
     default:
-        pc__resident_unpin_owner(m->tier, owner);
+        pc__ram_tier_unpin_owner(m->tier, owner);
         for (int i = 0; i < SLOTS; i++)
             m->slots[i].owners &= ~(1u << owner);
     }
@@ -238,12 +238,12 @@ static void load(model *m)
     uint64_t bytes = random_of(m, 20000);
     uint32_t want;
     if (m->taken) {
-        pc__resident_give(m->tier, m->taken);
+        pc__ram_tier_unreserve(m->tier, m->taken);
         m->taken = 0;
         return;
     }
     want = make_room(m, bytes, INT32_MAX, -1, 0);
-    CHECK_STATUS(pc__resident_take(m->tier, NULL, bytes, 0, NULL), want ? PC_MISS : PC_OK);
+    CHECK_STATUS(pc__ram_tier_reserve(m->tier, NULL, bytes, 0, NULL), want ? PC_MISS : PC_OK);
     m->taken = want ? 0 : bytes;
 }
 
@@ -258,12 +258,12 @@ static void set_quota(model *m)
         m->slots[i].there = 0;
         m->evicted++;
     }
-    CHECK_OK(pc__resident_set_quota(m->tier, &salt, quota));
+    CHECK_OK(pc__ram_tier_set_quota(m->tier, &salt, quota));
 }
 
 static void clear(model *m)
 {
-    pc__resident_clear(m->tier);
+    pc__ram_tier_clear(m->tier);
     for (int i = 0; i < SLOTS; i++)
         m->slots[i].there &= m->slots[i].holders || m->slots[i].owners || m->slots[i].internal;
 }
@@ -292,11 +292,11 @@ static void compare(const model *m)
 {
     pc_tier_stats s = PC_TIER_STATS_INIT;
     uint64_t count = 0, pinned = 0;
-    pc__resident_stats(m->tier, &s);
+    pc__ram_tier_stats(m->tier, &s);
     for (int i = 0; i < SLOTS; i++) {
         const known *k = &m->slots[i];
         pc__id key = id_of(k->number);
-        CHECK_INT(pc__resident_has(m->tier, &key), k->number && k->there);
+        CHECK_INT(pc__ram_tier_has(m->tier, &key), k->number && k->there);
         count += k->there ? 1 : 0;
         pinned += k->there && (k->owners || k->internal) ? k->bytes : 0;
     }
@@ -314,19 +314,19 @@ static void compare(const model *m)
  * sizes. */
 static uint64_t less_than_most(void)
 {
-    pc__resident *t = NULL;
+    pc__ram_tier *t = NULL;
     pc_tier_stats s = PC_TIER_STATS_INIT;
     pc_segment *segment = NULL;
     uint32_t reason;
     int32_t token = 1;
-    CHECK_OK(pc__resident_new(&t, &pc__libc_allocator, &(pc__resident_options){.budget = BUDGET}));
+    CHECK_OK(pc__ram_tier_new(&t, &pc__libc_allocator, &(pc__ram_tier_options){.budget = BUDGET}));
     CHECK_OK(pc__segment_new(&segment, &pc__libc_allocator, &ops, t, NULL, 1000, &token, 1));
-    CHECK_OK(pc__resident_put(t, &(pc__naming){.key = id_of(1)}, segment, NULL, &reason));
+    CHECK_OK(pc__ram_tier_put(t, &(pc__naming){.key = id_of(1)}, segment, NULL, &reason));
     pc__segment_unref(segment);
-    pc__resident_stats(t, &s);
-    pc__resident_free(t);
+    pc__ram_tier_stats(t, &s);
+    pc__ram_tier_free(t);
     CHECK(s.segment_bytes > 1000);
-    return pc__resident_cost(1000, 1) - s.segment_bytes;
+    return pc__ram_tier_entry_bytes(1000, 1) - s.segment_bytes;
 }
 
 /* A heap's pages at the ends of a block are counted, those of a small one are not. */
@@ -334,7 +334,8 @@ static void pages_around(void)
 {
     uint64_t around[5], sizes[5] = {8191, 8192, 32768, 65536, 1 << 20};
     for (int i = 0; i < 5; i++)
-        around[i] = pc__resident_cost(sizes[i], 1) - sizes[i] - (pc__resident_cost(1000, 1) - 1000);
+        around[i] = pc__ram_tier_entry_bytes(sizes[i], 1) - sizes[i]
+                    - (pc__ram_tier_entry_bytes(1000, 1) - 1000);
     CHECK_INT(around[0], 0);
     CHECK_INT(around[1], 8192 * 3 / 8);
     CHECK_INT(around[2], 32768 * 3 / 8);
@@ -347,8 +348,8 @@ int main(void)
     pages_around();
     for (uint64_t seed = 1; seed <= 4; seed++) {
         model m = {.rng = {seed}, .less = less_than_most()};
-        CHECK_OK(pc__resident_new(&m.tier, &pc__libc_allocator,
-                                  &(pc__resident_options){.budget = BUDGET}));
+        CHECK_OK(pc__ram_tier_new(&m.tier, &pc__libc_allocator,
+                                  &(pc__ram_tier_options){.budget = BUDGET}));
         for (int i = 0; i < STEPS; i++) {
             step(&m);
             if (i % 7 == 0)
@@ -359,7 +360,7 @@ int main(void)
         for (int i = 0; i < SLOTS; i++)
             while (m.slots[i].holders)
                 pc__segment_unref(m.slots[i].held[--m.slots[i].holders]);
-        pc__resident_free(m.tier);
+        pc__ram_tier_free(m.tier);
     }
     return pc_test_end();
 }

@@ -1,8 +1,8 @@
-/* Entries of the tier HOST: who holds their segments, how they come and go, how room is made. All
+/* Entries of the tier RAM: who holds their segments, how they come and go, how room is made. All
  * under the lock. */
 #include "base/clock.h"
 #include "base/mem.h"
-#include "store/host/resident_body.h"
+#include "store/ram/ram_tier_internal.h"
 
 /* What an entry takes beside its segment: its slots in tables and heaps, the family of its chain,
  * what is remembered of others when it has gone, and what allocators put around blocks. */
@@ -22,41 +22,41 @@ static uint64_t cost_of(uint64_t bytes, size_t tokens)
     uint64_t around = bytes < SMALL_STATES   ? 0
                       : bytes < LARGE_STATES ? bytes * AROUND_LARGE / LARGE_STATES
                                              : AROUND_LARGE;
-    return bytes + around + tokens * sizeof(int32_t) + sizeof(pc_segment) + sizeof(pc__entry)
+    return bytes + around + tokens * sizeof(int32_t) + sizeof(pc_segment) + sizeof(pc__ram_entry)
            + AROUND_ENTRY;
 }
 
-uint64_t pc__resident_cost(uint64_t bytes, size_t tokens)
+uint64_t pc__ram_tier_entry_bytes(uint64_t bytes, size_t tokens)
 {
     return cost_of(bytes, tokens) + sizeof(pc__image) + tokens * sizeof(int64_t);
 }
 
-static pc__entry *entry_of(pc__worth_item *item)
+static pc__ram_entry *entry_of(pc__eviction_item *item)
 {
-    return item ? PC__AROUND(item, pc__entry, item) : NULL;
+    return item ? PC__AROUND(item, pc__ram_entry, item) : NULL;
 }
 
-pc__entry *pc__resident_find(const pc__resident *t, const pc__id *key)
+pc__ram_entry *pc__ram_tier_find(const pc__ram_tier *t, const pc__id *key)
 {
-    return entry_of(pc__worth_find(&t->worth, key));
+    return entry_of(pc__eviction_find(&t->worth, key));
 }
 
-uint64_t pc__resident_used(const pc__resident *t)
+uint64_t pc__ram_tier_used(const pc__ram_tier *t)
 {
     return t->worth.bytes + t->taken;
 }
 
 /* Tables do not shrink with the entries, and pins belong to no entry's bytes. */
-static uint64_t spare_tables(const pc__resident *t)
+static uint64_t spare_tables(const pc__ram_tier *t)
 {
-    uint64_t counted = t->worth.items.count * (sizeof(pc__entry) + AROUND_ENTRY) + FEW_TABLES,
-             own = atomic_load_explicit(&((pc__resident *)(uintptr_t)t)->own, memory_order_relaxed);
+    uint64_t counted = t->worth.items.count * (sizeof(pc__ram_entry) + AROUND_ENTRY) + FEW_TABLES,
+             own = atomic_load_explicit(&((pc__ram_tier *)(uintptr_t)t)->own, memory_order_relaxed);
     return own > counted ? own - counted : 0;
 }
 
-uint64_t pc__resident_beside(const pc__resident *t)
+uint64_t pc__ram_tier_overhead(const pc__ram_tier *t)
 {
-    return atomic_load_explicit(&((pc__resident *)(uintptr_t)t)->going, memory_order_acquire)
+    return atomic_load_explicit(&((pc__ram_tier *)(uintptr_t)t)->going, memory_order_acquire)
            + spare_tables(t);
 }
 
@@ -64,24 +64,24 @@ uint64_t pc__resident_beside(const pc__resident *t)
 
 /* Held as long as somebody else has the segment; by a get, a put, or a release that has been taken
  * up again. */
-static void settle(pc__resident *t, pc__entry *e)
+static void settle(pc__ram_tier *t, pc__ram_entry *e)
 {
     if (!pc__segment_watch(e->segment)) {
         e->is_held = 0;
-        pc__worth_drop(&t->worth, &e->item);
+        pc__eviction_unhold(&t->worth, &e->item);
     }
 }
 
-static void hold(pc__resident *t, pc__entry *e)
+static void hold(pc__ram_tier *t, pc__ram_entry *e)
 {
     if (!e->is_held)
-        pc__worth_hold(&t->worth, &e->item);
+        pc__eviction_hold(&t->worth, &e->item);
     e->is_held = 1;
 }
 
 /* 1: it is none any more. One that only those have who keep it may go: whoever watches it counts
  * its bytes, too. */
-static int look_after_stray(pc__resident *t, pc__entry *e)
+static int look_after_stray(pc__ram_tier *t, pc__ram_entry *e)
 {
     if (pc__segment_claim(e->segment, &t->releases, e)) {
         pc__segment_unkeep(e->segment);
@@ -90,26 +90,26 @@ static int look_after_stray(pc__resident *t, pc__entry *e)
         settle(t, e);
     } else if (e->is_held && pc__segment_is_idle(e->segment)) {
         e->is_held = 0;
-        pc__worth_drop(&t->worth, &e->item);
+        pc__eviction_unhold(&t->worth, &e->item);
     }
     return !e->is_stray;
 }
 
 /* Learns what was released since, and of strays that have become free. */
-void pc__resident_take_releases(pc__resident *t)
+void pc__ram_tier_collect_releases(pc__ram_tier *t)
 {
     for (pc_segment *s = pc__releases_take(&t->releases), *next; s; s = next) {
         next = s->next_release; /* not ours any more once it is watched */
         settle(t, s->watch_tag);
     }
-    for (pc__entry **at = &t->strays, *e; (e = *at) != NULL;)
+    for (pc__ram_entry **at = &t->strays, *e; (e = *at) != NULL;)
         if (look_after_stray(t, e))
             *at = e->next_stray;
         else
             at = &e->next_stray;
 }
 
-pc_segment *pc__resident_reference(pc__resident *t, pc__entry *e)
+pc_segment *pc__ram_tier_reference(pc__ram_tier *t, pc__ram_entry *e)
 {
     pc_segment *segment = pc__segment_ref(e->segment);
     if (!e->is_held) {
@@ -121,10 +121,10 @@ pc_segment *pc__resident_reference(pc__resident *t, pc__entry *e)
 }
 
 /* The segment of an entry that goes is as if it had never been here. */
-static void leave_segment(pc__resident *t, pc__entry *e)
+static void leave_segment(pc__ram_tier *t, pc__ram_entry *e)
 {
     if (e->is_stray) {
-        pc__entry **at = &t->strays;
+        pc__ram_entry **at = &t->strays;
         while (*at != e)
             at = &(*at)->next_stray;
         *at = e->next_stray;
@@ -132,56 +132,58 @@ static void leave_segment(pc__resident *t, pc__entry *e)
         return;
     }
     while (e->is_held && !pc__segment_unwatch(e->segment))
-        pc__resident_take_releases(t);
+        pc__ram_tier_collect_releases(t);
     pc__segment_disclaim(e->segment);
 }
 
 /* --------------------------------------------------------- coming, going */
 
-pc__tenant *pc__tenant_find(const pc__resident *t, const pc__id *salt)
+pc__ram_quota *pc__ram_quota_find(const pc__ram_tier *t, const pc__id *salt)
 {
-    for (pc__link *l = pc__table_find(&t->tenants, pc__id_hash(salt)); l; l = pc__table_again(l))
-        if (pc__id_equal(&PC__AROUND(l, pc__tenant, by_salt)->salt, salt))
-            return PC__AROUND(l, pc__tenant, by_salt);
+    for (pc__hash_link *l = pc__hash_table_find(&t->tenants, pc__id_hash(salt)); l;
+         l = pc__hash_table_find_next(l))
+        if (pc__id_equal(&PC__AROUND(l, pc__ram_quota, by_salt)->salt, salt))
+            return PC__AROUND(l, pc__ram_quota, by_salt);
     return NULL;
 }
 
-pc__tenant *pc__tenant_need(pc__resident *t, const pc__id *salt)
+pc__ram_quota *pc__ram_quota_find_or_add(pc__ram_tier *t, const pc__id *salt)
 {
-    pc__tenant *tenant = pc__tenant_find(t, salt);
+    pc__ram_quota *tenant = pc__ram_quota_find(t, salt);
     if (tenant)
         return tenant;
-    tenant = pc__table_reserve(&t->tenants, &t->mem) < 0 ? NULL
-                                                         : pc__calloc(&t->mem, 1, sizeof *tenant);
+    tenant = pc__hash_table_reserve(&t->tenants, &t->mem) < 0
+                 ? NULL
+                 : pc__calloc(&t->mem, 1, sizeof *tenant);
     if (!tenant)
         return NULL;
     tenant->salt = *salt;
-    pc__table_add(&t->tenants, &tenant->by_salt, pc__id_hash(salt));
+    pc__hash_table_add(&t->tenants, &tenant->by_salt, pc__id_hash(salt));
     return tenant;
 }
 
-void pc__tenant_drop(pc__resident *t, pc__tenant *tenant)
+void pc__ram_quota_drop_if_unused(pc__ram_tier *t, pc__ram_quota *tenant)
 {
     if (!tenant || tenant->quota || tenant->group.items)
         return;
-    pc__table_remove(&t->tenants, &tenant->by_salt);
+    pc__hash_table_remove(&t->tenants, &tenant->by_salt);
     pc__heap_free(&tenant->group.order, &t->mem);
     pc__free(&t->mem, tenant);
 }
 
 /* Out of everything; its reference is still there. */
-void pc__resident_take_out(pc__resident *t, pc__entry *e, uint32_t how, pc__entry **gone)
+void pc__ram_tier_detach(pc__ram_tier *t, pc__ram_entry *e, uint32_t how, pc__ram_entry **gone)
 {
-    pc__pins_forget(t, e);
+    pc__pins_remove_entry(t, e);
     leave_segment(t, e);
     pc__heap_remove(&t->expiries, &e->expiry);
     if (e->has_content)
-        pc__table_remove(&t->contents, &e->by_content);
+        pc__hash_table_remove(&t->contents, &e->by_content);
     if (how == PC_EVENT_EVICT)
-        pc__worth_evict(&t->worth, &e->item);
+        pc__eviction_evict(&t->worth, &e->item);
     else
-        pc__worth_remove(&t->worth, &e->item);
-    pc__tenant_drop(t, e->tenant);
+        pc__eviction_remove(&t->worth, &e->item);
+    pc__ram_quota_drop_if_unused(t, e->tenant);
     atomic_store_explicit(&e->segment->give_back, 1, memory_order_relaxed);
     t->stats.evicted += how == PC_EVENT_EVICT;
     t->stats.removed += how == PC_EVENT_REMOVE;
@@ -190,34 +192,35 @@ void pc__resident_take_out(pc__resident *t, pc__entry *e, uint32_t how, pc__entr
     *gone = e;
 }
 
-void pc__resident_unpinned(pc__resident *t, pc__entry *e)
+void pc__ram_tier_after_unpin(pc__ram_tier *t, pc__ram_entry *e)
 {
     if (e->ttl > 0)
         pc__heap_add(&t->expiries, &e->expiry, 0, e->expires);
 }
 
 /* What time does: pins end, entries expire. Pinned ones wait for their last pin. */
-void pc__resident_keep_time(pc__resident *t, pc__entry **gone)
+void pc__ram_tier_expire(pc__ram_tier *t, pc__ram_entry **gone)
 {
     double now;
     if (!t->expiries.count && !t->pins.ends.count)
         return;
     now = pc__now();
-    pc__pins_end(t, now);
+    pc__pins_expire(t, now);
     while (t->expiries.count && t->expiries.slots[0].key <= now) {
-        pc__entry *e = PC__AROUND(t->expiries.slots[0].node, pc__entry, expiry);
+        pc__ram_entry *e = PC__AROUND(t->expiries.slots[0].node, pc__ram_entry, expiry);
         if (e->pins)
             pc__heap_remove(&t->expiries, &e->expiry);
         else if (e->expires > now)
             pc__heap_add(&t->expiries, &e->expiry, 0, e->expires);
         else
-            pc__resident_take_out(t, e, PC_EVENT_REMOVE, gone);
+            pc__ram_tier_detach(t, e, PC_EVENT_REMOVE, gone);
     }
 }
 
-pc__entry *pc__entry_new(const pc__resident *t, const pc__naming *naming, pc_segment *segment)
+pc__ram_entry *pc__ram_entry_new(const pc__ram_tier *t, const pc__naming *naming,
+                                 pc_segment *segment)
 {
-    pc__entry *e = pc__calloc(&t->mem, 1, sizeof *e);
+    pc__ram_entry *e = pc__calloc(&t->mem, 1, sizeof *e);
     const pc__image *about;
     if (!e)
         return NULL;
@@ -242,32 +245,32 @@ pc__entry *pc__entry_new(const pc__resident *t, const pc__naming *naming, pc_seg
 }
 
 /* So that nothing can fail once room has been made, but for the family of its chain. */
-static pc_status reserve(pc__resident *t, pc__entry *e)
+static pc_status reserve(pc__ram_tier *t, pc__ram_entry *e)
 {
-    if (pc__table_reserve(&t->contents, &t->mem) < 0
+    if (pc__hash_table_reserve(&t->contents, &t->mem) < 0
         || pc__heap_reserve(&t->expiries, &t->mem, t->worth.items.count + 1) < 0)
         return PC_ERR_NOMEM;
-    e->tenant = pc__tenant_need(t, &e->salt);
+    e->tenant = pc__ram_quota_find_or_add(t, &e->salt);
     e->item.group = e->tenant ? &e->tenant->group : NULL;
     return e->tenant ? PC_OK : PC_ERR_NOMEM;
 }
 
 /* Picks candidates, of all or of a group, until `*excess` bytes are no excess any more. 0: there
  * are not enough. */
-static int pick_until(pc__resident *t, const pc__worth_group *group, int32_t priority,
-                      uint64_t excess, pc__entry **picked)
+static int pick_until(pc__ram_tier *t, const pc__eviction_group *group, int32_t priority,
+                      uint64_t excess, pc__ram_entry **picked)
 {
     uint64_t could = group ? group->bytes - group->held_bytes
                            : t->worth.bytes - t->worth.held_bytes;
-    for (pc__entry *e = *picked; e; e = e->next) /* for the quota: counts for both */
+    for (pc__ram_entry *e = *picked; e; e = e->next) /* for the quota: counts for both */
         could -= !group || e->item.group == group ? e->item.bytes : 0;
     if (excess > could)
         return 0;
     for (uint64_t freed = 0; freed < excess;) {
-        pc__entry *e = entry_of(pc__worth_least(&t->worth, group));
+        pc__ram_entry *e = entry_of(pc__eviction_candidate(&t->worth, group));
         if (!e || e->item.priority > priority)
             return 0;
-        pc__worth_pick(&t->worth, &e->item);
+        pc__eviction_pick(&t->worth, &e->item);
         freed += e->item.bytes;
         e->next = *picked;
         *picked = e;
@@ -283,8 +286,8 @@ static uint64_t over(uint64_t have, uint64_t need, uint64_t limit)
 
 /* Room for `need` bytes: PC_REASON_NONE, with the entries that have to go for it; or why there is
  * none, with no entry picked. */
-uint32_t pc__resident_make_room(pc__resident *t, uint64_t need, int32_t priority,
-                                pc__tenant *tenant, pc__entry **picked)
+uint32_t pc__ram_tier_make_room(pc__ram_tier *t, uint64_t need, int32_t priority,
+                                pc__ram_quota *tenant, pc__ram_entry **picked)
 {
     uint64_t freed = 0, excess;
     uint32_t reason = PC_REASON_NONE;
@@ -293,89 +296,92 @@ uint32_t pc__resident_make_room(pc__resident *t, uint64_t need, int32_t priority
     if (excess
         && (need > tenant->quota || !pick_until(t, &tenant->group, priority, excess, picked)))
         reason = PC_REASON_QUOTA;
-    for (pc__entry *e = *picked; e; e = e->next)
+    for (pc__ram_entry *e = *picked; e; e = e->next)
         freed += e->item.bytes;
-    excess = over(pc__resident_used(t) + pc__resident_beside(t) - freed, need, t->options.budget);
+    excess = over(pc__ram_tier_used(t) + pc__ram_tier_overhead(t) - freed, need, t->options.budget);
     if (!reason && excess
         && (need > t->options.budget || !pick_until(t, NULL, priority, excess, picked)))
         reason = PC_REASON_NO_ROOM;
     if (reason)
-        pc__resident_put_back(t, picked);
+        pc__ram_tier_put_back(t, picked);
     return reason;
 }
 
-void pc__resident_shrink(pc__resident *t, pc__tenant *tenant, pc__entry **picked)
+void pc__ram_tier_shrink(pc__ram_tier *t, pc__ram_quota *tenant, pc__ram_entry **picked)
 {
     uint64_t freed = 0, excess = tenant->quota ? over(tenant->group.bytes, 0, tenant->quota) : 0;
-    for (pc__entry *e;
-         freed < excess && (e = entry_of(pc__worth_least(&t->worth, &tenant->group))) != NULL;
+    for (pc__ram_entry *e;
+         freed < excess
+         && (e = entry_of(pc__eviction_candidate(&t->worth, &tenant->group))) != NULL;
          *picked = e) {
-        pc__worth_pick(&t->worth, &e->item);
+        pc__eviction_pick(&t->worth, &e->item);
         freed += e->item.bytes;
         e->next = *picked;
     }
 }
 
-uint64_t pc__resident_evict_until(pc__resident *t, uint64_t keep, uint64_t enough,
-                                  const void *owner, pc__entry **gone)
+uint64_t pc__ram_tier_evict_until(pc__ram_tier *t, uint64_t keep, uint64_t enough,
+                                  const void *owner, pc__ram_entry **gone)
 {
-    pc__entry *others = NULL, *e;
+    pc__ram_entry *others = NULL, *e;
     uint64_t freed = 0;
-    while (freed < enough && pc__resident_used(t) > keep
-           && (e = entry_of(pc__worth_least(&t->worth, NULL))) != NULL) {
-        pc__worth_pick(&t->worth, &e->item);
+    while (freed < enough && pc__ram_tier_used(t) > keep
+           && (e = entry_of(pc__eviction_candidate(&t->worth, NULL))) != NULL) {
+        pc__eviction_pick(&t->worth, &e->item);
         if (owner && e->segment->owner != owner) {
             e->next = others;
             others = e;
             continue;
         }
         freed += e->item.bytes;
-        pc__resident_take_out(t, e, PC_EVENT_EVICT, gone);
+        pc__ram_tier_detach(t, e, PC_EVENT_EVICT, gone);
     }
-    pc__resident_put_back(t, &others);
+    pc__ram_tier_put_back(t, &others);
     return freed;
 }
 
-void pc__resident_put_back(pc__resident *t, pc__entry **picked)
+void pc__ram_tier_put_back(pc__ram_tier *t, pc__ram_entry **picked)
 {
     for (; *picked; *picked = (*picked)->next)
-        pc__worth_put_back(&t->worth, &(*picked)->item);
+        pc__eviction_put_back(&t->worth, &(*picked)->item);
 }
 
-void pc__resident_evict(pc__resident *t, pc__entry *picked, pc__entry **gone)
+void pc__ram_tier_evict(pc__ram_tier *t, pc__ram_entry *picked, pc__ram_entry **gone)
 {
-    for (pc__entry *next; picked; picked = next) {
+    for (pc__ram_entry *next; picked; picked = next) {
         next = picked->next;
-        pc__resident_take_out(t, picked, PC_EVENT_EVICT, gone);
+        pc__ram_tier_detach(t, picked, PC_EVENT_EVICT, gone);
     }
 }
 
 /* Room for it, and in it is. PC_MISS: *reason. */
-pc_status pc__resident_bring_in(pc__resident *t, pc__entry *e, pc__entry **gone, uint32_t *reason)
+pc_status pc__ram_tier_insert(pc__ram_tier *t, pc__ram_entry *e, pc__ram_entry **gone,
+                              uint32_t *reason)
 {
-    pc__worth_item *before = e->item.has_before ? pc__worth_find(&t->worth, &e->item.before) : NULL;
-    pc__entry *picked = NULL;
+    pc__eviction_item *before = e->item.has_before ? pc__eviction_find(&t->worth, &e->item.before)
+                                                   : NULL;
+    pc__ram_entry *picked = NULL;
     pc_status status = reserve(t, e);
     if (status < 0)
         goto done;
     if (before)
-        pc__worth_hold(&t->worth, before); /* it does not give way to what follows it */
-    *reason = pc__resident_make_room(t, e->item.bytes, e->item.priority, e->tenant, &picked);
+        pc__eviction_hold(&t->worth, before); /* it does not give way to what follows it */
+    *reason = pc__ram_tier_make_room(t, e->item.bytes, e->item.priority, e->tenant, &picked);
     if (before)
-        pc__worth_drop(&t->worth, before);
+        pc__eviction_unhold(&t->worth, before);
     status = *reason ? PC_MISS : PC_OK;
     if (status != PC_OK)
         goto done;
     e->is_held = 1;
     e->item.holds = 1;
-    status = pc__worth_add(&t->worth, &e->item);
+    status = pc__eviction_add(&t->worth, &e->item);
     if (status < 0) {
-        pc__resident_put_back(t, &picked);
+        pc__ram_tier_put_back(t, &picked);
         goto done;
     }
-    pc__resident_evict(t, picked, gone);
+    pc__ram_tier_evict(t, picked, gone);
     if (e->has_content)
-        pc__table_add(&t->contents, &e->by_content, pc__id_hash(&e->content));
+        pc__hash_table_add(&t->contents, &e->by_content, pc__id_hash(&e->content));
     if (e->ttl > 0) {
         e->expires = pc__now() + e->ttl;
         pc__heap_add(&t->expiries, &e->expiry, 0, e->expires);
@@ -390,6 +396,6 @@ pc_status pc__resident_bring_in(pc__resident *t, pc__entry *e, pc__entry **gone,
     }
 done:
     if (status != PC_OK)
-        pc__tenant_drop(t, e->tenant);
+        pc__ram_quota_drop_if_unused(t, e->tenant);
     return status;
 }

@@ -1,7 +1,7 @@
 /* Catches: a segment that is computed with while it is being read, whose load fails halfway and is
  * then served by another tier: layers that the other tier has brought to memory of its own must not
  * pass for layers of the first one. */
-#include "store/cache_body.h"
+#include "store/cache_internal.h"
 
 #include <stdlib.h>
 #include <string.h>

@@ -1,4 +1,4 @@
-#include "store/packed/packed_record.h"
+#include "store/compressed/compressed_record.h"
 
 #include <math.h>
 #include <string.h>
@@ -11,13 +11,13 @@
  * heaps and families. */
 enum { AROUND_BLOCK = 64, AROUND_RECORD = 384 };
 
-uint64_t pc__packed_own_bytes(size_t blocks)
+uint64_t pc__compressed_record_own_bytes(size_t blocks)
 {
-    return sizeof(pc__packed) + (blocks + 1) * sizeof(pc__packed_piece) + AROUND_BLOCK
-           + AROUND_RECORD;
+    return sizeof(pc__compressed_record) + (blocks + 1) * sizeof(pc__compressed_piece)
+           + AROUND_BLOCK + AROUND_RECORD;
 }
 
-uint64_t pc__packed_piece_bytes(size_t size)
+uint64_t pc__compressed_piece_bytes(size_t size)
 {
     return (uint64_t)size + AROUND_BLOCK;
 }
@@ -29,10 +29,11 @@ static double time_left(const pc__image *image)
     return image->ttl > 0 && image->ttl < left + 1 ? image->ttl : left;
 }
 
-pc_status pc__packed_new(pc__packed **out, const pc_allocator *mem, const pc__image *image)
+pc_status pc__compressed_record_new(pc__compressed_record **out, const pc_allocator *mem,
+                                    const pc__image *image)
 {
     size_t count = image->block_count + 1;
-    pc__packed *r = pc__calloc(mem, 1, sizeof *r + count * sizeof r->pieces[0]);
+    pc__compressed_record *r = pc__calloc(mem, 1, sizeof *r + count * sizeof r->pieces[0]);
     double left = time_left(image);
     *out = r;
     if (!r)
@@ -42,7 +43,7 @@ pc_status pc__packed_new(pc__packed **out, const pc_allocator *mem, const pc__im
     r->item.has_before = image->has_before;
     r->item.priority = image->priority;
     r->item.cost = image->cost;
-    r->item.bytes = pc__packed_own_bytes(image->block_count);
+    r->item.bytes = pc__compressed_record_own_bytes(image->block_count);
     r->content = image->content;
     r->has_content = image->has_content != 0;
     r->tokens = image->tokens > UINT32_MAX ? UINT32_MAX : (uint32_t)image->tokens;
@@ -52,10 +53,10 @@ pc_status pc__packed_new(pc__packed **out, const pc_allocator *mem, const pc__im
     return PC_OK;
 }
 
-pc_status pc__packed_set(pc__packed *r, const pc_allocator *mem, size_t piece, uint64_t offset,
-                         const void *data, size_t size)
+pc_status pc__compressed_record_set(pc__compressed_record *r, const pc_allocator *mem, size_t piece,
+                                    uint64_t offset, const void *data, size_t size)
 {
-    pc__packed_piece *p = &r->pieces[piece];
+    pc__compressed_piece *p = &r->pieces[piece];
     if (piece >= r->count || p->data)
         return pc__fail(PC_ERR_INTERNAL, "packed record: piece %zu of %zu was not expected", piece,
                         r->count);
@@ -66,12 +67,12 @@ pc_status pc__packed_set(pc__packed *r, const pc_allocator *mem, size_t piece, u
         memcpy(p->data, data, size);
     p->offset = offset;
     p->size = size;
-    r->item.bytes += pc__packed_piece_bytes(size);
+    r->item.bytes += pc__compressed_piece_bytes(size);
     r->bytes = offset + size > r->bytes ? offset + size : r->bytes;
     return PC_OK;
 }
 
-void pc__packed_free(pc__packed *r, const pc_allocator *mem)
+void pc__compressed_record_free(pc__compressed_record *r, const pc_allocator *mem)
 {
     if (!r)
         return;
@@ -80,11 +81,12 @@ void pc__packed_free(pc__packed *r, const pc_allocator *mem)
     pc__free(mem, r);
 }
 
-const void *pc__packed_bytes(const pc__packed *r, size_t piece, uint64_t offset, uint64_t at,
-                             size_t size, pc_status *status)
+const void *pc__compressed_record_bytes(const pc__compressed_record *r, size_t piece,
+                                        uint64_t offset, uint64_t at, size_t size,
+                                        pc_status *status)
 {
-    const pc__packed_piece *p = piece < r->count && r->pieces[piece].data ? &r->pieces[piece]
-                                                                          : NULL;
+    const pc__compressed_piece *p = piece < r->count && r->pieces[piece].data ? &r->pieces[piece]
+                                                                              : NULL;
     *status = PC_OK;
     if (!p)
         *status = pc__fail(PC_ERR_NOT_FOUND, "packed record: there is no piece %zu", piece);

@@ -10,11 +10,12 @@ if(NOT PC_DEBUG_KERNELS AND NOT PC_SANITIZE
     AND NOT CMAKE_C_FLAGS MATCHES "(^| )-O([1-9sz]|fast)?( |$)")
   set(PC_KERNEL_OPTIONS $<$<NOT:$<CONFIG:Release,RelWithDebInfo>>:-O2>)
 endif()
-file(GLOB kernels lib/attn/*.c lib/attn/cpu/*.c lib/memo/gradient.c lib/memo/loops*.c
-  lib/memo/projector*.c lib/memo/scan*.c lib/model/*_part.c lib/model/dequant*.c lib/model/embed.c
+file(GLOB_RECURSE memo_kernels lib/memo/gradient.c lib/memo/loops*.c lib/memo/projector*.c
+  lib/memo/scan*.c lib/memo/trainer.c lib/memo/vector_ops*.c)
+file(GLOB kernels lib/attn/*.c lib/attn/cpu/*.c lib/model/*_part.c lib/model/dequant*.c lib/model/embed.c
   lib/model/forward.c lib/model/grid_rows.c lib/model/heads.c lib/model/tensor_check.c
   lib/model/unweave.c lib/store/codec/*.c)
-set_property(SOURCE ${kernels} APPEND PROPERTY COMPILE_OPTIONS ${PC_KERNEL_OPTIONS})
+set_property(SOURCE ${kernels} ${memo_kernels} APPEND PROPERTY COMPILE_OPTIONS ${PC_KERNEL_OPTIONS})
 
 # Short loops over heads and dimensions that the compiler vectorises only here.
 if(NOT PC_DEBUG_KERNELS)
@@ -35,7 +36,7 @@ if(CMAKE_SYSTEM_PROCESSOR MATCHES "x86_64|AMD64")
   set(PC_AVX512BF16_FLAGS ${avx512bf16} -mavx512vnni) # what AMX is built on
   set(amx ${PC_AVX512BF16_FLAGS} -mamx-tile -mamx-bf16 -mamx-int8)
   foreach(level avx2 avx512 avx512vnni avx512bf16)
-    file(GLOB ${level}_files lib/attn/cpu/*_${level}.c lib/memo/*_${level}.c)
+    file(GLOB_RECURSE ${level}_files lib/attn/cpu/*_${level}.c lib/memo/*_${level}.c)
   endforeach()
   file(GLOB amx_files lib/attn/cpu/kernels_amx*.c)
   foreach(level avx2 avx512 avx512vnni avx512bf16 amx)

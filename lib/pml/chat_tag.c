@@ -2,7 +2,7 @@
 
 #include <string.h>
 
-#include "pml/names_rule.h"
+#include "pml/pml_names.h"
 
 int pc__xml_is_empty(const pc__xml *e)
 {

@@ -2,7 +2,7 @@
 #ifndef PC_PML_CHAT_TAG_H
 #define PC_PML_CHAT_TAG_H
 
-#include "pml/schema.h"
+#include "pml/schema_tree.h"
 #include "pml/xml.h"
 
 typedef struct pc__chat_tag {

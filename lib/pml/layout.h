@@ -3,7 +3,7 @@
 #ifndef PC_PML_LAYOUT_H
 #define PC_PML_LAYOUT_H
 
-#include "pml/schema.h"
+#include "pml/schema_tree.h"
 
 /* Fills start and length of all nodes. PC_ERR_LIMIT names the element that crosses the model's
  * context. */

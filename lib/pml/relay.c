@@ -3,7 +3,7 @@
 #include <string.h>
 
 #include "pml/layout.h"
-#include "pml/text_run.h"
+#include "pml/literal.h"
 
 /* A schema string taken apart: what stands before, between and behind its two slots. */
 typedef struct template
@@ -147,7 +147,7 @@ static pc_status fill_text(const pc__pml_env *env, const template *t, pc__node *
     const pc__relay_source *s = t->source;
     size_t size = s->system_size;
     const char *system = strip(s->system, &size);
-    pc__text_run run = {.env = env};
+    pc__literal run = {.env = env};
     pc_status status = PC_OK;
     if (s->tokens) {
         node->token_count = s->token_count;
@@ -158,16 +158,16 @@ static pc_status fill_text(const pc__pml_env *env, const template *t, pc__node *
         memcpy(node->tokens, s->tokens, s->token_count * sizeof *node->tokens);
         return PC_OK;
     }
-    PC__TRY(pc__run_around(&run, t->part[0].data ? t->part[0].data : "", system, size,
-                           t->part[1].data ? t->part[1].data : "", &node->tokens,
-                           &node->token_count),
+    PC__TRY(pc__literal_around(&run, t->part[0].data ? t->part[0].data : "", system, size,
+                               t->part[1].data ? t->part[1].data : "", &node->tokens,
+                               &node->token_count),
             done);
     PC__TRY(add_bos(env, &node->tokens, &node->token_count), done);
     node->text = pc__strndup(env->mem, run.text.data ? run.text.data : "", run.text.size);
     if (!node->text)
         status = PC_ERR_NOMEM;
 done:
-    pc__run_free(&run);
+    pc__literal_free(&run);
     return status;
 }
 
@@ -192,7 +192,7 @@ static pc_status add_node(pc__schema_tree *tree, const pc__pml_env *env, pc__nod
 static pc_status build(pc__schema_tree *tree, const pc__pml_env *env, const template *t)
 {
     const char *between = t->part[1].data ? t->part[1].data : "";
-    pc__text_run run = {.env = env};
+    pc__literal run = {.env = env};
     pc__node *text;
     pc_status status = PC_ERR_NOMEM;
     tree->nodes = pc__calloc(env->mem, 3, sizeof *tree->nodes);
@@ -215,11 +215,12 @@ static pc_status build(pc__schema_tree *tree, const pc__pml_env *env, const temp
     tree->slot->text = pc__strdup(env->mem, t->part[2].data ? t->part[2].data : "");
     status = tree->slot->text ? PC_OK : PC_ERR_NOMEM;
     if (status >= 0)
-        status = pc__run_around(&run, between, "", 0, "", &tree->lead_tokens, &tree->lead_count);
+        status = pc__literal_around(&run, between, "", 0, "", &tree->lead_tokens,
+                                    &tree->lead_count);
     if (status >= 0)
         status = pc__layout(tree, env);
 done:
-    pc__run_free(&run);
+    pc__literal_free(&run);
     return status;
 }
 
@@ -253,11 +254,11 @@ pc_status pc__relay_user(const pc__pml_env *env, const pc__schema_tree *tree, co
 {
     const char *behind = tree->slot ? tree->slot->text : "";
     size_t lead = tree->lead_count;
-    pc__text_run run = {.env = env};
+    pc__literal run = {.env = env};
     pc_status status;
     text = strip(text, &size);
-    status = pc__run_around(&run, tree->slot_lead ? tree->slot_lead : "", text, size, behind,
-                            tokens, count);
+    status = pc__literal_around(&run, tree->slot_lead ? tree->slot_lead : "", text, size, behind,
+                                tokens, count);
     if (status >= 0 && *count >= lead
         && (!lead || !memcmp(*tokens, tree->lead_tokens, lead * sizeof **tokens))) {
         *count -= lead;
@@ -265,10 +266,10 @@ pc_status pc__relay_user(const pc__pml_env *env, const pc__schema_tree *tree, co
             memmove(*tokens, *tokens + lead, *count * sizeof **tokens);
     } else if (status >= 0) {
         pc__free(env->mem, *tokens);
-        pc__run_clear(&run);
-        status = pc__run_around(&run, "", text, size, behind, tokens, count);
+        pc__literal_clear(&run);
+        status = pc__literal_around(&run, "", text, size, behind, tokens, count);
     }
-    pc__run_free(&run);
+    pc__literal_free(&run);
     return status;
 }
 
@@ -276,11 +277,11 @@ pc_status pc__relay_user_tokens(const pc__pml_env *env, const pc__schema_tree *t
                                 const int32_t *given, size_t given_count, int32_t **tokens,
                                 size_t *count)
 {
-    pc__text_run run = {.env = env};
+    pc__literal run = {.env = env};
     int32_t *behind = NULL;
     size_t n = 0;
-    pc_status status = pc__run_around(&run, tree->slot ? tree->slot->text : "", "", 0, "", &behind,
-                                      &n);
+    pc_status status = pc__literal_around(&run, tree->slot ? tree->slot->text : "", "", 0, "",
+                                          &behind, &n);
     *tokens = NULL;
     *count = 0;
     if (status >= 0 && !(*tokens = pc__calloc(env->mem, given_count + n, sizeof **tokens)))
@@ -293,6 +294,6 @@ pc_status pc__relay_user_tokens(const pc__pml_env *env, const pc__schema_tree *t
         *count = given_count + n;
     }
     pc__free(env->mem, behind);
-    pc__run_free(&run);
+    pc__literal_free(&run);
     return status;
 }

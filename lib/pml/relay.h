@@ -9,7 +9,7 @@
 #ifndef PC_PML_RELAY_H
 #define PC_PML_RELAY_H
 
-#include "pml/schema.h"
+#include "pml/schema_tree.h"
 
 typedef struct pc__relay_source {
     const char *name;   /* of the schema */

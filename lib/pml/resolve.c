@@ -6,10 +6,10 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "pml/names_rule.h"
+#include "pml/pml_names.h"
 #include "pml/relay.h"
 #include "pml/chat_tag.h"
-#include "pml/text_run.h"
+#include "pml/literal.h"
 #include "pml/xml.h"
 
 typedef struct resolver {
@@ -18,7 +18,7 @@ typedef struct resolver {
     pc__resolved *out;
     size_t part_capacity;
     unsigned char *imported; /* [node_count] */
-    pc__text_run run;
+    pc__literal run;
     pc__bytes key;       /* of a look-up by path */
     int64_t cursor;      /* where the next text goes: behind the module before it */
     int referenced;      /* a module came before */
@@ -48,14 +48,14 @@ static pc_status add_part(resolver *r, pc__part part)
 static pc_status flush(resolver *r, int last)
 {
     pc__part part = {.kind = PC__PART_TEXT};
-    pc_status status = pc__run_adjust(&r->run, PC__BLANKS_NONE);
+    pc_status status = pc__literal_adjust(&r->run, PC__BLANKS_NONE);
     if (status >= 0 && last && r->tree->slot)
         status = pc__relay_user(r->env, r->tree, r->run.text.data ? r->run.text.data : "",
                                 r->run.text.size, &part.tokens, &part.count);
     else if (status >= 0 && r->run.text.size)
-        status = pc__run_tokens(&r->run, &part.tokens, &part.count);
+        status = pc__literal_tokens(&r->run, &part.tokens, &part.count);
     size_t line = r->run.line, column = r->run.column;
-    pc__run_clear(&r->run);
+    pc__literal_clear(&r->run);
     if (status < 0 || !part.count) {
         pc__free(r->env->mem, part.tokens);
         return status;
@@ -216,7 +216,7 @@ static pc_status reference(resolver *r, const pc__node *parent, const pc__xml *e
 
 static pc_status add_template(resolver *r, const pc__xml *e, const char *text)
 {
-    return pc__run_add(&r->run, PC__PIECE_TEMPLATE, text, strlen(text), e->line, e->column);
+    return pc__literal_add(&r->run, PC__PIECE_TEMPLATE, text, strlen(text), e->line, e->column);
 }
 
 static pc_status chat_tag(resolver *r, const pc__node *module, const pc__xml *e)
@@ -245,8 +245,8 @@ static pc_status references(resolver *r, const pc__node *module, const pc__xml *
         const pc__xml *child = e->children[i];
         if (!child->name) {
             if (!pc__xml_is_blank(child->text, child->size))
-                status = pc__run_add(&r->run, PC__PIECE_DOCUMENT, child->text, child->size,
-                                     child->line, child->column);
+                status = pc__literal_add(&r->run, PC__PIECE_DOCUMENT, child->text, child->size,
+                                         child->line, child->column);
         } else if (pc__is_chat_tag(child->name)) {
             status = chat_tag(r, module, child);
         } else if ((status = flush(r, 0)) >= 0) {
@@ -374,7 +374,7 @@ pc_status pc__resolve(pc__resolved **out, const pc__pml_env *env, const pc__sche
     r.out = pc__calloc(env->mem, 1, sizeof *r.out);
     r.imported = pc__calloc(env->mem, tree->node_count, 1);
     status = r.out && r.imported ? resolve(&r, xml) : PC_ERR_NOMEM;
-    pc__run_free(&r.run);
+    pc__literal_free(&r.run);
     pc__bytes_free(&r.key);
     pc__free(env->mem, r.imported);
     pc__xml_free(xml, env->mem);

@@ -3,7 +3,7 @@
 #ifndef PC_PML_RESOLVE_H
 #define PC_PML_RESOLVE_H
 
-#include "pml/schema.h"
+#include "pml/schema_tree.h"
 
 /* = PC_PART_… */
 typedef enum pc__part_kind {

@@ -3,10 +3,10 @@
 #include <string.h>
 
 #include "pml/layout.h"
-#include "pml/names_rule.h"
+#include "pml/pml_names.h"
 #include "pml/chat_tag.h"
-#include "pml/src_file.h"
-#include "pml/text_run.h"
+#include "pml/source_file.h"
+#include "pml/literal.h"
 #include "pml/xml.h"
 
 enum {
@@ -17,7 +17,7 @@ enum {
 typedef struct builder {
     const pc__pml_env *env;
     pc__schema_tree *tree;
-    pc__text_run run;
+    pc__literal run;
     int apart; /* whatever a prompt uses of what came before, the next text stands apart from it */
     int64_t parameter_positions;
     const pc__xml **scaffolds;
@@ -103,28 +103,28 @@ static void shorten(const builder *b, pc__node *node)
 /* Blanks between two elements that separate nothing. */
 static int is_needless(const builder *b)
 {
-    return b->env->flags & PC_PML_COMPACT && b->apart && pc__run_is_blank(&b->run);
+    return b->env->flags & PC_PML_COMPACT && b->apart && pc__literal_is_blank(&b->run);
 }
 
 /* Ends the open text run: it becomes a text node of `parent`. */
 static pc_status flush(builder *b, pc__node *parent)
 {
     pc__node *node;
-    pc_status status = pc__run_adjust(&b->run, PC__BLANKS_ONE);
+    pc_status status = pc__literal_adjust(&b->run, PC__BLANKS_ONE);
     if (status < 0 || !b->run.text.size || is_needless(b)) {
-        pc__run_clear(&b->run);
+        pc__literal_clear(&b->run);
         return status;
     }
-    b->apart = pc__run_ends_apart(&b->run);
+    b->apart = pc__literal_ends_apart(&b->run);
     if ((status = add_node(b, parent, PC__NODE_TEXT, NULL, b->run.line, b->run.column, &node)) < 0)
         return status;
     for (size_t i = 0; i < b->run.count; i++)
         node->in_system |= b->run.pieces[i].kind == PC__PIECE_TEMPLATE;
     if (!(node->text = pc__strndup(b->env->mem, b->run.text.data, b->run.text.size)))
         return PC_ERR_NOMEM;
-    status = pc__run_tokens(&b->run, &node->tokens, &node->token_count);
+    status = pc__literal_tokens(&b->run, &node->tokens, &node->token_count);
     shorten(b, node);
-    pc__run_clear(&b->run);
+    pc__literal_clear(&b->run);
     return status;
 }
 
@@ -147,9 +147,9 @@ static pc_status source(builder *b, const pc__xml *e)
     pc_status status;
     if (!src)
         return PC_OK;
-    if ((status = pc__src_read(b->env, e, src, &text, &size)) < 0)
+    if ((status = pc__source_file_read(b->env, e, src, &text, &size)) < 0)
         return status;
-    status = pc__run_add(&b->run, PC__PIECE_FILE, text, size, e->line, e->column);
+    status = pc__literal_add(&b->run, PC__PIECE_FILE, text, size, e->line, e->column);
     pc__free(b->env->mem, text);
     return status;
 }
@@ -309,7 +309,7 @@ static pc_status parameter(builder *b, pc__node *parent, const pc__xml *e)
 
 static pc_status add_template(builder *b, const pc__xml *e, const char *text)
 {
-    return pc__run_add(&b->run, PC__PIECE_TEMPLATE, text, strlen(text), e->line, e->column);
+    return pc__literal_add(&b->run, PC__PIECE_TEMPLATE, text, strlen(text), e->line, e->column);
 }
 
 static pc_status chat_tag(builder *b, pc__node *parent, const pc__xml *e)
@@ -383,8 +383,8 @@ static pc_status content(builder *b, pc__node *parent, const pc__xml *e)
     for (size_t i = 0; i < e->child_count && status >= 0; i++) {
         const pc__xml *child = e->children[i];
         status = child->name ? element(b, parent, child)
-                             : pc__run_add(&b->run, PC__PIECE_DOCUMENT, child->text,
-                                           text_size(e, i), child->line, child->column);
+                             : pc__literal_add(&b->run, PC__PIECE_DOCUMENT, child->text,
+                                               text_size(e, i), child->line, child->column);
     }
     return status;
 }
@@ -482,7 +482,7 @@ pc_status pc__schema_tree_parse(pc__schema_tree **out, const pc__pml_env *env, c
         return status;
     b.tree = pc__calloc(env->mem, 1, sizeof *b.tree);
     status = b.tree ? build(&b, xml) : PC_ERR_NOMEM;
-    pc__run_free(&b.run);
+    pc__literal_free(&b.run);
     pc__free(env->mem, b.scaffolds);
     pc__xml_free(xml, env->mem);
     if (status < 0)

@@ -81,7 +81,7 @@ pc_status pc_batch_remove(pc_batch *batch, pc_sequence *sequence)
 /* New sequences are computed one after the other; each gives its first token, but for those that
  * have had tokens pushed already: they join the ones that run. */
 static void start_new(pc_batch *batch, pc_sequence *const *list, size_t count, float *logits,
-                      pc_sequence **running, size_t *run, pc__trouble *trouble)
+                      pc_sequence **running, size_t *run, pc__first_error *trouble)
 {
     for (size_t i = 0; i < count; i++) {
         pc_status status;
@@ -91,8 +91,8 @@ static void start_new(pc_batch *batch, pc_sequence *const *list, size_t count, f
         if (status >= 0 && list[i]->pending)
             running[(*run)++] = list[i];
         else if (status >= 0)
-            status = pc__sequence_take(list[i], logits);
-        pc__trouble_note(trouble, status);
+            status = pc__sequence_sample(list[i], logits);
+        pc__first_error_note(trouble, status);
     }
 }
 
@@ -120,7 +120,7 @@ pc_status pc_batch_step(pc_batch *batch)
     pc_step_row *rows;
     float *logits;
     size_t count, run = 0;
-    pc__trouble t = {0};
+    pc__first_error t = {0};
     if (!batch)
         return pc__fail(PC_ERR_INVALID, "pc_batch_step: batch is NULL");
     if (any_steps(batch))
@@ -142,14 +142,14 @@ pc_status pc_batch_step(pc_batch *batch)
                 running[run++] = all[i];
         }
         start_new(batch, all, count, logits, running, &run, &t);
-        pc__decode(running, run, rows, logits, &t);
+        pc__sequences_step(running, run, rows, logits, &t);
         for (size_t i = 0; i < count; i++)
             all[i]->stepping = 0;
     } else {
-        pc__trouble_note(&t, PC_ERR_NOMEM);
+        pc__first_error_note(&t, PC_ERR_NOMEM);
     }
     pc__free(mem, all);
     pc__free(mem, rows);
     pc__free(mem, logits);
-    return pc__trouble_told(&t, any_runs(batch) ? PC_OK : PC_END);
+    return pc__first_error_status(&t, any_runs(batch) ? PC_OK : PC_END);
 }

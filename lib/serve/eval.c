@@ -5,9 +5,9 @@
 #include "base/options.h"
 #include "model/native.h"
 #include "model/pass_build.h"
-#include "serve/encoder.h"
-#include "serve/eval_maps.h"
-#include "serve/sight.h"
+#include "serve/model_calls.h"
+#include "serve/eval_internal.h"
+#include "serve/visibility.h"
 
 /* The new tokens of a lane, in runs of ascending positions (one, but where PC_VISIBLE_ALL lets
  * positions go back). */
@@ -112,7 +112,8 @@ static pc_status check(const pc_model *model, const pc_eval_args *a)
         return pc__fail(PC_ERR_INVALID, "pc_eval: no lanes");
     if (a->visibility > PC_VISIBLE_ALL || a->reserved)
         return pc__fail(PC_ERR_INVALID,
-                        "pc_eval: unknown rule of visibility %u, or reserved is set", a->visibility);
+                        "pc_eval: unknown rule of visibility %u, or reserved is set",
+                        a->visibility);
     for (size_t l = 0; l < a->lane_count && status >= 0; l++)
         status = check_lane(model, &a->lanes[l], l, a->visibility);
     if (status >= 0 && !model->native->arch.causal)
@@ -241,11 +242,12 @@ static pc_status compute(evaluation *e)
 static pc_status note_sight(const evaluation *e, size_t l)
 {
     const pc_lane *lane = &e->args->lanes[l];
-    pc__sight sight;
-    pc_status status = pc__sight_of(&sight, &e->model->context->mem, lane->spans, lane->span_count);
+    pc__visibility sight;
+    pc_status status = pc__visibility_of(&sight, &e->model->context->mem, lane->spans,
+                                         lane->span_count);
     return status < 0
                ? status
-               : pc__sight_note(&sight, e->args->segments[l], e->runs[e->run_first[l]].start);
+               : pc__visibility_note(&sight, e->args->segments[l], e->runs[e->run_first[l]].start);
 }
 
 static pc_status hand_out(evaluation *e)

@@ -1,4 +1,4 @@
-#include "serve/eval_maps.h"
+#include "serve/eval_internal.h"
 
 static const float *map_of(const pc_eval_args *args, size_t lane, int32_t layer)
 {

@@ -105,7 +105,7 @@ static pc__naming naming_of(const pc__segment_facts *facts, double cost)
                         .cost = cost};
 }
 
-pc_status pc__fetch_seek(pc__fetch *f, size_t index, const pc__segment_facts *facts, double cost)
+pc_status pc__fetch_look_up(pc__fetch *f, size_t index, const pc__segment_facts *facts, double cost)
 {
     pc__image image;
     pc__naming naming = naming_of(facts, cost);
@@ -206,7 +206,7 @@ static void count_bytes(pc__fetch *f, size_t index)
         f->told[i] |= f->loads[i] == f->loads[index];
 }
 
-pc_status pc__fetch_take(pc__fetch *f, size_t index, pc_segment **out)
+pc_status pc__fetch_get(pc__fetch *f, size_t index, pc_segment **out)
 {
     pc__load *load = f->count ? f->loads[index] : NULL;
     uint32_t reason;
@@ -230,7 +230,7 @@ pc_status pc__fetch_take(pc__fetch *f, size_t index, pc_segment **out)
     return status;
 }
 
-int pc__fetch_flows(const pc__fetch *f)
+int pc__fetch_can_stream(const pc__fetch *f)
 {
     int some = 0;
     for (size_t i = 0; f->may_flow && i < f->count; i++) {
@@ -243,7 +243,7 @@ int pc__fetch_flows(const pc__fetch *f)
     return some;
 }
 
-pc_status pc__fetch_take_early(pc__fetch *f, size_t index, pc_segment **out, uint32_t *tier)
+pc_status pc__fetch_get_stream(pc__fetch *f, size_t index, pc_segment **out, uint32_t *tier)
 {
     pc_status status = PC_MISS;
     *out = NULL;
@@ -254,7 +254,7 @@ pc_status pc__fetch_take_early(pc__fetch *f, size_t index, pc_segment **out, uin
     return status;
 }
 
-uint32_t pc__fetch_broke(const pc__fetch *f)
+uint32_t pc__fetch_stream_failure(const pc__fetch *f)
 {
     uint32_t reason = PC_REASON_NONE;
     for (size_t i = 0; i < f->count && !reason; i++)
@@ -263,7 +263,7 @@ uint32_t pc__fetch_broke(const pc__fetch *f)
     return reason;
 }
 
-void pc__fetch_settle(pc__fetch *f)
+void pc__fetch_finish_streams(pc__fetch *f)
 {
     for (size_t i = 0; i < f->count; i++) {
         pc_segment *same;
@@ -271,7 +271,7 @@ void pc__fetch_settle(pc__fetch *f)
             continue;
         while (!pc__load_await(f->loads[i], pc__now() + 1, 0))
             ;
-        if (pc__fetch_take(f, i, &same) == PC_OK)
+        if (pc__fetch_get(f, i, &same) == PC_OK)
             pc__segment_unref(same);
     }
 }
@@ -293,7 +293,7 @@ uint32_t pc__fetch_reason(const pc__fetch *f, size_t index)
     return reason ? reason : PC_REASON_FIRST_USE;
 }
 
-pc_status pc__fetch_ahead(const pc_model *model, pc_cache *cache, const pc__segment_facts *facts)
+pc_status pc__fetch_prefetch(const pc_model *model, pc_cache *cache, const pc__segment_facts *facts)
 {
     pc__image image;
     pc__naming naming = naming_of(facts, 0);

@@ -1,6 +1,6 @@
 /* What a request seeks below RAM, beside what it computes meanwhile.
  *
- * All that RAM does not have is sought at once (pc__fetch_seek). What is not there the request
+ * All that RAM does not have is sought at once (pc__fetch_look_up). What is not there the request
  * computes, and looks at the loads from the model's `cancelled`: whichever comes first is used.
  *
  * Before that it may wait, once, and only for what should come in that time: for at most GRACE of
@@ -36,38 +36,39 @@ typedef struct pc__fetch {
 } pc__fetch;
 
 /* Nothing is sought where the cache has no tiers below RAM: then it costs nothing and
- * pc__fetch_take says PC_MISS. */
+ * pc__fetch_get says PC_MISS. */
 pc_status pc__fetch_start(pc__fetch *fetch, const pc_model *model, pc_cache *cache, size_t count);
 void pc__fetch_end(pc__fetch *fetch); /* zeroed: does nothing */
 
 /* Item `index`, by what it has to be; `cost`: seconds of computing it. */
-pc_status pc__fetch_seek(pc__fetch *fetch, size_t index, const pc__segment_facts *facts,
-                         double cost);
+pc_status pc__fetch_look_up(pc__fetch *fetch, size_t index, const pc__segment_facts *facts,
+                            double cost);
 /* Waits; a second time what is left of the first. Returns the seconds that it took. */
 double pc__fetch_wait(pc__fetch *fetch);
 /* The same without computing beside it: as long as that would take. */
 double pc__fetch_wait_long(pc__fetch *fetch);
 /* PC_OK: *out is a reference. PC_AGAIN: not there yet. PC_MISS: it will not come. */
-pc_status pc__fetch_take(pc__fetch *fetch, size_t index, pc_segment **out);
+pc_status pc__fetch_get(pc__fetch *fetch, size_t index, pc_segment **out);
 /* After pc__fetch_wait, with may_flow: all that is pending could be taken early, and some has to
  * be. */
-int pc__fetch_flows(const pc__fetch *fetch);
+int pc__fetch_can_stream(const pc__fetch *fetch);
 /* PC_OK: *out is a reference whose layers may still be coming; the fetch has to live as long as it
- * is used, or until pc__fetch_settle. */
-pc_status pc__fetch_take_early(pc__fetch *fetch, size_t index, pc_segment **out, uint32_t *tier);
-uint32_t pc__fetch_broke(const pc__fetch *fetch); /* a layer of what was taken early did not come in
-                                                     time: PC_REASON_… why; else NONE */
-void pc__fetch_settle(
+ * is used, or until pc__fetch_finish_streams. */
+pc_status pc__fetch_get_stream(pc__fetch *fetch, size_t index, pc_segment **out, uint32_t *tier);
+uint32_t pc__fetch_stream_failure(const pc__fetch *fetch); /* a layer of what was taken early did
+                                                     not come in time: PC_REASON_… why; else NONE */
+void pc__fetch_finish_streams(
     pc__fetch *fetch); /* all layers have come: waits for what the loads still have to do */
 /* At once, from any callback. */
 int pc__fetch_is_pending(const pc__fetch *fetch, size_t index); /* sought, and not failed so far */
-int pc__fetch_is_there(const pc__fetch *fetch, size_t index);   /* pc__fetch_take would give it */
+int pc__fetch_is_there(const pc__fetch *fetch, size_t index);   /* pc__fetch_get would give it */
 /* Why it was not there: PC_REASON_FIRST_USE if nobody has it, PC_REASON_SLOW if computing was
  * faster. */
 uint32_t pc__fetch_reason(const pc__fetch *fetch, size_t index);
 
 /* Starts to load without waiting. PC_OK: started; PC_MISS. */
-pc_status pc__fetch_ahead(const pc_model *model, pc_cache *cache, const pc__segment_facts *facts);
+pc_status pc__fetch_prefetch(const pc_model *model, pc_cache *cache,
+                             const pc__segment_facts *facts);
 
 /* Seconds that computing so many tokens in one call should take: as measured; before anything was,
  * by the weights that they read and multiply (pc_model_info), 0 where those are not known. */

@@ -7,7 +7,7 @@
  * computed, unless it comes meanwhile and saves more than has been spent on it by then. */
 #include <string.h>
 
-#include "serve/request_loads.h"
+#include "serve/gather.h"
 
 /* The tiers below RAM get blocks of a prompt without PML at once if it has so many tokens: to
  * compute them again would take long, and a text that long is likely to be gone on with. */
@@ -16,7 +16,7 @@ enum { LONG_PROMPT = 512 };
 typedef struct chain {
     pc__request *request;
     pc_cache *cache;
-    pc__scopes scopes;
+    pc__request_tenants scopes;
     pc__id *keys;  /* [parts] */
     size_t needed; /* parts [0, needed) get a segment */
     size_t kept_tokens;
@@ -48,7 +48,7 @@ static void name_parts(chain *c)
         const pc__part *part = &prompt->parts[p];
         if (!part->count)
             continue;
-        c->keys[p] = pc__segment_key(&pc__scope_at(&c->scopes, part->start)->base,
+        c->keys[p] = pc__segment_key(&pc__request_tenant_at(&c->scopes, part->start)->base,
                                      last ? &last_key : NULL, last ? part->start - last->start : 0,
                                      pc__key_offset(c->request->model, part->start), part->tokens,
                                      NULL, part->count);
@@ -59,8 +59,8 @@ static void name_parts(chain *c)
 
 static pc__id content_key(const chain *c, const pc__part *part)
 {
-    return pc__segment_key(&pc__scope_at(&c->scopes, part->start)->base, NULL, 0, 0, part->tokens,
-                           NULL, part->count);
+    return pc__segment_key(&pc__request_tenant_at(&c->scopes, part->start)->base, NULL, 0, 0,
+                           part->tokens, NULL, part->count);
 }
 
 static pc_status look_up(chain *c)
@@ -102,7 +102,7 @@ static pc__segment_facts facts_of(const chain *c, size_t p, const pc__id *conten
     return (pc__segment_facts){.key = &c->keys[p],
                                .content = content,
                                .before = key_before(c, p),
-                               .salt = &pc__scope_at(&c->scopes, part->start)->salt,
+                               .salt = &pc__request_tenant_at(&c->scopes, part->start)->salt,
                                .encoding = PC_ENCODE_EXACT,
                                .regime = c->request->regime.key,
                                .start = part->start,
@@ -127,7 +127,7 @@ static pc_status seek(chain *c)
             continue;
         content = content_key(c, part);
         facts = facts_of(c, p, &content);
-        status = pc__fetch_seek(&c->loads.fetch, p, &facts, c->cost * (double)part->count);
+        status = pc__fetch_look_up(&c->loads.fetch, p, &facts, c->cost * (double)part->count);
     }
     return status;
 }
@@ -222,8 +222,9 @@ static pc_status encode_group(chain *c, size_t first, size_t end, double *second
     c->overtaken = 0;
     if (c->cache)
         pc__cache_working(c->cache, 1);
-    status = pc__request_is_fresh(r) ? pc__encode_as_computed(r->model, c->cache, &args, c->made)
-                                     : pc__encode(r->model, c->cache, &args, c->made);
+    status = pc__request_is_fresh(r)
+                 ? pc__call_encode_as_computed(r->model, c->cache, &args, c->made)
+                 : pc__call_encode(r->model, c->cache, &args, c->made);
     if (c->cache)
         pc__cache_working(c->cache, -1);
     if (status >= 0 && c->cache)
@@ -334,7 +335,7 @@ static pc_status reserve_calls(chain *c)
 static void finish(chain *c)
 {
     const pc_allocator *mem = &c->request->model->context->mem;
-    pc__scopes_end(&c->scopes, mem);
+    pc__request_tenants_end(&c->scopes, mem);
     pc__fetch_end(&c->loads.fetch);
     pc__free(mem, c->keys);
     pc__free(mem, c->reasons);
@@ -398,8 +399,8 @@ pc_status pc__gather_exact(pc__request *r, pc_cache *cache)
     double started = pc__now();
     pc_status status = reserve(&c);
     if (status >= 0)
-        status = pc__scopes_init(&c.scopes, r->model, cache, PC_ENCODE_EXACT, r->regime.key,
-                                 r->options->salts, r->options->salt_count);
+        status = pc__request_tenants_init(&c.scopes, r->model, cache, PC_ENCODE_EXACT,
+                                          r->regime.key, r->options->salts, r->options->salt_count);
     if (status >= 0) {
         name_parts(&c);
         c.loads = (pc__request_loads){

@@ -1,7 +1,7 @@
 /* Segments for the modes in which a module's states do not depend on the prompt. What RAM does not
  * have is sought in the tiers below and computed meanwhile, the last part first: loads come in the
  * order of the parts, so that the two meet. */
-#include "serve/request_loads.h"
+#include "serve/gather.h"
 #include "serve/schema_prefetch.h"
 #include "serve/unit_encode.h"
 
@@ -88,8 +88,8 @@ static pc_status seek(gathering *g)
         unit = g->work.recipe->leaves[g->leaf[p]].unit;
         cost = pc__fetch_cost(r->model, r->cache, g->work.recipe->units[unit].tokens);
         facts = pc__unit_facts(&g->work, g->leaf[p]);
-        status = pc__fetch_seek(&g->loads.fetch, p, &facts,
-                                cost * (double)part->count / (double)missing_tokens(g, unit));
+        status = pc__fetch_look_up(&g->loads.fetch, p, &facts,
+                                   cost * (double)part->count / (double)missing_tokens(g, unit));
     }
     return status;
 }

@@ -34,7 +34,7 @@ static pc_status branch(generating *g, uint32_t count)
         memcpy(g->logits + i * g->vocab, g->logits, g->vocab * sizeof *g->logits);
     }
     for (uint32_t i = 0; i < count && status >= 0; i++)
-        status = pc__sequence_take(g->samples[i], g->logits + i * g->vocab);
+        status = pc__sequence_sample(g->samples[i], g->logits + i * g->vocab);
     return status;
 }
 
@@ -48,13 +48,13 @@ static int any_runs(const generating *g)
 
 static pc_status run(generating *g, uint32_t count)
 {
-    pc__trouble trouble = {0};
+    pc__first_error trouble = {0};
     pc_status status = pc__sequence_prefill(g->samples[0], g->logits);
     if (status >= 0)
         status = branch(g, count);
     while (status >= 0 && trouble.status >= 0 && any_runs(g))
-        pc__decode(g->samples, g->count, g->rows, g->logits, &trouble);
-    return pc__trouble_told(&trouble, status);
+        pc__sequences_step(g->samples, g->count, g->rows, g->logits, &trouble);
+    return pc__first_error_status(&trouble, status);
 }
 
 static void sum_up(const generating *g, pc_stats *stats)

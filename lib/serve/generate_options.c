@@ -1,4 +1,4 @@
-#include "serve/generate_options.h"
+#include "serve/generate.h"
 
 #include <string.h>
 

@@ -1,185 +1,417 @@
-/* Puts the sequence of a request together: attaches what is at hand, computes the rest. */
-#include <stdlib.h>
+/* pc_prefill: prompts that need no answer, with or without a memo. And one that needs an answer, by
+ * way of a memo. */
+#include <math.h>
+#include <string.h>
 
-#include "serve/request.h"
+#include "base/clock.h"
+#include "base/options.h"
+#include "memo/memo.h"
+#include "model/heads.h"
+#include "model/native.h"
+#include "model/whole.h"
+#include "serve/model_calls.h"
+#include "serve/prefill.h"
+#include "serve/prefill_loss.h"
+#include "serve/visibility.h"
 
-typedef struct row {
-    int64_t position;
-    int32_t token;
-    uint32_t part;
-} row;
-
-typedef struct prefill {
-    pc__request *request;
-    row *rows;
+typedef struct work {
+    const pc_model *model;
+    const pc_input *inputs;
     size_t count;
-    /* the row behind which the answer starts: the highest position, of equal ones the last */
-    size_t last;
-    pc_step_row *step_rows;
-    float *logits;
-} prefill;
+    pc_prefill_options options;
+    pc__whole_options how;
+    size_t hidden, logits;
+    pc__memo_found *found;   /* [count] */
+    pc__maps *maps;          /* [count] of the hits */
+    pc__memo_layers *layers; /* [count] of those whose layers are sought for themselves */
+    int by_layer;            /* some are */
+    int measures; /* the call has a threshold of its own: nothing is counted or checked */
+    double threshold;
+    pc__whole *prompts; /* [count] */
+    uint8_t *check;     /* [count] hits that are computed in full too */
+    pc__kv **runs;      /* [count] where states are wanted */
+    int only_hit; /* the one input is computed only if it is a hit, or may be one; runs[0] is wanted
+                     as it is */
+    float *own_embeddings, *own_logits; /* [count][…] where the caller wants none and checks do */
+    pc_prefill_stats stats;
+} work;
 
-static pc_status collect_rows(prefill *f)
+static pc_status read_options(pc_prefill_options *out, const pc_prefill_options *options)
 {
-    pc__request *r = f->request;
-    f->rows = pc__calloc(&r->model->context->mem, r->tokens, sizeof *f->rows);
-    f->step_rows = pc__calloc(&r->model->context->mem, r->tokens, sizeof *f->step_rows);
-    if (!f->rows || !f->step_rows)
-        return PC_ERR_NOMEM;
-    for (size_t p = 0; p < r->prompt->part_count; p++) {
-        const pc__part *part = &r->prompt->parts[p];
-        for (size_t t = 0; t < part->count; t++)
-            if (!r->segments[p] || r->again[r->first[p] + t])
-                f->rows[f->count++] = (row){pc__prompt_position(r->prompt, p, t), part->tokens[t],
-                                            (uint32_t)p};
-    }
+    pc_status status = pc__options_read(out, sizeof *out,
+                                        PC__V1_SIZE(pc_prefill_options, threshold), options,
+                                        "pc_prefill_options");
+    if (status < 0)
+        return status;
+    if (pc__unknown_bits(out->flags, PC_PREFILL_NORMALIZE | PC_PREFILL_FORCE | PC_PREFILL_MAPS))
+        return pc__fail(PC_ERR_INVALID, "pc_prefill_options: unknown flags %#llx",
+                        (unsigned long long)out->flags);
+    if (out->pool > PC_POOL_LAST || out->reserved || !(out->threshold <= 1))
+        return pc__fail(PC_ERR_INVALID,
+                        "pc_prefill_options: pool is %u, threshold is %g, or reserved is set",
+                        out->pool, out->threshold);
     return PC_OK;
 }
 
-static int by_position(const void *a, const void *b)
+static pc_status check(const work *w)
 {
-    const row *x = a, *y = b;
-    if (x->position != y->position)
-        return x->position < y->position ? -1 : 1;
-    return x->part < y->part ? -1 : x->part > y->part;
+    if (!w->model || (!w->inputs && w->count))
+        return pc__fail(PC_ERR_INVALID, "pc_prefill: model or inputs is NULL");
+    if (!w->model->native)
+        return pc__fail(PC_ERR_UNSUPPORTED, "pc_prefill: only for models that we run ourselves");
+    if (w->options.logits && !w->logits)
+        return pc__fail(PC_ERR_UNSUPPORTED, "pc_prefill: the model has no head that gives logits");
+    if (w->options.segments && !w->model->native->arch.causal)
+        return pc__fail(PC_ERR_UNSUPPORTED,
+                        "pc_prefill: nothing goes on from the states of an encoder");
+    for (size_t i = 0; i < w->count; i++)
+        if (!w->inputs[i].tokens || !w->inputs[i].count)
+            return pc__fail(PC_ERR_INVALID, "pc_prefill: input %zu has no tokens", i);
+    for (int32_t l = 0; w->options.map_layers && l < w->model->info.layers; l++)
+        if (w->options.memo || w->options.map_layers[l] < 0 || w->options.map_layers[l] > l)
+            return pc__fail(PC_ERR_INVALID,
+                            "pc_prefill: map_layers together with a memo, or map_layers[%d] is %d",
+                            l, w->options.map_layers[l]);
+    return w->options.memo ? pc__memo_of(w->options.memo, w->model) : PC_OK;
 }
 
-static int by_part(const void *a, const void *b)
+static int keeps_states(const work *w)
 {
-    const row *x = a, *y = b;
-    if (x->part != y->part)
-        return x->part < y->part ? -1 : 1;
-    return x->position < y->position ? -1 : x->position > y->position;
+    return w->options.segments || w->only_hit;
 }
 
-/* Sorts the rows by position; 0 if two claim the same one (text between modules may run into the
- * next module's range). */
-static int order_rows(prefill *f)
+static pc_status reserve(work *w)
 {
-    int distinct = 1;
-    qsort(f->rows, f->count, sizeof *f->rows, by_position);
-    for (size_t i = 1; i < f->count; i++)
-        distinct &= f->rows[i].position > f->rows[i - 1].position;
-    if (f->request->options->baseline == PC_BASELINE_CONTIGUOUS) {
-        for (size_t i = 0; i < f->count; i++)
-            f->rows[i].position = (int64_t)i;
-        f->request->next_position = (int64_t)f->count;
-        distinct = 1;
-    }
-    if (!distinct)
-        qsort(f->rows, f->count, sizeof *f->rows, by_part);
-    for (size_t i = 0; i < f->count; i++)
-        if (f->rows[i].position >= f->rows[f->last].position)
-            f->last = i;
-    return distinct;
-}
-
-/* Under PC_VISIBLE_ALL a new token also sees what stands behind it, which no prefill does. */
-static void judge_order(prefill *f)
-{
-    pc__request *r = f->request;
-    if (r->options->visibility != PC_VISIBLE_ALL || !f->count)
-        return;
-    for (size_t p = 0; p < r->prompt->part_count; p++)
-        if (r->segments[p] && r->prompt->parts[p].start > f->rows[0].position)
-            r->stats.exactness = PC_APPROXIMATE;
-}
-
-/* The stretches of a segment that are not computed again. */
-static pc_status attach_part(pc__request *r, void *sequence, size_t p)
-{
-    const pc_span *given = p < r->prompt->given_count ? &r->prompt->given[p] : NULL;
-    int64_t start = given ? given->start : r->prompt->parts[p].start;
-    size_t count = r->prompt->parts[p].count, before = given ? given->lo : 0;
-    const uint8_t *again = r->again + r->first[p];
-    pc_status status = PC_OK;
-    for (size_t lo = 0, hi; lo < count && status >= 0; lo = hi + 1) {
-        for (hi = lo; hi < count && !again[hi];)
-            hi++;
-        if (hi > lo)
-            status = pc__host_attach(r->model, r->cache, sequence, r->segments[p], start,
-                                     (uint32_t)(before + lo), (uint32_t)(before + hi));
-    }
-    return status;
-}
-
-static pc_status attach_all(pc__request *r, void *sequence)
-{
-    pc_status status = PC_OK;
-    for (size_t p = 0; p < r->prompt->part_count && status >= 0; p++)
-        if (r->segments[p])
-            status = attach_part(r, sequence, p);
-    return status;
-}
-
-static pc_status step(prefill *f, void *sequence, size_t first, size_t end)
-{
-    const pc__request *r = f->request;
-    pc_step_args args = {.struct_size = sizeof args};
-    pc_status status = pc__request_poll(r);
-    for (size_t i = first; i < end; i++)
-        f->step_rows[i] = (pc_step_row){sequence, f->rows[i].position, f->rows[i].token,
-                                        i == f->last};
-    args.rows = f->step_rows + first;
-    args.count = end - first;
-    args.logits = f->logits;
-    args.visibility = r->options->visibility;
-    args.rope_regime_length = r->regime.length;
-    args.cancelled = r->options->cancelled;
-    args.cancel_user = r->options->cancel_user;
-    return status < 0 ? status : pc__host_step(r->model, r->cache, &args);
-}
-
-static pc_status step_all(prefill *f, void *sequence, int distinct)
-{
-    pc_status status = PC_OK;
-    if (distinct)
-        return step(f, sequence, 0, f->count);
-    for (size_t first = 0, end; first < f->count && status >= 0; first = end) {
-        for (end = first + 1; end < f->count && f->rows[end].part == f->rows[first].part;)
-            end++;
-        status = step(f, sequence, first, end);
-    }
-    return status;
-}
-
-/* What the sequence has of its own, for those who shorten it or look at it. */
-static pc_status note_own(const prefill *f)
-{
-    pc__request *r = f->request;
-    r->own = pc__calloc(&r->model->context->mem, f->count, sizeof *r->own);
-    if (!r->own)
+    const pc_allocator *mem = &w->model->context->mem;
+    w->found = pc__calloc(mem, w->count, sizeof *w->found);
+    w->maps = pc__calloc(mem, w->count, sizeof *w->maps);
+    w->prompts = pc__calloc(mem, w->count, sizeof *w->prompts);
+    w->check = pc__calloc(mem, w->count, 1);
+    w->layers = pc__calloc(mem, w->count, sizeof *w->layers);
+    w->runs = pc__calloc(mem, keeps_states(w) ? w->count : 0, sizeof(*w->runs));
+    if (!w->found || !w->maps || !w->prompts || !w->check || !w->layers || !w->runs)
         return PC_ERR_NOMEM;
-    for (size_t i = 0; i < f->count; i++)
-        r->own[i] = f->rows[i].token;
-    r->own_count = f->count;
-    r->own_last = f->count && f->last + 1 == f->count ? f->rows[f->last].position : -1;
+    for (size_t i = 0; i < w->count; i++) {
+        w->found[i].id = PC__NO_NEIGHBOUR;
+        w->prompts[i].input = &w->inputs[i];
+        w->prompts[i].embedding = w->options.embeddings ? w->options.embeddings + i * w->hidden
+                                                        : NULL;
+        w->prompts[i].logits = w->options.logits ? w->options.logits + i * w->logits : NULL;
+        w->prompts[i].run = keeps_states(w) ? &w->runs[i] : NULL;
+        w->stats.tokens += w->inputs[i].count;
+    }
+    w->stats.inputs = w->count;
     return PC_OK;
 }
 
-pc_status pc__prefill(pc__request *r, void **sequence, float *logits)
+/* What checks compare has to be computed, wanted or not. */
+static pc_status reserve_checked(work *w, size_t i)
 {
-    prefill f = {.request = r, .logits = logits};
-    double started = pc__now();
+    const pc_allocator *mem = &w->model->context->mem;
+    if (w->hidden && !w->own_embeddings && !w->options.embeddings
+        && !(w->own_embeddings = pc__calloc(mem, w->count, w->hidden * sizeof(float))))
+        return PC_ERR_NOMEM;
+    if (w->logits && !w->own_logits && !w->options.logits
+        && !(w->own_logits = pc__calloc(mem, w->count, w->logits * sizeof(float))))
+        return PC_ERR_NOMEM;
+    if (!w->prompts[i].embedding)
+        w->prompts[i].embedding = w->own_embeddings + i * w->hidden;
+    if (!w->prompts[i].logits && w->logits)
+        w->prompts[i].logits = w->own_logits + i * w->logits;
+    return PC_OK;
+}
+
+static const void *layer_map(void *user, size_t prompt, int32_t layer, const float *x)
+{
+    work *w = user;
+    return w->layers[prompt].input
+               ? pc__memo_layer_map(w->options.memo, &w->layers[prompt], layer, x)
+               : NULL;
+}
+
+/* Its layers are sought while they are computed; whether it is checked is known afterwards. */
+static pc_status expect_layers(work *w, size_t i)
+{
+    w->by_layer = 1;
+    w->layers[i] = (pc__memo_layers){.input = &w->inputs[i],
+                                     .threshold = w->measures ? &w->threshold : NULL,
+                                     .found = &w->found[i]};
+    pc__memo_shape(w->options.memo, w->inputs[i].count, &w->prompts[i].shape);
+    w->how.choose = layer_map;
+    w->how.choose_user = w;
+    return w->measures ? PC_OK : reserve_checked(w, i);
+}
+
+/* Whether kept outputs can stand for all that is asked for. */
+static int may_take_outputs(const work *w)
+{
+    return (w->options.embeddings || w->options.logits) && !keeps_states(w)
+           && !(w->options.flags & PC_PREFILL_MAPS);
+}
+
+/* The same prompt's outputs. PC_MISS: not all are kept. */
+static pc_status take_outputs(work *w, size_t i)
+{
+    const pc__native *native = w->model->native;
+    pc__whole *prompt = &w->prompts[i];
     pc_status status;
-    int distinct = 1;
-    *sequence = NULL;
-    PC__TRY(collect_rows(&f), done);
-    distinct = order_rows(&f);
-    judge_order(&f);
-    PC__TRY(note_own(&f), done);
-    PC__TRY(pc__host_sequence_new(r->model, r->cache, sequence), done);
-    PC__TRY(attach_all(r, *sequence), done);
-    r->stats.seconds_assemble += pc__now() - started;
-    started = pc__now();
-    status = step_all(&f, *sequence, distinct);
-    r->stats.seconds_prefill += pc__now() - started;
-done:
-    if (status < 0) {
-        pc__host_drop(r->model, *sequence);
-        *sequence = NULL;
-    }
-    pc__free(&r->model->context->mem, f.rows);
-    pc__free(&r->model->context->mem, f.step_rows);
+    if (!w->found[i].same || !may_take_outputs(w))
+        return PC_MISS;
+    status = pc__memo_output(w->options.memo, w->found[i].id, pc__pool_of(native, w->options.pool),
+                             prompt->embedding, prompt->logits);
+    if (status == PC_OK && prompt->embedding && (w->options.flags & PC_PREFILL_NORMALIZE)
+        && !native->pooling.normalize)
+        pc__normalize(prompt->embedding, w->hidden);
+    prompt->is_done = status == PC_OK;
     return status;
+}
+
+static pc_status look_up(work *w)
+{
+    pc_memo *memo = w->options.memo;
+    int force = (w->options.flags & PC_PREFILL_FORCE) != 0;
+    pc__memo_times times;
+    pc_status status;
+    w->measures = force || w->options.threshold != 0;
+    w->threshold = force ? -INFINITY : w->options.threshold;
+    status = pc__memo_find(memo, w->inputs, w->count, w->measures ? &w->threshold : NULL, w->found,
+                           &times);
+    double begun = pc__now();
+    for (size_t i = 0; i < w->count && status >= 0; i++) {
+        pc_status taken;
+        if (w->found[i].by_layer)
+            status = expect_layers(w, i);
+        if (w->found[i].reason != PC_REASON_NONE)
+            continue;
+        taken = take_outputs(w, i);
+        if (taken == PC_OK)
+            continue;
+        if (taken == PC_MISS)
+            taken = pc__memo_take(memo, w->found[i].id, &w->maps[i]);
+        if (taken == PC_MISS || taken == PC_ERR_FORMAT) {
+            w->found[i].reason = taken == PC_MISS ? PC_REASON_FIRST_USE : PC_REASON_DAMAGED;
+            continue;
+        }
+        if (taken < 0)
+            return taken;
+        w->prompts[i].maps = w->maps[i].layer;
+        pc__memo_shape(memo, w->inputs[i].count, &w->prompts[i].shape);
+        w->check[i] = !w->measures && !w->found[i].same
+                      && pc__memo_wants_check(memo, w->found[i].bucket);
+        if (w->check[i])
+            status = reserve_checked(w, i);
+    }
+    w->stats.seconds_maps = pc__now() - begun;
+    w->stats.seconds_features = times.features;
+    w->stats.seconds_search = times.search;
+    return status;
+}
+
+/* What came of the look-ups, the layers' too. */
+static void count_hits(work *w)
+{
+    for (size_t i = 0; i < w->count; i++) {
+        int hit = w->prompts[i].maps || w->layers[i].layers || w->prompts[i].is_done;
+        w->stats.hits += hit != 0;
+        w->stats.output_hits += w->prompts[i].is_done != 0;
+        w->stats.hit_tokens += hit ? w->inputs[i].count : 0;
+        w->stats.seconds_features += w->layers[i].times.features;
+        w->stats.seconds_search += w->layers[i].times.search;
+        if (w->found[i].by_layer && hit && !w->measures)
+            w->check[i] = pc__memo_wants_check(w->options.memo, w->found[i].bucket) ? 1 : 0;
+    }
+    if (!w->measures)
+        pc__memo_count(w->options.memo, w->stats.hits, w->stats.output_hits,
+                       w->count - w->stats.hits);
+}
+
+/* One hit in full; its result takes the place of the memo's. */
+static pc_status check_one(work *w, size_t i)
+{
+    const pc_allocator *mem = &w->model->context->mem;
+    pc__whole *hit = &w->prompts[i], full = {.input = hit->input};
+    uint32_t bucket = w->found[i].bucket;
+    float *slab = pc__calloc(mem, w->hidden + w->logits, sizeof *slab);
+    pc__kv *run = NULL;
+    double loss;
+    pc_status status = slab ? PC_OK : PC_ERR_NOMEM;
+    full.embedding = slab;
+    full.logits = w->logits ? slab + w->hidden : NULL;
+    full.run = keeps_states(w) ? &run : NULL;
+    if (status >= 0)
+        status = pc__whole_run(w->model, &full, 1, &w->how);
+    if (status >= 0 && run) {
+        pc__kv_unref(w->runs[i]);
+        w->runs[i] = run;
+    }
+    if (status >= 0) {
+        loss = pc__prefill_loss(pc__memo_loss_kind(w->options.memo, bucket), full.embedding,
+                                hit->embedding, w->hidden, full.logits, hit->logits, w->logits);
+        pc__memo_checked(w->options.memo, bucket, loss);
+        memcpy(hit->embedding, full.embedding, w->hidden * sizeof(float));
+        if (hit->logits)
+            memcpy(hit->logits, full.logits, w->logits * sizeof(float));
+        if (w->options.results)
+            w->options.results[i].loss = loss;
+    }
+    pc__free(mem, slab);
+    return status;
+}
+
+static uint32_t is_approximate(const work *w, size_t i)
+{
+    return w->options.map_layers || ((w->prompts[i].maps || w->layers[i].layers) && !w->check[i])
+               ? 1
+               : 0;
+}
+
+/* States as segments; those that came from other maps say so. All or none. */
+static pc_status hand_segments(work *w)
+{
+    pc_status status = PC_OK;
+    pc__visibility nothing;
+    pc__visibility_start(&nothing);
+    for (size_t i = 0; w->options.segments && i < w->count && status >= 0; i++) {
+        status = pc__native_keep(w->model->native, &w->runs[i]);
+        if (status < 0)
+            break;
+        status = pc__wrap_segment(&w->options.segments[i], w->model, w->runs[i],
+                                  w->inputs[i].tokens, w->inputs[i].count);
+        w->runs[i] = NULL; /* the segment's, or gone */
+        if (status >= 0)
+            w->options.segments[i]->lossy |= is_approximate(w, i);
+        if (status >= 0)
+            status = pc__visibility_note(&nothing, w->options.segments[i], 0);
+    }
+    for (size_t i = 0; status < 0 && i < w->count; i++) {
+        pc__segment_unref(w->options.segments[i]);
+        w->options.segments[i] = NULL;
+    }
+    return status;
+}
+
+static void tell(const work *w)
+{
+    for (size_t i = 0; w->options.results && i < w->count; i++) {
+        pc_prefill_result *r = &w->options.results[i];
+        double loss = w->check[i] ? r->loss : 0;
+        *r = (pc_prefill_result){.record = w->found[i].id,
+                                 .similarity = w->found[i].similarity,
+                                 .reason = w->options.memo ? w->found[i].reason : PC_REASON_NONE};
+        r->exactness = is_approximate(w, i) ? PC_APPROXIMATE : PC_EXACT;
+        r->verified = w->check[i];
+        r->layers = w->prompts[i].maps ? (uint32_t)w->model->info.layers : w->layers[i].layers;
+        r->loss = loss;
+        r->reuse = w->prompts[i].is_done ? PC_REUSE_OUTPUT
+                   : r->layers           ? PC_REUSE_MAPS
+                                         : PC_REUSE_NONE;
+    }
+}
+
+static pc_status run(work *w)
+{
+    double begun;
+    pc_status status;
+    PC__TRY(reserve(w), done);
+    if (w->options.memo)
+        PC__TRY(look_up(w), done);
+    if (w->only_hit && !w->prompts->maps && !w->by_layer) {
+        count_hits(w);
+        tell(w);
+        return PC_MISS;
+    }
+    begun = pc__now();
+    PC__TRY(pc__whole_run(w->model, w->prompts, w->count, &w->how), done);
+    w->stats.seconds_forward = pc__now() - begun;
+    if (w->options.memo)
+        count_hits(w);
+    w->how.choose = NULL; /* checks compute all */
+    begun = pc__now();
+    for (size_t i = 0; i < w->count; i++)
+        if (w->check[i])
+            PC__TRY(check_one(w, i), done);
+    w->stats.seconds_verify = pc__now() - begun;
+    PC__TRY(hand_segments(w), done);
+    tell(w);
+done:
+    return status;
+}
+
+static void release(work *w)
+{
+    const pc_allocator *mem = &w->model->context->mem;
+    for (size_t i = 0; w->prompts && i < w->count; i++)
+        if (w->prompts[i].maps)
+            pc__memo_give(w->options.memo, &w->maps[i]);
+    for (size_t i = 0; w->layers && w->by_layer && i < w->count; i++)
+        pc__memo_layers_end(w->options.memo, &w->layers[i]);
+    pc__free(mem, w->layers);
+    for (size_t i = 0; w->runs && keeps_states(w) && i < w->count; i++)
+        pc__kv_unref(w->runs[i]);
+    pc__free(mem, w->runs);
+    pc__free(mem, w->found);
+    pc__free(mem, w->maps);
+    pc__free(mem, w->prompts);
+    pc__free(mem, w->check);
+    pc__free(mem, w->own_embeddings);
+    pc__free(mem, w->own_logits);
+}
+
+static pc_status begin(work *w, const pc_prefill_options *options)
+{
+    pc_status status = read_options(&w->options, options);
+    if (status < 0)
+        return status;
+    if (w->model && w->model->native) {
+        w->hidden = (size_t)w->model->info.hidden;
+        w->logits = pc__whole_logits(w->model);
+    }
+    status = check(w);
+    if (status < 0)
+        return status;
+    for (size_t i = 0; w->options.segments && i < w->count; i++)
+        w->options.segments[i] = NULL;
+    w->how = (pc__whole_options){w->options.pool,
+                                 (w->options.flags & PC_PREFILL_NORMALIZE) != 0,
+                                 w->options.map_layers,
+                                 NULL,
+                                 NULL,
+                                 w->options.cancelled,
+                                 w->options.cancel_user};
+    return PC_OK;
+}
+
+pc_status pc__prefill_hit(const pc_model *model, const pc_input *input,
+                          const pc_prefill_options *options, pc__kv **states,
+                          pc_prefill_stats *stats)
+{
+    work w = {
+        .model = model, .inputs = input, .count = 1, .only_hit = 1, .stats = PC_PREFILL_STATS_INIT};
+    pc_status status = begin(&w, options);
+    *states = NULL;
+    if (status < 0)
+        return status;
+    status = run(&w);
+    if (status == PC_OK) {
+        *states = w.runs[0];
+        w.runs[0] = NULL;
+    }
+    release(&w);
+    *stats = w.stats;
+    return status;
+}
+
+pc_status pc_prefill(const pc_model *model, const pc_input *inputs, size_t count,
+                     const pc_prefill_options *options, pc_prefill_stats *stats)
+{
+    work w = {.model = model, .inputs = inputs, .count = count, .stats = PC_PREFILL_STATS_INIT};
+    pc_status status = begin(&w, options);
+    if (status < 0)
+        return status;
+    status = run(&w);
+    release(&w);
+    if (status >= 0 && stats)
+        status = pc__result_write(stats, PC__V1_SIZE(pc_prefill_stats, seconds_verify), &w.stats,
+                                  sizeof w.stats, "pc_prefill_stats");
+    return status < 0 ? status : PC_OK;
 }

@@ -12,7 +12,7 @@
 #ifndef PC_SERVE_RECIPE_H
 #define PC_SERVE_RECIPE_H
 
-#include "pml/schema.h"
+#include "pml/schema_tree.h"
 
 #define PC__NO_LEAF ((size_t)-1)
 

@@ -33,16 +33,16 @@ static int64_t next_position(const pc_prompt *prompt)
 }
 
 /* Decided by the length that the request may reach; levels by hand have one already. */
-static pc__regime choose_regime(const pc__request *r)
+static pc__request_regime choose_regime(const pc__request *r)
 {
     const pc_generate_options *o = r->options;
     int64_t reach = o->baseline == PC_BASELINE_CONTIGUOUS ? (int64_t)r->tokens
                                                           : next_position(r->prompt);
     if (r->prompt->given_count && r->model->native && !o->rope_regime_length)
-        return pc__serve_regime_of(r->model,
-                                   ((const pc__kv *)r->prompt->given->segment->payload)->regime);
-    return pc__serve_regime(r->model, o->rope_regime_length,
-                            reach + (int64_t)r->pushed + (int64_t)o->max_tokens);
+        return pc__regime_of_key(r->model,
+                                 ((const pc__kv *)r->prompt->given->segment->payload)->regime);
+    return pc__regime_for_length(r->model, o->rope_regime_length,
+                                 reach + (int64_t)r->pushed + (int64_t)o->max_tokens);
 }
 
 pc_status pc__request_init(pc__request *r, const pc_prompt *prompt, pc_cache *cache,
@@ -294,7 +294,7 @@ int pc__request_take_early(pc__request *r, pc__fetch *fetch, size_t count)
         uint32_t tier;
         if (!pc__fetch_is_pending(fetch, p) || r->segments[p])
             continue;
-        if (pc__fetch_take_early(fetch, p, &r->segments[p], &tier) != PC_OK) {
+        if (pc__fetch_get_stream(fetch, p, &r->segments[p], &tier) != PC_OK) {
             drop_early(r, fetch, count);
             return 0;
         }
@@ -353,7 +353,7 @@ static pc_status run_once(pc__request *r, void **sequence, float *logits)
     count_parts(r);
     if (r->cache)
         pc__cache_working(r->cache, 1);
-    status = pc__prefill(r, sequence, logits);
+    status = pc__assemble(r, sequence, logits);
     if (r->cache)
         pc__cache_working(r->cache, -1);
     if (r->options->baseline
@@ -363,7 +363,7 @@ static pc_status run_once(pc__request *r, void **sequence, float *logits)
         if (r->cache && !r->flows.count)
             pc__cache_computed(r->cache, r->model->info.fingerprint, r->own_count,
                                r->stats.seconds_prefill);
-        pc__fetch_settle(&r->flows);
+        pc__fetch_finish_streams(&r->flows);
         r->stats.bytes_loaded += r->flows.bytes;
     }
     return status;
@@ -393,7 +393,7 @@ pc_status pc__request_run(pc__request *r, void **sequence, float *logits)
                         (unsigned long long)r->regime.decided, (long long)r->regime.end);
     status = run_once(r, sequence, logits);
     if (status < 0 && status != PC_ERR_CANCELLED
-        && (reason = pc__fetch_broke(&r->flows)) != PC_REASON_NONE) {
+        && (reason = pc__fetch_stream_failure(&r->flows)) != PC_REASON_NONE) {
         start_again(r, &before, started, reason);
         status = run_once(r, sequence, logits);
         if (r->stats.miss_reason != PC_REASON_NONE)

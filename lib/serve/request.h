@@ -7,9 +7,9 @@
 #define PC_SERVE_REQUEST_H
 
 #include "base/clock.h"
-#include "serve/encoder.h"
+#include "serve/model_calls.h"
 #include "serve/fetch.h"
-#include "serve/prompt_handle.h"
+#include "serve/prompt.h"
 
 /* Statistics of a request that has not begun. */
 /* clang-format off */
@@ -21,7 +21,7 @@ typedef struct pc__request {
     const pc_model *model;
     pc_cache *cache; /* NULL: nothing is looked up or kept */
     const pc_generate_options *options;
-    pc__regime regime;
+    pc__request_regime regime;
     uint64_t pushed;       /* tokens that are to follow it before anything is sampled */
     size_t tokens;         /* of all parts */
     pc_segment **segments; /* [parts] counted, or NULL */
@@ -71,8 +71,8 @@ int pc__request_take_early(pc__request *request, pc__fetch *fetch, size_t count)
  * them (gather_exact.c). */
 pc_status pc__gather_units(pc__request *request);
 pc_status pc__gather_exact(pc__request *request, pc_cache *cache);
-/* Attaches and computes (prefill.c). */
-pc_status pc__prefill(pc__request *request, void **sequence, float *logits);
+/* Attaches and computes (assemble.c). */
+pc_status pc__assemble(pc__request *request, void **sequence, float *logits);
 /* The memo (request_memo.c): whether it is asked, and why not; asks it, and sets `run` on a hit;
  * makes a sequence of that. */
 void pc__request_judge_memo(pc__request *request);

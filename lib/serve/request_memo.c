@@ -5,7 +5,7 @@
 #include <string.h>
 
 #include "model/native_ops.h"
-#include "serve/prefill_inputs.h"
+#include "serve/prefill.h"
 #include "serve/request.h"
 
 void pc__request_judge_memo(pc__request *r)
@@ -65,7 +65,7 @@ pc_status pc__request_ask_memo(pc__request *r)
 pc_status pc__request_go_on(pc__request *r, void **sequence)
 {
     pc__kv *run = r->run;
-    pc_status status = pc__host_sequence_new(r->model, r->cache, sequence);
+    pc_status status = pc__call_sequence_new(r->model, r->cache, sequence);
     if (status < 0)
         return status;
     r->own = pc__calloc(&r->model->context->mem, r->tokens, sizeof *r->own);
@@ -77,7 +77,7 @@ pc_status pc__request_go_on(pc__request *r, void **sequence)
         status = pc__native_adopt(r->model, *sequence, run);
     }
     if (!r->own || status < 0) {
-        pc__host_drop(r->model, *sequence);
+        pc__call_drop(r->model, *sequence);
         *sequence = NULL;
     }
     return r->own ? status : PC_ERR_NOMEM;

@@ -52,14 +52,14 @@ static pc_status load_unit(encoding *e, const pc__unit *unit)
         if (unit->leaf[i] == PC__NO_LEAF || e->work.made[unit->leaf[i]])
             continue;
         facts = pc__unit_facts(&e->work, unit->leaf[i]);
-        status = pc__fetch_seek(&fetch, i, &facts,
-                                cost * (double)facts.count / (double)unit->tokens);
+        status = pc__fetch_look_up(&fetch, i, &facts,
+                                   cost * (double)facts.count / (double)unit->tokens);
     }
     if (status >= 0)
         pc__fetch_wait_long(&fetch);
     for (size_t i = 0; i < fetch.count && status >= 0; i++)
         if (unit->leaf[i] != PC__NO_LEAF && !e->work.made[unit->leaf[i]])
-            pc__fetch_take(&fetch, i, &e->work.made[unit->leaf[i]]);
+            pc__fetch_get(&fetch, i, &e->work.made[unit->leaf[i]]);
     pc__fetch_end(&fetch);
     return status;
 }
@@ -147,13 +147,14 @@ pc_status pc_schema_encode(const pc_schema *schema, pc_cache *cache,
                            const pc_encode_options *options)
 {
     encoding e = {0};
-    pc__regime regime;
+    pc__request_regime regime;
     pc_status status = pc__options_read(&e.options, sizeof e.options,
                                         PC__V1_SIZE(pc_encode_options, progress_user), options,
                                         "pc_encode_options");
     if (status < 0 || (status = check(schema, cache, &e.options)) < 0)
         return status;
-    regime = pc__serve_regime(schema->model, e.options.rope_regime_length, schema->tree->length);
+    regime = pc__regime_for_length(schema->model, e.options.rope_regime_length,
+                                   schema->tree->length);
     e.work.model = schema->model;
     e.work.cache = cache;
     e.work.rope_regime_length = regime.length;

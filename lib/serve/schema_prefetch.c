@@ -10,7 +10,7 @@ enum { AHEAD = 2 }; /* texts that follow the last one used */
 static pc_status start(const pc__unit_work *work, size_t leaf)
 {
     pc__segment_facts facts = pc__unit_facts(work, leaf);
-    return pc__fetch_ahead(work->model, work->cache, &facts);
+    return pc__fetch_prefetch(work->model, work->cache, &facts);
 }
 
 /* The texts of a module and of what stands in it. */
@@ -78,7 +78,7 @@ pc_status pc_schema_prefetch(const pc_schema *schema, pc_cache *cache,
     pc_encode_options o;
     pc__unit_work work = {0};
     pc__unit_keys *keys = NULL;
-    pc__regime regime;
+    pc__request_regime regime;
     uint64_t count = 0;
     pc_status status = pc__options_read(&o, sizeof o, PC__V1_SIZE(pc_encode_options, progress_user),
                                         options, "pc_encode_options");
@@ -86,7 +86,7 @@ pc_status pc_schema_prefetch(const pc_schema *schema, pc_cache *cache,
         *started = 0;
     if (status < 0 || (status = check(schema, cache, &o)) < 0)
         return status;
-    regime = pc__serve_regime(schema->model, o.rope_regime_length, schema->tree->length);
+    regime = pc__regime_for_length(schema->model, o.rope_regime_length, schema->tree->length);
     work.model = schema->model;
     work.cache = cache;
     PC__TRY(pc__schema_recipe(schema, o.encoding, &work.recipe), done);

@@ -2,7 +2,7 @@
 #ifndef PC_SERVE_SCHEMA_PREFETCH_H
 #define PC_SERVE_SCHEMA_PREFETCH_H
 
-#include "serve/prompt_handle.h"
+#include "serve/prompt.h"
 #include "serve/unit_encode.h"
 
 /* PC_CACHE_PREFETCH: the other members of unions of which the prompt has used one, and the modules

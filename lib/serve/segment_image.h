@@ -26,7 +26,7 @@ typedef struct pc__segment_facts {
     const pc__id *before;  /* or NULL */
     const pc__id *salt;    /* pc__salt_digest */
     uint32_t encoding;     /* PC_ENCODE_… */
-    uint64_t regime;       /* the `key` of a pc__regime */
+    uint64_t regime;       /* the `key` of a pc__request_regime */
     int64_t start;         /* position of its first token when it is computed */
     const int32_t *tokens;
     size_t count;

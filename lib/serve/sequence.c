@@ -4,9 +4,9 @@
 
 #include "serve/batch.h"
 
-static pc__family *family_new(const pc_allocator *mem)
+static pc__sample_counter *family_new(const pc_allocator *mem)
 {
-    pc__family *family = pc__calloc(mem, 1, sizeof *family);
+    pc__sample_counter *family = pc__calloc(mem, 1, sizeof *family);
     if (family) {
         atomic_init(&family->references, 1);
         atomic_init(&family->next, 1);
@@ -14,7 +14,7 @@ static pc__family *family_new(const pc_allocator *mem)
     return family;
 }
 
-static void family_unref(const pc_allocator *mem, pc__family *family)
+static void family_unref(const pc_allocator *mem, pc__sample_counter *family)
 {
     if (family && atomic_fetch_sub_explicit(&family->references, 1, memory_order_acq_rel) == 1)
         pc__free(mem, family);
@@ -72,7 +72,7 @@ pc_status pc__sequence_make(pc_sequence **out, const pc_prompt *prompt, pc_cache
     }
     s->generation = *generation;
     if (s->generation.options.rope_regime_length)
-        s->regime = pc__serve_regime(s->model, s->generation.options.rope_regime_length, 0);
+        s->regime = pc__regime_for_length(s->model, s->generation.options.rope_regime_length, 0);
     memset(generation, 0, sizeof *generation);
     *out = s;
     return PC_OK;
@@ -81,7 +81,7 @@ pc_status pc__sequence_make(pc_sequence **out, const pc_prompt *prompt, pc_cache
 /* What the host holds for it goes when it ends, not only when it is freed. */
 static void let_go(pc_sequence *s)
 {
-    pc__host_drop(s->model, s->host);
+    pc__call_drop(s->model, s->host);
     s->host = NULL;
     pc__request_end(&s->request);
     for (size_t i = 0; i < s->segment_count; i++)
@@ -249,7 +249,7 @@ static void note_times(pc_sequence *s)
     s->stats.tokens_generated = s->sampled;
 }
 
-pc_status pc__sequence_take(pc_sequence *s, float *logits)
+pc_status pc__sequence_sample(pc_sequence *s, float *logits)
 {
     const pc_generate_options *o = &s->generation.options;
     size_t from = s->text.final;
@@ -362,7 +362,7 @@ pc_status pc__sequence_copy(pc_sequence **out, pc_sequence *from, const pc_sampl
     PC__TRY(copy_own(to, from), fail);
     PC__TRY(pc__stream_copy(&to->text, &from->text), fail);
     PC__TRY(copy_sampler(to, from, sampling, seed_offset), fail);
-    PC__TRY(pc__host_fork(from->model, from->cache, from->host, &to->host), fail);
+    PC__TRY(pc__call_fork(from->model, from->cache, from->host, &to->host), fail);
     to->sample = atomic_fetch_add_explicit(&to->family->next, 1, memory_order_relaxed);
     *out = to;
     return PC_OK;

@@ -2,17 +2,17 @@
 #ifndef PC_SERVE_SEQUENCE_H
 #define PC_SERVE_SEQUENCE_H
 
-#include "serve/generate_options.h"
+#include "serve/generate.h"
 #include "serve/request.h"
 #include "serve/sampler.h"
 #include "serve/text_stream.h"
 
 /* Numbers the samples of a request: the sequence that pc_sequence_new made is 0, its copies count
  * up. */
-typedef struct pc__family {
+typedef struct pc__sample_counter {
     atomic_size_t references;
     atomic_uint next;
-} pc__family;
+} pc__sample_counter;
 
 struct pc_sequence {
     const pc_allocator *mem;
@@ -20,13 +20,13 @@ struct pc_sequence {
     pc_model *model; /* the prompt's */
     pc_cache *cache;
     pc__generation generation;
-    pc__family *family;
+    pc__sample_counter *family;
     uint32_t sample;
     /* holds the segments that are attached; of a copy: empty, see `segments` */
     pc__request request;
     pc_segment **segments; /* [segment_count] of a copy */
     size_t segment_count;
-    pc__regime regime;
+    pc__request_regime regime;
     void *host; /* NULL before the first step and after the end */
     pc__sampler sampler;
     int32_t *tokens; /* behind the prompt: sampled and pushed */
@@ -59,7 +59,7 @@ struct pc_sequence {
 pc_status pc__sequence_prefill(pc_sequence *sequence, float *logits);
 /* Samples from logits (which it changes), extends the text, decides whether that was the end. An
  * error ends the sequence. */
-pc_status pc__sequence_take(pc_sequence *sequence, float *logits);
+pc_status pc__sequence_sample(pc_sequence *sequence, float *logits);
 /* Ends it with an error; returns that. */
 pc_status pc__sequence_fail(pc_sequence *sequence, pc_status status);
 /* A copy that samples on its own: `sampling` NULL keeps the generator's state; else seed +
@@ -85,19 +85,19 @@ pc_status pc__sequence_end_turn(pc_sequence *sequence);
 void pc__sequence_note_prompt(pc_sequence *sequence);
 
 /* The first error of several, with its text. */
-typedef struct pc__trouble {
+typedef struct pc__first_error {
     pc_status status;
     char text[512];
-} pc__trouble;
+} pc__first_error;
 
-void pc__trouble_note(pc__trouble *trouble,
-                      pc_status status); /* right behind the call that gave it */
-pc_status pc__trouble_told(const pc__trouble *trouble, pc_status otherwise);
+void pc__first_error_note(pc__first_error *trouble,
+                          pc_status status); /* right behind the call that gave it */
+pc_status pc__first_error_status(const pc__first_error *trouble, pc_status otherwise);
 
 /* Computes the next logits of sequences that run, all of one model, and takes them: one step of the
  * model for all that agree in regime and rule of visibility. logits [count][vocab], rows [count].
  * An error ends the sequences that it concerns; the first one is noted. */
-void pc__decode(pc_sequence *const *sequences, size_t count, pc_step_row *rows, float *logits,
-                pc__trouble *trouble);
+void pc__sequences_step(pc_sequence *const *sequences, size_t count, pc_step_row *rows,
+                        float *logits, pc__first_error *trouble);
 
 #endif

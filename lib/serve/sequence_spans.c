@@ -2,7 +2,7 @@
 #include "attn/kv.h"
 #include "model/native_ops.h"
 #include "serve/sequence.h"
-#include "serve/sight.h"
+#include "serve/visibility.h"
 
 /* A reference to the segment that was attached. */
 static pc_segment *attached(const pc_sequence *s, const pc__kv *kv)
@@ -54,8 +54,8 @@ static pc_status hand_out(const pc_sequence *s, const pc__native_span *seen, siz
 {
     size_t own = 0, made = 0;
     pc_status status = PC_OK;
-    pc__sight sight;
-    pc__sight_start(&sight);
+    pc__visibility sight;
+    pc__visibility_start(&sight);
     sight.exact = s->stats.exactness == PC_EXACT;
     for (size_t i = 0; i < n && status >= 0; i++) {
         pc_segment *segment = NULL;
@@ -71,9 +71,9 @@ static pc_status hand_out(const pc_sequence *s, const pc__native_span *seen, siz
         if (status < 0)
             continue;
         spans[made++] = (pc_span){segment, seen[i].start, seen[i].lo, seen[i].hi};
-        status = pc__sight_note(&sight, segment, seen[i].start);
+        status = pc__visibility_note(&sight, segment, seen[i].start);
         if (sight.exact)
-            pc__sight_add(&sight, segment, seen[i].start, seen[i].lo, seen[i].hi);
+            pc__visibility_add(&sight, segment, seen[i].start, seen[i].lo, seen[i].hi);
     }
     for (; status < 0 && made; made--)
         pc__segment_unref(spans[made - 1].segment);

@@ -1,7 +1,7 @@
 /* A running sequence gets tokens that were not sampled, or loses the last ones. */
 #include <string.h>
 
-#include "pml/text_run.h"
+#include "pml/literal.h"
 #include "serve/sequence.h"
 
 size_t pc__sequence_row_count(const pc_sequence *s)
@@ -98,7 +98,7 @@ pc_status pc_sequence_push_turn(pc_sequence *sequence, const char *text, size_t 
     static const char call[] = "pc_sequence_push_turn";
     const pc__chat_pieces *chat;
     pc__pml_env env;
-    pc__text_run run = {.env = &env};
+    pc__literal run = {.env = &env};
     pc__bytes open = {0}, close = {0};
     int32_t *tokens = NULL, last;
     size_t count = 0, skip;
@@ -106,7 +106,7 @@ pc_status pc_sequence_push_turn(pc_sequence *sequence, const char *text, size_t 
     if (!sequence || (!text && size))
         return pc__fail(PC_ERR_INVALID, "pc_sequence_push_turn: sequence or text is NULL");
     chat = &sequence->model->chat->pieces;
-    pc__serve_env(&env, sequence->model);
+    pc__pml_env_of(&env, sequence->model);
     env.where = call;
     open.mem = close.mem = env.mem;
     PC__TRY(can_go_on(sequence, call), done);
@@ -115,8 +115,9 @@ pc_status pc_sequence_push_turn(pc_sequence *sequence, const char *text, size_t 
     PC__TRY(pc__bytes_add(&open, chat->user_open, strlen(chat->user_open)), done);
     PC__TRY(pc__bytes_add(&close, chat->user_close, strlen(chat->user_close)), done);
     PC__TRY(pc__bytes_add(&close, chat->generation, strlen(chat->generation)), done);
-    PC__TRY(pc__run_around(&run, open.data, text ? text : "", size, close.data, &tokens, &count),
-            done);
+    PC__TRY(
+        pc__literal_around(&run, open.data, text ? text : "", size, close.data, &tokens, &count),
+        done);
     last = sequence->count ? sequence->tokens[sequence->count - 1] : -1;
     skip = count && *chat->assistant_close && tokens[0] == last
            && pc__generation_stops(&sequence->generation, last);
@@ -125,7 +126,7 @@ done:
     pc__free(env.mem, tokens);
     pc__bytes_free(&open);
     pc__bytes_free(&close);
-    pc__run_free(&run);
+    pc__literal_free(&run);
     return status;
 }
 
@@ -153,7 +154,7 @@ static pc_status shorten(pc_sequence *s, int64_t kept)
         return pc__fail(PC_ERR_UNSUPPORTED,
                         "pc_sequence_truncate: the prompt's last position was not its last to be "
                         "computed, it cannot go on from there");
-    return less ? pc__host_truncate(s->model, s->host, less) : PC_OK;
+    return less ? pc__call_truncate(s->model, s->host, less) : PC_OK;
 }
 
 pc_status pc_sequence_truncate(pc_sequence *s, size_t count)

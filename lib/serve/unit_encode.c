@@ -180,7 +180,7 @@ static pc_status compute(pc__unit_work *work, const pc__unit *unit, const pc_enc
     pc_status status;
     if (work->cache)
         pc__cache_working(work->cache, 1);
-    status = pc__encode(work->model, work->cache, args, segments);
+    status = pc__call_encode(work->model, work->cache, args, segments);
     if (work->cache)
         pc__cache_working(work->cache, -1);
     seconds = pc__now() - started;

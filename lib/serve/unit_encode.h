@@ -2,8 +2,8 @@
 #ifndef PC_SERVE_UNIT_ENCODE_H
 #define PC_SERVE_UNIT_ENCODE_H
 
-#include "serve/encoder.h"
-#include "serve/schema_handle.h"
+#include "serve/model_calls.h"
+#include "serve/schema.h"
 #include "serve/segment_image.h"
 
 typedef struct pc__unit_work {

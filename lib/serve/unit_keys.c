@@ -8,7 +8,7 @@ int64_t pc__key_offset(const pc_model *model, int64_t start)
 /* Goes on with the chain of what is seen, over the items of one unit. */
 typedef struct chain {
     const pc_model *model;
-    const pc__scopes *scopes;
+    const pc__request_tenants *scopes;
     pc__id last;
     int64_t last_start;
     int started;
@@ -16,7 +16,7 @@ typedef struct chain {
 
 static pc__id next_key(chain *c, const pc__node *item)
 {
-    c->last = pc__segment_key(&pc__scope_at(c->scopes, item->start)->base,
+    c->last = pc__segment_key(&pc__request_tenant_at(c->scopes, item->start)->base,
                               c->started ? &c->last : NULL, item->start - c->last_start,
                               pc__key_offset(c->model, item->start), item->tokens, NULL,
                               item->token_count);
@@ -39,12 +39,13 @@ static void name_unit(pc__unit_keys *keys, pc__id *salts, chain *c, const pc__re
         if (unit->leaf[i] == PC__NO_LEAF)
             continue;
         keys->leaves[unit->leaf[i]] = key;
-        salts[unit->leaf[i]] = pc__scope_at(c->scopes, unit->items[i]->start)->salt;
+        salts[unit->leaf[i]] = pc__request_tenant_at(c->scopes, unit->items[i]->start)->salt;
     }
 }
 
 pc_status pc__unit_keys_new(pc__unit_keys **out, const pc_model *model, const pc__recipe *recipe,
-                            const pc__scopes *scopes, uint64_t regime, const pc__id *scopes_id)
+                            const pc__request_tenants *scopes, uint64_t regime,
+                            const pc__id *scopes_id)
 {
     size_t leaves = recipe->leaf_count;
     pc__unit_keys *keys = pc__calloc(&model->context->mem, 1,

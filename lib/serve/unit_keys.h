@@ -4,14 +4,14 @@
 #define PC_SERVE_UNIT_KEYS_H
 
 #include "serve/recipe.h"
-#include "serve/scopes.h"
+#include "serve/request_tenants.h"
 
 typedef struct pc__unit_keys {
     atomic_size_t references;
     pc_allocator mem;
     uint32_t encoding;
     uint64_t regime;
-    pc__id scopes; /* pc__scopes_id */
+    pc__id scopes; /* pc__request_tenants_id */
     size_t count;
     const pc__id *salts; /* [count] pc__salt_digest of whose each leaf is */
     pc__id leaves[];     /* [count] */
@@ -21,7 +21,8 @@ typedef struct pc__unit_keys {
 int64_t pc__key_offset(const pc_model *model, int64_t start);
 
 pc_status pc__unit_keys_new(pc__unit_keys **out, const pc_model *model, const pc__recipe *recipe,
-                            const pc__scopes *scopes, uint64_t regime, const pc__id *scopes_id);
+                            const pc__request_tenants *scopes, uint64_t regime,
+                            const pc__id *scopes_id);
 void pc__unit_keys_unref(pc__unit_keys *keys);
 
 #endif

@@ -70,8 +70,8 @@ struct pc_segment {
     atomic_uint tier; /* PC_TIER_… that it last came from; RAM if it was computed here */
     _Atomic(pc__image *) about; /* how records of it are headed, without blocks and tokens; NULL: it
                                    goes to no record */
-    _Atomic(pc__id *) saw;      /* what its tokens have seen (serve/sight.h); NULL: nobody knows */
-    atomic_uint unwritten;      /* 1: the tiers below get it when it is used once more */
+    _Atomic(pc__id *) saw; /* what its tokens have seen (serve/visibility.h); NULL: nobody knows */
+    atomic_uint unwritten; /* 1: the tiers below get it when it is used once more */
     _Atomic(pc__releases *) watcher; /* who may watch it; NULL: anybody */
     void *watch_tag;                 /* the watcher's own */
     pc_segment *next_release;        /* in pc__releases */

@@ -4,7 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "pml/schema.h"
+#include "pml/schema_tree.h"
 #include "testing.h"
 #include "text/chat.h"
 

@@ -5,7 +5,7 @@
 #include <string.h>
 
 #include "fuzz.h"
-#include "pml/schema.h"
+#include "pml/schema_tree.h"
 
 static pc_status tokens_of(void *user, const char *text, size_t size, uint64_t flags,
                            int32_t **tokens, size_t *count)

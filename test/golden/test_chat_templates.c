@@ -7,7 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "pml/schema.h"
+#include "pml/schema_tree.h"
 #include "testing.h"
 
 enum { MOST_TOKENS = 64 };

@@ -8,7 +8,7 @@
 #include <string.h>
 
 #include "model/model.h"
-#include "serve/generate_options.h"
+#include "serve/generate.h"
 #include "serve/request.h"
 #include "testing.h"
 
@@ -91,7 +91,7 @@ static float *ask(const pc_prompt *prompt, pc_cache *cache, wish w, pc_stats *st
     CHECK_OK(pc__request_init(&r, prompt, cache, &g.options, 0));
     CHECK_OK(pc__request_run(&r, &sequence, logits));
     *stats = r.stats;
-    pc__host_drop(prompt->model, sequence);
+    pc__call_drop(prompt->model, sequence);
     pc__request_end(&r);
     pc__generation_end(&g, &prompt->model->context->mem);
     return logits;

@@ -5,7 +5,7 @@
 #include <stdlib.h>
 
 #include "golden_lanes.h"
-#include "serve/generate_options.h"
+#include "serve/generate.h"
 #include "serve/request.h"
 
 static const char *const models[] = {
@@ -142,8 +142,8 @@ static void modular(const world *w)
     free(logits);
 }
 
-/* Under PC_VISIBLE_ALL the order of arrival counts, whatever the positions: the later half given first,
- * over a segment. */
+/* Under PC_VISIBLE_ALL the order of arrival counts, whatever the positions: the later half given
+ * first, over a segment. */
 static void any_order(const world *w)
 {
     tokens t = read_tokens(w, "plain"), turned = t;
@@ -244,7 +244,7 @@ static float *logits_of(const pc_prompt *prompt, pc_cache *cache, uint32_t encod
     CHECK_OK(pc__request_run(&r, &sequence, logits));
     if (stats)
         *stats = r.stats;
-    pc__host_drop(prompt->model, sequence);
+    pc__call_drop(prompt->model, sequence);
     pc__request_end(&r);
     pc__generation_end(&g, &prompt->model->context->mem);
     return logits;

@@ -4,7 +4,7 @@
 #include <math.h>
 #include <stdlib.h>
 
-#include "serve/prompt_handle.h"
+#include "serve/prompt.h"
 #include "at_rest.h"
 #include "toy_schema.h"
 

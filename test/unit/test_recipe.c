@@ -6,7 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "serve/schema_handle.h"
+#include "serve/schema.h"
 #include "toy_schema.h"
 
 /* "name[sees]: item item* …" for every unit; * marks what is kept. An item is the first word of a

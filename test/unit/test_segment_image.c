@@ -9,7 +9,7 @@
 #include <string.h>
 
 #include "random_model.h"
-#include "serve/encoder.h"
+#include "serve/model_calls.h"
 #include "toy_schema.h"
 
 enum { LAYERS = RANDOM_LAYERS, VOCAB = RANDOM_VOCAB, TOKENS = 100, STARTS_AT = 7 };
@@ -41,7 +41,7 @@ static pc_segment *encode(const pc_model *model, int gap)
         ids[i] = (i * 31 + 5) % VOCAB;
         positions[i] = STARTS_AT + i + (gap && i >= 40 ? 9 : 0);
     }
-    CHECK_OK(pc__encode(model, NULL, &args, &segment));
+    CHECK_OK(pc__call_encode(model, NULL, &args, &segment));
     return segment;
 }
 
@@ -370,7 +370,7 @@ static pc_segment *encode_toy(const pc_model *model)
                            .count = 5,
                            .ranges = &whole,
                            .range_count = 1};
-    CHECK_OK(pc__encode(model, NULL, &args, &segment));
+    CHECK_OK(pc__call_encode(model, NULL, &args, &segment));
     return segment;
 }
 

@@ -8,7 +8,7 @@
 #include <string.h>
 
 #include "base/options.h"
-#include "serve/relay_schema.h"
+#include "serve/schema_relay.h"
 
 typedef struct entry {
     char name[64];
@@ -199,7 +199,8 @@ static pc_status encode(const pc_systems *s, entry *e)
 {
     pc_encode_options o = PC_ENCODE_OPTIONS_INIT;
     const pc__recipe *recipe;
-    pc__regime regime = pc__serve_regime(s->model, s->rope_regime_length, e->schema->tree->length);
+    pc__request_regime regime = pc__regime_for_length(s->model, s->rope_regime_length,
+                                                      e->schema->tree->length);
     pc_status status;
     o.encoding = s->encoding;
     o.rope_regime_length = s->rope_regime_length;

@@ -6,10 +6,10 @@
 typedef struct group {
     pc_sequence **list; /* [count] */
     size_t count;
-    pc__trouble why; /* of the first that was cancelled */
+    pc__first_error why; /* of the first that was cancelled */
 } group;
 
-void pc__trouble_note(pc__trouble *t, pc_status status)
+void pc__first_error_note(pc__first_error *t, pc_status status)
 {
     if (status < 0 && t->status >= 0) {
         t->status = status;
@@ -17,7 +17,7 @@ void pc__trouble_note(pc__trouble *t, pc_status status)
     }
 }
 
-pc_status pc__trouble_told(const pc__trouble *t, pc_status otherwise)
+pc_status pc__first_error_status(const pc__first_error *t, pc_status otherwise)
 {
     return t->status < 0 ? pc__fail(t->status, "%s", t->text) : otherwise;
 }
@@ -34,7 +34,7 @@ static int32_t any_cancelled(void *user)
         if (!o->cancelled || !o->cancelled(o->cancel_user))
             continue;
         any = g->list[i]->asked_cancel = 1;
-        pc__trouble_note(&g->why, pc__host_cancelled("the caller cancelled the request"));
+        pc__first_error_note(&g->why, pc__host_cancelled("the caller cancelled the request"));
     }
     return any;
 }
@@ -73,26 +73,28 @@ static pc_status compute(group *g, pc_step_row *rows, float *logits)
         args.cancelled = any_cancelled;
         args.cancel_user = g;
     }
-    return pc__host_step(g->list[0]->model, g->list[0]->cache, &args);
+    return pc__call_step(g->list[0]->model, g->list[0]->cache, &args);
 }
 
-static void take_all(group *g, float *logits, pc__trouble *trouble)
+static void take_all(group *g, float *logits, pc__first_error *trouble)
 {
     for (size_t i = 0; i < g->count; i++) {
         pc_sequence *s = g->list[i];
         pc__sequence_rows_done(s);
-        pc__trouble_note(trouble, pc__sequence_take(s, logits + i * (size_t)s->model->info.vocab));
+        pc__first_error_note(trouble,
+                             pc__sequence_sample(s, logits + i * (size_t)s->model->info.vocab));
     }
 }
 
 /* Ends those whose callers want no more and leaves the others in the group. */
-static void drop_cancelled(group *g, pc__trouble *trouble)
+static void drop_cancelled(group *g, pc__first_error *trouble)
 {
     size_t left = 0;
     for (size_t i = 0; i < g->count; i++) {
         if (g->list[i]->asked_cancel)
-            pc__trouble_note(trouble, pc__sequence_fail(
-                                          g->list[i], pc__trouble_told(&g->why, PC_ERR_CANCELLED)));
+            pc__first_error_note(
+                trouble,
+                pc__sequence_fail(g->list[i], pc__first_error_status(&g->why, PC_ERR_CANCELLED)));
         else
             g->list[left++] = g->list[i];
     }
@@ -101,7 +103,7 @@ static void drop_cancelled(group *g, pc__trouble *trouble)
 
 /* A failed step has changed nothing (contract of pc_model_ops.step): who was not to blame is
  * computed again, alone. */
-static void step_group(group *g, pc_step_row *rows, float *logits, pc__trouble *trouble)
+static void step_group(group *g, pc_step_row *rows, float *logits, pc__first_error *trouble)
 {
     pc_status status = PC_OK;
     any_cancelled(g);
@@ -117,7 +119,7 @@ static void step_group(group *g, pc_step_row *rows, float *logits, pc__trouble *
     if (status >= 0)
         take_all(g, logits, trouble);
     else if (g->count == 1)
-        pc__trouble_note(trouble, pc__sequence_fail(g->list[0], status));
+        pc__first_error_note(trouble, pc__sequence_fail(g->list[0], status));
     else
         for (size_t i = 0, n = g->count; i < n; i++) {
             group alone = {.list = g->list + i, .count = 1};
@@ -128,11 +130,12 @@ static void step_group(group *g, pc_step_row *rows, float *logits, pc__trouble *
 static int go_together(const pc_sequence *a, const pc_sequence *b)
 {
     return a->regime.length == b->regime.length
-           && a->generation.options.visibility == b->generation.options.visibility && flags_of(a) == flags_of(b);
+           && a->generation.options.visibility == b->generation.options.visibility
+           && flags_of(a) == flags_of(b);
 }
 
-void pc__decode(pc_sequence *const *sequences, size_t count, pc_step_row *rows, float *logits,
-                pc__trouble *trouble)
+void pc__sequences_step(pc_sequence *const *sequences, size_t count, pc_step_row *rows,
+                        float *logits, pc__first_error *trouble)
 {
     pc_sequence **list;
     pc_step_row *more = NULL; /* where a sequence has several rows */
@@ -143,14 +146,14 @@ void pc__decode(pc_sequence *const *sequences, size_t count, pc_step_row *rows, 
     mem = sequences[0]->mem;
     list = pc__calloc(mem, count, sizeof(*list));
     if (!list) {
-        pc__trouble_note(trouble, PC_ERR_NOMEM);
+        pc__first_error_note(trouble, PC_ERR_NOMEM);
         return;
     }
     for (size_t i = 0; i < count; i++)
         if (!sequences[i]->finish && sequences[i]->host)
             row_count += pc__sequence_row_count(list[left++] = sequences[i]);
     if (row_count > count && !(more = pc__calloc(mem, row_count, sizeof *more))) {
-        pc__trouble_note(trouble, PC_ERR_NOMEM);
+        pc__first_error_note(trouble, PC_ERR_NOMEM);
         pc__free(mem, list);
         return;
     }

@@ -1,4 +1,4 @@
-#include "serve/request_loads.h"
+#include "serve/gather.h"
 
 void pc__loads_take(pc__request_loads *l, size_t p)
 {
@@ -7,7 +7,7 @@ void pc__loads_take(pc__request_loads *l, size_t p)
     if (!l->fetch.count || !l->fetch.loads[p] || !l->is_missing(l->gathering, p))
         return;
     tier = pc__load_tier(l->fetch.loads[p]);
-    if (pc__fetch_take(&l->fetch, p, &r->segments[p]) != PC_OK)
+    if (pc__fetch_get(&l->fetch, p, &r->segments[p]) != PC_OK)
         return;
     r->hit[p] = 1;
     r->tier[p] = (uint8_t)tier;
@@ -52,7 +52,7 @@ double pc__loads_wait_and_take(pc__request_loads *l)
     pc__loads_take_all(l);
     if (!l->fetch.may_flow)
         return waited;
-    if (!pc__fetch_flows(&l->fetch) || !all_pending(l)
+    if (!pc__fetch_can_stream(&l->fetch) || !all_pending(l)
         || !pc__request_take_early(l->request, &l->fetch, l->parts)) {
         l->fetch.may_flow = 0; /* something broke: all of the others, then */
         waited += pc__fetch_wait(&l->fetch);

@@ -1,7 +1,7 @@
 /* A schema as a tree with a layout (Prompt Cache, section 3; upstream study 1.1-1.3). No model
  * code: tokens come through a function. */
-#ifndef PC_PML_SCHEMA_H
-#define PC_PML_SCHEMA_H
+#ifndef PC_PML_SCHEMA_TREE_H
+#define PC_PML_SCHEMA_TREE_H
 
 #include "base/context.h"
 #include "base/digest.h"

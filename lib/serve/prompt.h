@@ -1,10 +1,10 @@
 /* The prompt handle: parts in position order, resolved against a schema, or the blocks of a run of
  * tokens. */
-#ifndef PC_SERVE_PROMPT_HANDLE_H
-#define PC_SERVE_PROMPT_HANDLE_H
+#ifndef PC_SERVE_PROMPT_H
+#define PC_SERVE_PROMPT_H
 
 #include "pml/resolve.h"
-#include "serve/schema_handle.h"
+#include "serve/schema.h"
 
 enum { PC__BLOCK_TOKENS = 64 }; /* of a prompt without PML; one block is one segment */
 

@@ -1,6 +1,6 @@
 /* The maps of pc_eval_args as a pass takes them. */
-#ifndef PC_SERVE_EVAL_MAPS_H
-#define PC_SERVE_EVAL_MAPS_H
+#ifndef PC_SERVE_EVAL_INTERNAL_H
+#define PC_SERVE_EVAL_INTERNAL_H
 
 #include "model/forward.h"
 #include "model/native.h"

@@ -1,17 +1,17 @@
-#include "serve/sight.h"
+#include "serve/visibility.h"
 
 #include <stdlib.h>
 
-#include "serve/encoder.h"
+#include "serve/model_calls.h"
 
-void pc__sight_start(pc__sight *sight)
+void pc__visibility_start(pc__visibility *sight)
 {
-    *sight = (pc__sight){.exact = 1};
+    *sight = (pc__visibility){.exact = 1};
     pc__digest_start(&sight->digest, "sight/1");
 }
 
 /* Of what a segment at `start` has before it. */
-static pc__id behind(const pc__sight *sight, int64_t start)
+static pc__id behind(const pc__visibility *sight, int64_t start)
 {
     pc__digest digest = sight->digest;
     pc__digest_u64(&digest, sight->tokens);
@@ -19,13 +19,13 @@ static pc__id behind(const pc__sight *sight, int64_t start)
     return pc__digest_end(&digest);
 }
 
-static int follows(const pc__sight *sight, int64_t start)
+static int follows(const pc__visibility *sight, int64_t start)
 {
     return sight->exact && (!sight->tokens || start > sight->last);
 }
 
-void pc__sight_add(pc__sight *sight, const pc_segment *segment, int64_t start, uint32_t lo,
-                   uint32_t hi)
+void pc__visibility_add(pc__visibility *sight, const pc_segment *segment, int64_t start,
+                        uint32_t lo, uint32_t hi)
 {
     const pc__id *saw = pc__segment_saw(segment);
     size_t end = hi ? hi : segment->tokens;
@@ -51,11 +51,11 @@ static int by_start(const void *a, const void *b)
     return (x > y) - (x < y);
 }
 
-pc_status pc__sight_of(pc__sight *sight, const pc_allocator *mem, const pc_span *spans,
-                       size_t count)
+pc_status pc__visibility_of(pc__visibility *sight, const pc_allocator *mem, const pc_span *spans,
+                            size_t count)
 {
     const pc_span **sorted = pc__calloc(mem, count, sizeof(*sorted));
-    pc__sight_start(sight);
+    pc__visibility_start(sight);
     if (!sorted)
         return PC_ERR_NOMEM;
     for (size_t i = 0; i < count; i++)
@@ -63,12 +63,13 @@ pc_status pc__sight_of(pc__sight *sight, const pc_allocator *mem, const pc_span 
     if (count > 1)
         qsort(sorted, count, sizeof *sorted, by_start);
     for (size_t i = 0; i < count && sight->exact; i++)
-        pc__sight_add(sight, sorted[i]->segment, sorted[i]->start, sorted[i]->lo, sorted[i]->hi);
+        pc__visibility_add(sight, sorted[i]->segment, sorted[i]->start, sorted[i]->lo,
+                           sorted[i]->hi);
     pc__free(mem, sorted);
     return PC_OK;
 }
 
-pc_status pc__sight_note(const pc__sight *sight, pc_segment *segment, int64_t start)
+pc_status pc__visibility_note(const pc__visibility *sight, pc_segment *segment, int64_t start)
 {
     pc__id id;
     if (!follows(sight, start))

@@ -1,4 +1,4 @@
-#include "serve/encoder.h"
+#include "serve/model_calls.h"
 
 #include "model/native.h"
 #include "serve/segment_image.h"
@@ -161,14 +161,14 @@ static pc_status encode(const pc_model *model, pc_cache *cache, const pc_encode_
     return status;
 }
 
-pc_status pc__encode(const pc_model *model, pc_cache *cache, const pc_encode_args *args,
-                     pc_segment **segments)
+pc_status pc__call_encode(const pc_model *model, pc_cache *cache, const pc_encode_args *args,
+                          pc_segment **segments)
 {
     return encode(model, cache, args, 1, segments);
 }
 
-pc_status pc__encode_as_computed(const pc_model *model, pc_cache *cache, const pc_encode_args *args,
-                                 pc_segment **segments)
+pc_status pc__call_encode_as_computed(const pc_model *model, pc_cache *cache,
+                                      const pc_encode_args *args, pc_segment **segments)
 {
     return encode(model, cache, args, 0, segments);
 }
@@ -181,7 +181,7 @@ int pc__segment_is_lossy(const pc_segment *segment)
                && ((const pc__kv *)segment->payload)->shape.dtype == PC_DTYPE_I8);
 }
 
-pc_status pc__host_sequence_new(const pc_model *model, pc_cache *cache, void **sequence)
+pc_status pc__call_sequence_new(const pc_model *model, pc_cache *cache, void **sequence)
 {
     retries again = retries_of(model, 0);
     pc_status status = pc__model_can_go_on(model);
@@ -199,7 +199,7 @@ pc_status pc__host_sequence_new(const pc_model *model, pc_cache *cache, void **s
     return status;
 }
 
-pc_status pc__host_attach(const pc_model *model, pc_cache *cache, void *sequence,
+pc_status pc__call_attach(const pc_model *model, pc_cache *cache, void *sequence,
                           const pc_segment *segment, int64_t start, uint32_t lo, uint32_t hi)
 {
     pc_placement at = {segment->payload, start, lo, hi};
@@ -213,7 +213,7 @@ pc_status pc__host_attach(const pc_model *model, pc_cache *cache, void *sequence
     return status;
 }
 
-pc_status pc__host_fork(const pc_model *model, pc_cache *cache, void *sequence, void **copy)
+pc_status pc__call_fork(const pc_model *model, pc_cache *cache, void *sequence, void **copy)
 {
     retries again = retries_of(model, 0);
     pc_status status;
@@ -230,7 +230,7 @@ pc_status pc__host_fork(const pc_model *model, pc_cache *cache, void *sequence, 
     return status;
 }
 
-pc_status pc__host_truncate(const pc_model *model, void *sequence, size_t count)
+pc_status pc__call_truncate(const pc_model *model, void *sequence, size_t count)
 {
     pc_status status;
     if (!model->ops.truncate)
@@ -242,7 +242,7 @@ pc_status pc__host_truncate(const pc_model *model, void *sequence, size_t count)
     return status;
 }
 
-pc_status pc__host_step(const pc_model *model, pc_cache *cache, const pc_step_args *args)
+pc_status pc__call_step(const pc_model *model, pc_cache *cache, const pc_step_args *args)
 {
     retries again = retries_of(model, args->count);
     pc_status status = PC_OK;
@@ -258,7 +258,7 @@ pc_status pc__host_step(const pc_model *model, pc_cache *cache, const pc_step_ar
     return status;
 }
 
-void pc__host_drop(const pc_model *model, void *sequence)
+void pc__call_drop(const pc_model *model, void *sequence)
 {
     if (!sequence)
         return;

@@ -1,8 +1,8 @@
 /* What a request loads for its parts, whichever way it gathers them (gather_units.c,
  * gather_exact.c): what has come is taken, and what has begun to come, where nothing else has to be
  * computed first. */
-#ifndef PC_SERVE_REQUEST_LOADS_H
-#define PC_SERVE_REQUEST_LOADS_H
+#ifndef PC_SERVE_GATHER_H
+#define PC_SERVE_GATHER_H
 
 #include "serve/request.h"
 

@@ -2,7 +2,7 @@
  * wrong file. */
 #include <stdlib.h>
 
-#include "serve/schema_handle.h"
+#include "serve/schema.h"
 #include "toy_schema.h"
 
 static void items(void)

@@ -1,4 +1,4 @@
-#include "pml/src_file.h"
+#include "pml/source_file.h"
 
 #include <limits.h>
 #include <stdlib.h>
@@ -59,8 +59,8 @@ static pc_status check_text(const pc__pml_env *env, const pc__xml *element, cons
     return PC_OK;
 }
 
-pc_status pc__src_read(const pc__pml_env *env, const pc__xml *element, const char *src, char **text,
-                       size_t *size)
+pc_status pc__source_file_read(const pc__pml_env *env, const pc__xml *element, const char *src,
+                               char **text, size_t *size)
 {
     char *path;
     pc_status status;

@@ -1,7 +1,7 @@
 /* Calls of a model's operations, with the turn that a host's model needs and with what comes back
  * wrapped. */
-#ifndef PC_SERVE_ENCODER_H
-#define PC_SERVE_ENCODER_H
+#ifndef PC_SERVE_MODEL_CALLS_H
+#define PC_SERVE_MODEL_CALLS_H
 
 #include "model/model.h"
 #include "store/cache.h"
@@ -11,22 +11,22 @@
 
 /* Runs ops->encode; segments [range_count] become counted segments with the tokens of their cuts,
  * in the format in which the model's segments are kept. All or none. */
-pc_status pc__encode(const pc_model *model, pc_cache *cache, const pc_encode_args *args,
-                     pc_segment **segments);
+pc_status pc__call_encode(const pc_model *model, pc_cache *cache, const pc_encode_args *args,
+                          pc_segment **segments);
 /* The same in the format in which they are computed: for those that are not kept. */
-pc_status pc__encode_as_computed(const pc_model *model, pc_cache *cache, const pc_encode_args *args,
-                                 pc_segment **segments);
+pc_status pc__call_encode_as_computed(const pc_model *model, pc_cache *cache,
+                                      const pc_encode_args *args, pc_segment **segments);
 /* Its states are less than what was computed: kept in I8, or through a lossy codec. */
 int pc__segment_is_lossy(const pc_segment *segment);
 
 /* The rest, under the model's turn. drop(NULL) does nothing. */
-pc_status pc__host_sequence_new(const pc_model *model, pc_cache *cache, void **sequence);
-pc_status pc__host_attach(const pc_model *model, pc_cache *cache, void *sequence,
+pc_status pc__call_sequence_new(const pc_model *model, pc_cache *cache, void **sequence);
+pc_status pc__call_attach(const pc_model *model, pc_cache *cache, void *sequence,
                           const pc_segment *segment, int64_t start, uint32_t lo, uint32_t hi);
-pc_status pc__host_fork(const pc_model *model, pc_cache *cache, void *sequence, void **copy);
-pc_status pc__host_truncate(const pc_model *model, void *sequence, size_t count);
-pc_status pc__host_step(const pc_model *model, pc_cache *cache, const pc_step_args *args);
-void pc__host_drop(const pc_model *model, void *sequence);
+pc_status pc__call_fork(const pc_model *model, pc_cache *cache, void *sequence, void **copy);
+pc_status pc__call_truncate(const pc_model *model, void *sequence, size_t count);
+pc_status pc__call_step(const pc_model *model, pc_cache *cache, const pc_step_args *args);
+void pc__call_drop(const pc_model *model, void *sequence);
 
 /* The model whose states a segment holds; NULL if it did not come from here. */
 const pc_model *pc__segment_model(const pc_segment *segment);

@@ -1,7 +1,7 @@
 /* The schema handle: a layout bound to a model, and what serving keeps with it: how its parts are
  * encoded and under which keys. */
-#ifndef PC_SERVE_SCHEMA_HANDLE_H
-#define PC_SERVE_SCHEMA_HANDLE_H
+#ifndef PC_SERVE_SCHEMA_H
+#define PC_SERVE_SCHEMA_H
 
 #include "serve/unit_keys.h"
 
@@ -33,23 +33,23 @@ pc_status pc__schema_keys(const pc_schema *schema, const pc__recipe *recipe, con
                           pc__unit_keys **out);
 
 /* What PML needs to know of a model. */
-void pc__serve_env(pc__pml_env *env, const pc_model *model);
+void pc__pml_env_of(pc__pml_env *env, const pc_model *model);
 
 /* Frequencies that depend on the context's length (dynamic NTK, LongRoPE) are fixed per request, by
  * the length that it may reach; states of one regime are never used in another, and no request
  * grows out of its own. A host's model gets its full context length, so that all its segments go
  * together. */
-typedef struct pc__regime {
+typedef struct pc__request_regime {
     uint64_t length; /* for rope_regime_length of the model's operations: one and the same for all
                         lengths of a regime */
     uint64_t key;    /* for store keys */
     uint64_t
         decided; /* the length that has decided; 0: the model's frequencies do not depend on one */
     int64_t end; /* the longest context of this regime; INT64_MAX: no end */
-} pc__regime;
+} pc__request_regime;
 /* Of what may reach `reach` positions; `chosen` decides instead where it is not 0. */
-pc__regime pc__serve_regime(const pc_model *model, uint64_t chosen, int64_t reach);
+pc__request_regime pc__regime_for_length(const pc_model *model, uint64_t chosen, int64_t reach);
 /* Of states that are there. */
-pc__regime pc__serve_regime_of(const pc_model *model, uint64_t key);
+pc__request_regime pc__regime_of_key(const pc_model *model, uint64_t key);
 
 #endif

@@ -1,4 +1,4 @@
-#include "serve/schema_handle.h"
+#include "serve/schema.h"
 
 #include <string.h>
 
@@ -62,14 +62,14 @@ pc_status pc__schema_keys(const pc_schema *schema, const pc__recipe *recipe, con
                           pc__unit_keys **out)
 {
     pc_schema *s = (pc_schema *)(uintptr_t)schema;
-    pc__scopes scopes;
+    pc__request_tenants scopes;
     pc__id id;
-    pc_status status = pc__scopes_init(&scopes, s->model, cache, recipe->encoding, regime, salts,
-                                       salt_count);
+    pc_status status = pc__request_tenants_init(&scopes, s->model, cache, recipe->encoding, regime,
+                                                salts, salt_count);
     *out = NULL;
     if (status < 0)
         return status;
-    id = pc__scopes_id(&scopes, s->tree->length);
+    id = pc__request_tenants_id(&scopes, s->tree->length);
     pthread_mutex_lock(&s->lock);
     *out = find_keys(s, recipe->encoding, regime, &id);
     if (!*out) {
@@ -82,27 +82,29 @@ pc_status pc__schema_keys(const pc_schema *schema, const pc__recipe *recipe, con
         }
     }
     pthread_mutex_unlock(&s->lock);
-    pc__scopes_end(&scopes, &s->model->context->mem);
+    pc__request_tenants_end(&scopes, &s->model->context->mem);
     return status;
 }
 
-pc__regime pc__serve_regime_of(const pc_model *model, uint64_t key)
+pc__request_regime pc__regime_of_key(const pc_model *model, uint64_t key)
 {
     uint64_t length = pc__native_regime_length(model->native, key);
-    return (pc__regime){length, key, key ? length : 0, pc__native_regime_end(model->native, key)};
+    return (pc__request_regime){length, key, key ? length : 0,
+                                pc__native_regime_end(model->native, key)};
 }
 
-pc__regime pc__serve_regime(const pc_model *model, uint64_t chosen, int64_t reach)
+pc__request_regime pc__regime_for_length(const pc_model *model, uint64_t chosen, int64_t reach)
 {
     uint64_t limit = (uint64_t)model->info.context_length, length = chosen      ? chosen
                                                                     : reach > 0 ? (uint64_t)reach
                                                                                 : 1;
-    pc__regime regime;
+    pc__request_regime regime;
     if (!model->native)
-        return (pc__regime){chosen ? chosen : limit, chosen, chosen ? chosen : limit, INT64_MAX};
+        return (pc__request_regime){chosen ? chosen : limit, chosen, chosen ? chosen : limit,
+                                    INT64_MAX};
     if (limit && length > limit)
         length = limit;
-    regime = pc__serve_regime_of(model, pc__native_regime(model->native, length));
+    regime = pc__regime_of_key(model, pc__native_regime(model->native, length));
     regime.decided = regime.key ? length : 0;
     return regime;
 }
@@ -113,7 +115,7 @@ static pc_status tokens_of(void *user, const char *text, size_t size, uint64_t f
     return pc__model_tokens(user, text, size, flags, tokens, count);
 }
 
-void pc__serve_env(pc__pml_env *env, const pc_model *model)
+void pc__pml_env_of(pc__pml_env *env, const pc_model *model)
 {
     const pc_model_info *info = &model->info;
     memset(env, 0, sizeof *env);
@@ -170,7 +172,7 @@ static pc_status new_schema(pc_schema **out, const pc_model *model, const pc__pm
 static void set_env(pc__pml_env *env, const pc_model *model, const pc_schema_options *o,
                     const char *folder, const char *where)
 {
-    pc__serve_env(env, model);
+    pc__pml_env_of(env, model);
     env->flags = o->flags;
     env->max_tokens = o->max_tokens;
     env->base_folder = o->base_folder ? o->base_folder : folder;

@@ -1,6 +1,6 @@
 /* Options of a request, checked and copied, so that the caller's may go. */
-#ifndef PC_SERVE_GENERATE_OPTIONS_H
-#define PC_SERVE_GENERATE_OPTIONS_H
+#ifndef PC_SERVE_GENERATE_H
+#define PC_SERVE_GENERATE_H
 
 #include "model/model.h"
 

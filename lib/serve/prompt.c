@@ -1,4 +1,4 @@
-#include "serve/prompt_handle.h"
+#include "serve/prompt.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -174,7 +174,7 @@ static pc_status resolve(pc_prompt **out, pc_schema *const *schemas, size_t coun
     pc__resolved *resolved;
     pc__pml_env env;
     pc_status status;
-    pc__serve_env(&env, schemas[0]->model);
+    pc__pml_env_of(&env, schemas[0]->model);
     env.flags = flags;
     env.base_folder = folder;
     env.where = where;
@@ -182,7 +182,7 @@ static pc_status resolve(pc_prompt **out, pc_schema *const *schemas, size_t coun
     if (status < 0)
         return status;
     if (schema->model != schemas[0]->model) {
-        pc__serve_env(&env, schema->model);
+        pc__pml_env_of(&env, schema->model);
         env.flags = flags;
         env.base_folder = folder;
         env.where = where;

@@ -1,8 +1,8 @@
 /* The schema string of a file. */
-#ifndef PC_SERVE_RELAY_SCHEMA_H
-#define PC_SERVE_RELAY_SCHEMA_H
+#ifndef PC_SERVE_SCHEMA_RELAY_H
+#define PC_SERVE_SCHEMA_RELAY_H
 
-#include "serve/schema_handle.h"
+#include "serve/schema.h"
 
 /* Without a byte order mark at its start and the line break that an editor has put at its end:
  * neither is part of the template. */

@@ -1,11 +1,11 @@
-#include "pml/text_run.h"
+#include "pml/literal.h"
 
 #include <string.h>
 
 #include "pml/xml.h"
 
-pc_status pc__run_add(pc__text_run *run, pc__piece_kind kind, const char *text, size_t size,
-                      size_t line, size_t column)
+pc_status pc__literal_add(pc__literal *run, pc__piece_kind kind, const char *text, size_t size,
+                          size_t line, size_t column)
 {
     pc_status status;
     if (!size)
@@ -62,7 +62,7 @@ static size_t adjust_piece(const char *from, size_t size, end front, end back, i
 
 /* The end that looks at piece `next`; none is there before the first (-1) and behind the last. What
  * a chat tag makes separates by itself. */
-static end end_of(const pc__text_run *run, size_t next, int ends)
+static end end_of(const pc__literal *run, size_t next, int ends)
 {
     if (next < run->count)
         return run->env->flags & PC_PML_COMPACT && run->pieces[next].kind == PC__PIECE_TEMPLATE
@@ -71,7 +71,7 @@ static end end_of(const pc__text_run *run, size_t next, int ends)
     return ends == PC__BLANKS_ONE ? ONE : DROP;
 }
 
-pc_status pc__run_adjust(pc__text_run *run, int ends)
+pc_status pc__literal_adjust(pc__literal *run, int ends)
 {
     int compact = (run->env->flags & PC_PML_COMPACT) != 0;
     size_t from = 0, at = 0, kept = 0;
@@ -97,7 +97,7 @@ pc_status pc__run_adjust(pc__text_run *run, int ends)
     return PC_OK;
 }
 
-int pc__run_is_blank(const pc__text_run *run)
+int pc__literal_is_blank(const pc__literal *run)
 {
     for (size_t i = 0; i < run->count; i++)
         if (run->pieces[i].kind != PC__PIECE_DOCUMENT)
@@ -105,7 +105,7 @@ int pc__run_is_blank(const pc__text_run *run)
     return pc__xml_is_blank(run->text.data, run->text.size);
 }
 
-int pc__run_ends_apart(const pc__text_run *run)
+int pc__literal_ends_apart(const pc__literal *run)
 {
     return run->pieces[run->count - 1].kind == PC__PIECE_TEMPLATE
            || blank(run->text.data[run->text.size - 1]);
@@ -117,7 +117,7 @@ static int same(const int32_t *a, size_t n, const int32_t *b, size_t m)
 }
 
 /* 1 if document text holds nothing that would become a special token; < 0: error */
-static int plain(const pc__text_run *run)
+static int plain(const pc__literal *run)
 {
     const pc__pml_env *env = run->env;
     size_t from = 0;
@@ -139,7 +139,7 @@ static int plain(const pc__text_run *run)
     return result;
 }
 
-static pc_status piecewise(const pc__text_run *run, int32_t **tokens, size_t *count)
+static pc_status piecewise(const pc__literal *run, int32_t **tokens, size_t *count)
 {
     const pc__pml_env *env = run->env;
     size_t from = 0, capacity = 0;
@@ -164,7 +164,7 @@ static pc_status piecewise(const pc__text_run *run, int32_t **tokens, size_t *co
 
 /* One call for the whole run gives what the model was trained on (words across the border of a
  * tag); that needs special tokens on, so text that looks like one forces the pieces apart. */
-pc_status pc__run_tokens(const pc__text_run *run, int32_t **tokens, size_t *count)
+pc_status pc__literal_tokens(const pc__literal *run, int32_t **tokens, size_t *count)
 {
     int templated = 0, whole;
     pc_status status;
@@ -190,29 +190,29 @@ pc_status pc__run_tokens(const pc__text_run *run, int32_t **tokens, size_t *coun
     return status;
 }
 
-pc_status pc__run_around(pc__text_run *run, const char *before, const char *text, size_t size,
-                         const char *behind, int32_t **tokens, size_t *count)
+pc_status pc__literal_around(pc__literal *run, const char *before, const char *text, size_t size,
+                             const char *behind, int32_t **tokens, size_t *count)
 {
     pc_status status;
     *tokens = NULL;
     *count = 0;
-    PC__TRY(pc__run_add(run, PC__PIECE_TEMPLATE, before, strlen(before), 1, 1), done);
-    PC__TRY(pc__run_add(run, PC__PIECE_DOCUMENT, text, size, 1, 1), done);
-    PC__TRY(pc__run_add(run, PC__PIECE_TEMPLATE, behind, strlen(behind), 1, 1), done);
-    PC__TRY(pc__run_adjust(run, PC__BLANKS_NONE), done);
+    PC__TRY(pc__literal_add(run, PC__PIECE_TEMPLATE, before, strlen(before), 1, 1), done);
+    PC__TRY(pc__literal_add(run, PC__PIECE_DOCUMENT, text, size, 1, 1), done);
+    PC__TRY(pc__literal_add(run, PC__PIECE_TEMPLATE, behind, strlen(behind), 1, 1), done);
+    PC__TRY(pc__literal_adjust(run, PC__BLANKS_NONE), done);
     if (run->text.size) /* a model without a tokenizer can do without */
-        status = pc__run_tokens(run, tokens, count);
+        status = pc__literal_tokens(run, tokens, count);
 done:
     return status;
 }
 
-void pc__run_clear(pc__text_run *run)
+void pc__literal_clear(pc__literal *run)
 {
     run->text.size = 0;
     run->count = 0;
 }
 
-void pc__run_free(pc__text_run *run)
+void pc__literal_free(pc__literal *run)
 {
     pc__free(run->env->mem, run->pieces);
     if (run->text.mem)

@@ -1,4 +1,4 @@
-#include "serve/scopes.h"
+#include "serve/request_tenants.h"
 
 #include <string.h>
 
@@ -17,8 +17,8 @@ static pc_key_parts common(const pc_model *model, uint32_t encoding, uint64_t re
     return base;
 }
 
-static void set_scope(pc__scope *scope, pc_key_parts *base, int64_t first, const void *salt,
-                      size_t size)
+static void set_scope(pc__request_tenant *scope, pc_key_parts *base, int64_t first,
+                      const void *salt, size_t size)
 {
     base->salt = salt;
     base->salt_size = size;
@@ -27,8 +27,9 @@ static void set_scope(pc__scope *scope, pc_key_parts *base, int64_t first, const
     scope->base = pc__base_key(base);
 }
 
-pc_status pc__scopes_init(pc__scopes *scopes, const pc_model *model, const pc_cache *cache,
-                          uint32_t encoding, uint64_t regime, const pc_salt *salts, size_t count)
+pc_status pc__request_tenants_init(pc__request_tenants *scopes, const pc_model *model,
+                                   const pc_cache *cache, uint32_t encoding, uint64_t regime,
+                                   const pc_salt *salts, size_t count)
 {
     pc_key_parts base = common(model, encoding, regime);
     size_t size = 0;
@@ -46,13 +47,13 @@ pc_status pc__scopes_init(pc__scopes *scopes, const pc_model *model, const pc_ca
     return PC_OK;
 }
 
-void pc__scopes_end(pc__scopes *scopes, const pc_allocator *mem)
+void pc__request_tenants_end(pc__request_tenants *scopes, const pc_allocator *mem)
 {
     pc__free(mem, scopes->more);
     memset(scopes, 0, sizeof *scopes);
 }
 
-const pc__scope *pc__scope_at(const pc__scopes *scopes, int64_t position)
+const pc__request_tenant *pc__request_tenant_at(const pc__request_tenants *scopes, int64_t position)
 {
     size_t lo = 0, hi = scopes->count;
     while (lo < hi) {
@@ -65,7 +66,7 @@ const pc__scope *pc__scope_at(const pc__scopes *scopes, int64_t position)
     return lo ? &scopes->more[lo - 1] : &scopes->own;
 }
 
-pc__id pc__scopes_id(const pc__scopes *scopes, int64_t end)
+pc__id pc__request_tenants_id(const pc__request_tenants *scopes, int64_t end)
 {
     pc__digest d;
     if (!scopes->count || scopes->more[0].first >= end)

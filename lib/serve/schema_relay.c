@@ -5,8 +5,8 @@
 #include "base/options.h"
 #include "pml/relay.h"
 #include "pml/xml.h"
-#include "serve/prompt_handle.h"
-#include "serve/relay_schema.h"
+#include "serve/prompt.h"
+#include "serve/schema_relay.h"
 
 #define LIMIT_BYTES ((size_t)64 << 20) /* of a file */
 
@@ -106,7 +106,7 @@ pc_status pc_schema_from_relay(pc_schema **out, const pc_model *model, const pc_
     source.system_size = system.size;
     source.tokens = r.tokens;
     source.token_count = r.token_count;
-    pc__serve_env(&env, model);
+    pc__pml_env_of(&env, model);
     env.where = source.where;
     PC__TRY(pc__relay_tree(&tree, &env, &source), done);
     status = pc__schema_from_tree(out, model, tree);
@@ -136,7 +136,7 @@ pc_status pc_prompt_fill(pc_prompt **out, const pc_schema *schema, const char *g
     *out = NULL;
     if (!schema || (!given && size))
         return pc__fail(PC_ERR_INVALID, "pc_prompt_fill: schema or text is NULL");
-    pc__serve_env(&env, schema->model);
+    pc__pml_env_of(&env, schema->model);
     env.where = "prompt";
     status = pc__relay_user(&env, schema->tree, given ? given : "", size, &tokens, &count);
     return status < 0 ? status : fill(out, schema, &env, tokens, count);
@@ -156,7 +156,7 @@ pc_status pc_prompt_fill_tokens(pc_prompt **out, const pc_schema *schema, const 
         return pc__fail(PC_ERR_INVALID, "pc_prompt_fill_tokens: schema is NULL");
     if ((status = check_ids(schema->model, "pc_prompt_fill_tokens", given, given_count)) < 0)
         return status;
-    pc__serve_env(&env, schema->model);
+    pc__pml_env_of(&env, schema->model);
     env.where = "prompt";
     status = pc__relay_user_tokens(&env, schema->tree, given, given_count, &tokens, &count);
     return status < 0 ? status : fill(out, schema, &env, tokens, count);

@@ -1,6 +1,6 @@
 /* One prompt that an answer goes on from, by way of a memo: pc_prefill's way, for serving. */
-#ifndef PC_SERVE_PREFILL_INPUTS_H
-#define PC_SERVE_PREFILL_INPUTS_H
+#ifndef PC_SERVE_PREFILL_H
+#define PC_SERVE_PREFILL_H
 
 #include "model/model.h"
 

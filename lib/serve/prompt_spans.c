@@ -2,9 +2,9 @@
 #include <string.h>
 
 #include "attn/kv.h"
-#include "serve/encoder.h"
-#include "serve/prompt_handle.h"
-#include "serve/sight.h"
+#include "serve/model_calls.h"
+#include "serve/prompt.h"
+#include "serve/visibility.h"
 
 static int64_t relative(const pc_model *model, const pc_segment *segment, size_t token)
 {
@@ -86,11 +86,11 @@ static void fill_parts(pc_prompt *prompt, const pc_span *spans, int64_t start, s
 
 static pc_status judge(pc_prompt *prompt)
 {
-    pc__sight sight = {.exact = 0};
+    pc__visibility sight = {.exact = 0};
     pc_status status = PC_OK;
     if (prompt->model->native)
-        status = pc__sight_of(&sight, &prompt->model->context->mem, prompt->given,
-                              prompt->given_count);
+        status = pc__visibility_of(&sight, &prompt->model->context->mem, prompt->given,
+                                   prompt->given_count);
     prompt->given_exact = sight.exact;
     return status;
 }

@@ -1,4 +1,4 @@
-#include "pml/names_rule.h"
+#include "pml/pml_names.h"
 
 #include <stdio.h>
 #include <string.h>

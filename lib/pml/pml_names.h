@@ -1,7 +1,7 @@
 /* Names of schemas, modules and parameters: [a-zA-Z_][a-zA-Z0-9_.-]*, and not a tag of the
  * language. */
-#ifndef PC_PML_NAMES_RULE_H
-#define PC_PML_NAMES_RULE_H
+#ifndef PC_PML_NAMES_H
+#define PC_PML_NAMES_H
 
 #include "pml/xml.h"
 

@@ -1,0 +1,11 @@
+/* Text of src= (upstream study 1.1): a UTF-8 file in the folder of the schema, taken as it is. */
+#ifndef PC_PML_SOURCE_FILE_H
+#define PC_PML_SOURCE_FILE_H
+
+#include "pml/schema_tree.h"
+#include "pml/xml.h"
+
+pc_status pc__source_file_read(const pc__pml_env *env, const pc__xml *element, const char *src,
+                               char **text, size_t *size);
+
+#endif

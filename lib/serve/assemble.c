@@ -1,0 +1,185 @@
+/* Puts the sequence of a request together: attaches what is at hand, computes the rest. */
+#include <stdlib.h>
+
+#include "serve/request.h"
+
+typedef struct row {
+    int64_t position;
+    int32_t token;
+    uint32_t part;
+} row;
+
+typedef struct prefill {
+    pc__request *request;
+    row *rows;
+    size_t count;
+    /* the row behind which the answer starts: the highest position, of equal ones the last */
+    size_t last;
+    pc_step_row *step_rows;
+    float *logits;
+} prefill;
+
+static pc_status collect_rows(prefill *f)
+{
+    pc__request *r = f->request;
+    f->rows = pc__calloc(&r->model->context->mem, r->tokens, sizeof *f->rows);
+    f->step_rows = pc__calloc(&r->model->context->mem, r->tokens, sizeof *f->step_rows);
+    if (!f->rows || !f->step_rows)
+        return PC_ERR_NOMEM;
+    for (size_t p = 0; p < r->prompt->part_count; p++) {
+        const pc__part *part = &r->prompt->parts[p];
+        for (size_t t = 0; t < part->count; t++)
+            if (!r->segments[p] || r->again[r->first[p] + t])
+                f->rows[f->count++] = (row){pc__prompt_position(r->prompt, p, t), part->tokens[t],
+                                            (uint32_t)p};
+    }
+    return PC_OK;
+}
+
+static int by_position(const void *a, const void *b)
+{
+    const row *x = a, *y = b;
+    if (x->position != y->position)
+        return x->position < y->position ? -1 : 1;
+    return x->part < y->part ? -1 : x->part > y->part;
+}
+
+static int by_part(const void *a, const void *b)
+{
+    const row *x = a, *y = b;
+    if (x->part != y->part)
+        return x->part < y->part ? -1 : 1;
+    return x->position < y->position ? -1 : x->position > y->position;
+}
+
+/* Sorts the rows by position; 0 if two claim the same one (text between modules may run into the
+ * next module's range). */
+static int order_rows(prefill *f)
+{
+    int distinct = 1;
+    qsort(f->rows, f->count, sizeof *f->rows, by_position);
+    for (size_t i = 1; i < f->count; i++)
+        distinct &= f->rows[i].position > f->rows[i - 1].position;
+    if (f->request->options->baseline == PC_BASELINE_CONTIGUOUS) {
+        for (size_t i = 0; i < f->count; i++)
+            f->rows[i].position = (int64_t)i;
+        f->request->next_position = (int64_t)f->count;
+        distinct = 1;
+    }
+    if (!distinct)
+        qsort(f->rows, f->count, sizeof *f->rows, by_part);
+    for (size_t i = 0; i < f->count; i++)
+        if (f->rows[i].position >= f->rows[f->last].position)
+            f->last = i;
+    return distinct;
+}
+
+/* Under PC_VISIBLE_ALL a new token also sees what stands behind it, which no prefill does. */
+static void judge_order(prefill *f)
+{
+    pc__request *r = f->request;
+    if (r->options->visibility != PC_VISIBLE_ALL || !f->count)
+        return;
+    for (size_t p = 0; p < r->prompt->part_count; p++)
+        if (r->segments[p] && r->prompt->parts[p].start > f->rows[0].position)
+            r->stats.exactness = PC_APPROXIMATE;
+}
+
+/* The stretches of a segment that are not computed again. */
+static pc_status attach_part(pc__request *r, void *sequence, size_t p)
+{
+    const pc_span *given = p < r->prompt->given_count ? &r->prompt->given[p] : NULL;
+    int64_t start = given ? given->start : r->prompt->parts[p].start;
+    size_t count = r->prompt->parts[p].count, before = given ? given->lo : 0;
+    const uint8_t *again = r->again + r->first[p];
+    pc_status status = PC_OK;
+    for (size_t lo = 0, hi; lo < count && status >= 0; lo = hi + 1) {
+        for (hi = lo; hi < count && !again[hi];)
+            hi++;
+        if (hi > lo)
+            status = pc__call_attach(r->model, r->cache, sequence, r->segments[p], start,
+                                     (uint32_t)(before + lo), (uint32_t)(before + hi));
+    }
+    return status;
+}
+
+static pc_status attach_all(pc__request *r, void *sequence)
+{
+    pc_status status = PC_OK;
+    for (size_t p = 0; p < r->prompt->part_count && status >= 0; p++)
+        if (r->segments[p])
+            status = attach_part(r, sequence, p);
+    return status;
+}
+
+static pc_status step(prefill *f, void *sequence, size_t first, size_t end)
+{
+    const pc__request *r = f->request;
+    pc_step_args args = {.struct_size = sizeof args};
+    pc_status status = pc__request_poll(r);
+    for (size_t i = first; i < end; i++)
+        f->step_rows[i] = (pc_step_row){sequence, f->rows[i].position, f->rows[i].token,
+                                        i == f->last};
+    args.rows = f->step_rows + first;
+    args.count = end - first;
+    args.logits = f->logits;
+    args.visibility = r->options->visibility;
+    args.rope_regime_length = r->regime.length;
+    args.cancelled = r->options->cancelled;
+    args.cancel_user = r->options->cancel_user;
+    return status < 0 ? status : pc__call_step(r->model, r->cache, &args);
+}
+
+static pc_status step_all(prefill *f, void *sequence, int distinct)
+{
+    pc_status status = PC_OK;
+    if (distinct)
+        return step(f, sequence, 0, f->count);
+    for (size_t first = 0, end; first < f->count && status >= 0; first = end) {
+        for (end = first + 1; end < f->count && f->rows[end].part == f->rows[first].part;)
+            end++;
+        status = step(f, sequence, first, end);
+    }
+    return status;
+}
+
+/* What the sequence has of its own, for those who shorten it or look at it. */
+static pc_status note_own(const prefill *f)
+{
+    pc__request *r = f->request;
+    r->own = pc__calloc(&r->model->context->mem, f->count, sizeof *r->own);
+    if (!r->own)
+        return PC_ERR_NOMEM;
+    for (size_t i = 0; i < f->count; i++)
+        r->own[i] = f->rows[i].token;
+    r->own_count = f->count;
+    r->own_last = f->count && f->last + 1 == f->count ? f->rows[f->last].position : -1;
+    return PC_OK;
+}
+
+pc_status pc__assemble(pc__request *r, void **sequence, float *logits)
+{
+    prefill f = {.request = r, .logits = logits};
+    double started = pc__now();
+    pc_status status;
+    int distinct = 1;
+    *sequence = NULL;
+    PC__TRY(collect_rows(&f), done);
+    distinct = order_rows(&f);
+    judge_order(&f);
+    PC__TRY(note_own(&f), done);
+    PC__TRY(pc__call_sequence_new(r->model, r->cache, sequence), done);
+    PC__TRY(attach_all(r, *sequence), done);
+    r->stats.seconds_assemble += pc__now() - started;
+    started = pc__now();
+    status = step_all(&f, *sequence, distinct);
+    r->stats.seconds_prefill += pc__now() - started;
+done:
+    if (status < 0) {
+        pc__call_drop(r->model, *sequence);
+        *sequence = NULL;
+    }
+    pc__free(&r->model->context->mem, f.rows);
+    pc__free(&r->model->context->mem, f.step_rows);
+    return status;
+}

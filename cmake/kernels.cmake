@@ -12,7 +12,10 @@ if(NOT PC_DEBUG_KERNELS AND NOT PC_SANITIZE
 endif()
 file(GLOB_RECURSE memo_kernels lib/memo/gradient.c lib/memo/loops*.c lib/memo/projector*.c
   lib/memo/scan*.c lib/memo/trainer.c lib/memo/vector_ops*.c)
-file(GLOB kernels lib/attn/*.c lib/attn/cpu/*.c lib/model/*_part.c lib/model/dequant*.c lib/model/embed.c
+file(GLOB kernels lib/attn/*.c lib/attn/cpu/*.c
+  lib/model/attention_part.c lib/model/convolution_part.c lib/model/maps_part.c
+  lib/model/mlp_part.c lib/model/relative_part.c
+  lib/model/dequant.c lib/model/dequant_256.c lib/model/dequant_32.c lib/model/embed.c
   lib/model/forward.c lib/model/grid_rows.c lib/model/heads.c lib/model/tensor_check.c
   lib/model/unweave.c lib/store/codec/*.c)
 set_property(SOURCE ${kernels} ${memo_kernels} APPEND PROPERTY COMPILE_OPTIONS ${PC_KERNEL_OPTIONS})

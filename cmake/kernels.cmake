@@ -41,7 +41,7 @@ if(CMAKE_SYSTEM_PROCESSOR MATCHES "x86_64|AMD64")
   foreach(level avx2 avx512 avx512vnni avx512bf16)
     file(GLOB_RECURSE ${level}_files lib/attn/cpu/*_${level}.c lib/memo/*_${level}.c)
   endforeach()
-  file(GLOB amx_files lib/attn/cpu/kernels_amx*.c)
+  file(GLOB amx_files lib/attn/cpu/kernels_amx*.c lib/attn/cpu/*_amx.c)
   foreach(level avx2 avx512 avx512vnni avx512bf16 amx)
     set_property(SOURCE ${${level}_files} APPEND PROPERTY COMPILE_OPTIONS ${${level}})
     # Compilers take up to a minute for one of these under AddressSanitizer. Fuzzers do without all of

@@ -53,7 +53,7 @@ typedef struct pc__backend {
     pc_status (*linear_new)(pc__linear **out, pc_context *context, size_t out_features,
                             size_t in_features, uint32_t compute, const pc__weight_source *source,
                             const float *bias);
-    int (*grids)(void); /* 1: computing on a grid is faster here than with expanded weights */
+    int (*keeps_quantised)(void); /* 1: computing on a grid is faster here than with expanded weights */
     /* Brings the weights of many small layers into one block of memory, which large pages can
      * serve; NULLs among them are none. *block, NULL where it would not help, lives as long as they
      * do and goes to `release`. */

@@ -152,7 +152,7 @@ typedef struct pc__kernels {
     pc__attend_fn attend_f32, attend_bf16, attend_f16,
         attend_i8; /* by the dtype of K and V; see pc__attend_of */
     pc__panel_fn panel_f32, panel_bf16;
-    pc__grid_fn grid;
+    pc__grid_fn panel_quantised;
     pc__cut_fn cut;
     void (*silu_gate)(float *x, const float *up, size_t count); /* x = x / (1 + exp(-x)) * up */
     void (*gelu)(float *x,

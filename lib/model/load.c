@@ -172,7 +172,7 @@ static int is_f32(const pc__weights *weights)
 static uint32_t on_grids(const pc__weights *weights, const pc_model_options *options)
 {
     int narrow = options->compute == PC_DTYPE_I8;
-    if (!narrow && (options->compute != PC_DTYPE_DEFAULT || !pc__cpu_backend()->grids()))
+    if (!narrow && (options->compute != PC_DTYPE_DEFAULT || !pc__cpu_backend()->keeps_quantised()))
         return 0;
     for (size_t i = 0; i < pc__weights_count(weights); i++)
         if (pc__ttype_grid(pc__weights_at(weights, i)->type).bits)

@@ -10,7 +10,7 @@ import subprocess
 import sys
 
 LEVELS = ["base", "avx2", "avx512", "avx512vnni", "avx512bf16", "amx"]
-NAMES = [("amx", r"^kernels_amx"), ("avx512bf16", r"_avx512bf16\."), ("avx512vnni", r"_avx512vnni\."),
+NAMES = [("amx", r"^kernels_amx|_amx\."), ("avx512bf16", r"_avx512bf16\."), ("avx512vnni", r"_avx512vnni\."),
          ("avx512", r"_avx512\."), ("avx2", r"_avx2\.")]
 # Legacy prefixes and REX, then the first byte of the opcode.
 PREFIXES = {"66", "f2", "f3", "f0", "2e", "36", "3e", "26", "64", "65", "67"}

@@ -120,7 +120,7 @@ static void same_as_reference(pc__grid grid, size_t groups, size_t rows, size_t 
                           rows % 2 ? panel : NULL};
     pc__grid_c(&task);
     task.y = got;
-    best->grid(&task);
+    best->panel_quantised(&task);
     CHECK(!memcmp(want, got, sizeof want)); /* and nothing beyond the width */
     free(panel);
 }

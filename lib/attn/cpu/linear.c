@@ -116,7 +116,7 @@ fail:
 
 int pc__linear_grids(void)
 {
-    return pc__kernels_get()->grid != pc__kernels_c.grid;
+    return pc__kernels_get()->panel_quantised != pc__kernels_c.panel_quantised;
 }
 
 void pc__linear_free(pc__linear *linear)

@@ -141,7 +141,7 @@ static void run_panel(const pc__linear *linear, const pc__linear_input *input, f
                           linear->out,
                           width,
                           next < w->set.count ? w->set.weights + next * w->set.bytes : NULL};
-    pc__kernels_get()->grid(&task);
+    pc__kernels_get()->panel_quantised(&task);
     pc__panel_add_bias(linear, first, width, input->count, y);
 }
 

@@ -1,6 +1,6 @@
 #include "pml/layout.h"
 
-static int64_t place(pc__node *node, int64_t start)
+static int64_t place_node(pc__node *node, int64_t start)
 {
     int64_t at = start, longest = 0;
     node->start = start;
@@ -13,12 +13,12 @@ static int64_t place(pc__node *node, int64_t start)
         break; /* its length is given */
     case PC__NODE_MODULE:
         for (size_t i = 0; i < node->child_count; i++)
-            at = place(node->children[i], at);
+            at = place_node(node->children[i], at);
         node->length = at - start;
         break;
     case PC__NODE_UNION:
         for (size_t i = 0; i < node->child_count; i++) {
-            int64_t length = place(node->children[i], start) - start;
+            int64_t length = place_node(node->children[i], start) - start;
             longest = length > longest ? length : longest;
         }
         node->length = longest;
@@ -35,7 +35,7 @@ static const char *kind_name(const pc__node *node)
 
 pc_status pc__layout(pc__schema_tree *tree, const pc__pml_env *env)
 {
-    tree->length = place(tree->root, 0);
+    tree->length = place_node(tree->root, 0);
     if (env->context_length <= 0 || tree->length <= env->context_length)
         return PC_OK;
     for (size_t i = 1; i < tree->node_count; i++) {

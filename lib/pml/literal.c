@@ -28,7 +28,7 @@ pc_status pc__literal_add(pc__literal *run, pc__piece_kind kind, const char *tex
     return PC_OK;
 }
 
-static int blank(char c)
+static int is_blank_char(char c)
 {
     return pc__xml_is_blank(&c, 1);
 }
@@ -41,15 +41,15 @@ static size_t adjust_piece(const char *from, size_t size, end front, end back, i
                            char *out, size_t at)
 {
     size_t lead = 0, tail = 0;
-    while (front != KEEP && lead < size && blank(from[lead]))
+    while (front != KEEP && lead < size && is_blank_char(from[lead]))
         lead++;
-    while (back != KEEP && tail < size - lead && blank(from[size - 1 - tail]))
+    while (back != KEEP && tail < size - lead && is_blank_char(from[size - 1 - tail]))
         tail++;
     if (lead && front == ONE && (lead < size || back != DROP))
         out[at++] = ' ';
     for (size_t i = lead; i < size - tail; i++) {
-        if (compact && blank(from[i])) {
-            if (i == lead || !blank(from[i - 1]))
+        if (compact && is_blank_char(from[i])) {
+            if (i == lead || !is_blank_char(from[i - 1]))
                 out[at++] = ' ';
         } else {
             out[at++] = from[i];
@@ -108,16 +108,16 @@ int pc__literal_is_blank(const pc__literal *run)
 int pc__literal_ends_apart(const pc__literal *run)
 {
     return run->pieces[run->count - 1].kind == PC__PIECE_TEMPLATE
-           || blank(run->text.data[run->text.size - 1]);
+           || is_blank_char(run->text.data[run->text.size - 1]);
 }
 
-static int same(const int32_t *a, size_t n, const int32_t *b, size_t m)
+static int equal_tokens(const int32_t *a, size_t n, const int32_t *b, size_t m)
 {
     return n == m && !memcmp(a, b, n * sizeof *a);
 }
 
 /* 1 if document text holds nothing that would become a special token; < 0: error */
-static int plain(const pc__literal *run)
+static int is_free_of_specials(const pc__literal *run)
 {
     const pc__pml_env *env = run->env;
     size_t from = 0;
@@ -132,14 +132,14 @@ static int plain(const pc__literal *run)
         pc_status status = env->tokens(env->tokens_user, text, size, 0, &a, &n);
         if (status >= 0)
             status = env->tokens(env->tokens_user, text, size, PC_TOKENIZE_SPECIAL, &b, &m);
-        result = status < 0 ? status : same(a, n, b, m);
+        result = status < 0 ? status : equal_tokens(a, n, b, m);
         pc__free(env->mem, a);
         pc__free(env->mem, b);
     }
     return result;
 }
 
-static pc_status piecewise(const pc__literal *run, int32_t **tokens, size_t *count)
+static pc_status tokens_by_piece(const pc__literal *run, int32_t **tokens, size_t *count)
 {
     const pc__pml_env *env = run->env;
     size_t from = 0, capacity = 0;
@@ -172,7 +172,7 @@ pc_status pc__literal_tokens(const pc__literal *run, int32_t **tokens, size_t *c
     *count = 0;
     for (size_t i = 0; i < run->count; i++)
         templated |= run->pieces[i].kind == PC__PIECE_TEMPLATE;
-    whole = templated ? plain(run) : 1;
+    whole = templated ? is_free_of_specials(run) : 1;
     if (whole < 0)
         return whole;
     if (whole)
@@ -180,7 +180,7 @@ pc_status pc__literal_tokens(const pc__literal *run, int32_t **tokens, size_t *c
                                   run->text.size, templated ? PC_TOKENIZE_SPECIAL : 0, tokens,
                                   count);
     else
-        status = piecewise(run, tokens, count);
+        status = tokens_by_piece(run, tokens, count);
     if (status < 0) {
         pc__free(run->env->mem, *tokens);
         *tokens = NULL;

@@ -3,17 +3,17 @@
 #include <stdio.h>
 #include <string.h>
 
-static int letter(char c)
+static int is_letter(char c)
 {
     return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || c == '_';
 }
 
-static int well_formed(const char *name)
+static int is_well_formed(const char *name)
 {
-    if (!letter(*name))
+    if (!is_letter(*name))
         return 0;
     for (const char *c = name; *c; c++)
-        if (!letter(*c) && !(*c >= '0' && *c <= '9') && *c != '.' && *c != '-')
+        if (!is_letter(*c) && !(*c >= '0' && *c <= '9') && *c != '.' && *c != '-')
             return 0;
     return 1;
 }
@@ -39,7 +39,7 @@ const char *pc__name_attribute(const char *where, const pc__xml *element, const 
     const char *name = pc__xml_attribute_of(element, "name");
     if (!name)
         pc__xml_fault(where, element, "<%s> has no name", what);
-    else if (!well_formed(name))
+    else if (!is_well_formed(name))
         pc__xml_fault(where, element,
                       "'%.60s' is no %s name (a letter or '_', then letters, digits, '_', '.',"
                       " '-')",

@@ -6,17 +6,15 @@
 #include "pml/literal.h"
 
 /* A schema string taken apart: what stands before, between and behind its two slots. */
-typedef struct template
-{
+typedef struct relay_template {
     const pc__relay_source *source;
     pc__bytes part[3];
     size_t slots; /* seen so far */
-}
-template;
+} relay_template;
 
 /* PC_ERR_PML with the place of a byte of the schema string. */
-static pc_status fault(const template *t, size_t at, const char *cause, const char *what,
-                       size_t what_size)
+static pc_status template_fault(const relay_template *t, size_t at, const char *cause,
+                                const char *what, size_t what_size)
 {
     size_t line = 1, column = 1;
     for (size_t i = 0; i < at; i++) {
@@ -27,39 +25,40 @@ static pc_status fault(const template *t, size_t at, const char *cause, const ch
                     (int)(what_size < 40 ? what_size : 40), what);
 }
 
-static int starts(const char *text, size_t size, const char *with)
+static int starts_with(const char *text, size_t size, const char *with)
 {
     size_t n = strlen(with);
     return size >= n && !memcmp(text, with, n);
 }
 
 /* A slot begins at `at`. */
-static pc_status slot(template *t, size_t at, size_t *size)
+static pc_status slot(relay_template *t, size_t at, size_t *size)
 {
     const char *text = t->source->format + at, *close;
     size_t left = t->source->format_size - at;
-    if (starts(text, left, PC__RELAY_SYSTEM)) {
+    if (starts_with(text, left, PC__RELAY_SYSTEM)) {
         *size = strlen(PC__RELAY_SYSTEM);
         if (t->slots)
-            return fault(t, at, "a second " PC__RELAY_SYSTEM, "", 0);
-    } else if (starts(text, left, PC__RELAY_USER)) {
+            return template_fault(t, at, "a second " PC__RELAY_SYSTEM, "", 0);
+    } else if (starts_with(text, left, PC__RELAY_USER)) {
         *size = strlen(PC__RELAY_USER);
         if (t->slots != 1)
-            return fault(t, at,
-                         t->slots ? "a second " PC__RELAY_USER
-                                  : PC__RELAY_USER " stands before " PC__RELAY_SYSTEM,
-                         "", 0);
+            return template_fault(t, at,
+                                  t->slots ? "a second " PC__RELAY_USER
+                                           : PC__RELAY_USER " stands before " PC__RELAY_SYSTEM,
+                                  "", 0);
     } else {
         close = memchr(text, '}', left);
-        return close && starts(text, left, "{__")
-                   ? fault(t, at, "there is no such slot: ", text, (size_t)(close - text) + 1)
-                   : fault(t, at, "a brace of the text must be doubled: ", text, 1);
+        return close && starts_with(text, left, "{__")
+                   ? template_fault(t, at, "there is no such slot: ", text,
+                                    (size_t)(close - text) + 1)
+                   : template_fault(t, at, "a brace of the text must be doubled: ", text, 1);
     }
     t->slots++;
     return PC_OK;
 }
 
-static pc_status take_apart(template *t)
+static pc_status parse_template(relay_template *t)
 {
     const char *text = t->source->format;
     size_t size = t->source->format_size, n;
@@ -68,14 +67,14 @@ static pc_status take_apart(template *t)
         int brace = text[i] == '{' || text[i] == '}';
         n = brace && i + 1 < size && text[i + 1] == text[i] ? 2 : 1;
         if (brace && n == 1 && text[i] == '}')
-            return fault(t, i, "a brace of the text must be doubled: ", text + i, 1);
+            return template_fault(t, i, "a brace of the text must be doubled: ", text + i, 1);
         status = brace && n == 1 ? slot(t, i, &n) : pc__bytes_add(&t->part[t->slots], text + i, 1);
         if (status < 0)
             return status;
     }
     if (t->slots < 2)
-        return fault(t, size, "it ends without ", t->slots ? PC__RELAY_USER : PC__RELAY_SYSTEM,
-                     strlen(PC__RELAY_USER));
+        return template_fault(t, size, "it ends without ",
+                              t->slots ? PC__RELAY_USER : PC__RELAY_SYSTEM, strlen(PC__RELAY_USER));
     return PC_OK;
 }
 
@@ -84,7 +83,7 @@ static int is_blank(char c)
     return c == ' ' || c == '\t' || c == '\n' || c == '\r';
 }
 
-static const char *strip(const char *text, size_t *size)
+static const char *strip_blanks(const char *text, size_t *size)
 {
     while (*size && is_blank(text[*size - 1]))
         --*size;
@@ -101,11 +100,11 @@ static pc_status add_text(pc__bytes *to, const char *text)
 }
 
 /* The chat template says the same in parts. */
-static pc_status from_chat(template *t, const pc__chat *chat)
+static pc_status template_from_chat(relay_template *t, const pc__chat *chat)
 {
     const pc__chat_pieces *p = &chat->pieces;
     size_t size = t->source->system_size;
-    int empty = !t->source->tokens && (strip(t->source->system, &size), !size);
+    int empty = !t->source->tokens && (strip_blanks(t->source->system, &size), !size);
     int joined = !empty && chat->system_joins_user;
     pc_status status = pc__chat_can(chat, empty || t->source->tokens ? "user" : "system");
     if (status >= 0)
@@ -142,11 +141,11 @@ static pc_status add_bos(const pc__pml_env *env, int32_t **tokens, size_t *count
 }
 
 /* The text that all requests share. */
-static pc_status fill_text(const pc__pml_env *env, const template *t, pc__node *node)
+static pc_status fill_text(const pc__pml_env *env, const relay_template *t, pc__node *node)
 {
     const pc__relay_source *s = t->source;
     size_t size = s->system_size;
-    const char *system = strip(s->system, &size);
+    const char *system = strip_blanks(s->system, &size);
     pc__literal run = {.env = env};
     pc_status status = PC_OK;
     if (s->tokens) {
@@ -171,8 +170,8 @@ done:
     return status;
 }
 
-static pc_status add_node(pc__schema_tree *tree, const pc__pml_env *env, pc__node_kind kind,
-                          const char *path, pc__node **out)
+static pc_status add_relay_node(pc__schema_tree *tree, const pc__pml_env *env, pc__node_kind kind,
+                                const char *path, pc__node **out)
 {
     pc__node *node = pc__calloc(env->mem, 1, sizeof *node);
     if (!node)
@@ -189,7 +188,8 @@ static pc_status add_node(pc__schema_tree *tree, const pc__pml_env *env, pc__nod
     return (node->path = pc__strdup(env->mem, path)) ? PC_OK : PC_ERR_NOMEM;
 }
 
-static pc_status build(pc__schema_tree *tree, const pc__pml_env *env, const template *t)
+static pc_status build_relay_tree(pc__schema_tree *tree, const pc__pml_env *env,
+                                  const relay_template *t)
 {
     const char *between = t->part[1].data ? t->part[1].data : "";
     pc__literal run = {.env = env};
@@ -201,16 +201,16 @@ static pc_status build(pc__schema_tree *tree, const pc__pml_env *env, const temp
     if (!tree->nodes || !tree->name || !tree->slot_lead)
         return status;
     PC__TRY(pc__strmap_new(&tree->paths, env->mem, 0), done);
-    PC__TRY(add_node(tree, env, PC__NODE_MODULE, "", &tree->root), done);
+    PC__TRY(add_relay_node(tree, env, PC__NODE_MODULE, "", &tree->root), done);
     status = PC_ERR_NOMEM;
     tree->root->name = pc__strdup(env->mem, t->source->name);
     tree->root->children = pc__calloc(env->mem, 2, sizeof *tree->root->children);
     if (!tree->root->name || !tree->root->children)
         goto done;
-    PC__TRY(add_node(tree, env, PC__NODE_TEXT, "", &text), done);
+    PC__TRY(add_relay_node(tree, env, PC__NODE_TEXT, "", &text), done);
     text->in_system = 1;
     PC__TRY(fill_text(env, t, text), done);
-    PC__TRY(add_node(tree, env, PC__NODE_SLOT, "/user", &tree->slot), done);
+    PC__TRY(add_relay_node(tree, env, PC__NODE_SLOT, "/user", &tree->slot), done);
     tree->slot->uncached = 1;
     tree->slot->text = pc__strdup(env->mem, t->part[2].data ? t->part[2].data : "");
     status = tree->slot->text ? PC_OK : PC_ERR_NOMEM;
@@ -227,16 +227,16 @@ done:
 pc_status pc__relay_tree(pc__schema_tree **out, const pc__pml_env *env,
                          const pc__relay_source *source)
 {
-    template t = {.source = source};
+    relay_template t = {.source = source};
     pc__schema_tree *tree = NULL;
     pc_status status;
     *out = NULL;
     for (size_t i = 0; i < 3; i++)
         t.part[i].mem = env->mem;
-    status = source->format ? take_apart(&t) : from_chat(&t, env->chat);
+    status = source->format ? parse_template(&t) : template_from_chat(&t, env->chat);
     if (status >= 0) {
         tree = pc__calloc(env->mem, 1, sizeof *tree);
-        status = tree ? build(tree, env, &t) : PC_ERR_NOMEM;
+        status = tree ? build_relay_tree(tree, env, &t) : PC_ERR_NOMEM;
     }
     for (size_t i = 0; i < 3; i++)
         pc__bytes_free(&t.part[i]);
@@ -256,7 +256,7 @@ pc_status pc__relay_user(const pc__pml_env *env, const pc__schema_tree *tree, co
     size_t lead = tree->lead_count;
     pc__literal run = {.env = env};
     pc_status status;
-    text = strip(text, &size);
+    text = strip_blanks(text, &size);
     status = pc__literal_around(&run, tree->slot_lead ? tree->slot_lead : "", text, size, behind,
                                 tokens, count);
     if (status >= 0 && *count >= lead

@@ -18,7 +18,7 @@ typedef struct resolver {
     pc__resolved *out;
     size_t part_capacity;
     unsigned char *imported; /* [node_count] */
-    pc__literal run;
+    pc__literal literal;
     pc__bytes key;       /* of a look-up by path */
     int64_t cursor;      /* where the next text goes: behind the module before it */
     int referenced;      /* a module came before */
@@ -27,7 +27,7 @@ typedef struct resolver {
     size_t line, column; /* of the first text that goes beyond the model's context; 0: none */
 } resolver;
 
-static pc_status references(resolver *r, const pc__node *module, const pc__xml *e);
+static pc_status resolve_content(resolver *r, const pc__node *module, const pc__xml *e);
 
 static pc_status add_part(resolver *r, pc__part part)
 {
@@ -45,17 +45,17 @@ static pc_status add_part(resolver *r, pc__part part)
 
 /* Ends the open run of new text: it goes to the cursor, the last run of the prompt behind the whole
  * schema. */
-static pc_status flush(resolver *r, int last)
+static pc_status end_text(resolver *r, int last)
 {
     pc__part part = {.kind = PC__PART_TEXT};
-    pc_status status = pc__literal_adjust(&r->run, PC__BLANKS_NONE);
+    pc_status status = pc__literal_adjust(&r->literal, PC__BLANKS_NONE);
     if (status >= 0 && last && r->tree->slot)
-        status = pc__relay_user(r->env, r->tree, r->run.text.data ? r->run.text.data : "",
-                                r->run.text.size, &part.tokens, &part.count);
-    else if (status >= 0 && r->run.text.size)
-        status = pc__literal_tokens(&r->run, &part.tokens, &part.count);
-    size_t line = r->run.line, column = r->run.column;
-    pc__literal_clear(&r->run);
+        status = pc__relay_user(r->env, r->tree, r->literal.text.data ? r->literal.text.data : "",
+                                r->literal.text.size, &part.tokens, &part.count);
+    else if (status >= 0 && r->literal.text.size)
+        status = pc__literal_tokens(&r->literal, &part.tokens, &part.count);
+    size_t line = r->literal.line, column = r->literal.column;
+    pc__literal_clear(&r->literal);
     if (status < 0 || !part.count) {
         pc__free(r->env->mem, part.tokens);
         return status;
@@ -90,7 +90,7 @@ done:
 }
 
 /* A module of that name elsewhere, for a hint. */
-static const pc__node *anywhere(const pc__schema_tree *tree, const char *name)
+static const pc__node *module_anywhere(const pc__schema_tree *tree, const char *name)
 {
     for (size_t i = 1; i < tree->node_count; i++)
         if (tree->nodes[i]->kind == PC__NODE_MODULE && !strcmp(tree->nodes[i]->name, name))
@@ -121,7 +121,7 @@ static void list_modules(const pc__node *parent, char *out, size_t size)
 
 static pc_status no_such_module(const resolver *r, const pc__node *parent, const pc__xml *e)
 {
-    const pc__node *other = anywhere(r->tree, e->name);
+    const pc__node *other = module_anywhere(r->tree, e->name);
     const char *of = parent->parent ? parent->path : r->tree->name;
     char names[160] = "";
     if (other)
@@ -163,8 +163,8 @@ static pc_status check_union(const resolver *r, const pc__node *module, const pc
     return PC_OK;
 }
 
-static pc_status argument(resolver *r, const pc__node *module, const pc__xml *e,
-                          const pc__xml_attribute *a)
+static pc_status add_argument(resolver *r, const pc__node *module, const pc__xml *e,
+                              const pc__xml_attribute *a)
 {
     const pc__node *p;
     pc__part part = {.kind = PC__PART_ARGUMENT};
@@ -189,7 +189,7 @@ static pc_status argument(resolver *r, const pc__node *module, const pc__xml *e,
     return add_part(r, part);
 }
 
-static pc_status reference(resolver *r, const pc__node *parent, const pc__xml *e)
+static pc_status resolve_reference(resolver *r, const pc__node *parent, const pc__xml *e)
 {
     const pc__node *module;
     pc_status status = child_named(r, parent, e->name, PC__NODE_MODULE, &module);
@@ -203,11 +203,11 @@ static pc_status reference(resolver *r, const pc__node *parent, const pc__xml *e
         return status;
     r->imported[module->index] = 1;
     for (size_t i = 0; i < e->attribute_count; i++)
-        if ((status = argument(r, module, e, &e->attributes[i])) < 0)
+        if ((status = add_argument(r, module, e, &e->attributes[i])) < 0)
             return status;
     r->referenced = 1;
     r->cursor = module->start + module->length;
-    if ((status = references(r, module, e)) < 0 || (status = flush(r, 0)) < 0)
+    if ((status = resolve_content(r, module, e)) < 0 || (status = end_text(r, 0)) < 0)
         return status;
     if (r->cursor < module->start + module->length)
         r->cursor = module->start + module->length;
@@ -216,10 +216,10 @@ static pc_status reference(resolver *r, const pc__node *parent, const pc__xml *e
 
 static pc_status add_template(resolver *r, const pc__xml *e, const char *text)
 {
-    return pc__literal_add(&r->run, PC__PIECE_TEMPLATE, text, strlen(text), e->line, e->column);
+    return pc__literal_add(&r->literal, PC__PIECE_TEMPLATE, text, strlen(text), e->line, e->column);
 }
 
-static pc_status chat_tag(resolver *r, const pc__node *module, const pc__xml *e)
+static pc_status resolve_chat_tag(resolver *r, const pc__node *module, const pc__xml *e)
 {
     pc__chat_tag tag;
     pc_status status;
@@ -231,32 +231,32 @@ static pc_status chat_tag(resolver *r, const pc__node *module, const pc__xml *e)
     if (status >= 0)
         status = add_template(r, e, tag.open);
     if (status >= 0)
-        status = references(r, module, e);
+        status = resolve_content(r, module, e);
     if (status >= 0)
         status = add_template(r, e, tag.close);
     return status < 0 ? status : add_template(r, e, tag.generation);
 }
 
 /* Text that is blank and stands between elements is layout of the file, not text. */
-static pc_status references(resolver *r, const pc__node *module, const pc__xml *e)
+static pc_status resolve_content(resolver *r, const pc__node *module, const pc__xml *e)
 {
     pc_status status = PC_OK;
     for (size_t i = 0; i < e->child_count && status >= 0; i++) {
         const pc__xml *child = e->children[i];
         if (!child->name) {
             if (!pc__xml_is_blank(child->text, child->size))
-                status = pc__literal_add(&r->run, PC__PIECE_DOCUMENT, child->text, child->size,
+                status = pc__literal_add(&r->literal, PC__PIECE_DOCUMENT, child->text, child->size,
                                          child->line, child->column);
         } else if (pc__is_chat_tag(child->name)) {
-            status = chat_tag(r, module, child);
-        } else if ((status = flush(r, 0)) >= 0) {
-            status = reference(r, module, child);
+            status = resolve_chat_tag(r, module, child);
+        } else if ((status = end_text(r, 0)) >= 0) {
+            status = resolve_reference(r, module, child);
         }
     }
     return status;
 }
 
-static pc_status schema_parts(resolver *r)
+static pc_status add_schema_parts(resolver *r)
 {
     for (size_t i = 0; i < r->tree->node_count; i++) {
         const pc__node *node = r->tree->nodes[i];
@@ -275,7 +275,7 @@ static pc_status schema_parts(resolver *r)
     return PC_OK;
 }
 
-static pc_status import_lists(resolver *r)
+static pc_status list_imports(resolver *r)
 {
     const pc_allocator *mem = r->env->mem;
     const pc__schema_tree *tree = r->tree;
@@ -297,7 +297,7 @@ static pc_status import_lists(resolver *r)
     return PC_OK;
 }
 
-static int rank(const pc__part *part)
+static int part_rank(const pc__part *part)
 {
     return pc__part_is_given(part) ? 0 : (int)part->kind;
 }
@@ -307,7 +307,7 @@ static int compare_parts(const void *a, const void *b)
     const pc__part *x = a, *y = b;
     if (x->start != y->start)
         return x->start < y->start ? -1 : 1;
-    return rank(x) - rank(y);
+    return part_rank(x) - part_rank(y);
 }
 
 /* The schema has fitted: it is a text of the prompt that goes beyond the end. */
@@ -325,10 +325,10 @@ static pc_status too_long(const resolver *r)
 }
 
 /* New tokens are there, imported modules are marked. */
-static pc_status put_together(resolver *r)
+static pc_status finish_parts(resolver *r)
 {
-    pc_status status = schema_parts(r);
-    if (status < 0 || (status = import_lists(r)) < 0)
+    pc_status status = add_schema_parts(r);
+    if (status < 0 || (status = list_imports(r)) < 0)
         return status;
     qsort(r->out->parts, r->out->part_count, sizeof *r->out->parts, compare_parts);
     r->out->end = r->tree->length > r->text_end ? r->tree->length : r->text_end;
@@ -337,7 +337,7 @@ static pc_status put_together(resolver *r)
     return PC_OK;
 }
 
-static pc_status resolve(resolver *r, const pc__xml *root)
+static pc_status resolve_root(resolver *r, const pc__xml *root)
 {
     pc_status status;
     if (strcmp(root->name, "prompt"))
@@ -350,12 +350,12 @@ static pc_status resolve(resolver *r, const pc__xml *root)
     for (size_t i = 0;
          i < r->tree->root->child_count && r->tree->root->children[i]->kind == PC__NODE_TEXT; i++)
         r->cursor = r->tree->root->children[i]->start + r->tree->root->children[i]->length;
-    if ((status = references(r, r->tree->root, root)) < 0 || (status = flush(r, 1)) < 0)
+    if ((status = resolve_content(r, r->tree->root, root)) < 0 || (status = end_text(r, 1)) < 0)
         return status;
     if (!r->referenced && !r->out->part_count)
         return pc__xml_fault(r->env->where, root,
                              "the prompt is empty: name modules of the schema, or write text");
-    return put_together(r);
+    return finish_parts(r);
 }
 
 pc_status pc__resolve(pc__resolved **out, const pc__pml_env *env, const pc__schema_tree *tree,
@@ -365,7 +365,7 @@ pc_status pc__resolve(pc__resolved **out, const pc__pml_env *env, const pc__sche
     pc_status status = pc__xml_parse(&xml, env->mem, env->where, text, size);
     resolver r = {.env = env,
                   .tree = tree,
-                  .run = {.env = env},
+                  .literal = {.env = env},
                   .key = {.mem = env->mem},
                   .in_system = tree->ends_in_system};
     *out = NULL;
@@ -373,8 +373,8 @@ pc_status pc__resolve(pc__resolved **out, const pc__pml_env *env, const pc__sche
         return status;
     r.out = pc__calloc(env->mem, 1, sizeof *r.out);
     r.imported = pc__calloc(env->mem, tree->node_count, 1);
-    status = r.out && r.imported ? resolve(&r, xml) : PC_ERR_NOMEM;
-    pc__literal_free(&r.run);
+    status = r.out && r.imported ? resolve_root(&r, xml) : PC_ERR_NOMEM;
+    pc__literal_free(&r.literal);
     pc__bytes_free(&r.key);
     pc__free(env->mem, r.imported);
     pc__xml_free(xml, env->mem);
@@ -407,7 +407,7 @@ pc_status pc__resolve_slot(pc__resolved **out, const pc__pml_env *env, const pc_
     }
     if (status >= 0) {
         r.imported[0] = 1;
-        status = put_together(&r);
+        status = finish_parts(&r);
     }
     pc__free(env->mem, r.imported);
     if (status < 0)

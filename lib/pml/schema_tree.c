@@ -14,17 +14,17 @@ enum {
     MOST_IN_SCAFFOLD = 256    /* each is compared with every other */
 };
 
-typedef struct builder {
+typedef struct schema_builder {
     const pc__pml_env *env;
     pc__schema_tree *tree;
-    pc__literal run;
+    pc__literal literal;
     int apart; /* whatever a prompt uses of what came before, the next text stands apart from it */
     int64_t parameter_positions;
     const pc__xml **scaffolds;
     size_t scaffold_count, scaffold_capacity, node_capacity;
-} builder;
+} schema_builder;
 
-static pc_status content(builder *b, pc__node *parent, const pc__xml *element);
+static pc_status build_content(schema_builder *b, pc__node *parent, const pc__xml *build_element);
 
 const pc__node *pc__schema_node_at(const pc__schema_tree *tree, const char *path, size_t size)
 {
@@ -32,7 +32,7 @@ const pc__node *pc__schema_node_at(const pc__schema_tree *tree, const char *path
     return index < 0 ? NULL : tree->nodes[index];
 }
 
-static pc_status make_path(const builder *b, pc__node *node)
+static pc_status make_path(const schema_builder *b, pc__node *node)
 {
     const pc__node *up = node->parent;
     const char *base = up ? up->path : "", *leaf = NULL;
@@ -57,7 +57,7 @@ static pc_status make_path(const builder *b, pc__node *node)
 }
 
 /* Takes `name` (may be NULL) as a copy. The node belongs to the tree from the first moment. */
-static pc_status add_node(builder *b, pc__node *parent, pc__node_kind kind, const char *name,
+static pc_status add_node(schema_builder *b, pc__node *parent, pc__node_kind kind, const char *name,
                           size_t line, size_t column, pc__node **out)
 {
     const pc_allocator *mem = b->env->mem;
@@ -90,7 +90,7 @@ static pc_status add_node(builder *b, pc__node *parent, pc__node_kind kind, cons
 }
 
 /* Keeps the first half and the last half of a run that is longer than max_tokens. */
-static void shorten(const builder *b, pc__node *node)
+static void shorten_text(const schema_builder *b, pc__node *node)
 {
     size_t most = b->env->max_tokens, head = most / 2, tail = most - head;
     if (!most || node->token_count <= most)
@@ -101,34 +101,36 @@ static void shorten(const builder *b, pc__node *node)
 }
 
 /* Blanks between two elements that separate nothing. */
-static int is_needless(const builder *b)
+static int is_needless(const schema_builder *b)
 {
-    return b->env->flags & PC_PML_COMPACT && b->apart && pc__literal_is_blank(&b->run);
+    return b->env->flags & PC_PML_COMPACT && b->apart && pc__literal_is_blank(&b->literal);
 }
 
 /* Ends the open text run: it becomes a text node of `parent`. */
-static pc_status flush(builder *b, pc__node *parent)
+static pc_status end_text(schema_builder *b, pc__node *parent)
 {
     pc__node *node;
-    pc_status status = pc__literal_adjust(&b->run, PC__BLANKS_ONE);
-    if (status < 0 || !b->run.text.size || is_needless(b)) {
-        pc__literal_clear(&b->run);
+    pc_status status = pc__literal_adjust(&b->literal, PC__BLANKS_ONE);
+    if (status < 0 || !b->literal.text.size || is_needless(b)) {
+        pc__literal_clear(&b->literal);
         return status;
     }
-    b->apart = pc__literal_ends_apart(&b->run);
-    if ((status = add_node(b, parent, PC__NODE_TEXT, NULL, b->run.line, b->run.column, &node)) < 0)
+    b->apart = pc__literal_ends_apart(&b->literal);
+    if ((status = add_node(b, parent, PC__NODE_TEXT, NULL, b->literal.line, b->literal.column,
+                           &node))
+        < 0)
         return status;
-    for (size_t i = 0; i < b->run.count; i++)
-        node->in_system |= b->run.pieces[i].kind == PC__PIECE_TEMPLATE;
-    if (!(node->text = pc__strndup(b->env->mem, b->run.text.data, b->run.text.size)))
+    for (size_t i = 0; i < b->literal.count; i++)
+        node->in_system |= b->literal.pieces[i].kind == PC__PIECE_TEMPLATE;
+    if (!(node->text = pc__strndup(b->env->mem, b->literal.text.data, b->literal.text.size)))
         return PC_ERR_NOMEM;
-    status = pc__literal_tokens(&b->run, &node->tokens, &node->token_count);
-    shorten(b, node);
-    pc__literal_clear(&b->run);
+    status = pc__literal_tokens(&b->literal, &node->tokens, &node->token_count);
+    shorten_text(b, node);
+    pc__literal_clear(&b->literal);
     return status;
 }
 
-static pc_status cache_attribute(const builder *b, const pc__xml *e, pc__node *node)
+static pc_status cache_attribute(const schema_builder *b, const pc__xml *e, pc__node *node)
 {
     const char *cache = pc__xml_attribute_of(e, "cache");
     if (cache && strcmp(cache, "true") && strcmp(cache, "false"))
@@ -139,7 +141,7 @@ static pc_status cache_attribute(const builder *b, const pc__xml *e, pc__node *n
     return PC_OK;
 }
 
-static pc_status source(builder *b, const pc__xml *e)
+static pc_status add_source(schema_builder *b, const pc__xml *e)
 {
     const char *src = pc__xml_attribute_of(e, "src");
     char *text;
@@ -149,20 +151,20 @@ static pc_status source(builder *b, const pc__xml *e)
         return PC_OK;
     if ((status = pc__source_file_read(b->env, e, src, &text, &size)) < 0)
         return status;
-    status = pc__literal_add(&b->run, PC__PIECE_FILE, text, size, e->line, e->column);
+    status = pc__literal_add(&b->literal, PC__PIECE_FILE, text, size, e->line, e->column);
     pc__free(b->env->mem, text);
     return status;
 }
 
 /* Gives a new module or parameter its path; *twin: the one that has it already, or NULL. */
-static pc_status claim_path(builder *b, const pc__node *node, const pc__node **twin)
+static pc_status claim_path(schema_builder *b, const pc__node *node, const pc__node **twin)
 {
     size_t size = strlen(node->path);
     *twin = pc__schema_node_at(b->tree, node->path, size);
     return *twin ? PC_OK : pc__strmap_add(&b->tree->paths, node->path, size, (int32_t)node->index);
 }
 
-static pc_status module(builder *b, pc__node *parent, const pc__xml *e)
+static pc_status build_module(schema_builder *b, pc__node *parent, const pc__xml *e)
 {
     const char *where = b->env->where, *name = pc__name_attribute(where, e, "module", 1);
     const pc__node *twin;
@@ -181,14 +183,14 @@ static pc_status module(builder *b, pc__node *parent, const pc__xml *e)
     if (twin)
         return pc__xml_fault(where, e, "'%s' is already a parameter of the same module (line %zu)",
                              name, twin->line);
-    if ((status = cache_attribute(b, e, node)) < 0 || (status = source(b, e)) < 0
-        || (status = content(b, node, e)) < 0 || (status = flush(b, node)) < 0)
+    if ((status = cache_attribute(b, e, node)) < 0 || (status = add_source(b, e)) < 0
+        || (status = build_content(b, node, e)) < 0 || (status = end_text(b, node)) < 0)
         return status;
     b->apart = b->apart && before; /* it may be left out */
     return PC_OK;
 }
 
-static pc_status alternatives(builder *b, pc__node *parent, const pc__xml *e)
+static pc_status build_union(schema_builder *b, pc__node *parent, const pc__xml *e)
 {
     const char *where = b->env->where, *name = pc__xml_attribute_of(e, "scaffold");
     pc__node *node;
@@ -206,7 +208,7 @@ static pc_status alternatives(builder *b, pc__node *parent, const pc__xml *e)
                                  child->name ? "<" : "text", child->name ? child->name : "",
                                  child->name ? ">" : "");
         b->apart = before;
-        if ((status = module(b, node, child)) < 0)
+        if ((status = build_module(b, node, child)) < 0)
             return status;
         all = all && b->apart;
     }
@@ -231,7 +233,7 @@ static int64_t plain_number(const char *text)
 }
 
 /* The attribute under either spelling (PML as published, and as the paper writes it). */
-static pc_status parameter_length(builder *b, const pc__xml *e, int64_t *out)
+static pc_status parameter_length(schema_builder *b, const pc__xml *e, int64_t *out)
 {
     const char *text = pc__xml_attribute_of(e, "length"), *len = pc__xml_attribute_of(e, "len");
     int64_t value;
@@ -255,7 +257,7 @@ static pc_status parameter_length(builder *b, const pc__xml *e, int64_t *out)
     return PC_OK;
 }
 
-static pc_status placeholder(const builder *b, const pc__xml *e, pc__node *node)
+static pc_status fill_placeholder(const schema_builder *b, const pc__xml *e, pc__node *node)
 {
     const char *scaffold = pc__xml_attribute_of(e, "scaffold");
     int32_t *tokens = NULL;
@@ -281,7 +283,7 @@ static pc_status placeholder(const builder *b, const pc__xml *e, pc__node *node)
     return status;
 }
 
-static pc_status parameter(builder *b, pc__node *parent, const pc__xml *e)
+static pc_status build_parameter(schema_builder *b, pc__node *parent, const pc__xml *e)
 {
     const char *where = b->env->where, *name;
     const pc__node *twin;
@@ -304,28 +306,28 @@ static pc_status parameter(builder *b, pc__node *parent, const pc__xml *e)
         return pc__xml_fault(where, e, "the module has a parameter or module '%s' already", name);
     node->length = length;
     b->apart = 0; /* an argument may end with anything, and there may be none */
-    return placeholder(b, e, node);
+    return fill_placeholder(b, e, node);
 }
 
-static pc_status add_template(builder *b, const pc__xml *e, const char *text)
+static pc_status add_template(schema_builder *b, const pc__xml *e, const char *text)
 {
-    return pc__literal_add(&b->run, PC__PIECE_TEMPLATE, text, strlen(text), e->line, e->column);
+    return pc__literal_add(&b->literal, PC__PIECE_TEMPLATE, text, strlen(text), e->line, e->column);
 }
 
-static pc_status chat_tag(builder *b, pc__node *parent, const pc__xml *e)
+static pc_status build_chat_tag(schema_builder *b, pc__node *parent, const pc__xml *e)
 {
     pc__chat_tag tag;
     pc_status status = pc__chat_tag_of(b->env, e, &b->tree->ends_in_system, &tag);
     if (status >= 0)
         status = add_template(b, e, tag.open);
     if (status >= 0 && !pc__xml_is_empty(e))
-        status = content(b, parent, e);
+        status = build_content(b, parent, e);
     if (status >= 0)
         status = add_template(b, e, tag.close);
     return status < 0 ? status : add_template(b, e, tag.generation);
 }
 
-static pc_status scaffold_element(builder *b, const pc__node *parent, const pc__xml *e)
+static pc_status note_scaffold(schema_builder *b, const pc__node *parent, const pc__xml *e)
 {
     pc_status status;
     if (parent->parent)
@@ -343,21 +345,21 @@ static pc_status scaffold_element(builder *b, const pc__node *parent, const pc__
     return PC_OK;
 }
 
-static pc_status element(builder *b, pc__node *parent, const pc__xml *e)
+static pc_status build_element(schema_builder *b, pc__node *parent, const pc__xml *e)
 {
     pc_status status;
     if (pc__is_chat_tag(e->name))
-        return chat_tag(b, parent, e);
+        return build_chat_tag(b, parent, e);
     if (!strcmp(e->name, "scaffold"))
-        return scaffold_element(b, parent, e);
-    if ((status = flush(b, parent)) < 0)
+        return note_scaffold(b, parent, e);
+    if ((status = end_text(b, parent)) < 0)
         return status;
     if (!strcmp(e->name, "module"))
-        return module(b, parent, e);
+        return build_module(b, parent, e);
     if (!strcmp(e->name, "union"))
-        return alternatives(b, parent, e);
+        return build_union(b, parent, e);
     if (!strcmp(e->name, "parameter") || !strcmp(e->name, "param"))
-        return parameter(b, parent, e);
+        return build_parameter(b, parent, e);
     return pc__xml_fault(b->env->where, e,
                          "<%.60s> is not known here; there are module, union, parameter, scaffold, "
                          "system, user, assistant"
@@ -377,13 +379,13 @@ static size_t text_size(const pc__xml *parent, size_t index)
     return n;
 }
 
-static pc_status content(builder *b, pc__node *parent, const pc__xml *e)
+static pc_status build_content(schema_builder *b, pc__node *parent, const pc__xml *e)
 {
     pc_status status = PC_OK;
     for (size_t i = 0; i < e->child_count && status >= 0; i++) {
         const pc__xml *child = e->children[i];
-        status = child->name ? element(b, parent, child)
-                             : pc__literal_add(&b->run, PC__PIECE_DOCUMENT, child->text,
+        status = child->name ? build_element(b, parent, child)
+                             : pc__literal_add(&b->literal, PC__PIECE_DOCUMENT, child->text,
                                                text_size(e, i), child->line, child->column);
     }
     return status;
@@ -392,7 +394,7 @@ static pc_status content(builder *b, pc__node *parent, const pc__xml *e)
 /* ------------------------------------------------------------ scaffold sets */
 
 /* Whether no prompt can import both: somewhere above they are different members of one union. */
-static int exclusive(const pc__node *a, const pc__node *b)
+static int are_exclusive(const pc__node *a, const pc__node *b)
 {
     for (const pc__node *x = a; x; x = x->parent)
         for (const pc__node *y = b; y; y = y->parent)
@@ -401,8 +403,8 @@ static int exclusive(const pc__node *a, const pc__node *b)
     return 0;
 }
 
-static pc_status scaffold_member(const builder *b, const pc__xml *e, pc__scaffold *set,
-                                 const char *path, size_t size)
+static pc_status add_scaffold_member(const schema_builder *b, const pc__xml *e, pc__scaffold *set,
+                                     const char *path, size_t size)
 {
     int32_t index = pc__strmap_get(&b->tree->paths, path, size);
     pc__node *node = index < 0 ? NULL : b->tree->nodes[index], **modules;
@@ -416,7 +418,7 @@ static pc_status scaffold_member(const builder *b, const pc__xml *e, pc__scaffol
         if (set->modules[i] == node)
             return pc__xml_fault(b->env->where, e, "scaffold: module '%s' is named twice",
                                  node->path);
-        if (exclusive(set->modules[i], node))
+        if (are_exclusive(set->modules[i], node))
             return pc__xml_fault(b->env->where, e,
                                  "scaffold: '%s' and '%s' are members of one union",
                                  set->modules[i]->path, node->path);
@@ -428,14 +430,14 @@ static pc_status scaffold_member(const builder *b, const pc__xml *e, pc__scaffol
     return PC_OK;
 }
 
-static pc_status scaffold_set(builder *b, const pc__xml *e)
+static pc_status build_scaffold(schema_builder *b, const pc__xml *e)
 {
     const char *at = pc__xml_attribute_of(e, "modules");
     pc__scaffold *set = &b->tree->scaffolds[b->tree->scaffold_count++];
     pc_status status = PC_OK;
     while (*(at += strspn(at, " \t\r\n")) && status >= 0) {
         size_t n = strcspn(at, " \t\r\n");
-        status = scaffold_member(b, e, set, at, n);
+        status = add_scaffold_member(b, e, set, at, n);
         at += n;
     }
     if (status >= 0 && set->count < 2)
@@ -443,7 +445,7 @@ static pc_status scaffold_set(builder *b, const pc__xml *e)
     return status;
 }
 
-static pc_status build(builder *b, const pc__xml *root)
+static pc_status build_tree(schema_builder *b, const pc__xml *root)
 {
     const char *where = b->env->where, *name;
     pc_status status;
@@ -459,14 +461,15 @@ static pc_status build(builder *b, const pc__xml *root)
     if ((status = add_node(b, NULL, PC__NODE_MODULE, name, root->line, root->column,
                            &b->tree->root))
             < 0
-        || (status = source(b, root)) < 0 || (status = content(b, b->tree->root, root)) < 0
-        || (status = flush(b, b->tree->root)) < 0)
+        || (status = add_source(b, root)) < 0
+        || (status = build_content(b, b->tree->root, root)) < 0
+        || (status = end_text(b, b->tree->root)) < 0)
         return status;
     if (!(b->tree->scaffolds = pc__calloc(b->env->mem, b->scaffold_count,
                                           sizeof *b->tree->scaffolds)))
         return PC_ERR_NOMEM;
     for (size_t i = 0; i < b->scaffold_count; i++)
-        if ((status = scaffold_set(b, b->scaffolds[i])) < 0)
+        if ((status = build_scaffold(b, b->scaffolds[i])) < 0)
             return status;
     return pc__layout(b->tree, b->env);
 }
@@ -476,13 +479,13 @@ pc_status pc__schema_tree_parse(pc__schema_tree **out, const pc__pml_env *env, c
 {
     pc__xml *xml;
     pc_status status = pc__xml_parse(&xml, env->mem, env->where, text, size);
-    builder b = {.env = env, .run = {.env = env}, .apart = 1};
+    schema_builder b = {.env = env, .literal = {.env = env}, .apart = 1};
     *out = NULL;
     if (status < 0)
         return status;
     b.tree = pc__calloc(env->mem, 1, sizeof *b.tree);
-    status = b.tree ? build(&b, xml) : PC_ERR_NOMEM;
-    pc__literal_free(&b.run);
+    status = b.tree ? build_tree(&b, xml) : PC_ERR_NOMEM;
+    pc__literal_free(&b.literal);
     pc__free(env->mem, b.scaffolds);
     pc__xml_free(xml, env->mem);
     if (status < 0)

@@ -35,7 +35,7 @@ static void drop_mark(char *text, size_t *size)
 }
 
 /* Both paths resolved, links followed: the file lies in the folder or below. */
-static int inside(const char *folder, const char *path)
+static int lies_inside(const char *folder, const char *path)
 {
     char root[PATH_MAX], file[PATH_MAX];
     size_t n;
@@ -45,8 +45,8 @@ static int inside(const char *folder, const char *path)
     return !strcmp(root, "/") || (!strncmp(root, file, n) && (file[n] == '/' || !file[n]));
 }
 
-static pc_status check_text(const pc__pml_env *env, const pc__xml *element, const char *src,
-                            const char *text, size_t size)
+static pc_status check_source_text(const pc__pml_env *env, const pc__xml *element, const char *src,
+                                   const char *text, size_t size)
 {
     size_t bad;
     if (size == pc__utf8_mark(text, size))
@@ -72,14 +72,14 @@ pc_status pc__source_file_read(const pc__pml_env *env, const pc__xml *element, c
                              "src='%.100s': there is no folder to look in (set base_folder)", src);
     if (!(path = pc__path_join(env->mem, env->base_folder, src)))
         return PC_ERR_NOMEM;
-    if (!(env->flags & PC_PML_SRC_ANYWHERE) && !inside(env->base_folder, path))
+    if (!(env->flags & PC_PML_SRC_ANYWHERE) && !lies_inside(env->base_folder, path))
         status = pc__xml_fault(env->where, element,
                                "src='%.100s' lies outside of the schema's folder", src);
     else if ((status = pc__file_read(env->mem, path, LIMIT, text, size)) < 0)
         status = status == PC_ERR_NOMEM ? status
                                         : pc__fail_in(PC_ERR_PML, "%s:%zu:%zu: src", env->where,
                                                       element->line, element->column);
-    else if ((status = check_text(env, element, src, *text, *size)) >= 0)
+    else if ((status = check_source_text(env, element, src, *text, *size)) >= 0)
         drop_mark(*text, size);
     if (status < 0) {
         pc__free(env->mem, *text);

@@ -52,7 +52,7 @@ pc_status pc__xml_fault(const char *where, const pc__xml *at, const char *format
     return pc__fail(PC_ERR_PML, "%s:%zu:%zu: %s", where, at->line, at->column, text);
 }
 
-static void stop(parsing *p, pc_status status)
+static void stop_parsing(parsing *p, pc_status status)
 {
     p->status = status;
     XML_StopParser(p->parser, XML_FALSE);
@@ -105,9 +105,10 @@ static void on_start(void *user, const char *name, const char **attributes)
     node = add_child(p);
     if (!node || !(node->name = pc__strdup(p->mem, name))
         || add_attributes(p, node, attributes) < 0)
-        stop(p, PC_ERR_NOMEM);
+        stop_parsing(p, PC_ERR_NOMEM);
     else if (++p->depth > DEPTH)
-        stop(p, pc__xml_fault(p->where, node, "elements are nested more than %d deep", DEPTH));
+        stop_parsing(p,
+                     pc__xml_fault(p->where, node, "elements are nested more than %d deep", DEPTH));
     else
         p->open = node;
 }
@@ -133,7 +134,7 @@ static void on_text(void *user, const char *text, int size)
     if (!last || last->name)
         last = add_child(p);
     if (!last) {
-        stop(p, PC_ERR_NOMEM);
+        stop_parsing(p, PC_ERR_NOMEM);
         return;
     }
     size_t capacity = last->text_capacity;
@@ -142,7 +143,7 @@ static void on_text(void *user, const char *text, int size)
     last->text_capacity = capacity;
     grown = last->text;
     if (status < 0) {
-        stop(p, status);
+        stop_parsing(p, status);
         return;
     }
     memcpy(grown + last->size, text, (size_t)size);
@@ -158,7 +159,8 @@ static void on_doctype(void *user, const char *name, const char *system_id, cons
                   .column = XML_GetCurrentColumnNumber(p->parser) + 1};
     (void)name, (void)system_id, (void)public_id, (void)internal;
     if (p->status >= 0)
-        stop(p, pc__xml_fault(p->where, &at, "a document type (<!DOCTYPE>) is not allowed"));
+        stop_parsing(p,
+                     pc__xml_fault(p->where, &at, "a document type (<!DOCTYPE>) is not allowed"));
 }
 
 /* What is wrong with the byte at `index`, which expat calls an invalid token. */
@@ -211,7 +213,7 @@ static pc_status syntax_error(const parsing *p, const char *text, size_t size)
     return pc__xml_fault(p->where, &at, "%s", cause);
 }
 
-static pc_status feed(parsing *p, const char *text, size_t size)
+static pc_status parse_document(parsing *p, const char *text, size_t size)
 {
     XML_SetUserData(p->parser, p);
     XML_SetElementHandler(p->parser, on_start, on_end);
@@ -235,7 +237,7 @@ int pc__is_wide_text(const char *text, size_t size)
 }
 
 /* What expat would read all the same, or refuse for a reason that misleads. */
-static pc_status check_text(const char *where, const char *text, size_t size)
+static pc_status check_document(const char *where, const char *text, size_t size)
 {
     if (size > 1 << 28)
         return pc__fail(PC_ERR_LIMIT, "%s: %zu bytes are more than the limit of %d", where, size,
@@ -257,11 +259,11 @@ pc_status pc__xml_parse(pc__xml **out, const pc_allocator *mem, const char *wher
     const pc_allocator *outer = current;
     pc_status status;
     *out = NULL;
-    if ((status = check_text(where, text, size)) < 0)
+    if ((status = check_document(where, text, size)) < 0)
         return status;
     current = mem;
     p.parser = XML_ParserCreate_MM("UTF-8", &suite, NULL);
-    status = p.parser ? feed(&p, text, size) : PC_ERR_NOMEM;
+    status = p.parser ? parse_document(&p, text, size) : PC_ERR_NOMEM;
     if (p.parser)
         XML_ParserFree(p.parser);
     current = outer;

@@ -3,23 +3,23 @@
 
 #include "serve/request.h"
 
-typedef struct row {
+typedef struct prompt_row {
     int64_t position;
     int32_t token;
     uint32_t part;
-} row;
+} prompt_row;
 
-typedef struct prefill {
+typedef struct assembly {
     pc__request *request;
-    row *rows;
+    prompt_row *rows;
     size_t count;
     /* the row behind which the answer starts: the highest position, of equal ones the last */
     size_t last;
     pc_step_row *step_rows;
     float *logits;
-} prefill;
+} assembly;
 
-static pc_status collect_rows(prefill *f)
+static pc_status collect_rows(assembly *f)
 {
     pc__request *r = f->request;
     f->rows = pc__calloc(&r->model->context->mem, r->tokens, sizeof *f->rows);
@@ -30,15 +30,15 @@ static pc_status collect_rows(prefill *f)
         const pc__part *part = &r->prompt->parts[p];
         for (size_t t = 0; t < part->count; t++)
             if (!r->segments[p] || r->again[r->first[p] + t])
-                f->rows[f->count++] = (row){pc__prompt_position(r->prompt, p, t), part->tokens[t],
-                                            (uint32_t)p};
+                f->rows[f->count++] = (prompt_row){pc__prompt_position(r->prompt, p, t),
+                                                   part->tokens[t], (uint32_t)p};
     }
     return PC_OK;
 }
 
 static int by_position(const void *a, const void *b)
 {
-    const row *x = a, *y = b;
+    const prompt_row *x = a, *y = b;
     if (x->position != y->position)
         return x->position < y->position ? -1 : 1;
     return x->part < y->part ? -1 : x->part > y->part;
@@ -46,7 +46,7 @@ static int by_position(const void *a, const void *b)
 
 static int by_part(const void *a, const void *b)
 {
-    const row *x = a, *y = b;
+    const prompt_row *x = a, *y = b;
     if (x->part != y->part)
         return x->part < y->part ? -1 : 1;
     return x->position < y->position ? -1 : x->position > y->position;
@@ -54,7 +54,7 @@ static int by_part(const void *a, const void *b)
 
 /* Sorts the rows by position; 0 if two claim the same one (text between modules may run into the
  * next module's range). */
-static int order_rows(prefill *f)
+static int order_rows(assembly *f)
 {
     int distinct = 1;
     qsort(f->rows, f->count, sizeof *f->rows, by_position);
@@ -75,7 +75,7 @@ static int order_rows(prefill *f)
 }
 
 /* Under PC_VISIBLE_ALL a new token also sees what stands behind it, which no prefill does. */
-static void judge_order(prefill *f)
+static void judge_order(assembly *f)
 {
     pc__request *r = f->request;
     if (r->options->visibility != PC_VISIBLE_ALL || !f->count)
@@ -112,7 +112,7 @@ static pc_status attach_all(pc__request *r, void *sequence)
     return status;
 }
 
-static pc_status step(prefill *f, void *sequence, size_t first, size_t end)
+static pc_status compute_rows(assembly *f, void *sequence, size_t first, size_t end)
 {
     const pc__request *r = f->request;
     pc_step_args args = {.struct_size = sizeof args};
@@ -130,21 +130,21 @@ static pc_status step(prefill *f, void *sequence, size_t first, size_t end)
     return status < 0 ? status : pc__call_step(r->model, r->cache, &args);
 }
 
-static pc_status step_all(prefill *f, void *sequence, int distinct)
+static pc_status compute_all(assembly *f, void *sequence, int distinct)
 {
     pc_status status = PC_OK;
     if (distinct)
-        return step(f, sequence, 0, f->count);
+        return compute_rows(f, sequence, 0, f->count);
     for (size_t first = 0, end; first < f->count && status >= 0; first = end) {
         for (end = first + 1; end < f->count && f->rows[end].part == f->rows[first].part;)
             end++;
-        status = step(f, sequence, first, end);
+        status = compute_rows(f, sequence, first, end);
     }
     return status;
 }
 
 /* What the sequence has of its own, for those who shorten it or look at it. */
-static pc_status note_own(const prefill *f)
+static pc_status note_own(const assembly *f)
 {
     pc__request *r = f->request;
     r->own = pc__calloc(&r->model->context->mem, f->count, sizeof *r->own);
@@ -159,7 +159,7 @@ static pc_status note_own(const prefill *f)
 
 pc_status pc__assemble(pc__request *r, void **sequence, float *logits)
 {
-    prefill f = {.request = r, .logits = logits};
+    assembly f = {.request = r, .logits = logits};
     double started = pc__now();
     pc_status status;
     int distinct = 1;
@@ -172,7 +172,7 @@ pc_status pc__assemble(pc__request *r, void **sequence, float *logits)
     PC__TRY(attach_all(r, *sequence), done);
     r->stats.seconds_assemble += pc__now() - started;
     started = pc__now();
-    status = step_all(&f, *sequence, distinct);
+    status = compute_all(&f, *sequence, distinct);
     r->stats.seconds_prefill += pc__now() - started;
 done:
     if (status < 0) {

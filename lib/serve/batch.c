@@ -81,7 +81,7 @@ pc_status pc_batch_remove(pc_batch *batch, pc_sequence *sequence)
 /* New sequences are computed one after the other; each gives its first token, but for those that
  * have had tokens pushed already: they join the ones that run. */
 static void start_new(pc_batch *batch, pc_sequence *const *list, size_t count, float *logits,
-                      pc_sequence **running, size_t *run, pc__first_error *trouble)
+                      pc_sequence **running, size_t *run, pc__first_error *error)
 {
     for (size_t i = 0; i < count; i++) {
         pc_status status;
@@ -92,7 +92,7 @@ static void start_new(pc_batch *batch, pc_sequence *const *list, size_t count, f
             running[(*run)++] = list[i];
         else if (status >= 0)
             status = pc__sequence_sample(list[i], logits);
-        pc__first_error_note(trouble, status);
+        pc__first_error_note(error, status);
     }
 }
 
@@ -105,7 +105,7 @@ static int any_steps(const pc_batch *batch)
     return 0;
 }
 
-static int any_runs(const pc_batch *batch)
+static int any_sequence_runs(const pc_batch *batch)
 {
     for (size_t i = 0; i < batch->count; i++)
         if (!batch->items[i]->finish)
@@ -125,7 +125,7 @@ pc_status pc_batch_step(pc_batch *batch)
         return pc__fail(PC_ERR_INVALID, "pc_batch_step: batch is NULL");
     if (any_steps(batch))
         return pc__fail(PC_ERR_STATE, "pc_batch_step: a step of a sequence is under way");
-    if (!any_runs(batch))
+    if (!any_sequence_runs(batch))
         return PC_END;
     mem = &batch->model->context->mem;
     count = batch->count;
@@ -151,5 +151,5 @@ pc_status pc_batch_step(pc_batch *batch)
     pc__free(mem, all);
     pc__free(mem, rows);
     pc__free(mem, logits);
-    return pc__first_error_status(&t, any_runs(batch) ? PC_OK : PC_END);
+    return pc__first_error_status(&t, any_sequence_runs(batch) ? PC_OK : PC_END);
 }

@@ -6,29 +6,29 @@
 #include "serve/batch.h"
 
 /* Tokens [lo, hi) of some memory; of a host's sequence, its own tokens are its own memory. */
-typedef struct stretch {
+typedef struct memory_range {
     const void *memory;
     size_t lo, hi;
-} stretch;
+} memory_range;
 
-typedef struct survey {
+typedef struct range_list {
     const pc_allocator *mem;
-    stretch *items;
+    memory_range *items;
     size_t count, capacity;
-} survey;
+} range_list;
 
-static pc_status note(survey *v, const void *memory, size_t lo, size_t hi)
+static pc_status note_range(range_list *v, const void *memory, size_t lo, size_t hi)
 {
     pc_status status = PC_OK;
     if (hi <= lo)
         return PC_OK;
     status = pc__grow(v->mem, (void **)&v->items, &v->capacity, v->count + 1, sizeof *v->items);
     if (status >= 0)
-        v->items[v->count++] = (stretch){memory, lo, hi};
+        v->items[v->count++] = (memory_range){memory, lo, hi};
     return status;
 }
 
-static pc_status note_native(survey *v, const pc_sequence *s)
+static pc_status note_native(range_list *v, const pc_sequence *s)
 {
     size_t n = pc__native_spans(s->host, NULL);
     pc__native_span *seen = pc__calloc(v->mem, n, sizeof *seen);
@@ -36,38 +36,39 @@ static pc_status note_native(survey *v, const pc_sequence *s)
     if (seen)
         pc__native_spans(s->host, seen);
     for (size_t i = 0; i < n && status >= 0; i++)
-        status = note(v, seen[i].kv, seen[i].lo, seen[i].hi);
+        status = note_range(v, seen[i].kv, seen[i].lo, seen[i].hi);
     pc__free(v->mem, seen);
     return status;
 }
 
-static pc_status note_host(survey *v, const pc_sequence *s)
+static pc_status note_application(range_list *v, const pc_sequence *s)
 {
     size_t parts = s->request.segments ? s->prompt->part_count : 0;
-    pc_status status = note(v, s, 0, s->own_count - (s->again != 0) + s->count - s->pending);
+    pc_status status = note_range(v, s, 0, s->own_count - (s->again != 0) + s->count - s->pending);
     for (size_t i = 0; i < parts && status >= 0; i++)
         if (s->request.segments[i])
-            status = note(v, s->request.segments[i]->payload, 0, s->request.segments[i]->tokens);
+            status = note_range(v, s->request.segments[i]->payload, 0,
+                                s->request.segments[i]->tokens);
     for (size_t i = 0; i < s->segment_count && status >= 0; i++)
-        status = note(v, s->segments[i]->payload, 0, s->segments[i]->tokens);
+        status = note_range(v, s->segments[i]->payload, 0, s->segments[i]->tokens);
     return status;
 }
 
-static int by_place(const void *a, const void *b)
+static int by_memory(const void *a, const void *b)
 {
-    const stretch *x = a, *y = b;
+    const memory_range *x = a, *y = b;
     if (x->memory != y->memory)
         return (uintptr_t)x->memory < (uintptr_t)y->memory ? -1 : 1;
     return x->lo < y->lo ? -1 : x->lo > y->lo;
 }
 
-static void sum_up(survey *v, pc_batch_stats *out)
+static void sum_ranges(range_list *v, pc_batch_stats *out)
 {
     size_t end = 0;
     if (v->count)
-        qsort(v->items, v->count, sizeof *v->items, by_place);
+        qsort(v->items, v->count, sizeof *v->items, by_memory);
     for (size_t i = 0; i < v->count; i++) {
-        const stretch *s = &v->items[i];
+        const memory_range *s = &v->items[i];
         if (!i || s->memory != s[-1].memory)
             end = 0;
         out->tokens_seen += s->hi - s->lo;
@@ -80,7 +81,7 @@ static void sum_up(survey *v, pc_batch_stats *out)
 pc_status pc_batch_get_stats(const pc_batch *batch, pc_batch_stats *stats)
 {
     pc_batch_stats sum = PC_BATCH_STATS_INIT;
-    survey v = {0};
+    range_list v = {0};
     pc_status status = PC_OK;
     if (!batch || !stats)
         return pc__fail(PC_ERR_INVALID, "pc_batch_get_stats: batch or stats is NULL");
@@ -92,10 +93,10 @@ pc_status pc_batch_get_stats(const pc_batch *batch, pc_batch_stats *stats)
             continue;
         sum.running++;
         if (s->host)
-            status = s->model->native ? note_native(&v, s) : note_host(&v, s);
+            status = s->model->native ? note_native(&v, s) : note_application(&v, s);
     }
     if (status >= 0)
-        sum_up(&v, &sum);
+        sum_ranges(&v, &sum);
     pc__free(v.mem, v.items);
     return status < 0 ? status
                       : pc__result_write(stats, PC__V1_SIZE(pc_batch_stats, tokens_stored), &sum,

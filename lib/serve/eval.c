@@ -11,11 +11,11 @@
 
 /* The new tokens of a lane, in runs of ascending positions (one, but where PC_VISIBLE_ALL lets
  * positions go back). */
-typedef struct run {
+typedef struct lane_run {
     pc__kv *kv;
     int64_t start;
     size_t first, count; /* tokens of the lane */
-} run;
+} lane_run;
 
 typedef struct evaluation {
     const pc_model *model;
@@ -24,12 +24,12 @@ typedef struct evaluation {
     size_t tokens;      /* of all lanes */
     size_t *lane_first; /* [lanes + 1] */
     size_t *run_first;  /* [lanes + 1] */
-    run *runs;          /* [tokens] at most */
+    lane_run *runs;     /* [tokens] at most */
     pc__eval_maps maps;
     pc__pass_build build;
 } evaluation;
 
-static pc_status check_span(const pc_model *model, const pc_span *span, size_t lane, size_t s)
+static pc_status check_lane_span(const pc_model *model, const pc_span *span, size_t lane, size_t s)
 {
     if (!span->segment)
         return pc__fail(PC_ERR_INVALID, "pc_eval: lane %zu, span %zu: segment is NULL", lane, s);
@@ -48,7 +48,8 @@ static pc_status check_span(const pc_model *model, const pc_span *span, size_t l
     return PC_OK;
 }
 
-static pc_status check_lane(const pc_model *model, const pc_lane *lane, size_t index, uint32_t see)
+static pc_status check_lane(const pc_model *model, const pc_lane *lane, size_t index,
+                            uint32_t visibility)
 {
     if (!lane->count || !lane->tokens || !lane->positions || (!lane->spans && lane->span_count))
         return pc__fail(PC_ERR_INVALID,
@@ -63,14 +64,15 @@ static pc_status check_lane(const pc_model *model, const pc_lane *lane, size_t i
             return pc__fail(lane->positions[i] < 0 ? PC_ERR_INVALID : PC_ERR_LIMIT,
                             "pc_eval: lane %zu: token %zu stands at %lld", index, i,
                             (long long)lane->positions[i]);
-        if (see == PC_VISIBLE_BY_POSITION && i && lane->positions[i] <= lane->positions[i - 1])
+        if (visibility == PC_VISIBLE_BY_POSITION && i
+            && lane->positions[i] <= lane->positions[i - 1])
             return pc__fail(
                 PC_ERR_INVALID,
                 "pc_eval: lane %zu: token %zu stands at %lld, not behind its predecessor", index, i,
                 (long long)lane->positions[i]);
     }
     for (size_t s = 0; s < lane->span_count; s++) {
-        pc_status status = check_span(model, &lane->spans[s], index, s);
+        pc_status status = check_lane_span(model, &lane->spans[s], index, s);
         if (status < 0)
             return status;
     }
@@ -103,7 +105,7 @@ static pc_status check_encoder(const pc_model *model, const pc_eval_args *a)
     return PC_OK;
 }
 
-static pc_status check(const pc_model *model, const pc_eval_args *a)
+static pc_status check_args(const pc_model *model, const pc_eval_args *a)
 {
     pc_status status = PC_OK;
     if (!model->native)
@@ -121,7 +123,7 @@ static pc_status check(const pc_model *model, const pc_eval_args *a)
     return status;
 }
 
-static pc_status reserve(evaluation *e)
+static pc_status reserve_eval(evaluation *e)
 {
     const pc_allocator *mem = &e->model->context->mem;
     const pc_eval_args *a = e->args;
@@ -141,17 +143,17 @@ static pc_status reserve(evaluation *e)
     return e->runs ? PC_OK : PC_ERR_NOMEM;
 }
 
-static pc_status make_runs(evaluation *e, size_t l)
+static pc_status make_lane_runs(evaluation *e, size_t l)
 {
     const pc_lane *lane = &e->args->lanes[l];
     size_t n = e->run_first[l];
     pc_status status = PC_OK;
     for (size_t i = 0, end; i < lane->count && status >= 0; i = end) {
-        run *r = &e->runs[n++];
+        lane_run *r = &e->runs[n++];
         for (end = i + 1; end < lane->count && lane->positions[end] > lane->positions[end - 1];)
             end++;
         e->run_first[l + 1] = n;
-        *r = (run){NULL, lane->positions[i], i, end - i};
+        *r = (lane_run){NULL, lane->positions[i], i, end - i};
         status = pc__native_run_new(e->model, r->count, e->length, &r->kv);
         if (status >= 0)
             r->kv->origin = r->start;
@@ -181,7 +183,7 @@ static pc_status add_spans(evaluation *e, size_t l, size_t token)
                                     hi > span->lo ? hi : 0);
     }
     for (size_t n = e->run_first[l]; n < e->run_first[l + 1] && status >= 0; n++) {
-        const run *r = &e->runs[n];
+        const lane_run *r = &e->runs[n];
         size_t hi = token + 1 > r->first ? token + 1 - r->first : 0;
         hi = hi < r->count && e->model->native->arch.causal ? hi : r->count;
         if (e->args->trace || hi)
@@ -193,7 +195,7 @@ static pc_status add_spans(evaluation *e, size_t l, size_t token)
 static pc_status add_lane(evaluation *e, size_t l)
 {
     const pc_lane *lane = &e->args->lanes[l];
-    pc_status status = make_runs(e, l);
+    pc_status status = make_lane_runs(e, l);
     for (size_t n = e->run_first[l]; n < e->run_first[l + 1] && status >= 0; n++)
         for (size_t i = 0; i < e->runs[n].count && status >= 0; i++) {
             size_t token = e->runs[n].first + i;
@@ -211,7 +213,7 @@ static pc_status add_lane(evaluation *e, size_t l)
     return status;
 }
 
-static pc_status compute(evaluation *e)
+static pc_status compute_pass(evaluation *e)
 {
     const pc_eval_args *a = e->args;
     pc__pass pass = {0};
@@ -239,7 +241,7 @@ static pc_status compute(evaluation *e)
 
 /* What the new tokens of a lane have seen is known if the tokens before them have seen each other.
  */
-static pc_status note_sight(const evaluation *e, size_t l)
+static pc_status note_visibility(const evaluation *e, size_t l)
 {
     const pc_lane *lane = &e->args->lanes[l];
     pc__visibility sight;
@@ -250,23 +252,23 @@ static pc_status note_sight(const evaluation *e, size_t l)
                : pc__visibility_note(&sight, e->args->segments[l], e->runs[e->run_first[l]].start);
 }
 
-static pc_status hand_out(evaluation *e)
+static pc_status make_segments(evaluation *e)
 {
     const pc_eval_args *a = e->args;
     pc_status status = PC_OK;
     for (size_t l = 0; l < a->lane_count && a->segments && status >= 0; l++) {
-        run *r = &e->runs[e->run_first[l]];
+        lane_run *r = &e->runs[e->run_first[l]];
         if ((status = pc__native_keep(e->model->native, &r->kv)) < 0)
             break;
         status = pc__wrap_segment(&a->segments[l], e->model, r->kv, a->lanes[l].tokens, r->count);
         r->kv = NULL; /* the segment's, or gone */
         if (status >= 0)
-            status = note_sight(e, l);
+            status = note_visibility(e, l);
     }
     return status;
 }
 
-static void finish(evaluation *e, pc_status status)
+static void end_eval(evaluation *e, pc_status status)
 {
     const pc_allocator *mem = &e->model->context->mem;
     for (size_t n = 0; e->runs && n < e->tokens; n++)
@@ -296,12 +298,12 @@ pc_status pc_eval(const pc_model *model, const pc_eval_args *args)
     for (size_t l = 0; a.segments && l < a.lane_count; l++)
         a.segments[l] = NULL;
     PC__TRY(pc__model_can_compute(model), done);
-    PC__TRY(check(model, &a), done);
-    PC__TRY(reserve(&e), done);
-    PC__TRY(compute(&e), done);
-    status = hand_out(&e);
+    PC__TRY(check_args(model, &a), done);
+    PC__TRY(reserve_eval(&e), done);
+    PC__TRY(compute_pass(&e), done);
+    status = make_segments(&e);
 done:
-    finish(&e, status);
+    end_eval(&e, status);
     return status;
 }
 

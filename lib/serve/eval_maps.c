@@ -1,17 +1,18 @@
 #include "serve/eval_internal.h"
 
-static const float *map_of(const pc_eval_args *args, size_t lane, int32_t layer)
+static const float *given_map(const pc_eval_args *args, size_t lane, int32_t layer)
 {
     return args->maps[lane] ? args->maps[lane][layer] : NULL;
 }
 
 /* Maps of a model without causal order are in the caller's form already. */
-static void take(pc__eval_maps *maps, const pc_eval_args *args, size_t lane, uint8_t **packed)
+static void use_lane_maps(pc__eval_maps *maps, const pc_eval_args *args, size_t lane,
+                          uint8_t **packed)
 {
     pc__lane_maps *to = &maps->lanes[lane];
     const void **given = maps->given + lane * (size_t)maps->layers;
     for (int32_t l = 0; l < maps->layers; l++) {
-        const float *dense = map_of(args, lane, l);
+        const float *dense = given_map(args, lane, l);
         given[l] = dense;
         if (!dense || !to->shape.causal)
             continue;
@@ -47,7 +48,7 @@ pc_status pc__eval_maps_new(pc__eval_maps *maps, const pc__native *native, const
         return PC_ERR_NOMEM;
     for (size_t l = 0; l < args->lane_count; l++)
         if (args->maps[l])
-            take(maps, args, l, &packed);
+            use_lane_maps(maps, args, l, &packed);
     return PC_OK;
 }
 

@@ -30,7 +30,7 @@ pc_status pc__fetch_start(pc__fetch *f, const pc_model *model, pc_cache *cache, 
 }
 
 /* Of the loads' tiers, for pc__fetch_end. */
-static void note(uint32_t *tiers, const pc__load *load)
+static void note_tier(uint32_t *tiers, const pc__load *load)
 {
     *tiers |= UINT32_C(1) << pc__load_tier(load);
 }
@@ -41,7 +41,7 @@ void pc__fetch_end(pc__fetch *f)
         return;
     for (size_t i = 0; f->loads && i < f->count; i++) {
         if (f->early && f->early[i] && f->loads[i] && pc__load_broke(f->loads[i]))
-            note(&f->lost, f->loads[i]);
+            note_tier(&f->lost, f->loads[i]);
         pc__load_drop(f->loads[i]);
     }
     for (uint32_t t = 0; t < PC_TIER_COUNT; t++)
@@ -84,8 +84,8 @@ const pc__image *pc__fetch_image(pc__image *image, const pc_model *model, const 
     return image;
 }
 
-static pc__want want_of(const pc_model *model, const pc__segment_facts *facts,
-                        const pc__image *image, const pc__naming *naming)
+static pc__want want_segment(const pc_model *model, const pc__segment_facts *facts,
+                             const pc__image *image, const pc__naming *naming)
 {
     return (pc__want){.image = image,
                       .ops = &pc__model_payload,
@@ -96,7 +96,7 @@ static pc__want want_of(const pc_model *model, const pc__segment_facts *facts,
                       .mem = &model->context->mem};
 }
 
-static pc__naming naming_of(const pc__segment_facts *facts, double cost)
+static pc__naming segment_naming(const pc__segment_facts *facts, double cost)
 {
     return (pc__naming){.key = *facts->key,
                         .content = facts->content,
@@ -108,13 +108,13 @@ static pc__naming naming_of(const pc__segment_facts *facts, double cost)
 pc_status pc__fetch_look_up(pc__fetch *f, size_t index, const pc__segment_facts *facts, double cost)
 {
     pc__image image;
-    pc__naming naming = naming_of(facts, cost);
+    pc__naming naming = segment_naming(facts, cost);
     pc__want want;
     pc_status status;
     if (!f->count)
         return PC_OK;
     pc__segment_image(&image, f->model, facts);
-    want = want_of(f->model, facts, &image, &naming);
+    want = want_segment(f->model, facts, &image, &naming);
     want.cost = cost;
     want.cost_before = f->cost;
     status = pc__cache_seek(f->cache, &want, &f->loads[index], &f->reasons[index]);
@@ -130,7 +130,7 @@ static void wait_for_all(pc__fetch *f, double until)
 {
     for (size_t i = 0; i < f->count; i++)
         if (f->loads[i] && !pc__load_await(f->loads[i], until, f->may_flow)) {
-            note(&f->lost, f->loads[i]);
+            note_tier(&f->lost, f->loads[i]);
             return;
         }
 }
@@ -219,9 +219,9 @@ pc_status pc__fetch_get(pc__fetch *f, size_t index, pc_segment **out)
         return status;
     f->reasons[index] = reason;
     if (status == PC_OK)
-        note(&f->kept, load);
+        note_tier(&f->kept, load);
     else if (reason != PC_REASON_FIRST_USE && reason != PC_REASON_SLOW)
-        note(&f->lost, load);
+        note_tier(&f->lost, load);
     if (status == PC_OK)
         count_bytes(f, index);
     f->loads[index] = NULL;
@@ -296,11 +296,11 @@ uint32_t pc__fetch_reason(const pc__fetch *f, size_t index)
 pc_status pc__fetch_prefetch(const pc_model *model, pc_cache *cache, const pc__segment_facts *facts)
 {
     pc__image image;
-    pc__naming naming = naming_of(facts, 0);
+    pc__naming naming = segment_naming(facts, 0);
     pc__want want;
     if (!pc__cache_has_lower(cache) || (!model->native && !model->ops.import_segment))
         return PC_MISS;
     pc__segment_image(&image, model, facts);
-    want = want_of(model, facts, &image, &naming);
+    want = want_segment(model, facts, &image, &naming);
     return pc__cache_prefetch(cache, &want);
 }

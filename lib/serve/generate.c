@@ -13,7 +13,7 @@ typedef struct generating {
     pc_step_row *rows;
 } generating;
 
-static pc_status reserve(generating *g, uint32_t count)
+static pc_status reserve_samples(generating *g, uint32_t count)
 {
     g->samples = pc__calloc(g->mem, count, sizeof(*g->samples));
     g->rows = pc__calloc(g->mem, count, sizeof *g->rows);
@@ -22,7 +22,7 @@ static pc_status reserve(generating *g, uint32_t count)
 }
 
 /* All samples branch off behind the prompt, then each draws from the same logits. */
-static pc_status branch(generating *g, uint32_t count)
+static pc_status branch_samples(generating *g, uint32_t count)
 {
     const pc_sampling *sampling = &g->samples[0]->generation.options.sampling;
     pc_status status = PC_OK;
@@ -38,7 +38,7 @@ static pc_status branch(generating *g, uint32_t count)
     return status;
 }
 
-static int any_runs(const generating *g)
+static int any_sample_runs(const generating *g)
 {
     for (uint32_t i = 0; i < g->count; i++)
         if (!g->samples[i]->finish)
@@ -46,18 +46,18 @@ static int any_runs(const generating *g)
     return 0;
 }
 
-static pc_status run(generating *g, uint32_t count)
+static pc_status run_samples(generating *g, uint32_t count)
 {
-    pc__first_error trouble = {0};
+    pc__first_error error = {0};
     pc_status status = pc__sequence_prefill(g->samples[0], g->logits);
     if (status >= 0)
-        status = branch(g, count);
-    while (status >= 0 && trouble.status >= 0 && any_runs(g))
-        pc__sequences_step(g->samples, g->count, g->rows, g->logits, &trouble);
-    return pc__first_error_status(&trouble, status);
+        status = branch_samples(g, count);
+    while (status >= 0 && error.status >= 0 && any_sample_runs(g))
+        pc__sequences_step(g->samples, g->count, g->rows, g->logits, &error);
+    return pc__first_error_status(&error, status);
 }
 
-static void sum_up(const generating *g, pc_stats *stats)
+static void sum_stats(const generating *g, pc_stats *stats)
 {
     pc_stats s = g->samples[0]->stats;
     for (uint32_t i = 1; i < g->count; i++) {
@@ -71,7 +71,7 @@ static void sum_up(const generating *g, pc_stats *stats)
 static void finish(generating *g, pc_stats *stats)
 {
     if (stats && g->count)
-        sum_up(g, stats);
+        sum_stats(g, stats);
     for (uint32_t i = 0; i < g->count; i++)
         pc_sequence_free(g->samples[i]);
     pc__free(g->mem, g->samples);
@@ -79,7 +79,7 @@ static void finish(generating *g, pc_stats *stats)
     pc__free(g->mem, g->logits);
 }
 
-static pc_status check(const pc_prompt *prompt, pc_stats *stats)
+static pc_status check_arguments(const pc_prompt *prompt, pc_stats *stats)
 {
     static const pc_stats nothing = PC__STATS_START;
     if (stats) {
@@ -99,7 +99,7 @@ pc_status pc_generate(const pc_prompt *prompt, pc_cache *cache, const pc_generat
     generating g = {0};
     pc__generation generation = {0};
     uint32_t samples;
-    pc_status status = check(prompt, stats);
+    pc_status status = check_arguments(prompt, stats);
     if (status < 0)
         return status;
     g.mem = &prompt->model->context->mem;
@@ -111,10 +111,10 @@ pc_status pc_generate(const pc_prompt *prompt, pc_cache *cache, const pc_generat
                           "pc_generate: %u samples need a model that can fork a sequence", samples);
         goto done;
     }
-    PC__TRY(reserve(&g, samples), done);
+    PC__TRY(reserve_samples(&g, samples), done);
     PC__TRY(pc__sequence_make(&g.samples[0], prompt, cache, &generation), done);
     g.count = 1;
-    status = run(&g, samples);
+    status = run_samples(&g, samples);
 done:
     finish(&g, stats);
     pc__generation_end(&generation, &prompt->model->context->mem);

@@ -41,7 +41,7 @@ static pc_status check_salts(const pc_generate_options *o, const char *call)
     return PC_OK;
 }
 
-static pc_status check(const pc_generate_options *o, const char *call)
+static pc_status check_options(const pc_generate_options *o, const char *call)
 {
     if (pc__unknown_bits(o->flags, PC_GENERATE_KEEP | PC_GENERATE_LOGITS | PC_GENERATE_IGNORE_EOS))
         return pc__fail(PC_ERR_INVALID, "%s: unknown flags %#llx", call,
@@ -139,7 +139,7 @@ pc_status pc__generation_init(pc__generation *g, const pc_model *model,
     memset(g, 0, sizeof *g);
     status = pc__options_read(&o, sizeof o, PC__V1_SIZE(pc_generate_options, flags), options,
                               "pc_generate_options");
-    if (status < 0 || (status = check(&o, call)) < 0
+    if (status < 0 || (status = check_options(&o, call)) < 0
         || (status = check_for_model(&o, model, call)) < 0)
         return status;
     g->options = o;

@@ -52,7 +52,7 @@ pc_status pc__wrap_segment(pc_segment **out, const pc_model *model, void *payloa
     return status;
 }
 
-static pc_status check_tokens(const pc_model *model, const int32_t *tokens, size_t count)
+static pc_status check_vocabulary(const pc_model *model, const int32_t *tokens, size_t count)
 {
     for (size_t i = 0; i < count; i++)
         if (tokens[i] < 0 || tokens[i] >= model->info.vocab)
@@ -72,7 +72,7 @@ static pc_status check_payloads(void *const *payloads, size_t count)
 }
 
 /* Wraps a payload of encode, in the format that is asked for. Released in any case. */
-static pc_status take_payload(pc_segment **out, const pc_model *model, void *payload, int kept,
+static pc_status wrap_payload(pc_segment **out, const pc_model *model, void *payload, int kept,
                               const int32_t *tokens, size_t count)
 {
     pc__kv *run = payload;
@@ -134,7 +134,7 @@ static pc_status encode(const pc_model *model, pc_cache *cache, const pc_encode_
     for (size_t c = 0; c < cuts; c++)
         segments[c] = NULL;
     if ((status = pc__model_can_go_on(model)) < 0
-        || (status = check_tokens(model, args->tokens, args->count)) < 0)
+        || (status = check_vocabulary(model, args->tokens, args->count)) < 0)
         return status;
     payloads = pc__calloc(mem, cuts, sizeof *payloads);
     if (!payloads)
@@ -148,7 +148,7 @@ static pc_status encode(const pc_model *model, pc_cache *cache, const pc_encode_
         if (!payloads[c])
             continue;
         if (status >= 0)
-            status = take_payload(&segments[c], model, payloads[c], kept,
+            status = wrap_payload(&segments[c], model, payloads[c], kept,
                                   args->tokens + args->ranges[c].first, args->ranges[c].count);
         else
             release_payload(model, payloads[c]);
@@ -247,7 +247,7 @@ pc_status pc__call_step(const pc_model *model, pc_cache *cache, const pc_step_ar
     retries again = retries_of(model, args->count);
     pc_status status = PC_OK;
     for (size_t i = 0; i < args->count && status >= 0; i++)
-        status = check_tokens(model, &args->rows[i].token, 1);
+        status = check_vocabulary(model, &args->rows[i].token, 1);
     if (status < 0)
         return status;
     do {

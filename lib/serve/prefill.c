@@ -14,7 +14,7 @@
 #include "serve/prefill_loss.h"
 #include "serve/visibility.h"
 
-typedef struct work {
+typedef struct prefill_work {
     const pc_model *model;
     const pc_input *inputs;
     size_t count;
@@ -34,9 +34,9 @@ typedef struct work {
                      as it is */
     float *own_embeddings, *own_logits; /* [count][…] where the caller wants none and checks do */
     pc_prefill_stats stats;
-} work;
+} prefill_work;
 
-static pc_status read_options(pc_prefill_options *out, const pc_prefill_options *options)
+static pc_status read_prefill_options(pc_prefill_options *out, const pc_prefill_options *options)
 {
     pc_status status = pc__options_read(out, sizeof *out,
                                         PC__V1_SIZE(pc_prefill_options, threshold), options,
@@ -53,7 +53,7 @@ static pc_status read_options(pc_prefill_options *out, const pc_prefill_options 
     return PC_OK;
 }
 
-static pc_status check(const work *w)
+static pc_status check(const prefill_work *w)
 {
     if (!w->model || (!w->inputs && w->count))
         return pc__fail(PC_ERR_INVALID, "pc_prefill: model or inputs is NULL");
@@ -75,12 +75,12 @@ static pc_status check(const work *w)
     return w->options.memo ? pc__memo_of(w->options.memo, w->model) : PC_OK;
 }
 
-static int keeps_states(const work *w)
+static int keeps_states(const prefill_work *w)
 {
     return w->options.segments || w->only_hit;
 }
 
-static pc_status reserve(work *w)
+static pc_status reserve_results(prefill_work *w)
 {
     const pc_allocator *mem = &w->model->context->mem;
     w->found = pc__calloc(mem, w->count, sizeof *w->found);
@@ -105,7 +105,7 @@ static pc_status reserve(work *w)
 }
 
 /* What checks compare has to be computed, wanted or not. */
-static pc_status reserve_checked(work *w, size_t i)
+static pc_status reserve_checked(prefill_work *w, size_t i)
 {
     const pc_allocator *mem = &w->model->context->mem;
     if (w->hidden && !w->own_embeddings && !w->options.embeddings
@@ -123,14 +123,14 @@ static pc_status reserve_checked(work *w, size_t i)
 
 static const void *layer_map(void *user, size_t prompt, int32_t layer, const float *x)
 {
-    work *w = user;
+    prefill_work *w = user;
     return w->layers[prompt].input
                ? pc__memo_layer_map(w->options.memo, &w->layers[prompt], layer, x)
                : NULL;
 }
 
 /* Its layers are sought while they are computed; whether it is checked is known afterwards. */
-static pc_status expect_layers(work *w, size_t i)
+static pc_status expect_layers(prefill_work *w, size_t i)
 {
     w->by_layer = 1;
     w->layers[i] = (pc__memo_layers){.input = &w->inputs[i],
@@ -143,19 +143,19 @@ static pc_status expect_layers(work *w, size_t i)
 }
 
 /* Whether kept outputs can stand for all that is asked for. */
-static int may_take_outputs(const work *w)
+static int may_use_outputs(const prefill_work *w)
 {
     return (w->options.embeddings || w->options.logits) && !keeps_states(w)
            && !(w->options.flags & PC_PREFILL_MAPS);
 }
 
 /* The same prompt's outputs. PC_MISS: not all are kept. */
-static pc_status take_outputs(work *w, size_t i)
+static pc_status use_outputs(prefill_work *w, size_t i)
 {
     const pc__native *native = w->model->native;
     pc__whole *prompt = &w->prompts[i];
     pc_status status;
-    if (!w->found[i].same || !may_take_outputs(w))
+    if (!w->found[i].same || !may_use_outputs(w))
         return PC_MISS;
     status = pc__memo_output(w->options.memo, w->found[i].id, pc__pool_of(native, w->options.pool),
                              prompt->embedding, prompt->logits);
@@ -166,7 +166,7 @@ static pc_status take_outputs(work *w, size_t i)
     return status;
 }
 
-static pc_status look_up(work *w)
+static pc_status look_up_memo(prefill_work *w)
 {
     pc_memo *memo = w->options.memo;
     int force = (w->options.flags & PC_PREFILL_FORCE) != 0;
@@ -183,7 +183,7 @@ static pc_status look_up(work *w)
             status = expect_layers(w, i);
         if (w->found[i].reason != PC_REASON_NONE)
             continue;
-        taken = take_outputs(w, i);
+        taken = use_outputs(w, i);
         if (taken == PC_OK)
             continue;
         if (taken == PC_MISS)
@@ -208,7 +208,7 @@ static pc_status look_up(work *w)
 }
 
 /* What came of the look-ups, the layers' too. */
-static void count_hits(work *w)
+static void count_hits(prefill_work *w)
 {
     for (size_t i = 0; i < w->count; i++) {
         int hit = w->prompts[i].maps || w->layers[i].layers || w->prompts[i].is_done;
@@ -226,7 +226,7 @@ static void count_hits(work *w)
 }
 
 /* One hit in full; its result takes the place of the memo's. */
-static pc_status check_one(work *w, size_t i)
+static pc_status check_one(prefill_work *w, size_t i)
 {
     const pc_allocator *mem = &w->model->context->mem;
     pc__whole *hit = &w->prompts[i], full = {.input = hit->input};
@@ -258,7 +258,7 @@ static pc_status check_one(work *w, size_t i)
     return status;
 }
 
-static uint32_t is_approximate(const work *w, size_t i)
+static uint32_t is_approximate(const prefill_work *w, size_t i)
 {
     return w->options.map_layers || ((w->prompts[i].maps || w->layers[i].layers) && !w->check[i])
                ? 1
@@ -266,7 +266,7 @@ static uint32_t is_approximate(const work *w, size_t i)
 }
 
 /* States as segments; those that came from other maps say so. All or none. */
-static pc_status hand_segments(work *w)
+static pc_status make_segments(prefill_work *w)
 {
     pc_status status = PC_OK;
     pc__visibility nothing;
@@ -290,7 +290,7 @@ static pc_status hand_segments(work *w)
     return status;
 }
 
-static void tell(const work *w)
+static void write_results(const prefill_work *w)
 {
     for (size_t i = 0; w->options.results && i < w->count; i++) {
         pc_prefill_result *r = &w->options.results[i];
@@ -308,16 +308,16 @@ static void tell(const work *w)
     }
 }
 
-static pc_status run(work *w)
+static pc_status run(prefill_work *w)
 {
     double begun;
     pc_status status;
-    PC__TRY(reserve(w), done);
+    PC__TRY(reserve_results(w), done);
     if (w->options.memo)
-        PC__TRY(look_up(w), done);
+        PC__TRY(look_up_memo(w), done);
     if (w->only_hit && !w->prompts->maps && !w->by_layer) {
         count_hits(w);
-        tell(w);
+        write_results(w);
         return PC_MISS;
     }
     begun = pc__now();
@@ -331,13 +331,13 @@ static pc_status run(work *w)
         if (w->check[i])
             PC__TRY(check_one(w, i), done);
     w->stats.seconds_verify = pc__now() - begun;
-    PC__TRY(hand_segments(w), done);
-    tell(w);
+    PC__TRY(make_segments(w), done);
+    write_results(w);
 done:
     return status;
 }
 
-static void release(work *w)
+static void end_prefill(prefill_work *w)
 {
     const pc_allocator *mem = &w->model->context->mem;
     for (size_t i = 0; w->prompts && i < w->count; i++)
@@ -357,9 +357,9 @@ static void release(work *w)
     pc__free(mem, w->own_logits);
 }
 
-static pc_status begin(work *w, const pc_prefill_options *options)
+static pc_status begin_prefill(prefill_work *w, const pc_prefill_options *options)
 {
-    pc_status status = read_options(&w->options, options);
+    pc_status status = read_prefill_options(&w->options, options);
     if (status < 0)
         return status;
     if (w->model && w->model->native) {
@@ -385,9 +385,9 @@ pc_status pc__prefill_hit(const pc_model *model, const pc_input *input,
                           const pc_prefill_options *options, pc__kv **states,
                           pc_prefill_stats *stats)
 {
-    work w = {
+    prefill_work w = {
         .model = model, .inputs = input, .count = 1, .only_hit = 1, .stats = PC_PREFILL_STATS_INIT};
-    pc_status status = begin(&w, options);
+    pc_status status = begin_prefill(&w, options);
     *states = NULL;
     if (status < 0)
         return status;
@@ -396,7 +396,7 @@ pc_status pc__prefill_hit(const pc_model *model, const pc_input *input,
         *states = w.runs[0];
         w.runs[0] = NULL;
     }
-    release(&w);
+    end_prefill(&w);
     *stats = w.stats;
     return status;
 }
@@ -404,12 +404,13 @@ pc_status pc__prefill_hit(const pc_model *model, const pc_input *input,
 pc_status pc_prefill(const pc_model *model, const pc_input *inputs, size_t count,
                      const pc_prefill_options *options, pc_prefill_stats *stats)
 {
-    work w = {.model = model, .inputs = inputs, .count = count, .stats = PC_PREFILL_STATS_INIT};
-    pc_status status = begin(&w, options);
+    prefill_work w = {
+        .model = model, .inputs = inputs, .count = count, .stats = PC_PREFILL_STATS_INIT};
+    pc_status status = begin_prefill(&w, options);
     if (status < 0)
         return status;
     status = run(&w);
-    release(&w);
+    end_prefill(&w);
     if (status >= 0 && stats)
         status = pc__result_write(stats, PC__V1_SIZE(pc_prefill_stats, seconds_verify), &w.stats,
                                   sizeof w.stats, "pc_prefill_stats");

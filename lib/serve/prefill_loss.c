@@ -13,7 +13,7 @@ static double one_minus_cosine(const float *a, const float *b, size_t n)
     return aa > 0 && bb > 0 ? 1 - ab / sqrt(aa * bb) : aa > 0 || bb > 0;
 }
 
-static size_t largest(const float *x, size_t n)
+static size_t largest_index(const float *x, size_t n)
 {
     size_t best = 0;
     for (size_t i = 1; i < n; i++)
@@ -24,7 +24,7 @@ static size_t largest(const float *x, size_t n)
 /* ln of the sum of exp. */
 static double log_sum(const float *x, size_t n)
 {
-    double most = (double)x[largest(x, n)], sum = 0;
+    double most = (double)x[largest_index(x, n)], sum = 0;
     for (size_t i = 0; i < n; i++)
         sum += exp((double)x[i] - most);
     return most + log(sum);
@@ -44,6 +44,6 @@ double pc__prefill_loss(uint32_t kind, const float *full, const float *reused, s
     if (kind == PC_LOSS_COSINE || !classes || !full_logits || !reused_logits)
         return one_minus_cosine(full, reused, hidden);
     if (kind == PC_LOSS_CHANGED)
-        return largest(full_logits, classes) != largest(reused_logits, classes);
+        return largest_index(full_logits, classes) != largest_index(reused_logits, classes);
     return divergence(full_logits, reused_logits, classes);
 }

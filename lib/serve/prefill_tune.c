@@ -12,11 +12,11 @@
 
 enum { AT_ONCE = 64, LEAST_HITS = 30 };
 
-typedef struct trial {
+typedef struct tuning_trial {
     double similarity, loss;
     uint32_t bucket;
     int has; /* a record of its length was there */
-} trial;
+} tuning_trial;
 
 typedef struct tuning {
     pc_memo *memo;
@@ -24,8 +24,8 @@ typedef struct tuning {
     const pc_input *inputs;
     size_t count, hidden, logits;
     pc_memo_work work;
-    trial *trials; /* [count] */
-    float *both;   /* embeddings full, reused; logits full, reused: [AT_ONCE][…] each */
+    tuning_trial *trials; /* [count] */
+    float *both;          /* embeddings full, reused; logits full, reused: [AT_ONCE][…] each */
 } tuning;
 
 static pc_status try_some(tuning *t, size_t first, size_t n)
@@ -46,7 +46,7 @@ static pc_status try_some(tuning *t, size_t first, size_t n)
     o.results = results;
     PC__TRY(pc_prefill(t->model, t->inputs + first, n, &o, NULL), done);
     for (size_t i = 0; i < n; i++) {
-        trial *one = &t->trials[first + i];
+        tuning_trial *one = &t->trials[first + i];
         /* what is remembered itself says nothing of others */
         one->bucket = results[i].similarity >= 1
                           ? UINT32_MAX
@@ -77,9 +77,9 @@ static pc_status try_all(tuning *t)
     return status;
 }
 
-static int order(const void *a, const void *b)
+static int by_bucket(const void *a, const void *b)
 {
-    const trial *x = a, *y = b;
+    const tuning_trial *x = a, *y = b;
     if (x->bucket != y->bucket)
         return (x->bucket > y->bucket) - (x->bucket < y->bucket);
     if (x->has != y->has)
@@ -102,7 +102,7 @@ static int by_loss(const void *a, const void *b)
 }
 
 /* What the hits lose: mean, at the percentile (the nearest rank), worst. */
-static pc_status describe_hits(const tuning *t, const trial *hits, size_t count,
+static pc_status describe_hits(const tuning *t, const tuning_trial *hits, size_t count,
                                pc__memo_tuning *out)
 {
     const pc_allocator *mem = &t->model->context->mem;
@@ -124,7 +124,8 @@ static pc_status describe_hits(const tuning *t, const trial *hits, size_t count,
 /* The lowest threshold at which the mean loss of all n inputs, with what chance may add to it (one
  * in twenty), stays within the limit, and the hits within theirs; with at least LEAST_HITS hits,
  * for the error of a mean of fewer is not known. *hits: how many. */
-static pc__memo_tuning choose(const tuning *t, const trial *trials, size_t n, size_t *hits)
+static pc__memo_tuning choose_threshold(const tuning *t, const tuning_trial *trials, size_t n,
+                                        size_t *hits)
 {
     pc__memo_tuning out = {.reason = PC_REASON_UNLIKE,
                            .loss = t->work.loss,
@@ -165,7 +166,7 @@ static pc__memo_tuning choose(const tuning *t, const trial *trials, size_t n, si
 static pc_status set_all(tuning *t)
 {
     pc_status status = PC_OK;
-    qsort(t->trials, t->count, sizeof *t->trials, order);
+    qsort(t->trials, t->count, sizeof *t->trials, by_bucket);
     for (uint32_t b = 0; b < pc_memo_bucket_count(t->memo) && status >= 0; b++) {
         size_t first = 0, n = 0, hits;
         pc__memo_tuning found;
@@ -175,7 +176,7 @@ static pc_status set_all(tuning *t)
             n += t->trials[i].bucket == b;
             first += t->trials[i].bucket < b;
         }
-        found = choose(t, t->trials + first, n, &hits);
+        found = choose_threshold(t, t->trials + first, n, &hits);
         if (hits)
             status = describe_hits(t, t->trials + first, hits, &found);
         if (status >= 0)
@@ -184,7 +185,7 @@ static pc_status set_all(tuning *t)
     return status;
 }
 
-static pc_status check(const tuning *t)
+static pc_status check_tuning(const tuning *t)
 {
     if (!t->memo || (!t->inputs && t->count))
         return pc__fail(PC_ERR_INVALID, "pc_memo_tune: memo or inputs is NULL");
@@ -214,7 +215,7 @@ pc_status pc_memo_tune(pc_memo *memo, const pc_input *inputs, size_t count,
         t.hidden = (size_t)t.model->info.hidden;
         t.logits = pc__whole_logits(t.model);
     }
-    status = check(&t);
+    status = check_tuning(&t);
     if (status < 0)
         return status;
     mem = &t.model->context->mem;

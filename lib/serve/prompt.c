@@ -63,7 +63,7 @@ pc_status pc__prompt_from_resolved(pc_prompt **out, const pc_schema *schema, pc_
     return PC_OK;
 }
 
-static pc_status read_options(pc_prompt_options *o, const pc_prompt_options *options)
+static pc_status read_prompt_options(pc_prompt_options *o, const pc_prompt_options *options)
 {
     const uint64_t known = PC_PML_COMPACT | PC_PML_SRC_ANYWHERE | PC_PML_OVERLAP;
     pc_status status = pc__options_read(o, sizeof *o, PC__V1_SIZE(pc_prompt_options, flags),
@@ -167,8 +167,9 @@ static pc_status choose_schema(const pc__pml_env *env, pc_schema *const *schemas
     return status;
 }
 
-static pc_status resolve(pc_prompt **out, pc_schema *const *schemas, size_t count, const char *text,
-                         size_t size, uint64_t flags, const char *folder, const char *where)
+static pc_status resolve_text(pc_prompt **out, pc_schema *const *schemas, size_t count,
+                              const char *text, size_t size, uint64_t flags, const char *folder,
+                              const char *where)
 {
     const pc_schema *schema;
     pc__resolved *resolved;
@@ -201,9 +202,10 @@ pc_status pc_prompt_parse(pc_prompt **out, pc_schema *const *schemas, size_t cou
     *out = NULL;
     if (!text && size)
         return pc__fail(PC_ERR_INVALID, "pc_prompt_parse: text is NULL");
-    if ((status = check_schemas(schemas, count)) < 0 || (status = read_options(&o, options)) < 0)
+    if ((status = check_schemas(schemas, count)) < 0
+        || (status = read_prompt_options(&o, options)) < 0)
         return status;
-    return resolve(out, schemas, count, text ? text : "", size, o.flags, NULL, "prompt");
+    return resolve_text(out, schemas, count, text ? text : "", size, o.flags, NULL, "prompt");
 }
 
 pc_status pc_prompt_load(pc_prompt **out, pc_schema *const *schemas, size_t count, const char *path,
@@ -219,14 +221,15 @@ pc_status pc_prompt_load(pc_prompt **out, pc_schema *const *schemas, size_t coun
     *out = NULL;
     if (!path)
         return pc__fail(PC_ERR_INVALID, "pc_prompt_load: path is NULL");
-    if ((status = check_schemas(schemas, count)) < 0 || (status = read_options(&o, options)) < 0)
+    if ((status = check_schemas(schemas, count)) < 0
+        || (status = read_prompt_options(&o, options)) < 0)
         return status;
     mem = &schemas[0]->model->context->mem;
     status = pc__file_read(mem, path, LIMIT_BYTES, &text, &size);
     if (status < 0)
         return status;
     folder = pc__path_folder(mem, path);
-    status = folder ? resolve(out, schemas, count, text, size, o.flags, folder, path)
+    status = folder ? resolve_text(out, schemas, count, text, size, o.flags, folder, path)
                     : PC_ERR_NOMEM;
     pc__free(mem, folder);
     pc__free(mem, text);
@@ -234,7 +237,7 @@ pc_status pc_prompt_load(pc_prompt **out, pc_schema *const *schemas, size_t coun
 }
 
 /* All full blocks but for the last token, which is always computed. */
-static pc_status cut_blocks(pc_prompt *prompt, size_t count)
+static pc_status make_blocks(pc_prompt *prompt, size_t count)
 {
     size_t blocks = (count - 1) / PC__BLOCK_TOKENS;
     prompt->blocks = pc__calloc(&prompt->model->context->mem, blocks + 1, sizeof *prompt->blocks);
@@ -255,7 +258,7 @@ static pc_status cut_blocks(pc_prompt *prompt, size_t count)
     return PC_OK;
 }
 
-static pc_status check_tokens(const pc_model *model, const int32_t *tokens, size_t count)
+static pc_status check_prompt_tokens(const pc_model *model, const int32_t *tokens, size_t count)
 {
     int32_t limit = model->info.context_length;
     if (!count)
@@ -274,7 +277,7 @@ static pc_status check_tokens(const pc_model *model, const int32_t *tokens, size
 static pc_status from_tokens(pc_prompt **out, const pc_model *model, int32_t *tokens, size_t count)
 {
     pc_prompt *prompt = NULL;
-    pc_status status = check_tokens(model, tokens, count);
+    pc_status status = check_prompt_tokens(model, tokens, count);
     if (status >= 0) {
         prompt = pc__prompt_new(model);
         status = prompt ? PC_OK : PC_ERR_NOMEM;
@@ -284,7 +287,7 @@ static pc_status from_tokens(pc_prompt **out, const pc_model *model, int32_t *to
         return status;
     }
     prompt->tokens = tokens;
-    status = cut_blocks(prompt, count);
+    status = make_blocks(prompt, count);
     if (status < 0)
         pc__prompt_unref(prompt);
     else

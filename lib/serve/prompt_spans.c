@@ -6,7 +6,7 @@
 #include "serve/prompt.h"
 #include "serve/visibility.h"
 
-static int64_t relative(const pc_model *model, const pc_segment *segment, size_t token)
+static int64_t relative_position(const pc_model *model, const pc_segment *segment, size_t token)
 {
     return model->native ? pc__kv_relative(segment->payload, token) : (int64_t)token;
 }
@@ -14,11 +14,13 @@ static int64_t relative(const pc_model *model, const pc_segment *segment, size_t
 int64_t pc__prompt_position(const pc_prompt *prompt, size_t part, size_t token)
 {
     const pc_span *given = part < prompt->given_count ? &prompt->given[part] : NULL;
-    return given ? given->start + relative(prompt->model, given->segment, given->lo + token)
-                 : prompt->parts[part].start + (int64_t)token;
+    return given
+               ? given->start + relative_position(prompt->model, given->segment, given->lo + token)
+               : prompt->parts[part].start + (int64_t)token;
 }
 
-static pc_status check_span(const pc_model *model, const pc_span *span, size_t s, int64_t start)
+static pc_status check_prompt_span(const pc_model *model, const pc_span *span, size_t s,
+                                   int64_t start)
 {
     size_t tokens = span->segment ? span->segment->tokens : 0, hi = span->hi ? span->hi : tokens;
     int64_t last;
@@ -30,7 +32,7 @@ static pc_status check_span(const pc_model *model, const pc_span *span, size_t s
     if (span->lo >= hi || hi > tokens)
         return pc__fail(PC_ERR_INVALID, "pc_prompt_from_spans: span %zu: tokens %u to %zu of %zu",
                         s, span->lo, hi, tokens);
-    last = relative(model, span->segment, hi - 1);
+    last = relative_position(model, span->segment, hi - 1);
     if (span->start < 0 || span->start > start || last >= start - span->start)
         return pc__fail(PC_ERR_INVALID,
                         "pc_prompt_from_spans: span %zu starts at %lld and ends at %lld, the new "
@@ -40,8 +42,8 @@ static pc_status check_span(const pc_model *model, const pc_span *span, size_t s
     return PC_OK;
 }
 
-static pc_status check_tokens(const pc_model *model, int64_t start, const int32_t *tokens,
-                              size_t count)
+static pc_status check_new_tokens(const pc_model *model, int64_t start, const int32_t *tokens,
+                                  size_t count)
 {
     int64_t limit = model->info.context_length ? model->info.context_length : INT64_MAX / 2;
     if (start < 0)
@@ -67,7 +69,7 @@ static void fill_parts(pc_prompt *prompt, const pc_span *spans, int64_t start, s
         *span = spans[s];
         span->hi = span->hi ? span->hi : (uint32_t)span->segment->tokens;
         pc__segment_ref(span->segment);
-        int64_t first = span->start + relative(prompt->model, span->segment, span->lo);
+        int64_t first = span->start + relative_position(prompt->model, span->segment, span->lo);
         prompt->blocks[s] = (pc__part){.kind = PC__PART_CACHED,
                                        .path = no_path,
                                        .tokens = span->segment->token_ids + span->lo,
@@ -84,7 +86,7 @@ static void fill_parts(pc_prompt *prompt, const pc_span *spans, int64_t start, s
     prompt->end = start + (int64_t)token_count;
 }
 
-static pc_status judge(pc_prompt *prompt)
+static pc_status judge_exactness(pc_prompt *prompt)
 {
     pc__visibility sight = {.exact = 0};
     pc_status status = PC_OK;
@@ -111,9 +113,9 @@ pc_status pc_prompt_from_spans(pc_prompt **out, const pc_model *model, const pc_
         return pc__fail(PC_ERR_INVALID, "pc_prompt_from_spans: no spans and no new tokens");
     status = pc__model_has_order(model);
     if (status >= 0)
-        status = check_tokens(model, start, tokens, token_count);
+        status = check_new_tokens(model, start, tokens, token_count);
     for (size_t s = 0; s < span_count && status >= 0; s++)
-        status = check_span(model, &spans[s], s, start);
+        status = check_prompt_span(model, &spans[s], s, start);
     if (status < 0)
         return status;
     mem = &model->context->mem;
@@ -131,7 +133,7 @@ pc_status pc_prompt_from_spans(pc_prompt **out, const pc_model *model, const pc_
         memcpy(prompt->tokens, tokens, token_count * sizeof *tokens);
     prompt->given_count = span_count;
     fill_parts(prompt, spans, start, token_count);
-    status = judge(prompt);
+    status = judge_exactness(prompt);
     if (status < 0) {
         pc__prompt_unref(prompt);
         return status;

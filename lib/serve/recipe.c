@@ -3,11 +3,11 @@
 #include <stdlib.h>
 #include <string.h>
 
-typedef struct builder {
+typedef struct recipe_builder {
     pc__recipe *recipe;
     const pc__schema_tree *tree;
     uint8_t *chosen; /* [nodes] members of unions that are switched in */
-} builder;
+} recipe_builder;
 
 static pc_status add_unit(pc__recipe *r, const char *name, int sees_lead, pc__unit **out)
 {
@@ -68,7 +68,7 @@ static int holds_tokens(const pc__node *node)
 
 /* The texts of the root, one unit for each run without a module in it. With `lead_only` the first
  * run, if it opens the schema. */
-static pc_status root_units(builder *b, int lead_only, int skip_lead, int sees_lead)
+static pc_status root_units(recipe_builder *b, int lead_only, int skip_lead, int sees_lead)
 {
     const pc__node *root = b->tree->root;
     pc_status status = PC_OK;
@@ -90,7 +90,7 @@ static pc_status root_units(builder *b, int lead_only, int skip_lead, int sees_l
     return status;
 }
 
-static pc_status module_units(builder *b, int sees_lead)
+static pc_status module_units(recipe_builder *b, int sees_lead)
 {
     pc_status status = PC_OK;
     for (size_t n = 0; n < b->tree->node_count && status >= 0; n++) {
@@ -108,7 +108,7 @@ static pc_status module_units(builder *b, int sees_lead)
     return status;
 }
 
-static int by_start(const void *a, const void *b)
+static int by_node_start(const void *a, const void *b)
 {
     const pc__node *x = *(const pc__node *const *)a, *y = *(const pc__node *const *)b;
     if (x->start != y->start)
@@ -117,7 +117,7 @@ static int by_start(const void *a, const void *b)
 }
 
 /* The modules of a set, by themselves. */
-static pc_status set_unit(builder *b, const pc__scaffold *set, int sees_lead)
+static pc_status set_unit(recipe_builder *b, const pc__scaffold *set, int sees_lead)
 {
     const pc_allocator *mem = &b->recipe->mem;
     const pc__node **items = NULL;
@@ -133,14 +133,14 @@ static pc_status set_unit(builder *b, const pc__scaffold *set, int sees_lead)
                 items[count++] = set->modules[m]->children[c];
         }
     if (status >= 0 && count)
-        qsort(items, count, sizeof(*items), by_start);
+        qsort(items, count, sizeof(*items), by_node_start);
     for (size_t i = 0; i < count && status >= 0; i++)
         status = add_item(b->recipe, unit, items[i], 1);
     pc__free(mem, items);
     return status;
 }
 
-static int inside(const pc__node *node, const pc__node *ancestor)
+static int lies_inside(const pc__node *node, const pc__node *ancestor)
 {
     while (node && node != ancestor)
         node = node->parent;
@@ -157,36 +157,36 @@ static int keep_for_set(const pc__scaffold *set, const pc__node *node)
 
 /* All of `module` as the layout has it, with the chosen members (else the default ones) of its
  * unions. Kept: what lies inside `member`, or belongs to a module of `set`. */
-static pc_status walk(builder *b, size_t unit, const pc__node *module, const pc__node *member,
-                      const pc__scaffold *set)
+static pc_status add_layout(recipe_builder *b, size_t unit, const pc__node *module,
+                            const pc__node *member, const pc__scaffold *set)
 {
     pc_status status = PC_OK;
     for (size_t c = 0; c < module->child_count && status >= 0; c++) {
         const pc__node *child = module->children[c];
         if (holds_tokens(child)) {
-            int keep = set ? keep_for_set(set, child) : inside(child, member);
+            int keep = set ? keep_for_set(set, child) : lies_inside(child, member);
             status = add_item(b->recipe, &b->recipe->units[unit], child, keep);
         } else if (child->kind == PC__NODE_MODULE) {
-            status = walk(b, unit, child, member, set);
+            status = add_layout(b, unit, child, member, set);
         } else {
             const pc__node *pick = child->default_member;
             for (size_t m = 0; m < child->child_count; m++)
                 if (b->chosen[child->children[m]->index])
                     pick = child->children[m];
             if (pick)
-                status = walk(b, unit, pick, member, set);
+                status = add_layout(b, unit, pick, member, set);
         }
     }
     return status;
 }
 
-static void choose(builder *b, const pc__node *node)
+static void choose_members(recipe_builder *b, const pc__node *node)
 {
     for (; node; node = node->parent)
         b->chosen[node->index] = 1;
 }
 
-static pc_status layout_unit(builder *b, const pc__node *member, const pc__scaffold *set)
+static pc_status layout_unit(recipe_builder *b, const pc__node *member, const pc__scaffold *set)
 {
     pc__unit *unit;
     const pc__node *named = set ? set->modules[0] : member;
@@ -194,17 +194,17 @@ static pc_status layout_unit(builder *b, const pc__node *member, const pc__scaff
     memset(b->chosen, 0, b->tree->node_count);
     if (set)
         for (size_t m = 0; m < set->count; m++)
-            choose(b, set->modules[m]);
+            choose_members(b, set->modules[m]);
     else
-        choose(b, member);
+        choose_members(b, member);
     if (status >= 0)
-        status = walk(b, b->recipe->unit_count - 1, b->tree->root, member, set);
+        status = add_layout(b, b->recipe->unit_count - 1, b->tree->root, member, set);
     if (status >= 0 && !set)
         drop_if_empty(b->recipe);
     return status;
 }
 
-static pc_status joint_units(builder *b)
+static pc_status joint_units(recipe_builder *b)
 {
     pc_status status = layout_unit(b, b->tree->root, NULL);
     for (size_t n = 0; n < b->tree->node_count && status >= 0; n++) {
@@ -216,7 +216,7 @@ static pc_status joint_units(builder *b)
     return status;
 }
 
-static pc_status single_units(builder *b)
+static pc_status single_units(recipe_builder *b)
 {
     int sink = b->recipe->encoding == PC_ENCODE_SINK, lead;
     pc_status status = sink ? root_units(b, 1, 0, 0) : PC_OK;
@@ -228,7 +228,7 @@ static pc_status single_units(builder *b)
     return status;
 }
 
-static pc_status build(builder *b)
+static pc_status build_units(recipe_builder *b)
 {
     pc__recipe *r = b->recipe;
     int joint = r->encoding == PC_ENCODE_JOINT;
@@ -248,7 +248,7 @@ static pc_status build(builder *b)
 pc_status pc__recipe_new(pc__recipe **out, const pc_allocator *mem, const pc__schema_tree *tree,
                          uint32_t encoding)
 {
-    builder b = {pc__calloc(mem, 1, sizeof *b.recipe), tree, NULL};
+    recipe_builder b = {pc__calloc(mem, 1, sizeof *b.recipe), tree, NULL};
     pc_status status = PC_ERR_NOMEM;
     *out = NULL;
     if (!b.recipe)
@@ -260,7 +260,7 @@ pc_status pc__recipe_new(pc__recipe **out, const pc_allocator *mem, const pc__sc
     if (b.recipe->node_leaf && b.chosen) {
         for (size_t n = 0; n < tree->node_count; n++)
             b.recipe->node_leaf[n] = PC__NO_LEAF;
-        status = build(&b);
+        status = build_units(&b);
     }
     pc__free(mem, b.chosen);
     if (status < 0)

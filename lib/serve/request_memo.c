@@ -24,7 +24,8 @@ void pc__request_judge_memo(pc__request *r)
     r->stats.memo_reason = o->memo ? reason : PC_REASON_NONE;
 }
 
-static void note(pc__request *r, const pc_prefill_result *result, const pc_prefill_stats *times)
+static void note_memo(pc__request *r, const pc_prefill_result *result,
+                      const pc_prefill_stats *times)
 {
     r->stats.memo_reason = result->reason;
     r->stats.memo_record = result->record;
@@ -57,7 +58,7 @@ pc_status pc__request_ask_memo(pc__request *r)
     if (r->cache)
         pc__cache_working(r->cache, -1);
     if (status >= 0)
-        note(r, &result, &times);
+        note_memo(r, &result, &times);
     r->approximate = status == PC_OK && result.exactness == PC_APPROXIMATE;
     return status < 0 ? status : PC_OK;
 }

@@ -20,20 +20,20 @@ pc_status pc__sampling_check(const pc_sampling *o)
     return PC_OK;
 }
 
-static uint64_t rotate(uint64_t x, int by)
+static uint64_t rotate_left(uint64_t x, int by)
 {
     return (x << by) | (x >> (64 - by));
 }
 
-static uint64_t next(pc__sampler *s)
+static uint64_t next_random(pc__sampler *s)
 {
-    uint64_t *x = s->state, result = rotate(x[0] + x[3], 23) + x[0], t = x[1] << 17;
+    uint64_t *x = s->state, result = rotate_left(x[0] + x[3], 23) + x[0], t = x[1] << 17;
     x[2] ^= x[0];
     x[3] ^= x[1];
     x[1] ^= x[2];
     x[0] ^= x[3];
     x[2] ^= t;
-    x[3] = rotate(x[3], 45);
+    x[3] = rotate_left(x[3], 45);
     return result;
 }
 
@@ -53,7 +53,7 @@ static int is_greedy(const pc__sampler *s)
     return s->options.temperature < GREEDY_BELOW || s->options.top_k == 1;
 }
 
-static pc_status reserve(pc__sampler *s)
+static pc_status reserve_sampler(pc__sampler *s)
 {
     float penalty = s->options.repetition_penalty;
     if (!is_greedy(s)) {
@@ -78,7 +78,7 @@ pc_status pc__sampler_init(pc__sampler *s, const pc_allocator *mem, const pc_sam
     s->options = *options;
     s->vocab = vocab;
     seed(s, options->seed + seed_offset);
-    status = reserve(s);
+    status = reserve_sampler(s);
     if (status < 0)
         pc__sampler_end(s);
     return status;
@@ -116,7 +116,7 @@ void pc__sampler_note(pc__sampler *s, int32_t token)
         s->penalised[token] = 1;
 }
 
-static void penalise(const pc__sampler *s, float *logits)
+static void apply_penalty(const pc__sampler *s, float *logits)
 {
     for (size_t i = 0; s->penalised && i < s->vocab; i++)
         if (s->penalised[i])
@@ -124,7 +124,7 @@ static void penalise(const pc__sampler *s, float *logits)
                                       : logits[i] * s->options.repetition_penalty;
 }
 
-static int32_t highest(const pc__sampler *s, const float *logits)
+static int32_t highest_logit(const pc__sampler *s, const float *logits)
 {
     int32_t best = -1;
     float most = -INFINITY;
@@ -136,24 +136,24 @@ static int32_t highest(const pc__sampler *s, const float *logits)
     return best;
 }
 
-static int before(const pc__candidate *a, const pc__candidate *b)
+static int comes_before(const pc__candidate *a, const pc__candidate *b)
 {
     return a->logit > b->logit || (!(b->logit > a->logit) && a->token < b->token);
 }
 
 static int by_logit(const void *a, const void *b)
 {
-    return before(a, b) ? -1 : before(b, a) ? 1 : 0;
+    return comes_before(a, b) ? -1 : comes_before(b, a) ? 1 : 0;
 }
 
 /* Restores the heap below `i`: every candidate comes after its children in the order. */
-static void sift(pc__candidate *heap, size_t count, size_t i)
+static void restore_heap(pc__candidate *heap, size_t count, size_t i)
 {
     pc__candidate moved = heap[i];
     for (size_t child = 2 * i + 1; child < count; child = 2 * i + 1) {
-        if (child + 1 < count && before(&heap[child], &heap[child + 1]))
+        if (child + 1 < count && comes_before(&heap[child], &heap[child + 1]))
             child++;
-        if (!before(&moved, &heap[child]))
+        if (!comes_before(&moved, &heap[child]))
             break;
         heap[i] = heap[child];
         i = child;
@@ -166,17 +166,17 @@ static void sift(pc__candidate *heap, size_t count, size_t i)
 static void select_first(pc__candidate *c, size_t n, size_t count)
 {
     for (size_t i = count / 2; i--;)
-        sift(c, count, i);
+        restore_heap(c, count, i);
     for (size_t i = count; i < n && count; i++)
-        if (before(&c[i], &c[0])) {
+        if (comes_before(&c[i], &c[0])) {
             pc__candidate out = c[0];
             c[0] = c[i];
             c[i] = out;
-            sift(c, count, 0);
+            restore_heap(c, count, 0);
         }
 }
 
-static size_t usable(pc__sampler *s, const float *logits)
+static size_t collect_candidates(pc__sampler *s, const float *logits)
 {
     size_t n = 0;
     for (size_t i = 0; i < s->vocab; i++)
@@ -207,7 +207,7 @@ static size_t nucleus(pc__candidate *c, size_t n, float most, double temperature
     }
 }
 
-static double weigh(const pc__candidate *c, size_t n, float most, double temperature)
+static double total_mass(const pc__candidate *c, size_t n, float most, double temperature)
 {
     double total = 0;
     for (size_t i = 0; i < n; i++)
@@ -215,7 +215,7 @@ static double weigh(const pc__candidate *c, size_t n, float most, double tempera
     return total;
 }
 
-static int32_t draw(pc__sampler *s, size_t n, float most)
+static int32_t draw_token(pc__sampler *s, size_t n, float most)
 {
     double temperature = (double)s->options.temperature, total, left;
     pc__candidate *c = s->candidates;
@@ -224,12 +224,12 @@ static int32_t draw(pc__sampler *s, size_t n, float most)
         n = s->options.top_k;
         qsort(c, n, sizeof *c, by_logit); /* the draw must not depend on how the selection went */
     }
-    total = weigh(c, n, most, temperature);
+    total = total_mass(c, n, most, temperature);
     if (s->options.top_p > 0 && s->options.top_p < 1) {
         n = nucleus(c, n, most, temperature, total, (double)s->options.top_p);
-        total = weigh(c, n, most, temperature);
+        total = total_mass(c, n, most, temperature);
     }
-    left = (double)(next(s) >> 11) * 0x1.0p-53 * total;
+    left = (double)(next_random(s) >> 11) * 0x1.0p-53 * total;
     for (size_t i = 0; i + 1 < n; i++) {
         left -= exp(((double)c[i].logit - (double)most) / temperature);
         if (left < 0)
@@ -241,11 +241,11 @@ static int32_t draw(pc__sampler *s, size_t n, float most)
 pc_status pc__sampler_draw(pc__sampler *s, float *logits, int32_t *token)
 {
     int32_t best;
-    penalise(s, logits);
-    best = highest(s, logits);
+    apply_penalty(s, logits);
+    best = highest_logit(s, logits);
     if (best < 0 || isinf(logits[best]))
         return pc__fail(PC_ERR_INTERNAL, "sampling: no logit is finite");
-    *token = is_greedy(s) ? best : draw(s, usable(s, logits), logits[best]);
+    *token = is_greedy(s) ? best : draw_token(s, collect_candidates(s, logits), logits[best]);
     pc__sampler_note(s, *token);
     return PC_OK;
 }

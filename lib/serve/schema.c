@@ -109,8 +109,8 @@ pc__request_regime pc__regime_for_length(const pc_model *model, uint64_t chosen,
     return regime;
 }
 
-static pc_status tokens_of(void *user, const char *text, size_t size, uint64_t flags,
-                           int32_t **tokens, size_t *count)
+static pc_status model_tokens(void *user, const char *text, size_t size, uint64_t flags,
+                              int32_t **tokens, size_t *count)
 {
     return pc__model_tokens(user, text, size, flags, tokens, count);
 }
@@ -121,7 +121,7 @@ void pc__pml_env_of(pc__pml_env *env, const pc_model *model)
     memset(env, 0, sizeof *env);
     env->mem = &model->context->mem;
     env->chat = model->chat;
-    env->tokens = tokens_of;
+    env->tokens = model_tokens;
     env->tokens_user = (void *)(uintptr_t)model;
     /* vocabularies without an unknown token: what fills a parameter is only seen by texts that are
      * encoded with it */
@@ -133,7 +133,7 @@ void pc__pml_env_of(pc__pml_env *env, const pc_model *model)
     env->context_length = info->context_length;
 }
 
-static pc_status read_options(pc_schema_options *o, const pc_schema_options *options)
+static pc_status read_schema_options(pc_schema_options *o, const pc_schema_options *options)
 {
     const uint64_t known = PC_PML_COMPACT | PC_PML_SRC_ANYWHERE | PC_PML_OVERLAP;
     pc_status status = pc__options_read(o, sizeof *o, PC__V1_SIZE(pc_schema_options, base_folder),
@@ -190,7 +190,8 @@ pc_status pc_schema_parse(pc_schema **out, const pc_model *model, const char *te
     *out = NULL;
     if (!model || (!text && size))
         return pc__fail(PC_ERR_INVALID, "pc_schema_parse: model or text is NULL");
-    if ((status = pc__model_has_order(model)) < 0 || (status = read_options(&o, options)) < 0)
+    if ((status = pc__model_has_order(model)) < 0
+        || (status = read_schema_options(&o, options)) < 0)
         return status;
     set_env(&env, model, &o, NULL, "schema");
     return new_schema(out, model, &env, text ? text : "", size);
@@ -210,7 +211,7 @@ pc_status pc_schema_load(pc_schema **out, const pc_model *model, const char *pat
     if (!model || !path)
         return pc__fail(PC_ERR_INVALID, "pc_schema_load: model or path is NULL");
     PC__TRY(pc__model_has_order(model), done);
-    PC__TRY(read_options(&o, options), done);
+    PC__TRY(read_schema_options(&o, options), done);
     PC__TRY(pc__file_read(&model->context->mem, path, LIMIT_BYTES, &text, &size), done);
     status = PC_ERR_NOMEM;
     folder = pc__path_folder(&model->context->mem, path);

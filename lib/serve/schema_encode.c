@@ -14,7 +14,7 @@ typedef struct encoding {
 } encoding;
 
 /* Reports where we are; also asked by the model in the middle of a unit. */
-static int32_t report(void *user)
+static int32_t report_progress(void *user)
 {
     encoding *e = user;
     const pc__recipe *recipe = e->work.recipe;
@@ -28,7 +28,7 @@ static int32_t report(void *user)
 }
 
 /* PC_MISS: something of the unit is not in the store yet. */
-static pc_status is_there(encoding *e, size_t unit)
+static pc_status look_up_unit(encoding *e, size_t unit)
 {
     pc_status status = pc__unit_work_start(&e->work), all = PC_OK;
     for (size_t i = 0; i < e->work.recipe->units[unit].count && status >= 0; i++) {
@@ -90,7 +90,7 @@ static pc_status pin_unit(encoding *e, const pc__unit *unit)
 static pc_status encode_unit(encoding *e, size_t index)
 {
     const pc__unit *unit = &e->work.recipe->units[index];
-    pc_status status = is_there(e, index);
+    pc_status status = look_up_unit(e, index);
     if (status == PC_MISS)
         status = load_unit(e, unit);
     if (status >= 0 && !is_made(e, unit))
@@ -102,18 +102,18 @@ static pc_status encode_unit(encoding *e, size_t index)
     return status;
 }
 
-static pc_status run(encoding *e)
+static pc_status encode_units(encoding *e)
 {
     for (; e->done < e->work.recipe->unit_count; e->done++) {
         pc_status status;
-        if (report(e))
+        if (report_progress(e))
             return pc__host_cancelled("pc_schema_encode: cancelled after %zu of %zu", e->done,
                                       e->work.recipe->unit_count);
         status = encode_unit(e, e->done);
         if (status < 0)
             return status;
     }
-    report(e);
+    report_progress(e);
     return e->work.refused ? PC_MISS : PC_OK;
 }
 
@@ -126,7 +126,7 @@ static uint64_t write_room(pc_cache *cache)
     return stats.budget_bytes / 16 + 1;
 }
 
-static pc_status check(const pc_schema *schema, pc_cache *cache, const pc_encode_options *o)
+static pc_status check_encode(const pc_schema *schema, pc_cache *cache, const pc_encode_options *o)
 {
     if (!schema || !cache)
         return pc__fail(PC_ERR_INVALID, "pc_schema_encode: schema or cache is NULL");
@@ -151,7 +151,7 @@ pc_status pc_schema_encode(const pc_schema *schema, pc_cache *cache,
     pc_status status = pc__options_read(&e.options, sizeof e.options,
                                         PC__V1_SIZE(pc_encode_options, progress_user), options,
                                         "pc_encode_options");
-    if (status < 0 || (status = check(schema, cache, &e.options)) < 0)
+    if (status < 0 || (status = check_encode(schema, cache, &e.options)) < 0)
         return status;
     regime = pc__regime_for_length(schema->model, e.options.rope_regime_length,
                                    schema->tree->length);
@@ -162,13 +162,13 @@ pc_status pc_schema_encode(const pc_schema *schema, pc_cache *cache,
     e.work.priority = e.options.priority;
     e.work.write_room = write_room(cache);
     if (e.options.progress) {
-        e.work.cancelled = report;
+        e.work.cancelled = report_progress;
         e.work.cancel_user = &e;
     }
     PC__TRY(pc__schema_recipe(schema, e.options.encoding, &e.work.recipe), done);
     PC__TRY(pc__schema_keys(schema, e.work.recipe, cache, regime.key, NULL, 0, &e.keys), done);
     e.work.keys = e.keys;
-    status = run(&e);
+    status = encode_units(&e);
 done:
     pc__unit_keys_unref(e.keys);
     return status;

@@ -5,9 +5,9 @@
 #include "base/options.h"
 #include "serve/fetch.h"
 
-enum { AHEAD = 2 }; /* texts that follow the last one used */
+enum { PREFETCH_TEXTS = 2 }; /* texts that follow the last one used */
 
-static pc_status start(const pc__unit_work *work, size_t leaf)
+static pc_status start_load(const pc__unit_work *work, size_t leaf)
 {
     pc__segment_facts facts = pc__unit_facts(work, leaf);
     return pc__fetch_prefetch(work->model, work->cache, &facts);
@@ -17,7 +17,7 @@ static pc_status start(const pc__unit_work *work, size_t leaf)
 static void start_below(const pc__unit_work *work, const pc__node *node)
 {
     if (node->kind == PC__NODE_TEXT && work->recipe->node_leaf[node->index] != PC__NO_LEAF)
-        start(work, work->recipe->node_leaf[node->index]);
+        start_load(work, work->recipe->node_leaf[node->index]);
     for (size_t i = 0; i < node->child_count; i++)
         start_below(work, node->children[i]);
 }
@@ -36,7 +36,7 @@ void pc__prefetch_around(const pc__unit_work *work, const pc_schema *schema,
                          const pc_prompt *prompt)
 {
     const pc__node *done = NULL, *member = NULL;
-    size_t last = 0, ahead = 0;
+    size_t last = 0, following = 0;
     if (!work->cache || !pc__cache_has_lower(work->cache))
         return;
     for (size_t p = 0; p < prompt->part_count; p++) {
@@ -52,14 +52,15 @@ void pc__prefetch_around(const pc__unit_work *work, const pc_schema *schema,
             if (above->children[i] != member)
                 start_below(work, above->children[i]);
     }
-    for (size_t n = last + 1; n < schema->tree->node_count && ahead < AHEAD; n++)
+    for (size_t n = last + 1; n < schema->tree->node_count && following < PREFETCH_TEXTS; n++)
         if (schema->tree->nodes[n]->kind == PC__NODE_TEXT) {
             start_below(work, schema->tree->nodes[n]);
-            ahead++;
+            following++;
         }
 }
 
-static pc_status check(const pc_schema *schema, const pc_cache *cache, const pc_encode_options *o)
+static pc_status check_prefetch(const pc_schema *schema, const pc_cache *cache,
+                                const pc_encode_options *o)
 {
     if (!schema || !cache)
         return pc__fail(PC_ERR_INVALID, "pc_schema_prefetch: schema or cache is NULL");
@@ -84,7 +85,7 @@ pc_status pc_schema_prefetch(const pc_schema *schema, pc_cache *cache,
                                         options, "pc_encode_options");
     if (started)
         *started = 0;
-    if (status < 0 || (status = check(schema, cache, &o)) < 0)
+    if (status < 0 || (status = check_prefetch(schema, cache, &o)) < 0)
         return status;
     regime = pc__regime_for_length(schema->model, o.rope_regime_length, schema->tree->length);
     work.model = schema->model;
@@ -93,7 +94,7 @@ pc_status pc_schema_prefetch(const pc_schema *schema, pc_cache *cache,
     PC__TRY(pc__schema_keys(schema, work.recipe, cache, regime.key, NULL, 0, &keys), done);
     work.keys = keys;
     for (size_t leaf = 0; leaf < work.recipe->leaf_count && status >= 0; leaf++) {
-        status = start(&work, leaf);
+        status = start_load(&work, leaf);
         count += status == PC_OK;
     }
     status = status < 0 ? status : PC_OK;

@@ -29,21 +29,21 @@ pc_status pc__relay_file(const pc_allocator *mem, const char *path, char **forma
 }
 
 /* A text from memory or from a file. */
-typedef struct text {
+typedef struct relay_text {
     const char *data;
     size_t size;
     char *own; /* of a file; to be freed */
-} text;
+} relay_text;
 
-static pc_status read_text(text *out, const pc_allocator *mem, const char *what, const char *data,
-                           size_t size, const char *path)
+static pc_status read_text(relay_text *out, const pc_allocator *mem, const char *what,
+                           const char *data, size_t size, const char *path)
 {
     pc_status status = PC_OK;
     if (path && data)
         return pc__fail(PC_ERR_INVALID, "pc_relay: %s and %s_file exclude each other", what, what);
     if (!data && size)
         return pc__fail(PC_ERR_INVALID, "pc_relay: %s is NULL", what);
-    *out = (text){data ? data : "", size, NULL};
+    *out = (relay_text){data ? data : "", size, NULL};
     if (path && (status = pc__relay_file(mem, path, &out->own, &out->size)) >= 0)
         out->data = out->own;
     return status;
@@ -61,7 +61,7 @@ static pc_status check_ids(const pc_model *model, const char *what, const int32_
     return PC_OK;
 }
 
-static pc_status check(const pc_model *model, const pc_relay *r)
+static pc_status check_relay(const pc_model *model, const pc_relay *r)
 {
     if (pc__unknown_bits(r->flags, PC_RELAY_CHAT))
         return pc__fail(PC_ERR_INVALID, "pc_relay: unknown flags %#llx",
@@ -82,7 +82,7 @@ pc_status pc_schema_from_relay(pc_schema **out, const pc_model *model, const pc_
     pc__relay_source source = {0};
     pc__schema_tree *tree;
     pc__pml_env env;
-    text format = {0}, system = {0};
+    relay_text format = {0}, system = {0};
     const pc_allocator *mem;
     pc_status status;
     int given;
@@ -93,7 +93,7 @@ pc_status pc_schema_from_relay(pc_schema **out, const pc_model *model, const pc_
         return pc__fail(PC_ERR_INVALID, "pc_schema_from_relay: model or relay is NULL");
     mem = &model->context->mem;
     PC__TRY(pc__options_read(&r, sizeof r, PC__V1_SIZE(pc_relay, flags), relay, "pc_relay"), done);
-    PC__TRY(check(model, &r), done);
+    PC__TRY(check_relay(model, &r), done);
     PC__TRY(read_text(&format, mem, "format", r.format, r.format_size, r.format_file), done);
     PC__TRY(read_text(&system, mem, "system", r.system, r.system_size, r.system_file), done);
     source.name = r.name ? r.name : "system";
@@ -117,8 +117,8 @@ done:
 }
 
 /* Takes the block of tokens over. */
-static pc_status fill(pc_prompt **out, const pc_schema *schema, const pc__pml_env *env,
-                      int32_t *tokens, size_t count)
+static pc_status fill_slot(pc_prompt **out, const pc_schema *schema, const pc__pml_env *env,
+                           int32_t *tokens, size_t count)
 {
     pc__resolved *resolved;
     pc_status status = pc__resolve_slot(&resolved, env, schema->tree, tokens, count);
@@ -139,7 +139,7 @@ pc_status pc_prompt_fill(pc_prompt **out, const pc_schema *schema, const char *g
     pc__pml_env_of(&env, schema->model);
     env.where = "prompt";
     status = pc__relay_user(&env, schema->tree, given ? given : "", size, &tokens, &count);
-    return status < 0 ? status : fill(out, schema, &env, tokens, count);
+    return status < 0 ? status : fill_slot(out, schema, &env, tokens, count);
 }
 
 pc_status pc_prompt_fill_tokens(pc_prompt **out, const pc_schema *schema, const int32_t *given,
@@ -159,5 +159,5 @@ pc_status pc_prompt_fill_tokens(pc_prompt **out, const pc_schema *schema, const 
     pc__pml_env_of(&env, schema->model);
     env.where = "prompt";
     status = pc__relay_user_tokens(&env, schema->tree, given, given_count, &tokens, &count);
-    return status < 0 ? status : fill(out, schema, &env, tokens, count);
+    return status < 0 ? status : fill_slot(out, schema, &env, tokens, count);
 }

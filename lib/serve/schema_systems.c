@@ -10,14 +10,14 @@
 #include "base/options.h"
 #include "serve/schema_relay.h"
 
-typedef struct entry {
+typedef struct system_entry {
     char name[64];
     pc_schema *schema;
     pc__unit_keys *keys;
     uint8_t *pinned; /* [keys->count] */
     size_t pin_count;
     uint64_t filled;
-} entry;
+} system_entry;
 
 struct pc_systems {
     pc_model *model;
@@ -28,11 +28,11 @@ struct pc_systems {
     uint64_t rope_regime_length;
     uint64_t flags;       /* PC_RELAY_… */
     pthread_mutex_t lock; /* of the rest */
-    entry *items;
+    system_entry *items;
     size_t count, capacity;
 };
 
-static void let_go(const pc_systems *s, entry *e)
+static void drop_entry(const pc_systems *s, system_entry *e)
 {
     for (size_t i = 0; e->pinned && i < e->keys->count; i++)
         if (e->pinned[i])
@@ -45,7 +45,7 @@ static void let_go(const pc_systems *s, entry *e)
 
 pc_status pc_systems_clear(pc_systems *s)
 {
-    entry *items;
+    system_entry *items;
     size_t count;
     if (!s)
         return pc__fail(PC_ERR_INVALID, "pc_systems_clear: systems is NULL");
@@ -56,7 +56,7 @@ pc_status pc_systems_clear(pc_systems *s)
     s->count = s->capacity = 0;
     pthread_mutex_unlock(&s->lock);
     for (size_t i = 0; i < count; i++)
-        let_go(s, &items[i]);
+        drop_entry(s, &items[i]);
     pc__free(&s->model->context->mem, items);
     return PC_OK;
 }
@@ -75,7 +75,7 @@ void pc_systems_free(pc_systems *s)
     pc__model_unref(model);
 }
 
-static pc_status check_options(const pc_systems_options *o)
+static pc_status check_systems_options(const pc_systems_options *o)
 {
     if (pc__unknown_bits(o->flags, PC_RELAY_CHAT) || o->reserved)
         return pc__fail(PC_ERR_INVALID,
@@ -145,7 +145,8 @@ pc_status pc_systems_new(pc_systems **out, const pc_model *model, pc_cache *cach
         return pc__fail(PC_ERR_INVALID, "pc_systems_new: model or cache is NULL");
     status = pc__options_read(&o, sizeof o, PC__V1_SIZE(pc_systems_options, flags), options,
                               "pc_systems_options");
-    if (status < 0 || (status = check_options(&o)) < 0 || (status = pc__model_can_go_on(model)) < 0)
+    if (status < 0 || (status = check_systems_options(&o)) < 0
+        || (status = pc__model_can_go_on(model)) < 0)
         return status;
     s = pc__calloc(&model->context->mem, 1, sizeof *s);
     if (!s)
@@ -168,13 +169,13 @@ static pc_status check_name(const char *call, const pc_systems *s, const char *n
 {
     if (!s || !name)
         return pc__fail(PC_ERR_INVALID, "%s: systems or name is NULL", call);
-    if (!*name || strlen(name) >= sizeof((entry *)0)->name)
+    if (!*name || strlen(name) >= sizeof((system_entry *)0)->name)
         return pc__fail(PC_ERR_INVALID, "%s: a name has 1 to %zu bytes, not %zu", call,
-                        sizeof((entry *)0)->name - 1, strlen(name));
+                        sizeof((system_entry *)0)->name - 1, strlen(name));
     return PC_OK;
 }
 
-static entry *find(const pc_systems *s, const char *name)
+static system_entry *find_entry(const pc_systems *s, const char *name)
 {
     for (size_t i = 0; i < s->count; i++)
         if (!strcmp(s->items[i].name, name))
@@ -183,7 +184,7 @@ static entry *find(const pc_systems *s, const char *name)
 }
 
 /* Pins what is in the cache; PC_MISS: not all of it. */
-static pc_status pin(const pc_systems *s, entry *e)
+static pc_status pin_entry(const pc_systems *s, system_entry *e)
 {
     e->pinned = pc__calloc(&s->model->context->mem, e->keys->count, 1);
     if (!e->pinned)
@@ -195,7 +196,7 @@ static pc_status pin(const pc_systems *s, entry *e)
     return e->pin_count == e->keys->count ? PC_OK : PC_MISS;
 }
 
-static pc_status encode(const pc_systems *s, entry *e)
+static pc_status encode_entry(const pc_systems *s, system_entry *e)
 {
     pc_encode_options o = PC_ENCODE_OPTIONS_INIT;
     const pc__recipe *recipe;
@@ -209,21 +210,21 @@ static pc_status encode(const pc_systems *s, entry *e)
         || (status = pc__schema_keys(e->schema, recipe, s->cache, regime.key, NULL, 0, &e->keys))
                < 0)
         return status;
-    return pin(s, e);
+    return pin_entry(s, e);
 }
 
 /* Takes the reference to the schema over. */
-static pc_status fill(pc_systems *s, const char *name, pc_schema *schema)
+static pc_status fill_entry(pc_systems *s, const char *name, pc_schema *schema)
 {
-    entry e = {.schema = schema, .filled = 1}, old = {0}, *at;
-    pc_status status = encode(s, &e), grown = PC_OK;
+    system_entry e = {.schema = schema, .filled = 1}, old = {0}, *at;
+    pc_status status = encode_entry(s, &e), grown = PC_OK;
     snprintf(e.name, sizeof e.name, "%s", name);
     if (status < 0) {
-        let_go(s, &e);
+        drop_entry(s, &e);
         return status;
     }
     pthread_mutex_lock(&s->lock);
-    if ((at = find(s, name))) {
+    if ((at = find_entry(s, name))) {
         e.filled = at->filled + 1;
         old = *at;
         *at = e;
@@ -234,9 +235,9 @@ static pc_status fill(pc_systems *s, const char *name, pc_schema *schema)
     }
     pthread_mutex_unlock(&s->lock);
     if (grown < 0)
-        let_go(s, &e);
+        drop_entry(s, &e);
     else if (old.schema)
-        let_go(s, &old);
+        drop_entry(s, &old);
     return grown < 0 ? grown : status;
 }
 
@@ -246,7 +247,7 @@ pc_status pc_systems_fill(pc_systems *systems, const char *name, const char *tex
     pc_status status = check_name("pc_systems_fill", systems, name);
     if (status < 0 || (status = make_schema(systems, name, text, size, NULL, 0, &schema)) < 0)
         return status;
-    return fill(systems, name, schema);
+    return fill_entry(systems, name, schema);
 }
 
 pc_status pc_systems_fill_tokens(pc_systems *systems, const char *name, const int32_t *tokens,
@@ -259,7 +260,7 @@ pc_status pc_systems_fill_tokens(pc_systems *systems, const char *name, const in
     if (!tokens)
         return pc__fail(PC_ERR_INVALID, "pc_systems_fill_tokens: tokens is NULL");
     status = make_schema(systems, name, NULL, 0, tokens, count, &schema);
-    return status < 0 ? status : fill(systems, name, schema);
+    return status < 0 ? status : fill_entry(systems, name, schema);
 }
 
 pc_status pc_systems_fill_schema(pc_systems *systems, const char *name, const pc_schema *schema)
@@ -271,17 +272,17 @@ pc_status pc_systems_fill_schema(pc_systems *systems, const char *name, const pc
         return pc__fail(PC_ERR_INVALID, "pc_systems_fill_schema: schema is NULL");
     if (schema->model != systems->model)
         return pc__fail(PC_ERR_MISMATCH, "pc_systems_fill_schema: the schema is of another model");
-    return fill(systems, name, pc__schema_ref(schema));
+    return fill_entry(systems, name, pc__schema_ref(schema));
 }
 
 pc_status pc_systems_drop(pc_systems *s, const char *name)
 {
-    entry old = {0}, *at;
+    system_entry old = {0}, *at;
     pc_status status = check_name("pc_systems_drop", s, name);
     if (status < 0)
         return status;
     pthread_mutex_lock(&s->lock);
-    at = find(s, name);
+    at = find_entry(s, name);
     if (at) {
         old = *at;
         memmove(at, at + 1, (size_t)(s->items + s->count - at - 1) * sizeof *at);
@@ -290,7 +291,7 @@ pc_status pc_systems_drop(pc_systems *s, const char *name)
     pthread_mutex_unlock(&s->lock);
     if (!old.schema)
         return pc__fail(PC_ERR_NOT_FOUND, "pc_systems_drop: there is no '%s'", name);
-    let_go(s, &old);
+    drop_entry(s, &old);
     return PC_OK;
 }
 
@@ -311,7 +312,7 @@ static void list_names(const pc_systems *s, char *out, size_t size)
 pc_status pc_systems_find(pc_schema **out, pc_systems *s, const char *name)
 {
     char names[256];
-    const entry *at;
+    const system_entry *at;
     pc_status status;
     if (!out)
         return pc__fail(PC_ERR_INVALID, "pc_systems_find: out is NULL");
@@ -319,7 +320,7 @@ pc_status pc_systems_find(pc_schema **out, pc_systems *s, const char *name)
     if ((status = check_name("pc_systems_find", s, name)) < 0)
         return status;
     pthread_mutex_lock(&s->lock);
-    at = find(s, name);
+    at = find_entry(s, name);
     if (at)
         *out = pc__schema_ref(at->schema);
     else
@@ -350,7 +351,7 @@ pc_status pc_systems_get(pc_systems *s, size_t index, pc_system_info *info)
     pthread_mutex_lock(&s->lock);
     count = s->count;
     if (index < count) {
-        const entry *e = &s->items[index];
+        const system_entry *e = &s->items[index];
         memcpy(i.name, e->name, sizeof i.name);
         i.length = e->schema->tree->length;
         i.kept = e->pin_count;

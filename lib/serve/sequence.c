@@ -4,24 +4,24 @@
 
 #include "serve/batch.h"
 
-static pc__sample_counter *family_new(const pc_allocator *mem)
+static pc__sample_counter *sample_counter_new(const pc_allocator *mem)
 {
-    pc__sample_counter *family = pc__calloc(mem, 1, sizeof *family);
-    if (family) {
-        atomic_init(&family->references, 1);
-        atomic_init(&family->next, 1);
+    pc__sample_counter *counter = pc__calloc(mem, 1, sizeof *counter);
+    if (counter) {
+        atomic_init(&counter->references, 1);
+        atomic_init(&counter->next, 1);
     }
-    return family;
+    return counter;
 }
 
-static void family_unref(const pc_allocator *mem, pc__sample_counter *family)
+static void sample_counter_unref(const pc_allocator *mem, pc__sample_counter *counter)
 {
-    if (family && atomic_fetch_sub_explicit(&family->references, 1, memory_order_acq_rel) == 1)
-        pc__free(mem, family);
+    if (counter && atomic_fetch_sub_explicit(&counter->references, 1, memory_order_acq_rel) == 1)
+        pc__free(mem, counter);
 }
 
 /* Takes the options over on success. */
-static pc_sequence *make(const pc_prompt *prompt, pc_cache *cache)
+static pc_sequence *new_sequence(const pc_prompt *prompt, pc_cache *cache)
 {
     const pc_allocator *mem = &prompt->model->context->mem;
     pc_sequence *s = pc__calloc(mem, 1, sizeof *s);
@@ -47,7 +47,7 @@ static pc_status make_logits(pc_sequence *s, const pc_generate_options *o)
 
 /* Rows of logits that a vocabulary has no token for (padding of the model) are never drawn. What a
  * host's tokenizer knows, only the host does. */
-static size_t drawn_from(const pc_model *model)
+static size_t drawn_vocabulary(const pc_model *model)
 {
     size_t rows = (size_t)model->info.vocab;
     size_t known = model->tokenizer ? pc__tokenizer_count(model->tokenizer) : rows;
@@ -57,15 +57,15 @@ static size_t drawn_from(const pc_model *model)
 pc_status pc__sequence_make(pc_sequence **out, const pc_prompt *prompt, pc_cache *cache,
                             pc__generation *generation)
 {
-    pc_sequence *s = make(prompt, cache);
+    pc_sequence *s = new_sequence(prompt, cache);
     pc_status status = PC_ERR_NOMEM;
     *out = NULL;
     if (!s)
         return status;
-    s->family = family_new(s->mem);
-    if (s->family && make_logits(s, &generation->options) >= 0)
+    s->counter = sample_counter_new(s->mem);
+    if (s->counter && make_logits(s, &generation->options) >= 0)
         status = pc__sampler_init(&s->sampler, s->mem, &generation->options.sampling, 0,
-                                  drawn_from(s->model));
+                                  drawn_vocabulary(s->model));
     if (status < 0) {
         pc_sequence_free(s);
         return status;
@@ -79,7 +79,7 @@ pc_status pc__sequence_make(pc_sequence **out, const pc_prompt *prompt, pc_cache
 }
 
 /* What the host holds for it goes when it ends, not only when it is freed. */
-static void let_go(pc_sequence *s)
+static void drop_states(pc_sequence *s)
 {
     pc__call_drop(s->model, s->host);
     s->host = NULL;
@@ -104,11 +104,11 @@ void pc_sequence_free(pc_sequence *s)
         pc_batch_remove(s->batch, s);
     model = pc__model_ref(s->model);
     mem = s->mem;
-    let_go(s);
+    drop_states(s);
     pc__sampler_end(&s->sampler);
     pc__stream_end(&s->text);
     pc__generation_end(&s->generation, mem);
-    family_unref(mem, s->family);
+    sample_counter_unref(mem, s->counter);
     pc__free(mem, s->tokens);
     pc__free(mem, s->logits);
     pc__cache_unref(s->cache);
@@ -179,7 +179,7 @@ static void end(pc_sequence *s, uint32_t finish)
 {
     s->finish = s->stats.finish = finish;
     if (finish == PC_FINISH_ERROR || !(s->generation.options.flags & PC_GENERATE_KEEP))
-        let_go(s);
+        drop_states(s);
 }
 
 pc_status pc__sequence_fail(pc_sequence *s, pc_status status)
@@ -190,7 +190,7 @@ pc_status pc__sequence_fail(pc_sequence *s, pc_status status)
 }
 
 /* Hands out what became final; PC_END if the caller wants no more. */
-static pc_status emit(pc_sequence *s, size_t from)
+static pc_status emit_text(pc_sequence *s, size_t from)
 {
     const pc_generate_options *o = &s->generation.options;
     int32_t said;
@@ -208,7 +208,7 @@ pc_status pc__sequence_end_turn(pc_sequence *s)
     size_t from = s->text.final;
     pc_status status;
     pc__stream_flush(&s->text);
-    status = emit(s, from);
+    status = emit_text(s, from);
     if (status < 0)
         return status;
     pc__stream_end(&s->text);
@@ -277,7 +277,7 @@ pc_status pc__sequence_sample(pc_sequence *s, float *logits)
     finish = reason_to_end(s, token, stopped);
     if (finish && !stopped)
         pc__stream_flush(&s->text);
-    if ((status = emit(s, from)) < 0)
+    if ((status = emit_text(s, from)) < 0)
         return pc__sequence_fail(s, status);
     if (status == PC_END && !finish)
         finish = PC_FINISH_CALLBACK;
@@ -321,7 +321,8 @@ static pc_status copy_sampler(pc_sequence *to, const pc_sequence *from, const pc
     pc_status status;
     if (!sampling)
         return pc__sampler_copy(&to->sampler, &from->sampler);
-    status = pc__sampler_init(&to->sampler, to->mem, sampling, seed_offset, drawn_from(to->model));
+    status = pc__sampler_init(&to->sampler, to->mem, sampling, seed_offset,
+                              drawn_vocabulary(to->model));
     if (status < 0)
         return status;
     to->generation.options.sampling = *sampling;
@@ -334,13 +335,13 @@ static pc_status copy_sampler(pc_sequence *to, const pc_sequence *from, const pc
 pc_status pc__sequence_copy(pc_sequence **out, pc_sequence *from, const pc_sampling *sampling,
                             uint64_t seed_offset)
 {
-    pc_sequence *to = make(from->prompt, from->cache);
+    pc_sequence *to = new_sequence(from->prompt, from->cache);
     pc_status status = PC_ERR_NOMEM;
     *out = NULL;
     if (!to)
         return status;
-    to->family = from->family;
-    atomic_fetch_add_explicit(&to->family->references, 1, memory_order_relaxed);
+    to->counter = from->counter;
+    atomic_fetch_add_explicit(&to->counter->references, 1, memory_order_relaxed);
     to->regime = from->regime;
     to->next_position = from->next_position;
     to->pending = from->pending;
@@ -363,7 +364,7 @@ pc_status pc__sequence_copy(pc_sequence **out, pc_sequence *from, const pc_sampl
     PC__TRY(pc__stream_copy(&to->text, &from->text), fail);
     PC__TRY(copy_sampler(to, from, sampling, seed_offset), fail);
     PC__TRY(pc__call_fork(from->model, from->cache, from->host, &to->host), fail);
-    to->sample = atomic_fetch_add_explicit(&to->family->next, 1, memory_order_relaxed);
+    to->sample = atomic_fetch_add_explicit(&to->counter->next, 1, memory_order_relaxed);
     *out = to;
     return PC_OK;
 fail:

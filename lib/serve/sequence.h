@@ -20,7 +20,7 @@ struct pc_sequence {
     pc_model *model; /* the prompt's */
     pc_cache *cache;
     pc__generation generation;
-    pc__sample_counter *family;
+    pc__sample_counter *counter;
     uint32_t sample;
     /* holds the segments that are attached; of a copy: empty, see `segments` */
     pc__request request;
@@ -90,14 +90,14 @@ typedef struct pc__first_error {
     char text[512];
 } pc__first_error;
 
-void pc__first_error_note(pc__first_error *trouble,
+void pc__first_error_note(pc__first_error *error,
                           pc_status status); /* right behind the call that gave it */
-pc_status pc__first_error_status(const pc__first_error *trouble, pc_status otherwise);
+pc_status pc__first_error_status(const pc__first_error *error, pc_status otherwise);
 
 /* Computes the next logits of sequences that run, all of one model, and takes them: one step of the
  * model for all that agree in regime and rule of visibility. logits [count][vocab], rows [count].
  * An error ends the sequences that it concerns; the first one is noted. */
 void pc__sequences_step(pc_sequence *const *sequences, size_t count, pc_step_row *rows,
-                        float *logits, pc__first_error *trouble);
+                        float *logits, pc__first_error *error);
 
 #endif

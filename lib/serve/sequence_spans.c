@@ -5,7 +5,7 @@
 #include "serve/visibility.h"
 
 /* A reference to the segment that was attached. */
-static pc_segment *attached(const pc_sequence *s, const pc__kv *kv)
+static pc_segment *attached_segment(const pc_sequence *s, const pc__kv *kv)
 {
     size_t parts = s->request.segments ? s->prompt->part_count : 0;
     for (size_t i = 0; i < parts; i++)
@@ -49,8 +49,8 @@ static pc_status own_segment(const pc_sequence *s, const pc__native_span *span, 
     return status;
 }
 
-static pc_status hand_out(const pc_sequence *s, const pc__native_span *seen, size_t n,
-                          pc_span *spans)
+static pc_status make_spans(const pc_sequence *s, const pc__native_span *seen, size_t n,
+                            pc_span *spans)
 {
     size_t own = 0, made = 0;
     pc_status status = PC_OK;
@@ -62,7 +62,7 @@ static pc_status hand_out(const pc_sequence *s, const pc__native_span *seen, siz
         if (seen[i].hi <= seen[i].lo)
             continue;
         if (!seen[i].own)
-            segment = attached(s, seen[i].kv);
+            segment = attached_segment(s, seen[i].kv);
         else
             status = own_segment(s, &seen[i], own, &segment);
         own += seen[i].own ? seen[i].hi : 0;
@@ -119,7 +119,7 @@ pc_status pc_sequence_spans(pc_sequence *sequence, pc_span *spans, size_t capaci
                           capacity);
     } else if (spans) {
         pc__native_freeze(sequence->host);
-        status = hand_out(sequence, seen, n, spans);
+        status = make_spans(sequence, seen, n, spans);
     }
     pc__free(sequence->mem, seen);
     return status;

@@ -3,11 +3,11 @@
 
 #include "serve/sequence.h"
 
-typedef struct group {
+typedef struct step_members {
     pc_sequence **list; /* [count] */
     size_t count;
     pc__first_error why; /* of the first that was cancelled */
-} group;
+} step_members;
 
 void pc__first_error_note(pc__first_error *t, pc_status status)
 {
@@ -26,7 +26,7 @@ pc_status pc__first_error_status(const pc__first_error *t, pc_status otherwise)
  */
 static int32_t any_cancelled(void *user)
 {
-    group *g = user;
+    step_members *g = user;
     int32_t any = 0;
     for (size_t i = 0; i < g->count; i++) {
         const pc_generate_options *o = &g->list[i]->generation.options;
@@ -39,7 +39,7 @@ static int32_t any_cancelled(void *user)
     return any;
 }
 
-static int can_cancel(const group *g)
+static int can_cancel(const step_members *g)
 {
     for (size_t i = 0; i < g->count; i++)
         if (g->list[i]->generation.options.cancelled)
@@ -59,7 +59,7 @@ static uint32_t flags_of(const pc_sequence *s)
     }
 }
 
-static pc_status compute(group *g, pc_step_row *rows, float *logits)
+static pc_status compute_step(step_members *g, pc_step_row *rows, float *logits)
 {
     pc_step_args args = {.struct_size = sizeof args};
     for (size_t i = 0; i < g->count; i++)
@@ -76,24 +76,24 @@ static pc_status compute(group *g, pc_step_row *rows, float *logits)
     return pc__call_step(g->list[0]->model, g->list[0]->cache, &args);
 }
 
-static void take_all(group *g, float *logits, pc__first_error *trouble)
+static void sample_all(step_members *g, float *logits, pc__first_error *error)
 {
     for (size_t i = 0; i < g->count; i++) {
         pc_sequence *s = g->list[i];
         pc__sequence_rows_done(s);
-        pc__first_error_note(trouble,
+        pc__first_error_note(error,
                              pc__sequence_sample(s, logits + i * (size_t)s->model->info.vocab));
     }
 }
 
 /* Ends those whose callers want no more and leaves the others in the group. */
-static void drop_cancelled(group *g, pc__first_error *trouble)
+static void drop_cancelled(step_members *g, pc__first_error *error)
 {
     size_t left = 0;
     for (size_t i = 0; i < g->count; i++) {
         if (g->list[i]->asked_cancel)
             pc__first_error_note(
-                trouble,
+                error,
                 pc__sequence_fail(g->list[i], pc__first_error_status(&g->why, PC_ERR_CANCELLED)));
         else
             g->list[left++] = g->list[i];
@@ -103,27 +103,27 @@ static void drop_cancelled(group *g, pc__first_error *trouble)
 
 /* A failed step has changed nothing (contract of pc_model_ops.step): who was not to blame is
  * computed again, alone. */
-static void step_group(group *g, pc_step_row *rows, float *logits, pc__first_error *trouble)
+static void step_group(step_members *g, pc_step_row *rows, float *logits, pc__first_error *error)
 {
     pc_status status = PC_OK;
     any_cancelled(g);
-    drop_cancelled(g, trouble);
-    while (g->count && (status = compute(g, rows, logits)) < 0) {
+    drop_cancelled(g, error);
+    while (g->count && (status = compute_step(g, rows, logits)) < 0) {
         size_t before = g->count;
-        drop_cancelled(g, trouble);
+        drop_cancelled(g, error);
         if (g->count == before)
             break;
     }
     if (!g->count)
         return;
     if (status >= 0)
-        take_all(g, logits, trouble);
+        sample_all(g, logits, error);
     else if (g->count == 1)
-        pc__first_error_note(trouble, pc__sequence_fail(g->list[0], status));
+        pc__first_error_note(error, pc__sequence_fail(g->list[0], status));
     else
         for (size_t i = 0, n = g->count; i < n; i++) {
-            group alone = {.list = g->list + i, .count = 1};
-            step_group(&alone, rows, logits, trouble);
+            step_members alone = {.list = g->list + i, .count = 1};
+            step_group(&alone, rows, logits, error);
         }
 }
 
@@ -135,7 +135,7 @@ static int go_together(const pc_sequence *a, const pc_sequence *b)
 }
 
 void pc__sequences_step(pc_sequence *const *sequences, size_t count, pc_step_row *rows,
-                        float *logits, pc__first_error *trouble)
+                        float *logits, pc__first_error *error)
 {
     pc_sequence **list;
     pc_step_row *more = NULL; /* where a sequence has several rows */
@@ -146,19 +146,19 @@ void pc__sequences_step(pc_sequence *const *sequences, size_t count, pc_step_row
     mem = sequences[0]->mem;
     list = pc__calloc(mem, count, sizeof(*list));
     if (!list) {
-        pc__first_error_note(trouble, PC_ERR_NOMEM);
+        pc__first_error_note(error, PC_ERR_NOMEM);
         return;
     }
     for (size_t i = 0; i < count; i++)
         if (!sequences[i]->finish && sequences[i]->host)
             row_count += pc__sequence_row_count(list[left++] = sequences[i]);
     if (row_count > count && !(more = pc__calloc(mem, row_count, sizeof *more))) {
-        pc__first_error_note(trouble, PC_ERR_NOMEM);
+        pc__first_error_note(error, PC_ERR_NOMEM);
         pc__free(mem, list);
         return;
     }
     for (size_t from = 0, end; from < left; from = end) {
-        group g = {.list = list + from};
+        step_members g = {.list = list + from};
         end = from;
         for (size_t i = from; i < left; i++)
             if (go_together(list[from], list[i])) {
@@ -167,7 +167,7 @@ void pc__sequences_step(pc_sequence *const *sequences, size_t count, pc_step_row
                 list[end++] = moved;
             }
         g.count = end - from;
-        step_group(&g, more ? more : rows, logits, trouble);
+        step_group(&g, more ? more : rows, logits, error);
     }
     pc__free(mem, more);
     pc__free(mem, list);

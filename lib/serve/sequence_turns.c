@@ -28,7 +28,7 @@ void pc__sequence_rows_done(pc_sequence *s)
     s->again = 0;
 }
 
-static pc_status can_go_on(const pc_sequence *s, const char *call)
+static pc_status check_running(const pc_sequence *s, const char *call)
 {
     if (s->stepping)
         return pc__fail(PC_ERR_STATE, "%s: a step of the sequence is under way", call);
@@ -40,7 +40,7 @@ static pc_status can_go_on(const pc_sequence *s, const char *call)
     return PC_OK;
 }
 
-static pc_status check_tokens(const pc_sequence *s, const char *call, const int32_t *tokens,
+static pc_status check_pushed(const pc_sequence *s, const char *call, const int32_t *tokens,
                               size_t count)
 {
     int64_t limit = pc__sequence_limit(s), context = s->model->info.context_length;
@@ -63,10 +63,10 @@ static pc_status check_tokens(const pc_sequence *s, const char *call, const int3
                     (long long)limit);
 }
 
-static pc_status push(pc_sequence *s, const char *call, const int32_t *tokens, size_t count)
+static pc_status push_tokens(pc_sequence *s, const char *call, const int32_t *tokens, size_t count)
 {
-    pc_status status = can_go_on(s, call);
-    if (status < 0 || (status = check_tokens(s, call, tokens, count)) < 0)
+    pc_status status = check_running(s, call);
+    if (status < 0 || (status = check_pushed(s, call, tokens, count)) < 0)
         return status;
     status = pc__grow(s->mem, (void **)&s->tokens, &s->capacity, s->count + count,
                       sizeof *s->tokens);
@@ -90,7 +90,7 @@ pc_status pc_sequence_push(pc_sequence *sequence, const int32_t *tokens, size_t 
 {
     if (!sequence || (!tokens && count))
         return pc__fail(PC_ERR_INVALID, "pc_sequence_push: sequence or tokens is NULL");
-    return push(sequence, "pc_sequence_push", tokens, count);
+    return push_tokens(sequence, "pc_sequence_push", tokens, count);
 }
 
 pc_status pc_sequence_push_turn(pc_sequence *sequence, const char *text, size_t size)
@@ -109,7 +109,7 @@ pc_status pc_sequence_push_turn(pc_sequence *sequence, const char *text, size_t 
     pc__pml_env_of(&env, sequence->model);
     env.where = call;
     open.mem = close.mem = env.mem;
-    PC__TRY(can_go_on(sequence, call), done);
+    PC__TRY(check_running(sequence, call), done);
     PC__TRY(pc__chat_can(sequence->model->chat, "user"), done);
     PC__TRY(pc__bytes_add(&open, chat->assistant_close, strlen(chat->assistant_close)), done);
     PC__TRY(pc__bytes_add(&open, chat->user_open, strlen(chat->user_open)), done);
@@ -121,7 +121,7 @@ pc_status pc_sequence_push_turn(pc_sequence *sequence, const char *text, size_t 
     last = sequence->count ? sequence->tokens[sequence->count - 1] : -1;
     skip = count && *chat->assistant_close && tokens[0] == last
            && pc__generation_stops(&sequence->generation, last);
-    status = push(sequence, call, tokens + skip, count - skip);
+    status = push_tokens(sequence, call, tokens + skip, count - skip);
 done:
     pc__free(env.mem, tokens);
     pc__bytes_free(&open);
@@ -131,7 +131,7 @@ done:
 }
 
 /* The text of tokens [turn, count), as if no more had come. */
-static pc_status make_text(pc_sequence *s, size_t turn, size_t count, pc__text_stream *out)
+static pc_status rebuild_text(pc_sequence *s, size_t turn, size_t count, pc__text_stream *out)
 {
     const pc_generate_options *o = &s->generation.options;
     pc_status status = PC_OK;
@@ -146,7 +146,7 @@ static pc_status make_text(pc_sequence *s, size_t turn, size_t count, pc__text_s
 
 /* Takes computed tokens off the host's sequence, so that `kept` of those behind the prompt are left
  * there; -1: nor the prompt's last one. */
-static pc_status shorten(pc_sequence *s, int64_t kept)
+static pc_status truncate_states(pc_sequence *s, int64_t kept)
 {
     size_t computed = s->count - s->pending;
     size_t less = kept < 0 ? computed + !s->again : computed - (size_t)kept;
@@ -164,16 +164,16 @@ pc_status pc_sequence_truncate(pc_sequence *s, size_t count)
     pc_status status;
     if (!s)
         return pc__fail(PC_ERR_INVALID, "pc_sequence_truncate: sequence is NULL");
-    if ((status = can_go_on(s, "pc_sequence_truncate")) < 0)
+    if ((status = check_running(s, "pc_sequence_truncate")) < 0)
         return status;
     if (count > s->count)
         return pc__fail(PC_ERR_INVALID, "pc_sequence_truncate: %zu tokens of %zu", count, s->count);
     turn = s->turn < count ? s->turn : count;
     computed = s->count - s->pending;
-    status = make_text(s, turn, count, &text);
+    status = rebuild_text(s, turn, count, &text);
     /* the last token that stays is computed once more: what is sampled next needs its logits */
     if (status >= 0 && s->host && count <= computed)
-        status = shorten(s, (int64_t)count - 1);
+        status = truncate_states(s, (int64_t)count - 1);
     if (status < 0) {
         pc__stream_end(&text);
         return status;

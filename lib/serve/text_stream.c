@@ -42,7 +42,7 @@ size_t pc__utf8_unfinished(const char *text, size_t size)
 
 /* The size without unfinished code points at its end (several, where the bytes are no UTF-8 at
  * all). */
-static size_t whole(const char *text, size_t size)
+static size_t whole_size(const char *text, size_t size)
 {
     size_t n;
     while ((n = pc__utf8_unfinished(text, size)))
@@ -71,7 +71,7 @@ static pc_status detokenize(pc__text_stream *s, const int32_t *tokens, size_t co
 
 /* Appends what the newest token adds. The window moves up to the token before it whenever its text
  * is whole. */
-static pc_status append(pc__text_stream *s, const int32_t *tokens, size_t count)
+static pc_status append_token(pc__text_stream *s, const int32_t *tokens, size_t count)
 {
     size_t size;
     pc_status status = detokenize(s, tokens + s->window, count - s->window);
@@ -126,7 +126,7 @@ pc_status pc__stream_add(pc__text_stream *s, const int32_t *tokens, size_t count
 {
     const char *open, *stop;
     size_t size, hold;
-    pc_status status = s->has_text ? append(s, tokens, count) : PC_OK;
+    pc_status status = s->has_text ? append_token(s, tokens, count) : PC_OK;
     *stopped = 0;
     if (status < 0 || s->text.size == s->final)
         return status;
@@ -134,13 +134,13 @@ pc_status pc__stream_add(pc__text_stream *s, const int32_t *tokens, size_t count
     size = s->text.size - s->final;
     stop = first_stop(open, size, stops, stop_count);
     if (stop) {
-        s->text.size = s->final += whole(open, (size_t)(stop - open));
+        s->text.size = s->final += whole_size(open, (size_t)(stop - open));
         s->text.data[s->text.size] = 0;
         *stopped = 1;
         return PC_OK;
     }
     hold = held_back(open, size, stops, stop_count);
-    s->final += whole(open, size - hold);
+    s->final += whole_size(open, size - hold);
     return PC_OK;
 }
 
@@ -148,7 +148,7 @@ void pc__stream_flush(pc__text_stream *s)
 {
     if (!s->text.size)
         return;
-    s->text.size = whole(s->text.data, s->text.size);
+    s->text.size = whole_size(s->text.data, s->text.size);
     s->final = s->text.size > s->final ? s->text.size : s->final;
     s->text.data[s->final] = 0;
 }

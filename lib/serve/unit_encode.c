@@ -37,7 +37,7 @@ pc_status pc__unit_find(pc__unit_work *work, size_t leaf, pc_segment **out)
 }
 
 /* One encode call under way. */
-typedef struct call {
+typedef struct encode_call {
     int32_t *tokens;
     int64_t *positions;
     pc_token_range *cuts;
@@ -46,9 +46,9 @@ typedef struct call {
     pc_placement *visible;
     size_t visible_count;
     pc_segment **segments;
-} call;
+} encode_call;
 
-static void free_call(const pc_allocator *mem, call *c)
+static void free_call(const pc_allocator *mem, encode_call *c)
 {
     for (size_t i = 0; c->segments && i < c->range_count; i++)
         pc__segment_unref(c->segments[i]);
@@ -60,7 +60,7 @@ static void free_call(const pc_allocator *mem, call *c)
     pc__free(mem, c->segments);
 }
 
-static pc_status fill_call(const pc_allocator *mem, call *c, const pc__unit *unit)
+static pc_status fill_call(const pc_allocator *mem, encode_call *c, const pc__unit *unit)
 {
     size_t n = 0;
     c->tokens = pc__calloc(mem, unit->tokens, sizeof *c->tokens);
@@ -85,7 +85,7 @@ static pc_status fill_call(const pc_allocator *mem, call *c, const pc__unit *uni
 }
 
 /* The leading texts, encoded first where they are missing. */
-static pc_status show_lead(pc__unit_work *work, call *c)
+static pc_status show_lead(pc__unit_work *work, encode_call *c)
 {
     const pc__unit *lead = &work->recipe->units[0];
     c->visible = pc__calloc(&work->model->context->mem, lead->count, sizeof *c->visible);
@@ -148,7 +148,7 @@ static void let_write(pc__unit_work *work, uint64_t bytes)
 }
 
 /* Keeps the segments; where another thread was first, its segment is the one we go on with. */
-static pc_status keep(pc__unit_work *work, call *c, double seconds_per_token)
+static pc_status keep_segments(pc__unit_work *work, encode_call *c, double seconds_per_token)
 {
     for (size_t i = 0; i < c->range_count; i++) {
         pc_segment *mine = c->segments[i], *kept = NULL;
@@ -173,8 +173,8 @@ static pc_status keep(pc__unit_work *work, call *c, double seconds_per_token)
 }
 
 /* The threads of the cache keep still meanwhile; it learns what computing takes. */
-static pc_status compute(pc__unit_work *work, const pc__unit *unit, const pc_encode_args *args,
-                         pc_segment **segments, double *seconds_per_token)
+static pc_status compute_unit(pc__unit_work *work, const pc__unit *unit, const pc_encode_args *args,
+                              pc_segment **segments, double *seconds_per_token)
 {
     double started = pc__now(), seconds;
     pc_status status;
@@ -198,7 +198,7 @@ pc_status pc__unit_encode(pc__unit_work *work, size_t index)
     const pc__unit *unit = &work->recipe->units[index];
     const pc_allocator *mem = &work->model->context->mem;
     pc_encode_args args = {.struct_size = sizeof args};
-    call c = {0};
+    encode_call c = {0};
     double seconds_per_token;
     pc_status status;
     PC__TRY(pc__unit_work_start(work), done);
@@ -215,8 +215,8 @@ pc_status pc__unit_encode(pc__unit_work *work, size_t index)
     args.rope_regime_length = work->rope_regime_length;
     args.cancelled = work->cancelled;
     args.cancel_user = work->cancel_user;
-    PC__TRY(compute(work, unit, &args, c.segments, &seconds_per_token), done);
-    status = keep(work, &c, seconds_per_token);
+    PC__TRY(compute_unit(work, unit, &args, c.segments, &seconds_per_token), done);
+    status = keep_segments(work, &c, seconds_per_token);
 done:
     free_call(mem, &c);
     return status;

@@ -6,15 +6,15 @@ int64_t pc__key_offset(const pc_model *model, int64_t start)
 }
 
 /* Goes on with the chain of what is seen, over the items of one unit. */
-typedef struct chain {
+typedef struct key_chain {
     const pc_model *model;
     const pc__request_tenants *scopes;
     pc__id last;
     int64_t last_start;
     int started;
-} chain;
+} key_chain;
 
-static pc__id next_key(chain *c, const pc__node *item)
+static pc__id next_key(key_chain *c, const pc__node *item)
 {
     c->last = pc__segment_key(&pc__request_tenant_at(c->scopes, item->start)->base,
                               c->started ? &c->last : NULL, item->start - c->last_start,
@@ -25,7 +25,7 @@ static pc__id next_key(chain *c, const pc__node *item)
     return c->last;
 }
 
-static void name_unit(pc__unit_keys *keys, pc__id *salts, chain *c, const pc__recipe *recipe,
+static void name_unit(pc__unit_keys *keys, pc__id *salts, key_chain *c, const pc__recipe *recipe,
                       const pc__unit *unit)
 {
     const pc__unit *lead = unit->sees_lead ? &recipe->units[0] : NULL;
@@ -61,7 +61,7 @@ pc_status pc__unit_keys_new(pc__unit_keys **out, const pc_model *model, const pc
     keys->count = leaves;
     keys->salts = keys->leaves + leaves;
     for (size_t u = 0; u < recipe->unit_count; u++) {
-        chain c = {.model = model, .scopes = scopes};
+        key_chain c = {.model = model, .scopes = scopes};
         name_unit(keys, keys->leaves + leaves, &c, recipe, &recipe->units[u]);
     }
     return PC_OK;

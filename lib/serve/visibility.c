@@ -11,7 +11,7 @@ void pc__visibility_start(pc__visibility *sight)
 }
 
 /* Of what a segment at `start` has before it. */
-static pc__id behind(const pc__visibility *sight, int64_t start)
+static pc__id visible_id(const pc__visibility *sight, int64_t start)
 {
     pc__digest digest = sight->digest;
     pc__digest_u64(&digest, sight->tokens);
@@ -19,7 +19,7 @@ static pc__id behind(const pc__visibility *sight, int64_t start)
     return pc__digest_end(&digest);
 }
 
-static int follows(const pc__visibility *sight, int64_t start)
+static int comes_behind(const pc__visibility *sight, int64_t start)
 {
     return sight->exact && (!sight->tokens || start > sight->last);
 }
@@ -30,10 +30,10 @@ void pc__visibility_add(pc__visibility *sight, const pc_segment *segment, int64_
     const pc__id *saw = pc__segment_saw(segment);
     size_t end = hi ? hi : segment->tokens;
     pc__id id;
-    sight->exact = follows(sight, start) && saw && !lo && !pc__segment_is_lossy(segment);
+    sight->exact = comes_behind(sight, start) && saw && !lo && !pc__segment_is_lossy(segment);
     if (!sight->exact)
         return;
-    id = behind(sight, start);
+    id = visible_id(sight, start);
     sight->exact = pc__id_equal(saw, &id);
     if (!sight->tokens)
         sight->first = start;
@@ -45,7 +45,7 @@ void pc__visibility_add(pc__visibility *sight, const pc_segment *segment, int64_
     sight->tokens += end;
 }
 
-static int by_start(const void *a, const void *b)
+static int by_span_start(const void *a, const void *b)
 {
     int64_t x = (*(const pc_span *const *)a)->start, y = (*(const pc_span *const *)b)->start;
     return (x > y) - (x < y);
@@ -61,7 +61,7 @@ pc_status pc__visibility_of(pc__visibility *sight, const pc_allocator *mem, cons
     for (size_t i = 0; i < count; i++)
         sorted[i] = &spans[i];
     if (count > 1)
-        qsort(sorted, count, sizeof *sorted, by_start);
+        qsort(sorted, count, sizeof *sorted, by_span_start);
     for (size_t i = 0; i < count && sight->exact; i++)
         pc__visibility_add(sight, sorted[i]->segment, sorted[i]->start, sorted[i]->lo,
                            sorted[i]->hi);
@@ -72,8 +72,8 @@ pc_status pc__visibility_of(pc__visibility *sight, const pc_allocator *mem, cons
 pc_status pc__visibility_note(const pc__visibility *sight, pc_segment *segment, int64_t start)
 {
     pc__id id;
-    if (!follows(sight, start))
+    if (!comes_behind(sight, start))
         return PC_OK;
-    id = behind(sight, start);
+    id = visible_id(sight, start);
     return pc__segment_note_sight(segment, &id);
 }

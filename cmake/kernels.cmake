@@ -13,11 +13,11 @@ endif()
 file(GLOB_RECURSE memo_kernels lib/memo/gradient.c lib/memo/loops*.c lib/memo/projector*.c
   lib/memo/scan*.c lib/memo/trainer.c lib/memo/vector_ops*.c)
 file(GLOB kernels lib/attn/*.c lib/attn/cpu/*.c
-  lib/model/attention_part.c lib/model/convolution_part.c lib/model/maps_part.c
-  lib/model/mlp_part.c lib/model/relative_part.c
-  lib/model/dequant.c lib/model/dequant_256.c lib/model/dequant_32.c lib/model/embed.c
-  lib/model/forward.c lib/model/grid_rows.c lib/model/heads.c lib/model/tensor_check.c
-  lib/model/unweave.c lib/store/codec/*.c)
+  lib/model/forward/forward_attention.c lib/model/forward/forward_convolution.c lib/model/forward/forward_maps.c
+  lib/model/forward/forward_mlp.c lib/model/forward/disentangled_attention.c
+  lib/model/load/dequant.c lib/model/load/dequant_256.c lib/model/load/dequant_32.c lib/model/forward/embed.c
+  lib/model/forward/forward.c lib/model/load/quantised_rows.c lib/model/forward/heads.c lib/model/load/weights_check.c
+  lib/model/load/unpermute.c lib/store/codec/*.c)
 set_property(SOURCE ${kernels} ${memo_kernels} APPEND PROPERTY COMPILE_OPTIONS ${PC_KERNEL_OPTIONS})
 
 # Short loops over heads and dimensions that the compiler vectorises only here.
@@ -26,7 +26,7 @@ if(NOT PC_DEBUG_KERNELS)
     lib/attn/kv_page.c lib/store/codec/codec_planes.c lib/store/codec/codec_pages.c
     lib/store/codec/codec_i4.c lib/attn/plan_attend.c lib/attn/plan_call.c
     lib/attn/cpu/elementwise.c lib/attn/cpu/cut_c.c lib/attn/cpu/linear_grid.c
-    lib/model/relative_part.c lib/memo/scan_c.c
+    lib/model/forward/disentangled_attention.c lib/memo/scan_c.c
     APPEND PROPERTY COMPILE_OPTIONS -O3)
 endif()
 

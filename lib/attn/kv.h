@@ -53,8 +53,8 @@ typedef struct pc__kv {
     uint8_t *slab;     /* all layers' pages in one block; NULL: each has its own */
     int64_t *relative; /* [capacity tokens] position of a token minus the run's start, ascending;
                           NULL: 0, 1, 2 … */
-    int values_only;   /* 1: its K was not computed (a pass with given maps, model/maps_part.h):
-                          nothing may attend to it. V is there */
+    int values_only;   /* 1: its K was not computed (a pass with given maps,
+                          model/forward/forward_maps.h):   nothing may attend to it. V is there */
     uint64_t
         regime; /* frequency regime under which it was computed (0 where the model has only one) */
     int64_t origin; /* where its start stood when it was computed (learned positions cannot leave

@@ -1,5 +1,5 @@
 /* A sum of rows of a matrix, for attention whose scores are computed outside the plan
- * (lib/model/relative_part.c). */
+ * (lib/model/forward/disentangled_attention.c). */
 #ifndef PC_ATTN_ROWS_H
 #define PC_ATTN_ROWS_H
 

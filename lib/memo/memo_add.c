@@ -6,7 +6,7 @@
 #include "base/fail.h"
 #include "base/options.h"
 #include "memo/memo_output.h"
-#include "model/whole.h"
+#include "model/forward/prefill_batch.h"
 
 enum { AT_ONCE = 128, MOST_BYTES = 256 << 20 /* of maps on their way */ };
 static const double SYNC_SECONDS =

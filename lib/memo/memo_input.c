@@ -1,7 +1,7 @@
 #include "attn/half.h"
 #include "base/fail.h"
 #include "memo/memo_body.h"
-#include "model/first_input.h"
+#include "model/forward/first_input.h"
 
 pc_status pc__memo_pool_layer(pc_memo *memo, const float *x, size_t tokens, uint32_t bucket,
                               float *pooled)

@@ -4,7 +4,7 @@
 #include "base/file.h"
 #include "base/options.h"
 #include "memo/memo_body.h"
-#include "model/native.h"
+#include "model/forward/native.h"
 
 enum { MOST_TOKENS = 4096, FIRST_BUCKET = 16 };
 

@@ -6,8 +6,8 @@
 
 #include "attn/kernels.h"
 #include "base/le.h"
-#include "model/heads.h"
-#include "model/whole.h"
+#include "model/forward/heads.h"
+#include "model/forward/prefill_batch.h"
 
 enum {
     PART_ALIGN = 8,

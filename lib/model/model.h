@@ -10,7 +10,7 @@
 #include "base/digest.h"
 #include "text/chat.h"
 
-typedef struct pc__native pc__native; /* arch, weights, backend: lib/model/native.h */
+typedef struct pc__native pc__native; /* arch, weights, backend: lib/model/forward/native.h */
 
 struct pc_model {
     atomic_size_t references;

@@ -3,7 +3,7 @@
 #include <string.h>
 
 #include "base/options.h"
-#include "model/native.h"
+#include "model/forward/native.h"
 
 pc_status pc__model_new(pc_model **out, pc_context *context)
 {

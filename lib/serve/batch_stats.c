@@ -2,7 +2,7 @@
 #include <stdlib.h>
 
 #include "base/options.h"
-#include "model/native_ops.h"
+#include "model/forward/native_ops.h"
 #include "serve/batch.h"
 
 /* Tokens [lo, hi) of some memory; of a host's sequence, its own tokens are its own memory. */

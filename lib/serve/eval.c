@@ -3,8 +3,8 @@
 
 #include "attn/plan.h"
 #include "base/options.h"
-#include "model/native.h"
-#include "model/pass_build.h"
+#include "model/forward/native.h"
+#include "model/forward/pass_build.h"
 #include "serve/model_calls.h"
 #include "serve/eval_internal.h"
 #include "serve/visibility.h"

@@ -2,8 +2,8 @@
 #ifndef PC_SERVE_EVAL_INTERNAL_H
 #define PC_SERVE_EVAL_INTERNAL_H
 
-#include "model/forward.h"
-#include "model/native.h"
+#include "model/forward/forward.h"
+#include "model/forward/native.h"
 
 typedef struct pc__eval_maps {
     const pc_allocator *mem;

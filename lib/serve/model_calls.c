@@ -1,6 +1,6 @@
 #include "serve/model_calls.h"
 
-#include "model/native.h"
+#include "model/forward/native.h"
 #include "serve/segment_image.h"
 
 static void release_payload(const pc_model *model, void *payload)

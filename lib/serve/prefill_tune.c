@@ -7,7 +7,7 @@
 #include "base/clock.h"
 #include "base/options.h"
 #include "memo/memo.h"
-#include "model/whole.h"
+#include "model/forward/prefill_batch.h"
 #include "serve/prefill_loss.h"
 
 enum { AT_ONCE = 64, LEAST_HITS = 30 };

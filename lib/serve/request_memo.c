@@ -4,7 +4,7 @@
  * is kept or shared can be. */
 #include <string.h>
 
-#include "model/native_ops.h"
+#include "model/forward/native_ops.h"
 #include "serve/prefill.h"
 #include "serve/request.h"
 

@@ -2,7 +2,7 @@
 
 #include <string.h>
 
-#include "model/native.h"
+#include "model/forward/native.h"
 
 static pc_key_parts common(const pc_model *model, uint32_t encoding, uint64_t regime)
 {

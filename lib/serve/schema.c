@@ -3,7 +3,7 @@
 #include <string.h>
 
 #include "base/file.h"
-#include "model/native.h"
+#include "model/forward/native.h"
 
 #define LIMIT_BYTES ((size_t)64 << 20) /* of a PML file */
 

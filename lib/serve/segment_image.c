@@ -4,7 +4,7 @@
 #include <string.h>
 
 #include "attn/kernels.h"
-#include "model/native.h"
+#include "model/forward/native.h"
 #include "serve/unit_keys.h"
 
 /* States on their way into a host's model: the bytes for ops.import_segment. A host's handle may

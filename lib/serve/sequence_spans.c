@@ -1,6 +1,6 @@
 /* What a sequence holds, as segments in place. */
 #include "attn/kv.h"
-#include "model/native_ops.h"
+#include "model/forward/native_ops.h"
 #include "serve/sequence.h"
 #include "serve/visibility.h"
 

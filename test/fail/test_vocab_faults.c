@@ -5,7 +5,7 @@
 #include <string.h>
 
 #include "gguf_bytes.h"
-#include "model/gguf.h"
+#include "model/load/gguf.h"
 #include "text_forms.h"
 
 /* ------------------------------------------------------ tokenizer.model etc. */

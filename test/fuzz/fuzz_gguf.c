@@ -4,8 +4,8 @@
 #include <string.h>
 
 #include "fuzz.h"
-#include "model/config.h"
-#include "model/gguf.h"
+#include "model/load/config.h"
+#include "model/load/gguf.h"
 
 enum { SAMPLE = 256 * 4 };
 

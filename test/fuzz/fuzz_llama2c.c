@@ -1,6 +1,6 @@
 /* Catches: checkpoints of llama2.c whose seven numbers lead outside of the file. */
 #include "fuzz.h"
-#include "model/config.h"
+#include "model/load/config.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {

@@ -8,9 +8,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "model/native.h"
-#include "model/pass_build.h"
-#include "model/weights.h"
+#include "model/forward/native.h"
+#include "model/forward/pass_build.h"
+#include "model/load/weights.h"
 #include "testing.h"
 
 enum { MAX_SPANS = 8, MAX_LAYERS = 8, MAX_LANES = 8, ROUTER_STAGES = 3 };

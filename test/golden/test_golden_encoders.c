@@ -7,7 +7,7 @@
 
 #include "golden_lanes.h"
 #include "levels.h"
-#include "model/heads.h"
+#include "model/forward/heads.h"
 
 typedef struct golden {
     const char *name;

@@ -9,8 +9,8 @@
 #include "gguf_bytes.h"
 #include "golden_lanes.h"
 #include "levels.h"
-#include "model/config.h"
-#include "model/names.h"
+#include "model/load/config.h"
+#include "model/load/tensor_names.h"
 
 typedef struct conversion {
     gguf_bytes *out;

@@ -8,7 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "model/weights.h"
+#include "model/load/weights.h"
 #include "testing.h"
 #include "levels.h"
 

@@ -7,7 +7,7 @@
 
 #include "golden_lanes.h"
 #include "minilm.h"
-#include "model/heads.h"
+#include "model/forward/heads.h"
 
 typedef struct worst {
     double cosine;

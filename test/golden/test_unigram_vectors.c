@@ -6,7 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "model/gguf.h"
+#include "model/load/gguf.h"
 #include "testing.h"
 #include "text/tokenizer.h"
 

@@ -4,8 +4,8 @@
 
 #include <string.h>
 
-#include "model/native_ops.h"
-#include "model/random_weights.h"
+#include "model/forward/native_ops.h"
+#include "model/load/random_weights.h"
 
 enum { RANDOM_LAYERS = 3, RANDOM_VOCAB = 97 };
 

@@ -2,7 +2,7 @@
  * Python package's own dequantisation gave for the same blocks, bit for bit), wrong parts of a
  * tensor, NaN and infinite scales or values that go unseen or are misplaced. */
 #include "base/mem.h"
-#include "model/weights.h"
+#include "model/load/weights.h"
 #include "testing.h"
 
 #include <math.h>

@@ -1,7 +1,7 @@
 /* Catches: rows whose results depend on the rows beside them, a shared MLP or a router in the wrong
  * layer, experts in the wrong order, traces of the wrong lane, weights that are not counted, and
  * leaks or half-made results when memory runs out at any allocation. */
-#include "model/experts.h"
+#include "model/forward/experts.h"
 
 #include <math.h>
 #include <stdlib.h>
@@ -64,7 +64,8 @@ static pc_status step(const pc_model *model, const int32_t *tokens, size_t count
         status = ops->sequence_new(model->user, &sequences[i]);
         rows[i] = (pc_step_row){sequences[i], 0, tokens[i], 1};
     }
-    pc_step_args args = {sizeof args, rows, count, logits, PC_VISIBLE_BY_POSITION, 0, 0, NULL, NULL};
+    pc_step_args args = {sizeof args, rows, count, logits, PC_VISIBLE_BY_POSITION,
+                         0,           0,    NULL,  NULL};
     if (status >= 0)
         status = ops->step(model->user, &args);
     for (size_t i = 0; i < count; i++)

@@ -3,7 +3,7 @@
  * turned round wrongly, duplicates, leaks when memory runs out. */
 #include "base/mem.h"
 #include "gguf_bytes.h"
-#include "model/gguf.h"
+#include "model/load/gguf.h"
 
 static void every_type(gguf_bytes *g)
 {

@@ -3,7 +3,7 @@
  * out. */
 #include "base/mem.h"
 #include "gguf_bytes.h"
-#include "model/config.h"
+#include "model/load/config.h"
 
 #include <math.h>
 

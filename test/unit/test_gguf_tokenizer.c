@@ -2,7 +2,7 @@
  * ids outside the vocabulary, arrays of another length or type; leaks when memory runs out. */
 #include "base/mem.h"
 #include "gguf_bytes.h"
-#include "model/gguf.h"
+#include "model/load/gguf.h"
 
 static const char *const pieces[] = {"<unk>",
                                      "<s>",

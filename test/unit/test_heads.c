@@ -1,6 +1,6 @@
 /* Catches: a mean over other rows than the text's, first and last row mixed up, a length that is
  * not one, a default that is not the model's own, a head of a model that has none. */
-#include "model/heads.h"
+#include "model/forward/heads.h"
 
 #include <math.h>
 

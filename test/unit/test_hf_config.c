@@ -5,8 +5,8 @@
 #include <string.h>
 
 #include "base/mem.h"
-#include "model/config.h"
-#include "model/part.h"
+#include "model/load/config.h"
+#include "model/load/tensor_role.h"
 #include "testing.h"
 
 #define SIZES                                                                                     \

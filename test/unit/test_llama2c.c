@@ -2,8 +2,8 @@
  * own or not), a header that is believed before it is checked, a file cut off or too long, leaks
  * when memory runs out. */
 #include "base/mem.h"
-#include "model/config.h"
-#include "model/names.h"
+#include "model/load/config.h"
+#include "model/load/tensor_names.h"
 #include "testing.h"
 
 #include <stdlib.h>

@@ -1,7 +1,7 @@
 /* Catches: files that are taken for what they are not, weights with NaN let in, information that
  * differs from the file, a vocabulary that pretends to compute, chat templates that get lost, and
  * leaks or half-loaded models when memory runs out anywhere. */
-#include "model/load.h"
+#include "model/load/load.h"
 
 #include <stdlib.h>
 #include <string.h>

@@ -3,7 +3,7 @@
  * start, weights that depend on the number of threads, long texts in many cuts that take memory by
  * the square of their length or have other states than the same in few calls, and leaks or
  * half-made results when memory runs out at any allocation. */
-#include "model/native_ops.h"
+#include "model/forward/native_ops.h"
 
 #include <math.h>
 #include <stdlib.h>
@@ -72,7 +72,7 @@ static void cuts_and_placements(const pc_model *model)
 {
     int64_t positions[TOKENS];
     pc_token_range whole = {0, TOKENS},
-           two[2] = {{12, 8}, {2, 5}}; /* any order, tokens between them in none */
+                   two[2] = {{12, 8}, {2, 5}}; /* any order, tokens between them in none */
     void *all = NULL, *parts[2] = {NULL, NULL}, *behind = NULL;
     count_up(positions, 7);
     pc_encode_args args = encoding(positions, &whole, 1);
@@ -131,7 +131,8 @@ static pc_status step(const pc_model *model, void *sequence, const int32_t *toke
                       int64_t position, size_t count, float *logits)
 {
     pc_step_row rows[TOKENS];
-    pc_step_args args = {sizeof args, rows, count, logits, PC_VISIBLE_BY_POSITION, 0, 0, NULL, NULL};
+    pc_step_args args = {sizeof args, rows, count, logits, PC_VISIBLE_BY_POSITION,
+                         0,           0,    NULL,  NULL};
     for (size_t i = 0; i < count; i++)
         rows[i] = (pc_step_row){sequence, position + (int64_t)i, tokens[i], i + 1 == count};
     return pc__native_step(model->user, &args);

@@ -1,7 +1,7 @@
 /* Catches: wrong frequencies of a rotary scaling, a wrong attention factor, a wrong regime at its
  * border, frequencies that are no numbers, wrong ALiBi slopes for head counts that are no power of
  * two. Expected values: the published formulas evaluated apart from this code. */
-#include "model/positions.h"
+#include "model/load/positions.h"
 
 #include <math.h>
 #include <string.h>

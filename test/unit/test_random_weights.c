@@ -1,6 +1,6 @@
 /* Catches: values that depend on how rows are fetched, matrices that repeat each other, a spread
  * that makes activations grow or die. */
-#include "model/random_weights.h"
+#include "model/load/random_weights.h"
 
 #include <math.h>
 #include <string.h>

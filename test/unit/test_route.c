@@ -2,7 +2,7 @@
  * softmax over all experts (renormalised or scaled where they must not be, or the other way round),
  * rows in the wrong expert's list, lists that overlap, numbers that are none leading out of bounds.
  */
-#include "model/route.h"
+#include "model/forward/route.h"
 
 #include <math.h>
 #include <string.h>

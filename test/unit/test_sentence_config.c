@@ -1,6 +1,6 @@
 /* Catches: a way of pooling that is taken for another one, several at once, a step that is passed
  * over in silence, a folder that leads out of the model's, damaged files, memory that is lost. */
-#include "model/sentence_config.h"
+#include "model/load/sentence_config.h"
 
 #include <stdio.h>
 #include <string.h>

@@ -4,7 +4,7 @@
 #include <math.h>
 #include <string.h>
 
-#include "model/weight_table.h"
+#include "model/load/weights_internal.h"
 #include "testing.h"
 
 static float one[64], two[64];

@@ -1,0 +1,181 @@
+#include "model/forward/experts.h"
+
+#include <math.h>
+#include <string.h>
+
+#include "base/threads.h"
+
+enum { ENTRIES_AT_ONCE = 512, WORTH = 1 << 14 /* floats that are worth a thread */ };
+
+/* Experts [from, to), with the shared MLP beside the first ones: one piece of work for the threads,
+ * however few rows each expert has. */
+typedef struct group {
+    const pc__work *work;
+    const pc__native_layer *layer;
+    size_t from, to;
+    size_t first, entries; /* in the routes' lists */
+    int shared;
+    size_t chunk; /* rows that are worth a thread, when results are added up */
+} group;
+
+size_t pc__experts_entries(const pc__arch *arch, size_t rows)
+{
+    size_t all = rows * (size_t)arch->experts.used;
+    if (all > ENTRIES_AT_ONCE)
+        all = ENTRIES_AT_ONCE;
+    return all > rows ? all : rows; /* one expert may have them all */
+}
+
+/* Floats of the experts' inner rows; the shared MLP's follow. */
+static size_t inner_of(const group *g)
+{
+    return g->entries * (size_t)g->work->native->arch.experts.width;
+}
+
+static size_t shared_inner(const group *g)
+{
+    return g->shared ? g->work->rows * g->layer->mlp.width : 0;
+}
+
+/* Gates and ups; returns how many parts there are. */
+static size_t first_parts(const group *g, pc__linear_part *parts)
+{
+    const pc__work *work = g->work;
+    const pc__routes *routes = &work->routes;
+    size_t rows = work->rows, width = (size_t)work->native->arch.experts.width, n = 0;
+    for (size_t e = g->from; e < g->to; e++) {
+        size_t at = routes->first[e] - g->first, count = routes->first[e + 1] - routes->first[e];
+        const pc__native_mlp *mlp = &g->layer->experts[e];
+        pc__linear_part part = {mlp->up, work->h, routes->row + g->first, g->entries,
+                                at,      count,   work->up + at * width};
+        if (!count)
+            continue;
+        parts[n++] = part;
+        part.linear = mlp->gate;
+        part.y = work->gate + at * width;
+        if (mlp->gate)
+            parts[n++] = part;
+    }
+    if (g->shared) {
+        const pc__native_mlp *mlp = &g->layer->mlp;
+        parts[n++] = (pc__linear_part){
+            mlp->up, work->h, NULL, rows, 0, rows, work->up + inner_of(g)};
+        if (mlp->gate)
+            parts[n++] = (pc__linear_part){
+                mlp->gate, work->h, NULL, rows, 0, rows, work->gate + inner_of(g)};
+    }
+    return n;
+}
+
+static size_t second_parts(const group *g, const float *inner, pc__linear_part *parts)
+{
+    const pc__work *work = g->work;
+    const pc__routes *routes = &work->routes;
+    size_t rows = work->rows, dim = (size_t)work->native->arch.hidden, n = 0;
+    for (size_t e = g->from; e < g->to; e++) {
+        size_t at = routes->first[e] - g->first, count = routes->first[e + 1] - routes->first[e];
+        if (count)
+            parts[n++] = (pc__linear_part){
+                g->layer->experts[e].down, inner, NULL, g->entries, at, count,
+                work->some + at * dim};
+    }
+    if (g->shared)
+        parts[n++] = (pc__linear_part){g->layer->mlp.down, inner + inner_of(g), NULL, rows, 0, rows,
+                                       work->mixed};
+    return n;
+}
+
+/* What the shared MLP gave, or nothing, before the first expert is added. */
+static void begin_row(const group *g, size_t row, float *to, size_t dim)
+{
+    const pc__work *work = g->work;
+    if (!g->layer->mlp.width) {
+        memset(to, 0, dim * sizeof *to);
+    } else if (g->layer->shared_scale) {
+        float scale = 1.0f / (1.0f + expf(-work->shared_scale[row]));
+        for (size_t i = 0; i < dim; i++)
+            to[i] *= scale;
+    }
+}
+
+static void add_rows(void *arg, size_t index)
+{
+    const group *g = arg;
+    const pc__work *work = g->work;
+    const pc__routes *routes = &work->routes;
+    size_t dim = (size_t)work->native->arch.hidden, used = (size_t)work->native->arch.experts.used;
+    for (size_t r = index * g->chunk; r < (index + 1) * g->chunk && r < work->rows; r++) {
+        float *to = work->mixed + r * dim;
+        if (!g->from)
+            begin_row(g, r, to, dim);
+        for (size_t i = 0; i < used; i++) {
+            size_t entry = routes->of_row[r * used + i] - g->first;
+            const float *add = work->some + entry * dim;
+            float share;
+            if (entry >= g->entries) /* of another group; numbers wrap around */
+                continue;
+            share = routes->share[g->first + entry];
+            for (size_t c = 0; c < dim; c++)
+                to[c] += share * add[c];
+        }
+    }
+}
+
+static pc_status run_group(group *g, pc__linear_part *parts)
+{
+    const pc__work *work = g->work;
+    const pc__native *native = work->native;
+    int gated = g->layer->experts[0].gate != NULL;
+    float *inner = gated ? work->gate : work->up;
+    size_t count = inner_of(g) + shared_inner(g), dim = (size_t)native->arch.hidden;
+    pc_status status;
+    PC__TRY(native->backend->linear_run_parts(parts, first_parts(g, parts)), done);
+    if (gated)
+        native->backend->gate(native->context, native->arch.activation, inner, work->up, count);
+    else
+        native->backend->activate(native->context, native->arch.activation, inner, count);
+    PC__TRY(native->backend->linear_run_parts(parts, second_parts(g, inner, parts)), done);
+    g->chunk = WORTH / (dim * ((size_t)native->arch.experts.used + 1)) + 1;
+    pc__parallel(native->context, (work->rows + g->chunk - 1) / g->chunk, add_rows, g);
+done:
+    return status;
+}
+
+static pc_status run_experts(const pc__work *work, const pc__native_layer *layer)
+{
+    const pc_allocator *mem = &work->native->context->mem;
+    const uint32_t *first = work->routes.first;
+    size_t all = (size_t)work->native->arch.experts.count,
+           most = pc__experts_entries(&work->native->arch, work->capacity);
+    pc__linear_part *parts = pc__calloc(mem, 2 * (all + 1), sizeof *parts);
+    pc_status status = parts ? PC_OK : PC_ERR_NOMEM;
+    for (group g = {work, layer, 0, 0, 0, 0, layer->mlp.width > 0, 0}; g.from < all && status >= 0;
+         g.from = g.to, g.shared = 0) {
+        g.to = g.from + 1;
+        while (g.to < all && first[g.to + 1] - first[g.from] <= most)
+            g.to++;
+        g.first = first[g.from];
+        g.entries = first[g.to] - g.first;
+        status = run_group(&g, parts);
+    }
+    pc__free(mem, parts);
+    return status;
+}
+
+pc_status pc__experts_part(pc__work *work, int32_t l)
+{
+    const pc__native *native = work->native;
+    const pc__native_layer *layer = &native->layers[l];
+    const pc__linear *const both[] = {layer->router, layer->shared_scale};
+    float *const to[] = {work->routes.logits, work->shared_scale}, *h = work->h;
+    pc_status status;
+    PC__TRY(native->backend->linear_run_all(both, layer->shared_scale ? 2 : 1, h, work->rows, to),
+            done);
+    pc__route(native->context, &native->arch.experts, work->rows, &work->routes);
+    PC__TRY(pc__trace_routes(work, l), done);
+    PC__TRY(run_experts(work, layer), done);
+    work->h = work->mixed;
+    work->mixed = h;
+done:
+    return status;
+}

@@ -1,0 +1,439 @@
+/* The pass: blocks of rows, each through all layers. Which parts a layer has and how they join is
+ * data (pc__arch). */
+#include "model/forward/forward.h"
+
+#include <string.h>
+
+#include "model/forward/experts.h"
+#include "model/forward/forward_maps.h"
+#include "model/load/positions.h"
+
+void pc__apply_norm(const pc__work *work, const pc__native_norm *norm, const float *x, size_t rows,
+                    float *y)
+{
+    const pc__native *native = work->native;
+    size_t dim = (size_t)native->arch.hidden;
+    if (!norm->gain) {
+        if (x != y)
+            memcpy(y, x, rows * dim * sizeof *y);
+    } else if (native->arch.norm == PC__NORM_RMS) {
+        native->backend->rms_norm(native->context, x, rows, dim, norm->gain, native->arch.norm_eps,
+                                  y);
+    } else {
+        native->backend->layer_norm(native->context, x, rows, dim, norm->gain, norm->bias,
+                                    native->arch.norm_eps, y);
+    }
+}
+
+static void add(const pc__work *work, float *part)
+{
+    const pc__native *native = work->native;
+    size_t count = work->rows * (size_t)native->arch.hidden;
+    if (native->arch.residual_scale > 0)
+        for (size_t i = 0; i < count; i++)
+            part[i] *= native->arch.residual_scale;
+    native->backend->add(native->context, work->x, part, count);
+}
+
+static void norm(const pc__work *work, const pc__native_norm *what, float *to)
+{
+    pc__apply_norm(work, what, work->x, work->rows, to);
+}
+
+static pc_status sequential_layer(pc__work *work, int32_t l)
+{
+    const pc__native_layer *layer = &work->native->layers[l];
+    pc_status status;
+    norm(work, &layer->norm1, work->h);
+    PC__TRY(pc__attention_part(work, l), done);
+    add(work, work->y);
+    norm(work, &layer->norm2, work->h);
+    PC__TRY(pc__mlp_part(work, l), done);
+    add(work, work->h);
+done:
+    return status;
+}
+
+static pc_status parallel_layer(pc__work *work, int32_t l)
+{
+    const pc__native_layer *layer = &work->native->layers[l];
+    pc_status status;
+    norm(work, &layer->norm1, work->h);
+    PC__TRY(pc__attention_part(work, l), done);
+    if (work->native->arch.residual == PC__RESIDUAL_PARALLEL_2)
+        norm(work, &layer->norm2, work->h);
+    PC__TRY(pc__mlp_part(work, l), done);
+    add(work, work->y);
+    add(work, work->h);
+done:
+    return status;
+}
+
+static pc_status post_norm_layer(pc__work *work, int32_t l)
+{
+    const pc__native_layer *layer = &work->native->layers[l];
+    size_t bytes = work->rows * (size_t)work->native->arch.hidden * sizeof *work->h;
+    pc_status status;
+    memcpy(work->h, work->x, bytes);
+    PC__TRY(pc__attention_part(work, l), done);
+    add(work, work->y);
+    norm(work, &layer->norm1, work->x);
+    memcpy(work->h, work->x, bytes);
+    PC__TRY(pc__mlp_part(work, l), done);
+    add(work, work->h);
+    norm(work, &layer->norm2, work->x);
+done:
+    return status;
+}
+
+static pc_status poll(const pc__work *work, int32_t l)
+{
+    const pc__pass *pass = work->pass;
+    pc__host_begin();
+    if (pass->cancelled && pass->cancelled(pass->cancel_user))
+        return pc__host_cancelled("cancelled at layer %d of row %zu", l, work->first);
+    return PC_OK;
+}
+
+/* Layers of runs that are still being read come one after the other. */
+static pc_status await_layer(const pc__work *work, int32_t l)
+{
+    pc_status status = PC_OK;
+    for (size_t i = 0; i < work->flow_count && status >= 0; i++)
+        status = work->flows[i]->await(work->flows[i], (size_t)l);
+    return status;
+}
+
+static pc_status run_layer(pc__work *work, int32_t l)
+{
+    pc_status status = await_layer(work, l);
+    if (status < 0)
+        return status;
+    switch (work->native->arch.residual) {
+    case PC__RESIDUAL_PARALLEL:
+    case PC__RESIDUAL_PARALLEL_2:
+        return parallel_layer(work, l);
+    case PC__RESIDUAL_POST:
+        return post_norm_layer(work, l);
+    case PC__RESIDUAL_SEQUENTIAL:
+        break;
+    }
+    return sequential_layer(work, l);
+}
+
+/* The rows of the block as the plan wants them: `first` keeps counting from the start of the pass's
+ * spans. */
+static pc_status plan_block(pc__work *work)
+{
+    const pc__pass *pass = work->pass;
+    pc__rows rows = pass->attend;
+    rows.count = work->rows;
+    rows.positions += work->first;
+    rows.first += work->first;
+    for (size_t r = 0; r < work->rows; r++) {
+        const pc__token_row *row = &pass->rows[work->first + r];
+        work->runs[r] = row->run;
+        work->slots[r] = row->slot;
+        work->turns[r] = row->position - row->run_start;
+    }
+    if (pass->maps)
+        return pc__maps_begin(work);
+    if (pass->skips_attention)
+        return PC_OK;
+    /* the runs of a pass over the first layers only may have no more than those */
+    return pc__plan_new(&work->plan, work->native->context, &rows, &pass->rows[0].run->shape,
+                        work->native->arch.heads);
+}
+
+static int32_t pass_layers(const pc__work *work)
+{
+    int32_t layers = work->native->arch.layers, wanted = work->pass->kv_layers;
+    return wanted > 0 && wanted < layers ? wanted : layers;
+}
+
+/* Where a pass ends at the K and V of a layer. */
+static pc_status last_keys(pc__work *work, int32_t l)
+{
+    if (work->native->arch.residual == PC__RESIDUAL_POST)
+        memcpy(work->h, work->x, work->rows * (size_t)work->native->arch.hidden * sizeof *work->h);
+    else
+        norm(work, &work->native->layers[l].norm1, work->h);
+    return pc__attention_keys(work, l);
+}
+
+static pc_status run_block(pc__work *work)
+{
+    int32_t layers = pass_layers(work), l;
+    pc_status status;
+    PC__TRY(pc__embed(work), done);
+    PC__TRY(plan_block(work), done);
+    for (l = 0; l < layers; l++) {
+        PC__TRY(poll(work, l), done);
+        PC__TRY(pc__trace_rows(work, "hidden", l, work->x), done);
+        if (l + 1 == work->pass->kv_layers)
+            break;
+        if (!l && work->beside)
+            memcpy(work->beside, work->x,
+                   work->rows * (size_t)work->native->arch.hidden * sizeof *work->x);
+        PC__TRY(run_layer(work, l), done);
+        if (!l && work->beside)
+            PC__TRY(pc__convolution_part(work), done);
+    }
+    if (work->pass->kv_layers) {
+        status = l < layers ? last_keys(work, l) : PC_OK;
+        goto done;
+    }
+    PC__TRY(pc__trace_rows(work, "hidden", layers, work->x), done);
+    status = pc__head(work);
+done:
+    pc__plan_free(work->plan);
+    work->plan = NULL;
+    pc__maps_end(work);
+    return status;
+}
+
+/* Hands out parts of the slab, each aligned to a cache line; with slab NULL it only counts. */
+static float *part(float *slab, size_t *used, size_t count)
+{
+    float *at = slab ? slab + *used : NULL;
+    *used += (count + 15) & ~(size_t)15;
+    return at;
+}
+
+/* Floats of the inner rows of an MLP, or of a shared one and the experts beside it. */
+static size_t inner_floats(const pc__arch *arch, size_t rows)
+{
+    size_t experts = pc__experts_entries(arch, rows) * (size_t)arch->experts.width, most = 0;
+    for (int32_t l = 0; l < arch->layers; l++) {
+        size_t floats = rows * (size_t)pc__mlp_width(arch, l)
+                        + (pc__has_experts(arch, l) ? experts : 0);
+        most = floats > most ? floats : most;
+    }
+    return most;
+}
+
+static void lay_out_experts(pc__work *work, float *slab, size_t *used)
+{
+    const pc__arch *arch = &work->native->arch;
+    pc__routes *routes = &work->routes;
+    size_t rows = work->capacity, entries = rows * (size_t)arch->experts.used,
+           count = (size_t)arch->experts.count;
+    routes->logits = part(slab, used, rows * count);
+    routes->chosen = (void *)part(slab, used, entries);
+    routes->weight = part(slab, used, entries);
+    routes->first = (void *)part(slab, used, count + 1);
+    routes->row = (void *)part(slab, used, entries);
+    routes->share = part(slab, used, entries);
+    routes->of_row = (void *)part(slab, used, entries);
+    work->shared_scale = part(slab, used, rows);
+    work->some = part(slab, used, pc__experts_entries(arch, rows) * (size_t)arch->hidden);
+    work->mixed = part(slab, used, rows * (size_t)arch->hidden);
+}
+
+static size_t lay_out(pc__work *work, float *slab)
+{
+    const pc__arch *arch = &work->native->arch;
+    const pc__kv_shape *shape = &work->native->shape;
+    size_t rows = work->capacity, heads = (size_t)arch->heads, used = 0;
+    work->x = part(slab, &used, rows * (size_t)arch->hidden);
+    work->h = part(slab, &used, rows * (size_t)arch->hidden);
+    work->y = part(slab, &used, rows * (size_t)arch->hidden);
+    work->q = part(slab, &used, rows * heads * (size_t)shape->k_dim);
+    work->k = part(slab, &used, rows * (size_t)shape->kv_heads * (size_t)shape->k_dim);
+    work->v = part(slab, &used, rows * (size_t)shape->kv_heads * (size_t)shape->v_dim);
+    work->seen = part(slab, &used, rows * heads * (size_t)shape->v_dim);
+    work->up = part(slab, &used, inner_floats(arch, rows));
+    if (arch->gated)
+        work->gate = part(slab, &used, inner_floats(arch, rows));
+    if (arch->experts.count)
+        lay_out_experts(work, slab, &used);
+    if (work->native->project_in)
+        work->narrow = part(slab, &used, rows * work->native->embedding.dim);
+    if (work->native->encoder.conv) {
+        work->beside = part(slab, &used, rows * (size_t)arch->hidden);
+        work->neighbours = part(slab, &used,
+                                rows * (size_t)arch->hidden * (size_t)arch->encoder.conv);
+    }
+    if (work->pass->trace || work->pass->maps)
+        work->lse = part(slab, &used, rows * heads);
+    return used;
+}
+
+static pc_status reserve(pc__work *work)
+{
+    const pc_allocator *mem = &work->native->context->mem;
+    work->slab = work->native->backend->allocate(work->native->context, lay_out(work, NULL));
+    work->runs = pc__calloc(mem, work->capacity, sizeof(*work->runs));
+    work->slots = pc__calloc(mem, work->capacity, sizeof *work->slots);
+    work->turns = pc__calloc(mem, work->capacity, sizeof *work->turns);
+    if (!work->slab || !work->runs || !work->slots || !work->turns)
+        return PC_ERR_NOMEM;
+    lay_out(work, work->slab);
+    return PC_OK;
+}
+
+static void release(pc__work *work)
+{
+    const pc_allocator *mem = &work->native->context->mem;
+    if (work->slab)
+        work->native->backend->release(work->native->context, work->slab);
+    if (work->distances)
+        work->native->backend->release(work->native->context, work->distances);
+    pc__free(mem, work->flows);
+    pc__free(mem, work->runs);
+    pc__free(mem, work->slots);
+    pc__free(mem, work->turns);
+    pc__rope_free(mem, work->own_rope);
+}
+
+static uint64_t length_of(const pc__pass *pass)
+{
+    int64_t last = 0;
+    for (size_t r = 0; r < pass->attend.count; r++)
+        last = pass->rows[r].position > last ? pass->rows[r].position : last;
+    return pass->rope_regime_length ? pass->rope_regime_length : (uint64_t)last + 1;
+}
+
+static pc_status note_flow(pc__work *work, const pc__kv *kv)
+{
+    pc__kv_flow *flow = atomic_load_explicit(&((pc__kv *)(uintptr_t)kv)->flow,
+                                             memory_order_acquire);
+    pc_status status;
+    if (!flow)
+        return PC_OK;
+    for (size_t i = 0; i < work->flow_count; i++)
+        if (work->flows[i] == flow)
+            return PC_OK;
+    status = pc__grow(&work->native->context->mem, (void **)&work->flows, &work->flow_capacity,
+                      work->flow_count + 1, sizeof(*work->flows));
+    if (status >= 0)
+        work->flows[work->flow_count++] = flow;
+    return status;
+}
+
+/* All runs of a pass share one regime, those that it writes too. */
+static pc_status check_runs(pc__work *work, uint64_t regime)
+{
+    int32_t layers = pass_layers(work);
+    const pc__rows *rows = &work->pass->attend;
+    const pc__kv *last = NULL;
+    int64_t last_start = 0;
+    pc_status status = PC_OK;
+    for (size_t i = rows->first[0]; i < rows->first[rows->count] && status >= 0; i++) {
+        const pc__row_span *span = &rows->spans[i];
+        if (span->kv == last && span->start == last_start)
+            continue;
+        status = pc__native_may_place(work->native, span->kv, layers, span->start, regime);
+        if (status >= 0 && span->kv != last)
+            status = note_flow(work, span->kv);
+        last = span->kv;
+        last_start = span->start;
+    }
+    for (size_t r = 0; r < rows->count && status >= 0; r++)
+        status = pc__native_may_place(work->native, work->pass->rows[r].run, layers,
+                                      work->pass->rows[r].run_start, regime);
+    return status;
+}
+
+size_t pc__lane_count(const pc__pass *pass)
+{
+    return pass->lane_first ? pass->lane_count : 1;
+}
+
+void pc__lane_rows(const pc__pass *pass, size_t lane, size_t *first, size_t *count)
+{
+    *first = pass->lane_first ? pass->lane_first[lane] : 0;
+    *count = pass->lane_first ? pass->lane_first[lane + 1] - *first : pass->attend.count;
+}
+
+/* How many rows of whole lanes, from `lane` on, a block of PC__BLOCK holds, but at least one
+ * lane's; *next is the lane behind them. */
+static size_t whole_lanes(const pc__pass *pass, size_t lane, size_t *next)
+{
+    size_t rows = 0, first, count;
+    for (; lane < pc__lane_count(pass); lane++) {
+        pc__lane_rows(pass, lane, &first, &count);
+        if (rows && rows + count > PC__BLOCK)
+            break;
+        rows += count;
+    }
+    *next = lane;
+    return rows;
+}
+
+/* Lanes are not cut: their rows see later ones, or the whole of their maps is at work. */
+static int lanes_whole(const pc__work *work)
+{
+    return !work->native->arch.causal || work->pass->maps;
+}
+
+static size_t largest_block(const pc__work *work)
+{
+    const pc__pass *pass = work->pass;
+    size_t count = pass->attend.count, largest = 0;
+    if (pass->trace)
+        return count;
+    if (!lanes_whole(work))
+        return count < PC__BLOCK ? count : PC__BLOCK;
+    for (size_t lane = 0, next; lane < pc__lane_count(pass); lane = next) {
+        size_t rows = whole_lanes(pass, lane, &next);
+        largest = rows > largest ? rows : largest;
+    }
+    return largest;
+}
+
+/* The blocks of a pass, one after the other. */
+static pc_status run_blocks(pc__work *work)
+{
+    size_t count = work->pass->attend.count, next_lane = 0;
+    pc_status status = PC_OK;
+    for (; work->first < count && status >= 0; work->first += work->rows) {
+        work->rows = count - work->first < work->capacity ? count - work->first : work->capacity;
+        work->first_lane = next_lane;
+        if (lanes_whole(work) && !work->pass->trace)
+            work->rows = whole_lanes(work->pass, work->first_lane, &next_lane);
+        status = run_block(work);
+    }
+    return status;
+}
+
+static pc_status check_kind(const pc__native *native, const pc__pass *pass)
+{
+    if (native->arch.causal)
+        return PC_OK;
+    if (pass->logits || pass->kv_layers)
+        return pc__fail(
+            PC_ERR_UNSUPPORTED,
+            "%s is an encoder: it has no logits over its vocabulary, and no state of a prefix",
+            native->arch.name);
+    if (pass->lane_first && pass->lane_first[pass->lane_count] != pass->attend.count)
+        return pc__fail(PC_ERR_INVALID, "%zu lanes of %zu rows, the pass has %zu", pass->lane_count,
+                        pass->lane_first[pass->lane_count], pass->attend.count);
+    return PC_OK;
+}
+
+pc_status pc__forward(const pc_model *model, const pc__pass *pass)
+{
+    pc__work work = {0};
+    size_t count = pass->attend.count;
+    uint64_t regime;
+    pc_status status;
+    if (!model->native)
+        return pc__fail(PC_ERR_UNSUPPORTED,
+                        "the model has no weights of its own (a host's model, or vocabulary only)");
+    if (!count)
+        return PC_OK;
+    work.native = model->native;
+    work.pass = pass;
+    PC__TRY(check_kind(work.native, pass), done);
+    work.capacity = largest_block(&work);
+    regime = pc__native_regime(work.native, length_of(pass));
+    PC__TRY(check_runs(&work, regime), done);
+    PC__TRY(pc__maps_check(&work), done);
+    PC__TRY(pc__native_rope(work.native, regime, &work.rope, &work.own_rope), done);
+    PC__TRY(reserve(&work), done);
+    status = run_blocks(&work);
+done:
+    release(&work);
+    return status;
+}

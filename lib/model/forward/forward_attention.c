@@ -1,0 +1,102 @@
+/* The attention part of a layer: queries, keys and values; keys turned relative to their run and
+ * stored; the plan gathers; the output projection. */
+#include <string.h>
+
+#include "model/forward/forward_maps.h"
+#include "model/forward/disentangled_attention.h"
+
+/* MPT's clip_qkv. */
+static void clip(float *x, size_t count, float limit)
+{
+    for (size_t i = 0; i < count; i++)
+        x[i] = x[i] > limit ? limit : x[i] < -limit ? -limit : x[i];
+}
+
+pc_status pc__attention_project(pc__work *work, int32_t layer, size_t first, size_t rows,
+                                int values_only)
+{
+    const pc__native *native = work->native;
+    const pc__native_layer *weights = &native->layers[layer];
+    size_t q = (size_t)native->arch.heads * (size_t)native->shape.k_dim,
+           k = (size_t)native->shape.kv_heads * (size_t)native->shape.k_dim,
+           v = (size_t)native->shape.kv_heads * (size_t)native->shape.v_dim;
+    const pc__linear *const all[] = {weights->v, weights->q, weights->k};
+    float *const to[] = {work->v + first * v, work->q + first * q, work->k + first * k};
+    const size_t width[] = {v, q, k};
+    size_t count = values_only ? 1 : 3;
+    pc_status status = native->backend->linear_run_all(
+        all, count, work->h + first * (size_t)native->arch.hidden, rows, to);
+    for (size_t i = 0; i < count && status >= 0 && native->arch.qkv_clip > 0; i++)
+        clip(to[i], rows * width[i], native->arch.qkv_clip);
+    return status;
+}
+
+void pc__attention_store(pc__work *work, int32_t layer, size_t first, size_t rows, int values_only)
+{
+    const pc__native *native = work->native;
+    const pc__kv_shape *shape = &native->shape;
+    size_t heads = (size_t)shape->kv_heads, k_dim = (size_t)shape->k_dim,
+           v = heads * (size_t)shape->v_dim;
+    float *k = values_only ? NULL : work->k + first * heads * k_dim;
+    if (work->rope && k)
+        native->backend->rotate(native->context, work->rope, work->turns + first, rows, heads,
+                                k_dim, heads * k_dim, k);
+    native->backend->store_kv(native->context, work->runs + first, work->slots + first, layer, rows,
+                              k, heads * k_dim, work->v + first * v, v);
+}
+
+static pc__attn_layer describe(const pc__work *work, int32_t layer)
+{
+    const pc__arch *arch = &work->native->arch;
+    pc__attn_layer out = {0};
+    out.layer = layer;
+    out.heads = arch->heads;
+    out.window = layer >= arch->window_from ? arch->window : 0;
+    out.scale = work->native->scale;
+    out.soft_cap = arch->attention_cap;
+    out.slopes = work->native->slopes;
+    out.rope = work->rope;
+    return out;
+}
+
+pc_status pc__attention_keys(pc__work *work, int32_t layer)
+{
+    pc_status status = pc__attention_project(work, layer, 0, work->rows, 0);
+    if (status >= 0)
+        status = pc__trace_keys(work, layer);
+    if (status >= 0)
+        pc__attention_store(work, layer, 0, work->rows, 0);
+    return status;
+}
+
+/* Everything up to `seen`. */
+static pc_status gather(pc__work *work, const pc__attn_layer *what)
+{
+    pc_status status;
+    if (work->pass->maps)
+        return pc__maps_attend(work, what);
+    PC__TRY(pc__attention_keys(work, what->layer), done);
+    if (work->pass->skips_attention) {
+        memset(work->seen, 0,
+               work->rows * (size_t)what->heads * (size_t)work->native->shape.v_dim
+                   * sizeof *work->seen);
+        return PC_OK;
+    }
+    if (work->native->encoder.relative)
+        return pc__relative_attend(work, what->layer);
+    PC__TRY(work->native->backend->attend(work->plan, what, work->q, work->seen, work->lse), done);
+    status = pc__trace_maps(work, what);
+done:
+    return status;
+}
+
+pc_status pc__attention_part(pc__work *work, int32_t layer)
+{
+    const pc__native *native = work->native;
+    pc__attn_layer what = describe(work, layer);
+    pc_status status = gather(work, &what);
+    if (status >= 0)
+        status = native->backend->linear_run(native->layers[layer].o, work->seen, work->rows,
+                                             work->y);
+    return status;
+}

@@ -1,0 +1,44 @@
+/* DeBERTa's convolution beside its first layer (config key conv_kernel_size): over neighbouring
+ * rows of a lane, with zeros beyond its ends, as one matrix over the rows next to each other. */
+#include <string.h>
+
+#include "model/forward/forward_internal.h"
+
+/* neighbours[r] = [channel][tap]: how the file has the kernel. */
+static void gather(const pc__work *work, size_t first, size_t count)
+{
+    size_t hidden = (size_t)work->native->arch.hidden,
+           taps = (size_t)work->native->arch.encoder.conv;
+    for (size_t r = 0; r < count; r++) {
+        float *to = work->neighbours + (first + r) * hidden * taps;
+        for (size_t t = 0; t < taps; t++) {
+            size_t at = r + t; /* of the lane, taps / 2 too far */
+            int inside = at >= taps / 2 && at - taps / 2 < count;
+            const float *from = work->beside + (first + (inside ? at - taps / 2 : 0)) * hidden;
+            for (size_t c = 0; c < hidden; c++)
+                to[c * taps + t] = inside ? from[c] : 0.0f;
+        }
+    }
+}
+
+pc_status pc__convolution_part(pc__work *work)
+{
+    const pc__native *native = work->native;
+    size_t values = work->rows * (size_t)native->arch.hidden, first, count;
+    pc_status status;
+    for (size_t lane = work->first_lane; lane < pc__lane_count(work->pass); lane++) {
+        pc__lane_rows(work->pass, lane, &first, &count);
+        if (first >= work->first + work->rows)
+            break;
+        gather(work, first - work->first, count);
+    }
+    PC__TRY(
+        native->backend->linear_run(native->encoder.conv, work->neighbours, work->rows, work->h),
+        done);
+    native->backend->activate(native->context, native->arch.encoder.conv_activation, work->h,
+                              values);
+    native->backend->add(native->context, work->x, work->h, values);
+    pc__apply_norm(work, &native->encoder.conv_norm, work->x, work->rows, work->x);
+done:
+    return status;
+}

@@ -1,0 +1,295 @@
+#include "model/forward/forward_maps.h"
+
+#include <string.h>
+
+#include "model/forward/disentangled_attention.h"
+
+static const pc__lane_maps *maps_of(const pc__work *work, size_t lane)
+{
+    return &work->pass->maps[work->maps.first_lane + lane];
+}
+
+/* A lane that has anything to do with maps. */
+static int takes_part(const pc__lane_maps *maps)
+{
+    return maps->shape.tokens != 0;
+}
+
+static pc_status check_shape(const pc__work *work, size_t lane, size_t tokens)
+{
+    const pc__arch *arch = &work->native->arch;
+    const pc__map_shape *shape = &work->pass->maps[lane].shape;
+    if (shape->tokens != tokens)
+        return pc__fail(PC_ERR_MISMATCH, "lane %zu has %zu tokens, its maps %zu", lane, tokens,
+                        shape->tokens);
+    if (shape->heads != arch->heads || !pc__map_bytes(shape))
+        return pc__fail(PC_ERR_MISMATCH,
+                        "lane %zu: maps of %d heads, format %u; the model has %d heads", lane,
+                        shape->heads, shape->format, arch->heads);
+    if (!shape->causal != !arch->causal)
+        return pc__fail(PC_ERR_MISMATCH, "lane %zu: %s maps, and %s is %s", lane,
+                        shape->causal ? "causal" : "bidirectional", arch->name,
+                        arch->causal ? "causal" : "bidirectional");
+    return PC_OK;
+}
+
+static int all_given(const pc__work *work, const pc__lane_maps *maps)
+{
+    for (int32_t l = 0; l < work->native->arch.layers; l++)
+        if (!maps->given || !maps->given[l])
+            return 0;
+    return 1;
+}
+
+/* The row sees its run from slot 0 on and nothing else. */
+static int sees_its_run(const pc__pass *pass, size_t row, size_t keys)
+{
+    const pc__row_span *span = &pass->attend.spans[pass->attend.first[row]];
+    return pass->attend.first[row + 1] == pass->attend.first[row] + 1
+           && span->kv == pass->rows[row].run && span->start == pass->rows[row].run_start
+           && span->lo == 0 && span->hi == keys;
+}
+
+static pc_status check_rows(const pc__work *work, size_t lane, size_t first, size_t count)
+{
+    const pc__pass *pass = work->pass;
+    const pc__lane_maps *maps = &pass->maps[lane];
+    int given = all_given(work, maps);
+    for (size_t i = 0; i < count; i++) {
+        const pc__token_row *row = &pass->rows[first + i];
+        if (row->run != pass->rows[first].run || row->slot != i || row->run->tokens != count
+            || row->run_start != pass->rows[first].run_start)
+            return pc__fail(PC_ERR_MISMATCH,
+                            "lane %zu: its maps need all of its tokens in one run (row %zu)", lane,
+                            i);
+        if (given ? pass->attend.first[first + i + 1] != pass->attend.first[first + i]
+                  : !sees_its_run(pass, first + i, pc__map_row_keys(&maps->shape, i)))
+            return pc__fail(PC_ERR_MISMATCH, "lane %zu: row %zu sees something else than its maps",
+                            lane, i);
+    }
+    return PC_OK;
+}
+
+pc_status pc__maps_check(const pc__work *work)
+{
+    const pc__pass *pass = work->pass;
+    pc_status status = PC_OK;
+    if (!pass->maps)
+        return PC_OK;
+    if (pass->kv_layers)
+        return pc__fail(PC_ERR_UNSUPPORTED, "maps need a pass through all layers");
+    if (pass->lane_first && pass->lane_first[pass->lane_count] != pass->attend.count)
+        return pc__fail(PC_ERR_INVALID, "%zu lanes of %zu rows, the pass has %zu", pass->lane_count,
+                        pass->lane_first[pass->lane_count], pass->attend.count);
+    for (size_t lane = 0; lane < pc__lane_count(pass) && status >= 0; lane++) {
+        size_t first, count;
+        pc__lane_rows(pass, lane, &first, &count);
+        if (!takes_part(&pass->maps[lane]))
+            continue;
+        status = check_shape(work, lane, count);
+        if (status >= 0)
+            status = check_rows(work, lane, first, count);
+    }
+    return status;
+}
+
+pc_status pc__maps_begin(pc__work *work)
+{
+    pc__maps_work *m = &work->maps;
+    const pc_allocator *mem = &work->native->context->mem;
+    size_t first, count, spans;
+    m->first_lane = work->first_lane;
+    for (m->lanes = 0; m->first_lane + m->lanes < pc__lane_count(work->pass); m->lanes++) {
+        pc__lane_rows(work->pass, m->first_lane + m->lanes, &first, &count);
+        if (first >= work->first + work->rows)
+            break;
+    }
+    spans = work->pass->attend.first[work->first + work->rows]
+            - work->pass->attend.first[work->first];
+    m->turns = pc__calloc(mem, m->lanes, sizeof *m->turns);
+    m->planned = pc__calloc(mem, m->lanes, sizeof *m->planned);
+    m->products = pc__calloc(mem, m->lanes, sizeof *m->products);
+    m->records = pc__calloc(mem, m->lanes, sizeof *m->records);
+    m->spans = pc__calloc(mem, spans, sizeof *m->spans);
+    m->first = pc__calloc(mem, work->rows + 1, sizeof *m->first);
+    if (!m->turns || !m->planned || !m->products || !m->records || !m->spans || !m->first)
+        return PC_ERR_NOMEM;
+    for (size_t i = 0; i < m->lanes; i++) {
+        pc__lane_rows(work->pass, m->first_lane + i, &first, &count);
+        m->turns[i] = (pc__lane_turn){first - work->first, count, NULL};
+    }
+    return PC_OK;
+}
+
+void pc__maps_end(pc__work *work)
+{
+    pc__maps_work *m = &work->maps;
+    const pc_allocator *mem = &work->native->context->mem;
+    pc__free(mem, m->turns);
+    pc__free(mem, m->planned);
+    pc__free(mem, m->products);
+    pc__free(mem, m->records);
+    pc__free(mem, m->spans);
+    pc__free(mem, m->first);
+    memset(m, 0, sizeof *m);
+}
+
+/* Whose maps of this layer are given; what else the lane's keys need is kept. */
+static void decide(pc__work *work, int32_t layer)
+{
+    const pc__pass *pass = work->pass;
+    size_t hidden = (size_t)work->native->arch.hidden;
+    for (size_t i = 0; i < work->maps.lanes; i++) {
+        const pc__lane_maps *maps = maps_of(work, i);
+        pc__lane_turn *turn = &work->maps.turns[i];
+        turn->map = takes_part(maps) && maps->given ? maps->given[layer] : NULL;
+        if (takes_part(maps) && !turn->map && pass->choose_map)
+            turn->map = pass->choose_map(pass->choose_user, work->maps.first_lane + i, layer,
+                                         work->x + turn->first * hidden);
+        if (!turn->map)
+            continue;
+        work->runs[turn->first]->values_only = 1;
+        if (maps->inputs)
+            memcpy(maps->inputs + (size_t)layer * turn->rows * hidden,
+                   work->h + turn->first * hidden, turn->rows * hidden * sizeof *work->h);
+    }
+}
+
+int pc__maps_given(const pc__work *work, size_t lane)
+{
+    return work->pass->maps && work->maps.turns[lane - work->maps.first_lane].map != NULL;
+}
+
+/* Neighbouring lanes of one kind, from *lane on, which becomes the lane behind them. */
+static pc__lane_turn next_range(const pc__work *work, size_t *lane)
+{
+    const pc__lane_turn *turns = work->maps.turns;
+    pc__lane_turn range = turns[(*lane)++];
+    while (*lane < work->maps.lanes && !turns[*lane].map == !range.map)
+        range.rows += turns[(*lane)++].rows;
+    return range;
+}
+
+static pc_status project(pc__work *work, int32_t layer)
+{
+    pc_status status = PC_OK;
+    for (size_t lane = 0; lane < work->maps.lanes && status >= 0;) {
+        pc__lane_turn range = next_range(work, &lane);
+        if (range.rows)
+            status = pc__attention_project(work, layer, range.first, range.rows, range.map != NULL);
+    }
+    return status;
+}
+
+static void store(pc__work *work, int32_t layer)
+{
+    for (size_t lane = 0; lane < work->maps.lanes;) {
+        pc__lane_turn range = next_range(work, &lane);
+        if (range.rows)
+            pc__attention_store(work, layer, range.first, range.rows, range.map != NULL);
+    }
+}
+
+/* The rows of lanes that are computed, with their spans; the others see nothing. Made anew where it
+ * is not the same lanes as in the layer before. */
+static pc_status plan(pc__work *work)
+{
+    pc__maps_work *m = &work->maps;
+    const pc__rows *all = &work->pass->attend;
+    pc__rows rows = *all;
+    size_t spans = 0;
+    int same = work->plan != NULL;
+    for (size_t i = 0; i < m->lanes; i++) {
+        same &= m->planned[i] == !m->turns[i].map;
+        m->planned[i] = !m->turns[i].map;
+    }
+    if (same)
+        return PC_OK;
+    for (size_t i = 0; i < m->lanes; i++)
+        for (size_t r = m->turns[i].first; r < m->turns[i].first + m->turns[i].rows; r++) {
+            size_t from = all->first[work->first + r],
+                   count = all->first[work->first + r + 1] - from;
+            m->first[r] = spans;
+            if (m->planned[i] && count) {
+                memcpy(m->spans + spans, all->spans + from, count * sizeof *m->spans);
+                spans += count;
+            }
+        }
+    m->first[work->rows] = spans;
+    pc__plan_free(work->plan);
+    rows.count = work->rows;
+    rows.positions += work->first;
+    rows.first = m->first;
+    rows.spans = m->spans;
+    return pc__plan_new(&work->plan, work->native->context, &rows, &work->runs[0]->shape,
+                        work->native->arch.heads);
+}
+
+static pc_status apply(pc__work *work, int32_t layer)
+{
+    pc__maps_work *m = &work->maps;
+    size_t count = 0;
+    for (size_t i = 0; i < m->lanes; i++)
+        if (m->turns[i].map)
+            m->products[count++] = (pc__map_lane){maps_of(work, i)->shape, m->turns[i].map,
+                                                  work->runs[m->turns[i].first], m->turns[i].first};
+    return pc__map_apply(work->native->context, m->products, count, layer, work->seen);
+}
+
+static void *record_to(const pc__work *work, size_t lane, int32_t layer)
+{
+    const pc__lane_maps *maps = maps_of(work, lane);
+    return takes_part(maps) && maps->record && !work->maps.turns[lane].map ? maps->record[layer]
+                                                                           : NULL;
+}
+
+static pc_status record(pc__work *work, const pc__attn_layer *layer)
+{
+    pc__maps_work *m = &work->maps;
+    size_t count = 0;
+    for (size_t i = 0; i < m->lanes; i++) {
+        size_t first = m->turns[i].first;
+        void *to = record_to(work, i, layer->layer);
+        if (to)
+            m->records[count++] = (pc__map_out){maps_of(work, i)->shape, to, work->runs[first],
+                                                first, work->turns + first};
+    }
+    return pc__map_take(work->native->context, layer, m->records, count, work->q, work->lse);
+}
+
+void pc__maps_record(const pc__work *work, size_t lane, int32_t layer, const float *dense)
+{
+    void *to = work->pass->maps ? record_to(work, lane - work->maps.first_lane, layer) : NULL;
+    if (to)
+        pc__map_pack(&work->pass->maps[lane].shape, dense, to);
+}
+
+static pc_status compute(pc__work *work, const pc__attn_layer *layer)
+{
+    pc_status status;
+    if (work->native->encoder.relative)
+        return pc__relative_attend(work, layer->layer);
+    PC__TRY(plan(work), done);
+    PC__TRY(work->native->backend->attend(work->plan, layer, work->q, work->seen, work->lse), done);
+    PC__TRY(record(work, layer), done);
+    status = pc__trace_maps(work, layer);
+done:
+    return status;
+}
+
+pc_status pc__maps_attend(pc__work *work, const pc__attn_layer *layer)
+{
+    int computed = 0;
+    pc_status status;
+    decide(work, layer->layer);
+    PC__TRY(project(work, layer->layer), done);
+    PC__TRY(pc__trace_keys(work, layer->layer), done);
+    store(work, layer->layer);
+    for (size_t i = 0; i < work->maps.lanes; i++)
+        computed |= !work->maps.turns[i].map && work->maps.turns[i].rows;
+    if (computed)
+        PC__TRY(compute(work, layer), done);
+    status = apply(work, layer->layer);
+done:
+    return status;
+}

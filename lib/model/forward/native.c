@@ -1,0 +1,261 @@
+#include "model/forward/native.h"
+
+#include <string.h>
+
+#include "attn/bf16.h"
+#include "model/load/positions.h"
+#include "model/forward/disentangled_attention.h"
+
+static void free_norm(const pc_allocator *mem, pc__native_norm *norm)
+{
+    pc__free(mem, norm->gain);
+    pc__free(mem, norm->bias);
+}
+
+static void free_linear(const pc__native *native, pc__linear *linear)
+{
+    if (linear)
+        native->backend->linear_free(linear);
+}
+
+static void free_mlp(const pc__native *native, pc__native_mlp *mlp)
+{
+    free_linear(native, mlp->gate);
+    free_linear(native, mlp->up);
+    free_linear(native, mlp->down);
+}
+
+static void free_layer(const pc__native *native, pc__native_layer *layer)
+{
+    free_norm(&native->context->mem, &layer->norm1);
+    free_norm(&native->context->mem, &layer->norm2);
+    free_linear(native, layer->q);
+    free_linear(native, layer->k);
+    free_linear(native, layer->v);
+    free_linear(native, layer->o);
+    free_mlp(native, &layer->mlp);
+    free_linear(native, layer->router);
+    free_linear(native, layer->shared_scale);
+    for (int32_t e = 0; layer->experts && e < native->arch.experts.count; e++)
+        free_mlp(native, &layer->experts[e]);
+    pc__free(&native->context->mem, layer->experts);
+    if (layer->expert_block)
+        native->backend->release(native->context, layer->expert_block);
+}
+
+static void free_encoder(const pc__native *native, pc__native_encoder *encoder)
+{
+    const pc_allocator *mem = &native->context->mem;
+    pc__free(mem, encoder->types.data);
+    pc__relative_free(native, encoder->relative);
+    free_linear(native, encoder->conv);
+    free_norm(mem, &encoder->conv_norm);
+    free_linear(native, encoder->pool);
+    free_linear(native, encoder->classifier);
+}
+
+void pc__native_free(pc__native *native)
+{
+    const pc_allocator *mem;
+    if (!native)
+        return;
+    mem = &native->context->mem;
+    for (int32_t l = 0; native->layers && l < native->arch.layers; l++)
+        free_layer(native, &native->layers[l]);
+    pc__free(mem, native->layers);
+    free_linear(native, native->project_in);
+    free_linear(native, native->project_out);
+    free_linear(native, native->head);
+    free_norm(mem, &native->embedding_norm);
+    free_norm(mem, &native->final_norm);
+    free_encoder(native, &native->encoder);
+    pc__free(mem, native->embedding.data);
+    pc__free(mem, native->positions.data);
+    pc__free(mem, native->slopes);
+    pc__rope_free(mem, native->rope);
+    pc__arch_clear(mem, &native->arch);
+    pc__free(mem, native);
+}
+
+void pc__table_row(const pc__table *table, size_t row, float *out)
+{
+    if (table->dtype == PC_DTYPE_F32) {
+        memcpy(out, (const float *)table->data + row * table->dim, table->dim * sizeof *out);
+        return;
+    }
+    const uint16_t *from = (const uint16_t *)table->data + row * table->dim;
+    for (size_t i = 0; i < table->dim; i++)
+        out[i] = pc__bf16_to(from[i]);
+}
+
+uint64_t pc__native_regime(const pc__native *native, uint64_t length)
+{
+    return native->arch.position_scheme == PC_POSITION_ROPE
+               ? pc__rope_regime(&native->arch.rope, length)
+               : 0;
+}
+
+int64_t pc__native_regime_end(const pc__native *native, uint64_t regime)
+{
+    return native->arch.position_scheme == PC_POSITION_ROPE
+               ? pc__rope_regime_end(&native->arch.rope, regime)
+               : INT64_MAX;
+}
+
+uint64_t pc__native_regime_length(const pc__native *native, uint64_t regime)
+{
+    if (native->arch.rope.scaling == PC__ROPE_LONG)
+        return regime == 2 ? (uint64_t)native->arch.rope.original_length + 1 : 1;
+    return regime ? regime : 1;
+}
+
+pc_status pc__native_rope(const pc__native *native, uint64_t regime, const pc__rope **out,
+                          pc__rope **own)
+{
+    pc_status status = PC_OK;
+    *own = NULL;
+    *out = native->rope;
+    if (native->arch.position_scheme == PC_POSITION_ROPE && !native->rope) {
+        status = pc__rope_new(own, &native->context->mem, &native->arch.rope, regime);
+        *out = *own;
+    }
+    return status;
+}
+
+pc_status pc__native_run_new(const pc_model *model, size_t tokens, uint64_t rope_regime_length,
+                             pc__kv **out)
+{
+    const pc__native *native = model->native;
+    pc_status status = pc__kv_new(out, &native->context->mem, &native->shape, tokens);
+    if (status >= 0)
+        (*out)->regime = pc__native_regime(native, rope_regime_length ? rope_regime_length : 1);
+    return status;
+}
+
+static pc_status has_no_keys(void)
+{
+    return pc__fail(PC_ERR_STATE,
+                    "the run has values only: it was computed with given attention maps, "
+                    "and its keys were not completed");
+}
+
+pc_status pc__native_run_passing(const pc_model *model, size_t tokens, pc__kv **out)
+{
+    const pc__native *native = model->native;
+    pc_status status = pc__kv_new_passing(out, &native->context->mem, &native->shape, tokens);
+    if (status >= 0)
+        (*out)->regime = pc__native_regime(native, tokens);
+    return status;
+}
+
+pc_status pc__native_keep(const pc__native *native, pc__kv **kv)
+{
+    pc__kv *kept;
+    pc_status status;
+    if ((*kv)->values_only)
+        return has_no_keys();
+    if ((*kv)->shape.dtype == native->kept)
+        return PC_OK;
+    status = pc__kv_convert(&kept, native->context, *kv, native->kept);
+    if (status >= 0) {
+        pc__kv_unref(*kv);
+        *kv = kept;
+    }
+    return status;
+}
+
+uint32_t pc__native_format(const pc__native *native)
+{
+    return native->compute + (native->kept == native->compute ? 0 : 256 * native->kept);
+}
+
+static int same_shape(const pc__kv_shape *a, const pc__kv_shape *b, int32_t layers)
+{
+    return a->layers >= layers && a->kv_heads == b->kv_heads && a->k_dim == b->k_dim
+           && a->v_dim == b->v_dim;
+}
+
+pc_status pc__native_may_place(const pc__native *native, const pc__kv *kv, int32_t layers,
+                               int64_t start, uint64_t regime)
+{
+    if (!same_shape(&kv->shape, &native->shape, layers)
+        || (kv->shape.dtype != native->shape.dtype && kv->shape.dtype != native->kept))
+        return pc__fail(PC_ERR_MISMATCH,
+                        "the segment has %d layers of %d K/V heads of %d (dtype %u), this model %d "
+                        "of %d of %d (dtype %u)",
+                        kv->shape.layers, kv->shape.kv_heads, kv->shape.k_dim, kv->shape.dtype,
+                        native->shape.layers, native->shape.kv_heads, native->shape.k_dim,
+                        native->shape.dtype);
+    if (kv->values_only)
+        return has_no_keys();
+    if (kv->regime != regime)
+        return pc__fail(PC_ERR_MISMATCH,
+                        "the segment was computed with the rotary frequencies of regime %llu, this "
+                        "pass uses %llu: "
+                        "give both the same rope_regime_length",
+                        (unsigned long long)kv->regime, (unsigned long long)regime);
+    if (native->arch.position_scheme == PC_POSITION_LEARNED && start != kv->origin)
+        return pc__fail(PC_ERR_UNSUPPORTED,
+                        "%s has learned positions: a segment computed at position %lld cannot be "
+                        "placed at %lld",
+                        native->arch.name, (long long)kv->origin, (long long)start);
+    return PC_OK;
+}
+
+/* Spreads one token's [kv_heads][dim] over [kv_head][token][dim]. */
+static void spread(const pc__kv *kv, const float *from, size_t dim, size_t token, float *to)
+{
+    for (size_t h = 0; h < (size_t)kv->shape.kv_heads; h++)
+        memcpy(to + (h * kv->tokens + token) * dim, from + h * dim, dim * sizeof *to);
+}
+
+/* The cached K carries the factor of YaRN and LongRoPE already; moving it must only turn. */
+static void read_tokens(const pc__kv *kv, int32_t layer, int64_t start, const pc__rope *rope,
+                        float *scratch, float *k, float *v)
+{
+    size_t heads = (size_t)kv->shape.kv_heads, k_dim = (size_t)kv->shape.k_dim,
+           v_dim = (size_t)kv->shape.v_dim;
+    float *token_k = scratch, *token_v = token_k + heads * k_dim;
+    float *cosine = token_v + heads * v_dim, *sine = cosine + k_dim;
+    pc__rope turn;
+    if (rope) {
+        turn = *rope;
+        turn.factor = 1.0f;
+        pc__rope_angles(&turn, start, cosine, sine);
+    }
+    for (size_t t = 0; t < kv->tokens; t++) {
+        pc__kv_read(kv, layer, t, token_k, token_v);
+        if (rope)
+            pc__rope_turn(&turn, cosine, sine, token_k, heads, k_dim);
+        if (k)
+            spread(kv, token_k, k_dim, t, k);
+        if (v)
+            spread(kv, token_v, v_dim, t, v);
+    }
+}
+
+pc_status pc__native_read(const pc_model *model, const pc__kv *kv, int32_t layer, int64_t start,
+                          float *k, float *v)
+{
+    const pc__native *native = model->native;
+    size_t heads = (size_t)native->shape.kv_heads,
+           dims = (size_t)(native->shape.k_dim + native->shape.v_dim);
+    const pc__rope *rope;
+    pc__rope *own = NULL;
+    float *scratch = NULL;
+    pc_status status;
+    if (layer < 0 || layer >= native->arch.layers)
+        return pc__fail(PC_ERR_INVALID, "layer %d: the model has %d", layer, native->arch.layers);
+    PC__TRY(pc__native_may_place(native, kv, layer + 1, k ? start : kv->origin, kv->regime), done);
+    PC__TRY(pc__native_rope(native, kv->regime, &rope, &own), done);
+    scratch = pc__calloc(&native->context->mem, heads * dims + 2 * (size_t)native->shape.k_dim,
+                         sizeof *scratch);
+    if (!scratch)
+        status = PC_ERR_NOMEM;
+    else
+        read_tokens(kv, layer, start, rope, scratch, k, v);
+done:
+    pc__free(&native->context->mem, scratch);
+    pc__rope_free(&native->context->mem, own);
+    return status;
+}

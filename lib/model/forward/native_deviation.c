@@ -1,0 +1,187 @@
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "model/forward/native_ops.h"
+#include "model/forward/pass_build.h"
+
+/* One of the given tokens: which placement it is of, and the how manieth there. */
+typedef struct given {
+    int64_t position;
+    int32_t token;
+    uint32_t placement;
+    size_t slot;
+} given;
+
+typedef struct comparing {
+    const pc_model *model;
+    const pc_placement *placements;
+    size_t count; /* placements */
+    size_t tokens;
+    int32_t layer;  /* that is compared */
+    given *all;     /* [tokens] by position */
+    pc__kv **fresh; /* [count] */
+    size_t *seen;   /* [count] */
+    pc__pass_build build;
+} comparing;
+
+static int by_position(const void *a, const void *b)
+{
+    const given *x = a, *y = b;
+    if (x->position != y->position)
+        return x->position < y->position ? -1 : 1;
+    if (x->placement != y->placement)
+        return x->placement < y->placement ? -1 : 1;
+    return x->slot < y->slot ? -1 : x->slot > y->slot;
+}
+
+static pc_status check(comparing *c, const int64_t *positions)
+{
+    size_t n = 0;
+    for (size_t p = 0; p < c->count; p++) {
+        const pc_placement *at = &c->placements[p];
+        pc_status status = pc__native_check_placement(c->model->native, at);
+        if (status < 0)
+            return status;
+        for (uint32_t t = at->lo; t < at->hi; t++, n++)
+            if (n >= c->tokens || positions[n] != at->start + pc__kv_relative(at->segment, t))
+                return pc__fail(PC_ERR_INVALID,
+                                "deviation: token %zu is not token %u of placement %zu", n, t, p);
+    }
+    return n == c->tokens ? PC_OK
+                          : pc__fail(PC_ERR_INVALID, "deviation: %zu tokens for placements of %zu",
+                                     c->tokens, n);
+}
+
+/* Empty runs that stand exactly where the cached ones do, so that K is stored turned alike. */
+static pc_status make_runs(comparing *c)
+{
+    const pc__native *native = c->model->native;
+    pc__kv_shape shape = native->shape;
+    shape.layers = c->layer + 1;
+    for (size_t p = 0; p < c->count; p++) {
+        const pc_placement *at = &c->placements[p];
+        const pc__kv *cached = at->segment;
+        pc_status status = pc__kv_new(&c->fresh[p], &native->context->mem, &shape, at->hi - at->lo);
+        if (status < 0)
+            return status;
+        c->fresh[p]->regime = cached->regime;
+        c->fresh[p]->origin = at->start;
+        for (uint32_t t = at->lo; t < at->hi && status >= 0; t++) {
+            int64_t relative = pc__kv_relative(cached, t);
+            status = pc__kv_append(c->fresh[p], &relative, 1);
+        }
+        if (status < 0)
+            return status;
+    }
+    return PC_OK;
+}
+
+static void order_tokens(comparing *c, const int32_t *tokens, const int64_t *positions)
+{
+    size_t n = 0;
+    for (size_t p = 0; p < c->count; p++)
+        for (size_t slot = 0; slot < c->placements[p].hi - c->placements[p].lo; slot++, n++)
+            c->all[n] = (given){positions[n], tokens[n], (uint32_t)p, slot};
+    qsort(c->all, c->tokens, sizeof *c->all, by_position);
+}
+
+static pc_status compute(comparing *c, uint64_t regime)
+{
+    pc__pass pass = {0};
+    pc_status status = pc__build_start(&c->build, &c->model->context->mem, c->tokens);
+    for (size_t i = 0; i < c->tokens && status >= 0; i++) {
+        const given *g = &c->all[i];
+        pc__token_row row = {g->token,
+                             0,
+                             g->position,
+                             c->fresh[g->placement],
+                             g->slot,
+                             c->placements[g->placement].start,
+                             0};
+        c->seen[g->placement]++;
+        pc__build_row(&c->build, &row);
+        for (size_t p = 0; p < c->count && status >= 0; p++)
+            if (c->seen[p])
+                status = pc__build_span(&c->build, c->fresh[p], c->placements[p].start, 0,
+                                        c->seen[p]);
+    }
+    if (status < 0)
+        return status;
+    pc__build_end(&c->build, &pass);
+    pass.kv_layers = c->layer + 1;
+    pass.rope_regime_length = pc__native_regime_length(c->model->native, regime);
+    return pc__forward(c->model, &pass);
+}
+
+static double relative_distance(const float *fresh, const float *cached, size_t count)
+{
+    double apart = 0, size = 0;
+    for (size_t i = 0; i < count; i++) {
+        double d = (double)cached[i] - (double)fresh[i];
+        apart += d * d;
+        size += (double)fresh[i] * (double)fresh[i];
+    }
+    return size > 0 ? sqrt(apart / size) : 0;
+}
+
+static pc_status compare(const comparing *c, float *score)
+{
+    const pc__kv_shape *shape = &c->model->native->shape;
+    size_t heads = (size_t)shape->kv_heads, k = heads * (size_t)shape->k_dim,
+           v = heads * (size_t)shape->v_dim, n = 0;
+    float *states = pc__calloc(&c->model->context->mem, 2 * (k + v), sizeof *states);
+    if (!states)
+        return PC_ERR_NOMEM;
+    for (size_t p = 0; p < c->count; p++)
+        for (uint32_t t = c->placements[p].lo; t < c->placements[p].hi; t++, n++) {
+            pc__kv_read(c->fresh[p], c->layer, t - c->placements[p].lo, states, states + k);
+            pc__kv_read(c->placements[p].segment, c->layer, t, states + k + v, states + k + v + k);
+            score[n] = (float)(0.5
+                               * (relative_distance(states, states + k + v, k)
+                                  + relative_distance(states + k, states + k + v + k, v)));
+        }
+    pc__free(&c->model->context->mem, states);
+    return PC_OK;
+}
+
+static pc_status reserve(comparing *c)
+{
+    const pc_allocator *mem = &c->model->context->mem;
+    c->all = pc__calloc(mem, c->tokens, sizeof *c->all);
+    c->fresh = pc__calloc(mem, c->count, sizeof(*c->fresh));
+    c->seen = pc__calloc(mem, c->count, sizeof *c->seen);
+    return c->all && c->fresh && c->seen ? PC_OK : PC_ERR_NOMEM;
+}
+
+static void finish(comparing *c)
+{
+    const pc_allocator *mem = &c->model->context->mem;
+    for (size_t p = 0; c->fresh && p < c->count; p++)
+        pc__kv_unref(c->fresh[p]);
+    pc__free(mem, c->all);
+    pc__free(mem, c->fresh);
+    pc__free(mem, c->seen);
+    pc__build_free(&c->build);
+}
+
+pc_status pc__native_deviation(void *user, const int32_t *tokens, const int64_t *positions,
+                               size_t count, const pc_placement *placements, size_t placement_count,
+                               float *score)
+{
+    comparing c = {
+        .model = user, .placements = placements, .count = placement_count, .tokens = count};
+    pc_status status;
+    if (!count)
+        return PC_OK;
+    c.layer = c.model->native->arch.layers > 1 ? 1 : 0;
+    PC__TRY(check(&c, positions), done);
+    PC__TRY(reserve(&c), done);
+    PC__TRY(make_runs(&c), done);
+    order_tokens(&c, tokens, positions);
+    PC__TRY(compute(&c, ((const pc__kv *)placements[0].segment)->regime), done);
+    status = compare(&c, score);
+done:
+    finish(&c);
+    return status;
+}

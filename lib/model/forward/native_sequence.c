@@ -1,0 +1,332 @@
+/* A running request: the segments that are attached, and runs of its own tokens. Only the newest
+ * own run grows; a fork freezes it, so that both copies read the same memory and go on in runs of
+ * their own. */
+#include <string.h>
+
+#include "base/options.h"
+#include "model/forward/native_ops.h"
+#include "model/forward/pass_build.h"
+
+typedef struct entry {
+    pc__kv *kv; /* a counted reference */
+    int64_t start;
+    uint32_t lo, hi; /* of an own one: 0, and at most so many of what is in it */
+    int own;         /* our tokens */
+} entry;
+
+typedef struct sequence {
+    entry *entries;
+    size_t count, capacity;
+    size_t tail; /* index of the growing run, or NONE */
+    /* while a step is under way, what it started from */
+    struct sequence *next_touched;
+    int touched;
+    size_t old_count, old_tail, old_tokens;
+} sequence;
+
+#define NONE ((size_t)-1)
+
+static size_t tokens_of(const entry *e)
+{
+    return e->hi < e->kv->tokens ? e->hi : e->kv->tokens;
+}
+
+pc_status pc__native_sequence_new(void *user, void **out)
+{
+    const pc_model *model = user;
+    pc_status status = pc__model_can_go_on(model);
+    sequence *s;
+    *out = NULL;
+    if (status < 0)
+        return status;
+    *out = s = pc__calloc(&model->context->mem, 1, sizeof *s);
+    if (!s)
+        return PC_ERR_NOMEM;
+    s->tail = NONE;
+    return PC_OK;
+}
+
+void pc__native_drop(void *user, void *dropped)
+{
+    const pc_model *model = user;
+    sequence *s = dropped;
+    if (!s)
+        return;
+    for (size_t i = 0; i < s->count; i++)
+        pc__kv_unref(s->entries[i].kv);
+    pc__free(&model->context->mem, s->entries);
+    pc__free(&model->context->mem, s);
+}
+
+/* Takes the reference over. */
+static pc_status add_entry(const pc_model *model, sequence *s, entry what)
+{
+    pc_status status = pc__grow(&model->context->mem, (void **)&s->entries, &s->capacity,
+                                s->count + 1, sizeof *s->entries);
+    if (status >= 0)
+        s->entries[s->count++] = what;
+    else
+        pc__kv_unref(what.kv);
+    return status;
+}
+
+pc_status pc__native_attach(void *user, void *to, const pc_placement *placement)
+{
+    const pc_model *model = user;
+    pc_status status = pc__native_check_placement(model->native, placement);
+    if (status < 0)
+        return status;
+    return add_entry(
+        model, to,
+        (entry){pc__kv_ref(placement->segment), placement->start, placement->lo, placement->hi, 0});
+}
+
+pc_status pc__native_fork(void *user, void *original, void **out)
+{
+    const pc_model *model = user;
+    sequence *from = original, *to;
+    pc_status status = pc__native_sequence_new(user, out);
+    if (status < 0)
+        return status;
+    to = *out;
+    for (size_t i = 0; i < from->count && status >= 0; i++) {
+        entry copy = from->entries[i];
+        pc__kv_ref(copy.kv);
+        status = add_entry(model, to, copy);
+    }
+    if (status < 0) {
+        pc__native_drop(user, to);
+        *out = NULL;
+        return status;
+    }
+    from->tail = NONE;
+    return PC_OK;
+}
+
+size_t pc__native_spans(const void *of, pc__native_span *spans)
+{
+    const sequence *s = of;
+    for (size_t i = 0; spans && i < s->count; i++) {
+        const entry *e = &s->entries[i];
+        spans[i] = (pc__native_span){e->kv, e->start, e->lo, (uint32_t)tokens_of(e), e->own};
+    }
+    return s->count;
+}
+
+pc_status pc__native_adopt(const pc_model *model, void *by, pc__kv *run)
+{
+    sequence *s = by;
+    pc_status status = add_entry(model, s, (entry){run, 0, 0, UINT32_MAX, 1});
+    if (status >= 0)
+        s->tail = s->count - 1;
+    return status;
+}
+
+void pc__native_freeze(void *frozen)
+{
+    ((sequence *)frozen)->tail = NONE;
+}
+
+/* The growing run gets shorter; of one that a fork has frozen we see less. */
+pc_status pc__native_truncate(void *user, void *of, size_t count)
+{
+    sequence *s = of;
+    (void)user;
+    for (size_t i = s->count; i-- && count;) {
+        entry *e = &s->entries[i];
+        size_t have = tokens_of(e), less = have < count ? have : count;
+        if (!e->own)
+            continue;
+        if (i == s->tail)
+            pc__kv_truncate(e->kv, have - less);
+        else
+            e->hi = (uint32_t)(have - less);
+        count -= less;
+    }
+    return PC_OK;
+}
+
+/* A step under way. */
+typedef struct step {
+    const pc_model *model;
+    const pc_step_args *args;
+    uint64_t length;
+    sequence *touched;
+    pc__pass_build build;
+} step;
+
+static void touch(step *st, sequence *s)
+{
+    if (s->touched)
+        return;
+    s->touched = 1;
+    s->old_count = s->count;
+    s->old_tail = s->tail;
+    s->old_tokens = s->tail == NONE ? 0 : s->entries[s->tail].kv->tokens;
+    s->next_touched = st->touched;
+    st->touched = s;
+}
+
+static void settle(step *st, pc_status status)
+{
+    for (sequence *s = st->touched; s; s = s->next_touched) {
+        s->touched = 0;
+        if (status >= 0)
+            continue;
+        while (s->count > s->old_count)
+            pc__kv_unref(s->entries[--s->count].kv);
+        s->tail = s->old_tail;
+        if (s->tail != NONE)
+            pc__kv_truncate(s->entries[s->tail].kv, s->old_tokens);
+    }
+}
+
+static int64_t last_position(const entry *e)
+{
+    return e->kv->tokens ? e->start + pc__kv_relative(e->kv, e->kv->tokens - 1) : INT64_MIN;
+}
+
+/* The run for the next `count` own tokens, of which the first stands at `position`. */
+static pc_status need_tail(step *st, sequence *s, int64_t position, size_t count)
+{
+    entry fresh = {NULL, position, 0, UINT32_MAX, 1};
+    uint64_t regime = pc__native_regime(st->model->native, st->length);
+    entry *tail = s->tail == NONE ? NULL : &s->entries[s->tail];
+    pc_status status;
+    if (tail && last_position(tail) < position && tail->kv->regime == regime) {
+        if (!tail->kv->tokens) /* cut to nothing, and the cut may have gone on before it */
+            tail->start = tail->kv->origin = position;
+        return PC_OK;
+    }
+    status = pc__native_run_new(st->model, count, st->length, &fresh.kv);
+    if (status < 0)
+        return status;
+    fresh.kv->origin = position;
+    status = add_entry(st->model, s, fresh);
+    if (status >= 0)
+        s->tail = s->count - 1;
+    return status;
+}
+
+/* What a row at `position` sees of the sequence, own tokens up to those that are in `limit` of the
+ * newest run included. */
+static pc_status add_spans(step *st, const sequence *s, int64_t position, size_t limit)
+{
+    pc_status status = PC_OK;
+    for (size_t i = 0; i < s->count && status >= 0; i++) {
+        const entry *e = &s->entries[i];
+        size_t lo = e->lo, hi = tokens_of(e);
+        if (i == s->tail && hi > limit)
+            hi = limit;
+        if (st->args->visibility == PC_VISIBLE_BY_POSITION) {
+            size_t upto = pc__kv_upto(e->kv, position - e->start);
+            hi = hi < upto ? hi : upto;
+        }
+        if (hi > lo)
+            status = pc__build_span(&st->build, e->kv, e->start, lo, hi);
+    }
+    return status;
+}
+
+/* Rows [first, first + count) stand together: one sequence, ascending positions, one run. */
+static pc_status add_group(step *st, size_t first, size_t count)
+{
+    const pc_step_row *rows = st->args->rows + first;
+    sequence *s = rows[0].sequence;
+    pc__kv *run;
+    size_t before;
+    pc_status status;
+    touch(st, s);
+    status = need_tail(st, s, rows[0].position, count);
+    if (status < 0)
+        return status;
+    run = s->entries[s->tail].kv;
+    before = run->tokens;
+    for (size_t i = 0; i < count && status >= 0; i++) {
+        int64_t relative = rows[i].position - s->entries[s->tail].start;
+        status = pc__kv_append(run, &relative, 1);
+    }
+    for (size_t i = 0; i < count && status >= 0; i++) {
+        pc__token_row row = {rows[i].token,
+                             rows[i].want_logits,
+                             rows[i].position,
+                             run,
+                             before + i,
+                             s->entries[s->tail].start,
+                             0};
+        pc__build_row(&st->build, &row);
+        status = add_spans(st, s, rows[i].position, before + i + 1);
+    }
+    return status;
+}
+
+static size_t group_size(const pc_step_args *args, size_t first)
+{
+    size_t i = first + 1;
+    while (i < args->count && args->rows[i].sequence == args->rows[first].sequence
+           && args->rows[i].position > args->rows[i - 1].position)
+        i++;
+    return i - first;
+}
+
+static pc_status add_rows(step *st)
+{
+    pc_status status = pc__build_start(&st->build, &st->model->context->mem, st->args->count);
+    for (size_t first = 0, n; first < st->args->count && status >= 0; first += n) {
+        n = group_size(st->args, first);
+        if (first + n < st->args->count
+            && st->args->rows[first + n].sequence == st->args->rows[first].sequence
+            && st->args->visibility == PC_VISIBLE_BY_POSITION)
+            return pc__fail(PC_ERR_INVALID,
+                            "step: row %zu stands at %lld, not behind its predecessor's %lld",
+                            first + n, (long long)st->args->rows[first + n].position,
+                            (long long)st->args->rows[first + n - 1].position);
+        status = add_group(st, first, n);
+    }
+    return status;
+}
+
+static pc_status check(const pc_step_args *args)
+{
+    for (size_t i = 0; i < args->count; i++)
+        if (args->rows[i].want_logits && !args->logits)
+            return pc__fail(PC_ERR_INVALID,
+                            "step: row %zu wants logits, but there is no room for them", i);
+    if (args->visibility > PC_VISIBLE_ALL
+        || pc__unknown_bits(args->flags, PC_STEP_PER_ROW | PC_STEP_NO_ATTENTION))
+        return pc__fail(PC_ERR_INVALID, "step: unknown rule of visibility %u or flags %#x",
+                        args->visibility, args->flags);
+    return PC_OK;
+}
+
+static uint64_t length_of(const pc_step_args *args)
+{
+    int64_t last = 0;
+    for (size_t i = 0; i < args->count; i++)
+        last = args->rows[i].position > last ? args->rows[i].position : last;
+    return args->rope_regime_length ? args->rope_regime_length : (uint64_t)last + 1;
+}
+
+pc_status pc__native_step(void *user, const pc_step_args *args)
+{
+    step st = {.model = user, .args = args};
+    pc__pass pass = {0};
+    pc_status status;
+    if (!args->count)
+        return PC_OK;
+    st.length = length_of(args);
+    PC__TRY(check(args), done);
+    PC__TRY(add_rows(&st), done);
+    pc__build_end(&st.build, &pass);
+    pass.attend.per_row = (args->flags & PC_STEP_PER_ROW) != 0;
+    pass.skips_attention = (args->flags & PC_STEP_NO_ATTENTION) != 0;
+    pass.rope_regime_length = st.length;
+    pass.logits = args->logits;
+    pass.cancelled = args->cancelled;
+    pass.cancel_user = args->cancel_user;
+    status = pc__forward(st.model, &pass);
+done:
+    settle(&st, status);
+    pc__build_free(&st.build);
+    return status;
+}

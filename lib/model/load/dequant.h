@@ -1,0 +1,66 @@
+/* Tensor types as ggml and safetensors define them, each turned to fp32. Bit for bit what ggml's
+ * reference functions give: every value is computed in the same order of fp32 operations. */
+#ifndef PC_MODEL_DEQUANT_H
+#define PC_MODEL_DEQUANT_H
+
+#include <string.h>
+
+#include "attn/half.h"
+#include "model/load/weights.h"
+
+/* `count` blocks to count * (elements of a block) floats. */
+typedef void (*pc__dequant_fn)(const uint8_t *blocks, size_t count, float *out);
+
+/* Blocks of 32 (dequant_32.c). */
+void pc__dequant_q8_0(const uint8_t *blocks, size_t count, float *out);
+void pc__dequant_q4_0(const uint8_t *blocks, size_t count, float *out);
+void pc__dequant_q4_1(const uint8_t *blocks, size_t count, float *out);
+void pc__dequant_q5_0(const uint8_t *blocks, size_t count, float *out);
+void pc__dequant_q5_1(const uint8_t *blocks, size_t count, float *out);
+void pc__dequant_iq4_nl(const uint8_t *blocks, size_t count, float *out);
+/* Blocks of 256 (dequant_256.c). */
+void pc__dequant_q2_k(const uint8_t *blocks, size_t count, float *out);
+void pc__dequant_q3_k(const uint8_t *blocks, size_t count, float *out);
+void pc__dequant_q4_k(const uint8_t *blocks, size_t count, float *out);
+void pc__dequant_q5_k(const uint8_t *blocks, size_t count, float *out);
+void pc__dequant_q6_k(const uint8_t *blocks, size_t count, float *out);
+void pc__dequant_iq4_xs(const uint8_t *blocks, size_t count, float *out);
+
+/* Where fp16 scales lie in a block of a type. */
+typedef struct pc__ttype_info {
+    const char *name;
+    size_t block, block_bytes;
+    pc__dequant_fn dequant;
+    uint32_t scales;     /* how many */
+    uint8_t scale_at[2]; /* byte offsets */
+} pc__ttype_info;
+const pc__ttype_info *pc__ttype_info_of(pc__ttype type);
+
+/* 6-bit scale and minimum of sub-block j of eight, out of 12 bytes. */
+static inline void pc__k4_scale(const uint8_t *packed, int j, int *scale, int *minimum)
+{
+    if (j < 4) {
+        *scale = packed[j] & 63;
+        *minimum = packed[j + 4] & 63;
+    } else {
+        *scale = (packed[j + 4] & 15) | (packed[j - 4] >> 6) << 4;
+        *minimum = packed[j + 4] >> 4 | (packed[j] >> 6) << 4;
+    }
+}
+
+/* The 16 levels of the non-linear 4-bit types. */
+extern const int8_t pc__iq4_levels[16];
+
+static inline uint16_t pc__load_u16(const uint8_t *from)
+{
+    uint16_t value;
+    memcpy(&value, from, sizeof value);
+    return value;
+}
+
+static inline float pc__load_half(const uint8_t *from)
+{
+    return pc__half_to(pc__load_u16(from));
+}
+
+#endif

@@ -1,0 +1,351 @@
+#include "model/load/gguf_internal.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#if __BYTE_ORDER__ != __ORDER_LITTLE_ENDIAN__
+#error "weights are used as they lie in the file, which is little-endian"
+#endif
+
+enum { MAX_RANK = 4, MAX_NAME = 1 << 16, MAX_ALIGNMENT = 1 << 20 };
+
+typedef struct reader {
+    const char *path;
+    const uint8_t *data;
+    size_t size, at;
+} reader;
+
+static pc_status take(reader *r, void *out, size_t size, const char *what)
+{
+    memset(out, 0, size);
+    if (size > r->size - r->at)
+        return pc__fail(PC_ERR_FORMAT, "%s: byte %zu: the file ends within %s", r->path, r->at,
+                        what);
+    memcpy(out, r->data + r->at, size);
+    r->at += size;
+    return PC_OK;
+}
+
+static pc_status take_text(reader *r, pc__text *out, const char *what)
+{
+    uint64_t size;
+    size_t start = r->at;
+    pc_status status = take(r, &size, sizeof size, what);
+    if (status < 0)
+        return status;
+    if (size > r->size - r->at)
+        return pc__fail(PC_ERR_FORMAT,
+                        "%s: byte %zu: %s of %llu bytes is longer than the rest of the file",
+                        r->path, start, what, (unsigned long long)size);
+    *out = (pc__text){(const char *)r->data + r->at, (size_t)size};
+    r->at += (size_t)size;
+    return PC_OK;
+}
+
+/* A key or the name of a tensor. */
+static pc_status take_name(reader *r, pc__text *out, const char *what)
+{
+    size_t start = r->at;
+    pc_status status = take_text(r, out, what);
+    if (status < 0)
+        return status;
+    if (!out->size || out->size > MAX_NAME)
+        return pc__fail(PC_ERR_FORMAT, "%s: byte %zu: %s of %zu bytes", r->path, start, what,
+                        out->size);
+    if (memchr(out->data, 0, out->size))
+        return pc__fail(PC_ERR_FORMAT, "%s: byte %zu: %s with a NUL byte in it", r->path, start,
+                        what);
+    return PC_OK;
+}
+
+/* Moves past `count` values of a type that is no array. */
+static pc_status skip_values(reader *r, const char *key, uint32_t type, uint64_t count)
+{
+    static const uint8_t width[] = {1, 1, 2, 2, 4, 4, 4, 1, 0, 0, 8, 8, 8};
+    size_t start = r->at;
+    pc_status status = PC_OK;
+    pc__text text;
+    if (type == PC__GGUF_ARRAY || type >= sizeof width)
+        return pc__fail(PC_ERR_UNSUPPORTED, "%s: byte %zu: key '%s' has values of type %u", r->path,
+                        start, key, type);
+    if (type == PC__GGUF_STRING) {
+        for (uint64_t i = 0; i < count && status >= 0; i++)
+            status = take_text(r, &text, "a string");
+        return status < 0 ? pc__fail_in(status, "key '%s'", key) : PC_OK;
+    }
+    if (count > (r->size - r->at) / width[type])
+        return pc__fail(
+            PC_ERR_FORMAT,
+            "%s: byte %zu: key '%s': %llu values of %u bytes are more than the rest of the file",
+            r->path, start, key, (unsigned long long)count, (unsigned)width[type]);
+    r->at += (size_t)count * width[type];
+    return PC_OK;
+}
+
+static pc_status read_value(const pc_allocator *mem, reader *r, pc__gguf_entry *entry)
+{
+    const uint8_t *at;
+    pc__text text;
+    pc_status status;
+    PC__TRY(take(r, &entry->type, sizeof entry->type, "a type"), done);
+    entry->count = 1;
+    entry->is_array = entry->type == PC__GGUF_ARRAY;
+    if (entry->is_array) {
+        PC__TRY(take(r, &entry->type, sizeof entry->type, "a type of elements"), done);
+        PC__TRY(take(r, &entry->count, sizeof entry->count, "a number of elements"), done);
+    }
+    at = entry->data = r->data + r->at;
+    PC__TRY(skip_values(r, entry->key, entry->type, entry->count), done);
+    if (entry->type == PC__GGUF_STRING && !entry->is_array) {
+        text = pc__gguf_next_text(&at);
+        if (!memchr(text.data, 0, text.size)
+            && !(entry->text = pc__strndup(mem, text.data, text.size)))
+            status = PC_ERR_NOMEM;
+    }
+done:
+    return status;
+}
+
+static pc_status read_entry(pc__gguf *gguf, reader *r)
+{
+    pc__gguf_entry entry = {0};
+    pc__text key = {NULL, 0};
+    pc_status status;
+    PC__TRY(pc__grow(&gguf->mem, (void **)&gguf->entries, &gguf->capacity, gguf->count + 1,
+                     sizeof entry),
+            done);
+    PC__TRY(take_name(r, &key, "a key"), done);
+    entry.key = pc__strndup(&gguf->mem, key.data, key.size);
+    status = entry.key ? read_value(&gguf->mem, r, &entry) : PC_ERR_NOMEM;
+    gguf->entries[gguf->count++] = entry; /* freed with the rest, even when half made */
+done:
+    return status;
+}
+
+static int by_key(const void *a, const void *b)
+{
+    return strcmp(((const pc__gguf_entry *)a)->key, ((const pc__gguf_entry *)b)->key);
+}
+
+static pc_status read_entries(pc__gguf *gguf, reader *r, uint64_t count)
+{
+    pc_status status = PC_OK;
+    for (uint64_t i = 0; i < count && status >= 0; i++)
+        status = read_entry(gguf, r);
+    if (status < 0)
+        return status;
+    if (gguf->count > 1)
+        qsort(gguf->entries, gguf->count, sizeof *gguf->entries, by_key);
+    for (size_t i = 1; i < gguf->count; i++)
+        if (!by_key(&gguf->entries[i - 1], &gguf->entries[i]))
+            return pc__fail(PC_ERR_FORMAT, "%s: key '%s' stands in it twice", r->path,
+                            gguf->entries[i].key);
+    return PC_OK;
+}
+
+/* ggml's numbers. Types without `readable` are named in the refusal. */
+static const struct {
+    const char *name;
+    int readable;
+    pc__ttype type;
+} tensor_types[] = {
+    [0] = {"F32", 1, PC__T_F32},
+    [1] = {"F16", 1, PC__T_F16},
+    [2] = {"Q4_0", 1, PC__T_Q4_0},
+    [3] = {"Q4_1", 1, PC__T_Q4_1},
+    [6] = {"Q5_0", 1, PC__T_Q5_0},
+    [7] = {"Q5_1", 1, PC__T_Q5_1},
+    [8] = {"Q8_0", 1, PC__T_Q8_0},
+    [9] = {"Q8_1", 0, 0},
+    [10] = {"Q2_K", 1, PC__T_Q2_K},
+    [11] = {"Q3_K", 1, PC__T_Q3_K},
+    [12] = {"Q4_K", 1, PC__T_Q4_K},
+    [13] = {"Q5_K", 1, PC__T_Q5_K},
+    [14] = {"Q6_K", 1, PC__T_Q6_K},
+    [15] = {"Q8_K", 0, 0},
+    [16] = {"IQ2_XXS", 0, 0},
+    [17] = {"IQ2_XS", 0, 0},
+    [18] = {"IQ3_XXS", 0, 0},
+    [19] = {"IQ1_S", 0, 0},
+    [20] = {"IQ4_NL", 1, PC__T_IQ4_NL},
+    [21] = {"IQ3_S", 0, 0},
+    [22] = {"IQ2_S", 0, 0},
+    [23] = {"IQ4_XS", 1, PC__T_IQ4_XS},
+    [24] = {"I8", 1, PC__T_I8},
+    [25] = {"I16", 1, PC__T_I16},
+    [26] = {"I32", 1, PC__T_I32},
+    [27] = {"I64", 1, PC__T_I64},
+    [28] = {"F64", 1, PC__T_F64},
+    [29] = {"IQ1_M", 0, 0},
+    [30] = {"BF16", 1, PC__T_BF16},
+    [34] = {"TQ1_0", 0, 0},
+    [35] = {"TQ2_0", 0, 0},
+    [39] = {"MXFP4", 0, 0},
+};
+
+int pc__gguf_tensor_type(uint32_t number, pc__ttype *type, const char **name)
+{
+    int known = number < sizeof tensor_types / sizeof *tensor_types && tensor_types[number].name;
+    *name = known ? tensor_types[number].name : "unknown";
+    if (!known || !tensor_types[number].readable)
+        return 0;
+    *type = tensor_types[number].type;
+    return 1;
+}
+
+/* A tensor's description; `bytes` is set, `data` not yet. *offset counts from the start of the
+ * data. */
+static pc_status read_tensor(reader *r, pc__tensor *tensor, pc__text *name, uint64_t *offset)
+{
+    uint64_t dims[MAX_RANK];
+    uint32_t number = 0;
+    const char *type_name;
+    size_t start = r->at;
+    pc_status status;
+    PC__TRY(take_name(r, name, "the name of a tensor"), done);
+    PC__TRY(take(r, &tensor->rank, sizeof tensor->rank, "a tensor's rank"), done);
+    if (!tensor->rank || tensor->rank > MAX_RANK)
+        return pc__fail(PC_ERR_FORMAT, "%s: byte %zu: tensor '%.*s' has %u dimensions", r->path,
+                        start, (int)name->size, name->data, tensor->rank);
+    PC__TRY(take(r, dims, tensor->rank * sizeof *dims, "a tensor's dimensions"), done);
+    PC__TRY(take(r, &number, sizeof number, "a tensor's type"), done);
+    PC__TRY(take(r, offset, sizeof *offset, "a tensor's offset"), done);
+    for (uint32_t i = 0; i < tensor->rank; i++)
+        tensor->shape[i] = dims[tensor->rank - 1 - i];
+    if (!pc__gguf_tensor_type(number, &tensor->type, &type_name))
+        return pc__fail(PC_ERR_UNSUPPORTED,
+                        "%s: byte %zu: tensor '%.*s' has the type %s (%u), which is not read",
+                        r->path, start, (int)name->size, name->data, type_name, number);
+    if (!pc__tensor_size(tensor, &tensor->bytes))
+        return pc__fail(PC_ERR_FORMAT,
+                        "%s: byte %zu: tensor '%.*s' of type %s has an impossible shape", r->path,
+                        start, (int)name->size, name->data, type_name);
+done:
+    return status;
+}
+
+/* Reads the descriptions, keeping offsets in `data` terms until the start of the data is known: two
+ * walks over the same bytes. */
+static pc_status read_tensors(pc__gguf *gguf, reader *r, uint64_t count, uint64_t alignment)
+{
+    reader second = *r;
+    uint64_t offset, end = 0, room;
+    pc__tensor tensor = {0};
+    pc__text name;
+    pc_status status = PC_OK;
+    for (uint64_t i = 0; i < count; i++)
+        PC__TRY(read_tensor(r, &tensor, &name, &offset), done);
+    size_t start = (r->at + (size_t)alignment - 1) & ~((size_t)alignment - 1);
+    if (count && start > r->size)
+        return pc__fail(PC_ERR_FORMAT, "%s: byte %zu: the file ends before its tensors", r->path,
+                        r->at);
+    room = count ? r->size - start : 0;
+    for (uint64_t i = 0; i < count; i++) {
+        PC__TRY(read_tensor(&second, &tensor, &name, &offset), done);
+        if (offset % alignment || offset < end)
+            return pc__fail(PC_ERR_FORMAT, "%s: tensor '%.*s': offset %llu is %s", r->path,
+                            (int)name.size, name.data, (unsigned long long)offset,
+                            offset < end ? "inside another tensor" : "not aligned");
+        if (offset > room || tensor.bytes > room - offset)
+            return pc__fail(
+                PC_ERR_FORMAT,
+                "%s: tensor '%.*s': offset %llu with %llu bytes lies beyond the end of the file",
+                r->path, (int)name.size, name.data, (unsigned long long)offset,
+                (unsigned long long)tensor.bytes);
+        tensor.data = r->data + start + offset;
+        end = offset + tensor.bytes;
+        PC__TRY(pc__weights_add(gguf->weights, &tensor, name.data, name.size), done);
+    }
+    status = pc__weights_seal(gguf->weights);
+done:
+    return status;
+}
+
+static pc_status read_header(reader *r, uint64_t *tensors, uint64_t *entries)
+{
+    uint8_t magic[4];
+    uint32_t version = 0;
+    pc_status status;
+    PC__TRY(take(r, magic, sizeof magic, "the magic"), done);
+    if (memcmp(magic, "GGUF", 4))
+        return pc__fail(PC_ERR_FORMAT, "%s: byte 0: not a GGUF file", r->path);
+    PC__TRY(take(r, &version, sizeof version, "the version"), done);
+    if (version == UINT32_C(0x02000000) || version == UINT32_C(0x03000000))
+        return pc__fail(PC_ERR_UNSUPPORTED, "%s: byte 4: a big-endian file", r->path);
+    if (version != 2 && version != 3)
+        return pc__fail(PC_ERR_UNSUPPORTED, "%s: byte 4: version %u is neither 2 nor 3", r->path,
+                        version);
+    PC__TRY(take(r, tensors, sizeof *tensors, "the number of tensors"), done);
+    status = take(r, entries, sizeof *entries, "the number of keys");
+done:
+    return status;
+}
+
+static pc_status check_alignment(const pc__gguf *gguf, const char *path, uint64_t *alignment)
+{
+    *alignment = 32;
+    if (!pc__gguf_find(gguf, "general.alignment"))
+        return PC_OK;
+    if (!pc__gguf_u64(gguf, "general.alignment", alignment) || !*alignment
+        || *alignment > MAX_ALIGNMENT || *alignment & (*alignment - 1))
+        return pc__fail(PC_ERR_FORMAT, "%s: key 'general.alignment' is no power of two up to %d",
+                        path, MAX_ALIGNMENT);
+    return PC_OK;
+}
+
+static pc_status check_split(const pc__gguf *gguf, const char *path)
+{
+    uint64_t parts;
+    if (pc__gguf_u64(gguf, "split.count", &parts) && parts > 1)
+        return pc__fail(PC_ERR_UNSUPPORTED,
+                        "%s: one of %llu files of a split model; join them first", path,
+                        (unsigned long long)parts);
+    return PC_OK;
+}
+
+pc_status pc__gguf_open(pc__gguf **out, const pc_allocator *mem, const char *path)
+{
+    pc__gguf *gguf = pc__calloc(mem, 1, sizeof *gguf);
+    reader r = {.path = path};
+    uint64_t tensors = 0, entries = 0, alignment;
+    pc__file file;
+    pc_status status;
+    *out = NULL;
+    if (!gguf)
+        return PC_ERR_NOMEM;
+    gguf->mem = *mem;
+    PC__TRY(pc__weights_new(&gguf->weights, mem, path), done);
+    PC__TRY(pc__weights_map(gguf->weights, path, &file), done);
+    r.data = file.data;
+    r.size = file.size;
+    PC__TRY(read_header(&r, &tensors, &entries), done);
+    PC__TRY(read_entries(gguf, &r, entries), done);
+    PC__TRY(check_split(gguf, path), done);
+    PC__TRY(check_alignment(gguf, path, &alignment), done);
+    PC__TRY(read_tensors(gguf, &r, tensors, alignment), done);
+    *out = gguf;
+    gguf = NULL;
+done:
+    pc__gguf_free(gguf);
+    return status;
+}
+
+void pc__gguf_free(pc__gguf *gguf)
+{
+    pc_allocator mem;
+    if (!gguf)
+        return;
+    mem = gguf->mem;
+    for (size_t i = 0; i < gguf->count; i++) {
+        pc__free(&mem, gguf->entries[i].key);
+        pc__free(&mem, gguf->entries[i].text);
+    }
+    pc__free(&mem, gguf->entries);
+    pc__weights_free(gguf->weights);
+    pc__free(&mem, gguf);
+}
+
+pc__weights *pc__gguf_weights(pc__gguf *gguf)
+{
+    return gguf->weights;
+}

@@ -1,0 +1,93 @@
+/* Experts of a GGUF file: how many, how wide, in which layers, and what their weights add up to. */
+#include <stdio.h>
+#include <string.h>
+
+#include "model/load/gguf_config.h"
+
+/* What leaves the experts' weights another sum than the softmax's. */
+static pc_status read_expert_weights(const pc__meta *s, pc__expert_config *experts)
+{
+    char key[PC__META_KEY];
+    uint64_t renormalise = (uint64_t)experts->renormalise;
+    double gating = 1, scale = 0;
+    int32_t groups;
+    pc_status status;
+    PC__TRY(pc__meta_number(s, "expert_gating_func", &gating), done);
+    PC__TRY(pc__meta_size(s, "expert_group_count", 0, &groups), done);
+    if (gating != 1 || groups > 1)
+        return pc__fail(
+            PC_ERR_UNSUPPORTED, "%s: key '%s': %g is not implemented", s->path,
+            pc__meta_key(s, groups > 1 ? "expert_group_count" : "expert_gating_func", key),
+            groups > 1 ? (double)groups : gating);
+    if (pc__gguf_u64(s->gguf, pc__meta_key(s, "expert_weights_norm", key), &renormalise)
+        && experts->renormalise && !renormalise)
+        return pc__fail(PC_ERR_UNSUPPORTED, "%s: key '%s': false is not implemented for '%s'",
+                        s->path, key, s->architecture);
+    experts->renormalise = renormalise != 0;
+    PC__TRY(pc__meta_number(s, "expert_weights_scale", &scale), done);
+    experts->scale = scale == 1 ? 0 : (float)scale;
+done:
+    return status;
+}
+
+static pc_status read_expert_sizes(const pc__meta *s, pc__arch *arch)
+{
+    pc__expert_config *experts = &arch->experts;
+    int qwen = !strcmp(s->architecture, "qwen2moe"), llama = !strcmp(s->architecture, "llama");
+    int32_t shared;
+    pc_status status;
+    PC__TRY(pc__meta_size(s, "expert_used_count", 1, &experts->used), done);
+    PC__TRY(pc__meta_size(s, "expert_feed_forward_length", !llama && !qwen, &experts->width), done);
+    if (!experts->width)
+        experts->width = llama || experts->used < 1 ? arch->ffn : arch->ffn / experts->used;
+    PC__TRY(pc__meta_size(s, "expert_shared_feed_forward_length", 0, &experts->shared), done);
+    PC__TRY(pc__meta_size(s, "expert_shared_count", 0, &shared), done);
+    if (llama && (shared || experts->shared))
+        return pc__fail(PC_ERR_UNSUPPORTED, "%s: a shared expert is not implemented for 'llama'",
+                        s->path);
+    if (qwen && !experts->shared)
+        experts->shared = arch->ffn;
+    else if (!qwen && (int64_t)shared * experts->width <= INT32_MAX)
+        experts->shared = shared * experts->width;
+    experts->shared_gated = qwen;
+    experts->renormalise = llama;
+done:
+    return status;
+}
+
+/* Layers with a router have experts; a key may say which ones those are. */
+static pc_status read_expert_layers(const pc__meta *s, pc__arch *arch)
+{
+    char key[PC__META_KEY];
+    uint64_t dense;
+    int told = pc__gguf_u64(s->gguf, pc__meta_key(s, "leading_dense_block_count", key), &dense);
+    for (int32_t l = 0; l < arch->layers && l < PC__MAX_LAYERS; l++) {
+        char name[64];
+        snprintf(name, sizeof name, "blk.%d.ffn_gate_inp.weight", l);
+        int has = pc__meta_tensor(s, name) != NULL;
+        if (told && has != ((uint64_t)l >= dense))
+            return pc__fail(PC_ERR_FORMAT, "%s: key '%s' is %llu, and there is %s tensor '%s'",
+                            s->path, key, (unsigned long long)dense, has ? "a" : "no", name);
+        if (has)
+            pc__set_experts(arch, l);
+    }
+    return PC_OK;
+}
+
+pc_status pc__gguf_experts(const pc__meta *s, const char *name, pc__arch *arch)
+{
+    char key[PC__META_KEY];
+    pc_status status;
+    PC__TRY(pc__meta_size(s, "expert_count", 0, &arch->experts.count), done);
+    if (!arch->experts.count)
+        goto done;
+    if (!name)
+        return pc__fail(PC_ERR_UNSUPPORTED, "%s: key '%s': %d is not implemented", s->path,
+                        pc__meta_key(s, "expert_count", key), arch->experts.count);
+    strcpy(arch->name, name);
+    PC__TRY(read_expert_sizes(s, arch), done);
+    PC__TRY(read_expert_weights(s, &arch->experts), done);
+    status = read_expert_layers(s, arch);
+done:
+    return status;
+}

@@ -1,0 +1,152 @@
+/* Rotary positions of a GGUF file: base, scaling, factors of single frequencies. */
+#include <math.h>
+#include <string.h>
+
+#include "model/load/config.h"
+#include "model/load/gguf_config.h"
+#include "model/load/positions.h"
+
+/* A vector of `count` factors above zero, from a tensor. */
+static pc_status read_factors(const pc__meta *s, const pc_allocator *mem, const pc__tensor *tensor,
+                              int32_t count, double **out)
+{
+    if (tensor->rank != 1 || tensor->shape[0] != (uint64_t)count || tensor->type != PC__T_F32)
+        return pc__fail(PC_ERR_FORMAT, "%s: tensor '%s' is no F32 vector of %d factors", s->path,
+                        tensor->name, count);
+    *out = pc__calloc(mem, (size_t)count, sizeof **out);
+    if (!*out)
+        return PC_ERR_NOMEM;
+    for (int32_t i = 0; i < count; i++) {
+        float factor;
+        pc__tensor_floats(tensor, (uint64_t)i, 1, &factor);
+        if (!(factor > 0) || !isfinite(factor))
+            return pc__fail(PC_ERR_FORMAT, "%s: tensor '%s': factor %d is not above zero", s->path,
+                            tensor->name, i);
+        (*out)[i] = (double)factor;
+    }
+    return PC_OK;
+}
+
+static pc_status read_scaling_kind(const pc__meta *s, pc__rope_config *rope)
+{
+    static const struct {
+        const char *name;
+        pc__rope_scaling scaling;
+    } kinds[] = {{"none", PC__ROPE_PLAIN},
+                 {"linear", PC__ROPE_LINEAR},
+                 {"yarn", PC__ROPE_YARN},
+                 {"longrope", PC__ROPE_LONG}};
+    char key[PC__META_KEY];
+    const char *name = "linear"; /* as older files mean it, where they have a factor */
+    pc_status status;
+    PC__TRY(pc__meta_number(s, "rope.scale_linear", &rope->factor), done);
+    PC__TRY(pc__meta_number(s, "rope.scaling.factor", &rope->factor), done);
+    if (!pc__gguf_string(s->gguf, pc__meta_key(s, "rope.scaling.type", key), &name)
+        && (rope->factor == 0 || rope->factor == 1))
+        name = "none";
+    for (size_t i = 0; i < sizeof kinds / sizeof *kinds; i++) {
+        if (!strcmp(name, kinds[i].name)) {
+            rope->scaling = kinds[i].scaling;
+            goto done;
+        }
+    }
+    status = pc__fail(PC_ERR_UNSUPPORTED, "%s: key '%s': '%s' is not implemented", s->path, key,
+                      name);
+done:
+    return status;
+}
+
+/* Files of YaRN carry a factor that multiplies the formula's own one. */
+static pc_status read_yarn(const pc__meta *s, pc__rope_config *rope)
+{
+    double attention = 1;
+    pc_status status;
+    rope->beta_fast = 32;
+    rope->beta_slow = 1;
+    rope->truncate = 1;
+    PC__TRY(pc__meta_only(s, "rope.scaling.yarn_ext_factor", 1), done);
+    PC__TRY(pc__meta_only(s, "rope.scaling.yarn_log_multiplier", 0), done);
+    PC__TRY(pc__meta_number(s, "rope.scaling.yarn_beta_fast", &rope->beta_fast), done);
+    PC__TRY(pc__meta_number(s, "rope.scaling.yarn_beta_slow", &rope->beta_slow), done);
+    PC__TRY(pc__meta_number(s, "rope.scaling.attn_factor", &attention), done);
+    PC__TRY(pc__meta_number(s, "rope.scaling.yarn_attn_factor", &attention), done);
+    if (!(rope->beta_fast > 0) || !(rope->beta_slow > 0) || !(attention > 0))
+        return pc__fail(PC_ERR_FORMAT, "%s: a number of rope.scaling is not above zero", s->path);
+    rope->attention_factor = attention * (rope->factor > 1 ? 1 + 0.1 * log(rope->factor) : 1);
+done:
+    return status;
+}
+
+static pc_status read_scaling(const pc__meta *s, pc__rope_config *rope)
+{
+    int32_t original;
+    pc_status status;
+    PC__TRY(read_scaling_kind(s, rope), done);
+    PC__TRY(pc__meta_size(s, "rope.scaling.original_context_length", 0, &original), done);
+    rope->original_length = original ? original : rope->max_length;
+    if (rope->scaling == PC__ROPE_LINEAR && rope->factor == 0)
+        rope->scaling = PC__ROPE_PLAIN;
+    if ((rope->scaling == PC__ROPE_LINEAR || rope->scaling == PC__ROPE_YARN) && !(rope->factor > 0))
+        return pc__fail(PC_ERR_FORMAT, "%s: the factor of rope.scaling is not above zero", s->path);
+    if (rope->scaling != PC__ROPE_PLAIN && !(rope->original_length > 1))
+        return pc__fail(PC_ERR_FORMAT,
+                        "%s: rope.scaling without the length that the model was trained for",
+                        s->path);
+    if (rope->scaling == PC__ROPE_YARN)
+        status = read_yarn(s, rope);
+done:
+    return status;
+}
+
+/* Factors of single frequencies: one vector (Llama 3), or a short and a long one (LongRoPE). */
+static pc_status read_factor_tensors(const pc__meta *s, const pc_allocator *mem,
+                                     pc__rope_config *rope)
+{
+    const pc__tensor *one = pc__meta_tensor(s, "rope_freqs.weight");
+    const pc__tensor *low = pc__meta_tensor(s, "rope_factors_short.weight"),
+                     *high = pc__meta_tensor(s, "rope_factors_long.weight");
+    int is_long = low && high;
+    pc_status status = PC_OK;
+    if (!one && !low && !high)
+        return rope->scaling == PC__ROPE_LONG
+                   ? pc__fail(PC_ERR_FORMAT,
+                              "%s: longrope without rope_factors_short and rope_factors_long",
+                              s->path)
+                   : PC_OK;
+    if (is_long == (one != NULL)
+        || (rope->scaling != PC__ROPE_PLAIN && !(is_long && rope->scaling == PC__ROPE_LONG)))
+        return pc__fail(
+            PC_ERR_UNSUPPORTED,
+            "%s: frequency factors together with another scaling, or with one half of them missing",
+            s->path);
+    rope->scaling = is_long ? PC__ROPE_LONG : PC__ROPE_FACTORS;
+    PC__TRY(read_factors(s, mem, is_long ? low : one, rope->dims / 2, &rope->short_factors), done);
+    if (is_long) {
+        PC__TRY(read_factors(s, mem, high, rope->dims / 2, &rope->long_factors), done);
+        rope->attention_factor = 1;
+        PC__TRY(pc__meta_number(s, "rope.scaling.attn_factor", &rope->attention_factor), done);
+        if (!(rope->attention_factor > 0) || !(rope->original_length > 1))
+            status = pc__fail(PC_ERR_FORMAT, "%s: a number of rope.scaling is not above zero",
+                              s->path);
+    }
+done:
+    return status;
+}
+
+pc_status pc__gguf_rope(const pc__meta *s, const pc_allocator *mem, pc__arch *arch)
+{
+    pc__rope_config *rope = &arch->rope;
+    pc_status status;
+    rope->theta = 10000.0;
+    rope->max_length = rope->original_length = arch->context_length;
+    PC__TRY(pc__meta_number(s, "rope.freq_base", &rope->theta), done);
+    PC__TRY(pc__meta_size(s, "rope.dimension_count", 0, &rope->dims), done);
+    if (!rope->dims)
+        rope->dims = arch->head_dim;
+    PC__TRY(pc__arch_check(arch, s->path), done); /* the number of factors depends on it */
+    PC__TRY(read_scaling(s, rope), done);
+    PC__TRY(read_factor_tensors(s, mem, rope), done);
+    arch->context_length = pc__rope_context(rope);
+done:
+    return status;
+}

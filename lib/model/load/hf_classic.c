@@ -1,0 +1,231 @@
+/* config.json of the architectures with a plain MLP: OPT, GPT-2, Falcon, Bloom, MPT. */
+#include <string.h>
+
+#include "model/load/hf_internal.h"
+#include "model/load/hf_rope.h"
+
+pc_status pc__read_opt(const pc__config *config, const pc_allocator *mem, pc__arch *arch)
+{
+    int32_t before = 1, removed = 0, bias = 1;
+    pc_status status;
+    (void)mem;
+    PC__TRY(pc__config_size(config, "hidden_size", &arch->hidden), done);
+    PC__TRY(pc__config_size(config, "num_hidden_layers", &arch->layers), done);
+    PC__TRY(pc__config_size(config, "num_attention_heads", &arch->heads), done);
+    PC__TRY(pc__config_size(config, "ffn_dim", &arch->ffn), done);
+    PC__TRY(pc__config_size(config, "max_position_embeddings", &arch->context_length), done);
+    PC__TRY(pc__config_head_dim(config, arch), done);
+    PC__TRY(pc__config_activation(config, "activation_function", PC__ACT_RELU, &arch->activation),
+            done);
+    PC__TRY(pc__config_flag(config, "do_layer_norm_before", &before), done);
+    PC__TRY(pc__config_flag(config, "_remove_final_layer_norm", &removed), done);
+    PC__TRY(pc__config_flag(config, "enable_bias", &bias), done);
+    PC__TRY(pc__config_only(config, "layer_norm_elementwise_affine", 1), done);
+    PC__TRY(pc__config_maybe(config, "word_embed_proj_dim", &arch->embedding_dim), done);
+    arch->tied = 1;
+    PC__TRY(pc__config_flag(config, "tie_word_embeddings", &arch->tied), done);
+    arch->kv_heads = arch->heads;
+    arch->norm = PC__NORM_LAYER;
+    arch->norm_eps = 1e-5f;
+    arch->residual = before ? PC__RESIDUAL_SEQUENTIAL : PC__RESIDUAL_POST;
+    arch->final_norm = before && !removed;
+    arch->position_scheme = PC_POSITION_LEARNED;
+    arch->position_offset = 2;
+    arch->bias_parts = PC__BIAS_NORMS
+                       | (bias ? PC__BIAS_QKV | PC__BIT(O) | PC__BIT(UP) | PC__BIT(DOWN) : 0);
+done:
+    return status;
+}
+
+pc_status pc__read_gpt2(const pc__config *config, const pc_allocator *mem, pc__arch *arch)
+{
+    int32_t scaled = 1;
+    pc_status status;
+    (void)mem;
+    PC__TRY(pc__config_size(config, "n_embd", &arch->hidden), done);
+    PC__TRY(pc__config_size(config, "n_layer", &arch->layers), done);
+    PC__TRY(pc__config_size(config, "n_head", &arch->heads), done);
+    PC__TRY(pc__config_size(config, "n_positions", &arch->context_length), done);
+    PC__TRY(pc__config_maybe(config, "n_inner", &arch->ffn), done);
+    PC__TRY(pc__config_head_dim(config, arch), done);
+    PC__TRY(pc__config_eps(config, "layer_norm_epsilon", 1e-5, arch), done);
+    PC__TRY(
+        pc__config_activation(config, "activation_function", PC__ACT_GELU_TANH, &arch->activation),
+        done);
+    PC__TRY(pc__config_only(config, "scale_attn_by_inverse_layer_idx", 0), done);
+    PC__TRY(pc__config_flag(config, "scale_attn_weights", &scaled), done);
+    arch->tied = 1;
+    PC__TRY(pc__config_flag(config, "tie_word_embeddings", &arch->tied), done);
+    if (!arch->ffn)
+        arch->ffn = arch->hidden > INT32_MAX / 4 ? 0 : 4 * arch->hidden;
+    arch->attention_scale = scaled ? 0.0f : 1.0f;
+    arch->kv_heads = arch->heads;
+    arch->norm = PC__NORM_LAYER;
+    arch->final_norm = 1;
+    arch->position_scheme = PC_POSITION_LEARNED;
+    arch->bias_parts = PC__BIAS_NORMS | PC__BIAS_QKV | PC__BIT(O) | PC__BIT(UP) | PC__BIT(DOWN);
+done:
+    return status;
+}
+
+typedef struct falcon_flags {
+    int32_t newer, multi_query, parallel, alibi, bias, norms;
+} falcon_flags;
+
+static pc_status read_falcon_flags(const pc__config *config, falcon_flags *f)
+{
+    pc_status status;
+    *f = (falcon_flags){.multi_query = 1, .parallel = 1};
+    PC__TRY(pc__config_flag(config, "new_decoder_architecture", &f->newer), done);
+    PC__TRY(pc__config_flag(config, "multi_query", &f->multi_query), done);
+    PC__TRY(pc__config_flag(config, "parallel_attn", &f->parallel), done);
+    PC__TRY(pc__config_flag(config, "alibi", &f->alibi), done);
+    PC__TRY(pc__config_flag(config, "bias", &f->bias), done);
+    f->norms = f->newer ? 2 : 1;
+    PC__TRY(pc__config_maybe(config, "num_ln_in_parallel_attn", &f->norms), done);
+    if (f->newer && !f->parallel)
+        status = pc__config_refuse(config, "parallel_attn");
+    else if (f->norms < 1 || f->norms > 2 || (f->norms == 2 && !f->newer))
+        status = pc__config_refuse(config, "num_ln_in_parallel_attn");
+    else
+        status = pc__config_only(config, "apply_residual_connection_post_layernorm", 0);
+done:
+    return status;
+}
+
+/* Grouped heads in the newer architecture only; before it, one K/V head or all. */
+static pc_status read_falcon_heads(const pc__config *config, const falcon_flags *f, pc__arch *arch)
+{
+    pc_status status;
+    arch->kv_heads = arch->heads;
+    PC__TRY(pc__config_maybe(config, "num_kv_heads", &arch->kv_heads), done);
+    if (!f->newer && f->multi_query)
+        arch->kv_heads = 1;
+    else if (!f->newer && arch->kv_heads != arch->heads)
+        status = pc__config_refuse(config, "num_kv_heads");
+done:
+    return status;
+}
+
+pc_status pc__read_falcon(const pc__config *config, const pc_allocator *mem, pc__arch *arch)
+{
+    falcon_flags f;
+    pc_status status;
+    PC__TRY(read_falcon_flags(config, &f), done);
+    PC__TRY(pc__config_size(config, "hidden_size", &arch->hidden), done);
+    PC__TRY(pc__config_size(config, "num_hidden_layers", &arch->layers), done);
+    PC__TRY(pc__config_size(config, "num_attention_heads", &arch->heads), done);
+    PC__TRY(read_falcon_heads(config, &f, arch), done);
+    PC__TRY(pc__config_head_dim(config, arch), done);
+    PC__TRY(pc__config_maybe(config, "ffn_hidden_size", &arch->ffn), done);
+    PC__TRY(pc__config_eps(config, "layer_norm_epsilon", 1e-5, arch), done);
+    PC__TRY(pc__config_activation(config, "activation", PC__ACT_GELU, &arch->activation), done);
+    arch->context_length = 2048;
+    PC__TRY(pc__config_maybe(config, "max_position_embeddings", &arch->context_length), done);
+    arch->tied = 1;
+    PC__TRY(pc__config_flag(config, "tie_word_embeddings", &arch->tied), done);
+    if (!arch->ffn)
+        arch->ffn = arch->hidden > INT32_MAX / 4 ? 0 : 4 * arch->hidden;
+    arch->norm = PC__NORM_LAYER;
+    arch->final_norm = 1;
+    arch->residual = !f.parallel    ? PC__RESIDUAL_SEQUENTIAL
+                     : f.norms == 2 ? PC__RESIDUAL_PARALLEL_2
+                                    : PC__RESIDUAL_PARALLEL;
+    arch->position_scheme = f.alibi ? PC_POSITION_ALIBI : PC_POSITION_ROPE;
+    arch->alibi_before_scale = f.alibi;
+    arch->bias_parts = PC__BIAS_NORMS
+                       | (f.bias ? PC__BIAS_QKV | PC__BIT(O) | PC__BIT(UP) | PC__BIT(DOWN) : 0);
+    if (!f.alibi)
+        status = pc__read_rope(config, mem, 1.0, arch);
+done:
+    return status;
+}
+
+pc_status pc__read_bloom(const pc__config *config, const pc_allocator *mem, pc__arch *arch)
+{
+    static const char *const spellings[3][2] = {{"hidden_size", "n_embed"},
+                                                {"n_layer", "num_hidden_layers"},
+                                                {"n_head", "num_attention_heads"}};
+    int32_t *sizes[3] = {&arch->hidden, &arch->layers, &arch->heads};
+    pc_status status;
+    (void)mem;
+    for (int i = 0; i < 3; i++)
+        PC__TRY(pc__config_size(config,
+                                spellings[i][pc__config_find(config, spellings[i][1]) != NULL],
+                                sizes[i]),
+                done);
+    PC__TRY(pc__config_head_dim(config, arch), done);
+    PC__TRY(pc__config_eps(config, "layer_norm_epsilon", 1e-5, arch), done);
+    PC__TRY(pc__config_only(config, "apply_residual_connection_post_layernorm", 0), done);
+    PC__TRY(pc__config_maybe(config, "seq_length", &arch->context_length), done);
+    arch->tied = 1;
+    PC__TRY(pc__config_flag(config, "tie_word_embeddings", &arch->tied), done);
+    arch->kv_heads = arch->heads;
+    arch->ffn = arch->hidden > INT32_MAX / 4 ? 0 : 4 * arch->hidden;
+    arch->norm = PC__NORM_LAYER;
+    arch->embedding_norm = 1;
+    arch->final_norm = 1;
+    arch->activation = PC__ACT_GELU_TANH;
+    arch->position_scheme = PC_POSITION_ALIBI;
+    arch->bias_parts = PC__BIAS_NORMS | PC__BIAS_QKV | PC__BIT(O) | PC__BIT(UP) | PC__BIT(DOWN);
+done:
+    return status;
+}
+
+/* MPT's attn_config. */
+static pc_status read_mpt_attention(const pc__config *config, pc__arch *arch)
+{
+    pc__config inner = {config->where, config->model, pc__config_find(config, "attn_config")};
+    const char *type = json_string_value(pc__config_find(&inner, "attn_type"));
+    double clip = 0, scale = 0, most = 8;
+    pc_status status;
+    if (inner.object && !json_is_object(inner.object))
+        return pc__config_refuse(config, "attn_config");
+    if (pc__config_find(&inner, "attn_type") && (!type || strcmp(type, "multihead_attention")))
+        return pc__config_refuse(&inner, "attn_type");
+    PC__TRY(pc__config_none(&inner, "kv_n_heads"), done);
+    PC__TRY(pc__config_only(&inner, "alibi", 1), done);
+    PC__TRY(pc__config_only(&inner, "prefix_lm", 0), done);
+    PC__TRY(pc__config_only(&inner, "qk_ln", 0), done);
+    PC__TRY(pc__config_only(&inner, "attn_uses_sequence_id", 0), done);
+    PC__TRY(pc__config_number(&inner, "clip_qkv", &clip), done);
+    PC__TRY(pc__config_number(&inner, "softmax_scale", &scale), done);
+    PC__TRY(pc__config_number(&inner, "alibi_bias_max", &most), done);
+    if (clip < 0 || scale < 0 || most <= 0)
+        return pc__fail(PC_ERR_FORMAT, "%s: attn_config has a number below zero", config->where);
+    arch->qkv_clip = (float)clip;
+    arch->attention_scale = (float)scale;
+    arch->alibi_max = (float)most;
+done:
+    return status;
+}
+
+pc_status pc__read_mpt(const pc__config *config, const pc_allocator *mem, pc__arch *arch)
+{
+    double ratio = 4;
+    pc_status status;
+    (void)mem;
+    PC__TRY(pc__config_size(config, "d_model", &arch->hidden), done);
+    PC__TRY(pc__config_size(config, "n_layers", &arch->layers), done);
+    PC__TRY(pc__config_size(config, "n_heads", &arch->heads), done);
+    PC__TRY(pc__config_size(config, "max_seq_len", &arch->context_length), done);
+    PC__TRY(pc__config_number(config, "expansion_ratio", &ratio), done);
+    PC__TRY(pc__config_head_dim(config, arch), done);
+    PC__TRY(pc__config_eps(config, "layer_norm_epsilon", 1e-5, arch), done);
+    PC__TRY(read_mpt_attention(config, arch), done);
+    PC__TRY(pc__config_none(config, "logit_scale"), done);
+    PC__TRY(pc__config_only(config, "no_bias", 1), done);
+    arch->tied = 1;
+    PC__TRY(pc__config_flag(config, "tie_word_embeddings", &arch->tied), done);
+    if (!(ratio > 0) || ratio * arch->hidden > INT32_MAX)
+        return pc__config_refuse(config, "expansion_ratio");
+    arch->ffn = (int32_t)(ratio * arch->hidden);
+    arch->kv_heads = arch->heads;
+    arch->norm = PC__NORM_LAYER;
+    arch->final_norm = 1;
+    arch->activation = PC__ACT_GELU;
+    arch->position_scheme = PC_POSITION_ALIBI;
+    arch->alibi_mpt = 1;
+done:
+    return status;
+}

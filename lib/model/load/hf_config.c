@@ -1,0 +1,171 @@
+/* config.json to pc__arch: one function an architecture, with the keys and defaults of its class in
+ * transformers. Keys that change nothing in a forward pass (dropout, initialisation, caching) are
+ * not looked at. */
+#include <string.h>
+
+#include "base/file.h"
+#include "model/load/config.h"
+#include "model/load/hf_internal.h"
+
+enum { MAX_CONFIG = 16 << 20 };
+
+pc_status pc__config_activation(const pc__config *config, const char *key, pc__activation fallback,
+                                pc__activation *out)
+{
+    static const struct {
+        const char *name;
+        pc__activation activation;
+    } known[] = {{"silu", PC__ACT_SILU},           {"swish", PC__ACT_SILU},
+                 {"gelu", PC__ACT_GELU},           {"gelu_new", PC__ACT_GELU_TANH},
+                 {"relu", PC__ACT_RELU},           {"gelu_pytorch_tanh", PC__ACT_GELU_TANH},
+                 {"gelu_fast", PC__ACT_GELU_TANH}, {"tanh", PC__ACT_TANH}};
+    const char *name = json_string_value(pc__config_find(config, key));
+    *out = fallback;
+    if (!pc__config_find(config, key))
+        return PC_OK;
+    for (size_t i = 0; name && i < sizeof known / sizeof *known; i++) {
+        if (!strcmp(name, known[i].name)) {
+            *out = known[i].activation;
+            return PC_OK;
+        }
+    }
+    return pc__config_refuse(config, key);
+}
+
+pc_status pc__config_eps(const pc__config *config, const char *key, double fallback, pc__arch *arch)
+{
+    pc_status status = pc__config_number(config, key, &fallback);
+    arch->norm_eps = (float)fallback;
+    return status;
+}
+
+/* hidden / heads, where no head_dim is given. */
+pc_status pc__config_head_dim(const pc__config *config, pc__arch *arch)
+{
+    arch->head_dim = 0;
+    pc_status status = pc__config_maybe(config, "head_dim", &arch->head_dim);
+    if (status < 0 || arch->head_dim > 0)
+        return status;
+    if (arch->hidden % arch->heads)
+        return pc__fail(PC_ERR_FORMAT, "%s: a width of %d is no multiple of %d heads",
+                        config->where, arch->hidden, arch->heads);
+    arch->head_dim = arch->hidden / arch->heads;
+    return PC_OK;
+}
+
+/* An id, or the first of a list of ids. */
+static void read_token(const pc__config *config, const char *key, int32_t *out)
+{
+    json_t *value = pc__config_find(config, key);
+    if (json_is_array(value))
+        value = json_array_get(value, 0);
+    if (json_is_integer(value) && json_integer_value(value) >= 0
+        && json_integer_value(value) <= INT32_MAX)
+        *out = (int32_t)json_integer_value(value);
+}
+
+typedef pc_status (*read_fn)(const pc__config *config, const pc_allocator *mem, pc__arch *arch);
+static const struct {
+    const char *model_type;
+    read_fn read;
+} readers[] = {{"llama", pc__read_llama},
+               {"mistral", pc__read_mistral},
+               {"qwen2", pc__read_qwen2},
+               {"falcon", pc__read_falcon},
+               {"mpt", pc__read_mpt},
+               {"bloom", pc__read_bloom},
+               {"gpt2", pc__read_gpt2},
+               {"phi", pc__read_phi},
+               {"phi3", pc__read_phi3},
+               {"opt", pc__read_opt},
+               {"mixtral", pc__read_mixtral},
+               {"qwen2_moe", pc__read_qwen2_moe},
+               {"deepseek", pc__read_deepseek},
+               {"bert", pc__read_bert},
+               {"roberta", pc__read_roberta},
+               {"xlm-roberta", pc__read_roberta},
+               {"camembert", pc__read_roberta},
+               {"deberta", pc__read_deberta},
+               {"deberta-v2", pc__read_deberta_v2}};
+
+static read_fn reader_of(const char *model_type)
+{
+    for (size_t i = 0; i < sizeof readers / sizeof *readers; i++)
+        if (!strcmp(readers[i].model_type, model_type))
+            return readers[i].read;
+    return NULL;
+}
+
+/* What no architecture here computes. */
+static pc_status check_common(const pc__config *config)
+{
+    pc_status status;
+    PC__TRY(pc__config_none(config, "quantization_config"), done);
+    PC__TRY(pc__config_only(config, "is_encoder_decoder", 0), done);
+    status = pc__config_only(config, "add_cross_attention", 0);
+done:
+    return status;
+}
+
+static pc_status read_object(const pc__config *config, const pc_allocator *mem, pc__arch *arch)
+{
+    read_fn read = reader_of(config->model);
+    pc_status status;
+    if (!read)
+        return pc__fail(PC_ERR_UNSUPPORTED,
+                        "%s: key 'model_type': '%s' is none of llama, mistral, qwen2, falcon, mpt, "
+                        "bloom, gpt2, phi, phi3, opt, mixtral, qwen2_moe, deepseek, bert, roberta, "
+                        "xlm-roberta, camembert, "
+                        "deberta, deberta-v2",
+                        config->where, config->model);
+    strcpy(arch->name, config->model); /* one of our own short names */
+    arch->causal = 1;
+    arch->token_bos = arch->token_eos = arch->token_unk = arch->token_pad = -1;
+    read_token(config, "bos_token_id", &arch->token_bos);
+    read_token(config, "eos_token_id", &arch->token_eos);
+    read_token(config, "unk_token_id", &arch->token_unk);
+    read_token(config, "pad_token_id", &arch->token_pad);
+    PC__TRY(check_common(config), done);
+    PC__TRY(pc__config_size(config, "vocab_size", &arch->vocab), done);
+    PC__TRY(read(config, mem, arch), done);
+    arch->v_dim = arch->head_dim;
+    if (!arch->embedding_dim)
+        arch->embedding_dim = arch->hidden;
+    status = pc__arch_check(arch, config->where);
+done:
+    return status;
+}
+
+pc_status pc__arch_from_json(pc__arch *out, const pc_allocator *mem, const char *text, size_t size,
+                             const char *where)
+{
+    json_error_t error;
+    pc__config config = {.where = where,
+                         .object = json_loadb(text, size, JSON_REJECT_DUPLICATES, &error)};
+    pc_status status;
+    memset(out, 0, sizeof *out);
+    if (!config.object)
+        return pc__fail(PC_ERR_FORMAT, "%s: line %d, column %d: %s", where, error.line,
+                        error.column, error.text);
+    config.model = json_string_value(json_object_get(config.object, "model_type"));
+    if (config.model)
+        status = read_object(&config, mem, out);
+    else
+        status = pc__fail(PC_ERR_FORMAT, "%s: no key 'model_type'", where);
+    if (status < 0)
+        pc__arch_clear(mem, out);
+    json_decref(config.object);
+    return status;
+}
+
+pc_status pc__arch_from_config(pc__arch *out, const pc_allocator *mem, const char *path)
+{
+    char *text;
+    size_t size;
+    pc_status status = pc__file_read(mem, path, MAX_CONFIG, &text, &size);
+    memset(out, 0, sizeof *out);
+    if (status >= 0)
+        status = pc__arch_from_json(out, mem, text, size, path);
+    pc__free(mem, text);
+    return status;
+}

@@ -1,0 +1,203 @@
+/* config.json of bidirectional encoders: BERT, RoBERTa, DeBERTa (He et al. 2021) in both versions.
+ * Which head a model has is seen in its weights. */
+#include <math.h>
+#include <string.h>
+
+#include "model/load/hf_internal.h"
+
+enum { MAX_DISTANCE = 1 << 20 }; /* each has a place in a table */
+
+static pc_status read_sizes(const pc__config *config, pc__arch *arch)
+{
+    pc_status status;
+    PC__TRY(pc__config_size(config, "hidden_size", &arch->hidden), done);
+    PC__TRY(pc__config_size(config, "num_hidden_layers", &arch->layers), done);
+    PC__TRY(pc__config_size(config, "num_attention_heads", &arch->heads), done);
+    PC__TRY(pc__config_size(config, "intermediate_size", &arch->ffn), done);
+    PC__TRY(pc__config_size(config, "max_position_embeddings", &arch->context_length), done);
+    PC__TRY(pc__config_head_dim(config, arch), done);
+    PC__TRY(pc__config_activation(config, "hidden_act", PC__ACT_GELU, &arch->activation), done);
+    PC__TRY(pc__config_maybe(config, "type_vocab_size", &arch->encoder.types), done);
+    status = pc__config_only(config, "is_decoder", 0);
+    arch->causal = 0;
+    arch->kv_heads = arch->heads;
+    arch->norm = PC__NORM_LAYER;
+    arch->residual = PC__RESIDUAL_POST;
+    arch->embedding_norm = 1;
+    arch->tied = 1; /* there is no head over the vocabulary */
+    arch->bias_parts = PC__BIAS_NORMS | PC__BIAS_QKV | PC__BIT(O) | PC__BIT(UP) | PC__BIT(DOWN)
+                       | PC__BIT(POOL) | PC__BIT(CLASSIFIER);
+done:
+    return status;
+}
+
+/* A key with a text: `want`, or absent. */
+static pc_status only_text(const pc__config *config, const char *key, const char *want)
+{
+    const char *text = json_string_value(pc__config_find(config, key));
+    return !pc__config_find(config, key) || (text && !strcmp(text, want))
+               ? PC_OK
+               : pc__config_refuse(config, key);
+}
+
+pc_status pc__read_bert(const pc__config *config, const pc_allocator *mem, pc__arch *arch)
+{
+    pc_status status;
+    (void)mem;
+    arch->encoder.types = 2;
+    PC__TRY(read_sizes(config, arch), done);
+    PC__TRY(pc__config_eps(config, "layer_norm_eps", 1e-12, arch), done);
+    status = only_text(config, "position_embedding_type", "absolute");
+    arch->position_scheme = PC_POSITION_LEARNED;
+    arch->encoder.pool = PC__ACT_TANH;
+done:
+    return status;
+}
+
+/* Positions count from behind the row of the padding token. */
+pc_status pc__read_roberta(const pc__config *config, const pc_allocator *mem, pc__arch *arch)
+{
+    pc_status status;
+    PC__TRY(pc__read_bert(config, mem, arch), done);
+    if (arch->token_pad < 0)
+        arch->token_pad = 1;
+    if (arch->token_pad >= arch->context_length - 1)
+        return pc__config_refuse(config, "pad_token_id");
+    arch->position_offset = arch->token_pad + 1;
+    arch->context_length -= arch->position_offset;
+done:
+    return status;
+}
+
+/* "c2p|p2c" or a list of them. */
+static pc_status read_terms(const pc__config *config, pc__arch *arch)
+{
+    json_t *value = pc__config_find(config, "pos_att_type"), *item;
+    const char *text = json_string_value(value);
+    size_t i;
+    if (!value)
+        return PC_OK;
+    if (text) {
+        arch->encoder.c2p = strstr(text, "c2p") != NULL;
+        arch->encoder.p2c = strstr(text, "p2c") != NULL;
+        size_t known = 3 * (size_t)(arch->encoder.c2p + arch->encoder.p2c)
+                       + (size_t)(arch->encoder.c2p && arch->encoder.p2c);
+        return strlen(text) == known ? PC_OK : pc__config_refuse(config, "pos_att_type");
+    }
+    if (!json_is_array(value))
+        return pc__config_refuse(config, "pos_att_type");
+    json_array_foreach(value, i, item)
+    {
+        text = json_string_value(item);
+        int32_t *flag = text && !strcmp(text, "c2p")   ? &arch->encoder.c2p
+                        : text && !strcmp(text, "p2c") ? &arch->encoder.p2c
+                                                       : NULL;
+        if (!flag || *flag)
+            return pc__config_refuse(config, "pos_att_type");
+        *flag = 1;
+    }
+    return PC_OK;
+}
+
+static pc_status same_width(const pc__config *config, const char *key, int32_t width)
+{
+    int32_t value = width;
+    pc_status status = pc__config_maybe(config, key, &value);
+    return status < 0 || value == width ? status : pc__config_refuse(config, key);
+}
+
+/* -1 is as good as absent. */
+static pc_status read_signed(const pc__config *config, const char *key, int32_t *out)
+{
+    double number = 0;
+    pc_status status = pc__config_number(config, key, &number);
+    if (status < 0)
+        return status;
+    if (number != floor(number) || number > (double)MAX_DISTANCE)
+        return pc__config_refuse(config, key);
+    if (number > 0)
+        *out = (int32_t)number;
+    return PC_OK;
+}
+
+/* What both versions have. */
+static pc_status read_disentangled(const pc__config *config, pc__arch *arch)
+{
+    int32_t relative = 0, absolute = 1;
+    pc_status status;
+    PC__TRY(read_sizes(config, arch), done);
+    PC__TRY(pc__config_eps(config, "layer_norm_eps", 1e-7, arch), done);
+    PC__TRY(pc__config_activation(config, "pooler_hidden_act", PC__ACT_GELU, &arch->encoder.pool),
+            done);
+    PC__TRY(same_width(config, "pooler_hidden_size", arch->hidden), done);
+    PC__TRY(same_width(config, "embedding_size", arch->hidden), done);
+    PC__TRY(same_width(config, "attention_head_size", arch->head_dim), done);
+    PC__TRY(pc__config_only(config, "talking_head", 0), done);
+    PC__TRY(pc__config_flag(config, "position_biased_input", &absolute), done);
+    PC__TRY(pc__config_flag(config, "relative_attention", &relative), done);
+    PC__TRY(read_terms(config, arch), done);
+    arch->encoder.farthest = arch->context_length;
+    PC__TRY(read_signed(config, "max_relative_positions", &arch->encoder.farthest), done);
+    if (relative && arch->encoder.farthest > MAX_DISTANCE)
+        return pc__config_refuse(config, "max_position_embeddings");
+    arch->encoder.relative = relative ? arch->encoder.farthest : 0;
+    arch->position_scheme = absolute ? PC_POSITION_LEARNED : PC_POSITION_NONE;
+    arch->attention_scale = (float)(1.0
+                                    / sqrt((double)arch->head_dim
+                                           * (1 + arch->encoder.c2p + arch->encoder.p2c)));
+done:
+    return status;
+}
+
+pc_status pc__read_deberta(const pc__config *config, const pc_allocator *mem, pc__arch *arch)
+{
+    pc_status status = read_disentangled(config, arch);
+    (void)mem;
+    if (status >= 0) {
+        arch->bias_parts &= ~PC__BIT(K);
+        arch->bias_parts |= PC__BIT(POSITION_Q);
+    }
+    return status;
+}
+
+/* The convolution over neighbours beside the first layer. */
+static pc_status read_convolution(const pc__config *config, pc__arch *arch)
+{
+    int32_t groups = 1;
+    pc_status status;
+    PC__TRY(read_signed(config, "conv_kernel_size", &arch->encoder.conv), done);
+    if (!arch->encoder.conv)
+        goto done;
+    PC__TRY(pc__config_maybe(config, "conv_groups", &groups), done);
+    if (groups != 1)
+        return pc__config_refuse(config, "conv_groups");
+    if (arch->encoder.conv % 2 == 0 || arch->encoder.conv > 63)
+        return pc__config_refuse(config, "conv_kernel_size");
+    status = pc__config_activation(config, "conv_act", PC__ACT_TANH,
+                                   &arch->encoder.conv_activation);
+done:
+    return status;
+}
+
+pc_status pc__read_deberta_v2(const pc__config *config, const pc_allocator *mem, pc__arch *arch)
+{
+    pc__encoder_config *encoder = &arch->encoder;
+    pc_status status;
+    (void)mem;
+    PC__TRY(read_disentangled(config, arch), done);
+    PC__TRY(pc__config_flag(config, "share_att_key", &encoder->shared), done);
+    PC__TRY(read_signed(config, "position_buckets", &encoder->buckets), done);
+    if (encoder->buckets == 1)
+        return pc__config_refuse(config, "position_buckets");
+    PC__TRY(read_convolution(config, arch), done);
+    if (encoder->buckets && encoder->relative)
+        encoder->relative = encoder->buckets;
+    if (encoder->relative && only_text(config, "norm_rel_ebd", "none") < 0) {
+        PC__TRY(only_text(config, "norm_rel_ebd", "layer_norm"), done);
+        encoder->relative_norm = 1;
+    }
+    arch->bias_parts |= PC__BIT(POSITION_K) | PC__BIT(POSITION_Q) | PC__BIT(RELATIVE_NORM)
+                        | PC__BIT(CONV) | PC__BIT(CONV_NORM);
+done:
+    return status;
+}

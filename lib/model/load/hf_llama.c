@@ -1,0 +1,132 @@
+/* config.json of Llama and its kin: rotary positions, a gated MLP (Phi has neither gate nor second
+ * norm). */
+#include <string.h>
+
+#include "model/load/hf_internal.h"
+#include "model/load/hf_rope.h"
+
+pc_status pc__check_layer_types(const pc__config *config, const pc__arch *arch)
+{
+    json_t *types = pc__config_find(config, "layer_types");
+    if (!types)
+        return PC_OK;
+    if (json_array_size(types) != (size_t)arch->layers)
+        return pc__config_refuse(config, "layer_types");
+    for (int32_t i = 0; i < arch->layers; i++) {
+        const char *type = json_string_value(json_array_get(types, (size_t)i));
+        int windowed = arch->window && i >= arch->window_from;
+        if (!type || strcmp(type, windowed ? "sliding_attention" : "full_attention"))
+            return pc__config_refuse(config, "layer_types");
+    }
+    return PC_OK;
+}
+
+pc_status pc__read_llama_like(const pc__config *config, const pc_allocator *mem, double eps,
+                              double partial, pc__arch *arch)
+{
+    pc_status status;
+    PC__TRY(pc__config_size(config, "hidden_size", &arch->hidden), done);
+    PC__TRY(pc__config_size(config, "num_hidden_layers", &arch->layers), done);
+    PC__TRY(pc__config_size(config, "num_attention_heads", &arch->heads), done);
+    PC__TRY(pc__config_size(config, "intermediate_size", &arch->ffn), done);
+    PC__TRY(pc__config_size(config, "max_position_embeddings", &arch->context_length), done);
+    arch->kv_heads = arch->heads;
+    PC__TRY(pc__config_maybe(config, "num_key_value_heads", &arch->kv_heads), done);
+    PC__TRY(pc__config_head_dim(config, arch), done);
+    PC__TRY(pc__config_eps(config, "rms_norm_eps", eps, arch), done);
+    PC__TRY(pc__config_activation(config, "hidden_act", PC__ACT_SILU, &arch->activation), done);
+    arch->norm = PC__NORM_RMS;
+    arch->gated = 1;
+    arch->final_norm = 1;
+    arch->position_scheme = PC_POSITION_ROPE;
+    PC__TRY(pc__config_flag(config, "tie_word_embeddings", &arch->tied), done);
+    status = pc__read_rope(config, mem, partial, arch);
+done:
+    return status;
+}
+
+pc_status pc__read_llama(const pc__config *config, const pc_allocator *mem, pc__arch *arch)
+{
+    int32_t attention = 0, mlp = 0;
+    pc_status status;
+    PC__TRY(pc__config_flag(config, "attention_bias", &attention), done);
+    PC__TRY(pc__config_flag(config, "mlp_bias", &mlp), done);
+    arch->bias_parts = (attention ? PC__BIAS_QKV | PC__BIT(O) : 0) | (mlp ? PC__BIAS_MLP : 0);
+    PC__TRY(pc__check_layer_types(config, arch), done);
+    status = pc__read_llama_like(config, mem, 1e-6, 1.0, arch);
+done:
+    return status;
+}
+
+/* Mistral's class has a window of 4096 where the key is absent, none where it is null. */
+pc_status pc__read_mistral(const pc__config *config, const pc_allocator *mem, pc__arch *arch)
+{
+    int32_t heads;
+    pc_status status;
+    arch->window = json_object_get(config->object, "sliding_window") ? 0 : 4096;
+    PC__TRY(pc__config_maybe(config, "sliding_window", &arch->window), done);
+    if (!json_object_get(config->object, "num_key_value_heads"))
+        PC__TRY(pc__config_size(config, "num_key_value_heads", &heads), done);
+    PC__TRY(pc__read_llama_like(config, mem, 1e-6, 1.0, arch), done);
+    status = pc__check_layer_types(config, arch);
+done:
+    return status;
+}
+
+pc_status pc__read_qwen2(const pc__config *config, const pc_allocator *mem, pc__arch *arch)
+{
+    int32_t windows = 0, heads;
+    json_t *types = pc__config_find(config, "layer_types");
+    pc_status status;
+    if (!json_object_get(config->object, "num_key_value_heads"))
+        PC__TRY(pc__config_size(config, "num_key_value_heads", &heads), done);
+    PC__TRY(pc__read_llama_like(config, mem, 1e-6, 1.0, arch), done);
+    arch->bias_parts = PC__BIAS_QKV;
+    PC__TRY(pc__config_flag(config, "use_sliding_window", &windows), done);
+    if (windows) {
+        arch->window = json_object_get(config->object, "sliding_window") ? 0 : 4096;
+        arch->window_from = 28;
+        PC__TRY(pc__config_maybe(config, "sliding_window", &arch->window), done);
+        PC__TRY(pc__config_maybe(config, "max_window_layers", &arch->window_from), done);
+    }
+    if (arch->window && types) { /* these come before max_window_layers */
+        const char *type;
+        arch->window_from = 0;
+        while ((type = json_string_value(json_array_get(types, (size_t)arch->window_from)))
+               && !strcmp(type, "full_attention"))
+            arch->window_from++;
+    }
+    status = pc__check_layer_types(config, arch);
+done:
+    return status;
+}
+
+pc_status pc__read_phi3(const pc__config *config, const pc_allocator *mem, pc__arch *arch)
+{
+    pc_status status;
+    PC__TRY(pc__config_maybe(config, "sliding_window", &arch->window), done);
+    PC__TRY(pc__read_llama_like(config, mem, 1e-5, 1.0, arch), done);
+    PC__TRY(pc__check_layer_types(config, arch), done);
+    if (arch->rope.scaling != PC__ROPE_PLAIN && arch->rope.scaling != PC__ROPE_LONG)
+        status = pc__fail(PC_ERR_UNSUPPORTED,
+                          "%s: model_type 'phi3' has LongRoPE or plain positions only",
+                          config->where);
+done:
+    return status;
+}
+
+pc_status pc__read_phi(const pc__config *config, const pc_allocator *mem, pc__arch *arch)
+{
+    pc_status status;
+    PC__TRY(pc__config_only(config, "qk_layernorm", 0), done);
+    PC__TRY(pc__read_llama_like(config, mem, 1e-5, 0.5, arch), done);
+    PC__TRY(pc__config_eps(config, "layer_norm_eps", 1e-5, arch), done);
+    PC__TRY(pc__config_activation(config, "hidden_act", PC__ACT_GELU_TANH, &arch->activation),
+            done);
+    arch->norm = PC__NORM_LAYER;
+    arch->gated = 0;
+    arch->residual = PC__RESIDUAL_PARALLEL;
+    arch->bias_parts = PC__BIAS_QKV | PC__BIT(O) | PC__BIAS_MLP | PC__BIAS_NORMS | PC__BIT(HEAD);
+done:
+    return status;
+}

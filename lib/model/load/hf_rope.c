@@ -1,0 +1,204 @@
+#include "model/load/hf_rope.h"
+
+#include <string.h>
+
+#include "model/load/positions.h"
+
+/* A key of the scaling object, or of the config itself where that lacks it. */
+static pc_status number_of(const pc__config *scaling, const pc__config *config, const char *key,
+                           double *out)
+{
+    pc_status status = pc__config_number(config, key, out);
+    return status < 0 ? status : pc__config_number(scaling, key, out);
+}
+
+/* Both `rope_type` and the older `type`; "su" is LongRoPE's first name, and Phi-3 called it "yarn"
+ * once. */
+static pc_status read_kind(const pc__config *scaling, pc__rope_scaling *out)
+{
+    static const struct {
+        const char *name;
+        pc__rope_scaling scaling;
+    } kinds[] = {{"default", PC__ROPE_PLAIN},   {"linear", PC__ROPE_LINEAR},
+                 {"dynamic", PC__ROPE_DYNAMIC}, {"yarn", PC__ROPE_YARN},
+                 {"llama3", PC__ROPE_LLAMA3},   {"longrope", PC__ROPE_LONG},
+                 {"su", PC__ROPE_LONG}};
+    const char *key = pc__config_find(scaling, "rope_type") ? "rope_type" : "type";
+    const char *name = json_string_value(json_object_get(scaling->object, key));
+    *out = PC__ROPE_PLAIN;
+    if (!pc__config_find(scaling, key))
+        return PC_OK;
+    for (size_t i = 0; name && i < sizeof kinds / sizeof *kinds; i++) {
+        if (!strcmp(name, kinds[i].name)) {
+            *out = kinds[i].scaling;
+            if (*out == PC__ROPE_YARN && !strcmp(scaling->model, "phi3"))
+                *out = PC__ROPE_LONG;
+            return PC_OK;
+        }
+    }
+    return pc__config_refuse(scaling, key);
+}
+
+static pc_status check_positive(const pc__config *scaling, const char *key, double value)
+{
+    if (value > 0)
+        return PC_OK;
+    return pc__fail(PC_ERR_FORMAT, "%s: rope parameter '%s' is missing or not above zero",
+                    scaling->where, key);
+}
+
+static pc_status read_factors(const pc__config *scaling, const pc_allocator *mem, const char *key,
+                              int32_t count, double **out)
+{
+    json_t *array = json_object_get(scaling->object, key);
+    if (!json_is_array(array) || json_array_size(array) != (size_t)count)
+        return pc__fail(PC_ERR_FORMAT,
+                        "%s: rope parameter '%s' has %zu values, where %d were expected",
+                        scaling->where, key, json_array_size(array), count);
+    *out = pc__calloc(mem, (size_t)count, sizeof **out);
+    if (!*out)
+        return PC_ERR_NOMEM;
+    for (int32_t i = 0; i < count; i++) {
+        (*out)[i] = json_number_value(json_array_get(array, (size_t)i));
+        if (!((*out)[i] > 0))
+            return pc__fail(PC_ERR_FORMAT, "%s: rope parameter '%s': value %d is not above zero",
+                            scaling->where, key, i);
+    }
+    return PC_OK;
+}
+
+/* The length that the model was trained for before it was stretched. The config's own key goes
+ * before that of the scaling. */
+static pc_status read_original(const pc__config *scaling, const pc__config *config,
+                               pc__rope_config *rope)
+{
+    pc_status status;
+    rope->original_length = rope->max_length;
+    PC__TRY(pc__config_number(scaling, "original_max_position_embeddings", &rope->original_length),
+            done);
+    PC__TRY(pc__config_number(config, "original_max_position_embeddings", &rope->original_length),
+            done);
+    status = check_positive(scaling, "original_max_position_embeddings", rope->original_length);
+done:
+    return status;
+}
+
+/* Without a factor, YaRN and LongRoPE take the ratio of the two lengths. */
+static pc_status read_factor(const pc__config *scaling, pc__rope_config *rope)
+{
+    pc_status status;
+    rope->factor = 0;
+    if (rope->scaling == PC__ROPE_YARN || rope->scaling == PC__ROPE_LONG)
+        rope->factor = rope->max_length / rope->original_length;
+    PC__TRY(pc__config_number(scaling, "factor", &rope->factor), done);
+    status = check_positive(scaling, "factor", rope->factor);
+done:
+    return status;
+}
+
+static pc_status read_yarn(const pc__config *scaling, pc__rope_config *rope)
+{
+    pc_status status;
+    PC__TRY(pc__config_number(scaling, "beta_fast", &rope->beta_fast), done);
+    PC__TRY(pc__config_number(scaling, "beta_slow", &rope->beta_slow), done);
+    PC__TRY(pc__config_number(scaling, "attention_factor", &rope->attention_factor), done);
+    PC__TRY(pc__config_number(scaling, "mscale", &rope->mscale), done);
+    PC__TRY(pc__config_number(scaling, "mscale_all_dim", &rope->mscale_all_dim), done);
+    rope->beta_fast = rope->beta_fast == 0 ? 32 : rope->beta_fast;
+    rope->beta_slow = rope->beta_slow == 0 ? 1 : rope->beta_slow;
+    if (rope->beta_fast < 0 || rope->beta_slow < 0 || rope->attention_factor < 0)
+        return pc__fail(PC_ERR_FORMAT, "%s: a rope parameter of yarn is below zero",
+                        scaling->where);
+    rope->truncate = 1;
+    status = pc__config_flag(scaling, "truncate", &rope->truncate);
+done:
+    return status;
+}
+
+static pc_status read_llama3(const pc__config *scaling, pc__rope_config *rope)
+{
+    pc_status status;
+    PC__TRY(pc__config_number(scaling, "low_freq_factor", &rope->low_freq_factor), done);
+    PC__TRY(pc__config_number(scaling, "high_freq_factor", &rope->high_freq_factor), done);
+    PC__TRY(check_positive(scaling, "low_freq_factor", rope->low_freq_factor), done);
+    PC__TRY(check_positive(scaling, "high_freq_factor", rope->high_freq_factor), done);
+    if (rope->high_freq_factor <= rope->low_freq_factor)
+        status = pc__fail(PC_ERR_FORMAT,
+                          "%s: rope parameter 'high_freq_factor' is not above 'low_freq_factor'",
+                          scaling->where);
+done:
+    return status;
+}
+
+static pc_status read_long(const pc__config *scaling, const pc_allocator *mem,
+                           pc__rope_config *rope)
+{
+    pc_status status;
+    PC__TRY(pc__config_number(scaling, "attention_factor", &rope->attention_factor), done);
+    PC__TRY(read_factors(scaling, mem, "short_factor", rope->dims / 2, &rope->short_factors), done);
+    PC__TRY(read_factors(scaling, mem, "long_factor", rope->dims / 2, &rope->long_factors), done);
+    if (rope->original_length <= 1)
+        status = pc__fail(PC_ERR_FORMAT,
+                          "%s: rope parameter 'original_max_position_embeddings' is %g",
+                          scaling->where, rope->original_length);
+done:
+    return status;
+}
+
+static pc_status read_scaling(const pc__config *scaling, const pc__config *config,
+                              const pc_allocator *mem, pc__rope_config *rope)
+{
+    pc_status status;
+    PC__TRY(read_kind(scaling, &rope->scaling), done);
+    if (rope->scaling == PC__ROPE_PLAIN)
+        goto done;
+    if (rope->scaling != PC__ROPE_DYNAMIC)
+        PC__TRY(read_original(scaling, config, rope), done);
+    PC__TRY(read_factor(scaling, rope), done);
+    if (rope->scaling == PC__ROPE_YARN)
+        status = read_yarn(scaling, rope);
+    else if (rope->scaling == PC__ROPE_LLAMA3)
+        status = read_llama3(scaling, rope);
+    else if (rope->scaling == PC__ROPE_LONG)
+        status = read_long(scaling, mem, rope);
+done:
+    return status;
+}
+
+/* Parameters that differ from layer to layer stand in objects of their own. */
+static pc_status check_flat(const pc__config *scaling)
+{
+    const char *key;
+    json_t *value;
+    json_object_foreach(scaling->object, key,
+                        value) if (json_is_object(value)) return pc__config_refuse(scaling, key);
+    return PC_OK;
+}
+
+pc_status pc__read_rope(const pc__config *config, const pc_allocator *mem, double partial,
+                        pc__arch *arch)
+{
+    pc__rope_config *rope = &arch->rope;
+    const char *key = pc__config_find(config, "rope_parameters")
+                              && !pc__config_find(config, "rope_scaling")
+                          ? "rope_parameters"
+                          : "rope_scaling";
+    pc__config scaling = {config->where, config->model, pc__config_find(config, key)};
+    pc_status status;
+    if (scaling.object && !json_is_object(scaling.object))
+        return pc__config_refuse(config, key);
+    rope->theta = 10000.0;
+    rope->max_length = arch->context_length;
+    PC__TRY(check_flat(&scaling), done);
+    PC__TRY(number_of(&scaling, config, "rope_theta", &rope->theta), done);
+    PC__TRY(number_of(&scaling, config, "partial_rotary_factor", &partial), done);
+    rope->dims = partial > 0 && partial <= 1 ? (int32_t)(arch->head_dim * partial) : 0;
+    if (!(rope->theta > 1) || rope->dims < 2 || rope->dims % 2)
+        return pc__fail(PC_ERR_UNSUPPORTED,
+                        "%s: rotary positions with base %g on %g of a head of %d", config->where,
+                        rope->theta, partial, arch->head_dim);
+    PC__TRY(read_scaling(&scaling, config, mem, rope), done);
+    arch->context_length = pc__rope_context(rope);
+done:
+    return status;
+}

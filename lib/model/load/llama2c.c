@@ -1,0 +1,215 @@
+/* Checkpoints of llama2.c: fp32 matrices of a Llama, little-endian, all layers of one matrix behind
+ * each other, rotation in interleaved pairs.
+ *
+ * Version 0: seven int32 (dim, hidden_dim, layers, heads, kv_heads, vocabulary, length; a negative
+ * vocabulary: the head is a matrix of its own), then embedding, attention norms, q, k, v, o, MLP
+ * norms, w1, w2, w3, final norm, two tables of length * head_dim / 2 (cos and sin, which nobody
+ * needs), head.
+ *
+ * Version 1: "24ka", int32 1, the seven numbers, a byte that is 1 where the head is the embedding,
+ * zeros up to byte 256; then attention norms, MLP norms, final norm, embedding, q, k, v, o, w1, w2,
+ * w3, head. */
+#include <stdio.h>
+#include <string.h>
+
+#include "model/load/config.h"
+#include "model/load/weights_internal.h"
+
+enum { HEADER_1 = 256, MAGIC_1 = 0x616b3432 };
+
+typedef struct checkpoint {
+    pc__weights *weights;
+    const char *path;
+    const uint8_t *data;
+    size_t size, at;
+    const pc__arch *arch;
+} checkpoint;
+
+static int32_t number_at(const uint8_t *data, size_t index)
+{
+    int32_t value;
+    memcpy(&value, data + index * sizeof value, sizeof value);
+    return value;
+}
+
+static pc_status add(checkpoint *c, const char *name, uint32_t rank, int32_t rows, int32_t cols)
+{
+    pc__tensor tensor = {.type = PC__T_F32,
+                         .rank = rank,
+                         .shape = {(uint64_t)rows, (uint64_t)cols},
+                         .data = c->data + c->at};
+    if (!pc__tensor_size(&tensor, &tensor.bytes) || tensor.bytes > c->size - c->at)
+        return pc__fail(PC_ERR_FORMAT, "%s: byte %zu: the file ends within tensor '%s'", c->path,
+                        c->at, name);
+    c->at += (size_t)tensor.bytes;
+    return pc__weights_add(c->weights, &tensor, name, strlen(name));
+}
+
+/* One matrix of every layer; rows 0: a norm. */
+static pc_status add_layers(checkpoint *c, const char *name, int32_t rows, int32_t cols)
+{
+    char full[96];
+    pc_status status = PC_OK;
+    for (int32_t layer = 0; layer < c->arch->layers && status >= 0; layer++) {
+        snprintf(full, sizeof full, "model.layers.%d.%s.weight", layer, name);
+        status = rows ? add(c, full, 2, rows, cols) : add(c, full, 1, cols, 0);
+    }
+    return status;
+}
+
+static pc_status add_attention(checkpoint *c)
+{
+    const pc__arch *arch = c->arch;
+    int32_t queries = arch->heads * arch->head_dim, keys = arch->kv_heads * arch->head_dim;
+    pc_status status;
+    PC__TRY(add_layers(c, "self_attn.q_proj", queries, arch->hidden), done);
+    PC__TRY(add_layers(c, "self_attn.k_proj", keys, arch->hidden), done);
+    PC__TRY(add_layers(c, "self_attn.v_proj", keys, arch->hidden), done);
+    status = add_layers(c, "self_attn.o_proj", arch->hidden, queries);
+done:
+    return status;
+}
+
+static pc_status add_mlp(checkpoint *c)
+{
+    pc_status status;
+    PC__TRY(add_layers(c, "mlp.gate_proj", c->arch->ffn, c->arch->hidden), done);
+    PC__TRY(add_layers(c, "mlp.down_proj", c->arch->hidden, c->arch->ffn), done);
+    status = add_layers(c, "mlp.up_proj", c->arch->ffn, c->arch->hidden);
+done:
+    return status;
+}
+
+static pc_status add_head(checkpoint *c)
+{
+    return c->arch->tied ? PC_OK : add(c, "lm_head.weight", 2, c->arch->vocab, c->arch->hidden);
+}
+
+static pc_status read_version_0(checkpoint *c)
+{
+    const pc__arch *arch = c->arch;
+    uint64_t tables = (uint64_t)arch->context_length * (uint64_t)arch->head_dim * sizeof(float);
+    pc_status status;
+    PC__TRY(add(c, "model.embed_tokens.weight", 2, arch->vocab, arch->hidden), done);
+    PC__TRY(add_layers(c, "input_layernorm", 0, arch->hidden), done);
+    PC__TRY(add_attention(c), done);
+    PC__TRY(add_layers(c, "post_attention_layernorm", 0, arch->hidden), done);
+    PC__TRY(add_mlp(c), done);
+    PC__TRY(add(c, "model.norm.weight", 1, arch->hidden, 0), done);
+    if (tables > c->size - c->at)
+        return pc__fail(PC_ERR_FORMAT,
+                        "%s: byte %zu: the file ends within the tables of cos and sin", c->path,
+                        c->at);
+    c->at += (size_t)tables;
+    status = add_head(c);
+done:
+    return status;
+}
+
+static pc_status read_version_1(checkpoint *c)
+{
+    const pc__arch *arch = c->arch;
+    pc_status status;
+    PC__TRY(add_layers(c, "input_layernorm", 0, arch->hidden), done);
+    PC__TRY(add_layers(c, "post_attention_layernorm", 0, arch->hidden), done);
+    PC__TRY(add(c, "model.norm.weight", 1, arch->hidden, 0), done);
+    PC__TRY(add(c, "model.embed_tokens.weight", 2, arch->vocab, arch->hidden), done);
+    PC__TRY(add_attention(c), done);
+    PC__TRY(add_mlp(c), done);
+    status = add_head(c);
+done:
+    return status;
+}
+
+/* Sizes as the header's seven numbers give them. */
+static pc_status read_sizes(const uint8_t *numbers, int tied, const char *path, pc__arch *arch)
+{
+    *arch = (pc__arch){.name = "llama",
+                       .gated = 1,
+                       .final_norm = 1,
+                       .causal = 1,
+                       .norm = PC__NORM_RMS,
+                       .norm_eps = 1e-5f,
+                       .activation = PC__ACT_SILU,
+                       .position_scheme = PC_POSITION_ROPE,
+                       .token_bos = 1,
+                       .token_eos = 2,
+                       .token_unk = 0,
+                       .token_pad = -1};
+    arch->hidden = arch->embedding_dim = number_at(numbers, 0);
+    arch->ffn = number_at(numbers, 1);
+    arch->layers = number_at(numbers, 2);
+    arch->heads = number_at(numbers, 3);
+    arch->kv_heads = number_at(numbers, 4);
+    arch->vocab = number_at(numbers, 5);
+    arch->context_length = number_at(numbers, 6);
+    arch->tied = tied;
+    if (arch->vocab < 0 && arch->vocab > INT32_MIN)
+        arch->vocab = -arch->vocab;
+    if (arch->heads < 1 || arch->hidden < 1 || arch->hidden % arch->heads
+        || arch->context_length < 1)
+        return pc__fail(
+            PC_ERR_FORMAT,
+            "%s: no GGUF file, and no checkpoint of llama2.c: width %d, %d heads, length %d", path,
+            arch->hidden, arch->heads, arch->context_length);
+    arch->head_dim = arch->v_dim = arch->hidden / arch->heads;
+    arch->rope = (pc__rope_config){.theta = 10000.0,
+                                   .dims = arch->head_dim,
+                                   .interleaved = 1,
+                                   .max_length = arch->context_length};
+    return pc__arch_check(arch, path);
+}
+
+static pc_status read_file(checkpoint *c, pc__arch *arch)
+{
+    pc_status status;
+    int version_1;
+    if (c->size < 7 * sizeof(int32_t))
+        return pc__fail(PC_ERR_FORMAT,
+                        "%s: %zu bytes are neither a GGUF file nor a checkpoint of llama2.c",
+                        c->path, c->size);
+    version_1 = number_at(c->data, 0) == MAGIC_1;
+    if (version_1 && number_at(c->data, 1) != 1)
+        return pc__fail(PC_ERR_UNSUPPORTED,
+                        "%s: byte 4: version %d of llama2.c's checkpoints is neither 0 nor 1",
+                        c->path, number_at(c->data, 1));
+    if (version_1 && c->size < HEADER_1)
+        return pc__fail(PC_ERR_FORMAT, "%s: byte %zu: the file ends within its header", c->path,
+                        c->size);
+    if (version_1)
+        status = read_sizes(c->data + 8, c->data[36] != 0, c->path, arch);
+    else
+        status = read_sizes(c->data, number_at(c->data, 5) > 0, c->path, arch);
+    if (status < 0)
+        return status;
+    c->at = version_1 ? HEADER_1 : 7 * sizeof(int32_t);
+    PC__TRY(version_1 ? read_version_1(c) : read_version_0(c), done);
+    if (c->at != c->size)
+        status = pc__fail(PC_ERR_FORMAT, "%s: byte %zu: %zu bytes too many", c->path, c->at,
+                          c->size - c->at);
+done:
+    return status;
+}
+
+pc_status pc__llama2c_open(pc__weights **out, pc__arch *arch, const pc_allocator *mem,
+                           const char *path)
+{
+    checkpoint c = {.path = path, .arch = arch};
+    pc__file file;
+    pc_status status;
+    *out = NULL;
+    memset(arch, 0, sizeof *arch);
+    PC__TRY(pc__weights_new(&c.weights, mem, path), done);
+    PC__TRY(pc__weights_map(c.weights, path, &file), done);
+    c.data = file.data;
+    c.size = file.size;
+    PC__TRY(read_file(&c, arch), done);
+    PC__TRY(pc__weights_seal(c.weights), done);
+    *out = c.weights;
+    c.weights = NULL;
+done:
+    pc__weights_free(c.weights);
+    if (status < 0)
+        pc__arch_clear(mem, arch);
+    return status;
+}

@@ -1,0 +1,255 @@
+/* pc_model_load: find out what the path is, read what the model is, bind its weights, let go of the
+ * file. */
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "base/file.h"
+#include "model/load/config.h"
+#include "model/load/quantised_rows.h"
+#include "model/load/load.h"
+#include "model/load/tensor_names.h"
+#include "model/load/sentence_config.h"
+#include "model/load/unpermute.h"
+
+/* A model file or folder, opened. */
+typedef struct opened {
+    const pc_allocator *mem;
+    const char *path;
+    int vocab_only;
+    pc__form form;
+    pc__gguf *gguf;       /* owns the weights where it is set */
+    pc__weights *weights; /* NULL: vocabulary only */
+    pc__arch arch;
+    int has_arch;
+    pc__tokenizer *tokenizer; /* NULL: none */
+    pc__pooling pooling;
+} opened;
+
+static void close_file(opened *o)
+{
+    if (o->gguf)
+        pc__gguf_free(o->gguf);
+    else
+        pc__weights_free(o->weights);
+    pc__arch_clear(o->mem, &o->arch);
+    pc__tokenizer_free(o->tokenizer);
+}
+
+/* A model without a tokenizer can still compute; a vocabulary without one is nothing. */
+static pc_status optional_tokenizer(const opened *o, pc_status status)
+{
+    return status == PC_ERR_NOT_FOUND && !o->vocab_only ? PC_OK : status;
+}
+
+/* What a vocabulary-only load cannot tell about the model is left out; only memory counts. */
+static pc_status optional_arch(opened *o, pc_status status)
+{
+    o->has_arch = status >= 0;
+    return o->vocab_only && status != PC_ERR_NOMEM ? PC_OK : status;
+}
+
+static pc_status open_gguf(opened *o)
+{
+    pc_status status;
+    o->form = PC__FORM_GGUF;
+    PC__TRY(pc__gguf_open(&o->gguf, o->mem, o->path), done);
+    o->weights = pc__gguf_weights(o->gguf);
+    PC__TRY(optional_arch(o, pc__arch_from_gguf(&o->arch, o->mem, o->gguf)), done);
+    status = optional_tokenizer(o, pc__gguf_tokenizer(&o->tokenizer, o->mem, o->gguf));
+done:
+    return status;
+}
+
+static pc_status open_folder(opened *o)
+{
+    char *config = pc__path_join(o->mem, o->path, "config.json");
+    pc_status status = PC_ERR_NOMEM;
+    o->form = PC__FORM_HF;
+    if (!config)
+        goto done;
+    PC__TRY(optional_arch(o, pc__arch_from_config(&o->arch, o->mem, config)), done);
+    PC__TRY(optional_tokenizer(o, pc__tokenizer_from_folder(&o->tokenizer, o->mem, o->path)), done);
+    if (o->vocab_only)
+        goto done;
+    PC__TRY(pc__sentence_config(&o->pooling, o->mem, o->path), done);
+    status = pc__safetensors_open_folder(&o->weights, o->mem, o->path);
+done:
+    pc__free(o->mem, config);
+    return status;
+}
+
+static pc_status open_llama2c(opened *o)
+{
+    char *folder = NULL, *vocabulary = NULL;
+    pc_status status;
+    o->form = PC__FORM_HF;
+    PC__TRY(pc__llama2c_open(&o->weights, &o->arch, o->mem, o->path), done);
+    o->has_arch = 1;
+    status = PC_ERR_NOMEM;
+    folder = pc__path_folder(o->mem, o->path);
+    vocabulary = folder ? pc__path_join(o->mem, folder, "tokenizer.bin") : NULL;
+    if (!vocabulary)
+        goto done;
+    status = PC_OK;
+    if (!access(vocabulary, R_OK))
+        status = pc__tokenizer_from_llama2c(&o->tokenizer, o->mem, vocabulary,
+                                            (size_t)o->arch.vocab);
+    else if (o->vocab_only)
+        status = pc__fail(PC_ERR_NOT_FOUND, "%s: there is no tokenizer.bin beside it", o->path);
+done:
+    pc__free(o->mem, folder);
+    pc__free(o->mem, vocabulary);
+    return status;
+}
+
+/* No byte among the first that neither ASCII's texts nor UTF-8 have. */
+static int is_text(const uint8_t *data, size_t size)
+{
+    for (size_t i = 0; i < size && i < 1024; i++)
+        if (data[i] == 127 || data[i] > 0xf7
+            || (data[i] < 32 && (data[i] < '\t' || data[i] > '\r')))
+            return 0;
+    return 1;
+}
+
+static int begins(const pc__file *file, const void *with, size_t size)
+{
+    return file->size >= size && !memcmp(file->data, with, size);
+}
+
+/* What the file is, where people take it for a model; NULL: it may be one. A checkpoint of llama2.c
+ * begins with small numbers, so with zeros among the first bytes. */
+static const char *no_model(const pc__file *file)
+{
+    static const char pointer[] = "version https://git-lfs.";
+    if (!file->size)
+        return "the file is empty";
+    if (begins(file, pointer, sizeof pointer - 1))
+        return "only a pointer of Git LFS: the file itself has to be fetched (git lfs pull)";
+    if (begins(file, "PK\3\4", 4) || begins(file, "\x80\2", 2))
+        return "weights of PyTorch (or another archive): safetensors are read, in a folder with "
+               "config.json";
+    if (file->size > 9 && !memcmp(file->data + 4, "\0\0\0\0{\"", 6))
+        return "a file of safetensors: give the folder in which it lies, with config.json";
+    return is_text(file->data, file->size) ? "a text file, no model" : NULL;
+}
+
+static pc_status open_any(opened *o)
+{
+    struct stat st;
+    pc__file file = {0};
+    const char *what;
+    int is_gguf;
+    pc_status status;
+    if (!stat(o->path, &st) && S_ISDIR(st.st_mode))
+        return open_folder(o);
+    status = pc__file_map(&file, o->path);
+    if (status < 0)
+        return status;
+    is_gguf = begins(&file, "GGUF", 4);
+    what = no_model(&file);
+    pc__file_unmap(&file);
+    if (what && !is_gguf)
+        return pc__fail(PC_ERR_FORMAT, "%s: %s", o->path, what);
+    return is_gguf ? open_gguf(o) : open_llama2c(o);
+}
+
+/* Whether the largest tensor, as the one that most of the model is like, is fp32. */
+static int is_f32(const pc__weights *weights)
+{
+    const pc__tensor *largest = NULL;
+    for (size_t i = 0; i < pc__weights_count(weights); i++) {
+        const pc__tensor *tensor = pc__weights_at(weights, i);
+        if (!largest || tensor->bytes > largest->bytes)
+            largest = tensor;
+    }
+    return largest && largest->type == PC__T_F32;
+}
+
+/* Quantised matrices are computed with as they are, unless the caller asks for a number format:
+ * bits of their inputs, or 0. */
+static uint32_t on_grids(const pc__weights *weights, const pc_model_options *options)
+{
+    int narrow = options->compute == PC_DTYPE_I8;
+    if (!narrow && (options->compute != PC_DTYPE_DEFAULT || !pc__cpu_backend()->keeps_quantised()))
+        return 0;
+    for (size_t i = 0; i < pc__weights_count(weights); i++)
+        if (pc__ttype_grid(pc__weights_at(weights, i)->type).bits)
+            return narrow ? 8 : 16;
+    return 0;
+}
+
+/* The same weights expanded and on their grids, with inputs of 16 and of 8 bits, round differently:
+ * their states are not each other's. */
+static pc__id on_grid_fingerprint(pc__id fingerprint, uint32_t bits)
+{
+    pc__digest digest;
+    pc__digest_start(&digest, bits == 8 ? "on-grid-8/1" : "on-grid/1");
+    pc__digest_bytes(&digest, fingerprint.bytes, sizeof fingerprint.bytes);
+    return pc__digest_end(&digest);
+}
+
+static pc_status bind_file(opened *o, const pc_model_options *options, uint32_t grids,
+                           pc_model *model)
+{
+    pc__bind_options how = {pc__choose_compute(options->compute, is_f32(o->weights)), options->kv,
+                            grids, options->progress, options->progress_user};
+    pc__arch arch;
+    pc__names names;
+    pc__unweave unweave;
+    pc__provider provider, original;
+    pc_status status;
+    PC__TRY(pc__names_open(&names, o->weights, &o->arch, o->form), done);
+    pc__names_provider(&names, &provider);
+    arch = o->arch; /* bind takes its allocations over, names goes on looking at the rest */
+    o->arch.rope.short_factors = o->arch.rope.long_factors = NULL;
+    if (o->form == PC__FORM_GGUF && pc__is_woven(&arch)) {
+        original = provider;
+        pc__unweave_provider(&unweave, o->mem, &original, &arch, &provider);
+        arch.rope.interleaved = 0;
+    }
+    PC__TRY(pc__native_bind(&model->native, model->context, &arch, &provider, &how), done);
+    model->native->pooling = o->pooling;
+done:
+    return status;
+}
+
+pc_status pc_model_load(pc_model **out, pc_context *context, const char *path,
+                        const pc_model_options *options)
+{
+    pc_model_options settings;
+    pc_model *model = NULL;
+    opened o = {.path = path};
+    pc__id fingerprint = {{0}};
+    pc_status status;
+    if (!out)
+        return pc__fail(PC_ERR_INVALID, "pc_model_load: out is NULL");
+    *out = NULL;
+    if (!context || !path)
+        return pc__fail(PC_ERR_INVALID, "pc_model_load: context or path is NULL");
+    o.mem = &context->mem;
+    PC__TRY(pc__model_options(&settings, options), done);
+    o.vocab_only = (settings.flags & PC_MODEL_VOCAB_ONLY) != 0;
+    PC__TRY(open_any(&o), done);
+    PC__TRY(pc__model_new(&model, context), done);
+    if (!o.vocab_only) {
+        PC__TRY(pc__weights_digest(o.weights, context, &fingerprint), done);
+        uint32_t grids = on_grids(o.weights, &settings);
+        fingerprint = pc__model_fingerprint(&o.arch, fingerprint);
+        if (grids)
+            fingerprint = on_grid_fingerprint(fingerprint, grids);
+        PC__TRY(bind_file(&o, &settings, grids, model), done);
+    }
+    model->tokenizer = o.tokenizer;
+    o.tokenizer = NULL;
+    PC__TRY(
+        pc__model_finish(model, o.has_arch ? &o.arch : NULL, &fingerprint, settings.chat_template),
+        done);
+    *out = model;
+    model = NULL;
+done:
+    pc__model_unref(model);
+    close_file(&o);
+    return status;
+}

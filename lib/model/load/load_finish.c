@@ -1,0 +1,215 @@
+#include <string.h>
+
+#include "base/options.h"
+#include "model/load/load.h"
+#include "model/forward/native.h"
+
+static int multiplies_bf16(void)
+{
+#if defined(__x86_64__)
+    __builtin_cpu_init();
+    return __builtin_cpu_supports("avx512bf16");
+#else
+    return 0;
+#endif
+}
+
+uint32_t pc__choose_compute(uint32_t asked, int weights_are_f32)
+{
+    if (asked == PC_DTYPE_F32 || asked == PC_DTYPE_BF16)
+        return asked;
+    return !weights_are_f32 && multiplies_bf16() ? PC_DTYPE_BF16 : PC_DTYPE_F32;
+}
+
+pc_status pc__model_options(pc_model_options *out, const pc_model_options *options)
+{
+    pc_status status = pc__options_read(out, sizeof *out,
+                                        PC__V1_SIZE(pc_model_options, progress_user), options,
+                                        "pc_model_options");
+    if (status < 0)
+        return status;
+    if (out->kv > PC_DTYPE_I8)
+        return pc__fail(PC_ERR_UNSUPPORTED,
+                        "pc_model_options: K and V in dtype %u (F32, BF16, F16 and I8 are known)",
+                        out->kv);
+    if (pc__unknown_bits(out->flags, PC_MODEL_VOCAB_ONLY))
+        return pc__fail(PC_ERR_INVALID, "pc_model_options: unknown flags %#llx",
+                        (unsigned long long)out->flags);
+    if (out->compute != PC_DTYPE_DEFAULT && out->compute != PC_DTYPE_F32
+        && out->compute != PC_DTYPE_BF16 && out->compute != PC_DTYPE_I8)
+        return pc__fail(PC_ERR_UNSUPPORTED,
+                        "pc_model_options: compute %u is neither F32 nor BF16 nor I8",
+                        out->compute);
+    return PC_OK;
+}
+
+static void add_double(pc__digest *digest, double value)
+{
+    uint64_t bits;
+    memcpy(&bits, &value, sizeof bits);
+    pc__digest_u64(digest, bits);
+}
+
+static void add_rope(pc__digest *digest, const pc__rope_config *rope)
+{
+    const double values[] = {rope->theta,      rope->factor,          rope->original_length,
+                             rope->max_length, rope->low_freq_factor, rope->high_freq_factor,
+                             rope->beta_fast,  rope->beta_slow,       rope->attention_factor,
+                             rope->mscale,     rope->mscale_all_dim};
+    pc__digest_u64(digest, (uint64_t)rope->scaling);
+    pc__digest_u64(digest, (uint64_t)rope->dims);
+    pc__digest_u64(digest, (uint64_t)rope->interleaved);
+    pc__digest_u64(digest, (uint64_t)rope->truncate);
+    for (size_t i = 0; i < sizeof values / sizeof *values; i++)
+        add_double(digest, values[i]);
+    for (int32_t i = 0; rope->short_factors && i < rope->dims / 2; i++)
+        add_double(digest, rope->short_factors[i]);
+    for (int32_t i = 0; rope->long_factors && i < rope->dims / 2; i++)
+        add_double(digest, rope->long_factors[i]);
+}
+
+static void add_encoder(pc__digest *digest, const pc__encoder_config *encoder)
+{
+    const int32_t whole[] = {encoder->types,
+                             (int32_t)encoder->pool,
+                             encoder->relative,
+                             encoder->farthest,
+                             encoder->buckets,
+                             encoder->relative_norm,
+                             encoder->shared,
+                             encoder->c2p,
+                             encoder->p2c,
+                             encoder->conv,
+                             (int32_t)encoder->conv_activation};
+    pc__digest_text(digest, "encoder");
+    pc__digest_i32(digest, whole, sizeof whole / sizeof *whole);
+}
+
+static void add_experts(pc__digest *digest, const pc__expert_config *experts)
+{
+    const int32_t whole[] = {experts->count,  experts->used,         experts->width,
+                             experts->shared, experts->shared_gated, experts->renormalise};
+    pc__digest_text(digest, "experts");
+    pc__digest_i32(digest, whole, sizeof whole / sizeof *whole);
+    add_double(digest, (double)experts->scale);
+    for (size_t i = 0; i < PC__MAX_LAYERS / 64; i++)
+        pc__digest_u64(digest, experts->layers[i]);
+}
+
+pc__id pc__model_fingerprint(const pc__arch *arch, pc__id weights)
+{
+    const int32_t whole[] = {arch->layers,
+                             arch->heads,
+                             arch->kv_heads,
+                             arch->head_dim,
+                             arch->v_dim,
+                             arch->hidden,
+                             arch->ffn,
+                             arch->vocab,
+                             (int32_t)arch->norm,
+                             (int32_t)arch->residual,
+                             (int32_t)arch->position_scheme,
+                             arch->position_offset,
+                             arch->alibi_before_scale,
+                             arch->alibi_mpt,
+                             arch->window,
+                             arch->window_from,
+                             (int32_t)arch->activation,
+                             arch->gated,
+                             arch->embedding_norm,
+                             arch->embedding_dim,
+                             arch->causal};
+    const float parts[] = {arch->norm_eps,      arch->alibi_max,       arch->attention_scale,
+                           arch->attention_cap, arch->embedding_scale, arch->residual_scale,
+                           arch->qkv_clip};
+    pc__digest digest;
+    pc__digest_start(&digest, "model/1");
+    pc__digest_bytes(&digest, weights.bytes, sizeof weights.bytes);
+    pc__digest_text(&digest, arch->name);
+    pc__digest_i32(&digest, whole, sizeof whole / sizeof *whole);
+    for (size_t i = 0; i < sizeof parts / sizeof *parts; i++)
+        add_double(&digest, (double)parts[i]);
+    if (arch->position_scheme == PC_POSITION_ROPE)
+        add_rope(&digest, &arch->rope);
+    if (arch->experts.count)
+        add_experts(&digest, &arch->experts);
+    if (!arch->causal)
+        add_encoder(&digest, &arch->encoder);
+    return pc__digest_end(&digest);
+}
+
+static void arch_info(pc_model_info *info, const pc__arch *arch)
+{
+    memcpy(info->architecture, arch->name, sizeof info->architecture);
+    info->architecture[sizeof info->architecture - 1] = 0;
+    info->layers = arch->layers;
+    info->heads = arch->heads;
+    info->kv_heads = arch->kv_heads;
+    info->head_dim = arch->head_dim;
+    info->hidden = arch->hidden;
+    info->vocab = arch->vocab;
+    info->context_length = arch->context_length;
+    info->position_scheme = arch->position_scheme;
+    info->relocatable = arch->position_scheme != PC_POSITION_LEARNED && arch->causal;
+    info->token_bos = arch->token_bos;
+    info->token_eos = arch->token_eos;
+    info->token_unk = arch->token_unk;
+    info->token_pad = arch->token_pad;
+}
+
+/* The tokenizer's own ids come before those of the config, which often repeats defaults. */
+static void token_info(pc_model_info *info, const pc__tokenizer *tokenizer)
+{
+    int32_t ids[4] = {pc__token_bos(tokenizer), pc__token_eos(tokenizer), pc__token_unk(tokenizer),
+                      pc__token_pad(tokenizer)};
+    int32_t *to[4] = {&info->token_bos, &info->token_eos, &info->token_unk, &info->token_pad};
+    for (int i = 0; i < 4; i++)
+        if (ids[i] >= 0)
+            *to[i] = ids[i];
+    if (!info->vocab)
+        info->vocab = (int32_t)pc__tokenizer_count(tokenizer);
+}
+
+static void native_info(pc_model_info *info, const pc__native *native)
+{
+    const pc__kv_shape *shape = &native->shape;
+    uint64_t heads = (uint64_t)shape->layers * (uint64_t)shape->kv_heads;
+    pc__kv_shape kept = *shape;
+    kept.dtype = native->kept;
+    info->compute = native->compute;
+    info->bidirectional = !native->arch.causal;
+    info->classes = (uint32_t)native->encoder.classes;
+    info->weight_bytes = pc__native_weight_bytes(native);
+    pc__native_costs(native, info);
+    info->kv_bytes_per_token = native->kept == PC_DTYPE_I8
+                                   ? (heads * pc__kv_page_bytes(&kept) + PC__PAGE - 1) / PC__PAGE
+                                   : heads * (uint64_t)(shape->k_dim + shape->v_dim)
+                                         * (native->kept == PC_DTYPE_F32 ? 4 : 2);
+}
+
+pc_status pc__model_finish(pc_model *model, const pc__arch *arch, const pc__id *fingerprint,
+                           const char *chat_template)
+{
+    const pc_allocator *mem = &model->context->mem;
+    pc_model_info *info = &model->info;
+    info->struct_size = sizeof *info;
+    info->token_bos = info->token_eos = info->token_unk = info->token_pad = -1;
+    memcpy(info->fingerprint, fingerprint->bytes, sizeof info->fingerprint);
+    if (arch)
+        arch_info(info, arch);
+    if (model->tokenizer) {
+        token_info(info, model->tokenizer);
+        model->tokenizer_id = pc__tokenizer_digest(model->tokenizer);
+    }
+    model->user = model;
+    model->can_compute = model->native != NULL;
+    model->ops.struct_size = sizeof model->ops;
+    model->ops.describe = pc__native_ops.describe;
+    if (model->native) {
+        native_info(info, model->native);
+        model->ops = pc__native_ops;
+    }
+    if (chat_template)
+        return pc__chat_find(&model->chat, mem, model->tokenizer, chat_template);
+    return pc__chat_detect(&model->chat, mem, model->tokenizer);
+}

@@ -1,0 +1,121 @@
+#include "model/load/sentence_config.h"
+
+#include <jansson.h>
+#include <string.h>
+
+#include "base/file.h"
+
+enum { LIMIT = 1 << 20 };
+
+/* PC_MISS: there is no such file. */
+static pc_status read_json(const pc_allocator *mem, const char *folder, const char *name,
+                           json_t **out)
+{
+    char *path = pc__path_join(mem, folder, name), *text = NULL;
+    json_error_t error;
+    size_t size;
+    pc_status status = path ? pc__file_read(mem, path, LIMIT, &text, &size) : PC_ERR_NOMEM;
+    *out = NULL;
+    if (status >= 0 && !(*out = json_loadb(text, size, JSON_REJECT_DUPLICATES, &error)))
+        status = pc__fail(PC_ERR_FORMAT, "%s: line %d, column %d: %s", path, error.line,
+                          error.column, error.text);
+    pc__free(mem, text);
+    pc__free(mem, path);
+    return status == PC_ERR_NOT_FOUND ? PC_MISS : status;
+}
+
+static const struct {
+    const char *flag, *name; /* older and newer spelling */
+    uint32_t pool;
+} ways[] = {{"pooling_mode_mean_tokens", "mean", PC_POOL_MEAN},
+            {"pooling_mode_cls_token", "cls", PC_POOL_FIRST},
+            {"pooling_mode_lasttoken", "lasttoken", PC_POOL_LAST},
+            {"pooling_mode_max_tokens", "max", PC_POOL_DEFAULT},
+            {"pooling_mode_mean_sqrt_len_tokens", "mean_sqrt_len_tokens", PC_POOL_DEFAULT},
+            {"pooling_mode_weightedmean_tokens", "weightedmean", PC_POOL_DEFAULT}};
+
+/* Exactly one way, and one that we have. */
+static pc_status read_pooling(pc__pooling *out, const pc_allocator *mem, const char *folder,
+                              const char *path)
+{
+    char *inside = pc__path_join(mem, folder, path);
+    const char *name;
+    json_t *config;
+    size_t count = 0;
+    pc_status status = inside ? read_json(mem, inside, "config.json", &config) : PC_ERR_NOMEM;
+    if (status == PC_OK) {
+        name = json_string_value(json_object_get(config, "pooling_mode"));
+        for (size_t i = 0; i < sizeof ways / sizeof *ways; i++) {
+            if (name ? strcmp(name, ways[i].name) != 0
+                     : !json_is_true(json_object_get(config, ways[i].flag)))
+                continue;
+            out->pool = ways[i].pool;
+            count++;
+        }
+        if (count != 1 || out->pool == PC_POOL_DEFAULT)
+            status = pc__fail(PC_ERR_UNSUPPORTED,
+                              "%s/config.json: of the ways of pooling mean, first (cls) and last "
+                              "token are known, one at a time",
+                              inside);
+        json_decref(config);
+    } else if (status == PC_MISS) {
+        status = pc__fail(PC_ERR_NOT_FOUND,
+                          "%s/config.json: modules.json names it, it is not there", inside);
+    }
+    pc__free(mem, inside);
+    return status;
+}
+
+static pc_status read_module(pc__pooling *out, const pc_allocator *mem, const char *folder,
+                             const json_t *module)
+{
+    const char *type = json_string_value(json_object_get(module, "type")),
+               *path = json_string_value(json_object_get(module, "path")), *kind;
+    if (!type || !path || strstr(path, "..") || *path == '/')
+        return pc__fail(PC_ERR_FORMAT, "%s/modules.json: a module without a type or a path",
+                        folder);
+    kind = strrchr(type, '.') ? strrchr(type, '.') + 1 : type;
+    if (!strcmp(kind, "Transformer") && !*path)
+        return PC_OK;
+    if (!strcmp(kind, "Pooling"))
+        return read_pooling(out, mem, folder, path);
+    if (strcmp(kind, "Normalize"))
+        return pc__fail(PC_ERR_UNSUPPORTED,
+                        "%s/modules.json: a module of type '%.80s' is not known", folder, type);
+    out->normalize = 1;
+    return PC_OK;
+}
+
+static pc_status read_limit(pc__pooling *out, const pc_allocator *mem, const char *folder)
+{
+    json_t *config, *most;
+    pc_status status = read_json(mem, folder, "sentence_bert_config.json", &config);
+    if (status != PC_OK)
+        return status < 0 ? status : PC_OK;
+    most = json_object_get(config, "max_seq_length");
+    if (json_is_integer(most) && json_integer_value(most) > 0
+        && json_integer_value(most) <= INT32_MAX)
+        out->max_tokens = (uint32_t)json_integer_value(most);
+    json_decref(config);
+    return PC_OK;
+}
+
+pc_status pc__sentence_config(pc__pooling *out, const pc_allocator *mem, const char *folder)
+{
+    json_t *modules = NULL, *module;
+    size_t i;
+    pc_status status = read_json(mem, folder, "modules.json", &modules);
+    *out = (pc__pooling){0};
+    if (status != PC_OK)
+        return status < 0 ? status : PC_OK;
+    if (!json_is_array(modules))
+        status = pc__fail(PC_ERR_FORMAT, "%s/modules.json: no list", folder);
+    json_array_foreach(modules, i, module) if (status >= 0)
+        status = read_module(out, mem, folder, module);
+    json_decref(modules);
+    if (status >= 0)
+        status = read_limit(out, mem, folder);
+    if (status < 0)
+        *out = (pc__pooling){0};
+    return status;
+}

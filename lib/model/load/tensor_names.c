@@ -1,0 +1,545 @@
+#include "model/load/tensor_names.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#include "model/load/quantised_rows.h"
+#include "model/load/tensor_name_tables.h"
+
+enum { MAX_NAME = 160 };
+
+/* Whether a model of this architecture has the part in a layer (-1 outside the layers). */
+static int has_part(const pc__arch *arch, pc__part part, int32_t layer)
+{
+    int experts = layer >= 0 && pc__has_experts(arch, layer);
+    switch (part) {
+    case PC__PART_POSITIONS:
+        return arch->position_scheme == PC_POSITION_LEARNED;
+    case PC__PART_PROJECT_IN:
+    case PC__PART_PROJECT_OUT:
+        return arch->embedding_dim > 0 && arch->embedding_dim != arch->hidden;
+    case PC__PART_EMBEDDING_NORM:
+        return arch->embedding_norm;
+    case PC__PART_FINAL_NORM:
+        return arch->final_norm;
+    case PC__PART_HEAD:
+        return !arch->tied;
+    case PC__PART_NORM2:
+        return arch->residual != PC__RESIDUAL_PARALLEL;
+    case PC__PART_GATE:
+        return arch->gated && pc__mlp_width(arch, layer);
+    case PC__PART_UP:
+    case PC__PART_DOWN:
+        return pc__mlp_width(arch, layer) != 0;
+    case PC__PART_EXPERT_GATE:
+        return experts && arch->gated;
+    case PC__PART_ROUTER:
+    case PC__PART_EXPERT_UP:
+    case PC__PART_EXPERT_DOWN:
+        return experts;
+    case PC__PART_SHARED_SCALE:
+        return experts && arch->experts.shared_gated;
+    case PC__PART_TYPES:
+        return arch->encoder.types > 0;
+    case PC__PART_RELATIVE:
+        return arch->encoder.relative > 0;
+    case PC__PART_RELATIVE_NORM:
+        return arch->encoder.relative_norm;
+    case PC__PART_POSITION_K:
+        return arch->encoder.relative && !arch->encoder.shared && arch->encoder.c2p;
+    case PC__PART_POSITION_Q:
+        return arch->encoder.relative && !arch->encoder.shared && arch->encoder.p2c;
+    case PC__PART_CONV:
+    case PC__PART_CONV_NORM:
+        return arch->encoder.conv > 0;
+    case PC__PART_POOL:
+    case PC__PART_CLASSIFIER:
+        return !arch->causal;
+    default:
+        return 1;
+    }
+}
+
+/* Where a tensor belongs; expert is read only where the name has a second number. */
+typedef struct place_name {
+    int32_t layer, expert;
+    int bias;
+    int old; /* 1: with the ending that norms have in old files */
+} place_name;
+
+static const char *const endings[2][2] = {{".weight", ".gamma"}, {".bias", ".beta"}};
+
+/* A model may or may not have them; a bias belongs to its matrix. */
+static int is_optional(pc__part part)
+{
+    return part == PC__PART_POOL || part == PC__PART_CLASSIFIER;
+}
+
+static int is_mark(char c)
+{
+    return c == '=' || c == '!';
+}
+
+static void spell_at(const pc__names *names, const pc__name_row *row, place_name at,
+                     char out[MAX_NAME])
+{
+    const char *prefix = row->name[0] == '=' ? "" : names->prefix,
+               *name = row->name + is_mark(row->name[0]), *number;
+    int32_t numbers[2] = {at.layer, at.expert};
+    size_t used = (size_t)snprintf(out, MAX_NAME, "%s", prefix);
+    for (int i = 0; i < 2 && (number = strstr(name, "%d")); i++, name = number + 2)
+        used += (size_t)snprintf(out + used, MAX_NAME - used, "%.*s%d", (int)(number - name), name,
+                                 numbers[i]);
+    snprintf(out + used, MAX_NAME - used, "%s%s", name,
+             row->name[0] == '!' ? "" : endings[at.bias][at.old]);
+}
+
+static void spell(const pc__names *names, const pc__name_row *row, int32_t layer, int bias,
+                  char out[MAX_NAME])
+{
+    spell_at(names, row, (place_name){layer, 0, bias, 0}, out);
+}
+
+static const pc__tensor *tensor_of(const pc__names *names, const pc__name_row *row, place_name at)
+{
+    char name[MAX_NAME];
+    spell_at(names, row, at, name);
+    return pc__weights_find(names->weights, name);
+}
+
+/* The row whose tensor is in the file, of the first expert where they are numbered; *tensor is NULL
+ * if none is (the last row tried is returned then, NULL without any). */
+static const pc__name_row *find(const pc__names *names, pc__part part, int32_t layer, int bias,
+                                const pc__tensor **tensor)
+{
+    const pc__name_row *last = NULL;
+    *tensor = NULL;
+    for (const pc__name_row *row = names->rows; row->name; row++) {
+        if (row->part != part || (row->name[0] == '!' && !bias))
+            continue;
+        last = row;
+        for (int old = 0; old < 2; old++)
+            if ((*tensor = tensor_of(names, row, (place_name){layer, 0, bias, old})))
+                return row;
+    }
+    /* some files keep a tied matrix under the head's name only */
+    if (part == PC__PART_EMBEDDING && names->arch->tied && !bias)
+        return find(names, PC__PART_HEAD, layer, bias, tensor);
+    return last;
+}
+
+static pc_status missing(const pc__names *names, pc__part part, int32_t layer)
+{
+    char name[MAX_NAME], list[2 * MAX_NAME] = "";
+    size_t used = 0;
+    for (const pc__name_row *row = names->rows; row->name; row++) {
+        if (row->part != part)
+            continue;
+        spell(names, row, layer, 0, name);
+        used += (size_t)snprintf(list + used, sizeof list - used, "%s'%s'", used ? " or " : "",
+                                 name);
+        used = used < sizeof list ? used : sizeof list - 1;
+    }
+    return pc__fail(PC_ERR_NOT_FOUND, "%s: no %s: there is no tensor %s",
+                    pc__weights_path(names->weights), pc__part_name(part),
+                    used ? list : "for it in this architecture");
+}
+
+/* Sets how the rows of a part lie among the `*total` rows of the file's matrix. */
+static void place(const pc__arch *arch, pc__part part, pc__layout layout, pc__matrix_source *source,
+                  size_t *total)
+{
+    size_t k = (size_t)arch->head_dim, v = arch->v_dim > 0 ? (size_t)arch->v_dim : k;
+    size_t heads = (size_t)arch->heads, groups = (size_t)arch->kv_heads, q = heads / groups * k;
+    source->first = 0;
+    source->run = source->rows ? source->rows : 1;
+    source->stride = 0;
+    *total = source->rows;
+    switch (layout) {
+    case PC__PLAIN:
+        break;
+    case PC__STACKED:
+        *total = heads * k + groups * (k + v);
+        source->first = part == PC__PART_Q   ? 0
+                        : part == PC__PART_K ? heads * k
+                                             : heads * k + groups * k;
+        break;
+    case PC__GROUPED:
+        source->stride = q + k + v;
+        *total = groups * source->stride;
+        source->first = part == PC__PART_Q ? 0 : part == PC__PART_K ? q : q + k;
+        source->run = part == PC__PART_Q ? q : part == PC__PART_K ? k : v;
+        break;
+    case PC__HALVES:
+        *total = 2 * source->rows;
+        source->first = part == PC__PART_GATE ? 0 : source->rows;
+        break;
+    case PC__NUMBERED:
+        *total = source->run = source->rows / (size_t)arch->experts.count;
+        break;
+    }
+}
+
+static void shape_text(const pc__tensor *tensor, char *out, size_t size)
+{
+    size_t used = (size_t)snprintf(out, size, "[");
+    for (uint32_t i = 0; i < tensor->rank; i++)
+        used += (size_t)snprintf(out + used, size - used, "%s%llu", i ? ", " : "",
+                                 (unsigned long long)tensor->shape[i]);
+    snprintf(out + used, size - used, "]");
+}
+
+/* Numbers, and not whole ones; one block a value where single values are picked. */
+static pc_status check_type(const pc__names *names, const pc__tensor *tensor, int single)
+{
+    int whole = tensor->type >= PC__T_I8 && tensor->type <= PC__T_U8;
+    if (whole || (single && pc__ttype_block(tensor->type) != 1))
+        return pc__fail(
+            PC_ERR_UNSUPPORTED, "%s: tensor '%s' has the type %s, which cannot be used there",
+            pc__weights_path(names->weights), tensor->name, pc__ttype_name(tensor->type));
+    return PC_OK;
+}
+
+/* Whether a tensor is a matrix [rows][cols]: also in the form [experts][rows / experts][cols], or,
+ * with one row, [cols]. */
+static int is_matrix(const pc__names *names, pc__part part, const pc__tensor *tensor, size_t rows,
+                     size_t cols)
+{
+    uint64_t experts = (uint64_t)names->arch->experts.count;
+    if (tensor->rank == 3 && part >= PC__PART_EXPERT_GATE && part <= PC__PART_EXPERT_DOWN)
+        return tensor->shape[0] == experts && tensor->shape[1] == rows / experts
+               && tensor->shape[2] == cols;
+    if (tensor->rank == 1 && part == PC__PART_SHARED_SCALE)
+        return rows == 1 && tensor->shape[0] == cols;
+    if (tensor->rank == 3 && part == PC__PART_CONV)
+        return tensor->shape[0] == rows && tensor->shape[1] * tensor->shape[2] == cols;
+    return tensor->rank == 2 && tensor->shape[0] == rows && tensor->shape[1] == cols;
+}
+
+static pc_status check_matrix(const pc__names *names, pc__part part, const pc__tensor *tensor,
+                              size_t rows, size_t cols, int single)
+{
+    char found[96];
+    if (is_matrix(names, part, tensor, rows, cols))
+        return check_type(names, tensor, single);
+    shape_text(tensor, found, sizeof found);
+    return pc__fail(PC_ERR_FORMAT, "%s: tensor '%s': shape %s, where [%zu, %zu] was expected",
+                    pc__weights_path(names->weights), tensor->name, found, rows, cols);
+}
+
+/* The tensors of all experts but the first, which is checked as any other. */
+static pc_status check_numbered(const pc__names *names, pc__matrix_source *source, size_t rows)
+{
+    pc_status status = PC_OK;
+    for (int32_t e = 1; e < names->arch->experts.count && status >= 0; e++) {
+        place_name at = {source->layer, e, 0, 0};
+        const pc__tensor *tensor = tensor_of(names, source->row, at);
+        char name[MAX_NAME];
+        if (tensor) {
+            source->mixed |= tensor->type != source->tensor->type;
+            status = check_matrix(names, source->row->part, tensor, rows, source->cols, 0);
+            continue;
+        }
+        spell_at(names, source->row, at, name);
+        status = pc__fail(PC_ERR_NOT_FOUND, "%s: no %s: there is no tensor '%s'",
+                          pc__weights_path(names->weights), pc__part_name(source->row->part), name);
+    }
+    return status;
+}
+
+pc_status pc__names_matrix(const pc__names *names, pc__part part, int32_t layer, size_t rows,
+                           size_t cols, pc__matrix_source *out)
+{
+    const pc__tensor *tensor;
+    const pc__name_row *row = find(names, part, layer, 0, &tensor);
+    size_t total;
+    pc_status status;
+    *out = (pc__matrix_source){.tensor = tensor, .rows = rows, .cols = cols, .layer = layer};
+    if (!tensor)
+        return missing(names, part, layer);
+    place(names->arch, part, row->layout, out, &total);
+    out->transposed = row->transposed;
+    out->file_cols = row->transposed ? total : cols;
+    status = check_matrix(names, part, tensor, row->transposed ? cols : total, out->file_cols,
+                          out->transposed);
+    if (status >= 0 && rows
+        && (rows - 1) / out->run * out->stride + out->first + (rows - 1) % out->run >= total)
+        return pc__fail(PC_ERR_FORMAT, "%s: tensor '%s' is no %s of %zu rows",
+                        pc__weights_path(names->weights), tensor->name, pc__part_name(part), rows);
+    if (status < 0 || row->layout != PC__NUMBERED)
+        return status;
+    out->names = names;
+    out->row = row;
+    return check_numbered(names, out, total);
+}
+
+/* The tensor that row r of the part lies in. */
+static const pc__tensor *tensor_at(const pc__matrix_source *source, size_t r)
+{
+    if (!source->names)
+        return source->tensor;
+    return tensor_of(source->names, source->row,
+                     (place_name){source->layer, (int32_t)(r / source->run), 0, 0});
+}
+
+/* How many of `count` rows from `r` on lie behind each other in the file, from *at on. */
+static size_t together(const pc__matrix_source *source, size_t r, size_t count, size_t *at)
+{
+    size_t inside = r % source->run, n = source->run - inside;
+    *at = source->first + r / source->run * source->stride + inside;
+    return n < count ? n : count;
+}
+
+/* `count` columns of the file's matrix, from `at` on, as rows. */
+static void columns(const pc__matrix_source *source, size_t at, size_t count, float *out)
+{
+    enum { WIDE = 64 };
+    float some[WIDE];
+    for (size_t c = 0; c < count; c += WIDE) {
+        size_t n = count - c < WIDE ? count - c : WIDE;
+        for (size_t i = 0; i < source->cols; i++) {
+            pc__tensor_floats(source->tensor, (uint64_t)i * source->file_cols + at + c, n, some);
+            for (size_t j = 0; j < n; j++)
+                out[(c + j) * source->cols + i] = some[j];
+        }
+    }
+}
+
+void pc__source_rows(void *user, size_t first, size_t count, float *out)
+{
+    const pc__matrix_source *source = user;
+    for (size_t done = 0, n, at; done < count; done += n, out += n * source->cols) {
+        n = together(source, first + done, count - done, &at);
+        if (source->transposed)
+            columns(source, at, n, out);
+        else
+            pc__tensor_floats(tensor_at(source, first + done), (uint64_t)at * source->cols,
+                              (uint64_t)n * source->cols, out);
+    }
+}
+
+static void source_grid(void *user, size_t first, size_t count, uint8_t *q, float *scale,
+                        float *minimum)
+{
+    const pc__matrix_source *source = user;
+    size_t groups = source->cols / pc__ttype_grid(source->tensor->type).group;
+    for (size_t done = 0, n, at; done < count; done += n) {
+        n = together(source, first + done, count - done, &at);
+        pc__tensor_grid(tensor_at(source, first + done), (uint64_t)at * source->cols,
+                        (uint64_t)n * source->cols, q + done * source->cols, scale + done * groups,
+                        minimum + done * groups);
+    }
+}
+
+pc_status pc__names_vector(const pc__names *names, pc__part part, int32_t layer, int bias,
+                           size_t count, float *out)
+{
+    const pc__tensor *tensor;
+    const pc__name_row *row = find(names, part, layer, bias, &tensor);
+    pc__matrix_source source = {.tensor = tensor, .rows = count, .cols = 1};
+    size_t total;
+    char found[96];
+    pc_status status;
+    if (!tensor)
+        return 0;
+    place(names->arch, part, row->layout, &source, &total);
+    if (tensor->rank != 1 || tensor->shape[0] != total) {
+        shape_text(tensor, found, sizeof found);
+        return pc__fail(PC_ERR_FORMAT, "%s: tensor '%s': shape %s, where [%zu] was expected",
+                        pc__weights_path(names->weights), tensor->name, found, total);
+    }
+    if ((status = check_type(names, tensor, 1)) < 0)
+        return status;
+    pc__source_rows(&source, 0, count, out);
+    return 1;
+}
+
+size_t pc__names_table_rows(const pc__names *names, pc__part part)
+{
+    const pc__tensor *tensor;
+    find(names, part, -1, 0, &tensor);
+    return tensor && tensor->rank ? (size_t)tensor->shape[0] : 0;
+}
+
+/* Whether `name` is that of a row, with any layer and expert; sets them (-1: none) and bias. */
+static int matches(const pc__names *names, const pc__name_row *row, const char *name,
+                   place_name *at)
+{
+    int32_t *number = &at->layer;
+    const char *prefix = row->name[0] == '=' ? "" : names->prefix,
+               *want = row->name + is_mark(row->name[0]);
+    at->layer = at->expert = -1;
+    if (strncmp(name, prefix, strlen(prefix)))
+        return 0;
+    name += strlen(prefix);
+    for (; *want; want++) {
+        if (want[0] == '%' && want[1] == 'd') {
+            size_t digits = strspn(name, "0123456789");
+            if (!digits || digits > 6)
+                return 0;
+            for (*number = 0; digits; digits--)
+                *number = *number * 10 + (*name++ - '0');
+            number = &at->expert;
+            want++;
+        } else if (*name++ != *want) {
+            return 0;
+        }
+    }
+    at->bias = row->name[0] == '!' || !strcmp(name, endings[1][0]) || !strcmp(name, endings[1][1]);
+    if (row->name[0] == '!')
+        return !*name;
+    return at->bias || !strcmp(name, endings[0][0]) || !strcmp(name, endings[0][1]);
+}
+
+/* Whether the tensor is what a part is read from. */
+static int is_used(const pc__names *names, const pc__tensor *tensor)
+{
+    const pc__tensor *found;
+    place_name at;
+    for (const pc__name_row *row = names->rows; row->name; row++) {
+        if (!matches(names, row, tensor->name, &at))
+            continue;
+        if (row->part == PC__PART_HEAD && names->arch->tied && !at.bias)
+            return 1; /* a copy of the embedding */
+        if (at.layer >= names->arch->layers || at.expert >= names->arch->experts.count
+            || !has_part(names->arch, row->part, at.layer)
+            || (at.bias && row->part >= PC__PART_ROUTER && row->part <= PC__PART_SHARED_SCALE))
+            continue;
+        const pc__name_row *in_use = find(names, row->part, at.layer, at.bias, &found);
+        if (found && (found == tensor || (in_use == row && row->layout == PC__NUMBERED)))
+            return 1;
+        if (found && is_optional(row->part))
+            return 1; /* of two poolers that of the first row counts */
+    }
+    return 0;
+}
+
+static int ends_with(const char *name, const char *end)
+{
+    size_t n = strlen(name), m = strlen(end);
+    return n >= m && !strcmp(name + n - m, end);
+}
+
+static int is_ignored(const char *name, const char *rule)
+{
+    return *rule == '^' ? !strncmp(name, rule + 1, strlen(rule + 1)) : ends_with(name, rule);
+}
+
+static pc_status check_unused(const pc__names *names, const pc__name_family *family)
+{
+    for (size_t i = 0; i < pc__weights_count(names->weights); i++) {
+        const pc__tensor *tensor = pc__weights_at(names->weights, i);
+        int ignored = 0;
+        for (size_t e = 0; e < 4 && family->ignored[e]; e++)
+            ignored |= is_ignored(tensor->name, family->ignored[e]);
+        if (!ignored && !is_used(names, tensor))
+            return pc__fail(PC_ERR_UNSUPPORTED,
+                            "%s: tensor '%s' is no part of a %s model as configured",
+                            pc__weights_path(names->weights), tensor->name, names->arch->name);
+    }
+    return PC_OK;
+}
+
+static pc_status check_bias(const pc__names *names, pc__part part, int32_t layer)
+{
+    const pc__tensor *tensor;
+    const pc__name_row *row = find(names, part, layer, 1, &tensor);
+    int wanted = (names->arch->bias_parts >> part & 1) != 0;
+    char name[MAX_NAME];
+    if (!row || wanted == (tensor != NULL))
+        return PC_OK;
+    if (wanted && is_optional(part)) {
+        find(names, part, layer, 0, &tensor);
+        if (!tensor)
+            return PC_OK;
+    }
+    spell(names, row, layer, 1, name);
+    if (wanted)
+        return pc__fail(PC_ERR_FORMAT, "%s: there is no tensor '%s', which the configuration wants",
+                        pc__weights_path(names->weights), name);
+    return pc__fail(PC_ERR_UNSUPPORTED, "%s: tensor '%s', where the configuration has no bias",
+                    pc__weights_path(names->weights), tensor->name);
+}
+
+static pc_status check_biases(const pc__names *names)
+{
+    pc_status status = PC_OK;
+    for (int p = 0; p < PC__PARTS && status >= 0; p++) {
+        pc__part part = (pc__part)p;
+        int32_t layers = PC__PART_IN_LAYER(p) ? names->arch->layers : 1;
+        for (int32_t layer = 0; layer < layers && status >= 0; layer++)
+            if (has_part(names->arch, part, layer))
+                status = check_bias(names, part, layer);
+    }
+    return status;
+}
+
+/* With the right prefix the first layer, or the embedding, is found. */
+static int fits(const pc__names *names)
+{
+    static const pc__part tries[] = {PC__PART_EMBEDDING, PC__PART_FINAL_NORM, PC__PART_NORM1};
+    const pc__tensor *tensor;
+    for (size_t i = 0; i < sizeof tries / sizeof *tries; i++) {
+        const pc__name_row *row = find(names, tries[i], 0, 0, &tensor);
+        if (tensor && row->name[0] != '=')
+            return 1;
+    }
+    return 0;
+}
+
+pc_status pc__names_open(pc__names *out, const pc__weights *weights, const pc__arch *arch,
+                         pc__form form)
+{
+    const pc__name_family *family = pc__name_family_of(arch->name, form);
+    pc_status status;
+    *out = (pc__names){.weights = weights, .arch = arch};
+    if (!family)
+        return pc__fail(
+            PC_ERR_UNSUPPORTED,
+            "%s: the tensor names of architecture '%s' are not known in this kind of file",
+            pc__weights_path(weights), arch->name);
+    out->rows = family->rows;
+    for (size_t i = 0; i < 4 && family->prefixes[i]; i++) {
+        out->prefix = family->prefixes[i];
+        if (fits(out))
+            break;
+    }
+    if (!fits(out)) {
+        out->prefix = family->prefixes[0];
+        return missing(out, PC__PART_EMBEDDING, -1);
+    }
+    if (!arch->bias_by_file && (status = check_biases(out)) < 0)
+        return status;
+    return check_unused(out, family);
+}
+
+static pc_status provide_matrix(void *user, pc__part part, int32_t layer, size_t rows, size_t cols,
+                                pc__weight_source *out)
+{
+    pc__names *names = user;
+    pc__matrix_source *source = &names->ring[names->next++ % 8];
+    pc_status status = pc__names_matrix(names, part, layer, rows, cols, source);
+    *out = (pc__weight_source){.user = source, .rows = pc__source_rows};
+    if (status >= 0 && !source->transposed && !source->mixed
+        && source->cols % pc__ttype_block(source->tensor->type) == 0) {
+        out->grid = pc__ttype_grid(source->tensor->type);
+        out->grid_rows = source_grid;
+    }
+    return status;
+}
+
+static pc_status provide_vector(void *user, pc__part part, int32_t layer, int bias, size_t count,
+                                float *out)
+{
+    return pc__names_vector(user, part, layer, bias, count, out);
+}
+
+static size_t provide_table_rows(void *user, pc__part part)
+{
+    return pc__names_table_rows(user, part);
+}
+
+void pc__names_provider(pc__names *names, pc__provider *out)
+{
+    *out = (pc__provider){names, provide_matrix, provide_vector, provide_table_rows};
+}

@@ -1,0 +1,28 @@
+/* GGUF keeps the rows of a Llama's Q and K woven, (2i, 2i+1) where the original model pairs (i, i +
+ * head_dim/2). This provider gives them back in the original order, so that the same model has the
+ * same K in a GGUF file and in a Hugging Face folder, and one kind of rotation serves both. */
+#ifndef PC_MODEL_UNPERMUTE_H
+#define PC_MODEL_UNPERMUTE_H
+
+#include "model/load/weight_binding.h"
+
+typedef struct pc__woven_rows {
+    pc__weight_source from;
+    size_t head_dim, cols;
+} pc__woven_rows;
+
+typedef struct pc__unweave {
+    pc__provider inner;
+    size_t head_dim;
+    const pc_allocator *mem;
+    pc__woven_rows ring[8];
+    size_t next;
+} pc__unweave;
+
+/* Whether it applies: pairs are interleaved over whole heads. */
+int pc__is_woven(const pc__arch *arch);
+/* `unweave` lives as long as *out; the arch that is bound must have rope.interleaved 0. */
+void pc__unweave_provider(pc__unweave *unweave, const pc_allocator *mem, const pc__provider *inner,
+                          const pc__arch *arch, pc__provider *out);
+
+#endif

@@ -1,0 +1,482 @@
+#include "model/load/weight_binding.h"
+
+#include <string.h>
+
+#include "attn/bf16.h"
+#include "base/threads.h"
+#include "model/load/positions.h"
+#include "model/forward/disentangled_attention.h"
+
+typedef struct binder {
+    pc__native *native;
+    const pc_allocator *mem;
+    const pc__provider *provider;
+    const pc__bind_options *options;
+    int32_t layer; /* -1: outside the layers */
+} binder;
+
+static pc__grid grid_of(const binder *b, const pc__weight_source *from, size_t cols)
+{
+    return b->options->grids && from->grid.bits && cols % from->grid.group == 0 ? from->grid
+                                                                                : (pc__grid){0};
+}
+
+/* Quantised matrices on their grid where that is wanted, else in the model's number format. */
+static pc_status new_linear(const binder *b, const pc__weight_source *from, size_t rows,
+                            size_t cols, const float *bias, pc__linear **out)
+{
+    const pc__native *native = b->native;
+    pc__weight_source source = *from;
+    source.grid = grid_of(b, from, cols);
+    return native->backend->linear_new(
+        out, native->context, rows, cols,
+        source.grid.bits && b->options->grids == 8 ? PC_DTYPE_I8 : native->compute, &source, bias);
+}
+
+static pc_status bind_linear(const binder *b, pc__part part, size_t rows, size_t cols,
+                             pc__linear **out)
+{
+    pc__weight_source source;
+    float *bias = NULL;
+    pc_status status, biased;
+    PC__TRY(b->provider->matrix(b->provider->user, part, b->layer, rows, cols, &source), done);
+    bias = pc__calloc(b->mem, rows,
+                      sizeof *bias); /* the file has so many rows, it does not only say so */
+    PC__TRY(bias ? PC_OK : PC_ERR_NOMEM, done);
+    PC__TRY(biased = b->provider->vector(b->provider->user, part, b->layer, 1, rows, bias), done);
+    status = new_linear(b, &source, rows, cols, biased ? bias : NULL, out);
+done:
+    pc__free(b->mem, bias);
+    return status;
+}
+
+static pc_status bind_norm(const binder *b, pc__part part, pc__native_norm *norm)
+{
+    size_t dim = (size_t)b->native->arch.hidden;
+    float *bias;
+    pc_status found;
+    norm->gain = pc__calloc(b->mem, dim, sizeof *norm->gain);
+    bias = norm->bias = pc__calloc(b->mem, dim, sizeof *norm->bias);
+    if (!norm->gain || !norm->bias)
+        return PC_ERR_NOMEM;
+    found = b->provider->vector(b->provider->user, part, b->layer, 0, dim, norm->gain);
+    if (!found)
+        return pc__fail(PC_ERR_FORMAT, "the weights lack the %s of layer %d", pc__part_name(part),
+                        b->layer);
+    if (found < 0)
+        return found;
+    found = b->provider->vector(b->provider->user, part, b->layer, 1, dim, norm->bias);
+    if (!found) {
+        pc__free(b->mem, bias);
+        norm->bias = NULL;
+    }
+    return found < 0 ? found : PC_OK;
+}
+
+/* Filling a table in parallel, a chunk of rows each. */
+enum { CHUNK = 256 };
+typedef struct filling {
+    pc__table *table;
+    pc__weight_source from;
+    float *scratch; /* [chunks][dim], only where rows are rounded */
+} filling;
+
+static void fill_chunk(void *arg, size_t chunk)
+{
+    const filling *f = arg;
+    size_t dim = f->table->dim, first = chunk * CHUNK, end = first + CHUNK;
+    end = end < f->table->rows ? end : f->table->rows;
+    if (f->table->dtype == PC_DTYPE_F32) {
+        f->from.rows(f->from.user, first, end - first, (float *)f->table->data + first * dim);
+        return;
+    }
+    for (size_t row = first; row < end; row++) {
+        float *from = f->scratch + chunk * dim;
+        uint16_t *to = (uint16_t *)f->table->data + row * dim;
+        f->from.rows(f->from.user, row, 1, from);
+        for (size_t i = 0; i < dim; i++)
+            to[i] = pc__bf16_from(from[i]);
+    }
+}
+
+static pc_status bind_table(const binder *b, pc__part part, size_t dim, uint32_t dtype,
+                            pc__table *table)
+{
+    filling f = {.table = table};
+    size_t chunks;
+    pc_status status;
+    table->rows = b->provider->table_rows(b->provider->user, part);
+    table->dim = dim;
+    table->dtype = dtype;
+    chunks = (table->rows + CHUNK - 1) / CHUNK;
+    PC__TRY(b->provider->matrix(b->provider->user, part, -1, table->rows, dim, &f.from), done);
+    table->data = pc__calloc(b->mem, table->rows, dim * (dtype == PC_DTYPE_BF16 ? 2 : 4));
+    f.scratch = pc__calloc(b->mem, dtype == PC_DTYPE_BF16 ? chunks : 1, dim * sizeof *f.scratch);
+    if (table->data && f.scratch)
+        pc__parallel(b->native->context, chunks, fill_chunk, &f);
+    else
+        status = PC_ERR_NOMEM;
+done:
+    pc__free(b->mem, f.scratch);
+    return status;
+}
+
+static pc_status bind_attention(const binder *b, pc__native_layer *to)
+{
+    const pc__arch *arch = &b->native->arch;
+    const pc__kv_shape *shape = &b->native->shape;
+    size_t hidden = (size_t)arch->hidden, heads = (size_t)arch->heads,
+           kv_heads = (size_t)shape->kv_heads;
+    pc_status status;
+    PC__TRY(bind_linear(b, PC__PART_Q, heads * (size_t)shape->k_dim, hidden, &to->q), done);
+    PC__TRY(bind_linear(b, PC__PART_K, kv_heads * (size_t)shape->k_dim, hidden, &to->k), done);
+    PC__TRY(bind_linear(b, PC__PART_V, kv_heads * (size_t)shape->v_dim, hidden, &to->v), done);
+    status = bind_linear(b, PC__PART_O, hidden, heads * (size_t)shape->v_dim, &to->o);
+done:
+    return status;
+}
+
+static pc_status bind_mlp(const binder *b, pc__native_mlp *mlp)
+{
+    const pc__arch *arch = &b->native->arch;
+    size_t hidden = (size_t)arch->hidden;
+    pc_status status = PC_OK;
+    mlp->width = (size_t)pc__mlp_width(arch, b->layer);
+    if (!mlp->width)
+        return PC_OK;
+    if (arch->gated)
+        PC__TRY(bind_linear(b, PC__PART_GATE, mlp->width, hidden, &mlp->gate), done);
+    PC__TRY(bind_linear(b, PC__PART_UP, mlp->width, hidden, &mlp->up), done);
+    status = bind_linear(b, PC__PART_DOWN, hidden, mlp->width, &mlp->down);
+done:
+    return status;
+}
+
+/* In fp32, whatever the rest is in: a rounded router would choose other experts. */
+static pc_status bind_exactly(const binder *b, pc__part part, size_t rows, pc__linear **out)
+{
+    const pc__native *native = b->native;
+    size_t hidden = (size_t)native->arch.hidden;
+    pc__weight_source source;
+    pc_status status = b->provider->matrix(b->provider->user, part, b->layer, rows, hidden,
+                                           &source);
+    if (status < 0)
+        return status;
+    source.grid = (pc__grid){0};
+    return native->backend->linear_new(out, native->context, rows, hidden, PC_DTYPE_F32, &source,
+                                       NULL);
+}
+
+/* Some of the rows of a matrix. */
+typedef struct slice {
+    pc__weight_source from;
+    size_t first;
+} slice;
+
+static void slice_rows(void *user, size_t first, size_t count, float *out)
+{
+    const slice *s = user;
+    s->from.rows(s->from.user, s->first + first, count, out);
+}
+
+static void slice_grid(void *user, size_t first, size_t count, uint8_t *q, float *scale,
+                       float *minimum)
+{
+    const slice *s = user;
+    s->from.grid_rows(s->from.user, s->first + first, count, q, scale, minimum);
+}
+
+/* Matrix number `e` of those that the part consists of, [rows][cols] each. */
+static pc_status bind_expert(const binder *b, const pc__weight_source *all, int32_t e, size_t rows,
+                             size_t cols, pc__linear **out)
+{
+    slice s = {*all, (size_t)e * rows};
+    pc__weight_source source = {&s, slice_rows, all->grid, slice_grid};
+    pc_status status = new_linear(b, &source, rows, cols, NULL, out);
+    return status < 0 ? pc__fail_in(status, "expert %d of layer %d", e, b->layer) : status;
+}
+
+static pc_status join_experts(const binder *b, pc__native_layer *layer, size_t count)
+{
+    pc__linear **all = pc__calloc(b->mem, 3 * count, sizeof(*all));
+    pc_status status = PC_ERR_NOMEM;
+    for (size_t e = 0; all && e < count; e++) {
+        all[3 * e] = layer->experts[e].up;
+        all[3 * e + 1] = layer->experts[e].gate;
+        all[3 * e + 2] = layer->experts[e].down;
+    }
+    if (all)
+        status = b->native->backend->linear_join(b->native->context, all, 3 * count,
+                                                 &layer->expert_block);
+    pc__free(b->mem, all);
+    return status;
+}
+
+static pc_status bind_experts(const binder *b, pc__native_layer *to)
+{
+    const pc__expert_config *config = &b->native->arch.experts;
+    size_t count = (size_t)config->count, width = (size_t)config->width,
+           hidden = (size_t)b->native->arch.hidden;
+    const pc__provider *p = b->provider;
+    pc__weight_source gate, up, down;
+    pc_status status;
+    PC__TRY(bind_exactly(b, PC__PART_ROUTER, count, &to->router), done);
+    if (config->shared_gated)
+        PC__TRY(bind_exactly(b, PC__PART_SHARED_SCALE, 1, &to->shared_scale), done);
+    PC__TRY(p->matrix(p->user, PC__PART_EXPERT_UP, b->layer, count * width, hidden, &up), done);
+    PC__TRY(p->matrix(p->user, PC__PART_EXPERT_DOWN, b->layer, count * hidden, width, &down), done);
+    if (b->native->arch.gated)
+        PC__TRY(p->matrix(p->user, PC__PART_EXPERT_GATE, b->layer, count * width, hidden, &gate),
+                done);
+    to->experts = pc__calloc(b->mem, count, sizeof *to->experts);
+    if (!to->experts)
+        return PC_ERR_NOMEM;
+    for (int32_t e = 0; e < config->count; e++) {
+        pc__native_mlp *mlp = &to->experts[e];
+        mlp->width = width;
+        if (b->native->arch.gated)
+            PC__TRY(bind_expert(b, &gate, e, width, hidden, &mlp->gate), done);
+        PC__TRY(bind_expert(b, &up, e, width, hidden, &mlp->up), done);
+        PC__TRY(bind_expert(b, &down, e, hidden, width, &mlp->down), done);
+    }
+    status = join_experts(b, to, count);
+done:
+    return status;
+}
+
+static pc_status bind_layer(const binder *b, pc__native_layer *to)
+{
+    const pc__arch *arch = &b->native->arch;
+    pc_status status;
+    PC__TRY(bind_norm(b, PC__PART_NORM1, &to->norm1), done);
+    if (arch->residual != PC__RESIDUAL_PARALLEL)
+        PC__TRY(bind_norm(b, PC__PART_NORM2, &to->norm2), done);
+    PC__TRY(bind_attention(b, to), done);
+    PC__TRY(bind_mlp(b, &to->mlp), done);
+    if (pc__has_experts(arch, b->layer))
+        status = bind_experts(b, to);
+done:
+    return status;
+}
+
+static pc_status bind_layers(binder *b)
+{
+    pc__native *native = b->native;
+    int32_t layers = native->arch.layers;
+    pc_status status = PC_OK;
+    native->layers = pc__calloc(b->mem, (size_t)layers, sizeof *native->layers);
+    if (!native->layers)
+        return PC_ERR_NOMEM;
+    for (b->layer = 0; b->layer < layers && status >= 0; b->layer++) {
+        pc__host_begin();
+        if (b->options->progress
+            && b->options->progress(b->options->progress_user, "loading weights",
+                                    (uint64_t)b->layer, (uint64_t)layers))
+            return pc__host_cancelled("cancelled while loading layer %d of %d", b->layer, layers);
+        status = bind_layer(b, &native->layers[b->layer]);
+    }
+    b->layer = -1;
+    if (status >= 0 && b->options->progress)
+        b->options->progress(b->options->progress_user, "loading weights", (uint64_t)layers,
+                             (uint64_t)layers);
+    return status;
+}
+
+/* Rows [2 * relative][hidden] of the embedding of distances, as the layers read them. */
+static pc_status distance_rows(const binder *b, pc__table *table)
+{
+    const pc__native *native = b->native;
+    pc__native_norm norm = {0};
+    size_t hidden = (size_t)native->arch.hidden;
+    pc_status status;
+    PC__TRY(bind_table(b, PC__PART_RELATIVE, hidden, PC_DTYPE_F32, table), done);
+    if (table->rows != 2 * (size_t)native->arch.encoder.relative)
+        return pc__fail(PC_ERR_FORMAT, "the %s has %zu rows, where %zu were expected",
+                        pc__part_name(PC__PART_RELATIVE), table->rows,
+                        2 * (size_t)native->arch.encoder.relative);
+    if (native->arch.encoder.relative_norm) {
+        status = bind_norm(b, PC__PART_RELATIVE_NORM, &norm);
+        if (status >= 0)
+            native->backend->layer_norm(native->context, table->data, table->rows, hidden,
+                                        norm.gain, norm.bias, native->arch.norm_eps, table->data);
+        pc__free(b->mem, norm.gain);
+        pc__free(b->mem, norm.bias);
+    }
+done:
+    return status;
+}
+
+/* What a layer makes of them: by its own matrix, or as it makes keys or queries of tokens. */
+static pc_status project_distances(const binder *b, const pc__table *table, pc__part part,
+                                   const pc__linear *shared, float *out)
+{
+    const pc__native *native = b->native;
+    pc__linear *own = NULL;
+    pc_status status = PC_OK;
+    if (!native->arch.encoder.shared)
+        status = bind_linear(b, part, (size_t)native->arch.heads * (size_t)native->arch.head_dim,
+                             table->dim, &own);
+    if (status >= 0)
+        status = native->backend->linear_run(own ? own : shared, table->data, table->rows, out);
+    if (own)
+        native->backend->linear_free(own);
+    return status;
+}
+
+static pc_status bind_distances(binder *b)
+{
+    pc__native *native = b->native;
+    const pc__encoder_config *config = &native->arch.encoder;
+    size_t width = (size_t)native->arch.heads * (size_t)native->arch.head_dim;
+    pc__table table = {0};
+    float *keys = NULL, *queries = NULL;
+    pc_status status;
+    PC__TRY(distance_rows(b, &table), done);
+    keys = pc__calloc(b->mem, table.rows, width * sizeof *keys);
+    queries = pc__calloc(b->mem, table.rows, width * sizeof *queries);
+    status = keys && queries ? pc__relative_new(&native->encoder.relative, native) : PC_ERR_NOMEM;
+    for (b->layer = 0; b->layer < native->arch.layers && status >= 0; b->layer++) {
+        const pc__native_layer *layer = &native->layers[b->layer];
+        if (config->c2p)
+            PC__TRY(project_distances(b, &table, PC__PART_POSITION_K, layer->k, keys), done);
+        if (config->p2c)
+            PC__TRY(project_distances(b, &table, PC__PART_POSITION_Q, layer->q, queries), done);
+        status = pc__relative_set(native->encoder.relative, native, b->layer,
+                                  config->c2p ? keys : NULL, config->p2c ? queries : NULL);
+    }
+done:
+    b->layer = -1;
+    pc__free(b->mem, keys);
+    pc__free(b->mem, queries);
+    pc__free(b->mem, table.data);
+    return status;
+}
+
+/* Heads are there if the file has them. */
+static pc_status bind_heads(const binder *b)
+{
+    pc__native_encoder *encoder = &b->native->encoder;
+    size_t hidden = (size_t)b->native->arch.hidden;
+    pc_status status = PC_OK;
+    if (b->provider->table_rows(b->provider->user, PC__PART_POOL))
+        PC__TRY(bind_linear(b, PC__PART_POOL, hidden, hidden, &encoder->pool), done);
+    encoder->classes = b->provider->table_rows(b->provider->user, PC__PART_CLASSIFIER);
+    if (encoder->classes && !encoder->pool)
+        return pc__fail(PC_ERR_UNSUPPORTED,
+                        "a classifier without a pooler is one of single tokens");
+    if (encoder->classes)
+        status = bind_linear(b, PC__PART_CLASSIFIER, encoder->classes, hidden,
+                             &encoder->classifier);
+done:
+    return status;
+}
+
+static pc_status bind_encoder(binder *b)
+{
+    pc__native *native = b->native;
+    pc__native_encoder *encoder = &native->encoder;
+    const pc__encoder_config *config = &native->arch.encoder;
+    size_t hidden = (size_t)native->arch.hidden;
+    pc_status status = PC_OK;
+    if (config->types)
+        PC__TRY(bind_table(b, PC__PART_TYPES, hidden, PC_DTYPE_F32, &encoder->types), done);
+    if (config->relative)
+        PC__TRY(bind_distances(b), done);
+    if (config->conv) {
+        PC__TRY(
+            bind_linear(b, PC__PART_CONV, hidden, hidden * (size_t)config->conv, &encoder->conv),
+            done);
+        PC__TRY(bind_norm(b, PC__PART_CONV_NORM, &encoder->conv_norm), done);
+    }
+    status = bind_heads(b);
+done:
+    return status;
+}
+
+static pc_status bind_ends(binder *b)
+{
+    pc__native *native = b->native;
+    const pc__arch *arch = &native->arch;
+    size_t hidden = (size_t)arch->hidden,
+           narrow = arch->embedding_dim > 0 ? (size_t)arch->embedding_dim : hidden;
+    pc_status status;
+    PC__TRY(bind_table(b, PC__PART_EMBEDDING, narrow, native->compute, &native->embedding), done);
+    if (arch->position_scheme == PC_POSITION_LEARNED)
+        PC__TRY(bind_table(b, PC__PART_POSITIONS, hidden, PC_DTYPE_F32, &native->positions), done);
+    if (narrow != hidden) {
+        PC__TRY(bind_linear(b, PC__PART_PROJECT_IN, hidden, narrow, &native->project_in), done);
+        PC__TRY(bind_linear(b, PC__PART_PROJECT_OUT, narrow, hidden, &native->project_out), done);
+    }
+    if (arch->embedding_norm)
+        PC__TRY(bind_norm(b, PC__PART_EMBEDDING_NORM, &native->embedding_norm), done);
+    if (arch->final_norm)
+        PC__TRY(bind_norm(b, PC__PART_FINAL_NORM, &native->final_norm), done);
+    if (!arch->causal)
+        return bind_encoder(b);
+    status = bind_linear(b, arch->tied ? PC__PART_EMBEDDING : PC__PART_HEAD, (size_t)arch->vocab,
+                         narrow, &native->head);
+done:
+    return status;
+}
+
+/* The one regime that there is; of several, which are made per pass, whether they can be. */
+static pc_status bind_rope(const binder *b)
+{
+    const pc__rope_config *config = &b->native->arch.rope;
+    pc_status status = PC_OK;
+    if (pc__rope_regime(config, 1) == 0)
+        return pc__rope_new(&b->native->rope, b->mem, config, 0);
+    for (uint64_t regime = 1; regime <= 2 && status >= 0; regime++) {
+        pc__rope *tried;
+        status = pc__rope_new(&tried, b->mem, config, regime);
+        pc__rope_free(b->mem, tried);
+    }
+    return status;
+}
+
+static pc_status bind_positions(const binder *b)
+{
+    pc__native *native = b->native;
+    const pc__arch *arch = &native->arch;
+    native->scale = pc__attention_scale(arch);
+    if (arch->position_scheme == PC_POSITION_ROPE)
+        return bind_rope(b);
+    if (arch->position_scheme == PC_POSITION_ALIBI) {
+        native->slopes = pc__calloc(b->mem, (size_t)arch->heads, sizeof *native->slopes);
+        if (!native->slopes)
+            return PC_ERR_NOMEM;
+        pc__alibi_slopes(arch, native->scale, native->slopes);
+    }
+    return PC_OK;
+}
+
+pc_status pc__native_bind(pc__native **out, pc_context *context, pc__arch *arch,
+                          const pc__provider *provider, const pc__bind_options *options)
+{
+    binder b = {.mem = &context->mem, .provider = provider, .options = options, .layer = -1};
+    int grows_as_kept = options->kv != PC_DTYPE_DEFAULT && options->kv != PC_DTYPE_I8;
+    pc_status status;
+    *out = NULL;
+    b.native = pc__calloc(b.mem, 1, sizeof *b.native);
+    if (!b.native) {
+        pc__arch_clear(b.mem, arch);
+        return PC_ERR_NOMEM;
+    }
+    b.native->context = context;
+    b.native->backend = pc__cpu_backend();
+    b.native->arch = *arch;
+    b.native->compute = options->compute;
+    b.native->shape = (pc__kv_shape){arch->layers, arch->kv_heads, arch->head_dim,
+                                     arch->v_dim > 0 ? arch->v_dim : arch->head_dim,
+                                     grows_as_kept ? options->kv : options->compute};
+    b.native->kept = options->kv == PC_DTYPE_I8 ? PC_DTYPE_I8 : b.native->shape.dtype;
+    memset(arch, 0, sizeof *arch);
+    PC__TRY(bind_positions(&b), done);
+    PC__TRY(bind_layers(&b), done);
+    PC__TRY(bind_ends(&b), done);
+    *out = b.native;
+    b.native = NULL;
+done:
+    pc__native_free(b.native);
+    return status;
+}

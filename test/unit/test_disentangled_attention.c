@@ -1,0 +1,58 @@
+/* Catches: a distance that gets the row of another one, in the plain and in the logarithmic table;
+ * rows beyond its ends. The wanted rows are those of the published formulas, worked out by hand or
+ * in double precision. */
+#include "model/forward/disentangled_attention.h"
+
+#include <math.h>
+
+#include "testing.h"
+
+/* One row a distance, as far as it goes; what is farther is like the farthest. */
+static void plain(void)
+{
+    const pc__encoder_config c = {.relative = 128, .farthest = 128};
+    CHECK_INT(pc__relative_row(&c, 0), 128);
+    CHECK_INT(pc__relative_row(&c, 1), 129);
+    CHECK_INT(pc__relative_row(&c, -1), 127);
+    CHECK_INT(pc__relative_row(&c, 127), 255);
+    CHECK_INT(pc__relative_row(&c, 128), 255);
+    CHECK_INT(pc__relative_row(&c, 5000), 255);
+    CHECK_INT(pc__relative_row(&c, -127), 1);
+    CHECK_INT(pc__relative_row(&c, -128), 0);
+    CHECK_INT(pc__relative_row(&c, INT64_C(-5000000000)), 0);
+}
+
+/* Below a half of the buckets as they are, then by the logarithm up to the farthest. */
+static int32_t bucket(int32_t buckets, int32_t farthest, int32_t distance)
+{
+    int32_t half = buckets / 2, size = distance < 0 ? -distance : distance, at = size;
+    if (size > half)
+        at = (int32_t)ceil(
+                 log((double)size / half) / log((double)(farthest - 1) / half) * (half - 1) - 1e-9)
+             + half;
+    at = buckets + (distance < 0 ? -at : at);
+    return at < 0 ? 0 : at > 2 * buckets - 1 ? 2 * buckets - 1 : at;
+}
+
+static void logarithmic(int32_t buckets, int32_t farthest)
+{
+    const pc__encoder_config c = {.relative = buckets, .buckets = buckets, .farthest = farthest};
+    int32_t before = -1;
+    for (int32_t d = -farthest; d <= farthest; d++) {
+        int32_t row = pc__relative_row(&c, d);
+        CHECK_INT(row, bucket(buckets, farthest, d));
+        CHECK(row >= before && row >= 0 && row < 2 * buckets);
+        before = row;
+    }
+    CHECK_INT(pc__relative_row(&c, 100000), 2 * buckets - 1);
+    CHECK_INT(pc__relative_row(&c, -100000), 0);
+}
+
+int main(void)
+{
+    plain();
+    logarithmic(8, 128);
+    logarithmic(256, 512);
+    logarithmic(32, 64);
+    return pc_test_end();
+}

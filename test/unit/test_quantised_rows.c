@@ -1,0 +1,63 @@
+/* Catches: q, scales and minimums that do not give, bit for bit, the values that dequantising
+ * gives; rows taken from the wrong place; a type that is taken for one on a grid. */
+#include <stdlib.h>
+#include <string.h>
+
+#include "model/load/quantised_rows.h"
+#include "testing.h"
+
+enum { COLS = 512, ROWS = 3 };
+
+static pc__tensor random_tensor(pc__ttype type, pc_test_rng *rng, uint8_t **data)
+{
+    size_t blocks = ROWS * COLS / pc__ttype_block(type), bytes = pc__ttype_block_bytes(type);
+    pc__tensor tensor = {
+        .name = "t", .type = type, .rank = 2, .shape = {ROWS, COLS}, .bytes = blocks * bytes};
+    *data = malloc(blocks * bytes);
+    for (size_t i = 0; i < blocks * bytes; i++)
+        (*data)[i] = (uint8_t)pc_test_bits(rng);
+    for (size_t b = 0; b < blocks;
+         b++) /* any fp16 but infinities and NaN, at all places where a scale may be */
+        for (size_t i = 1; i < bytes; i += 2) {
+            (*data)[b * bytes + i] &= 0xbf;
+            (*data)[b * bytes + i - 1] &= 0xbf;
+        }
+    tensor.data = *data;
+    return tensor;
+}
+
+static void compare(pc__ttype type, pc_test_rng *rng)
+{
+    static float want[ROWS * COLS], scale[ROWS * COLS], minimum[ROWS * COLS];
+    static uint8_t q[ROWS * COLS];
+    pc__grid grid = pc__ttype_grid(type);
+    uint8_t *data;
+    pc__tensor tensor = random_tensor(type, rng, &data);
+    size_t wrong = 0;
+    pc__tensor_floats(&tensor, COLS, (ROWS - 1) * COLS, want);
+    pc__tensor_grid(&tensor, COLS, (ROWS - 1) * COLS, q, scale, minimum);
+    for (size_t i = 0; i < (ROWS - 1) * COLS; i++) {
+        size_t g = i / grid.group;
+        float value = scale[g] * (float)(q[i] - grid.zero);
+        value = grid.minimum ? value - minimum[g] : value;
+        wrong += memcmp(&value, &want[i], sizeof value) != 0;
+        wrong += q[i] >> grid.bits != 0;
+    }
+    if (!CHECK_INT(wrong, 0))
+        fprintf(stderr, "    type %s\n", pc__ttype_name(type));
+    free(data);
+}
+
+int main(void)
+{
+    static const pc__ttype on[] = {PC__T_Q8_0, PC__T_Q4_0, PC__T_Q4_K, PC__T_Q6_K};
+    static const pc__ttype off[] = {PC__T_F32,  PC__T_BF16,   PC__T_Q4_1,  PC__T_Q5_0,
+                                    PC__T_Q2_K, PC__T_IQ4_NL, PC__T_IQ4_XS};
+    pc_test_rng rng = {3};
+    for (int round = 0; round < 20; round++)
+        for (size_t i = 0; i < sizeof on / sizeof *on; i++)
+            compare(on[i], &rng);
+    for (size_t i = 0; i < sizeof off / sizeof *off; i++)
+        CHECK_INT(pc__ttype_grid(off[i]).bits, 0);
+    return pc_test_end();
+}

@@ -1,0 +1,205 @@
+/* Catches: matrices in the wrong place, biases lost or given to a part that has none, tables
+ * rounded wrongly, faults of the provider that do not come through, a cancelled load that leaks. */
+#include "model/load/weight_binding.h"
+
+#include <math.h>
+#include <string.h>
+
+#include "testing.h"
+
+enum { HIDDEN = 32, KV = 16, VOCAB = 300, FAIL_NOTHING = -1 };
+
+/* Element (row, column) of a matrix is part + row / 1024 + column / 2^20: exact in fp32, and every
+ * place is recognisable. */
+typedef struct source {
+    int fail_part; /* this part's matrix is missing */
+    int current[8];
+    size_t next, cols[8];
+} source;
+
+static source the_source;
+
+static void rows(void *user, size_t first, size_t count, float *out)
+{
+    size_t at = (size_t)((int *)user - the_source.current), cols = the_source.cols[at];
+    for (size_t r = 0; r < count; r++)
+        for (size_t c = 0; c < cols; c++)
+            out[r * cols + c] = (float)*(int *)user + (float)(first + r) / 1024.0f
+                                + (float)c / 1048576.0f;
+}
+
+static pc_status matrix(void *user, pc__part part, int32_t layer, size_t row_count, size_t cols,
+                        pc__weight_source *out)
+{
+    source *s = user;
+    size_t at = s->next++ % 8;
+    (void)row_count;
+    if (s->fail_part == (int)part)
+        return pc__fail(PC_ERR_FORMAT, "part %d of layer %d is missing", (int)part, layer);
+    s->current[at] = (int)part;
+    s->cols[at] = cols;
+    *out = (pc__weight_source){.user = &s->current[at], .rows = rows};
+    return PC_OK;
+}
+
+/* V alone has a bias. */
+static pc_status vector(void *user, pc__part part, int32_t layer, int bias, size_t count,
+                        float *out)
+{
+    (void)user;
+    (void)layer;
+    if (bias && part != PC__PART_V)
+        return 0;
+    for (size_t i = 0; i < count; i++)
+        out[i] = bias ? 100.0f + (float)i : 1.0f;
+    return 1;
+}
+
+static size_t table_rows(void *user, pc__part part)
+{
+    (void)user;
+    (void)part;
+    return VOCAB;
+}
+
+static int32_t stop(void *user, const char *what, uint64_t done, uint64_t total)
+{
+    (void)what;
+    (void)total;
+    return done >= *(uint64_t *)user;
+}
+
+static pc_status bind(pc__native **out, pc_context *context, int fail_part, uint32_t compute,
+                      uint64_t stop_at)
+{
+    pc__arch arch = {.name = "test",
+                     .layers = 2,
+                     .heads = 4,
+                     .kv_heads = 2,
+                     .head_dim = 8,
+                     .hidden = HIDDEN,
+                     .ffn = 48,
+                     .vocab = VOCAB,
+                     .norm_eps = 1e-6f,
+                     .final_norm = 1,
+                     .position_scheme = PC_POSITION_ALIBI,
+                     .causal = 1};
+    pc__provider provider = {&the_source, matrix, vector, table_rows};
+    pc__bind_options options = {compute, 0, 0, stop, &stop_at};
+    the_source = (source){.fail_part = fail_part};
+    return pc__native_bind(out, context, &arch, &provider, &options);
+}
+
+static void in_place(pc_context *context)
+{
+    pc__native *native = NULL;
+    float x[HIDDEN] = {0}, k[KV], v[KV];
+    if (!CHECK_OK(bind(&native, context, FAIL_NOTHING, PC_DTYPE_F32, 9)))
+        return;
+    x[3] = 1.0f; /* picks column 3 */
+    CHECK_OK(native->backend->linear_run(native->layers[1].k, x, 1, k));
+    CHECK_OK(native->backend->linear_run(native->layers[1].v, x, 1, v));
+    for (int i = 0; i < KV; i++) {
+        CHECK(fabsf(k[i] - ((float)PC__PART_K + (float)i / 1024.0f + 3.0f / 1048576.0f)) < 1e-5f);
+        CHECK(fabsf(v[i]
+                    - ((float)PC__PART_V + (float)i / 1024.0f + 3.0f / 1048576.0f + 100.0f
+                       + (float)i))
+              < 1e-4f);
+    }
+    CHECK(native->slopes != NULL && native->rope == NULL);
+    CHECK(pc__native_weight_bytes(native) > 0);
+    pc__native_free(native);
+}
+
+static void tables(pc_context *context)
+{
+    pc__native *native = NULL;
+    float row[HIDDEN];
+    for (int rounded = 0; rounded < 2; rounded++) {
+        if (!CHECK_OK(
+                bind(&native, context, FAIL_NOTHING, rounded ? PC_DTYPE_BF16 : PC_DTYPE_F32, 9)))
+            return;
+        pc__table_row(&native->embedding, 257,
+                      row); /* bf16 steps by 2/1024 there: a tie, and a little above it */
+        CHECK(row[0] == (rounded ? 256.0f : 257.0f) / 1024.0f);
+        CHECK(row[1] == (rounded ? 258.0f / 1024.0f : 257.0f / 1024.0f + 1.0f / 1048576.0f));
+        pc__table_row(&native->embedding, 299, row); /* in the last, partial chunk */
+        CHECK(fabsf(row[0] - 299.0f / 1024.0f) <= (rounded ? 1.0f / 1024.0f : 0.0f));
+        pc__native_free(native);
+    }
+}
+
+static void faults(void)
+{
+    pc_test_memory memory = {0};
+    pc_allocator mem = pc_test_allocator(&memory);
+    pc_context_options options = PC_CONTEXT_OPTIONS_INIT;
+    pc_context *context = NULL;
+    options.allocator = &mem;
+    options.threads = 1;
+    CHECK_OK(pc_context_new(&context, &options));
+    int64_t before = memory.live_blocks;
+    for (int part = PC__PART_EMBEDDING; part <= PC__PART_DOWN; part++) {
+        pc__native *native = (pc__native *)&memory;
+        int used = part != PC__PART_POSITIONS && part != PC__PART_PROJECT_IN
+                   && part != PC__PART_PROJECT_OUT && part != PC__PART_EMBEDDING_NORM
+                   && part != PC__PART_FINAL_NORM && part != PC__PART_NORM1
+                   && part != PC__PART_NORM2 && part != PC__PART_GATE;
+        pc_status status = bind(&native, context, part, PC_DTYPE_F32, 9);
+        CHECK_STATUS(status, used ? PC_ERR_FORMAT : PC_OK);
+        if (status < 0)
+            CHECK(!native);
+        else
+            pc__native_free(native);
+        CHECK_INT(memory.live_blocks, before);
+    }
+    pc__native *native = NULL;
+    CHECK_STATUS(bind(&native, context, FAIL_NOTHING, PC_DTYPE_F32, 1), PC_ERR_CANCELLED);
+    CHECK(!native);
+    CHECK_INT(memory.live_blocks, before);
+    pc_context_free(context);
+}
+
+/* Of a model with two sets of frequencies the second is made when a text is long: that it cannot be
+ * shows at once. */
+static void second_regime(pc_context *context)
+{
+    pc__arch arch = {.name = "test",
+                     .layers = 1,
+                     .heads = 4,
+                     .kv_heads = 2,
+                     .head_dim = 8,
+                     .hidden = HIDDEN,
+                     .ffn = 48,
+                     .vocab = VOCAB,
+                     .position_scheme = PC_POSITION_ROPE,
+                     .causal = 1,
+                     .rope = {.scaling = PC__ROPE_LONG,
+                              .theta = 10000,
+                              .dims = 4,
+                              .original_length = 64,
+                              .attention_factor = 1}};
+    pc__provider provider = {&the_source, matrix, vector, table_rows};
+    uint64_t stop_at = 9;
+    pc__bind_options options = {PC_DTYPE_F32, 0, 0, stop, &stop_at};
+    pc__native *native = (pc__native *)context;
+    arch.rope.short_factors = pc__calloc(&context->mem, 2, sizeof(double));
+    arch.rope.long_factors = pc__calloc(&context->mem, 2, sizeof(double));
+    arch.rope.short_factors[0] = arch.rope.short_factors[1] = arch.rope.long_factors[0] = 1;
+    arch.rope.long_factors[1] = 1e-320;
+    CHECK_STATUS(pc__native_bind(&native, context, &arch, &provider, &options), PC_ERR_FORMAT);
+    CHECK_ERROR_HAS("no finite number");
+    CHECK(!native);
+}
+
+int main(void)
+{
+    pc_context *context = NULL;
+    CHECK_OK(pc_context_new(&context, NULL));
+    in_place(context);
+    tables(context);
+    second_regime(context);
+    pc_context_free(context);
+    faults();
+    return pc_test_end();
+}

@@ -10,7 +10,7 @@ if(NOT PC_DEBUG_KERNELS AND NOT PC_SANITIZE
     AND NOT CMAKE_C_FLAGS MATCHES "(^| )-O([1-9sz]|fast)?( |$)")
   set(PC_KERNEL_OPTIONS $<$<NOT:$<CONFIG:Release,RelWithDebInfo>>:-O2>)
 endif()
-file(GLOB_RECURSE memo_kernels lib/memo/gradient.c lib/memo/loops*.c lib/memo/projector*.c
+file(GLOB_RECURSE memo_kernels lib/memo/train/gradient.c lib/memo/loops*.c lib/memo/projector*.c
   lib/memo/scan*.c lib/memo/trainer.c lib/memo/vector_ops*.c)
 file(GLOB kernels lib/attn/*.c lib/attn/cpu/*.c
   lib/model/forward/forward_attention.c lib/model/forward/forward_convolution.c lib/model/forward/forward_maps.c
@@ -26,7 +26,7 @@ if(NOT PC_DEBUG_KERNELS)
     lib/attn/kv_page.c lib/store/codec/codec_planes.c lib/store/codec/codec_pages.c
     lib/store/codec/codec_i4.c lib/attn/plan_attend.c lib/attn/plan_call.c
     lib/attn/cpu/elementwise.c lib/attn/cpu/cut_c.c lib/attn/cpu/linear_grid.c
-    lib/model/forward/disentangled_attention.c lib/memo/scan_c.c
+    lib/model/forward/disentangled_attention.c lib/memo/index/scan_kernels_c.c
     APPEND PROPERTY COMPILE_OPTIONS -O3)
 endif()
 

@@ -3,8 +3,8 @@
 #ifndef PC_MEMO_MEMO_H
 #define PC_MEMO_MEMO_H
 
-#include "memo/index.h"
-#include "memo/map_store.h"
+#include "memo/index/index.h"
+#include "memo/maps/map_store.h"
 
 typedef struct pc__memo_found {
     int64_t id; /* the nearest record of the same length; PC__NO_NEIGHBOUR: none */
@@ -26,7 +26,7 @@ pc_status pc__memo_work_read(
     pc_memo_work *out,
     const pc_memo_work *work); /* checks the options of adding, training and tuning */
 /* PC_ERR_MISMATCH where the memo is of another model. */
-pc_status pc__memo_of(const pc_memo *memo, const pc_model *model);
+pc_status pc__memo_check_model(const pc_memo *memo, const pc_model *model);
 /* Looks all inputs up. threshold: in place of the buckets' own, NULL: theirs; -infinity: the
  * nearest is a hit, however far. Counts nothing. */
 pc_status pc__memo_find(pc_memo *memo, const pc_input *inputs, size_t count,
@@ -46,9 +46,9 @@ typedef struct pc__memo_layers {
 const void *pc__memo_layer_map(pc_memo *memo, pc__memo_layers *state, int32_t layer,
                                const float *x);
 void pc__memo_layers_end(pc_memo *memo, pc__memo_layers *state);
-pc_status pc__memo_take(pc_memo *memo, int64_t id,
-                        pc__maps *maps); /* PC_MISS: it has gone, or was damaged, meanwhile */
-void pc__memo_give(pc_memo *memo, pc__maps *maps);
+pc_status pc__memo_maps_get(pc_memo *memo, int64_t id,
+                            pc__maps *maps); /* PC_MISS: it has gone, or was damaged, meanwhile */
+void pc__memo_maps_release(pc_memo *memo, pc__maps *maps);
 /* The outputs that a record keeps, as a full computation gave them: embedding [hidden] by this
  * pool, not normalised unless the model's files say so; logits. Each may be NULL: not wanted.
  * PC_MISS: it has not all of them, or they were computed in another way. PC_ERR_FORMAT: damaged,
@@ -60,11 +60,11 @@ void pc__memo_count(pc_memo *memo, uint64_t hits, uint64_t outputs /* of the hit
                     uint64_t misses);
 
 /* 1: this hit shall be computed in full as well. Evenly spread by the share of the options. */
-int pc__memo_wants_check(pc_memo *memo, uint32_t bucket);
+int pc__memo_wants_verification(pc_memo *memo, uint32_t bucket);
 uint32_t pc__memo_loss_kind(pc_memo *memo, uint32_t bucket);
 /* What a verified hit lost. Closes the bucket, and tells the host, once the mean is above the limit
  * with some certainty. */
-void pc__memo_checked(pc_memo *memo, uint32_t bucket, double loss);
+void pc__memo_verified(pc_memo *memo, uint32_t bucket, double loss);
 
 /* What tuning found for a bucket; `open` 0 with the reason. */
 typedef struct pc__memo_tuning {

@@ -75,8 +75,8 @@ static pc__memo_entry known(const pc_memo *memo, const pc__id *tokens_id)
     pc__memo_entry out = {.id = PC__NO_NEIGHBOUR};
     const pc__memo_entry *entry;
     pthread_rwlock_rdlock(guard);
-    out.id = pc__known_get(&memo->known, tokens_id);
-    entry = out.id != PC__NO_NEIGHBOUR ? pc__memo_entry_of(memo, out.id) : NULL;
+    out.id = pc__token_hash_get(&memo->known, tokens_id);
+    entry = out.id != PC__NO_NEIGHBOUR ? pc__memo_entry_find(memo, out.id) : NULL;
     if (entry)
         out = *entry;
     pthread_rwlock_unlock(guard);
@@ -114,8 +114,8 @@ static pc_status put_in(bundle *b, const pc_input *input, const pc__id *id)
                             ? pc__alloc_aligned(mem, bytes * layers, 64)
                             : NULL;
     b->layers[b->count] = pc__calloc(mem, layers, sizeof(void *));
-    b->pooled[b->count] = pc__calloc(mem, pc__memo_units(b->memo) * pooled_of(b->memo, input),
-                                     sizeof(float));
+    b->pooled[b->count] = pc__calloc(
+        mem, pc__memo_indexed_layers(b->memo) * pooled_of(b->memo, input), sizeof(float));
     b->sizes[b->count] = pc__memo_output_sizes(b->memo, input->count);
     outputs = b->sizes[b->count].embedding + b->sizes[b->count].logits;
     b->outputs[b->count] = pc__calloc(mem, outputs + 1, sizeof(float));
@@ -166,19 +166,19 @@ static pc_status compute(bundle *b)
 
 static void evicted(void *user, int64_t id)
 {
-    pc__memo_forget(user, id);
+    pc__memo_entry_remove(user, id);
 }
 
 /* Its features into the indexes, from the note, as they would be made when the memo is opened. */
-static pc_status index_one(pc_memo *memo, const pc__bucket *bucket, size_t tokens, int64_t id,
+static pc_status index_one(pc_memo *memo, const pc__memo_bucket *bucket, size_t tokens, int64_t id,
                            const uint16_t *note, float *values)
 {
-    size_t units = pc__memo_units(memo), pooled = pc__projector_pooled(bucket->projector);
+    size_t units = pc__memo_indexed_layers(memo), pooled = pc__projector_pooled(bucket->projector);
     float *features = pc__calloc(&memo->mem, units, PC__FEATURE_DIM * sizeof *features);
     pc_status status = features ? PC_OK : PC_ERR_NOMEM;
-    pc__memo_note_read(note, units * pooled, values);
+    pc__memo_pooled_get(note, units * pooled, values);
     if (status >= 0)
-        status = pc__projector_run(bucket->projector, values, units, features);
+        status = pc__projector_features(bucket->projector, values, units, features);
     if (status >= 0)
         status = pc__memo_index_add(memo, tokens, features, id);
     pc__free(&memo->mem, features);
@@ -189,28 +189,28 @@ static pc_status store_one(bundle *b, size_t i)
 {
     pc_memo *memo = b->memo;
     const pc_input *input = b->inputs[i];
-    const pc__bucket *bucket = &memo->buckets[pc__memo_bucket_of(memo, input->count)];
-    size_t cells = pc__memo_units(memo) * pooled_of(memo, input), base = cells * sizeof(uint16_t),
-           bytes = pc__memo_note_bytes(base, b->sizes[i]);
+    const pc__memo_bucket *bucket = &memo->buckets[pc__memo_bucket_of(memo, input->count)];
+    size_t cells = pc__memo_indexed_layers(memo) * pooled_of(memo, input),
+           base = cells * sizeof(uint16_t), bytes = pc__memo_metadata_bytes(base, b->sizes[i]);
     uint16_t *note = pc__alloc(&memo->mem, bytes + 1);
     int64_t id = PC__NO_NEIGHBOUR, before = known(memo, &b->ids[i]).id;
     pc_status status = note ? PC_OK : PC_ERR_NOMEM;
     if (status >= 0) {
-        pc__memo_note_write(b->pooled[i], cells, note);
+        pc__memo_pooled_put(b->pooled[i], cells, note);
         pc__memo_output_put(memo, (uint8_t *)note, base, b->sizes[i], b->outputs[i]);
         status = pc__map_store_add(memo->maps, &b->ids[i], (uint32_t)input->count, note, bytes,
                                    (const void *const *)b->layers[i], &id, evicted, memo);
     }
     if (status == PC_OK) {
         pthread_rwlock_wrlock(&memo->guard);
-        status = pc__memo_enter(memo, id, &b->ids[i], (uint32_t)input->count, bytes);
+        status = pc__memo_entry_add(memo, id, &b->ids[i], (uint32_t)input->count, bytes);
         if (status >= 0 && bucket->trained)
             status = index_one(memo, bucket, input->count, id, note, b->pooled[i]);
         pthread_rwlock_unlock(&memo->guard);
     }
     if (status == PC_OK && before != PC__NO_NEIGHBOUR) { /* it had no such outputs */
         (void)pc__map_store_remove(memo->maps, before);
-        pc__memo_forget(memo, before);
+        pc__memo_entry_remove(memo, before);
     }
     pc__free(&memo->mem, note);
     return status;
@@ -243,7 +243,7 @@ static pc_status add_all(pc_memo *memo, const pc_input *inputs, size_t count,
     double reported = pc__now();
     pc_status status = PC_OK;
     for (size_t i = 0; i < count && status >= 0; i++) {
-        pc__id id = pc__input_id(&inputs[i]);
+        pc__id id = pc__input_digest(&inputs[i]);
         int last = i + 1 == count;
         if (pc__memo_bucket_of(memo, inputs[i].count) < memo->head.bucket_count
             && is_wanted(&b, &inputs[i], &id))
@@ -281,7 +281,7 @@ pc_status pc_memo_tidy(pc_memo *memo)
         return pc__fail(PC_ERR_INVALID, "pc_memo_tidy: memo is NULL");
     status = pc__map_store_tidy(memo->maps);
     if (status >= 0 && !pthread_mutex_trylock(&memo->writer)) { /* who trains keeps them himself */
-        status = pc__memo_keep(memo);
+        status = pc__memo_index_save(memo);
         pthread_mutex_unlock(&memo->writer);
     }
     return status;

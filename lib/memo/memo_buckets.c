@@ -4,7 +4,7 @@
 
 #include "base/fail.h"
 #include "base/options.h"
-#include "memo/memo_body.h"
+#include "memo/memo_internal.h"
 
 size_t pc_memo_bucket_count(const pc_memo *memo)
 {
@@ -25,7 +25,7 @@ pc_status pc_memo_get_bucket(pc_memo *memo, size_t index, pc_memo_bucket *bucket
     if (status < 0)
         return status;
     pthread_rwlock_rdlock(&memo->guard);
-    const pc__bucket *b = &memo->buckets[index];
+    const pc__memo_bucket *b = &memo->buckets[index];
     out.least_tokens = b->least;
     out.most_tokens = b->most;
     out.records = b->records;
@@ -74,7 +74,7 @@ uint32_t pc__memo_loss_kind(pc_memo *memo, uint32_t bucket)
 
 pc_status pc__memo_set_tuning(pc_memo *memo, uint32_t bucket, const pc__memo_tuning *tuning)
 {
-    pc__bucket *b = &memo->buckets[bucket], before;
+    pc__memo_bucket *b = &memo->buckets[bucket], before;
     pc_status status;
     if (memo->options.flags & PC_MEMO_READ_ONLY)
         return pc__fail(PC_ERR_STATE, "%s: the memo was opened read-only", memo->dir.path);
@@ -177,7 +177,7 @@ pc_status pc_memo_get_stats(pc_memo *memo, pc_memo_stats *stats)
                             "pc_memo_stats");
 }
 
-int pc__memo_wants_check(pc_memo *memo, uint32_t bucket)
+int pc__memo_wants_verification(pc_memo *memo, uint32_t bucket)
 {
     double *due = &memo->checks_due[bucket];
     int wants;
@@ -191,7 +191,7 @@ int pc__memo_wants_check(pc_memo *memo, uint32_t bucket)
 
 /* Above the limit by more than twice the standard error of the mean, of at least a few: by chance
  * that happens to one bucket in forty. */
-static int mean_has_drifted(const pc__bucket *b)
+static int mean_has_drifted(const pc__memo_bucket *b)
 {
     double n = (double)b->verified, mean = b->watched_sum / n,
            variance = b->watched_squares / n - mean * mean;
@@ -201,22 +201,22 @@ static int mean_has_drifted(const pc__bucket *b)
 }
 
 /* More hits beyond the limit of one than the percentile leaves, by as much. */
-static int hits_have_drifted(const pc__bucket *b)
+static int hits_have_drifted(const pc__memo_bucket *b)
 {
     double n = (double)b->verified, share = 1 - b->tuning.hit_percentile / 100;
     return b->tuning.hit_limit > 0 && b->tuning.hit_percentile > 0
            && (double)b->watched_over > n * share + 2 * sqrt(n * share * (1 - share)) + 1e-9;
 }
 
-static int has_drifted(const pc__bucket *b)
+static int has_drifted(const pc__memo_bucket *b)
 {
     enum { LEAST_CHECKS = 8 };
     return b->verified >= LEAST_CHECKS && (mean_has_drifted(b) || hits_have_drifted(b));
 }
 
-void pc__memo_checked(pc_memo *memo, uint32_t bucket, double loss)
+void pc__memo_verified(pc_memo *memo, uint32_t bucket, double loss)
 {
-    pc__bucket *b = &memo->buckets[bucket];
+    pc__memo_bucket *b = &memo->buckets[bucket];
     double mean = 0, limit = 0;
     int closed = 0, by_mean = 1;
     pthread_mutex_lock(&memo->counting);

@@ -1,15 +1,16 @@
 #include "base/fail.h"
 #include "memo/memo_output.h"
 
-pc_status pc__memo_enter(pc_memo *memo, int64_t id, const pc__id *tokens_id, uint32_t tokens,
-                         size_t note_size)
+pc_status pc__memo_entry_add(pc_memo *memo, int64_t id, const pc__id *tokens_id, uint32_t tokens,
+                             size_t note_size)
 {
     uint32_t b = pc__memo_bucket_of(memo, tokens),
-             has_outputs = b < memo->head.bucket_count && note_size > pc__memo_note_base(memo, b);
+             has_outputs = b < memo->head.bucket_count
+                           && note_size > pc__memo_metadata_base(memo, b);
     pc_status status = pc__grow(&memo->mem, (void **)&memo->entries, &memo->entry_capacity,
                                 memo->entry_count + 1, sizeof(*memo->entries));
     if (status >= 0)
-        status = pc__known_set(&memo->known, &memo->mem, tokens_id, id);
+        status = pc__token_hash_set(&memo->known, &memo->mem, tokens_id, id);
     if (status < 0)
         return status;
     memo->entries[memo->entry_count++] = (pc__memo_entry){id, *tokens_id, tokens, has_outputs};
@@ -32,12 +33,12 @@ static pc__memo_entry *find(const pc_memo *memo, int64_t id)
     return lo < memo->entry_count && memo->entries[lo].id == id ? &memo->entries[lo] : NULL;
 }
 
-const pc__memo_entry *pc__memo_entry_of(const pc_memo *memo, int64_t id)
+const pc__memo_entry *pc__memo_entry_find(const pc_memo *memo, int64_t id)
 {
     return find(memo, id);
 }
 
-void pc__memo_forget(pc_memo *memo, int64_t id)
+void pc__memo_entry_remove(pc_memo *memo, int64_t id)
 {
     pc__memo_entry *entry;
     pthread_rwlock_wrlock(&memo->guard);
@@ -47,13 +48,13 @@ void pc__memo_forget(pc_memo *memo, int64_t id)
         if (b < memo->head.bucket_count) {
             memo->buckets[b].records--;
             memo->buckets[b].unkept++;
-            for (size_t u = 0, units = pc__memo_units(memo); u < units; u++)
+            for (size_t u = 0, units = pc__memo_indexed_layers(memo); u < units; u++)
                 if (memo->lengths[entry->tokens * units + u])
                     (void)pc__index_remove(memo->lengths[entry->tokens * units + u], id);
         }
-        if (pc__known_get(&memo->known, &entry->tokens_id)
+        if (pc__token_hash_get(&memo->known, &entry->tokens_id)
             == id) /* else the same prompt was remembered again */
-            pc__known_drop(&memo->known, &entry->tokens_id);
+            pc__token_hash_remove(&memo->known, &entry->tokens_id);
         memo->outputs -= entry->has_outputs;
         entry->tokens = 0;
     }

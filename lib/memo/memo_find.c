@@ -5,9 +5,9 @@
 
 #include "base/clock.h"
 #include "base/fail.h"
-#include "memo/memo_body.h"
+#include "memo/memo_internal.h"
 
-pc_status pc__memo_of(const pc_memo *memo, const pc_model *model)
+pc_status pc__memo_check_model(const pc_memo *memo, const pc_model *model)
 {
     if (memo->model != model
         && memcmp(memo->head.model.bytes, model->info.fingerprint, sizeof memo->head.model.bytes))
@@ -35,13 +35,13 @@ uint32_t pc__memo_bucket_of(const pc_memo *memo, size_t tokens)
 static pc_status nearest(const pc_memo *memo, size_t tokens, size_t unit, const float *pooled,
                          pc__memo_found *found, pc__memo_times *times)
 {
-    const pc__index *index = memo->lengths[tokens * pc__memo_units(memo) + unit];
+    const pc__index *index = memo->lengths[tokens * pc__memo_indexed_layers(memo) + unit];
     float feature[PC__FEATURE_DIM], distance = INFINITY;
     double begun = pc__now();
     pc_status status;
     if (!index)
         return PC_OK;
-    status = pc__projector_run(memo->buckets[found->bucket].projector, pooled, 1, feature);
+    status = pc__projector_features(memo->buckets[found->bucket].projector, pooled, 1, feature);
     times->features += pc__now() - begun;
     begun = pc__now();
     if (status >= 0)
@@ -56,7 +56,7 @@ static pc_status nearest(const pc_memo *memo, size_t tokens, size_t unit, const 
 static pc_status seek(pc_memo *memo, const pc_input *input, size_t unit, const float *x,
                       pc__memo_found *found, pc__memo_times *times)
 {
-    const pc__bucket *bucket = &memo->buckets[found->bucket];
+    const pc__memo_bucket *bucket = &memo->buckets[found->bucket];
     size_t count;
     float *pooled;
     uint16_t *note;
@@ -71,8 +71,8 @@ static pc_status seek(pc_memo *memo, const pc_input *input, size_t unit, const f
              : x              ? pc__memo_pool_layer(memo, x, input->count, found->bucket, pooled)
                               : pc__memo_pool(memo, input, found->bucket, pooled);
     if (status >= 0) { /* as remembered ones are rounded */
-        pc__memo_note_write(pooled, count, note);
-        pc__memo_note_read(note, count, pooled);
+        pc__memo_pooled_put(pooled, count, note);
+        pc__memo_pooled_get(note, count, pooled);
     }
     times->features += pc__now() - begun;
     pthread_rwlock_rdlock(&memo->guard);
@@ -98,16 +98,16 @@ static int is_near(pc_memo *memo, const pc__memo_found *found, const double *thr
 static int may_seek(pc_memo *memo, const pc_input *input, const double *threshold,
                     pc__memo_found *found)
 {
-    const pc__bucket *bucket = &memo->buckets[found->bucket];
+    const pc__memo_bucket *bucket = &memo->buckets[found->bucket];
     pc__id id;
     int look = 0;
     *found = (pc__memo_found){
         .id = PC__NO_NEIGHBOUR, .bucket = found->bucket, .reason = PC_REASON_LENGTH};
     if (found->bucket == memo->head.bucket_count)
         return 0;
-    id = pc__input_id(input);
+    id = pc__input_digest(input);
     pthread_rwlock_rdlock(&memo->guard);
-    found->id = pc__known_get(&memo->known, &id);
+    found->id = pc__token_hash_get(&memo->known, &id);
     if (found->id != PC__NO_NEIGHBOUR) {
         found->same = 1;
         found->similarity = 1;
@@ -115,7 +115,7 @@ static int may_seek(pc_memo *memo, const pc_input *input, const double *threshol
     } else if (!bucket->trained || (!bucket->tuning.open && !threshold)) {
         found->reason = bucket->trained ? bucket->tuning.reason : PC_REASON_UNTRAINED;
     } else {
-        look = memo->lengths[input->count * pc__memo_units(memo)] != NULL;
+        look = memo->lengths[input->count * pc__memo_indexed_layers(memo)] != NULL;
     }
     pthread_rwlock_unlock(&memo->guard);
     return look;
@@ -150,7 +150,7 @@ const void *pc__memo_layer_map(pc_memo *memo, pc__memo_layers *state, int32_t la
     if (seek(memo, state->input, (size_t)layer, x, &one, &state->times) < 0
         || one.id == PC__NO_NEIGHBOUR)
         return NULL; /* it is computed */
-    if (!is_near(memo, &one, state->threshold) || pc__memo_take(memo, one.id, &maps) != PC_OK) {
+    if (!is_near(memo, &one, state->threshold) || pc__memo_maps_get(memo, one.id, &maps) != PC_OK) {
         if (!state->layers && (all->id == PC__NO_NEIGHBOUR || one.similarity > all->similarity)) {
             all->id = one.id;
             all->similarity = one.similarity;
@@ -171,19 +171,19 @@ const void *pc__memo_layer_map(pc_memo *memo, pc__memo_layers *state, int32_t la
 void pc__memo_layers_end(pc_memo *memo, pc__memo_layers *state)
 {
     if (state->holds)
-        pc__memo_give(memo, &state->held);
+        pc__memo_maps_release(memo, &state->held);
     state->holds = 0;
 }
 
-pc_status pc__memo_take(pc_memo *memo, int64_t id, pc__maps *maps)
+pc_status pc__memo_maps_get(pc_memo *memo, int64_t id, pc__maps *maps)
 {
     pc_status status = pc__map_store_get(memo->maps, id, maps);
     if (status == PC_MISS || status == PC_ERR_FORMAT)
-        pc__memo_forget(memo, id);
+        pc__memo_entry_remove(memo, id);
     return status;
 }
 
-void pc__memo_give(pc_memo *memo, pc__maps *maps)
+void pc__memo_maps_release(pc_memo *memo, pc__maps *maps)
 {
     pc__maps_release(memo->maps, maps);
 }

@@ -9,7 +9,7 @@
 #include "base/fail.h"
 #include "base/file.h"
 #include "base/le.h"
-#include "memo/memo_body.h"
+#include "memo/memo_internal.h"
 
 enum {
     HEAD_BYTES = 96,
@@ -21,14 +21,14 @@ enum {
 };
 static const char HEAD_NAME[] = "memo.pcm", magic[4] = {'p', 'c', 'm', 'm'};
 
-int pc__memo_outputs_known(uint32_t outputs, uint32_t pool)
+int pc__memo_outputs_valid(uint32_t outputs, uint32_t pool)
 {
     return pool <= PC_POOL_LAST
            && (outputs == PC_OUTPUT_NONE
                || !(outputs & ~(uint32_t)(PC_OUTPUT_EMBEDDINGS | PC_OUTPUT_LOGITS)));
 }
 
-static void put_bucket(uint8_t *out, const pc__bucket *b)
+static void put_bucket(uint8_t *out, const pc__memo_bucket *b)
 {
     const pc__memo_tuning *t = &b->tuning;
     memset(out, 0, BUCKET_BYTES);
@@ -139,7 +139,7 @@ static pc_status get_head(pc__memo_head *h, const uint8_t *in, size_t size, cons
     h->layerwise = pc__get_u32(in + 64);
     h->outputs = pc__get_u32(in + 68); /* version 1: 0, the default, as is the next */
     h->output_pool = pc__get_u32(in + 72);
-    if (!pc__memo_outputs_known(h->outputs, h->output_pool))
+    if (!pc__memo_outputs_valid(h->outputs, h->output_pool))
         return damaged(path, "memo.pcm: it keeps outputs of no known kind");
     if (h->layerwise > 1 || h->causal > 1)
         return damaged(path, "memo.pcm: a flag is neither 0 nor 1");
@@ -149,7 +149,7 @@ static pc_status get_head(pc__memo_head *h, const uint8_t *in, size_t size, cons
     return PC_OK;
 }
 
-static void get_bucket(pc__bucket *b, const uint8_t *in, size_t bytes)
+static void get_bucket(pc__memo_bucket *b, const uint8_t *in, size_t bytes)
 {
     pc__memo_tuning *t = &b->tuning;
     b->least = pc__get_u32(in);
@@ -197,7 +197,7 @@ pc_status pc__memo_file_read(const pc_memo *memo, const char *name, uint8_t **da
 
 /* The projector that the head names; a bucket whose projector is another one or gone is untrained
  * again, and closed. */
-static pc_status read_projector(pc_memo *memo, pc__bucket *b)
+static pc_status read_projector(pc_memo *memo, pc__memo_bucket *b)
 {
     char name[40];
     uint8_t *data = NULL;
@@ -226,7 +226,7 @@ static pc_status get_buckets(pc_memo *memo, const uint8_t *in, size_t bytes, con
     if (!memo->buckets)
         return PC_ERR_NOMEM;
     for (uint32_t b = 0; b < memo->head.bucket_count && status >= 0; b++) {
-        pc__bucket *bucket = &memo->buckets[b];
+        pc__memo_bucket *bucket = &memo->buckets[b];
         uint32_t before = b ? memo->buckets[b - 1].most : 0;
         get_bucket(bucket, in + b * bytes, bytes);
         if (bucket->least != before + 1 || bucket->most < bucket->least || bucket->most > 1u << 20

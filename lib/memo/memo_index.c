@@ -2,7 +2,7 @@
 #include <string.h>
 
 #include "base/fail.h"
-#include "memo/memo_keep.h"
+#include "memo/memo_index.h"
 #include "memo/memo_output.h"
 
 enum {
@@ -12,7 +12,7 @@ enum {
     AT_ONCE = 64
 };
 
-typedef pc__memo_row row;
+typedef pc__memo_index_row row;
 
 /* The records of a bucket. */
 typedef struct rows {
@@ -22,7 +22,7 @@ typedef struct rows {
     row *items;
     size_t count, capacity, strange;
     pc_status status;
-    pc__memo_kept kept;
+    pc__memo_index_reader kept;
     uint64_t unkept; /* what it lacks */
 } rows;
 
@@ -31,14 +31,14 @@ static int take(void *user, const pc__map_record *record)
     rows *r = user;
     if (record->tokens < r->shape->least_tokens || record->tokens > r->shape->most_tokens)
         return 0;
-    if (!pc__memo_note_fits(r->memo, r->note_size, record->note_size)) {
+    if (!pc__memo_metadata_fits(r->memo, r->note_size, record->note_size)) {
         r->strange++;
         return 0;
     }
     r->status = pc__grow(&r->memo->mem, (void **)&r->items, &r->capacity, r->count + 1,
                          sizeof *r->items);
     if (r->status >= 0)
-        r->items[r->count++] = (row){record->id, pc__memo_prompt(&record->tokens_id),
+        r->items[r->count++] = (row){record->id, pc__memo_prompt_hash(&record->tokens_id),
                                      record->tokens};
     return r->status < 0;
 }
@@ -77,15 +77,16 @@ static pc_status add_some(const rows *r, const pc__projector *projector, const r
                           size_t count, pc__index **indexes)
 {
     const pc_allocator *mem = &r->memo->mem;
-    size_t units = pc__memo_units(r->memo), pooled = pc__projector_pooled(projector), n = 0;
+    size_t units = pc__memo_indexed_layers(r->memo), pooled = pc__projector_pooled(projector),
+           n = 0;
     uint16_t *notes = pc__calloc(mem, count, r->note_size);
     float *inputs = pc__calloc(mem, count * pooled, sizeof *inputs),
           features[AT_ONCE * PC__FEATURE_DIM];
     int64_t ids[AT_ONCE];
     pc_status status = notes && inputs ? PC_OK : PC_ERR_NOMEM;
     for (size_t i = 0; i < count && status >= 0; i++) {
-        status = pc__map_store_note(r->memo->maps, some[i].record, notes + n * units * pooled,
-                                    r->note_size);
+        status = pc__map_store_metadata(r->memo->maps, some[i].record, notes + n * units * pooled,
+                                        r->note_size);
         if (status == PC_OK)
             ids[n++] = some[i].record;
         else if (status == PC_MISS || status == PC_ERR_FORMAT)
@@ -93,8 +94,8 @@ static pc_status add_some(const rows *r, const pc__projector *projector, const r
     }
     for (size_t u = 0; u < units && n && status >= 0; u++) {
         for (size_t i = 0; i < n; i++)
-            pc__memo_note_read(notes + (i * units + u) * pooled, pooled, inputs + i * pooled);
-        status = pc__projector_run(projector, inputs, n, features);
+            pc__memo_pooled_get(notes + (i * units + u) * pooled, pooled, inputs + i * pooled);
+        status = pc__projector_features(projector, inputs, n, features);
         if (status >= 0)
             status = pc__index_add(indexes[u], n, features, ids);
     }
@@ -129,11 +130,11 @@ static size_t missing(row *all, size_t count, const pc__index *index)
 static pc_status take_kept(rows *r, row *all, size_t count, pc__index_kind kind,
                            pc__index **indexes, size_t *left)
 {
-    size_t units = pc__memo_units(r->memo), have = 0, dropped = 0, others;
+    size_t units = pc__memo_indexed_layers(r->memo), have = 0, dropped = 0, others;
     pc_status status = PC_OK;
     *left = count;
     for (; have < units && status >= 0; have++) {
-        status = pc__memo_kept_index(&r->kept, all, count, (uint32_t)have, kind, &indexes[have],
+        status = pc__memo_index_load(&r->kept, all, count, (uint32_t)have, kind, &indexes[have],
                                      &others);
         if (!indexes[have])
             break;
@@ -152,7 +153,7 @@ static pc_status take_kept(rows *r, row *all, size_t count, pc__index_kind kind,
 static pc_status build_length(rows *r, const pc__projector *projector, row *all, size_t count,
                               pc__index **indexes)
 {
-    size_t units = pc__memo_units(r->memo), left, n;
+    size_t units = pc__memo_indexed_layers(r->memo), left, n;
     pc__index_kind kind = pc__memo_index_kind(r->memo, count);
     pc_status status = take_kept(r, all, count, kind, indexes, &left);
     for (size_t u = 0; u < units && status >= 0; u++)
@@ -168,7 +169,7 @@ static pc_status build_length(rows *r, const pc__projector *projector, row *all,
 
 static pc_status build_lengths(rows *r, const pc__projector *projector, pc__index **out)
 {
-    size_t units = pc__memo_units(r->memo);
+    size_t units = pc__memo_indexed_layers(r->memo);
     pc_status status = PC_OK;
     if (r->count)
         qsort(r->items, r->count, sizeof *r->items, by_length);
@@ -183,23 +184,24 @@ static pc_status build_lengths(rows *r, const pc__projector *projector, pc__inde
 }
 
 pc_status pc__memo_index_build(const pc_memo *memo, const pc__projector *projector,
-                               const pc__bucket *kept, pc__index **out, uint64_t *unkept)
+                               const pc__memo_bucket *kept, pc__index **out, uint64_t *unkept)
 {
     rows r = {.memo = memo,
               .shape = pc__projector_shape_of(projector),
-              .note_size = pc__memo_units(memo) * pc__projector_pooled(projector)
+              .note_size = pc__memo_indexed_layers(memo) * pc__projector_pooled(projector)
                            * sizeof(uint16_t)};
-    size_t lengths = (r.shape->most_tokens - r.shape->least_tokens + 1) * pc__memo_units(memo);
+    size_t lengths = (r.shape->most_tokens - r.shape->least_tokens + 1)
+                     * pc__memo_indexed_layers(memo);
     pc_status status;
     memset(out, 0, lengths * sizeof(*out));
-    status = pc__memo_kept_open(&r.kept, memo, kept);
+    status = pc__memo_index_reader_open(&r.kept, memo, kept);
     if (status >= 0)
         status = pc__map_store_each(memo->maps, take, &r);
     if (status >= 0)
         status = r.status;
     if (status >= 0)
         status = build_lengths(&r, projector, out);
-    pc__memo_kept_close(&r.kept);
+    pc__memo_index_reader_close(&r.kept);
     *unkept = r.unkept;
     if (r.strange)
         pc__log(memo->model->context, PC_LOG_WARN,
@@ -222,7 +224,7 @@ void pc__memo_index_free(pc__index **by_length_of, size_t count)
 
 pc_status pc__memo_index_add(pc_memo *memo, size_t tokens, const float *features, int64_t record)
 {
-    size_t units = pc__memo_units(memo);
+    size_t units = pc__memo_indexed_layers(memo);
     pc__index **indexes = &memo->lengths[tokens * units];
     pc_status status = PC_OK;
     for (size_t u = 0; u < units && status >= 0; u++) {

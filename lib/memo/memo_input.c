@@ -1,6 +1,6 @@
 #include "attn/half.h"
 #include "base/fail.h"
-#include "memo/memo_body.h"
+#include "memo/memo_internal.h"
 #include "model/forward/first_input.h"
 
 pc_status pc__memo_pool_layer(pc_memo *memo, const float *x, size_t tokens, uint32_t bucket,
@@ -24,13 +24,13 @@ pc_status pc__memo_pool(pc_memo *memo, const pc_input *input, uint32_t bucket, f
     return status;
 }
 
-void pc__memo_note_write(const float *pooled, size_t count, uint16_t *note)
+void pc__memo_pooled_put(const float *pooled, size_t count, uint16_t *note)
 {
     for (size_t i = 0; i < count; i++)
         note[i] = pc__half_from(pooled[i]);
 }
 
-void pc__memo_note_read(const uint16_t *note, size_t count, float *pooled)
+void pc__memo_pooled_get(const uint16_t *note, size_t count, float *pooled)
 {
     for (size_t i = 0; i < count; i++)
         pooled[i] = pc__half_to(note[i]);

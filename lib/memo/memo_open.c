@@ -3,7 +3,7 @@
 #include "base/fail.h"
 #include "base/file.h"
 #include "base/options.h"
-#include "memo/memo_body.h"
+#include "memo/memo_internal.h"
 #include "model/forward/native.h"
 
 enum { MOST_TOKENS = 4096, FIRST_BUCKET = 16 };
@@ -33,7 +33,7 @@ static pc_status read_options(pc_memo_options *out, const pc_memo_options *optio
     if (!(out->verify_share <= 1) || !(out->cold_seconds >= 0))
         return pc__fail(PC_ERR_INVALID, "pc_memo_options: verify_share is %g, cold_seconds is %g",
                         out->verify_share, out->cold_seconds);
-    if (!pc__memo_outputs_known(out->outputs, out->output_pool)
+    if (!pc__memo_outputs_valid(out->outputs, out->output_pool)
         || (out->output_pool && !out->outputs))
         return pc__fail(PC_ERR_INVALID, "pc_memo_options: outputs is %#x, output_pool is %u",
                         out->outputs, out->output_pool);
@@ -84,7 +84,7 @@ static pc_status check_head(const pc__memo_head *there, const pc__memo_head *wan
 
 static size_t index_count(const pc_memo *memo)
 {
-    return (memo->buckets[memo->head.bucket_count - 1].most + 1) * pc__memo_units(memo);
+    return (memo->buckets[memo->head.bucket_count - 1].most + 1) * pc__memo_indexed_layers(memo);
 }
 
 /* 16, 32, 64 … up to what the model takes. */
@@ -124,7 +124,7 @@ static pc_status make_projectors(pc_memo *memo)
 {
     pc_status status = PC_OK;
     for (uint32_t b = 0; b < memo->head.bucket_count && status >= 0; b++) {
-        pc__bucket *bucket = &memo->buckets[b];
+        pc__memo_bucket *bucket = &memo->buckets[b];
         pc__projector_shape shape = {.hidden = memo->head.hidden,
                                      .least_tokens = bucket->least,
                                      .most_tokens = bucket->most};
@@ -153,11 +153,11 @@ static pc_status open_maps(pc_memo *memo)
     pc_status status = path ? PC_OK : PC_ERR_NOMEM;
     options.create = !options.read_only;
     options.relaxed = 1; /* memo_add.c syncs */
-    options.face = (pc__map_store_face){.model = memo->head.model,
-                                        .layers = (int32_t)memo->head.layers,
-                                        .heads = (int32_t)memo->head.heads,
-                                        .causal = memo->head.causal != 0,
-                                        .format = memo->head.map_format};
+    options.face = (pc__map_signature){.model = memo->head.model,
+                                       .layers = (int32_t)memo->head.layers,
+                                       .heads = (int32_t)memo->head.heads,
+                                       .causal = memo->head.causal != 0,
+                                       .format = memo->head.map_format};
     if (status >= 0)
         status = pc__map_store_open(&memo->maps, &memo->mem, path, &options);
     if (status == PC_OK)
@@ -168,7 +168,8 @@ static pc_status open_maps(pc_memo *memo)
 
 static int name_one(void *user, const pc__map_record *record)
 {
-    return pc__memo_enter(user, record->id, &record->tokens_id, record->tokens, record->note_size)
+    return pc__memo_entry_add(user, record->id, &record->tokens_id, record->tokens,
+                              record->note_size)
            < 0;
 }
 
@@ -179,10 +180,10 @@ static pc_status name_all(pc_memo *memo)
         return PC_ERR_NOMEM;
     for (uint32_t b = 0; b < memo->head.bucket_count && status >= 0; b++)
         if (memo->buckets[b].trained)
-            status = pc__memo_index_build(memo, memo->buckets[b].projector, &memo->buckets[b],
-                                          memo->lengths
-                                              + memo->buckets[b].least * pc__memo_units(memo),
-                                          &memo->buckets[b].unkept);
+            status = pc__memo_index_build(
+                memo, memo->buckets[b].projector, &memo->buckets[b],
+                memo->lengths + memo->buckets[b].least * pc__memo_indexed_layers(memo),
+                &memo->buckets[b].unkept);
     return status;
 }
 
@@ -226,7 +227,7 @@ static pc_status open_all(pc_memo *memo, const char *folder, const pc__memo_head
     status = memo->lengths ? name_all(memo) : PC_ERR_NOMEM;
     memo->is_open = status == PC_OK;
     if (memo->is_open && !read_only)
-        (void)pc__memo_keep(
+        (void)pc__memo_index_save(
             memo); /* so that who is killed before he closes it does not find the same work again */
 done:
     return status;
@@ -283,7 +284,7 @@ void pc_memo_free(pc_memo *memo)
         return;
     mem = memo->mem;
     if (memo->is_open && !(memo->options.flags & PC_MEMO_READ_ONLY))
-        (void)pc__memo_keep(memo);
+        (void)pc__memo_index_save(memo);
     if (memo->lengths)
         pc__memo_index_free(memo->lengths, index_count(memo));
     pc__free(&mem, memo->lengths);

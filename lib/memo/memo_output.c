@@ -33,26 +33,26 @@ static size_t part_at(size_t base)
     return (base + PART_ALIGN - 1) / PART_ALIGN * PART_ALIGN;
 }
 
-size_t pc__memo_note_base(const pc_memo *memo, uint32_t bucket)
+size_t pc__memo_metadata_base(const pc_memo *memo, uint32_t bucket)
 {
-    return pc__memo_units(memo) * pc__projector_pooled(memo->buckets[bucket].projector)
+    return pc__memo_indexed_layers(memo) * pc__projector_pooled(memo->buckets[bucket].projector)
            * sizeof(uint16_t);
 }
 
-size_t pc__memo_note_bytes(size_t base, pc__output_sizes sizes)
+size_t pc__memo_metadata_bytes(size_t base, pc__output_sizes sizes)
 {
     return sizes.embedding || sizes.logits
                ? part_at(base) + PART_HEAD + 4 * (sizes.embedding + sizes.logits)
                : base;
 }
 
-int pc__memo_note_fits(const pc_memo *memo, size_t base, size_t bytes)
+int pc__memo_metadata_fits(const pc_memo *memo, size_t base, size_t bytes)
 {
     size_t hidden = memo->head.hidden, logits = pc__whole_logits(memo->model);
-    return bytes == base || bytes == pc__memo_note_bytes(base, (pc__output_sizes){hidden, 0})
+    return bytes == base || bytes == pc__memo_metadata_bytes(base, (pc__output_sizes){hidden, 0})
            || (logits
-               && (bytes == pc__memo_note_bytes(base, (pc__output_sizes){0, logits})
-                   || bytes == pc__memo_note_bytes(base, (pc__output_sizes){hidden, logits})));
+               && (bytes == pc__memo_metadata_bytes(base, (pc__output_sizes){0, logits})
+                   || bytes == pc__memo_metadata_bytes(base, (pc__output_sizes){hidden, logits})));
 }
 
 /* By default logits only where they are no more than the maps, so that a record never takes more
@@ -109,7 +109,7 @@ static found look(const pc_memo *memo, const uint8_t *note, size_t base, size_t 
     f.values = part + PART_HEAD;
     if ((f.sizes.embedding && f.sizes.embedding != memo->head.hidden)
         || (f.sizes.logits && f.sizes.logits != pc__whole_logits(memo->model))
-        || bytes != pc__memo_note_bytes(base, f.sizes))
+        || bytes != pc__memo_metadata_bytes(base, f.sizes))
         return (found){0};
     return f;
 }
@@ -124,7 +124,7 @@ static void take(const uint8_t *from, size_t count, float *to)
 
 int pc__memo_output_has(pc_memo *memo, const pc__memo_entry *entry, pc__output_sizes sizes)
 {
-    size_t base = pc__memo_note_base(memo, pc__memo_bucket_of(memo, entry->tokens)), bytes = 0;
+    size_t base = pc__memo_metadata_base(memo, pc__memo_bucket_of(memo, entry->tokens)), bytes = 0;
     uint8_t *note = NULL;
     found f = {0};
     int has;
@@ -132,7 +132,7 @@ int pc__memo_output_has(pc_memo *memo, const pc__memo_entry *entry, pc__output_s
         return 1;
     if (!entry->has_outputs)
         return 0;
-    if (pc__map_store_whole_note(memo->maps, entry->id, 0, &note, &bytes) == PC_OK)
+    if (pc__map_store_metadata_copy(memo->maps, entry->id, 0, &note, &bytes) == PC_OK)
         f = look(memo, note, base, bytes);
     has = f.sizes.embedding >= sizes.embedding && f.sizes.logits >= sizes.logits
           && (!sizes.embedding
@@ -149,15 +149,15 @@ pc_status pc__memo_output(pc_memo *memo, int64_t id, uint32_t pool, float *embed
     int is_there, has_some;
     pc_status status;
     pthread_rwlock_rdlock(&memo->guard);
-    entry = pc__memo_entry_of(memo, id);
+    entry = pc__memo_entry_find(memo, id);
     is_there = entry && entry->tokens;
     has_some = is_there && entry->has_outputs;
     if (is_there)
-        base = pc__memo_note_base(memo, pc__memo_bucket_of(memo, entry->tokens));
+        base = pc__memo_metadata_base(memo, pc__memo_bucket_of(memo, entry->tokens));
     pthread_rwlock_unlock(&memo->guard);
     if (!has_some)
         return PC_MISS;
-    status = pc__map_store_whole_note(memo->maps, id, 1, &note, &bytes);
+    status = pc__map_store_metadata_copy(memo->maps, id, 1, &note, &bytes);
     if (status == PC_OK) {
         found f = look(memo, note, base, bytes);
         if ((embedding && (!f.sizes.embedding || f.pool != pool)) || (logits && !f.sizes.logits))
@@ -167,7 +167,7 @@ pc_status pc__memo_output(pc_memo *memo, int64_t id, uint32_t pool, float *embed
         if (status == PC_OK && logits)
             take(f.values + 4 * f.sizes.embedding, f.sizes.logits, logits);
     } else if (status == PC_ERR_FORMAT) {
-        pc__memo_forget(memo, id);
+        pc__memo_entry_remove(memo, id);
     }
     pc__free(&memo->mem, note);
     return status;

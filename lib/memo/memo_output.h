@@ -7,7 +7,7 @@
 #ifndef PC_MEMO_MEMO_OUTPUT_H
 #define PC_MEMO_MEMO_OUTPUT_H
 
-#include "memo/memo_body.h"
+#include "memo/memo_internal.h"
 
 /* Floats of each that are kept of a prompt of so many tokens; 0: none. */
 typedef struct pc__output_sizes {
@@ -15,10 +15,10 @@ typedef struct pc__output_sizes {
 } pc__output_sizes;
 pc__output_sizes pc__memo_output_sizes(const pc_memo *memo, size_t tokens);
 
-size_t pc__memo_note_base(const pc_memo *memo, uint32_t bucket); /* bytes of the pooled input */
-size_t pc__memo_note_bytes(size_t base, pc__output_sizes sizes); /* of a whole note */
+size_t pc__memo_metadata_base(const pc_memo *memo, uint32_t bucket); /* bytes of the pooled input */
+size_t pc__memo_metadata_bytes(size_t base, pc__output_sizes sizes); /* of a whole note */
 /* 1: a note of `bytes` bytes can be one of this model: nothing behind the base, or outputs. */
-int pc__memo_note_fits(const pc_memo *memo, size_t base, size_t bytes);
+int pc__memo_metadata_fits(const pc_memo *memo, size_t base, size_t bytes);
 /* note: whole, its base is there; values: embedding, then logits. */
 void pc__memo_output_put(const pc_memo *memo, uint8_t *note, size_t base, pc__output_sizes sizes,
                          const float *values);

@@ -7,8 +7,8 @@
 
 #include "base/fail.h"
 #include "base/le.h"
-#include "memo/map_label.h"
-#include "memo/memo_body.h"
+#include "memo/train/map_label.h"
+#include "memo/memo_internal.h"
 
 enum {
     MOST_ITEMS = 20000, /* of a bucket; what is beyond them is not learned from */
@@ -51,7 +51,7 @@ static float label(void *user, size_t i, size_t j)
 static size_t choose(lesson *l, size_t step)
 {
     const pc_memo *memo = l->memo;
-    const pc__bucket *bucket = &memo->buckets[l->bucket];
+    const pc__memo_bucket *bucket = &memo->buckets[l->bucket];
     size_t n = 0, seen = 0;
     for (size_t e = 0; e < memo->entry_count; e++) {
         const pc__memo_entry *entry = &memo->entries[e];
@@ -93,16 +93,16 @@ static pc_status take_items(lesson *l)
     l->groups = pc__calloc(mem, l->count, l->units * sizeof *l->groups);
     status = note && l->maps && l->inputs && l->groups ? PC_OK : PC_ERR_NOMEM;
     for (size_t i = 0; i < l->count && status >= 0; i++) {
-        status = pc__map_store_note(l->memo->maps, l->ids[i], note, cells * sizeof *note);
+        status = pc__map_store_metadata(l->memo->maps, l->ids[i], note, cells * sizeof *note);
         if (status == PC_OK)
-            status = pc__memo_take(l->memo, l->ids[i], &l->maps[n]);
+            status = pc__memo_maps_get(l->memo, l->ids[i], &l->maps[n]);
         if (status == PC_MISS || status == PC_ERR_FORMAT) {
             status = PC_OK;
             continue;
         }
         if (status < 0)
             break;
-        pc__memo_note_read(note, cells, l->inputs + n * cells);
+        pc__memo_pooled_get(note, cells, l->inputs + n * cells);
         for (size_t u = 0; u < l->units; u++)
             l->groups[n * l->units + u] = l->tokens[i] * (uint32_t)l->units + (uint32_t)u;
         l->ids[n] = l->ids[i];
@@ -190,7 +190,7 @@ static pc_status train(lesson *l)
 static pc_status install(lesson *l)
 {
     pc_memo *memo = l->memo;
-    pc__bucket *bucket = &memo->buckets[l->bucket], before;
+    pc__memo_bucket *bucket = &memo->buckets[l->bucket], before;
     size_t lengths = (bucket->most - bucket->least + 1) * l->units,
            first = bucket->least * l->units;
     pc__index **indexes = pc__calloc(&memo->mem, lengths, sizeof *indexes), *swap;
@@ -237,7 +237,7 @@ static void forget(lesson *l)
 {
     const pc_allocator *mem = &l->memo->mem;
     for (size_t i = 0; l->maps && i < l->count; i++)
-        pc__memo_give(l->memo, &l->maps[i]);
+        pc__memo_maps_release(l->memo, &l->maps[i]);
     pc__free(mem, l->ids);
     pc__free(mem, l->tokens);
     pc__free(mem, l->maps);
@@ -252,7 +252,7 @@ static pc_status train_bucket(pc_memo *memo, const pc_memo_work *work, uint32_t 
                 .work = work,
                 .bucket = b,
                 .rule = pc__label_default,
-                .units = pc__memo_units(memo)};
+                .units = pc__memo_indexed_layers(memo)};
     pc__projector_shape shape = *pc__projector_shape_of(memo->buckets[b].projector);
     pc_status status = pc__projector_new(&l.projector, &memo->mem, &shape, work->seed);
     snprintf(l.name, sizeof l.name, "training-%u.pct", memo->buckets[b].most);
@@ -291,7 +291,7 @@ pc_status pc_memo_train(pc_memo *memo, const pc_memo_work *work)
         some = 1;
         status = train_bucket(memo, &w, b);
         if (status >= 0)
-            (void)pc__memo_keep(memo);
+            (void)pc__memo_index_save(memo);
     }
     pthread_mutex_unlock(&memo->writer);
     if (status >= 0 && !some)

@@ -71,7 +71,7 @@ static pc_status check_for_model(const pc_generate_options *o, const pc_model *m
     if (o->baseline == PC_BASELINE_NO_ATTENTION && !model->native)
         return pc__fail(PC_ERR_UNSUPPORTED,
                         "%s: attention can be left out by models that we run ourselves only", call);
-    return o->memo ? pc__memo_of(o->memo, model) : PC_OK;
+    return o->memo ? pc__memo_check_model(o->memo, model) : PC_OK;
 }
 
 static pc_status copy_stops(pc__generation *g, const pc_model *model, const pc_generate_options *o,

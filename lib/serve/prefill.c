@@ -72,7 +72,7 @@ static pc_status check(const prefill_work *w)
             return pc__fail(PC_ERR_INVALID,
                             "pc_prefill: map_layers together with a memo, or map_layers[%d] is %d",
                             l, w->options.map_layers[l]);
-    return w->options.memo ? pc__memo_of(w->options.memo, w->model) : PC_OK;
+    return w->options.memo ? pc__memo_check_model(w->options.memo, w->model) : PC_OK;
 }
 
 static int keeps_states(const prefill_work *w)
@@ -187,7 +187,7 @@ static pc_status look_up_memo(prefill_work *w)
         if (taken == PC_OK)
             continue;
         if (taken == PC_MISS)
-            taken = pc__memo_take(memo, w->found[i].id, &w->maps[i]);
+            taken = pc__memo_maps_get(memo, w->found[i].id, &w->maps[i]);
         if (taken == PC_MISS || taken == PC_ERR_FORMAT) {
             w->found[i].reason = taken == PC_MISS ? PC_REASON_FIRST_USE : PC_REASON_DAMAGED;
             continue;
@@ -197,7 +197,7 @@ static pc_status look_up_memo(prefill_work *w)
         w->prompts[i].maps = w->maps[i].layer;
         pc__memo_shape(memo, w->inputs[i].count, &w->prompts[i].shape);
         w->check[i] = !w->measures && !w->found[i].same
-                      && pc__memo_wants_check(memo, w->found[i].bucket);
+                      && pc__memo_wants_verification(memo, w->found[i].bucket);
         if (w->check[i])
             status = reserve_checked(w, i);
     }
@@ -218,7 +218,7 @@ static void count_hits(prefill_work *w)
         w->stats.seconds_features += w->layers[i].times.features;
         w->stats.seconds_search += w->layers[i].times.search;
         if (w->found[i].by_layer && hit && !w->measures)
-            w->check[i] = pc__memo_wants_check(w->options.memo, w->found[i].bucket) ? 1 : 0;
+            w->check[i] = pc__memo_wants_verification(w->options.memo, w->found[i].bucket) ? 1 : 0;
     }
     if (!w->measures)
         pc__memo_count(w->options.memo, w->stats.hits, w->stats.output_hits,
@@ -247,7 +247,7 @@ static pc_status check_one(prefill_work *w, size_t i)
     if (status >= 0) {
         loss = pc__prefill_loss(pc__memo_loss_kind(w->options.memo, bucket), full.embedding,
                                 hit->embedding, w->hidden, full.logits, hit->logits, w->logits);
-        pc__memo_checked(w->options.memo, bucket, loss);
+        pc__memo_verified(w->options.memo, bucket, loss);
         memcpy(hit->embedding, full.embedding, w->hidden * sizeof(float));
         if (hit->logits)
             memcpy(hit->logits, full.logits, w->logits * sizeof(float));
@@ -342,7 +342,7 @@ static void end_prefill(prefill_work *w)
     const pc_allocator *mem = &w->model->context->mem;
     for (size_t i = 0; w->prompts && i < w->count; i++)
         if (w->prompts[i].maps)
-            pc__memo_give(w->options.memo, &w->maps[i]);
+            pc__memo_maps_release(w->options.memo, &w->maps[i]);
     for (size_t i = 0; w->layers && w->by_layer && i < w->count; i++)
         pc__memo_layers_end(w->options.memo, &w->layers[i]);
     pc__free(mem, w->layers);

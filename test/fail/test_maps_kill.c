@@ -51,7 +51,7 @@ static void evicted(void *user, int64_t id)
 
 static void add(pc__map_store *store, uint32_t number)
 {
-    pc__map_store_face face = maps_face();
+    pc__map_signature face = maps_face();
     maps_record r = maps_make(&face, number);
     int64_t id = -1;
     diary->adding = 1;

@@ -12,7 +12,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "memo/index.h"
+#include "memo/index/index.h"
 #include "testing.h"
 
 #ifdef __SANITIZE_THREAD__

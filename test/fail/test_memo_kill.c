@@ -8,7 +8,7 @@
 #include <string.h>
 
 #include "failing_calls.h"
-#include "memo/index.h"
+#include "memo/index/index.h"
 #include "memo_prompts.h"
 
 WRAP_MMAP(mmap)

@@ -12,7 +12,7 @@
 
 #include "base/le.h"
 #include "fuzz.h"
-#include "memo/map_format.h"
+#include "memo/maps/map_format.h"
 
 enum { LAYERS = 2, NO_SUMS = 1, READER = 2, WITH_HEADER = 4, MOST = 64 << 10 };
 static char folder[] = "/tmp/pc-fuzz-XXXXXX";
@@ -76,7 +76,7 @@ static void make_files(uint8_t flags, uint8_t *log, size_t log_size, const uint8
     uint8_t *data = calloc(1, data_size + 1);
     FUZZ_CHECK(data);
     if (before && log_size >= 88)
-        pc__maps_data_header_put(log + 72, data);
+        pc__map_data_header_put(log + 72, data);
     memcpy(data + before, rest, size);
     for (size_t at = PC__MAPS_LOG_HEADER; at + PC__MAPS_ENTRY <= log_size && !(flags & NO_SUMS);
          at += PC__MAPS_ENTRY) {
@@ -132,7 +132,7 @@ static void read_all(pc__map_store *store)
         pc__maps maps;
         if (s->note[i] < MOST) {
             uint8_t *note = malloc(s->note[i] + 1);
-            fuzz_ok(pc__map_store_note(store, s->ids[i], note, s->note[i]));
+            fuzz_ok(pc__map_store_metadata(store, s->ids[i], note, s->note[i]));
             free(note);
         }
         pc_status status = pc__map_store_get(store, s->ids[i], &maps);

@@ -11,7 +11,7 @@
 #include "base/context.h"
 #include "base/le.h"
 #include "fuzz.h"
-#include "memo/projector_body.h"
+#include "memo/train/projector_internal.h"
 
 enum { ITEMS = 4, CELLS = 4, AT_INPUTS = 56 + 48 };
 static const float pooled[ITEMS * CELLS] = {1, 2, 3, 4, 4, 3, 2, 1, 0, 5, 0, 5, -1, 1, -2, 2};
@@ -32,7 +32,7 @@ static void as_projector(const uint8_t *file, size_t size)
     }
     size_t cells = pc__projector_pooled(p);
     float *zeros = calloc(cells, sizeof *zeros), features[PC__FEATURE_DIM];
-    FUZZ_CHECK(zeros && pc__projector_run(p, zeros, 1, features) == PC_OK);
+    FUZZ_CHECK(zeros && pc__projector_features(p, zeros, 1, features) == PC_OK);
     FUZZ_CHECK(pc__projector_write(p, &again) == PC_OK);
     FUZZ_CHECK(again.size == size && !memcmp(again.data, file, size - 8));
     free(zeros);

@@ -978,7 +978,7 @@ def lists(of=(0, 1, 1, 0), centres=(0.0, 1.0) * 4, count=2):
     return struct.pack("<QQQii", 4, 0, count, 0, 0) + struct.pack("<%di" % len(of), *of) + struct.pack("<%df" % len(centres), *centres)
 
 
-def kept_indexes(sections, magic=b"PCMEMIDX", version=1, count=None, size=None, spare=0, move=0):
+def index_file_bytes(sections, magic=b"PCMEMIDX", version=1, count=None, size=None, spare=0, move=0):
     at = 48 + 32 * len(sections) + 8
     whole, rows = at + sum(len(data) for _, _, data in sections), b""
     for tokens, unit, data in sections:
@@ -988,7 +988,7 @@ def kept_indexes(sections, magic=b"PCMEMIDX", version=1, count=None, size=None, 
     return head + rows + bytes(8) + b"".join(data for _, _, data in sections)
 
 
-def make_kept_index():
+def make_index_file():
     """A byte (bit 0: checksums are not made right; bit 1: the bytes of one index), then a memo's file of indexes."""
     nan, scan, far = float("nan"), memo_index(0, ids=(4, 9, 7)), [1e30] * 16
     hnsw, ivf, flat = memo_index(2, parts=graph()), memo_index(3, parts=lists()), memo_index(1, parts=struct.pack("<QQQii", 0, 0, 0, 0, 0))
@@ -1002,18 +1002,18 @@ def make_kept_index():
             ("top", memo_index(2, parts=graph(top=0))), ("neighbours", memo_index(2, parts=graph(neighbours=1 << 62))), ("list", memo_index(3, parts=lists(of=(0, 2, 1, 0)))),
             ("centre", memo_index(3, parts=lists(centres=(nan,) * 8))), ("options", memo_index(2, options=(-1, 8, 8, 0, 0, 0), parts=graph())), ("behind", scan + b"more"),
             ("cut", hnsw[:-3]), ("head", scan[:55])):
-        save("kept_index", name, b"\2" + data)
+        save("index_file", name, b"\2" + data)
     prompts, both = b"prompts." * 4, [(5, 0, scan + b"prompts." * 3), (6, 0, hnsw + b"prompts." * 4)]
     for name, data in (
-            ("file", kept_indexes(both)), ("file_units", kept_indexes([(5, 0, ivf + prompts), (5, 1, ivf + prompts)])), ("file_none", kept_indexes([])),
-            ("file_order", kept_indexes(both[::-1])), ("file_twice", kept_indexes(both[:1] * 2)), ("file_magic", kept_indexes(both, magic=b"PCMEMIDY")),
-            ("file_version", kept_indexes(both, version=2)), ("file_count", kept_indexes(both, count=1 << 31)), ("file_fewer", kept_indexes(both, count=1)),
-            ("file_size", kept_indexes(both, size=1 << 50)), ("file_spare", kept_indexes(both, spare=1)), ("file_move", kept_indexes(both, move=8)), ("file_short", kept_indexes(both)[:-1]),
-            ("file_head", kept_indexes(both)[:50]), ("file_more", kept_indexes(both) + b"more")):
-        save("kept_index", name, b"\0" + data)
-    save("kept_index", "file_no_sums", b"\1" + kept_indexes(both))
+            ("file", index_file_bytes(both)), ("file_units", index_file_bytes([(5, 0, ivf + prompts), (5, 1, ivf + prompts)])), ("file_none", index_file_bytes([])),
+            ("file_order", index_file_bytes(both[::-1])), ("file_twice", index_file_bytes(both[:1] * 2)), ("file_magic", index_file_bytes(both, magic=b"PCMEMIDY")),
+            ("file_version", index_file_bytes(both, version=2)), ("file_count", index_file_bytes(both, count=1 << 31)), ("file_fewer", index_file_bytes(both, count=1)),
+            ("file_size", index_file_bytes(both, size=1 << 50)), ("file_spare", index_file_bytes(both, spare=1)), ("file_move", index_file_bytes(both, move=8)), ("file_short", index_file_bytes(both)[:-1]),
+            ("file_head", index_file_bytes(both)[:50]), ("file_more", index_file_bytes(both) + b"more")):
+        save("index_file", name, b"\0" + data)
+    save("index_file", "file_no_sums", b"\1" + index_file_bytes(both))
 
 
 for make in (make_gguf, make_safetensors, make_config, make_folder, make_tokenizer_json, make_tokenizer_model, make_llama2c, make_options,
-             make_chat, make_pml, make_relay, make_serve, make_tokenize, make_disk_index, make_projector, make_map_store, make_kept_index):
+             make_chat, make_pml, make_relay, make_serve, make_tokenize, make_disk_index, make_projector, make_map_store, make_index_file):
     make()

@@ -11,9 +11,9 @@
 #include <xxhash.h>
 
 #include "base/le.h"
-#include "memo/index_file.h"
-#include "memo/kept_index.h"
-#include "memo/memo_body.h"
+#include "memo/index/index_bytes.h"
+#include "memo/index/index_file.h"
+#include "memo/memo_internal.h"
 #include "memo_prompts.h"
 
 #if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__) /* ten times slower */
@@ -134,21 +134,21 @@ static int is_opened(world *w, const memo_found *want, uint64_t unkept, int warn
  * given out twice. */
 static void change_prompt(world *w, uint8_t *data, size_t size)
 {
-    pc__kept_head head;
-    CHECK_OK(pc__kept_head_get(&head, &pc__libc_allocator, data, size));
+    pc__index_file_head head;
+    CHECK_OK(pc__index_file_head_get(&head, &pc__libc_allocator, data, size));
     CHECK_INT(head.count, w->k.units);
     for (size_t s = 0; s < head.count; s++) {
-        pc__kept_section *section = &head.sections[s];
+        pc__index_file_section *section = &head.sections[s];
         pc__index_options options;
         size_t places;
         uint8_t *at = data + section->at;
-        const uint8_t *ids = pc__index_file_look(at, section->size, &options, &places);
+        const uint8_t *ids = pc__index_bytes_header(at, section->size, &options, &places);
         for (size_t i = 0; i < places; i++)
             if (pc__get_u64(ids + 8 * i) == OTHER_PROMPT)
                 at[section->size - 8 * places + 8 * i] ^= 1;
         section->sum = XXH3_64bits(at, section->size);
     }
-    pc__kept_head_put(&head, data);
+    pc__index_file_head_put(&head, data);
     pc__free(&pc__libc_allocator, head.sections);
 }
 
@@ -158,7 +158,7 @@ static void damage(world *w, const memo_found *want, uint64_t all)
     uint8_t *data = (uint8_t *)pc_test_read(w->path, &size);
     pc_test_rng rng = {4};
     for (size_t i = 0; i < DAMAGES; i++) {
-        size_t head = PC__KEPT_HEAD + w->k.units * PC__KEPT_ROW + PC__KEPT_SUM,
+        size_t head = PC__INDEX_FILE_HEAD + w->k.units * PC__INDEX_FILE_ROW + PC__INDEX_FILE_SUM,
                at = i < DAMAGES / 2 ? i * head / (DAMAGES / 2) : pc_test_bits(&rng) % size;
         data[at] ^= 16;
         pc_test_write(w->path, data, size);
@@ -181,7 +181,7 @@ static void lose_some(world *w)
     CHECK_OK(try_open(w, w->k.index, 0));
     for (int64_t id = 0; id < GONE; id++) {
         CHECK_OK(pc__map_store_remove(w->memo->maps, id));
-        pc__memo_forget(w->memo, id);
+        pc__memo_entry_remove(w->memo, id);
     }
     close_memo(w);
 }

@@ -10,7 +10,7 @@
 #include <time.h>
 
 #include "base/le.h"
-#include "memo/index.h"
+#include "memo/index/index.h"
 #include "testing.h"
 
 enum { DIM = PC__FEATURE_DIM, BATCH = 32, CENTRES = 1000, REPEATS = 5 };

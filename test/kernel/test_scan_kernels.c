@@ -5,7 +5,7 @@
 #include <math.h>
 
 #include "guarded.h"
-#include "memo/scan_kernels.h"
+#include "memo/index/scan_kernels.h"
 #include "testing.h"
 
 enum { MOST_DIM = 300, MOST_QUERIES = 9 };

@@ -5,8 +5,8 @@
 #include <string.h>
 
 #include "base/threads.h"
-#include "memo/loops.h"
-#include "memo/seeded.h"
+#include "memo/train/vector_ops.h"
+#include "memo/train/splitmix.h"
 
 /* ------------------------------------------------------------ correlation of ranks */
 
@@ -67,7 +67,7 @@ enum { DIM = PC__FEATURE_DIM, CHUNK = 64, QUERIES = 200, CANDIDATES = 500 };
 typedef struct judge {
     const pc__projector *projector;
     const judge_input *of;
-    const pc__memo_loops *loops;
+    const pc__vector_ops *loops;
     size_t first_query, stored, queries, candidates;
     float *features;          /* [count][DIM] */
     size_t *query;            /* [items that may ask] */
@@ -85,12 +85,12 @@ static int may_answer(const judge *j, size_t query, size_t item)
  * query). Their numbers go into `out`. */
 static size_t draw(const judge *j, size_t query, double *out)
 {
-    uint64_t state = pc__seeded(j->of->seed, 2 + query);
+    uint64_t state = pc__splitmix_start(j->of->seed, 2 + query);
     size_t seen = 0;
     for (size_t item = 0; item < j->stored; item++) {
         if (!may_answer(j, query, item))
             continue;
-        size_t at = seen < j->candidates ? seen : pc__seeded_below(&state, seen + 1);
+        size_t at = seen < j->candidates ? seen : pc__splitmix_below(&state, seen + 1);
         seen++;
         if (at < j->candidates)
             out[at] = (double)item; /* exact: there are fewer than 2^53 */
@@ -102,8 +102,8 @@ static void make_features(void *arg, size_t i)
 {
     const judge *j = arg;
     size_t from = i * CHUNK, left = j->of->count - from;
-    pc__projector_run(j->projector, j->of->pooled + from * pc__projector_pooled(j->projector),
-                      left < CHUNK ? left : CHUNK, j->features + from * DIM);
+    pc__projector_features(j->projector, j->of->pooled + from * pc__projector_pooled(j->projector),
+                           left < CHUNK ? left : CHUNK, j->features + from * DIM);
 }
 
 static void ask(void *arg, size_t i)
@@ -168,18 +168,18 @@ static void average(const judge *j, judge_result *out)
 /* Who asks: `queries` of them, in an order by the seed. */
 static void choose_queries(judge *j)
 {
-    uint64_t state = pc__seeded(j->of->seed, 1);
+    uint64_t state = pc__splitmix_start(j->of->seed, 1);
     size_t all = j->of->count - j->first_query;
     for (size_t i = 0; i < all; i++)
         j->query[i] = j->first_query + i;
-    pc__seeded_shuffle(&state, j->query, all);
+    pc__splitmix_shuffle(&state, j->query, all);
 }
 
 pc_status judge_projector(const pc__projector *projector, pc_context *context,
                           const judge_input *judging, judge_result *out)
 {
     const pc_allocator *mem = &context->mem;
-    judge j = {.projector = projector, .of = judging, .loops = pc__memo_loops_get()};
+    judge j = {.projector = projector, .of = judging, .loops = pc__vector_ops_get()};
     pc_status status;
     *out = (judge_result){0};
     if (judging->stored >= judging->count || judging->count < 2)

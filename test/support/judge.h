@@ -3,7 +3,7 @@
 #ifndef PC_TEST_JUDGE_H
 #define PC_TEST_JUDGE_H
 
-#include "memo/projector.h"
+#include "memo/train/projector.h"
 
 typedef struct judge_input {
     const float *pooled; /* [count][pooled] */

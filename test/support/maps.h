@@ -7,14 +7,14 @@
 #include <string.h>
 
 #include "attn/map.h"
-#include "memo/map_store.h"
+#include "memo/maps/map_store.h"
 #include "testing.h"
 
 enum { MAPS_LAYERS = 3, MAPS_HEADS = 2, MAPS_NOTE = 200 };
 
-static inline pc__map_store_face maps_face(void)
+static inline pc__map_signature maps_face(void)
 {
-    pc__map_store_face face = {
+    pc__map_signature face = {
         .layers = MAPS_LAYERS, .heads = MAPS_HEADS, .causal = 1, .format = PC_MAP_F16};
     memset(face.model.bytes, 0x5c, sizeof face.model.bytes);
     return face;
@@ -25,7 +25,7 @@ static inline uint32_t maps_tokens(uint32_t number)
     return 8 + number % 5 * 9; /* 8 … 44 */
 }
 
-static inline size_t maps_layer_bytes(const pc__map_store_face *face, uint32_t tokens)
+static inline size_t maps_layer_bytes(const pc__map_signature *face, uint32_t tokens)
 {
     pc__map_shape shape = {face->format, face->heads, tokens, face->causal};
     return pc__map_bytes(&shape);
@@ -56,7 +56,7 @@ typedef struct maps_record {
     int32_t count;
 } maps_record;
 
-static inline maps_record maps_make(const pc__map_store_face *face, uint32_t number)
+static inline maps_record maps_make(const pc__map_signature *face, uint32_t number)
 {
     maps_record r = {.tokens_id = maps_id(number),
                      .tokens = maps_tokens(number),
@@ -80,7 +80,7 @@ static inline void maps_free(maps_record *r)
 
 static inline pc_status maps_add(pc__map_store *store, uint32_t number, int64_t *id)
 {
-    pc__map_store_face face = maps_face();
+    pc__map_signature face = maps_face();
     maps_record r = maps_make(&face, number);
     pc_status status = pc__map_store_add(store, &r.tokens_id, r.tokens, r.note, sizeof r.note,
                                          r.layers, id, NULL, NULL);
@@ -91,7 +91,7 @@ static inline pc_status maps_add(pc__map_store *store, uint32_t number, int64_t 
 /* 1: what was given out is what belongs to the number. */
 static inline int maps_right(const pc__maps *maps, uint32_t number)
 {
-    pc__map_store_face face = maps_face();
+    pc__map_signature face = maps_face();
     maps_record r = maps_make(&face, number);
     int right = 1;
     for (int32_t i = 0; i < r.count; i++)
@@ -144,7 +144,7 @@ static inline pc_status maps_check(pc__map_store *store, int64_t id, uint32_t nu
     if (status != PC_OK)
         return status;
     maps_fill(number, 63, want, sizeof want);
-    status = pc__map_store_note(store, id, note, sizeof note);
+    status = pc__map_store_metadata(store, id, note, sizeof note);
     return status == PC_OK && memcmp(note, want, sizeof want) ? PC_ERR_INTERNAL : status;
 }
 

@@ -10,7 +10,7 @@
 
 #include "base/context.h"
 #include "feature_items.h"
-#include "memo/loops.h"
+#include "memo/train/vector_ops.h"
 
 enum { DIM = PC__FEATURE_DIM, ITEMS = 90, CELLS = 32 };
 static feature_items items;
@@ -45,9 +45,9 @@ static pc_context *context_of(uint32_t threads)
 static double distance_of(size_t i, size_t j)
 {
     float f[2 * DIM];
-    pc__projector_run(projector, items.pooled + i * CELLS, 1, f);
-    pc__projector_run(projector, items.pooled + j * CELLS, 1, f + DIM);
-    return sqrt((double)pc__memo_loops_get()->square_distance(f, f + DIM, DIM));
+    pc__projector_features(projector, items.pooled + i * CELLS, 1, f);
+    pc__projector_features(projector, items.pooled + j * CELLS, 1, f + DIM);
+    return sqrt((double)pc__vector_ops_get()->square_distance(f, f + DIM, DIM));
 }
 
 static judge_result plain(size_t stored, int grouped)

@@ -9,8 +9,8 @@
 #include <xxhash.h>
 
 #include "maps.h"
-#include "memo/index.h"
-#include "memo/kept_index.h"
+#include "memo/index/index.h"
+#include "memo/index/index_file.h"
 
 static uint64_t fnv(const void *data, size_t size)
 {
@@ -29,11 +29,11 @@ typedef struct printing {
 static int print_record(void *user, const pc__map_record *record)
 {
     printing *p = user;
-    pc__map_store_face face = maps_face();
+    pc__map_signature face = maps_face();
     uint8_t *note = malloc(record->note_size + 1);
     char hex[65];
     pc__maps maps;
-    if (!note || pc__map_store_note(p->store, record->id, note, record->note_size) != PC_OK
+    if (!note || pc__map_store_metadata(p->store, record->id, note, record->note_size) != PC_OK
         || pc__map_store_get(p->store, record->id, &maps) != PC_OK) {
         fprintf(stderr, "record %" PRId64 ": %s\n", record->id, pc_error_text());
         p->bad = 1;
@@ -58,7 +58,7 @@ static int print_store(const char *folder)
 {
     printing p = {0};
     char hex[65];
-    pc__map_store_face face = maps_face();
+    pc__map_signature face = maps_face();
     pc__map_store_stats stats;
     if (maps_open(&p.store, folder, (pc__map_store_options){.read_only = 1}) < 0) {
         fprintf(stderr, "%s\n", pc_error_text());
@@ -121,19 +121,19 @@ static int add_index(pc__index_kind kind, pc__bytes *out)
 
 static int make_indexes(const char *path)
 {
-    pc__kept_section sections[KINDS];
-    pc__kept_head head = {.projector = 77, .sections = sections};
+    pc__index_file_section sections[KINDS];
+    pc__index_file_head head = {.projector = 77, .sections = sections};
     pc__bytes all = {.mem = &pc__libc_allocator};
     uint8_t *first;
     uint64_t at;
     size_t from = 0;
     int bad = 0;
     head.count = pc__index_has_faiss() ? KINDS : 1;
-    at = pc__kept_head_size(head.count);
+    at = pc__index_file_head_size(head.count);
     for (uint32_t k = 0; k < head.count && !bad; k++, from = all.size) {
         bad = add_index((pc__index_kind)k, &all);
-        sections[k] = (pc__kept_section){8, k, at + from, all.size - from,
-                                         XXH3_64bits(all.data + from, all.size - from)};
+        sections[k] = (pc__index_file_section){8, k, at + from, all.size - from,
+                                               XXH3_64bits(all.data + from, all.size - from)};
     }
     head.bytes = at + all.size;
     first = calloc(1, (size_t)head.bytes);
@@ -141,7 +141,7 @@ static int make_indexes(const char *path)
         fprintf(stderr, "%s\n", pc_error_text());
         return 1;
     }
-    pc__kept_head_put(&head, first);
+    pc__index_file_head_put(&head, first);
     memcpy(first + at, all.data, all.size);
     pc_test_write(path, first, (size_t)head.bytes);
     free(first);

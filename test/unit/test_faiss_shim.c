@@ -1,12 +1,12 @@
 /* Catches: an exception that leaves the C++ file or ends the process, in whichever allocation of
  * FAISS's it arises; vectors of an add that failed which are found all the same, or the index being
  * of no use afterwards; memory that is lost with them; threads that FAISS starts. */
-#include "memo/faiss_shim.h"
+#include "memo/index/faiss_shim.h"
 
 #include <dirent.h>
 #include <stdlib.h>
 
-#include "memo/index.h"
+#include "memo/index/index.h"
 #include "testing.h"
 
 #ifdef PC_HAVE_FAISS

@@ -1,7 +1,7 @@
 /* Catches a gradient that is not the loss's (against differences of the loss, all in fp64, for
  * every weight of a small projector), a loss that is not equation 3 of the paper, items whose
  * features are equal and give NaN, results that depend on the number of threads. */
-#include "memo/gradient.h"
+#include "memo/train/gradient.h"
 
 #include <math.h>
 #include <stdlib.h>
@@ -40,9 +40,9 @@ static net net_new(uint64_t seed)
     for (size_t i = 0; i < BATCH; i++)
         for (size_t j = i + 1; j < BATCH; j++) { /* residuals on each side of both knees */
             float features[2 * DIM], distance;
-            pc__projector_run(n.projector, n.pooled + n.items[i] * CELLS, 1, features);
-            pc__projector_run(n.projector, n.pooled + n.items[j] * CELLS, 1, features + DIM);
-            distance = sqrtf(pc__memo_loops_c.square_distance(features, features + DIM, DIM));
+            pc__projector_features(n.projector, n.pooled + n.items[i] * CELLS, 1, features);
+            pc__projector_features(n.projector, n.pooled + n.items[j] * CELLS, 1, features + DIM);
+            distance = sqrtf(pc__vector_ops_c.square_distance(features, features + DIM, DIM));
             n.labels[i * BATCH + j] = n.labels[j * BATCH + i] = distance - 0.2f
                                                                 - 1.6f * (float)((i + j) % 4)
                                                                 + 2.4f;
@@ -91,7 +91,8 @@ static void against_differences(pc_context *context)
         CHECK_INT(n.projector->weights, WEIGHTS);
         CHECK_OK(pc__gradient_new(&g, n.projector, BATCH));
         memcpy(g->labels, n.labels, sizeof n.labels);
-        double loss = pc__gradient_run(g, context, n.projector->first, n.pooled, n.items, BATCH);
+        double loss = pc__gradient_compute(g, context, n.projector->first, n.pooled, n.items,
+                                           BATCH);
         for (size_t i = 0; i < WEIGHTS; i++)
             weights[i] = (double)n.projector->first[i];
         CHECK(fabs(loss - loss_of(&n, weights)) < 1e-5 * loss);
@@ -123,7 +124,7 @@ static void equal_items(pc_context *context)
     CHECK_OK(pc__gradient_new(&g, n.projector, BATCH));
     for (size_t i = 0; i < 9; i++)
         g->labels[i] = 0.5f;
-    double loss = pc__gradient_run(g, context, n.projector->first, n.pooled, items, 3);
+    double loss = pc__gradient_compute(g, context, n.projector->first, n.pooled, items, 3);
     CHECK(loss == 0.125);
     for (size_t i = 0; i < WEIGHTS; i++)
         CHECK(g->result[i] == 0);
@@ -156,7 +157,7 @@ static void any_threads(void)
                 g->labels[i * MANY + j] = (float)((i + j) % 7);
         for (size_t i = 0; i < MANY; i++)
             items[i] = MANY - 1 - i;
-        pc__gradient_run(g, context, p->first, pooled, items, MANY);
+        pc__gradient_compute(g, context, p->first, pooled, items, MANY);
         if (threads == 1)
             memcpy(first, g->result, sizeof first);
         CHECK(!memcmp(first, g->result, sizeof first));

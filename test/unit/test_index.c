@@ -3,7 +3,7 @@
  * removed, lost when others are removed or when the index makes itself anew, ids taken twice,
  * numbers that are not finite; an add that fails half-way and leaves something; a search that sees
  * a torn state while others add and remove. */
-#include "memo/index.h"
+#include "memo/index/index.h"
 
 #include <math.h>
 #include <pthread.h>

@@ -2,7 +2,7 @@
  * row's scale from the wrong place, or grows with length; a label that is not symmetric, or not 0
  * for equal maps; reading beyond a map; other bits at another CPU level (known_bits, with
  * PC_CPU_MASK). Against plain loops in fp64 over dense maps. */
-#include "memo/map_label.h"
+#include "memo/train/map_label.h"
 
 #include <math.h>
 #include <stdlib.h>

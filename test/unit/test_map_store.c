@@ -70,7 +70,7 @@ static void test_golden(void)
 
 /* ------------------------------------------------------------------- the face */
 
-static void refused(const char *folder, pc__map_store_face face, pc_status want, const char *text)
+static void refused(const char *folder, pc__map_signature face, pc_status want, const char *text)
 {
     pc__map_store *store = (pc__map_store *)(uintptr_t)1;
     CHECK_STATUS(pc__map_store_open(&store, &pc__libc_allocator, folder,
@@ -83,7 +83,7 @@ static void refused(const char *folder, pc__map_store_face face, pc_status want,
 static void test_face(void)
 {
     const char *folder = maps_folder();
-    pc__map_store_face face = maps_face();
+    pc__map_signature face = maps_face();
     pc__map_store *store, *second = NULL;
     pc__map_store_free(fresh(folder, (pc__map_store_options){0}));
     face.model.bytes[31] ^= 1;
@@ -122,7 +122,7 @@ static void test_arguments(void)
 {
     const char *folder = maps_folder();
     pc__map_store *store = fresh(folder, (pc__map_store_options){0});
-    pc__map_store_face face = maps_face();
+    pc__map_signature face = maps_face();
     maps_record r = maps_make(&face, 1);
     const void *layers[MAPS_LAYERS] = {r.layers[0], NULL, r.layers[2]};
     uint8_t note[4], long_note[MAPS_NOTE + 1], *whole = NULL;
@@ -144,15 +144,15 @@ static void test_arguments(void)
     CHECK_INT(id, -1);
     CHECK_OK(pc__map_store_add(store, &r.tokens_id, r.tokens, NULL, 0, r.layers, &id, NULL,
                                NULL)); /* without a note */
-    CHECK_OK(pc__map_store_note(store, id, NULL, 0));
+    CHECK_OK(pc__map_store_metadata(store, id, NULL, 0));
     CHECK_OK(maps_add(store, 2, &id));
-    CHECK_OK(pc__map_store_note(store, id, note, sizeof note)); /* its first bytes */
+    CHECK_OK(pc__map_store_metadata(store, id, note, sizeof note)); /* its first bytes */
     CHECK(!memcmp(note, maps_note_of(2), sizeof note));
-    CHECK_STATUS(pc__map_store_note(store, id, long_note, sizeof long_note), PC_ERR_INVALID);
-    CHECK_OK(pc__map_store_whole_note(store, id, 1, &whole, &size));
+    CHECK_STATUS(pc__map_store_metadata(store, id, long_note, sizeof long_note), PC_ERR_INVALID);
+    CHECK_OK(pc__map_store_metadata_copy(store, id, 1, &whole, &size));
     CHECK(size == MAPS_NOTE && !memcmp(whole, maps_note_of(2), size));
     pc__free(&pc__libc_allocator, whole);
-    CHECK_STATUS(pc__map_store_whole_note(store, 999, 0, &whole, &size), PC_MISS);
+    CHECK_STATUS(pc__map_store_metadata_copy(store, 999, 0, &whole, &size), PC_MISS);
     CHECK(!whole && !size);
     pc__map_store_free(store);
     CHECK_OK(maps_open(&store, folder, (pc__map_store_options){.read_only = 1}));
@@ -192,7 +192,7 @@ static void test_budget(void)
     const char *folder = maps_folder();
     pc__map_store *store = fresh(folder,
                                  (pc__map_store_options){.budget_bytes = BUDGET, .relaxed = 1});
-    pc__map_store_face face = maps_face();
+    pc__map_signature face = maps_face();
     pc__map_store_stats s;
     uint64_t told = 0;
     int64_t first = -1, id;
@@ -428,7 +428,7 @@ static pc_status use(const pc_allocator *mem, const char *folder, int64_t *store
         CHECK(status == PC_OK || status == PC_ERR_NOMEM || status == PC_MISS);
         first = first < 0 ? first : status < 0 ? status : first;
         pc__maps_release(store, &maps);
-        status = pc__map_store_note(store, *stored, note, sizeof note);
+        status = pc__map_store_metadata(store, *stored, note, sizeof note);
         first = first < 0 ? first : status < 0 ? status : first;
     }
     if (store)

@@ -1,6 +1,6 @@
 /* Catches: a neighbour that is dropped though it is among the k nearest, a wrong order, ties that
  * do not go to the smaller id, also where only the roots are equal. */
-#include "memo/nearest.h"
+#include "memo/index/nearest.h"
 
 #include <math.h>
 #include <stdlib.h>

@@ -1,0 +1,245 @@
+/* What all kinds of index share: checks of arguments, locks, and a side of the index that is made
+ * anew while it is searched. */
+#include "memo/index/index_ops.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "memo/index/nearest.h"
+
+enum { MOST_DIM = 4096, MOST_LINKS = 256, MOST_EFFORT = 1 << 16 };
+#define MOST_VALUE 1e16f /* squares of differences of so many numbers are still finite */
+
+int pc__index_has_faiss(void)
+{
+#ifdef PC_HAVE_FAISS
+    return 1;
+#else
+    return 0;
+#endif
+}
+
+static pc_status ops_of(pc__index_kind kind, const pc__index_ops **out)
+{
+    switch (kind) {
+    case PC__INDEX_SCAN:
+        *out = &pc__index_scan_ops;
+        return PC_OK;
+    case PC__INDEX_FAISS_FLAT:
+    case PC__INDEX_FAISS_HNSW:
+    case PC__INDEX_FAISS_IVF:
+#ifdef PC_HAVE_FAISS
+        *out = &pc__index_faiss_ops;
+        return PC_OK;
+#else
+        return pc__fail(PC_ERR_UNSUPPORTED,
+                        "index: this library was built without FAISS (CMake option PC_WITH_FAISS)");
+#endif
+    }
+    return pc__fail(PC_ERR_INVALID, "index: no such kind: %d", (int)kind);
+}
+
+static pc_status check_options(const pc__index_options *o)
+{
+    if (!o->dim || o->dim > MOST_DIM)
+        return pc__fail(PC_ERR_INVALID, "index: vectors of %zu numbers; 1 to %d are possible",
+                        o->dim, MOST_DIM);
+    if (o->hnsw_links < 0 || o->hnsw_links == 1 || o->hnsw_links > MOST_LINKS)
+        return pc__fail(PC_ERR_INVALID, "index: %d links; 2 to %d are possible", (int)o->hnsw_links,
+                        MOST_LINKS);
+    const int32_t rest[] = {o->hnsw_build, o->hnsw_search, o->ivf_lists, o->ivf_probes};
+    for (size_t i = 0; i < sizeof rest / sizeof *rest; i++)
+        if (rest[i] < 0 || rest[i] > MOST_EFFORT)
+            return pc__fail(PC_ERR_INVALID, "index: option %d is not in 0 to %d", (int)rest[i],
+                            MOST_EFFORT);
+    return PC_OK;
+}
+
+static int start_locks(pc__index *index)
+{
+    pthread_rwlockattr_t attributes;
+    if (pthread_mutex_init(&index->writers, NULL))
+        return 0;
+    pthread_rwlockattr_init(&attributes);
+#ifdef __GLIBC__ /* or adding starves where searches never pause */
+    pthread_rwlockattr_setkind_np(&attributes, PTHREAD_RWLOCK_PREFER_WRITER_NONRECURSIVE_NP);
+#endif
+    int bad = pthread_rwlock_init(&index->lock, &attributes);
+    pthread_rwlockattr_destroy(&attributes);
+    if (bad)
+        pthread_mutex_destroy(&index->writers);
+    return !bad;
+}
+
+pc_status pc__index_new(pc__index **out, const pc_allocator *mem, const pc__index_options *options)
+{
+    const pc__index_ops *ops = NULL;
+    pc_status status;
+    *out = NULL;
+    if ((status = check_options(options)) < 0 || (status = ops_of(options->kind, &ops)) < 0)
+        return status;
+    pc__index *index = pc__calloc(mem, 1, sizeof *index);
+    if (!index)
+        return PC_ERR_NOMEM;
+    index->mem = mem;
+    index->ops = ops;
+    if ((status = ops->new_side(&index->side, mem, options)) < 0)
+        goto failed;
+    if (!start_locks(index)) {
+        ops->free_side(index->side);
+        status = pc__fail(PC_ERR_NOMEM, "index: no lock");
+        goto failed;
+    }
+    *out = index;
+    return PC_OK;
+failed:
+    pc__free(mem, index);
+    return status;
+}
+
+void pc__index_free(pc__index *index)
+{
+    if (!index)
+        return;
+    index->ops->free_side(index->side);
+    pthread_rwlock_destroy(&index->lock);
+    pthread_mutex_destroy(&index->writers);
+    pc__free(index->mem, index);
+}
+
+/* Reading does not change what the index holds. */
+static pthread_rwlock_t *lock_of(const pc__index *index)
+{
+    return (pthread_rwlock_t *)&index->lock;
+}
+
+pc_status pc__index_check_vectors(const pc__index *index, size_t count, const float *vectors)
+{
+    size_t numbers = index->side->options.dim;
+    if (count > SIZE_MAX / sizeof(float) / numbers)
+        return pc__fail(PC_ERR_INVALID, "index: %zu vectors", count);
+    numbers *= count;
+    for (size_t i = 0; i < numbers; i++)
+        if (!(fabsf(vectors[i]) <= MOST_VALUE))
+            return pc__fail(PC_ERR_INVALID,
+                            "index: number %zu of a vector is not finite, or beyond 1e16",
+                            i % index->side->options.dim);
+    return PC_OK;
+}
+
+static int by_value(const void *a, const void *b)
+{
+    int64_t x = *(const int64_t *)a, y = *(const int64_t *)b;
+    return (x > y) - (x < y);
+}
+
+/* Ids are new, and no two are the same. */
+pc_status pc__index_check_ids(const pc__index *index, size_t count, const int64_t *ids)
+{
+    int ascending = 1;
+    for (size_t i = 0; i < count; i++) {
+        if (ids[i] < 0)
+            return pc__fail(PC_ERR_INVALID, "index: id %lld is negative", (long long)ids[i]);
+        if (pc__id_map_find(&index->side->places, ids[i]) != PC__NO_POSITION)
+            return pc__fail(PC_ERR_INVALID, "index: id %lld is there already", (long long)ids[i]);
+        ascending &= !i || ids[i] > ids[i - 1];
+    }
+    if (ascending)
+        return PC_OK;
+    int64_t *sorted = pc__alloc(index->mem, count * sizeof *sorted);
+    if (!sorted)
+        return PC_ERR_NOMEM;
+    memcpy(sorted, ids, count * sizeof *sorted);
+    qsort(sorted, count, sizeof *sorted, by_value);
+    pc_status status = PC_OK;
+    for (size_t i = 1; i < count && status >= 0; i++)
+        if (sorted[i] == sorted[i - 1])
+            status = pc__fail(PC_ERR_INVALID, "index: id %lld comes twice", (long long)sorted[i]);
+    pc__free(index->mem, sorted);
+    return status;
+}
+
+/* Under the writers' lock. Where there is no memory for a fresh side, the old one serves on. */
+static void renew_if_stale(pc__index *index)
+{
+    pc__index_impl *fresh, *old = index->side;
+    if (!index->ops->stale || !index->ops->stale(old) || index->ops->renew(old, &fresh) < 0)
+        return;
+    pthread_rwlock_wrlock(&index->lock);
+    index->side = fresh;
+    pthread_rwlock_unlock(&index->lock);
+    index->ops->free_side(old);
+}
+
+pc_status pc__index_add(pc__index *index, size_t count, const float *vectors, const int64_t *ids)
+{
+    pc_status status;
+    if (!count)
+        return PC_OK;
+    pthread_mutex_lock(&index->writers);
+    if ((status = pc__index_check_vectors(index, count, vectors)) < 0
+        || (status = pc__index_check_ids(index, count, ids)) < 0)
+        goto done;
+    pthread_rwlock_wrlock(&index->lock);
+    status = index->ops->add(index->side, count, vectors, ids);
+    pthread_rwlock_unlock(&index->lock);
+    if (status >= 0)
+        renew_if_stale(index);
+done:
+    pthread_mutex_unlock(&index->writers);
+    return status;
+}
+
+pc_status pc__index_remove(pc__index *index, int64_t id)
+{
+    pthread_mutex_lock(&index->writers);
+    size_t place = pc__id_map_find(&index->side->places, id);
+    if (place != PC__NO_POSITION) {
+        pthread_rwlock_wrlock(&index->lock);
+        index->ops->remove(index->side, place);
+        pthread_rwlock_unlock(&index->lock);
+        renew_if_stale(index);
+    }
+    pthread_mutex_unlock(&index->writers);
+    return place != PC__NO_POSITION ? PC_OK : PC_MISS;
+}
+
+size_t pc__index_count(const pc__index *index)
+{
+    pthread_rwlock_rdlock(lock_of(index));
+    size_t count = index->side->places.living;
+    pthread_rwlock_unlock(lock_of(index));
+    return count;
+}
+
+int pc__index_has(const pc__index *index, int64_t id)
+{
+    pthread_rwlock_rdlock(lock_of(index));
+    int has = pc__id_map_find(&index->side->places, id) != PC__NO_POSITION;
+    pthread_rwlock_unlock(lock_of(index));
+    return has;
+}
+
+pc__index_kind pc__index_kind_of(const pc__index *index)
+{
+    pthread_rwlock_rdlock(lock_of(index));
+    pc__index_kind kind = index->side->options.kind;
+    pthread_rwlock_unlock(lock_of(index));
+    return kind;
+}
+
+pc_status pc__index_search(const pc__index *index, size_t queries, const float *vectors, size_t k,
+                           float *distances, int64_t *ids)
+{
+    if (!queries || !k)
+        return PC_OK;
+    pthread_rwlock_rdlock(lock_of(index));
+    pc_status status = pc__index_check_vectors(index, queries, vectors);
+    if (status >= 0)
+        status = index->ops->search(index->side, queries, vectors, k, distances, ids);
+    pthread_rwlock_unlock(lock_of(index));
+    for (size_t q = 0; q < queries && status >= 0; q++)
+        pc__nearest_roots(distances + q * k, ids + q * k, k);
+    return status;
+}

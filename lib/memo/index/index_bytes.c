@@ -1,0 +1,172 @@
+/* An index as bytes, little-endian:
+ *   0 magic "pcindex" and version 1   8 kind u32   12 dim u32   16 links, build, search, lists,
+ * probes i32   36 zero u32   40 seed u64 48 places u64   56 ids i64 [places] (-1: removed, which
+ * only FAISS's kinds keep)   vectors f32 [places][dim]   what the kind adds */
+#include "memo/index/index_bytes.h"
+
+#include <string.h>
+
+#include "base/fail.h"
+#include "base/le.h"
+#include "memo/index/index_ops.h"
+
+enum { HEADER = 56, AT_ONCE = 1024 };
+static const uint8_t magic[8] = "pcindex\1";
+
+pc_status pc__index_put_words(pc__bytes *out, const void *words, size_t count)
+{
+    uint8_t some[4 * AT_ONCE];
+    pc_status status = PC_OK;
+    for (size_t done = 0; done < count && status >= 0; done += AT_ONCE) {
+        size_t n = count - done < AT_ONCE ? count - done : AT_ONCE;
+        for (size_t i = 0; i < n; i++) {
+            uint32_t word;
+            memcpy(&word, (const uint8_t *)words + 4 * (done + i), 4);
+            pc__put_u32(some + 4 * i, word);
+        }
+        status = pc__bytes_add(out, some, 4 * n);
+    }
+    return status;
+}
+
+void pc__index_get_words(void *words, const uint8_t *data, size_t count)
+{
+    for (size_t i = 0; i < count; i++) {
+        uint32_t word = pc__get_u32(data + 4 * i);
+        memcpy((uint8_t *)words + 4 * i, &word, 4);
+    }
+}
+
+static pc_status put_header(const pc__index_impl *side, pc__bytes *out)
+{
+    const pc__index_options *o = &side->options;
+    const int32_t settings[] = {o->hnsw_links, o->hnsw_build, o->hnsw_search,
+                                o->ivf_lists,  o->ivf_probes, 0};
+    uint8_t header[HEADER];
+    memcpy(header, magic, sizeof magic);
+    pc__put_u32(header + 8, (uint32_t)o->kind);
+    pc__put_u32(header + 12, (uint32_t)o->dim);
+    for (size_t i = 0; i < 6; i++)
+        pc__put_u32(header + 16 + 4 * i, (uint32_t)settings[i]);
+    pc__put_u64(header + 40, o->seed);
+    pc__put_u64(header + 48, side->places.count);
+    return pc__bytes_add(out, header, sizeof header);
+}
+
+static pc_status write_side(const pc__index_ops *ops, const pc__index_impl *side, pc__bytes *out)
+{
+    size_t numbers = side->places.count * side->options.dim;
+    uint8_t id[8];
+    float *rows = pc__alloc(side->places.mem, numbers * sizeof *rows);
+    pc_status status = rows ? put_header(side, out) : PC_ERR_NOMEM;
+    for (size_t i = 0; i < side->places.count && status >= 0; i++) {
+        pc__put_u64(id, (uint64_t)side->places.ids[i]);
+        status = pc__bytes_add(out, id, sizeof id);
+    }
+    if (status >= 0) {
+        ops->rows(side, rows);
+        status = pc__index_put_words(out, rows, numbers);
+    }
+    pc__free(side->places.mem, rows);
+    return status >= 0 && ops->write ? ops->write(side, out) : status;
+}
+
+pc_status pc__index_write(const pc__index *index, pc__bytes *out)
+{
+    size_t before = out->size;
+    pthread_rwlock_rdlock(
+        (pthread_rwlock_t *)&index->lock); /* reading changes nothing that the index holds */
+    pc_status status = write_side(index->ops, index->side, out);
+    pthread_rwlock_unlock((pthread_rwlock_t *)&index->lock);
+    if (status < 0 && out->data)
+        out->data[out->size = before] = '\0';
+    return status;
+}
+
+static pc_status read_header(const uint8_t *data, size_t size, pc__index_options *o, size_t *count)
+{
+    if (size < HEADER || memcmp(data, magic, sizeof magic))
+        return pc__fail(PC_ERR_FORMAT, "not an index, or of another version");
+    *o = (pc__index_options){.kind = (pc__index_kind)pc__get_u32(data + 8),
+                             .dim = pc__get_u32(data + 12),
+                             .hnsw_links = (int32_t)pc__get_u32(data + 16),
+                             .hnsw_build = (int32_t)pc__get_u32(data + 20),
+                             .hnsw_search = (int32_t)pc__get_u32(data + 24),
+                             .ivf_lists = (int32_t)pc__get_u32(data + 28),
+                             .ivf_probes = (int32_t)pc__get_u32(data + 32),
+                             .seed = pc__get_u64(data + 40)};
+    uint64_t places = pc__get_u64(data + 48);
+    if (pc__get_u32(data + 36) || places > (size - HEADER) / (8 + 4 * o->dim))
+        return pc__fail(PC_ERR_FORMAT, "%llu vectors of %zu numbers in %zu bytes",
+                        (unsigned long long)places, o->dim, size);
+    *count = (size_t)places;
+    return PC_OK;
+}
+
+const uint8_t *pc__index_bytes_header(const void *data, size_t size, pc__index_options *options,
+                                      size_t *count)
+{
+    return read_header(data, size, options, count) < 0 ? NULL : (const uint8_t *)data + HEADER;
+}
+
+/* The living ones may come into an index; the others are -1. */
+static pc_status check(pc__index *index, size_t count, const int64_t *ids, const float *rows)
+{
+    pc_status status = pc__index_check_vectors(index, count, rows);
+    int64_t *living = pc__alloc(index->mem, count * sizeof *living);
+    size_t kept = 0;
+    if (!living)
+        status = PC_ERR_NOMEM;
+    for (size_t i = 0; i < count && status >= 0; i++)
+        if (ids[i] != -1)
+            living[kept++] = ids[i];
+    if (status >= 0 && kept < count && !index->ops->read)
+        status = pc__fail(PC_ERR_FORMAT, "a removed vector in an index that keeps none");
+    if (status >= 0)
+        status = pc__index_check_ids(index, kept, living);
+    pc__free(index->mem, living);
+    return status == PC_ERR_INVALID ? PC_ERR_FORMAT : status;
+}
+
+static pc_status read_side(pc__index *index, size_t count, const uint8_t *data, size_t size)
+{
+    size_t dim = index->side->options.dim, at = count * (8 + 4 * dim);
+    int64_t *ids = pc__alloc(index->mem, count * sizeof *ids);
+    float *rows = pc__alloc(index->mem, count * dim * sizeof *rows);
+    pc_status status = ids && rows ? PC_OK : PC_ERR_NOMEM;
+    for (size_t i = 0; i < count && status >= 0; i++)
+        ids[i] = (int64_t)pc__get_u64(data + 8 * i);
+    if (status >= 0) {
+        pc__index_get_words(rows, data + 8 * count, count * dim);
+        status = check(index, count, ids, rows);
+    }
+    if (status >= 0 && !index->ops->read && size > at)
+        status = pc__fail(PC_ERR_FORMAT, "%zu bytes too many", size - at);
+    if (status >= 0 && index->ops->read)
+        status = index->ops->read(index->side, count, ids, rows, data + at, size - at);
+    else if (status >= 0 && count)
+        status = index->ops->add(index->side, count, rows, ids);
+    pc__free(index->mem, ids);
+    pc__free(index->mem, rows);
+    return status;
+}
+
+pc_status pc__index_read(pc__index **out, const pc_allocator *mem, const void *data, size_t size,
+                         const char *where)
+{
+    pc__index_options options;
+    pc__index *index = NULL;
+    size_t count = 0;
+    *out = NULL;
+    pc_status status = read_header(data, size, &options, &count);
+    if (status >= 0 && (status = pc__index_new(&index, mem, &options)) == PC_ERR_INVALID)
+        status = PC_ERR_FORMAT;
+    if (status >= 0)
+        status = read_side(index, count, (const uint8_t *)data + HEADER, size - HEADER);
+    if (status < 0) {
+        pc__index_free(index);
+        return pc__fail_in(status, "%s", where);
+    }
+    *out = index;
+    return PC_OK;
+}

@@ -1,0 +1,357 @@
+#include "memo/maps/map_format.h"
+
+#include <math.h>
+#include <string.h>
+
+#include "base/fail.h"
+#include "base/le.h"
+
+enum { VERSION = 1 };
+static const char log_magic[9] = "PCMAPLOG", data_magic[9] = "PCMAPDAT",
+                  record_magic[9] = "PCMAPREC";
+
+/* maps.log, header */
+enum {
+    LOG_VERSION = 8,
+    LOG_BYTES = 12,
+    LOG_ENTRY = 16,
+    LOG_FORMAT = 20,
+    LOG_LAYERS = 24,
+    LOG_HEADS = 28,
+    LOG_CAUSAL = 32,
+    LOG_MODEL = 40,
+    LOG_NONCE = 72,
+    LOG_NEXT = 88,
+    LOG_GENERATION = 96,
+    LOG_SUM = 112
+};
+/* maps.log, entry */
+enum {
+    AT_KIND = 0,
+    AT_FLAGS = 4,
+    AT_ID = 8,
+    AT_AT = 16,
+    AT_BYTES = 24,
+    AT_HEAT = 32,
+    AT_TOKENS = 40,
+    AT_NOTE = 44,
+    AT_TOKENS_ID = 48,
+    AT_HEADER = 80,
+    AT_USED = 96,
+    AT_CLOCK = 104,
+    AT_SUM = 112
+};
+/* maps.data, record */
+enum {
+    REC_ID = 8,
+    REC_HEADER = 16,
+    REC_LAYERS = 20,
+    REC_TOKENS = 24,
+    REC_NOTE = 28,
+    REC_FLAGS = 32,
+    REC_BYTES = 40,
+    REC_TOKENS_ID = 48,
+    REC_NONCE = 80,
+    REC_NOTE_SUM = 96,
+    REC_SUM = PC__MAPS_HEADER_SUM
+};
+/* maps.data, header */
+enum { DATA_VERSION = 8, DATA_PAGE = 12, DATA_NONCE = 16, DATA_SUM = 32 };
+
+int pc__map_layout_of(const pc__map_signature *face, uint32_t tokens, uint32_t note,
+                      pc__map_layout *out)
+{
+    pc__map_shape shape = {
+        .format = face->format, .heads = face->heads, .tokens = tokens, .causal = face->causal};
+    uint64_t step;
+    *out = (pc__map_layout){0};
+    if (!tokens || tokens > PC__MAPS_MOST_TOKENS || note > PC__MAPS_MOST_METADATA)
+        return 0;
+    out->layer_bytes = pc__map_bytes(&shape);
+    step = pc__map_round_up(out->layer_bytes, PC__MAPS_ALIGN);
+    if (!out->layer_bytes || step < out->layer_bytes
+        || step > PC__MAPS_MOST_BYTES / (uint64_t)face->layers)
+        return 0;
+    out->header = PC__MAPS_HEADER + (uint64_t)face->layers * PC__MAPS_ROW;
+    out->note = pc__map_round_up(out->header, PC__MAPS_ALIGN);
+    out->layers = pc__map_round_up(out->note + note, PC__MAPS_ALIGN);
+    out->bytes = out->layers + ((uint64_t)face->layers - 1) * step + out->layer_bytes;
+    return out->bytes <= PC__MAPS_MOST_BYTES;
+}
+
+/* A checksum of bytes 0 … at - 1, at `at`. */
+static void put_sum(uint8_t *data, size_t at)
+{
+    pc__sum_of(data, at, data + at);
+}
+
+static int has_sum(const uint8_t *data, size_t at)
+{
+    uint8_t sum[PC__SUM];
+    pc__sum_of(data, at, sum);
+    return !memcmp(sum, data + at, sizeof sum);
+}
+
+/* ------------------------------------------------------------- the log's header */
+
+void pc__map_log_header_put(const pc__map_log_header *header, uint8_t out[PC__MAPS_LOG_HEADER])
+{
+    memset(out, 0, PC__MAPS_LOG_HEADER);
+    memcpy(out, log_magic, 8);
+    pc__put_u32(out + LOG_VERSION, VERSION);
+    pc__put_u32(out + LOG_BYTES, PC__MAPS_LOG_HEADER);
+    pc__put_u32(out + LOG_ENTRY, PC__MAPS_ENTRY);
+    pc__put_u32(out + LOG_FORMAT, header->face.format);
+    pc__put_u32(out + LOG_LAYERS, (uint32_t)header->face.layers);
+    pc__put_u32(out + LOG_HEADS, (uint32_t)header->face.heads);
+    pc__put_u32(out + LOG_CAUSAL, header->face.causal ? 1 : 0);
+    memcpy(out + LOG_MODEL, header->face.model.bytes, 32);
+    memcpy(out + LOG_NONCE, header->nonce, PC__MAPS_NONCE);
+    pc__put_u64(out + LOG_NEXT, (uint64_t)header->next);
+    pc__put_u64(out + LOG_GENERATION, header->generation);
+    put_sum(out, LOG_SUM);
+}
+
+pc_status pc__map_log_header_get(const uint8_t *data, size_t size, const char *where,
+                                 pc__map_log_header *out)
+{
+    uint32_t causal;
+    if (size < PC__MAPS_LOG_HEADER || memcmp(data, log_magic, 8))
+        return pc__fail(PC_ERR_FORMAT, "%s: not a log of attention maps", where);
+    if (!has_sum(data, LOG_SUM))
+        return pc__fail(PC_ERR_FORMAT, "%s: its header is damaged", where);
+    if (pc__get_u32(data + LOG_VERSION) != VERSION)
+        return pc__fail(PC_ERR_UNSUPPORTED, "%s: version %u, this library knows %d", where,
+                        (unsigned)pc__get_u32(data + LOG_VERSION), VERSION);
+    causal = pc__get_u32(data + LOG_CAUSAL);
+    *out = (pc__map_log_header){.face = {.layers = (int32_t)pc__get_u32(data + LOG_LAYERS),
+                                         .heads = (int32_t)pc__get_u32(data + LOG_HEADS),
+                                         .causal = causal != 0,
+                                         .format = pc__get_u32(data + LOG_FORMAT)},
+                                .next = (int64_t)pc__get_u64(data + LOG_NEXT),
+                                .generation = pc__get_u64(data + LOG_GENERATION)};
+    memcpy(out->face.model.bytes, data + LOG_MODEL, 32);
+    memcpy(out->nonce, data + LOG_NONCE, PC__MAPS_NONCE);
+    if (pc__get_u32(data + LOG_BYTES) != PC__MAPS_LOG_HEADER
+        || pc__get_u32(data + LOG_ENTRY) != PC__MAPS_ENTRY || causal > 1 || out->face.layers < 1
+        || out->face.layers > 65536 || out->face.heads < 1 || out->face.heads > 65536
+        || out->face.format > PC_MAP_U8 || out->next < 0)
+        return pc__fail(PC_ERR_FORMAT, "%s: no such header can have been written", where);
+    return PC_OK;
+}
+
+static const char *format_name(uint32_t format)
+{
+    return format == PC_MAP_F32   ? "fp32"
+           : format == PC_MAP_F16 ? "fp16"
+           : format == PC_MAP_U8  ? "u8"
+                                  : "unknown";
+}
+
+pc_status pc__map_signature_check(const pc__map_signature *there, const pc__map_signature *wanted,
+                                  const char *where)
+{
+    char ours[65], theirs[65];
+    if (!pc__id_equal(&there->model, &wanted->model)) {
+        pc__id_hex(&there->model, theirs);
+        pc__id_hex(&wanted->model, ours);
+        return pc__fail(PC_ERR_MISMATCH, "%s: maps of another model: %.16s..., not %.16s...", where,
+                        theirs, ours);
+    }
+    if (there->layers != wanted->layers)
+        return pc__fail(PC_ERR_MISMATCH, "%s: maps of %d layers, not %d", where, (int)there->layers,
+                        (int)wanted->layers);
+    if (there->heads != wanted->heads)
+        return pc__fail(PC_ERR_MISMATCH, "%s: maps of %d heads, not %d", where, (int)there->heads,
+                        (int)wanted->heads);
+    if (!there->causal != !wanted->causal)
+        return pc__fail(PC_ERR_MISMATCH, "%s: %s maps, not %s ones", where,
+                        there->causal ? "causal" : "bidirectional",
+                        wanted->causal ? "causal" : "bidirectional");
+    if (there->format != wanted->format)
+        return pc__fail(PC_ERR_MISMATCH, "%s: maps of format %s, not %s", where,
+                        format_name(there->format), format_name(wanted->format));
+    return PC_OK;
+}
+
+/* ----------------------------------------------------- the data file's header */
+
+void pc__map_data_header_put(const uint8_t nonce[PC__MAPS_NONCE], uint8_t out[PC__MAPS_DATA_HEADER])
+{
+    memcpy(out, data_magic, 8);
+    pc__put_u32(out + DATA_VERSION, VERSION);
+    pc__put_u32(out + DATA_PAGE, PC__MAPS_PAGE);
+    memcpy(out + DATA_NONCE, nonce, PC__MAPS_NONCE);
+    put_sum(out, DATA_SUM);
+}
+
+pc_status pc__map_data_header_get(const uint8_t *data, size_t size,
+                                  const uint8_t nonce[PC__MAPS_NONCE], const char *where)
+{
+    if (size < PC__MAPS_DATA_HEADER || memcmp(data, data_magic, 8) || !has_sum(data, DATA_SUM))
+        return pc__fail(PC_ERR_FORMAT, "%s: no data of attention maps, or its header is damaged",
+                        where);
+    if (pc__get_u32(data + DATA_VERSION) != VERSION
+        || pc__get_u32(data + DATA_PAGE) != PC__MAPS_PAGE)
+        return pc__fail(PC_ERR_UNSUPPORTED, "%s: version %u, this library knows %d", where,
+                        (unsigned)pc__get_u32(data + DATA_VERSION), VERSION);
+    if (memcmp(data + DATA_NONCE, nonce, PC__MAPS_NONCE))
+        return pc__fail(PC_ERR_FORMAT, "%s: the data of another log", where);
+    return PC_OK;
+}
+
+enum { MARK_ENTRIES = 8, MARK_SUM = 16 };
+
+void pc__map_log_mark_put(const pc__map_log_mark *mark, uint8_t out[PC__MAPS_MARK])
+{
+    pc__put_u64(out, mark->generation);
+    pc__put_u64(out + MARK_ENTRIES, mark->entries);
+    put_sum(out, MARK_SUM);
+}
+
+int pc__map_log_mark_get(const uint8_t data[PC__MAPS_MARK], pc__map_log_mark *out)
+{
+    *out = (pc__map_log_mark){pc__get_u64(data), pc__get_u64(data + MARK_ENTRIES)};
+    return out->generation && out->entries <= PC__MAPS_MOST_BYTES && has_sum(data, MARK_SUM);
+}
+
+/* --------------------------------------------------------------- entries of the log */
+
+void pc__map_log_entry_put(const pc__map_log_entry *entry, uint8_t out[PC__MAPS_ENTRY])
+{
+    memset(out, 0, PC__MAPS_ENTRY);
+    pc__put_u32(out + AT_KIND, entry->kind);
+    pc__put_u32(out + AT_FLAGS, entry->flags);
+    pc__put_u64(out + AT_ID, (uint64_t)entry->id);
+    if (entry->kind == PC__MAPS_STORED) {
+        pc__put_u64(out + AT_AT, entry->at);
+        pc__put_u64(out + AT_BYTES, entry->bytes);
+        pc__put_f64(out + AT_HEAT, entry->heat);
+        pc__put_u32(out + AT_TOKENS, entry->tokens);
+        pc__put_u32(out + AT_NOTE, entry->note);
+        memcpy(out + AT_TOKENS_ID, entry->tokens_id.bytes, 32);
+        memcpy(out + AT_HEADER, entry->sum, PC__SUM);
+        pc__put_u64(out + AT_USED, (uint64_t)entry->used);
+        pc__put_f64(out + AT_CLOCK, entry->clock);
+    }
+    put_sum(out, AT_SUM);
+}
+
+static int is_placed(const pc__map_log_entry *e, const pc__map_signature *face)
+{
+    pc__map_layout layout;
+    return !(e->flags & ~(uint32_t)PC__MAPS_COMPRESSED)
+           && pc__map_layout_of(face, e->tokens, e->note, &layout) && e->at >= PC__MAPS_PAGE
+           && e->at % PC__MAPS_PAGE == 0 && e->at <= PC__MAPS_MOST_BYTES && fabs(e->heat) < 1e300
+           && e->clock >= 0 && e->clock < 1e300
+           && (e->flags & PC__MAPS_COMPRESSED ? e->bytes > layout.layers && e->bytes < layout.bytes
+                                              : e->bytes == layout.bytes);
+}
+
+int pc__map_log_entry_get(const uint8_t data[PC__MAPS_ENTRY], const pc__map_signature *face,
+                          pc__map_log_entry *out)
+{
+    if (!has_sum(data, AT_SUM))
+        return 0;
+    *out = (pc__map_log_entry){.kind = pc__get_u32(data + AT_KIND),
+                               .flags = pc__get_u32(data + AT_FLAGS),
+                               .id = (int64_t)pc__get_u64(data + AT_ID),
+                               .at = pc__get_u64(data + AT_AT),
+                               .bytes = pc__get_u64(data + AT_BYTES),
+                               .heat = pc__get_f64(data + AT_HEAT),
+                               .clock = pc__get_f64(data + AT_CLOCK),
+                               .used = (int64_t)pc__get_u64(data + AT_USED),
+                               .tokens = pc__get_u32(data + AT_TOKENS),
+                               .note = pc__get_u32(data + AT_NOTE)};
+    memcpy(out->tokens_id.bytes, data + AT_TOKENS_ID, 32);
+    memcpy(out->sum, data + AT_HEADER, PC__SUM);
+    if (out->id < 0 || out->id > PC__MAPS_MOST_ID)
+        return 0;
+    return out->kind == PC__MAPS_REMOVED || (out->kind == PC__MAPS_STORED && is_placed(out, face));
+}
+
+/* -------------------------------------------------------------------------- records */
+
+void pc__map_record_row_put(uint8_t *header, int32_t layer, uint64_t at, uint64_t bytes,
+                            const uint8_t sum[PC__SUM])
+{
+    uint8_t *row = header + PC__MAPS_HEADER + (size_t)layer * PC__MAPS_ROW;
+    pc__put_u64(row, at);
+    pc__put_u64(row + 8, bytes);
+    memcpy(row + 16, sum, PC__SUM);
+}
+
+void pc__map_record_row_get(const uint8_t *header, int32_t layer, uint64_t *at, uint64_t *bytes,
+                            const uint8_t **sum)
+{
+    const uint8_t *row = header + PC__MAPS_HEADER + (size_t)layer * PC__MAPS_ROW;
+    *at = pc__get_u64(row);
+    *bytes = pc__get_u64(row + 8);
+    *sum = row + 16;
+}
+
+static void sum_header(const uint8_t *header, size_t size, uint8_t out[PC__SUM])
+{
+    pc__sum sum;
+    pc__sum_start(&sum);
+    pc__sum_add(&sum, header, REC_SUM);
+    pc__sum_add(&sum, header + PC__MAPS_HEADER, size - PC__MAPS_HEADER);
+    pc__sum_end(&sum, out);
+}
+
+void pc__map_record_put(uint8_t *header, pc__map_log_entry *entry, const pc__map_layout *layout,
+                        int32_t layers, const uint8_t nonce[PC__MAPS_NONCE],
+                        const uint8_t note_sum[PC__SUM])
+{
+    memset(header, 0, PC__MAPS_HEADER);
+    memcpy(header, record_magic, 8);
+    pc__put_u64(header + REC_ID, (uint64_t)entry->id);
+    pc__put_u32(header + REC_HEADER, (uint32_t)layout->header);
+    pc__put_u32(header + REC_LAYERS, (uint32_t)layers);
+    pc__put_u32(header + REC_TOKENS, entry->tokens);
+    pc__put_u32(header + REC_NOTE, entry->note);
+    pc__put_u32(header + REC_FLAGS, entry->flags);
+    pc__put_u64(header + REC_BYTES, entry->bytes);
+    memcpy(header + REC_TOKENS_ID, entry->tokens_id.bytes, 32);
+    memcpy(header + REC_NONCE, nonce, PC__MAPS_NONCE);
+    memcpy(header + REC_NOTE_SUM, note_sum, PC__SUM);
+    sum_header(header, (size_t)layout->header, entry->sum);
+    memcpy(header + REC_SUM, entry->sum, PC__SUM);
+}
+
+const uint8_t *pc__map_record_metadata_sum(const uint8_t *header)
+{
+    return header + REC_NOTE_SUM;
+}
+
+const char *pc__map_record_check(const uint8_t *data, const pc__map_log_entry *entry,
+                                 const pc__map_layout *layout, int32_t layers)
+{
+    uint8_t sum[PC__SUM];
+    uint64_t end = layout->layers;
+    if (memcmp(data + REC_SUM, entry->sum, PC__SUM))
+        return "its header is another record's, or damaged";
+    sum_header(data, (size_t)layout->header, sum);
+    if (memcmp(sum, entry->sum, PC__SUM))
+        return "its header is damaged";
+    if (memcmp(data, record_magic, 8) || pc__get_u64(data + REC_ID) != (uint64_t)entry->id
+        || pc__get_u32(data + REC_HEADER) != layout->header
+        || pc__get_u32(data + REC_LAYERS) != (uint32_t)layers
+        || pc__get_u32(data + REC_TOKENS) != entry->tokens
+        || pc__get_u32(data + REC_NOTE) != entry->note
+        || pc__get_u32(data + REC_FLAGS) != entry->flags
+        || pc__get_u64(data + REC_BYTES) != entry->bytes)
+        return "its header and the log differ";
+    for (int32_t i = 0; i < layers; i++) {
+        const uint8_t *layer_sum;
+        uint64_t at, bytes;
+        pc__map_record_row_get(data, i, &at, &bytes, &layer_sum);
+        if (at != pc__map_round_up(end, PC__MAPS_ALIGN) || at > entry->bytes || !bytes
+            || bytes > entry->bytes - at
+            || (entry->flags & PC__MAPS_COMPRESSED ? bytes > layout->layer_bytes
+                                                   : bytes != layout->layer_bytes))
+            return "its table cannot be";
+        end = at + bytes;
+    }
+    return end == entry->bytes ? NULL : "its table cannot be";
+}

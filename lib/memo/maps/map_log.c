@@ -1,0 +1,88 @@
+#include "memo/maps/map_log.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/file.h"
+
+pc_status pc__map_log_add(pc__map_log *log, const pc__dir *dir, const pc__map_log_entry *entry,
+                          int sync)
+{
+    uint8_t raw[PC__MAPS_ENTRY];
+    int error;
+    pc__map_log_entry_put(entry, raw);
+    error = pc__write_at(log->fd, raw, sizeof raw, log->end);
+    if (error) {
+        log->is_suspect = ftruncate(log->fd, (off_t)log->end) != 0;
+        errno = error;
+        return pc__dir_fault(dir, PC__MAPS_LOG);
+    }
+    log->end += sizeof raw;
+    log->entries++;
+    log->has_news = 1;
+    return sync ? pc__map_log_sync(log, dir) : PC_OK;
+}
+
+pc_status pc__map_log_sync(pc__map_log *log, const pc__dir *dir)
+{
+    if (!log->has_news)
+        return PC_OK;
+    if (fdatasync(log->fd)) { /* what of it is on the disk cannot be known any more */
+        log->is_suspect = 1;
+        return pc__dir_fault(dir, PC__MAPS_LOG);
+    }
+    log->has_news = 0;
+    return PC_OK;
+}
+
+pc_status pc__map_log_replace(pc__map_log *log, const pc__dir *dir, const void *data, size_t size)
+{
+    struct stat st;
+    int fd = -1;
+    pc_status status = pc__dir_publish(dir, PC__MAPS_LOG_NEW, PC__MAPS_LOG, data, size, 1);
+    if (status == PC_OK)
+        status = pc__dir_file(dir, PC__MAPS_LOG, O_RDWR, &fd, &st);
+    if (status < 0) {
+        log->is_suspect |= log->fd < 0 || !pc__dir_has(dir, PC__MAPS_LOG, log->fd);
+        return status;
+    }
+    pc__map_log_close(log);
+    *log = (pc__map_log){
+        .fd = fd, .end = size, .entries = (size - PC__MAPS_LOG_HEADER) / PC__MAPS_ENTRY};
+    return PC_OK;
+}
+
+int pc__map_log_holds(const pc__dir *dir, const pc_allocator *mem, const pc__map_signature *face,
+                      const pc__map_log_entry *entry)
+{
+    struct stat st;
+    uint8_t *data = NULL;
+    int64_t got = 0;
+    int fd, holds = 1;
+    if (pc__dir_file(dir, PC__MAPS_LOG, O_RDONLY, &fd, &st) < 0)
+        return 1;
+    data = pc__alloc(mem, (size_t)st.st_size + 1);
+    if (data)
+        got = pc__read_at(fd, data, (size_t)st.st_size, 0);
+    if (got > 0)
+        holds = 0;
+    for (int64_t at = PC__MAPS_LOG_HEADER; at + PC__MAPS_ENTRY <= got; at += PC__MAPS_ENTRY) {
+        pc__map_log_entry e;
+        if (pc__map_log_entry_get(data + at, face, &e)
+            && e.id == entry->id) /* the last one counts */
+            holds = e.kind == PC__MAPS_STORED && e.at == entry->at
+                    && !memcmp(e.sum, entry->sum, PC__SUM);
+    }
+    pc__free(mem, data);
+    close(fd);
+    return holds;
+}
+
+void pc__map_log_close(pc__map_log *log)
+{
+    if (log->fd >= 0)
+        close(log->fd);
+    log->fd = -1;
+}

@@ -1,0 +1,365 @@
+/* Opening a folder of maps: the log is read, and says where the records are; what was torn is cut.
+ */
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/random.h>
+#include <unistd.h>
+
+#include "base/clock.h"
+#include "base/fail.h"
+#include "base/file.h"
+#include "memo/maps/map_store_internal.h"
+
+typedef struct row { /* an entry of the log that says the last about its record */
+    int64_t id;
+    uint64_t index;
+} row;
+
+typedef struct opening {
+    pc__map_store *store;
+    uint8_t *log;
+    size_t size;
+    uint64_t data_bytes;
+    pc__map_log_mark mark;
+    row *rows; /* [count] */
+    size_t count, bad;
+    pc__map_item **items; /* [item_count] by place */
+    size_t item_count;
+} opening;
+
+/* ------------------------------------------------------------------- files */
+
+static pc_status make_store(pc__map_store *store)
+{
+    pc__map_log_header header = {.face = store->options.face, .generation = 1};
+    uint8_t raw[PC__MAPS_LOG_HEADER], data[PC__MAPS_DATA_HEADER];
+    struct stat st;
+    int fd, error = 0;
+    pc_status status = pc__dir_file(&store->dir, PC__MAPS_DATA, O_RDWR | O_CREAT, &fd, &st);
+    if (status < 0)
+        return status;
+    if (st.st_size > PC__MAPS_PAGE) {
+        close(fd);
+        return pc__fail(PC_ERR_FORMAT, "%s/%s: there is data, but no log of it", store->dir.path,
+                        PC__MAPS_DATA);
+    }
+    if (getrandom(header.nonce, sizeof header.nonce, 0) != (ssize_t)sizeof header.nonce)
+        error = errno;
+    pc__map_data_header_put(header.nonce, data);
+    if (!error)
+        error = pc__write_at(fd, data, sizeof data, 0);
+    if (!error && fsync(fd))
+        error = errno;
+    if (close(fd) && !error)
+        error = errno;
+    if (error) {
+        errno = error;
+        return pc__dir_fault(&store->dir, PC__MAPS_DATA);
+    }
+    pc__map_log_header_put(&header, raw);
+    return pc__dir_publish(&store->dir, PC__MAPS_LOG_NEW, PC__MAPS_LOG, raw, sizeof raw, 1);
+}
+
+/* Before the log: a writer adds to the log first. */
+static void read_mark(opening *o)
+{
+    uint8_t raw[PC__MAPS_MARK];
+    struct stat st;
+    int fd;
+    if (pc__dir_file(&o->store->dir, PC__MAPS_DATA, O_RDONLY, &fd, &st) < 0)
+        return; /* there is none yet, or check_files tells */
+    if (pc__read_at(fd, raw, sizeof raw, PC__MAPS_MARK_AT) != sizeof raw
+        || !pc__map_log_mark_get(raw, &o->mark))
+        o->mark = (pc__map_log_mark){0};
+    close(fd);
+}
+
+static pc_status read_log(opening *o)
+{
+    pc__map_store *store = o->store;
+    struct stat st;
+    int64_t got;
+    int flags = store->options.read_only ? O_RDONLY : O_RDWR;
+    pc_status status = pc__dir_file(&store->dir, PC__MAPS_LOG, flags, &store->log.fd, &st);
+    if (status == PC_ERR_NOT_FOUND && store->options.create
+        && (status = make_store(store)) == PC_OK)
+        status = pc__dir_file(&store->dir, PC__MAPS_LOG, flags, &store->log.fd, &st);
+    if (status < 0)
+        return status;
+    o->log = pc__alloc(&store->mem, (size_t)st.st_size + 1);
+    if (!o->log)
+        return PC_ERR_NOMEM;
+    got = pc__read_at(store->log.fd, o->log, (size_t)st.st_size, 0);
+    if (got < 0)
+        return pc__dir_fault(&store->dir, PC__MAPS_LOG);
+    o->size = (size_t)got;
+    return PC_OK;
+}
+
+static pc_status check_files(opening *o)
+{
+    pc__map_store *store = o->store;
+    pc__map_log_header header;
+    uint8_t raw[PC__MAPS_DATA_HEADER];
+    char where[600];
+    struct stat st;
+    int64_t got;
+    pc_status status;
+    snprintf(where, sizeof where, "%.500s/%s", store->dir.path, PC__MAPS_LOG);
+    PC__TRY(pc__map_log_header_get(o->log, o->size, where, &header), out);
+    PC__TRY(pc__map_signature_check(&header.face, &store->options.face, where), out);
+    memcpy(store->nonce, header.nonce, sizeof header.nonce);
+    store->next = header.next;
+    store->generation = header.generation;
+    PC__TRY(pc__dir_file(&store->dir, PC__MAPS_DATA, store->options.read_only ? O_RDONLY : O_RDWR,
+                         &store->data_fd, &st),
+            out);
+    got = pc__read_at(store->data_fd, raw, sizeof raw, 0);
+    if (got < 0)
+        return pc__dir_fault(&store->dir, PC__MAPS_DATA);
+    o->data_bytes = (uint64_t)st.st_size;
+    snprintf(where, sizeof where, "%.500s/%s", store->dir.path, PC__MAPS_DATA);
+    status = pc__map_data_header_get(raw, (size_t)got, store->nonce, where);
+out:
+    return status;
+}
+
+/* --------------------------------------------------------------- what the log says */
+
+static const uint8_t *entry_at(const opening *o, uint64_t index)
+{
+    return o->log + PC__MAPS_LOG_HEADER + index * PC__MAPS_ENTRY;
+}
+
+static int by_id(const void *a, const void *b)
+{
+    const row *x = a, *y = b;
+    return x->id != y->id ? (x->id > y->id) - (x->id < y->id)
+                          : (x->index > y->index) - (x->index < y->index);
+}
+
+static int is_sorted(const opening *o)
+{
+    for (size_t i = 1; i < o->count; i++)
+        if (by_id(&o->rows[i - 1], &o->rows[i]) > 0)
+            return 0;
+    return 1;
+}
+
+/* A place that was never written to: the file was made longer when the machine went down. */
+static int is_blank(const uint8_t *entry)
+{
+    static const uint8_t zeros[PC__MAPS_ENTRY];
+    return !memcmp(entry, zeros, sizeof zeros);
+}
+
+/* Of those the mark knows of, how many were cut off behind the `seen` that are there. */
+static uint64_t cut_off(const opening *o, uint64_t seen)
+{
+    return o->mark.generation == o->store->generation && o->mark.entries > seen
+               ? o->mark.entries - seen
+               : 0;
+}
+
+/* Damaged entries cost what they told of, as do those that were cut off; a part of one at the end
+ * that the mark does not know was torn, and never reported. */
+static pc_status read_entries(opening *o)
+{
+    pc__map_store *store = o->store;
+    size_t entries = (o->size - PC__MAPS_LOG_HEADER) / PC__MAPS_ENTRY, last = 0, seen = entries;
+    o->rows = pc__alloc(&store->mem, (entries + 1) * sizeof *o->rows);
+    if (!o->rows)
+        return PC_ERR_NOMEM;
+    for (size_t i = 0; i < entries; i++) {
+        pc__map_log_entry e;
+        if (!pc__map_log_entry_get(entry_at(o, i), &store->options.face, &e))
+            continue;
+        last = i + 1;
+        o->rows[o->count++] = (row){e.id, i};
+        store->next = e.id >= store->next ? e.id + 1 : store->next;
+        store->clock = e.clock > store->clock ? e.clock : store->clock;
+    }
+    while (seen > last && is_blank(entry_at(o, seen - 1)))
+        seen--;
+    o->bad = seen - o->count + (size_t)cut_off(o, seen);
+    store->log.end = store->log_bytes = PC__MAPS_LOG_HEADER + last * PC__MAPS_ENTRY;
+    store->log.entries = last;
+    if (!is_sorted(o))
+        qsort(o->rows, o->count, sizeof *o->rows, by_id);
+    return PC_OK;
+}
+
+static pc__map_item *new_item(const opening *o, uint64_t index, int64_t date, double now)
+{
+    pc__map_item *item = pc__calloc(&o->store->mem, 1, sizeof *item);
+    if (!item)
+        return NULL;
+    pc__map_log_entry_get(entry_at(o, index), &o->store->options.face, &item->entry);
+    item->order = index;
+    item->last = now - (item->entry.used < date ? (double)(date - item->entry.used) : 0);
+    return item;
+}
+
+static pc_status make_items(opening *o)
+{
+    int64_t date = pc__now_date();
+    double now = pc__now();
+    o->items = pc__alloc(&o->store->mem, (o->count + 1) * sizeof(pc__map_item *));
+    if (!o->items)
+        return PC_ERR_NOMEM;
+    for (size_t i = 0; i < o->count; i++) {
+        pc__map_item *item;
+        if (i + 1 < o->count && o->rows[i + 1].id == o->rows[i].id)
+            continue;
+        item = new_item(o, o->rows[i].index, date, now);
+        if (!item)
+            return PC_ERR_NOMEM;
+        if (item->entry.kind == PC__MAPS_STORED) {
+            o->items[o->item_count++] = item;
+            continue;
+        }
+        pc__free(&o->store->mem, item);
+    }
+    return PC_OK;
+}
+
+static int by_place(const void *a, const void *b)
+{
+    const pc__map_item *x = *(pc__map_item *const *)a, *y = *(pc__map_item *const *)b;
+    return x->entry.at != y->entry.at ? (x->entry.at > y->entry.at) - (x->entry.at < y->entry.at)
+                                      : (x->order > y->order) - (x->order < y->order);
+}
+
+static int by_item_id(const void *a, const void *b)
+{
+    const pc__map_item *x = *(pc__map_item *const *)a, *y = *(pc__map_item *const *)b;
+    return (x->entry.id > y->entry.id) - (x->entry.id < y->entry.id);
+}
+
+/* Those that are not in the file, and of two in the same place the one that was written down first,
+ * are not there: an entry between was lost. */
+static void drop_impossible(opening *o)
+{
+    size_t kept = 0;
+    qsort(o->items, o->item_count, sizeof *o->items, by_place);
+    for (size_t i = 0; i < o->item_count; i++) {
+        pc__map_item *item = o->items[i], *before = kept ? o->items[kept - 1] : NULL;
+        int overlaps = before && before->entry.at + pc__map_extent(&before->entry) > item->entry.at;
+        if (item->entry.at + item->entry.bytes > o->data_bytes
+            || (overlaps && before->order > item->order)) {
+            pc__free(&o->store->mem, item);
+            o->bad++;
+            continue;
+        }
+        if (overlaps) {
+            pc__free(&o->store->mem, before);
+            o->bad++;
+            kept--;
+        }
+        o->items[kept++] = item;
+    }
+    o->item_count = kept;
+}
+
+static pc_status enter_items(opening *o)
+{
+    pc__map_store *store = o->store;
+    pc_status status = PC_OK;
+    store->room.end = PC__MAPS_PAGE;
+    for (size_t i = 0; i < o->item_count && status == PC_OK; i++) {
+        status = pc__map_space_reserve(&store->room, &store->mem);
+        if (status == PC_OK)
+            pc__map_space_claim(&store->room, o->items[i]->entry.at,
+                                pc__map_extent(&o->items[i]->entry));
+    }
+    if (status == PC_OK)
+        status = pc__map_table_reserve(store, o->item_count);
+    if (status < 0)
+        return status;
+    qsort(o->items, o->item_count, sizeof *o->items, by_item_id);
+    for (size_t i = 0; i < o->item_count; i++)
+        pc__map_table_put(store, o->items[i]);
+    store->counts.stored = o->item_count + o->bad;
+    store->counts.damaged = o->bad;
+    o->item_count = 0; /* they are the table's */
+    return PC_OK;
+}
+
+static pc_status open_all(opening *o)
+{
+    pc__map_store *store = o->store;
+    pc_status status;
+    uint64_t end;
+    read_mark(o);
+    PC__TRY(read_log(o), out);
+    PC__TRY(check_files(o), out);
+    PC__TRY(read_entries(o), out);
+    PC__TRY(make_items(o), out);
+    drop_impossible(o);
+    PC__TRY(enter_items(o), out);
+    end = store->options.read_only ? o->data_bytes : store->room.end;
+    PC__TRY(pc__mapped_data_cover(&store->view, &store->mem, store->data_fd, end,
+                                  !store->options.read_only, store->dir.path),
+            out);
+    if (store->options.read_only)
+        return PC_OK;
+    store->log.is_suspect = o->bad
+                            || (o->size != store->log.end
+                                && ftruncate(store->log.fd, (off_t)store->log.end));
+    pc__map_data_truncate(store);
+out:
+    return status;
+}
+
+/* ------------------------------------------------------------------------- opening */
+
+static pc_status check_options(const char *folder, const pc__map_store_options *options)
+{
+    const pc__map_signature *face = &options->face;
+    if (options->create && options->read_only)
+        return pc__fail(PC_ERR_INVALID, "%s: a store of maps cannot be made to be read only",
+                        folder);
+    if (face->layers < 1 || face->layers > 65536 || face->heads < 1 || face->heads > 65536
+        || face->format > PC_MAP_U8)
+        return pc__fail(PC_ERR_INVALID, "%s: maps of %d layers, %d heads and format %u cannot be",
+                        folder, (int)face->layers, (int)face->heads, (unsigned)face->format);
+    return PC_OK;
+}
+
+pc_status pc__map_store_open(pc__map_store **out, const pc_allocator *mem, const char *folder,
+                             const pc__map_store_options *options)
+{
+    opening o = {0};
+    pc__map_store *store;
+    pc_status status = check_options(folder, options);
+    *out = NULL;
+    if (status < 0)
+        return status;
+    store = pc__calloc(mem, 1, sizeof *store);
+    if (!store)
+        return PC_ERR_NOMEM;
+    store->mem = *mem;
+    store->options = *options;
+    store->dir.fd = store->lock_fd = store->data_fd = store->log.fd = -1;
+    pthread_mutex_init(&store->work, NULL);
+    pthread_mutex_init(&store->guard, NULL);
+    o.store = store;
+    status = pc__dir_open(&store->dir, mem, folder, options->create);
+    if (status == PC_OK && !options->read_only)
+        status = pc__dir_lock(&store->dir, PC__MAPS_LOCK, 0, &store->lock_fd);
+    if (status == PC_OK)
+        status = open_all(&o);
+    for (size_t i = 0; i < o.item_count; i++)
+        pc__free(mem, o.items[i]);
+    pc__free(mem, o.items);
+    pc__free(mem, o.rows);
+    pc__free(mem, o.log);
+    if (status == PC_OK)
+        *out = store;
+    else
+        pc__map_store_free(store);
+    return status;
+}

@@ -1,0 +1,370 @@
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "base/clock.h"
+#include "base/threads.h"
+#include "memo/train/splitmix.h"
+#include "memo/train/trainer.h"
+
+enum {
+    DIM = PC__FEATURE_DIM,
+    UNIT_PAIRS = 512,
+    MOST_BATCH = 1024,
+    DEFAULT_BATCH = 16,
+    LEAST_EPOCHS = 10,
+    MOST_EPOCHS = 100,
+    ENOUGH_BATCHES = 4000
+};
+static const double DEFAULT_RATE = 0.03, DEFAULT_MOMENTUM = 0.9, TELL_SECONDS = 0.1;
+static const double MOST_LENGTH = 1; /* a longer gradient is shortened to that: one strange batch
+                                        must not throw the weights away */
+static const double MOST_LOSS = 2; /* features that are all alike have a loss of at most 1, the mean
+                                      label: a training that is worse has lost its way */
+
+static pc_status check_options(const pc__training *t)
+{
+    if (t->count < 2 || !t->pooled || !t->label)
+        return pc__fail(PC_ERR_INVALID, "training: %zu items%s (two at least, and labels)",
+                        t->count, t->label ? "" : " without labels");
+    if (t->batch < 2 || t->batch > MOST_BATCH)
+        return pc__fail(PC_ERR_INVALID, "training: batches of %zu items (2 to %d)", t->batch,
+                        MOST_BATCH);
+    if (!(t->rate > 0) || !isfinite(t->rate))
+        return pc__fail(PC_ERR_INVALID, "training: rate %g", t->rate);
+    if (!(t->momentum < 1))
+        return pc__fail(PC_ERR_INVALID, "training: momentum %g (below 1)", t->momentum);
+    return PC_OK;
+}
+
+static size_t default_epochs(const pc__training *t)
+{
+    size_t batches = t->count / t->batch + 1, epochs = (ENOUGH_BATCHES + batches - 1) / batches;
+    if (epochs < LEAST_EPOCHS)
+        return LEAST_EPOCHS;
+    return epochs < MOST_EPOCHS ? epochs : MOST_EPOCHS;
+}
+
+static pc_status set_options(pc__trainer *trainer, const pc__training *training)
+{
+    pc__training *t = &trainer->training;
+    *t = *training;
+    if (!t->batch)
+        t->batch = DEFAULT_BATCH;
+    if (!t->epochs)
+        t->epochs = default_epochs(t);
+    if (t->rate == 0)
+        t->rate = DEFAULT_RATE;
+    if (t->momentum == 0)
+        t->momentum = DEFAULT_MOMENTUM;
+    else if (t->momentum < 0)
+        t->momentum = 0;
+    if (t->batch > t->count && t->count > 1)
+        t->batch = t->count;
+    return check_options(t);
+}
+
+static pc_status bad_label(size_t i, size_t j, float label)
+{
+    return pc__fail(PC_ERR_INVALID, "training: the label of items %zu and %zu is %g", i, j,
+                    (double)label);
+}
+
+static int label_is_good(float label)
+{
+    return label >= 0 && isfinite(label);
+}
+
+/* --- the labels of one batch, above the diagonal */
+typedef struct labelling {
+    const pc__training *training;
+    const size_t *items;
+    size_t n;
+    float *labels;
+} labelling;
+
+static void label_row(void *arg, size_t i)
+{
+    const labelling *l = arg;
+    for (size_t j = i + 1; j < l->n; j++)
+        l->labels[i * l->n + j] = l->training->label(l->training->label_user, l->items[i],
+                                                     l->items[j]);
+}
+
+static pc_status label_batch(const pc__trainer *trainer, const size_t *items, size_t n)
+{
+    labelling l = {&trainer->training, items, n, trainer->gradient->labels};
+    float unit = (float)trainer->unit;
+    pc__parallel(trainer->context, n - 1, label_row, &l);
+    for (size_t i = 0; i < n; i++)
+        for (size_t j = i + 1; j < n; j++) {
+            float label = l.labels[i * n + j];
+            if (!label_is_good(label))
+                return bad_label(items[i], items[j], label);
+            l.labels[i * n + j] = l.labels[j * n + i] = label / unit;
+        }
+    return PC_OK;
+}
+
+/* --- units: from up to UNIT_PAIRS pairs of the first epoch's batches */
+typedef struct unit_pairs {
+    const pc__trainer *trainer;
+    size_t count;
+    struct {
+        size_t i, j;
+        float label;
+        double distance;
+    } pair[UNIT_PAIRS];
+} unit_pairs;
+
+static void find_pairs(unit_pairs *u)
+{
+    const pc__training_order *o = &u->trainer->order;
+    for (size_t round = 0, before = (size_t)-1; u->count != before; round++) {
+        before = u->count;
+        for (size_t b = 0; b < o->batches && u->count < UNIT_PAIRS; b++)
+            if (2 * round + 1 < o->cuts[b].count) {
+                const size_t *item = o->order + o->cuts[b].first + 2 * round;
+                u->pair[u->count].i = item[0];
+                u->pair[u->count++].j = item[1];
+            }
+    }
+}
+
+static void measure_pair(void *arg, size_t at)
+{
+    unit_pairs *u = arg;
+    const pc__training *t = &u->trainer->training;
+    const pc__projector *p = u->trainer->projector;
+    size_t i = u->pair[at].i, j = u->pair[at].j;
+    float features[2 * DIM];
+    u->pair[at].label = t->label(t->label_user, i, j);
+    pc__projector_features(p, t->pooled + i * p->cells, 1, features);
+    pc__projector_features(p, t->pooled + j * p->cells, 1, features + DIM);
+    u->pair[at].distance = sqrt(
+        (double)pc__vector_ops_get()->square_distance(features, features + DIM, DIM));
+}
+
+/* Weights to begin with: those of the projector, so that distances are on average as large as
+ * labels. */
+static pc_status find_unit(pc__trainer *trainer)
+{
+    pc__projector *p = trainer->projector;
+    unit_pairs *u = pc__calloc(&p->mem, 1, sizeof *u);
+    double labels = 0, distances = 0;
+    pc_status status = PC_OK;
+    if (!u)
+        return PC_ERR_NOMEM;
+    u->trainer = trainer;
+    find_pairs(u);
+    pc__parallel(trainer->context, u->count, measure_pair, u);
+    for (size_t i = 0; i < u->count && status == PC_OK; i++) {
+        if (!label_is_good(u->pair[i].label))
+            status = bad_label(u->pair[i].i, u->pair[i].j, u->pair[i].label);
+        labels += (double)u->pair[i].label;
+        distances += u->pair[i].distance;
+    }
+    trainer->unit = labels > 0 ? (double)(float)(labels / (double)u->count) : 1;
+    float scale = distances > 0 && isfinite(distances) ? (float)((double)u->count / distances) : 1;
+    memcpy(trainer->weights, p->first, p->weights * sizeof *p->first);
+    for (size_t i = pc__first_weights(p); i < p->weights; i++)
+        trainer->weights[i] *= scale;
+    pc__free(&p->mem, u);
+    return status;
+}
+
+/* --- one batch */
+typedef struct step {
+    const pc__trainer *trainer;
+    float rate, share;
+} step;
+
+enum { STEP_CHUNK = 8192 };
+
+static void move_weights(void *arg, size_t i)
+{
+    const step *s = arg;
+    const pc__trainer *t = s->trainer;
+    const float *gradient = t->gradient->result;
+    float momentum = (float)t->training.momentum;
+    size_t all = t->projector->weights,
+           end = (i + 1) * STEP_CHUNK < all ? (i + 1) * STEP_CHUNK : all;
+    for (size_t k = i * STEP_CHUNK; k < end; k++) {
+        t->velocity[k] = momentum * t->velocity[k] + s->share * gradient[k];
+        t->weights[k] -= s->rate * t->velocity[k];
+    }
+}
+
+/* A small batch moves the weights by as much less as it has fewer items. */
+static pc_status train_batch(pc__trainer *trainer, const pc__batch_range *cut, double *loss)
+{
+    const pc__training *t = &trainer->training;
+    const size_t *items = trainer->order.order + cut->first;
+    step s = {trainer, (float)(t->rate * (double)(t->epochs - trainer->epoch) / (double)t->epochs),
+              (float)cut->count / (float)t->batch};
+    pc_status status = label_batch(trainer, items, cut->count);
+    if (status < 0)
+        return status;
+    *loss = pc__gradient_compute(trainer->gradient, trainer->context, trainer->weights, t->pooled,
+                                 items, cut->count);
+    if (trainer->gradient->length > MOST_LENGTH)
+        s.share *= (float)(MOST_LENGTH / trainer->gradient->length);
+    if (isfinite(*loss))
+        pc__parallel(trainer->context, (trainer->projector->weights + STEP_CHUNK - 1) / STEP_CHUNK,
+                     move_weights, &s);
+    return PC_OK;
+}
+
+static pc_status diverged(const pc__trainer *trainer, double loss)
+{
+    return pc__fail(PC_ERR_INVALID,
+                    "training: epoch %zu of %zu: a loss of %g; the rate of %g is too high for "
+                    "these items; the projector is as %s",
+                    trainer->epoch + 1, trainer->training.epochs, loss, trainer->training.rate,
+                    trainer->epoch ? "the epoch before left it" : "it was");
+}
+
+static int32_t tell(pc__trainer *trainer, size_t batch, double loss)
+{
+    const pc__training *t = &trainer->training;
+    uint64_t all = (uint64_t)trainer->order.batches * t->epochs,
+             done = (uint64_t)trainer->order.batches * trainer->epoch + batch;
+    char text[96];
+    trainer->told = pc__now();
+    double left = (trainer->told - trainer->started) / (double)trainer->steps
+                  * (double)(all - done);
+    size_t epoch = batch || !trainer->epoch ? trainer->epoch + 1 : trainer->epoch;
+    snprintf(text, sizeof text, "training: epoch %zu of %zu, loss %.4g, %.0f s left", epoch,
+             t->epochs, loss, left);
+    pc__host_begin();
+    return t->progress(t->progress_user, text, done, all);
+}
+
+/* Finished weights into the projector. */
+static pc_status publish(pc__trainer *trainer)
+{
+    pc__projector *p = trainer->projector;
+    size_t first = pc__first_weights(p);
+    float unit = (float)trainer->unit;
+    for (size_t i = 0; i < p->weights; i++)
+        if (!isfinite(trainer->weights[i]) || !isfinite(trainer->weights[i] * unit))
+            return diverged(trainer, INFINITY); /* of the next epoch */
+    memcpy(p->first, trainer->weights, first * sizeof *p->first);
+    for (size_t i = first; i < p->weights; i++)
+        p->first[i] = trainer->weights[i] * unit;
+    trainer->published = 1;
+    return PC_OK;
+}
+
+static pc_status train_epoch(pc__trainer *trainer)
+{
+    const pc__training *t = &trainer->training;
+    double sum = 0, pairs = 0;
+    pc__training_order_make(&trainer->order, t->seed, trainer->epoch);
+    for (size_t b = 0; b < trainer->order.batches; b++) {
+        double n = (double)trainer->order.cuts[b].count, loss = 0;
+        pc_status status = train_batch(trainer, trainer->order.cuts + b, &loss);
+        if (status < 0)
+            return status;
+        if (!isfinite(loss))
+            return diverged(trainer, loss);
+        sum += loss * n * (n - 1) / 2;
+        pairs += n * (n - 1) / 2;
+        trainer->steps++;
+        if (t->progress && b + 1 < trainer->order.batches
+            && pc__now() - trainer->told > TELL_SECONDS && tell(trainer, b + 1, sum / pairs))
+            return pc__host_cancelled("training: cancelled in epoch %zu of %zu", trainer->epoch + 1,
+                                      t->epochs);
+    }
+    pc_status status = sum / pairs > MOST_LOSS ? diverged(trainer, sum / pairs) : publish(trainer);
+    if (status < 0)
+        return status;
+    trainer->last_loss = sum / pairs;
+    if (!trainer->epoch)
+        trainer->first_loss = trainer->last_loss;
+    trainer->epoch++;
+    return PC_OK;
+}
+
+static pc_status end_epoch(pc__trainer *trainer)
+{
+    const pc__training *t = &trainer->training;
+    pc__bytes bytes = {.mem = &trainer->projector->mem};
+    pc_status status = PC_OK;
+    if (t->checkpoint && (status = pc__checkpoint_write(trainer, &bytes)) >= 0)
+        status = t->checkpoint(t->checkpoint_user, trainer->epoch, bytes.data, bytes.size);
+    pc__bytes_free(&bytes);
+    if (status >= 0 && t->progress && tell(trainer, 0, trainer->last_loss))
+        status = pc__host_cancelled("training: cancelled after epoch %zu of %zu", trainer->epoch,
+                                    t->epochs);
+    return status < 0 ? status : PC_OK;
+}
+
+static pc_status prepare(pc__trainer *trainer)
+{
+    pc__projector *p = trainer->projector;
+    const pc__training *t = &trainer->training;
+    pc_status status = pc__training_order_new(&trainer->order, &p->mem, t->count, t->groups,
+                                              t->batch);
+    if (status < 0)
+        return status;
+    pc__training_order_make(&trainer->order, t->seed, 0);
+    if (!trainer->order.batches)
+        return pc__fail(PC_ERR_INVALID, "training: no two of the %zu items are of one group",
+                        t->count);
+    if ((status = pc__gradient_new(&trainer->gradient, p, t->batch)) < 0)
+        return status;
+    trainer->weights = pc__calloc(&p->mem, p->weights, sizeof *trainer->weights);
+    trainer->velocity = pc__calloc(&p->mem, p->weights, sizeof *trainer->velocity);
+    trainer->norm_before = pc__calloc(&p->mem, 2 * p->cells, sizeof *trainer->norm_before);
+    if (trainer->norm_before)
+        memcpy(trainer->norm_before, p->mean, 2 * p->cells * sizeof *p->mean);
+    return trainer->weights && trainer->velocity && trainer->norm_before ? PC_OK : PC_ERR_NOMEM;
+}
+
+static pc_status start(pc__trainer *trainer)
+{
+    const pc__training *t = &trainer->training;
+    pc_status status;
+    if (t->resume) {
+        status = pc__checkpoint_read(trainer, t->resume, t->resume_size);
+        return status < 0 ? status : publish(trainer);
+    }
+    status = pc__projector_norm(trainer->projector, t->pooled, t->count);
+    return status < 0 ? status : find_unit(trainer);
+}
+
+static void end(pc__trainer *trainer, pc__training_result *result)
+{
+    pc__projector *p = trainer->projector;
+    const pc_allocator *mem = &p->mem;
+    if (trainer->norm_before && !trainer->published)
+        memcpy(p->mean, trainer->norm_before, 2 * p->cells * sizeof *p->mean);
+    pc__free(mem, trainer->norm_before);
+    if (result)
+        *result = trainer->published
+                      ? (pc__training_result){trainer->epoch, trainer->unit, trainer->first_loss,
+                                              trainer->last_loss}
+                      : (pc__training_result){0};
+    pc__gradient_free(trainer->gradient);
+    pc__free(mem, trainer->weights);
+    pc__free(mem, trainer->velocity);
+    pc__training_order_free(&trainer->order);
+}
+
+pc_status pc__projector_train(pc__projector *projector, pc_context *context,
+                              const pc__training *training, pc__training_result *result)
+{
+    pc__trainer trainer = {.projector = projector, .context = context};
+    pc_status status = set_options(&trainer, training);
+    if (status >= 0)
+        status = prepare(&trainer);
+    if (status >= 0)
+        status = start(&trainer);
+    trainer.started = trainer.told = pc__now();
+    while (status >= 0 && trainer.epoch < trainer.training.epochs)
+        if ((status = train_epoch(&trainer)) >= 0)
+            status = end_epoch(&trainer);
+    end(&trainer, result);
+    return status;
+}

@@ -172,12 +172,12 @@ static void crowd_evicted(void *user, int64_t id)
 static void *adder(void *user)
 {
     crowd *c = user;
-    pc__map_signature face = maps_face();
+    pc__map_signature signature = maps_face();
     for (uint32_t n = 0; n < 60; n++) {
-        maps_record r = maps_make(&face, n);
+        maps_record r = maps_make(&signature, n);
         int64_t id;
-        pc_status status = pc__map_store_add(c->store, &r.tokens_id, r.tokens, r.note,
-                                             sizeof r.note, r.layers, &id, crowd_evicted, c);
+        pc_status status = pc__map_store_add(c->store, &r.tokens_id, r.tokens, r.metadata,
+                                             sizeof r.metadata, r.layers, &id, crowd_evicted, c);
         if (status == PC_OK)
             atomic_fetch_add(&c->added, 1);
         else if (status != PC_AGAIN) {

@@ -10,7 +10,7 @@
 
 uint64_t pc__map_data_occupied(const pc__map_store *store)
 {
-    return store->log_bytes + PC__MAPS_PAGE + store->room.taken + store->room.solid;
+    return store->log_bytes + PC__MAPS_PAGE + store->room.taken + store->room.on_disk;
 }
 
 static int is_within(const pc__map_store *store, size_t gap, uint64_t bytes, uint64_t keep_free)
@@ -23,13 +23,13 @@ static int is_within(const pc__map_store *store, size_t gap, uint64_t bytes, uin
 
 /* A piece that was given out, and locked against readers; else it was given back. PC_MISS: readers
  * have it. PC_ERR_IO: it cannot be locked at all, nor could another one be. */
-static pc_status lock_piece(pc__map_store *store, uint64_t at, uint64_t bytes, uint64_t solid)
+static pc_status lock_piece(pc__map_store *store, uint64_t at, uint64_t bytes, uint64_t on_disk)
 {
     int error = pc__range_lock(store->data_fd, F_WRLCK, at, bytes);
     if (!error)
         return PC_OK;
     pthread_mutex_lock(&store->guard);
-    pc__map_space_return(&store->room, at, bytes, solid);
+    pc__map_space_return(&store->room, at, bytes, on_disk);
     pthread_mutex_unlock(&store->guard);
     return error == EAGAIN ? PC_MISS
                            : pc__fail(PC_ERR_IO, "%s: records cannot be locked: %s",
@@ -93,7 +93,7 @@ static int take_solid(pc__map_store *store, uint64_t from, pc__map_gap *out)
     int found = 0;
     pthread_mutex_lock(&store->guard);
     for (size_t i = 0; i < store->room.count && !found; i++)
-        if (store->room.gaps[i].at >= from && store->room.gaps[i].solid) {
+        if (store->room.gaps[i].at >= from && store->room.gaps[i].on_disk) {
             *out = store->room.gaps[i];
             pc__map_space_take(&store->room, i, out->bytes);
             found = 1;
@@ -121,7 +121,7 @@ void pc__map_data_punch(pc__map_store *store)
     while (!store->no_holes && take_solid(store, gap.at + gap.bytes, &gap)) {
         int punched = punch(store, &gap);
         pthread_mutex_lock(&store->guard);
-        pc__map_space_return(&store->room, gap.at, gap.bytes, punched ? 0 : gap.solid);
+        pc__map_space_return(&store->room, gap.at, gap.bytes, punched ? 0 : gap.on_disk);
         pthread_mutex_unlock(&store->guard);
     }
 }

@@ -28,7 +28,7 @@ static uint64_t size_of(const write_job *job, int32_t layer)
 static uint64_t fill_table(const write_job *job)
 {
     uint64_t at = job->layout->layers, end = at;
-    for (int32_t i = 0; i < job->store->options.face.layers; i++) {
+    for (int32_t i = 0; i < job->store->options.signature.layers; i++) {
         uint8_t sum[PC__SUM];
         pc__sum_of(job->maps[i], (size_t)size_of(job, i), sum);
         pc__map_record_row_put(job->head, i, at, size_of(job, i), sum);
@@ -41,7 +41,7 @@ static uint64_t fill_table(const write_job *job)
 static int write_small(const write_job *job)
 {
     uint64_t at = job->layout->layers;
-    for (int32_t i = 0; i < job->store->options.face.layers; i++) {
+    for (int32_t i = 0; i < job->store->options.signature.layers; i++) {
         memcpy(job->head + at, job->maps[i], (size_t)size_of(job, i));
         at = pc__map_round_up(at + size_of(job, i), PC__MAPS_ALIGN);
     }
@@ -55,7 +55,7 @@ static int write_large(const write_job *job)
     int fd = job->store->data_fd, error;
     uint64_t at = job->layout->layers;
     error = pc__write_at(fd, job->head, (size_t)at, job->entry->at);
-    for (int32_t i = 0; i < job->store->options.face.layers && !error; i++) {
+    for (int32_t i = 0; i < job->store->options.signature.layers && !error; i++) {
         uint64_t end = at + size_of(job, i),
                  next = pc__map_round_up(end,
                                          end == job->entry->bytes ? PC__MAPS_PAGE : PC__MAPS_ALIGN);
@@ -68,24 +68,24 @@ static int write_large(const write_job *job)
 }
 
 pc_status pc__map_data_write(pc__map_store *store, pc__map_log_entry *entry,
-                             const pc__map_layout *layout, const void *note,
+                             const pc__map_layout *layout, const void *metadata,
                              const void *const *maps, const uint64_t *sizes)
 {
     write_job job = {store, entry, layout, maps, sizes, NULL};
     uint64_t most = sizes ? layout->layers
                           : layout->bytes; /* what is packed was put together once already */
     int is_small = !sizes && most <= SMALL, error;
-    uint8_t note_sum[PC__SUM];
+    uint8_t metadata_sum[PC__SUM];
     job.head = pc__calloc(
         &store->mem, 1,
         (size_t)(is_small ? pc__map_round_up(most, PC__MAPS_PAGE) : layout->layers));
     if (!job.head)
         return PC_ERR_NOMEM;
-    if (entry->note)
-        memcpy(job.head + layout->note, note, entry->note);
-    pc__sum_of(note, entry->note, note_sum);
+    if (entry->metadata)
+        memcpy(job.head + layout->metadata, metadata, entry->metadata);
+    pc__sum_of(metadata, entry->metadata, metadata_sum);
     entry->bytes = fill_table(&job);
-    pc__map_record_put(job.head, entry, layout, store->options.face.layers, store->nonce, note_sum);
+    pc__map_record_put(job.head, entry, layout, store->options.signature.layers, store->nonce, metadata_sum);
     error = is_small ? write_small(&job) : write_large(&job);
     pc__free(&store->mem, job.head);
     if (!error && !store->options.relaxed && fdatasync(store->data_fd))

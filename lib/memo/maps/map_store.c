@@ -57,7 +57,7 @@ pc_status pc__map_store_each(pc__map_store *store,
             record = (pc__map_record){.id = item->entry.id,
                                       .tokens_id = item->entry.tokens_id,
                                       .tokens = item->entry.tokens,
-                                      .note_size = item->entry.note,
+                                      .metadata_size = item->entry.metadata,
                                       .bytes = item->entry.bytes,
                                       .used = item->gets};
         pthread_mutex_unlock(&store->guard);

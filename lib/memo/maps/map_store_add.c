@@ -90,7 +90,7 @@ static pc_status begin(pc__map_store *store, uint64_t bytes, victims *v, pc__map
         pthread_mutex_lock(&store->guard);
         entry->id = store->next++;
         pc__map_table_age(store, bytes);
-        entry->heat = store->clock - 1;
+        entry->log_uses = store->clock - 1;
         entry->clock = store->clock;
         pthread_mutex_unlock(&store->guard);
     }
@@ -115,24 +115,24 @@ pc_status pc__map_store_commit(pc__map_store *store, pc__map_item *item, int is_
     return PC_OK;
 }
 
-static pc_status check(const pc__map_store *store, const pc__map_log_entry *entry, const void *note,
+static pc_status check(const pc__map_store *store, const pc__map_log_entry *entry, const void *metadata,
                        const void *const *maps, pc__map_layout *layout)
 {
     uint64_t budget = store->options.budget_bytes, extent;
     if (store->options.read_only)
         return pc__fail(PC_ERR_STATE, "%s: opened to be read only", store->dir.path);
-    if (!maps || (entry->note && !note) || !entry->tokens)
+    if (!maps || (entry->metadata && !metadata) || !entry->tokens)
         return pc__fail(PC_ERR_INVALID, "%s: %s", store->dir.path,
                         !maps           ? "maps is NULL"
                         : entry->tokens ? "note is NULL"
                                         : "a record of no tokens");
-    for (int32_t i = 0; i < store->options.face.layers; i++)
+    for (int32_t i = 0; i < store->options.signature.layers; i++)
         if (!maps[i])
             return pc__fail(PC_ERR_INVALID, "%s: the map of layer %d is NULL", store->dir.path,
                             (int)i);
-    if (!pc__map_layout_of(&store->options.face, entry->tokens, entry->note, layout))
+    if (!pc__map_layout_of(&store->options.signature, entry->tokens, entry->metadata, layout))
         return pc__fail(PC_ERR_LIMIT, "%s: maps of %u tokens with a note of %u bytes are too large",
-                        store->dir.path, (unsigned)entry->tokens, (unsigned)entry->note);
+                        store->dir.path, (unsigned)entry->tokens, (unsigned)entry->metadata);
     extent = pc__map_round_up(layout->bytes, PC__MAPS_PAGE);
     if (budget
         && extent + PC__MAPS_PAGE + PC__MAPS_LOG_HEADER + 2 * PC__MAPS_ENTRY
@@ -145,14 +145,14 @@ static pc_status check(const pc__map_store *store, const pc__map_log_entry *entr
 }
 
 static pc_status add(pc__map_store *store, pc__map_item *item, const pc__map_layout *layout,
-                     const void *note, const void *const *maps, victims *v, int64_t *id)
+                     const void *metadata, const void *const *maps, victims *v, int64_t *id)
 {
     uint64_t extent = pc__map_round_up(layout->bytes, PC__MAPS_PAGE);
     pc_status status = begin(store, extent, v, &item->entry);
     if (status != PC_OK)
         return status;
     *id = item->entry.id;
-    status = pc__map_data_write(store, &item->entry, layout, note, maps, NULL);
+    status = pc__map_data_write(store, &item->entry, layout, metadata, maps, NULL);
     pc__map_data_unlock(store, item->entry.at, extent);
     if (status == PC_OK) {
         item->last = pc__now();
@@ -169,7 +169,7 @@ static pc_status add(pc__map_store *store, pc__map_item *item, const pc__map_lay
 }
 
 pc_status pc__map_store_add(pc__map_store *store, const pc__id *tokens_id, uint32_t tokens,
-                            const void *note, size_t note_size, const void *const *maps,
+                            const void *metadata, size_t metadata_size, const void *const *maps,
                             int64_t *id, void (*evicted)(void *user, int64_t id), void *user)
 {
     pc__map_layout layout;
@@ -181,12 +181,12 @@ pc_status pc__map_store_add(pc__map_store *store, const pc__id *tokens_id, uint3
         return status;
     item->entry = (pc__map_log_entry){.kind = PC__MAPS_STORED,
                                       .tokens = tokens,
-                                      .note = note_size < UINT32_MAX ? (uint32_t)note_size
+                                      .metadata = metadata_size < UINT32_MAX ? (uint32_t)metadata_size
                                                                      : UINT32_MAX,
                                       .tokens_id = *tokens_id};
-    status = check(store, &item->entry, note, maps, &layout);
+    status = check(store, &item->entry, metadata, maps, &layout);
     if (status == PC_OK)
-        status = add(store, item, &layout, note, maps, &v, id);
+        status = add(store, item, &layout, metadata, maps, &v, id);
     if (status != PC_OK)
         pc__free(&store->mem, item);
     for (size_t i = 0; i < v.count && evicted; i++)

@@ -18,15 +18,15 @@ static pc_status unpack(pc__map_store *store, holder *h, const pc__map_layout *l
     size_t bytes = (size_t)layout->layer_bytes,
            step = (size_t)pc__map_round_up(layout->layer_bytes, PC__MAPS_ALIGN);
     pc__map_compressor *packer = NULL;
-    pc_status status = pc__map_compressor_new(&packer, &store->mem, store->options.face.format,
+    pc_status status = pc__map_compressor_new(&packer, &store->mem, store->options.signature.format,
                                               bytes, 1);
     if (status < 0)
         return status;
-    h->unpacked = pc__alloc_aligned(&store->mem, step * (size_t)store->options.face.layers,
+    h->unpacked = pc__alloc_aligned(&store->mem, step * (size_t)store->options.signature.layers,
                                     PC__MAPS_ALIGN);
     if (!h->unpacked)
         status = PC_ERR_NOMEM;
-    for (int32_t i = 0; i < store->options.face.layers && status == PC_OK; i++) {
+    for (int32_t i = 0; i < store->options.signature.layers && status == PC_OK; i++) {
         const uint8_t *sum;
         uint64_t at, packed;
         pc__map_record_row_get(data, i, &at, &packed, &sum);
@@ -40,7 +40,7 @@ static pc_status unpack(pc__map_store *store, holder *h, const pc__map_layout *l
 
 static void point(const pc__map_store *store, holder *h, const uint8_t *data)
 {
-    for (int32_t i = 0; i < store->options.face.layers; i++) {
+    for (int32_t i = 0; i < store->options.signature.layers; i++) {
         const uint8_t *sum;
         uint64_t at, bytes;
         pc__map_record_row_get(data, i, &at, &bytes, &sum);
@@ -58,7 +58,7 @@ static void let_go(pc__map_store *store, holder *h)
 
 pc_status pc__map_store_borrow(pc__map_store *store, int64_t id, int how, pc__maps *out)
 {
-    size_t layers = (size_t)store->options.face.layers;
+    size_t layers = (size_t)store->options.signature.layers;
     holder *h = pc__alloc(&store->mem, sizeof *h + layers * sizeof *h->layer);
     pc_status status = PC_ERR_NOMEM;
     *out = (pc__maps){0};
@@ -72,7 +72,7 @@ pc_status pc__map_store_borrow(pc__map_store *store, int64_t id, int how, pc__ma
             h->view->data + h->item->entry.at; /* place, size and flags of an item never change */
         if (h->item->entry.flags & PC__MAPS_COMPRESSED) {
             pc__map_layout layout;
-            pc__map_layout_of(&store->options.face, h->item->entry.tokens, h->item->entry.note,
+            pc__map_layout_of(&store->options.signature, h->item->entry.tokens, h->item->entry.metadata,
                               &layout);
             status = unpack(store, h, &layout, data);
         } else {
@@ -106,14 +106,14 @@ void pc__maps_release(pc__map_store *store, pc__maps *maps)
 
 /* The note of a pinned record, whole or PC_ERR_FORMAT. */
 static pc_status check_note(pc__map_store *store, const pc__map_item *item,
-                            const pc__mapped_data *view, const uint8_t **note)
+                            const pc__mapped_data *view, const uint8_t **metadata)
 {
     const uint8_t *data = view->data + item->entry.at;
     pc__map_layout layout;
     uint8_t sum[PC__SUM];
-    pc__map_layout_of(&store->options.face, item->entry.tokens, item->entry.note, &layout);
-    *note = data + layout.note;
-    pc__sum_of(*note, item->entry.note, sum);
+    pc__map_layout_of(&store->options.signature, item->entry.tokens, item->entry.metadata, &layout);
+    *metadata = data + layout.metadata;
+    pc__sum_of(*metadata, item->entry.metadata, sum);
     return memcmp(sum, pc__map_record_metadata_sum(data), sizeof sum) ? PC_ERR_FORMAT : PC_OK;
 }
 
@@ -130,27 +130,27 @@ static pc_status end_note(pc__map_store *store, pc__map_item *item, pc__mapped_d
 
 pc_status pc__map_store_metadata(pc__map_store *store, int64_t id, void *out, size_t size)
 {
-    const uint8_t *note;
+    const uint8_t *metadata;
     pc__map_item *item;
     pc__mapped_data *view;
     pc_status status = pc__map_store_pin(store, id, 0, &item, &view);
     if (status != PC_OK)
         return status;
-    if (size > item->entry.note) {
+    if (size > item->entry.metadata) {
         status = pc__fail(PC_ERR_INVALID, "%s: the note of record %lld has %u bytes, not %zu",
-                          store->dir.path, (long long)id, (unsigned)item->entry.note, size);
+                          store->dir.path, (long long)id, (unsigned)item->entry.metadata, size);
         return end_note(store, item, view, status);
     }
-    status = check_note(store, item, view, &note);
+    status = check_note(store, item, view, &metadata);
     if (status == PC_OK && size)
-        memcpy(out, note, size);
+        memcpy(out, metadata, size);
     return end_note(store, item, view, status);
 }
 
 pc_status pc__map_store_metadata_copy(pc__map_store *store, int64_t id, int is_use, uint8_t **out,
                                       size_t *size)
 {
-    const uint8_t *note;
+    const uint8_t *metadata;
     pc__map_item *item;
     pc__mapped_data *view;
     pc_status status = pc__map_store_pin(store, id, is_use ? PC__MAP_PIN_USE : 0, &item, &view);
@@ -158,12 +158,12 @@ pc_status pc__map_store_metadata_copy(pc__map_store *store, int64_t id, int is_u
     *size = 0;
     if (status != PC_OK)
         return status;
-    status = check_note(store, item, view, &note);
-    if (status == PC_OK && !(*out = pc__alloc(&store->mem, (size_t)item->entry.note + 1)))
+    status = check_note(store, item, view, &metadata);
+    if (status == PC_OK && !(*out = pc__alloc(&store->mem, (size_t)item->entry.metadata + 1)))
         status = PC_ERR_NOMEM;
     if (status == PC_OK) {
-        *size = item->entry.note;
-        memcpy(*out, note, *size);
+        *size = item->entry.metadata;
+        memcpy(*out, metadata, *size);
     }
     return end_note(store, item, view, status);
 }

@@ -122,7 +122,7 @@ uint64_t pc__map_data_occupied(const pc__map_store *store); /* under guard */
 /* Writes a record, of layers of `sizes` bytes, or of the layout's where sizes is NULL. entry: all
  * but bytes and sum is set; at: placed for `extent` bytes at least. */
 pc_status pc__map_data_write(pc__map_store *store, pc__map_log_entry *entry,
-                             const pc__map_layout *layout, const void *note,
+                             const pc__map_layout *layout, const void *metadata,
                              const void *const *maps, const uint64_t *sizes);
 
 /* ---- map_store_get.c */

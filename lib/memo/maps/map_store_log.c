@@ -11,7 +11,7 @@
 static void fill(const pc__map_store *store, uint8_t *data)
 {
     pc__map_log_header header = {
-        .face = store->options.face, .next = store->next, .generation = store->generation + 1};
+        .signature = store->options.signature, .next = store->next, .generation = store->generation + 1};
     memcpy(header.nonce, store->nonce, sizeof header.nonce);
     pc__map_log_header_put(&header, data);
     data += PC__MAPS_LOG_HEADER;

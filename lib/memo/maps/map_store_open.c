@@ -34,7 +34,7 @@ typedef struct opening {
 
 static pc_status make_store(pc__map_store *store)
 {
-    pc__map_log_header header = {.face = store->options.face, .generation = 1};
+    pc__map_log_header header = {.signature = store->options.signature, .generation = 1};
     uint8_t raw[PC__MAPS_LOG_HEADER], data[PC__MAPS_DATA_HEADER];
     struct stat st;
     int fd, error = 0;
@@ -110,7 +110,7 @@ static pc_status check_files(opening *o)
     pc_status status;
     snprintf(where, sizeof where, "%.500s/%s", store->dir.path, PC__MAPS_LOG);
     PC__TRY(pc__map_log_header_get(o->log, o->size, where, &header), out);
-    PC__TRY(pc__map_signature_check(&header.face, &store->options.face, where), out);
+    PC__TRY(pc__map_signature_check(&header.signature, &store->options.signature, where), out);
     memcpy(store->nonce, header.nonce, sizeof header.nonce);
     store->next = header.next;
     store->generation = header.generation;
@@ -175,7 +175,7 @@ static pc_status read_entries(opening *o)
         return PC_ERR_NOMEM;
     for (size_t i = 0; i < entries; i++) {
         pc__map_log_entry e;
-        if (!pc__map_log_entry_get(entry_at(o, i), &store->options.face, &e))
+        if (!pc__map_log_entry_get(entry_at(o, i), &store->options.signature, &e))
             continue;
         last = i + 1;
         o->rows[o->count++] = (row){e.id, i};
@@ -197,7 +197,7 @@ static pc__map_item *new_item(const opening *o, uint64_t index, int64_t date, do
     pc__map_item *item = pc__calloc(&o->store->mem, 1, sizeof *item);
     if (!item)
         return NULL;
-    pc__map_log_entry_get(entry_at(o, index), &o->store->options.face, &item->entry);
+    pc__map_log_entry_get(entry_at(o, index), &o->store->options.signature, &item->entry);
     item->order = index;
     item->last = now - (item->entry.used < date ? (double)(date - item->entry.used) : 0);
     return item;
@@ -318,14 +318,14 @@ out:
 
 static pc_status check_options(const char *folder, const pc__map_store_options *options)
 {
-    const pc__map_signature *face = &options->face;
+    const pc__map_signature *signature = &options->signature;
     if (options->create && options->read_only)
         return pc__fail(PC_ERR_INVALID, "%s: a store of maps cannot be made to be read only",
                         folder);
-    if (face->layers < 1 || face->layers > 65536 || face->heads < 1 || face->heads > 65536
-        || face->format > PC_MAP_U8)
+    if (signature->layers < 1 || signature->layers > 65536 || signature->heads < 1 || signature->heads > 65536
+        || signature->format > PC_MAP_U8)
         return pc__fail(PC_ERR_INVALID, "%s: maps of %d layers, %d heads and format %u cannot be",
-                        folder, (int)face->layers, (int)face->heads, (unsigned)face->format);
+                        folder, (int)signature->layers, (int)signature->heads, (unsigned)signature->format);
     return PC_OK;
 }
 

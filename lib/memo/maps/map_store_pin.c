@@ -33,11 +33,11 @@ static const char *check_layer(const uint8_t *data, int32_t layer, uint64_t *end
 static const char *check_layers(const pc__map_store *store, const pc__map_log_entry *e,
                                 const pc__map_layout *layout, const uint8_t *data)
 {
-    uint64_t end = layout->note + e->note;
-    const char *what = is_zero(data + layout->header, layout->note - layout->header)
+    uint64_t end = layout->metadata + e->metadata;
+    const char *what = is_zero(data + layout->header, layout->metadata - layout->header)
                            ? NULL
                            : "something lies before its note";
-    for (int32_t i = 0; i < store->options.face.layers && !what; i++)
+    for (int32_t i = 0; i < store->options.signature.layers && !what; i++)
         what = check_layer(data, i, &end);
     return what;
 }
@@ -50,7 +50,7 @@ static int was_given_up(const pc__map_store *store, const pc__map_log_entry *e, 
     if (!fstat(store->data_fd, &st) && (uint64_t)st.st_size >= e->at + e->bytes
         && !memcmp(data + PC__MAPS_HEADER_SUM, e->sum, PC__SUM))
         return 0;
-    return !pc__map_log_holds(&store->dir, &store->mem, &store->options.face, e);
+    return !pc__map_log_holds(&store->dir, &store->mem, &store->options.signature, e);
 }
 
 pc_status pc__map_store_damaged(pc__map_store *store, const pc__map_log_entry *e, const char *what)
@@ -136,7 +136,7 @@ static pc_status check(pc__map_store *store, const pin *p, const pc__map_layout 
         return pc__dir_fault(&store->dir, PC__MAPS_DATA);
     *what = (uint64_t)st.st_size < p->entry.at + p->entry.bytes
                 ? "the file ends before it"
-                : pc__map_record_check(data, &p->entry, layout, store->options.face.layers);
+                : pc__map_record_check(data, &p->entry, layout, store->options.signature.layers);
     if (*what || !(how & PC__MAP_PIN_LAYERS))
         return PC_OK;
     *what = check_layers(store, &p->entry, layout, data);
@@ -157,7 +157,7 @@ pc_status pc__map_store_pin(pc__map_store *store, int64_t id, int how, pc__map_i
     pc_status status = hold(store, id, how, &p);
     if (status != PC_OK)
         return status == PC_MISS && p.item ? given_up(store, id) : status;
-    pc__map_layout_of(&store->options.face, p.entry.tokens, p.entry.note, &layout);
+    pc__map_layout_of(&store->options.signature, p.entry.tokens, p.entry.metadata, &layout);
     if (store->options.read_only && was_given_up(store, &p.entry, p.view->data + p.entry.at)) {
         pc__map_store_unpin(store, p.item, p.view);
         return given_up(store, id);

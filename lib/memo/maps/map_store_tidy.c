@@ -37,12 +37,12 @@ static pc_status pack(rewrite *r, const uint8_t *data)
     const pc__map_store *store = r->store;
     pc__map_compressor *packer;
     size_t at = 0;
-    pc_status status = pc__map_compressor_new(&packer, &store->mem, store->options.face.format,
+    pc_status status = pc__map_compressor_new(&packer, &store->mem, store->options.signature.format,
                                               (size_t)r->layout.layer_bytes, 0);
-    r->sizes = pc__calloc(&store->mem, (size_t)store->options.face.layers, sizeof *r->sizes);
+    r->sizes = pc__calloc(&store->mem, (size_t)store->options.signature.layers, sizeof *r->sizes);
     if (!r->sizes)
         status = PC_ERR_NOMEM;
-    for (int32_t i = 0; i < store->options.face.layers && status >= 0; i++) {
+    for (int32_t i = 0; i < store->options.signature.layers && status >= 0; i++) {
         const uint8_t *sum;
         uint64_t from, bytes;
         pc__map_record_row_get(data, i, &from, &bytes, &sum);
@@ -51,7 +51,7 @@ static pc_status pack(rewrite *r, const uint8_t *data)
         r->sizes[i] = r->bytes.size - at;
     }
     at = 0;
-    for (int32_t i = 0; i < store->options.face.layers && status >= 0; at += (size_t)r->sizes[i++])
+    for (int32_t i = 0; i < store->options.signature.layers && status >= 0; at += (size_t)r->sizes[i++])
         r->maps[i] = r->bytes.data + at;
     pc__map_compressor_free(packer);
     return status;
@@ -63,14 +63,14 @@ static uint64_t extent_of(const rewrite *r)
     uint64_t bytes = r->layout.layers;
     if (!r->sizes)
         return pc__map_round_up(r->layout.bytes, PC__MAPS_PAGE);
-    for (int32_t i = 0; i < r->store->options.face.layers; i++)
+    for (int32_t i = 0; i < r->store->options.signature.layers; i++)
         bytes = pc__map_round_up(bytes, PC__MAPS_ALIGN) + r->sizes[i];
     return pc__map_round_up(bytes, PC__MAPS_PAGE);
 }
 
 /* The new form takes the old one's place. PC_MISS: there is no room, or the record is gone by now.
  */
-static pc_status put(rewrite *r, const uint8_t *note, uint64_t extent)
+static pc_status put(rewrite *r, const uint8_t *metadata, uint64_t extent)
 {
     pc__map_store *store = r->store;
     uint64_t keep_free = r->sizes ? 0 : pc__map_store_spare(store);
@@ -82,13 +82,13 @@ static pc_status put(rewrite *r, const uint8_t *note, uint64_t extent)
     pthread_mutex_unlock(&store->work);
     if (status != PC_OK)
         return status;
-    status = pc__map_data_write(store, &r->item->entry, &r->layout, note, r->maps, r->sizes);
+    status = pc__map_data_write(store, &r->item->entry, &r->layout, metadata, r->maps, r->sizes);
     pc__map_data_unlock(store, r->item->entry.at, extent);
     pthread_mutex_lock(&store->work);
     pthread_mutex_lock(&store->guard);
     if (r->old->is_gone && status == PC_OK)
         status = PC_MISS;
-    r->item->entry.heat = r->old->entry.heat;
+    r->item->entry.log_uses = r->old->entry.log_uses;
     r->item->entry.used = r->old->entry.used;
     r->item->entry.clock = store->clock;
     r->item->last = r->old->last;
@@ -116,7 +116,7 @@ static pc_status change_form(rewrite *r)
         status = pc__map_store_borrow(store, r->old->entry.id, 0, &maps);
     else
         status = pack(r, data);
-    for (int32_t i = 0; i < store->options.face.layers && is_packed && status == PC_OK; i++)
+    for (int32_t i = 0; i < store->options.signature.layers && is_packed && status == PC_OK; i++)
         r->maps[i] = maps.layer[i];
     extent = status == PC_OK ? extent_of(r) : 0;
     if (status == PC_OK && !is_packed && extent >= pc__map_extent(&r->old->entry)) {
@@ -124,7 +124,7 @@ static pc_status change_form(rewrite *r)
         r->old->is_unpackable = 1; /* it would take as many pages */
         pthread_mutex_unlock(&store->guard);
     } else if (status == PC_OK) {
-        status = put(r, data + r->layout.note, extent);
+        status = put(r, data + r->layout.metadata, extent);
     }
     pc__maps_release(store, &maps);
     return status;
@@ -136,15 +136,15 @@ static pc_status rewrite_one(pc__map_store *store, int64_t id)
     pc_status status = pc__map_store_pin(store, id, PC__MAP_PIN_LAYERS, &r.old, &r.view);
     if (status != PC_OK)
         return status;
-    pc__map_layout_of(&store->options.face, r.old->entry.tokens, r.old->entry.note, &r.layout);
-    r.maps = pc__calloc(&store->mem, (size_t)store->options.face.layers, sizeof *r.maps);
+    pc__map_layout_of(&store->options.signature, r.old->entry.tokens, r.old->entry.metadata, &r.layout);
+    r.maps = pc__calloc(&store->mem, (size_t)store->options.signature.layers, sizeof *r.maps);
     r.item = pc__calloc(&store->mem, 1, sizeof *r.item);
     if (r.maps && r.item) {
         r.item->entry = (pc__map_log_entry){.kind = PC__MAPS_STORED,
                                             .flags = r.old->entry.flags ^ PC__MAPS_COMPRESSED,
                                             .id = id,
                                             .tokens = r.old->entry.tokens,
-                                            .note = r.old->entry.note,
+                                            .metadata = r.old->entry.metadata,
                                             .tokens_id = r.old->entry.tokens_id};
         status = change_form(&r);
     } else {

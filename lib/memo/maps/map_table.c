@@ -47,7 +47,7 @@ pc_status pc__map_table_reserve(pc__map_store *store, size_t more)
 
 static double worth_of(const pc__map_item *item)
 {
-    return item->entry.heat + 0.25 * log2((double)item->entry.tokens / (double)item->entry.bytes);
+    return item->entry.log_uses + 0.25 * log2((double)item->entry.tokens / (double)item->entry.bytes);
 }
 
 void pc__map_table_offer(pc__map_store *store, pc__map_item *item)
@@ -133,8 +133,8 @@ void pc__map_table_release(pc__map_store *store, pc__map_item *item)
 
 void pc__map_table_hit(pc__map_store *store, pc__map_item *item)
 {
-    double high = fmax(item->entry.heat, store->clock), low = fmin(item->entry.heat, store->clock);
-    item->entry.heat = high + log2(1 + exp2(low - high));
+    double high = fmax(item->entry.log_uses, store->clock), low = fmin(item->entry.log_uses, store->clock);
+    item->entry.log_uses = high + log2(1 + exp2(low - high));
     item->entry.used = pc__now_date();
     item->last = pc__now();
     item->gets++;

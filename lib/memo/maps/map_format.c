@@ -61,8 +61,10 @@ enum { DATA_VERSION = 8, DATA_PAGE = 12, DATA_NONCE = 16, DATA_SUM = 32 };
 int pc__map_layout_of(const pc__map_signature *signature, uint32_t tokens, uint32_t metadata,
                       pc__map_layout *out)
 {
-    pc__map_shape shape = {
-        .format = signature->format, .heads = signature->heads, .tokens = tokens, .causal = signature->causal};
+    pc__map_shape shape = {.format = signature->format,
+                           .heads = signature->heads,
+                           .tokens = tokens,
+                           .causal = signature->causal};
     uint64_t step;
     *out = (pc__map_layout){0};
     if (!tokens || tokens > PC__MAPS_MOST_TOKENS || metadata > PC__MAPS_MOST_METADATA)
@@ -107,7 +109,7 @@ void pc__map_log_header_put(const pc__map_log_header *header, uint8_t out[PC__MA
     pc__put_u32(out + LOG_CAUSAL, header->signature.causal ? 1 : 0);
     memcpy(out + LOG_MODEL, header->signature.model.bytes, 32);
     memcpy(out + LOG_NONCE, header->nonce, PC__MAPS_NONCE);
-    pc__put_u64(out + LOG_NEXT, (uint64_t)header->next);
+    pc__put_u64(out + LOG_NEXT, (uint64_t)header->next_id);
     pc__put_u64(out + LOG_GENERATION, header->generation);
     put_sum(out, LOG_SUM);
 }
@@ -125,17 +127,17 @@ pc_status pc__map_log_header_get(const uint8_t *data, size_t size, const char *w
                         (unsigned)pc__get_u32(data + LOG_VERSION), VERSION);
     causal = pc__get_u32(data + LOG_CAUSAL);
     *out = (pc__map_log_header){.signature = {.layers = (int32_t)pc__get_u32(data + LOG_LAYERS),
-                                         .heads = (int32_t)pc__get_u32(data + LOG_HEADS),
-                                         .causal = causal != 0,
-                                         .format = pc__get_u32(data + LOG_FORMAT)},
-                                .next = (int64_t)pc__get_u64(data + LOG_NEXT),
+                                              .heads = (int32_t)pc__get_u32(data + LOG_HEADS),
+                                              .causal = causal != 0,
+                                              .format = pc__get_u32(data + LOG_FORMAT)},
+                                .next_id = (int64_t)pc__get_u64(data + LOG_NEXT),
                                 .generation = pc__get_u64(data + LOG_GENERATION)};
     memcpy(out->signature.model.bytes, data + LOG_MODEL, 32);
     memcpy(out->nonce, data + LOG_NONCE, PC__MAPS_NONCE);
     if (pc__get_u32(data + LOG_BYTES) != PC__MAPS_LOG_HEADER
-        || pc__get_u32(data + LOG_ENTRY) != PC__MAPS_ENTRY || causal > 1 || out->signature.layers < 1
-        || out->signature.layers > 65536 || out->signature.heads < 1 || out->signature.heads > 65536
-        || out->signature.format > PC_MAP_U8 || out->next < 0)
+        || pc__get_u32(data + LOG_ENTRY) != PC__MAPS_ENTRY || causal > 1
+        || out->signature.layers < 1 || out->signature.layers > 65536 || out->signature.heads < 1
+        || out->signature.heads > 65536 || out->signature.format > PC_MAP_U8 || out->next_id < 0)
         return pc__fail(PC_ERR_FORMAT, "%s: no such header can have been written", where);
     return PC_OK;
 }
@@ -241,9 +243,9 @@ static int is_placed(const pc__map_log_entry *e, const pc__map_signature *signat
 {
     pc__map_layout layout;
     return !(e->flags & ~(uint32_t)PC__MAPS_COMPRESSED)
-           && pc__map_layout_of(signature, e->tokens, e->metadata, &layout) && e->at >= PC__MAPS_PAGE
-           && e->at % PC__MAPS_PAGE == 0 && e->at <= PC__MAPS_MOST_BYTES && fabs(e->log_uses) < 1e300
-           && e->clock >= 0 && e->clock < 1e300
+           && pc__map_layout_of(signature, e->tokens, e->metadata, &layout)
+           && e->at >= PC__MAPS_PAGE && e->at % PC__MAPS_PAGE == 0 && e->at <= PC__MAPS_MOST_BYTES
+           && fabs(e->log_uses) < 1e300 && e->clock >= 0 && e->clock < 1e300
            && (e->flags & PC__MAPS_COMPRESSED ? e->bytes > layout.layers && e->bytes < layout.bytes
                                               : e->bytes == layout.bytes);
 }
@@ -267,7 +269,8 @@ int pc__map_log_entry_get(const uint8_t data[PC__MAPS_ENTRY], const pc__map_sign
     memcpy(out->sum, data + AT_HEADER, PC__SUM);
     if (out->id < 0 || out->id > PC__MAPS_MOST_ID)
         return 0;
-    return out->kind == PC__MAPS_REMOVED || (out->kind == PC__MAPS_STORED && is_placed(out, signature));
+    return out->kind == PC__MAPS_REMOVED
+           || (out->kind == PC__MAPS_STORED && is_placed(out, signature));
 }
 
 /* -------------------------------------------------------------------------- records */

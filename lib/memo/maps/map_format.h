@@ -33,7 +33,7 @@ enum {
 typedef struct pc__map_log_header {
     pc__map_signature signature;
     uint8_t nonce[PC__MAPS_NONCE]; /* of the store: its data file and records have it too */
-    int64_t next;                  /* ids below were given out */
+    int64_t next_id;               /* ids below were given out */
     uint64_t generation; /* how often the log was written anew; 0: by a version that set no marks */
 } pc__map_log_header;
 
@@ -52,7 +52,7 @@ typedef struct pc__map_log_entry {
     uint64_t at,
         bytes; /* in the data file; from the record's header to the end of its last layer */
     double log_uses, clock; /* of eviction, both as of this entry */
-    int64_t used;       /* last use or writing, seconds since 1970 */
+    int64_t used;           /* last use or writing, seconds since 1970 */
     uint32_t tokens, metadata;
     pc__id tokens_id;
     uint8_t sum[PC__SUM]; /* of the record's header */
@@ -61,10 +61,10 @@ typedef struct pc__map_log_entry {
 /* Where the parts of a record are, of a face and a number of tokens and bytes of note; from the
  * record's start. */
 typedef struct pc__map_layout {
-    uint64_t layer_bytes;  /* of one layer, not packed */
-    uint64_t header;       /* bytes of header and table */
+    uint64_t layer_bytes;      /* of one layer, not packed */
+    uint64_t header;           /* bytes of header and table */
     uint64_t metadata, layers; /* where they begin */
-    uint64_t bytes;        /* of the whole record, not packed */
+    uint64_t bytes;            /* of the whole record, not packed */
 } pc__map_layout;
 /* 0: beyond the limits. */
 int pc__map_layout_of(const pc__map_signature *signature, uint32_t tokens, uint32_t metadata,

@@ -54,8 +54,8 @@ pc_status pc__map_log_replace(pc__map_log *log, const pc__dir *dir, const void *
     return PC_OK;
 }
 
-int pc__map_log_holds(const pc__dir *dir, const pc_allocator *mem, const pc__map_signature *signature,
-                      const pc__map_log_entry *entry)
+int pc__map_log_holds(const pc__dir *dir, const pc_allocator *mem,
+                      const pc__map_signature *signature, const pc__map_log_entry *entry)
 {
     struct stat st;
     uint8_t *data = NULL;

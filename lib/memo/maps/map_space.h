@@ -15,8 +15,8 @@ typedef struct pc__map_gap {
 typedef struct pc__map_space { /* zero-initialised but for `end`: nothing is given out */
     pc__map_gap *gaps;         /* [count] by place; no two touch */
     size_t count, capacity;
-    uint64_t end;   /* nothing was ever given out beyond */
-    uint64_t taken; /* bytes given out, in `pieces` */
+    uint64_t end;     /* nothing was ever given out beyond */
+    uint64_t taken;   /* bytes given out, in `pieces` */
     uint64_t on_disk; /* of all gaps */
     size_t pieces;
 } pc__map_space;

@@ -40,10 +40,10 @@ typedef struct pc__map_record {
     int64_t id;       /* ascending, never used again */
     pc__id tokens_id; /* digest of the prompt's tokens (and types) */
     uint32_t tokens;
-    size_t metadata_size; /* of what the memo keeps beside the maps (the pooled input that features are
-                         made of) */
-    uint64_t bytes;   /* of its maps as they lie there */
-    uint64_t used;    /* how often pc__map_store_get gave it out, of this process */
+    size_t metadata_size; /* of what the memo keeps beside the maps (the pooled input that features
+                         are made of) */
+    uint64_t bytes;       /* of its maps as they lie there */
+    uint64_t used;        /* how often pc__map_store_get gave it out, of this process */
 } pc__map_record;
 
 typedef struct pc__map_store pc__map_store;

@@ -170,8 +170,8 @@ static void on_evicted(void *user, int64_t id)
 }
 
 /* Its features into the indexes, from the note, as they would be made when the memo is opened. */
-static pc_status index_prompt(pc_memo *memo, const pc__memo_bucket *bucket, size_t tokens, int64_t id,
-                           const uint16_t *metadata, float *values)
+static pc_status index_prompt(pc_memo *memo, const pc__memo_bucket *bucket, size_t tokens,
+                              int64_t id, const uint16_t *metadata, float *values)
 {
     size_t units = pc__memo_indexed_layers(memo), pooled = pc__projector_pooled(bucket->projector);
     float *features = pc__calloc(&memo->mem, units, PC__FEATURE_DIM * sizeof *features);
@@ -229,10 +229,11 @@ static pc_status flush_batch(add_batch *b)
 static pc_status sync_and_report(pc_memo *memo, const pc_memo_work *work, size_t done, size_t count)
 {
     pc_status status = pc__map_store_sync(memo->maps);
-    pc__host_begin();
+    pc__callback_begin();
     if (status >= 0 && work->progress
         && work->progress(work->progress_user, "remember", done, count))
-        status = pc__host_cancelled("pc_memo_add: cancelled after %zu of %zu inputs", done, count);
+        status = pc__callback_cancelled("pc_memo_add: cancelled after %zu of %zu inputs", done,
+                                        count);
     return status;
 }
 

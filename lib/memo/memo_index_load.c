@@ -7,12 +7,13 @@
 
 #include "base/fail.h"
 #include "base/file.h"
-#include "base/le.h"
+#include "base/little_endian.h"
 #include "memo/index/index_bytes.h"
 #include "memo/memo_index.h"
 
 /* PC_ERR_NOMEM passes; anything else is told, and what was kept is made anew. */
-static pc_status log_unusable(const pc__memo_index_reader *reader, pc_status status, const char *what)
+static pc_status log_unusable(const pc__memo_index_reader *reader, pc_status status,
+                              const char *what)
 {
     if (status >= 0 || status == PC_ERR_NOMEM)
         return status;
@@ -22,7 +23,7 @@ static pc_status log_unusable(const pc__memo_index_reader *reader, pc_status sta
 }
 
 static pc_status read_range(const pc__memo_index_reader *reader, uint64_t at, uint64_t size,
-                           uint8_t **out)
+                            uint8_t **out)
 {
     const pc_memo *memo = reader->memo;
     int64_t got;
@@ -72,7 +73,7 @@ pc_status pc__memo_index_reader_open(pc__memo_index_reader *out, const pc_memo *
     if (status >= 0 && out->head.projector == bucket->sum)
         return PC_OK;
     status = log_unusable(out, status,
-                  "indexes"); /* those of an earlier projector are nothing worth telling */
+                          "indexes"); /* those of an earlier projector are nothing worth telling */
     pc__memo_index_reader_close(out);
     return status;
 }
@@ -115,8 +116,8 @@ static size_t count_others(const uint8_t *ids, const uint8_t *prompts, size_t po
 }
 
 /* As records go at run time. */
-static void drop_others(pc__index *index, const uint8_t *ids, const uint8_t *prompts, size_t positions,
-                        const pc__memo_index_row *rows, size_t count)
+static void drop_others(pc__index *index, const uint8_t *ids, const uint8_t *prompts,
+                        size_t positions, const pc__memo_index_row *rows, size_t count)
 {
     for (size_t i = 0; i < positions; i++) {
         int64_t id = (int64_t)pc__get_u64(ids + 8 * i);

@@ -5,7 +5,7 @@
 #include <xxhash.h>
 
 #include "attn/kernels.h"
-#include "base/le.h"
+#include "base/little_endian.h"
 #include "model/forward/heads.h"
 #include "model/forward/prefill_batch.h"
 
@@ -70,8 +70,8 @@ pc__output_sizes pc__memo_output_sizes(const pc_memo *memo, size_t tokens)
                               kinds & PC_OUTPUT_LOGITS ? logits : 0};
 }
 
-void pc__memo_output_put(const pc_memo *memo, uint8_t *metadata, size_t base, pc__output_sizes sizes,
-                         const float *values)
+void pc__memo_output_put(const pc_memo *memo, uint8_t *metadata, size_t base,
+                         pc__output_sizes sizes, const float *values)
 {
     uint8_t *part = metadata + outputs_at(base), *at = part + OUTPUTS_HEAD;
     if (!sizes.embedding && !sizes.logits)
@@ -97,7 +97,8 @@ typedef struct stored_outputs {
     const uint8_t *values;
 } stored_outputs;
 
-static stored_outputs parse_outputs(const pc_memo *memo, const uint8_t *metadata, size_t base, size_t bytes)
+static stored_outputs parse_outputs(const pc_memo *memo, const uint8_t *metadata, size_t base,
+                                    size_t bytes)
 {
     const uint8_t *part = metadata + outputs_at(base);
     stored_outputs f = {0};

@@ -6,7 +6,7 @@
 #include <xxhash.h>
 
 #include "base/fail.h"
-#include "base/le.h"
+#include "base/little_endian.h"
 #include "memo/train/map_label.h"
 #include "memo/memo_internal.h"
 
@@ -93,7 +93,8 @@ static pc_status load_records(bucket_training *l)
     l->groups = pc__calloc(mem, l->count, l->indexed_layers * sizeof *l->groups);
     status = metadata && l->maps && l->inputs && l->groups ? PC_OK : PC_ERR_NOMEM;
     for (size_t i = 0; i < l->count && status >= 0; i++) {
-        status = pc__map_store_metadata(l->memo->maps, l->ids[i], metadata, cells * sizeof *metadata);
+        status = pc__map_store_metadata(l->memo->maps, l->ids[i], metadata,
+                                        cells * sizeof *metadata);
         if (status == PC_OK)
             status = pc__memo_maps_get(l->memo, l->ids[i], &l->maps[n]);
         if (status == PC_MISS || status == PC_ERR_FORMAT) {
@@ -104,7 +105,8 @@ static pc_status load_records(bucket_training *l)
             break;
         pc__memo_pooled_get(metadata, cells, l->inputs + n * cells);
         for (size_t u = 0; u < l->indexed_layers; u++)
-            l->groups[n * l->indexed_layers + u] = l->tokens[i] * (uint32_t)l->indexed_layers + (uint32_t)u;
+            l->groups[n * l->indexed_layers + u] = l->tokens[i] * (uint32_t)l->indexed_layers
+                                                   + (uint32_t)u;
         l->ids[n] = l->ids[i];
         l->tokens[n++] = l->tokens[i];
     }
@@ -195,8 +197,9 @@ static pc_status install_projector(bucket_training *l)
            first = bucket->least * l->indexed_layers;
     pc__index **indexes = pc__calloc(&memo->mem, lengths, sizeof *indexes), *swap;
     uint64_t sum = 0, unsaved_cost = 0;
-    pc_status status = indexes ? pc__memo_index_build(memo, l->projector, NULL, indexes, &unsaved_cost)
-                               : PC_ERR_NOMEM;
+    pc_status status = indexes
+                           ? pc__memo_index_build(memo, l->projector, NULL, indexes, &unsaved_cost)
+                           : PC_ERR_NOMEM;
     if (status >= 0)
         status = pc__memo_projector_write(memo, l->projector, &sum);
     if (status < 0)
@@ -249,10 +252,10 @@ static void free_training(bucket_training *l)
 static pc_status train_bucket(pc_memo *memo, const pc_memo_work *work, uint32_t b)
 {
     bucket_training l = {.memo = memo,
-                .work = work,
-                .bucket = b,
-                .rule = pc__label_default,
-                .indexed_layers = pc__memo_indexed_layers(memo)};
+                         .work = work,
+                         .bucket = b,
+                         .rule = pc__label_default,
+                         .indexed_layers = pc__memo_indexed_layers(memo)};
     pc__projector_shape shape = *pc__projector_shape_of(memo->buckets[b].projector);
     pc_status status = pc__projector_new(&l.projector, &memo->mem, &shape, work->seed);
     snprintf(l.name, sizeof l.name, "training-%u.pct", memo->buckets[b].most);

@@ -7,7 +7,7 @@
 #include <string.h>
 
 #include "base/fail.h"
-#include "base/le.h"
+#include "base/little_endian.h"
 #include "memo/index/index_ops.h"
 
 enum { HEADER = 56, AT_ONCE = 1024 };
@@ -83,7 +83,8 @@ pc_status pc__index_write(const pc__index *index, pc__bytes *out)
     return status;
 }
 
-static pc_status read_index_header(const uint8_t *data, size_t size, pc__index_options *o, size_t *count)
+static pc_status read_index_header(const uint8_t *data, size_t size, pc__index_options *o,
+                                   size_t *count)
 {
     if (size < HEADER || memcmp(data, magic, sizeof magic))
         return pc__fail(PC_ERR_FORMAT, "not an index, or of another version");
@@ -106,11 +107,13 @@ static pc_status read_index_header(const uint8_t *data, size_t size, pc__index_o
 const uint8_t *pc__index_bytes_header(const void *data, size_t size, pc__index_options *options,
                                       size_t *count)
 {
-    return read_index_header(data, size, options, count) < 0 ? NULL : (const uint8_t *)data + HEADER;
+    return read_index_header(data, size, options, count) < 0 ? NULL
+                                                             : (const uint8_t *)data + HEADER;
 }
 
 /* The living ones may come into an index; the others are -1. */
-static pc_status check_read_vectors(pc__index *index, size_t count, const int64_t *ids, const float *rows)
+static pc_status check_read_vectors(pc__index *index, size_t count, const int64_t *ids,
+                                    const float *rows)
 {
     pc_status status = pc__index_check_vectors(index, count, rows);
     int64_t *living = pc__alloc(index->mem, count * sizeof *living);

@@ -5,7 +5,7 @@
 #include <string.h>
 
 #include "base/fail.h"
-#include "base/le.h"
+#include "base/little_endian.h"
 #include "memo/index/faiss_shim.h"
 #include "memo/index/index_bytes.h"
 #include "memo/index/index_ops.h"
@@ -141,7 +141,7 @@ static size_t living(const pc__id_map *id_map, size_t want, float *found, int64_
 /* One query; `want` is doubled until there are k of the living, and no tie is cut (or so many are
  * tied that it does not pay). */
 static pc_status search_one(const faiss_index *f, const float *query, size_t k, size_t *capacity,
-                           float **found, int64_t **at, float *distances, int64_t *ids)
+                            float **found, int64_t **at, float *distances, int64_t *ids)
 {
     const pc__id_map *id_map = &f->impl.id_map;
     size_t total = id_map->count, dead = total - id_map->living, lists = pc__faiss_lists(f->faiss);
@@ -187,7 +187,7 @@ static pc_status faiss_search(const pc__index_impl *impl, size_t queries, const 
     for (size_t q = 0; q < queries && status >= 0; q++) {
         if (impl->id_map.living)
             status = search_one(f, vectors + q * impl->options.dim, k, &capacity, &found, &at,
-                               distances + q * k, ids + q * k);
+                                distances + q * k, ids + q * k);
         else
             pc__nearest_start(distances + q * k, ids + q * k, k);
     }
@@ -264,7 +264,8 @@ static pc_status faiss_write(const pc__index_impl *impl, pc__bytes *out)
     }
     if (structure.lists) {
         PC__TRY(pc__index_put_words(out, structure.list_of, count), done);
-        PC__TRY(pc__index_put_words(out, structure.centres, structure.lists * impl->options.dim), done);
+        PC__TRY(pc__index_put_words(out, structure.centres, structure.lists * impl->options.dim),
+                done);
     }
 done:
     pc__free(impl->id_map.mem, list_of);
@@ -273,7 +274,7 @@ done:
 
 /* Where the words of each part begin, in a copy in this machine's order of bytes. */
 static pc_status find_structure(const faiss_index *f, size_t count, const uint8_t *header,
-                            const int32_t *words, size_t there, pc__faiss_structure *out)
+                                const int32_t *words, size_t there, pc__faiss_structure *out)
 {
     size_t dim = f->impl.options.dim, need = 0;
     *out = (pc__faiss_structure){.entry = (int32_t)pc__get_u32(header + 24),

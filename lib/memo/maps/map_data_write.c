@@ -27,8 +27,8 @@ static uint64_t fill_table(const record_write *w)
 {
     uint64_t at = w->parts->layout->layers, end = at;
     for (int32_t i = 0; i < w->parts->layers; i++) {
-        uint8_t sum[PC__SUM];
-        pc__sum_of(w->parts->maps[i], (size_t)layer_size(w, i), sum);
+        uint8_t sum[PC__CHECKSUM];
+        pc__checksum_of(w->parts->maps[i], (size_t)layer_size(w, i), sum);
         pc__map_record_row_put(w->head, i, at, layer_size(w, i), sum);
         end = at + layer_size(w, i);
         at = pc__map_round_up(end, PC__MAPS_ALIGN);
@@ -70,7 +70,7 @@ pc_status pc__map_data_write(pc__map_data *data, pc__map_log_entry *entry,
     record_write w = {data->fd, entry, parts, NULL};
     /* Compressed layers lie in one piece of memory already: no need to copy them. */
     int is_small = !parts->sizes && layout->bytes <= WRITE_AT_ONCE, error;
-    uint8_t metadata_sum[PC__SUM];
+    uint8_t metadata_sum[PC__CHECKSUM];
     w.head = pc__calloc(
         data->mem, 1,
         (size_t)(is_small ? pc__map_round_up(layout->bytes, PC__MAPS_PAGE) : layout->layers));
@@ -78,7 +78,7 @@ pc_status pc__map_data_write(pc__map_data *data, pc__map_log_entry *entry,
         return PC_ERR_NOMEM;
     if (entry->metadata)
         memcpy(w.head + layout->metadata, parts->metadata, entry->metadata);
-    pc__sum_of(parts->metadata, entry->metadata, metadata_sum);
+    pc__checksum_of(parts->metadata, entry->metadata, metadata_sum);
     entry->bytes = fill_table(&w);
     pc__map_record_put(w.head, entry, layout, parts->layers, data->nonce, metadata_sum);
     error = is_small ? write_small(&w) : write_large(&w);

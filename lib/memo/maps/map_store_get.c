@@ -21,12 +21,12 @@ static int is_all_zero(const uint8_t *data, uint64_t size)
 static const char *check_layer(const uint8_t *data, int32_t layer, uint64_t *end)
 {
     const uint8_t *want;
-    uint8_t sum[PC__SUM];
+    uint8_t sum[PC__CHECKSUM];
     uint64_t at, bytes;
     pc__map_record_row_get(data, layer, &at, &bytes, &want);
     if (!is_all_zero(data + *end, at - *end)) /* every bit of a record is checked */
         return "the bytes between its layers are not 0";
-    pc__sum_of(data + at, (size_t)bytes, sum);
+    pc__checksum_of(data + at, (size_t)bytes, sum);
     *end = at + bytes;
     return memcmp(sum, want, sizeof sum) ? "the checksum of a layer is wrong" : NULL;
 }
@@ -50,7 +50,7 @@ static int was_removed(const pc__map_store *store, const pc__map_log_entry *e, c
 {
     struct stat st;
     if (!fstat(store->data.fd, &st) && (uint64_t)st.st_size >= e->at + e->bytes
-        && !memcmp(data + PC__MAPS_HEADER_SUM, e->sum, PC__SUM))
+        && !memcmp(data + PC__MAPS_HEADER_SUM, e->sum, PC__CHECKSUM))
         return 0;
     return !pc__map_log_holds(&store->dir, &store->mem, &store->options.signature, e);
 }
@@ -308,10 +308,10 @@ static pc_status check_metadata(pc__map_store *store, const pc__map_item *item,
 {
     const uint8_t *data = view->data + item->entry.at;
     pc__map_layout layout;
-    uint8_t sum[PC__SUM];
+    uint8_t sum[PC__CHECKSUM];
     pc__map_layout_of(&store->options.signature, item->entry.tokens, item->entry.metadata, &layout);
     *metadata = data + layout.metadata;
-    pc__sum_of(*metadata, item->entry.metadata, sum);
+    pc__checksum_of(*metadata, item->entry.metadata, sum);
     return memcmp(sum, pc__map_record_metadata_sum(data), sizeof sum) ? PC_ERR_FORMAT : PC_OK;
 }
 

@@ -200,8 +200,9 @@ static pc_status train_batch(pc__trainer *trainer, const pc__batch_range *range,
 {
     const pc__training *t = &trainer->training;
     const size_t *items = trainer->order.order + range->first;
-    weight_step s = {trainer, (float)(t->rate * (double)(t->epochs - trainer->epoch) / (double)t->epochs),
-              (float)range->count / (float)t->batch};
+    weight_step s = {trainer,
+                     (float)(t->rate * (double)(t->epochs - trainer->epoch) / (double)t->epochs),
+                     (float)range->count / (float)t->batch};
     pc_status status = label_batch(trainer, items, range->count);
     if (status < 0)
         return status;
@@ -236,7 +237,7 @@ static int32_t report_progress(pc__trainer *trainer, size_t batch, double loss)
     size_t epoch = batch || !trainer->epoch ? trainer->epoch + 1 : trainer->epoch;
     snprintf(text, sizeof text, "training: epoch %zu of %zu, loss %.4g, %.0f s left", epoch,
              t->epochs, loss, left);
-    pc__host_begin();
+    pc__callback_begin();
     return t->progress(t->progress_user, text, done, all);
 }
 
@@ -272,11 +273,13 @@ static pc_status train_epoch(pc__trainer *trainer)
         pairs += n * (n - 1) / 2;
         trainer->steps++;
         if (t->progress && b + 1 < trainer->order.batches
-            && pc__now() - trainer->reported > REPORT_SECONDS && report_progress(trainer, b + 1, sum / pairs))
-            return pc__host_cancelled("training: cancelled in epoch %zu of %zu", trainer->epoch + 1,
-                                      t->epochs);
+            && pc__now() - trainer->reported > REPORT_SECONDS
+            && report_progress(trainer, b + 1, sum / pairs))
+            return pc__callback_cancelled("training: cancelled in epoch %zu of %zu",
+                                          trainer->epoch + 1, t->epochs);
     }
-    pc_status status = sum / pairs > MOST_LOSS ? diverged(trainer, sum / pairs) : publish_weights(trainer);
+    pc_status status = sum / pairs > MOST_LOSS ? diverged(trainer, sum / pairs)
+                                               : publish_weights(trainer);
     if (status < 0)
         return status;
     trainer->last_loss = sum / pairs;
@@ -295,8 +298,8 @@ static pc_status end_epoch(pc__trainer *trainer)
         status = t->checkpoint(t->checkpoint_user, trainer->epoch, bytes.data, bytes.size);
     pc__bytes_free(&bytes);
     if (status >= 0 && t->progress && report_progress(trainer, 0, trainer->last_loss))
-        status = pc__host_cancelled("training: cancelled after epoch %zu of %zu", trainer->epoch,
-                                    t->epochs);
+        status = pc__callback_cancelled("training: cancelled after epoch %zu of %zu",
+                                        trainer->epoch, t->epochs);
     return status < 0 ? status : PC_OK;
 }
 
@@ -343,8 +346,8 @@ static void end(pc__trainer *trainer, pc__training_result *result)
     pc__free(mem, trainer->norm_before);
     if (result)
         *result = trainer->published
-                      ? (pc__training_result){trainer->epoch, trainer->label_scale, trainer->first_loss,
-                                              trainer->last_loss}
+                      ? (pc__training_result){trainer->epoch, trainer->label_scale,
+                                              trainer->first_loss, trainer->last_loss}
                       : (pc__training_result){0};
     pc__gradient_free(trainer->gradient);
     pc__free(mem, trainer->weights);

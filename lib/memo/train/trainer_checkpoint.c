@@ -2,7 +2,7 @@
 #include <string.h>
 #include <xxhash.h>
 
-#include "base/le.h"
+#include "base/little_endian.h"
 #include "memo/train/projector_file.h"
 #include "memo/train/trainer.h"
 
@@ -89,7 +89,7 @@ static const char *different_option(const pc__trainer *trainer, const uint8_t *s
 }
 
 static pc_status check_state(const pc__trainer *trainer, const pc__projector_shape *shape,
-                              const uint8_t *state)
+                             const uint8_t *state)
 {
     const pc__projector_shape *s = &trainer->projector->shape;
     const char *differs = different_option(trainer, state);
@@ -105,8 +105,8 @@ static pc_status check_state(const pc__trainer *trainer, const pc__projector_sha
     if (!done || done > trainer->training.epochs)
         return pc__fail(PC_ERR_FORMAT, "%llu epochs of %zu are done", (unsigned long long)done,
                         trainer->training.epochs);
-    if (!(label_scale > 0) || !isfinite(label_scale) || (double)(float)label_scale != label_scale || !(first >= 0)
-        || !isfinite(first) || !(last >= 0) || !isfinite(last))
+    if (!(label_scale > 0) || !isfinite(label_scale) || (double)(float)label_scale != label_scale
+        || !(first >= 0) || !isfinite(first) || !(last >= 0) || !isfinite(last))
         return pc__fail(PC_ERR_FORMAT, "unit %g, losses %g and %g", label_scale, first, last);
     return PC_OK;
 }

@@ -1,5 +1,7 @@
-/* What a request took from where, as text and as JSON. */
-#include "program.h"
+/* The statistics of a request: counts by tier, times, exactness, the memo. */
+#include "run_stats.h"
+
+#include "constant_names.h"
 
 static const char *const exactness[] = {"?", "exact", "repaired", "approximate"};
 static const char *const repairs[] = {"scaffold", "none", "first", "top", "full"};

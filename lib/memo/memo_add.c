@@ -143,10 +143,10 @@ static const void *pool_layer(void *user, size_t prompt, int32_t layer, const fl
 
 static pc_status compute(bundle *b)
 {
-    pc__whole_options options = {.pool = b->memo->head.output_pool,
-                                 .choose = b->memo->head.layerwise ? pool_layer : NULL,
-                                 .choose_user = b};
-    pc__whole prompts[AT_ONCE];
+    pc__prefill_batch_options options = {.pool = b->memo->head.output_pool,
+                                         .choose = b->memo->head.layerwise ? pool_layer : NULL,
+                                         .choose_user = b};
+    pc__prefill_input prompts[AT_ONCE];
     pc_status status;
     b->pooling = PC_OK;
     memset(prompts, 0, sizeof prompts);
@@ -157,7 +157,7 @@ static pc_status compute(bundle *b)
         prompts[i].logits = b->sizes[i].logits ? b->outputs[i] + b->sizes[i].embedding : NULL;
         pc__memo_shape(b->memo, b->inputs[i]->count, &prompts[i].shape);
     }
-    status = pc__whole_run(b->memo->model, prompts, b->count, &options);
+    status = pc__prefill_batch_run(b->memo->model, prompts, b->count, &options);
     for (size_t i = 0; i < b->count && status >= 0 && !b->memo->head.layerwise; i++)
         status = pc__memo_pool(b->memo, b->inputs[i],
                                pc__memo_bucket_of(b->memo, b->inputs[i]->count), b->pooled[i]);

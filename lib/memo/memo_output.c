@@ -48,7 +48,7 @@ size_t pc__memo_metadata_bytes(size_t base, pc__output_sizes sizes)
 
 int pc__memo_metadata_fits(const pc_memo *memo, size_t base, size_t bytes)
 {
-    size_t hidden = memo->head.hidden, logits = pc__whole_logits(memo->model);
+    size_t hidden = memo->head.hidden, logits = pc__prefill_batch_logits(memo->model);
     return bytes == base || bytes == pc__memo_metadata_bytes(base, (pc__output_sizes){hidden, 0})
            || (logits
                && (bytes == pc__memo_metadata_bytes(base, (pc__output_sizes){0, logits})
@@ -60,7 +60,7 @@ int pc__memo_metadata_fits(const pc_memo *memo, size_t base, size_t bytes)
 pc__output_sizes pc__memo_output_sizes(const pc_memo *memo, size_t tokens)
 {
     uint32_t kinds = memo->head.outputs;
-    size_t logits = pc__whole_logits(memo->model);
+    size_t logits = pc__prefill_batch_logits(memo->model);
     pc__map_shape shape;
     pc__memo_shape(memo, tokens, &shape);
     if (kinds == PC_OUTPUT_DEFAULT)
@@ -108,7 +108,7 @@ static found look(const pc_memo *memo, const uint8_t *note, size_t base, size_t 
     f.sizes = (pc__output_sizes){pc__get_u32(part + AT_EMBEDDING), pc__get_u32(part + AT_LOGITS)};
     f.values = part + PART_HEAD;
     if ((f.sizes.embedding && f.sizes.embedding != memo->head.hidden)
-        || (f.sizes.logits && f.sizes.logits != pc__whole_logits(memo->model))
+        || (f.sizes.logits && f.sizes.logits != pc__prefill_batch_logits(memo->model))
         || bytes != pc__memo_metadata_bytes(base, f.sizes))
         return (found){0};
     return f;

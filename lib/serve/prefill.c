@@ -19,7 +19,7 @@ typedef struct prefill_work {
     const pc_input *inputs;
     size_t count;
     pc_prefill_options options;
-    pc__whole_options how;
+    pc__prefill_batch_options how;
     size_t hidden, logits;
     pc__memo_found *found;   /* [count] */
     pc__maps *maps;          /* [count] of the hits */
@@ -27,9 +27,9 @@ typedef struct prefill_work {
     int by_layer;            /* some are */
     int measures; /* the call has a threshold of its own: nothing is counted or checked */
     double threshold;
-    pc__whole *prompts; /* [count] */
-    uint8_t *check;     /* [count] hits that are computed in full too */
-    pc__kv **runs;      /* [count] where states are wanted */
+    pc__prefill_input *prompts; /* [count] */
+    uint8_t *check;             /* [count] hits that are computed in full too */
+    pc__kv **runs;              /* [count] where states are wanted */
     int only_hit; /* the one input is computed only if it is a hit, or may be one; runs[0] is wanted
                      as it is */
     float *own_embeddings, *own_logits; /* [count][…] where the caller wants none and checks do */
@@ -153,7 +153,7 @@ static int may_use_outputs(const prefill_work *w)
 static pc_status use_outputs(prefill_work *w, size_t i)
 {
     const pc__native *native = w->model->native;
-    pc__whole *prompt = &w->prompts[i];
+    pc__prefill_input *prompt = &w->prompts[i];
     pc_status status;
     if (!w->found[i].same || !may_use_outputs(w))
         return PC_MISS;
@@ -229,7 +229,7 @@ static void count_hits(prefill_work *w)
 static pc_status check_one(prefill_work *w, size_t i)
 {
     const pc_allocator *mem = &w->model->context->mem;
-    pc__whole *hit = &w->prompts[i], full = {.input = hit->input};
+    pc__prefill_input *hit = &w->prompts[i], full = {.input = hit->input};
     uint32_t bucket = w->found[i].bucket;
     float *slab = pc__calloc(mem, w->hidden + w->logits, sizeof *slab);
     pc__kv *run = NULL;
@@ -239,7 +239,7 @@ static pc_status check_one(prefill_work *w, size_t i)
     full.logits = w->logits ? slab + w->hidden : NULL;
     full.run = keeps_states(w) ? &run : NULL;
     if (status >= 0)
-        status = pc__whole_run(w->model, &full, 1, &w->how);
+        status = pc__prefill_batch_run(w->model, &full, 1, &w->how);
     if (status >= 0 && run) {
         pc__kv_unref(w->runs[i]);
         w->runs[i] = run;
@@ -321,7 +321,7 @@ static pc_status run(prefill_work *w)
         return PC_MISS;
     }
     begun = pc__now();
-    PC__TRY(pc__whole_run(w->model, w->prompts, w->count, &w->how), done);
+    PC__TRY(pc__prefill_batch_run(w->model, w->prompts, w->count, &w->how), done);
     w->stats.seconds_forward = pc__now() - begun;
     if (w->options.memo)
         count_hits(w);
@@ -364,20 +364,20 @@ static pc_status begin_prefill(prefill_work *w, const pc_prefill_options *option
         return status;
     if (w->model && w->model->native) {
         w->hidden = (size_t)w->model->info.hidden;
-        w->logits = pc__whole_logits(w->model);
+        w->logits = pc__prefill_batch_logits(w->model);
     }
     status = check(w);
     if (status < 0)
         return status;
     for (size_t i = 0; w->options.segments && i < w->count; i++)
         w->options.segments[i] = NULL;
-    w->how = (pc__whole_options){w->options.pool,
-                                 (w->options.flags & PC_PREFILL_NORMALIZE) != 0,
-                                 w->options.map_layers,
-                                 NULL,
-                                 NULL,
-                                 w->options.cancelled,
-                                 w->options.cancel_user};
+    w->how = (pc__prefill_batch_options){w->options.pool,
+                                         (w->options.flags & PC_PREFILL_NORMALIZE) != 0,
+                                         w->options.map_layers,
+                                         NULL,
+                                         NULL,
+                                         w->options.cancelled,
+                                         w->options.cancel_user};
     return PC_OK;
 }
 

@@ -213,7 +213,7 @@ pc_status pc_memo_tune(pc_memo *memo, const pc_input *inputs, size_t count,
     if (memo) {
         t.model = pc__memo_model(memo);
         t.hidden = (size_t)t.model->info.hidden;
-        t.logits = pc__whole_logits(t.model);
+        t.logits = pc__prefill_batch_logits(t.model);
     }
     status = check_tuning(&t);
     if (status < 0)

@@ -118,7 +118,7 @@ static pc_status ask_model(comparison *c, const pc__request *r)
     status = r->model->ops.deviation(r->model->user, c->tokens, c->positions, c->count,
                                      c->placements, c->placement_count, c->scores);
     pc__model_leave(r->model);
-    status = pc__model_told(r->model, "deviation", status);
+    status = pc__model_status(r->model, "deviation", status);
     for (size_t i = 0; i < c->count; i++)
         c->ranking[i].score = c->scores[i] >= 0 ? c->scores[i] : 0; /* a NaN ranks last */
     return status;

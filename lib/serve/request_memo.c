@@ -18,7 +18,7 @@ void pc__request_judge_memo(pc__request *r)
         reason = PC_REASON_BASELINE;
     else if (o->repair == PC_REPAIR_FULL)
         reason = PC_REASON_REPAIR;
-    else if (o->memo && pc__native_regime(r->model->native, r->tokens) != r->regime.key)
+    else if (o->memo && pc__native_rope_regime(r->model->native, r->tokens) != r->regime.key)
         reason = PC_REASON_LENGTH; /* what it remembers has the frequencies of its own length */
     r->asks_memo = o->memo && reason == PC_REASON_NONE;
     r->stats.memo_reason = o->memo ? reason : PC_REASON_NONE;

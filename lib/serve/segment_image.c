@@ -174,7 +174,7 @@ static pc_status export_host(const pc_model *model, void *payload, exported **ou
         pc__free(mem, *out);
         *out = NULL;
     }
-    return pc__model_told(model, "export_segment", status);
+    return pc__model_status(model, "export_segment", status);
 }
 
 static pc_status describe(void *owner, void *payload, pc__image *image, void **release_me)
@@ -313,7 +313,7 @@ static pc_status finish_import(pc_model *model, const pc__image *image, void **p
     status = model->ops.import_segment(model->user, i->bytes, i->size, image->token_ids,
                                        image->tokens, &made);
     pc__model_leave(model);
-    status = pc__model_told(model, "import_segment", status);
+    status = pc__model_status(model, "import_segment", status);
     if (status >= 0 && !made)
         status = pc__fail(PC_ERR_INTERNAL, "the model's import_segment gave no segment");
     if (status < 0) {

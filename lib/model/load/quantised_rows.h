@@ -7,10 +7,10 @@
 #include "model/load/weights.h"
 
 /* bits 0: not of such a type. */
-pc__grid pc__ttype_grid(pc__ttype type);
+pc__grid pc__ttype_quantised(pc__ttype type);
 /* Elements [first, first + count) of a tensor of such a type, multiples of its block: q [count],
  * scale and minimum [count / group]. */
-void pc__tensor_grid(const pc__tensor *tensor, uint64_t first, uint64_t count, uint8_t *q,
-                     float *scale, float *minimum);
+void pc__tensor_quantised_rows(const pc__tensor *tensor, uint64_t first, uint64_t count, uint8_t *q,
+                               float *scale, float *minimum);
 
 #endif

@@ -293,8 +293,8 @@ static pc_status adopt(void *owner, const pc__image *image, const void *const *b
     if (status >= 0 && !model->native)
         status = pc__fail(PC_ERR_UNSUPPORTED, "a host's model imports its states");
     if (status >= 0)
-        status = pc__kv_adopt(&kv, &model->context->mem, &shape, image->tokens, image->relative,
-                              blocks, lender, drop_lender);
+        status = pc__kv_wrap(&kv, &model->context->mem, &shape, image->tokens, image->relative,
+                             blocks, lender, drop_lender);
     if (status < 0)
         return status;
     set_run(kv, image);
@@ -344,11 +344,11 @@ static void settle(void *owner, void *payload, size_t index)
         pc__kv_clear_tail(payload, index);
 }
 
-static void set_flow(void *owner, void *payload, pc__kv_flow *flow)
+static void set_flow(void *owner, void *payload, pc__layer_stream *stream)
 {
     const pc_model *model = owner;
     if (model->native)
-        atomic_store_explicit(&((pc__kv *)payload)->flow, flow, memory_order_release);
+        atomic_store_explicit(&((pc__kv *)payload)->stream, stream, memory_order_release);
 }
 
 /* A host's states are the host's own affair, here and in wipe. */
@@ -363,7 +363,7 @@ static void wipe(void *owner, void *payload)
 {
     const pc_model *model = owner;
     if (model->native)
-        pc__kv_wipe(payload);
+        pc__kv_zero(payload);
 }
 
 /* Runs of our own models are memory that any of them reads; what stands behind a host's handle only

@@ -68,11 +68,11 @@ static pc_status try_all(tuning *t)
     for (size_t i = 0, n; i < t->count && status >= 0; i += n) {
         n = t->count - i < AT_ONCE ? t->count - i : AT_ONCE;
         status = try_some(t, i, n);
-        pc__host_begin();
+        pc__callback_begin();
         if (status >= 0 && t->work.progress
             && t->work.progress(t->work.progress_user, "tune", i + n, t->count))
-            status = pc__host_cancelled("pc_memo_tune: cancelled after %zu of %zu inputs", i + n,
-                                        t->count);
+            status = pc__callback_cancelled("pc_memo_tune: cancelled after %zu of %zu inputs",
+                                            i + n, t->count);
     }
     return status;
 }

@@ -8,7 +8,7 @@
 #include <string.h>
 #include <xxhash.h>
 
-#include "base/le.h"
+#include "base/little_endian.h"
 #include "testing.h"
 
 enum { COUNT = 40, TOKENS = 8, MOST = 1500, HEAD = 96, BUCKET_1 = 96, BUCKET = 144 };

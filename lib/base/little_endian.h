@@ -1,6 +1,6 @@
 /* Numbers in files: little-endian, at any address. */
-#ifndef PC_BASE_LE_H
-#define PC_BASE_LE_H
+#ifndef PC_BASE_LITTLE_ENDIAN_H
+#define PC_BASE_LITTLE_ENDIAN_H
 
 #include <stdint.h>
 #include <string.h>

@@ -1,7 +1,7 @@
 /* Catches: a server that is not found because the first address of its name is not the one that it
  * listens on; an address that answers and is not asked first the next time; a name that is never
  * looked up again though none of its addresses answers. */
-#include "store/remote/remote_resolve.h"
+#include "store/remote/remote_resolver.h"
 
 #include <netdb.h>
 #include <netinet/in.h>
@@ -44,12 +44,12 @@ void __wrap_freeaddrinfo(struct addrinfo *list)
     (void)list;
 }
 
-static pc__place next_place(pc__resolver *resolver, uint32_t want)
+static pc__remote_socket_address next_place(pc__remote_resolver *resolver, uint32_t want)
 {
-    pc__limit limit = {pc__now() + 10, 0};
-    pc__place place = {.size = 0};
+    pc__remote_deadline limit = {pc__now() + 10, 0};
+    pc__remote_socket_address place = {.size = 0};
     struct sockaddr_in address;
-    CHECK_OK(pc__resolver_get(resolver, &place, &limit));
+    CHECK_OK(pc__remote_resolver_get(resolver, &place, &limit));
     memcpy(&address, &place.address, sizeof address);
     CHECK_INT(ntohl(address.sin_addr.s_addr), 0x7f000000 + want);
     return place;
@@ -57,21 +57,22 @@ static pc__place next_place(pc__resolver *resolver, uint32_t want)
 
 int main(void)
 {
-    pc__resolver *resolver = NULL;
-    CHECK_OK(pc__resolver_new(&resolver, &pc__libc_allocator, "name", 6379));
-    pc__place one = next_place(resolver, 1);
-    CHECK_INT(pc__resolver_failed(resolver, &one), 1);
-    pc__place two = next_place(resolver, 2);
-    CHECK_INT(pc__resolver_failed(resolver, &one), 1); /* of another thread: it changes nothing */
+    pc__remote_resolver *resolver = NULL;
+    CHECK_OK(pc__remote_resolver_new(&resolver, &pc__libc_allocator, "name", 6379));
+    pc__remote_socket_address one = next_place(resolver, 1);
+    CHECK_INT(pc__remote_resolver_failed(resolver, &one), 1);
+    pc__remote_socket_address two = next_place(resolver, 2);
+    CHECK_INT(pc__remote_resolver_failed(resolver, &one),
+              1); /* of another thread: it changes nothing */
     next_place(resolver, 2);
-    pc__resolver_answered(resolver);
+    pc__remote_resolver_answered(resolver);
     next_place(resolver, 2);
-    CHECK_INT(pc__resolver_failed(resolver, &two), 1);
+    CHECK_INT(pc__remote_resolver_failed(resolver, &two), 1);
     one = next_place(resolver, 1);
     CHECK_INT(look_ups, 1);
-    CHECK_INT(pc__resolver_failed(resolver, &one), 0);
+    CHECK_INT(pc__remote_resolver_failed(resolver, &one), 0);
     next_place(resolver, 1);
     CHECK_INT(look_ups, 2);
-    pc__resolver_free(resolver);
+    pc__remote_resolver_free(resolver);
     return pc_test_end();
 }

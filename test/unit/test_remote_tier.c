@@ -12,7 +12,7 @@
 #include "redis_server.h"
 #include "remote_entries.h"
 #include "strangers.h"
-#include "store/remote/remote_body.h"
+#include "store/remote/remote_tier.h"
 
 static pc_test_memory memory;
 static pc_allocator mem;
@@ -241,12 +241,12 @@ static void plant(const pc_redis *server, int kind, const uint8_t *key, const sa
 /* An envelope of a later version, whole as far as its checksum goes. */
 static void plant_later(const pc_redis *server, const sample *s)
 {
-    uint8_t envelope[PC__ENVELOPE_BYTES];
+    uint8_t envelope[PC__REMOTE_ENVELOPE_BYTES];
     char text[1024] = "";
-    pc__entry entry = {.pieces = 2};
+    pc__remote_entry entry = {.pieces = 2};
     pc__spot spot = {.key = s->image.key};
-    pc__entry_name name = pc__header_name(&spot);
-    pc__envelope_write(envelope, &entry);
+    pc__remote_name name = pc__remote_header_name(&spot);
+    pc__remote_envelope_write(envelope, &entry);
     envelope[4] = 2;
     pc__put_u64(envelope + sizeof envelope - 8, XXH3_64bits(envelope, sizeof envelope - 8));
     for (size_t i = 0; i < sizeof envelope; i++)

@@ -1,9 +1,9 @@
-#include "base/sum.h"
+#include "base/checksum.h"
 
 #define XXH_STATIC_LINKING_ONLY
 #include <xxhash.h>
 
-_Static_assert(sizeof(XXH3_state_t) <= sizeof(((pc__sum *)0)->state), "the state fits");
+_Static_assert(sizeof(XXH3_state_t) <= sizeof(((pc__checksum *)0)->state), "the state fits");
 
 /* The shared library of Debian has variants for wider vectors behind these names, more than twice
  * as fast; the static one and others may not. Zen 4: 43 GB/s against 19 from the second-level
@@ -11,18 +11,18 @@ _Static_assert(sizeof(XXH3_state_t) <= sizeof(((pc__sum *)0)->state), "the state
 XXH_errorcode XXH3_128bits_update_dispatch(XXH3_state_t *state, const void *data, size_t size)
     __attribute__((weak));
 
-static XXH3_state_t *state(pc__sum *sum)
+static XXH3_state_t *state(pc__checksum *sum)
 {
     return (XXH3_state_t *)(void *)sum->state;
 }
 
-void pc__sum_start(pc__sum *sum)
+void pc__checksum_start(pc__checksum *sum)
 {
     XXH3_INITSTATE(state(sum));
     XXH3_128bits_reset(state(sum));
 }
 
-void pc__sum_add(pc__sum *sum, const void *data, size_t size)
+void pc__checksum_add(pc__checksum *sum, const void *data, size_t size)
 {
     if (!size)
         return;
@@ -32,7 +32,7 @@ void pc__sum_add(pc__sum *sum, const void *data, size_t size)
         XXH3_128bits_update(state(sum), data, size);
 }
 
-void pc__sum_end(const pc__sum *sum, uint8_t out[PC__SUM])
+void pc__checksum_end(const pc__checksum *sum, uint8_t out[PC__CHECKSUM])
 {
     XXH128_hash_t hash = XXH3_128bits_digest((const XXH3_state_t *)(const void *)sum->state);
     for (int i = 0; i < 8; i++) {
@@ -41,10 +41,10 @@ void pc__sum_end(const pc__sum *sum, uint8_t out[PC__SUM])
     }
 }
 
-void pc__sum_of(const void *data, size_t size, uint8_t out[PC__SUM])
+void pc__checksum_of(const void *data, size_t size, uint8_t out[PC__CHECKSUM])
 {
-    pc__sum sum;
-    pc__sum_start(&sum);
-    pc__sum_add(&sum, data, size);
-    pc__sum_end(&sum, out);
+    pc__checksum sum;
+    pc__checksum_start(&sum);
+    pc__checksum_add(&sum, data, size);
+    pc__checksum_end(&sum, out);
 }

@@ -11,7 +11,7 @@
 #include "base/fail.h"
 #include "store/remote/remote_address.h"
 #if defined(PC_HAVE_HIREDIS)
-#include "store/remote/remote_body.h"
+#include "store/remote/remote_tier.h"
 #endif
 #include "store/tier.h"
 
@@ -26,7 +26,7 @@ pc_status pc__tier_remote_new(pc__tier **out, const pc__tier_common *common, con
     if (status < 0)
         return status;
 #if defined(PC_HAVE_HIREDIS)
-    return pc__remote_new(out, common, &parsed);
+    return pc__remote_tier_new(out, common, &parsed);
 #else
     pc__remote_address_free(&parsed);
     return pc__fail(PC_ERR_UNSUPPORTED, "remote: this library was built without hiredis (Debian: "

@@ -1,7 +1,7 @@
 /* Reading an entry. A block is asked for whole and then handed out as it comes, in the parts in
  * which it is read, so that nothing is copied and no part costs a round trip of its own. Several
  * blocks may be on their way at once, each on its own connection. */
-#include "store/remote/remote_body.h"
+#include "store/remote/remote_tier.h"
 
 #include <string.h>
 
@@ -9,29 +9,29 @@
 
 enum { STREAMS = 16 };
 
-typedef struct flow {
-    pc__stream stream;
+typedef struct block_stream {
+    pc__remote_stream stream;
     size_t piece; /* 0: unused */
     uint64_t at;  /* of the next byte */
     int busy;     /* somebody reads it */
-} flow;
+} block_stream;
 
-typedef struct remote_source {
+typedef struct entry_source {
     pc__source base; /* first */
     pc__remote *remote;
     pc__id key;
-    pc__entry entry;
+    pc__remote_entry entry;
     double deadline;
     uint8_t *first; /* [first_size] of the header's value */
     size_t first_size;
     pthread_mutex_t lock; /* guards the flows */
-    flow flows[STREAMS];
-} remote_source;
+    block_stream streams[STREAMS];
+} entry_source;
 
-static pc_status read_header(remote_source *s, uint64_t at, void *data, size_t size,
-                             pc__limit *limit)
+static pc_status read_header_part(entry_source *s, uint64_t at, void *data, size_t size,
+                                  pc__remote_deadline *limit)
 {
-    uint64_t from = at + PC__ENVELOPE_BYTES;
+    uint64_t from = at + PC__REMOTE_ENVELOPE_BYTES;
     size_t have = from < s->first_size ? s->first_size - (size_t)from : 0, got = 0;
     pc_status status = PC_OK;
     if (at > s->entry.header_bytes || size > s->entry.header_bytes - at)
@@ -41,8 +41,8 @@ static pc_status read_header(remote_source *s, uint64_t at, void *data, size_t s
     if (have)
         memcpy(data, s->first + from, have);
     if (have < size)
-        status = pc__remote_header(s->remote, &s->key, from + have, (uint8_t *)data + have,
-                                   size - have, &got, limit);
+        status = pc__remote_entry_read_header(s->remote, &s->key, from + have,
+                                              (uint8_t *)data + have, size - have, &got, limit);
     if (status == PC_MISS)
         return pc__fail(PC_ERR_NOT_FOUND, "remote: a header has gone while it was read");
     if (status == PC_OK && have + got < size)
@@ -52,12 +52,12 @@ static pc_status read_header(remote_source *s, uint64_t at, void *data, size_t s
 }
 
 /* The flow that stands at these bytes, or an unused one; NULL: all are in use. */
-static flow *take_flow(remote_source *s, size_t piece, uint64_t at)
+static block_stream *claim_stream(entry_source *s, size_t piece, uint64_t at)
 {
-    flow *found = NULL;
+    block_stream *found = NULL;
     pthread_mutex_lock(&s->lock);
     for (size_t i = 0; i < STREAMS; i++) {
-        flow *f = &s->flows[i];
+        block_stream *f = &s->streams[i];
         if (f->busy)
             continue;
         if (f->piece == piece && f->at == at) {
@@ -73,34 +73,35 @@ static flow *take_flow(remote_source *s, size_t piece, uint64_t at)
     return found;
 }
 
-static void leave_flow(remote_source *s, flow *f, size_t piece, uint64_t at)
+static void release_stream(entry_source *s, block_stream *f, size_t piece, uint64_t at)
 {
     pthread_mutex_lock(&s->lock);
     f->busy = 0;
-    f->piece = f->stream.wire ? piece : 0;
+    f->piece = f->stream.connection ? piece : 0;
     f->at = at;
     pthread_mutex_unlock(&s->lock);
 }
 
 /* Asks for bytes [at, to) of a block, or all of it if to is 0. */
-static pc_status ask_block(remote_source *s, size_t piece, uint64_t at, uint64_t to,
-                           const pc__into *into, pc__answer *answer, pc__limit *limit)
+static pc_status request_block(entry_source *s, size_t piece, uint64_t at, uint64_t to,
+                               const pc__remote_destination *into, pc__remote_answer *answer,
+                               pc__remote_deadline *limit)
 {
-    pc__entry_name name = pc__remote_block_name(s->remote, &s->key, s->entry.tag, piece);
-    pc__request request = pc__request_make(&s->remote->mem);
+    pc__remote_name name = pc__remote_entry_block_name(s->remote, &s->key, s->entry.tag, piece);
+    pc__remote_request request = pc__remote_request_make(&s->remote->mem);
     pc_status status;
-    pc__request_command(&request, to ? 4 : 2);
-    pc__request_text(&request, to ? "GETRANGE" : "GET");
-    pc__request_bytes(&request, name.text, name.size);
+    pc__remote_request_command(&request, to ? 4 : 2);
+    pc__remote_request_text(&request, to ? "GETRANGE" : "GET");
+    pc__remote_request_bytes(&request, name.text, name.size);
     if (to) {
-        pc__request_number(&request, (int64_t)at);
-        pc__request_number(&request, (int64_t)(to - 1));
+        pc__remote_request_number(&request, (int64_t)at);
+        pc__remote_request_number(&request, (int64_t)(to - 1));
     }
-    status = pc__nodes_call(s->remote->nodes, pc__remote_slot(&s->key), &request, into, limit,
-                            answer);
-    pc__request_free(&request);
-    if (status == PC_OK && answer->says)
-        return answer->says == PC__SAYS_OTHER_TYPE ? PC_ERR_FORMAT : PC_ERR_IO;
+    status = pc__remote_nodes_call(s->remote->nodes, pc__remote_entry_slot(&s->key), &request, into,
+                                   limit, answer);
+    pc__remote_request_free(&request);
+    if (status == PC_OK && answer->error)
+        return answer->error == PC__REMOTE_WRONG_TYPE ? PC_ERR_FORMAT : PC_ERR_IO;
     if (status == PC_OK && (answer->nil || (to && !answer->got)))
         return pc__fail(PC_ERR_NOT_FOUND,
                         "remote: piece %zu is gone: the server has evicted it, or it has ended",
@@ -108,35 +109,36 @@ static pc_status ask_block(remote_source *s, size_t piece, uint64_t at, uint64_t
     return status;
 }
 
-static pc_status read_flow(remote_source *s, flow *f, size_t piece, uint64_t at, void *data,
-                           size_t size, pc__limit *limit)
+static pc_status read_stream(entry_source *s, block_stream *f, size_t piece, uint64_t at,
+                             void *data, size_t size, pc__remote_deadline *limit)
 {
-    pc__into into = {NULL, 0, &f->stream};
-    pc__answer answer;
-    pc_status status = f->stream.wire ? PC_OK : ask_block(s, piece, 0, 0, &into, &answer, limit);
+    pc__remote_destination into = {NULL, 0, &f->stream};
+    pc__remote_answer answer;
+    pc_status status = f->stream.connection ? PC_OK
+                                            : request_block(s, piece, 0, 0, &into, &answer, limit);
     if (status < 0)
         return status;
     if (f->stream.left >= size)
-        return pc__nodes_stream_read(s->remote->nodes, &f->stream, data, size, limit);
+        return pc__remote_stream_read(s->remote->nodes, &f->stream, data, size, limit);
     status = pc__fail(PC_ERR_FORMAT, "remote: piece %zu is cut short: it ends at %llu", piece,
                       (unsigned long long)at + f->stream.left);
-    pc__nodes_stream_end(s->remote->nodes, &f->stream);
+    pc__remote_stream_end(s->remote->nodes, &f->stream);
     return status;
 }
 
-static pc_status read_block(remote_source *s, size_t piece, uint64_t at, void *data, size_t size,
-                            pc__limit *limit)
+static pc_status read_block(entry_source *s, size_t piece, uint64_t at, void *data, size_t size,
+                            pc__remote_deadline *limit)
 {
-    flow *f = take_flow(s, piece, at);
-    pc__into into = {data, size, NULL};
-    pc__answer answer;
+    block_stream *f = claim_stream(s, piece, at);
+    pc__remote_destination into = {data, size, NULL};
+    pc__remote_answer answer;
     pc_status status;
     if (f) {
-        status = read_flow(s, f, piece, at, data, size, limit);
-        leave_flow(s, f, piece, at + size);
+        status = read_stream(s, f, piece, at, data, size, limit);
+        release_stream(s, f, piece, at + size);
         return status;
     }
-    status = ask_block(s, piece, at, at + size, &into, &answer, limit);
+    status = request_block(s, piece, at, at + size, &into, &answer, limit);
     if (status == PC_OK && answer.got < size)
         return pc__fail(PC_ERR_FORMAT, "remote: piece %zu is cut short: it ends at %llu", piece,
                         (unsigned long long)at + answer.got);
@@ -146,8 +148,8 @@ static pc_status read_block(remote_source *s, size_t piece, uint64_t at, void *d
 static pc_status read_piece(pc__source *source, size_t piece, uint64_t offset, uint64_t at,
                             void *data, size_t size)
 {
-    remote_source *s = (remote_source *)source;
-    pc__limit limit = {s->deadline, 0};
+    entry_source *s = (entry_source *)source;
+    pc__remote_deadline limit = {s->deadline, 0};
     pc_status status;
     (void)offset; /* each piece is a value of its own */
     if (!size)
@@ -156,36 +158,36 @@ static pc_status read_piece(pc__source *source, size_t piece, uint64_t offset, u
         return pc__fail(PC_ERR_FORMAT, "remote: piece %zu of an entry of %u", piece,
                         s->entry.pieces);
     status = piece ? read_block(s, piece, at, data, size, &limit)
-                   : read_header(s, at, data, size, &limit);
+                   : read_header_part(s, at, data, size, &limit);
     if (limit.timed_out)
         atomic_store(&source->timed_out, 1);
     return status;
 }
 
-static void close_source(pc__source *source)
+static void close_entry_source(pc__source *source)
 {
-    remote_source *s = (remote_source *)source;
+    entry_source *s = (entry_source *)source;
     pc_allocator mem = s->remote->mem;
     for (size_t i = 0; i < STREAMS; i++)
-        if (s->flows[i].stream.wire)
-            pc__nodes_stream_end(s->remote->nodes, &s->flows[i].stream);
+        if (s->streams[i].stream.connection)
+            pc__remote_stream_end(s->remote->nodes, &s->streams[i].stream);
     pthread_mutex_destroy(&s->lock);
     pc__free(&mem, s->first);
     pc__free(&mem, s);
 }
 
-pc_status pc__remote_source(pc__source **out, pc__remote *remote, const pc__id *key,
-                            const pc__entry *entry, uint8_t *first, size_t first_size,
-                            double deadline)
+pc_status pc__remote_entry_open(pc__source **out, pc__remote *remote, const pc__id *key,
+                                const pc__remote_entry *entry, uint8_t *first, size_t first_size,
+                                double deadline)
 {
-    remote_source *s = pc__calloc(&remote->mem, 1, sizeof *s);
+    entry_source *s = pc__calloc(&remote->mem, 1, sizeof *s);
     *out = NULL;
     if (!s) {
         pc__free(&remote->mem, first);
         return PC_ERR_NOMEM;
     }
     s->base.read = read_piece;
-    s->base.close = close_source;
+    s->base.close = close_entry_source;
     s->remote = remote;
     s->key = *key;
     s->entry = *entry;

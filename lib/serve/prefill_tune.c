@@ -34,7 +34,7 @@ static pc_status try_some(tuning *t, size_t first, size_t n)
           *full_logits = reused + AT_ONCE * t->hidden,
           *reused_logits = full_logits + AT_ONCE * t->logits;
     pc_prefill_options o = PC_PREFILL_OPTIONS_INIT;
-    pc_prefill_result results[AT_ONCE];
+    pc_memo_result results[AT_ONCE];
     pc_status status;
     o.embeddings = full;
     o.logits = t->logits ? full_logits : NULL;
@@ -42,7 +42,7 @@ static pc_status try_some(tuning *t, size_t first, size_t n)
     o.embeddings = reused;
     o.logits = t->logits ? reused_logits : NULL;
     o.memo = t->memo;
-    o.flags = PC_PREFILL_FORCE;
+    o.threshold = -INFINITY;
     o.results = results;
     PC__TRY(pc_prefill(t->model, t->inputs + first, n, &o, NULL), done);
     for (size_t i = 0; i < n; i++) {

@@ -38,9 +38,10 @@ static pc__request_regime choose_regime(const pc__request *r)
     const pc_generate_options *o = r->options;
     int64_t reach = o->baseline == PC_BASELINE_CONTIGUOUS ? (int64_t)r->tokens
                                                           : next_position(r->prompt);
-    if (r->prompt->given_count && r->model->native && !o->rope_regime_length)
-        return pc__regime_of_key(r->model,
-                                 ((const pc__kv *)r->prompt->given->segment->payload)->regime);
+    if (r->prompt->given_count && r->model->native && !o->rope_regime_length) {
+        const pc_segment *first = r->prompt->given->segment;
+        return pc__regime_of_key(r->model, ((const pc__kv *)first->payload)->regime);
+    }
     return pc__regime_for_length(r->model, o->rope_regime_length,
                                  reach + (int64_t)r->pushed + (int64_t)o->max_tokens);
 }

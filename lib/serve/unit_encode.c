@@ -43,7 +43,7 @@ typedef struct encode_call {
     pc_token_range *cuts;
     size_t *cut_leaf;
     size_t range_count;
-    pc_placement *visible;
+    pc_span *visible;
     size_t visible_count;
     pc_segment **segments;
 } encode_call;
@@ -103,8 +103,8 @@ static pc_status show_lead(pc__unit_work *work, encode_call *c)
         }
         if (status < 0)
             return status;
-        c->visible[c->visible_count++] = (pc_placement){segment->payload, lead->items[i]->start, 0,
-                                                        (uint32_t)segment->tokens};
+        c->visible[c->visible_count++] = (pc_span){segment->payload, lead->items[i]->start, 0,
+                                                   (uint32_t)segment->tokens};
     }
     return PC_OK;
 }

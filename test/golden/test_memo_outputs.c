@@ -20,7 +20,7 @@ typedef struct world {
     pc_memo *memo;
     char folder[300];
     float *wanted, *got; /* [COUNT][hidden + vocab] */
-    pc_prefill_result results[COUNT];
+    pc_memo_result results[COUNT];
     pc_prefill_stats stats;
 } world;
 
